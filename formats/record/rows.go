@@ -1,0 +1,153 @@
+package record
+
+import "time"
+
+// Time is an instant in microseconds since 1970-01-01T00:00:00Z. Zero is
+// "not set" and is stored as null.
+type Time int64
+
+// TimeOf converts t, truncating to the microsecond. The zero time.Time gives 0.
+func TimeOf(t time.Time) Time {
+	if t.IsZero() {
+		return 0
+	}
+	return Time(t.UnixMicro())
+}
+
+// Go returns the instant in UTC; the zero Time gives the zero time.Time.
+func (t Time) Go() time.Time {
+	if t == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(int64(t)).UTC()
+}
+
+// Kind names a record type. It stands in the schema's metadata.
+type Kind string
+
+// The four kinds.
+const (
+	KindURL    Kind = "url"
+	KindFetch  Kind = "fetch"
+	KindLink   Kind = "link"
+	KindModule Kind = "module"
+)
+
+// Row is one of the four record types.
+//
+// Strings and byte slices of a row that Reader.Read filled stay valid and
+// unchanged for as long as they are referenced, but keep their whole batch (at
+// most 16 MiB) alive: strings.Clone what is kept beyond the batch.
+type Row interface {
+	URL | Fetch | Link | Module
+}
+
+// URL is a row of kind "url": one URL that is to be fetched, or was found.
+type URL struct {
+	URL           string  // canonical
+	Key           uint64  // URL checksum; column url_key
+	Host          string  // canonical host, with ":port" where it is not the scheme's default
+	Priority      uint8   // front queue; 0 is served first
+	Score         float32 // set by prioritizers; larger is better
+	Depth         uint16  // links from a seed; 0 for a seed
+	Attempt       uint8   // fetches that failed so far
+	Via           string  // URL it was found on; "" for a seed
+	Discovered    Time
+	Due           Time   // not to be fetched before; 0 is at once
+	Addr          string // addresses in order of preference, comma-separated
+	AddrExpires   Time
+	AddrError     string // why there is no address: "nxdomain", "servfail", "timeout", …
+	ETag          string // of the last fetch; column etag
+	LastModified  string // header value of the last fetch, verbatim
+	LastContentFP uint64 // column last_content_fp; 0 is "not fetched before"
+	Extra         Extra  // columns that this version does not know
+}
+
+// Fetch is a row of kind "fetch": one contact with a server, or the reason why
+// there was none. Each URL of a batch has exactly one row of role "page".
+type Fetch struct {
+	URL           string
+	Key           uint64 // column url_key
+	Host          string
+	Priority      uint8
+	Score         float32
+	Depth         uint16
+	Attempt       uint8
+	Via           string
+	Discovered    Time
+	Addr          string // the address that was contacted; "" if none was
+	ETag          string // of this reply, or else as given; column etag
+	LastModified  string
+	LastContentFP uint64 // as given: the content fingerprint of the fetch before
+
+	Role            string // RolePage or RoleRobots
+	FetchTime       Time   // start of the contact
+	DurationUS      int64  // from start of the contact to its end; column duration_us
+	RequiredDelayUS int64  // gap to this host that politeness demanded before this contact; column required_delay_us
+	Outcome         string // one of the Outcome constants
+	Status          uint16 // HTTP status; 0 if there was no reply
+	MIME            string // media type of Content-Type, lower case; column mime
+	Charset         string // charset parameter, lower case
+	BodyLength      int64  // decoded bytes kept
+	Truncated       string // "", "length", "time", "disconnect", "unspecified" (WARC-Truncated)
+	ContentFP       uint64 // FP64 of the decoded body; 0 if there is none
+	PayloadSHA1     string // base32, upper case, without "sha1:"; column payload_sha1
+	Duplicate       bool
+	RedirectURL     string // canonical target of a redirect
+	RetryAfter      Time   // when the server wants to be asked again
+	Error           string // detail for people
+	WARCFilename    string // relative to the fetch store; column warc_filename
+	WARCOffset      int64  // of the response record; column warc_record_offset
+	WARCLength      int64  // compressed; column warc_record_length
+	Body            []byte // decoded body; only on a pipe, where both sides asked for it (nil: not carried)
+	Extra           Extra
+}
+
+// Values of Fetch.Role.
+const (
+	RolePage   = "page"
+	RoleRobots = "robots"
+)
+
+// Values of Fetch.Outcome. Each URL of a batch gets exactly one.
+const (
+	OutcomeFetched           = "fetched"            // a reply came; see Status
+	OutcomeRobotsDenied      = "robots-denied"      // robots.txt forbids it
+	OutcomeRobotsUnreachable = "robots-unreachable" // robots.txt could not be had; try later (RFC 9309 section 2.3.1.4)
+	OutcomeDNS               = "dns-failed"         // no address
+	OutcomeConnect           = "connect-failed"
+	OutcomeTLS               = "tls-failed"
+	OutcomeTimeout           = "timeout"
+	OutcomeDisconnect        = "disconnected"    // closed before a whole header came
+	OutcomeProtocol          = "protocol-error"  // the reply is not HTTP, or breaks a limit
+	OutcomeAddress           = "address-refused" // special-purpose address, not allowed by --allow-net
+	OutcomePort              = "port-refused"    // a port that browsers refuse
+	OutcomeDenied            = "denied"          // the operator's --deny
+	OutcomeScheme            = "scheme-unsupported"
+	OutcomeDeferred          = "deferred" // not tried in this batch: deadline, budget, parked host
+)
+
+// Link is a row of kind "link": one link of one page, already canonical.
+type Link struct {
+	SrcURL     string
+	SrcKey     uint64
+	URL        string
+	Key        uint64 // column url_key
+	Host       string
+	LinkKind   string // "a", "img", "frame", "redirect", "sitemap", …
+	Nofollow   bool
+	Text       string
+	Depth      uint16 // of the target: the source's + 1 (redirects keep the source's)
+	Score      float32
+	Discovered Time // fetch_time of the source
+	Extra      Extra
+}
+
+// Module is a row of kind "module": one finding of a processing module.
+type Module struct {
+	Key    uint64 // column url_key
+	Module string
+	Name   string // column key
+	Value  string
+	Extra  Extra
+}
