@@ -1,0 +1,217 @@
+// Package fingerprint computes Mercator's 64-bit Rabin fingerprints (FP64) and
+// the keys that are made of them.
+//
+// FP64 reads a string as a polynomial over GF(2), prefixed by a one, and takes
+// the remainder modulo a fixed irreducible polynomial of degree 64, after
+// Rabin ("Fingerprinting by random polynomials", 1981) by Broder's table
+// method ("Some applications of Rabin's fingerprinting method", 1993). The
+// coefficient of x⁰ stands in the top bit, so the empty string's fingerprint is
+// the polynomial itself.
+//
+// # What is promised
+//
+//   - Two strings of at most n bits, chosen without knowledge of the
+//     polynomial, collide with probability at most n/2⁵⁷. Against people who
+//     choose strings to collide, use a random polynomial (RandomPoly).
+//   - A fingerprint can be extended: Of(a+b) follows from Of(a) and b.
+//   - Values are the same in every version: they stand in files.
+//
+// All functions are safe for many goroutines.
+package fingerprint
+
+import (
+	"encoding/binary"
+	"hash"
+	"strconv"
+	"unsafe"
+
+	"mercator/pkg/fault"
+)
+
+// Polynomial is the one that Mercator published. The coefficient of x⁰ is the
+// top bit; that of x⁶⁴, which is one, is not stored.
+const Polynomial = 0x911498AE0E66BAD6
+
+// HostBits is the number of high bits of a URL checksum that come from the
+// host. A host's URLs then lie within one 2⁻¹⁶th of the key space, which makes
+// batches local, and 10⁷ URLs of one host still expect only 0.2 false "seen"
+// answers (10¹⁴/2⁴⁹).
+const HostBits = 16
+
+const hostMask uint64 = (1<<HostBits - 1) << (64 - HostBits)
+
+var mercator = newPoly(Polynomial)
+
+// Of returns the FP64 of b.
+func Of(b []byte) uint64 { return mercator.Of(b) }
+
+// OfString returns the FP64 of s. It does not allocate.
+func OfString(s string) uint64 { return mercator.OfString(s) }
+
+// New returns a hash whose Sum64 is the FP64 of what was written. Sum appends
+// it in big-endian order.
+func New() hash.Hash64 { return mercator.New() }
+
+// URLKey returns the URL checksum: the top 16 bits of the host's FP64, then the
+// low 48 bits of the canonical URL's (HostBits says why 16).
+func URLKey(host, canonicalURL string) uint64 { return mercator.URLKey(host, canonicalURL) }
+
+// DocKey returns the key by which a document is known to the content-seen test:
+// the FP64 of contentFP and length in eight big-endian bytes each and one byte
+// that is 1 for a truncated body, else 0.
+func DocKey(contentFP uint64, length int64, truncated bool) uint64 {
+	return mercator.DocKey(contentFP, length, truncated)
+}
+
+// Format returns v as 16 hexadecimal digits, the form of every 64-bit value in text.
+func Format(v uint64) string { return string(Append(nil, v)) }
+
+// Append appends the 16 hexadecimal digits of v to b.
+func Append(b []byte, v uint64) []byte {
+	const digits = "0123456789abcdef"
+	for shift := 60; shift >= 0; shift -= 4 {
+		b = append(b, digits[v>>shift&15])
+	}
+	return b
+}
+
+// Parse reads 16 hexadecimal digits of either case. Other text is fault.Corrupt.
+func Parse(s string) (uint64, error) {
+	if len(s) == 16 {
+		// The base 16 of ParseUint takes no sign, prefix or underscore.
+		if v, err := strconv.ParseUint(s, 16, 64); err == nil {
+			return v, nil
+		}
+	}
+	if len(s) > 32 {
+		s = s[:32] + "…"
+	}
+	return 0, &fault.Error{Class: fault.Corrupt, Found: strconv.Quote(s), Want: "16 hexadecimal digits"}
+}
+
+// slices is the number of bytes that one step of Poly.extend consumes.
+const slices = 16
+
+// Poly fingerprints by one polynomial. Package-level functions use Mercator's.
+type Poly struct {
+	p uint64
+	// table[k][b] is what byte b, followed by k zero bytes, adds to the remainder.
+	table [slices][256]uint64
+}
+
+// NewPoly makes the tables (32 KiB) for p, written as Polynomial is. A
+// polynomial that is not irreducible is fault.Usage: its collisions have no bound.
+func NewPoly(p uint64) (*Poly, error) {
+	if p == Polynomial {
+		return mercator, nil
+	}
+	if !Irreducible(p) {
+		return nil, &fault.Error{Class: fault.Usage, Found: "polynomial " + Format(p) + " is reducible",
+			Want: "an irreducible polynomial of degree 64"}
+	}
+	return newPoly(p), nil
+}
+
+// RandomPoly draws irreducible polynomials from random until it finds one, in
+// 64 tries on average. random must give uniform 64-bit values that nobody who
+// chooses strings can guess.
+func RandomPoly(random func() uint64) *Poly {
+	for {
+		if p := random(); Irreducible(p) {
+			return newPoly(p)
+		}
+	}
+}
+
+func newPoly(p uint64) *Poly {
+	f := &Poly{p: p}
+	for b := range f.table[0] {
+		v := uint64(b)
+		for range 8 {
+			// Multiply by x: the x⁶³ coefficient, which is the low bit, overflows.
+			v = v>>1 ^ p&-(v&1)
+		}
+		f.table[0][b] = v
+	}
+	for k := 1; k < slices; k++ {
+		for b, v := range f.table[k-1] {
+			f.table[k][b] = v>>8 ^ f.table[0][byte(v)]
+		}
+	}
+	return f
+}
+
+// Polynomial returns the polynomial, written as the constant of that name is.
+func (f *Poly) Polynomial() uint64 { return f.p }
+
+// Of returns the fingerprint of b.
+func (f *Poly) Of(b []byte) uint64 { return f.extend(f.p, b) }
+
+// OfString returns the fingerprint of s. It does not allocate.
+func (f *Poly) OfString(s string) uint64 {
+	return f.extend(f.p, unsafe.Slice(unsafe.StringData(s), len(s))) // extend only reads
+}
+
+// URLKey is the package's URLKey with this polynomial.
+func (f *Poly) URLKey(host, canonicalURL string) uint64 {
+	return f.OfString(host)&hostMask | f.OfString(canonicalURL)&^hostMask
+}
+
+// DocKey is the package's DocKey with this polynomial.
+func (f *Poly) DocKey(contentFP uint64, length int64, truncated bool) uint64 {
+	var b [17]byte
+	binary.BigEndian.PutUint64(b[0:], contentFP)
+	binary.BigEndian.PutUint64(b[8:], uint64(length))
+	if truncated {
+		b[16] = 1
+	}
+	return f.Of(b[:])
+}
+
+// New returns a hash with this polynomial.
+func (f *Poly) New() hash.Hash64 { return &digest{poly: f, fp: f.p} }
+
+// extend returns the fingerprint of a+b, where fp is that of a.
+func (f *Poly) extend(fp uint64, b []byte) uint64 {
+	t := &f.table
+	for len(b) >= slices {
+		lo := fp ^ binary.LittleEndian.Uint64(b)
+		hi := binary.LittleEndian.Uint64(b[8:])
+		fp = t[15][byte(lo)] ^ t[14][byte(lo>>8)] ^ t[13][byte(lo>>16)] ^ t[12][byte(lo>>24)] ^
+			t[11][byte(lo>>32)] ^ t[10][byte(lo>>40)] ^ t[9][byte(lo>>48)] ^ t[8][lo>>56] ^
+			t[7][byte(hi)] ^ t[6][byte(hi>>8)] ^ t[5][byte(hi>>16)] ^ t[4][byte(hi>>24)] ^
+			t[3][byte(hi>>32)] ^ t[2][byte(hi>>40)] ^ t[1][byte(hi>>48)] ^ t[0][hi>>56]
+		b = b[slices:]
+	}
+	if len(b) >= 8 {
+		lo := fp ^ binary.LittleEndian.Uint64(b)
+		fp = t[7][byte(lo)] ^ t[6][byte(lo>>8)] ^ t[5][byte(lo>>16)] ^ t[4][byte(lo>>24)] ^
+			t[3][byte(lo>>32)] ^ t[2][byte(lo>>40)] ^ t[1][byte(lo>>48)] ^ t[0][lo>>56]
+		b = b[8:]
+	}
+	for _, c := range b {
+		fp = fp>>8 ^ t[0][byte(fp)^c]
+	}
+	return fp
+}
+
+type digest struct {
+	poly *Poly
+	fp   uint64
+}
+
+func (d *digest) Write(b []byte) (int, error) {
+	d.fp = d.poly.extend(d.fp, b)
+	return len(b), nil
+}
+
+func (d *digest) WriteString(s string) (int, error) {
+	d.fp = d.poly.extend(d.fp, unsafe.Slice(unsafe.StringData(s), len(s)))
+	return len(s), nil
+}
+
+func (d *digest) Sum(b []byte) []byte { return binary.BigEndian.AppendUint64(b, d.fp) }
+func (d *digest) Sum64() uint64       { return d.fp }
+func (d *digest) Reset()              { d.fp = d.poly.p }
+func (d *digest) Size() int           { return 8 }
+func (d *digest) BlockSize() int      { return slices }

@@ -1,0 +1,185 @@
+package fingerprint_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc64"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+
+	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
+)
+
+func TestVectors(t *testing.T) {
+	for _, v := range []struct {
+		in   string
+		want uint64
+	}{
+		{"", fingerprint.Polynomial},
+		{"a", 0x4b7d239c4d186c4f},
+		{"abc", 0x3b6e25bd6e0e10fb},
+		{"http://www.example.com/", 0x07fa663713929c3e},
+	} {
+		if got := fingerprint.Of([]byte(v.in)); got != v.want {
+			t.Errorf("Of(%q) = %016x, want %016x", v.in, got, v.want)
+		}
+		if got := fingerprint.OfString(v.in); got != v.want {
+			t.Errorf("OfString(%q) = %016x, want %016x", v.in, got, v.want)
+		}
+	}
+}
+
+// byCRC is a second implementation: CRC-64 with the same polynomial, freed of
+// the inversions that hash/crc64 applies.
+func byCRC(p uint64, b []byte) uint64 { return ^crc64.Update(^p, crc64.MakeTable(p), b) }
+
+func TestAgainstCRC64(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	b := make([]byte, 300)
+	for i := range b {
+		b[i] = byte(rnd.Uint32())
+	}
+	other := fingerprint.RandomPoly(rnd.Uint64)
+	for n := range len(b) + 1 {
+		if got, want := fingerprint.Of(b[:n]), byCRC(fingerprint.Polynomial, b[:n]); got != want {
+			t.Fatalf("%d bytes: %016x, by CRC %016x", n, got, want)
+		}
+		if got, want := other.Of(b[:n]), byCRC(other.Polynomial(), b[:n]); got != want {
+			t.Fatalf("polynomial %016x, %d bytes: %016x, by CRC %016x", other.Polynomial(), n, got, want)
+		}
+	}
+}
+
+func FuzzOf(f *testing.F) {
+	f.Add([]byte(""), 0)
+	f.Add([]byte("http://www.example.com/"), 7)
+	f.Add([]byte(strings.Repeat("abc", 50)), 16)
+	f.Fuzz(func(t *testing.T, b []byte, cut int) {
+		want := byCRC(fingerprint.Polynomial, b)
+		if got := fingerprint.Of(b); got != want {
+			t.Fatalf("Of = %016x, want %016x", got, want)
+		}
+		if cut < 0 || cut > len(b) {
+			cut = len(b) / 2
+		}
+		h := fingerprint.New()
+		h.Write(b[:cut])
+		h.Write(b[cut:])
+		if got := h.Sum64(); got != want {
+			t.Fatalf("written in two pieces: %016x, want %016x", got, want)
+		}
+	})
+}
+
+func TestHash(t *testing.T) {
+	h := fingerprint.New()
+	for _, c := range []byte("http://www.example.com/") {
+		h.Write([]byte{c})
+	}
+	if got := h.Sum64(); got != 0x07fa663713929c3e {
+		t.Errorf("Sum64 = %016x", got)
+	}
+	if got := h.Sum([]byte{1}); len(got) != 9 || binary.BigEndian.Uint64(got[1:]) != h.Sum64() {
+		t.Errorf("Sum = %x", got)
+	}
+	h.Reset()
+	if got := h.Sum64(); got != fingerprint.Polynomial {
+		t.Errorf("after Reset: %016x", got)
+	}
+}
+
+func TestURLKey(t *testing.T) {
+	const host, url = "www.example.com", "http://www.example.com/"
+	key := fingerprint.URLKey(host, url)
+	if key>>48 != fingerprint.OfString(host)>>48 {
+		t.Errorf("top bits %04x are not the host's", key>>48)
+	}
+	if key&(1<<48-1) != 0x663713929c3e {
+		t.Errorf("low bits of %016x are not the URL's", key)
+	}
+}
+
+func TestDocKey(t *testing.T) {
+	b := []byte{0x3b, 0x6e, 0x25, 0xbd, 0x6e, 0x0e, 0x10, 0xfb, 0, 0, 0, 0, 0, 0, 0, 3, 1}
+	if got, want := fingerprint.DocKey(0x3b6e25bd6e0e10fb, 3, true), fingerprint.Of(b); got != want {
+		t.Errorf("DocKey = %016x, want %016x", got, want)
+	}
+	b[16] = 0
+	if got, want := fingerprint.DocKey(0x3b6e25bd6e0e10fb, 3, false), fingerprint.Of(b); got != want {
+		t.Errorf("DocKey = %016x, want %016x", got, want)
+	}
+}
+
+func TestText(t *testing.T) {
+	for _, v := range []uint64{0, 1, fingerprint.Polynomial, 1<<64 - 1} {
+		s := fingerprint.Format(v)
+		if got, err := fingerprint.Parse(s); err != nil || got != v || len(s) != 16 {
+			t.Errorf("Parse(%q) = %x, %v", s, got, err)
+		}
+		if got, err := fingerprint.Parse(strings.ToUpper(s)); err != nil || got != v {
+			t.Errorf("Parse(%q) = %x, %v", strings.ToUpper(s), got, err)
+		}
+	}
+	for _, s := range []string{"", "0", "0x911498AE0E66BA", "+911498ae0e66bad", "911498ae_e66bad6", "911498ae0e66bad60", "911498ae0e66badg", " 911498ae0e66bad"} {
+		if _, err := fingerprint.Parse(s); !errors.Is(err, fault.Corrupt) {
+			t.Errorf("Parse(%q): %v, want a fault", s, err)
+		}
+	}
+}
+
+func TestIrreducible(t *testing.T) {
+	if !fingerprint.Irreducible(fingerprint.Polynomial) {
+		t.Error("Mercator's polynomial is irreducible")
+	}
+	// x⁶⁴+x⁴+x³+x+1, the usual GF(2⁶⁴): bits 0, 1, 3 and 4 from the top.
+	if !fingerprint.Irreducible(0xd800000000000000) {
+		t.Error("x⁶⁴+x⁴+x³+x+1 is irreducible")
+	}
+	for p, why := range map[uint64]string{
+		0:                       "x⁶⁴",
+		1 << 63:                 "(x+1)⁶⁴",
+		0xc000000000000000:      "x⁶⁴+x+1 has small factors",
+		0x8000000080000000:      "(x³²+x¹⁶+1)², by squares",
+		0xd800000000000000 >> 1: "divisible by x",
+	} {
+		if fingerprint.Irreducible(p) {
+			t.Errorf("%016x: reducible (%s)", p, why)
+		}
+		if _, err := fingerprint.NewPoly(p); !errors.Is(err, fault.Usage) {
+			t.Errorf("NewPoly(%016x): %v, want fault.Usage", p, err)
+		}
+	}
+	// One polynomial in 64 is irreducible.
+	rnd := rand.New(rand.NewPCG(3, 4))
+	n := 0
+	for range 6400 {
+		if fingerprint.Irreducible(rnd.Uint64()) {
+			n++
+		}
+	}
+	if n < 60 || n > 140 {
+		t.Errorf("%d of 6400 random polynomials are irreducible, want about 100", n)
+	}
+}
+
+func TestNoAllocation(t *testing.T) {
+	s := strings.Repeat("x", 100)
+	if n := testing.AllocsPerRun(100, func() { fingerprint.URLKey("example.com", s) }); n != 0 {
+		t.Errorf("URLKey: %v allocations", n)
+	}
+}
+
+func BenchmarkOf(b *testing.B) {
+	for _, size := range []int{16, 64, 1 << 10, 16 << 10} {
+		buf := make([]byte, size)
+		b.Run(strconv.Itoa(size)+"B", func(b *testing.B) {
+			b.SetBytes(int64(size))
+			for b.Loop() {
+				fingerprint.Of(buf)
+			}
+		})
+	}
+}
