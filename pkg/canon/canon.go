@@ -1,0 +1,361 @@
+// Package canon gives every URL one spelling, so that the URL-seen test may
+// compare bytes.
+//
+// A URL is parsed by the WHATWG URL Standard. Then
+//
+//   - fragment, user name, password and default port go;
+//   - the host is lower-case IDNA ASCII (A-labels) without trailing dot;
+//   - dot segments are resolved and an empty path is "/";
+//   - percent-encoding has upper-case digits, and encodes no unreserved
+//     character (RFC 3986 section 2.3);
+//   - bytes that are not UTF-8 are percent-encoded as they stand.
+//
+// What servers may tell apart stays: letter case of paths, order of queries,
+// "www.", an empty query's "?", empty path segments.
+//
+// # Invariants
+//
+//   - The canonical form of a canonical URL is itself.
+//   - A canonical URL is ASCII without spaces and control characters, and
+//     not longer than Options.MaxURL.
+//   - Time and memory are linear in the input, of which at most
+//     4 × MaxURL bytes are looked at.
+//
+// All functions are pure and safe for many goroutines.
+package canon
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/nlnwa/whatwg-url/url"
+	"golang.org/x/net/publicsuffix"
+)
+
+// DefaultMaxURL is the length limit, in bytes, of a canonical URL. It is what
+// browsers and servers have agreed on in practice for longest.
+const DefaultMaxURL = 2083
+
+// defaultPorts are the schemes that can be crawled. All are hierarchical with a
+// host, which WHATWG calls special; the standard gave gopher up.
+var defaultPorts = map[string]string{"http": "80", "https": "443", "ftp": "21", "gopher": "70"}
+
+var parser = url.NewParser(url.WithSpecialSchemes(map[string]string{
+	"http": "80", "https": "443", "ftp": "21", "gopher": "70",
+	"ws": "80", "wss": "443", "file": "",
+}))
+
+// Reason says why a string has no canonical form. It is the reason under which
+// a stage's books count it.
+type Reason string
+
+// The reasons.
+const (
+	ReasonInvalid Reason = "invalid"  // not a URL by the WHATWG standard, or relative without a base
+	ReasonScheme  Reason = "scheme"   // a scheme that is not crawled: mailto, javascript, data, …
+	ReasonTooLong Reason = "too-long" // longer than Options.MaxURL
+)
+
+// Error is the one error type of this package.
+type Error struct {
+	Reason Reason
+	Detail string // for people; may be empty
+}
+
+func (e *Error) Error() string {
+	if e.Detail == "" {
+		return string(e.Reason)
+	}
+	return string(e.Reason) + ": " + e.Detail
+}
+
+// ReasonOf returns the reason in err's chain, or "".
+func ReasonOf(err error) Reason {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Reason
+	}
+	return ""
+}
+
+// Options are the limits. The zero value has the defaults.
+type Options struct {
+	MaxURL  int      // bytes of a canonical URL; 0: DefaultMaxURL
+	Schemes []string // that are accepted, among http, https, ftp and gopher; nil: all of them
+}
+
+// URL returns the canonical form of an absolute URL and its host: lower-case,
+// followed by ":port" where that is not the scheme's default. The error is an
+// *Error.
+func URL(s string) (canonical, host string, err error) { return Options{}.URL(s) }
+
+// Resolve returns the canonical form of ref as it stands in a document at base
+// (RFC 3986 section 5, by WHATWG's rules). The error is an *Error.
+func Resolve(base, ref string) (canonical, host string, err error) {
+	return Options{}.Resolve(base, ref)
+}
+
+// URL is the function URL with these limits.
+func (o Options) URL(s string) (canonical, host string, err error) { return o.resolve(nil, s) }
+
+// Resolve is the function Resolve with these limits.
+func (o Options) Resolve(base, ref string) (canonical, host string, err error) {
+	b, err := o.Base(base)
+	if err != nil {
+		return "", "", err
+	}
+	return b.Resolve(ref)
+}
+
+// Base is a document's base URL, parsed once for all its links.
+type Base struct {
+	opt Options
+	url *url.Url
+}
+
+// Base parses a base URL: an absolute URL of any scheme, not longer than
+// 4 × MaxURL. The error is an *Error.
+func (o Options) Base(s string) (*Base, error) {
+	u, err := o.parse(nil, s)
+	if err != nil {
+		return nil, err
+	}
+	return &Base{opt: o, url: u}, nil
+}
+
+// Base returns the base that a document at b gets by declaring href as its base
+// (HTML's base element). A data or javascript URL cannot be one.
+func (b *Base) Base(href string) (*Base, error) {
+	u, err := b.opt.parse(b.url, href)
+	if err != nil {
+		return nil, err
+	}
+	if u.Scheme() == "data" || u.Scheme() == "javascript" {
+		return nil, &Error{ReasonScheme, u.Scheme()}
+	}
+	return &Base{opt: b.opt, url: u}, nil
+}
+
+// Resolve returns the canonical form and the host of ref as it stands in a
+// document with this base. The error is an *Error.
+func (b *Base) Resolve(ref string) (canonical, host string, err error) {
+	return b.opt.resolve(b.url, ref)
+}
+
+func (o Options) maxURL() int {
+	if o.MaxURL > 0 {
+		return o.MaxURL
+	}
+	return DefaultMaxURL
+}
+
+// accepts reports whether URLs of the scheme, lower-case, are crawled.
+func (o Options) accepts(scheme string) bool {
+	_, known := defaultPorts[scheme]
+	return known && (o.Schemes == nil || slices.Contains(o.Schemes, scheme))
+}
+
+// parse applies the input limit and then WHATWG's parser. The fragment is gone
+// afterwards.
+func (o Options) parse(base *url.Url, s string) (*url.Url, error) {
+	s = strings.TrimFunc(s, func(r rune) bool { return r <= ' ' })
+	// The first # begins the fragment in whatever state the parser is. It stays,
+	// or the parser would trim the spaces before it.
+	if i := strings.IndexByte(s, '#'); i >= 0 {
+		s = s[:i+1]
+	}
+	if len(s) > 4*o.maxURL() {
+		return nil, &Error{Reason: ReasonTooLong}
+	}
+	s = escapeInvalid(s)
+	var u *url.Url
+	var err error
+	if base == nil {
+		u, err = parser.Parse(s)
+	} else {
+		u, err = parser.BasicParser(s, base, nil, url.NoState)
+	}
+	if err != nil {
+		return nil, &Error{ReasonInvalid, err.Error()}
+	}
+	return u, nil
+}
+
+func (o Options) resolve(base *url.Url, ref string) (canonical, host string, err error) {
+	// A page may hold megabytes in one data URL: see the scheme before the rest.
+	if scheme := schemeOf(ref); scheme != "" && !o.accepts(scheme) {
+		return "", "", &Error{ReasonScheme, scheme}
+	}
+	u, err := o.parse(base, ref)
+	if err != nil {
+		return "", "", err
+	}
+	if !o.accepts(u.Scheme()) {
+		return "", "", &Error{ReasonScheme, u.Scheme()}
+	}
+	u.SetUsername("")
+	u.SetPassword("")
+	prefix := u.Scheme() + "://"
+	rest := u.Href(true)[len(prefix)+len(u.Host()):] // path and query
+	host = strings.TrimSuffix(u.Hostname(), ".")
+	if host == "" || host[0] == '.' || strings.Contains(host, "..") || host[len(host)-1] == '.' {
+		return "", "", &Error{ReasonInvalid, "the host has an empty label"}
+	}
+	if port := u.Port(); port != "" {
+		host += ":" + port
+	}
+	canonical = prefix + host + normalizeEscapes(rest)
+	if len(canonical) > o.maxURL() {
+		return "", "", &Error{Reason: ReasonTooLong}
+	}
+	return canonical, host, nil
+}
+
+// schemeOf returns the lower-case scheme with which s begins, or "" where it
+// has none, or where tabs or newlines, which the parser skips, hide it.
+func schemeOf(s string) string {
+	s = strings.TrimLeftFunc(s, func(r rune) bool { return r <= ' ' })
+	for i := 0; i < len(s) && i < 64; i++ {
+		c := s[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z':
+		case i > 0 && ('0' <= c && c <= '9' || c == '+' || c == '-' || c == '.'):
+		case i > 0 && c == ':':
+			return strings.ToLower(s[:i])
+		default:
+			return ""
+		}
+	}
+	return ""
+}
+
+const upperHex = "0123456789ABCDEF"
+
+// escapeInvalid percent-encodes the bytes of s that are not UTF-8, so that the
+// server is sent the bytes that stood in the document.
+func escapeInvalid(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && n == 1 {
+			b.WriteByte('%')
+			b.WriteByte(upperHex[s[i]>>4])
+			b.WriteByte(upperHex[s[i]&15])
+		} else {
+			b.WriteString(s[i : i+n])
+		}
+		i += n
+	}
+	return b.String()
+}
+
+// normalizeEscapes gives escapes upper-case digits, and decodes those of
+// unreserved characters. A stray "%" stays as it is. What follows one is not
+// decoded where that would make a new escape ("%2%45" is not "%2E"), or the
+// canonical form would have another canonical form.
+func normalizeEscapes(s string) string {
+	if strings.IndexByte(s, '%') < 0 {
+		return s
+	}
+	b := make([]byte, 0, len(s))
+	stray := -3 // where in b the last stray "%" is
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c != '%' {
+			b = append(b, c)
+			continue
+		}
+		if i+2 >= len(s) || unhex(s[i+1]) < 0 || unhex(s[i+2]) < 0 {
+			stray = len(b)
+			b = append(b, c)
+			continue
+		}
+		v := byte(unhex(s[i+1])<<4 | unhex(s[i+2]))
+		if unreserved(v) && len(b)-stray > 2 {
+			b = append(b, v)
+		} else {
+			b = append(b, '%', upperHex[v>>4], upperHex[v&15])
+		}
+		i += 2
+	}
+	return string(b)
+}
+
+func unhex(c byte) int {
+	switch {
+	case '0' <= c && c <= '9':
+		return int(c - '0')
+	case 'a' <= c && c <= 'f':
+		return int(c-'a') + 10
+	case 'A' <= c && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return -1
+}
+
+func unreserved(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+		c == '-' || c == '.' || c == '_' || c == '~'
+}
+
+// Split cuts a canonical URL into scheme, host (with its port, if any) and the
+// rest: path and query.
+func Split(canonical string) (scheme, host, rest string) {
+	scheme, after, _ := strings.Cut(canonical, "://")
+	i := strings.IndexByte(after, '/')
+	if i < 0 {
+		return scheme, after, ""
+	}
+	return scheme, after[:i], after[i:]
+}
+
+// SURT returns the sort-friendly form of a canonical URL as CDX files use it:
+// the host's labels in reverse order, so that a domain's URLs lie together.
+// "http://www.example.com:8080/a?b" gives "com,example,www:8080)/a?b". The
+// scheme is left out, and addresses are not reversed.
+func SURT(canonical string) string {
+	_, host, rest := Split(canonical)
+	name, port := splitPort(host)
+	if !isAddr(name) {
+		labels := strings.Split(name, ".")
+		slices.Reverse(labels)
+		name = strings.Join(labels, ",")
+	}
+	return name + port + ")" + rest
+}
+
+// RegisteredDomain returns the name that was registered under a public suffix:
+// "example.co.uk" for "www.example.co.uk:8080". An address, and a name that is
+// itself a public suffix, is returned as it is, without port.
+func RegisteredDomain(host string) string {
+	name, _ := splitPort(host)
+	if isAddr(name) {
+		return name
+	}
+	if d, err := publicsuffix.EffectiveTLDPlusOne(name); err == nil {
+		return d
+	}
+	return name
+}
+
+// splitPort cuts "name:port" into "name" and ":port", "[::1]" staying whole.
+func splitPort(host string) (name, port string) {
+	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
+		return host[:i], host[i:]
+	}
+	return host, ""
+}
+
+func isAddr(name string) bool {
+	if strings.HasPrefix(name, "[") {
+		return true
+	}
+	_, err := netip.ParseAddr(name)
+	return err == nil
+}

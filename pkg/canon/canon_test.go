@@ -1,0 +1,258 @@
+package canon
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestURL(t *testing.T) {
+	tests := []struct{ in, want, host string }{
+		{"http://example.com", "http://example.com/", "example.com"},
+		{"HTTP://User:Pw@EXAMPLE.com:80/a#frag", "http://example.com/a", "example.com"},
+		{"https://example.com:443/?", "https://example.com/?", "example.com"},
+		{"http://example.com:8080/", "http://example.com:8080/", "example.com:8080"},
+		{"http://example.com./", "http://example.com/", "example.com"},
+		{"http://Bücher.example/ä?ö", "http://xn--bcher-kva.example/%C3%A4?%C3%B6", "xn--bcher-kva.example"},
+		{"http://h/a/./b/../c/%2e%2E/d", "http://h/a/d", "h"},
+		{"http://h/%7euser/%41%2f%c3%a9", "http://h/~user/A%2F%C3%A9", "h"},
+		{"http://h/%2%45", "http://h/%2%45", "h"},
+		{"http://h/%%34%31", "http://h/%%341", "h"},
+		{"http://h/100%", "http://h/100%", "h"},
+		{"http://h/caf\xe9", "http://h/caf%E9", "h"},
+		{"http://h/a b\tc\n", "http://h/a%20bc", "h"},
+		{"http:\\\\h\\a", "http://h/a", "h"},
+		{"http://0x7f.1/", "http://127.0.0.1/", "127.0.0.1"},
+		{"http://[::1]:80/", "http://[::1]/", "[::1]"},
+		{"http://[2001:DB8::0:1]:81/", "http://[2001:db8::1]:81/", "[2001:db8::1]:81"},
+		{"ftp://h:21/x", "ftp://h/x", "h"},
+		{"gopher://H:70/1/x", "gopher://h/1/x", "h"},
+		{"http://h//a///b", "http://h//a///b", "h"},
+	}
+	for _, tt := range tests {
+		got, host, err := URL(tt.in)
+		if err != nil || got != tt.want || host != tt.host {
+			t.Errorf("URL(%q) = %q, %q, %v, want %q, %q", tt.in, got, host, err, tt.want, tt.host)
+		}
+	}
+}
+
+func TestReasons(t *testing.T) {
+	long := strings.Repeat("a", DefaultMaxURL)
+	tests := []struct {
+		in   string
+		want Reason
+	}{
+		{"", ReasonInvalid}, {"/a", ReasonInvalid}, {"http://", ReasonInvalid}, {"http://a b/", ReasonInvalid},
+		{"http://./", ReasonInvalid}, {"http://a../", ReasonInvalid}, {"http://0x1../", ReasonInvalid},
+		{"http://h:99999/", ReasonInvalid}, {"http://\xff/", ReasonInvalid},
+		{"mailto:a@b", ReasonScheme}, {"JavaScript:x()", ReasonScheme}, {"file:///etc", ReasonScheme}, {"java\nscript:x", ReasonScheme},
+		{"data:text/html," + strings.Repeat(long, 10), ReasonScheme},
+		{"http://h/" + long, ReasonTooLong}, {"http://h/" + strings.Repeat(long, 5), ReasonTooLong},
+	}
+	for _, tt := range tests {
+		_, _, err := URL(tt.in)
+		var e *Error
+		if !errors.As(err, &e) || ReasonOf(err) != tt.want {
+			t.Errorf("URL(%.40q): %v, want %s", tt.in, err, tt.want)
+		}
+	}
+	if _, _, err := (Options{Schemes: []string{"http"}}).URL("https://h/"); ReasonOf(err) != ReasonScheme {
+		t.Errorf("https where http alone is accepted: %v", err)
+	}
+}
+
+// The limit is on the canonical form: a URL of exactly that length passes, and a
+// long fragment does not count.
+func TestMaxURL(t *testing.T) {
+	o := Options{MaxURL: 20}
+	for in, ok := range map[string]bool{
+		"http://h/" + strings.Repeat("a", 11):           true,
+		"http://h/" + strings.Repeat("a", 12):           false,
+		"http://h/#" + strings.Repeat("a", 1000):        true,
+		"http://h/" + strings.Repeat("%61", 11):         true,
+		"http://h/" + strings.Repeat("\u00e4", 4):       false,
+		"http://h/" + strings.Repeat("a/../", 10) + "b": true,
+	} {
+		if _, _, err := o.URL(in); (err == nil) != ok {
+			t.Errorf("%q: %v", in, err)
+		}
+	}
+}
+
+func TestResolve(t *testing.T) {
+	const base = "http://a/b/c/d;p?q"
+	for ref, want := range map[string]string{
+		"": base, "g": "http://a/b/c/g", "/g": "http://a/g", "//G": "http://g/", "?y": "http://a/b/c/d;p?y",
+		"#s": base, "../../../g": "http://a/g", "g;x=1/../y": "http://a/b/c/y", "http:g": "http://a/b/c/g",
+		"https:g": "https://g/",
+	} {
+		if got, _, err := Resolve(base, ref); err != nil || got != want {
+			t.Errorf("Resolve(%q) = %q, %v, want %q", ref, got, err, want)
+		}
+	}
+	b, err := Options{}.Base(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Base("data:text/plain,x"); ReasonOf(err) != ReasonScheme {
+		t.Errorf("a data URL as base: %v", err)
+	}
+	if b, err = b.Base("//x/y/"); err != nil {
+		t.Fatal(err)
+	}
+	if got, _, _ := b.Resolve("z"); got != "http://x/y/z" {
+		t.Errorf("after base: %q", got)
+	}
+}
+
+func TestSURTAndDomain(t *testing.T) {
+	for in, want := range map[string]string{
+		"http://www.example.com:8080/a?b": "com,example,www:8080)/a?b",
+		"http://example.com/":             "com,example)/",
+		"http://127.0.0.1/x":              "127.0.0.1)/x",
+		"http://[::1]:81/":                "[::1]:81)/",
+	} {
+		if got := SURT(in); got != want {
+			t.Errorf("SURT(%q) = %q, want %q", in, got, want)
+		}
+	}
+	for in, want := range map[string]string{
+		"www.example.co.uk:8080": "example.co.uk", "example.com": "example.com", "localhost:81": "localhost",
+		"co.uk": "co.uk", "10.0.0.1:80": "10.0.0.1", "[::1]:8080": "[::1]", "h1.mweb.test": "mweb.test",
+	} {
+		if got := RegisteredDomain(in); got != want {
+			t.Errorf("RegisteredDomain(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func FuzzCanonical(f *testing.F) {
+	for _, s := range []string{"http://h/%2%45", "http://a.b./%%34%31", "http://0x1../", "http://ä。/", "gopher://h\\%7e", "ftp://u@h:21//..//%2e", "http://h/\xff?%zz%4", "http://1%2e2/", "http://xn--a/"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		u, host, err := URL(s)
+		if err != nil {
+			if ReasonOf(err) == "" {
+				t.Fatalf("%q: untyped %v", s, err)
+			}
+			return
+		}
+		again, host2, err := URL(u)
+		if err != nil || again != u || host2 != host {
+			t.Fatalf("%q: canonical %q, canonical of that %q (%v), hosts %q %q", s, u, again, err, host, host2)
+		}
+		if len(u) > DefaultMaxURL || strings.ContainsFunc(u, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			t.Fatalf("%q: %q", s, u)
+		}
+		if _, h, _ := Split(u); h != host {
+			t.Fatalf("%q: host %q, in the URL %q", s, host, h)
+		}
+	})
+}
+
+// conformance returns the path of a file of others' test cases, or "".
+func conformance(name string) string {
+	dirs := []string{os.Getenv("CONFORMANCE_DIR"), "../../../shared/conformance", "../../../../shared/conformance"}
+	for _, d := range dirs {
+		if p := filepath.Join(d, name); d != "" {
+			if _, err := os.Stat(p); err == nil {
+				return p
+			}
+		}
+	}
+	return ""
+}
+
+// TestWPT runs the web platform tests' URL cases. Their href, with what
+// canonical form drops, must be what we make of their input.
+func TestWPT(t *testing.T) {
+	path := conformance("url/urltestdata.json")
+	if path == "" {
+		t.Skip("urltestdata.json of web-platform-tests not found; set CONFORMANCE_DIR")
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var raw []json.RawMessage
+	if err := json.Unmarshal(data, &raw); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, r := range raw {
+		var c struct {
+			Input, Href, Protocol, Hostname, Port, Pathname string
+			Base                                            *string
+			Failure                                         bool
+		}
+		if json.Unmarshal(r, &c) != nil {
+			continue // a comment between the cases
+		}
+		var got string
+		var err error
+		if c.Base == nil {
+			got, _, err = Options{MaxURL: 1 << 20}.URL(c.Input)
+		} else {
+			got, _, err = Options{MaxURL: 1 << 20}.Resolve(*c.Base, c.Input)
+		}
+		scheme := strings.TrimSuffix(c.Protocol, ":")
+		if c.Failure {
+			// gopher is special here, and was when it was in use.
+			if err == nil && !strings.HasPrefix(got, "gopher:") {
+				if exceptions[c.Input] == "" {
+					t.Errorf("%q on %v: %q, want a failure", c.Input, c.Base, got)
+				}
+			}
+			n++
+			continue
+		}
+		if scheme != "http" && scheme != "https" && scheme != "ftp" {
+			if err == nil && scheme != "gopher" {
+				t.Errorf("%q: %q, want it refused by scheme %q", c.Input, got, scheme)
+			}
+			continue
+		}
+		n++
+		authority := strings.TrimSuffix(c.Hostname, ".")
+		if c.Port != "" {
+			authority += ":" + c.Port
+		}
+		href, _, _ := strings.Cut(c.Href, "#")
+		_, after, _ := strings.Cut(href, "://")
+		want := scheme + "://" + authority + normalizeEscapes(after[strings.IndexByte(after, '/'):])
+		if err != nil || got != want {
+			if exceptions[c.Input] == "" {
+				t.Errorf("%q on %v: %q, %v, want %q", c.Input, c.Base, got, err, want)
+			}
+		}
+	}
+	t.Logf("%d cases", n)
+	if n < 400 {
+		t.Errorf("%d cases looked at: is the file whole?", n)
+	}
+}
+
+// exceptions names the inputs where we or the parser differ from the cases, and why.
+var exceptions = map[string]string{
+	"http://./":       noLabel,
+	"http://../":      noLabel,
+	"http://foo.09..": noLabel,
+
+	"http://a.b.c.xn--pokxncvks":  badPunycode,
+	"http://a.b.c.XN--pokxncvks":  badPunycode,
+	"http://a.b.c.Xn--pokxncvks":  badPunycode,
+	"http://10.0.0.xn--pokxncvks": badPunycode,
+	"http://10.0.0.XN--pokxncvks": badPunycode,
+	"http://10.0.0.xN--pokxncvks": badPunycode,
+	"https://xn--/":               badPunycode,
+}
+
+const (
+	noLabel     = "a host with an empty label, the trailing dot aside, cannot be in the DNS"
+	badPunycode = "the label decodes to characters that IDNA forbids, so no registry can hold it; the parser's IDNA tables refuse it"
+)
