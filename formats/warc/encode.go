@@ -1,0 +1,311 @@
+package warc
+
+import (
+	"bytes"
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"github.com/zeebo/xxh3"
+)
+
+// Codec is how a record is compressed.
+type Codec string
+
+// The codecs. The empty Codec is Gzip.
+const (
+	Gzip Codec = "gzip" // a gzip member per record; every WARC reader has it
+	Zstd Codec = "zstd" // a zstd frame per record, with content size and checksum
+	None Codec = "none"
+)
+
+// Suffix is the usual end of the name of a file of this codec.
+func (c Codec) Suffix() string {
+	switch c {
+	case Zstd:
+		return ".warc.zst"
+	case None:
+		return ".warc"
+	}
+	return ".warc.gz"
+}
+
+// dateLayout keeps the microsecond, so that a fetch time survives the archive.
+const dateLayout = "2006-01-02T15:04:05.000000Z"
+
+// FormatDate is the text of an instant in WARC-Date and WARC-Refers-To-Date.
+func FormatDate(t time.Time) string { return t.UTC().Format(dateLayout) }
+
+// Encoder turns records into bytes that can be appended to a file. The zero
+// value writes gzip at level 1 without block digests. It holds no state, so many
+// goroutines may encode, and one Writer append what they made.
+type Encoder struct {
+	Codec       Codec
+	BlockDigest bool // write WARC-Block-Digest: one SHA-1 pass over the block
+}
+
+// compressor is one pooled set of what encoding needs.
+type compressor struct {
+	plain  bytes.Buffer // the record before compression
+	out    bytes.Buffer
+	fast   *gzip.Writer
+	stored *gzip.Writer
+	hash   *xxh3.Hasher
+	copy   [16 << 10]byte
+}
+
+var compressors = sync.Pool{New: func() any {
+	c := &compressor{hash: xxh3.New()}
+	c.fast, _ = gzip.NewWriterLevel(nil, gzip.BestSpeed)
+	c.stored, _ = gzip.NewWriterLevel(nil, gzip.NoCompression)
+	return c
+}}
+
+// One zstd encoder serves all goroutines through EncodeAll.
+var zstdEncoder = sync.OnceValue(func() *zstd.Encoder {
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithSingleSegment(true),
+		zstd.WithEncoderCRC(true), zstd.WithLowerEncoderMem(true))
+	if err != nil {
+		panic(err) // the options are constants
+	}
+	return e
+})
+
+// keepMax bounds the buffers that go back to the pool.
+const keepMax = 256 << 10
+
+// ID returns the record id that Append gives rec: a version 5 UUID (RFC 9562
+// section 5.5) of type, target URI, date and a 128-bit hash of the block. Block,
+// if not nil, must be an io.Seeker and is left at its start.
+func ID(rec *Record) (string, error) {
+	c := compressors.Get().(*compressor)
+	defer compressors.Put(c)
+	return c.id(rec)
+}
+
+func (c *compressor) id(rec *Record) (string, error) {
+	c.hash.Reset()
+	if err := c.pass(rec, c.hash); err != nil {
+		return "", err
+	}
+	sum := c.hash.Sum128().Bytes()
+	b := make([]byte, 0, 256)
+	b = append(b, idNamespace...)
+	b = append(b, rec.Type...)
+	b = append(b, '\n')
+	b = append(b, rec.TargetURI...)
+	b = append(b, '\n')
+	b = rec.Date.UTC().AppendFormat(b, dateLayout)
+	b = append(b, '\n')
+	b = append(b, sum[:]...)
+	u := sha1.Sum(b)
+	u[6] = u[6]&0x0f | 0x50
+	u[8] = u[8]&0x3f | 0x80
+	out := append(b[:0], "urn:uuid:"...)
+	for i, n := range [...]int{4, 6, 8, 10, 16} {
+		from := 0
+		if i > 0 {
+			from = [...]int{0, 4, 6, 8, 10}[i]
+			out = append(out, '-')
+		}
+		out = hex.AppendEncode(out, u[from:n])
+	}
+	return string(out), nil
+}
+
+// idNamespace is the UUID namespace of record ids: that of URLs in RFC 9562.
+const idNamespace = "\x6b\xa7\xb8\x11\x9d\xad\x11\xd1\x80\xb4\x00\xc0\x4f\xd4\x30\xc8"
+
+// pass copies the whole block to w and leaves it at its start.
+func (c *compressor) pass(rec *Record, w io.Writer) error {
+	if rec.Block == nil {
+		if rec.Length != 0 {
+			return fmt.Errorf("warc: record has no block, want %d bytes", rec.Length)
+		}
+		return nil
+	}
+	s, ok := rec.Block.(io.Seeker)
+	if !ok {
+		return fmt.Errorf("warc: block is a %T, want an io.ReadSeeker", rec.Block)
+	}
+	if _, err := s.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	n, err := io.CopyBuffer(w, onlyReader{rec.Block}, c.copy[:])
+	if err != nil {
+		return err
+	}
+	if n != rec.Length {
+		return fmt.Errorf("warc: block has %d bytes, want %d", n, rec.Length)
+	}
+	_, err = s.Seek(0, io.SeekStart)
+	return err
+}
+
+// onlyReader hides WriteTo, so that CopyBuffer uses the pooled buffer.
+type onlyReader struct{ io.Reader }
+
+// Append encodes rec as one member and appends it to dst. It fills in rec.ID if
+// that is empty. The record and its compressed form are held in memory.
+func (e Encoder) Append(dst []byte, rec *Record) ([]byte, error) {
+	c := compressors.Get().(*compressor)
+	defer c.release()
+	if rec.ID == "" {
+		id, err := c.id(rec)
+		if err != nil {
+			return dst, err
+		}
+		rec.ID = id
+	}
+	c.plain.Reset()
+	if err := c.header(rec, e.BlockDigest); err != nil {
+		return dst, err
+	}
+	if err := c.pass(rec, &c.plain); err != nil {
+		return dst, err
+	}
+	c.plain.WriteString("\r\n\r\n")
+
+	switch e.Codec {
+	case None:
+		return append(dst, c.plain.Bytes()...), nil
+	case Zstd:
+		return zstdEncoder().EncodeAll(c.plain.Bytes(), dst), nil
+	case Gzip, "":
+		z := c.fast
+		if rec.Type == TypeRequest {
+			z = c.stored // a request hardly shrinks, and every page has one
+		}
+		c.out.Reset()
+		z.Reset(&c.out)
+		if _, err := z.Write(c.plain.Bytes()); err != nil {
+			return dst, err
+		}
+		if err := z.Close(); err != nil {
+			return dst, err
+		}
+		return append(dst, c.out.Bytes()...), nil
+	}
+	return dst, fmt.Errorf("warc: codec %q, want gzip, zstd or none", e.Codec)
+}
+
+func (c *compressor) release() {
+	for _, b := range []*bytes.Buffer{&c.plain, &c.out} {
+		if b.Cap() > keepMax {
+			*b = bytes.Buffer{}
+		}
+	}
+	compressors.Put(c)
+}
+
+func (c *compressor) header(rec *Record, blockDigest bool) error {
+	if rec.Type == "" || rec.Date.IsZero() {
+		return fmt.Errorf("warc: record of type %q and date %v, want both set", rec.Type, rec.Date)
+	}
+	b := c.plain.AvailableBuffer()
+	b = append(b, "WARC/1.1\r\n"...)
+	b = appendField(b, "WARC-Type", rec.Type)
+	b = append(append(append(b, "WARC-Record-ID: <"...), rec.ID...), ">\r\n"...)
+	b = append(rec.Date.UTC().AppendFormat(append(b, "WARC-Date: "...), dateLayout), "\r\n"...)
+	if rec.TargetURI != "" {
+		b = appendField(b, "WARC-Target-URI", rec.TargetURI)
+	}
+	for _, f := range rec.Fields {
+		b = appendField(b, f.Name, f.Value)
+	}
+	if blockDigest {
+		h := sha1.New()
+		if err := c.pass(rec, h); err != nil {
+			return err
+		}
+		b = appendField(b, FieldBlockDigest, FormatSHA1([sha1.Size]byte(h.Sum(nil))))
+	}
+	if rec.ContentType != "" {
+		b = appendField(b, "Content-Type", rec.ContentType)
+	}
+	b = strconv.AppendInt(append(b, "Content-Length: "...), rec.Length, 10)
+	b = append(b, "\r\n\r\n"...)
+	c.plain.Write(b)
+	return nil
+}
+
+// Writer appends encoded records to a file in large writes. Errors stick.
+type Writer struct {
+	w       io.Writer
+	buf     []byte
+	offset  int64 // of the next record
+	flushed int64
+	err     error
+}
+
+// bufferSize is how many bytes a Writer gathers before it writes.
+const bufferSize = 1 << 20
+
+// NewWriter returns a Writer that appends to w, whose length is offset bytes.
+func NewWriter(w io.Writer, offset int64) *Writer {
+	return &Writer{w: w, offset: offset, flushed: offset}
+}
+
+// Append adds one encoded record and returns where it begins and its length.
+// The bytes are in the file only once Flushed has passed them.
+func (w *Writer) Append(member []byte) (offset, length int64, err error) {
+	if w.err != nil {
+		return 0, 0, w.err
+	}
+	if len(w.buf)+len(member) > bufferSize {
+		if err := w.Flush(); err != nil {
+			return 0, 0, err
+		}
+	}
+	offset, length = w.offset, int64(len(member))
+	if len(member) >= bufferSize {
+		if err := w.write(member); err != nil {
+			return 0, 0, err
+		}
+	} else {
+		w.buf = append(w.buf, member...)
+	}
+	w.offset += length
+	return offset, length, nil
+}
+
+// Write encodes rec and appends it.
+func (w *Writer) Write(rec *Record, e Encoder) (offset, length int64, err error) {
+	b, err := e.Append(nil, rec)
+	if err != nil {
+		return 0, 0, err
+	}
+	return w.Append(b)
+}
+
+// Flush writes what was gathered.
+func (w *Writer) Flush() error {
+	if w.err != nil || len(w.buf) == 0 {
+		return w.err
+	}
+	err := w.write(w.buf)
+	w.buf = w.buf[:0]
+	return err
+}
+
+func (w *Writer) write(b []byte) error {
+	n, err := w.w.Write(b)
+	w.flushed += int64(n)
+	if err == nil && n != len(b) {
+		err = io.ErrShortWrite
+	}
+	w.err = err
+	return err
+}
+
+// Offset is where the next record will begin.
+func (w *Writer) Offset() int64 { return w.offset }
+
+// Flushed is the length of the file: records that end at or before it are in it.
+func (w *Writer) Flushed() int64 { return w.flushed }

@@ -1,0 +1,507 @@
+package warc
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha1"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"mercator/pkg/fault"
+)
+
+// ReaderOptions say how a file is read.
+type ReaderOptions struct {
+	Name   string // file name for messages
+	Offset int64  // of the input's first byte in the file
+	Verify bool   // check WARC-Block-Digest where a record has one (SHA-1 only)
+
+	HeaderMax int // bytes of a record header; 0: 64 KiB
+	FieldsMax int // named fields of a header; 0: 512
+}
+
+// windowMax bounds a zstd frame's window, and so a Reader's memory.
+const windowMax = 8 << 20
+
+// Reader reads the records of a WARC file in order. Each record may be a gzip
+// member, a zstd frame or bare.
+type Reader struct {
+	opt   ReaderOptions
+	src   counter
+	in    *bufio.Reader // over src
+	inner *bufio.Reader // over the member that is open
+	plain *bufio.Reader // where the record comes from: inner, or in if it is bare
+	gz    *gzip.Reader
+	zs    *zstd.Decoder
+	frame frameReader
+	codec Codec
+
+	rec    Record
+	block  block
+	open   bool // a record was handed out and its end not read yet
+	number int64
+	start  int64 // offset of the record
+	good   int64
+	err    error
+}
+
+type counter struct {
+	r   io.Reader
+	n   int64
+	err error // what r ended with
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	if err != nil {
+		c.err = err
+	}
+	return n, err
+}
+
+// NewReader reads records from in.
+func NewReader(in io.Reader, opt ReaderOptions) *Reader {
+	if opt.HeaderMax == 0 {
+		opt.HeaderMax = 64 << 10
+	}
+	if opt.FieldsMax == 0 {
+		opt.FieldsMax = 512
+	}
+	r := &Reader{opt: opt, src: counter{r: in}, good: opt.Offset}
+	r.in = bufio.NewReaderSize(&r.src, 64<<10)
+	return r
+}
+
+// OpenAt returns the record at offset of a file. length is its length there, as
+// Writer.Append returned it; 0 reads as far as the record goes.
+func OpenAt(file io.ReaderAt, offset, length int64, opt ReaderOptions) (*Record, *Reader, error) {
+	if length <= 0 {
+		length = 1<<63 - 1 - offset
+	}
+	opt.Offset = offset
+	r := NewReader(io.NewSectionReader(file, offset, length), opt)
+	rec, err := r.Next()
+	if err == io.EOF {
+		err = r.fault(fault.Truncated, "end of file", "a record")
+	}
+	return rec, r, err
+}
+
+// Good is the offset of the first byte after the last record that was read
+// whole. When a file's tail is damaged, what stands before Good is sound.
+func (r *Reader) Good() int64 { return r.good }
+
+// Number is how many records Next has returned.
+func (r *Reader) Number() int64 { return r.number }
+
+// Codec says how the current record was compressed.
+func (r *Reader) Codec() Codec { return r.codec }
+
+// Close releases the decompressor. Records are not to be used afterwards.
+func (r *Reader) Close() {
+	if r.zs != nil {
+		r.zs.Close()
+		r.zs = nil
+	}
+	if r.err == nil {
+		r.err = errClosed
+	}
+}
+
+var errClosed = errors.New("warc: reader is closed")
+
+func (r *Reader) offset() int64 { return r.opt.Offset + r.src.n - int64(r.in.Buffered()) }
+
+func (r *Reader) fault(class fault.Class, found, want string) error {
+	return &fault.Error{Class: class, File: r.opt.Name, Place: r.place(), Found: found, Want: want}
+}
+
+func (r *Reader) place() string { return fmt.Sprintf("record %d at byte %d", r.number, r.start) }
+
+// fail turns an error from reading the member into a fault with its place.
+// io.EOF from a decompressor is the member's proper end, come too early.
+func (r *Reader) fail(err error) error {
+	var f *fault.Error
+	if r.codec == Zstd && err == io.EOF && !r.frame.complete() {
+		err = io.ErrUnexpectedEOF // the decoder does not always tell them apart
+	}
+	switch {
+	case errors.As(err, &f):
+		return err
+	case r.src.err != nil && r.src.err != io.EOF:
+		return &fault.Error{File: r.opt.Name, Place: r.place(), Err: r.src.err}
+	case err == io.EOF && r.codec != None:
+		return r.fault(fault.Corrupt, string(r.codec)+" member ends inside the record", "the whole record in one member")
+	case (err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF)) && r.src.err == io.EOF && r.in.Buffered() == 0:
+		return r.fault(fault.Truncated, "file ends inside the record", "")
+	}
+	return r.fault(fault.Corrupt, string(r.codec)+": "+err.Error(), "")
+}
+
+// Next reads the rest of the record before, checks its end, and returns the
+// header of the next one. io.EOF comes only after a whole record, or from an
+// empty input. The Record is reused by the following call.
+func (r *Reader) Next() (*Record, error) {
+	if r.err != nil {
+		return nil, r.err
+	}
+	rec, err := r.next()
+	if err != nil {
+		r.err = err
+		return nil, err
+	}
+	return rec, nil
+}
+
+func (r *Reader) next() (*Record, error) {
+	if err := r.finish(); err != nil {
+		return nil, err
+	}
+	if err := r.openMember(); err != nil {
+		return nil, err
+	}
+	if err := r.header(); err != nil {
+		return nil, err
+	}
+	r.block = block{r: r, left: r.rec.Length}
+	if r.opt.Verify {
+		if want, ok := parseSHA1(r.rec.Get(FieldBlockDigest)); ok {
+			r.block.sum, r.block.want = sha1.New(), want
+		}
+	}
+	r.rec.Block = &r.block
+	r.open = true
+	return &r.rec, nil
+}
+
+// Finish reads the rest of the current record and checks its end, so that Good
+// counts it. Next does the same.
+func (r *Reader) Finish() error {
+	if r.err != nil {
+		return r.err
+	}
+	r.err = r.finish()
+	return r.err
+}
+
+func (r *Reader) finish() error {
+	if !r.open {
+		return nil
+	}
+	if _, err := io.Copy(io.Discard, &r.block); err != nil {
+		return err
+	}
+	var end [4]byte
+	for i := range end {
+		var err error
+		if end[i], err = r.plain.ReadByte(); err != nil {
+			return r.fail(err)
+		}
+	}
+	if string(end[:]) != "\r\n\r\n" {
+		return r.fault(fault.Corrupt, fmt.Sprintf("%q after the block", end[:]), `"\r\n\r\n"`)
+	}
+	if r.codec != None {
+		switch _, err := r.plain.ReadByte(); err {
+		case io.EOF:
+		case nil:
+			return &fault.Error{Class: fault.Corrupt, File: r.opt.Name, Place: r.place(),
+				Found: string(r.codec) + " member goes on after the record", Want: "one record in a member",
+				Hint: "a file that was compressed as a whole can be read after decompressing it"}
+		default:
+			return r.fail(err)
+		}
+	}
+	r.open = false
+	r.good = r.offset()
+	return nil
+}
+
+// openMember finds out how the next record is compressed and opens it.
+func (r *Reader) openMember() error {
+	r.start = r.offset()
+	r.number++
+	r.codec = None
+	magic, err := r.in.Peek(5)
+	if len(magic) == 0 {
+		if err == io.EOF {
+			r.number--
+			return io.EOF
+		}
+		return r.fail(err)
+	}
+	if err != nil && err != io.EOF {
+		return r.fail(err)
+	}
+	switch {
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+		r.codec = Gzip
+		if r.gz == nil {
+			r.gz = new(gzip.Reader)
+		}
+		if err := r.gz.Reset(r.in); err != nil {
+			return r.failHead(err)
+		}
+		r.gz.Multistream(false)
+		r.wrap(r.gz)
+	case len(magic) >= 4 && binary.LittleEndian.Uint32(magic) == frameMagic:
+		r.codec = Zstd
+		r.frame = frameReader{in: r.in}
+		if r.zs == nil {
+			r.zs, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(windowMax))
+			if err != nil {
+				return err
+			}
+		}
+		if err := r.zs.Reset(&r.frame); err != nil {
+			return r.failHead(err)
+		}
+		r.wrap(r.zs)
+	case len(magic) >= 4 && binary.LittleEndian.Uint32(magic)&^0xf == 0x184d2a50:
+		return r.fault(fault.Version, "a zstd dictionary frame", "frames without a dictionary")
+	case strings.HasPrefix("WARC/", string(magic)):
+		r.plain = r.in // bare, perhaps cut; header tells
+	default:
+		if isPrefixOfMagic(magic) {
+			return r.fault(fault.Truncated, "file ends inside the record", "")
+		}
+		return r.fault(fault.Corrupt, fmt.Sprintf("%q", magic), `"WARC/", a gzip member or a zstd frame`)
+	}
+	return nil
+}
+
+// failHead is fail for an error at a member's head, where no more is read.
+func (r *Reader) failHead(err error) error {
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return r.fail(err)
+}
+
+func isPrefixOfMagic(b []byte) bool {
+	return strings.HasPrefix("\x1f\x8b", string(b)) || strings.HasPrefix("\x28\xb5\x2f\xfd", string(b))
+}
+
+func (r *Reader) wrap(in io.Reader) {
+	if r.inner == nil {
+		r.inner = bufio.NewReaderSize(in, 16<<10)
+	}
+	r.inner.Reset(in)
+	r.plain = r.inner
+}
+
+// line reads one header line without its CRLF.
+func (r *Reader) line(left *int) (string, error) {
+	var long []byte
+	for {
+		part, err := r.plain.ReadSlice('\n')
+		if *left -= len(part); *left < 0 {
+			return "", r.fault(fault.Corrupt, fmt.Sprintf("header longer than %d bytes", r.opt.HeaderMax), "a shorter one")
+		}
+		if err == bufio.ErrBufferFull {
+			long = append(long, part...)
+			continue
+		}
+		if err != nil {
+			return "", r.fail(err)
+		}
+		if long != nil {
+			part = append(long, part...)
+		}
+		if len(part) < 2 || part[len(part)-2] != '\r' {
+			return "", r.fault(fault.Corrupt, fmt.Sprintf("header line %q ends without a carriage return", cut(part)), "CRLF")
+		}
+		return string(part[:len(part)-2]), nil
+	}
+}
+
+// cut shortens what a message quotes.
+func cut(b []byte) []byte {
+	b = bytes.TrimRight(b, "\r\n")
+	return b[:min(len(b), 60)]
+}
+
+func (r *Reader) header() error {
+	left := r.opt.HeaderMax
+	version, err := r.line(&left)
+	if err != nil {
+		return err
+	}
+	rec := &r.rec
+	*rec = Record{Offset: r.start, Length: -1, Fields: rec.Fields[:0]}
+	switch version {
+	case "WARC/1.0", "WARC/1.1":
+		rec.Version = version[len("WARC/"):]
+	default:
+		if v, ok := strings.CutPrefix(version, "WARC/"); ok && isVersion(v) {
+			return r.fault(fault.Version, "version "+v, "1.0 or 1.1")
+		}
+		return r.fault(fault.Corrupt, fmt.Sprintf("version line %q", cut([]byte(version))), `"WARC/1.1"`)
+	}
+	var all []Field
+	for {
+		line, err := r.line(&left)
+		if err != nil {
+			return err
+		}
+		if line == "" {
+			break
+		}
+		if line[0] == ' ' || line[0] == '\t' { // folded: ISO 28500 section 4
+			if len(all) == 0 {
+				return r.fault(fault.Corrupt, "a folded line before the first field", "a named field")
+			}
+			f := &all[len(all)-1]
+			f.Value = strings.TrimSpace(f.Value + " " + strings.TrimSpace(line))
+			continue
+		}
+		name, value, ok := strings.Cut(line, ":")
+		if !ok || !isToken(name) {
+			return r.fault(fault.Corrupt, fmt.Sprintf("header line %q", cut([]byte(line))), `"name: value"`)
+		}
+		if len(all) == r.opt.FieldsMax {
+			return r.fault(fault.Corrupt, fmt.Sprintf("more than %d named fields", r.opt.FieldsMax), "fewer")
+		}
+		all = append(all, Field{name, strings.Trim(value, " \t")})
+	}
+	return r.fill(all)
+}
+
+// fill sorts the named fields into the record and checks the mandatory ones.
+func (r *Reader) fill(all []Field) error {
+	rec := &r.rec
+	seen := map[string]bool{}
+	for _, f := range all {
+		name := strings.ToLower(f.Name)
+		switch name {
+		case "warc-type", "warc-record-id", "warc-date", "warc-target-uri", "content-type", "content-length":
+			if seen[name] {
+				return r.fault(fault.Corrupt, "two fields "+f.Name, "one")
+			}
+			seen[name] = true
+		}
+		switch name {
+		case "warc-type":
+			rec.Type = strings.ToLower(f.Value)
+		case "warc-record-id":
+			rec.ID = unbracket(f.Value)
+		case "warc-date":
+			t, ok := parseDate(f.Value)
+			if !ok {
+				return r.fault(fault.Corrupt, fmt.Sprintf("WARC-Date %q", cut([]byte(f.Value))), "a UTC time such as 2026-01-31T12:00:00Z")
+			}
+			rec.Date = t
+		case "warc-target-uri":
+			rec.TargetURI = unbracket(f.Value)
+		case "content-type":
+			rec.ContentType = f.Value
+		case "content-length":
+			n, err := strconv.ParseUint(f.Value, 10, 63)
+			if err != nil || f.Value[0] == '+' {
+				return r.fault(fault.Corrupt, fmt.Sprintf("Content-Length %q", cut([]byte(f.Value))), "a number of bytes")
+			}
+			rec.Length = int64(n)
+		default:
+			rec.Fields = append(rec.Fields, f)
+		}
+	}
+	for _, m := range []struct {
+		name string
+		ok   bool
+	}{
+		{"WARC-Type", rec.Type != ""},
+		{"WARC-Record-ID", rec.ID != ""},
+		{"WARC-Date", seen["warc-date"]},
+		{"Content-Length", rec.Length >= 0},
+	} {
+		if !m.ok {
+			return r.fault(fault.Corrupt, "no "+m.name, "one")
+		}
+	}
+	return nil
+}
+
+// unbracket removes the angle brackets of record ids, which WARC/1.0 also puts
+// around target URIs.
+func unbracket(s string) string {
+	if strings.HasPrefix(s, "<") && strings.HasSuffix(s, ">") {
+		return s[1 : len(s)-1]
+	}
+	return s
+}
+
+// parseDate reads the forms of W3C-DTF that ISO 28500 section 5.4 allows.
+func parseDate(s string) (time.Time, bool) {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02", "2006-01", "2006"} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return t.UTC(), true
+		}
+	}
+	return time.Time{}, false
+}
+
+func isVersion(s string) bool {
+	major, minor, ok := strings.Cut(s, ".")
+	return ok && isDigits(major) && isDigits(minor)
+}
+
+func isDigits(s string) bool {
+	return s != "" && len(s) < 6 && strings.Trim(s, "0123456789") == ""
+}
+
+// isToken: ISO 28500 section 4 takes field names from HTTP's token.
+func isToken(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(`()<>@,;:\"/[]?={}`, c) >= 0 {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// block is the current record's block. An input that ends inside it is an
+// error, never io.EOF.
+type block struct {
+	r    *Reader
+	left int64
+	sum  hash.Hash
+	want [sha1.Size]byte
+}
+
+func (b *block) Read(p []byte) (int, error) {
+	if b.r.err != nil {
+		return 0, b.r.err
+	}
+	if b.left == 0 {
+		return 0, io.EOF
+	}
+	if int64(len(p)) > b.left {
+		p = p[:b.left]
+	}
+	n, err := b.r.plain.Read(p)
+	b.left -= int64(n)
+	if b.sum != nil {
+		b.sum.Write(p[:n])
+		if b.left == 0 {
+			if got := [sha1.Size]byte(b.sum.Sum(nil)); got != b.want {
+				b.r.err = b.r.fault(fault.Corrupt, "block digest "+FormatSHA1(got), FormatSHA1(b.want))
+				return n, b.r.err
+			}
+		}
+	}
+	if err != nil {
+		b.r.err = b.r.fail(err)
+		return n, b.r.err
+	}
+	return n, nil
+}

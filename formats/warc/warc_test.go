@@ -1,0 +1,220 @@
+package warc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"mercator/pkg/fault"
+)
+
+var testDate = time.Date(2026, 3, 1, 12, 0, 0, 123456000, time.UTC)
+
+func testRecords() []*Record {
+	page := "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + strings.Repeat("<p>hello</p>\n", 50)
+	info := string(FormatFields([]Field{{"software", "mercator"}, {"format", "WARC File Format 1.1"}}))
+	make := func(typ, uri, media, block string) *Record {
+		return &Record{Type: typ, TargetURI: uri, Date: testDate, ContentType: media, Block: strings.NewReader(block), Length: int64(len(block))}
+	}
+	request := make(TypeRequest, "http://example.com/", MediaRequest, "GET / HTTP/1.1\r\nHost: example.com\r\n\r\n")
+	response := make(TypeResponse, "http://example.com/", MediaResponse, page)
+	response.Add(FieldIPAddress, "192.0.2.1")
+	response.Add(FieldPayloadDigest, "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ")
+	return []*Record{
+		make(TypeInfo, "", MediaFields, info), request, response,
+		{Type: TypeMetadata, TargetURI: "http://example.com/", Date: testDate}, // empty block
+	}
+}
+
+func testFile(t testing.TB, c Codec) (file []byte, ends []int64) {
+	var b bytes.Buffer
+	w := NewWriter(&b, 0)
+	for _, rec := range testRecords() {
+		off, n, err := w.Write(rec, Encoder{Codec: c, BlockDigest: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, off+n)
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if w.Flushed() != int64(b.Len()) || w.Offset() != w.Flushed() {
+		t.Fatalf("flushed %d, offset %d, want both %d", w.Flushed(), w.Offset(), b.Len())
+	}
+	return b.Bytes(), ends
+}
+
+// readAll returns each record as text, where the sound part ends, and the error.
+func readAll(in io.Reader, opt ReaderOptions) (all []string, good int64, err error) {
+	r := NewReader(in, opt)
+	defer r.Close()
+	for {
+		rec, err := r.Next()
+		if err != nil {
+			if err == io.EOF {
+				err = nil
+			}
+			return all, r.Good(), err
+		}
+		b, err := io.ReadAll(rec.Block)
+		if err != nil {
+			return all, r.Good(), err
+		}
+		all = append(all, fmt.Sprintf("%s %s %s %s %s %v %d %q", rec.Type, rec.ID, FormatDate(rec.Date), rec.TargetURI, rec.ContentType, rec.Fields, rec.Length, b))
+	}
+}
+
+var codecs = []Codec{Gzip, Zstd, None}
+
+func TestRoundTrip(t *testing.T) {
+	var first []string
+	for _, c := range codecs {
+		file, ends := testFile(t, c)
+		all, good, err := readAll(bytes.NewReader(file), ReaderOptions{Name: "a", Verify: true})
+		if err != nil || len(all) != len(ends) || good != int64(len(file)) {
+			t.Fatalf("%s: %d records, good %d, %v", c, len(all), good, err)
+		}
+		if first == nil {
+			first = all
+		}
+		start := int64(0)
+		for i, end := range ends {
+			if all[i] != first[i] {
+				t.Errorf("%s: record %d is %s, want %s", c, i, all[i], first[i])
+			}
+			rec, r, err := OpenAt(bytes.NewReader(file), start, end-start, ReaderOptions{})
+			if err != nil || rec.Offset != start || r.Codec() != c {
+				t.Fatalf("%s: at %d: %+v %v", c, start, rec, err)
+			}
+			if err := r.Finish(); err != nil || r.Good() != end {
+				t.Errorf("%s: record %d ends at %d, want %d: %v", c, i, r.Good(), end, err)
+			}
+			start = end
+		}
+	}
+}
+
+// A file cut anywhere is truncated unless the cut falls between two records, and
+// Good says where the sound part ends.
+func TestCutAtEveryByte(t *testing.T) {
+	for _, c := range codecs {
+		file, ends := testFile(t, c)
+		for cut := range file {
+			_, good, err := readAll(bytes.NewReader(file[:cut]), ReaderOptions{Name: "a.warc"})
+			want := int64(0)
+			for _, e := range ends {
+				if e <= int64(cut) {
+					want = e
+				}
+			}
+			if good != want {
+				t.Fatalf("%s cut at %d: good %d, want %d (%v)", c, cut, good, want, err)
+			}
+			if whole := want == int64(cut); whole != (err == nil) || !whole && !errors.Is(err, ErrTruncated) {
+				t.Fatalf("%s cut at %d: %v", c, cut, err)
+			}
+		}
+	}
+}
+
+func TestBitFlips(t *testing.T) {
+	for _, c := range []Codec{Gzip, Zstd} {
+		file, _ := testFile(t, c)
+		want, _, _ := readAll(bytes.NewReader(file), ReaderOptions{Verify: true})
+		for bit := 0; bit < len(file)*8; bit++ {
+			file[bit/8] ^= 1 << (bit % 8)
+			got, _, err := readAll(bytes.NewReader(file), ReaderOptions{Verify: true})
+			if err == nil && strings.Join(got, "\n") != strings.Join(want, "\n") {
+				t.Fatalf("%s: bit %d flipped: other data without an error", c, bit)
+			}
+			file[bit/8] ^= 1 << (bit % 8)
+		}
+	}
+}
+
+func TestIDIsMadeOfContent(t *testing.T) {
+	seen := map[string]int{}
+	for i, change := range []func(*Record){
+		func(*Record) {},
+		func(r *Record) { r.Type = TypeResponse },
+		func(r *Record) { r.TargetURI += "x" },
+		func(r *Record) { r.Date = r.Date.Add(time.Microsecond) },
+		func(r *Record) { r.Block, r.Length = strings.NewReader("y"), 1 },
+	} {
+		rec := testRecords()[1]
+		change(rec)
+		id, err := ID(rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(id) != len("urn:uuid:")+36 || id[len("urn:uuid:")+14] != '5' {
+			t.Errorf("id %q is not a version 5 UUID", id)
+		}
+		if j, ok := seen[id]; ok {
+			t.Errorf("records %d and %d have the same id", i, j)
+		}
+		seen[id] = i
+		again, _ := ID(rec)
+		if again != id {
+			t.Errorf("id %q, then %q", id, again)
+		}
+	}
+}
+
+func TestEncodeRefuses(t *testing.T) {
+	for name, rec := range map[string]*Record{
+		"length too small": {Type: "x", Date: testDate, Block: strings.NewReader("abc"), Length: 2},
+		"length too large": {Type: "x", Date: testDate, Block: strings.NewReader("abc"), Length: 4},
+		"no block":         {Type: "x", Date: testDate, Length: 4},
+		"not a seeker":     {Type: "x", Date: testDate, Block: io.LimitReader(strings.NewReader("abc"), 3), Length: 3},
+		"no type":          {Date: testDate},
+		"no date":          {Type: "x"},
+	} {
+		if b, err := (Encoder{}).Append(nil, rec); err == nil || len(b) != 0 {
+			t.Errorf("%s: %d bytes, %v", name, len(b), err)
+		}
+	}
+}
+
+// A value cannot end its line: it could forge a header or a record.
+func TestHeaderInjection(t *testing.T) {
+	rec := &Record{Type: TypeMetadata, Date: testDate, TargetURI: "http://a/\r\nWARC-Type: response\r\n\r\nx\x00"}
+	rec.Add("WARC-Filename", "a\nb")
+	b, err := Encoder{Codec: None}.Append(nil, rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := NewReader(bytes.NewReader(b), ReaderOptions{}).Next()
+	if err != nil || got.Type != TypeMetadata || got.Get("warc-filename") != "a b" || strings.ContainsAny(got.TargetURI, "\r\n\x00") {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error)  { return 0, f.err }
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+func TestErrorsOfTheFileAreNotDamage(t *testing.T) {
+	broken := errors.New("disk broke")
+	for _, c := range codecs {
+		file, _ := testFile(t, c)
+		_, _, err := readAll(io.MultiReader(bytes.NewReader(file[:len(file)-9]), failing{broken}), ReaderOptions{Name: "f"})
+		if !errors.Is(err, broken) || fault.ClassOf(err) != "" {
+			t.Errorf("%s: %v", c, err)
+		}
+	}
+	w := NewWriter(failing{broken}, 0)
+	w.Append([]byte("x"))
+	if err := w.Flush(); err != broken {
+		t.Errorf("flush: %v", err)
+	}
+	if _, _, err := w.Append([]byte("x")); err != broken {
+		t.Errorf("append after a failure: %v", err)
+	}
+}
