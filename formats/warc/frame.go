@@ -48,7 +48,7 @@ func (f *frameReader) part() error {
 	case !f.started:
 		b, err := f.in.Peek(5)
 		if err != nil {
-			return short(err)
+			return f.short(err)
 		}
 		d := b[4]
 		f.checksum = d&4 != 0
@@ -66,7 +66,7 @@ func (f *frameReader) part() error {
 	case !f.last:
 		b, err := f.in.Peek(3)
 		if err != nil {
-			return short(err)
+			return f.short(err)
 		}
 		h := int(b[0]) | int(b[1])<<8 | int(b[2])<<16
 		f.last = h&1 != 0
@@ -81,8 +81,10 @@ func (f *frameReader) part() error {
 	return nil
 }
 
-func short(err error) error {
+// short uses up what is left of an input that ends inside the frame.
+func (f *frameReader) short(err error) error {
 	if err == io.EOF {
+		f.in.Discard(f.in.Buffered())
 		return io.ErrUnexpectedEOF
 	}
 	return err
