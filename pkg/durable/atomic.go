@@ -1,0 +1,209 @@
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+)
+
+// TempSuffix ends the name of every file that is not published yet. Such a
+// name begins with a dot. A file of this shape that no process is writing is
+// left over from a crash and may be removed.
+const TempSuffix = ".tmp"
+
+// IsTemp reports whether name, without folder, is that of an unpublished file.
+func IsTemp(name string) bool {
+	return strings.HasPrefix(name, ".") && strings.HasSuffix(name, TempSuffix)
+}
+
+var tempSerial atomic.Uint64
+
+// Atomic is a file that appears under its name complete or not at all.
+// It serves one goroutine.
+type Atomic struct {
+	fs   FS
+	f    File
+	path string
+	temp string
+	err  error // the first error of Write or WriteAt: nothing is published after it
+	done bool
+}
+
+// Create begins a file that Commit or Link will show as path. Its bytes go to a
+// temporary name in the same folder.
+func Create(fsys FS, path string) (*Atomic, error) {
+	dir, base := filepath.Split(path)
+	for {
+		// Process and serial number keep writers of the same path apart;
+		// O_EXCL notices a leftover of an earlier process of that number.
+		temp := fmt.Sprintf("%s.%s.%d-%d%s", dir, base, os.Getpid(), tempSerial.Add(1), TempSuffix)
+		f, err := fsys.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &Atomic{fs: fsys, f: f, path: path, temp: temp}, nil
+	}
+}
+
+// CreateAll is Create, and makes missing folders.
+func CreateAll(fsys FS, path string) (*Atomic, error) {
+	if err := MkdirAll(fsys, filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	return Create(fsys, path)
+}
+
+// MkdirAll makes dir and its missing parents, and syncs each folder that got a
+// new entry.
+func MkdirAll(fsys FS, dir string) error {
+	var grown []string
+	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
+		if _, err := fsys.Stat(d); err == nil {
+			break
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		grown = append(grown, filepath.Dir(d))
+	}
+	if len(grown) == 0 {
+		return nil
+	}
+	if err := fsys.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	for _, d := range grown {
+		if err := fsys.SyncDir(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Name is the path under which the file will appear.
+func (a *Atomic) Name() string { return a.path }
+
+// File is the unpublished file, for reading back what was written.
+func (a *Atomic) File() File { return a.f }
+
+// Write appends p.
+func (a *Atomic) Write(p []byte) (int, error) {
+	if a.err != nil {
+		return 0, a.err
+	}
+	n, err := a.f.Write(p)
+	a.err = err
+	return n, err
+}
+
+// WriteAt overwrites bytes at an offset, and leaves the place of the next Write alone.
+func (a *Atomic) WriteAt(p []byte, off int64) (int, error) {
+	if a.err != nil {
+		return 0, a.err
+	}
+	n, err := a.f.WriteAt(p, off)
+	a.err = err
+	return n, err
+}
+
+// Sync makes what was written so far durable, still unpublished.
+func (a *Atomic) Sync() error {
+	if a.err == nil {
+		a.err = a.f.Sync()
+	}
+	return a.err
+}
+
+// Commit syncs and closes the file, renames it to its name, replacing what was
+// there, and syncs the folder. On an error before the rename nothing of the file stays.
+func (a *Atomic) Commit() error { return a.publish(a.fs.Rename) }
+
+// Link is Commit that never replaces: it fails with fs.ErrExist if the name is
+// taken, so that of two writers the later one loses.
+func (a *Atomic) Link() error {
+	return a.publish(func(temp, path string) error {
+		if err := a.fs.Link(temp, path); err != nil {
+			return err
+		}
+		return a.fs.Remove(temp)
+	})
+}
+
+func (a *Atomic) publish(place func(temp, path string) error) error {
+	if a.done {
+		return &fs.PathError{Op: "commit", Path: a.path, Err: fs.ErrClosed}
+	}
+	err := a.Sync()
+	if e := a.f.Close(); err == nil {
+		err = e
+	}
+	a.done = true
+	if err == nil {
+		err = place(a.temp, a.path)
+	}
+	if err != nil {
+		_ = a.fs.Remove(a.temp) // the first error is the one to tell
+		return err
+	}
+	return a.fs.SyncDir(filepath.Dir(a.path))
+}
+
+// Abort removes the unpublished file. After Commit or Link it does nothing.
+func (a *Atomic) Abort() {
+	if a.done {
+		return
+	}
+	a.done = true
+	_ = a.f.Close()
+	_ = a.fs.Remove(a.temp)
+}
+
+// WriteFile publishes data as path, replacing what was there.
+func WriteFile(fsys FS, path string, data []byte) error {
+	return writeFile(fsys, path, data, (*Atomic).Commit)
+}
+
+// LinkFile publishes data as path, or fails with fs.ErrExist if the name is taken.
+func LinkFile(fsys FS, path string, data []byte) error {
+	return writeFile(fsys, path, data, (*Atomic).Link)
+}
+
+func writeFile(fsys FS, path string, data []byte, publish func(*Atomic) error) error {
+	a, err := Create(fsys, path)
+	if err != nil {
+		return err
+	}
+	if _, err := a.Write(data); err != nil {
+		a.Abort()
+		return err
+	}
+	return publish(a)
+}
+
+// ReadFile reads a whole file of at most limit bytes; a longer one is an error.
+func ReadFile(fsys FS, path string, limit int64) ([]byte, error) {
+	f, err := fsys.OpenFile(path, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if st.Size() > limit {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("%d bytes, at most %d are allowed", st.Size(), limit)}
+	}
+	b := make([]byte, st.Size())
+	n, err := f.ReadAt(b, 0)
+	if n == len(b) {
+		return b, nil
+	}
+	return nil, err
+}

@@ -1,0 +1,84 @@
+package durable
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrLocked is what FS.Lock returns while another holds the lock.
+var ErrLocked = errors.New("locked")
+
+// OS is the real file system.
+var OS FS = osFS{}
+
+type osFS struct{}
+
+func (osFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
+	f, err := os.OpenFile(name, flag, perm)
+	if err != nil {
+		return nil, err // not a nil *os.File in an interface
+	}
+	return f, nil
+}
+
+func (osFS) Link(oldname, newname string) error           { return os.Link(oldname, newname) }
+func (osFS) Rename(oldname, newname string) error         { return os.Rename(oldname, newname) }
+func (osFS) Remove(name string) error                     { return os.Remove(name) }
+func (osFS) MkdirAll(name string, perm fs.FileMode) error { return os.MkdirAll(name, perm) }
+func (osFS) ReadDir(name string) ([]fs.DirEntry, error)   { return os.ReadDir(name) }
+func (osFS) Stat(name string) (fs.FileInfo, error)        { return os.Stat(name) }
+
+func (osFS) SyncDir(name string) error {
+	d, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// maxOwner bounds what is read of a lock file.
+const maxOwner = 256
+
+func (osFS) Lock(name, owner string) (io.Closer, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	// flock belongs to the open file: it goes with the last descriptor, so
+	// with the process, however that ends.
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		defer f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, &fs.PathError{Op: "lock", Path: name, Err: ErrLocked}
+		}
+		return nil, &fs.PathError{Op: "lock", Path: name, Err: err}
+	}
+	// Only a message for the next one: a full disk must not keep a store shut.
+	if f.Truncate(0) == nil {
+		_, _ = f.WriteAt([]byte(owner), 0)
+	}
+	return f, nil
+}
+
+// Owner returns what the holder of the lock name wrote into it: one line
+// without control characters, or "" if there is none to be read.
+func Owner(fsys FS, name string) string {
+	f, err := fsys.OpenFile(name, os.O_RDONLY, 0)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	b, _ := io.ReadAll(io.LimitReader(f, maxOwner)) // what was read before an error still helps
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(string(b), ""))
+}
