@@ -1,0 +1,626 @@
+// Package stage runs one command over one batch in the one order that keeps
+// every promise of a transaction:
+//
+//	read all input and its trailer → publish the store → publish the copies → write own trailer
+//
+// so that a command commits only what its whole upstream committed, and a pipe
+// that died anywhere is repaired by running it again.
+//
+// # Invariants
+//
+//   - No sink gets a trailer before the store has committed.
+//   - A body that fails, a cancelled context, a truncated input or unbalanced
+//     books leave the store and every sink file as they were.
+//   - Repeating a committed transaction changes nothing: its input is drained
+//     and compared with what was committed, then the kept output is emitted.
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sort"
+	"sync"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/fault"
+)
+
+// Input is where rows come from: a *record.Reader, or text (package cli).
+type Input[T record.Row] interface {
+	Read(row *T) error // io.EOF only at a verified end
+	Schema() *record.Schema
+	Trailer() record.Trailer // after io.EOF
+}
+
+// Sink is one place where the output goes.
+type Sink interface {
+	io.Writer
+	Options() record.WriterOptions // level, flush, body, name
+	Publish() error                // after the trailer: fsync and rename of a file; nothing for a pipe
+	Abort()                        // nothing of it stays; after Publish it does nothing
+}
+
+// Spec says what is run.
+type Spec struct {
+	Name     string       // in the ledger: "mresolve", "murlset new"
+	Verb     string       // of the transaction: "new"
+	Store    *store.Store // nil: nothing is committed
+	Txn      string       // "": commits at once, keeps no output
+	Now      record.Time  // the round's clock; 0: the input's
+	Threads  int          // for compression
+	NoOutput bool         // a sink: writes no rows (mfrontier update)
+	Bodies   bool         // fetch rows carry their bodies to sinks that take them (pipes)
+	// Spooled: rows reach the sinks only after the store's commit and unlock
+	// (mfrontier next, murlset new). Otherwise rows stream as they are made.
+	Spooled bool
+	// LateLock: the body calls Batch.Begin itself, once its inputs have ended
+	// (mfrontier update, murlset new). Otherwise the lock is taken before the body.
+	LateLock bool
+}
+
+// Unchanged is returned by a body that found nothing to do: nothing is
+// committed, no transaction is recorded, and the empty output ends whole.
+var Unchanged = errors.New("nothing to do")
+
+// errRepeated tells Run that Begin found the transaction committed by another
+// process while this one read its input.
+var errRepeated = errors.New("committed meanwhile")
+
+// flushEvery is how often rows that wait in a pipe's batch are sent on.
+const flushEvery = time.Second
+
+// Result tells what was done.
+type Result struct {
+	Stage    record.Stage  // this stage's books
+	Ledger   record.Ledger // with all before it
+	Repeated bool          // the transaction had committed before; its kept output was emitted
+}
+
+// Batch is one run over one batch. One goroutine calls Read, one (it may be
+// another) calls Pass, Make, Drop, Consume and Refuse.
+type Batch[In, Out record.Row] struct {
+	spec  Spec
+	in    Input[In]
+	sinks []Sink
+	tx    *store.Tx
+	done  *store.Done // found by Begin
+	eof   bool
+	read  uint64
+
+	mu      sync.Mutex // guards writers against the flush ticker
+	writers []*record.Writer[Out]
+	pipes   []*record.Writer[Out] // those of writers that flush by time
+	kept    *store.NewFile
+	keptW   *record.Writer[Out]
+	spool   *os.File // Spooled without a kept output
+	spoolW  *record.Writer[Out]
+
+	passed, consumed     uint64
+	drops, made, refused map[string]uint64
+}
+
+// Tx is the store's transaction; nil before Begin with LateLock, or without store.
+func (b *Batch[In, Out]) Tx() *store.Tx { return b.tx }
+
+// Now is the round's clock: Spec.Now, or what the input's metadata says, or 0.
+func (b *Batch[In, Out]) Now() record.Time {
+	if b.spec.Now != 0 || b.in == nil {
+		return b.spec.Now
+	}
+	return b.in.Schema().Now
+}
+
+// Begin takes the store's lock, for a body with LateLock. If the transaction
+// has committed meanwhile, its error must be returned by the body as it is.
+func (b *Batch[In, Out]) Begin(ctx context.Context) (*store.Tx, error) {
+	tx, done, err := b.spec.Store.Begin(ctx, b.spec.Verb, b.spec.Txn)
+	if err != nil {
+		return nil, err
+	}
+	if done != nil {
+		b.done = done
+		return nil, errRepeated
+	}
+	b.tx = tx
+	if b.spec.Txn != "" && !b.spec.NoOutput {
+		if b.kept, err = tx.Create("outputs/"+b.spec.Verb+"-", ".arrows.zst", "output"); err != nil {
+			return nil, err
+		}
+		if b.keptW, err = record.NewWriter[Out](b.kept, b.fileOptions(b.kept.Path())); err != nil {
+			return nil, err
+		}
+	}
+	return tx, nil
+}
+
+func (b *Batch[In, Out]) fileOptions(name string) record.WriterOptions {
+	return b.declare(record.WriterOptions{Name: name, Level: record.Fast})
+}
+
+// declare completes a sink's options with what the whole stage shares.
+func (b *Batch[In, Out]) declare(o record.WriterOptions) record.WriterOptions {
+	o.Body = o.Body && b.spec.Bodies
+	o.Now = b.Now()
+	o.Txn = b.spec.Txn
+	o.Threads = b.spec.Threads
+	if b.in != nil && b.in.Schema().Kind == kindOf[Out]() {
+		o.Like = b.in.Schema()
+	}
+	return o
+}
+
+func kindOf[T record.Row]() record.Kind {
+	var row T
+	switch any(row).(type) {
+	case record.URL:
+		return record.KindURL
+	case record.Fetch:
+		return record.KindFetch
+	case record.Link:
+		return record.KindLink
+	}
+	return record.KindModule
+}
+
+// openSinks starts a stream in every sink.
+func (b *Batch[In, Out]) openSinks() error {
+	for _, s := range b.sinks {
+		o := b.declare(s.Options())
+		w, err := record.NewWriter[Out](s, o)
+		if err != nil {
+			return err
+		}
+		b.writers = append(b.writers, w)
+		if o.FlushAfter > 0 {
+			b.pipes = append(b.pipes, w)
+		}
+	}
+	return nil
+}
+
+// flushLoop sends on, once a second, rows that wait for their batch to fill.
+func (b *Batch[In, Out]) flushLoop(stop <-chan struct{}) {
+	t := time.NewTicker(flushEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-t.C:
+			b.mu.Lock()
+			for _, w := range b.pipes {
+				// An error sticks to the writer and comes out of its next Write.
+				_ = w.Flush()
+			}
+			b.mu.Unlock()
+		}
+	}
+}
+
+// Read counts a row in. io.EOF: the input ended whole.
+func (b *Batch[In, Out]) Read(row *In) error {
+	err := b.in.Read(row)
+	switch {
+	case err == nil:
+		b.read++
+	case err == io.EOF:
+		b.eof = true
+	}
+	return err
+}
+
+func (b *Batch[In, Out]) write(row *Out) error {
+	if b.keptW != nil {
+		if err := b.keptW.Write(row); err != nil {
+			return err
+		}
+	}
+	if b.spec.Spooled {
+		if b.keptW != nil {
+			return nil
+		}
+		return b.spoolRow(row)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, w := range b.writers {
+		if err := w.Write(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *Batch[In, Out]) spoolRow(row *Out) error {
+	if err := b.openSpool(); err != nil {
+		return err
+	}
+	return b.spoolW.Write(row)
+}
+
+// openSpool makes the temporary file that stands in for the kept output. It
+// has no name, so that nothing stays of it whatever happens.
+func (b *Batch[In, Out]) openSpool() error {
+	if b.spool != nil {
+		return nil
+	}
+	f, err := os.CreateTemp("", "mercator-spool-")
+	if err != nil {
+		return err
+	}
+	b.spool = f
+	if err := os.Remove(f.Name()); err != nil {
+		return err
+	}
+	b.spoolW, err = record.NewWriter[Out](f, b.fileOptions("temporary file"))
+	return err
+}
+
+// Pass writes the row that an input row became.
+func (b *Batch[In, Out]) Pass(row *Out) error {
+	b.passed++
+	return b.write(row)
+}
+
+// Make writes a row that no input row became (robots rows, links), by reason.
+func (b *Batch[In, Out]) Make(reason string, row *Out) error {
+	b.made[reason]++
+	return b.write(row)
+}
+
+// Drop accounts for an input row that goes no further, by reason.
+func (b *Batch[In, Out]) Drop(reason string) { b.drops[reason]++ }
+
+// Consume accounts for an input row that was used up (a page whose links were made).
+func (b *Batch[In, Out]) Consume() { b.consumed++ }
+
+// Refuse counts candidates that never became rows, by reason.
+func (b *Batch[In, Out]) Refuse(reason string, n uint64) {
+	if n > 0 {
+		b.refused[reason] += n
+	}
+}
+
+func counts(m map[string]uint64) []record.Count {
+	var c []record.Count
+	for reason, n := range m {
+		c = append(c, record.Count{Reason: reason, N: n})
+	}
+	sort.Slice(c, func(i, j int) bool { return c[i].Reason < c[j].Reason })
+	return c
+}
+
+func total(m map[string]uint64) (n uint64) {
+	for _, c := range m {
+		n += c
+	}
+	return n
+}
+
+// books closes the stage's account. They must balance, whatever the body did.
+func (b *Batch[In, Out]) books() (record.Stage, error) {
+	s := record.Stage{
+		Name: b.spec.Name, Txn: b.spec.Txn,
+		In: b.read, Passed: b.passed, Consumed: b.consumed,
+		Drops: counts(b.drops), Made: counts(b.made), Refused: counts(b.refused),
+		Out: b.passed + total(b.made),
+	}
+	if b.spec.Store != nil {
+		s.Store = b.spec.Store.Name()
+	}
+	if got := s.Passed + s.Consumed + total(b.drops); got != s.In {
+		return s, fmt.Errorf("%s: %d rows read, but %d accounted for", s.Name, s.In, got)
+	}
+	return s, nil
+}
+
+// Run runs body over the batch, unless (Verb, Txn) has committed: then it drains
+// the input, refuses another one than it was (fault.Conflict), and emits the
+// kept output. The body must read until io.EOF and account for each row that it
+// read exactly once (Pass, Drop or Consume); Run refuses unbalanced books. For a
+// source in is nil. An error of body, a cancelled ctx or a truncated input leaves
+// the store and all sinks as they were.
+func Run[In, Out record.Row](ctx context.Context, spec Spec, in Input[In], sinks []Sink, body func(ctx context.Context, b *Batch[In, Out]) error) (Result, error) {
+	if spec.Txn == "" && in != nil {
+		if spec.Store == nil {
+			spec.Txn = in.Schema().Txn // a stage without state belongs to its input's round
+		}
+	} else if in != nil {
+		if t := in.Schema().Txn; t != "" && t != spec.Txn {
+			abort(sinks)
+			return Result{}, &fault.Error{Class: fault.Conflict, File: "input", Found: fmt.Sprintf("transaction %q", t), Want: fmt.Sprintf("%q", spec.Txn)}
+		}
+	}
+	b := &Batch[In, Out]{
+		spec: spec, in: in, sinks: sinks,
+		drops: map[string]uint64{}, made: map[string]uint64{}, refused: map[string]uint64{},
+	}
+	defer b.release()
+	if spec.Store != nil {
+		done, found, err := (*store.Done)(nil), false, error(nil)
+		if spec.Txn != "" {
+			done, found, err = spec.Store.Lookup(spec.Verb, spec.Txn)
+		}
+		if err == nil && !found && !spec.LateLock {
+			_, err = b.Begin(ctx)
+			done, found = b.done, err == errRepeated
+		}
+		if found {
+			return b.repeat(ctx, done)
+		}
+		if err != nil {
+			return Result{}, err
+		}
+	}
+	if !spec.NoOutput && !spec.Spooled {
+		if err := b.openSinks(); err != nil {
+			return Result{}, err
+		}
+		stop := make(chan struct{})
+		var wg sync.WaitGroup
+		wg.Go(func() { b.flushLoop(stop) })
+		defer wg.Wait()
+		defer close(stop)
+	}
+	err := body(ctx, b)
+	switch {
+	case err == errRepeated:
+		return b.repeat(ctx, b.done)
+	case err == Unchanged:
+		return b.unchanged()
+	case err != nil:
+		return Result{}, err
+	}
+	if err := context.Cause(ctx); err != nil {
+		return Result{}, err
+	}
+	if in != nil && !b.eof {
+		return Result{}, fmt.Errorf("%s: stopped before its input ended", spec.Name)
+	}
+	return b.finish(ctx)
+}
+
+func abort(sinks []Sink) {
+	for _, s := range sinks {
+		s.Abort()
+	}
+}
+
+// release undoes whatever was not committed. After a commit it has no effect.
+func (b *Batch[In, Out]) release() {
+	if b.tx != nil {
+		b.tx.Abort()
+	}
+	if b.spool != nil {
+		b.spool.Close()
+	}
+	abort(b.sinks)
+}
+
+// ledgerBefore is what the input's trailer says of the stages before this one.
+func (b *Batch[In, Out]) ledgerBefore() (l record.Ledger, inHash string) {
+	if b.in == nil {
+		return record.Ledger{}, ""
+	}
+	t := b.in.Trailer()
+	return t.Ledger, t.Hash.String()
+}
+
+// finish commits the store and ends the sinks, in that order.
+func (b *Batch[In, Out]) finish(ctx context.Context) (Result, error) {
+	s, err := b.books()
+	if err != nil {
+		return Result{}, err
+	}
+	before, inHash := b.ledgerBefore()
+	s.InHash = inHash
+	if b.spec.Spooled && b.keptW == nil {
+		if err := b.openSpool(); err != nil { // no row was written
+			return Result{}, err
+		}
+	}
+	b.mu.Lock() // the ticker has nothing more to do
+	defer b.mu.Unlock()
+	b.pipes = nil
+	for _, w := range b.all() {
+		rows, hash, err := w.Finish()
+		if err != nil {
+			return Result{}, err
+		}
+		if rows != s.Out {
+			return Result{}, fmt.Errorf("%s: %d rows written, but %d accounted for", s.Name, rows, s.Out)
+		}
+		s.OutHash = hash.String()
+	}
+	ledger := before
+	ledger.Stages = append(append([]record.Stage(nil), before.Stages...), s)
+	if b.tx != nil {
+		if b.keptW != nil {
+			if _, err := b.keptW.Commit(ledger); err != nil {
+				return Result{}, err
+			}
+			if err := b.kept.Close(); err != nil {
+				return Result{}, err
+			}
+			b.tx.Keep(b.kept)
+		}
+		if _, err := b.tx.Commit(s.In, inHash, ledger); err != nil {
+			return Result{}, err
+		}
+	}
+	if !b.spec.NoOutput && b.spec.Spooled {
+		if err := b.emitSpooled(ctx); err != nil {
+			return Result{}, err
+		}
+	}
+	return Result{Stage: s, Ledger: ledger}, b.publish(ledger)
+}
+
+// all are the writers that saw every row.
+func (b *Batch[In, Out]) all() []*record.Writer[Out] {
+	ws := append([]*record.Writer[Out](nil), b.writers...)
+	if b.keptW != nil {
+		ws = append(ws, b.keptW)
+	}
+	if b.spoolW != nil {
+		ws = append(ws, b.spoolW)
+	}
+	return ws
+}
+
+// publish writes the trailers: files before the pipe, so that whoever sees the
+// pipe end well finds the files in place.
+func (b *Batch[In, Out]) publish(l record.Ledger) error {
+	for i, w := range b.writers {
+		if _, err := w.Commit(l); err != nil {
+			return err
+		}
+		if err := b.sinks[i].Publish(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// emitSpooled copies the spooled rows to the sinks, after commit and unlock.
+func (b *Batch[In, Out]) emitSpooled(ctx context.Context) error {
+	if b.kept != nil {
+		return b.emitKept(ctx, b.kept.Path())
+	}
+	if _, err := b.spoolW.Commit(record.Ledger{}); err != nil {
+		return err
+	}
+	if _, err := b.spool.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	_, err := b.emit(ctx, b.spool, "temporary file")
+	return err
+}
+
+func (b *Batch[In, Out]) emitKept(ctx context.Context, path string) error {
+	f, err := b.spec.Store.OpenFile(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = b.emit(ctx, f, path)
+	return err
+}
+
+// emit opens the sinks and copies a whole stream of rows into them.
+func (b *Batch[In, Out]) emit(ctx context.Context, from io.Reader, name string) (record.Ledger, error) {
+	r, err := record.NewReader[Out](from, record.ReaderOptions{Name: name})
+	if err != nil {
+		return record.Ledger{}, err
+	}
+	b.spec.Bodies = false // files carry none
+	if b.spec.Now == 0 {
+		b.spec.Now = r.Schema().Now
+	}
+	for _, s := range b.sinks {
+		o := b.declare(s.Options())
+		o.Like = r.Schema()
+		w, err := record.NewWriter[Out](s, o)
+		if err != nil {
+			return record.Ledger{}, err
+		}
+		b.writers = append(b.writers, w)
+	}
+	var row Out
+	for n := 0; ; n++ {
+		if n%8192 == 0 {
+			if err := context.Cause(ctx); err != nil {
+				return record.Ledger{}, err
+			}
+		}
+		switch err := r.Read(&row); {
+		case err == io.EOF:
+			return r.Trailer().Ledger, nil
+		case err != nil:
+			return record.Ledger{}, err
+		}
+		for _, w := range b.writers {
+			if err := w.Write(&row); err != nil {
+				return record.Ledger{}, err
+			}
+		}
+	}
+}
+
+// unchanged ends an empty output whole, and leaves the store as it was.
+func (b *Batch[In, Out]) unchanged() (Result, error) {
+	if b.tx != nil {
+		b.tx.Abort()
+	}
+	s, err := b.books()
+	if err != nil {
+		return Result{}, err
+	}
+	before, inHash := b.ledgerBefore()
+	s.InHash = inHash
+	s.Store = "" // it commits to none
+	b.keptW, b.kept = nil, nil
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pipes = nil
+	if !b.spec.NoOutput && b.spec.Spooled {
+		if err := b.openSinks(); err != nil {
+			return Result{}, err
+		}
+		b.pipes = nil
+	}
+	for _, w := range b.writers {
+		_, hash, err := w.Finish()
+		if err != nil {
+			return Result{}, err
+		}
+		s.OutHash = hash.String()
+	}
+	ledger := before
+	ledger.Stages = append(append([]record.Stage(nil), before.Stages...), s)
+	return Result{Stage: s, Ledger: ledger}, b.publish(ledger)
+}
+
+// repeat drains the input of a committed transaction, compares it with what was
+// committed, and emits the kept output.
+func (b *Batch[In, Out]) repeat(ctx context.Context, done *store.Done) (Result, error) {
+	if b.in != nil && !b.eof {
+		var row In
+		for {
+			err := b.Read(&row)
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				return Result{}, err
+			}
+			if err := context.Cause(ctx); err != nil {
+				return Result{}, err
+			}
+		}
+	}
+	if _, inHash := b.ledgerBefore(); inHash != done.InHash {
+		return Result{}, &fault.Error{
+			Class: fault.Conflict, File: "input",
+			Found: fmt.Sprintf("rows %d, hash %s", b.read, inHash),
+			Want:  fmt.Sprintf("rows %d, hash %s, which transaction %q of %s has committed", done.InRows, done.InHash, done.Txn, b.spec.Store.Dir()),
+			Hint:  "give other input another --txn name",
+		}
+	}
+	ledger := done.Ledger
+	if !b.spec.NoOutput {
+		b.spec.Now = 0
+		if err := b.emitKept(ctx, done.Output); err != nil {
+			return Result{}, err
+		}
+	}
+	if len(ledger.Stages) == 0 {
+		return Result{}, &fault.Error{Class: fault.Corrupt, File: b.spec.Store.Dir(), Place: "transaction " + done.Txn, Found: "no ledger"}
+	}
+	return Result{Stage: ledger.Stages[len(ledger.Stages)-1], Ledger: ledger, Repeated: true}, b.publish(ledger)
+}
