@@ -1,0 +1,51 @@
+# Mercator: a batch web crawler made of Unix commands. "make" prints this help.
+
+COMMANDS := mfrontier mresolve mfetch mfpset mextract murlset mmerge mcat mckpt mweb
+PREFIX   ?= /usr/local
+DESTDIR  ?=
+GO       ?= go
+
+.PHONY: help
+help: ## this help
+	@echo 'Mercator: a batch web crawler made of Unix commands.'; echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo; echo 'make crawl SEEDS=seeds.txt CONTACT=you@example.org crawls the web from the URLs in seeds.txt.'
+
+.PHONY: build
+build: ## the commands, in bin/
+	@mkdir -p bin
+	$(GO) build -trimpath -o bin/ ./cmd/...
+
+.PHONY: test
+test: ## all tests that need Go modules only
+	$(GO) vet ./...
+	$(GO) test ./...
+
+.PHONY: crawl
+crawl: build ## crawl the embedded web, or SEEDS=, to the end
+	@pipelines/crawl.sh
+
+.PHONY: crawl-docs
+crawl-docs: build ## crawl Debian's documentation behind nginx and compare with wget (needs nginx, dnsmasq, wget)
+	@pipelines/crawl-docs.sh
+
+.PHONY: cross
+cross: ## compile for Linux and macOS, amd64 and arm64
+	@for os in linux darwin; do for arch in amd64 arm64; do \
+	  echo "GOOS=$$os GOARCH=$$arch"; \
+	  CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) vet ./... || exit 1; done; done
+
+.PHONY: install
+install: build ## commands into PREFIX/bin, pipelines into PREFIX/share/mercator
+	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/share/mercator/pipelines"
+	install -m 755 $(COMMANDS:%=bin/%) "$(DESTDIR)$(PREFIX)/bin"
+	cp -R pipelines/. "$(DESTDIR)$(PREFIX)/share/mercator/pipelines"
+
+.PHONY: uninstall
+uninstall: ## what install put there
+	rm -f $(COMMANDS:%="$(DESTDIR)$(PREFIX)/bin/%")
+	rm -rf "$(DESTDIR)$(PREFIX)/share/mercator"
+
+.PHONY: clean
+clean: ## what build and crawl made
+	rm -rf bin crawl crawl-docs

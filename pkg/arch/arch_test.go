@@ -1,0 +1,131 @@
+// Package arch holds the test of the project's floors (pkg/README.md): imports
+// point downward, or sideways where listed here.
+package arch
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "mercator/"
+
+// floor of each package, by its path below the module; a trailing /... covers
+// all below. The longest match counts. A package that is not listed fails.
+var floor = map[string]int{
+	"pkg/fault": 0, "pkg/fingerprint": 0, "pkg/durable": 0,
+	"formats/...": 1,
+	"pkg/stage":   2, "pkg/frontier": 2, "pkg/urlset": 2, "pkg/fpset": 2, "pkg/merge": 2, "pkg/runs": 2,
+	"pkg/extract": 2, "pkg/process": 2, "pkg/robots": 2, "pkg/canon": 2, "pkg/filter": 2, "pkg/rewind": 2,
+	"pkg/checkpoint": 2,
+	"pkg/cli":        3, "pkg/config": 3, "pkg/fetch/...": 3, "pkg/resolve": 3, "pkg/simweb": 3,
+	"cmd/...": 4, "pipelines/...": 4, "bench/...": 4, "testdata/...": 4,
+	"pkg/arch": 4,
+}
+
+// sideways lists the arrows that are allowed within a floor.
+var sideways = map[string][]string{
+	"pkg/durable":     {"pkg/fault"},
+	"pkg/fingerprint": {"pkg/fault"},
+	"formats/store":   {"formats/record"}, // a manifest keeps ledgers
+}
+
+// arrowOwner lists packages from outside that one package alone may import.
+var arrowOwner = map[string]string{
+	"github.com/apache/arrow/": "formats/record",
+}
+
+type listed struct {
+	ImportPath   string
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
+}
+
+func packages(t *testing.T) (all []listed) {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,TestImports,XTestImports", module+"...")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	d := json.NewDecoder(bytes.NewReader(out))
+	for {
+		var p listed
+		if err := d.Decode(&p); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	if len(all) < 20 {
+		t.Fatalf("go list found %d packages: it did not see the module", len(all))
+	}
+	return all
+}
+
+func floorOf(path string) (int, bool) {
+	if f, ok := floor[path]; ok {
+		return f, true
+	}
+	for p := path; p != ""; {
+		if f, ok := floor[p+"/..."]; ok {
+			return f, true
+		}
+		i := strings.LastIndexByte(p, '/')
+		if i < 0 {
+			break
+		}
+		p = p[:i]
+	}
+	return 0, false
+}
+
+func allowedSideways(from, to string) bool {
+	for _, s := range sideways[from] {
+		if s == to {
+			return true
+		}
+	}
+	return strings.HasPrefix(to, from+"/") // a package may use its own subpackages
+}
+
+func TestImportsPointDownward(t *testing.T) {
+	for _, p := range packages(t) {
+		from := strings.TrimPrefix(p.ImportPath, module)
+		at, ok := floorOf(from)
+		if !ok {
+			t.Errorf("%s stands on no floor: give it one", from)
+			continue
+		}
+		for _, imp := range p.Imports {
+			for prefix, owner := range arrowOwner {
+				if strings.HasPrefix(imp, prefix) && from != owner {
+					t.Errorf("%s imports %s, which %s alone may", from, imp, owner)
+				}
+			}
+			if !strings.HasPrefix(imp, module) {
+				continue
+			}
+			to := strings.TrimPrefix(imp, module)
+			below, ok := floorOf(to)
+			if !ok || below < at || below == at && allowedSideways(from, to) {
+				continue // an unlisted target is reported as itself
+			}
+			t.Errorf("%s (floor %d) imports %s (floor %d)", from, at, to, below)
+		}
+	}
+}
+
+func TestNoDrawerPackages(t *testing.T) {
+	for _, p := range packages(t) {
+		switch name := p.ImportPath[strings.LastIndexByte(p.ImportPath, '/')+1:]; name {
+		case "util", "utils", "common", "helpers", "types", "misc":
+			t.Errorf("%s: name a package for what it holds", p.ImportPath)
+		}
+	}
+}

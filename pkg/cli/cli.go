@@ -1,0 +1,302 @@
+// Package cli is what all commands share above their grammar: streams, flags,
+// progress, signals, exit codes, and the one place that prints errors.
+//
+// A command is a kong grammar that embeds Common and whose commands have
+// Run(ctx context.Context, std *cli.Std) error. Main does the rest. Nothing
+// below this package prints, logs or exits.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"golang.org/x/term"
+
+	"mercator/pkg/fault"
+)
+
+// Common holds the flags of every command; embed it in the grammar (embed:"").
+type Common struct {
+	Threads  int              `short:"@" default:"0" help:"Worker threads (0: all processors)."`
+	Memory   Size             `default:"0" help:"Bound on peak resident memory, such as 64M (0: the command's default)."`
+	Config   configFlag       `placeholder:"crawl.toml" help:"Read settings from this file; flags win. Default: the crawl.toml of the crawl folder that a store argument lies in."`
+	Stats    string           `placeholder:"FILE" help:"Write statistics as JSON to this file when done."`
+	Progress string           `enum:"auto,plain,json,off" default:"auto" help:"Progress on standard error: auto (a bar, on a terminal only), plain, json or off."`
+	Quiet    bool             `short:"q" help:"Print errors only."`
+	Version  kong.VersionFlag `help:"Print version and build information."`
+}
+
+func (c *Common) common() *Common { return c }
+
+// Output holds the flags of a command that writes records.
+type Output struct {
+	Output string   `short:"o" placeholder:"FILE" help:"Write to this file, which appears complete or not at all, instead of standard output."`
+	Copy   []string `sep:"none" placeholder:"FILE" help:"Also keep the output in this file, published before the stream's trailer goes down the pipe. Missing folders are made."`
+}
+
+// TxnFlags hold the flags of a command that changes a store.
+type TxnFlags struct {
+	Txn      string        `placeholder:"NAME" help:"Name of this change. Repeating a committed one returns its output."`
+	LockWait time.Duration `default:"70s" help:"How long to wait for a store that another process is changing."`
+}
+
+// Size is a number of bytes; text with K, M, G (powers of 1024).
+type Size int64
+
+// UnmarshalText parses "64M", "1GiB" or a plain number of bytes.
+func (s *Size) UnmarshalText(text []byte) error {
+	t := strings.TrimSuffix(strings.TrimSuffix(strings.ToUpper(string(text)), "IB"), "B")
+	shift := 0
+	if n := len(t); n > 0 {
+		switch t[n-1] {
+		case 'K':
+			shift = 10
+		case 'M':
+			shift = 20
+		case 'G':
+			shift = 30
+		case 'T':
+			shift = 40
+		}
+		if shift > 0 {
+			t = t[:n-1]
+		}
+	}
+	n, err := strconv.ParseInt(t, 10, 64)
+	if err != nil || n < 0 || n > (1<<62)>>shift {
+		return fmt.Errorf("size %q, want a number of bytes such as 64M", text)
+	}
+	*s = Size(n << shift)
+	return nil
+}
+
+// Std is the world as a command sees it. Tests make their own.
+type Std struct {
+	Name   string // command
+	In     io.Reader
+	Out    io.Writer
+	Err    io.Writer
+	Now    func() time.Time
+	Common *Common
+
+	defaultMemory Size
+	stats         stats
+	bar           *Progress
+}
+
+// grace is how long a command may take to stop after a signal. Stores and files
+// survive a sudden end, so it only spares temporary files.
+const grace = 3 * time.Second
+
+// Main parses the command line into grammar (a pointer to a kong struct that
+// embeds Common), runs the command, prints the error if there is one, and
+// returns the exit code. defaultMemory bounds peak memory where --memory is not
+// given.
+func Main(name, about string, grammar any, defaultMemory Size) int {
+	std := &Std{Name: name, In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Now: time.Now, defaultMemory: defaultMemory}
+	g, ok := grammar.(interface{ common() *Common })
+	if !ok {
+		panic("grammar of " + name + " does not embed cli.Common")
+	}
+	std.Common = g.common()
+	// A reader that goes away is seen as EPIPE, so that temporary files are removed.
+	signal.Ignore(syscall.SIGPIPE)
+
+	exit := -1
+	parser, err := kong.New(grammar,
+		kong.Name(name),
+		kong.Description(about),
+		kong.UsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.Vars{"version": name + " " + buildInfo()},
+		kong.Exit(func(code int) { exit = code; panic(exited{}) }),
+		kong.Bind(std),
+	)
+	if err != nil {
+		panic(err)
+	}
+	kctx, err := parse(parser, os.Args[1:])
+	if exit >= 0 {
+		return exit // --help or --version
+	}
+	if err != nil {
+		return std.fail(usage(err, kctx))
+	}
+	debug.SetMemoryLimit(goLimit(std.MemoryLimit()))
+	if n := std.Common.Threads; n > 0 {
+		runtime.GOMAXPROCS(max(n, 2)) // one more than the work, for the collector and I/O
+	}
+	return std.run(kctx)
+}
+
+// exited unwinds kong after --help and --version.
+type exited struct{}
+
+func parse(p *kong.Kong, args []string) (ctx *kong.Context, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ok := r.(exited); !ok {
+				panic(r)
+			}
+		}
+	}()
+	return p.Parse(args)
+}
+
+func usage(err error, kctx *kong.Context) error {
+	if fault.ClassOf(err) != "" {
+		return err
+	}
+	hint := ""
+	var pe *kong.ParseError
+	if errors.As(err, &pe) && pe.Context != nil {
+		kctx = pe.Context
+	}
+	if kctx != nil {
+		cmd := kctx.Model.Name
+		if n := kctx.Selected(); n != nil {
+			cmd = n.FullPath()
+		}
+		hint = fmt.Sprintf("see %q", cmd+" --help")
+	}
+	return &fault.Error{Class: fault.Usage, Err: err, Hint: hint}
+}
+
+// run runs the parsed command until it ends or a signal stops it.
+func (s *Std) run(kctx *kong.Context) int {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	sig := make(chan os.Signal, 2)
+	signal.Notify(sig, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(sig)
+
+	kctx.BindTo(ctx, (*context.Context)(nil))
+	done := make(chan error, 1)
+	started := time.Now()
+	go func() { done <- kctx.Run() }()
+	var err error
+	select {
+	case err = <-done:
+	case <-sig:
+		interrupted := &fault.Error{Class: fault.Interrupted, Found: "interrupted", Hint: "committed work is kept; run the same command again to go on"}
+		cancel(interrupted)
+		select {
+		case err = <-done:
+			if err != nil {
+				err = interrupted
+			}
+		case <-time.After(grace):
+			err = interrupted
+		case <-sig:
+			err = interrupted
+		}
+	}
+	if s.bar != nil {
+		s.bar.Done()
+	}
+	if serr := s.writeStats(started, err); serr != nil && err == nil {
+		err = serr
+	}
+	return s.fail(err)
+}
+
+// exitReaderGone is what a shell shows of a program that SIGPIPE ended.
+const exitReaderGone = 128 + int(syscall.SIGPIPE)
+
+// fail prints err and returns the exit code.
+func (s *Std) fail(err error) int {
+	if err == nil {
+		return 0
+	}
+	if errors.Is(err, syscall.EPIPE) {
+		return exitReaderGone // quietly: the reader had enough
+	}
+	text := err.Error()
+	if fault.ClassOf(err) == fault.No && text == string(fault.No) {
+		return fault.No.ExitCode() // the answer is the exit code alone
+	}
+	fmt.Fprintf(s.Err, "%s: %s\n", s.Name, Printable(text))
+	if hint := fault.HintOf(err); hint != "" {
+		fmt.Fprintf(s.Err, "%s: hint: %s\n", s.Name, Printable(hint))
+	}
+	return fault.ClassOf(err).ExitCode()
+}
+
+// Printable replaces control characters, which may come from a server, so that
+// none reaches a terminal.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\t' || r >= 0x7f && r < 0xa0 || r == 0x2028 || r == 0x2029 {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}
+
+// MemoryLimit is --memory or the command's default, in bytes.
+func (s *Std) MemoryLimit() int64 {
+	if s.Common.Memory > 0 {
+		return int64(s.Common.Memory)
+	}
+	return int64(s.defaultMemory)
+}
+
+// goLimit is the part of the resident memory that the Go heap may take: the
+// program's text and the runtime's own pages are the rest.
+func goLimit(rss int64) int64 {
+	const outside = 20 << 20
+	return max(rss-outside, rss/4)
+}
+
+// Threads is -@, or the number of processors.
+func (s *Std) Threads() int {
+	if s.Common.Threads > 0 {
+		return s.Common.Threads
+	}
+	return runtime.NumCPU()
+}
+
+// Warn prints a line on standard error, unless --quiet, without control characters.
+func (s *Std) Warn(format string, args ...any) {
+	if !s.Common.Quiet {
+		fmt.Fprintf(s.Err, "%s: %s\n", s.Name, Printable(fmt.Sprintf(format, args...)))
+	}
+}
+
+// isTerminal says whether f is a terminal.
+func isTerminal(f any) bool {
+	file, ok := f.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// buildInfo describes the binary: module version, commit and Go version.
+func buildInfo() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return runtime.Version()
+	}
+	version := info.Main.Version
+	var rev, dirty string
+	for _, kv := range info.Settings {
+		switch kv.Key {
+		case "vcs.revision":
+			rev = " " + kv.Value[:min(12, len(kv.Value))]
+		case "vcs.modified":
+			if kv.Value == "true" {
+				dirty = "+changes"
+			}
+		}
+	}
+	return fmt.Sprintf("%s%s%s %s %s/%s", version, rev, dirty, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}

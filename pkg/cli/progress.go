@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+)
+
+// Progress tells of long work on standard error. Safe for many goroutines.
+// The nil Progress is silent.
+type Progress struct {
+	std     *Std
+	unit    string
+	total   int64
+	n       atomic.Int64
+	started time.Time
+	bar     *progressbar.ProgressBar
+	stop    chan struct{}
+	once    sync.Once
+	wg      sync.WaitGroup
+}
+
+// Intervals between two reports.
+const (
+	barEvery  = 200 * time.Millisecond
+	lineEvery = 5 * time.Second
+)
+
+// StartProgress begins to report n of total units (total 0: unknown). A bar
+// appears only where standard error is a terminal and standard output is not a
+// pipe, since the commands of one pipe share the terminal.
+func (s *Std) StartProgress(unit string, total int64) *Progress {
+	mode := s.Common.Progress
+	if s.Common.Quiet {
+		mode = "off"
+	}
+	if mode == "auto" {
+		mode = "off"
+		if isTerminal(s.Err) && !isPipe(s.Out) {
+			mode = "bar"
+		}
+	}
+	if mode == "off" {
+		return nil
+	}
+	p := &Progress{std: s, unit: unit, total: total, started: time.Now(), stop: make(chan struct{})}
+	every := lineEvery
+	if mode == "bar" {
+		every = barEvery
+		size := total
+		if size == 0 {
+			size = -1 // a spinner
+		}
+		p.bar = progressbar.NewOptions64(size,
+			progressbar.OptionSetDescription(s.Name),
+			progressbar.OptionSetWriter(s.Err),
+			progressbar.OptionSetItsString(unit),
+			progressbar.OptionShowIts(), progressbar.OptionShowCount(),
+			progressbar.OptionThrottle(barEvery), progressbar.OptionClearOnFinish())
+	}
+	s.bar = p
+	p.wg.Go(func() {
+		t := time.NewTicker(every)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
+				p.report(mode)
+			case <-p.stop:
+				return
+			}
+		}
+	})
+	return p
+}
+
+func (p *Progress) report(mode string) {
+	n := p.n.Load()
+	elapsed := time.Since(p.started).Seconds()
+	switch mode {
+	case "bar":
+		// The bar only fails when its writer does, and then there is nobody to tell.
+		_ = p.bar.Set64(n)
+	case "json":
+		b, err := json.Marshal(struct {
+			Command string  `json:"command"`
+			Unit    string  `json:"unit"`
+			N       int64   `json:"n"`
+			Total   int64   `json:"total,omitempty"`
+			Elapsed float64 `json:"elapsed_s"`
+			PerS    float64 `json:"per_s"`
+		}{p.std.Name, p.unit, n, p.total, elapsed, float64(n) / elapsed})
+		if err == nil {
+			fmt.Fprintf(p.std.Err, "%s\n", b)
+		}
+	default:
+		of := ""
+		if p.total > 0 {
+			of = fmt.Sprintf(" of %d", p.total)
+		}
+		fmt.Fprintf(p.std.Err, "%s: %d%s %s, %.0f/s\n", p.std.Name, n, of, p.unit, float64(n)/elapsed)
+	}
+}
+
+// Add counts n more units.
+func (p *Progress) Add(n int64) {
+	if p != nil {
+		p.n.Add(n)
+	}
+}
+
+// Done ends the reports. It may be called more than once.
+func (p *Progress) Done() {
+	if p == nil {
+		return
+	}
+	p.once.Do(func() {
+		close(p.stop)
+		p.wg.Wait()
+		if p.bar != nil {
+			_ = p.bar.Finish() // see report
+		}
+	})
+}

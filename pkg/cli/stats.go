@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"mercator/pkg/durable"
+)
+
+// stats is what --stats writes.
+type stats struct {
+	mu     sync.Mutex
+	values map[string]any
+}
+
+// Stat adds a value to what --stats writes.
+func (s *Std) Stat(key string, value any) {
+	s.stats.mu.Lock()
+	defer s.stats.mu.Unlock()
+	if s.stats.values == nil {
+		s.stats.values = map[string]any{}
+	}
+	s.stats.values[key] = value
+}
+
+// writeStats writes the --stats file: a JSON object with the command's own
+// values and, of the process, elapsed_s, cpu_s, peak_rss_bytes and exit_code.
+func (s *Std) writeStats(started time.Time, err error) error {
+	if s.Common.Stats == "" {
+		return nil
+	}
+	s.Stat("command", s.Name)
+	s.Stat("args", os.Args[1:])
+	s.Stat("version", buildInfo())
+	s.Stat("started", started.UTC().Format(time.RFC3339Nano))
+	s.Stat("elapsed_s", time.Since(started).Seconds())
+	if err != nil {
+		s.Stat("error", err.Error())
+	}
+	var ru syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &ru) == nil {
+		s.Stat("cpu_s", time.Duration(ru.Utime.Nano()+ru.Stime.Nano()).Seconds())
+		rss := int64(ru.Maxrss)
+		if runtime.GOOS != "darwin" {
+			rss *= 1024 // kilobytes everywhere but there
+		}
+		s.Stat("peak_rss_bytes", rss)
+	}
+	s.stats.mu.Lock()
+	defer s.stats.mu.Unlock()
+	b, jerr := json.MarshalIndent(s.stats.values, "", "  ")
+	if jerr != nil {
+		return jerr
+	}
+	return durable.WriteFile(durable.OS, s.Common.Stats, append(b, '\n'))
+}

@@ -1,0 +1,384 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+	"mercator/pkg/stage"
+)
+
+const stdinName = "standard input"
+
+// pipeFlush is how long a row may wait for its batch on a pipe.
+const pipeFlush = time.Second
+
+func isPipe(f any) bool {
+	file, ok := f.(*os.File)
+	if !ok {
+		return false
+	}
+	st, err := file.Stat()
+	return err == nil && st.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) != 0
+}
+
+// open opens one input; "-" is standard input.
+func (s *Std) open(name string) (io.ReadCloser, record.ReaderOptions, error) {
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, record.ReaderOptions{}, err
+		}
+		if st, err := f.Stat(); err == nil && st.IsDir() {
+			f.Close()
+			return nil, record.ReaderOptions{}, &fault.Error{Class: fault.Usage, File: name, Found: "a folder", Want: "a file"}
+		}
+		return f, record.ReaderOptions{Name: name, Pipe: isPipe(f)}, nil
+	}
+	if isTerminal(s.In) {
+		return nil, record.ReaderOptions{}, &fault.Error{
+			Class: fault.Usage, File: stdinName, Found: "a terminal", Want: "a file or a pipe",
+			Hint: fmt.Sprintf("name input files, or pipe into it; see %q", s.Name+" --help"),
+		}
+	}
+	widenPipe(s.In)
+	return io.NopCloser(s.In), record.ReaderOptions{Name: stdinName, Pipe: isPipe(s.In)}, nil
+}
+
+func orStdin(files []string) []string {
+	if len(files) == 0 {
+		return []string{"-"}
+	}
+	return files
+}
+
+// Records is an input of record streams of one kind, not read yet.
+type Records struct {
+	std   *Std
+	first *record.Source
+	in    io.Closer
+	name  string
+	rest  []string
+}
+
+// OpenSource opens files ("-" or none: standard input) as record streams whose
+// kind the caller chooses by.
+func OpenSource(s *Std, files []string) (*Records, error) {
+	files = orStdin(files)
+	in, opt, err := s.open(files[0])
+	if err != nil {
+		return nil, err
+	}
+	src, err := record.Open(in, opt)
+	if err != nil {
+		in.Close()
+		return nil, err
+	}
+	return &Records{std: s, first: src, in: in, name: files[0], rest: files[1:]}, nil
+}
+
+// Kind of the first stream.
+func (r *Records) Kind() record.Kind { return r.first.Kind() }
+
+// RowsOf reads the records as rows of one kind.
+func RowsOf[T record.Row](r *Records) (stage.Input[T], error) {
+	rows, err := record.Rows[T](r.first)
+	if err != nil {
+		return nil, err
+	}
+	return &chain[T]{std: r.std, cur: rows, in: r.in, schema: rows.Schema(), rest: r.rest}, nil
+}
+
+// OpenRecords opens files ("-" or none: standard input) as one input of rows.
+func OpenRecords[T record.Row](s *Std, files []string) (stage.Input[T], error) {
+	r, err := OpenSource(s, files)
+	if err != nil {
+		return nil, err
+	}
+	return RowsOf[T](r)
+}
+
+// chain reads several files as one input. Each must end whole.
+type chain[T record.Row] struct {
+	std    *Std
+	cur    *record.Reader[T]
+	in     io.Closer
+	schema *record.Schema
+	rest   []string
+	sum    record.RowHasher[T] // over all rows, where there are several files
+	multi  bool
+	before *record.Trailer // of the files that ended
+	end    record.Trailer
+}
+
+func (c *chain[T]) Schema() *record.Schema  { return c.schema }
+func (c *chain[T]) Trailer() record.Trailer { return c.end }
+
+func (c *chain[T]) Read(row *T) error {
+	for {
+		err := c.cur.Read(row)
+		if err == nil && (c.multi || len(c.rest) > 0) {
+			c.multi = true
+			c.sum.Add(row)
+		}
+		if err != io.EOF {
+			return err
+		}
+		if err := c.closeFile(); err != nil {
+			return err
+		}
+		if len(c.rest) == 0 {
+			return io.EOF
+		}
+		if err := c.openNext(); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *chain[T]) closeFile() error {
+	t := c.cur.Trailer()
+	if c.before != nil {
+		t.Ledger = c.before.Ledger.Merge(t.Ledger)
+		t.Verified = t.Verified && c.before.Verified
+		if t.Txn != c.before.Txn {
+			t.Txn = ""
+		}
+		t.Rows, t.Hash = c.sum.Sum()
+	}
+	c.before, c.end = &t, t
+	return c.in.Close()
+}
+
+func (c *chain[T]) openNext() error {
+	in, opt, err := c.std.open(c.rest[0])
+	if err != nil {
+		return err
+	}
+	c.rest = c.rest[1:]
+	c.multi = true
+	c.in = in
+	c.cur, err = record.NewReader[T](in, opt)
+	return err
+}
+
+// IsText says whether files are to be read as text: --text, or all named *.txt.
+func IsText(text bool, files []string) bool {
+	if text || len(files) == 0 {
+		return text
+	}
+	for _, f := range files {
+		if !strings.HasSuffix(f, ".txt") {
+			return false
+		}
+	}
+	return true
+}
+
+// maxLine bounds a line of text, in bytes. Longer ones are bad lines.
+const maxLine = 64 << 10
+
+// OpenText reads lines of URLs as url rows; convert makes a row of a line. A
+// line that it refuses, or that is too long, is named on standard error, counted
+// and skipped; with strict it is an error. Empty lines and lines that begin with
+// # are skipped. The ledger's stage "text" holds the counts.
+func OpenText(s *Std, files []string, strict bool, convert func(line string, row *record.URL) error) (stage.Input[record.URL], error) {
+	return &text{std: s, files: orStdin(files), strict: strict, convert: convert}, nil
+}
+
+type text struct {
+	std     *Std
+	files   []string
+	strict  bool
+	convert func(string, *record.URL) error
+	in      io.Closer
+	lines   *bufio.Reader
+	name    string
+	line    int
+	bad     uint64
+	sum     record.RowHasher[record.URL]
+}
+
+func (t *text) Schema() *record.Schema { return &record.Schema{Kind: record.KindURL} }
+
+func (t *text) Read(row *record.URL) error {
+	for {
+		if t.lines == nil {
+			if len(t.files) == 0 {
+				if t.bad > 0 {
+					t.std.Warn("%d bad lines skipped", t.bad)
+					t.std.Stat("bad_lines", t.bad)
+				}
+				return io.EOF
+			}
+			in, opt, err := t.std.open(t.files[0])
+			if err != nil {
+				return err
+			}
+			t.files = t.files[1:]
+			t.in, t.name, t.line = in, opt.Name, 0
+			t.lines = bufio.NewReaderSize(in, maxLine)
+		}
+		line, tooLong, err := readLine(t.lines)
+		if err == io.EOF {
+			t.lines = nil
+			t.in.Close()
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		t.line++
+		line = strings.TrimSpace(strings.TrimPrefix(line, "\ufeff"))
+		if !tooLong && (line == "" || line[0] == '#') {
+			continue
+		}
+		*row = record.URL{}
+		if tooLong {
+			err = fmt.Errorf("line longer than %d bytes", maxLine)
+		} else {
+			err = t.convert(line, row)
+		}
+		if err == nil {
+			t.sum.Add(row)
+			return nil
+		}
+		bad := &fault.Error{Class: fault.Corrupt, File: t.name, Place: fmt.Sprintf("line %d", t.line), Err: err}
+		if t.strict {
+			return bad
+		}
+		t.bad++
+		const named = 20
+		if t.bad <= named {
+			t.std.Warn("%s (skipped)", bad)
+		} else if t.bad == named+1 {
+			t.std.Warn("further bad lines are counted only")
+		}
+	}
+}
+
+// readLine reads a line without its end. Of a line longer than the buffer it
+// keeps nothing and says so.
+func readLine(r *bufio.Reader) (line string, tooLong bool, err error) {
+	b, err := r.ReadSlice('\n')
+	for err == bufio.ErrBufferFull {
+		tooLong = true
+		b, err = r.ReadSlice('\n')
+	}
+	if err == io.EOF && (len(b) > 0 || tooLong) {
+		err = nil
+	}
+	if tooLong {
+		b = nil
+	}
+	return strings.TrimRight(string(b), "\r\n"), tooLong, err
+}
+
+func (t *text) Trailer() record.Trailer {
+	rows, hash := t.sum.Sum()
+	st := record.Stage{Name: "text", Out: rows, OutHash: hash.String()}
+	if rows > 0 {
+		st.Made = []record.Count{{Reason: "line", N: rows}}
+	}
+	if t.bad > 0 {
+		st.Refused = []record.Count{{Reason: "bad-line", N: t.bad}}
+	}
+	return record.Trailer{Verified: true, Rows: rows, Hash: hash, Ledger: record.Ledger{Stages: []record.Stage{st}}}
+}
+
+// Sinks opens the places where rows go: the copies, then -o FILE or standard
+// output (refused if it is a terminal).
+func (s *Std) Sinks(o Output) ([]stage.Sink, error) {
+	var sinks []stage.Sink
+	add := func(path string) error {
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			return err
+		}
+		a, err := durable.Create(durable.OS, path)
+		if err != nil {
+			return err
+		}
+		sinks = append(sinks, &fileSink{Atomic: a, path: path})
+		return nil
+	}
+	fail := func(err error) ([]stage.Sink, error) {
+		for _, k := range sinks {
+			k.Abort()
+		}
+		return nil, err
+	}
+	for _, path := range o.Copy {
+		if err := add(path); err != nil {
+			return fail(err)
+		}
+	}
+	if o.Output != "" && o.Output != "-" {
+		if err := add(o.Output); err != nil {
+			return fail(err)
+		}
+		return sinks, nil
+	}
+	if isTerminal(s.Out) {
+		return fail(&fault.Error{
+			Class: fault.Usage, File: "standard output", Found: "a terminal", Want: "a file or a pipe, since records are binary",
+			Hint: "write to a file with -o FILE, or read them with: … | mcat",
+		})
+	}
+	widenPipe(s.Out)
+	return append(sinks, pipeSink{s.Out, isPipe(s.Out)}), nil
+}
+
+// fileSink is a file that appears complete or not at all.
+type fileSink struct {
+	*durable.Atomic
+	path string
+}
+
+func (f *fileSink) Options() record.WriterOptions {
+	return record.WriterOptions{Name: f.path, Level: record.Fast}
+}
+func (f *fileSink) Publish() error { return f.Commit() }
+
+// pipeSink is standard output: a pipe, or a file that the shell opened.
+type pipeSink struct {
+	io.Writer
+	pipe bool
+}
+
+func (p pipeSink) Options() record.WriterOptions {
+	if !p.pipe {
+		return record.WriterOptions{Name: "standard output", Level: record.Fast}
+	}
+	return record.WriterOptions{Name: "standard output", Level: record.Stored, FlushAfter: pipeFlush, Body: true}
+}
+func (p pipeSink) Publish() error { return nil }
+func (p pipeSink) Abort()         {}
+
+// OpenStore opens a store with the flags' lock wait.
+func (s *Std) OpenStore(dir, kind, version string, f TxnFlags) (*store.Store, error) {
+	return store.Open(dir, kind, version, store.Options{LockWait: f.LockWait})
+}
+
+// RunStage is stage.Run with the books put into --stats.
+func RunStage[In, Out record.Row](ctx context.Context, s *Std, spec stage.Spec, in stage.Input[In], sinks []stage.Sink, body func(ctx context.Context, b *stage.Batch[In, Out]) error) error {
+	if spec.Threads == 0 {
+		spec.Threads = s.Threads()
+	}
+	res, err := stage.Run(ctx, spec, in, sinks, body)
+	if err != nil {
+		return err
+	}
+	s.Stat("stage", res.Stage)
+	s.Stat("repeated", res.Repeated)
+	return nil
+}

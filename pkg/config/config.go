@@ -1,0 +1,274 @@
+// Package config reads crawl.toml, one crawl's whole configuration (Mercator's
+// configuration file), and gives each command its part of it.
+//
+// Every setting is the default of one flag of one or more commands; a flag on
+// the command line wins. The tag flag lists them as "command --flag". Settings
+// without the tag are read by pipelines and by mckpt init.
+//
+// # Invariants
+//
+//   - An unknown key is an error that names it, its line, and the nearest known key.
+//   - A key of another type is an error with its line.
+//   - Config is read-only after Load.
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"sort"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"mercator/pkg/fault"
+)
+
+// File is the layout of crawl.toml. Durations are text such as "1s", sizes text
+// such as "64M".
+type File struct {
+	Seeds              []string `toml:"seeds" doc:"files with one seed URL a line"`
+	Batch              int      `toml:"batch" flag:"mfrontier next --number" doc:"URLs a round"`
+	Rounds             int      `toml:"rounds" doc:"stop after so many rounds; 0: when the frontier is empty"`
+	CheckpointInterval string   `toml:"checkpoint_interval" doc:"time between checkpoints; 0s: every round"`
+	Contact            string   `toml:"contact" flag:"mfetch --contact" doc:"address of the crawl's operator, for the User-Agent"`
+
+	Memory struct {
+		Fetch  string `toml:"fetch" flag:"mfetch --memory" doc:"bound on mfetch's resident memory"`
+		Stages string `toml:"stages" flag:"mfrontier --memory, mresolve --memory, mfpset --memory, mextract --memory, murlset --memory" doc:"bound for each other command"`
+	} `toml:"memory"`
+
+	Frontier struct {
+		Policy      string `toml:"policy" flag:"mfrontier create --policy" doc:"see mfrontier policies"`
+		PerHost     int    `toml:"per_host" flag:"mfrontier next --per-host" doc:"URLs of one host in a batch; 0: any number"`
+		MaxAttempts int    `toml:"max_attempts" flag:"mfrontier update --max-attempts" doc:"fetches of one URL before it is given up"`
+	} `toml:"frontier"`
+
+	Politeness struct {
+		MinDelay    string   `toml:"min_delay" flag:"mfetch --min-delay, mfrontier plan --min-delay" doc:"least gap between two contacts to a host"`
+		DelayFactor *float64 `toml:"delay_factor" flag:"mfetch --delay-factor, mfrontier plan --delay-factor" doc:"gap as a multiple of the last contact's duration"`
+		MaxDelay    string   `toml:"max_delay" flag:"mfetch --max-delay, mfrontier plan --max-delay" doc:"longest gap of our own making"`
+		AddrDelay   string   `toml:"addr_delay" flag:"mfetch --addr-delay, mfrontier plan --addr-delay" doc:"gap between two contacts to one address"`
+	} `toml:"politeness"`
+
+	Fetch struct {
+		Connections int    `toml:"connections" flag:"mfetch --connections, mfrontier plan --connections" doc:"open at a time"`
+		Timeout     string `toml:"timeout" flag:"mfetch --timeout" doc:"of one fetch"`
+		MaxBody     string `toml:"max_body" flag:"mfetch --max-body" doc:"decoded bytes kept of a document"`
+		UserAgent   string `toml:"user_agent" flag:"mfetch --user-agent" doc:"product name"`
+		WARCCodec   string `toml:"warc_codec" flag:"mfetch --warc-codec" doc:"gzip or zstd"`
+		WARCSize    string `toml:"warc_size" flag:"mfetch --warc-size" doc:"size at which a WARC file is complete"`
+		TLSInsecure bool   `toml:"tls_insecure" flag:"mfetch --tls-insecure" doc:"go on when a certificate does not verify"`
+	} `toml:"fetch"`
+
+	Robots struct {
+		Engine string `toml:"engine" flag:"mfetch --robots-engine" doc:"rfc9309 or temoto"`
+	} `toml:"robots"`
+
+	Network struct {
+		AllowNet []string `toml:"allow_net" flag:"mfetch --allow-net" doc:"special-purpose networks that may be contacted, as CIDR"`
+		Deny     string   `toml:"deny" flag:"mfetch --deny" doc:"file of hosts never to be contacted, read again when it changes"`
+	} `toml:"network"`
+
+	Resolve struct {
+		Servers []string `toml:"servers" flag:"mresolve --server" doc:"DNS servers, ADDR or ADDR:PORT"`
+		MinTTL  string   `toml:"min_ttl" flag:"mresolve --min-ttl" doc:"shortest time that an answer is kept"`
+		MaxTTL  string   `toml:"max_ttl" flag:"mresolve --max-ttl" doc:"longest time that an answer is kept"`
+	} `toml:"resolve"`
+
+	Extract struct {
+		Filter         string   `toml:"filter" flag:"mextract --filter" doc:"file of filter rules"`
+		MaxURL         int      `toml:"max_url" flag:"mextract --max-url" doc:"longest URL, bytes"`
+		IgnoreNofollow bool     `toml:"ignore_nofollow" flag:"mextract --ignore-nofollow" doc:"follow links marked nofollow"`
+		Duplicates     bool     `toml:"duplicates" flag:"mextract --duplicates" doc:"extract links of duplicate documents too"`
+		Modules        []string `toml:"modules" flag:"mextract --module" doc:"processing modules, NAME or NAME=MIME/TYPE"`
+	} `toml:"extract"`
+}
+
+// Target is a flag of a command: {"mfetch", "", "min-delay"} or {"mfrontier", "next", "number"}.
+// With Verb "" it is the flag of every verb of the command.
+type Target struct{ Command, Verb, Flag string }
+
+// Key describes one setting.
+type Key struct {
+	Name    string // "politeness.min_delay"
+	Doc     string
+	Targets []Target
+	index   []int
+}
+
+// Keys lists all settings, in the order of File.
+func Keys() []Key { return keysOf(reflect.TypeOf(File{}), "", nil) }
+
+func keysOf(t reflect.Type, prefix string, index []int) (keys []Key) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name := prefix + f.Tag.Get("toml")
+		at := append(append([]int(nil), index...), i)
+		if f.Type.Kind() == reflect.Struct {
+			keys = append(keys, keysOf(f.Type, name+".", at)...)
+			continue
+		}
+		k := Key{Name: name, Doc: f.Tag.Get("doc"), index: at}
+		for _, s := range strings.Split(f.Tag.Get("flag"), ", ") {
+			switch w := strings.Fields(s); len(w) {
+			case 2:
+				k.Targets = append(k.Targets, Target{w[0], "", strings.TrimPrefix(w[1], "--")})
+			case 3:
+				k.Targets = append(k.Targets, Target{w[0], w[1], strings.TrimPrefix(w[2], "--")})
+			}
+		}
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+// Config is a crawl.toml that was read.
+type Config struct {
+	Path string
+	File File
+	set  map[string]any // by key, those that the file sets
+}
+
+// maxFile bounds crawl.toml, in bytes.
+const maxFile = 1 << 20
+
+// Load reads and checks path. Errors are fault.Usage with file and line.
+func Load(path string) (*Config, error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if st.Size() > maxFile {
+		return nil, &fault.Error{Class: fault.Usage, File: path, Found: fmt.Sprintf("%d bytes", st.Size()), Want: fmt.Sprintf("at most %d", maxFile)}
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return parse(path, b)
+}
+
+func parse(path string, b []byte) (*Config, error) {
+	c := &Config{Path: path}
+	d := toml.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&c.File); err != nil {
+		return nil, explain(path, err)
+	}
+	if err := toml.Unmarshal(b, &c.set); err != nil {
+		return nil, explain(path, err)
+	}
+	return c, nil
+}
+
+func explain(path string, err error) error {
+	var strict *toml.StrictMissingError
+	if errors.As(err, &strict) && len(strict.Errors) > 0 {
+		e := strict.Errors[0]
+		line, _ := e.Position()
+		name := strings.Join(e.Key(), ".")
+		return &fault.Error{
+			Class: fault.Usage, File: path, Place: fmt.Sprintf("line %d", line),
+			Found: fmt.Sprintf("unknown key %q", name), Hint: fmt.Sprintf("did you mean %q?", nearest(name)), Err: err,
+		}
+	}
+	var de *toml.DecodeError
+	if errors.As(err, &de) {
+		line, _ := de.Position()
+		return &fault.Error{Class: fault.Usage, File: path, Place: fmt.Sprintf("line %d", line), Found: strings.TrimPrefix(de.Error(), "toml: ")}
+	}
+	return &fault.Error{Class: fault.Usage, File: path, Err: err}
+}
+
+// nearest is the known key with the least edit distance.
+func nearest(name string) string {
+	keys := Keys()
+	sort.SliceStable(keys, func(i, j int) bool { return distance(name, keys[i].Name) < distance(name, keys[j].Name) })
+	return keys[0].Name
+}
+
+// distance is Levenshtein's.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diag := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diag, row[j+1] = row[j+1], min(diag+cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// Lookup returns the value that the file sets for a command's flag; found is
+// false where it sets none. Values are strings, int64, float64, bool or []any.
+// File names are relative to the folder of crawl.toml.
+func (c *Config) Lookup(command, verb, flag string) (value any, found bool) {
+	for _, k := range Keys() {
+		for _, t := range k.Targets {
+			if t.Command != command || t.Flag != flag || t.Verb != "" && t.Verb != verb {
+				continue
+			}
+			v, ok := c.get(k.Name)
+			if ok && (k.Name == "extract.filter" || k.Name == "network.deny") {
+				if s, isText := v.(string); isText && s != "" && !filepath.IsAbs(s) {
+					v = filepath.Join(filepath.Dir(c.Path), s)
+				}
+			}
+			return v, ok
+		}
+	}
+	return nil, false
+}
+
+func (c *Config) get(name string) (any, bool) {
+	var v any = c.set
+	for _, part := range strings.Split(name, ".") {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		if v, ok = m[part]; !ok {
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+// Name is the configuration's file name in a crawl folder.
+const Name = "crawl.toml"
+
+// Find returns the crawl.toml of the crawl folder that one of the paths lies
+// in or is, or "". A crawl folder holds a file CURRENT beside its crawl.toml.
+func Find(paths []string) string {
+	for _, p := range paths {
+		for _, dir := range []string{p, filepath.Dir(filepath.Clean(p)), filepath.Dir(filepath.Dir(filepath.Clean(p)))} {
+			if isFile(filepath.Join(dir, "CURRENT")) && isFile(filepath.Join(dir, Name)) && isDir(p) {
+				return filepath.Join(dir, Name)
+			}
+		}
+	}
+	return ""
+}
+
+func isFile(p string) bool {
+	st, err := os.Stat(p)
+	return err == nil && st.Mode().IsRegular()
+}
+
+func isDir(p string) bool {
+	st, err := os.Stat(p)
+	return err == nil && st.Mode()&fs.ModeDir != 0
+}
