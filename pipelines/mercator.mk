@@ -1,0 +1,98 @@
+# A Mercator crawl, one file a stage: seeds in, a complete, resumable crawl out.
+#
+#   make -f mercator.mk CRAWL=crawl SEEDS=seeds.txt CONTACT=you@example.org
+#
+# Runs rounds until the frontier is empty or ROUNDS is reached. Interrupt or kill
+# it at any moment; the same command again goes on where it was. Each file under
+# $(CRAWL)/rounds/rN appears complete or not at all:
+#
+#   batch     what mfrontier chose         resolved  with addresses
+#   fetched   what became of each URL      marked    with duplicates marked
+#   links     what the pages link to       new       the URLs never seen before
+#
+# Variables (all can stand in the environment):
+#   CRAWL    crawl folder [crawl]       SEEDS    file of seed URLs, one a line
+#   CONFIG   crawl.toml to start with   CONTACT  operator's address, for the User-Agent
+#   ROUNDS   stop after round N [0: when the frontier is empty]
+#   BATCH    URLs a round [from crawl.toml, or mfrontier's default]
+#   CHECKPOINT_INTERVAL  least time between two checkpoints that are kept [0s: keep all]
+#   BIN      folder of the commands, with a trailing slash [from PATH]
+# Flags for one command each, passed on as they are:
+#   INIT_FLAGS SEED_FLAGS NEXT_FLAGS RESOLVE_FLAGS FETCH_FLAGS MARK_FLAGS
+#   EXTRACT_FLAGS NEW_FLAGS UPDATE_FLAGS COMMIT_FLAGS
+
+CRAWL   ?= crawl
+SEEDS   ?=
+CONFIG  ?=
+CONTACT ?=
+ROUNDS  ?= 0
+BATCH   ?=
+BIN     ?=
+CHECKPOINT_INTERVAL ?= 0s
+
+SHELL := /bin/sh
+MAKEFLAGS += --no-print-directory
+THIS := $(lastword $(MAKEFILE_LIST))
+Z := arrows.zst
+
+.PHONY: crawl
+crawl: seeded
+	@n=$$($(BIN)mckpt show --next-round $(CRAWL)); \
+	while [ $(ROUNDS) -eq 0 ] || [ $$n -le $(ROUNDS) ]; do \
+	  if $(BIN)mfrontier stat --empty $(CRAWL)/frontier; then \
+	    echo "mercator.mk: the frontier is empty after round $$((n - 1))"; exit 0; \
+	  else [ $$? -eq 6 ] || exit 1; fi; \
+	  $(MAKE) -f $(THIS) round R=$$n || exit; \
+	  n=$$((n + 1)); \
+	done; echo "mercator.mk: stopped after round $$((n - 1))"
+
+# The crawl folder, its stores, and the seeds in the frontier: checkpoint 1.
+.PHONY: seeded
+seeded: $(CRAWL)/CURRENT
+	@if [ "$$($(BIN)mckpt show --next-round $(CRAWL))" = 0 ]; then \
+	  [ -n '$(SEEDS)' ] || { echo 'mercator.mk: name a file of seed URLs: SEEDS=seeds.txt' >&2; exit 2; }; \
+	  mkdir -p $(CRAWL)/rounds/seed && \
+	  $(BIN)murlset new $(CRAWL)/urls --txn seed --text $(SEED_FLAGS) $(SEEDS) -o $(CRAWL)/rounds/seed/new.$(Z) && \
+	  $(BIN)mfrontier add $(CRAWL)/frontier --txn seed $(CRAWL)/rounds/seed/new.$(Z) && \
+	  $(BIN)mckpt commit $(CRAWL) --txn seed; \
+	fi
+
+$(CRAWL)/CURRENT:
+	$(BIN)mckpt init $(CRAWL) $(CONFIG:%=--config %) $(INIT_FLAGS)
+
+# --- one round, R ---------------------------------------------------------
+
+D := $(CRAWL)/rounds/r$(R)
+T := --txn r$(R)
+
+# Files of a round that was abandoned, or undone by a restore, belong to an older
+# epoch and must not be taken for this one's.
+.PHONY: round
+round:
+	@mkdir -p $(D); epoch=$$($(BIN)mckpt show --epoch $(CRAWL)) || exit; \
+	if [ "$$(cat $(D)/epoch 2>/dev/null)" != "$$epoch" ]; then \
+	  rm -rf $(D) && mkdir -p $(D) && echo $$epoch > $(D)/epoch; fi
+	@$(MAKE) -f $(THIS) $(D)/updated R=$(R)
+	$(BIN)mckpt commit $(CRAWL) $(T) --interval $(CHECKPOINT_INTERVAL) $(COMMIT_FLAGS)
+
+$(D)/batch.$(Z):
+	$(BIN)mfrontier next $(CRAWL)/frontier $(T) $(BATCH:%=-n %) $(NEXT_FLAGS) -o $@
+
+$(D)/resolved.$(Z): $(D)/batch.$(Z)
+	$(BIN)mresolve $(CRAWL)/dns $(T) $(RESOLVE_FLAGS) $< -o $@
+
+$(D)/fetched.$(Z): $(D)/resolved.$(Z)
+	$(BIN)mfetch $(CRAWL)/fetch $(T) $(CONTACT:%=--contact '%') $(FETCH_FLAGS) $< -o $@
+
+$(D)/marked.$(Z): $(D)/fetched.$(Z)
+	$(BIN)mfpset mark $(CRAWL)/content $(T) $(MARK_FLAGS) $< -o $@
+
+$(D)/links.$(Z): $(D)/marked.$(Z)
+	$(BIN)mextract --warc $(CRAWL)/fetch $(T) $(EXTRACT_FLAGS) $< -o $@
+
+$(D)/new.$(Z): $(D)/links.$(Z)
+	$(BIN)murlset new $(CRAWL)/urls $(T) $(NEW_FLAGS) $< -o $@
+
+$(D)/updated: $(D)/new.$(Z)
+	$(BIN)mfrontier update $(CRAWL)/frontier $(T) $(UPDATE_FLAGS) $< --outcomes $(D)/marked.$(Z) --links $(D)/links.$(Z)
+	@touch $@

@@ -1,0 +1,61 @@
+#!/bin/sh
+# A Mercator crawl, each round one pipe in which all stages run at once.
+#
+#   CRAWL=crawl SEEDS=seeds.txt CONTACT=you@example.org stream.sh
+#
+# Runs rounds until the frontier is empty or ROUNDS is reached (ROUNDS=1: one).
+# Interrupt or kill it, or any command of it, at any moment; the same command
+# again goes on where it was. No pipefail is needed: a stage that dies leaves the
+# stream without its trailer, so the last stage of the pipe does not commit.
+#
+# Variables as in mercator.mk: CRAWL SEEDS CONFIG CONTACT ROUNDS BATCH BIN
+# CHECKPOINT_INTERVAL, and the same *_FLAGS.
+set -u
+: "${CRAWL:=crawl}" "${SEEDS:=}" "${CONFIG:=}" "${CONTACT:=}" "${ROUNDS:=0}" "${BATCH:=}" "${BIN:=}"
+: "${CHECKPOINT_INTERVAL:=0s}"
+: "${INIT_FLAGS:=}" "${SEED_FLAGS:=}" "${NEXT_FLAGS:=}" "${RESOLVE_FLAGS:=}" "${FETCH_FLAGS:=}" "${MARK_FLAGS:=}"
+: "${EXTRACT_FLAGS:=}" "${NEW_FLAGS:=}" "${UPDATE_FLAGS:=}" "${COMMIT_FLAGS:=}"
+
+# The *_FLAGS are lists of words, and are split as such on purpose.
+# shellcheck disable=SC2086
+seed() {
+  "${BIN}murlset" new "$CRAWL/urls" --txn seed --text $SEED_FLAGS $SEEDS |
+    "${BIN}mfrontier" add "$CRAWL/frontier" --txn seed &&
+    "${BIN}mckpt" commit "$CRAWL" --txn seed
+}
+
+# shellcheck disable=SC2086
+round() {
+  d=$CRAWL/rounds/$1
+  "${BIN}mfrontier" next "$CRAWL/frontier" --txn "$1" ${BATCH:+-n "$BATCH"} $NEXT_FLAGS |
+    "${BIN}mresolve" "$CRAWL/dns" --txn "$1" $RESOLVE_FLAGS |
+    "${BIN}mfetch" "$CRAWL/fetch" --txn "$1" --bodies ${CONTACT:+--contact "$CONTACT"} $FETCH_FLAGS |
+    "${BIN}mfpset" mark "$CRAWL/content" --txn "$1" --copy "$d/marked.arrows.zst" $MARK_FLAGS |
+    "${BIN}mextract" --warc "$CRAWL/fetch" --txn "$1" --copy "$d/links.arrows.zst" $EXTRACT_FLAGS |
+    "${BIN}murlset" new "$CRAWL/urls" --txn "$1" $NEW_FLAGS |
+    "${BIN}mfrontier" update "$CRAWL/frontier" --txn "$1" $UPDATE_FLAGS \
+      --outcomes "$d/marked.arrows.zst" --links "$d/links.arrows.zst" &&
+    "${BIN}mckpt" commit "$CRAWL" --txn "$1" --interval "$CHECKPOINT_INTERVAL" $COMMIT_FLAGS
+}
+
+if [ ! -e "$CRAWL/CURRENT" ]; then
+  # shellcheck disable=SC2086
+  "${BIN}mckpt" init "$CRAWL" ${CONFIG:+--config "$CONFIG"} $INIT_FLAGS || exit
+fi
+n=$("${BIN}mckpt" show --next-round "$CRAWL") || exit
+if [ "$n" = 0 ]; then
+  [ -n "$SEEDS" ] || { echo 'stream.sh: name a file of seed URLs: SEEDS=seeds.txt' >&2; exit 2; }
+  seed || exit
+  n=1
+fi
+while [ "$ROUNDS" -eq 0 ] || [ "$n" -le "$ROUNDS" ]; do
+  "${BIN}mfrontier" stat --empty "$CRAWL/frontier"
+  case $? in
+    0) echo "stream.sh: the frontier is empty after round $((n - 1))"; exit 0 ;;
+    6) ;;
+    *) exit 1 ;;
+  esac
+  round "r$n" || exit
+  n=$((n + 1))
+done
+echo "stream.sh: stopped after round $((n - 1))"
