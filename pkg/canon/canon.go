@@ -158,9 +158,21 @@ func (o Options) accepts(scheme string) bool {
 	return known && (o.Schemes == nil || slices.Contains(o.Schemes, scheme))
 }
 
-// parse applies the input limit and then WHATWG's parser. The fragment is gone
-// afterwards.
-func (o Options) parse(base *url.Url, s string) (*url.Url, error) {
+// Precheck refuses, at a glance and without a base, what Resolve would refuse
+// for its scheme or for its length: a page may hold megabytes in data URLs that
+// are not worth keeping. The error is an *Error.
+func (o Options) Precheck(ref string) error {
+	if scheme := schemeOf(ref); scheme != "" && !o.accepts(scheme) {
+		return &Error{ReasonScheme, scheme}
+	}
+	if _, err := o.cut(ref); err != nil {
+		return err
+	}
+	return nil
+}
+
+// cut drops outer spaces and the fragment's text, and applies the input limit.
+func (o Options) cut(s string) (string, error) {
 	s = strings.TrimFunc(s, func(r rune) bool { return r <= ' ' })
 	// The first # begins the fragment in whatever state the parser is. It stays,
 	// or the parser would trim the spaces before it.
@@ -168,11 +180,20 @@ func (o Options) parse(base *url.Url, s string) (*url.Url, error) {
 		s = s[:i+1]
 	}
 	if len(s) > 4*o.maxURL() {
-		return nil, &Error{Reason: ReasonTooLong}
+		return "", &Error{Reason: ReasonTooLong}
+	}
+	return s, nil
+}
+
+// parse applies the input limit and then WHATWG's parser. The fragment is gone
+// afterwards.
+func (o Options) parse(base *url.Url, s string) (*url.Url, error) {
+	s, err := o.cut(s)
+	if err != nil {
+		return nil, err
 	}
 	s = escapeInvalid(s)
 	var u *url.Url
-	var err error
 	if base == nil {
 		u, err = parser.Parse(s)
 	} else {
@@ -185,9 +206,8 @@ func (o Options) parse(base *url.Url, s string) (*url.Url, error) {
 }
 
 func (o Options) resolve(base *url.Url, ref string) (canonical, host string, err error) {
-	// A page may hold megabytes in one data URL: see the scheme before the rest.
-	if scheme := schemeOf(ref); scheme != "" && !o.accepts(scheme) {
-		return "", "", &Error{ReasonScheme, scheme}
+	if err := o.Precheck(ref); err != nil {
+		return "", "", err
 	}
 	u, err := o.parse(base, ref)
 	if err != nil {

@@ -1,0 +1,352 @@
+// Package extract finds the links of one document.
+//
+// HTML is read by x/net/html's tokenizer, so that nesting costs nothing: links
+// do not depend on the shape of the tree. CSS, sitemaps (XML, text, gzip, index),
+// RSS, Atom and robots.txt have scanners of their own. Other types have no links.
+//
+// # Invariants
+//
+//   - Time is linear in the document, and memory is the links found, at most
+//     Options.MaxLinks of them, plus a constant.
+//   - Links come in the order of the document, each (kind, reference, nofollow)
+//     once.
+//   - No document makes it fail: what cannot be read ends the search, and the
+//     links before it stay.
+//
+// References are kept as they are written until the whole document was seen,
+// because a base element anywhere counts for all of them. Resolve them against
+// Page.Base.
+package extract
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/net/html/charset"
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/transform"
+
+	"mercator/pkg/canon"
+)
+
+// Kinds of links, the values of the link records' column link_kind. A link
+// element has a kind for each relation of its own: see linkKinds.
+const (
+	KindA          = "a"
+	KindArea       = "area"
+	KindAudio      = "audio"
+	KindBackground = "background"
+	KindCite       = "cite"
+	KindCSS        = "css"        // url() in a style sheet, a style element or attribute
+	KindCSSImport  = "css-import" // @import
+	KindEmbed      = "embed"
+	KindFeed       = "feed" // item, channel or enclosure of RSS or Atom
+	KindForm       = "form" // action of a form with method GET
+	KindFrame      = "frame"
+	KindIframe     = "iframe"
+	KindImg        = "img" // src, srcset and input type=image
+	KindLink       = "link"
+	KindObject     = "object"
+	KindOpenGraph  = "og"
+	KindPoster     = "poster"
+	KindRedirect   = "redirect" // Location header of a reply
+	KindRefresh    = "refresh"  // Refresh header, or meta element that stands for it
+	KindScript     = "script"
+	KindSitemap    = "sitemap"     // a sitemap, named by robots.txt or a sitemap index
+	KindSitemapURL = "sitemap-url" // a page, named by a sitemap
+	KindSource     = "source"
+	KindTrack      = "track"
+	KindVideo      = "video"
+)
+
+// Reasons under which a candidate is refused, beside those of package canon.
+const (
+	ReasonNofollow = "nofollow" // the page asks that none of its links be followed
+	ReasonRepeated = "repeated" // the page has the same link above
+	ReasonTooMany  = "too-many" // the page has more than Options.MaxLinks links
+)
+
+// Options are the limits. The zero value has the defaults.
+type Options struct {
+	Canon          canon.Options
+	MaxLinks       int  // links kept of a document; 0: DefaultMaxLinks
+	MaxText        int  // bytes kept of an anchor's text; 0: DefaultMaxText
+	MaxUnzipped    int  // bytes read of a gzip sitemap; 0: DefaultMaxUnzipped
+	IgnoreNofollow bool // find links although the page says nofollow
+}
+
+// Defaults of Options.
+const (
+	DefaultMaxLinks    = 100_000
+	DefaultMaxText     = 256
+	DefaultMaxUnzipped = 50 << 20 // the limit of the sitemap protocol
+)
+
+// Document is what links are looked for in.
+type Document struct {
+	URL    string      // canonical
+	Header http.Header // of the reply; may be nil
+	MIME   string      // media type, lower case; "" or application/octet-stream: looked for in the body
+	// Charset is the charset parameter of Content-Type, or "".
+	Charset string
+	Body    []byte // decoded
+}
+
+// Link is one link as the document has it.
+type Link struct {
+	Kind     string
+	Ref      string // to be resolved against Page.Base
+	Nofollow bool   // rel=nofollow stands on it
+	Text     string // of an anchor, with single spaces
+}
+
+// Page is what was found in one document.
+type Page struct {
+	Base     *canon.Base // nil if Document.URL has no canonical form
+	Links    []Link
+	Nofollow bool // the page says that its links are not to be followed, and has none here
+	// Refused counts what is not in Links, by reason.
+	Refused map[string]uint64
+}
+
+// finder collects the links of one document.
+type finder struct {
+	opt      Options
+	page     *Page
+	seen     map[Link]int      // a link without its text -> its index
+	encoding encoding.Encoding // the document's, where queries need it; else nil
+}
+
+// Find finds the links of a document.
+func Find(doc *Document, opt Options) Page {
+	if opt.MaxLinks <= 0 {
+		opt.MaxLinks = DefaultMaxLinks
+	}
+	if opt.MaxText <= 0 {
+		opt.MaxText = DefaultMaxText
+	}
+	if opt.MaxUnzipped <= 0 {
+		opt.MaxUnzipped = DefaultMaxUnzipped
+	}
+	var page Page
+	base, err := opt.Canon.Base(doc.URL)
+	if err != nil {
+		page.refuse(string(canon.ReasonOf(err)), 1)
+		return page
+	}
+	page.Base = base
+	f := &finder{opt: opt, page: &page, seen: make(map[Link]int)}
+	f.header(doc.Header)
+	switch classify(doc) {
+	case sortHTML:
+		f.html(doc)
+	case sortCSS:
+		text, _ := decode(doc, false)
+		b, _ := io.ReadAll(text) // of memory: fails at what the decoder cannot read
+		f.css(string(b))
+	case sortXML:
+		f.xml(bytes.NewReader(doc.Body))
+	case sortText:
+		f.textSitemap(bytes.NewReader(doc.Body))
+	case sortGzip:
+		f.gzip(doc)
+	}
+	if page.Nofollow && !opt.IgnoreNofollow {
+		page.refuse(ReasonNofollow, uint64(len(page.Links)))
+		page.Links = nil
+	}
+	return page
+}
+
+// Robots finds the sitemaps that a robots.txt names.
+func Robots(doc *Document, opt Options) Page {
+	if opt.MaxLinks <= 0 {
+		opt.MaxLinks = DefaultMaxLinks
+	}
+	var page Page
+	base, err := opt.Canon.Base(doc.URL)
+	if err != nil {
+		page.refuse(string(canon.ReasonOf(err)), 1)
+		return page
+	}
+	page.Base = base
+	f := &finder{opt: opt, page: &page, seen: make(map[Link]int)}
+	body := bytes.TrimPrefix(doc.Body, []byte("\xef\xbb\xbf"))
+	for len(body) > 0 {
+		end := bytes.IndexAny(body, "\r\n")
+		line := body
+		if end >= 0 {
+			line, body = body[:end], body[end+1:]
+		} else {
+			body = nil
+		}
+		key, value, ok := bytes.Cut(line, []byte(":"))
+		if ok && strings.EqualFold(string(bytes.TrimSpace(key)), "sitemap") {
+			value, _, _ = bytes.Cut(value, []byte(" #"))
+			f.add(KindSitemap, strings.TrimSpace(string(value)), false)
+		}
+	}
+	return page
+}
+
+func (p *Page) refuse(reason string, n uint64) {
+	if n == 0 {
+		return
+	}
+	if p.Refused == nil {
+		p.Refused = make(map[string]uint64)
+	}
+	p.Refused[reason] += n
+}
+
+// add keeps a link unless it is there already, and returns its index in
+// page.Links, or -1.
+func (f *finder) add(kind, ref string, nofollow bool) int {
+	if err := f.opt.Canon.Precheck(ref); err != nil {
+		f.page.refuse(string(canon.ReasonOf(err)), 1)
+		return -1
+	}
+	key := Link{Kind: kind, Ref: f.encodeQuery(ref), Nofollow: nofollow}
+	if _, ok := f.seen[key]; ok {
+		f.page.refuse(ReasonRepeated, 1)
+		return -1
+	}
+	if len(f.page.Links) >= f.opt.MaxLinks {
+		f.page.refuse(ReasonTooMany, 1)
+		return -1
+	}
+	key.Ref = strings.Clone(key.Ref)
+	f.seen[key] = len(f.page.Links)
+	f.page.Links = append(f.page.Links, key)
+	return len(f.page.Links) - 1
+}
+
+// What a document is searched as.
+type docSort int
+
+const (
+	sortOther docSort = iota
+	sortHTML
+	sortCSS
+	sortXML
+	sortText // a sitemap of one URL a line
+	sortGzip
+)
+
+func classify(doc *Document) docSort {
+	m := doc.MIME
+	if m == "" || m == "application/octet-stream" || m == "unknown/unknown" {
+		m, _, _ = mime.ParseMediaType(http.DetectContentType(doc.Body))
+	}
+	switch m {
+	case "text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml":
+		return sortHTML
+	case "text/css":
+		return sortCSS
+	case "text/xml", "application/xml", "text/rdf", "text/rss":
+		return sortXML
+	case "application/gzip", "application/x-gzip":
+		return sortGzip
+	case "text/plain":
+		if isSitemapName(doc.URL) {
+			return sortText
+		}
+	}
+	if strings.HasSuffix(m, "+xml") && m != "image/svg+xml" {
+		return sortXML
+	}
+	return sortOther
+}
+
+// isSitemapName reports whether the last segment of a URL's path says sitemap. A
+// text of URLs has no other mark.
+func isSitemapName(u string) bool {
+	_, _, rest := canon.Split(u)
+	p, _, _ := strings.Cut(rest, "?")
+	return strings.Contains(strings.ToLower(path.Base(p)), "sitemap")
+}
+
+// gzip reads a compressed sitemap, as far as MaxUnzipped.
+func (f *finder) gzip(doc *Document) {
+	z, err := gzip.NewReader(bytes.NewReader(doc.Body))
+	if err != nil {
+		return
+	}
+	in := io.LimitReader(z, int64(f.opt.MaxUnzipped))
+	head := make([]byte, 512)
+	n, _ := io.ReadFull(in, head) // less than 512 bytes, or damage: what there is decides
+	all := io.MultiReader(bytes.NewReader(head[:n]), in)
+	switch t := bytes.TrimLeft(bytes.TrimPrefix(head[:n], []byte("\xef\xbb\xbf")), " \t\r\n"); {
+	case len(t) > 0 && t[0] == '<':
+		f.xml(all)
+	case isSitemapName(doc.URL):
+		f.textSitemap(all)
+	}
+}
+
+// decode gives a document's text as UTF-8, and its encoding where that is
+// another: by byte order mark, header, meta element, or else UTF-8 if it is valid
+// and windows-1252 if not, as browsers do.
+func decode(doc *Document, isHTML bool) (io.Reader, encoding.Encoding) {
+	contentType := "text/html"
+	if doc.Charset != "" {
+		contentType = mime.FormatMediaType(contentType, map[string]string{"charset": doc.Charset})
+	}
+	prefix := doc.Body
+	if !isHTML {
+		prefix = prefix[:min(len(prefix), 4)] // a byte order mark, and no meta elements
+	}
+	enc, name, certain := charset.DetermineEncoding(prefix, contentType)
+	declared := certain || bytes.Contains(bytes.ToLower(prefix[:min(len(prefix), 1024)]), []byte("charset"))
+	if name == "utf-8" || !declared && utf8.Valid(doc.Body) {
+		return bytes.NewReader(bytes.TrimPrefix(doc.Body, []byte("\xef\xbb\xbf"))), nil
+	}
+	return transform.NewReader(bytes.NewReader(doc.Body), enc.NewDecoder()), enc
+}
+
+// encodeQuery writes the query of a reference in the document's encoding, as
+// browsers do: what the encoding lacks becomes a decimal character reference.
+func (f *finder) encodeQuery(ref string) string {
+	if f.encoding == nil {
+		return ref
+	}
+	ref, _, _ = strings.Cut(ref, "#")
+	i := strings.IndexByte(ref, '?')
+	if i < 0 || isASCII(ref[i:]) {
+		return ref
+	}
+	enc := encoding.HTMLEscapeUnsupported(f.encoding.NewEncoder())
+	var b strings.Builder
+	b.WriteString(ref[:i])
+	for _, r := range ref[i:] {
+		if r < utf8.RuneSelf {
+			b.WriteRune(r)
+			continue
+		}
+		out, err := enc.String(string(r))
+		if err != nil {
+			out = string(r)
+		}
+		for j := 0; j < len(out); j++ {
+			b.WriteByte('%')
+			b.WriteByte("0123456789ABCDEF"[out[j]>>4])
+			b.WriteByte("0123456789ABCDEF"[out[j]&15])
+		}
+	}
+	return b.String()
+}
+
+func isASCII(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
