@@ -341,7 +341,10 @@ func Split(canonical string) (scheme, host, rest string) {
 // scheme is left out, and addresses are not reversed.
 func SURT(canonical string) string {
 	_, host, rest := Split(canonical)
-	name, port := splitPort(host)
+	name, port := SplitPort(host)
+	if port != "" {
+		port = ":" + port
+	}
 	if !isAddr(name) {
 		labels := strings.Split(name, ".")
 		slices.Reverse(labels)
@@ -354,7 +357,7 @@ func SURT(canonical string) string {
 // "example.co.uk" for "www.example.co.uk:8080". An address, and a name that is
 // itself a public suffix, is returned as it is, without port.
 func RegisteredDomain(host string) string {
-	name, _ := splitPort(host)
+	name, _ := SplitPort(host)
 	if isAddr(name) {
 		return name
 	}
@@ -364,13 +367,18 @@ func RegisteredDomain(host string) string {
 	return name
 }
 
-// splitPort cuts "name:port" into "name" and ":port", "[::1]" staying whole.
-func splitPort(host string) (name, port string) {
+// SplitPort cuts a canonical host into its name and its port, "" if it has none.
+// An IPv6 address keeps its brackets.
+func SplitPort(host string) (name, port string) {
 	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
-		return host[:i], host[i:]
+		return host[:i], host[i+1:]
 	}
 	return host, ""
 }
+
+// DefaultPort is the port that a scheme's URLs leave out, "" if the scheme is not
+// one that is crawled.
+func DefaultPort(scheme string) string { return defaultPorts[scheme] }
 
 func isAddr(name string) bool {
 	if strings.HasPrefix(name, "[") {
