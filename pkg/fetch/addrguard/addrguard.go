@@ -1,0 +1,133 @@
+// Package addrguard keeps a crawler away from addresses that are not part of the
+// public Internet, and from ports that are not for the web.
+//
+// Addresses are judged after resolution and at every connection, so that neither
+// a name nor a redirect leads a crawler to loopback, a private network or a
+// cloud's metadata service. The tables are IANA's special-purpose registries for
+// IPv4 and IPv6 (RFC 6890 and its updates) with multicast; ports are those that
+// browsers refuse (WHATWG Fetch, "bad port").
+package addrguard
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// Guard judges addresses. The zero Guard refuses every special-purpose range.
+type Guard struct {
+	Allow []netip.Prefix // ranges that are contacted although they are special-purpose
+}
+
+type special struct {
+	prefix netip.Prefix
+	name   string
+}
+
+func table(rows ...string) []special {
+	var all []special
+	for i := 0; i < len(rows); i += 2 {
+		all = append(all, special{netip.MustParsePrefix(rows[i]), rows[i+1]})
+	}
+	return all
+}
+
+// global lists ranges inside special ones that are globally reachable.
+var global = table(
+	"192.0.0.9/32", "port control protocol anycast",
+	"192.0.0.10/32", "TURN anycast",
+	"2001:1::1/128", "port control protocol anycast",
+	"2001:1::2/128", "TURN anycast",
+	"2001:1::3/128", "DNS-SD anycast",
+	"2001:3::/32", "AMT",
+	"2001:4:112::/48", "AS112-v6",
+	"2001:20::/28", "ORCHIDv2",
+	"2001:30::/28", "drone remote ids",
+)
+
+var specials = table(
+	"0.0.0.0/8", "this network",
+	"10.0.0.0/8", "private use",
+	"100.64.0.0/10", "shared address space",
+	"127.0.0.0/8", "loopback",
+	"169.254.0.0/16", "link local",
+	"172.16.0.0/12", "private use",
+	"192.0.0.0/24", "IETF protocol assignments",
+	"192.0.2.0/24", "documentation",
+	"192.88.99.0/24", "6to4 relay anycast",
+	"192.168.0.0/16", "private use",
+	"198.18.0.0/15", "benchmarking",
+	"198.51.100.0/24", "documentation",
+	"203.0.113.0/24", "documentation",
+	"224.0.0.0/4", "multicast",
+	"240.0.0.0/4", "reserved",
+	"::/128", "unspecified",
+	"::1/128", "loopback",
+	"::/96", "IPv4-compatible",
+	"64:ff9b:1::/48", "local-use NAT64",
+	"100::/64", "discard only",
+	"100:0:0:1::/64", "dummy prefix",
+	"2001::/23", "IETF protocol assignments",
+	"2001:db8::/32", "documentation",
+	"2002::/16", "6to4",
+	"3fff::/20", "documentation",
+	"5f00::/16", "segment routing",
+	"fc00::/7", "unique local",
+	"fe80::/10", "link local",
+	"fec0::/10", "site local",
+	"ff00::/8", "multicast",
+)
+
+// nat64 is the well-known prefix whose last 32 bits are an IPv4 address (RFC 6052).
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+// Special names the special-purpose range that addr lies in, or returns "" for a
+// public address. IPv4-mapped and NAT64 addresses are judged by the IPv4 address
+// in them. The invalid address is "no address".
+func Special(addr netip.Addr) string {
+	if !addr.IsValid() {
+		return "no address"
+	}
+	addr = addr.WithZone("").Unmap()
+	if nat64.Contains(addr) {
+		b := addr.As16()
+		addr = netip.AddrFrom4([4]byte(b[12:]))
+	}
+	for _, s := range global {
+		if s.prefix.Contains(addr) {
+			return ""
+		}
+	}
+	for _, s := range specials {
+		if s.prefix.Contains(addr) {
+			return s.name
+		}
+	}
+	return ""
+}
+
+// Refuses names the range for which addr is refused, or returns "" if it may be
+// contacted.
+func (g Guard) Refuses(addr netip.Addr) string {
+	name := Special(addr)
+	if name == "" || !addr.IsValid() {
+		return name
+	}
+	for _, p := range g.Allow {
+		if p.Contains(addr.WithZone("")) || p.Contains(addr.WithZone("").Unmap()) {
+			return ""
+		}
+	}
+	return name
+}
+
+// ports in ascending order: WHATWG Fetch, section 2.9.
+var ports = []uint16{0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95,
+	101, 102, 103, 104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465,
+	512, 513, 514, 515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995,
+	1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080}
+
+// PortRefused says whether browsers refuse to fetch http and https URLs from port.
+func PortRefused(port uint16) bool {
+	_, found := slices.BinarySearch(ports, port)
+	return found
+}

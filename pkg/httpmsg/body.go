@@ -1,0 +1,317 @@
+package httpmsg
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zlib"
+	"github.com/klauspost/compress/zstd"
+)
+
+// codingsMax is how many content codings may be stacked.
+const codingsMax = 4
+
+// zstdWindowMax is the window that RFC 9659 lets a sender use.
+const zstdWindowMax = 8 << 20
+
+// Values of Body.Truncated, those of WARC-Truncated.
+const (
+	TruncatedLength      = "length"
+	TruncatedTime        = "time"
+	TruncatedDisconnect  = "disconnect"
+	TruncatedUnspecified = "unspecified"
+)
+
+// Body is a payload without its content coding: gzip, deflate (with or without
+// zlib's frame), br and zstd, also stacked. A payload that does not begin as its
+// gzip or zstd coding says is passed as it is, since servers lie. Close returns
+// the decoders.
+type Body struct {
+	r         io.Reader
+	left      int64
+	truncated string
+	err       error // why the payload ended early
+	done      bool
+	undo      []func()
+}
+
+// NewBody decodes payload as the Content-Encoding value says and hands out at most
+// max bytes (max ≤ 0: no bound).
+func NewBody(payload io.Reader, contentEncoding string, max int64) *Body {
+	b := &Body{r: payload, left: max}
+	if max <= 0 {
+		b.left = 1<<63 - 1
+	}
+	if contentEncoding == "" {
+		return b
+	}
+	codings := strings.Split(contentEncoding, ",")
+	if len(codings) > codingsMax {
+		b.fail(refuse("more than four content codings", "fewer"))
+		return b
+	}
+	for i := len(codings) - 1; i >= 0; i-- {
+		if err := b.push(strings.ToLower(strings.TrimSpace(codings[i]))); err != nil {
+			b.fail(err)
+			return b
+		}
+	}
+	return b
+}
+
+func (b *Body) fail(err error) {
+	b.done, b.err = true, err
+	if b.truncated == "" {
+		b.truncated = TruncatedUnspecified
+	}
+}
+
+// Read returns decoded bytes. It ends with io.EOF whatever happened to the
+// payload: Truncated and Err tell.
+func (b *Body) Read(p []byte) (int, error) {
+	if b.done {
+		return 0, io.EOF
+	}
+	if b.left == 0 {
+		// At the bound: is there more?
+		var one [1]byte
+		n, err := io.ReadFull(b.r, one[:])
+		if n > 0 {
+			b.truncated = TruncatedLength
+		} else if err != io.EOF {
+			b.ended(err)
+		}
+		b.done = true
+		return 0, io.EOF
+	}
+	if int64(len(p)) > b.left {
+		p = p[:b.left]
+	}
+	n, err := b.r.Read(p)
+	b.left -= int64(n)
+	if err != nil {
+		b.done = true
+		if err != io.EOF {
+			b.ended(err)
+		}
+		err = io.EOF
+	}
+	return n, err
+}
+
+func (b *Body) ended(err error) {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		b.truncated = TruncatedDisconnect
+	}
+	b.fail(err)
+}
+
+// Truncated says, after io.EOF, why bytes are missing: "" (none are), "length"
+// (the bound), "disconnect" (the payload ended inside its coding) or
+// "unspecified" (the coding is damaged or unknown).
+func (b *Body) Truncated() string { return b.truncated }
+
+// Err is the cause where Truncated is "disconnect" or "unspecified".
+func (b *Body) Err() error { return b.err }
+
+// Close returns the decoders to their pools.
+func (b *Body) Close() error {
+	for i := len(b.undo) - 1; i >= 0; i-- {
+		b.undo[i]()
+	}
+	b.undo, b.done = nil, true
+	return nil
+}
+
+var (
+	bufPool    = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 8<<10) }}
+	gzipPool   = sync.Pool{New: func() any { return new(gzip.Reader) }}
+	brotliPool = sync.Pool{New: func() any { return brotli.NewReader(nil) }}
+	zstdPool   = sync.Pool{New: func() any {
+		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(zstdWindowMax))
+		if err != nil {
+			panic(err) // the options are constants
+		}
+		return d
+	}}
+)
+
+// push puts the decoder of one coding above b.r.
+func (b *Body) push(coding string) error {
+	if coding == "" || coding == "identity" {
+		return nil
+	}
+	in := bufPool.Get().(*bufio.Reader)
+	in.Reset(b.r)
+	b.undo = append(b.undo, func() { in.Reset(nil); bufPool.Put(in) })
+	b.r = in
+	head, err := in.Peek(4)
+	if len(head) == 0 {
+		if err == io.EOF {
+			return nil // an empty payload is an empty body
+		}
+		return err
+	}
+	switch coding {
+	case "gzip", "x-gzip":
+		if !bytes.HasPrefix(head, []byte{0x1f, 0x8b}) {
+			return nil
+		}
+		z := gzipPool.Get().(*gzip.Reader)
+		b.undo = append(b.undo, func() { gzipPool.Put(z) })
+		if err := z.Reset(in); err != nil {
+			return unexpected(err)
+		}
+		b.r = z
+	case "deflate":
+		if len(head) > 1 && head[0]&0x0f == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
+			z, err := zlib.NewReader(in)
+			if err != nil {
+				return unexpected(err)
+			}
+			b.r = z
+		} else {
+			b.r = flate.NewReader(in)
+		}
+	case "br":
+		z := brotliPool.Get().(*brotli.Reader)
+		b.undo = append(b.undo, func() { brotliPool.Put(z) })
+		if err := z.Reset(in); err != nil {
+			return err
+		}
+		b.r = z
+	case "zstd":
+		if !bytes.Equal(head, []byte{0x28, 0xb5, 0x2f, 0xfd}) {
+			return nil
+		}
+		z := zstdPool.Get().(*zstd.Decoder)
+		b.undo = append(b.undo, func() {
+			if z.Reset(nil) == nil {
+				zstdPool.Put(z)
+			}
+		})
+		if err := z.Reset(in); err != nil {
+			return unexpected(err)
+		}
+		b.r = z
+	default:
+		return refuse("content coding \""+coding[:min(len(coding), 40)]+"\"", "gzip, deflate, br or zstd")
+	}
+	return nil
+}
+
+// unexpected: a coding whose head is cut.
+func unexpected(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// Message is a stored reply: the block of a WARC response record.
+type Message struct {
+	Head    Head
+	Payload io.Reader // body without transfer coding; content coding kept
+}
+
+// Open reads the head of a stored reply and opens its payload. A block that ends
+// early gives a payload that ends in io.ErrUnexpectedEOF. A body whose chunks
+// someone took out while leaving the header is taken as it is. The caller decodes:
+//
+//	m, err := httpmsg.Open(rec.Block)
+//	body := httpmsg.NewBody(m.Payload, m.Head.Get("Content-Encoding"), 1<<20)
+//	defer body.Close()
+func Open(block io.Reader) (*Message, error) {
+	in := bufio.NewReaderSize(block, 4<<10)
+	var raw []byte
+	for first := true; ; first = false {
+		if first {
+			if b, err := in.Peek(1); err == nil && Bare(b) {
+				return &Message{Head: BareHead(), Payload: in}, nil
+			}
+		}
+		line, err := in.ReadSlice('\n')
+		from := len(raw)
+		if raw = append(raw, line...); len(raw) > HeadMax {
+			return nil, refuse("a head longer than 65536 bytes", "a shorter one")
+		}
+		if HeadEnd(raw, from) >= 0 {
+			break
+		}
+		if err == io.EOF {
+			return nil, refuse("the block ends inside the head", "a blank line")
+		}
+		if err != nil && err != bufio.ErrBufferFull {
+			return nil, err
+		}
+	}
+	h, err := ParseHead(raw)
+	if err != nil {
+		return nil, err
+	}
+	m := &Message{Head: h}
+	switch framing, n := h.Framing(); framing {
+	case NoBody:
+		m.Payload = bytes.NewReader(nil)
+	case ByLength:
+		m.Payload = &exact{r: in, left: n}
+	case ByChunks:
+		m.Payload = in
+		if looksChunked(in) {
+			m.Payload = NewChunkedReader(in)
+		}
+	default:
+		m.Payload = in
+	}
+	return m, nil
+}
+
+// BareHead is the head of a reply that has none (HTTP/0.9).
+func BareHead() Head { return Head{Major: 0, Minor: 9, Status: 200} }
+
+// looksChunked says whether the input begins with a chunk size line.
+func looksChunked(in *bufio.Reader) bool {
+	b, _ := in.Peek(24)
+	if len(b) == 0 {
+		return true
+	}
+	i := 0
+	for i < len(b) {
+		if _, ok := hexDigit(b[i]); !ok {
+			break
+		}
+		i++
+	}
+	if i == len(b) {
+		return true
+	}
+	return i > 0 && i <= 16 && strings.IndexByte("; \t\r\n", b[i]) >= 0
+}
+
+// exact hands out left bytes; an input that has fewer ends in io.ErrUnexpectedEOF.
+type exact struct {
+	r    io.Reader
+	left int64
+}
+
+func (e *exact) Read(p []byte) (int, error) {
+	if e.left == 0 {
+		return 0, io.EOF
+	}
+	if int64(len(p)) > e.left {
+		p = p[:e.left]
+	}
+	n, err := e.r.Read(p)
+	e.left -= int64(n)
+	if err == io.EOF && e.left > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}

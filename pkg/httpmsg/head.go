@@ -1,0 +1,255 @@
+// Package httpmsg reads HTTP/1 replies as they came over the wire or stand in a
+// WARC record: the head, the body without its transfer coding (the payload), and
+// the payload without its content coding (RFC 9110, RFC 9112).
+//
+// It is as tolerant as browsers are, and bounded: see ParseHead, Chunked and Body
+// for what is accepted, and Limits for the bounds. It does no I/O of its own.
+package httpmsg
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"mercator/pkg/fault"
+)
+
+// HeadMax is the most bytes that a reply's head may have.
+const HeadMax = 64 << 10
+
+// FieldsMax is the most header lines that a head may have.
+const FieldsMax = 512
+
+// Field is one header line.
+type Field struct{ Name, Value string }
+
+// Head is the status line and the header of a reply.
+type Head struct {
+	Major, Minor int // version; 0.9 for a reply without a status line
+	Status       int
+	Reason       string
+	Fields       []Field
+	Size         int // bytes, the blank line included
+}
+
+// Get returns the value of the first field of that name, in any case, or "".
+func (h *Head) Get(name string) string {
+	for i := range h.Fields {
+		if strings.EqualFold(h.Fields[i].Name, name) {
+			return h.Fields[i].Value
+		}
+	}
+	return ""
+}
+
+// Values returns all values of that name.
+func (h *Head) Values(name string) []string {
+	var all []string
+	for i := range h.Fields {
+		if strings.EqualFold(h.Fields[i].Name, name) {
+			all = append(all, h.Fields[i].Value)
+		}
+	}
+	return all
+}
+
+// has says whether a comma-separated field contains the token, in any case.
+func (h *Head) has(name, token string) bool {
+	for i := range h.Fields {
+		if !strings.EqualFold(h.Fields[i].Name, name) {
+			continue
+		}
+		for part := range strings.SplitSeq(h.Fields[i].Value, ",") {
+			part, _, _ = strings.Cut(part, ";")
+			if strings.EqualFold(strings.TrimSpace(part), token) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// KeepAlive says whether the server lets the connection be used again.
+func (h *Head) KeepAlive() bool {
+	if h.has("Connection", "close") || h.has("Proxy-Connection", "close") {
+		return false
+	}
+	return h.Major == 1 && h.Minor >= 1 || h.has("Connection", "keep-alive")
+}
+
+// Framing is how the end of a body is known.
+type Framing uint8
+
+const (
+	NoBody     Framing = iota // the status has none
+	ByLength                  // Content-Length
+	ByChunks                  // chunked transfer coding
+	UntilClose                // the end of the connection
+)
+
+// Framing says how the body ends and, for ByLength, how long it is. As browsers
+// do, chunked wins over Content-Length and counts from HTTP/1.1 on only; a
+// Content-Length that is no number, or several that differ, count as none.
+func (h *Head) Framing() (Framing, int64) {
+	if h.Status < 200 || h.Status == 204 || h.Status == 304 {
+		return NoBody, 0
+	}
+	if (h.Major > 1 || h.Major == 1 && h.Minor >= 1) && h.has("Transfer-Encoding", "chunked") {
+		return ByChunks, 0
+	}
+	length := int64(-1)
+	for i := range h.Fields {
+		if !strings.EqualFold(h.Fields[i].Name, "Content-Length") {
+			continue
+		}
+		for part := range strings.SplitSeq(h.Fields[i].Value, ",") {
+			n, err := strconv.ParseUint(strings.TrimSpace(part), 10, 63)
+			if err != nil || length >= 0 && length != int64(n) {
+				return UntilClose, 0
+			}
+			length = int64(n)
+		}
+	}
+	if length < 0 {
+		return UntilClose, 0
+	}
+	return ByLength, length
+}
+
+// HeadEnd returns the length of the head at the start of b, its blank line
+// included, or -1 if that has not come yet. from says how far b was searched before.
+func HeadEnd(b []byte, from int) int {
+	start := 0 // line ends before the status line do not count
+	for start < len(b) && (b[start] == '\r' || b[start] == '\n') {
+		start++
+	}
+	for i := max(start, from-3); ; {
+		n := bytes.IndexByte(b[min(i, len(b)):], '\n')
+		if n < 0 {
+			return -1
+		}
+		i += n + 1
+		switch {
+		case i < len(b) && b[i] == '\n':
+			return i + 1
+		case i+1 < len(b) && b[i] == '\r' && b[i+1] == '\n':
+			return i + 2
+		}
+	}
+}
+
+// Bare says whether b, the first bytes of a reply, begins a document without a
+// head, as HTTP/0.9 servers send it: its first byte is '<'.
+func Bare(b []byte) bool { return len(b) > 0 && b[0] == '<' }
+
+// Plausible says whether b can be the first bytes of a head. It is false as soon
+// as what came can be no HTTP, so that nobody waits for the rest of it.
+func Plausible(b []byte) bool {
+	b = bytes.TrimLeft(b, "\r\n")
+	return hasPrefixFold(b, "HTTP/") || hasPrefixFold(b, "ICY ")
+}
+
+// hasPrefixFold compares as far as b goes.
+func hasPrefixFold(b []byte, prefix string) bool {
+	n := min(len(b), len(prefix))
+	return strings.EqualFold(string(b[:n]), prefix[:n])
+}
+
+// ParseHead reads a whole head, as HeadEnd found it. It accepts "ICY" for
+// "HTTP/1.0", versions in any case, line ends before the status line, a status
+// line without reason, LF for CRLF, folded lines, and lines without a colon
+// (left out). It refuses NUL, more than HeadMax bytes or FieldsMax lines, and
+// what has no status.
+func ParseHead(b []byte) (Head, error) {
+	if len(b) > HeadMax {
+		return Head{}, refuse("a head longer than "+strconv.Itoa(HeadMax)+" bytes", "a shorter one")
+	}
+	if bytes.IndexByte(b, 0) >= 0 {
+		return Head{}, refuse("a NUL in the head", "text")
+	}
+	h := Head{Size: len(b)}
+	rest := strings.TrimLeft(string(b), "\r\n")
+	line, rest := cutLine(rest)
+	if err := h.statusLine(line); err != nil {
+		return Head{}, err
+	}
+	h.Fields = make([]Field, 0, 16)
+	for rest != "" {
+		line, rest = cutLine(rest)
+		if line == "" {
+			break
+		}
+		if line[0] == ' ' || line[0] == '\t' { // folded
+			if n := len(h.Fields); n > 0 {
+				f := &h.Fields[n-1]
+				f.Value = strings.TrimSpace(f.Value + " " + clean(line))
+			}
+			continue
+		}
+		name, value, ok := strings.Cut(line, ":")
+		if name = strings.TrimRight(name, " \t"); !ok || name == "" {
+			continue
+		}
+		if len(h.Fields) == FieldsMax {
+			return Head{}, refuse("more than "+strconv.Itoa(FieldsMax)+" header lines", "fewer")
+		}
+		h.Fields = append(h.Fields, Field{name, clean(value)})
+	}
+	return h, nil
+}
+
+func (h *Head) statusLine(line string) error {
+	proto, rest, _ := strings.Cut(line, " ")
+	switch {
+	case strings.EqualFold(proto, "ICY"):
+		h.Major, h.Minor = 1, 0
+	case len(proto) >= 8 && strings.EqualFold(proto[:5], "HTTP/") && proto[6] == '.' && isDigit(proto[5]) && isDigit(proto[7]):
+		h.Major, h.Minor = int(proto[5]-'0'), int(proto[7]-'0')
+	default:
+		return refuse("status line "+strconv.Quote(line[:min(len(line), 60)]), `"HTTP/1.1 200 OK"`)
+	}
+	rest = strings.TrimLeft(rest, " \t")
+	if len(rest) < 3 || !isDigit(rest[0]) || !isDigit(rest[1]) || !isDigit(rest[2]) || len(rest) > 3 && isDigit(rest[3]) || rest[0] == '0' {
+		return refuse("status line "+strconv.Quote(line[:min(len(line), 60)]), "a status of three digits")
+	}
+	h.Status, _ = strconv.Atoi(rest[:3])
+	h.Reason = clean(rest[3:])
+	return nil
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// clean trims a value; a carriage return inside it is white space.
+func clean(s string) string {
+	s = strings.Trim(s, " \t\r")
+	if strings.IndexByte(s, '\r') >= 0 {
+		s = strings.ReplaceAll(s, "\r", " ")
+	}
+	return s
+}
+
+func cutLine(s string) (line, rest string) {
+	line, rest, _ = strings.Cut(s, "\n")
+	return strings.TrimSuffix(line, "\r"), rest
+}
+
+func refuse(found, want string) error {
+	return &fault.Error{Class: fault.Corrupt, Found: found, Want: want}
+}
+
+// MediaType splits a Content-Type value into media type and charset, both in
+// lower case, as far as it can be read.
+func MediaType(value string) (mime, charset string) {
+	mime, params, _ := strings.Cut(value, ";")
+	mime = strings.ToLower(strings.TrimSpace(mime))
+	if !strings.Contains(mime, "/") || strings.ContainsAny(mime, " \t,\"") {
+		mime = ""
+	}
+	for p := range strings.SplitSeq(params, ";") {
+		name, v, _ := strings.Cut(p, "=")
+		if strings.EqualFold(strings.TrimSpace(name), "charset") && charset == "" {
+			charset = strings.ToLower(strings.Trim(strings.TrimSpace(v), `"'`))
+		}
+	}
+	return mime, charset
+}
