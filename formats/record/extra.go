@@ -1,0 +1,116 @@
+package record
+
+import "encoding/binary"
+
+// Extra holds, for one row, the values of columns that this version does not
+// know, so that a stage passes them through. Copy it from the row that was read
+// to the row that is written. The zero Extra has none.
+type Extra struct {
+	batch *extraBatch
+	row   int
+}
+
+// extraBatch is the unknown columns of one batch; columns[i] belongs to
+// schema.extra[i].
+type extraBatch struct {
+	schema  *Schema
+	columns []inColumn
+}
+
+// appendCanonical appends, in order of name, each value that is there: name,
+// type, value; then an empty name.
+func (e Extra) appendCanonical(canon []byte) []byte {
+	if e.batch != nil {
+		for i, c := range e.batch.schema.extra {
+			canon = appendCanonicalExtra(canon, c, &e.batch.columns[i], e.row)
+		}
+	}
+	return append(canon, 0)
+}
+
+func appendCanonicalExtra(canon []byte, c column, in *inColumn, row int) []byte {
+	if in.null(row) {
+		return canon
+	}
+	canon = append(binary.AppendUvarint(canon, uint64(len(c.name))), c.name...)
+	canon = append(canon, byte(c.typ))
+	switch {
+	case c.typ.variable():
+		b := in.binary(row)
+		canon = append(binary.AppendUvarint(canon, uint64(len(b))), b...)
+	case c.typ == typeBool:
+		canon = append(canon, 0)
+		if in.boolean(row) {
+			canon[len(canon)-1] = 1
+		}
+	default:
+		w := c.typ.width()
+		canon = append(canon, in.data[row*w:(row+1)*w]...)
+	}
+	return canon
+}
+
+// extraWriter copies the unknown columns of rows to an output.
+type extraWriter struct {
+	out   []outColumn
+	batch *extraBatch // whose columns from maps
+	from  []int       // for each column of out its place in batch, or -1
+}
+
+// write appends the row's values to the output's columns and to the canonical
+// encoding; it returns both, and how many bytes the values take.
+func (x *extraWriter) write(e Extra, outRow int, canon []byte) ([]byte, int) {
+	if e.batch != x.batch {
+		x.batch, x.from = e.batch, x.from[:0]
+		for i := range x.out {
+			from := -1
+			if e.batch != nil {
+				from = e.batch.schema.findExtra(x.out[i].name)
+				if from >= 0 && e.batch.schema.extra[from].typ != x.out[i].typ {
+					from = -1
+				}
+			}
+			x.from = append(x.from, from)
+		}
+	}
+	bytes := 0
+	for i := range x.out {
+		o := &x.out[i]
+		var in *inColumn
+		if x.from[i] >= 0 {
+			in = &e.batch.columns[x.from[i]]
+		}
+		bytes += o.appendExtra(in, e.row, outRow)
+		if in != nil {
+			canon = appendCanonicalExtra(canon, o.column, in, e.row)
+		}
+	}
+	return append(canon, 0), bytes
+}
+
+var zeros [8]byte
+
+// appendExtra appends one value of an unknown column; in may be nil (null).
+func (c *outColumn) appendExtra(in *inColumn, inRow, outRow int) (bytes int) {
+	null := in == nil || in.null(inRow)
+	c.appendValid(outRow, !null)
+	switch {
+	case c.typ.variable():
+		var b []byte
+		if !null {
+			b = in.binary(inRow)
+		}
+		c.appendBinary(b)
+		return 4 + len(b)
+	case c.typ == typeBool:
+		c.appendBool(outRow, !null && in.boolean(inRow))
+		return 1
+	}
+	w := c.typ.width()
+	value := zeros[:w]
+	if !null {
+		value = in.data[inRow*w : (inRow+1)*w]
+	}
+	c.data = append(c.data, value...)
+	return w
+}

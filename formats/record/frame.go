@@ -1,0 +1,290 @@
+package record
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/klauspost/compress/zstd"
+	"github.com/zeebo/xxh3"
+)
+
+// zstd's numbers (RFC 8878, section 3.1.1).
+const (
+	zstdMagic  = 0xFD2FB528
+	arrowMagic = 0xFFFFFFFF
+	blockMax   = 128 << 10
+	blockRaw   = 0
+	blockRLE   = 1
+	blockZstd  = 2
+
+	// Descriptor of the frames that are written: 4-byte content size, single segment, checksum.
+	storedDescriptor = 0xA4
+)
+
+// appendStored appends a zstd frame of raw blocks: no compression, but a
+// content size and a checksum.
+func appendStored(dst, content []byte) []byte {
+	dst = binary.LittleEndian.AppendUint32(dst, zstdMagic)
+	dst = append(dst, storedDescriptor)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(content)))
+	for rest := content; ; {
+		n := min(len(rest), blockMax)
+		head := uint32(n)<<3 | blockRaw<<1
+		if n == len(rest) {
+			head |= 1 // last block
+		}
+		dst = append(dst, byte(head), byte(head>>8), byte(head>>16))
+		dst = append(dst, rest[:n]...)
+		if rest = rest[n:]; len(rest) == 0 {
+			break
+		}
+	}
+	return binary.LittleEndian.AppendUint32(dst, uint32(xxhash.Sum64(content)))
+}
+
+// newEncoder makes the compressor of level Fast.
+func newEncoder(threads int) (*zstd.Encoder, error) {
+	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(true),
+		zstd.WithSingleSegment(true), zstd.WithLowerEncoderMem(true), zstd.WithEncoderConcurrency(threads))
+}
+
+// errCut says that the input ended inside a frame or message.
+var errCut = errors.New("cut")
+
+// framer reads an input frame by frame, or bare Arrow message by message. It
+// allocates for what has arrived, or up to MaxMessage for what a checked header says.
+type framer struct {
+	in   *bufio.Reader
+	bare bool  // bare Arrow
+	n    int   // number of the current frame; the first is 1
+	at   int64 // where it begins
+	off  int64 // bytes read
+	wire xxh3.Hasher
+	buf  []byte        // the current frame as it came
+	zstd *zstd.Decoder // made when the first compressed frame comes
+}
+
+// place says where the current frame is.
+func (f *framer) place() string {
+	unit := "frame"
+	if f.bare {
+		unit = "message"
+	}
+	return fmt.Sprintf("%s %d at byte %d", unit, f.n, f.at)
+}
+
+// begin starts the next frame. io.EOF means that the input ended before it.
+func (f *framer) begin() (magic uint32, err error) {
+	f.n++
+	f.at = f.off
+	f.buf = f.buf[:0]
+	switch err := f.take(4); {
+	case err == errCut && len(f.buf) == 0:
+		return 0, io.EOF
+	case err != nil:
+		return 0, err
+	}
+	return binary.LittleEndian.Uint32(f.buf), nil
+}
+
+// take appends n more bytes of the input to f.buf; errCut if there are fewer.
+// The buffer grows with what arrives, not with n.
+func (f *framer) take(n int) error {
+	for n > 0 {
+		step := min(n, blockMax)
+		old := len(f.buf)
+		if cap(f.buf)-old < step {
+			grown := make([]byte, old, max(2*cap(f.buf), old+step))
+			copy(grown, f.buf)
+			f.buf = grown
+		}
+		got, err := io.ReadFull(f.in, f.buf[old:old+step])
+		f.buf = f.buf[:old+got]
+		f.off += int64(got)
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			return errCut
+		}
+		if err != nil {
+			return &readError{err}
+		}
+		n -= step
+	}
+	return nil
+}
+
+// readError is an error of the input itself, not of what is in it.
+type readError struct{ err error }
+
+func (e *readError) Error() string { return e.err.Error() }
+func (e *readError) Unwrap() error { return e.err }
+
+// message reads the rest of a zstd frame and returns its content, in memory of its own.
+func (f *framer) message(limit int) ([]byte, error) {
+	if err := f.take(1); err != nil {
+		return nil, err
+	}
+	d := f.buf[4]
+	single := d&0x20 != 0
+	switch {
+	case d&0x08 != 0:
+		return nil, errors.New("a reserved bit of the zstd frame is set")
+	case d&0x03 != 0:
+		return nil, errors.New("a zstd frame with a dictionary")
+	case d&0x04 == 0:
+		return nil, errors.New("a zstd frame without a checksum")
+	case d>>6 == 0 && !single:
+		return nil, errors.New("a zstd frame without a content size")
+	}
+	sizeBytes := 1 << (d >> 6)
+	head := sizeBytes
+	if !single {
+		head++ // window descriptor
+	}
+	if err := f.take(head); err != nil {
+		return nil, err
+	}
+	var sz [8]byte
+	copy(sz[:], f.buf[len(f.buf)-sizeBytes:])
+	size := binary.LittleEndian.Uint64(sz[:])
+	if sizeBytes == 2 {
+		size += 256
+	}
+	if size > uint64(limit) {
+		return nil, fmt.Errorf("a message of %d bytes, want at most %d", size, limit)
+	}
+	first := len(f.buf)
+	raw, err := f.blocks(int(size))
+	if err != nil {
+		return nil, err
+	}
+	if raw {
+		return f.stored(first, int(size))
+	}
+	if f.zstd == nil {
+		f.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(MaxMessage))
+		if err != nil {
+			return nil, err
+		}
+	}
+	content, err := f.zstd.DecodeAll(f.buf, make([]byte, 0, size))
+	if err != nil {
+		return nil, err
+	}
+	if uint64(len(content)) != size {
+		return nil, fmt.Errorf("%d bytes in a zstd frame that says %d", len(content), size)
+	}
+	return content, nil
+}
+
+// blocks reads all blocks of a frame and its checksum; raw says that none is compressed.
+func (f *framer) blocks(size int) (raw bool, err error) {
+	raw = true
+	wireMax := len(f.buf) + size + size>>8 + 1024
+	for last := false; !last; {
+		if err := f.take(3); err != nil {
+			return raw, err
+		}
+		b := f.buf[len(f.buf)-3:]
+		head := uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16
+		last = head&1 != 0
+		n := int(head >> 3)
+		if n > blockMax {
+			return raw, fmt.Errorf("a zstd block of %d bytes, want at most %d", n, blockMax)
+		}
+		switch head >> 1 & 3 {
+		case blockRaw:
+		case blockRLE:
+			raw, n = false, 1
+		case blockZstd:
+			raw = false
+		default:
+			return raw, errors.New("a zstd block of the reserved type")
+		}
+		if len(f.buf)+n > wireMax {
+			return raw, fmt.Errorf("more bytes in a zstd frame than its %d of content can need", size)
+		}
+		if err := f.take(n); err != nil {
+			return raw, err
+		}
+	}
+	return raw, f.take(4)
+}
+
+// stored joins the raw blocks of the frame, which begin at f.buf[at:].
+func (f *framer) stored(at, size int) ([]byte, error) {
+	content := make([]byte, 0, size)
+	end := len(f.buf) - 4
+	for at < end {
+		b := f.buf[at:]
+		n := int((uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16) >> 3)
+		at += 3
+		if len(content)+n > size {
+			break
+		}
+		content = append(content, f.buf[at:at+n]...)
+		at += n
+	}
+	if at != end || len(content) != size {
+		return nil, fmt.Errorf("raw blocks that do not make the %d bytes that the zstd frame says", size)
+	}
+	want := binary.LittleEndian.Uint32(f.buf[end:])
+	if got := uint32(xxhash.Sum64(content)); got != want {
+		return nil, &checksumError{got, want}
+	}
+	return content, nil
+}
+
+type checksumError struct{ got, want uint32 }
+
+func (e *checksumError) Error() string { return fmt.Sprintf("checksum %08x", e.got) }
+
+// trailer reads the rest of a skippable frame.
+func (f *framer) trailer() ([]byte, error) {
+	if err := f.take(4); err != nil {
+		return nil, err
+	}
+	n := binary.LittleEndian.Uint32(f.buf[4:])
+	if n < trailerFixed-8+trailerSum || n > trailerFixed-8+trailerSum+MaxLedger {
+		return nil, fmt.Errorf("a trailer of %d bytes, want %d to %d", n, trailerFixed-8+trailerSum, trailerFixed-8+trailerSum+MaxLedger)
+	}
+	if err := f.take(int(n)); err != nil {
+		return nil, err
+	}
+	return f.buf, nil
+}
+
+// arrow reads the rest of a bare Arrow message and returns it whole, in memory
+// of its own.
+func (f *framer) arrow(limit int) ([]byte, error) {
+	if err := f.take(4); err != nil {
+		return nil, err
+	}
+	n := int64(int32(binary.LittleEndian.Uint32(f.buf[4:])))
+	if n == 0 {
+		return f.buf, nil
+	}
+	if n < 0 || n%8 != 0 || n > int64(limit) {
+		return nil, fmt.Errorf("metadata of %d bytes", n)
+	}
+	if err := f.take(int(n)); err != nil {
+		return nil, err
+	}
+	fl := &flat{b: f.buf[8:]}
+	body := fl.root().i64(3)
+	if fl.err != nil {
+		return nil, fl.err
+	}
+	if body < 0 || body > int64(limit)-n {
+		return nil, fmt.Errorf("a message with a body of %d bytes, want at most %d", body, int64(limit)-n)
+	}
+	if err := f.take(int(body)); err != nil {
+		return nil, err
+	}
+	msg := f.buf
+	f.buf = nil // rows share its memory
+	return msg, nil
+}

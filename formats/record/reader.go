@@ -1,0 +1,357 @@
+package record
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/zeebo/xxh3"
+
+	"mercator/pkg/fault"
+)
+
+// ReaderOptions say what is read.
+type ReaderOptions struct {
+	Name string // file name for messages; "standard input" for a pipe
+	Pipe bool   // a missing trailer is fault.Upstream (exit 4) and not fault.Truncated (exit 3)
+}
+
+// Source is an opened input whose kind is known and whose rows are not read yet.
+type Source struct {
+	opt    ReaderOptions
+	frames framer
+	layout *layout // of the current stream
+	first  *Schema // of the first
+	rows   uint64  // of all streams so far
+	bare   bool
+}
+
+// Open reads the head and the schema of a record stream.
+func Open(in io.Reader, opt ReaderOptions) (*Source, error) {
+	s := &Source{opt: opt}
+	s.frames.in = bufio.NewReaderSize(in, 64<<10)
+	magic, err := s.frames.begin()
+	switch {
+	case err == io.EOF:
+		return nil, s.cut("nothing in it, not even a schema")
+	case err == errCut && partOfMagic(s.frames.buf):
+		return nil, s.cut("only a part of a record stream's first four bytes")
+	case err == errCut, err == nil && magic != zstdMagic && magic != arrowMagic:
+		return nil, &fault.Error{Class: fault.WrongKind, File: opt.Name, Found: fmt.Sprintf("it begins with %q", s.frames.buf), Want: "a record stream",
+			Hint: "lists of URLs, one a line, are read with --text or from *.txt"}
+	case err != nil:
+		return nil, s.fail(err)
+	}
+	if s.frames.bare = magic == arrowMagic; s.frames.bare {
+		s.bare = true
+	}
+	if err := s.readSchema(); err != nil {
+		return nil, err
+	}
+	s.first = &s.layout.schema
+	return s, nil
+}
+
+func partOfMagic(b []byte) bool {
+	zs := []byte{0x28, 0xB5, 0x2F, 0xFD}
+	ar := []byte{0xFF, 0xFF, 0xFF, 0xFF}
+	return string(b) == string(zs[:len(b)]) || string(b) == string(ar[:len(b)])
+}
+
+// Kind of the rows.
+func (s *Source) Kind() Kind { return s.first.Kind }
+
+// Schema of the input's first stream.
+func (s *Source) Schema() *Schema { return s.first }
+
+// cut is the error of an input that ended too early.
+func (s *Source) cut(found string) error {
+	e := &fault.Error{Class: fault.Truncated, File: s.opt.Name, Found: found}
+	if s.frames.at > 0 {
+		e.Place = s.frames.place()
+	}
+	if s.opt.Pipe {
+		e.Class = fault.Upstream
+		e.Hint = "the command before this one did not finish; its own message says why"
+	}
+	return e
+}
+
+// fail gives an error of the current frame its place.
+func (s *Source) fail(err error) error {
+	e := &fault.Error{Class: fault.Corrupt, File: s.opt.Name, Place: s.frames.place(), Found: err.Error(), Err: err}
+	var bad *checksumError
+	var have *fault.Error
+	var read *readError
+	switch {
+	case err == errCut:
+		return s.cut(fmt.Sprintf("the stream ends %d bytes into this frame (%d rows read)", len(s.frames.buf), s.rows))
+	case errors.As(err, &read):
+		e.Class, e.Err = "", read.err
+	case errors.As(err, &bad):
+		e.Want = fmt.Sprintf("%08x", bad.want)
+	case errors.As(err, &have):
+		e.Class, e.Found, e.Want, e.Hint, e.Err = have.Class, have.Found, have.Want, have.Hint, have.Err
+	}
+	return e
+}
+
+// content reads the message of the frame that has begun.
+func (s *Source) content(limit int) (message, error) {
+	var b []byte
+	var err error
+	if s.bare {
+		b, err = s.frames.arrow(limit)
+	} else {
+		b, err = s.frames.message(limit)
+		s.frames.wire.Write(s.frames.buf)
+	}
+	if err != nil {
+		return message{}, s.fail(err)
+	}
+	m, err := parseMessage(b)
+	if err != nil {
+		return message{}, s.fail(err)
+	}
+	return m, nil
+}
+
+func (s *Source) readSchema() error {
+	s.frames.wire.Reset()
+	m, err := s.content(MaxSchema)
+	if err != nil {
+		return err
+	}
+	if m.end {
+		return s.fail(errors.New("the end of stream, want the schema"))
+	}
+	if s.layout, err = parseSchema(m); err != nil {
+		return s.fail(err)
+	}
+	if s.first == nil {
+		return nil
+	}
+	// A later stream of "cat a b": it must fit the first.
+	if s.layout.schema.Kind != s.first.Kind {
+		return s.fail(&fault.Error{Class: fault.WrongKind, Found: fmt.Sprintf("rows of kind %s behind rows of kind %s", s.layout.schema.Kind, s.first.Kind), Want: "one kind"})
+	}
+	for _, c := range s.layout.schema.extra {
+		if i := s.first.findExtra(c.name); i < 0 || s.first.extra[i].typ != c.typ || s.first.extra[i].zone != c.zone {
+			return s.fail(&fault.Error{Class: fault.WrongKind, Found: fmt.Sprintf("column %q (%s), which the stream before does not have", c.name, c.typeString()), Want: "the same columns",
+				Hint: "read the files one by one, or put the one with more columns first"})
+		}
+	}
+	return nil
+}
+
+// nextBatch returns the next batch with rows, or the trailer of the stream.
+func (s *Source) nextBatch() (b batch, t *Trailer, wire Hash, err error) {
+	for {
+		magic, err := s.frames.begin()
+		switch {
+		case err == io.EOF:
+			return b, nil, wire, s.cut(fmt.Sprintf("no trailer (%d rows read)", s.rows))
+		case err != nil:
+			return b, nil, wire, s.fail(err)
+		case s.bare && magic != arrowMagic, !s.bare && magic != zstdMagic:
+			return b, nil, wire, s.fail(fmt.Errorf("a frame that begins with %08x, want %08x", magic, map[bool]uint32{true: arrowMagic, false: zstdMagic}[s.bare]))
+		}
+		m, err := s.content(MaxMessage)
+		if err != nil {
+			return b, nil, wire, err
+		}
+		if m.end {
+			t, wire, err := s.end()
+			return b, t, wire, err
+		}
+		if b, err = parseBatch(m, s.layout, s.first); err != nil {
+			return b, nil, wire, s.fail(err)
+		}
+		if b.rows > 0 {
+			return b, nil, wire, nil
+		}
+	}
+}
+
+// end reads what follows Arrow's end of stream: the trailer, whose hash of the
+// wire is compared here, or for bare Arrow nothing.
+func (s *Source) end() (*Trailer, Hash, error) {
+	if s.bare {
+		if _, err := s.frames.begin(); err != io.EOF {
+			if err == nil || err == errCut {
+				err = errors.New("bytes behind Arrow's end of stream")
+			}
+			return nil, Hash{}, s.fail(err)
+		}
+		return &Trailer{}, Hash{}, nil
+	}
+	wire := sum128(&s.frames.wire)
+	magic, err := s.frames.begin()
+	switch {
+	case err == io.EOF:
+		return nil, wire, s.cut(fmt.Sprintf("no trailer (%d rows read)", s.rows))
+	case err != nil:
+		return nil, wire, s.fail(err)
+	case magic != trailerFrame:
+		return nil, wire, s.fail(fmt.Errorf("a frame that begins with %08x, want the trailer (%08x)", magic, uint32(trailerFrame)))
+	}
+	b, err := s.frames.trailer()
+	if err != nil {
+		return nil, wire, s.fail(err)
+	}
+	t, want, err := decodeTrailer(b)
+	if err != nil {
+		return nil, wire, s.fail(err)
+	}
+	if wire != want {
+		return nil, wire, s.fail(&fault.Error{Class: fault.Corrupt, Found: "hash " + wire.String() + " of the bytes before the trailer", Want: want.String()})
+	}
+	return &t, wire, nil
+}
+
+// nextStream begins the stream behind a trailer; io.EOF if there is none.
+func (s *Source) nextStream() error {
+	magic, err := s.frames.begin()
+	switch {
+	case err == io.EOF:
+		return io.EOF
+	case err == errCut && partOfMagic(s.frames.buf):
+		return s.cut(fmt.Sprintf("only a part of a stream's first four bytes behind a trailer (%d rows read)", s.rows))
+	case err == errCut, err == nil && magic != zstdMagic:
+		return s.fail(fmt.Errorf("it begins with %q, want another record stream or the end", s.frames.buf))
+	case err != nil:
+		return s.fail(err)
+	}
+	return s.readSchema()
+}
+
+// Reader reads rows of one kind. One goroutine.
+type Reader[T Row] struct {
+	src    *Source
+	codec  rowCodec
+	batch  batch
+	row    int
+	hash   xxh3.Hasher  // of the current stream
+	all    *xxh3.Hasher // of all streams, from the second on
+	rows   uint64       // of the current stream
+	total  Trailer
+	n      int   // streams that have ended
+	sticky error // io.EOF when all is read
+}
+
+// Rows starts reading; fault.WrongKind ("expected url, got link") if the kinds differ.
+func Rows[T Row](s *Source) (*Reader[T], error) {
+	if want := kindOf[T](); s.Kind() != want {
+		return nil, &fault.Error{Class: fault.WrongKind, File: s.opt.Name, Found: fmt.Sprintf("expected %s, got %s", want, s.Kind())}
+	}
+	return &Reader[T]{src: s, codec: rowCodec{mode: reading}}, nil
+}
+
+// NewReader is Open and Rows in one.
+func NewReader[T Row](in io.Reader, opt ReaderOptions) (*Reader[T], error) {
+	s, err := Open(in, opt)
+	if err != nil {
+		return nil, err
+	}
+	return Rows[T](s)
+}
+
+// Schema of the input's first stream.
+func (r *Reader[T]) Schema() *Schema { return r.src.first }
+
+// Read fills row. io.EOF itself (never wrapped) comes only after every stream
+// of the input ended with a valid trailer (or, for bare Arrow, its end of stream).
+// Errors stick.
+func (r *Reader[T]) Read(row *T) error {
+	for r.row == r.batch.rows {
+		if r.sticky == nil {
+			r.sticky = r.advance()
+		}
+		if r.sticky != nil {
+			return r.sticky
+		}
+	}
+	r.codec.row = r.row
+	visit(&r.codec, row)
+	e := extraOf(row)
+	*e = Extra{}
+	if r.batch.extra != nil {
+		*e = Extra{batch: r.batch.extra, row: r.row}
+	}
+	r.codec.canon = e.appendCanonical(r.codec.canon)
+	if len(r.codec.canon) >= hashBlock {
+		r.flushHash()
+	}
+	r.row++
+	r.rows++
+	r.src.rows++
+	return nil
+}
+
+func (r *Reader[T]) flushHash() {
+	r.hash.Write(r.codec.canon)
+	if r.all != nil {
+		r.all.Write(r.codec.canon)
+	}
+	r.codec.canon = r.codec.canon[:0]
+}
+
+// advance makes the next batch the current one, over the end of a stream if need be.
+func (r *Reader[T]) advance() error {
+	for {
+		b, t, _, err := r.src.nextBatch()
+		if err != nil {
+			return err
+		}
+		if t == nil {
+			r.batch, r.row, r.codec.in = b, 0, b.known
+			return nil
+		}
+		if err := r.endStream(t); err != nil {
+			return err
+		}
+		if r.src.bare {
+			return io.EOF
+		}
+		if err := r.src.nextStream(); err != nil {
+			return err
+		}
+		all := r.hash
+		if r.all == nil {
+			r.all = &all
+		}
+		r.hash.Reset()
+		r.rows = 0
+	}
+}
+
+// endStream compares the trailer with what was read and adds it to the total.
+func (r *Reader[T]) endStream(t *Trailer) error {
+	r.flushHash()
+	hash := sum128(&r.hash)
+	if t.Verified && t.Rows != r.rows {
+		return r.src.fail(fmt.Errorf("%d rows read, and the trailer says %d", r.rows, t.Rows))
+	}
+	if t.Verified && t.Hash != hash {
+		return r.src.fail(&fault.Error{Class: fault.Corrupt, Found: "row hash " + hash.String(), Want: t.Hash.String()})
+	}
+	r.n++
+	if r.n == 1 {
+		r.total = *t
+		r.total.Rows, r.total.Hash = r.rows, hash
+		return nil
+	}
+	r.total.Rows += r.rows
+	r.total.Hash = sum128(r.all)
+	if r.total.Txn != t.Txn {
+		r.total.Txn = ""
+	}
+	r.total.Ledger = r.total.Ledger.Merge(t.Ledger)
+	return nil
+}
+
+// Trailer of the whole input, after Read returned io.EOF. For several streams
+// in a row: the sum of their rows, the hash of all rows in order, their common
+// transaction or "", and their ledgers merged.
+func (r *Reader[T]) Trailer() Trailer { return r.total }

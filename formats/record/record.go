@@ -1,0 +1,49 @@
+// Package record reads and writes record streams (.arrows.zst): Arrow IPC
+// streams of four kinds of rows, in a container that notices damage. The layout
+// is SPEC.md beside this file, version 1.0.
+//
+// # Invariants
+//
+//   - Read returns io.EOF only after each stream of the input ended with a valid
+//     trailer: rows, row hash and wire hash agree with what was read.
+//   - A Writer that was not committed leaves a stream that every Reader refuses.
+//   - No message is larger than MaxMessage, and memory does not grow with what an
+//     input claims: sizes are checked before anything is allocated, and the layout
+//     of each message is checked before a value of it is used.
+//   - The row hash depends on the rows alone: not on batch cuts, compression, the
+//     body column, or on how rows were spread over concatenated streams.
+//
+// Errors are *fault.Error with the frame's number (the schema's is 1) and offset.
+// A Reader or Writer serves one goroutine.
+package record
+
+// Limits of the format.
+const (
+	MaxMessage  = 16 << 20 // bytes of one Arrow message, uncompressed
+	MaxRow      = 14 << 20 // bytes of all strings of one row, and of its body
+	MaxSchema   = 1 << 20  // bytes of the schema message
+	MaxColumns  = 1024
+	MaxLedger   = 1 << 20 // bytes of a trailer's JSON
+	MaxObjects  = 4096    // JSON objects in a trailer
+	batchRows   = 8192    // a batch is cut at this many rows
+	batchBytes  = 1 << 20 // or when its values take this many bytes
+	maxStringSz = MaxRow
+)
+
+// Version of the format that is written. Readers accept any minor version of
+// the same major one.
+const Version = "1.0"
+
+const versionMajor = 1
+
+// Keys of the schema's metadata.
+const (
+	metaKind     = "mercator.kind"
+	metaVersion  = "mercator.version"
+	metaFeatures = "mercator.features"
+	metaTxn      = "mercator.txn"
+	metaNow      = "mercator.now"
+)
+
+// maxTxn bounds the name of a transaction, in bytes.
+const maxTxn = 255

@@ -1,0 +1,264 @@
+package record
+
+import (
+	"encoding/binary"
+	"math"
+	"strings"
+	"unicode/utf8"
+)
+
+// rowCodec moves rows between Go and columns, and makes the canonical encoding on
+// the way. One list of fields per kind (visitURL and so on) serves reading,
+// writing and hashing, so the three cannot disagree.
+type rowCodec struct {
+	mode  codecMode
+	in    []inColumn  // reading: one per known column (body last), in table order
+	out   []outColumn // writing: the same
+	next  int         // the column that the next field belongs to
+	row   int         // row number in the batch
+	bytes int         // writing: bytes of values in the batch
+	canon []byte      // canonical encoding, appended to
+}
+
+type codecMode uint8
+
+const (
+	hashing codecMode = iota
+	reading
+	writing
+)
+
+// visit handles all known fields of one row.
+func visit[T Row](c *rowCodec, row *T) {
+	c.next = 0
+	switch r := any(row).(type) {
+	case *URL:
+		c.visitURL(r)
+	case *Fetch:
+		c.visitFetch(r)
+	case *Link:
+		c.visitLink(r)
+	case *Module:
+		c.visitModule(r)
+	}
+}
+
+// extraOf returns the place of a row's unknown columns.
+func extraOf[T Row](row *T) *Extra {
+	switch r := any(row).(type) {
+	case *URL:
+		return &r.Extra
+	case *Fetch:
+		return &r.Extra
+	case *Link:
+		return &r.Extra
+	case *Module:
+		return &r.Extra
+	}
+	panic("record: unreachable row type")
+}
+
+func (c *rowCodec) visitURL(r *URL) {
+	c.text(&r.URL)
+	c.u64(&r.Key)
+	c.text(&r.Host)
+	c.u8(&r.Priority)
+	c.f32(&r.Score)
+	c.u16(&r.Depth)
+	c.u8(&r.Attempt)
+	c.text(&r.Via)
+	c.time(&r.Discovered)
+	c.time(&r.Due)
+	c.text(&r.Addr)
+	c.time(&r.AddrExpires)
+	c.text(&r.AddrError)
+	c.text(&r.ETag)
+	c.text(&r.LastModified)
+	c.u64(&r.LastContentFP)
+}
+
+func (c *rowCodec) visitFetch(r *Fetch) {
+	c.text(&r.URL)
+	c.u64(&r.Key)
+	c.text(&r.Host)
+	c.u8(&r.Priority)
+	c.f32(&r.Score)
+	c.u16(&r.Depth)
+	c.u8(&r.Attempt)
+	c.text(&r.Via)
+	c.time(&r.Discovered)
+	c.text(&r.Addr)
+	c.text(&r.ETag)
+	c.text(&r.LastModified)
+	c.u64(&r.LastContentFP)
+	c.text(&r.Role)
+	c.time(&r.FetchTime)
+	c.i64(&r.DurationUS)
+	c.i64(&r.RequiredDelayUS)
+	c.text(&r.Outcome)
+	c.u16(&r.Status)
+	c.text(&r.MIME)
+	c.text(&r.Charset)
+	c.i64(&r.BodyLength)
+	c.text(&r.Truncated)
+	c.u64(&r.ContentFP)
+	c.text(&r.PayloadSHA1)
+	c.boolean(&r.Duplicate)
+	c.text(&r.RedirectURL)
+	c.time(&r.RetryAfter)
+	c.text(&r.Error)
+	c.text(&r.WARCFilename)
+	c.i64(&r.WARCOffset)
+	c.i64(&r.WARCLength)
+	c.body(&r.Body)
+}
+
+func (c *rowCodec) visitLink(r *Link) {
+	c.text(&r.SrcURL)
+	c.u64(&r.SrcKey)
+	c.text(&r.URL)
+	c.u64(&r.Key)
+	c.text(&r.Host)
+	c.text(&r.LinkKind)
+	c.boolean(&r.Nofollow)
+	c.text(&r.Text)
+	c.u16(&r.Depth)
+	c.f32(&r.Score)
+	c.time(&r.Discovered)
+}
+
+func (c *rowCodec) visitModule(r *Module) {
+	c.u64(&r.Key)
+	c.text(&r.Module)
+	c.text(&r.Name)
+	c.text(&r.Value)
+}
+
+func (c *rowCodec) text(p *string) {
+	s := *p
+	switch c.mode {
+	case reading:
+		s = c.in[c.next].text(c.row)
+		*p = s
+	case writing:
+		s = validText(s)
+		c.bytes += 4 + len(s)
+		c.out[c.next].appendText(s)
+	case hashing:
+		s = validText(s)
+	}
+	c.next++
+	c.canon = append(binary.AppendUvarint(c.canon, uint64(len(s))), s...)
+}
+
+// validText replaces bytes that are not UTF-8, such as a server may put into a
+// header: an Arrow utf8 column must not hold them.
+func validText(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+func (c *rowCodec) u64(p *uint64) {
+	switch c.mode {
+	case reading:
+		*p = c.in[c.next].u64(c.row)
+	case writing:
+		c.out[c.next].data = binary.LittleEndian.AppendUint64(c.out[c.next].data, *p)
+		c.bytes += 8
+	}
+	c.next++
+	c.canon = binary.LittleEndian.AppendUint64(c.canon, *p)
+}
+
+func (c *rowCodec) i64(p *int64) {
+	u := uint64(*p)
+	c.u64(&u)
+	*p = int64(u)
+}
+
+func (c *rowCodec) time(p *Time) {
+	switch c.mode {
+	case reading:
+		*p = Time(c.in[c.next].u64(c.row))
+	case writing:
+		o := &c.out[c.next]
+		o.appendValid(c.row, *p != 0)
+		o.data = binary.LittleEndian.AppendUint64(o.data, uint64(*p))
+		c.bytes += 8
+	}
+	c.next++
+	c.canon = binary.LittleEndian.AppendUint64(c.canon, uint64(*p))
+}
+
+func (c *rowCodec) f32(p *float32) {
+	u := math.Float32bits(*p)
+	switch c.mode {
+	case reading:
+		u = c.in[c.next].u32(c.row)
+		*p = math.Float32frombits(u)
+	case writing:
+		c.out[c.next].data = binary.LittleEndian.AppendUint32(c.out[c.next].data, u)
+		c.bytes += 4
+	}
+	c.next++
+	c.canon = binary.LittleEndian.AppendUint32(c.canon, u)
+}
+
+func (c *rowCodec) u16(p *uint16) {
+	switch c.mode {
+	case reading:
+		*p = c.in[c.next].u16(c.row)
+	case writing:
+		c.out[c.next].data = binary.LittleEndian.AppendUint16(c.out[c.next].data, *p)
+		c.bytes += 2
+	}
+	c.next++
+	c.canon = binary.LittleEndian.AppendUint16(c.canon, *p)
+}
+
+func (c *rowCodec) u8(p *uint8) {
+	switch c.mode {
+	case reading:
+		*p = c.in[c.next].u8(c.row)
+	case writing:
+		c.out[c.next].data = append(c.out[c.next].data, *p)
+		c.bytes++
+	}
+	c.next++
+	c.canon = append(c.canon, *p)
+}
+
+func (c *rowCodec) boolean(p *bool) {
+	switch c.mode {
+	case reading:
+		*p = c.in[c.next].boolean(c.row)
+	case writing:
+		c.out[c.next].appendBool(c.row, *p)
+		c.bytes++
+	}
+	c.next++
+	b := byte(0)
+	if *p {
+		b = 1
+	}
+	c.canon = append(c.canon, b)
+}
+
+// body stands outside the canonical encoding, and in the output only where it
+// was asked for.
+func (c *rowCodec) body(p *[]byte) {
+	switch c.mode {
+	case reading:
+		*p = c.in[c.next].binary(c.row)
+	case writing:
+		if c.next == len(c.out) {
+			return
+		}
+		o := &c.out[c.next]
+		o.appendValid(c.row, *p != nil)
+		o.appendBinary(*p)
+		c.bytes += 4 + len(*p)
+	}
+}

@@ -1,0 +1,359 @@
+package record
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/klauspost/compress/zstd"
+	"github.com/zeebo/xxh3"
+
+	"mercator/pkg/fault"
+)
+
+// Level is how hard frames are compressed.
+type Level int
+
+const (
+	Stored Level = iota // raw blocks, still checksummed: for pipes
+	Fast                // zstd level 1: for files
+)
+
+// WriterOptions say how rows are written.
+type WriterOptions struct {
+	Name       string        // for messages
+	Level      Level         // frames' compression
+	FlushAfter time.Duration // also cut a batch this long after its first row; 0: by rows and bytes only
+	Body       bool          // fetch only: with the body column
+	Like       *Schema       // pass this input's unknown columns through; may be nil
+	Txn        string        // stands in metadata and trailer
+	Now        Time          // the round's clock, metadata "mercator.now"; 0: none
+	Threads    int           // compression threads; 0: 1
+}
+
+// Writer writes rows of one kind. One goroutine. Errors stick. There is no
+// Close: a Writer that is dropped leaves a stream without trailer, which every
+// reader refuses. (With FlushAfter, a batch that has begun is still written when
+// its time comes.)
+type Writer[T Row] struct {
+	opt    WriterOptions
+	frames frameWriter
+	schema *arrow.Schema
+	arrow  *ipc.Writer
+	msg    messageCollector
+
+	mu    sync.Mutex // against the timer; used with FlushAfter only
+	timer *time.Timer
+	codec rowCodec
+	extra extraWriter
+	hash  xxh3.Hasher
+	rows  uint64
+	ended bool // Arrow's end of stream is written
+	done  bool // and the trailer
+	err   error
+}
+
+// NewWriter writes the schema at once, so that a reader downstream can open.
+func NewWriter[T Row](out io.Writer, opt WriterOptions) (*Writer[T], error) {
+	kind := kindOf[T]()
+	if len(opt.Txn) > maxTxn || !utf8.ValidString(opt.Txn) {
+		return nil, &fault.Error{Class: fault.Usage, File: opt.Name, Found: fmt.Sprintf("a transaction name of %d bytes", len(opt.Txn)), Want: fmt.Sprintf("at most %d bytes of UTF-8", maxTxn)}
+	}
+	w := &Writer[T]{opt: opt, codec: rowCodec{mode: writing}}
+	columns := columnsOf(kind)
+	if kind == KindFetch && opt.Body {
+		columns = append(columns[:len(columns):len(columns)], bodyColumn)
+	}
+	for _, c := range columns {
+		w.codec.out = append(w.codec.out, outColumn{column: c})
+	}
+	if opt.Like != nil {
+		for _, c := range opt.Like.extra {
+			c.nullable = true
+			w.extra.out = append(w.extra.out, outColumn{column: c})
+		}
+	}
+	var fields []arrow.Field
+	w.eachColumn(func(c *outColumn) { c.reset(); fields = append(fields, c.arrow()) })
+	keys := []string{metaKind, metaVersion, metaFeatures}
+	values := []string{string(kind), Version, "0"}
+	if opt.Txn != "" {
+		keys, values = append(keys, metaTxn), append(values, opt.Txn)
+	}
+	if opt.Now != 0 {
+		keys, values = append(keys, metaNow), append(values, opt.Now.Go().Format(time.RFC3339Nano))
+	}
+	md := arrow.NewMetadata(keys, values)
+	w.schema = arrow.NewSchema(fields, &md)
+	w.arrow = ipc.NewWriterWithPayloadWriter(&w.msg, ipc.WithSchema(w.schema))
+	if err := w.frames.init(out, opt); err != nil {
+		return nil, err
+	}
+	// Arrow writes the schema only before the first batch, so it is given an
+	// empty one, which stays here.
+	if err := w.collect(0); err != nil {
+		return nil, err
+	}
+	if err := w.frames.write(w.msg.schema); err != nil {
+		return nil, w.named(err)
+	}
+	return w, nil
+}
+
+func (w *Writer[T]) eachColumn(fn func(c *outColumn)) {
+	for i := range w.codec.out {
+		fn(&w.codec.out[i])
+	}
+	for i := range w.extra.out {
+		fn(&w.extra.out[i])
+	}
+}
+
+// messageCollector takes messages from Arrow's writer.
+type messageCollector struct {
+	schema []byte // the first
+	batch  []byte // the newest after it
+}
+
+func (m *messageCollector) Start() error { return nil }
+func (m *messageCollector) Close() error { return nil }
+
+func (m *messageCollector) WritePayload(p ipc.Payload) error {
+	meta := p.Meta()
+	defer meta.Release()
+	b := m.batch[:0]
+	padded := (meta.Len() + 7) &^ 7
+	b = binary.LittleEndian.AppendUint32(b, arrowMagic)
+	b = binary.LittleEndian.AppendUint32(b, uint32(padded))
+	b = append(b, meta.Bytes()...)
+	b = append(b, zeros[:padded-meta.Len()]...)
+	out := appender{b}
+	if err := p.SerializeBody(&out); err != nil {
+		return err
+	}
+	if m.schema == nil {
+		m.schema = out.b
+		return nil
+	}
+	m.batch = out.b
+	return nil
+}
+
+type appender struct{ b []byte }
+
+func (a *appender) Write(p []byte) (int, error) {
+	a.b = append(a.b, p...)
+	return len(p), nil
+}
+
+// collect leaves the Arrow message of the current columns in w.msg.batch.
+func (w *Writer[T]) collect(rows int) error {
+	var arrays []arrow.Array
+	w.eachColumn(func(c *outColumn) { arrays = append(arrays, c.array(rows)) })
+	rec := array.NewRecord(w.schema, arrays, int64(rows))
+	err := w.arrow.Write(rec)
+	rec.Release()
+	for _, a := range arrays {
+		a.Release()
+	}
+	return err
+}
+
+func (w *Writer[T]) named(err error) error {
+	if w.opt.Name == "" {
+		return err
+	}
+	return &fault.Error{File: w.opt.Name, Found: err.Error(), Err: err}
+}
+
+func (w *Writer[T]) lock() {
+	if w.opt.FlushAfter > 0 {
+		w.mu.Lock()
+	}
+}
+
+func (w *Writer[T]) unlock() {
+	if w.opt.FlushAfter > 0 {
+		w.mu.Unlock()
+	}
+}
+
+// Write appends a row; it keeps no reference to it. Text that is not UTF-8 is
+// stored, and hashed, with U+FFFD for each run of bad bytes. A row with more than MaxRow
+// bytes of text and body is an error.
+func (w *Writer[T]) Write(row *T) error {
+	w.lock()
+	defer w.unlock()
+	if w.err != nil {
+		return w.err
+	}
+	if w.ended {
+		return w.stick(fmt.Errorf("write to a record stream that has ended"))
+	}
+	c := &w.codec
+	before := c.bytes
+	visit(c, row)
+	var bytes int
+	c.canon, bytes = w.extra.write(*extraOf(row), c.row, c.canon)
+	c.bytes += bytes
+	if c.bytes-before > MaxRow {
+		return w.stick(&fault.Error{Class: fault.Usage, File: w.opt.Name, Place: fmt.Sprintf("row %d", w.rows+1), Found: fmt.Sprintf("%d bytes in one row", c.bytes-before), Want: fmt.Sprintf("at most %d", MaxRow)})
+	}
+	if len(c.canon) >= hashBlock {
+		w.flushHash()
+	}
+	w.rows++
+	c.row++
+	if c.row == batchRows || c.bytes >= batchBytes {
+		return w.flush()
+	}
+	if c.row == 1 && w.opt.FlushAfter > 0 {
+		w.startTimer()
+	}
+	return nil
+}
+
+func (w *Writer[T]) startTimer() {
+	if w.timer != nil {
+		w.timer.Reset(w.opt.FlushAfter)
+		return
+	}
+	w.timer = time.AfterFunc(w.opt.FlushAfter, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.err == nil && !w.ended {
+			w.flush()
+		}
+	})
+}
+
+func (w *Writer[T]) stick(err error) error {
+	w.err = err
+	return err
+}
+
+func (w *Writer[T]) flushHash() {
+	w.hash.Write(w.codec.canon)
+	w.codec.canon = w.codec.canon[:0]
+}
+
+// flush writes the batch; the caller holds the lock.
+func (w *Writer[T]) flush() error {
+	c := &w.codec
+	if c.row == 0 {
+		return nil
+	}
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	err := w.collect(c.row)
+	if err == nil {
+		err = w.frames.write(w.msg.batch)
+	}
+	if err != nil {
+		return w.stick(w.named(err))
+	}
+	c.row, c.bytes = 0, 0
+	w.eachColumn((*outColumn).reset)
+	return nil
+}
+
+// Flush ends the batch and writes it.
+func (w *Writer[T]) Flush() error {
+	w.lock()
+	defer w.unlock()
+	if w.err != nil {
+		return w.err
+	}
+	if err := w.flush(); err != nil {
+		return err
+	}
+	if err := w.frames.drain(); err != nil {
+		return w.stick(w.named(err))
+	}
+	return nil
+}
+
+var endOfStream = []byte{0xFF, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0}
+
+// Finish flushes, writes Arrow's end of stream and returns what the trailer will say,
+// without writing it. (A file's bytes can be made durable in between.)
+func (w *Writer[T]) Finish() (rows uint64, hash Hash, err error) {
+	w.lock()
+	defer w.unlock()
+	if w.err != nil {
+		return 0, Hash{}, w.err
+	}
+	if !w.ended {
+		if err := w.flush(); err != nil {
+			return 0, Hash{}, err
+		}
+		err := w.frames.write(endOfStream)
+		if err == nil {
+			err = w.frames.drain()
+		}
+		if err != nil {
+			return 0, Hash{}, w.stick(w.named(err))
+		}
+		w.flushHash()
+		w.ended = true
+	}
+	return w.rows, sum128(&w.hash), nil
+}
+
+// Commit is Finish, if that was not called, and then the trailer. A second
+// Commit is an error.
+func (w *Writer[T]) Commit(l Ledger) (Trailer, error) {
+	rows, hash, err := w.Finish()
+	if err != nil {
+		return Trailer{}, err
+	}
+	if w.done {
+		return Trailer{}, w.stick(fmt.Errorf("a second commit of a record stream"))
+	}
+	w.done = true
+	t := Trailer{Verified: true, Rows: rows, Hash: hash, Txn: w.opt.Txn, Ledger: l}
+	b, err := encodeTrailer(t, sum128(&w.frames.wire))
+	if err == nil {
+		_, err = w.frames.out.Write(b)
+	}
+	if err != nil {
+		return Trailer{}, w.stick(w.named(err))
+	}
+	return t, nil
+}
+
+// frameWriter makes one zstd frame of each message.
+type frameWriter struct {
+	out  io.Writer
+	wire xxh3.Hasher
+	buf  []byte
+	zstd *zstd.Encoder // nil: stored
+}
+
+func (f *frameWriter) init(out io.Writer, opt WriterOptions) (err error) {
+	f.out = out
+	if opt.Level == Fast {
+		f.zstd, err = newEncoder(max(opt.Threads, 1))
+	}
+	return err
+}
+
+func (f *frameWriter) write(msg []byte) error {
+	if f.zstd == nil {
+		f.buf = appendStored(f.buf[:0], msg)
+	} else {
+		f.buf = f.zstd.EncodeAll(msg, f.buf[:0])
+	}
+	f.wire.Write(f.buf)
+	_, err := f.out.Write(f.buf)
+	return err
+}
+
+func (f *frameWriter) drain() error { return nil }
