@@ -1,0 +1,133 @@
+// Package fpfile reads and writes sorted fingerprint files (.fps).
+//
+// A file holds strictly increasing 64-bit fingerprints in checksummed
+// Elias–Fano blocks of 8 KiB, closed by a trailer. The layout is SPEC.md beside
+// this file, version 1.0.
+//
+// # Invariants
+//
+//   - Add refuses a fingerprint not above the one before it.
+//   - One set of fingerprints has one encoding: equal sets are equal files.
+//   - A file without a valid trailer is never read as complete.
+//   - A block's bytes are used only after their checksum was verified.
+//   - Memory is a few blocks, and 8 bytes for each 8 MiB of file.
+//
+// A Reader, Iter or Writer serves one goroutine; many Readers may share an
+// io.ReaderAt.
+package fpfile
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+
+	"mercator/pkg/fault"
+)
+
+// The classes of errors that reading gives, for errors.Is.
+var (
+	ErrCorrupt   error = fault.Corrupt   // a checksum, a bound or a rule of SPEC.md does not hold
+	ErrTruncated error = fault.Truncated // the file ends before its trailer
+	ErrWrongKind error = fault.WrongKind // not a fingerprint file, or one of another polynomial
+	ErrVersion   error = fault.Version   // written by a later version
+)
+
+// The layout. A slot is 8 KiB of file; each holds one block, but every 1,024th
+// holds the index page of the 1,023 blocks before it:
+//
+//	+--------+---------+---------+---+------------+--------+---+------------+------+--------+
+//	| header | block 0 | block 1 | … | index page | block  | … | index page | root | footer |
+//	| 32     |         |         |   | of 0–1022  | 1023   |   | of the rest|      | 48     |
+//	+--------+---------+---------+---+------------+--------+---+------------+------+--------+
+//	^ slot 0           ^ slot 1      ^ slot 1023  ^ slot 1024  ^ at once after the last block
+const (
+	BlockSize = 8192 // bytes of a slot, and the most that a block takes
+
+	major, minor = 1, 0
+
+	headerSize  = 32
+	footerSize  = 48
+	blockHeader = 16
+	pageHeader  = 8
+	pageBlocks  = (BlockSize - pageHeader) / 8 // blocks to an index page
+	maxBlocks   = 1 << 30                      // 8 TiB of file, some 10¹² fingerprints
+	maxKeys     = 4096                         // to a block: 32 KiB decoded
+	maxLow      = 63                           // bits
+)
+
+const (
+	headMagic = "\x89FPS\r\n\x1a\n"
+	footMagic = "FPS.end\n"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+
+var le = binary.LittleEndian
+
+// geometry says where the parts of a file with some number of blocks lie.
+type geometry struct {
+	blocks  int64
+	lastLen int64 // bytes of the last block
+}
+
+func (g geometry) pages() int64 { return (g.blocks + pageBlocks - 1) / pageBlocks }
+
+// block returns the place of block k.
+func (g geometry) block(k int64) (off, length int64) {
+	slot := k + k/pageBlocks
+	off = slot * BlockSize
+	if slot == 0 {
+		off = headerSize
+	}
+	if k == g.blocks-1 {
+		return off, g.lastLen
+	}
+	return off, (slot+1)*BlockSize - off
+}
+
+// dataEnd is the place after the last block.
+func (g geometry) dataEnd() int64 {
+	if g.blocks == 0 {
+		return headerSize
+	}
+	off, n := g.block(g.blocks - 1)
+	return off + n
+}
+
+// page returns the place of index page p.
+func (g geometry) page(p int64) (off, length int64) {
+	length = pageHeader + 8*min(pageBlocks, g.blocks-p*pageBlocks)
+	if p == g.pages()-1 {
+		return g.dataEnd(), length
+	}
+	return ((p+1)*(pageBlocks+1) - 1) * BlockSize, length
+}
+
+// root returns the place of the root.
+func (g geometry) root() (off, length int64) {
+	if g.blocks == 0 {
+		return headerSize, 0
+	}
+	off, length = g.page(g.pages() - 1)
+	return off + length, 8 * g.pages()
+}
+
+// size is the whole file's.
+func (g geometry) size() int64 {
+	off, length := g.root()
+	return off + length + footerSize
+}
+
+// capacity is the number of bytes that block k may take.
+func capacity(k int64) int {
+	if k == 0 {
+		return BlockSize - headerSize
+	}
+	return BlockSize
+}
+
+func blockPlace(k, off int64) string { return fmt.Sprintf("block %d at byte %d", k, off) }
+
+func hex32(v uint32) string { return fmt.Sprintf("checksum %08x", v) }

@@ -1,0 +1,515 @@
+package fpfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
+)
+
+func encode(t testing.TB, keys []uint64) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := NewWriter(&b, fingerprint.Polynomial)
+	for _, k := range keys {
+		if err := w.Add(k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func open(b []byte) (*Reader, error) { return Open(bytes.NewReader(b), int64(len(b)), "x.fps") }
+
+// decode reads and checks a whole file.
+func decode(b []byte) ([]uint64, error) {
+	r, err := open(b)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Check(nil); err != nil {
+		return nil, err
+	}
+	keys := []uint64{}
+	for it := r.All(); ; {
+		k, err := it.Next()
+		if err == io.EOF {
+			return keys, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, k)
+	}
+}
+
+// shapes are sets of different density and clustering.
+func shapes() map[string][]uint64 {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	draw := func(n int, f func(i int) uint64) []uint64 {
+		v := make([]uint64, n)
+		for i := range v {
+			v[i] = f(i)
+		}
+		slices.Sort(v)
+		return slices.Compact(v)
+	}
+	return map[string][]uint64{
+		"empty":      {},
+		"zero":       {0},
+		"max":        {1<<64 - 1},
+		"both ends":  {0, 1<<64 - 1},
+		"neighbours": {1<<64 - 3, 1<<64 - 2, 1<<64 - 1},
+		"dense":      draw(20000, func(i int) uint64 { return uint64(i) }),
+		"powers":     draw(64, func(i int) uint64 { return 1 << i }),
+		"uniform":    draw(30000, func(int) uint64 { return rnd.Uint64() }),
+		"one host":   draw(10000, func(int) uint64 { return 0xabcd<<48 | rnd.Uint64()>>16 }),
+		"hosts": draw(30000, func(int) uint64 {
+			return uint64(rnd.ExpFloat64()*3)*0x9e37_0000_0000_0000 | rnd.Uint64()>>16
+		}),
+		"outlier": append(draw(5000, func(i int) uint64 { return uint64(i) * 3 }), 1<<63),
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	for name, keys := range shapes() {
+		t.Run(name, func(t *testing.T) {
+			b := encode(t, keys)
+			got, err := decode(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(got, keys) {
+				t.Fatalf("%d keys came back as %d others", len(keys), len(got))
+			}
+			r, _ := open(b)
+			first, ok := r.First()
+			last, _ := r.Last()
+			if ok != (len(keys) > 0) || ok && (first != keys[0] || last != keys[len(keys)-1]) {
+				t.Errorf("First %x %v, Last %x", first, ok, last)
+			}
+			if r.Count() != uint64(len(keys)) || r.Polynomial() != fingerprint.Polynomial {
+				t.Errorf("Count %d, Polynomial %x", r.Count(), r.Polynomial())
+			}
+		})
+	}
+}
+
+// TestSizes tries every number of keys around one, two and three blocks.
+func TestSizes(t *testing.T) {
+	all := shapes()["uniform"]
+	for _, base := range []int{1, 1300, 2650, 3950} {
+		for n := max(0, base-40); n < base+40; n++ {
+			got, err := decode(encode(t, all[:n]))
+			if err != nil || !slices.Equal(got, all[:n]) {
+				t.Fatalf("%d keys: %d came back, %v", n, len(got), err)
+			}
+		}
+	}
+}
+
+func TestLookups(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(5, 6))
+	for name, keys := range shapes() {
+		t.Run(name, func(t *testing.T) {
+			b := encode(t, keys)
+			r, err := open(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			probes := []uint64{0, 1, 1<<64 - 1, rnd.Uint64(), rnd.Uint64()}
+			for _, k := range keys {
+				if len(keys) < 100 || rnd.IntN(50) == 0 {
+					probes = append(probes, k, k-1, k+1)
+				}
+			}
+			for _, p := range probes {
+				_, want := slices.BinarySearch(keys, p)
+				if got, err := r.Contains(p); err != nil || got != want {
+					t.Fatalf("Contains(%016x) = %v, %v, want %v", p, got, err, want)
+				}
+			}
+			slices.Sort(probes)
+			it := r.All()
+			for _, p := range probes {
+				i, want := slices.BinarySearch(keys, p)
+				if got, err := it.Seek(p); err != nil || got != want {
+					t.Fatalf("Seek(%016x) = %v, %v, want %v", p, got, err, want)
+				}
+				if rnd.IntN(10) == 0 && i < len(keys) {
+					if got, err := it.Next(); err != nil || got != keys[i] {
+						t.Fatalf("Next after Seek(%016x) = %016x, %v, want %016x", p, got, err, keys[i])
+					}
+					it = r.All()
+				}
+			}
+			for range 20 {
+				lo, hi := probes[rnd.IntN(len(probes))], probes[rnd.IntN(len(probes))]
+				it, err := r.Range(lo, hi)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := []uint64{}
+				for {
+					v, err := it.Block()
+					if err == io.EOF {
+						break
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					got = append(got, v...)
+				}
+				i, _ := slices.BinarySearch(keys, lo)
+				j, found := slices.BinarySearch(keys, hi)
+				if found {
+					j++
+				}
+				if want := keys[i:max(i, j)]; !slices.Equal(got, want) {
+					t.Fatalf("Range(%016x, %016x): %d keys, want %d", lo, hi, len(got), len(want))
+				}
+			}
+		})
+	}
+}
+
+// countingReader counts calls and the largest one.
+type countingReader struct {
+	io.ReaderAt
+	calls, most int
+}
+
+func (c *countingReader) ReadAt(b []byte, off int64) (int, error) {
+	c.calls++
+	c.most = max(c.most, len(b))
+	return c.ReaderAt.ReadAt(b, off)
+}
+
+func TestReads(t *testing.T) {
+	keys := shapes()["uniform"]
+	b := encode(t, keys)
+	c := &countingReader{ReaderAt: bytes.NewReader(b)}
+	r, err := Open(c, int64(len(b)), "x.fps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Contains(keys[0]); err != nil { // loads the index page
+		t.Fatal(err)
+	}
+	for _, k := range keys[:200] {
+		*c = countingReader{ReaderAt: c.ReaderAt}
+		r.Contains(k * 7919)
+		if c.calls > 1 || c.most > BlockSize {
+			t.Fatalf("a lookup read %d times, up to %d bytes", c.calls, c.most)
+		}
+	}
+	// A sweep for two keys at both ends leaves the blocks between alone.
+	*c = countingReader{ReaderAt: c.ReaderAt}
+	it := r.All()
+	it.Seek(keys[0])
+	it.Seek(keys[len(keys)-1])
+	if c.calls != 2 || c.most > BlockSize {
+		t.Errorf("two distant keys took %d reads, up to %d bytes", c.calls, c.most)
+	}
+	r.SetReadAhead(4 * BlockSize)
+	*c = countingReader{ReaderAt: c.ReaderAt}
+	for it := r.All(); err == nil; {
+		_, err = it.Block()
+	}
+	if err != io.EOF || c.most > 4*BlockSize || c.calls > int(r.Blocks())/4+4 {
+		t.Errorf("%d reads up to %d bytes for %d blocks, %v", c.calls, c.most, r.Blocks(), err)
+	}
+}
+
+// TestManyPages has a file of three index pages.
+func TestManyPages(t *testing.T) {
+	var keys []uint64
+	rnd := rand.New(rand.NewPCG(7, 8))
+	var k uint64
+	for range 2 * pageBlocks * 1650 {
+		k += 1 + rnd.Uint64N(1<<41)
+		keys = append(keys, k)
+	}
+	b := encode(t, keys)
+	r, err := open(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.geo.pages() < 3 {
+		t.Fatalf("%d blocks, %d index pages: too few for this test", r.geo.blocks, r.geo.pages())
+	}
+	if err := r.Check(nil); err != nil {
+		t.Fatal(err)
+	}
+	for range 20000 {
+		i := rnd.IntN(len(keys))
+		if ok, err := r.Contains(keys[i]); !ok || err != nil {
+			t.Fatalf("key %d: %v, %v", i, ok, err)
+		}
+	}
+	it := r.All()
+	for i := 0; i < len(keys); i += 1 + rnd.IntN(9000) {
+		if ok, err := it.Seek(keys[i]); !ok || err != nil {
+			t.Fatalf("Seek of key %d: %v, %v", i, ok, err)
+		}
+	}
+	// An entry that reaches into the next page's range, with right checksums (R18).
+	off, n := r.geo.page(0)
+	le.PutUint64(b[off+n-8:], r.root[1])
+	le.PutUint32(b[off:], checksum(b[off+4:off+n]))
+	if _, err := decode(b); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("pages that overlap: %v", err)
+	}
+}
+
+// TestExactPage has exactly as many blocks as one index page holds, and one more.
+func TestExactPage(t *testing.T) {
+	for _, blocks := range []int64{pageBlocks, pageBlocks + 1} {
+		var b bytes.Buffer
+		w := NewWriter(&b, 1)
+		// Blocks of consecutive numbers are full by count.
+		for k := uint64(0); k < uint64(blocks)*maxKeys; k++ {
+			if err := w.Add(k); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Finish(); err != nil {
+			t.Fatal(err)
+		}
+		r, err := open(b.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Blocks() != blocks {
+			t.Fatalf("%d blocks, want %d", r.Blocks(), blocks)
+		}
+		if err := r.Check(nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestOrder(t *testing.T) {
+	for _, keys := range [][]uint64{{5, 5}, {5, 4}, {0, 0}} {
+		w := NewWriter(io.Discard, 1)
+		w.Add(keys[0])
+		if err := w.Add(keys[1]); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("Add(%d) after %d: %v", keys[1], keys[0], err)
+		}
+		if err := w.Finish(); err == nil {
+			t.Error("Finish after a refused key succeeded")
+		}
+	}
+}
+
+// failAfter accepts n bytes.
+type failAfter struct{ n int }
+
+var errFull = errors.New("disk full")
+
+func (f *failAfter) Write(b []byte) (int, error) {
+	if f.n -= len(b); f.n < 0 {
+		return 0, errFull
+	}
+	return len(b), nil
+}
+
+func TestWriteErrors(t *testing.T) {
+	keys := shapes()["uniform"][:3000]
+	size := len(encode(t, keys))
+	for n := 0; n < size; n += 997 {
+		w := NewWriter(&failAfter{n}, 1)
+		for _, k := range keys {
+			w.Add(k)
+		}
+		if err := w.Finish(); !errors.Is(err, errFull) {
+			t.Fatalf("room for %d of %d bytes: Finish = %v", n, size, err)
+		}
+	}
+}
+
+// TestCuts cuts a file at every byte: it is refused on open.
+func TestCuts(t *testing.T) {
+	b := encode(t, shapes()["uniform"][:3000])
+	for n := range b {
+		_, err := open(b[:n])
+		if !errors.Is(err, ErrTruncated) {
+			t.Fatalf("cut at %d of %d: %v", n, len(b), err)
+		}
+	}
+	if _, err := open(append(slices.Clone(b), 0)); !errors.Is(err, ErrTruncated) {
+		t.Errorf("one byte more: %v", err)
+	}
+}
+
+// TestFlips flips single bits: each is found.
+func TestFlips(t *testing.T) {
+	b := encode(t, shapes()["uniform"][:3000])
+	rnd := rand.New(rand.NewPCG(9, 10))
+	flip := func(bit int) {
+		b[bit/8] ^= 1 << (bit % 8)
+		if _, err := decode(b); fault.ClassOf(err).ExitCode() != 3 {
+			t.Fatalf("bit %d of byte %d flipped: %v", bit%8, bit/8, err)
+		}
+		b[bit/8] ^= 1 << (bit % 8)
+	}
+	for range 3000 {
+		flip(rnd.IntN(8 * len(b)))
+	}
+	for bit := range 8 * headerSize {
+		flip(bit)
+		flip(8*len(b) - 1 - bit)
+	}
+}
+
+// TestDensity holds the size to 1.03 × the bound of (64 − log₂ n + 1.443) bits.
+func TestDensity(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(11, 12))
+	keys := make([]uint64, 1<<18)
+	for i := range keys {
+		keys[i] = rnd.Uint64()
+	}
+	slices.Sort(keys)
+	keys = slices.Compact(keys)
+	got := float64(8*len(encode(t, keys))) / float64(len(keys))
+	if bound := 64 - 18 + 1.443; got > 1.03*bound {
+		t.Errorf("%.3f bits a key, want at most 1.03 × %.3f", got, bound)
+	}
+}
+
+func FuzzReader(f *testing.F) {
+	for _, v := range vectors() {
+		if len(v.bytes) < 4096 {
+			f.Add(v.bytes)
+		}
+	}
+	f.Add(encode(f, shapes()["both ends"]))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := open(b)
+		if err != nil {
+			return
+		}
+		r.Contains(1 << 40)
+		it, err := r.Range(1000, 1<<50)
+		if err == nil {
+			it.Seek(1 << 30)
+			it.Next()
+		}
+		keys, err := decode(b)
+		if err != nil {
+			if c := fault.ClassOf(err); c.ExitCode() != 3 {
+				t.Fatalf("class %q: %v", c, err)
+			}
+			return
+		}
+		again, err := decode(encode(t, keys))
+		if err != nil || !slices.Equal(again, keys) {
+			t.Fatalf("accepted, but %d keys come back as %d, %v", len(keys), len(again), err)
+		}
+		for _, k := range keys {
+			if ok, err := r.Contains(k); !ok || err != nil {
+				t.Fatalf("Contains(%016x) = %v, %v", k, ok, err)
+			}
+		}
+	})
+}
+
+// FuzzBlock gives the block decoder bytes whose checksum is right.
+func FuzzBlock(f *testing.F) {
+	for _, keys := range shapes() {
+		if n := min(len(keys), 300); n > 0 {
+			b := make([]byte, blockBytes(n, keys[n-1]-keys[0], bestWidth(n, keys[n-1]-keys[0])))
+			encodeBlock(b, keys[:n])
+			f.Add(b)
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) < blockHeader || len(b) > BlockSize {
+			return
+		}
+		b = slices.Clone(b)
+		le.PutUint32(b, checksum(b[4:]))
+		v, bad := parseBlock(b)
+		if bad != nil {
+			return
+		}
+		v.contains(v.first + 1)
+		v.contains(1<<64 - 1)
+		keys, bad := v.appendKeys(nil)
+		if bad != nil {
+			return
+		}
+		for i, k := range keys {
+			if i > 0 && k <= keys[i-1] {
+				t.Fatalf("key %d is %x after %x", i, k, keys[i-1])
+			}
+			if !v.contains(k) {
+				t.Fatalf("key %d, %x, is not found", i, k)
+			}
+		}
+	})
+}
+
+func BenchmarkDecode(b *testing.B) {
+	data := encode(b, shapes()["uniform"])
+	b.SetBytes(int64(8 * len(shapes()["uniform"])))
+	for b.Loop() {
+		r, _ := open(data)
+		for it := r.All(); ; {
+			if _, err := it.Block(); err != nil {
+				break
+			}
+		}
+	}
+}
+
+func BenchmarkEncode(b *testing.B) {
+	keys := shapes()["uniform"]
+	b.SetBytes(int64(8 * len(keys)))
+	for b.Loop() {
+		w := NewWriter(io.Discard, 1)
+		for _, k := range keys {
+			w.Add(k)
+		}
+		w.Finish()
+	}
+}
+
+func BenchmarkContains(b *testing.B) {
+	keys := shapes()["uniform"]
+	r, _ := open(encode(b, keys))
+	i := 0
+	for b.Loop() {
+		r.Contains(keys[i*7919%len(keys)])
+		i++
+	}
+}
+
+func Example() {
+	var file bytes.Buffer
+	w := NewWriter(&file, fingerprint.Polynomial)
+	for _, k := range []uint64{1, 5, 1 << 40} {
+		w.Add(k)
+	}
+	if err := w.Finish(); err != nil {
+		fmt.Println(err)
+	}
+	r, err := Open(bytes.NewReader(file.Bytes()), int64(file.Len()), "three.fps")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	five, _ := r.Contains(5)
+	six, _ := r.Contains(6)
+	fmt.Println(r.Count(), five, six)
+	// Output: 3 true false
+}
