@@ -1,0 +1,40 @@
+package simweb
+
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/miekg/dns"
+)
+
+// Answer is what the web's name service knows of a name.
+type Answer struct {
+	Rcode int        // dns.RcodeSuccess, RcodeNameError or RcodeServerFailure
+	Alias string     // the name that the asked one is an alias of, lower case, without a final dot; or empty
+	Addr  netip.Addr // IPv4; invalid if there is none
+}
+
+// Lookup answers for a name, in any case, with or without a final dot. A
+// host's address is its own in 127.0.0.0/8.
+func (w *Web) Lookup(name string) Answer {
+	name = strings.ToLower(strings.TrimSuffix(name, "."))
+	if strings.HasPrefix(name, unresolved[1]) && strings.HasSuffix(name, Suffix) {
+		return Answer{Rcode: dns.RcodeServerFailure}
+	}
+	target, isTarget := strings.CutPrefix(name, "real.")
+	host, ok := w.parseHost(target)
+	alias := ok && position(host) == posAlias
+	switch {
+	case !ok || strings.Contains(name, ":") || isTarget && !alias:
+		return Answer{Rcode: dns.RcodeNameError}
+	case alias && !isTarget:
+		return Answer{Alias: "real." + name, Addr: HostAddr(int(host))}
+	}
+	return Answer{Addr: HostAddr(int(host))}
+}
+
+// HostAddr is the loopback address of host h: 127.1.0.1 for host 0, and so on,
+// with neither 0 nor 255 as last byte.
+func HostAddr(h int) netip.Addr {
+	return netip.AddrFrom4([4]byte{127, byte(1 + h/254/256), byte(h / 254), byte(1 + h%254)})
+}

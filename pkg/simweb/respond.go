@@ -1,0 +1,171 @@
+package simweb
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// Request is what a reply depends on.
+type Request struct {
+	Method      string // GET or HEAD; others get 405
+	Host        string // Host header: name, with or without a port
+	Target      string // path and query as sent
+	AcceptGzip  bool   // Accept-Encoding names gzip
+	IfNoneMatch string // entity tags, verbatim
+	Variant     uint64 // state of a changing page; 0 is the first, and the only one without Config.Hard
+}
+
+// Response is a reply before it is framed.
+type Response struct {
+	Status   int
+	Type     string // Content-Type
+	Encoding string // Content-Encoding; "gzip" or empty
+	Location string
+	ETag     string
+	Body     []byte // content coding applied; nil for HEAD and 304
+	Length   int    // of the body that GET would bring
+	Chunked  bool   // HTTP/1.1 replies come in chunks
+
+	RetryAfter int // seconds; 0 is none
+}
+
+// Respond makes the reply. It appends the body to scratch, which may be nil,
+// so that a caller can use one buffer again and again.
+func (w *Web) Respond(scratch []byte, q *Request) Response {
+	body := scratch[len(scratch):]
+	plain := func(status int, kind string, text string) Response {
+		p := Response{Status: status, Type: kind, Body: append(body, text...), Length: len(text)}
+		if q.Method == "HEAD" {
+			p.Body = nil
+		}
+		return p
+	}
+	if q.Method != "GET" && q.Method != "HEAD" {
+		return plain(405, "text/plain", "Only GET and HEAD are understood.\n")
+	}
+	host, ok := w.parseHost(q.Host)
+	if !ok {
+		return plain(421, "text/plain", "There is no such host here.\n")
+	}
+	switch q.Target {
+	case "/robots.txt":
+		switch w.policy(host) {
+		case robotsMissing:
+			return plain(404, "text/html", "<html><body>No robots here.</body></html>\n")
+		case robotsForbidden:
+			return plain(403, "text/html", "<html><body>Not for you.</body></html>\n")
+		case robotsMoved:
+			p := plain(301, "text/plain", "moved\n")
+			p.Location = robotsMovedTo
+			return p
+		}
+		return plain(200, "text/plain; charset=utf-8", w.robotsText(host))
+	case robotsMovedTo:
+		if w.policy(host) == robotsMoved {
+			return plain(200, "text/plain", w.robotsText(host))
+		}
+	}
+
+	r := w.resolve(host, q.Target)
+	p := Response{Status: w.status(r), Type: w.contentType(r)}
+	d := w.dice(saltReply, r)
+	if r.kind == kindRedirect {
+		to, _ := w.redirection(r)
+		p.Location = w.location(r, to, &d)
+	}
+	if p.Status == 200 {
+		p.ETag = "\"" + string(appendHex(nil, d.roll()^q.Variant)) + "\""
+		if q.IfNoneMatch != "" && strings.Contains(q.IfNoneMatch, p.ETag) {
+			p.Status = 304
+			return p
+		}
+	}
+	p.Body = w.appendBody(body, r, q.Variant)
+	x := d.below(16)
+	if q.AcceptGzip && x < 4 && r.kind != kindSitemap {
+		p.Encoding, p.Body = "gzip", gzipped(p.Body)
+	}
+	p.Chunked = x&3 == 0
+	p.Length = len(p.Body)
+	if q.Method == "HEAD" {
+		p.Body = nil
+	}
+	return p
+}
+
+// location spells the target of a redirect.
+func (w *Web) location(from, to resource, d *dice) string {
+	switch x := d.below(8); {
+	case from.host == to.host && to.kind != kindNoName && x < 3:
+		return string(w.appendTarget(nil, to))
+	case from.host == to.host && to.kind != kindNoName && x == 3: // relative to /r/
+		return ".." + string(w.appendTarget(nil, to))
+	case x == 4:
+		return string(w.appendURL(nil, to)) + "#part"
+	}
+	return string(w.appendURL(nil, to))
+}
+
+// chunkSize is the length of the chunks of a chunked reply; the last is shorter.
+const chunkSize = 1000
+
+// AppendHTTP appends the reply as HTTP/1.1, or as HTTP/1.0 without chunks.
+func (p *Response) AppendHTTP(b []byte, http10, closing, head bool) []byte {
+	field := func(name, value string) {
+		b = append(b, name...)
+		b = append(b, value...)
+		b = append(b, '\r', '\n')
+	}
+	if p.Status == 200 {
+		b = append(b, "HTTP/1.1 200 OK\r\n"...)
+	} else {
+		b = append(b, "HTTP/1.1 "...)
+		b = strconv.AppendInt(b, int64(p.Status), 10)
+		b = append(b, ' ')
+		field(http.StatusText(p.Status), "")
+	}
+	field("Server: mweb", "")
+	if p.Type != "" {
+		field("Content-Type: ", p.Type)
+	}
+	if p.Encoding != "" {
+		field("Content-Encoding: ", p.Encoding)
+	}
+	if p.Location != "" {
+		field("Location: ", p.Location)
+	}
+	if p.ETag != "" {
+		field("ETag: ", p.ETag)
+	}
+	if p.RetryAfter > 0 {
+		field("Retry-After: ", strconv.Itoa(p.RetryAfter))
+	}
+	if closing {
+		field("Connection: close", "")
+	} else if http10 {
+		field("Connection: keep-alive", "")
+	}
+	if p.Status == 304 {
+		return append(b, '\r', '\n')
+	}
+	if !p.Chunked || http10 {
+		b = append(b, "Content-Length: "...)
+		b = strconv.AppendInt(b, int64(p.Length), 10)
+		b = append(b, "\r\n\r\n"...)
+		return append(b, p.Body...)
+	}
+	b = append(b, "Transfer-Encoding: chunked\r\n\r\n"...)
+	if head {
+		return b
+	}
+	for rest := p.Body; len(rest) > 0; {
+		n := min(len(rest), chunkSize)
+		b = strconv.AppendInt(b, int64(n), 16)
+		b = append(b, "\r\n"...)
+		b = append(b, rest[:n]...)
+		b = append(b, "\r\n"...)
+		rest = rest[n:]
+	}
+	return append(b, "0\r\n\r\n"...)
+}
