@@ -14,6 +14,17 @@ type Answer struct {
 	Addr  netip.Addr // IPv4; invalid if there is none
 }
 
+// String is the address and alias, or the name of the error.
+func (a Answer) String() string {
+	switch {
+	case a.Rcode != dns.RcodeSuccess:
+		return dns.RcodeToString[a.Rcode]
+	case a.Alias != "":
+		return a.Addr.String() + " (" + a.Alias + ")"
+	}
+	return a.Addr.String()
+}
+
 // Lookup answers for a name, in any case, with or without a final dot. A
 // host's address is its own in 127.0.0.0/8.
 func (w *Web) Lookup(name string) Answer {

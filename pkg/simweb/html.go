@@ -268,9 +268,9 @@ func (w *Web) respell(target []byte, charset, style int) []byte {
 	s := string(target)
 	const accent = "%C3%A9"
 	switch {
-	case style&1 == 0 && strings.HasPrefix(s, "/find?q="+finds[charset].escaped):
+	case style&1 == 0 && strings.Contains(s, "?q="+finds[charset].escaped+"&"):
 		return []byte(strings.Replace(s, finds[charset].escaped, finds[charset].raw, 1))
-	case strings.HasPrefix(s, "/find?"):
+	case strings.Contains(s, "?q="):
 		return target // escapes in a query stay as they are
 	case style < 16 && charset == utf8Charset:
 		return []byte(strings.Replace(s, accent, "\u00e9", 1))

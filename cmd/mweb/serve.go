@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"mercator/pkg/cli"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+	"mercator/pkg/simweb"
+)
+
+type serveCmd struct {
+	webFlags
+	Port             int    `default:"0" help:"TCP port of all hosts; it is part of every URL. 0 takes a free one."`
+	DNS              string `name:"dns" default:"127.0.0.1:0" placeholder:"ADDR:PORT" help:"Where the name server listens, in UDP and TCP. Port 0 takes a free one."`
+	OneAddress       bool   `help:"All hosts share 127.0.0.1 and are told apart by the Host header. Always so except on Linux, where each host has an address of its own."`
+	IPv6             bool   `name:"ipv6" help:"Every second host has the address ::1 too."`
+	Ready            string `placeholder:"FILE" help:"Also write the line about ports and seeds to this file, once requests are taken. The file appears complete or not at all."`
+	Log              string `placeholder:"FILE" help:"Append a line for each request: when its head was read, when the reply was written, address, host, target, status."`
+	UntilStdinCloses bool   `help:"Stop when standard input ends, so that the web dies with the script that started it."`
+}
+
+func (serveCmd) Help() string {
+	return `Serve until SIGINT or SIGTERM. Once all is ready one line of JSON appears on standard output, and in --ready FILE:
+
+  {"seed":7,"port":18080,"dns":"127.0.0.1:15353","one_address":false,"seeds":["http://h0.mweb.test:18080/"]}
+
+Each host has its own loopback address (Linux) and all have one port. Point a resolver or a crawler at the name server, or go by hand:
+
+  mweb serve --seed 7 --port 18080 --dns 127.0.0.1:15353 &
+  dig +short @127.0.0.1 -p 15353 h3.mweb.test
+  curl --dns-servers 127.0.0.1:15353 http://h3.mweb.test:18080/
+  curl --resolve h3.mweb.test:18080:127.1.0.4 http://h3.mweb.test:18080/robots.txt
+
+In a script, with the web ending when the script does:
+
+  mkfifo hold; mweb serve --ready web.json --until-stdin-closes < hold > /dev/null & exec 9> hold`
+}
+
+// readyLine is what serve prints once it takes requests.
+type readyLine struct {
+	Seed       uint64   `json:"seed"`
+	Port       int      `json:"port"`
+	DNS        string   `json:"dns"`
+	OneAddress bool     `json:"one_address"`
+	Seeds      []string `json:"seeds"`
+}
+
+func (c *serveCmd) Run(ctx context.Context, std *cli.Std) (err error) {
+	if _, err := c.web(c.Port); err != nil { // before anything is opened
+		return err
+	}
+	listeners, one, err := simweb.Listen(c.Port, c.OneAddress, c.IPv6)
+	if err != nil {
+		return listenError("--port", err)
+	}
+	web, err := c.web(simweb.Port(listeners[0]))
+	if err != nil {
+		return err
+	}
+	server := &simweb.Server{Respond: web.Calm()}
+	if c.Hard {
+		server.Respond = web.NewHard().Clocked(std.Now)
+	}
+	if c.Log != "" {
+		log, openErr := openLog(c.Log)
+		if openErr != nil {
+			return openErr
+		}
+		defer func() {
+			if closeErr := log.close(); err == nil {
+				err = closeErr
+			}
+		}()
+		server.Log = log.contact
+	}
+	names, err := web.ServeNames(c.DNS, simweb.NameOptions{One: one, IPv6: c.IPv6})
+	if err != nil {
+		return listenError("--dns", err)
+	}
+	defer names.Close()
+
+	failed := make(chan error, len(listeners))
+	for _, l := range listeners {
+		go func() { failed <- server.Serve(l) }()
+	}
+	defer server.Close()
+
+	line, err := json.Marshal(readyLine{Seed: c.Seed, Port: web.Port, DNS: names.Addr.String(), OneAddress: one.IsValid(), Seeds: web.Seeds()})
+	if err != nil {
+		return err
+	}
+	line = append(line, '\n')
+	if _, err := std.Out.Write(line); err != nil {
+		return err
+	}
+	if c.Ready != "" {
+		if err := durable.WriteFile(durable.OS, c.Ready, line); err != nil {
+			return err
+		}
+	}
+
+	closed := make(chan struct{})
+	if c.UntilStdinCloses {
+		go func() {
+			io.Copy(io.Discard, std.In) // however it ends, it has ended
+			close(closed)
+		}()
+	}
+	select {
+	case <-ctx.Done():
+	case <-closed:
+	case err = <-failed:
+	}
+	std.Stat("requests", server.Requests())
+	return err
+}
+
+// contactLog writes one line a request. Its first error is kept for the end:
+// the web goes on.
+type contactLog struct {
+	mu   sync.Mutex
+	file *os.File
+	line []byte
+	err  error
+}
+
+func openLog(path string) (*contactLog, error) {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
+	if err != nil {
+		return nil, &fault.Error{File: path, Found: err.Error(), Err: err}
+	}
+	return &contactLog{file: f}, nil
+}
+
+func (l *contactLog) contact(c simweb.Contact) {
+	const layout = "2006-01-02T15:04:05.000000Z"
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.line = fmt.Appendf(l.line[:0], "%s\t%s\t%s\t%q\t%q\t%d\n", c.Start.UTC().Format(layout), c.End.UTC().Format(layout), c.Local, c.Host, c.Target, c.Status)
+	if _, err := l.file.Write(l.line); err != nil && l.err == nil {
+		l.err = &fault.Error{File: l.file.Name(), Found: err.Error(), Err: err}
+	}
+}
+
+func (l *contactLog) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.file.Close(); err != nil && l.err == nil {
+		l.err = err
+	}
+	return l.err
+}
