@@ -122,17 +122,31 @@ func (a *Atomic) Sync() error {
 
 // Commit syncs and closes the file, renames it to its name, replacing what was
 // there, and syncs the folder. On an error before the rename nothing of the file stays.
-func (a *Atomic) Commit() error { return a.publish(a.fs.Rename) }
+func (a *Atomic) Commit() error {
+	if err := a.publish(a.fs.Rename); err != nil {
+		return err
+	}
+	return a.fs.SyncDir(filepath.Dir(a.path))
+}
+
+// Place is Commit without the sync of the folder, for many files of one folder:
+// the caller syncs that once before it tells anyone of them.
+func (a *Atomic) Place() error { return a.publish(a.fs.Rename) }
 
 // Link is Commit that never replaces: it fails with fs.ErrExist if the name is
 // taken, so that of two writers the later one loses.
 func (a *Atomic) Link() error {
-	return a.publish(func(temp, path string) error {
+	err := a.publish(func(temp, path string) error {
 		if err := a.fs.Link(temp, path); err != nil {
 			return err
 		}
-		return a.fs.Remove(temp)
+		_ = a.fs.Remove(temp) // the file is published; a leftover name costs nothing
+		return nil
 	})
+	if err != nil {
+		return err
+	}
+	return a.fs.SyncDir(filepath.Dir(a.path))
 }
 
 func (a *Atomic) publish(place func(temp, path string) error) error {
@@ -151,7 +165,7 @@ func (a *Atomic) publish(place func(temp, path string) error) error {
 		_ = a.fs.Remove(a.temp) // the first error is the one to tell
 		return err
 	}
-	return a.fs.SyncDir(filepath.Dir(a.path))
+	return nil
 }
 
 // Abort removes the unpublished file. After Commit or Link it does nothing.

@@ -1,0 +1,210 @@
+package store
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"strconv"
+
+	"mercator/pkg/durable"
+)
+
+// What may be deleted, and when:
+//
+//   - Under the lock, a file named after the next generation belongs to a change
+//     that died: no manifest holds it (removeLeftovers, at Begin).
+//   - A generation between two checkpoints that is neither the newest nor the
+//     one before is of no use to anyone; with it go the files that were made and
+//     dropped since the last checkpoint (sweep, at Commit). This looks at a few
+//     manifests only, whatever the number of checkpoints.
+//   - All else needs every checkpoint to be read (collect: when a store follows an
+//     abandon or restore, and at gc).
+
+const maxDepth = 4 // folders below a store that are searched
+
+// walk calls each with the path of every file of the store that is not one of the store's own.
+func (s *Store) walk(each func(rel string) error) error {
+	var down func(rel string, depth int) error
+	down = func(rel string, depth int) error {
+		list, err := s.fs.ReadDir(s.Path(rel))
+		if err != nil {
+			return err
+		}
+		for _, e := range list {
+			p := path.Join(rel, e.Name())
+			switch {
+			case e.IsDir() && depth < maxDepth:
+				err = down(p, depth+1)
+			case e.Type().IsRegular():
+				err = each(p)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return down("", 0)
+}
+
+// generationOf returns the generation in a name that Tx made, or 0.
+func generationOf(rel string) uint64 {
+	m := nameShape.FindStringSubmatch(path.Base(rel))
+	if m == nil {
+		return 0
+	}
+	g, err := strconv.ParseUint(m[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return g
+}
+
+// remove deletes a file, be it there or not.
+func (s *Store) remove(rel string) error {
+	err := s.fs.Remove(s.Path(rel))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// removeLeftovers deletes unpublished files, and those named after the
+// generation that is to come, but for the journal's.
+func (s *Store) removeLeftovers(j journal) error {
+	keep := map[string]bool{}
+	for _, name := range j.Names {
+		keep[name], keep[name+openSuffix] = true, true
+	}
+	return s.walk(func(rel string) error {
+		if durable.IsTemp(path.Base(rel)) || generationOf(rel) == j.Generation && !keep[rel] {
+			return s.remove(rel)
+		}
+		return nil
+	})
+}
+
+// sweep deletes what base → next has made useless. An error leaves a file too
+// many, which the next gc finds: the change itself is done.
+func (s *Store) sweep(base, next *Manifest, journaled []string) {
+	for _, name := range journaled {
+		if next.File(name) == nil {
+			_ = s.remove(name)
+			_ = s.remove(name + openSuffix)
+		}
+	}
+	if base.Epoch != next.Epoch || base.Parent == 0 {
+		return
+	}
+	// On this line of generations, which an epoch does not leave, there is no
+	// checkpoint between base's and base itself.
+	list, err := s.generations()
+	if err != nil {
+		return
+	}
+	for _, g := range list {
+		if g <= base.Base || g >= base.Generation {
+			continue
+		}
+		old, err := s.manifest(g)
+		if err != nil || old.Epoch != next.Epoch {
+			continue
+		}
+		for _, e := range old.Files {
+			if e.Born > base.Base && e.Epoch == next.Epoch && base.File(e.Path) == nil && next.File(e.Path) == nil {
+				_ = s.remove(e.Path)
+				_ = s.remove(e.Path + openSuffix)
+			}
+		}
+		_ = s.fs.Remove(s.manifestPath(g))
+	}
+	// A closed round's output is of no use even to the checkpoint that holds it.
+	for _, e := range base.withRole(RoleOutput) {
+		if next.File(e.Path) == nil {
+			_ = s.remove(e.Path)
+		}
+	}
+}
+
+// Freed says what a clean-up removed.
+type Freed struct {
+	Files int   `json:"files"`
+	Bytes int64 `json:"bytes"`
+}
+
+// collect deletes every generation that is neither the one that counts, the one
+// before it, the first, nor a checkpoint's, and every file that no generation
+// left holds. The lock is held.
+func (s *Store) collect(v *view) (Freed, error) {
+	var freed Freed
+	keep := map[uint64]bool{1: true, v.counts.Generation: true, v.counts.Parent: true}
+	if !v.outside {
+		crawl := crawlDir(s.dir)
+		numbers, err := checkpointNumbers(s.fs, crawl, v.crawl.Last)
+		if err != nil {
+			return freed, err
+		}
+		for _, n := range numbers {
+			c, err := readCheckpoint(s.fs, crawl, n)
+			if err != nil {
+				return freed, err
+			}
+			if g := c.store(s.nameInCrawl()); g != nil {
+				keep[g.Generation] = true
+			}
+		}
+	}
+	list, err := s.generations()
+	if err != nil {
+		return freed, err
+	}
+	held := map[string]bool{}
+	var gone []uint64
+	for _, g := range list {
+		if !keep[g] {
+			gone = append(gone, g)
+			continue
+		}
+		m, err := s.manifest(g)
+		if err != nil {
+			return freed, err
+		}
+		for _, e := range m.Files {
+			// Outputs serve until the next round, not as long as their generation.
+			if e.Role != RoleOutput || m.Generation == v.counts.Generation {
+				held[e.Path], held[e.Path+openSuffix] = true, true
+			}
+		}
+	}
+	j, err := s.readJournal()
+	if err != nil {
+		return freed, err
+	}
+	if j.Generation == v.newest.Generation+1 && j.Epoch == v.crawl.Epoch {
+		for _, name := range j.Names {
+			held[name], held[name+openSuffix] = true, true
+		}
+	}
+	err = s.walk(func(rel string) error {
+		if held[rel] || generationOf(rel) == 0 && !durable.IsTemp(path.Base(rel)) {
+			return nil
+		}
+		st, err := s.fs.Stat(s.Path(rel))
+		if err != nil {
+			return err
+		}
+		freed.Files++
+		freed.Bytes += st.Size()
+		return s.remove(rel)
+	})
+	if err != nil {
+		return freed, err
+	}
+	for _, g := range gone {
+		freed.Files++
+		if err := s.fs.Remove(s.manifestPath(g)); err != nil {
+			return freed, err
+		}
+	}
+	return freed, nil
+}

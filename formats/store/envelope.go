@@ -1,0 +1,144 @@
+package store
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+)
+
+// Every small file of a store is a line of text that says what it is and holds
+// the checksum of the rest, and then JSON:
+//
+//	mercator-store-manifest 1.0 312 9f3a…\n
+//	{"kind":"urls",…}\n
+const (
+	magicManifest   = "mercator-store-manifest"
+	magicHead       = "mercator-store-head"
+	magicJournal    = "mercator-store-journal"
+	magicCurrent    = "mercator-crawl-current"
+	magicCheckpoint = "mercator-checkpoint"
+
+	formatMajor = 1
+	formatMinor = 0
+
+	maxHeader = 128      // bytes of the first line
+	maxBody   = 64 << 20 // bytes of JSON
+)
+
+// sum128 is the checksum of everything in this package: xxh3-128, 32 hex digits.
+func sum128(b []byte) string {
+	s := xxh3.Hash128(b).Bytes()
+	return hex.EncodeToString(s[:])
+}
+
+// seal encodes v under a magic.
+func seal(magic string, v any) ([]byte, error) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	body = append(body, '\n')
+	if len(body) > maxBody {
+		return nil, fmt.Errorf("%s of %d bytes, at most %d are allowed", magic, len(body), maxBody)
+	}
+	head := fmt.Sprintf("%s %d.%d %d %s\n", magic, formatMajor, formatMinor, len(body), sum128(body))
+	return append([]byte(head), body...), nil
+}
+
+// unseal decodes the file name, of content data, into v. It checks magic, version,
+// length and checksum before it looks at the JSON.
+func unseal(name, magic string, data []byte, v any) error {
+	corrupt := func(place, found, want string) error {
+		return &fault.Error{Class: fault.Corrupt, File: name, Place: place, Found: found, Want: want}
+	}
+	if len(data) == 0 {
+		return &fault.Error{Class: fault.Truncated, File: name, Found: "empty file", Want: magic}
+	}
+	line, body, ok := bytes.Cut(data[:min(len(data), maxHeader)], []byte("\n"))
+	if !ok {
+		if bytes.HasPrefix(line, []byte(magic)) && len(data) < maxHeader {
+			return &fault.Error{Class: fault.Truncated, File: name, Place: "line 1", Found: "no end of line"}
+		}
+		return corrupt("line 1", "no end of line", magic)
+	}
+	body = data[len(line)+1:]
+	field := strings.Split(string(line), " ")
+	if field[0] != magic {
+		return &fault.Error{Class: fault.WrongKind, File: name, Place: "line 1", Found: strconv.Quote(field[0]), Want: magic}
+	}
+	if len(field) < 2 {
+		return corrupt("line 1", "no version", fmt.Sprintf("%d.%d", formatMajor, formatMinor))
+	}
+	major, _, ok := parseVersion(field[1])
+	if !ok {
+		return corrupt("line 1", "version "+strconv.Quote(field[1]), "major.minor")
+	}
+	if major != formatMajor {
+		return newerVersion(name, magic, field[1], formatMajor)
+	}
+	if len(field) != 4 {
+		return corrupt("line 1", fmt.Sprintf("%d fields", len(field)), "4")
+	}
+	length, err := strconv.ParseUint(field[2], 10, 31)
+	if err != nil || length > maxBody || strconv.FormatUint(length, 10) != field[2] {
+		return corrupt("line 1", "length "+strconv.Quote(field[2]), fmt.Sprintf("at most %d", maxBody))
+	}
+	if n := uint64(len(body)); n < length {
+		return &fault.Error{Class: fault.Truncated, File: name, Place: fmt.Sprintf("byte %d", len(data)),
+			Found: fmt.Sprintf("%d bytes after line 1", n), Want: field[2]}
+	} else if n > length {
+		return corrupt(fmt.Sprintf("byte %d", uint64(len(line)+1)+length), fmt.Sprintf("%d bytes too many", n-length), "")
+	}
+	if s := sum128(body); s != field[3] {
+		return corrupt("line 1", "checksum "+s, field[3])
+	}
+	if err := json.Unmarshal(body, v); err != nil {
+		return &fault.Error{Class: fault.Corrupt, File: name, Place: "body", Err: err}
+	}
+	return nil
+}
+
+// parseVersion reads "major.minor".
+func parseVersion(s string) (major, minor uint64, ok bool) {
+	a, b, ok := strings.Cut(s, ".")
+	if !ok {
+		return 0, 0, false
+	}
+	major, err1 := strconv.ParseUint(a, 10, 16)
+	minor, err2 := strconv.ParseUint(b, 10, 16)
+	return major, minor, err1 == nil && err2 == nil
+}
+
+func newerVersion(file, what, have string, major uint64) error {
+	return &fault.Error{Class: fault.Version, File: file,
+		Found: fmt.Sprintf("%s version %s", what, have), Want: fmt.Sprintf("%d.x", major),
+		Hint: "use the release that wrote it, or a later one"}
+}
+
+// readSealed reads and decodes a file.
+func readSealed(fsys durable.FS, path, magic string, v any) error {
+	data, err := durable.ReadFile(fsys, path, maxHeader+maxBody)
+	if err != nil {
+		return err
+	}
+	return unseal(path, magic, data, v)
+}
+
+// exists reports whether path is there.
+func exists(fsys durable.FS, path string) (bool, error) {
+	_, err := fsys.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}

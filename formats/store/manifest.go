@@ -1,0 +1,201 @@
+package store
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"sort"
+	"strconv"
+	"strings"
+
+	"mercator/formats/record"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+)
+
+// Roles that this package knows. All others are the store kind's own words.
+const (
+	RoleOutput = "output" // a transaction's kept output
+	RoleNames  = "names"  // names of transactions of closed rounds
+)
+
+// Entry is one file of a generation.
+type Entry struct {
+	Path   string `json:"path"`          // relative to the store, slash-separated
+	Role   string `json:"role"`          // the store kind's own word: "run", "queue", "warc", "output", …
+	Length int64  `json:"length"`        // committed length in bytes; the file may be longer (Growing)
+	Sum    string `json:"sum,omitempty"` // xxh3-128 of the committed bytes, hex; "" for Growing files whose owner checks them itself
+	// Growing files are appended to between generations; only Length bytes count.
+	Growing bool `json:"growing,omitempty"`
+	// Sticky files never go back: abandon and restore keep the newest (contact times).
+	Sticky bool   `json:"sticky,omitempty"`
+	Born   uint64 `json:"born"`            // first generation that held the file; set by Commit
+	Epoch  uint64 `json:"epoch,omitempty"` // the crawl's epoch at that time; set by Commit
+}
+
+// Done is a committed transaction.
+type Done struct {
+	Verb       string        `json:"verb"`
+	Txn        string        `json:"txn"`
+	Generation uint64        `json:"generation"`
+	Epoch      uint64        `json:"epoch,omitempty"`
+	InRows     uint64        `json:"in_rows"`
+	InHash     string        `json:"in_hash,omitempty"` // rows hash of its input, hex; "" for a source
+	Output     string        `json:"output,omitempty"`  // path of the kept output; "" for none
+	Ledger     record.Ledger `json:"ledger"`            // of its output, or for a sink of what it read, itself last
+}
+
+// Manifest is one generation, read-only.
+type Manifest struct {
+	Kind       string            `json:"kind"`    // "urls", "frontier", "fetch", "dns", "content", "module"
+	Version    string            `json:"version"` // of the store's own format, major.minor
+	Generation uint64            `json:"generation"`
+	Parent     uint64            `json:"parent"`
+	Base       uint64            `json:"base"`             // generation of the checkpoint that it was built on; 1 if none holds the store
+	Epoch      uint64            `json:"epoch,omitempty"`  // of the crawl; 0 outside a crawl folder
+	Params     map[string]string `json:"params,omitempty"` // fixed at Create (polynomial, policy)
+	State      map[string]string `json:"state,omitempty"`  // small values that change with a generation
+	Files      []Entry           `json:"files,omitempty"`  // in order of path
+	// Done holds the committed transactions of the open round and of the last
+	// closed one, oldest first. Older names are in the files of role "names".
+	Done []Done `json:"done,omitempty"`
+}
+
+// File returns the entry of a path, or nil.
+func (m *Manifest) File(p string) *Entry {
+	i := sort.Search(len(m.Files), func(i int) bool { return m.Files[i].Path >= p })
+	if i < len(m.Files) && m.Files[i].Path == p {
+		return &m.Files[i]
+	}
+	return nil
+}
+
+// open returns the name of the round that is open above base, or "".
+func (m *Manifest) open(base uint64) string {
+	for _, d := range m.Done {
+		if d.Generation > base {
+			return d.Txn
+		}
+	}
+	return ""
+}
+
+// Encode returns the bytes of the manifest's file.
+func (m *Manifest) Encode() ([]byte, error) {
+	if err := m.check("manifest"); err != nil {
+		return nil, err
+	}
+	return seal(magicManifest, m)
+}
+
+// DecodeManifest reads the bytes of a manifest's file. name is for messages.
+func DecodeManifest(name string, data []byte) (*Manifest, error) {
+	m := new(Manifest)
+	if err := unseal(name, magicManifest, data, m); err != nil {
+		return nil, err
+	}
+	return m, m.check(name)
+}
+
+func readManifest(fsys durable.FS, file string, generation uint64) (*Manifest, error) {
+	data, err := durable.ReadFile(fsys, file, maxHeader+maxBody)
+	if err != nil {
+		return nil, err
+	}
+	m, err := DecodeManifest(file, data)
+	if err == nil && m.Generation != generation {
+		err = &fault.Error{Class: fault.Corrupt, File: file, Place: "generation", Found: strconv.FormatUint(m.Generation, 10), Want: strconv.FormatUint(generation, 10)}
+	}
+	return m, err
+}
+
+const (
+	maxGeneration = 1 << 53 // what every JSON reader holds exactly
+	maxTxn        = 64
+	maxPath       = 512
+)
+
+var (
+	sumShape  = regexp.MustCompile(`^[0-9a-f]{32}$`)
+	wordShape = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`) // kinds, roles, verbs
+	txnShape  = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$`)
+	pathShape = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._/-]*$`)
+	// nameShape finds the generation and serial number in names that Tx made.
+	nameShape = regexp.MustCompile(`([0-9]{6,})-([0-9]+)`)
+)
+
+// CheckTxn refuses a name that no transaction can have (fault.Usage).
+func CheckTxn(txn string) error {
+	if txnShape.MatchString(txn) {
+		return nil
+	}
+	return &fault.Error{Class: fault.Usage, Place: "--txn", Found: strconv.Quote(clip(txn)),
+		Want: fmt.Sprintf("1 to %d letters, digits, '.', '_' or '-', not beginning with '.' or '-'", maxTxn)}
+}
+
+func clip(s string) string {
+	if len(s) > 80 {
+		return s[:80] + "…"
+	}
+	return s
+}
+
+// checkPath reports whether p stays inside the store, in plain characters.
+func checkPath(p string) bool {
+	return len(p) <= maxPath && pathShape.MatchString(p) && path.Clean(p) == p && !strings.Contains(p, "..")
+}
+
+// check is the list of rules that SPEC.md gives for a manifest's body.
+func (m *Manifest) check(name string) error {
+	bad := func(place string, found any, want string) error {
+		return &fault.Error{Class: fault.Corrupt, File: name, Place: place, Found: clip(fmt.Sprint(found)), Want: want}
+	}
+	if !wordShape.MatchString(m.Kind) {
+		return bad("kind", strconv.Quote(m.Kind), "a lower-case word")
+	}
+	if _, _, ok := parseVersion(m.Version); !ok {
+		return bad("version", strconv.Quote(m.Version), "major.minor")
+	}
+	if m.Generation == 0 || m.Generation > maxGeneration {
+		return bad("generation", m.Generation, fmt.Sprintf("1 to %d", uint64(maxGeneration)))
+	}
+	if m.Parent >= m.Generation {
+		return bad("parent", m.Parent, fmt.Sprintf("less than %d", m.Generation))
+	}
+	if m.Base == 0 || m.Base > m.Generation {
+		return bad("base", m.Base, fmt.Sprintf("1 to %d", m.Generation))
+	}
+	for i, e := range m.Files {
+		place := fmt.Sprintf("file %d", i)
+		switch {
+		case !checkPath(e.Path):
+			return bad(place, "path "+strconv.Quote(clip(e.Path)), "a path inside the store")
+		case i > 0 && m.Files[i-1].Path >= e.Path:
+			return bad(place, "path "+strconv.Quote(e.Path), "a path after "+strconv.Quote(m.Files[i-1].Path))
+		case !wordShape.MatchString(e.Role):
+			return bad(place, "role "+strconv.Quote(clip(e.Role)), "a lower-case word")
+		case e.Length < 0:
+			return bad(place, fmt.Sprintf("length %d", e.Length), "0 or more")
+		case e.Sum == "" && !e.Growing || e.Sum != "" && !sumShape.MatchString(e.Sum):
+			return bad(place, "sum "+strconv.Quote(clip(e.Sum)), "32 hex digits")
+		case e.Born == 0 || e.Born > m.Generation:
+			return bad(place, fmt.Sprintf("born %d", e.Born), fmt.Sprintf("1 to %d", m.Generation))
+		}
+	}
+	for i, d := range m.Done {
+		place := fmt.Sprintf("transaction %d", i)
+		switch {
+		case !wordShape.MatchString(d.Verb):
+			return bad(place, "verb "+strconv.Quote(clip(d.Verb)), "a lower-case word")
+		case !txnShape.MatchString(d.Txn):
+			return bad(place, "name "+strconv.Quote(clip(d.Txn)), "a transaction's name")
+		case d.Generation == 0 || d.Generation > m.Generation || i > 0 && d.Generation <= m.Done[i-1].Generation:
+			return bad(place, fmt.Sprintf("generation %d", d.Generation), fmt.Sprintf("at most %d, in order", m.Generation))
+		case d.InHash != "" && !sumShape.MatchString(d.InHash):
+			return bad(place, "input hash "+strconv.Quote(clip(d.InHash)), "32 hex digits")
+		case d.Output != "" && !checkPath(d.Output):
+			return bad(place, "output "+strconv.Quote(clip(d.Output)), "a path inside the store")
+		}
+	}
+	return nil
+}

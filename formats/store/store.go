@@ -1,0 +1,535 @@
+package store
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zeebo/xxh3"
+
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+)
+
+// The store's own files.
+const (
+	headFile       = "HEAD"
+	lockFile       = "LOCK"
+	journalFile    = "JOURNAL"
+	manifestPrefix = "MANIFEST-"
+	openSuffix     = ".open" // of a growing file that its owner is still writing
+)
+
+// Options of Create and Open.
+type Options struct {
+	FS       durable.FS    // nil: durable.OS
+	LockWait time.Duration // how long a busy lock is awaited; 0: fail at once (commands pass 70 s)
+}
+
+func (o Options) fs() durable.FS {
+	if o.FS == nil {
+		return durable.OS
+	}
+	return o.FS
+}
+
+// Store is an opened store folder. It holds nothing open. Many goroutines may use it.
+type Store struct {
+	fs      durable.FS
+	dir     string
+	kind    string
+	version string
+	wait    time.Duration
+}
+
+// head is the content of HEAD.
+type head struct {
+	Generation uint64 `json:"generation"`
+}
+
+// Create makes a store. That there is one already of the same kind and params
+// is not an error (idempotent); one of another kind or params is fault.Usage.
+func Create(dir, kind, version string, params map[string]string, opt Options) error {
+	s := &Store{fs: opt.fs(), dir: dir, kind: kind, version: version, wait: opt.LockWait}
+	if err := durable.MkdirAll(s.fs, dir); err != nil {
+		return err
+	}
+	c, err := s.crawl()
+	if err != nil {
+		return err
+	}
+	first := &Manifest{Kind: kind, Version: version, Generation: 1, Base: 1, Epoch: c.Epoch, Params: params}
+	data, err := first.Encode()
+	if err != nil {
+		return err
+	}
+	err = durable.LinkFile(s.fs, s.manifestPath(1), data)
+	if errors.Is(err, fs.ErrExist) {
+		have, err := s.manifest(1)
+		if err != nil {
+			return err
+		}
+		if have.Kind != kind || !maps.Equal(have.Params, params) {
+			return &fault.Error{Class: fault.Usage, File: dir, Found: "there is already a store of " + describe(have.Kind, have.Params),
+				Want: describe(kind, params), Hint: "name another folder"}
+		}
+	} else if err != nil {
+		return err
+	}
+	// Only a store that never changed can lack its pointer.
+	if ok, err := exists(s.fs, s.Path(headFile)); ok || err != nil {
+		return err
+	}
+	if list, err := s.generations(); err != nil {
+		return err
+	} else if len(list) > 1 {
+		return s.noHead()
+	}
+	return s.writeHead(1)
+}
+
+func describe(kind string, params map[string]string) string {
+	if len(params) == 0 {
+		return "kind " + kind
+	}
+	// Printing a map sorts its keys.
+	return fmt.Sprintf("kind %s with %s", kind, strings.TrimPrefix(fmt.Sprint(params), "map"))
+}
+
+// makers are the commands that make a store of each kind.
+var makers = map[string]string{
+	"urls": "murlset create", "frontier": "mfrontier create", "fetch": "mfetch create",
+	"dns": "mresolve create", "content": "mfpset create",
+}
+
+// Open opens dir, which must hold a store of the kind: fault.Usage with the
+// hint which command makes one, fault.WrongKind, fault.Version.
+func Open(dir, kind, version string, opt Options) (*Store, error) {
+	s := &Store{fs: opt.fs(), dir: dir, kind: kind, version: version, wait: opt.LockWait}
+	ok, err := exists(s.fs, s.Path(headFile))
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		if list, err := s.generations(); err == nil && len(list) > 0 && list[len(list)-1] > 1 {
+			return nil, s.noHead()
+		}
+		hint := `make a whole crawl folder with "mckpt init CRAWL"`
+		if maker := makers[kind]; maker != "" {
+			hint = fmt.Sprintf("make it with %q, or a whole crawl folder with %q", maker+" "+dir, "mckpt init CRAWL")
+		}
+		return nil, &fault.Error{Class: fault.Usage, File: dir, Found: "no store here", Want: "a store of kind " + kind, Hint: hint}
+	}
+	m, err := s.newest()
+	if err != nil {
+		return nil, err
+	}
+	if m.Kind != kind {
+		return nil, &fault.Error{Class: fault.WrongKind, File: dir, Found: "a store of kind " + m.Kind, Want: "kind " + kind}
+	}
+	have, _, _ := parseVersion(m.Version) // Manifest.check has seen its shape
+	want, _, ok := parseVersion(version)
+	if !ok {
+		return nil, fmt.Errorf("store version %q: want major.minor", version)
+	}
+	if have != want {
+		return nil, newerVersion(dir, kind+" store", m.Version, want)
+	}
+	return s, nil
+}
+
+func (s *Store) noHead() error {
+	return &fault.Error{Class: fault.Corrupt, File: s.Path(headFile), Found: "missing", Want: "the number of the newest generation",
+		Hint: `"mckpt verify" tells which generations are whole`}
+}
+
+// Dir is the store's folder, as given to Open.
+func (s *Store) Dir() string { return s.dir }
+
+// Name is the base name of the folder: what ledgers call the store.
+func (s *Store) Name() string { return filepath.Base(absolute(s.dir)) }
+
+// Kind is the store's kind.
+func (s *Store) Kind() string { return s.kind }
+
+// FS is the file system that the store is on.
+func (s *Store) FS() durable.FS { return s.fs }
+
+// Path is the place of a file of the store on the file system.
+func (s *Store) Path(rel string) string { return filepath.Join(s.dir, filepath.FromSlash(rel)) }
+
+func absolute(dir string) string {
+	if a, err := filepath.Abs(dir); err == nil {
+		return a
+	}
+	return dir
+}
+
+// crawlDir is the folder of the crawl that a store in dir would belong to: the
+// one above, or for modules/NAME the one above that.
+func crawlDir(dir string) string {
+	up := filepath.Dir(absolute(dir))
+	if filepath.Base(up) == modulesDir {
+		up = filepath.Dir(up)
+	}
+	return up
+}
+
+// crawl reads the state of the crawl that the store belongs to; the zero
+// current stands for none.
+func (s *Store) crawl() (current, error) {
+	c, err := readCurrent(s.fs, crawlDir(s.dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return current{}, nil
+	}
+	return c, err
+}
+
+// nameInCrawl is how checkpoints call the store: "urls", "modules/NAME".
+func (s *Store) nameInCrawl() string {
+	rel, err := filepath.Rel(crawlDir(s.dir), absolute(s.dir))
+	if err != nil {
+		return s.Name()
+	}
+	return filepath.ToSlash(rel)
+}
+
+func (s *Store) manifestPath(generation uint64) string {
+	return s.Path(fmt.Sprintf("%s%06d", manifestPrefix, generation))
+}
+
+func (s *Store) manifest(generation uint64) (*Manifest, error) {
+	return readManifest(s.fs, s.manifestPath(generation), generation)
+}
+
+func (s *Store) writeHead(generation uint64) error {
+	data, err := seal(magicHead, head{generation})
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(s.fs, s.Path(headFile), data)
+}
+
+// generations lists the generations whose manifests exist, in order.
+func (s *Store) generations() ([]uint64, error) {
+	list, err := s.fs.ReadDir(s.dir)
+	if err != nil {
+		return nil, err
+	}
+	var gens []uint64
+	for _, e := range list {
+		digits, ok := strings.CutPrefix(e.Name(), manifestPrefix)
+		if g, err := strconv.ParseUint(digits, 10, 64); ok && err == nil && g > 0 && e.Name() == filepath.Base(s.manifestPath(g)) {
+			gens = append(gens, g)
+		}
+	}
+	return sorted(gens), nil
+}
+
+// newest returns the newest generation, whether it counts or not. A generation
+// is published by the link of its manifest; HEAD, written after it, is only
+// where to begin looking, so that a pointer that came late or never does no harm.
+func (s *Store) newest() (*Manifest, error) {
+	var h head
+	if err := readSealed(s.fs, s.Path(headFile), magicHead, &h); err != nil {
+		return nil, err
+	}
+	for g := h.Generation; ; g++ {
+		if ok, err := exists(s.fs, s.manifestPath(g+1)); err != nil {
+			return nil, err
+		} else if !ok {
+			return s.manifest(g)
+		}
+	}
+}
+
+// view is a store's state at one moment.
+type view struct {
+	newest  *Manifest // the newest generation
+	counts  *Manifest // the one that counts: newest, or one made from the checkpoint's
+	crawl   current   // zero outside a crawl folder
+	base    uint64    // the checkpoint's generation: what is above it belongs to the open round
+	outside bool      // not in a crawl folder
+}
+
+// openRound is the name of the open round, or "". Outside a crawl folder no
+// round stays open: the next name closes it.
+func (v *view) openRound() string {
+	if v.outside {
+		return ""
+	}
+	return v.counts.open(v.base)
+}
+
+// closed reports whether d belongs to a closed round once txn is asked for.
+func (v *view) closed(d *Done, txn string) bool {
+	if v.outside {
+		return d.Txn != txn
+	}
+	return d.Generation <= v.base
+}
+
+// look reads the state. Writers may be at work: what they replaced in between
+// is read again.
+func (s *Store) look() (*view, error) {
+	const tries = 20
+	for i := 1; ; i++ {
+		v, err := s.lookOnce()
+		if err == nil || i == tries || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errMoved) {
+			return v, err
+		}
+		time.Sleep(time.Duration(i) * time.Millisecond)
+	}
+}
+
+// errMoved: the store is of a later epoch than CURRENT, which was read before it.
+var errMoved = errors.New("epoch")
+
+func (s *Store) lookOnce() (*view, error) {
+	c, err := s.crawl()
+	if err != nil {
+		return nil, err
+	}
+	m, err := s.newest()
+	if err != nil {
+		return nil, err
+	}
+	v := &view{newest: m, counts: m, crawl: c, base: 1, outside: c.Epoch == 0}
+	if v.outside {
+		return v, nil
+	}
+	if v.base, err = c.generation(s.fs, crawlDir(s.dir), s.nameInCrawl()); err != nil {
+		return nil, err
+	}
+	switch {
+	case m.Epoch > c.Epoch:
+		return nil, &fault.Error{Class: fault.Corrupt, File: s.dir, Place: fmt.Sprintf("generation %d", m.Generation),
+			Found: fmt.Sprintf("epoch %d", m.Epoch), Want: fmt.Sprintf("at most %d, as the crawl's CURRENT says", c.Epoch), Err: errMoved}
+	case m.Generation < v.base:
+		return nil, &fault.Error{Class: fault.Corrupt, File: s.dir, Found: fmt.Sprintf("newest generation %d", m.Generation),
+			Want: fmt.Sprintf("%d or later, as checkpoint %d says", v.base, c.Checkpoint)}
+	case m.Epoch < c.Epoch && m.Generation != v.base:
+		if v.counts, err = s.manifest(v.base); err != nil {
+			return nil, err
+		}
+		v.counts = v.counts.withSticky(m)
+	}
+	return v, nil
+}
+
+// withSticky returns m with the sticky files of newest in place of its own.
+func (m *Manifest) withSticky(newest *Manifest) *Manifest {
+	n := *m
+	n.Files = nil
+	for _, e := range m.Files {
+		if !e.Sticky {
+			n.Files = append(n.Files, e)
+		}
+	}
+	for _, e := range newest.Files {
+		if e.Sticky {
+			n.Files = append(n.Files, e)
+		}
+	}
+	sortFiles(n.Files)
+	return &n
+}
+
+// Current returns the manifest that counts now: inside a crawl folder, of a store
+// of an older epoch, that of the checkpoint's generation. Readers need no lock.
+func (s *Store) Current() (*Manifest, error) {
+	v, err := s.look()
+	if err != nil {
+		return nil, err
+	}
+	return v.counts, nil
+}
+
+// At returns the manifest of a generation that still exists.
+func (s *Store) At(generation uint64) (*Manifest, error) { return s.manifest(generation) }
+
+// OpenFile opens a file of the store for reading. A growing file is found under
+// NAME or NAME.open.
+func (s *Store) OpenFile(path string) (durable.File, error) {
+	if !checkPath(path) {
+		return nil, &fault.Error{Class: fault.Corrupt, File: s.dir, Found: "path " + strconv.Quote(clip(path)), Want: "a path inside the store"}
+	}
+	// The owner may rename NAME.open to NAME between the first two tries.
+	var first error
+	for _, name := range []string{path, path + openSuffix, path} {
+		f, err := s.fs.OpenFile(s.Path(name), os.O_RDONLY, 0)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return f, err
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return nil, first
+}
+
+// Lookup says what (verb, txn) is to this store now, without the lock.
+// found: it has committed, and its output is there. One that has committed and
+// whose output is gone is fault.Conflict naming the checkpoint; while another
+// round is open every name but that round's is fault.Conflict too.
+func (s *Store) Lookup(verb, txn string) (done *Done, found bool, err error) {
+	v, err := s.look()
+	if err != nil {
+		return nil, false, err
+	}
+	d, err := s.lookup(v, verb, txn)
+	return d, d != nil, err
+}
+
+func (s *Store) lookup(v *view, verb, txn string) (*Done, error) {
+	open := v.openRound()
+	if txn == "" {
+		if open != "" {
+			return nil, s.roundOpen("a change without --txn", open)
+		}
+		return nil, nil
+	}
+	if err := CheckTxn(txn); err != nil {
+		return nil, err
+	}
+	var sameRound *Done
+	for i := range v.counts.Done {
+		d := &v.counts.Done[i]
+		if d.Txn != txn {
+			continue
+		}
+		sameRound = d
+		if d.Verb != verb {
+			continue
+		}
+		if d.Output != "" {
+			gone := v.counts.File(d.Output) == nil
+			if !gone {
+				ok, err := exists(s.fs, s.Path(d.Output))
+				if err != nil {
+					return nil, err
+				}
+				gone = !ok
+			}
+			if gone {
+				return nil, s.outputGone(verb, txn, s.closedBy(v, txn))
+			}
+		}
+		return d, nil
+	}
+	if sameRound != nil && v.closed(sameRound, txn) {
+		return nil, s.outputGone(verb, txn, s.closedBy(v, txn))
+	}
+	if checkpoint, found, err := s.findName(v.counts, txn); err != nil {
+		return nil, err
+	} else if found {
+		return nil, s.outputGone(verb, txn, checkpoint)
+	}
+	if open != "" && open != txn {
+		return nil, s.roundOpen(fmt.Sprintf("transaction %q", txn), open)
+	}
+	return nil, nil
+}
+
+func (s *Store) roundOpen(what, open string) error {
+	return &fault.Error{Class: fault.Conflict, File: s.dir, Found: fmt.Sprintf("round %q is open", open), Want: "none for " + what,
+		Hint: fmt.Sprintf(`end it with "mckpt commit CRAWL --txn %s", or give it up with "mckpt abandon CRAWL"`, open)}
+}
+
+func (s *Store) outputGone(verb, txn string, checkpoint uint64) error {
+	e := &fault.Error{Class: fault.Conflict, File: s.dir, Hint: "give the new work a name of its own"}
+	if checkpoint == 0 {
+		e.Found = fmt.Sprintf("round %q is closed; %s %q cannot be repeated", txn, verb, txn)
+	} else {
+		e.Found = fmt.Sprintf("round %q was closed by checkpoint %d; %s %q cannot be repeated", txn, checkpoint, verb, txn)
+		e.Hint += fmt.Sprintf(", or go back before it with %q", fmt.Sprintf("mckpt restore CRAWL %d", checkpoint-1))
+	}
+	return e
+}
+
+// closedBy finds the checkpoint that closed a round, 0 if it is not known.
+func (s *Store) closedBy(v *view, txn string) uint64 {
+	if v.outside {
+		return 0
+	}
+	return findCheckpoint(s.fs, crawlDir(s.dir), v.crawl.Checkpoint, txn)
+}
+
+// A file of role "names" is a first line, and for each transaction
+// "verb TAB name TAB generation TAB checkpoint".
+const namesMagic = "mercator-store-names 1.0"
+
+// nameLine is a line of it; checkpoint is 0 where none closed the round.
+func nameLine(d *Done, checkpoint uint64) string {
+	return fmt.Sprintf("%s\t%s\t%d\t%d\n", d.Verb, d.Txn, d.Generation, checkpoint)
+}
+
+// findName looks for a transaction's name among those of closed rounds.
+func (s *Store) findName(m *Manifest, txn string) (checkpoint uint64, found bool, err error) {
+	for _, e := range m.Files {
+		if e.Role != RoleNames {
+			continue
+		}
+		err := s.readNames(e, func(line []byte) error {
+			field := bytes.Split(line, []byte("\t"))
+			if len(field) != 4 {
+				return fmt.Errorf("%d fields, want 4", len(field))
+			}
+			if string(field[1]) == txn {
+				found = true
+				checkpoint, err = strconv.ParseUint(string(field[3]), 10, 64)
+			}
+			return err
+		})
+		if found || err != nil {
+			return checkpoint, found, err
+		}
+	}
+	return 0, false, nil
+}
+
+// readNames calls each with every line of a names file, and then checks its sum.
+func (s *Store) readNames(e Entry, each func(line []byte) error) error {
+	f, err := s.OpenFile(e.Path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	corrupt := func(place string, err error) error {
+		return &fault.Error{Class: fault.Corrupt, File: s.Path(e.Path), Place: place, Err: err}
+	}
+	hash := xxh3.New()
+	scan := bufio.NewScanner(f)
+	scan.Buffer(make([]byte, 64<<10), 64<<10)
+	n := 0
+	for scan.Scan() {
+		n++
+		_, _ = hash.Write(scan.Bytes())
+		_, _ = hash.WriteString("\n")
+		place := fmt.Sprintf("line %d", n)
+		if n == 1 {
+			if scan.Text() != namesMagic {
+				return corrupt(place, fmt.Errorf("%q, want %q", clip(scan.Text()), namesMagic))
+			}
+			continue
+		}
+		if err := each(scan.Bytes()); err != nil {
+			return corrupt(place, err)
+		}
+	}
+	if err := scan.Err(); err != nil {
+		return corrupt(fmt.Sprintf("line %d", n+1), err)
+	}
+	if sum := hexSum(hash); sum != e.Sum {
+		return corrupt("whole file", fmt.Errorf("checksum %s, want %s", sum, e.Sum))
+	}
+	return nil
+}

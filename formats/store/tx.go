@@ -1,0 +1,533 @@
+package store
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zeebo/xxh3"
+
+	"mercator/formats/record"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+)
+
+// Tx is a change that has begun and holds the lock. One goroutine uses it; each
+// NewFile may have another.
+type Tx struct {
+	s       *Store
+	v       *view
+	verb    string
+	txn     string
+	lock    io.Closer
+	journal journal
+	serial  uint64
+	drops   map[string]bool
+	puts    map[string]Entry
+	state   map[string]string
+	files   []*NewFile
+	output  string
+	ended   bool
+}
+
+// journal is the content of JOURNAL: the growing files of the transaction that
+// is under way, which no manifest knows yet.
+type journal struct {
+	Generation uint64   `json:"generation"` // that the transaction will make
+	Epoch      uint64   `json:"epoch"`
+	Verb       string   `json:"verb"`
+	Txn        string   `json:"txn"`
+	Serial     uint64   `json:"serial"` // the next one
+	Names      []string `json:"names,omitempty"`
+}
+
+// lockPoll is how often a busy lock is tried again.
+const lockPoll = 50 * time.Millisecond
+
+// acquire takes the lock file, waiting at most wait.
+func acquire(ctx context.Context, fsys durable.FS, file, what string, wait time.Duration) (io.Closer, error) {
+	host, _ := os.Hostname() // for the message only
+	deadline := time.Now().Add(wait)
+	for {
+		lock, err := fsys.Lock(file, fmt.Sprintf("process %d on %s (%s)", os.Getpid(), host, what))
+		if err == nil || !errors.Is(err, durable.ErrLocked) {
+			return lock, err
+		}
+		left := time.Until(deadline)
+		if left <= 0 {
+			owner := durable.Owner(fsys, file)
+			if owner == "" {
+				owner = "another process"
+			}
+			return nil, &fault.Error{Class: fault.Busy, File: filepath.Dir(file), Found: "held by " + owner, Err: err,
+				Hint: "wait for it to end, or give a longer --lock-wait"}
+		}
+		timer := time.NewTimer(min(left, lockPoll))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, ctx.Err()
+		case <-timer.C:
+		}
+	}
+}
+
+// Begin takes the store's lock (waiting LockWait, then fault.Busy naming the
+// holder), moves a store of an older epoch to the checkpoint's generation,
+// looks (verb, txn) up again, and removes what a crashed change left behind.
+// If it has committed meanwhile, Begin returns (nil, done, nil) and holds nothing.
+// txn "" is a change of its own: refused while a round is open.
+func (s *Store) Begin(ctx context.Context, verb, txn string) (*Tx, *Done, error) {
+	lock, err := acquire(ctx, s.fs, s.Path(lockFile), strings.TrimSpace(verb+" "+txn), s.wait)
+	if err != nil {
+		return nil, nil, err
+	}
+	t, done, err := s.begin(lock, verb, txn)
+	if t == nil {
+		_ = lock.Close() // nothing was written through it
+	}
+	return t, done, err
+}
+
+func (s *Store) begin(lock io.Closer, verb, txn string) (*Tx, *Done, error) {
+	v, err := s.settle()
+	if err != nil {
+		return nil, nil, err
+	}
+	if done, err := s.lookup(v, verb, txn); done != nil || err != nil {
+		return nil, done, err
+	}
+	t := &Tx{s: s, v: v, verb: verb, txn: txn, lock: lock,
+		drops: map[string]bool{}, puts: map[string]Entry{}, state: map[string]string{}}
+	if t.journal, err = s.readJournal(); err != nil {
+		return nil, nil, err
+	}
+	switch mine := (journal{Generation: v.newest.Generation + 1, Epoch: v.crawl.Epoch, Verb: verb, Txn: txn}); {
+	case t.journal.Generation != mine.Generation:
+		t.journal = mine
+	case txn == "" || t.journal.Epoch != mine.Epoch || t.journal.Verb != verb || t.journal.Txn != txn:
+		// Another transaction's files go, but their names stay used.
+		mine.Serial = t.journal.Serial
+		if len(t.journal.Names) > 0 {
+			if err := s.writeJournal(mine); err != nil {
+				return nil, nil, err
+			}
+		}
+		t.journal = mine
+	}
+	t.serial = t.journal.Serial
+	return t, nil, s.removeLeftovers(t.journal)
+}
+
+// settle brings a store to a state that a change can start from: HEAD names the
+// newest generation, and that one counts. The lock is held.
+func (s *Store) settle() (*view, error) {
+	v, err := s.look()
+	if err != nil {
+		return nil, err
+	}
+	var h head
+	if err := readSealed(s.fs, s.Path(headFile), magicHead, &h); err != nil {
+		return nil, err
+	}
+	if h.Generation != v.newest.Generation {
+		// The writer of that generation stopped between link and pointer; the
+		// link may not be on the disk yet.
+		if err := s.fs.SyncDir(s.dir); err != nil {
+			return nil, err
+		}
+		if err := s.writeHead(v.newest.Generation); err != nil {
+			return nil, err
+		}
+	}
+	if !v.outside && v.newest.Epoch != v.crawl.Epoch {
+		next := *v.counts
+		next.Parent = v.counts.Generation
+		next.Base = v.base
+		next.Generation = v.newest.Generation + 1
+		next.Epoch = v.crawl.Epoch
+		if err := s.publish(&next); err != nil {
+			return nil, err
+		}
+		v.newest, v.counts = &next, &next
+		if _, err := s.collect(v); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+// publish makes m the newest generation.
+func (s *Store) publish(m *Manifest) error {
+	data, err := m.Encode()
+	if err != nil {
+		return err
+	}
+	err = durable.LinkFile(s.fs, s.manifestPath(m.Generation), data)
+	if errors.Is(err, fs.ErrExist) {
+		return &fault.Error{Class: fault.Conflict, File: s.dir, Found: fmt.Sprintf("generation %d was made by another process", m.Generation), Err: err,
+			Hint: "run the command again"}
+	}
+	if err != nil {
+		return err
+	}
+	return s.writeHead(m.Generation)
+}
+
+func (s *Store) readJournal() (journal, error) {
+	var j journal
+	err := readSealed(s.fs, s.Path(journalFile), magicJournal, &j)
+	if errors.Is(err, fs.ErrNotExist) {
+		return journal{}, nil
+	}
+	for _, name := range j.Names {
+		if err == nil && !checkPath(name) {
+			err = &fault.Error{Class: fault.Corrupt, File: s.Path(journalFile), Found: "path " + strconv.Quote(clip(name)), Want: "a path inside the store"}
+		}
+	}
+	return j, err
+}
+
+func (s *Store) writeJournal(j journal) error {
+	data, err := seal(magicJournal, j)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(s.fs, s.Path(journalFile), data)
+}
+
+// Base is the generation that the change starts from.
+func (t *Tx) Base() *Manifest { return t.v.counts }
+
+// Epoch is the crawl's epoch, 0 outside a crawl folder.
+func (t *Tx) Epoch() uint64 { return t.v.crawl.Epoch }
+
+// Generation is the number that the change will have.
+func (t *Tx) Generation() uint64 { return t.v.newest.Generation + 1 }
+
+// name makes a name that was never used.
+func (t *Tx) name(prefix, suffix string) (string, error) {
+	name := fmt.Sprintf("%s%06d-%d%s", prefix, t.Generation(), t.serial, suffix)
+	if !checkPath(name) || nameShape.MatchString(prefix) || !strings.HasPrefix(suffix, ".") {
+		return "", fmt.Errorf("store %s: %q, %q do not make a file name", t.s.dir, prefix, suffix)
+	}
+	t.serial++
+	return name, nil
+}
+
+// Create opens a new file under a name never used before: prefix, the next
+// generation's number, a serial number, suffix ("runs/000017-0.fps"). It joins
+// the next generation with role when the change commits.
+func (t *Tx) Create(prefix, suffix, role string) (*NewFile, error) {
+	name, err := t.name(prefix, suffix)
+	if err != nil {
+		return nil, err
+	}
+	a, err := durable.CreateAll(t.s.fs, t.s.Path(name))
+	if err != nil {
+		return nil, err
+	}
+	f := &NewFile{path: name, role: role, file: a, buf: bufio.NewWriterSize(a, 64<<10), hash: xxh3.New()}
+	t.files = append(t.files, f)
+	return f, nil
+}
+
+// Journal reserves a name, like Create's, for a growing file that the caller
+// writes itself (as NAME or NAME.open) and declares with Put. The reservation is
+// on the disk before Journal returns, and the file outlives a crash of this
+// transaction: the next Begin of the same one in the same epoch finds it in
+// Journaled, any other removes it. The name is not given again.
+func (t *Tx) Journal(prefix, suffix string) (string, error) {
+	name, err := t.name(prefix, suffix)
+	if err != nil {
+		return "", err
+	}
+	if err := durable.MkdirAll(t.s.fs, filepath.Dir(t.s.Path(name))); err != nil {
+		return "", err
+	}
+	t.journal.Names = append(t.journal.Names, name)
+	t.journal.Serial = t.serial
+	return name, t.s.writeJournal(t.journal)
+}
+
+// Journaled lists the files that a run of this transaction reserved with
+// Journal, and wrote, before it died; oldest first.
+func (t *Tx) Journaled() ([]string, error) {
+	var found []string
+	for _, name := range t.journal.Names {
+		for _, on := range []string{name, name + openSuffix} {
+			if ok, err := exists(t.s.fs, t.s.Path(on)); err != nil {
+				return nil, err
+			} else if ok {
+				found = append(found, name)
+				break
+			}
+		}
+	}
+	return found, nil
+}
+
+// Drop leaves a file of Base out of the next generation. It is deleted when no
+// generation that a checkpoint or reader needs holds it.
+func (t *Tx) Drop(path string) { t.drops[path] = true }
+
+// Put adds or replaces an entry for a file that the caller itself wrote and
+// synced (a growing WARC file).
+func (t *Tx) Put(e Entry) { t.puts[e.Path] = e }
+
+// SetState changes a small value.
+func (t *Tx) SetState(key, value string) { t.state[key] = value }
+
+// Keep names the file (made with Create, role "output") as this transaction's output.
+func (t *Tx) Keep(f *NewFile) { t.output = f.path }
+
+// Commit syncs all new files, publishes the next generation, and unlocks. After
+// an error the change has either not happened, or has: the next Begin tells.
+func (t *Tx) Commit(inRows uint64, inHash string, l record.Ledger) (*Manifest, error) {
+	defer t.Abort()
+	if t.ended {
+		return nil, fmt.Errorf("store %s: the change has ended", t.s.dir)
+	}
+	if c, err := t.s.crawl(); err != nil {
+		return nil, err
+	} else if c != t.v.crawl {
+		return nil, &fault.Error{Class: fault.Conflict, File: t.s.dir, Found: "the crawl was abandoned, restored or committed meanwhile", Hint: "run the command again"}
+	}
+	base := t.Base()
+	next := &Manifest{Kind: base.Kind, Version: base.Version, Params: base.Params, State: base.State,
+		Generation: t.Generation(), Parent: base.Generation, Base: t.v.base, Epoch: t.Epoch(), Done: base.Done}
+	if len(t.state) > 0 {
+		next.State = map[string]string{}
+		for k, v := range base.State {
+			next.State[k] = v
+		}
+		for k, v := range t.state {
+			next.State[k] = v
+		}
+	}
+	if t.txn != "" {
+		if err := t.retire(next); err != nil {
+			return nil, err
+		}
+		next.Done = append(slices.Clone(next.Done), Done{Verb: t.verb, Txn: t.txn, Generation: next.Generation, Epoch: next.Epoch,
+			InRows: inRows, InHash: inHash, Output: t.output, Ledger: l})
+	}
+	if err := t.place(next); err != nil {
+		return nil, err
+	}
+	if err := t.s.publish(next); err != nil {
+		return nil, err
+	}
+	t.v.newest, t.v.counts = next, next
+	t.s.sweep(base, next, t.journal.Names)
+	return next, nil
+}
+
+// retire takes the transactions of closed rounds out of next's list: their
+// outputs go, their names into a file of role "names".
+func (t *Tx) retire(next *Manifest) error {
+	var kept []Done
+	var lines strings.Builder
+	for i := range next.Done {
+		d := &next.Done[i]
+		if !t.v.closed(d, t.txn) {
+			kept = append(kept, *d)
+			continue
+		}
+		if d.Output != "" {
+			t.drops[d.Output] = true
+		}
+		lines.WriteString(nameLine(d, t.s.closedBy(t.v, d.Txn)))
+	}
+	next.Done = kept
+	if lines.Len() == 0 {
+		return nil
+	}
+	// Files of names double in size, the newest last: each name is copied
+	// once per doubling, and there are few files.
+	var merge []Entry
+	size := int64(lines.Len())
+	names := t.Base().withRole(RoleNames)
+	sort.Slice(names, func(i, j int) bool { return names[i].Born < names[j].Born })
+	for i := len(names) - 1; i >= 0 && names[i].Length-int64(len(namesMagic)) <= 2*size; i-- {
+		merge = append(merge, names[i])
+		size += names[i].Length - int64(len(namesMagic))
+	}
+	f, err := t.Create("names/", ".names", RoleNames)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(f, namesMagic); err != nil {
+		return err
+	}
+	for i := len(merge) - 1; i >= 0; i-- {
+		err := t.s.readNames(merge[i], func(line []byte) error {
+			_, err := f.Write(append(line, '\n'))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		t.Drop(merge[i].Path)
+	}
+	_, err = io.WriteString(f, lines.String())
+	return err
+}
+
+// withRole lists the files of a role.
+func (m *Manifest) withRole(role string) []Entry {
+	var list []Entry
+	for _, e := range m.Files {
+		if e.Role == role {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// place gives the new files their names and fills next.Files.
+func (t *Tx) place(next *Manifest) error {
+	for path := range t.drops {
+		if t.Base().File(path) == nil {
+			return fmt.Errorf("store %s: dropped %s, which generation %d does not hold", t.s.dir, path, t.Base().Generation)
+		}
+	}
+	for _, e := range t.Base().Files {
+		if put, ok := t.puts[e.Path]; ok {
+			put.Born, put.Epoch = e.Born, e.Epoch
+			t.puts[e.Path] = put
+		} else if !t.drops[e.Path] {
+			next.Files = append(next.Files, e)
+		}
+	}
+	for _, e := range t.puts {
+		if e.Born == 0 {
+			e.Born, e.Epoch = next.Generation, next.Epoch
+		}
+		next.Files = append(next.Files, e)
+	}
+	folders := map[string]bool{}
+	for _, f := range t.files {
+		e, err := f.place()
+		if err != nil {
+			return err
+		}
+		folders[filepath.Dir(t.s.Path(e.Path))] = true
+		e.Born, e.Epoch = next.Generation, next.Epoch
+		next.Files = append(next.Files, e)
+	}
+	sortFiles(next.Files)
+	for _, dir := range sortedKeys(folders) {
+		if err := t.s.fs.SyncDir(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sortFiles(list []Entry) {
+	sort.Slice(list, func(i, j int) bool { return list[i].Path < list[j].Path })
+}
+
+func sortedKeys(m map[string]bool) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}
+
+func sorted(list []uint64) []uint64 {
+	slices.Sort(list)
+	return list
+}
+
+// Abort removes new files and unlocks. After Commit it does nothing.
+func (t *Tx) Abort() {
+	if t.ended {
+		return
+	}
+	t.ended = true
+	for _, f := range t.files {
+		f.file.Abort()
+	}
+	_ = t.lock.Close() // the end of the process unlocks too
+}
+
+// NewFile is a file being written. It serves one goroutine.
+type NewFile struct {
+	path   string
+	role   string
+	file   *durable.Atomic
+	buf    *bufio.Writer
+	hash   *xxh3.Hasher
+	length int64
+	patch  bool // WriteAt was used: the running sum is not the file's
+	sticky bool
+}
+
+// Write appends p.
+func (f *NewFile) Write(p []byte) (int, error) {
+	n, err := f.buf.Write(p)
+	_, _ = f.hash.Write(p[:n])
+	f.length += int64(n)
+	return n, err
+}
+
+// WriteAt overwrites bytes that were written before.
+func (f *NewFile) WriteAt(p []byte, off int64) (int, error) {
+	if off < 0 || off+int64(len(p)) > f.length {
+		return 0, fmt.Errorf("%s: write of %d bytes at %d, outside the %d written", f.path, len(p), off, f.length)
+	}
+	if err := f.buf.Flush(); err != nil {
+		return 0, err
+	}
+	f.patch = true
+	return f.file.WriteAt(p, off)
+}
+
+// Path is the name that the file will have, relative to the store.
+func (f *NewFile) Path() string { return f.path }
+
+// Sticky marks the file as one that abandon and restore do not take back.
+func (f *NewFile) Sticky() { f.sticky = true }
+
+// Close flushes. The file is synced and gets its name when the change commits.
+func (f *NewFile) Close() error { return f.buf.Flush() }
+
+// Open returns what was written so far, for reading it back before the commit.
+func (f *NewFile) Open() (io.ReaderAt, int64, error) {
+	return f.file.File(), f.length, f.buf.Flush()
+}
+
+// place syncs the file and gives it its name; the folder is not synced yet.
+func (f *NewFile) place() (Entry, error) {
+	if err := f.buf.Flush(); err != nil {
+		return Entry{}, err
+	}
+	if f.patch {
+		f.hash.Reset()
+		if _, err := io.Copy(f.hash, io.NewSectionReader(f.file.File(), 0, f.length)); err != nil {
+			return Entry{}, err
+		}
+	}
+	e := Entry{Path: f.path, Role: f.role, Length: f.length, Sum: hexSum(f.hash), Sticky: f.sticky}
+	return e, f.file.Place()
+}
+
+func hexSum(h *xxh3.Hasher) string {
+	s := h.Sum128().Bytes()
+	return hex.EncodeToString(s[:])
+}
