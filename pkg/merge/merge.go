@@ -1,0 +1,12 @@
+// Package merge sorts more than fits in memory, and merges what is sorted.
+//
+// Sorter is the external sort that the sets and the frontier stand on. Union,
+// Intersect and Diff work on fingerprint files, Records, Join and Split on
+// record streams, all in one sequential pass.
+//
+// # Invariants
+//
+//   - Memory is bounded by what the caller grants, whatever the input's size.
+//   - Equal keys keep their order of arrival, then that of their inputs.
+//   - Temporary files have no name; nothing is left behind.
+package merge

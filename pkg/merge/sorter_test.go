@@ -1,0 +1,192 @@
+package merge_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"testing"
+
+	"mercator/pkg/merge"
+)
+
+type rec struct {
+	key     uint64
+	payload string
+}
+
+// sorted runs recs through a Sorter.
+func sorted(t *testing.T, mem int64, recs []rec) []rec {
+	t.Helper()
+	dir := t.TempDir()
+	s := merge.NewSorter(mem, dir)
+	defer s.Close()
+	for _, r := range recs {
+		if err := s.Add(r.key, []byte(r.payload)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	it, err := s.Sort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names, _ := os.ReadDir(dir); len(names) != 0 {
+		t.Fatalf("temporary files have names: %v", names)
+	}
+	var out []rec
+	for {
+		key, payload, err := it.Next()
+		if err == io.EOF {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, rec{key, string(payload)})
+	}
+}
+
+func TestSorter(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for _, n := range []int{0, 1, 2, 1000, 60000, 200000} {
+		for _, keys := range []uint64{1, 10, 1 << 20, 0} {
+			t.Run(fmt.Sprintf("%d of %d", n, keys), func(t *testing.T) {
+				recs := make([]rec, n)
+				for i := range recs {
+					key := rnd.Uint64()
+					if keys > 0 {
+						key %= keys
+					}
+					// The payload tells the order of arrival, in some length.
+					recs[i] = rec{key, fmt.Sprintf("%08d%*s", i, rnd.IntN(20), "")}
+				}
+				want := slices.Clone(recs)
+				slices.SortStableFunc(want, func(a, b rec) int {
+					switch {
+					case a.key < b.key:
+						return -1
+					case a.key > b.key:
+						return 1
+					}
+					return 0
+				})
+				for _, mem := range []int64{0, 8 << 20, 1 << 30} {
+					if got := sorted(t, mem, recs); !slices.Equal(got, want) {
+						t.Fatalf("with %d bytes of memory: %d records, wrong order", mem, len(got))
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestSorterLarge has payloads near and above the memory.
+func TestSorterLarge(t *testing.T) {
+	var recs, want []rec
+	for i := range 20 {
+		recs = append(recs, rec{uint64(20 - i), string(bytes.Repeat([]byte{byte(i)}, i*200_000))})
+	}
+	want = slices.Clone(recs)
+	slices.Reverse(want)
+	if got := sorted(t, 1<<20, recs); !slices.Equal(got, want) {
+		t.Error("wrong order")
+	}
+}
+
+// TestSorterPasses has more runs than are merged at a time: 1 MiB holds buffers for eight.
+func TestSorterPasses(t *testing.T) {
+	const n = 500_000
+	s := merge.NewSorter(1<<20, t.TempDir())
+	defer s.Close()
+	rnd := rand.New(rand.NewPCG(3, 4))
+	var sum uint64
+	for i := range n {
+		k := rnd.Uint64() >> 50 // many ties
+		sum += k
+		if err := s.Add(k, binary.BigEndian.AppendUint64(nil, uint64(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	it, err := s.Sort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var count int
+	var lastKey, lastArrival uint64
+	for {
+		k, p, err := it.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		arrival := binary.BigEndian.Uint64(p)
+		if count > 0 && (k < lastKey || k == lastKey && arrival <= lastArrival) {
+			t.Fatalf("record %d: key %d arrival %d after %d %d", count, k, arrival, lastKey, lastArrival)
+		}
+		lastKey, lastArrival = k, arrival
+		sum -= k
+		count++
+	}
+	if count != n || sum != 0 {
+		t.Errorf("%d records, want %d", count, n)
+	}
+}
+
+// TestSorterMemory: the heap stays near the bound however much is added.
+func TestSorterMemory(t *testing.T) {
+	const mem = 4 << 20
+	var before, now runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	s := merge.NewSorter(mem, t.TempDir())
+	defer s.Close()
+	payload := make([]byte, 40)
+	var most int64
+	for i := range 1_000_000 {
+		if err := s.Add(uint64(i)*0x9e3779b97f4a7c15, payload); err != nil {
+			t.Fatal(err)
+		}
+		if i%200_000 == 0 {
+			runtime.GC()
+			runtime.ReadMemStats(&now)
+			most = max(most, int64(now.HeapAlloc)-int64(before.HeapAlloc))
+		}
+	}
+	if most > mem+mem/4 {
+		t.Errorf("heap grew by %d bytes, want about %d at most", most, mem)
+	}
+}
+
+func TestSorterNoFolder(t *testing.T) {
+	s := merge.NewSorter(0, t.TempDir()+"/missing")
+	var err error
+	for i := 0; err == nil && i < 100_000; i++ {
+		err = s.Add(uint64(i), make([]byte, 100))
+	}
+	if err == nil {
+		t.Error("spilling to a folder that does not exist succeeded")
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func BenchmarkSorter(b *testing.B) {
+	for b.Loop() {
+		s := merge.NewSorter(64<<20, b.TempDir())
+		for i := range 1_000_000 {
+			s.Add(uint64(i)*0x9e3779b97f4a7c15, []byte("12345678"))
+		}
+		it, err := s.Sort()
+		for err == nil {
+			_, _, err = it.Next()
+		}
+		s.Close()
+	}
+}
