@@ -19,15 +19,15 @@ package record
 
 // Limits of the format.
 const (
-	MaxMessage  = 16 << 20 // bytes of one Arrow message, uncompressed
-	MaxRow      = 14 << 20 // bytes of all strings of one row, and of its body
-	MaxSchema   = 1 << 20  // bytes of the schema message
-	MaxColumns  = 1024
-	MaxLedger   = 1 << 20 // bytes of a trailer's JSON
-	MaxObjects  = 4096    // JSON objects in a trailer
-	batchRows   = 8192    // a batch is cut at this many rows
-	batchBytes  = 1 << 20 // or when its values take this many bytes
-	maxStringSz = MaxRow
+	MaxMessage = 16 << 20 // bytes of one Arrow message, uncompressed
+	MaxRow     = 14 << 20 // bytes of all values of one row, its body included
+	MaxSchema  = 1 << 20  // bytes of the schema message
+	MaxColumns = 1024
+	MaxLedger  = 1 << 20 // bytes of a trailer's JSON
+	MaxObjects = 4096    // JSON objects in a trailer
+
+	batchRows  = 8192    // a batch is cut at this many rows
+	batchBytes = 1 << 20 // or when its values take this many bytes
 )
 
 // Version of the format that is written. Readers accept any minor version of

@@ -17,7 +17,9 @@ type rowCodec struct {
 	next  int         // the column that the next field belongs to
 	row   int         // row number in the batch
 	bytes int         // writing: bytes of values in the batch
-	canon []byte      // canonical encoding, appended to
+	src   []byte      // parsing: canonical encoding, consumed from its front
+	bad   bool        // parsing: src ended too early
+	canon []byte      // otherwise: canonical encoding, appended to
 }
 
 type codecMode uint8
@@ -26,6 +28,7 @@ const (
 	hashing codecMode = iota
 	reading
 	writing
+	parsing
 )
 
 // visit handles all known fields of one row.
@@ -137,6 +140,9 @@ func (c *rowCodec) visitModule(r *Module) {
 func (c *rowCodec) text(p *string) {
 	s := *p
 	switch c.mode {
+	case parsing:
+		*p = string(c.takeText())
+		return
 	case reading:
 		s = c.in[c.next].text(c.row)
 		*p = s
@@ -162,6 +168,9 @@ func validText(s string) string {
 
 func (c *rowCodec) u64(p *uint64) {
 	switch c.mode {
+	case parsing:
+		*p = binary.LittleEndian.Uint64(c.take(8))
+		return
 	case reading:
 		*p = c.in[c.next].u64(c.row)
 	case writing:
@@ -180,6 +189,9 @@ func (c *rowCodec) i64(p *int64) {
 
 func (c *rowCodec) time(p *Time) {
 	switch c.mode {
+	case parsing:
+		*p = Time(binary.LittleEndian.Uint64(c.take(8)))
+		return
 	case reading:
 		*p = Time(c.in[c.next].u64(c.row))
 	case writing:
@@ -195,6 +207,9 @@ func (c *rowCodec) time(p *Time) {
 func (c *rowCodec) f32(p *float32) {
 	u := math.Float32bits(*p)
 	switch c.mode {
+	case parsing:
+		*p = math.Float32frombits(binary.LittleEndian.Uint32(c.take(4)))
+		return
 	case reading:
 		u = c.in[c.next].u32(c.row)
 		*p = math.Float32frombits(u)
@@ -208,6 +223,9 @@ func (c *rowCodec) f32(p *float32) {
 
 func (c *rowCodec) u16(p *uint16) {
 	switch c.mode {
+	case parsing:
+		*p = binary.LittleEndian.Uint16(c.take(2))
+		return
 	case reading:
 		*p = c.in[c.next].u16(c.row)
 	case writing:
@@ -220,6 +238,9 @@ func (c *rowCodec) u16(p *uint16) {
 
 func (c *rowCodec) u8(p *uint8) {
 	switch c.mode {
+	case parsing:
+		*p = c.take(1)[0]
+		return
 	case reading:
 		*p = c.in[c.next].u8(c.row)
 	case writing:
@@ -232,6 +253,9 @@ func (c *rowCodec) u8(p *uint8) {
 
 func (c *rowCodec) boolean(p *bool) {
 	switch c.mode {
+	case parsing:
+		*p = c.take(1)[0] != 0
+		return
 	case reading:
 		*p = c.in[c.next].boolean(c.row)
 	case writing:
@@ -246,10 +270,34 @@ func (c *rowCodec) boolean(p *bool) {
 	c.canon = append(c.canon, b)
 }
 
+// take consumes n bytes of the canonical encoding.
+func (c *rowCodec) take(n int) []byte {
+	if c.bad || n > len(c.src) {
+		c.bad = true
+		return zeros[:]
+	}
+	b := c.src[:n]
+	c.src = c.src[n:]
+	return b
+}
+
+// takeText consumes a length and that many bytes.
+func (c *rowCodec) takeText() []byte {
+	n, w := binary.Uvarint(c.src)
+	if w <= 0 || n > uint64(len(c.src)-w) {
+		c.bad = true
+		return nil
+	}
+	c.src = c.src[w:]
+	return c.take(int(n))
+}
+
 // body stands outside the canonical encoding, and in the output only where it
 // was asked for.
 func (c *rowCodec) body(p *[]byte) {
 	switch c.mode {
+	case parsing:
+		*p = nil
 	case reading:
 		*p = c.in[c.next].binary(c.row)
 	case writing:

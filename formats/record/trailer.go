@@ -65,14 +65,6 @@ func (h *RowHasher[T]) Sum() (uint64, Hash) {
 // hashBlock is how many bytes of canonical encoding are hashed at a time.
 const hashBlock = 16 << 10
 
-// AppendCanonical appends the row's canonical encoding, which is what the row
-// hash is made of (SPEC.md, "Row hash").
-func AppendCanonical[T Row](b []byte, row *T) []byte {
-	c := rowCodec{canon: b}
-	visit(&c, row)
-	return extraOf(row).appendCanonical(c.canon)
-}
-
 // Trailer is what stands after Arrow's end of stream, on success only.
 type Trailer struct {
 	Verified bool // false for bare Arrow

@@ -2,6 +2,7 @@ package record
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -100,7 +101,11 @@ func NewWriter[T Row](out io.Writer, opt WriterOptions) (*Writer[T], error) {
 	if err := w.collect(0); err != nil {
 		return nil, err
 	}
-	if err := w.frames.write(w.msg.schema); err != nil {
+	err := w.frames.write(w.msg.schema)
+	if err == nil {
+		err = w.frames.drain()
+	}
+	if err != nil {
 		return nil, w.named(err)
 	}
 	return w, nil
@@ -169,7 +174,7 @@ func (w *Writer[T]) named(err error) error {
 	if w.opt.Name == "" {
 		return err
 	}
-	return &fault.Error{File: w.opt.Name, Found: err.Error(), Err: err}
+	return &fault.Error{File: w.opt.Name, Err: err}
 }
 
 func (w *Writer[T]) lock() {
@@ -194,7 +199,7 @@ func (w *Writer[T]) Write(row *T) error {
 		return w.err
 	}
 	if w.ended {
-		return w.stick(fmt.Errorf("write to a record stream that has ended"))
+		return w.stick(errors.New("write to a record stream that has ended"))
 	}
 	c := &w.codec
 	before := c.bytes
@@ -228,7 +233,7 @@ func (w *Writer[T]) startTimer() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.err == nil && !w.ended {
-			w.flush()
+			w.flushAll()
 		}
 	})
 }
@@ -271,6 +276,11 @@ func (w *Writer[T]) Flush() error {
 	if w.err != nil {
 		return w.err
 	}
+	return w.flushAll()
+}
+
+// flushAll puts on the wire all that was written.
+func (w *Writer[T]) flushAll() error {
 	if err := w.flush(); err != nil {
 		return err
 	}
@@ -315,7 +325,7 @@ func (w *Writer[T]) Commit(l Ledger) (Trailer, error) {
 		return Trailer{}, err
 	}
 	if w.done {
-		return Trailer{}, w.stick(fmt.Errorf("a second commit of a record stream"))
+		return Trailer{}, w.stick(errors.New("a second commit of a record stream"))
 	}
 	w.done = true
 	t := Trailer{Verified: true, Rows: rows, Hash: hash, Txn: w.opt.Txn, Ledger: l}
@@ -329,31 +339,80 @@ func (w *Writer[T]) Commit(l Ledger) (Trailer, error) {
 	return t, nil
 }
 
-// frameWriter makes one zstd frame of each message.
+// frameWriter makes one zstd frame of each message. With several threads, frames
+// are compressed side by side and written in order.
 type frameWriter struct {
-	out  io.Writer
-	wire xxh3.Hasher
-	buf  []byte
-	zstd *zstd.Encoder // nil: stored
+	out     io.Writer
+	wire    xxh3.Hasher
+	zstd    *zstd.Encoder // nil: stored
+	stored  []byte
+	threads int
+	busy    []*frameJob // oldest first
+	idle    []*frameJob
+}
+
+// frameJob is one message on its way.
+type frameJob struct {
+	in, out []byte
+	done    chan struct{}
 }
 
 func (f *frameWriter) init(out io.Writer, opt WriterOptions) (err error) {
-	f.out = out
+	f.out, f.threads = out, max(opt.Threads, 1)
 	if opt.Level == Fast {
-		f.zstd, err = newEncoder(max(opt.Threads, 1))
+		f.zstd, err = newEncoder(f.threads)
 	}
 	return err
 }
 
+// write takes msg; with several threads it is on the wire after drain only.
 func (f *frameWriter) write(msg []byte) error {
 	if f.zstd == nil {
-		f.buf = appendStored(f.buf[:0], msg)
-	} else {
-		f.buf = f.zstd.EncodeAll(msg, f.buf[:0])
+		f.stored = appendStored(f.stored[:0], msg)
+		return f.emit(f.stored)
 	}
-	f.wire.Write(f.buf)
-	_, err := f.out.Write(f.buf)
+	job := &frameJob{done: make(chan struct{}, 1)}
+	if n := len(f.idle); n > 0 {
+		job, f.idle = f.idle[n-1], f.idle[:n-1]
+	}
+	f.busy = append(f.busy, job)
+	if f.threads == 1 {
+		job.out = f.zstd.EncodeAll(msg, job.out[:0])
+		job.done <- struct{}{}
+		return f.drain()
+	}
+	job.in = append(job.in[:0], msg...)
+	go func() {
+		job.out = f.zstd.EncodeAll(job.in, job.out[:0])
+		job.done <- struct{}{}
+	}()
+	if len(f.busy) < f.threads {
+		return nil
+	}
+	return f.emitOldest()
+}
+
+func (f *frameWriter) emitOldest() error {
+	job := f.busy[0]
+	f.busy = f.busy[1:]
+	<-job.done
+	err := f.emit(job.out)
+	f.idle = append(f.idle, job)
 	return err
 }
 
-func (f *frameWriter) drain() error { return nil }
+func (f *frameWriter) emit(frame []byte) error {
+	f.wire.Write(frame)
+	_, err := f.out.Write(frame)
+	return err
+}
+
+// drain writes the frames that are still being compressed.
+func (f *frameWriter) drain() error {
+	for len(f.busy) > 0 {
+		if err := f.emitOldest(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
