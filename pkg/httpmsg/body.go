@@ -256,21 +256,30 @@ func Open(block io.Reader) (*Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Message{Head: h}
+	return &Message{Head: h, Payload: payload(&h, in)}, nil
+}
+
+// NewPayload returns the body of a reply, which begins where its head ended,
+// without its transfer coding.
+func NewPayload(h *Head, body io.Reader) io.Reader {
+	if framing, _ := h.Framing(); framing == ByChunks {
+		return payload(h, bufio.NewReaderSize(body, 64))
+	}
+	return payload(h, body)
+}
+
+func payload(h *Head, body io.Reader) io.Reader {
 	switch framing, n := h.Framing(); framing {
 	case NoBody:
-		m.Payload = bytes.NewReader(nil)
+		return bytes.NewReader(nil)
 	case ByLength:
-		m.Payload = &exact{r: in, left: n}
+		return &exact{r: body, left: n}
 	case ByChunks:
-		m.Payload = in
-		if looksChunked(in) {
-			m.Payload = NewChunkedReader(in)
+		if in := body.(*bufio.Reader); looksChunked(in) {
+			return NewChunkedReader(in)
 		}
-	default:
-		m.Payload = in
 	}
-	return m, nil
+	return body
 }
 
 // BareHead is the head of a reply that has none (HTTP/0.9).

@@ -96,6 +96,12 @@ func (s *Stream) Reset(max int64) {
 	s.max, s.n, s.tailN, s.fileN, s.lookN, s.pos, s.truncated = max, 0, 0, 0, 0, 0, false
 }
 
+// SetMax changes the limit for what is still to come.
+func (s *Stream) SetMax(max int64) { s.max = max }
+
+// SetDir chooses the folder of a backing file that is not made yet.
+func (s *Stream) SetDir(dir string) { s.dir = dir }
+
 // Close gives the memory back and removes the backing file.
 func (s *Stream) Close() error {
 	putChunk(s.mem)

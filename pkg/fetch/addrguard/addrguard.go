@@ -105,19 +105,19 @@ func Special(addr netip.Addr) string {
 	return ""
 }
 
-// Refuses names the range for which addr is refused, or returns "" if it may be
-// contacted.
-func (g Guard) Refuses(addr netip.Addr) string {
+// Allowed says whether addr may be contacted, and if not, names the range for
+// which it is refused.
+func (g Guard) Allowed(addr netip.Addr) (ok bool, reason string) {
 	name := Special(addr)
 	if name == "" || !addr.IsValid() {
-		return name
+		return name == "", name
 	}
 	for _, p := range g.Allow {
 		if p.Contains(addr.WithZone("")) || p.Contains(addr.WithZone("").Unmap()) {
-			return ""
+			return true, ""
 		}
 	}
-	return name
+	return false, name
 }
 
 // ports in ascending order: WHATWG Fetch, section 2.9.

@@ -33,11 +33,11 @@ func TestAllow(t *testing.T) {
 		"127.1.2.3": true, "::ffff:127.0.0.1": true, "10.0.0.1": false, "fd00::1": true, "fd01::1": false, "8.8.8.8": true,
 		"64:ff9b::7f00:1": false, // NAT64 reaches another machine's loopback
 	} {
-		if got := g.Refuses(netip.MustParseAddr(addr)) == ""; got != want {
+		if got, reason := g.Allowed(netip.MustParseAddr(addr)); got != want || got != (reason == "") {
 			t.Errorf("%s: allowed %v, want %v", addr, got, want)
 		}
 	}
-	if (Guard{Allow: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}}).Refuses(netip.Addr{}) == "" {
+	if ok, _ := (Guard{Allow: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}}).Allowed(netip.Addr{}); ok {
 		t.Error("no address is allowed")
 	}
 }
