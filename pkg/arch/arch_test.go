@@ -31,6 +31,8 @@ var sideways = map[string][]string{
 	"pkg/durable":     {"pkg/fault"},
 	"pkg/fingerprint": {"pkg/fault"},
 	"formats/store":   {"formats/record"}, // a manifest keeps ledgers
+	"pkg/filter":      {"pkg/canon"},
+	"pkg/extract":     {"pkg/canon", "pkg/filter", "pkg/process"},
 }
 
 // arrowOwner lists packages from outside that one package alone may import.

@@ -239,11 +239,18 @@ const (
 	sortGzip
 )
 
-func classify(doc *Document) docSort {
+// mediaType is what the header says, or what the body looks like where the header
+// says nothing.
+func mediaType(doc *Document) string {
 	m := doc.MIME
 	if m == "" || m == "application/octet-stream" || m == "unknown/unknown" {
 		m, _, _ = mime.ParseMediaType(http.DetectContentType(doc.Body))
 	}
+	return m
+}
+
+func classify(doc *Document) docSort {
+	m := mediaType(doc)
 	switch m {
 	case "text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml":
 		return sortHTML

@@ -1,0 +1,162 @@
+package extract
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"mercator/formats/record"
+	"mercator/formats/warc"
+	"mercator/pkg/fault"
+	"mercator/pkg/httpmsg"
+)
+
+// openFiles is how many WARC files an archive keeps open. Rows of a batch lie in
+// one file or two.
+const openFiles = 4
+
+// archive reads the replies that fetch rows point to. One goroutine.
+type archive struct {
+	dir   string
+	files []*os.File // the last one used is last
+}
+
+func (a *archive) close() {
+	for _, f := range a.files {
+		f.Close() // was read only
+	}
+	a.files = nil
+}
+
+// open returns a WARC file of the store: under its name, or with ".open" while it
+// still grows.
+func (a *archive) open(name string) (*os.File, error) {
+	if !filepath.IsLocal(name) {
+		return nil, &fault.Error{Class: fault.Corrupt, Found: fmt.Sprintf("WARC file name %q", name), Want: "one inside the fetch store"}
+	}
+	path := filepath.Join(a.dir, name)
+	for i, f := range a.files {
+		if f.Name() == path || f.Name() == path+".open" {
+			a.files = append(append(a.files[:i:i], a.files[i+1:]...), f)
+			return f, nil
+		}
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if f, err = os.Open(path + ".open"); errors.Is(err, fs.ErrNotExist) {
+			// It may have been completed between the two calls.
+			f, err = os.Open(path)
+		}
+	}
+	if err != nil {
+		return nil, &fault.Error{File: path, Found: "no such WARC file", Hint: "give the fetch store that the rows came from as --warc", Err: err}
+	}
+	if len(a.files) == openFiles {
+		a.files[0].Close()
+		a.files = a.files[1:]
+	}
+	a.files = append(a.files, f)
+	return f, nil
+}
+
+// reply is a stored reply: its header, and its body decoded.
+type reply struct {
+	header http.Header
+	body   []byte
+	cut    bool // body is not all of it
+	// undecodable says why the body cannot be had, although the WARC is sound.
+	undecodable error
+}
+
+// watched remembers the error of the WARC below a reply, so that damage of the
+// archive is told from a server's nonsense inside a sound one.
+type watched struct {
+	io.Reader
+	err error
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		w.err = err
+	}
+	return n, err
+}
+
+// read reads the reply that a row points to. With headOnly the body is left
+// alone: the row carries it. An error is damage of the archive.
+func (a *archive) read(row *record.Fetch, max int64, headOnly bool) (reply, error) {
+	f, err := a.open(row.WARCFilename)
+	if err != nil {
+		return reply{}, err
+	}
+	rec, r, err := warc.OpenAt(f, row.WARCOffset, row.WARCLength, warc.ReaderOptions{Name: f.Name()})
+	defer r.Close()
+	if err != nil {
+		return reply{}, err
+	}
+	if rec.TargetURI != row.URL {
+		return reply{}, &fault.Error{
+			Class: fault.Corrupt, File: f.Name(), Place: fmt.Sprintf("record at byte %d", row.WARCOffset),
+			Found: fmt.Sprintf("a record of %q", rec.TargetURI), Want: fmt.Sprintf("%q", row.URL),
+			Hint: "the rows and the WARC files are of different crawls",
+		}
+	}
+	p, err := readReply(rec, max, headOnly)
+	if err == nil && !headOnly {
+		err = r.Finish()
+	}
+	return p, err
+}
+
+// readReply reads a response or resource record; others give an empty reply.
+func readReply(rec *warc.Record, max int64, headOnly bool) (reply, error) {
+	w := &watched{Reader: rec.Block}
+	var p reply
+	switch rec.Type {
+	case warc.TypeResponse:
+		m, err := httpmsg.Open(w)
+		if w.err != nil {
+			return p, w.err
+		}
+		if err != nil {
+			p.undecodable = err
+			return p, nil
+		}
+		p.header = make(http.Header, len(m.Head.Fields))
+		for _, f := range m.Head.Fields {
+			p.header.Add(f.Name, f.Value)
+		}
+		if headOnly {
+			return p, nil
+		}
+		body := httpmsg.NewBody(m.Payload, m.Head.Get("Content-Encoding"), max)
+		p.body, err = io.ReadAll(body)
+		if err == nil {
+			err = body.Close()
+		}
+		p.cut = body.Truncated() != ""
+		if len(p.body) == 0 && body.Truncated() == httpmsg.TruncatedUnspecified {
+			p.undecodable = body.Err()
+		}
+		if w.err != nil {
+			err = w.err
+		}
+		return p, err
+	case warc.TypeResource:
+		if headOnly {
+			return p, nil
+		}
+		b, err := io.ReadAll(io.LimitReader(w, max+1))
+		if p.cut = int64(len(b)) > max; p.cut {
+			b = b[:max]
+		}
+		p.body = b
+		return p, err
+	}
+	return p, nil
+}

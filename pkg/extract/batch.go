@@ -1,0 +1,409 @@
+package extract
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"sync"
+
+	"mercator/formats/record"
+	"mercator/pkg/canon"
+	"mercator/pkg/fault"
+	"mercator/pkg/filter"
+	"mercator/pkg/fingerprint"
+	"mercator/pkg/process"
+)
+
+// DefaultMaxBody bounds a document's decoded body, in bytes.
+const DefaultMaxBody = 8 << 20
+
+// Settings say how a batch is extracted. The zero value takes bodies from the
+// rows, filters nothing and runs no modules.
+type Settings struct {
+	Links      Options
+	Filter     *filter.Filter     // nil: every URL is wanted
+	Modules    []process.Selected // processing modules
+	Duplicates bool               // extract documents that are marked duplicate, too
+	Archive    string             // fetch store with the WARC files; "": rows carry their bodies
+	MaxBody    int64              // bytes of a decoded body; 0: DefaultMaxBody
+	Threads    int                // workers; 0: 1
+
+	// Header returns the reply's header of the row that was read last, where the
+	// input has it (WARC). Nil: it is read from Archive.
+	Header func() http.Header
+	// Finding takes what modules report, in the order of the rows; nil without
+	// modules.
+	Finding func(*record.Module) error
+	// Done is called after each row; may be nil.
+	Done func()
+}
+
+// Books is a stage.Batch from fetch to link rows.
+type Books interface {
+	Read(*record.Fetch) error
+	Make(reason string, row *record.Link) error
+	Drop(reason string)
+	Consume()
+	Refuse(reason string, n uint64)
+}
+
+// Report is what happened beside the books.
+type Report struct {
+	Bytes          uint64            `json:"body_bytes"`                // of bodies searched
+	Cut            uint64            `json:"bodies_cut"`                // longer than MaxBody, or damaged in their coding
+	ModuleFailures map[string]uint64 `json:"module_failures,omitempty"` // by module
+}
+
+// chunkRows bounds the links that wait for their turn in one piece.
+const chunkRows = 256
+
+// job is one row on its way through a worker. Its output comes in chunks, so that
+// a page with very many links does not wait in memory as a whole.
+type job struct {
+	row    record.Fetch
+	header http.Header
+	chunks chan chunk // closed after the last
+}
+
+type chunk struct {
+	links    []record.Link
+	findings []record.Module
+	end      *ending // with the last chunk
+}
+
+// ending is what becomes of the row itself.
+type ending struct {
+	drop    string // reason; "": consumed
+	refused map[string]uint64
+	failed  []string // modules
+	bytes   int
+	cut     bool
+	err     error
+}
+
+// Batch extracts links, and findings of modules, from all rows of a batch. Rows
+// come out in the order of the input whatever the number of threads. It ends with
+// the first error; an archive that is damaged is one, a page that is not.
+//
+//	robots rows      consumed; links to the sitemaps they name, at depth 1
+//	redirects        consumed; one link to the target, at the row's own depth
+//	not fetched      dropped, by outcome
+//	other status     dropped, "status-4xx"
+//	duplicates       dropped, "duplicate", unless Settings.Duplicates
+//	without a body   dropped, "no-body"
+//	pages            consumed; their links, at the row's depth + 1
+func Batch(ctx context.Context, b Books, s Settings) (Report, error) {
+	if s.MaxBody <= 0 {
+		s.MaxBody = DefaultMaxBody
+	}
+	s.Threads = max(s.Threads, 1)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+
+	window := 2 * s.Threads
+	todo := make(chan *job, window)
+	order := make(chan *job, window)
+	var workers sync.WaitGroup
+	for range s.Threads {
+		workers.Go(func() {
+			w := newWorker(s)
+			defer w.archive.close()
+			for {
+				select {
+				case j, ok := <-todo:
+					if !ok {
+						return
+					}
+					w.run(ctx, j)
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}
+
+	var readErr error // set before order is closed
+	go func() {
+		defer close(order)
+		defer close(todo)
+		for {
+			j := &job{chunks: make(chan chunk, 1)}
+			if err := b.Read(&j.row); err != nil {
+				if err != io.EOF {
+					readErr = err
+				}
+				return
+			}
+			if s.Header != nil {
+				j.header = s.Header()
+			}
+			for _, c := range []chan *job{order, todo} {
+				select {
+				case c <- j:
+				case <-ctx.Done():
+					readErr = context.Cause(ctx)
+					return
+				}
+			}
+		}
+	}()
+
+	report := Report{ModuleFailures: make(map[string]uint64)}
+	for j := range order {
+		if err := settle(ctx, b, s, j, &report); err != nil {
+			// Workers end at once. The reader may be waiting for a pipe, and ends
+			// when that does.
+			cancel()
+			workers.Wait()
+			return report, err
+		}
+	}
+	workers.Wait()
+	return report, readErr
+}
+
+// settle writes the output of one row and enters it in the books.
+func settle(ctx context.Context, b Books, s Settings, j *job, report *Report) error {
+	for {
+		var c chunk
+		select {
+		case c = <-j.chunks:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		for i := range c.links {
+			if err := b.Make(c.links[i].LinkKind, &c.links[i]); err != nil {
+				return err
+			}
+		}
+		for i := range c.findings {
+			if err := s.Finding(&c.findings[i]); err != nil {
+				return err
+			}
+		}
+		e := c.end
+		if e == nil {
+			continue
+		}
+		if e.err != nil {
+			return e.err
+		}
+		for reason, n := range e.refused {
+			b.Refuse(reason, n)
+		}
+		for _, m := range e.failed {
+			report.ModuleFailures[m]++
+		}
+		report.Bytes += uint64(e.bytes)
+		if e.cut {
+			report.Cut++
+		}
+		if e.drop != "" {
+			b.Drop(e.drop)
+		} else {
+			b.Consume()
+		}
+		if s.Done != nil {
+			s.Done()
+		}
+		return nil
+	}
+}
+
+// worker extracts one row at a time.
+type worker struct {
+	Settings
+	archive archive
+	runner  *process.Runner
+}
+
+func newWorker(s Settings) *worker {
+	return &worker{Settings: s, archive: archive{dir: s.Archive}, runner: process.NewRunner(s.Modules)}
+}
+
+// output collects the links of one row and hands them on in chunks.
+type output struct {
+	*worker
+	ctx    context.Context
+	job    *job
+	wait   chunk
+	seen   map[seenLink]struct{}
+	ending ending
+}
+
+type seenLink struct {
+	key      uint64
+	kind     string
+	nofollow bool
+}
+
+func (w *worker) run(ctx context.Context, j *job) {
+	o := &output{worker: w, ctx: ctx, job: j, seen: make(map[seenLink]struct{})}
+	o.ending.drop, o.ending.err = o.extract()
+	o.wait.end = &o.ending
+	o.flush()
+}
+
+// flush hands on what waits. If the batch was given up it goes nowhere.
+func (o *output) flush() {
+	select {
+	case o.job.chunks <- o.wait:
+	case <-o.ctx.Done():
+	}
+	o.wait = chunk{}
+}
+
+func (o *output) refuse(reason string, n uint64) {
+	if o.ending.refused == nil {
+		o.ending.refused = make(map[string]uint64)
+	}
+	o.ending.refused[reason] += n
+}
+
+// extract does all for a row and returns the reason for which it is dropped, or "".
+func (o *output) extract() (drop string, err error) {
+	row := &o.job.row
+	isRobots := row.Role == record.RoleRobots
+	switch {
+	case row.Outcome != record.OutcomeFetched && isRobots:
+		return "", nil
+	case row.Outcome != record.OutcomeFetched:
+		return row.Outcome, nil
+	case row.RedirectURL != "" && isRobots:
+		return "", nil // the fetcher follows it
+	case row.RedirectURL != "":
+		base, err := o.Links.Canon.Base(row.URL)
+		if err != nil {
+			o.refuse(string(canon.ReasonOf(err)), 1)
+			return "", nil
+		}
+		o.link(base, &Link{Kind: KindRedirect, Ref: row.RedirectURL}, row.Depth)
+		return "", nil
+	case (row.Status < 200 || row.Status > 299) && isRobots:
+		return "", nil
+	case row.Status < 200 || row.Status > 299:
+		return fmt.Sprintf("status-%dxx", row.Status/100), nil
+	case row.Duplicate && !o.Duplicates && !isRobots:
+		return "duplicate", nil
+	}
+	doc, err := o.document(row)
+	if err != nil {
+		return "", err
+	}
+	if doc == nil && isRobots {
+		return "", nil
+	}
+	if doc == nil {
+		return "no-body", nil
+	}
+	o.ending.bytes = len(doc.Body)
+	var page Page
+	depth := uint16(1)
+	if isRobots {
+		page = Robots(doc, o.Links)
+	} else {
+		page = Find(doc, o.Links)
+		depth = row.Depth
+		if depth < math.MaxUint16 {
+			depth++
+		}
+		o.process(row, doc)
+	}
+	for reason, n := range page.Refused {
+		o.refuse(reason, n)
+	}
+	for i := range page.Links {
+		o.link(page.Base, &page.Links[i], depth)
+	}
+	return "", nil
+}
+
+// document returns the row's document, or nil if it has no body.
+func (o *output) document(row *record.Fetch) (*Document, error) {
+	doc := &Document{URL: row.URL, MIME: row.MIME, Charset: row.Charset, Header: o.job.header, Body: row.Body}
+	limit := o.MaxBody
+	if row.Body == nil && row.BodyLength > 0 {
+		limit = min(limit, row.BodyLength)
+	}
+	if o.Settings.Header == nil {
+		if row.WARCFilename == "" || row.BodyLength == 0 {
+			return nil, nil
+		}
+		if o.archive.dir == "" {
+			return nil, &fault.Error{
+				Class: fault.Usage, Found: "fetch rows without --warc",
+				Hint: "say where the fetch store with their WARC files is: --warc crawl/fetch",
+			}
+		}
+		// The header is read even if the row carries the body: the links must be the
+		// same when the batch is repeated without bodies.
+		p, err := o.archive.read(row, limit, row.Body != nil)
+		if err != nil {
+			return nil, err
+		}
+		if p.undecodable != nil {
+			o.refuse("undecodable", 1)
+		}
+		doc.Header = p.header
+		if row.Body == nil {
+			doc.Body = p.body
+			o.ending.cut = p.cut && int64(len(p.body)) < row.BodyLength
+		}
+	}
+	if int64(len(doc.Body)) > o.MaxBody {
+		doc.Body = doc.Body[:o.MaxBody]
+		o.ending.cut = true
+	}
+	if len(doc.Body) == 0 {
+		return nil, nil
+	}
+	return doc, nil
+}
+
+// link makes a row of a link, unless it is refused.
+func (o *output) link(base *canon.Base, l *Link, depth uint16) {
+	u, host, err := base.Resolve(l.Ref)
+	if err != nil {
+		o.refuse(string(canon.ReasonOf(err)), 1)
+		return
+	}
+	row := &o.job.row
+	key := fingerprint.URLKey(host, u)
+	again := seenLink{key, l.Kind, l.Nofollow}
+	if _, ok := o.seen[again]; ok {
+		o.refuse(ReasonRepeated, 1)
+		return
+	}
+	o.seen[again] = struct{}{}
+	if o.Filter != nil {
+		allow, rule := o.Filter.Decide(&filter.Candidate{URL: u, Host: host, Depth: depth, Kind: l.Kind})
+		if !allow {
+			o.refuse(filter.Reason(rule), 1)
+			return
+		}
+	}
+	o.wait.links = append(o.wait.links, record.Link{
+		SrcURL: row.URL, SrcKey: row.Key, URL: u, Key: key, Host: host, LinkKind: l.Kind,
+		Nofollow: l.Nofollow, Text: l.Text, Depth: depth, Discovered: row.FetchTime,
+	})
+	if len(o.wait.links) == chunkRows {
+		o.flush()
+	}
+}
+
+// process runs the modules.
+func (o *output) process(row *record.Fetch, doc *Document) {
+	if len(o.Modules) == 0 {
+		return
+	}
+	findings, failed := o.runner.Run(o.ctx, &process.Document{
+		URL: row.URL, Key: row.Key, Header: doc.Header, MIME: mediaType(doc), Charset: doc.Charset,
+		Truncated: row.Truncated, Body: doc.Body,
+	})
+	o.ending.failed = failed
+	for _, f := range findings {
+		o.wait.findings = append(o.wait.findings, record.Module{Key: row.Key, Module: f.Module, Name: f.Key, Value: f.Value})
+	}
+}

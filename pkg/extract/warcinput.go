@@ -1,0 +1,185 @@
+package extract
+
+import (
+	"io"
+	"mime"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"mercator/formats/record"
+	"mercator/formats/warc"
+	"mercator/pkg/canon"
+	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
+)
+
+// WARCInput reads any WARC files, those of other crawlers too, as fetch rows with
+// bodies: one row for each response or resource record with a URL that has a
+// canonical form. The rows of robots.txt files have role robots. It is a
+// stage.Input. One goroutine.
+type WARCInput struct {
+	opt     canon.Options
+	maxBody int64
+	open    func(name string) (io.ReadCloser, error)
+	names   []string
+
+	name   string // of the open file
+	file   io.ReadCloser
+	r      *warc.Reader
+	header http.Header
+	sum    record.RowHasher[record.Fetch]
+	bad    map[string]uint64 // records left out
+	end    record.Trailer
+}
+
+// NewWARCInput reads the named files in order. open opens them; bodies are cut at
+// maxBody bytes (0: DefaultMaxBody).
+func NewWARCInput(names []string, open func(name string) (io.ReadCloser, error), opt canon.Options, maxBody int64) *WARCInput {
+	if maxBody <= 0 {
+		maxBody = DefaultMaxBody
+	}
+	return &WARCInput{opt: opt, maxBody: maxBody, open: open, names: names, bad: make(map[string]uint64)}
+}
+
+// Schema of the rows: fetch, with bodies.
+func (in *WARCInput) Schema() *record.Schema {
+	return &record.Schema{Kind: record.KindFetch, HasBody: true}
+}
+
+// Header is that of the row which was read last.
+func (in *WARCInput) Header() http.Header { return in.header }
+
+// Trailer is the books of the input after io.EOF: its one stage, "warc".
+func (in *WARCInput) Trailer() record.Trailer { return in.end }
+
+// Read fills row with the next reply. Damage is an error with file and place.
+func (in *WARCInput) Read(row *record.Fetch) error {
+	for {
+		if in.r == nil {
+			if len(in.names) == 0 {
+				in.finish()
+				return io.EOF
+			}
+			in.name, in.names = in.names[0], in.names[1:]
+			var err error
+			if in.file, err = in.open(in.name); err != nil {
+				return err
+			}
+			in.r = warc.NewReader(in.file, warc.ReaderOptions{Name: in.name})
+		}
+		rec, err := in.r.Next()
+		if err == io.EOF {
+			if in.r.Number() == 0 {
+				return &fault.Error{Class: fault.Truncated, File: in.name, Found: "an empty file", Want: "a WARC record"}
+			}
+			in.r.Close()
+			in.r = nil
+			if err := in.file.Close(); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		ok, err := in.fill(row, rec)
+		if err != nil {
+			return err
+		}
+		if ok {
+			in.sum.Add(row)
+			return nil
+		}
+	}
+}
+
+// fill makes a row of a record; false if the record is not a reply.
+func (in *WARCInput) fill(row *record.Fetch, rec *warc.Record) (bool, error) {
+	isReply := rec.Type == warc.TypeResponse && strings.Contains(strings.ToLower(rec.ContentType), "http") ||
+		rec.Type == warc.TypeResource && strings.Contains(rec.TargetURI, "://")
+	if !isReply {
+		return false, nil
+	}
+	// wget writes the target between angle brackets.
+	u, host, err := in.opt.URL(strings.Trim(rec.TargetURI, "<>"))
+	if err != nil {
+		in.bad[string(canon.ReasonOf(err))]++
+		return false, nil
+	}
+	offset, kind, contentType := rec.Offset, rec.Type, rec.ContentType
+	date := record.TimeOf(rec.Date)
+	status, p, err := in.reply(rec)
+	if err != nil {
+		return false, err
+	}
+	if p.undecodable != nil && p.header == nil {
+		in.bad["undecodable"]++
+		return false, nil
+	}
+	*row = record.Fetch{
+		URL: u, Key: fingerprint.URLKey(host, u), Host: host, Role: record.RolePage,
+		FetchTime: date, Discovered: date, Outcome: record.OutcomeFetched, Status: status,
+		BodyLength: int64(len(p.body)), Body: p.body, WARCFilename: filepath.Base(in.name), WARCOffset: offset,
+	}
+	if p.cut {
+		row.Truncated = "length"
+	}
+	if _, _, rest := canon.Split(u); rest == "/robots.txt" {
+		row.Role = record.RoleRobots
+	}
+	in.header = p.header
+	if kind == warc.TypeResponse {
+		contentType = p.header.Get("Content-Type")
+	}
+	if t, params, err := mime.ParseMediaType(contentType); err == nil {
+		row.MIME, row.Charset = t, strings.ToLower(params["charset"])
+	}
+	if location := p.header.Get("Location"); location != "" && status >= 300 && status < 400 {
+		if to, _, err := in.opt.Resolve(u, location); err == nil {
+			row.RedirectURL = to
+		}
+	}
+	return true, nil
+}
+
+// reply reads a record's status, header and body.
+func (in *WARCInput) reply(rec *warc.Record) (status uint16, p reply, err error) {
+	p, err = readReply(rec, in.maxBody, false)
+	if err != nil {
+		return 0, p, err
+	}
+	if rec.Type == warc.TypeResource {
+		return 200, p, nil
+	}
+	return p.status, p, nil
+}
+
+func (in *WARCInput) finish() {
+	rows, hash := in.sum.Sum()
+	st := record.Stage{Name: "warc", Out: rows, OutHash: hash.String()}
+	if rows > 0 {
+		st.Made = []record.Count{{Reason: "reply", N: rows}}
+	}
+	for _, reason := range []string{string(canon.ReasonInvalid), string(canon.ReasonScheme), string(canon.ReasonTooLong), "undecodable"} {
+		if n := in.bad[reason]; n > 0 {
+			st.Refused = append(st.Refused, record.Count{Reason: reason, N: n})
+		}
+	}
+	in.end = record.Trailer{Verified: true, Rows: rows, Hash: hash, Ledger: record.Ledger{Stages: []record.Stage{st}}}
+}
+
+// IsWARC reports whether a file that begins with head is a WARC file: bare, of
+// gzip members, or of zstd frames. Record streams are zstd, too, but hold Arrow.
+func IsWARC(head []byte) bool {
+	switch {
+	case strings.HasPrefix(string(head), "WARC/"), strings.HasPrefix(string(head), "\x1f\x8b"):
+		return true
+	case strings.HasPrefix(string(head), "\x28\xb5\x2f\xfd"):
+		r := warc.NewReader(strings.NewReader(string(head)), warc.ReaderOptions{Name: strconv.Quote("head")})
+		defer r.Close()
+		return beginsWARC(head)
+	}
+	return false
+}
