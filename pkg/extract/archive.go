@@ -65,6 +65,7 @@ func (a *archive) open(name string) (*os.File, error) {
 
 // reply is a stored reply: its header, and its body decoded.
 type reply struct {
+	status uint16
 	header http.Header
 	body   []byte
 	cut    bool // body is not all of it
@@ -127,6 +128,7 @@ func readReply(rec *warc.Record, max int64, headOnly bool) (reply, error) {
 			p.undecodable = err
 			return p, nil
 		}
+		p.status = uint16(m.Head.Status)
 		p.header = make(http.Header, len(m.Head.Fields))
 		for _, f := range m.Head.Fields {
 			p.header.Add(f.Name, f.Value)
@@ -155,7 +157,7 @@ func readReply(rec *warc.Record, max int64, headOnly bool) (reply, error) {
 		if p.cut = int64(len(b)) > max; p.cut {
 			b = b[:max]
 		}
-		p.body = b
+		p.status, p.body = 200, b
 		return p, err
 	}
 	return p, nil

@@ -1,12 +1,14 @@
 package extract
 
 import (
+	"bytes"
 	"io"
 	"mime"
 	"net/http"
 	"path/filepath"
-	"strconv"
 	"strings"
+
+	"github.com/klauspost/compress/zstd"
 
 	"mercator/formats/record"
 	"mercator/formats/warc"
@@ -110,7 +112,7 @@ func (in *WARCInput) fill(row *record.Fetch, rec *warc.Record) (bool, error) {
 	}
 	offset, kind, contentType := rec.Offset, rec.Type, rec.ContentType
 	date := record.TimeOf(rec.Date)
-	status, p, err := in.reply(rec)
+	p, err := readReply(rec, in.maxBody, false)
 	if err != nil {
 		return false, err
 	}
@@ -120,7 +122,7 @@ func (in *WARCInput) fill(row *record.Fetch, rec *warc.Record) (bool, error) {
 	}
 	*row = record.Fetch{
 		URL: u, Key: fingerprint.URLKey(host, u), Host: host, Role: record.RolePage,
-		FetchTime: date, Discovered: date, Outcome: record.OutcomeFetched, Status: status,
+		FetchTime: date, Discovered: date, Outcome: record.OutcomeFetched, Status: p.status,
 		BodyLength: int64(len(p.body)), Body: p.body, WARCFilename: filepath.Base(in.name), WARCOffset: offset,
 	}
 	if p.cut {
@@ -136,24 +138,12 @@ func (in *WARCInput) fill(row *record.Fetch, rec *warc.Record) (bool, error) {
 	if t, params, err := mime.ParseMediaType(contentType); err == nil {
 		row.MIME, row.Charset = t, strings.ToLower(params["charset"])
 	}
-	if location := p.header.Get("Location"); location != "" && status >= 300 && status < 400 {
+	if location := p.header.Get("Location"); location != "" && p.status/100 == 3 {
 		if to, _, err := in.opt.Resolve(u, location); err == nil {
 			row.RedirectURL = to
 		}
 	}
 	return true, nil
-}
-
-// reply reads a record's status, header and body.
-func (in *WARCInput) reply(rec *warc.Record) (status uint16, p reply, err error) {
-	p, err = readReply(rec, in.maxBody, false)
-	if err != nil {
-		return 0, p, err
-	}
-	if rec.Type == warc.TypeResource {
-		return 200, p, nil
-	}
-	return p.status, p, nil
 }
 
 func (in *WARCInput) finish() {
@@ -170,16 +160,25 @@ func (in *WARCInput) finish() {
 	in.end = record.Trailer{Verified: true, Rows: rows, Hash: hash, Ledger: record.Ledger{Stages: []record.Stage{st}}}
 }
 
-// IsWARC reports whether a file that begins with head is a WARC file: bare, of
-// gzip members, or of zstd frames. Record streams are zstd, too, but hold Arrow.
-func IsWARC(head []byte) bool {
-	switch {
-	case strings.HasPrefix(string(head), "WARC/"), strings.HasPrefix(string(head), "\x1f\x8b"):
-		return true
-	case strings.HasPrefix(string(head), "\x28\xb5\x2f\xfd"):
-		r := warc.NewReader(strings.NewReader(string(head)), warc.ReaderOptions{Name: strconv.Quote("head")})
-		defer r.Close()
-		return beginsWARC(head)
+// IsWARC reports whether a file is a WARC file: bare, of gzip members, or of zstd
+// frames. Record streams are zstd, too, but hold Arrow. Damage answers no.
+func IsWARC(file io.Reader) bool {
+	const magic = "WARC/"
+	head := make([]byte, len(magic))
+	if _, err := io.ReadFull(file, head); err != nil {
+		return false
 	}
-	return false
+	switch {
+	case string(head) == magic, strings.HasPrefix(string(head), "\x1f\x8b"):
+		return true
+	case !strings.HasPrefix(string(head), "\x28\xb5\x2f\xfd"):
+		return false
+	}
+	z, err := zstd.NewReader(io.MultiReader(bytes.NewReader(head), file), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(8<<20))
+	if err != nil {
+		return false
+	}
+	defer z.Close()
+	_, err = io.ReadFull(z, head)
+	return err == nil && string(head) == magic
 }

@@ -1,0 +1,334 @@
+// Command mextract finds the links of fetched documents, and runs processing
+// modules over them.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/pkg/canon"
+	"mercator/pkg/cli"
+	"mercator/pkg/extract"
+	"mercator/pkg/fault"
+	"mercator/pkg/filter"
+	"mercator/pkg/fingerprint"
+	"mercator/pkg/process"
+	"mercator/pkg/stage"
+)
+
+const about = "Find the links of fetched documents, as link records in order of arrival."
+
+type grammar struct {
+	cli.Common `embed:""`
+
+	Links   linksCmd   `cmd:"" default:"withargs" help:"Read fetch records or WARC files, write link records (the default)."`
+	Explain explainCmd `cmd:"" help:"Say what becomes of a URL: its canonical form, and the filter rule that decides."`
+}
+
+// candidates are the flags that say which URLs become links.
+type candidates struct {
+	Filter string `type:"existingfile" placeholder:"FILE" help:"Rules that say which URLs are wanted; the first that matches decides."`
+	MaxURL int    `name:"max-url" default:"2083" placeholder:"N" help:"Longest canonical URL, in bytes (2083)."`
+}
+
+func (c *candidates) load() (canon.Options, *filter.Filter, error) {
+	opt := canon.Options{MaxURL: c.MaxURL}
+	if c.MaxURL < 1 {
+		return opt, nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--max-url %d", c.MaxURL), Want: "at least 1"}
+	}
+	if c.Filter == "" {
+		return opt, nil, nil
+	}
+	f, err := os.Open(c.Filter)
+	if err != nil {
+		return opt, nil, err
+	}
+	defer f.Close()
+	rules, err := filter.Parse(c.Filter, f)
+	return opt, rules, err
+}
+
+type linksCmd struct {
+	cli.Output `embed:""`
+	candidates `embed:""`
+
+	Files          []string      `arg:"" optional:"" help:"Fetch records, or WARC files; standard input (records) if there are none."`
+	WARC           string        `name:"warc" type:"existingdir" placeholder:"STORE" help:"Fetch store whose WARC files hold the documents of the records."`
+	Txn            string        `placeholder:"NAME" help:"Name of the round, passed on to the commands behind."`
+	IgnoreNofollow bool          `help:"Find links although the page (meta robots, X-Robots-Tag) says nofollow."`
+	Duplicates     bool          `help:"Search documents that are marked duplicate, too."`
+	MaxBody        cli.Size      `default:"8M" placeholder:"SIZE" help:"Search so much of a document (8M)."`
+	MaxLinks       int           `default:"100000" placeholder:"N" help:"Keep so many links of a document (100000)."`
+	HTMLEngine     string        `name:"html-engine" enum:"xnet" default:"xnet" help:"What reads HTML: xnet, the tokenizer of golang.org/x/net/html."`
+	Modules        string        `type:"path" placeholder:"FILE" help:"Write what processing modules find to this file, as module records."`
+	Module         []string      `sep:"none" placeholder:"SPEC" help:"Run a processing module: NAME, NAME=TYPE,TYPE or NAME=TYPE,TYPE:COMMAND. Without one, all built-in modules run."`
+	ModuleTimeout  time.Duration `default:"10s" placeholder:"TIME" help:"Time that a module's command gets for one document (10s)."`
+}
+
+// Help is the long text of --help.
+func (*linksCmd) Help() string {
+	return `Bodies come from the WARC files of the fetch store, or from the records where
+they carry them; WARC files given as arguments (of any program, compressed or
+not) are read as they are. Links come from HTML, CSS, sitemaps, RSS, Atom, the
+Sitemap lines of robots.txt, redirects, and Link and Refresh headers. Each is
+canonical; what is not wanted is counted by reason in the stream's ledger.
+
+    mextract --warc crawl/fetch fetched.arrows.zst -o links.arrows.zst
+    mextract pages.warc.gz | mcat --tsv
+    mextract --warc crawl/fetch --filter rules.txt --txn r12 < fetched.arrows.zst | murlset new crawl/urls --txn r12
+
+Modules report on documents by media type: page (title, description, language),
+tags (elements counted), image (format, size, frames). A command is one, too: it
+reads the document and writes "KEY<tab>VALUE" lines.
+
+    mextract pages.warc.gz -o links.arrows.zst --modules found.arrows.zst --module page --module 'words=text/html,text/plain:wc -w'`
+}
+
+func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
+	opt, rules, err := c.load()
+	if err != nil {
+		return err
+	}
+	if c.MaxBody < 1 || c.MaxLinks < 1 {
+		return &fault.Error{Class: fault.Usage, Found: "--max-body or --max-links below 1", Want: "at least 1"}
+	}
+	settings := extract.Settings{
+		Links:  extract.Options{Canon: opt, MaxLinks: c.MaxLinks, IgnoreNofollow: c.IgnoreNofollow},
+		Filter: rules, Duplicates: c.Duplicates, Archive: c.WARC, MaxBody: int64(c.MaxBody), Threads: std.Threads(),
+	}
+	if settings.Modules, err = c.modules(); err != nil {
+		return err
+	}
+	in, err := c.input(std, opt, &settings)
+	if err != nil {
+		return err
+	}
+	sinks, err := std.Sinks(c.Output)
+	if err != nil {
+		return err
+	}
+	var findings *findings
+	if c.Modules != "" {
+		if findings, err = createFindings(std, c.Modules, c.Txn, in.Schema().Now); err != nil {
+			abort(sinks)
+			return err
+		}
+		defer findings.sink.Abort()
+		settings.Finding = findings.write
+	}
+	progress := std.StartProgress("documents", 0)
+	defer progress.Done()
+	settings.Done = func() { progress.Add(1) }
+
+	spec := stage.Spec{Name: "mextract", Txn: c.Txn, Threads: std.Threads()}
+	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.Fetch, record.Link]) error {
+		report, err := extract.Batch(ctx, b, settings)
+		if err != nil {
+			return err
+		}
+		std.Stat("extract", report)
+		for _, m := range settings.Modules {
+			if n := report.ModuleFailures[m.Module.Name()]; n > 0 {
+				std.Warn("module %s failed on %d documents", m.Module.Name(), n)
+			}
+		}
+		if findings != nil {
+			return findings.publish(in.Trailer())
+		}
+		return nil
+	})
+}
+
+// modules reads --module; without it all built-in modules run.
+func (c *linksCmd) modules() ([]process.Selected, error) {
+	if c.Modules == "" {
+		return nil, nil
+	}
+	var selected []process.Selected
+	seen := make(map[string]bool)
+	for _, spec := range c.Module {
+		m, err := process.Parse(spec, process.ExecLimits{Timeout: c.ModuleTimeout})
+		if err == nil && seen[m.Module.Name()] {
+			err = fmt.Errorf("module %s is given twice", m.Module.Name())
+		}
+		if err != nil {
+			return nil, &fault.Error{Class: fault.Usage, File: "--module " + spec, Err: err}
+		}
+		seen[m.Module.Name()] = true
+		selected = append(selected, m)
+	}
+	if len(selected) == 0 {
+		for _, m := range process.Builtin() {
+			selected = append(selected, process.Selected{Module: m})
+		}
+	}
+	return selected, nil
+}
+
+// input opens the files as fetch records or, if the first is one, as WARC files.
+func (c *linksCmd) input(std *cli.Std, opt canon.Options, s *extract.Settings) (stage.Input[record.Fetch], error) {
+	if len(c.Files) > 0 && c.Files[0] != "-" {
+		f, err := os.Open(c.Files[0])
+		if err != nil {
+			return nil, err
+		}
+		isWARC := extract.IsWARC(f)
+		f.Close()
+		if isWARC {
+			in := extract.NewWARCInput(c.Files, func(name string) (io.ReadCloser, error) { return os.Open(name) }, opt, int64(c.MaxBody))
+			s.Header = in.Header
+			return in, nil
+		}
+	}
+	return cli.OpenRecords[record.Fetch](std, c.Files)
+}
+
+func abort(sinks []stage.Sink) {
+	for _, s := range sinks {
+		s.Abort()
+	}
+}
+
+// findings is the file of module records.
+type findings struct {
+	sink stage.Sink
+	w    *record.Writer[record.Module]
+	txn  string
+	made map[string]uint64
+}
+
+func createFindings(std *cli.Std, path, txn string, now record.Time) (*findings, error) {
+	sinks, err := std.Sinks(cli.Output{Output: path})
+	if err != nil {
+		return nil, err
+	}
+	opt := sinks[0].Options()
+	opt.Txn, opt.Now, opt.Threads = txn, now, std.Threads()
+	w, err := record.NewWriter[record.Module](sinks[0], opt)
+	if err != nil {
+		sinks[0].Abort()
+		return nil, err
+	}
+	return &findings{sink: sinks[0], w: w, txn: txn, made: make(map[string]uint64)}, nil
+}
+
+func (f *findings) write(row *record.Module) error {
+	f.made[row.Module]++
+	return f.w.Write(row)
+}
+
+// publish makes the file appear. Its ledger is that of the rows that the modules
+// saw, and one stage more.
+func (f *findings) publish(in record.Trailer) error {
+	rows, hash, err := f.w.Finish()
+	if err != nil {
+		return err
+	}
+	books := record.Stage{
+		Name: "mextract modules", Txn: f.txn, In: in.Rows, InHash: in.Hash.String(), Consumed: in.Rows,
+		Out: rows, OutHash: hash.String(),
+	}
+	for module, n := range f.made {
+		books.Made = append(books.Made, record.Count{Reason: module, N: n})
+	}
+	slices.SortFunc(books.Made, func(a, b record.Count) int { return strings.Compare(a.Reason, b.Reason) })
+	l := in.Ledger
+	l.Stages = append(l.Stages[:len(l.Stages):len(l.Stages)], books)
+	if _, err := f.w.Commit(l); err != nil {
+		return err
+	}
+	return f.sink.Publish()
+}
+
+type explainCmd struct {
+	candidates `embed:""`
+
+	Base  string   `placeholder:"URL" help:"Resolve the URLs as links of this page."`
+	Kind  string   `default:"a" help:"Link kind that the rules see."`
+	Depth uint16   `default:"1" help:"Depth that the rules see."`
+	URLs  []string `arg:"" name:"url" help:"What is to be explained."`
+}
+
+// Help is the long text of --help.
+func (*explainCmd) Help() string {
+	return `Prints the canonical form, host, URL checksum and what else rules look at, then
+each rule down to the one that decides. Exit code 6 if a URL is refused.
+
+    mextract explain http://Example.com:80/a/../b#top
+    mextract explain --filter rules.txt --base http://example.org/docs/ ../img/logo.png --kind img`
+}
+
+func (c *explainCmd) Run(ctx context.Context, std *cli.Std) error {
+	opt, rules, err := c.load()
+	if err != nil {
+		return err
+	}
+	if rules == nil {
+		rules = &filter.Filter{}
+	}
+	var out strings.Builder
+	refused := 0
+	for _, ref := range c.URLs {
+		if !c.explain(&out, opt, rules, ref) {
+			refused++
+		}
+	}
+	if _, err := io.WriteString(std.Out, out.String()); err != nil {
+		return err
+	}
+	if refused > 0 {
+		return &fault.Error{Class: fault.No, Found: fmt.Sprintf("%d of %d URLs refused", refused, len(c.URLs))}
+	}
+	return nil
+}
+
+func (c *explainCmd) explain(out *strings.Builder, opt canon.Options, rules *filter.Filter, ref string) bool {
+	line := func(name, value string) { fmt.Fprintf(out, "%-18s %s\n", name, cli.Printable(value)) }
+	line("input", ref)
+	resolve := func() (string, string, error) { return opt.URL(ref) }
+	if c.Base != "" {
+		resolve = func() (string, string, error) { return opt.Resolve(c.Base, ref) }
+	}
+	u, host, err := resolve()
+	if err != nil {
+		line("refused", err.Error())
+		return false
+	}
+	line("canonical", u)
+	line("host", host)
+	line("registered-domain", canon.RegisteredDomain(host))
+	line("surt", canon.SURT(u))
+	line("url_key", fmt.Sprintf("%016x", fingerprint.URLKey(host, u)))
+	line("url-length", fmt.Sprint(len(u)))
+	candidate := &filter.Candidate{URL: u, Host: host, Depth: c.Depth, Kind: c.Kind}
+	allow, decided := rules.Decide(candidate)
+	verdict := map[bool]string{true: "allow", false: "deny"}
+	for i := range rules.Rules {
+		r := &rules.Rules[i]
+		answer := "no"
+		if r == decided {
+			answer = "yes"
+		}
+		line(fmt.Sprintf("rule line %d", r.Line), fmt.Sprintf("%s  %s %s: %s", answer, verdict[r.Allow], r.Name, r.Text))
+		if r == decided {
+			break
+		}
+	}
+	if decided == nil {
+		line("rule default", "yes  "+verdict[allow])
+	}
+	if allow {
+		line("wanted", "yes")
+	} else {
+		line("refused", filter.Reason(decided))
+	}
+	return allow
+}
+
+func main() { os.Exit(cli.Main("mextract", about, &grammar{}, 64<<20)) }
