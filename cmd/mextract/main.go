@@ -115,7 +115,11 @@ func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	var findings *findings
 	if c.Modules != "" {
-		if findings, err = createFindings(std, c.Modules, c.Txn, in.Schema().Now); err != nil {
+		txn := c.Txn
+		if txn == "" {
+			txn = in.Schema().Txn
+		}
+		if findings, err = createFindings(std, c.Modules, txn, in.Schema().Now); err != nil {
 			abort(sinks)
 			return err
 		}
