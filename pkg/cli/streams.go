@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -296,15 +295,44 @@ func (t *text) Trailer() record.Trailer {
 	return record.Trailer{Verified: true, Rows: rows, Hash: hash, Ledger: record.Ledger{Stages: []record.Stage{st}}}
 }
 
+// OpenLines opens files of text ("-" or none: standard input) one after another.
+func (s *Std) OpenLines(files []string) (io.ReadCloser, error) {
+	var all multiFile
+	for _, name := range orStdin(files) {
+		f, _, err := s.open(name)
+		if err != nil {
+			all.Close()
+			return nil, err
+		}
+		all.readers = append(all.readers, f, strings.NewReader("\n"))
+		all.files = append(all.files, f)
+	}
+	all.Reader = io.MultiReader(all.readers...)
+	return all, nil
+}
+
+type multiFile struct {
+	io.Reader
+	readers []io.Reader
+	files   []io.Closer
+}
+
+func (m multiFile) Close() error {
+	var first error
+	for _, f := range m.files {
+		if err := f.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
 // Sinks opens the places where rows go: the copies, then -o FILE or standard
 // output (refused if it is a terminal).
 func (s *Std) Sinks(o Output) ([]stage.Sink, error) {
 	var sinks []stage.Sink
 	add := func(path string) error {
-		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-			return err
-		}
-		a, err := durable.Create(durable.OS, path)
+		a, err := durable.CreateAll(durable.OS, path)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,131 @@
+// Command mresolve turns the host names of URL records into addresses.
+package main
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/cli"
+	"mercator/pkg/resolve"
+	"mercator/pkg/stage"
+)
+
+const about = "Resolve the host names of URL records, many at a time, with a cache on disk."
+
+type grammar struct {
+	cli.Common
+	Resolve resolveCmd `cmd:"" default:"withargs" name:"resolve" help:"Add addresses to url records (the default)."`
+	Names   namesCmd   `cmd:"" help:"Resolve names, one a line, to JSON lines."`
+	Create  createCmd  `cmd:"" help:"Make an empty dns store."`
+}
+
+type dnsFlags struct {
+	Server   []string      `placeholder:"ADDR[:PORT]" help:"DNS server; may be given more than once (default: those of /etc/resolv.conf)."`
+	InFlight int           `default:"1000" help:"Questions in flight at most."`
+	Timeout  time.Duration `default:"1s" help:"Wait for the first attempt; each further one waits twice as long."`
+	Attempts int           `default:"5" help:"Questions asked before a name counts as timed out."`
+	MinTTL   time.Duration `name:"min-ttl" default:"1m" help:"Keep answers at least this long."`
+	MaxTTL   time.Duration `name:"max-ttl" default:"24h" help:"Keep answers at most this long."`
+	Family   string        `default:"any" enum:"any,4,6" help:"Addresses wanted: any (IPv4 first), 4 or 6."`
+}
+
+func (f *dnsFlags) resolver(std *cli.Std) (*resolve.Resolver, error) {
+	return resolve.New(resolve.Config{
+		Servers: f.Server, InFlight: f.InFlight, Timeout: f.Timeout, Attempts: f.Attempts,
+		MinTTL: f.MinTTL, MaxTTL: f.MaxTTL, Family: f.Family, Now: std.Now,
+	})
+}
+
+type resolveCmd struct {
+	Store string   `arg:"" help:"The dns store, such as crawl/dns."`
+	Files []string `arg:"" optional:"" help:"Files of url records (default: standard input)."`
+	dnsFlags
+	cli.TxnFlags
+	cli.Output
+	Replay []string `placeholder:"FILE" help:"Answer from the DNS records that mfetch saved in these WARC files, for the same --txn, instead of asking servers."`
+}
+
+// Help is printed by mresolve resolve --help.
+func (*resolveCmd) Help() string {
+	return `Reads url records and writes the same records in the same order, with the columns
+addr (addresses in order of preference), addr_expires, and addr_error for a name that
+has none. A name that cannot be resolved is a row with its reason, never a lost one.
+Answers are kept in STORE until they expire.
+
+  mfrontier next crawl/frontier --txn r1 | mresolve crawl/dns --txn r1 | mcat --head 3
+  mresolve crawl/dns --server 127.0.0.1:5353 -o resolved.arrows.zst batch.arrows.zst`
+}
+
+func (c *resolveCmd) Run(ctx context.Context, std *cli.Std) error {
+	st, err := std.OpenStore(c.Store, resolve.StoreKind, resolve.StoreVersion, c.TxnFlags)
+	if err != nil {
+		return err
+	}
+	var source resolve.Source
+	if len(c.Replay) > 0 {
+		replay, err := resolve.NewReplay(c.Replay, c.Txn, std.MemoryLimit()/4)
+		if err != nil {
+			return err
+		}
+		defer replay.Close()
+		source = replay
+	} else if source, err = c.resolver(std); err != nil {
+		return err
+	}
+	in, err := cli.OpenRecords[record.URL](std, c.Files)
+	if err != nil {
+		return err
+	}
+	sinks, err := std.Sinks(c.Output)
+	if err != nil {
+		return err
+	}
+	progress := std.StartProgress("URLs", 0)
+	spec := stage.Spec{Name: "mresolve", Verb: "resolve", Store: st, Txn: c.Txn}
+	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+		stats, err := resolve.Resolve(ctx, st, b, resolve.Options{
+			Source: source, Parallel: c.InFlight, Memory: std.MemoryLimit(), Now: std.Now, Progress: progress.Add,
+		})
+		std.Stat("names", stats)
+		return err
+	})
+}
+
+type namesCmd struct {
+	Files []string `arg:"" optional:"" help:"Files of names, one a line (default: standard input)."`
+	Type  string   `default:"A" help:"Record type, such as A, AAAA, MX, TXT."`
+	dnsFlags
+}
+
+// Help is printed by mresolve names --help.
+func (*namesCmd) Help() string {
+	return `Prints one JSON object a name, in the order of the input: name, class, status, and
+data with answers, resolver and protocol, fields named as zdns names them; rtt_us is
+the round-trip time in microseconds.
+
+  printf 'example.org\nexample.com\n' | mresolve names --type AAAA`
+}
+
+func (c *namesCmd) Run(ctx context.Context, std *cli.Std) error {
+	r, err := c.resolver(std)
+	if err != nil {
+		return err
+	}
+	in, err := std.OpenLines(c.Files)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	return resolve.Names(ctx, r, c.Type, c.InFlight, std.Now, in, std.Out)
+}
+
+type createCmd struct {
+	Store string `arg:"" help:"Folder to make."`
+}
+
+func (c *createCmd) Run() error { return resolve.CreateStore(c.Store, store.Options{}) }
+
+func main() { os.Exit(cli.Main("mresolve", about, &grammar{}, 64<<20)) }
