@@ -64,15 +64,14 @@ func (c *resolveCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	var source resolve.Source
+	progress := std.StartProgress("URLs", 0)
+	opt := resolve.Options{Parallel: c.InFlight, Memory: std.MemoryLimit(), Now: std.Now, Progress: progress.Add}
 	if len(c.Replay) > 0 {
-		replay, err := resolve.NewReplay(c.Replay, c.Txn, std.MemoryLimit()/4)
-		if err != nil {
+		if opt.Replay, err = resolve.OpenReplay(c.Replay, c.Txn, opt.Memory/4); err != nil {
 			return err
 		}
-		defer replay.Close()
-		source = replay
-	} else if source, err = c.resolver(std); err != nil {
+		defer opt.Replay.Close()
+	} else if opt.Resolver, err = c.resolver(std); err != nil {
 		return err
 	}
 	in, err := cli.OpenRecords[record.URL](std, c.Files)
@@ -83,12 +82,9 @@ func (c *resolveCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	progress := std.StartProgress("URLs", 0)
 	spec := stage.Spec{Name: "mresolve", Verb: "resolve", Store: st, Txn: c.Txn}
 	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
-		stats, err := resolve.Resolve(ctx, st, b, resolve.Options{
-			Source: source, Parallel: c.InFlight, Memory: std.MemoryLimit(), Now: std.Now, Progress: progress.Add,
-		})
+		stats, err := resolve.Resolve(ctx, st, b, opt)
 		std.Stat("names", stats)
 		return err
 	})

@@ -30,6 +30,7 @@ var floor = map[string]int{
 var sideways = map[string][]string{
 	"pkg/durable":     {"pkg/fault"},
 	"pkg/fingerprint": {"pkg/fault"},
+	"formats/warc":    {"formats/record"}, // a crawl's outcomes are archived as metadata records
 	"formats/store":   {"formats/record"}, // a manifest keeps ledgers
 	"pkg/filter":      {"pkg/canon"},
 	"pkg/extract":     {"pkg/canon", "pkg/filter", "pkg/process"},

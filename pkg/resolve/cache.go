@@ -69,11 +69,6 @@ func (e entry) answer(name string) (Answer, error) {
 	return a, nil
 }
 
-// Source answers names. *Resolver is one; a replay from saved records another.
-type Source interface {
-	Lookup(ctx context.Context, name string) Answer
-}
-
 // Bounds of one window of rows: it is resolved as a whole.
 const (
 	windowRows  = 8192
@@ -84,9 +79,10 @@ const (
 
 // Options of Resolve.
 type Options struct {
-	Source   Source
-	Parallel int   // names asked for at a time
-	Memory   int64 // bound for sorting, bytes
+	Resolver *Resolver
+	Replay   *Replay // answers in place of Resolver and of the store's cache
+	Parallel int     // names asked for at a time
+	Memory   int64   // bound for sorting, bytes
 	Now      func() time.Time
 	Progress func(n int64) // rows done; may be nil
 }
@@ -116,6 +112,9 @@ func Resolve(ctx context.Context, st *store.Store, b *stage.Batch[record.URL, re
 	defer r.fresh.Close()
 	base := b.Tx().Base()
 	r.cache = func() (*cacheReader, error) { return openCache(st, base) }
+	if opt.Replay != nil {
+		r.cache = opt.Replay.open
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	rows := r.readAhead(ctx)
@@ -133,7 +132,19 @@ func Resolve(ctx context.Context, st *store.Store, b *stage.Batch[record.URL, re
 			return r.stats, err
 		}
 	}
+	if opt.Replay != nil {
+		return r.stats, nil // saved answers are not news
+	}
 	return r.stats, r.commit(base)
+}
+
+// name is what a row's host is looked up by. A replay knows hosts, with their
+// ports: the order of their addresses depends on it.
+func (r *batch) name(row *record.URL) string {
+	if r.opt.Replay != nil {
+		return row.Host
+	}
+	return Name(row.Host)
 }
 
 type rowOrErr struct {
@@ -196,12 +207,12 @@ func (r *batch) window(ctx context.Context, rows []record.URL) error {
 	answers := map[string]Answer{}
 	var missing []string
 	for i := range rows {
-		name := Name(rows[i].Host)
+		name := r.name(&rows[i])
 		if _, seen := answers[name]; seen {
 			continue
 		}
 		r.stats.Names++
-		if a, ok := r.known[name]; ok && a.Expires.After(now) {
+		if a, ok := r.known[name]; ok && r.valid(a.Expires, now) {
 			r.stats.Cached++
 			answers[name] = a
 			continue
@@ -213,13 +224,19 @@ func (r *batch) window(ctx context.Context, rows []record.URL) error {
 	if err != nil {
 		return err
 	}
+	if r.opt.Replay != nil && len(missing) > 0 {
+		return r.opt.Replay.lacks(missing[0])
+	}
 	if err := r.ask(ctx, missing, answers); err != nil {
 		return err
 	}
 	for i := range rows {
 		row := &rows[i]
-		a := answers[Name(row.Host)]
-		row.Addr = FormatAddrs(Rotate(a.Addrs, row.Key>>48))
+		a := answers[r.name(row)]
+		if r.opt.Replay == nil {
+			a.Addrs = Rotate(a.Addrs, row.Key>>48)
+		}
+		row.Addr = FormatAddrs(a.Addrs)
 		row.AddrExpires = record.TimeOf(a.Expires)
 		row.AddrError = a.Status
 		if err := r.b.Pass(row); err != nil {
@@ -230,6 +247,11 @@ func (r *batch) window(ctx context.Context, rows []record.URL) error {
 		}
 	}
 	return nil
+}
+
+// valid says whether an answer still counts. A saved one always does.
+func (r *batch) valid(expires, now time.Time) bool {
+	return r.opt.Replay != nil || expires.After(now)
 }
 
 // lookUp fills in what the cache file knows, by one merge, and returns the rest.
@@ -248,7 +270,7 @@ func (r *batch) lookUp(names []string, answers map[string]Answer, now time.Time)
 		if err != nil {
 			return nil, err
 		}
-		if !ok || !e.Expires.After(now) {
+		if !ok || !r.valid(e.Expires, now) {
 			missing = append(missing, name)
 			continue
 		}
@@ -293,7 +315,7 @@ func (r *batch) ask(ctx context.Context, names []string, answers map[string]Answ
 	for range min(r.opt.Parallel, len(names)) {
 		wg.Go(func() {
 			for i := range work {
-				got[i] = r.opt.Source.Lookup(ctx, names[i])
+				got[i] = r.opt.Resolver.Lookup(ctx, names[i])
 			}
 		})
 	}
@@ -458,18 +480,23 @@ func openCache(st *store.Store, m *store.Manifest) (*cacheReader, error) {
 		if err != nil {
 			return nil, err
 		}
-		c := &cacheReader{path: st.Dir() + "/" + e.Path, file: f}
-		c.rows, err = record.NewReader[record.Module](f, record.ReaderOptions{Name: c.path})
-		if err == nil {
-			err = c.advance()
-		}
-		if err != nil {
-			f.Close()
-			return nil, err
-		}
-		return c, nil
+		return newCacheReader(f, st.Dir()+"/"+e.Path, f)
 	}
 	return &cacheReader{end: true}, nil
+}
+
+func newCacheReader(in io.Reader, name string, file io.Closer) (*cacheReader, error) {
+	c := &cacheReader{path: name, file: file}
+	var err error
+	c.rows, err = record.NewReader[record.Module](in, record.ReaderOptions{Name: name})
+	if err == nil {
+		err = c.advance()
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return c, nil
 }
 
 func (c *cacheReader) Close() error {
