@@ -1,0 +1,293 @@
+package resolve
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// server runs a DNS server on loopback for a test; answer fills in the reply, or
+// returns false for silence.
+func server(t *testing.T, answer func(reply *dns.Msg, q dns.Question, tcp bool) bool) string {
+	t.Helper()
+	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", pc.LocalAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
+		m := new(dns.Msg)
+		m.SetReply(r)
+		if _, tcp := w.RemoteAddr().(*net.TCPAddr); answer(m, r.Question[0], tcp) {
+			if err := w.WriteMsg(m); err != nil {
+				t.Logf("reply: %v", err)
+			}
+		}
+	})
+	for _, s := range []*dns.Server{{PacketConn: pc, Handler: handler}, {Listener: l, Handler: handler}} {
+		var up sync.WaitGroup
+		up.Add(1)
+		s.NotifyStartedFunc = up.Done
+		go s.ActivateAndServe()
+		up.Wait()
+		t.Cleanup(func() { s.Shutdown() })
+	}
+	return pc.LocalAddr().String()
+}
+
+func rr(t *testing.T, s string) dns.RR {
+	t.Helper()
+	r, err := dns.NewRR(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+var testNow = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func resolver(t *testing.T, servers ...string) *Resolver {
+	t.Helper()
+	r, err := New(Config{Servers: servers, Timeout: 100 * time.Millisecond, Attempts: 3, Now: func() time.Time { return testNow }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestLookup(t *testing.T) {
+	zone := map[string][]string{
+		"one.test.":   {"one.test. 300 IN A 127.0.0.1"},
+		"two.test.":   {"two.test. 300 IN A 127.0.0.2", "two.test. 7200 IN AAAA ::2"},
+		"six.test.":   {"six.test. 300 IN AAAA ::6"},
+		"alias.test.": {"alias.test. 120 IN CNAME one.test.", "one.test. 300 IN A 127.0.0.1"},
+		"open.test.":  {"open.test. 300 IN CNAME one.test."},
+		"loop.test.":  {"loop.test. 300 IN CNAME pool.test."},
+		"pool.test.":  {"pool.test. 300 IN CNAME loop.test."},
+		"brief.test.": {"brief.test. 1 IN A 127.0.0.3"},
+		"long.test.":  {"long.test. 9999999 IN A 127.0.0.4"},
+		"evil.test.":  {"other.test. 300 IN A 127.6.6.6"},
+		"empty.test.": {},
+	}
+	addr := server(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+		records, ok := zone[strings.ToLower(q.Name)]
+		switch {
+		case q.Name == "fail.test.":
+			m.Rcode = dns.RcodeServerFailure
+		case q.Name == "refused.test.":
+			m.Rcode = dns.RcodeRefused
+		case q.Name == "silent.test.":
+			return false
+		case !ok:
+			m.Rcode = dns.RcodeNameError
+			m.Ns = append(m.Ns, rr(t, "test. 600 IN SOA ns.test. root.test. 1 2 3 4 500"))
+		}
+		for _, s := range records {
+			if r := rr(t, s); r.Header().Rrtype == q.Qtype || r.Header().Rrtype == dns.TypeCNAME {
+				m.Answer = append(m.Answer, r)
+			}
+		}
+		return true
+	})
+	r := resolver(t, addr)
+	for _, c := range []struct {
+		name, addrs, status, cname string
+		ttl                        time.Duration
+	}{
+		{"one.test", "127.0.0.1", "", "", 300 * time.Second},
+		{"two.test", "127.0.0.2,::2", "", "", 300 * time.Second},
+		{"six.test", "::6", "", "", 300 * time.Second},
+		{"alias.test", "127.0.0.1", "", "one.test", 120 * time.Second},
+		{"open.test", "127.0.0.1", "", "one.test", 300 * time.Second},
+		{"loop.test", "", StatusChain, "", failureTTL},
+		{"brief.test", "127.0.0.3", "", "", time.Minute},
+		{"long.test", "127.0.0.4", "", "", 24 * time.Hour},
+		{"evil.test", "", StatusNoAddress, "", time.Minute},
+		{"empty.test", "", StatusNoAddress, "", time.Minute},
+		{"nowhere.test", "", StatusNXDomain, "", 500 * time.Second},
+		{"fail.test", "", StatusServFail, "", failureTTL},
+		{"refused.test", "", StatusRefused, "", failureTTL},
+		{"silent.test", "", StatusTimeout, "", failureTTL},
+		{"", "", StatusBadName, "", failureTTL},
+		{strings.Repeat("a", 64) + ".test", "", StatusBadName, "", failureTTL},
+		{"127.1.2.3", "127.1.2.3", "", "", 24 * time.Hour},
+		{"::1", "::1", "", "", 24 * time.Hour},
+		{"localhost", "127.0.0.1,::1", "", "", 24 * time.Hour},
+	} {
+		a := r.Lookup(t.Context(), c.name)
+		if got := FormatAddrs(a.Addrs); got != c.addrs || a.Status != c.status || a.CNAME != c.cname || !a.Expires.Equal(testNow.Add(c.ttl)) {
+			t.Errorf("%q: %q %q %q for %v; want %q %q %q for %v", c.name, got, a.Status, a.CNAME, a.Expires.Sub(testNow), c.addrs, c.status, c.cname, c.ttl)
+		}
+	}
+}
+
+func TestTruncatedReplyIsAskedOverTCP(t *testing.T) {
+	addr := server(t, func(m *dns.Msg, q dns.Question, tcp bool) bool {
+		if !tcp {
+			m.Truncated = true
+			return true
+		}
+		for i := range 40 {
+			m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 60}, A: net.IPv4(127, 0, 1, byte(i))})
+		}
+		return true
+	})
+	a := resolver(t, addr).Lookup(t.Context(), "big.test")
+	if len(a.Addrs) != MaxAddrs || a.Addrs[0] != netip.MustParseAddr("127.0.1.0") {
+		t.Errorf("%d addresses %v, want the first %d", len(a.Addrs), a.Addrs, MaxAddrs)
+	}
+}
+
+func TestForgedRepliesDoNotCount(t *testing.T) {
+	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pc.Close()
+	go func() {
+		buf := make([]byte, 2048)
+		for {
+			n, from, err := pc.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			q := new(dns.Msg)
+			if q.Unpack(buf[:n]) != nil {
+				continue
+			}
+			reply := func(change func(*dns.Msg), a byte) {
+				m := new(dns.Msg)
+				m.SetReply(q)
+				if q.Question[0].Qtype == dns.TypeA {
+					m.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 60}, A: net.IPv4(127, 0, 0, a)}}
+				}
+				change(m)
+				if b, err := m.Pack(); err == nil {
+					pc.WriteTo(b, from)
+				}
+			}
+			reply(func(m *dns.Msg) { m.Id++ }, 66)
+			reply(func(m *dns.Msg) { m.Question[0].Name = "other.test." }, 67)
+			reply(func(m *dns.Msg) { m.Response = false }, 68)
+			reply(func(*dns.Msg) {}, 1)
+		}
+	}()
+	a := resolver(t, pc.LocalAddr().String()).Lookup(t.Context(), "host.test")
+	if got := FormatAddrs(a.Addrs); got != "127.0.0.1" {
+		t.Errorf("took %q (%s)", got, a.Status)
+	}
+}
+
+func TestAnotherServerIsAskedAfterAFailure(t *testing.T) {
+	bad := server(t, func(m *dns.Msg, _ dns.Question, _ bool) bool { m.Rcode = dns.RcodeServerFailure; return true })
+	good := server(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+		if q.Qtype == dns.TypeA {
+			m.Answer = append(m.Answer, rr(t, q.Name+" 60 IN A 127.0.0.9"))
+		}
+		return true
+	})
+	r := resolver(t, bad, good)
+	for range 4 { // whichever comes first
+		if a := r.Lookup(t.Context(), "host.test"); FormatAddrs(a.Addrs) != "127.0.0.9" {
+			t.Fatalf("%+v", a)
+		}
+	}
+}
+
+func TestEqualNamesAreAskedOnce(t *testing.T) {
+	var asked atomic.Int32
+	addr := server(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+		asked.Add(1)
+		time.Sleep(50 * time.Millisecond)
+		if q.Qtype == dns.TypeA {
+			m.Answer = append(m.Answer, rr(t, q.Name+" 60 IN A 127.0.0.9"))
+		}
+		return true
+	})
+	r, err := New(Config{Servers: []string{addr}, Family: "4"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() {
+			if a := r.Lookup(t.Context(), "host.test"); len(a.Addrs) != 1 {
+				t.Errorf("%+v", a)
+			}
+		})
+	}
+	wg.Wait()
+	if n := asked.Load(); n != 1 {
+		t.Errorf("%d questions", n)
+	}
+}
+
+func TestNameOfAHost(t *testing.T) {
+	for host, want := range map[string]string{
+		"a.test": "a.test", "a.test:8080": "a.test", "[::1]": "::1", "[::1]:80": "::1", "127.0.0.1:81": "127.0.0.1", "A.Test.": "a.test",
+	} {
+		if got := Name(host); got != want {
+			t.Errorf("Name(%q) = %q, want %q", host, got, want)
+		}
+	}
+}
+
+func TestRotateKeepsFamiliesInOrder(t *testing.T) {
+	var in []netip.Addr
+	for _, s := range []string{"127.0.0.1", "127.0.0.2", "127.0.0.3", "::1", "::2"} {
+		in = append(in, netip.MustParseAddr(s))
+	}
+	if got := FormatAddrs(Rotate(in, 1)); got != "127.0.0.2,127.0.0.3,127.0.0.1,::1,::2" {
+		t.Error(got)
+	}
+	if got := Rotate(nil, 7); len(got) != 0 {
+		t.Error(got)
+	}
+}
+
+func TestNamesKeepTheOrder(t *testing.T) {
+	addr := server(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+		if strings.HasPrefix(q.Name, "slow") {
+			time.Sleep(30 * time.Millisecond)
+		}
+		m.Answer = append(m.Answer, rr(t, q.Name+" 60 IN TXT \"x y\""))
+		return true
+	})
+	var out bytes.Buffer
+	in := strings.NewReader("slow.test\nfast.test\n\nbad..name\n")
+	if err := Names(t.Context(), resolver(t, addr), "txt", 8, time.Now, in, &out); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	d := json.NewDecoder(&out)
+	for d.More() {
+		var r NameResult
+		if err := d.Decode(&r); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, r.Name+" "+r.Status)
+	}
+	if got := strings.Join(names, ", "); got != "slow.test NOERROR, fast.test NOERROR, bad..name ILLEGAL_INPUT" {
+		t.Error(got)
+	}
+	if err := Names(t.Context(), resolver(t, addr), "nosuch", 8, time.Now, in, &out); err == nil {
+		t.Error("an unknown type was taken")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Names(ctx, resolver(t, addr), "A", 8, time.Now, strings.NewReader("a.test\n"), &out); err == nil {
+		t.Error("a cancelled run reported success")
+	}
+}
