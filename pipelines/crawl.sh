@@ -1,0 +1,77 @@
+#!/bin/sh
+# The main job, as "make crawl" runs it: a whole crawl, checked, and a summary.
+#
+#   make crawl                                     the embedded web, to its end
+#   make crawl SEEDS=seeds.txt CONTACT=you@x.org   the addresses in seeds.txt
+#
+# Without SEEDS it starts mweb (about 50 hosts, some thousand pages) on loopback,
+# crawls it with mercator.mk, and compares what was fetched with mweb's oracle.
+# Run again after an interruption it goes on; CRAWL= names the folder [crawl].
+# SEED=, HOSTS= and PAGES= choose another web. Other variables: see mercator.mk.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+if [ -z "${BIN+x}" ]; then
+  BIN=$here/../bin/
+  [ -x "${BIN}mfetch" ] || BIN=
+fi
+: "${CRAWL:=crawl}" "${SEEDS:=}" "${CONTACT:=}" "${CONFIG:=}" "${SEED:=1}" "${HOSTS:=50}" "${PAGES:=3000}"
+: "${FETCH_FLAGS:=}" "${RESOLVE_FLAGS:=}"
+export BIN CRAWL SEEDS CONTACT CONFIG FETCH_FLAGS RESOLVE_FLAGS
+mcat=${BIN}mcat
+mkdir -p "$CRAWL"
+
+json() { # the value of a key in the one-line object that mweb prints
+  sed -n "s/.*\"$1\":\"\{0,1\}\([^\",}]*\).*/\1/p" "$2"
+}
+
+embedded=
+if [ -z "$SEEDS" ] && { [ ! -e "$CRAWL/CURRENT" ] || [ -e "$CRAWL/web.json" ]; }; then
+  embedded=1
+  # URLs hold the port: a crawl that is taken up again needs the same one.
+  port=0
+  if [ -e "$CRAWL/web.json" ]; then
+    port=$(json port "$CRAWL/web.json")
+  fi
+  hold=$(mktemp -d)
+  trap 'rm -rf "$hold"' EXIT
+  trap 'exit 130' INT TERM
+  mkfifo "$hold/fifo"
+  "${BIN}mweb" serve --seed "$SEED" --hosts "$HOSTS" --pages "$PAGES" --port "$port" \
+    --ready "$hold/web.json" --until-stdin-closes < "$hold/fifo" > /dev/null &
+  web=$!
+  exec 9> "$hold/fifo" # the web ends when this script does, however it ends
+  while [ ! -e "$hold/web.json" ]; do
+    kill -0 $web 2> /dev/null || { echo "crawl.sh: the embedded web did not start" >&2; exit 1; }
+    sleep 0.1
+  done
+  cp "$hold/web.json" "$CRAWL/web.json"
+  port=$(json port "$CRAWL/web.json")
+  "${BIN}mweb" seeds --seed "$SEED" --hosts "$HOSTS" --pages "$PAGES" --port "$port" > "$CRAWL/seeds.txt"
+  SEEDS=$CRAWL/seeds.txt
+  RESOLVE_FLAGS="$RESOLVE_FLAGS --server $(json dns "$CRAWL/web.json")"
+  FETCH_FLAGS="$FETCH_FLAGS --allow-net 127.0.0.0/8 --min-delay 20ms --delay-factor 0 --addr-delay 0"
+  echo "The embedded web: seed $SEED, $HOSTS hosts on 127.0.0.0/8, port $port."
+fi
+
+began=$(date +%s)
+"${MAKE:-make}" --no-print-directory -f "$here/mercator.mk" crawl 9>&-
+seconds=$(($(date +%s) - began))
+
+set -- "$CRAWL"/rounds/r*/marked.arrows.zst
+[ -e "$1" ] || { echo "crawl.sh: no round was finished" >&2; exit 1; }
+status=0
+if [ -n "$embedded" ] && "${BIN}mfrontier" stat --empty "$CRAWL/frontier"; then
+  "$mcat" --format tsv --columns url,outcome,status,role "$@" |
+    awk -F '\t' '$4 == "page" { print $1 "\t" $2 "\t" $3 }' | LC_ALL=C sort > "$CRAWL/found.tsv"
+  "${BIN}mweb" oracle --seed "$SEED" --hosts "$HOSTS" --pages "$PAGES" --port "$port" | LC_ALL=C sort > "$CRAWL/oracle.tsv"
+  echo
+  if cmp -s "$CRAWL/oracle.tsv" "$CRAWL/found.tsv"; then
+    echo "The crawl equals the oracle: $(wc -l < "$CRAWL/found.tsv") URLs, each with its outcome."
+  else
+    echo "The crawl differs from the oracle (< oracle, > crawl):"
+    diff "$CRAWL/oracle.tsv" "$CRAWL/found.tsv" | head -20 || true
+    status=1
+  fi
+fi
+"$here/summary.sh" "$CRAWL" "$seconds"
+exit $status

@@ -1,0 +1,51 @@
+#!/bin/sh
+# Prints what a crawl did, from its records.
+#
+#   summary.sh CRAWL [SECONDS]
+#
+# SECONDS is how long it took, for the rate; left out, the rate is too.
+set -eu
+: "${BIN:=}"
+crawl=$1
+seconds=${2:-0}
+set -- "$crawl"/rounds/r*/marked.arrows.zst
+[ -e "$1" ] || { echo "summary.sh: $crawl: no finished round" >&2; exit 1; }
+
+echo
+"${BIN}mcat" --format tsv --columns role,host,outcome,status,duplicate,body_length "$@" |
+  awk -F '\t' -v rounds=$# -v seconds="$seconds" '
+    $1 != "page" { robots++; next }
+    { outcome[$3]++; hosts[$2] = 1; bytes += $6; urls++ }
+    $3 == "fetched" { pages++; if ($4 >= 200 && $4 < 300) ok++; if ($5 == "true") dup++ }
+    END {
+      for (h in hosts) nh++
+      printf "%9d URLs finished on %d hosts in %d rounds\n", urls, nh, rounds
+      printf "%9d replies, %d of them 2xx, %d duplicates; %d robots.txt contacts; %.1f MB of bodies\n", pages, ok, dup, robots, bytes / 1e6
+      if (seconds > 0) printf "%9.0f replies/s over %d s, all stages\n", pages / seconds, seconds
+      for (o in outcome) if (o != "fetched") printf "%9d %s\n", outcome[o], o | "sort -rn"
+    }'
+echo "Drops by reason:"
+"${BIN}mcat" --trailer "$crawl"/rounds/r*/new.arrows.zst |
+  awk '
+    # One object a line; of each round the books of its last two stages are new.
+    { line = $0
+      while (match(line, /"name":"[^"]*"/)) {
+        name = substr(line, RSTART + 8, RLENGTH - 9); line = substr(line, RSTART + RLENGTH)
+        end = match(line, /"name":"/); stage = end ? substr(line, 1, end - 1) : line
+        while (match(stage, /"(drops|refused)":\[[^]]*\]/)) {
+          list = substr(stage, RSTART, RLENGTH); stage = substr(stage, RSTART + RLENGTH)
+          while (match(list, /"reason":"[^"]*","n":[0-9]+/)) {
+            item = substr(list, RSTART, RLENGTH); list = substr(list, RSTART + RLENGTH)
+            split(item, part, "\""); n = part[7]; gsub(/[^0-9]/, "", n)
+            count[name ": " part[4]] += n
+          } } } }
+    END { for (c in count) printf "%9d %s\n", count[c], c | "sort -rn" }'
+cat <<EOF
+
+Records of each round: $crawl/rounds/rN/*.arrows.zst   WARC files: $crawl/fetch   State: $crawl
+
+Try next:
+  ${BIN}mcat $crawl/rounds/r1/marked.arrows.zst --head 2
+  ${BIN}mckpt list $crawl
+  ${BIN}mfetch audit $crawl/rounds/r*/fetched.arrows.zst
+EOF
