@@ -1,0 +1,387 @@
+package stage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/fault"
+)
+
+// bufferSink is a sink in memory that notes when it was published.
+type bufferSink struct {
+	bytes.Buffer
+	opt       record.WriterOptions
+	published bool
+	onPublish func()
+	failAfter int // bytes; 0: never
+}
+
+func (s *bufferSink) Write(p []byte) (int, error) {
+	if s.failAfter > 0 && s.Len()+len(p) > s.failAfter {
+		return 0, errors.New("sink is full")
+	}
+	return s.Buffer.Write(p)
+}
+func (s *bufferSink) Options() record.WriterOptions { return s.opt }
+func (s *bufferSink) Abort()                        {}
+func (s *bufferSink) Publish() error {
+	s.published = true
+	if s.onPublish != nil {
+		s.onPublish()
+	}
+	return nil
+}
+
+func (s *bufferSink) rows(t *testing.T) (urls []string, tr record.Trailer) {
+	t.Helper()
+	r, err := record.NewReader[record.URL](bytes.NewReader(s.Bytes()), record.ReaderOptions{Name: "sink"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var row record.URL
+	for {
+		err := r.Read(&row)
+		if err == io.EOF {
+			return urls, r.Trailer()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		urls = append(urls, row.URL)
+	}
+}
+
+// stream is a record stream of n URLs, as another stage would write it.
+func stream(t *testing.T, txn string, n int) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := record.NewWriter[record.URL](&b, record.WriterOptions{Txn: txn, Now: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		if err := w.Write(&record.URL{URL: fmt.Sprintf("http://h/%d", i), Key: uint64(i), Host: "h"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows, hash, err := w.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Commit(record.Ledger{Stages: []record.Stage{{
+		Name: "source", Out: rows, OutHash: hash.String(), Made: []record.Count{{Reason: "due", N: rows}},
+	}}}); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func input(t *testing.T, b []byte) Input[record.URL] {
+	t.Helper()
+	r, err := record.NewReader[record.URL](bytes.NewReader(b), record.ReaderOptions{Name: "in", Pipe: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func newStore(t *testing.T) *store.Store {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "st")
+	if err := store.Create(dir, "test", "1.0", nil, store.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, dir)
+}
+
+func open(t *testing.T, dir string) *store.Store {
+	t.Helper()
+	s, err := store.Open(dir, "test", "1.0", store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func generation(t *testing.T, s *store.Store) uint64 {
+	t.Helper()
+	m, err := s.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Generation
+}
+
+// evens passes rows with an even key and drops the others.
+func evens(ctx context.Context, b *Batch[record.URL, record.URL]) error {
+	var row record.URL
+	for {
+		err := b.Read(&row)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if row.Key%2 == 1 {
+			b.Drop("odd")
+			continue
+		}
+		if err := b.Pass(&row); err != nil {
+			return err
+		}
+	}
+}
+
+// lateEvens is evens for a stage that locks after its input.
+func lateEvens(ctx context.Context, b *Batch[record.URL, record.URL]) error {
+	var row record.URL
+	var kept []record.URL
+	for {
+		err := b.Read(&row)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if row.Key%2 == 1 {
+			b.Drop("odd")
+			continue
+		}
+		kept = append(kept, row)
+	}
+	if _, err := b.Begin(ctx); err != nil {
+		return err
+	}
+	for i := range kept {
+		if err := b.Pass(&kept[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shapes are the ways in which stages run.
+var shapes = map[string]struct {
+	spooled, late bool
+	body          func(context.Context, *Batch[record.URL, record.URL]) error
+}{
+	"streaming":     {false, false, evens},
+	"spooled":       {true, false, evens},
+	"spooled, late": {true, true, lateEvens},
+}
+
+func TestCommitThenRepeat(t *testing.T) {
+	for name, shape := range shapes {
+		t.Run(name, func(t *testing.T) {
+			st := newStore(t)
+			spec := Spec{Name: "evens", Verb: "pick", Store: st, Txn: "r1", Spooled: shape.spooled, LateLock: shape.late}
+			in := stream(t, "r1", 9)
+			before := generation(t, st)
+			var order []string
+			file := &bufferSink{opt: record.WriterOptions{Level: record.Fast}, onPublish: func() { order = append(order, fmt.Sprintf("file after %d", generation(t, st)-before)) }}
+			pipe := &bufferSink{onPublish: func() { order = append(order, "pipe") }}
+			first, err := Run(t.Context(), spec, input(t, in), []Sink{file, pipe}, shape.body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(order, ", "); got != "file after 1, pipe" {
+				t.Errorf("published %q", got)
+			}
+			urls, tr := pipe.rows(t)
+			if len(urls) != 5 || tr.Txn != "r1" || tr.Rows != 5 {
+				t.Errorf("%d rows, trailer %+v", len(urls), tr)
+			}
+			if err := tr.Ledger.Balance(); err != nil {
+				t.Error(err)
+			}
+			if s := first.Stage; s.In != 9 || s.Passed != 5 || len(s.Drops) != 1 || s.Drops[0].N != 4 || s.Out != 5 || s.Store != "st" {
+				t.Errorf("books %+v", s)
+			}
+			after := generation(t, st)
+
+			again := &bufferSink{}
+			spec.Store = open(t, st.Dir())
+			second, err := Run(t.Context(), spec, input(t, in), []Sink{again}, func(context.Context, *Batch[record.URL, record.URL]) error {
+				t.Error("the body ran again")
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !second.Repeated || generation(t, st) != after {
+				t.Errorf("repeated %v, generation %d, want %d", second.Repeated, generation(t, st), after)
+			}
+			urls2, tr2 := again.rows(t)
+			if strings.Join(urls, " ") != strings.Join(urls2, " ") || tr.Hash != tr2.Hash {
+				t.Errorf("repeated output differs: %v, %v", urls, urls2)
+			}
+			if err := tr2.Ledger.Balance(); err != nil {
+				t.Error(err)
+			}
+
+			_, err = Run(t.Context(), spec, input(t, stream(t, "r1", 8)), []Sink{&bufferSink{}}, shape.body)
+			if !errors.Is(err, fault.Conflict) {
+				t.Errorf("other input under the same name: %v", err)
+			}
+		})
+	}
+}
+
+func TestNothingStaysOfAFailure(t *testing.T) {
+	broken := errors.New("body broke")
+	whole := stream(t, "r1", 9)
+	for name, shape := range shapes {
+		for _, c := range []struct {
+			name string
+			in   []byte
+			sink *bufferSink
+			body func(context.Context, *Batch[record.URL, record.URL]) error
+			want error
+		}{
+			{"input cut", whole[:len(whole)-1], &bufferSink{}, shape.body, fault.Upstream},
+			{"input of another round", stream(t, "r2", 9), &bufferSink{}, shape.body, fault.Conflict},
+			{"body fails at its end", whole, &bufferSink{}, func(ctx context.Context, b *Batch[record.URL, record.URL]) error {
+				if err := shape.body(ctx, b); err != nil {
+					return err
+				}
+				return broken
+			}, broken},
+			{"body stops early", whole, &bufferSink{}, func(ctx context.Context, b *Batch[record.URL, record.URL]) error {
+				var row record.URL
+				if err := b.Read(&row); err != nil {
+					return err
+				}
+				b.Consume()
+				return nil
+			}, nil},
+			{"row not accounted for", whole, &bufferSink{}, func(ctx context.Context, b *Batch[record.URL, record.URL]) error {
+				var row record.URL
+				for b.Read(&row) == nil {
+				}
+				return nil
+			}, nil},
+		} {
+			t.Run(name+"/"+c.name, func(t *testing.T) {
+				st := newStore(t)
+				before := generation(t, st)
+				spec := Spec{Name: "evens", Verb: "pick", Store: st, Txn: "r1", Spooled: shape.spooled, LateLock: shape.late}
+				_, err := Run(t.Context(), spec, input(t, c.in), []Sink{c.sink}, c.body)
+				if err == nil || c.want != nil && !errors.Is(err, c.want) {
+					t.Fatalf("error %v, want %v", err, c.want)
+				}
+				if c.sink.published || generation(t, st) != before {
+					t.Errorf("published %v, generation %d, want %d", c.sink.published, generation(t, st), before)
+				}
+				// The same transaction can run at once, so the lock is free.
+				ok := &bufferSink{}
+				spec.Store = open(t, st.Dir())
+				if _, err := Run(t.Context(), spec, input(t, whole), []Sink{ok}, shape.body); err != nil {
+					t.Fatal(err)
+				}
+				if urls, _ := ok.rows(t); len(urls) != 5 {
+					t.Errorf("%d rows", len(urls))
+				}
+			})
+		}
+	}
+}
+
+// A sink that breaks before the commit stops it; after the commit of a spooled
+// stage the rows are safe, and a repeat gives them.
+func TestSinkFails(t *testing.T) {
+	for name, shape := range shapes {
+		t.Run(name, func(t *testing.T) {
+			st := newStore(t)
+			spec := Spec{Name: "evens", Verb: "pick", Store: st, Txn: "r1", Spooled: shape.spooled, LateLock: shape.late}
+			if _, err := Run(t.Context(), spec, input(t, stream(t, "r1", 50000)), []Sink{&bufferSink{failAfter: 20000}}, shape.body); err == nil {
+				t.Fatal("no error")
+			}
+			ok := &bufferSink{}
+			spec.Store = open(t, st.Dir())
+			if _, err := Run(t.Context(), spec, input(t, stream(t, "r1", 50000)), []Sink{ok}, shape.body); err != nil {
+				t.Fatal(err)
+			}
+			if urls, _ := ok.rows(t); len(urls) != 25000 {
+				t.Errorf("%d rows", len(urls))
+			}
+		})
+	}
+}
+
+func TestUnchangedCommitsNothing(t *testing.T) {
+	st := newStore(t)
+	before := generation(t, st)
+	out := &bufferSink{}
+	spec := Spec{Name: "next", Verb: "next", Store: st, Txn: "r1", Spooled: true, Now: 99}
+	if _, err := Run[record.URL, record.URL](t.Context(), spec, nil, []Sink{out}, func(context.Context, *Batch[record.URL, record.URL]) error {
+		return Unchanged
+	}); err != nil {
+		t.Fatal(err)
+	}
+	urls, tr := out.rows(t)
+	if len(urls) != 0 || !tr.Verified || !out.published || generation(t, st) != before {
+		t.Errorf("%d rows, trailer %+v, published %v", len(urls), tr, out.published)
+	}
+	if err := tr.Ledger.Balance(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWithoutStoreTheRoundPassesThrough(t *testing.T) {
+	out := &bufferSink{}
+	if _, err := Run(t.Context(), Spec{Name: "evens"}, input(t, stream(t, "r9", 3)), []Sink{out}, evens); err != nil {
+		t.Fatal(err)
+	}
+	r, err := record.NewReader[record.URL](bytes.NewReader(out.Bytes()), record.ReaderOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := r.Schema(); s.Txn != "r9" || s.Now != 7 {
+		t.Errorf("schema %+v", s)
+	}
+}
+
+func TestSourceWithoutTxnSpools(t *testing.T) {
+	st := newStore(t)
+	out := &bufferSink{}
+	spec := Spec{Name: "next", Verb: "next", Store: st, Spooled: true, Now: 5}
+	res, err := Run[record.URL, record.URL](t.Context(), spec, nil, []Sink{out}, func(_ context.Context, b *Batch[record.URL, record.URL]) error {
+		if b.Now() != 5 {
+			t.Errorf("now %d", b.Now())
+		}
+		return b.Make("due", &record.URL{URL: "http://h/", Host: "h"})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if urls, tr := out.rows(t); len(urls) != 1 || tr.Ledger.Balance() != nil || res.Stage.Out != 1 {
+		t.Errorf("%v %+v", urls, tr)
+	}
+}
+
+func TestCancelledRunCommitsNothing(t *testing.T) {
+	st := newStore(t)
+	before := generation(t, st)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("stopped")
+	out := &bufferSink{}
+	_, err := Run(ctx, Spec{Name: "evens", Verb: "pick", Store: st, Txn: "r1"}, input(t, stream(t, "r1", 9)), []Sink{out},
+		func(ctx context.Context, b *Batch[record.URL, record.URL]) error {
+			err := evens(ctx, b)
+			cancel(why)
+			return err
+		})
+	if !errors.Is(err, why) || out.published || generation(t, st) != before {
+		t.Errorf("error %v, published %v", err, out.published)
+	}
+}
