@@ -32,8 +32,6 @@ var sideways = map[string][]string{
 	"pkg/fingerprint": {"pkg/fault"},
 	"formats/warc":    {"formats/record"}, // a crawl's outcomes are archived as metadata records
 	"pkg/cli":         {"pkg/config"},
-	"pkg/extract":     {"pkg/canon"},
-	"pkg/filter":      {"pkg/canon"},
 	"formats/store":   {"formats/record"}, // a manifest keeps ledgers
 	"pkg/filter":      {"pkg/canon"},
 	"pkg/extract":     {"pkg/canon", "pkg/filter", "pkg/process"},
