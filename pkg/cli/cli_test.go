@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/fault"
+	"mercator/pkg/stage"
+)
+
+// toy is a command that shows what all commands share.
+type toy struct {
+	Common
+	Copy toyCopy `cmd:"" help:"Copy url records through a store."`
+	Fail toyFail `cmd:"" help:"Fail in a chosen way."`
+	Wait toyWait `cmd:"" help:"Wait for a signal."`
+	Show toyShow `cmd:"" help:"Print the settings."`
+}
+
+type toyCopy struct {
+	Store  string   `arg:""`
+	Files  []string `arg:"" optional:""`
+	Text   bool
+	Strict bool
+	TxnFlags
+	Output
+}
+
+func (c *toyCopy) Run(ctx context.Context, std *Std) error {
+	if err := store.Create(c.Store, "toy", "1.0", nil, store.Options{}); err != nil {
+		return err
+	}
+	st, err := std.OpenStore(c.Store, "toy", "1.0", c.TxnFlags)
+	if err != nil {
+		return err
+	}
+	var in stage.Input[record.URL]
+	if IsText(c.Text, c.Files) {
+		in, err = OpenText(std, c.Files, c.Strict, func(line string, row *record.URL) error {
+			if !strings.HasPrefix(line, "http") {
+				return fmt.Errorf("%q is no URL", line)
+			}
+			row.URL, row.Host = line, "h"
+			return nil
+		})
+	} else {
+		in, err = OpenRecords[record.URL](std, c.Files)
+	}
+	if err != nil {
+		return err
+	}
+	sinks, err := std.Sinks(c.Output)
+	if err != nil {
+		return err
+	}
+	spec := stage.Spec{Name: "toy", Verb: "copy", Store: st, Txn: c.Txn}
+	return RunStage(ctx, std, spec, in, sinks, func(_ context.Context, b *stage.Batch[record.URL, record.URL]) error {
+		var row record.URL
+		for {
+			if err := b.Read(&row); err == io.EOF {
+				return nil
+			} else if err != nil {
+				return err
+			}
+			if err := b.Pass(&row); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+type toyFail struct {
+	How string `arg:""`
+}
+
+func (c *toyFail) Run() error {
+	for _, class := range []fault.Class{fault.Usage, fault.Corrupt, fault.Truncated, fault.WrongKind, fault.Version, fault.Upstream, fault.Busy, fault.No, fault.Conflict} {
+		if c.How == strings.ReplaceAll(string(class), " ", "-") {
+			return &fault.Error{Class: class, File: "file\x1b[31m", Place: "line 3", Found: "this", Want: "that", Hint: "try\nthat"}
+		}
+	}
+	if c.How == "epipe" {
+		return fmt.Errorf("write: %w", syscall.EPIPE)
+	}
+	return errors.New("plain failure")
+}
+
+type toyWait struct{}
+
+func (*toyWait) Run(ctx context.Context, std *Std) error {
+	fmt.Fprintln(std.Out, "waiting")
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+type toyShow struct {
+	Folder     string `arg:"" optional:""`
+	MinDelay   time.Duration
+	AllowNet   []string
+	ShownAlone string
+}
+
+func (c *toyShow) Run(std *Std) error {
+	_, err := fmt.Fprintln(std.Out, c.MinDelay, c.AllowNet, std.MemoryLimit())
+	return err
+}
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		// The toy goes by a real command's name, so that crawl.toml has settings for it.
+		"mfetch": func() { os.Exit(Main("mfetch", "A toy.", &toy{}, 64<<20)) },
+	})
+}
+
+func TestScripts(t *testing.T) { testscript.Run(t, testscript.Params{Dir: "testdata/script"}) }
+
+func TestSize(t *testing.T) {
+	for text, want := range map[string]Size{"0": 0, "512": 512, "64M": 64 << 20, "1GiB": 1 << 30, "2k": 2048, "3kb": 3072} {
+		var s Size
+		if err := s.UnmarshalText([]byte(text)); err != nil || s != want {
+			t.Errorf("%q: %d, %v; want %d", text, s, err, want)
+		}
+	}
+	for _, text := range []string{"", "M", "-1", "1.5G", "9999999999G", "64X"} {
+		var s Size
+		if err := s.UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q was taken as %d", text, s)
+		}
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	if got := Printable("a\x1b[2J\r\nb\u0085\u2028é\t"); got != "a\uFFFD[2J\uFFFD\uFFFDb\uFFFD\uFFFDé\t" {
+		t.Errorf("%q", got)
+	}
+}
+
+func urlFile(t *testing.T, path, txn string, urls ...string) {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := record.NewWriter[record.URL](&b, record.WriterOptions{Txn: txn})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range urls {
+		if err := w.Write(&record.URL{URL: u, Host: "h"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Commit(record.Ledger{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, b.Bytes(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Several files read as one input give the rows, the count and the hash of one
+// file with all the rows.
+func TestSeveralFilesAreOneInput(t *testing.T) {
+	dir := t.TempDir()
+	a, b, ab := filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "ab")
+	urlFile(t, a, "r1", "http://h/1", "http://h/2")
+	urlFile(t, b, "r1", "http://h/3")
+	urlFile(t, ab, "r1", "http://h/1", "http://h/2", "http://h/3")
+	read := func(files ...string) record.Trailer {
+		std := &Std{Name: "toy", Err: io.Discard, Common: &Common{}}
+		in, err := OpenRecords[record.URL](std, files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var row record.URL
+		for err == nil {
+			err = in.Read(&row)
+		}
+		if err != io.EOF {
+			t.Fatal(err)
+		}
+		return in.Trailer()
+	}
+	two, one := read(a, b), read(ab)
+	if two.Rows != 3 || two.Hash != one.Hash || two.Txn != "r1" || !two.Verified {
+		t.Errorf("%+v, want %+v", two, one)
+	}
+	cut, err := os.ReadFile(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(a, cut[:len(cut)-3], 0o666); err != nil {
+		t.Fatal(err)
+	}
+	in, err := OpenRecords[record.URL](&Std{Common: &Common{}}, []string{a, b})
+	var row record.URL
+	for err == nil {
+		err = in.Read(&row)
+	}
+	if !errors.Is(err, fault.Truncated) || !strings.Contains(err.Error(), a) {
+		t.Errorf("a cut first file: %v", err)
+	}
+}
