@@ -159,15 +159,19 @@ func (s *Store) collect(v *view) (Freed, error) {
 		return freed, err
 	}
 	held := map[string]bool{}
+	loose := map[string]bool{} // files of generations that go
 	var gone []uint64
 	for _, g := range list {
-		if !keep[g] {
-			gone = append(gone, g)
-			continue
-		}
 		m, err := s.manifest(g)
 		if err != nil {
 			return freed, err
+		}
+		if !keep[g] {
+			gone = append(gone, g)
+			for _, e := range m.Files {
+				loose[e.Path], loose[e.Path+openSuffix] = true, true
+			}
+			continue
 		}
 		for _, e := range m.Files {
 			// Outputs serve until the next round, not as long as their generation.
@@ -186,7 +190,7 @@ func (s *Store) collect(v *view) (Freed, error) {
 		}
 	}
 	err = s.walk(func(rel string) error {
-		if held[rel] || generationOf(rel) == 0 && !durable.IsTemp(path.Base(rel)) {
+		if held[rel] || !loose[rel] && generationOf(rel) == 0 && !durable.IsTemp(path.Base(rel)) {
 			return nil
 		}
 		st, err := s.fs.Stat(s.Path(rel))

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"mercator/formats/record"
 	"mercator/pkg/durable"
@@ -97,6 +98,9 @@ func (k *Checkpoint) check(name string) error {
 	}
 	if !txnShape.MatchString(k.Txn) {
 		return bad("txn", strconv.Quote(clip(k.Txn)), "a transaction's name")
+	}
+	if t, err := time.Parse(time.RFC3339, k.Made); err != nil || t.UTC().Format(time.RFC3339) != k.Made {
+		return bad("made", strconv.Quote(clip(k.Made)), "a time, RFC 3339 in UTC")
 	}
 	for i, s := range k.Stores {
 		place := fmt.Sprintf("store %d", i)

@@ -1,0 +1,532 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+)
+
+// Crawl is a crawl folder: stores, CURRENT, and checkpoints. It holds nothing
+// open. Its changes take the lock of the folder; those that must not meet a
+// store's writer take every store's lock too.
+type Crawl struct {
+	fs  durable.FS
+	dir string
+	opt Options
+}
+
+// maxConfig bounds the size of a crawl.toml.
+const maxConfig = 16 << 20
+
+// InitCrawl makes a crawl folder without stores, with a copy of its configuration
+// (crawl.toml). That it is there already with the same configuration is not an
+// error: what is missing is made. Another configuration is fault.Usage.
+func InitCrawl(dir string, config []byte, opt Options) (*Crawl, error) {
+	c := &Crawl{fs: opt.fs(), dir: dir, opt: opt}
+	if err := durable.MkdirAll(c.fs, c.path(checkpointsDir)); err != nil {
+		return nil, err
+	}
+	// The configuration comes before CURRENT: a folder with CURRENT is complete.
+	err := durable.LinkFile(c.fs, c.path(configFile), config)
+	if errors.Is(err, fs.ErrExist) {
+		have, err := durable.ReadFile(c.fs, c.path(configFile), maxConfig)
+		if err != nil {
+			return nil, err
+		}
+		if !bytes.Equal(have, config) {
+			return nil, &fault.Error{Class: fault.Usage, File: c.path(configFile), Found: "another configuration than the one given",
+				Hint: "edit that file to change the crawl, or make a crawl in another folder"}
+		}
+	} else if err != nil {
+		return nil, err
+	}
+	data, err := seal(magicCurrent, current{Epoch: 1})
+	if err != nil {
+		return nil, err
+	}
+	if err := durable.LinkFile(c.fs, c.path(currentFile), data); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	_, err = c.current()
+	return c, err
+}
+
+// OpenCrawl opens a crawl folder: fault.Usage if dir is none.
+func OpenCrawl(dir string, opt Options) (*Crawl, error) {
+	c := &Crawl{fs: opt.fs(), dir: dir, opt: opt}
+	_, err := c.current()
+	return c, err
+}
+
+func (c *Crawl) path(rel string) string { return filepath.Join(c.dir, rel) }
+
+// Dir is the folder, as given.
+func (c *Crawl) Dir() string { return c.dir }
+
+func (c *Crawl) current() (current, error) {
+	cur, err := readCurrent(c.fs, c.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = &fault.Error{Class: fault.Usage, File: c.dir, Found: "not a crawl folder", Want: "a folder with a file CURRENT", Err: err,
+			Hint: fmt.Sprintf("make one with %q", "mckpt init "+c.dir)}
+	}
+	return cur, err
+}
+
+func (c *Crawl) setCurrent(cur current) error {
+	data, err := seal(magicCurrent, cur)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(c.fs, c.path(currentFile), data)
+}
+
+// Stores opens all stores of the folder, in order of name.
+func (c *Crawl) Stores() ([]*Store, error) {
+	var stores []*Store
+	for _, under := range []string{"", modulesDir} {
+		list, err := c.fs.ReadDir(c.path(under))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range list {
+			dir := c.path(filepath.Join(under, e.Name()))
+			// A store may be a link to a folder on another disk.
+			if st, err := c.fs.Stat(dir); err != nil || !st.IsDir() {
+				continue
+			}
+			s := &Store{fs: c.fs, dir: dir, wait: c.opt.LockWait}
+			if ok, err := exists(c.fs, s.Path(headFile)); err != nil {
+				return nil, err
+			} else if !ok {
+				continue
+			}
+			m, err := s.newest()
+			if err != nil {
+				return nil, err
+			}
+			s.kind, s.version = m.Kind, m.Version
+			stores = append(stores, s)
+		}
+	}
+	slices.SortFunc(stores, func(a, b *Store) int { return strings.Compare(a.nameInCrawl(), b.nameInCrawl()) })
+	return stores, nil
+}
+
+// locked runs f under the lock of the crawl folder.
+func (c *Crawl) locked(ctx context.Context, what string, f func(current) error) error {
+	lock, err := acquire(ctx, c.fs, c.path(lockFile), what, c.opt.LockWait)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	cur, err := c.current()
+	if err != nil {
+		return err
+	}
+	return f(cur)
+}
+
+// lockStores takes the locks of all stores.
+func (c *Crawl) lockStores(ctx context.Context, what string) ([]*Store, func(), error) {
+	stores, err := c.Stores()
+	if err != nil {
+		return nil, nil, err
+	}
+	var locks []io.Closer
+	unlock := func() {
+		for _, l := range locks {
+			_ = l.Close()
+		}
+	}
+	for _, s := range stores {
+		l, err := acquire(ctx, s.fs, s.Path(lockFile), what, s.wait)
+		if err != nil {
+			unlock()
+			return nil, nil, err
+		}
+		locks = append(locks, l)
+	}
+	return stores, unlock, nil
+}
+
+// roundEnds are the verbs of the frontier's transaction that ends a round; its
+// ledger holds the books of the whole round.
+var roundEnds = []string{"update", "add"}
+
+// Commit closes the round txn by a checkpoint: every store's generation, and the
+// round's books. It refuses (fault.Conflict) unless the frontier committed update
+// or add of that name and every store in its ledger committed the round. Made is
+// false if the round was closed before; k then holds its name, and its number if
+// that checkpoint is not forgotten.
+//
+// With interval, the checkpoint before the new one is forgotten if it was made
+// less than that after the one before it; the first checkpoint stays.
+func (c *Crawl) Commit(ctx context.Context, txn string, now time.Time, interval time.Duration) (k *Checkpoint, made bool, err error) {
+	if err := CheckTxn(txn); err != nil {
+		return nil, false, err
+	}
+	err = c.locked(ctx, "mckpt commit "+txn, func(cur current) error {
+		stores, unlock, err := c.lockStores(ctx, "mckpt commit "+txn)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+		k, made, err = c.commit(cur, stores, txn, now)
+		if err == nil && made && interval > 0 {
+			err = c.thin(k, interval)
+		}
+		return err
+	})
+	return k, made, err
+}
+
+func (c *Crawl) commit(cur current, stores []*Store, txn string, now time.Time) (*Checkpoint, bool, error) {
+	k := &Checkpoint{Number: cur.Last + 1, Parent: cur.Checkpoint, Epoch: cur.Epoch, Txn: txn, Made: now.UTC().Format(time.RFC3339)}
+	refuse := func(s *Store, found, hint string) error {
+		return &fault.Error{Class: fault.Conflict, File: s.dir, Found: found, Want: fmt.Sprintf("round %q committed", txn), Hint: hint}
+	}
+	committed := map[string]bool{} // base names of stores that committed the round
+	byName := map[string]*Store{}
+	var open, closed bool // the round, in some store; in the frontier
+	var end *Done
+	var frontier *Store
+	for _, s := range stores {
+		v, err := s.settle()
+		if err != nil {
+			return nil, false, err
+		}
+		byName[s.Name()] = s
+		if s.kind == "frontier" {
+			frontier = s
+		}
+		switch round := v.openRound(); round {
+		case txn:
+			open = true
+		case "":
+		default:
+			return nil, false, refuse(s, fmt.Sprintf("round %q is open", round), fmt.Sprintf("commit %q, or give it up with %q", round, "mckpt abandon "+c.dir))
+		}
+		for i := range v.counts.Done {
+			if d := &v.counts.Done[i]; d.Txn == txn {
+				committed[s.Name()] = true
+				if s.kind == "frontier" && slices.Contains(roundEnds, d.Verb) {
+					end = d
+				}
+			}
+		}
+		if s.kind == "frontier" {
+			_, before, err := s.findName(v.counts, txn)
+			if err != nil {
+				return nil, false, err
+			}
+			closed = before || end != nil && end.Generation <= v.base
+		}
+		data, err := durable.ReadFile(c.fs, s.manifestPath(v.counts.Generation), maxHeader+maxBody)
+		if err != nil {
+			return nil, false, err
+		}
+		k.Stores = append(k.Stores, CheckpointStore{Name: s.nameInCrawl(), Kind: s.kind, Generation: v.counts.Generation, Sum: sum128(data)})
+	}
+	if !open && closed {
+		return &Checkpoint{Number: findCheckpoint(c.fs, c.dir, cur.Checkpoint, txn), Txn: txn}, false, nil
+	}
+	again := fmt.Sprintf("run the round's commands again with --txn %s; those that committed only repeat their output", txn)
+	if frontier == nil {
+		return nil, false, &fault.Error{Class: fault.Conflict, File: c.dir, Found: "no frontier store", Hint: fmt.Sprintf("make it with %q", "mckpt init "+c.dir)}
+	}
+	if end == nil {
+		return nil, false, refuse(frontier, fmt.Sprintf("no update or add of %q", txn), again)
+	}
+	for _, name := range ledgerStores(end.Ledger) {
+		switch s := byName[name]; {
+		case s == nil:
+			return nil, false, &fault.Error{Class: fault.Conflict, File: c.dir, Found: fmt.Sprintf("no store %q, which the ledger of round %q names", name, txn),
+				Hint: "a crawl's stores lie in its own folder"}
+		case !committed[name]:
+			return nil, false, refuse(s, fmt.Sprintf("round %q is not committed here", txn), again)
+		}
+	}
+	k.Ledger = end.Ledger
+	data, err := seal(magicCheckpoint, k)
+	if err != nil {
+		return nil, false, err
+	}
+	// A file of this number can only be of a commit that died before CURRENT
+	// named it: it never was a checkpoint.
+	if err := durable.WriteFile(c.fs, checkpointPath(c.dir, k.Number), data); err != nil {
+		return nil, false, err
+	}
+	return k, true, c.setCurrent(current{Epoch: cur.Epoch, Checkpoint: k.Number, Last: k.Number})
+}
+
+// ledgerStores lists the stores that a ledger names, each once, in order.
+func ledgerStores(l record.Ledger) []string {
+	var names []string
+	var add func(l record.Ledger)
+	add = func(l record.Ledger) {
+		for _, j := range l.Joined {
+			add(j)
+		}
+		for _, st := range l.Stages {
+			if st.Store != "" && !slices.Contains(names, st.Store) {
+				names = append(names, st.Store)
+			}
+		}
+	}
+	add(l)
+	return names
+}
+
+// thin forgets k's parent if it was made less than interval after its own parent.
+func (c *Crawl) thin(k *Checkpoint, interval time.Duration) error {
+	if k.Parent == 0 {
+		return nil
+	}
+	parent, err := readCheckpoint(c.fs, c.dir, k.Parent)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil || parent.Parent == 0 {
+		return err
+	}
+	before, err := readCheckpoint(c.fs, c.dir, parent.Parent)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if parent.time().Sub(before.time()) >= interval {
+		return nil
+	}
+	return c.fs.Remove(checkpointPath(c.dir, parent.Number))
+}
+
+func (k *Checkpoint) time() time.Time {
+	t, _ := time.Parse(time.RFC3339, k.Made) // check has seen its shape
+	return t
+}
+
+// Abandon gives up what was done since the current checkpoint: the open round,
+// and changes without a name. Contact times stay. It returns the name of the
+// round that was open, or "".
+func (c *Crawl) Abandon(ctx context.Context) (round string, err error) {
+	err = c.locked(ctx, "mckpt abandon", func(cur current) error {
+		st, err := c.State()
+		if err != nil {
+			return err
+		}
+		round = st.Round
+		cur.Epoch++
+		return c.setCurrent(cur)
+	})
+	return round, err
+}
+
+// Restore lets the crawl go on from a checkpoint, 0 being the empty crawl. What
+// was done since is given up, but for contact times; later checkpoints stay and
+// can be restored too.
+func (c *Crawl) Restore(ctx context.Context, number uint64) error {
+	return c.locked(ctx, "mckpt restore", func(cur current) error {
+		if number > 0 {
+			if _, err := c.checkpoint(cur, number); err != nil {
+				return err
+			}
+		}
+		cur.Epoch++
+		cur.Checkpoint = number
+		return c.setCurrent(cur)
+	})
+}
+
+// Checkpoint reads one; a forgotten one, or one that never was, is fault.Usage.
+func (c *Crawl) Checkpoint(number uint64) (*Checkpoint, error) {
+	cur, err := c.current()
+	if err != nil {
+		return nil, err
+	}
+	return c.checkpoint(cur, number)
+}
+
+func (c *Crawl) checkpoint(cur current, number uint64) (*Checkpoint, error) {
+	k, err := readCheckpoint(c.fs, c.dir, number)
+	if err == nil && number <= cur.Last || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return k, err
+	}
+	e := &fault.Error{Class: fault.Usage, File: c.dir, Found: fmt.Sprintf("there is no checkpoint %d", number), Err: fs.ErrNotExist}
+	if number > 0 && number <= cur.Last {
+		e.Found = fmt.Sprintf("checkpoint %d has been forgotten", number)
+	}
+	numbers, err := checkpointNumbers(c.fs, c.dir, cur.Last)
+	if err != nil {
+		return nil, err
+	}
+	e.Hint = fmt.Sprintf("%q shows those that can be restored: %s", "mckpt list "+c.dir, ranges(numbers))
+	return nil, e
+}
+
+// ranges prints numbers in order, runs as "3–7".
+func ranges(numbers []uint64) string {
+	parts := []string{"0"}
+	for i := 0; i < len(numbers); {
+		j := i
+		for j+1 < len(numbers) && numbers[j+1] == numbers[j]+1 {
+			j++
+		}
+		if i == j {
+			parts = append(parts, fmt.Sprint(numbers[i]))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", numbers[i], numbers[j]))
+		}
+		i = j + 1
+	}
+	return strings.Join(parts, ", ")
+}
+
+// List reads all checkpoints that exist, in order of number, one at a time.
+func (c *Crawl) List(each func(*Checkpoint) error) error {
+	cur, err := c.current()
+	if err != nil {
+		return err
+	}
+	numbers, err := checkpointNumbers(c.fs, c.dir, cur.Last)
+	if err != nil {
+		return err
+	}
+	for _, n := range numbers {
+		k, err := readCheckpoint(c.fs, c.dir, n)
+		if err != nil {
+			return err
+		}
+		if err := each(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// State is what a crawl folder stands at.
+type State struct {
+	Epoch      uint64       `json:"epoch"`
+	Checkpoint uint64       `json:"checkpoint"`      // that it goes on from; 0: the empty crawl
+	Txn        string       `json:"txn,omitempty"`   // the round that this one closed
+	Round      string       `json:"round,omitempty"` // the open round
+	Stores     []StoreState `json:"stores"`
+}
+
+// StoreState is one store in it.
+type StoreState struct {
+	Name       string   `json:"name"`
+	Kind       string   `json:"kind"`
+	Generation uint64   `json:"generation"` // that counts
+	Files      int      `json:"files"`
+	Bytes      int64    `json:"bytes"`
+	Committed  []string `json:"committed,omitempty"` // verbs of the open round
+}
+
+// State reads it without a lock.
+func (c *Crawl) State() (*State, error) {
+	cur, err := c.current()
+	if err != nil {
+		return nil, err
+	}
+	st := &State{Epoch: cur.Epoch, Checkpoint: cur.Checkpoint}
+	if cur.Checkpoint > 0 {
+		k, err := readCheckpoint(c.fs, c.dir, cur.Checkpoint)
+		if err != nil {
+			return nil, err
+		}
+		st.Txn = k.Txn
+	}
+	stores, err := c.Stores()
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range stores {
+		v, err := s.look()
+		if err != nil {
+			return nil, err
+		}
+		one := StoreState{Name: s.nameInCrawl(), Kind: s.kind, Generation: v.counts.Generation, Files: len(v.counts.Files)}
+		for _, e := range v.counts.Files {
+			one.Bytes += e.Length
+		}
+		for _, d := range v.counts.Done {
+			if d.Generation > v.base {
+				st.Round = d.Txn
+				one.Committed = append(one.Committed, d.Verb)
+			}
+		}
+		st.Stores = append(st.Stores, one)
+	}
+	return st, nil
+}
+
+// GC forgets all but the newest keep checkpoints, and the current one, and
+// deletes what no generation left needs. It refuses while a round is open.
+func (c *Crawl) GC(ctx context.Context, keep int) (forgotten []uint64, freed Freed, err error) {
+	if keep < 1 {
+		return nil, freed, &fault.Error{Class: fault.Usage, Place: "--keep", Found: fmt.Sprint(keep), Want: "1 or more"}
+	}
+	err = c.locked(ctx, "mckpt gc", func(cur current) error {
+		stores, unlock, err := c.lockStores(ctx, "mckpt gc")
+		if err != nil {
+			return err
+		}
+		defer unlock()
+		views := make([]*view, len(stores))
+		for i, s := range stores {
+			if views[i], err = s.settle(); err != nil {
+				return err
+			}
+			if round := views[i].openRound(); round != "" {
+				return s.roundOpen("gc", round)
+			}
+		}
+		numbers, err := checkpointNumbers(c.fs, c.dir, cur.Last)
+		if err != nil {
+			return err
+		}
+		// A checkpoint goes before what it needs.
+		for i, n := range numbers {
+			if i < len(numbers)-keep && n != cur.Checkpoint {
+				if err := c.fs.Remove(checkpointPath(c.dir, n)); err != nil {
+					return err
+				}
+				forgotten = append(forgotten, n)
+			}
+		}
+		if err := c.fs.SyncDir(c.path(checkpointsDir)); err != nil {
+			return err
+		}
+		for i, s := range stores {
+			f, err := s.collect(views[i])
+			if err != nil {
+				return err
+			}
+			freed.Files += f.Files
+			freed.Bytes += f.Bytes
+		}
+		return nil
+	})
+	return forgotten, freed, err
+}
+
+// Config returns the folder's crawl.toml.
+func (c *Crawl) Config() ([]byte, error) {
+	return durable.ReadFile(c.fs, c.path(configFile), maxConfig)
+}

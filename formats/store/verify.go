@@ -1,0 +1,368 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"mercator/formats/record"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+)
+
+// Verified says what Verify looked at, and what was wrong with it.
+type Verified struct {
+	Checkpoints int      `json:"checkpoints"`
+	Files       int      `json:"files"`
+	Bytes       int64    `json:"bytes"`
+	Books       int      `json:"books"`        // ledgers found balanced
+	RecordFiles int      `json:"record_files"` // under rounds/, whole and as the books say
+	Problems    []string `json:"problems"`
+}
+
+// Verify checks a whole crawl, and goes on after a problem:
+//
+//   - each checkpoint and manifest is whole, and each manifest is the one that its checkpoint bound;
+//   - each file of each of these generations has its length and checksum (of a growing file, its first bytes);
+//   - the books of each round balance, and chain from stage to stage;
+//   - what each store noted of the round is what the round's books say;
+//   - record files kept under rounds/ are whole, and hold the rows that the books say.
+//
+// An error means that it could not go on.
+func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
+	cur, err := c.current()
+	if err != nil {
+		return nil, err
+	}
+	v := &verifier{c: c, ctx: ctx, files: map[string][]claim{}, rounds: map[string][]record.Ledger{}}
+	numbers, err := checkpointNumbers(c.fs, c.dir, cur.Last)
+	if err != nil {
+		return nil, err
+	}
+	if i := sort.Search(len(numbers), func(i int) bool { return numbers[i] >= cur.Checkpoint }); cur.Checkpoint > 0 && (i == len(numbers) || numbers[i] != cur.Checkpoint) {
+		v.problem(&fault.Error{File: checkpointPath(c.dir, cur.Checkpoint), Found: "missing", Want: "the checkpoint that CURRENT names"})
+	}
+	for _, n := range numbers {
+		v.checkpoint(n)
+	}
+	stores, err := c.Stores()
+	if err != nil {
+		v.problem(err)
+	}
+	for _, s := range stores {
+		v.store(s)
+	}
+	for _, step := range []func() error{v.contents, v.recordFiles} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return &v.Verified, nil
+}
+
+type verifier struct {
+	Verified
+	c      *Crawl
+	ctx    context.Context
+	files  map[string][]claim         // by path on the file system
+	rounds map[string][]record.Ledger // books of closed rounds by name; after a restore there may be several
+}
+
+// claim is what one generation says of a file.
+type claim struct {
+	length  int64
+	sum     string
+	growing bool
+	who     string
+}
+
+func (v *verifier) problem(err error) { v.Problems = append(v.Problems, err.Error()) }
+
+func (v *verifier) checkpoint(number uint64) {
+	k, err := readCheckpoint(v.c.fs, v.c.dir, number)
+	if err != nil {
+		v.problem(err)
+		return
+	}
+	v.Checkpoints++
+	v.rounds[k.Txn] = append(v.rounds[k.Txn], k.Ledger)
+	file := checkpointPath(v.c.dir, number)
+	v.balance(file, fmt.Sprintf("round %q", k.Txn), k.Ledger)
+	for _, ks := range k.Stores {
+		s := &Store{fs: v.c.fs, dir: v.c.path(filepath.FromSlash(ks.Name))}
+		data, err := durable.ReadFile(s.fs, s.manifestPath(ks.Generation), maxHeader+maxBody)
+		if err != nil {
+			v.problem(err)
+			continue
+		}
+		if sum := sum128(data); sum != ks.Sum {
+			v.problem(&fault.Error{File: s.manifestPath(ks.Generation), Found: "checksum " + sum, Want: fmt.Sprintf("%s, as checkpoint %d says", ks.Sum, number)})
+			continue
+		}
+		m, err := DecodeManifest(s.manifestPath(ks.Generation), data)
+		if err != nil {
+			v.problem(err)
+			continue
+		}
+		v.claims(s, m, fmt.Sprintf("checkpoint %d", number))
+		for _, d := range m.Done {
+			if d.Txn == k.Txn {
+				v.noted(s, m, d, k.Ledger)
+			}
+		}
+	}
+}
+
+// store checks the generation that counts now.
+func (v *verifier) store(s *Store) {
+	look, err := s.look()
+	if err != nil {
+		v.problem(err)
+		return
+	}
+	m := look.counts
+	v.claims(s, m, "the current generation")
+	for _, d := range m.Done {
+		if d.Generation > look.base || look.crawl.Checkpoint == 0 {
+			v.balance(s.manifestPath(m.Generation), d.Verb+" "+d.Txn, d.Ledger)
+		}
+	}
+}
+
+func (v *verifier) claims(s *Store, m *Manifest, who string) {
+	for _, e := range m.Files {
+		name := s.Path(e.Path)
+		if e.Role == RoleOutput {
+			// It serves until the next round only.
+			if ok, err := exists(s.fs, name); err == nil && !ok {
+				continue
+			}
+		}
+		v.files[name] = append(v.files[name], claim{e.Length, e.Sum, e.Growing, who})
+	}
+}
+
+func (v *verifier) balance(file, place string, l record.Ledger) {
+	if err := l.Balance(); err != nil {
+		v.problem(&fault.Error{File: file, Place: place, Found: err.Error()})
+		return
+	}
+	v.Books++
+}
+
+// noted compares what a store wrote down of a transaction with the round's books.
+func (v *verifier) noted(s *Store, m *Manifest, d Done, books record.Ledger) {
+	if len(d.Ledger.Stages) == 0 {
+		return
+	}
+	own := d.Ledger.Stages[len(d.Ledger.Stages)-1]
+	if same := findStages(books, own.Name, own.Store); len(same) > 0 && !anyEqual(same, own) {
+		v.problem(&fault.Error{File: s.manifestPath(m.Generation), Place: d.Verb + " " + d.Txn,
+			Found: describeStage(own), Want: describeStage(same[0]) + ", as the round's books say"})
+	}
+}
+
+// findStages lists the stages of a name and store in a ledger.
+func findStages(l record.Ledger, name, store string) []record.Stage {
+	var found []record.Stage
+	for _, j := range l.Joined {
+		found = append(found, findStages(j, name, store)...)
+	}
+	for _, st := range l.Stages {
+		if st.Name == name && st.Store == store {
+			found = append(found, st)
+		}
+	}
+	return found
+}
+
+func anyEqual(list []record.Stage, st record.Stage) bool {
+	for _, o := range list {
+		if o.Out == st.Out && o.OutHash == st.OutHash && o.In == st.In && o.InHash == st.InHash {
+			return true
+		}
+	}
+	return false
+}
+
+func describeStage(st record.Stage) string {
+	return fmt.Sprintf("%s: in %d rows %s, out %d rows %s", st.Name, st.In, st.InHash, st.Out, st.OutHash)
+}
+
+// contents reads every file once, up to the longest length that is claimed.
+func (v *verifier) contents() error {
+	names := make([]string, 0, len(v.files))
+	for name := range v.files {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		if err := v.ctx.Err(); err != nil {
+			return err
+		}
+		if err := v.content(name); err != nil {
+			v.problem(err)
+		}
+	}
+	return nil
+}
+
+func (v *verifier) content(name string) error {
+	claims := v.files[name]
+	sort.SliceStable(claims, func(i, j int) bool { return claims[i].length < claims[j].length })
+	s := &Store{fs: v.c.fs, dir: filepath.Dir(name)}
+	f, err := s.OpenFile(filepath.Base(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return &fault.Error{File: name, Found: "missing", Want: fmt.Sprintf("%d bytes, as %s says", claims[0].length, claims[0].who)}
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	v.Files++
+	hash := xxh3.New()
+	var at int64
+	for _, c := range claims {
+		if st.Size() < c.length || !c.growing && !grows(claims) && st.Size() != c.length {
+			return &fault.Error{File: name, Found: fmt.Sprintf("%d bytes", st.Size()), Want: fmt.Sprintf("%d, as %s says", c.length, c.who)}
+		}
+		n, err := io.Copy(hash, io.NewSectionReader(f, at, c.length-at))
+		v.Bytes += n
+		at += n
+		if err != nil {
+			return err
+		}
+		if sum := hexSum(hash); c.sum != "" && sum != c.sum {
+			return &fault.Error{File: name, Place: fmt.Sprintf("bytes 0 to %d", c.length), Found: "checksum " + sum, Want: fmt.Sprintf("%s, as %s says", c.sum, c.who)}
+		}
+	}
+	return nil
+}
+
+// grows reports whether any generation knew the file as growing.
+func grows(claims []claim) bool {
+	for _, c := range claims {
+		if c.growing {
+			return true
+		}
+	}
+	return false
+}
+
+const recordSuffix = ".arrows.zst"
+
+// recordFiles checks what pipelines keep in rounds/NAME/.
+func (v *verifier) recordFiles() error {
+	rounds, err := v.c.fs.ReadDir(v.c.path(roundsDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, r := range rounds {
+		if !r.IsDir() {
+			continue
+		}
+		files, err := v.c.fs.ReadDir(v.c.path(filepath.Join(roundsDir, r.Name())))
+		if err != nil {
+			return err
+		}
+		for _, f := range files {
+			if err := v.ctx.Err(); err != nil {
+				return err
+			}
+			if durable.IsTemp(f.Name()) || !strings.HasSuffix(f.Name(), recordSuffix) {
+				continue
+			}
+			if err := v.recordFile(v.c.path(filepath.Join(roundsDir, r.Name(), f.Name()))); err != nil {
+				v.problem(err)
+				continue
+			}
+			v.RecordFiles++
+		}
+	}
+	return nil
+}
+
+func (v *verifier) recordFile(name string) error {
+	f, err := v.c.fs.OpenFile(name, os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	trailer, err := drain(f, name)
+	if err != nil {
+		return err
+	}
+	if !trailer.Verified {
+		return &fault.Error{File: name, Place: "end", Found: "no trailer", Want: "the rows' hash and their books"}
+	}
+	l := trailer.Ledger
+	if err := l.Balance(); err != nil {
+		return &fault.Error{File: name, Place: "trailer", Found: err.Error()}
+	}
+	if len(l.Stages) == 0 {
+		return &fault.Error{File: name, Place: "trailer", Found: "no books", Want: "those of the stage that wrote it"}
+	}
+	own := l.Stages[len(l.Stages)-1]
+	if own.Out != trailer.Rows || own.OutHash != trailer.Hash.String() {
+		return &fault.Error{File: name, Place: "trailer", Found: fmt.Sprintf("%d rows %s", trailer.Rows, trailer.Hash), Want: describeStage(own) + ", as its books say"}
+	}
+	var same []record.Stage
+	for _, books := range v.rounds[trailer.Txn] {
+		same = append(same, findStages(books, own.Name, own.Store)...)
+	}
+	if len(same) > 0 && !anyEqual(same, own) {
+		return &fault.Error{File: name, Place: fmt.Sprintf("round %q, stage %q", trailer.Txn, own.Name),
+			Found: fmt.Sprintf("%d rows %s", trailer.Rows, trailer.Hash), Want: fmt.Sprintf("%d rows %s, as the round's books say", same[0].Out, same[0].OutHash)}
+	}
+	return nil
+}
+
+// drain reads a record stream of any kind to its end.
+func drain(in io.Reader, name string) (record.Trailer, error) {
+	src, err := record.Open(in, record.ReaderOptions{Name: name})
+	if err != nil {
+		return record.Trailer{}, err
+	}
+	switch kind := src.Kind(); kind {
+	case record.KindURL:
+		return drainRows[record.URL](src)
+	case record.KindFetch:
+		return drainRows[record.Fetch](src)
+	case record.KindLink:
+		return drainRows[record.Link](src)
+	case record.KindModule:
+		return drainRows[record.Module](src)
+	default:
+		return record.Trailer{}, &fault.Error{Class: fault.WrongKind, File: name, Found: fmt.Sprintf("kind %q", kind)}
+	}
+}
+
+func drainRows[T record.Row](src *record.Source) (record.Trailer, error) {
+	r, err := record.Rows[T](src)
+	if err != nil {
+		return record.Trailer{}, err
+	}
+	var row T
+	for {
+		if err := r.Read(&row); err == io.EOF {
+			return r.Trailer(), nil
+		} else if err != nil {
+			return record.Trailer{}, err
+		}
+	}
+}
