@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"sort"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,17 +31,21 @@ type Crawl struct {
 // maxConfig bounds the size of a crawl.toml.
 const maxConfig = 16 << 20
 
-// InitCrawl makes a crawl folder without stores, with a copy of its configuration
-// (crawl.toml). That it is there already with the same configuration is not an
-// error: what is missing is made. Another configuration is fault.Usage.
-func InitCrawl(dir string, config []byte, opt Options) (*Crawl, error) {
+// InitCrawl makes a crawl folder: its configuration (crawl.toml), its stores, by
+// makeStores, and last of all CURRENT, so that a folder with CURRENT is complete.
+// In a folder that is there already it makes what is missing. A configuration
+// other than the one there is fault.Usage; nil keeps that one, or writes preset.
+func InitCrawl(dir string, config, preset []byte, makeStores func() error, opt Options) (*Crawl, error) {
 	c := &Crawl{fs: opt.fs(), dir: dir, opt: opt}
 	if err := durable.MkdirAll(c.fs, c.path(checkpointsDir)); err != nil {
 		return nil, err
 	}
-	// The configuration comes before CURRENT: a folder with CURRENT is complete.
-	err := durable.LinkFile(c.fs, c.path(configFile), config)
-	if errors.Is(err, fs.ErrExist) {
+	content := config
+	if config == nil {
+		content = preset
+	}
+	err := durable.LinkFile(c.fs, c.path(configFile), content)
+	if errors.Is(err, fs.ErrExist) && config != nil {
 		have, err := durable.ReadFile(c.fs, c.path(configFile), maxConfig)
 		if err != nil {
 			return nil, err
@@ -48,10 +54,13 @@ func InitCrawl(dir string, config []byte, opt Options) (*Crawl, error) {
 			return nil, &fault.Error{Class: fault.Usage, File: c.path(configFile), Found: "another configuration than the one given",
 				Hint: "edit that file to change the crawl, or make a crawl in another folder"}
 		}
-	} else if err != nil {
+	} else if err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	data, err := seal(magicCurrent, current{Epoch: 1})
+	if err := makeStores(); err != nil {
+		return nil, err
+	}
+	data, err := seal(magicCurrent, current{})
 	if err != nil {
 		return nil, err
 	}
@@ -524,6 +533,48 @@ func (c *Crawl) GC(ctx context.Context, keep int) (forgotten []uint64, freed Fre
 		return nil
 	})
 	return forgotten, freed, err
+}
+
+// NextRound is the number of the round that comes after the current checkpoint,
+// where rounds are named r1, r2, … and "seed" counts as r0; 0 if no checkpoint
+// holds the seeds yet. Other names are passed over.
+func (c *Crawl) NextRound() (uint64, error) {
+	cur, err := c.current()
+	if err != nil {
+		return 0, err
+	}
+	numbers, err := checkpointNumbers(c.fs, c.dir, cur.Last)
+	if err != nil {
+		return 0, err
+	}
+	for at := cur.Checkpoint; at > 0; {
+		k, err := readCheckpoint(c.fs, c.dir, at)
+		if errors.Is(err, fs.ErrNotExist) {
+			// A forgotten one: the one before it by number.
+			i := sort.Search(len(numbers), func(i int) bool { return numbers[i] >= at })
+			if i == 0 {
+				break
+			}
+			at = numbers[i-1]
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		if k.Txn == "seed" {
+			return 1, nil
+		}
+		if digits, ok := strings.CutPrefix(k.Txn, "r"); ok {
+			if n, err := strconv.ParseUint(digits, 10, 53); err == nil {
+				return n + 1, nil
+			}
+		}
+		at = k.Parent
+	}
+	if cur.Checkpoint > 0 {
+		return 1, nil
+	}
+	return 0, nil
 }
 
 // Config returns the folder's crawl.toml.

@@ -25,7 +25,7 @@ const (
 // current is the content of a crawl's CURRENT, which alone decides what counts:
 // commit, abandon and restore are one rename of it.
 type current struct {
-	Epoch      uint64 `json:"epoch"`      // raised by abandon and restore; 1 at first
+	Epoch      uint64 `json:"epoch"`      // raised by abandon and restore; 0 at first
 	Checkpoint uint64 `json:"checkpoint"` // that the crawl goes on from; 0 is the empty crawl
 	Last       uint64 `json:"last"`       // the highest number that a checkpoint ever had
 }
@@ -37,9 +37,9 @@ func readCurrent(fsys durable.FS, dir string) (current, error) {
 	if err := readSealed(fsys, file, magicCurrent, &c); err != nil {
 		return c, err
 	}
-	if c.Epoch == 0 || c.Epoch > maxGeneration || c.Checkpoint > c.Last || c.Last > maxGeneration {
+	if c.Epoch > maxGeneration || c.Checkpoint > c.Last || c.Last > maxGeneration {
 		return c, &fault.Error{Class: fault.Corrupt, File: file, Found: fmt.Sprintf("epoch %d, checkpoint %d of %d", c.Epoch, c.Checkpoint, c.Last),
-			Want: "epoch 1 or more, checkpoint at most the last"}
+			Want: fmt.Sprintf("at most %d, and checkpoint at most the last", uint64(maxGeneration))}
 	}
 	return c, nil
 }

@@ -62,7 +62,7 @@ func Create(dir, kind, version string, params map[string]string, opt Options) er
 	if err := durable.MkdirAll(s.fs, dir); err != nil {
 		return err
 	}
-	c, err := s.crawl()
+	c, _, err := s.crawl()
 	if err != nil {
 		return err
 	}
@@ -183,14 +183,14 @@ func crawlDir(dir string) string {
 	return up
 }
 
-// crawl reads the state of the crawl that the store belongs to; the zero
-// current stands for none.
-func (s *Store) crawl() (current, error) {
-	c, err := readCurrent(s.fs, crawlDir(s.dir))
+// crawl reads the state of the crawl that the store belongs to; outside is true
+// if it belongs to none.
+func (s *Store) crawl() (c current, outside bool, err error) {
+	c, err = readCurrent(s.fs, crawlDir(s.dir))
 	if errors.Is(err, fs.ErrNotExist) {
-		return current{}, nil
+		return current{}, true, nil
 	}
-	return c, err
+	return c, false, err
 }
 
 // nameInCrawl is how checkpoints call the store: "urls", "modules/NAME".
@@ -294,7 +294,7 @@ func (s *Store) look() (*view, error) {
 var errMoved = errors.New("epoch")
 
 func (s *Store) lookOnce() (*view, error) {
-	c, err := s.crawl()
+	c, outside, err := s.crawl()
 	if err != nil {
 		return nil, err
 	}
@@ -302,7 +302,7 @@ func (s *Store) lookOnce() (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &view{newest: m, counts: m, crawl: c, base: 1, outside: c.Epoch == 0}
+	v := &view{newest: m, counts: m, crawl: c, base: 1, outside: outside}
 	if v.outside {
 		return v, nil
 	}

@@ -299,9 +299,9 @@ func (t *Tx) Commit(inRows uint64, inHash string, l record.Ledger) (*Manifest, e
 	if t.ended {
 		return nil, fmt.Errorf("store %s: the change has ended", t.s.dir)
 	}
-	if c, err := t.s.crawl(); err != nil {
+	if c, outside, err := t.s.crawl(); err != nil {
 		return nil, err
-	} else if c != t.v.crawl {
+	} else if c != t.v.crawl || outside != t.v.outside {
 		return nil, &fault.Error{Class: fault.Conflict, File: t.s.dir, Found: "the crawl was abandoned, restored or committed meanwhile", Hint: "run the command again"}
 	}
 	base := t.Base()

@@ -1,0 +1,423 @@
+// Command mckpt keeps the checkpoints of a crawl folder.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/cli"
+	"mercator/pkg/config"
+	"mercator/pkg/fault"
+)
+
+const about = "Make a crawl folder; close its rounds by checkpoints, and go back to them."
+
+type grammar struct {
+	cli.Common
+	Init    initCmd    `cmd:"" help:"Make a crawl folder with all its stores."`
+	Commit  commitCmd  `cmd:"" help:"Close a round by a checkpoint."`
+	Abandon abandonCmd `cmd:"" help:"Give up what was done since the last checkpoint."`
+	List    listCmd    `cmd:"" help:"List the checkpoints."`
+	Show    showCmd    `cmd:"" help:"Show where the crawl stands, or one checkpoint."`
+	Verify  verifyCmd  `cmd:"" help:"Check every file and all books; exit 6 if one is wrong."`
+	Restore restoreCmd `cmd:"" help:"Go back to a checkpoint."`
+	GC      gcCmd      `cmd:"" name:"gc" help:"Forget old checkpoints and delete what none needs."`
+}
+
+type lockFlag struct {
+	LockWait time.Duration `default:"70s" help:"How long to wait for a store that another process is changing."`
+}
+
+func (l lockFlag) options() store.Options { return store.Options{LockWait: l.LockWait} }
+
+type initCmd struct {
+	Crawl string `arg:"" help:"Folder to make."`
+	lockFlag
+}
+
+// Help is printed by mckpt init --help.
+func (*initCmd) Help() string {
+	return `Makes CRAWL with the stores urls, frontier, dns, fetch and content, and a copy of the
+file given with --config, or else a crawl.toml in which every setting is a comment.
+The crawl stands at checkpoint 0, the empty crawl. Run again, it makes what is missing.
+
+  mckpt init crawl --config crawl.toml
+  mckpt init crawl && $EDITOR crawl/crawl.toml`
+}
+
+func (c *initCmd) Run(std *cli.Std) error {
+	var given []byte
+	policy := ""
+	if path := string(std.Common.Config); path != "" {
+		conf, err := config.Load(path)
+		if err != nil {
+			return err
+		}
+		policy = conf.File.Frontier.Policy
+		if given, err = os.ReadFile(path); err != nil {
+			return err
+		}
+	} else if conf, err := config.Load(filepath.Join(c.Crawl, config.Name)); err == nil {
+		policy = conf.File.Frontier.Policy
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	_, err := store.InitCrawl(c.Crawl, given, preset(), func() error { return makeStores(c.Crawl, policy, c.options()) }, c.options())
+	return err
+}
+
+// preset is a crawl.toml that says what could be set.
+func preset() []byte {
+	var b strings.Builder
+	b.WriteString("# Configuration of this crawl: take the # away from what you set. The flags of a\n# command win over this file.\n")
+	table := ""
+	for _, k := range config.Keys() {
+		name := k.Name
+		if t, n, ok := strings.Cut(name, "."); ok {
+			name = n
+			if t != table {
+				fmt.Fprintf(&b, "\n[%s]\n", t)
+			}
+			table = t
+		}
+		fmt.Fprintf(&b, "# %s\n#%s =\n", k.Doc, name)
+	}
+	return []byte(b.String())
+}
+
+type commitCmd struct {
+	Crawl    string        `arg:"" help:"The crawl folder."`
+	Txn      string        `required:"" placeholder:"NAME" help:"The round that all its commands ran with."`
+	Interval time.Duration `default:"0s" help:"Also forget the checkpoint before the new one, if it was made less than this after the one before it (0s: keep all)."`
+	lockFlag
+}
+
+// Help is printed by mckpt commit --help.
+func (*commitCmd) Help() string {
+	return `Binds the present generation of every store together as the next checkpoint, and closes
+the round NAME. It refuses, and says which store, unless the frontier committed "update"
+or "add" of that name and every store in its ledger committed the round: then run the
+round's pipe again, which repeats what was committed and does the rest. Committing a
+closed round again changes nothing and ends 0.
+
+  mckpt commit crawl --txn r12
+  mckpt commit crawl --txn r12 --interval 1h`
+}
+
+func (c *commitCmd) Run(ctx context.Context, std *cli.Std) error {
+	crawl, err := store.OpenCrawl(c.Crawl, c.options())
+	if err != nil {
+		return err
+	}
+	k, made, err := crawl.Commit(ctx, c.Txn, std.Now(), c.Interval)
+	if err != nil {
+		return err
+	}
+	std.Stat("checkpoint", k.Number)
+	switch {
+	case made:
+		std.Warn("checkpoint %d closes round %q", k.Number, k.Txn)
+	case k.Number > 0:
+		std.Warn("round %q was closed before, by checkpoint %d", k.Txn, k.Number)
+	default:
+		std.Warn("round %q was closed before", k.Txn)
+	}
+	return nil
+}
+
+type abandonCmd struct {
+	Crawl string `arg:"" help:"The crawl folder."`
+	lockFlag
+}
+
+// Help is printed by mckpt abandon --help.
+func (*abandonCmd) Help() string {
+	return `The crawl goes on from its current checkpoint, as if nothing had been done since: the
+open round and changes made without --txn are given up, and the round's name is free
+again. Only the times at which hosts were contacted stay, so that politeness holds.
+
+  mckpt abandon crawl`
+}
+
+func (c *abandonCmd) Run(ctx context.Context, std *cli.Std) error {
+	crawl, err := store.OpenCrawl(c.Crawl, c.options())
+	if err != nil {
+		return err
+	}
+	round, err := crawl.Abandon(ctx)
+	if err != nil {
+		return err
+	}
+	if round == "" {
+		std.Warn("no round was open")
+	} else {
+		std.Warn("round %q is given up", round)
+	}
+	return nil
+}
+
+type listCmd struct {
+	Crawl string `arg:"" help:"The crawl folder."`
+	JSON  bool   `name:"json" help:"One JSON object a checkpoint."`
+}
+
+// Help is printed by mckpt list --help.
+func (*listCmd) Help() string {
+	return `Prints the checkpoints that can be restored, oldest first; * marks the one that the
+crawl goes on from. Number 0, the empty crawl, is always there.
+
+  mckpt list crawl
+  mckpt list crawl --json | jq -r '[.number, .txn, .made] | @tsv'`
+}
+
+func (c *listCmd) Run(std *cli.Std) error {
+	crawl, err := store.OpenCrawl(c.Crawl, store.Options{})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		out := json.NewEncoder(std.Out)
+		return crawl.List(func(k *store.Checkpoint) error { return out.Encode(k) })
+	}
+	st, err := crawl.State()
+	if err != nil {
+		return err
+	}
+	mark := func(n uint64) string {
+		if n == st.Checkpoint {
+			return "*"
+		}
+		return ""
+	}
+	out := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, "\tnumber\tround\tmade\tafter\tepoch\tURLs in\tout")
+	fmt.Fprintf(out, "%s\t0\t(empty)\t\t\t\t\t\n", mark(0))
+	err = crawl.List(func(k *store.Checkpoint) error {
+		var in, ended uint64
+		if n := len(k.Ledger.Stages); n > 0 {
+			in, ended = k.Ledger.Stages[0].Out, k.Ledger.Stages[n-1].In
+		}
+		_, err := fmt.Fprintf(out, "%s\t%d\t%s\t%s\t%d\t%d\t%d\t%d\n", mark(k.Number), k.Number, k.Txn, k.Made, k.Parent, k.Epoch, in, ended)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+type showCmd struct {
+	Crawl     string  `arg:"" help:"The crawl folder."`
+	Number    *uint64 `arg:"" optional:"" help:"A checkpoint (default: where the crawl stands now)."`
+	JSON      bool    `name:"json" xor:"what" help:"Print JSON."`
+	NextRound bool    `xor:"what" help:"Print only the number of the next round: N+1 after round rN, 1 after the seeds, 0 before."`
+	Epoch     bool    `xor:"what" help:"Print only the epoch, which abandon and restore raise."`
+}
+
+// Help is printed by mckpt show --help.
+func (*showCmd) Help() string {
+	return `Without a number: the current checkpoint, the open round, and for each store what it
+holds and which commands of the open round have committed. With a number: the stores'
+generations in that checkpoint, and the round's books, stage by stage.
+
+  mckpt show crawl
+  mckpt show crawl 12 --json | jq .ledger.stages`
+}
+
+func (c *showCmd) Run(std *cli.Std) error {
+	crawl, err := store.OpenCrawl(c.Crawl, store.Options{})
+	if err != nil {
+		return err
+	}
+	if c.Number != nil && *c.Number > 0 {
+		k, err := crawl.Checkpoint(*c.Number)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(std, k)
+		}
+		return showCheckpoint(std, k)
+	}
+	if c.NextRound {
+		n, err := crawl.NextRound()
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(std.Out, n)
+		return err
+	}
+	st, err := crawl.State()
+	if err != nil {
+		return err
+	}
+	switch {
+	case c.Epoch:
+		_, err = fmt.Fprintln(std.Out, st.Epoch)
+		return err
+	case c.JSON:
+		return printJSON(std, st)
+	}
+	out := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(out, "checkpoint\t%d %s\nepoch\t%d\nopen round\t%s\n\n", st.Checkpoint, st.Txn, st.Epoch, orNone(st.Round))
+	fmt.Fprintln(out, "store\tkind\tgeneration\tfiles\tbytes\tcommitted of the open round")
+	for _, s := range st.Stores {
+		fmt.Fprintf(out, "%s\t%s\t%d\t%d\t%d\t%s\n", s.Name, s.Kind, s.Generation, s.Files, s.Bytes, strings.Join(s.Committed, " "))
+	}
+	return out.Flush()
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+func printJSON(std *cli.Std, v any) error {
+	out := json.NewEncoder(std.Out)
+	out.SetIndent("", "  ")
+	return out.Encode(v)
+}
+
+func showCheckpoint(std *cli.Std, k *store.Checkpoint) error {
+	out := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(out, "checkpoint\t%d\nround\t%s\nmade\t%s\nafter\t%d\nepoch\t%d\n\n", k.Number, k.Txn, k.Made, k.Parent, k.Epoch)
+	fmt.Fprintln(out, "store\tkind\tgeneration")
+	for _, s := range k.Stores {
+		fmt.Fprintf(out, "%s\t%s\t%d\n", s.Name, s.Kind, s.Generation)
+	}
+	fmt.Fprintln(out, "\nstage\tin\tpassed\tconsumed\tdropped\tmade\tout")
+	showLedger(out, k.Ledger)
+	return out.Flush()
+}
+
+func showLedger(out *tabwriter.Writer, l record.Ledger) {
+	for _, j := range l.Joined {
+		showLedger(out, j)
+	}
+	for _, s := range l.Stages {
+		fmt.Fprintf(out, "%s\t%d\t%d\t%d\t%s\t%s\t%d\n", s.Name, s.In, s.Passed, s.Consumed, counts(s.Drops), counts(s.Made), s.Out)
+	}
+}
+
+func counts(list []record.Count) string {
+	var parts []string
+	for _, c := range list {
+		parts = append(parts, fmt.Sprintf("%s %d", c.Reason, c.N))
+	}
+	if len(parts) == 0 {
+		return "-"
+	}
+	return strings.Join(parts, ", ")
+}
+
+type verifyCmd struct {
+	Crawl string `arg:"" help:"The crawl folder."`
+	JSON  bool   `name:"json" help:"Print what was checked, and the problems, as JSON."`
+}
+
+// Help is printed by mckpt verify --help.
+func (*verifyCmd) Help() string {
+	return `Reads everything that a checkpoint or the present state needs and checks it: manifests,
+each file's length and checksum, the books of each round from stage to stage, and the
+record files kept under CRAWL/rounds. Each problem is a line that names the file and the
+place. It needs no lock. Exit 0: all is well; 6: there are problems.
+
+  mckpt verify crawl && mckpt gc crawl --keep 3`
+}
+
+func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
+	crawl, err := store.OpenCrawl(c.Crawl, store.Options{})
+	if err != nil {
+		return err
+	}
+	v, err := crawl.Verify(ctx)
+	if err != nil {
+		return err
+	}
+	std.Stat("verified", v)
+	if c.JSON {
+		if err := printJSON(std, v); err != nil {
+			return err
+		}
+	} else {
+		for _, p := range v.Problems {
+			fmt.Fprintln(std.Out, cli.Printable(p))
+		}
+	}
+	if n := len(v.Problems); n > 0 {
+		return &fault.Error{Class: fault.No, File: c.Crawl, Found: fmt.Sprintf("%d problems", n), Hint: fmt.Sprintf("%q goes back to a checkpoint", "mckpt restore "+c.Crawl+" N")}
+	}
+	std.Warn("%d checkpoints, %d files of %d bytes, %d books, %d record files: all is well", v.Checkpoints, v.Files, v.Bytes, v.Books, v.RecordFiles)
+	return nil
+}
+
+type restoreCmd struct {
+	Crawl  string `arg:"" help:"The crawl folder."`
+	Number uint64 `arg:"" help:"The checkpoint; 0 is the empty crawl."`
+	lockFlag
+}
+
+// Help is printed by mckpt restore --help.
+func (*restoreCmd) Help() string {
+	return `The crawl goes on from checkpoint NUMBER, as often as you like. What was done since is
+given up, but for the times at which hosts were contacted. Later checkpoints stay: they
+can be restored too, until gc forgets them.
+
+  mckpt list crawl
+  mckpt restore crawl 7`
+}
+
+func (c *restoreCmd) Run(ctx context.Context, std *cli.Std) error {
+	crawl, err := store.OpenCrawl(c.Crawl, c.options())
+	if err != nil {
+		return err
+	}
+	if err := crawl.Restore(ctx, c.Number); err != nil {
+		return err
+	}
+	std.Warn("the crawl goes on from checkpoint %d", c.Number)
+	return nil
+}
+
+type gcCmd struct {
+	Crawl string `arg:"" help:"The crawl folder."`
+	Keep  int    `required:"" placeholder:"N" help:"Checkpoints to keep, the newest ones; the current one is kept in any case."`
+	lockFlag
+}
+
+// Help is printed by mckpt gc --help.
+func (*gcCmd) Help() string {
+	return `Forgets all checkpoints but the newest N, and deletes the generations and files that none
+of them needs. It refuses while a round is open. A forgotten checkpoint cannot be
+restored.
+
+  mckpt gc crawl --keep 3`
+}
+
+func (c *gcCmd) Run(ctx context.Context, std *cli.Std) error {
+	crawl, err := store.OpenCrawl(c.Crawl, c.options())
+	if err != nil {
+		return err
+	}
+	forgotten, freed, err := crawl.GC(ctx, c.Keep)
+	if err != nil {
+		return err
+	}
+	std.Stat("forgotten", len(forgotten))
+	std.Stat("freed", freed)
+	std.Warn("%d checkpoints forgotten, %d files of %d bytes deleted", len(forgotten), freed.Files, freed.Bytes)
+	return nil
+}
+
+func main() { os.Exit(cli.Main("mckpt", about, &grammar{}, 64<<20)) }
