@@ -1,0 +1,261 @@
+package segment
+
+import (
+	"encoding/binary"
+	"math"
+	"strings"
+
+	"mercator/formats/record"
+	"mercator/pkg/fingerprint"
+)
+
+// coder visits the fields of rows in a fixed order and writes or reads each.
+// By columns, field i of all rows of a block stands together, which is what
+// compresses; by rows (EncodeRow, DecodeRow) one buffer takes all fields.
+// One method per type, fields, therefore says the layout once for both
+// directions and both shapes.
+type coder struct {
+	reading bool
+	byRow   bool
+	cols    [][]byte // writing: what was written; reading: what is left
+	text    []string // reading: a column of characters, left
+	prev    []uint64 // the column's last value, for delta
+	i       int      // the next column
+	bad     bool     // reading: a value ran past its column or its range
+}
+
+// column returns the index of the next field's column.
+func (c *coder) column() int {
+	if c.byRow {
+		return 0
+	}
+	c.i++
+	return c.i - 1
+}
+
+// uint is an unsigned number not above max.
+func (c *coder) uint(x *uint64, max uint64) {
+	i := c.column()
+	if !c.reading {
+		c.cols[i] = binary.AppendUvarint(c.cols[i], *x)
+		return
+	}
+	v, n := binary.Uvarint(c.cols[i])
+	if n <= 0 || v > max {
+		c.bad = true
+		return
+	}
+	c.cols[i] = c.cols[i][n:]
+	*x = v
+}
+
+// delta is a number stored as its difference to the row before.
+func (c *coder) delta(x *uint64) {
+	i := c.column()
+	var prev uint64
+	if !c.byRow {
+		prev = c.prev[i]
+	}
+	if !c.reading {
+		d := int64(*x - prev)
+		c.cols[i] = binary.AppendUvarint(c.cols[i], uint64(d)<<1^uint64(d>>63))
+	} else {
+		z, n := binary.Uvarint(c.cols[i])
+		if n <= 0 {
+			c.bad = true
+			return
+		}
+		c.cols[i] = c.cols[i][n:]
+		*x = prev + (z>>1 ^ -(z & 1))
+	}
+	if !c.byRow {
+		c.prev[i] = *x
+	}
+}
+
+// fixed is a number whose eight bytes are as good as random.
+func (c *coder) fixed(x *uint64) {
+	i := c.column()
+	if !c.reading {
+		c.cols[i] = binary.LittleEndian.AppendUint64(c.cols[i], *x)
+		return
+	}
+	if len(c.cols[i]) < 8 {
+		c.bad = true
+		return
+	}
+	*x = binary.LittleEndian.Uint64(c.cols[i])
+	c.cols[i] = c.cols[i][8:]
+}
+
+// string is a length in one column and the characters in the next.
+func (c *coder) string(s *string) {
+	n := uint64(len(*s))
+	c.uint(&n, MaxString)
+	i := c.column()
+	switch {
+	case !c.reading:
+		c.cols[i] = append(c.cols[i], *s...)
+	case c.bad || n > uint64(len(c.cols[i])):
+		c.bad = true
+	case c.byRow:
+		*s = string(c.cols[i][:n])
+		c.cols[i] = c.cols[i][n:]
+	default:
+		// A column of characters becomes one string, of which rows are slices.
+		if c.text[i] == "" {
+			c.text[i] = string(c.cols[i])
+		}
+		t := c.text[i]
+		*s = t[len(t)-len(c.cols[i]):][:n]
+		c.cols[i] = c.cols[i][n:]
+	}
+}
+
+func (c *coder) time(t *record.Time) {
+	u := uint64(*t)
+	c.delta(&u)
+	*t = record.Time(u)
+}
+
+func small[T ~uint8 | ~uint16 | ~uint32](c *coder, x *T) {
+	u := uint64(*x)
+	c.uint(&u, uint64(^T(0)))
+	*x = T(u)
+}
+
+func (c *coder) float(x *float32) {
+	u := math.Float32bits(*x)
+	small(c, &u)
+	*x = math.Float32frombits(u)
+}
+
+// Flags of an Entry.
+const (
+	hostGiven = 1 << iota // the host is not the authority of the URL
+	keyGiven              // the key is not that of fingerprint.URLKey
+	hasFP                 // a last content fingerprint is set
+	allFlags  = hostGiven | keyGiven | hasFP
+)
+
+// fields is the layout of an Entry; SPEC.md numbers the columns in this order.
+func (e *Entry) fields(c *coder) {
+	u := &e.URL
+	c.delta(&e.Order)
+	c.delta(&e.Place)
+	var flags uint64
+	if !c.reading {
+		if u.Host != authority(u.URL) {
+			flags |= hostGiven
+		}
+		if u.Key != fingerprint.URLKey(u.Host, u.URL) {
+			flags |= keyGiven
+		}
+		if u.LastContentFP != 0 {
+			flags |= hasFP
+		}
+	}
+	c.uint(&flags, allFlags)
+	c.string(&u.URL)
+	host := u.Host
+	if !c.reading && flags&hostGiven == 0 {
+		host = ""
+	}
+	c.string(&host)
+	i := c.column()
+	if flags&keyGiven != 0 {
+		c.back(i)
+		c.fixed(&u.Key)
+	}
+	small(c, &u.Priority)
+	c.float(&u.Score)
+	small(c, &u.Depth)
+	small(c, &u.Attempt)
+	c.string(&u.Via)
+	c.time(&u.Discovered)
+	c.time(&u.Due)
+	c.string(&u.Addr)
+	c.time(&u.AddrExpires)
+	c.string(&u.AddrError)
+	c.string(&u.ETag)
+	c.string(&u.LastModified)
+	i = c.column()
+	if flags&hasFP != 0 {
+		c.back(i)
+		c.fixed(&u.LastContentFP)
+	}
+	if !c.reading || c.bad {
+		return
+	}
+	// What is derived is never also stored, so that equal rows have equal bytes.
+	u.Host = host
+	if flags&hostGiven == 0 {
+		c.bad = c.bad || host != ""
+		u.Host = authority(u.URL)
+	} else if host == authority(u.URL) {
+		c.bad = true
+	}
+	key := fingerprint.URLKey(u.Host, u.URL)
+	if flags&keyGiven == 0 {
+		u.Key = key
+	} else if u.Key == key {
+		c.bad = true
+	}
+	if flags&hasFP != 0 && u.LastContentFP == 0 {
+		c.bad = true
+	}
+}
+
+// back makes column i the next one again.
+func (c *coder) back(i int) {
+	if !c.byRow {
+		c.i = i
+	}
+}
+
+// authority returns what stands between "://" and the path: the host of a
+// canonical URL that has no user information.
+func authority(url string) string {
+	_, rest, ok := strings.Cut(url, "://")
+	if !ok {
+		return ""
+	}
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		rest = rest[:i]
+	}
+	return rest
+}
+
+// fields is the layout of a Host.
+func (h *Host) fields(c *coder) {
+	c.delta(&h.Order)
+	c.string(&h.Host)
+	for _, x := range []*uint64{&h.Discovered, &h.Finished, &h.Fetched, &h.Retried, &h.Deferred, &h.Dead, &h.Contacts, &h.Failures, &h.DurationUS, &h.DelayUS} {
+		c.uint(x, math.MaxUint64)
+	}
+	c.time(&h.LastContact)
+	c.time(&h.ParkedUntil)
+	c.string(&h.Addr)
+	n := uint64(len(h.Last))
+	c.uint(&n, MaxLevels)
+	first, last := c.column(), c.column()
+	if c.reading {
+		h.Last = nil
+	}
+	for k := 0; k < int(n) && !c.bad; k++ {
+		var l LevelPlace
+		if !c.reading {
+			l = h.Last[k]
+		}
+		c.back(first)
+		small(c, &l.Level)
+		c.uint(&l.Place, math.MaxUint64)
+		if c.reading {
+			if k > 0 && l.Level <= h.Last[k-1].Level {
+				c.bad = true
+			}
+			h.Last = append(h.Last, l)
+		}
+	}
+	c.back(last + 1)
+}

@@ -1,0 +1,409 @@
+package segment
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"slices"
+	"sort"
+
+	"mercator/pkg/fault"
+)
+
+// Reader is an opened segment whose header and trailer hold.
+type Reader[T Row] struct {
+	in   io.ReaderAt
+	name string
+	t    trailer
+	dir  []byte // entries; nil until the first Seek
+}
+
+// Open reads header and trailer of a segment of size bytes. A file without
+// trailer is fault.Truncated, one of another kind fault.WrongKind, one of a later
+// major version fault.Version, any other damage fault.Corrupt. name is for messages.
+func Open[T Row](in io.ReaderAt, size int64, name string) (*Reader[T], error) {
+	r := &Reader[T]{in: in, name: name}
+	if size < headerSize {
+		return nil, r.fault(fault.Truncated, "", fmt.Sprintf("%d bytes", size), "a segment header of 16 bytes")
+	}
+	h := make([]byte, headerSize)
+	if err := r.readAt(h, 0); err != nil {
+		return nil, err
+	}
+	kind, _ := kindOf[T]()
+	switch {
+	case string(h[:8]) != headerMagic:
+		return nil, r.fault(fault.WrongKind, "byte 0", fmt.Sprintf("%q", h[:8]), `"`+headerMagic+`"`)
+	case !sealed(h):
+		return nil, r.fault(fault.Corrupt, "header", "its checksum does not hold", "")
+	case h[8] != major:
+		return nil, r.fault(fault.Version, "header", fmt.Sprintf("segment version %d.%d", h[8], h[9]), fmt.Sprintf("%d.x", major))
+	case h[11] != 0:
+		return nil, r.fault(fault.Version, "header", fmt.Sprintf("unknown feature bits %02x", h[11]), "00")
+	case h[10] != kind:
+		return nil, r.fault(fault.WrongKind, "header", "a "+kindName(h[10]), "a "+kindName(kind))
+	}
+	if size < headerSize+trailerSize {
+		return nil, r.fault(fault.Truncated, fmt.Sprintf("byte %d", size), "no trailer", "")
+	}
+	b := make([]byte, trailerSize)
+	if err := r.readAt(b, size-trailerSize); err != nil {
+		return nil, err
+	}
+	if string(b[:8]) != trailerMagic {
+		return nil, r.fault(fault.Truncated, fmt.Sprintf("byte %d", size-trailerSize), "no trailer", "")
+	}
+	if !sealed(b) {
+		return nil, r.fault(fault.Corrupt, "trailer", "its checksum does not hold", "")
+	}
+	if !bytes.Equal(b[52:60], make([]byte, 8)) {
+		return nil, r.fault(fault.Corrupt, "trailer", "reserved bytes are not zero", "")
+	}
+	r.t.decode(b)
+	pages := (r.t.blocks + pageEntries - 1) / pageEntries
+	end := uint64(size - trailerSize)
+	if r.t.directory > end || end-r.t.directory != pageHead+pages*entrySize+4 || r.t.blocks > end/blockHead || r.t.rows > r.t.blocks*MaxBlockRows || r.t.rows < r.t.blocks || r.t.first > r.t.last {
+		return nil, r.fault(fault.Corrupt, "trailer", fmt.Sprintf("%d rows in %d blocks before a directory at byte %d, orders %d to %d", r.t.rows, r.t.blocks, r.t.directory, r.t.first, r.t.last), fmt.Sprintf("counts that fit a file of %d bytes", size))
+	}
+	return r, nil
+}
+
+// sealed reports whether b ends in the checksum of what stands before.
+func sealed(b []byte) bool {
+	n := len(b) - 4
+	return crc32.Checksum(b[:n], castagnoli) == binary.LittleEndian.Uint32(b[n:])
+}
+
+func (r *Reader[T]) fault(class fault.Class, place, found, want string) error {
+	return &fault.Error{Class: class, File: r.name, Place: place, Found: found, Want: want}
+}
+
+func (r *Reader[T]) readAt(b []byte, off int64) error {
+	if _, err := r.in.ReadAt(b, off); err != nil {
+		if errors.Is(err, io.EOF) {
+			return r.fault(fault.Truncated, fmt.Sprintf("byte %d", off), "the end of the file", fmt.Sprintf("%d bytes more", len(b)))
+		}
+		return &fault.Error{File: r.name, Place: fmt.Sprintf("byte %d", off), Err: err}
+	}
+	return nil
+}
+
+// Rows, First and Last are the number of rows and the lowest and highest order.
+func (r *Reader[T]) Rows() uint64  { return r.t.rows }
+func (r *Reader[T]) First() uint64 { return r.t.first }
+func (r *Reader[T]) Last() uint64  { return r.t.last }
+
+// Position is a place between rows: before row Row of the block at byte Offset.
+type Position struct {
+	Offset uint64 `json:"offset"`
+	Row    uint32 `json:"row"`
+}
+
+// Start is the position before the first row of every segment.
+var Start = Position{Offset: headerSize}
+
+// Scanner reads rows in order.
+type Scanner[T Row] struct {
+	r      *Reader[T]
+	head   [blockHead]byte
+	stored []byte
+	raw    []byte
+	c      coder
+	off    uint64 // of the open block
+	next   uint64 // of what follows it
+	count  uint32
+	row    uint32 // the next one in the open block
+	first  uint64
+	last   uint64
+	skip   uint32 // rows to pass over in the block to be opened
+	page   []byte // index page of the last Seek
+	pageAt int    // its number, -1 for none
+	err    error
+
+	// What a scan from the start adds up, for Verify.
+	blocks, rows uint64
+	sum          uint32
+	order        uint64
+}
+
+// Scan returns a scanner that stands at from.
+func (r *Reader[T]) Scan(from Position) *Scanner[T] {
+	_, columns := kindOf[T]()
+	return &Scanner[T]{r: r, next: from.Offset, off: from.Offset, skip: from.Row, pageAt: -1,
+		c: coder{reading: true, cols: make([][]byte, columns), text: make([]string, columns), prev: make([]uint64, columns)}}
+}
+
+// Position of the next row.
+func (s *Scanner[T]) Position() Position {
+	if s.row < s.count {
+		return Position{s.off, s.row}
+	}
+	return Position{s.next, s.skip}
+}
+
+// Next fills row; io.EOF itself after the last one. Strings stay valid for as
+// long as they are referenced, but keep a block's column of strings alive.
+func (s *Scanner[T]) Next(row *T) error {
+	for s.err == nil && s.row == s.count {
+		s.err = s.open()
+	}
+	if s.err != nil {
+		return s.err
+	}
+	s.c.i = 0
+	f := fieldsOf(row)
+	f.fields(&s.c)
+	s.row++
+	order := f.order()
+	bad := s.c.bad || s.c.i != len(s.c.cols) || order < s.order || order > s.last || s.row == 1 && order != s.first
+	if s.row == s.count {
+		bad = bad || order != s.last
+		for _, col := range s.c.cols {
+			bad = bad || len(col) != 0
+		}
+	}
+	if bad {
+		s.err = s.corrupt(fmt.Sprintf("row %d does not decode, or is out of order", s.row-1), "")
+		return s.err
+	}
+	s.order = order
+	return nil
+}
+
+func (s *Scanner[T]) corrupt(found, want string) error {
+	return s.r.fault(fault.Corrupt, fmt.Sprintf("block at byte %d", s.off), found, want)
+}
+
+// open reads the block at s.next, passing over index pages.
+func (s *Scanner[T]) open() error {
+	for {
+		if s.next >= s.r.t.directory {
+			if s.next > s.r.t.directory || s.skip != 0 {
+				s.off = s.next
+				return s.corrupt("a position beyond the last row", "")
+			}
+			return io.EOF
+		}
+		h := s.head[:pageHead]
+		if err := s.r.readAt(h, int64(s.next)); err != nil {
+			return err
+		}
+		if string(h[:4]) != pageMagic {
+			break
+		}
+		page, err := s.r.table(s.next, pageMagic, pageEntries)
+		if err != nil {
+			return err
+		}
+		s.next += uint64(pageHead + len(page) + 4)
+	}
+	s.off = s.next
+	h := s.head[:]
+	if err := s.r.readAt(h, int64(s.off)); err != nil {
+		return err
+	}
+	u32 := func(at int) uint32 { return binary.LittleEndian.Uint32(h[at:]) }
+	codec, stored, raw, count := u32(4), u32(8), u32(12), u32(16)
+	first, last, sum := binary.LittleEndian.Uint64(h[20:]), binary.LittleEndian.Uint64(h[28:]), u32(36)
+	switch {
+	case string(h[:4]) != blockMagic:
+		return s.corrupt(fmt.Sprintf("%q", h[:4]), `"`+blockMagic+`"`)
+	case codec > codecZstd:
+		return s.r.fault(fault.Version, fmt.Sprintf("block at byte %d", s.off), fmt.Sprintf("codec %d", codec), "0 or 1")
+	case raw > MaxBlockRaw || stored > raw || codec == codecStored && stored != raw:
+		return s.corrupt(fmt.Sprintf("%d bytes stored for %d", stored, raw), fmt.Sprintf("at most %d", MaxBlockRaw))
+	case count == 0 || count > MaxBlockRows:
+		return s.corrupt(fmt.Sprintf("%d rows", count), fmt.Sprintf("1 to %d", MaxBlockRows))
+	case first > last || s.off+blockHead+uint64(stored) > s.r.t.directory:
+		return s.corrupt(fmt.Sprintf("orders %d to %d, %d bytes", first, last, stored), "a block within the file")
+	case s.skip >= count:
+		return s.corrupt(fmt.Sprintf("%d rows", count), fmt.Sprintf("a row %d", s.skip))
+	}
+	s.stored = slices.Grow(s.stored[:0], int(stored))[:stored]
+	if err := s.r.readAt(s.stored, int64(s.off)+blockHead); err != nil {
+		return err
+	}
+	if got := crc32.Update(crc32.Checksum(h[:36], castagnoli), castagnoli, s.stored); got != sum {
+		return s.corrupt(fmt.Sprintf("checksum %08x", got), fmt.Sprintf("%08x", sum))
+	}
+	if codec == codecStored {
+		s.raw = append(s.raw[:0], s.stored...)
+	} else {
+		var err error
+		s.raw, err = decoder().DecodeAll(s.stored, slices.Grow(s.raw[:0], int(raw)))
+		if err != nil || len(s.raw) != int(raw) {
+			return s.corrupt(fmt.Sprintf("a zstd frame of %d bytes", len(s.raw)), fmt.Sprintf("%d bytes", raw))
+		}
+	}
+	rest := s.raw
+	for i := range s.c.cols {
+		n, k := binary.Uvarint(rest)
+		if k <= 0 || n > uint64(len(rest)-k) {
+			return s.corrupt(fmt.Sprintf("column %d runs past the block", i+1), "")
+		}
+		s.c.cols[i] = rest[k:][:n]
+		s.c.text[i] = ""
+		s.c.prev[i] = 0
+		rest = rest[k:][n:]
+	}
+	if len(rest) != 0 {
+		return s.corrupt(fmt.Sprintf("%d bytes after the last column", len(rest)), "")
+	}
+	s.next = s.off + blockHead + uint64(stored)
+	s.count, s.row, s.first, s.last = count, 0, first, last
+	s.blocks++
+	s.rows += uint64(count)
+	s.sum = crc32.Update(s.sum, castagnoli, h[36:])
+	for skip := s.skip; skip > 0; skip-- {
+		s.skip = 0
+		var row T
+		if err := s.Next(&row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// table reads a page or the directory at off and returns its entries.
+func (r *Reader[T]) table(off uint64, magic string, limit uint64) ([]byte, error) {
+	place := fmt.Sprintf("index at byte %d", off)
+	h := make([]byte, pageHead)
+	if err := r.readAt(h, int64(off)); err != nil {
+		return nil, err
+	}
+	n := uint64(binary.LittleEndian.Uint32(h[4:]))
+	if string(h[:4]) != magic || n > limit {
+		return nil, r.fault(fault.Corrupt, place, fmt.Sprintf("%q with %d entries", h[:4], n), fmt.Sprintf("%q with at most %d", magic, limit))
+	}
+	b := make([]byte, pageHead+n*entrySize+4)
+	if err := r.readAt(b, int64(off)); err != nil {
+		return nil, err
+	}
+	if !sealed(b) {
+		return nil, r.fault(fault.Corrupt, place, "its checksum does not hold", "")
+	}
+	return b[pageHead : len(b)-4], nil
+}
+
+func entryOffset(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i*entrySize:]) }
+func entryFirst(b []byte, i int) uint64  { return binary.LittleEndian.Uint64(b[i*entrySize+8:]) }
+
+// before returns the number of the last entry whose first order is below order,
+// or 0: rows of that order begin there or later.
+func before(entries []byte, order uint64) int {
+	n := sort.Search(len(entries)/entrySize, func(i int) bool { return entryFirst(entries, i) >= order })
+	return max(n-1, 0)
+}
+
+// Seek fills row with the next row whose order is at least order, passing over
+// blocks that cannot hold one; io.EOF if there is none. It never moves back.
+func (s *Scanner[T]) Seek(order uint64, row *T) error {
+	if s.err != nil {
+		return s.err
+	}
+	if s.row == s.count || order > s.last {
+		off, err := s.find(order)
+		if err != nil {
+			s.err = err
+			return err
+		}
+		if off > s.next {
+			s.next, s.skip = off, 0
+		}
+		s.row, s.count = 0, 0
+	}
+	for {
+		if err := s.Next(row); err != nil {
+			return err
+		}
+		if fieldsOf(row).order() >= order {
+			return nil
+		}
+	}
+}
+
+// find returns the offset of the block where rows of order begin, or would.
+func (s *Scanner[T]) find(order uint64) (uint64, error) {
+	r := s.r
+	if order > r.t.last || r.t.rows == 0 {
+		return r.t.directory, nil
+	}
+	if r.dir == nil {
+		dir, err := r.table(r.t.directory, dirMagic, (r.t.blocks+pageEntries-1)/pageEntries)
+		if err != nil {
+			return 0, err
+		}
+		r.dir = dir
+	}
+	p := before(r.dir, order)
+	if p != s.pageAt {
+		page, err := r.table(entryOffset(r.dir, p), pageMagic, pageEntries)
+		if err != nil {
+			return 0, err
+		}
+		if len(page) == 0 || entryFirst(page, 0) != entryFirst(r.dir, p) {
+			return 0, r.fault(fault.Corrupt, fmt.Sprintf("index at byte %d", entryOffset(r.dir, p)), "a page that its directory does not describe", "")
+		}
+		s.page, s.pageAt = page, p
+	}
+	return entryOffset(s.page, before(s.page, order)), nil
+}
+
+// Verify reads the whole file and compares it with its index and trailer.
+func (r *Reader[T]) Verify() error {
+	s := r.Scan(Start)
+	var page, dir []byte
+	var offset uint64
+	var row T
+	check := func(at uint64) error {
+		got, err := r.table(at, pageMagic, pageEntries)
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(got, page) {
+			return r.fault(fault.Corrupt, fmt.Sprintf("index at byte %d", at), "entries that do not describe the blocks before it", "")
+		}
+		dir = appendEntry(dir, at, entryFirst(page, 0))
+		page = page[:0]
+		return nil
+	}
+	for {
+		end := s.next
+		err := s.Next(&row)
+		if err != nil && err != io.EOF {
+			return err
+		}
+		if err == io.EOF {
+			if len(page) > 0 {
+				if err := check(end); err != nil {
+					return err
+				}
+			}
+			break
+		}
+		if s.off != offset {
+			offset = s.off
+			if len(page) == pageEntries*entrySize {
+				if err := check(end); err != nil {
+					return err
+				}
+			}
+			page = appendEntry(page, s.off, s.first)
+		}
+	}
+	if s.blocks != r.t.blocks || s.rows != r.t.rows || s.sum != r.t.sum || s.order != r.t.last {
+		return r.fault(fault.Corrupt, "trailer", fmt.Sprintf("%d blocks, %d rows, checksum %08x, last order %d", s.blocks, s.rows, s.sum, s.order),
+			fmt.Sprintf("%d, %d, %08x, %d", r.t.blocks, r.t.rows, r.t.sum, r.t.last))
+	}
+	got, err := r.table(r.t.directory, dirMagic, uint64(len(dir)/entrySize))
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(got, dir) || len(dir) > 0 && entryFirst(dir, 0) != r.t.first {
+		return r.fault(fault.Corrupt, fmt.Sprintf("directory at byte %d", r.t.directory), "entries that do not describe the pages", "")
+	}
+	return nil
+}

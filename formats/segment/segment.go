@@ -1,0 +1,161 @@
+// Package segment reads and writes the frontier's files: queues of URLs and
+// tables of hosts, as sorted runs of checksummed, compressed blocks.
+//
+// The layout is SPEC.md beside this file, version 1.0. A segment is written
+// once, from its first row to its last, and never changed. It is read from any
+// position that a Scanner told, or from the first row of an order (Seek).
+//
+// # Invariants
+//
+//   - Rows stand in ascending order of their 64-bit Order; rows of equal order
+//     stand as they were written.
+//   - A file without a whole, valid trailer is never read.
+//   - A row is given out only from a block whose checksum held.
+//   - A Scanner's memory is one block (at most 1 MiB, as a rule 64 KiB) and one
+//     page of the index, whatever the file's size.
+//
+// Readers, Scanners and Writers serve one goroutine.
+package segment
+
+import (
+	"fmt"
+	"hash/crc32"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+
+	"mercator/formats/record"
+	"mercator/pkg/fault"
+)
+
+// ErrCorrupt is what errors.Is finds in the error of a damaged segment.
+var ErrCorrupt error = fault.Corrupt
+
+// Limits. A writer keeps them, a reader refuses what breaks them.
+const (
+	MaxString    = 1<<16 - 1 // bytes of one string
+	MaxBlockRaw  = 1 << 20   // bytes of a block's columns before compression
+	MaxBlockRows = 1 << 13
+	MaxLevels    = 256 // front queues of one host
+)
+
+// blockTarget is where the writer ends a block: large enough to compress, small
+// enough that a merge of a hundred segments stays within its memory.
+const blockTarget = 64 << 10
+
+// Entry is a URL in a queue.
+type Entry struct {
+	Order uint64 // what the segment is sorted by; the queue says what it is
+	Place uint64 // the row's place in the queue that it came from; 0 where that is Order
+	URL   record.URL
+}
+
+// LevelPlace is the last place that a host was given in one front queue.
+type LevelPlace struct {
+	Level uint8
+	Place uint64
+}
+
+// Host is a host's state. Counts are of URLs unless said otherwise.
+type Host struct {
+	Order       uint64 // FP64 of Host
+	Host        string
+	Discovered  uint64 // ever put into the frontier
+	Finished    uint64 // with a final outcome
+	Fetched     uint64 // of these, with a reply (outcome "fetched")
+	Retried     uint64 // attempts that failed and were queued again
+	Deferred    uint64 // times that a URL was put off untried
+	Dead        uint64 // finished because no attempt was left
+	Contacts    uint64 // with the server, robots.txt included
+	Failures    uint64 // contacts that failed since the last that did not
+	DurationUS  uint64 // mean duration of a contact, recent ones weigh more
+	DelayUS     uint64 // gap that politeness demanded at the last contact
+	LastContact record.Time
+	ParkedUntil record.Time // latest time that the server asked for (Retry-After)
+	Addr        string      // last contacted
+	Last        []LevelPlace
+}
+
+// Row is what a segment holds.
+type Row interface{ Entry | Host }
+
+// fielder is what *Entry and *Host are.
+type fielder interface {
+	fields(*coder)
+	order() uint64
+}
+
+func (e *Entry) order() uint64 { return e.Order }
+func (h *Host) order() uint64  { return h.Order }
+
+func fieldsOf[T Row](row *T) fielder { return any(row).(fielder) }
+
+// kindOf returns the kind byte of a segment of T, and the number of its columns.
+func kindOf[T Row]() (kind byte, columns int) {
+	var row T
+	switch any(&row).(type) {
+	case *Entry:
+		return 1, 26
+	default:
+		return 2, 20
+	}
+}
+
+func kindName(k byte) string {
+	switch k {
+	case 1:
+		return "queue of URLs"
+	case 2:
+		return "table of hosts"
+	}
+	return fmt.Sprintf("kind %d", k)
+}
+
+// AppendRow appends row's encoding by itself, outside of a block, to b: for
+// files that live within one process.
+func AppendRow[T Row](b []byte, row *T) []byte {
+	c := coder{byRow: true, cols: [][]byte{b}}
+	fieldsOf(row).fields(&c)
+	return c.cols[0]
+}
+
+// DecodeRow is the reverse of AppendRow. b must hold one row.
+func DecodeRow[T Row](b []byte, row *T) error {
+	c := coder{byRow: true, reading: true, cols: [][]byte{b}}
+	fieldsOf(row).fields(&c)
+	if c.bad || len(c.cols[0]) != 0 {
+		return &fault.Error{Class: fault.Corrupt, Found: "a row that does not decode"}
+	}
+	return nil
+}
+
+// Fits reports whether an Entry of u keeps the limits of the format.
+func Fits(u *record.URL) bool {
+	for _, s := range []string{u.URL, u.Host, u.Via, u.Addr, u.AddrError, u.ETag, u.LastModified} {
+		if len(s) > MaxString {
+			return false
+		}
+	}
+	return true
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// The codecs are shared: EncodeAll and DecodeAll are safe for many goroutines.
+var (
+	encoder = sync.OnceValue(func() *zstd.Encoder {
+		e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedDefault),
+			zstd.WithWindowSize(MaxBlockRaw), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true))
+		if err != nil {
+			panic(err) // the options are constants
+		}
+		return e
+	})
+	decoder = sync.OnceValue(func() *zstd.Decoder {
+		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(MaxBlockRaw))
+		if err != nil {
+			panic(err)
+		}
+		return d
+	})
+)

@@ -1,0 +1,220 @@
+package segment
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"mercator/pkg/fault"
+)
+
+// A file, see SPEC.md:
+//
+//	| header 16 | block … (up to 256) | page | block … | page | directory | trailer 64 |
+const (
+	headerSize  = 16
+	blockHead   = 40 // magic, codec, stored, raw, count, first, last, checksum
+	pageHead    = 8  // magic, count
+	entrySize   = 16 // offset, first order
+	pageEntries = 256
+	trailerSize = 64
+
+	headerMagic  = "MSEGMENT"
+	trailerMagic = "MSEGDONE"
+	blockMagic   = "MBLK"
+	pageMagic    = "MPAG"
+	dirMagic     = "MDIR"
+
+	major, minor = 1, 0
+
+	codecStored = 0
+	codecZstd   = 1
+)
+
+// Writer writes a segment. Errors stick; a file that Finish did not end is
+// refused by every reader.
+type Writer[T Row] struct {
+	out    io.Writer
+	name   string
+	c      coder
+	t      trailer
+	off    uint64
+	last   uint64 // order of the last row
+	count  uint32 // rows in the open block
+	first  uint64 // order of the open block's first row
+	page   []byte // entries of the open page
+	dir    []byte // entries of the directory
+	raw    []byte
+	packed []byte
+	err    error
+}
+
+// NewWriter starts a segment on out. name is for messages.
+func NewWriter[T Row](out io.Writer, name string) *Writer[T] {
+	kind, columns := kindOf[T]()
+	w := &Writer[T]{out: out, name: name}
+	w.c = coder{cols: make([][]byte, columns), prev: make([]uint64, columns)}
+	h := append(make([]byte, 0, headerSize), headerMagic...)
+	h = append(h, major, minor, kind, 0)
+	w.write(seal(h))
+	return w
+}
+
+// seal appends the checksum of b to it.
+func seal(b []byte) []byte {
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+func (w *Writer[T]) write(b []byte) {
+	if w.err == nil {
+		_, w.err = w.out.Write(b)
+	}
+	w.off += uint64(len(b))
+}
+
+// Add appends a row, whose order must not be below that of the row before it.
+// It keeps no reference to row.
+func (w *Writer[T]) Add(row *T) error {
+	if w.err != nil {
+		return w.err
+	}
+	r := fieldsOf(row)
+	order := r.order()
+	if w.t.rows+uint64(w.count) > 0 && order < w.last {
+		w.err = &fault.Error{Class: fault.Corrupt, File: w.name, Found: fmt.Sprintf("a row of order %d after one of %d", order, w.last), Want: "ascending order"}
+		return w.err
+	}
+	if err := check(row); err != nil {
+		w.err = err
+		return err
+	}
+	if w.count == 0 {
+		w.first = order
+	}
+	w.last = order
+	w.c.i = 0
+	r.fields(&w.c)
+	w.count++
+	size := 0
+	for _, col := range w.c.cols {
+		size += len(col)
+	}
+	if size >= blockTarget || w.count == MaxBlockRows {
+		w.endBlock()
+	}
+	return w.err
+}
+
+// check refuses a row that a reader would refuse.
+func check[T Row](row *T) error {
+	switch r := any(row).(type) {
+	case *Entry:
+		if !Fits(&r.URL) {
+			return &fault.Error{Class: fault.Usage, Found: "a URL record with a text of more than 65535 bytes"}
+		}
+	case *Host:
+		if len(r.Host) > MaxString || len(r.Addr) > MaxString || len(r.Last) > MaxLevels {
+			return &fault.Error{Class: fault.Usage, Found: "a host record beyond the limits of a segment"}
+		}
+	}
+	return nil
+}
+
+func (w *Writer[T]) endBlock() {
+	w.raw = w.raw[:0]
+	for i, col := range w.c.cols {
+		w.raw = binary.AppendUvarint(w.raw, uint64(len(col)))
+		w.raw = append(w.raw, col...)
+		w.c.cols[i] = col[:0]
+		w.c.prev[i] = 0
+	}
+	codec, body := uint32(codecStored), w.raw
+	w.packed = encoder().EncodeAll(w.raw, w.packed[:0])
+	if len(w.packed) < len(w.raw) {
+		codec, body = codecZstd, w.packed
+	}
+	w.page = appendEntry(w.page, w.off, w.first)
+	h := append(make([]byte, 0, blockHead), blockMagic...)
+	h = binary.LittleEndian.AppendUint32(h, codec)
+	h = binary.LittleEndian.AppendUint32(h, uint32(len(body)))
+	h = binary.LittleEndian.AppendUint32(h, uint32(len(w.raw)))
+	h = binary.LittleEndian.AppendUint32(h, w.count)
+	h = binary.LittleEndian.AppendUint64(h, w.first)
+	h = binary.LittleEndian.AppendUint64(h, w.last)
+	sum := crc32.Update(crc32.Checksum(h, castagnoli), castagnoli, body)
+	h = binary.LittleEndian.AppendUint32(h, sum)
+	w.write(h)
+	w.write(body)
+	if w.t.blocks == 0 {
+		w.t.first = w.first
+	}
+	w.t.last = w.last
+	w.t.blocks++
+	w.t.rows += uint64(w.count)
+	w.t.sum = crc32.Update(w.t.sum, castagnoli, h[blockHead-4:])
+	w.count = 0
+	if len(w.page) == pageEntries*entrySize {
+		w.endPage()
+	}
+}
+
+func appendEntry(b []byte, offset, first uint64) []byte {
+	b = binary.LittleEndian.AppendUint64(b, offset)
+	return binary.LittleEndian.AppendUint64(b, first)
+}
+
+func (w *Writer[T]) endPage() {
+	if len(w.page) == 0 {
+		return
+	}
+	w.dir = appendEntry(w.dir, w.off, binary.LittleEndian.Uint64(w.page[8:]))
+	w.write(table(pageMagic, w.page))
+	w.page = w.page[:0]
+}
+
+// table frames entries as a page or the directory.
+func table(magic string, entries []byte) []byte {
+	b := append(make([]byte, 0, pageHead+len(entries)+4), magic...)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(entries)/entrySize))
+	return seal(append(b, entries...))
+}
+
+// Finish ends the file with its directory and trailer and returns the number of
+// rows. The caller syncs and closes what it gave to NewWriter.
+func (w *Writer[T]) Finish() (rows uint64, err error) {
+	if w.err == nil && w.count > 0 {
+		w.endBlock()
+	}
+	w.endPage()
+	w.t.directory = w.off
+	w.write(table(dirMagic, w.dir))
+	w.write(w.t.encode())
+	return w.t.rows, w.err
+}
+
+// Rows returns the number of rows added.
+func (w *Writer[T]) Rows() uint64 { return w.t.rows + uint64(w.count) }
+
+// trailer is the end of a file.
+type trailer struct {
+	blocks, rows, directory, first, last uint64
+	sum                                  uint32 // of the blocks' checksums, in order
+}
+
+func (t *trailer) encode() []byte {
+	b := append(make([]byte, 0, trailerSize), trailerMagic...)
+	for _, x := range []uint64{t.blocks, t.rows, t.directory, t.first, t.last} {
+		b = binary.LittleEndian.AppendUint64(b, x)
+	}
+	b = binary.LittleEndian.AppendUint32(b, t.sum)
+	b = append(b, make([]byte, trailerSize-4-len(b))...)
+	return seal(b)
+}
+
+func (t *trailer) decode(b []byte) {
+	for i, x := range []*uint64{&t.blocks, &t.rows, &t.directory, &t.first, &t.last} {
+		*x = binary.LittleEndian.Uint64(b[8+8*i:])
+	}
+	t.sum = binary.LittleEndian.Uint32(b[48:])
+}

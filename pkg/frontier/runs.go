@@ -1,0 +1,283 @@
+package frontier
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"io"
+
+	"mercator/formats/segment"
+	"mercator/formats/store"
+	"mercator/pkg/durable"
+)
+
+// Runs of one tier are merged when there are this many. Queues are written once
+// and read once, so they wait longer than hosts, each of which is looked for in all runs.
+const (
+	queueFan = 24
+	hostFan  = 8
+)
+
+// files opens the files of a store; *store.Store is one.
+type files interface {
+	OpenFile(path string) (durable.File, error)
+}
+
+// openRun opens the segment of a run. The caller closes the file.
+func openRun[T segment.Row](fs files, path string) (*segment.Reader[T], durable.File, error) {
+	file, err := fs.OpenFile(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := file.Stat()
+	if err == nil {
+		var r *segment.Reader[T]
+		if r, err = segment.Open[T](file, info.Size(), file.Name()); err == nil {
+			return r, file, nil
+		}
+	}
+	file.Close()
+	return nil, nil, err
+}
+
+// cursor reads a run from its first row left. It opens the file only when that
+// row is wanted: what lies far back costs nothing.
+type cursor[T segment.Row] struct {
+	run   run
+	age   int // smaller is older
+	fs    files
+	file  durable.File
+	scan  *segment.Scanner[T]
+	row   T
+	ready bool // row is the first row left
+	feed  func(*T) (order uint64, err error) // rows that do not come from a run, or nil
+}
+
+// fill reads the first row left. io.EOF: there is none.
+func (c *cursor[T]) fill() error {
+	if c.ready {
+		return nil
+	}
+	if c.feed == nil && c.scan == nil {
+		r, file, err := openRun[T](c.fs, c.run.Path)
+		if err != nil {
+			return err
+		}
+		c.file, c.scan = file, r.Scan(c.run.From)
+	}
+	var order uint64
+	var err error
+	if c.feed != nil {
+		order, err = c.feed(&c.row)
+	} else {
+		c.run.From = c.scan.Position()
+		err = c.scan.Next(&c.row)
+		order = rowOrder(&c.row)
+	}
+	if err != nil {
+		return err
+	}
+	c.run.Head, c.ready = order, true
+	return nil
+}
+
+func rowOrder[T segment.Row](row *T) uint64 {
+	switch r := any(row).(type) {
+	case *segment.Entry:
+		return r.Order
+	case *segment.Host:
+		return r.Order
+	}
+	return 0
+}
+
+func (c *cursor[T]) close() {
+	if c.file != nil {
+		c.file.Close()
+		c.file = nil
+	}
+}
+
+// merger reads several runs as one, in ascending order; of equal orders the older run's come first.
+type merger[T segment.Row] struct {
+	heads []*cursor[T]
+	all   []*cursor[T]
+}
+
+// newMerger reads runs, oldest first.
+func newMerger[T segment.Row](fs files, runs []run) *merger[T] {
+	m := &merger[T]{}
+	for _, r := range runs {
+		m.add(&cursor[T]{run: r, fs: fs})
+	}
+	return m
+}
+
+func (m *merger[T]) add(c *cursor[T]) {
+	c.age = len(m.all)
+	m.all = append(m.all, c)
+	heap.Push(m, c)
+}
+
+// addFeed adds rows that are not of a run. first is the order of the first one.
+func (m *merger[T]) addFeed(first uint64, feed func(*T) (uint64, error)) {
+	m.add(&cursor[T]{run: run{Head: first, Rows: 1}, feed: feed})
+}
+
+// order returns the order of the next row; false at the end.
+func (m *merger[T]) order() (uint64, bool) {
+	if len(m.heads) == 0 {
+		return 0, false
+	}
+	return m.heads[0].run.Head, true
+}
+
+// next takes the next row; io.EOF after the last.
+func (m *merger[T]) next(row *T) error {
+	if len(m.heads) == 0 {
+		return io.EOF
+	}
+	c := m.heads[0]
+	if err := c.fill(); err != nil {
+		return err
+	}
+	*row, c.ready = c.row, false
+	if c.feed == nil {
+		c.run.Rows--
+	}
+	switch err := c.fill(); {
+	case err == io.EOF:
+		c.run.Rows = 0
+		heap.Pop(m)
+		c.close()
+	case err != nil:
+		return err
+	default:
+		heap.Fix(m, 0)
+	}
+	return nil
+}
+
+// rest returns what is left of the runs, oldest first, and gives the paths of
+// those that are used up to drop.
+func (m *merger[T]) rest(drop func(path string)) []run {
+	var left []run
+	for _, c := range m.all {
+		switch {
+		case c.feed != nil:
+		case c.run.Rows == 0:
+			drop(c.run.Path)
+		default:
+			left = append(left, c.run)
+		}
+	}
+	return left
+}
+
+func (m *merger[T]) close() {
+	for _, c := range m.all {
+		c.close()
+	}
+}
+
+func (m *merger[T]) Len() int      { return len(m.heads) }
+func (m *merger[T]) Swap(i, j int) { m.heads[i], m.heads[j] = m.heads[j], m.heads[i] }
+func (m *merger[T]) Push(x any)    { m.heads = append(m.heads, x.(*cursor[T])) }
+func (m *merger[T]) Pop() any {
+	x := m.heads[len(m.heads)-1]
+	m.heads = m.heads[:len(m.heads)-1]
+	return x
+}
+func (m *merger[T]) Less(i, j int) bool {
+	a, b := m.heads[i], m.heads[j]
+	return cmp.Or(cmp.Compare(a.run.Head, b.run.Head), cmp.Compare(a.age, b.age)) < 0
+}
+
+// runWriter writes a run of a new generation.
+type runWriter[T segment.Row] struct {
+	file *store.NewFile
+	w    *segment.Writer[T]
+	run  run
+}
+
+func newRun[T segment.Row](tx *store.Tx, folder, role string, tier int) (*runWriter[T], error) {
+	file, err := tx.Create(folder, ".seg", role)
+	if err != nil {
+		return nil, err
+	}
+	return &runWriter[T]{file: file, w: segment.NewWriter[T](file, file.Path()), run: run{Path: file.Path(), Tier: tier, From: segment.Start}}, nil
+}
+
+func (w *runWriter[T]) add(row *T) error {
+	if w.w.Rows() == 0 {
+		w.run.Head = rowOrder(row)
+	}
+	return w.w.Add(row)
+}
+
+// finish returns the run; it has rows.
+func (w *runWriter[T]) finish() (run, error) {
+	rows, err := w.w.Finish()
+	if err != nil {
+		return run{}, err
+	}
+	w.run.Rows = rows
+	return w.run, w.file.Close()
+}
+
+// compact merges the newest tier of runs that is full into one run of the next
+// tier. Runs stand oldest first, so tiers never rise along them and a tier's
+// runs are neighbours. newest: of rows of equal order only the newest stays.
+func compact[T segment.Row](ctx context.Context, fs files, tx *store.Tx, runs []run, folder, role string, fan int, newest bool) ([]run, error) {
+	from, to := full(runs, fan)
+	if from == to {
+		return runs, nil
+	}
+	m := newMerger[T](fs, runs[from:to])
+	defer m.close()
+	w, err := newRun[T](tx, folder, role, runs[from].Tier+1)
+	if err != nil {
+		return nil, err
+	}
+	var t ticker
+	for {
+		var row T
+		err := m.next(&row)
+		if err == io.EOF {
+			break
+		}
+		if err == nil {
+			err = t.err(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if order, more := m.order(); newest && more && order == rowOrder(&row) {
+			continue
+		}
+		if err := w.add(&row); err != nil {
+			return nil, err
+		}
+	}
+	r, err := w.finish()
+	if err != nil {
+		return nil, err
+	}
+	for _, old := range runs[from:to] {
+		tx.Drop(old.Path)
+	}
+	out := append([]run(nil), runs[:from]...)
+	return append(append(out, r), runs[to:]...), nil
+}
+
+// full finds the last range of at least fan neighbours of one tier.
+func full(runs []run, fan int) (from, to int) {
+	for to = len(runs); to > 0; to = from {
+		for from = to; from > 0 && runs[from-1].Tier == runs[to-1].Tier; from-- {
+		}
+		if to-from >= fan {
+			return from, to
+		}
+	}
+	return 0, 0
+}
