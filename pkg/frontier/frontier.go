@@ -219,4 +219,3 @@ func (f *Frontier) current() (*state, *store.Manifest, error) {
 	s, err := load(m)
 	return s, m, err
 }
-

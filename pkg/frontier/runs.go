@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
+	"fmt"
 	"io"
 
 	"mercator/formats/segment"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
+	"mercator/pkg/fault"
 )
 
 // Runs of one tier are merged when there are this many. Queues are written once
@@ -49,7 +51,7 @@ type cursor[T segment.Row] struct {
 	file  durable.File
 	scan  *segment.Scanner[T]
 	row   T
-	ready bool // row is the first row left
+	ready bool                               // row is the first row left
 	feed  func(*T) (order uint64, err error) // rows that do not come from a run, or nil
 }
 
@@ -89,6 +91,11 @@ func rowOrder[T segment.Row](row *T) uint64 {
 		return r.Order
 	}
 	return 0
+}
+
+// short is the error of a run that has other than its number of rows.
+func (c *cursor[T]) short() error {
+	return &fault.Error{Class: fault.Corrupt, File: c.run.Path, Found: fmt.Sprintf("the end of the rows, with %d left by the frontier's books", int64(c.run.Rows))}
 }
 
 func (c *cursor[T]) close() {
@@ -138,7 +145,9 @@ func (m *merger[T]) next(row *T) error {
 		return io.EOF
 	}
 	c := m.heads[0]
-	if err := c.fill(); err != nil {
+	if err := c.fill(); err == io.EOF {
+		return c.short()
+	} else if err != nil {
 		return err
 	}
 	*row, c.ready = c.row, false
@@ -147,7 +156,9 @@ func (m *merger[T]) next(row *T) error {
 	}
 	switch err := c.fill(); {
 	case err == io.EOF:
-		c.run.Rows = 0
+		if c.feed == nil && c.run.Rows != 0 {
+			return c.short()
+		}
 		heap.Pop(m)
 		c.close()
 	case err != nil:
@@ -172,6 +183,27 @@ func (m *merger[T]) rest(drop func(path string)) []run {
 		}
 	}
 	return left
+}
+
+// drainFeeds gives leave what is left of rows that do not come from a run.
+func (m *merger[T]) drainFeeds(leave func(*T) error) error {
+	for _, c := range m.all {
+		if c.feed == nil {
+			continue
+		}
+		for {
+			if err := c.fill(); err == io.EOF {
+				break
+			} else if err != nil {
+				return err
+			}
+			c.ready = false
+			if err := leave(&c.row); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (m *merger[T]) close() {

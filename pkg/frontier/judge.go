@@ -1,0 +1,73 @@
+package frontier
+
+import (
+	"time"
+
+	"mercator/formats/record"
+)
+
+// Retries say how often and when a failed fetch is tried again.
+type Retries struct {
+	MaxAttempts int           // fetches of one URL, at least 1
+	Delay       time.Duration // wait after the first failure; doubles with each further one
+	MaxDelay    time.Duration // longest wait of our own making
+}
+
+// DefaultRetries are three attempts, a minute and two minutes apart.
+var DefaultRetries = Retries{MaxAttempts: 3, Delay: time.Minute, MaxDelay: 24 * time.Hour}
+
+// verdict is what an outcome means for its URL.
+type verdict uint8
+
+const (
+	finish verdict = iota // it has its final outcome
+	again                 // to be tried again, at a time
+	putOff                // was not tried: back to its place
+	giveUp                // could be tried again, but no attempt is left
+)
+
+// judge decides about the URL of an outcome row and, for again and putOff, when
+// it is due (0: at once). attempt is the number of attempts that had failed
+// before. now stands in for the time of a contact that the row does not tell.
+// It is a function of its arguments alone.
+func (r Retries) judge(o *record.Fetch, attempt uint8, now record.Time) (verdict, record.Time) {
+	if o.Outcome == record.OutcomeDeferred {
+		return putOff, o.RetryAfter
+	}
+	if !passing(o) {
+		return finish, 0
+	}
+	if int(attempt)+1 >= r.MaxAttempts {
+		return giveUp, 0
+	}
+	wait := r.Delay
+	for i := uint8(0); i < attempt && wait < r.MaxDelay; i++ {
+		wait *= 2
+	}
+	ended := now
+	if o.FetchTime != 0 {
+		ended = o.FetchTime + record.Time(o.DurationUS)
+	}
+	due := ended + record.Time(min(wait, r.MaxDelay).Microseconds())
+	return again, max(due, o.RetryAfter)
+}
+
+// passing reports whether the same fetch may succeed later: RFC 9110 section
+// 15.6 for 5xx, RFC 6585 section 4 for 429, RFC 9309 section 2.3.1.4 for robots.txt.
+func passing(o *record.Fetch) bool {
+	switch o.Outcome {
+	case record.OutcomeFetched:
+		return o.Status == 429 || o.Status >= 500
+	case record.OutcomeDNS:
+		// The resolver's word, as in column addr_error. That a name does not exist,
+		// or has no address, is an answer; a broken or silent server is none.
+		switch o.Error {
+		case "nxdomain", "no-address", "bad-name", "cname-chain":
+			return false
+		}
+		return true
+	case record.OutcomeConnect, record.OutcomeTimeout, record.OutcomeDisconnect, record.OutcomeRobotsUnreachable:
+		return true
+	}
+	return false
+}
