@@ -90,16 +90,16 @@ func (c *change) hosts(ctx context.Context, old []run) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		order := events.key.a
-		if events.done || !fresh.done && fresh.key.a < order {
-			order = fresh.key.a
+		order := events.key
+		if events.done || !fresh.done && fresh.key < order {
+			order = fresh.key
 		}
 		var h segment.Host
 		if _, err := table.find(order, &h); err != nil {
 			return err
 		}
 		h.Order = order
-		for ; !events.done && events.key.a == order; err = events.take() {
+		for ; !events.done && events.key == order; err = events.take() {
 			if err != nil {
 				return err
 			}
@@ -107,12 +107,12 @@ func (c *change) hosts(ctx context.Context, old []run) error {
 			if err := segment.DecodeRow(events.row, &ev); err != nil {
 				return err
 			}
-			merge(&h, &ev)
+			absorb(&h, &ev)
 		}
 		if err != nil {
 			return err
 		}
-		for ; !fresh.done && fresh.key.a == order; err = fresh.take() {
+		for ; !fresh.done && fresh.key == order; err = fresh.take() {
 			if err != nil {
 				return err
 			}
@@ -147,7 +147,7 @@ func (c *change) place(h *segment.Host, row []byte) error {
 	}
 	level := c.s.level(e.URL.Priority)
 	e.Order, e.Place = orderOf(level, nextPlace(h, level, c.s.V[level])), 0
-	return c.enqueue(c.queue, &e)
+	return addRow(c.queue, e.Order, &e)
 }
 
 // nextPlace is the end of the host's queue: v = max(V, last + 1).
@@ -166,8 +166,9 @@ func nextPlace(h *segment.Host, level uint8, v uint64) uint64 {
 	return h.Last[i].Place
 }
 
-// merge adds an event to a host's state. Events come in order of time.
-func merge(h, ev *segment.Host) {
+// absorb adds an event to a host's state. Events come in the
+// order of the outcomes, which is that of the contacts.
+func absorb(h, ev *segment.Host) {
 	h.Host = ev.Host
 	h.Finished += ev.Finished
 	h.Fetched += ev.Fetched

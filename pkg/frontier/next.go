@@ -65,14 +65,14 @@ func (s *state) due() (due record.Time, empty bool) {
 }
 
 // Wait waits until a URL is due and returns the round's time: now, or the due
-// time if that is later. sleep must return ctx's error when that ends it. It
+// time if that is later. sleep waits until due; its error is returned. It
 // returns now at once if the frontier is empty.
-func (f *Frontier) Wait(ctx context.Context, now record.Time, sleep func(ctx context.Context, micros int64) error) (record.Time, error) {
+func (f *Frontier) Wait(ctx context.Context, now record.Time, sleep func(ctx context.Context, due record.Time) error) (record.Time, error) {
 	due, empty, err := f.Due()
 	if err != nil || empty || due <= now {
 		return now, err
 	}
-	return due, sleep(ctx, int64(due-now))
+	return due, sleep(ctx, due)
 }
 
 // Next is the body of stage "mfrontier next": it takes a batch, in the order in
@@ -100,7 +100,7 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	}
 	defer p.close()
 	batch := newSorter()
-	defer batch.close()
+	defer batch.Close()
 	err = p.pick(ctx, o, left.add, func(e *segment.Entry) error {
 		level := levelOf(e.Order)
 		s.V[level] = max(s.V[level], placeOf(e.Order))
@@ -108,7 +108,7 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 			return err
 		}
 		e.Place, e.Order = e.Order, e.URL.Key
-		return batch.add(flightKey(e.URL.Key, e.URL.URL), func(b []byte) []byte { return segment.AppendRow(b, e) })
+		return addRow(batch, e.Order, e)
 	})
 	if err != nil {
 		return err
@@ -139,10 +139,6 @@ func inFlight(fl *flight) error {
 	}
 	return e
 }
-
-// flightKey sorts a batch and its outcomes alike. The second number keeps URLs
-// apart that share a checksum.
-func flightKey(k uint64, url string) key { return key{k, fingerprint.OfString(url)} }
 
 // picker reads a frontier in the order of service.
 type picker struct {
@@ -183,41 +179,36 @@ func (p *picker) promote(ctx context.Context, s *state, now record.Time) error {
 		if err != nil {
 			return err
 		}
-		k := key{fingerprint.OfString(e.URL.Host), uint64(s.level(e.URL.Priority))}
-		if err := byHost.add(k, func(b []byte) []byte { return segment.AppendRow(b, &e) }); err != nil {
+		if err := addRow(byHost, fingerprint.OfString(e.URL.Host), &e); err != nil {
 			return err
 		}
 	}
-	hosts, err := byHost.sorted()
+	var host string
+	behind := map[uint8]uint64{} // URLs of this host before, by front queue
+	err := eachRow(byHost, func(e *segment.Entry) error {
+		if e.URL.Host != host {
+			host = e.URL.Host
+			clear(behind)
+		}
+		level := s.level(e.URL.Priority)
+		e.Order, e.Place = orderOf(level, s.V[level]+behind[level]), 0
+		behind[level]++
+		return addRow(byPlace, e.Order, e)
+	})
 	if err != nil {
 		return err
-	}
-	var last key
-	for n := uint64(0); !hosts.done; n++ {
-		if n == 0 || hosts.key != last {
-			last, n = hosts.key, 0
-		}
-		level := uint8(last.b)
-		order := orderOf(level, s.V[level]+n)
-		if err := byPlace.add(key{order, 0}, func(b []byte) []byte { return append(b, hosts.row...) }); err != nil {
-			return err
-		}
-		if err := hosts.take(); err != nil {
-			return err
-		}
 	}
 	places, err := byPlace.sorted()
 	if err != nil || places.done {
 		return err
 	}
-	p.ready.addFeed(places.key.a, func(e *segment.Entry) (uint64, error) {
+	p.ready.addFeed(places.key, func(e *segment.Entry) (uint64, error) {
 		if places.done {
 			return 0, io.EOF
 		}
 		if err := segment.DecodeRow(places.row, e); err != nil {
 			return 0, err
 		}
-		e.Order, e.Place = places.key.a, 0
 		return e.Order, places.take()
 	})
 	return nil
@@ -227,7 +218,7 @@ func (p *picker) close() {
 	p.ready.close()
 	p.later.close()
 	for _, s := range p.sorts {
-		s.close()
+		s.Close()
 	}
 }
 
@@ -322,15 +313,7 @@ func writeRun[T segment.Row](tx *store.Tx, s *sorter, folder, role string) (run,
 	if err != nil {
 		return run{}, err
 	}
-	rows, err := s.sorted()
-	for err == nil && !rows.done {
-		var row T
-		if err = segment.DecodeRow(rows.row, &row); err == nil {
-			if err = w.add(&row); err == nil {
-				err = rows.take()
-			}
-		}
-	}
+	err = eachRow(s, w.add)
 	if err != nil {
 		return run{}, err
 	}

@@ -113,7 +113,7 @@ func (c *change) sorter() *sorter {
 
 func (c *change) close() {
 	for _, s := range c.sorts {
-		s.close()
+		s.Close()
 	}
 }
 
@@ -139,7 +139,7 @@ func (c *change) spool(ctx context.Context, b *stage.Batch[record.URL, record.UR
 		b.Consume()
 		c.added++
 		e.Order = fingerprint.OfString(e.URL.Host)
-		if err := c.fresh.add(key{e.Order, 0}, func(b []byte) []byte { return segment.AppendRow(b, &e) }); err != nil {
+		if err := addRow(c.fresh, e.Order, &e); err != nil {
 			return err
 		}
 	}
@@ -155,41 +155,40 @@ func (c *change) begin(ctx context.Context, b *stage.Batch[record.URL, record.UR
 	return err
 }
 
-// An outcome travels through its sorter as verdict byte, due time, outcome and
-// URL with their lengths, and the host event.
-func appendOutcome(b []byte, v verdict, due record.Time, o *record.Fetch, ev *segment.Host) []byte {
-	b = append(b, byte(v))
-	b = binary.AppendUvarint(b, uint64(due))
-	for _, s := range []string{o.Outcome, o.URL} {
-		b = binary.AppendUvarint(b, uint64(len(s)))
-		b = append(b, s...)
-	}
-	return segment.AppendRow(b, ev)
-}
-
+// outcome is what became of a URL in flight.
 type outcome struct {
 	verdict verdict
 	due     record.Time
 	outcome string
 	url     string
-	event   segment.Host
+	host    string
 }
 
-func decodeOutcome(b []byte, o *outcome) error {
+func (o *outcome) append(b []byte) []byte {
+	b = append(b, byte(o.verdict))
+	b = binary.AppendUvarint(b, uint64(o.due))
+	for _, s := range []string{o.outcome, o.url, o.host} {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	return b
+}
+
+// decode is the reverse of append, for bytes that this process wrote.
+func (o *outcome) decode(b []byte) {
 	o.verdict = verdict(b[0])
 	due, n := binary.Uvarint(b[1:])
 	b = b[1+n:]
 	o.due = record.Time(due)
-	for _, s := range []*string{&o.outcome, &o.url} {
+	for _, s := range []*string{&o.outcome, &o.url, &o.host} {
 		size, n := binary.Uvarint(b)
 		*s = string(b[n:][:size])
 		b = b[n+int(size):]
 	}
-	return segment.DecodeRow(b, &o.event)
 }
 
 // readOutcomes reads the outcomes to their verified end. Page rows go to pages,
-// judged; what robots rows tell about hosts goes to the events at once.
+// judged; what all rows tell about hosts goes to the events.
 func (c *change) readOutcomes(ctx context.Context, o UpdateOptions, now record.Time, pages *sorter) (n uint64, err error) {
 	in, err := o.Outcomes()
 	if err != nil {
@@ -208,19 +207,20 @@ func (c *change) readOutcomes(ctx context.Context, o UpdateOptions, now record.T
 		if err != nil {
 			return 0, err
 		}
-		if len(row.URL) > segment.MaxString || len(row.Host) > segment.MaxString || len(row.Addr) > segment.MaxString {
-			return 0, &fault.Error{Class: fault.Conflict, File: "outcomes", Found: "a URL of more than 65535 bytes", Want: "URLs of the batch in flight"}
+		if max(len(row.URL), len(row.Host), len(row.Addr)) > segment.MaxString {
+			return 0, &fault.Error{Class: fault.Conflict, File: "outcomes", Found: "a URL, host or address of more than 65535 bytes", Want: "URLs of the batch in flight"}
 		}
 		ev := contact(&row)
-		if row.Role == record.RoleRobots {
-			if err := c.event(&ev); err != nil {
+		if row.Role != record.RoleRobots {
+			n++
+			v, due := o.Retries.judge(&row, row.Attempt, now)
+			verdictOf(&ev, v, row.Outcome)
+			out := outcome{v, max(due, 0), row.Outcome, row.URL, row.Host}
+			if err := pages.add(row.Key, out.append(nil)); err != nil {
 				return 0, err
 			}
-			continue
 		}
-		v, due := o.Retries.judge(&row, row.Attempt, now)
-		n++
-		if err := pages.add(flightKey(row.Key, row.URL), func(b []byte) []byte { return appendOutcome(b, v, max(due, 0), &row, &ev) }); err != nil {
+		if err := addRow(c.events, ev.Order, &ev); err != nil {
 			return 0, err
 		}
 	}
@@ -274,12 +274,26 @@ func contact(o *record.Fetch) segment.Host {
 	return ev
 }
 
-func (c *change) event(ev *segment.Host) error {
-	return c.events.add(key{ev.Order, uint64(ev.LastContact)}, func(b []byte) []byte { return segment.AppendRow(b, ev) })
+// verdictOf adds a page's verdict to its host's event.
+func verdictOf(ev *segment.Host, v verdict, outcome string) {
+	switch v {
+	case again:
+		ev.Retried = 1
+	case putOff:
+		ev.Deferred = 1
+	default:
+		ev.Finished = 1
+		if outcome == record.OutcomeFetched {
+			ev.Fetched = 1
+		}
+		if v == giveUp {
+			ev.Dead = 1
+		}
+	}
 }
 
-// land gives each URL in flight its outcome. Both sides come in one order, so
-// that the first difference shows.
+// land gives each URL in flight its outcome. Both sides come in order of
+// url_key, so that the first difference shows.
 func (c *change) land(ctx context.Context, outcomes *sorter) error {
 	fl := c.s.InFlight
 	r, file, err := openRun[segment.Entry](c.st, fl.Path)
@@ -291,6 +305,7 @@ func (c *change) land(ctx context.Context, outcomes *sorter) error {
 	if err != nil {
 		return err
 	}
+	m := matcher{rows: rows}
 	scan := r.Scan(segment.Start)
 	var t ticker
 	for {
@@ -305,87 +320,117 @@ func (c *change) land(ctx context.Context, outcomes *sorter) error {
 		if err != nil {
 			return err
 		}
-		if rows.done || rows.key.compare(flightKey(e.URL.Key, e.URL.URL)) > 0 {
-			return notTheBatch(fmt.Sprintf("no outcome for %s", e.URL.URL))
-		}
-		var o outcome
-		if err := decodeOutcome(rows.row, &o); err != nil {
+		o, err := m.match(&e)
+		if err != nil {
 			return err
-		}
-		if o.url != e.URL.URL || o.event.Host != e.URL.Host {
-			return notTheBatch(fmt.Sprintf("an outcome for %s, which is not in flight", o.url))
 		}
 		if err := c.apply(&e, &o); err != nil {
 			return err
 		}
-		if err := rows.take(); err != nil {
-			return err
-		}
 	}
-	if !rows.done {
-		var o outcome
-		if err := decodeOutcome(rows.row, &o); err != nil {
-			return err
-		}
-		return notTheBatch(fmt.Sprintf("an outcome for %s, which is not in flight or has one already", o.url))
+	if err := m.end(); err != nil {
+		return err
 	}
 	c.tx.Drop(fl.Path)
 	c.s.Counts.InFlight, c.s.InFlight = 0, nil
 	return nil
 }
 
+// matcher finds the outcome of each URL in flight, in order of url_key.
+type matcher struct {
+	rows  *peeker
+	key   uint64
+	aside []outcome // of key, for other URLs: checksums that collide
+}
+
+// maxAside bounds the outcomes that are kept for URLs of one checksum.
+const maxAside = 1024
+
+func (m *matcher) match(e *segment.Entry) (outcome, error) {
+	if e.Order != m.key {
+		if err := m.leftover(); err != nil {
+			return outcome{}, err
+		}
+		m.key = e.Order
+	}
+	for i, o := range m.aside {
+		if o.url == e.URL.URL && o.host == e.URL.Host {
+			m.aside = append(m.aside[:i], m.aside[i+1:]...)
+			return o, nil
+		}
+	}
+	for !m.rows.done && m.rows.key == m.key && len(m.aside) < maxAside {
+		var o outcome
+		o.decode(m.rows.row)
+		if err := m.rows.take(); err != nil {
+			return outcome{}, err
+		}
+		if o.url == e.URL.URL && o.host == e.URL.Host {
+			return o, nil
+		}
+		m.aside = append(m.aside, o)
+	}
+	if err := m.leftover(); err != nil {
+		return outcome{}, err
+	}
+	if !m.rows.done && m.rows.key < m.key {
+		return outcome{}, m.end()
+	}
+	return outcome{}, notTheBatch("no outcome for " + e.URL.URL)
+}
+
+// leftover refuses outcomes of the last key that no URL in flight has claimed.
+func (m *matcher) leftover() error {
+	if len(m.aside) == 0 {
+		return nil
+	}
+	return notTheBatch(fmt.Sprintf("an outcome for %s, which is not in flight", m.aside[0].url))
+}
+
+// end refuses outcomes that are left when all URLs in flight have theirs.
+func (m *matcher) end() error {
+	if err := m.leftover(); err != nil || m.rows.done {
+		return err
+	}
+	var o outcome
+	o.decode(m.rows.row)
+	return notTheBatch(fmt.Sprintf("an outcome for %s, which is not in flight or has one already", o.url))
+}
+
 func notTheBatch(found string) error {
 	return &fault.Error{Class: fault.Conflict, File: "outcomes", Found: found, Want: "exactly one outcome for each URL in flight"}
 }
 
-// apply does what an outcome means.
+// apply does to a URL what its outcome means.
 func (c *change) apply(e *segment.Entry, o *outcome) error {
 	n := &c.s.Counts
 	switch o.verdict {
-	case finish, giveUp:
-		n.Finished++
-		n.outcome(o.outcome)
-		o.event.Finished = 1
-		if o.outcome == record.OutcomeFetched {
-			o.event.Fetched = 1
-		}
-		if o.verdict == giveUp {
-			n.Dead++
-			o.event.Dead = 1
-		}
 	case again:
 		n.Retried++
-		n.Pending++
-		o.event.Retried = 1
 		e.URL.Attempt++
-		e.URL.Due = o.due
 	case putOff:
 		n.Deferred++
-		n.Pending++
-		o.event.Deferred = 1
-		e.URL.Due = o.due
-	}
-	if err := c.event(&o.event); err != nil {
-		return err
-	}
-	switch {
-	case o.verdict == finish || o.verdict == giveUp:
+	default:
+		n.Finished++
+		n.outcome(o.outcome)
+		if o.verdict == giveUp {
+			n.Dead++
+		}
 		return nil
-	case e.URL.Due == 0:
-		e.Order, e.Place = e.Place, 0
-		return c.enqueue(c.queue, e)
 	}
-	return c.wait(e)
-}
-
-func (c *change) enqueue(s *sorter, e *segment.Entry) error {
-	return s.add(key{e.Order, 0}, func(b []byte) []byte { return segment.AppendRow(b, e) })
+	n.Pending++
+	e.URL.Due = o.due
+	if o.due != 0 {
+		return c.wait(e)
+	}
+	e.Order, e.Place = e.Place, 0
+	return addRow(c.queue, e.Order, e)
 }
 
 // wait puts a URL that has a due time into the queue by time.
 func (c *change) wait(e *segment.Entry) error {
 	e.Order, e.Place = uint64(e.URL.Due), 0
-	return c.enqueue(c.later, e)
+	return addRow(c.later, e.Order, e)
 }
 
 // finish gives new URLs their places, writes the new runs and the new state.
@@ -408,22 +453,13 @@ func (c *change) finish(ctx context.Context) error {
 		return err
 	}
 	q := newQueueWriter(c.tx)
-	rows, err := c.queue.sorted()
-	for err == nil && !rows.done {
-		var e segment.Entry
-		if err = segment.DecodeRow(rows.row, &e); err == nil {
-			if err = q.add(&e); err == nil {
-				err = rows.take()
-			}
-		}
-	}
-	if err == nil {
-		err = q.finish(s)
-	}
-	if err != nil {
+	if err := eachRow(c.queue, q.add); err != nil {
 		return err
 	}
-	if len(c.later.items)+len(c.later.pieces) > 0 {
+	if err := q.finish(s); err != nil {
+		return err
+	}
+	if c.later.rows > 0 {
 		r, err := writeRun[segment.Entry](c.tx, c.later, "later/", "later")
 		if err != nil {
 			return err

@@ -1,0 +1,295 @@
+// Command mfrontier keeps the URLs that are still to be fetched and says which are next.
+package main
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/canon"
+	"mercator/pkg/cli"
+	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
+	"mercator/pkg/frontier"
+	"mercator/pkg/stage"
+)
+
+const about = `Keep the URLs that are still to be fetched, and say which are next.
+
+A crawl's round begins with "next" and ends with "update"; between them the batch is in flight. Every URL that was
+added gets one final outcome: "stat" shows how many have, and "check" proves it.
+
+  mfrontier create crawl/frontier
+  mfrontier add crawl/frontier --txn seed seeds.txt
+  mfrontier next crawl/frontier -n 1000 --txn r1 -o batch.arrows.zst
+  mfrontier update crawl/frontier --txn r1 --outcomes fetched.arrows.zst new.arrows.zst`
+
+type grammar struct {
+	cli.Common
+	Create   createCmd   `cmd:"" help:"Make an empty frontier."`
+	Add      addCmd      `cmd:"" help:"Put URLs in."`
+	Next     nextCmd     `cmd:"" help:"Take the next batch."`
+	Update   updateCmd   `cmd:"" help:"End the batch with its outcomes, and put new URLs in."`
+	Plan     planCmd     `cmd:"" help:"Predict how long a batch will take."`
+	Stat     statCmd     `cmd:"" help:"Show what the frontier holds."`
+	Hosts    hostsCmd    `cmd:"" help:"Show one host's whole state."`
+	Policies policiesCmd `cmd:"" help:"List the policies."`
+	Check    checkCmd    `cmd:"" help:"Read everything and compare it with the books."`
+	Export   exportCmd   `cmd:"" help:"Write all URLs that are not finished."`
+}
+
+func open(std *cli.Std, dir string, f cli.TxnFlags) (*frontier.Frontier, error) {
+	st, err := std.OpenStore(dir, frontier.Kind, frontier.Version, f)
+	if err != nil {
+		return nil, err
+	}
+	return frontier.New(st), nil
+}
+
+type createCmd struct {
+	Store  string `arg:"" help:"Folder to make, such as crawl/frontier."`
+	Policy string `default:"priority" help:"Order of service; \"mfrontier policies\" lists them."`
+	Queues int    `default:"3" help:"Front queues (Mercator's K), 1 to 256. URLs of a higher priority number share the last."`
+}
+
+// Help is printed by mfrontier create --help.
+func (*createCmd) Help() string {
+	return `Makes a store. "mckpt init" does this for a whole crawl. Making the same again is no error.
+
+  mfrontier create crawl/frontier --policy priority`
+}
+
+func (c *createCmd) Run() error {
+	return frontier.Create(c.Store, frontier.Params{Policy: c.Policy, Queues: c.Queues}, store.Options{})
+}
+
+type addCmd struct {
+	Store  string   `arg:"" help:"The frontier."`
+	Files  []string `arg:"" optional:"" help:"Files of url records, or of URLs one a line (*.txt, or with --text); default: standard input."`
+	Text   bool     `help:"Read URLs, one a line."`
+	Strict bool     `help:"A bad line is an error; otherwise it is named, skipped and counted."`
+	cli.TxnFlags
+}
+
+// Help is printed by mfrontier add --help.
+func (*addCmd) Help() string {
+	return `Puts every record in, whether or not the URL was seen before: that is the question
+that "murlset new" answers. Records with a due time wait for it. A text line is brought
+into canonical form first.
+
+  murlset new crawl/urls --txn seed seeds.txt | mfrontier add crawl/frontier --txn seed
+  mfrontier add crawl/frontier more.txt`
+}
+
+func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
+	f, err := open(std, c.Store, c.TxnFlags)
+	if err != nil {
+		return err
+	}
+	in, err := urls(std, c.Files, c.Text, c.Strict)
+	if err != nil {
+		return err
+	}
+	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: f.Store(), Txn: c.Txn, NoOutput: true, LateLock: true}
+	return cli.RunStage(ctx, std, spec, in, nil, f.Add)
+}
+
+// urls opens url records, or text.
+func urls(std *cli.Std, files []string, text, strict bool) (stage.Input[record.URL], error) {
+	if !cli.IsText(text, files) {
+		return cli.OpenRecords[record.URL](std, files)
+	}
+	return cli.OpenText(std, files, strict, func(line string, row *record.URL) error {
+		u, host, err := canon.URL(line)
+		*row = record.URL{URL: u, Host: host, Key: fingerprint.URLKey(host, u)}
+		return err
+	})
+}
+
+type nextCmd struct {
+	Store   string    `arg:"" help:"The frontier."`
+	Number  int       `short:"n" default:"10000" help:"URLs in the batch, at most."`
+	PerHost int       `help:"URLs of one host, at most; 0: any number. Then at most --number URLs of hosts that have their share are passed over, so the batch may be smaller."`
+	Now     time.Time `placeholder:"TIME" format:"2006-01-02T15:04:05.999999999Z07:00" help:"The round's time, RFC 3339 (default: the clock)."`
+	NoWait  bool      `help:"If URLs wait but none is due yet, end with exit code 6 instead of waiting."`
+	cli.TxnFlags
+	cli.Output
+}
+
+// Help is printed by mfrontier next --help.
+func (*nextCmd) Help() string {
+	return `Takes a batch and puts it in flight. The rows stand in the order in which they should be
+started: front queue 0 first; within a queue hosts in turn, so that no host fills a batch
+while others wait; within a host first in, first out. URLs that were tried before and are
+due are served with the rest.
+
+If nothing is due, it waits for the earliest due time. An empty batch means an empty
+frontier: it ends well and changes nothing.
+
+  mfrontier next crawl/frontier -n 10000 --txn r12 -o batch.arrows.zst
+  mfrontier next crawl/frontier --per-host 50 --txn r12 | mresolve crawl/dns --txn r12 | …`
+}
+
+func (c *nextCmd) Run(ctx context.Context, std *cli.Std) error {
+	o := frontier.NextOptions{N: c.Number, PerHost: c.PerHost, Txn: c.Txn}
+	if err := o.Check(); err != nil {
+		return err
+	}
+	f, err := open(std, c.Store, c.TxnFlags)
+	if err != nil {
+		return err
+	}
+	now, err := c.when(ctx, std, f)
+	if err != nil {
+		return err
+	}
+	sinks, err := std.Sinks(c.Output)
+	if err != nil {
+		return err
+	}
+	spec := stage.Spec{Name: "mfrontier next", Verb: "next", Store: f.Store(), Txn: c.Txn, Now: now, Spooled: true}
+	return cli.RunStage(ctx, std, spec, nil, sinks, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+		return f.Next(ctx, b, o)
+	})
+}
+
+// when is the round's time, waited for if need be; 0 for a round whose output is
+// kept and has its own.
+func (c *nextCmd) when(ctx context.Context, std *cli.Std, f *frontier.Frontier) (record.Time, error) {
+	if c.Txn != "" {
+		if _, found, err := f.Store().Lookup("next", c.Txn); found || err != nil {
+			return 0, err
+		}
+	}
+	now := record.TimeOf(c.Now)
+	if now == 0 {
+		now = record.TimeOf(std.Now())
+	}
+	return f.Wait(ctx, now, func(ctx context.Context, due record.Time) error {
+		if c.NoWait {
+			return &fault.Error{Class: fault.No, File: c.Store, Found: "no URL is due before " + due.Go().Format(time.RFC3339)}
+		}
+		t := time.NewTimer(time.Duration(due-now) * time.Microsecond)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+}
+
+type updateCmd struct {
+	Store         string        `arg:"" help:"The frontier."`
+	Files         []string      `arg:"" optional:"" help:"Files of url records: the new URLs (default: standard input)."`
+	Outcomes      string        `required:"" type:"path" placeholder:"FILE" help:"Fetch records of the batch, one of role page for each URL."`
+	Links         string        `type:"path" placeholder:"FILE" help:"Link records found in the batch. They must be whole and of this round; the priority policy needs nothing else of them."`
+	MaxAttempts   int           `default:"3" help:"Fetches of one URL before it is given up, 1 to 255."`
+	RetryDelay    time.Duration `default:"1m" help:"Wait after a first failure that may pass; doubles with each further one."`
+	MaxRetryDelay time.Duration `default:"24h" help:"Longest wait of our own making; a server's Retry-After may ask for more."`
+	cli.TxnFlags
+}
+
+// Help is printed by mfrontier update --help.
+func (*updateCmd) Help() string {
+	return `Reads the new URLs to their end, then the outcomes, and makes one change of both. Failures
+that may pass (no connection, timeout, DNS server failure, robots.txt not to be had, status
+429 and 5xx) are queued again; deferred URLs go back to their old places; all others are
+finished. Outcomes that are not exactly those of the batch in flight are refused.
+
+  murlset new crawl/urls --txn r12 links.arrows.zst |
+    mfrontier update crawl/frontier --txn r12 --outcomes fetched.arrows.zst --links links.arrows.zst`
+}
+
+func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
+	f, err := open(std, c.Store, c.TxnFlags)
+	if err != nil {
+		return err
+	}
+	in, err := cli.OpenRecords[record.URL](std, c.Files)
+	if err != nil {
+		return err
+	}
+	o := frontier.UpdateOptions{
+		Txn:     c.Txn,
+		Retries: frontier.Retries{MaxAttempts: c.MaxAttempts, Delay: c.RetryDelay, MaxDelay: c.MaxRetryDelay},
+		Outcomes: func() (stage.Input[record.Fetch], error) {
+			return cli.OpenRecords[record.Fetch](std, []string{c.Outcomes})
+		},
+	}
+	if c.Links != "" {
+		o.Links = func() (stage.Input[record.Link], error) {
+			return cli.OpenRecords[record.Link](std, []string{c.Links})
+		}
+	}
+	spec := stage.Spec{Name: "mfrontier update", Verb: "update", Store: f.Store(), Txn: c.Txn, NoOutput: true, LateLock: true}
+	return cli.RunStage(ctx, std, spec, in, nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+		return f.Update(ctx, b, o)
+	})
+}
+
+type policiesCmd struct{}
+
+// Help is printed by mfrontier policies --help.
+func (*policiesCmd) Help() string {
+	return `Prints the policies that "mfrontier create --policy" and crawl.toml know, each with what it does.`
+}
+
+func (c *policiesCmd) Run(std *cli.Std) error { return printPolicies(std.Out) }
+
+type checkCmd struct {
+	Store string `arg:"" help:"The frontier."`
+}
+
+// Help is printed by mfrontier check --help.
+func (*checkCmd) Help() string {
+	return `Reads every file and its checksums, counts every URL and host, and compares that with the
+books: discovered = pending + in flight + finished. Exit code 3 means damage, 6 that the
+books do not balance.
+
+  mfrontier check crawl/frontier`
+}
+
+func (c *checkCmd) Run(ctx context.Context, std *cli.Std) error {
+	f, err := open(std, c.Store, cli.TxnFlags{})
+	if err != nil {
+		return err
+	}
+	return f.Check(ctx)
+}
+
+type exportCmd struct {
+	Store string `arg:"" help:"The frontier."`
+	Text  bool   `help:"Write URLs, one a line."`
+	cli.Output
+}
+
+// Help is printed by mfrontier export --help.
+func (*exportCmd) Help() string {
+	return `Writes every URL that is not finished: those in flight first, then the others in the order in
+which they would be served. The records are those that were put in, so that they can be
+added to another frontier.
+
+  mfrontier export crawl/frontier | mfrontier add other/frontier
+  mfrontier export crawl/frontier --text | head`
+}
+
+func (c *exportCmd) Run(ctx context.Context, std *cli.Std) error {
+	f, err := open(std, c.Store, cli.TxnFlags{})
+	if err != nil {
+		return err
+	}
+	if c.Text {
+		return exportText(ctx, std, f, c.Output)
+	}
+	sinks, err := std.Sinks(c.Output)
+	if err != nil {
+		return err
+	}
+	return cli.RunStage(ctx, std, stage.Spec{Name: "mfrontier export"}, nil, sinks, f.Export)
+}
+
+func main() { os.Exit(cli.Main("mfrontier", about, &grammar{}, 64<<20)) }

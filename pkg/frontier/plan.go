@@ -1,0 +1,247 @@
+package frontier
+
+import (
+	"container/heap"
+	"context"
+	"io"
+	"strings"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/segment"
+	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
+)
+
+// Politeness is what mfetch keeps between contacts, as its flags say.
+type Politeness struct {
+	MinDelay    time.Duration
+	DelayFactor float64
+	MaxDelay    time.Duration
+	AddrDelay   time.Duration
+	Connections int           // at least 1
+	Duration    time.Duration // assumed of a contact with a host that was never contacted
+}
+
+// Plan predicts a batch.
+type Plan struct {
+	URLs      uint64        `json:"urls"`
+	Hosts     uint64        `json:"hosts"`
+	Addresses uint64        `json:"addresses"`   // among records that carry one
+	Measured  uint64        `json:"measured"`    // hosts whose speed is on record
+	Duration  time.Duration `json:"duration_ns"` // of the batch: the longest of the three that follow
+	ByHost    time.Duration `json:"by_host_ns"`  // the slowest host alone
+	ByAddr    time.Duration `json:"by_addr_ns"`  // the slowest address alone
+	ByWork    time.Duration `json:"by_work_ns"`  // all contacts, shared evenly by the connections
+	// Tail is how long fewer hosts than connections are at work, at the end.
+	Tail time.Duration `json:"tail_ns"`
+	Slow []PlanHost    `json:"slow_hosts"` // the slowest first
+}
+
+// PlanHost is a host's part in a plan.
+type PlanHost struct {
+	Host     string        `json:"host"`
+	URLs     uint64        `json:"urls"`
+	Measured bool          `json:"measured"`
+	Took     time.Duration `json:"took_ns"`
+}
+
+// slowHosts is how many hosts a plan names.
+const slowHosts = 10
+
+// maxConnections bounds the hosts that a plan holds in memory, to see the tail.
+const maxConnections = 100_000
+
+// PlanNext plans the batch that Next would take now.
+func (f *Frontier) PlanNext(ctx context.Context, o NextOptions, now record.Time, p Politeness) (*Plan, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	s, _, err := f.current()
+	if err != nil {
+		return nil, err
+	}
+	pick, err := newPicker(ctx, f.st, s, now)
+	if err != nil {
+		return nil, err
+	}
+	defer pick.close()
+	pl, err := newPlanner(p)
+	if err != nil {
+		return nil, err
+	}
+	defer pl.close()
+	nothing := func(*segment.Entry) error { return nil }
+	if err := pick.pick(ctx, o, nothing, func(e *segment.Entry) error { return pl.add(&e.URL) }); err != nil {
+		return nil, err
+	}
+	return pl.plan(ctx, f.st, s.Hosts)
+}
+
+// PlanRecords plans a batch of url records. read gives them, io.EOF at the end.
+func (f *Frontier) PlanRecords(ctx context.Context, read func(*record.URL) error, p Politeness) (*Plan, error) {
+	s, _, err := f.current()
+	if err != nil {
+		return nil, err
+	}
+	pl, err := newPlanner(p)
+	if err != nil {
+		return nil, err
+	}
+	defer pl.close()
+	var t ticker
+	for {
+		var u record.URL
+		err := read(&u)
+		if err == io.EOF {
+			return pl.plan(ctx, f.st, s.Hosts)
+		}
+		if err == nil {
+			err = t.err(ctx)
+		}
+		if err == nil {
+			err = pl.add(&u)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+type planner struct {
+	p     Politeness
+	hosts *sorter
+	addrs *sorter
+	urls  uint64
+}
+
+func newPlanner(p Politeness) (*planner, error) {
+	if p.Connections < 1 || p.Connections > maxConnections || p.MinDelay < 0 || p.DelayFactor < 0 || p.MaxDelay < 0 || p.AddrDelay < 0 || p.Duration < 0 {
+		return nil, &fault.Error{Class: fault.Usage, Found: "a negative delay, or connections out of range", Want: "1 to 100000 connections"}
+	}
+	return &planner{p: p, hosts: newSorter(), addrs: newSorter()}, nil
+}
+
+func (p *planner) close() {
+	p.hosts.Close()
+	p.addrs.Close()
+}
+
+func (p *planner) add(u *record.URL) error {
+	p.urls++
+	if addr, _, _ := strings.Cut(u.Addr, ","); addr != "" {
+		if err := p.addrs.add(fingerprint.OfString(addr), nil); err != nil {
+			return err
+		}
+	}
+	return p.hosts.add(fingerprint.OfString(u.Host), []byte(u.Host))
+}
+
+// groups calls fn with each key of s, how many rows it has, and the first one's bytes.
+func groups(ctx context.Context, s *sorter, fn func(key, n uint64, row string) error) error {
+	rows, err := s.sorted()
+	if err != nil {
+		return err
+	}
+	for !rows.done {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		k, n, row := rows.key, uint64(0), string(rows.row)
+		for !rows.done && rows.key == k {
+			n++
+			if err := rows.take(); err != nil {
+				return err
+			}
+		}
+		if err := fn(k, n, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// delay is the gap that mfetch leaves after a contact of duration d.
+func (p *Politeness) delay(d time.Duration) time.Duration {
+	own := max(p.MinDelay, time.Duration(p.DelayFactor*float64(d)))
+	return min(own, max(p.MaxDelay, p.MinDelay))
+}
+
+// plan adds up. A host's n contacts take n durations and n-1 delays, one after
+// the other; connections hold one host each. So a batch takes at least as long
+// as its slowest host, its slowest address, and the sum of all contacts over the
+// connections; the longest of these is the prediction.
+func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error) {
+	table, err := openHosts(fs, hosts)
+	if err != nil {
+		return nil, err
+	}
+	defer table.close()
+	out := &Plan{URLs: p.urls}
+	var work time.Duration
+	var slow planHeap
+	err = groups(ctx, p.hosts, func(k, n uint64, name string) error {
+		var h segment.Host
+		found, err := table.find(k, &h)
+		if err != nil {
+			return err
+		}
+		took := PlanHost{Host: name, URLs: n, Measured: found && h.Contacts > 0}
+		d := p.p.Duration
+		gap := p.p.delay(d)
+		if took.Measured {
+			d = time.Duration(h.DurationUS) * time.Microsecond
+			// What the host asked for by robots.txt shows in the last gap.
+			gap = max(p.p.delay(d), min(time.Duration(h.DelayUS)*time.Microsecond, 5*time.Minute))
+			out.Measured++
+		}
+		took.Took = time.Duration(n)*d + time.Duration(n-1)*gap
+		work += time.Duration(n) * d
+		out.Hosts++
+		heap.Push(&slow, took)
+		if len(slow) > max(p.p.Connections, slowHosts) {
+			heap.Pop(&slow)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = groups(ctx, p.addrs, func(_, n uint64, _ string) error {
+		out.Addresses++
+		out.ByAddr = max(out.ByAddr, time.Duration(n-1)*p.p.AddrDelay)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	out.ByWork = work / time.Duration(p.p.Connections)
+	for len(slow) > 0 {
+		h := heap.Pop(&slow).(PlanHost) // the fastest that is left
+		if len(slow)+1 == p.p.Connections {
+			out.Tail = -h.Took // from here on there are fewer hosts than connections
+		}
+		if len(slow) < slowHosts {
+			out.Slow = append([]PlanHost{h}, out.Slow...)
+		}
+		out.ByHost = h.Took
+	}
+	out.Duration = max(out.ByHost, out.ByAddr, out.ByWork)
+	out.Tail = max(out.ByHost+out.Tail, 0)
+	return out, nil
+}
+
+// planHeap holds hosts, the fastest first.
+type planHeap []PlanHost
+
+func (h planHeap) Len() int { return len(h) }
+func (h planHeap) Less(i, j int) bool {
+	return h[i].Took < h[j].Took || h[i].Took == h[j].Took && h[i].Host > h[j].Host
+}
+func (h planHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *planHeap) Push(x any)   { *h = append(*h, x.(PlanHost)) }
+func (h *planHeap) Pop() any {
+	x := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return x
+}

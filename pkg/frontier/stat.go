@@ -1,0 +1,309 @@
+package frontier
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"fmt"
+	"io"
+	"math"
+
+	"mercator/formats/record"
+	"mercator/formats/segment"
+	"mercator/pkg/fault"
+	"mercator/pkg/stage"
+)
+
+// Stat is what a frontier holds.
+type Stat struct {
+	Policy string `json:"policy"`
+	Counts
+	Ready       []uint64  `json:"ready"` // waiting for their turn, for each front queue
+	Waiting     uint64    `json:"waiting"`
+	NextDue     string    `json:"next_due,omitempty"` // when the first of the waiting is due, RFC 3339
+	InFlightTxn string    `json:"in_flight_txn,omitempty"`
+	Runs        int       `json:"runs"`   // files
+	Detail      *Detail   `json:"detail"` // nil unless asked for
+	Top         []TopHost `json:"top_hosts"`
+}
+
+// Detail is what only a walk over all URLs tells.
+type Detail struct {
+	Depth [16]uint64 `json:"depth"` // waiting and in flight, by depth; the last counts all deeper ones
+	Due   []DueCount `json:"due"`   // waiting for a time, by how far that is off
+}
+
+// DueCount counts URLs that are due within a time, and not within the one before.
+type DueCount struct {
+	Within string `json:"within"`
+	URLs   uint64 `json:"urls"`
+}
+
+// TopHost is a host and what it still has waiting or in flight.
+type TopHost struct {
+	Host       string `json:"host"`
+	Pending    uint64 `json:"pending"`
+	Discovered uint64 `json:"discovered"`
+}
+
+// StatOptions say what Stat reads besides the manifest.
+type StatOptions struct {
+	Top    int  // hosts with the most URLs left; reads the host table. 0: none
+	Detail bool // reads all URLs
+	Now    record.Time
+}
+
+// MaxTop bounds StatOptions.Top, which are held in memory.
+const MaxTop = 10_000
+
+// Stat tells what the frontier holds. Without options it reads the manifest only.
+func (f *Frontier) Stat(ctx context.Context, o StatOptions) (*Stat, error) {
+	if o.Top < 0 || o.Top > MaxTop {
+		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%d hosts", o.Top), Want: fmt.Sprintf("0 to %d", MaxTop)}
+	}
+	s, m, err := f.current()
+	if err != nil {
+		return nil, err
+	}
+	st := &Stat{Policy: m.Params["policy"], Counts: s.Counts, Runs: len(s.Later) + len(s.Hosts)}
+	for _, runs := range s.Ready {
+		st.Ready = append(st.Ready, rowsOf(runs))
+		st.Runs += len(runs)
+	}
+	st.Waiting = rowsOf(s.Later)
+	if len(s.Later) > 0 {
+		due := s.Later[0].Head
+		for _, r := range s.Later {
+			due = min(due, r.Head)
+		}
+		st.NextDue = record.Time(due).Go().Format("2006-01-02T15:04:05.999999Z07:00")
+	}
+	if s.InFlight != nil {
+		st.InFlightTxn = s.InFlight.Txn
+	}
+	if o.Top > 0 {
+		if st.Top, err = f.top(ctx, s, o.Top); err != nil {
+			return nil, err
+		}
+	}
+	if o.Detail {
+		if st.Detail, err = f.detail(ctx, s, o.Now); err != nil {
+			return nil, err
+		}
+	}
+	return st, nil
+}
+
+// Empty reports whether no URL waits and none is in flight.
+func (f *Frontier) Empty() (bool, error) {
+	s, _, err := f.current()
+	if err != nil {
+		return false, err
+	}
+	return s.Counts.Pending == 0 && s.InFlight == nil, nil
+}
+
+func rowsOf(runs []run) (n uint64) {
+	for _, r := range runs {
+		n += r.Rows
+	}
+	return n
+}
+
+// topHeap holds the hosts with the most pending URLs, the least first.
+type topHeap []TopHost
+
+func (h topHeap) Len() int           { return len(h) }
+func (h topHeap) Less(i, j int) bool { return compareTop(h[i], h[j]) < 0 }
+func (h topHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *topHeap) Push(x any)        { *h = append(*h, x.(TopHost)) }
+func (h *topHeap) Pop() any {
+	x := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return x
+}
+
+func compareTop(a, b TopHost) int {
+	return cmp.Or(cmp.Compare(a.Pending, b.Pending), cmp.Compare(b.Host, a.Host))
+}
+
+func (f *Frontier) top(ctx context.Context, s *state, n int) ([]TopHost, error) {
+	var h topHeap
+	err := eachHost(ctx, f.st, s.Hosts, func(host *segment.Host) error {
+		t := TopHost{host.Host, host.Discovered - host.Finished, host.Discovered}
+		if t.Pending == 0 {
+			return nil
+		}
+		if len(h) < n {
+			heap.Push(&h, t)
+		} else if compareTop(t, h[0]) > 0 {
+			h[0] = t
+			heap.Fix(&h, 0)
+		}
+		return nil
+	})
+	top := make([]TopHost, len(h))
+	for i := len(h) - 1; i >= 0; i-- {
+		top[i] = heap.Pop(&h).(TopHost)
+	}
+	return top, err
+}
+
+// dueBounds are the classes of Detail.Due.
+var dueBounds = []struct {
+	name   string
+	micros int64
+}{{"now", 0}, {"1m", 60e6}, {"1h", 3600e6}, {"24h", 86400e6}, {"later", math.MaxInt64}}
+
+func (f *Frontier) detail(ctx context.Context, s *state, now record.Time) (*Detail, error) {
+	d := &Detail{Due: make([]DueCount, len(dueBounds))}
+	for i, b := range dueBounds {
+		d.Due[i].Within = b.name
+	}
+	err := f.each(ctx, s, func(q queue, e *segment.Entry) error {
+		d.Depth[min(int(e.URL.Depth), len(d.Depth)-1)]++
+		if q == queueLater {
+			i := 0
+			for int64(e.URL.Due-now) > dueBounds[i].micros {
+				i++
+			}
+			d.Due[i].URLs++
+		}
+		return nil
+	})
+	return d, err
+}
+
+// queue says where in the frontier a URL is.
+type queue int
+
+const (
+	queueFlight queue = iota
+	queueReady
+	queueLater
+)
+
+// each calls fn for every URL of the frontier: those in flight by url_key, then
+// those that wait in order of service, then those that wait for a time.
+func (f *Frontier) each(ctx context.Context, s *state, fn func(queue, *segment.Entry) error) error {
+	walk := func(q queue, runs []run) error {
+		m := newMerger[segment.Entry](f.st, runs)
+		defer m.close()
+		var t ticker
+		for {
+			var e segment.Entry
+			err := m.next(&e)
+			if err == io.EOF {
+				return nil
+			}
+			if err == nil {
+				err = t.err(ctx)
+			}
+			if err == nil {
+				err = fn(q, &e)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	if fl := s.InFlight; fl != nil && fl.Rows > 0 {
+		if err := walk(queueFlight, []run{{Path: fl.Path, Rows: fl.Rows, From: segment.Start}}); err != nil {
+			return err
+		}
+	}
+	for _, runs := range s.Ready {
+		if err := walk(queueReady, runs); err != nil {
+			return err
+		}
+	}
+	return walk(queueLater, s.Later)
+}
+
+// Export is the body of stage "mfrontier export": every URL that is not
+// finished, those in flight first, then in order of service, as the records that
+// went in. Adding them to an empty frontier restores it, but for host statistics.
+func (f *Frontier) Export(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+	return f.EachURL(ctx, func(u *record.URL) error { return b.Make("pending", u) })
+}
+
+// EachURL calls fn for every URL that is not finished, in the order of Export.
+func (f *Frontier) EachURL(ctx context.Context, fn func(*record.URL) error) error {
+	s, _, err := f.current()
+	if err != nil {
+		return err
+	}
+	return f.each(ctx, s, func(_ queue, e *segment.Entry) error { return fn(&e.URL) })
+}
+
+// Check reads every file of the frontier whole and compares what they hold with
+// the books. Damage is fault.Corrupt and its kin, books that do not balance fault.No.
+func (f *Frontier) Check(ctx context.Context) error {
+	s, m, err := f.current()
+	if err != nil {
+		return err
+	}
+	for _, e := range m.Files {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		switch e.Role {
+		case "ready", "later", "in flight":
+			err = verify[segment.Entry](f.st, e.Path)
+		case "hosts":
+			err = verify[segment.Host](f.st, e.Path)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	var c Counts
+	waiting := map[queue]uint64{}
+	if err := f.each(ctx, s, func(q queue, _ *segment.Entry) error { waiting[q]++; return nil }); err != nil {
+		return err
+	}
+	err = eachHost(ctx, f.st, s.Hosts, func(h *segment.Host) error {
+		c.Discovered += h.Discovered
+		c.Finished += h.Finished
+		c.Retried += h.Retried
+		c.Deferred += h.Deferred
+		c.Dead += h.Dead
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var outcomes uint64
+	for _, o := range s.Counts.Outcomes {
+		outcomes += o.N
+	}
+	n := s.Counts
+	for _, t := range []struct {
+		what      string
+		got, want uint64
+	}{
+		{"URLs discovered by the host table", c.Discovered, n.Discovered},
+		{"URLs finished by the host table", c.Finished, n.Finished},
+		{"retries by the host table", c.Retried, n.Retried},
+		{"deferrals by the host table", c.Deferred, n.Deferred},
+		{"URLs given up by the host table", c.Dead, n.Dead},
+		{"URLs in the queues", waiting[queueReady] + waiting[queueLater], n.Pending},
+		{"URLs in flight", waiting[queueFlight], n.InFlight},
+		{"final outcomes", outcomes, n.Finished},
+		{"URLs pending, in flight and finished", n.Pending + n.InFlight + n.Finished, n.Discovered},
+	} {
+		if t.got != t.want {
+			return &fault.Error{Class: fault.No, File: f.st.Dir(), Found: fmt.Sprintf("%d %s", t.got, t.what), Want: fmt.Sprint(t.want)}
+		}
+	}
+	return nil
+}
+
+func verify[T segment.Row](fs files, path string) error {
+	r, file, err := openRun[T](fs, path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return r.Verify()
+}
