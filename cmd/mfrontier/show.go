@@ -259,4 +259,3 @@ func exportText(ctx context.Context, std *cli.Std, f *frontier.Frontier, o cli.O
 	}
 	return nil
 }
-

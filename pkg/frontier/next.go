@@ -121,7 +121,7 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	if err := left.finish(s); err != nil {
 		return err
 	}
-	flying, err := writeRun[segment.Entry](tx, batch, "inflight/", "in flight")
+	flying, err := writeRun[segment.Entry](tx, batch, "inflight/", "inflight")
 	if err != nil {
 		return err
 	}

@@ -248,7 +248,7 @@ func (f *Frontier) Check(ctx context.Context) error {
 			return err
 		}
 		switch e.Role {
-		case "ready", "later", "in flight":
+		case "ready", "later", "inflight":
 			err = verify[segment.Entry](f.st, e.Path)
 		case "hosts":
 			err = verify[segment.Host](f.st, e.Path)
