@@ -1,0 +1,253 @@
+package resolve
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/formats/warc"
+	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
+	"mercator/pkg/stage"
+)
+
+// memSink keeps the output in memory.
+type memSink struct{ bytes.Buffer }
+
+func (*memSink) Options() record.WriterOptions { return record.WriterOptions{} }
+func (*memSink) Publish() error                { return nil }
+func (*memSink) Abort()                        {}
+
+func newDNSStore(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "dns")
+	if err := CreateStore(dir, store.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// run resolves hosts through the store in one batch.
+func run(t *testing.T, dir, txn string, opt Options, hosts ...string) ([]record.URL, Stats, error) {
+	t.Helper()
+	st, err := store.Open(dir, StoreKind, StoreVersion, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var in bytes.Buffer
+	w, err := record.NewWriter[record.URL](&in, record.WriterOptions{Txn: txn})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, h := range hosts {
+		u := fmt.Sprintf("http://%s/%d", h, i)
+		if err := w.Write(&record.URL{URL: u, Host: h, Key: fingerprint.URLKey(h, u)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Commit(record.Ledger{}); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := record.NewReader[record.URL](&in, record.ReaderOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt.Parallel, opt.Memory = 16, 16<<20
+	var stats Stats
+	var out memSink
+	_, err = stage.Run(t.Context(), stage.Spec{Name: "mresolve", Verb: "resolve", Store: st, Txn: txn}, rows, []stage.Sink{&out},
+		func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) (err error) {
+			stats, err = Resolve(ctx, st, b, opt)
+			return err
+		})
+	if err != nil {
+		return nil, stats, err
+	}
+	r, err := record.NewReader[record.URL](&out, record.ReaderOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []record.URL
+	for {
+		var row record.URL
+		err := r.Read(&row)
+		if err == io.EOF {
+			return got, stats, nil
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, row)
+	}
+}
+
+func TestABatchKeepsOrderAndFillsTheCache(t *testing.T) {
+	var asked atomic.Int32
+	addr := server(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+		asked.Add(1)
+		if strings.HasPrefix(q.Name, "no") {
+			m.Rcode = dns.RcodeNameError
+			return true
+		}
+		if strings.HasPrefix(q.Name, "slow") {
+			time.Sleep(20 * time.Millisecond)
+		}
+		m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 600}, A: net.IPv4(127, 0, 0, byte(len(q.Name)))})
+		return true
+	})
+	now := testNow
+	clock := func() time.Time { return now }
+	r, err := New(Config{Servers: []string{addr}, Family: "4", Now: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt := Options{Resolver: r, Now: clock}
+	dir := newDNSStore(t)
+	hosts := []string{"slow.test", "a.test:8080", "no.test", "a.test", "127.9.9.9:80", "slow.test"}
+	check := func(rows []record.URL) {
+		t.Helper()
+		want := []string{"127.0.0.10 ", "127.0.0.7 ", " nxdomain", "127.0.0.7 ", "127.9.9.9 ", "127.0.0.10 "}
+		for i, w := range want {
+			if got := rows[i].Addr + " " + rows[i].AddrError; got != w || rows[i].Host != hosts[i] || rows[i].AddrExpires == 0 {
+				t.Errorf("row %d: %s %q, want %s %q", i, rows[i].Host, got, hosts[i], w)
+			}
+		}
+	}
+	rows, stats, err := run(t, dir, "r1", opt, hosts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(rows)
+	if n := asked.Load(); n != 3 || stats.Names != 4 || stats.Asked != 4 || stats.Failed != 1 {
+		t.Errorf("%d questions, %+v", n, stats)
+	}
+
+	// The next batch is answered from the store, and adds to it.
+	rows, stats, err = run(t, dir, "r2", opt, append(hosts, "more.test")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(rows)
+	if n := asked.Load(); n != 4 || stats.Cached != 3 {
+		t.Errorf("%d questions, %+v", n, stats)
+	}
+
+	// What has expired is asked again, and leaves the file.
+	now = now.Add(599 * time.Second)
+	if _, stats, err = run(t, dir, "r3", opt, "no.test", "more.test"); err != nil {
+		t.Fatal(err)
+	}
+	if stats.Cached != 1 || asked.Load() != 5 {
+		t.Errorf("%d questions, %+v", asked.Load(), stats)
+	}
+	now = now.Add(time.Hour)
+	if _, _, err = run(t, dir, "r4", opt, "last.test"); err != nil {
+		t.Fatal(err)
+	}
+	st, err := store.Open(dir, StoreKind, StoreVersion, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := st.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := openCache(st, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var names []string
+	if err := c.upTo(nil, func(m *record.Module) error { names = append(names, m.Name); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Join(names, " ") != "last.test" {
+		t.Errorf("the cache holds %v", names)
+	}
+}
+
+func TestManyNamesOverSeveralWindows(t *testing.T) {
+	addr := server(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+		m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 600}, A: net.IPv4(127, 0, 0, 1)})
+		return true
+	})
+	r, err := New(Config{Servers: []string{addr}, Family: "4"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt := Options{Resolver: r, Now: time.Now}
+	dir := newDNSStore(t)
+	var hosts []string
+	for i := range windowRows + 500 {
+		hosts = append(hosts, fmt.Sprintf("h%d.test", i%2000))
+	}
+	for round, wantAsked := range []uint64{2000, 0} {
+		rows, stats, err := run(t, dir, fmt.Sprintf("r%d", round), opt, hosts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(rows) != len(hosts) || stats.Asked != wantAsked || stats.Failed != 0 {
+			t.Errorf("%d rows, %+v, want %d asked", len(rows), stats, wantAsked)
+		}
+	}
+}
+
+func TestReplayGivesTheSavedColumns(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "saved.warc.gz")
+	enc := warc.Encoder{Codec: warc.Gzip}
+	var file []byte
+	add := func(rec *warc.Record) {
+		var err error
+		if file, err = enc.Append(file, rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expires := record.TimeOf(testNow.Add(time.Hour))
+	for _, txn := range []string{"r1", "r2"} {
+		add(warc.NewInfo("saved.warc.gz", testNow, warc.Round{Txn: txn}, nil))
+		add(warc.NewHostname(testNow, warc.Hostname{Host: "a.test:8080", Addr: "127.0.0.2,127.0.0.1", Expires: expires}))
+		if txn == "r2" {
+			add(warc.NewHostname(testNow, warc.Hostname{Host: "b.test", Error: "servfail", Expires: expires}))
+		}
+	}
+	if err := os.WriteFile(path, file, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	replay, err := OpenReplay([]string{path}, "r2", 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer replay.Close()
+	opt := Options{Replay: replay, Now: time.Now}
+	rows, _, err := run(t, newDNSStore(t), "r2", opt, "b.test", "a.test:8080", "b.test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rows[1].Addr != "127.0.0.2,127.0.0.1" || rows[1].AddrExpires != expires || rows[0].AddrError != "servfail" || rows[2].Addr != "" {
+		t.Errorf("%+v", rows)
+	}
+	if _, _, err := run(t, newDNSStore(t), "r2", opt, "c.test"); !errors.Is(err, fault.Conflict) {
+		t.Errorf("a host that was not saved: %v", err)
+	}
+	other, err := OpenReplay([]string{path}, "r1", 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if _, _, err := run(t, newDNSStore(t), "r1", Options{Replay: other, Now: time.Now}, "b.test"); !errors.Is(err, fault.Conflict) {
+		t.Errorf("a host of another round: %v", err)
+	}
+}
