@@ -1,0 +1,450 @@
+// Package robots answers whether a crawler may fetch a URL: the Robots Exclusion
+// Protocol, RFC 9309, and where that is silent, what Google's parser does, since
+// that is what authors of robots.txt test against.
+//
+// # Rules
+//
+//   - The groups whose product token equals the agent's, in any case, are merged;
+//     if there are none, those of "*" are.
+//   - The longest pattern that matches decides, "allow" on a tie. "*" stands for
+//     any bytes, "$" at a pattern's end for the end of the path. No match allows.
+//   - Paths are compared as canonical URLs have them: percent-encoded, hex digits
+//     in upper case. Patterns are brought into that form. Where RFC 9309 section
+//     2.2.2 also decodes unreserved characters ("%7E" is "~"), Google's parser
+//     does not; here a Disallow holds for both spellings, an Allow for its own.
+//   - /robots.txt itself is always allowed.
+//   - The first 500 KiB count. Of a longer file the line that is cut is left out.
+//   - From Google: byte order marks, misspelt keys, a space for the colon, product
+//     tokens that end at the first other character, and "/index.html" allowing
+//     its folder.
+//
+// Parsing takes time linear in the file; matching a path takes time linear in the
+// group's patterns.
+package robots
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// BodyMax is how much of a robots.txt counts, in bytes (RFC 9309 section 2.5 asks
+// for at least that).
+const BodyMax = 500 << 10
+
+// lineMax is where a line is cut, as Google's parser does it: eight times the
+// longest URL that old browsers took.
+const lineMax = 8 * 2083
+
+// sitemapsMax bounds what one file can put into a crawl.
+const sitemapsMax = 1000
+
+// Rules is a whole robots.txt. It is read-only and safe for many goroutines.
+type Rules struct {
+	groups   []group
+	sitemaps []string
+	open     bool // while parsing: the last group takes more user-agent lines
+}
+
+// group is consecutive user-agent lines and what follows them.
+type group struct {
+	agents []string // product tokens as written; "*" for all
+	rules  []rule
+	delay  time.Duration
+}
+
+// rule is one line. Its pattern is normalised; its length decides.
+type rule struct {
+	allow   bool
+	pattern string
+}
+
+// Group is the part of a robots.txt that holds for one agent. It is read-only and
+// safe for many goroutines.
+type Group struct {
+	rules    []rule // longest first, allow before disallow
+	delay    time.Duration
+	sitemaps []string
+}
+
+// Parse reads a robots.txt. There are no errors: what cannot be understood does
+// not count.
+func Parse(body []byte) *Rules {
+	cutOff := len(body) > BodyMax
+	if cutOff {
+		body = body[:BodyMax]
+		body = body[:bytes.LastIndexAny(body, "\r\n")+1]
+	}
+	r := new(Rules)
+	for line := range strings.SplitSeq(string(skipBOM(body)), "\n") {
+		for part := range strings.SplitSeq(line, "\r") {
+			r.line(part)
+		}
+	}
+	return r
+}
+
+// line takes one line in.
+func (r *Rules) line(line string) {
+	key, value, ok := directive(line)
+	if !ok {
+		return
+	}
+	kind := kindOf(key)
+	if kind == keyAgent {
+		if !r.open {
+			r.groups = append(r.groups, group{})
+			r.open = true
+		}
+		g := &r.groups[len(r.groups)-1]
+		g.agents = append(g.agents, productToken(value))
+		return
+	}
+	if kind == keySitemap {
+		if value != "" && len(r.sitemaps) < sitemapsMax {
+			r.sitemaps = append(r.sitemaps, strings.Clone(value))
+		}
+		return
+	}
+	if len(r.groups) == 0 {
+		return // before any user-agent: belongs to nobody
+	}
+	g := &r.groups[len(r.groups)-1]
+	switch kind {
+	case keyDelay:
+		g.delay = max(g.delay, seconds(value))
+	case keyAllow, keyDisallow:
+		r.open = false
+		if value != "" { // an empty pattern matches nothing
+			g.add(kind == keyAllow, encode(value))
+		}
+	}
+}
+
+func (g *group) add(allow bool, pattern string) {
+	g.rules = append(g.rules, rule{allow, pattern})
+	if !allow {
+		if bare := decodeUnreserved(pattern); bare != pattern && decodeUnreserved(bare) == bare {
+			g.rules = append(g.rules, rule{false, bare})
+		}
+		return
+	}
+	if i := strings.LastIndexByte(pattern, '/'); i >= 0 && strings.HasPrefix(pattern[i:], "/index.htm") {
+		g.rules = append(g.rules, rule{true, pattern[:i+1] + "$"})
+	}
+}
+
+// skipBOM drops a UTF-8 byte order mark, or the part of one that is there.
+func skipBOM(b []byte) []byte {
+	for _, c := range []byte("\xef\xbb\xbf") {
+		if len(b) == 0 || b[0] != c {
+			break
+		}
+		b = b[1:]
+	}
+	return b
+}
+
+// directive splits a line into key and value: at the colon, or where there is
+// none, between its only two words.
+func directive(line string) (key, value string, ok bool) {
+	if len(line) > lineMax {
+		line = line[:lineMax]
+	}
+	if i := strings.IndexByte(line, '#'); i >= 0 {
+		line = line[:i]
+	}
+	line = trim(line)
+	if key, value, ok = strings.Cut(line, ":"); !ok {
+		i := strings.IndexAny(line, " \t")
+		if i < 0 {
+			return "", "", false
+		}
+		key, value = line[:i], trim(line[i:])
+		if strings.ContainsAny(value, " \t") {
+			return "", "", false
+		}
+	}
+	key = trim(key)
+	return key, trim(value), key != ""
+}
+
+// trim removes ASCII white space; a NUL counts as such.
+func trim(s string) string {
+	for len(s) > 0 && isSpace(s[0]) {
+		s = s[1:]
+	}
+	for len(s) > 0 && isSpace(s[len(s)-1]) {
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\v' || c == '\f' || c == 0 }
+
+type keyKind uint8
+
+const (
+	keyOther keyKind = iota
+	keyAgent
+	keyAllow
+	keyDisallow
+	keyDelay
+	keySitemap
+)
+
+// keys by how they begin: Google's parser takes "disallowed" for "disallow", and
+// these misspellings.
+var keys = []struct {
+	begin string
+	kind  keyKind
+}{
+	{"user-agent", keyAgent}, {"useragent", keyAgent}, {"user agent", keyAgent},
+	{"allow", keyAllow},
+	{"disallow", keyDisallow}, {"dissallow", keyDisallow}, {"dissalow", keyDisallow}, {"disalow", keyDisallow}, {"diasllow", keyDisallow}, {"disallaw", keyDisallow},
+	{"crawl-delay", keyDelay},
+	{"sitemap", keySitemap}, {"site-map", keySitemap},
+}
+
+func kindOf(key string) keyKind {
+	for _, k := range keys {
+		if k.begin[0] == key[0]|0x20 && len(key) >= len(k.begin) && strings.EqualFold(key[:len(k.begin)], k.begin) {
+			return k.kind
+		}
+	}
+	return keyOther
+}
+
+// productToken is the part of a user-agent value that counts: "*" alone or before
+// a space, or letters, "-" and "_" (RFC 9309 section 2.2.1).
+func productToken(s string) string {
+	if s == "*" || strings.HasPrefix(s, "* ") || strings.HasPrefix(s, "*\t") {
+		return "*"
+	}
+	for i := 0; i < len(s); i++ {
+		if c := s[i] | 0x20; (c < 'a' || c > 'z') && s[i] != '-' && s[i] != '_' {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+func seconds(s string) time.Duration {
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(f > 0) {
+		return 0
+	}
+	const most = 365 * 24 * 3600
+	return time.Duration(min(f, most) * float64(time.Second))
+}
+
+// Group returns what holds for the agent, a product token such as "mercator".
+func (r *Rules) Group(agent string) *Group {
+	g := &Group{sitemaps: r.sitemaps}
+	if !r.merge(g, agent) {
+		r.merge(g, "*")
+	}
+	slices.SortStableFunc(g.rules, func(a, b rule) int {
+		switch {
+		case len(a.pattern) != len(b.pattern):
+			return cmp.Compare(len(b.pattern), len(a.pattern))
+		case a.allow == b.allow:
+			return strings.Compare(a.pattern, b.pattern)
+		case a.allow:
+			return -1
+		}
+		return 1
+	})
+	g.rules = slices.Compact(g.rules)
+	return g
+}
+
+func (r *Rules) merge(into *Group, agent string) (found bool) {
+	if agent == "" {
+		return false
+	}
+	for i := range r.groups {
+		g := &r.groups[i]
+		if slices.ContainsFunc(g.agents, func(a string) bool { return strings.EqualFold(a, agent) }) {
+			found = true
+			into.rules = append(into.rules, g.rules...)
+			into.delay = max(into.delay, g.delay)
+		}
+	}
+	return found
+}
+
+// Sitemaps returns the sitemap URLs of the file as written, at most 1,000.
+func (r *Rules) Sitemaps() []string { return r.sitemaps }
+
+// Sitemaps returns those of the whole file: they belong to no group.
+func (g *Group) Sitemaps() []string { return g.sitemaps }
+
+// CrawlDelay returns the longest Crawl-delay of the agent's groups, 0 for none.
+func (g *Group) CrawlDelay() time.Duration { return g.delay }
+
+// Allowed says whether the agent may fetch url: an absolute canonical URL, or its
+// path and query.
+func (g *Group) Allowed(url string) bool {
+	path := pathOf(url)
+	if path == "/robots.txt" {
+		return true
+	}
+	for i := range g.rules {
+		if matches(g.rules[i].pattern, path) {
+			return g.rules[i].allow
+		}
+	}
+	return true
+}
+
+// pathOf returns path and query of a URL, "/" if it has none.
+func pathOf(url string) string {
+	url, _, _ = strings.Cut(url, "#")
+	if i := strings.Index(url, "://"); i >= 0 && !strings.ContainsAny(url[:i], "/?;") {
+		url = url[i+3:]
+	} else if strings.HasPrefix(url, "//") {
+		url = url[2:]
+	} else if strings.HasPrefix(url, "/") {
+		return url
+	}
+	i := strings.IndexAny(url, "/?;")
+	switch {
+	case i < 0:
+		return "/"
+	case url[i] != '/':
+		return "/" + url[i:]
+	}
+	return url[i:]
+}
+
+// matches says whether the pattern matches the path from its start. Pieces
+// between stars are taken at the first place where they fit, which finds a match
+// if there is one, in time linear in the path.
+func matches(pattern, path string) bool {
+	anchored := strings.HasSuffix(pattern, "$")
+	if anchored {
+		pattern = pattern[:len(pattern)-1]
+	}
+	piece, rest, star := strings.Cut(pattern, "*")
+	if !strings.HasPrefix(path, piece) {
+		return false
+	}
+	path = path[len(piece):]
+	for star {
+		piece, rest, star = strings.Cut(rest, "*")
+		if !star && anchored { // the last piece stands at the end
+			return strings.HasSuffix(path, piece)
+		}
+		i := strings.Index(path, piece)
+		if i < 0 {
+			return false
+		}
+		path = path[i+len(piece):]
+	}
+	return !anchored || path == ""
+}
+
+const hexUpper = "0123456789ABCDEF"
+
+// encode brings a pattern into the form of canonical URLs: bytes outside ASCII
+// percent-encoded, hex digits in upper case.
+func encode(s string) string {
+	i := 0
+	for i < len(s) && s[i] != '%' && s[i] < 0x80 {
+		i++
+	}
+	if i == len(s) {
+		return s
+	}
+	changed := false
+	b := make([]byte, 0, 128)
+	for i = 0; i < len(s); i++ {
+		c := s[i]
+		if hi, lo, ok := escape(s[i:]); ok {
+			changed = changed || s[i+1] != hexUpper[hi] || s[i+2] != hexUpper[lo]
+			b = append(b, '%', hexUpper[hi], hexUpper[lo])
+			i += 2
+		} else if c >= 0x80 {
+			changed = true
+			b = append(b, '%', hexUpper[c>>4], hexUpper[c&15])
+		} else {
+			b = append(b, c)
+		}
+	}
+	if !changed {
+		return s
+	}
+	return string(b)
+}
+
+// decodeUnreserved makes encoded unreserved characters (RFC 3986 section 2.3) bare.
+func decodeUnreserved(s string) string {
+	if strings.IndexByte(s, '%') < 0 {
+		return s
+	}
+	changed := false
+	b := make([]byte, 0, 128)
+	for i := 0; i < len(s); i++ {
+		if s[i] != '%' {
+			b = append(b, s[i])
+		} else if hi, lo, ok := escape(s[i:]); ok && unreserved(hi<<4|lo) {
+			changed = true
+			b = append(b, hi<<4|lo)
+			i += 2
+		} else {
+			b = append(b, s[i])
+		}
+	}
+	if !changed {
+		return s
+	}
+	return string(b)
+}
+
+// escape reads the percent-encoded byte that s begins with.
+func escape(s string) (hi, lo byte, ok bool) {
+	if len(s) < 3 || s[0] != '%' {
+		return 0, 0, false
+	}
+	hi, lo = unhex(s[1]), unhex(s[2])
+	return hi, lo, hi < 16 && lo < 16
+}
+
+func unhex(c byte) byte {
+	switch {
+	case '0' <= c && c <= '9':
+		return c - '0'
+	case 'a' <= c|0x20 && c|0x20 <= 'f':
+		return c | 0x20 - 'a' + 10
+	}
+	return 16
+}
+
+func unreserved(c byte) bool {
+	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
+}
+
+// AppendText appends the group as a robots.txt for "*" that means the same and
+// leaves out what does not count: what a store keeps of a host.
+func (g *Group) AppendText(b []byte) ([]byte, error) {
+	b = append(b, "User-agent: *\n"...)
+	for _, r := range g.rules {
+		if r.allow {
+			b = append(b, "Allow: "...)
+		} else {
+			b = append(b, "Disallow: "...)
+		}
+		b = append(append(b, r.pattern...), '\n')
+	}
+	if g.delay > 0 {
+		b = append(strconv.AppendFloat(append(b, "Crawl-delay: "...), g.delay.Seconds(), 'f', -1, 64), '\n')
+	}
+	for _, s := range g.sitemaps {
+		b = append(append(append(b, "Sitemap: "...), s...), '\n')
+	}
+	return b, nil
+}

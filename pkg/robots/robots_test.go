@@ -1,0 +1,279 @@
+package robots
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// conformance finds the folder of cases that others wrote.
+func conformance(t *testing.T) string {
+	dirs := []string{os.Getenv("CONFORMANCE_DIR")}
+	for up := ".."; len(up) < 40; up += "/.." {
+		dirs = append(dirs, filepath.Join(up, "shared/conformance"))
+	}
+	for _, d := range dirs {
+		if _, err := os.Stat(filepath.Join(d, "robots")); d != "" && err == nil {
+			return d
+		}
+	}
+	t.Skip("no folder shared/conformance above this one, and CONFORMANCE_DIR is not set")
+	return ""
+}
+
+func TestConformance(t *testing.T) {
+	f, err := os.Open(filepath.Join(conformance(t), "robots/cases.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	n := 0
+	for lines := json.NewDecoder(f); lines.More(); n++ {
+		var c struct {
+			ID     string
+			Robots []byte `json:"robots_base64"`
+			Agent  string
+			URL    string
+			Allow  bool
+		}
+		if err := lines.Decode(&c); err != nil {
+			t.Fatal(err)
+		}
+		g := Parse(c.Robots).Group(c.Agent)
+		if got := g.Allowed(c.URL); got != c.Allow {
+			t.Errorf("%s: %q for %q: allowed %v of\n%s", c.ID, c.URL, c.Agent, got, c.Robots)
+		}
+		text, _ := g.AppendText(nil)
+		if again := Parse(text).Group("any"); again.Allowed(c.URL) != c.Allow {
+			t.Errorf("%s: the group written and read again differs:\n%s", c.ID, text)
+		}
+	}
+	if n < 100 {
+		t.Errorf("%d cases", n)
+	}
+}
+
+func TestAllowed(t *testing.T) {
+	for _, c := range []struct {
+		name, rules, path string
+		allow             bool
+	}{
+		{"empty", "", "/", true},
+		{"empty disallow", "Disallow:", "/a", true},
+		{"prefix", "Disallow: /a", "/ab", false},
+		{"case counts", "Disallow: /a", "/A", true},
+		{"query", "Disallow: /*?x=", "/p?x=1", false},
+		{"longest wins", "Disallow: /a\nAllow: /a/b", "/a/b/c", true},
+		{"allow on tie", "Disallow: /a\nAllow: /a", "/a", true},
+		{"allow on tie, order", "Allow: /a*\nDisallow: /a/", "/a/", true},
+		{"star", "Disallow: /*.gif", "/x/y.gif?z", false},
+		{"star to end", "Disallow: /*.gif$", "/x/y.gif?z", true},
+		{"star and end again", "Disallow: /*.gif$", "/x.gif.gif", false},
+		{"two stars", "Disallow: /a*b*c$", "/a1b2bc", false},
+		{"star is empty", "Disallow: /a*b", "/ab", false},
+		{"only star", "Disallow: *", "/", false},
+		{"only end", "Disallow: /$", "/", false},
+		{"only end, longer", "Disallow: /$", "/a", true},
+		{"dollar inside", "Disallow: /a$b", "/a$b", false},
+		{"last piece before the end", "Disallow: /a*ab$", "/ab", true},
+		{"unreserved", "Disallow: /%7euser/%61", "/~user/a", false},
+		{"hex case", "Disallow: /a%3cd", "/a%3Cd/x", false},
+		{"an allow is taken as written", "Disallow: /\nAllow: /%7Euser", "/~user", false},
+		{"reserved stays", "Disallow: /a%2fb", "/a/b", true},
+		{"encoded star", "Disallow: /a%2Ab", "/axb", true},
+		{"UTF-8", "Disallow: /ツ", "/%E3%83%84", false},
+		{"robots.txt", "Disallow: /", "/robots.txt", true},
+		{"comment", "Disallow: /a # not /\nDisallow:#x", "/b", true},
+		{"absolute", "Disallow: /a", "http://h/a", false},
+		{"no path", "Disallow: /", "http://h", false},
+		{"query at once", "Disallow: /?q", "http://h?q", false},
+		{"fragment", "Disallow: /a$", "http://h/a#b", false},
+		{"URL in query", "Disallow: /http", "/x?u=http://h/http", true},
+		{"bare CR", "Disallow: /a\rAllow: /a/b", "/a/b", true},
+	} {
+		if got := Parse([]byte("User-agent: *\n" + c.rules)).Group("x").Allowed(c.path); got != c.allow {
+			t.Errorf("%s: %q: %v", c.name, c.path, got)
+		}
+	}
+}
+
+func TestGroups(t *testing.T) {
+	const file = "\xef\xbb\xbfDisallow: /nobody\n" +
+		"User-agent: a\nCrawl-delay: 2.5\nUser-agent: B/1.0 (x)\nDisallow: /ab\n\n" +
+		"Sitemap: http://h/s.xml\n" +
+		"user-agent: *\nDisallow: /all\nunknown: x\nCrawl-delay: 7\n" +
+		"USER-AGENT: A\nDisallow: /more\nCrawl-delay: 4\nSITEMAP:http://h/t.xml\n" +
+		"User-agent: none\n"
+	r := Parse([]byte(file))
+	for _, c := range []struct {
+		agent, denied, allowed string
+		delay                  time.Duration
+	}{
+		{"a", "/ab /more", "/all /nobody", 4 * time.Second},
+		{"b", "/ab", "/all /more", 2500 * time.Millisecond},
+		{"c", "/all", "/ab /nobody /more", 7 * time.Second},
+		{"", "/all", "/ab", 7 * time.Second},
+		{"none", "", "/all /ab /more", 0},
+	} {
+		g := r.Group(c.agent)
+		for _, p := range strings.Fields(c.denied) {
+			if g.Allowed(p) {
+				t.Errorf("%s: %s allowed", c.agent, p)
+			}
+		}
+		for _, p := range strings.Fields(c.allowed) {
+			if !g.Allowed(p) {
+				t.Errorf("%s: %s denied", c.agent, p)
+			}
+		}
+		if g.CrawlDelay() != c.delay {
+			t.Errorf("%s: delay %v, want %v", c.agent, g.CrawlDelay(), c.delay)
+		}
+		text, _ := g.AppendText(nil)
+		if again, _ := Parse(text).Group("x").AppendText(nil); !bytes.Equal(again, text) {
+			t.Errorf("%s: %q, then %q", c.agent, text, again)
+		}
+	}
+	if s := r.Sitemaps(); len(s) != 2 || s[0] != "http://h/s.xml" || s[1] != "http://h/t.xml" {
+		t.Errorf("sitemaps %q", s)
+	}
+}
+
+func TestCrawlDelayValues(t *testing.T) {
+	for value, want := range map[string]time.Duration{
+		"1": time.Second, "0.5": time.Second / 2, "-1": 0, "x": 0, "NaN": 0, "": 0, "1e300": 365 * 24 * time.Hour, "Inf": 365 * 24 * time.Hour,
+	} {
+		if got := Parse([]byte("User-agent: *\nCrawl-delay: " + value)).Group("x").CrawlDelay(); got != want {
+			t.Errorf("%q: %v, want %v", value, got, want)
+		}
+	}
+}
+
+// Beyond 500 KiB nothing counts, and the line at the edge does not count half.
+func TestBodyLimit(t *testing.T) {
+	head := "User-agent: *\nDisallow: /a\n"
+	pad := strings.Repeat("#\n", (BodyMax-len(head))/2)
+	edge := (head + pad)[:BodyMax-len("Disallow: /")-1] + "\nDisallow: /" + "b/c\nDisallow: /d\n"
+	g := Parse([]byte(edge)).Group("x")
+	for path, want := range map[string]bool{"/a": false, "/b/c": true, "/x": true, "/d": true} {
+		if g.Allowed(path) != want {
+			t.Errorf("%s: %v", path, !want)
+		}
+	}
+	many := Parse([]byte(strings.Repeat("Sitemap: x\n", 5000)))
+	if len(many.Sitemaps()) != sitemapsMax {
+		t.Errorf("%d sitemaps", len(many.Sitemaps()))
+	}
+}
+
+// hostile files of 1 MB.
+func hostile() map[string][]byte {
+	fill := func(unit string) []byte {
+		return []byte("User-agent: *\n" + strings.Repeat(unit, (1<<20)/len(unit)))
+	}
+	return map[string][]byte{
+		"rules":     fill("Disallow: /abc\n"),
+		"groups":    fill("User-agent: abc\nDisallow: /\n"),
+		"agents":    fill("User-agent: abc\n"),
+		"stars":     fill("Disallow: /*a*a*a*a*a*a*a*a*b\n"),
+		"one line":  fill("*a"),
+		"escapes":   fill("Disallow: /%e3%83%84%61%61%61\n"),
+		"short":     fill("\n"),
+		"returns":   fill("\r"),
+		"colons":    fill(":\n"),
+		"sitemaps":  fill("Sitemap: http://h/\n"),
+		"no breaks": bytes.Repeat([]byte("Disallow: /"), 1<<20/11),
+	}
+}
+
+func TestHostileFilesTakeLinearTime(t *testing.T) {
+	for name, body := range hostile() {
+		fastest := func(f func()) time.Duration {
+			best := time.Hour
+			for range 5 {
+				start := time.Now()
+				f()
+				best = min(best, time.Since(start))
+			}
+			return best
+		}
+		lines := fastest(func() {
+			s := bufio.NewScanner(bytes.NewReader(body))
+			s.Buffer(nil, 2<<20)
+			for s.Scan() {
+			}
+		})
+		var r *Rules
+		if parse := fastest(func() { r = Parse(body) }); parse > 10*lines+2*time.Millisecond {
+			t.Errorf("%s: parsed in %v, read by line in %v", name, parse, lines)
+		} else {
+			t.Logf("%s: parsed in %v, read by line in %v", name, parse, lines)
+		}
+		g := r.Group("abc")
+		path := "/" + strings.Repeat("a", 2000)
+		if match := fastest(func() { g.Allowed(path) }); match > 100*time.Millisecond {
+			t.Errorf("%s: matched in %v", name, match)
+		}
+	}
+}
+
+func TestDecide(t *testing.T) {
+	for _, c := range []struct {
+		status, redirects int
+		want              Verdict
+	}{
+		{200, 0, UseRules}, {204, 0, UseRules}, {200, 5, UseRules}, {301, 0, Follow}, {308, 4, Follow}, {302, 5, AllowAll},
+		{404, 0, AllowAll}, {401, 0, AllowAll}, {403, 3, AllowAll}, {410, 0, AllowAll}, {429, 0, DisallowAll},
+		{500, 0, DisallowAll}, {503, 2, DisallowAll}, {599, 0, DisallowAll}, {0, 0, DisallowAll}, {304, 0, DisallowAll}, {999, 0, DisallowAll}, {101, 0, DisallowAll},
+	} {
+		if got := Decide(c.status, c.redirects); got != c.want {
+			t.Errorf("status %d after %d redirects: %v, want %v", c.status, c.redirects, got, c.want)
+		}
+	}
+}
+
+func TestEngines(t *testing.T) {
+	const file = "User-agent: mercator\nDisallow: /a\nCrawl-delay: 3\nSitemap: http://h/s.xml\n"
+	for _, name := range []string{"", EngineRFC9309, EngineTemoto} {
+		parse, err := NewEngine(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := parse([]byte(file), "mercator")
+		if p.Allowed("http://h/a") || !p.Allowed("/b") || !p.Allowed("/robots.txt") || p.CrawlDelay() != 3*time.Second || len(p.Sitemaps()) != 1 {
+			t.Errorf("%q: %v %v %v %q", name, p.Allowed("/a"), p.Allowed("/b"), p.CrawlDelay(), p.Sitemaps())
+		}
+		if p := parse(nil, "mercator"); !p.Allowed("/") {
+			t.Errorf("%q: an empty file denies", name)
+		}
+	}
+	if _, err := NewEngine("x"); err == nil {
+		t.Error("no error for engine x")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("User-agent: *\nDisallow: /a*b$\nAllow: /%7e\nCrawl-delay: 1\nSitemap: x"), "/a%zzb")
+	f.Add([]byte("\xef\xbbuser-agent a\rdisallow:*"), "http://h?#")
+	f.Fuzz(func(t *testing.T, body []byte, url string) {
+		g := Parse(body).Group("mercator")
+		text, _ := g.AppendText(nil)
+		again := Parse(text).Group("mercator")
+		if len(text) < BodyMax && again.Allowed(url) != g.Allowed(url) {
+			t.Errorf("allowed %v, but %v of %q", g.Allowed(url), again.Allowed(url), text)
+		}
+	})
+}
+
+func BenchmarkParse(b *testing.B) {
+	body := hostile()["rules"]
+	b.SetBytes(BodyMax)
+	for b.Loop() {
+		Parse(body)
+	}
+}
