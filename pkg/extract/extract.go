@@ -297,9 +297,10 @@ func (f *finder) gzip(doc *Document) {
 	}
 }
 
-// decode gives a document's text as UTF-8, and its encoding where that is
-// another: by byte order mark, header, meta element, or else UTF-8 if it is valid
-// and windows-1252 if not, as browsers do.
+// decode gives a document's text as UTF-8. Its encoding is known by byte order
+// mark, header, meta element, or else is UTF-8 if the body is valid and
+// windows-1252 if not, as in browsers. The encoding returned is that of queries,
+// nil for UTF-8; a document in UTF-16 sends UTF-8, too (WHATWG Encoding, section 4.3).
 func decode(doc *Document, isHTML bool) (io.Reader, encoding.Encoding) {
 	contentType := "text/html"
 	if doc.Charset != "" {
@@ -314,7 +315,11 @@ func decode(doc *Document, isHTML bool) (io.Reader, encoding.Encoding) {
 	if name == "utf-8" || !declared && utf8.Valid(doc.Body) {
 		return bytes.NewReader(bytes.TrimPrefix(doc.Body, []byte("\xef\xbb\xbf"))), nil
 	}
-	return transform.NewReader(bytes.NewReader(doc.Body), enc.NewDecoder()), enc
+	text := transform.NewReader(bytes.NewReader(doc.Body), enc.NewDecoder())
+	if strings.HasPrefix(name, "utf-16") {
+		enc = nil
+	}
+	return text, enc
 }
 
 // encodeQuery writes the query of a reference in the document's encoding, as

@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
-	"golang.org/x/text/encoding/htmlindex"
 )
 
 // linkKinds are the relations of a link element (HTML section 4.6.7) that have a
@@ -62,12 +61,7 @@ func (e *element) read(z *html.Tokenizer) {
 // html finds the links of an HTML document.
 func (f *finder) html(doc *Document) {
 	text, enc := decode(doc, true)
-	// A page in UTF-16 sends its queries in UTF-8 (WHATWG Encoding, section 4.3).
-	if enc != nil {
-		if name, err := htmlindex.Name(enc); err != nil || !strings.HasPrefix(name, "utf-16") {
-			f.encoding = enc
-		}
-	}
+	f.encoding = enc
 	z := html.NewTokenizer(text)
 	e := element{attr: make(map[string]string)}
 	based := false    // the first base element counts
@@ -99,6 +93,8 @@ func (f *finder) html(doc *Document) {
 				raw = e.name
 			}
 			switch e.name {
+			case atom.Noscript:
+				z.NextIsNotRawText() // we are who runs no scripts
 			case atom.Base:
 				href, ok := e.attr["href"]
 				if ok && !based {
