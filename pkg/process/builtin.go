@@ -143,6 +143,9 @@ func (tagsModule) Process(ctx context.Context, doc *Document, report func(key, v
 		case html.StartTagToken, html.SelfClosingTagToken:
 			name, _ := z.TagName()
 			if a := atom.Lookup(name); a != 0 {
+				if a == atom.Noscript {
+					z.NextIsNotRawText() // we are who runs no scripts
+				}
 				counts[a.String()]++
 			} else {
 				counts["other"]++
@@ -162,7 +165,7 @@ func (imageModule) New() Instance   { return imageModule{} }
 
 func (imageModule) Process(ctx context.Context, doc *Document, report func(key, value string)) error {
 	if bytes.HasPrefix(doc.Body, []byte("GIF8")) {
-		return gif(doc.Body, report)
+		return gifStats(doc.Body, report)
 	}
 	c, format, err := image.DecodeConfig(bytes.NewReader(doc.Body))
 	if err != nil {
@@ -174,9 +177,9 @@ func (imageModule) Process(ctx context.Context, doc *Document, report func(key, 
 	return nil
 }
 
-// gif walks the blocks of a GIF (GIF89a section 17 ff.) without decoding pixels.
+// gifStats walks the blocks of a GIF (GIF89a section 17 ff.) without decoding pixels.
 // Of one that is cut short it reports the frames that are there.
-func gif(b []byte, report func(key, value string)) error {
+func gifStats(b []byte, report func(key, value string)) error {
 	if len(b) < 13 {
 		return fmt.Errorf("gif header of %d bytes, want 13", len(b))
 	}

@@ -1,0 +1,329 @@
+package extract
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mercator/formats/record"
+	"mercator/formats/warc"
+	"mercator/pkg/canon"
+	"mercator/pkg/fault"
+	"mercator/pkg/filter"
+	"mercator/pkg/process"
+)
+
+// books is a batch in memory.
+type books struct {
+	rows     []record.Fetch
+	in       int
+	links    []string
+	consumed int
+	drops    map[string]int
+	refused  map[string]uint64
+	failAt   int // Make number that fails; 0: none
+	readErr  error
+}
+
+var errSink = errors.New("the reader went away")
+
+func (b *books) Read(row *record.Fetch) error {
+	if b.in == len(b.rows) {
+		if b.readErr != nil {
+			return b.readErr
+		}
+		return io.EOF
+	}
+	*row = b.rows[b.in]
+	b.in++
+	return nil
+}
+
+func (b *books) Make(reason string, row *record.Link) error {
+	if b.failAt > 0 && len(b.links)+1 == b.failAt {
+		return errSink
+	}
+	b.links = append(b.links, fmt.Sprintf("%s %s depth %d from %s", reason, row.URL, row.Depth, row.SrcURL))
+	return nil
+}
+
+func (b *books) Drop(reason string) {
+	if b.drops == nil {
+		b.drops = make(map[string]int)
+	}
+	b.drops[reason]++
+}
+
+func (b *books) Consume() { b.consumed++ }
+
+func (b *books) Refuse(reason string, n uint64) {
+	if b.refused == nil {
+		b.refused = make(map[string]uint64)
+	}
+	b.refused[reason] += n
+}
+
+// store writes replies into a fetch store's WARC file and returns their rows.
+func store(t *testing.T, name string, replies ...string) (dir string, rows []record.Fetch) {
+	t.Helper()
+	dir = t.TempDir()
+	var file []byte
+	for i, r := range replies {
+		url := fmt.Sprintf("http://h/p%d", i)
+		rec := &warc.Record{
+			Type: warc.TypeResponse, Date: time.Unix(int64(i), 0).UTC(), TargetURI: url,
+			ContentType: warc.MediaResponse, Block: strings.NewReader(r), Length: int64(len(r)),
+		}
+		at := len(file)
+		var err error
+		if file, err = (&warc.Encoder{Codec: warc.Gzip}).Append(file, rec); err != nil {
+			t.Fatal(err)
+		}
+		_, body, _ := strings.Cut(r, "\r\n\r\n")
+		rows = append(rows, record.Fetch{
+			URL: url, Role: record.RolePage, Outcome: record.OutcomeFetched, Status: 200, MIME: "text/html", Charset: "utf-8",
+			BodyLength: int64(len(body)), Depth: 4, FetchTime: record.Time(i + 1),
+			WARCFilename: strings.TrimSuffix(name, ".open"), WARCOffset: int64(at), WARCLength: int64(len(file) - at),
+		})
+	}
+	if err := os.WriteFile(filepath.Join(dir, name), file, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return dir, rows
+}
+
+const page = "HTTP/1.1 200 OK\r\nLink: </next>; rel=next\r\n\r\n"
+
+func TestBatchBooks(t *testing.T) {
+	dir, rows := store(t, "a.warc.gz.open",
+		page+"<a href=x>", page+"<a href=x>", page+"Sitemap: /s.xml", page, page+"<a href=x>", page+"<a href=x>", page+"<a href='mailto:x'><a href=/no><a href=/y><a href=y>",
+		"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n\x1f\x8b\x08")
+	rows[1].Duplicate = true
+	rows[2].Role = record.RoleRobots
+	rows[4].Status, rows[4].RedirectURL = 301, "http://g/"
+	rows[5].Status = 404
+	rows = append(rows, record.Fetch{URL: "http://h/denied", Role: record.RolePage, Outcome: record.OutcomeRobotsDenied},
+		record.Fetch{URL: "http://h/robots.txt", Role: record.RoleRobots, Outcome: record.OutcomeTimeout})
+	rules, err := filter.Parse("rules", strings.NewReader("deny no: suffix /no"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &books{rows: rows}
+	report, err := Batch(context.Background(), b, Settings{Archive: dir, Filter: rules, Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"link-next http://h/next depth 5 from http://h/p0", "a http://h/x depth 5 from http://h/p0",
+		"sitemap http://h/s.xml depth 1 from http://h/p2",
+		"redirect http://g/ depth 4 from http://h/p4",
+		"link-next http://h/next depth 5 from http://h/p6", "a http://h/y depth 5 from http://h/p6",
+	}
+	if diff := cmp.Diff(want, b.links); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[string]int{"duplicate": 1, "no-body": 2, "status-4xx": 1, "robots-denied": 1}, b.drops); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[string]uint64{"scheme": 1, "repeated": 1, "filter:no": 1}, b.refused, cmp.FilterPath(func(p cmp.Path) bool {
+		return p.Last().String() == `["undecodable"]`
+	}, cmp.Ignore())); diff != "" {
+		t.Error(diff)
+	}
+	if b.consumed != 5 || report.Bytes == 0 {
+		t.Errorf("%d consumed, report %+v", b.consumed, report)
+	}
+	b = &books{rows: rows[1:2]}
+	if _, err := Batch(context.Background(), b, Settings{Archive: dir, Duplicates: true}); err != nil || len(b.links) != 2 || b.drops != nil {
+		t.Errorf("with duplicates: %v, %v, %v", b.links, b.drops, err)
+	}
+}
+
+// Links, findings and books are the same on any number of threads, and whether
+// bodies come with the rows or from the WARC.
+func TestBatchSameOnAnyThreads(t *testing.T) {
+	var replies []string
+	for i := range 60 {
+		var b strings.Builder
+		b.WriteString(page)
+		fmt.Fprintf(&b, "<title>%d</title>", i)
+		for j := range (i * 37) % 700 { // more than two chunks
+			fmt.Fprintf(&b, "<a href=%d-%d>", i, j)
+		}
+		replies = append(replies, b.String())
+	}
+	dir, rows := store(t, "a.warc.gz", replies...)
+	run := func(threads int, bodies bool) string {
+		rows := slices.Clone(rows)
+		for i := range rows {
+			if bodies && i%3 > 0 {
+				_, body, _ := strings.Cut(replies[i], "\r\n\r\n")
+				rows[i].Body = []byte(body)
+			}
+		}
+		b := &books{rows: rows}
+		var found []string
+		_, err := Batch(context.Background(), b, Settings{
+			Archive: dir, Threads: threads, Modules: []process.Selected{{Module: process.Builtin()[0]}},
+			Finding: func(m *record.Module) error { found = append(found, fmt.Sprint(*m)); return nil },
+		})
+		if err != nil || len(found) != len(rows) {
+			t.Fatalf("%d threads: %d findings, %v", threads, len(found), err)
+		}
+		return fmt.Sprint(b.links, b.drops, b.refused, b.consumed, found)
+	}
+	want := run(1, false)
+	for _, threads := range []int{1, 2, 3, 16} {
+		for _, bodies := range []bool{false, true} {
+			if run(threads, bodies) != want {
+				t.Errorf("%d threads, bodies in rows %v: other output", threads, bodies)
+			}
+		}
+	}
+}
+
+func TestBatchErrors(t *testing.T) {
+	dir, rows := store(t, "a.warc.gz", page+"<a href=x>", page+strings.Repeat("<a href=y>", 5000))
+	path := filepath.Join(dir, "a.warc.gz")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := bytes.Clone(whole)
+	flipped[len(flipped)-6] ^= 1 // in the last member's checksum
+	for _, tt := range []struct {
+		name   string
+		file   []byte
+		change func(r *record.Fetch)
+		class  fault.Class
+		text   string
+	}{
+		{"damaged", flipped, nil, fault.Corrupt, "a.warc.gz: record "},
+		{"cut", whole[:len(whole)-20], nil, fault.Truncated, "a.warc.gz: record "},
+		{"other offset", whole, func(r *record.Fetch) { r.WARCOffset++ }, fault.Corrupt, "a.warc.gz: record "},
+		{"other record", whole, func(r *record.Fetch) { r.WARCOffset, r.WARCLength = 0, 0 }, fault.Corrupt, `a record of "http://h/p0", want "http://h/p1"`},
+		{"outside", whole, func(r *record.Fetch) { r.WARCFilename = "../a.warc.gz" }, fault.Corrupt, "want one inside the fetch store"},
+		{"missing", whole, func(r *record.Fetch) { r.WARCFilename = "b.warc.gz" }, "", "no such WARC file"},
+	} {
+		if err := os.WriteFile(path, tt.file, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		r := slices.Clone(rows)
+		if tt.change != nil {
+			tt.change(&r[1])
+		}
+		b := &books{rows: r}
+		_, err := Batch(context.Background(), b, Settings{Archive: dir, Threads: 2})
+		if err == nil || fault.ClassOf(err) != tt.class || !strings.Contains(err.Error(), tt.text) {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.text)
+		}
+	}
+	os.WriteFile(path, whole, 0o666)
+	if _, err := Batch(context.Background(), &books{rows: rows}, Settings{}); fault.ClassOf(err) != fault.Usage {
+		t.Errorf("without archive: %v", err)
+	}
+	if _, err := Batch(context.Background(), &books{rows: rows, failAt: 2}, Settings{Archive: dir}); err != errSink {
+		t.Errorf("sink: %v", err)
+	}
+	if _, err := Batch(context.Background(), &books{rows: rows, readErr: errSink}, Settings{Archive: dir}); err != errSink {
+		t.Errorf("source: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Batch(ctx, &books{rows: rows}, Settings{Archive: dir}); err != context.Canceled {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// What a server got wrong is no damage: the page is used as far as it goes.
+func TestServerNonsense(t *testing.T) {
+	for name, reply := range map[string]string{
+		"no head":           "nonsense <a href=x>",
+		"short body":        "HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n<a href=x>",
+		"bad chunk":         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\n<a href=x>\r\nzz\r\n",
+		"gzip that is none": "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n<a href=x>",
+		"unknown coding":    "HTTP/1.1 200 OK\r\nContent-Encoding: rot13\r\n\r\n<a href=x>",
+		"empty":             "",
+	} {
+		dir, rows := store(t, "a.warc.gz", reply)
+		rows[0].BodyLength = 10
+		b := &books{rows: rows}
+		if _, err := Batch(context.Background(), b, Settings{Archive: dir}); err != nil || b.consumed+len(b.drops) != 1 {
+			t.Errorf("%s: %v, %+v", name, err, b)
+		}
+	}
+}
+
+func TestWARCInput(t *testing.T) {
+	dir, _ := store(t, "a.warc.gz",
+		"HTTP/1.1 200 OK\r\nContent-Type: Text/HTML; charset=UTF-8\r\n\r\n<a href=x>",
+		"HTTP/1.1 302 Found\r\nLocation: /to#x\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Type: image/gif\r\n\r\nGIF8")
+	path := filepath.Join(dir, "a.warc.gz")
+	in := NewWARCInput([]string{path, path}, func(name string) (io.ReadCloser, error) { return os.Open(name) }, canon.Options{}, 0)
+	var rows []record.Fetch
+	for {
+		var row record.Fetch
+		err := in.Read(&row)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, row)
+	}
+	if len(rows) != 6 || rows[0].MIME != "text/html" || rows[0].Charset != "utf-8" || string(rows[0].Body) != "<a href=x>" || rows[1].RedirectURL != "http://h/to" || rows[1].Status != 302 {
+		t.Errorf("%+v", rows)
+	}
+	tr := in.Trailer()
+	if tr.Rows != 6 || tr.Ledger.Balance() != nil {
+		t.Errorf("%+v", tr)
+	}
+	for name, content := range map[string]string{"empty": "", "cut": "\x1f\x8b\x08", "other": "hello"} {
+		p := filepath.Join(dir, name)
+		os.WriteFile(p, []byte(content), 0o666)
+		in := NewWARCInput([]string{p}, func(name string) (io.ReadCloser, error) { return os.Open(name) }, canon.Options{}, 0)
+		if err := in.Read(new(record.Fetch)); fault.ClassOf(err).ExitCode() != 3 || !strings.Contains(err.Error(), p) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestIsWARC(t *testing.T) {
+	rec := func() *warc.Record {
+		return &warc.Record{Type: warc.TypeInfo, Date: time.Unix(0, 0), ContentType: warc.MediaFields, Block: strings.NewReader("a: b\r\n"), Length: 6}
+	}
+	for _, codec := range []warc.Codec{warc.Gzip, warc.Zstd, warc.None} {
+		b, err := (&warc.Encoder{Codec: codec}).Append(nil, rec())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !IsWARC(bytes.NewReader(b)) {
+			t.Errorf("%s: not seen to be WARC", codec)
+		}
+	}
+	var records bytes.Buffer
+	w, err := record.NewWriter[record.Fetch](&records, record.WriterOptions{Name: "x"})
+	if err == nil {
+		_, err = w.Commit(record.Ledger{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []string{"", "W", "hello", records.String()} {
+		if IsWARC(strings.NewReader(s)) {
+			t.Errorf("%.10q: taken for WARC", s)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/gif"
+	"image/png"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func run(t *testing.T, spec string, doc *Document) []string {
+	t.Helper()
+	m, err := Parse(spec, ExecLimits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	findings, _ := NewRunner([]Selected{m}).Run(context.Background(), doc)
+	var out []string
+	for _, f := range findings {
+		out = append(out, f.Key+"="+f.Value)
+	}
+	return out
+}
+
+func gifOf(t *testing.T, frames int) []byte {
+	t.Helper()
+	g := &gif.GIF{}
+	for range frames {
+		g.Image = append(g.Image, image.NewPaletted(image.Rect(0, 0, 30, 20), color.Palette{color.Black, color.White, color.Gray{1}}))
+		g.Delay = append(g.Delay, 1)
+	}
+	var b bytes.Buffer
+	if err := gif.EncodeAll(&b, g); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestBuiltin(t *testing.T) {
+	var p bytes.Buffer
+	if err := png.Encode(&p, image.NewGray(image.Rect(0, 0, 7, 9))); err != nil {
+		t.Fatal(err)
+	}
+	animated := gifOf(t, 3)
+	for _, tt := range []struct {
+		name, spec, mime, body string
+		want                   []string
+	}{
+		{"page", "page", "text/html", "<html lang=de><svg><title>no</title></svg><title> A \n B&amp;C</title><title>no</title><meta NAME=Description content=' d  e '><meta name=description content=no>", []string{"language=de", "title=A B&C", "description=d e"}},
+		{"page in Latin 1", "page", "text/html", "<meta charset=iso-8859-1><title>\xe9</title>", []string{"title=é"}},
+		{"empty", "page", "text/html", "", nil},
+		{"other type", "page", "text/plain", "<title>x</title>", nil},
+		{"by type", "page=text/*", "text/plain", "<title>x</title>", []string{"title=x"}},
+		{"tags", "tags", "text/html", "<p><P><b></b><x-y><br/><noscript><i>", []string{"b=1", "br=1", "i=1", "noscript=1", "other=1", "p=2"}},
+		{"png", "image", "image/png", p.String(), []string{"format=png", "width=7", "height=9"}},
+		{"gif", "image", "image/gif", string(animated), []string{"format=gif", "version=89a", "width=30", "height=20", "colors=0", "frames=3"}},
+		{"gif cut short", "image", "image/gif", string(animated[:len(animated)*2/5]), []string{"format=gif", "version=89a", "width=30", "height=20", "colors=0", "frames=1"}},
+		{"not an image", "image", "image/png", "x", []string{"error=image: unknown format"}},
+	} {
+		doc := &Document{MIME: tt.mime, Body: []byte(tt.body)}
+		if diff := cmp.Diff(tt.want, run(t, tt.spec, doc)); diff != "" {
+			t.Errorf("%s: %s", tt.name, diff)
+		}
+	}
+}
+
+func TestExec(t *testing.T) {
+	doc := &Document{URL: "http://h/$x;y", Key: 0xab, MIME: "text/plain", Charset: "utf-8", Body: []byte("one\ntwo\n")}
+	for command, want := range map[string][]string{
+		"cat": {"line=one", "line=two"},
+		`printf 'k\tv\tw\n'; printf '%s\t%s' "$MERCATOR_URL_KEY" "$MERCATOR_URL"`: {"k=v\tw", "00000000000000ab=http://h/$x;y"},
+		"exit 3":          {"error=exit status 3"},
+		"true":            nil, // does not read its input
+		"yes":             {"error=output too long"},
+		"no-such-program": {"error=exit status 127"},
+	} {
+		if diff := cmp.Diff(want, run(t, "m=*/*:"+command, doc)); diff != "" {
+			t.Errorf("%s: %s", command, diff)
+		}
+	}
+}
+
+// A program that hangs is killed with its children, within its time.
+func TestExecTimeout(t *testing.T) {
+	m, err := Parse("slow=*/*:sleep 60 & sleep 60", ExecLimits{Timeout: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	findings, failed := NewRunner([]Selected{m}).Run(context.Background(), &Document{})
+	if len(failed) != 1 || len(findings) != 1 || findings[0].Value != "no end after 200ms" {
+		t.Errorf("%v, failed %v", findings, failed)
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+// broken fails in every way, by what the document says.
+type broken struct{ calls *int }
+
+func (broken) Name() string    { return "broken" }
+func (broken) Types() []string { return []string{"*/*"} }
+func (b broken) New() Instance { return b }
+func (b broken) Process(ctx context.Context, doc *Document, report func(k, v string)) error {
+	*b.calls++
+	report("before", "x")
+	switch string(doc.Body) {
+	case "panic":
+		panic("ouch")
+	case "error":
+		return errors.New("no")
+	case "many":
+		for i := range 2 * MaxFindings {
+			report(fmt.Sprint(i), strings.Repeat("é", MaxValue))
+		}
+	}
+	return nil
+}
+
+func TestFailureStaysAlone(t *testing.T) {
+	calls := 0
+	r := NewRunner([]Selected{{Module: broken{&calls}}, {Module: pageModule{}, Types: []string{"*/*"}}})
+	for _, body := range []string{"panic", "error", "good"} {
+		findings, failed := r.Run(context.Background(), &Document{Body: []byte(body)})
+		want := map[string]string{"panic": "[{broken error panic: ouch}]", "error": "[{broken error no}]", "good": "[{broken before x}]"}[body]
+		if got := fmt.Sprint(findings); got != want || (len(failed) == 1) != (body != "good") {
+			t.Errorf("%s: %s, failed %v", body, got, failed)
+		}
+	}
+	findings, _ := r.Run(context.Background(), &Document{Body: []byte("many")})
+	if len(findings) != MaxFindings || len(findings[1].Value) != MaxValue {
+		t.Errorf("%d findings, value of %d bytes", len(findings), len(findings[1].Value))
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	for spec, want := range map[string]string{
+		"": "name", "Page": "name", "nosuch": "not among page, tags, image", "page=html": "media type",
+		"x=text/html:": "no command", "x=:cat": "no media types",
+	} {
+		if _, err := Parse(spec, ExecLimits{}); !errors.Is(err, ErrSpec) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", spec, err, want)
+		}
+	}
+}
+
+func FuzzModules(f *testing.F) {
+	f.Add([]byte("GIF89a\x01\x00\x01\x00\x80\x00\x00\x2c"), "image/gif")
+	f.Add([]byte("<title>x<meta name=description content=y>"), "text/html")
+	f.Fuzz(func(t *testing.T, body []byte, mime string) {
+		var all []Selected
+		for _, m := range Builtin() {
+			all = append(all, Selected{Module: m})
+		}
+		findings, _ := NewRunner(all).Run(context.Background(), &Document{MIME: mime, Body: body})
+		for _, f := range findings {
+			if strings.HasPrefix(f.Value, "panic") {
+				t.Fatal(f)
+			}
+		}
+	})
+}
