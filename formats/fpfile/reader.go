@@ -11,8 +11,8 @@ import (
 )
 
 // cachedPages bounds the index pages that a Reader keeps (8 KiB each); together
-// they cover 1 GiB of file.
-const cachedPages = 128
+// they cover 256 MiB of file.
+const cachedPages = 32
 
 // readAhead bounds what one read of an Iter fetches unless SetReadAhead says otherwise.
 const readAhead = 256 << 10
@@ -321,6 +321,11 @@ func (r *Reader) Range(lo, hi uint64) (*Iter, error) {
 	}
 	it.keys = it.keys[lowerFrom(it.keys, lo):]
 	return it, nil
+}
+
+// Reset goes back to the start of the file and keeps the buffers.
+func (it *Iter) Reset() {
+	it.next, it.keys, it.prev, it.begun, it.hi = 0, nil, 0, false, it.r.last
 }
 
 // load decodes the next block; io.EOF after the last.
