@@ -34,6 +34,8 @@ var sideways = map[string][]string{
 	"pkg/cli":         {"pkg/config"},
 	"formats/store":   {"formats/record"}, // a manifest keeps ledgers
 	"pkg/filter":      {"pkg/canon"},
+	"pkg/fpset":       {"pkg/merge", "pkg/stage"},
+	"pkg/urlset":      {"pkg/fpset", "pkg/merge", "pkg/stage"},
 	"pkg/extract":     {"pkg/canon", "pkg/filter", "pkg/process"},
 }
 

@@ -14,24 +14,22 @@ import (
 	"mercator/pkg/merge"
 )
 
-// Add makes one change to the set in st: it adds the keys that next returns until
-// io.EOF, in any order and as often as they come, within mem bytes. It returns how many keys
-// there were, distinct, and how many of them were new. A txn that has committed before is
-// accepted if the distinct keys are the same; then none is new.
-func Add(ctx context.Context, st *store.Store, txn string, next func() (uint64, error), mem int64) (distinct, fresh uint64, err error) {
-	m, err := st.Current()
+// Add makes one change to the set in st: it adds the keys of all inputs. It returns
+// how many distinct keys there were, and how many of them were new. A txn that has
+// committed before is accepted if the distinct keys are the same; then none is new.
+func Add(ctx context.Context, st *store.Store, txn string, in []*Input) (distinct, fresh uint64, err error) {
+	sources, err := Sources(in)
 	if err != nil {
 		return 0, 0, err
 	}
-	poly, err := fingerprint.Parse(m.Params[paramPoly])
-	if err != nil {
-		return 0, 0, &fault.Error{Class: fault.Corrupt, File: st.Dir(), Place: "parameter polynomial", Err: err}
-	}
-	f, err := merge.SortKeys(next, mem, "", poly)
+	f, err := merge.NewKeyFile("", in[0].Polynomial)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer f.Close()
+	if err := merge.Union(f, sources...); err != nil {
+		return 0, 0, err
+	}
 	keys, err := f.Finish()
 	if err != nil {
 		return 0, 0, err

@@ -284,7 +284,7 @@ func batchesOf(m *store.Manifest) (uint64, error) {
 	return n, nil
 }
 
-// Polynomials that differ do not mix: refuse tells by the name of the file.
+// refuse refuses a file of another polynomial.
 func (s *Set) refuse(r *fpfile.Reader) error {
 	if r.Polynomial() == s.poly {
 		return nil

@@ -1,10 +1,16 @@
 package merge
 
 import (
+	"bufio"
+	"errors"
+	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"mercator/formats/fpfile"
+	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
 )
 
 // KeyFile is a fingerprint file without a name: keys that wait on disk until
@@ -83,5 +89,59 @@ func SortKeys(next func() (uint64, error), mem int64, dir string, polynomial uin
 			return nil, err
 		}
 		last = key
+	}
+}
+
+// TextKeys returns a function that reads keys from text, one of 16 hexadecimal
+// digits a line, until io.EOF. Empty lines and lines that begin with # are
+// skipped; any other is fault.Corrupt and named. name stands in messages.
+func TextKeys(in io.Reader, name string) func() (uint64, error) {
+	lines := bufio.NewScanner(in)
+	n := 0
+	return func() (uint64, error) {
+		for lines.Scan() {
+			n++
+			text := strings.TrimSpace(lines.Text())
+			if text == "" || text[0] == '#' {
+				continue
+			}
+			key, err := fingerprint.Parse(text)
+			if err != nil {
+				err = lineError(name, n, err)
+			}
+			return key, err
+		}
+		if errors.Is(lines.Err(), bufio.ErrTooLong) {
+			return 0, lineError(name, n+1, lines.Err())
+		}
+		if lines.Err() != nil {
+			return 0, lines.Err()
+		}
+		return 0, io.EOF
+	}
+}
+
+func lineError(name string, line int, err error) error {
+	return &fault.Error{Class: fault.Corrupt, File: name, Place: fmt.Sprintf("line %d", line), Err: err}
+}
+
+// WriteText writes the keys of src, one of 16 hexadecimal digits a line.
+func WriteText(out io.Writer, src Source) error {
+	w := bufio.NewWriterSize(out, 64<<10)
+	var line []byte
+	for {
+		keys, err := src.Block()
+		if err == io.EOF {
+			return w.Flush()
+		}
+		if err != nil {
+			return err
+		}
+		for _, k := range keys {
+			line = append(fingerprint.Append(line[:0], k), '\n')
+			if _, err := w.Write(line); err != nil {
+				return err
+			}
+		}
 	}
 }

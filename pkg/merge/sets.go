@@ -1,13 +1,8 @@
 package merge
 
 import (
-	"fmt"
 	"io"
 	"slices"
-
-	"mercator/formats/fpfile"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
 )
 
 // Source gives the fingerprints of a set in ascending order, some at a time.
@@ -278,21 +273,4 @@ func Diff(dst Dest, from Source, others ...Source) error {
 		}
 	}
 	return err
-}
-
-// SamePolynomial returns the polynomial of all files, or fault.WrongKind by the
-// name of the first that differs. Of no files it is Mercator's.
-func SamePolynomial(files ...*fpfile.Reader) (uint64, error) {
-	if len(files) == 0 {
-		return fingerprint.Polynomial, nil
-	}
-	p := files[0].Polynomial()
-	for _, f := range files[1:] {
-		if q := f.Polynomial(); q != p {
-			return 0, &fault.Error{Class: fault.WrongKind, File: f.Name(), Found: "polynomial " + fingerprint.Format(q),
-				Want: fmt.Sprintf("%s as in %s", fingerprint.Format(p), files[0].Name()),
-				Hint: "fingerprints of different polynomials cannot be compared"}
-		}
-	}
-	return p, nil
 }

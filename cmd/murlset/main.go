@@ -1,0 +1,397 @@
+// Command murlset answers the URL-seen test from a set of URL checksums.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/canon"
+	"mercator/pkg/cli"
+	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
+	"mercator/pkg/fpset"
+	"mercator/pkg/merge"
+	"mercator/pkg/stage"
+	"mercator/pkg/urlset"
+)
+
+const about = `Keep a set of URL checksums, and let each URL through once.
+
+The set is a store, such as crawl/urls. A URL is known by 64 bits: 16 of its host's fingerprint, 48 of its own.`
+
+type grammar struct {
+	cli.Common `embed:""`
+
+	New    newCmd    `cmd:"" help:"Write url records of the URLs never seen before, and add them to the set."`
+	Add    addCmd    `cmd:"" help:"Add URLs to the set."`
+	Test   testCmd   `cmd:"" help:"Say of each URL whether it is in the set."`
+	Build  buildCmd  `cmd:"" help:"Make a fingerprint file of URLs, without a store."`
+	Dump   dumpCmd   `cmd:"" help:"Print the set, one checksum a line."`
+	Stat   statCmd   `cmd:"" help:"Describe the set, as JSON."`
+	Check  checkCmd  `cmd:"" help:"Read the whole set and verify it."`
+	Key    keyCmd    `cmd:"" help:"Print the checksum and the canonical form of URLs."`
+	Create createCmd `cmd:"" help:"Make an empty set."`
+}
+
+// urls are URLs to read: link or url records, or text.
+type urls struct {
+	Files  []string `arg:"" optional:"" help:"Link or url records, or text with one URL a line (*.txt, or --text); standard input if there are none."`
+	Text   bool     `help:"Read text, one URL a line, whatever the files' names."`
+	Strict bool     `help:"Let a bad line of text be an error instead of skipping it."`
+}
+
+// parse makes a row of a line.
+func parse(line string, row *record.URL) error { return urlset.ParseLine(line, canon.URL, row) }
+
+// eachKey calls fn with the key of each URL.
+func (u *urls) eachKey(std *cli.Std) (next func() (uint64, error), err error) {
+	if cli.IsText(u.Text, u.Files) {
+		in, err := cli.OpenText(std, u.Files, u.Strict, parse)
+		return keysOf(in, urlset.FromURL), err
+	}
+	src, err := cli.OpenSource(std, u.Files)
+	if err != nil {
+		return nil, err
+	}
+	if src.Kind() == record.KindLink {
+		in, err := cli.RowsOf[record.Link](src)
+		return keysOf(in, urlset.FromLink), err
+	}
+	in, err := cli.RowsOf[record.URL](src)
+	return keysOf(in, urlset.FromURL), err
+}
+
+func keysOf[In record.Row](in stage.Input[In], convert func(*In, *record.URL)) func() (uint64, error) {
+	var row In
+	var u record.URL
+	return func() (uint64, error) {
+		if err := in.Read(&row); err != nil {
+			return 0, err
+		}
+		convert(&row, &u)
+		return urlset.KeyOf(&u), nil
+	}
+}
+
+// change runs the stage that lets each URL through once.
+func (u *urls) change(ctx context.Context, std *cli.Std, dir string, flags cli.TxnFlags, verb string, sinks []stage.Sink) error {
+	st, err := std.OpenStore(dir, urlset.Kind, urlset.Version, flags)
+	if err != nil {
+		return err
+	}
+	spec := stage.Spec{Name: "murlset " + verb, Verb: verb, Store: st, Txn: flags.Txn, Spooled: true, LateLock: true, NoOutput: sinks == nil}
+	if cli.IsText(u.Text, u.Files) {
+		in, err := cli.OpenText(std, u.Files, u.Strict, parse)
+		if err != nil {
+			return err
+		}
+		return run(ctx, std, spec, in, sinks, urlset.FromURL, nil)
+	}
+	src, err := cli.OpenSource(std, u.Files)
+	if err != nil {
+		return err
+	}
+	if src.Kind() == record.KindLink {
+		in, err := cli.RowsOf[record.Link](src)
+		if err != nil {
+			return err
+		}
+		return run(ctx, std, spec, in, sinks, urlset.FromLink, nil)
+	}
+	in, err := cli.RowsOf[record.URL](src)
+	if err != nil {
+		return err
+	}
+	return run(ctx, std, spec, in, sinks, urlset.FromURL, in.Schema())
+}
+
+func run[In record.Row](ctx context.Context, std *cli.Std, spec stage.Spec, in stage.Input[In], sinks []stage.Sink, convert func(*In, *record.URL), like *record.Schema) error {
+	progress := std.StartProgress("URLs", 0)
+	defer progress.Done()
+	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[In, record.URL]) error {
+		stats, err := urlset.New(ctx, spec.Store, b, urlset.Options[In]{Convert: convert, Like: like, Quiet: spec.NoOutput,
+			Memory: std.MemoryLimit() / 2, Progress: progress.Add})
+		std.Stat("urls", stats)
+		return err
+	})
+}
+
+type newCmd struct {
+	Store string `arg:"" help:"The set, such as crawl/urls."`
+	urls
+	cli.TxnFlags
+	cli.Output
+}
+
+// Help is the long text of --help.
+func (newCmd) Help() string {
+	return `Reads link records, url records, or text, and writes a url record for each URL that is
+neither in the set nor came before in the input, in order of arrival. Then those URLs
+are in the set. A link becomes a url record with the page it was found on as via. Text
+is made canonical; a line that is no URL is named, counted and skipped.
+
+Output begins when all input is read and the set has committed. The ledger counts what
+is dropped under "seen". Memory is bounded however long the input: rows wait in a
+temporary file (TMPDIR), and only checksums are sorted.
+
+  murlset new crawl/urls --txn seed seeds.txt | mfrontier add crawl/frontier --txn seed
+  mextract marked.arrows.zst | murlset new crawl/urls --txn r1 -o new.arrows.zst`
+}
+
+func (c *newCmd) Run(ctx context.Context, std *cli.Std) error {
+	sinks, err := std.Sinks(c.Output)
+	if err != nil {
+		return err
+	}
+	return c.change(ctx, std, c.Store, c.TxnFlags, "new", sinks)
+}
+
+type addCmd struct {
+	Store string `arg:"" help:"The set, such as crawl/urls."`
+	urls
+	cli.TxnFlags
+}
+
+// Help is the long text of --help.
+func (addCmd) Help() string {
+	return `Adds URLs like "murlset new", and writes nothing. Fingerprint files (*.fps), and the
+folders of other sets, are added too, alone.
+
+  murlset add crawl/urls --txn known already-fetched.txt
+  murlset add crawl/urls other-crawl/urls`
+}
+
+func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
+	sets := 0
+	for _, f := range c.Files {
+		if info, err := os.Stat(f); strings.HasSuffix(f, ".fps") || err == nil && info.IsDir() {
+			sets++
+		}
+	}
+	if sets == 0 {
+		return c.change(ctx, std, c.Store, c.TxnFlags, "add", nil)
+	}
+	if sets < len(c.Files) {
+		return &fault.Error{Class: fault.Usage, Found: "sets and URLs together", Want: "one kind", Hint: "add them one after the other"}
+	}
+	st, err := std.OpenStore(c.Store, urlset.Kind, urlset.Version, c.TxnFlags)
+	if err != nil {
+		return err
+	}
+	in, err := fpset.OpenInputs(c.Files, false, std.In, std.MemoryLimit()/4)
+	if err != nil {
+		return err
+	}
+	defer fpset.CloseInputs(in)
+	distinct, fresh, err := fpset.Add(ctx, st, c.Txn, in)
+	std.Stat("keys", distinct)
+	std.Stat("fresh", fresh)
+	return err
+}
+
+type testCmd struct {
+	Store string   `arg:"" help:"The set, such as crawl/urls."`
+	Files []string `arg:"" optional:"" help:"Text, one URL a line (default: standard input)."`
+}
+
+// Help is the long text of --help.
+func (testCmd) Help() string {
+	return `Prints "seen" or "unseen", a tab, and the URL in canonical form, for each line. The exit
+code is 0 if all were seen, 6 if one was not. Nothing is added.
+
+  echo http://www.example.com/ | murlset test crawl/urls`
+}
+
+func (c *testCmd) Run(std *cli.Std) error {
+	st, err := std.OpenStore(c.Store, urlset.Kind, urlset.Version, cli.TxnFlags{})
+	if err != nil {
+		return err
+	}
+	set, err := fpset.LoadCurrent(st)
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	in, err := cli.OpenText(std, c.Files, true, parse)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(std.Out)
+	var row record.URL
+	next := func() (uint64, error) {
+		err := in.Read(&row)
+		return row.Key, err
+	}
+	err = set.Test(next, func(_ uint64, seen bool) error {
+		_, err := fmt.Fprintf(out, "%s\t%s\n", fpset.Word(seen), row.URL)
+		return err
+	})
+	if ferr := out.Flush(); ferr != nil {
+		return ferr
+	}
+	return err
+}
+
+type buildCmd struct {
+	urls
+	Output string `short:"o" required:"" placeholder:"FILE" help:"Fingerprint file to write; text if it is named *.txt."`
+}
+
+// Help is the long text of --help.
+func (buildCmd) Help() string {
+	return `Makes a fingerprint file of the checksums of all URLs, without a store: for mmerge, or
+for "murlset add".
+
+  murlset build -o monday.fps monday.txt
+  mmerge diff -o gone.fps monday.fps tuesday.fps`
+}
+
+func (c *buildCmd) Run(std *cli.Std) error {
+	next, err := c.eachKey(std)
+	if err != nil {
+		return err
+	}
+	sorted, err := merge.SortKeys(next, std.MemoryLimit()/4, "", fingerprint.Polynomial)
+	if err != nil {
+		return err
+	}
+	defer sorted.Close()
+	keys, err := sorted.Finish()
+	if err != nil {
+		return err
+	}
+	n, err := fpset.Export(c.Output, false, std.Out, fingerprint.Polynomial, func(dst merge.Dest) error {
+		return merge.Copy(dst, keys.All())
+	})
+	std.Stat("keys", n)
+	return err
+}
+
+type dumpCmd struct {
+	Store  string `arg:"" help:"The set, such as crawl/urls."`
+	Output string `short:"o" placeholder:"FILE" help:"Write a fingerprint file instead of text on standard output; text if it is named *.txt."`
+}
+
+// Help is the long text of --help.
+func (dumpCmd) Help() string {
+	return `Prints all checksums in ascending order, 16 hexadecimal digits a line.
+
+  murlset dump crawl/urls | wc -l
+  murlset dump crawl/urls -o urls.fps`
+}
+
+func (c *dumpCmd) Run(std *cli.Std) error {
+	st, err := std.OpenStore(c.Store, urlset.Kind, urlset.Version, cli.TxnFlags{})
+	if err != nil {
+		return err
+	}
+	return fpset.Dump(st, c.Output, std.Out)
+}
+
+type statCmd struct {
+	Store string `arg:"" help:"The set, such as crawl/urls."`
+}
+
+// Help is the long text of --help.
+func (statCmd) Help() string {
+	return `Prints count, size on disk, batches so far, and the runs that the set consists of.
+
+  murlset stat crawl/urls | jq .count`
+}
+
+func (c *statCmd) Run(std *cli.Std) error {
+	st, err := std.OpenStore(c.Store, urlset.Kind, urlset.Version, cli.TxnFlags{})
+	if err != nil {
+		return err
+	}
+	sum, err := fpset.Describe(st)
+	if err != nil {
+		return err
+	}
+	e := json.NewEncoder(std.Out)
+	e.SetIndent("", "  ")
+	return e.Encode(sum)
+}
+
+type checkCmd struct {
+	Store string `arg:"" help:"The set, such as crawl/urls."`
+}
+
+// Help is the long text of --help.
+func (checkCmd) Help() string {
+	return `Reads every byte of the set: checksums, order, index, counts, and that no URL is in two
+runs. The exit code is 0, or 3 with the place of the damage.
+
+  murlset check crawl/urls`
+}
+
+func (c *checkCmd) Run(std *cli.Std) error {
+	st, err := std.OpenStore(c.Store, urlset.Kind, urlset.Version, cli.TxnFlags{})
+	if err != nil {
+		return err
+	}
+	set, err := fpset.LoadCurrent(st)
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	progress := std.StartProgress("bytes", 0)
+	defer progress.Done()
+	return set.Check(progress.Add)
+}
+
+type keyCmd struct {
+	Files []string `arg:"" optional:"" help:"Text, one URL a line (default: standard input)."`
+}
+
+// Help is the long text of --help.
+func (keyCmd) Help() string {
+	return `Prints the URL checksum, a tab, and the canonical form, for each line, so that anyone can
+check them by hand. A line that is no URL is an error.
+
+  echo HTTP://www.Example.com | murlset key`
+}
+
+func (c *keyCmd) Run(std *cli.Std) error {
+	in, err := cli.OpenText(std, c.Files, true, parse)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(std.Out)
+	var row record.URL
+	for {
+		err := in.Read(&row)
+		if err == io.EOF {
+			return out.Flush()
+		}
+		if err == nil {
+			_, err = fmt.Fprintf(out, "%s\t%s\n", fingerprint.Format(row.Key), row.URL)
+		}
+		if err != nil {
+			out.Flush()
+			return err
+		}
+	}
+}
+
+type createCmd struct {
+	Store string `arg:"" help:"Folder to make."`
+}
+
+// Help is the long text of --help.
+func (createCmd) Help() string {
+	return `Makes a folder with an empty set. "mckpt init" does it for a whole crawl.
+
+  murlset create urls`
+}
+
+func (c *createCmd) Run() error { return urlset.Create(c.Store, store.Options{}) }
+
+func main() { os.Exit(cli.Main("murlset", about, &grammar{}, 64<<20)) }

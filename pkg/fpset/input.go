@@ -1,0 +1,297 @@
+package fpset
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"mercator/formats/fpfile"
+	"mercator/formats/store"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
+	"mercator/pkg/merge"
+)
+
+// StandardInput is the name under which standard input stands in messages.
+const StandardInput = "standard input"
+
+// Input is a set to read, wherever it lies.
+type Input struct {
+	Name       string
+	Polynomial uint64
+	Count      uint64
+	open       func() (merge.Source, error)
+	check      func(progress func(int64)) error
+	close      func() error
+}
+
+// Source reads the set from its start.
+func (in *Input) Source() (merge.Source, error) { return in.open() }
+
+// Check verifies the whole of it.
+func (in *Input) Check(progress func(bytes int64)) error { return in.check(progress) }
+
+// Close lets go of its files.
+func (in *Input) Close() error { return in.close() }
+
+// inputAhead bounds the buffers of all files that are merged together.
+const inputAhead = 8 << 20
+
+// OpenInputs opens the sets in paths: fingerprint files, the folders of stores, and
+// with text, or named *.txt, text of any order; "-" is stdin, as text. mem bounds
+// the memory for sorting text. All must be of one polynomial.
+func OpenInputs(paths []string, text bool, stdin io.Reader, mem int64) (list []*Input, err error) {
+	defer func() {
+		if err != nil {
+			CloseInputs(list)
+			list = nil
+		}
+	}()
+	ahead := int64(inputAhead) / int64(max(1, len(paths)))
+	for _, p := range paths {
+		in, err := openInput(p, text, stdin, mem, ahead)
+		if err != nil {
+			return list, err
+		}
+		list = append(list, in)
+		if first := list[0]; in.Polynomial != first.Polynomial {
+			return list, &fault.Error{Class: fault.WrongKind, File: in.Name, Found: "polynomial " + fingerprint.Format(in.Polynomial),
+				Want: fingerprint.Format(first.Polynomial) + ", as in " + first.Name, Hint: "fingerprints of different polynomials cannot be compared"}
+		}
+	}
+	return list, nil
+}
+
+// CloseInputs closes all of list. They were only read, so there is nothing to report.
+func CloseInputs(list []*Input) {
+	for _, in := range list {
+		_ = in.Close()
+	}
+}
+
+// Sources opens all of list.
+func Sources(list []*Input) ([]merge.Source, error) {
+	var all []merge.Source
+	for _, in := range list {
+		s, err := in.Source()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+func openInput(path string, text bool, stdin io.Reader, mem, ahead int64) (*Input, error) {
+	if path == "-" {
+		return openText(stdin, StandardInput, mem, ahead)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return openStore(path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if text || strings.HasSuffix(path, ".txt") {
+		defer f.Close()
+		return openText(f, path, mem, ahead)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.Join(f.Close(), &fault.Error{Class: fault.Usage, File: path, Found: "a pipe", Want: "a fingerprint file, which is read from its end",
+			Hint: "give text with --text, or put it into a file first"})
+	}
+	r, err := fpfile.Open(f, info.Size(), path)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return fileInput(path, r, ahead, f.Close), nil
+}
+
+func fileInput(name string, r *fpfile.Reader, ahead int64, closer func() error) *Input {
+	r.SetReadAhead(min(ahead, readAhead))
+	return &Input{Name: name, Polynomial: r.Polynomial(), Count: r.Count(), check: r.Check, close: closer,
+		open: func() (merge.Source, error) { return r.All(), nil }}
+}
+
+func openText(in io.Reader, name string, mem, ahead int64) (*Input, error) {
+	f, err := merge.SortKeys(merge.TextKeys(in, name), mem, "", fingerprint.Polynomial)
+	if err != nil {
+		return nil, err
+	}
+	r, err := f.Finish()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return fileInput(name, r, ahead, f.Close), nil
+}
+
+// setKinds are the kinds of stores that hold a set.
+var setKinds = []string{"urls", Kind}
+
+func openStore(dir string) (*Input, error) {
+	var st *store.Store
+	var err error
+	for _, kind := range setKinds {
+		if st, err = store.Open(dir, kind, Version, store.Options{}); !errors.Is(err, fault.WrongKind) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := LoadCurrent(st)
+	if err != nil {
+		return nil, err
+	}
+	return &Input{Name: dir, Polynomial: s.poly, Count: s.Count(), open: s.All, check: s.Check, close: s.Close}, nil
+}
+
+// LoadCurrent opens the set of st as it is now, without the lock.
+func LoadCurrent(st *store.Store) (*Set, error) {
+	m, err := st.Current()
+	if err != nil {
+		return nil, err
+	}
+	return Load(st, m)
+}
+
+// Export writes the keys that produce gives, ascending, to path, which appears
+// complete or not at all, as a fingerprint file, or as text if it is named *.txt
+// or text is set; to stdout as text if path is "". Text is written only after
+// produce has succeeded, so that damaged input leaves no output. It returns the number of keys.
+func Export(path string, text bool, stdout io.Writer, polynomial uint64, produce func(merge.Dest) error) (uint64, error) {
+	if path == "" || path == "-" {
+		return exportText(stdout, polynomial, produce)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return 0, err
+	}
+	a, err := durable.Create(durable.OS, path)
+	if err != nil {
+		return 0, err
+	}
+	defer a.Abort()
+	var n uint64
+	if text || strings.HasSuffix(path, ".txt") {
+		n, err = exportText(a, polynomial, produce)
+	} else {
+		w := fpfile.NewWriter(a, polynomial)
+		if err = produce(w); err == nil {
+			err = w.Finish()
+		}
+		n = w.Count()
+	}
+	if err != nil {
+		return 0, err
+	}
+	return n, a.Commit()
+}
+
+func exportText(out io.Writer, polynomial uint64, produce func(merge.Dest) error) (uint64, error) {
+	k, err := merge.NewKeyFile("", polynomial)
+	if err != nil {
+		return 0, err
+	}
+	defer k.Close()
+	if err := produce(k); err != nil {
+		return 0, err
+	}
+	r, err := k.Finish()
+	if err != nil {
+		return 0, err
+	}
+	return r.Count(), merge.WriteText(out, r.All())
+}
+
+// Dump writes the set of st as Export does.
+func Dump(st *store.Store, path string, stdout io.Writer) error {
+	set, err := LoadCurrent(st)
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	all, err := set.All()
+	if err != nil {
+		return err
+	}
+	_, err = Export(path, false, stdout, set.Polynomial(), func(dst merge.Dest) error { return merge.Copy(dst, all) })
+	return err
+}
+
+// Summary is what the verb stat prints of a set.
+type Summary struct {
+	Store      string `json:"store"`
+	Kind       string `json:"kind"`
+	Generation uint64 `json:"generation"`
+	Polynomial string `json:"polynomial"`
+	Count      uint64 `json:"count"`
+	Bytes      int64  `json:"bytes"`
+	Batches    uint64 `json:"batches"`
+	Runs       []Run  `json:"runs"` // oldest first
+}
+
+// Describe sums up the set of st.
+func Describe(st *store.Store) (*Summary, error) {
+	m, err := st.Current()
+	if err != nil {
+		return nil, err
+	}
+	s, err := Load(st, m)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	batches, err := batchesOf(m)
+	if err != nil {
+		return nil, err
+	}
+	sum := &Summary{Store: st.Dir(), Kind: m.Kind, Generation: m.Generation, Polynomial: fingerprint.Format(s.poly),
+		Count: s.Count(), Batches: batches, Runs: s.Runs()}
+	for _, r := range sum.Runs {
+		sum.Bytes += r.Bytes
+	}
+	return sum, nil
+}
+
+// Test answers for each key that next returns, until io.EOF, whether it is in the
+// set, and says at the end fault.No if one was not.
+func (s *Set) Test(next func() (uint64, error), answer func(key uint64, seen bool) error) error {
+	all := true
+	for {
+		key, err := next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		seen, err := s.Contains(key)
+		if err != nil {
+			return err
+		}
+		all = all && seen
+		if err := answer(key, seen); err != nil {
+			return err
+		}
+	}
+	if !all {
+		return fault.No
+	}
+	return nil
+}
+
+// Word is "seen" or "unseen", as the verb test prints it.
+func Word(seen bool) string {
+	if seen {
+		return "seen"
+	}
+	return "unseen"
+}
