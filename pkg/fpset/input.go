@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"mercator/formats/fpfile"
+	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
@@ -122,7 +123,32 @@ func fileInput(name string, r *fpfile.Reader, ahead int64, closer func() error) 
 }
 
 func openText(in io.Reader, name string, mem, ahead int64) (*Input, error) {
-	f, err := merge.SortKeys(merge.TextKeys(in, name), mem, "", fingerprint.Polynomial)
+	return sortInput(name, merge.TextKeys(in, name), mem, ahead)
+}
+
+// Documents sorts the keys of the documents that read gives until io.EOF (see
+// Document) into an Input.
+func Documents(read func(*record.Fetch) error, mem int64) (*Input, error) {
+	poly, err := fingerprint.NewPoly(fingerprint.Polynomial)
+	if err != nil {
+		return nil, err
+	}
+	var row record.Fetch
+	next := func() (uint64, error) {
+		for {
+			if err := read(&row); err != nil {
+				return 0, err
+			}
+			if key, ok := Document(poly, &row); ok {
+				return key, nil
+			}
+		}
+	}
+	return sortInput("documents", next, mem, readAhead)
+}
+
+func sortInput(name string, next func() (uint64, error), mem, ahead int64) (*Input, error) {
+	f, err := merge.SortKeys(next, mem, "", fingerprint.Polynomial)
 	if err != nil {
 		return nil, err
 	}

@@ -37,8 +37,8 @@ type MarkStats struct {
 // Mark is the body of the stage "mfpset mark": it sets Duplicate on every row
 // whose document was seen before, in the store or earlier in the batch, and
 // adds the others to the batch's transaction. Rows go on within a second. mem
-// bounds what waits in memory.
-func Mark(ctx context.Context, st *store.Store, b *stage.Batch[record.Fetch, record.Fetch], mem int64) (stats MarkStats, err error) {
+// bounds what waits in memory; progress is told of rows read.
+func Mark(ctx context.Context, st *store.Store, b *stage.Batch[record.Fetch, record.Fetch], mem int64, progress func(n int64)) (stats MarkStats, err error) {
 	set, err := Load(st, b.Tx().Base())
 	if err != nil {
 		return stats, err
@@ -90,6 +90,7 @@ func Mark(ctx context.Context, st *store.Store, b *stage.Batch[record.Fetch, rec
 			if len(w.rows) == 0 {
 				timer.Reset(microWait)
 			}
+			progress(1)
 			if err := w.add(row); err != nil {
 				return stats, err
 			}

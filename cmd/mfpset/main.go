@@ -1,0 +1,389 @@
+// Command mfpset answers the content-seen test from a set of fingerprints.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/cli"
+	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
+	"mercator/pkg/fpset"
+	"mercator/pkg/merge"
+	"mercator/pkg/stage"
+)
+
+const about = `Keep a set of document fingerprints, and mark documents that were seen before.
+
+The set is a store, such as crawl/content. A document is known by its key: the 64-bit fingerprint of its content's
+fingerprint, its length, and whether it was cut short.`
+
+type grammar struct {
+	cli.Common `embed:""`
+
+	Mark   markCmd   `cmd:"" help:"Mark fetch records whose document was seen before, and add the others to the set."`
+	Add    addCmd    `cmd:"" help:"Add keys to the set."`
+	Test   testCmd   `cmd:"" help:"Say of each key whether it is in the set."`
+	Build  buildCmd  `cmd:"" help:"Make a fingerprint file, without a store."`
+	Dump   dumpCmd   `cmd:"" help:"Print the set, one key a line."`
+	Stat   statCmd   `cmd:"" help:"Describe the set, as JSON."`
+	Check  checkCmd  `cmd:"" help:"Read the whole set and verify it."`
+	Fp     fpCmd     `cmd:"" help:"Print the fingerprint of files."`
+	Create createCmd `cmd:"" help:"Make an empty set."`
+}
+
+// set is the store that a verb reads.
+type set struct {
+	Store string `arg:"" help:"The set, such as crawl/content."`
+}
+
+func (s set) open(std *cli.Std, flags cli.TxnFlags) (*store.Store, error) {
+	return std.OpenStore(s.Store, fpset.Kind, fpset.Version, flags)
+}
+
+// load opens the set as it is now.
+func (s set) load(std *cli.Std) (*fpset.Set, error) {
+	st, err := s.open(std, cli.TxnFlags{})
+	if err != nil {
+		return nil, err
+	}
+	return fpset.LoadCurrent(st)
+}
+
+type markCmd struct {
+	set
+	Files  []string `arg:"" optional:"" help:"Fetch records; standard input if there are none."`
+	Bodies bool     `default:"true" negatable:"" help:"Pass bodies on, down a pipe, where the input carries them."`
+	cli.TxnFlags
+	cli.Output
+}
+
+// Help is the long text of --help.
+func (markCmd) Help() string {
+	return `Reads fetch records and writes the same records in the same order, with the column
+duplicate set on each whose document is in the set or came before in the input. The
+other documents become part of the set. Only pages of status 2xx that have a body are
+tested; all other records pass as they are, not duplicate.
+
+Records go on within a second, so that the commands behind keep working. The set
+changes when all input has ended well, and not before.
+
+  mfetch crawl/fetch --txn r1 urls.arrows.zst | mfpset mark crawl/content --txn r1 -o marked.arrows.zst`
+}
+
+func (c *markCmd) Run(ctx context.Context, std *cli.Std) error {
+	st, err := c.open(std, c.TxnFlags)
+	if err != nil {
+		return err
+	}
+	in, err := cli.OpenRecords[record.Fetch](std, c.Files)
+	if err != nil {
+		return err
+	}
+	sinks, err := std.Sinks(c.Output)
+	if err != nil {
+		return err
+	}
+	progress := std.StartProgress("records", 0)
+	defer progress.Done()
+	spec := stage.Spec{Name: "mfpset mark", Verb: "mark", Store: st, Txn: c.Txn, Bodies: c.Bodies && in.Schema().HasBody}
+	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.Fetch, record.Fetch]) error {
+		stats, err := fpset.Mark(ctx, st, b, std.MemoryLimit()/4, progress.Add)
+		std.Stat("documents", stats)
+		return err
+	})
+}
+
+type addCmd struct {
+	set
+	keys
+	cli.TxnFlags
+}
+
+// Help is the long text of --help.
+func (addCmd) Help() string {
+	return `Adds keys to the set: the documents of fetch records, or fingerprint files (*.fps), the
+folders of other sets, and text (*.txt, or --text) of 16 hexadecimal digits a line.
+
+  mfpset add crawl/content other-crawl/content
+  mfpset add crawl/content --txn known fetched.arrows.zst`
+}
+
+func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
+	st, err := c.open(std, c.TxnFlags)
+	if err != nil {
+		return err
+	}
+	in, err := c.inputs(std)
+	if err != nil {
+		return err
+	}
+	defer fpset.CloseInputs(in)
+	distinct, fresh, err := fpset.Add(ctx, st, c.Txn, in)
+	std.Stat("keys", distinct)
+	std.Stat("fresh", fresh)
+	return err
+}
+
+// keys are fingerprints to read.
+type keys struct {
+	Files []string `arg:"" optional:"" help:"Fetch records, fingerprint files (*.fps), sets, or text (*.txt, or --text); standard input if there are none."`
+	Text  bool     `help:"Read text, 16 hexadecimal digits a line, whatever the files' names."`
+}
+
+func (k *keys) inputs(std *cli.Std) ([]*fpset.Input, error) {
+	mem := std.MemoryLimit() / 4
+	if len(k.Files) == 0 && k.Text {
+		return fpset.OpenInputs([]string{"-"}, true, std.In, mem)
+	}
+	if k.Text || len(k.Files) > 0 && isSet(k.Files[0]) {
+		return fpset.OpenInputs(k.Files, k.Text, std.In, mem)
+	}
+	for _, f := range k.Files {
+		if isSet(f) {
+			return nil, &fault.Error{Class: fault.Usage, File: f, Found: "a set beside records", Want: "one kind of input", Hint: "give them one after the other"}
+		}
+	}
+	in, err := cli.OpenRecords[record.Fetch](std, k.Files)
+	if err != nil {
+		return nil, err
+	}
+	input, err := fpset.Documents(in.Read, mem)
+	if err != nil {
+		return nil, err
+	}
+	return []*fpset.Input{input}, nil
+}
+
+// isSet says whether a file holds keys and not records.
+func isSet(name string) bool {
+	info, err := os.Stat(name)
+	return strings.HasSuffix(name, ".fps") || strings.HasSuffix(name, ".txt") || err == nil && info.IsDir()
+}
+
+type testCmd struct {
+	set
+	Files []string `arg:"" optional:"" help:"Text, 16 hexadecimal digits a line (default: standard input)."`
+}
+
+// Help is the long text of --help.
+func (testCmd) Help() string {
+	return `Prints "seen" or "unseen", a tab, and the key, for each line. The exit code is 0 if all
+were seen, 6 if one was not. Nothing is added.
+
+  mfpset dump a | mfpset test b`
+}
+
+func (c *testCmd) Run(std *cli.Std) error {
+	set, err := c.load(std)
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	in, err := std.OpenLines(c.Files)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	name := fpset.StandardInput
+	if len(c.Files) == 1 {
+		name = c.Files[0]
+	}
+	out := bufio.NewWriter(std.Out)
+	err = set.Test(merge.TextKeys(in, name), func(key uint64, seen bool) error {
+		_, err := fmt.Fprintf(out, "%s\t%s\n", fpset.Word(seen), fingerprint.Format(key))
+		return err
+	})
+	if ferr := out.Flush(); ferr != nil {
+		return ferr
+	}
+	return err
+}
+
+type buildCmd struct {
+	keys
+	Output string `short:"o" required:"" placeholder:"FILE" help:"Fingerprint file to write; text if it is named *.txt."`
+}
+
+// Help is the long text of --help.
+func (buildCmd) Help() string {
+	return `Makes a fingerprint file of keys in any order, each as often as it comes: of text, of
+fetch records, or of other sets.
+
+  sort -R keys.txt | mfpset build --text -o keys.fps
+  mfpset build -o content.fps crawl/content`
+}
+
+func (c *buildCmd) Run(std *cli.Std) error {
+	in, err := c.inputs(std)
+	if err != nil {
+		return err
+	}
+	defer fpset.CloseInputs(in)
+	n, err := fpset.Export(c.Output, false, std.Out, in[0].Polynomial, func(dst merge.Dest) error {
+		sources, err := fpset.Sources(in)
+		if err != nil {
+			return err
+		}
+		return merge.Union(dst, sources...)
+	})
+	std.Stat("keys", n)
+	return err
+}
+
+type dumpCmd struct {
+	set
+	Output string `short:"o" placeholder:"FILE" help:"Write a fingerprint file instead of text on standard output; text if it is named *.txt."`
+}
+
+// Help is the long text of --help.
+func (dumpCmd) Help() string {
+	return `Prints all keys in ascending order, 16 hexadecimal digits a line.
+
+  mfpset dump crawl/content | wc -l
+  mfpset dump crawl/content -o content.fps`
+}
+
+func (c *dumpCmd) Run(std *cli.Std) error {
+	st, err := c.open(std, cli.TxnFlags{})
+	if err != nil {
+		return err
+	}
+	return fpset.Dump(st, c.Output, std.Out)
+}
+
+type statCmd struct{ set }
+
+// Help is the long text of --help.
+func (statCmd) Help() string {
+	return `Prints count, size on disk, batches so far, and the runs that the set consists of.
+
+  mfpset stat crawl/content | jq .count`
+}
+
+func (c *statCmd) Run(std *cli.Std) error {
+	st, err := c.open(std, cli.TxnFlags{})
+	if err != nil {
+		return err
+	}
+	sum, err := fpset.Describe(st)
+	if err != nil {
+		return err
+	}
+	e := json.NewEncoder(std.Out)
+	e.SetIndent("", "  ")
+	return e.Encode(sum)
+}
+
+type checkCmd struct{ set }
+
+// Help is the long text of --help.
+func (checkCmd) Help() string {
+	return `Reads every byte of the set: checksums, order, index, counts, and that no key is in two
+runs. The exit code is 0, or 3 with the place of the damage.
+
+  mfpset check crawl/content`
+}
+
+func (c *checkCmd) Run(std *cli.Std) error {
+	set, err := c.load(std)
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	progress := std.StartProgress("bytes", 0)
+	defer progress.Done()
+	return set.Check(progress.Add)
+}
+
+type fpCmd struct {
+	Files []string `arg:"" optional:"" help:"Files to read whole (default: standard input)."`
+	Lines bool     `help:"Print the fingerprint of each line, without its end, and the line."`
+}
+
+// Help is the long text of --help.
+func (fpCmd) Help() string {
+	return `Prints the 64-bit Rabin fingerprint of each file's bytes, a tab, and the file's name, by
+Mercator's polynomial, so that anyone can check fingerprints by hand.
+
+  printf abc | mfpset fp                  3b6e25bd6e0e10fb
+  mfpset fp --lines urls.txt`
+}
+
+func (c *fpCmd) Run(std *cli.Std) error {
+	if c.Lines {
+		in, err := std.OpenLines(c.Files)
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		return lines(in, std.Out)
+	}
+	if len(c.Files) == 0 {
+		c.Files = []string{"-"}
+	}
+	for _, name := range c.Files {
+		v, err := fingerprintFile(std, name)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(std.Out, "%s\t%s\n", fingerprint.Format(v), cli.Printable(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fingerprintFile reads a file, or standard input for "-", to its end.
+func fingerprintFile(std *cli.Std, name string) (uint64, error) {
+	in := std.In
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return 0, err
+		}
+		defer f.Close()
+		in = f
+	}
+	h := fingerprint.New()
+	_, err := io.Copy(h, in)
+	return h.Sum64(), err
+}
+
+// lines prints the fingerprint of each line.
+func lines(in io.Reader, out io.Writer) error {
+	s := bufio.NewScanner(in)
+	s.Buffer(nil, 16<<20)
+	w := bufio.NewWriter(out)
+	for s.Scan() {
+		if _, err := fmt.Fprintf(w, "%s\t%s\n", fingerprint.Format(fingerprint.Of(s.Bytes())), s.Text()); err != nil {
+			return err
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return s.Err()
+}
+
+type createCmd struct {
+	Store string `arg:"" help:"Folder to make."`
+}
+
+// Help is the long text of --help.
+func (createCmd) Help() string {
+	return `Makes a folder with an empty set. "mckpt init" does it for a whole crawl.
+
+  mfpset create content`
+}
+
+func (c *createCmd) Run() error { return fpset.Create(c.Store, store.Options{}) }
+
+func main() { os.Exit(cli.Main("mfpset", about, &grammar{}, 64<<20)) }
