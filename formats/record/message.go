@@ -442,7 +442,7 @@ func checkOffsets(in *inColumn, rows int, text bool) error {
 	for i := 1; i <= rows; i++ {
 		o := binary.LittleEndian.Uint32(in.offsets[4*i:])
 		if o < last {
-			return fmt.Errorf("offset %d of row %d behind %d", int32(o), i, int32(last))
+			return fmt.Errorf("offset %d of row %d behind %d", o, i, last)
 		}
 		last = o
 	}

@@ -43,9 +43,8 @@ func Open(in io.Reader, opt ReaderOptions) (*Source, error) {
 	case err != nil:
 		return nil, s.fail(err)
 	}
-	if s.frames.bare = magic == arrowMagic; s.frames.bare {
-		s.bare = true
-	}
+	s.bare = magic == arrowMagic
+	s.frames.bare = s.bare
 	if err := s.readSchema(); err != nil {
 		return nil, err
 	}
@@ -146,68 +145,84 @@ func (s *Source) readSchema() error {
 }
 
 // nextBatch returns the next batch with rows, or the trailer of the stream.
-func (s *Source) nextBatch() (b batch, t *Trailer, wire Hash, err error) {
+func (s *Source) nextBatch() (b batch, t *Trailer, err error) {
 	for {
 		magic, err := s.frames.begin()
 		switch {
 		case err == io.EOF:
-			return b, nil, wire, s.cut(fmt.Sprintf("no trailer (%d rows read)", s.rows))
+			return b, nil, s.cut(fmt.Sprintf("no %s (%d rows read)", s.ending(), s.rows))
 		case err != nil:
-			return b, nil, wire, s.fail(err)
-		case s.bare && magic != arrowMagic, !s.bare && magic != zstdMagic:
-			return b, nil, wire, s.fail(fmt.Errorf("a frame that begins with %08x, want %08x", magic, map[bool]uint32{true: arrowMagic, false: zstdMagic}[s.bare]))
+			return b, nil, s.fail(err)
+		case magic != s.magic():
+			return b, nil, s.fail(fmt.Errorf("a frame that begins with %08x, want %08x", magic, s.magic()))
 		}
 		m, err := s.content(MaxMessage)
 		if err != nil {
-			return b, nil, wire, err
+			return b, nil, err
 		}
 		if m.end {
-			t, wire, err := s.end()
-			return b, t, wire, err
+			t, err := s.end()
+			return b, t, err
 		}
 		if b, err = parseBatch(m, s.layout, s.first); err != nil {
-			return b, nil, wire, s.fail(err)
+			return b, nil, s.fail(err)
 		}
 		if b.rows > 0 {
-			return b, nil, wire, nil
+			return b, nil, nil
 		}
 	}
 }
 
+// magic is what each frame but the trailer begins with.
+func (s *Source) magic() uint32 {
+	if s.bare {
+		return arrowMagic
+	}
+	return zstdMagic
+}
+
+// ending is what closes a stream.
+func (s *Source) ending() string {
+	if s.bare {
+		return "end of stream"
+	}
+	return "trailer"
+}
+
 // end reads what follows Arrow's end of stream: the trailer, whose hash of the
 // wire is compared here, or for bare Arrow nothing.
-func (s *Source) end() (*Trailer, Hash, error) {
+func (s *Source) end() (*Trailer, error) {
 	if s.bare {
 		if _, err := s.frames.begin(); err != io.EOF {
 			if err == nil || err == errCut {
 				err = errors.New("bytes behind Arrow's end of stream")
 			}
-			return nil, Hash{}, s.fail(err)
+			return nil, s.fail(err)
 		}
-		return &Trailer{}, Hash{}, nil
+		return &Trailer{}, nil
 	}
 	wire := sum128(&s.frames.wire)
 	magic, err := s.frames.begin()
 	switch {
 	case err == io.EOF:
-		return nil, wire, s.cut(fmt.Sprintf("no trailer (%d rows read)", s.rows))
+		return nil, s.cut(fmt.Sprintf("no trailer (%d rows read)", s.rows))
 	case err != nil:
-		return nil, wire, s.fail(err)
+		return nil, s.fail(err)
 	case magic != trailerFrame:
-		return nil, wire, s.fail(fmt.Errorf("a frame that begins with %08x, want the trailer (%08x)", magic, uint32(trailerFrame)))
+		return nil, s.fail(fmt.Errorf("a frame that begins with %08x, want the trailer (%08x)", magic, uint32(trailerFrame)))
 	}
 	b, err := s.frames.trailer()
 	if err != nil {
-		return nil, wire, s.fail(err)
+		return nil, s.fail(err)
 	}
 	t, want, err := decodeTrailer(b)
 	if err != nil {
-		return nil, wire, s.fail(err)
+		return nil, s.fail(err)
 	}
 	if wire != want {
-		return nil, wire, s.fail(&fault.Error{Class: fault.Corrupt, Found: "hash " + wire.String() + " of the bytes before the trailer", Want: want.String()})
+		return nil, s.fail(&fault.Error{Class: fault.Corrupt, Found: "hash " + wire.String() + " of the bytes before the trailer", Want: want.String()})
 	}
-	return &t, wire, nil
+	return &t, nil
 }
 
 // nextStream begins the stream behind a trailer; io.EOF if there is none.
@@ -300,7 +315,7 @@ func (r *Reader[T]) flushHash() {
 // advance makes the next batch the current one, over the end of a stream if need be.
 func (r *Reader[T]) advance() error {
 	for {
-		b, t, _, err := r.src.nextBatch()
+		b, t, err := r.src.nextBatch()
 		if err != nil {
 			return err
 		}

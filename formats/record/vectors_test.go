@@ -1,0 +1,387 @@
+package record
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+
+	"mercator/pkg/fault"
+)
+
+var update = flag.Bool("update", false, "write the vectors in testdata anew")
+
+// vectorURLs are three rows that use every column.
+func vectorURLs() []URL {
+	return []URL{
+		{URL: "http://a.test/", Key: 0x4b7d239c4d186c4f, Host: "a.test", Discovered: 1763719200000000},
+		{URL: "http://a.test/é?q=1", Key: 2, Host: "a.test", Priority: 1, Score: 0.5, Depth: 3, Attempt: 2, Via: "http://a.test/",
+			Discovered: 1763719200000001, Due: 1763719260000000, Addr: "192.0.2.1,2001:db8::1", AddrExpires: 1763719300000000,
+			ETag: `"x"`, LastModified: "Fri, 21 Nov 2025 10:00:00 GMT", LastContentFP: 7},
+		{URL: "https://b.test:8443/", Key: 3, Host: "b.test:8443", AddrError: "nxdomain"},
+	}
+}
+
+func vectorFetches(body bool) []Fetch {
+	rows := []Fetch{
+		{URL: "http://a.test/", Key: 1, Host: "a.test", Addr: "192.0.2.1", Role: RolePage, FetchTime: 1763719200000000, DurationUS: 1234,
+			RequiredDelayUS: 1000000, Outcome: OutcomeFetched, Status: 200, MIME: "text/html", Charset: "utf-8", BodyLength: 5, ContentFP: 9,
+			PayloadSHA1: "VL2MMHO4YXUKFWV63YHTWSBM3GXKSQ2N", WARCFilename: "warc/000001-0.warc.gz", WARCOffset: 300, WARCLength: 200},
+		{URL: "http://a.test/old", Key: 2, Host: "a.test", Role: RolePage, Outcome: OutcomeFetched, Status: 301, RedirectURL: "http://a.test/", Duplicate: true, Truncated: "length"},
+		{URL: "http://c.test/", Key: 3, Host: "c.test", Role: RolePage, Outcome: OutcomeDNS, Error: "no such name", RetryAfter: 1763719300000000},
+	}
+	if body {
+		rows[0].Body, rows[1].Body = []byte("hello"), []byte{}
+	}
+	return rows
+}
+
+func vectorLinks() []Link {
+	return []Link{
+		{SrcURL: "http://a.test/", SrcKey: 1, URL: "http://a.test/x", Key: 4, Host: "a.test", LinkKind: "a", Nofollow: true, Text: "a link", Depth: 1, Score: 1, Discovered: 1763719200000000},
+		{SrcURL: "http://a.test/", SrcKey: 1, URL: "http://a.test/y.png", Key: 5, Host: "a.test", LinkKind: "img", Depth: 1},
+	}
+}
+
+func vectorModules() []Module {
+	return []Module{{Key: 1, Module: "langid", Name: "language", Value: "en"}, {Key: 1, Module: "langid", Name: "confidence", Value: ""}}
+}
+
+// goodVectors makes the streams that readers must accept.
+func goodVectors(t testing.TB) map[string][]byte {
+	o := WriterOptions{Txn: "r1", Now: 1763719200000000}
+	urls := encode(t, vectorURLs(), o)
+	extra := vectorURLs()
+	schema := withExtra(extra)
+	like := o
+	like.Like = schema
+	bare, _ := messages(t, urls)
+	withBody := o
+	withBody.Body = true
+	fast := o
+	fast.Level = Fast
+	minor := bytes.Clone(bare[0])
+	minor = bytes.Replace(minor, []byte("1.0"), []byte("1.9"), 1)
+	_, tr := messages(t, urls)
+	return map[string][]byte{
+		"url":          urls,
+		"fetch":        encode(t, vectorFetches(false), o),
+		"link":         encode(t, vectorLinks(), o),
+		"module":       encode(t, vectorModules(), o),
+		"empty":        encode(t, []URL{}, o),
+		"two-streams":  append(bytes.Clone(urls), encode(t, vectorURLs()[:1], o)...),
+		"extra-column": encode(t, extra, like),
+		"bare":         bytes.Join(bare, nil),
+		"body":         encode(t, vectorFetches(true), withBody),
+		"level-1":      encode(t, vectorURLs(), fast),
+		"newer-minor":  seal(t, append([][]byte{minor}, bare[1:]...), tr),
+	}
+}
+
+// badVectors makes the streams that readers must refuse. A name is the rule's
+// number and what is wrong.
+func badVectors(t testing.TB) map[string][]byte {
+	o := WriterOptions{Txn: "r1"}
+	good := encode(t, vectorURLs(), o)
+	msgs, tr := messages(t, good)
+	wireEnd := len(good) - len(trailerFor(t, nil, tr))
+	head := len(appendStored(nil, msgs[0]))
+	v := map[string][]byte{}
+
+	// with replaces message i by what change makes of a copy.
+	with := func(i int, change func(m []byte) []byte) []byte {
+		out := slices.Clone(msgs)
+		out[i] = change(bytes.Clone(msgs[i]))
+		return seal(t, out, tr)
+	}
+	// patch changes a batch's metadata in place.
+	patch := func(change func(meta []byte, h table, body []byte)) []byte {
+		return with(1, func(m []byte) []byte {
+			meta, h := header(t, m)
+			change(meta, h, m[8+len(meta):])
+			return m
+		})
+	}
+	swap := func(old, new string) []byte {
+		return with(0, func(m []byte) []byte { return bytes.Replace(m, []byte(old), []byte(new), 1) })
+	}
+	byteAt := func(at int, xor byte) []byte {
+		b := bytes.Clone(good)
+		b[at] ^= xor
+		return b
+	}
+	metadata := map[string]string{metaKind: "url", metaVersion: "1.0"}
+	essential := []arrow.Field{{Name: "url", Type: arrow.BinaryTypes.String}, {Name: "url_key", Type: arrow.PrimitiveTypes.Uint64}, {Name: "host", Type: arrow.BinaryTypes.String}}
+	foreign := func(md map[string]string, fields []arrow.Field, opts ...ipc.Option) []byte {
+		return seal(t, bareMessages(t, arrowStream(t, md, fields, opts...)), Trailer{})
+	}
+	plus := func(f ...arrow.Field) []arrow.Field { return append(slices.Clone(essential), f...) }
+
+	v["R01-empty"] = nil
+	v["R01-part-of-magic"] = good[:3]
+	v["R02-text"] = []byte("http://a.test/\n")
+	v["R03-cut-in-frame"] = good[:head+100]
+	v["R03-cut-in-trailer"] = good[:len(good)-1]
+	v["R04-no-trailer"] = good[:wireEnd]
+	v["R04-no-end-of-stream"] = good[:len(good)-len(trailerFor(t, nil, tr))-20]
+	v["R05-no-frame-checksum"] = byteAt(4, 0x04)
+	v["R05-no-content-size"] = append([]byte{0x28, 0xB5, 0x2F, 0xFD, 0x04, 0x00}, good[9:]...)
+	v["R05-dictionary-id"] = byteAt(4, 0x01)
+	v["R05-reserved-bit"] = byteAt(4, 0x08)
+	v["R06-checksum"] = byteAt(head+200, 0x10)
+	v["R07-message-over-16-MiB"] = func() []byte {
+		b := bytes.Clone(good)
+		binary.LittleEndian.PutUint32(b[head+5:], MaxMessage+1)
+		return b
+	}()
+	v["R07-schema-over-1-MiB"] = func() []byte {
+		b := bytes.Clone(good)
+		binary.LittleEndian.PutUint32(b[5:], MaxSchema+1)
+		return b
+	}()
+	v["R07-content-size"] = func() []byte {
+		b := bytes.Clone(good)
+		binary.LittleEndian.PutUint32(b[head+5:], uint32(len(msgs[1]))-8)
+		return b
+	}()
+	v["R08-no-message"] = with(1, func(m []byte) []byte { m[0] = 0; return m })
+	v["R08-metadata-length"] = with(1, func(m []byte) []byte { binary.LittleEndian.PutUint32(m[4:], 1<<30); return m })
+	v["R08-body-length"] = with(1, func(m []byte) []byte { return append(m, zeros[:]...) })
+	v["R08-two-messages"] = with(2, func(m []byte) []byte { return append(m, m...) })
+	v["R09-root-outside"] = with(1, func(m []byte) []byte { binary.LittleEndian.PutUint32(m[8:], 1<<29); return m })
+	v["R09-vector-outside"] = patch(func(meta []byte, h table, _ []byte) {
+		binary.LittleEndian.PutUint32(meta[nodeAt(h, 0)-4:], 0x7FFFFFFF)
+	})
+	v["R10-no-schema"] = seal(t, msgs[1:], tr)
+	v["R10-second-schema"] = seal(t, [][]byte{msgs[0], msgs[0], msgs[1], msgs[2]}, tr)
+	v["R11-no-kind"] = foreign(nil, essential)
+	v["R11-unknown-kind"] = foreign(map[string]string{metaKind: "page"}, essential)
+	v["R12-newer-major"] = swap("1.0", "2.0")
+	v["R13-unknown-feature"] = foreign(map[string]string{metaKind: "url", metaFeatures: "4"}, essential)
+	v["R14-nested-column"] = foreign(metadata, plus(arrow.Field{Name: "x", Type: arrow.ListOf(arrow.PrimitiveTypes.Int8)}))
+	v["R14-unknown-type"] = foreign(metadata, plus(arrow.Field{Name: "x", Type: arrow.FixedWidthTypes.Date32}))
+	v["R14-column-twice"] = foreign(metadata, plus(arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int8}, arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int8}))
+	v["R14-no-name"] = foreign(metadata, plus(arrow.Field{Name: "", Type: arrow.PrimitiveTypes.Int8}))
+	v["R15-type-of-known-column"] = foreign(metadata, plus(arrow.Field{Name: "depth", Type: arrow.PrimitiveTypes.Int64}))
+	v["R15-naive-timestamp"] = foreign(metadata, plus(arrow.Field{Name: "due", Type: &arrow.TimestampType{Unit: arrow.Microsecond}}))
+	v["R15-no-host"] = foreign(metadata, essential[:2])
+	v["R16-node-count"] = patch(func(meta []byte, h table, _ []byte) {
+		binary.LittleEndian.PutUint32(meta[nodeAt(h, 0)-4:], 15)
+	})
+	v["R16-buffer-count"] = patch(func(meta []byte, h table, _ []byte) {
+		binary.LittleEndian.PutUint32(meta[bufferAt(h, 0)-4:], 30)
+	})
+	v["R16-compressed-buffers"] = func() []byte {
+		out := bareMessages(t, arrowStream(t, metadata, essential, ipc.WithLZ4()))
+		return seal(t, out, Trailer{})
+	}()
+	v["R17-misaligned"] = patch(func(meta []byte, h table, _ []byte) {
+		put64(meta, bufferAt(h, 2), 4+int64(binary.LittleEndian.Uint64(meta[bufferAt(h, 2):])))
+	})
+	v["R17-overlap"] = patch(func(meta []byte, h table, _ []byte) { put64(meta, bufferAt(h, 2), 0) })
+	v["R17-outside"] = patch(func(meta []byte, h table, _ []byte) { put64(meta, bufferAt(h, 2)+8, 1<<40) })
+	v["R18-node-length"] = patch(func(meta []byte, h table, _ []byte) { put64(meta, nodeAt(h, 0), 1<<31) })
+	v["R18-null-count"] = patch(func(meta []byte, h table, _ []byte) { put64(meta, nodeAt(h, 9)+8, 1) })
+	v["R18-row-count"] = patch(func(meta []byte, h table, _ []byte) { put64(meta, h.field(0), -1) })
+	v["R19-short-buffer"] = patch(func(meta []byte, h table, _ []byte) { put64(meta, bufferAt(h, 4)+8, 8) })
+	v["R19-falling-offset"] = patch(func(meta []byte, h table, body []byte) {
+		binary.LittleEndian.PutUint32(body[4:], 1<<20)
+	})
+	v["R19-offset-outside"] = patch(func(meta []byte, h table, body []byte) {
+		binary.LittleEndian.PutUint32(body[12:], 1<<20)
+	})
+	v["R20-not-utf8"] = with(1, func(m []byte) []byte { return bytes.Replace(m, []byte("é"), []byte{0xFF, 0xFE}, 1) })
+	v["R20-cut-character"] = patch(func(meta []byte, h table, body []byte) {
+		at := bytes.Index(body, []byte("é")) - bytes.Index(body, []byte("http://a.test/"))
+		binary.LittleEndian.PutUint32(body[8:], uint32(at+1))
+	})
+	v["R21-other-frame"] = append(bytes.Clone(good[:wireEnd]), 0x50, 0x2A, 0x4D, 0x18, 0, 0, 0, 0)
+	v["R21-text-behind-trailer"] = append(bytes.Clone(good), "more"...)
+	trailer := func(change func(b []byte) []byte) []byte {
+		return append(bytes.Clone(good[:wireEnd]), change(bytes.Clone(good[wireEnd:]))...)
+	}
+	v["R22-trailer-checksum"] = trailer(func(b []byte) []byte { b[trailerFixed] ^= 1; return b })
+	v["R22-trailer-magic"] = trailer(func(b []byte) []byte { b[8] = 'x'; return resum(b) })
+	v["R22-trailer-version"] = trailer(func(b []byte) []byte { b[16] = 2; return resum(b) })
+	v["R22-trailer-json"] = trailer(func(b []byte) []byte { b[trailerFixed] = '['; return resum(b) })
+	v["R22-trailer-objects"] = trailer(func(b []byte) []byte {
+		doc := `{"ledger":{"stages":[{}` + strings.Repeat(",{}", MaxObjects) + "]}}"
+		b = append(b[:trailerFixed:trailerFixed], doc...)
+		binary.LittleEndian.PutUint32(b[4:], uint32(len(b)-8+trailerSum))
+		binary.LittleEndian.PutUint32(b[20:], uint32(len(doc)))
+		return resum(append(b, zeros[:]...))
+	})
+	fewer, other := tr, tr
+	fewer.Rows--
+	other.Hash[3] ^= 1
+	v["R23-rows"] = seal(t, msgs, fewer)
+	v["R23-row-hash"] = seal(t, msgs, other)
+	v["R24-wire-hash"] = trailer(func(b []byte) []byte { b[50] ^= 1; return resum(b) })
+	v["R25-another-kind"] = append(bytes.Clone(good), encode(t, vectorLinks(), o)...)
+	v["R25-more-columns"] = append(bytes.Clone(good), goodVectors(t)["extra-column"]...)
+	bare := bytes.Join(msgs, nil)
+	v["R26-bare-cut"] = bare[:len(bare)-8]
+	v["R26-bare-and-more"] = append(bytes.Clone(bare), bare...)
+	return v
+}
+
+// readAny reads a stream of whatever kind to its end.
+func readAny(in io.Reader, opt ReaderOptions) (Trailer, *Schema, error) {
+	s, err := Open(in, opt)
+	if err != nil {
+		return Trailer{}, nil, err
+	}
+	switch s.Kind() {
+	case KindURL:
+		return readAll[URL](s)
+	case KindFetch:
+		return readAll[Fetch](s)
+	case KindLink:
+		return readAll[Link](s)
+	}
+	return readAll[Module](s)
+}
+
+func readAll[T Row](s *Source) (Trailer, *Schema, error) {
+	r, err := Rows[T](s)
+	if err != nil {
+		return Trailer{}, nil, err
+	}
+	for {
+		var row T
+		if err := r.Read(&row); err == io.EOF {
+			return r.Trailer(), r.Schema(), nil
+		} else if err != nil {
+			return Trailer{}, nil, err
+		}
+	}
+}
+
+func sortedNames(m map[string][]byte) []string {
+	var names []string
+	for n := range m {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	return names
+}
+
+// TestVectors reads the files in testdata: the good ones give the rows and hash,
+// the bad ones the errors, that expect.txt lists. The files were made by the
+// functions above; all but compressed ones must still come out the same.
+func TestVectors(t *testing.T) {
+	for _, set := range []struct {
+		dir  string
+		make map[string][]byte
+	}{{"good", goodVectors(t)}, {"bad", badVectors(t)}} {
+		dir := filepath.Join("testdata", set.dir)
+		var expect strings.Builder
+		for _, name := range sortedNames(set.make) {
+			file := filepath.Join(dir, name+".arrows.zst")
+			if *update {
+				os.MkdirAll(dir, 0o777)
+				if err := os.WriteFile(file, set.make[name], 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(b, set.make[name]) && name != "level-1" {
+				t.Errorf("%s: the writer now makes other bytes", file)
+			}
+			tr, s, err := readAny(bytes.NewReader(b), ReaderOptions{Name: name})
+			if err != nil {
+				if set.dir == "good" {
+					t.Errorf("%v", err)
+				}
+				fmt.Fprintf(&expect, "%v [%s]\n", err, fault.ClassOf(err))
+				continue
+			}
+			if set.dir == "bad" {
+				t.Errorf("%s: accepted", name)
+			}
+			fmt.Fprintf(&expect, "%s: kind %s, version %s, %d rows, hash %v, txn %q, verified %v, extra %v, body %v\n", name, s.Kind, s.Version, tr.Rows, tr.Hash, tr.Txn, tr.Verified, s.ExtraColumns(), s.HasBody)
+		}
+		file := filepath.Join(dir, "expect.txt")
+		if *update {
+			if err := os.WriteFile(file, []byte(expect.String()), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if expect.String() != string(want) {
+			t.Errorf("%s: got\n%s\nwant\n%s", file, expect.String(), want)
+		}
+	}
+}
+
+// TestRulesHaveVectors ties SPEC.md to testdata/bad: each rule names its vectors,
+// and each vector is named by its rule.
+func TestRulesHaveVectors(t *testing.T) {
+	spec, err := os.ReadFile("SPEC.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{}
+	rules := regexp.MustCompile(`(?m)^- \*\*R(\d+)\*\*.*(?:\n  .*)*`).FindAllStringSubmatch(string(spec), -1)
+	for i, m := range rules {
+		if m[1] != fmt.Sprint(i+1) {
+			t.Errorf("rule R%s at place %d", m[1], i+1)
+		}
+		vectors := regexp.MustCompile("`(R\\d\\d-[^`]+)`").FindAllStringSubmatch(m[0], -1)
+		if len(vectors) == 0 {
+			t.Errorf("R%s has no vector", m[1])
+		}
+		for _, v := range vectors {
+			if v[1][:3] != fmt.Sprintf("R%02s", m[1]) {
+				t.Errorf("R%s names %s", m[1], v[1])
+			}
+			named[v[1]] = true
+		}
+	}
+	made := badVectors(t)
+	for _, n := range sortedNames(made) {
+		if !named[n] {
+			t.Errorf("no rule names %s", n)
+		}
+		delete(named, n)
+	}
+	for n := range named {
+		t.Errorf("vector %s does not exist", n)
+	}
+}
+
+func TestErrorsHavePlaces(t *testing.T) {
+	b := encode(t, vectorURLs(), WriterOptions{})
+	msgs, tr := messages(t, b)
+	cut := b[:len(b)-len(trailerFor(t, nil, tr))]
+	_, _, err := decode[URL](cut)
+	want := fmt.Sprintf("x.arrows.zst: frame 4 at byte %d: no trailer (3 rows read)", len(cut))
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	_, err = NewReader[Link](bytes.NewReader(b), ReaderOptions{Name: "u.arrows.zst"})
+	if err == nil || err.Error() != "u.arrows.zst: expected link, got url" || !errors.Is(err, fault.WrongKind) {
+		t.Errorf("got %v", err)
+	}
+	if len(msgs) != 3 {
+		t.Errorf("%d messages, want schema, batch and end", len(msgs))
+	}
+}
