@@ -19,7 +19,16 @@ type rowCodec struct {
 	bytes int         // writing: bytes of values in the batch
 	src   []byte      // parsing: canonical encoding, consumed from its front
 	bad   bool        // parsing: src ended too early
+	vals  []value     // showing, filling: one per known column, body last
 	canon []byte      // otherwise: canonical encoding, appended to
+}
+
+// value is one value on its way between a row and text: numbers and times in
+// num (floats as their bits), text and bytes in str.
+type value struct {
+	num  uint64
+	str  string
+	null bool
 }
 
 type codecMode uint8
@@ -29,7 +38,15 @@ const (
 	reading
 	writing
 	parsing
+	showing
+	filling
 )
+
+// atValue handles the two modes that work on c.vals.
+func (c *rowCodec) atValue() *value {
+	c.next++
+	return &c.vals[c.next-1]
+}
 
 // visit handles all known fields of one row.
 func visit[T Row](c *rowCodec, row *T) {
@@ -140,6 +157,12 @@ func (c *rowCodec) visitModule(r *Module) {
 func (c *rowCodec) text(p *string) {
 	s := *p
 	switch c.mode {
+	case showing:
+		*c.atValue() = value{str: validText(s)}
+		return
+	case filling:
+		*p = c.atValue().str
+		return
 	case parsing:
 		*p = string(c.takeText())
 		return
@@ -168,6 +191,12 @@ func validText(s string) string {
 
 func (c *rowCodec) u64(p *uint64) {
 	switch c.mode {
+	case showing:
+		*c.atValue() = value{num: *p}
+		return
+	case filling:
+		*p = c.atValue().num
+		return
 	case parsing:
 		*p = binary.LittleEndian.Uint64(c.take(8))
 		return
@@ -189,6 +218,12 @@ func (c *rowCodec) i64(p *int64) {
 
 func (c *rowCodec) time(p *Time) {
 	switch c.mode {
+	case showing:
+		*c.atValue() = value{num: uint64(*p), null: *p == 0}
+		return
+	case filling:
+		*p = Time(c.atValue().num)
+		return
 	case parsing:
 		*p = Time(binary.LittleEndian.Uint64(c.take(8)))
 		return
@@ -207,6 +242,12 @@ func (c *rowCodec) time(p *Time) {
 func (c *rowCodec) f32(p *float32) {
 	u := math.Float32bits(*p)
 	switch c.mode {
+	case showing:
+		*c.atValue() = value{num: uint64(u)}
+		return
+	case filling:
+		*p = math.Float32frombits(uint32(c.atValue().num))
+		return
 	case parsing:
 		*p = math.Float32frombits(binary.LittleEndian.Uint32(c.take(4)))
 		return
@@ -223,6 +264,12 @@ func (c *rowCodec) f32(p *float32) {
 
 func (c *rowCodec) u16(p *uint16) {
 	switch c.mode {
+	case showing:
+		*c.atValue() = value{num: uint64(*p)}
+		return
+	case filling:
+		*p = uint16(c.atValue().num)
+		return
 	case parsing:
 		*p = binary.LittleEndian.Uint16(c.take(2))
 		return
@@ -238,6 +285,12 @@ func (c *rowCodec) u16(p *uint16) {
 
 func (c *rowCodec) u8(p *uint8) {
 	switch c.mode {
+	case showing:
+		*c.atValue() = value{num: uint64(*p)}
+		return
+	case filling:
+		*p = uint8(c.atValue().num)
+		return
 	case parsing:
 		*p = c.take(1)[0]
 		return
@@ -253,6 +306,16 @@ func (c *rowCodec) u8(p *uint8) {
 
 func (c *rowCodec) boolean(p *bool) {
 	switch c.mode {
+	case showing:
+		v := value{}
+		if *p {
+			v.num = 1
+		}
+		*c.atValue() = v
+		return
+	case filling:
+		*p = c.atValue().num != 0
+		return
 	case parsing:
 		*p = c.take(1)[0] != 0
 		return
@@ -298,6 +361,14 @@ func (c *rowCodec) body(p *[]byte) {
 	switch c.mode {
 	case parsing:
 		*p = nil
+	case showing:
+		*c.atValue() = value{str: string(*p), null: *p == nil}
+	case filling:
+		if v := c.atValue(); v.null {
+			*p = nil
+		} else {
+			*p = []byte(v.str)
+		}
 	case reading:
 		*p = c.in[c.next].binary(c.row)
 	case writing:

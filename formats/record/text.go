@@ -1,0 +1,505 @@
+package record
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"mercator/pkg/fault"
+)
+
+// Text turns rows into lines of text and back: JSON objects, or values between
+// tabs. Keys and fingerprints are 16 hex digits, times RFC 3339 in UTC (outside the
+// years 0 to 9999: @ and the number in the column's unit), bytes base64. No line holds a control character: JSON has \u00XX for it, TSV has \t,
+// \n, \r, \\ and \u00XX. The body column is there only if it is named.
+type Text[T Row] struct {
+	columns []textColumn
+	byName  map[string]textColumn // all columns, for ParseJSON
+	schema  *Schema
+	codec   rowCodec
+}
+
+// textColumn is a column of the output.
+type textColumn struct {
+	column
+	known int // place in the kind's table, or -1
+	extra int // place in schema.extra
+}
+
+// hex says that the column's values are keys or fingerprints.
+func (c textColumn) hex() bool { return c.known >= 0 && c.typ == typeUint64 }
+
+// NewText makes a Text of the named columns, or of all but body where none are
+// named. s may be nil: no unknown columns.
+func NewText[T Row](s *Schema, columns []string) (*Text[T], error) {
+	kind := kindOf[T]()
+	if s == nil {
+		s = &Schema{Kind: kind}
+	}
+	x := &Text[T]{schema: s, byName: map[string]textColumn{}}
+	known := columnsOf(kind)
+	var all []textColumn
+	for i, c := range known {
+		all = append(all, textColumn{column: c, known: i})
+	}
+	for i, c := range s.extra {
+		all = append(all, textColumn{column: c, known: -1, extra: i})
+	}
+	x.columns = all
+	if kind == KindFetch {
+		all = append(all[:len(all):len(all)], textColumn{column: bodyColumn, known: len(known)})
+	}
+	var names []string
+	for _, c := range all {
+		x.byName[c.name] = c
+		names = append(names, c.name)
+	}
+	if columns != nil {
+		x.columns = nil
+		for _, n := range columns {
+			c, ok := x.byName[n]
+			if !ok {
+				return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("column %q of %s rows", n, kind), Want: "one of " + strings.Join(names, ", ")}
+			}
+			x.columns = append(x.columns, c)
+		}
+	}
+	x.codec.vals = make([]value, len(known)+1)
+	return x, nil
+}
+
+// Columns names the columns, in order.
+func (x *Text[T]) Columns() []string {
+	var names []string
+	for _, c := range x.columns {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// show puts a row's known values into codec.vals.
+func (x *Text[T]) show(row *T) Extra {
+	x.codec.mode = showing
+	visit(&x.codec, row)
+	return *extraOf(row)
+}
+
+// extraValue is the value of an unknown column.
+func (x *Text[T]) extraValue(c textColumn, e Extra) value {
+	if e.batch == nil {
+		return value{null: true}
+	}
+	i := c.extra
+	if e.batch.schema != x.schema {
+		i = e.batch.schema.findExtra(c.name)
+	}
+	if i < 0 || e.batch.schema.extra[i].typ != c.typ || e.batch.columns[i].null(e.row) {
+		return value{null: true}
+	}
+	in := &e.batch.columns[i]
+	switch c.typ {
+	case typeUTF8:
+		return value{str: in.text(e.row)}
+	case typeBinary:
+		return value{str: string(in.binary(e.row))}
+	case typeBool:
+		if in.boolean(e.row) {
+			return value{num: 1}
+		}
+		return value{}
+	}
+	switch c.typ.width() {
+	case 1:
+		return value{num: uint64(in.u8(e.row))}
+	case 2:
+		return value{num: uint64(in.u16(e.row))}
+	case 4:
+		return value{num: uint64(in.u32(e.row))}
+	}
+	return value{num: in.u64(e.row)}
+}
+
+func (x *Text[T]) value(c textColumn, e Extra) value {
+	if c.known >= 0 {
+		return x.codec.vals[c.known]
+	}
+	return x.extraValue(c, e)
+}
+
+// AppendJSON appends the row as one JSON object, without a line end. Sparse
+// leaves out what is empty, zero or null, so that equal rows give equal text
+// whatever columns their stream had.
+func (x *Text[T]) AppendJSON(dst []byte, row *T, sparse bool) []byte {
+	e := x.show(row)
+	dst = append(dst, '{')
+	first := true
+	for _, c := range x.columns {
+		v := x.value(c, e)
+		if sparse && (v.null || c.known >= 0 && v.num == 0 && v.str == "") {
+			continue
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = appendJSONString(dst, c.name)
+		dst = append(dst, ':')
+		if v.null {
+			dst = append(dst, "null"...)
+			continue
+		}
+		switch {
+		case c.typ == typeUTF8:
+			dst = appendJSONString(dst, v.str)
+		case c.typ == typeBinary, c.hex(), c.typ.timestamp(), !c.finite(v):
+			dst = append(c.appendPlain(append(dst, '"'), v), '"')
+		default:
+			dst = c.appendPlain(dst, v)
+		}
+	}
+	return append(dst, '}')
+}
+
+// finite is false for the floats that JSON has no number for.
+func (c textColumn) finite(v value) bool {
+	f := 0.0
+	switch c.typ {
+	case typeFloat32:
+		f = float64(math.Float32frombits(uint32(v.num)))
+	case typeFloat64:
+		f = math.Float64frombits(v.num)
+	}
+	return !math.IsNaN(f) && !math.IsInf(f, 0)
+}
+
+// AppendTSV appends the row's values between tabs, without a line end. Null is
+// the empty string.
+func (x *Text[T]) AppendTSV(dst []byte, row *T) []byte {
+	e := x.show(row)
+	for i, c := range x.columns {
+		if i > 0 {
+			dst = append(dst, '\t')
+		}
+		switch v := x.value(c, e); {
+		case v.null:
+		case c.typ == typeUTF8:
+			dst = AppendEscaped(dst, v.str)
+		default:
+			dst = c.appendPlain(dst, v)
+		}
+	}
+	return dst
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendPlain appends a value that is not text, in a form without quotes.
+func (c textColumn) appendPlain(dst []byte, v value) []byte {
+	switch c.typ {
+	case typeBool:
+		return strconv.AppendBool(dst, v.num != 0)
+	case typeFloat32:
+		return strconv.AppendFloat(dst, float64(math.Float32frombits(uint32(v.num))), 'g', -1, 32)
+	case typeFloat64:
+		return strconv.AppendFloat(dst, math.Float64frombits(v.num), 'g', -1, 64)
+	case typeBinary:
+		return base64.StdEncoding.AppendEncode(dst, []byte(v.str))
+	case typeInt8:
+		return strconv.AppendInt(dst, int64(int8(v.num)), 10)
+	case typeInt16:
+		return strconv.AppendInt(dst, int64(int16(v.num)), 10)
+	case typeInt32:
+		return strconv.AppendInt(dst, int64(int32(v.num)), 10)
+	case typeInt64:
+		return strconv.AppendInt(dst, int64(v.num), 10)
+	case typeTimeS, typeTimeMS, typeTimeUS, typeTimeNS:
+		t := timeOf(c.typ, int64(v.num))
+		if y := t.Year(); y < 0 || y > 9999 { // RFC 3339 has no such years
+			return strconv.AppendInt(append(dst, '@'), int64(v.num), 10)
+		}
+		return t.AppendFormat(dst, time.RFC3339Nano)
+	}
+	if c.hex() {
+		for shift := 60; shift >= 0; shift -= 4 {
+			dst = append(dst, hexDigits[v.num>>shift&15])
+		}
+		return dst
+	}
+	return strconv.AppendUint(dst, v.num, 10)
+}
+
+func timeOf(typ typeID, n int64) time.Time {
+	switch typ {
+	case typeTimeS:
+		return time.Unix(n, 0).UTC()
+	case typeTimeMS:
+		return time.UnixMilli(n).UTC()
+	case typeTimeUS:
+		return time.UnixMicro(n).UTC()
+	}
+	return time.Unix(n/1e9, n%1e9).UTC()
+}
+
+// control says whether r must not reach a terminal.
+func control(r rune) bool {
+	return r < ' ' || r >= 0x7F && r < 0xA0 || r == 0x2028 || r == 0x2029
+}
+
+func appendUnicodeEscape(dst []byte, r rune) []byte {
+	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
+}
+
+func appendJSONString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			dst = append(dst, '\\', byte(r))
+		case control(r):
+			dst = appendUnicodeEscape(dst, r)
+		default:
+			dst = utf8.AppendRune(dst, r)
+		}
+	}
+	return append(dst, '"')
+}
+
+// AppendEscaped appends s as it stands in TSV: backslash and control characters
+// as \\, \t, \n, \r or \u00XX.
+func AppendEscaped(dst []byte, s string) []byte {
+	for _, r := range s {
+		switch {
+		case r == '\\':
+			dst = append(dst, `\\`...)
+		case r == '\t':
+			dst = append(dst, `\t`...)
+		case r == '\n':
+			dst = append(dst, `\n`...)
+		case r == '\r':
+			dst = append(dst, `\r`...)
+		case control(r):
+			dst = appendUnicodeEscape(dst, r)
+		default:
+			dst = utf8.AppendRune(dst, r)
+		}
+	}
+	return dst
+}
+
+func unescape(s string) (string, error) {
+	if !strings.Contains(s, `\`) {
+		return s, nil
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' {
+			b.WriteByte(s[i])
+			continue
+		}
+		i++
+		switch {
+		case i < len(s) && s[i] == '\\':
+			b.WriteByte('\\')
+		case i < len(s) && s[i] == 't':
+			b.WriteByte('\t')
+		case i < len(s) && s[i] == 'n':
+			b.WriteByte('\n')
+		case i < len(s) && s[i] == 'r':
+			b.WriteByte('\r')
+		case i+4 < len(s) && s[i] == 'u':
+			n, err := strconv.ParseUint(s[i+1:i+5], 16, 16)
+			if err != nil {
+				return "", fmt.Errorf("escape %q", s[i-1:i+5])
+			}
+			b.WriteRune(rune(n))
+			i += 4
+		default:
+			return "", fmt.Errorf("a backslash that begins no escape in %q", s)
+		}
+	}
+	return b.String(), nil
+}
+
+// ParseJSON reads one JSON object, whose names must be columns; those that it
+// lacks, and null, are zero. Numbers may also be written as strings.
+func (x *Text[T]) ParseJSON(line []byte, row *T) error {
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.UseNumber()
+	var obj map[string]any
+	if err := d.Decode(&obj); err != nil {
+		return fmt.Errorf("not a JSON object: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return fmt.Errorf("more than one JSON object in a line")
+	}
+	fill := x.filler()
+	names := make([]string, 0, len(obj))
+	for n := range obj {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		var s string
+		switch v := obj[n].(type) {
+		case nil:
+			continue
+		case string:
+			s = v
+		case bool:
+			s = strconv.FormatBool(v)
+		case json.Number:
+			s = v.String()
+		default:
+			return fmt.Errorf("column %q: an object or a list, want one value", n)
+		}
+		c, ok := x.byName[n]
+		if !ok {
+			return fmt.Errorf("column %q is not one of %s rows", n, kindOf[T]())
+		}
+		if err := fill.set(c, s); err != nil {
+			return err
+		}
+	}
+	fill.row(row)
+	return nil
+}
+
+// ParseTSV reads one line of values in the order of Columns. Empty values are
+// null, or zero.
+func (x *Text[T]) ParseTSV(line string, row *T) error {
+	fill := x.filler()
+	values := strings.Split(line, "\t")
+	if len(values) != len(x.columns) {
+		return fmt.Errorf("%d values, want %d", len(values), len(x.columns))
+	}
+	for i, c := range x.columns {
+		s, err := unescape(values[i])
+		if err != nil {
+			return fmt.Errorf("column %q: %w", c.name, err)
+		}
+		if s == "" {
+			continue
+		}
+		if err := fill.set(c, s); err != nil {
+			return err
+		}
+	}
+	fill.row(row)
+	return nil
+}
+
+// filler collects a row's values.
+type filler[T Row] struct {
+	x     *Text[T]
+	extra *extraBatch
+}
+
+func (x *Text[T]) filler() *filler[T] {
+	clear(x.codec.vals)
+	x.codec.vals[len(x.codec.vals)-1].null = true // body
+	return &filler[T]{x: x}
+}
+
+func (f *filler[T]) set(c textColumn, s string) error {
+	v, err := c.parse(s)
+	if err != nil {
+		return fmt.Errorf("column %q: %q, want %s", c.name, s, err)
+	}
+	if c.known >= 0 {
+		f.x.codec.vals[c.known] = v
+		return nil
+	}
+	if f.extra == nil {
+		f.extra = &extraBatch{schema: f.x.schema, columns: make([]inColumn, len(f.x.schema.extra))}
+	}
+	raw := []byte(v.str)
+	if !c.typ.variable() {
+		raw = binary.LittleEndian.AppendUint64(nil, v.num)[:max(c.typ.width(), 1)]
+	}
+	f.extra.columns[c.extra] = oneValue(c.typ, raw)
+	return nil
+}
+
+func (f *filler[T]) row(row *T) {
+	f.x.codec.mode = filling
+	visit(&f.x.codec, row)
+	*extraOf(row) = Extra{batch: f.extra}
+}
+
+// wanted is what a value should have been.
+type wanted string
+
+func (w wanted) Error() string { return string(w) }
+
+// parse reads a value; the error says what was wanted.
+func (c textColumn) parse(s string) (value, error) {
+	switch c.typ {
+	case typeUTF8:
+		return value{str: s}, nil
+	case typeBinary:
+		b, err := base64.StdEncoding.DecodeString(s)
+		if err != nil {
+			return value{}, wanted("base64")
+		}
+		return value{str: string(b)}, nil
+	case typeBool:
+		switch s {
+		case "true", "1":
+			return value{num: 1}, nil
+		case "false", "0":
+			return value{}, nil
+		}
+		return value{}, wanted("true or false")
+	case typeFloat32:
+		f, err := strconv.ParseFloat(s, 32)
+		if err != nil {
+			return value{}, wanted("a number")
+		}
+		return value{num: uint64(math.Float32bits(float32(f)))}, nil
+	case typeFloat64:
+		f, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			return value{}, wanted("a number")
+		}
+		return value{num: math.Float64bits(f)}, nil
+	case typeTimeS, typeTimeMS, typeTimeUS, typeTimeNS:
+		if at, ok := strings.CutPrefix(s, "@"); ok {
+			if n, err := strconv.ParseInt(at, 10, 64); err == nil {
+				return value{num: uint64(n)}, nil
+			}
+		}
+		t, err := time.Parse(time.RFC3339Nano, s)
+		if err != nil {
+			return value{}, wanted("a time such as 2026-11-21T10:00:00Z")
+		}
+		n := map[typeID]int64{typeTimeS: t.Unix(), typeTimeMS: t.UnixMilli(), typeTimeUS: t.UnixMicro(), typeTimeNS: t.UnixNano()}[c.typ]
+		return value{num: uint64(n)}, nil
+	case typeInt8, typeInt16, typeInt32, typeInt64:
+		n, err := strconv.ParseInt(s, 10, 8*c.typ.width())
+		if err != nil {
+			return value{}, wanted(c.typ.String())
+		}
+		return value{num: uint64(n)}, nil
+	}
+	if c.hex() {
+		n, err := strconv.ParseUint(s, 16, 64)
+		if err != nil || len(s) != 16 {
+			return value{}, wanted("16 hex digits")
+		}
+		return value{num: n}, nil
+	}
+	n, err := strconv.ParseUint(s, 10, 8*c.typ.width())
+	if err != nil {
+		return value{}, wanted(c.typ.String())
+	}
+	return value{num: n}, nil
+}
