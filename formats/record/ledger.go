@@ -45,7 +45,8 @@ func sum(counts []Count) (n uint64) {
 
 // Balance checks every stage's sums and that each stage's out is the next one's
 // in, in number and, where both are known, in hash; the error (fault.No) names the first gap.
-// Before the first stage stand the ledgers in Joined, whose outs make its in.
+// Before the first stage stand the ledgers in Joined, whose outs make its in. A
+// first stage that read rows of which no ledger knows is a gap too.
 func (l Ledger) Balance() error {
 	var before uint64 // rows that the first stage must have read
 	for _, j := range l.Joined {
@@ -72,6 +73,8 @@ func (l Ledger) Balance() error {
 			}
 		case len(l.Joined) > 0 && before != s.In:
 			return gap("before %s: %d rows out of %d joined streams, %d rows in", s.Name, before, len(l.Joined), s.In)
+		case len(l.Joined) == 0 && s.In > 0:
+			return gap("before %s: %d rows in, from a program that keeps no books", s.Name, s.In)
 		}
 	}
 	return nil

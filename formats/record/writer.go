@@ -24,6 +24,7 @@ type Level int
 const (
 	Stored Level = iota // raw blocks, still checksummed: for pipes
 	Fast                // zstd level 1: for files
+	Bare                // no container: plain Arrow, and Commit writes no trailer
 )
 
 // WriterOptions say how rows are written.
@@ -328,7 +329,10 @@ func (w *Writer[T]) Commit(l Ledger) (Trailer, error) {
 		return Trailer{}, w.stick(errors.New("a second commit of a record stream"))
 	}
 	w.done = true
-	t := Trailer{Verified: true, Rows: rows, Hash: hash, Txn: w.opt.Txn, Ledger: l}
+	t := Trailer{Verified: !w.frames.bare, Rows: rows, Hash: hash, Txn: w.opt.Txn, Ledger: l}
+	if w.frames.bare {
+		return t, nil
+	}
 	b, err := encodeTrailer(t, sum128(&w.frames.wire))
 	if err == nil {
 		_, err = w.frames.out.Write(b)
@@ -344,6 +348,7 @@ func (w *Writer[T]) Commit(l Ledger) (Trailer, error) {
 type frameWriter struct {
 	out     io.Writer
 	wire    xxh3.Hasher
+	bare    bool
 	zstd    *zstd.Encoder // nil: stored
 	stored  []byte
 	threads int
@@ -358,7 +363,7 @@ type frameJob struct {
 }
 
 func (f *frameWriter) init(out io.Writer, opt WriterOptions) (err error) {
-	f.out, f.threads = out, max(opt.Threads, 1)
+	f.out, f.threads, f.bare = out, max(opt.Threads, 1), opt.Level == Bare
 	if opt.Level == Fast {
 		f.zstd, err = newEncoder(f.threads)
 	}
@@ -367,6 +372,9 @@ func (f *frameWriter) init(out io.Writer, opt WriterOptions) (err error) {
 
 // write takes msg; with several threads it is on the wire after drain only.
 func (f *frameWriter) write(msg []byte) error {
+	if f.bare {
+		return f.emit(msg)
+	}
 	if f.zstd == nil {
 		f.stored = appendStored(f.stored[:0], msg)
 		return f.emit(f.stored)

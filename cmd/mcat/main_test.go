@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"mercator/formats/fpfile"
+	"mercator/formats/store"
+	"mercator/formats/warc"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"mcat": main})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			return os.WriteFile(env.WorkDir+"/x.warc", oneRecord(t), 0o666)
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"cut":      cut,
+			"status":   status,
+			"fps":      writeFPS,
+			"manifest": writeManifest,
+		},
+	})
+}
+
+// oneRecord is a WARC file with one reply.
+func oneRecord(t *testing.T) []byte {
+	block := "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\nhello"
+	b, err := warc.Encoder{Codec: warc.None}.Append(nil, &warc.Record{Type: "response", Date: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC),
+		TargetURI: "http://a.test/", ContentType: warc.MediaResponse, Block: strings.NewReader(block), Length: int64(len(block))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// cut FILE NEW N: a copy without its last N bytes.
+func cut(ts *testscript.TestScript, _ bool, args []string) {
+	b := ts.ReadFile(args[0])
+	n, err := strconv.Atoi(args[2])
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(b[:len(b)-n]), 0o666))
+}
+
+// status CODE COMMAND…: the command ends with that code.
+func status(ts *testscript.TestScript, _ bool, args []string) {
+	err := ts.Exec(args[1], args[2:]...)
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || strconv.Itoa(exit.ExitCode()) != args[0] {
+		ts.Fatalf("%v, want exit code %s", err, args[0])
+	}
+}
+
+// fps FILE KEY…: a fingerprint file.
+func writeFPS(ts *testscript.TestScript, _ bool, args []string) {
+	var b bytes.Buffer
+	w := fpfile.NewWriter(&b, 1)
+	for _, a := range args[1:] {
+		n, err := strconv.ParseUint(a, 10, 64)
+		ts.Check(err)
+		ts.Check(w.Add(n))
+	}
+	ts.Check(w.Finish())
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o666))
+}
+
+// manifest FILE: a store's manifest with one file.
+func writeManifest(ts *testscript.TestScript, _ bool, args []string) {
+	m := store.Manifest{Kind: "urls", Version: "1.0", Generation: 2, Parent: 1, Base: 1, Files: []store.Entry{
+		{Path: "runs/000001-0.fps", Role: "run", Length: 10, Sum: strings.Repeat("0", 32), Born: 1}}}
+	b, err := m.Encode()
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b, 0o666))
+}

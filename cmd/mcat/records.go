@@ -1,0 +1,337 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"mercator/formats/record"
+	"mercator/pkg/canon"
+	"mercator/pkg/cli"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
+	"mercator/pkg/stage"
+)
+
+// runRecords makes one record stream, or plain Arrow, of record streams.
+func (g *grammar) runRecords(ctx context.Context, std *cli.Std) error {
+	in, err := cli.OpenSource(std, g.Files)
+	if err != nil {
+		return err
+	}
+	return byKind(in.Kind(),
+		func() error { return copyRecords[record.URL](ctx, g, std, in) },
+		func() error { return copyRecords[record.Fetch](ctx, g, std, in) },
+		func() error { return copyRecords[record.Link](ctx, g, std, in) },
+		func() error { return copyRecords[record.Module](ctx, g, std, in) })
+}
+
+func copyRecords[T record.Row](ctx context.Context, g *grammar, std *cli.Std, from *cli.Records) error {
+	in, err := cli.RowsOf[T](from)
+	if err != nil {
+		return err
+	}
+	return writeRecords(ctx, g, std, in)
+}
+
+// writeRecords copies rows to the output, as a stage of its own; rows beyond
+// --head are read and dropped, so that the input is known to be whole.
+func writeRecords[T record.Row](ctx context.Context, g *grammar, std *cli.Std, in stage.Input[T]) error {
+	if g.Bare {
+		return writeBare(ctx, g, std, in)
+	}
+	sinks, err := std.Sinks(cli.Output{Output: g.Output})
+	if err != nil {
+		return err
+	}
+	spec := stage.Spec{Name: "mcat", Txn: in.Schema().Txn, Bodies: in.Schema().HasBody}
+	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[T, T]) error {
+		var row T
+		for n := uint64(0); ; n++ {
+			if err := b.Read(&row); err == io.EOF {
+				return nil
+			} else if err != nil {
+				return err
+			}
+			if g.Head > 0 && n >= g.Head {
+				b.Drop("head")
+				continue
+			}
+			if err := b.Pass(&row); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// writeBare writes plain Arrow.
+func writeBare[T record.Row](ctx context.Context, g *grammar, std *cli.Std, in stage.Input[T]) error {
+	if g.Output != "" && g.Output != "-" {
+		file, err := durable.Create(durable.OS, g.Output)
+		if err != nil {
+			return err
+		}
+		defer file.Abort()
+		if err := copyBare(ctx, g, file, in); err != nil {
+			return err
+		}
+		return file.Commit()
+	}
+	out := bufio.NewWriterSize(std.Out, 1<<20)
+	if err := copyBare(ctx, g, out, in); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+func copyBare[T record.Row](ctx context.Context, g *grammar, out io.Writer, in stage.Input[T]) error {
+	s := in.Schema()
+	w, err := record.NewWriter[T](out, record.WriterOptions{Level: record.Bare, Like: s, Txn: s.Txn, Now: s.Now, Body: s.HasBody})
+	if err != nil {
+		return err
+	}
+	var row T
+	for n := uint64(0); ; n++ {
+		if n%cancelEvery == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := in.Read(&row); err == io.EOF {
+			break
+		} else if err != nil {
+			return err
+		}
+		if g.Head > 0 && n >= g.Head {
+			continue
+		}
+		if err := w.Write(&row); err != nil {
+			return err
+		}
+	}
+	_, _, err = w.Finish()
+	return err
+}
+
+// runFrom makes a record stream of text.
+func (g *grammar) runFrom(ctx context.Context, std *cli.Std) error {
+	if g.Format != "json" || g.Columns != nil {
+		return usage("--format or --columns with --from", "neither: the output is a record stream")
+	}
+	like := likeFile{kind: record.Kind(g.Kind), schema: &record.Schema{Kind: record.Kind(g.Kind)}}
+	if g.Like != "" {
+		if err := like.read(ctx, std, g.Like); err != nil {
+			return err
+		}
+		if g.Kind != "" && like.kind != record.Kind(g.Kind) {
+			return &fault.Error{Class: fault.WrongKind, File: g.Like, Found: fmt.Sprintf("expected %s, got %s", g.Kind, like.kind)}
+		}
+	}
+	if like.kind == "" {
+		return usage("--from without --kind", "--kind url, fetch, link or module, or --like FILE")
+	}
+	return byKind(like.kind,
+		func() error { return fromText[record.URL](ctx, g, std, like) },
+		func() error { return fromText[record.Fetch](ctx, g, std, like) },
+		func() error { return fromText[record.Link](ctx, g, std, like) },
+		func() error { return fromText[record.Module](ctx, g, std, like) })
+}
+
+// likeFile is what --like says of the rows that the text was made from.
+type likeFile struct {
+	kind    record.Kind
+	schema  *record.Schema
+	trailer *record.Trailer // nil without --like
+}
+
+func (l *likeFile) read(ctx context.Context, std *cli.Std, name string) error {
+	in, err := cli.OpenSource(std, []string{name})
+	if err != nil {
+		return err
+	}
+	l.kind = in.Kind()
+	return byKind(l.kind,
+		func() error { return drain[record.URL](ctx, l, in) },
+		func() error { return drain[record.Fetch](ctx, l, in) },
+		func() error { return drain[record.Link](ctx, l, in) },
+		func() error { return drain[record.Module](ctx, l, in) })
+}
+
+func drain[T record.Row](ctx context.Context, l *likeFile, from *cli.Records) error {
+	in, err := cli.RowsOf[T](from)
+	if err != nil {
+		return err
+	}
+	var row T
+	for {
+		if err := in.Read(&row); err == io.EOF {
+			break
+		} else if err != nil {
+			return err
+		}
+	}
+	t := in.Trailer()
+	l.schema, l.trailer = in.Schema(), &t
+	return ctx.Err()
+}
+
+func fromText[T record.Row](ctx context.Context, g *grammar, std *cli.Std, like likeFile) error {
+	s := *like.schema
+	s.HasBody = false
+	t := &textRows[T]{g: g, std: std, like: like, schema: &s, files: g.Files}
+	if len(t.files) == 0 {
+		t.files = []string{"-"}
+	}
+	defer t.close()
+	return writeRecords[T](ctx, g, std, t)
+}
+
+// lineMax bounds a line of text, in bytes: a row with its body in base64.
+const lineMax = record.MaxRow * 3 / 2
+
+// textRows is a stage.Input of lines of JSON or TSV.
+type textRows[T record.Row] struct {
+	g      *grammar
+	std    *cli.Std
+	like   likeFile
+	schema *record.Schema
+	files  []string
+	in     *input
+	lines  *bufio.Scanner
+	text   *record.Text[T]
+	line   int
+	sum    record.RowHasher[T]
+}
+
+func (t *textRows[T]) Schema() *record.Schema { return t.schema }
+
+func (t *textRows[T]) close() {
+	if t.in != nil {
+		t.in.close()
+		t.in = nil
+	}
+}
+
+// next opens the next file; for TSV it reads the line of names.
+func (t *textRows[T]) next() error {
+	if len(t.files) == 0 {
+		return io.EOF
+	}
+	in, err := open(t.std, t.files[0])
+	if err != nil {
+		return err
+	}
+	t.in, t.files, t.line = in, t.files[1:], 0
+	t.lines = bufio.NewScanner(in)
+	t.lines.Buffer(nil, lineMax)
+	var columns []string
+	if t.g.From == "tsv" {
+		if !t.lines.Scan() {
+			return t.bad(errors.Join(t.lines.Err(), errors.New("no line of column names")))
+		}
+		t.line++
+		columns = strings.Split(t.lines.Text(), "\t")
+	}
+	t.text, err = record.NewText[T](t.schema, columns)
+	if err != nil {
+		return t.bad(err)
+	}
+	return nil
+}
+
+func (t *textRows[T]) bad(err error) error {
+	return &fault.Error{Class: fault.Corrupt, File: t.in.opt.Name, Place: fmt.Sprintf("line %d", t.line), Found: err.Error(), Err: err}
+}
+
+func (t *textRows[T]) Read(row *T) error {
+	for {
+		if t.in == nil {
+			if err := t.next(); err != nil {
+				return err
+			}
+		}
+		more := t.lines.Scan()
+		t.line++
+		if err := t.lines.Err(); err != nil {
+			return t.bad(err)
+		}
+		if !more {
+			t.close()
+			continue
+		}
+		if len(t.lines.Bytes()) > 0 { // empty lines are skipped
+			break
+		}
+	}
+	var err error
+	if t.g.From == "json" {
+		err = t.text.ParseJSON(t.lines.Bytes(), row)
+	} else {
+		err = t.text.ParseTSV(t.lines.Text(), row)
+	}
+	if err == nil {
+		err = complete(row)
+	}
+	if err != nil {
+		return t.bad(err)
+	}
+	t.sum.Add(row)
+	return nil
+}
+
+// complete makes the columns that follow from the URL where a line lacks them.
+func complete[T record.Row](row *T) error {
+	switch r := any(row).(type) {
+	case *record.URL:
+		return completeURL(&r.URL, &r.Host, &r.Key)
+	case *record.Fetch:
+		return completeURL(&r.URL, &r.Host, &r.Key)
+	case *record.Link:
+		if r.SrcURL != "" && r.SrcKey == 0 {
+			var host string
+			if err := completeURL(&r.SrcURL, &host, &r.SrcKey); err != nil {
+				return err
+			}
+		}
+		return completeURL(&r.URL, &r.Host, &r.Key)
+	}
+	return nil
+}
+
+func completeURL(url, host *string, key *uint64) error {
+	if *host != "" && *key != 0 {
+		return nil
+	}
+	c, h, err := canon.URL(*url)
+	if err != nil {
+		return fmt.Errorf("url %q: %w", *url, err)
+	}
+	*url, *host, *key = c, h, fingerprint.URLKey(h, c)
+	return nil
+}
+
+// Trailer says what is known of the rows: with --stage, that a program of that
+// name made them, of the rows of --like if that was given.
+func (t *textRows[T]) Trailer() record.Trailer {
+	rows, hash := t.sum.Sum()
+	end := record.Trailer{Verified: true, Rows: rows, Hash: hash, Txn: t.schema.Txn}
+	if t.g.Stage == "" {
+		return end
+	}
+	s := record.Stage{Name: t.g.Stage, Txn: t.schema.Txn, Out: rows, OutHash: hash.String()}
+	if before := t.like.trailer; before != nil {
+		end.Ledger = before.Ledger
+		s.In, s.InHash = before.Rows, before.Hash.String()
+		s.Passed = min(s.In, rows)
+		if n := s.In - s.Passed; n > 0 {
+			s.Drops = []record.Count{{Reason: t.g.Stage, N: n}}
+		}
+	}
+	if n := rows - s.Passed; n > 0 {
+		s.Made = []record.Count{{Reason: t.g.Stage, N: n}}
+	}
+	end.Ledger.Stages = append(append([]record.Stage(nil), end.Ledger.Stages...), s)
+	return end
+}

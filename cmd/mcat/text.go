@@ -1,0 +1,486 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/term"
+
+	"mercator/formats/fpfile"
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/formats/warc"
+	"mercator/pkg/canon"
+	"mercator/pkg/cli"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+)
+
+// input is one opened file.
+type input struct {
+	*bufio.Reader
+	file *os.File // nil if it is not one
+	opt  record.ReaderOptions
+}
+
+func (in *input) close() {
+	if in.file != nil {
+		in.file.Close()
+	}
+}
+
+func open(std *cli.Std, name string) (*input, error) {
+	if name == "-" {
+		in := &input{Reader: bufio.NewReaderSize(std.In, 64<<10), opt: record.ReaderOptions{Name: "standard input"}}
+		if f, ok := std.In.(*os.File); ok {
+			if term.IsTerminal(int(f.Fd())) {
+				return nil, &fault.Error{Class: fault.Usage, File: in.opt.Name, Found: "a terminal", Want: "a file or a pipe", Hint: `name files, or pipe into it; see "mcat --help"`}
+			}
+			in.opt.Pipe = isPipe(f)
+		}
+		return in, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return &input{Reader: bufio.NewReaderSize(f, 64<<10), file: f, opt: record.ReaderOptions{Name: name, Pipe: isPipe(f)}}, nil
+}
+
+func isPipe(f *os.File) bool {
+	st, err := f.Stat()
+	return err == nil && st.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) != 0
+}
+
+// fileKind is a kind of file that mcat knows.
+type fileKind int
+
+const (
+	records fileKind = iota // also what is not known: record.Open says what it is not
+	warcs
+	fingerprints
+	manifest
+)
+
+const manifestMagic = "mercator-store-manifest "
+
+// sniff tells the kind by the first bytes. It waits for no more than the first
+// write to a pipe.
+func sniff(in *bufio.Reader) fileKind {
+	in.Peek(1)
+	b, _ := in.Peek(in.Buffered())
+	switch {
+	case bytes.HasPrefix(b, []byte("WARC/")), bytes.HasPrefix(b, []byte{0x1F, 0x8B}):
+		return warcs
+	case bytes.HasPrefix(b, []byte("\x89FPS")):
+		return fingerprints
+	case bytes.HasPrefix(b, []byte(manifestMagic)):
+		return manifest
+	case len(b) >= 4 && b[0]&0xF0 == 0x50 && bytes.Equal(b[1:4], []byte{0x2A, 0x4D, 0x18}):
+		return warcs // a zstd dictionary comes first
+	case bytes.HasPrefix(b, []byte{0x28, 0xB5, 0x2F, 0xFD}):
+		z, err := zstd.NewReader(bytes.NewReader(b), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8<<20))
+		if err != nil {
+			return records
+		}
+		defer z.Close()
+		head := make([]byte, 5)
+		if n, _ := io.ReadFull(z, head); string(head[:n]) == "WARC/" {
+			return warcs
+		}
+	}
+	return records
+}
+
+// printer shows files as text.
+type printer struct {
+	g     *grammar
+	std   *cli.Std
+	out   *bufio.Writer
+	line  []byte
+	left  uint64 // rows that may still be shown
+	total uint64 // for --count
+	kind  record.Kind
+	files int // record streams shown so far
+}
+
+// full says that --head has been reached.
+func (p *printer) full() bool { return p.g.Head > 0 && p.left == 0 }
+
+// put writes one line and counts it against --head.
+func (p *printer) put(line []byte) error {
+	p.left--
+	p.line = append(line, '\n')
+	_, err := p.out.Write(p.line)
+	return err
+}
+
+func (g *grammar) runText(ctx context.Context, std *cli.Std) (err error) {
+	p := &printer{g: g, std: std, left: g.Head}
+	if g.Output == "" || g.Output == "-" {
+		p.out = bufio.NewWriterSize(std.Out, 64<<10)
+	} else {
+		file, err := durable.Create(durable.OS, g.Output)
+		if err != nil {
+			return err
+		}
+		defer file.Abort()
+		p.out = bufio.NewWriterSize(file, 64<<10)
+		if err := p.all(ctx); err != nil {
+			return err
+		}
+		return file.Commit()
+	}
+	return p.all(ctx)
+}
+
+// all shows all files. What was read before an error is still printed.
+func (p *printer) all(ctx context.Context) error {
+	files := p.g.Files
+	if len(files) == 0 {
+		files = []string{"-"}
+	}
+	for _, name := range files {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		if p.full() {
+			break
+		}
+		in, err := open(p.std, name)
+		if err == nil {
+			err = p.show(ctx, in)
+			in.close()
+		}
+		if err != nil {
+			p.out.Flush()
+			return err
+		}
+	}
+	if p.g.Count {
+		fmt.Fprintln(p.out, p.total)
+	}
+	return p.out.Flush()
+}
+
+func (p *printer) show(ctx context.Context, in *input) error {
+	switch sniff(in.Reader) {
+	case warcs:
+		return p.showWARC(ctx, in)
+	case fingerprints:
+		return p.showFingerprints(ctx, in)
+	case manifest:
+		return p.showManifest(in)
+	}
+	src, err := record.Open(in, in.opt)
+	if err != nil {
+		return err
+	}
+	if p.files++; p.files > 1 && src.Kind() != p.kind && p.g.Format == "tsv" {
+		return &fault.Error{Class: fault.WrongKind, File: in.opt.Name, Found: fmt.Sprintf("rows of kind %s behind rows of kind %s", src.Kind(), p.kind), Want: "one kind in a table"}
+	}
+	p.kind = src.Kind()
+	return byKind(src.Kind(),
+		func() error { return showRows[record.URL](ctx, p, src, in.opt.Name) },
+		func() error { return showRows[record.Fetch](ctx, p, src, in.opt.Name) },
+		func() error { return showRows[record.Link](ctx, p, src, in.opt.Name) },
+		func() error { return showRows[record.Module](ctx, p, src, in.opt.Name) })
+}
+
+// cancelEvery is how many rows pass between looks at the context.
+const cancelEvery = 4096
+
+func showRows[T record.Row](ctx context.Context, p *printer, src *record.Source, name string) error {
+	rows, err := record.Rows[T](src)
+	if err != nil {
+		return err
+	}
+	line, err := lineOf[T](p, rows.Schema())
+	if err != nil {
+		return err
+	}
+	var row T
+	for n := 0; ; n++ {
+		if n%cancelEvery == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if p.full() {
+			return nil
+		}
+		if err := rows.Read(&row); err == io.EOF {
+			break
+		} else if err != nil {
+			return err
+		}
+		if line == nil {
+			continue
+		}
+		b := line(p.line[:0], &row)
+		if len(b) == 0 {
+			continue
+		}
+		if err := p.put(b); err != nil {
+			return err
+		}
+	}
+	t := rows.Trailer()
+	p.total += t.Rows
+	if p.g.Trailer {
+		return p.showTrailer(rows.Schema(), t, name)
+	}
+	if !t.Verified && !p.g.Check {
+		p.std.Warn("%s: plain Arrow: nothing in it says whether it is whole", name)
+	}
+	return nil
+}
+
+// lineOf returns the function that makes a line of a row; nil if none is shown.
+func lineOf[T record.Row](p *printer, s *record.Schema) (func([]byte, *T) []byte, error) {
+	g := p.g
+	if g.Count || g.Check || g.Trailer {
+		return nil, nil
+	}
+	x, err := record.NewText[T](s, g.Columns)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case g.Canonical:
+		return func(b []byte, row *T) []byte { return x.AppendJSON(b, row, true) }, nil
+	case g.Format == "json":
+		return func(b []byte, row *T) []byte { return x.AppendJSON(b, row, false) }, nil
+	case g.Format == "tsv":
+		if p.files == 1 {
+			if _, err := fmt.Fprintln(p.out, strings.Join(x.Columns(), "\t")); err != nil {
+				return nil, err
+			}
+		}
+		return x.AppendTSV, nil
+	case g.Format == "cdxj":
+		if s.Kind != record.KindFetch {
+			return nil, &fault.Error{Class: fault.WrongKind, Found: fmt.Sprintf("%s rows", s.Kind), Want: "fetch rows or WARC files for --format cdxj"}
+		}
+		return func(b []byte, row *T) []byte { return appendFetchCDXJ(b, any(row).(*record.Fetch)) }, nil
+	}
+	if s.Kind == record.KindModule {
+		return nil, &fault.Error{Class: fault.WrongKind, Found: "module rows, which have no URL", Want: "--format json or tsv"}
+	}
+	return func(b []byte, row *T) []byte {
+		switch r := any(row).(type) {
+		case *record.URL:
+			return record.AppendEscaped(b, r.URL)
+		case *record.Fetch:
+			return record.AppendEscaped(b, r.URL)
+		case *record.Link:
+			return record.AppendEscaped(b, r.URL)
+		}
+		return b
+	}, nil
+}
+
+// trailerText is what --trailer prints.
+type trailerText struct {
+	File     string        `json:"file"`
+	Kind     record.Kind   `json:"kind"`
+	Version  string        `json:"version"`
+	Verified bool          `json:"verified"`
+	Rows     uint64        `json:"rows"`
+	Hash     string        `json:"hash"`
+	Txn      string        `json:"txn,omitempty"`
+	Balanced bool          `json:"balanced"`
+	Gap      string        `json:"gap,omitempty"`
+	Ledger   record.Ledger `json:"ledger"`
+}
+
+func (p *printer) showTrailer(s *record.Schema, t record.Trailer, name string) error {
+	text := trailerText{File: name, Kind: s.Kind, Version: s.Version, Verified: t.Verified, Rows: t.Rows, Hash: t.Hash.String(), Txn: t.Txn, Balanced: true, Ledger: t.Ledger}
+	if err := t.Ledger.Balance(); err != nil {
+		text.Balanced, text.Gap = false, err.Error()
+	}
+	return p.putJSON(text)
+}
+
+// putJSON writes a value as one line, without control characters.
+func (p *printer) putJSON(v any) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	return p.put([]byte(cli.Printable(strings.TrimSuffix(b.String(), "\n"))))
+}
+
+// cdx is the JSON block of a CDXJ line, names as Common Crawl's index has them.
+type cdx struct {
+	URL      string `json:"url"`
+	MIME     string `json:"mime,omitempty"`
+	Status   string `json:"status,omitempty"`
+	Digest   string `json:"digest,omitempty"`
+	Length   string `json:"length,omitempty"`
+	Offset   string `json:"offset"`
+	Filename string `json:"filename"`
+}
+
+// appendCDXJ appends "surt timestamp {json}".
+func appendCDXJ(b []byte, stamp string, c cdx) []byte {
+	b = record.AppendEscaped(b, strings.ReplaceAll(canon.SURT(c.URL), " ", "%20"))
+	b = append(append(append(b, ' '), stamp...), ' ')
+	var doc bytes.Buffer
+	enc := json.NewEncoder(&doc)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(c); err != nil {
+		panic(err) // strings only
+	}
+	return append(b, cli.Printable(strings.TrimSuffix(doc.String(), "\n"))...)
+}
+
+const cdxTime = "20060102150405"
+
+// appendFetchCDXJ leaves out rows that point to no WARC record.
+func appendFetchCDXJ(b []byte, r *record.Fetch) []byte {
+	if r.WARCFilename == "" || r.Role != record.RolePage {
+		return b
+	}
+	c := cdx{URL: r.URL, MIME: r.MIME, Digest: r.PayloadSHA1, Length: fmt.Sprint(r.WARCLength), Offset: fmt.Sprint(r.WARCOffset), Filename: r.WARCFilename}
+	if r.Status != 0 {
+		c.Status = fmt.Sprint(r.Status)
+	}
+	return appendCDXJ(b, r.FetchTime.Go().Format(cdxTime), c)
+}
+
+// reject refuses what a kind of file cannot give.
+func (p *printer) reject(in *input, what string) error {
+	return &fault.Error{Class: fault.WrongKind, File: in.opt.Name, Found: what, Want: "a record stream for this option"}
+}
+
+func (p *printer) showFingerprints(ctx context.Context, in *input) error {
+	switch {
+	case p.g.Trailer, p.g.Columns != nil, p.g.Format == "cdxj":
+		return p.reject(in, "a fingerprint file")
+	case in.file == nil || in.opt.Pipe:
+		return &fault.Error{Class: fault.Usage, File: in.opt.Name, Found: "a fingerprint file on a pipe", Want: "its name", Hint: "its index stands at its end, so it is read from a file"}
+	}
+	st, err := in.file.Stat()
+	if err != nil {
+		return err
+	}
+	r, err := fpfile.Open(in.file, st.Size(), in.opt.Name)
+	if err != nil {
+		return err
+	}
+	p.total += uint64(r.Count())
+	if p.g.Count {
+		return nil
+	}
+	for it := r.All(); !p.full(); {
+		keys, err := it.Block()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		for _, k := range keys {
+			if p.g.Check || p.full() {
+				break
+			}
+			line := fmt.Appendf(p.line[:0], "%016x", k)
+			if p.g.Format == "json" && !p.g.Canonical {
+				line = fmt.Appendf(p.line[:0], `{"fp":"%016x"}`, k)
+			}
+			if err := p.put(line); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// manifestMax bounds a manifest's file, in bytes; formats/store has a tighter bound.
+const manifestMax = 256 << 20
+
+func (p *printer) showManifest(in *input) error {
+	if p.g.Trailer || p.g.Columns != nil || p.g.Format == "cdxj" {
+		return p.reject(in, "a store manifest")
+	}
+	data, err := io.ReadAll(io.LimitReader(in, manifestMax))
+	if err != nil {
+		return err
+	}
+	m, err := store.DecodeManifest(in.opt.Name, data)
+	if err != nil {
+		return err
+	}
+	p.total += uint64(len(m.Files))
+	if p.g.Count || p.g.Check {
+		return nil
+	}
+	if p.g.Format == "json" {
+		return p.putJSON(m)
+	}
+	for _, f := range m.Files {
+		if p.full() {
+			break
+		}
+		line := record.AppendEscaped(p.line[:0], f.Path)
+		if p.g.Format == "tsv" {
+			line = fmt.Appendf(line, "\t%s\t%d\t%s", f.Role, f.Length, f.Sum)
+		}
+		if err := p.put(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// warcText is a WARC record's line.
+type warcText struct {
+	Type      string `json:"type"`
+	ID        string `json:"id"`
+	Date      string `json:"date"`
+	TargetURI string `json:"target_uri,omitempty"`
+	MediaType string `json:"content_type,omitempty"`
+	Length    int64  `json:"content_length"`
+	Offset    int64  `json:"offset"`
+	Filename  string `json:"filename"`
+}
+
+func (p *printer) showWARC(ctx context.Context, in *input) error {
+	if p.g.Trailer || p.g.Columns != nil {
+		return p.reject(in, "a WARC file")
+	}
+	r := warc.NewReader(in, warc.ReaderOptions{Name: in.opt.Name, Verify: true})
+	defer r.Close()
+	for !p.full() {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		rec, err := r.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		p.total++
+		if p.g.Count || p.g.Check {
+			continue
+		}
+		if err := p.showWARCRecord(r, rec, in.opt.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
