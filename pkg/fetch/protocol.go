@@ -1,0 +1,76 @@
+package fetch
+
+import (
+	"context"
+	"io"
+	"net/netip"
+	"time"
+
+	"mercator/formats/record"
+)
+
+// Request is one contact that a Protocol is to make.
+type Request struct {
+	URL          string     // canonical
+	Host         string     // canonical host, with ":port" where it is not the scheme's default
+	Addr         netip.Addr // address to contact
+	ETag         string     // sent as If-None-Match, unless empty
+	LastModified string     // sent as If-Modified-Since, unless empty
+}
+
+// Reply is what came of a contact. A contact that failed is a Reply too.
+type Reply struct {
+	Outcome   string // one of the record.Outcome constants
+	Error     string // detail for people; "" where there is none
+	Truncated string // WARC-Truncated: "", "length", "time", "disconnect", "unspecified"
+
+	// Sent is the request as it went out; nil if nothing did.
+	Sent []byte
+
+	// Response is the HTTP response as it came, from the status line to the
+	// last byte that was kept, transfer coding included; nil if none came.
+	Response io.ReadSeeker
+	Length   int64 // bytes of Response
+
+	// Wire is the number of bytes received, for budgets.
+	Wire int64
+
+	// Release frees what Response holds; nil where there is nothing to free.
+	Release func()
+}
+
+func (r *Reply) release() {
+	if r.Release != nil {
+		r.Release()
+		r.Release = nil
+	}
+}
+
+// Protocol makes contacts: over sockets (package http1) or inside the process
+// (a synthetic web). It is called by many goroutines at once and returns when
+// the contact has ended. Package fetch decides when and whether to call it.
+type Protocol interface {
+	Fetch(ctx context.Context, r *Request) *Reply
+}
+
+// Resolver finds the addresses of hosts whose rows carry none that is valid.
+type Resolver interface {
+	// Resolve returns the addresses of host (without port) in order of
+	// preference and when they expire. failure says why there is none, as
+	// the column addr_error does.
+	Resolve(ctx context.Context, host string) (addrs []netip.Addr, expires time.Time, failure string)
+}
+
+// Guard says whether an address may be contacted. The reason is for people.
+type Guard interface {
+	Allowed(addr netip.Addr) (ok bool, reason string)
+}
+
+// outcomes of contacts after which a host counts as failing.
+func failed(outcome string) bool {
+	switch outcome {
+	case record.OutcomeConnect, record.OutcomeTLS, record.OutcomeTimeout, record.OutcomeDisconnect, record.OutcomeProtocol:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,333 @@
+package fetch
+
+import (
+	"container/heap"
+	"net/netip"
+	"time"
+)
+
+// micros is an instant or a span in microseconds, the unit of the records, so
+// that what the audit computes from them is exactly what the scheduler held to.
+type micros = int64
+
+const parkAfter = micros(5 * time.Minute / time.Microsecond)
+
+// host is a host (name and port) that has work in this batch.
+type host struct {
+	name  string
+	queue queue // its URLs, in the spool
+
+	errands []*errand // robots contacts to make here, before any page
+	blocked int       // robots contacts elsewhere that its pages wait for
+
+	next     micros // no contact before
+	required micros // the gap that next stands for
+	asked    micros // Crawl-delay
+	fails    int    // contacts in a row that failed
+	deferred string // why its URLs are not tried; "" if they are
+
+	addr    netip.Addr // of the next contact; invalid until the worker found it
+	expires micros     // of addr, where the resolver gave it
+	rules   [2]*authority
+
+	slot *slot // while busy: the address it was granted
+	at   place
+	pos  int64 // while ready: its place among hosts that are due
+}
+
+// place is where the scheduler keeps a host.
+type place uint8
+
+const (
+	idle    place = iota // has no work, or waits for robots contacts elsewhere
+	waiting              // in the time heap
+	ready                // may be contacted now
+	busy                 // with a worker
+)
+
+// work says whether a worker could do anything for the host.
+func (h *host) work() bool {
+	return len(h.errands) > 0 || h.blocked == 0 && h.queue.n > 0
+}
+
+// position orders hosts that are due: as their first URLs stand in the batch,
+// robots contacts that others wait for before all.
+func (h *host) position() int64 {
+	if len(h.errands) > 0 && h.errands[0].from != h {
+		return -1
+	}
+	return h.queue.head
+}
+
+// slot is one address, or a single host where addresses need no gap or where
+// the address is not known yet.
+type slot struct {
+	addr  netip.Addr
+	next  micros
+	busy  bool
+	hosts posHeap
+	index int // in the ready heap; -1: not there
+}
+
+func (s *slot) pos() int64 { return s.hosts[0].pos }
+
+// contact is what outlives a host's work: when it may be contacted again.
+type contact struct {
+	next, required micros
+	fails          int
+}
+
+// scheduler decides which host is contacted when. It is a state machine without
+// a clock and without locks: its caller passes the time and serialises.
+//
+//   - A host is with at most one worker.
+//   - A host is granted only at or after host.next, an address at or after
+//     slot.next, unless nothing is to be contacted (deferred, draining).
+//   - Of the hosts that are due, the one whose next URL came first in the batch
+//     is granted first.
+type scheduler struct {
+	addrDelay micros
+	hosts     map[string]*host
+	slots     map[netip.Addr]*slot
+	times     timeHeap
+	ready     slotHeap
+	contacts  map[string]contact     // hosts without work in this batch
+	addrs     map[netip.Addr]micros  // addresses without work, from rounds before
+	hold      micros                 // after an unclean stop: no first contact before
+	holdGap   micros
+	holdAddr  micros
+	draining  bool
+	sweepAt   int
+}
+
+func newScheduler(addrDelay micros) *scheduler {
+	return &scheduler{
+		addrDelay: addrDelay,
+		hosts:     map[string]*host{},
+		slots:     map[netip.Addr]*slot{},
+		contacts:  map[string]contact{},
+		addrs:     map[netip.Addr]micros{},
+		sweepAt:   1 << 12,
+	}
+}
+
+// host returns the host of that name, made if need be.
+func (s *scheduler) host(name string, now micros) *host {
+	h := s.hosts[name]
+	if h != nil {
+		return h
+	}
+	h = &host{name: name, queue: queue{head: none, tail: none}}
+	c, known := s.contacts[name]
+	if known {
+		h.next, h.required, h.fails = c.next, c.required, c.fails
+		delete(s.contacts, name)
+	}
+	if s.hold > h.next {
+		h.next, h.required = s.hold, max(h.required, s.holdGap)
+	}
+	if h.fails >= failsMax {
+		h.deferred = "host failed five times in a row"
+	}
+	s.park(h, now)
+	s.hosts[name] = h
+	return h
+}
+
+// park defers a host that is not to be contacted for a long time.
+func (s *scheduler) park(h *host, now micros) {
+	if h.deferred == "" && h.next-now > parkAfter {
+		h.deferred = "host asks to be left alone until " + time.UnixMicro(h.next).UTC().Format(time.RFC3339)
+	}
+}
+
+// schedule puts a host that is not busy where it belongs.
+func (s *scheduler) schedule(h *host, now micros) {
+	if h.at != idle {
+		return // it is served in its turn, with what was added
+	}
+	switch {
+	case !h.work():
+		h.at = idle
+		if h.queue.n == 0 && h.blocked == 0 {
+			s.retire(h, now)
+		}
+	case h.next > now && !s.free(h):
+		h.at = waiting
+		heap.Push(&s.times, event{at: h.next, host: h})
+	default:
+		s.makeReady(h, now)
+	}
+}
+
+// free says whether the host's turn makes no contact, and so needs no waiting.
+func (s *scheduler) free(h *host) bool {
+	return s.draining || h.deferred != ""
+}
+
+func (s *scheduler) makeReady(h *host, now micros) {
+	h.at, h.pos = ready, h.position()
+	if s.addrDelay == 0 || !h.addr.IsValid() || s.free(h) {
+		one := &slot{hosts: posHeap{h}}
+		heap.Push(&s.ready, one)
+		return
+	}
+	a := s.slots[h.addr]
+	if a == nil {
+		a = &slot{addr: h.addr, index: -1, next: max(s.addrs[h.addr], s.holdAddr)}
+		delete(s.addrs, h.addr)
+		s.slots[h.addr] = a
+		if a.next > now {
+			a.busy = true
+			heap.Push(&s.times, event{at: a.next, slot: a})
+		}
+	}
+	heap.Push(&a.hosts, h)
+	switch {
+	case a.index >= 0:
+		heap.Fix(&s.ready, a.index)
+	case !a.busy:
+		heap.Push(&s.ready, a)
+	}
+}
+
+// take grants the next host. Without one it says how long to wait; a negative
+// wait means until something changes.
+func (s *scheduler) take(now micros) (h *host, wait micros) {
+	for len(s.times) > 0 && (s.times[0].at <= now || s.draining && s.times[0].host != nil) {
+		e := heap.Pop(&s.times).(event)
+		switch {
+		case e.host != nil:
+			s.makeReady(e.host, now)
+		case len(e.slot.hosts) > 0:
+			e.slot.busy = false
+			heap.Push(&s.ready, e.slot)
+		default:
+			delete(s.slots, e.slot.addr)
+		}
+	}
+	if len(s.ready) == 0 {
+		if len(s.times) == 0 {
+			return nil, -1
+		}
+		return nil, s.times[0].at - now
+	}
+	a := s.ready[0]
+	h = heap.Pop(&a.hosts).(*host)
+	heap.Remove(&s.ready, 0)
+	h.at, h.slot = busy, a
+	a.busy = true
+	return h, 0
+}
+
+// release takes a host back at time now. contacted: a contact with it ended at
+// now, and required is the gap until the next one.
+func (s *scheduler) release(h *host, now micros, contacted bool, required micros) {
+	a := h.slot
+	h.slot = nil
+	h.at = idle
+	if contacted {
+		h.next, h.required = now+required, required
+		s.park(h, now)
+		a.next = now + s.addrDelay
+	}
+	if a.addr.IsValid() {
+		switch {
+		case a.next > now:
+			heap.Push(&s.times, event{at: a.next, slot: a})
+		case len(a.hosts) > 0:
+			a.busy = false
+			heap.Push(&s.ready, a)
+		default:
+			delete(s.slots, a.addr)
+		}
+	}
+	s.schedule(h, now)
+}
+
+// retire forgets a host without work, except for what politeness must remember.
+func (s *scheduler) retire(h *host, now micros) {
+	delete(s.hosts, h.name)
+	if h.next > now || h.fails > 0 {
+		s.contacts[h.name] = contact{next: h.next, required: h.required, fails: h.fails}
+	}
+	if len(s.contacts) >= s.sweepAt {
+		for name, c := range s.contacts {
+			if c.next <= now && c.fails == 0 {
+				delete(s.contacts, name)
+			}
+		}
+		s.sweepAt = max(1<<12, 2*len(s.contacts))
+	}
+}
+
+// drain makes everything due at once, because nothing is to be contacted any more.
+func (s *scheduler) drain() {
+	s.draining = true
+	// Hosts that wait for their address are taken out of its queue.
+	for _, a := range s.slots {
+		if a.index < 0 && len(a.hosts) > 0 {
+			for _, h := range a.hosts {
+				heap.Push(&s.ready, &slot{hosts: posHeap{h}})
+			}
+			a.hosts = nil
+		}
+	}
+}
+
+// event is the time at which a host or an address may be contacted.
+type event struct {
+	at   micros
+	host *host
+	slot *slot
+}
+
+type timeHeap []event
+
+func (h timeHeap) Len() int           { return len(h) }
+func (h timeHeap) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h timeHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *timeHeap) Push(x any)        { *h = append(*h, x.(event)) }
+func (h *timeHeap) Pop() any {
+	old := *h
+	e := old[len(old)-1]
+	old[len(old)-1] = event{}
+	*h = old[:len(old)-1]
+	return e
+}
+
+type posHeap []*host
+
+func (h posHeap) Len() int           { return len(h) }
+func (h posHeap) Less(i, j int) bool { return h[i].pos < h[j].pos }
+func (h posHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *posHeap) Push(x any)        { *h = append(*h, x.(*host)) }
+func (h *posHeap) Pop() any {
+	old := *h
+	e := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return e
+}
+
+type slotHeap []*slot
+
+func (h slotHeap) Len() int           { return len(h) }
+func (h slotHeap) Less(i, j int) bool { return h[i].pos() < h[j].pos() }
+func (h slotHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+func (h *slotHeap) Push(x any) {
+	s := x.(*slot)
+	s.index = len(*h)
+	*h = append(*h, s)
+}
+func (h *slotHeap) Pop() any {
+	old := *h
+	s := old[len(old)-1]
+	old[len(old)-1] = nil
+	s.index = -1
+	*h = old[:len(old)-1]
+	return s
+}

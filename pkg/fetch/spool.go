@@ -1,0 +1,199 @@
+package fetch
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"os"
+
+	"mercator/formats/record"
+)
+
+// spool keeps the rows of the batch on disk, chained by host, so that memory
+// holds hosts and not URLs. Layout: per row the offset of the host's next row
+// (8 bytes, filled in when that arrives), the length of the row (4 bytes), the
+// row. The file has no name: nothing stays of it, whatever happens.
+//
+// One goroutine at a time.
+type spool struct {
+	f    *os.File
+	w    *bufio.Writer
+	end  int64 // offset of the next row
+	done int64 // bytes that have reached the file
+	buf  []byte
+	// extras holds the columns that this version does not know.
+	extras map[int64]record.Extra
+}
+
+const (
+	none       = int64(-1)
+	spoolHead  = 12
+	spoolWrite = 64 << 10
+)
+
+// queue is one host's chain of rows.
+type queue struct {
+	head, tail int64
+	n          int
+}
+
+func newSpool(dir string) (*spool, error) {
+	f, err := os.CreateTemp(dir, ".spool-")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &spool{f: f, w: bufio.NewWriterSize(f, spoolWrite), extras: map[int64]record.Extra{}}, nil
+}
+
+func (s *spool) close() error { return s.f.Close() }
+
+// push appends a row to q. extra says whether the row has unknown columns.
+func (s *spool) push(q *queue, row *record.URL, extra bool) error {
+	at := s.end
+	if q.n > 0 {
+		if err := s.flushTo(q.tail + 8); err != nil {
+			return err
+		}
+		var next [8]byte
+		binary.LittleEndian.PutUint64(next[:], uint64(at))
+		if _, err := s.f.WriteAt(next[:], q.tail); err != nil {
+			return err
+		}
+	}
+	b := append(s.buf[:0], make([]byte, spoolHead)...)
+	b = appendURL(b, row)
+	end := int64(-1)
+	binary.LittleEndian.PutUint64(b, uint64(end))
+	binary.LittleEndian.PutUint32(b[8:], uint32(len(b)-spoolHead))
+	s.buf = b
+	if _, err := s.w.Write(b); err != nil {
+		return err
+	}
+	s.end += int64(len(b))
+	if extra {
+		s.extras[at] = row.Extra
+	}
+	if q.n == 0 {
+		q.head = at
+	}
+	q.tail = at
+	q.n++
+	return nil
+}
+
+// blob appends bytes that stand outside the chains and returns their offset.
+func (s *spool) blob(b []byte) (int64, error) {
+	at := s.end
+	if _, err := s.w.Write(b); err != nil {
+		return 0, err
+	}
+	s.end += int64(len(b))
+	return at, nil
+}
+
+func (s *spool) readAt(b []byte, at int64) error {
+	if err := s.flushTo(at + int64(len(b))); err != nil {
+		return err
+	}
+	_, err := s.f.ReadAt(b, at)
+	return err
+}
+
+func (s *spool) flushTo(end int64) error {
+	if end <= s.done {
+		return nil
+	}
+	if err := s.w.Flush(); err != nil {
+		return err
+	}
+	s.done = s.end
+	return nil
+}
+
+// peek fills row with the first row of q, which is not empty.
+func (s *spool) peek(q *queue, row *record.URL) error {
+	var head [spoolHead]byte
+	if err := s.readAt(head[:], q.head); err != nil {
+		return err
+	}
+	b := make([]byte, binary.LittleEndian.Uint32(head[8:]))
+	if err := s.readAt(b, q.head+spoolHead); err != nil {
+		return err
+	}
+	if err := parseURL(b, row); err != nil {
+		return err
+	}
+	row.Extra = s.extras[q.head]
+	return nil
+}
+
+// pop takes the first row of q away.
+func (s *spool) pop(q *queue) error {
+	delete(s.extras, q.head)
+	q.n--
+	if q.n == 0 {
+		q.head, q.tail = none, none
+		return nil
+	}
+	var next [8]byte
+	if err := s.readAt(next[:], q.head); err != nil {
+		return err
+	}
+	q.head = int64(binary.LittleEndian.Uint64(next[:]))
+	return nil
+}
+
+// appendURL and parseURL are the spool's encoding of a row: numbers as uvarints,
+// texts with their length before them.
+func appendURL(b []byte, r *record.URL) []byte {
+	for _, s := range [...]string{r.URL, r.Host, r.Via, r.Addr, r.AddrError, r.ETag, r.LastModified} {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	for _, n := range [...]uint64{r.Key, uint64(r.Priority), uint64(math.Float32bits(r.Score)), uint64(r.Depth), uint64(r.Attempt),
+		uint64(r.Discovered), uint64(r.Due), uint64(r.AddrExpires), r.LastContentFP} {
+		b = binary.AppendUvarint(b, n)
+	}
+	return b
+}
+
+func parseURL(b []byte, r *record.URL) error {
+	all := string(b)
+	at := 0
+	number := func() uint64 {
+		n, size := binary.Uvarint(b[min(at, len(b)):])
+		if size <= 0 {
+			at = len(b) + 1
+			return 0
+		}
+		at += size
+		return n
+	}
+	*r = record.URL{}
+	for _, p := range [...]*string{&r.URL, &r.Host, &r.Via, &r.Addr, &r.AddrError, &r.ETag, &r.LastModified} {
+		n := number()
+		if at > len(b) || n > uint64(len(b)-at) {
+			return fmt.Errorf("spool: row of %d bytes is damaged", len(b))
+		}
+		*p = all[at : at+int(n)]
+		at += int(n)
+	}
+	r.Key = number()
+	r.Priority = uint8(number())
+	r.Score = math.Float32frombits(uint32(number()))
+	r.Depth = uint16(number())
+	r.Attempt = uint8(number())
+	r.Discovered = record.Time(number())
+	r.Due = record.Time(number())
+	r.AddrExpires = record.Time(number())
+	r.LastContentFP = number()
+	if at != len(b) {
+		return fmt.Errorf("spool: row of %d bytes is damaged", len(b))
+	}
+	return nil
+}
