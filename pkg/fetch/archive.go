@@ -1,0 +1,488 @@
+package fetch
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zeebo/xxh3"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/formats/warc"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
+)
+
+// openSuffix ends the name of a WARC file that still grows.
+const openSuffix = ".open"
+
+const roleWARC = "warc"
+
+// archive is the WARC files of the store while a round writes to them.
+//
+//   - What a committed generation counts of a file is never changed.
+//   - A group of records (response, request, metadata) stands in one file.
+//   - A file of an older epoch is left alone: another checkpoint may need its tail.
+//
+// One goroutine writes. Reading what was recovered is safe beside that.
+type archive struct {
+	st      *store.Store
+	tx      *store.Tx
+	fs      durable.FS
+	codec   warc.Codec
+	enc     warc.Encoder
+	sizeMax int64
+	round   warc.Round
+	about   []warc.Field
+	now     func() time.Time
+
+	name   string // of the file that is written, relative to the store
+	f      durable.File
+	w      *warc.Writer
+	closed []string // complete since the round began
+
+	// Unclean: there was a tail, so a process died or was stopped in the
+	// middle of a batch, and who was contacted last is not known.
+	unclean bool
+	saved   saved
+}
+
+// saved is what an earlier run of this transaction had archived.
+type saved struct {
+	files  []string   // names, relative to the store
+	pages  []savedRow // sorted by fp
+	robots map[string]savedRow
+}
+
+// savedRow is where a group of records begins.
+type savedRow struct {
+	fp   uint64 // of the URL
+	file uint32
+	off  int64
+}
+
+// openArchive recovers what the transaction had written before a crash, cuts the
+// rest, and is then ready to append.
+func openArchive(st *store.Store, tx *store.Tx, opt *Options, round warc.Round) (*archive, error) {
+	a := &archive{
+		st: st, tx: tx, fs: st.FS(), codec: opt.Codec, enc: warc.Encoder{Codec: opt.Codec}, sizeMax: opt.WARCSize,
+		round: round, about: opt.About, now: opt.Now, saved: saved{robots: map[string]savedRow{}},
+	}
+	var last string // the open file that is appended to
+	for _, e := range tx.Base().Files {
+		if e.Role != roleWARC || e.Epoch != tx.Epoch() || !e.Growing {
+			continue
+		}
+		if err := a.recover(e.Path, e.Length); err != nil {
+			return nil, err
+		}
+		last = e.Path
+	}
+	for _, name := range tx.Journaled() {
+		if err := a.recover(name, 0); err != nil {
+			return nil, err
+		}
+		if last != "" {
+			a.closed = append(a.closed, last)
+		}
+		last = name
+	}
+	slices.SortFunc(a.saved.pages, func(x, y savedRow) int {
+		switch {
+		case x.fp < y.fp:
+			return -1
+		case x.fp > y.fp:
+			return 1
+		}
+		return 0
+	})
+	if last != "" {
+		ok, err := a.reopen(last)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			a.closed = append(a.closed, last)
+		}
+	}
+	if a.f == nil {
+		if err := a.begin(); err != nil {
+			return nil, err
+		}
+	}
+	return a, a.info()
+}
+
+// find returns the path on disk of a file of the store: NAME.open or NAME.
+func (a *archive) find(name string) (path string, size int64, err error) {
+	for _, suffix := range [...]string{openSuffix, ""} {
+		path = a.st.Path(name) + suffix
+		fi, err := a.fs.Stat(path)
+		if err == nil {
+			return path, fi.Size(), nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", 0, err
+		}
+	}
+	return "", 0, fs.ErrNotExist
+}
+
+// recover keeps whole groups of this round behind the committed part of a file
+// and cuts what follows.
+func (a *archive) recover(name string, committed int64) error {
+	path, size, err := a.find(name)
+	if err != nil {
+		if committed == 0 && errors.Is(err, fs.ErrNotExist) {
+			return nil // reserved, but never made
+		}
+		return &fault.Error{Class: fault.Corrupt, File: a.st.Path(name), Found: "the file is missing", Want: fmt.Sprintf("%d bytes", committed), Err: err}
+	}
+	if size < committed {
+		return &fault.Error{Class: fault.Truncated, File: path, Found: fmt.Sprintf("%d bytes", size), Want: fmt.Sprintf("%d", committed)}
+	}
+	if size == committed {
+		return nil
+	}
+	a.unclean = true
+	f, err := a.fs.OpenFile(path, os.O_RDWR, 0o644)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	keep, err := a.scan(f, name, committed, size)
+	if err != nil {
+		return err
+	}
+	if keep < size {
+		if err := f.Truncate(keep); err != nil {
+			return err
+		}
+		return f.Sync()
+	}
+	return nil
+}
+
+// scan finds the groups of this round in file[from:to] and returns where the
+// last whole one ends.
+func (a *archive) scan(f durable.File, name string, from, to int64) (keep int64, err error) {
+	if a.round.Txn == "" {
+		return from, nil
+	}
+	index := uint32(len(a.saved.files))
+	r := warc.NewReader(io.NewSectionReader(f, from, to-from), warc.ReaderOptions{Name: name, Offset: from})
+	defer r.Close()
+	keep = from
+	group := from
+	for {
+		rec, err := r.Next()
+		if err != nil {
+			if fault.ClassOf(err) == "" && err != io.EOF {
+				return 0, err
+			}
+			break // the tail is cut or damaged here
+		}
+		var out warc.Outcome
+		whole, mine := false, true
+		switch rec.Type {
+		case warc.TypeInfo:
+			var round warc.Round
+			if round, whole, err = warc.ReadRound(rec); err == nil && whole {
+				mine = round.Txn == a.round.Txn && round.Epoch == a.round.Epoch
+			}
+		case warc.TypeResource:
+			_, whole, err = warc.ReadHostname(rec)
+		case warc.TypeMetadata:
+			out, whole, err = warc.ReadOutcome(rec)
+			mine = out.Round.Txn == a.round.Txn && out.Round.Epoch == a.round.Epoch
+		}
+		if err == nil && mine {
+			err = r.Finish()
+		}
+		if err != nil || !mine {
+			if err != nil && fault.ClassOf(err) == "" {
+				return 0, err
+			}
+			break
+		}
+		if !whole {
+			continue
+		}
+		keep = r.Good()
+		row := savedRow{fp: fingerprint.OfString(out.Row.URL), file: index, off: group}
+		switch out.Row.Role {
+		case record.RolePage:
+			a.saved.pages = append(a.saved.pages, row)
+		case record.RoleRobots:
+			a.saved.robots[out.Row.URL] = row
+		}
+		group = keep
+	}
+	a.saved.files = append(a.saved.files, name)
+	return keep, nil
+}
+
+// reopen goes on with a file, unless it is complete or of another codec.
+func (a *archive) reopen(name string) (bool, error) {
+	path := a.st.Path(name) + openSuffix
+	fi, err := a.fs.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if fi.Size() >= a.sizeMax || !strings.HasSuffix(name, a.codec.Suffix()) {
+		a.name = name
+		return true, a.finishFile(path)
+	}
+	f, err := a.fs.OpenFile(path, os.O_RDWR, 0o644)
+	if err != nil {
+		return false, err
+	}
+	if _, err := f.Seek(fi.Size(), io.SeekStart); err != nil {
+		f.Close()
+		return false, err
+	}
+	a.f, a.name, a.w = f, name, warc.NewWriter(f, fi.Size())
+	return true, nil
+}
+
+// begin starts a file under a name that was never used.
+func (a *archive) begin() error {
+	name, err := a.tx.Journal("", a.codec.Suffix())
+	if err != nil {
+		return err
+	}
+	f, err := a.fs.OpenFile(a.st.Path(name)+openSuffix, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	a.f, a.name, a.w = f, name, warc.NewWriter(f, 0)
+	return a.fs.SyncDir(a.st.Dir())
+}
+
+// info writes the warcinfo record that starts this round in the file, at once,
+// so that a process that dies from here on leaves a trace.
+func (a *archive) info() error {
+	if _, _, err := a.w.Write(warc.NewInfo(a.name, a.now(), a.round, a.about), a.enc); err != nil {
+		return err
+	}
+	return a.w.Flush()
+}
+
+// finishFile gives a complete file its name.
+func (a *archive) finishFile(path string) error {
+	f := a.f
+	if f == nil {
+		var err error
+		if f, err = a.fs.OpenFile(path, os.O_RDWR, 0o644); err != nil {
+			return err
+		}
+	}
+	if err := f.Sync(); err != nil {
+		f.Close()
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := a.fs.Rename(path, strings.TrimSuffix(path, openSuffix)); err != nil {
+		return err
+	}
+	a.closed = append(a.closed, a.name)
+	a.f, a.w, a.name = nil, nil, ""
+	return a.fs.SyncDir(a.st.Dir())
+}
+
+// append adds a group and returns where it begins. A full file is completed
+// before: the rows of what stands in it have been emitted by then or are in it.
+func (a *archive) append(group []byte) (name string, offset int64, err error) {
+	if a.w.Offset() > 0 && a.w.Offset()+int64(len(group)) > a.sizeMax {
+		if err := a.w.Flush(); err != nil {
+			return "", 0, err
+		}
+		if err := a.finishFile(a.st.Path(a.name) + openSuffix); err != nil {
+			return "", 0, err
+		}
+		if err := a.begin(); err != nil {
+			return "", 0, err
+		}
+		if err := a.info(); err != nil {
+			return "", 0, err
+		}
+	}
+	offset, _, err = a.w.Append(group)
+	return a.name, offset, err
+}
+
+// commit makes everything durable and enters it into the transaction.
+func (a *archive) commit(ctx context.Context) error {
+	if err := a.w.Flush(); err != nil {
+		return err
+	}
+	if err := a.f.Sync(); err != nil {
+		return err
+	}
+	for _, name := range append(a.closed, a.name) {
+		e := store.Entry{Path: name, Role: roleWARC, Growing: name == a.name}
+		var before store.Entry
+		for _, b := range a.tx.Base().Files {
+			if b.Path == name {
+				before = b
+			}
+		}
+		var err error
+		if e.Length, e.Sum, err = a.sum(ctx, name, before); err != nil {
+			return err
+		}
+		a.tx.Put(e)
+	}
+	return nil
+}
+
+// sum reads a file and returns its length and xxh3-128. On the way it checks the
+// part that was committed before.
+func (a *archive) sum(ctx context.Context, name string, before store.Entry) (int64, string, error) {
+	path, size, err := a.find(name)
+	if err != nil {
+		return 0, "", err
+	}
+	f, err := a.fs.OpenFile(path, os.O_RDONLY, 0)
+	if err != nil {
+		return 0, "", err
+	}
+	defer f.Close()
+	h := xxh3.New()
+	text := func() string {
+		s := h.Sum128().Bytes()
+		return hex.EncodeToString(s[:])
+	}
+	buf := make([]byte, 256<<10)
+	part := func(n int64) error {
+		_, err := io.CopyBuffer(struct{ io.Writer }{h}, struct{ io.Reader }{io.LimitReader(f, n)}, buf)
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		return err
+	}
+	if before.Length > 0 {
+		if err := part(before.Length); err != nil {
+			return 0, "", err
+		}
+		if got := text(); before.Sum != "" && got != before.Sum {
+			return 0, "", &fault.Error{Class: fault.Corrupt, File: path, Place: fmt.Sprintf("first %d bytes", before.Length), Found: "checksum " + got, Want: before.Sum,
+				Hint: "go back with \"mckpt restore\", or put the file back from a copy"}
+		}
+	}
+	if err := part(size - before.Length); err != nil {
+		return 0, "", err
+	}
+	return size, text(), nil
+}
+
+// close lets go of the file. What was not committed stays for the next run.
+func (a *archive) close() {
+	if a.f != nil {
+		a.f.Close()
+	}
+}
+
+// page returns the saved row of a URL and forgets it.
+func (a *archive) page(url string) (record.Fetch, bool, error) {
+	fp := fingerprint.OfString(url)
+	i, found := slices.BinarySearchFunc(a.saved.pages, fp, func(r savedRow, fp uint64) int {
+		switch {
+		case r.fp < fp:
+			return -1
+		case r.fp > fp:
+			return 1
+		}
+		return 0
+	})
+	for ; found && i < len(a.saved.pages) && a.saved.pages[i].fp == fp; i++ {
+		g, err := a.readGroup(a.saved.pages[i])
+		if err != nil {
+			return record.Fetch{}, false, err
+		}
+		g.close()
+		if g.row.URL == url {
+			return g.row, true, nil
+		}
+	}
+	return record.Fetch{}, false, nil
+}
+
+// group is a group of records that was read back.
+type group struct {
+	row      record.Fetch
+	response []byte // raw response, at most replyMax bytes of it; nil: none
+}
+
+func (g *group) close() { g.response = nil }
+
+// readGroup reads the group that begins at s.
+func (a *archive) readGroup(s savedRow) (*group, error) {
+	name := a.saved.files[s.file]
+	f, err := a.st.OpenFile(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return ReadGroup(io.NewSectionReader(f, s.off, fi.Size()-s.off), name, s.off)
+}
+
+// replyMax bounds what ReadGroup keeps of a response: the longest robots.txt
+// that is read, with its head.
+const replyMax = 1 << 20
+
+// ReadGroup reads one contact's records from in, which begins at offset of the
+// file of that name, and rebuilds the row with its place.
+func ReadGroup(in io.Reader, name string, offset int64) (*group, error) {
+	r := warc.NewReader(in, warc.ReaderOptions{Name: name, Offset: offset})
+	defer r.Close()
+	g := &group{}
+	var at, end int64
+	for {
+		rec, err := r.Next()
+		if err != nil {
+			return nil, err
+		}
+		switch rec.Type {
+		case warc.TypeResponse:
+			if g.response, err = io.ReadAll(io.LimitReader(rec.Block, replyMax)); err != nil {
+				return nil, err
+			}
+			if err := r.Finish(); err != nil {
+				return nil, err
+			}
+			at, end = rec.Offset, r.Good()
+		case warc.TypeMetadata:
+			out, ok, err := warc.ReadOutcome(rec)
+			if err != nil {
+				return nil, err
+			}
+			if !ok {
+				continue
+			}
+			g.row = out.Row
+			if end > 0 {
+				g.row.WARCFilename, g.row.WARCOffset, g.row.WARCLength = name, at, end-at
+			}
+			return g, nil
+		}
+	}
+}
