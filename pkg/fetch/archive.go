@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/zeebo/xxh3"
@@ -53,14 +54,16 @@ type archive struct {
 	// Unclean: there was a tail, so a process died or was stopped in the
 	// middle of a batch, and who was contacted last is not known.
 	unclean bool
+	mu      sync.Mutex // guards saved.byURL
 	saved   saved
 }
 
 // saved is what an earlier run of this transaction had archived.
 type saved struct {
-	files  []string   // names, relative to the store
-	pages  []savedRow // sorted by fp
-	robots map[string]savedRow
+	files  []string              // names, relative to the store
+	pages  []savedRow            // sorted by fp
+	robots []savedRow            // in order
+	byURL  map[string][]savedRow // robots contacts that were not looked at yet
 }
 
 // savedRow is where a group of records begins.
@@ -75,7 +78,7 @@ type savedRow struct {
 func openArchive(st *store.Store, tx *store.Tx, opt *Options, round warc.Round) (*archive, error) {
 	a := &archive{
 		st: st, tx: tx, fs: st.FS(), codec: opt.Codec, enc: warc.Encoder{Codec: opt.Codec}, sizeMax: opt.WARCSize,
-		round: round, about: opt.About, now: opt.Now, saved: saved{robots: map[string]savedRow{}},
+		round: round, about: opt.About, now: opt.Now, saved: saved{byURL: map[string][]savedRow{}},
 	}
 	var last string // the open file that is appended to
 	for _, e := range tx.Base().Files {
@@ -223,7 +226,8 @@ func (a *archive) scan(f durable.File, name string, from, to int64) (keep int64,
 		case record.RolePage:
 			a.saved.pages = append(a.saved.pages, row)
 		case record.RoleRobots:
-			a.saved.robots[out.Row.URL] = row
+			a.saved.robots = append(a.saved.robots, row)
+			a.saved.byURL[out.Row.URL] = append(a.saved.byURL[out.Row.URL], row)
 		}
 		group = keep
 	}
@@ -410,11 +414,10 @@ func (a *archive) page(url string) (record.Fetch, bool, error) {
 		return 0
 	})
 	for ; found && i < len(a.saved.pages) && a.saved.pages[i].fp == fp; i++ {
-		g, err := a.readGroup(a.saved.pages[i])
+		g, err := a.load(a.saved.pages[i])
 		if err != nil {
 			return record.Fetch{}, false, err
 		}
-		g.close()
 		if g.row.URL == url {
 			return g.row, true, nil
 		}
@@ -428,10 +431,8 @@ type group struct {
 	response []byte // raw response, at most replyMax bytes of it; nil: none
 }
 
-func (g *group) close() { g.response = nil }
-
-// readGroup reads the group that begins at s.
-func (a *archive) readGroup(s savedRow) (*group, error) {
+// load reads the group that begins at s.
+func (a *archive) load(s savedRow) (*group, error) {
 	name := a.saved.files[s.file]
 	f, err := a.st.OpenFile(name)
 	if err != nil {
@@ -442,16 +443,16 @@ func (a *archive) readGroup(s savedRow) (*group, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ReadGroup(io.NewSectionReader(f, s.off, fi.Size()-s.off), name, s.off)
+	return readGroup(io.NewSectionReader(f, s.off, fi.Size()-s.off), name, s.off)
 }
 
-// replyMax bounds what ReadGroup keeps of a response: the longest robots.txt
+// replyMax bounds what readGroup keeps of a response: the longest robots.txt
 // that is read, with its head.
 const replyMax = 1 << 20
 
-// ReadGroup reads one contact's records from in, which begins at offset of the
+// readGroup reads one contact's records from in, which begins at offset of the
 // file of that name, and rebuilds the row with its place.
-func ReadGroup(in io.Reader, name string, offset int64) (*group, error) {
+func readGroup(in io.Reader, name string, offset int64) (*group, error) {
 	r := warc.NewReader(in, warc.ReaderOptions{Name: name, Offset: offset})
 	defer r.Close()
 	g := &group{}

@@ -53,20 +53,30 @@ type Protocol interface {
 	Fetch(ctx context.Context, r *Request) *Reply
 }
 
-// Resolver finds the addresses of hosts whose rows carry none that is valid.
+// Resolver finds the addresses of hosts whose rows carry none that is valid. It
+// is called by many goroutines at once.
 type Resolver interface {
-	// Resolve returns the addresses of host (without port) in order of
+	// Resolve returns the addresses of a name (without port) in order of
 	// preference and when they expire. failure says why there is none, as
 	// the column addr_error does.
-	Resolve(ctx context.Context, host string) (addrs []netip.Addr, expires time.Time, failure string)
+	Resolve(ctx context.Context, name string) (addrs []netip.Addr, expires time.Time, failure string)
 }
 
-// Guard says whether an address may be contacted. The reason is for people.
-type Guard interface {
-	Allowed(addr netip.Addr) (ok bool, reason string)
+// Guard judges an address before it is contacted: refused names the reason why
+// its URLs are not fetched, an error ends the whole run.
+type Guard func(addr netip.Addr) (refused string, err error)
+
+// Rules are the robots rules of one authority for one user agent.
+type Rules interface {
+	Allowed(url string) bool
+	CrawlDelay() time.Duration // 0: none asked for
 }
 
-// outcomes of contacts after which a host counts as failing.
+// ParseRobots reads the text of a robots.txt for the user agent that the
+// command crawls as.
+type ParseRobots func(text []byte) Rules
+
+// failed says whether a contact's outcome counts against its host.
 func failed(outcome string) bool {
 	switch outcome {
 	case record.OutcomeConnect, record.OutcomeTLS, record.OutcomeTimeout, record.OutcomeDisconnect, record.OutcomeProtocol:

@@ -26,9 +26,10 @@ type host struct {
 	fails    int    // contacts in a row that failed
 	deferred string // why its URLs are not tried; "" if they are
 
-	addr    netip.Addr // of the next contact; invalid until the worker found it
-	expires micros     // of addr, where the resolver gave it
-	rules   [2]*authority
+	addr     netip.Addr    // of the next contact; invalid until a worker found it
+	resolved netip.Addr    // what the resolver said,
+	expires  micros        // until then
+	rules    [2]*authority // for http and https
 
 	slot *slot // while busy: the address it was granted
 	at   place
@@ -91,9 +92,9 @@ type scheduler struct {
 	slots     map[netip.Addr]*slot
 	times     timeHeap
 	ready     slotHeap
-	contacts  map[string]contact     // hosts without work in this batch
-	addrs     map[netip.Addr]micros  // addresses without work, from rounds before
-	hold      micros                 // after an unclean stop: no first contact before
+	contacts  map[string]contact    // hosts without work in this batch
+	addrs     map[netip.Addr]micros // addresses without work, from rounds before
+	hold      micros                // after an unclean stop: no first contact before
 	holdGap   micros
 	holdAddr  micros
 	draining  bool
@@ -194,7 +195,7 @@ func (s *scheduler) makeReady(h *host, now micros) {
 // take grants the next host. Without one it says how long to wait; a negative
 // wait means until something changes.
 func (s *scheduler) take(now micros) (h *host, wait micros) {
-	for len(s.times) > 0 && (s.times[0].at <= now || s.draining && s.times[0].host != nil) {
+	for len(s.times) > 0 && s.times[0].at <= now {
 		e := heap.Pop(&s.times).(event)
 		switch {
 		case e.host != nil:
@@ -264,6 +265,16 @@ func (s *scheduler) retire(h *host, now micros) {
 // drain makes everything due at once, because nothing is to be contacted any more.
 func (s *scheduler) drain() {
 	s.draining = true
+	events := s.times
+	s.times = nil
+	for _, e := range events {
+		if e.slot != nil {
+			s.times = append(s.times, e)
+			continue
+		}
+		s.makeReady(e.host, e.at)
+	}
+	heap.Init(&s.times)
 	// Hosts that wait for their address are taken out of its queue.
 	for _, a := range s.slots {
 		if a.index < 0 && len(a.hosts) > 0 {

@@ -52,8 +52,8 @@ func newSpool(dir string) (*spool, error) {
 
 func (s *spool) close() error { return s.f.Close() }
 
-// push appends a row to q. extra says whether the row has unknown columns.
-func (s *spool) push(q *queue, row *record.URL, extra bool) error {
+// push appends a row to q.
+func (s *spool) push(q *queue, row *record.URL) error {
 	at := s.end
 	if q.n > 0 {
 		if err := s.flushTo(q.tail + 8); err != nil {
@@ -75,7 +75,7 @@ func (s *spool) push(q *queue, row *record.URL, extra bool) error {
 		return err
 	}
 	s.end += int64(len(b))
-	if extra {
+	if row.Extra != (record.Extra{}) {
 		s.extras[at] = row.Extra
 	}
 	if q.n == 0 {

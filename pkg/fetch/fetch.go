@@ -1,0 +1,777 @@
+// Package fetch contacts servers: it takes a batch of URLs and makes of each
+// exactly one row that says what became of it, with the bytes in WARC files.
+//
+// It is Mercator's fetching half (Heydon and Najork 1999, section 3.2): a
+// thread (here a goroutine) per connection, hosts in a heap by the time of
+// their next contact. Which URLs make a batch is the frontier's matter.
+//
+// # Invariants
+//
+//   - Each URL of the input gives one row of role "page", whatever happens;
+//     each contact for a robots.txt gives one of role "robots".
+//   - A row is emitted after the bytes that it names are in the WARC file.
+//   - One connection to a host at a time. From the end of a contact to the
+//     start of the next with the same host lies at least what the row's
+//     required_delay_us says; between contacts with one address, the address delay.
+//   - Memory holds hosts, at most Options.HostsMax with work, and not URLs: rows
+//     wait in a temporary file.
+//
+// # What a fetch store holds
+//
+// WARC files (role "warc": NAME.open while one grows), robots rules (role
+// "robots") and contact times (role "contacts", sticky); the latter two are
+// streams of module rows. formats/warc/SPEC.md says which records a round writes.
+package fetch
+
+import (
+	"context"
+	"io"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/formats/warc"
+	"mercator/pkg/canon"
+	"mercator/pkg/fingerprint"
+	"mercator/pkg/stage"
+)
+
+// Kind and Version of a fetch store.
+const (
+	Kind    = "fetch"
+	Version = "1.0"
+)
+
+// CreateStore makes an empty fetch store.
+func CreateStore(dir string, opt store.Options) error {
+	return store.Create(dir, Kind, Version, nil, opt)
+}
+
+// failsMax is how many contacts in a row may fail before a host is left alone
+// for the rest of the batch.
+const failsMax = 5
+
+// Options say how a batch is fetched. Zero durations, Deadline aside, are no delay.
+type Options struct {
+	Store     *store.Store
+	Protocols map[string]Protocol // by scheme
+	Resolver  Resolver            // for rows without a valid address; nil: they fail
+	Guard     Guard               // nil: every address may be contacted
+	Robots    ParseRobots         // nil: robots.txt is not asked for
+
+	Connections int           // at a time, at least 1
+	MinDelay    time.Duration // from the end of a contact to the start of the next with the same host
+	DelayFactor float64       // or so many times the contact's duration,
+	MaxDelay    time.Duration // at most this
+	AddrDelay   time.Duration // between contacts with one address; 0: none, and as many at a time as there are hosts
+	Deadline    time.Duration // after this long the rest is deferred; 0: never
+	BytesMax    int64         // after so many bytes received the rest is deferred; 0: never
+	BodyMax     int64         // decoded bytes that count of a body
+	HostsMax    int           // hosts with work in memory; further input waits. 0: 65,536
+
+	Deny      *Deny // nil: nothing is denied
+	DenyEvery time.Duration
+
+	Codec    warc.Codec
+	WARCSize int64        // a WARC file of this length is complete
+	About    []warc.Field // of the warcinfo record
+	Txn      string
+
+	Bodies bool // rows carry their bodies, for sinks that take them
+	Now    func() time.Time
+	OnRow  func(row *record.Fetch) // called for each row that is emitted, by one goroutine
+	Warn   func(format string, args ...any)
+}
+
+// runner is one batch.
+type runner struct {
+	opt     Options
+	b       *stage.Batch[record.URL, record.Fetch]
+	cancel  context.CancelCauseFunc
+	archive *archive
+	robots  *robotsCache
+	weight  *weight
+	out     chan *output
+	wake    chan struct{}
+	idle    chan *host // hands hosts to workers
+	started time.Time
+
+	mu     sync.Mutex // guards all below
+	room   sync.Cond  // hosts may be added
+	s      *scheduler
+	sp     *spool
+	eof    bool
+	wire   int64
+	reason string // why the rest is deferred
+}
+
+// output is a row on its way to the writer.
+type output struct {
+	group  []byte // records; nil: they stand in the archive already
+	length int64  // of the response, which is first in the group; 0: none
+	row    *record.Fetch
+	made   string // reason of a row that no URL became; "": it is a page
+	weight int64
+}
+
+// Run fetches the batch b. It is the body of a stage.
+func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Options) error {
+	if opt.HostsMax == 0 {
+		opt.HostsMax = 1 << 16
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r := &runner{
+		opt: opt, b: b, cancel: cancel, started: opt.Now(),
+		out: make(chan *output, 64), wake: make(chan struct{}, 1), idle: make(chan *host),
+		weight: newWeight(), s: newScheduler(us(opt.AddrDelay)),
+	}
+	r.room.L = &r.mu
+	var err error
+	if r.sp, err = newSpool(opt.Store.Dir()); err != nil {
+		return err
+	}
+	defer r.sp.close()
+	r.robots = newRobotsCache(opt.Robots, func(p []byte, off int64) error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.sp.readAt(p, off)
+	})
+	tx := b.Tx()
+	now := r.now()
+	if err := r.robots.load(opt.Store, tx.Base(), r.started, r.sp.blob); err != nil {
+		return err
+	}
+	if err := r.s.load(opt.Store, tx.Base(), now); err != nil {
+		return err
+	}
+	round := warc.Round{Txn: opt.Txn, Epoch: tx.Epoch(), Now: b.Now()}
+	if r.archive, err = openArchive(opt.Store, tx, &opt, round); err != nil {
+		return err
+	}
+	defer r.archive.close()
+	if r.archive.unclean {
+		// Who was being contacted when the process ended is not recorded.
+		r.s.holdGap = us(opt.MinDelay)
+		if opt.DelayFactor > 0 {
+			r.s.holdGap = max(r.s.holdGap, us(opt.MaxDelay))
+		}
+		r.s.hold, r.s.holdAddr = now+r.s.holdGap, now+r.s.addrDelay
+	}
+	if err := r.run(ctx); err != nil {
+		return err
+	}
+	if err := r.archive.commit(ctx); err != nil {
+		return err
+	}
+	if err := r.robots.save(ctx, tx); err != nil {
+		return err
+	}
+	return r.s.save(tx, r.now())
+}
+
+// run starts the goroutines and waits for them.
+func (r *runner) run(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() {
+		r.mu.Lock()
+		r.room.Broadcast()
+		r.mu.Unlock()
+		r.weight.close()
+	})
+	defer stop()
+	var side, workers, writer sync.WaitGroup
+	watching, unwatch := context.WithCancel(ctx)
+	defer unwatch()
+	writer.Go(func() { r.check(r.write(ctx)) })
+	side.Go(func() { r.watch(watching) })
+	reader := make(chan struct{})
+	go func() {
+		defer close(reader)
+		r.check(r.read(ctx))
+	}()
+	r.dispatch(ctx, &workers)
+	close(r.idle)
+	workers.Wait()
+	select {
+	case <-reader:
+		close(r.out)
+	case <-ctx.Done(): // it may wait for its input, which nobody will write
+	}
+	writer.Wait()
+	unwatch()
+	side.Wait()
+	return context.Cause(ctx)
+}
+
+func us(d time.Duration) micros { return d.Microseconds() }
+
+func (r *runner) now() micros { return r.opt.Now().UnixMicro() }
+
+// check ends the whole run on an error.
+func (r *runner) check(err error) {
+	if err != nil {
+		r.cancel(err)
+	}
+}
+
+func (r *runner) poke() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// stop defers what is left.
+func (r *runner) stop(reason string) {
+	r.mu.Lock()
+	if r.reason == "" {
+		r.reason = reason
+		r.s.drain()
+		r.room.Broadcast()
+	}
+	r.mu.Unlock()
+	r.poke()
+}
+
+// watch keeps the deadline and reads the deny list again.
+func (r *runner) watch(ctx context.Context) {
+	var deadline, deny <-chan time.Time
+	if r.opt.Deadline > 0 {
+		t := time.NewTimer(r.opt.Deadline)
+		defer t.Stop()
+		deadline = t.C
+	}
+	if r.opt.Deny != nil {
+		t := time.NewTicker(max(r.opt.DenyEvery, time.Millisecond))
+		defer t.Stop()
+		deny = t.C
+	}
+	warned := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-deadline:
+			r.stop("deadline")
+		case <-deny:
+			text := ""
+			if err := r.opt.Deny.Reload(); err != nil {
+				if text = err.Error(); text != warned && r.opt.Warn != nil {
+					r.opt.Warn("%s; the rules read before still hold", text)
+				}
+			}
+			warned = text
+		}
+	}
+}
+
+// read spools the input and makes hosts of it.
+func (r *runner) read(ctx context.Context) error {
+	defer r.poke()
+	for {
+		var row record.URL
+		err := r.b.Read(&row)
+		if err == io.EOF {
+			r.mu.Lock()
+			r.eof = true
+			r.mu.Unlock()
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		saved, found, err := r.archive.page(row.URL)
+		if err != nil {
+			return err
+		}
+		if found {
+			page := pageRow(&row)
+			Merge(&page, &saved)
+			if err := r.send(ctx, &output{row: &page}); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := r.add(ctx, &row); err != nil {
+			return err
+		}
+	}
+}
+
+// add puts a row into its host's queue.
+func (r *runner) add(ctx context.Context, row *record.URL) error {
+	r.mu.Lock()
+	for r.s.hosts[row.Host] == nil && len(r.s.hosts) >= r.opt.HostsMax && ctx.Err() == nil {
+		r.room.Wait()
+	}
+	if err := context.Cause(ctx); err != nil {
+		r.mu.Unlock()
+		return err
+	}
+	fresh := r.s.hosts[row.Host] == nil
+	r.mu.Unlock()
+	if fresh {
+		g, err := r.archive.enc.Append(nil, warc.NewHostname(r.opt.Now(), warc.Hostname{Host: row.Host, Addr: row.Addr, Expires: row.AddrExpires, Error: row.AddrError}))
+		if err != nil {
+			return err
+		}
+		if err := r.send(ctx, &output{group: g}); err != nil {
+			return err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.now()
+	h := r.s.host(strings.Clone(row.Host), now)
+	if err := r.sp.push(&h.queue, row); err != nil {
+		return err
+	}
+	r.s.schedule(h, now)
+	r.poke()
+	return nil
+}
+
+// dispatch gives hosts that are due to workers until all is done.
+func (r *runner) dispatch(ctx context.Context, workers *sync.WaitGroup) {
+	tokens := make(chan struct{}, r.opt.Connections)
+	running := 0
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case tokens <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		for {
+			r.mu.Lock()
+			h, wait := r.s.take(r.now())
+			done := r.eof && len(r.s.hosts) == 0
+			r.mu.Unlock()
+			if h != nil {
+				select {
+				case r.idle <- h:
+				default:
+					if running < r.opt.Connections {
+						running++
+						workers.Go(func() { r.work(ctx, tokens) })
+					}
+					select {
+					case r.idle <- h:
+					case <-ctx.Done():
+						return
+					}
+				}
+				break
+			}
+			if done {
+				return
+			}
+			if wait < 0 {
+				wait = us(time.Hour)
+			}
+			timer.Reset(time.Duration(wait) * time.Microsecond)
+			select {
+			case <-r.wake:
+			case <-timer.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// work serves hosts, one after the other.
+func (r *runner) work(ctx context.Context, tokens chan struct{}) {
+	for h := range r.idle {
+		t, err := r.serve(ctx, h)
+		if err != nil {
+			r.cancel(err)
+			return
+		}
+		r.mu.Lock()
+		if !t.made {
+			t.end = r.now()
+		}
+		r.s.release(h, t.end, t.made, t.required)
+		if len(r.s.hosts) < r.opt.HostsMax {
+			r.room.Signal()
+		}
+		r.mu.Unlock()
+		<-tokens
+		r.poke()
+	}
+}
+
+// turn is what a worker did with a host.
+type turn struct {
+	made     bool   // a contact
+	end      micros // of it
+	required micros // the gap to the next
+}
+
+// serve makes the host's next contact, and settles what needs none before it.
+func (r *runner) serve(ctx context.Context, h *host) (turn, error) {
+	for {
+		if err := context.Cause(ctx); err != nil {
+			return turn{}, err
+		}
+		var row record.URL
+		var e *errand
+		var err error
+		r.mu.Lock()
+		reason := r.reason
+		if len(h.errands) > 0 {
+			e = h.errands[0]
+		}
+		page := h.queue.n > 0 && h.blocked == 0
+		if h.queue.n > 0 {
+			err = r.sp.peek(&h.queue, &row)
+		}
+		r.mu.Unlock()
+		if err != nil {
+			return turn{}, err
+		}
+		var t turn
+		var settled bool
+		switch {
+		case e != nil:
+			t, settled, err = r.serveErrand(ctx, h, e, &row, reason)
+		case page:
+			t, settled, err = r.servePage(ctx, h, &row, reason)
+		default:
+			return turn{}, nil
+		}
+		if err != nil || !settled {
+			return t, err
+		}
+	}
+}
+
+// pageRow carries over what the next round needs of a URL.
+func pageRow(u *record.URL) record.Fetch {
+	return record.Fetch{
+		URL: u.URL, Key: u.Key, Host: u.Host, Priority: u.Priority, Score: u.Score, Depth: u.Depth, Attempt: u.Attempt,
+		Via: u.Via, Discovered: u.Discovered, ETag: u.ETag, LastModified: u.LastModified, LastContentFP: u.LastContentFP,
+		Role: record.RolePage, Extra: u.Extra,
+	}
+}
+
+// Merge puts what became of a saved row into a row made of this batch's URL.
+func Merge(row, saved *record.Fetch) {
+	u := *row
+	*row = *saved
+	row.URL, row.Key, row.Host, row.Priority, row.Score = u.URL, u.Key, u.Host, u.Priority, u.Score
+	row.Depth, row.Attempt, row.Via, row.Discovered, row.LastContentFP, row.Extra = u.Depth, u.Attempt, u.Via, u.Discovered, u.LastContentFP, u.Extra
+}
+
+// settle emits the row of a URL for which nothing is contacted, and takes the URL
+// off its host's queue.
+func (r *runner) settle(ctx context.Context, h *host, row *record.URL, outcome, detail string, later micros) error {
+	page := pageRow(row)
+	page.FetchTime = record.TimeOf(r.opt.Now())
+	page.Outcome, page.Error = outcome, clean(detail)
+	page.RetryAfter = record.Time(later)
+	if err := r.emit(ctx, &page, nil, "", 0); err != nil {
+		return err
+	}
+	return r.pop(h)
+}
+
+func (r *runner) pop(h *host) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sp.pop(&h.queue)
+}
+
+// servePage deals with the first URL of a host. settled: there was no contact, go on.
+func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, reason string) (t turn, settled bool, err error) {
+	settle := func(outcome, detail string) (turn, bool, error) {
+		return turn{}, true, r.settle(ctx, h, row, outcome, detail, 0)
+	}
+	scheme, _, _ := canon.Split(row.URL)
+	protocol := r.opt.Protocols[scheme]
+	rule := r.opt.Deny.Check(row.URL, row.Host)
+	switch {
+	case rule != "":
+		return settle(record.OutcomeDenied, "denied by "+rule)
+	case protocol == nil:
+		return settle(record.OutcomeScheme, scheme)
+	case portRefused(row.Host):
+		return settle(record.OutcomePort, "port of "+row.Host)
+	case reason != "":
+		return settle(record.OutcomeDeferred, reason)
+	case h.deferred != "":
+		later := micros(0)
+		if h.next > r.now() {
+			later = h.next
+		}
+		return turn{}, true, r.settle(ctx, h, row, record.OutcomeDeferred, h.deferred, later)
+	}
+	a, outcome, detail, err := r.address(ctx, h, row)
+	if err != nil {
+		return turn{}, false, err
+	}
+	if outcome != "" {
+		return settle(outcome, detail)
+	}
+	if r.opt.Robots != nil {
+		auth := r.authority(h, scheme, row.Host)
+		switch v, why := r.verdict(auth); v {
+		case unreachable:
+			return settle(record.OutcomeRobotsUnreachable, why)
+		case byRules:
+			rules, err := r.robots.rules(auth)
+			if err != nil {
+				return turn{}, false, err
+			}
+			r.mu.Lock()
+			h.asked = max(h.asked, us(rules.CrawlDelay()))
+			r.mu.Unlock()
+			if !rules.Allowed(row.URL) {
+				return settle(record.OutcomeRobotsDenied, "")
+			}
+		case unknown:
+			r.mu.Lock()
+			auth.verdict = asking
+			h.blocked++
+			h.errands = append(h.errands, &errand{auth: auth, from: h, url: auth.key + "/robots.txt", host: row.Host})
+			r.mu.Unlock()
+			return turn{}, true, nil
+		}
+	}
+	if !r.granted(h, a) {
+		return turn{}, false, nil
+	}
+	page := pageRow(row)
+	req := &Request{URL: row.URL, Host: row.Host, Addr: a, ETag: row.ETag, LastModified: row.LastModified}
+	var keep *limited
+	if r.opt.Bodies {
+		keep = &limited{max: bodyOnPipe}
+	}
+	t, err = r.contact(ctx, h, protocol, req, &page, "", keep)
+	if err != nil {
+		return turn{}, false, err
+	}
+	return t, false, r.pop(h)
+}
+
+// granted says whether the host's turn is for this address. If not, the host
+// waits for the turn of the right one.
+func (r *runner) granted(h *host, a netip.Addr) bool {
+	if r.opt.AddrDelay == 0 || h.slot.addr == a {
+		return true
+	}
+	r.mu.Lock()
+	h.addr = a
+	r.mu.Unlock()
+	return false
+}
+
+// contact makes one contact, archives it and emits its row.
+func (r *runner) contact(ctx context.Context, h *host, p Protocol, req *Request, row *record.Fetch, made string, keep *limited) (turn, error) {
+	start := r.opt.Now()
+	row.FetchTime, row.Addr, row.RequiredDelayUS = record.TimeOf(start), req.Addr.String(), h.required
+	reply := p.Fetch(ctx, req)
+	end := r.opt.Now()
+	if ctx.Err() != nil {
+		reply.release()
+		return turn{}, context.Cause(ctx) // an interrupted contact has no outcome
+	}
+	t := turn{made: true, end: end.UnixMicro()}
+	row.DurationUS = t.end - int64(row.FetchTime)
+	weight := r.weight.acquire(reply.Length)
+	var w io.Writer
+	if keep != nil {
+		w = keep
+	}
+	if err := describe(row, reply, r.opt.BodyMax, end, w); err != nil {
+		reply.release()
+		return turn{}, err
+	}
+	if failed(row.Outcome) {
+		h.fails++
+		if h.fails >= failsMax && h.deferred == "" {
+			h.deferred = "host failed five times in a row"
+		}
+	} else {
+		h.fails = 0
+	}
+	if made == "" && keep != nil && !keep.over && row.BodyLength > 0 {
+		row.Body = keep.Bytes()
+	}
+	t.required = r.gap(h, row, t.end)
+	r.mu.Lock()
+	r.wire += reply.Wire
+	over := r.opt.BytesMax > 0 && r.wire >= r.opt.BytesMax
+	r.mu.Unlock()
+	if over {
+		r.stop("max-bytes")
+	}
+	return t, r.emit(ctx, row, reply, made, weight)
+}
+
+// gap is the delay that politeness demands after a contact.
+func (r *runner) gap(h *host, row *record.Fetch, end micros) micros {
+	d := max(us(r.opt.MinDelay), micros(r.opt.DelayFactor*float64(row.DurationUS)))
+	d = min(d, max(us(r.opt.MaxDelay), us(r.opt.MinDelay)))
+	r.mu.Lock()
+	d = max(d, h.asked)
+	r.mu.Unlock()
+	if row.RetryAfter != 0 && row.Status >= 400 {
+		d = max(d, micros(row.RetryAfter)-end)
+	}
+	return d
+}
+
+// emit encodes the contact's records, frees the reply and sends the row on.
+func (r *runner) emit(ctx context.Context, row *record.Fetch, reply *Reply, made string, weight int64) error {
+	group, length, err := encodeGroup(r.archive.enc, r.archive.round, row, reply)
+	if reply != nil {
+		reply.release()
+	}
+	if err != nil {
+		return err
+	}
+	return r.send(ctx, &output{group: group, length: length, row: row, made: made, weight: weight})
+}
+
+func (r *runner) send(ctx context.Context, o *output) error {
+	select {
+	case r.out <- o:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// write appends groups to the archive in large writes and emits their rows once
+// they are there.
+func (r *runner) write(ctx context.Context) error {
+	var pending []*output
+	flush := func() error {
+		if err := r.archive.w.Flush(); err != nil {
+			return err
+		}
+		for i, o := range pending {
+			pending[i] = nil
+			r.weight.release(o.weight)
+			if o.row == nil {
+				continue
+			}
+			if r.opt.OnRow != nil {
+				r.opt.OnRow(o.row)
+			}
+			var err error
+			if o.made != "" {
+				err = r.b.Make(o.made, o.row)
+			} else {
+				err = r.b.Pass(o.row)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		pending = pending[:0]
+		return nil
+	}
+	if err := r.recovered(flush, &pending); err != nil {
+		return err
+	}
+	size := 0
+	for {
+		var o *output
+		var ok bool
+		select {
+		case o, ok = <-r.out:
+		default:
+			if err := flush(); err != nil {
+				return err
+			}
+			size = 0
+			select {
+			case o, ok = <-r.out:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		if !ok {
+			return flush()
+		}
+		if o.group != nil {
+			name, offset, err := r.archive.append(o.group)
+			if err != nil {
+				return err
+			}
+			if o.row != nil && o.length > 0 {
+				o.row.WARCFilename, o.row.WARCOffset, o.row.WARCLength = name, offset, o.length
+			}
+			size += len(o.group)
+			o.group = nil
+		}
+		if pending = append(pending, o); size >= writeMax || len(pending) >= pendingMax {
+			if err := flush(); err != nil {
+				return err
+			}
+			size = 0
+		}
+	}
+}
+
+const (
+	writeMax   = 1 << 20
+	pendingMax = 4096
+)
+
+// recovered emits the robots rows that an earlier run of this transaction had archived.
+func (r *runner) recovered(flush func() error, pending *[]*output) error {
+	for _, s := range r.archive.saved.robots {
+		g, err := r.archive.load(s)
+		if err != nil {
+			return err
+		}
+		*pending = append(*pending, &output{row: &g.row, made: record.RoleRobots})
+		if err := flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// authority returns what is known of the robots rules for a host and scheme.
+func (r *runner) authority(h *host, scheme, name string) *authority {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := 0
+	if scheme == "https" {
+		i = 1
+	}
+	if h.rules[i] == nil {
+		key := scheme + "://" + name
+		fp := fingerprint.OfString(key)
+		a := r.robots.known[fp]
+		if a == nil || a.key != key {
+			a = &authority{key: key}
+			r.robots.known[fp] = a
+		}
+		h.rules[i] = a
+	}
+	return h.rules[i]
+}
+
+// verdict is what holds for an authority now. Rules that are too old are asked
+// for again.
+func (r *runner) verdict(a *authority) (verdict, string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if (a.verdict == allowAll || a.verdict == byRules) && r.now()-a.fetched > us(robotsKeep) {
+		a.verdict = unknown
+	}
+	return a.verdict, a.why
+}

@@ -1,0 +1,258 @@
+package fetch
+
+import (
+	"bytes"
+	"context"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+
+	"mercator/formats/record"
+	"mercator/pkg/canon"
+	"mercator/pkg/fetch/addrguard"
+	"mercator/pkg/fingerprint"
+)
+
+// portRefused says whether a host's port is one that browsers refuse.
+func portRefused(host string) bool {
+	i := strings.LastIndexByte(host, ':')
+	if i < 0 || strings.HasSuffix(host, "]") {
+		return false
+	}
+	n, err := strconv.ParseUint(host[i+1:], 10, 16)
+	return err != nil || addrguard.PortRefused(uint16(n))
+}
+
+// address finds the address for the host's next contact: that of row, unless it
+// has expired, or else the resolver's. outcome is not "" if there is none.
+func (r *runner) address(ctx context.Context, h *host, row *record.URL) (a netip.Addr, outcome, detail string, err error) {
+	name := hostname(h.name)
+	literal, literalErr := netip.ParseAddr(name)
+	now := r.now()
+	switch {
+	case literalErr == nil:
+		a = literal
+	case row != nil && row.AddrError != "":
+		return a, record.OutcomeDNS, row.AddrError, nil
+	case row != nil && row.Addr != "" && (row.AddrExpires == 0 || int64(row.AddrExpires) > now):
+		list := strings.Split(row.Addr, ",")
+		// A URL that is tried again is tried at the next address.
+		text := list[int(row.Attempt)%len(list)]
+		if a, err = netip.ParseAddr(text); err != nil {
+			return a, record.OutcomeDNS, "not an address: " + text, nil
+		}
+	case h.resolved.IsValid() && h.expires > now:
+		a = h.resolved
+	case r.opt.Resolver == nil:
+		return a, record.OutcomeDNS, "no valid address, and no resolver", nil
+	default:
+		addrs, expires, failure := r.opt.Resolver.Resolve(ctx, name)
+		if err := context.Cause(ctx); err != nil {
+			return a, "", "", err
+		}
+		if failure != "" || len(addrs) == 0 {
+			return a, record.OutcomeDNS, failure, nil
+		}
+		attempt := 0
+		if row != nil {
+			attempt = int(row.Attempt)
+		}
+		a = addrs[attempt%len(addrs)]
+		h.resolved, h.expires = a, expires.UnixMicro()
+	}
+	a = a.Unmap()
+	if r.opt.Guard != nil {
+		refused, err := r.opt.Guard(a)
+		if err != nil {
+			return a, "", "", err
+		}
+		if refused != "" {
+			return a, record.OutcomeAddress, a.String() + " is refused: " + refused, nil
+		}
+	}
+	return a, "", "", nil
+}
+
+// serveErrand asks for a robots.txt, or goes one hop along its redirects.
+// settled: there was no contact, go on. row is the host's first URL; row.URL is
+// "" if it has none.
+func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *record.URL, reason string) (t turn, settled bool, err error) {
+	conclude := func(v verdict, why string) (turn, bool, error) {
+		r.conclude(h, e, v, why, nil)
+		return turn{}, true, nil
+	}
+	if saved, ok := r.archive.takeRobots(e.url); ok {
+		g, err := r.archive.load(saved)
+		if err != nil {
+			return turn{}, false, err
+		}
+		text := &limited{max: robotsTextMax}
+		if g.response != nil {
+			again := g.row
+			reply := &Reply{Outcome: g.row.Outcome, Response: bytes.NewReader(g.response), Length: int64(len(g.response))}
+			if err := describe(&again, reply, r.opt.BodyMax, g.row.FetchTime.Go(), text); err != nil {
+				return turn{}, false, err
+			}
+		}
+		return turn{}, true, r.follow(h, e, &g.row, text.Bytes())
+	}
+	scheme, _, _ := canon.Split(e.url)
+	protocol := r.opt.Protocols[scheme]
+	rule := r.opt.Deny.Check(e.url, e.host)
+	switch {
+	case reason != "":
+		return conclude(unknown, "")
+	case h.deferred != "":
+		return conclude(unreachable, h.deferred)
+	case rule != "":
+		return conclude(unreachable, "robots.txt: denied by "+rule)
+	case protocol == nil || portRefused(e.host):
+		return conclude(unreachable, "robots.txt: redirected to "+e.url)
+	}
+	if row.URL == "" || e.from != h {
+		row = nil
+	}
+	a, outcome, detail, err := r.address(ctx, h, row)
+	if err != nil {
+		return turn{}, false, err
+	}
+	if outcome != "" {
+		return conclude(unreachable, "robots.txt: "+outcome+": "+detail)
+	}
+	if !r.granted(h, a) {
+		return turn{}, false, nil
+	}
+	robots := &record.Fetch{URL: e.url, Key: fingerprint.URLKey(e.host, e.url), Host: e.host, Role: record.RoleRobots}
+	text := &limited{max: robotsTextMax}
+	t, err = r.contact(ctx, h, protocol, &Request{URL: e.url, Host: e.host, Addr: a}, robots, record.RoleRobots, text)
+	if err != nil {
+		return turn{}, false, err
+	}
+	if err := r.follow(h, e, robots, text.Bytes()); err != nil {
+		return turn{}, false, err
+	}
+	// A Crawl-delay holds from this contact on.
+	r.mu.Lock()
+	t.required = max(t.required, h.asked)
+	r.mu.Unlock()
+	return t, false, nil
+}
+
+// follow draws the consequence of a robots row.
+func (r *runner) follow(h *host, e *errand, row *record.Fetch, text []byte) error {
+	v, why, next := robotsRow(row)
+	switch {
+	case v != asking:
+		r.conclude(h, e, v, why, text)
+		return nil
+	case e.hops >= robotsHopsMax: // RFC 9309 section 2.3.1.2
+		r.conclude(h, e, allowAll, "", nil)
+		return nil
+	}
+	url, name, err := canon.URL(next)
+	if err != nil {
+		r.conclude(h, e, allowAll, "", nil)
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h.errands = h.errands[1:]
+	now := r.now()
+	to := r.s.host(name, now)
+	to.errands = append(to.errands, &errand{auth: e.auth, from: e.from, url: url, host: name, hops: e.hops + 1})
+	r.s.schedule(to, now)
+	return nil
+}
+
+// conclude ends an errand: the pages that waited for it may go on.
+func (r *runner) conclude(h *host, e *errand, v verdict, why string, text []byte) {
+	var rules Rules
+	var clean []byte
+	if v == byRules {
+		clean = bytes.ToValidUTF8(text, []byte("\uFFFD"))
+		rules = r.opt.Robots(clean)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.now()
+	a := e.auth
+	if v == byRules {
+		off, err := r.sp.blob(clean)
+		if err != nil {
+			r.cancel(err)
+			return
+		}
+		a.text = location{off, len(clean)}
+		e.from.asked = max(e.from.asked, us(rules.CrawlDelay()))
+	}
+	a.verdict, a.why, a.fetched = v, why, now
+	r.robots.forget(a)
+	h.errands = h.errands[1:]
+	e.from.blocked--
+	if e.from != h {
+		r.s.schedule(e.from, now)
+	}
+}
+
+// takeRobots hands out, once, the group of a robots contact that an earlier run
+// of this transaction had archived.
+func (a *archive) takeRobots(url string) (savedRow, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	list := a.saved.byURL[url]
+	if len(list) == 0 {
+		return savedRow{}, false
+	}
+	a.saved.byURL[url] = list[1:]
+	return list[0], true
+}
+
+// weight bounds the memory of replies that are encoded or wait for the writer.
+type weight struct {
+	mu   sync.Mutex
+	free sync.Cond
+	held int64
+	off  bool // the run has failed: nobody waits any more
+}
+
+const (
+	weightMax  = 24 << 20
+	weightBase = 8 << 10 // of a small reply
+)
+
+func newWeight() *weight {
+	w := &weight{}
+	w.free.L = &w.mu
+	return w
+}
+
+// acquire waits until a reply of n bytes may be encoded, and returns its weight:
+// the raw bytes, the compressed ones, and those of the row.
+func (w *weight) acquire(n int64) int64 {
+	n = weightBase + 3*n
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for !w.off && w.held > 0 && w.held+n > weightMax {
+		w.free.Wait()
+	}
+	w.held += n
+	return n
+}
+
+func (w *weight) close() {
+	w.mu.Lock()
+	w.off = true
+	w.free.Broadcast()
+	w.mu.Unlock()
+}
+
+func (w *weight) release(n int64) {
+	if n == 0 {
+		return
+	}
+	w.mu.Lock()
+	w.held -= n
+	w.free.Broadcast()
+	w.mu.Unlock()
+}
