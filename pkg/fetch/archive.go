@@ -90,7 +90,11 @@ func openArchive(st *store.Store, tx *store.Tx, opt *Options, round warc.Round) 
 		}
 		last = e.Path
 	}
-	for _, name := range tx.Journaled() {
+	journaled, err := tx.Journaled()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range journaled {
 		if err := a.recover(name, 0); err != nil {
 			return nil, err
 		}
@@ -263,7 +267,7 @@ func (a *archive) reopen(name string) (bool, error) {
 
 // begin starts a file under a name that was never used.
 func (a *archive) begin() error {
-	name, err := a.tx.Journal("", a.codec.Suffix())
+	name, err := a.tx.Journal("crawl-", a.codec.Suffix())
 	if err != nil {
 		return err
 	}

@@ -79,6 +79,7 @@ type Options struct {
 	WARCSize int64        // a WARC file of this length is complete
 	About    []warc.Field // of the warcinfo record
 	Txn      string
+	Schema   *record.Schema // of the input, for columns that this version does not know
 
 	Bodies bool // rows carry their bodies, for sinks that take them
 	Now    func() time.Time
@@ -131,7 +132,7 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 	}
 	r.room.L = &r.mu
 	var err error
-	if r.sp, err = newSpool(opt.Store.Dir()); err != nil {
+	if r.sp, err = newSpool(opt.Store.Dir(), opt.Schema); err != nil {
 		return err
 	}
 	defer r.sp.close()

@@ -180,6 +180,9 @@ func saveModules(tx *store.Tx, role string, rows func(write func(*record.Module)
 	if err != nil {
 		return err
 	}
+	if role == roleContacts {
+		f.Sticky()
+	}
 	w, err := record.NewWriter[record.Module](f, record.WriterOptions{Name: f.Path(), Level: record.Fast})
 	if err != nil {
 		return err

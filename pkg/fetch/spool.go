@@ -3,11 +3,11 @@ package fetch
 import (
 	"bufio"
 	"encoding/binary"
-	"fmt"
 	"math"
 	"os"
 
 	"mercator/formats/record"
+	"mercator/pkg/merge"
 )
 
 // spool keeps the rows of the batch on disk, chained by host, so that memory
@@ -22,8 +22,7 @@ type spool struct {
 	end  int64 // offset of the next row
 	done int64 // bytes that have reached the file
 	buf  []byte
-	// extras holds the columns that this version does not know.
-	extras map[int64]record.Extra
+	like *record.Schema // of the rows
 }
 
 const (
@@ -38,16 +37,12 @@ type queue struct {
 	n          int
 }
 
-func newSpool(dir string) (*spool, error) {
-	f, err := os.CreateTemp(dir, ".spool-")
+func newSpool(dir string, like *record.Schema) (*spool, error) {
+	f, err := merge.TempFile(dir)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Remove(f.Name()); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return &spool{f: f, w: bufio.NewWriterSize(f, spoolWrite), extras: map[int64]record.Extra{}}, nil
+	return &spool{f: f, w: bufio.NewWriterSize(f, spoolWrite), like: like}, nil
 }
 
 func (s *spool) close() error { return s.f.Close() }
@@ -66,18 +61,14 @@ func (s *spool) push(q *queue, row *record.URL) error {
 		}
 	}
 	b := append(s.buf[:0], make([]byte, spoolHead)...)
-	b = appendURL(b, row)
-	end := int64(-1)
-	binary.LittleEndian.PutUint64(b, uint64(end))
+	b = record.AppendCanonical(b, row)
+	binary.LittleEndian.PutUint64(b, uint64(math.MaxUint64)) // none
 	binary.LittleEndian.PutUint32(b[8:], uint32(len(b)-spoolHead))
 	s.buf = b
 	if _, err := s.w.Write(b); err != nil {
 		return err
 	}
 	s.end += int64(len(b))
-	if row.Extra != (record.Extra{}) {
-		s.extras[at] = row.Extra
-	}
 	if q.n == 0 {
 		q.head = at
 	}
@@ -125,16 +116,12 @@ func (s *spool) peek(q *queue, row *record.URL) error {
 	if err := s.readAt(b, q.head+spoolHead); err != nil {
 		return err
 	}
-	if err := parseURL(b, row); err != nil {
-		return err
-	}
-	row.Extra = s.extras[q.head]
-	return nil
+	_, err := record.ParseCanonical(b, row, s.like)
+	return err
 }
 
 // pop takes the first row of q away.
 func (s *spool) pop(q *queue) error {
-	delete(s.extras, q.head)
 	q.n--
 	if q.n == 0 {
 		q.head, q.tail = none, none
@@ -145,55 +132,5 @@ func (s *spool) pop(q *queue) error {
 		return err
 	}
 	q.head = int64(binary.LittleEndian.Uint64(next[:]))
-	return nil
-}
-
-// appendURL and parseURL are the spool's encoding of a row: numbers as uvarints,
-// texts with their length before them.
-func appendURL(b []byte, r *record.URL) []byte {
-	for _, s := range [...]string{r.URL, r.Host, r.Via, r.Addr, r.AddrError, r.ETag, r.LastModified} {
-		b = binary.AppendUvarint(b, uint64(len(s)))
-		b = append(b, s...)
-	}
-	for _, n := range [...]uint64{r.Key, uint64(r.Priority), uint64(math.Float32bits(r.Score)), uint64(r.Depth), uint64(r.Attempt),
-		uint64(r.Discovered), uint64(r.Due), uint64(r.AddrExpires), r.LastContentFP} {
-		b = binary.AppendUvarint(b, n)
-	}
-	return b
-}
-
-func parseURL(b []byte, r *record.URL) error {
-	all := string(b)
-	at := 0
-	number := func() uint64 {
-		n, size := binary.Uvarint(b[min(at, len(b)):])
-		if size <= 0 {
-			at = len(b) + 1
-			return 0
-		}
-		at += size
-		return n
-	}
-	*r = record.URL{}
-	for _, p := range [...]*string{&r.URL, &r.Host, &r.Via, &r.Addr, &r.AddrError, &r.ETag, &r.LastModified} {
-		n := number()
-		if at > len(b) || n > uint64(len(b)-at) {
-			return fmt.Errorf("spool: row of %d bytes is damaged", len(b))
-		}
-		*p = all[at : at+int(n)]
-		at += int(n)
-	}
-	r.Key = number()
-	r.Priority = uint8(number())
-	r.Score = math.Float32frombits(uint32(number()))
-	r.Depth = uint16(number())
-	r.Attempt = uint8(number())
-	r.Discovered = record.Time(number())
-	r.Due = record.Time(number())
-	r.AddrExpires = record.Time(number())
-	r.LastContentFP = number()
-	if at != len(b) {
-		return fmt.Errorf("spool: row of %d bytes is damaged", len(b))
-	}
 	return nil
 }
