@@ -1,6 +1,8 @@
 package fetch
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -21,6 +23,7 @@ import (
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
+	"mercator/pkg/httpmsg"
 )
 
 // openSuffix ends the name of a WARC file that still grows.
@@ -60,17 +63,18 @@ type archive struct {
 
 // saved is what an earlier run of this transaction had archived.
 type saved struct {
-	files  []string              // names, relative to the store
-	pages  []savedRow            // sorted by fp
-	robots []savedRow            // in order
-	byURL  map[string][]savedRow // robots contacts that were not looked at yet
+	files []string           // names, relative to the store
+	rows  []savedRow         // pages and robots contacts, in order
+	pages []int32            // indices of pages, sorted by fp
+	byURL map[string][]int32 // robots contacts that were not looked at yet
 }
 
 // savedRow is where a group of records begins.
 type savedRow struct {
 	fp   uint64 // of the URL
-	file uint32
 	off  int64
+	in   int64 // the input's row in the spool; none: not seen. 0 for robots
+	file uint32
 }
 
 // openArchive recovers what the transaction had written before a crash, cuts the
@@ -78,7 +82,7 @@ type savedRow struct {
 func openArchive(st *store.Store, tx *store.Tx, opt *Options, round warc.Round) (*archive, error) {
 	a := &archive{
 		st: st, tx: tx, fs: st.FS(), codec: opt.Codec, enc: warc.Encoder{Codec: opt.Codec}, sizeMax: opt.WARCSize,
-		round: round, about: opt.About, now: opt.Now, saved: saved{byURL: map[string][]savedRow{}},
+		round: round, about: opt.About, now: opt.Now, saved: saved{byURL: map[string][]int32{}},
 	}
 	var last string // the open file that is appended to
 	for _, e := range tx.Base().Files {
@@ -103,15 +107,8 @@ func openArchive(st *store.Store, tx *store.Tx, opt *Options, round warc.Round) 
 		}
 		last = name
 	}
-	slices.SortFunc(a.saved.pages, func(x, y savedRow) int {
-		switch {
-		case x.fp < y.fp:
-			return -1
-		case x.fp > y.fp:
-			return 1
-		}
-		return 0
-	})
+	rows := a.saved.rows
+	slices.SortFunc(a.saved.pages, func(x, y int32) int { return cmp.Compare(rows[x].fp, rows[y].fp) })
 	if last != "" {
 		ok, err := a.reopen(last)
 		if err != nil {
@@ -226,12 +223,15 @@ func (a *archive) scan(f durable.File, name string, from, to int64) (keep int64,
 		}
 		keep = r.Good()
 		row := savedRow{fp: fingerprint.OfString(out.Row.URL), file: index, off: group}
+		n := int32(len(a.saved.rows))
 		switch out.Row.Role {
 		case record.RolePage:
-			a.saved.pages = append(a.saved.pages, row)
+			row.in = none
+			a.saved.pages = append(a.saved.pages, n)
+			a.saved.rows = append(a.saved.rows, row)
 		case record.RoleRobots:
-			a.saved.robots = append(a.saved.robots, row)
-			a.saved.byURL[out.Row.URL] = append(a.saved.byURL[out.Row.URL], row)
+			a.saved.byURL[out.Row.URL] = append(a.saved.byURL[out.Row.URL], n)
+			a.saved.rows = append(a.saved.rows, row)
 		}
 		group = keep
 	}
@@ -405,38 +405,54 @@ func (a *archive) close() {
 	}
 }
 
-// page returns the saved row of a URL and forgets it.
-func (a *archive) page(url string) (record.Fetch, bool, error) {
+// page returns the saved row of a URL that was not asked for yet, or nil.
+func (a *archive) page(url string) *savedRow {
 	fp := fingerprint.OfString(url)
-	i, found := slices.BinarySearchFunc(a.saved.pages, fp, func(r savedRow, fp uint64) int {
-		switch {
-		case r.fp < fp:
-			return -1
-		case r.fp > fp:
-			return 1
-		}
-		return 0
-	})
-	for ; found && i < len(a.saved.pages) && a.saved.pages[i].fp == fp; i++ {
-		g, err := a.load(a.saved.pages[i])
-		if err != nil {
-			return record.Fetch{}, false, err
-		}
-		if g.row.URL == url {
-			return g.row, true, nil
+	rows := a.saved.rows
+	i, _ := slices.BinarySearchFunc(a.saved.pages, fp, func(n int32, fp uint64) int { return cmp.Compare(rows[n].fp, fp) })
+	for ; i < len(a.saved.pages) && rows[a.saved.pages[i]].fp == fp; i++ {
+		if s := &rows[a.saved.pages[i]]; s.in == none {
+			return s
 		}
 	}
-	return record.Fetch{}, false, nil
+	return nil
 }
 
-// group is a group of records that was read back.
-type group struct {
-	row      record.Fetch
-	response []byte // raw response, at most replyMax bytes of it; nil: none
+// Group is the records of one contact, read back.
+type Group struct {
+	Row      record.Fetch // with its place
+	response []byte       // raw response, at most replyMax bytes of it; nil: none
+}
+
+// Body returns at most max bytes of the decoded body.
+func (g *Group) Body(max int64) ([]byte, error) {
+	if g.response == nil {
+		return nil, nil
+	}
+	m, err := httpmsg.Open(bytes.NewReader(g.response))
+	if err != nil {
+		return nil, nil // what is no HTTP has no body
+	}
+	body := httpmsg.NewBody(m.Payload, strings.Join(m.Head.Values("Content-Encoding"), ","), max)
+	defer body.Close()
+	return io.ReadAll(body)
+}
+
+// PipeBody returns the body as a row on a pipe carries it: the whole, or nil if
+// it is empty or longer than that allows.
+func (g *Group) PipeBody() ([]byte, error) {
+	if g.Row.BodyLength == 0 || g.Row.BodyLength > bodyOnPipe {
+		return nil, nil
+	}
+	b, err := g.Body(g.Row.BodyLength)
+	if int64(len(b)) != g.Row.BodyLength {
+		return nil, err
+	}
+	return b, err
 }
 
 // load reads the group that begins at s.
-func (a *archive) load(s savedRow) (*group, error) {
+func (a *archive) load(s *savedRow) (*Group, error) {
 	name := a.saved.files[s.file]
 	f, err := a.st.OpenFile(name)
 	if err != nil {
@@ -447,19 +463,19 @@ func (a *archive) load(s savedRow) (*group, error) {
 	if err != nil {
 		return nil, err
 	}
-	return readGroup(io.NewSectionReader(f, s.off, fi.Size()-s.off), name, s.off)
+	return ReadGroup(io.NewSectionReader(f, s.off, fi.Size()-s.off), name, s.off)
 }
 
-// replyMax bounds what readGroup keeps of a response: the longest robots.txt
+// replyMax bounds what ReadGroup keeps of a response: the longest robots.txt
 // that is read, with its head.
 const replyMax = 1 << 20
 
-// readGroup reads one contact's records from in, which begins at offset of the
+// ReadGroup reads one contact's records from in, which begins at offset of the
 // file of that name, and rebuilds the row with its place.
-func readGroup(in io.Reader, name string, offset int64) (*group, error) {
+func ReadGroup(in io.Reader, name string, offset int64) (*Group, error) {
 	r := warc.NewReader(in, warc.ReaderOptions{Name: name, Offset: offset})
 	defer r.Close()
-	g := &group{}
+	g := &Group{}
 	var at, end int64
 	for {
 		rec, err := r.Next()
@@ -483,9 +499,9 @@ func readGroup(in io.Reader, name string, offset int64) (*group, error) {
 			if !ok {
 				continue
 			}
-			g.row = out.Row
+			g.Row = out.Row
 			if end > 0 {
-				g.row.WARCFilename, g.row.WARCOffset, g.row.WARCLength = name, at, end-at
+				g.Row.WARCFilename, g.Row.WARCOffset, g.Row.WARCLength = name, at, end-at
 			}
 			return g, nil
 		}

@@ -35,6 +35,7 @@ import (
 	"mercator/formats/store"
 	"mercator/formats/warc"
 	"mercator/pkg/canon"
+	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/stage"
 )
@@ -191,7 +192,7 @@ func (r *runner) run(ctx context.Context) error {
 	reader := make(chan struct{})
 	go func() {
 		defer close(reader)
-		r.check(r.read(ctx))
+		r.check(r.input(ctx))
 	}()
 	r.dispatch(ctx, &workers)
 	close(r.idle)
@@ -269,16 +270,28 @@ func (r *runner) watch(ctx context.Context) {
 	}
 }
 
+// input reads the batch to its end.
+func (r *runner) input(ctx context.Context) error {
+	read := r.read
+	if len(r.archive.saved.rows) > 0 {
+		read = r.resume
+	}
+	if err := read(ctx); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.eof = true
+	r.mu.Unlock()
+	r.poke()
+	return nil
+}
+
 // read spools the input and makes hosts of it.
 func (r *runner) read(ctx context.Context) error {
-	defer r.poke()
 	for {
 		var row record.URL
 		err := r.b.Read(&row)
 		if err == io.EOF {
-			r.mu.Lock()
-			r.eof = true
-			r.mu.Unlock()
 			return nil
 		}
 		if err != nil {
@@ -287,22 +300,89 @@ func (r *runner) read(ctx context.Context) error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		saved, found, err := r.archive.page(row.URL)
+		if err := r.add(ctx, &row); err != nil {
+			return err
+		}
+	}
+}
+
+// resume is read for a transaction of which an earlier run had archived a part.
+// The rows of that part come first, in the order of the archive, so that a replay
+// of the archive gives the same rows in the same order.
+func (r *runner) resume(ctx context.Context) error {
+	missing := queue{head: none, tail: none}
+	found := queue{head: none, tail: none}
+	for {
+		var row record.URL
+		err := r.b.Read(&row)
+		if err == io.EOF {
+			break
+		}
 		if err != nil {
 			return err
 		}
-		if found {
-			page := pageRow(&row)
-			Merge(&page, &saved)
-			if err := r.send(ctx, &output{row: &page}); err != nil {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		q := &missing
+		saved := r.archive.page(row.URL)
+		if saved != nil {
+			q = &found
+		}
+		r.mu.Lock()
+		err = r.sp.push(q, &row)
+		r.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		if saved != nil {
+			saved.in = q.tail
+		}
+	}
+	for i := range r.archive.saved.rows {
+		s := &r.archive.saved.rows[i]
+		if s.in == none {
+			continue // the input does not hold it any more
+		}
+		g, err := r.archive.load(s)
+		if err != nil {
+			return err
+		}
+		o := &output{row: &g.Row, made: g.Row.Role}
+		if g.Row.Role == record.RolePage {
+			var row record.URL
+			r.mu.Lock()
+			err := r.sp.readRow(s.in, &row)
+			r.mu.Unlock()
+			if err != nil {
 				return err
 			}
-			continue
+			if row.URL != g.Row.URL {
+				return &fault.Error{Class: fault.Corrupt, File: r.archive.saved.files[s.file], Found: "two URLs of the batch have one fingerprint"}
+			}
+			page := Merge(&row, &g.Row)
+			o = &output{row: &page}
+		}
+		if err := r.send(ctx, o); err != nil {
+			return err
+		}
+	}
+	for missing.n > 0 {
+		var row record.URL
+		r.mu.Lock()
+		err := r.sp.peek(&missing, &row)
+		if err == nil {
+			err = r.sp.pop(&missing)
+		}
+		r.mu.Unlock()
+		if err != nil {
+			return err
 		}
 		if err := r.add(ctx, &row); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // add puts a row into its host's queue.
@@ -464,12 +544,13 @@ func pageRow(u *record.URL) record.Fetch {
 	}
 }
 
-// Merge puts what became of a saved row into a row made of this batch's URL.
-func Merge(row, saved *record.Fetch) {
-	u := *row
-	*row = *saved
-	row.URL, row.Key, row.Host, row.Priority, row.Score = u.URL, u.Key, u.Host, u.Priority, u.Score
-	row.Depth, row.Attempt, row.Via, row.Discovered, row.LastContentFP, row.Extra = u.Depth, u.Attempt, u.Via, u.Discovered, u.LastContentFP, u.Extra
+// Merge returns the row that a saved one gives in a batch that holds u: what
+// became of the URL as it was saved, what the frontier says of it as it is in u.
+func Merge(u *record.URL, saved *record.Fetch) record.Fetch {
+	row, given := *saved, pageRow(u)
+	row.URL, row.Key, row.Host, row.Priority, row.Score = given.URL, given.Key, given.Host, given.Priority, given.Score
+	row.Depth, row.Attempt, row.Via, row.Discovered, row.LastContentFP, row.Extra = given.Depth, given.Attempt, given.Via, given.Discovered, given.LastContentFP, given.Extra
+	return row
 }
 
 // settle emits the row of a URL for which nothing is contacted, and takes the URL
@@ -585,6 +666,10 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, req *Request,
 		reply.release()
 		return turn{}, context.Cause(ctx) // an interrupted contact has no outcome
 	}
+	if reply.Err != nil {
+		reply.release()
+		return turn{}, reply.Err
+	}
 	t := turn{made: true, end: end.UnixMicro()}
 	row.DurationUS = t.end - int64(row.FetchTime)
 	weight := r.weight.acquire(reply.Length)
@@ -682,9 +767,6 @@ func (r *runner) write(ctx context.Context) error {
 		pending = pending[:0]
 		return nil
 	}
-	if err := r.recovered(flush, &pending); err != nil {
-		return err
-	}
 	size := 0
 	for {
 		var o *output
@@ -729,21 +811,6 @@ const (
 	writeMax   = 1 << 20
 	pendingMax = 4096
 )
-
-// recovered emits the robots rows that an earlier run of this transaction had archived.
-func (r *runner) recovered(flush func() error, pending *[]*output) error {
-	for _, s := range r.archive.saved.robots {
-		g, err := r.archive.load(s)
-		if err != nil {
-			return err
-		}
-		*pending = append(*pending, &output{row: &g.row, made: record.RoleRobots})
-		if err := flush(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // authority returns what is known of the robots rules for a host and scheme.
 func (r *runner) authority(h *host, scheme, name string) *authority {

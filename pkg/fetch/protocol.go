@@ -35,6 +35,10 @@ type Reply struct {
 	// Wire is the number of bytes received, for budgets.
 	Wire int64
 
+	// Err is a failure of this machine and not of the server, such as a full
+	// disk. It ends the whole run.
+	Err error
+
 	// Release frees what Response holds; nil where there is nothing to free.
 	Release func()
 }

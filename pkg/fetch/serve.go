@@ -82,20 +82,16 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 		r.conclude(h, e, v, why, nil)
 		return turn{}, true, nil
 	}
-	if saved, ok := r.archive.takeRobots(e.url); ok {
+	if saved := r.archive.takeRobots(e.url); saved != nil {
 		g, err := r.archive.load(saved)
 		if err != nil {
 			return turn{}, false, err
 		}
-		text := &limited{max: robotsTextMax}
-		if g.response != nil {
-			again := g.row
-			reply := &Reply{Outcome: g.row.Outcome, Response: bytes.NewReader(g.response), Length: int64(len(g.response))}
-			if err := describe(&again, reply, r.opt.BodyMax, g.row.FetchTime.Go(), text); err != nil {
-				return turn{}, false, err
-			}
+		text, err := g.Body(robotsTextMax)
+		if err != nil {
+			return turn{}, false, err
 		}
-		return turn{}, true, r.follow(h, e, &g.row, text.Bytes())
+		return turn{}, true, r.follow(h, e, &g.Row, text)
 	}
 	scheme, _, _ := canon.Split(e.url)
 	protocol := r.opt.Protocols[scheme]
@@ -197,15 +193,15 @@ func (r *runner) conclude(h *host, e *errand, v verdict, why string, text []byte
 
 // takeRobots hands out, once, the group of a robots contact that an earlier run
 // of this transaction had archived.
-func (a *archive) takeRobots(url string) (savedRow, bool) {
+func (a *archive) takeRobots(url string) *savedRow {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	list := a.saved.byURL[url]
 	if len(list) == 0 {
-		return savedRow{}, false
+		return nil
 	}
 	a.saved.byURL[url] = list[1:]
-	return list[0], true
+	return &a.saved.rows[list[0]]
 }
 
 // weight bounds the memory of replies that are encoded or wait for the writer.

@@ -107,13 +107,16 @@ func (s *spool) flushTo(end int64) error {
 }
 
 // peek fills row with the first row of q, which is not empty.
-func (s *spool) peek(q *queue, row *record.URL) error {
+func (s *spool) peek(q *queue, row *record.URL) error { return s.readRow(q.head, row) }
+
+// readRow fills row with the row at an offset.
+func (s *spool) readRow(at int64, row *record.URL) error {
 	var head [spoolHead]byte
-	if err := s.readAt(head[:], q.head); err != nil {
+	if err := s.readAt(head[:], at); err != nil {
 		return err
 	}
 	b := make([]byte, binary.LittleEndian.Uint32(head[8:]))
-	if err := s.readAt(b, q.head+spoolHead); err != nil {
+	if err := s.readAt(b, at+spoolHead); err != nil {
 		return err
 	}
 	_, err := record.ParseCanonical(b, row, s.like)

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/pkg/cli"
+	"mercator/pkg/fetch"
+)
+
+type auditCmd struct {
+	Files       []string      `arg:"" optional:"" help:"Files of fetch records, in any order (default: standard input)."`
+	MinDelay    time.Duration `help:"Demand this gap from the end of a contact to the next with the same host, besides what the records say was required."`
+	DelayFactor float64       `help:"Demand the gap to be so many times the duration of the contact before,"`
+	MaxDelay    time.Duration `help:"but not more than this (0: no limit)."`
+	AddrDelay   time.Duration `help:"Demand this gap between contacts with one address; 0: not checked."`
+	Worst       int           `default:"5" help:"Print so many of the smallest margins."`
+}
+
+// Help is printed by mfetch audit --help.
+func (*auditCmd) Help() string {
+	return `Reads the fetch records of one or more rounds and checks, contact by contact, that no
+two contacts with one host overlapped and that the gap before each was at least what
+politeness required of it (column required_delay_us). With the other flags the gaps
+are checked against your own demands too. Prints how much longer than required the
+gaps were. Exit code 6 if a contact came early.
+
+  mfetch audit crawl/rounds/r*/fetched.arrows.zst
+  mfetch audit --min-delay 1s --addr-delay 500ms crawl/rounds/r*/fetched.arrows.zst`
+}
+
+func (c *auditCmd) Run(ctx context.Context, std *cli.Std) error {
+	in, err := cli.OpenRecords[record.Fetch](std, c.Files)
+	if err != nil {
+		return err
+	}
+	a := fetch.NewAuditor(fetch.AuditOptions{
+		MinDelay: c.MinDelay, DelayFactor: c.DelayFactor, MaxDelay: c.MaxDelay, AddrDelay: c.AddrDelay,
+		Memory: std.MemoryLimit() / 2, Worst: c.Worst,
+	})
+	defer a.Close()
+	for {
+		var row record.Fetch
+		err := in.Read(&row)
+		if err == io.EOF {
+			break
+		}
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err == nil {
+			err = a.Add(&row)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	audit, err := a.Report(ctx)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(std.Out)
+	fmt.Fprintf(out, "rows %d, contacts %d (robots %d)\n", audit.Rows, audit.Contacts, audit.Robots)
+	printReport(out, "host", &audit.Hosts)
+	printReport(out, "address", &audit.Addrs)
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	return audit.Err()
+}
+
+func printReport(out io.Writer, what string, r *fetch.AuditReport) {
+	fmt.Fprintf(out, "%s: names %d, gaps checked %d, early %d\n", what, r.Names, r.Gaps, r.Violations)
+	for _, b := range r.Margins {
+		fmt.Fprintf(out, "%s: margin from %s: %d\n", what, b.From, b.N)
+	}
+	for _, g := range r.Worst {
+		fmt.Fprintf(out, "%s: worst %s at %s: gap %s, required %s\n", what, cli.Printable(g.Name), g.At.Format(time.RFC3339Nano), g.Gap, g.Required)
+	}
+}

@@ -1,0 +1,353 @@
+// Command mfetch contacts servers, politely: it makes fetch records of url
+// records and keeps every byte in WARC files.
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/formats/warc"
+	"mercator/pkg/canon"
+	"mercator/pkg/cli"
+	"mercator/pkg/fault"
+	"mercator/pkg/fetch"
+	"mercator/pkg/fetch/addrguard"
+	"mercator/pkg/fetch/http1"
+	"mercator/pkg/fetch/replay"
+	"mercator/pkg/resolve"
+	"mercator/pkg/robots"
+	"mercator/pkg/stage"
+)
+
+const about = "Fetch the URLs of a batch, politely, and keep every byte in WARC files."
+
+type grammar struct {
+	cli.Common
+	Fetch  fetchCmd  `cmd:"" default:"withargs" name:"fetch" help:"Make fetch records of url records (the default)."`
+	Audit  auditCmd  `cmd:"" help:"Prove from fetch records that no server was contacted early."`
+	Robots robotsCmd `cmd:"" help:"Answer allow or deny for URLs, by a robots.txt."`
+	Create createCmd `cmd:"" help:"Make an empty fetch store."`
+}
+
+type fetchCmd struct {
+	Store string   `arg:"" help:"The fetch store, such as crawl/fetch."`
+	Files []string `arg:"" optional:"" help:"Files of url records (default: standard input)."`
+	cli.TxnFlags
+	cli.Output
+
+	Contact     string        `placeholder:"ADDRESS" help:"How the servers' owners reach you: an e-mail address or a URL. It goes into the User-Agent; public addresses are not contacted without it."`
+	UserAgent   string        `default:"mercator" help:"Product name that servers and robots.txt files see."`
+	Connections int           `default:"256" help:"Connections at a time, one for each host."`
+	MinDelay    time.Duration `default:"1s" help:"Least gap from the end of a contact to the start of the next with the same host."`
+	DelayFactor float64       `default:"10" help:"The gap as a multiple of the last contact's duration, if that is longer,"`
+	MaxDelay    time.Duration `default:"30s" help:"but not longer than this. Crawl-delay and Retry-After can make it longer."`
+	AddrDelay   time.Duration `default:"500ms" help:"Gap between contacts with one address; 0 for none."`
+	Timeout     time.Duration `default:"1m" help:"Of one contact, from connecting to the last byte."`
+	MaxBody     cli.Size      `default:"5M" help:"Bytes kept of a body, and decoded of it; the rest is cut off and the record says so."`
+	Deadline    time.Duration `help:"Stop contacting after this long; the rest of the batch comes out as deferred."`
+	MaxBytes    cli.Size      `default:"0" help:"Stop contacting after so many bytes received; the rest comes out as deferred."`
+	Deny        string        `placeholder:"FILE" help:"Hosts, with all below them, and beginnings of URLs never to be contacted, one a line. Read again when it changes."`
+	AllowNet    []string      `placeholder:"CIDR" help:"Contact addresses of this special-purpose network too, such as 127.0.0.0/8."`
+
+	RobotsEngine string `default:"rfc9309" enum:"rfc9309,temoto" help:"What reads robots.txt: rfc9309 or temoto."`
+	TLSInsecure  bool   `name:"tls-insecure" help:"Go on when a certificate does not verify."`
+
+	WARCCodec string   `name:"warc-codec" default:"gzip" enum:"gzip,zstd" help:"Compression of WARC records: gzip (every reader has it) or zstd."`
+	WARCSize  cli.Size `name:"warc-size" default:"1G" help:"Begin another WARC file when one has this length."`
+	Bodies    bool     `help:"Put bodies into the records as well where the output is a pipe, so that mextract need not read the WARC files."`
+
+	Server []string `placeholder:"ADDR[:PORT]" help:"DNS server for addresses that are absent or have expired (default: those of /etc/resolv.conf)."`
+	Now    string   `placeholder:"TIME" help:"The round's clock, RFC 3339, instead of the input's."`
+	Replay []string `placeholder:"FILE" help:"Contact nobody: answer from these WARC files, which a round of the same --txn wrote."`
+}
+
+// Help is printed by mfetch fetch --help.
+func (*fetchCmd) Help() string {
+	return `Reads url records, as mresolve writes them, and writes one fetch record for each,
+whatever becomes of it, and one for each robots.txt asked for. Requests, responses
+and outcomes are archived in WARC files in STORE; a record is written only when its
+bytes are there. One connection to a host at a time, with a gap after each contact
+that grows with the time it took. Robots rules (RFC 9309) and the times of the next
+contacts are kept in STORE for later rounds.
+
+  mfrontier next crawl/frontier --txn r1 | mresolve crawl/dns --txn r1 |
+    mfetch crawl/fetch --txn r1 --contact ops@example.org -o fetched.arrows.zst
+  mfetch crawl/fetch --txn r1 --allow-net 127.0.0.0/8 --min-delay 20ms --delay-factor 0 batch.arrows.zst
+
+After a crash the same command goes on: what was archived is not fetched again.
+With --replay a saved round is answered from its archive, in the same order, with
+the same times.`
+}
+
+func (c *fetchCmd) validate(memory int64) error {
+	wrong := func(flag, found, want string) error {
+		return &fault.Error{Class: fault.Usage, Place: flag, Found: found, Want: want}
+	}
+	switch {
+	case c.Connections < 1 || c.Connections > 100_000:
+		return wrong("--connections", fmt.Sprint(c.Connections), "1 to 100000")
+	case c.MinDelay < 0 || c.MaxDelay < 0 || c.AddrDelay < 0 || c.Deadline < 0:
+		return wrong("delay", "a negative time", "0 or more")
+	case !(c.DelayFactor >= 0 && c.DelayFactor <= 1e6):
+		return wrong("--delay-factor", fmt.Sprint(c.DelayFactor), "0 to 1000000")
+	case c.MaxDelay < c.MinDelay && c.DelayFactor > 0:
+		return wrong("--max-delay", c.MaxDelay.String(), "at least --min-delay")
+	case c.Timeout <= 0:
+		return wrong("--timeout", c.Timeout.String(), "a time above 0")
+	case c.MaxBody < 1 || int64(c.MaxBody) > memory/8: // a record is encoded in memory
+		return wrong("--max-body", fmt.Sprint(int64(c.MaxBody)), fmt.Sprintf("1 to %d bytes with this --memory", memory/8))
+	case c.WARCSize < 1:
+		return wrong("--warc-size", fmt.Sprint(int64(c.WARCSize)), "at least 1 byte")
+	case !product(c.UserAgent):
+		return wrong("--user-agent", fmt.Sprintf("%q", c.UserAgent), "a product name of letters, digits, '-' and '_', such as mercator or mercator/2")
+	case !printable(c.Contact):
+		return wrong("--contact", fmt.Sprintf("%q", c.Contact), "an e-mail address or a URL")
+	}
+	return nil
+}
+
+// product says whether s is a product token, perhaps with a version.
+func product(s string) bool {
+	name, version, _ := strings.Cut(s, "/")
+	for _, r := range name {
+		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_') {
+			return false
+		}
+	}
+	return name != "" && printable(version) && !strings.ContainsAny(version, " /")
+}
+
+func printable(s string) bool {
+	for _, r := range s {
+		if r < ' ' || r > '~' || r == '(' || r == ')' {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *fetchCmd) userAgent() string {
+	if c.Contact == "" {
+		return c.UserAgent
+	}
+	return c.UserAgent + " (+" + c.Contact + ")"
+}
+
+func (c *fetchCmd) Run(ctx context.Context, std *cli.Std) error {
+	if err := c.validate(std.MemoryLimit()); err != nil {
+		return err
+	}
+	var now record.Time
+	if c.Now != "" {
+		t, err := time.Parse(time.RFC3339Nano, c.Now)
+		if err != nil {
+			return &fault.Error{Class: fault.Usage, Place: "--now", Found: c.Now, Want: "a time as in RFC 3339"}
+		}
+		now = record.TimeOf(t)
+	}
+	st, err := std.OpenStore(c.Store, fetch.Kind, fetch.Version, c.TxnFlags)
+	if err != nil {
+		return err
+	}
+	in, err := cli.OpenRecords[record.URL](std, c.Files)
+	if err != nil {
+		return err
+	}
+	sinks, err := std.Sinks(c.Output)
+	if err != nil {
+		return err
+	}
+	progress := std.StartProgress("contacts", 0)
+	totals := newTotals()
+	onRow := func(row *record.Fetch) {
+		totals.add(row)
+		progress.Add(1)
+	}
+	spec := stage.Spec{Name: "mfetch", Verb: "fetch", Store: st, Txn: c.Txn, Now: now, Threads: std.Threads(), Bodies: c.Bodies}
+	if len(c.Replay) > 0 {
+		opt := replay.Options{Files: c.Replay, Txn: c.Txn, Schema: in.Schema(), Bodies: c.Bodies, OnRow: onRow}
+		err = cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
+			return replay.Run(ctx, b, opt)
+		})
+	} else {
+		opt, oerr := c.options(std, st, in.Schema())
+		if oerr != nil {
+			return oerr
+		}
+		opt.OnRow = onRow
+		err = cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
+			return fetch.Run(ctx, b, opt)
+		})
+	}
+	totals.report(std)
+	return err
+}
+
+// options turns the flags into what package fetch wants.
+func (c *fetchCmd) options(std *cli.Std, st *store.Store, schema *record.Schema) (fetch.Options, error) {
+	opt := fetch.Options{
+		Store: st, Connections: c.Connections,
+		MinDelay: c.MinDelay, DelayFactor: c.DelayFactor, MaxDelay: c.MaxDelay, AddrDelay: c.AddrDelay,
+		Deadline: c.Deadline, BytesMax: int64(c.MaxBytes), BodyMax: int64(c.MaxBody),
+		DenyEvery: 200 * time.Millisecond, Codec: warc.Codec(c.WARCCodec), WARCSize: int64(c.WARCSize),
+		Txn: c.Txn, Schema: schema, Bodies: c.Bodies, Now: std.Now, Warn: std.Warn,
+		About: []warc.Field{
+			{Name: "software", Value: "mercator mfetch"},
+			{Name: "format", Value: "WARC File Format 1.1"},
+			{Name: "conformsTo", Value: "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"},
+			{Name: "robots", Value: c.RobotsEngine},
+			{Name: "http-header-user-agent", Value: c.userAgent()},
+		},
+	}
+	guard, err := c.guard()
+	if err != nil {
+		return opt, err
+	}
+	opt.Guard = guard.judge
+	if c.Deny != "" {
+		if opt.Deny, err = fetch.OpenDeny(c.Deny); err != nil {
+			return opt, err
+		}
+	}
+	parse, err := engine(c.RobotsEngine, c.UserAgent)
+	if err != nil {
+		return opt, err
+	}
+	opt.Robots = parse
+	web := fetch.HTTP{Client: &http1.Client{
+		UserAgent: c.userAgent(), Timeout: c.Timeout, BodyMax: int64(c.MaxBody), TempDir: st.Dir(),
+		Guard: guard.Guard, InsecureTLS: c.TLSInsecure,
+	}}
+	opt.Protocols = map[string]fetch.Protocol{"http": web, "https": web}
+	opt.Resolver = &resolver{servers: c.Server, now: std.Now}
+	return opt, nil
+}
+
+// engine returns the parser of robots.txt for a product.
+func engine(name, agent string) (fetch.ParseRobots, error) {
+	e, err := robots.NewEngine(name)
+	if err != nil {
+		return nil, err
+	}
+	agent, _, _ = strings.Cut(agent, "/")
+	return func(text []byte) fetch.Rules { return e(text, agent) }, nil
+}
+
+// guard refuses special-purpose addresses, and public ones without a contact.
+type guard struct {
+	addrguard.Guard
+	contact bool
+}
+
+func (c *fetchCmd) guard() (guard, error) {
+	g := guard{contact: c.Contact != ""}
+	for _, s := range c.AllowNet {
+		p, err := netip.ParsePrefix(s)
+		if err != nil {
+			return g, &fault.Error{Class: fault.Usage, Place: "--allow-net", Found: s, Want: "a network such as 127.0.0.0/8"}
+		}
+		g.Allow = append(g.Allow, p)
+	}
+	return g, nil
+}
+
+func (g guard) judge(addr netip.Addr) (string, error) {
+	if refused := g.Refuses(addr); refused != "" {
+		return refused, nil
+	}
+	if !g.contact && addrguard.Special(addr) == "" {
+		return "", &fault.Error{Class: fault.Usage, Found: addr.String() + " is a public address, and servers there are not told whom to ask",
+			Hint: "give --contact with an e-mail address or a URL"}
+	}
+	return "", nil
+}
+
+// createCmd makes a store.
+type createCmd struct {
+	Store string `arg:"" help:"Folder to make."`
+}
+
+// Help is printed by mfetch create --help.
+func (*createCmd) Help() string {
+	return `Makes an empty fetch store. mckpt init makes one too, with the rest of a crawl.
+
+  mfetch create fetch`
+}
+
+func (c *createCmd) Run() error { return fetch.CreateStore(c.Store, store.Options{}) }
+
+type robotsCmd struct {
+	File   string `arg:"" help:"A robots.txt."`
+	Agent  string `default:"mercator" help:"Product name that the rules are read for."`
+	Engine string `default:"rfc9309" enum:"rfc9309,temoto" help:"What reads it: rfc9309 or temoto."`
+}
+
+// Help is printed by mfetch robots --help.
+func (*robotsCmd) Help() string {
+	return `Prints allow or deny for each URL on standard input, one a line, as a crawl with
+these rules would decide.
+
+  echo http://example.org/private/a.html | mfetch robots robots.txt --agent mercator`
+}
+
+func (c *robotsCmd) Run(std *cli.Std) error {
+	parse, err := engine(c.Engine, c.Agent)
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(c.File)
+	if err != nil {
+		return &fault.Error{Class: fault.Usage, Err: err}
+	}
+	rules := parse(text)
+	in := bufio.NewScanner(std.In)
+	in.Buffer(nil, 1<<20)
+	out := bufio.NewWriter(std.Out)
+	for n := 1; in.Scan(); n++ {
+		url, _, err := canon.URL(strings.TrimSpace(in.Text()))
+		if err != nil {
+			return &fault.Error{Class: fault.Corrupt, File: "standard input", Place: fmt.Sprintf("line %d", n), Err: err}
+		}
+		answer := "deny"
+		if rules.Allowed(url) {
+			answer = "allow"
+		}
+		fmt.Fprintln(out, answer)
+	}
+	if err := in.Err(); err != nil {
+		return &fault.Error{Class: fault.Corrupt, File: "standard input", Err: err}
+	}
+	return out.Flush()
+}
+
+func main() { os.Exit(cli.Main("mfetch", about, &grammar{}, 128<<20)) }
+
+// resolver asks DNS servers. It is made when the first name needs it: a crawl
+// whose addresses hold needs no server.
+type resolver struct {
+	servers []string
+	now     func() time.Time
+	made    resolverOnce
+}
+
+// Resolve implements fetch.Resolver.
+func (r *resolver) Resolve(ctx context.Context, name string) ([]netip.Addr, time.Time, string) {
+	if addrs, ok := resolve.Literal(name); ok {
+		return addrs, r.now().Add(time.Hour), ""
+	}
+	dns, err := r.made.get(func() (*resolve.Resolver, error) {
+		return resolve.New(resolve.Config{Servers: r.servers, Now: r.now})
+	})
+	if err != nil {
+		return nil, time.Time{}, err.Error()
+	}
+	a := dns.Lookup(ctx, name)
+	return a.Addrs, a.Expires, a.Status
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"sort"
+	"sync"
+
+	"mercator/formats/record"
+	"mercator/pkg/cli"
+	"mercator/pkg/resolve"
+)
+
+// totals are what --stats tells of a batch.
+type totals struct {
+	outcomes map[string]int64
+	robots   int64
+	bytes    int64 // decoded
+}
+
+func newTotals() *totals { return &totals{outcomes: map[string]int64{}} }
+
+func (t *totals) add(row *record.Fetch) {
+	if row.Role == record.RoleRobots {
+		t.robots++
+		return
+	}
+	t.outcomes[row.Outcome]++
+	t.bytes += row.BodyLength
+}
+
+// outcome is one line of the totals.
+type outcome struct {
+	Outcome string `json:"outcome"`
+	N       int64  `json:"n"`
+}
+
+func (t *totals) report(std *cli.Std) {
+	var list []outcome
+	for name, n := range t.outcomes {
+		list = append(list, outcome{name, n})
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].Outcome < list[j].Outcome })
+	std.Stat("outcomes", list)
+	std.Stat("robots_contacts", t.robots)
+	std.Stat("body_bytes", t.bytes)
+}
+
+// resolverOnce makes a resolver once.
+type resolverOnce struct {
+	once sync.Once
+	r    *resolve.Resolver
+	err  error
+}
+
+func (o *resolverOnce) get(make func() (*resolve.Resolver, error)) (*resolve.Resolver, error) {
+	o.once.Do(func() { o.r, o.err = make() })
+	return o.r, o.err
+}

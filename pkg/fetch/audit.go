@@ -1,0 +1,238 @@
+package fetch
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/bits"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
+	"mercator/pkg/merge"
+)
+
+// AuditOptions say what is demanded beyond what the rows themselves claim.
+type AuditOptions struct {
+	MinDelay    time.Duration // every gap to a host must be this long,
+	DelayFactor float64       // or so many times the contact before,
+	MaxDelay    time.Duration // at most this
+	AddrDelay   time.Duration // gap between contacts with one address; 0: not checked
+	Memory      int64         // for sorting
+	Worst       int           // how many of the smallest margins are kept
+}
+
+// Gap is the time between two contacts in a row with one host or address.
+type Gap struct {
+	Name     string // host or address
+	At       time.Time
+	Gap      time.Duration // from the end of the one to the start of the other; negative: they overlapped
+	Required time.Duration
+}
+
+// Margin is how much longer than required a gap was.
+func (g Gap) Margin() time.Duration { return g.Gap - g.Required }
+
+// Bucket counts margins from From up to twice that (the first: below 1 ms).
+type Bucket struct {
+	From time.Duration
+	N    uint64
+}
+
+// AuditReport is what an audit found of the hosts, or of the addresses.
+type AuditReport struct {
+	Names      uint64 // hosts, addresses
+	Gaps       uint64
+	Violations uint64
+	Worst      []Gap    // smallest margin first
+	Margins    []Bucket // by powers of two
+}
+
+// Audit is what the records of some rounds prove.
+type Audit struct {
+	Rows, Contacts, Robots uint64
+	Hosts, Addrs           AuditReport
+}
+
+// Err is fault.No if a contact came early.
+func (a *Audit) Err() error {
+	n := a.Hosts.Violations + a.Addrs.Violations
+	if n == 0 {
+		return nil
+	}
+	return &fault.Error{Class: fault.No, Found: fmt.Sprintf("%d contacts came early", n)}
+}
+
+// Auditor collects the contacts of fetch rows, in any order, within bounded
+// memory: they are sorted by time, and that by host and by address.
+type Auditor struct {
+	opt    AuditOptions
+	audit  Audit
+	byTime *merge.Sorter
+	buf    []byte
+}
+
+// NewAuditor returns an Auditor. Close it.
+func NewAuditor(opt AuditOptions) *Auditor {
+	return &Auditor{opt: opt, byTime: merge.NewSorter(opt.Memory/4, "")}
+}
+
+// Close gives back memory and disk.
+func (a *Auditor) Close() error { return a.byTime.Close() }
+
+// Add takes a row into account. Rows without an address were no contacts.
+func (a *Auditor) Add(row *record.Fetch) error {
+	a.audit.Rows++
+	if row.Addr == "" {
+		return nil
+	}
+	a.audit.Contacts++
+	if row.Role == record.RoleRobots {
+		a.audit.Robots++
+	}
+	c := contactSpan{start: int64(row.FetchTime), end: int64(row.FetchTime) + row.DurationUS, required: row.RequiredDelayUS, host: row.Host, addr: row.Addr}
+	a.buf = c.append(a.buf[:0])
+	return a.byTime.Add(uint64(c.start), a.buf)
+}
+
+// contactSpan is a contact as the sorter holds it.
+type contactSpan struct {
+	start, end, required micros
+	host, addr           string
+}
+
+func (c *contactSpan) append(b []byte) []byte {
+	for _, n := range [...]micros{c.start, c.end, c.required} {
+		b = binary.AppendVarint(b, n)
+	}
+	b = binary.AppendUvarint(b, uint64(len(c.host)))
+	return append(append(b, c.host...), c.addr...)
+}
+
+func (c *contactSpan) parse(b []byte) {
+	for _, p := range [...]*micros{&c.start, &c.end, &c.required} {
+		n, size := binary.Varint(b)
+		*p, b = n, b[size:]
+	}
+	n, size := binary.Uvarint(b)
+	c.host, c.addr = string(b[size:size+int(n)]), string(b[size+int(n):])
+}
+
+// Report sorts what was added and checks it.
+func (a *Auditor) Report(ctx context.Context) (*Audit, error) {
+	hosts, addrs := merge.NewSorter(a.opt.Memory/4, ""), merge.NewSorter(a.opt.Memory/4, "")
+	defer hosts.Close()
+	defer addrs.Close()
+	it, err := a.byTime.Sort()
+	if err != nil {
+		return nil, err
+	}
+	for {
+		_, payload, err := it.Next()
+		if err == io.EOF {
+			break
+		}
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+		var c contactSpan
+		c.parse(payload)
+		if err := hosts.Add(fingerprint.OfString(c.host), payload); err != nil {
+			return nil, err
+		}
+		if err := addrs.Add(fingerprint.OfString(c.addr), payload); err != nil {
+			return nil, err
+		}
+	}
+	least := us(a.opt.MinDelay)
+	err = a.audit.Hosts.check(ctx, hosts, a.opt.Worst, func(c *contactSpan) string { return c.host }, func(before, c *contactSpan) (micros, bool) {
+		own := max(least, micros(a.opt.DelayFactor*float64(before.end-before.start)))
+		if a.opt.MaxDelay > 0 {
+			own = min(own, max(us(a.opt.MaxDelay), least))
+		}
+		return max(c.required, own), true
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = a.audit.Addrs.check(ctx, addrs, a.opt.Worst, func(c *contactSpan) string { return c.addr }, func(_, _ *contactSpan) (micros, bool) {
+		return us(a.opt.AddrDelay), a.opt.AddrDelay > 0
+	})
+	return &a.audit, err
+}
+
+// check reads contacts sorted by name, then time. required says what the gap
+// before a contact had to be, and whether anything was demanded.
+func (r *AuditReport) check(ctx context.Context, s *merge.Sorter, worst int, name func(*contactSpan) string, required func(before, c *contactSpan) (micros, bool)) error {
+	it, err := s.Sort()
+	if err != nil {
+		return err
+	}
+	var margins [64]uint64
+	var before contactSpan
+	latest := micros(0) // end of the contacts so far, which may overlap
+	for {
+		_, payload, err := it.Next()
+		if err == io.EOF {
+			break
+		}
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		var c contactSpan
+		c.parse(payload)
+		if name(&c) != name(&before) {
+			r.Names++
+			before, latest = c, c.end
+			continue
+		}
+		need, demanded := required(&before, &c)
+		gap := c.start - latest
+		before, latest = c, max(latest, c.end)
+		if !demanded {
+			continue
+		}
+		r.Gaps++
+		margin := gap - need
+		if margin < 0 {
+			r.Violations++
+		} else {
+			margins[bits.Len64(uint64(margin)/1000)]++
+		}
+		r.keep(Gap{Name: name(&c), At: time.UnixMicro(c.start).UTC(), Gap: time.Duration(gap) * time.Microsecond, Required: time.Duration(need) * time.Microsecond}, worst)
+	}
+	for i, n := range margins {
+		if n == 0 {
+			continue
+		}
+		from := time.Duration(0)
+		if i > 0 {
+			from = time.Millisecond << (i - 1)
+		}
+		r.Margins = append(r.Margins, Bucket{From: from, N: n})
+	}
+	return nil
+}
+
+// keep notes a gap if it is among the worst.
+func (r *AuditReport) keep(g Gap, worst int) {
+	i := len(r.Worst)
+	for i > 0 && g.Margin() < r.Worst[i-1].Margin() {
+		i--
+	}
+	if i >= worst {
+		return
+	}
+	r.Worst = append(r.Worst, Gap{})
+	copy(r.Worst[i+1:], r.Worst[i:])
+	r.Worst[i] = g
+	r.Worst = r.Worst[:min(len(r.Worst), worst)]
+}
