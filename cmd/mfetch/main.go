@@ -259,8 +259,8 @@ func (c *fetchCmd) guard() (guard, error) {
 }
 
 func (g guard) judge(addr netip.Addr) (string, error) {
-	if refused := g.Refuses(addr); refused != "" {
-		return refused, nil
+	if ok, reason := g.Allowed(addr); !ok {
+		return reason, nil
 	}
 	if !g.contact && addrguard.Special(addr) == "" {
 		return "", &fault.Error{Class: fault.Usage, Found: addr.String() + " is a public address, and servers there are not told whom to ask",
