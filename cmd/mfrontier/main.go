@@ -77,7 +77,7 @@ type addCmd struct {
 func (*addCmd) Help() string {
 	return `Puts every record in, whether or not the URL was seen before: that is the question
 that "murlset new" answers. Records with a due time wait for it. A text line is brought
-into canonical form first.
+into canonical form first. Columns that url records do not have are not kept.
 
   murlset new crawl/urls --txn seed seeds.txt | mfrontier add crawl/frontier --txn seed
   mfrontier add crawl/frontier more.txt`

@@ -154,6 +154,7 @@ func (s *Scanner[T]) Next(row *T) error {
 		return s.err
 	}
 	s.c.i = 0
+	*row = *new(T)
 	f := fieldsOf(row)
 	f.fields(&s.c)
 	s.row++

@@ -121,6 +121,7 @@ func AppendRow[T Row](b []byte, row *T) []byte {
 
 // DecodeRow is the reverse of AppendRow. b must hold one row.
 func DecodeRow[T Row](b []byte, row *T) error {
+	*row = *new(T)
 	c := coder{byRow: true, reading: true, cols: [][]byte{b}}
 	fieldsOf(row).fields(&c)
 	if c.bad || len(c.cols[0]) != 0 {

@@ -28,6 +28,7 @@ const (
 
 	major, minor = 1, 0
 
+	minPacked   = 512 // bytes of columns below which a block is stored
 	codecStored = 0
 	codecZstd   = 1
 )
@@ -130,9 +131,11 @@ func (w *Writer[T]) endBlock() {
 		w.c.prev[i] = 0
 	}
 	codec, body := uint32(codecStored), w.raw
-	w.packed = encoder().EncodeAll(w.raw, w.packed[:0])
-	if len(w.packed) < len(w.raw) {
-		codec, body = codecZstd, w.packed
+	if len(w.raw) >= minPacked {
+		w.packed = encoder().EncodeAll(w.raw, w.packed[:0])
+		if len(w.packed) < len(w.raw) {
+			codec, body = codecZstd, w.packed
+		}
 	}
 	w.page = appendEntry(w.page, w.off, w.first)
 	h := append(make([]byte, 0, blockHead), blockMagic...)

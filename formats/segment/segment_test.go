@@ -1,0 +1,475 @@
+package segment
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"mercator/formats/record"
+	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
+)
+
+var update = flag.Bool("update", false, "write the vectors again")
+
+var ignoreExtra = cmpopts.IgnoreUnexported(record.Extra{})
+
+func encode[T Row](t testing.TB, rows []T) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := NewWriter[T](&b, "test")
+	for i := range rows {
+		if err := w.Add(&rows[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := w.Finish(); err != nil || n != uint64(len(rows)) {
+		t.Fatal(n, err)
+	}
+	return b.Bytes()
+}
+
+func decode[T Row](b []byte) ([]T, error) {
+	r, err := Open[T](bytes.NewReader(b), int64(len(b)), "test.seg")
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Verify(); err != nil {
+		return nil, err
+	}
+	var rows []T
+	s := r.Scan(Start)
+	for {
+		var row T
+		if err := s.Next(&row); err == io.EOF {
+			return rows, nil
+		} else if err != nil {
+			return nil, err
+		}
+		rows = append(rows, row)
+	}
+}
+
+func entries(n int) []Entry {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var rows []Entry
+	order := uint64(0)
+	for i := range n {
+		host := fmt.Sprintf("host%d.example.org", rng.IntN(50))
+		u := record.URL{URL: fmt.Sprintf("https://%s/dir%d/page-%d.html?id=%d", host, rng.IntN(20), i, rng.IntN(1e6)), Host: host, Depth: uint16(i)}
+		u.Key = fingerprint.URLKey(u.Host, u.URL)
+		switch rng.IntN(8) {
+		case 0:
+			u.Host = "other.test:8080"
+		case 1:
+			u.Key = rng.Uint64()
+		case 2:
+			u.Via, u.ETag, u.LastModified, u.LastContentFP = "http://via.test/", `"e"`, "then", rng.Uint64()
+		case 3:
+			u.Addr, u.AddrExpires, u.AddrError, u.Score, u.Due, u.Discovered = "127.0.0.1,::1", 1<<50, "timeout", -1.5, -1, 1
+		}
+		if u.Host != "other.test:8080" && rng.IntN(8) > 0 {
+			u.Key = fingerprint.URLKey(u.Host, u.URL)
+		}
+		order += uint64(rng.IntN(3))
+		rows = append(rows, Entry{Order: order, Place: rng.Uint64N(9), URL: u})
+	}
+	return rows
+}
+
+func hosts(n int) []Host {
+	rng := rand.New(rand.NewPCG(3, 4))
+	var rows []Host
+	order := uint64(0)
+	for i := range n {
+		order += rng.Uint64N(1 << 40)
+		h := Host{Order: order, Host: fmt.Sprintf("h%d.test", i), Discovered: rng.Uint64N(1e6), Contacts: 1, DurationUS: 5, LastContact: 7, Addr: "127.0.0.1"}
+		for l := range rng.IntN(4) {
+			h.Last = append(h.Last, LevelPlace{uint8(l * 3), rng.Uint64()})
+		}
+		rows = append(rows, h)
+	}
+	return rows
+}
+
+// Sizes around the ends of blocks and pages.
+func TestRoundTrip(t *testing.T) {
+	for _, n := range []int{0, 1, 2, 700, 40_000} {
+		want := entries(n)
+		got, err := decode[Entry](encode(t, want))
+		if err != nil {
+			t.Fatal(n, err)
+		}
+		if d := cmp.Diff(want, got, ignoreExtra, cmpopts.EquateEmpty()); d != "" {
+			t.Fatal(n, d)
+		}
+		wantHosts := hosts(n)
+		gotHosts, err := decode[Host](encode(t, wantHosts))
+		if err != nil {
+			t.Fatal(n, err)
+		}
+		if d := cmp.Diff(wantHosts, gotHosts, cmpopts.EquateEmpty()); d != "" {
+			t.Fatal(n, d)
+		}
+	}
+}
+
+func TestRowAlone(t *testing.T) {
+	for _, e := range entries(100) {
+		var got Entry
+		if err := DecodeRow(AppendRow(nil, &e), &got); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(e, got, ignoreExtra); d != "" {
+			t.Fatal(d)
+		}
+	}
+	var e Entry
+	if err := DecodeRow([]byte{1, 2}, &e); !errors.Is(err, ErrCorrupt) {
+		t.Fatal(err)
+	}
+}
+
+// A scan can go on from the position before any row.
+func TestPositions(t *testing.T) {
+	want := entries(3000)
+	b := encode(t, want)
+	r, err := Open[Entry](bytes.NewReader(b), int64(len(b)), "test.seg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := r.Scan(Start)
+	for i := range want {
+		p := s.Position()
+		var row Entry
+		if err := s.Next(&row); err != nil {
+			t.Fatal(err)
+		}
+		if i%97 != 0 {
+			continue
+		}
+		if err := r.Scan(p).Next(&row); err != nil || row.URL.URL != want[i].URL.URL {
+			t.Fatal(i, p, err)
+		}
+	}
+	var row Entry
+	if err := r.Scan(s.Position()).Next(&row); err != io.EOF {
+		t.Fatal(err)
+	}
+	if err := r.Scan(Position{Offset: headerSize, Row: MaxBlockRows}).Next(&row); !errors.Is(err, ErrCorrupt) {
+		t.Fatal(err)
+	}
+	if err := r.Scan(Position{Offset: 1 << 40}).Next(&row); !errors.Is(err, ErrCorrupt) {
+		t.Fatal(err)
+	}
+}
+
+func TestSeek(t *testing.T) {
+	rows := hosts(300_000) // more than a page of blocks
+	b := encode(t, rows)
+	r, err := Open[Host](bytes.NewReader(b), int64(len(b)), "test.seg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.t.blocks <= pageEntries {
+		t.Fatalf("%d blocks do not fill a page", r.t.blocks)
+	}
+	rng := rand.New(rand.NewPCG(5, 6))
+	for _, step := range []int{1, 50, 5000, 90_000} {
+		s := r.Scan(Start)
+		at := 0
+		for at < len(rows) {
+			order := rows[at].Order - rng.Uint64N(2) // itself, or just before
+			var row Host
+			if err := s.Seek(order, &row); err != nil || row.Order != rows[at].Order {
+				t.Fatal(step, at, row.Order, rows[at].Order, err)
+			}
+			at += 1 + rng.IntN(step)
+			if step == 1 && at > 5000 {
+				break
+			}
+		}
+	}
+	var row Host
+	if err := r.Scan(Start).Seek(r.Last()+1, &row); err != io.EOF {
+		t.Fatal(err)
+	}
+}
+
+func TestWriterRefuses(t *testing.T) {
+	w := NewWriter[Entry](io.Discard, "x")
+	if err := w.Add(&Entry{Order: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Add(&Entry{Order: 1}); !errors.Is(err, ErrCorrupt) {
+		t.Fatal(err)
+	}
+	if _, err := w.Finish(); err == nil {
+		t.Fatal("an error does not stick")
+	}
+	w = NewWriter[Entry](io.Discard, "x")
+	if err := w.Add(&Entry{URL: record.URL{Via: strings.Repeat("x", MaxString+1)}}); !errors.Is(err, fault.Usage) {
+		t.Fatal(err)
+	}
+}
+
+// A file cut at any byte, or with one bit flipped, is refused.
+func TestDamage(t *testing.T) {
+	want := entries(40)
+	b := encode(t, want)
+	for n := range b {
+		if _, err := decode[Entry](b[:n]); err == nil || fault.ClassOf(err) == "" {
+			t.Fatalf("cut at %d: %v", n, err)
+		}
+	}
+	for bit := range len(b) * 8 {
+		c := bytes.Clone(b)
+		c[bit/8] ^= 1 << (bit % 8)
+		if _, err := decode[Entry](c); err == nil || fault.ClassOf(err) == "" {
+			t.Fatalf("bit %d: %v", bit, err)
+		}
+	}
+}
+
+// The vectors are made of one good file of three rows.
+func vectors(t *testing.T) (good map[string][]byte, bad map[string][]byte) {
+	three := []Entry{example(5), example(6), example(6)}
+	three[1].URL.URL, three[2].URL.URL = "http://a.test/1", "http://a.test/2"
+	for i := range three {
+		three[i].URL.Key = fingerprint.URLKey(three[i].URL.Host, three[i].URL.URL)
+	}
+	file := encode(t, three)
+	good = map[string][]byte{
+		"g01-empty.seg": encode[Entry](t, nil), "g02-example.seg": encode(t, []Entry{example(5)}),
+		"g03-three.seg": file, "g04-zstd.seg": encode(t, entries(200)),
+	}
+	bad = map[string][]byte{}
+	end := len(file)
+	block := file[headerSize:]
+	size := int(blockHead + binary.LittleEndian.Uint32(block[8:]))
+	page := headerSize + size
+	change := func(name string, fn func(b []byte) []byte) { bad[name] = fn(bytes.Clone(file)) }
+	reseal := func(b []byte, from, to int) { copy(b[to-4:to], seal(bytes.Clone(b[from : to-4]))[to-4-from:]) }
+	header := func(name string, at int, v byte) {
+		change(name, func(b []byte) []byte { b[at] = v; reseal(b, 0, headerSize); return b })
+	}
+	trail := func(name string, at int, v byte) {
+		change(name, func(b []byte) []byte { b[end-trailerSize+at] = v; reseal(b, end-trailerSize, end); return b })
+	}
+	// A changed block keeps its length, so that the rest of the file stays right but for the sum.
+	inBlock := func(name string, fn func(b []byte)) {
+		change(name, func(b []byte) []byte {
+			k := b[headerSize : headerSize+size]
+			fn(k)
+			crc := seal(append(bytes.Clone(k[:36]), k[blockHead:]...))
+			copy(k[36:40], crc[len(crc)-4:])
+			return b
+		})
+	}
+	put := func(at int, v uint32) func([]byte) {
+		return func(b []byte) { binary.LittleEndian.PutUint32(b[at:], v) }
+	}
+	bad["r01-short.seg"] = file[:headerSize-1]
+	header("r02-magic.seg", 0, 'X')
+	change("r03-header-sum.seg", func(b []byte) []byte { b[12] ^= 1; return b })
+	header("r04-major.seg", 8, 2)
+	header("r05-features.seg", 11, 1)
+	header("r06-kind.seg", 10, 2)
+	bad["r07-no-trailer.seg"] = file[:end-trailerSize]
+	change("r08-trailer-sum.seg", func(b []byte) []byte { b[end-1] ^= 1; return b })
+	trail("r09-trailer-reserved.seg", 52, 1)
+	trail("r10-trailer-counts.seg", 8, 9)
+	inBlock("r11-block-magic.seg", func(b []byte) { b[0] = 'X' })
+	inBlock("r12-codec.seg", put(4, 2))
+	inBlock("r13-block-size.seg", put(12, MaxBlockRaw+1))
+	inBlock("r14-block-rows.seg", put(16, 0))
+	inBlock("r15-block-range.seg", put(20, 7))
+	change("r16-block-sum.seg", func(b []byte) []byte { b[headerSize+36] ^= 1; return b })
+	inBlock("r17-zstd.seg", put(4, codecZstd))
+	inBlock("r18-columns.seg", func(b []byte) { b[blockHead] = 0x7f })
+	// The third column, after 1+3 and 1+3 bytes, holds the flags.
+	inBlock("r19-row.seg", func(b []byte) { b[blockHead+9] = allFlags + 1 })
+	inBlock("r20-order.seg", func(b []byte) { b[blockHead+3] = 1 }) // the third order is one below the second's
+	change("r21-page-sum.seg", func(b []byte) []byte { b[page+9] ^= 1; return b })
+	change("r22-page-entries.seg", func(b []byte) []byte { b[page+16] ^= 1; reseal(b, page, page+pageHead+entrySize+4); return b })
+	trail("r23-totals.seg", 16, 2)
+	return good, bad
+}
+
+func TestVectors(t *testing.T) {
+	good, bad := vectors(t)
+	for dir, files := range map[string]map[string][]byte{"good": good, "bad": bad} {
+		dir = filepath.Join("testdata", dir)
+		for name, b := range files {
+			path := filepath.Join(dir, name)
+			if *update {
+				if err := os.MkdirAll(dir, 0o777); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, b, 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			saved, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// zstd may give other bytes in another version.
+			if name != "g04-zstd.seg" && !bytes.Equal(saved, b) {
+				t.Errorf("%s is not what the encoder gives", path)
+			}
+		}
+		have, err := os.ReadDir(dir)
+		if err != nil || len(have) != len(files) {
+			t.Errorf("%s: %d files, want %d: %v", dir, len(have), len(files), err)
+		}
+	}
+	for name := range good {
+		b, err := os.ReadFile(filepath.Join("testdata/good", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := decode[Entry](b); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	spec, err := os.ReadFile("SPEC.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := regexp.MustCompile(`(?m)^\| R(\d+) \| ([a-z ]+) \| (\S+) \|`).FindAllStringSubmatch(string(spec), -1)
+	if len(rules) == 0 || len(rules) != len(bad) {
+		t.Errorf("%d rules and %d vectors", len(rules), len(bad))
+	}
+	for i, r := range rules {
+		if r[1] != fmt.Sprint(i+1) || !strings.HasPrefix(r[3], fmt.Sprintf("r%02d-", i+1)) {
+			t.Errorf("rule R%s has vector %s", r[1], r[3])
+		}
+		b, err := os.ReadFile(filepath.Join("testdata/bad", r[3]))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if _, err := decode[Entry](b); string(fault.ClassOf(err)) != r[2] {
+			t.Errorf("%s: %v (%s), want %s", r[3], err, fault.ClassOf(err), r[2])
+		} else {
+			t.Logf("%s: %v", r[3], err)
+		}
+	}
+}
+
+func example(order uint64) Entry {
+	u := record.URL{URL: "http://a.test/", Host: "a.test"}
+	u.Key = fingerprint.URLKey(u.Host, u.URL)
+	return Entry{Order: order, URL: u}
+}
+
+// The example of SPEC.md: what stands before "|" is hex, the rest says what it is.
+func TestWorkedExample(t *testing.T) {
+	spec, err := os.ReadFile("SPEC.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, part, _ := strings.Cut(string(spec), "## Worked example")
+	part, _, _ = strings.Cut(part, "\n## ")
+	var text strings.Builder
+	for _, line := range strings.Split(part, "\n") {
+		if digits, _, ok := strings.Cut(line, "|"); ok && strings.HasPrefix(line, "    ") {
+			text.WriteString(strings.ReplaceAll(digits, " ", ""))
+		}
+	}
+	want, err := hex.DecodeString(text.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := encode(t, []Entry{example(5)}); !bytes.Equal(got, want) {
+		t.Errorf("SPEC.md has\n%x\nthe encoder gives\n%x", want, got)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	for _, dir := range []string{"good", "bad"} {
+		names, err := filepath.Glob(filepath.Join("testdata", dir, "*.seg"))
+		if err != nil || len(names) == 0 {
+			f.Fatal(names, err)
+		}
+		for _, name := range names {
+			b, err := os.ReadFile(name)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(b)
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		rows, err := decode[Entry](resealed(b))
+		if err != nil {
+			return
+		}
+		again, err := decode[Entry](encode(t, rows))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(rows, again, ignoreExtra, cmpopts.EquateEmpty(), cmpopts.EquateNaNs()); d != "" {
+			t.Fatal(d)
+		}
+	})
+}
+
+// resealed makes the checksums of the first block and the trailer right, so that
+// fuzzing reaches what lies behind them.
+func resealed(b []byte) []byte {
+	b = bytes.Clone(b)
+	if len(b) < headerSize+blockHead+trailerSize {
+		return b
+	}
+	copy(b[12:16], seal(bytes.Clone(b[:12]))[12:])
+	n := int(binary.LittleEndian.Uint32(b[headerSize+8:]))
+	if n < 0 || n > len(b)-headerSize-blockHead {
+		return b
+	}
+	k := b[headerSize:]
+	crc := seal(append(bytes.Clone(k[:36]), k[blockHead:blockHead+n]...))
+	copy(k[36:40], crc[len(crc)-4:])
+	tr := b[len(b)-trailerSize:]
+	if binary.LittleEndian.Uint64(tr[8:]) == 1 {
+		sum := seal(bytes.Clone(k[36:40]))
+		copy(tr[48:52], sum[4:])
+	}
+	copy(tr[60:], seal(bytes.Clone(tr[:60]))[60:])
+	return b
+}
+
+func FuzzRow(f *testing.F) {
+	for _, e := range entries(20) {
+		f.Add(AppendRow(nil, &e))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var e, again Entry
+		if DecodeRow(b, &e) == nil {
+			if err := DecodeRow(AppendRow(nil, &e), &again); err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(e, again, ignoreExtra, cmpopts.EquateNaNs()); d != "" {
+				t.Fatal(d)
+			}
+		}
+		var h Host
+		if DecodeRow(b, &h) == nil && len(h.Last) > MaxLevels {
+			t.Fatal(len(h.Last))
+		}
+	})
+}

@@ -1,0 +1,589 @@
+package frontier
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
+	"mercator/pkg/stage"
+)
+
+// rows is an input in memory.
+type rows[T record.Row] struct {
+	all  []T
+	i    int
+	txn  string
+	kind record.Kind
+	now  record.Time
+	bare bool
+}
+
+func (r *rows[T]) Schema() *record.Schema {
+	return &record.Schema{Kind: r.kind, Txn: r.txn, Now: r.now}
+}
+func (r *rows[T]) Trailer() record.Trailer {
+	return record.Trailer{Verified: !r.bare, Rows: uint64(len(r.all)), Txn: r.txn}
+}
+func (r *rows[T]) Read(row *T) error {
+	if r.i == len(r.all) {
+		return io.EOF
+	}
+	*row = r.all[r.i]
+	r.i++
+	return nil
+}
+
+func urlRows(txn string, urls ...record.URL) *rows[record.URL] {
+	return &rows[record.URL]{all: urls, txn: txn, kind: record.KindURL}
+}
+
+func newURL(host, path string, priority uint8) record.URL {
+	u := "http://" + host + "/" + path
+	return record.URL{URL: u, Host: host, Key: fingerprint.URLKey(host, u), Priority: priority}
+}
+
+type memory struct{ bytes.Buffer }
+
+func (*memory) Options() record.WriterOptions { return record.WriterOptions{} }
+func (*memory) Publish() error                { return nil }
+func (*memory) Abort()                        {}
+
+// bench is a frontier store in memory and what a test does with it.
+type bench struct {
+	t  testing.TB
+	fs durable.FS
+	f  *Frontier
+}
+
+func open(t testing.TB, fs durable.FS, p Params) *bench {
+	t.Helper()
+	opt := store.Options{FS: fs}
+	if err := Create("/crawl/frontier", p, opt); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open("/crawl/frontier", opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &bench{t, fs, f}
+}
+
+func (b *bench) add(txn string, urls ...record.URL) error {
+	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: b.f.Store(), Txn: txn, NoOutput: true, LateLock: true}
+	_, err := stage.Run(context.Background(), spec, urlRows(txn, urls...), nil, b.f.Add)
+	return err
+}
+
+func (b *bench) next(now record.Time, o NextOptions) ([]record.URL, error) {
+	var out memory
+	spec := stage.Spec{Name: "mfrontier next", Verb: "next", Store: b.f.Store(), Txn: o.Txn, Now: now, Spooled: true}
+	_, err := stage.Run(context.Background(), spec, nil, []stage.Sink{&out}, func(ctx context.Context, s *stage.Batch[record.URL, record.URL]) error {
+		return b.f.Next(ctx, s, o)
+	})
+	if err != nil {
+		return nil, err
+	}
+	r, err := record.NewReader[record.URL](&out, record.ReaderOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var batch []record.URL
+	for {
+		var u record.URL
+		if err := r.Read(&u); err == io.EOF {
+			return batch, nil
+		} else if err != nil {
+			return nil, err
+		}
+		batch = append(batch, u)
+	}
+}
+
+func (b *bench) update(txn string, now record.Time, outcomes []record.Fetch, fresh ...record.URL) error {
+	return b.updateFrom(txn, &rows[record.URL]{all: fresh, txn: txn, kind: record.KindURL, now: now}, UpdateOptions{
+		Txn: txn, Retries: DefaultRetries,
+		Outcomes: func() (stage.Input[record.Fetch], error) {
+			return &rows[record.Fetch]{all: outcomes, txn: txn, kind: record.KindFetch}, nil
+		},
+		Links: func() (stage.Input[record.Link], error) {
+			return &rows[record.Link]{txn: txn, kind: record.KindLink}, nil
+		},
+	})
+}
+
+func (b *bench) updateFrom(txn string, in *rows[record.URL], o UpdateOptions) error {
+	spec := stage.Spec{Name: "mfrontier update", Verb: "update", Store: b.f.Store(), Txn: txn, NoOutput: true, LateLock: true}
+	_, err := stage.Run(context.Background(), spec, in, nil, func(ctx context.Context, s *stage.Batch[record.URL, record.URL]) error {
+		return b.f.Update(ctx, s, o)
+	})
+	return err
+}
+
+func (b *bench) counts() Counts {
+	b.t.Helper()
+	st, err := b.f.Stat(context.Background(), StatOptions{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return st.Counts
+}
+
+func (b *bench) check() {
+	b.t.Helper()
+	if err := b.f.Check(context.Background()); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// outcome of a URL at a time.
+func fetchOf(u record.URL, kind string, status uint16, at record.Time) record.Fetch {
+	return record.Fetch{
+		URL: u.URL, Key: u.Key, Host: u.Host, Priority: u.Priority, Depth: u.Depth, Attempt: u.Attempt, Addr: "127.0.0.1",
+		Role: record.RolePage, FetchTime: at, DurationUS: 1000, Outcome: kind, Status: status,
+	}
+}
+
+// model is a frontier in memory: what every URL's state must be.
+type model struct {
+	state map[string]*modelURL
+	order []string // of arrival
+}
+
+type modelURL struct {
+	record.URL
+	inFlight bool
+	retried  bool // was put off or tried again: FIFO no longer binds it
+	final    string
+}
+
+func (m *model) add(urls ...record.URL) {
+	for _, u := range urls {
+		m.state[u.URL] = &modelURL{URL: u, retried: u.Due != 0}
+		m.order = append(m.order, u.URL)
+	}
+}
+
+func (m *model) waiting() (n int) {
+	for _, u := range m.state {
+		if !u.inFlight && u.final == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// take checks a batch against the model and puts it in flight.
+func (m *model) take(t *testing.T, batch []record.URL, n int, now record.Time) {
+	t.Helper()
+	eligible := map[uint8]int{}
+	total := 0
+	for _, u := range m.state {
+		if !u.inFlight && u.final == "" && u.Due <= now {
+			eligible[min(u.Priority, 2)]++
+			total++
+		}
+	}
+	if len(batch) != min(n, total) {
+		t.Fatalf("batch of %d, want %d of %d", len(batch), n, total)
+	}
+	level := uint8(0)
+	for _, u := range batch {
+		s := m.state[u.URL]
+		if s == nil || s.inFlight || s.final != "" || s.Due > now {
+			t.Fatalf("%s in a batch: %+v", u.URL, s)
+		}
+		if d := cmp.Diff(s.URL, u, cmpopts.IgnoreUnexported(record.Extra{})); d != "" {
+			t.Fatal(d)
+		}
+		l := min(u.Priority, 2)
+		if l < level {
+			t.Fatalf("%s of front queue %d after %d", u.URL, l, level)
+		}
+		for level = l; l > 0; l-- {
+			if eligible[l-1] > 0 {
+				t.Fatalf("%s of front queue %d while %d wait in %d", u.URL, level, eligible[l-1], l-1)
+			}
+		}
+		eligible[level]--
+		s.inFlight = true
+	}
+	// First in, first out within a host and priority, as far as they were never tried.
+	type line struct {
+		host     string
+		priority uint8
+	}
+	left := map[line]bool{}
+	for _, name := range m.order {
+		u := m.state[name]
+		if u.retried || u.final != "" {
+			continue
+		}
+		k := line{u.Host, min(u.Priority, 2)}
+		if u.inFlight && left[k] {
+			t.Fatalf("%s overtook one of its host", name)
+		}
+		left[k] = left[k] || !u.inFlight
+	}
+}
+
+func TestAgainstModel(t *testing.T) {
+	kinds := []struct {
+		kind   string
+		status uint16
+		final  bool
+	}{
+		{record.OutcomeFetched, 200, true}, {record.OutcomeFetched, 404, true}, {record.OutcomeFetched, 503, false},
+		{record.OutcomeTimeout, 0, false}, {record.OutcomeDNS, 0, false}, {record.OutcomeRobotsDenied, 0, true},
+		{record.OutcomeDeferred, 0, false}, {record.OutcomeDeferred, 0, false},
+	}
+	for _, size := range []int{1, 7, 1 << 20} {
+		for seed := range uint64(3) {
+			t.Run(fmt.Sprintf("batch %d seed %d", size, seed), func(t *testing.T) {
+				t.Parallel()
+				rng := rand.New(rand.NewPCG(seed, uint64(size)))
+				b := open(t, durable.NewCrashFS(), Params{})
+				m := &model{state: map[string]*modelURL{}}
+				serial := 0
+				some := func(max int) (urls []record.URL) {
+					for range rng.IntN(max + 1) {
+						u := newURL(fmt.Sprintf("h%d.test", min(rng.IntN(8), rng.IntN(8))), fmt.Sprint(serial), uint8(rng.IntN(5)))
+						if rng.IntN(6) == 0 {
+							u.Due = record.Time(1 + rng.IntN(50_000_000))
+						}
+						serial++
+						urls = append(urls, u)
+					}
+					return urls
+				}
+				now := record.Time(1_000_000)
+				seedURLs := some(40)
+				if err := b.add("seed", seedURLs...); err != nil {
+					t.Fatal(err)
+				}
+				m.add(seedURLs...)
+				growing := 40
+				for round := 0; m.waiting() > 0; round++ {
+					txn := fmt.Sprintf("r%d", round)
+					now += record.Time(rng.IntN(1_000_000))
+					var err error
+					if now, err = b.f.Wait(context.Background(), now, func(context.Context, record.Time) error { return nil }); err != nil {
+						t.Fatal(err)
+					}
+					batch, err := b.next(now, NextOptions{N: size, Txn: txn})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if len(batch) == 0 {
+						t.Fatal("an empty batch of a frontier that is not empty")
+					}
+					m.take(t, batch, size, now)
+					again, err := b.next(now, NextOptions{N: size, Txn: txn})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if d := cmp.Diff(batch, again, cmpopts.IgnoreUnexported(record.Extra{})); d != "" {
+						t.Fatal("repeated: ", d)
+					}
+					rng.Shuffle(len(batch), func(i, j int) { batch[i], batch[j] = batch[j], batch[i] })
+					var outcomes []record.Fetch
+					for _, u := range batch {
+						k := kinds[rng.IntN(len(kinds))]
+						o := fetchOf(u, k.kind, k.status, now)
+						s := m.state[u.URL]
+						s.inFlight = false
+						switch {
+						case k.kind == record.OutcomeDeferred:
+							s.retried = true
+							if rng.IntN(2) == 0 {
+								o.RetryAfter = now + record.Time(rng.IntN(10_000_000))
+							}
+							s.Due = o.RetryAfter
+						case k.final || u.Attempt == 2:
+							s.final = k.kind
+						default:
+							s.retried = true
+							s.Attempt++
+							s.Due = now + 1000 + record.Time(time.Minute.Microseconds())<<u.Attempt
+						}
+						outcomes = append(outcomes, o)
+						if rng.IntN(3) == 0 {
+							outcomes = append(outcomes, record.Fetch{URL: "http://" + u.Host + "/robots.txt", Host: u.Host, Role: record.RoleRobots, Addr: "127.0.0.1", FetchTime: now, Outcome: record.OutcomeFetched, Status: 404})
+						}
+					}
+					var fresh []record.URL
+					if round < growing {
+						fresh = some(12)
+					}
+					if err := b.update(txn, now, outcomes, fresh...); err != nil {
+						t.Fatal(err)
+					}
+					m.add(fresh...)
+					if round%16 == 0 {
+						b.check()
+					}
+				}
+				b.check()
+				if batch, err := b.next(now, NextOptions{N: size, Txn: "last"}); err != nil || len(batch) != 0 {
+					t.Fatal(batch, err)
+				}
+				c := b.counts()
+				want := map[string]uint64{}
+				for _, u := range m.state {
+					want[u.final]++
+				}
+				got := map[string]uint64{}
+				for _, o := range c.Outcomes {
+					got[o.Reason] = o.N
+				}
+				if d := cmp.Diff(want, got); d != "" || c.Discovered != uint64(serial) || c.Finished != uint64(serial) {
+					t.Fatal(d, c)
+				}
+				if empty, err := b.f.Empty(); err != nil || !empty {
+					t.Fatal(empty, err)
+				}
+			})
+		}
+	}
+}
+
+func TestHostsTakeTurns(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{})
+	var urls []record.URL
+	for i := range 1000 {
+		urls = append(urls, newURL("big.test", fmt.Sprint(i), 0))
+	}
+	for h := range 9 {
+		for i := range 10 {
+			urls = append(urls, newURL(fmt.Sprintf("small%d.test", h), fmt.Sprint(i), 0))
+		}
+	}
+	if err := b.add("", urls...); err != nil {
+		t.Fatal(err)
+	}
+	batch, err := b.next(1, NextOptions{N: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := map[string]int{}
+	for _, u := range batch {
+		n[u.Host]++
+	}
+	for host, k := range n {
+		if k != 10 {
+			t.Errorf("%d URLs of %s in a batch of 100 over 10 hosts, want 10", k, host)
+		}
+	}
+}
+
+func TestPerHost(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{})
+	var urls []record.URL
+	for i := range 100 {
+		urls = append(urls, newURL("big.test", fmt.Sprint(i), 0))
+	}
+	urls = append(urls, newURL("small.test", "a", 2))
+	if err := b.add("", urls...); err != nil {
+		t.Fatal(err)
+	}
+	for round, want := range []int{3, 3, 3} { // 20 of big.test are passed over, then the batch ends
+		txn := fmt.Sprintf("r%d", round)
+		batch, err := b.next(1, NextOptions{N: 20, PerHost: 3, Txn: txn})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(batch) != want || batch[0].URL != fmt.Sprintf("http://big.test/%d", 3*round) {
+			t.Fatal(batch)
+		}
+		b.check()
+		var outcomes []record.Fetch
+		for _, u := range batch {
+			outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, 1))
+		}
+		if err := b.update(txn, 1, outcomes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	batch, err := b.next(1, NextOptions{N: 100, PerHost: 3, Txn: "last"})
+	if err != nil || len(batch) != 4 || batch[3].Host != "small.test" {
+		t.Fatal(batch, err)
+	}
+}
+
+func TestDeferredKeepsItsPlace(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{})
+	var urls []record.URL
+	for i := range 6 {
+		urls = append(urls, newURL("a.test", fmt.Sprint(i), 0))
+	}
+	if err := b.add("", urls...); err != nil {
+		t.Fatal(err)
+	}
+	batch, err := b.next(1, NextOptions{N: 3, Txn: "r1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcomes := []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 200, 1), fetchOf(batch[1], record.OutcomeDeferred, 0, 0), fetchOf(batch[2], record.OutcomeDeferred, 0, 0)}
+	if err := b.update("r1", 1, outcomes); err != nil {
+		t.Fatal(err)
+	}
+	batch, err = b.next(1, NextOptions{N: 3, Txn: "r2"})
+	if err != nil || batch[0].URL != "http://a.test/1" || batch[1].URL != "http://a.test/2" || batch[2].URL != "http://a.test/3" {
+		t.Fatal(batch, err)
+	}
+}
+
+func TestUpdateRefusals(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{})
+	urls := []record.URL{newURL("a.test", "1", 0), newURL("a.test", "2", 0)}
+	if err := b.update("r0", 1, nil); err != nil {
+		t.Fatal("the round of an empty frontier: ", err)
+	}
+	if err := b.update("r0", 1, nil, urls...); !errors.Is(err, fault.Conflict) {
+		t.Fatal(err)
+	}
+	if err := b.add("seed", urls...); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.next(1, NextOptions{N: 9, Txn: "r1"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.next(1, NextOptions{N: 9, Txn: "r2"}); !errors.Is(err, fault.Conflict) {
+		t.Fatal(err)
+	}
+	ok := fetchOf(urls[0], record.OutcomeFetched, 200, 1)
+	ok2 := fetchOf(urls[1], record.OutcomeFetched, 200, 1)
+	other := fetchOf(newURL("a.test", "3", 0), record.OutcomeFetched, 200, 1)
+	collides := other // a URL of the same checksum
+	collides.Key = ok.Key
+	for name, outcomes := range map[string][]record.Fetch{
+		"none": nil, "one missing": {ok}, "one twice": {ok, ok, ok2}, "one foreign": {ok, other}, "one more": {ok, ok2, other}, "checksum collides": {collides, ok2},
+		"collides too": {collides, ok, ok2},
+	} {
+		if err := b.update("r1", 1, outcomes); !errors.Is(err, fault.Conflict) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, in := range map[string]*rows[record.Fetch]{
+		"another round": {all: []record.Fetch{ok, ok2}, txn: "r7"},
+		"no trailer":    {all: []record.Fetch{ok, ok2}, txn: "r1", bare: true},
+	} {
+		err := b.updateFrom("r1", urlRows("r1"), UpdateOptions{Txn: "r1", Retries: DefaultRetries, Outcomes: func() (stage.Input[record.Fetch], error) { return in, nil }})
+		if !errors.Is(err, fault.Conflict) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if c := b.counts(); c.InFlight != 2 || c.Finished != 0 {
+		t.Fatal(c)
+	}
+	if err := b.update("r1", 1, []record.Fetch{ok2, ok}); err != nil {
+		t.Fatal(err)
+	}
+	b.check()
+}
+
+// Two URLs of one checksum, and one URL twice, are told apart in flight.
+func TestEqualChecksums(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{})
+	x, y := newURL("a.test", "x", 0), newURL("a.test", "y", 0)
+	y.Key = x.Key
+	if err := b.add("seed", x, y, x, y, x); err != nil {
+		t.Fatal(err)
+	}
+	batch, err := b.next(1, NextOptions{N: 9, Txn: "r1"})
+	if err != nil || len(batch) != 5 {
+		t.Fatal(batch, err)
+	}
+	fx, fy := fetchOf(x, record.OutcomeFetched, 200, 1), fetchOf(y, record.OutcomeRobotsDenied, 0, 1)
+	if err := b.update("r1", 1, []record.Fetch{fy, fx, fx, fy, fx}); err != nil {
+		t.Fatal(err)
+	}
+	want := []record.Count{{Reason: record.OutcomeFetched, N: 3}, {Reason: record.OutcomeRobotsDenied, N: 2}}
+	if d := cmp.Diff(want, b.counts().Outcomes); d != "" {
+		t.Fatal(d)
+	}
+	b.check()
+}
+
+func TestHostState(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{})
+	a, c := newURL("a.test:8080", "1", 0), newURL("c.test", "1", 0)
+	if err := b.add("seed", a, c); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.next(1, NextOptions{N: 9, Txn: "r1"}); err != nil {
+		t.Fatal(err)
+	}
+	f := fetchOf(a, record.OutcomeTimeout, 0, 100)
+	f.DurationUS, f.RequiredDelayUS, f.RetryAfter = 8000, 70, 9_000_000
+	g := fetchOf(c, record.OutcomeDNS, 0, 100)
+	g.Addr, g.Error = "", "nxdomain"
+	if err := b.update("r1", 1, []record.Fetch{f, g}); err != nil {
+		t.Fatal(err)
+	}
+	h, found, err := b.f.Host("a.test:8080")
+	if err != nil || !found {
+		t.Fatal(found, err)
+	}
+	if h.Pending != 1 || h.Contacts != 1 || h.Failures != 1 || h.DurationUS != 8000 || h.DelayUS != 70 || h.LastContact != 8100 || h.ParkedUntil != 9_000_000 || h.Retried != 1 {
+		t.Errorf("%+v", h)
+	}
+	h, found, err = b.f.Host("c.test")
+	if err != nil || !found || h.Pending != 0 || h.Contacts != 0 || h.Finished != 1 || h.Fetched != 0 {
+		t.Errorf("%+v %v %v", h, found, err)
+	}
+	if _, found, err = b.f.Host("b.test"); found || err != nil {
+		t.Error(found, err)
+	}
+}
+
+func TestExportRestores(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{})
+	var urls []record.URL
+	for i := range 50 {
+		u := newURL(fmt.Sprintf("h%d.test", i%3), fmt.Sprint(i), uint8(i%4))
+		u.Via, u.Depth, u.Score, u.Discovered, u.ETag, u.LastModified, u.LastContentFP = "http://via.test/", uint16(i), 0.5, record.Time(i), `"x"`, "now", uint64(i)
+		u.Addr, u.AddrExpires, u.AddrError, u.Attempt = "127.0.0.1", 5, "servfail", 1
+		if i%5 == 0 {
+			u.Due = record.Time(i + 1)
+		}
+		urls = append(urls, u)
+	}
+	if err := b.add("seed", urls...); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.next(1, NextOptions{N: 9, Txn: "r1"}); err != nil {
+		t.Fatal(err)
+	}
+	export := func(b *bench) (out []record.URL) {
+		if err := b.f.EachURL(context.Background(), func(u *record.URL) error { out = append(out, *u); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	all := export(b)
+	c := open(t, durable.NewCrashFS(), Params{})
+	if err := c.add("seed", all...); err != nil {
+		t.Fatal(err)
+	}
+	byURL := cmpopts.SortSlices(func(a, b record.URL) bool { return a.URL < b.URL })
+	ignore := cmpopts.IgnoreUnexported(record.Extra{})
+	if d := cmp.Diff(urls, all, byURL, ignore); d != "" {
+		t.Fatal(d)
+	}
+	if d := cmp.Diff(all, export(c), byURL, ignore); d != "" {
+		t.Fatal(d)
+	}
+}
