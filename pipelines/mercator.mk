@@ -33,11 +33,12 @@ CHECKPOINT_INTERVAL ?= 0s
 SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
 THIS := $(lastword $(MAKEFILE_LIST))
+export BIN
 Z := arrows.zst
 
 .PHONY: crawl
 crawl: seeded
-	@n=$$($(BIN)mckpt show --next-round $(CRAWL)); \
+	@n=$$($(dir $(THIS))stale.sh $(CRAWL)) || exit; \
 	while [ $(ROUNDS) -eq 0 ] || [ $$n -le $(ROUNDS) ]; do \
 	  if $(BIN)mfrontier stat --empty $(CRAWL)/frontier; then \
 	    echo "mercator.mk: the frontier is empty after round $$((n - 1))"; exit 0; \
@@ -65,13 +66,9 @@ $(CRAWL)/CURRENT:
 D := $(CRAWL)/rounds/r$(R)
 T := --txn r$(R)
 
-# Files of a round that was abandoned, or undone by a restore, belong to an older
-# epoch and must not be taken for this one's.
 .PHONY: round
 round:
-	@mkdir -p $(D); epoch=$$($(BIN)mckpt show --epoch $(CRAWL)) || exit; \
-	if [ "$$(cat $(D)/epoch 2>/dev/null)" != "$$epoch" ]; then \
-	  rm -rf $(D) && mkdir -p $(D) && echo $$epoch > $(D)/epoch; fi
+	@mkdir -p $(D); $(BIN)mckpt show --epoch $(CRAWL) > $(D)/epoch
 	@$(MAKE) -f $(THIS) $(D)/updated R=$(R)
 	$(BIN)mckpt commit $(CRAWL) $(T) --interval $(CHECKPOINT_INTERVAL) $(COMMIT_FLAGS)
 

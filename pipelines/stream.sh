@@ -11,7 +11,9 @@
 # Variables as in mercator.mk: CRAWL SEEDS CONFIG CONTACT ROUNDS BATCH BIN
 # CHECKPOINT_INTERVAL, and the same *_FLAGS.
 set -u
+here=$(cd "$(dirname "$0")" && pwd)
 : "${CRAWL:=crawl}" "${SEEDS:=}" "${CONFIG:=}" "${CONTACT:=}" "${ROUNDS:=0}" "${BATCH:=}" "${BIN:=}"
+export BIN
 : "${CHECKPOINT_INTERVAL:=0s}"
 : "${INIT_FLAGS:=}" "${SEED_FLAGS:=}" "${NEXT_FLAGS:=}" "${RESOLVE_FLAGS:=}" "${FETCH_FLAGS:=}" "${MARK_FLAGS:=}"
 : "${EXTRACT_FLAGS:=}" "${NEW_FLAGS:=}" "${UPDATE_FLAGS:=}" "${COMMIT_FLAGS:=}"
@@ -19,7 +21,7 @@ set -u
 # The *_FLAGS are lists of words, and are split as such on purpose.
 # shellcheck disable=SC2086
 seed() {
-  "${BIN}murlset" new "$CRAWL/urls" --txn seed --text $SEED_FLAGS $SEEDS |
+  "${BIN}murlset" new "$CRAWL/urls" --txn seed --text --copy "$CRAWL/rounds/seed/new.arrows.zst" $SEED_FLAGS $SEEDS |
     "${BIN}mfrontier" add "$CRAWL/frontier" --txn seed &&
     "${BIN}mckpt" commit "$CRAWL" --txn seed
 }
@@ -27,6 +29,7 @@ seed() {
 # shellcheck disable=SC2086
 round() {
   d=$CRAWL/rounds/$1
+  mkdir -p "$d" && "${BIN}mckpt" show --epoch "$CRAWL" > "$d/epoch" || return
   "${BIN}mfrontier" next "$CRAWL/frontier" --txn "$1" ${BATCH:+-n "$BATCH"} $NEXT_FLAGS |
     "${BIN}mresolve" "$CRAWL/dns" --txn "$1" $RESOLVE_FLAGS |
     "${BIN}mfetch" "$CRAWL/fetch" --txn "$1" --bodies ${CONTACT:+--contact "$CONTACT"} $FETCH_FLAGS |
@@ -46,8 +49,8 @@ n=$("${BIN}mckpt" show --next-round "$CRAWL") || exit
 if [ "$n" = 0 ]; then
   [ -n "$SEEDS" ] || { echo 'stream.sh: name a file of seed URLs: SEEDS=seeds.txt' >&2; exit 2; }
   seed || exit
-  n=1
 fi
+n=$("$here/stale.sh" "$CRAWL") || exit
 while [ "$ROUNDS" -eq 0 ] || [ "$n" -le "$ROUNDS" ]; do
   "${BIN}mfrontier" stat --empty "$CRAWL/frontier"
   case $? in

@@ -1,0 +1,478 @@
+// Package pipelines holds tests of whole crawls: commands, pipes and make,
+// against mweb and its oracle. The long forms run with MERCATOR_LONG=1 (make
+// test-long).
+package pipelines
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var (
+	bin  string // folder of the commands, with a trailing slash
+	long = os.Getenv("MERCATOR_LONG") != ""
+)
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "mercator-bin-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	bin = dir + "/"
+	build := exec.Command("go", "build", "-o", bin, "../cmd/...")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "go build:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+// web is a running mweb.
+type web struct {
+	flags []string // that describe it
+	port  int
+	dns   string
+	seeds string // file
+}
+
+// startWeb serves a web until the test ends.
+func startWeb(t *testing.T, seed, hosts, pages int) *web {
+	t.Helper()
+	w := &web{flags: []string{"--seed", strconv.Itoa(seed), "--hosts", strconv.Itoa(hosts), "--pages", strconv.Itoa(pages)}}
+	cmd := exec.Command(bin+"mweb", append([]string{"serve", "--until-stdin-closes"}, w.flags...)...)
+	cmd.Stderr = os.Stderr
+	hold, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		hold.Close()
+		cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ready struct {
+		Port  int
+		DNS   string
+		Seeds []string
+	}
+	if err := json.Unmarshal(line, &ready); err != nil {
+		t.Fatal(err)
+	}
+	go io.Copy(io.Discard, out)
+	w.port, w.dns = ready.Port, ready.DNS
+	w.seeds = filepath.Join(t.TempDir(), "seeds.txt")
+	if err := os.WriteFile(w.seeds, []byte(strings.Join(ready.Seeds, "\n")+"\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// oracle is what a correct crawl finds, as sorted lines of URL, outcome, status.
+func (w *web) oracle(t *testing.T) string {
+	t.Helper()
+	return sorted(output(t, "mweb", append([]string{"oracle", "--port", strconv.Itoa(w.port)}, w.flags...)...))
+}
+
+func sorted(text string) string {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	slices.Sort(lines)
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// output runs a command that must succeed.
+func output(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	var stderr bytes.Buffer
+	cmd := exec.Command(bin+name, args...)
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, stderr.String())
+	}
+	return string(out)
+}
+
+// crawl is one crawl folder and how it is driven.
+type crawl struct {
+	dir string
+	web *web
+	env []string
+}
+
+func newCrawl(t *testing.T, w *web, env ...string) *crawl {
+	return &crawl{dir: filepath.Join(t.TempDir(), "crawl"), web: w, env: env}
+}
+
+// drivers are the two ways to run a crawl.
+var drivers = map[string][]string{
+	"mercator.mk": {"make", "--no-print-directory", "-f", "mercator.mk"},
+	"stream.sh":   {"./stream.sh"},
+}
+
+// command is the driver's command line, with everything polite turned off.
+func (c *crawl) command(driver string, env ...string) *exec.Cmd {
+	words := drivers[driver]
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Env = append(os.Environ(),
+		"BIN="+bin, "CRAWL="+c.dir, "SEEDS="+c.web.seeds,
+		"RESOLVE_FLAGS=--server "+c.web.dns,
+		"FETCH_FLAGS=--allow-net 127.0.0.0/8 --min-delay 0 --delay-factor 0 --addr-delay 0")
+	cmd.Env = append(append(cmd.Env, c.env...), env...)
+	return cmd
+}
+
+// finish runs the driver to the end, which must be a good one.
+func (c *crawl) finish(t *testing.T, driver string, env ...string) {
+	t.Helper()
+	cmd := c.command(driver, env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", driver, err, tail(out))
+	}
+}
+
+func tail(b []byte) []byte { return b[max(0, len(b)-4000):] }
+
+// rounds are the folders of the crawl's rounds.
+func (c *crawl) marked(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(c.dir, "rounds", "r*", "marked.arrows.zst"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no finished rounds in %s: %v", c.dir, err)
+	}
+	return files
+}
+
+// found is what the crawl fetched, as the oracle prints it. A URL with two
+// outcomes is two lines, so equality means exactly one outcome each.
+func (c *crawl) found(t *testing.T) string {
+	t.Helper()
+	out := output(t, "mcat", append([]string{"--format", "tsv", "--columns", "url,outcome,status,role"}, c.marked(t)...)...)
+	var lines []string
+	for line := range strings.Lines(out) {
+		if row, ok := strings.CutSuffix(line, "\tpage\n"); ok {
+			lines = append(lines, row)
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// check compares with the oracle and verifies the books.
+func (c *crawl) check(t *testing.T) {
+	t.Helper()
+	if got, want := c.found(t), c.web.oracle(t); got != want {
+		t.Errorf("the crawl differs from the oracle:\n%s", diff(want, got))
+	}
+	output(t, "mckpt", "verify", "--quiet", c.dir)
+	output(t, "mfrontier", "check", c.dir+"/frontier")
+	output(t, "mfrontier", "stat", "--empty", c.dir+"/frontier")
+}
+
+// diff lists the first lines that only one side has.
+func diff(want, got string) string {
+	in := func(s string) map[string]int {
+		m := map[string]int{}
+		for l := range strings.Lines(s) {
+			m[l]++
+		}
+		return m
+	}
+	w, g := in(want), in(got)
+	var b strings.Builder
+	n := 0
+	for l := range strings.Lines(want) {
+		if g[l] != w[l] && n < 10 {
+			n++
+			fmt.Fprintf(&b, "%d wanted, %d found: %s", w[l], g[l], l)
+		}
+	}
+	for l := range strings.Lines(got) {
+		if w[l] == 0 && n < 20 {
+			n++
+			fmt.Fprintf(&b, "not wanted: %s", l)
+		}
+	}
+	return b.String()
+}
+
+func TestCrawlEqualsOracle(t *testing.T) {
+	seeds, pages := []int{1}, 300
+	if long {
+		seeds, pages = []int{1, 2, 3, 4, 5}, 1000
+	}
+	for _, seed := range seeds {
+		w := startWeb(t, seed, 12, pages)
+		for _, connections := range []int{1, 2, 64} {
+			for driver := range drivers {
+				if !long && (driver == "mercator.mk") != (connections == 2) {
+					continue
+				}
+				t.Run(fmt.Sprintf("seed %d/%d connections/%s", seed, connections, driver), func(t *testing.T) {
+					c := newCrawl(t, w)
+					c.finish(t, driver, fmt.Sprintf("FETCH_FLAGS=--connections %d --allow-net 127.0.0.0/8 --min-delay 0 --delay-factor 0 --addr-delay 0", connections))
+					c.check(t)
+				})
+			}
+		}
+	}
+}
+
+func TestBatchSizeMakesNoDifference(t *testing.T) {
+	batches := []string{"7", "1000000"}
+	pages := 40
+	if long {
+		batches, pages = []string{"1", "7", "1000000"}, 150
+	}
+	w := startWeb(t, 3, 4, pages)
+	for _, batch := range batches {
+		t.Run(batch, func(t *testing.T) {
+			c := newCrawl(t, w, "BATCH="+batch)
+			c.finish(t, "stream.sh")
+			c.check(t)
+		})
+	}
+}
+
+func TestRobotsEngines(t *testing.T) {
+	w := startWeb(t, 4, 8, 200)
+	c := newCrawl(t, w)
+	c.finish(t, "stream.sh", "FETCH_FLAGS=--robots-engine temoto --allow-net 127.0.0.0/8 --min-delay 0 --delay-factor 0 --addr-delay 0")
+	// The engines differ on wildcards and ties; both must finish with balanced books.
+	output(t, "mckpt", "verify", "--quiet", c.dir)
+	output(t, "mfrontier", "stat", "--empty", c.dir+"/frontier")
+}
+
+// children lists the commands of ours that run below a process group.
+func children(pgid int) (pids []int) {
+	procs, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil
+	}
+	for _, p := range procs {
+		b, err := os.ReadFile(p)
+		if err != nil {
+			continue // it has ended
+		}
+		// pid (comm) state ppid pgrp …; comm may hold anything but the last ")".
+		open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+		if open < 0 || end < open {
+			continue
+		}
+		f := strings.Fields(string(b[end+1:]))
+		if len(f) < 3 || f[2] != strconv.Itoa(pgid) || f[0] == "Z" {
+			continue
+		}
+		if comm := string(b[open+1 : end]); strings.HasPrefix(comm, "m") && comm != "make" {
+			if pid, err := strconv.Atoi(strings.TrimSpace(string(b[:open]))); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	slices.Sort(pids)
+	return pids
+}
+
+// TestKill ends random commands at random moments with SIGKILL, and runs the
+// same line again each time. In the end every URL has exactly one outcome, and
+// the server was asked twice only for what was in flight at a kill.
+func TestKill(t *testing.T) {
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("needs /proc to find the commands of a pipe")
+	}
+	kills, pages := 4, 250
+	if long {
+		kills, pages = 20, 1200
+	}
+	for driver := range drivers {
+		t.Run(driver, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(20, 26))
+			w := startWeb(t, 2, 8, pages)
+			c := newCrawl(t, w, "BATCH="+strconv.Itoa(pages/5))
+			done := 0
+			for done < kills {
+				cmd := c.command(driver, "FETCH_FLAGS=--connections 8 --allow-net 127.0.0.0/8 --min-delay 2ms --delay-factor 0 --addr-delay 0")
+				cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+				var out bytes.Buffer
+				cmd.Stdout, cmd.Stderr = &out, &out
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				ended := make(chan error, 1)
+				go func() { ended <- cmd.Wait() }()
+				time.Sleep(time.Duration(rng.IntN(600)) * time.Millisecond)
+				killed := false
+				for range 200 { // until one of ours is alive
+					if pids := children(cmd.Process.Pid); len(pids) > 0 {
+						killed = syscall.Kill(pids[rng.IntN(len(pids))], syscall.SIGKILL) == nil
+						break
+					}
+					time.Sleep(2 * time.Millisecond)
+				}
+				err := <-ended
+				if killed {
+					done++
+				}
+				if err == nil && !killed {
+					t.Fatalf("the crawl ended after %d kills: make it longer", done)
+				}
+				if err == nil {
+					break // the last command was killed after its work
+				}
+				if bytes.Contains(out.Bytes(), []byte("panic")) {
+					t.Fatalf("%s", tail(out.Bytes()))
+				}
+			}
+			t.Logf("%d kills", done)
+			c.finish(t, driver)
+			c.check(t)
+		})
+	}
+}
+
+// wrap makes a folder of commands in which one is replaced by a shell script.
+func wrap(t *testing.T, command, script string) string {
+	t.Helper()
+	dir := t.TempDir()
+	entries, err := os.ReadDir(bin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if e.Name() == command {
+			err = os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o777)
+		} else {
+			err = os.Symlink(bin+e.Name(), path)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir + "/"
+}
+
+// TestStageDies lets each stage of a round die at three places: before its
+// first byte, between its commit and its trailer, and after its last byte. The
+// same pipe run again ends in the same state.
+func TestStageDies(t *testing.T) {
+	w := startWeb(t, 5, 4, 60)
+	reference := newCrawl(t, w)
+	reference.finish(t, "stream.sh")
+	want := reference.found(t)
+	blocked := filepath.Join(t.TempDir(), "blocked")
+	if err := os.MkdirAll(filepath.Join(blocked, "full"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []struct{ command, verb string }{
+		{"mfrontier", "next"}, {"mresolve", ""}, {"mfetch", ""}, {"mfpset", "mark"}, {"mextract", ""}, {"murlset", "new"}, {"mfrontier", "update"},
+	} {
+		real := bin + s.command
+		only := "" // a script that applies to this verb alone
+		if s.verb != "" {
+			only = fmt.Sprintf("[ \"$1\" = %s ] || exec %s \"$@\"\n", s.verb, real)
+		}
+		deaths := map[string]string{
+			"before its first byte": only + "kill -9 $$\n",
+			"after its last byte":   only + real + " \"$@\"\nkill -9 $$\n",
+		}
+		if s.verb != "update" {
+			// Copies are published after the commit and before the trailer: one that
+			// cannot be, since a full folder has its name, is a death between the two.
+			deaths["between commit and trailer"] = only + "exec " + real + " \"$@\" --copy " + blocked + "\n"
+		}
+		for place, script := range deaths {
+			t.Run(s.command+" "+s.verb+" "+place, func(t *testing.T) {
+				c := newCrawl(t, w)
+				c.finish(t, "stream.sh", "ROUNDS=1")
+				cmd := c.command("stream.sh", "ROUNDS=2", "BIN="+wrap(t, s.command, script))
+				out, err := cmd.CombinedOutput()
+				if err == nil {
+					t.Fatalf("the pipe reported success\n%s", tail(out))
+				}
+				c.finish(t, "stream.sh")
+				c.check(t)
+				if got := c.found(t); got != want {
+					t.Errorf("%s", diff(want, got))
+				}
+			})
+		}
+	}
+}
+
+func TestRestoreAndAbandon(t *testing.T) {
+	w := startWeb(t, 6, 4, 60)
+	c := newCrawl(t, w, "BATCH=25")
+	c.finish(t, "stream.sh")
+	c.check(t)
+	want := c.found(t)
+	last := len(c.marked(t))
+	steps := []int{1, last / 2, last / 2, last}
+	if long {
+		steps = nil
+		for i := 1; i <= last+1; i++ {
+			steps = append(steps, i, i)
+		}
+	}
+	for i, n := range steps {
+		output(t, "mckpt", "restore", c.dir, strconv.Itoa(n))
+		driver := []string{"stream.sh", "mercator.mk"}[i%2]
+		c.finish(t, driver)
+		c.check(t)
+		if got := c.found(t); got != want {
+			t.Errorf("after going back to checkpoint %d: %s", n, diff(want, got))
+		}
+	}
+}
+
+// TestAbandonAtEveryStage stops a round after each of its stages, abandons it,
+// and goes on.
+func TestAbandonAtEveryStage(t *testing.T) {
+	w := startWeb(t, 7, 4, 60)
+	c := newCrawl(t, w, "BATCH=20")
+	c.finish(t, "mercator.mk", "ROUNDS=1")
+	for _, s := range []string{"mresolve", "mfetch", "mfpset", "mextract", "murlset", "mfrontier update", "mckpt"} {
+		command, verb, _ := strings.Cut(s, " ")
+		script := "kill -9 $$\n"
+		switch {
+		case verb != "":
+			script = fmt.Sprintf("[ \"$1\" = %s ] || exec %s \"$@\"\n%s", verb, bin+command, script)
+		case command == "mckpt":
+			script = fmt.Sprintf("[ \"$1\" = commit ] || exec %s \"$@\"\n%s", bin+command, script)
+		}
+		if out, err := c.command("mercator.mk", "ROUNDS=2", "BIN="+wrap(t, command, script)).CombinedOutput(); err == nil {
+			t.Fatalf("%s did not die\n%s", s, tail(out))
+		}
+		output(t, "mckpt", "abandon", c.dir)
+		output(t, "mckpt", "verify", "--quiet", c.dir)
+	}
+	c.finish(t, "mercator.mk")
+	c.check(t)
+}
