@@ -14,7 +14,8 @@ set -- "$crawl"/rounds/r*/marked.arrows.zst
 echo
 "${BIN}mcat" --format tsv --columns role,host,outcome,status,duplicate,body_length "$@" |
   awk -F '\t' -v rounds=$# -v seconds="$seconds" '
-    $1 != "page" { robots++; next }
+    $1 == "robots" { robots++ }
+    $1 != "page" { next }
     { outcome[$3]++; hosts[$2] = 1; bytes += $6; urls++ }
     $3 == "fetched" { pages++; if ($4 >= 200 && $4 < 300) ok++; if ($5 == "true") dup++ }
     END {

@@ -30,13 +30,21 @@ var floor = map[string]int{
 var sideways = map[string][]string{
 	"pkg/durable":     {"pkg/fault"},
 	"pkg/fingerprint": {"pkg/fault"},
-	"formats/warc":    {"formats/record"}, // a crawl's outcomes are archived as metadata records
-	"pkg/cli":         {"pkg/config"},
-	"formats/store":   {"formats/record"}, // a manifest keeps ledgers
-	"pkg/filter":      {"pkg/canon"},
-	"pkg/fpset":       {"pkg/merge", "pkg/stage"},
-	"pkg/urlset":      {"pkg/fpset", "pkg/merge", "pkg/stage"},
-	"pkg/extract":     {"pkg/canon", "pkg/filter", "pkg/process"},
+
+	"formats/store":   {"formats/record"},                // a manifest keeps ledgers
+	"formats/segment": {"formats/record"},                // a queue holds url rows
+	"formats/warc":    {"formats/record", "pkg/httpmsg"}, // outcomes are archived as metadata records; payload digests
+
+	"pkg/frontier": {"pkg/merge", "pkg/stage"},
+	"pkg/urlset":   {"pkg/fpset", "pkg/merge", "pkg/stage", "pkg/canon"},
+	"pkg/fpset":    {"pkg/merge", "pkg/stage"},
+	"pkg/filter":   {"pkg/canon"},
+	"pkg/extract":  {"pkg/canon", "pkg/filter", "pkg/process", "pkg/stage"},
+
+	"pkg/cli":          {"pkg/config"},
+	"pkg/fetch":        {"pkg/fetch/http1", "pkg/fetch/addrguard"},
+	"pkg/fetch/http1":  {"pkg/fetch/addrguard"},
+	"pkg/fetch/replay": {"pkg/fetch"},
 }
 
 // arrowOwner lists packages from outside that one package alone may import.
