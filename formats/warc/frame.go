@@ -8,7 +8,10 @@ import (
 
 const frameMagic = 0xfd2fb528
 
-var errFrame = errors.New("damaged frame header")
+var (
+	errFrame      = errors.New("damaged frame header")
+	errDictionary = errors.New("a frame that needs a dictionary")
+)
 
 // frameReader reads exactly one zstd frame of its input (RFC 8878 section 3.1.1),
 // so that the decoder, which reads ahead, stops where the record does.
@@ -56,7 +59,7 @@ func (f *frameReader) part() error {
 			return errFrame
 		}
 		if d&3 != 0 {
-			return errors.New("frame needs a dictionary")
+			return errDictionary
 		}
 		f.left = 5 + [...]int{0, 2, 4, 8}[d>>6]
 		if single := d&0x20 != 0; !single || d>>6 == 0 {

@@ -140,6 +140,8 @@ func (r *Reader) fail(err error) error {
 		return err
 	case r.src.err != nil && r.src.err != io.EOF:
 		return &fault.Error{File: r.opt.Name, Place: r.place(), Err: r.src.err}
+	case errors.Is(err, errDictionary):
+		return r.fault(fault.Version, err.Error(), "frames without a dictionary")
 	case err == io.EOF && r.codec != None:
 		return r.fault(fault.Corrupt, string(r.codec)+" member ends inside the record", "the whole record in one member")
 	case (err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF)) && r.src.err == io.EOF && r.in.Buffered() == 0:

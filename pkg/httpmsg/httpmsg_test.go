@@ -1,0 +1,313 @@
+package httpmsg
+
+import (
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
+	"errors"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/zstd"
+
+	"mercator/pkg/fault"
+)
+
+// pack encodes text with one content coding.
+func pack(t testing.TB, coding string, text []byte) []byte {
+	var b bytes.Buffer
+	var w io.WriteCloser
+	switch coding {
+	case "gzip", "x-gzip":
+		w = gzip.NewWriter(&b)
+	case "deflate":
+		w = zlib.NewWriter(&b)
+	case "raw deflate":
+		w, _ = flate.NewWriter(&b, 5)
+	case "br":
+		w = brotli.NewWriter(&b)
+	case "zstd":
+		w, _ = zstd.NewWriter(&b)
+	default:
+		return text
+	}
+	if _, err := w.Write(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func decode(payload []byte, coding string, max int64) (string, *Body, error) {
+	b := NewBody(bytes.NewReader(payload), coding, max)
+	defer b.Close()
+	got, err := io.ReadAll(b)
+	return string(got), b, err
+}
+
+var codings = []string{"gzip", "x-gzip", "deflate", "br", "zstd"}
+
+func TestContentCodings(t *testing.T) {
+	text := []byte(strings.Repeat("the quick brown fox ", 2000))
+	n := int64(len(text))
+	for _, c := range append(codings, "identity", "") {
+		packed := pack(t, c, text)
+		for range 2 { // the second time with a decoder from the pool
+			for _, max := range []int64{0, n, n + 1, n - 1, 1} {
+				got, b, err := decode(packed, strings.ToUpper(c), max)
+				want, truncated := string(text), ""
+				if max > 0 && max < n {
+					want, truncated = want[:max], TruncatedLength
+				}
+				if err != nil || got != want || b.Truncated() != truncated {
+					t.Errorf("%q, at most %d: %d bytes, truncated %q, %v", c, max, len(got), b.Truncated(), err)
+				}
+			}
+		}
+	}
+	if got, b, _ := decode(pack(t, "raw deflate", text), "deflate", 0); got != string(text) || b.Truncated() != "" {
+		t.Errorf("deflate without zlib's frame: %d bytes, %q", len(got), b.Truncated())
+	}
+	if got, b, _ := decode(pack(t, "br", pack(t, "gzip", text)), "gzip, br", 0); got != string(text) || b.Truncated() != "" {
+		t.Errorf("gzip, br: %d bytes, %q", len(got), b.Truncated())
+	}
+}
+
+func TestBadContentCodings(t *testing.T) {
+	text := []byte(strings.Repeat("the quick brown fox ", 2000))
+	for _, c := range codings {
+		packed := pack(t, c, text)
+		for cut := 1; cut < len(packed); cut++ {
+			_, b, err := decode(packed[:cut], c, 0)
+			if err != nil || b.Truncated() == "" && b.Err() == nil && cut > 3 {
+				t.Fatalf("%s cut at %d of %d: truncated %q, %v", c, cut, len(packed), b.Truncated(), err)
+			}
+		}
+		for i := range packed {
+			packed[i] ^= 0x55
+			if _, _, err := decode(packed, c, 1<<20); err != nil {
+				t.Fatalf("%s byte %d changed: %v", c, i, err)
+			}
+			packed[i] ^= 0x55
+		}
+	}
+	for _, c := range []struct{ coding, payload, body, truncated string }{
+		{"gzip", "plain text", "plain text", ""}, // the header lies
+		{"zstd", "plain text", "plain text", ""},
+		{"gzip", "", "", ""},
+		{"br", "", "", ""},
+		{"compress", "x", "", TruncatedUnspecified},
+		{"gzip, gzip, gzip, gzip, gzip", "x", "", TruncatedUnspecified},
+	} {
+		got, b, err := decode([]byte(c.payload), c.coding, 0)
+		if got != c.body || b.Truncated() != c.truncated || err != nil || (b.Err() == nil) != (c.truncated == "") {
+			t.Errorf("%s of %q: %q, %q, %v", c.coding, c.payload, got, b.Truncated(), b.Err())
+		}
+	}
+	broken := errors.New("broken")
+	b := NewBody(io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)), "", 0)
+	if got, err := io.ReadAll(b); string(got) != "abc" || err != nil || !errors.Is(b.Err(), broken) {
+		t.Errorf("%q %v %v", got, err, b.Err())
+	}
+}
+
+func TestBombs(t *testing.T) {
+	zeros := make([]byte, 32<<20)
+	for _, c := range codings {
+		packed := pack(t, c, zeros)
+		var before, after runtime.MemStats
+		for range 2 { // the first time fills the pool
+			runtime.ReadMemStats(&before)
+			body := NewBody(bytes.NewReader(packed), c, 1<<20)
+			n, _ := io.Copy(io.Discard, body)
+			if n != 1<<20 || body.Truncated() != TruncatedLength {
+				t.Fatalf("%s: %d bytes, %q", c, n, body.Truncated())
+			}
+			body.Close()
+			runtime.ReadMemStats(&after)
+		}
+		allocated := after.TotalAlloc - before.TotalAlloc
+		if allocated > 1<<20 {
+			t.Errorf("%s: %d bytes allocated for a body of at most 1 MiB", c, allocated)
+		}
+	}
+	// A zstd frame that asks for a window of 1 GiB.
+	huge := []byte{0x28, 0xb5, 0x2f, 0xfd, 0x00, 20 << 3, 0x03, 0x00, 0x00, 'x'}
+	if got, b, _ := decode(huge, "zstd", 0); b.Truncated() != TruncatedUnspecified {
+		t.Errorf("window of 1 GiB: %q, %q", got, b.Truncated())
+	}
+}
+
+func TestChunkedAtAnyCut(t *testing.T) {
+	const in = "5\r\nhello\r\nA;ext=\"x\"\r\n, chunked \r\n00003\nend\n0\r\nTrailer: x\r\n\r\nnext"
+	const want = "hello, chunked end"
+	const whole = len(in) - len("next")
+	for _, wrap := range []func(io.Reader) io.Reader{iotest.OneByteReader, iotest.HalfReader, iotest.DataErrReader} {
+		got, err := io.ReadAll(NewChunkedReader(wrap(strings.NewReader(in))))
+		if string(got) != want || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	for cut := range whole {
+		got, err := io.ReadAll(NewChunkedReader(strings.NewReader(in[:cut])))
+		if err != io.ErrUnexpectedEOF || !strings.HasPrefix(want, string(got)) {
+			t.Errorf("cut at %d: %q, %v", cut, got, err)
+		}
+	}
+	var c Chunked
+	for p := []byte(in); !c.Done(); {
+		_, used, err := c.Next(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p = p[used:]; c.Done() && string(p) != "next" {
+			t.Errorf("%q left", p)
+		}
+	}
+}
+
+func TestChunkedRefuses(t *testing.T) {
+	for name, in := range map[string]string{
+		"no size":         "\r\n",
+		"sign":            "-1\r\n",
+		"prefix":          "0x5\r\nhello\r\n",
+		"overflow":        "10000000000000000\r\n",
+		"longer than it":  "1\r\nab\r\n",
+		"bare CRs":        "1\r\na\r\r\r\n",
+		"extension":       "1;" + strings.Repeat("x", lineMax) + "\r\n",
+		"trailers":        "0\r\n" + strings.Repeat("a: b\r\n", trailersMax/6+1),
+		"junk after size": "5 hello",
+	} {
+		got, err := io.ReadAll(NewChunkedReader(strings.NewReader(in)))
+		if name == "junk after size" { // white space, then an extension without ";"
+			if err != io.ErrUnexpectedEOF {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if fault.ClassOf(err) != fault.Corrupt {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
+
+func TestHeadEnd(t *testing.T) {
+	for in, want := range map[string]int{
+		"":                                 -1,
+		"HTTP/1.1 200\r":                   -1,
+		"HTTP/1.1 200\r\n\r\nbody":         16,
+		"HTTP/1.1 200\n\nbody":             14,
+		"HTTP/1.1 200\r\nA: b\n\r\nbody":   21,
+		"\r\n\nHTTP/1.1 200\r\n\r\n\r\n":   19,
+		"\r\n\r\n\r\n":                     -1,
+		"HTTP/1.1 200\r\nA: b\r\n \r\n\n":  24,
+		"HTTP/1.1 200\r\nA: b\r\nC: d\r\n": -1,
+	} {
+		// Whatever was searched before, the answer is the same.
+		for from := 0; from <= len(in); from++ {
+			if from > 0 && HeadEnd([]byte(in[:from]), 0) >= 0 {
+				break
+			}
+			if got := HeadEnd([]byte(in), from); got != want {
+				t.Errorf("%q from %d: %d, want %d", in, from, got, want)
+			}
+		}
+	}
+}
+
+func TestOpen(t *testing.T) {
+	for _, c := range []struct{ name, block, body, truncated string }{
+		{"length", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcdef", "abc", ""},
+		{"cut", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", "abc", TruncatedDisconnect},
+		{"chunked", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", "abc", ""},
+		{"chunks cut", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc", "abc", TruncatedDisconnect},
+		{"chunks taken out", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n<html>abc", "<html>abc", ""},
+		{"no length", "HTTP/1.0 200 OK\r\n\r\nabc", "abc", ""},
+		{"no body", "HTTP/1.1 304 Not Modified\r\n\r\nabc", "", ""},
+		{"no head", "<html>", "<html>", ""},
+		{"gzip", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + string(pack(t, "gzip", []byte("abc"))), "abc", ""},
+	} {
+		m, err := Open(iotest.OneByteReader(strings.NewReader(c.block)))
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		b := NewBody(m.Payload, m.Head.Get("content-encoding"), 0)
+		got, _ := io.ReadAll(b)
+		if string(got) != c.body || b.Truncated() != c.truncated {
+			t.Errorf("%s: %q, %q", c.name, got, b.Truncated())
+		}
+		b.Close()
+	}
+	for name, block := range map[string]string{
+		"empty":    "",
+		"no end":   "HTTP/1.1 200 OK\r\nA: b\r\n",
+		"too long": "HTTP/1.1 200 OK\r\n" + strings.Repeat("A: b\r\n", HeadMax/6) + "\r\n",
+		"one line": "HTTP/1.1 200 " + strings.Repeat("x", 2*HeadMax),
+		"not HTTP": "SSH-2.0\r\n\r\n",
+	} {
+		if _, err := Open(strings.NewReader(block)); fault.ClassOf(err) != fault.Corrupt {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestFields(t *testing.T) {
+	h, err := ParseHead([]byte("HTTP/1.1 200  All  good \r\nA : x\r\n y\r\nnocolon\r\n: noname\r\nb:\tp\rq\r\nB: r, S;t\r\nConnection: foo, Keep-Alive\r\n\r\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.Reason != "All  good" || h.Get("a") != "x y" || h.Get("b") != "p q" || len(h.Values("B")) != 2 || !h.has("b", "s") || len(h.Fields) != 4 {
+		t.Errorf("%+v", h)
+	}
+	for _, c := range []struct {
+		head string
+		keep bool
+	}{
+		{"HTTP/1.1 200\r\n\r\n", true}, {"HTTP/1.0 200\r\n\r\n", false}, {"HTTP/1.0 200\r\nConnection: keep-alive\r\n\r\n", true},
+		{"HTTP/1.1 200\r\nConnection: x, CLOSE\r\n\r\n", false},
+	} {
+		if h, _ := ParseHead([]byte(c.head)); h.KeepAlive() != c.keep {
+			t.Errorf("%q: keep-alive %v", c.head, h.KeepAlive())
+		}
+	}
+}
+
+func TestMediaType(t *testing.T) {
+	for in, want := range map[string][2]string{
+		"text/html": {"text/html", ""}, " Text/HTML ; Charset=\"UTF-8\"; charset=x": {"text/html", "utf-8"},
+		"text/html;charset='latin1'": {"text/html", "latin1"}, "": {}, "html": {}, "a b/c": {}, ";charset=x": {"", "x"},
+	} {
+		if mime, charset := MediaType(in); mime != want[0] || charset != want[1] {
+			t.Errorf("%q: %q, %q", in, mime, charset)
+		}
+	}
+}
+
+func FuzzOpen(f *testing.F) {
+	f.Add([]byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Encoding: gzip\r\n\r\n5;x\r\nhello\r\n0\r\n\r\n"))
+	f.Add([]byte("ICY 200\nContent-Length: 5, 5\n\nhello"))
+	f.Add([]byte("<p>"))
+	f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Encoding: br, zstd, deflate\r\n\r\n\x28\xb5\x2f\xfd"))
+	f.Fuzz(func(t *testing.T, block []byte) {
+		m, err := Open(bytes.NewReader(block))
+		if err != nil {
+			return
+		}
+		if len(m.Head.Fields) > FieldsMax || m.Head.Size > HeadMax {
+			t.Errorf("%d fields, %d bytes", len(m.Head.Fields), m.Head.Size)
+		}
+		b := NewBody(m.Payload, m.Head.Get("Content-Encoding"), 1<<16)
+		defer b.Close()
+		if n, err := io.Copy(io.Discard, b); n > 1<<16 || err != nil {
+			t.Errorf("%d bytes, %v", n, err)
+		}
+	})
+}
