@@ -153,15 +153,11 @@ func (c *abandonCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	round, err := crawl.Abandon(ctx)
+	rounds, err := crawl.Abandon(ctx)
 	if err != nil {
 		return err
 	}
-	if round == "" {
-		std.Warn("no round was open")
-	} else {
-		std.Warn("round %q is given up", round)
-	}
+	std.Warn("given up: %s", orNone(strings.Join(rounds, ", ")))
 	return nil
 }
 
@@ -268,10 +264,10 @@ func (c *showCmd) Run(std *cli.Std) error {
 		return printJSON(std, st)
 	}
 	out := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(out, "checkpoint\t%d %s\nepoch\t%d\nopen round\t%s\n\n", st.Checkpoint, st.Txn, st.Epoch, orNone(st.Round))
-	fmt.Fprintln(out, "store\tkind\tgeneration\tfiles\tbytes\tcommitted of the open round")
+	fmt.Fprintf(out, "checkpoint\t%d %s\nepoch\t%d\nopen round\t%s\n\n", st.Checkpoint, st.Txn, st.Epoch, orNone(strings.Join(st.Rounds, ", ")))
+	fmt.Fprintln(out, "store\tkind\tgeneration\tfiles\tbytes\tround\tcommitted")
 	for _, s := range st.Stores {
-		fmt.Fprintf(out, "%s\t%s\t%d\t%d\t%d\t%s\n", s.Name, s.Kind, s.Generation, s.Files, s.Bytes, strings.Join(s.Committed, " "))
+		fmt.Fprintf(out, "%s\t%s\t%d\t%d\t%d\t%s\t%s\n", s.Name, s.Kind, s.Generation, s.Files, s.Bytes, s.Round, strings.Join(s.Committed, " "))
 	}
 	return out.Flush()
 }

@@ -331,19 +331,19 @@ func (k *Checkpoint) time() time.Time {
 }
 
 // Abandon gives up what was done since the current checkpoint: the open round,
-// and changes without a name. Contact times stay. It returns the name of the
-// round that was open, or "".
-func (c *Crawl) Abandon(ctx context.Context) (round string, err error) {
+// and changes without a name. Contact times stay. It returns the names of
+// the rounds that were open.
+func (c *Crawl) Abandon(ctx context.Context) (rounds []string, err error) {
 	err = c.locked(ctx, "mckpt abandon", func(cur current) error {
 		st, err := c.State()
 		if err != nil {
 			return err
 		}
-		round = st.Round
+		rounds = st.Rounds
 		cur.Epoch++
 		return c.setCurrent(cur)
 	})
-	return round, err
+	return rounds, err
 }
 
 // Restore lets the crawl go on from a checkpoint, 0 being the empty crawl. What
@@ -431,9 +431,9 @@ func (c *Crawl) List(each func(*Checkpoint) error) error {
 // State is what a crawl folder stands at.
 type State struct {
 	Epoch      uint64       `json:"epoch"`
-	Checkpoint uint64       `json:"checkpoint"`      // that it goes on from; 0: the empty crawl
-	Txn        string       `json:"txn,omitempty"`   // the round that this one closed
-	Round      string       `json:"round,omitempty"` // the open round
+	Checkpoint uint64       `json:"checkpoint"`       // that it goes on from; 0: the empty crawl
+	Txn        string       `json:"txn,omitempty"`    // the round that this one closed
+	Rounds     []string     `json:"rounds,omitempty"` // open rounds: one, unless commands ran with different names
 	Stores     []StoreState `json:"stores"`
 }
 
@@ -444,7 +444,8 @@ type StoreState struct {
 	Generation uint64   `json:"generation"` // that counts
 	Files      int      `json:"files"`
 	Bytes      int64    `json:"bytes"`
-	Committed  []string `json:"committed,omitempty"` // verbs of the open round
+	Round      string   `json:"round,omitempty"`     // open in this store
+	Committed  []string `json:"committed,omitempty"` // its verbs
 }
 
 // State reads it without a lock.
@@ -476,9 +477,12 @@ func (c *Crawl) State() (*State, error) {
 		}
 		for _, d := range v.counts.Done {
 			if d.Generation > v.base {
-				st.Round = d.Txn
+				one.Round = d.Txn
 				one.Committed = append(one.Committed, d.Verb)
 			}
+		}
+		if one.Round != "" && !slices.Contains(st.Rounds, one.Round) {
+			st.Rounds = append(st.Rounds, one.Round)
 		}
 		st.Stores = append(st.Stores, one)
 	}
