@@ -32,9 +32,17 @@ type current struct {
 
 // readCurrent reads it; fs.ErrNotExist if dir is no crawl folder.
 func readCurrent(fsys durable.FS, dir string) (current, error) {
-	var c current
 	file := filepath.Join(dir, currentFile)
-	if err := readSealed(fsys, file, magicCurrent, &c); err != nil {
+	data, err := durable.ReadFile(fsys, file, maxHeader+maxBody)
+	if err != nil {
+		return current{}, err
+	}
+	return decodeCurrent(file, data)
+}
+
+func decodeCurrent(file string, data []byte) (current, error) {
+	var c current
+	if err := unseal(file, magicCurrent, data, &c); err != nil {
 		return c, err
 	}
 	if c.Epoch > maxGeneration || c.Checkpoint > c.Last || c.Last > maxGeneration {
@@ -93,7 +101,7 @@ func (k *Checkpoint) check(name string) error {
 	bad := func(place, found, want string) error {
 		return &fault.Error{Class: fault.Corrupt, File: name, Place: place, Found: found, Want: want}
 	}
-	if k.Number == 0 || k.Number > maxGeneration || k.Parent >= k.Number {
+	if k.Number == 0 || k.Number > maxGeneration || k.Parent >= k.Number || k.Epoch > maxGeneration {
 		return bad("number", fmt.Sprintf("%d after %d", k.Number, k.Parent), "a number above its parent's")
 	}
 	if !txnShape.MatchString(k.Txn) {
@@ -124,17 +132,26 @@ func checkpointPath(dir string, number uint64) string {
 
 func readCheckpoint(fsys durable.FS, dir string, number uint64) (*Checkpoint, error) {
 	file := checkpointPath(dir, number)
-	k := new(Checkpoint)
-	if err := readSealed(fsys, file, magicCheckpoint, k); err != nil {
+	data, err := durable.ReadFile(fsys, file, maxHeader+maxBody)
+	if err != nil {
 		return nil, err
 	}
-	if err := k.check(file); err != nil {
+	k, err := decodeCheckpoint(file, data)
+	if err != nil {
 		return nil, err
 	}
 	if k.Number != number {
 		return nil, &fault.Error{Class: fault.Corrupt, File: file, Place: "number", Found: strconv.FormatUint(k.Number, 10), Want: strconv.FormatUint(number, 10)}
 	}
 	return k, nil
+}
+
+func decodeCheckpoint(file string, data []byte) (*Checkpoint, error) {
+	k := new(Checkpoint)
+	if err := unseal(file, magicCheckpoint, data, k); err != nil {
+		return nil, err
+	}
+	return k, k.check(file)
 }
 
 // checkpointNumbers lists the checkpoints that exist, in order. A number above

@@ -125,15 +125,6 @@ func newerVersion(file, what, have string, major uint64) error {
 		Hint: "use the release that wrote it, or a later one"}
 }
 
-// readSealed reads and decodes a file.
-func readSealed(fsys durable.FS, path, magic string, v any) error {
-	data, err := durable.ReadFile(fsys, path, maxHeader+maxBody)
-	if err != nil {
-		return err
-	}
-	return unseal(path, magic, data, v)
-}
-
 // exists reports whether path is there.
 func exists(fsys durable.FS, path string) (bool, error) {
 	_, err := fsys.Stat(path)

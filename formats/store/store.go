@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -218,6 +219,24 @@ func (s *Store) writeHead(generation uint64) error {
 	return durable.WriteFile(s.fs, s.Path(headFile), data)
 }
 
+func (s *Store) readHead() (head, error) {
+	file := s.Path(headFile)
+	data, err := durable.ReadFile(s.fs, file, maxHeader+maxBody)
+	if err != nil {
+		return head{}, err
+	}
+	return decodeHead(file, data)
+}
+
+func decodeHead(file string, data []byte) (head, error) {
+	var h head
+	err := unseal(file, magicHead, data, &h)
+	if err == nil && (h.Generation == 0 || h.Generation > maxGeneration) {
+		err = &fault.Error{Class: fault.Corrupt, File: file, Place: "generation", Found: strconv.FormatUint(h.Generation, 10), Want: fmt.Sprintf("1 to %d", uint64(maxGeneration))}
+	}
+	return h, err
+}
+
 // generations lists the generations whose manifests exist, in order.
 func (s *Store) generations() ([]uint64, error) {
 	list, err := s.fs.ReadDir(s.dir)
@@ -238,8 +257,8 @@ func (s *Store) generations() ([]uint64, error) {
 // is published by the link of its manifest; HEAD, written after it, is only
 // where to begin looking, so that a pointer that came late or never does no harm.
 func (s *Store) newest() (*Manifest, error) {
-	var h head
-	if err := readSealed(s.fs, s.Path(headFile), magicHead, &h); err != nil {
+	h, err := s.readHead()
+	if err != nil {
 		return nil, err
 	}
 	for g := h.Generation; ; g++ {
@@ -479,13 +498,9 @@ func (s *Store) findName(m *Manifest, txn string) (checkpoint uint64, found bool
 			continue
 		}
 		err := s.readNames(e, func(line []byte) error {
-			field := bytes.Split(line, []byte("\t"))
-			if len(field) != 4 {
-				return fmt.Errorf("%d fields, want 4", len(field))
-			}
-			if string(field[1]) == txn {
-				found = true
-				checkpoint, err = strconv.ParseUint(string(field[3]), 10, 64)
+			name, n, err := parseName(line)
+			if name == txn {
+				checkpoint, found = n, true
 			}
 			return err
 		})
@@ -503,17 +518,21 @@ func (s *Store) readNames(e Entry, each func(line []byte) error) error {
 		return err
 	}
 	defer f.Close()
+	return decodeNames(s.Path(e.Path), f, e.Sum, each)
+}
+
+const maxNameLine = 256 // bytes
+
+func decodeNames(file string, in io.Reader, sum string, each func(line []byte) error) error {
 	corrupt := func(place string, err error) error {
-		return &fault.Error{Class: fault.Corrupt, File: s.Path(e.Path), Place: place, Err: err}
+		return &fault.Error{Class: fault.Corrupt, File: file, Place: place, Err: err}
 	}
 	hash := xxh3.New()
-	scan := bufio.NewScanner(f)
-	scan.Buffer(make([]byte, 64<<10), 64<<10)
+	scan := bufio.NewScanner(io.TeeReader(in, hash))
+	scan.Buffer(nil, maxNameLine)
 	n := 0
 	for scan.Scan() {
 		n++
-		_, _ = hash.Write(scan.Bytes())
-		_, _ = hash.WriteString("\n")
 		place := fmt.Sprintf("line %d", n)
 		if n == 1 {
 			if scan.Text() != namesMagic {
@@ -528,8 +547,18 @@ func (s *Store) readNames(e Entry, each func(line []byte) error) error {
 	if err := scan.Err(); err != nil {
 		return corrupt(fmt.Sprintf("line %d", n+1), err)
 	}
-	if sum := hexSum(hash); sum != e.Sum {
-		return corrupt("whole file", fmt.Errorf("checksum %s, want %s", sum, e.Sum))
+	if have := hexSum(hash); have != sum {
+		return corrupt("whole file", fmt.Errorf("checksum %s, want %s", have, sum))
 	}
 	return nil
+}
+
+// parseName reads a line of a names file.
+func parseName(line []byte) (txn string, checkpoint uint64, err error) {
+	field := bytes.Split(line, []byte("\t"))
+	if len(field) != 4 {
+		return "", 0, fmt.Errorf("%d fields, want 4", len(field))
+	}
+	checkpoint, err = strconv.ParseUint(string(field[3]), 10, 64)
+	return string(field[1]), checkpoint, err
 }

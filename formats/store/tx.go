@@ -137,8 +137,8 @@ func (s *Store) settle() (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	var h head
-	if err := readSealed(s.fs, s.Path(headFile), magicHead, &h); err != nil {
+	h, err := s.readHead()
+	if err != nil {
 		return nil, err
 	}
 	if h.Generation != v.newest.Generation {
@@ -186,17 +186,28 @@ func (s *Store) publish(m *Manifest) error {
 }
 
 func (s *Store) readJournal() (journal, error) {
-	var j journal
-	err := readSealed(s.fs, s.Path(journalFile), magicJournal, &j)
+	file := s.Path(journalFile)
+	data, err := durable.ReadFile(s.fs, file, maxHeader+maxBody)
 	if errors.Is(err, fs.ErrNotExist) {
 		return journal{}, nil
 	}
+	if err != nil {
+		return journal{}, err
+	}
+	return decodeJournal(file, data)
+}
+
+func decodeJournal(file string, data []byte) (journal, error) {
+	var j journal
+	if err := unseal(file, magicJournal, data, &j); err != nil {
+		return j, err
+	}
 	for _, name := range j.Names {
-		if err == nil && !checkPath(name) {
-			err = &fault.Error{Class: fault.Corrupt, File: s.Path(journalFile), Found: "path " + strconv.Quote(clip(name)), Want: "a path inside the store"}
+		if !checkPath(name) {
+			return j, &fault.Error{Class: fault.Corrupt, File: file, Found: "path " + strconv.Quote(clip(name)), Want: "a path inside the store"}
 		}
 	}
-	return j, err
+	return j, nil
 }
 
 func (s *Store) writeJournal(j journal) error {
@@ -373,7 +384,7 @@ func (t *Tx) retire(next *Manifest) error {
 	}
 	for i := len(merge) - 1; i >= 0; i-- {
 		err := t.s.readNames(merge[i], func(line []byte) error {
-			_, err := f.Write(append(line, '\n'))
+			_, err := fmt.Fprintf(f, "%s\n", line)
 			return err
 		})
 		if err != nil {
