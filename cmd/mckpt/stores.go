@@ -4,24 +4,28 @@ import (
 	"path/filepath"
 
 	"mercator/formats/store"
+	"mercator/pkg/fetch"
+	"mercator/pkg/fpset"
+	"mercator/pkg/frontier"
 	"mercator/pkg/resolve"
+	"mercator/pkg/urlset"
 )
 
 // makeStores makes the stores of a crawl folder, each by the package that owns it.
 func makeStores(crawl, policy string, opt store.Options) error {
 	for _, s := range []struct {
 		name string
-		make func(dir string) error
+		make func(dir string, opt store.Options) error
 	}{
-		{"urls", func(dir string) error { return store.Create(dir, "urls", "1.0", nil, opt) }},
-		{"frontier", func(dir string) error {
-			return store.Create(dir, "frontier", "1.0", map[string]string{"policy": policy}, opt)
+		{"urls", urlset.Create},
+		{"frontier", func(dir string, opt store.Options) error {
+			return frontier.Create(dir, frontier.Params{Policy: policy}, opt)
 		}},
-		{"dns", func(dir string) error { return resolve.CreateStore(dir, opt) }},
-		{"fetch", func(dir string) error { return store.Create(dir, "fetch", "1.0", nil, opt) }},
-		{"content", func(dir string) error { return store.Create(dir, "content", "1.0", nil, opt) }},
+		{"dns", resolve.CreateStore},
+		{"fetch", fetch.CreateStore},
+		{"content", fpset.Create},
 	} {
-		if err := s.make(filepath.Join(crawl, s.name)); err != nil {
+		if err := s.make(filepath.Join(crawl, s.name), opt); err != nil {
 			return err
 		}
 	}
