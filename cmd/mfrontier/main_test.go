@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"mercator/formats/record"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"mfrontier": main, "outcomes": outcomes, "records": records})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{Dir: "testdata/script"})
+}
+
+func must(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// outcomes TXN OUTCOME stands in for the stages between next and update: it reads
+// a batch and writes a fetch record with that outcome for each URL.
+func outcomes() {
+	r, err := record.NewReader[record.URL](os.Stdin, record.ReaderOptions{Name: "batch"})
+	must(err)
+	w, err := record.NewWriter[record.Fetch](os.Stdout, record.WriterOptions{Txn: os.Args[1], Now: r.Schema().Now})
+	must(err)
+	n := uint64(0)
+	var u record.URL
+	for ; ; n++ {
+		err := r.Read(&u)
+		if err == io.EOF {
+			break
+		}
+		must(err)
+		must(w.Write(&record.Fetch{URL: u.URL, Key: u.Key, Host: u.Host, Attempt: u.Attempt, Role: record.RolePage, Outcome: os.Args[2], Addr: "127.0.0.1", FetchTime: r.Schema().Now, DurationUS: 2000}))
+	}
+	_, hash, err := w.Finish()
+	must(err)
+	in := r.Trailer()
+	l := in.Ledger
+	l.Stages = append(l.Stages, record.Stage{Name: "outcomes", Txn: os.Args[1], In: n, InHash: in.Hash.String(), Passed: n, Out: n, OutHash: hash.String()})
+	_, err = w.Commit(l)
+	must(err)
+}
+
+// records KIND TXN writes an empty record stream.
+func records() {
+	var err error
+	if os.Args[1] == "url" {
+		err = empty[record.URL](os.Args[2])
+	} else {
+		err = empty[record.Link](os.Args[2])
+	}
+	must(err)
+}
+
+func empty[T record.Row](txn string) error {
+	w, err := record.NewWriter[T](os.Stdout, record.WriterOptions{Txn: txn})
+	if err != nil {
+		return err
+	}
+	_, hash, err := w.Finish()
+	if err != nil {
+		return err
+	}
+	_, err = w.Commit(record.Ledger{Stages: []record.Stage{{Name: "records", Txn: txn, OutHash: hash.String()}}})
+	return err
+}

@@ -1,0 +1,130 @@
+package frontier
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"mercator/formats/record"
+	"mercator/pkg/durable"
+)
+
+// contents is all that a user can see of a frontier.
+func (b *bench) contents() string {
+	b.t.Helper()
+	st, err := b.f.Stat(context.Background(), StatOptions{Top: 100, Detail: true})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	text, err := json.Marshal(st)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	err = b.f.EachURL(context.Background(), func(u *record.URL) error {
+		text = fmt.Appendf(text, "\n%s %d %d", u.URL, u.Attempt, u.Due)
+		return nil
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// The machine stops at every call of an add, a next and an update: what is found
+// afterwards is the state before or after it, and the same command again completes.
+func TestCrashAtEveryCall(t *testing.T) {
+	var seeds []record.URL
+	for i := range 12 {
+		seeds = append(seeds, newURL(fmt.Sprintf("h%d.test", i%3), fmt.Sprint(i), uint8(i%2)))
+	}
+	var batch []record.URL
+	steps := []struct {
+		name string
+		do   func(b *bench) error
+	}{
+		{"add", func(b *bench) error { return b.add("seed", seeds...) }},
+		{"next", func(b *bench) (err error) {
+			batch, err = b.next(1, NextOptions{N: 7, PerHost: 2, Txn: "r1"})
+			return err
+		}},
+		{"update", func(b *bench) error {
+			var outcomes []record.Fetch
+			for i, u := range batch {
+				kind := []string{record.OutcomeFetched, record.OutcomeTimeout, record.OutcomeDeferred}[i%3]
+				outcomes = append(outcomes, fetchOf(u, kind, 0, 1))
+			}
+			return b.update("r1", 1, outcomes, newURL("h9.test", "new", 2))
+		}},
+		{"next with due URLs", func(b *bench) error {
+			_, err := b.next(1e9, NextOptions{N: 3, Txn: "r2"})
+			return err
+		}},
+	}
+	fs := durable.NewCrashFS()
+	for _, step := range steps {
+		before := open(t, fs, Params{}).contents()
+		whole := fs.AfterCrash(durable.KeepAll)
+		b := open(t, whole, Params{})
+		whole.CrashAt(0)
+		if err := step.do(b); err != nil {
+			t.Fatal(step.name, err)
+		}
+		calls := whole.Calls()
+		after := b.contents()
+		if before == after {
+			t.Fatal(step.name, " changes nothing")
+		}
+		kept := batch
+		for n := 1; n <= calls; n++ {
+			trial := fs.AfterCrash(durable.KeepAll)
+			b := open(t, trial, Params{})
+			trial.CrashAt(n)
+			crashed := step.do(b)
+			batch = kept
+			for _, loss := range []durable.Loss{durable.LoseAll, durable.KeepAll, durable.Loss(1000 + n)} {
+				b := open(t, trial.AfterCrash(loss), Params{})
+				switch got := b.contents(); {
+				case got == after:
+				case got == before && crashed == nil:
+					t.Fatalf("%s: call %d of %d, loss %d: reported done, but lost", step.name, n, calls, loss)
+				case got != before:
+					t.Fatalf("%s: call %d of %d, loss %d: neither before nor after:\n%s", step.name, n, calls, loss, got)
+				}
+				b.check()
+				if err := step.do(b); err != nil {
+					t.Fatalf("%s: again after call %d of %d, loss %d: %v", step.name, n, calls, loss, err)
+				}
+				if got := b.contents(); got != after {
+					t.Fatalf("%s: again after call %d of %d, loss %d:\n%s\nwant\n%s", step.name, n, calls, loss, got, after)
+				}
+				b.check()
+			}
+		}
+		fs = whole
+	}
+}
+
+// A full disk stops a change; with room again the same command completes.
+func TestDiskFull(t *testing.T) {
+	fs := durable.NewCrashFS()
+	b := open(t, fs, Params{})
+	var urls []record.URL
+	for i := range 2000 {
+		urls = append(urls, newURL("a.test", fmt.Sprint(i), 0))
+	}
+	for _, room := range []int64{0, 100, 3000} {
+		fs.SetSpace(room)
+		if err := b.add("seed", urls...); err == nil {
+			t.Fatalf("added in %d bytes", room)
+		}
+		fs.SetSpace(-1)
+		if c := b.counts(); c.Discovered != 0 {
+			t.Fatal(c)
+		}
+	}
+	if err := b.add("seed", urls...); err != nil {
+		t.Fatal(err)
+	}
+	b.check()
+}
