@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -137,7 +138,7 @@ func readReply(rec *warc.Record, max int64, headOnly bool) (reply, error) {
 			return p, nil
 		}
 		body := httpmsg.NewBody(m.Payload, m.Head.Get("Content-Encoding"), max)
-		p.body, err = io.ReadAll(body)
+		p.body, err = readAll(body, min(rec.Length, max))
 		if err == nil {
 			err = body.Close()
 		}
@@ -153,7 +154,7 @@ func readReply(rec *warc.Record, max int64, headOnly bool) (reply, error) {
 		if headOnly {
 			return p, nil
 		}
-		b, err := io.ReadAll(io.LimitReader(w, max+1))
+		b, err := readAll(io.LimitReader(w, max+1), min(rec.Length, max+1))
 		if p.cut = int64(len(b)) > max; p.cut {
 			b = b[:max]
 		}
@@ -162,3 +163,14 @@ func readReply(rec *warc.Record, max int64, headOnly bool) (reply, error) {
 	}
 	return p, nil
 }
+
+// readAll is io.ReadAll with a guess of the size, which spares the copies.
+func readAll(in io.Reader, guess int64) ([]byte, error) {
+	var b bytes.Buffer
+	b.Grow(int(min(max(guess, 0), maxGuess)) + bytes.MinRead)
+	_, err := b.ReadFrom(in)
+	return b.Bytes(), err
+}
+
+// maxGuess bounds what is allocated on a header's word alone.
+const maxGuess = 1 << 20

@@ -52,8 +52,48 @@ type Books interface {
 // Report is what happened beside the books.
 type Report struct {
 	Bytes          uint64            `json:"body_bytes"`                // of bodies searched
-	Cut            uint64            `json:"bodies_cut"`                // longer than MaxBody, or damaged in their coding
+	Cut            uint64            `json:"bodies_cut"`                // not searched to the end: longer than MaxBody, damaged in their coding, or with a giant tag
 	ModuleFailures map[string]uint64 `json:"module_failures,omitempty"` // by module
+}
+
+// bodiesInFlight bounds the bodies, in bytes, of rows on their way, one longer body
+// aside.
+const bodiesInFlight = 16 << 20
+
+// budget shares bodiesInFlight. Rows take their part in the order of the input, so
+// that the row which the output waits for has always got its part.
+type budget struct {
+	mu   sync.Mutex
+	free int64
+	more chan struct{} // has an item when free has grown
+}
+
+// take waits until n bytes are free, or more than which there are.
+func (b *budget) take(ctx context.Context, n int64) error {
+	for {
+		b.mu.Lock()
+		if b.free >= min(n, bodiesInFlight) {
+			b.free -= n
+			b.mu.Unlock()
+			return nil
+		}
+		b.mu.Unlock()
+		select {
+		case <-b.more:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (b *budget) give(n int64) {
+	b.mu.Lock()
+	b.free += n
+	b.mu.Unlock()
+	select {
+	case b.more <- struct{}{}:
+	default:
+	}
 }
 
 // chunkRows bounds the links that wait for their turn in one piece.
@@ -64,7 +104,8 @@ const chunkRows = 256
 type job struct {
 	row    record.Fetch
 	header http.Header
-	chunks chan chunk // closed after the last
+	cost   int64      // its part of the budget
+	chunks chan chunk // the last one has the ending
 }
 
 type chunk struct {
@@ -103,6 +144,7 @@ func Batch(ctx context.Context, b Books, s Settings) (Report, error) {
 	defer cancel()
 
 	window := 2 * s.Threads
+	bodies := &budget{free: bodiesInFlight, more: make(chan struct{}, 1)}
 	todo := make(chan *job, window)
 	order := make(chan *job, window)
 	var workers sync.WaitGroup
@@ -116,7 +158,7 @@ func Batch(ctx context.Context, b Books, s Settings) (Report, error) {
 					if !ok {
 						return
 					}
-					w.run(ctx, j)
+					w.run(ctx, j, bodies)
 				case <-ctx.Done():
 					return
 				}
@@ -138,6 +180,10 @@ func Batch(ctx context.Context, b Books, s Settings) (Report, error) {
 			}
 			if s.Header != nil {
 				j.header = s.Header()
+			}
+			j.cost = max(int64(len(j.row.Body)), min(j.row.BodyLength, s.MaxBody), 0)
+			if readErr = bodies.take(ctx, j.cost); readErr != nil {
+				return
 			}
 			for _, c := range []chan *job{order, todo} {
 				select {
@@ -229,20 +275,16 @@ type output struct {
 	ctx    context.Context
 	job    *job
 	wait   chunk
-	seen   map[seenLink]struct{}
+	seen   map[uint64]struct{} // URL checksum, with kind and nofollow mixed in
 	ending ending
 }
 
-type seenLink struct {
-	key      uint64
-	kind     string
-	nofollow bool
-}
-
-func (w *worker) run(ctx context.Context, j *job) {
-	o := &output{worker: w, ctx: ctx, job: j, seen: make(map[seenLink]struct{})}
+func (w *worker) run(ctx context.Context, j *job, bodies *budget) {
+	o := &output{worker: w, ctx: ctx, job: j, seen: make(map[uint64]struct{})}
 	o.ending.drop, o.ending.err = o.extract()
 	o.wait.end = &o.ending
+	j.row.Body = nil // the job stays in line until its turn
+	bodies.give(j.cost)
 	o.flush()
 }
 
@@ -311,11 +353,13 @@ func (o *output) extract() (drop string, err error) {
 		}
 		o.process(row, doc)
 	}
+	o.ending.cut = o.ending.cut || page.Cut
 	for reason, n := range page.Refused {
 		o.refuse(reason, n)
 	}
 	for i := range page.Links {
 		o.link(page.Base, &page.Links[i], depth)
+		page.Links[i] = Link{}
 	}
 	return "", nil
 }
@@ -371,7 +415,10 @@ func (o *output) link(base *canon.Base, l *Link, depth uint16) {
 	}
 	row := &o.job.row
 	key := fingerprint.URLKey(host, u)
-	again := seenLink{key, l.Kind, l.Nofollow}
+	again := key ^ fingerprint.OfString(l.Kind)
+	if l.Nofollow {
+		again = ^again
+	}
 	if _, ok := o.seen[again]; ok {
 		o.refuse(ReasonRepeated, 1)
 		return

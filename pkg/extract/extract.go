@@ -33,6 +33,7 @@ import (
 	"golang.org/x/text/transform"
 
 	"mercator/pkg/canon"
+	"mercator/pkg/fingerprint"
 )
 
 // Kinds of links, the values of the link records' column link_kind. A link
@@ -88,6 +89,10 @@ const (
 	DefaultMaxUnzipped = 50 << 20 // the limit of the sitemap protocol
 )
 
+// maxToken bounds one token of HTML, in bytes: a tag with its attributes, which
+// the tokenizer holds as a whole, or the text of a script.
+const maxToken = 2 << 20
+
 // Document is what links are looked for in.
 type Document struct {
 	URL    string      // canonical
@@ -111,6 +116,7 @@ type Page struct {
 	Base     *canon.Base // nil if Document.URL has no canonical form
 	Links    []Link
 	Nofollow bool // the page says that its links are not to be followed, and has none here
+	Cut      bool // the search ended at a token longer than maxToken
 	// Refused counts what is not in Links, by reason.
 	Refused map[string]uint64
 }
@@ -119,8 +125,9 @@ type Page struct {
 type finder struct {
 	opt      Options
 	page     *Page
-	seen     map[Link]int      // a link without its text -> its index
-	encoding encoding.Encoding // the document's, where queries need it; else nil
+	seen     map[uint64]struct{} // FP64 of kind, reference and nofollow
+	key      []byte              // of seen, reused
+	encoding encoding.Encoding   // the document's, where queries need it; else nil
 }
 
 // Find finds the links of a document.
@@ -141,7 +148,7 @@ func Find(doc *Document, opt Options) Page {
 		return page
 	}
 	page.Base = base
-	f := &finder{opt: opt, page: &page, seen: make(map[Link]int)}
+	f := &finder{opt: opt, page: &page, seen: make(map[uint64]struct{})}
 	f.header(doc.Header)
 	switch classify(doc) {
 	case sortHTML:
@@ -176,7 +183,7 @@ func Robots(doc *Document, opt Options) Page {
 		return page
 	}
 	page.Base = base
-	f := &finder{opt: opt, page: &page, seen: make(map[Link]int)}
+	f := &finder{opt: opt, page: &page, seen: make(map[uint64]struct{})}
 	body := bytes.TrimPrefix(doc.Body, []byte("\xef\xbb\xbf"))
 	for len(body) > 0 {
 		end := bytes.IndexAny(body, "\r\n")
@@ -212,7 +219,12 @@ func (f *finder) add(kind, ref string, nofollow bool) int {
 		f.page.refuse(string(canon.ReasonOf(err)), 1)
 		return -1
 	}
-	key := Link{Kind: kind, Ref: f.encodeQuery(ref), Nofollow: nofollow}
+	ref = f.encodeQuery(ref)
+	f.key = append(append(append(f.key[:0], kind...), 0), ref...)
+	if nofollow {
+		f.key = append(f.key, 0)
+	}
+	key := fingerprint.Of(f.key)
 	if _, ok := f.seen[key]; ok {
 		f.page.refuse(ReasonRepeated, 1)
 		return -1
@@ -221,9 +233,8 @@ func (f *finder) add(kind, ref string, nofollow bool) int {
 		f.page.refuse(ReasonTooMany, 1)
 		return -1
 	}
-	key.Ref = strings.Clone(key.Ref)
-	f.seen[key] = len(f.page.Links)
-	f.page.Links = append(f.page.Links, key)
+	f.seen[key] = struct{}{}
+	f.page.Links = append(f.page.Links, Link{Kind: kind, Ref: strings.Clone(ref), Nofollow: nofollow})
 	return len(f.page.Links) - 1
 }
 

@@ -231,6 +231,11 @@ func TestBounds(t *testing.T) {
 	if len(page.Links) != 0 || page.Refused["too-long"] != 1 || page.Refused["scheme"] != 1 {
 		t.Errorf("%d links, refused %v", len(page.Links), page.Refused)
 	}
+	// A tag beyond all measure ends the search; what stood before it stays.
+	page = Find(&Document{URL: "http://h/", MIME: "text/html", Body: []byte("<a href=x><img src='" + strings.Repeat("x", maxToken) + "'><a href=y>")}, Options{})
+	if len(page.Links) != 1 || !page.Cut {
+		t.Errorf("%d links, cut %v", len(page.Links), page.Cut)
+	}
 	// A bomb: a sitemap that unzips to 64 MB is read as far as the bound.
 	var z bytes.Buffer
 	w := gzip.NewWriter(&z)

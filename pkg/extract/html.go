@@ -63,6 +63,7 @@ func (f *finder) html(doc *Document) {
 	text, enc := decode(doc, true)
 	f.encoding = enc
 	z := html.NewTokenizer(text)
+	z.SetMaxBuf(maxToken)
 	e := element{attr: make(map[string]string)}
 	based := false    // the first base element counts
 	var raw atom.Atom // script or style, whose text is not for readers
@@ -78,6 +79,7 @@ func (f *finder) html(doc *Document) {
 		switch z.Next() {
 		case html.ErrorToken:
 			endAnchor()
+			f.page.Cut = z.Err() == html.ErrBufferExceeded
 			return
 		case html.TextToken:
 			switch {

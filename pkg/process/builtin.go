@@ -32,6 +32,16 @@ func htmlText(doc *Document) (io.Reader, error) {
 	return r, err
 }
 
+// maxToken bounds one token of HTML, in bytes. What stands behind a longer one is
+// not looked at.
+const maxToken = 2 << 20
+
+func newTokenizer(text io.Reader) *html.Tokenizer {
+	z := html.NewTokenizer(text)
+	z.SetMaxBuf(maxToken)
+	return z
+}
+
 // pageModule reports title, description, keywords, language, robots directives
 // and generator of an HTML page.
 type pageModule struct{}
@@ -55,7 +65,7 @@ func (pageModule) Process(ctx context.Context, doc *Document, report func(key, v
 			report(key, value)
 		}
 	}
-	z := html.NewTokenizer(text)
+	z := newTokenizer(text)
 	inTitle, inSVG := false, false
 	for {
 		switch z.Next() {
@@ -127,7 +137,7 @@ func (tagsModule) Process(ctx context.Context, doc *Document, report func(key, v
 		return err
 	}
 	counts := make(map[string]uint64)
-	z := html.NewTokenizer(text)
+	z := newTokenizer(text)
 	for {
 		switch z.Next() {
 		case html.ErrorToken:
