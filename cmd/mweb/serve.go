@@ -16,13 +16,15 @@ import (
 
 type serveCmd struct {
 	webFlags
-	Port             int    `default:"0" help:"TCP port of all hosts; it is part of every URL. 0 takes a free one."`
-	DNS              string `name:"dns" default:"127.0.0.1:0" placeholder:"ADDR:PORT" help:"Where the name server listens, in UDP and TCP. Port 0 takes a free one."`
-	OneAddress       bool   `help:"All hosts share 127.0.0.1 and are told apart by the Host header. Always so except on Linux, where each host has an address of its own."`
-	IPv6             bool   `name:"ipv6" help:"Every second host has the address ::1 too."`
-	Ready            string `placeholder:"FILE" help:"Also write the line about ports and seeds to this file, once requests are taken. The file appears complete or not at all."`
-	Log              string `placeholder:"FILE" help:"Append a line for each request: when its head was read, when the reply was written, address, host, target, status."`
-	UntilStdinCloses bool   `help:"Stop when standard input ends, so that the web dies with the script that started it."`
+	Port             int      `default:"0" help:"TCP port of all hosts; it is part of every URL. 0 takes a free one."`
+	DNS              string   `name:"dns" default:"127.0.0.1:0" placeholder:"ADDR:PORT" help:"Where the name server listens, in UDP and TCP. Port 0 takes a free one."`
+	OneAddress       bool     `help:"All hosts share 127.0.0.1 and are told apart by the Host header. Always so except on Linux, where each host has an address of its own."`
+	IPv6             bool     `name:"ipv6" help:"Every second host has the address ::1 too."`
+	Ready            string   `placeholder:"FILE" help:"Also write the line about ports and seeds to this file, once requests are taken. The file appears complete or not at all."`
+	Log              string   `placeholder:"FILE" help:"Append a line for each request: when its head was read, when the reply was written, address, host, target, status."`
+	WARC             []string `name:"warc" sep:"none" placeholder:"FILE" help:"Serve what these WARC files hold instead of a synthetic web."`
+	Files            []string `arg:"" optional:"" help:"Further files for --warc."`
+	UntilStdinCloses bool     `help:"Stop when standard input ends, so that the web dies with the script that started it."`
 }
 
 func (serveCmd) Help() string {
@@ -39,12 +41,30 @@ Each host has its own loopback address (Linux) and all have one port. Point a re
 
 In a script, with the web ending when the script does:
 
-  mkfifo hold; mweb serve --ready web.json --until-stdin-closes < hold > /dev/null & exec 9> hold`
+  mkfifo hold; mweb serve --ready web.json --until-stdin-closes < hold > /dev/null & exec 9> hold
+
+A saved crawl as a web, for other crawlers to be pointed at. Its URLs have ports of their own, so use it as a proxy for http, or give
+the URLs this port; a request is answered with the saved reply to the http URL, or else to the https one:
+
+  mweb serve --port 18080 --warc crawl/fetch/*.warc.gz &
+  http_proxy=http://127.0.0.1:18080 wget -r http://www.example.org/`
+}
+
+// check finds what is wrong with the flags before anything is opened.
+func (c *serveCmd) check() error {
+	switch {
+	case len(c.Files) > 0 && len(c.WARC) == 0:
+		return &fault.Error{Class: fault.Usage, Found: "unexpected argument " + c.Files[0], Hint: "a saved crawl is served with --warc FILE..."}
+	case len(c.WARC) > 0 && c.Hard:
+		return &fault.Error{Class: fault.Usage, Found: "--hard with --warc", Want: "one of them: a saved web does not change"}
+	}
+	_, err := c.web(c.Port)
+	return err
 }
 
 // readyLine is what serve prints once it takes requests.
 type readyLine struct {
-	Seed       uint64   `json:"seed"`
+	Seed       uint64   `json:"seed"` // 0 with --warc
 	Port       int      `json:"port"`
 	DNS        string   `json:"dns"`
 	OneAddress bool     `json:"one_address"`
@@ -52,20 +72,36 @@ type readyLine struct {
 }
 
 func (c *serveCmd) Run(ctx context.Context, std *cli.Std) (err error) {
-	if _, err := c.web(c.Port); err != nil { // before anything is opened
+	if err := c.check(); err != nil {
 		return err
 	}
 	listeners, one, err := simweb.Listen(c.Port, c.OneAddress, c.IPv6)
 	if err != nil {
 		return listenError("--port", err)
 	}
-	web, err := c.web(simweb.Port(listeners[0]))
-	if err != nil {
-		return err
-	}
-	server := &simweb.Server{Respond: web.Calm()}
-	if c.Hard {
-		server.Respond = web.NewHard().Clocked(std.Now)
+	server := &simweb.Server{}
+	defer server.Close()
+	port := simweb.Port(listeners[0])
+	ready := readyLine{Seed: c.Seed, Port: port, OneAddress: one.IsValid()}
+	options := simweb.NameOptions{One: one, IPv6: c.IPv6}
+	if len(c.WARC) > 0 {
+		archive, err := simweb.OpenArchive(append(c.WARC, c.Files...), port)
+		if err != nil {
+			return err
+		}
+		defer archive.Close()
+		server.Respond, options.Lookup = archive.Respond, archive.Lookup
+		ready.Seed, ready.Seeds = 0, []string{archive.First}
+	} else {
+		web, err := c.web(port)
+		if err != nil {
+			return err
+		}
+		server.Respond, options.Lookup = web.Calm(), web.Lookup
+		if c.Hard {
+			server.Respond, options.Delay = web.NewHard().Clocked(std.Now), web.NameDelay
+		}
+		ready.Seeds = web.Seeds()
 	}
 	if c.Log != "" {
 		log, openErr := openLog(c.Log)
@@ -73,13 +109,14 @@ func (c *serveCmd) Run(ctx context.Context, std *cli.Std) (err error) {
 			return openErr
 		}
 		defer func() {
+			server.Close() // no request is logged after this
 			if closeErr := log.close(); err == nil {
 				err = closeErr
 			}
 		}()
 		server.Log = log.contact
 	}
-	names, err := web.ServeNames(c.DNS, simweb.NameOptions{One: one, IPv6: c.IPv6})
+	names, err := simweb.ServeNames(c.DNS, options)
 	if err != nil {
 		return listenError("--dns", err)
 	}
@@ -89,9 +126,8 @@ func (c *serveCmd) Run(ctx context.Context, std *cli.Std) (err error) {
 	for _, l := range listeners {
 		go func() { failed <- server.Serve(l) }()
 	}
-	defer server.Close()
-
-	line, err := json.Marshal(readyLine{Seed: c.Seed, Port: web.Port, DNS: names.Addr.String(), OneAddress: one.IsValid(), Seeds: web.Seeds()})
+	ready.DNS = names.Addr.String()
+	line, err := json.Marshal(ready)
 	if err != nil {
 		return err
 	}

@@ -12,26 +12,27 @@ import (
 // ttl of all records, in seconds.
 const ttl = 3600
 
-// NameServer answers for the names of a web over UDP and TCP.
+// NameServer answers DNS queries over UDP and TCP.
 type NameServer struct {
 	Addr netip.AddrPort // where it listens
 
-	web  *Web
 	opts NameOptions
 	udp  *dns.Server
 	tcp  *dns.Server
 	wait sync.WaitGroup
 }
 
-// NameOptions say what addresses the names have.
+// NameOptions say what a name server answers.
 type NameOptions struct {
-	One  netip.Addr // if valid, the address of every host, instead of one each
-	IPv6 bool       // hosts with an even number also have the address ::1
+	Lookup func(name string) Answer        // Lookup of a Web or an Archive
+	Delay  func(name string) time.Duration // how long an answer is held back; nil is not at all
+	One    netip.Addr                      // if valid, the address of every host, instead of one each
+	IPv6   bool                            // hosts with an even number also have the address ::1
 }
 
 // ServeNames starts a name server on address, such as "127.0.0.1:0"; port 0
 // takes one that is free in both UDP and TCP.
-func (w *Web) ServeNames(address string, opts NameOptions) (*NameServer, error) {
+func ServeNames(address string, opts NameOptions) (*NameServer, error) {
 	var conn net.PacketConn
 	var listener net.Listener
 	var err error
@@ -47,7 +48,7 @@ func (w *Web) ServeNames(address string, opts NameOptions) (*NameServer, error) 
 	if err != nil {
 		return nil, err
 	}
-	s := &NameServer{web: w, opts: opts, Addr: conn.LocalAddr().(*net.UDPAddr).AddrPort()}
+	s := &NameServer{opts: opts, Addr: conn.LocalAddr().(*net.UDPAddr).AddrPort()}
 	s.udp = &dns.Server{PacketConn: conn, Handler: s}
 	s.tcp = &dns.Server{Listener: listener, Handler: s, IdleTimeout: func() time.Duration { return 10 * time.Second }}
 	for _, server := range []*dns.Server{s.udp, s.tcp} {
@@ -83,10 +84,10 @@ func (s *NameServer) ServeDNS(to dns.ResponseWriter, q *dns.Msg) {
 		return
 	}
 	question := q.Question[0]
-	if s.web.Hard {
-		time.Sleep(s.web.nameDelay(question.Name))
+	if s.opts.Delay != nil {
+		time.Sleep(s.opts.Delay(question.Name))
 	}
-	a := s.web.Lookup(question.Name)
+	a := s.opts.Lookup(question.Name)
 	m.Rcode = a.Rcode
 	owner := question.Name
 	header := func(t uint16) dns.RR_Header {

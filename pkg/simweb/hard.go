@@ -60,9 +60,9 @@ func (h *Hard) Respond(scratch []byte, q *Request, now time.Time) (Response, tim
 	return h.web.Respond(scratch, q), delay
 }
 
-// nameDelay is how long the name server of a hard web thinks: mostly not at
+// NameDelay is how long the name server of a hard web thinks: mostly not at
 // all, for one host in five up to a second.
-func (w *Web) nameDelay(name string) time.Duration {
+func (w *Web) NameDelay(name string) time.Duration {
 	host, ok := w.parseHost(strings.TrimSuffix(name, "."))
 	d := w.dice(saltHost, resource{host: host, v: 1})
 	if !ok || d.below(5) != 0 {

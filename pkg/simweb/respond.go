@@ -27,7 +27,8 @@ type Response struct {
 	Length   int    // of the body that GET would bring
 	Chunked  bool   // HTTP/1.1 replies come in chunks
 
-	RetryAfter int // seconds; 0 is none
+	RetryAfter int    // seconds; 0 is none
+	Fields     []byte // further header lines, each with its line end
 }
 
 // Respond makes the reply. It appends the body to scratch, which may be nil,
@@ -125,7 +126,9 @@ func (p *Response) AppendHTTP(b []byte, http10, closing, head bool) []byte {
 		b = append(b, ' ')
 		field(http.StatusText(p.Status), "")
 	}
-	field("Server: mweb", "")
+	if b = append(b, p.Fields...); len(p.Fields) == 0 {
+		field("Server: mweb", "")
+	}
 	if p.Type != "" {
 		field("Content-Type: ", p.Type)
 	}

@@ -49,7 +49,8 @@ type Server struct {
 
 	requests atomic.Int64
 	mu       sync.Mutex
-	open     map[io.Closer]struct{} // listeners and connections; nil once closed
+	open     map[io.Closer]struct{} // listeners and connections
+	closed   bool
 	wait     sync.WaitGroup
 }
 
@@ -84,16 +85,16 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// enter notes what Close has to close; it closes it at once after Close.
+// enter notes what Close has to close; after Close it closes it at once.
 func (s *Server) enter(c io.Closer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.open == nil {
-		s.open = map[io.Closer]struct{}{}
-	}
-	if _, closed := s.open[closedMark]; closed {
+	if s.closed {
 		c.Close()
 		return false
+	}
+	if s.open == nil {
+		s.open = map[io.Closer]struct{}{}
 	}
 	s.open[c] = struct{}{}
 	s.wait.Add(1)
@@ -108,19 +109,14 @@ func (s *Server) leave(c io.Closer) {
 	s.wait.Done()
 }
 
-// closedMark stands in Server.open once the server is closed.
-var closedMark io.Closer = io.NopCloser(nil)
-
-// Close closes listeners and connections and waits for their goroutines.
+// Close closes listeners and connections and waits for their goroutines. It
+// may be called again.
 func (s *Server) Close() error {
 	s.mu.Lock()
-	if s.open == nil {
-		s.open = map[io.Closer]struct{}{}
-	}
+	s.closed = true
 	for c := range s.open {
 		c.Close()
 	}
-	s.open[closedMark] = struct{}{}
 	s.mu.Unlock()
 	s.wait.Wait()
 	return nil

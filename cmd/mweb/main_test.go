@@ -1,0 +1,69 @@
+package main
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"mweb": main})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"get":   get,
+			"await": await,
+		},
+	})
+}
+
+// await FILE waits until the file is there.
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: await FILE")
+	}
+	for range 500 {
+		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	ts.Fatalf("no %s after 5 s", args[0])
+}
+
+// get READY HOST TARGET STATUS asks a web on its port for a page, by Host
+// header, and compares the status. With !, the connection must be refused.
+func get(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 4 {
+		ts.Fatalf("usage: [!] get READY HOST TARGET STATUS")
+	}
+	var ready readyLine
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &ready))
+	target := &url.URL{Scheme: "http", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(ready.Port)), Path: args[2]}
+	req, err := http.NewRequest("GET", target.String(), nil)
+	ts.Check(err)
+	req.Host = args[1]
+	req.Close = true
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if neg {
+		if err == nil {
+			ts.Fatalf("%s answers with status %d", target, resp.StatusCode)
+		}
+		return
+	}
+	ts.Check(err)
+	resp.Body.Close()
+	if got := strconv.Itoa(resp.StatusCode); got != args[3] {
+		ts.Fatalf("%s%s: status %s, want %s", args[1], args[2], got, args[3])
+	}
+}

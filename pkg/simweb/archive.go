@@ -1,0 +1,201 @@
+package simweb
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"mercator/formats/warc"
+	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
+	"mercator/pkg/httpmsg"
+)
+
+// archivedBody bounds the body of a reply from an archive; a longer one is
+// answered with 502.
+const archivedBody = 64 << 20
+
+// Archive is a saved crawl as a web: it answers with the response records of
+// WARC files. Where a URL was saved more than once the last record counts.
+//
+// Its memory is about 40 bytes a URL and 100 a host. It is safe for many
+// goroutines.
+type Archive struct {
+	First string // URL of the first response; a seed to begin with
+
+	port  string // ":18080", which URLs of the archive do not have
+	files []*os.File
+	index map[uint64]place // by FP64 of the URL
+	hosts map[string]int   // name, without port: number
+}
+
+// place is where a record stands.
+type place struct {
+	file           int32
+	offset, length int64
+}
+
+// OpenArchive reads the files through and keeps them open. port is the one
+// that they will be served on.
+func OpenArchive(paths []string, port int) (*Archive, error) {
+	a := &Archive{port: fmt.Sprintf(":%d", port), index: map[uint64]place{}, hosts: map[string]int{}}
+	for _, path := range paths {
+		if err := a.add(path); err != nil {
+			a.Close()
+			return nil, err
+		}
+	}
+	if a.First == "" {
+		a.Close()
+		return nil, &fault.Error{Class: fault.WrongKind, File: strings.Join(paths, ", "), Found: "no response record of http or https", Want: "a saved crawl"}
+	}
+	return a, nil
+}
+
+func (a *Archive) add(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return &fault.Error{File: path, Found: err.Error(), Err: err}
+	}
+	a.files = append(a.files, f)
+	r := warc.NewReader(f, warc.ReaderOptions{Name: path})
+	defer r.Close()
+	for {
+		rec, err := r.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		scheme, rest, ok := strings.Cut(rec.TargetURI, "://")
+		if rec.Type != warc.TypeResponse || !ok || scheme != "http" && scheme != "https" {
+			continue
+		}
+		url, offset := rec.TargetURI, rec.Offset
+		if err := r.Finish(); err != nil {
+			return err
+		}
+		a.index[fingerprint.OfString(url)] = place{int32(len(a.files) - 1), offset, r.Good() - offset}
+		if a.First == "" {
+			a.First = url
+		}
+		host, _, _ := strings.Cut(rest, "/")
+		name, _, _ := strings.Cut(host, ":")
+		if _, ok := a.hosts[name]; !ok {
+			a.hosts[strings.Clone(name)] = len(a.hosts)
+		}
+	}
+}
+
+// Close closes the files.
+func (a *Archive) Close() error {
+	var first error
+	for _, f := range a.files {
+		if err := f.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// Hosts returns the names of the archive's hosts, sorted.
+func (a *Archive) Hosts() []string {
+	names := make([]string, 0, len(a.hosts))
+	for name := range a.hosts {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// URLs is how many URLs the archive answers for.
+func (a *Archive) URLs() int { return len(a.index) }
+
+// Lookup gives each host of the archive an address of its own.
+func (a *Archive) Lookup(name string) Answer {
+	n, ok := a.hosts[strings.ToLower(strings.TrimSuffix(name, "."))]
+	if !ok {
+		return Answer{Rcode: dns.RcodeNameError}
+	}
+	return Answer{Addr: HostAddr(n)}
+}
+
+// Respond is a Responder. A request means the http URL of its Host and target,
+// with or without the port that the archive is served on, or else the https one.
+func (a *Archive) Respond(scratch []byte, q *Request) (Response, time.Duration) {
+	say := func(status int, text string) (Response, time.Duration) {
+		return Response{Status: status, Type: "text/plain; charset=utf-8", Body: append(scratch[len(scratch):], text...), Length: len(text)}, 0
+	}
+	if q.Method != "GET" && q.Method != "HEAD" {
+		return say(405, "Only GET and HEAD are understood.\n")
+	}
+	host := strings.ToLower(q.Host)
+	bare := strings.TrimSuffix(host, a.port)
+	for _, origin := range []string{"http://" + bare, "http://" + host, "https://" + bare} {
+		url := origin + q.Target
+		at, ok := a.index[fingerprint.OfString(url)]
+		if !ok {
+			continue
+		}
+		p, err := a.read(scratch, url, at)
+		if err != nil {
+			return say(502, "The record cannot be read: "+err.Error()+"\n")
+		}
+		if q.Method == "HEAD" {
+			p.Body = nil
+		}
+		return p, 0
+	}
+	return say(404, "The archive has no reply for this URL.\n")
+}
+
+func (a *Archive) read(scratch []byte, url string, at place) (Response, error) {
+	rec, r, err := warc.OpenAt(a.files[at.file], at.offset, at.length, warc.ReaderOptions{Name: a.files[at.file].Name()})
+	if r != nil {
+		defer r.Close()
+	}
+	if err != nil {
+		return Response{}, err
+	}
+	if rec.TargetURI != url {
+		return Response{}, &fault.Error{Class: fault.Corrupt, Found: rec.TargetURI, Want: url}
+	}
+	m, err := httpmsg.Open(rec.Block)
+	if err != nil {
+		return Response{}, err
+	}
+	p := Response{Status: m.Head.Status}
+	for _, f := range m.Head.Fields {
+		switch http.CanonicalHeaderKey(f.Name) {
+		case "Connection", "Keep-Alive", "Content-Length", "Transfer-Encoding", "Trailer":
+			continue // of that connection; ours has its own
+		}
+		p.Fields = append(p.Fields, f.Name+": "+f.Value+"\r\n"...)
+	}
+	p.Body = scratch[len(scratch):]
+	body := writer{&p.Body}
+	n, err := io.Copy(body, io.LimitReader(m.Payload, archivedBody+1))
+	if err != nil && err != io.ErrUnexpectedEOF { // a reply that was cut is served as far as it goes
+		return Response{}, err
+	}
+	if n > archivedBody {
+		return Response{}, &fault.Error{Found: fmt.Sprintf("a body of more than %d bytes", archivedBody)}
+	}
+	p.Length = len(p.Body)
+	return p, nil
+}
+
+// writer appends to a slice.
+type writer struct{ b *[]byte }
+
+func (w writer) Write(p []byte) (int, error) {
+	*w.b = append(*w.b, p...)
+	return len(p), nil
+}

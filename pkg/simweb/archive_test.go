@@ -1,0 +1,108 @@
+package simweb
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"mercator/formats/warc"
+	"mercator/pkg/fault"
+)
+
+// saved writes a WARC file of replies.
+func saved(t *testing.T, replies ...[2]string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "saved.warc.gz")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w := warc.NewWriter(f, 0)
+	for _, r := range replies {
+		rec := &warc.Record{Type: warc.TypeResponse, Date: time.Unix(1, 0), TargetURI: r[0], ContentType: warc.MediaResponse,
+			Block: strings.NewReader(r[1]), Length: int64(len(r[1]))}
+		if _, _, err := w.Write(rec, warc.Encoder{Codec: warc.Gzip}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestArchive(t *testing.T) {
+	path := saved(t,
+		[2]string{"http://www.example.org/", "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\nContent-Length: 3\r\n\r\nold"},
+		[2]string{"http://www.example.org/", "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nnew\r\n0\r\n\r\n"},
+		[2]string{"https://secure.example.org/a?b=c", "HTTP/1.1 301 Moved\r\nLocation: /d\r\nContent-Length: 0\r\n\r\n"},
+		[2]string{"http://other.example.org:81/", "HTTP/1.0 404 Not Found\r\n\r\nnothing"},
+	)
+	a, err := OpenArchive([]string{path}, 18080)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if a.First != "http://www.example.org/" || a.URLs() != 3 || fmt.Sprint(a.Hosts()) != "[other.example.org secure.example.org www.example.org]" {
+		t.Errorf("first %s, %d URLs, hosts %v", a.First, a.URLs(), a.Hosts())
+	}
+	for _, c := range []struct{ method, host, target, want string }{
+		{"GET", "www.example.org", "/", "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 3\r\n\r\nnew"},
+		{"GET", "WWW.example.org:18080", "/", "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 3\r\n\r\nnew"},
+		{"HEAD", "www.example.org", "/", "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 3\r\n\r\n"},
+		{"GET", "secure.example.org", "/a?b=c", "HTTP/1.1 301 Moved Permanently\r\nLocation: /d\r\nContent-Length: 0\r\n\r\n"},
+		{"GET", "other.example.org:81", "/", "HTTP/1.1 404 Not Found\r\nServer: mweb\r\nContent-Length: 7\r\n\r\nnothing"},
+	} {
+		p, _ := a.Respond(nil, &Request{Method: c.method, Host: c.host, Target: c.target})
+		if got := string(p.AppendHTTP(nil, false, false, c.method == "HEAD")); got != c.want {
+			t.Errorf("%s %s%s: got\n%s\nwant\n%s", c.method, c.host, c.target, got, c.want)
+		}
+	}
+	for _, host := range []string{"other.example.org", "www.example.net"} {
+		if p, _ := a.Respond(nil, &Request{Method: "GET", Host: host, Target: "/"}); p.Status != 404 {
+			t.Errorf("%s: status %d, want 404", host, p.Status)
+		}
+	}
+	if p, _ := a.Respond(nil, &Request{Method: "PUT", Host: "www.example.org", Target: "/"}); p.Status != 405 {
+		t.Errorf("PUT: status %d, want 405", p.Status)
+	}
+	if got := a.Lookup("WWW.example.org."); got.Addr != HostAddr(0) {
+		t.Errorf("www.example.org has address %v", got)
+	}
+	if got := a.Lookup("www.example.net").String(); got != "NXDOMAIN" {
+		t.Errorf("www.example.net is %s", got)
+	}
+}
+
+func TestArchiveRefuses(t *testing.T) {
+	whole, err := os.ReadFile(saved(t, [2]string{"http://www.example.org/", "HTTP/1.1 200 OK\r\n\r\n"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file := func(name string, data []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for _, c := range []struct {
+		path string
+		want error
+	}{
+		{filepath.Join(dir, "missing"), os.ErrNotExist},
+		{file("empty.warc", nil), fault.WrongKind},
+		{file("cut.warc.gz", whole[:len(whole)-3]), fault.Truncated},
+		{file("text.warc", []byte("hello\r\n\r\n")), fault.Corrupt},
+	} {
+		if _, err := OpenArchive([]string{c.path}, 1); !errors.Is(err, c.want) {
+			t.Errorf("%s: got error %v, want %v", c.path, err, c.want)
+		}
+	}
+}
