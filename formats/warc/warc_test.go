@@ -2,6 +2,7 @@ package warc
 
 import (
 	"bytes"
+	"crypto/sha1"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +16,8 @@ import (
 var testDate = time.Date(2026, 3, 1, 12, 0, 0, 123456000, time.UTC)
 
 func testRecords() []*Record {
-	page := "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + strings.Repeat("<p>hello</p>\n", 50)
+	body := strings.Repeat("<p>hello</p>\n", 50)
+	page := "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + body
 	info := string(FormatFields([]Field{{"software", "mercator"}, {"format", "WARC File Format 1.1"}}))
 	make := func(typ, uri, media, block string) *Record {
 		return &Record{Type: typ, TargetURI: uri, Date: testDate, ContentType: media, Block: strings.NewReader(block), Length: int64(len(block))}
@@ -23,7 +25,7 @@ func testRecords() []*Record {
 	request := make(TypeRequest, "http://example.com/", MediaRequest, "GET / HTTP/1.1\r\nHost: example.com\r\n\r\n")
 	response := make(TypeResponse, "http://example.com/", MediaResponse, page)
 	response.Add(FieldIPAddress, "192.0.2.1")
-	response.Add(FieldPayloadDigest, "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ")
+	response.Add(FieldPayloadDigest, FormatSHA1(sha1.Sum([]byte(body))))
 	return []*Record{
 		make(TypeInfo, "", MediaFields, info), request, response,
 		{Type: TypeMetadata, TargetURI: "http://example.com/", Date: testDate}, // empty block
