@@ -1,0 +1,93 @@
+package record
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// annotate is the worked example of SPEC.md: a stored stream in hex.
+func annotate(t *testing.T, b []byte) string {
+	var out strings.Builder
+	at := 0
+	put := func(n int, meaning string) {
+		for first := true; first || n > 0; first = false {
+			step := min(n, 16)
+			line := fmt.Sprintf("%04x  %-47s", at, fmt.Sprintf("% x", b[at:at+step]))
+			if first {
+				line += "  " + meaning
+			}
+			out.WriteString(strings.TrimRight(line, " ") + "\n")
+			at += step
+			n -= step
+		}
+	}
+	msgs, tr := messages(t, b)
+	for i, msg := range msgs {
+		name := []string{"schema", "batch", "end of stream"}[i]
+		put(4, fmt.Sprintf("frame %d: zstd magic", i+1))
+		put(1, "descriptor: 4-byte content size, single segment, checksum")
+		put(4, fmt.Sprintf("content size %d", len(msg)))
+		put(3, fmt.Sprintf("raw block of %d bytes, the last", len(msg)))
+		put(4, "Arrow's continuation")
+		if len(msg) == 8 {
+			put(4, "metadata length 0: "+name)
+		} else {
+			meta, _ := header(t, msg)
+			put(4, fmt.Sprintf("metadata length %d", len(meta)))
+			put(len(meta), name+" (flatbuffer)")
+			if n := len(msg) - 8 - len(meta); n > 0 {
+				put(n, "body: url_key; offsets and text of module, key, value")
+			}
+		}
+		put(4, "checksum: xxh64 of the content, low half")
+	}
+	doc := len(b) - at - trailerFixed - trailerSum
+	put(4, "trailer: skippable frame")
+	put(4, "size")
+	put(8, trailerMagic)
+	put(4, "version 1")
+	put(4, fmt.Sprintf("JSON length %d", doc))
+	put(8, fmt.Sprintf("rows %d", tr.Rows))
+	put(16, "row hash")
+	put(16, "wire hash")
+	put(doc, "JSON: "+string(b[at:at+doc]))
+	put(8, "checksum: xxh64 of the trailer so far")
+	return out.String()
+}
+
+func TestWorkedExample(t *testing.T) {
+	var b bytes.Buffer
+	w, err := NewWriter[Module](&b, WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Write(&Module{Key: 0x4b7d239c4d186c4f, Module: "langid", Name: "language", Value: "en"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Commit(Ledger{Stages: []Stage{}}); err != nil {
+		t.Fatal(err)
+	}
+	want := annotate(t, b.Bytes())
+	spec, err := os.ReadFile("SPEC.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, _ := strings.Cut(string(spec), "## Worked example")
+	head, rest, _ := strings.Cut(rest, "```\n")
+	have, after, found := strings.Cut(rest, "```\n")
+	if !found {
+		t.Fatal("SPEC.md has no worked example")
+	}
+	if *update {
+		if err := os.WriteFile("SPEC.md", []byte(before+"## Worked example"+head+"```\n"+want+"```\n"+after), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		have = want
+	}
+	if have != want {
+		t.Errorf("SPEC.md has another worked example; the encoder gives\n%s", want)
+	}
+}
