@@ -65,6 +65,7 @@ type framer struct {
 	off  int64 // bytes read
 	wire xxh3.Hasher
 	buf  []byte        // the current frame as it came
+	most int           // bytes that the current frame can have at most, once that is known
 	zstd *zstd.Decoder // made when the first compressed frame comes
 }
 
@@ -82,6 +83,7 @@ func (f *framer) begin() (magic uint32, err error) {
 	f.n++
 	f.at = f.off
 	f.buf = f.buf[:0]
+	f.most = blockMax
 	switch err := f.take(4); {
 	case err == errCut && len(f.buf) == 0:
 		return 0, io.EOF
@@ -98,7 +100,7 @@ func (f *framer) take(n int) error {
 		step := min(n, blockMax)
 		old := len(f.buf)
 		if cap(f.buf)-old < step {
-			grown := make([]byte, old, max(2*cap(f.buf), old+step))
+			grown := make([]byte, old, max(min(2*cap(f.buf), f.most), old+step))
 			copy(grown, f.buf)
 			f.buf = grown
 		}
@@ -161,8 +163,9 @@ func (f *framer) message(limit int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.wire.Write(f.buf)
 	if raw {
-		return f.stored(first, int(size))
+		return f.join(first, int(size))
 	}
 	if f.zstd == nil {
 		f.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(MaxMessage))
@@ -183,7 +186,7 @@ func (f *framer) message(limit int) ([]byte, error) {
 // blocks reads all blocks of a frame and its checksum; raw says that none is compressed.
 func (f *framer) blocks(size int) (raw bool, err error) {
 	raw = true
-	wireMax := len(f.buf) + size + size>>8 + 1024
+	f.most = len(f.buf) + size + size>>8 + 1024
 	for last := false; !last; {
 		if err := f.take(3); err != nil {
 			return raw, err
@@ -204,7 +207,7 @@ func (f *framer) blocks(size int) (raw bool, err error) {
 		default:
 			return raw, errors.New("a zstd block of the reserved type")
 		}
-		if len(f.buf)+n > wireMax {
+		if len(f.buf)+n > f.most {
 			return raw, fmt.Errorf("more bytes in a zstd frame than its %d of content can need", size)
 		}
 		if err := f.take(n); err != nil {
@@ -214,10 +217,18 @@ func (f *framer) blocks(size int) (raw bool, err error) {
 	return raw, f.take(4)
 }
 
-// stored joins the raw blocks of the frame, which begin at f.buf[at:].
-func (f *framer) stored(at, size int) ([]byte, error) {
-	content := make([]byte, 0, size)
+// keepBuffer is the content size from which join makes the frame's buffer into
+// the content: one copy less of what may be 16 MiB.
+const keepBuffer = 2 << 20
+
+// join puts the raw blocks of the frame, which begin at f.buf[at:], together.
+func (f *framer) join(at, size int) ([]byte, error) {
 	end := len(f.buf) - 4
+	want := binary.LittleEndian.Uint32(f.buf[end:])
+	content := f.buf[:0]
+	if size < keepBuffer {
+		content = make([]byte, 0, size)
+	}
 	for at < end {
 		b := f.buf[at:]
 		n := int((uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16) >> 3)
@@ -231,9 +242,11 @@ func (f *framer) stored(at, size int) ([]byte, error) {
 	if at != end || len(content) != size {
 		return nil, fmt.Errorf("raw blocks that do not make the %d bytes that the zstd frame says", size)
 	}
-	want := binary.LittleEndian.Uint32(f.buf[end:])
 	if got := uint32(xxhash.Sum64(content)); got != want {
 		return nil, &checksumError{got, want}
+	}
+	if size >= keepBuffer {
+		f.buf = nil
 	}
 	return content, nil
 }
@@ -251,6 +264,7 @@ func (f *framer) trailer() ([]byte, error) {
 	if n < trailerFixed-8+trailerSum || n > trailerFixed-8+trailerSum+MaxLedger {
 		return nil, fmt.Errorf("a trailer of %d bytes, want %d to %d", n, trailerFixed-8+trailerSum, trailerFixed-8+trailerSum+MaxLedger)
 	}
+	f.most = 8 + int(n)
 	if err := f.take(int(n)); err != nil {
 		return nil, err
 	}
@@ -270,6 +284,7 @@ func (f *framer) arrow(limit int) ([]byte, error) {
 	if n < 0 || n%8 != 0 || n > int64(limit) {
 		return nil, fmt.Errorf("metadata of %d bytes", n)
 	}
+	f.most = limit + 8
 	if err := f.take(int(n)); err != nil {
 		return nil, err
 	}

@@ -104,7 +104,6 @@ func (s *Source) content(limit int) (message, error) {
 		b, err = s.frames.arrow(limit)
 	} else {
 		b, err = s.frames.message(limit)
-		s.frames.wire.Write(s.frames.buf)
 	}
 	if err != nil {
 		return message{}, s.fail(err)
@@ -314,6 +313,7 @@ func (r *Reader[T]) flushHash() {
 
 // advance makes the next batch the current one, over the end of a stream if need be.
 func (r *Reader[T]) advance() error {
+	r.batch, r.row, r.codec.in = batch{}, 0, nil // lets go of its memory
 	for {
 		b, t, err := r.src.nextBatch()
 		if err != nil {

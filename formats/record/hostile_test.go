@@ -1,0 +1,236 @@
+package record
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"github.com/cespare/xxhash/v2"
+
+	"mercator/pkg/fault"
+)
+
+// Crafted messages under right checksums: random bytes, and words that are
+// typical lengths and offsets, are put into the messages of a good stream.
+func TestCraftedMessages(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	words := []uint32{0, 1, 4, 7, 8, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 1 << 20, 1 << 24, 1 << 30}
+	rows := vectorURLs()
+	schema := withExtra(rows)
+	for name, b := range map[string][]byte{
+		"url":   encode(t, rows, WriterOptions{Like: schema, Txn: "r1", Now: 5}),
+		"fetch": encode(t, vectorFetches(true), WriterOptions{Body: true}),
+	} {
+		msgs, tr := messages(t, b)
+		for range 6000 {
+			crafted := make([][]byte, len(msgs))
+			for i := range msgs {
+				crafted[i] = bytes.Clone(msgs[i])
+			}
+			m := crafted[rng.IntN(2)]
+			for range 1 + rng.IntN(3) {
+				if rng.IntN(2) == 0 {
+					m[rng.IntN(len(m))] = byte(rng.Uint32())
+				} else {
+					binary.LittleEndian.PutUint32(m[rng.IntN(len(m)/4)*4:], words[rng.IntN(len(words))])
+				}
+			}
+			_, _, err := readAny(bytes.NewReader(seal(t, crafted, tr)), ReaderOptions{Name: name})
+			if err != nil && fault.ClassOf(err) == "" {
+				t.Fatalf("an error without class: %v", err)
+			}
+			readAny(bytes.NewReader(bytes.Join(crafted, nil)), ReaderOptions{Name: name}) // plain Arrow
+		}
+	}
+}
+
+// heapWhile runs fn under the memory limit of a command, and returns by how much
+// the heap grew at most, looking at each read of the input.
+func heapWhile(in io.Reader, fn func(io.Reader)) uint64 {
+	p := &heapProbe{in: in}
+	debug.FreeOSMemory()
+	p.look()
+	before := p.most
+	old := debug.SetMemoryLimit(int64(before) + 44<<20)
+	defer debug.SetMemoryLimit(old)
+	fn(p)
+	p.look()
+	return p.most - before
+}
+
+type heapProbe struct {
+	in   io.Reader
+	most uint64
+}
+
+func (p *heapProbe) look() {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	p.most = max(p.most, m.HeapAlloc)
+}
+
+func (p *heapProbe) Read(b []byte) (int, error) {
+	p.look()
+	return p.in.Read(b)
+}
+
+// rleFrame is a zstd frame of a few bytes whose content is size bytes.
+func rleFrame(size int, fill byte) []byte {
+	b := binary.LittleEndian.AppendUint32(nil, zstdMagic)
+	b = append(b, storedDescriptor)
+	b = binary.LittleEndian.AppendUint32(b, uint32(size))
+	for rest := size; rest > 0; {
+		n := min(rest, blockMax)
+		rest -= n
+		head := uint32(n)<<3 | blockRLE<<1
+		if rest == 0 {
+			head |= 1
+		}
+		b = append(b, byte(head), byte(head>>8), byte(head>>16), fill)
+	}
+	return binary.LittleEndian.AppendUint32(b, uint32(xxhash.Sum64(bytes.Repeat([]byte{fill}, size))))
+}
+
+// What an input claims costs no memory; what it holds, at most a few messages.
+func TestMemoryIsBounded(t *testing.T) {
+	good := encode(t, vectorURLs(), WriterOptions{})
+	msgs, tr := messages(t, good)
+	head := appendStored(nil, msgs[0])
+	claim := func(size uint32, more []byte) []byte {
+		b := append(bytes.Clone(head), 0x28, 0xB5, 0x2F, 0xFD, storedDescriptor)
+		return append(binary.LittleEndian.AppendUint32(b, size), more...)
+	}
+	bomb := bytes.Clone(head)
+	for range 8 {
+		bomb = append(bomb, rleFrame(MaxMessage, 0xFF)...)
+	}
+	// As many rows as fit into a message of empty strings: the largest honest batches.
+	big := encode(t, make([]Module, 400000), WriterOptions{Level: Fast})
+	huge := []Module{{Module: strings.Repeat("x", MaxRow-100)}}
+	var rows bytes.Buffer
+	for range 6 {
+		rows.Write(encode(t, huge, WriterOptions{}))
+	}
+	trailerClaim := append(bytes.Clone(good[:len(good)-len(trailerFor(t, nil, tr))]), 0x5D, 0x2A, 0x4D, 0x18, 0xFF, 0xFF, 0xFF, 0x7F)
+	bare := append(bytes.Clone(msgs[0]), 0xFF, 0xFF, 0xFF, 0xFF, 0xF8, 0xFF, 0xFF, 0x00)
+	for _, c := range []struct {
+		name string
+		in   []byte
+		ok   bool
+	}{
+		{"claims 16 MiB", claim(MaxMessage, nil), false},
+		{"claims 4 GiB", claim(0xFFFFFFFF, nil), false},
+		{"a block for ever", claim(MaxMessage, bytes.Repeat([]byte{0, 0, 0}, 1<<20)), false},
+		{"expands to 16 MiB", bomb, false},
+		{"trailer claims 2 GiB", trailerClaim, false},
+		{"plain Arrow claims 16 MiB", bare, false},
+		{"many small rows", big, true},
+		{"rows of 14 MiB", rows.Bytes(), true},
+	} {
+		var err error
+		most := heapWhile(bytes.NewReader(c.in), func(in io.Reader) { _, _, err = readAny(in, ReaderOptions{}) })
+		if (err == nil) != c.ok {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if most > 48<<20 {
+			t.Errorf("%s: %d MiB of heap", c.name, most>>20)
+		}
+		t.Logf("%s: %d MiB of heap: %v", c.name, most>>20, err)
+	}
+}
+
+// An error of the input itself is no damage.
+func TestInputError(t *testing.T) {
+	b := encode(t, randomRows[URL](100, 1), WriterOptions{})
+	gone := errors.New("input/output error")
+	for _, n := range []int{0, 2, 100, 2000} {
+		_, _, err := readAny(io.MultiReader(bytes.NewReader(b[:n]), failing{gone}), ReaderOptions{Name: "x"})
+		if !errors.Is(err, gone) || fault.ClassOf(err) != "" {
+			t.Errorf("after %d bytes: %v [%s]", n, err, fault.ClassOf(err))
+		}
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error)  { return 0, f.err }
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+func FuzzReader(f *testing.F) {
+	for _, set := range []map[string][]byte{goodVectors(f), badVectors(f)} {
+		for _, name := range sortedNames(set) {
+			f.Add(set[name])
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, err := Open(bytes.NewReader(b), ReaderOptions{})
+		if err != nil || s.Kind() != KindURL {
+			return
+		}
+		r, err := Rows[URL](s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var rows []URL
+		for {
+			var row URL
+			if err := r.Read(&row); err == io.EOF {
+				break
+			} else if err != nil {
+				return
+			}
+			rows = append(rows, row)
+		}
+		// What was accepted encodes again to the same.
+		again, tr, err := decode[URL](encode(t, rows, WriterOptions{Like: r.Schema()}))
+		if err != nil || len(again) != len(rows) || tr.Hash != r.Trailer().Hash {
+			t.Fatalf("%d rows with hash %v, again %d with %v: %v", len(rows), r.Trailer().Hash, len(again), tr.Hash, err)
+		}
+	})
+}
+
+// FuzzMessage puts its input into a stream as a message, under right checksums.
+func FuzzMessage(f *testing.F) {
+	good := encode(f, vectorURLs(), WriterOptions{})
+	msgs, tr := messages(f, good)
+	f.Add(msgs[1], false)
+	f.Add(msgs[0], true)
+	f.Fuzz(func(t *testing.T, msg []byte, schema bool) {
+		all := [][]byte{msgs[0], msg, msgs[2]}
+		if schema {
+			all = [][]byte{msg, msgs[1], msgs[2]}
+		}
+		if len(msg) == 0 {
+			return
+		}
+		readAny(bytes.NewReader(seal(t, all, tr)), ReaderOptions{})
+	})
+}
+
+func FuzzRoundTrip(f *testing.F) {
+	f.Add("http://a.test/", uint64(1), "a.test", uint8(1), float32(0.5), int64(7), "\xff\x00é")
+	f.Fuzz(func(t *testing.T, url string, key uint64, host string, priority uint8, score float32, when int64, etag string) {
+		in := []URL{{URL: url, Key: key, Host: host, Priority: priority, Score: score, Due: Time(when), ETag: etag}}
+		b := encode(t, in, WriterOptions{})
+		out, tr, err := decode[URL](b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := in[0]
+		want.URL, want.Host, want.ETag = validText(url), validText(host), validText(etag)
+		if got := AppendCanonical(nil, &out[0]); !bytes.Equal(got, AppendCanonical(nil, &want)) || len(out) != 1 {
+			t.Fatalf("%+v, want %+v", out, want)
+		}
+		var h RowHasher[URL]
+		h.Add(&in[0])
+		if _, hash := h.Sum(); hash != tr.Hash {
+			t.Fatalf("row hash %v, trailer %v", hash, tr.Hash)
+		}
+	})
+}
