@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
@@ -143,11 +142,11 @@ func (k *keys) inputs(std *cli.Std) ([]*fpset.Input, error) {
 	if len(k.Files) == 0 && k.Text {
 		return fpset.OpenInputs([]string{"-"}, true, std.In, mem)
 	}
-	if k.Text || len(k.Files) > 0 && isSet(k.Files[0]) {
+	if k.Text || len(k.Files) > 0 && fpset.IsSet(k.Files[0]) {
 		return fpset.OpenInputs(k.Files, k.Text, std.In, mem)
 	}
 	for _, f := range k.Files {
-		if isSet(f) {
+		if fpset.IsSet(f) {
 			return nil, &fault.Error{Class: fault.Usage, File: f, Found: "a set beside records", Want: "one kind of input", Hint: "give them one after the other"}
 		}
 	}
@@ -160,12 +159,6 @@ func (k *keys) inputs(std *cli.Std) ([]*fpset.Input, error) {
 		return nil, err
 	}
 	return []*fpset.Input{input}, nil
-}
-
-// isSet says whether a file holds keys and not records.
-func isSet(name string) bool {
-	info, err := os.Stat(name)
-	return strings.HasSuffix(name, ".fps") || strings.HasSuffix(name, ".txt") || err == nil && info.IsDir()
 }
 
 type testCmd struct {

@@ -16,6 +16,16 @@ import (
 	"mercator/pkg/merge"
 )
 
+// IsSet says, by its name or because it is a folder, whether a path holds a set
+// and not records.
+func IsSet(path string) bool {
+	if strings.HasSuffix(path, ".fps") || strings.HasSuffix(path, ".txt") {
+		return true
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
 // StandardInput is the name under which standard input stands in messages.
 const StandardInput = "standard input"
 

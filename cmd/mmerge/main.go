@@ -1,0 +1,390 @@
+// Command mmerge merges, compares, cuts and checks sets and record streams.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"mercator/formats/record"
+	"mercator/pkg/cli"
+	"mercator/pkg/fpset"
+	"mercator/pkg/merge"
+	"mercator/pkg/stage"
+)
+
+const about = `Merge, compare, cut and check sets of fingerprints, and record streams.
+
+A set is a fingerprint file (*.fps), the folder of a store such as crawl/urls, or text: 16 hexadecimal digits a line,
+in any order (*.txt, or --text; "-" is standard input).`
+
+type grammar struct {
+	cli.Common `embed:""`
+
+	Union     unionCmd     `cmd:"" help:"Write what is in any set."`
+	Intersect intersectCmd `cmd:"" help:"Write what is in every set."`
+	Diff      diffCmd      `cmd:"" help:"Write what is in the first set and in no other."`
+	Records   recordsCmd   `cmd:"" help:"Merge record streams in the order of a column."`
+	Join      joinCmd      `cmd:"" help:"Take columns over from one record stream into another, by key."`
+	Split     splitCmd     `cmd:"" help:"Cut a set or a record stream into parts by key."`
+	Check     checkCmd     `cmd:"" help:"Read sets and record streams whole and verify them."`
+}
+
+// sets are the operands of the set verbs.
+type sets struct {
+	Files  []string `arg:"" help:"Sets: *.fps, folders of stores, *.txt, or - for text on standard input."`
+	Text   bool     `help:"Read and write text, whatever the files' names."`
+	Output string   `short:"o" placeholder:"FILE" help:"Write a fingerprint file, which appears complete or not at all, instead of text on standard output; text if it is named *.txt."`
+}
+
+// run merges all sets by op, and writes nothing unless all of them were good.
+func (s *sets) run(std *cli.Std, op func(dst merge.Dest, sources []merge.Source) error) error {
+	in, err := fpset.OpenInputs(s.Files, s.Text, std.In, std.MemoryLimit()/4)
+	if err != nil {
+		return err
+	}
+	defer fpset.CloseInputs(in)
+	n, err := fpset.Export(s.Output, s.Text, std.Out, in[0].Polynomial, func(dst merge.Dest) error {
+		sources, err := fpset.Sources(in)
+		if err != nil {
+			return err
+		}
+		return op(dst, sources)
+	})
+	std.Stat("keys", n)
+	return err
+}
+
+type unionCmd struct{ sets }
+
+// Help is the long text of --help.
+func (unionCmd) Help() string {
+	return `Writes the fingerprints that are in any of the sets, ascending, each once. Damage in any
+input is exit code 3, and nothing is written. Sets of different polynomials are refused.
+
+  mmerge union -o both.fps monday/urls tuesday/urls
+  mmerge union a.fps b.fps | wc -l`
+}
+
+func (c *unionCmd) Run(std *cli.Std) error {
+	return c.run(std, func(dst merge.Dest, s []merge.Source) error { return merge.Union(dst, s...) })
+}
+
+type intersectCmd struct{ sets }
+
+// Help is the long text of --help.
+func (intersectCmd) Help() string {
+	return `Writes the fingerprints that are in all of the sets, ascending.
+
+  mmerge intersect -o still-there.fps monday/urls tuesday/urls`
+}
+
+func (c *intersectCmd) Run(std *cli.Std) error {
+	return c.run(std, func(dst merge.Dest, s []merge.Source) error { return merge.Intersect(dst, s...) })
+}
+
+type diffCmd struct{ sets }
+
+// Help is the long text of --help.
+func (diffCmd) Help() string {
+	return `Writes the fingerprints that are in the first set and in none of the others, ascending.
+
+  mmerge diff -o new.fps tuesday/urls monday/urls
+  murlset key < seeds.txt | cut -f1 | mmerge diff - crawl/urls`
+}
+
+func (c *diffCmd) Run(std *cli.Std) error {
+	return c.run(std, func(dst merge.Dest, s []merge.Source) error { return merge.Diff(dst, s[0], s[1:]...) })
+}
+
+type recordsCmd struct {
+	By    string   `required:"" placeholder:"COLUMN" help:"Column that orders the rows, such as url_key or fetch_time."`
+	Sort  bool     `help:"Sort each input first, by a column of integers or times; without it an input out of order is an error."`
+	Files []string `arg:"" help:"Record streams of one kind."`
+	cli.Output
+}
+
+// Help is the long text of --help.
+func (recordsCmd) Help() string {
+	return `Merges record streams of one kind into one that ascends by a column. Rows of equal values
+keep the order of the files, and in a file their order.
+
+  mmerge records --by url_key --sort -o all.arrows.zst r1/links.arrows.zst r2/links.arrows.zst`
+}
+
+func (c *recordsCmd) Run(ctx context.Context, std *cli.Std) error {
+	return byKind(std, c.Files[0], func(kind record.Kind) error {
+		switch kind {
+		case record.KindURL:
+			return mergeRecords[record.URL](ctx, std, c)
+		case record.KindFetch:
+			return mergeRecords[record.Fetch](ctx, std, c)
+		case record.KindLink:
+			return mergeRecords[record.Link](ctx, std, c)
+		}
+		return mergeRecords[record.Module](ctx, std, c)
+	})
+}
+
+// byKind calls run with the kind of the record stream in a file.
+func byKind(std *cli.Std, file string, run func(record.Kind) error) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	src, err := record.Open(f, record.ReaderOptions{Name: file})
+	f.Close()
+	if err != nil {
+		return err
+	}
+	return run(src.Kind())
+}
+
+func mergeRecords[T record.Row](ctx context.Context, std *cli.Std, c *recordsCmd) error {
+	var inputs []merge.Rows[T]
+	for _, name := range c.Files {
+		in, err := cli.OpenRecords[T](std, []string{name})
+		if err != nil {
+			return err
+		}
+		var rows merge.Rows[T] = in
+		if c.Sort {
+			mem := std.MemoryLimit() / 4 / int64(len(c.Files))
+			if rows, err = merge.SortRows(rows, c.By, mem, ""); err != nil {
+				return err
+			}
+		}
+		inputs = append(inputs, rows)
+	}
+	merged, err := merge.NewRecords(c.By, inputs, c.Files)
+	if err != nil {
+		return err
+	}
+	return passAll(ctx, std, "mmerge records", merged, c.Output)
+}
+
+// passAll writes all rows of in.
+func passAll[T record.Row](ctx context.Context, std *cli.Std, name string, in stage.Input[T], out cli.Output) error {
+	sinks, err := std.Sinks(out)
+	if err != nil {
+		return err
+	}
+	progress := std.StartProgress("rows", 0)
+	defer progress.Done()
+	return cli.RunStage(ctx, std, stage.Spec{Name: name}, in, sinks, func(ctx context.Context, b *stage.Batch[T, T]) error {
+		var row T
+		for {
+			err := b.Read(&row)
+			if err == io.EOF {
+				return nil
+			}
+			if err == nil {
+				progress.Add(1)
+				err = b.Pass(&row)
+			}
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				return err
+			}
+		}
+	})
+}
+
+type joinCmd struct {
+	By      string   `required:"" placeholder:"COLUMN" help:"Key of both streams, of integers or times, such as url_key; LEFT=RIGHT where the names differ."`
+	Columns []string `required:"" placeholder:"COLUMN" help:"Columns to take over, comma-separated; LEFT=RIGHT where the names differ."`
+	Left    string   `arg:"" help:"Record stream whose rows go on; - is standard input."`
+	Right   string   `arg:"" help:"Record stream that columns are taken from, of any kind."`
+	cli.Output
+}
+
+// Help is the long text of --help.
+func (joinCmd) Help() string {
+	return `Writes the rows of LEFT, in their order, with columns taken over from the row of RIGHT
+that has the same key: the last such row, if there are several. Rows without one stay as
+they are. Neither stream need be sorted.
+
+  mmerge join --by url_key --columns last_content_fp=content_fp,etag urls.arrows.zst fetched.arrows.zst`
+}
+
+func (c *joinCmd) Run(ctx context.Context, std *cli.Std) error {
+	src, err := cli.OpenSource(std, []string{c.Left})
+	if err != nil {
+		return err
+	}
+	switch src.Kind() {
+	case record.KindURL:
+		return joinLeft[record.URL](ctx, std, c, src)
+	case record.KindFetch:
+		return joinLeft[record.Fetch](ctx, std, c, src)
+	case record.KindLink:
+		return joinLeft[record.Link](ctx, std, c, src)
+	}
+	return joinLeft[record.Module](ctx, std, c, src)
+}
+
+func joinLeft[L record.Row](ctx context.Context, std *cli.Std, c *joinCmd, src *cli.Records) error {
+	left, err := cli.RowsOf[L](src)
+	if err != nil {
+		return err
+	}
+	right, err := cli.OpenSource(std, []string{c.Right})
+	if err != nil {
+		return err
+	}
+	switch right.Kind() {
+	case record.KindURL:
+		return join[L, record.URL](ctx, std, c, left, right)
+	case record.KindFetch:
+		return join[L, record.Fetch](ctx, std, c, left, right)
+	case record.KindLink:
+		return join[L, record.Link](ctx, std, c, left, right)
+	}
+	return join[L, record.Module](ctx, std, c, left, right)
+}
+
+func join[L, R record.Row](ctx context.Context, std *cli.Std, c *joinCmd, left stage.Input[L], src *cli.Records) error {
+	right, err := cli.RowsOf[R](src)
+	if err != nil {
+		return err
+	}
+	spec := merge.JoinSpec{By: c.By, Columns: c.Columns, Memory: std.MemoryLimit() / 3}
+	joined, err := merge.Join[L, R](left, right, spec)
+	if err != nil {
+		return err
+	}
+	return passAll(ctx, std, "mmerge join", joined, c.Output)
+}
+
+type splitCmd struct {
+	Buckets int    `required:"" placeholder:"N" help:"Number of parts, 1 to 64."`
+	File    string `arg:"" help:"A set, or a record stream."`
+	Prefix  string `short:"o" name:"output" required:"" placeholder:"PREFIX" help:"Parts are named PREFIX-000.fps or PREFIX-000.arrows.zst, and so on."`
+	Text    bool   `help:"Read a set as text."`
+}
+
+// Help is the long text of --help.
+func (splitCmd) Help() string {
+	return `Cuts by the top 12 bits of the key: of a set, of url_key, or of a link's target. All URLs
+of one host are in one part, and part i of one file belongs to part i of another cut into
+as many. Parts of sets are joined again with union. All parts appear, or none.
+
+  mmerge split --buckets 16 -o parts/urls crawl/urls`
+}
+
+func (c *splitCmd) Run(std *cli.Std) error {
+	parts, err := merge.NewParts(c.Prefix, c.Buckets)
+	if err != nil {
+		return err
+	}
+	defer parts.Abort()
+	if c.Text || fpset.IsSet(c.File) {
+		in, err := fpset.OpenInputs([]string{c.File}, c.Text, std.In, std.MemoryLimit()/4)
+		if err != nil {
+			return err
+		}
+		defer fpset.CloseInputs(in)
+		src, err := in[0].Source()
+		if err != nil {
+			return err
+		}
+		return parts.Keys(src, in[0].Polynomial)
+	}
+	src, err := cli.OpenSource(std, []string{c.File})
+	if err != nil {
+		return err
+	}
+	switch src.Kind() {
+	case record.KindURL:
+		return splitRows(src, parts, func(r *record.URL) uint64 { return r.Key })
+	case record.KindFetch:
+		return splitRows(src, parts, func(r *record.Fetch) uint64 { return r.Key })
+	case record.KindLink:
+		return splitRows(src, parts, func(r *record.Link) uint64 { return r.Key })
+	}
+	return splitRows(src, parts, func(r *record.Module) uint64 { return r.Key })
+}
+
+func splitRows[T record.Row](src *cli.Records, parts *merge.Parts, key func(*T) uint64) error {
+	in, err := cli.RowsOf[T](src)
+	if err != nil {
+		return err
+	}
+	return merge.SplitRows(parts, in, key)
+}
+
+type checkCmd struct {
+	Files []string `arg:"" help:"Sets and record streams."`
+}
+
+// Help is the long text of --help.
+func (checkCmd) Help() string {
+	return `Reads each file whole: every checksum, order, index, count and trailer. Prints a line for
+each good one. The first bad one ends it with exit code 3 and the place of the damage.
+
+  mmerge check *.fps crawl/urls links.arrows.zst`
+}
+
+func (c *checkCmd) Run(std *cli.Std) error {
+	progress := std.StartProgress("bytes", 0)
+	defer progress.Done()
+	for _, name := range c.Files {
+		line, err := c.check(std, name, progress)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(std.Out, "%s: %s\n", cli.Printable(name), line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *checkCmd) check(std *cli.Std, name string, progress *cli.Progress) (string, error) {
+	if fpset.IsSet(name) {
+		in, err := fpset.OpenInputs([]string{name}, false, std.In, std.MemoryLimit()/4)
+		if err != nil {
+			return "", err
+		}
+		defer fpset.CloseInputs(in)
+		return fmt.Sprintf("good, %d fingerprints", in[0].Count), in[0].Check(progress.Add)
+	}
+	src, err := cli.OpenSource(std, []string{name})
+	if err != nil {
+		return "", err
+	}
+	switch src.Kind() {
+	case record.KindURL:
+		return readAll[record.URL](src)
+	case record.KindFetch:
+		return readAll[record.Fetch](src)
+	case record.KindLink:
+		return readAll[record.Link](src)
+	}
+	return readAll[record.Module](src)
+}
+
+func readAll[T record.Row](src *cli.Records) (string, error) {
+	in, err := cli.RowsOf[T](src)
+	if err != nil {
+		return "", err
+	}
+	var row T
+	for err == nil {
+		err = in.Read(&row)
+	}
+	if err != io.EOF {
+		return "", err
+	}
+	t := in.Trailer()
+	word := "good"
+	if !t.Verified {
+		word = "without checksums (bare Arrow)"
+	}
+	return fmt.Sprintf("%s, %d %s rows", word, t.Rows, src.Kind()), nil
+}
+
+func main() { os.Exit(cli.Main("mmerge", about, &grammar{}, 64<<20)) }
