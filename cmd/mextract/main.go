@@ -67,7 +67,7 @@ type linksCmd struct {
 	MaxLinks       int           `default:"100000" placeholder:"N" help:"Keep so many links of a document (100000)."`
 	HTMLEngine     string        `name:"html-engine" enum:"xnet" default:"xnet" help:"What reads HTML: xnet, the tokenizer of golang.org/x/net/html."`
 	Modules        string        `type:"path" placeholder:"FILE" help:"Write what processing modules find to this file, as module records."`
-	Module         []string      `sep:"none" placeholder:"SPEC" help:"Run a processing module: NAME, NAME=TYPE,TYPE or NAME=TYPE,TYPE:COMMAND. Without one, all built-in modules run."`
+	Module         []string      `sep:"none" placeholder:"SPEC" help:"With --modules: run this processing module, NAME, NAME=TYPE,TYPE or NAME=TYPE,TYPE:COMMAND, instead of all built-in ones."`
 	ModuleTimeout  time.Duration `default:"10s" placeholder:"TIME" help:"Time that a module's command gets for one document (10s)."`
 }
 
@@ -264,7 +264,19 @@ func (*explainCmd) Help() string {
 	return `Prints the canonical form, host, URL checksum and what else rules look at, then
 each rule down to the one that decides. Exit code 6 if a URL is refused.
 
-    mextract explain http://Example.com:80/a/../b#top
+A rule file has one rule a line: allow or deny, a name, a colon, a condition. The
+first rule that matches decides, else "default allow" or "default deny".
+
+    deny  trap:  path-depth > 12 or repeated-segments > 3 or regex "/calendar/[0-9]"
+    allow docs:  domain example.org and not extension zip exe
+    allow pics:  kind img and (host img.example.org:8080 or prefix http://example.net/i/)
+    default deny
+
+Tests: any; scheme, host, domain, registered-domain, port, prefix, suffix, regex,
+extension, kind with one or more words; query; url-length, path-depth,
+repeated-segments, depth with <, <=, =, >= or > and a number.
+
+    mextract explain 'http://Example.com:80/a/../b#top'
     mextract explain --filter rules.txt --base http://example.org/docs/ ../img/logo.png --kind img`
 }
 
