@@ -36,7 +36,6 @@ Each host has its own loopback address (Linux) and all have one port. Point a re
 
   mweb serve --seed 7 --port 18080 --dns 127.0.0.1:15353 &
   dig +short @127.0.0.1 -p 15353 h3.mweb.test
-  curl --dns-servers 127.0.0.1:15353 http://h3.mweb.test:18080/
   curl --resolve h3.mweb.test:18080:127.1.0.4 http://h3.mweb.test:18080/robots.txt
 
 In a script, with the web ending when the script does:
