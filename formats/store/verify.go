@@ -43,6 +43,7 @@ func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
 		return nil, err
 	}
 	v := &verifier{c: c, ctx: ctx, files: map[string][]claim{}, rounds: map[string][]record.Ledger{}}
+	v.Problems = []string{} // in JSON a list, also when it is empty
 	numbers, err := checkpointNumbers(c.fs, c.dir, cur.Last)
 	if err != nil {
 		return nil, err

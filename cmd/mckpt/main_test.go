@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain lets the scripts run this command; the commands of a round, whose
+// code is not in this package, are built for them.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"mckpt": main})
+}
+
+func TestScripts(t *testing.T) {
+	bin := t.TempDir()
+	for _, name := range []string{"murlset", "mfrontier", "mcat"} {
+		if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, name), "mercator/cmd/"+name).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", name, err, out)
+		}
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			// flip FILE: changes a bit in the middle of a file
+			"flip": func(ts *testscript.TestScript, neg bool, args []string) {
+				file := ts.MkAbs(args[0])
+				b, err := os.ReadFile(file)
+				ts.Check(err)
+				b[len(b)/2] ^= 1
+				ts.Check(os.WriteFile(file, b, 0o666))
+			},
+			// code N COMMAND…: the command ends with this exit code
+			"code": func(ts *testscript.TestScript, neg bool, args []string) {
+				err := ts.Exec(args[1], args[2:]...)
+				got := 0
+				if e, ok := err.(*exec.ExitError); ok {
+					got = e.ExitCode()
+				} else if err != nil {
+					ts.Fatalf("%v", err)
+				}
+				if fmt.Sprint(got) != args[0] {
+					ts.Fatalf("exit code %d, want %s", got, args[0])
+				}
+			},
+		},
+	})
+}
