@@ -300,27 +300,24 @@ func ledgerStores(l record.Ledger) []string {
 	return names
 }
 
-// thin forgets k's parent if it was made less than interval after its own parent.
+// thin forgets k's parent if it was made less than interval after the checkpoint
+// kept before it; one that has none before it stays.
 func (c *Crawl) thin(k *Checkpoint, interval time.Duration) error {
-	if k.Parent == 0 {
-		return nil
-	}
-	parent, err := readCheckpoint(c.fs, c.dir, k.Parent)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil || parent.Parent == 0 {
-		return err
-	}
-	before, err := readCheckpoint(c.fs, c.dir, parent.Parent)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+	numbers, err := checkpointNumbers(c.fs, c.dir, k.Number)
 	if err != nil {
 		return err
 	}
-	if parent.time().Sub(before.time()) >= interval {
+	i, ok := slices.BinarySearch(numbers, k.Parent)
+	if !ok || i == 0 {
 		return nil
+	}
+	parent, err := readCheckpoint(c.fs, c.dir, k.Parent)
+	if err != nil {
+		return err
+	}
+	before, err := readCheckpoint(c.fs, c.dir, numbers[i-1])
+	if err != nil || parent.time().Sub(before.time()) >= interval {
+		return err
 	}
 	return c.fs.Remove(checkpointPath(c.dir, parent.Number))
 }
