@@ -22,7 +22,12 @@ import (
 	"mercator/pkg/stage"
 )
 
-const about = "Find the links of fetched documents, as link records in order of arrival."
+const about = `Find the links of fetched documents, as link records in order of arrival.
+
+    mextract --warc crawl/fetch fetched.arrows.zst -o links.arrows.zst
+    mextract pages.warc.gz | mcat
+
+"mextract links --help" explains all of it.`
 
 type grammar struct {
 	cli.Common `embed:""`
