@@ -93,7 +93,27 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: f.Store(), Txn: c.Txn, NoOutput: true, LateLock: true}
-	return cli.RunStage(ctx, std, spec, in, nil, f.Add)
+	return cli.RunStage(ctx, std, spec, counting(std, in), nil, f.Add)
+}
+
+// counted shows in the progress how many rows were read.
+type counted struct {
+	stage.Input[record.URL]
+	progress *cli.Progress
+}
+
+func counting(std *cli.Std, in stage.Input[record.URL]) stage.Input[record.URL] {
+	return counted{in, std.StartProgress("URLs", 0)}
+}
+
+func (c counted) Read(row *record.URL) error {
+	err := c.Input.Read(row)
+	if err == nil {
+		c.progress.Add(1)
+	} else {
+		c.progress.Done()
+	}
+	return err
 }
 
 // urls opens url records, or text.
@@ -226,7 +246,7 @@ func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 	}
 	spec := stage.Spec{Name: "mfrontier update", Verb: "update", Store: f.Store(), Txn: c.Txn, NoOutput: true, LateLock: true}
-	return cli.RunStage(ctx, std, spec, in, nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+	return cli.RunStage(ctx, std, spec, counting(std, in), nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 		return f.Update(ctx, b, o)
 	})
 }

@@ -207,7 +207,7 @@ func (t *ticker) err(ctx context.Context) error {
 	if t.n++; t.n%4096 != 0 {
 		return nil
 	}
-	return ctx.Err()
+	return context.Cause(ctx)
 }
 
 // current reads the state that counts now.

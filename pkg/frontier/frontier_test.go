@@ -250,7 +250,7 @@ func TestAgainstModel(t *testing.T) {
 		{record.OutcomeDeferred, 0, false}, {record.OutcomeDeferred, 0, false},
 	}
 	for _, size := range []int{1, 7, 1 << 20} {
-		for seed := range uint64(3) {
+		for seed := range uint64(2) {
 			t.Run(fmt.Sprintf("batch %d seed %d", size, seed), func(t *testing.T) {
 				t.Parallel()
 				rng := rand.New(rand.NewPCG(seed, uint64(size)))
@@ -269,12 +269,12 @@ func TestAgainstModel(t *testing.T) {
 					return urls
 				}
 				now := record.Time(1_000_000)
-				seedURLs := some(40)
+				seedURLs := some(30)
 				if err := b.add("seed", seedURLs...); err != nil {
 					t.Fatal(err)
 				}
 				m.add(seedURLs...)
-				growing := 40
+				growing := 30 // more rounds than runs are left unmerged
 				for round := 0; m.waiting() > 0; round++ {
 					txn := fmt.Sprintf("r%d", round)
 					now += record.Time(rng.IntN(1_000_000))
@@ -325,7 +325,7 @@ func TestAgainstModel(t *testing.T) {
 					}
 					var fresh []record.URL
 					if round < growing {
-						fresh = some(12)
+						fresh = some(8)
 					}
 					if err := b.update(txn, now, outcomes, fresh...); err != nil {
 						t.Fatal(err)
@@ -585,5 +585,56 @@ func TestExportRestores(t *testing.T) {
 	}
 	if d := cmp.Diff(all, export(c), byURL, ignore); d != "" {
 		t.Fatal(d)
+	}
+}
+
+func TestRunsAreMerged(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{})
+	want := map[string][]string{}
+	for i := range 100 {
+		u := newURL(fmt.Sprintf("h%d.test", i%5), fmt.Sprint(i), 0)
+		want[u.Host] = append(want[u.Host], u.URL)
+		later := newURL("later.test", fmt.Sprint(i), 0)
+		later.Due = record.Time(100 - i)
+		if err := b.add("", u, later); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.check()
+	st, err := b.f.Stat(context.Background(), StatOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most := 3 * (queueFan + 4); st.Runs > most {
+		t.Errorf("%d runs after 100 additions, want at most %d", st.Runs, most)
+	}
+	got := map[string][]string{}
+	last := record.Time(0)
+	err = b.f.EachURL(context.Background(), func(u *record.URL) error {
+		if u.Due == 0 {
+			got[u.Host] = append(got[u.Host], u.URL)
+		} else if u.Due <= last {
+			return fmt.Errorf("due %d after %d", u.Due, last)
+		}
+		last = u.Due
+		return nil
+	})
+	if d := cmp.Diff(want, got); d != "" || err != nil {
+		t.Error(d, err)
+	}
+}
+
+func TestFull(t *testing.T) {
+	for _, c := range []struct {
+		tiers    string
+		from, to int
+	}{{"", 0, 0}, {"00", 0, 0}, {"000", 0, 3}, {"1000", 1, 4}, {"11100", 0, 3}, {"111000", 3, 6}, {"2110000", 3, 7}} {
+		var runs []run
+		for _, r := range c.tiers {
+			runs = append(runs, run{Tier: int(r - '0')})
+		}
+		if from, to := full(runs, 3); from != c.from || to != c.to {
+			t.Errorf("%q: %d to %d, want %d to %d", c.tiers, from, to, c.from, c.to)
+		}
 	}
 }

@@ -87,7 +87,7 @@ func (c *change) hosts(ctx context.Context, old []run) error {
 		return err
 	}
 	for !events.done || !fresh.done {
-		if err := ctx.Err(); err != nil {
+		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 		order := events.key

@@ -144,7 +144,7 @@ func groups(ctx context.Context, s *sorter, fn func(key, n uint64, row string) e
 		return err
 	}
 	for !rows.done {
-		if err := ctx.Err(); err != nil {
+		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 		k, n, row := rows.key, uint64(0), string(rows.row)

@@ -6,10 +6,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 
 	"mercator/formats/record"
 	"mercator/formats/segment"
+	"mercator/formats/store"
 	"mercator/pkg/fault"
 	"mercator/pkg/stage"
 )
@@ -243,8 +246,9 @@ func (f *Frontier) Check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	unread := s.paths()
 	for _, e := range m.Files {
-		if err := ctx.Err(); err != nil {
+		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 		switch e.Role {
@@ -256,6 +260,14 @@ func (f *Frontier) Check(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if _, ours := unread[e.Path]; !ours && e.Role != store.RoleOutput && e.Role != store.RoleNames {
+			return &fault.Error{Class: fault.No, File: e.Path, Found: "a file of role " + e.Role + " that the frontier's state does not name"}
+		}
+		delete(unread, e.Path)
+	}
+	if len(unread) > 0 {
+		path := slices.Min(slices.Collect(maps.Keys(unread)))
+		return &fault.Error{Class: fault.No, File: path, Found: "a file that the frontier's state names and its manifest lacks"}
 	}
 	var c Counts
 	waiting := map[queue]uint64{}
@@ -297,6 +309,20 @@ func (f *Frontier) Check(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// paths are the files that a state names.
+func (s *state) paths() map[string]struct{} {
+	p := map[string]struct{}{}
+	for _, runs := range append([][]run{s.Later, s.Hosts}, s.Ready...) {
+		for _, r := range runs {
+			p[r.Path] = struct{}{}
+		}
+	}
+	if s.InFlight != nil {
+		p[s.InFlight.Path] = struct{}{}
+	}
+	return p
 }
 
 func verify[T segment.Row](fs files, path string) error {

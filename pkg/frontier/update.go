@@ -14,8 +14,9 @@ import (
 	"mercator/pkg/stage"
 )
 
-// dropTooLong is the reason under which rows are dropped that no segment can hold.
-const dropTooLong = "record-too-long"
+// dropRange is the reason under which rows are dropped that no segment can hold:
+// a text of more than 65,535 bytes, or a due time before 1970.
+const dropRange = "out-of-range"
 
 // Add is the body of stage "mfrontier add": every row of the input becomes a
 // waiting URL. A row with a due time waits for it; others get a place at the end
@@ -54,8 +55,16 @@ func (f *Frontier) Update(ctx context.Context, b *stage.Batch[record.URL, record
 	if err := c.spool(ctx, b); err != nil {
 		return err
 	}
+	s, _, err := f.current()
+	if err != nil {
+		return err
+	}
+	var now record.Time // of the round; a batch in flight of another round is refused below
+	if s.InFlight != nil {
+		now = s.InFlight.Now
+	}
 	outcomes := c.sorter()
-	pages, err := c.readOutcomes(ctx, o, b.Now(), outcomes)
+	pages, err := c.readOutcomes(ctx, o, now, outcomes)
 	if err != nil {
 		return err
 	}
@@ -63,10 +72,6 @@ func (f *Frontier) Update(ctx context.Context, b *stage.Batch[record.URL, record
 		if err := drainLinks(ctx, o); err != nil {
 			return err
 		}
-	}
-	s, _, err := f.current()
-	if err != nil {
-		return err
 	}
 	if s.InFlight == nil && pages == 0 && c.added == 0 {
 		return stage.Unchanged // the round of an empty frontier
@@ -133,7 +138,7 @@ func (c *change) spool(ctx context.Context, b *stage.Batch[record.URL, record.UR
 			return err
 		}
 		if !segment.Fits(&e.URL) || e.URL.Due < 0 {
-			b.Drop(dropTooLong)
+			b.Drop(dropRange)
 			continue
 		}
 		b.Consume()
