@@ -54,7 +54,8 @@ func Add(ctx context.Context, st *store.Store, txn string, in []*Input) (distinc
 	return keys.Count(), fresh, err
 }
 
-// hashOf is a hash of all keys, as a transaction's record of its input.
+// hashOf is the record of a transaction's input: the count of the keys, and the
+// fingerprint of their text.
 func hashOf(r *fpfile.Reader) (string, error) {
 	h := fingerprint.New()
 	var b []byte
@@ -62,7 +63,7 @@ func hashOf(r *fpfile.Reader) (string, error) {
 	for {
 		keys, err := it.Block()
 		if err == io.EOF {
-			return fingerprint.Format(h.Sum64()), nil
+			return fingerprint.Format(r.Count()) + fingerprint.Format(h.Sum64()), nil
 		}
 		if err != nil {
 			return "", err
