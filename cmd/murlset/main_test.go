@@ -1,0 +1,62 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"mercator/formats/record"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"murlset": main})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:  "testdata/script",
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits, "rows": rows, "cut-short": cutShort},
+	})
+}
+
+// exits CODE COMMAND ARGS… runs a command and compares its exit code.
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	var exit *exec.ExitError
+	got := 0
+	if errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// rows OUT FILE prints the URLs of url records, and how they were found.
+func rows(ts *testscript.TestScript, _ bool, args []string) {
+	f, err := os.Open(ts.MkAbs(args[1]))
+	ts.Check(err)
+	defer f.Close()
+	r, err := record.NewReader[record.URL](f, record.ReaderOptions{Name: args[1]})
+	ts.Check(err)
+	out := ""
+	var row record.URL
+	for err = r.Read(&row); err == nil; err = r.Read(&row) {
+		out += row.URL + "\n"
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(out), 0o666))
+}
+
+// cut-short FILE removes the last byte of a file.
+func cutShort(ts *testscript.TestScript, _ bool, args []string) {
+	b := ts.ReadFile(args[0])
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(b[:len(b)-1]), 0o666))
+}
