@@ -101,7 +101,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// TestNames: ten thousand rounds leave a small manifest and few files, and every
+// TestNames: a thousand rounds leave a small manifest and few files, and every
 // name is still known.
 func TestNames(t *testing.T) {
 	fsys := durable.NewCrashFS()
@@ -109,7 +109,7 @@ func TestNames(t *testing.T) {
 	must(t, Create("/s", "module", "1.0", nil, opt))
 	s, err := Open("/s", "module", "1.0", opt)
 	must(t, err)
-	const rounds = 3000
+	const rounds = 1000
 	for i := range rounds {
 		tx, _, err := s.Begin(ctx, "tags", fmt.Sprintf("r%d", i))
 		must(t, err)
