@@ -21,6 +21,10 @@ test: ## all tests that need Go modules only
 	$(GO) vet ./...
 	$(GO) test ./...
 
+.PHONY: test-long
+test-long: ## the long forms of the tests of whole crawls: more webs, more kills
+	MERCATOR_LONG=1 $(GO) test -count=1 -timeout 20m ./pipelines/...
+
 .PHONY: crawl
 crawl: build ## crawl the embedded web, or SEEDS=, to the end
 	@pipelines/crawl.sh

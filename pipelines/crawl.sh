@@ -15,8 +15,8 @@ if [ -z "${BIN+x}" ]; then
   [ -x "${BIN}mfetch" ] || BIN=
 fi
 : "${CRAWL:=crawl}" "${SEEDS:=}" "${CONTACT:=}" "${CONFIG:=}" "${SEED:=1}" "${HOSTS:=50}" "${PAGES:=3000}"
-: "${FETCH_FLAGS:=}" "${RESOLVE_FLAGS:=}"
-export BIN CRAWL SEEDS CONTACT CONFIG FETCH_FLAGS RESOLVE_FLAGS
+: "${FETCH_FLAGS:=}" "${RESOLVE_FLAGS:=}" "${UPDATE_FLAGS:=}"
+export BIN CRAWL SEEDS CONTACT CONFIG FETCH_FLAGS RESOLVE_FLAGS UPDATE_FLAGS
 mcat=${BIN}mcat
 mkdir -p "$CRAWL"
 
@@ -50,6 +50,7 @@ if [ -z "$SEEDS" ] && { [ ! -e "$CRAWL/CURRENT" ] || [ -e "$CRAWL/web.json" ]; }
   SEEDS=$CRAWL/seeds.txt
   RESOLVE_FLAGS="$RESOLVE_FLAGS --server $(json dns "$CRAWL/web.json")"
   FETCH_FLAGS="$FETCH_FLAGS --allow-net 127.0.0.0/8 --min-delay 20ms --delay-factor 0 --addr-delay 0"
+  UPDATE_FLAGS="$UPDATE_FLAGS --max-attempts 1" # its errors are for good: trying again later is of no use
   echo "The embedded web: seed $SEED, $HOSTS hosts on 127.0.0.0/8, port $port."
 fi
 

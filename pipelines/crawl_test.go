@@ -144,6 +144,7 @@ func (c *crawl) command(driver string, env ...string) *exec.Cmd {
 	cmd.Env = append(os.Environ(),
 		"BIN="+bin, "CRAWL="+c.dir, "SEEDS="+c.web.seeds,
 		"RESOLVE_FLAGS=--server "+c.web.dns,
+		"UPDATE_FLAGS=--max-attempts 1", // mweb's errors are for good
 		"FETCH_FLAGS=--allow-net 127.0.0.0/8 --min-delay 0 --delay-factor 0 --addr-delay 0")
 	cmd.Env = append(append(cmd.Env, c.env...), env...)
 	return cmd

@@ -56,7 +56,7 @@ func (c *statCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.Empty {
 		empty, err := f.Empty()
 		if err == nil && !empty {
-			err = &fault.Error{Class: fault.No, File: c.Store, Found: "the frontier is not empty"}
+			err = fault.No // the exit code is the answer
 		}
 		return err
 	}
