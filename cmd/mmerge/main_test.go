@@ -1,11 +1,15 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"mercator/formats/record"
 )
 
 func TestMain(m *testing.M) {
@@ -19,14 +23,14 @@ func TestScripts(t *testing.T) {
 			e.Setenv("LC_ALL", "C")
 			return nil
 		},
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"cut-short": cutShort, "flip": flip, "filter": filter},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"cut-short": cutShort, "flip": flip, "filter": filter, "urls": urls, "show": show},
 	})
 }
 
-// cutShort FILE N removes the last N bytes of a file.
+// cutShort FILE removes the last byte of a file.
 func cutShort(ts *testscript.TestScript, _ bool, args []string) {
 	b := ts.ReadFile(args[0])
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(b[:len(b)-len(args[1])]), 0o666))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(b[:len(b)-1]), 0o666))
 }
 
 // flip FILE flips a bit in the middle of a file.
@@ -44,4 +48,40 @@ func filter(ts *testscript.TestScript, _ bool, args []string) {
 	out, err := cmd.Output()
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), out, 0o666))
+}
+
+// urls FILE TABLE makes url records of lines "key etag score".
+func urls(ts *testscript.TestScript, _ bool, args []string) {
+	f, err := os.Create(ts.MkAbs(args[0]))
+	ts.Check(err)
+	w, err := record.NewWriter[record.URL](f, record.WriterOptions{Name: args[0]})
+	ts.Check(err)
+	for line := range strings.Lines(ts.ReadFile(args[1])) {
+		var row record.URL
+		_, err := fmt.Sscanf(line, "%x %s %g", &row.Key, &row.ETag, &row.Score)
+		ts.Check(err)
+		row.URL = fmt.Sprintf("http://a.test/%x", row.Key)
+		row.Host = "a.test"
+		ts.Check(w.Write(&row))
+	}
+	rows, hash, err := w.Finish()
+	ts.Check(err)
+	_, err = w.Commit(record.Ledger{Stages: []record.Stage{{Name: "test", Out: rows, OutHash: hash.String(), Made: []record.Count{{Reason: "test", N: rows}}}}})
+	ts.Check(err)
+	ts.Check(f.Close())
+}
+
+// show OUT FILE prints url records as urls reads them, and balances their books.
+func show(ts *testscript.TestScript, _ bool, args []string) {
+	f, err := os.Open(ts.MkAbs(args[1]))
+	ts.Check(err)
+	defer f.Close()
+	r, err := record.NewReader[record.URL](f, record.ReaderOptions{Name: args[1]})
+	ts.Check(err)
+	out := ""
+	var row record.URL
+	for err = r.Read(&row); err == nil; err = r.Read(&row) {
+		out += fmt.Sprintf("%x %s %g\n", row.Key, row.ETag, row.Score)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(out), 0o666))
 }

@@ -75,7 +75,7 @@ func (m *Records[T]) read(s *stream[T]) error {
 	}
 	v, _ := valueOf(s.field) // NewRecords knows that it has an order
 	if s.n > 0 && v.compare(s.at) < 0 {
-		return &fault.Error{Class: fault.Corrupt, File: s.name, Place: fmt.Sprintf("row %d", s.n), Found: m.by + " descends",
+		return &fault.Error{Class: fault.Usage, File: s.name, Place: fmt.Sprintf("row %d", s.n), Found: m.by + " descends",
 			Want: "rows in its order", Hint: "merge it with --sort"}
 	}
 	s.at = v
