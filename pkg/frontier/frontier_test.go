@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"mercator/formats/record"
+	"mercator/formats/segment"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
@@ -635,6 +637,65 @@ func TestFull(t *testing.T) {
 		}
 		if from, to := full(runs, 3); from != c.from || to != c.to {
 			t.Errorf("%q: %d to %d, want %d to %d", c.tiers, from, to, c.from, c.to)
+		}
+	}
+}
+
+// What no segment can hold is dropped and counted, not fatal to the round.
+func TestOutOfRangeIsDropped(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{})
+	long, early := newURL("a.test", "1", 0), newURL("a.test", "2", 0)
+	long.Via = strings.Repeat("x", segment.MaxString+1)
+	early.Due = -1
+	in := urlRows("seed", long, newURL("a.test", "3", 0), early)
+	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: b.f.Store(), Txn: "seed", NoOutput: true, LateLock: true}
+	res, err := stage.Run(context.Background(), spec, in, nil, b.f.Add)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]record.Count{{Reason: dropRange, N: 2}}, res.Stage.Drops); d != "" || res.Stage.Consumed != 1 {
+		t.Error(d, res.Stage)
+	}
+	if c := b.counts(); c.Discovered != 1 {
+		t.Error(c)
+	}
+}
+
+// Outcomes that collide on purpose do not fill the memory.
+func TestCollidingOutcomesAreBounded(t *testing.T) {
+	s := newSorter()
+	defer s.Close()
+	for i := range 3 * maxAside {
+		o := outcome{url: fmt.Sprint(i)}
+		if err := s.add(7, o.append(nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows, err := s.sorted()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := matcher{rows: rows}
+	if _, err := m.match(&segment.Entry{Order: 7, URL: record.URL{URL: "other"}}); !errors.Is(err, fault.Conflict) {
+		t.Error(err)
+	}
+	if len(m.aside) > maxAside {
+		t.Errorf("%d outcomes held, want at most %d", len(m.aside), maxAside)
+	}
+}
+
+func TestLimitsOfArguments(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{})
+	ctx := context.Background()
+	_, top := b.f.Stat(ctx, StatOptions{Top: MaxTop + 1})
+	_, connections := b.f.PlanNext(ctx, NextOptions{N: 1}, 1, Politeness{Connections: maxConnections + 1})
+	for name, err := range map[string]error{
+		"top": top, "connections": connections,
+		"queues":   Create("/x", Params{Queues: maxQueues + 1}, store.Options{FS: b.fs}),
+		"per host": NextOptions{N: MaxCapped + 1, PerHost: 1}.Check(),
+	} {
+		if !errors.Is(err, fault.Usage) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
