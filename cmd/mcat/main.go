@@ -10,7 +10,8 @@ import (
 	"mercator/pkg/fault"
 )
 
-const about = `Show what is in a file, whatever its kind: record streams, fingerprint files, WARC files, store manifests. The kind is
+const about = `Show what is in a file, whatever its kind: record streams, fingerprint files, queue segments, WARC files, store
+manifests. The kind is
 told by the first bytes; several files are read one after the other. Nothing that reaches the output holds a control
 character.
 

@@ -13,6 +13,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"mercator/formats/fpfile"
+	"mercator/formats/record"
+	"mercator/formats/segment"
 	"mercator/formats/store"
 	"mercator/formats/warc"
 )
@@ -31,6 +33,7 @@ func TestScripts(t *testing.T) {
 			"cut":      cut,
 			"status":   status,
 			"fps":      writeFPS,
+			"segment":  writeSegment,
 			"manifest": writeManifest,
 		},
 	})
@@ -75,6 +78,23 @@ func writeFPS(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	ts.Check(w.Finish())
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o666))
+}
+
+// segment QUEUE HOSTS: a queue segment of two URLs, and a segment of one host.
+func writeSegment(ts *testscript.TestScript, _ bool, args []string) {
+	var queue, hosts bytes.Buffer
+	q := segment.NewWriter[segment.Entry](&queue, args[0])
+	for i, url := range []string{"http://a.test/", "http://b.test/"} {
+		ts.Check(q.Add(&segment.Entry{Order: uint64(i), URL: record.URL{URL: url, Key: 1, Host: "a.test", Depth: 2}}))
+	}
+	_, err := q.Finish()
+	ts.Check(err)
+	h := segment.NewWriter[segment.Host](&hosts, args[1])
+	ts.Check(h.Add(&segment.Host{Order: 1, Host: "a.test", Discovered: 2}))
+	_, err = h.Finish()
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), queue.Bytes(), 0o666))
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), hosts.Bytes(), 0o666))
 }
 
 // manifest FILE: a store's manifest with one file.

@@ -60,6 +60,18 @@ func isPipe(f *os.File) bool {
 	return err == nil && st.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) != 0
 }
 
+// size of a file that is read from its end; what is its kind.
+func (in *input) size(what string) (int64, error) {
+	if in.file == nil || in.opt.Pipe {
+		return 0, &fault.Error{Class: fault.Usage, File: in.opt.Name, Found: what + " on a pipe", Want: "its name", Hint: "its index stands at its end, so it is read from a file"}
+	}
+	st, err := in.file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return st.Size(), nil
+}
+
 // fileKind is a kind of file that mcat knows.
 type fileKind int
 
@@ -67,6 +79,7 @@ const (
 	records fileKind = iota // also what is not known: record.Open says what it is not
 	warcs
 	fingerprints
+	segments
 	manifest
 )
 
@@ -82,6 +95,8 @@ func sniff(in *bufio.Reader) fileKind {
 		return warcs
 	case bytes.HasPrefix(b, []byte("\x89FPS")):
 		return fingerprints
+	case bytes.HasPrefix(b, []byte("MSEGMENT")):
+		return segments
 	case bytes.HasPrefix(b, []byte(manifestMagic)):
 		return manifest
 	case len(b) >= 4 && b[0]&0xF0 == 0x50 && bytes.Equal(b[1:4], []byte{0x2A, 0x4D, 0x18}):
@@ -177,6 +192,8 @@ func (p *printer) show(ctx context.Context, in *input) error {
 		return p.showWARC(ctx, in)
 	case fingerprints:
 		return p.showFingerprints(ctx, in)
+	case segments:
+		return p.showSegment(ctx, in)
 	case manifest:
 		return p.showManifest(in)
 	}
@@ -363,17 +380,14 @@ func (p *printer) reject(in *input, what string) error {
 }
 
 func (p *printer) showFingerprints(ctx context.Context, in *input) error {
-	switch {
-	case p.g.Trailer, p.g.Columns != nil, p.g.Format == "cdxj":
+	if p.g.Trailer || p.g.Columns != nil || p.g.Format == "cdxj" {
 		return p.reject(in, "a fingerprint file")
-	case in.file == nil || in.opt.Pipe:
-		return &fault.Error{Class: fault.Usage, File: in.opt.Name, Found: "a fingerprint file on a pipe", Want: "its name", Hint: "its index stands at its end, so it is read from a file"}
 	}
-	st, err := in.file.Stat()
+	size, err := in.size("a fingerprint file")
 	if err != nil {
 		return err
 	}
-	r, err := fpfile.Open(in.file, st.Size(), in.opt.Name)
+	r, err := fpfile.Open(in.file, size, in.opt.Name)
 	if err != nil {
 		return err
 	}
