@@ -63,6 +63,7 @@ type fetchCmd struct {
 	WARCSize  cli.Size `name:"warc-size" default:"1G" help:"Begin another WARC file when one has this length."`
 	Bodies    bool     `help:"Put bodies into the records as well where the output is a pipe, so that mextract need not read the WARC files."`
 
+	Sim    string   `placeholder:"SPEC" help:"Fetch from a synthetic web inside this process, such as seed=1,hosts=50,pages=3000 (see mweb), instead of the network."`
 	Server []string `placeholder:"ADDR[:PORT]" help:"DNS server for addresses that are absent or have expired (default: those of /etc/resolv.conf)."`
 	Now    string   `placeholder:"TIME" help:"The round's clock, RFC 3339, instead of the input's."`
 	Replay []string `placeholder:"FILE" help:"Contact nobody: answer from these WARC files, which a round of the same --txn wrote."`
@@ -221,6 +222,15 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store, schema *record.Schema)
 		return opt, err
 	}
 	opt.Robots = parse
+	if c.Sim != "" {
+		web, err := newSim(c.Sim, c.userAgent(), std.Now)
+		if err != nil {
+			return opt, err
+		}
+		opt.Protocols = map[string]fetch.Protocol{"http": web}
+		opt.Resolver, opt.Guard = web, nil
+		return opt, nil
+	}
 	web := fetch.HTTP{Client: &http1.Client{
 		UserAgent: c.userAgent(), Timeout: c.Timeout, BodyMax: int64(c.MaxBody), TempDir: st.Dir(),
 		Guard: guard.Guard, InsecureTLS: c.TLSInsecure,
