@@ -101,18 +101,22 @@ func newRobotsCache(parse ParseRobots, read func([]byte, int64) error) *robotsCa
 }
 
 // rules returns the parsed rules of an authority whose verdict is byRules.
+// runner.mu is locked inside and so must not be held; c.mu is taken after it.
 func (c *robotsCache) rules(a *authority) (Rules, error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if e := c.parsed[a]; e != nil {
 		c.order.MoveToFront(e)
+		c.mu.Unlock()
 		return e.Value.(*parsedRules).rules, nil
 	}
+	c.mu.Unlock()
 	b := make([]byte, a.text.len)
 	if err := c.read(b, a.text.off); err != nil {
 		return nil, err
 	}
 	p := &parsedRules{auth: a, rules: c.parse(b), size: 512 + 4*len(b)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.parsed[a] = c.order.PushFront(p)
 	c.size += p.size
 	for c.size > robotsParsedMax && c.order.Len() > 1 {
