@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+
+	"mercator/pkg/fault"
 )
 
 // TempSuffix ends the name of every file that is not published yet. Such a
@@ -34,8 +36,13 @@ type Atomic struct {
 }
 
 // Create begins a file that Commit or Link will show as path. Its bytes go to a
-// temporary name in the same folder.
+// temporary name in the same folder. What is no regular file (a device such as
+// /dev/null, a folder) is refused, since Commit would replace it.
 func Create(fsys FS, path string) (*Atomic, error) {
+	if info, err := fsys.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "not a regular file", Want: "a name for a file",
+			Hint: "to write to a device or a pipe, use the shell: > " + path}
+	}
 	dir, base := filepath.Split(path)
 	for {
 		// Process and serial number keep writers of the same path apart;
