@@ -128,7 +128,7 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 	defer cancel(nil)
 	r := &runner{
 		opt: opt, b: b, cancel: cancel, started: opt.Now(),
-		out: make(chan *output, 64), wake: make(chan struct{}, 1), idle: make(chan *host),
+		out: make(chan *output, queued), wake: make(chan struct{}, 1), idle: make(chan *host),
 		weight: newWeight(), s: newScheduler(us(opt.AddrDelay)),
 	}
 	r.room.L = &r.mu
@@ -807,10 +807,15 @@ func (r *runner) write(ctx context.Context) error {
 	}
 }
 
+// What may be lost by a kill, besides what is with a connection.
 const (
-	writeMax   = 1 << 20
-	pendingMax = 4096
+	queued     = 32
+	writeMax   = 1 << 20 // bytes that are gathered before they are written
+	pendingMax = 32      // rows
 )
+
+// Unwritten is how many contacts may have ended and not be in the archive yet.
+const Unwritten = queued + pendingMax
 
 // authority returns what is known of the robots rules for a host and scheme.
 func (r *runner) authority(h *host, scheme, name string) *authority {

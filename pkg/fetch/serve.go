@@ -106,7 +106,7 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 	case protocol == nil || portRefused(e.host):
 		return conclude(unreachable, "robots.txt: redirected to "+e.url)
 	}
-	if row.URL == "" || e.from != h {
+	if row.URL == "" {
 		row = nil
 	}
 	a, outcome, detail, err := r.address(ctx, h, row)

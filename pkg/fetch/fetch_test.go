@@ -1,0 +1,464 @@
+package fetch_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/formats/warc"
+	"mercator/pkg/fetch"
+	"mercator/pkg/fetch/replay"
+	"mercator/pkg/fingerprint"
+	"mercator/pkg/robots"
+	"mercator/pkg/stage"
+)
+
+// web is a protocol module for tests: replies by URL, and a log of contacts.
+type web struct {
+	mu      sync.Mutex
+	replies map[string]string // raw HTTP; "" is a connection that fails
+	log     []string
+	delay   time.Duration
+	onFetch func(url string)
+}
+
+func (w *web) Fetch(ctx context.Context, req *fetch.Request) *fetch.Reply {
+	w.mu.Lock()
+	w.log = append(w.log, req.URL)
+	raw, ok := w.replies[req.URL]
+	w.mu.Unlock()
+	if w.onFetch != nil {
+		w.onFetch(req.URL)
+	}
+	time.Sleep(w.delay)
+	if ok && raw == "" {
+		return &fetch.Reply{Outcome: record.OutcomeConnect, Error: "connection refused"}
+	}
+	if !ok {
+		raw = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+		if !strings.HasSuffix(req.URL, "/robots.txt") {
+			raw = page("text of " + req.URL)
+		}
+	}
+	return &fetch.Reply{Outcome: record.OutcomeFetched, Sent: []byte("GET " + req.URL + "\r\n\r\n"),
+		Response: strings.NewReader(raw), Length: int64(len(raw)), Wire: int64(len(raw))}
+}
+
+func page(body string) string {
+	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=UTF-8\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+}
+
+func text(body string) string {
+	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+}
+
+// buffer is a sink in memory.
+type buffer struct{ bytes.Buffer }
+
+func (*buffer) Options() record.WriterOptions { return record.WriterOptions{Name: "sink"} }
+func (*buffer) Publish() error                { return nil }
+func (*buffer) Abort()                        {}
+
+// url makes a row whose host has an address of its own.
+func url(s string) record.URL {
+	host := strings.Split(s, "/")[2]
+	fp := fingerprint.OfString(host)
+	return record.URL{URL: s, Host: host, Key: fingerprint.URLKey(host, s),
+		Addr: netip.AddrFrom4([4]byte{127, byte(fp), byte(fp >> 8), byte(fp >> 16)}).String()}
+}
+
+func stream(t testing.TB, txn string, rows []record.URL) stage.Input[record.URL] {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := record.NewWriter[record.URL](&b, record.WriterOptions{Txn: txn, Now: 1_000_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range rows {
+		if err := w.Write(&rows[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n, hash, err := w.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	books := record.Stage{Name: "source", Out: n, OutHash: hash.String(), Made: []record.Count{{Reason: "due", N: n}}}
+	if _, err := w.Commit(record.Ledger{Stages: []record.Stage{books}}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := record.NewReader[record.URL](&b, record.ReaderOptions{Name: "in"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func newStore(t testing.TB) *store.Store {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "fetch")
+	if err := fetch.CreateStore(dir, store.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, dir)
+}
+
+func open(t testing.TB, dir string) *store.Store {
+	t.Helper()
+	st, err := store.Open(dir, fetch.Kind, fetch.Version, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+func options(st *store.Store, w fetch.Protocol) fetch.Options {
+	return fetch.Options{
+		Store: st, Protocols: map[string]fetch.Protocol{"http": w}, Connections: 8, BodyMax: 1 << 20, WARCSize: 1 << 30,
+		Robots: func(b []byte) fetch.Rules { return robots.Parse(b).Group("mercator") },
+		Codec:  warc.Gzip, Now: time.Now, DenyEvery: time.Millisecond,
+	}
+}
+
+// names is a resolver that knows every name but expired.test.
+type names struct{}
+
+func (names) Resolve(_ context.Context, name string) ([]netip.Addr, time.Time, string) {
+	if name == "expired.test" {
+		return nil, time.Time{}, "nxdomain"
+	}
+	return []netip.Addr{netip.MustParseAddr("127.9.9.9")}, time.Now().Add(time.Hour), ""
+}
+
+// run fetches a batch and returns its rows.
+func run(t testing.TB, opt fetch.Options, txn string, urls []record.URL) []record.Fetch {
+	t.Helper()
+	in := stream(t, txn, urls)
+	opt.Txn, opt.Schema = txn, in.Schema()
+	return runBody(t, opt.Store, txn, in, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
+		return fetch.Run(ctx, b, opt)
+	})
+}
+
+func runBody(t testing.TB, st *store.Store, txn string, in stage.Input[record.URL], body func(context.Context, *stage.Batch[record.URL, record.Fetch]) error) []record.Fetch {
+	t.Helper()
+	out := &buffer{}
+	spec := stage.Spec{Name: "mfetch", Verb: "fetch", Store: st, Txn: txn}
+	if _, err := stage.Run(t.Context(), spec, in, []stage.Sink{out}, body); err != nil {
+		t.Fatal(err)
+	}
+	r, err := record.NewReader[record.Fetch](&out.Buffer, record.ReaderOptions{Name: "out"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []record.Fetch
+	for {
+		var row record.Fetch
+		err := r.Read(&row)
+		if err == io.EOF {
+			return rows
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, row)
+	}
+}
+
+// outcomes maps the pages to their outcomes and fails where a URL has not exactly one row.
+func outcomes(t testing.TB, rows []record.Fetch, urls []record.URL) map[string]string {
+	t.Helper()
+	got := map[string]string{}
+	for i := range rows {
+		if rows[i].Role != record.RolePage {
+			continue
+		}
+		if _, twice := got[rows[i].URL]; twice {
+			t.Errorf("%s has two rows", rows[i].URL)
+		}
+		got[rows[i].URL] = rows[i].Outcome
+	}
+	for i := range urls {
+		if _, ok := got[urls[i].URL]; !ok {
+			t.Errorf("%s has no row", urls[i].URL)
+		}
+	}
+	return got
+}
+
+func TestEveryOutcome(t *testing.T) {
+	expired := url("http://expired.test/")
+	expired.AddrExpires = 1
+	unresolved := url("http://nx.test/")
+	unresolved.Addr, unresolved.AddrError = "", "nxdomain"
+	refused := url("http://private.test/")
+	refused.Addr = "10.0.0.1"
+	deny := filepath.Join(t.TempDir(), "deny")
+	if err := os.WriteFile(deny, []byte("# stop\ndenied.test\nhttp://a.test/secret\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w := &web{replies: map[string]string{
+		"http://a.test/robots.txt":    text("User-agent: *\nDisallow: /private\n"),
+		"http://a.test/moved":         "HTTP/1.1 302 Found\r\nLocation: ../x#frag\r\nContent-Length: 0\r\n\r\n",
+		"http://a.test/bad":           "this is not HTTP",
+		"http://down.test/robots.txt": "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n",
+		"http://dead.test/robots.txt": "",
+		"http://hop.test/robots.txt":  "HTTP/1.1 301 Moved\r\nLocation: http://other.test/rules.txt\r\nContent-Length: 0\r\n\r\n",
+		"http://other.test/rules.txt": text("User-agent: *\nDisallow: /no\n"),
+		"http://loop.test/robots.txt": "HTTP/1.1 301 Moved\r\nLocation: /robots.txt\r\nContent-Length: 0\r\n\r\n",
+	}}
+	want := map[string]string{
+		"http://a.test/":             record.OutcomeFetched,
+		"http://a.test/moved":        record.OutcomeFetched,
+		"http://a.test/bad":          record.OutcomeProtocol,
+		"http://a.test/private/x":    record.OutcomeRobotsDenied,
+		"http://a.test/secret/plans": record.OutcomeDenied,
+		"http://down.test/":          record.OutcomeRobotsUnreachable,
+		"http://dead.test/":          record.OutcomeRobotsUnreachable,
+		"http://hop.test/no/1":       record.OutcomeRobotsDenied,
+		"http://hop.test/yes":        record.OutcomeFetched,
+		"http://loop.test/":          record.OutcomeFetched, // five redirects: as if there were none
+		"http://sub.denied.test/":    record.OutcomeDenied,
+		"http://a.test:25/":          record.OutcomePort,
+		"gopher://a.test/":           record.OutcomeScheme,
+	}
+	var urls []record.URL
+	for _, u := range []record.URL{expired, unresolved, refused} {
+		urls = append(urls, u)
+	}
+	for u := range want {
+		urls = append(urls, url(u))
+	}
+	want[expired.URL], want[unresolved.URL], want[refused.URL] = record.OutcomeDNS, record.OutcomeDNS, record.OutcomeAddress
+	st := newStore(t)
+	opt := options(st, w)
+	opt.Resolver = names{}
+	opt.Guard = func(a netip.Addr) (string, error) {
+		if a == netip.MustParseAddr("10.0.0.1") {
+			return "private use", nil
+		}
+		return "", nil
+	}
+	var err error
+	if opt.Deny, err = fetch.OpenDeny(deny); err != nil {
+		t.Fatal(err)
+	}
+	rows := run(t, opt, "r1", urls)
+	got := outcomes(t, rows, urls)
+	for u, o := range want {
+		if got[u] != o {
+			t.Errorf("%s: %s, want %s", u, got[u], o)
+		}
+	}
+	robotsRows := 0
+	for _, row := range rows {
+		if row.Role == record.RoleRobots {
+			robotsRows++
+		}
+		if row.URL == "http://a.test/moved" && row.RedirectURL != "http://a.test/x" {
+			t.Errorf("redirect to %q", row.RedirectURL)
+		}
+		if row.URL == "http://a.test/" {
+			if row.ContentFP != fingerprint.OfString("text of http://a.test/") || row.MIME != "text/html" || row.Charset != "utf-8" || row.WARCLength == 0 {
+				t.Errorf("row is %+v", row)
+			}
+		}
+	}
+	// a, down, dead, hop, other, and loop six times: once, and five redirects.
+	if robotsRows != 11 {
+		t.Errorf("%d robots rows, want 11", robotsRows)
+	}
+	if t.Failed() {
+		return
+	}
+
+	// The next round knows the rules, and asks nobody for them again.
+	w.log = nil
+	run(t, opt, "r2", []record.URL{url("http://a.test/private/2"), url("http://a.test/2")})
+	if len(w.log) != 1 || w.log[0] != "http://a.test/2" {
+		t.Errorf("second round contacted %v, want the one page", w.log)
+	}
+}
+
+func TestAHostThatFailsFiveTimesIsDeferred(t *testing.T) {
+	w := &web{replies: map[string]string{}}
+	var urls []record.URL
+	for i := range 8 {
+		u := fmt.Sprintf("http://dead.test/%d", i)
+		w.replies[u] = ""
+		urls = append(urls, url(u))
+	}
+	got := outcomes(t, run(t, options(newStore(t), w), "r1", urls), urls)
+	n := map[string]int{}
+	for _, o := range got {
+		n[o]++
+	}
+	if n[record.OutcomeConnect] != 5 || n[record.OutcomeDeferred] != 3 {
+		t.Errorf("outcomes %v, want five failures and three deferred", n)
+	}
+}
+
+func TestDeadlineAndBytesDeferTheRest(t *testing.T) {
+	var urls []record.URL
+	for i := range 200 {
+		urls = append(urls, url(fmt.Sprintf("http://h%d.test/%d", i%4, i)))
+	}
+	for name, set := range map[string]func(*fetch.Options){
+		"deadline": func(o *fetch.Options) {
+			o.Deadline, o.MinDelay, o.MaxDelay = 50*time.Millisecond, 5*time.Millisecond, time.Second
+		},
+		"bytes": func(o *fetch.Options) { o.BytesMax = 2000 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			opt := options(newStore(t), &web{})
+			set(&opt)
+			n := map[string]int{}
+			for _, o := range outcomes(t, run(t, opt, "r1", urls), urls) {
+				n[o]++
+			}
+			if n[record.OutcomeFetched] == 0 || n[record.OutcomeDeferred] == 0 || n[record.OutcomeFetched]+n[record.OutcomeDeferred] != len(urls) {
+				t.Errorf("outcomes %v, want some fetched and the rest deferred", n)
+			}
+		})
+	}
+}
+
+// TestAuditAgrees fetches with delays over several rounds, and has the audit
+// look at the rows; then at rows in which one contact came early.
+func TestAuditAgrees(t *testing.T) {
+	st := newStore(t)
+	opt := options(st, &web{delay: time.Millisecond})
+	opt.MinDelay, opt.MaxDelay, opt.AddrDelay = 5*time.Millisecond, time.Second, 2*time.Millisecond
+	var rows []record.Fetch
+	for r := range 2 {
+		var urls []record.URL
+		for i := range 30 {
+			u := url(fmt.Sprintf("http://h%d.test/%d/%d", i%5, r, i))
+			u.Addr = fmt.Sprintf("127.0.0.%d", 1+i%5/2) // shared
+			urls = append(urls, u)
+		}
+		rows = append(rows, run(t, opt, fmt.Sprint("r", r), urls)...)
+	}
+	audit := func(rows []record.Fetch) *fetch.Audit {
+		a := fetch.NewAuditor(fetch.AuditOptions{MinDelay: opt.MinDelay, AddrDelay: opt.AddrDelay, Memory: 8 << 20, Worst: 3})
+		defer a.Close()
+		for i := range rows {
+			if err := a.Add(&rows[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := a.Report(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if got := audit(rows); got.Err() != nil || got.Contacts != 65 || got.Hosts.Names != 5 || got.Addrs.Names != 3 {
+		t.Errorf("audit %+v: %v", got, got.Err())
+	}
+	for i := range rows {
+		if rows[i].Role == record.RolePage {
+			rows[i].DurationUS += 4_000_000
+			break
+		}
+	}
+	if got := audit(rows); got.Hosts.Violations == 0 || got.Addrs.Violations == 0 || got.Err() == nil {
+		t.Errorf("an overlap was not found: %+v", got)
+	}
+}
+
+const killEnv = "MERCATOR_TEST_FETCH_STORE"
+
+func killURLs() []record.URL {
+	var urls []record.URL
+	for i := range 300 {
+		urls = append(urls, url(fmt.Sprintf("http://h%d.test/%d", i%20, i)))
+	}
+	return urls
+}
+
+// TestKilled is run again by itself as the process that is killed.
+func TestKilled(t *testing.T) {
+	if dir := os.Getenv(killEnv); dir != "" {
+		log, err := os.OpenFile(dir+".log", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &web{delay: 2 * time.Millisecond, onFetch: func(u string) { fmt.Fprintln(log, u) }}
+		opt := options(open(t, dir), w)
+		opt.WARCSize = 20 << 10
+		run(t, opt, "r1", killURLs())
+		return
+	}
+	st := newStore(t)
+	lines := func() int {
+		b, _ := os.ReadFile(st.Dir() + ".log") // not there before the first contact
+		return bytes.Count(b, []byte("\n"))
+	}
+	for i := range 3 {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestKilled$")
+		cmd.Env = append(os.Environ(), killEnv+"="+st.Dir())
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for start := time.Now(); lines() < 80*(i+1) && time.Since(start) < 10*time.Second; {
+			time.Sleep(time.Millisecond)
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // killed
+	}
+	w := &web{}
+	opt := options(st, w)
+	opt.WARCSize = 20 << 10
+	urls := killURLs()
+	rows := run(t, opt, "r1", urls)
+	outcomes(t, rows, urls)
+	log, err := os.ReadFile(st.Dir() + ".log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := map[string]int{}
+	for _, u := range append(strings.Fields(string(log)), w.log...) {
+		asked[u]++
+	}
+	again := 0
+	for _, n := range asked {
+		again += n - 1
+	}
+	// In flight: with a connection, or on the way to the writer.
+	if limit := 3 * (opt.Connections + fetch.Unwritten); again > limit {
+		t.Errorf("%d contacts made again, want at most those in flight at three kills (%d)", again, limit)
+	}
+	if len(w.log) >= len(urls) {
+		t.Errorf("the last run made %d contacts: nothing was recovered", len(w.log))
+	}
+
+	// What the archive holds gives the same rows in the same order.
+	files, err := filepath.Glob(filepath.Join(st.Dir(), "*.warc.gz*"))
+	if err != nil || len(files) < 2 {
+		t.Fatalf("WARC files %v, %v; want several", files, err)
+	}
+	in := stream(t, "r1", urls)
+	again2 := runBody(t, newStore(t), "r1", in, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
+		return replay.Run(ctx, b, replay.Options{Files: files, Txn: "r1", Schema: in.Schema()})
+	})
+	if len(again2) != len(rows) {
+		t.Fatalf("replay gave %d rows, want %d", len(again2), len(rows))
+	}
+	for i := range rows {
+		if a, b := record.AppendCanonical(nil, &rows[i]), record.AppendCanonical(nil, &again2[i]); !bytes.Equal(a, b) {
+			t.Fatalf("row %d: replay gave\n%+v\nwant\n%+v", i, again2[i], rows[i])
+		}
+	}
+}
