@@ -26,9 +26,15 @@ echo
       for (o in outcome) if (o != "fetched") printf "%9d %s\n", outcome[o], o | "sort -rn"
     }'
 echo "Drops by reason:"
-"${BIN}mcat" --trailer "$crawl"/rounds/r*/new.arrows.zst |
+set --
+for d in "$crawl"/rounds/r*; do # a crawl by pipe keeps no new.arrows.zst: its links are the last in a round
+  for f in "$d/new.arrows.zst" "$d/links.arrows.zst"; do
+    [ -e "$f" ] && set -- "$@" "$f" && break
+  done
+done
+"${BIN}mcat" --trailer "$@" |
   awk '
-    # One object a line; of each round the books of its last two stages are new.
+    # One object a line; a stream has the books of its own stage and of all before it in the round.
     { line = $0
       while (match(line, /"name":"[^"]*"/)) {
         name = substr(line, RSTART + 8, RLENGTH - 9); line = substr(line, RSTART + RLENGTH)
