@@ -288,7 +288,7 @@ type createCmd struct {
 func (*createCmd) Help() string {
 	return `Makes an empty fetch store. mckpt init makes one too, with the rest of a crawl.
 
-  mfetch create fetch`
+  mfetch create crawl/fetch`
 }
 
 func (c *createCmd) Run() error { return fetch.CreateStore(c.Store, store.Options{}) }

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"bufio"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"mercator/formats/record"
+	"mercator/pkg/canon"
+	"mercator/pkg/fingerprint"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"mfetch": main, "mkurls": mkurls})
+}
+
+// mkurls makes url records of transaction $1 from lines of "URL [ADDR]" on
+// standard input.
+func mkurls() {
+	w, err := record.NewWriter[record.URL](os.Stdout, record.WriterOptions{Name: "standard output", Txn: os.Args[1], Now: 1})
+	in := bufio.NewScanner(os.Stdin)
+	for err == nil && in.Scan() {
+		text, addr, _ := strings.Cut(in.Text(), " ")
+		var url, host string
+		if url, host, err = canon.URL(text); err == nil {
+			err = w.Write(&record.URL{URL: url, Host: host, Key: fingerprint.URLKey(host, url), Addr: addr})
+		}
+	}
+	if err == nil {
+		rows, hash, ferr := w.Finish()
+		if err = ferr; err == nil {
+			_, err = w.Commit(record.Ledger{Stages: []record.Stage{{
+				Name: "mkurls", Out: rows, OutHash: hash.String(), Made: []record.Count{{Reason: "line", N: rows}},
+			}}})
+		}
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{Dir: "testdata/script"})
+}
