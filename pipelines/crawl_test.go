@@ -415,7 +415,9 @@ func TestStageDies(t *testing.T) {
 				c.finish(t, "stream.sh", "ROUNDS=1")
 				cmd := c.command("stream.sh", "ROUNDS=2", "BIN="+wrap(t, s.command, script))
 				out, err := cmd.CombinedOutput()
-				if err == nil {
+				// A stage that died after its last byte had done its work, and the rest of
+				// the pipe may say so.
+				if err == nil && !strings.HasPrefix(place, "after") {
 					t.Fatalf("the pipe reported success\n%s", tail(out))
 				}
 				c.finish(t, "stream.sh")
