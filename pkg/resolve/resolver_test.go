@@ -19,14 +19,7 @@ import (
 // returns false for silence.
 func server(t *testing.T, answer func(reply *dns.Msg, q dns.Question, tcp bool) bool) string {
 	t.Helper()
-	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", pc.LocalAddr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	pc, l := listenBoth(t)
 	handler := dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
 		m := new(dns.Msg)
 		m.SetReply(r)
@@ -45,6 +38,24 @@ func server(t *testing.T, answer func(reply *dns.Msg, q dns.Question, tcp bool) 
 		t.Cleanup(func() { s.Shutdown() })
 	}
 	return pc.LocalAddr().String()
+}
+
+// listenBoth finds a port that is free in UDP and in TCP.
+func listenBoth(t *testing.T) (net.PacketConn, net.Listener) {
+	t.Helper()
+	for range 50 {
+		pc, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := net.Listen("tcp", pc.LocalAddr().String())
+		if err == nil {
+			return pc, l
+		}
+		pc.Close()
+	}
+	t.Fatal("no port is free in both")
+	return nil, nil
 }
 
 func rr(t *testing.T, s string) dns.RR {
