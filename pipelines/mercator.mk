@@ -9,6 +9,7 @@
 #   batch     what mfrontier chose         resolved  with addresses
 #   fetched   what became of each URL      marked    with duplicates marked
 #   links     what the pages link to       new       the URLs never seen before
+#   flags     what shaped the rows, for replay.mk
 #
 # Variables (all can stand in the environment):
 #   CRAWL    crawl folder [crawl]       SEEDS    file of seed URLs, one a line
@@ -69,6 +70,7 @@ T := --txn r$(R)
 .PHONY: round
 round:
 	@mkdir -p $(D); $(BIN)mckpt show --epoch $(CRAWL) > $(D)/epoch
+	@env | grep -E '^(BATCH|(NEXT|MARK|EXTRACT|NEW|UPDATE)_FLAGS)=' > $(D)/flags || true
 	@$(MAKE) -f $(THIS) $(D)/updated R=$(R)
 	$(BIN)mckpt commit $(CRAWL) $(T) --interval $(CHECKPOINT_INTERVAL) $(COMMIT_FLAGS)
 

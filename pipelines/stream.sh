@@ -30,6 +30,7 @@ seed() {
 round() {
   d=$CRAWL/rounds/$1
   mkdir -p "$d" && "${BIN}mckpt" show --epoch "$CRAWL" > "$d/epoch" || return
+  env | grep -E '^(BATCH|(NEXT|MARK|EXTRACT|NEW|UPDATE)_FLAGS)=' > "$d/flags" # for replay.mk
   "${BIN}mfrontier" next "$CRAWL/frontier" --txn "$1" ${BATCH:+-n "$BATCH"} $NEXT_FLAGS |
     "${BIN}mresolve" "$CRAWL/dns" --txn "$1" $RESOLVE_FLAGS |
     "${BIN}mfetch" "$CRAWL/fetch" --txn "$1" --bodies ${CONTACT:+--contact "$CONTACT"} $FETCH_FLAGS |

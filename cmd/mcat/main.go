@@ -50,7 +50,7 @@ type grammar struct {
 	Count     bool `xor:"mode" help:"Print the number of rows, records or fingerprints of all files."`
 	Check     bool `xor:"mode" help:"Print nothing; exit 3 if a file is damaged or not whole."`
 	Canonical bool `xor:"mode" help:"Print rows as JSON without empty values: the same rows give the same bytes, however they were stored. Bodies are left out."`
-	Trailer   bool `xor:"mode" help:"Print what the end of each record stream says, as JSON: rows, hash, transaction, ledger, and whether the ledger balances."`
+	Trailer   bool `xor:"mode" help:"Print what the end of each record stream says, as JSON: rows, hash, transaction, the round's clock, ledger, and whether the ledger balances."`
 	Bare      bool `xor:"mode" help:"Write plain Arrow, without container, checksums and trailer."`
 
 	From  string `enum:",json,tsv" default:"" help:"Read text and write a record stream: json lines, or tsv with a line of names."`

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/term"
@@ -312,6 +313,7 @@ type trailerText struct {
 	Rows     uint64        `json:"rows"`
 	Hash     string        `json:"hash"`
 	Txn      string        `json:"txn,omitempty"`
+	Now      string        `json:"now,omitempty"` // the round's clock
 	Balanced bool          `json:"balanced"`
 	Gap      string        `json:"gap,omitempty"`
 	Ledger   record.Ledger `json:"ledger"`
@@ -319,6 +321,9 @@ type trailerText struct {
 
 func (p *printer) showTrailer(s *record.Schema, t record.Trailer, name string) error {
 	text := trailerText{File: name, Kind: s.Kind, Version: s.Version, Verified: t.Verified, Rows: t.Rows, Hash: t.Hash.String(), Txn: t.Txn, Balanced: true, Ledger: t.Ledger}
+	if s.Now != 0 {
+		text.Now = s.Now.Go().Format(time.RFC3339Nano)
+	}
 	if err := t.Ledger.Balance(); err != nil {
 		text.Balanced, text.Gap = false, err.Error()
 	}

@@ -66,7 +66,7 @@ type fetchCmd struct {
 	Sim    string   `placeholder:"SPEC" help:"Fetch from a synthetic web inside this process, such as seed=1,hosts=50,pages=3000 (see mweb), instead of the network."`
 	Server []string `placeholder:"ADDR[:PORT]" help:"DNS server for addresses that are absent or have expired (default: those of /etc/resolv.conf)."`
 	Now    string   `placeholder:"TIME" help:"The round's clock, RFC 3339, instead of the input's."`
-	Replay []string `placeholder:"FILE" help:"Contact nobody: answer from these WARC files, which a round of the same --txn wrote."`
+	Replay []string `placeholder:"STORE" help:"Contact nobody: answer from what a round of the same --txn saved in this fetch store, or in WARC files, each named."`
 }
 
 // Help is printed by mfetch fetch --help.
@@ -173,7 +173,11 @@ func (c *fetchCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	spec := stage.Spec{Name: "mfetch", Verb: "fetch", Store: st, Txn: c.Txn, Now: now, Threads: std.Threads(), Bodies: c.Bodies}
 	if len(c.Replay) > 0 {
-		opt := replay.Options{Files: c.Replay, Txn: c.Txn, Schema: in.Schema(), Bodies: c.Bodies, OnRow: onRow}
+		parts, perr := fetch.Saved(c.Replay, store.Options{})
+		if perr != nil {
+			return perr
+		}
+		opt := replay.Options{Files: parts, Txn: c.Txn, Schema: in.Schema(), Bodies: c.Bodies, OnRow: onRow}
 		err = cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
 			return replay.Run(ctx, b, opt)
 		})

@@ -9,6 +9,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/cli"
+	"mercator/pkg/fetch"
 	"mercator/pkg/resolve"
 	"mercator/pkg/stage"
 )
@@ -45,7 +46,7 @@ type resolveCmd struct {
 	dnsFlags
 	cli.TxnFlags
 	cli.Output
-	Replay []string `placeholder:"FILE" help:"Answer from the DNS records that mfetch saved in these WARC files, for the same --txn, instead of asking servers."`
+	Replay []string `placeholder:"STORE" help:"Answer from the DNS records that mfetch saved in this fetch store (or in WARC files, each named), for the same --txn, instead of asking servers."`
 }
 
 // Help is printed by mresolve resolve --help.
@@ -67,7 +68,11 @@ func (c *resolveCmd) Run(ctx context.Context, std *cli.Std) error {
 	progress := std.StartProgress("URLs", 0)
 	opt := resolve.Options{Parallel: c.InFlight, Memory: std.MemoryLimit(), Now: std.Now, Progress: progress.Add}
 	if len(c.Replay) > 0 {
-		if opt.Replay, err = resolve.OpenReplay(c.Replay, c.Txn, opt.Memory/4); err != nil {
+		parts, err := fetch.Saved(c.Replay, store.Options{})
+		if err != nil {
+			return err
+		}
+		if opt.Replay, err = resolve.OpenReplay(parts, c.Txn, opt.Memory/4); err != nil {
 			return err
 		}
 		defer opt.Replay.Close()

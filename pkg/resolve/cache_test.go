@@ -226,7 +226,7 @@ func TestReplayGivesTheSavedColumns(t *testing.T) {
 	if err := os.WriteFile(path, file, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	replay, err := OpenReplay([]string{path}, "r2", 1<<20)
+	replay, err := OpenReplay([]warc.Part{{Path: path, Length: -1}}, "r2", 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func TestReplayGivesTheSavedColumns(t *testing.T) {
 	if _, _, err := run(t, newDNSStore(t), "r2", opt, "c.test"); !errors.Is(err, fault.Conflict) {
 		t.Errorf("a host that was not saved: %v", err)
 	}
-	other, err := OpenReplay([]string{path}, "r1", 1<<20)
+	other, err := OpenReplay([]warc.Part{{Path: path, Length: -1}}, "r1", 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

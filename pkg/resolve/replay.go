@@ -20,12 +20,29 @@ type Replay struct {
 }
 
 // OpenReplay reads the text/dns records of transaction txn from WARC files,
-// sorting them within mem bytes.
-func OpenReplay(files []string, txn string, mem int64) (*Replay, error) {
+// sorting them within mem bytes. If the transaction ran more than once (a round
+// that was abandoned), those of its last epoch count.
+func OpenReplay(files []warc.Part, txn string, mem int64) (*Replay, error) {
+	epoch := uint64(0)
 	sorter := merge.NewSorter(mem, "")
-	defer sorter.Close()
-	for _, name := range files {
-		if err := readHostnames(name, txn, sorter); err != nil {
+	defer func() { sorter.Close() }()
+	for _, part := range files {
+		err := readHostnames(part, txn, func(e uint64, h warc.Hostname) error {
+			if e < epoch {
+				return nil
+			}
+			if e > epoch {
+				sorter.Close()
+				sorter, epoch = merge.NewSorter(mem, ""), e
+			}
+			value, err := json.Marshal(entry{Addr: h.Addr, Expires: h.Expires.Go(), Error: h.Error})
+			if err != nil {
+				return err
+			}
+			payload := append(append([]byte(h.Host), 0), value...)
+			return sorter.Add(fingerprint.OfString(h.Host), payload)
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -45,13 +62,16 @@ func OpenReplay(files []string, txn string, mem int64) (*Replay, error) {
 	return r, nil
 }
 
-func readHostnames(name, txn string, sorter *merge.Sorter) error {
-	f, err := os.Open(name)
+// readHostnames calls each for the hosts that a file's rounds of that name saved.
+func readHostnames(part warc.Part, txn string, each func(epoch uint64, h warc.Hostname) error) error {
+	f, length, err := part.Open()
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	in := warc.NewReader(f, warc.ReaderOptions{Name: name})
+	in := warc.NewReader(io.LimitReader(f, length), warc.ReaderOptions{Name: part.Path})
+	defer in.Close()
+	var round warc.Round
 	current := false
 	for {
 		rec, err := in.Next()
@@ -63,8 +83,8 @@ func readHostnames(name, txn string, sorter *merge.Sorter) error {
 		}
 		switch rec.Type {
 		case warc.TypeInfo:
-			round, ok, err := warc.ReadRound(rec)
-			if err != nil {
+			var ok bool
+			if round, ok, err = warc.ReadRound(rec); err != nil {
 				return err
 			}
 			current = ok && round.Txn == txn
@@ -73,16 +93,10 @@ func readHostnames(name, txn string, sorter *merge.Sorter) error {
 			if err != nil {
 				return err
 			}
-			if !ok || !current {
-				continue
-			}
-			value, err := json.Marshal(entry{Addr: h.Addr, Expires: h.Expires.Go(), Error: h.Error})
-			if err != nil {
-				return err
-			}
-			payload := append(append([]byte(h.Host), 0), value...)
-			if err := sorter.Add(fingerprint.OfString(h.Host), payload); err != nil {
-				return err
+			if ok && current {
+				if err := each(round.Epoch, h); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -130,7 +144,7 @@ func (r *Replay) open() (*cacheReader, error) {
 func (r *Replay) lacks(host string) error {
 	return &fault.Error{
 		Class: fault.Conflict, File: "saved DNS records", Place: "transaction " + r.txn,
-		Found: "no record of host " + host, Hint: "give --replay all WARC files of the round, and the round's own --txn",
+		Found: "no record of host " + host, Hint: "give --replay the crawl's fetch store, and the round's own --txn",
 	}
 }
 

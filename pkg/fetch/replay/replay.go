@@ -36,7 +36,7 @@ import (
 
 // Options say what is replayed.
 type Options struct {
-	Files  []string // WARC files, in any order
+	Files  []warc.Part // in any order
 	Txn    string
 	Schema *record.Schema // of the input
 	Bodies bool           // rows carry their bodies, for sinks that take them
@@ -51,7 +51,7 @@ type place struct {
 
 // archive is one WARC file and the records of the transaction in it.
 type archive struct {
-	path   string
+	warc.Part
 	name   string // when it was written
 	groups []place
 }
@@ -87,7 +87,7 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 		}
 		return &fault.Error{Class: fault.Conflict, File: fmt.Sprintf("%d WARC files", len(archives)),
 			Found: fmt.Sprintf("no record of %s and %d more URLs in transaction %q", row.URL, batch.left-1, opt.Txn),
-			Hint:  "give all WARC files of the crawl, and the batch that the round had"}
+			Hint:  "give the fetch store of the crawl, and the batch that the round had"}
 	}
 	return nil
 }
@@ -173,8 +173,8 @@ func (t *batch) take(url string, row *record.URL) (bool, error) {
 func index(ctx context.Context, opt Options) ([]*archive, error) {
 	var all []*archive
 	epoch := uint64(0)
-	for _, path := range opt.Files {
-		a := &archive{path: path, name: filepath.Base(path)}
+	for _, part := range opt.Files {
+		a := &archive{Part: part, name: filepath.Base(part.Path)}
 		all = append(all, a)
 		if err := a.scan(ctx, opt.Txn, func(e uint64) bool {
 			if e > epoch {
@@ -194,12 +194,12 @@ func index(ctx context.Context, opt Options) ([]*archive, error) {
 
 // scan lists the groups of records of a transaction. mine says whether an epoch counts.
 func (a *archive) scan(ctx context.Context, txn string, mine func(epoch uint64) bool) error {
-	f, err := os.Open(a.path)
+	f, length, err := a.Open()
 	if err != nil {
-		return &fault.Error{Class: fault.Usage, Err: err}
+		return err
 	}
 	defer f.Close()
-	r := warc.NewReader(f, warc.ReaderOptions{Name: a.path})
+	r := warc.NewReader(io.LimitReader(f, length), warc.ReaderOptions{Name: a.Path})
 	defer r.Close()
 	group := int64(0)
 	for {
@@ -246,23 +246,19 @@ func (a *archive) emit(ctx context.Context, b *stage.Batch[record.URL, record.Fe
 	if len(a.groups) == 0 {
 		return nil
 	}
-	f, err := os.Open(a.path)
+	f, length, err := a.Open()
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	fi, err := f.Stat()
-	if err != nil {
-		return err
-	}
 	for _, p := range a.groups {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		g, err := fetch.ReadGroup(io.NewSectionReader(f, p.off, fi.Size()-p.off), a.name, p.off)
+		g, err := fetch.ReadGroup(io.NewSectionReader(f, p.off, length-p.off), a.name, p.off)
 		if err != nil {
 			if errors.Is(err, io.EOF) {
-				err = &fault.Error{Class: fault.Truncated, File: a.path, Found: "the file became shorter"}
+				err = &fault.Error{Class: fault.Truncated, File: a.Path, Found: "the file became shorter"}
 			}
 			return err
 		}

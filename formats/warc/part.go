@@ -1,0 +1,35 @@
+package warc
+
+import (
+	"fmt"
+	"os"
+
+	"mercator/pkg/fault"
+)
+
+// Part is a WARC file, or the front of one: what a store has committed of a file
+// that may have grown since.
+type Part struct {
+	Path   string
+	Length int64 // bytes that count; negative: all
+}
+
+// Open opens the file and returns how many bytes of it count.
+func (p Part) Open() (f *os.File, length int64, err error) {
+	if f, err = os.Open(p.Path); err != nil {
+		return nil, 0, &fault.Error{Class: fault.Usage, Err: err}
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	if p.Length < 0 {
+		return f, fi.Size(), nil
+	}
+	if fi.Size() < p.Length {
+		f.Close()
+		return nil, 0, &fault.Error{Class: fault.Truncated, File: p.Path, Found: fmt.Sprintf("%d bytes", fi.Size()), Want: fmt.Sprintf("at least %d", p.Length)}
+	}
+	return f, p.Length, nil
+}

@@ -1,0 +1,126 @@
+# Repeats a crawl from its records, and compares every stage's rows with those
+# that were saved. Contacts nobody.
+#
+#   make -f replay.mk CRAWL=crawl REPLAY=crawl-replay
+#
+# CRAWL is a crawl by mercator.mk or stream.sh; REPLAY, a folder to make, becomes
+# the same crawl once more. Each round that a checkpoint closed is made again with
+# its own clock, its names and replies taken from CRAWL/fetch, and each stage file
+# that CRAWL/rounds/rN holds must have the same rows, byte for byte in
+# "mcat --canonical". The first that has not is named, with its first row that
+# differs, and make fails. Interrupted, the same command goes on.
+#
+# What shaped the rows stands in crawl.toml and in rounds/rN/flags, which the
+# pipelines write; flags given by hand to single commands have to be given here.
+# A stage of your own, or URLs added behind the pipelines' back, show as a
+# difference: they cannot be repeated from the records.
+#
+# Variables (all can stand in the environment):
+#   CRAWL    crawl folder [crawl]       REPLAY   folder to make [$(CRAWL)-replay]
+#   THREADS  of each command            ROUNDS   stop after round N [0: the last one]
+#   BIN      folder of the commands, with a trailing slash [from PATH]
+
+CRAWL   ?= crawl
+REPLAY  ?= $(CRAWL)-replay
+THREADS ?=
+ROUNDS  ?= 0
+BIN     ?=
+
+SHELL := /bin/sh
+MAKEFLAGS += --no-print-directory
+THIS := $(lastword $(MAKEFILE_LIST))
+Z := arrows.zst
+Q := --quiet $(THREADS:%=--threads %)
+
+.PHONY: replay
+replay: $(REPLAY)/seed.same
+	@last=$$($(BIN)mckpt show --next-round $(CRAWL)) && n=$$($(BIN)mckpt show --next-round $(REPLAY)) || exit; \
+	[ $(ROUNDS) -eq 0 ] || [ $(ROUNDS) -ge $$last ] || last=$$(($(ROUNDS) + 1)); \
+	while [ $$n -lt $$last ]; do \
+	  $(MAKE) -f $(THIS) round R=r$$n || exit; \
+	  n=$$((n + 1)); \
+	done; \
+	echo "replay.mk: $$((n - 1)) rounds of $(CRAWL) repeated in $(REPLAY): the rows of every stage are the same"
+
+$(REPLAY)/CURRENT:
+	$(BIN)mckpt init --quiet $(REPLAY) --config $(CRAWL)/crawl.toml
+
+# $(call same,FILE,STAGE): the rows of FILE are those that the crawl saved. A crawl
+# by stream.sh keeps the files of some stages only.
+define same
+@a=$(FROM)/$1.$(Z); b=$(D)/$1.$(Z); t=$(REPLAY)/differs; \
+[ -e $$a ] || exit 0; \
+mkdir -p $$t && $(BIN)mcat --quiet --canonical $$a > $$t/saved && $(BIN)mcat --quiet --canonical $$b > $$t/replayed || exit; \
+if cmp -s $$t/saved $$t/replayed; then rm -r $$t; exit; fi; \
+diff $$t/saved $$t/replayed > $$t/diff; \
+echo "replay.mk: round $(R), stage $2: the rows of $$b are not those of $$a" >&2; \
+echo "replay.mk: the first difference (< saved, > replayed; all of them: $$t/diff):" >&2; \
+head -4 $$t/diff | cut -c 1-1000 >&2; exit 1
+endef
+
+# The seeds, from the records that murlset made of them: checkpoint 1.
+$(REPLAY)/seed.same: R := seed
+$(REPLAY)/seed.same: FROM := $(CRAWL)/rounds/seed
+$(REPLAY)/seed.same: D := $(REPLAY)/rounds/seed
+$(REPLAY)/seed.same: $(REPLAY)/CURRENT
+	@mkdir -p $(D)
+	$(BIN)murlset new $Q $(REPLAY)/urls --txn seed $(FROM)/new.$(Z) -o $(D)/new.$(Z)
+	$(call same,new,murlset new)
+	$(BIN)mfrontier add $Q $(REPLAY)/frontier --txn seed $(D)/new.$(Z)
+	$(BIN)mckpt commit --quiet $(REPLAY) --txn seed
+	@touch $@
+
+# --- one round, R ---------------------------------------------------------
+
+ifneq ($(R),)
+FROM := $(CRAWL)/rounds/$(R)
+D := $(REPLAY)/rounds/$(R)
+T := --txn $(R)
+
+# BATCH and the *_FLAGS as they were.
+-include $(FROM)/flags
+
+# The batch is as long as it was: one outcome of role page for each of its URLs.
+# Where hosts have a share, URLs are passed over too, and the number asked for counts.
+SHARES := $(findstring --per-host,$(NEXT_FLAGS))$(shell grep '^ *per_host' $(CRAWL)/crawl.toml)
+ROWS = $$($(BIN)mcat --format tsv --columns role $(FROM)/marked.$(Z) | grep -c '^page')
+SIZE = $(if $(SHARES),$(BATCH:%=-n %),-n $(ROWS))
+NOW  = --now "$$($(BIN)mcat --trailer $(FROM)/marked.$(Z) | sed -n 's/.*"now":"\([^"]*\)".*/\1/p')"
+endif
+
+.PHONY: round
+round: $(D)/new.same
+	$(BIN)mfrontier update $Q $(REPLAY)/frontier $(T) $(UPDATE_FLAGS) $(D)/new.$(Z) --outcomes $(D)/marked.$(Z) --links $(D)/links.$(Z)
+	$(BIN)mckpt commit --quiet $(REPLAY) $(T)
+
+$(D)/batch.same:
+	@for f in marked links; do [ -e $(FROM)/$$f.$(Z) ] || { echo "replay.mk: round $(R): no $(FROM)/$$f.$(Z)" >&2; exit 1; }; done
+	@mkdir -p $(D)
+	$(BIN)mfrontier next $Q $(REPLAY)/frontier $(T) $(SIZE) $(NOW) $(NEXT_FLAGS) -o $(D)/batch.$(Z)
+	$(call same,batch,mfrontier next)
+	@touch $@
+
+$(D)/resolved.same: $(D)/batch.same
+	$(BIN)mresolve $Q $(REPLAY)/dns $(T) --replay $(CRAWL)/fetch $(D)/batch.$(Z) -o $(D)/resolved.$(Z)
+	$(call same,resolved,mresolve)
+	@touch $@
+
+$(D)/fetched.same: $(D)/resolved.same
+	$(BIN)mfetch $Q $(REPLAY)/fetch $(T) --replay $(CRAWL)/fetch $(D)/resolved.$(Z) -o $(D)/fetched.$(Z)
+	$(call same,fetched,mfetch)
+	@touch $@
+
+$(D)/marked.same: $(D)/fetched.same
+	$(BIN)mfpset mark $Q $(REPLAY)/content $(T) $(MARK_FLAGS) $(D)/fetched.$(Z) -o $(D)/marked.$(Z)
+	$(call same,marked,mfpset mark)
+	@touch $@
+
+$(D)/links.same: $(D)/marked.same
+	$(BIN)mextract $Q --warc $(CRAWL)/fetch $(T) $(EXTRACT_FLAGS) $(D)/marked.$(Z) -o $(D)/links.$(Z)
+	$(call same,links,mextract)
+	@touch $@
+
+$(D)/new.same: $(D)/links.same
+	$(BIN)murlset new $Q $(REPLAY)/urls $(T) $(NEW_FLAGS) $(D)/links.$(Z) -o $(D)/new.$(Z)
+	$(call same,new,murlset new)
+	@touch $@

@@ -1,0 +1,89 @@
+package pipelines
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// replay repeats a crawl from its records into a new folder.
+func (c *crawl) replay(t *testing.T, vars ...string) (dir string, out []byte, err error) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "replay")
+	cmd := exec.Command("make", append([]string{"-s", "-f", "replay.mk", "BIN=" + bin, "CRAWL=" + c.dir, "REPLAY=" + dir}, vars...)...)
+	out, err = cmd.CombinedOutput()
+	return dir, out, err
+}
+
+// state is what the stores of a crawl hold, as text.
+func state(t *testing.T, dir string) string {
+	t.Helper()
+	return output(t, "mfrontier", "stat", dir+"/frontier") +
+		output(t, "mfrontier", "export", "--text", dir+"/frontier") +
+		output(t, "murlset", "dump", dir+"/urls") +
+		output(t, "mfpset", "dump", dir+"/content")
+}
+
+// TestReplay repeats crawls with all that makes repeating hard: URLs tried again,
+// batches that were cut short, a command that was killed, rounds that were
+// abandoned, undone and made again.
+func TestReplay(t *testing.T) {
+	w := startWeb(t, 8, 4, 40)
+	for driver := range drivers {
+		t.Run(driver, func(t *testing.T) {
+			fetch := "FETCH_FLAGS=--connections 8 --allow-net 127.0.0.0/8 --min-delay 0 --delay-factor 0 --addr-delay 0"
+			c := newCrawl(t, w, "BATCH=40", "UPDATE_FLAGS=--max-attempts 2 --retry-delay 0s", fetch+" --max-bytes 100K")
+			c.finish(t, driver, "ROUNDS=2")
+
+			// Round 3 dies in mfetch, is taken up, dies in murlset, is abandoned.
+			mfetch := "timeout -s KILL 0.1 " + bin + "mfetch \"$@\" --min-delay 100ms\nkill -9 $$\n"
+			for _, stage := range []struct{ command, script string }{{"mfetch", mfetch}, {"murlset", "kill -9 $$\n"}} {
+				if out, err := c.command(driver, "ROUNDS=3", "BIN="+wrap(t, stage.command, stage.script)).CombinedOutput(); err == nil {
+					t.Fatalf("%s did not die\n%s", stage.command, tail(out))
+				}
+			}
+			output(t, "mckpt", "abandon", c.dir)
+			c.finish(t, driver, "ROUNDS=5")
+			output(t, "mckpt", "restore", c.dir, "4") // rounds 4 and 5 are made again
+			// Round 4 dies in mfetch once more, and is taken up this time.
+			if out, err := c.command(driver, "ROUNDS=4", "BIN="+wrap(t, "mfetch", mfetch)).CombinedOutput(); err == nil {
+				t.Fatalf("mfetch did not die\n%s", tail(out))
+			}
+			c.finish(t, driver)
+
+			want := state(t, c.dir)
+			threads := map[string][]string{"mercator.mk": {"3"}, "stream.sh": {"1"}}[driver]
+			if long {
+				threads = []string{"1", "2", "8"}
+			}
+			for _, threads := range threads {
+				dir, out, err := c.replay(t, "THREADS="+threads)
+				if err != nil {
+					t.Fatalf("%s threads: %v\n%s", threads, err, tail(out))
+				}
+				if got := state(t, dir); got != want {
+					t.Errorf("%s threads: the stores differ: %s", threads, diff(want, got))
+				}
+				output(t, "mckpt", "verify", "--quiet", dir)
+			}
+
+			// One saved row is changed: the round and the stage are named.
+			links := c.dir + "/rounds/r2/links.arrows.zst"
+			text := output(t, "mcat", links)
+			changed := filepath.Join(t.TempDir(), "changed.json")
+			if err := os.WriteFile(changed, []byte(strings.Replace(text, `"depth":1`, `"depth":7`, 1)), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			output(t, "mcat", "--from", "json", "--like", links, "-o", links+".new", changed)
+			if err := os.Rename(links+".new", links); err != nil {
+				t.Fatal(err)
+			}
+			_, out, err := c.replay(t, "ROUNDS=3")
+			if err == nil || !strings.Contains(string(out), "replay.mk: round r2, stage mextract:") {
+				t.Errorf("a changed row went unseen: %v\n%s", err, tail(out))
+			}
+		})
+	}
+}
