@@ -449,9 +449,13 @@ func TestKilled(t *testing.T) {
 	if err != nil || len(files) < 2 {
 		t.Fatalf("WARC files %v, %v; want several", files, err)
 	}
+	saved, err := fetch.Saved([]string{st.Dir()}, store.Options{})
+	if err != nil || len(saved) != len(files) {
+		t.Fatalf("WARC files %v, %v; want %d", saved, err, len(files))
+	}
 	in := stream(t, "r1", urls)
 	again2 := runBody(t, newStore(t), "r1", in, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
-		return replay.Run(ctx, b, replay.Options{Files: files, Txn: "r1", Schema: in.Schema()})
+		return replay.Run(ctx, b, replay.Options{Files: saved, Txn: "r1", Schema: in.Schema()})
 	})
 	if len(again2) != len(rows) {
 		t.Fatalf("replay gave %d rows, want %d", len(again2), len(rows))
