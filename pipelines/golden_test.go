@@ -1,0 +1,81 @@
+package pipelines
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// digests is what the files of a crawl hold, a line each.
+func digests(t *testing.T, dir string) string {
+	t.Helper()
+	cmd := exec.Command("../testdata/golden/digest.sh", dir)
+	cmd.Env = append(os.Environ(), "BIN="+bin)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("digest.sh: %v", err)
+	}
+	return string(out)
+}
+
+// TestGolden reads, verifies and repeats crawls that were saved by earlier
+// versions, so that no format changes unseen.
+func TestGolden(t *testing.T) {
+	saved, err := filepath.Glob("../testdata/golden/v*")
+	if err != nil || len(saved) == 0 {
+		t.Fatalf("no golden crawls: %v", err)
+	}
+	for _, dir := range saved {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			pinned, err := os.ReadFile(filepath.Join(dir, "digests"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := &crawl{dir: filepath.Join(t.TempDir(), "crawl")} // commands lock what they read
+			if err := os.CopyFS(c.dir, os.DirFS(filepath.Join(dir, "crawl"))); err != nil {
+				t.Fatal(err)
+			}
+			if got := digests(t, c.dir); got != string(pinned) {
+				t.Errorf("the files hold something else:\n%s", diff(string(pinned), got))
+			}
+
+			var files []string
+			kinds := map[string]int{}
+			err = filepath.WalkDir(c.dir, func(path string, e fs.DirEntry, err error) error {
+				name := e.Name()
+				for _, kind := range []string{".arrows.zst", ".fps", ".seg", ".warc.gz", "MANIFEST-"} {
+					if strings.Contains(name, kind) {
+						kinds[kind]++
+						files = append(files, path)
+					}
+				}
+				return err
+			})
+			if err != nil || len(kinds) != 5 {
+				t.Fatalf("kinds of files found: %v, %v; want 5", kinds, err)
+			}
+			output(t, "mcat", append([]string{"--check"}, files...)...)
+			output(t, "mckpt", "verify", "--quiet", c.dir)
+			output(t, "mfrontier", "check", c.dir+"/frontier")
+
+			replayed, out, err := c.replay(t, "THREADS=2")
+			if err != nil {
+				t.Fatalf("%v\n%s", err, tail(out))
+			}
+			var want strings.Builder // all but the WARC files, which a replay does not write
+			for line := range strings.Lines(string(pinned)) {
+				if !strings.Contains(line, " fetch/") {
+					want.WriteString(line)
+				}
+			}
+			if got := digests(t, replayed); got != want.String() {
+				t.Errorf("the replay differs:\n%s", diff(want.String(), got))
+			}
+			output(t, "mckpt", "verify", "--quiet", replayed)
+		})
+	}
+}
