@@ -11,8 +11,10 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 if [ -z "${BIN+x}" ]; then
-  BIN=$here/../bin/
-  [ -x "${BIN}mfetch" ] || BIN=
+  BIN=
+  for b in bin/ "$here/../bin/"; do
+    [ -x "${b}mfetch" ] && BIN=$b && break
+  done
 fi
 : "${CRAWL:=crawl}" "${SEEDS:=}" "${CONTACT:=}" "${CONFIG:=}" "${SEED:=1}" "${HOSTS:=50}" "${PAGES:=3000}"
 : "${FETCH_FLAGS:=}" "${RESOLVE_FLAGS:=}" "${UPDATE_FLAGS:=}"

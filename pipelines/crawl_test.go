@@ -51,13 +51,15 @@ type web struct {
 	port  int
 	dns   string
 	seeds string // file
+	log   string // of its requests: start, end, address, host, target, status
 }
 
 // startWeb serves a web until the test ends.
 func startWeb(t *testing.T, seed, hosts, pages int) *web {
 	t.Helper()
 	w := &web{flags: []string{"--seed", strconv.Itoa(seed), "--hosts", strconv.Itoa(hosts), "--pages", strconv.Itoa(pages)}}
-	cmd := exec.Command(bin+"mweb", append([]string{"serve", "--until-stdin-closes"}, w.flags...)...)
+	w.log = filepath.Join(t.TempDir(), "requests.tsv")
+	cmd := exec.Command(bin+"mweb", append([]string{"serve", "--until-stdin-closes", "--log", w.log}, w.flags...)...)
 	cmd.Stderr = os.Stderr
 	hold, err := cmd.StdinPipe()
 	if err != nil {
@@ -135,6 +137,30 @@ func newCrawl(t *testing.T, w *web, env ...string) *crawl {
 var drivers = map[string][]string{
 	"mercator.mk": {"make", "--no-print-directory", "-f", "mercator.mk"},
 	"stream.sh":   {"./stream.sh"},
+}
+
+// again counts the page requests that the web has seen beyond one for each URL.
+func (w *web) again(t *testing.T) (extra int) {
+	t.Helper()
+	b, err := os.ReadFile(w.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for line := range strings.Lines(string(b)) {
+		f := strings.Split(line, "\t")
+		if len(f) != 6 {
+			t.Fatalf("log line %q", line)
+		}
+		if url := f[3] + f[4]; f[4] == `"/robots.txt"` {
+			continue // asked for again when a round did not commit its answer
+		} else if seen[url] {
+			extra++
+		} else {
+			seen[url] = true
+		}
+	}
+	return extra
 }
 
 // command is the driver's command line, with everything polite turned off.
@@ -308,6 +334,7 @@ func TestKill(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("needs /proc to find the commands of a pipe")
 	}
+	const connections = 8
 	kills, pages := 4, 250
 	if long {
 		kills, pages = 20, 1200
@@ -319,7 +346,7 @@ func TestKill(t *testing.T) {
 			c := newCrawl(t, w, "BATCH="+strconv.Itoa(pages/5))
 			done := 0
 			for done < kills {
-				cmd := c.command(driver, "FETCH_FLAGS=--connections 8 --allow-net 127.0.0.0/8 --min-delay 2ms --delay-factor 0 --addr-delay 0")
+				cmd := c.command(driver, fmt.Sprintf("FETCH_FLAGS=--connections %d --allow-net 127.0.0.0/8 --min-delay 2ms --delay-factor 0 --addr-delay 0", connections))
 				cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 				var out bytes.Buffer
 				cmd.Stdout, cmd.Stderr = &out, &out
@@ -351,9 +378,15 @@ func TestKill(t *testing.T) {
 					t.Fatalf("%s", tail(out.Bytes()))
 				}
 			}
-			t.Logf("%d kills", done)
 			c.finish(t, driver)
 			c.check(t)
+			// In flight at a kill: one request a connection, and what had ended but was
+			// not yet in the archive (fetch.Unwritten).
+			again, limit := w.again(t), done*(connections+64)
+			t.Logf("%d kills, %d URLs asked for again", done, again)
+			if again > limit {
+				t.Errorf("%d URLs were asked for again, want at most %d", again, limit)
+			}
 		})
 	}
 }

@@ -18,6 +18,7 @@
 #   BATCH    URLs a round [from crawl.toml, or mfrontier's default]
 #   CHECKPOINT_INTERVAL  least time between two checkpoints that are kept [0s: keep all]
 #   BIN      folder of the commands, with a trailing slash [from PATH]
+#   V        V=1 shows each command as it runs
 # Flags for one command each, passed on as they are:
 #   INIT_FLAGS SEED_FLAGS NEXT_FLAGS RESOLVE_FLAGS FETCH_FLAGS MARK_FLAGS
 #   EXTRACT_FLAGS NEW_FLAGS UPDATE_FLAGS COMMIT_FLAGS
@@ -35,6 +36,7 @@ SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
 THIS := $(lastword $(MAKEFILE_LIST))
 export BIN
+Q := $(if $(V),,@)
 Z := arrows.zst
 
 .PHONY: crawl
@@ -60,7 +62,7 @@ seeded: $(CRAWL)/CURRENT
 	fi
 
 $(CRAWL)/CURRENT:
-	$(BIN)mckpt init $(CRAWL) $(CONFIG:%=--config %) $(INIT_FLAGS)
+	$(Q)$(BIN)mckpt init $(CRAWL) $(CONFIG:%=--config %) $(INIT_FLAGS)
 
 # --- one round, R ---------------------------------------------------------
 
@@ -72,26 +74,28 @@ round:
 	@mkdir -p $(D); $(BIN)mckpt show --epoch $(CRAWL) > $(D)/epoch
 	@env | grep -E '^(BATCH|(NEXT|MARK|EXTRACT|NEW|UPDATE)_FLAGS)=' > $(D)/flags || true
 	@$(MAKE) -f $(THIS) $(D)/updated R=$(R)
-	$(BIN)mckpt commit $(CRAWL) $(T) --interval $(CHECKPOINT_INTERVAL) $(COMMIT_FLAGS)
+	$(Q)$(BIN)mckpt commit --quiet $(CRAWL) $(T) --interval $(CHECKPOINT_INTERVAL) $(COMMIT_FLAGS)
+	@$(BIN)mfrontier stat $(CRAWL)/frontier | \
+	  awk '/^pending/ { waiting = $$2 } /^finished/ { done = $$2 } END { printf "r$(R): %d URLs finished, %d waiting\n", done, waiting }'
 
 $(D)/batch.$(Z):
-	$(BIN)mfrontier next $(CRAWL)/frontier $(T) $(BATCH:%=-n %) $(NEXT_FLAGS) -o $@
+	$(Q)$(BIN)mfrontier next $(CRAWL)/frontier $(T) $(BATCH:%=-n %) $(NEXT_FLAGS) -o $@
 
 $(D)/resolved.$(Z): $(D)/batch.$(Z)
-	$(BIN)mresolve $(CRAWL)/dns $(T) $(RESOLVE_FLAGS) $< -o $@
+	$(Q)$(BIN)mresolve $(CRAWL)/dns $(T) $(RESOLVE_FLAGS) $< -o $@
 
 $(D)/fetched.$(Z): $(D)/resolved.$(Z)
-	$(BIN)mfetch $(CRAWL)/fetch $(T) $(CONTACT:%=--contact '%') $(FETCH_FLAGS) $< -o $@
+	$(Q)$(BIN)mfetch $(CRAWL)/fetch $(T) $(CONTACT:%=--contact '%') $(FETCH_FLAGS) $< -o $@
 
 $(D)/marked.$(Z): $(D)/fetched.$(Z)
-	$(BIN)mfpset mark $(CRAWL)/content $(T) $(MARK_FLAGS) $< -o $@
+	$(Q)$(BIN)mfpset mark $(CRAWL)/content $(T) $(MARK_FLAGS) $< -o $@
 
 $(D)/links.$(Z): $(D)/marked.$(Z)
-	$(BIN)mextract --warc $(CRAWL)/fetch $(T) $(EXTRACT_FLAGS) $< -o $@
+	$(Q)$(BIN)mextract --warc $(CRAWL)/fetch $(T) $(EXTRACT_FLAGS) $< -o $@
 
 $(D)/new.$(Z): $(D)/links.$(Z)
-	$(BIN)murlset new $(CRAWL)/urls $(T) $(NEW_FLAGS) $< -o $@
+	$(Q)$(BIN)murlset new $(CRAWL)/urls $(T) $(NEW_FLAGS) $< -o $@
 
 $(D)/updated: $(D)/new.$(Z)
-	$(BIN)mfrontier update $(CRAWL)/frontier $(T) $(UPDATE_FLAGS) $< --outcomes $(D)/marked.$(Z) --links $(D)/links.$(Z)
+	$(Q)$(BIN)mfrontier update $(CRAWL)/frontier $(T) $(UPDATE_FLAGS) $< --outcomes $(D)/marked.$(Z) --links $(D)/links.$(Z)
 	@touch $@

@@ -39,7 +39,9 @@ round() {
     "${BIN}murlset" new "$CRAWL/urls" --txn "$1" $NEW_FLAGS |
     "${BIN}mfrontier" update "$CRAWL/frontier" --txn "$1" $UPDATE_FLAGS \
       --outcomes "$d/marked.arrows.zst" --links "$d/links.arrows.zst" &&
-    "${BIN}mckpt" commit "$CRAWL" --txn "$1" --interval "$CHECKPOINT_INTERVAL" $COMMIT_FLAGS
+    "${BIN}mckpt" commit --quiet "$CRAWL" --txn "$1" --interval "$CHECKPOINT_INTERVAL" $COMMIT_FLAGS &&
+    "${BIN}mfrontier" stat "$CRAWL/frontier" |
+    awk -v r="$1" '/^pending/ { waiting = $2 } /^finished/ { done = $2 } END { printf "%s: %d URLs finished, %d waiting\n", r, done, waiting }'
 }
 
 if [ ! -e "$CRAWL/CURRENT" ]; then
