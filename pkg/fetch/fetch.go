@@ -104,6 +104,7 @@ type runner struct {
 	mu     sync.Mutex // guards all below
 	room   sync.Cond  // hosts may be added
 	s      *scheduler
+	conns  sessions
 	sp     *spool
 	eof    bool
 	wire   int64
@@ -129,7 +130,7 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 	r := &runner{
 		opt: opt, b: b, cancel: cancel, started: opt.Now(),
 		out: make(chan *output, queued), wake: make(chan struct{}, 1), idle: make(chan *host),
-		weight: newWeight(), s: newScheduler(us(opt.AddrDelay)),
+		weight: newWeight(), s: newScheduler(us(opt.AddrDelay)), conns: sessions{max: opt.Connections},
 	}
 	r.room.L = &r.mu
 	var err error
@@ -184,6 +185,7 @@ func (r *runner) run(ctx context.Context) error {
 		r.weight.close()
 	})
 	defer stop()
+	defer r.conns.closeAll() // when all workers have ended
 	var side, workers, writer sync.WaitGroup
 	watching, unwatch := context.WithCancel(ctx)
 	defer unwatch()
@@ -473,18 +475,26 @@ func (r *runner) work(ctx context.Context, tokens chan struct{}) {
 	for h := range r.idle {
 		t, err := r.serve(ctx, h)
 		if err != nil {
+			closeSession(t.session)
 			r.cancel(err)
 			return
 		}
+		var unused io.Closer
 		r.mu.Lock()
-		if !t.made {
+		if t.made {
+			unused = r.conns.end(h, t.session, t.required)
+		} else {
 			t.end = r.now()
 		}
 		r.s.release(h, t.end, t.made, t.required)
+		if unused == nil && r.s.hosts[h.name] != h { // nothing more to be asked of it
+			unused = r.conns.take(h)
+		}
 		if len(r.s.hosts) < r.opt.HostsMax {
 			r.room.Signal()
 		}
 		r.mu.Unlock()
+		closeSession(unused)
 		<-tokens
 		r.poke()
 	}
@@ -495,6 +505,7 @@ type turn struct {
 	made     bool   // a contact
 	end      micros // of it
 	required micros // the gap to the next
+	session  io.Closer
 }
 
 // serve makes the host's next contact, and settles what needs none before it.
@@ -637,9 +648,8 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, reason
 	if r.opt.Bodies {
 		keep = &limited{max: bodyOnPipe}
 	}
-	t, err = r.contact(ctx, h, protocol, req, &page, "", keep)
-	if err != nil {
-		return turn{}, false, err
+	if t, err = r.contact(ctx, h, protocol, req, &page, "", keep); err != nil {
+		return t, false, err
 	}
 	return t, false, r.pop(h)
 }
@@ -658,19 +668,24 @@ func (r *runner) granted(h *host, a netip.Addr) bool {
 
 // contact makes one contact, archives it and emits its row.
 func (r *runner) contact(ctx context.Context, h *host, p Protocol, req *Request, row *record.Fetch, made string, keep *limited) (turn, error) {
+	r.mu.Lock()
+	session, surplus := r.conns.begin(h)
+	r.mu.Unlock()
+	closeSession(surplus)
+	req.Session = session
 	start := r.opt.Now()
 	row.FetchTime, row.Addr, row.RequiredDelayUS = record.TimeOf(start), req.Addr.String(), h.required
 	reply := p.Fetch(ctx, req)
 	end := r.opt.Now()
 	if ctx.Err() != nil {
-		reply.release()
-		return turn{}, context.Cause(ctx) // an interrupted contact has no outcome
+		reply.Err = context.Cause(ctx) // an interrupted contact has no outcome
 	}
 	if reply.Err != nil {
+		closeSession(reply.Session)
 		reply.release()
 		return turn{}, reply.Err
 	}
-	t := turn{made: true, end: end.UnixMicro()}
+	t := turn{made: true, end: end.UnixMicro(), session: reply.Session}
 	row.DurationUS = t.end - int64(row.FetchTime)
 	weight := r.weight.acquire(reply.Length)
 	var w io.Writer
@@ -679,7 +694,7 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, req *Request,
 	}
 	if err := describe(row, reply, r.opt.BodyMax, end, w); err != nil {
 		reply.release()
-		return turn{}, err
+		return t, err
 	}
 	if failed(row.Outcome) {
 		h.fails++

@@ -16,6 +16,10 @@ type Request struct {
 	Addr         netip.Addr // address to contact
 	ETag         string     // sent as If-None-Match, unless empty
 	LastModified string     // sent as If-Modified-Since, unless empty
+
+	// Session is what the Reply of an earlier contact with the host left; nil
+	// if none did. It is the Protocol's from here on: to use, pass on or close.
+	Session io.Closer
 }
 
 // Reply is what came of a contact. A contact that failed is a Reply too.
@@ -38,6 +42,10 @@ type Reply struct {
 	// Err is a failure of this machine and not of the server, such as a full
 	// disk. It ends the whole run.
 	Err error
+
+	// Session is a connection that the next contact with the host may use; nil
+	// if none stands. Package fetch hands it to that, or closes it.
+	Session io.Closer
 
 	// Release frees what Response holds; nil where there is nothing to free.
 	Release func()

@@ -2,6 +2,8 @@ package fetch
 
 import (
 	"container/heap"
+	"container/list"
+	"io"
 	"net/netip"
 	"time"
 )
@@ -30,6 +32,9 @@ type host struct {
 	resolved netip.Addr    // what the resolver said,
 	expires  micros        // until then
 	rules    [2]*authority // for http and https
+
+	session io.Closer     // the connection that waits for its next contact; nil: none
+	resting *list.Element // of that, among those of all hosts
 
 	slot *slot // while busy: the address it was granted
 	at   place

@@ -123,10 +123,10 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 	text := &limited{max: robotsTextMax}
 	t, err = r.contact(ctx, h, protocol, &Request{URL: e.url, Host: e.host, Addr: a}, robots, record.RoleRobots, text)
 	if err != nil {
-		return turn{}, false, err
+		return t, false, err
 	}
 	if err := r.follow(h, e, robots, text.Bytes()); err != nil {
-		return turn{}, false, err
+		return t, false, err
 	}
 	// A Crawl-delay holds from this contact on.
 	r.mu.Lock()

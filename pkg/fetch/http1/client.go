@@ -127,11 +127,13 @@ type Conn struct {
 }
 
 // Close closes the connection, if there is one. The Conn may be used again.
-func (c *Conn) Close() {
-	if c.conn != nil {
-		c.conn.Close()
-		c.conn = nil
+func (c *Conn) Close() error {
+	if c.conn == nil {
+		return nil
 	}
+	err := c.conn.Close()
+	c.conn = nil
+	return err
 }
 
 // Open says whether a connection stands.
@@ -394,7 +396,11 @@ func (c *Client) exchange(ctx context.Context, conn *Conn, x *Exchange) error {
 		return classify(err, record.OutcomeDisconnect)
 	}
 	stop := context.AfterFunc(ctx, func() { conn.conn.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
+	defer func() {
+		if !stop() {
+			conn.Close() // the deadline in the past may yet be set
+		}
+	}()
 
 	// A server may answer and close before it has read the request: what it
 	// said counts, so a failed write is left to the read to report.

@@ -75,7 +75,7 @@ func say(parts ...string) func(net.Conn) {
 		request(c)
 		for i, p := range parts {
 			if i > 0 {
-				time.Sleep(5 * time.Millisecond)
+				time.Sleep(time.Millisecond)
 			}
 			io.WriteString(c, p)
 		}
