@@ -355,20 +355,24 @@ func TestKill(t *testing.T) {
 				}
 				ended := make(chan error, 1)
 				go func() { ended <- cmd.Wait() }()
-				time.Sleep(time.Duration(rng.IntN(600)) * time.Millisecond)
-				killed := false
-				for range 200 { // until one of ours is alive
-					if pids := children(cmd.Process.Pid); len(pids) > 0 {
-						killed = syscall.Kill(pids[rng.IntN(len(pids))], syscall.SIGKILL) == nil
-						break
+				// A kill may come too late to matter: then the driver goes on, and so do we.
+				running := true
+				var err error
+				for running {
+					wait := time.Duration(rng.IntN(600)) * time.Millisecond
+					if done == kills {
+						wait = time.Hour
 					}
-					time.Sleep(2 * time.Millisecond)
+					select {
+					case err = <-ended:
+						running = false
+					case <-time.After(wait):
+						if pids := children(cmd.Process.Pid); len(pids) > 0 && syscall.Kill(pids[rng.IntN(len(pids))], syscall.SIGKILL) == nil {
+							done++
+						}
+					}
 				}
-				err := <-ended
-				if killed {
-					done++
-				}
-				if err == nil && !killed {
+				if err == nil && done < kills {
 					t.Fatalf("the crawl ended after %d kills: make it longer", done)
 				}
 				if bytes.Contains(out.Bytes(), []byte("panic")) {
