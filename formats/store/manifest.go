@@ -21,10 +21,11 @@ const (
 
 // Entry is one file of a generation.
 type Entry struct {
-	Path   string `json:"path"`          // relative to the store, slash-separated
-	Role   string `json:"role"`          // the store kind's own word: "run", "queue", "warc", "output", …
-	Length int64  `json:"length"`        // committed length in bytes; the file may be longer (Growing)
-	Sum    string `json:"sum,omitempty"` // xxh3-128 of the committed bytes, hex; "" for Growing files whose owner checks them itself
+	Path   string `json:"path"`           // relative to the store, slash-separated
+	Role   string `json:"role"`           // the store kind's own word: "run", "queue", "warc", "output", …
+	Length int64  `json:"length"`         // committed length in bytes; the file may be longer (Growing)
+	Sum    string `json:"sum,omitempty"`  // xxh3-128 of the committed bytes, hex; "" for Growing files whose owner checks them itself
+	Link   string `json:"link,omitempty"` // Sum is that of a Chain, and this its last link; "": Sum is plain
 	// Growing files are appended to between generations; only Length bytes count.
 	Growing bool `json:"growing,omitempty"`
 	// Sticky files never go back: abandon and restore keep the newest (contact times).
@@ -178,6 +179,8 @@ func (m *Manifest) check(name string) error {
 			return bad(place, fmt.Sprintf("length %d", e.Length), "0 or more")
 		case e.Sum == "" && !e.Growing || e.Sum != "" && !sumShape.MatchString(e.Sum):
 			return bad(place, "sum "+strconv.Quote(clip(e.Sum)), "32 hex digits")
+		case e.Link != "" && (e.Sum == "" || !sumShape.MatchString(e.Link)):
+			return bad(place, "link "+strconv.Quote(clip(e.Link)), "32 hex digits, beside a sum")
 		case e.Born == 0 || e.Born > m.Generation:
 			return bad(place, fmt.Sprintf("born %d", e.Born), fmt.Sprintf("1 to %d", m.Generation))
 		}

@@ -27,9 +27,16 @@ func exampleManifest() *Manifest {
 			{Path: "000003-1.arrows.zst", Role: RoleOutput, Length: 0, Sum: sum128(nil), Born: 3, Epoch: 1},
 			{Path: "runs/000002-0.fps", Role: "run", Length: 5, Sum: sum128([]byte("hello")), Born: 2},
 			{Path: "warc/000002-1.warc.gz", Role: "warc", Length: 7, Growing: true, Born: 2},
+			{Path: "warc/000003-0.warc.gz", Role: "warc", Length: 5, Sum: chained("hello").Sum(), Link: chained("hello").Link(), Growing: true, Born: 3, Epoch: 1},
 		},
 		Done: []Done{{Verb: "new", Txn: "r2", Generation: 3, Epoch: 1, InRows: 1, InHash: sum128([]byte("in")), Output: "000003-1.arrows.zst", Ledger: books("r2")}},
 	}
+}
+
+func chained(s string) *Chain {
+	c := NewChain()
+	_, _ = c.Write([]byte(s))
+	return c
 }
 
 func exampleCheckpoint() *Checkpoint {
@@ -116,6 +123,8 @@ func badVectors() []badVector {
 		{"R15-role.manifest", manifest(func(m *Manifest) { m.Files[0].Role = "" }), fault.Corrupt, "role"},
 		{"R16-length.manifest", manifest(func(m *Manifest) { m.Files[0].Length = -1 }), fault.Corrupt, "length -1"},
 		{"R17-no-sum.manifest", manifest(func(m *Manifest) { m.Files[0].Sum = "" }), fault.Corrupt, "sum"},
+		{"R17-link.manifest", manifest(func(m *Manifest) { m.Files[0].Link = "0" }), fault.Corrupt, "link"},
+		{"R17-link-without-sum.manifest", manifest(func(m *Manifest) { m.Files[2].Link = sum128(nil) }), fault.Corrupt, "link"},
 		{"R17-sum.checkpoint", checkpoint(func(k *Checkpoint) { k.Stores[0].Sum = "0" }), fault.Corrupt, "sum"},
 		{"R18-born-later.manifest", manifest(func(m *Manifest) { m.Files[0].Born = 4 }), fault.Corrupt, "born"},
 		{"R19-verb.manifest", manifest(func(m *Manifest) { m.Done[0].Verb = "New" }), fault.Corrupt, "verb"},

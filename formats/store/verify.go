@@ -81,6 +81,7 @@ type verifier struct {
 type claim struct {
 	length  int64
 	sum     string
+	link    string // of a chained sum
 	growing bool
 	who     string
 }
@@ -147,7 +148,7 @@ func (v *verifier) claims(s *Store, m *Manifest, who string) {
 				continue
 			}
 		}
-		v.files[name] = append(v.files[name], claim{e.Length, e.Sum, e.Growing, who})
+		v.files[name] = append(v.files[name], claim{e.Length, e.Sum, e.Link, e.Growing, who})
 	}
 }
 
@@ -233,19 +234,26 @@ func (v *verifier) content(name string) error {
 		return err
 	}
 	v.Files++
-	hash := xxh3.New()
+	hash, chain := xxh3.New(), NewChain()
 	var at int64
 	for _, c := range claims {
 		if st.Size() < c.length || !c.growing && !grows(claims) && st.Size() != c.length {
 			return &fault.Error{File: name, Found: fmt.Sprintf("%d bytes", st.Size()), Want: fmt.Sprintf("%d, as %s says", c.length, c.who)}
 		}
-		n, err := io.Copy(hash, io.NewSectionReader(f, at, c.length-at))
+		n, err := io.Copy(io.MultiWriter(hash, chain), io.NewSectionReader(f, at, c.length-at))
 		v.Bytes += n
 		at += n
 		if err != nil {
 			return err
 		}
-		if sum := hexSum(hash); c.sum != "" && sum != c.sum {
+		sum := hexSum(hash)
+		if c.link != "" {
+			sum = chain.Sum()
+			if link := chain.Link(); link != c.link {
+				return &fault.Error{File: name, Place: fmt.Sprintf("whole MiB of bytes 0 to %d", c.length), Found: "checksum " + link, Want: fmt.Sprintf("%s, as %s says", c.link, c.who)}
+			}
+		}
+		if c.sum != "" && sum != c.sum {
 			return &fault.Error{File: name, Place: fmt.Sprintf("bytes 0 to %d", c.length), Found: "checksum " + sum, Want: fmt.Sprintf("%s, as %s says", c.sum, c.who)}
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -14,8 +13,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/zeebo/xxh3"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
@@ -54,11 +51,8 @@ type archive struct {
 	w      *warc.Writer
 	closed []string // complete since the round began
 
-	// Unclean: there was a tail, so a process died or was stopped in the
-	// middle of a batch, and who was contacted last is not known.
-	unclean bool
-	mu      sync.Mutex // guards saved.byURL
-	saved   saved
+	mu    sync.Mutex // guards saved.byURL
+	saved saved
 }
 
 // saved is what an earlier run of this transaction had archived.
@@ -157,7 +151,6 @@ func (a *archive) recover(name string, committed int64) error {
 	if size == committed {
 		return nil
 	}
-	a.unclean = true
 	f, err := a.fs.OpenFile(path, os.O_RDWR, 0o644)
 	if err != nil {
 		return err
@@ -343,14 +336,9 @@ func (a *archive) commit(ctx context.Context) error {
 	}
 	for _, name := range append(a.closed, a.name) {
 		e := store.Entry{Path: name, Role: roleWARC, Growing: name == a.name}
-		var before store.Entry
-		for _, b := range a.tx.Base().Files {
-			if b.Path == name {
-				before = b
-			}
-		}
 		var err error
-		if e.Length, e.Sum, err = a.sum(ctx, name, before); err != nil {
+		e.Length, e.Sum, e.Link, err = a.sum(ctx, name)
+		if err != nil {
 			return err
 		}
 		a.tx.Put(e)
@@ -358,44 +346,55 @@ func (a *archive) commit(ctx context.Context) error {
 	return nil
 }
 
-// sum reads a file and returns its length and xxh3-128. On the way it checks the
-// part that was committed before.
-func (a *archive) sum(ctx context.Context, name string, before store.Entry) (int64, string, error) {
+// sum returns length, sum and link of a file. It reads what this round added, and
+// of what was committed before the last MiB at most; that it checks.
+func (a *archive) sum(ctx context.Context, name string) (length int64, sum, link string, err error) {
 	path, size, err := a.find(name)
 	if err != nil {
-		return 0, "", err
+		return 0, "", "", err
 	}
 	f, err := a.fs.OpenFile(path, os.O_RDONLY, 0)
 	if err != nil {
-		return 0, "", err
+		return 0, "", "", err
 	}
 	defer f.Close()
-	h := xxh3.New()
-	text := func() string {
-		s := h.Sum128().Bytes()
-		return hex.EncodeToString(s[:])
-	}
-	buf := make([]byte, 256<<10)
-	part := func(n int64) error {
-		_, err := io.CopyBuffer(struct{ io.Writer }{h}, struct{ io.Reader }{io.LimitReader(f, n)}, buf)
-		if err == nil {
-			err = context.Cause(ctx)
+	chain := store.NewChain()
+	before := a.tx.Base().File(name)
+	if before != nil {
+		if chain, err = store.ResumeChain(*before); err != nil {
+			return 0, "", "", err
 		}
+	}
+	add := func(end int64) error {
+		_, err := io.Copy(chain, ctxReader{ctx, io.NewSectionReader(f, chain.Length(), end-chain.Length())})
 		return err
 	}
-	if before.Length > 0 {
-		if err := part(before.Length); err != nil {
-			return 0, "", err
+	if before != nil {
+		if err := add(before.Length); err != nil {
+			return 0, "", "", err
 		}
-		if got := text(); before.Sum != "" && got != before.Sum {
-			return 0, "", &fault.Error{Class: fault.Corrupt, File: path, Place: fmt.Sprintf("first %d bytes", before.Length), Found: "checksum " + got, Want: before.Sum,
+		if chain.Sum() != before.Sum {
+			return 0, "", "", &fault.Error{Class: fault.Corrupt, File: path, Place: fmt.Sprintf("before byte %d", before.Length), Found: "checksum " + chain.Sum(), Want: before.Sum,
 				Hint: "go back with \"mckpt restore\", or put the file back from a copy"}
 		}
 	}
-	if err := part(size - before.Length); err != nil {
-		return 0, "", err
+	if err := add(size); err != nil {
+		return 0, "", "", err
 	}
-	return size, text(), nil
+	return chain.Length(), chain.Sum(), chain.Link(), nil
+}
+
+// ctxReader ends when its context does.
+type ctxReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c ctxReader) Read(p []byte) (int, error) {
+	if err := context.Cause(c.ctx); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
 }
 
 // close lets go of the file. What was not committed stays for the next run.

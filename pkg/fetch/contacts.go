@@ -68,10 +68,4 @@ func (s *scheduler) save(tx *store.Tx, now micros) error {
 	})
 }
 
-func sortAuthorities(list []*authority) {
-	slices.SortFunc(list, func(a, b *authority) int {
-		return cmp.Or(cmp.Compare(b.fetched, a.fetched), cmp.Compare(a.key, b.key))
-	})
-}
-
 func itoa(n int) string { return strconv.Itoa(n) }

@@ -36,7 +36,6 @@ import (
 	"mercator/formats/warc"
 	"mercator/pkg/canon"
 	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
 	"mercator/pkg/stage"
 )
 
@@ -100,6 +99,7 @@ type runner struct {
 	wake    chan struct{}
 	idle    chan *host // hands hosts to workers
 	started time.Time
+	mark    func() error // before the first contact: openBatch
 
 	mu     sync.Mutex // guards all below
 	room   sync.Cond  // hosts may be added
@@ -138,14 +138,10 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 		return err
 	}
 	defer r.sp.close()
-	r.robots = newRobotsCache(opt.Robots, func(p []byte, off int64) error {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.sp.readAt(p, off)
-	})
+	r.robots = newRobotsCache(opt.Robots, r.sp, &r.mu)
 	tx := b.Tx()
 	now := r.now()
-	if err := r.robots.load(opt.Store, tx.Base(), r.started, r.sp.blob); err != nil {
+	if err := r.robots.load(opt.Store, tx.Base(), r.started); err != nil {
 		return err
 	}
 	if err := r.s.load(opt.Store, tx.Base(), now); err != nil {
@@ -156,13 +152,18 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 		return err
 	}
 	defer r.archive.close()
-	if r.archive.unclean {
+	unclean, err := r.unclean(tx)
+	if err != nil {
+		return err
+	}
+	r.mark = sync.OnceValue(func() error { return r.openBatch(tx) })
+	if unclean {
 		// Who was being contacted when the process ended is not recorded.
+		r.s.holdFrom = now
 		r.s.holdGap = us(opt.MinDelay)
 		if opt.DelayFactor > 0 {
 			r.s.holdGap = max(r.s.holdGap, us(opt.MaxDelay))
 		}
-		r.s.hold, r.s.holdAddr = now+r.s.holdGap, now+r.s.addrDelay
 	}
 	if err := r.run(ctx); err != nil {
 		return err
@@ -341,6 +342,7 @@ func (r *runner) resume(ctx context.Context) error {
 			saved.in = q.tail
 		}
 	}
+	fails := map[string]int{}
 	for i := range r.archive.saved.rows {
 		s := &r.archive.saved.rows[i]
 		if s.in == none {
@@ -350,6 +352,7 @@ func (r *runner) resume(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		r.remember(&g.Row, fails)
 		o := &output{row: &g.Row, made: g.Row.Role}
 		if g.Row.Role == record.RolePage {
 			var row record.URL
@@ -385,6 +388,25 @@ func (r *runner) resume(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// remember holds to what a server asked for in an earlier run of the batch.
+func (r *runner) remember(row *record.Fetch, fails map[string]int) {
+	if !overloaded(row) {
+		delete(fails, row.Host)
+	} else {
+		fails[row.Host]++
+	}
+	if row.Addr == "" {
+		return
+	}
+	gap := r.gap(row, 0, fails[row.Host])
+	c := contact{next: int64(row.FetchTime) + row.DurationUS + gap, required: gap}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c.next > r.s.contacts[row.Host].next && c.next > r.now() {
+		r.s.contacts[row.Host] = c
+	}
 }
 
 // add puts a row into its host's queue.
@@ -487,8 +509,11 @@ func (r *runner) work(ctx context.Context, tokens chan struct{}) {
 			t.end = r.now()
 		}
 		r.s.release(h, t.end, t.made, t.required)
-		if unused == nil && r.s.hosts[h.name] != h { // nothing more to be asked of it
-			unused = r.conns.take(h)
+		if r.s.hosts[h.name] != h { // nothing more to be asked of it
+			if rested := r.conns.take(h); rested != nil {
+				unused = rested
+			}
+			r.robots.leave(h)
 		}
 		if len(r.s.hosts) < r.opt.HostsMax {
 			r.room.Signal()
@@ -615,7 +640,11 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, reason
 		return settle(outcome, detail)
 	}
 	if r.opt.Robots != nil {
-		auth := r.authority(h, scheme, row.Host)
+		name := scheme + "://" + row.Host
+		auth, err := r.authority(h, scheme, name)
+		if err != nil {
+			return turn{}, false, err
+		}
 		switch v, why := r.verdict(auth); v {
 		case unreachable:
 			return settle(record.OutcomeRobotsUnreachable, why)
@@ -624,17 +653,20 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, reason
 			if err != nil {
 				return turn{}, false, err
 			}
-			r.mu.Lock()
-			h.asked = max(h.asked, us(rules.CrawlDelay()))
-			r.mu.Unlock()
 			if !rules.Allowed(row.URL) {
 				return settle(record.OutcomeRobotsDenied, "")
+			}
+			r.mu.Lock()
+			early := r.s.ask(h, us(rules.CrawlDelay()), r.now())
+			r.mu.Unlock()
+			if early {
+				return turn{}, false, nil
 			}
 		case unknown:
 			r.mu.Lock()
 			auth.verdict = asking
 			h.blocked++
-			h.errands = append(h.errands, &errand{auth: auth, from: h, url: auth.key + "/robots.txt", host: row.Host})
+			h.errands = append(h.errands, &errand{auth: auth, name: name, from: h, url: name + "/robots.txt", host: row.Host})
 			r.mu.Unlock()
 			return turn{}, true, nil
 		}
@@ -668,6 +700,9 @@ func (r *runner) granted(h *host, a netip.Addr) bool {
 
 // contact makes one contact, archives it and emits its row.
 func (r *runner) contact(ctx context.Context, h *host, p Protocol, req *Request, row *record.Fetch, made string, keep *limited) (turn, error) {
+	if err := r.mark(); err != nil {
+		return turn{}, err
+	}
 	r.mu.Lock()
 	session, surplus := r.conns.begin(h)
 	r.mu.Unlock()
@@ -696,7 +731,7 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, req *Request,
 		reply.release()
 		return t, err
 	}
-	if failed(row.Outcome) {
+	if failed(row.Outcome) || overloaded(row) {
 		h.fails++
 		if h.fails >= failsMax && h.deferred == "" {
 			h.deferred = "host failed five times in a row"
@@ -707,8 +742,8 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, req *Request,
 	if made == "" && keep != nil && !keep.over && row.BodyLength > 0 {
 		row.Body = keep.Bytes()
 	}
-	t.required = r.gap(h, row, t.end)
 	r.mu.Lock()
+	t.required = r.gap(row, h.asked, h.fails)
 	r.wire += reply.Wire
 	over := r.opt.BytesMax > 0 && r.wire >= r.opt.BytesMax
 	r.mu.Unlock()
@@ -718,18 +753,27 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, req *Request,
 	return t, r.emit(ctx, row, reply, made, weight)
 }
 
-// gap is the delay that politeness demands after a contact.
-func (r *runner) gap(h *host, row *record.Fetch, end micros) micros {
+// gap is the delay that politeness demands after a contact with a host that asks
+// for a Crawl-delay and has failed so many times in a row.
+func (r *runner) gap(row *record.Fetch, asked micros, fails int) micros {
 	d := max(us(r.opt.MinDelay), micros(r.opt.DelayFactor*float64(row.DurationUS)))
 	d = min(d, max(us(r.opt.MaxDelay), us(r.opt.MinDelay)))
-	r.mu.Lock()
-	d = max(d, h.asked)
-	r.mu.Unlock()
-	if row.RetryAfter != 0 && row.Status >= 400 {
-		d = max(d, micros(row.RetryAfter)-end)
+	d = max(d, asked)
+	switch {
+	case row.RetryAfter != 0 && row.Status >= 400:
+		d = max(d, micros(row.RetryAfter)-(int64(row.FetchTime)+row.DurationUS))
+	case overloaded(row):
+		d = max(d, backoffMin<<min(fails-1, 20))
 	}
 	return d
 }
+
+// backoffMin is the gap after a first reply that says "too many requests" and
+// not for how long; it doubles with each in a row.
+const backoffMin = micros(time.Second / time.Microsecond)
+
+// overloaded says whether a server asks to be asked less.
+func overloaded(row *record.Fetch) bool { return row.Status == 429 || row.Status == 503 }
 
 // emit encodes the contact's records, frees the reply and sends the row on.
 func (r *runner) emit(ctx context.Context, row *record.Fetch, reply *Reply, made string, weight int64) error {
@@ -833,24 +877,18 @@ const (
 const Unwritten = queued + pendingMax
 
 // authority returns what is known of the robots rules for a host and scheme.
-func (r *runner) authority(h *host, scheme, name string) *authority {
+func (r *runner) authority(h *host, scheme, name string) (*authority, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	i := 0
 	if scheme == "https" {
 		i = 1
 	}
+	var err error
 	if h.rules[i] == nil {
-		key := scheme + "://" + name
-		fp := fingerprint.OfString(key)
-		a := r.robots.known[fp]
-		if a == nil || a.key != key {
-			a = &authority{key: key}
-			r.robots.known[fp] = a
-		}
-		h.rules[i] = a
+		h.rules[i], err = r.robots.use(name)
 	}
-	return h.rules[i]
+	return h.rules[i], err
 }
 
 // verdict is what holds for an authority now. Rules that are too old are asked

@@ -1,9 +1,12 @@
 package fetch
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"io"
+	"math"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,8 +22,9 @@ const (
 	robotsTextMax   = 500 << 10
 	robotsHopsMax   = 5
 	robotsKeep      = 24 * time.Hour
-	robotsCacheMax  = 1 << 18 // authorities that outlive a round, the newest
-	robotsParsedMax = 16 << 20
+	robotsCacheMax  = 1 << 18  // authorities that are remembered, beside those in use
+	robotsTextsMax  = 64 << 20 // bytes of the texts that outlive a round, the newest
+	robotsParsedMax = 16 << 20 // bytes of memory for parsed rules
 )
 
 // verdict is what a contact for robots.txt came to.
@@ -35,25 +39,25 @@ const (
 )
 
 // authority is what is known of the robots rules of one scheme and host. It is
-// guarded by runner.mu.
+// guarded by runner.mu. A crawl has many: its name and text are in the spool.
 type authority struct {
-	key     string // scheme://host
+	fp      uint64 // of the name, scheme://host
 	verdict verdict
-	why     string // unreachable
+	named   uint16 // bytes of the name
+	users   uint16 // hosts in memory
+	text    uint32 // bytes of the text
+	at      int64  // where name and text stand in the spool
 	fetched micros
-	text    location
-}
+	why     string // unreachable
 
-// location is a text in the spool.
-type location struct {
-	off int64
-	len int
+	newer, older *authority // among those that no host uses
 }
 
 // errand is a contact for robots.txt, or one hop of its redirects.
 type errand struct {
 	auth *authority
-	from *host // whose pages wait
+	name string // of auth
+	from *host  // whose pages wait
 	url  string
 	host string
 	hops int
@@ -76,13 +80,18 @@ func robotsRow(row *record.Fetch) (v verdict, why, next string) {
 	return unreachable, "status " + itoa(int(row.Status)), ""
 }
 
-// robotsCache holds the rules of the batch: texts in the spool, parsed rules for
-// those used last, and what earlier rounds left.
+// robotsCache holds the rules of the batch: names and texts in the spool, parsed
+// rules for those used last, and what earlier rounds left. known and what belongs
+// to it is guarded by runner.mu.
 type robotsCache struct {
 	parse ParseRobots
-	read  func([]byte, int64) error // of the spool
+	sp    *spool
+	spMu  *sync.Mutex // guards sp
 
-	known map[uint64]*authority // by FP64 of the key; those that outlive their hosts
+	known  map[uint64]*authority // by fp
+	unused authority             // head of the ring of those that no host uses: newer is the oldest of them
+	max    int
+	dirty  bool // there is something to save
 
 	mu     sync.Mutex
 	parsed map[*authority]*list.Element
@@ -96,8 +105,67 @@ type parsedRules struct {
 	size  int
 }
 
-func newRobotsCache(parse ParseRobots, read func([]byte, int64) error) *robotsCache {
-	return &robotsCache{parse: parse, read: read, known: map[uint64]*authority{}, parsed: map[*authority]*list.Element{}, order: list.New()}
+func newRobotsCache(parse ParseRobots, sp *spool, spMu *sync.Mutex) *robotsCache {
+	c := &robotsCache{parse: parse, sp: sp, spMu: spMu, max: robotsCacheMax,
+		known: map[uint64]*authority{}, parsed: map[*authority]*list.Element{}, order: list.New()}
+	c.unused.newer, c.unused.older = &c.unused, &c.unused
+	return c
+}
+
+// use returns the authority of a name for one more host, made if need be.
+func (c *robotsCache) use(name string) (*authority, error) {
+	fp := fingerprint.OfString(name)
+	a := c.known[fp]
+	if a != nil {
+		b := make([]byte, a.named)
+		if err := c.sp.readAt(b, a.at); err != nil {
+			return nil, err
+		}
+		if string(b) == name {
+			if a.users == 0 {
+				a.newer.older, a.older.newer = a.older, a.newer
+			}
+			a.users++
+			return a, nil
+		}
+	}
+	fresh := &authority{fp: fp, users: 1}
+	if a == nil {
+		c.known[fp] = fresh
+	} // else two names have one fingerprint, and the later is forgotten with its host
+	return fresh, c.note(fresh, name, nil)
+}
+
+// note puts name and text of an authority into the spool.
+func (c *robotsCache) note(a *authority, name string, text []byte) (err error) {
+	a.named, a.text = uint16(len(name)), uint32(len(text))
+	a.at, err = c.sp.blob([]byte(name), text)
+	return err
+}
+
+// leave ends a host's use of its authorities.
+func (c *robotsCache) leave(h *host) {
+	for i, a := range h.rules {
+		if a == nil {
+			continue
+		}
+		h.rules[i] = nil
+		if a.users--; a.users == 0 && c.known[a.fp] == a {
+			c.rest(a, c.unused.older)
+		}
+	}
+	for len(c.known) > c.max && c.unused.newer != &c.unused {
+		oldest := c.unused.newer
+		oldest.newer.older, oldest.older.newer = oldest.older, oldest.newer
+		delete(c.known, oldest.fp)
+		c.forget(oldest)
+	}
+}
+
+// rest puts a into the ring, next newer than older.
+func (c *robotsCache) rest(a, older *authority) {
+	a.older, a.newer = older, older.newer
+	a.older.newer, a.newer.older = a, a
 }
 
 // rules returns the parsed rules of an authority whose verdict is byRules.
@@ -110,13 +178,19 @@ func (c *robotsCache) rules(a *authority) (Rules, error) {
 		return e.Value.(*parsedRules).rules, nil
 	}
 	c.mu.Unlock()
-	b := make([]byte, a.text.len)
-	if err := c.read(b, a.text.off); err != nil {
+	c.spMu.Lock()
+	b := make([]byte, a.text)
+	err := c.sp.readAt(b, a.at+int64(a.named))
+	c.spMu.Unlock()
+	if err != nil {
 		return nil, err
 	}
 	p := &parsedRules{auth: a, rules: c.parse(b), size: 512 + 4*len(b)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if e := c.parsed[a]; e != nil { // another host's worker was faster
+		return e.Value.(*parsedRules).rules, nil
+	}
 	c.parsed[a] = c.order.PushFront(p)
 	c.size += p.size
 	for c.size > robotsParsedMax && c.order.Len() > 1 {
@@ -211,56 +285,61 @@ func saveModules(tx *store.Tx, role string, rows func(write func(*record.Module)
 }
 
 // load reads the rules of earlier rounds that are not too old at now.
-func (c *robotsCache) load(st *store.Store, base *store.Manifest, now time.Time, blob func([]byte) (int64, error)) error {
+func (c *robotsCache) load(st *store.Store, base *store.Manifest, now time.Time) error {
 	return loadModules(st, base, roleRobots, func(row *record.Module) error {
 		head, text, _ := strings.Cut(row.Value, "\n")
 		when, kind, _ := strings.Cut(head, " ")
 		t, err := time.Parse(time.RFC3339Nano, when)
-		if err != nil || kind != "allow-all" && kind != "rules" {
-			return &fault.Error{Class: fault.Corrupt, File: "robots rules", Place: row.Name, Found: clean(head)}
+		if err != nil || kind != "allow-all" && kind != "rules" || len(row.Name) > math.MaxUint16 || len(text) > 3*robotsTextMax {
+			return &fault.Error{Class: fault.Corrupt, File: "robots rules", Place: clean(row.Name), Found: clean(head)}
 		}
-		if !t.Add(robotsKeep).After(now) || t.After(now) || len(c.known) >= robotsCacheMax {
+		fp := fingerprint.OfString(row.Name)
+		if !t.Add(robotsKeep).After(now) || t.After(now) || len(c.known) >= c.max || c.known[fp] != nil {
 			return nil
 		}
-		a := &authority{key: strings.Clone(row.Name), verdict: allowAll, fetched: t.UnixMicro()}
+		a := &authority{fp: fp, verdict: allowAll, fetched: t.UnixMicro()}
 		if kind == "rules" {
 			a.verdict = byRules
-			if a.text.off, err = blob([]byte(text)); err != nil {
-				return err
-			}
-			a.text.len = len(text)
 		}
-		c.known[fingerprint.OfString(a.key)] = a
-		return nil
+		c.known[fp] = a
+		c.rest(a, &c.unused) // the newest come first
+		return c.note(a, row.Name, []byte(text))
 	})
 }
 
-// save writes the rules that the next round may use, newest first.
+// save writes the rules that the next round may use, newest first. Where nothing
+// was learnt, the file of the round before stands.
 func (c *robotsCache) save(ctx context.Context, tx *store.Tx) error {
+	if !c.dirty {
+		return nil
+	}
 	var list []*authority
 	for _, a := range c.known {
 		if a.verdict == allowAll || a.verdict == byRules {
 			list = append(list, a)
 		}
 	}
-	sortAuthorities(list)
+	slices.SortFunc(list, func(a, b *authority) int {
+		return cmp.Or(cmp.Compare(b.fetched, a.fetched), cmp.Compare(a.fp, b.fp))
+	})
 	return saveModules(tx, roleRobots, func(write func(*record.Module) error) error {
-		for i, a := range list {
-			if i == robotsCacheMax {
+		texts := 0
+		for _, a := range list[:min(len(list), c.max)] {
+			if texts+int(a.text) > robotsTextsMax {
 				break
 			}
-			head := time.UnixMicro(a.fetched).UTC().Format(time.RFC3339Nano)
-			var value string
-			if a.verdict == byRules {
-				b := make([]byte, a.text.len)
-				if err := c.read(b, a.text.off); err != nil {
-					return err
-				}
-				value = head + " rules\n" + string(b)
-			} else {
-				value = head + " allow-all"
+			texts += int(a.text)
+			b := make([]byte, int(a.named)+int(a.text))
+			if err := c.sp.readAt(b, a.at); err != nil {
+				return err
 			}
-			if err := write(&record.Module{Key: fingerprint.OfString(a.key), Module: moduleRobots, Name: a.key, Value: value}); err != nil {
+			name, value := string(b[:a.named]), time.UnixMicro(a.fetched).UTC().Format(time.RFC3339Nano)
+			if a.verdict == byRules {
+				value += " rules\n" + string(b[a.named:])
+			} else {
+				value += " allow-all"
+			}
+			if err := write(&record.Module{Key: a.fp, Module: moduleRobots, Name: name, Value: value}); err != nil {
 				return err
 			}
 			if err := context.Cause(ctx); err != nil {

@@ -22,6 +22,7 @@ type host struct {
 	errands []*errand // robots contacts to make here, before any page
 	blocked int       // robots contacts elsewhere that its pages wait for
 
+	last     micros // end of the last contact; 0: none in this run
 	next     micros // no contact before
 	required micros // the gap that next stands for
 	asked    micros // Crawl-delay
@@ -99,9 +100,8 @@ type scheduler struct {
 	ready     slotHeap
 	contacts  map[string]contact    // hosts without work in this batch
 	addrs     map[netip.Addr]micros // addresses without work, from rounds before
-	hold      micros                // after an unclean stop: no first contact before
-	holdGap   micros
-	holdAddr  micros
+	holdFrom  micros                // after an unclean stop: when this run began, as if all had been contacted then;
+	holdGap   micros                // the gap that a host waits from there
 	draining  bool
 	sweepAt   int
 }
@@ -129,8 +129,9 @@ func (s *scheduler) host(name string, now micros) *host {
 		h.next, h.required, h.fails = c.next, c.required, c.fails
 		delete(s.contacts, name)
 	}
-	if s.hold > h.next {
-		h.next, h.required = s.hold, max(h.required, s.holdGap)
+	if s.holdFrom > 0 {
+		h.last = s.holdFrom
+		s.space(h, s.holdGap)
 	}
 	if h.fails >= failsMax {
 		h.deferred = "host failed five times in a row"
@@ -138,6 +139,24 @@ func (s *scheduler) host(name string, now micros) *host {
 	s.park(h, now)
 	s.hosts[name] = h
 	return h
+}
+
+// space makes a host wait for gap after its last contact, if that is longer.
+func (s *scheduler) space(h *host, gap micros) {
+	if h.last > 0 && h.last+gap > h.next {
+		h.next, h.required = h.last+gap, gap
+	}
+}
+
+// ask notes a Crawl-delay. It says whether the host's turn is too early for it.
+func (s *scheduler) ask(h *host, delay, now micros) bool {
+	if delay <= h.asked {
+		return false
+	}
+	h.asked = delay
+	s.space(h, delay)
+	s.park(h, now)
+	return h.next > now
 }
 
 // park defers a host that is not to be contacted for a long time.
@@ -180,7 +199,7 @@ func (s *scheduler) makeReady(h *host, now micros) {
 	}
 	a := s.slots[h.addr]
 	if a == nil {
-		a = &slot{addr: h.addr, index: -1, next: max(s.addrs[h.addr], s.holdAddr)}
+		a = &slot{addr: h.addr, index: -1, next: max(s.addrs[h.addr], s.holdAddr())}
 		delete(s.addrs, h.addr)
 		s.slots[h.addr] = a
 		if a.next > now {
@@ -197,12 +216,22 @@ func (s *scheduler) makeReady(h *host, now micros) {
 	}
 }
 
+// holdAddr is when an address may be contacted first.
+func (s *scheduler) holdAddr() micros {
+	if s.holdFrom == 0 {
+		return 0
+	}
+	return s.holdFrom + s.addrDelay
+}
+
 // take grants the next host. Without one it says how long to wait; a negative
 // wait means until something changes.
 func (s *scheduler) take(now micros) (h *host, wait micros) {
 	for len(s.times) > 0 && s.times[0].at <= now {
 		e := heap.Pop(&s.times).(event)
 		switch {
+		case e.host != nil && e.host.next > now: // it was put off meanwhile
+			heap.Push(&s.times, event{at: e.host.next, host: e.host})
 		case e.host != nil:
 			s.makeReady(e.host, now)
 		case len(e.slot.hosts) > 0:
@@ -233,7 +262,7 @@ func (s *scheduler) release(h *host, now micros, contacted bool, required micros
 	h.slot = nil
 	h.at = idle
 	if contacted {
-		h.next, h.required = now+required, required
+		h.last, h.next, h.required = now, now+required, required
 		s.park(h, now)
 		a.next = now + s.addrDelay
 	}

@@ -156,7 +156,7 @@ func (r *runner) follow(h *host, e *errand, row *record.Fetch, text []byte) erro
 	h.errands = h.errands[1:]
 	now := r.now()
 	to := r.s.host(name, now)
-	to.errands = append(to.errands, &errand{auth: e.auth, from: e.from, url: url, host: name, hops: e.hops + 1})
+	to.errands = append(to.errands, &errand{auth: e.auth, name: e.name, from: e.from, url: url, host: name, hops: e.hops + 1})
 	r.s.schedule(to, now)
 	return nil
 }
@@ -174,15 +174,14 @@ func (r *runner) conclude(h *host, e *errand, v verdict, why string, text []byte
 	now := r.now()
 	a := e.auth
 	if v == byRules {
-		off, err := r.sp.blob(clean)
-		if err != nil {
+		if err := r.robots.note(a, e.name, clean); err != nil {
 			r.cancel(err)
 			return
 		}
-		a.text = location{off, len(clean)}
-		e.from.asked = max(e.from.asked, us(rules.CrawlDelay()))
+		r.s.ask(e.from, us(rules.CrawlDelay()), now)
 	}
 	a.verdict, a.why, a.fetched = v, why, now
+	r.robots.dirty = r.robots.dirty || v == byRules || v == allowAll
 	r.robots.forget(a)
 	h.errands = h.errands[1:]
 	e.from.blocked--

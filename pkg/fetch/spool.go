@@ -78,12 +78,14 @@ func (s *spool) push(q *queue, row *record.URL) error {
 }
 
 // blob appends bytes that stand outside the chains and returns their offset.
-func (s *spool) blob(b []byte) (int64, error) {
+func (s *spool) blob(parts ...[]byte) (int64, error) {
 	at := s.end
-	if _, err := s.w.Write(b); err != nil {
-		return 0, err
+	for _, b := range parts {
+		if _, err := s.w.Write(b); err != nil {
+			return 0, err
+		}
+		s.end += int64(len(b))
 	}
-	s.end += int64(len(b))
 	return at, nil
 }
 

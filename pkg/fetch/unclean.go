@@ -1,0 +1,47 @@
+package fetch
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"mercator/formats/store"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+)
+
+// batchFile says for which generation servers were contacted last: a decimal
+// number and a line feed. It stands outside of the generations because it must
+// hold for those that were abandoned too.
+const batchFile = "BATCH"
+
+// openBatch notes that contacts begin which the change tx will commit.
+func (r *runner) openBatch(tx *store.Tx) error {
+	return durable.WriteFile(r.opt.Store.FS(), r.opt.Store.Path(batchFile), fmt.Appendf(nil, "%d\n", tx.Generation()))
+}
+
+// unclean says whether contacts were made of which no committed contact times
+// tell: the process that made them died, or failed, or was interrupted.
+func (r *runner) unclean(tx *store.Tx) (bool, error) {
+	path := r.opt.Store.Path(batchFile)
+	b, err := durable.ReadFile(r.opt.Store.FS(), path, 64)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	begun, err := strconv.ParseUint(strings.TrimSuffix(string(b), "\n"), 10, 64)
+	if err != nil {
+		return false, &fault.Error{Class: fault.Corrupt, File: path, Found: strconv.Quote(clean(string(b))), Want: "the number of a generation",
+			Hint: "remove the file and wait for the longest delay before the next batch"}
+	}
+	for _, e := range tx.Base().Files {
+		if e.Role == roleContacts && e.Born >= begun {
+			return false, nil
+		}
+	}
+	return true, nil
+}
