@@ -49,10 +49,10 @@ type File struct {
 	} `toml:"frontier"`
 
 	Politeness struct {
-		MinDelay    string   `toml:"min_delay" flag:"mfetch --min-delay, mfrontier plan --min-delay" doc:"least gap between two contacts to a host"`
-		DelayFactor *float64 `toml:"delay_factor" flag:"mfetch --delay-factor, mfrontier plan --delay-factor" doc:"gap as a multiple of the last contact's duration"`
-		MaxDelay    string   `toml:"max_delay" flag:"mfetch --max-delay, mfrontier plan --max-delay" doc:"longest gap of our own making"`
-		AddrDelay   string   `toml:"addr_delay" flag:"mfetch --addr-delay, mfrontier plan --addr-delay" doc:"gap between two contacts to one address"`
+		MinDelay    string   `toml:"min_delay" flag:"mfetch --min-delay, mfetch audit --min-delay, mfrontier plan --min-delay" doc:"least gap between two contacts to a host"`
+		DelayFactor *float64 `toml:"delay_factor" flag:"mfetch --delay-factor, mfetch audit --delay-factor, mfrontier plan --delay-factor" doc:"gap as a multiple of the last contact's duration"`
+		MaxDelay    string   `toml:"max_delay" flag:"mfetch --max-delay, mfetch audit --max-delay, mfrontier plan --max-delay" doc:"longest gap of our own making"`
+		AddrDelay   string   `toml:"addr_delay" flag:"mfetch --addr-delay, mfetch audit --addr-delay, mfrontier plan --addr-delay" doc:"gap between two contacts to one address"`
 	} `toml:"politeness"`
 
 	Fetch struct {
