@@ -33,6 +33,10 @@ crawl: build ## crawl the embedded web, or SEEDS=, to the end
 crawl-docs: build ## crawl Debian's documentation behind nginx and compare with wget (needs nginx, dnsmasq, wget)
 	@pipelines/crawl-docs.sh
 
+.PHONY: interop
+interop: build ## other programs read our files, and ours theirs (needs python3, zstd, wget, PyPI)
+	@pipelines/interop.sh
+
 .PHONY: cross
 cross: ## compile for Linux and macOS, amd64 and arm64
 	@for os in linux darwin; do for arch in amd64 arm64; do \

@@ -1,0 +1,126 @@
+"""What interop.sh asks other programs' libraries about our files.
+
+    interop.py warc FILE.warc.gz…     warcio checks them
+    interop.py arrow PLAIN ROWS.json  pyarrow and DuckDB read plain Arrow as mcat printed it
+"""
+
+import base64
+import hashlib
+import io
+import json
+import struct
+import subprocess
+import sys
+import tempfile
+
+
+def say(who, what):
+    print(f"{who:9} {what}")
+
+
+def dechunk(body):
+    """The payload of a chunked body, as RFC 9112, section 7.1 has it."""
+    out = b""
+    while True:
+        size, body = body.split(b"\r\n", 1)
+        n = int(size.split(b";")[0], 16)
+        if n == 0:
+            return out
+        out, body = out + body[:n], body[n + 2 :]
+
+
+def check_warc(paths):
+    """warcio check passes all records. Chunked replies are the exception: it takes
+    the digest of the chunks where WARC 1.1 wants that of the payload, so those are
+    checked here."""
+    from warcio.archiveiterator import ArchiveIterator
+
+    plain = chunked = encoded = 0
+    for path in paths:
+        with open(path, "rb") as f:
+            whole = f.read()
+        rest = tempfile.NamedTemporaryFile(suffix=".warc.gz")
+        records = ArchiveIterator(io.BytesIO(whole), no_record_parse=True)
+        for record in records:
+            block = record.raw_stream.read()
+            offset, length = records.get_record_offset(), records.get_record_length()
+            head, _, body = block.partition(b"\r\n\r\n")
+            fields = head.lower().split(b"\r\n")
+            encoded += b"content-encoding: gzip" in fields
+            if record.rec_type != "response" or b"transfer-encoding: chunked" not in fields:
+                rest.write(whole[offset : offset + length])
+                plain += 1
+                continue
+            chunked += 1
+            want = record.rec_headers.get_header("WARC-Payload-Digest")
+            got = "sha1:" + base64.b32encode(hashlib.sha1(dechunk(body)).digest()).decode()
+            if got != want:
+                sys.exit(f"{path}: record at byte {offset}: payload digest {want}, want {got}")
+        rest.flush()
+        check = subprocess.run([sys.executable, "-m", "warcio.cli", "check", "-v", rest.name], capture_output=True, text=True)
+        if check.returncode != 0 or "failed" in check.stdout:
+            sys.exit(f"{path}: warcio check:\n{check.stdout[-2000:]}{check.stderr[-2000:]}")
+    if not (plain and chunked and encoded):
+        sys.exit(f"{plain} plain, {chunked} chunked, {encoded} gzip replies: one kind is missing")
+    say("warcio", f"check passes {plain} records; {chunked} chunked replies have the payload digests of WARC 1.1; {encoded} were gzip")
+
+
+def as_text(value, kind):
+    """A value of pyarrow as mcat prints it."""
+    import pyarrow as pa
+
+    if value is None:
+        return None
+    if pa.types.is_timestamp(kind):
+        text = value.strftime("%Y-%m-%dT%H:%M:%S")
+        if value.microsecond:
+            text += f".{value.microsecond:06}".rstrip("0")
+        return text + "Z"
+    if pa.types.is_float32(kind):
+        return struct.unpack("f", struct.pack("f", value))[0]
+    return value
+
+
+def check_arrow(plain, rows_path):
+    import duckdb
+    import pyarrow as pa
+
+    with open(plain, "rb") as f:
+        reader = pa.ipc.open_stream(f)
+        kind = reader.schema.metadata[b"mercator.kind"].decode()
+        table = reader.read_all()
+    table.validate(full=True)
+    with open(rows_path) as f:
+        rows = [json.loads(line) for line in f]
+    if table.num_rows != len(rows) or not rows:
+        sys.exit(f"{kind}: pyarrow has {table.num_rows} rows, mcat {len(rows)}")
+    if table.column_names != list(rows[0]):
+        sys.exit(f"{kind}: pyarrow has columns {table.column_names}, mcat {list(rows[0])}")
+    for field in table.schema:
+        for i, value in enumerate(table[field.name].to_pylist()):
+            got, want = as_text(value, field.type), rows[i][field.name]
+            if pa.types.is_uint64(field.type):  # a fingerprint: mcat prints 16 hex digits
+                got = f"{got:016x}"
+            elif pa.types.is_float32(field.type):
+                want = as_text(want, field.type)
+            if got != want:
+                sys.exit(f"{kind}: row {i}, column {field.name}: pyarrow has {got!r}, mcat {want!r}")
+
+    database = duckdb.connect()
+    database.register("records", table)
+    [(count,)] = database.execute("select count(*) from records").fetchall()
+    group = {"url": "host", "fetch": "outcome", "link": "link_kind", "module": "module"}[kind]
+    got = dict(database.execute(f"select {group}, count(*) from records group by {group}").fetchall())
+    want = {}
+    for row in rows:
+        want[row[group]] = want.get(row[group], 0) + 1
+    if count != len(rows) or got != want:
+        sys.exit(f"{kind}: DuckDB counts {count} rows and {got}, mcat {len(rows)} and {want}")
+    say("pyarrow", f"{kind}: {count} rows of {table.num_columns} columns are what mcat prints; DuckDB counts {len(want)} of {group}")
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "warc":
+        check_warc(sys.argv[2:])
+    else:
+        check_arrow(*sys.argv[2:])
