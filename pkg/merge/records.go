@@ -26,7 +26,7 @@ type Records[T record.Row] struct {
 	heap   streams[T]
 	begun  bool
 	sum    record.RowHasher[T]
-	end    record.Trailer
+	ends   []record.Trailer // of the inputs, as given
 }
 
 // stream is one input and its next row.
@@ -43,7 +43,7 @@ type stream[T record.Row] struct {
 // NewRecords merges one input or more, whose names stand in messages, by a column
 // of numbers, times or text. A row below the one before it in its input is an error.
 func NewRecords[T record.Row](by string, inputs []Rows[T], names []string) (*Records[T], error) {
-	m := &Records[T]{by: by, schema: inputs[0].Schema()}
+	m := &Records[T]{by: by, schema: inputs[0].Schema(), ends: make([]record.Trailer, len(inputs))}
 	for i, in := range inputs {
 		s := &stream[T]{rows: in, name: names[i], order: i}
 		var err error
@@ -62,13 +62,7 @@ func NewRecords[T record.Row](by string, inputs []Rows[T], names []string) (*Rec
 func (m *Records[T]) read(s *stream[T]) error {
 	err := s.rows.Read(&s.row)
 	if err == io.EOF {
-		t := s.rows.Trailer()
-		if s.order == 0 {
-			m.end = t
-		} else {
-			m.end.Ledger = m.end.Ledger.Merge(t.Ledger)
-			m.end.Verified = m.end.Verified && t.Verified
-		}
+		m.ends[s.order] = s.rows.Trailer()
 	}
 	if err != nil {
 		return err
@@ -86,9 +80,16 @@ func (m *Records[T]) read(s *stream[T]) error {
 // Schema is the first input's.
 func (m *Records[T]) Schema() *record.Schema { return m.schema }
 
-// Trailer sums up the inputs' trailers; its hash is of the merged rows.
+// Trailer sums up the inputs' trailers, in their order; its hash is of the merged rows.
 func (m *Records[T]) Trailer() record.Trailer {
-	t := m.end
+	t := m.ends[0]
+	for _, e := range m.ends[1:] {
+		t.Ledger = t.Ledger.Merge(e.Ledger)
+		t.Verified = t.Verified && e.Verified
+		if t.Txn != e.Txn {
+			t.Txn = ""
+		}
+	}
 	t.Rows, t.Hash = m.sum.Sum()
 	return t
 }
