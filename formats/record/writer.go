@@ -291,6 +291,10 @@ func (w *Writer[T]) flushAll() error {
 	return nil
 }
 
+// Nameless leaves the transaction out of the trailer: the rows turned out to be of
+// several. The schema, written long before, keeps the first one's name.
+func (w *Writer[T]) Nameless() { w.opt.Txn = "" }
+
 var endOfStream = []byte{0xFF, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0}
 
 // Finish flushes, writes Arrow's end of stream and returns what the trailer will say,

@@ -22,8 +22,6 @@ import (
 	"io"
 	"os"
 	"sort"
-	"sync"
-	"time"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
@@ -50,7 +48,7 @@ type Spec struct {
 	Name     string       // in the ledger: "mresolve", "murlset new"
 	Verb     string       // of the transaction: "new"
 	Store    *store.Store // nil: nothing is committed
-	Txn      string       // "": commits at once, keeps no output
+	Txn      string       // "": commits at once, keeps no output; without a store, the input's if all of it has one
 	Now      record.Time  // the round's clock; 0: the input's
 	Threads  int          // for compression
 	NoOutput bool         // a sink: writes no rows (mfrontier update)
@@ -71,9 +69,6 @@ var Unchanged = errors.New("nothing to do")
 // process while this one read its input.
 var errRepeated = errors.New("committed meanwhile")
 
-// flushEvery is how often rows that wait in a pipe's batch are sent on.
-const flushEvery = time.Second
-
 // Result tells what was done.
 type Result struct {
 	Stage    record.Stage  // this stage's books
@@ -92,9 +87,7 @@ type Batch[In, Out record.Row] struct {
 	eof   bool
 	read  uint64
 
-	mu      sync.Mutex // guards writers against the flush ticker
 	writers []*record.Writer[Out]
-	pipes   []*record.Writer[Out] // those of writers that flush by time
 	kept    *store.NewFile
 	keptW   *record.Writer[Out]
 	spool   *os.File // Spooled without a kept output
@@ -170,36 +163,13 @@ func kindOf[T record.Row]() record.Kind {
 // openSinks starts a stream in every sink.
 func (b *Batch[In, Out]) openSinks() error {
 	for _, s := range b.sinks {
-		o := b.declare(s.Options())
-		w, err := record.NewWriter[Out](s, o)
+		w, err := record.NewWriter[Out](s, b.declare(s.Options()))
 		if err != nil {
 			return err
 		}
 		b.writers = append(b.writers, w)
-		if o.FlushAfter > 0 {
-			b.pipes = append(b.pipes, w)
-		}
 	}
 	return nil
-}
-
-// flushLoop sends on, once a second, rows that wait for their batch to fill.
-func (b *Batch[In, Out]) flushLoop(stop <-chan struct{}) {
-	t := time.NewTicker(flushEvery)
-	defer t.Stop()
-	for {
-		select {
-		case <-stop:
-			return
-		case <-t.C:
-			b.mu.Lock()
-			for _, w := range b.pipes {
-				// An error sticks to the writer and comes out of its next Write.
-				_ = w.Flush()
-			}
-			b.mu.Unlock()
-		}
-	}
 }
 
 // Read counts a row in. io.EOF: the input ended whole.
@@ -210,8 +180,42 @@ func (b *Batch[In, Out]) Read(row *In) error {
 		b.read++
 	case err == io.EOF:
 		b.eof = true
+		if other, found := b.otherTxn(); found {
+			if b.spec.Store != nil {
+				return b.refuse(other)
+			}
+			b.spec.Txn = ""
+			for _, w := range b.writers {
+				w.Nameless()
+			}
+		}
 	}
 	return err
+}
+
+// otherTxn looks in the input's trailers for a transaction that is not this one:
+// of "cat a b" the schema names the first only.
+func (b *Batch[In, Out]) otherTxn() (txn string, found bool) {
+	t := b.in.Trailer()
+	if first := b.in.Schema().Txn; first != "" && t.Verified && t.Txn != first {
+		return "", true // the streams have no name in common
+	}
+	for _, j := range t.Ledger.Joined {
+		if n := len(j.Stages); n > 0 && len(t.Ledger.Stages) == 0 {
+			if txn := j.Stages[n-1].Txn; txn != "" && b.spec.Txn != "" && txn != b.spec.Txn {
+				return txn, true
+			}
+		}
+	}
+	return "", false
+}
+
+func (b *Batch[In, Out]) refuse(txn string) error {
+	e := &fault.Error{Class: fault.Conflict, File: "input", Found: fmt.Sprintf("records of transaction %q", txn), Want: fmt.Sprintf("%q", b.spec.Txn)}
+	if txn == "" {
+		e.Found = "records of several transactions"
+	}
+	return e
 }
 
 func (b *Batch[In, Out]) write(row *Out) error {
@@ -226,8 +230,6 @@ func (b *Batch[In, Out]) write(row *Out) error {
 		}
 		return b.spoolRow(row)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	for _, w := range b.writers {
 		if err := w.Write(row); err != nil {
 			return err
@@ -326,21 +328,19 @@ func (b *Batch[In, Out]) books() (record.Stage, error) {
 // source in is nil. An error of body, a cancelled ctx or a truncated input leaves
 // the store and all sinks as they were.
 func Run[In, Out record.Row](ctx context.Context, spec Spec, in Input[In], sinks []Sink, body func(ctx context.Context, b *Batch[In, Out]) error) (Result, error) {
-	if spec.Txn == "" && in != nil {
-		if spec.Store == nil {
-			spec.Txn = in.Schema().Txn // a stage without state belongs to its input's round
-		}
-	} else if in != nil {
-		if t := in.Schema().Txn; t != "" && t != spec.Txn {
-			abort(sinks)
-			return Result{}, &fault.Error{Class: fault.Conflict, File: "input", Found: fmt.Sprintf("transaction %q", t), Want: fmt.Sprintf("%q", spec.Txn)}
-		}
+	if spec.Txn == "" && spec.Store == nil && in != nil {
+		spec.Txn = in.Schema().Txn // a stage without state belongs to its input's round
 	}
 	b := &Batch[In, Out]{
 		spec: spec, in: in, sinks: sinks,
 		drops: map[string]uint64{}, made: map[string]uint64{}, refused: map[string]uint64{},
 	}
 	defer b.release()
+	if spec.Txn != "" && in != nil {
+		if t := in.Schema().Txn; t != "" && t != spec.Txn {
+			return Result{}, b.refuse(t)
+		}
+	}
 	if spec.Store != nil {
 		done, found, err := (*store.Done)(nil), false, error(nil)
 		if spec.Txn != "" {
@@ -361,11 +361,6 @@ func Run[In, Out record.Row](ctx context.Context, spec Spec, in Input[In], sinks
 		if err := b.openSinks(); err != nil {
 			return Result{}, err
 		}
-		stop := make(chan struct{})
-		var wg sync.WaitGroup
-		wg.Go(func() { b.flushLoop(stop) })
-		defer wg.Wait()
-		defer close(stop)
 	}
 	err := body(ctx, b)
 	switch {
@@ -385,12 +380,6 @@ func Run[In, Out record.Row](ctx context.Context, spec Spec, in Input[In], sinks
 	return b.finish(ctx)
 }
 
-func abort(sinks []Sink) {
-	for _, s := range sinks {
-		s.Abort()
-	}
-}
-
 // release undoes whatever was not committed. After a commit it has no effect.
 func (b *Batch[In, Out]) release() {
 	if b.tx != nil {
@@ -399,7 +388,9 @@ func (b *Batch[In, Out]) release() {
 	if b.spool != nil {
 		b.spool.Close()
 	}
-	abort(b.sinks)
+	for _, s := range b.sinks {
+		s.Abort()
+	}
 }
 
 // ledgerBefore is what the input's trailer says of the stages before this one.
@@ -424,9 +415,6 @@ func (b *Batch[In, Out]) finish(ctx context.Context) (Result, error) {
 			return Result{}, err
 		}
 	}
-	b.mu.Lock() // the ticker has nothing more to do
-	defer b.mu.Unlock()
-	b.pipes = nil
 	for _, w := range b.all() {
 		rows, hash, err := w.Finish()
 		if err != nil {
@@ -565,14 +553,10 @@ func (b *Batch[In, Out]) unchanged() (Result, error) {
 	s.InHash = inHash
 	s.Store = "" // it commits to none
 	b.keptW, b.kept = nil, nil
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.pipes = nil
 	if !b.spec.NoOutput && b.spec.Spooled {
 		if err := b.openSinks(); err != nil {
 			return Result{}, err
 		}
-		b.pipes = nil
 	}
 	for _, w := range b.writers {
 		_, hash, err := w.Finish()

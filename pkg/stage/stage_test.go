@@ -77,7 +77,7 @@ func stream(t *testing.T, txn string, n int) []byte {
 		t.Fatal(err)
 	}
 	if _, err := w.Commit(record.Ledger{Stages: []record.Stage{{
-		Name: "source", Out: rows, OutHash: hash.String(), Made: []record.Count{{Reason: "due", N: rows}},
+		Name: "source", Txn: txn, Out: rows, OutHash: hash.String(), Made: []record.Count{{Reason: "due", N: rows}},
 	}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -383,5 +383,42 @@ func TestCancelledRunCommitsNothing(t *testing.T) {
 		})
 	if !errors.Is(err, why) || out.published || generation(t, st) != before {
 		t.Errorf("error %v, published %v", err, out.published)
+	}
+}
+
+// "cat a b" of two rounds passes for neither: the schema names the first only.
+func TestStreamsOfSeveralTransactionsAreRefused(t *testing.T) {
+	for name, c := range map[string]struct{ first, second string }{
+		"another round behind it":       {"r1", "r2"},
+		"a nameless one behind it":      {"r1", ""},
+		"a round behind a nameless one": {"", "r2"},
+	} {
+		for shape, sh := range shapes {
+			t.Run(name+", "+shape, func(t *testing.T) {
+				st := newStore(t)
+				in := input(t, append(stream(t, c.first, 3), stream(t, c.second, 2)...))
+				var sink bufferSink
+				_, err := Run(t.Context(), Spec{Name: "evens", Verb: "even", Store: st, Txn: "r1", Spooled: sh.spooled, LateLock: sh.late}, in, []Sink{&sink}, sh.body)
+				if !errors.Is(err, fault.Conflict) || sink.published || generation(t, st) != 1 {
+					t.Errorf("%v, published %v, generation %d", err, sink.published, generation(t, st))
+				}
+			})
+		}
+	}
+	// Without a store they are copied, and a store does not take the copy for either round.
+	var mixed bufferSink
+	in := input(t, append(stream(t, "r1", 3), stream(t, "r2", 2)...))
+	if _, err := Run(t.Context(), Spec{Name: "evens"}, in, []Sink{&mixed}, evens); err != nil {
+		t.Fatal(err)
+	}
+	if _, tr := mixed.rows(t); tr.Txn != "" || tr.Ledger.Balance() != nil {
+		t.Errorf("trailer of the copy: %+v", tr)
+	}
+	if _, err := Run(t.Context(), Spec{Name: "evens", Verb: "even", Store: newStore(t), Txn: "r1"}, input(t, mixed.Bytes()), nil, evens); !errors.Is(err, fault.Conflict) {
+		t.Errorf("a copy of two rounds as one of them: %v", err)
+	}
+	in = input(t, append(stream(t, "r1", 3), stream(t, "r1", 2)...))
+	if _, err := Run(t.Context(), Spec{Name: "evens", Verb: "even", Store: newStore(t), Txn: "r1"}, in, nil, evens); err != nil {
+		t.Errorf("two streams of one round: %v", err)
 	}
 }
