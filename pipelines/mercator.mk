@@ -12,13 +12,16 @@
 #   flags     what shaped the rows, for replay.mk
 #
 # Variables (all can stand in the environment):
-#   CRAWL    crawl folder [crawl]       SEEDS    file of seed URLs, one a line
-#   CONFIG   crawl.toml to start with   CONTACT  operator's address, for the User-Agent
-#   ROUNDS   stop after round N [0: when the frontier is empty]
-#   BATCH    URLs a round [from crawl.toml, or mfrontier's default]
-#   CHECKPOINT_INTERVAL  least time between two checkpoints that are kept [0s: keep all]
+#   CRAWL    crawl folder [crawl]       CONFIG   crawl.toml to start with
 #   BIN      folder of the commands, with a trailing slash [from PATH]
 #   V        V=1 shows each command as it runs
+# Variables that win over the crawl folder's crawl.toml:
+#   SEEDS    files of seed URLs, one a line [its seeds]
+#   CONTACT  operator's address, for the User-Agent [its contact]
+#   BATCH    URLs a round [its batch, or mfrontier's default]
+#   ROUNDS   stop after round N; 0: when the frontier is empty [its rounds, or 0]
+#   CHECKPOINT_INTERVAL  least time between two checkpoints that are kept
+#            [its checkpoint_interval, or 0s: keep all]
 # Flags for one command each, passed on as they are:
 #   INIT_FLAGS SEED_FLAGS NEXT_FLAGS RESOLVE_FLAGS FETCH_FLAGS MARK_FLAGS
 #   EXTRACT_FLAGS NEW_FLAGS UPDATE_FLAGS COMMIT_FLAGS
@@ -27,10 +30,10 @@ CRAWL   ?= crawl
 SEEDS   ?=
 CONFIG  ?=
 CONTACT ?=
-ROUNDS  ?= 0
+ROUNDS  ?=
 BATCH   ?=
 BIN     ?=
-CHECKPOINT_INTERVAL ?= 0s
+CHECKPOINT_INTERVAL ?=
 
 SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
@@ -42,7 +45,8 @@ Z := arrows.zst
 .PHONY: crawl
 crawl: seeded
 	@n=$$($(dir $(THIS))stale.sh $(CRAWL)) || exit; \
-	while [ $(ROUNDS) -eq 0 ] || [ $$n -le $(ROUNDS) ]; do \
+	rounds='$(ROUNDS)'; [ -n "$$rounds" ] || rounds=$$($(BIN)mckpt show $(CRAWL) --setting rounds) || exit; \
+	while [ "$${rounds:-0}" -eq 0 ] || [ $$n -le $$rounds ]; do \
 	  if $(BIN)mfrontier stat --empty $(CRAWL)/frontier; then \
 	    echo "mercator.mk: the frontier is empty after round $$((n - 1))"; exit 0; \
 	  else [ $$? -eq 6 ] || exit 1; fi; \
@@ -54,9 +58,10 @@ crawl: seeded
 .PHONY: seeded
 seeded: $(CRAWL)/CURRENT
 	@if [ "$$($(BIN)mckpt show --next-round $(CRAWL))" = 0 ]; then \
-	  [ -n '$(SEEDS)' ] || { echo 'mercator.mk: name a file of seed URLs: SEEDS=seeds.txt' >&2; exit 2; }; \
+	  seeds='$(SEEDS)'; [ -n "$$seeds" ] || seeds=$$($(BIN)mckpt show $(CRAWL) --setting seeds) || exit; \
+	  [ -n "$$seeds" ] || { echo 'mercator.mk: name a file of seed URLs: SEEDS=seeds.txt, or seeds in crawl.toml' >&2; exit 2; }; \
 	  mkdir -p $(CRAWL)/rounds/seed && \
-	  $(BIN)murlset new $(CRAWL)/urls --txn seed --text $(SEED_FLAGS) $(SEEDS) -o $(CRAWL)/rounds/seed/new.$(Z) && \
+	  $(BIN)murlset new $(CRAWL)/urls --txn seed --text $(SEED_FLAGS) $$seeds -o $(CRAWL)/rounds/seed/new.$(Z) && \
 	  $(BIN)mfrontier add $(CRAWL)/frontier --txn seed $(CRAWL)/rounds/seed/new.$(Z) && \
 	  $(BIN)mckpt commit $(CRAWL) --txn seed; \
 	fi
@@ -74,7 +79,7 @@ round:
 	@mkdir -p $(D); $(BIN)mckpt show --epoch $(CRAWL) > $(D)/epoch
 	@env | grep -E '^(BATCH|(NEXT|MARK|EXTRACT|NEW|UPDATE)_FLAGS)=' > $(D)/flags || true
 	@$(MAKE) -f $(THIS) $(D)/updated R=$(R)
-	$(Q)$(BIN)mckpt commit --quiet $(CRAWL) $(T) --interval $(CHECKPOINT_INTERVAL) $(COMMIT_FLAGS)
+	$(Q)$(BIN)mckpt commit --quiet $(CRAWL) $(T) $(CHECKPOINT_INTERVAL:%=--interval %) $(COMMIT_FLAGS)
 	@$(BIN)mfrontier stat $(CRAWL)/frontier | \
 	  awk '/^pending/ { waiting = $$2 } /^finished/ { done = $$2 } END { printf "r$(R): %d URLs finished, %d waiting\n", done, waiting }'
 

@@ -8,13 +8,14 @@
 # again goes on where it was. No pipefail is needed: a stage that dies leaves the
 # stream without its trailer, so the last stage of the pipe does not commit.
 #
-# Variables as in mercator.mk: CRAWL SEEDS CONFIG CONTACT ROUNDS BATCH BIN
-# CHECKPOINT_INTERVAL, and the same *_FLAGS.
+# Variables as in mercator.mk, some of which win over the crawl folder's
+# crawl.toml: CRAWL SEEDS CONFIG CONTACT ROUNDS BATCH BIN CHECKPOINT_INTERVAL, and
+# the same *_FLAGS.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-: "${CRAWL:=crawl}" "${SEEDS:=}" "${CONFIG:=}" "${CONTACT:=}" "${ROUNDS:=0}" "${BATCH:=}" "${BIN:=}"
+: "${CRAWL:=crawl}" "${SEEDS:=}" "${CONFIG:=}" "${CONTACT:=}" "${ROUNDS:=}" "${BATCH:=}" "${BIN:=}"
 export BIN
-: "${CHECKPOINT_INTERVAL:=0s}"
+: "${CHECKPOINT_INTERVAL:=}"
 : "${INIT_FLAGS:=}" "${SEED_FLAGS:=}" "${NEXT_FLAGS:=}" "${RESOLVE_FLAGS:=}" "${FETCH_FLAGS:=}" "${MARK_FLAGS:=}"
 : "${EXTRACT_FLAGS:=}" "${NEW_FLAGS:=}" "${UPDATE_FLAGS:=}" "${COMMIT_FLAGS:=}"
 
@@ -39,7 +40,7 @@ round() {
     "${BIN}murlset" new "$CRAWL/urls" --txn "$1" $NEW_FLAGS |
     "${BIN}mfrontier" update "$CRAWL/frontier" --txn "$1" $UPDATE_FLAGS \
       --outcomes "$d/marked.arrows.zst" --links "$d/links.arrows.zst" &&
-    "${BIN}mckpt" commit --quiet "$CRAWL" --txn "$1" --interval "$CHECKPOINT_INTERVAL" $COMMIT_FLAGS &&
+    "${BIN}mckpt" commit --quiet "$CRAWL" --txn "$1" ${CHECKPOINT_INTERVAL:+--interval "$CHECKPOINT_INTERVAL"} $COMMIT_FLAGS &&
     "${BIN}mfrontier" stat "$CRAWL/frontier" |
     awk -v r="$1" '/^pending/ { waiting = $2 } /^finished/ { done = $2 } END { printf "%s: %d URLs finished, %d waiting\n", r, done, waiting }'
 }
@@ -50,11 +51,13 @@ if [ ! -e "$CRAWL/CURRENT" ]; then
 fi
 n=$("${BIN}mckpt" show --next-round "$CRAWL") || exit
 if [ "$n" = 0 ]; then
-  [ -n "$SEEDS" ] || { echo 'stream.sh: name a file of seed URLs: SEEDS=seeds.txt' >&2; exit 2; }
+  : "${SEEDS:=$("${BIN}mckpt" show "$CRAWL" --setting seeds)}"
+  [ -n "$SEEDS" ] || { echo 'stream.sh: name a file of seed URLs: SEEDS=seeds.txt, or seeds in crawl.toml' >&2; exit 2; }
   seed || exit
 fi
 n=$("$here/stale.sh" "$CRAWL") || exit
-while [ "$ROUNDS" -eq 0 ] || [ "$n" -le "$ROUNDS" ]; do
+: "${ROUNDS:=$("${BIN}mckpt" show "$CRAWL" --setting rounds)}"
+while [ "${ROUNDS:=0}" -eq 0 ] || [ "$n" -le "$ROUNDS" ]; do
   "${BIN}mfrontier" stat --empty "$CRAWL/frontier"
   case $? in
     0) echo "stream.sh: the frontier is empty after round $((n - 1))"; exit 0 ;;

@@ -48,6 +48,7 @@ type initCmd struct {
 func (*initCmd) Help() string {
 	return `Makes CRAWL with the stores urls, frontier, dns, fetch and content, and a copy of the
 file given with --config, or else a crawl.toml in which every setting is a comment.
+File names in it are relative to CRAWL, and must be there.
 The crawl stands at checkpoint 0, the empty crawl. Run again, it makes what is missing.
 
   mckpt init crawl --config crawl.toml
@@ -63,6 +64,9 @@ func (c *initCmd) Run(std *cli.Std) error {
 			return err
 		}
 		policy = conf.File.Frontier.Policy
+		if err := conf.CheckPaths(c.Crawl); err != nil {
+			return err
+		}
 		if given, err = os.ReadFile(path); err != nil {
 			return err
 		}
@@ -75,10 +79,10 @@ func (c *initCmd) Run(std *cli.Std) error {
 	return err
 }
 
-// preset is a crawl.toml that says what could be set.
+// preset is a crawl.toml that says what could be set, and how.
 func preset() []byte {
 	var b strings.Builder
-	b.WriteString("# Configuration of this crawl: take the # away from what you set. The flags of a\n# command win over this file.\n")
+	b.WriteString("# Configuration of this crawl: take the # away from what you set. The flags of a\n# command win over this file. File names are relative to its folder.\n\n")
 	table := ""
 	for _, k := range config.Keys() {
 		name := k.Name
@@ -89,7 +93,7 @@ func preset() []byte {
 			}
 			table = t
 		}
-		fmt.Fprintf(&b, "# %s\n#%s =\n", k.Doc, name)
+		fmt.Fprintf(&b, "# %s\n#%s = %s\n", k.Doc, name, k.Like)
 	}
 	return []byte(b.String())
 }
@@ -217,6 +221,7 @@ type showCmd struct {
 	JSON      bool    `name:"json" xor:"what" help:"Print JSON."`
 	NextRound bool    `xor:"what" help:"Print only the number of the next round: N+1 after round rN, 1 after the seeds, 0 before."`
 	Epoch     bool    `xor:"what" help:"Print only the epoch, which abandon and restore raise."`
+	Setting   string  `xor:"what" placeholder:"KEY" help:"Print only the values of this setting of crawl.toml, such as seeds or politeness.min_delay, one a line; nothing where it is not set."`
 }
 
 // Help is printed by mckpt show --help.
@@ -226,7 +231,8 @@ holds and which commands of the open round have committed. With a number: the st
 generations in that checkpoint, and the round's books, stage by stage.
 
   mckpt show crawl
-  mckpt show crawl 12 --json | jq .ledger.stages`
+  mckpt show crawl 12 --json | jq .ledger.stages
+  mckpt show crawl --setting seeds`
 }
 
 func (c *showCmd) Run(std *cli.Std) error {
@@ -243,6 +249,9 @@ func (c *showCmd) Run(std *cli.Std) error {
 			return printJSON(std, k)
 		}
 		return showCheckpoint(std, k)
+	}
+	if c.Setting != "" {
+		return c.setting(std)
 	}
 	if c.NextRound {
 		n, err := crawl.NextRound()
@@ -270,6 +279,24 @@ func (c *showCmd) Run(std *cli.Std) error {
 		fmt.Fprintf(out, "%s\t%s\t%d\t%d\t%d\t%s\t%s\n", s.Name, s.Kind, s.Generation, s.Files, s.Bytes, s.Round, strings.Join(s.Committed, " "))
 	}
 	return out.Flush()
+}
+
+// setting prints what crawl.toml says of one key.
+func (c *showCmd) setting(std *cli.Std) error {
+	conf, err := config.Load(filepath.Join(c.Crawl, config.Name))
+	if err != nil {
+		return err
+	}
+	values, err := conf.Setting(c.Setting)
+	if err != nil {
+		return err
+	}
+	for _, v := range values {
+		if _, err := fmt.Fprintln(std.Out, v); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func orNone(s string) string {

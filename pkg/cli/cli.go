@@ -17,6 +17,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -92,7 +93,7 @@ type Std struct {
 
 	defaultMemory Size
 	stats         stats
-	bar           *Progress
+	bar           atomic.Pointer[Progress] // set while the command runs, which a signal may outlast
 }
 
 // grace is how long a command may take to stop after a signal. Stores and files
@@ -133,6 +134,7 @@ func Main(name, about string, grammar any, defaultMemory Size) int {
 	if err != nil {
 		return std.fail(usage(err, kctx))
 	}
+	std.Stat("flags", flagValues(kctx))
 	debug.SetMemoryLimit(goLimit(std.MemoryLimit()))
 	if n := std.Common.Threads; n > 0 {
 		runtime.GOMAXPROCS(max(n, 2)) // one more than the work, for the collector and I/O
@@ -178,7 +180,11 @@ func (s *Std) run(kctx *kong.Context) int {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	sig := make(chan os.Signal, 2)
-	signal.Notify(sig, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	for _, one := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(one) { // by nohup, or by the shell for a job in the background
+			signal.Notify(sig, one)
+		}
+	}
 	defer signal.Stop(sig)
 
 	kctx.BindTo(ctx, (*context.Context)(nil))
@@ -202,8 +208,8 @@ func (s *Std) run(kctx *kong.Context) int {
 			err = interrupted
 		}
 	}
-	if s.bar != nil {
-		s.bar.Done()
+	if bar := s.bar.Load(); bar != nil {
+		bar.Done()
 	}
 	if serr := s.writeStats(started, err); serr != nil && err == nil {
 		err = serr
@@ -214,23 +220,32 @@ func (s *Std) run(kctx *kong.Context) int {
 // exitReaderGone is what a shell shows of a program that SIGPIPE ended.
 const exitReaderGone = 128 + int(syscall.SIGPIPE)
 
+// exitCode is 0 for no error, and otherwise that of err's class.
+func exitCode(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, syscall.EPIPE):
+		return exitReaderGone
+	}
+	return fault.ClassOf(err).ExitCode()
+}
+
 // fail prints err and returns the exit code.
 func (s *Std) fail(err error) int {
-	if err == nil {
-		return 0
-	}
-	if errors.Is(err, syscall.EPIPE) {
-		return exitReaderGone // quietly: the reader had enough
+	code := exitCode(err)
+	if code == 0 || code == exitReaderGone { // quietly: the reader had enough
+		return code
 	}
 	text := err.Error()
 	if fault.ClassOf(err) == fault.No && text == string(fault.No) {
-		return fault.No.ExitCode() // the answer is the exit code alone
+		return code // the answer is the exit code alone
 	}
 	fmt.Fprintf(s.Err, "%s: %s\n", s.Name, Printable(text))
 	if hint := fault.HintOf(err); hint != "" {
 		fmt.Fprintf(s.Err, "%s: hint: %s\n", s.Name, Printable(hint))
 	}
-	return fault.ClassOf(err).ExitCode()
+	return code
 }
 
 // Printable replaces control characters, which may come from a server, so that

@@ -211,3 +211,18 @@ func TestSeveralFilesAreOneInput(t *testing.T) {
 		t.Errorf("a cut first file: %v", err)
 	}
 }
+
+// However short the work, --progress json and plain report it.
+func TestProgressReportsTheEnd(t *testing.T) {
+	for mode, want := range map[string]string{"json": `{"command":"toy","unit":"URLs","n":3,`, "plain": "toy: 3 URLs, ", "off": "", "auto": ""} {
+		var out bytes.Buffer
+		std := &Std{Name: "toy", Err: &out, Common: &Common{Progress: mode}}
+		p := std.StartProgress("URLs", 0)
+		p.Add(3)
+		p.Done()
+		p.Done()
+		if got := out.String(); !strings.HasPrefix(got, want) || strings.Count(got, "\n") != min(len(want), 1) {
+			t.Errorf("--progress %s: %q, want one line that begins with %q", mode, got, want)
+		}
+	}
+}

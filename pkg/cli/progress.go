@@ -18,6 +18,7 @@ type Progress struct {
 	total   int64
 	n       atomic.Int64
 	started time.Time
+	mode    string // "bar", "plain" or "json"
 	bar     *progressbar.ProgressBar
 	stop    chan struct{}
 	once    sync.Once
@@ -47,7 +48,7 @@ func (s *Std) StartProgress(unit string, total int64) *Progress {
 	if mode == "off" {
 		return nil
 	}
-	p := &Progress{std: s, unit: unit, total: total, started: time.Now(), stop: make(chan struct{})}
+	p := &Progress{std: s, mode: mode, unit: unit, total: total, started: time.Now(), stop: make(chan struct{})}
 	every := lineEvery
 	if mode == "bar" {
 		every = barEvery
@@ -62,14 +63,14 @@ func (s *Std) StartProgress(unit string, total int64) *Progress {
 			progressbar.OptionShowIts(), progressbar.OptionShowCount(),
 			progressbar.OptionThrottle(barEvery), progressbar.OptionClearOnFinish())
 	}
-	s.bar = p
+	s.bar.Store(p)
 	p.wg.Go(func() {
 		t := time.NewTicker(every)
 		defer t.Stop()
 		for {
 			select {
 			case <-t.C:
-				p.report(mode)
+				p.report()
 			case <-p.stop:
 				return
 			}
@@ -78,10 +79,10 @@ func (s *Std) StartProgress(unit string, total int64) *Progress {
 	return p
 }
 
-func (p *Progress) report(mode string) {
+func (p *Progress) report() {
 	n := p.n.Load()
-	elapsed := time.Since(p.started).Seconds()
-	switch mode {
+	elapsed := max(time.Since(p.started).Seconds(), 1e-6)
+	switch p.mode {
 	case "bar":
 		// The bar only fails when its writer does, and then there is nobody to tell.
 		_ = p.bar.Set64(n)
@@ -113,7 +114,7 @@ func (p *Progress) Add(n int64) {
 	}
 }
 
-// Done ends the reports. It may be called more than once.
+// Done ends the reports, with a last one. It may be called more than once.
 func (p *Progress) Done() {
 	if p == nil {
 		return
@@ -123,6 +124,8 @@ func (p *Progress) Done() {
 		p.wg.Wait()
 		if p.bar != nil {
 			_ = p.bar.Finish() // see report
+		} else {
+			p.report()
 		}
 	})
 }

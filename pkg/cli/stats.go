@@ -2,11 +2,14 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"runtime"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/alecthomas/kong"
 
 	"mercator/pkg/durable"
 )
@@ -27,8 +30,20 @@ func (s *Std) Stat(key string, value any) {
 	s.stats.values[key] = value
 }
 
+// flagValues are all flags that apply, as text, whether the command line,
+// crawl.toml or the default set them.
+func flagValues(kctx *kong.Context) map[string]string {
+	values := map[string]string{}
+	for _, f := range kctx.Flags() {
+		if f.Name != "help" && f.Name != "version" {
+			values[f.Name] = fmt.Sprint(f.Target.Interface())
+		}
+	}
+	return values
+}
+
 // writeStats writes the --stats file: a JSON object with the command's own
-// values and, of the process, elapsed_s, cpu_s, peak_rss_bytes and exit_code.
+// values and, of the process, flags, elapsed_s, cpu_s, peak_rss_bytes and exit_code.
 func (s *Std) writeStats(started time.Time, err error) error {
 	if s.Common.Stats == "" {
 		return nil
@@ -38,6 +53,7 @@ func (s *Std) writeStats(started time.Time, err error) error {
 	s.Stat("version", buildInfo())
 	s.Stat("started", started.UTC().Format(time.RFC3339Nano))
 	s.Stat("elapsed_s", time.Since(started).Seconds())
+	s.Stat("exit_code", exitCode(err))
 	if err != nil {
 		s.Stat("error", err.Error())
 	}

@@ -3,7 +3,8 @@
 //
 // Every setting is the default of one flag of one or more commands; a flag on
 // the command line wins. The tag flag lists them as "command --flag". Settings
-// without the tag are read by pipelines and by mckpt init.
+// without that tag are read by pipelines ("mckpt show --setting"). The tag path
+// marks names of files, which are relative to the folder of crawl.toml.
 //
 // # Invariants
 //
@@ -31,61 +32,61 @@ import (
 // File is the layout of crawl.toml. Durations are text such as "1s", sizes text
 // such as "64M".
 type File struct {
-	Seeds              []string `toml:"seeds" doc:"files with one seed URL a line"`
-	Batch              int      `toml:"batch" flag:"mfrontier next --number" doc:"URLs a round"`
-	Rounds             int      `toml:"rounds" doc:"stop after so many rounds; 0: when the frontier is empty"`
-	CheckpointInterval string   `toml:"checkpoint_interval" doc:"time between checkpoints; 0s: every round"`
-	Contact            string   `toml:"contact" flag:"mfetch --contact" doc:"address of the crawl's operator, for the User-Agent"`
+	Seeds              []string `toml:"seeds" path:"yes" doc:"files with one seed URL a line, where SEEDS= names none" like:"[\"seeds.txt\"]"`
+	Batch              int      `toml:"batch" flag:"mfrontier next --number, mfrontier plan --number" doc:"URLs a round" like:"10000"`
+	Rounds             int      `toml:"rounds" doc:"stop after this round, where ROUNDS= names none; 0: when the frontier is empty" like:"0"`
+	CheckpointInterval string   `toml:"checkpoint_interval" flag:"mckpt commit --interval" doc:"least time between two checkpoints that are kept; 0s: keep that of every round" like:"\"1h\""`
+	Contact            string   `toml:"contact" flag:"mfetch --contact" doc:"address of the crawl's operator, for the User-Agent" like:"\"you@example.org\""`
 
 	Memory struct {
-		Fetch  string `toml:"fetch" flag:"mfetch --memory" doc:"bound on mfetch's resident memory"`
-		Stages string `toml:"stages" flag:"mfrontier --memory, mresolve --memory, mfpset --memory, mextract --memory, murlset --memory" doc:"bound for each other command"`
+		Fetch  string `toml:"fetch" flag:"mfetch --memory" doc:"bound on mfetch's resident memory" like:"\"128M\""`
+		Stages string `toml:"stages" flag:"mfrontier --memory, mresolve --memory, mfpset --memory, mextract --memory, murlset --memory" doc:"bound for each other command" like:"\"64M\""`
 	} `toml:"memory"`
 
 	Frontier struct {
-		Policy      string `toml:"policy" flag:"mfrontier create --policy" doc:"see mfrontier policies"`
-		PerHost     int    `toml:"per_host" flag:"mfrontier next --per-host" doc:"URLs of one host in a batch; 0: any number"`
-		MaxAttempts int    `toml:"max_attempts" flag:"mfrontier update --max-attempts" doc:"fetches of one URL before it is given up"`
+		Policy      string `toml:"policy" flag:"mfrontier create --policy" doc:"see mfrontier policies" like:"\"priority\""`
+		PerHost     int    `toml:"per_host" flag:"mfrontier next --per-host, mfrontier plan --per-host" doc:"URLs of one host in a batch; 0: any number" like:"0"`
+		MaxAttempts int    `toml:"max_attempts" flag:"mfrontier update --max-attempts" doc:"fetches of one URL before it is given up" like:"3"`
 	} `toml:"frontier"`
 
 	Politeness struct {
-		MinDelay    string   `toml:"min_delay" flag:"mfetch --min-delay, mfetch audit --min-delay, mfrontier plan --min-delay" doc:"least gap between two contacts to a host"`
-		DelayFactor *float64 `toml:"delay_factor" flag:"mfetch --delay-factor, mfetch audit --delay-factor, mfrontier plan --delay-factor" doc:"gap as a multiple of the last contact's duration"`
-		MaxDelay    string   `toml:"max_delay" flag:"mfetch --max-delay, mfetch audit --max-delay, mfrontier plan --max-delay" doc:"longest gap of our own making"`
-		AddrDelay   string   `toml:"addr_delay" flag:"mfetch --addr-delay, mfetch audit --addr-delay, mfrontier plan --addr-delay" doc:"gap between two contacts to one address"`
+		MinDelay    string   `toml:"min_delay" flag:"mfetch --min-delay, mfetch audit --min-delay, mfrontier plan --min-delay" doc:"least gap between two contacts to a host" like:"\"1s\""`
+		DelayFactor *float64 `toml:"delay_factor" flag:"mfetch --delay-factor, mfetch audit --delay-factor, mfrontier plan --delay-factor" doc:"gap as a multiple of the last contact's duration" like:"10.0"`
+		MaxDelay    string   `toml:"max_delay" flag:"mfetch --max-delay, mfetch audit --max-delay, mfrontier plan --max-delay" doc:"longest gap of our own making" like:"\"30s\""`
+		AddrDelay   string   `toml:"addr_delay" flag:"mfetch --addr-delay, mfetch audit --addr-delay, mfrontier plan --addr-delay" doc:"gap between two contacts to one address" like:"\"500ms\""`
 	} `toml:"politeness"`
 
 	Fetch struct {
-		Connections int    `toml:"connections" flag:"mfetch --connections, mfrontier plan --connections" doc:"open at a time"`
-		Timeout     string `toml:"timeout" flag:"mfetch --timeout" doc:"of one fetch"`
-		MaxBody     string `toml:"max_body" flag:"mfetch --max-body" doc:"decoded bytes kept of a document"`
-		UserAgent   string `toml:"user_agent" flag:"mfetch --user-agent" doc:"product name"`
-		WARCCodec   string `toml:"warc_codec" flag:"mfetch --warc-codec" doc:"gzip or zstd"`
-		WARCSize    string `toml:"warc_size" flag:"mfetch --warc-size" doc:"size at which a WARC file is complete"`
-		TLSInsecure bool   `toml:"tls_insecure" flag:"mfetch --tls-insecure" doc:"go on when a certificate does not verify"`
+		Connections int    `toml:"connections" flag:"mfetch --connections, mfrontier plan --connections" doc:"open at a time" like:"256"`
+		Timeout     string `toml:"timeout" flag:"mfetch --timeout" doc:"of one fetch" like:"\"1m\""`
+		MaxBody     string `toml:"max_body" flag:"mfetch --max-body" doc:"decoded bytes kept of a document" like:"\"5M\""`
+		UserAgent   string `toml:"user_agent" flag:"mfetch --user-agent" doc:"product name" like:"\"mercator\""`
+		WARCCodec   string `toml:"warc_codec" flag:"mfetch --warc-codec" doc:"gzip or zstd" like:"\"gzip\""`
+		WARCSize    string `toml:"warc_size" flag:"mfetch --warc-size" doc:"size at which a WARC file is complete" like:"\"1G\""`
+		TLSInsecure bool   `toml:"tls_insecure" flag:"mfetch --tls-insecure" doc:"go on when a certificate does not verify" like:"false"`
 	} `toml:"fetch"`
 
 	Robots struct {
-		Engine string `toml:"engine" flag:"mfetch --robots-engine" doc:"rfc9309 or temoto"`
+		Engine string `toml:"engine" flag:"mfetch --robots-engine" doc:"rfc9309 or temoto" like:"\"rfc9309\""`
 	} `toml:"robots"`
 
 	Network struct {
-		AllowNet []string `toml:"allow_net" flag:"mfetch --allow-net" doc:"special-purpose networks that may be contacted, as CIDR"`
-		Deny     string   `toml:"deny" flag:"mfetch --deny" doc:"file of hosts never to be contacted, read again when it changes"`
+		AllowNet []string `toml:"allow_net" flag:"mfetch --allow-net" doc:"special-purpose networks that may be contacted, as CIDR" like:"[\"10.0.0.0/8\"]"`
+		Deny     string   `toml:"deny" path:"yes" flag:"mfetch --deny" doc:"file of hosts never to be contacted, read again when it changes" like:"\"deny.txt\""`
 	} `toml:"network"`
 
 	Resolve struct {
-		Servers []string `toml:"servers" flag:"mresolve --server" doc:"DNS servers, ADDR or ADDR:PORT"`
-		MinTTL  string   `toml:"min_ttl" flag:"mresolve --min-ttl" doc:"shortest time that an answer is kept"`
-		MaxTTL  string   `toml:"max_ttl" flag:"mresolve --max-ttl" doc:"longest time that an answer is kept"`
+		Servers []string `toml:"servers" flag:"mresolve --server, mfetch --server" doc:"DNS servers, ADDR or ADDR:PORT" like:"[\"192.0.2.53\"]"`
+		MinTTL  string   `toml:"min_ttl" flag:"mresolve --min-ttl" doc:"shortest time that an answer is kept" like:"\"1m\""`
+		MaxTTL  string   `toml:"max_ttl" flag:"mresolve --max-ttl" doc:"longest time that an answer is kept" like:"\"24h\""`
 	} `toml:"resolve"`
 
 	Extract struct {
-		Filter         string   `toml:"filter" flag:"mextract --filter" doc:"file of filter rules"`
-		MaxURL         int      `toml:"max_url" flag:"mextract --max-url" doc:"longest URL, bytes"`
-		IgnoreNofollow bool     `toml:"ignore_nofollow" flag:"mextract --ignore-nofollow" doc:"follow links marked nofollow"`
-		Duplicates     bool     `toml:"duplicates" flag:"mextract --duplicates" doc:"extract links of duplicate documents too"`
-		Modules        []string `toml:"modules" flag:"mextract --module" doc:"processing modules, NAME or NAME=MIME/TYPE"`
+		Filter         string   `toml:"filter" path:"yes" flag:"mextract --filter" doc:"file of filter rules" like:"\"filter.txt\""`
+		MaxURL         int      `toml:"max_url" flag:"mextract --max-url" doc:"longest URL, bytes" like:"2083"`
+		IgnoreNofollow bool     `toml:"ignore_nofollow" flag:"mextract --ignore-nofollow" doc:"follow links marked nofollow" like:"false"`
+		Duplicates     bool     `toml:"duplicates" flag:"mextract --duplicates" doc:"extract links of duplicate documents too" like:"false"`
+		Modules        []string `toml:"modules" flag:"mextract --module" doc:"processing modules, NAME or NAME=MIME/TYPE" like:"[\"page\"]"`
 	} `toml:"extract"`
 }
 
@@ -97,23 +98,23 @@ type Target struct{ Command, Verb, Flag string }
 type Key struct {
 	Name    string // "politeness.min_delay"
 	Doc     string
+	Like    string // an example, in TOML; where the setting has a default, that
 	Targets []Target
-	index   []int
+	Path    bool // the value is a file's name, or several
 }
 
 // Keys lists all settings, in the order of File.
-func Keys() []Key { return keysOf(reflect.TypeOf(File{}), "", nil) }
+func Keys() []Key { return keysOf(reflect.TypeOf(File{}), "") }
 
-func keysOf(t reflect.Type, prefix string, index []int) (keys []Key) {
+func keysOf(t reflect.Type, prefix string) (keys []Key) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name := prefix + f.Tag.Get("toml")
-		at := append(append([]int(nil), index...), i)
 		if f.Type.Kind() == reflect.Struct {
-			keys = append(keys, keysOf(f.Type, name+".", at)...)
+			keys = append(keys, keysOf(f.Type, name+".")...)
 			continue
 		}
-		k := Key{Name: name, Doc: f.Tag.Get("doc"), index: at}
+		k := Key{Name: name, Doc: f.Tag.Get("doc"), Like: f.Tag.Get("like"), Path: f.Tag.Get("path") != ""}
 		for _, s := range strings.Split(f.Tag.Get("flag"), ", ") {
 			switch w := strings.Fields(s); len(w) {
 			case 2:
@@ -221,16 +222,82 @@ func (c *Config) Lookup(command, verb, flag string) (value any, found bool) {
 			if t.Command != command || t.Flag != flag || t.Verb != "" && t.Verb != verb {
 				continue
 			}
-			v, ok := c.get(k.Name)
-			if ok && (k.Name == "extract.filter" || k.Name == "network.deny") {
-				if s, isText := v.(string); isText && s != "" && !filepath.IsAbs(s) {
-					v = filepath.Join(filepath.Dir(c.Path), s)
-				}
-			}
-			return v, ok
+			return c.value(k)
 		}
 	}
 	return nil, false
+}
+
+// value is a setting as the file has it, names of files made relative to the
+// working directory.
+func (c *Config) value(k Key) (v any, found bool) {
+	v, found = c.get(k.Name)
+	if !k.Path {
+		return v, found
+	}
+	switch names := v.(type) {
+	case string:
+		return c.join(names), found
+	case []any:
+		var joined []any
+		for _, name := range names {
+			joined = append(joined, c.join(name.(string))) // parse has seen that it is text
+		}
+		return joined, found
+	}
+	return v, found
+}
+
+func (c *Config) join(name string) string {
+	if name == "" || filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(filepath.Dir(c.Path), name)
+}
+
+// Setting returns the values of a key, as text; none where the file does not set
+// it. An unknown key is fault.Usage.
+func (c *Config) Setting(name string) ([]string, error) {
+	for _, k := range Keys() {
+		if k.Name != name {
+			continue
+		}
+		switch v, _ := c.value(k); v := v.(type) {
+		case nil:
+			return nil, nil
+		case []any:
+			var list []string
+			for _, one := range v {
+				list = append(list, fmt.Sprint(one))
+			}
+			return list, nil
+		default:
+			return []string{fmt.Sprint(v)}, nil
+		}
+	}
+	return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("unknown key %q", name), Hint: fmt.Sprintf("did you mean %q?", nearest(name))}
+}
+
+// CheckPaths refuses (fault.Usage) a relative name of a file that folder does not
+// have: where crawl.toml is going to be copied to.
+func (c *Config) CheckPaths(folder string) error {
+	moved := &Config{Path: filepath.Join(folder, Name), set: c.set}
+	for _, k := range Keys() {
+		if !k.Path {
+			continue
+		}
+		names, err := moved.Setting(k.Name)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if name != "" && !isFile(name) {
+				return &fault.Error{Class: fault.Usage, File: c.Path, Place: k.Name, Found: "no file " + name, Want: "a name relative to the crawl folder, or an absolute one",
+					Hint: "crawl.toml is copied into the crawl folder, and counts there"}
+			}
+		}
+	}
+	return nil
 }
 
 func (c *Config) get(name string) (any, bool) {

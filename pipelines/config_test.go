@@ -1,0 +1,151 @@
+package pipelines
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mercator/pkg/config"
+)
+
+// settings has for each key of crawl.toml a value that no flag has by default,
+// as TOML and as the flag shows it.
+var settings = map[string][2]string{
+	"seeds":                   {`["s.txt"]`, ""},
+	"batch":                   {`7`, "7"},
+	"rounds":                  {`7`, ""},
+	"checkpoint_interval":     {`"7s"`, "7s"},
+	"contact":                 {`"me@example.org"`, "me@example.org"},
+	"memory.fetch":            {`"77M"`, "80740352"},
+	"memory.stages":           {`"77M"`, "80740352"},
+	"frontier.policy":         {`"seven"`, "seven"},
+	"frontier.per_host":       {`7`, "7"},
+	"frontier.max_attempts":   {`7`, "7"},
+	"politeness.min_delay":    {`"7ms"`, "7ms"},
+	"politeness.delay_factor": {`7`, "7"},
+	"politeness.max_delay":    {`"7m"`, "7m0s"},
+	"politeness.addr_delay":   {`"7ms"`, "7ms"},
+	"fetch.connections":       {`7`, "7"},
+	"fetch.timeout":           {`"7s"`, "7s"},
+	"fetch.max_body":          {`"7K"`, "7168"},
+	"fetch.user_agent":        {`"seven"`, "seven"},
+	"fetch.warc_codec":        {`"zstd"`, "zstd"},
+	"fetch.warc_size":         {`"7M"`, "7340032"},
+	"fetch.tls_insecure":      {`true`, "true"},
+	"robots.engine":           {`"temoto"`, "temoto"},
+	"network.allow_net":       {`["127.0.0.0/8", "::1/128"]`, "[127.0.0.0/8 ::1/128]"},
+	"network.deny":            {`"deny.txt"`, "FOLDER/deny.txt"},
+	"resolve.servers":         {`["127.0.0.1:7", "127.0.0.2:7"]`, "[127.0.0.1:7 127.0.0.2:7]"},
+	"resolve.min_ttl":         {`"7s"`, "7s"},
+	"resolve.max_ttl":         {`"7h"`, "7h0m0s"},
+	"extract.filter":          {`"filter.txt"`, "FOLDER/filter.txt"},
+	"extract.max_url":         {`777`, "777"},
+	"extract.ignore_nofollow": {`true`, "true"},
+	"extract.duplicates":      {`true`, "true"},
+	"extract.modules":         {`["page", "tags=text/html"]`, "[page tags=text/html]"},
+}
+
+// verbs are run to see their flags, with arguments that let them begin; what
+// they then do with a store that is not there does not matter.
+var verbs = map[string][]string{
+	"mfrontier create": {}, "mfrontier next": {}, "mfrontier plan": {}, "mfrontier update": {"--outcomes", "o", "--links", "l"},
+	"mfrontier": {"stat"}, "mfetch": {}, "mfetch audit": {}, "mresolve": {}, "mextract": {}, "mfpset": {"stat"}, "murlset": {"stat"},
+	"mckpt commit": {"--txn", "r1"},
+}
+
+// Every setting of crawl.toml is the default of the flags that it says, with its
+// value; the others are read by the pipelines.
+func TestSettingsReachTheirFlags(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "crawl.toml")
+	for _, name := range []string{"filter.txt", "deny.txt"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var pipelines []string
+	for _, k := range config.Keys() {
+		v, ok := settings[k.Name]
+		if !ok {
+			t.Errorf("%s: the test has no value for it", k.Name)
+			continue
+		}
+		if len(k.Targets) == 0 {
+			pipelines = append(pipelines, k.Name)
+		}
+		text := k.Name + " = " + v[0] + "\n"
+		if table, key, ok := strings.Cut(k.Name, "."); ok {
+			text = "[" + table + "]\n" + key + " = " + v[0] + "\n"
+		}
+		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		want := strings.ReplaceAll(v[1], "FOLDER", dir)
+		for _, target := range k.Targets {
+			words := strings.Fields(target.Command + " " + target.Verb)
+			args, ok := verbs[strings.Join(words, " ")]
+			if !ok {
+				t.Errorf("%s: the test cannot run %s", k.Name, words)
+				continue
+			}
+			stats := filepath.Join(dir, "stats.json")
+			args = append(append(words[1:len(words):len(words)], args...), filepath.Join(dir, "nothing", target.Command), "--config", file, "--stats", stats)
+			cmd := exec.Command(bin+target.Command, args...)
+			out, _ := cmd.CombinedOutput() // it fails: there is no store
+			b, err := os.ReadFile(stats)
+			if err != nil {
+				t.Errorf("%s: %s %q: %v\n%s", k.Name, target.Command, args, err, out)
+				continue
+			}
+			os.Remove(stats)
+			var s struct{ Flags map[string]string }
+			if err := json.Unmarshal(b, &s); err != nil {
+				t.Fatal(err)
+			}
+			if got := s.Flags[target.Flag]; got != want {
+				t.Errorf("%s = %s: %s --%s is %q, want %q", k.Name, v[0], words, target.Flag, got, want)
+			}
+		}
+	}
+	if got := fmt.Sprint(pipelines); got != "[seeds rounds]" {
+		t.Errorf("settings of no command: %s", got)
+	}
+}
+
+// The pipelines take seeds and rounds from crawl.toml, and the commit its interval.
+func TestPipelinesReadSettings(t *testing.T) {
+	w := startWeb(t, 3, 2, 20)
+	for _, pipeline := range []string{"mercator.mk", "stream.sh"} {
+		t.Run(pipeline, func(t *testing.T) {
+			dir := t.TempDir()
+			toml := filepath.Join(dir, "my.toml")
+			text := fmt.Sprintf("seeds = [%q]\nrounds = 2\nbatch = 3\ncheckpoint_interval = \"1h\"\n[politeness]\nmin_delay = \"1ms\"\naddr_delay = \"0s\"\n"+
+				"delay_factor = 0\n[network]\nallow_net = [\"127.0.0.0/8\"]\n[resolve]\nservers = [%q]\n", w.seeds, w.dns)
+			if err := os.WriteFile(toml, []byte(text), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			folder := filepath.Join(dir, "crawl")
+			vars := []string{"CRAWL=" + folder, "CONFIG=" + toml, "BIN=" + bin}
+			cmd := exec.Command("./" + pipeline)
+			if strings.HasSuffix(pipeline, ".mk") {
+				cmd = exec.Command("make", append([]string{"-f", pipeline}, vars...)...)
+			}
+			cmd.Env = append(os.Environ(), vars...)
+			out, err := cmd.CombinedOutput()
+			if err != nil || !strings.Contains(string(out), "stopped after round 2") {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			// Checkpoints: that of the seeds, the first, stays; that of round 1 is too young for an hour.
+			if got := output(t, "mckpt", "list", folder, "--json"); strings.Count(got, "\n") != 2 || strings.Contains(got, `"txn":"r1"`) {
+				t.Errorf("checkpoints:\n%s", got)
+			}
+			if got := strings.TrimSpace(output(t, "mcat", "--count", folder+"/rounds/r2/marked.arrows.zst")); got == "0" {
+				t.Errorf("round 2 has no rows")
+			}
+		})
+	}
+}
