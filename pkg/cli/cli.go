@@ -7,6 +7,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,7 @@ type Common struct {
 	Memory   Size             `default:"0" help:"Bound on peak resident memory, such as 64M (0: the command's default)."`
 	Config   configFlag       `placeholder:"crawl.toml" help:"Read settings from this file; flags win. Default: the crawl.toml of the crawl folder that a store argument lies in."`
 	Stats    string           `placeholder:"FILE" help:"Write statistics as JSON to this file when done."`
+	Profile  string           `placeholder:"FILE" help:"Write a CPU profile to this file when done, for go tool pprof."`
 	Progress string           `enum:"auto,plain,json,off" default:"auto" help:"Progress on standard error: auto (a bar, on a terminal only), plain, json or off."`
 	Quiet    bool             `short:"q" help:"Print errors only."`
 	Version  kong.VersionFlag `help:"Print version and build information."`
@@ -93,6 +95,7 @@ type Std struct {
 
 	defaultMemory Size
 	stats         stats
+	profile       bytes.Buffer
 	bar           atomic.Pointer[Progress] // set while the command runs, which a signal may outlast
 }
 
@@ -188,6 +191,9 @@ func (s *Std) run(kctx *kong.Context) int {
 	defer signal.Stop(sig)
 
 	kctx.BindTo(ctx, (*context.Context)(nil))
+	if err := s.startProfile(); err != nil {
+		return s.fail(err)
+	}
 	done := make(chan error, 1)
 	started := time.Now()
 	go func() { done <- kctx.Run() }()
@@ -211,8 +217,10 @@ func (s *Std) run(kctx *kong.Context) int {
 	if bar := s.bar.Load(); bar != nil {
 		bar.Done()
 	}
-	if serr := s.writeStats(started, err); serr != nil && err == nil {
-		err = serr
+	for _, werr := range []error{s.writeStats(started, err), s.writeProfile()} {
+		if err == nil {
+			err = werr
+		}
 	}
 	return s.fail(err)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/pprof"
 	"sync"
 	"syscall"
 	"time"
@@ -73,4 +74,22 @@ func (s *Std) writeStats(started time.Time, err error) error {
 		return jerr
 	}
 	return durable.WriteFile(durable.OS, s.Common.Stats, append(b, '\n'))
+}
+
+// startProfile begins what --profile asks for. The profile is held in memory: a
+// few hundred kilobytes, whatever the command's run time.
+func (s *Std) startProfile() error {
+	if s.Common.Profile == "" {
+		return nil
+	}
+	return pprof.StartCPUProfile(&s.profile)
+}
+
+// writeProfile writes the --profile file.
+func (s *Std) writeProfile() error {
+	if s.Common.Profile == "" {
+		return nil
+	}
+	pprof.StopCPUProfile()
+	return durable.WriteFile(durable.OS, s.Common.Profile, s.profile.Bytes())
 }
