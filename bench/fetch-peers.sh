@@ -4,8 +4,10 @@
 # URLs that goes round the hosts. No delays, for anyone.
 #
 #   bench/fetch-peers.sh                 every file of every host (37,536 URLs), three rounds
-#   ROUNDS=5 FILES=300 bench/fetch-peers.sh
+#   ROUNDS=5 HOSTS=8 FILES=300 bench/fetch-peers.sh
 #   WHOLE=1 bench/fetch-peers.sh             instead, whole crawls from the 32 front pages: stream.sh beside "wget2 -r"
+#   STAGES=DIR bench/fetch-peers.sh          instead, the CPU time of each command of one round whose batch is the list, by
+#                                            mercator.mk in memory; DIR gets their --stats and --profile files
 #   PROFILE=cpu.pprof bench/fetch-peers.sh   also a CPU profile of mfetch, in one run more (to tmpfs)
 #
 # In each round every command runs once, so that what else the machine does hits all of them. mfetch writes WARC files,
@@ -18,7 +20,7 @@
 # a page (of the client alone; user and system). Its exit status is 1 if a command did not get all pages.
 set -euo pipefail
 export LC_ALL=C
-rounds=${ROUNDS:-3} hosts=32 port=${PORT:-8083} disk=${TMP:-/tmp} shm=${SHM:-/dev/shm}
+rounds=${ROUNDS:-3} hosts=${HOSTS:-32} port=${PORT:-8083} disk=${TMP:-/tmp} shm=${SHM:-/dev/shm}
 here=$(cd "$(dirname "$0")/.." && pwd)
 bin=${BIN:-$here/bin/}
 html=/usr/share/doc/postgresql-doc-15/html
@@ -94,14 +96,14 @@ wget_count() { zcat "$1/x.warc.gz" | grep -a -c '^WARC-Type: response'; }
 
 # A whole crawl from the 32 front pages: links found, seen ones dropped, six rounds, a checkpoint each.
 crawl() {
-	CRAWL=$1/crawl BIN=$bin SEEDS=$dir/roots.txt RESOLVE_FLAGS="--server 127.20.1.1:$dns_port" \
+	CRAWL=$1/crawl BIN=$bin ROUNDS=0 SEEDS=$dir/roots.txt RESOLVE_FLAGS="--server 127.20.1.1:$dns_port" \
 		FETCH_FLAGS="${undelayed[*]}" EXTRACT_FLAGS="--duplicates --filter $dir/filter" \
 		"$here/pipelines/stream.sh" >"$1/log" 2>&1 || { cat "$1/log" >&2; return 1; }
 }
 crawl_count() { "${bin}mcat" --format tsv --columns role,status "$1"/crawl/rounds/r*/marked.arrows.zst | grep -c '^page	200'; }
 wget2_r() { named wget2 --no-config -q -r -l 0 -x -P "$1" --max-threads="$2" --robots=off -i "$dir/roots.txt" || [ $? = 8 ]; } # 8: a 404
 
-if [ -n "${WHOLE:-}" ]; then
+if [ -n "${WHOLE:-}${STAGES:-}" ]; then
 	dns_port=${DNS_PORT:-5383}
 	for h in $(seq "$hosts"); do
 		echo "http://h$h.docs.test:$port/" >>"$dir/roots.txt"
@@ -110,6 +112,22 @@ if [ -n "${WHOLE:-}" ]; then
 	printf 'allow docs: domain docs.test\ndefault deny\n' >"$dir/filter"
 	dnsmasq -k -C "$dir/dnsmasq.conf" -x "" -u "$(id -un)" -R -h -z -a 127.20.1.1 -p "$dns_port" --local=/test/ --local-ttl=3600 &
 	pids="$pids $!"
+fi
+if [ -n "${STAGES:-}" ]; then
+	mkdir -p "$STAGES"
+	traced() { echo "--stats $STAGES/$1.json --profile $STAGES/$1.pprof"; }
+	CRAWL=$mem/crawl BIN=$bin SEEDS=$dir/urls.txt ROUNDS=1 BATCH=$pages make -s -f "$here/pipelines/mercator.mk" \
+		NEXT_FLAGS="$(traced mfrontier-next)" RESOLVE_FLAGS="--server 127.20.1.1:$dns_port $(traced mresolve)" \
+		FETCH_FLAGS="${undelayed[*]} $(traced mfetch)" MARK_FLAGS="$(traced mfpset-mark)" \
+		EXTRACT_FLAGS="--duplicates --filter $dir/filter $(traced mextract)" NEW_FLAGS="$(traced murlset-new)" \
+		UPDATE_FLAGS="$(traced mfrontier-update)" COMMIT_FLAGS="$(traced mckpt-commit)" >"$dir/log" 2>&1 || { cat "$dir/log" >&2; exit 1; }
+	links=$("${bin}mcat" --count "$mem/crawl/rounds/r1/links.arrows.zst")
+	echo "one round of $pages pages, $links links; us of CPU a page:"
+	for stage in mfrontier-next mresolve mfetch mfpset-mark mextract murlset-new mfrontier-update mckpt-commit; do
+		sed -n "s/.*\"cpu_s\": \([0-9.]*\).*/\1 $stage/p" "$STAGES/$stage.json"
+	done | awk -v pages="$pages" '{ printf "%8.0f  %s\n", $1 / pages * 1e6, $2; sum += $1 } END { printf "%8.0f  all\n", sum / pages * 1e6 }'
+	exit
+elif [ -n "${WHOLE:-}" ]; then
 	commands=("mercator-disk|$dir|crawl|crawl_count" "wget2-r-5-disk|$dir|wget2_r 5|wget2_count" "wget2-r-32-disk|$dir|wget2_r 32|wget2_count"
 		"mercator-tmpfs|$mem|crawl|crawl_count" "wget2-r-32-tmpfs|$mem|wget2_r 32|wget2_count")
 	least=$((hosts * 1170))
