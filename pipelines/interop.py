@@ -59,7 +59,9 @@ def check_warc(paths):
         rest.flush()
         check = subprocess.run([sys.executable, "-m", "warcio.cli", "check", "-v", rest.name], capture_output=True, text=True)
         if check.returncode != 0 or "failed" in check.stdout:
-            sys.exit(f"{path}: warcio check:\n{check.stdout[-2000:]}{check.stderr[-2000:]}")
+            lines = check.stdout.splitlines()
+            bad = [f"{lines[i - 1].strip()}: {line.strip()}" for i, line in enumerate(lines) if "failed" in line]
+            sys.exit(f"{path}: warcio check: " + "\n".join(bad or [check.stderr]))
     if not (plain and chunked and encoded):
         sys.exit(f"{plain} plain, {chunked} chunked, {encoded} gzip replies: one kind is missing")
     say("warcio", f"check passes {plain} records; {chunked} chunked replies have the payload digests of WARC 1.1; {encoded} were gzip")
