@@ -12,8 +12,11 @@
 #
 # What shaped the rows stands in crawl.toml and in rounds/rN/flags, which the
 # pipelines write; flags given by hand to single commands have to be given here.
-# A stage of your own, or URLs added behind the pipelines' back, show as a
-# difference: they cannot be repeated from the records.
+# What cannot be repeated from the records shows as a difference: a stage of your
+# own, URLs added behind the pipelines' back, and rounds whose files were written
+# anew after "mckpt restore", when a later restore took the older ones again.
+#
+# Each round reads through all WARC files of the crawl twice.
 #
 # Variables (all can stand in the environment):
 #   CRAWL    crawl folder [crawl]       REPLAY   folder to make [$(CRAWL)-replay]

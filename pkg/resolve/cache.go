@@ -99,6 +99,7 @@ type batch struct {
 	opt   Options
 	b     *stage.Batch[record.URL, record.URL]
 	cache func() (*cacheReader, error)
+	now   time.Time // when the batch began: an answer that was valid then is valid for all of it
 	known map[string]Answer
 	fresh *merge.Sorter // answers to be committed
 	stats Stats
@@ -108,7 +109,7 @@ type batch struct {
 // with addr, addr_expires and addr_error. What was learnt joins the store's
 // cache when the batch commits.
 func Resolve(ctx context.Context, st *store.Store, b *stage.Batch[record.URL, record.URL], opt Options) (Stats, error) {
-	r := &batch{opt: opt, b: b, known: map[string]Answer{}, fresh: merge.NewSorter(opt.Memory/4, "")}
+	r := &batch{opt: opt, b: b, now: opt.Now(), known: map[string]Answer{}, fresh: merge.NewSorter(opt.Memory/4, "")}
 	defer r.fresh.Close()
 	base := b.Tx().Base()
 	r.cache = func() (*cacheReader, error) { return openCache(st, base) }
@@ -203,7 +204,6 @@ func collect(rows <-chan rowOrErr) (window []record.URL, err error) {
 
 // window resolves and passes on some rows.
 func (r *batch) window(ctx context.Context, rows []record.URL) error {
-	now := r.opt.Now()
 	answers := map[string]Answer{}
 	var missing []string
 	for i := range rows {
@@ -212,7 +212,7 @@ func (r *batch) window(ctx context.Context, rows []record.URL) error {
 			continue
 		}
 		r.stats.Names++
-		if a, ok := r.known[name]; ok && r.valid(a.Expires, now) {
+		if a, ok := r.known[name]; ok && r.valid(a.Expires) {
 			r.stats.Cached++
 			answers[name] = a
 			continue
@@ -220,7 +220,7 @@ func (r *batch) window(ctx context.Context, rows []record.URL) error {
 		answers[name] = Answer{}
 		missing = append(missing, name)
 	}
-	missing, err := r.lookUp(missing, answers, now)
+	missing, err := r.lookUp(missing, answers)
 	if err != nil {
 		return err
 	}
@@ -249,13 +249,15 @@ func (r *batch) window(ctx context.Context, rows []record.URL) error {
 	return nil
 }
 
-// valid says whether an answer still counts. A saved one always does.
-func (r *batch) valid(expires, now time.Time) bool {
-	return r.opt.Replay != nil || expires.After(now)
+// valid says whether an answer counts in this batch: all rows of a host get the
+// same one, so that a replay, which has one for each host, can give it. A saved
+// answer always counts.
+func (r *batch) valid(expires time.Time) bool {
+	return r.opt.Replay != nil || expires.After(r.now)
 }
 
 // lookUp fills in what the cache file knows, by one merge, and returns the rest.
-func (r *batch) lookUp(names []string, answers map[string]Answer, now time.Time) (missing []string, err error) {
+func (r *batch) lookUp(names []string, answers map[string]Answer) (missing []string, err error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
@@ -270,7 +272,7 @@ func (r *batch) lookUp(names []string, answers map[string]Answer, now time.Time)
 		if err != nil {
 			return nil, err
 		}
-		if !ok || !r.valid(e.Expires, now) {
+		if !ok || !r.valid(e.Expires) {
 			missing = append(missing, name)
 			continue
 		}

@@ -251,3 +251,35 @@ func TestReplayGivesTheSavedColumns(t *testing.T) {
 		t.Errorf("a host of another round: %v", err)
 	}
 }
+
+// TestOneAnswerForEachHost lets answers expire while a batch of two windows runs.
+func TestOneAnswerForEachHost(t *testing.T) {
+	var asked atomic.Int32
+	addr := server(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+		asked.Add(1)
+		m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 60}, A: net.IPv4(127, 0, 0, 1)})
+		return true
+	})
+	var ticks atomic.Int64
+	clock := func() time.Time { return testNow.Add(time.Duration(ticks.Add(1)) * time.Hour) }
+	r, err := New(Config{Servers: []string{addr}, Family: "4", Now: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosts := make([]string, windowRows+10)
+	for i := range hosts {
+		hosts[i] = "a.test"
+	}
+	rows, _, err := run(t, newDNSStore(t), "r1", Options{Resolver: r, Now: clock}, hosts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range rows {
+		if rows[i].AddrExpires != rows[0].AddrExpires {
+			t.Fatalf("row %d expires at %v, row 0 at %v", i, rows[i].AddrExpires.Go(), rows[0].AddrExpires.Go())
+		}
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("%d questions, want 1", n)
+	}
+}
