@@ -71,7 +71,7 @@ func writeRecords[T record.Row](ctx context.Context, g *grammar, std *cli.Std, i
 // writeBare writes plain Arrow.
 func writeBare[T record.Row](ctx context.Context, g *grammar, std *cli.Std, in stage.Input[T]) error {
 	if g.Output != "" && g.Output != "-" {
-		file, err := durable.Create(durable.OS, g.Output)
+		file, err := durable.CreateOutput(g.Output)
 		if err != nil {
 			return err
 		}
@@ -80,6 +80,9 @@ func writeBare[T record.Row](ctx context.Context, g *grammar, std *cli.Std, in s
 			return err
 		}
 		return file.Commit()
+	}
+	if err := std.RefuseTerminal("plain Arrow is"); err != nil {
+		return err
 	}
 	out := bufio.NewWriterSize(std.Out, 1<<20)
 	if err := copyBare(ctx, g, out, in); err != nil {

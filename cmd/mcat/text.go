@@ -144,7 +144,7 @@ func (g *grammar) runText(ctx context.Context, std *cli.Std) (err error) {
 	if g.Output == "" || g.Output == "-" {
 		p.out = bufio.NewWriterSize(std.Out, 64<<10)
 	} else {
-		file, err := durable.Create(durable.OS, g.Output)
+		file, err := durable.CreateOutput(g.Output)
 		if err != nil {
 			return err
 		}

@@ -231,7 +231,7 @@ func exportText(ctx context.Context, std *cli.Std, f *frontier.Frontier, o cli.O
 	var files []*durable.Atomic
 	var to []io.Writer
 	for _, path := range paths {
-		a, err := durable.Create(durable.OS, path)
+		a, err := durable.CreateOutput(path)
 		if err != nil {
 			return err
 		}

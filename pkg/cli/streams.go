@@ -332,7 +332,7 @@ func (m multiFile) Close() error {
 func (s *Std) Sinks(o Output) ([]stage.Sink, error) {
 	var sinks []stage.Sink
 	add := func(path string) error {
-		a, err := durable.CreateAll(durable.OS, path)
+		a, err := durable.CreateOutput(path)
 		if err != nil {
 			return err
 		}
@@ -356,14 +356,23 @@ func (s *Std) Sinks(o Output) ([]stage.Sink, error) {
 		}
 		return sinks, nil
 	}
-	if isTerminal(s.Out) {
-		return fail(&fault.Error{
-			Class: fault.Usage, File: "standard output", Found: "a terminal", Want: "a file or a pipe, since records are binary",
-			Hint: "write to a file with -o FILE, or read them with: … | mcat",
-		})
+	if err := s.RefuseTerminal("records are"); err != nil {
+		return fail(err)
 	}
 	widenPipe(s.Out)
 	return append(sinks, pipeSink{s.Out, isPipe(s.Out)}), nil
+}
+
+// RefuseTerminal is an error (fault.Usage) if standard output is a terminal; what
+// says what is binary ("records are").
+func (s *Std) RefuseTerminal(what string) error {
+	if !isTerminal(s.Out) {
+		return nil
+	}
+	return &fault.Error{
+		Class: fault.Usage, File: "standard output", Found: "a terminal", Want: "a file or a pipe, since " + what + " binary",
+		Hint: "write to a file with -o FILE, or read it with: … | mcat",
+	}
 }
 
 // fileSink is a file that appears complete or not at all.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -65,6 +66,37 @@ func CreateAll(fsys FS, path string) (*Atomic, error) {
 		return nil, err
 	}
 	return Create(fsys, path)
+}
+
+// CreateOutput is CreateAll on the real file system, for a file that the user
+// named. It first removes what writers of the same path left there when they were
+// killed: unpublished files whose process is gone.
+func CreateOutput(path string) (*Atomic, error) {
+	dir, base := filepath.Split(path)
+	list, _ := OS.ReadDir(filepath.Clean(dir)) // no folder yet: nothing to remove
+	for _, e := range list {
+		if pid, ok := writerOf(e.Name(), base); ok && gone(pid) {
+			_ = OS.Remove(dir + e.Name()) // a leftover costs nothing but room
+		}
+	}
+	return CreateAll(OS, path)
+}
+
+// writerOf returns the process in the name of an unpublished file of base.
+func writerOf(name, base string) (pid int, ok bool) {
+	rest, ok := strings.CutPrefix(name, "."+base+".")
+	if !ok {
+		return 0, false
+	}
+	if rest, ok = strings.CutSuffix(rest, TempSuffix); !ok {
+		return 0, false
+	}
+	digits, serial, ok := strings.Cut(rest, "-")
+	if _, err := strconv.ParseUint(serial, 10, 64); !ok || err != nil {
+		return 0, false
+	}
+	pid, err := strconv.Atoi(digits)
+	return pid, err == nil && pid > 0
 }
 
 // MkdirAll makes dir and its missing parents, and syncs each folder that got a

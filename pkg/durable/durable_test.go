@@ -2,9 +2,11 @@ package durable
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -246,5 +248,43 @@ func TestSpace(t *testing.T) {
 	}
 	if list, _ := c.ReadDir("/"); len(list) != 1 || strings.HasPrefix(list[0].Name(), ".") {
 		t.Fatalf("the unpublished file stays: %v", list)
+	}
+}
+
+// A writer that was killed leaves its unpublished file. The next writer of the
+// same name takes it away, and no other.
+func TestOutputRemovesWhatTheDeadLeft(t *testing.T) {
+	dir := t.TempDir()
+	dead := exec.Command("true")
+	if err := dead.Run(); err != nil {
+		t.Fatal(err)
+	}
+	left := fmt.Sprintf(".out.%d-1.tmp", dead.Process.Pid)
+	stay := []string{
+		fmt.Sprintf(".out.%d-77.tmp", os.Getpid()),       // being written
+		fmt.Sprintf(".other.%d-1.tmp", dead.Process.Pid), // another name's
+		fmt.Sprintf(".out.x.%d-1.tmp", dead.Process.Pid), // another name's
+		fmt.Sprintf("out.%d-1.tmp", dead.Process.Pid),    // a user's
+		".out.tmp", ".out.-1.tmp", ".out.12.tmp", ".out.-5-1.tmp", // no shape of ours
+	}
+	for _, name := range append(stay, left) {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, err := CreateOutput(filepath.Join(dir, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, left)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s is still there: %v", left, err)
+	}
+	for _, name := range append(stay, "out") {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
 	}
 }

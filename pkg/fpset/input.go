@@ -210,7 +210,7 @@ func Export(path string, text bool, stdout io.Writer, polynomial uint64, produce
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return 0, err
 	}
-	a, err := durable.Create(durable.OS, path)
+	a, err := durable.CreateOutput(path)
 	if err != nil {
 		return 0, err
 	}
