@@ -22,8 +22,9 @@ const maxParts = 64
 // other parts.
 const ReasonOtherPart = "other-part"
 
-// Parts are the files into which a set or a record stream is cut. All of them
-// appear, or none.
+// Parts are the files into which a set or a record stream is cut. None appears
+// before all are written and synced. Then they are renamed one after the other: a
+// crash in that moment leaves some of them, each whole.
 type Parts struct {
 	prefix string
 	n      int
