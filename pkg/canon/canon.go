@@ -31,6 +31,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	parseerr "github.com/nlnwa/whatwg-url/errors"
 	"github.com/nlnwa/whatwg-url/url"
 	"golang.org/x/net/publicsuffix"
 )
@@ -200,9 +201,36 @@ func (o Options) parse(base *url.Url, s string) (*url.Url, error) {
 		u, err = parser.BasicParser(s, base, nil, url.NoState)
 	}
 	if err != nil {
-		return nil, &Error{ReasonInvalid, err.Error()}
+		return nil, &Error{ReasonInvalid, detailOf(err)}
 	}
 	return u, nil
+}
+
+// parseErrors says shortly what the parser says at length. Kinds of the same part
+// of a URL that are not here are named after the part.
+var parseErrors = map[parseerr.ErrorType]string{
+	parseerr.MissingSchemeNonRelativeURL: "no scheme such as http:",
+	parseerr.HostMissing:                 "no host",
+	parseerr.InvalidCredentials:          "no host behind the user name",
+	parseerr.PortOutOfRange:              "a port above 65535",
+	parseerr.PortInvalid:                 "a port that is no number",
+	parseerr.DomainInvalidCodePoint:      "a character in the host that no host has",
+	parseerr.DomainToASCII:               "a host that is no domain name",
+	parseerr.IPv4TooManyParts:            "a bad IPv4 address",
+	parseerr.IPv4NonNumericPart:          "a bad IPv4 address",
+	parseerr.IPv4OutOfRangePart:          "a bad IPv4 address",
+	parseerr.IPv6Unclosed:                "an IPv6 address without ]",
+}
+
+func detailOf(err error) string {
+	t := parseerr.Type(err)
+	if d, ok := parseErrors[t]; ok {
+		return d
+	}
+	if strings.Contains(string(t), "IPv6 address") {
+		return "a bad IPv6 address"
+	}
+	return "not a URL"
 }
 
 func (o Options) resolve(base *url.Url, ref string) (canonical, host string, err error) {

@@ -40,6 +40,29 @@ func TestURL(t *testing.T) {
 	}
 }
 
+func TestDetails(t *testing.T) {
+	for in, want := range map[string]string{
+		"bad":                "invalid: no scheme such as http:",
+		"":                   "invalid: no scheme such as http:",
+		"http://":            "invalid: no host",
+		"http://u@/":         "invalid: no host behind the user name",
+		"http://h:99999/":    "invalid: a port above 65535",
+		"http://h:x/":        "invalid: a port that is no number",
+		"http://a b/":        "invalid: a character in the host that no host has",
+		"http://xn--a.test/": "invalid: a host that is no domain name",
+		"http://1.2.3.4.5/":  "invalid: a bad IPv4 address",
+		"http://1.2.3.256/":  "invalid: a bad IPv4 address",
+		"http://[::1":        "invalid: an IPv6 address without ]",
+		"http://[1::2::3]/":  "invalid: a bad IPv6 address",
+		"http://a../":        "invalid: the host has an empty label",
+		"mailto:a@b":         "scheme: mailto",
+	} {
+		if _, _, err := URL(in); err == nil || err.Error() != want {
+			t.Errorf("URL(%q): %v, want %s", in, err, want)
+		}
+	}
+}
+
 func TestReasons(t *testing.T) {
 	long := strings.Repeat("a", DefaultMaxURL)
 	tests := []struct {
