@@ -186,6 +186,9 @@ func newTest(word string, args []string) (condition, error) {
 	}
 	set := make(map[string]bool)
 	for _, a := range args {
+		if word == "domain" || word == "extension" {
+			a = strings.TrimPrefix(a, ".")
+		}
 		set[strings.ToLower(a)] = true
 	}
 	switch word {
@@ -289,11 +292,11 @@ func number(word string, c *Candidate) int {
 	return most
 }
 
-// comparison reads "> 12", ">12" or "> = 12".
+// comparison reads "> 12" or ">12".
 func comparison(word string, args []string) (func(int) bool, error) {
-	s := strings.Join(args, "")
+	s := strings.Join(args, " ")
 	op := s[:len(s)-len(strings.TrimLeft(s, "<>="))]
-	n, err := strconv.ParseUint(s[len(op):], 10, 31)
+	n, err := strconv.ParseUint(strings.TrimPrefix(s[len(op):], " "), 10, 31)
 	limit := int(n)
 	if err == nil {
 		switch op {

@@ -19,12 +19,12 @@
 //	any                     every URL
 //	scheme S…               http, https, ftp, gopher
 //	host H…                 exactly, with ":port" where it is not the default
-//	domain D…               the host is D or ends in ".D", on any port
+//	domain D…               the host is D or ends in ".D", on any port; ".D" is as good
 //	registered-domain D…    D is the domain that the host is registered under
 //	port N…                 default ports included
 //	prefix P…, suffix S…    of the canonical URL
 //	regex R…                found anywhere in the canonical URL (RE2)
-//	extension E…            of the last path segment, without dot and case
+//	extension E…            of the last path segment; dot and case do not matter
 //	query                   there is a query, the empty one included
 //	kind K…                 link kind, such as a, img, redirect; empty for seeds
 //	url-length OP N         bytes of the canonical URL
@@ -137,8 +137,10 @@ func Parse(name string, in io.Reader) (*Filter, error) {
 		if text == "" || text[0] == '#' {
 			continue
 		}
-		verdict, rest, _ := strings.Cut(text, " ")
-		rest = strings.TrimSpace(rest)
+		verdict, rest := text, ""
+		if i := strings.IndexAny(text, " \t"); i > 0 {
+			verdict, rest = text[:i], strings.TrimSpace(text[i:])
+		}
 		switch verdict {
 		case "default":
 			rest, _, _ = strings.Cut(rest, "#")
@@ -168,6 +170,9 @@ func Parse(name string, in io.Reader) (*Filter, error) {
 		ruleName = strings.TrimSpace(ruleName)
 		if ruleName == "" {
 			ruleName = fmt.Sprintf("line-%d", line)
+		}
+		if ruleName == "default" {
+			return nil, bad(`rule name "default", which the books have for URLs that no rule matches`, "another")
 		}
 		if before, ok := names[ruleName]; ok {
 			return nil, bad(fmt.Sprintf("rule name %q, which line %d has", ruleName, before), "another")

@@ -31,7 +31,7 @@ func TestTests(t *testing.T) {
 		"prefix http://www.example.co.uk:8080/a": true, "prefix https:": false,
 		"suffix q=1": true, "suffix x y 1": true, "suffix HTML": false,
 		"regex \"/a/.*/a/\"": true, `regex ^https`: false, `regex "\?q=\d$"`: true,
-		"extension html": true, "extension htm": false,
+		"extension html": true, "extension htm": false, "extension .html": true, "domain .example.co.uk": true,
 		"kind a img": true, "kind img": false,
 		"url-length > 10": true, "url-length < 10": false, "url-length = 49": true,
 		"path-depth = 4": true, "path-depth >= 5": false, "path-depth <=4": true,
@@ -62,7 +62,7 @@ func TestTests(t *testing.T) {
 func TestFirstMatchWins(t *testing.T) {
 	f, err := Parse("rules", strings.NewReader(`
 # comment
-allow docs: domain a.example
+allow	docs: domain a.example
 deny : domain example
 default deny # of all others
 `))
@@ -96,6 +96,8 @@ func TestErrors(t *testing.T) {
 		`deny x: host "a`:                      "quote that does not end",
 		"deny x: depth 3":                      "want a comparison",
 		"deny x: depth > -1":                   "want a comparison",
+		"deny x: depth > 1 2":                  "want a comparison",
+		"deny default: any":                    `rule name "default"`,
 		"deny x: port 99999":                   "up to 65535",
 		"deny x: scheme mailto":                "want http",
 		"deny x: any\nallow x: any":            "which line 1 has",
