@@ -3,12 +3,14 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"time"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/cli"
+	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/resolve"
 	"mercator/pkg/stage"
@@ -23,27 +25,32 @@ type grammar struct {
 	Create  createCmd  `cmd:"" help:"Make an empty dns store."`
 }
 
-type dnsFlags struct {
+// askFlags say how servers are asked.
+type askFlags struct {
 	Server   []string      `placeholder:"ADDR[:PORT]" help:"DNS server; may be given more than once (default: those of /etc/resolv.conf)."`
-	InFlight int           `default:"1000" help:"Questions in flight at most."`
+	InFlight int           `default:"1000" help:"Questions in flight at most, 1 to 100000."`
 	Timeout  time.Duration `default:"1s" help:"Wait for the first attempt; each further one waits twice as long."`
-	Attempts int           `default:"5" help:"Questions asked before a name counts as timed out."`
-	MinTTL   time.Duration `name:"min-ttl" default:"1m" help:"Keep answers at least this long."`
-	MaxTTL   time.Duration `name:"max-ttl" default:"24h" help:"Keep answers at most this long."`
-	Family   string        `default:"any" enum:"any,4,6" help:"Addresses wanted: any (IPv4 first), 4 or 6."`
+	Attempts int           `default:"5" help:"Questions asked before a name counts as timed out, 1 to 100."`
 }
 
-func (f *dnsFlags) resolver(std *cli.Std) (*resolve.Resolver, error) {
-	return resolve.New(resolve.Config{
-		Servers: f.Server, InFlight: f.InFlight, Timeout: f.Timeout, Attempts: f.Attempts,
-		MinTTL: f.MinTTL, MaxTTL: f.MaxTTL, Family: f.Family, Now: std.Now,
-	})
+// resolver makes the resolver of these flags; cfg has what they do not say.
+func (f *askFlags) resolver(std *cli.Std, cfg resolve.Config) (*resolve.Resolver, error) {
+	if f.InFlight < 1 || f.InFlight > 100_000 || f.Attempts < 1 || f.Attempts > 100 || f.Timeout <= 0 {
+		return nil, &fault.Error{Class: fault.Usage,
+			Found: fmt.Sprintf("%d in flight, %d attempts, timeout %v", f.InFlight, f.Attempts, f.Timeout),
+			Want:  "1 to 100000 in flight, 1 to 100 attempts and a timeout above 0"}
+	}
+	cfg.Servers, cfg.InFlight, cfg.Timeout, cfg.Attempts, cfg.Now = f.Server, f.InFlight, f.Timeout, f.Attempts, std.Now
+	return resolve.New(cfg)
 }
 
 type resolveCmd struct {
 	Store string   `arg:"" help:"The dns store, such as crawl/dns."`
 	Files []string `arg:"" optional:"" help:"Files of url records (default: standard input)."`
-	dnsFlags
+	askFlags
+	MinTTL time.Duration `name:"min-ttl" default:"1m" help:"Keep answers at least this long."`
+	MaxTTL time.Duration `name:"max-ttl" default:"24h" help:"Keep answers at most this long."`
+	Family string        `default:"any" enum:"any,4,6" help:"Addresses wanted: any (IPv4 first), 4 or 6."`
 	cli.TxnFlags
 	cli.Output
 	Replay []string `placeholder:"STORE" help:"Answer from the DNS records that mfetch saved in this fetch store (or in WARC files, each named), for the same --txn, instead of asking servers."`
@@ -76,7 +83,7 @@ func (c *resolveCmd) Run(ctx context.Context, std *cli.Std) error {
 			return err
 		}
 		defer opt.Replay.Close()
-	} else if opt.Resolver, err = c.resolver(std); err != nil {
+	} else if opt.Resolver, err = c.resolver(std, resolve.Config{MinTTL: c.MinTTL, MaxTTL: c.MaxTTL, Family: c.Family}); err != nil {
 		return err
 	}
 	in, err := cli.OpenRecords[record.URL](std, c.Files)
@@ -98,20 +105,20 @@ func (c *resolveCmd) Run(ctx context.Context, std *cli.Std) error {
 type namesCmd struct {
 	Files []string `arg:"" optional:"" help:"Files of names, one a line (default: standard input)."`
 	Type  string   `default:"A" help:"Record type, such as A, AAAA, MX, TXT."`
-	dnsFlags
+	askFlags
 }
 
 // Help is printed by mresolve names --help.
 func (*namesCmd) Help() string {
 	return `Prints one JSON object a name, in the order of the input: name, class, status, and
-data with answers, resolver and protocol, fields named as zdns names them; rtt_us is
-the round-trip time in microseconds.
+data with answers and resolver, named as zdns names them; rtt_us is the round-trip
+time in microseconds.
 
   printf 'example.org\nexample.com\n' | mresolve names --type AAAA`
 }
 
 func (c *namesCmd) Run(ctx context.Context, std *cli.Std) error {
-	r, err := c.resolver(std)
+	r, err := c.resolver(std, resolve.Config{})
 	if err != nil {
 		return err
 	}
@@ -125,6 +132,14 @@ func (c *namesCmd) Run(ctx context.Context, std *cli.Std) error {
 
 type createCmd struct {
 	Store string `arg:"" help:"Folder to make."`
+}
+
+// Help is printed by mresolve create --help.
+func (*createCmd) Help() string {
+	return `Makes a store without answers. "mckpt init" does this for a whole crawl. Making the same
+again is no error.
+
+  mresolve create crawl/dns`
 }
 
 func (c *createCmd) Run() error { return resolve.CreateStore(c.Store, store.Options{}) }

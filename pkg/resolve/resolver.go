@@ -201,7 +201,11 @@ func Name(host string) string {
 // Lookup resolves a name (see Name). It waits for a free slot.
 func (r *Resolver) Lookup(ctx context.Context, name string) Answer {
 	if addrs, ok := Literal(name); ok {
-		return Answer{Name: name, Addrs: r.family(addrs), Expires: r.cfg.Now().Add(r.cfg.MaxTTL)}
+		a := Answer{Name: name, Addrs: r.family(addrs)}
+		if len(a.Addrs) == 0 {
+			a.Status = StatusNoAddress // of the family wanted
+		}
+		return r.end(a, r.cfg.MaxTTL)
 	}
 	if _, ok := dns.IsDomainName(name); !ok || name == "" || len(name) > 253 {
 		return r.end(Answer{Name: name, Status: StatusBadName}, failureTTL)
@@ -301,7 +305,7 @@ func (r *Resolver) resolve(ctx context.Context, name string) Answer {
 // follow asks for one type and walks the CNAME chain, asking again where the
 // server left it open.
 func (r *Resolver) follow(ctx context.Context, name string, qtype uint16) found {
-	target := dns.Fqdn(name)
+	target := wireName(name)
 	ttl := r.cfg.MaxTTL
 	seen := map[string]bool{target: true}
 	for {
@@ -470,6 +474,20 @@ func exchangeOver(ctx context.Context, network, server string, q *dns.Msg, timeo
 	}
 }
 
+// wireName is a name as a reply spells it: absolute, and with characters escaped
+// that have a meaning in zone files, which hosts of URLs may hold.
+func wireName(name string) string {
+	name = dns.Fqdn(name)
+	buf := make([]byte, 256) // RFC 1035, section 2.3.4: 255 at most
+	if _, err := dns.PackDomainName(name, buf, 0, nil, false); err != nil {
+		return name
+	}
+	if wire, _, err := dns.UnpackDomainName(buf, 0); err == nil {
+		return wire
+	}
+	return name
+}
+
 // answers says whether m is a reply to q: id and question alike (RFC 5452).
 func answers(m, q *dns.Msg) bool {
 	return m.Id == q.Id && m.Response && len(m.Question) == 1 &&
@@ -491,7 +509,7 @@ func (r *Resolver) Raw(ctx context.Context, name string, qtype uint16) (reply *d
 	status = "TIMEOUT"
 	for i := range r.cfg.Attempts {
 		server = r.servers[(first+i)%len(r.servers)]
-		m, d, err := exchange(ctx, server, dns.Fqdn(name), qtype, timeout)
+		m, d, err := exchange(ctx, server, wireName(name), qtype, timeout)
 		if err == nil {
 			return m, server, d, dns.RcodeToString[m.Rcode]
 		}

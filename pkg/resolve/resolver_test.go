@@ -302,3 +302,35 @@ func TestNamesKeepTheOrder(t *testing.T) {
 		t.Error("a cancelled run reported success")
 	}
 }
+
+func TestLiteralOfTheOtherFamily(t *testing.T) {
+	for family, want := range map[string][2]string{"any": {"", ""}, "4": {"", StatusNoAddress}, "6": {StatusNoAddress, ""}} {
+		r, err := New(Config{Servers: []string{"127.0.0.1"}, Family: family})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, name := range []string{"192.0.2.1", "2001:db8::1"} {
+			a := r.Lookup(t.Context(), name)
+			if a.Status != want[i] || (len(a.Addrs) == 0) != (a.Status != StatusOK) {
+				t.Errorf("family %s: %s: %+v, want status %q", family, name, a, want[i])
+			}
+		}
+	}
+}
+
+// Hosts of URLs may hold characters that zone files escape, and replies spell so.
+func TestNamesWithEscapedCharacters(t *testing.T) {
+	addr := server(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+		m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Name, Rrtype: q.Qtype, Class: dns.ClassINET, Ttl: 60}, A: net.IPv4(192, 0, 2, 9)})
+		return q.Qtype == dns.TypeA
+	})
+	for _, name := range []string{"a'b.test", "a;b(c).test", "a_b.test", "-a-.test", "a*.test"} {
+		r, err := New(Config{Servers: []string{addr}, Timeout: time.Second, Attempts: 1, Family: "4"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := r.Lookup(t.Context(), name); FormatAddrs(a.Addrs) != "192.0.2.9" {
+			t.Errorf("%s: %+v", name, a)
+		}
+	}
+}
