@@ -371,14 +371,15 @@ func (o *output) document(row *record.Fetch) (*Document, error) {
 	if row.Body == nil && row.BodyLength > 0 {
 		limit = min(limit, row.BodyLength)
 	}
-	if o.Settings.Header == nil {
+	// A row of a program that writes no WARC has its body alone, and no header.
+	if o.Settings.Header == nil && (row.WARCFilename != "" || len(row.Body) == 0) {
 		if row.WARCFilename == "" || row.BodyLength == 0 {
 			return nil, nil
 		}
 		if o.archive.dir == "" {
 			return nil, &fault.Error{
-				Class: fault.Usage, Found: "fetch rows without --warc",
-				Hint: "say where the fetch store with their WARC files is: --warc crawl/fetch",
+				Class: fault.Usage, Found: "fetch records without --warc", Want: "the fetch store of their WARC files",
+				Hint: "add --warc crawl/fetch; records that carry bodies need it too, for the links in reply headers",
 			}
 		}
 		// The header is read even if the row carries the body: the links must be the

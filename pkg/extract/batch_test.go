@@ -149,6 +149,15 @@ func TestBatchBooks(t *testing.T) {
 	}
 }
 
+// Rows of a program that writes no WARC are searched by their bodies alone.
+func TestBatchOfBodiesAlone(t *testing.T) {
+	row := record.Fetch{URL: "http://h/", Role: record.RolePage, Outcome: record.OutcomeFetched, Status: 200, MIME: "text/html", Body: []byte("<a href=x>")}
+	b := &books{rows: []record.Fetch{row}}
+	if _, err := Batch(t.Context(), b, Settings{}); err != nil || len(b.links) != 1 || b.consumed != 1 {
+		t.Errorf("%v, links %v, drops %v", err, b.links, b.drops)
+	}
+}
+
 // Links, findings and books are the same on any number of threads, and whether
 // bodies come with the rows or from the WARC.
 func TestBatchSameOnAnyThreads(t *testing.T) {

@@ -89,8 +89,8 @@ const (
 	DefaultMaxUnzipped = 50 << 20 // the limit of the sitemap protocol
 )
 
-// maxToken bounds one token of HTML, in bytes: a tag with its attributes, which
-// the tokenizer holds as a whole, or the text of a script.
+// maxToken bounds one token of HTML or XML, in bytes: a tag with its attributes,
+// a comment or the text of a script, which the tokenizer holds as a whole.
 const maxToken = 2 << 20
 
 // Document is what links are looked for in.

@@ -236,6 +236,14 @@ func TestBounds(t *testing.T) {
 	if len(page.Links) != 1 || !page.Cut {
 		t.Errorf("%d links, cut %v", len(page.Links), page.Cut)
 	}
+	// So does a comment, text or attribute of XML.
+	for _, open := range []string{"<!--", "<x>", "<loc>", "<x y='", "<!DOCTYPE ", "<![CDATA["} {
+		before := "<urlset><url><loc>http://h/a</loc></url>"
+		page = Find(&Document{URL: "http://h/", MIME: "text/xml", Body: []byte(before + open + strings.Repeat("x", 2*maxToken))}, Options{})
+		if len(page.Links) != 1 || !page.Cut {
+			t.Errorf("%s: %d links, cut %v", open, len(page.Links), page.Cut)
+		}
+	}
 	// A bomb: a sitemap that unzips to 64 MB is read as far as the bound.
 	var z bytes.Buffer
 	w := gzip.NewWriter(&z)

@@ -16,7 +16,8 @@ const maxElementText = 16 << 10
 // 2.0 or Atom (RFC 4287). The root element says which; XML of other roots has no
 // links. Damage ends the search.
 func (f *finder) xml(in io.Reader) {
-	d := xml.NewDecoder(in)
+	bound := &tokenBound{in: in}
+	d := xml.NewDecoder(bound)
 	d.Strict = false
 	d.Entity = xml.HTMLEntity
 	d.CharsetReader = charset.NewReaderLabel
@@ -26,8 +27,10 @@ func (f *finder) xml(in io.Reader) {
 	kind := ""
 	for {
 		// Raw: no stack of open elements that a hostile file could make deep.
+		bound.left = maxToken
 		tok, err := d.RawToken()
 		if err != nil {
+			f.page.Cut = bound.hit
 			return
 		}
 		switch t := tok.(type) {
@@ -60,6 +63,24 @@ func (f *finder) xml(in io.Reader) {
 			collecting = ""
 		}
 	}
+}
+
+// tokenBound ends the input where the decoder has read maxToken bytes without a
+// token: it holds each as a whole, and a file may be one comment.
+type tokenBound struct {
+	in   io.Reader
+	left int
+	hit  bool
+}
+
+func (b *tokenBound) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		b.hit = true
+		return 0, io.ErrUnexpectedEOF
+	}
+	n, err := b.in.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
 }
 
 var feedRoots = map[string]bool{"urlset": true, "sitemapindex": true, "rss": true, "rdf": true, "feed": true}
