@@ -121,19 +121,26 @@ func (l *limited) Write(p []byte) (int, error) {
 // clean makes text from a server fit for a column: valid UTF-8 without control
 // characters, trimmed, of bounded length.
 func clean(s string) string {
-	if len(s) > valueMax {
-		s = s[:valueMax]
-		for len(s) > 0 && !utf8.RuneStart(s[len(s)-1]) {
-			s = s[:len(s)-1]
-		}
-	}
+	s = cut(s) // for the cost; what is invalid grows below
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 {
 			return ' '
 		}
 		return r
 	}, strings.ToValidUTF8(s, "\uFFFD"))
-	return strings.TrimSpace(s)
+	return strings.TrimSpace(cut(s))
+}
+
+// cut shortens s to valueMax bytes, between two characters.
+func cut(s string) string {
+	if len(s) <= valueMax {
+		return s
+	}
+	n := valueMax
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
 }
 
 // retryAfter reads both forms of the header (RFC 9110 section 10.2.3).

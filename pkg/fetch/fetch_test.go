@@ -158,6 +158,11 @@ func runBody(t testing.TB, st *store.Store, txn string, in stage.Input[record.UR
 	if _, err := stage.Run(t.Context(), spec, in, []stage.Sink{out}, body); err != nil {
 		t.Fatal(err)
 	}
+	return readAll(t, out)
+}
+
+func readAll(t testing.TB, out *buffer) []record.Fetch {
+	t.Helper()
 	r, err := record.NewReader[record.Fetch](&out.Buffer, record.ReaderOptions{Name: "out"})
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,9 @@ func (p HTTP) Fetch(ctx context.Context, req *Request) *Reply {
 	}
 	x := p.Client.Do(ctx, http1.Request{URL: req.URL, Addr: req.Addr, ETag: req.ETag, LastModified: req.LastModified}, conn)
 	r := &Reply{Outcome: x.Outcome, Error: x.Error, Truncated: x.Truncated, Sent: x.Request, Wire: x.Wire, Err: x.Err, Release: x.Close}
+	if r.Error == "" {
+		r.Error = x.TLSFault
+	}
 	if x.Response != nil {
 		r.Response, r.Length = x.Response, x.Response.Len()
 	}

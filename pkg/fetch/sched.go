@@ -148,14 +148,13 @@ func (s *scheduler) space(h *host, gap micros) {
 	}
 }
 
-// ask notes a Crawl-delay. It says whether the host's turn is too early for it.
+// ask notes a Crawl-delay. It says whether it is too early for a contact now.
 func (s *scheduler) ask(h *host, delay, now micros) bool {
-	if delay <= h.asked {
-		return false
+	if delay > h.asked {
+		h.asked = delay
+		s.space(h, delay)
+		s.park(h, now)
 	}
-	h.asked = delay
-	s.space(h, delay)
-	s.park(h, now)
 	return h.next > now
 }
 

@@ -1,8 +1,10 @@
 package fetch_test
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -18,28 +20,12 @@ import (
 	"mercator/pkg/fetch/http1"
 )
 
-// server is a web server on loopback that counts its connections.
-type server struct {
-	*httptest.Server
-	mu              sync.Mutex
-	made, open, top int
-}
+// server is a web server on loopback.
+type server struct{ *httptest.Server }
 
 func newServer(t testing.TB, handler http.HandlerFunc, secure bool) *server {
-	s := &server{Server: httptest.NewUnstartedServer(handler)}
-	s.Config.ErrorLog = nil
-	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		switch state {
-		case http.StateNew:
-			s.made++
-			s.open++
-			s.top = max(s.top, s.open)
-		case http.StateClosed:
-			s.open--
-		}
-	}
+	s := &server{httptest.NewUnstartedServer(handler)}
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	if secure {
 		s.StartTLS()
 	} else {
@@ -47,6 +33,34 @@ func newServer(t testing.TB, handler http.HandlerFunc, secure bool) *server {
 	}
 	t.Cleanup(s.Close)
 	return s
+}
+
+// dialer counts connections.
+type dialer struct {
+	mu              sync.Mutex
+	made, open, top int
+}
+
+func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	d.mu.Lock()
+	d.made++
+	d.open++
+	d.top = max(d.top, d.open)
+	d.mu.Unlock()
+	c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	return &counted{c.(*net.TCPConn), d}, err
+}
+
+type counted struct {
+	*net.TCPConn
+	d *dialer
+}
+
+func (c *counted) Close() error {
+	c.d.mu.Lock()
+	c.d.open--
+	c.d.mu.Unlock()
+	return c.TCPConn.Close()
 }
 
 // at returns a row for a path of a host name that this server answers for.
@@ -79,22 +93,40 @@ func TestConnectionsAreKept(t *testing.T) {
 					urls = append(urls, s.at(fmt.Sprintf("h%d.test", i), fmt.Sprintf("/%d", j)))
 				}
 			}
-			opt := options(newStore(t), loopback(t))
+			d := &dialer{}
+			web := loopback(t)
+			web.Client.Dial = d.dial
+			opt := options(newStore(t), web)
 			opt.Connections = connections
 			for u, o := range outcomes(t, run(t, opt, "r1", urls), urls) {
 				if o != record.OutcomeFetched {
 					t.Errorf("%s: %s", u, o)
 				}
 			}
-			s.mu.Lock()
-			defer s.mu.Unlock()
 			// A host's URLs stand together in the batch, so each host needs one connection.
-			if s.made != hosts {
-				t.Errorf("%d connections made for %d hosts with %d URLs each", s.made, hosts, each)
+			if d.made != hosts {
+				t.Errorf("%d connections made for %d hosts with %d URLs each", d.made, hosts, each)
 			}
-			if s.top > connections+1 { // the server hears of a close a little late
-				t.Errorf("%d connections at a time, want at most %d", s.top, connections)
+			if d.top > connections || d.open != 0 {
+				t.Errorf("%d connections at a time and %d at the end, want at most %d and none", d.top, d.open, connections)
 			}
 		})
+	}
+}
+
+// TestTLSInsecure: a certificate that nobody vouches for is an outcome, or with
+// the option a remark.
+func TestTLSInsecure(t *testing.T) {
+	s := newServer(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "secret") }, true)
+	for insecure, want := range map[bool]string{false: record.OutcomeTLS, true: record.OutcomeFetched} {
+		web := loopback(t)
+		web.Client.InsecureTLS = insecure
+		opt := options(newStore(t), web)
+		opt.Protocols = map[string]fetch.Protocol{"https": web}
+		opt.Robots = nil
+		rows := run(t, opt, "r1", []record.URL{s.at("h.test", "/")})
+		if rows[0].Outcome != want || !strings.Contains(rows[0].Error, "certificate") {
+			t.Errorf("insecure %v: outcome %s (%s), want %s and what was wrong", insecure, rows[0].Outcome, rows[0].Error, want)
+		}
 	}
 }

@@ -1,0 +1,258 @@
+package fetch_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/formats/warc"
+	"mercator/pkg/fetch"
+	"mercator/pkg/fetch/replay"
+	"mercator/pkg/stage"
+)
+
+// TestFewHostsInMemory: with room for two hosts, redirected robots.txt files that
+// need a third, and one connection, every batch ends.
+func TestFewHostsInMemory(t *testing.T) {
+	w := &web{replies: map[string]string{}}
+	var urls []record.URL
+	for i := range 60 {
+		host := fmt.Sprintf("http://h%d.test", i%20)
+		w.replies[host+"/robots.txt"] = fmt.Sprintf("HTTP/1.1 301 Moved\r\nLocation: http://h%d.test/rules.txt\r\nContent-Length: 0\r\n\r\n", (i+7)%20)
+		w.replies[host+"/rules.txt"] = text("User-agent: *\nDisallow: /no\n")
+		urls = append(urls, url(fmt.Sprintf("%s/%d", host, i)))
+	}
+	for _, connections := range []int{1, 3, 30} {
+		for _, addrDelay := range []time.Duration{0, time.Millisecond} {
+			opt := options(newStore(t), w)
+			opt.HostsMax, opt.Connections, opt.AddrDelay = 2, connections, addrDelay
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			rows, err := try(t, ctx, opt, "r1", urls)
+			cancel()
+			if err != nil {
+				t.Fatalf("%d connections, address delay %s: %v", connections, addrDelay, err)
+			}
+			outcomes(t, rows, urls)
+		}
+	}
+}
+
+// noise is a reply of n bytes that does not compress and costs no memory.
+type noise struct {
+	head string
+	n    int64
+	at   int64
+}
+
+func (r *noise) Read(p []byte) (int, error) {
+	if r.at >= int64(len(r.head))+r.n {
+		return 0, io.EOF
+	}
+	n := 0
+	if r.at < int64(len(r.head)) {
+		n = copy(p, r.head[r.at:])
+	}
+	p = p[:min(int64(len(p)), int64(len(r.head))+r.n-r.at)]
+	for ; n < len(p); n++ {
+		x := uint64(r.at+int64(n)) * 0x9e3779b97f4a7c15
+		p[n] = byte(x>>32 ^ x>>51)
+	}
+	r.at += int64(n)
+	return n, nil
+}
+
+func (r *noise) Seek(offset int64, whence int) (int64, error) {
+	r.at = offset
+	if whence != io.SeekStart {
+		panic("seek")
+	}
+	return offset, nil
+}
+
+type noisyWeb struct{ size int64 }
+
+func (w noisyWeb) Fetch(_ context.Context, req *fetch.Request) *fetch.Reply {
+	head := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n", w.size)
+	return &fetch.Reply{Outcome: record.OutcomeFetched, Sent: []byte("GET / HTTP/1.1\r\n\r\n"),
+		Response: &noise{head: head, n: w.size}, Length: int64(len(head)) + w.size, Wire: w.size}
+}
+
+// TestMemoryOfLargeReplies: what is encoded and waits for the writer is bounded,
+// however many connections end at once.
+func TestMemoryOfLargeReplies(t *testing.T) {
+	var peak uint64
+	stop := make(chan struct{})
+	var sampling sync.WaitGroup
+	sampling.Go(func() {
+		var m runtime.MemStats
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(5 * time.Millisecond):
+				runtime.ReadMemStats(&m)
+				peak = max(peak, m.HeapInuse)
+			}
+		}
+	})
+	opt := options(newStore(t), noisyWeb{1 << 20})
+	opt.Connections, opt.Robots, opt.Bodies = 256, nil, true
+	urls := pages(256, 1)
+	outcomes(t, run(t, opt, "r1", urls), urls)
+	// One reply larger than all that is allowed goes alone.
+	opt = options(newStore(t), noisyWeb{12 << 20})
+	opt.Robots = nil
+	urls = pages(2, 1)
+	outcomes(t, run(t, opt, "r1", urls), urls)
+	close(stop)
+	sampling.Wait()
+	t.Logf("peak heap %d MiB", peak>>20)
+	if peak > 128<<20 {
+		t.Errorf("heap grew to %d MiB", peak>>20)
+	}
+}
+
+func TestDenyIsReadAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "deny")
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	w := &web{delay: 2 * time.Millisecond, onFetch: func(u string) {
+		if strings.HasSuffix(u, "/9") {
+			once.Do(func() {
+				if err := os.WriteFile(path, []byte("stop.test\n"), 0o644); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}}
+	var urls []record.URL
+	for i := range 200 {
+		urls = append(urls, url(fmt.Sprintf("http://stop.test/%d", i)), url(fmt.Sprintf("http://go.test/%d", i)))
+	}
+	opt := options(newStore(t), w)
+	var err error
+	if opt.Deny, err = fetch.OpenDeny(path); err != nil {
+		t.Fatal(err)
+	}
+	n := map[string]int{}
+	for u, o := range outcomes(t, run(t, opt, "r1", urls), urls) {
+		n[strings.Split(u, "/")[2]+" "+o]++
+	}
+	if n["stop.test fetched"] < 10 || n["stop.test denied"] < 20 || n["go.test fetched"] != 200 {
+		t.Errorf("outcomes %v, want the one host to be stopped in the middle", n)
+	}
+}
+
+// TestUnknownColumns: a batch with columns of a newer version goes through the
+// spool as any other.
+func TestUnknownColumns(t *testing.T) {
+	b, err := os.ReadFile("../../formats/record/testdata/good/extra-column.arrows.zst")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := record.NewReader[record.URL](bytes.NewReader(b), record.ReaderOptions{Name: "in"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(in.Schema().ExtraColumns()) == 0 {
+		t.Fatal("the vector has no unknown column")
+	}
+	opt := options(newStore(t), &web{})
+	opt.Schema, opt.Resolver = in.Schema(), names{}
+	rows := runBody(t, opt.Store, "", in, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
+		return fetch.Run(ctx, b, opt)
+	})
+	got := map[string]string{}
+	for i := range rows {
+		if rows[i].Role == record.RolePage {
+			got[rows[i].URL] = rows[i].Outcome
+		}
+	}
+	want := map[string]string{"http://a.test/": record.OutcomeFetched, "http://a.test/é?q=1": record.OutcomeFetched, "https://b.test:8443/": record.OutcomeScheme}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestCodecs: the codec of the archive changes where a response stands and nothing
+// else, and each is read back.
+func TestCodecs(t *testing.T) {
+	urls := pages(3, 5)
+	var want []record.Fetch
+	for _, codec := range []warc.Codec{warc.Gzip, warc.Zstd} {
+		opt := options(newStore(t), &web{})
+		opt.Codec, opt.Connections = codec, 1
+		clock := time.UnixMicro(1_000_000)
+		opt.Now = func() time.Time { return clock }
+		interrupted(t, opt, "r1", urls)
+		rows := run(t, opt, "r1", urls)
+		outcomes(t, rows, urls)
+		checkPlaces(t, opt.Store, rows)
+		saved, err := fetch.Saved([]string{opt.Store.Dir()}, store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := stream(t, "r1", urls)
+		again := runBody(t, newStore(t), "r1", in, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
+			return replay.Run(ctx, b, replay.Options{Files: saved, Txn: "r1", Schema: in.Schema()})
+		})
+		for i := range rows {
+			if !bytes.Equal(record.AppendCanonical(nil, &rows[i]), record.AppendCanonical(nil, &again[i])) {
+				t.Fatalf("%s: replay gave %+v, want %+v", codec, again[i], rows[i])
+			}
+			rows[i].WARCFilename, rows[i].WARCOffset, rows[i].WARCLength = "", 0, 0
+		}
+		if want == nil {
+			want = rows
+		}
+		for i := range rows {
+			if !bytes.Equal(record.AppendCanonical(nil, &rows[i]), record.AppendCanonical(nil, &want[i])) {
+				t.Fatalf("%s: row %+v, want %+v", codec, rows[i], want[i])
+			}
+		}
+	}
+}
+
+// TestHostileText: what a server writes into its head ends in columns of bounded
+// length, valid and without control characters.
+func TestHostileText(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	w := &web{replies: map[string]string{}}
+	var urls []record.URL
+	for i := range 200 {
+		junk := make([]byte, rnd.IntN(3000))
+		for j := range junk {
+			for junk[j] == 0 || junk[j] == '\n' || junk[j] == '\r' {
+				junk[j] = byte(rnd.Uint32())
+			}
+		}
+		name := []string{"ETag", "Last-Modified", "Content-Type", "Location", "Retry-After", "Content-Encoding", "Transfer-Encoding"}[i%7]
+		u := fmt.Sprintf("http://h%d.test/%d", i%9, i)
+		w.replies[u] = fmt.Sprintf("HTTP/1.1 302 Found\r\n%s: %s\r\n\r\nbody", name, junk)
+		urls = append(urls, url(u))
+	}
+	rows := run(t, options(newStore(t), w), "r1", urls)
+	outcomes(t, rows, urls)
+	for i := range rows {
+		for _, s := range []string{rows[i].ETag, rows[i].LastModified, rows[i].MIME, rows[i].Charset, rows[i].Error} {
+			if len(s) > 1024 || strings.ToValidUTF8(s, "") != s || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 }) {
+				t.Errorf("%s: a column holds %d bytes beginning %.40q", rows[i].URL, len(s), s)
+			}
+		}
+	}
+}

@@ -1,0 +1,498 @@
+package fetch_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/formats/warc"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+	"mercator/pkg/fetch"
+	"mercator/pkg/stage"
+)
+
+// try is run for a batch that may fail: it returns the rows of a good end.
+func try(t testing.TB, ctx context.Context, opt fetch.Options, txn string, urls []record.URL) ([]record.Fetch, error) {
+	t.Helper()
+	in := stream(t, txn, urls)
+	opt.Txn, opt.Schema = txn, in.Schema()
+	out := &buffer{}
+	spec := stage.Spec{Name: "mfetch", Verb: "fetch", Store: opt.Store, Txn: txn}
+	_, err := stage.Run(ctx, spec, in, []stage.Sink{out}, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
+		return fetch.Run(ctx, b, opt)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return readAll(t, out), nil
+}
+
+func pages(hosts, each int) []record.URL {
+	var urls []record.URL
+	for i := range hosts * each {
+		urls = append(urls, url(fmt.Sprintf("http://h%d.test/%d", i%hosts, i)))
+	}
+	return urls
+}
+
+// interrupted fetches half of a batch and stops as a killed process does: what was
+// written stays, nothing is committed.
+func interrupted(t testing.TB, opt fetch.Options, txn string, urls []record.URL) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	rows := 0
+	opt.OnRow = func(*record.Fetch) {
+		if rows++; rows == len(urls)/2 {
+			cancel()
+		}
+	}
+	if _, err := try(t, ctx, opt, txn, urls); !errors.Is(err, context.Canceled) {
+		t.Fatalf("interrupted run ended with %v", err)
+	}
+}
+
+func warcs(t testing.TB, st *store.Store) []string {
+	t.Helper()
+	list, err := filepath.Glob(filepath.Join(st.Dir(), "*.warc.*"))
+	if err != nil || len(list) == 0 {
+		t.Fatalf("WARC files %v, %v", list, err)
+	}
+	return list
+}
+
+// TestTailCutAnywhere cuts the uncommitted part of the WARC file at many places,
+// and damages it there: the next run keeps whole contacts and makes the others again.
+func TestTailCutAnywhere(t *testing.T) {
+	st := newStore(t)
+	opt := options(st, &web{})
+	run(t, opt, "r1", pages(3, 2)) // a committed part before the tail
+	committed, err := os.Stat(warcs(t, st)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	urls := pages(4, 6)
+	interrupted(t, opt, "r2", urls)
+	tail, err := os.Stat(warcs(t, st)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tail.Size() <= committed.Size() {
+		t.Fatal("the interrupted run left nothing")
+	}
+	fewest, most := len(urls), 0
+	for cut := committed.Size(); cut <= tail.Size(); cut += 1 + (tail.Size()-committed.Size())/24 {
+		for _, damage := range []bool{false, true} {
+			dir := filepath.Join(t.TempDir(), "fetch")
+			if err := os.CopyFS(dir, os.DirFS(st.Dir())); err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(dir, filepath.Base(warcs(t, st)[0]))
+			if damage {
+				b, err := os.ReadFile(file)
+				if err == nil && cut < int64(len(b)) {
+					b[cut] ^= 0x10
+				}
+				if err = errors.Join(err, os.WriteFile(file, b, 0o644)); err != nil {
+					t.Fatal(err)
+				}
+			} else if err := os.Truncate(file, cut); err != nil {
+				t.Fatal(err)
+			}
+			w := &web{}
+			again := options(open(t, dir), w)
+			rows := run(t, again, "r2", urls)
+			for u, o := range outcomes(t, rows, urls) {
+				if o != record.OutcomeFetched {
+					t.Errorf("cut at %d: %s: %s", cut, u, o)
+				}
+			}
+			checkPlaces(t, again.Store, rows)
+			if t.Failed() {
+				t.Fatalf("cut at %d, damage %v", cut, damage)
+			}
+			fewest, most = min(fewest, len(w.log)), max(most, len(w.log))
+		}
+	}
+	if fewest >= most || fewest > 2*len(urls)/3 {
+		t.Errorf("%d to %d contacts made again, want fewer where less was cut", fewest, most)
+	}
+}
+
+// checkPlaces reads back what the rows point to.
+func checkPlaces(t testing.TB, st *store.Store, rows []record.Fetch) {
+	t.Helper()
+	for i := range rows {
+		if rows[i].WARCLength == 0 {
+			continue
+		}
+		f, err := st.OpenFile(rows[i].WARCFilename)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, 1<<16)
+		n, _ := f.ReadAt(b, rows[i].WARCOffset) // the end of the file may come first
+		f.Close()
+		g, err := fetch.ReadGroup(bytes.NewReader(b[:n]), rows[i].WARCFilename, rows[i].WARCOffset)
+		if err != nil || g.Row.URL != rows[i].URL {
+			t.Errorf("%s: at its place stands %q, %v", rows[i].URL, g.Row.URL, err)
+		}
+	}
+}
+
+// groupsOf counts the contacts of a transaction in a WARC file.
+func groupsOf(t testing.TB, file []byte, txn string) (n int) {
+	t.Helper()
+	r := warc.NewReader(bytes.NewReader(file), warc.ReaderOptions{Name: "file"})
+	defer r.Close()
+	for {
+		rec, err := r.Next()
+		if err == io.EOF {
+			return n
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rec.Type == warc.TypeMetadata {
+			if out, ok, err := warc.ReadOutcome(rec); err != nil || ok && out.Round.Txn == txn {
+				n++
+			}
+		}
+	}
+}
+
+// TestAnothersTailIsCut: what a transaction left that is not run again goes.
+func TestAnothersTailIsCut(t *testing.T) {
+	st := newStore(t)
+	w := &web{}
+	opt := options(st, w)
+	run(t, opt, "r1", pages(2, 2))
+	interrupted(t, opt, "r2", pages(4, 6))
+	w.log = nil
+	urls := pages(4, 6)
+	rows := run(t, opt, "r3", urls)
+	outcomes(t, rows, urls)
+	checkPlaces(t, st, rows)
+	if len(w.log) < len(urls) {
+		t.Errorf("%d contacts for %d URLs: another transaction's were taken", len(w.log), len(urls))
+	}
+	for _, name := range warcs(t, st) {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := groupsOf(t, b, "r2"); got != 0 {
+			t.Errorf("%s still has %d contacts of r2", name, got)
+		}
+	}
+}
+
+// TestHostsWaitAfterAnUncleanStop: nobody knows who was contacted last.
+func TestHostsWaitAfterAnUncleanStop(t *testing.T) {
+	const wait = 60 * time.Millisecond
+	first := func(opt fetch.Options, txn string, urls []record.URL) time.Duration {
+		var once time.Duration
+		start := time.Now()
+		opt.Protocols = map[string]fetch.Protocol{"http": &web{onFetch: func(string) {
+			if once == 0 {
+				once = time.Since(start)
+			}
+		}}}
+		opt.Connections = 1
+		run(t, opt, txn, urls)
+		return once
+	}
+	for _, same := range []bool{true, false} {
+		t.Run(fmt.Sprint("same transaction ", same), func(t *testing.T) {
+			opt := options(newStore(t), &web{})
+			opt.MinDelay, opt.MaxDelay = time.Millisecond, time.Second
+			interrupted(t, opt, "r1", pages(4, 6))
+			txn := "r1"
+			if !same {
+				txn = "r2"
+			}
+			opt.MinDelay = wait
+			if got := first(opt, txn, append(pages(4, 6), url("http://new.test/"))); got < wait {
+				t.Errorf("first contact after %s, want %s", got, wait)
+			}
+			// A round that ended well is followed by no such wait.
+			if got := first(opt, "r3", []record.URL{url("http://other.test/")}); got >= wait {
+				t.Errorf("after a good end the first contact came after %s", got)
+			}
+		})
+	}
+	t.Run("a server's wish outlives the kill", func(t *testing.T) {
+		st := newStore(t)
+		busy := "HTTP/1.1 429 Too Many\r\nRetry-After: 600\r\nContent-Length: 0\r\n\r\n"
+		w := &web{replies: map[string]string{"http://h0.test/0": busy}}
+		opt := options(st, w)
+		opt.Connections = 1
+		urls := pages(2, 20)
+		interrupted(t, opt, "r1", urls)
+		w.log = nil
+		got := outcomes(t, run(t, opt, "r1", urls), urls)
+		for _, u := range w.log {
+			if strings.HasPrefix(u, "http://h0.test/") {
+				t.Errorf("%s contacted within the time of Retry-After", u)
+			}
+		}
+		if got["http://h0.test/38"] != record.OutcomeDeferred {
+			t.Errorf("a URL of that host: %s, want deferred", got["http://h0.test/38"])
+		}
+	})
+}
+
+func TestCrawlDelayHoldsAfterAnUncleanStop(t *testing.T) {
+	st := newStore(t)
+	w := &web{replies: map[string]string{"http://slow.test/robots.txt": text("User-agent: *\nCrawl-delay: 1\n")}}
+	opt := options(st, w)
+	opt.Connections = 1
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	opt.OnRow = func(*record.Fetch) { cancel() } // after robots.txt
+	if _, err := try(t, ctx, opt, "r1", []record.URL{url("http://slow.test/")}); err == nil {
+		t.Fatal("not interrupted")
+	}
+	opt.OnRow = nil
+	w.log = nil
+	start := time.Now()
+	run(t, opt, "r1", []record.URL{url("http://slow.test/")})
+	if took := time.Since(start); took < time.Second {
+		t.Errorf("the page was asked for after %s, want a second", took)
+	}
+	if len(w.log) != 1 {
+		t.Errorf("contacts %v, want the page alone", w.log)
+	}
+}
+
+// inCrawl makes a crawl folder with a fetch store alone.
+func inCrawl(t testing.TB) (*store.Crawl, *store.Store) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "crawl")
+	c, err := store.InitCrawl(dir, nil, []byte("# none\n"), func() error {
+		return fetch.CreateStore(filepath.Join(dir, "fetch"), store.Options{})
+	}, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, open(t, filepath.Join(dir, "fetch"))
+}
+
+// TestAbandon: the next round writes another WARC file, under a name never used,
+// and still keeps away from whom the abandoned one had contacted.
+func TestAbandon(t *testing.T) {
+	for _, committed := range []bool{true, false} {
+		t.Run(fmt.Sprint("committed in the store ", committed), func(t *testing.T) {
+			c, st := inCrawl(t)
+			opt := options(st, &web{})
+			opt.MinDelay, opt.MaxDelay = 100*time.Millisecond, time.Second
+			urls := pages(3, 1)
+			if committed {
+				run(t, opt, "r1", urls)
+			} else {
+				interrupted(t, opt, "r1", urls)
+			}
+			ended := time.Now()
+			before := warcs(t, st)
+			if _, err := c.Abandon(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			var contact time.Time
+			w := &web{onFetch: func(string) { contact = time.Now() }}
+			opt.Protocols = map[string]fetch.Protocol{"http": w}
+			opt.Connections = 1
+			rows := run(t, opt, "r2", urls[:1])
+			if len(w.log) != 2 { // robots and page: what the abandoned round learnt is gone
+				t.Errorf("contacts %v, want two", w.log)
+			}
+			if gap := contact.Sub(ended); gap < opt.MinDelay-20*time.Millisecond {
+				t.Errorf("first contact %s after the abandoned round, want about %s", gap, opt.MinDelay)
+			}
+			for _, old := range before {
+				if strings.HasPrefix(filepath.Base(old), rows[0].WARCFilename) {
+					t.Errorf("%s was used again", rows[0].WARCFilename)
+				}
+			}
+			checkPlaces(t, st, rows)
+		})
+	}
+}
+
+// TestVerify: the sums of a WARC file that grew over rounds are those of its bytes.
+func TestVerify(t *testing.T) {
+	c, st := inCrawl(t)
+	big := page(strings.Repeat("a page that does not shrink much ", 1000))
+	w := &web{replies: map[string]string{}}
+	var urls []record.URL
+	for i := range 40 {
+		u := fmt.Sprintf("http://h.test/%d", i)
+		w.replies[u] = big
+		urls = append(urls, url(u))
+	}
+	opt := options(st, w)
+	opt.Codec = warc.None // so that the file passes 1 MiB
+	for i := range 4 {
+		rows := run(t, opt, "", urls[10*i:10*i+10])
+		checkPlaces(t, st, rows)
+		verified, err := c.Verify(t.Context())
+		if err != nil || len(verified.Problems) > 0 {
+			t.Fatalf("after %d rounds: %v, %v", i+1, verified, err)
+		}
+	}
+	files := warcs(t, st)
+	b, err := os.ReadFile(files[0])
+	if err != nil || len(files) != 1 || len(b) < 1<<20 {
+		t.Fatalf("%d bytes in %v, %v; want one file of more than 1 MiB", len(b), files, err)
+	}
+	b[1000] ^= 1
+	if err := os.WriteFile(files[0], b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if verified, err := c.Verify(t.Context()); err != nil || len(verified.Problems) != 1 {
+		t.Errorf("one bit flipped: %v, %v; want a problem", verified, err)
+	}
+}
+
+// TestDamagedStore: what a store holds is checked when it is read.
+func TestDamagedStore(t *testing.T) {
+	damage := func(t *testing.T, pattern string) *store.Store {
+		st := newStore(t)
+		opt := options(st, &web{replies: map[string]string{"http://h0.test/robots.txt": text("User-agent: *\nDisallow: /x\n")}})
+		opt.MinDelay, opt.MaxDelay = 5*time.Millisecond, time.Second
+		run(t, opt, "r1", pages(2, 1)[:1])
+		list, err := filepath.Glob(filepath.Join(st.Dir(), pattern))
+		if err != nil || len(list) != 1 {
+			t.Fatalf("%s: %v, %v", pattern, list, err)
+		}
+		b, err := os.ReadFile(list[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		b[len(b)/2] ^= 1
+		if err := os.WriteFile(list[0], b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	for _, pattern := range []string{"contacts-*", "robots-*", "*.warc.gz.open", "BATCH"} {
+		t.Run(pattern, func(t *testing.T) {
+			st := damage(t, pattern)
+			if pattern == "BATCH" {
+				if err := os.WriteFile(st.Path("BATCH"), []byte("x\n"), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			opt := options(st, &web{})
+			_, err := try(t, t.Context(), opt, "r2", []record.URL{url("http://h9.test/")})
+			if !errors.Is(err, fault.Corrupt) {
+				t.Errorf("got %v, want it reported as corrupt", err)
+			}
+		})
+	}
+}
+
+// crashStore makes a store on a file system that can crash. The spool is outside it.
+func crashStore(t testing.TB, dir string) *durable.CrashFS {
+	t.Helper()
+	fsys := durable.NewCrashFS()
+	if err := durable.MkdirAll(fsys, filepath.Dir(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := fetch.CreateStore(dir, store.Options{FS: fsys}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil { // for the spool
+		t.Fatal(err)
+	}
+	return fsys
+}
+
+func openOn(t testing.TB, fsys durable.FS, dir string) *store.Store {
+	t.Helper()
+	st, err := store.Open(dir, fetch.Kind, fetch.Version, store.Options{FS: fsys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+// TestCrashAtEveryCall stops the machine at each call of a round that changes the
+// file system, in turn: the next run ends with one row for each URL.
+func TestCrashAtEveryCall(t *testing.T) {
+	urls := pages(2, 3)
+	dir := filepath.Join(t.TempDir(), "fetch")
+	small := func(fsys durable.FS) fetch.Options {
+		opt := options(openOn(t, fsys, dir), &web{})
+		opt.Connections, opt.WARCSize = 1, 4<<10
+		return opt
+	}
+	for n := 1; ; n++ {
+		fsys := crashStore(t, dir)
+		run(t, small(fsys), "r1", urls[:2])
+		fsys.CrashAt(n)
+		rows, err := try(t, t.Context(), small(fsys), "r2", urls)
+		if !fsys.Crashed() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			outcomes(t, rows, urls)
+			if n < 20 {
+				t.Errorf("only %d calls", n)
+			}
+			return
+		}
+		for loss := durable.Loss(0); loss < 3; loss++ {
+			after := fsys.AfterCrash(loss)
+			rows, err := try(t, t.Context(), small(after), "r2", urls)
+			if err != nil {
+				t.Fatalf("crash at call %d, loss %d: %v", n, loss, err)
+			}
+			outcomes(t, rows, urls)
+			checkPlaces(t, openOn(t, after, dir), rows)
+			if t.Failed() {
+				t.Fatalf("crash at call %d, loss %d", n, loss)
+			}
+		}
+	}
+}
+
+// TestDiskFull: a full disk ends the run, publishes nothing, and the run after room
+// was made goes on.
+func TestDiskFull(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "fetch")
+	fsys := crashStore(t, dir)
+	urls := pages(5, 20)
+	w := &web{}
+	opt := options(openOn(t, fsys, dir), w)
+	run(t, opt, "r1", urls[:5])
+	before, err := opt.Store.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fsys.SetSpace(20 << 10)
+	_, err = try(t, t.Context(), opt, "r2", urls)
+	if !errors.Is(err, syscall.ENOSPC) || fault.ClassOf(err) != "" {
+		t.Fatalf("got %v, want no space left, of no class of its own", err)
+	}
+	after, err := opt.Store.Current()
+	if err != nil || after.Generation != before.Generation {
+		t.Fatalf("generation %d, %v; want still %d", after.Generation, err, before.Generation)
+	}
+	fsys.SetSpace(-1)
+	w.log = nil
+	outcomes(t, run(t, opt, "r2", urls), urls)
+	if len(w.log) >= len(urls) {
+		t.Errorf("%d contacts: nothing of the first run was kept", len(w.log))
+	}
+}

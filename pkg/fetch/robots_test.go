@@ -1,0 +1,122 @@
+package fetch
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"mercator/formats/record"
+)
+
+func testCache(t *testing.T) *robotsCache {
+	t.Helper()
+	sp, err := newSpool(t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sp.close() })
+	return newRobotsCache(func(text []byte) Rules { return textRules(text) }, sp, &sync.Mutex{})
+}
+
+// textRules are rules that remember their text.
+type textRules string
+
+func (r textRules) Allowed(url string) bool { return !strings.Contains(url, string(r)) }
+func (textRules) CrawlDelay() time.Duration { return 0 }
+
+func TestRobotsCacheIsBounded(t *testing.T) {
+	c := testCache(t)
+	c.max = 4
+	use := func(name, text string) *host {
+		a, err := c.use(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.verdict == unknown {
+			a.verdict = byRules
+			if err := c.note(a, name, []byte(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rules, err := c.rules(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := rules.(textRules); string(got) != text {
+			t.Fatalf("%s: rules %q, want %q", name, got, text)
+		}
+		return &host{name: name, rules: [2]*authority{a}}
+	}
+	held := use("http://held.test", "held")
+	for i := range 50 {
+		h := use(fmt.Sprintf("http://h%d.test", i), fmt.Sprint("text ", i))
+		if len(c.known) > c.max+1 {
+			t.Fatalf("%d authorities known, want at most %d", len(c.known), c.max+1)
+		}
+		c.leave(h)
+	}
+	if c.known[held.rules[0].fp] != held.rules[0] {
+		t.Error("an authority in use was forgotten")
+	}
+	if len(c.parsed) > c.max || len(c.parsed) != c.order.Len() {
+		t.Errorf("%d parsed rules for %d authorities", len(c.parsed), len(c.known))
+	}
+	// The last used are still there, and the one used again outlives the others.
+	c.leave(use("http://h47.test", "text 47"))
+	c.leave(use("http://new1.test", "new"))
+	c.leave(use("http://new2.test", "new"))
+	if a, _ := c.use("http://h47.test"); a.verdict != byRules {
+		t.Error("the authority that was used again is forgotten")
+	}
+	if a, _ := c.use("http://h48.test"); a.verdict != unknown {
+		t.Error("the authority that was used longest ago is still there")
+	}
+}
+
+// TestTwoNamesOneFingerprint: rules are those of the name, not of its fingerprint.
+func TestTwoNamesOneFingerprint(t *testing.T) {
+	c := testCache(t)
+	a, err := c.use("http://a.test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.verdict = allowAll
+	// As if another name had its fingerprint.
+	if err := c.note(a, "http://other.test", nil); err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.use("http://a.test")
+	if err != nil || got == a || got.verdict != unknown {
+		t.Errorf("got %+v, %v; want one of its own", got, err)
+	}
+}
+
+func TestBackOff(t *testing.T) {
+	r := &runner{opt: Options{MinDelay: 100 * time.Millisecond, DelayFactor: 2, MaxDelay: 3 * time.Second}}
+	second := micros(1_000_000)
+	for _, c := range []struct {
+		name   string
+		row    record.Fetch
+		asked  micros
+		fails  int
+		expect micros
+	}{
+		{"short", record.Fetch{Status: 200, DurationUS: 1000}, 0, 0, second / 10},
+		{"by factor", record.Fetch{Status: 200, DurationUS: second}, 0, 0, 2 * second},
+		{"at most", record.Fetch{Status: 200, DurationUS: 9 * second}, 0, 0, 3 * second},
+		{"crawl-delay", record.Fetch{Status: 200, DurationUS: 9 * second}, 20 * second, 0, 20 * second},
+		{"first 429", record.Fetch{Status: 429}, 0, 1, second},
+		{"second 503", record.Fetch{Status: 503}, 0, 2, 2 * second},
+		{"fourth 503", record.Fetch{Status: 503}, 0, 4, 8 * second},
+		{"ten thousandth", record.Fetch{Status: 503}, 0, 10_000, second << 20},
+		{"retry-after", record.Fetch{Status: 503, FetchTime: 5, DurationUS: 10, RetryAfter: record.Time(15 + 7*second)}, 0, 3, 7 * second},
+		{"retry-after of a page", record.Fetch{Status: 200, RetryAfter: record.Time(70 * second)}, 0, 0, second / 10},
+		{"500", record.Fetch{Status: 500}, 0, 0, second / 10},
+	} {
+		if got := r.gap(&c.row, c.asked, c.fails); got != c.expect {
+			t.Errorf("%s: gap %d, want %d", c.name, got, c.expect)
+		}
+	}
+}
