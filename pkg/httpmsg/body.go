@@ -231,6 +231,7 @@ type Message struct {
 func Open(block io.Reader) (*Message, error) {
 	in := bufio.NewReaderSize(block, 4<<10)
 	var raw []byte
+	lead := 0 // bytes of line ends before the status line
 	for first := true; ; first = false {
 		if first {
 			if b, err := in.Peek(1); err == nil && Bare(b) {
@@ -238,6 +239,12 @@ func Open(block io.Reader) (*Message, error) {
 			}
 		}
 		line, err := in.ReadSlice('\n')
+		if len(raw) == 0 && err == nil && len(bytes.Trim(line, "\r\n")) == 0 {
+			if lead += len(line); lead > HeadMax {
+				return nil, refuse("a head longer than 65536 bytes", "a shorter one")
+			}
+			continue
+		}
 		from := len(raw)
 		if raw = append(raw, line...); len(raw) > HeadMax {
 			return nil, refuse("a head longer than 65536 bytes", "a shorter one")
@@ -256,6 +263,7 @@ func Open(block io.Reader) (*Message, error) {
 	if err != nil {
 		return nil, err
 	}
+	h.Size += lead
 	return &Message{Head: h, Payload: payload(&h, in)}, nil
 }
 

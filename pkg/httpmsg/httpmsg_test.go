@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
@@ -310,4 +311,27 @@ func FuzzOpen(f *testing.F) {
 			t.Errorf("%d bytes, %v", n, err)
 		}
 	})
+}
+
+// Line ends before the status line count as part of the head, cost their number
+// and not its square, and are bounded.
+func TestOpenLineEndsBeforeTheHead(t *testing.T) {
+	const lead = HeadMax - 4
+	const head = "HTTP/1.1 200 OK\r\n\r\n"
+	began := time.Now()
+	for range 3 {
+		m, err := Open(strings.NewReader(strings.Repeat("\n", lead) + head + "body"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := io.ReadAll(m.Payload); string(b) != "body" || err != nil || m.Head.Size != lead+len(head) {
+			t.Errorf("%q, %v, head of %d bytes", b, err, m.Head.Size)
+		}
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("took %v", took)
+	}
+	if _, err := Open(strings.NewReader(strings.Repeat("\n", HeadMax+1) + head)); !errors.Is(err, fault.Corrupt) {
+		t.Errorf("%d line ends: %v", HeadMax+1, err)
+	}
 }
