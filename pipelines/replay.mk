@@ -51,21 +51,22 @@ $(REPLAY)/CURRENT:
 # $(call same,FILE,STAGE): the rows of FILE are those that the crawl saved. A crawl
 # by stream.sh keeps the files of some stages only.
 define same
-@a=$(FROM)/$1.$(Z); b=$(D)/$1.$(Z); t=$(REPLAY)/differs; \
+@a=$(FROM)/$1.$(Z); b=$(D)/$1.$(Z); d=$(REPLAY)/differs; \
 [ -e $$a ] || exit 0; \
-mkdir -p $$t && $(BIN)mcat --quiet --canonical $$a > $$t/saved && $(BIN)mcat --quiet --canonical $$b > $$t/replayed || exit; \
-if cmp -s $$t/saved $$t/replayed; then rm -r $$t; exit; fi; \
-diff $$t/saved $$t/replayed > $$t/diff; \
+t=$$(mktemp -d) && trap 'rm -rf "$$t"' EXIT && \
+$(BIN)mcat --quiet --canonical $$a > "$$t/saved" && $(BIN)mcat --quiet --canonical $$b > "$$t/replayed" || exit; \
+if cmp -s "$$t/saved" "$$t/replayed"; then exit; fi; \
+diff "$$t/saved" "$$t/replayed" > $$d; \
 echo "replay.mk: round $(R), stage $2: the rows of $$b are not those of $$a" >&2; \
-echo "replay.mk: the first difference (< saved, > replayed; all of them: $$t/diff):" >&2; \
-head -4 $$t/diff | cut -c 1-1000 >&2; exit 1
+echo "replay.mk: the first difference (< saved, > replayed; all of them: $$d):" >&2; \
+head -4 $$d | cut -c 1-1000 >&2; exit 1
 endef
 
 # The seeds, from the records that murlset made of them: checkpoint 1.
 $(REPLAY)/seed.same: R := seed
 $(REPLAY)/seed.same: FROM := $(CRAWL)/rounds/seed
 $(REPLAY)/seed.same: D := $(REPLAY)/rounds/seed
-$(REPLAY)/seed.same: $(REPLAY)/CURRENT
+$(REPLAY)/seed.same: | $(REPLAY)/CURRENT
 	@mkdir -p $(D)
 	$(BIN)murlset new $Q $(REPLAY)/urls --txn seed $(FROM)/new.$(Z) -o $(D)/new.$(Z)
 	$(call same,new,murlset new)
