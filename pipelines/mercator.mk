@@ -63,7 +63,7 @@ seeded: $(CRAWL)/CURRENT
 	  mkdir -p $(CRAWL)/rounds/seed && \
 	  $(BIN)murlset new $(CRAWL)/urls --txn seed --text $(SEED_FLAGS) $$seeds -o $(CRAWL)/rounds/seed/new.$(Z) && \
 	  $(BIN)mfrontier add $(CRAWL)/frontier --txn seed $(CRAWL)/rounds/seed/new.$(Z) && \
-	  $(BIN)mckpt commit $(CRAWL) --txn seed; \
+	  $(BIN)mckpt commit --quiet $(CRAWL) --txn seed; \
 	fi
 
 $(CRAWL)/CURRENT:

@@ -24,7 +24,7 @@ export BIN
 seed() {
   "${BIN}murlset" new "$CRAWL/urls" --txn seed --text --copy "$CRAWL/rounds/seed/new.arrows.zst" $SEED_FLAGS $SEEDS |
     "${BIN}mfrontier" add "$CRAWL/frontier" --txn seed &&
-    "${BIN}mckpt" commit "$CRAWL" --txn seed
+    "${BIN}mckpt" commit --quiet "$CRAWL" --txn seed
 }
 
 # shellcheck disable=SC2086
