@@ -115,7 +115,8 @@ func Main(name, about string, grammar any, defaultMemory Size) int {
 	}
 	std.Common = g.common()
 	// A reader that goes away is seen as EPIPE, so that temporary files are removed.
-	signal.Ignore(syscall.SIGPIPE)
+	// To ignore the signal would do too, but programs that this one starts inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 
 	exit := -1
 	parser, err := kong.New(grammar,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -28,6 +29,7 @@ type toy struct {
 	Fail toyFail `cmd:"" help:"Fail in a chosen way."`
 	Wait toyWait `cmd:"" help:"Wait for a signal."`
 	Show toyShow `cmd:"" help:"Print the settings."`
+	Exec toyExec `cmd:"" help:"Run a shell command."`
 }
 
 type toyCopy struct {
@@ -104,6 +106,16 @@ func (*toyWait) Run(ctx context.Context, std *Std) error {
 	fmt.Fprintln(std.Out, "waiting")
 	<-ctx.Done()
 	return context.Cause(ctx)
+}
+
+type toyExec struct {
+	Command string `arg:""`
+}
+
+func (c *toyExec) Run(std *Std) error {
+	cmd := exec.Command("/bin/sh", "-c", c.Command)
+	cmd.Stdout, cmd.Stderr = std.Out, std.Err
+	return cmd.Run()
 }
 
 type toyShow struct {
