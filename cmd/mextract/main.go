@@ -154,11 +154,9 @@ func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
 	})
 }
 
-// modules reads --module; without it all built-in modules run.
+// modules reads --module; without it all built-in modules run, and none without
+// --modules.
 func (c *linksCmd) modules() ([]process.Selected, error) {
-	if c.Modules == "" {
-		return nil, nil
-	}
 	var selected []process.Selected
 	seen := make(map[string]bool)
 	for _, spec := range c.Module {
@@ -171,6 +169,9 @@ func (c *linksCmd) modules() ([]process.Selected, error) {
 		}
 		seen[m.Module.Name()] = true
 		selected = append(selected, m)
+	}
+	if c.Modules == "" {
+		return nil, nil
 	}
 	if len(selected) == 0 {
 		for _, m := range process.Builtin() {

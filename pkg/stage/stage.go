@@ -58,6 +58,8 @@ type Spec struct {
 	Spooled bool
 	// LateLock: the body calls Batch.Begin itself, once its inputs have ended
 	// (mfrontier update, murlset new). Otherwise the lock is taken before the body.
+	// It goes with Spooled or NoOutput only: what Begin finds committed meanwhile
+	// must not follow rows that are out already.
 	LateLock bool
 }
 
@@ -336,6 +338,9 @@ func Run[In, Out record.Row](ctx context.Context, spec Spec, in Input[In], sinks
 		drops: map[string]uint64{}, made: map[string]uint64{}, refused: map[string]uint64{},
 	}
 	defer b.release()
+	if spec.LateLock && !spec.Spooled && !spec.NoOutput {
+		return Result{}, fmt.Errorf("%s: a late lock, and rows that are not spooled", spec.Name)
+	}
 	if spec.Txn != "" && in != nil {
 		if t := in.Schema().Txn; t != "" && t != spec.Txn {
 			return Result{}, b.refuse(t)
@@ -425,6 +430,11 @@ func (b *Batch[In, Out]) finish(ctx context.Context) (Result, error) {
 		}
 		s.OutHash = hash.String()
 	}
+	if b.spoolW != nil { // a full disk must show before the store commits
+		if _, err := b.spoolW.Commit(record.Ledger{}); err != nil {
+			return Result{}, err
+		}
+	}
 	ledger := before
 	ledger.Stages = append(append([]record.Stage(nil), before.Stages...), s)
 	if b.tx != nil {
@@ -479,9 +489,6 @@ func (b *Batch[In, Out]) publish(l record.Ledger) error {
 func (b *Batch[In, Out]) emitSpooled(ctx context.Context) error {
 	if b.kept != nil {
 		return b.emitKept(ctx, b.kept.Path())
-	}
-	if _, err := b.spoolW.Commit(record.Ledger{}); err != nil {
-		return err
 	}
 	if _, err := b.spool.Seek(0, io.SeekStart); err != nil {
 		return err

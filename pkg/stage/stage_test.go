@@ -422,3 +422,12 @@ func TestStreamsOfSeveralTransactionsAreRefused(t *testing.T) {
 		t.Errorf("two streams of one round: %v", err)
 	}
 }
+
+// Rows that are out already cannot be followed by a kept output.
+func TestLateLockNeedsASpool(t *testing.T) {
+	var sink bufferSink
+	_, err := Run(t.Context(), Spec{Name: "evens", Verb: "even", Store: newStore(t), Txn: "r1", LateLock: true}, input(t, stream(t, "r1", 3)), []Sink{&sink}, lateEvens)
+	if err == nil || sink.Len() > 0 {
+		t.Errorf("%v, %d bytes out", err, sink.Len())
+	}
+}
