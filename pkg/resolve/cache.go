@@ -25,7 +25,7 @@ import (
 // that any reader of records reads it:
 //
 //	url_key = FP64(name), module = "dns", key = name,
-//	value   = {"addr","expires","error","cname","server"} (type entry)
+//	value   = {"addr","expires","error","cname","server","family"} (type entry)
 //
 // A round looks its names up by one pass over the file for each window of rows,
 // and rewrites the file once when it commits, leaving expired answers out.
@@ -48,6 +48,7 @@ type entry struct {
 	Error   string    `json:"error,omitempty"`
 	CNAME   string    `json:"cname,omitempty"`
 	Server  string    `json:"server,omitempty"`
+	Family  string    `json:"family,omitempty"` // "4" or "6" where only those addresses were asked for
 }
 
 func toEntry(a Answer) entry {
@@ -272,7 +273,7 @@ func (r *batch) lookUp(names []string, answers map[string]Answer) (missing []str
 		if err != nil {
 			return nil, err
 		}
-		if !ok || !r.valid(e.Expires) {
+		if !ok || !r.valid(e.Expires) || !r.covers(&e) {
 			missing = append(missing, name)
 			continue
 		}
@@ -280,11 +281,19 @@ func (r *batch) lookUp(names []string, answers map[string]Answer) (missing []str
 		if err != nil {
 			return nil, c.corrupt(err)
 		}
+		if r.opt.Replay == nil {
+			a = r.opt.Resolver.wanted(a)
+		}
 		r.stats.Cached++
 		answers[name] = a
 		r.remember(a)
 	}
 	return missing, nil
+}
+
+// covers says whether an entry was asked for all the addresses wanted now.
+func (r *batch) covers(e *entry) bool {
+	return e.Family == "" || r.opt.Replay != nil || e.Family == r.opt.Resolver.cfg.Family
 }
 
 // order compares names as the cache file sorts them.
@@ -339,7 +348,11 @@ func (r *batch) ask(ctx context.Context, names []string, answers map[string]Answ
 		if _, literal := Literal(a.Name); literal {
 			continue // costs no question
 		}
-		value, err := json.Marshal(toEntry(a))
+		e := toEntry(a)
+		if family := r.opt.Resolver.cfg.Family; family != "any" {
+			e.Family = family
+		}
+		value, err := json.Marshal(e)
 		if err != nil {
 			return err
 		}

@@ -283,3 +283,37 @@ func TestOneAnswerForEachHost(t *testing.T) {
 		t.Errorf("%d questions, want 1", n)
 	}
 }
+
+// An answer in the cache is for the family that was asked for.
+func TestCachedFamilies(t *testing.T) {
+	addr := server(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+		h := dns.RR_Header{Name: q.Name, Rrtype: q.Qtype, Class: dns.ClassINET, Ttl: 600}
+		switch {
+		case q.Qtype == dns.TypeA:
+			m.Answer = append(m.Answer, &dns.A{Hdr: h, A: net.IPv4(192, 0, 2, 1)})
+		case q.Name == "both.test.":
+			m.Answer = append(m.Answer, &dns.AAAA{Hdr: h, AAAA: net.ParseIP("2001:db8::1")})
+		}
+		return true
+	})
+	want := map[string]string{
+		"any": "192.0.2.1,2001:db8::1  192.0.2.1 ", "4": "192.0.2.1  192.0.2.1 ", "6": "2001:db8::1   no-address",
+	}
+	for _, order := range []string{"any 4 6", "6 any 4", "4 6 any", "4 6 4"} {
+		dir := newDNSStore(t)
+		for i, family := range strings.Fields(order) {
+			r, err := New(Config{Servers: []string{addr}, Timeout: time.Second, Family: family, Now: func() time.Time { return testNow }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows, _, err := run(t, dir, fmt.Sprintf("r%d", i), Options{Resolver: r, Now: func() time.Time { return testNow }}, "both.test", "four.test")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := fmt.Sprintf("%s %s %s %s", rows[0].Addr, rows[0].AddrError, rows[1].Addr, rows[1].AddrError)
+			if got != want[family] {
+				t.Errorf("order %s: family %s: %q, want %q", order, family, got, want[family])
+			}
+		}
+	}
+}

@@ -201,11 +201,7 @@ func Name(host string) string {
 // Lookup resolves a name (see Name). It waits for a free slot.
 func (r *Resolver) Lookup(ctx context.Context, name string) Answer {
 	if addrs, ok := Literal(name); ok {
-		a := Answer{Name: name, Addrs: r.family(addrs)}
-		if len(a.Addrs) == 0 {
-			a.Status = StatusNoAddress // of the family wanted
-		}
-		return r.end(a, r.cfg.MaxTTL)
+		return r.end(r.wanted(Answer{Name: name, Addrs: addrs}), r.cfg.MaxTTL)
 	}
 	if _, ok := dns.IsDomainName(name); !ok || name == "" || len(name) > 253 {
 		return r.end(Answer{Name: name, Status: StatusBadName}, failureTTL)
@@ -248,6 +244,14 @@ func (r *Resolver) family(addrs []netip.Addr) []netip.Addr {
 		return six
 	}
 	return append(four, six...)
+}
+
+// wanted leaves an answer the addresses of the family wanted.
+func (r *Resolver) wanted(a Answer) Answer {
+	if a.Addrs = r.family(a.Addrs); a.Status == StatusOK && len(a.Addrs) == 0 {
+		a.Status = StatusNoAddress
+	}
+	return a
 }
 
 func (r *Resolver) end(a Answer, ttl time.Duration) Answer {
