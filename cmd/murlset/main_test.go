@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -10,6 +11,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/urlset"
 )
 
 func TestMain(m *testing.M) {
@@ -19,7 +22,7 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:  "testdata/script",
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits, "rows": rows, "cut-short": cutShort},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits, "rows": rows, "cut-short": cutShort, "hold": hold, "newer": newer, "modules": modules},
 	})
 }
 
@@ -59,4 +62,29 @@ func rows(ts *testscript.TestScript, _ bool, args []string) {
 func cutShort(ts *testscript.TestScript, _ bool, args []string) {
 	b := ts.ReadFile(args[0])
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(b[:len(b)-1]), 0o666))
+}
+
+// hold STORE VERB TXN changes a store, and does not end before the script does.
+func hold(ts *testscript.TestScript, _ bool, args []string) {
+	st, err := store.Open(ts.MkAbs(args[0]), urlset.Kind, urlset.Version, store.Options{})
+	ts.Check(err)
+	tx, _, err := st.Begin(context.Background(), args[1], args[2])
+	ts.Check(err)
+	ts.Defer(func() { tx.Abort() })
+}
+
+// newer STORE makes a store of the next major version.
+func newer(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(store.Create(ts.MkAbs(args[0]), urlset.Kind, "2.0", nil, store.Options{}))
+}
+
+// modules FILE makes a stream of module records.
+func modules(ts *testscript.TestScript, _ bool, args []string) {
+	f, err := os.Create(ts.MkAbs(args[0]))
+	ts.Check(err)
+	w, err := record.NewWriter[record.Module](f, record.WriterOptions{Name: args[0]})
+	ts.Check(err)
+	_, err = w.Commit(record.Ledger{})
+	ts.Check(err)
+	ts.Check(f.Close())
 }
