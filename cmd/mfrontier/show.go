@@ -127,36 +127,7 @@ func (c *hostsCmd) Run(std *cli.Std) error {
 	if !found {
 		return &fault.Error{Class: fault.No, File: c.Store, Found: fmt.Sprintf("no URL of host %q was ever added", c.Host)}
 	}
-	queues := map[string]uint64{}
-	for _, l := range h.Last {
-		queues[fmt.Sprint(l.Level)] = l.Place
-	}
-	return printJSON(std.Out, struct {
-		Host        string            `json:"host"`
-		Discovered  uint64            `json:"discovered"`
-		Pending     uint64            `json:"pending"`
-		Finished    uint64            `json:"finished"`
-		Fetched     uint64            `json:"fetched"`
-		Retried     uint64            `json:"retried"`
-		Deferred    uint64            `json:"deferred"`
-		Dead        uint64            `json:"dead"`
-		Contacts    uint64            `json:"contacts"`
-		Failures    uint64            `json:"failures_in_a_row"`
-		DurationUS  uint64            `json:"mean_duration_us"`
-		DelayUS     uint64            `json:"last_delay_us"`
-		LastContact string            `json:"last_contact,omitempty"`
-		ParkedUntil string            `json:"parked_until,omitempty"`
-		Addr        string            `json:"addr,omitempty"`
-		LastPlace   map[string]uint64 `json:"last_place"`
-	}{h.Host.Host, h.Discovered, h.Pending, h.Finished, h.Fetched, h.Retried, h.Deferred, h.Dead, h.Contacts, h.Failures,
-		h.DurationUS, h.DelayUS, instant(h.LastContact), instant(h.ParkedUntil), h.Addr, queues})
-}
-
-func instant(t record.Time) string {
-	if t == 0 {
-		return ""
-	}
-	return t.Go().Format(time.RFC3339Nano)
+	return printJSON(std.Out, &h)
 }
 
 type planCmd struct {

@@ -196,15 +196,9 @@ func absorb(h, ev *segment.Host) {
 	}
 }
 
-// HostState is one host's whole state.
-type HostState struct {
-	segment.Host
-	Pending uint64 // waiting or in flight
-}
-
 // Host returns the state of a host; found is false if the frontier never had a
 // URL of it.
-func (f *Frontier) Host(host string) (h HostState, found bool, err error) {
+func (f *Frontier) Host(host string) (h segment.Host, found bool, err error) {
 	s, _, err := f.current()
 	if err != nil {
 		return h, false, err
@@ -214,10 +208,8 @@ func (f *Frontier) Host(host string) (h HostState, found bool, err error) {
 		return h, false, err
 	}
 	defer table.close()
-	found, err = table.find(fingerprint.OfString(host), &h.Host)
-	found = found && h.Host.Host == host
-	h.Pending = h.Discovered - h.Finished
-	return h, found, err
+	found, err = table.find(fingerprint.OfString(host), &h)
+	return h, found && h.Host == host, err
 }
 
 // eachHost calls fn for every host, by fingerprint.

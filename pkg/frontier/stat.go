@@ -25,9 +25,9 @@ type Stat struct {
 	Waiting     uint64    `json:"waiting"`
 	NextDue     string    `json:"next_due,omitempty"` // when the first of the waiting is due, RFC 3339
 	InFlightTxn string    `json:"in_flight_txn,omitempty"`
-	Runs        int       `json:"runs"`   // files
-	Detail      *Detail   `json:"detail"` // nil unless asked for
-	Top         []TopHost `json:"top_hosts"`
+	Runs        int       `json:"runs"`                // files
+	Detail      *Detail   `json:"detail,omitempty"`    // nil unless asked for
+	Top         []TopHost `json:"top_hosts,omitempty"` // most URLs left first
 }
 
 // Detail is what only a walk over all URLs tells.
@@ -69,6 +69,9 @@ func (f *Frontier) Stat(ctx context.Context, o StatOptions) (*Stat, error) {
 		return nil, err
 	}
 	st := &Stat{Policy: m.Params["policy"], Counts: s.Counts, Runs: len(s.Later) + len(s.Hosts)}
+	if st.Outcomes == nil {
+		st.Outcomes = []record.Count{} // a list even when there is none
+	}
 	for _, runs := range s.Ready {
 		st.Ready = append(st.Ready, rowsOf(runs))
 		st.Runs += len(runs)

@@ -1,0 +1,44 @@
+package segment
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"mercator/formats/record"
+)
+
+// MarshalJSON shows a host to people and programs, as "mfrontier hosts" and mcat
+// do: times in RFC 3339, places by front queue, and what is not finished as pending.
+func (h *Host) MarshalJSON() ([]byte, error) {
+	places := make(map[string]uint64, len(h.Last))
+	for _, l := range h.Last {
+		places[strconv.Itoa(int(l.Level))] = l.Place
+	}
+	return json.Marshal(struct {
+		Host        string            `json:"host"`
+		Discovered  uint64            `json:"discovered"`
+		Pending     uint64            `json:"pending"`
+		Finished    uint64            `json:"finished"`
+		Fetched     uint64            `json:"fetched"`
+		Retried     uint64            `json:"retried"`
+		Deferred    uint64            `json:"deferred"`
+		Dead        uint64            `json:"dead"`
+		Contacts    uint64            `json:"contacts"`
+		Failures    uint64            `json:"failures_in_a_row"`
+		DurationUS  uint64            `json:"mean_duration_us"`
+		DelayUS     uint64            `json:"last_delay_us"`
+		LastContact string            `json:"last_contact,omitempty"`
+		ParkedUntil string            `json:"parked_until,omitempty"`
+		Addr        string            `json:"addr,omitempty"`
+		LastPlace   map[string]uint64 `json:"last_place"`
+	}{h.Host, h.Discovered, h.Discovered - h.Finished, h.Finished, h.Fetched, h.Retried, h.Deferred, h.Dead, h.Contacts, h.Failures,
+		h.DurationUS, h.DelayUS, instant(h.LastContact), instant(h.ParkedUntil), h.Addr, places})
+}
+
+func instant(t record.Time) string {
+	if t == 0 {
+		return ""
+	}
+	return t.Go().Format(time.RFC3339Nano)
+}
