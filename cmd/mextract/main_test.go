@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -53,34 +56,56 @@ func TestScripts(t *testing.T) {
 // makeCrawl STORE ROWS FILE... writes the files as HTML pages http://h/1, … into
 // STORE/a.warc.gz, and their fetch records, which end the round r1, to ROWS.
 func makeCrawl(ts *testscript.TestScript, neg bool, args []string) {
-	ts.Check(os.MkdirAll(ts.MkAbs(args[0]), 0o777))
-	out, err := os.Create(ts.MkAbs(args[1]))
-	ts.Check(err)
-	w, err := record.NewWriter[record.Fetch](out, record.WriterOptions{Name: args[1], Txn: "r1", Now: 1})
-	ts.Check(err)
+	var docs []document
+	for _, name := range args[2:] {
+		docs = append(docs, document{"text/html", "", ts.ReadFile(name)})
+	}
+	ts.Check(writeCrawl(ts.MkAbs(args[0]), ts.MkAbs(args[1]), docs))
+}
+
+type document struct{ mime, charset, body string }
+
+func writeCrawl(dir, rows string, docs []document) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	out, err := os.Create(rows)
+	if err != nil {
+		return err
+	}
+	w, err := record.NewWriter[record.Fetch](out, record.WriterOptions{Name: rows, Txn: "r1", Now: 1})
+	if err != nil {
+		return err
+	}
 	var file []byte
-	for i, name := range args[2:] {
-		body := ts.ReadFile(name)
-		reply := "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + body
+	for i, d := range docs {
+		reply := "HTTP/1.1 200 OK\r\nContent-Type: " + mime.FormatMediaType(d.mime, map[string]string{"charset": d.charset}) + "\r\n\r\n" + d.body
 		row := record.Fetch{
 			URL: fmt.Sprintf("http://h/%d", i+1), Host: "h", Role: record.RolePage, FetchTime: record.Time(1e6 * (i + 1)), Outcome: record.OutcomeFetched,
-			Status: 200, MIME: "text/html", BodyLength: int64(len(body)), WARCFilename: "a.warc.gz", WARCOffset: int64(len(file)),
+			Status: 200, MIME: d.mime, Charset: d.charset, BodyLength: int64(len(d.body)), WARCFilename: "a.warc.gz", WARCOffset: int64(len(file)),
 		}
 		row.Key = fingerprint.URLKey(row.Host, row.URL)
 		file, err = (&warc.Encoder{Codec: warc.Gzip}).Append(file, &warc.Record{
 			Type: warc.TypeResponse, Date: time.Unix(int64(i+1), 0), TargetURI: row.URL, ContentType: warc.MediaResponse,
 			Block: strings.NewReader(reply), Length: int64(len(reply)),
 		})
-		ts.Check(err)
+		if err != nil {
+			return err
+		}
 		row.WARCLength = int64(len(file)) - row.WARCOffset
-		ts.Check(w.Write(&row))
+		if err := w.Write(&row); err != nil {
+			return err
+		}
 	}
 	n, hash, err := w.Finish()
-	ts.Check(err)
-	_, err = w.Commit(record.Ledger{Stages: []record.Stage{{Name: "mfetch", Txn: "r1", Made: []record.Count{{Reason: "page", N: n}}, Out: n, OutHash: hash.String()}}})
-	ts.Check(err)
-	ts.Check(out.Close())
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]+"/a.warc.gz"), file, 0o666))
+	if err != nil {
+		return err
+	}
+	stage := record.Stage{Name: "mfetch", Txn: "r1", Made: []record.Count{{Reason: "page", N: n}}, Out: n, OutHash: hash.String()}
+	if _, err := w.Commit(record.Ledger{Stages: []record.Stage{stage}}); err != nil {
+		return err
+	}
+	return errors.Join(out.Close(), os.WriteFile(filepath.Join(dir, "a.warc.gz"), file, 0o666))
 }
 
 // show FILE prints link or module records, and checks that the books balance.

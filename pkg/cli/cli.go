@@ -279,7 +279,7 @@ func (s *Std) MemoryLimit() int64 {
 // goLimit is the part of the resident memory that the Go heap may take: the
 // program's text and the runtime's own pages are the rest.
 func goLimit(rss int64) int64 {
-	const outside = 20 << 20
+	const outside = 24 << 20
 	return max(rss-outside, rss/4)
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/pprof"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -61,11 +62,7 @@ func (s *Std) writeStats(started time.Time, err error) error {
 	var ru syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &ru) == nil {
 		s.Stat("cpu_s", time.Duration(ru.Utime.Nano()+ru.Stime.Nano()).Seconds())
-		rss := int64(ru.Maxrss)
-		if runtime.GOOS != "darwin" {
-			rss *= 1024 // kilobytes everywhere but there
-		}
-		s.Stat("peak_rss_bytes", rss)
+		s.Stat("peak_rss_bytes", peakRSS(&ru))
 	}
 	s.stats.mu.Lock()
 	defer s.stats.mu.Unlock()
@@ -92,4 +89,20 @@ func (s *Std) writeProfile() error {
 	}
 	pprof.StopCPUProfile()
 	return durable.WriteFile(durable.OS, s.Common.Profile, s.profile.Bytes())
+}
+
+// peakRSS is the most memory that was resident, in bytes. Linux's ru_maxrss
+// also counts what the parent had when it forked, so its own mark is read there.
+func peakRSS(ru *syscall.Rusage) int64 {
+	if status, err := os.ReadFile("/proc/self/status"); err == nil {
+		var kb int64
+		_, after, found := strings.Cut(string(status), "\nVmHWM:")
+		if _, err := fmt.Sscan(after, &kb); found && err == nil {
+			return kb << 10
+		}
+	}
+	if runtime.GOOS == "darwin" {
+		return int64(ru.Maxrss)
+	}
+	return int64(ru.Maxrss) << 10 // kilobytes everywhere but there
 }

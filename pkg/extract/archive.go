@@ -108,15 +108,16 @@ func (a *archive) read(row *record.Fetch, max int64, headOnly bool) (reply, erro
 			Hint: "the rows and the WARC files are of different crawls",
 		}
 	}
-	p, err := readReply(rec, max, headOnly)
+	p, err := readReply(rec, row.BodyLength, max, headOnly)
 	if err == nil && !headOnly {
 		err = r.Finish()
 	}
 	return p, err
 }
 
-// readReply reads a response or resource record; others give an empty reply.
-func readReply(rec *warc.Record, max int64, headOnly bool) (reply, error) {
+// readReply reads a response or resource record; others give an empty reply. The
+// body's length is a guess.
+func readReply(rec *warc.Record, length, limit int64, headOnly bool) (reply, error) {
 	w := &watched{Reader: rec.Block}
 	var p reply
 	switch rec.Type {
@@ -137,8 +138,8 @@ func readReply(rec *warc.Record, max int64, headOnly bool) (reply, error) {
 		if headOnly {
 			return p, nil
 		}
-		body := httpmsg.NewBody(m.Payload, m.Head.Get("Content-Encoding"), max)
-		p.body, err = readAll(body, min(rec.Length, max))
+		body := httpmsg.NewBody(m.Payload, m.Head.Get("Content-Encoding"), limit)
+		p.body, err = readAll(body, length, limit)
 		if err == nil {
 			err = body.Close()
 		}
@@ -154,9 +155,9 @@ func readReply(rec *warc.Record, max int64, headOnly bool) (reply, error) {
 		if headOnly {
 			return p, nil
 		}
-		b, err := readAll(io.LimitReader(w, max+1), min(rec.Length, max+1))
-		if p.cut = int64(len(b)) > max; p.cut {
-			b = b[:max]
+		b, err := readAll(io.LimitReader(w, limit+1), length, limit+1)
+		if p.cut = int64(len(b)) > limit; p.cut {
+			b = b[:limit]
 		}
 		p.status, p.body = 200, b
 		return p, err
@@ -164,13 +165,21 @@ func readReply(rec *warc.Record, max int64, headOnly bool) (reply, error) {
 	return p, nil
 }
 
-// readAll is io.ReadAll with a guess of the size, which spares the copies.
-func readAll(in io.Reader, guess int64) ([]byte, error) {
-	var b bytes.Buffer
-	b.Grow(int(min(max(guess, 0), maxGuess)) + bytes.MinRead)
-	_, err := b.ReadFrom(in)
-	return b.Bytes(), err
+// readAll is io.ReadAll of at most limit bytes, with a guess of how many.
+func readAll(in io.Reader, guess, limit int64) ([]byte, error) {
+	b := make([]byte, 0, max(min(guess, limit), 0)+bytes.MinRead)
+	for {
+		n, err := in.Read(b[len(b):cap(b)])
+		if b = b[:len(b)+n]; err != nil {
+			if err == io.EOF {
+				err = nil
+			}
+			return b, err
+		}
+		if len(b) == cap(b) {
+			more := make([]byte, len(b), min(int64(2*cap(b)), limit+bytes.MinRead))
+			copy(more, b)
+			b = more
+		}
+	}
 }
-
-// maxGuess bounds what is allocated on a header's word alone.
-const maxGuess = 1 << 20

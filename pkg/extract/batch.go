@@ -56,9 +56,10 @@ type Report struct {
 	ModuleFailures map[string]uint64 `json:"module_failures,omitempty"` // by module
 }
 
-// bodiesInFlight bounds the bodies, in bytes, of rows on their way, one longer body
-// aside.
-const bodiesInFlight = 16 << 20
+// bodiesInFlight bounds the bodies, in bytes, of rows on their way: many pages of a
+// usual size, and one at a time of the longest. Finding its links takes about three
+// times as much memory as a body.
+const bodiesInFlight = 8 << 20
 
 // budget shares bodiesInFlight. Rows take their part in the order of the input, so
 // that the row which the output waits for has always got its part.
@@ -69,11 +70,14 @@ type budget struct {
 }
 
 // take waits until n bytes are free, or more than which there are.
-func (b *budget) take(ctx context.Context, n int64) error {
+func (b *budget) take(ctx context.Context, n int64) error { return b.await(ctx, n, n) }
+
+// await waits until n bytes are free, or more than which there are, and takes some.
+func (b *budget) await(ctx context.Context, n, take int64) error {
 	for {
 		b.mu.Lock()
 		if b.free >= min(n, bodiesInFlight) {
-			b.free -= n
+			b.free -= take
 			b.mu.Unlock()
 			return nil
 		}
@@ -172,6 +176,11 @@ func Batch(ctx context.Context, b Books, s Settings) (Report, error) {
 		defer close(todo)
 		for {
 			j := &job{chunks: make(chan chunk, 1)}
+			if s.Header != nil { // the row brings its body, however long
+				if readErr = bodies.await(ctx, bodiesInFlight*3/4, 0); readErr != nil {
+					return
+				}
+			}
 			if err := b.Read(&j.row); err != nil {
 				if err != io.EOF {
 					readErr = err

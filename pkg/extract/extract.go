@@ -89,8 +89,9 @@ const (
 	DefaultMaxUnzipped = 50 << 20 // the limit of the sitemap protocol
 )
 
-// maxToken bounds one token of HTML or XML, in bytes: a tag with its attributes,
-// a comment or the text of a script, which the tokenizer holds as a whole.
+// maxToken bounds one token, in bytes, which the tokenizers hold as a whole: a tag
+// of HTML with its attributes, the text of a script; a text, comment or CDATA
+// section of XML; a comment, string or URL of CSS.
 const maxToken = 2 << 20
 
 // Document is what links are looked for in.
@@ -116,7 +117,7 @@ type Page struct {
 	Base     *canon.Base // nil if Document.URL has no canonical form
 	Links    []Link
 	Nofollow bool // the page says that its links are not to be followed, and has none here
-	Cut      bool // the search ended at a token longer than maxToken
+	Cut      bool // the search ended at a token that is too long
 	// Refused counts what is not in Links, by reason.
 	Refused map[string]uint64
 }
@@ -155,8 +156,8 @@ func Find(doc *Document, opt Options) Page {
 		f.html(doc)
 	case sortCSS:
 		text, _ := decode(doc, false)
-		b, _ := io.ReadAll(text) // of memory: fails at what the decoder cannot read
-		f.css(string(b))
+		c := sheet{finder: f}
+		c.read(text, len(doc.Body))
 	case sortXML:
 		f.xml(bytes.NewReader(doc.Body))
 	case sortText:

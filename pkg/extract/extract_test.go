@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -203,6 +204,68 @@ func TestXML(t *testing.T) {
 		}
 		if diff := cmp.Diff(tt.want, found(t, doc, Options{})); diff != "" {
 			t.Errorf("%s %s: %s", tt.mime, tt.in, diff)
+		}
+	}
+}
+
+// A sheet that is read through a window gives what it gives as a whole, and a
+// token that does not fit ends the search.
+func TestSheetWindow(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	pieces := []string{"url(%d)", " url( '%d' )", "curl(%d)", "@import '%d';", "@import /* %d", "*/", "\\", "'%d\\'", "\n", "a{b:url(x\\29 %d)}", strings.Repeat(" ", 500)}
+	var b strings.Builder
+	for i := 0; b.Len() < 3*maxToken; i++ {
+		p := pieces[rng.IntN(len(pieces))]
+		if strings.Contains(p, "%d") {
+			p = fmt.Sprintf(p, i)
+		}
+		b.WriteString(p)
+	}
+	links := func(find func(c *sheet)) []Link {
+		c := sheet{finder: &finder{opt: Options{MaxLinks: 1 << 20}, page: &Page{}, seen: make(map[uint64]struct{})}}
+		find(&c)
+		if c.page.Cut {
+			t.Error("cut")
+		}
+		return c.page.Links
+	}
+	whole := links(func(c *sheet) { c.css([]byte(b.String())) })
+	for _, size := range []int{0, b.Len(), b.Len() / 2} {
+		windowed := links(func(c *sheet) { c.read(iotest.HalfReader(strings.NewReader(b.String())), size) })
+		if diff := cmp.Diff(whole, windowed); diff != "" || len(whole) < 1000 {
+			t.Fatalf("%d links: %.1000s", len(whole), diff)
+		}
+	}
+	long := "a{b:url(x)} /*" + strings.Repeat(" ", 2*maxToken) + "*/ c{d:url(y)}"
+	page := Find(&Document{URL: "http://h/", MIME: "text/css", Body: []byte(long)}, Options{})
+	if len(page.Links) != 1 || !page.Cut {
+		t.Errorf("%d links, cut %v; want the one before the long comment", len(page.Links), page.Cut)
+	}
+}
+
+// What bounds the tokens of XML does not mistake one kind for another.
+func TestXMLTokens(t *testing.T) {
+	const before, behind = "<urlset><loc>http://h/a</loc>", "<loc>http://h/b</loc></urlset>"
+	for _, tt := range []struct {
+		name, in string
+		links    int
+	}{
+		{"text", strings.Repeat("x", maxTag+1), 2},
+		{"text of tags", strings.Repeat("<i>x</i>", maxTag), 2},
+		{"comment", "<!--" + strings.Repeat("<x ", maxTag) + "-->", 2},
+		{"cdata", "<![CDATA[" + strings.Repeat("<x ", maxTag) + "]]>", 2},
+		{"tag", "<i " + strings.Repeat("a ", maxTag/2) + ">", 1},
+		{"tag behind text", "x<i " + strings.Repeat("a ", maxTag/2) + ">", 1},
+		{"end tag", "</" + strings.Repeat("i", maxTag) + ">", 1},
+		{"instruction", "<?" + strings.Repeat("i", maxTag) + "?>", 1},
+		{"giant text", strings.Repeat("x", maxToken+1), 1},
+		{"giant comment", "<!--" + strings.Repeat("x", maxToken+1) + "-->", 1},
+	} {
+		for _, declaration := range []string{"", "<?xml version='1.0' encoding='iso-8859-1'?>"} {
+			page := Find(&Document{URL: "http://h/", MIME: "text/xml", Body: []byte(declaration + before + tt.in + behind)}, Options{})
+			if len(page.Links) != tt.links || page.Cut != (tt.links == 1) {
+				t.Errorf("%s %s: %d links, cut %v; want %d", tt.name, declaration, len(page.Links), page.Cut, tt.links)
+			}
 		}
 	}
 }

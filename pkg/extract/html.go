@@ -84,7 +84,7 @@ func (f *finder) html(doc *Document) {
 		case html.TextToken:
 			switch {
 			case raw == atom.Style:
-				f.css(string(z.Raw())) // has no character references
+				f.css(z.Raw()) // has no character references
 			case raw == 0 && anchor >= 0:
 				label.add(z.Text(), f.opt.MaxText)
 			}
@@ -118,7 +118,7 @@ func (f *finder) html(doc *Document) {
 				f.element(&e)
 			}
 			if s, ok := e.attr["style"]; ok {
-				f.css(s)
+				f.css([]byte(s))
 			}
 		case html.EndTagToken:
 			raw = 0

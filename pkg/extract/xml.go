@@ -3,6 +3,7 @@ package extract
 import (
 	"bufio"
 	"encoding/xml"
+	"errors"
 	"io"
 	"strings"
 
@@ -16,21 +17,25 @@ const maxElementText = 16 << 10
 // 2.0 or Atom (RFC 4287). The root element says which; XML of other roots has no
 // links. Damage ends the search.
 func (f *finder) xml(in io.Reader) {
-	bound := &tokenBound{in: in}
-	d := xml.NewDecoder(bound)
+	m := &meter{in: bufio.NewReader(in)}
+	d := xml.NewDecoder(m)
 	d.Strict = false
 	d.Entity = xml.HTMLEntity
-	d.CharsetReader = charset.NewReaderLabel
+	d.CharsetReader = func(label string, in io.Reader) (io.Reader, error) {
+		r, err := charset.NewReaderLabel(label, in)
+		m = &meter{in: bufio.NewReader(r)} // in is the old one, which bounds nothing more
+		return m, err
+	}
 	root := ""
 	var text []byte
 	collecting := "" // local name of the element whose text is a link
 	kind := ""
 	for {
 		// Raw: no stack of open elements that a hostile file could make deep.
-		bound.left = maxToken
+		m.begin()
 		tok, err := d.RawToken()
 		if err != nil {
-			f.page.Cut = bound.hit
+			f.page.Cut = f.page.Cut || errors.Is(err, errToken)
 			return
 		}
 		switch t := tok.(type) {
@@ -65,23 +70,50 @@ func (f *finder) xml(in io.Reader) {
 	}
 }
 
-// tokenBound ends the input where the decoder has read maxToken bytes without a
-// token: it holds each as a whole, and a file may be one comment.
-type tokenBound struct {
-	in   io.Reader
-	left int
-	hit  bool
+// maxTag bounds a tag of XML, in bytes: its attributes cost many times as much.
+const maxTag = 64 << 10
+
+var errToken = errors.New("token too long")
+
+// meter bounds the tokens of an XML decoder: it reads byte by byte, and so knows
+// where a token begins.
+type meter struct {
+	in    *bufio.Reader
+	n     int  // bytes of the token
+	limit int  // 0: its kind is not known yet
+	last  byte // that was read
 }
 
-func (b *tokenBound) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		b.hit = true
-		return 0, io.ErrUnexpectedEOF
+// begin says that a token ended. If it was a text, the < behind it was read.
+func (m *meter) begin() {
+	m.n, m.limit = 0, 0
+	if m.last != '<' {
+		m.last = 0
 	}
-	n, err := b.in.Read(p[:min(len(p), b.left)])
-	b.left -= n
-	return n, err
 }
+
+// ReadByte gives the next byte, or errToken.
+func (m *meter) ReadByte() (byte, error) {
+	c, err := m.in.ReadByte()
+	if err != nil {
+		return 0, err
+	}
+	switch {
+	case m.limit != 0 || m.last == 0 && c == '<':
+	case m.last == '<' && c != '!':
+		m.limit = maxTag
+	default:
+		m.limit = maxToken
+	}
+	m.last = c
+	if m.n++; m.limit != 0 && m.n > m.limit {
+		return 0, errToken
+	}
+	return c, nil
+}
+
+// Read is for the decoder of another charset.
+func (m *meter) Read(p []byte) (int, error) { return m.in.Read(p) }
 
 var feedRoots = map[string]bool{"urlset": true, "sitemapindex": true, "rss": true, "rdf": true, "feed": true}
 

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// hostile are documents made to cost memory, each longer than what is searched.
+func hostile() []document {
+	fill := func(head string, next func(i int) string) string {
+		var b strings.Builder
+		b.Grow(9<<20 + 4<<20)
+		b.WriteString(head)
+		for i := 0; b.Len() < 9<<20; i++ {
+			b.WriteString(next(i))
+		}
+		return b.String()
+	}
+	repeat := func(s string) func(int) string { return func(int) string { return s } }
+	return []document{
+		{"text/html", "", fill("", func(i int) string { return fmt.Sprintf("<a href=/%d/%030d>%030d</a>", i, i, i) })},
+		{"text/html", "", fill("", repeat("<a "+strings.Repeat("b ", maxTagAttributes)+">"))},
+		{"text/html", "", fill("", repeat("<a href='/"+strings.Repeat("q", 2*maxTagAttributes)+"'>"))},
+		{"text/css", "windows-1252", fill("", func(i int) string { return fmt.Sprintf("a{b:url(/\x80\x80\x80%d)}", i) })},
+		{"text/css", "windows-1252", fill("/*", repeat("\x80\x80\x80\x80"))},
+		{"text/xml", "", fill("<urlset ", repeat("a "))},
+		{"text/xml", "", fill("<urlset><!--", repeat("comment "))},
+	}
+}
+
+// maxTagAttributes is as many as a tag can have that is just short enough for the
+// tokenizer.
+const maxTagAttributes = 1<<20 - 100
+
+// TestMemory holds the command to 64 MiB on documents made to cost memory, with
+// all modules, on two threads, by records and straight from a WARC file.
+func TestMemory(t *testing.T) {
+	dir := t.TempDir()
+	rows := filepath.Join(dir, "fetched.arrows.zst")
+	if err := writeCrawl(dir, rows, hostile()); err != nil {
+		t.Fatal(err)
+	}
+	for _, in := range [][]string{{"--warc", dir, rows}, {filepath.Join(dir, "a.warc.gz")}} {
+		stats := filepath.Join(dir, "stats.json")
+		args := append(in, "-@", "2", "--stats", stats, "-o", filepath.Join(dir, "links"), "--modules", filepath.Join(dir, "found"))
+		if out, err := exec.Command("mextract", args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", in, err, out)
+		}
+		b, err := os.ReadFile(stats)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct {
+			Peak    int64 `json:"peak_rss_bytes"`
+			Extract struct {
+				Bytes int64 `json:"body_bytes"`
+			} `json:"extract"`
+		}
+		if err := json.Unmarshal(b, &got); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%v: %d MiB at the peak for %d MiB searched", in[:1], got.Peak>>20, got.Extract.Bytes>>20)
+		if got.Extract.Bytes < 7*8<<20 || got.Peak == 0 || got.Peak >= 64<<20 {
+			t.Errorf("%v: %d bytes at the peak for %d bytes searched, want below 64 MiB", in[:1], got.Peak, got.Extract.Bytes)
+		}
+	}
+}
