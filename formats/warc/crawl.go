@@ -180,15 +180,13 @@ type Outcome struct {
 // the whole row, except for the place of the response, which a reader knows, and
 // the columns that this version does not know, which the round's input holds.
 func NewOutcome(r Round, row *record.Fetch) *Record {
-	fields := make([]Field, 0, 40)
-	fields = append(fields, Field{fieldTxn, r.Txn}, Field{fieldEpoch, strconv.FormatUint(r.Epoch, 10)})
-	c := outcomeFields{row: row}
-	for i, f := range c.list() {
-		if v := f.get(); v != "" || i == 0 {
-			fields = append(fields, Field{f.name, v})
-		}
+	b := make([]byte, 0, 1<<10)
+	b = appendField(b, fieldTxn, r.Txn)
+	b = append(strconv.AppendUint(append(b, fieldEpoch+": "...), r.Epoch, 10), "\r\n"...)
+	for i, c := range outcomeColumns(row) {
+		b = c.append(b, i == 0)
 	}
-	rec := fieldsRecord(TypeMetadata, fields)
+	rec := &Record{Type: TypeMetadata, ContentType: MediaFields, Block: bytes.NewReader(b), Length: int64(len(b))}
 	rec.Date = row.FetchTime.Go()
 	rec.TargetURI = row.URL
 	return rec
@@ -204,8 +202,7 @@ func ReadOutcome(rec *Record) (o Outcome, ok bool, err error) {
 	if err != nil {
 		return o, false, err
 	}
-	c := outcomeFields{row: &o.Row}
-	list := c.list()
+	list := outcomeColumns(&o.Row)
 	next := 0
 	for _, f := range fields {
 		switch f.Name {
@@ -234,80 +231,79 @@ func ReadOutcome(rec *Record) (o Outcome, ok bool, err error) {
 	return o, ok, nil
 }
 
-// outcomeFields names the columns of a row and converts them.
-type outcomeFields struct{ row *record.Fetch }
-
-type outcomeField struct {
-	name string
-	get  func() string
-	set  func(string) error
+// outcomeColumn is a column of a row, by name. Its type says how it is written: a
+// *uint64 as 16 hex digits, a *record.Time as WARC-Date is, the rest as in JSON.
+type outcomeColumn struct {
+	name  string
+	value any // pointer into the row
 }
 
-func (c outcomeFields) list() []outcomeField {
-	r := c.row
-	return []outcomeField{
-		text("url", &r.URL), hex64("url_key", &r.Key), text("host", &r.Host),
-		number("priority", &r.Priority, 8), float("score", &r.Score), number("depth", &r.Depth, 16), number("attempt", &r.Attempt, 8),
-		text("via", &r.Via), instant("discovered", &r.Discovered), text("addr", &r.Addr), text("etag", &r.ETag), text("last_modified", &r.LastModified),
-		hex64("last_content_fp", &r.LastContentFP), text("role", &r.Role), instant("fetch_time", &r.FetchTime),
-		span("duration_us", &r.DurationUS), span("required_delay_us", &r.RequiredDelayUS), text("outcome", &r.Outcome), number("status", &r.Status, 16),
-		text("mime", &r.MIME), text("charset", &r.Charset), span("body_length", &r.BodyLength), text("truncated", &r.Truncated),
-		hex64("content_fp", &r.ContentFP), text("payload_sha1", &r.PayloadSHA1), text("redirect_url", &r.RedirectURL),
-		instant("retry_after", &r.RetryAfter), text("error", &r.Error),
+func outcomeColumns(r *record.Fetch) [28]outcomeColumn {
+	return [28]outcomeColumn{
+		{"url", &r.URL}, {"url_key", &r.Key}, {"host", &r.Host}, {"priority", &r.Priority}, {"score", &r.Score},
+		{"depth", &r.Depth}, {"attempt", &r.Attempt}, {"via", &r.Via}, {"discovered", &r.Discovered}, {"addr", &r.Addr},
+		{"etag", &r.ETag}, {"last_modified", &r.LastModified}, {"last_content_fp", &r.LastContentFP}, {"role", &r.Role},
+		{"fetch_time", &r.FetchTime}, {"duration_us", &r.DurationUS}, {"required_delay_us", &r.RequiredDelayUS},
+		{"outcome", &r.Outcome}, {"status", &r.Status}, {"mime", &r.MIME}, {"charset", &r.Charset},
+		{"body_length", &r.BodyLength}, {"truncated", &r.Truncated}, {"content_fp", &r.ContentFP},
+		{"payload_sha1", &r.PayloadSHA1}, {"redirect_url", &r.RedirectURL}, {"retry_after", &r.RetryAfter}, {"error", &r.Error},
 	}
 }
 
-func text(name string, p *string) outcomeField {
-	return outcomeField{name, func() string { return *p }, func(s string) error { *p = s; return nil }}
-}
-
-func hex64(name string, p *uint64) outcomeField {
-	return outcomeField{name, func() string {
-		if *p == 0 {
-			return ""
+// append writes the column as a field, unless it has its zero value.
+func (c outcomeColumn) append(b []byte, always bool) []byte {
+	from := len(b)
+	b = append(append(b, c.name...), ": "...)
+	empty := false
+	switch p := c.value.(type) {
+	case *string:
+		if *p != "" || always {
+			return appendField(b[:from], c.name, *p)
 		}
-		return fingerprint.Format(*p)
-	}, func(s string) (err error) { *p, err = fingerprint.Parse(s); return err }}
+		empty = true
+	case *uint64:
+		b, empty = fingerprint.Append(b, *p), *p == 0
+	case *uint8:
+		b, empty = strconv.AppendUint(b, uint64(*p), 10), *p == 0
+	case *uint16:
+		b, empty = strconv.AppendUint(b, uint64(*p), 10), *p == 0
+	case *int64:
+		b, empty = strconv.AppendInt(b, *p, 10), *p == 0
+	case *float32: // every bit: a score is compared and hashed, not read
+		b, empty = strconv.AppendFloat(b, float64(*p), 'g', -1, 32), math.Float32bits(*p) == 0
+	case *record.Time:
+		b, empty = p.Go().UTC().AppendFormat(b, dateLayout), *p == 0
+	}
+	if empty {
+		return b[:from]
+	}
+	return append(b, "\r\n"...)
 }
 
-func number[T uint8 | uint16](name string, p *T, bits int) outcomeField {
-	return outcomeField{name, func() string {
-		if *p == 0 {
-			return ""
-		}
-		return strconv.FormatUint(uint64(*p), 10)
-	}, func(s string) error {
-		n, err := strconv.ParseUint(s, 10, bits)
-		*p = T(n)
-		return err
-	}}
-}
-
-func span(name string, p *int64) outcomeField {
-	return outcomeField{name, func() string {
-		if *p == 0 {
-			return ""
-		}
-		return strconv.FormatInt(*p, 10)
-	}, func(s string) (err error) { *p, err = strconv.ParseInt(s, 10, 64); return err }}
-}
-
-// float keeps every bit: a score is compared and hashed, not read.
-func float(name string, p *float32) outcomeField {
-	return outcomeField{name, func() string {
-		if math.Float32bits(*p) == 0 {
-			return ""
-		}
-		return strconv.FormatFloat(float64(*p), 'g', -1, 32)
-	}, func(s string) error {
-		v, err := strconv.ParseFloat(s, 32)
-		*p = float32(v)
-		return err
-	}}
-}
-
-func instant(name string, p *record.Time) outcomeField {
-	return outcomeField{name, func() string { return formatTime(*p) }, func(s string) (err error) { *p, err = parseTime(s); return err }}
+// set reads what append wrote.
+func (c outcomeColumn) set(s string) (err error) {
+	var n uint64
+	switch p := c.value.(type) {
+	case *string:
+		*p = s
+	case *uint64:
+		*p, err = fingerprint.Parse(s)
+	case *uint8:
+		n, err = strconv.ParseUint(s, 10, 8)
+		*p = uint8(n)
+	case *uint16:
+		n, err = strconv.ParseUint(s, 10, 16)
+		*p = uint16(n)
+	case *int64:
+		*p, err = strconv.ParseInt(s, 10, 64)
+	case *float32:
+		var f float64
+		f, err = strconv.ParseFloat(s, 32)
+		*p = float32(f)
+	case *record.Time:
+		*p, err = parseTime(s)
+	}
+	return err
 }
 
 func formatTime(t record.Time) string {

@@ -57,6 +57,7 @@ type compressor struct {
 	fast   *gzip.Writer
 	stored *gzip.Writer
 	hash   *xxh3.Hasher
+	block  onlyReader
 	copy   [16 << 10]byte
 }
 
@@ -137,7 +138,9 @@ func (c *compressor) pass(rec *Record, w io.Writer) error {
 	if _, err := s.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	n, err := io.CopyBuffer(w, onlyReader{rec.Block}, c.copy[:])
+	c.block.Reader = rec.Block
+	n, err := io.CopyBuffer(w, &c.block, c.copy[:])
+	c.block.Reader = nil
 	if err != nil {
 		return err
 	}

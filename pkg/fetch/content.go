@@ -162,9 +162,22 @@ func retryAfter(value string, now time.Time) record.Time {
 	return record.TimeOf(t)
 }
 
-// encodeGroup makes the records of one contact: response, request, metadata. at
-// is where the response stands in the group, and its length (0: there is none).
+// groups holds buffers for the records of a contact.
+var groups = sync.Pool{New: func() any { return new([]byte) }}
+
+// freeGroup takes back what encodeGroup returned.
+func freeGroup(b []byte) {
+	if cap(b) <= groupKeep {
+		groups.Put(&b)
+	}
+}
+
+const groupKeep = 256 << 10 // larger buffers are not kept
+
+// encodeGroup makes the records of one contact: response, request, metadata.
+// length is that of the response, which comes first (0: there is none).
 func encodeGroup(enc warc.Encoder, round warc.Round, row *record.Fetch, reply *Reply) (b []byte, length int64, err error) {
+	b = (*groups.Get().(*[]byte))[:0]
 	date := row.FetchTime.Go()
 	if reply != nil && reply.Response != nil {
 		rec := &warc.Record{Type: warc.TypeResponse, Date: date, TargetURI: row.URL, ContentType: warc.MediaResponse, Block: reply.Response, Length: reply.Length}

@@ -855,6 +855,7 @@ func (r *runner) write(ctx context.Context) error {
 				o.row.WARCFilename, o.row.WARCOffset, o.row.WARCLength = name, offset, o.length
 			}
 			size += len(o.group)
+			freeGroup(o.group)
 			o.group = nil
 		}
 		if pending = append(pending, o); size >= writeMax || len(pending) >= pendingMax {
