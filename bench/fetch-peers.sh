@@ -5,7 +5,7 @@
 #
 #   bench/fetch-peers.sh                 every file of every host (37,536 URLs), three rounds
 #   ROUNDS=5 HOSTS=8 FILES=300 bench/fetch-peers.sh
-#   WHOLE=1 bench/fetch-peers.sh             instead, whole crawls from the 32 front pages: stream.sh beside "wget2 -r"
+#   WHOLE=1 bench/fetch-peers.sh             instead, whole crawls from the front pages: stream.sh beside "wget2 -r"
 #   STAGES=DIR bench/fetch-peers.sh          instead, the CPU time of each command of one round whose batch is the list, by
 #                                            mercator.mk in memory; DIR gets their --stats and --profile files
 #   PROFILE=cpu.pprof bench/fetch-peers.sh   also a CPU profile of mfetch, in one run more (to tmpfs)
@@ -63,7 +63,7 @@ pids=$!
 	echo "127.0.0.1 localhost"
 	for h in $(seq "$hosts"); do echo "127.20.0.$h h$h.docs.test"; done
 } >"$dir/hosts"
-(cd $html && find . -type f | sort) | sed 's|^\./||' | head -n "${FILES:-1000000}" >"$dir/files"
+(cd $html && find . -type f | sort) | sed "s|^\./||; ${FILES:+$((FILES + 1)),\$d}" >"$dir/files"
 while read -r f; do
 	for h in $(seq "$hosts"); do echo "http://h$h.docs.test:$port/$f"; done
 done <"$dir/files" >"$dir/urls.txt"
@@ -94,7 +94,7 @@ wget2_count() { find "$1" -type f | wc -l; }
 wget_warc() { named wget --no-config -q -O /dev/null --warc-tempdir="$1" --warc-file="$1/x" -i "$dir/urls.txt"; }
 wget_count() { zcat "$1/x.warc.gz" | grep -a -c '^WARC-Type: response'; }
 
-# A whole crawl from the 32 front pages: links found, seen ones dropped, six rounds, a checkpoint each.
+# A whole crawl from the front pages: links found, seen ones dropped, a checkpoint each round.
 crawl() {
 	CRAWL=$1/crawl BIN=$bin ROUNDS=0 SEEDS=$dir/roots.txt RESOLVE_FLAGS="--server 127.20.1.1:$dns_port" \
 		FETCH_FLAGS="${undelayed[*]}" EXTRACT_FLAGS="--duplicates --filter $dir/filter" \
