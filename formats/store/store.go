@@ -469,9 +469,21 @@ func (s *Store) outputGone(verb, txn string, checkpoint uint64) error {
 		e.Found = fmt.Sprintf("round %q is closed; %s %q cannot be repeated", txn, verb, txn)
 	} else {
 		e.Found = fmt.Sprintf("round %q was closed by checkpoint %d; %s %q cannot be repeated", txn, checkpoint, verb, txn)
-		e.Hint += fmt.Sprintf(", or go back before it with %q", fmt.Sprintf("mckpt restore CRAWL %d", checkpoint-1))
+		if before, ok := s.before(checkpoint); ok {
+			e.Hint += fmt.Sprintf(", or go back before it with %q", fmt.Sprintf("mckpt restore CRAWL %d", before))
+		}
 	}
 	return e
+}
+
+// before is the checkpoint that another was built on; false if either is forgotten.
+func (s *Store) before(checkpoint uint64) (uint64, bool) {
+	k, err := readCheckpoint(s.fs, crawlDir(s.dir), checkpoint)
+	if err != nil {
+		return 0, false
+	}
+	ok, err := exists(s.fs, checkpointPath(crawlDir(s.dir), k.Parent))
+	return k.Parent, k.Parent == 0 || ok && err == nil
 }
 
 // closedBy finds the checkpoint that closed a round, 0 if it is not known.
