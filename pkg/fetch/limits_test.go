@@ -132,7 +132,7 @@ func TestDenyIsReadAgain(t *testing.T) {
 	}
 	var once sync.Once
 	w := &web{delay: 2 * time.Millisecond, onFetch: func(u string) {
-		if strings.HasSuffix(u, "/9") {
+		if strings.HasSuffix(u, "stop.test/9") {
 			once.Do(func() {
 				if err := os.WriteFile(path, []byte("stop.test\n"), 0o644); err != nil {
 					t.Error(err)
