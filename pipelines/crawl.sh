@@ -26,9 +26,27 @@ json() { # the value of a key in the one-line object that mweb prints
   sed -n "s/.*\"$1\":\"\{0,1\}\([^\",}]*\).*/\1/p" "$2"
 }
 
+# What a crawl folder was begun with, so that it is not taken up with something else.
+same() { # same FILE TEXT WHAT
+  if [ -e "$1" ] && [ "$(cat "$1")" != "$2" ]; then
+    echo "crawl.sh: $CRAWL holds a crawl of other $3: name another folder with CRAWL=, or remove this one" >&2
+    exit 2
+  fi
+  printf '%s\n' "$2" > "$1"
+}
+if [ -n "$SEEDS" ]; then
+  if [ -e "$CRAWL/web.json" ]; then
+    echo "crawl.sh: $CRAWL holds a crawl of the embedded web: name another folder with CRAWL=, or remove this one" >&2
+    exit 2
+  fi
+  # shellcheck disable=SC2086 # a list of files
+  same "$CRAWL/seeds.txt" "$(cat $SEEDS)" "seeds"
+fi
+
 embedded=
 if [ -z "$SEEDS" ] && { [ ! -e "$CRAWL/CURRENT" ] || [ -e "$CRAWL/web.json" ]; }; then
   embedded=1
+  same "$CRAWL/web.txt" "seed $SEED, $HOSTS hosts, $PAGES pages" "seed, hosts or pages"
   # URLs hold the port: a crawl that is taken up again needs the same one.
   port=0
   if [ -e "$CRAWL/web.json" ]; then
@@ -56,9 +74,11 @@ if [ -z "$SEEDS" ] && { [ ! -e "$CRAWL/CURRENT" ] || [ -e "$CRAWL/web.json" ]; }
   echo "The embedded web: seed $SEED, $HOSTS hosts on 127.0.0.0/8, port $port."
 fi
 
+resumed=$("${BIN}mckpt" show --next-round "$CRAWL" 2> /dev/null || echo 0)
 began=$(date +%s)
 "${MAKE:-make}" --no-print-directory -f "$here/mercator.mk" crawl 9>&-
 seconds=$(($(date +%s) - began))
+[ "$resumed" -le 1 ] || seconds=0 # the rate of a part would mislead
 
 set -- "$CRAWL"/rounds/r*/marked.arrows.zst
 [ -e "$1" ] || { echo "crawl.sh: no round was finished" >&2; exit 1; }

@@ -21,7 +21,7 @@ character.
   mcat --count r12/*.arrows.zst                  how many rows
   mcat --check r12/*.arrows.zst && echo whole    exit 3 and one line if not
   mcat --trailer r12/new.arrows.zst              the ledger: who dropped what, and why
-  mcat --format cdxj crawl/fetch/*.warc.gz       an index of saved pages
+  mcat --format cdxj crawl/fetch/*.warc.gz*      an index of saved pages
 
 Two crawls are the same if their rows are, however they were cut and compressed:
 

@@ -379,7 +379,8 @@ func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 	}
 	if n := len(v.Problems); n > 0 {
-		return &fault.Error{Class: fault.No, File: c.Crawl, Found: fmt.Sprintf("%d problems", n), Hint: fmt.Sprintf("%q goes back to a checkpoint", "mckpt restore "+c.Crawl+" N")}
+		return &fault.Error{Class: fault.No, File: c.Crawl, Found: fmt.Sprintf("problems: %d", n),
+			Hint: fmt.Sprintf("a stage that is not ours leaves a gap in the books unless mcat --stage names it; if a file is damaged, %q goes back to a checkpoint without it", "mckpt restore "+c.Crawl+" N")}
 	}
 	std.Warn("%d checkpoints, %d files of %d bytes, %d books, %d record files: all is well", v.Checkpoints, v.Files, v.Bytes, v.Books, v.RecordFiles)
 	return nil

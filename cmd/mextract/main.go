@@ -85,7 +85,7 @@ Sitemap lines of robots.txt, redirects, and Link and Refresh headers. Each is
 canonical; what is not wanted is counted by reason in the stream's ledger.
 
     mextract --warc crawl/fetch fetched.arrows.zst -o links.arrows.zst
-    mextract pages.warc.gz | mcat --tsv
+    mextract pages.warc.gz | mcat --format tsv
     mextract --warc crawl/fetch --filter rules.txt --txn r12 < fetched.arrows.zst | murlset new crawl/urls --txn r12
 
 Modules report on documents by media type: page (title, description, language),

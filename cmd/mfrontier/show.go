@@ -45,7 +45,7 @@ how many URLs have which final outcome.
 
   mfrontier stat crawl/frontier --top 10
   mfrontier stat crawl/frontier --json --detail | jq .detail.depth
-  until mfrontier stat --empty crawl/frontier; do make -f mercator.mk round; done`
+  mfrontier stat --empty crawl/frontier && echo 'nothing is left to fetch'`
 }
 
 func (c *statCmd) Run(ctx context.Context, std *cli.Std) error {

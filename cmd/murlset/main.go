@@ -142,7 +142,7 @@ is dropped under "seen". Memory is bounded however long the input: rows wait in 
 temporary file (TMPDIR), and only checksums are sorted.
 
   murlset new crawl/urls --txn seed seeds.txt | mfrontier add crawl/frontier --txn seed
-  mextract marked.arrows.zst | murlset new crawl/urls --txn r1 -o new.arrows.zst`
+  mextract --warc crawl/fetch marked.arrows.zst | murlset new crawl/urls --txn r1 -o new.arrows.zst`
 }
 
 func (c *newCmd) Run(ctx context.Context, std *cli.Std) error {

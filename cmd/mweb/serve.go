@@ -45,7 +45,7 @@ In a script, with the web ending when the script does:
 A saved crawl as a web, for other crawlers to be pointed at. Its URLs have ports of their own, so use it as a proxy for http, or give
 the URLs this port; a request is answered with the saved reply to the http URL, or else to the https one:
 
-  mweb serve --port 18080 --warc crawl/fetch/*.warc.gz &
+  mweb serve --port 18080 --warc crawl/fetch/*.warc.gz* &
   http_proxy=http://127.0.0.1:18080 wget -r http://www.example.org/`
 }
 

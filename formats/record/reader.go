@@ -39,7 +39,7 @@ func Open(in io.Reader, opt ReaderOptions) (*Source, error) {
 		return nil, s.cut("only a part of a record stream's first four bytes")
 	case err == errCut, err == nil && magic != zstdMagic && magic != arrowMagic:
 		return nil, &fault.Error{Class: fault.WrongKind, File: opt.Name, Found: fmt.Sprintf("it begins with %q", s.frames.buf), Want: "a record stream",
-			Hint: "lists of URLs, one a line, are read with --text or from *.txt"}
+			Hint: "mcat shows what a file is; text becomes records with mcat --from json, or with --text where a command has it"}
 	case err != nil:
 		return nil, s.fail(err)
 	}

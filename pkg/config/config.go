@@ -181,9 +181,46 @@ func explain(path string, err error) error {
 	var de *toml.DecodeError
 	if errors.As(err, &de) {
 		line, _ := de.Position()
-		return &fault.Error{Class: fault.Usage, File: path, Place: fmt.Sprintf("line %d", line), Found: strings.TrimPrefix(de.Error(), "toml: ")}
+		place := fmt.Sprintf("line %d", line)
+		name := strings.Join(de.Key(), ".")
+		if want := wanted(name); want != "" {
+			// The decoder's own text shows our struct.
+			return &fault.Error{Class: fault.Usage, File: path, Place: place, Found: fmt.Sprintf("another type of value for %q", name), Want: want}
+		}
+		return &fault.Error{Class: fault.Usage, File: path, Place: place, Found: strings.TrimPrefix(de.Error(), "toml: "), Hint: "text stands in quotes, as in min_delay = \"1s\""}
 	}
 	return &fault.Error{Class: fault.Usage, File: path, Err: err}
+}
+
+// wanted says in words what kind of value a key takes; "" if there is no such key.
+func wanted(name string) string {
+	t := reflect.TypeOf(File{})
+	for part := range strings.SplitSeq(name, ".") {
+		if t.Kind() != reflect.Struct {
+			return ""
+		}
+		f, ok := t.FieldByNameFunc(func(field string) bool {
+			f, _ := t.FieldByName(field)
+			return f.Tag.Get("toml") == part
+		})
+		if !ok {
+			return ""
+		}
+		t = f.Type
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		return "a table, [" + name + "]"
+	case reflect.String:
+		return `text in quotes, such as "1s"`
+	case reflect.Slice:
+		return `a list of texts, such as ["a", "b"]`
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Pointer:
+		return "a number"
+	}
+	return "a whole number"
 }
 
 // nearest is the known key with the least edit distance.

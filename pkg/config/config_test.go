@@ -35,6 +35,18 @@ func TestBadValuesNameTheLine(t *testing.T) {
 	}
 }
 
+func TestAnotherTypeOfValue(t *testing.T) {
+	for text, want := range map[string]string{
+		"[politeness]\nmin_delay = 5\n":           `crawl.toml: line 2: another type of value for "politeness.min_delay", want text in quotes, such as "1s"`,
+		"batch = \"many\"\n":                      `crawl.toml: line 1: another type of value for "batch", want a whole number`,
+		"[network]\nallow_net = \"10.0.0.0/8\"\n": `crawl.toml: line 2: another type of value for "network.allow_net", want a list of texts, such as ["a", "b"]`,
+	} {
+		if _, err := parse("crawl.toml", []byte(text)); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
 func TestLookupGivesEachCommandItsPart(t *testing.T) {
 	c, err := parse("/c/crawl.toml", []byte(`
 batch = 500
