@@ -360,11 +360,14 @@ place. It needs no lock. Exit 0: all is well; 6: there are problems.
 }
 
 func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
-	crawl, err := store.OpenCrawl(c.Crawl, store.Options{})
+	progress := std.StartProgress("bytes", 0)
+	defer progress.Done()
+	crawl, err := store.OpenCrawl(c.Crawl, store.Options{Progress: progress.Add})
 	if err != nil {
 		return err
 	}
 	v, err := crawl.Verify(ctx)
+	progress.Done()
 	if err != nil {
 		return err
 	}

@@ -31,8 +31,9 @@ const (
 
 // Options of Create and Open.
 type Options struct {
-	FS       durable.FS    // nil: durable.OS
-	LockWait time.Duration // how long a busy lock is awaited; 0: fail at once (commands pass 70 s)
+	FS       durable.FS        // nil: durable.OS
+	Progress func(bytes int64) // is told what Crawl.Verify reads; may be nil
+	LockWait time.Duration     // how long a busy lock is awaited; 0: fail at once (commands pass 70 s)
 }
 
 func (o Options) fs() durable.FS {

@@ -66,6 +66,9 @@ func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
 			return nil, err
 		}
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	return &v.Verified, nil
 }
 
@@ -84,6 +87,25 @@ type claim struct {
 	link    string // of a chained sum
 	growing bool
 	who     string
+}
+
+// read is in, whose bytes are told to Options.Progress, and which ends when ctx does.
+func (v *verifier) read(in io.Reader) io.Reader { return verifyReader{v, in} }
+
+type verifyReader struct {
+	v  *verifier
+	in io.Reader
+}
+
+func (r verifyReader) Read(p []byte) (int, error) {
+	if err := r.v.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := r.in.Read(p)
+	if tell := r.v.c.opt.Progress; tell != nil {
+		tell(int64(n))
+	}
+	return n, err
 }
 
 func (v *verifier) problem(err error) { v.Problems = append(v.Problems, err.Error()) }
@@ -312,7 +334,7 @@ func (v *verifier) recordFile(name string) error {
 		return err
 	}
 	defer f.Close()
-	trailer, err := drain(f, name)
+	trailer, err := drain(v.read(f), name)
 	if err != nil {
 		return err
 	}
