@@ -71,7 +71,7 @@ duplicate set on each whose document is in the set or came before in the input. 
 other documents become part of the set. Only pages of status 2xx that have a body are
 tested; all other records pass as they are, not duplicate.
 
-Records go on within a second, so that the commands behind keep working. The set
+Records go on within two seconds, so that the commands behind keep working. The set
 changes when all input has ended well, and not before.
 
   mfetch crawl/fetch --txn r1 urls.arrows.zst | mfpset mark crawl/content --txn r1 -o marked.arrows.zst`

@@ -15,8 +15,8 @@ import (
 const (
 	microRows  = 8192
 	microBytes = 4 << 20
-	microWait  = time.Second
-	rowBytes   = 512 // of a fetch row without its body
+	microWait  = 250 * time.Millisecond // the stream after it adds its own second
+	rowBytes   = 512                    // of a fetch row without its body
 )
 
 // Document returns the key of a row's document, and whether the content-seen test
@@ -36,7 +36,7 @@ type MarkStats struct {
 
 // Mark is the body of the stage "mfpset mark": it sets Duplicate on every row
 // whose document was seen before, in the store or earlier in the batch, and
-// adds the others to the batch's transaction. Rows go on within a second. mem
+// adds the others to the batch's transaction. Rows go on within microWait. mem
 // bounds what waits in memory; progress is told of rows read.
 func Mark(ctx context.Context, st *store.Store, b *stage.Batch[record.Fetch, record.Fetch], mem int64, progress func(n int64)) (stats MarkStats, err error) {
 	set, err := Load(st, b.Tx().Base())

@@ -1,0 +1,124 @@
+package fpset
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/pkg/fingerprint"
+	"mercator/pkg/stage"
+)
+
+// slow is an input of fetch rows with bodies that come one by one.
+type slow struct {
+	rows chan record.Fetch
+	sum  record.RowHasher[record.Fetch]
+}
+
+func (s *slow) Read(row *record.Fetch) error {
+	r, ok := <-s.rows
+	if !ok {
+		return io.EOF
+	}
+	*row = r
+	s.sum.Add(row)
+	return nil
+}
+
+func (s *slow) Schema() *record.Schema {
+	return &record.Schema{Kind: record.KindFetch, HasBody: true, Txn: "r1"}
+}
+
+func (s *slow) Trailer() record.Trailer {
+	n, hash := s.sum.Sum()
+	return record.Trailer{Verified: true, Rows: n, Hash: hash, Txn: "r1", Ledger: record.Ledger{Stages: []record.Stage{
+		{Name: "mfetch", Txn: "r1", Made: []record.Count{{Reason: "page", N: n}}, Out: n, OutHash: hash.String()},
+	}}}
+}
+
+// pipeSink is one end of a pipe, as package cli makes it of standard output.
+type pipeSink struct{ *os.File }
+
+func (pipeSink) Options() record.WriterOptions {
+	return record.WriterOptions{Name: "pipe", Level: record.Stored, FlushAfter: time.Second, Body: true}
+}
+func (pipeSink) Publish() error { return nil }
+func (pipeSink) Abort()         {}
+
+func page(n int) record.Fetch {
+	body := fmt.Sprintf("page %d", n%2)
+	return record.Fetch{URL: fmt.Sprintf("http://a.test/%d", n), Host: "a.test", Key: uint64(n), Role: record.RolePage,
+		Outcome: record.OutcomeFetched, Status: 200, BodyLength: int64(len(body)), ContentFP: fingerprint.OfString(body), Body: []byte(body)}
+}
+
+// Down a pipe whose writer stalls, rows go on within two seconds: a quarter that
+// they wait for company, and one that the stream waits for a fuller batch. Bodies
+// go with them, unless the stage is told to leave them out.
+func TestMarkOnAPipe(t *testing.T) {
+	for _, bodies := range []bool{true, false} {
+		t.Run(fmt.Sprintf("bodies %v", bodies), func(t *testing.T) {
+			t.Parallel()
+			st := newStore(t, nil)
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			in := &slow{rows: make(chan record.Fetch)}
+			done := make(chan error, 1)
+			go func() {
+				spec := stage.Spec{Name: "mfpset mark", Verb: "mark", Store: st, Txn: "r1", Bodies: bodies}
+				_, err := stage.Run(context.Background(), spec, in, []stage.Sink{pipeSink{w}}, func(ctx context.Context, b *stage.Batch[record.Fetch, record.Fetch]) error {
+					_, err := Mark(ctx, st, b, 8<<20, func(int64) {})
+					return err
+				})
+				w.Close()
+				done <- err
+			}()
+			start := time.Now()
+			in.rows <- page(0)
+			in.rows <- page(1)
+			in.rows <- page(2)
+			rows, err := record.NewReader[record.Fetch](r, record.ReaderOptions{Name: "pipe"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			next := func(n int, duplicate bool) {
+				var row record.Fetch
+				if err := rows.Read(&row); err != nil {
+					t.Fatal(err)
+				}
+				want := ""
+				if bodies {
+					want = string(page(n).Body)
+				}
+				if row.Key != uint64(n) || row.Duplicate != duplicate || string(row.Body) != want {
+					t.Errorf("row %d: %+v, want duplicate %v and body %q", n, row, duplicate, want)
+				}
+			}
+			next(0, false)
+			if d := time.Since(start); d > 2*time.Second {
+				t.Errorf("the first row came after %v", d)
+			}
+			next(1, false)
+			next(2, true)
+			in.rows <- page(3)
+			close(in.rows)
+			next(3, true)
+			var row record.Fetch
+			if err := rows.Read(&row); err != io.EOF {
+				t.Fatal(err)
+			}
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			if err := rows.Trailer().Ledger.Balance(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
