@@ -82,7 +82,9 @@ contacts are kept in STORE for later rounds.
     mfetch crawl/fetch --txn r1 --contact ops@example.org -o fetched.arrows.zst
   mfetch crawl/fetch --txn r1 --allow-net 127.0.0.0/8 --min-delay 20ms --delay-factor 0 batch.arrows.zst
 
-After a crash the same command goes on: what was archived is not fetched again.
+After a crash the same command goes on: what was archived is not fetched again, and
+the hosts wait their full delay first. The WARC file that still grows is called
+NAME.open: crawl/fetch/*.warc.gz* names them all.
 With --replay a saved round is answered from its archive, in the same order, with
 the same times.`
 }
@@ -94,8 +96,14 @@ func (c *fetchCmd) validate(memory int64) error {
 	switch {
 	case c.Connections < 1 || c.Connections > 100_000:
 		return wrong("--connections", fmt.Sprint(c.Connections), "1 to 100000")
-	case c.MinDelay < 0 || c.MaxDelay < 0 || c.AddrDelay < 0 || c.Deadline < 0:
-		return wrong("delay", "a negative time", "0 or more")
+	case c.MinDelay < 0:
+		return wrong("--min-delay", c.MinDelay.String(), "0 or more")
+	case c.MaxDelay < 0:
+		return wrong("--max-delay", c.MaxDelay.String(), "0 or more")
+	case c.AddrDelay < 0:
+		return wrong("--addr-delay", c.AddrDelay.String(), "0 or more")
+	case c.Deadline < 0:
+		return wrong("--deadline", c.Deadline.String(), "0 or more")
 	case !(c.DelayFactor >= 0 && c.DelayFactor <= 1e6):
 		return wrong("--delay-factor", fmt.Sprint(c.DelayFactor), "0 to 1000000")
 	case c.MaxDelay < c.MinDelay && c.DelayFactor > 0:
@@ -318,7 +326,7 @@ func (c *robotsCmd) Run(std *cli.Std) error {
 	}
 	text, err := os.ReadFile(c.File)
 	if err != nil {
-		return &fault.Error{Class: fault.Usage, Err: err}
+		return err
 	}
 	rules := parse(text)
 	in := bufio.NewScanner(std.In)

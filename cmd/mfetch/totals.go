@@ -13,7 +13,8 @@ import (
 type totals struct {
 	outcomes map[string]int64
 	robots   int64
-	bytes    int64 // decoded
+	bytes    int64  // decoded
+	refused  string // the first row's refusal
 }
 
 func newTotals() *totals { return &totals{outcomes: map[string]int64{}} }
@@ -23,7 +24,9 @@ func (t *totals) add(row *record.Fetch) {
 		t.robots++
 		return
 	}
-	t.outcomes[row.Outcome]++
+	if t.outcomes[row.Outcome]++; row.Outcome == record.OutcomeAddress && t.refused == "" {
+		t.refused = row.Error
+	}
 	t.bytes += row.BodyLength
 }
 
@@ -39,6 +42,10 @@ func (t *totals) report(std *cli.Std) {
 		list = append(list, outcome{name, n})
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].Outcome < list[j].Outcome })
+	if n := t.outcomes[record.OutcomeAddress]; n > 0 {
+		std.Warn("%d URLs not fetched because of their addresses: %s; a network is allowed by --allow-net, such as --allow-net 127.0.0.0/8, or by allow_net in crawl.toml",
+			n, cli.Printable(t.refused))
+	}
 	std.Stat("outcomes", list)
 	std.Stat("robots_contacts", t.robots)
 	std.Stat("body_bytes", t.bytes)

@@ -342,7 +342,7 @@ func (r *runner) resume(ctx context.Context) error {
 			saved.in = q.tail
 		}
 	}
-	fails := map[string]int{}
+	fails, waiting := map[string]int{}, map[string][]string{}
 	for i := range r.archive.saved.rows {
 		s := &r.archive.saved.rows[i]
 		if s.in == none {
@@ -353,6 +353,17 @@ func (r *runner) resume(ctx context.Context) error {
 			return err
 		}
 		r.remember(&g.Row, fails)
+		if g.Row.Role == record.RoleRobots {
+			text, err := g.Body(robotsTextMax)
+			if err == nil {
+				r.mu.Lock()
+				err = r.robots.recall(&g.Row, text, waiting)
+				r.mu.Unlock()
+			}
+			if err != nil {
+				return err
+			}
+		}
 		o := &output{row: &g.Row, made: g.Row.Role}
 		if g.Row.Role == record.RolePage {
 			var row record.URL

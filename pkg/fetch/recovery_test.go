@@ -253,6 +253,48 @@ func TestHostsWaitAfterAnUncleanStop(t *testing.T) {
 	})
 }
 
+// TestRecoveredRulesAreKept: what an interrupted run learnt of robots rules serves
+// the rounds after it, redirects included.
+func TestRecoveredRulesAreKept(t *testing.T) {
+	st := newStore(t)
+	w := &web{replies: map[string]string{
+		"http://h0.test/robots.txt": "HTTP/1.1 301 Moved\r\nLocation: http://h1.test/rules.txt\r\nContent-Length: 0\r\n\r\n",
+		"http://h1.test/rules.txt":  text("User-agent: *\nDisallow: /no\n"),
+		"http://h2.test/robots.txt": text("User-agent: *\nDisallow: /never\n"),
+	}}
+	opt := options(st, w)
+	opt.Connections = 1
+	var urls []record.URL
+	for i := range 4 { // host by host, so that three are done with when the run stops
+		for j := range 8 {
+			urls = append(urls, url(fmt.Sprintf("http://h%d.test/%d", i, j)))
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	opt.OnRow = func(row *record.Fetch) {
+		if strings.HasPrefix(row.URL, "http://h3.test/") {
+			cancel()
+		}
+	}
+	if _, err := try(t, ctx, opt, "r1", urls); err == nil {
+		t.Fatal("not interrupted")
+	}
+	opt.OnRow = nil
+	outcomes(t, run(t, opt, "r1", urls), urls)
+	w.log = nil
+	next := []record.URL{url("http://h0.test/no/1"), url("http://h1.test/x"), url("http://h2.test/never"), url("http://h0.test/yes"), url("http://h3.test/x")}
+	got := outcomes(t, run(t, opt, "r2", next), next)
+	for _, u := range w.log {
+		if strings.HasSuffix(u, "/robots.txt") || strings.HasSuffix(u, "/rules.txt") {
+			t.Errorf("%s asked for again", u)
+		}
+	}
+	if got["http://h0.test/no/1"] != record.OutcomeRobotsDenied || got["http://h2.test/never"] != record.OutcomeRobotsDenied || got["http://h0.test/yes"] != record.OutcomeFetched {
+		t.Errorf("outcomes %v", got)
+	}
+}
+
 func TestCrawlDelayHoldsAfterAnUncleanStop(t *testing.T) {
 	st := newStore(t)
 	w := &web{replies: map[string]string{"http://slow.test/robots.txt": text("User-agent: *\nCrawl-delay: 1\n")}}

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"bytes"
 	"cmp"
 	"container/list"
 	"context"
@@ -13,6 +14,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/canon"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
 )
@@ -146,13 +148,17 @@ func (c *robotsCache) note(a *authority, name string, text []byte) (err error) {
 // leave ends a host's use of its authorities.
 func (c *robotsCache) leave(h *host) {
 	for i, a := range h.rules {
-		if a == nil {
-			continue
+		if a != nil {
+			h.rules[i] = nil
+			c.drop(a)
 		}
-		h.rules[i] = nil
-		if a.users--; a.users == 0 && c.known[a.fp] == a {
-			c.rest(a, c.unused.older)
-		}
+	}
+}
+
+// drop ends one use.
+func (c *robotsCache) drop(a *authority) {
+	if a.users--; a.users == 0 && c.known[a.fp] == a {
+		c.rest(a, c.unused.older)
 	}
 	for len(c.known) > c.max && c.unused.newer != &c.unused {
 		oldest := c.unused.newer
@@ -160,6 +166,47 @@ func (c *robotsCache) leave(h *host) {
 		delete(c.known, oldest.fp)
 		c.forget(oldest)
 	}
+}
+
+// conclude sets what a contact for an authority's rules came to at an instant.
+func (c *robotsCache) conclude(a *authority, name string, v verdict, why string, text []byte, at micros) error {
+	if v == byRules {
+		if err := c.note(a, name, text); err != nil {
+			return err
+		}
+	}
+	a.verdict, a.why, a.fetched = v, why, at
+	c.dirty = c.dirty || v == byRules || v == allowAll
+	c.forget(a)
+	return nil
+}
+
+// recall takes in a robots row of an earlier run of the batch. waiting has the
+// names of the authorities whose redirects led to a URL.
+func (c *robotsCache) recall(row *record.Fetch, text []byte, waiting map[string][]string) error {
+	names := waiting[row.URL]
+	delete(waiting, row.URL)
+	if name, ok := strings.CutSuffix(row.URL, "/robots.txt"); ok && strings.Count(name, "/") == 2 {
+		names = append(names, name)
+	}
+	v, why, next := robotsRow(row)
+	if v == asking {
+		if url, _, err := canon.URL(next); err == nil && url != row.URL {
+			waiting[url] = append(waiting[url], names...)
+		}
+		return nil // where the redirects end nowhere, the contact is gone through again
+	}
+	for _, name := range names {
+		a, err := c.use(name)
+		if err == nil && a.verdict == unknown {
+			err = c.conclude(a, name, v, why, bytes.ToValidUTF8(text, []byte("\uFFFD")), int64(row.FetchTime)+row.DurationUS)
+		}
+		if err != nil {
+			return err
+		}
+		c.drop(a)
+	}
+	return nil
 }
 
 // rest puts a into the ring, next newer than older.

@@ -172,17 +172,13 @@ func (r *runner) conclude(h *host, e *errand, v verdict, why string, text []byte
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
-	a := e.auth
+	if err := r.robots.conclude(e.auth, e.name, v, why, clean, now); err != nil {
+		r.cancel(err)
+		return
+	}
 	if v == byRules {
-		if err := r.robots.note(a, e.name, clean); err != nil {
-			r.cancel(err)
-			return
-		}
 		r.s.ask(e.from, us(rules.CrawlDelay()), now)
 	}
-	a.verdict, a.why, a.fetched = v, why, now
-	r.robots.dirty = r.robots.dirty || v == byRules || v == allowAll
-	r.robots.forget(a)
 	h.errands = h.errands[1:]
 	e.from.blocked--
 	if e.from != h {
