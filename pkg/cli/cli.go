@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"runtime"
@@ -234,7 +235,7 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return 0
-	case errors.Is(err, syscall.EPIPE):
+	case readerGone(err):
 		return exitReaderGone
 	}
 	return fault.ClassOf(err).ExitCode()
@@ -255,6 +256,13 @@ func (s *Std) fail(err error) int {
 		fmt.Fprintf(s.Err, "%s: hint: %s\n", s.Name, Printable(hint))
 	}
 	return code
+}
+
+// readerGone says whether err is that of writing to a standard output that
+// nobody reads any more. A broken pipe to a program or a server is another matter.
+func readerGone(err error) bool {
+	var pe *fs.PathError
+	return errors.As(err, &pe) && pe.Path == os.Stdout.Name() && pe.Err == syscall.EPIPE
 }
 
 // Printable replaces control characters, which may come from a server, so that

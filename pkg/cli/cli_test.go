@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -95,7 +96,10 @@ func (c *toyFail) Run() error {
 		}
 	}
 	if c.How == "epipe" {
-		return fmt.Errorf("write: %w", syscall.EPIPE)
+		return fmt.Errorf("rows: %w", &fs.PathError{Op: "write", Path: os.Stdout.Name(), Err: syscall.EPIPE})
+	}
+	if c.How == "epipe-elsewhere" {
+		return fmt.Errorf("module: %w", syscall.EPIPE)
 	}
 	return errors.New("plain failure")
 }
