@@ -75,7 +75,7 @@ const (
 	windowRows  = 8192
 	windowBytes = 4 << 20
 	windowWait  = 200 * time.Millisecond // a slow input's rows do not wait longer for company
-	knownMax    = 1 << 16                // names whose answers are kept in memory within a batch
+	knownMax    = 1 << 15                // names whose answers are kept in memory within a batch
 )
 
 // Options of Resolve.
@@ -100,9 +100,9 @@ type batch struct {
 	opt   Options
 	b     *stage.Batch[record.URL, record.URL]
 	cache func() (*cacheReader, error)
-	now   time.Time // when the batch began: an answer that was valid then is valid for all of it
-	known map[string]Answer
-	fresh *merge.Sorter // answers to be committed
+	now   time.Time         // when the batch began: an answer that was valid then is valid for all of it
+	known map[string]string // entries as JSON, which is a third of an Answer's size
+	fresh *merge.Sorter     // answers to be committed
 	stats Stats
 }
 
@@ -110,7 +110,7 @@ type batch struct {
 // with addr, addr_expires and addr_error. What was learnt joins the store's
 // cache when the batch commits.
 func Resolve(ctx context.Context, st *store.Store, b *stage.Batch[record.URL, record.URL], opt Options) (Stats, error) {
-	r := &batch{opt: opt, b: b, now: opt.Now(), known: map[string]Answer{}, fresh: merge.NewSorter(opt.Memory/4, "")}
+	r := &batch{opt: opt, b: b, now: opt.Now(), known: map[string]string{}, fresh: merge.NewSorter(opt.Memory/8, "")}
 	defer r.fresh.Close()
 	base := b.Tx().Base()
 	r.cache = func() (*cacheReader, error) { return openCache(st, base) }
@@ -213,7 +213,11 @@ func (r *batch) window(ctx context.Context, rows []record.URL) error {
 			continue
 		}
 		r.stats.Names++
-		if a, ok := r.known[name]; ok && r.valid(a.Expires) {
+		a, ok, err := r.recall(name)
+		if err != nil {
+			return err
+		}
+		if ok && r.valid(a.Expires) {
 			r.stats.Cached++
 			answers[name] = a
 			continue
@@ -286,7 +290,9 @@ func (r *batch) lookUp(names []string, answers map[string]Answer) (missing []str
 		}
 		r.stats.Cached++
 		answers[name] = a
-		r.remember(a)
+		if err := r.remember(a); err != nil {
+			return nil, err
+		}
 	}
 	return missing, nil
 }
@@ -310,12 +316,29 @@ func order(a, b string) int {
 
 // remember keeps an answer for later windows. A full table is emptied: a name
 // that is looked up again costs a read or a question, not a wrong answer.
-func (r *batch) remember(a Answer) {
+func (r *batch) remember(a Answer) error {
 	if len(r.known) >= knownMax {
 		clear(r.known)
 	}
-	a.Name = strings.Clone(a.Name)
-	r.known[a.Name] = a
+	e := toEntry(a)
+	e.CNAME, e.Server = "", "" // rows do not tell them
+	value, err := json.Marshal(e)
+	r.known[strings.Clone(a.Name)] = string(value)
+	return err
+}
+
+// recall is the answer that remember kept, if it did.
+func (r *batch) recall(name string) (a Answer, ok bool, err error) {
+	value, ok := r.known[name]
+	if !ok {
+		return a, false, nil
+	}
+	var e entry
+	if err := json.Unmarshal([]byte(value), &e); err != nil {
+		return a, false, err
+	}
+	a, err = e.answer(name)
+	return a, true, err
 }
 
 // ask puts questions to the source, many at a time.
@@ -344,7 +367,9 @@ func (r *batch) ask(ctx context.Context, names []string, answers map[string]Answ
 			r.stats.Failed++
 		}
 		answers[names[i]] = a
-		r.remember(a)
+		if err := r.remember(a); err != nil {
+			return err
+		}
 		if _, literal := Literal(a.Name); literal {
 			continue // costs no question
 		}

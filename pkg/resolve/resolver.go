@@ -280,9 +280,10 @@ func (r *Resolver) resolve(ctx context.Context, name string) Answer {
 	}
 	got := make([]found, len(types))
 	var wg sync.WaitGroup
-	for i, t := range types {
-		wg.Go(func() { got[i] = r.follow(ctx, name, t) })
+	if len(types) > 1 {
+		wg.Go(func() { got[1] = r.follow(ctx, name, types[1]) })
 	}
+	got[0] = r.follow(ctx, name, types[0])
 	wg.Wait()
 	a := Answer{Name: name, Server: got[0].server, RTT: got[0].rtt}
 	ttl := r.cfg.MaxTTL
