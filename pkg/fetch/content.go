@@ -28,7 +28,8 @@ var copyBuffers = sync.Pool{New: func() any { b := make([]byte, 16<<10); return 
 
 // describe fills in what a response says: status, media type, digests, redirect.
 // keep, if not nil, is given the decoded body. end is when the contact ended.
-func describe(row *record.Fetch, reply *Reply, bodyMax int64, end time.Time, keep io.Writer) error {
+// decoders bounds what content decoders hold, among all connections.
+func describe(row *record.Fetch, reply *Reply, bodyMax int64, end time.Time, keep io.Writer, decoders *weight) error {
 	row.Outcome, row.Error, row.Truncated = reply.Outcome, clean(reply.Error), reply.Truncated
 	if reply.Response == nil {
 		return nil
@@ -63,7 +64,10 @@ func describe(row *record.Fetch, reply *Reply, bodyMax int64, end time.Time, kee
 
 	digest := sha1.New()
 	payload := io.TeeReader(m.Payload, digest)
-	body := httpmsg.NewBody(payload, strings.Join(h.Values("Content-Encoding"), ","), bodyMax)
+	codings := strings.Join(h.Values("Content-Encoding"), ",")
+	window := decoders.acquire(decoderWeight(codings))
+	defer decoders.release(window)
+	body := httpmsg.NewBody(payload, codings, bodyMax)
 	defer body.Close()
 	fp := fingerprint.New()
 	var w io.Writer = fp
@@ -92,6 +96,27 @@ func describe(row *record.Fetch, reply *Reply, bodyMax int64, end time.Time, kee
 	}
 	row.PayloadSHA1 = warc.Base32SHA1([sha1.Size]byte(digest.Sum(nil)))
 	return rewind(reply)
+}
+
+// decodersMax bounds the windows of content decoders: one of brotli's longest.
+const decodersMax = 24 << 20
+
+// decoderWeight is the most that decoders of these codings hold: the longest
+// window that a stream can demand (RFC 7932 section 9.1, RFC 8878 section 3.1.1.1.2
+// with the limit of package httpmsg), and for gzip and deflate the decoder.
+func decoderWeight(codings string) (n int64) {
+	for coding := range strings.SplitSeq(codings, ",") {
+		switch strings.ToLower(strings.TrimSpace(coding)) {
+		case "", "identity":
+		case "br":
+			n += 16 << 20
+		case "zstd":
+			n += 8 << 20
+		default:
+			n += 64 << 10
+		}
+	}
+	return n
 }
 
 type onlyReader struct{ io.Reader }

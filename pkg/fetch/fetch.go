@@ -10,17 +10,24 @@
 //   - Each URL of the input gives one row of role "page", whatever happens;
 //     each contact for a robots.txt gives one of role "robots".
 //   - A row is emitted after the bytes that it names are in the WARC file.
-//   - One connection to a host at a time. From the end of a contact to the
+//   - One connection to a host at a time, kept for its next contact if that comes
+//     within five seconds; in use and kept together, at most Options.Connections. From the end of a contact to the
 //     start of the next with the same host lies at least what the row's
 //     required_delay_us says; between contacts with one address, the address delay.
 //   - Memory holds hosts, at most Options.HostsMax with work, and not URLs: rows
-//     wait in a temporary file.
+//     wait in a temporary file. Replies that are encoded or wait for the writer,
+//     windows of content decoders, parsed robots rules and the names whose rules
+//     are remembered each have a bound of their own.
 //
 // # What a fetch store holds
 //
 // WARC files (role "warc": NAME.open while one grows), robots rules (role
 // "robots") and contact times (role "contacts", sticky); the latter two are
 // streams of module rows. formats/warc/SPEC.md says which records a round writes.
+// The file BATCH, outside of the generations, has the number of the generation
+// for which servers were contacted last. Where no contact times of that generation
+// or a later one are there, the batch was not ended: the next one then waits as
+// if every host and address had been contacted when it begins.
 package fetch
 
 import (
@@ -89,17 +96,18 @@ type Options struct {
 
 // runner is one batch.
 type runner struct {
-	opt     Options
-	b       *stage.Batch[record.URL, record.Fetch]
-	cancel  context.CancelCauseFunc
-	archive *archive
-	robots  *robotsCache
-	weight  *weight
-	out     chan *output
-	wake    chan struct{}
-	idle    chan *host // hands hosts to workers
-	started time.Time
-	mark    func() error // before the first contact: openBatch
+	opt      Options
+	b        *stage.Batch[record.URL, record.Fetch]
+	cancel   context.CancelCauseFunc
+	archive  *archive
+	robots   *robotsCache
+	weight   *weight // of replies
+	decoders *weight
+	out      chan *output
+	wake     chan struct{}
+	idle     chan *host // hands hosts to workers
+	started  time.Time
+	mark     func() error // before the first contact: openBatch
 
 	mu     sync.Mutex // guards all below
 	room   sync.Cond  // hosts may be added
@@ -130,7 +138,7 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 	r := &runner{
 		opt: opt, b: b, cancel: cancel, started: opt.Now(),
 		out: make(chan *output, queued), wake: make(chan struct{}, 1), idle: make(chan *host),
-		weight: newWeight(), s: newScheduler(us(opt.AddrDelay)), conns: sessions{max: opt.Connections},
+		weight: newWeight(repliesMax), decoders: newWeight(decodersMax), s: newScheduler(us(opt.AddrDelay)), conns: sessions{max: opt.Connections},
 	}
 	r.room.L = &r.mu
 	var err error
@@ -184,6 +192,7 @@ func (r *runner) run(ctx context.Context) error {
 		r.room.Broadcast()
 		r.mu.Unlock()
 		r.weight.close()
+		r.decoders.close()
 	})
 	defer stop()
 	defer r.conns.closeAll() // when all workers have ended
@@ -733,12 +742,12 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, req *Request,
 	}
 	t := turn{made: true, end: end.UnixMicro(), session: reply.Session}
 	row.DurationUS = t.end - int64(row.FetchTime)
-	weight := r.weight.acquire(reply.Length)
+	weight := r.weight.acquire(replyWeight(reply.Length))
 	var w io.Writer
 	if keep != nil {
 		w = keep
 	}
-	if err := describe(row, reply, r.opt.BodyMax, end, w); err != nil {
+	if err := describe(row, reply, r.opt.BodyMax, end, w, r.decoders); err != nil {
 		reply.release()
 		return t, err
 	}

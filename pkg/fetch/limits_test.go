@@ -14,7 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/andybalholm/brotli"
 	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
@@ -90,9 +92,9 @@ func (w noisyWeb) Fetch(_ context.Context, req *fetch.Request) *fetch.Reply {
 		Response: &noise{head: head, n: w.size}, Length: int64(len(head)) + w.size, Wire: w.size}
 }
 
-// TestMemoryOfLargeReplies: what is encoded and waits for the writer is bounded,
-// however many connections end at once.
-func TestMemoryOfLargeReplies(t *testing.T) {
+// peakHeap returns the most memory that the heap took while f ran, in MiB.
+func peakHeap(f func()) uint64 {
+	runtime.GC()
 	var peak uint64
 	stop := make(chan struct{})
 	var sampling sync.WaitGroup
@@ -108,20 +110,71 @@ func TestMemoryOfLargeReplies(t *testing.T) {
 			}
 		}
 	})
-	opt := options(newStore(t), noisyWeb{1 << 20})
-	opt.Connections, opt.Robots, opt.Bodies = 256, nil, true
-	urls := pages(256, 1)
-	outcomes(t, run(t, opt, "r1", urls), urls)
-	// One reply larger than all that is allowed goes alone.
-	opt = options(newStore(t), noisyWeb{12 << 20})
-	opt.Robots = nil
-	urls = pages(2, 1)
-	outcomes(t, run(t, opt, "r1", urls), urls)
+	f()
 	close(stop)
 	sampling.Wait()
-	t.Logf("peak heap %d MiB", peak>>20)
-	if peak > 128<<20 {
-		t.Errorf("heap grew to %d MiB", peak>>20)
+	return peak >> 20
+}
+
+// TestMemoryOfLargeReplies: what is encoded and waits for the writer is bounded,
+// however many connections end at once.
+func TestMemoryOfLargeReplies(t *testing.T) {
+	peak := peakHeap(func() {
+		opt := options(newStore(t), noisyWeb{1 << 20})
+		opt.Connections, opt.Robots, opt.Bodies = 256, nil, true
+		urls := pages(256, 1)
+		outcomes(t, run(t, opt, "r1", urls), urls)
+		// One reply larger than all that is allowed goes alone.
+		opt = options(newStore(t), noisyWeb{12 << 20})
+		opt.Robots = nil
+		urls = pages(2, 1)
+		outcomes(t, run(t, opt, "r1", urls), urls)
+	})
+	if peak > 128 {
+		t.Errorf("heap grew to %d MiB", peak)
+	}
+}
+
+// TestMemoryOfDecoders: short replies that demand long windows of their decoders,
+// on many connections at once.
+func TestMemoryOfDecoders(t *testing.T) {
+	zeros := make([]byte, 18<<20)
+	var br, zs bytes.Buffer
+	b := brotli.NewWriterOptions(&br, brotli.WriterOptions{Quality: 1, LGWin: 24})
+	z, err := zstd.NewWriter(&zs, zstd.WithWindowSize(8<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []io.WriteCloser{b, z} {
+		if _, err := w.Write(zeros); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	coded := func(coding string, body *bytes.Buffer) string {
+		return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\nContent-Length: %d\r\n\r\n%s", coding, body.Len(), body)
+	}
+	w := &web{replies: map[string]string{}}
+	urls := pages(32, 1)
+	for i := range urls {
+		w.replies[urls[i].URL] = coded("br", &br)
+		if i%2 == 0 {
+			w.replies[urls[i].URL] = coded("zstd", &zs)
+		}
+	}
+	opt := options(newStore(t), w)
+	opt.Connections, opt.Robots, opt.BodyMax = len(urls), nil, int64(len(zeros))
+	var rows []record.Fetch
+	peak := peakHeap(func() { rows = run(t, opt, "r1", urls) })
+	for i := range rows {
+		if rows[i].BodyLength != int64(len(zeros)) {
+			t.Errorf("%s: %d bytes decoded (%s %s)", rows[i].URL, rows[i].BodyLength, rows[i].Truncated, rows[i].Error)
+		}
+	}
+	if peak > 160 { // 18 of them are this test's own
+		t.Errorf("heap grew to %d MiB", peak)
 	}
 }
 

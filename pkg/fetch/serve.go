@@ -199,32 +199,38 @@ func (a *archive) takeRobots(url string) *savedRow {
 	return &a.saved.rows[list[0]]
 }
 
-// weight bounds the memory of replies that are encoded or wait for the writer.
+// weight bounds bytes of memory that many goroutines hold.
 type weight struct {
 	mu   sync.Mutex
 	free sync.Cond
+	max  int64
 	held int64
 	off  bool // the run has failed: nobody waits any more
 }
 
 const (
-	weightMax  = 24 << 20
-	weightBase = 8 << 10 // of a small reply
+	repliesMax = 24 << 20 // of replies that are encoded or wait for the writer,
+	replyBase  = 8 << 10  // and of a small one
 )
 
-func newWeight() *weight {
-	w := &weight{}
+// replyWeight is what a reply of n bytes takes: raw, compressed and as a row.
+func replyWeight(n int64) int64 { return replyBase + 3*n }
+
+func newWeight(max int64) *weight {
+	w := &weight{max: max}
 	w.free.L = &w.mu
 	return w
 }
 
-// acquire waits until a reply of n bytes may be encoded, and returns its weight:
-// the raw bytes, the compressed ones, and those of the row.
+// acquire waits until n more bytes may be held, and returns n. What is more than
+// all that is allowed goes alone.
 func (w *weight) acquire(n int64) int64 {
-	n = weightBase + 3*n
+	if n == 0 {
+		return 0
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for !w.off && w.held > 0 && w.held+n > weightMax {
+	for !w.off && w.held > 0 && w.held+n > w.max {
 		w.free.Wait()
 	}
 	w.held += n
