@@ -121,8 +121,8 @@ func peakHeap(f func()) uint64 {
 func TestMemoryOfLargeReplies(t *testing.T) {
 	peak := peakHeap(func() {
 		opt := options(newStore(t), noisyWeb{1 << 20})
-		opt.Connections, opt.Robots, opt.Bodies = 256, nil, true
-		urls := pages(256, 1)
+		opt.Connections, opt.Robots, opt.Bodies = 128, nil, true
+		urls := pages(128, 1)
 		outcomes(t, run(t, opt, "r1", urls), urls)
 		// One reply larger than all that is allowed goes alone.
 		opt = options(newStore(t), noisyWeb{12 << 20})
