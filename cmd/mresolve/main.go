@@ -73,7 +73,11 @@ func (c *resolveCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	progress := std.StartProgress("URLs", 0)
-	opt := resolve.Options{Parallel: c.InFlight, Memory: std.MemoryLimit(), Now: std.Now, Progress: progress.Add}
+	parallel := c.InFlight
+	if c.Family == "any" {
+		parallel = (c.InFlight + 1) / 2 // a name is two questions
+	}
+	opt := resolve.Options{Parallel: parallel, Memory: std.MemoryLimit(), Now: std.Now, Progress: progress.Add}
 	if len(c.Replay) > 0 {
 		parts, err := fetch.Saved(c.Replay, store.Options{})
 		if err != nil {

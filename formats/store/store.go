@@ -116,6 +116,9 @@ var makers = map[string]string{
 // hint which command makes one, fault.WrongKind, fault.Version.
 func Open(dir, kind, version string, opt Options) (*Store, error) {
 	s := &Store{fs: opt.fs(), dir: dir, kind: kind, version: version, wait: opt.LockWait}
+	if st, err := s.fs.Stat(dir); err == nil && !st.IsDir() {
+		return nil, &fault.Error{Class: fault.Usage, File: dir, Found: "a file", Want: "the folder of a store of kind " + kind}
+	}
 	ok, err := exists(s.fs, s.Path(headFile))
 	if err != nil {
 		return nil, err

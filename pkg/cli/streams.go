@@ -215,7 +215,7 @@ func (t *text) Read(row *record.URL) error {
 		if t.lines == nil {
 			if len(t.files) == 0 {
 				if t.bad > 0 {
-					t.std.Warn("%d bad lines skipped", t.bad)
+					t.std.Warn("bad lines skipped: %d", t.bad)
 					t.std.Stat("bad_lines", t.bad)
 				}
 				return io.EOF
