@@ -37,6 +37,10 @@ crawl-docs: build ## crawl Debian's documentation behind nginx and compare with 
 interop: build ## other programs read our files, and ours theirs (needs python3, zstd, wget, PyPI)
 	@pipelines/interop.sh
 
+.PHONY: disk-full
+disk-full: build ## crawl on a disk that fills up, make room, go on (needs root or user namespaces)
+	@pipelines/disk-full.sh
+
 .PHONY: cross
 cross: ## compile for Linux and macOS, amd64 and arm64
 	@for os in linux darwin; do for arch in amd64 arm64; do \

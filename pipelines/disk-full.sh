@@ -1,0 +1,161 @@
+#!/bin/sh
+# Crawls on a disk that fills up in the middle of rounds, as "make disk-full" runs them.
+#
+#   pipelines/disk-full.sh
+#
+# A small web is crawled on a small tmpfs, by stream.sh and by mercator.mk, with
+# room for ever more of the crawl, so that now this command meets the full disk and
+# now that one. Each time
+#
+#   - whoever met it says so once, with the file's name, and exits 1; the others of
+#     the pipe exit 4, or die of the broken pipe;
+#   - "mckpt verify" finds nothing wrong: nothing was half published;
+#   - after room was made, the same command line ends the crawl, and what was
+#     fetched equals the oracle.
+#
+# Mounting needs root, or user namespaces ("unshare -rm"). Where there is neither,
+# it says so and exits 0; in CI (CI set) that is a failure.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+if [ -z "${BIN+x}" ]; then
+  BIN=$here/../bin/
+  [ -x "${BIN}mfetch" ] || BIN=
+fi
+: "${PAGES:=200}"
+export LC_ALL=C
+
+not_run() {
+  echo "disk-full.sh: not run: $1" >&2
+  [ -z "${CI:-}" ] || exit 1
+  exit 0
+}
+if [ -z "${DISK_FULL_INSIDE:-}" ]; then
+  command -v unshare > /dev/null || not_run 'there is no unshare (util-linux)'
+  user=; [ "$(id -u)" = 0 ] || user=-r
+  # shellcheck disable=SC2086 # no word or one
+  unshare $user -m sh -c 'mount -t tmpfs none /mnt' 2> /dev/null || not_run 'neither root nor user namespaces: a tmpfs cannot be mounted'
+  export DISK_FULL_INSIDE=1 BIN
+  # shellcheck disable=SC2086
+  exec unshare $user -m "$0" "$@"
+fi
+
+dir=$(mktemp -d)
+web=
+stop() {
+  [ -z "$web" ] || { kill "$web" && wait "$web"; } 2> /dev/null
+  umount "$dir/disk" 2> /dev/null
+  rm -rf "$dir"
+}
+trap stop EXIT
+trap 'exit 130' INT TERM HUP
+mkdir "$dir/disk" "$dir/bin" "$dir/said"
+
+# --- the web ------------------------------------------------------------------
+
+"${BIN}mweb" serve --hosts 20 --pages "$PAGES" --dns 127.0.0.1:0 --ready "$dir/web.json" > /dev/null &
+web=$!
+for _ in 1 2 3 4 5 6 7 8 9 10; do [ -s "$dir/web.json" ] && break; sleep 0.3; done
+json() { sed "s/.*\"$1\":\"\{0,1\}\([^\",}]*\).*/\1/" "$dir/web.json"; }
+port=$(json port) || exit 1
+"${BIN}mweb" seeds --hosts 20 --pages "$PAGES" --port "$port" > "$dir/seeds.txt"
+"${BIN}mweb" oracle --hosts 20 --pages "$PAGES" --port "$port" | sort > "$dir/oracle.tsv"
+
+# Each command through a wrapper that keeps what it says, and its exit status.
+for c in mfrontier mresolve mfetch mfpset mextract murlset mckpt; do
+  cat > "$dir/bin/$c" << END
+#!/bin/sh
+said=\$(mktemp "$dir/said/$c.XXXXXX")
+"${BIN}$c" "\$@" 2> "\$said"
+status=\$?
+echo "exit \$status" >> "\$said"
+exit \$status
+END
+  chmod +x "$dir/bin/$c"
+done
+
+crawl() { # DRIVER
+  (
+    export BIN="$dir/bin/" CRAWL="$dir/disk/crawl" SEEDS="$dir/seeds.txt" BATCH=$((PAGES / 2)) TMPDIR="$dir/disk"
+    export RESOLVE_FLAGS="--server $(json dns)" UPDATE_FLAGS='--max-attempts 1'
+    export FETCH_FLAGS='--allow-net 127.0.0.0/8 --min-delay 0 --delay-factor 0 --addr-delay 0'
+    case $1 in
+    stream.sh) "$here/stream.sh" ;;
+    mercator.mk) make -s -f "$here/mercator.mk" ;;
+    esac
+  ) > "$dir/log" 2>&1
+}
+
+failed=0
+wrong() {
+  echo "disk-full.sh: $1" >&2
+  failed=1
+}
+
+whole() { # checks a crawl that has ended
+  "${BIN}mckpt" verify --quiet "$dir/disk/crawl" || wrong "$1: mckpt verify finds fault with the crawl after room was made"
+  "${BIN}mcat" --format tsv --columns role,url,outcome,status "$dir"/disk/crawl/rounds/r*/marked.arrows.zst |
+    awk -F '\t' '$1 == "page" { print $2 "\t" $3 "\t" $4 }' | sort > "$dir/found.tsv"
+  cmp -s "$dir/oracle.tsv" "$dir/found.tsv" || {
+    wrong "$1: the crawl differs from the oracle (< oracle, > crawl):"
+    diff "$dir/oracle.tsv" "$dir/found.tsv" | head -5 >&2
+  }
+}
+
+# judge looks at what the commands of a crawl that met the full disk said.
+judge() {
+  full=
+  for f in "$dir"/said/*; do
+    status=$(sed -n 's/^exit //p' "$f")
+    command=$(basename "$f"); command=${command%.*}
+    case $status in
+    0 | 141) ;;
+    6) [ "$command" = mfrontier ] || wrong "$1: $command: exit 6" ;; # stat --empty says no
+    4) grep -q "^$command: " "$f" || wrong "$1: $command: exit 4 without a word" ;;
+    1)
+      full="$full $command"
+      if [ "$(grep -c "^$command: .*no space left on device" "$f")" != 1 ] || ! grep -q "^$command: .*$dir/disk/.*no space" "$f"; then
+        wrong "$1: $command: want one line that names the file and says that no space is left on the device:"
+        cat "$f" >&2
+      fi
+      ;;
+    *)
+      wrong "$1: $command: exit $status:"
+      cat "$f" >&2
+      ;;
+    esac
+  done
+}
+
+# --- the crawls ---------------------------------------------------------------
+
+for driver in stream.sh mercator.mk; do
+  mount -t tmpfs none "$dir/disk" || exit 1
+  crawl $driver || { cat "$dir/log" >&2; exit 1; }
+  whole "$driver with room enough"
+  need=$(du -sk "$dir/disk" | cut -f 1)
+  umount "$dir/disk"
+  for percent in 1 5 15 30 45 60 75 90; do
+    size=$((need * percent / 100 / 4 * 4))
+    name="$driver in $size KiB of $need"
+    rm -f "$dir"/said/*
+    mount -t tmpfs -o size=${size}k none "$dir/disk" || exit 1
+    if crawl $driver; then
+      wrong "$name: the crawl says that it is done"
+    fi
+    judge "$name"
+    [ -n "$full" ] || { wrong "$name: no command met the full disk:"; cat "$dir/log" "$dir"/said/* >&2; }
+    echo "$name: full for$full"
+    echo "$full" >> "$dir/met"
+    if [ -e "$dir/disk/crawl/CURRENT" ]; then
+      "${BIN}mckpt" verify --quiet "$dir/disk/crawl" || wrong "$name: mckpt verify finds fault with the crawl"
+    fi
+    mount -o remount,size=$((need * 2))k "$dir/disk" || exit 1
+    crawl $driver || { wrong "$name: not done although room was made:"; tail -5 "$dir/log" >&2; tail -n 3 "$dir"/said/* >&2; }
+    whole "$name"
+    umount "$dir/disk"
+  done
+done
+met=$(tr ' ' '\n' < "$dir/met" | sort -u | grep -c .)
+[ "$met" -ge 4 ] || wrong "only $met commands met the full disk: other sizes are needed"
+[ $failed = 0 ] && echo "disk-full.sh: every crawl ended well; $met different commands met the full disk"
+exit $failed
