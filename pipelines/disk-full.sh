@@ -18,8 +18,10 @@
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 if [ -z "${BIN+x}" ]; then
-  BIN=$here/../bin/
-  [ -x "${BIN}mfetch" ] || BIN=
+  BIN=
+  for b in bin/ "$here/../bin/"; do
+    [ -x "${b}mfetch" ] && BIN=$b && break
+  done
 fi
 : "${PAGES:=200}"
 export LC_ALL=C
@@ -76,7 +78,8 @@ done
 crawl() { # DRIVER
   (
     export BIN="$dir/bin/" CRAWL="$dir/disk/crawl" SEEDS="$dir/seeds.txt" BATCH=$((PAGES / 2)) TMPDIR="$dir/disk"
-    export RESOLVE_FLAGS="--server $(json dns)" UPDATE_FLAGS='--max-attempts 1'
+    RESOLVE_FLAGS="--server $(json dns)"
+    export RESOLVE_FLAGS UPDATE_FLAGS='--max-attempts 1'
     export FETCH_FLAGS='--allow-net 127.0.0.0/8 --min-delay 0 --delay-factor 0 --addr-delay 0'
     case $1 in
     stream.sh) "$here/stream.sh" ;;
