@@ -52,7 +52,7 @@ install: build ## commands into PREFIX/bin, pipelines into PREFIX/share/mercator
 	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/share/mercator/pipelines"
 	install -m 755 $(COMMANDS:%=bin/%) "$(DESTDIR)$(PREFIX)/bin"
 	install -m 755 pipelines/*.sh "$(DESTDIR)$(PREFIX)/share/mercator/pipelines"
-	install -m 644 pipelines/*.mk pipelines/README.md "$(DESTDIR)$(PREFIX)/share/mercator/pipelines"
+	install -m 644 pipelines/*.mk pipelines/*.py pipelines/README.md "$(DESTDIR)$(PREFIX)/share/mercator/pipelines"
 
 .PHONY: uninstall
 uninstall: ## what install put there

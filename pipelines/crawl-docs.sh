@@ -27,6 +27,7 @@ if [ -z "${BIN+x}" ]; then
   [ -x "${BIN}mfetch" ] || BIN=
 fi
 : "${CRAWL:=crawl-docs}" "${PORT:=8081}" "${DNS_PORT:=5381}"
+case $BIN in /*) ;; */*) BIN=$PWD/$BIN ;; esac
 export BIN CRAWL
 
 die() { echo "crawl-docs.sh: $1" >&2; exit 1; }
@@ -55,6 +56,7 @@ each_site check
 
 mkdir -p "$CRAWL"
 CRAWL=$(cd "$CRAWL" && pwd)
+case $CRAWL in *[[:space:]]*) die "$CRAWL: a space in the name of a folder, which flags and nginx.conf cannot hold" ;; esac
 dir=$(mktemp -d)
 nginx=
 dnsmasq=

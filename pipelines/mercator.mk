@@ -35,6 +35,10 @@ BATCH   ?=
 BIN     ?=
 CHECKPOINT_INTERVAL ?=
 
+ifneq ($(words [$(CRAWL)] [$(BIN)] [$(strip $(MAKEFILE_LIST))]),3)
+$(error mercator.mk: a space in the name of a folder: make has none; stream.sh takes them)
+endif
+
 SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
 THIS := $(lastword $(MAKEFILE_LIST))

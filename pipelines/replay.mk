@@ -29,6 +29,10 @@ THREADS ?=
 ROUNDS  ?= 0
 BIN     ?=
 
+ifneq ($(words [$(CRAWL)] [$(REPLAY)] [$(BIN)] [$(strip $(MAKEFILE_LIST))]),4)
+$(error replay.mk: a space in the name of a folder: make has none)
+endif
+
 SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
 THIS := $(lastword $(MAKEFILE_LIST))
