@@ -11,10 +11,12 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 if [ -z "${BIN+x}" ]; then
+  # The commands beside this script, where it stands in the source, else those in PATH.
   BIN=
-  for b in bin/ "$here/../bin/"; do
-    [ -x "${b}mfetch" ] && BIN=$b && break
-  done
+  if [ -x "$here/../bin/mfetch" ] && [ -e "$here/../go.mod" ]; then
+    BIN=$(cd "$here/.." && pwd)/bin/
+    [ "$BIN" != "$PWD/bin/" ] || BIN=bin/
+  fi
 fi
 : "${CRAWL:=crawl}" "${SEEDS:=}" "${CONTACT:=}" "${CONFIG:=}" "${SEED:=1}" "${HOSTS:=50}" "${PAGES:=3000}"
 : "${FETCH_FLAGS:=}" "${RESOLVE_FLAGS:=}" "${UPDATE_FLAGS:=}"

@@ -18,10 +18,12 @@
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 if [ -z "${BIN+x}" ]; then
+  # The commands beside this script, where it stands in the source, else those in PATH.
   BIN=
-  for b in bin/ "$here/../bin/"; do
-    [ -x "${b}mfetch" ] && BIN=$b && break
-  done
+  if [ -x "$here/../bin/mfetch" ] && [ -e "$here/../go.mod" ]; then
+    BIN=$(cd "$here/.." && pwd)/bin/
+    [ "$BIN" != "$PWD/bin/" ] || BIN=bin/
+  fi
 fi
 : "${PAGES:=200}"
 export LC_ALL=C
