@@ -57,9 +57,10 @@ type web struct {
 }
 
 // startWeb serves a web until the test ends.
-func startWeb(t *testing.T, seed, hosts, pages int) *web {
+func startWeb(t *testing.T, seed, hosts, pages int, more ...string) *web {
 	t.Helper()
 	w := &web{flags: []string{"--seed", strconv.Itoa(seed), "--hosts", strconv.Itoa(hosts), "--pages", strconv.Itoa(pages)}}
+	w.flags = append(w.flags, more...)
 	w.log = filepath.Join(t.TempDir(), "requests.tsv")
 	cmd := exec.Command(bin+"mweb", append([]string{"serve", "--until-stdin-closes", "--log", w.log}, w.flags...)...)
 	cmd.Stderr = os.Stderr
@@ -574,4 +575,38 @@ func TestAbandonAtEveryStage(t *testing.T) {
 	}
 	c.finish(t, "mercator.mk")
 	c.check(t)
+}
+
+// TestHard crawls a web that pushes back: 429 with Retry-After, slow hosts,
+// Crawl-delay, pages that change. What it finds depends on time, so that only what
+// always holds is checked: one outcome a URL and round, balanced books, no contact
+// that came early.
+func TestHard(t *testing.T) {
+	w := startWeb(t, 10, 20, 120, "--hard") // with fewer hosts none says 429
+	c := newCrawl(t, w, "BATCH=60")
+	c.finish(t, "stream.sh", "ROUNDS=3", "FETCH_FLAGS=--allow-net 127.0.0.0/8 --min-delay 5ms --delay-factor 1 --addr-delay 5ms --timeout 2s --deadline 2s")
+	outcomes, asked := 0, 0
+	for _, file := range c.marked(t) {
+		seen := map[string]bool{}
+		for line := range strings.Lines(output(t, "mcat", "--format", "tsv", "--columns", "role,url,status", file)) {
+			if url, ok := strings.CutPrefix(line, "page\t"); ok {
+				url, status, _ := strings.Cut(strings.TrimSpace(url), "\t")
+				if status == "429" {
+					asked++
+				}
+				if seen[url] {
+					t.Errorf("%s: two outcomes of %s", file, url)
+				}
+				seen[url] = true
+				outcomes++
+			}
+		}
+	}
+	t.Logf("%d outcomes, %d of status 429", outcomes, asked)
+	if outcomes < 50 || asked == 0 {
+		t.Errorf("%d outcomes, %d of status 429: the web is too easy to say something", outcomes, asked)
+	}
+	output(t, "mfetch", append([]string{"audit", "--min-delay", "5ms", "--addr-delay", "5ms"}, c.marked(t)...)...)
+	output(t, "mckpt", "verify", "--quiet", c.dir)
+	output(t, "mfrontier", "check", c.dir+"/frontier")
 }
