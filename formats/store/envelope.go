@@ -64,14 +64,14 @@ func unseal(name, magic string, data []byte, v any) error {
 	if len(data) == 0 {
 		return &fault.Error{Class: fault.Truncated, File: name, Found: "empty file", Want: magic}
 	}
-	line, body, ok := bytes.Cut(data[:min(len(data), maxHeader)], []byte("\n"))
+	line, _, ok := bytes.Cut(data[:min(len(data), maxHeader)], []byte("\n"))
 	if !ok {
 		if bytes.HasPrefix(line, []byte(magic)) && len(data) < maxHeader {
 			return &fault.Error{Class: fault.Truncated, File: name, Place: "line 1", Found: "no end of line"}
 		}
 		return corrupt("line 1", "no end of line", magic)
 	}
-	body = data[len(line)+1:]
+	body := data[len(line)+1:]
 	field := strings.Split(string(line), " ")
 	if field[0] != magic {
 		return &fault.Error{Class: fault.WrongKind, File: name, Place: "line 1", Found: strconv.Quote(field[0]), Want: magic}
