@@ -45,6 +45,7 @@ disk-full: build ## crawl on a disk that fills up, make room, go on (needs root 
 cross: ## compile for Linux and macOS, amd64 and arm64
 	@for os in linux darwin; do for arch in amd64 arm64; do \
 	  echo "GOOS=$$os GOARCH=$$arch"; \
+	  CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) build ./... && \
 	  CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) vet ./... || exit 1; done; done
 
 .PHONY: install
