@@ -527,6 +527,30 @@ func TestStageDies(t *testing.T) {
 	}
 }
 
+// TestRoundOfAnEmptyFrontier: one more round than there is work for, as one does
+// by hand, can be closed like any other.
+func TestRoundOfAnEmptyFrontier(t *testing.T) {
+	w := startWeb(t, 8, 2, 10)
+	c := newCrawl(t, w)
+	c.finish(t, "stream.sh")
+	want := c.found(t)
+	n := strings.TrimSpace(output(t, "mckpt", "show", "--next-round", c.dir))
+	pipe := fmt.Sprintf(`set -e; cd %s; d=rounds/r%s
+		%[3]smfrontier next frontier --txn r%[2]s | %[3]smresolve dns --server %[4]s --txn r%[2]s | %[3]smfetch ./fetch --txn r%[2]s |
+		%[3]smfpset mark content --txn r%[2]s --copy $d/marked.arrows.zst | %[3]smextract --warc ./fetch --txn r%[2]s --copy $d/links.arrows.zst |
+		%[3]smurlset new urls --txn r%[2]s | %[3]smfrontier update frontier --txn r%[2]s --outcomes $d/marked.arrows.zst --links $d/links.arrows.zst
+		%[3]smckpt commit . --txn r%[2]s`, c.dir, n, bin, w.dns)
+	for range 2 { // a closed round repeated ends well too
+		if out, err := exec.Command("sh", "-c", pipe).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, tail(out))
+		}
+	}
+	c.check(t)
+	if got := c.found(t); got != want {
+		t.Error(diff(want, got))
+	}
+}
+
 func TestRestoreAndAbandon(t *testing.T) {
 	w := startWeb(t, 6, 4, 60)
 	c := newCrawl(t, w, "BATCH=25")

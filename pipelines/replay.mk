@@ -50,6 +50,9 @@ replay: $(REPLAY)/seed.same
 	echo "replay.mk: $$((n - 1)) rounds of $(CRAWL) repeated in $(REPLAY): the rows of every stage are the same"
 
 $(REPLAY)/CURRENT:
+	@mkdir -p $(REPLAY); for key in extract.filter network.deny; do \
+	  f=$$($(BIN)mckpt show $(CRAWL) --setting $$key) || exit; \
+	  case $$f in ''|/*) ;; *) mkdir -p "$$(dirname "$(REPLAY)/$$f")" && cp "$(CRAWL)/$$f" "$(REPLAY)/$$f" || exit ;; esac; done
 	$(BIN)mckpt init --quiet $(REPLAY) --config $(CRAWL)/crawl.toml
 
 # $(call same,FILE,STAGE): the rows of FILE are those that the crawl saved. A crawl

@@ -24,7 +24,7 @@ echo
       printf "%9d URLs finished on %d hosts in %d rounds\n", urls, nh, rounds
       printf "%9d replies, %d of them 2xx, %d duplicates; %d robots.txt contacts; %.1f MB of bodies\n", pages, ok, dup, robots, bytes / 1e6
       if (seconds > 0) printf "%9.0f replies/s over %d s, all stages\n", pages / seconds, seconds
-      if (pages == 0) { print "No page was fetched:"; for (i = 0; i < why; i++) print "          " reason[i] }
+      if (pages == 0) { print "No page was fetched. These outcomes are final: change the settings, and begin anew with another CRAWL=."; for (i = 0; i < why; i++) print "          " reason[i] }
       for (o in outcome) if (o != "fetched") printf "%9d %s\n", outcome[o], o | "sort -rn"
     }'
 echo "Drops by reason:"

@@ -280,7 +280,8 @@ first rule that matches decides, else "default allow" or "default deny".
 
 Tests: any; scheme, host, domain, registered-domain, port, prefix, suffix, regex,
 extension, kind with one or more words; query; url-length, path-depth,
-repeated-segments, depth with <, <=, =, >= or > and a number.
+repeated-segments, depth with <, <=, =, >= or > and a number. A host given without a port
+is meant on any.
 
     mextract explain 'http://Example.com:80/a/../b#top'
     mextract explain --filter rules.txt --base http://example.org/docs/ ../img/logo.png --kind img`

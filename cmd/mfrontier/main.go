@@ -146,7 +146,7 @@ while others wait; within a host first in, first out. URLs that were tried befor
 due are served with the rest.
 
 If nothing is due, it waits for the earliest due time. An empty batch means an empty
-frontier: it ends well and changes nothing.
+frontier: the crawl is done, and the round can be closed like any other.
 
   mfrontier next crawl/frontier -n 10000 --txn r12 -o batch.arrows.zst
   mfrontier next crawl/frontier --per-host 50 --txn r12 | mresolve crawl/dns --txn r12 | …`
@@ -168,6 +168,11 @@ func (c *nextCmd) Run(ctx context.Context, std *cli.Std) error {
 	sinks, err := std.Sinks(c.Output)
 	if err != nil {
 		return err
+	}
+	if empty, err := f.Empty(); err != nil {
+		return err
+	} else if empty {
+		std.Warn("%s is empty: the crawl is done", c.Store)
 	}
 	spec := stage.Spec{Name: "mfrontier next", Verb: "next", Store: f.Store(), Txn: c.Txn, Now: now, Spooled: true}
 	return cli.RunStage(ctx, std, spec, nil, sinks, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {

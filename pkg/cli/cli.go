@@ -45,7 +45,7 @@ func (c *Common) common() *Common { return c }
 
 // Output holds the flags of a command that writes records.
 type Output struct {
-	Output string   `short:"o" placeholder:"FILE" help:"Write to this file, which appears complete or not at all, instead of standard output."`
+	Output string   `short:"o" placeholder:"FILE" help:"Write to this file, which appears complete or not at all, instead of standard output. Missing folders are made."`
 	Copy   []string `sep:"none" placeholder:"FILE" help:"Also keep the output in this file, published before the stream's trailer goes down the pipe. Missing folders are made."`
 }
 

@@ -200,7 +200,8 @@ func newTest(word string, args []string) (condition, error) {
 		}
 		return test(func(c *Candidate) bool { return set[c.split().scheme] }), nil
 	case "host":
-		return test(func(c *Candidate) bool { return set[c.Host] }), nil
+		// A host without a port is meant on any.
+		return test(func(c *Candidate) bool { return set[c.Host] || set[c.split().name] }), nil
 	case "domain":
 		return test(func(c *Candidate) bool { return inDomains(set, c.split().name) }), nil
 	case "registered-domain":

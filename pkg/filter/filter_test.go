@@ -24,7 +24,7 @@ func TestTests(t *testing.T) {
 	for cond, want := range map[string]bool{
 		"any": true, "not any": false, "query": true,
 		"scheme http": true, "scheme https ftp": false, "scheme HTTP": true,
-		"host www.example.co.uk:8080": true, "host www.example.co.uk": false,
+		"host www.example.co.uk:8080": true, "host www.example.co.uk": true, "host www.example.co.uk:81": false, "host example.co.uk": false,
 		"domain example.co.uk": true, "domain ample.co.uk": false, "domain uk": true, "domain www.example.co.uk": true, "domain a.www.example.co.uk": false,
 		"registered-domain example.co.uk": true, "registered-domain co.uk": false,
 		"port 8080": true, "port 80": false,

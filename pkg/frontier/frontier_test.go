@@ -453,7 +453,7 @@ func TestUpdateRefusals(t *testing.T) {
 	if err := b.update("r0", 1, nil); err != nil {
 		t.Fatal("the round of an empty frontier: ", err)
 	}
-	if err := b.update("r0", 1, nil, urls...); !errors.Is(err, fault.Conflict) {
+	if err := b.update("r00", 1, nil, urls...); !errors.Is(err, fault.Conflict) {
 		t.Fatal(err)
 	}
 	if err := b.add("seed", urls...); err != nil {

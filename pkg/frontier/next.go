@@ -77,7 +77,7 @@ func (f *Frontier) Wait(ctx context.Context, now record.Time, sleep func(ctx con
 
 // Next is the body of stage "mfrontier next": it takes a batch, in the order in
 // which its URLs should be started, and puts it in flight. From an empty frontier
-// it makes no row and returns stage.Unchanged.
+// it makes no row; without a name to commit that under it returns stage.Unchanged.
 func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.URL], o NextOptions) error {
 	if err := o.Check(); err != nil {
 		return err
@@ -90,7 +90,11 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	if s.InFlight != nil {
 		return inFlight(s.InFlight)
 	}
-	if due, empty := s.due(); empty || due > b.Now() {
+	due, empty := s.due()
+	if empty && o.Txn != "" {
+		return nil // an empty batch, which a round of its name can be closed with
+	}
+	if empty || due > b.Now() {
 		return stage.Unchanged
 	}
 	left := newQueueWriter(tx)

@@ -73,11 +73,17 @@ func (f *Frontier) Update(ctx context.Context, b *stage.Batch[record.URL, record
 			return err
 		}
 	}
-	if s.InFlight == nil && pages == 0 && c.added == 0 {
-		return stage.Unchanged // the round of an empty frontier
+	// The round of an empty frontier. One that has a name is committed like any
+	// other, so that the crawl can close it.
+	nothing := s.InFlight == nil && pages == 0 && c.added == 0
+	if nothing && o.Txn == "" {
+		return stage.Unchanged
 	}
 	if err := c.begin(ctx, b); err != nil {
 		return err
+	}
+	if nothing && c.s.InFlight == nil {
+		return c.finish(ctx)
 	}
 	if c.s.InFlight == nil {
 		return &fault.Error{Class: fault.Conflict, Found: "no URL is in flight", Want: "a batch of \"mfrontier next\" first"}
