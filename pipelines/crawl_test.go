@@ -583,10 +583,18 @@ func TestRestoreAndAbandon(t *testing.T) {
 
 // TestAbandonAtEveryStage stops a round after each of its stages, abandons it,
 // and goes on.
+// state is what the stores know, as text: the sets, the frontier and its counts.
+func (c *crawl) state(t *testing.T) string {
+	t.Helper()
+	return output(t, "murlset", "dump", c.dir+"/urls") + output(t, "mfpset", "dump", c.dir+"/content") +
+		output(t, "mfrontier", "export", "--text", c.dir+"/frontier") + output(t, "mfrontier", "stat", "--json", "--detail", c.dir+"/frontier")
+}
+
 func TestAbandonAtEveryStage(t *testing.T) {
 	w := startWeb(t, 7, 4, 60)
 	c := newCrawl(t, w, "BATCH=20")
 	c.finish(t, "mercator.mk", "ROUNDS=1")
+	before := c.state(t)
 	for _, s := range []string{"mresolve", "mfetch", "mfpset", "mextract", "murlset", "mfrontier update", "mckpt"} {
 		command, verb, _ := strings.Cut(s, " ")
 		script := "kill -9 $$\n"
@@ -601,6 +609,9 @@ func TestAbandonAtEveryStage(t *testing.T) {
 		}
 		output(t, "mckpt", "abandon", c.dir)
 		output(t, "mckpt", "verify", "--quiet", c.dir)
+		if after := c.state(t); after != before {
+			t.Errorf("abandoning after %s left a trace:\n%s", s, diff(before, after))
+		}
 	}
 	c.finish(t, "mercator.mk")
 	c.check(t)
