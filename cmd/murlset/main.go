@@ -47,6 +47,15 @@ type urls struct {
 	Strict bool     `help:"Let a bad line of text be an error instead of skipping it."`
 }
 
+// load opens the set as it is now.
+func load(std *cli.Std, dir string) (*fpset.Set, error) {
+	st, err := std.OpenStore(dir, urlset.Kind, urlset.Version, cli.TxnFlags{})
+	if err != nil {
+		return nil, err
+	}
+	return fpset.LoadCurrent(st)
+}
+
 // parse makes a row of a line.
 func parse(line string, row *record.URL) error { return urlset.ParseLine(line, canon.URL, row) }
 
@@ -210,11 +219,7 @@ code is 0 if all were seen, 6 if one was not. Nothing is added.
 }
 
 func (c *testCmd) Run(std *cli.Std) error {
-	st, err := std.OpenStore(c.Store, urlset.Kind, urlset.Version, cli.TxnFlags{})
-	if err != nil {
-		return err
-	}
-	set, err := fpset.LoadCurrent(st)
+	set, err := load(std, c.Store)
 	if err != nil {
 		return err
 	}
@@ -333,11 +338,7 @@ runs. The exit code is 0, or 3 with the place of the damage.
 }
 
 func (c *checkCmd) Run(std *cli.Std) error {
-	st, err := std.OpenStore(c.Store, urlset.Kind, urlset.Version, cli.TxnFlags{})
-	if err != nil {
-		return err
-	}
-	set, err := fpset.LoadCurrent(st)
+	set, err := load(std, c.Store)
 	if err != nil {
 		return err
 	}
