@@ -190,6 +190,9 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 	if sets < len(c.Files) {
 		return &fault.Error{Class: fault.Usage, Found: "sets and URLs together", Want: "one kind", Hint: "add them one after the other"}
 	}
+	if c.Text || c.Strict {
+		return &fault.Error{Class: fault.Usage, Found: "--text or --strict with a set", Want: "lines of text"}
+	}
 	st, err := std.OpenStore(c.Store, urlset.Kind, urlset.Version, c.TxnFlags)
 	if err != nil {
 		return err
