@@ -15,13 +15,14 @@ type Writer struct {
 	keys []uint64 // of the open block
 	// width last found best for the open block; recomputed only when the block
 	// seems full with it.
-	width int
-	count uint64
-	last  uint64
-	geo   geometry // of the blocks written so far
-	page  []byte   // index page being filled
-	root  []byte
-	buf   [BlockSize]byte
+	width   int
+	count   uint64
+	last    uint64
+	geo     geometry // of the blocks written so far
+	page    []byte   // index page being filled
+	root    []byte
+	buf     [BlockSize]byte
+	workers int
 }
 
 // NewWriter writes the header of a set of fingerprints by the polynomial (see
@@ -133,3 +134,17 @@ func (w *Writer) Finish() error {
 }
 
 var errFinished = fmt.Errorf("fpfile: the writer has finished")
+
+// AddKeys appends keys, which must increase strictly and be above those before.
+func (w *Writer) AddKeys(keys []uint64) error {
+	for _, k := range keys {
+		if err := w.Add(k); err != nil {
+			return err
+		}
+	}
+	return w.err
+}
+
+// SetWorkers bounds the goroutines that encode blocks: 1 unless set. The file is
+// the same for any number.
+func (w *Writer) SetWorkers(n int) { w.workers = max(1, n) }
