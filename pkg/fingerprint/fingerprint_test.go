@@ -1,11 +1,13 @@
 package fingerprint_test
 
 import (
+	"encoding"
 	"encoding/binary"
 	"errors"
+	"hash"
 	"hash/crc64"
+	"io"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -29,6 +31,39 @@ func TestVectors(t *testing.T) {
 		if got := fingerprint.OfString(v.in); got != v.want {
 			t.Errorf("OfString(%q) = %016x, want %016x", v.in, got, v.want)
 		}
+	}
+}
+
+func TestHashState(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	other := fingerprint.RandomPoly(rnd.Uint64)
+	s := strings.Repeat("some document ", 200)
+	for _, f := range []func() hash.Hash64{fingerprint.New, other.New} {
+		whole := f()
+		whole.Write([]byte(s))
+		for _, cut := range []int{0, 1, 17, 1000, len(s)} {
+			a, b := f(), f()
+			a.Write([]byte(s[:cut]))
+			state, err := a.(encoding.BinaryMarshaler).MarshalBinary()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := b.(encoding.BinaryUnmarshaler).UnmarshalBinary(state); err != nil {
+				t.Fatal(err)
+			}
+			b.Write([]byte(s[cut:]))
+			if b.Sum64() != whole.Sum64() {
+				t.Errorf("gone on at %d: %016x, want %016x", cut, b.Sum64(), whole.Sum64())
+			}
+		}
+	}
+	h := fingerprint.New().(encoding.BinaryUnmarshaler)
+	if err := h.UnmarshalBinary(make([]byte, 15)); !errors.Is(err, fault.Corrupt) {
+		t.Errorf("15 bytes: %v, want fault.Corrupt", err)
+	}
+	state, _ := other.New().(encoding.BinaryMarshaler).MarshalBinary()
+	if err := h.UnmarshalBinary(state); !errors.Is(err, fault.WrongKind) {
+		t.Errorf("another polynomial: %v, want fault.WrongKind", err)
 	}
 }
 
@@ -84,6 +119,19 @@ func TestHash(t *testing.T) {
 	}
 	if got := h.Sum([]byte{1}); len(got) != 9 || binary.BigEndian.Uint64(got[1:]) != h.Sum64() {
 		t.Errorf("Sum = %x", got)
+	}
+	s := strings.Repeat("0123456789", 300)
+	rnd := rand.New(rand.NewPCG(7, 8))
+	for range 100 {
+		h.Reset()
+		for rest := s; rest != ""; {
+			n := 1 + rnd.IntN(min(len(rest), 1+rnd.IntN(700)))
+			io.WriteString(h, rest[:n])
+			rest = rest[n:]
+		}
+		if got := h.Sum64(); got != fingerprint.OfString(s) {
+			t.Fatalf("in pieces: %016x, want %016x", got, fingerprint.OfString(s))
+		}
 	}
 	h.Reset()
 	if got := h.Sum64(); got != fingerprint.Polynomial {
@@ -169,17 +217,5 @@ func TestNoAllocation(t *testing.T) {
 	s := strings.Repeat("x", 100)
 	if n := testing.AllocsPerRun(100, func() { fingerprint.URLKey("example.com", s) }); n != 0 {
 		t.Errorf("URLKey: %v allocations", n)
-	}
-}
-
-func BenchmarkOf(b *testing.B) {
-	for _, size := range []int{16, 64, 1 << 10, 16 << 10} {
-		buf := make([]byte, size)
-		b.Run(strconv.Itoa(size)+"B", func(b *testing.B) {
-			b.SetBytes(int64(size))
-			for b.Loop() {
-				fingerprint.Of(buf)
-			}
-		})
 	}
 }
