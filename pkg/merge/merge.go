@@ -1,6 +1,7 @@
 // Package merge sorts more than fits in memory, and merges what is sorted.
 //
-// Sorter is the external sort that the sets and the frontier stand on. Union,
+// UnionKeys, IntersectKeys, DiffKeys and RadixSort work on keys in memory. Sorter is
+// the external sort that the sets and the frontier stand on. Union,
 // Intersect and Diff work on fingerprint files, Records, Join and Split on
 // record streams, all in one sequential pass.
 //

@@ -1,9 +1,6 @@
 package merge
 
-import (
-	"io"
-	"slices"
-)
+import "io"
 
 // Source gives the fingerprints of a set in ascending order, some at a time.
 // *fpfile.Iter is one.
@@ -89,18 +86,6 @@ func (c *cursor) seek(key uint64) error {
 		return nil
 	}
 	return c.skip(below(c.keys, key))
-}
-
-// below returns the number of keys below key. It gallops from the start, because
-// sets that are merged are walked in small steps.
-func below(keys []uint64, key uint64) int {
-	step := 1
-	for step < len(keys) && keys[step-1] < key {
-		step *= 2
-	}
-	lo := step / 2
-	n, _ := slices.BinarySearch(keys[lo:min(step, len(keys))], key)
-	return lo + n
 }
 
 // UnionOf returns the union of sources as a Source.
