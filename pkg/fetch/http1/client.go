@@ -395,7 +395,8 @@ func (c *Client) exchange(ctx context.Context, conn *Conn, x *Exchange) error {
 	if err := conn.conn.SetDeadline(deadline); err != nil {
 		return classify(err, record.OutcomeDisconnect)
 	}
-	stop := context.AfterFunc(ctx, func() { conn.conn.SetDeadline(time.Unix(1, 0)) })
+	waiting := conn.conn // which conn may by then no longer hold
+	stop := context.AfterFunc(ctx, func() { waiting.SetDeadline(time.Unix(1, 0)) })
 	defer func() {
 		if !stop() {
 			conn.Close() // the deadline in the past may yet be set
