@@ -125,7 +125,7 @@ func run[In record.Row](ctx context.Context, std *cli.Std, spec stage.Spec, in s
 	progress := std.StartProgress("URLs", 0)
 	defer progress.Done()
 	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[In, record.URL]) error {
-		stats, err := urlset.New(ctx, spec.Store, b, urlset.Options[In]{Convert: convert, Like: like, Quiet: spec.NoOutput,
+		stats, err := urlset.New(ctx, spec.Store, b, urlset.Options[In]{Convert: convert, Like: like, Quiet: spec.NoOutput, Cache: urlset.CacheSize,
 			Memory: std.MemoryLimit() / 2, Progress: progress.Add})
 		std.Stat("urls", stats)
 		return err

@@ -1,44 +1,95 @@
 package urlset
 
-// cacheSize is the number of popular URLs that are remembered, as in the 1999
-// paper (section 3.5).
-const cacheSize = 1 << 18
+// CacheSize is the number of popular URLs that are remembered unless the caller
+// says otherwise, as in the 1999 paper (section 3.5).
+const CacheSize = 1 << 18
 
 // cache remembers keys that occurred lately in this process. It is a CLOCK: a
-// hit gives an entry a second chance, the hand takes the first without one.
+// hit gives an entry a second chance, the hand takes the first without one. An
+// entry costs 17 bytes.
 type cache struct {
-	index map[uint64]uint32 // place of each key
 	keys  []uint64
 	used  []bool
 	hand  int
+	table []uint32 // place of each key, plus one; 0 is free; linear probing, at most half full
+	shift uint     // hash bits above those that number a slot
 	size  int
 	Hits  uint64
 }
 
+// newCache makes a cache of size entries; none if size is 0 or less.
 func newCache(size int) *cache {
-	return &cache{index: map[uint64]uint32{}, size: size}
+	c := &cache{size: max(size, 0), shift: 63}
+	for 1<<(64-c.shift) < 2*c.size {
+		c.shift--
+	}
+	if c.size > 0 {
+		c.table = make([]uint32, 1<<(64-c.shift))
+	}
+	return c
 }
+
+// home is the slot that a key is looked for from. Keys share their high bits
+// (those of their host), which multiplication spreads.
+func (c *cache) home(key uint64) int { return int(key * 0x9e3779b97f4a7c15 >> c.shift) }
 
 // seen reports whether key is remembered, and remembers it.
 func (c *cache) seen(key uint64) bool {
-	if at, ok := c.index[key]; ok {
-		c.used[at] = true
-		c.Hits++
-		return true
+	if c.size == 0 {
+		return false
+	}
+	mask := len(c.table) - 1
+	slot := c.home(key)
+	for ; c.table[slot] != 0; slot = (slot + 1) & mask {
+		if at := c.table[slot] - 1; c.keys[at] == key {
+			c.used[at] = true
+			c.Hits++
+			return true
+		}
 	}
 	if len(c.keys) < c.size {
-		c.index[key] = uint32(len(c.keys))
 		c.keys = append(c.keys, key)
 		c.used = append(c.used, false)
+		c.table[slot] = uint32(len(c.keys))
 		return false
 	}
 	for c.used[c.hand] {
 		c.used[c.hand] = false
-		c.hand = (c.hand + 1) % c.size
+		c.advance()
 	}
-	delete(c.index, c.keys[c.hand])
-	c.index[key] = uint32(c.hand)
+	c.forget(c.keys[c.hand])
+	for slot = c.home(key); c.table[slot] != 0; slot = (slot + 1) & mask { // forget may have moved the free one
+	}
 	c.keys[c.hand] = key
-	c.hand = (c.hand + 1) % c.size
+	c.table[slot] = uint32(c.hand + 1)
+	c.advance()
 	return false
+}
+
+func (c *cache) advance() {
+	if c.hand++; c.hand == c.size {
+		c.hand = 0
+	}
+}
+
+// forget takes a key out of the table, and moves those behind it up, so that no
+// search meets a gap (Knuth, volume 3, section 6.4, algorithm R).
+func (c *cache) forget(key uint64) {
+	mask := len(c.table) - 1
+	gap := c.home(key)
+	for c.keys[c.table[gap]-1] != key {
+		gap = (gap + 1) & mask
+	}
+	for next := gap; ; {
+		next = (next + 1) & mask
+		if c.table[next] == 0 {
+			break
+		}
+		home := c.home(c.keys[c.table[next]-1])
+		if (next-home)&mask >= (next-gap)&mask { // its home is not behind the gap
+			c.table[gap] = c.table[next]
+			gap = next
+		}
+	}
+	c.table[gap] = 0
 }

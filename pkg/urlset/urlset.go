@@ -25,13 +25,10 @@ package urlset
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"io"
-	"os"
 	"strings"
 
-	"mercator/formats/fpfile"
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/fingerprint"
@@ -54,10 +51,19 @@ func Create(dir string, opt store.Options) error { return fpset.CreateKind(dir, 
 
 // Stats counts what New did.
 type Stats struct {
-	CacheLookups uint64 `json:"cache_lookups"` // of the cache of popular URLs
-	CacheHits    uint64 `json:"cache_hits"`
-	Keys         uint64 `json:"keys"`  // distinct URL checksums of the batch, those that fell out of the cache again included
-	Fresh        uint64 `json:"fresh"` // of those, never seen before
+	CacheLookups uint64  `json:"cache_lookups"` // of the cache of popular URLs
+	CacheHits    uint64  `json:"cache_hits"`
+	CacheMisses  uint64  `json:"cache_misses"`
+	CacheHitRate float64 `json:"cache_hit_rate"` // hits of a lookup
+	Keys         uint64  `json:"keys"`           // distinct URL checksums that the set was asked for
+	Fresh        uint64  `json:"fresh"`          // of those, never seen before
+}
+
+func (s *Stats) cache(c *cache, lookups uint64) {
+	s.CacheLookups, s.CacheHits, s.CacheMisses = lookups, c.Hits, lookups-c.Hits
+	if lookups > 0 {
+		s.CacheHitRate = float64(c.Hits) / float64(lookups)
+	}
 }
 
 // FromLink makes the url row of a link.
@@ -82,194 +88,174 @@ type Options[In record.Row] struct {
 	Convert  func(*In, *record.URL) // makes a url row of an input row: FromLink, FromURL
 	Like     *record.Schema         // of an input of url rows, whose unknown columns are passed on; else nil
 	Quiet    bool                   // fresh rows are consumed instead of passed on
-	Memory   int64                  // bytes, about
+	Memory   int64                  // bytes, about; 8 MiB of buffers and the cache come on top
+	Cache    int                    // popular URLs to remember; 0: none
+	TempDir  string                 // "": the system's folder for temporary files
 	Progress func(n int64)          // is told of rows read
+}
+
+// emit passes a row on that is fresh.
+func (o *Options[In]) emit(b *stage.Batch[In, record.URL], row *record.URL) error {
+	if o.Quiet {
+		b.Consume()
+		return nil
+	}
+	return b.Pass(row)
 }
 
 // New is the body of the stages "murlset new" and "murlset add", which must have
 // LateLock: it passes on the rows whose URL is not in the set of st, makes those
 // URLs part of the set, and drops the others. Rows wait in temporary files.
 func New[In record.Row](ctx context.Context, st *store.Store, b *stage.Batch[In, record.URL], opt Options[In]) (stats Stats, err error) {
-	mem := opt.Memory
-	s, err := newSpool(opt.Like)
+	rows, err := newSpool(opt.TempDir, opt.Like)
 	if err != nil {
 		return stats, err
 	}
-	defer s.close()
-	// The two sorters hold memory one after the other.
-	keys := merge.NewSorter(mem/2, "")
-	defer keys.Close()
-	popular := newCache(cacheSize)
-	var in In
-	var row record.URL
-	var arrival [8]byte
-	for n := uint64(0); ; {
-		if err := b.Read(&in); err == io.EOF {
-			break
-		} else if err != nil {
-			return stats, err
-		}
-		opt.Convert(&in, &row)
-		row.Key = KeyOf(&row)
-		opt.Progress(1)
-		stats.CacheLookups++
-		if popular.seen(row.Key) {
-			b.Drop(ReasonSeen) // the first of them is in this batch
-			continue
-		}
-		if err := s.write(&row); err != nil {
-			return stats, err
-		}
-		binary.LittleEndian.PutUint64(arrival[:], n)
-		if err := keys.Add(row.Key, arrival[:]); err != nil {
-			return stats, err
-		}
-		n++
-		if n%8192 == 0 && ctx.Err() != nil {
-			return stats, ctx.Err()
-		}
+	defer rows.close()
+	// Keys take half of the memory while they are read, sorted and merged; the
+	// arrivals of fresh ones the other half.
+	keys := newPairs(opt.Memory/2, opt.TempDir)
+	defer keys.close()
+	fresh := newPairs(opt.Memory/2, opt.TempDir)
+	defer fresh.close()
+	if err := gather(ctx, b, &opt, rows, keys, &stats); err != nil {
+		return stats, err
 	}
-	stats.CacheHits = popular.Hits
-	popular = nil
 	tx, err := b.Begin(ctx)
 	if err != nil {
 		return stats, err
 	}
-	first := merge.NewSorter(mem/2, "")
-	defer first.Close()
-	if err := extend(st, tx, keys, first, &stats); err != nil {
+	if err := extend(st, tx, keys, fresh, opt.TempDir, &stats); err != nil {
 		return stats, err
 	}
-	if err := keys.Close(); err != nil {
+	if err := keys.close(); err != nil {
 		return stats, err
 	}
-	fresh, err := first.Sort()
-	if err != nil {
-		return stats, err
-	}
-	return stats, s.replay(fresh, func(row *record.URL, isFresh bool) error {
-		switch {
-		case !isFresh:
-			b.Drop(ReasonSeen)
-		case opt.Quiet:
-			b.Consume()
-		default:
-			return b.Pass(row)
-		}
-		return nil
-	})
+	return stats, deliver(ctx, b, &opt, rows, fresh)
 }
 
-// extend asks the set for each of the sorted keys, adds the fresh ones to it, and
-// their first arrivals to first.
-func extend(st *store.Store, tx *store.Tx, keys, first *merge.Sorter, stats *Stats) (err error) {
+// gather reads all input into rows, and the key of each row into keys.
+func gather[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL], opt *Options[In], rows *spool, keys *pairs, stats *Stats) error {
+	popular := newCache(opt.Cache)
+	var in In
+	var row record.URL
+	var lookups, arrival uint64
+	for {
+		if err := b.Read(&in); err == io.EOF {
+			break
+		} else if err != nil {
+			return err
+		}
+		opt.Convert(&in, &row)
+		row.Key = KeyOf(&row)
+		opt.Progress(1)
+		if lookups++; lookups%checkEvery == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if popular.seen(row.Key) {
+			b.Drop(ReasonSeen) // the first of them is in this batch
+			continue
+		}
+		if err := rows.write(&row); err != nil {
+			return err
+		}
+		if err := keys.add(row.Key, arrival); err != nil {
+			return err
+		}
+		arrival++
+	}
+	stats.cache(popular, lookups)
+	return nil
+}
+
+// checkEvery is the number of rows after which an interruption is looked for.
+const checkEvery = 8192
+
+// extend asks the set for each of the keys, in one pass, and adds the fresh ones
+// to it, and their first arrivals to fresh.
+func extend(st *store.Store, tx *store.Tx, keys, fresh *pairs, dir string, stats *Stats) (err error) {
 	set, err := fpset.Load(st, tx.Base())
 	if err != nil {
 		return err
 	}
 	defer set.Close()
-	f, err := merge.NewKeyFile("", set.Polynomial())
+	f, err := merge.NewKeyFile(dir, set.Polynomial())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	it, err := keys.Sort()
+	next, err := keys.sort()
 	if err != nil {
 		return err
 	}
 	sweep := set.Sweep()
 	var last uint64
 	for {
-		key, arrival, err := it.Next()
+		e, err := next()
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
 			return err
 		}
-		if stats.Keys > 0 && key == last {
+		if stats.Keys > 0 && e.key == last {
 			continue // a later arrival of the same URL
 		}
-		last = key
+		last = e.key
 		stats.Keys++
-		seen, err := sweep.Seen(key)
+		seen, err := sweep.Seen(e.key)
 		if err != nil {
 			return err
 		}
 		if seen {
 			continue
 		}
-		if err := f.Add(key); err != nil {
+		if err := f.Add(e.key); err != nil {
 			return err
 		}
-		if err := first.Add(binary.LittleEndian.Uint64(arrival), nil); err != nil {
+		if err := fresh.add(e.arrival, 0); err != nil {
 			return err
 		}
 	}
 	stats.Fresh = f.Count()
-	var r *fpfile.Reader
-	if r, err = f.Finish(); err != nil {
+	r, err := f.Finish()
+	if err != nil {
 		return err
 	}
 	return set.Extend(tx, r)
 }
 
-// spool keeps rows in a temporary file without a name.
-type spool struct {
-	file *os.File
-	w    *record.Writer[record.URL]
-}
-
-func newSpool(like *record.Schema) (*spool, error) {
-	f, err := merge.TempFile("")
-	if err != nil {
-		return nil, err
-	}
-	w, err := record.NewWriter[record.URL](f, record.WriterOptions{Name: "temporary file", Level: record.Stored, Like: like})
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return &spool{f, w}, nil
-}
-
-func (s *spool) write(row *record.URL) error { return s.w.Write(row) }
-
-func (s *spool) close() error { return s.file.Close() }
-
-// replay reads the rows again, in order of arrival. fresh holds the arrivals of
-// those to be called fresh, ascending.
-func (s *spool) replay(fresh *merge.Iter, each func(row *record.URL, fresh bool) error) error {
-	if _, _, err := s.w.Finish(); err != nil {
+// deliver reads the rows again and passes on those whose arrivals are fresh.
+func deliver[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL], opt *Options[In], rows *spool, fresh *pairs) error {
+	if err := rows.rewind(); err != nil {
 		return err
 	}
-	if _, err := s.w.Commit(record.Ledger{}); err != nil {
-		return err
-	}
-	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	r, err := record.NewReader[record.URL](s.file, record.ReaderOptions{Name: "temporary file"})
+	next, err := fresh.sort()
 	if err != nil {
 		return err
 	}
-	next, _, err := fresh.Next()
+	want, err := next()
 	var row record.URL
 	for n := uint64(0); ; n++ {
 		if err != nil && err != io.EOF {
 			return err
 		}
-		if rerr := r.Read(&row); rerr == io.EOF {
+		if n%checkEvery == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if rerr := rows.read(&row); rerr == io.EOF {
 			return nil
 		} else if rerr != nil {
 			return rerr
 		}
-		isFresh := err == nil && next == n
-		if eerr := each(&row, isFresh); eerr != nil {
+		if err == io.EOF || want.key != n {
+			b.Drop(ReasonSeen)
+			continue
+		}
+		if eerr := opt.emit(b, &row); eerr != nil {
 			return eerr
 		}
-		if isFresh {
-			next, _, err = fresh.Next()
-		}
+		want, err = next()
 	}
 }
 

@@ -24,7 +24,7 @@ func (*sink) Options() record.WriterOptions { return record.WriterOptions{Name: 
 func (*sink) Publish() error                { return nil }
 func (*sink) Abort()                        {}
 
-func newStore(t *testing.T) *store.Store {
+func newStore(t testing.TB) *store.Store {
 	t.Helper()
 	dir := t.TempDir() + "/urls"
 	if err := urlset.Create(dir, store.Options{}); err != nil {
@@ -42,7 +42,7 @@ func link(url string, n int) record.Link {
 }
 
 // stream encodes rows as a whole record stream.
-func stream[T record.Row](t *testing.T, rows []T) *bytes.Buffer {
+func stream[T record.Row](t testing.TB, rows []T) *bytes.Buffer {
 	t.Helper()
 	var b bytes.Buffer
 	w, err := record.NewWriter[T](&b, record.WriterOptions{Name: "test"})
@@ -76,7 +76,7 @@ func unseen(t *testing.T, st *store.Store, txn string, links []record.Link, mem 
 	var stats urlset.Stats
 	spec := stage.Spec{Name: "murlset new", Verb: "new", Store: st, Txn: txn, Spooled: true, LateLock: true}
 	res, err := stage.Run(context.Background(), spec, in, []stage.Sink{&out}, func(ctx context.Context, b *stage.Batch[record.Link, record.URL]) (err error) {
-		stats, err = urlset.New(ctx, st, b, urlset.Options[record.Link]{Convert: urlset.FromLink, Memory: mem, Progress: func(int64) {}})
+		stats, err = urlset.New(ctx, st, b, urlset.Options[record.Link]{Convert: urlset.FromLink, Cache: urlset.CacheSize, Memory: mem, Progress: func(int64) {}})
 		return err
 	})
 	if err != nil {
@@ -163,7 +163,7 @@ func TestMemory(t *testing.T) {
 	spec := stage.Spec{Name: "murlset add", Verb: "add", Store: st, Spooled: true, LateLock: true, NoOutput: true}
 	var calls int
 	_, err := stage.Run(context.Background(), spec, b, nil, func(ctx context.Context, b *stage.Batch[record.Link, record.URL]) error {
-		_, err := urlset.New(ctx, st, b, urlset.Options[record.Link]{Convert: urlset.FromLink, Quiet: true, Memory: mem, Progress: func(int64) {
+		_, err := urlset.New(ctx, st, b, urlset.Options[record.Link]{Convert: urlset.FromLink, Cache: urlset.CacheSize, Quiet: true, Memory: mem, Progress: func(int64) {
 			if calls++; calls%100_000 == 0 {
 				var m runtime.MemStats
 				runtime.GC()
