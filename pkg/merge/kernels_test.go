@@ -82,6 +82,16 @@ func randomKeys(rnd *rand.Rand, n int, clusters bool) []uint64 {
 }
 
 func TestKernels(t *testing.T) {
+	t.Run("this machine's", testKernels)
+	for _, k := range []*kernel{&unionKernel, &intersectKernel, &diffKernel} {
+		steps := k.steps
+		k.steps = nil
+		defer func() { k.steps = steps }()
+	}
+	t.Run("any machine's", testKernels)
+}
+
+func testKernels(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	sizes := []int{0, 1, 2, 31, 63, 64, 65, 1000, chunkKeys - 1, chunkKeys, chunkKeys + 1, 3*chunkKeys + 7}
 	for _, na := range sizes {

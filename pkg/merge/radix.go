@@ -140,7 +140,7 @@ func Compact(keys []uint64) []uint64 {
 	n := 0
 	for i := 1; i < len(keys); i++ { // branchless as the kernels are
 		keys[n] = keys[i-1]
-		n += int(one(keys[i] != keys[i-1]))
+		n += one(keys[i] != keys[i-1])
 	}
 	keys[n] = keys[len(keys)-1]
 	return keys[:n+1]
