@@ -17,13 +17,13 @@ func makeStores(crawl, policy string, opt store.Options) error {
 		name string
 		make func(dir string, opt store.Options) error
 	}{
-		{"urls", urlset.Create},
+		{"urls", func(dir string, opt store.Options) error { return urlset.Create(dir, fpset.CreateOptions{}, opt) }},
 		{"frontier", func(dir string, opt store.Options) error {
 			return frontier.Create(dir, frontier.Params{Policy: policy}, opt)
 		}},
 		{"dns", resolve.CreateStore},
 		{"fetch", fetch.CreateStore},
-		{"content", fpset.Create},
+		{"content", func(dir string, opt store.Options) error { return fpset.Create(dir, fpset.CreateOptions{}, opt) }},
 	} {
 		if err := s.make(filepath.Join(crawl, s.name), opt); err != nil {
 			return err

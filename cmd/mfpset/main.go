@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"strings"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
@@ -48,13 +50,16 @@ func (s set) open(std *cli.Std, flags cli.TxnFlags) (*store.Store, error) {
 }
 
 // load opens the set as it is now.
-func (s set) load(std *cli.Std) (*fpset.Set, error) {
+func (s set) load(std *cli.Std) (fpset.Set, error) {
 	st, err := s.open(std, cli.TxnFlags{})
 	if err != nil {
 		return nil, err
 	}
-	return fpset.LoadCurrent(st)
+	return fpset.LoadCurrent(st, fpset.Options{})
 }
+
+// options are those of a set that is to be changed.
+func options(std *cli.Std) fpset.Options { return fpset.Options{Workers: std.Threads()} }
 
 type markCmd struct {
 	set
@@ -94,7 +99,7 @@ func (c *markCmd) Run(ctx context.Context, std *cli.Std) error {
 	defer progress.Done()
 	spec := stage.Spec{Name: "mfpset mark", Verb: "mark", Store: st, Txn: c.Txn, Bodies: c.Bodies && in.Schema().HasBody}
 	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.Fetch, record.Fetch]) error {
-		stats, err := fpset.Mark(ctx, st, b, std.MemoryLimit()/4, progress.Add)
+		stats, err := fpset.Mark(ctx, st, b, std.MemoryLimit()/4, options(std), progress.Add)
 		std.Stat("documents", stats)
 		return err
 	})
@@ -120,14 +125,19 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	in, err := c.inputs(std)
+	polynomial, err := fpset.PolynomialOf(st)
+	if err != nil {
+		return err
+	}
+	in, err := c.inputs(std, polynomial)
 	if err != nil {
 		return err
 	}
 	defer fpset.CloseInputs(in)
-	distinct, fresh, err := fpset.Add(ctx, st, c.Txn, in)
-	std.Stat("keys", distinct)
-	std.Stat("fresh", fresh)
+	stats, err := fpset.Add(ctx, st, c.Txn, in, options(std))
+	std.Stat("keys", stats.Distinct)
+	std.Stat("fresh", stats.Fresh)
+	std.Stat("set", stats.Set)
 	return err
 }
 
@@ -137,13 +147,14 @@ type keys struct {
 	Text  bool     `help:"Read text, 16 hexadecimal digits a line, whatever the files' names."`
 }
 
-func (k *keys) inputs(std *cli.Std) ([]*fpset.Input, error) {
+// inputs opens what is given; text and records become keys of the polynomial.
+func (k *keys) inputs(std *cli.Std, polynomial uint64) ([]*fpset.Input, error) {
 	mem := std.MemoryLimit() / 4
 	if len(k.Files) == 0 && k.Text {
-		return fpset.OpenInputs([]string{"-"}, true, std.In, mem)
+		return fpset.OpenInputs([]string{"-"}, true, polynomial, std.In, mem)
 	}
 	if k.Text || len(k.Files) > 0 && fpset.IsSet(k.Files[0]) {
-		return fpset.OpenInputs(k.Files, k.Text, std.In, mem)
+		return fpset.OpenInputs(k.Files, k.Text, polynomial, std.In, mem)
 	}
 	for _, f := range k.Files {
 		if fpset.IsSet(f) {
@@ -154,7 +165,7 @@ func (k *keys) inputs(std *cli.Std) ([]*fpset.Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	input, err := fpset.Documents(in.Read, mem)
+	input, err := fpset.Documents(in.Read, polynomial, mem)
 	if err != nil {
 		return nil, err
 	}
@@ -163,41 +174,126 @@ func (k *keys) inputs(std *cli.Std) ([]*fpset.Input, error) {
 
 type testCmd struct {
 	set
-	Files []string `arg:"" optional:"" help:"Text, 16 hexadecimal digits a line (default: standard input)."`
+	Files []string `arg:"" optional:"" help:"Text, 16 hexadecimal digits a line (default: standard input), fingerprint files (*.fps), or the folders of other sets."`
+	JSON  bool     `help:"Print a JSON object a line."`
 }
 
 // Help is the long text of --help.
 func (testCmd) Help() string {
-	return `Prints "seen" or "unseen", a tab, and the key, for each line. The exit code is 0 if all
-were seen, 6 if one was not. Nothing is added.
+	return `Prints "seen" or "unseen", a tab, and the key, for each key in order of arrival; with
+--json {"key":"…","seen":true}. Of a set the keys come in ascending order. Answers come
+within about a second. Nothing is added.
 
-  mfpset dump a | mfpset test b`
+The exit code is 0 if all were seen, 6 if one was not.
+
+  mfpset dump a | mfpset test b
+  mfpset test crawl/content keys.fps --json | jq -r 'select(.seen | not).key'`
 }
 
-func (c *testCmd) Run(std *cli.Std) error {
+func (c *testCmd) Run(ctx context.Context, std *cli.Std) error {
 	set, err := c.load(std)
 	if err != nil {
 		return err
 	}
 	defer set.Close()
-	in, err := std.OpenLines(c.Files)
+	if len(c.Files) == 0 {
+		c.Files = []string{"-"}
+	}
+	in := &keyFiles{std: std, polynomial: set.Polynomial(), names: c.Files}
+	defer in.close()
+	out := bufio.NewWriterSize(std.Out, 64<<10)
+	var line []byte
+	err = fpset.Test(ctx, set, fpset.Query[uint64]{
+		Next: in.next,
+		Key:  func(key *uint64) uint64 { return *key },
+		Answer: func(key *uint64, seen bool) error {
+			if c.JSON {
+				line = append(fingerprint.Append(append(line[:0], `{"key":"`...), *key), `","seen":`...)
+				line = append(strconv.AppendBool(line, seen), "}\n"...)
+			} else {
+				line = append(append(line[:0], fpset.Word(seen)...), '\t')
+				line = append(fingerprint.Append(line, *key), '\n')
+			}
+			_, err := out.Write(line)
+			return err
+		},
+		Flush: out.Flush,
+	})
+	std.Stat("set", fpset.UsageOf(set))
+	return err
+}
+
+// keyFiles reads the keys of files one after another: text, and sets.
+type keyFiles struct {
+	std        *cli.Std
+	polynomial uint64
+	names      []string // not yet opened
+	text       func() (uint64, error)
+	set        merge.Source
+	keys       []uint64 // of set
+	close1     func() error
+}
+
+func (f *keyFiles) next(key *uint64) (err error) {
+	for {
+		switch {
+		case len(f.keys) > 0:
+			*key, f.keys = f.keys[0], f.keys[1:]
+			return nil
+		case f.set != nil:
+			f.keys, err = f.set.Block()
+		case f.text != nil:
+			if *key, err = f.text(); err == nil {
+				return nil
+			}
+		case len(f.names) == 0:
+			return io.EOF
+		default:
+			err = f.open(f.names[0])
+			f.names = f.names[1:]
+		}
+		if err == io.EOF {
+			err = f.close()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (f *keyFiles) open(name string) error {
+	if name != "-" && fpset.IsSet(name) && !strings.HasSuffix(name, ".txt") {
+		in, err := fpset.OpenInputs([]string{name}, false, f.polynomial, nil, 0)
+		if err != nil {
+			return err
+		}
+		f.close1 = in[0].Close
+		if in[0].Polynomial != f.polynomial {
+			return fpset.OtherPolynomial(name, in[0].Polynomial, f.polynomial)
+		}
+		f.set, err = in[0].Source()
+		return err
+	}
+	in, err := f.std.OpenLines([]string{name})
 	if err != nil {
 		return err
 	}
-	defer in.Close()
-	name := fpset.StandardInput
-	if len(c.Files) == 1 {
-		name = c.Files[0]
+	f.close1 = in.Close
+	if name == "-" {
+		name = fpset.StandardInput
 	}
-	out := bufio.NewWriter(std.Out)
-	err = set.Test(merge.TextKeys(in, name), func(key uint64, seen bool) error {
-		_, err := fmt.Fprintf(out, "%s\t%s\n", fpset.Word(seen), fingerprint.Format(key))
-		return err
-	})
-	if ferr := out.Flush(); ferr != nil {
-		return ferr
+	f.text = merge.TextKeys(in, name)
+	return nil
+}
+
+func (f *keyFiles) close() error {
+	f.set, f.text = nil, nil
+	if f.close1 == nil {
+		return nil
 	}
-	return err
+	closer := f.close1
+	f.close1 = nil
+	return closer()
 }
 
 type buildCmd struct {
@@ -215,7 +311,7 @@ fetch records, or of other sets.
 }
 
 func (c *buildCmd) Run(std *cli.Std) error {
-	in, err := c.inputs(std)
+	in, err := c.inputs(std, fingerprint.Polynomial)
 	if err != nil {
 		return err
 	}
@@ -377,6 +473,6 @@ func (createCmd) Help() string {
   mfpset create content`
 }
 
-func (c *createCmd) Run() error { return fpset.Create(c.Store, store.Options{}) }
+func (c *createCmd) Run() error { return fpset.Create(c.Store, fpset.CreateOptions{}, store.Options{}) }
 
 func main() { os.Exit(cli.Main("mfpset", about, &grammar{}, 64<<20)) }

@@ -9,6 +9,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/cli"
+	"mercator/pkg/fingerprint"
 	"mercator/pkg/fpset"
 	"mercator/pkg/merge"
 	"mercator/pkg/stage"
@@ -40,7 +41,7 @@ type sets struct {
 
 // run merges all sets by op, and writes nothing unless all of them were good.
 func (s *sets) run(std *cli.Std, op func(dst merge.Dest, sources []merge.Source) error) error {
-	in, err := fpset.OpenInputs(s.Files, s.Text, std.In, std.MemoryLimit()/4)
+	in, err := fpset.OpenInputs(s.Files, s.Text, fingerprint.Polynomial, std.In, std.MemoryLimit()/4)
 	if err != nil {
 		return err
 	}
@@ -283,7 +284,7 @@ func (c *splitCmd) Run(std *cli.Std) error {
 	}
 	defer parts.Abort()
 	if c.Text || fpset.IsSet(c.File) {
-		in, err := fpset.OpenInputs([]string{c.File}, c.Text, std.In, std.MemoryLimit()/4)
+		in, err := fpset.OpenInputs([]string{c.File}, c.Text, fingerprint.Polynomial, std.In, std.MemoryLimit()/4)
 		if err != nil {
 			return err
 		}
@@ -346,7 +347,7 @@ func (c *checkCmd) Run(std *cli.Std) error {
 
 func (c *checkCmd) check(std *cli.Std, name string, progress *cli.Progress) (string, error) {
 	if fpset.IsSet(name) {
-		in, err := fpset.OpenInputs([]string{name}, false, std.In, std.MemoryLimit()/4)
+		in, err := fpset.OpenInputs([]string{name}, false, fingerprint.Polynomial, std.In, std.MemoryLimit()/4)
 		if err != nil {
 			return "", err
 		}

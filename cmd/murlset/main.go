@@ -48,12 +48,12 @@ type urls struct {
 }
 
 // load opens the set as it is now.
-func load(std *cli.Std, dir string) (*fpset.Set, error) {
+func load(std *cli.Std, dir string) (fpset.Set, error) {
 	st, err := std.OpenStore(dir, urlset.Kind, urlset.Version, cli.TxnFlags{})
 	if err != nil {
 		return nil, err
 	}
-	return fpset.LoadCurrent(st)
+	return fpset.LoadCurrent(st, fpset.Options{})
 }
 
 // parse makes a row of a line.
@@ -197,14 +197,15 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	in, err := fpset.OpenInputs(c.Files, false, std.In, std.MemoryLimit()/4)
+	in, err := fpset.OpenInputs(c.Files, false, fingerprint.Polynomial, std.In, std.MemoryLimit()/4)
 	if err != nil {
 		return err
 	}
 	defer fpset.CloseInputs(in)
-	distinct, fresh, err := fpset.Add(ctx, st, c.Txn, in)
-	std.Stat("keys", distinct)
-	std.Stat("fresh", fresh)
+	stats, err := fpset.Add(ctx, st, c.Txn, in, fpset.Options{})
+	std.Stat("keys", stats.Distinct)
+	std.Stat("fresh", stats.Fresh)
+	std.Stat("set", stats.Set)
 	return err
 }
 
@@ -221,7 +222,7 @@ code is 0 if all were seen, 6 if one was not. Nothing is added.
   echo http://www.example.com/ | murlset test crawl/urls`
 }
 
-func (c *testCmd) Run(std *cli.Std) error {
+func (c *testCmd) Run(ctx context.Context, std *cli.Std) error {
 	set, err := load(std, c.Store)
 	if err != nil {
 		return err
@@ -232,19 +233,16 @@ func (c *testCmd) Run(std *cli.Std) error {
 		return err
 	}
 	out := bufio.NewWriter(std.Out)
-	var row record.URL
-	next := func() (uint64, error) {
-		err := in.Read(&row)
-		return row.Key, err
-	}
-	err = set.Test(next, func(_ uint64, seen bool) error {
-		_, err := fmt.Fprintf(out, "%s\t%s\n", fpset.Word(seen), row.URL)
-		return err
+	return fpset.Test(ctx, set, fpset.Query[record.URL]{
+		Next: in.Read,
+		Key:  func(row *record.URL) uint64 { return row.Key },
+		Size: func(row *record.URL) int { return 256 + len(row.URL) },
+		Answer: func(row *record.URL, seen bool) error {
+			_, err := fmt.Fprintf(out, "%s\t%s\n", fpset.Word(seen), row.URL)
+			return err
+		},
+		Flush: out.Flush,
 	})
-	if ferr := out.Flush(); ferr != nil {
-		return ferr
-	}
-	return err
 }
 
 type buildCmd struct {
@@ -396,6 +394,8 @@ func (createCmd) Help() string {
   murlset create urls`
 }
 
-func (c *createCmd) Run() error { return urlset.Create(c.Store, store.Options{}) }
+func (c *createCmd) Run() error {
+	return urlset.Create(c.Store, fpset.CreateOptions{}, store.Options{})
+}
 
 func main() { os.Exit(cli.Main("murlset", about, &grammar{}, 64<<20)) }

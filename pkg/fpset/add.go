@@ -2,125 +2,164 @@ package fpset
 
 import (
 	"context"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
-	"mercator/formats/fpfile"
+	"github.com/zeebo/xxh3"
+
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
 	"mercator/pkg/merge"
 )
 
-// Add makes one change to the set in st: it adds the keys of all inputs. It returns
-// how many distinct keys there were, and how many of them were new. A txn that has
-// committed before is accepted if the distinct keys are the same; then none is new.
-func Add(ctx context.Context, st *store.Store, txn string, in []*Input) (distinct, fresh uint64, err error) {
-	sources, err := Sources(in)
-	if err != nil {
-		return 0, 0, err
-	}
-	f, err := merge.NewKeyFile("", in[0].Polynomial)
-	if err != nil {
-		return 0, 0, err
-	}
-	defer f.Close()
-	if err := merge.Union(f, sources...); err != nil {
-		return 0, 0, err
-	}
-	keys, err := f.Finish()
-	if err != nil {
-		return 0, 0, err
-	}
-	hash, err := hashOf(keys)
-	if err != nil {
-		return 0, 0, err
-	}
+// AddStats counts what Add did.
+type AddStats struct {
+	Distinct uint64 // keys that there were, each counted once
+	Fresh    uint64 // of those, new ones
+	Set      Usage
+}
+
+// Add makes one change to the set in st: it adds the keys of all inputs, which are
+// one at least. A txn that has committed before is accepted if the distinct keys are
+// the same; then none is new. ahead of the lock everything that has to be waited
+// for has been read: inputs are files.
+func Add(ctx context.Context, st *store.Store, txn string, in []*Input, opt Options) (stats AddStats, err error) {
 	tx, done, err := st.Begin(ctx, "add", txn)
 	if err != nil {
-		return 0, 0, err
+		return stats, err
 	}
+	if done == nil {
+		defer tx.Abort()
+	}
+	sources, err := Sources(in)
+	if err != nil {
+		return stats, err
+	}
+	union, err := merge.UnionOf(sources...)
+	if err != nil {
+		return stats, err
+	}
+	keys := &summed{src: union}
 	if done != nil {
-		return keys.Count(), 0, same(st, done, keys.Count(), hash)
+		for err == nil {
+			_, err = keys.Block()
+		}
+		if err != io.EOF {
+			return stats, err
+		}
+		stats.Distinct = keys.n
+		return stats, same(st, done, keys)
 	}
-	defer tx.Abort()
-	fresh, err = AddSorted(st, tx, keys)
+	set, err := Load(st, tx.Base(), opt)
 	if err != nil {
-		return 0, 0, err
-	}
-	_, err = tx.Commit(keys.Count(), hash, record.Ledger{})
-	return keys.Count(), fresh, err
-}
-
-// hashOf is the record of a transaction's input: the count of the keys, and the
-// fingerprint of their text.
-func hashOf(r *fpfile.Reader) (string, error) {
-	h := fingerprint.New()
-	var b []byte
-	it := r.All()
-	for {
-		keys, err := it.Block()
-		if err == io.EOF {
-			return fingerprint.Format(r.Count()) + fingerprint.Format(h.Sum64()), nil
-		}
-		if err != nil {
-			return "", err
-		}
-		b = b[:0]
-		for _, k := range keys {
-			b = fingerprint.Append(b, k)
-		}
-		h.Write(b)
-	}
-}
-
-func same(st *store.Store, done *store.Done, n uint64, hash string) error {
-	if done.InRows == n && done.InHash == hash {
-		return nil
-	}
-	return &fault.Error{Class: fault.Conflict, File: st.Dir(), Found: fmt.Sprintf("transaction %q has committed with other input (%d keys)", done.Txn, done.InRows),
-		Want: "the same keys", Hint: "choose another --txn"}
-}
-
-// AddSorted adds to tx, a change of st, the keys of r that are not yet in the
-// set, and returns how many those are.
-func AddSorted(st *store.Store, tx *store.Tx, r *fpfile.Reader) (fresh uint64, err error) {
-	set, err := Load(st, tx.Base())
-	if err != nil {
-		return 0, err
+		return stats, err
 	}
 	defer set.Close()
-	if err := set.refuse(r); err != nil {
-		return 0, err
+	var n uint64
+	for _, i := range in {
+		if i.Polynomial != set.Polynomial() {
+			return stats, OtherPolynomial(i.Name, i.Polynomial, set.Polynomial())
+		}
+		n += i.Count
 	}
-	f, err := merge.NewKeyFile("", set.poly)
+	if stats.Fresh, err = extend(ctx, set, tx, keys, n); err != nil {
+		return stats, err
+	}
+	stats.Distinct, stats.Set = keys.n, UsageOf(set)
+	_, err = tx.Commit(keys.n, keys.sum(), record.Ledger{})
+	return stats, err
+}
+
+// extend adds to tx, whose base is the set, the keys of src that are not in it, and
+// returns how many those are. n is how many src has, about.
+func extend(ctx context.Context, set Set, tx *store.Tx, src merge.Source, n uint64) (fresh uint64, err error) {
+	f, err := merge.NewKeyFile("", set.Polynomial())
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	sweep := set.Sweep()
-	it := r.All()
+	sweep := set.Sweep(n)
+	var seen []bool
+	var unseen []uint64
 	for {
-		key, err := it.Next()
+		keys, err := src.Block()
 		if err == io.EOF {
 			break
 		}
+		if err == nil {
+			err = ctx.Err()
+		}
 		if err != nil {
 			return 0, err
 		}
-		seen, err := sweep.Seen(key)
-		if err == nil && !seen {
-			err = f.Add(key)
+		seen = slices.Grow(seen[:0], len(keys))[:len(keys)]
+		clear(seen)
+		if err := sweep.Mark(keys, seen); err != nil {
+			return 0, err
 		}
-		if err != nil {
+		unseen = appendUnseen(unseen[:0], keys, seen)
+		if err := f.AddKeys(unseen); err != nil {
 			return 0, err
 		}
 	}
-	keys, err := f.Finish()
-	if err != nil {
+	r, err := f.Finish()
+	if err != nil || r.Count() == 0 {
 		return 0, err
 	}
-	return f.Count(), set.Extend(tx, keys)
+	return r.Count(), set.Extend(tx, r)
+}
+
+// appendUnseen appends to dst the keys that are not seen.
+func appendUnseen(dst, keys []uint64, seen []bool) []uint64 {
+	n := len(dst)
+	dst = slices.Grow(dst, len(keys))[:n+len(keys)]
+	for i, k := range keys {
+		dst[n] = k // overwritten by the next if this one was seen
+		if !seen[i] {
+			n++
+		}
+	}
+	return dst[:n]
+}
+
+// summed is a Source that sums up what it gives, for the record of a transaction's
+// input: the count, and the xxh3-128 of the keys in 8 little-endian bytes each.
+type summed struct {
+	src  merge.Source
+	n    uint64
+	hash xxh3.Hasher
+	buf  []byte
+}
+
+func (s *summed) Block() ([]uint64, error) {
+	keys, err := s.src.Block()
+	if err != nil {
+		return nil, err
+	}
+	s.n += uint64(len(keys))
+	s.buf = slices.Grow(s.buf[:0], 8*len(keys))[:8*len(keys)]
+	for i, k := range keys {
+		binary.LittleEndian.PutUint64(s.buf[8*i:], k)
+	}
+	_, err = s.hash.Write(s.buf)
+	return keys, err
+}
+
+func (s *summed) sum() string {
+	b := s.hash.Sum128().Bytes()
+	return hex.EncodeToString(b[:])
+}
+
+// same accepts the input of a transaction that has committed, if it is the same.
+func same(st *store.Store, done *store.Done, keys *summed) error {
+	if done.InRows == keys.n && done.InHash == keys.sum() {
+		return nil
+	}
+	return &fault.Error{Class: fault.Conflict, File: st.Dir(), Found: fmt.Sprintf("transaction %q has committed with other input (%d keys)", done.Txn, done.InRows),
+		Want: "the same keys", Hint: "choose another --txn"}
 }

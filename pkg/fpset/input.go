@@ -52,9 +52,9 @@ func (in *Input) Close() error { return in.close() }
 const inputAhead = 8 << 20
 
 // OpenInputs opens the sets in paths: fingerprint files, the folders of stores, and
-// with text, or named *.txt, text of any order; "-" is stdin, as text. mem bounds
-// the memory for sorting text. All must be of one polynomial.
-func OpenInputs(paths []string, text bool, stdin io.Reader, mem int64) (list []*Input, err error) {
+// with text, or named *.txt, text of any order; "-" is stdin, as text. Text is taken
+// to be of the polynomial; all must be of one. mem bounds the memory for sorting text.
+func OpenInputs(paths []string, text bool, polynomial uint64, stdin io.Reader, mem int64) (list []*Input, err error) {
 	defer func() {
 		if err != nil {
 			CloseInputs(list)
@@ -63,7 +63,7 @@ func OpenInputs(paths []string, text bool, stdin io.Reader, mem int64) (list []*
 	}()
 	ahead := int64(inputAhead) / int64(max(1, len(paths)))
 	for _, p := range paths {
-		in, err := openInput(p, text, stdin, mem, ahead)
+		in, err := openInput(p, text, polynomial, stdin, mem, ahead)
 		if err != nil {
 			return list, err
 		}
@@ -96,9 +96,9 @@ func Sources(list []*Input) ([]merge.Source, error) {
 	return all, nil
 }
 
-func openInput(path string, text bool, stdin io.Reader, mem, ahead int64) (*Input, error) {
+func openInput(path string, text bool, polynomial uint64, stdin io.Reader, mem, ahead int64) (*Input, error) {
 	if path == "-" {
-		return openText(stdin, StandardInput, mem, ahead)
+		return openText(stdin, StandardInput, polynomial, mem, ahead)
 	}
 	info, err := os.Stat(path)
 	if err != nil {
@@ -113,7 +113,7 @@ func openInput(path string, text bool, stdin io.Reader, mem, ahead int64) (*Inpu
 	}
 	if text || strings.HasSuffix(path, ".txt") {
 		defer f.Close()
-		return openText(f, path, mem, ahead)
+		return openText(f, path, polynomial, mem, ahead)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, errors.Join(f.Close(), &fault.Error{Class: fault.Usage, File: path, Found: "a pipe", Want: "a fingerprint file, which is read from its end",
@@ -132,14 +132,14 @@ func fileInput(name string, r *fpfile.Reader, ahead int64, closer func() error) 
 		open: func() (merge.Source, error) { return r.All(), nil }}
 }
 
-func openText(in io.Reader, name string, mem, ahead int64) (*Input, error) {
-	return sortInput(name, merge.TextKeys(in, name), mem, ahead)
+func openText(in io.Reader, name string, polynomial uint64, mem, ahead int64) (*Input, error) {
+	return sortInput(name, merge.TextKeys(in, name), polynomial, mem, ahead)
 }
 
-// Documents sorts the keys of the documents that read gives until io.EOF (see
-// Document) into an Input.
-func Documents(read func(*record.Fetch) error, mem int64) (*Input, error) {
-	poly, err := fingerprint.NewPoly(fingerprint.Polynomial)
+// Documents sorts the keys, by the polynomial, of the documents that read gives
+// until io.EOF (see Document) into an Input.
+func Documents(read func(*record.Fetch) error, polynomial uint64, mem int64) (*Input, error) {
+	poly, err := fingerprint.NewPoly(polynomial)
 	if err != nil {
 		return nil, err
 	}
@@ -154,11 +154,11 @@ func Documents(read func(*record.Fetch) error, mem int64) (*Input, error) {
 			}
 		}
 	}
-	return sortInput("documents", next, mem, readAhead)
+	return sortInput("documents", next, polynomial, mem, readAhead)
 }
 
-func sortInput(name string, next func() (uint64, error), mem, ahead int64) (*Input, error) {
-	f, err := merge.SortKeys(next, mem, "", fingerprint.Polynomial)
+func sortInput(name string, next func() (uint64, error), polynomial uint64, mem, ahead int64) (*Input, error) {
+	f, err := merge.SortKeys(next, mem, "", polynomial)
 	if err != nil {
 		return nil, err
 	}
@@ -183,20 +183,11 @@ func openStore(dir string) (*Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := LoadCurrent(st)
+	s, err := LoadCurrent(st, Options{})
 	if err != nil {
 		return nil, err
 	}
-	return &Input{Name: dir, Polynomial: s.poly, Count: s.Count(), open: s.All, check: s.Check, close: s.Close}, nil
-}
-
-// LoadCurrent opens the set of st as it is now, without the lock.
-func LoadCurrent(st *store.Store) (*Set, error) {
-	m, err := st.Current()
-	if err != nil {
-		return nil, err
-	}
-	return Load(st, m)
+	return &Input{Name: dir, Polynomial: s.Polynomial(), Count: s.Count(), open: s.All, check: s.Check, close: s.Close}, nil
 }
 
 // Export writes the keys that produce gives, ascending, to path, which appears
@@ -249,7 +240,7 @@ func exportText(out io.Writer, polynomial uint64, produce func(merge.Dest) error
 
 // Dump writes the set of st as Export does.
 func Dump(st *store.Store, path string, stdout io.Writer) error {
-	set, err := LoadCurrent(st)
+	set, err := LoadCurrent(st, Options{})
 	if err != nil {
 		return err
 	}
@@ -260,74 +251,4 @@ func Dump(st *store.Store, path string, stdout io.Writer) error {
 	}
 	_, err = Export(path, false, stdout, set.Polynomial(), func(dst merge.Dest) error { return merge.Copy(dst, all) })
 	return err
-}
-
-// Summary is what the verb stat prints of a set.
-type Summary struct {
-	Store      string `json:"store"`
-	Kind       string `json:"kind"`
-	Generation uint64 `json:"generation"`
-	Polynomial string `json:"polynomial"`
-	Count      uint64 `json:"count"`
-	Bytes      int64  `json:"bytes"`
-	Batches    uint64 `json:"batches"`
-	Runs       []Run  `json:"runs"` // oldest first
-}
-
-// Describe sums up the set of st.
-func Describe(st *store.Store) (*Summary, error) {
-	m, err := st.Current()
-	if err != nil {
-		return nil, err
-	}
-	s, err := Load(st, m)
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	batches, err := batchesOf(m)
-	if err != nil {
-		return nil, err
-	}
-	sum := &Summary{Store: st.Dir(), Kind: m.Kind, Generation: m.Generation, Polynomial: fingerprint.Format(s.poly),
-		Count: s.Count(), Batches: batches, Runs: s.Runs()}
-	for _, r := range sum.Runs {
-		sum.Bytes += r.Bytes
-	}
-	return sum, nil
-}
-
-// Test answers for each key that next returns, until io.EOF, whether it is in the
-// set, and says at the end fault.No if one was not.
-func (s *Set) Test(next func() (uint64, error), answer func(key uint64, seen bool) error) error {
-	all := true
-	for {
-		key, err := next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		seen, err := s.Contains(key)
-		if err != nil {
-			return err
-		}
-		all = all && seen
-		if err := answer(key, seen); err != nil {
-			return err
-		}
-	}
-	if !all {
-		return fault.No
-	}
-	return nil
-}
-
-// Word is "seen" or "unseen", as the verb test prints it.
-func Word(seen bool) string {
-	if seen {
-		return "seen"
-	}
-	return "unseen"
 }

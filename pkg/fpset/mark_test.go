@@ -73,7 +73,7 @@ func TestMarkOnAPipe(t *testing.T) {
 			go func() {
 				spec := stage.Spec{Name: "mfpset mark", Verb: "mark", Store: st, Txn: "r1", Bodies: bodies}
 				_, err := stage.Run(context.Background(), spec, in, []stage.Sink{pipeSink{w}}, func(ctx context.Context, b *stage.Batch[record.Fetch, record.Fetch]) error {
-					_, err := Mark(ctx, st, b, 8<<20, func(int64) {})
+					_, err := Mark(ctx, st, b, 8<<20, Options{}, func(int64) {})
 					return err
 				})
 				w.Close()

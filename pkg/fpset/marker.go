@@ -1,9 +1,7 @@
 package fpset
 
 import (
-	"cmp"
 	"errors"
-	"slices"
 
 	"mercator/formats/fpfile"
 	"mercator/formats/store"
@@ -15,23 +13,21 @@ import (
 // end. New keys wait in a hash table, and when that has its share of the
 // memory, in a few sorted files without names.
 type Marker struct {
-	set     *Set
-	dir     string
-	limit   int // keys in the table
-	table   table
-	spills  []spilled
-	sweep   *Sweep // over the set's runs, then the spills
-	unknown []arrival
+	set    Set
+	dir    string
+	limit  int // keys in the table
+	table  table
+	spills []*spill
+	asker  asker
+	batch  table    // keys of the batch that are not in table
+	fresh  []uint64 // of these, in order of arrival
+	at     []int    // their places in the batch
 }
 
-type spilled struct {
+type spill struct {
 	file *merge.KeyFile
 	keys *fpfile.Reader
-}
-
-type arrival struct {
-	key uint64
-	at  int
+	iter *fpfile.Iter
 }
 
 // maxSpills bounds the files of one change.
@@ -39,40 +35,36 @@ const maxSpills = 8
 
 // NewMarker returns a Marker that keeps new keys in about mem bytes, and spills to
 // dir ("": the system's folder for temporary files).
-func NewMarker(set *Set, mem int64, dir string) *Marker {
+func NewMarker(set Set, mem int64, dir string) *Marker {
 	// A table of n keys has up to 32 bytes for each while it grows.
-	return &Marker{set: set, dir: dir, limit: int(max(minSlots, mem/32)), sweep: set.Sweep()}
+	m := &Marker{set: set, dir: dir, limit: int(max(minSlots, mem/32))}
+	m.asker.sweep = m.pass
+	return m
 }
 
 // Mark sets seen[i] to whether keys[i] is in the set, was marked before, or stands
 // in keys before i.
 func (m *Marker) Mark(keys []uint64, seen []bool) error {
-	m.unknown = m.unknown[:0]
+	m.batch.reset()
+	m.fresh, m.at = m.fresh[:0], m.at[:0]
 	for i, k := range keys {
-		seen[i] = m.table.has(k)
+		seen[i] = m.table.has(k) || !m.batch.put(k)
 		if !seen[i] {
-			m.unknown = append(m.unknown, arrival{k, i})
+			m.fresh = append(m.fresh, k)
+			m.at = append(m.at, i)
 		}
 	}
-	slices.SortFunc(m.unknown, func(a, b arrival) int {
-		if c := cmp.Compare(a.key, b.key); c != 0 {
-			return c
+	distinct, known, err := m.asker.ask(m.fresh)
+	if err != nil {
+		return err
+	}
+	for i, k := range distinct {
+		if !known[i] {
+			m.table.put(k)
 		}
-		return a.at - b.at
-	})
-	m.sweep.reset()
-	for i, a := range m.unknown {
-		if i > 0 && a.key == m.unknown[i-1].key {
-			seen[a.at] = true
-			continue
-		}
-		var err error
-		if seen[a.at], err = m.sweep.Seen(a.key); err != nil {
-			return err
-		}
-		if !seen[a.at] {
-			m.table.add(a.key)
-		}
+	}
+	for i, k := range m.fresh {
+		seen[m.at[i]] = !m.table.has(k)
 	}
 	if m.table.len() >= m.limit {
 		return m.spill()
@@ -80,70 +72,85 @@ func (m *Marker) Mark(keys []uint64, seen []bool) error {
 	return nil
 }
 
-// spill moves the table into a file, and merges the files when they are many.
-func (m *Marker) spill() error {
-	keys := m.table.drain()
-	var from []merge.Source
-	if len(m.spills) == maxSpills {
-		for _, s := range m.spills {
-			from = append(from, s.keys.All())
-		}
-	}
-	f, err := merge.NewKeyFile(m.dir, m.set.poly)
-	if err != nil {
+// pass begins a sweep over the set and the spilled keys.
+func (m *Marker) pass(n uint64) Sweep { return &markerSweep{m, m.set.Sweep(n)} }
+
+type markerSweep struct {
+	m   *Marker
+	set Sweep
+}
+
+func (w *markerSweep) Mark(keys []uint64, seen []bool) error {
+	if err := w.set.Mark(keys, seen); err != nil {
 		return err
 	}
-	if err := merge.Union(f, append(from, merge.Keys(keys))...); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	r, err := f.Finish()
-	if err != nil {
-		return errors.Join(err, f.Close())
-	}
-	r.SetReadAhead(readAhead)
-	if from != nil {
-		if err := m.closeSpills(); err != nil {
-			return errors.Join(err, f.Close())
+	for _, s := range w.m.spills {
+		s.iter.Reset()
+		if err := s.iter.Mark(keys, seen); err != nil {
+			return err
 		}
-	}
-	m.spills = append(m.spills, spilled{f, r})
-	m.sweep = m.set.Sweep()
-	for _, s := range m.spills {
-		m.sweep.add(s.keys)
 	}
 	return nil
 }
 
-// Commit puts the new keys into tx, whose base is the set.
-func (m *Marker) Commit(tx *store.Tx) error {
-	if m.table.len() > 0 {
-		if err := m.spill(); err != nil {
-			return err
+// spill moves the table into a file, and merges the files when they are many.
+func (m *Marker) spill() error {
+	var from []merge.Source
+	if len(m.spills) == maxSpills {
+		from = m.spilled()
+	}
+	f, err := m.file(append(from, merge.Keys(m.table.drain()))...)
+	if err != nil {
+		return err
+	}
+	if from != nil {
+		if err := m.closeSpills(); err != nil {
+			return errors.Join(err, f.file.Close())
 		}
 	}
-	switch len(m.spills) {
-	case 0:
-		return nil
-	case 1:
-		return m.set.Extend(tx, m.spills[0].keys)
-	}
-	var from []merge.Source
+	m.spills = append(m.spills, f)
+	return nil
+}
+
+func (m *Marker) spilled() []merge.Source {
+	var list []merge.Source
 	for _, s := range m.spills {
-		from = append(from, s.keys.All())
+		list = append(list, s.keys.All())
 	}
-	all, err := merge.NewKeyFile(m.dir, m.set.poly)
+	return list
+}
+
+// file writes the union of sources.
+func (m *Marker) file(from ...merge.Source) (*spill, error) {
+	f, err := merge.NewKeyFile(m.dir, m.set.Polynomial())
+	if err != nil {
+		return nil, err
+	}
+	if err := merge.Union(f, from...); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	r, err := f.Finish()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	r.SetReadAhead(readAhead)
+	return &spill{f, r, r.All()}, nil
+}
+
+// Commit puts the new keys into tx, whose base is the set.
+func (m *Marker) Commit(tx *store.Tx) error {
+	from := m.spilled()
+	if m.table.len() > 0 {
+		from = append(from, merge.Keys(m.table.drain()))
+	}
+	if len(from) == 0 {
+		return nil
+	}
+	f, err := m.file(from...)
 	if err != nil {
 		return err
 	}
-	defer all.Close()
-	if err := merge.Union(all, from...); err != nil {
-		return err
-	}
-	r, err := all.Finish()
-	if err != nil {
-		return err
-	}
-	return m.set.Extend(tx, r)
+	return errors.Join(m.set.Extend(tx, f.keys), f.file.Close())
 }
 
 func (m *Marker) closeSpills() error {

@@ -24,7 +24,7 @@ func newStore(t *testing.T, fsys durable.FS) *store.Store {
 	if fsys != nil {
 		dir = "/crawl-less/content"
 	}
-	if err := Create(dir, opt); err != nil {
+	if err := Create(dir, CreateOptions{}, opt); err != nil {
 		t.Fatal(err)
 	}
 	st, err := store.Open(dir, Kind, Version, opt)
@@ -37,7 +37,7 @@ func newStore(t *testing.T, fsys durable.FS) *store.Store {
 // keysOf reads the whole set of st.
 func keysOf(t testing.TB, st *store.Store) []uint64 {
 	t.Helper()
-	s, err := LoadCurrent(st)
+	s, err := LoadCurrent(st, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func markAll(st *store.Store, txn string, keys []uint64, micro int, mem int64) (
 		return nil, errors.Join(err, fmt.Errorf("done %v", done))
 	}
 	defer tx.Abort()
-	set, err := Load(st, tx.Base())
+	set, err := Load(st, tx.Base(), Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +221,7 @@ func TestDamage(t *testing.T) {
 		if err := durable.WriteFile(durable.OS, path, c); err != nil {
 			t.Fatal(err)
 		}
-		s, err := LoadCurrent(st)
+		s, err := LoadCurrent(st, Options{})
 		if err == nil {
 			err = s.Check(nil)
 			s.Close()
@@ -233,7 +233,7 @@ func TestDamage(t *testing.T) {
 	if err := durable.WriteFile(durable.OS, path, b[:len(b)-1]); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := LoadCurrent(st); !errors.Is(err, fault.Corrupt) {
+	if _, err := LoadCurrent(st, Options{}); !errors.Is(err, fault.Corrupt) {
 		t.Errorf("a run cut short: %v", err)
 	}
 }
@@ -244,18 +244,18 @@ func TestAddAgain(t *testing.T) {
 		return []*Input{{Name: "x", Polynomial: 0x911498AE0E66BAD6, open: func() (merge.Source, error) { return merge.Keys(keys), nil }}}
 	}
 	ctx := context.Background()
-	if n, fresh, err := Add(ctx, st, "r1", input(1, 2, 3)); n != 3 || fresh != 3 || err != nil {
-		t.Fatal(n, fresh, err)
+	if n, err := Add(ctx, st, "r1", input(1, 2, 3), Options{}); n.Distinct != 3 || n.Fresh != 3 || err != nil {
+		t.Fatal(n, err)
 	}
-	if n, fresh, err := Add(ctx, st, "r1", input(1, 2, 3)); n != 3 || fresh != 0 || err != nil {
-		t.Fatal(n, fresh, err)
+	if n, err := Add(ctx, st, "r1", input(1, 2, 3), Options{}); n.Distinct != 3 || n.Fresh != 0 || err != nil {
+		t.Fatal(n, err)
 	}
-	if _, _, err := Add(ctx, st, "r1", input(1, 2, 4)); !errors.Is(err, fault.Conflict) {
+	if _, err := Add(ctx, st, "r1", input(1, 2, 4), Options{}); !errors.Is(err, fault.Conflict) {
 		t.Errorf("other keys under the same name: %v", err)
 	}
 	in := input(9)
 	in[0].Polynomial = 5
-	if _, _, err := Add(ctx, st, "", in); !errors.Is(err, fault.WrongKind) {
+	if _, err := Add(ctx, st, "", in, Options{}); !errors.Is(err, fault.WrongKind) {
 		t.Errorf("another polynomial: %v", err)
 	}
 	if got := keysOf(t, st); !slices.Equal(got, []uint64{1, 2, 3}) {
@@ -273,7 +273,7 @@ func TestTable(t *testing.T) {
 			t.Fatalf("has(%x) = %v", k, !want[k])
 		}
 		if !want[k] {
-			tab.add(k)
+			tab.put(k)
 			want[k] = true
 		}
 	}

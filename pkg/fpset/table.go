@@ -38,27 +38,43 @@ func (t *table) has(key uint64) bool {
 	return len(t.slots) > 0 && t.slots[t.slot(key)] == key
 }
 
-// add adds a key that is not in the set.
-func (t *table) add(key uint64) {
+// put adds key, and reports whether it was not there.
+func (t *table) put(key uint64) bool {
 	if key == 0 {
+		fresh := !t.zero
 		t.zero = true
-		return
+		return fresh
 	}
 	if 4*(t.n+1) > 3*len(t.slots) {
-		old := t.slots
-		t.slots = make([]uint64, max(minSlots, 2*len(old)))
-		for _, k := range old {
-			if k != 0 {
-				t.slots[t.slot(k)] = k
-			}
+		t.grow()
+	}
+	i := t.slot(key)
+	if t.slots[i] == key {
+		return false
+	}
+	t.slots[i] = key
+	t.n++
+	return true
+}
+
+func (t *table) grow() {
+	old := t.slots
+	t.slots = make([]uint64, max(minSlots, 2*len(old)))
+	for _, k := range old {
+		if k != 0 {
+			t.slots[t.slot(k)] = k
 		}
 	}
-	t.slots[t.slot(key)] = key
-	t.n++
+}
+
+// reset empties the set and keeps its room.
+func (t *table) reset() {
+	clear(t.slots)
+	t.n, t.zero = 0, false
 }
 
 // drain returns all keys in ascending order and empties the set. The result is
-// valid until the next add.
+// valid until the next put.
 func (t *table) drain() []uint64 {
 	keys := t.slots[:0]
 	for _, k := range t.slots {

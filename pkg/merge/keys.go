@@ -32,6 +32,9 @@ func NewKeyFile(dir string, polynomial uint64) (*KeyFile, error) {
 // Add appends key, which must be above the one before it.
 func (k *KeyFile) Add(key uint64) error { return k.w.Add(key) }
 
+// AddKeys appends keys, which must increase strictly and be above those before.
+func (k *KeyFile) AddKeys(keys []uint64) error { return k.w.AddKeys(keys) }
+
 // Count is the number of keys added.
 func (k *KeyFile) Count() uint64 { return k.w.Count() }
 

@@ -23,7 +23,8 @@ const (
 // name, so that nothing of it outlives the process.
 type pairs struct {
 	dir     string
-	most    int // pairs in memory
+	n       uint64 // pairs added
+	most    int    // pairs in memory
 	list    []pair
 	scratch []pair
 	file    *os.File
@@ -46,6 +47,7 @@ func newPairs(mem int64, dir string) *pairs {
 }
 
 func (p *pairs) add(key, arrival uint64) error {
+	p.n++
 	if len(p.list) == p.most {
 		if err := p.spill(); err != nil {
 			return err

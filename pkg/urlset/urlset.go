@@ -47,7 +47,9 @@ const (
 const ReasonSeen = "seen"
 
 // Create makes an empty set of URL checksums in a new store.
-func Create(dir string, opt store.Options) error { return fpset.CreateKind(dir, Kind, opt) }
+func Create(dir string, with fpset.CreateOptions, opt store.Options) error {
+	return fpset.CreateKind(dir, Kind, with, opt)
+}
 
 // Stats counts what New did.
 type Stats struct {
@@ -174,7 +176,7 @@ const checkEvery = 8192
 // extend asks the set for each of the keys, in one pass, and adds the fresh ones
 // to it, and their first arrivals to fresh.
 func extend(st *store.Store, tx *store.Tx, keys, fresh *pairs, dir string, stats *Stats) (err error) {
-	set, err := fpset.Load(st, tx.Base())
+	set, err := fpset.Load(st, tx.Base(), fpset.Options{})
 	if err != nil {
 		return err
 	}
@@ -188,7 +190,28 @@ func extend(st *store.Store, tx *store.Tx, keys, fresh *pairs, dir string, stats
 	if err != nil {
 		return err
 	}
-	sweep := set.Sweep()
+	// Keys are asked for together: distinct ones, each with its first arrival.
+	sweep := set.Sweep(keys.n)
+	var ask, unseen, arrivals []uint64
+	seen := make([]bool, askKeys)
+	flush := func() error {
+		clear(seen[:len(ask)])
+		if err := sweep.Mark(ask, seen[:len(ask)]); err != nil {
+			return err
+		}
+		unseen = unseen[:0]
+		for i, key := range ask {
+			if seen[i] {
+				continue
+			}
+			unseen = append(unseen, key)
+			if err := fresh.add(arrivals[i], 0); err != nil {
+				return err
+			}
+		}
+		ask, arrivals = ask[:0], arrivals[:0]
+		return f.AddKeys(unseen)
+	}
 	var last uint64
 	for {
 		e, err := next()
@@ -203,27 +226,30 @@ func extend(st *store.Store, tx *store.Tx, keys, fresh *pairs, dir string, stats
 		}
 		last = e.key
 		stats.Keys++
-		seen, err := sweep.Seen(e.key)
-		if err != nil {
-			return err
+		ask = append(ask, e.key)
+		arrivals = append(arrivals, e.arrival)
+		if len(ask) == askKeys {
+			if err := flush(); err != nil {
+				return err
+			}
 		}
-		if seen {
-			continue
-		}
-		if err := f.Add(e.key); err != nil {
-			return err
-		}
-		if err := fresh.add(e.arrival, 0); err != nil {
-			return err
-		}
+	}
+	if err := flush(); err != nil {
+		return err
 	}
 	stats.Fresh = f.Count()
 	r, err := f.Finish()
 	if err != nil {
 		return err
 	}
+	if r.Count() == 0 {
+		return nil
+	}
 	return set.Extend(tx, r)
 }
+
+// askKeys is how many keys the set is asked for together.
+const askKeys = 8192
 
 // deliver reads the rows again and passes on those whose arrivals are fresh.
 func deliver[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL], opt *Options[In], rows *spool, fresh *pairs) error {

@@ -13,6 +13,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/fingerprint"
+	"mercator/pkg/fpset"
 	"mercator/pkg/stage"
 	"mercator/pkg/urlset"
 )
@@ -27,7 +28,7 @@ func (*sink) Abort()                        {}
 func newStore(t testing.TB) *store.Store {
 	t.Helper()
 	dir := t.TempDir() + "/urls"
-	if err := urlset.Create(dir, store.Options{}); err != nil {
+	if err := urlset.Create(dir, fpset.CreateOptions{}, store.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	st, err := store.Open(dir, urlset.Kind, urlset.Version, store.Options{})

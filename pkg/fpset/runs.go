@@ -1,0 +1,332 @@
+package fpset
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"mercator/formats/fpfile"
+	"mercator/formats/store"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
+	"mercator/pkg/merge"
+)
+
+const (
+	roleRun      = "run"
+	stateBatches = "batches"
+)
+
+// readAhead bounds the buffer of each run while it is read.
+const readAhead = 256 << 10
+
+// sparse is where point reads are cheaper than a sweep: fewer tests than one for
+// so many keys of a run. A run has about 1,300 keys a block; a sweep reads several
+// blocks in the time of one read of its own.
+const sparse = 4000
+
+// runs is the set as sorted runs.
+type runs struct {
+	poly  uint64
+	opt   Options
+	list  []*run // oldest, and as a rule largest, first
+	tests uint64
+	picks picks
+}
+
+type run struct {
+	entry store.Entry
+	file  *counted
+	*fpfile.Reader
+	iter *fpfile.Iter // of the sweep; made by the first
+}
+
+// counted is a file that counts its reads.
+type counted struct {
+	durable.File
+	reads, bytes atomic.Uint64
+}
+
+// ReadAt implements io.ReaderAt.
+func (c *counted) ReadAt(p []byte, off int64) (int, error) {
+	n, err := c.File.ReadAt(p, off)
+	c.reads.Add(1)
+	c.bytes.Add(uint64(n))
+	return n, err
+}
+
+func openRuns(st *store.Store, m *store.Manifest, poly uint64, opt Options) (*runs, error) {
+	s := &runs{poly: poly, opt: opt}
+	for _, e := range runsOf(m) {
+		r, err := openRun(st, e, poly)
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		s.list = append(s.list, r)
+	}
+	return s, nil
+}
+
+// runsOf lists the runs by age. Names hold the generation in six digits or more,
+// so that the shorter name is the older.
+func runsOf(m *store.Manifest) []store.Entry {
+	var list []store.Entry
+	for _, e := range m.Files {
+		if e.Role == roleRun {
+			list = append(list, e)
+		}
+	}
+	slices.SortFunc(list, func(a, b store.Entry) int {
+		if len(a.Path) != len(b.Path) {
+			return len(a.Path) - len(b.Path)
+		}
+		return strings.Compare(a.Path, b.Path)
+	})
+	return list
+}
+
+func openRun(st *store.Store, e store.Entry, poly uint64) (*run, error) {
+	f, err := st.OpenFile(e.Path)
+	if err != nil {
+		return nil, err
+	}
+	name := st.Path(e.Path)
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	if info.Size() != e.Length {
+		return nil, errors.Join(&fault.Error{Class: fault.Corrupt, File: name, Found: fmt.Sprintf("%d bytes", info.Size()),
+			Want: fmt.Sprintf("%d, as in the manifest", e.Length), Hint: `go back with "mckpt restore"`}, f.Close())
+	}
+	c := &counted{File: f}
+	r, err := fpfile.Open(c, e.Length, name)
+	if err == nil && r.Polynomial() != poly {
+		err = OtherPolynomial(name, r.Polynomial(), poly)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	r.SetReadAhead(readAhead)
+	return &run{entry: e, file: c, Reader: r}, nil
+}
+
+// OtherPolynomial refuses the fingerprints of a file that were made with another
+// polynomial than the set's.
+func OtherPolynomial(name string, found, want uint64) error {
+	return &fault.Error{Class: fault.WrongKind, File: name, Found: "polynomial " + fingerprint.Format(found),
+		Want: fingerprint.Format(want) + ", as in the store", Hint: "fingerprints of different polynomials cannot be compared"}
+}
+
+func (s *runs) Close() error {
+	var err error
+	for _, r := range s.list {
+		err = errors.Join(err, r.file.Close())
+	}
+	s.list = nil
+	return err
+}
+
+func (s *runs) Polynomial() uint64 { return s.poly }
+
+func (s *runs) Count() uint64 {
+	var n uint64
+	for _, r := range s.list {
+		n += r.Count()
+	}
+	return n
+}
+
+// Run describes one run.
+type Run struct {
+	Path   string `json:"path"`
+	Count  uint64 `json:"count"`
+	Bytes  int64  `json:"bytes"`
+	Blocks int64  `json:"blocks"`
+}
+
+// Detail lists the runs, oldest first.
+func (s *runs) Detail() any {
+	list := []Run{}
+	for _, r := range s.list {
+		list = append(list, Run{r.entry.Path, r.Count(), r.entry.Length, r.Blocks()})
+	}
+	return list
+}
+
+func (s *runs) Reads() (tests, reads, bytes uint64) {
+	for _, r := range s.list {
+		reads += r.file.reads.Load()
+		bytes += r.file.bytes.Load()
+	}
+	return s.tests, reads, bytes
+}
+
+func (s *runs) ContainsAll(keys []uint64, seen []bool) error {
+	s.tests += uint64(len(keys))
+	for _, r := range s.list {
+		if err := s.picks.ask(keys, seen, r.ContainsAll); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *runs) Sweep(n uint64) Sweep {
+	w := &runSweep{set: s}
+	for _, r := range s.list {
+		ask := r.ContainsAll
+		if n >= r.Count()/sparse {
+			if r.iter == nil {
+				r.iter = r.Reader.All()
+			} else {
+				r.iter.Reset()
+			}
+			ask = r.iter.Mark
+		}
+		w.asks = append(w.asks, ask)
+	}
+	return w
+}
+
+// runSweep is a pass over runs; asks has the question for each.
+type runSweep struct {
+	set  *runs
+	asks []func(keys []uint64, seen []bool) error
+}
+
+func (w *runSweep) Mark(keys []uint64, seen []bool) error {
+	w.set.tests += uint64(len(keys))
+	for _, ask := range w.asks {
+		if err := w.set.picks.ask(keys, seen, ask); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// picks is room for the keys that one run is asked for.
+type picks struct {
+	keys []uint64
+	seen []bool
+}
+
+// ask asks for the keys that are not seen yet, since no key is in two runs.
+func (p *picks) ask(keys []uint64, seen []bool, ask func([]uint64, []bool) error) error {
+	if cap(p.keys) < len(keys) {
+		p.keys, p.seen = make([]uint64, len(keys)), make([]bool, len(keys))
+	}
+	n := 0
+	open := p.keys[:len(keys)]
+	for i, k := range keys {
+		open[n] = k
+		if !seen[i] {
+			n++
+		}
+	}
+	if n == len(keys) {
+		return ask(keys, seen)
+	}
+	answers := p.seen[:n]
+	clear(answers)
+	if err := ask(open[:n], answers); err != nil {
+		return err
+	}
+	n = 0
+	for i := range seen {
+		if !seen[i] {
+			seen[i] = answers[n]
+			n++
+		}
+	}
+	return nil
+}
+
+func (s *runs) All() (merge.Source, error) {
+	var sources []merge.Source
+	for _, r := range s.list {
+		sources = append(sources, r.Reader.All())
+	}
+	return merge.UnionOf(sources...)
+}
+
+// Check verifies each run by its format, and that no fingerprint is in two.
+func (s *runs) Check(progress func(bytes int64)) error {
+	for _, r := range s.list {
+		if err := r.Reader.Check(progress); err != nil {
+			return err
+		}
+	}
+	if len(s.list) < 2 {
+		return nil
+	}
+	all, err := s.All()
+	if err != nil {
+		return err
+	}
+	var n uint64
+	for {
+		keys, err := all.Block()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		n += uint64(len(keys))
+	}
+	if n != s.Count() {
+		return &fault.Error{Class: fault.Corrupt, File: s.list[0].Name(), Found: fmt.Sprintf("%d fingerprints are in two runs", s.Count()-n), Want: "each in one"}
+	}
+	return nil
+}
+
+// Extend makes a run of the fresh keys, and of the newest runs by the rule of the
+// package.
+func (s *runs) Extend(tx *store.Tx, fresh *fpfile.Reader) error {
+	batches, err := batchesOf(tx.Base())
+	if err != nil {
+		return err
+	}
+	batches++
+	keep := min(keptRuns(batches), len(s.list))
+	sources := []merge.Source{fresh.All()}
+	for _, r := range s.list[keep:] {
+		sources = append(sources, r.Reader.All())
+		tx.Drop(r.entry.Path)
+	}
+	f, err := tx.Create("runs/", ".fps", roleRun)
+	if err != nil {
+		return err
+	}
+	w := fpfile.NewWriter(f, s.poly)
+	w.SetWorkers(s.opt.Workers)
+	if err := merge.Union(w, sources...); err != nil {
+		return err
+	}
+	if err := w.Finish(); err != nil {
+		return err
+	}
+	tx.SetState(stateBatches, strconv.FormatUint(batches, 10))
+	return f.Close()
+}
+
+// maxBatches keeps the arithmetic of binomialRuns in range.
+const maxBatches = 1 << 40
+
+func batchesOf(m *store.Manifest) (uint64, error) {
+	text := m.State[stateBatches]
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || n >= maxBatches {
+		return 0, &fault.Error{Class: fault.Corrupt, Place: "state batches", Found: strconv.Quote(text), Want: "a number below 2⁴⁰"}
+	}
+	return n, nil
+}
