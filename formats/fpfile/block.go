@@ -46,8 +46,31 @@ func bestWidth(n int, span uint64) int {
 	return best
 }
 
+// bestBytes is the size of a block of n keys with the best width.
+func bestBytes(n int, span uint64) int { return blockBytes(n, span, bestWidth(n, span)) }
+
+// fill returns how many of keys the first block of at most room bytes takes: all
+// that fit, at most maxKeys. Only the number of keys, the first and the last
+// count, so it searches; it begins at guess, which is best the last answer.
+func fill(keys []uint64, room, guess int) int {
+	fits := func(n int) bool { return bestBytes(n, keys[n-1]-keys[0]) <= room }
+	most := min(len(keys), maxKeys)
+	lo, hi := 1, most+1 // lo fits, hi does not
+	for at, step := min(max(guess, 1), most), 8; hi-lo > 1; step *= 2 {
+		if fits(at) {
+			lo, at = at, at+step
+		} else {
+			hi, at = at, at-step
+		}
+		if at <= lo || at >= hi {
+			at = lo + (hi-lo)/2
+		}
+	}
+	return lo
+}
+
 // encodeBlock writes the block of keys into b, which must be zero and of
-// blockBytes length or longer; what is longer stays zero.
+// bestBytes length or longer; what is longer stays zero.
 func encodeBlock(b []byte, keys []uint64) {
 	n, first := len(keys), keys[0]
 	w := bestWidth(n, keys[n-1]-first)
@@ -56,38 +79,74 @@ func encodeBlock(b []byte, keys []uint64) {
 	le.PutUint64(b[8:], first)
 	low := b[blockHeader:]
 	high := low[((n-1)*w+7)/8:]
+	packLow(low, keys[1:], first, w)
+	packHigh(high, keys[1:], first, w)
+	le.PutUint32(b, checksum(b[4:]))
+}
+
+// packLow writes the low w bits of each key's difference from first, and zeros
+// up to the next eighth byte at most.
+func packLow(low []byte, keys []uint64, first uint64, w int) {
 	mask := uint64(1)<<w - 1
-	for i, k := range keys[1:] {
-		d := k - first
-		one := int(d>>w) + i
-		high[one>>3] |= 1 << (one & 7)
-		for at, v, left := i*w, d&mask, w; left > 0; {
-			low[at>>3] |= byte(v << (at & 7))
-			step := min(left, 8-at&7)
-			v >>= step
-			at += step
-			left -= step
+	var acc uint64 // the bits that are not yet written
+	fill, at := 0, 0
+	if w <= 56 {
+		for len(keys) > 0 && at+8 <= len(low) {
+			// Whole bytes go out after each key: at most 7, since 7+56 bits fit.
+			acc |= ((keys[0] - first) & mask) << (fill & 63)
+			le.PutUint64(low[at:], acc)
+			fill += w
+			at += fill >> 3
+			acc >>= fill &^ 7 & 63
+			fill &= 7
+			keys = keys[1:]
 		}
 	}
-	le.PutUint32(b, checksum(b[4:]))
+	for _, k := range keys {
+		for v, left := (k-first)&mask, w; left > 0; {
+			acc |= v << fill
+			step := min(left, 8-fill)
+			v >>= step
+			left -= step
+			low[at] = byte(acc)
+			if fill += step; fill == 8 {
+				acc, fill, at = 0, 0, at+1
+			} else {
+				acc &= 1<<fill - 1
+			}
+		}
+	}
+}
+
+// packHigh sets the ones of the high part, which must be zero.
+func packHigh(high []byte, keys []uint64, first uint64, w int) {
+	for i, k := range keys {
+		one := int((k-first)>>w) + i
+		high[one>>3] |= 1 << (one & 7)
+	}
 }
 
 // block is a view of an encoded block.
 type block struct {
-	n, w      int
-	first     uint64
-	low, high []byte
+	n, w  int
+	first uint64
+	rest  []byte // low part and high part
+	split int    // bytes of the low part
 }
+
+func (v *block) high() []byte { return v.rest[v.split:] }
 
 // flaw says what is wrong with a block.
 type flaw struct{ found, want string }
 
-// parseBlock verifies the checksum and the bounds.
+// parseBlock verifies the checksum, the bounds, and the number of ones: all
+// rules but the order of the keys. What it accepts can be searched and decoded
+// without leaving b.
 func parseBlock(b []byte) (block, *flaw) {
 	if got, want := checksum(b[4:]), le.Uint32(b); got != want {
 		return block{}, &flaw{hex32(got), fmt.Sprintf("%08x", want)}
 	}
-	v := block{n: int(le.Uint16(b[4:])), w: int(b[6]), first: le.Uint64(b[8:])}
+	v := block{n: int(le.Uint16(b[4:])), w: int(b[6]), first: le.Uint64(b[8:]), rest: b[blockHeader:]}
 	if v.n == 0 || v.n > maxKeys {
 		return block{}, &flaw{fmt.Sprintf("%d fingerprints", v.n), fmt.Sprintf("1 to %d", maxKeys)}
 	}
@@ -97,15 +156,16 @@ func parseBlock(b []byte) (block, *flaw) {
 	if b[7] != 0 {
 		return block{}, &flaw{fmt.Sprintf("reserved byte %02x", b[7]), "00"}
 	}
-	rest := b[blockHeader:]
 	lowBits := (v.n - 1) * v.w
-	if lowBytes := (lowBits + 7) / 8; lowBytes <= len(rest) {
-		v.low, v.high = rest[:lowBytes], rest[lowBytes:]
-	} else {
-		return block{}, &flaw{fmt.Sprintf("%d bytes of low bits", lowBytes), fmt.Sprintf("at most %d", len(rest))}
+	v.split = (lowBits + 7) / 8
+	if v.split > len(v.rest) {
+		return block{}, &flaw{fmt.Sprintf("%d bytes of low bits", v.split), fmt.Sprintf("at most %d", len(v.rest))}
 	}
-	if used := lowBits & 7; used != 0 && v.low[len(v.low)-1]>>used != 0 {
+	if used := lowBits & 7; used != 0 && v.rest[v.split-1]>>used != 0 {
 		return block{}, &flaw{"stray low bits", "zero bits up to the high part"}
+	}
+	if ones := countOnes(v.high()); ones != v.n-1 {
+		return block{}, &flaw{fmt.Sprintf("%d ones in the high bits", ones), fmt.Sprint(v.n - 1)}
 	}
 	return v, nil
 }
@@ -122,78 +182,19 @@ func word(b []byte, i int) uint64 {
 	return v
 }
 
+func countOnes(b []byte) (n int) {
+	for ; len(b) >= 8; b = b[8:] {
+		n += bits.OnesCount64(le.Uint64(b))
+	}
+	return n + bits.OnesCount64(word(b, 0))
+}
+
 // lowBits returns the low bits of difference i, counted from 0.
 func (v *block) lowBits(i int) uint64 {
 	at := i * v.w
-	x := word(v.low, at>>3) >> (at & 7)
+	x := word(v.rest, at>>3) >> (at & 7)
 	if v.w+at&7 > 64 {
-		x |= word(v.low, at>>3+8) << (64 - at&7)
+		x |= word(v.rest, at>>3+8) << (64 - at&7)
 	}
 	return x & (1<<v.w - 1)
-}
-
-// appendKeys decodes all keys and verifies that they increase.
-func (v *block) appendKeys(dst []uint64) ([]uint64, *flaw) {
-	dst = append(dst, v.first)
-	prev := v.first
-	i := 0
-	for at := 0; at < len(v.high); at += 8 {
-		for x := word(v.high, at); x != 0; x &= x - 1 {
-			if i == v.n-1 {
-				return nil, &flaw{"stray high bits", fmt.Sprintf("%d ones", v.n-1)}
-			}
-			high := uint64(at*8 + bits.TrailingZeros64(x) - i)
-			d := high<<v.w | v.lowBits(i)
-			k := v.first + d
-			if high<<v.w>>v.w != high || k < d || k <= prev {
-				return nil, &flaw{fmt.Sprintf("fingerprint %d is not above the one before it", i+1), "strictly increasing fingerprints"}
-			}
-			dst = append(dst, k)
-			prev = k
-			i++
-		}
-	}
-	if i != v.n-1 {
-		return nil, &flaw{fmt.Sprintf("%d ones in the high bits", i), fmt.Sprint(v.n - 1)}
-	}
-	return dst, nil
-}
-
-// contains looks for key without decoding the block: it walks the high part to
-// the keys that share key's high bits and compares their low bits.
-func (v *block) contains(key uint64) bool {
-	if key <= v.first {
-		return key == v.first
-	}
-	d := key - v.first
-	bucket := d >> v.w
-	if bucket > uint64(8*len(v.high)) {
-		return false
-	}
-	// Skip to the bit after the zero that ends bucket−1, that is, past `zeros` zeros.
-	zeros := int(bucket)
-	at := 0
-	for ; zeros > 0 && at < 8*len(v.high); at += 64 {
-		n := 64 - bits.OnesCount64(word(v.high, at>>3))
-		if n >= zeros {
-			break
-		}
-		zeros -= n
-	}
-	for ; zeros > 0 && at < 8*len(v.high); at++ {
-		if v.high[at>>3]>>(at&7)&1 == 0 {
-			zeros--
-		}
-	}
-	low := d & (1<<v.w - 1)
-	for ; at < 8*len(v.high) && v.high[at>>3]>>(at&7)&1 == 1; at++ {
-		i := at - int(bucket)
-		if i >= v.n-1 {
-			return false
-		}
-		if x := v.lowBits(i); x >= low {
-			return x == low
-		}
-	}
-	return false
 }

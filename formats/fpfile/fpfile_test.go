@@ -444,7 +444,7 @@ func FuzzBlock(f *testing.F) {
 		}
 		v.contains(v.first + 1)
 		v.contains(1<<64 - 1)
-		keys, bad := v.appendKeys(nil)
+		keys, bad := v.appendKeys(nil, new(places))
 		if bad != nil {
 			return
 		}
@@ -457,41 +457,6 @@ func FuzzBlock(f *testing.F) {
 			}
 		}
 	})
-}
-
-func BenchmarkDecode(b *testing.B) {
-	data := encode(b, shapes()["uniform"])
-	b.SetBytes(int64(8 * len(shapes()["uniform"])))
-	for b.Loop() {
-		r, _ := open(data)
-		for it := r.All(); ; {
-			if _, err := it.Block(); err != nil {
-				break
-			}
-		}
-	}
-}
-
-func BenchmarkEncode(b *testing.B) {
-	keys := shapes()["uniform"]
-	b.SetBytes(int64(8 * len(keys)))
-	for b.Loop() {
-		w := NewWriter(io.Discard, 1)
-		for _, k := range keys {
-			w.Add(k)
-		}
-		w.Finish()
-	}
-}
-
-func BenchmarkContains(b *testing.B) {
-	keys := shapes()["uniform"]
-	r, _ := open(encode(b, keys))
-	i := 0
-	for b.Loop() {
-		r.Contains(keys[i*7919%len(keys)])
-		i++
-	}
 }
 
 func Example() {

@@ -296,6 +296,7 @@ type Iter struct {
 	space []uint64 // what keys is cut from
 	prev  uint64   // last of the block before, if any was read
 	begun bool
+	at    places
 	buf   []byte // bytes of the file from bufOff on
 	off   int64
 	ahead int64 // slots to read at once: grows while reading is sequential
@@ -343,7 +344,7 @@ func (it *Iter) load() error {
 	if err != nil {
 		return err
 	}
-	keys, bad := v.appendKeys(it.space[:0])
+	keys, bad := v.appendKeys(it.space[:0], &it.at)
 	if bad == nil {
 		bad = it.fits(k, keys)
 	}

@@ -3,33 +3,44 @@ package fpfile
 import (
 	"fmt"
 	"io"
+	"sync"
+	"sync/atomic"
 
 	"mercator/pkg/fault"
 )
 
+// batchSlots is the number of slots that a Writer encodes and writes at once, for
+// each worker.
+const batchSlots = 32
+
 // Writer writes a fingerprint file. Errors stick. There is no Close: a Writer
 // that is dropped leaves a file without trailer, which every reader refuses.
 type Writer struct {
-	out  io.Writer
-	err  error
-	keys []uint64 // of the open block
-	// width last found best for the open block; recomputed only when the block
-	// seems full with it.
-	width   int
+	out     io.Writer
+	err     error
+	workers int
 	count   uint64
 	last    uint64
-	geo     geometry // of the blocks written so far
+	keys    []uint64 // that wait for the end of their block: at most maxKeys
+	full    int      // keys of the last block that was cut
+	geo     geometry // of the blocks cut so far
 	page    []byte   // index page being filled
 	root    []byte
-	buf     [BlockSize]byte
-	workers int
+	batch   []byte // the slots that are written next; its blocks are
+	cuts    []cut  // not yet encoded
+}
+
+// cut is a block to be encoded into batch from byte at to end.
+type cut struct {
+	keys    []uint64
+	at, end int
 }
 
 // NewWriter writes the header of a set of fingerprints by the polynomial (see
-// fingerprint.Polynomial) and returns a writer for them. It makes few writes, of
-// a block each, so out need not be buffered.
+// fingerprint.Polynomial) and returns a writer for them. It writes whole blocks,
+// many at once, so out need not be buffered.
 func NewWriter(out io.Writer, polynomial uint64) *Writer {
-	w := &Writer{out: out, page: make([]byte, pageHeader, BlockSize)}
+	w := &Writer{out: out, workers: 1, page: make([]byte, pageHeader, BlockSize)}
 	var h [headerSize]byte
 	copy(h[:], headMagic)
 	le.PutUint16(h[8:], major)
@@ -39,6 +50,10 @@ func NewWriter(out io.Writer, polynomial uint64) *Writer {
 	w.write(h[:])
 	return w
 }
+
+// SetWorkers bounds the goroutines that AddKeys encodes blocks with: 1 unless
+// set. The file is the same for any number.
+func (w *Writer) SetWorkers(n int) { w.workers = max(1, n) }
 
 func (w *Writer) write(b []byte) {
 	if w.err == nil {
@@ -55,68 +70,140 @@ func (w *Writer) Add(key uint64) error {
 		return w.err
 	}
 	if w.count > 0 && key <= w.last {
-		w.err = &fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("fingerprint %d", w.count),
-			Found: fmt.Sprintf("%016x after %016x", key, w.last), Want: "strictly increasing fingerprints"}
-		return w.err
-	}
-	if n := len(w.keys) + 1; n > 1 {
-		span, room := key-w.keys[0], capacity(w.geo.blocks)
-		if blockBytes(n, span, w.width) > room {
-			w.width = bestWidth(n, span)
-		}
-		if blockBytes(n, span, w.width) > room || n > maxKeys {
-			w.flush(room)
-		}
+		return w.refuse(key)
 	}
 	w.keys = append(w.keys, key)
 	w.last = key
 	w.count++
+	if len(w.keys) > maxKeys {
+		w.keys = w.keys[:copy(w.keys, w.put(w.keys, false))]
+	}
 	return w.err
 }
 
-// flush writes the open block, padded to room, after the index page of the
+// AddKeys appends keys, which must increase strictly and be above those before.
+// It keeps none of them.
+func (w *Writer) AddKeys(keys []uint64) error {
+	for i, k := range keys {
+		if k <= w.last && w.count+uint64(i) > 0 {
+			w.count += uint64(i)
+			return w.refuse(k)
+		}
+		w.last = k
+	}
+	w.count += uint64(len(keys))
+	if len(w.keys) > 0 {
+		n := min(len(keys), maxKeys+1)
+		w.keys = append(w.keys, keys[:n]...)
+		if len(w.keys) <= maxKeys {
+			return w.err
+		}
+		rest := w.put(w.keys, false) // at most maxKeys: if n is above, none of those that waited
+		if n <= maxKeys {
+			w.keys = w.keys[:copy(w.keys, rest)]
+			return w.err
+		}
+		keys = keys[n-len(rest):]
+	}
+	if len(keys) > maxKeys {
+		keys = w.put(keys, false)
+	}
+	w.keys = append(w.keys[:0], keys...)
+	return w.err
+}
+
+func (w *Writer) refuse(key uint64) error {
+	if w.err == nil {
+		w.err = &fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("fingerprint %d", w.count),
+			Found: fmt.Sprintf("%016x after %016x", key, w.last), Want: "strictly increasing fingerprints"}
+	}
+	return w.err
+}
+
+// put cuts keys into blocks, writes them, and returns the keys of the block that
+// may go on after them; at the end of the set there is none.
+func (w *Writer) put(keys []uint64, end bool) []uint64 {
+	for len(keys) > 0 && w.err == nil {
+		room := capacity(w.geo.blocks)
+		n := fill(keys, room, w.full)
+		if n == len(keys) {
+			if !end {
+				break
+			}
+			room = bestBytes(n, keys[n-1]-keys[0])
+		}
+		w.cut(keys[:n], room)
+		w.full, keys = n, keys[n:]
+	}
+	w.flush()
+	return keys
+}
+
+// cut makes keys the next block, of size bytes, after the index page of the
 // blocks before it if that is full.
-func (w *Writer) flush(room int) {
+func (w *Writer) cut(keys []uint64, size int) {
 	if w.geo.blocks == maxBlocks {
 		w.err = &fault.Error{Class: fault.Usage, Found: "more than 8 TiB of fingerprints", Want: "several files"}
 		return
 	}
+	if len(w.batch) >= w.workers*batchSlots*BlockSize {
+		w.flush()
+	}
 	if len(w.page) == BlockSize {
-		w.flushPage()
+		w.endPage()
 	}
-	clear(w.buf[:room])
-	encodeBlock(w.buf[:room], w.keys)
-	w.write(w.buf[:room])
+	at := len(w.batch)
+	w.batch = append(w.batch, zeros[:size]...)
+	w.cuts = append(w.cuts, cut{keys, at, at + size})
 	if len(w.page) == pageHeader {
-		w.root = le.AppendUint64(w.root, w.keys[0])
+		w.root = le.AppendUint64(w.root, keys[0])
 	}
-	w.page = le.AppendUint64(w.page, w.keys[0])
-	w.geo = geometry{w.geo.blocks + 1, int64(room)}
-	w.keys = w.keys[:0]
-	w.width = 0
+	w.page = le.AppendUint64(w.page, keys[0])
+	w.geo = geometry{w.geo.blocks + 1, int64(size)}
 }
 
-func (w *Writer) flushPage() {
+var zeros [BlockSize]byte
+
+// endPage appends the index page to the batch.
+func (w *Writer) endPage() {
 	le.PutUint32(w.page[4:], uint32(w.geo.pages()-1))
 	le.PutUint32(w.page, checksum(w.page[4:]))
-	w.write(w.page)
+	w.batch = append(w.batch, w.page...)
 	w.page = w.page[:pageHeader]
+}
+
+// flush encodes the blocks of the batch and writes it.
+func (w *Writer) flush() {
+	var next atomic.Int64
+	encode := func() {
+		for i := next.Add(1) - 1; i < int64(len(w.cuts)); i = next.Add(1) - 1 {
+			c := w.cuts[i]
+			encodeBlock(w.batch[c.at:c.end:c.end], c.keys)
+		}
+	}
+	var others sync.WaitGroup
+	for range min(w.workers, len(w.cuts)) - 1 {
+		others.Go(encode)
+	}
+	encode()
+	others.Wait()
+	if len(w.batch) > 0 {
+		w.write(w.batch)
+	}
+	w.batch, w.cuts = w.batch[:0], w.cuts[:0]
 }
 
 // Finish writes the last block and the trailer. The file is complete when the
 // caller has synced it.
 func (w *Writer) Finish() error {
+	w.put(w.keys, true)
 	if w.err != nil {
 		return w.err
 	}
-	if n := len(w.keys); n > 0 {
-		span := w.keys[n-1] - w.keys[0]
-		w.flush(blockBytes(n, span, bestWidth(n, span)))
-	}
 	if len(w.page) > pageHeader {
-		w.flushPage()
+		w.endPage()
 	}
-	w.write(w.root)
+	b := append(w.batch, w.root...)
 	var f [footerSize]byte
 	le.PutUint64(f[0:], w.count)
 	le.PutUint64(f[8:], uint64(w.geo.blocks))
@@ -125,7 +212,7 @@ func (w *Writer) Finish() error {
 	le.PutUint32(f[28:], checksum(w.root))
 	le.PutUint32(f[36:], checksum(f[:36]))
 	copy(f[40:], footMagic)
-	w.write(f[:])
+	w.write(append(b, f[:]...))
 	if w.err == nil {
 		w.err = errFinished
 		return nil
@@ -134,17 +221,3 @@ func (w *Writer) Finish() error {
 }
 
 var errFinished = fmt.Errorf("fpfile: the writer has finished")
-
-// AddKeys appends keys, which must increase strictly and be above those before.
-func (w *Writer) AddKeys(keys []uint64) error {
-	for _, k := range keys {
-		if err := w.Add(k); err != nil {
-			return err
-		}
-	}
-	return w.err
-}
-
-// SetWorkers bounds the goroutines that encode blocks: 1 unless set. The file is
-// the same for any number.
-func (w *Writer) SetWorkers(n int) { w.workers = max(1, n) }
