@@ -444,7 +444,14 @@ func FuzzBlock(f *testing.F) {
 		}
 		v.contains(v.first + 1)
 		v.contains(1<<64 - 1)
-		keys, bad := v.appendKeys(nil, new(places))
+		var keys []uint64
+		bothWays(func(way string) {
+			got, flaw := v.appendKeys(nil, new(places))
+			if way != "as detected" && (!slices.Equal(got, keys) || (flaw == nil) != (bad == nil) || flaw != nil && *flaw != *bad) {
+				t.Fatalf("%s: %d keys, %v, otherwise %d, %v", way, len(got), flaw, len(keys), bad)
+			}
+			keys, bad = got, flaw
+		})
 		if bad != nil {
 			return
 		}
