@@ -126,20 +126,36 @@ func (e *readError) Unwrap() error { return e.err }
 
 // message reads the rest of a zstd frame and returns its content, in memory of its own.
 func (f *framer) message(limit int) ([]byte, error) {
-	if err := f.take(1); err != nil {
+	p, err := f.packed(limit)
+	if err != nil {
 		return nil, err
+	}
+	return f.unpack(p)
+}
+
+// packed is a whole frame in f.buf, whose content has not been looked at.
+type packed struct {
+	size  int  // of the content
+	first int  // where the blocks begin
+	raw   bool // no block is compressed
+}
+
+// packed reads the rest of a zstd frame.
+func (f *framer) packed(limit int) (p packed, err error) {
+	if err := f.take(1); err != nil {
+		return p, err
 	}
 	d := f.buf[4]
 	single := d&0x20 != 0
 	switch {
 	case d&0x08 != 0:
-		return nil, errors.New("a reserved bit of the zstd frame is set")
+		return p, errors.New("a reserved bit of the zstd frame is set")
 	case d&0x03 != 0:
-		return nil, errors.New("a zstd frame with a dictionary")
+		return p, errors.New("a zstd frame with a dictionary")
 	case d&0x04 == 0:
-		return nil, errors.New("a zstd frame without a checksum")
+		return p, errors.New("a zstd frame without a checksum")
 	case d>>6 == 0 && !single:
-		return nil, errors.New("a zstd frame without a content size")
+		return p, errors.New("a zstd frame without a content size")
 	}
 	sizeBytes := 1 << (d >> 6)
 	head := sizeBytes
@@ -147,7 +163,7 @@ func (f *framer) message(limit int) ([]byte, error) {
 		head++ // window descriptor
 	}
 	if err := f.take(head); err != nil {
-		return nil, err
+		return p, err
 	}
 	var sz [8]byte
 	copy(sz[:], f.buf[len(f.buf)-sizeBytes:])
@@ -156,16 +172,20 @@ func (f *framer) message(limit int) ([]byte, error) {
 		size += 256
 	}
 	if size > uint64(limit) {
-		return nil, fmt.Errorf("a message of %d bytes, want at most %d", size, limit)
+		return p, fmt.Errorf("a message of %d bytes, want at most %d", size, limit)
 	}
-	first := len(f.buf)
-	raw, err := f.blocks(int(size))
-	if err != nil {
-		return nil, err
+	p.size, p.first = int(size), len(f.buf)
+	if p.raw, err = f.blocks(p.size); err != nil {
+		return p, err
 	}
 	f.wire.Write(f.buf)
-	if raw {
-		return f.join(first, int(size))
+	return p, nil
+}
+
+// unpack returns the content of the frame in f.buf, in memory of its own.
+func (f *framer) unpack(p packed) (content []byte, err error) {
+	if p.raw {
+		return f.join(p.first, p.size)
 	}
 	if f.zstd == nil {
 		f.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(MaxMessage))
@@ -173,12 +193,11 @@ func (f *framer) message(limit int) ([]byte, error) {
 			return nil, err
 		}
 	}
-	content, err := f.zstd.DecodeAll(f.buf, make([]byte, 0, size))
-	if err != nil {
+	if content, err = f.zstd.DecodeAll(f.buf, make([]byte, 0, p.size)); err != nil {
 		return nil, err
 	}
-	if uint64(len(content)) != size {
-		return nil, fmt.Errorf("%d bytes in a zstd frame that says %d", len(content), size)
+	if len(content) != p.size {
+		return nil, fmt.Errorf("%d bytes in a zstd frame that says %d", len(content), p.size)
 	}
 	return content, nil
 }

@@ -22,6 +22,7 @@ type Source struct {
 	opt    ReaderOptions
 	frames framer
 	layout *layout // of the current stream
+	schema []byte  // message of the first
 	first  *Schema // of the first
 	rows   uint64  // of all streams so far
 	bare   bool
@@ -96,28 +97,25 @@ func (s *Source) fail(err error) error {
 	return e
 }
 
-// content reads the message of the frame that has begun.
-func (s *Source) content(limit int) (message, error) {
-	var b []byte
-	var err error
+// content reads the message of the frame that has begun, and returns its bytes too.
+func (s *Source) content(limit int) (m message, b []byte, err error) {
 	if s.bare {
 		b, err = s.frames.arrow(limit)
 	} else {
 		b, err = s.frames.message(limit)
 	}
-	if err != nil {
-		return message{}, s.fail(err)
+	if err == nil {
+		m, err = parseMessage(b)
 	}
-	m, err := parseMessage(b)
 	if err != nil {
-		return message{}, s.fail(err)
+		return message{}, nil, s.fail(err)
 	}
-	return m, nil
+	return m, b, nil
 }
 
 func (s *Source) readSchema() error {
 	s.frames.wire.Reset()
-	m, err := s.content(MaxSchema)
+	m, b, err := s.content(MaxSchema)
 	if err != nil {
 		return err
 	}
@@ -128,6 +126,7 @@ func (s *Source) readSchema() error {
 		return s.fail(err)
 	}
 	if s.first == nil {
+		s.schema = b
 		return nil
 	}
 	// A later stream of "cat a b": it must fit the first.
@@ -146,16 +145,10 @@ func (s *Source) readSchema() error {
 // nextBatch returns the next batch with rows, or the trailer of the stream.
 func (s *Source) nextBatch() (b batch, t *Trailer, err error) {
 	for {
-		magic, err := s.frames.begin()
-		switch {
-		case err == io.EOF:
-			return b, nil, s.cut(fmt.Sprintf("no %s (%d rows read)", s.ending(), s.rows))
-		case err != nil:
-			return b, nil, s.fail(err)
-		case magic != s.magic():
-			return b, nil, s.fail(fmt.Errorf("a frame that begins with %08x, want %08x", magic, s.magic()))
+		if err := s.nextFrame(); err != nil {
+			return b, nil, err
 		}
-		m, err := s.content(MaxMessage)
+		m, _, err := s.content(MaxMessage)
 		if err != nil {
 			return b, nil, err
 		}
@@ -170,6 +163,20 @@ func (s *Source) nextBatch() (b batch, t *Trailer, err error) {
 			return b, nil, nil
 		}
 	}
+}
+
+// nextFrame begins the next frame of a stream that has not ended.
+func (s *Source) nextFrame() error {
+	magic, err := s.frames.begin()
+	switch {
+	case err == io.EOF:
+		return s.cut(fmt.Sprintf("no %s (%d rows read)", s.ending(), s.rows))
+	case err != nil:
+		return s.fail(err)
+	case magic != s.magic():
+		return s.fail(fmt.Errorf("a frame that begins with %08x, want %08x", magic, s.magic()))
+	}
+	return nil
 }
 
 // magic is what each frame but the trailer begins with.

@@ -56,8 +56,9 @@ type Writer[T Row] struct {
 	extra extraWriter
 	hash  xxh3.Hasher
 	rows  uint64
-	ended bool // Arrow's end of stream is written
-	done  bool // and the trailer
+	whole *Hash // of all rows, where CopyFrom wrote them
+	ended bool  // Arrow's end of stream is written
+	done  bool  // and the trailer
 	err   error
 }
 
@@ -318,6 +319,9 @@ func (w *Writer[T]) Finish() (rows uint64, hash Hash, err error) {
 		}
 		w.flushHash()
 		w.ended = true
+	}
+	if w.whole != nil {
+		return w.rows, *w.whole, nil
 	}
 	return w.rows, sum128(&w.hash), nil
 }

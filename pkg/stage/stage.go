@@ -261,7 +261,9 @@ func (b *Batch[In, Out]) openSpool() error {
 	if err := os.Remove(f.Name()); err != nil {
 		return err
 	}
-	b.spoolW, err = record.NewWriter[Out](f, b.fileOptions("temporary file"))
+	o := b.fileOptions("temporary file")
+	o.Level = record.Stored // it is read once, and goes down a pipe as it is
+	b.spoolW, err = record.NewWriter[Out](f, o)
 	return err
 }
 
@@ -490,9 +492,6 @@ func (b *Batch[In, Out]) emitSpooled(ctx context.Context) error {
 	if b.kept != nil {
 		return b.emitKept(ctx, b.kept.Path())
 	}
-	if _, err := b.spool.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
 	_, err := b.emit(ctx, b.spool, "temporary file")
 	return err
 }
@@ -507,44 +506,69 @@ func (b *Batch[In, Out]) emitKept(ctx context.Context, path string) error {
 	return err
 }
 
-// emit opens the sinks and copies a whole stream of rows into them.
-func (b *Batch[In, Out]) emit(ctx context.Context, from io.Reader, name string) (record.Ledger, error) {
-	r, err := record.NewReader[Out](from, record.ReaderOptions{Name: name})
+// emit opens the sinks and copies a whole stream of rows into each.
+func (b *Batch[In, Out]) emit(ctx context.Context, from io.ReadSeeker, name string) (l record.Ledger, err error) {
+	b.spec.Bodies = false // files carry none
+	for _, s := range b.sinks {
+		if _, err := from.Seek(0, io.SeekStart); err != nil {
+			return l, err
+		}
+		src, err := record.Open(&interruptible{from, ctx}, record.ReaderOptions{Name: name})
+		if err != nil {
+			return l, err
+		}
+		if b.spec.Now == 0 {
+			b.spec.Now = src.Schema().Now
+		}
+		o := b.declare(s.Options())
+		o.Like = src.Schema()
+		w, err := record.NewWriter[Out](s, o)
+		if err != nil {
+			return l, err
+		}
+		b.writers = append(b.writers, w)
+		if l, err = copyRows(w, src); err != nil {
+			return l, err
+		}
+	}
+	return l, nil
+}
+
+// copyRows copies a whole stream, and returns its ledger.
+func copyRows[T record.Row](w *record.Writer[T], src *record.Source) (record.Ledger, error) {
+	// As a rule the schemas are the same, and the rows need not be taken apart.
+	if t, ok, err := w.CopyFrom(src); ok || err != nil {
+		return t.Ledger, err
+	}
+	r, err := record.Rows[T](src)
 	if err != nil {
 		return record.Ledger{}, err
 	}
-	b.spec.Bodies = false // files carry none
-	if b.spec.Now == 0 {
-		b.spec.Now = r.Schema().Now
-	}
-	for _, s := range b.sinks {
-		o := b.declare(s.Options())
-		o.Like = r.Schema()
-		w, err := record.NewWriter[Out](s, o)
-		if err != nil {
-			return record.Ledger{}, err
-		}
-		b.writers = append(b.writers, w)
-	}
-	var row Out
-	for n := 0; ; n++ {
-		if n%8192 == 0 {
-			if err := context.Cause(ctx); err != nil {
-				return record.Ledger{}, err
-			}
-		}
+	var row T
+	for {
 		switch err := r.Read(&row); {
 		case err == io.EOF:
 			return r.Trailer().Ledger, nil
 		case err != nil:
 			return record.Ledger{}, err
 		}
-		for _, w := range b.writers {
-			if err := w.Write(&row); err != nil {
-				return record.Ledger{}, err
-			}
+		if err := w.Write(&row); err != nil {
+			return record.Ledger{}, err
 		}
 	}
+}
+
+// interruptible is a reader that fails once ctx has ended.
+type interruptible struct {
+	io.Reader
+	ctx context.Context
+}
+
+func (r *interruptible) Read(p []byte) (int, error) {
+	if err := context.Cause(r.ctx); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(p)
 }
 
 // unchanged ends an empty output whole, and leaves the store as it was.

@@ -1,0 +1,77 @@
+package record
+
+import (
+	"bytes"
+	"errors"
+)
+
+// CopyFrom writes the rows of a whole stream, and Arrow's end of stream behind
+// them, without taking the rows apart: frames of the writer's own kind go through
+// as they are, others are packed anew. Commit then writes the trailer, which says
+// of the rows what the trailer of s said. It is for a stream that this program
+// wrote (a spool): only its checksums are verified, the hash of its wire last.
+//
+// Nothing is read or written, and ok is false, unless both have the same schema
+// and metadata, w is new, and both are in the container. An error sticks to w.
+func (w *Writer[T]) CopyFrom(s *Source) (t Trailer, ok bool, err error) {
+	w.lock()
+	defer w.unlock()
+	if w.err != nil {
+		return Trailer{}, false, w.err
+	}
+	if s.bare || w.frames.bare || s.frames.n != 1 || w.rows > 0 || w.ended || !bytes.Equal(s.schema, w.msg.schema) {
+		return Trailer{}, false, nil
+	}
+	if t, err = w.copyFrames(s); err != nil {
+		return Trailer{}, true, w.stick(err)
+	}
+	w.rows, w.whole, w.ended = t.Rows, &t.Hash, true
+	return t, true, nil
+}
+
+func (w *Writer[T]) copyFrames(s *Source) (Trailer, error) {
+	for {
+		if err := s.nextFrame(); err != nil {
+			return Trailer{}, err
+		}
+		p, err := s.frames.packed(MaxMessage)
+		if err != nil {
+			return Trailer{}, s.fail(err)
+		}
+		end := p.size == len(endOfStream)
+		if p.raw == (w.frames.zstd == nil) && !end {
+			err = w.frames.pass(s.frames.buf)
+		} else {
+			var content []byte
+			if content, err = s.frames.unpack(p); err != nil {
+				return Trailer{}, s.fail(err)
+			}
+			if end && !bytes.Equal(content, endOfStream) {
+				return Trailer{}, s.fail(errors.New("a message of 8 bytes, want the end of stream"))
+			}
+			err = w.frames.write(content)
+		}
+		if end && err == nil {
+			err = w.frames.drain()
+		}
+		if err != nil {
+			return Trailer{}, w.named(err)
+		}
+		if end {
+			break
+		}
+	}
+	t, err := s.end()
+	if err != nil {
+		return Trailer{}, err
+	}
+	return *t, nil
+}
+
+// pass writes a frame as it is, behind those that are still being compressed.
+func (f *frameWriter) pass(frame []byte) error {
+	if err := f.drain(); err != nil {
+		return err
+	}
+	return f.emit(frame)
+}

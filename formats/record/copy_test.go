@@ -1,0 +1,114 @@
+package record
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"mercator/pkg/fault"
+)
+
+// copied writes n url rows at a level, and copies the stream to another.
+func copied(t *testing.T, n int, from, to WriterOptions, damage func([]byte) []byte) (in, out bytes.Buffer, ok bool, err error) {
+	t.Helper()
+	w, err := NewWriter[URL](&in, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		if err := w.Write(&URL{URL: fmt.Sprintf("http://a.test/%d", i), Key: uint64(i), Host: "a.test", Discovered: Time(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Commit(Ledger{Stages: []Stage{{Name: "test", Out: uint64(n)}}}); err != nil {
+		t.Fatal(err)
+	}
+	data := in.Bytes()
+	if damage != nil {
+		data = damage(bytes.Clone(data))
+	}
+	src, err := Open(bytes.NewReader(data), ReaderOptions{Name: "in"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := NewWriter[URL](&out, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trailer, ok, err := c.CopyFrom(src)
+	if err != nil || !ok {
+		if _, cerr := c.Commit(Ledger{}); err != nil && cerr == nil {
+			t.Error("a trailer after a copy that failed")
+		}
+		return in, out, ok, err
+	}
+	if len(trailer.Ledger.Stages) != 1 {
+		t.Errorf("ledger %+v", trailer.Ledger)
+	}
+	if err := c.Write(&URL{}); err == nil {
+		t.Error("a row behind a copied stream")
+	}
+	c2, err := NewWriter[URL](io.Discard, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := c2.CopyFrom(src); ok || err != nil {
+		t.Errorf("a stream that was read is copied: %v, %v", ok, err)
+	}
+	if _, err := c.Commit(trailer.Ledger); err != nil {
+		t.Fatal(err)
+	}
+	return in, out, ok, nil
+}
+
+// TestCopyFrom: a copy is what writing the same rows at that level gives.
+func TestCopyFrom(t *testing.T) {
+	for _, n := range []int{0, 1, 20_000} {
+		for _, from := range []Level{Stored, Fast} {
+			for _, to := range []WriterOptions{{Level: Stored}, {Level: Fast}, {Level: Fast, Threads: 3}} {
+				t.Run(fmt.Sprint(n, from, to.Level, to.Threads), func(t *testing.T) {
+					_, out, ok, err := copied(t, n, WriterOptions{Level: from, Txn: "r1", Now: 7}, WriterOptions{Level: to.Level, Threads: to.Threads, Txn: "r1", Now: 7}, nil)
+					if !ok || err != nil {
+						t.Fatal(ok, err)
+					}
+					want, _, _, _ := copied(t, n, WriterOptions{Level: to.Level, Txn: "r1", Now: 7}, WriterOptions{}, nil)
+					if !bytes.Equal(out.Bytes(), want.Bytes()) {
+						t.Errorf("%d bytes, want %d, or other ones", out.Len(), want.Len())
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestCopyFromOther: streams that differ in more than their level are left to be
+// read row by row.
+func TestCopyFromOther(t *testing.T) {
+	for _, to := range []WriterOptions{{Txn: "r2"}, {Txn: "r1", Now: 1}, {Level: Bare, Txn: "r1"}} {
+		if _, _, ok, err := copied(t, 3, WriterOptions{Txn: "r1"}, to, nil); ok || err != nil {
+			t.Errorf("%+v: %v, %v", to, ok, err)
+		}
+	}
+}
+
+// TestCopyFromDamaged: no bit flips and no cut behind the schema goes unnoticed.
+func TestCopyFromDamaged(t *testing.T) {
+	for _, level := range []Level{Stored, Fast} {
+		in, _, _, _ := copied(t, 50, WriterOptions{Level: level}, WriterOptions{Level: level}, nil)
+		schema := in.Len() / 2
+		for at := schema; at < in.Len(); at++ {
+			for name, damage := range map[string]func([]byte) []byte{
+				"flip": func(b []byte) []byte { b[at] ^= 1 << (at % 8); return b },
+				"cut":  func(b []byte) []byte { return b[:at] },
+			} {
+				if _, _, ok, err := copied(t, 50, WriterOptions{Level: level}, WriterOptions{Level: level}, damage); !ok || err == nil {
+					t.Fatalf("level %d, %s at byte %d: %v, %v", level, name, at, ok, err)
+				} else if !errors.Is(err, fault.Corrupt) && !errors.Is(err, fault.Truncated) && !errors.Is(err, fault.Version) {
+					t.Fatalf("level %d, %s at byte %d: %v", level, name, at, err)
+				}
+			}
+		}
+	}
+}
