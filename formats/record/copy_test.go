@@ -47,9 +47,6 @@ func copied(t *testing.T, n int, from, to WriterOptions, damage func([]byte) []b
 	if len(trailer.Ledger.Stages) != 1 {
 		t.Errorf("ledger %+v", trailer.Ledger)
 	}
-	if err := c.Write(&URL{}); err == nil {
-		t.Error("a row behind a copied stream")
-	}
 	c2, err := NewWriter[URL](io.Discard, to)
 	if err != nil {
 		t.Fatal(err)
@@ -59,6 +56,9 @@ func copied(t *testing.T, n int, from, to WriterOptions, damage func([]byte) []b
 	}
 	if _, err := c.Commit(trailer.Ledger); err != nil {
 		t.Fatal(err)
+	}
+	if err := c.Write(&URL{}); err == nil {
+		t.Error("a row behind a copied stream")
 	}
 	return in, out, ok, nil
 }
@@ -98,7 +98,7 @@ func TestCopyFromDamaged(t *testing.T) {
 	for _, level := range []Level{Stored, Fast} {
 		in, _, _, _ := copied(t, 50, WriterOptions{Level: level}, WriterOptions{Level: level}, nil)
 		schema := in.Len() / 2
-		for at := schema; at < in.Len(); at++ {
+		for at := schema; at < in.Len(); at += 5 {
 			for name, damage := range map[string]func([]byte) []byte{
 				"flip": func(b []byte) []byte { b[at] ^= 1 << (at % 8); return b },
 				"cut":  func(b []byte) []byte { return b[:at] },
