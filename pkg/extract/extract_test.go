@@ -372,13 +372,13 @@ func TestLinearTime(t *testing.T) {
 		return best
 	}
 	for name, doc := range hostile {
-		var one, two time.Duration
-		for attempt := 0; ; attempt++ {
-			one, two = took(doc(n)), took(doc(2*n))
+		one, two := time.Hour, time.Hour
+		for attempt := 0; ; attempt++ { // on a busy machine the least time is found late
+			one, two = min(one, took(doc(n))), min(two, took(doc(2*n)))
 			if two <= one*23/10+2*time.Millisecond {
 				break
 			}
-			if attempt == 6 {
+			if attempt == 100 {
 				t.Errorf("%s: n takes %v, 2n takes %v", name, one, two)
 				break
 			}

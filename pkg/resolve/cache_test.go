@@ -110,7 +110,7 @@ func TestABatchKeepsOrderAndFillsTheCache(t *testing.T) {
 	})
 	now := testNow
 	clock := func() time.Time { return now }
-	r, err := New(Config{Servers: []string{addr}, Family: "4", Now: clock})
+	r, err := New(Config{Servers: []string{addr}, Family: "4", Timeout: patience, Now: clock})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestManyNamesOverSeveralWindows(t *testing.T) {
 		m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 600}, A: net.IPv4(127, 0, 0, 1)})
 		return true
 	})
-	r, err := New(Config{Servers: []string{addr}, Family: "4"})
+	r, err := New(Config{Servers: []string{addr}, Family: "4", Timeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func TestOneAnswerForEachHost(t *testing.T) {
 	})
 	var ticks atomic.Int64
 	clock := func() time.Time { return testNow.Add(time.Duration(ticks.Add(1)) * time.Hour) }
-	r, err := New(Config{Servers: []string{addr}, Family: "4", Now: clock})
+	r, err := New(Config{Servers: []string{addr}, Family: "4", Timeout: patience, Now: clock})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +302,7 @@ func TestCachedFamilies(t *testing.T) {
 	for _, order := range []string{"any 4 6", "6 any 4", "4 6 any", "4 6 4"} {
 		dir := newDNSStore(t)
 		for i, family := range strings.Fields(order) {
-			r, err := New(Config{Servers: []string{addr}, Timeout: time.Second, Family: family, Now: func() time.Time { return testNow }})
+			r, err := New(Config{Servers: []string{addr}, Timeout: patience, Family: family, Now: func() time.Time { return testNow }})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -69,9 +69,12 @@ func rr(t *testing.T, s string) dns.RR {
 
 var testNow = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
+// patience is longer than any answer takes that a test waits for.
+const patience = 30 * time.Second
+
 func resolver(t *testing.T, servers ...string) *Resolver {
 	t.Helper()
-	r, err := New(Config{Servers: servers, Timeout: 100 * time.Millisecond, Attempts: 3, Now: func() time.Time { return testNow }})
+	r, err := New(Config{Servers: servers, Timeout: patience, Attempts: 3, Now: func() time.Time { return testNow }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +115,8 @@ func TestLookup(t *testing.T) {
 		}
 		return true
 	})
-	r := resolver(t, addr)
+	patient, hasty := resolver(t, addr), resolver(t, addr)
+	hasty.cfg.Timeout = 10 * time.Millisecond
 	for _, c := range []struct {
 		name, addrs, status, cname string
 		ttl                        time.Duration
@@ -137,6 +141,10 @@ func TestLookup(t *testing.T) {
 		{"::1", "::1", "", "", 24 * time.Hour},
 		{"localhost", "127.0.0.1,::1", "", "", 24 * time.Hour},
 	} {
+		r := patient
+		if c.status == StatusTimeout {
+			r = hasty
+		}
 		a := r.Lookup(t.Context(), c.name)
 		if got := FormatAddrs(a.Addrs); got != c.addrs || a.Status != c.status || a.CNAME != c.cname || !a.Expires.Equal(testNow.Add(c.ttl)) {
 			t.Errorf("%q: %q %q %q for %v; want %q %q %q for %v", c.name, got, a.Status, a.CNAME, a.Expires.Sub(testNow), c.addrs, c.status, c.cname, c.ttl)
@@ -217,24 +225,39 @@ func TestAnotherServerIsAskedAfterAFailure(t *testing.T) {
 	}
 }
 
+// counted is a context that notes once when somebody waits with it.
+type counted struct {
+	context.Context
+	once    sync.Once
+	waiting *atomic.Int32
+}
+
+func (c *counted) Done() <-chan struct{} {
+	c.once.Do(func() { c.waiting.Add(1) })
+	return c.Context.Done()
+}
+
+// TestEqualNamesAreAskedOnce answers when all are waiting.
 func TestEqualNamesAreAskedOnce(t *testing.T) {
-	var asked atomic.Int32
+	var asked, waiting atomic.Int32
 	addr := server(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
 		asked.Add(1)
-		time.Sleep(50 * time.Millisecond)
+		for waiting.Load() < 50 {
+			time.Sleep(time.Millisecond)
+		}
 		if q.Qtype == dns.TypeA {
 			m.Answer = append(m.Answer, rr(t, q.Name+" 60 IN A 127.0.0.9"))
 		}
 		return true
 	})
-	r, err := New(Config{Servers: []string{addr}, Family: "4"})
+	r, err := New(Config{Servers: []string{addr}, Family: "4", Timeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {
-			if a := r.Lookup(t.Context(), "host.test"); len(a.Addrs) != 1 {
+			if a := r.Lookup(&counted{Context: t.Context(), waiting: &waiting}, "host.test"); len(a.Addrs) != 1 {
 				t.Errorf("%+v", a)
 			}
 		})
@@ -325,7 +348,7 @@ func TestNamesWithEscapedCharacters(t *testing.T) {
 		return q.Qtype == dns.TypeA
 	})
 	for _, name := range []string{"a'b.test", "a;b(c).test", "a_b.test", "-a-.test", "a*.test"} {
-		r, err := New(Config{Servers: []string{addr}, Timeout: time.Second, Attempts: 1, Family: "4"})
+		r, err := New(Config{Servers: []string{addr}, Timeout: patience, Attempts: 1, Family: "4"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/miekg/dns"
 )
@@ -40,7 +41,7 @@ func TestNameServer(t *testing.T) {
 	} {
 		for _, network := range []string{"udp", "tcp"} {
 			q := new(dns.Msg).SetQuestion(c.name, c.qtype)
-			a, _, err := (&dns.Client{Net: network}).Exchange(q, s.Addr.String())
+			a, _, err := (&dns.Client{Net: network, Timeout: time.Minute}).Exchange(q, s.Addr.String())
 			if err != nil {
 				t.Fatalf("%s over %s: %v", c.name, network, err)
 			}

@@ -26,7 +26,7 @@ func talk(t *testing.T, respond Responder, sent string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	conn.SetDeadline(time.Now().Add(5 * time.Second))
+	conn.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := io.WriteString(conn, sent); err != nil {
 		t.Fatal(err)
 	}
