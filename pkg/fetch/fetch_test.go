@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"mercator/formats/record"
@@ -314,6 +315,11 @@ func TestAHostThatFailsFiveTimesIsDeferred(t *testing.T) {
 	}
 }
 
+// inBubble runs a subtest under a clock that moves on only when all wait.
+func inBubble(t *testing.T, name string, f func(*testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+}
+
 func TestDeadlineAndBytesDeferTheRest(t *testing.T) {
 	var urls []record.URL
 	for i := range 200 {
@@ -325,7 +331,7 @@ func TestDeadlineAndBytesDeferTheRest(t *testing.T) {
 		},
 		"bytes": func(o *fetch.Options) { o.BytesMax = 2000 },
 	} {
-		t.Run(name, func(t *testing.T) {
+		inBubble(t, name, func(t *testing.T) {
 			opt := options(newStore(t), &web{})
 			set(&opt)
 			n := map[string]int{}
@@ -342,45 +348,47 @@ func TestDeadlineAndBytesDeferTheRest(t *testing.T) {
 // TestAuditAgrees fetches with delays over several rounds, and has the audit
 // look at the rows; then at rows in which one contact came early.
 func TestAuditAgrees(t *testing.T) {
-	st := newStore(t)
-	opt := options(st, &web{delay: time.Millisecond})
-	opt.MinDelay, opt.MaxDelay, opt.AddrDelay = 5*time.Millisecond, time.Second, 2*time.Millisecond
-	var rows []record.Fetch
-	for r := range 2 {
-		var urls []record.URL
-		for i := range 30 {
-			u := url(fmt.Sprintf("http://h%d.test/%d/%d", i%5, r, i))
-			u.Addr = fmt.Sprintf("127.0.0.%d", 1+i%5/2) // shared
-			urls = append(urls, u)
+	synctest.Test(t, func(t *testing.T) {
+		st := newStore(t)
+		opt := options(st, &web{delay: time.Millisecond})
+		opt.MinDelay, opt.MaxDelay, opt.AddrDelay = 5*time.Millisecond, time.Second, 2*time.Millisecond
+		var rows []record.Fetch
+		for r := range 2 {
+			var urls []record.URL
+			for i := range 30 {
+				u := url(fmt.Sprintf("http://h%d.test/%d/%d", i%5, r, i))
+				u.Addr = fmt.Sprintf("127.0.0.%d", 1+i%5/2) // shared
+				urls = append(urls, u)
+			}
+			rows = append(rows, run(t, opt, fmt.Sprint("r", r), urls)...)
 		}
-		rows = append(rows, run(t, opt, fmt.Sprint("r", r), urls)...)
-	}
-	audit := func(rows []record.Fetch) *fetch.Audit {
-		a := fetch.NewAuditor(fetch.AuditOptions{MinDelay: opt.MinDelay, AddrDelay: opt.AddrDelay, Memory: 8 << 20, Worst: 3})
-		defer a.Close()
-		for i := range rows {
-			if err := a.Add(&rows[i]); err != nil {
+		audit := func(rows []record.Fetch) *fetch.Audit {
+			a := fetch.NewAuditor(fetch.AuditOptions{MinDelay: opt.MinDelay, AddrDelay: opt.AddrDelay, Memory: 8 << 20, Worst: 3})
+			defer a.Close()
+			for i := range rows {
+				if err := a.Add(&rows[i]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := a.Report(t.Context())
+			if err != nil {
 				t.Fatal(err)
 			}
+			return got
 		}
-		got, err := a.Report(t.Context())
-		if err != nil {
-			t.Fatal(err)
+		if got := audit(rows); got.Err() != nil || got.Contacts != 65 || got.Hosts.Names != 5 || got.Addrs.Names != 3 {
+			t.Errorf("audit %+v: %v", got, got.Err())
 		}
-		return got
-	}
-	if got := audit(rows); got.Err() != nil || got.Contacts != 65 || got.Hosts.Names != 5 || got.Addrs.Names != 3 {
-		t.Errorf("audit %+v: %v", got, got.Err())
-	}
-	for i := range rows {
-		if rows[i].Role == record.RolePage {
-			rows[i].DurationUS += 4_000_000
-			break
+		for i := range rows {
+			if rows[i].Role == record.RolePage {
+				rows[i].DurationUS += 4_000_000
+				break
+			}
 		}
-	}
-	if got := audit(rows); got.Hosts.Violations == 0 || got.Addrs.Violations == 0 || got.Err() == nil {
-		t.Errorf("an overlap was not found: %+v", got)
-	}
+		if got := audit(rows); got.Hosts.Violations == 0 || got.Addrs.Violations == 0 || got.Err() == nil {
+			t.Errorf("an overlap was not found: %+v", got)
+		}
+	})
 }
 
 const killEnv = "MERCATOR_TEST_FETCH_STORE"

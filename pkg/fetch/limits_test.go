@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/andybalholm/brotli"
@@ -41,7 +42,7 @@ func TestFewHostsInMemory(t *testing.T) {
 		for _, addrDelay := range []time.Duration{0, time.Millisecond} {
 			opt := options(newStore(t), w)
 			opt.HostsMax, opt.Connections, opt.AddrDelay = 2, connections, addrDelay
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			rows, err := try(t, ctx, opt, "r1", urls)
 			cancel()
 			if err != nil {
@@ -179,36 +180,38 @@ func TestMemoryOfDecoders(t *testing.T) {
 }
 
 func TestDenyIsReadAgain(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "deny")
-	if err := os.WriteFile(path, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	var once sync.Once
-	w := &web{delay: 2 * time.Millisecond, onFetch: func(u string) {
-		if strings.HasSuffix(u, "stop.test/9") {
-			once.Do(func() {
-				if err := os.WriteFile(path, []byte("stop.test\n"), 0o644); err != nil {
-					t.Error(err)
-				}
-			})
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "deny")
+		if err := os.WriteFile(path, nil, 0o644); err != nil {
+			t.Fatal(err)
 		}
-	}}
-	var urls []record.URL
-	for i := range 200 {
-		urls = append(urls, url(fmt.Sprintf("http://stop.test/%d", i)), url(fmt.Sprintf("http://go.test/%d", i)))
-	}
-	opt := options(newStore(t), w)
-	var err error
-	if opt.Deny, err = fetch.OpenDeny(path); err != nil {
-		t.Fatal(err)
-	}
-	n := map[string]int{}
-	for u, o := range outcomes(t, run(t, opt, "r1", urls), urls) {
-		n[strings.Split(u, "/")[2]+" "+o]++
-	}
-	if n["stop.test fetched"] < 10 || n["stop.test denied"] < 20 || n["go.test fetched"] != 200 {
-		t.Errorf("outcomes %v, want the one host to be stopped in the middle", n)
-	}
+		var once sync.Once
+		w := &web{delay: 2 * time.Millisecond, onFetch: func(u string) {
+			if strings.HasSuffix(u, "stop.test/9") {
+				once.Do(func() {
+					if err := os.WriteFile(path, []byte("stop.test\n"), 0o644); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}}
+		var urls []record.URL
+		for i := range 200 {
+			urls = append(urls, url(fmt.Sprintf("http://stop.test/%d", i)), url(fmt.Sprintf("http://go.test/%d", i)))
+		}
+		opt := options(newStore(t), w)
+		var err error
+		if opt.Deny, err = fetch.OpenDeny(path); err != nil {
+			t.Fatal(err)
+		}
+		n := map[string]int{}
+		for u, o := range outcomes(t, run(t, opt, "r1", urls), urls) {
+			n[strings.Split(u, "/")[2]+" "+o]++
+		}
+		if n["stop.test fetched"] < 10 || n["stop.test denied"] < 20 || n["go.test fetched"] != 200 {
+			t.Errorf("outcomes %v, want the one host to be stopped in the middle", n)
+		}
+	})
 }
 
 // TestUnknownColumns: a batch with columns of a newer version goes through the

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"mercator/formats/record"
@@ -201,7 +202,7 @@ func TestAnothersTailIsCut(t *testing.T) {
 // TestHostsWaitAfterAnUncleanStop: nobody knows who was contacted last.
 func TestHostsWaitAfterAnUncleanStop(t *testing.T) {
 	const wait = 60 * time.Millisecond
-	first := func(opt fetch.Options, txn string, urls []record.URL) time.Duration {
+	first := func(t *testing.T, opt fetch.Options, txn string, urls []record.URL) time.Duration {
 		var once time.Duration
 		start := time.Now()
 		opt.Protocols = map[string]fetch.Protocol{"http": &web{onFetch: func(string) {
@@ -214,7 +215,7 @@ func TestHostsWaitAfterAnUncleanStop(t *testing.T) {
 		return once
 	}
 	for _, same := range []bool{true, false} {
-		t.Run(fmt.Sprint("same transaction ", same), func(t *testing.T) {
+		inBubble(t, fmt.Sprint("same transaction ", same), func(t *testing.T) {
 			opt := options(newStore(t), &web{})
 			opt.MinDelay, opt.MaxDelay = time.Millisecond, time.Second
 			interrupted(t, opt, "r1", pages(4, 6))
@@ -223,17 +224,17 @@ func TestHostsWaitAfterAnUncleanStop(t *testing.T) {
 				txn = "r2"
 			}
 			opt.MinDelay = wait
-			if got := first(opt, txn, append(pages(4, 6), url("http://new.test/"))); got < wait {
+			if got := first(t, opt, txn, append(pages(4, 6), url("http://new.test/"))); got < wait {
 				t.Errorf("first contact after %s, want %s", got, wait)
 			}
 			// A round that ended well is followed by no such wait.
 			opt.MinDelay, opt.MaxDelay, opt.Robots = 20*time.Second, 20*time.Second, nil
-			if got := first(opt, "r3", []record.URL{url("http://other.test/")}); got > 10*time.Second {
+			if got := first(t, opt, "r3", []record.URL{url("http://other.test/")}); got > 10*time.Second {
 				t.Errorf("after a good end the first contact came after %s", got)
 			}
 		})
 	}
-	t.Run("a server's wish outlives the kill", func(t *testing.T) {
+	inBubble(t, "a server's wish outlives the kill", func(t *testing.T) {
 		st := newStore(t)
 		busy := "HTTP/1.1 429 Too Many\r\nRetry-After: 600\r\nContent-Length: 0\r\n\r\n"
 		w := &web{replies: map[string]string{"http://h0.test/0": busy}}
@@ -297,26 +298,28 @@ func TestRecoveredRulesAreKept(t *testing.T) {
 }
 
 func TestCrawlDelayHoldsAfterAnUncleanStop(t *testing.T) {
-	st := newStore(t)
-	w := &web{replies: map[string]string{"http://slow.test/robots.txt": text("User-agent: *\nCrawl-delay: 1\n")}}
-	opt := options(st, w)
-	opt.Connections = 1
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	opt.OnRow = func(*record.Fetch) { cancel() } // after robots.txt
-	if _, err := try(t, ctx, opt, "r1", []record.URL{url("http://slow.test/")}); err == nil {
-		t.Fatal("not interrupted")
-	}
-	opt.OnRow = nil
-	w.log = nil
-	start := time.Now()
-	run(t, opt, "r1", []record.URL{url("http://slow.test/")})
-	if took := time.Since(start); took < time.Second {
-		t.Errorf("the page was asked for after %s, want a second", took)
-	}
-	if len(w.log) != 1 {
-		t.Errorf("contacts %v, want the page alone", w.log)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		st := newStore(t)
+		w := &web{replies: map[string]string{"http://slow.test/robots.txt": text("User-agent: *\nCrawl-delay: 1\n")}}
+		opt := options(st, w)
+		opt.Connections = 1
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		opt.OnRow = func(*record.Fetch) { cancel() } // after robots.txt
+		if _, err := try(t, ctx, opt, "r1", []record.URL{url("http://slow.test/")}); err == nil {
+			t.Fatal("not interrupted")
+		}
+		opt.OnRow = nil
+		w.log = nil
+		start := time.Now()
+		run(t, opt, "r1", []record.URL{url("http://slow.test/")})
+		if took := time.Since(start); took < time.Second {
+			t.Errorf("the page was asked for after %s, want a second", took)
+		}
+		if len(w.log) != 1 {
+			t.Errorf("contacts %v, want the page alone", w.log)
+		}
+	})
 }
 
 // inCrawl makes a crawl folder with a fetch store alone.
@@ -336,7 +339,7 @@ func inCrawl(t testing.TB) (*store.Crawl, *store.Store) {
 // and still keeps away from whom the abandoned one had contacted.
 func TestAbandon(t *testing.T) {
 	for _, committed := range []bool{true, false} {
-		t.Run(fmt.Sprint("committed in the store ", committed), func(t *testing.T) {
+		inBubble(t, fmt.Sprint("committed in the store ", committed), func(t *testing.T) {
 			c, st := inCrawl(t)
 			var last, first time.Time // contacts with one host
 			opt := options(st, &web{onFetch: func(u string) {

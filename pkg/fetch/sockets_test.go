@@ -73,7 +73,7 @@ func (s *server) at(host, path string) record.URL {
 }
 
 func loopback(t testing.TB) fetch.HTTP {
-	return fetch.HTTP{Client: &http1.Client{UserAgent: "mercator", TempDir: t.TempDir(), Timeout: 5 * time.Second,
+	return fetch.HTTP{Client: &http1.Client{UserAgent: "mercator", TempDir: t.TempDir(), Timeout: time.Minute,
 		Guard: addrguard.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}}
 }
 

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"mercator/formats/record"
@@ -41,7 +41,7 @@ func (s *slow) Trailer() record.Trailer {
 }
 
 // pipeSink is one end of a pipe, as package cli makes it of standard output.
-type pipeSink struct{ *os.File }
+type pipeSink struct{ io.Writer }
 
 func (pipeSink) Options() record.WriterOptions {
 	return record.WriterOptions{Name: "pipe", Level: record.Stored, FlushAfter: time.Second, Body: true}
@@ -61,64 +61,62 @@ func page(n int) record.Fetch {
 func TestMarkOnAPipe(t *testing.T) {
 	for _, bodies := range []bool{true, false} {
 		t.Run(fmt.Sprintf("bodies %v", bodies), func(t *testing.T) {
-			t.Parallel()
-			st := newStore(t, nil)
-			r, w, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer r.Close()
-			in := &slow{rows: make(chan record.Fetch)}
-			done := make(chan error, 1)
-			go func() {
-				spec := stage.Spec{Name: "mfpset mark", Verb: "mark", Store: st, Txn: "r1", Bodies: bodies}
-				_, err := stage.Run(context.Background(), spec, in, []stage.Sink{pipeSink{w}}, func(ctx context.Context, b *stage.Batch[record.Fetch, record.Fetch]) error {
-					_, err := Mark(ctx, st, b, 8<<20, Options{}, func(int64) {})
-					return err
-				})
-				w.Close()
-				done <- err
-			}()
-			start := time.Now()
-			in.rows <- page(0)
-			in.rows <- page(1)
-			in.rows <- page(2)
-			rows, err := record.NewReader[record.Fetch](r, record.ReaderOptions{Name: "pipe"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			next := func(n int, duplicate bool) {
-				var row record.Fetch
-				if err := rows.Read(&row); err != nil {
+			synctest.Test(t, func(t *testing.T) { // its clock moves on when all wait
+				st := newStore(t, nil)
+				r, w := io.Pipe()
+				defer r.Close()
+				in := &slow{rows: make(chan record.Fetch, 3)}
+				done := make(chan error, 1)
+				go func() {
+					spec := stage.Spec{Name: "mfpset mark", Verb: "mark", Store: st, Txn: "r1", Bodies: bodies}
+					_, err := stage.Run(context.Background(), spec, in, []stage.Sink{pipeSink{w}}, func(ctx context.Context, b *stage.Batch[record.Fetch, record.Fetch]) error {
+						_, err := Mark(ctx, st, b, 8<<20, Options{}, func(int64) {})
+						return err
+					})
+					w.Close()
+					done <- err
+				}()
+				start := time.Now()
+				in.rows <- page(0)
+				in.rows <- page(1)
+				in.rows <- page(2)
+				rows, err := record.NewReader[record.Fetch](r, record.ReaderOptions{Name: "pipe"})
+				if err != nil {
 					t.Fatal(err)
 				}
-				want := ""
-				if bodies {
-					want = string(page(n).Body)
+				next := func(n int, duplicate bool) {
+					var row record.Fetch
+					if err := rows.Read(&row); err != nil {
+						t.Fatal(err)
+					}
+					want := ""
+					if bodies {
+						want = string(page(n).Body)
+					}
+					if row.Key != uint64(n) || row.Duplicate != duplicate || string(row.Body) != want {
+						t.Errorf("row %d: %+v, want duplicate %v and body %q", n, row, duplicate, want)
+					}
 				}
-				if row.Key != uint64(n) || row.Duplicate != duplicate || string(row.Body) != want {
-					t.Errorf("row %d: %+v, want duplicate %v and body %q", n, row, duplicate, want)
+				next(0, false)
+				if d := time.Since(start); d > 2*time.Second {
+					t.Errorf("the first row came after %v", d)
 				}
-			}
-			next(0, false)
-			if d := time.Since(start); d > 2*time.Second {
-				t.Errorf("the first row came after %v", d)
-			}
-			next(1, false)
-			next(2, true)
-			in.rows <- page(3)
-			close(in.rows)
-			next(3, true)
-			var row record.Fetch
-			if err := rows.Read(&row); err != io.EOF {
-				t.Fatal(err)
-			}
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
-			if err := rows.Trailer().Ledger.Balance(); err != nil {
-				t.Error(err)
-			}
+				next(1, false)
+				next(2, true)
+				in.rows <- page(3)
+				close(in.rows)
+				next(3, true)
+				var row record.Fetch
+				if err := rows.Read(&row); err != io.EOF {
+					t.Fatal(err)
+				}
+				if err := <-done; err != nil {
+					t.Fatal(err)
+				}
+				if err := rows.Trailer().Ledger.Balance(); err != nil {
+					t.Error(err)
+				}
+			})
 		})
 	}
 }
