@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -120,6 +121,7 @@ func TestBadContentCodings(t *testing.T) {
 }
 
 func TestBombs(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection empties the pool
 	zeros := make([]byte, 32<<20)
 	for _, c := range codings {
 		packed := pack(t, c, zeros)
@@ -318,8 +320,9 @@ func FuzzOpen(f *testing.F) {
 func TestOpenLineEndsBeforeTheHead(t *testing.T) {
 	const lead = HeadMax - 4
 	const head = "HTTP/1.1 200 OK\r\n\r\n"
-	began := time.Now()
-	for range 3 {
+	best := time.Hour
+	for try := 0; try < 3 || try < 40 && best > time.Second/3; try++ { // on a busy machine the least time is found late
+		began := time.Now()
 		m, err := Open(strings.NewReader(strings.Repeat("\n", lead) + head + "body"))
 		if err != nil {
 			t.Fatal(err)
@@ -327,9 +330,10 @@ func TestOpenLineEndsBeforeTheHead(t *testing.T) {
 		if b, err := io.ReadAll(m.Payload); string(b) != "body" || err != nil || m.Head.Size != lead+len(head) {
 			t.Errorf("%q, %v, head of %d bytes", b, err, m.Head.Size)
 		}
+		best = min(best, time.Since(began))
 	}
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("took %v", took)
+	if best > time.Second/3 {
+		t.Errorf("took %v", best)
 	}
 	if _, err := Open(strings.NewReader(strings.Repeat("\n", HeadMax+1) + head)); !errors.Is(err, fault.Corrupt) {
 		t.Errorf("%d line ends: %v", HeadMax+1, err)

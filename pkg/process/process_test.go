@@ -18,7 +18,7 @@ import (
 
 func run(t *testing.T, spec string, doc *Document) []string {
 	t.Helper()
-	m, err := Parse(spec, ExecLimits{})
+	m, err := Parse(spec, ExecLimits{Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -193,8 +193,7 @@ func hostile() map[string][]byte {
 
 func TestHostileFilesTakeLinearTime(t *testing.T) {
 	for name, body := range hostile() {
-		fastest := func(f func()) time.Duration {
-			best := time.Hour
+		fastest := func(best time.Duration, f func()) time.Duration {
 			for range 5 {
 				start := time.Now()
 				f()
@@ -203,21 +202,29 @@ func TestHostileFilesTakeLinearTime(t *testing.T) {
 			return best
 		}
 		unix := bytes.ReplaceAll(body, []byte{'\r'}, []byte{'\n'})
-		lines := fastest(func() {
+		byLine := func() {
 			s := bufio.NewScanner(bytes.NewReader(unix))
 			s.Buffer(nil, 2<<20)
 			for s.Scan() {
 			}
-		})
-		var r *Rules
-		if parse := fastest(func() { r = Parse(body) }); parse > 10*lines+2*time.Millisecond {
-			t.Errorf("%s: parsed in %v, read by line in %v", name, parse, lines)
-		} else {
-			t.Logf("%s: parsed in %v, read by line in %v", name, parse, lines)
 		}
-		g := r.Group("abc")
+		var r *Rules
 		path := "/" + strings.Repeat("a", 2000)
-		if match := fastest(func() { g.Allowed(path) }); match > 100*time.Millisecond {
+		lines, parse, match := time.Hour, time.Hour, time.Hour
+		for range 40 { // on a busy machine the least time is found late
+			lines = fastest(lines, byLine)
+			parse = fastest(parse, func() { r = Parse(body) })
+			g := r.Group("abc")
+			match = fastest(match, func() { g.Allowed(path) })
+			if parse <= 10*lines+2*time.Millisecond && match <= 100*time.Millisecond {
+				break
+			}
+		}
+		t.Logf("%s: parsed in %v, read by line in %v, matched in %v", name, parse, lines, match)
+		if parse > 10*lines+2*time.Millisecond {
+			t.Errorf("%s: parsed in %v, read by line in %v", name, parse, lines)
+		}
+		if match > 100*time.Millisecond {
 			t.Errorf("%s: matched in %v", name, match)
 		}
 	}
