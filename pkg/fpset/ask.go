@@ -1,6 +1,10 @@
 package fpset
 
-import "slices"
+import (
+	"slices"
+
+	"mercator/pkg/merge"
+)
 
 // asker asks a set for keys in order of arrival: it sorts them, and sweeps.
 type asker struct {
@@ -14,8 +18,9 @@ type asker struct {
 // set. Both are valid until the next call.
 func (a *asker) ask(keys []uint64) (distinct []uint64, seen []bool, err error) {
 	a.sorted = append(a.sorted[:0], keys...)
-	a.sort()
-	a.sorted = slices.Compact(a.sorted)
+	a.scratch = slices.Grow(a.scratch[:0], len(keys))[:len(keys)]
+	merge.RadixSort(a.sorted, a.scratch)
+	a.sorted = merge.Compact(a.sorted)
 	a.seen = slices.Grow(a.seen[:0], len(a.sorted))[:len(a.sorted)]
 	clear(a.seen)
 	if len(a.sorted) == 0 {
@@ -24,5 +29,3 @@ func (a *asker) ask(keys []uint64) (distinct []uint64, seen []bool, err error) {
 	err = a.sweep(uint64(len(a.sorted))).Mark(a.sorted, a.seen)
 	return a.sorted, a.seen, err
 }
-
-func (a *asker) sort() { slices.Sort(a.sorted) }

@@ -36,7 +36,8 @@ type runs struct {
 	opt   Options
 	list  []*run // oldest, and as a rule largest, first
 	tests uint64
-	picks picks
+	keys  []uint64 // room for what one run is asked
+	seen  []bool
 }
 
 type run struct {
@@ -44,6 +45,10 @@ type run struct {
 	file  *counted
 	*fpfile.Reader
 	iter *fpfile.Iter // of the sweep; made by the first
+
+	mayFilter bool // whether a filter has its share of the memory
+	asked     uint64
+	filter    *filter // nil: none yet
 }
 
 // counted is a file that counts its reads.
@@ -68,6 +73,15 @@ func openRuns(st *store.Store, m *store.Manifest, poly uint64, opt Options) (*ru
 			return nil, errors.Join(err, s.Close())
 		}
 		s.list = append(s.list, r)
+	}
+	// The newest runs are the smallest as a rule: their filters spare the most
+	// reads for their memory.
+	left := opt.Prefilter
+	for _, r := range slices.Backward(s.list) {
+		if n := filterBytes(r.Count()); n <= left {
+			r.mayFilter = true
+			left -= n
+		}
 	}
 	return s, nil
 }
@@ -170,7 +184,7 @@ func (s *runs) Reads() (tests, reads, bytes uint64) {
 func (s *runs) ContainsAll(keys []uint64, seen []bool) error {
 	s.tests += uint64(len(keys))
 	for _, r := range s.list {
-		if err := s.picks.ask(keys, seen, r.ContainsAll); err != nil {
+		if err := s.ask(r, keys, seen, r.ContainsAll); err != nil {
 			return err
 		}
 	}
@@ -194,54 +208,70 @@ func (s *runs) Sweep(n uint64) Sweep {
 	return w
 }
 
+// question is ContainsAll, or Mark of an iterator.
+type question func(keys []uint64, seen []bool) error
+
 // runSweep is a pass over runs; asks has the question for each.
 type runSweep struct {
 	set  *runs
-	asks []func(keys []uint64, seen []bool) error
+	asks []question
 }
 
 func (w *runSweep) Mark(keys []uint64, seen []bool) error {
 	w.set.tests += uint64(len(keys))
-	for _, ask := range w.asks {
-		if err := w.set.picks.ask(keys, seen, ask); err != nil {
+	for i, r := range w.set.list {
+		if err := w.set.ask(r, keys, seen, w.asks[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// picks is room for the keys that one run is asked for.
-type picks struct {
-	keys []uint64
-	seen []bool
-}
+// filterAfter is when a run gets its filter: when it was asked for one key in so
+// many that it holds. By then the reads have cost about as much as the filter
+// will, so that a few tests are not made to pay for it.
+const filterAfter = 100
 
-// ask asks for the keys that are not seen yet, since no key is in two runs.
-func (p *picks) ask(keys []uint64, seen []bool, ask func([]uint64, []bool) error) error {
-	if cap(p.keys) < len(keys) {
-		p.keys, p.seen = make([]uint64, len(keys)), make([]bool, len(keys))
+// ask asks r for the keys that are not seen yet, since no key is in two runs, and
+// that its filter lets through.
+func (s *runs) ask(r *run, keys []uint64, seen []bool, ask question) (err error) {
+	r.asked += uint64(len(keys))
+	if r.mayFilter && r.filter == nil && r.asked >= r.Count()/filterAfter {
+		if r.filter, err = filterOf(r.Reader); err != nil {
+			return err
+		}
 	}
+	s.keys = slices.Grow(s.keys[:0], len(keys))[:len(keys)]
 	n := 0
-	open := p.keys[:len(keys)]
 	for i, k := range keys {
-		open[n] = k
+		s.keys[n] = k // overwritten by the next if this one is not asked for
 		if !seen[i] {
 			n++
 		}
 	}
-	if n == len(keys) {
+	picked := s.keys[:n]
+	if r.filter != nil {
+		picked = r.filter.pass(picked)
+	}
+	if len(picked) == len(keys) {
 		return ask(keys, seen)
 	}
-	answers := p.seen[:n]
+	if len(picked) == 0 {
+		return nil
+	}
+	s.seen = slices.Grow(s.seen[:0], len(picked))[:len(picked)]
+	answers := s.seen
 	clear(answers)
-	if err := ask(open[:n], answers); err != nil {
+	if err := ask(picked, answers); err != nil {
 		return err
 	}
-	n = 0
-	for i := range seen {
-		if !seen[i] {
-			seen[i] = answers[n]
-			n++
+	// Both lists are in the same order: the next picked key is the next answer.
+	for i, k := range keys {
+		if len(picked) == 0 {
+			break
+		}
+		if !seen[i] && k == picked[0] {
+			seen[i], picked, answers = answers[0], picked[1:], answers[1:]
 		}
 	}
 	return nil

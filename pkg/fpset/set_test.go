@@ -63,13 +63,13 @@ func keysOf(t testing.TB, st *store.Store) []uint64 {
 }
 
 // markAll marks keys in one change, some at a time, and returns the answers.
-func markAll(st *store.Store, txn string, keys []uint64, micro int, mem int64) ([]bool, error) {
+func markAll(st *store.Store, txn string, keys []uint64, micro int, mem int64, opt Options) ([]bool, error) {
 	tx, done, err := st.Begin(context.Background(), "mark", txn)
 	if err != nil || done != nil {
 		return nil, errors.Join(err, fmt.Errorf("done %v", done))
 	}
 	defer tx.Abort()
-	set, err := Load(st, tx.Base(), Options{})
+	set, err := Load(st, tx.Base(), opt)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func TestAnswers(t *testing.T) {
 			st := newStore(t, nil)
 			var got []bool
 			for r := range c.rounds {
-				seen, err := markAll(st, "", keys[r*len(keys)/c.rounds:(r+1)*len(keys)/c.rounds], c.micro, c.mem)
+				seen, err := markAll(st, "", keys[r*len(keys)/c.rounds:(r+1)*len(keys)/c.rounds], c.micro, c.mem, Options{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -139,6 +139,12 @@ func TestAnswers(t *testing.T) {
 // TestCrash stops a change that merges runs at every call of the file system: what
 // reopens is the old set or the new one, and the change can be made again.
 func TestCrash(t *testing.T) {
+	for _, workers := range []int{1, 3} {
+		t.Run(fmt.Sprintf("%d workers", workers), func(t *testing.T) { testCrash(t, Options{Workers: workers}) })
+	}
+}
+
+func testCrash(t *testing.T, opt Options) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	batch := func() []uint64 {
 		keys := make([]uint64, 300)
@@ -150,7 +156,7 @@ func TestCrash(t *testing.T) {
 	base := durable.NewCrashFS()
 	st := newStore(t, base)
 	for range 8 {
-		if _, err := markAll(st, "", batch(), 100, 0); err != nil {
+		if _, err := markAll(st, "", batch(), 100, 0, opt); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -168,7 +174,7 @@ func TestCrash(t *testing.T) {
 	for n := 1; ; n++ {
 		fsys := base.AfterCrash(durable.KeepAll)
 		fsys.CrashAt(n)
-		_, err := markAll(reopen(fsys), "", fresh, 100, 0)
+		_, err := markAll(reopen(fsys), "", fresh, 100, 0, opt)
 		if !fsys.Crashed() {
 			if err != nil {
 				t.Fatal(err)
@@ -188,7 +194,7 @@ func TestCrash(t *testing.T) {
 			default:
 				t.Fatalf("crash at call %d, loss %d: %d keys, want %d or %d", n, loss, len(got), len(old), len(after))
 			}
-			if _, err := markAll(reopen(back), "", fresh, 100, 0); err != nil {
+			if _, err := markAll(reopen(back), "", fresh, 100, 0, opt); err != nil {
 				t.Fatalf("crash at call %d, loss %d: again: %v", n, loss, err)
 			}
 			if got := keysOf(t, reopen(back)); !slices.Equal(got, after) {
@@ -203,7 +209,7 @@ func TestCrash(t *testing.T) {
 
 func TestDamage(t *testing.T) {
 	st := newStore(t, nil)
-	if _, err := markAll(st, "", []uint64{1, 2, 3}, 10, 0); err != nil {
+	if _, err := markAll(st, "", []uint64{1, 2, 3}, 10, 0, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	sum, err := Describe(st)
