@@ -47,13 +47,14 @@ var settings = map[string][2]string{
 	"extract.ignore_nofollow": {`true`, "true"},
 	"extract.duplicates":      {`true`, "true"},
 	"extract.modules":         {`["page", "tags=text/html"]`, "[page tags=text/html]"},
+	"urls.mode":               {`"online"`, "online"},
 }
 
 // verbs are run to see their flags, with arguments that let them begin; what
 // they then do with a store that is not there does not matter.
 var verbs = map[string][]string{
 	"mfrontier create": {}, "mfrontier next": {}, "mfrontier plan": {}, "mfrontier update": {"--outcomes", "o", "--links", "l"},
-	"mfrontier": {"stat"}, "mfetch": {}, "mfetch audit": {}, "mresolve": {}, "mextract": {}, "mfpset": {"stat"}, "murlset": {"stat"},
+	"mfrontier": {"stat"}, "mfetch": {}, "mfetch audit": {}, "mresolve": {}, "mextract": {}, "mfpset": {"stat"}, "murlset": {"stat"}, "murlset new": {}, "murlset add": {},
 	"mckpt commit": {"--txn", "r1"},
 }
 

@@ -89,19 +89,26 @@ func keysOf[In record.Row](in stage.Input[In], convert func(*In, *record.URL)) f
 	}
 }
 
+// test says how the URL-seen test is made.
+type test struct {
+	Mode  string `enum:"batch,online" default:"batch" help:"batch: read all input, then ask the set in one pass. online: ask for each URL, and let it through at once."`
+	Cache int    `default:"262144" help:"Popular URLs to remember while it runs (0: none)."`
+}
+
 // change runs the stage that lets each URL through once.
-func (u *urls) change(ctx context.Context, std *cli.Std, dir string, flags cli.TxnFlags, verb string, sinks []stage.Sink) error {
+func (u *urls) change(ctx context.Context, std *cli.Std, dir string, flags cli.TxnFlags, how test, verb string, sinks []stage.Sink) error {
 	st, err := std.OpenStore(dir, urlset.Kind, urlset.Version, flags)
 	if err != nil {
 		return err
 	}
-	spec := stage.Spec{Name: "murlset " + verb, Verb: verb, Store: st, Txn: flags.Txn, Spooled: true, LateLock: true, NoOutput: sinks == nil}
+	batch := how.Mode == "batch"
+	spec := stage.Spec{Name: "murlset " + verb, Verb: verb, Store: st, Txn: flags.Txn, Spooled: batch, LateLock: batch, NoOutput: sinks == nil}
 	if cli.IsText(u.Text, u.Files) {
 		in, err := cli.OpenText(std, u.Files, u.Strict, parse)
 		if err != nil {
 			return err
 		}
-		return run(ctx, std, spec, in, sinks, urlset.FromURL, nil)
+		return run(ctx, std, spec, how, in, sinks, urlset.FromURL, nil)
 	}
 	src, err := cli.OpenSource(std, u.Files)
 	if err != nil {
@@ -112,20 +119,24 @@ func (u *urls) change(ctx context.Context, std *cli.Std, dir string, flags cli.T
 		if err != nil {
 			return err
 		}
-		return run(ctx, std, spec, in, sinks, urlset.FromLink, nil)
+		return run(ctx, std, spec, how, in, sinks, urlset.FromLink, nil)
 	}
 	in, err := cli.RowsOf[record.URL](src)
 	if err != nil {
 		return err
 	}
-	return run(ctx, std, spec, in, sinks, urlset.FromURL, in.Schema())
+	return run(ctx, std, spec, how, in, sinks, urlset.FromURL, in.Schema())
 }
 
-func run[In record.Row](ctx context.Context, std *cli.Std, spec stage.Spec, in stage.Input[In], sinks []stage.Sink, convert func(*In, *record.URL), like *record.Schema) error {
+func run[In record.Row](ctx context.Context, std *cli.Std, spec stage.Spec, how test, in stage.Input[In], sinks []stage.Sink, convert func(*In, *record.URL), like *record.Schema) error {
 	progress := std.StartProgress("URLs", 0)
 	defer progress.Done()
 	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[In, record.URL]) error {
-		stats, err := urlset.New(ctx, spec.Store, b, urlset.Options[In]{Convert: convert, Like: like, Quiet: spec.NoOutput, Cache: urlset.CacheSize,
+		body := urlset.New[In]
+		if how.Mode == "online" {
+			body = urlset.Online[In]
+		}
+		stats, err := body(ctx, spec.Store, b, urlset.Options[In]{Convert: convert, Like: like, Quiet: spec.NoOutput, Cache: how.Cache,
 			Memory: std.MemoryLimit() / 2, Progress: progress.Add})
 		std.Stat("urls", stats)
 		return err
@@ -135,6 +146,7 @@ func run[In record.Row](ctx context.Context, std *cli.Std, spec stage.Spec, in s
 type newCmd struct {
 	Store string `arg:"" help:"The set, such as crawl/urls."`
 	urls
+	test
 	cli.TxnFlags
 	cli.Output
 }
@@ -150,6 +162,11 @@ Output begins when all input is read and the set has committed. The ledger count
 is dropped under "seen". Memory is bounded however long the input: rows wait in a
 temporary file (TMPDIR), and only checksums are sorted.
 
+With --mode online a URL goes on as soon as it is known to be new: nothing waits, but
+each costs a read of the set unless it is popular, and the store is locked from the
+start. What goes on, and in which order, is the same. In both modes the set changes when
+all input has ended well. --stats counts what the cache and the set were asked.
+
   murlset new crawl/urls --txn seed seeds.txt | mfrontier add crawl/frontier --txn seed
   mextract --warc crawl/fetch marked.arrows.zst | murlset new crawl/urls --txn r1 -o new.arrows.zst`
 }
@@ -159,12 +176,13 @@ func (c *newCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	return c.change(ctx, std, c.Store, c.TxnFlags, "new", sinks)
+	return c.change(ctx, std, c.Store, c.TxnFlags, c.test, "new", sinks)
 }
 
 type addCmd struct {
 	Store string `arg:"" help:"The set, such as crawl/urls."`
 	urls
+	test
 	cli.TxnFlags
 }
 
@@ -185,7 +203,7 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 	}
 	if sets == 0 {
-		return c.change(ctx, std, c.Store, c.TxnFlags, "add", nil)
+		return c.change(ctx, std, c.Store, c.TxnFlags, c.test, "add", nil)
 	}
 	if sets < len(c.Files) {
 		return &fault.Error{Class: fault.Usage, Found: "sets and URLs together", Want: "one kind", Hint: "add them one after the other"}

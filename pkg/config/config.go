@@ -88,6 +88,10 @@ type File struct {
 		Duplicates     bool     `toml:"duplicates" flag:"mextract --duplicates" doc:"extract links of duplicate documents too" like:"false"`
 		Modules        []string `toml:"modules" flag:"mextract --module" doc:"processing modules, NAME or NAME=MIME/TYPE" like:"[\"page\"]"`
 	} `toml:"extract"`
+
+	URLs struct {
+		Mode string `toml:"mode" flag:"murlset new --mode, murlset add --mode" doc:"batch or online" like:"\"batch\""`
+	} `toml:"urls"`
 }
 
 // Target is a flag of a command: {"mfetch", "", "min-delay"} or {"mfrontier", "next", "number"}.

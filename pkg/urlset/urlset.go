@@ -57,8 +57,19 @@ type Stats struct {
 	CacheHits    uint64  `json:"cache_hits"`
 	CacheMisses  uint64  `json:"cache_misses"`
 	CacheHitRate float64 `json:"cache_hit_rate"` // hits of a lookup
-	Keys         uint64  `json:"keys"`           // distinct URL checksums that the set was asked for
+	Keys         uint64  `json:"keys"`           // URL checksums that the set was asked for; distinct ones unless online
 	Fresh        uint64  `json:"fresh"`          // of those, never seen before
+
+	Set         fpset.Usage `json:"set"`
+	ReadsPerURL float64     `json:"reads_per_url"` // reads of the set's files for a URL that came, cache hits included
+}
+
+// used tells what the questions cost. The cache has been counted.
+func (s *Stats) used(set fpset.Set) {
+	s.Set = fpset.UsageOf(set)
+	if s.CacheLookups > 0 {
+		s.ReadsPerURL = float64(s.Set.Reads) / float64(s.CacheLookups)
+	}
 }
 
 func (s *Stats) cache(c *cache, lookups uint64) {
@@ -238,6 +249,7 @@ func extend(st *store.Store, tx *store.Tx, keys, fresh *pairs, dir string, stats
 		return err
 	}
 	stats.Fresh = f.Count()
+	stats.used(set)
 	r, err := f.Finish()
 	if err != nil {
 		return err

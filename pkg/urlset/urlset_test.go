@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"time"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
@@ -66,8 +67,31 @@ func stream[T record.Row](t testing.TB, rows []T) *bytes.Buffer {
 	return &b
 }
 
+// way is one of the ways in which a batch can be tested.
+type way struct {
+	online bool
+	mem    int64
+	cache  int
+}
+
+func (w way) spec(st *store.Store, verb, txn string) stage.Spec {
+	return stage.Spec{Name: "murlset " + verb, Verb: verb, Store: st, Txn: txn, Spooled: !w.online, LateLock: !w.online}
+}
+
+func body[In record.Row](w way, st *store.Store, opt urlset.Options[In], stats *urlset.Stats) func(context.Context, *stage.Batch[In, record.URL]) error {
+	opt.Memory, opt.Cache, opt.Progress = w.mem, w.cache, func(int64) {}
+	return func(ctx context.Context, b *stage.Batch[In, record.URL]) (err error) {
+		if w.online {
+			*stats, err = urlset.Online(ctx, st, b, opt)
+		} else {
+			*stats, err = urlset.New(ctx, st, b, opt)
+		}
+		return err
+	}
+}
+
 // unseen runs one batch of links through the URL-seen test.
-func unseen(t *testing.T, st *store.Store, txn string, links []record.Link, mem int64) ([]record.URL, urlset.Stats, stage.Result) {
+func unseen(t *testing.T, st *store.Store, txn string, links []record.Link, w way) ([]record.URL, urlset.Stats, stage.Result) {
 	t.Helper()
 	in, err := record.NewReader[record.Link](stream(t, links), record.ReaderOptions{Name: "links"})
 	if err != nil {
@@ -75,41 +99,39 @@ func unseen(t *testing.T, st *store.Store, txn string, links []record.Link, mem 
 	}
 	var out sink
 	var stats urlset.Stats
-	spec := stage.Spec{Name: "murlset new", Verb: "new", Store: st, Txn: txn, Spooled: true, LateLock: true}
-	res, err := stage.Run(context.Background(), spec, in, []stage.Sink{&out}, func(ctx context.Context, b *stage.Batch[record.Link, record.URL]) (err error) {
-		stats, err = urlset.New(ctx, st, b, urlset.Options[record.Link]{Convert: urlset.FromLink, Cache: urlset.CacheSize, Memory: mem, Progress: func(int64) {}})
-		return err
-	})
+	res, err := stage.Run(context.Background(), w.spec(st, "new", txn), in, []stage.Sink{&out}, body(w, st, urlset.Options[record.Link]{Convert: urlset.FromLink}, &stats))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := record.NewReader[record.URL](&out, record.ReaderOptions{Name: "out"})
+	return urlsOf(t, &out.Buffer), stats, res
+}
+
+// urlsOf decodes a whole stream whose books balance.
+func urlsOf(t *testing.T, out *bytes.Buffer) (rows []record.URL) {
+	t.Helper()
+	r, err := record.NewReader[record.URL](out, record.ReaderOptions{Name: "out"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var rows []record.URL
 	for {
 		var row record.URL
-		if err := r.Read(&row); err != nil {
+		err := r.Read(&row)
+		if err == io.EOF {
 			break
+		}
+		if err != nil {
+			t.Fatal(err)
 		}
 		rows = append(rows, row)
 	}
 	if err := r.Trailer().Ledger.Balance(); err != nil {
 		t.Error(err)
 	}
-	return rows, stats, res
+	return rows
 }
 
-// TestUnseen cuts the same links into batches of different number and memory: the
-// same rows go on, in order of arrival, first occurrence only.
-func TestUnseen(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(1, 2))
-	links := make([]record.Link, 12000)
-	for i := range links {
-		links[i] = link(fmt.Sprintf("http://a.test/%d", rnd.IntN(5000)), i)
-	}
-	var want []record.URL
+// firsts are the url rows of the links whose URL did not come before.
+func firsts(links []record.Link) (want []record.URL) {
 	known := map[string]bool{}
 	for i := range links {
 		if !known[links[i].URL] {
@@ -119,22 +141,34 @@ func TestUnseen(t *testing.T) {
 			want = append(want, u)
 		}
 	}
-	for _, c := range []struct {
-		batches int
-		mem     int64
-	}{{1, 64 << 20}, {1, 0}, {7, 0}, {30, 64 << 20}} {
-		t.Run(fmt.Sprint(c.batches), func(t *testing.T) {
+	return want
+}
+
+// TestUnseen cuts the same links into batches and tests them in ways chosen at
+// random, each batch in another: the same rows go on, in order of arrival, first
+// occurrence only.
+func TestUnseen(t *testing.T) {
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, 2))
+			links := make([]record.Link, 200+rnd.IntN(6000))
+			for i := range links {
+				links[i] = link(fmt.Sprintf("http://a.test/%d", rnd.IntN(1+len(links)/2)), i)
+			}
 			st := newStore(t)
 			var got []record.URL
-			for b := range c.batches {
-				part := links[b*len(links)/c.batches : (b+1)*len(links)/c.batches]
-				rows, stats, res := unseen(t, st, fmt.Sprintf("r%d", b), part, c.mem)
+			for b, rest := 0, links; len(rest) > 0; b++ {
+				part := rest[:min(len(rest), 1+rnd.IntN(len(links)/2))]
+				rest = rest[len(part):]
+				w := way{online: rnd.IntN(2) == 0, mem: []int64{0, 100_000, 64 << 20}[rnd.IntN(3)], cache: []int{0, 1, 50, urlset.CacheSize}[rnd.IntN(4)]}
+				rows, stats, res := unseen(t, st, fmt.Sprintf("r%d", b), part, w)
 				got = append(got, rows...)
-				if res.Stage.In != uint64(len(part)) || res.Stage.Passed != uint64(len(rows)) || stats.Fresh != uint64(len(rows)) {
-					t.Errorf("batch %d: books %+v, stats %+v, %d rows", b, res.Stage, stats, len(rows))
+				if res.Stage.In != uint64(len(part)) || res.Stage.Passed != uint64(len(rows)) || stats.Fresh != uint64(len(rows)) ||
+					stats.CacheHits+stats.CacheMisses != uint64(len(part)) {
+					t.Errorf("batch %d, %+v: books %+v, stats %+v, %d rows", b, w, res.Stage, stats, len(rows))
 				}
 			}
-			if !slices.Equal(got, want) {
+			if want := firsts(links); !slices.Equal(got, want) {
 				t.Errorf("%d rows, want %d, or other ones", len(got), len(want))
 			}
 		})
@@ -142,17 +176,90 @@ func TestUnseen(t *testing.T) {
 }
 
 func TestRepeat(t *testing.T) {
+	for _, w := range []way{{}, {online: true}} {
+		testRepeat(t, w)
+	}
+}
+
+func testRepeat(t *testing.T, w way) {
 	st := newStore(t)
 	links := []record.Link{link("http://a.test/1", 1), link("http://a.test/2", 2), link("http://a.test/1", 3)}
-	first, _, _ := unseen(t, st, "r1", links, 0)
-	again, _, res := unseen(t, st, "r1", links, 0)
+	first, _, _ := unseen(t, st, "r1", links, w)
+	again, _, res := unseen(t, st, "r1", links, w)
 	if len(first) != 2 || !slices.Equal(first, again) || !res.Repeated {
 		t.Errorf("first %v, again %v, repeated %v", first, again, res.Repeated)
 	}
-	next, _, _ := unseen(t, st, "r2", links, 0)
+	next, _, _ := unseen(t, st, "r2", links, w)
 	if len(next) != 0 {
 		t.Errorf("r2 let %v through again", next)
 	}
+}
+
+// TestOnlineAtOnce: a row goes on while the input has not ended, and the set stays
+// as it was until it has.
+func TestOnlineAtOnce(t *testing.T) {
+	st := newStore(t)
+	in := &handed{rows: make(chan record.Link)}
+	out := pipe{make(chan []byte)}
+	w := way{online: true, cache: 10}
+	var stats urlset.Stats
+	done := make(chan error)
+	go func() {
+		_, err := stage.Run(context.Background(), w.spec(st, "new", "r1"), in, []stage.Sink{out}, body(w, st, urlset.Options[record.Link]{Convert: urlset.FromLink}, &stats))
+		done <- err
+	}()
+	<-out.writes // the schema
+	for i := range 3 {
+		in.rows <- link(fmt.Sprintf("http://a.test/%d", i), i)
+		<-out.writes
+	}
+	m, err := st.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Files) != 0 {
+		t.Errorf("the set has changed before the end: %v", m.Files)
+	}
+	close(in.rows)
+	go func() {
+		for range out.writes { // end of stream and trailer
+		}
+	}()
+	if err := <-done; err != nil || stats.Fresh != 3 {
+		t.Errorf("%d fresh rows, %v", stats.Fresh, err)
+	}
+	close(out.writes)
+}
+
+// pipe tells of each write, and waits until it is heard.
+type pipe struct{ writes chan []byte }
+
+func (p pipe) Write(b []byte) (int, error) { p.writes <- b; return len(b), nil }
+func (pipe) Options() record.WriterOptions {
+	return record.WriterOptions{Name: "pipe", FlushAfter: time.Millisecond}
+}
+func (pipe) Publish() error { return nil }
+func (pipe) Abort()         {}
+
+// handed gives the rows that it is handed.
+type handed struct {
+	rows chan record.Link
+	sum  record.RowHasher[record.Link]
+}
+
+func (h *handed) Schema() *record.Schema { return &record.Schema{Kind: record.KindLink} }
+func (h *handed) Trailer() record.Trailer {
+	rows, hash := h.sum.Sum()
+	return record.Trailer{Verified: true, Rows: rows, Hash: hash}
+}
+func (h *handed) Read(row *record.Link) error {
+	l, ok := <-h.rows
+	if !ok {
+		return io.EOF
+	}
+	*row = l
+	h.sum.Add(row)
+	return nil
 }
 
 // TestMemory: the heap does not grow with the batch.

@@ -1,0 +1,70 @@
+package urlset
+
+import (
+	"context"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/fpset"
+	"mercator/pkg/stage"
+)
+
+// together is how many rows at hand are asked for at once.
+const together = 256
+
+// Online is the body of the stages "murlset new" and "murlset add" in the form of
+// the 1999 paper (section 3.5): the cache of popular URLs first, then one lookup in
+// the set, and a row that is unseen goes on at once. It passes on the rows that New
+// passes on, in the same order. The keys become part of the set when the stage
+// commits, so that a crash leaves the old set; the store is locked all the while,
+// and the stage must have neither Spooled nor LateLock.
+func Online[In record.Row](ctx context.Context, st *store.Store, b *stage.Batch[In, record.URL], opt Options[In]) (stats Stats, err error) {
+	set, err := fpset.Load(st, b.Tx().Base(), fpset.Options{})
+	if err != nil {
+		return stats, err
+	}
+	defer set.Close()
+	m := fpset.NewMarker(set, opt.Memory/2, opt.TempDir)
+	defer m.Close()
+	popular := newCache(opt.Cache)
+	var lookups uint64
+	rows := make([]record.URL, together)
+	keys := make([]uint64, 0, together)
+	seen := make([]bool, together)
+	err = fpset.AtHand(ctx, together, b.Read, func(in []In) error {
+		keys = keys[:0]
+		for i := range in {
+			row := &rows[len(keys)]
+			opt.Convert(&in[i], row)
+			row.Key = KeyOf(row)
+			lookups++
+			if popular.seen(row.Key) {
+				b.Drop(ReasonSeen)
+				continue
+			}
+			keys = append(keys, row.Key)
+		}
+		opt.Progress(int64(len(in)))
+		if err := m.MarkNow(keys, seen); err != nil {
+			return err
+		}
+		for i := range keys {
+			if seen[i] {
+				b.Drop(ReasonSeen)
+				continue
+			}
+			stats.Fresh++
+			if err := opt.emit(b, &rows[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return stats, err
+	}
+	stats.cache(popular, lookups)
+	stats.Keys = stats.CacheMisses
+	stats.used(set)
+	return stats, m.Commit(b.Tx())
+}
