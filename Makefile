@@ -41,6 +41,10 @@ interop: build ## other programs read our files, and ours theirs (needs python3,
 disk-full: build ## crawl on a disk that fills up, make room, go on (needs root or user namespaces)
 	@pipelines/disk-full.sh
 
+.PHONY: bench-sets
+bench-sets: ## sets beside GNU sort and comm, Pebble, memcpy, at N=1e6 keys (some two minutes)
+	@bench/sets.sh
+
 .PHONY: cross
 cross: ## compile for Linux and macOS, amd64 and arm64
 	@for os in linux darwin; do for arch in amd64 arm64; do \

@@ -1,9 +1,9 @@
 // Command sets measures sets of fingerprints beside their peers: GNU sort and comm,
 // Pebble, memcpy, and Go's own library. bench/sets.sh builds what it needs.
 //
-//	sets -n 1e7 -bin DIR [GROUP ...]
+//	sets -n 1e7 -bin DIR GROUP
 //
-// Each group prints rows of a table: our figure, the peer's, their ratio, and what
+// A group prints rows of a table: our figure, the peer's, their ratio, and what
 // is wanted. Contenders of a row take turns, so that all meet the same load, and the
 // median of -runs counts. All inputs come from -seed.
 package main
@@ -58,7 +58,7 @@ func run() error {
 	flag.StringVar(&b.bin, "bin", "bin", "folder of the commands, of gen and of pebble")
 	dir := flag.String("dir", "", "folder for a temporary folder (the system's)")
 	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, "sets [FLAGS] [GROUP ...]   (all groups, if none is named)")
+		fmt.Fprintln(os.Stderr, "sets [FLAGS] GROUP")
 		flag.PrintDefaults()
 		for _, g := range groups {
 			fmt.Fprintf(os.Stderr, "  %-8s %s\n", g.name, g.does)
@@ -69,25 +69,15 @@ func run() error {
 	if b.n < 10000 || b.runs < 1 {
 		return fmt.Errorf("want -n of 10,000 at least, and one run at least")
 	}
-	names := flag.Args()
-	for _, name := range names {
-		if !slices.ContainsFunc(groups, func(g group) bool { return g.name == name }) {
-			return fmt.Errorf("group %q: want one of those that -help lists", name)
-		}
+	i := slices.IndexFunc(groups, func(g group) bool { return g.name == flag.Arg(0) })
+	if flag.NArg() != 1 || i < 0 {
+		return fmt.Errorf("want one group of those that -help lists")
 	}
 	var err error
 	if b.bin, err = filepath.Abs(b.bin); err != nil {
 		return err
 	}
-	for _, g := range groups {
-		if len(names) > 0 && !slices.Contains(names, g.name) {
-			continue
-		}
-		if err := b.group(g, *dir); err != nil {
-			return fmt.Errorf("%s: %w", g.name, err)
-		}
-	}
-	return nil
+	return b.group(groups[i], *dir)
 }
 
 // group runs one in a folder of its own.

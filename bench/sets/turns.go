@@ -91,18 +91,23 @@ func pinned(line string) string {
 
 func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
 
-// row prints one: figures are times of the same work; ratio is theirs to ours, or
-// with less the reverse.
+// row prints one: times of the same work, and their ratio, theirs to ours. A want
+// of "" stands for none.
 func (b *bench) row(what string, ours time.Duration, work float64, unit, peer string, theirs time.Duration, want string, atLeast float64) {
 	ratio := theirs.Seconds() / ours.Seconds()
 	rate := func(t time.Duration) string { return fmt.Sprintf("%.3g M %s/s", work/t.Seconds()/1e6, unit) }
 	verdict(what, fmt.Sprintf("%s (%s)", short(ours), rate(ours)), peer, fmt.Sprintf("%s (%s)", short(theirs), rate(theirs)), ratio, want, ratio >= atLeast)
 }
 
-// atMost prints a row of which the ratio is ours to theirs.
+// atMost prints a row of which the ratio is ours to theirs; most is 0 where nothing
+// is wanted.
 func (b *bench) atMost(what string, ours time.Duration, peer string, theirs time.Duration, most float64) {
 	ratio := ours.Seconds() / theirs.Seconds()
-	verdict(what, short(ours), peer, short(theirs), ratio, fmt.Sprintf("≤ %g", most), ratio <= most)
+	want := ""
+	if most > 0 {
+		want = fmt.Sprintf("≤ %g", most)
+	}
+	verdict(what, short(ours), peer, short(theirs), ratio, want, ratio <= most)
 }
 
 func head() {
@@ -117,6 +122,8 @@ func verdict(what, ours, peer, theirs string, ratio float64, want string, met bo
 	case !met:
 		word = "missed"
 	}
+	bar := strings.NewReplacer("|", "\\|").Replace // in a table, even in code
+	what, peer = bar(what), bar(peer)
 	fmt.Printf("| %s | %s | %s | %s | %.3g | %s | %s |\n", what, ours, peer, theirs, ratio, want, word)
 }
 

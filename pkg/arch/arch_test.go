@@ -21,7 +21,7 @@ var floor = map[string]int{
 	"pkg/stage": 2, "pkg/frontier": 2, "pkg/urlset": 2, "pkg/fpset": 2, "pkg/merge": 2,
 	"pkg/extract": 2, "pkg/process": 2, "pkg/robots": 2, "pkg/canon": 2, "pkg/filter": 2, "pkg/rewind": 2,
 	"pkg/cli": 3, "pkg/config": 3, "pkg/fetch/...": 3, "pkg/resolve": 3, "pkg/simweb": 3,
-	"cmd/...": 4, "pipelines/...": 4,
+	"cmd/...": 4, "pipelines/...": 4, "bench/...": 4,
 	"pkg/arch": 4,
 }
 
@@ -39,6 +39,8 @@ var sideways = map[string][]string{
 	"pkg/fpset":    {"pkg/merge", "pkg/stage"},
 	"pkg/filter":   {"pkg/canon"},
 	"pkg/extract":  {"pkg/canon", "pkg/filter", "pkg/process", "pkg/stage"},
+
+	"bench/sets/gen": {"bench/sets/keys"},
 
 	"pkg/cli":          {"pkg/config"},
 	"pkg/fetch":        {"pkg/fetch/http1", "pkg/fetch/addrguard"},

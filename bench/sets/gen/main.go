@@ -6,6 +6,7 @@
 //	gen -kind zipf -n 1e8 -m 1e6 -both 5e5 -a set.fps -b batch.fps
 //	gen -kind arrivals -n 1e8 -again 0.3 -a batch.txt
 //	gen -kind urls -n 1e7 -a urls.txt
+//	gen -kind fetch -n 1e7 -a fetch.arrows.zst
 //
 // A file is written as its name ends: .fps a fingerprint file, .bin eight
 // little-endian bytes a key, .txt sixteen hexadecimal digits a line.
@@ -21,6 +22,7 @@ import (
 
 	"mercator/bench/sets/keys"
 	"mercator/formats/fpfile"
+	"mercator/formats/record"
 	"mercator/pkg/fingerprint"
 )
 
@@ -32,7 +34,7 @@ func main() {
 }
 
 func run() error {
-	kind := flag.String("kind", "uniform", "uniform; zipf: URL checksums of a Zipf web, s = 1.1; arrivals: uniform, in no order, some again; urls: text of a Zipf web")
+	kind := flag.String("kind", "uniform", "uniform; zipf: URL checksums of a Zipf web, s = 1.1; arrivals: uniform, in no order, some again; urls: text of a Zipf web; fetch: records of its documents")
 	seed := flag.Uint64("seed", 1, "seed")
 	hosts := flag.Int("hosts", 1e6, "hosts of a Zipf web")
 	n := flag.Float64("n", 1e6, "keys in A")
@@ -63,9 +65,11 @@ func run() error {
 	case "arrivals":
 		src = keys.Arrivals(*seed, total, *again)
 	case "urls":
-		return urls(*a, keys.NewWeb(*seed, *hosts, 1.1).URLs(total), total)
+		return urls(toA, keys.NewWeb(*seed, *hosts, 1.1).URLs(total), total)
+	case "fetch":
+		return fetches(toA, keys.NewWeb(*seed, *hosts, 1.1).URLs(total), total)
 	default:
-		return fmt.Errorf("kind %q: want uniform, zipf, arrivals or urls", *kind)
+		return fmt.Errorf("kind %q: want uniform, zipf, arrivals, urls or fetch", *kind)
 	}
 	next := keys.Pair(*seed, uint64(*n), uint64(*m), uint64(*both), src)
 	for {
@@ -156,19 +160,43 @@ func (l files) close() error {
 }
 
 // urls writes n lines.
-func urls(name string, next func() string, n uint64) error {
-	f, err := os.Create(name)
+func urls(to files, next func() string, n uint64) error {
+	for range n {
+		url := next()
+		for _, o := range to {
+			if o.err == nil {
+				_, o.err = o.w.WriteString(url + "\n")
+			}
+		}
+	}
+	return to.close()
+}
+
+// fetches writes n fetch records; the content of one URL is always the same.
+func fetches(to files, next func() string, n uint64) error {
+	w, err := record.NewWriter[record.Fetch](to[0].w, record.WriterOptions{Name: to[0].f.Name()})
 	if err != nil {
 		return err
 	}
-	w := bufio.NewWriterSize(f, 1<<20)
-	for range n {
-		if _, err := w.WriteString(next() + "\n"); err != nil {
+	for i := range n {
+		url := next()
+		host, _, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
+		fp := fingerprint.OfString(url)
+		row := record.Fetch{
+			URL: url, Host: host, Key: fingerprint.URLKey(host, url), Role: record.RolePage, FetchTime: record.Time(i),
+			Outcome: record.OutcomeFetched, Status: 200, MIME: "text/html", BodyLength: int64(fp>>54) + 1, ContentFP: fp,
+		}
+		if err := w.Write(&row); err != nil {
 			return err
 		}
 	}
-	if err := w.Flush(); err != nil {
+	rows, hash, err := w.Finish()
+	if err != nil {
 		return err
 	}
-	return f.Close()
+	made := record.Stage{Name: "gen", Out: rows, OutHash: hash.String(), Made: []record.Count{{Reason: "gen", N: rows}}}
+	if _, err := w.Commit(record.Ledger{Stages: []record.Stage{made}}); err != nil {
+		return err
+	}
+	return to.close()
 }
