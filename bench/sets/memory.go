@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"slices"
 
 	"mercator/bench/sets/keys"
@@ -37,36 +36,30 @@ func (b *bench) pair() (left, right []uint64) {
 	}
 }
 
-type collector []uint64
-
-func (c *collector) Add(key uint64) error { *c = append(*c, key); return nil }
-
 func memory(b *bench) error {
 	both := b.n / 2
 	if err := b.gen("-n %d -m %d -both %d -a a.txt -b b.txt", b.n, b.n, both); err != nil {
 		return err
 	}
 	left, right := b.pair()
-	out := make(collector, 0, 2*b.n)
+	out := make([]uint64, 0, 2*b.n)
 	scratch := make([]uint64, 2*b.n-both)
 	head()
 	for _, op := range []struct {
 		name, peer string
-		run        func(merge.Dest, ...merge.Source) error
+		run        func(dst, a, b []uint64) []uint64
 		keys       uint64 // that must come out
 		atLeast    float64
 	}{
-		{"union", "sort -m -u a.txt b.txt | cat > /dev/null", merge.Union, 2*b.n - both, 30},
-		{"difference", "comm -23 a.txt b.txt | cat > /dev/null", func(d merge.Dest, s ...merge.Source) error { return merge.Diff(d, s[0], s[1]) }, b.n - both, 28},
-		{"intersection", "comm -12 a.txt b.txt | cat > /dev/null", merge.Intersect, both, 28},
+		{"union", "sort -m -u a.txt b.txt | cat > /dev/null", merge.UnionKeys, 2*b.n - both, 30},
+		{"difference", "comm -23 a.txt b.txt | cat > /dev/null", merge.DiffKeys, b.n - both, 28},
+		{"intersection", "comm -12 a.txt b.txt | cat > /dev/null", merge.IntersectKeys, both, 28},
 	} {
 		ours := contender{name: op.name, run: func() error {
-			out = out[:0]
-			err := op.run(&out, merge.Keys(left), merge.Keys(right))
-			if err == nil && uint64(len(out)) != op.keys {
-				err = fmt.Errorf("%d keys, want %d", len(out), op.keys)
+			if out = op.run(out[:0], left, right); uint64(len(out)) != op.keys {
+				return fmt.Errorf("%d keys, want %d", len(out), op.keys)
 			}
-			return err
+			return nil
 		}}
 		list := []contender{ours, b.line(op.peer)}
 		if op.name == "union" {
@@ -92,24 +85,15 @@ func (b *bench) sorting() error {
 	}
 	batch := fill(b.n, keys.Arrivals(b.seed, b.n, 0.3))
 	work := make([]uint64, len(batch))
+	scratch := make([]uint64, len(batch))
 	load := func() error { copy(work, batch); return nil }
 	var distinct, want int
 	const peer = "sort -u --parallel=2 batch.txt | cat > /dev/null"
 	took, err := b.turns(
 		contender{"ours", load, func() error {
-			k := 0
-			f, err := merge.SortKeys(func() (uint64, error) {
-				if k == len(work) {
-					return 0, io.EOF
-				}
-				k++
-				return work[k-1], nil
-			}, 1<<30, b.dir, 1)
-			if err != nil {
-				return err
-			}
-			distinct = int(f.Count())
-			return f.Close()
+			merge.RadixSort(work, scratch)
+			distinct = len(merge.Compact(work))
+			return nil
 		}},
 		b.line(peer),
 		contender{"slices.Sort", load, func() error { slices.Sort(work); want = len(slices.Compact(work)); return nil }},

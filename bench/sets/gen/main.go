@@ -98,6 +98,7 @@ type file struct {
 	hex bool
 	err error
 	buf []byte
+	set []uint64 // keys that wait for fps
 }
 
 type files []*file
@@ -130,7 +131,12 @@ func (l files) add(key uint64) {
 
 func (o *file) add(key uint64) error {
 	if o.fps != nil {
-		return o.fps.Add(key)
+		if o.set = append(o.set, key); len(o.set) < 1<<13 {
+			return nil
+		}
+		err := o.fps.AddKeys(o.set)
+		o.set = o.set[:0]
+		return err
 	}
 	if o.buf = o.buf[:0]; o.hex {
 		o.buf = append(fingerprint.Append(o.buf, key), '\n')
@@ -144,7 +150,9 @@ func (o *file) add(key uint64) error {
 func (l files) close() error {
 	for _, o := range l {
 		if o.err == nil && o.fps != nil {
-			o.err = o.fps.Finish()
+			if o.err = o.fps.AddKeys(o.set); o.err == nil {
+				o.err = o.fps.Finish()
+			}
 		}
 		if o.err == nil {
 			o.err = o.w.Flush()
