@@ -95,7 +95,7 @@ func point(b *bench) error {
 		return err
 	}
 	each := float64(len(queries))
-	ns := func(i int) string { return fmt.Sprintf("%.3g ns a test", took[i].Seconds()/each*1e9) }
+	ns := func(i int) string { return fmt.Sprintf("%.3g ns a test", took[i].clock.Seconds()/each*1e9) }
 	head()
 	b.row("one at a time: "+ns(0), took[0], each, "tests", "slices.BinarySearch on raw keys: "+ns(2), took[2], "≥ 6", 6)
 	b.row("16 at a time: "+ns(1), took[1], each, "tests", "the same", took[2], "≥ 12", 12)

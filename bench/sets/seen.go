@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"mercator/formats/fpfile"
@@ -109,14 +108,14 @@ func seen(b *bench) error {
 		return err
 	}
 	head()
-	b.atMost(fmt.Sprintf("set in memory, batch of 1 %%: %.3g ns a check", took[0].Seconds()/float64(m)*1e9), took[0], "memcpy of the encoded set", took[1], 1.6)
-	b.atMost(fmt.Sprintf("set in the page cache: %.3g ns a check", took[2].Seconds()/float64(m)*1e9), took[2], "reading and writing the encoded set, page cache, no sync", took[4], 1.6)
+	b.atMost(fmt.Sprintf("set in memory, batch of 1 %%: %.3g ns a check", took[0].clock.Seconds()/float64(m)*1e9), took[0], "memcpy of the encoded set", took[1], 1.6)
+	b.atMost(fmt.Sprintf("set in the page cache: %.3g ns a check", took[2].clock.Seconds()/float64(m)*1e9), took[2], "reading and writing the encoded set, page cache, no sync", took[4], 1.6)
 	b.atMost("set in the page cache", took[2], "reading the encoded set, page cache", took[3], 0)
 	if len(pebble) > 0 {
-		slices.Sort(pebble)
-		median := pebble[(len(pebble)-1)/2]
-		b.row("set in memory", took[0], float64(m), "checks", "Pebble, point reads by ascending key, warm", median, "≥ 45", 45)
-		b.row("set in the page cache", took[2], float64(m), "checks", "Pebble, the same", median, "≥ 45", 45)
+		p := median(pebble)
+		theirs := cost{p, p}
+		b.row("set in memory", took[0], float64(m), "checks", "Pebble, point reads by ascending key, warm", theirs, "≥ 45", 45)
+		b.row("set in the page cache", took[2], float64(m), "checks", "Pebble, the same", theirs, "≥ 45", 45)
 	}
 	return nil
 }
@@ -209,8 +208,8 @@ func cold(b *bench) error {
 	}
 	fmt.Printf("Files %.4g GB, written %.3g MB and synced; all input dropped from the page cache before each run (posix_fadvise).\n\n", float64(read)/1e9, float64(wrote)/1e6)
 	head()
-	b.atMost("`mfpset add set batch.fps`, cold, batch of 1 %", took[0], fmt.Sprintf("reading the files (%.0f MB/s) and writing what changed", float64(read)/took[2].Seconds()/1e6), took[1], 1.15)
-	verdict("peak memory", fmt.Sprintf("%.1f MiB", float64(peak)/(1<<20)), "", "", float64(peak)/(64<<20), "≤ 64 MiB", peak <= 64<<20)
+	b.atMost("`mfpset add set batch.fps`, cold, batch of 1 %", took[0], fmt.Sprintf("reading the files (%.0f MB/s) and writing what changed", float64(read)/took[2].clock.Seconds()/1e6), took[1], 1.15)
+	fmt.Printf("\nPeak memory of mfpset add: %.1f MiB; wanted: ≤ 64.\n", float64(peak)/(1<<20))
 	return nil
 }
 

@@ -22,9 +22,13 @@ type contender struct {
 	run    func() error
 }
 
-// turns runs the contenders in turn, b.runs times, and returns the median time of each.
-func (b *bench) turns(list ...contender) ([]time.Duration, error) {
-	took := make([][]time.Duration, len(list))
+// cost is what a contender took: medians of the clock, and of processor time (user
+// and system, of this process and of those that it ran).
+type cost struct{ clock, cpu time.Duration }
+
+// turns runs the contenders in turn, b.runs times.
+func (b *bench) turns(list ...contender) ([]cost, error) {
+	took, used := make([][]time.Duration, len(list)), make([][]time.Duration, len(list))
 	for range b.runs {
 		for i, c := range list {
 			if c.before != nil {
@@ -33,19 +37,36 @@ func (b *bench) turns(list ...contender) ([]time.Duration, error) {
 				}
 			}
 			runtime.GC()
+			before := processorTime()
 			began := time.Now()
 			if err := c.run(); err != nil {
 				return nil, fmt.Errorf("%s: %w", c.name, err)
 			}
 			took[i] = append(took[i], time.Since(began))
+			used[i] = append(used[i], processorTime()-before)
 		}
 	}
-	median := make([]time.Duration, len(list))
-	for i, t := range took {
-		slices.Sort(t)
-		median[i] = t[(len(t)-1)/2]
+	costs := make([]cost, len(list))
+	for i := range list {
+		costs[i] = cost{median(took[i]), median(used[i])}
 	}
-	return median, nil
+	return costs, nil
+}
+
+func median(t []time.Duration) time.Duration {
+	slices.Sort(t)
+	return t[(len(t)-1)/2]
+}
+
+// processorTime is that of this process and of the children that have ended.
+func processorTime() (sum time.Duration) {
+	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(who, &u); err == nil {
+			sum += time.Duration(u.Utime.Nano() + u.Stime.Nano())
+		}
+	}
+	return sum
 }
 
 // shell runs a line of sh in b.dir, with our commands and gen in PATH and LC_ALL=C,
@@ -91,30 +112,32 @@ func pinned(line string) string {
 
 func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
 
-// row prints one: times of the same work, and their ratio, theirs to ours. A want
+// row prints one: costs of the same work, and their ratio, theirs to ours. A want
 // of "" stands for none.
-func (b *bench) row(what string, ours time.Duration, work float64, unit, peer string, theirs time.Duration, want string, atLeast float64) {
-	ratio := theirs.Seconds() / ours.Seconds()
-	rate := func(t time.Duration) string { return fmt.Sprintf("%.3g M %s/s", work/t.Seconds()/1e6, unit) }
-	verdict(what, fmt.Sprintf("%s (%s)", short(ours), rate(ours)), peer, fmt.Sprintf("%s (%s)", short(theirs), rate(theirs)), ratio, want, ratio >= atLeast)
+func (b *bench) row(what string, ours cost, work float64, unit, peer string, theirs cost, want string, atLeast float64) {
+	figure := func(c cost) string {
+		return fmt.Sprintf("%s (%.3g M %s/s)", short(c.clock), work/c.clock.Seconds()/1e6, unit)
+	}
+	ratio := theirs.clock.Seconds() / ours.clock.Seconds()
+	verdict(what, figure(ours), peer, figure(theirs), ratio, theirs.cpu.Seconds()/ours.cpu.Seconds(), want, ratio >= atLeast)
 }
 
 // atMost prints a row of which the ratio is ours to theirs; most is 0 where nothing
 // is wanted.
-func (b *bench) atMost(what string, ours time.Duration, peer string, theirs time.Duration, most float64) {
-	ratio := ours.Seconds() / theirs.Seconds()
+func (b *bench) atMost(what string, ours cost, peer string, theirs cost, most float64) {
+	ratio := ours.clock.Seconds() / theirs.clock.Seconds()
 	want := ""
 	if most > 0 {
 		want = fmt.Sprintf("≤ %g", most)
 	}
-	verdict(what, short(ours), peer, short(theirs), ratio, want, ratio <= most)
+	verdict(what, short(ours.clock), peer, short(theirs.clock), ratio, ours.cpu.Seconds()/theirs.cpu.Seconds(), want, ratio <= most)
 }
 
 func head() {
-	fmt.Println("| what | ours | peer | peer's | ratio | wanted | |\n|---|--:|---|--:|--:|--:|---|")
+	fmt.Println("| what | ours | peer | peer's | ratio | of processor time | wanted | |\n|---|--:|---|--:|--:|--:|--:|---|")
 }
 
-func verdict(what, ours, peer, theirs string, ratio float64, want string, met bool) {
+func verdict(what, ours, peer, theirs string, ratio, cpu float64, want string, met bool) {
 	word := "met"
 	switch {
 	case want == "":
@@ -123,8 +146,7 @@ func verdict(what, ours, peer, theirs string, ratio float64, want string, met bo
 		word = "missed"
 	}
 	bar := strings.NewReplacer("|", "\\|").Replace // in a table, even in code
-	what, peer = bar(what), bar(peer)
-	fmt.Printf("| %s | %s | %s | %s | %.3g | %s | %s |\n", what, ours, peer, theirs, ratio, want, word)
+	fmt.Printf("| %s | %s | %s | %s | %.3g | %.3g | %s | %s |\n", bar(what), ours, bar(peer), theirs, ratio, cpu, want, word)
 }
 
 func short(t time.Duration) string {
