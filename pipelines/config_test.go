@@ -22,6 +22,7 @@ var settings = map[string][2]string{
 	"contact":                 {`"me@example.org"`, "me@example.org"},
 	"memory.fetch":            {`"77M"`, "80740352"},
 	"memory.stages":           {`"77M"`, "80740352"},
+	"sets.prefilter":          {`true`, "true"},
 	"frontier.policy":         {`"seven"`, "seven"},
 	"frontier.per_host":       {`7`, "7"},
 	"frontier.max_attempts":   {`7`, "7"},
@@ -55,7 +56,7 @@ var settings = map[string][2]string{
 var verbs = map[string][]string{
 	"mfrontier create": {}, "mfrontier next": {}, "mfrontier plan": {}, "mfrontier update": {"--outcomes", "o", "--links", "l"},
 	"mfrontier": {"stat"}, "mfetch": {}, "mfetch audit": {}, "mresolve": {}, "mextract": {}, "mfpset": {"stat"}, "murlset": {"stat"}, "murlset new": {}, "murlset add": {},
-	"mckpt commit": {"--txn", "r1"},
+	"mfpset mark": {}, "mfpset add": {}, "mfpset test": {}, "murlset test": {}, "mckpt commit": {"--txn", "r1"},
 }
 
 // Every setting of crawl.toml is the default of the flags that it says, with its

@@ -50,21 +50,19 @@ func (s set) open(std *cli.Std, flags cli.TxnFlags) (*store.Store, error) {
 }
 
 // load opens the set as it is now.
-func (s set) load(std *cli.Std) (fpset.Set, error) {
+func (s set) load(std *cli.Std, opt fpset.Options) (fpset.Set, error) {
 	st, err := s.open(std, cli.TxnFlags{})
 	if err != nil {
 		return nil, err
 	}
-	return fpset.LoadCurrent(st, fpset.Options{})
+	return fpset.LoadCurrent(st, opt)
 }
-
-// options are those of a set that is to be changed.
-func options(std *cli.Std) fpset.Options { return fpset.Options{Workers: std.Threads()} }
 
 type markCmd struct {
 	set
 	Files  []string `arg:"" optional:"" help:"Fetch records; standard input if there are none."`
 	Bodies bool     `default:"true" negatable:"" help:"Pass bodies on, down a pipe, where the input carries them."`
+	cli.SetFlags
 	cli.TxnFlags
 	cli.Output
 }
@@ -99,7 +97,7 @@ func (c *markCmd) Run(ctx context.Context, std *cli.Std) error {
 	defer progress.Done()
 	spec := stage.Spec{Name: "mfpset mark", Verb: "mark", Store: st, Txn: c.Txn, Bodies: c.Bodies && in.Schema().HasBody}
 	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.Fetch, record.Fetch]) error {
-		stats, err := fpset.Mark(ctx, st, b, std.MemoryLimit()/4, options(std), progress.Add)
+		stats, err := fpset.Mark(ctx, st, b, std.MemoryLimit()/4, std.SetOptions(c.SetFlags), progress.Add)
 		std.Stat("documents", stats)
 		return err
 	})
@@ -108,6 +106,7 @@ func (c *markCmd) Run(ctx context.Context, std *cli.Std) error {
 type addCmd struct {
 	set
 	keys
+	cli.SetFlags
 	cli.TxnFlags
 }
 
@@ -134,7 +133,7 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	defer fpset.CloseInputs(in)
-	stats, err := fpset.Add(ctx, st, c.Txn, in, options(std))
+	stats, err := fpset.Add(ctx, st, c.Txn, in, std.SetOptions(c.SetFlags))
 	std.Stat("keys", stats.Distinct)
 	std.Stat("fresh", stats.Fresh)
 	std.Stat("set", stats.Set)
@@ -176,6 +175,7 @@ type testCmd struct {
 	set
 	Files []string `arg:"" optional:"" help:"Text, 16 hexadecimal digits a line (default: standard input), fingerprint files (*.fps), or the folders of other sets."`
 	JSON  bool     `help:"Print a JSON object a line."`
+	cli.SetFlags
 }
 
 // Help is the long text of --help.
@@ -191,7 +191,7 @@ The exit code is 0 if all were seen, 6 if one was not.
 }
 
 func (c *testCmd) Run(ctx context.Context, std *cli.Std) error {
-	set, err := c.load(std)
+	set, err := c.load(std, std.SetOptions(c.SetFlags))
 	if err != nil {
 		return err
 	}
@@ -382,7 +382,7 @@ runs. The exit code is 0, or 3 with the place of the damage.
 }
 
 func (c *checkCmd) Run(std *cli.Std) error {
-	set, err := c.load(std)
+	set, err := c.load(std, fpset.Options{})
 	if err != nil {
 		return err
 	}

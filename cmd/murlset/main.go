@@ -48,12 +48,12 @@ type urls struct {
 }
 
 // load opens the set as it is now.
-func load(std *cli.Std, dir string) (fpset.Set, error) {
+func load(std *cli.Std, dir string, opt fpset.Options) (fpset.Set, error) {
 	st, err := std.OpenStore(dir, urlset.Kind, urlset.Version, cli.TxnFlags{})
 	if err != nil {
 		return nil, err
 	}
-	return fpset.LoadCurrent(st, fpset.Options{})
+	return fpset.LoadCurrent(st, opt)
 }
 
 // parse makes a row of a line.
@@ -93,6 +93,7 @@ func keysOf[In record.Row](in stage.Input[In], convert func(*In, *record.URL)) f
 type test struct {
 	Mode  string `enum:"batch,online" default:"batch" help:"batch: read all input, then ask the set in one pass. online: ask for each URL, and let it through at once."`
 	Cache int    `default:"262144" help:"Popular URLs to remember while it runs (0: none)."`
+	cli.SetFlags
 }
 
 // change runs the stage that lets each URL through once.
@@ -137,7 +138,7 @@ func run[In record.Row](ctx context.Context, std *cli.Std, spec stage.Spec, how 
 			body = urlset.Online[In]
 		}
 		stats, err := body(ctx, spec.Store, b, urlset.Options[In]{Convert: convert, Like: like, Quiet: spec.NoOutput, Cache: how.Cache,
-			Memory: std.MemoryLimit() / 2, Progress: progress.Add})
+			Memory: std.MemoryLimit() / 2, Set: std.SetOptions(how.SetFlags), Progress: progress.Add})
 		std.Stat("urls", stats)
 		return err
 	})
@@ -220,7 +221,7 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	defer fpset.CloseInputs(in)
-	stats, err := fpset.Add(ctx, st, c.Txn, in, fpset.Options{})
+	stats, err := fpset.Add(ctx, st, c.Txn, in, std.SetOptions(c.SetFlags))
 	std.Stat("keys", stats.Distinct)
 	std.Stat("fresh", stats.Fresh)
 	std.Stat("set", stats.Set)
@@ -230,6 +231,7 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 type testCmd struct {
 	Store string   `arg:"" help:"The set, such as crawl/urls."`
 	Files []string `arg:"" optional:"" help:"Text, one URL a line (default: standard input)."`
+	cli.SetFlags
 }
 
 // Help is the long text of --help.
@@ -241,7 +243,7 @@ code is 0 if all were seen, 6 if one was not. Nothing is added.
 }
 
 func (c *testCmd) Run(ctx context.Context, std *cli.Std) error {
-	set, err := load(std, c.Store)
+	set, err := load(std, c.Store, std.SetOptions(c.SetFlags))
 	if err != nil {
 		return err
 	}
@@ -357,7 +359,7 @@ runs. The exit code is 0, or 3 with the place of the damage.
 }
 
 func (c *checkCmd) Run(std *cli.Std) error {
-	set, err := load(std, c.Store)
+	set, err := load(std, c.Store, fpset.Options{})
 	if err != nil {
 		return err
 	}

@@ -43,6 +43,10 @@ type File struct {
 		Stages string `toml:"stages" flag:"mfrontier --memory, mresolve --memory, mfpset --memory, mextract --memory, murlset --memory" doc:"bound for each other command" like:"\"64M\""`
 	} `toml:"memory"`
 
+	Sets struct {
+		Prefilter bool `toml:"prefilter" flag:"mfpset mark --prefilter, mfpset add --prefilter, mfpset test --prefilter, murlset new --prefilter, murlset add --prefilter, murlset test --prefilter" doc:"filters in memory spare reads of the sets" like:"false"`
+	} `toml:"sets"`
+
 	Frontier struct {
 		Policy      string `toml:"policy" flag:"mfrontier create --policy" doc:"see mfrontier policies" like:"\"priority\""`
 		PerHost     int    `toml:"per_host" flag:"mfrontier next --per-host, mfrontier plan --per-host" doc:"URLs of one host in a batch; 0: any number" like:"0"`

@@ -19,7 +19,7 @@ const together = 256
 // commits, so that a crash leaves the old set; the store is locked all the while,
 // and the stage must have neither Spooled nor LateLock.
 func Online[In record.Row](ctx context.Context, st *store.Store, b *stage.Batch[In, record.URL], opt Options[In]) (stats Stats, err error) {
-	set, err := fpset.Load(st, b.Tx().Base(), fpset.Options{})
+	set, err := fpset.Load(st, b.Tx().Base(), opt.Set)
 	if err != nil {
 		return stats, err
 	}

@@ -103,6 +103,7 @@ type Options[In record.Row] struct {
 	Quiet    bool                   // fresh rows are consumed instead of passed on
 	Memory   int64                  // bytes, about; 8 MiB of buffers and the cache come on top
 	Cache    int                    // popular URLs to remember; 0: none
+	Set      fpset.Options          // with which the set is opened
 	TempDir  string                 // "": the system's folder for temporary files
 	Progress func(n int64)          // is told of rows read
 }
@@ -138,7 +139,7 @@ func New[In record.Row](ctx context.Context, st *store.Store, b *stage.Batch[In,
 	if err != nil {
 		return stats, err
 	}
-	if err := extend(st, tx, keys, fresh, opt.TempDir, &stats); err != nil {
+	if err := extend(st, tx, opt.Set, keys, fresh, opt.TempDir, &stats); err != nil {
 		return stats, err
 	}
 	if err := keys.close(); err != nil {
@@ -186,8 +187,8 @@ const checkEvery = 8192
 
 // extend asks the set for each of the keys, in one pass, and adds the fresh ones
 // to it, and their first arrivals to fresh.
-func extend(st *store.Store, tx *store.Tx, keys, fresh *pairs, dir string, stats *Stats) (err error) {
-	set, err := fpset.Load(st, tx.Base(), fpset.Options{})
+func extend(st *store.Store, tx *store.Tx, opt fpset.Options, keys, fresh *pairs, dir string, stats *Stats) (err error) {
+	set, err := fpset.Load(st, tx.Base(), opt)
 	if err != nil {
 		return err
 	}
