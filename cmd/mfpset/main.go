@@ -316,7 +316,7 @@ func (c *buildCmd) Run(std *cli.Std) error {
 		return err
 	}
 	defer fpset.CloseInputs(in)
-	n, err := fpset.Export(c.Output, false, std.Out, in[0].Polynomial, func(dst merge.Dest) error {
+	n, err := fpset.Export(c.Output, false, std.Out, in[0].Polynomial, std.Threads(), func(dst merge.Dest) error {
 		sources, err := fpset.Sources(in)
 		if err != nil {
 			return err

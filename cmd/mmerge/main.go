@@ -40,19 +40,29 @@ type sets struct {
 }
 
 // run merges all sets by op, and writes nothing unless all of them were good.
-func (s *sets) run(std *cli.Std, op func(dst merge.Dest, sources []merge.Source) error) error {
+func (s *sets) run(std *cli.Std, op merge.Op) error {
 	in, err := fpset.OpenInputs(s.Files, s.Text, fingerprint.Polynomial, std.In, std.MemoryLimit()/4)
 	if err != nil {
 		return err
 	}
 	defer fpset.CloseInputs(in)
-	n, err := fpset.Export(s.Output, s.Text, std.Out, in[0].Polynomial, func(dst merge.Dest) error {
-		sources, err := fpset.Sources(in)
+	var sets []merge.Set
+	var total uint64
+	for _, i := range in {
+		files, err := i.Files()
 		if err != nil {
 			return err
 		}
-		return op(dst, sources)
+		sets = append(sets, files)
+		total += i.Count
+	}
+	progress := std.StartProgress("fingerprints", int64(total))
+	defer progress.Done()
+	n, err := fpset.Export(s.Output, s.Text, std.Out, in[0].Polynomial, std.Threads(), func(dst merge.Dest) error {
+		return merge.Files(dst, op, sets, merge.Options{Threads: std.Threads(), Memory: std.MemoryLimit() * 3 / 8, Progress: progress.Add})
 	})
+	std.Stat("inputs", len(in))
+	std.Stat("keys_in", total)
 	std.Stat("keys", n)
 	return err
 }
@@ -69,7 +79,7 @@ input is exit code 3, and nothing is written. Sets of different polynomials are 
 }
 
 func (c *unionCmd) Run(std *cli.Std) error {
-	return c.run(std, func(dst merge.Dest, s []merge.Source) error { return merge.Union(dst, s...) })
+	return c.run(std, merge.OpUnion)
 }
 
 type intersectCmd struct{ sets }
@@ -82,7 +92,7 @@ func (intersectCmd) Help() string {
 }
 
 func (c *intersectCmd) Run(std *cli.Std) error {
-	return c.run(std, func(dst merge.Dest, s []merge.Source) error { return merge.Intersect(dst, s...) })
+	return c.run(std, merge.OpIntersect)
 }
 
 type diffCmd struct{ sets }
@@ -96,7 +106,7 @@ func (diffCmd) Help() string {
 }
 
 func (c *diffCmd) Run(std *cli.Std) error {
-	return c.run(std, func(dst merge.Dest, s []merge.Source) error { return merge.Diff(dst, s[0], s[1:]...) })
+	return c.run(std, merge.OpDiff)
 }
 
 type recordsCmd struct {

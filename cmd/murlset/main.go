@@ -293,7 +293,7 @@ func (c *buildCmd) Run(std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	n, err := fpset.Export(c.Output, false, std.Out, fingerprint.Polynomial, func(dst merge.Dest) error {
+	n, err := fpset.Export(c.Output, false, std.Out, fingerprint.Polynomial, std.Threads(), func(dst merge.Dest) error {
 		return merge.Copy(dst, keys.All())
 	})
 	std.Stat("keys", n)

@@ -40,11 +40,7 @@ func Add(ctx context.Context, st *store.Store, txn string, in []*Input, opt Opti
 	if err != nil {
 		return stats, err
 	}
-	union, err := merge.UnionOf(sources...)
-	if err != nil {
-		return stats, err
-	}
-	keys := &summed{src: union}
+	keys := &summed{src: merge.UnionOf(sources...)}
 	if done != nil {
 		for err == nil {
 			_, err = keys.Block()

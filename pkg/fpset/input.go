@@ -34,9 +34,37 @@ type Input struct {
 	Name       string
 	Polynomial uint64
 	Count      uint64
+	files      merge.Set // nil if the set is not kept in fingerprint files
 	open       func() (merge.Source, error)
 	check      func(progress func(int64)) error
 	close      func() error
+}
+
+// Files returns the set as fingerprint files, which Close closes. A set of an
+// implementation that has none is written to a temporary one first.
+func (in *Input) Files() (merge.Set, error) {
+	if in.files != nil {
+		return in.files, nil
+	}
+	all, err := in.open()
+	if err != nil {
+		return nil, err
+	}
+	f, err := merge.NewKeyFile("", in.Polynomial)
+	if err != nil {
+		return nil, err
+	}
+	closeSet := in.close
+	in.close = func() error { return errors.Join(closeSet(), f.Close()) }
+	if err := merge.Copy(f, all); err != nil {
+		return nil, err
+	}
+	r, err := f.Finish()
+	if err != nil {
+		return nil, err
+	}
+	in.files = merge.Set{r}
+	return in.files, nil
 }
 
 // Source reads the set from its start.
@@ -128,7 +156,7 @@ func openInput(path string, text bool, polynomial uint64, stdin io.Reader, mem, 
 
 func fileInput(name string, r *fpfile.Reader, ahead int64, closer func() error) *Input {
 	r.SetReadAhead(min(ahead, readAhead))
-	return &Input{Name: name, Polynomial: r.Polynomial(), Count: r.Count(), check: r.Check, close: closer,
+	return &Input{Name: name, Polynomial: r.Polynomial(), Count: r.Count(), files: merge.Set{r}, check: r.Check, close: closer,
 		open: func() (merge.Source, error) { return r.All(), nil }}
 }
 
@@ -187,14 +215,22 @@ func openStore(dir string) (*Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Input{Name: dir, Polynomial: s.Polynomial(), Count: s.Count(), open: s.All, check: s.Check, close: s.Close}, nil
+	in := &Input{Name: dir, Polynomial: s.Polynomial(), Count: s.Count(), open: s.All, check: s.Check, close: s.Close}
+	if s, ok := s.(*runs); ok {
+		in.files = merge.Set{}
+		for _, r := range s.list {
+			in.files = append(in.files, r.Reader)
+		}
+	}
+	return in, nil
 }
 
 // Export writes the keys that produce gives, ascending, to path, which appears
 // complete or not at all, as a fingerprint file, or as text if it is named *.txt
 // or text is set; to stdout as text if path is "". Text is written only after
-// produce has succeeded, so that damaged input leaves no output. It returns the number of keys.
-func Export(path string, text bool, stdout io.Writer, polynomial uint64, produce func(merge.Dest) error) (uint64, error) {
+// produce has succeeded, so that damaged input leaves no output. Blocks are encoded by
+// so many workers. It returns the number of keys.
+func Export(path string, text bool, stdout io.Writer, polynomial uint64, workers int, produce func(merge.Dest) error) (uint64, error) {
 	if path == "" || path == "-" {
 		return exportText(stdout, polynomial, produce)
 	}
@@ -211,6 +247,7 @@ func Export(path string, text bool, stdout io.Writer, polynomial uint64, produce
 		n, err = exportText(a, polynomial, produce)
 	} else {
 		w := fpfile.NewWriter(a, polynomial)
+		w.SetWorkers(workers)
 		if err = produce(w); err == nil {
 			err = w.Finish()
 		}
@@ -249,6 +286,6 @@ func Dump(st *store.Store, path string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, err = Export(path, false, stdout, set.Polynomial(), func(dst merge.Dest) error { return merge.Copy(dst, all) })
+	_, err = Export(path, false, stdout, set.Polynomial(), 1, func(dst merge.Dest) error { return merge.Copy(dst, all) })
 	return err
 }

@@ -282,7 +282,7 @@ func (s *runs) All() (merge.Source, error) {
 	for _, r := range s.list {
 		sources = append(sources, r.Reader.All())
 	}
-	return merge.UnionOf(sources...)
+	return merge.UnionOf(sources...), nil
 }
 
 // Check verifies each run by its format, and that no fingerprint is in two.

@@ -23,109 +23,186 @@ import (
 // list collects what an operation gives, and refuses what does not ascend.
 type list []uint64
 
-func (l *list) Add(k uint64) error {
-	if n := len(*l); n > 0 && k <= (*l)[n-1] {
-		return fmt.Errorf("%x after %x", k, (*l)[n-1])
+func (l *list) AddKeys(keys []uint64) error {
+	for _, k := range keys {
+		if n := len(*l); n > 0 && k <= (*l)[n-1] {
+			return fmt.Errorf("%x after %x", k, (*l)[n-1])
+		}
+		*l = append(*l, k)
 	}
-	*l = append(*l, k)
 	return nil
 }
 
-// source encodes keys as a fingerprint file.
-func source(t *testing.T, keys []uint64) merge.Source {
+// encode returns keys as a fingerprint file.
+func encode(t testing.TB, keys []uint64) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := fpfile.NewWriter(&b, fingerprint.Polynomial)
-	for _, k := range keys {
-		if err := w.Add(k); err != nil {
-			t.Fatal(err)
-		}
+	if err := w.AddKeys(keys); err != nil {
+		t.Fatal(err)
 	}
 	if err := w.Finish(); err != nil {
 		t.Fatal(err)
 	}
-	r, err := fpfile.Open(bytes.NewReader(b.Bytes()), int64(b.Len()), "set")
+	return b.Bytes()
+}
+
+func open(t testing.TB, file []byte) *fpfile.Reader {
+	t.Helper()
+	r, err := fpfile.Open(bytes.NewReader(file), int64(len(file)), "set")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r.All()
+	return r
 }
 
-func do(t *testing.T, op func(dst merge.Dest, s []merge.Source) error, sets ...[]uint64) []uint64 {
+// set cuts keys, one here and one there, into several files that overlap.
+func set(t testing.TB, rnd *rand.Rand, keys []uint64, files int) (s merge.Set) {
 	t.Helper()
-	var sources []merge.Source
-	for _, s := range sets {
-		sources = append(sources, source(t, s))
+	parts := make([][]uint64, files)
+	for _, k := range keys {
+		p := rnd.IntN(files)
+		parts[p] = append(parts[p], k)
+		if q := rnd.IntN(3 * files); q < files && q != p {
+			parts[q] = append(parts[q], k) // in two files
+		}
 	}
-	got := list{}
-	if err := op(&got, sources); err != nil {
-		t.Fatal(err)
+	for _, p := range parts {
+		s = append(s, open(t, encode(t, p)))
 	}
-	return got
+	return s
 }
 
-func union(d merge.Dest, s []merge.Source) error     { return merge.Union(d, s...) }
-func intersect(d merge.Dest, s []merge.Source) error { return merge.Intersect(d, s...) }
-func diff(d merge.Dest, s []merge.Source) error      { return merge.Diff(d, s[0], s[1:]...) }
+// someKeys are random keys of some size and density.
+func someKeys(rnd *rand.Rand) []uint64 {
+	m := map[uint64]bool{}
+	span, shift := uint64(1)<<(4+rnd.IntN(24)), rnd.IntN(40)
+	n := rnd.IntN(6000)
+	switch rnd.IntN(6) {
+	case 0:
+		n = 0
+	case 1:
+		n = 1
+	case 2:
+		n *= 20
+	}
+	base := rnd.Uint64N(4) << 58
+	for i := range n {
+		if i%2000 == 1999 && rnd.IntN(2) == 0 { // another host
+			base = rnd.Uint64N(1<<16) << 48
+		}
+		m[base+rnd.Uint64N(span)<<shift] = true
+	}
+	if rnd.IntN(3) == 0 {
+		m[0], m[1<<64-1] = true, true
+	}
+	return slices.Sorted(maps.Keys(m))
+}
 
-// TestSets compares the operations with maps, over random sets of different
-// size and density, 1 to 9 of them.
-func TestSets(t *testing.T) {
+// TestFiles compares the operations with maps, under random Options, over 1 to 9
+// sets of different size and density, of 1 to 3 files each.
+func TestFiles(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
-	for round := range 60 {
-		span := uint64(1) << (4 + rnd.IntN(20))
-		shift := rnd.IntN(40)
+	for round := range 40 {
 		sets := make([][]uint64, 1+rnd.IntN(9))
 		count := map[uint64]int{}
 		for i := range sets {
-			m := map[uint64]bool{}
-			for range rnd.IntN(6000) * rnd.IntN(2) {
-				m[rnd.Uint64N(span)<<shift] = true
+			sets[i] = someKeys(rnd)
+			if i > 0 && rnd.IntN(2) == 0 { // much that is in several
+				for _, k := range sets[rnd.IntN(i)] {
+					if rnd.IntN(4) > 0 {
+						sets[i] = append(sets[i], k)
+					}
+				}
+				slices.Sort(sets[i])
+				sets[i] = slices.Compact(sets[i])
 			}
-			if rnd.IntN(3) == 0 {
-				m[0], m[1<<64-1] = true, true
-			}
-			sets[i] = slices.Sorted(maps.Keys(m))
-			if sets[i] == nil {
-				sets[i] = []uint64{}
-			}
-			for k := range m {
+			for _, k := range sets[i] {
 				count[k]++
 			}
 		}
-		first := map[uint64]bool{}
-		for _, k := range sets[0] {
-			first[k] = true
-		}
-		want := map[string][]uint64{}
+		want := map[merge.Op][]uint64{}
 		for k, n := range count {
-			want["union"] = append(want["union"], k)
+			want[merge.OpUnion] = append(want[merge.OpUnion], k)
 			if n == len(sets) {
-				want["intersect"] = append(want["intersect"], k)
+				want[merge.OpIntersect] = append(want[merge.OpIntersect], k)
 			}
-			if first[k] && n == 1 {
-				want["diff"] = append(want["diff"], k)
+			if _, first := slices.BinarySearch(sets[0], k); first && n == 1 {
+				want[merge.OpDiff] = append(want[merge.OpDiff], k)
 			}
 		}
-		got := map[string][]uint64{"union": do(t, union, sets...), "intersect": do(t, intersect, sets...), "diff": do(t, diff, sets...)}
-		for op := range got {
+		do := func(op merge.Op, sets ...[]uint64) []uint64 {
+			t.Helper()
+			var in []merge.Set
+			for _, keys := range sets {
+				in = append(in, set(t, rnd, keys, 1+rnd.IntN(3)))
+			}
+			var got list
+			opt := merge.Options{Threads: rnd.IntN(6), Memory: 1 << (10 + rnd.IntN(16))}
+			if err := merge.Files(&got, op, in, opt); err != nil {
+				t.Fatal(err)
+			}
+			return got
+		}
+		for _, op := range []merge.Op{merge.OpUnion, merge.OpIntersect, merge.OpDiff} {
 			slices.Sort(want[op])
-			if !slices.Equal(got[op], want[op]) {
-				t.Fatalf("round %d: %s of %d sets: %d keys, want %d", round, op, len(sets), len(got[op]), len(want[op]))
+			if got := do(op, sets...); !slices.Equal(got, want[op]) {
+				t.Fatalf("round %d: operation %d on %d sets: %d keys, want %d", round, op, len(sets), len(got), len(want[op]))
 			}
 		}
-		// union(a,b) = union(b,a); diff then union restores.
+		// union(a,b) = union(b,a), of streams too; diff then union restores.
 		reversed := slices.Clone(sets)
 		slices.Reverse(reversed)
-		if !slices.Equal(do(t, union, reversed...), got["union"]) {
+		if !slices.Equal(do(merge.OpUnion, reversed...), want[merge.OpUnion]) {
 			t.Fatal("the union depends on the order of the sets")
 		}
+		var sources []merge.Source
+		for _, keys := range sets {
+			sources = append(sources, open(t, encode(t, keys)).All())
+		}
+		var streamed list
+		if err := merge.Union(&streamed, sources...); err != nil || !slices.Equal(streamed, want[merge.OpUnion]) {
+			t.Fatalf("the union of streams has %d keys, %v; want %d", len(streamed), err, len(want[merge.OpUnion]))
+		}
 		a, b := sets[0], sets[len(sets)-1]
-		if r := do(t, union, do(t, diff, a, b), do(t, intersect, a, b)); !slices.Equal(r, a) {
+		if r := do(merge.OpUnion, do(merge.OpDiff, a, b), do(merge.OpIntersect, a, b)); !slices.Equal(r, a) {
 			t.Fatalf("diff and intersection make %d keys, want the %d of a", len(r), len(a))
 		}
 	}
 }
+
+// TestFilesDamaged: a damaged block ends the operation with its error, whichever
+// worker meets it, and so does a Dest that is full.
+func TestFilesDamaged(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(5, 6))
+	keys := make([]uint64, 300_000)
+	for i := range keys {
+		keys[i] = rnd.Uint64()
+	}
+	slices.Sort(keys)
+	good := encode(t, keys)
+	bad := slices.Clone(good)
+	bad[len(bad)/2] ^= 1
+	for threads := range 4 {
+		opt := merge.Options{Threads: threads, Memory: 1 << 20}
+		for op := merge.OpUnion; op <= merge.OpDiff; op++ {
+			err := merge.Files(new(list), op, []merge.Set{{open(t, good)}, {open(t, bad)}}, opt)
+			if !errors.Is(err, fault.Corrupt) {
+				t.Errorf("operation %d of a damaged set: %v", op, err)
+			}
+		}
+		err := merge.Files(full{}, merge.OpUnion, []merge.Set{{open(t, good)}}, opt)
+		if !errors.Is(err, errFull) {
+			t.Errorf("a full disk: %v", err)
+		}
+	}
+}
+
+var errFull = errors.New("full")
+
+type full struct{}
+
+func (full) AddKeys([]uint64) error { return errFull }
 
 // TestAgainstSort compares with GNU sort and comm on the same text.
 func TestAgainstSort(t *testing.T) {
@@ -161,9 +238,9 @@ func TestAgainstSort(t *testing.T) {
 	}
 	for _, c := range []struct {
 		script string
-		op     func(merge.Dest, []merge.Source) error
-	}{{"sort -m -u a b", union}, {"comm -12 a b", intersect}, {"comm -23 a b", diff}} {
-		var sources []merge.Source
+		op     merge.Op
+	}{{"sort -m -u a b", merge.OpUnion}, {"comm -12 a b", merge.OpIntersect}, {"comm -23 a b", merge.OpDiff}} {
+		var sets []merge.Set
 		for _, s := range []string{a, b} {
 			k, err := merge.SortKeys(merge.TextKeys(strings.NewReader(s), "text"), 0, dir, fingerprint.Polynomial)
 			if err != nil {
@@ -174,10 +251,10 @@ func TestAgainstSort(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sources = append(sources, r.All())
+			sets = append(sets, merge.Set{r})
 		}
 		var keys list
-		if err := c.op(&keys, sources); err != nil {
+		if err := merge.Files(&keys, c.op, sets, merge.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		var got bytes.Buffer

@@ -1,0 +1,379 @@
+package merge
+
+import (
+	"io"
+	"slices"
+	"sync"
+
+	"mercator/formats/fpfile"
+)
+
+// Set is a set on disk: the union of its files.
+type Set []*fpfile.Reader
+
+// count is the number of fingerprints, those counted twice that are in two files.
+func (s Set) count() (n uint64) {
+	for _, r := range s {
+		n += r.Count()
+	}
+	return n
+}
+
+// span is the range of the fingerprints; lo > hi if there are none.
+func (s Set) span() (lo, hi uint64) {
+	lo = 1<<64 - 1
+	for _, r := range s {
+		if first, ok := r.First(); ok {
+			last, _ := r.Last()
+			lo, hi = min(lo, first), max(hi, last)
+		}
+	}
+	return lo, hi
+}
+
+// Op is an operation on sets.
+type Op int
+
+// The operations.
+const (
+	OpUnion     Op = iota // what is in any set
+	OpIntersect           // what is in every set
+	OpDiff                // what is in the first set and in no other
+)
+
+// Options of Files.
+type Options struct {
+	Threads  int           // workers; 1 at the least
+	Memory   int64         // bytes for fingerprints, read buffers of the files aside; see rangeMin
+	Progress func(n int64) // called with the number of fingerprints read; may be nil; from many goroutines
+}
+
+const (
+	// rangeBlocks is the number of blocks that one worker merges at a time; their
+	// fingerprints and the result fit the third-level cache.
+	rangeBlocks = 96
+	// rangeMin is the number of blocks below which fewer workers are better.
+	rangeMin = 8
+	// sparseRatio is the ratio of sizes from which on the larger set is asked for
+	// the keys of the smaller, and not decoded.
+	sparseRatio = 64
+	// blockKeys is the most that a block holds.
+	blockKeys = 4096
+)
+
+// Files adds to dst the result of an operation on sets, of which there is one at
+// least. The key space is cut into ranges of about equally many blocks, by the
+// files' indexes; workers decode a range and combine it while others do the same
+// with the next ones, and results are added in order. So dst gets the same keys
+// for any Options, though in slices of other lengths.
+//
+// The Readers must not be used otherwise until Files returns.
+func Files(dst Dest, op Op, sets []Set, opt Options) error {
+	m := &merger{op: op, dst: dst, opt: opt}
+	m.ended.L = &m.mu
+	lo, hi := sets[0].span()
+	for _, s := range sets[1:] {
+		first, last := s.span()
+		switch op {
+		case OpUnion:
+			lo, hi = min(lo, first), max(hi, last)
+		case OpIntersect:
+			lo, hi = max(lo, first), min(hi, last)
+		}
+	}
+	if lo > hi {
+		return nil
+	}
+	if op == OpIntersect { // from the smallest on
+		sets = slices.Clone(sets)
+		slices.SortStableFunc(sets, func(a, b Set) int {
+			if a.count() < b.count() {
+				return -1
+			}
+			return 1
+		})
+	}
+	for i, s := range sets {
+		o := operand{sparse: op != OpUnion && s.count()/sparseRatio > sets[0].count()}
+		for _, r := range s {
+			it, err := r.Range(lo, hi)
+			if err != nil {
+				return err
+			}
+			o.files = append(o.files, &cursor{src: it})
+			if !o.sparse {
+				if err := m.plan.add(r, lo); err != nil {
+					return err
+				}
+			}
+		}
+		if i == 0 && op != OpUnion {
+			m.first = o
+		} else {
+			m.others = append(m.others, o)
+		}
+	}
+	m.plan.hi = hi
+	threads := m.plan.size(max(1, opt.Threads), opt.Memory)
+	var workers sync.WaitGroup
+	for range threads {
+		workers.Go(func() { (&worker{merger: m}).run() })
+	}
+	workers.Wait()
+	return m.err
+}
+
+// plan cuts the key space. One goroutine at a time.
+type plan struct {
+	inputs []planned
+	blocks int    // to a range
+	hi     uint64 // the end of the last range
+	over   bool
+	// bytes of fingerprints, decoded, that one block of each file may hold.
+	cost int64
+}
+
+// planned is an input of the plan: the index, and the first fingerprint of the
+// next block.
+type planned struct {
+	index *fpfile.Index
+	first uint64
+}
+
+// add makes r, from the block of key lo on, a part of the plan.
+func (p *plan) add(r *fpfile.Reader, lo uint64) error {
+	if r.Count() == 0 {
+		return nil
+	}
+	in := planned{index: r.Index()}
+	if err := in.index.Seek(lo); err != nil {
+		return err
+	}
+	first, err := in.index.Next()
+	if err != nil {
+		return err
+	}
+	in.first = first
+	p.inputs = append(p.inputs, in)
+	// Twice the mean, since some blocks hold more than others.
+	p.cost += 8 * min(blockKeys, 2*int64(r.Count())/r.Blocks()+1)
+	return nil
+}
+
+// size chooses the number of blocks to a range and returns that of workers. Each
+// holds a range, of which some keys of every file may be of a block that was begun
+// before, and makes results in two other places.
+func (p *plan) size(threads int, memory int64) int {
+	if len(p.inputs) == 0 {
+		p.blocks = 1
+		return 1
+	}
+	block := p.cost / int64(len(p.inputs))
+	threads = int(min(int64(threads), max(1, memory/(3*(p.cost+rangeMin*block)))))
+	p.blocks = int(max(1, min(rangeBlocks, (memory/int64(3*threads)-p.cost)/block)))
+	return threads
+}
+
+// next returns the end of the next range: it is just below the block that comes
+// after so many others.
+func (p *plan) next() (hi uint64, err error) {
+	var last uint64
+	for n := 0; len(p.inputs) > 0; n++ {
+		least := 0
+		for i := range p.inputs {
+			if p.inputs[i].first < p.inputs[least].first {
+				least = i
+			}
+		}
+		in := &p.inputs[least]
+		if in.first > p.hi {
+			break
+		}
+		if n >= p.blocks && in.first > last {
+			return in.first - 1, nil
+		}
+		last = in.first
+		switch in.first, err = in.index.Next(); {
+		case err == io.EOF:
+			p.inputs = slices.Delete(p.inputs, least, least+1)
+		case err != nil:
+			return 0, err
+		}
+	}
+	p.over = true
+	return p.hi, nil
+}
+
+// operand is one of the sets.
+type operand struct {
+	files  []*cursor
+	sparse bool // ask it for keys, do not decode it
+}
+
+// merger is one operation under way.
+type merger struct {
+	op     Op
+	opt    Options
+	first  operand   // of OpIntersect and OpDiff
+	others []operand // of OpUnion all
+
+	planning sync.Mutex
+	plan     plan
+	begun    int // ranges
+
+	mu    sync.Mutex
+	ended sync.Cond // a range, or all by an error
+	done  int       // ranges
+	dst   Dest
+	err   error
+}
+
+func (m *merger) fail(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.err == nil {
+		m.err = err
+	}
+	m.ended.Broadcast()
+}
+
+func (m *merger) failed() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.err != nil
+}
+
+// add adds the keys of range n when all before it were added.
+func (m *merger) add(n int, keys []uint64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for m.done < n && m.err == nil {
+		m.ended.Wait()
+	}
+	if m.err != nil {
+		return m.err
+	}
+	err := m.dst.AddKeys(keys)
+	m.done++
+	m.ended.Broadcast()
+	return err
+}
+
+// worker merges one range after the other, in memory of its own.
+type worker struct {
+	*merger
+	joiner
+	base []uint64    // keys of the first set
+	in   []uint64    // keys of the other sets, file by file
+	ends []int       // of the files' keys in the slice that is being filled
+	pair [2][]uint64 // where unions are made
+	out  []uint64
+	seen []bool
+}
+
+func (w *worker) run() {
+	for {
+		w.planning.Lock()
+		if w.plan.over || w.failed() {
+			w.planning.Unlock()
+			return
+		}
+		n := w.begun
+		w.begun++
+		err := w.read()
+		if err == nil {
+			err = w.add(n, w.combine())
+		}
+		if err != nil {
+			w.fail(err)
+			return
+		}
+	}
+}
+
+// read plans the next range and reads it. The caller has locked planning. Files are
+// gone through in one order, and each is locked before the one before it is let go,
+// so that ranges cannot overtake each other.
+func (w *worker) read() error {
+	held := &w.planning
+	defer func() { held.Unlock() }()
+	hi, err := w.plan.next()
+	if err != nil {
+		return err
+	}
+	each := func(o operand, use func(c *cursor) error) error {
+		for _, c := range o.files {
+			c.mu.Lock()
+			held.Unlock()
+			held = &c.mu
+			if err := use(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	take := func(buf *[]uint64) func(c *cursor) error {
+		*buf, w.ends = (*buf)[:0], w.ends[:0]
+		return func(c *cursor) (err error) {
+			*buf, err = c.take(*buf, hi)
+			w.ends = append(w.ends, len(*buf))
+			return err
+		}
+	}
+	if err := each(w.first, take(&w.base)); err != nil {
+		return err
+	}
+	if len(w.first.files) > 1 {
+		w.base = append(w.base[:0], w.union(cut(w.base, w.ends))...)
+	}
+	n := len(w.base)
+	takeIn := take(&w.in)
+	for _, o := range w.others {
+		if !o.sparse {
+			if err := each(o, takeIn); err != nil {
+				return err
+			}
+			continue
+		}
+		w.seen = slices.Grow(w.seen[:0], len(w.base))[:len(w.base)]
+		clear(w.seen)
+		if err := each(o, func(c *cursor) error { return c.src.(*fpfile.Iter).Mark(w.base, w.seen) }); err != nil {
+			return err
+		}
+		w.base = keep(w.base, w.seen, w.op == OpIntersect)
+	}
+	if w.opt.Progress != nil {
+		w.opt.Progress(int64(n + len(w.in)))
+	}
+	return nil
+}
+
+// combine makes the result of what was read.
+func (w *worker) combine() []uint64 {
+	runs := cut(w.in, w.ends)
+	switch w.op {
+	case OpUnion:
+		return w.union(runs)
+	case OpDiff:
+		w.out = DiffKeys(w.out[:0], w.base, w.union(runs))
+		return w.out
+	}
+	for _, o := range w.others {
+		if !o.sparse {
+			w.out = IntersectKeys(w.out[:0], w.base, w.union(runs[:len(o.files)]))
+			w.base, w.out = w.out, w.base
+			runs = runs[len(o.files):]
+		}
+	}
+	return w.base
+}
+
+// keep leaves of keys, in place, those whose mark is wanted.
+func keep(keys []uint64, seen []bool, wanted bool) []uint64 {
+	n := 0
+	for i, k := range keys {
+		keys[n] = k
+		n += one(seen[i] == wanted)
+	}
+	return keys[:n]
+}
