@@ -108,6 +108,9 @@ func (a *archive) read(row *record.Fetch, max int64, headOnly bool) (reply, erro
 			Hint: "the rows and the WARC files are of different crawls",
 		}
 	}
+	if row.Truncated == httpmsg.TruncatedLength {
+		max = min(max, row.BodyLength) // no more than was looked at when it was fetched
+	}
 	p, err := readReply(rec, row.BodyLength, max, headOnly)
 	if err == nil && !headOnly {
 		err = r.Finish()

@@ -67,6 +67,9 @@ func describe(row *record.Fetch, reply *Reply, bodyMax int64, end time.Time, kee
 	codings := strings.Join(h.Values("Content-Encoding"), ",")
 	window := decoders.acquire(decoderWeight(codings))
 	defer decoders.release(window)
+	if codings != "" {
+		bodyMax = min(bodyMax, swollenMax(reply.Length))
+	}
 	body := httpmsg.NewBody(payload, codings, bodyMax)
 	defer body.Close()
 	fp := fingerprint.New()
@@ -97,6 +100,10 @@ func describe(row *record.Fetch, reply *Reply, bodyMax int64, end time.Time, kee
 	row.PayloadSHA1 = warc.Base32SHA1([sha1.Size]byte(digest.Sum(nil)))
 	return rewind(reply)
 }
+
+// swollenMax is how far a reply of n encoded bytes is decoded: beyond its first MiB
+// to 256 times its size. Pages shrink to a tenth, the emptiest to a hundredth.
+func swollenMax(n int64) int64 { return 1<<20 + 256*n }
 
 // decodersMax bounds the windows of content decoders: one of brotli's longest.
 const decodersMax = 24 << 20

@@ -293,23 +293,20 @@ func payload(h *Head, body io.Reader) io.Reader {
 // BareHead is the head of a reply that has none (HTTP/0.9).
 func BareHead() Head { return Head{Major: 0, Minor: 9, Status: 200} }
 
-// looksChunked says whether the input begins with a chunk size line.
+// looksChunked says whether the input begins with a chunk size.
 func looksChunked(in *bufio.Reader) bool {
 	b, _ := in.Peek(24)
-	if len(b) == 0 {
-		return true
-	}
-	i := 0
-	for i < len(b) {
-		if _, ok := hexDigit(b[i]); !ok {
+	digits := 0
+	for digits < len(b) {
+		if _, ok := hexDigit(b[digits]); !ok {
 			break
 		}
-		i++
+		digits++
 	}
-	if i == len(b) {
+	if digits == len(b) {
 		return true
 	}
-	return i > 0 && i <= 16 && strings.IndexByte("; \t\r\n", b[i]) >= 0
+	return digits > 0 && strings.IndexByte("; \t\r\n", b[digits]) >= 0
 }
 
 // exact hands out left bytes; an input that has fewer ends in io.ErrUnexpectedEOF.

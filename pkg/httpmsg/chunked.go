@@ -27,10 +27,9 @@ const (
 // zero value stands before the first chunk. It accepts LF for CRLF, white space
 // and extensions after a size, and skips trailers.
 type Chunked struct {
-	state  chunkState
-	left   uint64 // bytes of the chunk to come
-	digits int
-	line   int // bytes of the line, or of all trailers, so far
+	state chunkState
+	left  uint64 // bytes of the chunk to come
+	line  int    // bytes of the line, or of all trailers, so far
 }
 
 // Done says whether the body's end has been seen.
@@ -50,10 +49,12 @@ func (c *Chunked) Next(p []byte) (data []byte, used int, err error) {
 				if c.left>>60 != 0 {
 					return nil, i, refuse("a chunk size beyond 64 bits", "less")
 				}
+				if c.line++; c.line > lineMax {
+					return nil, i, refuse("a chunk size longer than "+strconv.Itoa(lineMax)+" digits", "a shorter one")
+				}
 				c.left = c.left<<4 | uint64(d)
-				c.digits++
 				continue
-			case c.digits == 0:
+			case c.line == 0:
 				return nil, i, refuse("chunk size line beginning "+strconv.QuoteRune(rune(b)), "a hexadecimal number")
 			case b != ';' && b != ' ' && b != '\t' && b != '\r' && b != '\n':
 				return nil, i, refuse("chunk size ending in "+strconv.QuoteRune(rune(b)), "a hexadecimal number")
@@ -67,7 +68,7 @@ func (c *Chunked) Next(p []byte) (data []byte, used int, err error) {
 			if b != '\n' {
 				continue
 			}
-			c.digits, c.line = 0, 0
+			c.line = 0
 			c.state = chunkData
 			if c.left == 0 {
 				c.state = chunkTrailer
