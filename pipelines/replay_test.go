@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -76,18 +77,22 @@ func TestReplay(t *testing.T) {
 			}
 
 			// One saved row is changed: the round and the stage are named.
-			links := c.dir + "/rounds/r2/links.arrows.zst"
-			text := output(t, "mcat", links)
+			round, links, text := 1, "", ""
+			for text == "" { // what the second round found depends on what it fetched
+				round++
+				links = fmt.Sprintf("%s/rounds/r%d/links.arrows.zst", c.dir, round)
+				text = output(t, "mcat", links)
+			}
 			changed := filepath.Join(t.TempDir(), "changed.json")
-			if err := os.WriteFile(changed, []byte(strings.Replace(text, `"depth":1`, `"depth":7`, 1)), 0o666); err != nil {
+			if err := os.WriteFile(changed, []byte(strings.Replace(text, `"depth":`, `"depth":7`, 1)), 0o666); err != nil {
 				t.Fatal(err)
 			}
 			output(t, "mcat", "--from", "json", "--like", links, "-o", links+".new", changed)
 			if err := os.Rename(links+".new", links); err != nil {
 				t.Fatal(err)
 			}
-			_, out, err := c.replay(t, "ROUNDS=3")
-			if err == nil || !strings.Contains(string(out), "replay.mk: round r2, stage mextract:") {
+			_, out, err := c.replay(t, fmt.Sprintf("ROUNDS=%d", round+1))
+			if err == nil || !strings.Contains(string(out), fmt.Sprintf("replay.mk: round r%d, stage mextract:", round)) {
 				t.Errorf("a changed row went unseen: %v\n%s", err, tail(out))
 			}
 		})
