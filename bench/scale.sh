@@ -33,7 +33,10 @@ trap 'exit 130' INT TERM HUP
 
 "${BIN}mweb" serve "${web[@]}" --dns 127.0.0.1:0 --ready "$dir/web.json" > /dev/null &
 server=$!
-for _ in $(seq 100); do [ -s "$dir/web.json" ] && break || sleep 0.1; done
+until [ -s "$dir/web.json" ]; do
+	kill -0 $server 2> /dev/null || { echo 'scale.sh: mweb did not start' >&2; exit 1; }
+	sleep 0.1
+done
 names=$(sed 's/.*"dns":"\([^"]*\)".*/\1/' "$dir/web.json")
 "${BIN}mweb" seeds "${web[@]}" --port 80 > "$dir/seeds.txt"
 

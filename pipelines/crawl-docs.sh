@@ -103,11 +103,13 @@ dnsmasq --keep-in-foreground --conf-file=/dev/null --pid-file= --user="$(id -un)
 dnsmasq=$!
 
 answers() { wget -q -O "$dir/page" --tries=1 "http://$2:$PORT/"; }
-for n in 1 2 3 4 5 6 7 8 9 10; do
+n=0
+while :; do
   kill -0 $nginx 2> /dev/null || { cat "$dir/error.log" >&2; die "nginx ended; is port $PORT taken? PORT= chooses another"; }
   kill -0 $dnsmasq 2> /dev/null || die "dnsmasq ended; is port $DNS_PORT taken? DNS_PORT= chooses another"
   each_site answers && break
-  [ $n -lt 10 ] || die "nginx does not answer on port $PORT"
+  n=$((n + 1))
+  [ $n -lt 100 ] || die "nginx does not answer on port $PORT"
   sleep 0.2
 done
 : > "$CRAWL/wget.log" # what an earlier run and the questions above left

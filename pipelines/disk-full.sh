@@ -58,7 +58,10 @@ mkdir "$dir/disk" "$dir/bin" "$dir/said"
 
 "${BIN}mweb" serve --hosts 20 --pages "$PAGES" --dns 127.0.0.1:0 --ready "$dir/web.json" > /dev/null &
 web=$!
-for _ in 1 2 3 4 5 6 7 8 9 10; do [ -s "$dir/web.json" ] && break; sleep 0.3; done
+until [ -s "$dir/web.json" ]; do
+  kill -0 $web 2> /dev/null || { echo 'disk-full.sh: mweb did not start' >&2; exit 1; }
+  sleep 0.1
+done
 json() { sed "s/.*\"$1\":\"\{0,1\}\([^\",}]*\).*/\1/" "$dir/web.json"; }
 port=$(json port) || exit 1
 "${BIN}mweb" seeds --hosts 20 --pages "$PAGES" --port "$port" > "$dir/seeds.txt"

@@ -56,6 +56,7 @@ fi
 # --- a web and a crawl of it ------------------------------------------------
 
 # serve NAME FLAGS…: starts mweb; it ends when stop is called, or this script ends.
+# It says whether the port was free.
 serve() {
   name=$1; shift
   rm -f "$work/fifo"; mkfifo "$work/fifo"
@@ -63,7 +64,7 @@ serve() {
   web=$!
   exec 9> "$work/fifo"
   while [ ! -e "$work/$name.json" ]; do
-    kill -0 $web 2> /dev/null || die "mweb did not start"
+    kill -0 $web 2> /dev/null || { exec 9>&-; return 1; }
     sleep 0.1
   done
   dns=$(sed 's/.*"dns":"\([^"]*\)".*/\1/' "$work/$name.json")
@@ -83,8 +84,14 @@ found() {
 }
 
 shape='--seed 5 --hosts 6 --pages 120'
+# Two webs have the same port, one after the other: one below those that the kernel
+# gives to connections.
+port=$((10000 + $$ % 20000))
 # shellcheck disable=SC2086
-serve web $shape
+until serve web --port $port $shape; do
+  port=$((port + 1))
+  [ $port -lt 31000 ] || die "mweb did not start"
+done
 # shellcheck disable=SC2086
 "${BIN}mweb" seeds $shape --port "$port" > "$work/seeds.txt"
 crawl "$work/crawl"
@@ -144,7 +151,7 @@ done
 
 set --
 for f in "$work"/warc/*.warc.gz; do set -- "$@" --warc "$f"; done
-serve saved --port "$port" "$@"
+serve saved --port "$port" "$@" || die "mweb did not start"
 crawl "$work/again"
 stop
 found "$work/again" > "$work/again.tsv"
