@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+
+	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
+)
+
+// Polynomial is a flag of commands that fingerprint something, or read
+// fingerprints as text, which does not say by which polynomial they were made:
+// 16 hexadecimal digits, as "murlset stat" prints it.
+type Polynomial uint64
+
+// UnmarshalText refuses what is no irreducible polynomial.
+func (p *Polynomial) UnmarshalText(text []byte) error {
+	v, err := fingerprint.Parse(string(text))
+	if err == nil {
+		_, err = fingerprint.NewPoly(v)
+	}
+	*p = Polynomial(v)
+	return err
+}
+
+// String is the text that UnmarshalText reads; "" if the flag was not given.
+func (p Polynomial) String() string {
+	if p == 0 {
+		return ""
+	}
+	return fingerprint.Format(uint64(p))
+}
+
+// Or is the polynomial, or other if the flag was not given.
+func (p Polynomial) Or(other uint64) uint64 {
+	if p == 0 {
+		return other
+	}
+	return uint64(p)
+}
+
+// NewPolynomial is a flag of commands that make a set: what Polynomial takes, or
+// "random".
+type NewPolynomial string
+
+// RandomPolynomial asks for a polynomial that nobody knows.
+const RandomPolynomial NewPolynomial = "random"
+
+// UnmarshalText refuses what Polynomial refuses, but for "random".
+func (p *NewPolynomial) UnmarshalText(text []byte) error {
+	*p = NewPolynomial(text)
+	if *p == RandomPolynomial {
+		return nil
+	}
+	if err := new(Polynomial).UnmarshalText(text); err != nil {
+		return &fault.Error{Class: fault.Usage, Err: err, Hint: `or let "random" choose one`}
+	}
+	return nil
+}
+
+// Choose returns the polynomial that was given, Mercator's if none was, or draws
+// one from the system's source of randomness.
+func (p NewPolynomial) Choose() (uint64, error) {
+	switch p {
+	case "":
+		return fingerprint.Polynomial, nil
+	case RandomPolynomial:
+		return fingerprint.RandomPoly(func() uint64 {
+			var b [8]byte
+			rand.Read(b[:]) // never fails
+			return binary.LittleEndian.Uint64(b[:])
+		}).Polynomial(), nil
+	}
+	var v Polynomial
+	err := v.UnmarshalText([]byte(p))
+	return uint64(v), err
+}
