@@ -6,6 +6,9 @@ import "math/bits"
 // divisor over GF(2) but itself and one. It is Rabin's test ("Probabilistic
 // algorithms in finite fields", 1980) for degree 64, whose only prime divisor is 2.
 func Irreducible(p uint64) bool {
+	if p>>63 == 0 || bits.OnesCount64(p)%2 != 0 {
+		return false // divisible by x, or by x+1: three of four need no more than this
+	}
 	r := ring(bits.Reverse64(p))
 	const x = 2
 	half := uint64(x)
