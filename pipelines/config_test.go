@@ -22,6 +22,7 @@ var settings = map[string][2]string{
 	"contact":                 {`"me@example.org"`, "me@example.org"},
 	"memory.fetch":            {`"77M"`, "80740352"},
 	"memory.stages":           {`"77M"`, "80740352"},
+	"sets.polynomial":         {`"d800000000000000"`, "d800000000000000"},
 	"sets.prefilter":          {`true`, "true"},
 	"frontier.policy":         {`"seven"`, "seven"},
 	"frontier.per_host":       {`7`, "7"},
@@ -56,7 +57,7 @@ var settings = map[string][2]string{
 var verbs = map[string][]string{
 	"mfrontier create": {}, "mfrontier next": {}, "mfrontier plan": {}, "mfrontier update": {"--outcomes", "o", "--links", "l"},
 	"mfrontier": {"stat"}, "mfetch": {}, "mfetch audit": {}, "mresolve": {}, "mextract": {}, "mfpset": {"stat"}, "murlset": {"stat"}, "murlset new": {}, "murlset add": {},
-	"mfpset mark": {}, "mfpset add": {}, "mfpset test": {}, "murlset test": {}, "mckpt commit": {"--txn", "r1"},
+	"mfpset mark": {}, "mfpset add": {}, "mfpset test": {}, "murlset test": {}, "mckpt commit": {"--txn", "r1"}, "mckpt init": {}, "murlset create": {}, "mfpset create": {},
 }
 
 // Every setting of crawl.toml is the default of the flags that it says, with its

@@ -53,7 +53,8 @@ $(REPLAY)/CURRENT:
 	@mkdir -p $(REPLAY); for key in extract.filter network.deny; do \
 	  f=$$($(BIN)mckpt show $(CRAWL) --setting $$key) || exit; \
 	  case $$f in ''|/*) ;; *) mkdir -p "$$(dirname "$(REPLAY)/$$f")" && cp "$(CRAWL)/$$f" "$(REPLAY)/$$f" || exit ;; esac; done
-	$(BIN)mckpt init --quiet $(REPLAY) --config $(CRAWL)/crawl.toml
+	@p=$$($(BIN)murlset stat $(CRAWL)/urls | sed -n 's/.*"polynomial": "\([0-9a-f]*\)".*/\1/p') && \
+	$(BIN)mckpt init --quiet $(REPLAY) --config $(CRAWL)/crawl.toml --polynomial $$p
 
 # $(call same,FILE,STAGE): the rows of FILE are those that the crawl saved. A crawl
 # by stream.sh keeps the files of some stages only.

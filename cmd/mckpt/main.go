@@ -40,7 +40,8 @@ type lockFlag struct {
 func (l lockFlag) options() store.Options { return store.Options{LockWait: l.LockWait} }
 
 type initCmd struct {
-	Crawl string `arg:"" help:"Folder to make."`
+	Crawl      string            `arg:"" help:"Folder to make."`
+	Polynomial cli.NewPolynomial `placeholder:"random|HEX" help:"By which the sets of URLs and documents are made: one that nobody knows, or that of another crawl (default: Mercator's)."`
 	lockFlag
 }
 
@@ -72,10 +73,21 @@ func (c *initCmd) Run(std *cli.Std) error {
 		}
 	} else if conf, err := config.Load(filepath.Join(c.Crawl, config.Name)); err == nil {
 		policy = conf.File.Frontier.Policy
+		if p := conf.File.Sets.Polynomial; p != "" && c.Polynomial == "" {
+			if err := c.Polynomial.UnmarshalText([]byte(p)); err != nil {
+				return err
+			}
+		}
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	_, err := store.InitCrawl(c.Crawl, given, preset(), func() error { return makeStores(c.Crawl, policy, c.options()) }, c.options())
+	_, err := store.InitCrawl(c.Crawl, given, preset(), func() error {
+		p, err := polynomialOf(c.Crawl, c.Polynomial, c.options())
+		if err != nil {
+			return err
+		}
+		return makeStores(c.Crawl, policy, p, c.options())
+	}, c.options())
 	return err
 }
 

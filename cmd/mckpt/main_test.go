@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -18,7 +19,7 @@ func TestMain(m *testing.M) {
 
 func TestScripts(t *testing.T) {
 	bin := t.TempDir()
-	for _, name := range []string{"murlset", "mfrontier", "mcat"} {
+	for _, name := range []string{"murlset", "mfpset", "mfrontier", "mcat"} {
 		if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, name), "mercator/cmd/"+name).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", name, err, out)
 		}
@@ -37,6 +38,15 @@ func TestScripts(t *testing.T) {
 				ts.Check(err)
 				b[len(b)/2] ^= 1
 				ts.Check(os.WriteFile(file, b, 0o666))
+			},
+			// polynomial OUT STORE: writes the polynomial of a store of a set
+			"polynomial": func(ts *testscript.TestScript, neg bool, args []string) {
+				b := ts.ReadFile(filepath.Join(args[1], "MANIFEST-000001"))
+				_, rest, ok := strings.Cut(b, `"polynomial":`)
+				if !ok {
+					ts.Fatalf("no polynomial in %s", b)
+				}
+				ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Split(rest, `"`)[1]), 0o666))
 			},
 			// code N COMMAND…: the command ends with this exit code
 			"code": func(ts *testscript.TestScript, neg bool, args []string) {

@@ -3,6 +3,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -37,7 +38,7 @@ type grammar struct {
 	Stat   statCmd   `cmd:"" help:"Describe the set, as JSON."`
 	Check  checkCmd  `cmd:"" help:"Read the whole set and verify it."`
 	Fp     fpCmd     `cmd:"" help:"Print the fingerprint of files."`
-	Create createCmd `cmd:"" help:"Make an empty set."`
+	Create createCmd `cmd:"" aliases:"new" help:"Make an empty set."`
 }
 
 // set is the store that a verb reads.
@@ -146,7 +147,8 @@ type keys struct {
 	Text  bool     `help:"Read text, 16 hexadecimal digits a line, whatever the files' names."`
 }
 
-// inputs opens what is given; text and records become keys of the polynomial.
+// inputs opens what is given; text and records become keys of the polynomial; 0
+// stands for that of the sets, or Mercator's.
 func (k *keys) inputs(std *cli.Std, polynomial uint64) ([]*fpset.Input, error) {
 	mem := std.MemoryLimit() / 4
 	if len(k.Files) == 0 && k.Text {
@@ -164,7 +166,7 @@ func (k *keys) inputs(std *cli.Std, polynomial uint64) ([]*fpset.Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	input, err := fpset.Documents(in.Read, polynomial, mem)
+	input, err := fpset.Documents(in.Read, cmp.Or(polynomial, fingerprint.Polynomial), mem)
 	if err != nil {
 		return nil, err
 	}
@@ -263,7 +265,7 @@ func (f *keyFiles) next(key *uint64) (err error) {
 
 func (f *keyFiles) open(name string) error {
 	if name != "-" && fpset.IsSet(name) && !strings.HasSuffix(name, ".txt") {
-		in, err := fpset.OpenInputs([]string{name}, false, f.polynomial, nil, 0)
+		in, err := fpset.OpenInputs([]string{name}, false, 0, nil, 0)
 		if err != nil {
 			return err
 		}
@@ -298,7 +300,8 @@ func (f *keyFiles) close() error {
 
 type buildCmd struct {
 	keys
-	Output string `short:"o" required:"" placeholder:"FILE" help:"Fingerprint file to write; text if it is named *.txt."`
+	Output     string         `short:"o" required:"" placeholder:"FILE" help:"Fingerprint file to write; text if it is named *.txt."`
+	Polynomial cli.Polynomial `placeholder:"HEX" help:"Of the keys: by which those of records are made, and those of text were made (default: Mercator's)."`
 }
 
 // Help is the long text of --help.
@@ -311,7 +314,7 @@ fetch records, or of other sets.
 }
 
 func (c *buildCmd) Run(std *cli.Std) error {
-	in, err := c.inputs(std, fingerprint.Polynomial)
+	in, err := c.inputs(std, uint64(c.Polynomial))
 	if err != nil {
 		return err
 	}
@@ -393,33 +396,39 @@ func (c *checkCmd) Run(std *cli.Std) error {
 }
 
 type fpCmd struct {
-	Files []string `arg:"" optional:"" help:"Files to read whole (default: standard input)."`
-	Lines bool     `help:"Print the fingerprint of each line, without its end, and the line."`
+	Files      []string       `arg:"" optional:"" help:"Files to read whole (default: standard input)."`
+	Lines      bool           `help:"Print the fingerprint of each line, without its end, and the line."`
+	Polynomial cli.Polynomial `placeholder:"HEX" help:"An irreducible polynomial, the coefficient of x⁰ as the first bit (default: Mercator's)."`
 }
 
 // Help is the long text of --help.
 func (fpCmd) Help() string {
-	return `Prints the 64-bit Rabin fingerprint of each file's bytes, a tab, and the file's name, by
-Mercator's polynomial, so that anyone can check fingerprints by hand.
+	return `Prints the 64-bit Rabin fingerprint of each file's bytes, a tab, and the file's name, so that
+anyone can check fingerprints by hand.
 
   printf abc | mfpset fp                  3b6e25bd6e0e10fb
-  mfpset fp --lines urls.txt`
+  mfpset fp --lines urls.txt
+  mfpset fp --polynomial d800000000000000 page.html`
 }
 
 func (c *fpCmd) Run(std *cli.Std) error {
+	poly, err := fingerprint.NewPoly(c.Polynomial.Or(fingerprint.Polynomial))
+	if err != nil {
+		return err
+	}
 	if c.Lines {
 		in, err := std.OpenLines(c.Files)
 		if err != nil {
 			return err
 		}
 		defer in.Close()
-		return lines(in, std.Out)
+		return lines(in, std.Out, poly)
 	}
 	if len(c.Files) == 0 {
 		c.Files = []string{"-"}
 	}
 	for _, name := range c.Files {
-		v, err := fingerprintFile(std, name)
+		v, err := fingerprintFile(std, name, poly)
 		if err != nil {
 			return err
 		}
@@ -431,7 +440,7 @@ func (c *fpCmd) Run(std *cli.Std) error {
 }
 
 // fingerprintFile reads a file, or standard input for "-", to its end.
-func fingerprintFile(std *cli.Std, name string) (uint64, error) {
+func fingerprintFile(std *cli.Std, name string, poly *fingerprint.Poly) (uint64, error) {
 	in := std.In
 	if name != "-" {
 		f, err := os.Open(name)
@@ -441,18 +450,18 @@ func fingerprintFile(std *cli.Std, name string) (uint64, error) {
 		defer f.Close()
 		in = f
 	}
-	h := fingerprint.New()
+	h := poly.New()
 	_, err := io.Copy(h, in)
 	return h.Sum64(), err
 }
 
 // lines prints the fingerprint of each line.
-func lines(in io.Reader, out io.Writer) error {
+func lines(in io.Reader, out io.Writer, poly *fingerprint.Poly) error {
 	s := bufio.NewScanner(in)
 	s.Buffer(nil, 16<<20)
 	w := bufio.NewWriter(out)
 	for s.Scan() {
-		if _, err := fmt.Fprintf(w, "%s\t%s\n", fingerprint.Format(fingerprint.Of(s.Bytes())), s.Text()); err != nil {
+		if _, err := fmt.Fprintf(w, "%s\t%s\n", fingerprint.Format(poly.Of(s.Bytes())), s.Text()); err != nil {
 			return err
 		}
 	}
@@ -463,16 +472,26 @@ func lines(in io.Reader, out io.Writer) error {
 }
 
 type createCmd struct {
-	Store string `arg:"" help:"Folder to make."`
+	Store      string            `arg:"" help:"Folder to make."`
+	Polynomial cli.NewPolynomial `placeholder:"random|HEX" help:"By which the set's fingerprints are made: one that nobody knows, or that of another set (default: Mercator's)."`
 }
 
 // Help is the long text of --help.
 func (createCmd) Help() string {
 	return `Makes a folder with an empty set. "mckpt init" does it for a whole crawl.
 
-  mfpset create content`
+A polynomial is for good, and sets of different ones cannot be compared or merged.
+
+  mfpset create content
+  mfpset create --polynomial random content`
 }
 
-func (c *createCmd) Run() error { return fpset.Create(c.Store, fpset.CreateOptions{}, store.Options{}) }
+func (c *createCmd) Run() error {
+	p, err := c.Polynomial.Choose()
+	if err != nil {
+		return err
+	}
+	return fpset.Create(c.Store, fpset.CreateOptions{Polynomial: p}, store.Options{})
+}
 
 func main() { os.Exit(cli.Main("mfpset", about, &grammar{}, 64<<20)) }

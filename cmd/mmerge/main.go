@@ -9,7 +9,6 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/cli"
-	"mercator/pkg/fingerprint"
 	"mercator/pkg/fpset"
 	"mercator/pkg/merge"
 	"mercator/pkg/stage"
@@ -34,14 +33,15 @@ type grammar struct {
 
 // sets are the operands of the set verbs.
 type sets struct {
-	Files  []string `arg:"" help:"Sets: *.fps, folders of stores, *.txt, or - for text on standard input."`
-	Text   bool     `help:"Read and write text, whatever the files' names."`
-	Output string   `short:"o" placeholder:"FILE" help:"Write a fingerprint file, which appears complete or not at all, instead of text on standard output; text if it is named *.txt."`
+	Files      []string       `arg:"" help:"Sets: *.fps, folders of stores, *.txt, or - for text on standard input."`
+	Text       bool           `help:"Read and write text, whatever the files' names."`
+	Polynomial cli.Polynomial `placeholder:"HEX" help:"That of the sets: text does not name its own (default: that of the other sets, or Mercator's)."`
+	Output     string         `short:"o" placeholder:"FILE" help:"Write a fingerprint file, which appears complete or not at all, instead of text on standard output; text if it is named *.txt."`
 }
 
 // run merges all sets by op, and writes nothing unless all of them were good.
 func (s *sets) run(std *cli.Std, op merge.Op) error {
-	in, err := fpset.OpenInputs(s.Files, s.Text, fingerprint.Polynomial, std.In, std.MemoryLimit()/4)
+	in, err := fpset.OpenInputs(s.Files, s.Text, uint64(s.Polynomial), std.In, std.MemoryLimit()/4)
 	if err != nil {
 		return err
 	}
@@ -271,10 +271,11 @@ func join[L, R record.Row](ctx context.Context, std *cli.Std, c *joinCmd, left s
 }
 
 type splitCmd struct {
-	Buckets int    `required:"" placeholder:"N" help:"Number of parts, 1 to 64."`
-	File    string `arg:"" help:"A set, or a record stream."`
-	Prefix  string `short:"o" name:"output" required:"" placeholder:"PREFIX" help:"Parts are named PREFIX-000.fps or PREFIX-000.arrows.zst, and so on."`
-	Text    bool   `help:"Read a set as text."`
+	Buckets    int            `required:"" placeholder:"N" help:"Number of parts, 1 to 64."`
+	File       string         `arg:"" help:"A set, or a record stream."`
+	Prefix     string         `short:"o" name:"output" required:"" placeholder:"PREFIX" help:"Parts are named PREFIX-000.fps or PREFIX-000.arrows.zst, and so on."`
+	Text       bool           `help:"Read a set as text."`
+	Polynomial cli.Polynomial `placeholder:"HEX" help:"That of a set which is text (default: Mercator's)."`
 }
 
 // Help is the long text of --help.
@@ -294,7 +295,7 @@ func (c *splitCmd) Run(std *cli.Std) error {
 	}
 	defer parts.Abort()
 	if c.Text || fpset.IsSet(c.File) {
-		in, err := fpset.OpenInputs([]string{c.File}, c.Text, fingerprint.Polynomial, std.In, std.MemoryLimit()/4)
+		in, err := fpset.OpenInputs([]string{c.File}, c.Text, uint64(c.Polynomial), std.In, std.MemoryLimit()/4)
 		if err != nil {
 			return err
 		}
@@ -357,7 +358,7 @@ func (c *checkCmd) Run(std *cli.Std) error {
 
 func (c *checkCmd) check(std *cli.Std, name string, progress *cli.Progress) (string, error) {
 	if fpset.IsSet(name) {
-		in, err := fpset.OpenInputs([]string{name}, false, fingerprint.Polynomial, std.In, std.MemoryLimit()/4)
+		in, err := fpset.OpenInputs([]string{name}, false, 0, std.In, std.MemoryLimit()/4)
 		if err != nil {
 			return "", err
 		}

@@ -59,11 +59,11 @@ func load(std *cli.Std, dir string, opt fpset.Options) (fpset.Set, error) {
 // parse makes a row of a line.
 func parse(line string, row *record.URL) error { return urlset.ParseLine(line, canon.URL, row) }
 
-// eachKey calls fn with the key of each URL.
-func (u *urls) eachKey(std *cli.Std) (next func() (uint64, error), err error) {
+// eachKey gives the key of each URL by a polynomial.
+func (u *urls) eachKey(std *cli.Std, poly *fingerprint.Poly) (next func() (uint64, error), err error) {
 	if cli.IsText(u.Text, u.Files) {
 		in, err := cli.OpenText(std, u.Files, u.Strict, parse)
-		return keysOf(in, urlset.FromURL), err
+		return keysOf(in, poly, urlset.FromURL), err
 	}
 	src, err := cli.OpenSource(std, u.Files)
 	if err != nil {
@@ -71,13 +71,13 @@ func (u *urls) eachKey(std *cli.Std) (next func() (uint64, error), err error) {
 	}
 	if src.Kind() == record.KindLink {
 		in, err := cli.RowsOf[record.Link](src)
-		return keysOf(in, urlset.FromLink), err
+		return keysOf(in, poly, urlset.FromLink), err
 	}
 	in, err := cli.RowsOf[record.URL](src)
-	return keysOf(in, urlset.FromURL), err
+	return keysOf(in, poly, urlset.FromURL), err
 }
 
-func keysOf[In record.Row](in stage.Input[In], convert func(*In, *record.URL)) func() (uint64, error) {
+func keysOf[In record.Row](in stage.Input[In], poly *fingerprint.Poly, convert func(*In, *record.URL)) func() (uint64, error) {
 	var row In
 	var u record.URL
 	return func() (uint64, error) {
@@ -85,7 +85,7 @@ func keysOf[In record.Row](in stage.Input[In], convert func(*In, *record.URL)) f
 			return 0, err
 		}
 		convert(&row, &u)
-		return urlset.KeyOf(&u), nil
+		return urlset.KeyOf(poly, &u), nil
 	}
 }
 
@@ -216,7 +216,7 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	in, err := fpset.OpenInputs(c.Files, false, fingerprint.Polynomial, std.In, std.MemoryLimit()/4)
+	in, err := fpset.OpenInputs(c.Files, false, 0, std.In, std.MemoryLimit()/4)
 	if err != nil {
 		return err
 	}
@@ -248,6 +248,10 @@ func (c *testCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	defer set.Close()
+	poly, err := fingerprint.NewPoly(set.Polynomial())
+	if err != nil {
+		return err
+	}
 	in, err := cli.OpenText(std, c.Files, true, parse)
 	if err != nil {
 		return err
@@ -255,7 +259,7 @@ func (c *testCmd) Run(ctx context.Context, std *cli.Std) error {
 	out := bufio.NewWriter(std.Out)
 	return fpset.Test(ctx, set, fpset.Query[record.URL]{
 		Next: in.Read,
-		Key:  func(row *record.URL) uint64 { return row.Key },
+		Key:  func(row *record.URL) uint64 { return urlset.KeyOf(poly, row) },
 		Size: func(row *record.URL) int { return 256 + len(row.URL) },
 		Answer: func(row *record.URL, seen bool) error {
 			_, err := fmt.Fprintf(out, "%s\t%s\n", fpset.Word(seen), row.URL)
@@ -267,7 +271,8 @@ func (c *testCmd) Run(ctx context.Context, std *cli.Std) error {
 
 type buildCmd struct {
 	urls
-	Output string `short:"o" required:"" placeholder:"FILE" help:"Fingerprint file to write; text if it is named *.txt."`
+	Output     string         `short:"o" required:"" placeholder:"FILE" help:"Fingerprint file to write; text if it is named *.txt."`
+	Polynomial cli.Polynomial `placeholder:"HEX" help:"That of the set which the file is for, as \"murlset stat\" prints it (default: Mercator's)."`
 }
 
 // Help is the long text of --help.
@@ -280,11 +285,15 @@ for "murlset add".
 }
 
 func (c *buildCmd) Run(std *cli.Std) error {
-	next, err := c.eachKey(std)
+	poly, err := fingerprint.NewPoly(c.Polynomial.Or(fingerprint.Polynomial))
 	if err != nil {
 		return err
 	}
-	sorted, err := merge.SortKeys(next, std.MemoryLimit()/4, "", fingerprint.Polynomial)
+	next, err := c.eachKey(std, poly)
+	if err != nil {
+		return err
+	}
+	sorted, err := merge.SortKeys(next, std.MemoryLimit()/4, "", poly.Polynomial())
 	if err != nil {
 		return err
 	}
@@ -293,7 +302,7 @@ func (c *buildCmd) Run(std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	n, err := fpset.Export(c.Output, false, std.Out, fingerprint.Polynomial, std.Threads(), func(dst merge.Dest) error {
+	n, err := fpset.Export(c.Output, false, std.Out, poly.Polynomial(), std.Threads(), func(dst merge.Dest) error {
 		return merge.Copy(dst, keys.All())
 	})
 	std.Stat("keys", n)
@@ -370,7 +379,8 @@ func (c *checkCmd) Run(std *cli.Std) error {
 }
 
 type keyCmd struct {
-	Files []string `arg:"" optional:"" help:"Text, one URL a line (default: standard input)."`
+	Files      []string       `arg:"" optional:"" help:"Text, one URL a line (default: standard input)."`
+	Polynomial cli.Polynomial `placeholder:"HEX" help:"That of a set, as \"murlset stat\" prints it (default: Mercator's, by which url_key is made)."`
 }
 
 // Help is the long text of --help.
@@ -382,6 +392,10 @@ check them by hand. A line that is no URL is an error.
 }
 
 func (c *keyCmd) Run(std *cli.Std) error {
+	poly, err := fingerprint.NewPoly(c.Polynomial.Or(fingerprint.Polynomial))
+	if err != nil {
+		return err
+	}
 	in, err := cli.OpenText(std, c.Files, true, parse)
 	if err != nil {
 		return err
@@ -394,7 +408,7 @@ func (c *keyCmd) Run(std *cli.Std) error {
 			return out.Flush()
 		}
 		if err == nil {
-			_, err = fmt.Fprintf(out, "%s\t%s\n", fingerprint.Format(row.Key), row.URL)
+			_, err = fmt.Fprintf(out, "%s\t%s\n", fingerprint.Format(urlset.KeyOf(poly, &row)), row.URL)
 		}
 		if err != nil {
 			out.Flush()
@@ -404,18 +418,26 @@ func (c *keyCmd) Run(std *cli.Std) error {
 }
 
 type createCmd struct {
-	Store string `arg:"" help:"Folder to make."`
+	Store      string            `arg:"" help:"Folder to make."`
+	Polynomial cli.NewPolynomial `placeholder:"random|HEX" help:"By which the set's checksums are made: one that nobody knows, or that of another set (default: Mercator's)."`
 }
 
 // Help is the long text of --help.
 func (createCmd) Help() string {
 	return `Makes a folder with an empty set. "mckpt init" does it for a whole crawl.
 
-  murlset create urls`
+A polynomial is for good, and sets of different ones cannot be compared or merged.
+
+  murlset create urls
+  murlset create --polynomial random urls`
 }
 
 func (c *createCmd) Run() error {
-	return urlset.Create(c.Store, fpset.CreateOptions{}, store.Options{})
+	p, err := c.Polynomial.Choose()
+	if err != nil {
+		return err
+	}
+	return urlset.Create(c.Store, fpset.CreateOptions{Polynomial: p}, store.Options{})
 }
 
 func main() { os.Exit(cli.Main("murlset", about, &grammar{}, 64<<20)) }

@@ -15,12 +15,19 @@ type Polynomial uint64
 
 // UnmarshalText refuses what is no irreducible polynomial.
 func (p *Polynomial) UnmarshalText(text []byte) error {
-	v, err := fingerprint.Parse(string(text))
+	return p.parse(string(text), `"murlset stat" and "mfpset stat" print that of a set`)
+}
+
+func (p *Polynomial) parse(text, hint string) error {
+	v, err := fingerprint.Parse(text)
 	if err == nil {
 		_, err = fingerprint.NewPoly(v)
 	}
+	if err != nil {
+		return &fault.Error{Class: fault.Usage, Err: err, Hint: hint}
+	}
 	*p = Polynomial(v)
-	return err
+	return nil
 }
 
 // String is the text that UnmarshalText reads; "" if the flag was not given.
@@ -52,10 +59,7 @@ func (p *NewPolynomial) UnmarshalText(text []byte) error {
 	if *p == RandomPolynomial {
 		return nil
 	}
-	if err := new(Polynomial).UnmarshalText(text); err != nil {
-		return &fault.Error{Class: fault.Usage, Err: err, Hint: `or let "random" choose one`}
-	}
-	return nil
+	return new(Polynomial).parse(string(text), `"random" chooses one`)
 }
 
 // Choose returns the polynomial that was given, Mercator's if none was, or draws
@@ -72,6 +76,6 @@ func (p NewPolynomial) Choose() (uint64, error) {
 		}).Polynomial(), nil
 	}
 	var v Polynomial
-	err := v.UnmarshalText([]byte(p))
+	err := v.parse(string(p), "")
 	return uint64(v), err
 }

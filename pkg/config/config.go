@@ -44,7 +44,8 @@ type File struct {
 	} `toml:"memory"`
 
 	Sets struct {
-		Prefilter bool `toml:"prefilter" flag:"mfpset mark --prefilter, mfpset add --prefilter, mfpset test --prefilter, murlset new --prefilter, murlset add --prefilter, murlset test --prefilter" doc:"filters in memory spare reads of the sets" like:"false"`
+		Polynomial string `toml:"polynomial" flag:"mckpt init --polynomial, murlset create --polynomial, mfpset create --polynomial" doc:"by which the sets of URLs and documents are made, for good: random, which nobody knows, or 16 hexadecimal digits" like:"\"911498ae0e66bad6\""`
+		Prefilter  bool   `toml:"prefilter" flag:"mfpset mark --prefilter, mfpset add --prefilter, mfpset test --prefilter, murlset new --prefilter, murlset add --prefilter, murlset test --prefilter" doc:"filters in memory spare reads of the sets" like:"false"`
 	} `toml:"sets"`
 
 	Frontier struct {

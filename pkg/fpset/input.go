@@ -1,6 +1,7 @@
 package fpset
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"os"
@@ -80,8 +81,9 @@ func (in *Input) Close() error { return in.close() }
 const inputAhead = 8 << 20
 
 // OpenInputs opens the sets in paths: fingerprint files, the folders of stores, and
-// with text, or named *.txt, text of any order; "-" is stdin, as text. Text is taken
-// to be of the polynomial; all must be of one. mem bounds the memory for sorting text.
+// with text, or named *.txt, text of any order; "-" is stdin, as text. All must be of
+// the polynomial, or, if that is 0, of one. Text, which names none, is taken to be of
+// it: of Mercator's if all is text. mem bounds the memory for sorting text.
 func OpenInputs(paths []string, text bool, polynomial uint64, stdin io.Reader, mem int64) (list []*Input, err error) {
 	defer func() {
 		if err != nil {
@@ -90,16 +92,24 @@ func OpenInputs(paths []string, text bool, polynomial uint64, stdin io.Reader, m
 		}
 	}()
 	ahead := int64(inputAhead) / int64(max(1, len(paths)))
+	of := "" // whose the polynomial is
 	for _, p := range paths {
 		in, err := openInput(p, text, polynomial, stdin, mem, ahead)
 		if err != nil {
 			return list, err
 		}
 		list = append(list, in)
-		if first := list[0]; in.Polynomial != first.Polynomial {
+		switch {
+		case in.Polynomial == polynomial || in.Polynomial == 0:
+		case polynomial == 0:
+			polynomial, of = in.Polynomial, ", as in "+in.Name
+		default:
 			return list, &fault.Error{Class: fault.WrongKind, File: in.Name, Found: "polynomial " + fingerprint.Format(in.Polynomial),
-				Want: fingerprint.Format(first.Polynomial) + ", as in " + first.Name, Hint: "fingerprints of different polynomials cannot be compared"}
+				Want: fingerprint.Format(polynomial) + of, Hint: "fingerprints of different polynomials cannot be compared"}
 		}
+	}
+	for _, in := range list {
+		in.Polynomial = cmp.Or(polynomial, fingerprint.Polynomial)
 	}
 	return list, nil
 }

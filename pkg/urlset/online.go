@@ -5,6 +5,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/fingerprint"
 	"mercator/pkg/fpset"
 	"mercator/pkg/stage"
 )
@@ -24,6 +25,10 @@ func Online[In record.Row](ctx context.Context, st *store.Store, b *stage.Batch[
 		return stats, err
 	}
 	defer set.Close()
+	poly, err := fingerprint.NewPoly(set.Polynomial())
+	if err != nil {
+		return stats, err
+	}
 	m := fpset.NewMarker(set, opt.Memory/2, opt.TempDir)
 	defer m.Close()
 	popular := newCache(opt.Cache)
@@ -36,13 +41,13 @@ func Online[In record.Row](ctx context.Context, st *store.Store, b *stage.Batch[
 		for i := range in {
 			row := &rows[len(keys)]
 			opt.Convert(&in[i], row)
-			row.Key = KeyOf(row)
+			key := KeyOf(poly, row)
 			lookups++
-			if popular.seen(row.Key) {
+			if popular.seen(key) {
 				b.Drop(ReasonSeen)
 				continue
 			}
-			keys = append(keys, row.Key)
+			keys = append(keys, key)
 		}
 		opt.Progress(int64(len(in)))
 		if err := m.MarkNow(keys, seen); err != nil {

@@ -88,12 +88,25 @@ func FromLink(l *record.Link, u *record.URL) {
 // FromURL takes a url row as it is.
 func FromURL(in, u *record.URL) { *u = *in }
 
-// KeyOf returns the row's URL checksum, which is made if the row has none.
-func KeyOf(u *record.URL) uint64 {
+// KeyOf returns the checksum by which a set of the polynomial knows the row's URL.
+// The row's own url_key is by Mercator's polynomial; it is made if it is missing.
+func KeyOf(poly *fingerprint.Poly, u *record.URL) uint64 {
 	if u.Key == 0 {
-		return fingerprint.URLKey(u.Host, u.URL)
+		u.Key = fingerprint.URLKey(u.Host, u.URL)
 	}
-	return u.Key
+	if poly.Polynomial() == fingerprint.Polynomial {
+		return u.Key
+	}
+	return poly.URLKey(u.Host, u.URL)
+}
+
+// Polynomial is that of the set in st.
+func Polynomial(st *store.Store) (*fingerprint.Poly, error) {
+	p, err := fpset.PolynomialOf(st)
+	if err != nil {
+		return nil, err
+	}
+	return fingerprint.NewPoly(p)
 }
 
 // Options of New.
@@ -132,7 +145,11 @@ func New[In record.Row](ctx context.Context, st *store.Store, b *stage.Batch[In,
 	defer keys.close()
 	fresh := newPairs(opt.Memory/2, opt.TempDir)
 	defer fresh.close()
-	if err := gather(ctx, b, &opt, rows, keys, &stats); err != nil {
+	poly, err := Polynomial(st) // fixed when the set was made
+	if err != nil {
+		return stats, err
+	}
+	if err := gather(ctx, b, &opt, poly, rows, keys, &stats); err != nil {
 		return stats, err
 	}
 	tx, err := b.Begin(ctx)
@@ -149,7 +166,7 @@ func New[In record.Row](ctx context.Context, st *store.Store, b *stage.Batch[In,
 }
 
 // gather reads all input into rows, and the key of each row into keys.
-func gather[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL], opt *Options[In], rows *spool, keys *pairs, stats *Stats) error {
+func gather[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL], opt *Options[In], poly *fingerprint.Poly, rows *spool, keys *pairs, stats *Stats) error {
 	popular := newCache(opt.Cache)
 	var in In
 	var row record.URL
@@ -161,19 +178,19 @@ func gather[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL], 
 			return err
 		}
 		opt.Convert(&in, &row)
-		row.Key = KeyOf(&row)
+		key := KeyOf(poly, &row)
 		opt.Progress(1)
 		if lookups++; lookups%checkEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if popular.seen(row.Key) {
+		if popular.seen(key) {
 			b.Drop(ReasonSeen) // the first of them is in this batch
 			continue
 		}
 		if err := rows.write(&row); err != nil {
 			return err
 		}
-		if err := keys.add(row.Key, arrival); err != nil {
+		if err := keys.add(key, arrival); err != nil {
 			return err
 		}
 		arrival++
