@@ -157,7 +157,7 @@ type run struct {
 	Head uint64           `json:"head"` // its order
 }
 
-// flight is the batch that is in flight: a segment sorted by url_key.
+// flight is the batch that is in flight: a segment sorted by flightOrder.
 type flight struct {
 	Path string      `json:"path"`
 	Rows uint64      `json:"rows"`

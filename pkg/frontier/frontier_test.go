@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -515,6 +516,31 @@ func TestEqualChecksums(t *testing.T) {
 	want := []record.Count{{Reason: record.OutcomeFetched, N: 3}, {Reason: record.OutcomeRobotsDenied, N: 2}}
 	if d := cmp.Diff(want, b.counts().Outcomes); d != "" {
 		t.Fatal(d)
+	}
+	b.check()
+}
+
+// URLs of one checksum are made by thousands (pkg/fingerprint/SPEC.md): a batch of
+// them is matched with its outcomes, whatever their order.
+func TestManyEqualChecksums(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{})
+	var urls []record.URL
+	var outcomes []record.Fetch
+	for i := range 2 * maxAside {
+		u := newURL("a.test", fmt.Sprint(i), 0)
+		u.Key = 7
+		urls = append(urls, u)
+		outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, 1))
+	}
+	if err := b.add("seed", urls...); err != nil {
+		t.Fatal(err)
+	}
+	if batch, err := b.next(1, NextOptions{N: len(urls), Txn: "r1"}); err != nil || len(batch) != len(urls) {
+		t.Fatal(len(batch), err)
+	}
+	slices.Reverse(outcomes)
+	if err := b.update("r1", 1, outcomes); err != nil {
+		t.Fatal(err)
 	}
 	b.check()
 }

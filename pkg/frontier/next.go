@@ -111,7 +111,7 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 		if err := b.Make("scheduled", &e.URL); err != nil {
 			return err
 		}
-		e.Place, e.Order = e.Order, e.URL.Key
+		e.Place, e.Order = e.Order, flightOrder(e.URL.Host, e.URL.URL)
 		return addRow(batch, e.Order, e)
 	})
 	if err != nil {

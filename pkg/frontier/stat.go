@@ -189,7 +189,7 @@ const (
 	queueLater
 )
 
-// each calls fn for every URL of the frontier: those in flight by url_key, then
+// each calls fn for every URL of the frontier: those in flight by flightOrder, then
 // those that wait in order of service, then those that wait for a time.
 func (f *Frontier) each(ctx context.Context, s *state, fn func(queue, *segment.Entry) error) error {
 	walk := func(q queue, runs []run) error {

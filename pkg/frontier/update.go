@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -227,7 +228,7 @@ func (c *change) readOutcomes(ctx context.Context, o UpdateOptions, now record.T
 			v, due := o.Retries.judge(&row, row.Attempt, now)
 			verdictOf(&ev, v, row.Outcome)
 			out := outcome{v, max(due, 0), row.Outcome, row.URL, row.Host}
-			if err := pages.add(row.Key, out.append(nil)); err != nil {
+			if err := pages.add(flightOrder(row.Host, row.URL), out.append(nil)); err != nil {
 				return 0, err
 			}
 		}
@@ -303,8 +304,19 @@ func verdictOf(ev *segment.Host, v verdict, outcome string) {
 	}
 }
 
-// land gives each URL in flight its outcome. Both sides come in order of
-// url_key, so that the first difference shows.
+// flightOrder is what the batch in flight and its outcomes are sorted by. It is not
+// the url_key: anyone can make thousands of URLs of one url_key, which a set with a
+// polynomial of its own lets through, and a page can link to all of them.
+func flightOrder(host, url string) uint64 {
+	h := sha256.New()
+	io.WriteString(h, host)
+	h.Write([]byte{0}) // in no host
+	io.WriteString(h, url)
+	return binary.BigEndian.Uint64(h.Sum(nil))
+}
+
+// land gives each URL in flight its outcome. Both sides come in flightOrder, so
+// that the first difference shows.
 func (c *change) land(ctx context.Context, outcomes *sorter) error {
 	fl := c.s.InFlight
 	r, file, err := openRun[segment.Entry](c.st, fl.Path)
@@ -347,14 +359,15 @@ func (c *change) land(ctx context.Context, outcomes *sorter) error {
 	return nil
 }
 
-// matcher finds the outcome of each URL in flight, in order of url_key.
+// matcher finds the outcome of each URL in flight, in flightOrder.
 type matcher struct {
 	rows  *peeker
 	key   uint64
-	aside []outcome // of key, for other URLs: checksums that collide
+	aside []outcome // of key, for other URLs
 }
 
-// maxAside bounds the outcomes that are kept for URLs of one checksum.
+// maxAside bounds the outcomes that are kept for URLs of one order: more come only
+// where a URL stands in the batch as often.
 const maxAside = 1024
 
 func (m *matcher) match(e *segment.Entry) (outcome, error) {
