@@ -10,11 +10,13 @@
 //
 // # What is promised
 //
-//   - Two strings of at most n bits, chosen without knowledge of the
-//     polynomial, collide with probability at most n/2⁵⁷. Against people who
-//     choose strings to collide, use a random polynomial (RandomPoly).
+//   - Two strings of at most n bits, chosen without knowledge of a random
+//     polynomial, collide with probability at most n/(2⁶⁴ − 2³²). Against people
+//     who choose strings to collide, use such a polynomial (RandomPoly).
 //   - A fingerprint can be extended: Of(a+b) follows from Of(a) and b.
-//   - Values are the same in every version: they stand in files.
+//   - Values are the same in every version: they stand in files. SPEC.md beside
+//     this file has the definition, the odds of false answers, and what somebody
+//     gains who makes strings collide.
 //
 // # How it is computed
 //

@@ -17,10 +17,10 @@
 //
 // # False answers
 //
-// Two URLs of one checksum are one URL to the set. With n URLs on a host whose
-// 16 high bits no other large host shares, n²/2⁴⁹ answers are expected to be
-// falsely "seen": 0.2 for 10⁷ URLs of one host. Over a whole crawl, the sum of n²
-// over the 2¹⁶ values of the high bits, divided by 2⁴⁹.
+// Two URLs of one checksum are one URL to the set. With n URLs on each host, the
+// sum of n²/2⁴⁹ answers are expected to be falsely "seen": 0.2 for 10⁷ URLs of
+// one host. pkg/fingerprint/SPEC.md has the arithmetic. A set made with a polynomial
+// of its own knows URLs by checksums of that polynomial, not by their url_key.
 package urlset
 
 import (
