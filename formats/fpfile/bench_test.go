@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
@@ -24,11 +25,11 @@ var benchKeys = func() func() []uint64 {
 			}
 			rnd := rand.New(rand.NewPCG(21, 22))
 			keys = make([]uint64, n)
-			for i := range keys {
-				keys[i] = rnd.Uint64N(uint64(float64(1<<64-1) * min(1, float64(n)/1e8)))
+			var k uint64
+			for i := range keys { // the gaps of random numbers
+				k += 1 + uint64(rnd.ExpFloat64()*(1<<64/1e8)*0.999)
+				keys[i] = k
 			}
-			slices.Sort(keys)
-			keys = slices.Compact(keys)
 		}
 		return keys
 	}
@@ -113,5 +114,64 @@ func BenchmarkEncode(b *testing.B) {
 			w.AddKeys(keys)
 			w.Finish()
 		})
+	})
+}
+
+// BenchmarkMark tests one key for each hundred of the file, half of them in it.
+func BenchmarkMark(b *testing.B) {
+	keys := benchKeys()
+	data := encode(b, keys)
+	path := filepath.Join(b.TempDir(), "x.fps")
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		b.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	rnd := rand.New(rand.NewPCG(27, 28))
+	batch := make([]uint64, len(keys)/100)
+	for i := range batch {
+		k := keys[rnd.IntN(len(keys))]
+		batch[i] = k + rnd.Uint64N(2)
+	}
+	slices.Sort(batch)
+	seen := make([]bool, len(batch))
+	r, err := Open(f, int64(len(data)), path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	it := r.All()
+	b.Run("mark", func(b *testing.B) {
+		perKey(b, len(batch), func() {
+			if err := it.Mark(batch, seen); err != nil {
+				b.Fatal(err)
+			}
+		})
+	})
+	b.Run("search alone", func(b *testing.B) {
+		m := &marker{r: r}
+		perKey(b, len(batch), func() {
+			w := &m.windows[0]
+			for next := 0; next < len(batch); {
+				next, _ = m.plan(w, batch, next)
+				w.buf = grow(w.buf[:0], w.reads[0].end)
+				copy(w.buf, data[w.reads[0].off:])
+				m.search(w, batch, seen)
+			}
+		})
+	})
+	b.Run("read alone", func(b *testing.B) {
+		buf := make([]byte, readAhead)
+		perKey(b, len(batch), func() {
+			for at := 0; at < len(data); at += len(buf) {
+				f.ReadAt(buf, int64(at))
+			}
+		})
+	})
+	b.Run("copy alone", func(b *testing.B) {
+		out := make([]byte, len(data))
+		perKey(b, len(batch), func() { copy(out, data) })
 	})
 }

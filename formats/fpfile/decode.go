@@ -38,9 +38,9 @@ func (v *block) appendKeys(dst []uint64, at *places) ([]uint64, *flaw) {
 }
 
 // grow makes dst n longer; the new elements have any value.
-func grow(dst []uint64, n int) []uint64 {
+func grow[T any](dst []T, n int) []T {
 	if len(dst)+n > cap(dst) {
-		bigger := make([]uint64, len(dst), max(2*cap(dst), len(dst)+n))
+		bigger := make([]T, len(dst), max(2*cap(dst), len(dst)+n))
 		copy(bigger, dst)
 		dst = bigger
 	}

@@ -27,8 +27,9 @@ type Reader struct {
 	geo        geometry
 	root       []uint64 // first fingerprint of each index page
 	pages      map[int64][]uint64
-	point      []byte // block buffer of Contains
-	aheadMax   int64  // slots that one read of an Iter fetches at most
+	point      []byte  // block buffer of Contains
+	aheadMax   int64   // slots that one read of an Iter fetches at most
+	mem        *memory // of OpenBytes
 }
 
 // Open verifies the header and the trailer of a file of size bytes; name stands
@@ -239,17 +240,12 @@ func upper(v []uint64, key uint64) int {
 	return sort.Search(len(v), func(i int) bool { return v[i] > key })
 }
 
-// parse verifies block k, whose bytes are b.
-func (r *Reader) parse(k int64, b []byte) (block, error) {
+// parse verifies block k, whose bytes are b and whose first fingerprint is first
+// by the index.
+func (r *Reader) parse(k int64, first uint64, b []byte) (block, error) {
 	v, bad := parseBlock(b)
-	if bad == nil {
-		first, err := r.first(k)
-		if err != nil {
-			return block{}, err
-		}
-		if v.first != first {
-			bad = &flaw{fmt.Sprintf("first fingerprint %016x", v.first), fmt.Sprintf("%016x, as in the index", first)}
-		}
+	if bad == nil && v.first != first {
+		bad = &flaw{fmt.Sprintf("first fingerprint %016x", v.first), fmt.Sprintf("%016x, as in the index", first)}
 	}
 	return v, r.flawed(k, bad)
 }
@@ -280,7 +276,11 @@ func (r *Reader) Contains(key uint64) (bool, error) {
 	if err := r.read(b, off); err != nil {
 		return false, err
 	}
-	v, err := r.parse(k, b)
+	first, err := r.first(k)
+	if err != nil {
+		return false, err
+	}
+	v, err := r.parse(k, first, b)
 	if err != nil {
 		return false, err
 	}
@@ -289,17 +289,18 @@ func (r *Reader) Contains(key uint64) (bool, error) {
 
 // Iter reads fingerprints in ascending order.
 type Iter struct {
-	r     *Reader
-	next  int64    // block after the one in keys
-	keys  []uint64 // decoded and not yet given out
-	hi    uint64   // largest fingerprint wanted
-	space []uint64 // what keys is cut from
-	prev  uint64   // last of the block before, if any was read
-	begun bool
-	at    places
-	buf   []byte // bytes of the file from bufOff on
-	off   int64
-	ahead int64 // slots to read at once: grows while reading is sequential
+	r      *Reader
+	next   int64    // block after the one in keys
+	keys   []uint64 // decoded and not yet given out
+	hi     uint64   // largest fingerprint wanted
+	space  []uint64 // what keys is cut from
+	prev   uint64   // last of the block before, if any was read
+	begun  bool
+	at     places
+	buf    []byte // bytes of the file from bufOff on
+	off    int64
+	marker *marker // of Mark
+	ahead  int64   // slots to read at once: grows while reading is sequential
 }
 
 // All returns an iterator over the whole file.
@@ -340,7 +341,11 @@ func (it *Iter) load() error {
 	if err != nil {
 		return err
 	}
-	v, err := r.parse(k, b)
+	first, err := r.first(k)
+	if err != nil {
+		return err
+	}
+	v, err := r.parse(k, first, b)
 	if err != nil {
 		return err
 	}
@@ -451,6 +456,14 @@ func (it *Iter) Seek(key uint64) (bool, error) {
 	}
 	it.keys = it.keys[lowerFrom(it.keys, key):]
 	return len(it.keys) > 0 && it.keys[0] == key, nil
+}
+
+// upperFrom returns the number of values not above key. Like lowerFrom, it gallops.
+func upperFrom(v []uint64, key uint64) int {
+	if key == 1<<64-1 {
+		return len(v)
+	}
+	return lowerFrom(v, key+1)
 }
 
 // lowerFrom returns the number of values below key. It gallops from the start,

@@ -2,48 +2,102 @@ package fpfile
 
 import "math/bits"
 
-// contains looks for key without decoding the block: it walks the high part to
-// the keys that share key's high bits and compares their low bits.
+// Searching a block leaves it encoded. A difference d lies, if anywhere, among
+// the ones that follow zero number d>>w of the high part; their low bits are
+// compared with d's.
+
+// contains walks the high part to key's bucket.
 func (v *block) contains(key uint64) bool {
 	if key <= v.first {
 		return key == v.first
 	}
-	d := key - v.first
-	high := v.high()
+	high, d := v.high(), key-v.first
 	bucket := d >> v.w
-	if bucket > uint64(8*len(high)) {
-		return false
+	if bucket == 0 {
+		return v.bucketHolds(0, 0, d)
 	}
-	// Skip past the zeros of the buckets before.
-	at, zeros := 0, int(bucket)
-	for ; zeros > 0 && at < 8*len(high); at += 64 {
-		n := 64 - bits.OnesCount64(word(high, at>>3))
-		if n >= zeros {
-			at += select64(^word(high, at>>3), zeros-1) + 1
-			break
+	left := bucket - 1 // zeros to pass
+	for at := 0; at < len(high); at += 8 {
+		gaps := ^word(high, at)
+		n := uint64(bits.OnesCount64(gaps))
+		if left < n {
+			return v.bucketHolds(bucket, 8*at+select64(gaps, int(left))+1, d)
 		}
-		zeros -= n
-	}
-	if at >= 8*len(high) {
-		return false
-	}
-	return v.bucketHolds(at, at-int(bucket), d&(1<<v.w-1))
-}
-
-// bucketHolds looks for low among the keys of the bucket whose ones begin at bit
-// at of the high part, of which the first is difference i.
-func (v *block) bucketHolds(at, i int, low uint64) bool {
-	high := v.high()
-	for ; i < v.n-1 && high[at>>3]>>(at&7)&1 == 1; at++ {
-		if x := v.lowBits(i); x >= low {
-			return x == low
-		}
-		i++
+		left -= n
 	}
 	return false
 }
 
-// select64 returns the place of one number r of x, from 0; x has more than r.
+// bucketHolds looks for difference d in its bucket, whose ones begin at place at.
+func (v *block) bucketHolds(bucket uint64, at int, d uint64) bool {
+	low := d & (1<<v.w - 1)
+	for i := at - int(bucket); i < v.n-1 && v.high()[at>>3]>>(at&7)&1 == 1; i++ {
+		if x := v.lowBits(i); x >= low {
+			return x == low
+		}
+		at++
+	}
+	return false
+}
+
+// ranks counts, for each word of the high part of a block, the zeros before it.
+// What lies beyond the last word is as large as can be.
+type ranks [2 * BlockSize / 8]uint16
+
+// rank fills z and returns the number of all zeros, and the largest power of two
+// that is not above the number of words.
+func (v *block) rank(z *ranks) (zeros, top int) {
+	high := v.high()
+	words := (len(high) + 7) / 8
+	top = 1 << bits.Len(uint(words)) >> 1
+	for i := range words {
+		z[i] = uint16(zeros)
+		zeros += 64 - bits.OnesCount64(word(high, 8*i))
+	}
+	for i := words; i < 2*top; i++ {
+		z[i] = 1<<16 - 1
+	}
+	return zeros, top
+}
+
+// mark sets seen[i] for each keys[i] that is in the block. All keys lie between
+// the block's first and the next block's.
+func (v *block) mark(keys []uint64, seen []bool, z *ranks) {
+	zeros, top := v.rank(z)
+	for i, key := range keys {
+		d := key - v.first
+		bucket := d >> v.w
+		if d == 0 {
+			seen[i] = true
+			continue
+		}
+		if bucket == 0 {
+			if v.bucketHolds(0, 0, d) {
+				seen[i] = true
+			}
+			continue
+		}
+		if bucket > uint64(zeros) {
+			continue
+		}
+		// The last word with fewer zeros before it than the bucket has.
+		word64 := 0
+		for step := top; step > 0; step >>= 1 {
+			if uint64(z[word64+step]) < bucket {
+				word64 += step
+			}
+		}
+		gaps := ^word(v.high(), 8*word64)
+		left := int(bucket) - int(z[word64]) - 1
+		at := 64*word64 + select64(gaps, left) + 1
+		if v.bucketHolds(bucket, at, d) {
+			seen[i] = true
+		}
+	}
+}
+
+// select64 returns the place of one number r of x, from 0; 64 or more if x has
+// no more than r.
 func select64(x uint64, r int) int {
 	for ; r > 0; r-- {
 		x &= x - 1

@@ -1,0 +1,3 @@
+package fpfile
+
+type memory struct{ data []byte }
