@@ -10,9 +10,9 @@ import (
 // its low bits together. Both have a version in AVX-512 (decode_amd64.s), which
 // takes most of the work, and the one here, which takes the rest or all.
 
-// places is the room for the places of a block's ones. A version of ones may
-// write up to 32 more than there are.
-type places [maxKeys + 32]uint16
+// places is the room for the places of a block's ones, or of as many zeros, one
+// before and one after them, and the 32 that ones may write too many.
+type places [maxKeys + 34]uint16
 
 // appendKeys decodes all keys and verifies that they increase.
 func (v *block) appendKeys(dst []uint64, at *places) ([]uint64, *flaw) {
@@ -24,7 +24,7 @@ func (v *block) appendKeys(dst []uint64, at *places) ([]uint64, *flaw) {
 	if m == 0 {
 		return dst, nil
 	}
-	ones(at, v.high())
+	ones(at[:], v.high(), 0)
 	// Places increase, so if the last fits into 64 bits then all do.
 	top := uint64(int(at[m-1]) - (m - 1))
 	if ordered := v.join(keys, at[:m]); ordered && top<<v.w>>v.w == top {
@@ -47,21 +47,23 @@ func grow[T any](dst []T, n int) []T {
 	return dst[:len(dst)+n]
 }
 
-// onesGo lists the places of the ones of high, of which the first bit is at place
-// from. It writes eight at a time: up to seven more than there are.
-func onesGo(dst []uint16, high []byte, from int) {
+// onesGo lists the places of the ones of high ^ flip. It writes eight at a time: up
+// to seven more than there are.
+func onesGo(dst []uint16, high []byte, flip uint64) {
 	for i := 0; i < len(high); i += 8 {
-		x := word(high, i)
+		x := word(high, i) ^ flip
+		if left := len(high) - i; left < 8 {
+			x &= 1<<(8*left) - 1
+		}
 		n := bits.OnesCount64(x)
 		for at := 0; at < n; at += 8 {
 			eight := (*[8]uint16)(dst[at:])
 			for j := range eight {
-				eight[j] = uint16(from + bits.TrailingZeros64(x))
+				eight[j] = uint16(8*i + bits.TrailingZeros64(x))
 				x &= x - 1
 			}
 		}
 		dst = dst[n:]
-		from += 64
 	}
 }
 

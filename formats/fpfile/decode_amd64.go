@@ -1,16 +1,21 @@
 package fpfile
 
-import "golang.org/x/sys/cpu"
+import (
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+)
 
 // useAVX512 chooses the assembly. Tests force each way.
 var useAVX512 = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VBMI && cpu.X86.HasAVX512VBMI2 &&
 	cpu.X86.HasBMI2 && cpu.X86.HasPOPCNT
 
-// onesAVX512 writes the places of the ones of the words at high to dst and returns
-// their number. It may write 32 places more.
+// onesAVX512 writes the places of the ones of the words at high, each xor flip, to
+// dst and returns their number; the first bit is at place from. There is a word at
+// least. It may write 32 places more.
 //
 //go:noescape
-func onesAVX512(dst *uint16, high *byte, words int) int
+func onesAVX512(dst *uint16, high *uint64, words int, flip uint64, from int) int
 
 // joinAVX512 puts 8·groups keys together, from 64 bytes of low at w bytes a group,
 // and reports whether they increase strictly from first on. w is at most 56.
@@ -18,13 +23,20 @@ func onesAVX512(dst *uint16, high *byte, words int) int
 //go:noescape
 func joinAVX512(dst *uint64, at *uint16, low *byte, groups, w int, first uint64) bool
 
-func ones(dst *places, high []byte) {
-	n, words := 0, 0
-	if useAVX512 && len(high) >= 8 {
-		words = len(high) / 8
-		n = onesAVX512(&dst[0], &high[0], words)
+// ones lists the places of the ones of high ^ flip in dst, which has room for 32 more.
+func ones(dst []uint16, high []byte, flip uint64) {
+	if !useAVX512 {
+		onesGo(dst, high, flip)
+		return
 	}
-	onesGo(dst[n:], high[8*words:], 64*words)
+	n, words := 0, len(high)/8
+	if words > 0 {
+		n = onesAVX512(&dst[0], (*uint64)(unsafe.Pointer(&high[0])), words, flip, 0)
+	}
+	if left := len(high) & 7; left > 0 {
+		last := (word(high, 8*words) ^ flip) & (1<<(8*left) - 1)
+		onesAVX512(&dst[n], &last, 1, 0, 64*words)
+	}
 }
 
 func (v *block) join(keys []uint64, at []uint16) bool {

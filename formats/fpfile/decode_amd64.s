@@ -15,20 +15,24 @@ GLOBL iota16<>(SB), RODATA|NOPTR, $64
 DATA iota8<>+0(SB)/8, $0x0706050403020100
 GLOBL iota8<>(SB), RODATA|NOPTR, $8
 
-// func onesAVX512(dst *uint16, high *byte, words int) int
+// func onesAVX512(dst *uint16, high *uint64, words int, flip uint64, from int) int
 //
 // Each half word of 32 bits chooses, of the numbers of its bits, those of ones.
-TEXT ·onesAVX512(SB), NOSPLIT, $0-32
+TEXT ·onesAVX512(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         high+8(FP), SI
 	MOVQ         words+16(FP), CX
+	MOVQ         flip+24(FP), R8
+	MOVQ         from+32(FP), R9
 	MOVQ         DI, DX
-	VMOVDQU16    iota16<>(SB), Z0
+	VPBROADCASTW R9, Z0
+	VPADDW       iota16<>(SB), Z0, Z0
 	MOVL         $32, AX
 	VPBROADCASTW AX, Z1
 
 words:
 	MOVQ           (SI), AX
+	XORQ           R8, AX
 	KMOVD          AX, K1
 	VPCOMPRESSW.Z  Z0, K1, Z2
 	VMOVDQU16      Z2, (DI)
@@ -47,7 +51,7 @@ words:
 	JNZ            words
 	SUBQ           DX, DI
 	SHRQ           $1, DI
-	MOVQ           DI, ret+24(FP)
+	MOVQ           DI, ret+40(FP)
 	VZEROUPPER
 	RET
 

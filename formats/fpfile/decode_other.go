@@ -2,7 +2,8 @@
 
 package fpfile
 
-func ones(dst *places, high []byte) { onesGo(dst[:], high, 0) }
+// ones lists the places of the ones of high ^ flip in dst, which has room for 7 more.
+func ones(dst []uint16, high []byte, flip uint64) { onesGo(dst, high, flip) }
 
 func (v *block) join(keys []uint64, at []uint16) bool { return v.joinGo(keys, at, 0) }
 

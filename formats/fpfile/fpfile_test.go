@@ -452,6 +452,28 @@ func FuzzBlock(f *testing.F) {
 			}
 			keys, bad = got, flaw
 		})
+		// Searches keep to the block whatever its keys.
+		var probes []uint64
+		for _, k := range keys {
+			probes = append(probes, k, k+1)
+		}
+		if bad != nil || v.first+uint64(2*len(keys)) < v.first {
+			probes = nil
+			for i := range uint64(64) {
+				probes = append(probes, v.first+i, v.first|1<<i)
+			}
+		}
+		slices.Sort(probes)
+		probes = probes[lowerFrom(probes, v.first):]
+		bothWays(func(way string) {
+			seen := make([]bool, len(probes))
+			v.mark(probes, seen, new(places))
+			for i, p := range probes {
+				if _, want := slices.BinarySearch(keys, p); bad == nil && seen[i] != want {
+					t.Fatalf("%s: %016x is marked %v", way, p, seen[i])
+				}
+			}
+		})
 		if bad != nil {
 			return
 		}

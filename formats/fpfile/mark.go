@@ -67,7 +67,6 @@ func (r *Reader) AppendRange(dst []uint64, lo, hi uint64) ([]uint64, error) {
 type marker struct {
 	r       *Reader
 	windows [2]window
-	zeros   ranks
 	at      places
 	block   []uint64 // a decoded one
 
@@ -247,7 +246,7 @@ func (m *marker) search(w *window, keys []uint64, seen []bool) error {
 		}
 		keys, seen := keys[h.lo:h.hi], seen[h.lo:h.hi]
 		if denseBy*len(keys) < v.n {
-			v.mark(keys, seen, &m.zeros)
+			v.mark(keys, seen, &m.at)
 			continue
 		}
 		block, bad := v.appendKeys(m.block[:0], &m.at)

@@ -41,11 +41,13 @@ func TestMark(t *testing.T) {
 					before[i] = rnd.IntN(8) == 0
 					want[i] = want[i] || before[i]
 				}
+				bothWays(func(way string) {
+					got := slices.Clone(before)
+					if err := r.All().Mark(probes, got); err != nil || !slices.Equal(got, want) {
+						t.Fatalf("Mark at once, %s: %v", way, err)
+					}
+				})
 				got := slices.Clone(before)
-				if err := r.All().Mark(probes, got); err != nil || !slices.Equal(got, want) {
-					t.Fatalf("Mark at once: %v", err)
-				}
-				got = slices.Clone(before)
 				it := r.All()
 				for lo := 0; lo < len(probes); {
 					hi := min(len(probes), lo+rnd.IntN(50))

@@ -6,24 +6,35 @@ import "math/bits"
 // the ones that follow zero number d>>w of the high part; their low bits are
 // compared with d's.
 
-// contains walks the high part to key's bucket.
+// contains looks for key, which may be any.
 func (v *block) contains(key uint64) bool {
-	if key <= v.first {
-		return key == v.first
+	var c cursor
+	return key >= v.first && v.holds(key-v.first, &c)
+}
+
+// cursor is a word of a block's high part.
+type cursor struct {
+	at    int    // its byte
+	zeros uint64 // before it
+}
+
+// holds looks for difference d, from c on; d is not below the one looked for
+// before with c.
+func (v *block) holds(d uint64, c *cursor) bool {
+	if d == 0 {
+		return true
 	}
-	high, d := v.high(), key-v.first
 	bucket := d >> v.w
 	if bucket == 0 {
 		return v.bucketHolds(0, 0, d)
 	}
-	left := bucket - 1 // zeros to pass
-	for at := 0; at < len(high); at += 8 {
-		gaps := ^word(high, at)
+	for high := v.high(); c.at < len(high); c.at += 8 {
+		gaps := ^word(high, c.at)
 		n := uint64(bits.OnesCount64(gaps))
-		if left < n {
-			return v.bucketHolds(bucket, 8*at+select64(gaps, int(left))+1, d)
+		if bucket <= c.zeros+n {
+			return v.bucketHolds(bucket, 8*c.at+select64(gaps, int(bucket-c.zeros-1))+1, d)
 		}
-		left -= n
+		c.zeros += n
 	}
 	return false
 }
@@ -40,67 +51,82 @@ func (v *block) bucketHolds(bucket uint64, at int, d uint64) bool {
 	return false
 }
 
-// ranks counts, for each word of the high part of a block, the zeros before it.
-// What lies beyond the last word is as large as can be.
-type ranks [2 * BlockSize / 8]uint16
-
-// rank fills z and returns the number of all zeros, and the largest power of two
-// that is not above the number of words.
-func (v *block) rank(z *ranks) (zeros, top int) {
-	high := v.high()
-	words := (len(high) + 7) / 8
-	top = 1 << bits.Len(uint(words)) >> 1
-	for i := range words {
-		z[i] = uint16(zeros)
-		zeros += 64 - bits.OnesCount64(word(high, 8*i))
+// mark sets seen[i] for each keys[i] that is in the block. All keys lie between
+// the block's first and the next block's, and ascend.
+func (v *block) mark(keys []uint64, seen []bool, at *places) {
+	if zeros := 8*len(v.high()) - (v.n - 1); useAVX512 && zeros <= maxKeys && v.twoMore() && 64*len(keys) > len(v.high()) {
+		v.markListed(keys, seen, at, zeros)
+		return
 	}
-	for i := words; i < 2*top; i++ {
-		z[i] = 1<<16 - 1
+	var c cursor
+	for i, key := range keys {
+		if v.holds(key-v.first, &c) {
+			seen[i] = true
+		}
 	}
-	return zeros, top
 }
 
-// mark sets seen[i] for each keys[i] that is in the block. All keys lie between
-// the block's first and the next block's.
-func (v *block) mark(keys []uint64, seen []bool, z *ranks) {
-	zeros, top := v.rank(z)
+// twoMore reports whether the low bits of all differences, and of two more after
+// them, can be loaded with one load each.
+func (v *block) twoMore() bool { return v.w <= 56 && (v.n+1)*v.w>>3+8 <= len(v.rest) }
+
+// markListed is mark by a list of all zeros, so that a bucket's ones are found at
+// once. Apart from keys in buckets of three and more it does not branch on what it
+// finds, since nobody could foresee such branches.
+func (v *block) markListed(keys []uint64, seen []bool, at *places, zeros int) {
+	at[0] = 1<<16 - 1 // so that bucket 0 begins at 0
+	ones(at[1:], v.high(), 1<<64-1)
+	at[zeros+1] = uint16(8 * len(v.high()))
+	w, mask := v.w, uint64(1)<<v.w-1
 	for i, key := range keys {
 		d := key - v.first
-		bucket := d >> v.w
-		if d == 0 {
-			seen[i] = true
-			continue
-		}
-		if bucket == 0 {
-			if v.bucketHolds(0, 0, d) {
-				seen[i] = true
-			}
-			continue
-		}
+		bucket := d >> w
 		if bucket > uint64(zeros) {
 			continue
 		}
-		// The last word with fewer zeros before it than the bucket has.
-		word64 := 0
-		for step := top; step > 0; step >>= 1 {
-			if uint64(z[word64+step]) < bucket {
-				word64 += step
-			}
-		}
-		gaps := ^word(v.high(), 8*word64)
-		left := int(bucket) - int(z[word64]) - 1
-		at := 64*word64 + select64(gaps, left) + 1
-		if v.bucketHolds(bucket, at, d) {
+		start := at[bucket] + 1
+		size := at[bucket+1] - start
+		one := (int(start) - int(bucket)) * w
+		two := one + w
+		is1 := (le.Uint64(v.rest[one>>3:])>>(one&7)^d)&mask == 0
+		is2 := (le.Uint64(v.rest[two>>3:])>>(two&7)^d)&mask == 0
+		has1, has2 := size > 0, size > 1
+		is1 = is1 && has1
+		is2 = is2 && has2
+		is1 = is1 || is2
+		is2 = d == 0
+		is1 = is1 || is2
+		was := seen[i]
+		seen[i] = was || is1
+		if size > 2 && v.bucketHolds(bucket, int(start), d) {
 			seen[i] = true
 		}
 	}
 }
 
-// select64 returns the place of one number r of x, from 0; 64 or more if x has
-// no more than r.
+// select64 returns the place of one number r of x, from 0; x has more than r. It
+// counts the ones of all bytes at once (Vigna, "Broadword implementation of
+// rank/select queries", 2008).
 func select64(x uint64, r int) int {
-	for ; r > 0; r-- {
-		x &= x - 1
-	}
-	return bits.TrailingZeros64(x)
+	const each = 0x0101010101010101 // 1 in every byte
+	s := x - x>>1&(0x55*each)
+	s = s&(0x33*each) + s>>2&(0x33*each)
+	s = (s + s>>4) & (0x0f * each) * each // ones up to and in each byte
+	at := bits.TrailingZeros64(((s|0x80*each)-uint64(r+1)*each)&(0x80*each)) &^ 7
+	r -= int(s << 8 >> at & 0xff)
+	return at + int(selectByte[r<<8|int(x>>at&0xff)])
 }
+
+// selectByte has the place of one number r of byte c at r<<8 | c.
+var selectByte = func() (t [8 << 8]uint8) {
+	for c := range 256 {
+		r := 0
+		for bit := range 8 {
+			if c>>bit&1 == 1 {
+				t[r<<8|c] = uint8(bit)
+				r++
+			}
+		}
+	}
+	return t
+}()
