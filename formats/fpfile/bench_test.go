@@ -175,3 +175,50 @@ func BenchmarkMark(b *testing.B) {
 		perKey(b, len(batch), func() { copy(out, data) })
 	})
 }
+
+// BenchmarkLookup tests keys in any order, half of them in the file, which lies in memory.
+func BenchmarkLookup(b *testing.B) {
+	keys := benchKeys()
+	r, err := OpenBytes(encode(b, keys), "x.fps")
+	if err != nil {
+		b.Fatal(err)
+	}
+	rnd := rand.New(rand.NewPCG(29, 30))
+	all := make([]uint64, 1<<20)
+	for i := range all {
+		all[i] = keys[rnd.IntN(len(keys))] + rnd.Uint64N(2)
+	}
+	for k := range r.mem.blocks {
+		if _, _, err := r.use(k); err != nil {
+			b.Fatal(err)
+		}
+	}
+	probes := all[:1<<12]
+	seen := make([]bool, len(probes))
+	next := 0
+	// Each run has keys that none before had for long.
+	perProbe := func(b *testing.B, f func()) {
+		perKey(b, len(probes), func() {
+			next = (next + len(probes)) % len(all)
+			probes = all[next:][:len(probes)]
+			f()
+		})
+	}
+	b.Run("single", func(b *testing.B) {
+		perProbe(b, func() {
+			for i, p := range probes {
+				seen[i], _ = r.Contains(p)
+			}
+		})
+	})
+	b.Run("together", func(b *testing.B) {
+		perProbe(b, func() { r.ContainsAll(probes, seen) })
+	})
+	b.Run("binary search", func(b *testing.B) {
+		perProbe(b, func() {
+			for i, p := range probes {
+				_, seen[i] = slices.BinarySearch(keys, p)
+			}
+		})
+	})
+}

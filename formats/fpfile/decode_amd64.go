@@ -52,3 +52,8 @@ func (v *block) join(keys []uint64, at []uint16) bool {
 	}
 	return v.joinGo(keys, at, 8*groups)
 }
+
+// fetch asks for three lines of memory without waiting for them.
+//
+//go:noescape
+func fetch(a, b, c *byte)

@@ -114,3 +114,13 @@ groups:
 	SETEQ        ret+48(FP)
 	VZEROUPPER
 	RET
+
+// func fetch(a, b, c *byte)
+TEXT ·fetch(SB), NOSPLIT, $0-24
+	MOVQ        a+0(FP), AX
+	MOVQ        b+8(FP), BX
+	MOVQ        c+16(FP), CX
+	PREFETCHT0  (AX)
+	PREFETCHT0  (BX)
+	PREFETCHT0  (CX)
+	RET

@@ -1,7 +1,9 @@
 package fpfile
 
 import (
+	"cmp"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -29,19 +31,55 @@ func (it *Iter) Mark(keys []uint64, seen []bool) error {
 }
 
 // ContainsAll sets seen[i] for each keys[i] that is in the file, and clears none.
-// Keys may come in any order. A file in memory (OpenBytes) is searched for many
-// keys at a time; of another each block is read once.
+// Keys may come in any order. A file in memory (OpenBytes) is searched for
+// several keys at a time; of another each block is read once, several at a time.
 func (r *Reader) ContainsAll(keys []uint64, seen []bool) error {
-	for i, k := range keys {
-		ok, err := r.Contains(k)
-		if err != nil {
+	if r.count == 0 {
+		return nil
+	}
+	if r.mem != nil {
+		return r.containsAllMem(keys, seen)
+	}
+	if r.all == nil {
+		r.all = &sorted{marker: marker{r: r}}
+	}
+	for len(keys) > 0 {
+		n := min(len(keys), sortAtMost)
+		if err := r.all.mark(keys[:n], seen[:n]); err != nil {
 			return err
 		}
-		if ok {
-			seen[i] = true
-		}
+		keys, seen = keys[n:], seen[n:]
 	}
 	return nil
+}
+
+// sortAtMost bounds the keys that ContainsAll sorts: they take 1.6 MB.
+const sortAtMost = 1 << 16
+
+// sorted marks keys of any order by those that are sorted.
+type sorted struct {
+	marker
+	order []int
+	keys  []uint64
+	seen  []bool
+}
+
+func (s *sorted) mark(keys []uint64, seen []bool) error {
+	s.order, s.keys = grow(s.order[:0], len(keys)), grow(s.keys[:0], len(keys))
+	s.seen = grow(s.seen[:0], len(keys))
+	clear(s.seen)
+	for i := range s.order {
+		s.order[i] = i
+	}
+	slices.SortFunc(s.order, func(a, b int) int { return cmp.Compare(keys[a], keys[b]) })
+	for i, j := range s.order {
+		s.keys[i] = keys[j]
+	}
+	err := s.marker.mark(s.keys, s.seen)
+	for i, j := range s.order {
+		seen[j] = seen[j] || s.seen[i]
+	}
+	return err
 }
 
 // AppendRange appends the fingerprints from lo to hi, both included, to dst.

@@ -64,13 +64,27 @@ func TestMark(t *testing.T) {
 				for i, j := range order {
 					mixed[i], answers[i] = probes[j], before[j]
 				}
-				if err := r.ContainsAll(mixed, answers); err != nil {
+				inMemory, err := OpenBytes(encode(t, keys), "x.fps")
+				if err != nil {
 					t.Fatal(err)
 				}
-				for i, j := range order {
-					if answers[i] != want[j] {
-						t.Fatalf("ContainsAll: %016x is %v", mixed[i], answers[i])
+				for _, r := range []*Reader{r, inMemory} {
+					answers := slices.Clone(answers)
+					if err := r.ContainsAll(mixed, answers); err != nil {
+						t.Fatal(err)
 					}
+					for i, j := range order {
+						if answers[i] != want[j] {
+							t.Fatalf("ContainsAll: %016x is %v", mixed[i], answers[i])
+						}
+						if got, err := r.Contains(mixed[i]); err != nil || (got || before[j]) != want[j] {
+							t.Fatalf("Contains(%016x) = %v, %v", mixed[i], got, err)
+						}
+					}
+				}
+				got = slices.Clone(before)
+				if err := inMemory.All().Mark(probes, got); err != nil || !slices.Equal(got, want) {
+					t.Fatalf("Mark in memory: %v", err)
 				}
 			})
 		}

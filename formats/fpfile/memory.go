@@ -1,3 +1,208 @@
 package fpfile
 
-type memory struct{ data []byte }
+import (
+	"bytes"
+	"fmt"
+	"math/bits"
+)
+
+// memory is a file in memory, and what makes its search quick: the whole index,
+// a table that leads to the right entry of it, and for each block that was used
+// before some ranks of its high part. A search then waits for the high part and
+// for the low part of one block, and for both at once.
+type memory struct {
+	data   []byte
+	blocks []resident
+	// starts has, for each range of 2^shift values from the first fingerprint on,
+	// the number of blocks that begin before it. There are as many ranges as blocks
+	// or up to twice as many: one or two blocks begin in each, unless they are
+	// crowded, and then a binary search finds the right one.
+	starts []uint32
+	shift  int
+	at     places // to verify a block
+	keys   []uint64
+}
+
+// resident is a block: n is 0 until it was verified.
+type resident struct {
+	first    uint64
+	n, split uint16 // as in block
+	stride   uint16 // bytes of the high part from rank to rank
+	w        uint8
+	ranks    [8]uint16 // zeros before byte i·stride of the high part; beyond its end, all
+}
+
+// OpenBytes is Open for a file that lies in memory, or is mapped into it, and does
+// not change. Contains and ContainsAll then search it in place: each block is
+// verified, every rule included, when it is first searched, and 33 bytes of index
+// are kept for a block.
+func OpenBytes(data []byte, name string) (*Reader, error) {
+	r, err := Open(bytes.NewReader(data), int64(len(data)), name)
+	if err != nil {
+		return nil, err
+	}
+	m := &memory{data: data, blocks: make([]resident, 0, r.geo.blocks)}
+	for p := range r.root {
+		firsts, err := r.page(int64(p))
+		if err != nil {
+			return nil, err
+		}
+		for _, first := range firsts {
+			m.blocks = append(m.blocks, resident{first: first})
+		}
+	}
+	if r.geo.blocks > 0 {
+		m.shift = max(0, bits.Len64(r.last-r.root[0])-bits.Len64(uint64(r.geo.blocks)))
+		m.starts = make([]uint32, (r.last-r.root[0])>>m.shift+2)
+		for _, b := range m.blocks {
+			m.starts[(b.first-r.root[0])>>m.shift+1]++
+		}
+		for i := range m.starts[1:] {
+			m.starts[i+1] += m.starts[i]
+		}
+	}
+	r.mem = m
+	return r, nil
+}
+
+// find returns the last block that does not begin above key, which lies between
+// the first and the last fingerprint.
+func (m *memory) find(key uint64) int {
+	x := (key - m.blocks[0].first) >> m.shift
+	lo, hi := int(m.starts[x]), int(m.starts[x+1])
+	for hi-lo > 4 {
+		if mid := (lo + hi) / 2; m.blocks[mid].first > key {
+			hi = mid
+		} else {
+			lo = mid + 1
+		}
+	}
+	for lo < hi && m.blocks[lo].first <= key {
+		lo++
+	}
+	return lo - 1
+}
+
+// use returns block k, which it verifies if that was not done before.
+func (r *Reader) use(k int) (block, *resident, error) {
+	m := r.mem
+	off, n := r.geo.block(int64(k))
+	b := m.data[off : off+n]
+	e := &m.blocks[k]
+	if e.n > 0 {
+		return block{n: int(e.n), w: int(e.w), first: e.first, rest: b[blockHeader:], split: int(e.split)}, e, nil
+	}
+	v, err := r.parse(int64(k), e.first, b)
+	if err != nil {
+		return v, nil, err
+	}
+	keys, bad := v.appendKeys(m.keys[:0], &m.at)
+	if bad == nil {
+		m.keys = keys
+		last := keys[len(keys)-1]
+		switch {
+		case k+1 < len(m.blocks) && last >= m.blocks[k+1].first:
+			bad = &flaw{fmt.Sprintf("last fingerprint %016x", last), fmt.Sprintf("below %016x, the first of the next block", m.blocks[k+1].first)}
+		case k+1 == len(m.blocks) && last != r.last:
+			bad = &flaw{fmt.Sprintf("last fingerprint %016x", last), fmt.Sprintf("%016x, as in the footer", r.last)}
+		}
+	}
+	if bad != nil {
+		return v, nil, r.flawed(int64(k), bad)
+	}
+	e.n, e.split, e.w = uint16(v.n), uint16(v.split), uint8(v.w)
+	e.setRanks(v.high())
+	return v, e, nil
+}
+
+func (e *resident) setRanks(high []byte) {
+	parts := len(e.ranks) - 1
+	stride := ((len(high)+parts-1)/parts + 7) &^ 7
+	e.stride = uint16(stride)
+	for i := range parts {
+		part := high[min(i*stride, len(high)):min((i+1)*stride, len(high))]
+		e.ranks[i+1] = e.ranks[i] + uint16(8*len(part)-countOnes(part))
+	}
+}
+
+// start returns from where the bucket is looked for, and about how many
+// differences lie before it.
+func (e *resident) start(bucket uint64) (c cursor, about int) {
+	i := 0
+	for _, zeros := range e.ranks[1:] {
+		i += int((int64(zeros) - int64(bucket)) >> 63 & 1)
+	}
+	c = cursor{i * int(e.stride), uint64(e.ranks[i])}
+	about = 8*c.at - int(c.zeros)
+	if i+1 < len(e.ranks) { // the part's keys lie evenly, more or less
+		zeros := max(1, int(e.ranks[i+1]-e.ranks[i]))
+		about += int(uint32(bucket-c.zeros) * uint32(8*int(e.stride)-zeros) / uint32(zeros))
+	}
+	return c, about
+}
+
+// lookup is one of the searches that go on together.
+type lookup struct {
+	v block
+	c cursor
+	d uint64
+}
+
+// begin finds the block of key, and asks for what of it will be read: then the
+// memory of several lookups is waited for at once. Key lies between the file's first and last.
+func (r *Reader) begin(l *lookup, key uint64) (err error) {
+	m := r.mem
+	var e *resident
+	if l.v, e, err = r.use(m.find(key)); err != nil {
+		return err
+	}
+	l.d = key - l.v.first
+	about := 0
+	l.c, about = e.start(l.d >> (l.v.w & 63))
+	rest := l.v.rest
+	if len(rest) > 0 {
+		end := len(rest) - 1
+		low := about * l.v.w >> 3
+		fetch(&rest[min(l.v.split+l.c.at, end)], &rest[max(0, min(low-32, end))], &rest[max(0, min(low+32, end))])
+	}
+	return nil
+}
+
+// containsMem is Contains of a file in memory.
+func (r *Reader) containsMem(key uint64) (bool, error) {
+	if key < r.mem.blocks[0].first {
+		return false, nil
+	}
+	var l lookup
+	if err := r.begin(&l, key); err != nil {
+		return false, err
+	}
+	return l.v.holds(l.d, &l.c), nil
+}
+
+// together is the number of lookups that go on at once.
+const together = 16
+
+// containsAllMem is ContainsAll of a file in memory.
+func (r *Reader) containsAllMem(keys []uint64, seen []bool) error {
+	var some [together]lookup
+	var which [together]int
+	for i := 0; i < len(keys); {
+		n := 0
+		for ; i < len(keys) && n < together; i++ {
+			if key := keys[i]; key <= r.last && key >= r.mem.blocks[0].first {
+				if err := r.begin(&some[n], key); err != nil {
+					return err
+				}
+				which[n] = i
+				n++
+			}
+		}
+		for j := range n {
+			if l := &some[j]; l.v.holds(l.d, &l.c) {
+				seen[which[j]] = true
+			}
+		}
+	}
+	return nil
+}

@@ -30,6 +30,7 @@ type Reader struct {
 	point      []byte  // block buffer of Contains
 	aheadMax   int64   // slots that one read of an Iter fetches at most
 	mem        *memory // of OpenBytes
+	all        *sorted // of ContainsAll
 }
 
 // Open verifies the header and the trailer of a file of size bytes; name stands
@@ -261,8 +262,11 @@ func (r *Reader) flawed(k int64, bad *flaw) error {
 // Contains reports whether key is in the file. It reads one block of at most
 // 8 KiB, and its index page if that is not in memory; order of calls is free.
 func (r *Reader) Contains(key uint64) (bool, error) {
-	if key > r.last {
+	if key > r.last || r.count == 0 {
 		return false, nil
+	}
+	if r.mem != nil {
+		return r.containsMem(key)
 	}
 	k, err := r.find(key)
 	if k < 0 || err != nil {
@@ -385,6 +389,9 @@ func (it *Iter) fits(k int64, keys []uint64) *flaw {
 // bytes returns the encoded block k.
 func (it *Iter) bytes(k int64) ([]byte, error) {
 	off, n := it.r.geo.block(k)
+	if it.r.mem != nil {
+		return it.r.mem.data[off : off+n], nil
+	}
 	if off < it.off || off+n > it.off+int64(len(it.buf)) {
 		if off != it.off+int64(len(it.buf)) {
 			it.ahead = 1 // a jump: the blocks between were not wanted
