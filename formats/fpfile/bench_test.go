@@ -179,7 +179,10 @@ func BenchmarkMark(b *testing.B) {
 // BenchmarkLookup tests keys in any order, half of them in the file, which lies in memory.
 func BenchmarkLookup(b *testing.B) {
 	keys := benchKeys()
-	r, err := OpenBytes(encode(b, keys), "x.fps")
+	r, err := open(encode(b, keys))
+	if err == nil {
+		err = r.Load()
+	}
 	if err != nil {
 		b.Fatal(err)
 	}

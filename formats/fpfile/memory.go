@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/bits"
+	"unsafe"
 )
 
 // memory is a file in memory, and what makes its search quick: the whole index,
@@ -34,18 +35,39 @@ type resident struct {
 
 // OpenBytes is Open for a file that lies in memory, or is mapped into it, and does
 // not change. Contains and ContainsAll then search it in place: each block is
-// verified, every rule included, when it is first searched, and 33 bytes of index
-// are kept for a block.
+// verified, every rule included, when it is first searched. The index takes 37
+// bytes a block.
 func OpenBytes(data []byte, name string) (*Reader, error) {
 	r, err := Open(bytes.NewReader(data), int64(len(data)), name)
 	if err != nil {
 		return nil, err
 	}
+	return r, r.keep(data)
+}
+
+// Load reads the whole file into memory, after which r is as one of OpenBytes. On
+// Linux it asks for huge pages.
+func (r *Reader) Load() error {
+	if r.mem != nil {
+		return nil
+	}
+	data := make([]byte, r.geo.size())
+	huge(data)
+	for at := 0; at < len(data); at += 1 << 20 {
+		if err := r.read(data[at:min(at+1<<20, len(data))], int64(at)); err != nil {
+			return err
+		}
+	}
+	return r.keep(data)
+}
+
+// keep makes r search data, which is the file.
+func (r *Reader) keep(data []byte) error {
 	m := &memory{data: data, blocks: make([]resident, 0, r.geo.blocks)}
 	for p := range r.root {
 		firsts, err := r.page(int64(p))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, first := range firsts {
 			m.blocks = append(m.blocks, resident{first: first})
@@ -62,14 +84,22 @@ func OpenBytes(data []byte, name string) (*Reader, error) {
 		}
 	}
 	r.mem = m
-	return r, nil
+	return nil
 }
 
-// find returns the last block that does not begin above key, which lies between
-// the first and the last fingerprint.
-func (m *memory) find(key uint64) int {
+// span is a number of blocks: the one that may hold a key is the last of them that
+// does not begin above the key, or else the one before them.
+type span struct{ lo, hi uint32 }
+
+// span leads to the block of key, which lies between the first and the last fingerprint.
+func (m *memory) span(key uint64) span {
 	x := (key - m.blocks[0].first) >> m.shift
-	lo, hi := int(m.starts[x]), int(m.starts[x+1])
+	return span{m.starts[x], m.starts[x+1]}
+}
+
+// find returns the block of key.
+func (m *memory) find(key uint64, s span) int {
+	lo, hi := int(s.lo), int(s.hi)
 	for hi-lo > 4 {
 		if mid := (lo + hi) / 2; m.blocks[mid].first > key {
 			hi = mid
@@ -143,64 +173,73 @@ func (e *resident) start(bucket uint64) (c cursor, about int) {
 
 // lookup is one of the searches that go on together.
 type lookup struct {
-	v block
-	c cursor
-	d uint64
+	key  uint64
+	i    int // of the key among those that are looked for
+	span span
+	v    block
+	c    cursor
 }
 
-// begin finds the block of key, and asks for what of it will be read: then the
-// memory of several lookups is waited for at once. Key lies between the file's first and last.
-func (r *Reader) begin(l *lookup, key uint64) (err error) {
-	m := r.mem
+// begin finds the block of l.key, and asks for those lines of it that will be read,
+// so that they come together, and those of several lookups at once.
+func (r *Reader) begin(l *lookup) (err error) {
 	var e *resident
-	if l.v, e, err = r.use(m.find(key)); err != nil {
+	if l.v, e, err = r.use(r.mem.find(l.key, l.span)); err != nil {
 		return err
 	}
-	l.d = key - l.v.first
 	about := 0
-	l.c, about = e.start(l.d >> (l.v.w & 63))
-	rest := l.v.rest
-	if len(rest) > 0 {
-		end := len(rest) - 1
+	l.c, about = e.start((l.key - l.v.first) >> (l.v.w & 63))
+	if end := len(l.v.rest) - 1; end >= 0 {
 		low := about * l.v.w >> 3
-		fetch(&rest[min(l.v.split+l.c.at, end)], &rest[max(0, min(low-32, end))], &rest[max(0, min(low+32, end))])
+		at := &l.v.rest[min(l.v.split+l.c.at, end)]
+		fetch(at, &l.v.rest[max(0, min(low-32, end))], &l.v.rest[max(0, min(low+32, end))])
 	}
 	return nil
 }
+
+func (l *lookup) finish() bool { return l.v.holds(l.key-l.v.first, &l.c) }
 
 // containsMem is Contains of a file in memory.
 func (r *Reader) containsMem(key uint64) (bool, error) {
 	if key < r.mem.blocks[0].first {
 		return false, nil
 	}
-	var l lookup
-	if err := r.begin(&l, key); err != nil {
+	l := lookup{key: key, span: r.mem.span(key)}
+	if err := r.begin(&l); err != nil {
 		return false, err
 	}
-	return l.v.holds(l.d, &l.c), nil
+	return l.finish(), nil
 }
 
 // together is the number of lookups that go on at once.
 const together = 16
 
-// containsAllMem is ContainsAll of a file in memory.
+// containsAllMem is ContainsAll of a file in memory. What each lookup needs next
+// is asked for, for all of them, before the first waits for it.
 func (r *Reader) containsAllMem(keys []uint64, seen []bool) error {
+	m := r.mem
+	first := m.blocks[0].first
 	var some [together]lookup
-	var which [together]int
 	for i := 0; i < len(keys); {
 		n := 0
 		for ; i < len(keys) && n < together; i++ {
-			if key := keys[i]; key <= r.last && key >= r.mem.blocks[0].first {
-				if err := r.begin(&some[n], key); err != nil {
-					return err
-				}
-				which[n] = i
+			if key := keys[i]; first <= key && key <= r.last {
+				some[n].key, some[n].i, some[n].span = key, i, m.span(key)
 				n++
 			}
 		}
 		for j := range n {
-			if l := &some[j]; l.v.holds(l.d, &l.c) {
-				seen[which[j]] = true
+			block := (*byte)(unsafe.Pointer(&m.blocks[max(1, some[j].span.lo)-1]))
+			fetch(block, block, block)
+		}
+		for j := range n {
+			if err := r.begin(&some[j]); err != nil {
+				return err
+			}
+		}
+		for j := range n {
+			if some[j].finish() {
+				seen[some[j].i] = true
 			}
 		}
 	}
