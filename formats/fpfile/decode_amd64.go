@@ -53,7 +53,7 @@ func (v *block) join(keys []uint64, at []uint16) bool {
 	return v.joinGo(keys, at, 8*groups)
 }
 
-// fetch asks for three lines of memory without waiting for them.
+// fetch asks for four lines of memory without waiting for them.
 //
 //go:noescape
-func fetch(a, b, c *byte)
+func fetch(a, b, c, d *byte)

@@ -10,6 +10,6 @@ func (v *block) join(keys []uint64, at []uint16) bool { return v.joinGo(keys, at
 // useAVX512 is what tests switch where there is assembly.
 var useAVX512 bool
 
-// fetch asks for three lines of memory; where there is no way not to wait for
+// fetch asks for four lines of memory; where there is no way not to wait for
 // them it does nothing.
-func fetch(a, b, c *byte) {}
+func fetch(a, b, c, d *byte) {}

@@ -173,11 +173,12 @@ func (e *resident) start(bucket uint64) (c cursor, about int) {
 
 // lookup is one of the searches that go on together.
 type lookup struct {
-	key  uint64
-	i    int // of the key among those that are looked for
-	span span
-	v    block
-	c    cursor
+	key   uint64
+	i     int // of the key among those that are looked for
+	span  span
+	v     block
+	c     cursor
+	words int // from c on that the bucket is in
 }
 
 // begin finds the block of l.key, and asks for those lines of it that will be read,
@@ -189,15 +190,34 @@ func (r *Reader) begin(l *lookup) (err error) {
 	}
 	about := 0
 	l.c, about = e.start((l.key - l.v.first) >> (l.v.w & 63))
+	l.words = int(e.stride) / 8
 	if end := len(l.v.rest) - 1; end >= 0 {
-		low := about * l.v.w >> 3
-		at := &l.v.rest[min(l.v.split+l.c.at, end)]
-		fetch(at, &l.v.rest[max(0, min(low-32, end))], &l.v.rest[max(0, min(low+32, end))])
+		high, low := l.v.split+l.c.at, about*l.v.w>>3
+		fetch(&l.v.rest[min(high, end)], &l.v.rest[min(high+int(e.stride)-1, end)],
+			&l.v.rest[max(0, min(low-32, end))], &l.v.rest[max(0, min(low+32, end))])
 	}
 	return nil
 }
 
-func (l *lookup) finish() bool { return l.v.holds(l.key-l.v.first, &l.c) }
+// finish searches the part of the high part that begin chose. It goes through all
+// of it, because a branch out of the loop could not be foreseen.
+func (l *lookup) finish() bool {
+	v, high := &l.v, l.v.high()
+	d := l.key - v.first
+	bucket := int(d >> (v.w & 63))
+	if d>>(v.w&63) == 0 || l.c.at >= len(high) || !v.twoMore() {
+		return v.holds(d, &l.c)
+	}
+	at, before, zeros := l.c.at, int(l.c.zeros), int(l.c.zeros)
+	for i := range l.words {
+		n := 64 - bits.OnesCount64(word(high, l.c.at+8*i))
+		zeros += n
+		more := (zeros - bucket) >> 63 // −1 if the bucket begins after this word
+		before += n & more
+		at += 8 & more
+	}
+	return v.bucketHas(bucket, 8*at+select64(^word(high, at), bucket-before-1)+1, d)
+}
 
 // containsMem is Contains of a file in memory.
 func (r *Reader) containsMem(key uint64) (bool, error) {
@@ -230,7 +250,7 @@ func (r *Reader) containsAllMem(keys []uint64, seen []bool) error {
 		}
 		for j := range n {
 			block := (*byte)(unsafe.Pointer(&m.blocks[max(1, some[j].span.lo)-1]))
-			fetch(block, block, block)
+			fetch(block, block, block, block)
 		}
 		for j := range n {
 			if err := r.begin(&some[j]); err != nil {

@@ -85,23 +85,38 @@ func (v *block) markListed(keys []uint64, seen []bool, at *places, zeros int) {
 			continue
 		}
 		start := at[bucket] + 1
-		size := at[bucket+1] - start
 		one := (int(start) - int(bucket)) * w
-		two := one + w
-		is1 := (le.Uint64(v.rest[one>>3:])>>(one&7)^d)&mask == 0
-		is2 := (le.Uint64(v.rest[two>>3:])>>(two&7)^d)&mask == 0
-		has1, has2 := size > 0, size > 1
-		is1 = is1 && has1
-		is2 = is2 && has2
-		is1 = is1 || is2
-		is2 = d == 0
-		is1 = is1 || is2
-		was := seen[i]
-		seen[i] = was || is1
-		if size > 2 && v.bucketHolds(bucket, int(start), d) {
-			seen[i] = true
+		size := at[bucket+1] - start
+		is := v.twoAre(d, one, mask, int(size))
+		if size > 2 {
+			is = v.bucketHolds(bucket, int(start), d)
 		}
+		zero := d == 0
+		is = is || zero
+		was := seen[i]
+		seen[i] = was || is
 	}
+}
+
+// bucketHas is bucketHolds for a block with room for twoMore.
+func (v *block) bucketHas(bucket, at int, d uint64) bool {
+	size := bits.TrailingZeros64(^(word(v.high(), at>>3) >> (at & 7))) // 57 at least, if more
+	if size > 2 {
+		return v.bucketHolds(uint64(bucket), at, d)
+	}
+	return v.twoAre(d, (at-bucket)*v.w, 1<<v.w-1, size)
+}
+
+// twoAre reports whether d's low bits, those of mask, are at bit or, w bits further,
+// those after it, of which size are there to be compared.
+func (v *block) twoAre(d uint64, bit int, mask uint64, size int) bool {
+	next := bit + v.w
+	is1 := (le.Uint64(v.rest[bit>>3:])>>(bit&7)^d)&mask == 0
+	is2 := (le.Uint64(v.rest[next>>3:])>>(next&7)^d)&mask == 0
+	has1, has2 := size > 0, size > 1
+	is1 = is1 && has1
+	is2 = is2 && has2
+	return is1 || is2
 }
 
 // select64 returns the place of one number r of x, from 0; x has more than r. It
