@@ -228,35 +228,31 @@ type merger struct {
 	err   error
 }
 
-func (m *merger) fail(err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.err == nil {
-		m.err = err
-	}
-	m.ended.Broadcast()
-}
-
 func (m *merger) failed() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.err != nil
 }
 
-// add adds the keys of range n when all before it were added.
-func (m *merger) add(n int, keys []uint64) error {
+// end says that a range is done, or by what error all of it ends.
+func (m *merger) end(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.done++
+	if m.err == nil {
+		m.err = err
+	}
+	m.ended.Broadcast()
+}
+
+// wait returns when all ranges before n are done, or by an error; false then.
+func (m *merger) wait(n int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for m.done < n && m.err == nil {
 		m.ended.Wait()
 	}
-	if m.err != nil {
-		return m.err
-	}
-	err := m.dst.AddKeys(keys)
-	m.done++
-	m.ended.Broadcast()
-	return err
+	return m.err == nil
 }
 
 // worker merges one range after the other, in memory of its own.
@@ -282,12 +278,13 @@ func (w *worker) run() {
 		w.begun++
 		err := w.read()
 		if err == nil {
-			err = w.add(n, w.combine())
+			keys := w.combine()
+			if !w.wait(n) {
+				return
+			}
+			err = w.dst.AddKeys(keys)
 		}
-		if err != nil {
-			w.fail(err)
-			return
-		}
+		w.end(err)
 	}
 }
 
