@@ -293,7 +293,7 @@ func (c *buildCmd) Run(std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	sorted, err := merge.SortKeys(next, std.MemoryLimit()/4, "", poly.Polynomial())
+	sorted, err := merge.SortKeys(merge.KeysOf(next), std.MemoryLimit()/4, "", poly.Polynomial())
 	if err != nil {
 		return err
 	}

@@ -171,7 +171,7 @@ func fileInput(name string, r *fpfile.Reader, ahead int64, closer func() error) 
 }
 
 func openText(in io.Reader, name string, polynomial uint64, mem, ahead int64) (*Input, error) {
-	return sortInput(name, merge.TextKeys(in, name), polynomial, mem, ahead)
+	return sortInput(name, merge.NewText(in, name), polynomial, mem, ahead)
 }
 
 // Documents sorts the keys, by the polynomial, of the documents that read gives
@@ -192,11 +192,11 @@ func Documents(read func(*record.Fetch) error, polynomial uint64, mem int64) (*I
 			}
 		}
 	}
-	return sortInput("documents", next, polynomial, mem, readAhead)
+	return sortInput("documents", merge.KeysOf(next), polynomial, mem, readAhead)
 }
 
-func sortInput(name string, next func() (uint64, error), polynomial uint64, mem, ahead int64) (*Input, error) {
-	f, err := merge.SortKeys(next, mem, "", polynomial)
+func sortInput(name string, keys merge.KeyReader, polynomial uint64, mem, ahead int64) (*Input, error) {
+	f, err := merge.SortKeys(keys, mem, "", polynomial)
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +237,7 @@ func openStore(dir string) (*Input, error) {
 
 // Export writes the keys that produce gives, ascending, to path, which appears
 // complete or not at all, as a fingerprint file, or as text if it is named *.txt
-// or text is set; to stdout as text if path is "". Text is written only after
+// or text is set; to stdout as text if path is "", and then only after
 // produce has succeeded, so that damaged input leaves no output. Blocks are encoded by
 // so many workers. It returns the number of keys.
 func Export(path string, text bool, stdout io.Writer, polynomial uint64, workers int, produce func(merge.Dest) error) (uint64, error) {
@@ -254,7 +254,11 @@ func Export(path string, text bool, stdout io.Writer, polynomial uint64, workers
 	defer a.Abort()
 	var n uint64
 	if text || strings.HasSuffix(path, ".txt") {
-		n, err = exportText(a, polynomial, produce)
+		w := merge.NewTextWriter(a)
+		if err = produce(w); err == nil {
+			err = w.Flush()
+		}
+		n = w.Count()
 	} else {
 		w := fpfile.NewWriter(a, polynomial)
 		w.SetWorkers(workers)
@@ -269,6 +273,7 @@ func Export(path string, text bool, stdout io.Writer, polynomial uint64, workers
 	return n, a.Commit()
 }
 
+// exportText writes text when produce has succeeded.
 func exportText(out io.Writer, polynomial uint64, produce func(merge.Dest) error) (uint64, error) {
 	k, err := merge.NewKeyFile("", polynomial)
 	if err != nil {

@@ -1,16 +1,11 @@
 package merge
 
 import (
-	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"mercator/formats/fpfile"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
 )
 
 // KeyFile is a fingerprint file without a name: keys that wait on disk until
@@ -53,98 +48,173 @@ func (k *KeyFile) Finish() (*fpfile.Reader, error) {
 // Close gives the space back.
 func (k *KeyFile) Close() error { return k.file.Close() }
 
-// SortKeys sorts and deduplicates the keys that next returns, until io.EOF, into
-// a KeyFile, within mem bytes of memory.
-func SortKeys(next func() (uint64, error), mem int64, dir string, polynomial uint64) (*KeyFile, error) {
-	s := NewSorter(mem, dir)
-	defer s.Close()
-	for {
-		key, err := next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		if err := s.Add(key, nil); err != nil {
-			return nil, err
-		}
-	}
-	it, err := s.Sort()
-	if err != nil {
-		return nil, err
-	}
-	k, err := NewKeyFile(dir, polynomial)
-	if err != nil {
-		return nil, err
-	}
-	var last uint64
-	for {
-		key, _, err := it.Next()
-		if err == io.EOF {
-			return k, nil
-		}
-		if err == nil && (k.Count() == 0 || key != last) {
-			err = k.Add(key)
-		}
-		if err != nil {
-			k.Close()
-			return nil, err
-		}
-		last = key
-	}
+// Keys of KeyReaders and of sorting.
+const (
+	// sortRuns is how many runs of SortKeys are merged at a time.
+	sortRuns = 64
+	// minSortKeys is the least number of keys that SortKeys sorts at a time.
+	minSortKeys = 1 << 12
+)
+
+// KeyReader gives keys in any order. Read fills a part of dst at the least, and
+// returns their number, or 0 and io.EOF after the last. *Text is one.
+type KeyReader interface {
+	Read(dst []uint64) (int, error)
 }
 
-// TextKeys returns a function that reads keys from text, one of 16 hexadecimal
-// digits a line, until io.EOF. Empty lines and lines that begin with # are
-// skipped; any other is fault.Corrupt and named. name stands in messages.
-func TextKeys(in io.Reader, name string) func() (uint64, error) {
-	lines := bufio.NewScanner(in)
-	n := 0
-	return func() (uint64, error) {
-		for lines.Scan() {
-			n++
-			text := strings.TrimSpace(lines.Text())
-			if text == "" || text[0] == '#' {
-				continue
-			}
-			key, err := fingerprint.Parse(text)
-			if err != nil {
-				err = lineError(name, n, err)
-			}
-			return key, err
+// KeysOf reads the keys that next returns until io.EOF, after which it is not called.
+func KeysOf(next func() (uint64, error)) KeyReader { return &keyFunc{next: next} }
+
+type keyFunc struct {
+	next func() (uint64, error)
+	over bool
+}
+
+func (f *keyFunc) Read(dst []uint64) (n int, err error) {
+	for ; n < len(dst) && !f.over; n++ {
+		if dst[n], err = f.next(); err == io.EOF {
+			f.over = true
+			break
+		} else if err != nil {
+			return 0, err
 		}
-		if errors.Is(lines.Err(), bufio.ErrTooLong) {
-			return 0, lineError(name, n+1, lines.Err())
-		}
-		if lines.Err() != nil {
-			return 0, lines.Err()
-		}
+	}
+	if n == 0 && f.over {
 		return 0, io.EOF
 	}
+	return n, nil
 }
 
-func lineError(name string, line int, err error) error {
-	return &fault.Error{Class: fault.Corrupt, File: name, Place: fmt.Sprintf("line %d", line), Err: err}
-}
-
-// WriteText writes the keys of src, one of 16 hexadecimal digits a line.
-func WriteText(out io.Writer, src Source) error {
-	w := bufio.NewWriterSize(out, 64<<10)
-	var line []byte
-	for {
-		keys, err := src.Block()
-		if err == io.EOF {
-			return w.Flush()
+// SortKeys sorts and deduplicates the keys of in into a KeyFile, within about mem
+// bytes of memory. Keys that ascend already are not sorted again.
+func SortKeys(in KeyReader, mem int64, dir string, polynomial uint64) (*KeyFile, error) {
+	s := &keySorter{mem: mem, dir: dir, polynomial: polynomial}
+	defer s.close()
+	// A chunk, as much again for sorting it; the rest for the file's blocks.
+	chunk := make([]uint64, max(minSortKeys, mem*3/4/16))
+	var scratch []uint64
+	for n := 0; ; {
+		got, err := in.Read(chunk[n:])
+		if err != nil && err != io.EOF {
+			return nil, err
 		}
+		if n += got; n == len(chunk) || err == io.EOF {
+			keys := chunk[:n]
+			if !ascend(keys) {
+				if scratch == nil {
+					scratch = make([]uint64, len(chunk))
+				}
+				RadixSort(keys, scratch)
+			}
+			if err := s.add(Compact(keys)); err != nil {
+				return nil, err
+			}
+			n = 0
+		}
+		if err == io.EOF {
+			chunk, scratch = nil, nil // space for the merger
+			return s.end()
+		}
+	}
+}
+
+func ascend(keys []uint64) bool {
+	for i := 1; i < len(keys); i++ {
+		if keys[i] < keys[i-1] {
+			return false
+		}
+	}
+	return true
+}
+
+// keySorter collects sorted runs. levels[i] has runs of which each was merged of
+// sortRuns of the level below; the last run of levels[0] is still open.
+type keySorter struct {
+	mem        int64
+	dir        string
+	polynomial uint64
+	levels     [][]*KeyFile
+	last       uint64 // of the open run
+}
+
+// add adds keys, which ascend strictly, to the open run if they go on where it
+// ends, or else to a new one.
+func (s *keySorter) add(keys []uint64) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	if len(s.levels) == 0 {
+		s.levels = [][]*KeyFile{nil}
+	}
+	if n := len(s.levels[0]); n == 0 || keys[0] <= s.last {
+		for i := 0; i < len(s.levels) && len(s.levels[i]) == sortRuns; i++ {
+			merged, err := s.merge(s.levels[i])
+			s.levels[i] = nil
+			if err != nil {
+				return err
+			}
+			if i+1 == len(s.levels) {
+				s.levels = append(s.levels, nil)
+			}
+			s.levels[i+1] = append(s.levels[i+1], merged)
+		}
+		f, err := NewKeyFile(s.dir, s.polynomial)
 		if err != nil {
 			return err
 		}
-		for _, k := range keys {
-			line = append(fingerprint.Append(line[:0], k), '\n')
-			if _, err := w.Write(line); err != nil {
-				return err
-			}
+		s.levels[0] = append(s.levels[0], f)
+	}
+	s.last = keys[len(keys)-1]
+	return s.levels[0][len(s.levels[0])-1].AddKeys(keys)
+}
+
+// end returns all runs as one.
+func (s *keySorter) end() (*KeyFile, error) {
+	var all []*KeyFile
+	for _, l := range s.levels {
+		all = append(all, l...)
+	}
+	s.levels = nil
+	switch len(all) {
+	case 0:
+		return NewKeyFile(s.dir, s.polynomial)
+	case 1:
+		return all[0], nil
+	}
+	return s.merge(all)
+}
+
+// merge makes one run of several, and closes them.
+func (s *keySorter) merge(runs []*KeyFile) (*KeyFile, error) {
+	defer closeAll(runs)
+	var set Set
+	for _, f := range runs {
+		r, err := f.Finish()
+		if err != nil {
+			return nil, err
 		}
+		r.SetReadAhead(s.mem / 4 / int64(len(runs)))
+		set = append(set, r)
+	}
+	f, err := NewKeyFile(s.dir, s.polynomial)
+	if err != nil {
+		return nil, err
+	}
+	if err := Files(f, OpUnion, []Set{set}, Options{Memory: s.mem / 2}); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+func (s *keySorter) close() {
+	for _, l := range s.levels {
+		closeAll(l)
+	}
+}
+
+// closeAll gives back the space of files of which nothing is wanted any more.
+func closeAll(files []*KeyFile) {
+	for _, f := range files {
+		_ = f.Close()
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"mercator/formats/fpfile"
 	"mercator/pkg/fault"
@@ -242,7 +243,7 @@ func TestAgainstSort(t *testing.T) {
 	}{{"sort -m -u a b", merge.OpUnion}, {"comm -12 a b", merge.OpIntersect}, {"comm -23 a b", merge.OpDiff}} {
 		var sets []merge.Set
 		for _, s := range []string{a, b} {
-			k, err := merge.SortKeys(merge.TextKeys(strings.NewReader(s), "text"), 0, dir, fingerprint.Polynomial)
+			k, err := merge.SortKeys(merge.NewText(strings.NewReader(s), "text"), 0, dir, fingerprint.Polynomial)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -267,17 +268,151 @@ func TestAgainstSort(t *testing.T) {
 	}
 }
 
-func TestTextKeys(t *testing.T) {
-	next := merge.TextKeys(strings.NewReader("# keys\n\n 000000000000000A \r\n"), "x.txt")
-	if k, err := next(); k != 10 || err != nil {
-		t.Errorf("%d, %v", k, err)
-	}
-	if _, err := next(); err != io.EOF {
-		t.Errorf("%v at the end", err)
-	}
-	for _, bad := range []string{"12\n", strings.Repeat("0", 100_000)} {
-		if _, err := merge.TextKeys(strings.NewReader(bad), "x.txt")(); !errors.Is(err, fault.Corrupt) || !strings.HasPrefix(err.Error(), "x.txt: line 1: ") {
-			t.Errorf("%.20q: %v", bad, err)
+func TestText(t *testing.T) {
+	want := []uint64{10, 0xfedcba9876543210, 0, 1<<64 - 1, 0xabcdef}
+	text := "# keys\n\n 000000000000000A \r\nFEDCBA9876543210\n0000000000000000\n" +
+		strings.Repeat("#", 70) + "\nffffffffffffffff\n0000000000abcDEF"
+	for name, in := range map[string]io.Reader{
+		"whole": strings.NewReader(text), "bytewise": iotest.OneByteReader(strings.NewReader(text)),
+		"with its end": iotest.DataErrReader(strings.NewReader(text + "\n")),
+	} {
+		r := merge.NewText(in, "x.txt")
+		var got []uint64
+		dst := make([]uint64, 3)
+		n, err := 0, error(nil)
+		for err == nil {
+			n, err = r.Read(dst)
+			got = append(got, dst[:n]...)
+		}
+		if err != io.EOF || !slices.Equal(got, want) {
+			t.Errorf("%s: %x, %v; want %x", name, got, err, want)
 		}
 	}
+	for bad, place := range map[string]string{
+		"12\n": "line 1", strings.Repeat("0", 300_000): "line 1", "0000000000000001\n\n000000000000000g\n": "line 3",
+		"0000000000000001\n00000000000000 1\n": "line 2", "#\n" + strings.Repeat("0", 17): "line 2",
+	} {
+		r := merge.TextKeys(strings.NewReader(bad), "x.txt")
+		var err error
+		for err == nil {
+			_, err = r()
+		}
+		if !errors.Is(err, fault.Corrupt) || !strings.HasPrefix(err.Error(), "x.txt: "+place+": ") || !strings.Contains(err.Error(), "16 hexadecimal digits") {
+			t.Errorf("%.40q: %v", bad, err)
+		}
+	}
+	wrong := errors.New("broken")
+	if _, err := merge.TextKeys(iotest.ErrReader(wrong), "x.txt")(); err != wrong {
+		t.Errorf("%v, want the reader's error", err)
+	}
+}
+
+// FuzzText compares each line with fingerprint.Parse, and prints what it reads.
+func FuzzText(f *testing.F) {
+	f.Add([]byte("0123456789abcdef\nFEDCBA9876543210\n"))
+	f.Add([]byte("0123456789abcde:\n0123456789abcde`\n0123456789abcd@f\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var want []uint64
+		good := true
+		for line := range bytes.Lines(b) {
+			line = bytes.TrimSpace(line)
+			if len(line) == 0 || line[0] == '#' {
+				continue
+			}
+			k, err := fingerprint.Parse(string(line))
+			if good = err == nil; !good {
+				break
+			}
+			want = append(want, k)
+		}
+		next := merge.TextKeys(bytes.NewReader(b), "x")
+		var got []uint64
+		k, err := next()
+		for ; err == nil; k, err = next() {
+			got = append(got, k)
+		}
+		if (err == io.EOF) != good || !slices.Equal(got, want) {
+			t.Fatalf("%x, %v; want %x", got, err, want)
+		}
+		var out bytes.Buffer
+		if err := merge.WriteText(&out, merge.Keys(got)); err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Fields(out.String()) {
+			if line != fingerprint.Format(got[i]) {
+				t.Fatalf("%s, want %s", line, fingerprint.Format(got[i]))
+			}
+		}
+	})
+}
+
+// TestSortKeys sorts more than fits its memory: many runs, of which some go on
+// where the one before ended.
+func TestSortKeys(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 8))
+	shapes := map[string]func(i int) uint64{
+		"random":     func(int) uint64 { return rnd.Uint64() },
+		"ascending":  func(i int) uint64 { return uint64(i) / 3 },
+		"descending": func(i int) uint64 { return uint64(-i) },
+		"few":        func(int) uint64 { return rnd.Uint64N(1000) },
+	}
+	for name, key := range shapes {
+		for _, n := range []int{0, 1, 4096, 600_000} {
+			keys := make([]uint64, n)
+			for i := range keys {
+				keys[i] = key(i)
+			}
+			i := 0
+			f, err := merge.SortKeys(merge.KeysOf(func() (uint64, error) {
+				if i == n {
+					return 0, io.EOF
+				}
+				i++
+				return keys[i-1], nil
+			}), 0, t.TempDir(), fingerprint.Polynomial) // 147 runs of 4,096 keys
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := f.Finish()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got list
+			if err := merge.Copy(&got, r.All()); err != nil {
+				t.Fatal(err)
+			}
+			slices.Sort(keys)
+			if want := slices.Compact(keys); !slices.Equal(got, want) {
+				t.Errorf("%s: %d keys, want %d", name, len(got), len(want))
+			}
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+func BenchmarkText(b *testing.B) {
+	rnd := rand.New(rand.NewPCG(9, 10))
+	keys := make([]uint64, 1e6)
+	for i := range keys {
+		keys[i] = rnd.Uint64()
+	}
+	var text bytes.Buffer
+	merge.WriteText(&text, merge.Keys(keys))
+	b.Run("read", func(b *testing.B) {
+		b.SetBytes(int64(text.Len()))
+		for b.Loop() {
+			r := merge.NewText(bytes.NewReader(text.Bytes()), "x")
+			for err := error(nil); err == nil; {
+				_, err = r.Read(keys)
+			}
+		}
+	})
+	b.Run("write", func(b *testing.B) {
+		b.SetBytes(int64(text.Len()))
+		for b.Loop() {
+			merge.WriteText(io.Discard, merge.Keys(keys))
+		}
+	})
 }
