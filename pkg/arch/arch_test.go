@@ -18,7 +18,7 @@ const module = "mercator/"
 var floor = map[string]int{
 	"pkg/fault": 0, "pkg/fingerprint": 0, "pkg/durable": 0,
 	"formats/...": 1, "pkg/httpmsg": 1,
-	"pkg/stage": 2, "pkg/frontier": 2, "pkg/urlset": 2, "pkg/fpset": 2, "pkg/merge": 2,
+	"pkg/stage": 2, "pkg/frontier": 2, "pkg/urlset": 2, "pkg/fpset/...": 2, "pkg/merge": 2,
 	"pkg/extract": 2, "pkg/process": 2, "pkg/robots": 2, "pkg/canon": 2, "pkg/filter": 2, "pkg/rewind": 2,
 	"pkg/cli": 3, "pkg/config": 3, "pkg/fetch/...": 3, "pkg/resolve": 3, "pkg/simweb": 3,
 	"cmd/...": 4, "pipelines/...": 4, "bench/...": 4,
@@ -34,11 +34,13 @@ var sideways = map[string][]string{
 	"formats/segment": {"formats/record"},                // a queue holds url rows
 	"formats/warc":    {"formats/record", "pkg/httpmsg"}, // outcomes are archived as metadata records; payload digests
 
-	"pkg/frontier": {"pkg/merge", "pkg/stage"},
-	"pkg/urlset":   {"pkg/fpset", "pkg/merge", "pkg/stage", "pkg/canon"},
-	"pkg/fpset":    {"pkg/merge", "pkg/stage"},
-	"pkg/filter":   {"pkg/canon"},
-	"pkg/extract":  {"pkg/canon", "pkg/filter", "pkg/process", "pkg/stage"},
+	"pkg/frontier":    {"pkg/merge", "pkg/stage"},
+	"pkg/urlset":      {"pkg/fpset", "pkg/merge", "pkg/stage", "pkg/canon"},
+	"pkg/fpset":       {"pkg/merge", "pkg/stage"},
+	"pkg/fpset/bloom": {"pkg/merge"},
+	"pkg/fpset/btree": {"pkg/merge"},
+	"pkg/filter":      {"pkg/canon"},
+	"pkg/extract":     {"pkg/canon", "pkg/filter", "pkg/process", "pkg/stage"},
 
 	"bench/sets/gen": {"bench/sets/keys"},
 

@@ -8,6 +8,8 @@ import (
 
 	"mercator/formats/store"
 	"mercator/pkg/fault"
+	"mercator/pkg/fpset/bloom"
+	"mercator/pkg/fpset/btree"
 )
 
 // Sorted is the implementation by sorted runs: the one that a set has unless it
@@ -26,6 +28,20 @@ var implementations = []struct {
 		s, err := openRuns(st, m, poly, opt)
 		if err != nil {
 			return nil, err // not s, which is nil but not a nil Set
+		}
+		return s, nil
+	}},
+	{btree.Name, func(st *store.Store, m *store.Manifest, poly uint64, _ Options) (Set, error) {
+		s, err := btree.Open(st, m, poly)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}},
+	{bloom.Name, func(st *store.Store, m *store.Manifest, poly uint64, _ Options) (Set, error) {
+		s, err := bloom.Open(st, m, poly)
+		if err != nil {
+			return nil, err
 		}
 		return s, nil
 	}},

@@ -1,10 +1,13 @@
 package fpset
 
 import (
+	"maps"
+
 	"mercator/formats/fpfile"
 	"mercator/formats/store"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
+	"mercator/pkg/fpset/bloom"
 	"mercator/pkg/merge"
 )
 
@@ -56,6 +59,7 @@ type Sweep = interface {
 type CreateOptions struct {
 	Polynomial uint64 // 0: fingerprint.Polynomial
 	Impl       string // one of Impls; "": Sorted
+	Size       int64  // of a Bloom filter, in bytes; 0: bloom.DefaultSize
 }
 
 // PolynomialOf is the polynomial of the set in st.
@@ -91,6 +95,15 @@ func CreateKind(dir, kind string, with CreateOptions, opt store.Options) error {
 			return err
 		}
 		params[paramImpl] = with.Impl
+	}
+	switch {
+	case with.Impl == bloom.Name:
+		if with.Size == 0 {
+			with.Size = bloom.DefaultSize
+		}
+		maps.Copy(params, bloom.Params(with.Size))
+	case with.Size != 0:
+		return &fault.Error{Class: fault.Usage, Place: "--bloom-size", Found: "a set that is no Bloom filter", Want: "--impl bloom with it"}
 	}
 	return store.Create(dir, kind, Version, params, opt)
 }
