@@ -49,7 +49,10 @@ var settings = map[string][2]string{
 	"extract.ignore_nofollow": {`true`, "true"},
 	"extract.duplicates":      {`true`, "true"},
 	"extract.modules":         {`["page", "tags=text/html"]`, "[page tags=text/html]"},
-	"urls.mode":               {`"online"`, "online"},
+	"sets.mode":               {`"online"`, "online"},
+	"sets.urls":               {`"bloom"`, "bloom"},
+	"sets.content":            {`"btree"`, "btree"},
+	"sets.bloom_size":         {`"7K"`, "7168"},
 }
 
 // verbs are run to see their flags, with arguments that let them begin; what

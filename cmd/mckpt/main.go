@@ -58,13 +58,13 @@ The crawl stands at checkpoint 0, the empty crawl. Run again, it makes what is m
 
 func (c *initCmd) Run(std *cli.Std) error {
 	var given []byte
-	policy := ""
+	var settings config.File
 	if path := string(std.Common.Config); path != "" {
 		conf, err := config.Load(path)
 		if err != nil {
 			return err
 		}
-		policy = conf.File.Frontier.Policy
+		settings = conf.File
 		if err := conf.CheckPaths(c.Crawl); err != nil {
 			return err
 		}
@@ -72,21 +72,21 @@ func (c *initCmd) Run(std *cli.Std) error {
 			return err
 		}
 	} else if conf, err := config.Load(filepath.Join(c.Crawl, config.Name)); err == nil {
-		policy = conf.File.Frontier.Policy
-		if p := conf.File.Sets.Polynomial; p != "" && c.Polynomial == "" {
-			if err := c.Polynomial.UnmarshalText([]byte(p)); err != nil {
-				return err
-			}
-		}
+		settings = conf.File
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return err
+	}
+	if p := settings.Sets.Polynomial; p != "" && c.Polynomial == "" {
+		if err := c.Polynomial.UnmarshalText([]byte(p)); err != nil {
+			return err
+		}
 	}
 	_, err := store.InitCrawl(c.Crawl, given, preset(), func() error {
 		p, err := polynomialOf(c.Crawl, c.Polynomial, c.options())
 		if err != nil {
 			return err
 		}
-		return makeStores(c.Crawl, policy, p, c.options())
+		return makeStores(c.Crawl, &settings, p, c.options())
 	}, c.options())
 	return err
 }

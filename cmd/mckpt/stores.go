@@ -5,6 +5,8 @@ import (
 
 	"mercator/formats/store"
 	"mercator/pkg/cli"
+	"mercator/pkg/config"
+	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fpset"
 	"mercator/pkg/frontier"
@@ -25,24 +27,46 @@ func polynomialOf(crawl string, choice cli.NewPolynomial, opt store.Options) (ui
 	return choice.Choose()
 }
 
-// makeStores makes the stores of a crawl folder, each by the package that owns it.
-func makeStores(crawl, policy string, polynomial uint64, opt store.Options) error {
-	set := fpset.CreateOptions{Polynomial: polynomial}
+// makeStores makes the stores of a crawl folder, each by the package that owns it,
+// as the crawl's configuration has it.
+func makeStores(crawl string, conf *config.File, polynomial uint64, opt store.Options) error {
+	urls, err := setOptions(conf.Sets.URLs, conf.Sets.BloomSize, polynomial)
+	if err != nil {
+		return err
+	}
+	content, err := setOptions(conf.Sets.Content, conf.Sets.BloomSize, polynomial)
+	if err != nil {
+		return err
+	}
 	for _, s := range []struct {
 		name string
 		make func(dir string, opt store.Options) error
 	}{
-		{"urls", func(dir string, opt store.Options) error { return urlset.Create(dir, set, opt) }},
+		{"urls", func(dir string, opt store.Options) error { return urlset.Create(dir, urls, opt) }},
 		{"frontier", func(dir string, opt store.Options) error {
-			return frontier.Create(dir, frontier.Params{Policy: policy}, opt)
+			return frontier.Create(dir, frontier.Params{Policy: conf.Frontier.Policy}, opt)
 		}},
 		{"dns", resolve.CreateStore},
 		{"fetch", fetch.CreateStore},
-		{"content", func(dir string, opt store.Options) error { return fpset.Create(dir, set, opt) }},
+		{"content", func(dir string, opt store.Options) error { return fpset.Create(dir, content, opt) }},
 	} {
 		if err := s.make(filepath.Join(crawl, s.name), opt); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// setOptions are those of a set of an implementation; size is that of every Bloom
+// filter of the crawl.
+func setOptions(impl, size string, polynomial uint64) (fpset.CreateOptions, error) {
+	with := fpset.CreateOptions{Polynomial: polynomial, Impl: impl}
+	if impl == fpset.Bloom && size != "" {
+		var bytes cli.Size
+		if err := bytes.UnmarshalText([]byte(size)); err != nil {
+			return with, &fault.Error{Class: fault.Usage, File: config.Name, Place: "sets.bloom_size", Err: err}
+		}
+		with.Size = int64(bytes)
+	}
+	return with, nil
 }

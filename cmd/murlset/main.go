@@ -418,26 +418,34 @@ func (c *keyCmd) Run(std *cli.Std) error {
 }
 
 type createCmd struct {
-	Store      string            `arg:"" help:"Folder to make."`
-	Polynomial cli.NewPolynomial `placeholder:"random|HEX" help:"By which the set's checksums are made: one that nobody knows, or that of another set (default: Mercator's)."`
+	Store string `arg:"" help:"Folder to make."`
+	cli.CreateSetFlags
 }
 
 // Help is the long text of --help.
 func (createCmd) Help() string {
 	return `Makes a folder with an empty set. "mckpt init" does it for a whole crawl.
 
+The implementation is chosen here, for good. sorted keeps sorted runs: some 5 bytes a
+key, one sequential pass a batch. btree keeps a B-tree (bbolt): 40 bytes or more a key,
+a page read and written for each; it is there to compare, and its memory is the
+system's, beyond --memory. bloom keeps a Bloom filter of a fixed size: it never forgets a
+key, calls some seen that are not, tells at what rate (stat), and cannot be dumped.
+All have the same transactions, checkpoints and restores.
+
 A polynomial is for good, and sets of different ones cannot be compared or merged.
 
   murlset create urls
-  murlset create --polynomial random urls`
+  murlset create --polynomial random urls
+  murlset create small --impl bloom --bloom-size 4M`
 }
 
 func (c *createCmd) Run() error {
-	p, err := c.Polynomial.Choose()
+	with, err := c.Options()
 	if err != nil {
 		return err
 	}
-	return urlset.Create(c.Store, fpset.CreateOptions{Polynomial: p}, store.Options{})
+	return urlset.Create(c.Store, with, store.Options{})
 }
 
 func main() { os.Exit(cli.Main("murlset", about, &grammar{}, 64<<20)) }

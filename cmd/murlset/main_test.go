@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:  "testdata/script",
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits, "rows": rows, "cut-short": cutShort, "hold": hold, "newer": newer, "modules": modules},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits, "rows": rows, "cut-short": cutShort, "flip": flip, "hold": hold, "newer": newer, "modules": modules},
 	})
 }
 
@@ -62,6 +63,21 @@ func rows(ts *testscript.TestScript, _ bool, args []string) {
 func cutShort(ts *testscript.TestScript, _ bool, args []string) {
 	b := ts.ReadFile(args[0])
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(b[:len(b)-1]), 0o666))
+}
+
+// flip FOLDER BYTE flips a bit of the one file in a folder.
+func flip(ts *testscript.TestScript, _ bool, args []string) {
+	list, err := filepath.Glob(ts.MkAbs(args[0]) + "/*")
+	ts.Check(err)
+	if len(list) != 1 {
+		ts.Fatalf("%d files in %s", len(list), args[0])
+	}
+	b, err := os.ReadFile(list[0])
+	ts.Check(err)
+	at, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	b[at] ^= 1
+	ts.Check(os.WriteFile(list[0], b, 0o666))
 }
 
 // hold STORE VERB TXN changes a store, and does not end before the script does.

@@ -16,6 +16,12 @@ import (
 // was made with another.
 const Sorted = "sorted"
 
+// The other implementations.
+const (
+	BTree = btree.Name
+	Bloom = bloom.Name
+)
+
 // paramImpl names a set's implementation; a store without it is Sorted.
 const paramImpl = "impl"
 
@@ -31,14 +37,14 @@ var implementations = []struct {
 		}
 		return s, nil
 	}},
-	{btree.Name, func(st *store.Store, m *store.Manifest, poly uint64, _ Options) (Set, error) {
+	{BTree, func(st *store.Store, m *store.Manifest, poly uint64, _ Options) (Set, error) {
 		s, err := btree.Open(st, m, poly)
 		if err != nil {
 			return nil, err
 		}
 		return s, nil
 	}},
-	{bloom.Name, func(st *store.Store, m *store.Manifest, poly uint64, _ Options) (Set, error) {
+	{Bloom, func(st *store.Store, m *store.Manifest, poly uint64, _ Options) (Set, error) {
 		s, err := bloom.Open(st, m, poly)
 		if err != nil {
 			return nil, err

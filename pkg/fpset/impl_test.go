@@ -66,7 +66,7 @@ func equal(a, b bounded) bool {
 // are seen. (The filter is large enough that none of these keys is a false drop.)
 func TestImplementations(t *testing.T) {
 	for _, impl := range Impls() {
-		for seed := range uint64(3) {
+		for seed := range uint64(2) {
 			t.Run(fmt.Sprint(impl, seed), func(t *testing.T) { life(t, impl, rand.New(rand.NewPCG(seed, 7))) })
 		}
 	}
@@ -78,7 +78,7 @@ func life(t *testing.T, impl string, rnd *rand.Rand) {
 	ctx := context.Background()
 	dir := t.TempDir() + "/crawl"
 	with := CreateOptions{Impl: impl}
-	if impl == "bloom" {
+	if impl == Bloom {
 		with.Size = 1 << 20
 	}
 	crawl, err := store.InitCrawl(dir, []byte("# none\n"), nil, func() error {
@@ -98,7 +98,7 @@ func life(t *testing.T, impl string, rnd *rand.Rand) {
 	now := bounded{}
 	checkpoints := map[uint64]bounded{1: {}}
 	var numbers []uint64
-	for round := range 25 {
+	for round := range 20 {
 		txn := fmt.Sprintf("r%d", round)
 		next := bounded{}
 		for k := range now {
@@ -198,7 +198,7 @@ func life(t *testing.T, impl string, rnd *rand.Rand) {
 // tells, and never one unseen that is in it. It cannot be listed.
 func TestLossy(t *testing.T) {
 	dir := t.TempDir() + "/content"
-	if err := Create(dir, CreateOptions{Impl: "bloom", Size: 16 << 10}, store.Options{}); err != nil {
+	if err := Create(dir, CreateOptions{Impl: Bloom, Size: 16 << 10}, store.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	st, err := store.Open(dir, Kind, Version, store.Options{})
@@ -279,7 +279,7 @@ func mark(t *testing.T, st *store.Store, keys []uint64) {
 // answer; a file that is cut short is refused.
 func TestTreeDamaged(t *testing.T) {
 	dir := t.TempDir() + "/content"
-	if err := Create(dir, CreateOptions{Impl: "btree"}, store.Options{}); err != nil {
+	if err := Create(dir, CreateOptions{Impl: BTree}, store.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	st, err := store.Open(dir, Kind, Version, store.Options{})

@@ -97,7 +97,7 @@ func CreateKind(dir, kind string, with CreateOptions, opt store.Options) error {
 		params[paramImpl] = with.Impl
 	}
 	switch {
-	case with.Impl == bloom.Name:
+	case with.Impl == Bloom:
 		if with.Size == 0 {
 			with.Size = bloom.DefaultSize
 		}
