@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"math/bits"
 	"slices"
 
@@ -143,12 +142,21 @@ func (c *count) add(page []byte) {
 	}
 }
 
+// rate is the mean of (bits ÷ 512)⁷ over all blocks: in whole numbers up to the last
+// division, so that every machine counts the same.
 func (c *count) rate(pages int64) float64 {
-	sum := 0.0
+	var high, low uint64 // the sum of bits⁷
 	for n, blocks := range c.blocks {
-		sum += float64(blocks) * math.Pow(float64(n)/blockBits, Bits)
+		power := uint64(1)
+		for range Bits {
+			power *= uint64(n) // 512⁷ = 2⁶³
+		}
+		h, l := bits.Mul64(power, blocks)
+		var carry uint64
+		low, carry = bits.Add64(low, l, 0)
+		high, _ = bits.Add64(high, h, carry)
 	}
-	return sum / float64(pages*pageBlocks)
+	return (float64(high)*(1<<64) + float64(low)) / (float64(pages*pageBlocks) * (1 << 63))
 }
 
 // Output is a file being written.

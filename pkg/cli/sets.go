@@ -19,7 +19,7 @@ func (s *Std) SetOptions(f SetFlags) fpset.Options {
 // CreateSetFlags hold the flags of a command that makes a set of fingerprints.
 type CreateSetFlags struct {
 	Impl       string        `placeholder:"NAME" default:"sorted" help:"Implementation: sorted (runs, the default), btree, or bloom (lossy)."`
-	BloomSize  Size          `placeholder:"SIZE" default:"0" help:"Size of a Bloom filter, such as 64M; each change writes all of it. 12 bits a key give 0.6 % of false \"seen\" (0: 64M)."`
+	BloomSize  Size          `placeholder:"SIZE" default:"0" help:"Size of a Bloom filter, such as 64M; each change writes all of it. 12 bits a key give 0.4 % of false \"seen\" (0: 64M)."`
 	Polynomial NewPolynomial `placeholder:"random|HEX" help:"By which the set's fingerprints are made: one that nobody knows, or that of another set (default: Mercator's)."`
 }
 
