@@ -98,7 +98,7 @@ func (c *markCmd) Run(ctx context.Context, std *cli.Std) error {
 	defer progress.Done()
 	spec := stage.Spec{Name: "mfpset mark", Verb: "mark", Store: st, Txn: c.Txn, Bodies: c.Bodies && in.Schema().HasBody}
 	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.Fetch, record.Fetch]) error {
-		stats, err := fpset.Mark(ctx, st, b, std.MemoryLimit()/4, std.SetOptions(c.SetFlags), progress.Add)
+		stats, err := fpset.Mark(ctx, st, b, std.MemoryLimit()/8, std.SetOptions(c.SetFlags), progress.Add)
 		std.Stat("documents", stats)
 		return err
 	})

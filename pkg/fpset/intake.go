@@ -11,6 +11,7 @@ import (
 // on in batches: when one is full, or when its first has waited long enough.
 type intake[T any] struct {
 	rows  int           // that fill a batch
+	ahead int           // rows read at most while a batch is worked on; 0: a whole batch
 	bytes int           // that fill it too, by size
 	size  func(*T) int  // nil: all rows are small
 	wait  time.Duration // longest that the first row waits for company
@@ -20,6 +21,7 @@ type intake[T any] struct {
 	news  chan struct{}
 	batch []T
 	held  int   // bytes of batch
+	busy  bool  // with the batch before
 	err   error // that ended reading
 	stop  bool
 }
@@ -27,6 +29,11 @@ type intake[T any] struct {
 // full reports whether the batch waits for no more. mu is held.
 func (in *intake[T]) full() bool {
 	return len(in.batch) >= in.rows || in.size != nil && in.held >= in.bytes
+}
+
+// waits reports whether reading has to wait. mu is held.
+func (in *intake[T]) waits() bool {
+	return in.full() || in.busy && in.ahead > 0 && len(in.batch) >= in.ahead
 }
 
 // run calls each with all that next returns until io.EOF, in order. The slice is
@@ -59,8 +66,7 @@ func (in *intake[T]) run(ctx context.Context, next func(*T) error, each func([]T
 			continue
 		}
 		batch, err := in.batch, in.err
-		clear(old) // lets go of what rows hold
-		in.batch, in.held = old[:0], 0
+		in.batch, in.held, in.busy = old[:0], 0, true
 		in.mu.Unlock()
 		in.room.Signal()
 		timer.Stop()
@@ -69,6 +75,11 @@ func (in *intake[T]) run(ctx context.Context, next func(*T) error, each func([]T
 				return err
 			}
 		}
+		clear(batch) // lets go of what rows hold
+		in.mu.Lock()
+		in.busy = false
+		in.mu.Unlock()
+		in.room.Signal()
 		if err == io.EOF {
 			return nil
 		}
@@ -85,7 +96,7 @@ func (in *intake[T]) read(next func(*T) error) {
 		row = zero // it shares nothing with the row before
 		err := next(&row)
 		in.mu.Lock()
-		for err == nil && in.full() && !in.stop {
+		for err == nil && in.waits() && !in.stop {
 			in.room.Wait()
 		}
 		if in.stop {

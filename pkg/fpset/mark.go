@@ -14,6 +14,7 @@ import (
 // Limits of a micro-batch: what is reached first ends it.
 const (
 	microRows  = 8192
+	microAhead = 1024 // rows of the next, read while this one is worked on
 	microBytes = 4 << 20
 	microWait  = 250 * time.Millisecond // the stream after it adds its own second
 	rowBytes   = 512                    // of a fetch row without its body
@@ -54,13 +55,17 @@ func Mark(ctx context.Context, st *store.Store, b *stage.Batch[record.Fetch, rec
 	var keys []uint64
 	var at []int // row of each key
 	var seen []bool
-	in := &intake[record.Fetch]{rows: microRows, bytes: microBytes, wait: microWait,
-		size: func(row *record.Fetch) int { return rowBytes + len(row.Body) }}
-	err = in.run(ctx, b.Read, func(rows []record.Fetch) error {
+	in := &intake[*record.Fetch]{rows: microRows, ahead: microAhead, bytes: microBytes, wait: microWait,
+		size: func(row **record.Fetch) int { return rowBytes + len((*row).Body) }}
+	next := func(row **record.Fetch) error {
+		*row = new(record.Fetch)
+		return b.Read(*row)
+	}
+	err = in.run(ctx, next, func(rows []*record.Fetch) error {
 		keys, at = keys[:0], at[:0]
-		for i := range rows {
-			rows[i].Duplicate = false
-			if key, ok := Document(poly, &rows[i]); ok {
+		for i, row := range rows {
+			row.Duplicate = false
+			if key, ok := Document(poly, row); ok {
 				keys = append(keys, key)
 				at = append(at, i)
 			}
@@ -76,8 +81,8 @@ func Mark(ctx context.Context, st *store.Store, b *stage.Batch[record.Fetch, rec
 				stats.Duplicates++
 			}
 		}
-		for i := range rows {
-			if err := b.Pass(&rows[i]); err != nil {
+		for _, row := range rows {
+			if err := b.Pass(row); err != nil {
 				return err
 			}
 		}
