@@ -193,12 +193,14 @@ func (f *Poly) extend(fp uint64, b []byte) uint64 {
 func (f *Poly) slice(fp uint64, b []byte) uint64 {
 	t := &f.table
 	for len(b) >= slices {
+		// The sums are trees, and the second half waits for nothing of the step before.
 		lo := fp ^ binary.LittleEndian.Uint64(b)
 		hi := binary.LittleEndian.Uint64(b[8:])
-		fp = t[15][byte(lo)] ^ t[14][byte(lo>>8)] ^ t[13][byte(lo>>16)] ^ t[12][byte(lo>>24)] ^
-			t[11][byte(lo>>32)] ^ t[10][byte(lo>>40)] ^ t[9][byte(lo>>48)] ^ t[8][lo>>56] ^
-			t[7][byte(hi)] ^ t[6][byte(hi>>8)] ^ t[5][byte(hi>>16)] ^ t[4][byte(hi>>24)] ^
-			t[3][byte(hi>>32)] ^ t[2][byte(hi>>40)] ^ t[1][byte(hi>>48)] ^ t[0][hi>>56]
+		second := ((t[7][byte(hi)] ^ t[6][byte(hi>>8)]) ^ (t[5][byte(hi>>16)] ^ t[4][byte(hi>>24)])) ^
+			((t[3][byte(hi>>32)] ^ t[2][byte(hi>>40)]) ^ (t[1][byte(hi>>48)] ^ t[0][hi>>56]))
+		first := ((t[15][byte(lo)] ^ t[14][byte(lo>>8)]) ^ (t[13][byte(lo>>16)] ^ t[12][byte(lo>>24)])) ^
+			((t[11][byte(lo>>32)] ^ t[10][byte(lo>>40)]) ^ (t[9][byte(lo>>48)] ^ t[8][lo>>56]))
+		fp = first ^ second
 		b = b[slices:]
 	}
 	if len(b) >= 8 {
