@@ -199,7 +199,7 @@ func sortPlaces(keys *fpfile.Reader) (*merge.KeyFile, error) {
 		key, err := it.Next()
 		return bloom.Place(key), err
 	}
-	return merge.SortKeys(next, sortMemory, "", keys.Polynomial())
+	return merge.SortKeys(merge.KeysOf(next), sortMemory, "", keys.Polynomial())
 }
 
 // Check reads the whole filter.
