@@ -13,3 +13,5 @@ var useAVX512 bool
 // fetch asks for four lines of memory; where there is no way not to wait for
 // them it does nothing.
 func fetch(a, b, c, d *byte) {}
+
+func pack(rest []byte, keys []uint64, first uint64, w int) { packGo(rest, keys, first, w) }

@@ -308,6 +308,11 @@ func TestOrder(t *testing.T) {
 		if err := w.Finish(); err == nil {
 			t.Error("Finish after a refused key succeeded")
 		}
+		w = NewWriter(io.Discard, 1)
+		err := w.AddKeys(keys)
+		if !errors.Is(err, ErrCorrupt) || w.Count() != 1 {
+			t.Errorf("AddKeys(%d): %v, %d added", keys, err, w.Count())
+		}
 	}
 }
 

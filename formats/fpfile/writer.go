@@ -84,14 +84,19 @@ func (w *Writer) Add(key uint64) error {
 // AddKeys appends keys, which must increase strictly and be above those before.
 // It keeps none of them.
 func (w *Writer) AddKeys(keys []uint64) error {
-	for i, k := range keys {
-		if k <= w.last && w.count+uint64(i) > 0 {
-			w.count += uint64(i)
-			return w.refuse(k)
-		}
-		w.last = k
+	if len(keys) == 0 || w.err != nil {
+		return w.err
 	}
-	w.count += uint64(len(keys))
+	if w.count > 0 && keys[0] <= w.last {
+		return w.refuse(keys[0])
+	}
+	for i := range keys[1:] {
+		if keys[i+1] <= keys[i] {
+			w.count, w.last = w.count+uint64(i)+1, keys[i]
+			return w.refuse(keys[i+1])
+		}
+	}
+	w.count, w.last = w.count+uint64(len(keys)), keys[len(keys)-1]
 	if len(w.keys) > 0 {
 		n := min(len(keys), maxKeys+1)
 		w.keys = append(w.keys, keys[:n]...)
@@ -153,7 +158,8 @@ func (w *Writer) cut(keys []uint64, size int) {
 		w.endPage()
 	}
 	at := len(w.batch)
-	w.batch = append(w.batch, zeros[:size]...)
+	w.batch = grow(w.batch, size)
+	clear(w.batch[at:])
 	w.cuts = append(w.cuts, cut{keys, at, at + size})
 	if len(w.page) == pageHeader {
 		w.root = le.AppendUint64(w.root, keys[0])
@@ -161,8 +167,6 @@ func (w *Writer) cut(keys []uint64, size int) {
 	w.page = le.AppendUint64(w.page, keys[0])
 	w.geo = geometry{w.geo.blocks + 1, int64(size)}
 }
-
-var zeros [BlockSize]byte
 
 // endPage appends the index page to the batch.
 func (w *Writer) endPage() {
