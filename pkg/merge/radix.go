@@ -7,12 +7,12 @@ const (
 	radixBits = 8
 	// insertionKeys is the size up to which insertion sort alone is used.
 	insertionKeys = 24
-	// cacheKeys is the size up to which keys and scratch stay in the second-level
-	// cache, where sorting from the lowest digit up is the fastest.
-	cacheKeys = 1 << 14
-	// spareBits is by how many bits the digits that are sorted exceed what tells
-	// so many random keys apart: a key in 64 is then out of place by one.
-	spareBits = 6
+	// cacheKeys is the size up to which keys are sorted from the lowest digit up:
+	// they and their scratch stay in the second-level cache.
+	cacheKeys = 1 << 12
+	// spareBits is by how many bits at the least the digits that are sorted exceed
+	// what numbers the keys: one random key in eight is then out of place by one.
+	spareBits = 2
 )
 
 // RadixSort sorts keys ascending. scratch must be as long as keys at the least, and
@@ -22,8 +22,7 @@ const (
 // by its highest digits (MSD); the parts are sorted from the lowest digit up
 // (LSD), but only by as many digits as tell their keys apart if they are random;
 // insertion sort mends the rest. Keys that are not random take all their digits.
-// Measured on 10⁸ random keys: slices.Sort 10 M keys/s, LSD over eight digits 76,
-// this 130.
+// Eight digits of LSD take up to twice the time, slices.Sort ten to twenty times.
 func RadixSort(keys, scratch []uint64) { radixSort(keys, scratch[:len(keys)], false) }
 
 // radixSort sorts from; the result is left in to, of the same length, if moved.
@@ -38,10 +37,12 @@ func radixSort(from, to []uint64, moved bool) {
 		switch {
 		case high == 0: // all are equal
 		case n > cacheKeys:
-			radixSplit(from, to, max(0, high-radixBits), moved)
+			width := min(radixBits, bits.Len(uint(n/(cacheKeys/2))))
+			radixSplit(from, to, max(0, high-width), moved)
 			return
 		default:
-			low := max(0, high-bits.Len(uint(n))-spareBits)
+			digits := (bits.Len(uint(n)) + spareBits + radixBits - 1) / radixBits
+			low := max(0, high-digits*radixBits)
 			sorted, other := radixDigits(from, to, low, high)
 			if !insertionSort(sorted, n) {
 				sorted, other = radixDigits(sorted, other, 0, high)

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"mercator/formats/fpfile"
+	"mercator/pkg/fingerprint"
+	"mercator/pkg/merge"
+)
+
+// writeSet writes n keys: random, or one behind the other from a random one on,
+// which is as many to a block as there can be.
+func writeSet(t *testing.T, path string, rnd *rand.Rand, n int, dense bool) {
+	t.Helper()
+	keys := make([]uint64, n)
+	first := rnd.Uint64() >> 1
+	for i := range keys {
+		if keys[i] = rnd.Uint64(); dense {
+			keys[i] = first + uint64(i)
+		}
+	}
+	merge.RadixSort(keys, make([]uint64, n))
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w := fpfile.NewWriter(f, fingerprint.Polynomial)
+	if err := w.AddKeys(merge.Compact(keys)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestMemory holds mmerge to 64 MiB with 256 inputs, some of which are large, some
+// dense; and on unsorted text. The output does not depend on the number of threads.
+func TestMemory(t *testing.T) {
+	dir := t.TempDir()
+	rnd := rand.New(rand.NewPCG(1, 2))
+	var sets []string
+	for i := range 256 {
+		sets = append(sets, filepath.Join(dir, fmt.Sprintf("%d.fps", i)))
+		n := 10_000
+		if i%64 == 0 {
+			n = 400_000
+		}
+		writeSet(t, sets[i], rnd, n, i%4 == 1 || i == 64)
+	}
+	text := filepath.Join(dir, "keys.txt")
+	f, err := os.Create(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := merge.NewTextWriter(f)
+	for range 1_500_000 {
+		if err := w.AddKeys([]uint64{rnd.Uint64()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	for _, c := range []struct {
+		verb string
+		in   []string
+	}{{"union", sets}, {"diff", sets}, {"intersect", sets}, {"union", []string{text}}, {"diff", []string{sets[0], text}}, {"check", sets}} {
+		var last []byte
+		for _, threads := range []string{"1", "7"} {
+			stats, out := filepath.Join(dir, "stats.json"), filepath.Join(dir, "out.fps")
+			args := append([]string{c.verb, "--stats", stats, "-@", threads}, c.in...)
+			if c.verb != "check" {
+				args = append(args, "-o", out)
+			}
+			if b, err := exec.Command("mmerge", args...).CombinedOutput(); err != nil {
+				t.Fatalf("%s: %v\n%s", c.verb, err, b)
+			}
+			b, err := os.ReadFile(stats)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got struct {
+				Peak int64 `json:"peak_rss_bytes"`
+			}
+			if err := json.Unmarshal(b, &got); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%s of %d files on %s threads: %d MiB at the peak", c.verb, len(c.in), threads, got.Peak>>20)
+			if got.Peak == 0 || got.Peak >= 64<<20 {
+				t.Errorf("%s of %d files on %s threads: %d bytes at the peak, want below 64 MiB", c.verb, len(c.in), threads, got.Peak)
+			}
+			if c.verb == "check" {
+				break
+			}
+			set, err := os.ReadFile(out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if last != nil && !bytes.Equal(set, last) {
+				t.Errorf("%s of %d files: another file on %s threads", c.verb, len(c.in), threads)
+			}
+			last = set
+		}
+	}
+}
