@@ -576,8 +576,9 @@ func TestRestoreAndAbandon(t *testing.T) {
 	if long {
 		steps = nil
 		for i := 1; i <= last+1; i++ {
-			steps = append(steps, i, i)
+			steps = append(steps, i)
 		}
+		steps = append(steps, last/2, last/2, 1)
 	}
 	for i, n := range steps {
 		output(t, "mckpt", "restore", c.dir, strconv.Itoa(n))

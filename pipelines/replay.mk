@@ -14,7 +14,8 @@
 # pipelines write; flags given by hand to single commands have to be given here.
 # What cannot be repeated from the records shows as a difference: a stage of your
 # own, URLs added behind the pipelines' back, and rounds whose files were written
-# anew after "mckpt restore", when a later restore took the older ones again.
+# anew after "mckpt restore", when a later restore took the older ones again
+# ("mckpt verify" names them).
 #
 # Each round reads through all WARC files of the crawl twice.
 #
@@ -76,7 +77,7 @@ $(REPLAY)/seed.same: FROM := $(CRAWL)/rounds/seed
 $(REPLAY)/seed.same: D := $(REPLAY)/rounds/seed
 $(REPLAY)/seed.same: | $(REPLAY)/CURRENT
 	@mkdir -p $(D)
-	$(BIN)murlset new $Q $(REPLAY)/urls --txn seed $(FROM)/new.$(Z) -o $(D)/new.$(Z)
+	$(BIN)mcat --format arrow --quiet $(FROM)/new.$(Z) | $(BIN)murlset new $Q $(REPLAY)/urls --txn seed -o $(D)/new.$(Z)
 	$(call same,new,murlset new)
 	$(BIN)mfrontier add $Q $(REPLAY)/frontier --txn seed $(D)/new.$(Z)
 	$(BIN)mckpt commit --quiet $(REPLAY) --txn seed

@@ -48,7 +48,7 @@ func writeRecords[T record.Row](ctx context.Context, g *grammar, std *cli.Std, i
 	if err != nil {
 		return err
 	}
-	spec := stage.Spec{Name: "mcat", Txn: in.Schema().Txn, Bodies: in.Schema().HasBody}
+	spec := stage.Spec{Name: "mcat", Txn: in.Schema().Txn, NoEpoch: true, Bodies: in.Schema().HasBody}
 	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[T, T]) error {
 		var row T
 		for n := uint64(0); ; n++ {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -47,6 +48,18 @@ func TestScripts(t *testing.T) {
 					ts.Fatalf("no polynomial in %s", b)
 				}
 				ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Split(rest, `"`)[1]), 0o666))
+			},
+			// same-rows FILE FILE: two record files hold the same rows
+			"same-rows": func(ts *testscript.TestScript, neg bool, args []string) {
+				var rows [2][]byte
+				for i, file := range args {
+					var err error
+					rows[i], err = exec.Command(filepath.Join(bin, "mcat"), "--canonical", ts.MkAbs(file)).Output()
+					ts.Check(err)
+				}
+				if !bytes.Equal(rows[0], rows[1]) {
+					ts.Fatalf("%s and %s hold different rows", args[0], args[1])
+				}
 			},
 			// code N COMMAND…: the command ends with this exit code
 			"code": func(ts *testscript.TestScript, neg bool, args []string) {

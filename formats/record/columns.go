@@ -179,7 +179,8 @@ type Schema struct {
 	Version string // major.minor; "" where the input did not say
 	Now     Time   // the round's clock; 0: none
 	Txn     string
-	HasBody bool // a fetch stream with the body column
+	Epoch   string // of the crawl in whose folder the rows were made; "": none
+	HasBody bool   // a fetch stream with the body column
 
 	extra []column // unknown columns, sorted by name
 }

@@ -130,6 +130,8 @@ func parseSchema(m message) (*layout, error) {
 			l.schema.Txn = kv.string(1)
 		case metaNow:
 			now = kv.string(1)
+		case metaEpoch:
+			l.schema.Epoch = kv.string(1)
 		}
 	})
 	if f.err != nil {

@@ -361,9 +361,10 @@ func (r *Reader[T]) endStream(t *Trailer) error {
 	r.n++
 	if r.n == 1 {
 		r.total = *t
-		r.total.Rows, r.total.Hash = r.rows, hash
+		r.total.Rows, r.total.Hash, r.total.Epoch = r.rows, hash, r.src.layout.schema.Epoch
 		return nil
 	}
+	r.total.Epoch = JoinEpochs(r.total.Epoch, r.src.layout.schema.Epoch)
 	r.total.Rows += r.rows
 	r.total.Hash = sum128(r.all)
 	if r.total.Txn != t.Txn {

@@ -43,6 +43,7 @@ const (
 	metaFeatures = "mercator.features"
 	metaTxn      = "mercator.txn"
 	metaNow      = "mercator.now"
+	metaEpoch    = "mercator.epoch"
 )
 
 // maxTxn bounds the name of a transaction, in bytes.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/zeebo/xxh3"
@@ -71,7 +72,20 @@ type Trailer struct {
 	Rows     uint64
 	Hash     Hash
 	Txn      string
+	Epoch    string // from the schema's metadata; of several streams, see JoinEpochs
 	Ledger   Ledger
+}
+
+// JoinEpochs is the epoch of rows of both: "0 and 1" where they differ, which is
+// none that a crawl has. Where one is unknown, the other counts.
+func JoinEpochs(a, b string) string {
+	switch {
+	case a == b || b == "" || strings.Contains(a, " and "):
+		return a
+	case a == "":
+		return b
+	}
+	return a + " and " + b
 }
 
 // The trailer's frame; SPEC.md has the layout.

@@ -36,6 +36,7 @@ type WriterOptions struct {
 	Like       *Schema       // pass this input's unknown columns through; may be nil
 	Txn        string        // stands in metadata and trailer
 	Now        Time          // the round's clock, metadata "mercator.now"; 0: none
+	Epoch      string        // of the crawl folder, metadata "mercator.epoch"; "": none
 	Threads    int           // compression threads; 0: 1
 }
 
@@ -91,6 +92,9 @@ func NewWriter[T Row](out io.Writer, opt WriterOptions) (*Writer[T], error) {
 	}
 	if opt.Now != 0 {
 		keys, values = append(keys, metaNow), append(values, opt.Now.Go().Format(time.RFC3339Nano))
+	}
+	if opt.Epoch != "" {
+		keys, values = append(keys, metaEpoch), append(values, opt.Epoch)
 	}
 	md := arrow.NewMetadata(keys, values)
 	w.schema = arrow.NewSchema(fields, &md)

@@ -224,6 +224,9 @@ func (t *Tx) Base() *Manifest { return t.v.counts }
 // Epoch is the crawl's epoch, 0 outside a crawl folder.
 func (t *Tx) Epoch() uint64 { return t.v.crawl.Epoch }
 
+// InCrawl says whether the store lies in a crawl folder.
+func (t *Tx) InCrawl() bool { return !t.v.outside }
+
 // Generation is the number that the change will have.
 func (t *Tx) Generation() uint64 { return t.v.newest.Generation + 1 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"strconv"
 	"strings"
 
 	"github.com/zeebo/xxh3"
@@ -34,7 +35,8 @@ type Verified struct {
 //   - each file of each of these generations has its length and checksum (of a growing file, its first bytes);
 //   - the books of each round balance, and chain from stage to stage;
 //   - what each store noted of the round is what the round's books say;
-//   - record files kept under rounds/ are whole, and hold the rows that the books say.
+//   - record files kept under rounds/ are whole, hold the rows that the books say, and are of
+//     the epoch in which the round was closed that the crawl went on from.
 //
 // An error means that it could not go on.
 func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
@@ -42,7 +44,7 @@ func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &verifier{c: c, ctx: ctx, files: map[string][]claim{}, rounds: map[string][]record.Ledger{}}
+	v := &verifier{c: c, ctx: ctx, files: map[string][]claim{}, bound: map[uint64]*Checkpoint{}, rounds: map[roundKey][]record.Ledger{}, closed: map[string]closedRound{}}
 	v.Problems = []string{} // in JSON a list, also when it is empty
 	numbers, err := checkpointNumbers(c.fs, c.dir, cur.Last)
 	if err != nil {
@@ -53,6 +55,9 @@ func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
 	}
 	for _, n := range numbers {
 		v.checkpoint(n)
+	}
+	for k := v.bound[cur.Checkpoint]; k != nil; k = v.bound[k.Parent] {
+		v.closed[k.Txn] = closedRound{epochText(k.Epoch), k.Number}
 	}
 	stores, err := c.Stores()
 	if err != nil {
@@ -76,8 +81,18 @@ type verifier struct {
 	Verified
 	c      *Crawl
 	ctx    context.Context
-	files  map[string][]claim         // by path on the file system
-	rounds map[string][]record.Ledger // books of closed rounds by name; after a restore there may be several
+	files  map[string][]claim           // by path on the file system
+	bound  map[uint64]*Checkpoint       // by number
+	rounds map[roundKey][]record.Ledger // books of closed rounds; one without an epoch may be any of its name
+	closed map[string]closedRound       // the rounds that the crawl's state stands on, by name
+}
+
+// roundKey names a round: after a restore there may be several of a name.
+type roundKey struct{ txn, epoch string }
+
+type closedRound struct {
+	epoch      string
+	checkpoint uint64
 }
 
 // claim is what one generation says of a file.
@@ -117,7 +132,10 @@ func (v *verifier) checkpoint(number uint64) {
 		return
 	}
 	v.Checkpoints++
-	v.rounds[k.Txn] = append(v.rounds[k.Txn], k.Ledger)
+	for _, key := range []roundKey{{k.Txn, ""}, {k.Txn, epochText(k.Epoch)}} {
+		v.rounds[key] = append(v.rounds[key], k.Ledger)
+	}
+	v.bound[number] = k
 	file := checkpointPath(v.c.dir, number)
 	v.balance(file, fmt.Sprintf("round %q", k.Txn), k.Ledger)
 	for _, ks := range k.Stores {
@@ -352,8 +370,12 @@ func (v *verifier) recordFile(name string) error {
 	if own.Out != trailer.Rows || own.OutHash != trailer.Hash.String() {
 		return &fault.Error{File: name, Place: "trailer", Found: fmt.Sprintf("%d rows %s", trailer.Rows, trailer.Hash), Want: describeStage(own) + ", as its books say"}
 	}
+	if c, ok := v.closed[trailer.Txn]; ok && trailer.Epoch != "" && trailer.Epoch != c.epoch {
+		return &fault.Error{File: name, Place: fmt.Sprintf("round %q", trailer.Txn), Found: "records of epoch " + trailer.Epoch + " of the crawl",
+			Want: fmt.Sprintf("epoch %s, in which checkpoint %d closed the round", c.epoch, c.checkpoint)}
+	}
 	var same []record.Stage
-	for _, books := range v.rounds[trailer.Txn] {
+	for _, books := range v.rounds[roundKey{trailer.Txn, trailer.Epoch}] {
 		same = append(same, findStages(books, own.Name, own.Store)...)
 	}
 	if len(same) > 0 && !anyEqual(same, own) {
@@ -397,3 +419,5 @@ func drainRows[T record.Row](src *record.Source) (record.Trailer, error) {
 		}
 	}
 }
+
+func epochText(n uint64) string { return strconv.FormatUint(n, 10) }

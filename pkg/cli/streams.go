@@ -154,6 +154,7 @@ func (c *chain[T]) closeFile() error {
 			t.Txn = ""
 		}
 		t.Rows, t.Hash = c.sum.Sum()
+		t.Epoch = record.JoinEpochs(c.before.Epoch, t.Epoch)
 	}
 	c.before, c.end = &t, t
 	return c.in.Close()

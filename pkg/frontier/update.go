@@ -65,12 +65,13 @@ func (f *Frontier) Update(ctx context.Context, b *stage.Batch[record.URL, record
 		now = s.InFlight.Now
 	}
 	outcomes := c.sorter()
-	pages, err := c.readOutcomes(ctx, o, now, outcomes)
+	pages, outcomesEpoch, err := c.readOutcomes(ctx, o, now, outcomes)
 	if err != nil {
 		return err
 	}
+	linksEpoch := ""
 	if o.Links != nil {
-		if err := drainLinks(ctx, o); err != nil {
+		if linksEpoch, err = drainLinks(ctx, o); err != nil {
 			return err
 		}
 	}
@@ -81,6 +82,12 @@ func (f *Frontier) Update(ctx context.Context, b *stage.Batch[record.URL, record
 		return stage.Unchanged
 	}
 	if err := c.begin(ctx, b); err != nil {
+		return err
+	}
+	if err := b.OfEpoch("outcomes", outcomesEpoch); err != nil {
+		return err
+	}
+	if err := b.OfEpoch("links", linksEpoch); err != nil {
 		return err
 	}
 	if nothing && c.s.InFlight == nil {
@@ -199,12 +206,13 @@ func (o *outcome) decode(b []byte) {
 	}
 }
 
-// readOutcomes reads the outcomes to their verified end. Page rows go to pages,
-// judged; what all rows tell about hosts goes to the events.
-func (c *change) readOutcomes(ctx context.Context, o UpdateOptions, now record.Time, pages *sorter) (n uint64, err error) {
+// readOutcomes reads the outcomes to their verified end; epoch is that of the crawl
+// in which they were made. Page rows go to pages, judged; what all rows tell about
+// hosts goes to the events.
+func (c *change) readOutcomes(ctx context.Context, o UpdateOptions, now record.Time, pages *sorter) (n uint64, epoch string, err error) {
 	in, err := o.Outcomes()
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	var t ticker
 	for {
@@ -217,10 +225,10 @@ func (c *change) readOutcomes(ctx context.Context, o UpdateOptions, now record.T
 			err = t.err(ctx)
 		}
 		if err != nil {
-			return 0, err
+			return 0, "", err
 		}
 		if max(len(row.URL), len(row.Host), len(row.Addr)) > segment.MaxString {
-			return 0, &fault.Error{Class: fault.Conflict, File: "outcomes", Found: "a URL, host or address of more than 65535 bytes", Want: "URLs of the batch in flight"}
+			return 0, "", &fault.Error{Class: fault.Conflict, File: "outcomes", Found: "a URL, host or address of more than 65535 bytes", Want: "URLs of the batch in flight"}
 		}
 		ev := contact(&row)
 		if row.Role != record.RoleRobots {
@@ -229,14 +237,14 @@ func (c *change) readOutcomes(ctx context.Context, o UpdateOptions, now record.T
 			verdictOf(&ev, v, row.Outcome)
 			out := outcome{v, max(due, 0), row.Outcome, row.URL, row.Host}
 			if err := pages.add(flightOrder(row.Host, row.URL), out.append(nil)); err != nil {
-				return 0, err
+				return 0, "", err
 			}
 		}
 		if err := addRow(c.events, ev.Order, &ev); err != nil {
-			return 0, err
+			return 0, "", err
 		}
 	}
-	return n, ofRound("outcomes", in.Trailer(), o.Txn)
+	return n, in.Trailer().Epoch, ofRound("outcomes", in.Trailer(), o.Txn)
 }
 
 // ofRound refuses a side input of another round, or whose books have a gap.
@@ -250,23 +258,23 @@ func ofRound(name string, t record.Trailer, txn string) error {
 	return t.Ledger.Balance()
 }
 
-func drainLinks(ctx context.Context, o UpdateOptions) error {
+func drainLinks(ctx context.Context, o UpdateOptions) (epoch string, err error) {
 	in, err := o.Links()
 	if err != nil {
-		return err
+		return "", err
 	}
 	var t ticker
 	var row record.Link
 	for {
 		err := in.Read(&row)
 		if err == io.EOF {
-			return ofRound("links", in.Trailer(), o.Txn)
+			return in.Trailer().Epoch, ofRound("links", in.Trailer(), o.Txn)
 		}
 		if err == nil {
 			err = t.err(ctx)
 		}
 		if err != nil {
-			return err
+			return "", err
 		}
 	}
 }

@@ -89,6 +89,7 @@ func (m *Records[T]) Trailer() record.Trailer {
 		if t.Txn != e.Txn {
 			t.Txn = ""
 		}
+		t.Epoch = record.JoinEpochs(t.Epoch, e.Epoch)
 	}
 	t.Rows, t.Hash = m.sum.Sum()
 	return t

@@ -115,7 +115,7 @@ func SplitRows[T record.Row](p *Parts, in Rows[T], key func(*T) uint64) error {
 	schema := in.Schema()
 	var writers []*record.Writer[T]
 	for _, a := range p.files {
-		w, err := record.NewWriter[T](a, record.WriterOptions{Name: a.Name(), Level: record.Fast, Like: schema, Txn: schema.Txn, Now: schema.Now})
+		w, err := record.NewWriter[T](a, record.WriterOptions{Name: a.Name(), Level: record.Fast, Like: schema, Txn: schema.Txn, Now: schema.Now, Epoch: schema.Epoch})
 		if err != nil {
 			return err
 		}

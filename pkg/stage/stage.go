@@ -22,6 +22,7 @@ import (
 	"io"
 	"os"
 	"sort"
+	"strconv"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
@@ -52,6 +53,7 @@ type Spec struct {
 	Now      record.Time  // the round's clock; 0: the input's
 	Threads  int          // for compression
 	NoOutput bool         // a sink: writes no rows (mfrontier update)
+	NoEpoch  bool         // the output is of no epoch of a crawl, whatever the input's (mcat)
 	Bodies   bool         // fetch rows carry their bodies to sinks that take them (pipes)
 	// Spooled: rows reach the sinks only after the store's commit and unlock
 	// (mfrontier next, murlset new). Otherwise rows stream as they are made.
@@ -122,6 +124,14 @@ func (b *Batch[In, Out]) Begin(ctx context.Context) (*store.Tx, error) {
 		return nil, errRepeated
 	}
 	b.tx = tx
+	if b.in != nil {
+		if err := b.OfEpoch("input", b.in.Schema().Epoch); err != nil {
+			return nil, err
+		}
+		if err := b.OfEpoch("input", b.in.Trailer().Epoch); b.eof && err != nil {
+			return nil, err
+		}
+	}
 	if b.spec.Txn != "" && !b.spec.NoOutput {
 		if b.kept, err = tx.Create("outputs/"+b.spec.Verb+"-", ".arrows.zst", "output"); err != nil {
 			return nil, err
@@ -133,6 +143,31 @@ func (b *Batch[In, Out]) Begin(ctx context.Context) (*store.Tx, error) {
 	return tx, nil
 }
 
+// OfEpoch refuses rows that were made in another epoch of the crawl than the one
+// in which this transaction changes the store: abandon or restore has undone the
+// round that they are of. file names them in the message.
+func (b *Batch[In, Out]) OfEpoch(file, epoch string) error {
+	now, ok := b.tx.Epoch(), b.tx.InCrawl()
+	if !ok || epoch == "" || epoch == strconv.FormatUint(now, 10) {
+		return nil
+	}
+	return &fault.Error{Class: fault.Conflict, File: file, Found: "records of epoch " + epoch + " of the crawl", Want: fmt.Sprintf("epoch %d", now),
+		Hint: "abandon or restore has undone the round that made them: make the file again; records of another crawl go through \"mcat --format arrow\""}
+}
+
+// epoch is what the output says of its epoch.
+func (b *Batch[In, Out]) epoch() string {
+	switch {
+	case b.spec.NoEpoch:
+		return ""
+	case b.tx != nil && b.tx.InCrawl():
+		return strconv.FormatUint(b.tx.Epoch(), 10)
+	case b.in != nil:
+		return b.in.Schema().Epoch
+	}
+	return ""
+}
+
 func (b *Batch[In, Out]) fileOptions(name string) record.WriterOptions {
 	return b.declare(record.WriterOptions{Name: name, Level: record.Fast})
 }
@@ -140,7 +175,7 @@ func (b *Batch[In, Out]) fileOptions(name string) record.WriterOptions {
 // declare completes a sink's options with what the whole stage shares.
 func (b *Batch[In, Out]) declare(o record.WriterOptions) record.WriterOptions {
 	o.Body = o.Body && b.spec.Bodies
-	o.Now = b.Now()
+	o.Now, o.Epoch = b.Now(), b.epoch()
 	o.Txn = b.spec.Txn
 	o.Threads = b.spec.Threads
 	if b.in != nil && b.in.Schema().Kind == kindOf[Out]() {
@@ -182,6 +217,11 @@ func (b *Batch[In, Out]) Read(row *In) error {
 		b.read++
 	case err == io.EOF:
 		b.eof = true
+		if b.tx != nil {
+			if err := b.OfEpoch("input", b.in.Trailer().Epoch); err != nil {
+				return err
+			}
+		}
 		if other, found := b.otherTxn(); found {
 			if b.spec.Store != nil {
 				return b.refuse(other)
@@ -521,7 +561,7 @@ func (b *Batch[In, Out]) emit(ctx context.Context, from io.ReadSeeker, name stri
 			b.spec.Now = src.Schema().Now
 		}
 		o := b.declare(s.Options())
-		o.Like = src.Schema()
+		o.Like, o.Epoch = src.Schema(), src.Schema().Epoch
 		w, err := record.NewWriter[Out](s, o)
 		if err != nil {
 			return l, err

@@ -431,3 +431,76 @@ func TestLateLockNeedsASpool(t *testing.T) {
 		t.Errorf("%v, %d bytes out", err, sink.Len())
 	}
 }
+
+// A store in a crawl folder takes no rows of another epoch of the crawl; what it
+// makes says of which epoch it is. Rows of none are taken anywhere, and elsewhere
+// all are.
+func TestRowsOfAnotherEpoch(t *testing.T) {
+	ofEpoch := func(epoch string, n int) []byte {
+		var b bytes.Buffer
+		w, err := record.NewWriter[record.URL](&b, record.WriterOptions{Txn: "r1", Epoch: epoch})
+		for i := range n {
+			if err == nil {
+				err = w.Write(&record.URL{URL: fmt.Sprintf("http://h/%d", i), Key: uint64(i), Host: "h"})
+			}
+		}
+		if err == nil {
+			_, err = w.Commit(record.Ledger{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	for name, shape := range shapes {
+		for _, c := range []struct {
+			name, out string // out "": refused
+			in        []byte
+		}{
+			{"this epoch", "1", ofEpoch("1", 3)},
+			{"no epoch", "1", ofEpoch("", 3)},
+			{"an older epoch", "", ofEpoch("0", 3)},
+			{"one behind another", "", append(ofEpoch("1", 3), ofEpoch("0", 3)...)},
+			{"one behind none", "", append(ofEpoch("", 3), ofEpoch("0", 3)...)},
+			{"this one behind none", "1", append(ofEpoch("", 3), ofEpoch("1", 3)...)},
+		} {
+			t.Run(name+"/"+c.name, func(t *testing.T) {
+				dir := filepath.Join(t.TempDir(), "crawl")
+				crawl, err := store.InitCrawl(dir, nil, []byte("# none\n"), func() error {
+					return store.Create(filepath.Join(dir, "urls"), "urls", "1.0", nil, store.Options{})
+				}, store.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := crawl.Abandon(t.Context()); err != nil { // epoch 1
+					t.Fatal(err)
+				}
+				st, err := store.Open(filepath.Join(dir, "urls"), "urls", "1.0", store.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for place, st := range map[string]*store.Store{"in the crawl": st, "elsewhere": newStore(t)} {
+					out := &bufferSink{}
+					spec := Spec{Name: "evens", Verb: "pick", Store: st, Txn: "r1", Spooled: shape.spooled, LateLock: shape.late}
+					_, err = Run(t.Context(), spec, input(t, c.in), []Sink{out}, shape.body)
+					if c.out == "" && place == "in the crawl" {
+						if !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "of the crawl, want epoch 1") || out.published {
+							t.Errorf("%v, published %v", err, out.published)
+						}
+						continue
+					}
+					if err != nil {
+						t.Fatalf("%s: %v", place, err)
+					}
+					r, err := record.NewReader[record.URL](bytes.NewReader(out.Bytes()), record.ReaderOptions{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got := r.Schema().Epoch; place == "in the crawl" && got != c.out {
+						t.Errorf("the output is of epoch %q, want %q", got, c.out)
+					}
+				}
+			})
+		}
+	}
+}
