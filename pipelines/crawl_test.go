@@ -581,6 +581,14 @@ func TestRestoreAndAbandon(t *testing.T) {
 		steps = append(steps, last/2, last/2, 1)
 	}
 	for i, n := range steps {
+		if i == len(steps)-1 { // as far as the crawl had come at first
+			output(t, "mckpt", "restore", c.dir, strconv.Itoa(last+1))
+			c.finish(t, "stream.sh")
+			output(t, "mckpt", "verify", "--quiet", c.dir)
+			if got := c.found(t); got != want {
+				t.Errorf("the files of the first rounds did not come back: %s", diff(want, got))
+			}
+		}
 		output(t, "mckpt", "restore", c.dir, strconv.Itoa(n))
 		driver := []string{"stream.sh", "mercator.mk"}[i%2]
 		c.finish(t, driver)

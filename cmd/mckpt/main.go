@@ -368,6 +368,9 @@ each file's length and checksum, the books of each round from stage to stage, an
 record files kept under CRAWL/rounds. Each problem is a line that names the file and the
 place. It needs no lock. Exit 0: all is well; 6: there are problems.
 
+After a restore, files of another round of the same name may lie under CRAWL/rounds, and
+are problems too; the pipelines exchange them when they next run.
+
   mckpt verify crawl && mckpt gc crawl --keep 3`
 }
 
