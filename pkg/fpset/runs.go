@@ -25,6 +25,9 @@ const (
 // readAhead bounds the buffer of each run while it is read.
 const readAhead = 256 << 10
 
+// mergeMemory bounds the fingerprints in memory while runs are merged.
+const mergeMemory = 12 << 20
+
 // sparse is where point reads are cheaper than a sweep: fewer tests than one for
 // so many keys of a run. A run has about 1,300 keys a block; a sweep reads several
 // blocks in the time of one read of its own.
@@ -325,9 +328,9 @@ func (s *runs) Extend(tx *store.Tx, fresh *fpfile.Reader) error {
 	}
 	batches++
 	keep := min(keptRuns(batches), len(s.list))
-	sources := []merge.Source{fresh.All()}
+	merged := merge.Set{fresh}
 	for _, r := range s.list[keep:] {
-		sources = append(sources, r.Reader.All())
+		merged = append(merged, r.Reader)
 		tx.Drop(r.entry.Path)
 	}
 	f, err := tx.Create("runs/", ".fps", roleRun)
@@ -336,7 +339,7 @@ func (s *runs) Extend(tx *store.Tx, fresh *fpfile.Reader) error {
 	}
 	w := fpfile.NewWriter(f, s.poly)
 	w.SetWorkers(s.opt.Workers)
-	if err := merge.Union(w, sources...); err != nil {
+	if err := merge.Files(w, merge.OpUnion, []merge.Set{merged}, merge.Options{Threads: s.opt.Workers, Memory: mergeMemory}); err != nil {
 		return err
 	}
 	if err := w.Finish(); err != nil {
