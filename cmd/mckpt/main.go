@@ -52,7 +52,11 @@ file given with --config, or else a crawl.toml in which every setting is a comme
 File names in it are relative to CRAWL, and must be there.
 The crawl stands at checkpoint 0, the empty crawl. Run again, it makes what is missing.
 
+Against people who make URLs that the set of URLs takes for others, let it have a
+polynomial that nobody knows. It is drawn once, and "murlset stat" tells it.
+
   mckpt init crawl --config crawl.toml
+  mckpt init crawl --polynomial random
   mckpt init crawl && $EDITOR crawl/crawl.toml`
 }
 

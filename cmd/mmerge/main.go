@@ -282,8 +282,9 @@ type splitCmd struct {
 func (splitCmd) Help() string {
 	return `Cuts by the top 12 bits of the key: of a set, of url_key, or of a link's target. All URLs
 of one host are in one part, and part i of one file belongs to part i of another cut into
-as many. Parts of sets are joined again with union. No part appears before all are
-written; if mmerge is killed in the moment when they appear, run it again.
+as many, unless a set has a polynomial of its own, by which url_key is not made. Parts of
+sets are joined again with union. No part appears before all are written; if mmerge is
+killed in the moment when they appear, run it again.
 
   mmerge split --buckets 16 -o parts/urls crawl/urls`
 }

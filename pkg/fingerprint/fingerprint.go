@@ -21,7 +21,7 @@
 // # How it is computed
 //
 // Short strings go through tables, 16 bytes a step; long ones, where the machine
-// has carry-less multiplication (amd64), through clmul. Every path gives the same.
+// has carry-less multiplication (amd64, arm64), through clmul. Every path gives the same.
 //
 // All functions are safe for many goroutines.
 package fingerprint
