@@ -1,0 +1,158 @@
+package urlset_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/durable"
+	"mercator/pkg/fpset"
+	"mercator/pkg/stage"
+	"mercator/pkg/urlset"
+)
+
+// step runs a named batch on a file system that may crash.
+func step(t *testing.T, fsys durable.FS, w way, in []byte) ([]record.URL, error) {
+	st, err := store.Open("/urls", urlset.Kind, urlset.Version, store.Options{FS: fsys})
+	if err != nil {
+		return nil, err
+	}
+	r, err := record.NewReader[record.Link](bytes.NewReader(in), record.ReaderOptions{Name: "links"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out sink
+	var stats urlset.Stats
+	_, err = stage.Run(context.Background(), w.spec(st, "new", "r1"), r, []stage.Sink{&out}, body(w, st, urlset.Options[record.Link]{Convert: urlset.FromLink}, &stats))
+	if err != nil {
+		return nil, err
+	}
+	return urlsOf(t, &out.Buffer), nil
+}
+
+// seenOf is which of the links' URLs the set holds, after a check of all of it.
+func seenOf(t *testing.T, fsys durable.FS, links []record.Link) []bool {
+	t.Helper()
+	st, err := store.Open("/urls", urlset.Kind, urlset.Version, store.Options{FS: fsys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := fpset.LoadCurrent(st, fpset.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	if err := set.Check(nil); err != nil {
+		t.Fatal(err)
+	}
+	keys, seen := make([]uint64, len(links)), make([]bool, len(links))
+	for i := range links {
+		keys[i] = links[i].Key
+	}
+	if err := set.ContainsAll(keys, seen); err != nil {
+		t.Fatal(err)
+	}
+	return seen
+}
+
+// TestCrashAtEveryCall stops the machine at every call of the file system while a
+// batch is tested, in both modes, with runs and with a filter: what is found then is
+// the old set or the new one, and the same batch again gives the same rows. (A B-tree
+// is on the operating system's file system: cmd/murlset kills it.)
+func TestCrashAtEveryCall(t *testing.T) {
+	var old, links []record.Link
+	for i := range 300 {
+		old = append(old, link(fmt.Sprintf("http://a.test/%d", i), i))
+		links = append(links, link(fmt.Sprintf("http://a.test/%d", 200+i%250), i))
+	}
+	first, in := stream(t, old).Bytes(), stream(t, links).Bytes()
+	for _, with := range []fpset.CreateOptions{{}, {Impl: fpset.Bloom, Size: 8 << 10}} {
+		for _, w := range []way{{cache: 10}, {cache: 10, online: true}} {
+			t.Run(fmt.Sprintf("%s/online=%v", with.Impl, w.online), func(t *testing.T) {
+				base := durable.NewCrashFS()
+				if err := urlset.Create("/urls", with, store.Options{FS: base}); err != nil {
+					t.Fatal(err)
+				}
+				// A batch of another name, which "r1" then closes.
+				st, err := store.Open("/urls", urlset.Kind, urlset.Version, store.Options{FS: base})
+				if err != nil {
+					t.Fatal(err)
+				}
+				r, err := record.NewReader[record.Link](bytes.NewReader(first), record.ReaderOptions{Name: "links"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var out sink
+				var stats urlset.Stats
+				if _, err := stage.Run(context.Background(), w.spec(st, "new", "r0"), r, []stage.Sink{&out}, body(w, st, urlset.Options[record.Link]{Convert: urlset.FromLink}, &stats)); err != nil {
+					t.Fatal(err)
+				}
+				before := seenOf(t, base, links)
+
+				whole := base.AfterCrash(durable.KeepAll)
+				whole.CrashAt(0)
+				want, err := step(t, whole, w, in)
+				if err != nil {
+					t.Fatal(err)
+				}
+				calls := whole.Calls()
+				after := seenOf(t, whole, links)
+				if len(want) == 0 || slices.Equal(before, after) {
+					t.Fatal("the batch changes nothing")
+				}
+				for n := 1; n <= calls; n++ {
+					trial := base.AfterCrash(durable.KeepAll)
+					trial.CrashAt(n)
+					_, crashed := step(t, trial, w, in)
+					for _, loss := range []durable.Loss{durable.LoseAll, durable.KeepAll, durable.Loss(1000 + n)} {
+						fsys := trial.AfterCrash(loss)
+						switch got := seenOf(t, fsys, links); {
+						case slices.Equal(got, after):
+						case !slices.Equal(got, before):
+							t.Fatalf("call %d of %d, loss %d: neither the old set nor the new one", n, calls, loss)
+						case crashed == nil:
+							t.Fatalf("call %d of %d, loss %d: reported done, and lost", n, calls, loss)
+						}
+						rows, err := step(t, fsys, w, in)
+						if err != nil || !slices.Equal(rows, want) || !slices.Equal(seenOf(t, fsys, links), after) {
+							t.Fatalf("call %d of %d, loss %d: again: %d rows, want %d; %v", n, calls, loss, len(rows), len(want), err)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestDiskFull: a store without room stays as it was; with room again the same
+// batch completes.
+func TestDiskFull(t *testing.T) {
+	var links []record.Link
+	for i := range 3000 {
+		links = append(links, link(fmt.Sprintf("http://a.test/%d", i), i))
+	}
+	in := stream(t, links).Bytes()
+	for _, w := range []way{{}, {online: true}} {
+		fsys := durable.NewCrashFS()
+		if err := urlset.Create("/urls", fpset.CreateOptions{}, store.Options{FS: fsys}); err != nil {
+			t.Fatal(err)
+		}
+		for _, room := range []int64{0, 100, 5000, 20_000} {
+			fsys.SetSpace(room)
+			if _, err := step(t, fsys, w, in); err == nil {
+				t.Fatalf("a batch in %d bytes", room)
+			}
+			fsys.SetSpace(-1)
+			if slices.Contains(seenOf(t, fsys, links), true) {
+				t.Fatalf("with room for %d bytes the set has changed", room)
+			}
+		}
+		if rows, err := step(t, fsys, w, in); err != nil || len(rows) != len(links) {
+			t.Fatalf("%d rows, %v", len(rows), err)
+		}
+	}
+}
