@@ -93,6 +93,8 @@ func keysOf[In record.Row](in stage.Input[In], poly *fingerprint.Poly, convert f
 type test struct {
 	Mode  string `enum:"batch,online" default:"batch" help:"batch: read all input, then ask the set in one pass. online: ask for each URL, and let it through at once."`
 	Cache int    `default:"262144" help:"Popular URLs to remember while it runs (0: none)."`
+
+	Together int `default:"256" help:"URLs that --mode online asks for together where they are at hand, so that their reads overlap and share blocks (1: one by one)."`
 	cli.SetFlags
 }
 
@@ -137,7 +139,7 @@ func run[In record.Row](ctx context.Context, std *cli.Std, spec stage.Spec, how 
 		if how.Mode == "online" {
 			body = urlset.Online[In]
 		}
-		stats, err := body(ctx, spec.Store, b, urlset.Options[In]{Convert: convert, Like: like, Quiet: spec.NoOutput, Cache: how.Cache,
+		stats, err := body(ctx, spec.Store, b, urlset.Options[In]{Convert: convert, Like: like, Quiet: spec.NoOutput, Cache: how.Cache, Together: how.Together,
 			Memory: std.MemoryLimit() / 2, Set: std.SetOptions(how.SetFlags), Progress: progress.Add})
 		std.Stat("urls", stats)
 		return err

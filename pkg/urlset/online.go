@@ -10,8 +10,8 @@ import (
 	"mercator/pkg/stage"
 )
 
-// together is how many rows at hand are asked for at once.
-const together = 256
+// Together is how many URLs are asked for together unless the caller says otherwise.
+const Together = 256
 
 // Online is the body of the stages "murlset new" and "murlset add" in the form of
 // the 1999 paper (section 3.5): the cache of popular URLs first, then one lookup in
@@ -33,6 +33,7 @@ func Online[In record.Row](ctx context.Context, st *store.Store, b *stage.Batch[
 	defer m.Close()
 	popular := newCache(opt.Cache)
 	var lookups uint64
+	together := max(1, opt.Together)
 	rows := make([]record.URL, together)
 	keys := make([]uint64, 0, together)
 	seen := make([]bool, together)
