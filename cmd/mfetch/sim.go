@@ -27,8 +27,17 @@ type sim struct {
 	respond simweb.Responder
 	agent   string
 	now     func() time.Time
-	buffers sync.Pool // of *[2][]byte: body, message
+	buffers sync.Pool // of *simBuffers
 }
+
+// simBuffers hold a reply until it is archived.
+type simBuffers struct {
+	web         *sim
+	body, reply []byte
+}
+
+// Close implements fetch.Reply.Memory.
+func (b *simBuffers) Close() { b.web.buffers.Put(b) }
 
 // newSim reads a specification such as "seed=1,hosts=50,pages=3000".
 func newSim(spec, agent string, now func() time.Time) (*sim, error) {
@@ -59,7 +68,7 @@ func newSim(spec, agent string, now func() time.Time) (*sim, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sim{web: w, respond: w.Calm(), agent: agent, now: now, buffers: sync.Pool{New: func() any { return new([2][]byte) }}}, nil
+	return &sim{web: w, respond: w.Calm(), agent: agent, now: now, buffers: sync.Pool{New: func() any { return new(simBuffers) }}}, nil
 }
 
 // Fetch implements fetch.Protocol.
@@ -70,16 +79,17 @@ func (s *sim) Fetch(_ context.Context, req *fetch.Request) *fetch.Reply {
 		sent = fmt.Appendf(sent, "If-None-Match: %s\r\n", req.ETag)
 	}
 	sent = append(sent, "\r\n"...)
-	b := s.buffers.Get().(*[2][]byte)
-	p, _ := s.respond(b[0][:0], &simweb.Request{Method: "GET", Host: req.Host, Target: target, AcceptGzip: true, IfNoneMatch: req.ETag})
-	if cap(p.Body) > cap(b[0]) {
-		b[0] = p.Body
+	b := s.buffers.Get().(*simBuffers)
+	b.web = s
+	p, _ := s.respond(b.body[:0], &simweb.Request{Method: "GET", Host: req.Host, Target: target, AcceptGzip: true, IfNoneMatch: req.ETag})
+	if cap(p.Body) > cap(b.body) {
+		b.body = p.Body
 	}
-	b[1] = p.AppendHTTP(b[1][:0], false, false, false)
-	n := int64(len(b[1]))
+	b.reply = p.AppendHTTP(b.reply[:0], false, false, false)
+	n := int64(len(b.reply))
 	return &fetch.Reply{
-		Outcome: record.OutcomeFetched, Sent: sent, Response: bytes.NewReader(b[1]), Length: n, Wire: n,
-		Release: func() { s.buffers.Put(b) },
+		Outcome: record.OutcomeFetched, Sent: sent, Response: bytes.NewReader(b.reply), Length: n, Wire: n,
+		Memory: b,
 	}
 }
 

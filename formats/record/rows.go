@@ -112,6 +112,7 @@ const (
 // Values of Fetch.Outcome. Each URL of a batch gets exactly one.
 const (
 	OutcomeFetched           = "fetched"            // a reply came; see Status
+	OutcomeNotModified       = "not-modified"       // status 304 to the row's etag or last_modified: what the URL held before still holds
 	OutcomeRobotsDenied      = "robots-denied"      // robots.txt forbids it
 	OutcomeRobotsUnreachable = "robots-unreachable" // robots.txt could not be had; try later (RFC 9309 section 2.3.1.4)
 	OutcomeDNS               = "dns-failed"         // no address

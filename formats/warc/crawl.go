@@ -180,16 +180,21 @@ type Outcome struct {
 // the whole row, except for the place of the response, which a reader knows, and
 // the columns that this version does not know, which the round's input holds.
 func NewOutcome(r Round, row *record.Fetch) *Record {
-	b := make([]byte, 0, 1<<10)
+	b := AppendOutcome(nil, r, row)
+	return &Record{
+		Type: TypeMetadata, Date: row.FetchTime.Go(), TargetURI: row.URL, ContentType: MediaFields,
+		Block: bytes.NewReader(b), Length: int64(len(b)),
+	}
+}
+
+// AppendOutcome appends the block of the record that NewOutcome returns.
+func AppendOutcome(b []byte, r Round, row *record.Fetch) []byte {
 	b = appendField(b, fieldTxn, r.Txn)
 	b = append(strconv.AppendUint(append(b, fieldEpoch+": "...), r.Epoch, 10), "\r\n"...)
 	for i, c := range outcomeColumns(row) {
 		b = c.append(b, i == 0)
 	}
-	rec := &Record{Type: TypeMetadata, ContentType: MediaFields, Block: bytes.NewReader(b), Length: int64(len(b))}
-	rec.Date = row.FetchTime.Go()
-	rec.TargetURI = row.URL
-	return rec
+	return b
 }
 
 // ReadOutcome reads a metadata record. ok is false for one that NewOutcome did not make.

@@ -53,6 +53,7 @@ type Encoder struct {
 // compressor is one pooled set of what encoding needs.
 type compressor struct {
 	plain  bytes.Buffer // the record before compression
+	name   [256]byte    // what a record's id is made of, and then the id
 	out    bytes.Buffer
 	fast   *gzip.Writer
 	stored *gzip.Writer
@@ -87,17 +88,18 @@ const keepMax = 256 << 10
 func ID(rec *Record) (string, error) {
 	c := compressors.Get().(*compressor)
 	defer compressors.Put(c)
-	return c.id(rec)
+	id, err := c.id(rec)
+	return string(id), err
 }
 
-func (c *compressor) id(rec *Record) (string, error) {
+// id is valid until the compressor's next.
+func (c *compressor) id(rec *Record) ([]byte, error) {
 	c.hash.Reset()
 	if err := c.pass(rec, c.hash); err != nil {
-		return "", err
+		return nil, err
 	}
 	sum := c.hash.Sum128().Bytes()
-	b := make([]byte, 0, 256)
-	b = append(b, idNamespace...)
+	b := append(c.name[:0], idNamespace...)
 	b = append(b, rec.Type...)
 	b = append(b, '\n')
 	b = append(b, rec.TargetURI...)
@@ -117,7 +119,7 @@ func (c *compressor) id(rec *Record) (string, error) {
 		}
 		out = hex.AppendEncode(out, u[from:n])
 	}
-	return string(out), nil
+	return out, nil
 }
 
 // idNamespace is the UUID namespace of record ids: that of URLs in RFC 9562.
@@ -154,20 +156,20 @@ func (c *compressor) pass(rec *Record, w io.Writer) error {
 // onlyReader hides WriteTo, so that CopyBuffer uses the pooled buffer.
 type onlyReader struct{ io.Reader }
 
-// Append encodes rec as one member and appends it to dst. It fills in rec.ID if
-// that is empty. The record and its compressed form are held in memory.
+// Append encodes rec as one member and appends it to dst. A record without an id
+// gets the one that ID returns. The record and its compressed form are held in memory.
 func (e Encoder) Append(dst []byte, rec *Record) ([]byte, error) {
 	c := compressors.Get().(*compressor)
 	defer c.release()
+	id := append(c.name[:0], rec.ID...)
 	if rec.ID == "" {
-		id, err := c.id(rec)
-		if err != nil {
+		var err error
+		if id, err = c.id(rec); err != nil {
 			return dst, err
 		}
-		rec.ID = id
 	}
 	c.plain.Reset()
-	if err := c.header(rec, e.BlockDigest); err != nil {
+	if err := c.header(rec, id, e.BlockDigest); err != nil {
 		return dst, err
 	}
 	if err := c.pass(rec, &c.plain); err != nil {
@@ -207,14 +209,14 @@ func (c *compressor) release() {
 	compressors.Put(c)
 }
 
-func (c *compressor) header(rec *Record, blockDigest bool) error {
+func (c *compressor) header(rec *Record, id []byte, blockDigest bool) error {
 	if rec.Type == "" || rec.Date.IsZero() {
 		return fmt.Errorf("warc: record of type %q and date %v, want both set", rec.Type, rec.Date)
 	}
 	b := c.plain.AvailableBuffer()
 	b = append(b, "WARC/1.1\r\n"...)
 	b = appendField(b, "WARC-Type", rec.Type)
-	b = append(append(append(b, "WARC-Record-ID: <"...), rec.ID...), ">\r\n"...)
+	b = append(append(append(b, "WARC-Record-ID: <"...), id...), ">\r\n"...)
 	b = append(rec.Date.UTC().AppendFormat(append(b, "WARC-Date: "...), dateLayout), "\r\n"...)
 	if rec.TargetURI != "" {
 		b = appendField(b, "WARC-Target-URI", rec.TargetURI)

@@ -482,7 +482,7 @@ func ReadGroup(in io.Reader, name string, offset int64) (*Group, error) {
 			return nil, err
 		}
 		switch rec.Type {
-		case warc.TypeResponse:
+		case warc.TypeResponse, warc.TypeRevisit:
 			if g.response, err = io.ReadAll(io.LimitReader(rec.Block, replyMax)); err != nil {
 				return nil, err
 			}

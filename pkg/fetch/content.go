@@ -3,6 +3,7 @@ package fetch
 import (
 	"bytes"
 	"crypto/sha1"
+	"hash"
 	"io"
 	"net/http"
 	"strconv"
@@ -24,7 +25,15 @@ const (
 	retryMax   = 366 * 24 * time.Hour
 )
 
-var copyBuffers = sync.Pool{New: func() any { b := make([]byte, 16<<10); return &b }}
+// scales weigh a body: what its row tells of its bytes. Pooled.
+type scales struct {
+	sha hash.Hash
+	fp  hash.Hash64
+	sum [sha1.Size]byte
+	buf [16 << 10]byte
+}
+
+var scalesPool = sync.Pool{New: func() any { return &scales{sha: sha1.New(), fp: fingerprint.New()} }}
 
 // describe fills in what a response says: status, media type, digests, redirect.
 // keep, if not nil, is given the decoded body. end is when the contact ended.
@@ -34,14 +43,16 @@ func describe(row *record.Fetch, reply *Reply, bodyMax int64, end time.Time, kee
 	if reply.Response == nil {
 		return nil
 	}
-	m, err := httpmsg.Open(reply.Response)
+	h, payload, err := open(reply)
 	if err != nil {
 		if row.Outcome == record.OutcomeFetched {
 			row.Outcome, row.Error = record.OutcomeProtocol, clean(err.Error())
 		}
 		return rewind(reply)
 	}
-	h := &m.Head
+	if h.Status == http.StatusNotModified && (row.ETag != "" || row.LastModified != "") {
+		row.Outcome, row.ContentFP = record.OutcomeNotModified, row.LastContentFP
+	}
 	row.Status = uint16(h.Status)
 	row.MIME, row.Charset = httpmsg.MediaType(h.Get("Content-Type"))
 	row.MIME, row.Charset = clean(row.MIME), clean(row.Charset)
@@ -61,30 +72,90 @@ func describe(row *record.Fetch, reply *Reply, bodyMax int64, end time.Time, kee
 		}
 	}
 	row.RetryAfter = retryAfter(h.Get("Retry-After"), end)
+	if reply.NoBody || row.Outcome == record.OutcomeNotModified {
+		return rewind(reply)
+	}
 
-	digest := sha1.New()
-	payload := io.TeeReader(m.Payload, digest)
+	s := scalesPool.Get().(*scales)
+	defer scalesPool.Put(s)
+	s.sha.Reset()
+	s.fp.Reset()
 	codings := strings.Join(h.Values("Content-Encoding"), ",")
-	window := decoders.acquire(decoderWeight(codings))
-	defer decoders.release(window)
-	if codings != "" {
-		bodyMax = min(bodyMax, swollenMax(reply.Length))
+	if codings == "" {
+		err = s.plain(row, payload, bodyMax, keep)
+	} else {
+		window := decoders.acquire(decoderWeight(codings))
+		err = s.coded(row, payload, codings, min(bodyMax, swollenMax(reply.Length)), keep)
+		decoders.release(window)
 	}
-	body := httpmsg.NewBody(payload, codings, bodyMax)
-	defer body.Close()
-	fp := fingerprint.New()
-	var w io.Writer = fp
-	if keep != nil {
-		w = io.MultiWriter(fp, keep)
-	}
-	buf := copyBuffers.Get().(*[]byte)
-	defer copyBuffers.Put(buf)
-	if row.BodyLength, err = io.CopyBuffer(w, onlyReader{body}, *buf); err != nil {
+	if err != nil {
 		return err
 	}
-	// What the decoder left of the payload belongs to its digest. A payload that
-	// ends early has been noticed by the protocol.
-	_, err = io.CopyBuffer(io.Discard, onlyReader{payload}, *buf)
+	if row.BodyLength > 0 {
+		row.ContentFP = s.fp.Sum64()
+	}
+	row.PayloadSHA1 = warc.Base32SHA1([sha1.Size]byte(s.sha.Sum(s.sum[:0])))
+	return rewind(reply)
+}
+
+// open returns the head of a reply and its body without transfer coding.
+func open(reply *Reply) (*httpmsg.Head, io.Reader, error) {
+	if reply.Head == nil {
+		m, err := httpmsg.Open(reply.Response)
+		if err != nil {
+			return nil, nil, err
+		}
+		return &m.Head, m.Payload, nil
+	}
+	if _, err := reply.Response.Seek(int64(reply.Head.Size), io.SeekStart); err != nil {
+		return nil, nil, err
+	}
+	return reply.Head, httpmsg.NewPayload(reply.Head, reply.Response), nil
+}
+
+// plain weighs a body that has no content coding. A payload that ends early has
+// been noticed by the protocol.
+func (s *scales) plain(row *record.Fetch, payload io.Reader, most int64, keep io.Writer) error {
+	for {
+		n, err := payload.Read(s.buf[:])
+		p := s.buf[:n]
+		s.sha.Write(p)
+		if room := most - row.BodyLength; int64(n) > room {
+			p = p[:room]
+			if row.Truncated == "" {
+				row.Truncated = httpmsg.TruncatedLength
+			}
+		}
+		row.BodyLength += int64(len(p))
+		s.fp.Write(p)
+		if keep != nil {
+			if _, err := keep.Write(p); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			if err != io.EOF && row.Truncated == "" {
+				row.Truncated = httpmsg.TruncatedDisconnect
+			}
+			return nil
+		}
+	}
+}
+
+// coded weighs a body that is decoded.
+func (s *scales) coded(row *record.Fetch, payload io.Reader, codings string, most int64, keep io.Writer) (err error) {
+	payload = io.TeeReader(payload, s.sha)
+	body := httpmsg.NewBody(payload, codings, most)
+	defer body.Close()
+	var w io.Writer = s.fp
+	if keep != nil {
+		w = io.MultiWriter(s.fp, keep)
+	}
+	if row.BodyLength, err = io.CopyBuffer(w, onlyReader{body}, s.buf[:]); err != nil {
+		return err
+	}
+	// What the decoder left of the payload belongs to its digest.
+	_, err = io.CopyBuffer(io.Discard, onlyReader{payload}, s.buf[:])
 	if err != nil && row.Truncated == "" && body.Truncated() == "" {
 		row.Truncated = httpmsg.TruncatedDisconnect
 	}
@@ -94,11 +165,7 @@ func describe(row *record.Fetch, reply *Reply, bodyMax int64, end time.Time, kee
 	if err := body.Err(); err != nil && row.Error == "" {
 		row.Error = clean(err.Error())
 	}
-	if row.BodyLength > 0 {
-		row.ContentFP = fp.Sum64()
-	}
-	row.PayloadSHA1 = warc.Base32SHA1([sha1.Size]byte(digest.Sum(nil)))
-	return rewind(reply)
+	return nil
 }
 
 // swollenMax is how far a reply of n encoded bytes is decoded: beyond its first MiB
@@ -194,47 +261,78 @@ func retryAfter(value string, now time.Time) record.Time {
 	return record.TimeOf(t)
 }
 
-// groups holds buffers for the records of a contact.
-var groups = sync.Pool{New: func() any { return new([]byte) }}
+// group is the records of one contact, and what encoding them takes. Pooled.
+type group struct {
+	b      []byte // encoded
+	length int64  // of the response, which is first; 0: there is none
 
-// freeGroup takes back what encodeGroup returned.
-func freeGroup(b []byte) {
-	if cap(b) <= groupKeep {
-		groups.Put(&b)
-	}
+	rec    warc.Record
+	fields [4]warc.Field
+	reader bytes.Reader
+	block  []byte
 }
+
+var groups = sync.Pool{New: func() any { return new(group) }}
 
 const groupKeep = 256 << 10 // larger buffers are not kept
 
-// encodeGroup makes the records of one contact: response, request, metadata.
-// length is that of the response, which comes first (0: there is none).
-func encodeGroup(enc warc.Encoder, round warc.Round, row *record.Fetch, reply *Reply) (b []byte, length int64, err error) {
-	b = (*groups.Get().(*[]byte))[:0]
-	date := row.FetchTime.Go()
+func (g *group) free() {
+	if cap(g.b) <= groupKeep {
+		groups.Put(g)
+	}
+}
+
+// begin makes g.rec a record about row.
+func (g *group) begin(kind, media string, row *record.Fetch) {
+	g.rec = warc.Record{Type: kind, Date: row.FetchTime.Go(), TargetURI: row.URL, ContentType: media, Fields: g.fields[:0]}
+}
+
+// end appends g.rec, whose block is b.
+func (g *group) end(enc warc.Encoder, b []byte) (err error) {
+	g.reader.Reset(b)
+	g.rec.Block, g.rec.Length = &g.reader, int64(len(b))
+	g.b, err = enc.Append(g.b, &g.rec)
+	return err
+}
+
+// encodeGroup makes the records of one contact: response or revisit, request,
+// metadata. To be freed.
+func encodeGroup(enc warc.Encoder, round warc.Round, row *record.Fetch, reply *Reply) (*group, error) {
+	g := groups.Get().(*group)
+	g.b, g.length = g.b[:0], 0
+	concurrent := ""
 	if reply != nil && reply.Response != nil {
-		rec := &warc.Record{Type: warc.TypeResponse, Date: date, TargetURI: row.URL, ContentType: warc.MediaResponse, Block: reply.Response, Length: reply.Length}
-		rec.Add(warc.FieldIPAddress, row.Addr)
+		g.begin(warc.TypeResponse, warc.MediaResponse, row)
+		if row.Outcome == record.OutcomeNotModified {
+			g.rec.Type = warc.TypeRevisit
+			g.rec.Add(warc.FieldProfile, warc.ProfileNotModified)
+		}
+		g.rec.Block, g.rec.Length = reply.Response, reply.Length
+		id, err := warc.ID(&g.rec)
+		if err != nil {
+			return nil, err
+		}
+		g.rec.ID, concurrent = id, "<"+id+">"
+		g.rec.Add(warc.FieldIPAddress, row.Addr)
 		if row.PayloadSHA1 != "" {
-			rec.Add(warc.FieldPayloadDigest, "sha1:"+row.PayloadSHA1)
+			g.rec.Add(warc.FieldPayloadDigest, "sha1:"+row.PayloadSHA1)
 		}
-		rec.Add(warc.FieldTruncated, reply.Truncated)
-		if b, err = enc.Append(b, rec); err != nil {
-			return nil, 0, err
+		g.rec.Add(warc.FieldTruncated, reply.Truncated)
+		if g.b, err = enc.Append(g.b, &g.rec); err != nil {
+			return nil, err
 		}
-		length = int64(len(b))
+		g.length = int64(len(g.b))
 		if len(reply.Sent) > 0 {
-			req := &warc.Record{Type: warc.TypeRequest, Date: date, TargetURI: row.URL, ContentType: warc.MediaRequest, Block: bytes.NewReader(reply.Sent), Length: int64(len(reply.Sent))}
-			req.Add(warc.FieldIPAddress, row.Addr)
-			req.Add(warc.FieldConcurrentTo, "<"+rec.ID+">")
-			if b, err = enc.Append(b, req); err != nil {
-				return nil, 0, err
+			g.begin(warc.TypeRequest, warc.MediaRequest, row)
+			g.rec.Add(warc.FieldIPAddress, row.Addr)
+			g.rec.Add(warc.FieldConcurrentTo, concurrent)
+			if err := g.end(enc, reply.Sent); err != nil {
+				return nil, err
 			}
 		}
-		meta := warc.NewOutcome(round, row)
-		meta.Add(warc.FieldConcurrentTo, "<"+rec.ID+">")
-		b, err = enc.Append(b, meta)
-		return b, length, err
 	}
-	b, err = enc.Append(b, warc.NewOutcome(round, row))
-	return b, 0, err
+	g.begin(warc.TypeMetadata, warc.MediaFields, row)
+	g.rec.Add(warc.FieldConcurrentTo, concurrent)
+	g.block = warc.AppendOutcome(g.block[:0], round, row)
+	return g, g.end(enc, g.block)
 }

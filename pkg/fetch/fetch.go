@@ -67,6 +67,7 @@ type Options struct {
 	Protocols map[string]Protocol // by scheme
 	Resolver  Resolver            // for rows without a valid address; nil: they fail
 	Guard     Guard               // nil: every address may be contacted
+	Method    string              // of requests for pages: "" is GET
 	Robots    ParseRobots         // nil: robots.txt is not asked for
 
 	Connections int           // at a time, at least 1
@@ -121,8 +122,7 @@ type runner struct {
 
 // output is a row on its way to the writer.
 type output struct {
-	group  []byte // records; nil: they stand in the archive already
-	length int64  // of the response, which is first in the group; 0: none
+	group  *group // records; nil: they stand in the archive already
 	row    *record.Fetch
 	made   string // reason of a row that no URL became; "": it is a page
 	weight int64
@@ -442,7 +442,9 @@ func (r *runner) add(ctx context.Context, row *record.URL) error {
 	fresh := r.s.hosts[row.Host] == nil
 	r.mu.Unlock()
 	if fresh {
-		g, err := r.archive.enc.Append(nil, warc.NewHostname(r.opt.Now(), warc.Hostname{Host: row.Host, Addr: row.Addr, Expires: row.AddrExpires, Error: row.AddrError}))
+		g := &group{}
+		var err error
+		g.b, err = r.archive.enc.Append(nil, warc.NewHostname(r.opt.Now(), warc.Hostname{Host: row.Host, Addr: row.Addr, Expires: row.AddrExpires, Error: row.AddrError}))
 		if err != nil {
 			return err
 		}
@@ -453,7 +455,10 @@ func (r *runner) add(ctx context.Context, row *record.URL) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
-	h := r.s.host(strings.Clone(row.Host), now)
+	h := r.s.hosts[row.Host]
+	if h == nil {
+		h = r.s.host(strings.Clone(row.Host), now)
+	}
 	if err := r.sp.push(&h.queue, row); err != nil {
 		return err
 	}
@@ -609,6 +614,14 @@ func Merge(u *record.URL, saved *record.Fetch) record.Fetch {
 	return row
 }
 
+// addrText is addr as a row has it.
+func (h *host) addrText(addr netip.Addr) string {
+	if h.texted != addr {
+		h.texted, h.text = addr, addr.String()
+	}
+	return h.text
+}
+
 // settle emits the row of a URL for which nothing is contacted, and takes the URL
 // off its host's queue.
 func (r *runner) settle(ctx context.Context, h *host, row *record.URL, outcome, detail string, later micros) error {
@@ -660,8 +673,7 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, reason
 		return settle(outcome, detail)
 	}
 	if r.opt.Robots != nil {
-		name := scheme + "://" + row.Host
-		auth, err := r.authority(h, scheme, name)
+		auth, err := r.authority(h, scheme)
 		if err != nil {
 			return turn{}, false, err
 		}
@@ -686,6 +698,7 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, reason
 			r.mu.Lock()
 			auth.verdict = asking
 			h.blocked++
+			name := scheme + "://" + h.name
 			h.errands = append(h.errands, &errand{auth: auth, name: name, from: h, url: name + "/robots.txt", host: row.Host})
 			r.mu.Unlock()
 			return turn{}, true, nil
@@ -695,7 +708,7 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, reason
 		return turn{}, false, nil
 	}
 	page := pageRow(row)
-	req := &Request{URL: row.URL, Host: row.Host, Addr: a, ETag: row.ETag, LastModified: row.LastModified}
+	req := &Request{Method: r.opt.Method, URL: row.URL, Host: row.Host, Addr: a, ETag: row.ETag, LastModified: row.LastModified}
 	var keep *limited
 	if r.opt.Bodies {
 		keep = &limited{max: bodyOnPipe}
@@ -729,7 +742,7 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, req *Request,
 	closeSession(surplus)
 	req.Session = session
 	start := r.opt.Now()
-	row.FetchTime, row.Addr, row.RequiredDelayUS = record.TimeOf(start), req.Addr.String(), h.required
+	row.FetchTime, row.Addr, row.RequiredDelayUS = record.TimeOf(start), h.addrText(req.Addr), h.required
 	reply := p.Fetch(ctx, req)
 	end := r.opt.Now()
 	if ctx.Err() != nil {
@@ -797,14 +810,14 @@ func overloaded(row *record.Fetch) bool { return row.Status == 429 || row.Status
 
 // emit encodes the contact's records, frees the reply and sends the row on.
 func (r *runner) emit(ctx context.Context, row *record.Fetch, reply *Reply, made string, weight int64) error {
-	group, length, err := encodeGroup(r.archive.enc, r.archive.round, row, reply)
+	group, err := encodeGroup(r.archive.enc, r.archive.round, row, reply)
 	if reply != nil {
 		reply.release()
 	}
 	if err != nil {
 		return err
 	}
-	return r.send(ctx, &output{group: group, length: length, row: row, made: made, weight: weight})
+	return r.send(ctx, &output{group: group, row: row, made: made, weight: weight})
 }
 
 func (r *runner) send(ctx context.Context, o *output) error {
@@ -867,15 +880,15 @@ func (r *runner) write(ctx context.Context) error {
 			return flush()
 		}
 		if o.group != nil {
-			name, offset, err := r.archive.append(o.group)
+			name, offset, err := r.archive.append(o.group.b)
 			if err != nil {
 				return err
 			}
-			if o.row != nil && o.length > 0 {
-				o.row.WARCFilename, o.row.WARCOffset, o.row.WARCLength = name, offset, o.length
+			if o.row != nil && o.group.length > 0 {
+				o.row.WARCFilename, o.row.WARCOffset, o.row.WARCLength = name, offset, o.group.length
 			}
-			size += len(o.group)
-			freeGroup(o.group)
+			size += len(o.group.b)
+			o.group.free()
 			o.group = nil
 		}
 		if pending = append(pending, o); size >= writeMax || len(pending) >= pendingMax {
@@ -898,7 +911,7 @@ const (
 const Unwritten = queued + pendingMax
 
 // authority returns what is known of the robots rules for a host and scheme.
-func (r *runner) authority(h *host, scheme, name string) (*authority, error) {
+func (r *runner) authority(h *host, scheme string) (*authority, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	i := 0
@@ -907,7 +920,7 @@ func (r *runner) authority(h *host, scheme, name string) (*authority, error) {
 	}
 	var err error
 	if h.rules[i] == nil {
-		h.rules[i], err = r.robots.use(name)
+		h.rules[i], err = r.robots.use(scheme + "://" + h.name)
 	}
 	return h.rules[i], err
 }

@@ -15,13 +15,13 @@ func (p HTTP) Fetch(ctx context.Context, req *Request) *Reply {
 	if conn == nil {
 		conn = new(http1.Conn)
 	}
-	x := p.Client.Do(ctx, http1.Request{URL: req.URL, Addr: req.Addr, ETag: req.ETag, LastModified: req.LastModified}, conn)
-	r := &Reply{Outcome: x.Outcome, Error: x.Error, Truncated: x.Truncated, Sent: x.Request, Wire: x.Wire, Err: x.Err, Release: x.Close}
+	x := p.Client.Do(ctx, http1.Request{Method: req.Method, URL: req.URL, Addr: req.Addr, ETag: req.ETag, LastModified: req.LastModified}, conn)
+	r := &Reply{Outcome: x.Outcome, Error: x.Error, Truncated: x.Truncated, Sent: x.Request, NoBody: x.NoBody, Wire: x.Wire, Err: x.Err, Memory: x}
 	if r.Error == "" {
 		r.Error = x.TLSFault
 	}
 	if x.Response != nil {
-		r.Response, r.Length = x.Response, x.Response.Len()
+		r.Response, r.Length, r.Head = x.Response, x.Response.Len(), &x.Head
 	}
 	if conn.Open() {
 		r.Session = conn

@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/httpmsg"
 )
 
 // Request is one contact that a Protocol is to make.
 type Request struct {
+	Method       string     // "": GET; or HEAD, where the protocol has it
 	URL          string     // canonical
 	Host         string     // canonical host, with ":port" where it is not the scheme's default
 	Addr         netip.Addr // address to contact
@@ -36,6 +38,12 @@ type Reply struct {
 	Response io.ReadSeeker
 	Length   int64 // bytes of Response
 
+	// Head is the parsed head of Response; nil: package fetch parses it.
+	Head *httpmsg.Head
+
+	// NoBody says that the request asked for none, whatever the head says.
+	NoBody bool
+
 	// Wire is the number of bytes received, for budgets.
 	Wire int64
 
@@ -47,14 +55,15 @@ type Reply struct {
 	// if none stands. Package fetch hands it to that, or closes it.
 	Session io.Closer
 
-	// Release frees what Response holds; nil where there is nothing to free.
-	Release func()
+	// Memory is closed when Response, Head and Sent are not needed any more; nil
+	// where there is nothing to free.
+	Memory interface{ Close() }
 }
 
 func (r *Reply) release() {
-	if r.Release != nil {
-		r.Release()
-		r.Release = nil
+	if r.Memory != nil {
+		r.Memory.Close()
+		r.Memory = nil
 	}
 }
 

@@ -2,7 +2,6 @@ package fetch
 
 import (
 	"container/heap"
-	"container/list"
 	"io"
 	"net/netip"
 	"time"
@@ -32,12 +31,15 @@ type host struct {
 	addr     netip.Addr    // of the next contact; invalid until a worker found it
 	resolved netip.Addr    // what the resolver said,
 	expires  micros        // until then
+	texted   netip.Addr    // the address last contacted,
+	text     string        // as text
 	rules    [2]*authority // for http and https
 
-	session io.Closer     // the connection that waits for its next contact; nil: none
-	resting *list.Element // of that, among those of all hosts
+	session      io.Closer // the connection that waits for its next contact; nil: none
+	newer, older *host     // of that, among those of all hosts
 
 	slot *slot // while busy: the address it was granted
+	own  slot  // that of this host alone
 	at   place
 	pos  int64 // while ready: its place among hosts that are due
 }
@@ -74,6 +76,12 @@ type slot struct {
 	busy  bool
 	hosts posHeap
 	index int // in the ready heap; -1: not there
+}
+
+// alone returns a slot for this host and no address.
+func (h *host) alone() *slot {
+	h.own = slot{hosts: append(h.own.hosts[:0], h)}
+	return &h.own
 }
 
 func (s *slot) pos() int64 { return s.hosts[0].pos }
@@ -192,8 +200,7 @@ func (s *scheduler) free(h *host) bool {
 func (s *scheduler) makeReady(h *host, now micros) {
 	h.at, h.pos = ready, h.position()
 	if s.addrDelay == 0 || !h.addr.IsValid() || s.free(h) {
-		one := &slot{hosts: posHeap{h}}
-		heap.Push(&s.ready, one)
+		heap.Push(&s.ready, h.alone())
 		return
 	}
 	a := s.slots[h.addr]
@@ -312,7 +319,7 @@ func (s *scheduler) drain() {
 	for _, a := range s.slots {
 		if a.index < 0 && len(a.hosts) > 0 {
 			for _, h := range a.hosts {
-				heap.Push(&s.ready, &slot{hosts: posHeap{h}})
+				heap.Push(&s.ready, h.alone())
 			}
 			a.hosts = nil
 		}

@@ -24,21 +24,33 @@ func portRefused(host string) bool {
 	return err != nil || addrguard.PortRefused(uint16(n))
 }
 
+// parseLiteral reads a host name that is an address. Names that cannot be one cost
+// nothing.
+func parseLiteral(name string) (a netip.Addr, ok bool) {
+	if name == "" || strings.IndexByte(name, ':') < 0 && (name[len(name)-1] < '0' || name[len(name)-1] > '9') {
+		return a, false
+	}
+	a, err := netip.ParseAddr(name)
+	return a, err == nil
+}
+
 // address finds the address for the host's next contact: that of row, unless it
 // has expired, or else the resolver's. outcome is not "" if there is none.
 func (r *runner) address(ctx context.Context, h *host, row *record.URL) (a netip.Addr, outcome, detail string, err error) {
 	name := hostname(h.name)
-	literal, literalErr := netip.ParseAddr(name)
 	now := r.now()
-	switch {
-	case literalErr == nil:
+	switch literal, isLiteral := parseLiteral(name); {
+	case isLiteral:
 		a = literal
 	case row != nil && row.AddrError != "":
 		return a, record.OutcomeDNS, row.AddrError, nil
 	case row != nil && row.Addr != "" && (row.AddrExpires == 0 || int64(row.AddrExpires) > now):
-		list := strings.Split(row.Addr, ",")
 		// A URL that is tried again is tried at the next address.
-		text := list[int(row.Attempt)%len(list)]
+		text := row.Addr
+		for range int(row.Attempt) % (1 + strings.Count(text, ",")) {
+			_, text, _ = strings.Cut(text, ",")
+		}
+		text, _, _ = strings.Cut(text, ",")
 		if a, err = netip.ParseAddr(text); err != nil {
 			return a, record.OutcomeDNS, "not an address: " + text, nil
 		}

@@ -1,9 +1,6 @@
 package fetch
 
-import (
-	"container/list"
-	"io"
-)
+import "io"
 
 // restMax is the longest gap over which a connection is kept: many servers close
 // one after five seconds.
@@ -14,9 +11,10 @@ const restMax = micros(5_000_000)
 // has the one closed that has rested longest. Its caller serialises, and closes
 // what it is given, outside of its lock.
 type sessions struct {
-	max    int
-	active int       // contacts under way
-	rest   list.List // of *host, longest at rest first
+	max     int
+	active  int  // contacts under way
+	resting int  // connections at rest,
+	ring    host // and the ring of their hosts: newer is the one longest at rest
 }
 
 // begin notes that a contact with h begins and hands out the connection that
@@ -24,8 +22,8 @@ type sessions struct {
 func (s *sessions) begin(h *host) (session, surplus io.Closer) {
 	s.active++
 	session = s.take(h)
-	if session == nil && s.active+s.rest.Len() > s.max && s.rest.Len() > 0 {
-		surplus = s.take(s.rest.Front().Value.(*host))
+	if session == nil && s.active+s.resting > s.max && s.resting > 0 {
+		surplus = s.take(s.ring.newer)
 	}
 	return session, surplus
 }
@@ -37,8 +35,13 @@ func (s *sessions) end(h *host, session io.Closer, gap micros) (surplus io.Close
 	if session == nil || gap > restMax {
 		return session
 	}
+	if s.resting == 0 {
+		s.ring.newer, s.ring.older = &s.ring, &s.ring
+	}
+	s.resting++
 	h.session = session
-	h.resting = s.rest.PushBack(h)
+	h.older, h.newer = s.ring.older, &s.ring
+	h.older.newer, h.newer.older = h, h
 	return nil
 }
 
@@ -48,15 +51,16 @@ func (s *sessions) take(h *host) io.Closer {
 		return nil
 	}
 	c := h.session
-	s.rest.Remove(h.resting)
-	h.session, h.resting = nil, nil
+	s.resting--
+	h.older.newer, h.newer.older = h.newer, h.older
+	h.session, h.newer, h.older = nil, nil, nil
 	return c
 }
 
 // closeAll closes what rests.
 func (s *sessions) closeAll() {
-	for s.rest.Len() > 0 {
-		closeSession(s.take(s.rest.Front().Value.(*host)))
+	for s.resting > 0 {
+		closeSession(s.take(s.ring.newer))
 	}
 }
 

@@ -38,7 +38,7 @@ func TestSessionsStayWithinTheirNumber(t *testing.T) {
 		t.Error("a surplus connection is still there")
 	}
 	s.closeAll()
-	if conns[0].closed != 1 || s.rest.Len() != 0 || hosts[0].session != nil {
+	if conns[0].closed != 1 || s.resting != 0 || hosts[0].session != nil {
 		t.Error("a connection that rests is not closed at the end")
 	}
 }

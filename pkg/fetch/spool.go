@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math"
 	"os"
+	"slices"
 
 	"mercator/formats/record"
 	"mercator/pkg/merge"
@@ -117,11 +118,12 @@ func (s *spool) readRow(at int64, row *record.URL) error {
 	if err := s.readAt(head[:], at); err != nil {
 		return err
 	}
-	b := make([]byte, binary.LittleEndian.Uint32(head[8:]))
-	if err := s.readAt(b, at+spoolHead); err != nil {
+	n := int(binary.LittleEndian.Uint32(head[8:]))
+	s.buf = slices.Grow(s.buf[:0], n)[:n]
+	if err := s.readAt(s.buf, at+spoolHead); err != nil {
 		return err
 	}
-	_, err := record.ParseCanonical(b, row, s.like)
+	_, err := record.ParseCanonical(s.buf, row, s.like)
 	return err
 }
 

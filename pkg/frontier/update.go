@@ -288,7 +288,7 @@ func contact(o *record.Fetch) segment.Host {
 	ev.Contacts, ev.Addr = 1, o.Addr
 	ev.DurationUS, ev.DelayUS = uint64(max(o.DurationUS, 0)), uint64(max(o.RequiredDelayUS, 0))
 	ev.LastContact = o.FetchTime + record.Time(ev.DurationUS)
-	if o.Outcome != record.OutcomeFetched {
+	if o.Outcome != record.OutcomeFetched && o.Outcome != record.OutcomeNotModified {
 		ev.Failures = 1
 	}
 	return ev
@@ -303,7 +303,7 @@ func verdictOf(ev *segment.Host, v verdict, outcome string) {
 		ev.Deferred = 1
 	default:
 		ev.Finished = 1
-		if outcome == record.OutcomeFetched {
+		if outcome == record.OutcomeFetched || outcome == record.OutcomeNotModified {
 			ev.Fetched = 1
 		}
 		if v == giveUp {

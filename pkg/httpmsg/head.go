@@ -161,19 +161,29 @@ func hasPrefixFold(b []byte, prefix string) bool {
 // (left out). It refuses NUL, more than HeadMax bytes or FieldsMax lines, and
 // what has no status.
 func ParseHead(b []byte) (Head, error) {
+	var h Head
+	err := h.Parse(b)
+	return h, err
+}
+
+// Parse is ParseHead into h, whose Fields it uses again. After an error h is not
+// to be used.
+func (h *Head) Parse(b []byte) error {
 	if len(b) > HeadMax {
-		return Head{}, refuse("a head longer than "+strconv.Itoa(HeadMax)+" bytes", "a shorter one")
+		return refuse("a head longer than "+strconv.Itoa(HeadMax)+" bytes", "a shorter one")
 	}
 	if bytes.IndexByte(b, 0) >= 0 {
-		return Head{}, refuse("a NUL in the head", "text")
+		return refuse("a NUL in the head", "text")
 	}
-	h := Head{Size: len(b)}
+	*h = Head{Size: len(b), Fields: h.Fields[:0]}
 	rest := strings.TrimLeft(string(b), "\r\n")
 	line, rest := cutLine(rest)
 	if err := h.statusLine(line); err != nil {
-		return Head{}, err
+		return err
 	}
-	h.Fields = make([]Field, 0, 16)
+	if h.Fields == nil {
+		h.Fields = make([]Field, 0, 16)
+	}
 	for rest != "" {
 		line, rest = cutLine(rest)
 		if line == "" {
@@ -191,11 +201,11 @@ func ParseHead(b []byte) (Head, error) {
 			continue
 		}
 		if len(h.Fields) == FieldsMax {
-			return Head{}, refuse("more than "+strconv.Itoa(FieldsMax)+" header lines", "fewer")
+			return refuse("more than "+strconv.Itoa(FieldsMax)+" header lines", "fewer")
 		}
 		h.Fields = append(h.Fields, Field{name, clean(value)})
 	}
-	return h, nil
+	return nil
 }
 
 func (h *Head) statusLine(line string) error {

@@ -8,15 +8,19 @@
 // # Invariants
 //
 //   - No address is contacted that the Guard refuses, and no port that browsers
-//     refuse. Redirects are not followed; they are replies like others.
+//     refuse. Redirects are not followed; they are replies like others. With a
+//     proxy, see Proxy.
 //   - A contact ends by Client.Timeout, whatever the server does. Head, body
 //     and memory are bounded (httpmsg.HeadMax, Client.BodyMax, package rewind).
 //   - Each contact has an outcome. Once a whole head has come, it is "fetched",
 //     and what is missing of the body stands in Truncated.
 //   - A connection is used again only after a complete reply with nothing after it.
+//   - Exchange.Request is what was sent, but for passwords: the lines Authorization
+//     and Proxy-Authorization are left out of it.
 package http1
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -55,8 +59,12 @@ type Client struct {
 	BodyMax        int64         // wire bytes of a body; 0: rewind.DefaultMax
 	TempDir        string        // for bodies beyond 64 KiB; "": the system's
 	Guard          addrguard.Guard
-	TLS            *tls.Config // roots and the like; nil: the system's. TLS 1.2 is the least in any case
-	InsecureTLS    bool        // go on when verification fails; Exchange.TLSFault says why it did
+	Header         []httpmsg.Field // sent with each request, see ParseHeader
+	Logins         Logins          // sent to their own servers
+	Cookies        *Jar            // nil: none are kept or sent
+	Proxy          *Proxy          // nil: servers are contacted directly
+	TLS            *tls.Config     // roots and the like; nil: the system's. TLS 1.2 is the least in any case
+	InsecureTLS    bool            // go on when verification fails; Exchange.TLSFault says why it did
 
 	// Dial makes the connection; nil: a net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -66,11 +74,11 @@ type Client struct {
 
 // Request is one contact to be made.
 type Request struct {
+	Method       string     // "": GET; or HEAD, whose reply has no body
 	URL          string     // canonical, http or https
 	Addr         netip.Addr // of the server
 	ETag         string     // sent as If-None-Match, unless empty
 	LastModified string     // sent as If-Modified-Since, unless empty
-	Header       []httpmsg.Field
 }
 
 // Exchange is what came of a contact. Close it.
@@ -89,12 +97,16 @@ type Exchange struct {
 	Reused   bool  // on a connection that stood before
 	Wire     int64 // bytes received, interim replies and surplus included
 
-	Request []byte       // as sent; nil if nothing was
+	Request []byte       // as sent, without passwords; nil if nothing was
 	Head    httpmsg.Head // of the final reply; zero unless Outcome is "fetched"
+	NoBody  bool         // the method asked for none
 
 	// Response holds the final reply as received, head and body with its
 	// transfer coding. nil unless Outcome is "fetched".
 	Response *rewind.Stream
+
+	request [512]byte         // the memory of Request,
+	fields  [16]httpmsg.Field // and of Head
 }
 
 // Close gives the exchange's memory back. Response is not to be used afterwards.
@@ -107,6 +119,9 @@ func (x *Exchange) Close() {
 
 // Payload returns the body without its transfer coding, from its start.
 func (x *Exchange) Payload() io.Reader {
+	if x.NoBody {
+		return bytes.NewReader(nil)
+	}
 	body := x.Response.Section(int64(x.Head.Size), x.Response.Len()-int64(x.Head.Size))
 	return httpmsg.NewPayload(&x.Head, body)
 }
@@ -124,6 +139,9 @@ type Conn struct {
 	host   string // name and port
 	addr   netip.AddrPort
 	fault  string
+	probe  *probe
+	ctx    context.Context // whose end ends the connection
+	forget func() bool     // of that
 }
 
 // Close closes the connection, if there is one. The Conn may be used again.
@@ -131,13 +149,36 @@ func (c *Conn) Close() error {
 	if c.conn == nil {
 		return nil
 	}
+	if c.forget != nil {
+		c.forget()
+	}
 	err := c.conn.Close()
-	c.conn = nil
+	*c = Conn{}
 	return err
 }
 
 // Open says whether a connection stands.
 func (c *Conn) Open() bool { return c.conn != nil }
+
+// leads says whether the connection leads to a server, and still stands.
+func (c *Conn) leads(t *target, addr netip.AddrPort) bool {
+	return c.conn != nil && c.scheme == t.scheme && c.host == t.host && c.addr == addr && !c.probe.stale()
+}
+
+// begin prepares the connection for a contact that ends at deadline, or with ctx.
+func (c *Conn) begin(ctx context.Context, deadline time.Time) error {
+	if c.ctx != ctx {
+		if c.forget != nil && !c.forget() {
+			return c.ctx.Err() // its end may yet come upon the connection
+		}
+		waiting := c.conn
+		c.ctx, c.forget = ctx, context.AfterFunc(ctx, func() { waiting.SetDeadline(time.Unix(1, 0)) })
+	}
+	if err := c.conn.SetDeadline(deadline); err != nil {
+		return err
+	}
+	return ctx.Err() // if it ended before the deadline was set
+}
 
 var streams = sync.Pool{New: func() any { return rewind.New("", 0) }}
 
@@ -209,7 +250,8 @@ func (c *Client) Do(ctx context.Context, req Request, conn *Conn) *Exchange {
 	if now == nil {
 		now = time.Now
 	}
-	x := &Exchange{Start: now()}
+	x := &Exchange{Start: now(), NoBody: req.Method == "HEAD"}
+	x.Head.Fields = x.fields[:0]
 	if conn == nil {
 		conn = new(Conn)
 		defer conn.Close()
@@ -218,9 +260,7 @@ func (c *Client) Do(ctx context.Context, req Request, conn *Conn) *Exchange {
 	if timeout <= 0 {
 		timeout = DefaultTimeout
 	}
-	limited, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	err := c.do(limited, &req, conn, x)
+	err := c.do(ctx, time.Now().Add(timeout), &req, conn, x)
 	x.Duration = now().Sub(x.Start)
 	if err == nil {
 		x.Outcome = record.OutcomeFetched
@@ -244,7 +284,7 @@ func (c *Client) Do(ctx context.Context, req Request, conn *Conn) *Exchange {
 	return x
 }
 
-func (c *Client) do(ctx context.Context, req *Request, conn *Conn, x *Exchange) error {
+func (c *Client) do(ctx context.Context, deadline time.Time, req *Request, conn *Conn, x *Exchange) error {
 	t, err := parseTarget(req.URL)
 	if err != nil {
 		return &failure{record.OutcomeScheme, err}
@@ -256,33 +296,46 @@ func (c *Client) do(ctx context.Context, req *Request, conn *Conn, x *Exchange) 
 	if ok, reason := c.Guard.Allowed(req.Addr); !ok {
 		return &failure{record.OutcomeAddress, fmt.Errorf("%s is a %s address", req.Addr, reason)}
 	}
-	head := c.head(req, &t)
-	if conn.conn != nil && (conn.scheme != t.scheme || conn.host != t.host || conn.addr != x.Addr || stale(conn.conn, t.scheme == "https")) {
+	kept, sent := c.head(x.request[:0], req, &t, x.Start)
+	if !conn.leads(&t, x.Addr) {
 		conn.Close()
 	}
 	for {
 		x.Reused = conn.conn != nil
 		if !x.Reused {
-			if err := c.connect(ctx, &t, x.Addr, conn); err != nil {
+			if err := c.connect(ctx, deadline, &t, x.Addr, conn); err != nil {
 				return err
 			}
 		}
-		x.TLSFault, x.Request = conn.fault, head
+		x.TLSFault, x.Request = conn.fault, kept
 		before := x.Wire
-		err := c.exchange(ctx, conn, x)
+		err := conn.begin(ctx, deadline)
+		if err == nil {
+			err = c.exchange(conn, sent, x)
+		} else {
+			err = classify(err, record.OutcomeDisconnect)
+		}
 		var f *failure
 		if x.Reused && x.Wire == before && errors.As(err, &f) && f.outcome == record.OutcomeDisconnect {
 			conn.Close() // the server closed it between two requests
 			continue
 		}
+		if err == nil && c.Cookies != nil {
+			c.Cookies.keep(&t, &x.Head, x.Start)
+		}
+		if err == nil && c.Proxy.forwards(&t) && x.Head.Status == 407 {
+			return c.Proxy.failed(fmt.Errorf("status 407 %s", x.Head.Reason))
+		}
 		return err
 	}
 }
 
-// head writes the request.
-func (c *Client) head(req *Request, t *target) []byte {
-	b := make([]byte, 0, 512)
-	b = append(b, "GET "...)
+// head writes the request to b: as it is kept, and as it is sent.
+func (c *Client) head(b []byte, req *Request, t *target, now time.Time) (kept, sent []byte) {
+	b = append(append(b, or(req.Method, "GET")...), ' ')
+	if c.Proxy.forwards(t) {
+		b = append(append(append(b, t.scheme...), "://"...), t.host...)
+	}
 	for i := 0; i < len(t.path); i++ {
 		if ch := t.path[i]; ch <= ' ' || ch >= 0x7f {
 			b = fmt.Appendf(b, "%%%02X", ch)
@@ -291,26 +344,41 @@ func (c *Client) head(req *Request, t *target) []byte {
 		}
 	}
 	b = append(b, " HTTP/1.1\r\n"...)
-	field := func(name, value string) {
-		if value == "" {
-			return
-		}
-		b = append(append(b, name...), ": "...)
-		for i := 0; i < len(value); i++ {
-			if ch := value[i]; ch == '\t' || ch >= ' ' && ch != 0x7f {
-				b = append(b, ch)
-			}
-		}
-		b = append(b, "\r\n"...)
+	b = appendField(b, "Host", t.host)
+	b = appendField(b, "User-Agent", c.UserAgent)
+	b = appendField(b, "Accept", or(c.Accept, "*/*"))
+	b = appendField(b, "Accept-Encoding", or(c.AcceptEncoding, "gzip, deflate, br, zstd"))
+	b = appendField(b, "If-None-Match", req.ETag)
+	b = appendField(b, "If-Modified-Since", req.LastModified)
+	for _, f := range c.Header {
+		b = appendField(b, f.Name, f.Value)
 	}
-	field("Host", t.host)
-	field("User-Agent", c.UserAgent)
-	field("Accept", or(c.Accept, "*/*"))
-	field("Accept-Encoding", or(c.AcceptEncoding, "gzip, deflate, br, zstd"))
-	field("If-None-Match", req.ETag)
-	field("If-Modified-Since", req.LastModified)
-	for _, f := range req.Header {
-		field(f.Name, f.Value)
+	if c.Cookies != nil {
+		b = c.Cookies.appendTo(b, t, now)
+	}
+	secrets := appendField(nil, "Authorization", c.Logins.basic(t))
+	if c.Proxy.forwards(t) {
+		secrets = appendField(secrets, "Proxy-Authorization", c.Proxy.basic())
+	}
+	kept = append(b, "\r\n"...)
+	if secrets == nil {
+		return kept, kept
+	}
+	sent = append(append(make([]byte, 0, len(kept)+len(secrets)), b...), secrets...)
+	return kept, append(sent, "\r\n"...)
+}
+
+// appendField writes a header line, unless its value is empty. What would end the
+// line is left out.
+func appendField(b []byte, name, value string) []byte {
+	if value == "" {
+		return b
+	}
+	b = append(append(b, name...), ": "...)
+	for i := 0; i < len(value); i++ {
+		if ch := value[i]; ch == '\t' || ch >= ' ' && ch != 0x7f {
+			b = append(b, ch)
+		}
 	}
 	return append(b, "\r\n"...)
 }
@@ -322,31 +390,41 @@ func or(s, otherwise string) string {
 	return s
 }
 
-func (c *Client) connect(ctx context.Context, t *target, addr netip.AddrPort, conn *Conn) error {
+// connect opens a connection to the server, through the proxy if there is one.
+func (c *Client) connect(ctx context.Context, deadline time.Time, t *target, addr netip.AddrPort, conn *Conn) error {
 	timeout := c.ConnectTimeout
 	if timeout <= 0 {
 		timeout = DefaultConnectTimeout
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	if soon := time.Now().Add(timeout); soon.Before(deadline) {
+		deadline = soon
+	}
+	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	dial := c.Dial
 	if dial == nil {
 		dial = (&net.Dialer{KeepAlive: -1}).DialContext
 	}
-	raw, err := dial(ctx, "tcp", addr.String())
+	var raw net.Conn
+	var err error
+	if c.Proxy != nil {
+		raw, err = c.Proxy.dial(ctx, dial, t, addr, c.UserAgent)
+	} else {
+		raw, err = dial(ctx, "tcp", addr.String())
+	}
 	if err != nil {
 		return classify(err, record.OutcomeConnect)
 	}
 	*conn = Conn{conn: raw, scheme: t.scheme, host: t.host, addr: addr}
-	if t.scheme != "https" {
-		return nil
+	if t.scheme == "https" {
+		secure := tls.Client(raw, c.tlsConfig(t.name, conn))
+		if err := secure.HandshakeContext(ctx); err != nil {
+			conn.Close()
+			return classify(err, record.OutcomeTLS)
+		}
+		conn.conn = secure
 	}
-	secure := tls.Client(raw, c.tlsConfig(t.name, conn))
-	if err := secure.HandshakeContext(ctx); err != nil {
-		conn.Close()
-		return classify(err, record.OutcomeTLS)
-	}
-	conn.conn = secure
+	conn.probe = newProbe(raw, t.scheme == "https")
 	return nil
 }
 
@@ -378,6 +456,10 @@ func (c *Client) tlsConfig(name string, conn *Conn) *tls.Config {
 // classify makes a failure of an error of the network: a timeout is one wherever
 // it comes, everything else is what outcome says.
 func classify(err error, outcome string) error {
+	var known *failure
+	if errors.As(err, &known) {
+		return err
+	}
 	if isTimeout(err) {
 		outcome = record.OutcomeTimeout
 	}
@@ -390,22 +472,10 @@ func isTimeout(err error) bool {
 }
 
 // exchange sends the request and reads the reply into x.Response.
-func (c *Client) exchange(ctx context.Context, conn *Conn, x *Exchange) error {
-	deadline, _ := ctx.Deadline()
-	if err := conn.conn.SetDeadline(deadline); err != nil {
-		return classify(err, record.OutcomeDisconnect)
-	}
-	waiting := conn.conn // which conn may by then no longer hold
-	stop := context.AfterFunc(ctx, func() { waiting.SetDeadline(time.Unix(1, 0)) })
-	defer func() {
-		if !stop() {
-			conn.Close() // the deadline in the past may yet be set
-		}
-	}()
-
+func (c *Client) exchange(conn *Conn, request []byte, x *Exchange) error {
 	// A server may answer and close before it has read the request: what it
 	// said counts, so a failed write is left to the read to report.
-	_, writeErr := conn.conn.Write(x.Request)
+	_, writeErr := conn.conn.Write(request)
 
 	if x.Response == nil {
 		x.Response = streams.Get().(*rewind.Stream)

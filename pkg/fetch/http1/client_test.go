@@ -323,7 +323,7 @@ func TestReuse(t *testing.T) {
 // awaitStale waits until the connection holds what the server did to it.
 func awaitStale(t *testing.T, c *Conn) {
 	t.Helper()
-	for start := time.Now(); c.Open() && !stale(c.conn, false); time.Sleep(time.Millisecond) {
+	for start := time.Now(); c.Open() && !c.probe.stale(); time.Sleep(time.Millisecond) {
 		if time.Since(start) > time.Minute {
 			t.Fatal("the connection is still good after a minute")
 		}

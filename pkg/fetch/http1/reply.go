@@ -67,12 +67,11 @@ func (r *reply) readHead() error {
 			}
 			continue
 		}
-		head, err := httpmsg.ParseHead(b[:end])
-		if err != nil {
+		head := &r.x.Head
+		if err := head.Parse(b[:end]); err != nil {
 			return &failure{record.OutcomeProtocol, err}
 		}
 		if head.Status >= 200 {
-			r.x.Head = head
 			return nil
 		}
 		if interim++; interim > interimMax || head.Status == 101 {
@@ -108,6 +107,9 @@ func (r *reply) wait() error {
 func (r *reply) readBody(max int64) (complete bool, err error) {
 	head := int64(r.x.Head.Size)
 	framing, length := r.x.Head.Framing()
+	if r.x.NoBody {
+		framing = httpmsg.NoBody
+	}
 	r.s.SetMax(head + max)
 	over := r.s.Len() > head+max // all of it came with the head
 	r.s.Cut(head + max)

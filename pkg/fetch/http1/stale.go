@@ -1,39 +1,47 @@
 package http1
 
 import (
-	"crypto/tls"
 	"net"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// stale says whether a connection that waited has been closed by the server, or
-// holds bytes that nobody asked for: another reply than ours would be read. TLS
+// probe finds out whether a connection that waited has been closed by the server,
+// or holds bytes that nobody asked for: another reply than ours would be read. TLS
 // sends records of its own, so there bytes prove nothing.
-func stale(conn net.Conn, secure bool) bool {
-	if t, ok := conn.(*tls.Conn); ok {
-		conn = t.NetConn()
-	}
+type probe struct {
+	raw    syscall.RawConn
+	secure bool
+	gone   bool
+	one    [1]byte
+	look   func(fd uintptr)
+}
+
+// newProbe returns nil for a connection that is no socket.
+func newProbe(conn net.Conn, secure bool) *probe {
 	s, ok := conn.(syscall.Conn)
 	if !ok {
-		return false
+		return nil
 	}
 	raw, err := s.SyscallConn()
 	if err != nil {
-		return true
+		return nil
 	}
-	gone := false
-	err = raw.Control(func(fd uintptr) {
-		var one [1]byte
-		n, _, err := unix.Recvfrom(int(fd), one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+	p := &probe{raw: raw, secure: secure}
+	p.look = func(fd uintptr) {
+		n, _, err := unix.Recvfrom(int(fd), p.one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
 		switch {
 		case err == unix.EAGAIN || err == unix.EINTR:
 		case err != nil || n == 0:
-			gone = true
+			p.gone = true
 		default:
-			gone = !secure
+			p.gone = !p.secure
 		}
-	})
-	return gone || err != nil
+	}
+	return p
+}
+
+func (p *probe) stale() bool {
+	return p != nil && (p.raw.Control(p.look) != nil || p.gone)
 }

@@ -1,0 +1,81 @@
+package http1
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"mercator/pkg/canon"
+	"mercator/pkg/fault"
+	"mercator/pkg/httpmsg"
+)
+
+// Logins are user names and passwords by origin ("https://host:8443"). They are
+// sent as Basic authentication (RFC 7617), with every request to their origin and
+// to no other.
+type Logins map[string]string // values of Authorization
+
+const loginsMax = 1 << 20 // bytes of a file
+
+// ReadLogins reads a file of lines "ORIGIN USER:PASSWORD", such as
+// "https://example.org anna:secret". Empty lines and those that begin with # mean nothing.
+func ReadLogins(path string) (Logins, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, &fault.Error{Class: fault.Usage, File: path, Err: err}
+	}
+	defer f.Close()
+	all := Logins{}
+	lines := bufio.NewScanner(io.LimitReader(f, loginsMax))
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		origin, login, _ := strings.Cut(line, " ")
+		user, password, ok := strings.Cut(strings.TrimSpace(login), ":")
+		scheme, _, _ := strings.Cut(origin, "://")
+		url, host, err := canon.URL(origin)
+		if !ok || user == "" || err != nil || url != scheme+"://"+host+"/" {
+			// The line holds a password, so it is not shown.
+			return nil, &fault.Error{Class: fault.Usage, File: path, Place: fmt.Sprintf("line %d", n), Found: "another line", Want: "ORIGIN USER:PASSWORD, such as https://example.org anna:secret"}
+		}
+		all[scheme+"://"+host] = basic(user, password)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, &fault.Error{Class: fault.Usage, File: path, Err: err}
+	}
+	return all, nil
+}
+
+func (l Logins) basic(t *target) string {
+	if len(l) == 0 {
+		return ""
+	}
+	return l[t.scheme+"://"+t.host]
+}
+
+// ours are header fields that the Client writes itself, or that would change what
+// a reply means or whom a secret goes to.
+var ours = []string{"accept-encoding", "authorization", "connection", "content-length", "cookie", "expect", "host", "if-match",
+	"if-modified-since", "if-none-match", "if-range", "if-unmodified-since", "keep-alive", "proxy-authorization", "proxy-connection",
+	"range", "te", "trailer", "transfer-encoding", "upgrade", "user-agent"}
+
+// ParseHeader reads a line "Name: value" for Client.Header.
+func ParseHeader(line string) (httpmsg.Field, error) {
+	name, value, ok := strings.Cut(line, ":")
+	f := httpmsg.Field{Name: name, Value: strings.TrimSpace(value)}
+	token := name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
+	})
+	if !ok || !token || f.Value == "" || strings.ContainsFunc(f.Value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+		return f, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("header %q", line), Want: "one line \"Name: value\""}
+	}
+	if slices.Contains(ours, strings.ToLower(name)) {
+		return f, &fault.Error{Class: fault.Usage, Found: "header " + name, Want: "one that is the same for every server and that mfetch does not write itself"}
+	}
+	return f, nil
+}

@@ -1,0 +1,145 @@
+package http1
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"golang.org/x/net/proxy"
+
+	"mercator/formats/record"
+	"mercator/pkg/fault"
+	"mercator/pkg/httpmsg"
+)
+
+// Proxy is who makes the connections in our place.
+//
+// The Guard does not judge the proxy's own address: the operator names it. It
+// judges the servers' addresses as ever, and a socks5 proxy, or an http proxy for
+// https URLs (CONNECT), is told that very address. An http proxy for http URLs is
+// told the URL, finds an address of its own, and so must itself refuse those that
+// are not to be contacted.
+type Proxy struct {
+	scheme         string // "http" or "socks5"
+	addr           string // host:port
+	user, password string
+}
+
+// ParseProxy reads http://USER:PASSWORD@HOST:PORT or socks5://…, where the
+// credentials may be absent.
+func ParseProxy(s string) (*Proxy, error) {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "socks5" || u.Hostname() == "" || u.Port() == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" {
+		return nil, &fault.Error{Class: fault.Usage, Found: "a proxy that is no such URL", Want: "http://HOST:PORT or socks5://HOST:PORT, with USER:PASSWORD@ before HOST if it asks for them"}
+	}
+	p := &Proxy{scheme: u.Scheme, addr: u.Host, user: u.User.Username()}
+	p.password, _ = u.User.Password()
+	return p, nil
+}
+
+// forwards says whether the proxy is sent the request itself.
+func (p *Proxy) forwards(t *target) bool {
+	return p != nil && p.scheme == "http" && t.scheme == "http"
+}
+
+func (p *Proxy) basic() string {
+	if p.user == "" {
+		return ""
+	}
+	return basic(p.user, p.password)
+}
+
+// basic is the value of Authorization (RFC 7617).
+func basic(user, password string) string {
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
+}
+
+// failed is a contact that the proxy did not make.
+func (p *Proxy) failed(err error) error {
+	return &failure{record.OutcomeConnect, fmt.Errorf("proxy: %w", err)}
+}
+
+// dial returns a connection that reaches the server.
+func (p *Proxy) dial(ctx context.Context, dial func(context.Context, string, string) (net.Conn, error), t *target, addr netip.AddrPort, agent string) (net.Conn, error) {
+	conn, err := dial(ctx, "tcp", p.addr)
+	if err != nil {
+		return nil, p.failed(err)
+	}
+	if !p.forwards(t) {
+		deadline, _ := ctx.Deadline()
+		if err = conn.SetDeadline(deadline); err == nil {
+			stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+			err = p.tunnel(ctx, conn, addr, agent)
+			stop()
+		}
+	}
+	if err != nil {
+		conn.Close()
+		return nil, p.failed(err)
+	}
+	return conn, nil
+}
+
+// tunnel asks the proxy to connect to addr.
+func (p *Proxy) tunnel(ctx context.Context, conn net.Conn, addr netip.AddrPort, agent string) error {
+	if p.scheme == "http" {
+		return p.connect(conn, addr, agent)
+	}
+	var login *proxy.Auth
+	if p.user != "" {
+		login = &proxy.Auth{User: p.user, Password: p.password}
+	}
+	d, err := proxy.SOCKS5("tcp", p.addr, login, nil)
+	if err != nil {
+		return err
+	}
+	socks, ok := d.(interface {
+		DialWithConn(ctx context.Context, conn net.Conn, network, address string) (net.Addr, error)
+	})
+	if !ok {
+		return errors.New("x/net's socks5 does not take a connection")
+	}
+	_, err = socks.DialWithConn(ctx, conn, "tcp", addr.String())
+	return err
+}
+
+// connect is the method CONNECT (RFC 9110 section 9.3.6).
+func (p *Proxy) connect(conn net.Conn, addr netip.AddrPort, agent string) error {
+	b := fmt.Appendf(nil, "CONNECT %s HTTP/1.1\r\n", addr)
+	b = appendField(b, "Host", addr.String())
+	b = appendField(b, "User-Agent", agent)
+	b = appendField(b, "Proxy-Authorization", p.basic())
+	if _, err := conn.Write(append(b, "\r\n"...)); err != nil {
+		return err
+	}
+	reply := make([]byte, 0, 4<<10)
+	for {
+		if len(reply) == cap(reply) {
+			return fmt.Errorf("no end of its reply in %d bytes", len(reply))
+		}
+		from := len(reply)
+		n, err := conn.Read(reply[from:cap(reply)])
+		reply = reply[:from+n]
+		if end := httpmsg.HeadEnd(reply, from); end >= 0 {
+			head, err := httpmsg.ParseHead(reply[:end])
+			switch {
+			case err != nil:
+				return err
+			case head.Status < 200 || head.Status > 299:
+				return fmt.Errorf("status %d %s", head.Status, head.Reason)
+			case end < len(reply):
+				return errors.New("bytes after its reply, which the server cannot have sent")
+			}
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("after %d bytes of its reply (%.40q): %w", len(reply), bytes.TrimSpace(reply), err)
+		}
+	}
+}
