@@ -37,6 +37,11 @@ var settings = map[string][2]string{
 	"fetch.user_agent":        {`"seven"`, "seven"},
 	"fetch.warc_codec":        {`"zstd"`, "zstd"},
 	"fetch.warc_size":         {`"7M"`, "7340032"},
+	"fetch.method":            {`"HEAD"`, "HEAD"},
+	"fetch.headers":           {`["Accept-Language: de, en;q=0.5", "DNT: 1"]`, "[Accept-Language: de, en;q=0.5 DNT: 1]"},
+	"fetch.login":             {`"login.txt"`, "FOLDER/login.txt"},
+	"fetch.cookies":           {`true`, "true"},
+	"fetch.proxy":             {`"socks5://127.0.0.1:7"`, "socks5://127.0.0.1:7"},
 	"fetch.tls_insecure":      {`true`, "true"},
 	"robots.engine":           {`"temoto"`, "temoto"},
 	"network.allow_net":       {`["127.0.0.0/8", "::1/128"]`, "[127.0.0.0/8 ::1/128]"},
@@ -68,7 +73,7 @@ var verbs = map[string][]string{
 func TestSettingsReachTheirFlags(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "crawl.toml")
-	for _, name := range []string{"filter.txt", "deny.txt"} {
+	for _, name := range []string{"filter.txt", "deny.txt", "login.txt"} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
 			t.Fatal(err)
 		}

@@ -56,8 +56,14 @@ type fetchCmd struct {
 	Deny        string        `placeholder:"FILE" help:"Hosts, with all below them, and beginnings of URLs never to be contacted, one a line. Read again when it changes."`
 	AllowNet    []string      `placeholder:"CIDR" help:"Contact addresses of this special-purpose network too, such as 127.0.0.0/8."`
 
+	Method  string   `default:"GET" enum:"GET,HEAD" help:"GET, or HEAD to ask for headers alone. robots.txt is always got."`
+	Header  []string `sep:"none" placeholder:"NAME: VALUE" help:"A header line for every request, such as \"Accept-Language: de\"."`
+	Login   string   `placeholder:"FILE" help:"User names and passwords (Basic), a line each: ORIGIN USER:PASSWORD, as in https://example.org anna:secret."`
+	Cookies bool     `help:"Keep each host's cookies and send them back to it, within this run."`
+	Proxy   string   `placeholder:"URL" help:"Contact servers through http://[USER:PASSWORD@]HOST:PORT or socks5://…; see below."`
+
 	RobotsEngine string `default:"rfc9309" enum:"rfc9309,temoto" help:"What reads robots.txt: rfc9309 or temoto."`
-	TLSInsecure  bool   `name:"tls-insecure" help:"Go on when a certificate does not verify."`
+	TLSInsecure  bool   `name:"tls-insecure" help:"Go on when a certificate does not verify; the record's error column says why it did not."`
 
 	WARCCodec string   `name:"warc-codec" default:"gzip" enum:"gzip,zstd" help:"Compression of WARC records: gzip (every reader has it) or zstd."`
 	WARCSize  cli.Size `name:"warc-size" default:"1G" help:"Begin another WARC file when one has this length."`
@@ -85,6 +91,21 @@ contacts are kept in STORE for later rounds.
 After a crash the same command goes on: what was archived is not fetched again, and
 the hosts wait their full delay first. The WARC file that still grows is called
 NAME.open: crawl/fetch/*.warc.gz* names them all.
+A URL whose record has etag or last_modified is asked for only if it has changed; if
+it has not, its outcome is not-modified, and the archive has a revisit record.
+
+Names and passwords of --login go to their own origin alone, and are not archived;
+cookies and other headers are. Cookies go to no other host than the one that set
+them, and are forgotten when the run ends.
+
+With --proxy the addresses of servers are found and judged here as ever (--allow-net,
+special-purpose networks), and the proxy is told them: by socks5, and by CONNECT for
+https. For http URLs an http proxy is told the URL and finds the address itself, so
+it must refuse what is not to be contacted. The proxy's own address is not judged.
+
+  mfetch crawl/fetch --txn r1 --contact ops@example.org --proxy socks5://127.0.0.1:1080
+  mfetch crawl/fetch --txn r1 --contact ops@example.org --method HEAD --header 'Accept-Language: de, en;q=0.5'
+
 With --replay a saved round is answered from its archive, in the same order, with
 the same times.`
 }
@@ -210,7 +231,7 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store, schema *record.Schema)
 		MinDelay: c.MinDelay, DelayFactor: c.DelayFactor, MaxDelay: c.MaxDelay, AddrDelay: c.AddrDelay,
 		Deadline: c.Deadline, BytesMax: int64(c.MaxBytes), BodyMax: int64(c.MaxBody),
 		DenyEvery: 200 * time.Millisecond, Codec: warc.Codec(c.WARCCodec), WARCSize: int64(c.WARCSize),
-		Txn: c.Txn, Schema: schema, Bodies: c.Bodies, Now: std.Now, Warn: std.Warn,
+		Method: c.Method, Txn: c.Txn, Schema: schema, Bodies: c.Bodies, Now: std.Now, Warn: std.Warn,
 		About: []warc.Field{
 			{Name: "software", Value: "mercator mfetch"},
 			{Name: "format", Value: "WARC File Format 1.1"},
@@ -243,13 +264,46 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store, schema *record.Schema)
 		opt.Resolver, opt.Guard = web, nil
 		return opt, nil
 	}
-	web := fetch.HTTP{Client: &http1.Client{
-		UserAgent: c.userAgent(), Timeout: c.Timeout, BodyMax: int64(c.MaxBody), TempDir: st.Dir(),
-		Guard: guard.Guard, InsecureTLS: c.TLSInsecure,
-	}}
+	client, err := c.client()
+	if err != nil {
+		return opt, err
+	}
+	client.TempDir, client.Guard = st.Dir(), guard.Guard
+	web := fetch.HTTP{Client: client}
 	opt.Protocols = map[string]fetch.Protocol{"http": web, "https": web}
 	opt.Resolver = &resolver{servers: c.Server, now: std.Now}
 	return opt, nil
+}
+
+// client makes the client that the flags describe.
+func (c *fetchCmd) client() (*http1.Client, error) {
+	client := &http1.Client{UserAgent: c.userAgent(), Timeout: c.Timeout, BodyMax: int64(c.MaxBody), InsecureTLS: c.TLSInsecure}
+	for _, line := range c.Header {
+		f, err := http1.ParseHeader(line)
+		if err != nil {
+			return nil, err
+		}
+		if strings.EqualFold(f.Name, "Accept") {
+			client.Accept = f.Value
+		} else {
+			client.Header = append(client.Header, f)
+		}
+	}
+	var err error
+	if c.Login != "" {
+		if client.Logins, err = http1.ReadLogins(c.Login); err != nil {
+			return nil, err
+		}
+	}
+	if c.Proxy != "" {
+		if client.Proxy, err = http1.ParseProxy(c.Proxy); err != nil {
+			return nil, err
+		}
+	}
+	if c.Cookies {
+		client.Cookies = http1.NewJar()
+	}
+	return client, nil
 }
 
 // engine returns the parser of robots.txt for a product.

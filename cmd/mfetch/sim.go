@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -74,21 +75,22 @@ func newSim(spec, agent string, now func() time.Time) (*sim, error) {
 // Fetch implements fetch.Protocol.
 func (s *sim) Fetch(_ context.Context, req *fetch.Request) *fetch.Reply {
 	_, _, target := canon.Split(req.URL)
-	sent := fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: %s\r\nAccept-Encoding: gzip\r\n", target, req.Host, s.agent)
+	method := cmp.Or(req.Method, "GET")
+	sent := fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: %s\r\nAccept-Encoding: gzip\r\n", method, target, req.Host, s.agent)
 	if req.ETag != "" {
 		sent = fmt.Appendf(sent, "If-None-Match: %s\r\n", req.ETag)
 	}
 	sent = append(sent, "\r\n"...)
 	b := s.buffers.Get().(*simBuffers)
 	b.web = s
-	p, _ := s.respond(b.body[:0], &simweb.Request{Method: "GET", Host: req.Host, Target: target, AcceptGzip: true, IfNoneMatch: req.ETag})
+	p, _ := s.respond(b.body[:0], &simweb.Request{Method: method, Host: req.Host, Target: target, AcceptGzip: true, IfNoneMatch: req.ETag})
 	if cap(p.Body) > cap(b.body) {
 		b.body = p.Body
 	}
 	b.reply = p.AppendHTTP(b.reply[:0], false, false, false)
 	n := int64(len(b.reply))
 	return &fetch.Reply{
-		Outcome: record.OutcomeFetched, Sent: sent, Response: bytes.NewReader(b.reply), Length: n, Wire: n,
+		Outcome: record.OutcomeFetched, Sent: sent, Response: bytes.NewReader(b.reply), Length: n, Wire: n, NoBody: method == "HEAD",
 		Memory: b,
 	}
 }

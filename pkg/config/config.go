@@ -66,13 +66,18 @@ type File struct {
 	} `toml:"politeness"`
 
 	Fetch struct {
-		Connections int    `toml:"connections" flag:"mfetch --connections, mfrontier plan --connections" doc:"open at a time" like:"256"`
-		Timeout     string `toml:"timeout" flag:"mfetch --timeout" doc:"of one fetch" like:"\"1m\""`
-		MaxBody     string `toml:"max_body" flag:"mfetch --max-body" doc:"decoded bytes kept of a document" like:"\"5M\""`
-		UserAgent   string `toml:"user_agent" flag:"mfetch --user-agent" doc:"product name" like:"\"mercator\""`
-		WARCCodec   string `toml:"warc_codec" flag:"mfetch --warc-codec" doc:"gzip or zstd" like:"\"gzip\""`
-		WARCSize    string `toml:"warc_size" flag:"mfetch --warc-size" doc:"size at which a WARC file is complete" like:"\"1G\""`
-		TLSInsecure bool   `toml:"tls_insecure" flag:"mfetch --tls-insecure" doc:"go on when a certificate does not verify" like:"false"`
+		Connections int      `toml:"connections" flag:"mfetch --connections, mfrontier plan --connections" doc:"open at a time" like:"256"`
+		Timeout     string   `toml:"timeout" flag:"mfetch --timeout" doc:"of one fetch" like:"\"1m\""`
+		MaxBody     string   `toml:"max_body" flag:"mfetch --max-body" doc:"decoded bytes kept of a document" like:"\"5M\""`
+		UserAgent   string   `toml:"user_agent" flag:"mfetch --user-agent" doc:"product name" like:"\"mercator\""`
+		WARCCodec   string   `toml:"warc_codec" flag:"mfetch --warc-codec" doc:"gzip or zstd" like:"\"gzip\""`
+		WARCSize    string   `toml:"warc_size" flag:"mfetch --warc-size" doc:"size at which a WARC file is complete" like:"\"1G\""`
+		Method      string   `toml:"method" flag:"mfetch --method" doc:"GET or HEAD" like:"\"GET\""`
+		Headers     []string `toml:"headers" flag:"mfetch --header" doc:"header lines for every request" like:"[\"Accept-Language: de\"]"`
+		Login       string   `toml:"login" path:"yes" flag:"mfetch --login" doc:"file of user names and passwords, ORIGIN USER:PASSWORD a line" like:"\"login.txt\""`
+		Cookies     bool     `toml:"cookies" flag:"mfetch --cookies" doc:"keep each host's cookies within a round" like:"false"`
+		Proxy       string   `toml:"proxy" flag:"mfetch --proxy" doc:"http://HOST:PORT or socks5://HOST:PORT" like:"\"socks5://127.0.0.1:1080\""`
+		TLSInsecure bool     `toml:"tls_insecure" flag:"mfetch --tls-insecure" doc:"go on when a certificate does not verify" like:"false"`
 	} `toml:"fetch"`
 
 	Robots struct {

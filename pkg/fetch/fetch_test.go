@@ -297,6 +297,100 @@ func TestEveryOutcome(t *testing.T) {
 	}
 }
 
+// TestNotModified: a 304 to validators of ours is an outcome of its own, archived
+// as a revisit, and comes back from the archive as it was.
+func TestNotModified(t *testing.T) {
+	const reply = "HTTP/1.1 304 Not Modified\r\nETag: \"new\"\r\n\r\n"
+	w := &web{replies: map[string]string{"http://a.test/old": reply, "http://a.test/unasked": reply}}
+	old, unasked, gone := url("http://a.test/old"), url("http://a.test/unasked"), url("http://a.test/changed")
+	old.ETag, old.LastContentFP, gone.LastModified, gone.LastContentFP = `"e"`, 7, "Sat, 01 Jan 2000 00:00:00 GMT", 8
+	urls := []record.URL{old, unasked, gone}
+	opt := options(newStore(t), w)
+	rows := run(t, opt, "r1", urls)
+	got := outcomes(t, rows, urls)
+	if got[old.URL] != record.OutcomeNotModified || got[unasked.URL] != record.OutcomeFetched || got[gone.URL] != record.OutcomeFetched {
+		t.Fatalf("outcomes %v", got)
+	}
+	for _, row := range rows {
+		if row.URL != old.URL {
+			continue
+		}
+		if row.Status != 304 || row.ETag != `"new"` || row.ContentFP != 7 || row.PayloadSHA1 != "" || row.BodyLength != 0 {
+			t.Errorf("row %+v", row)
+		}
+		f, err := opt.Store.OpenFile(row.WARCFilename)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		rec, r, err := warc.OpenAt(f, row.WARCOffset, row.WARCLength, warc.ReaderOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		block, err := io.ReadAll(rec.Block)
+		if err != nil || string(block) != reply || rec.Type != warc.TypeRevisit || rec.Get(warc.FieldProfile) != warc.ProfileNotModified || rec.Get(warc.FieldPayloadDigest) != "" {
+			t.Errorf("archived as %+v: %q, %v", rec, block, err)
+		}
+	}
+	sameAgain(t, opt.Store, urls, rows)
+}
+
+// sameAgain replays a round from its archive.
+func sameAgain(t *testing.T, st *store.Store, urls []record.URL, rows []record.Fetch) {
+	t.Helper()
+	saved, err := fetch.Saved([]string{st.Dir()}, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := stream(t, "r1", urls)
+	again := runBody(t, newStore(t), "r1", in, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
+		return replay.Run(ctx, b, replay.Options{Files: saved, Txn: "r1", Schema: in.Schema()})
+	})
+	if len(again) != len(rows) {
+		t.Fatalf("replay gave %d rows, want %d", len(again), len(rows))
+	}
+	for i := range rows {
+		if !bytes.Equal(record.AppendCanonical(nil, &rows[i]), record.AppendCanonical(nil, &again[i])) {
+			t.Fatalf("replay gave %+v, want %+v", again[i], rows[i])
+		}
+	}
+}
+
+// TestHeadMethod: pages are asked for with the method, robots.txt is always got,
+// and a length that promises a body is no lie.
+func TestHeadMethod(t *testing.T) {
+	methods := map[string]string{}
+	w := protocolFunc(func(req *fetch.Request) *fetch.Reply {
+		methods[req.URL] = req.Method
+		raw := "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 500\r\n\r\n"
+		if req.Method != "HEAD" {
+			raw = text("User-agent: *\nDisallow: /private\n")
+		}
+		return &fetch.Reply{Outcome: record.OutcomeFetched, Response: strings.NewReader(raw), Length: int64(len(raw)), NoBody: req.Method == "HEAD"}
+	})
+	opt := options(newStore(t), w)
+	opt.Method = "HEAD"
+	urls := []record.URL{url("http://a.test/page"), url("http://a.test/private")}
+	rows := run(t, opt, "r1", urls)
+	if got := outcomes(t, rows, urls); got[urls[0].URL] != record.OutcomeFetched || got[urls[1].URL] != record.OutcomeRobotsDenied {
+		t.Errorf("outcomes %v", got)
+	}
+	if len(methods) != 2 || methods["http://a.test/robots.txt"] != "" || methods[urls[0].URL] != "HEAD" {
+		t.Errorf("methods %q", methods)
+	}
+	for _, row := range rows {
+		if row.URL == urls[0].URL && (row.Status != 200 || row.MIME != "text/html" || row.Truncated != "" || row.BodyLength != 0 || row.PayloadSHA1 != "" || row.WARCLength == 0) {
+			t.Errorf("row %+v", row)
+		}
+	}
+}
+
+// protocolFunc is a protocol module that is a function, for one host at a time.
+type protocolFunc func(*fetch.Request) *fetch.Reply
+
+func (f protocolFunc) Fetch(_ context.Context, req *fetch.Request) *fetch.Reply { return f(req) }
+
 func TestAHostThatFailsFiveTimesIsDeferred(t *testing.T) {
 	w := &web{replies: map[string]string{}}
 	var urls []record.URL

@@ -1,0 +1,364 @@
+package http1
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/pkg/fault"
+	"mercator/pkg/httpmsg"
+)
+
+// echo answers each request with its own text.
+func echo(c net.Conn) {
+	for {
+		head := readHead(c)
+		if head == "" {
+			return
+		}
+		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", len(head))
+		if !strings.HasPrefix(head, "HEAD") {
+			io.WriteString(c, head)
+		}
+	}
+}
+
+func readHead(c net.Conn) string {
+	var b []byte
+	one := make([]byte, 1)
+	for !strings.HasSuffix(string(b), "\r\n\r\n") {
+		if _, err := c.Read(one); err != nil {
+			return ""
+		}
+		b = append(b, one[0])
+	}
+	return string(b)
+}
+
+func body(x *Exchange) string {
+	if x.Response == nil {
+		return x.Outcome + ": " + x.Error
+	}
+	b, _ := io.ReadAll(x.Body(0))
+	return string(b)
+}
+
+func TestHead(t *testing.T) {
+	client := testClient(t)
+	var conn Conn
+	defer conn.Close()
+	url := serve(t, echo)
+	for i, method := range []string{"HEAD", "GET", "HEAD"} {
+		x := client.Do(context.Background(), Request{Method: method, URL: url, Addr: loopback}, &conn)
+		if x.Outcome != record.OutcomeFetched || x.Truncated != "" || x.NoBody != (method == "HEAD") || x.Reused != (i > 0) || (body(x) == "") != x.NoBody {
+			t.Errorf("%s: %q, truncated %q, reused %v, body %q", method, x.Outcome, x.Truncated, x.Reused, body(x))
+		}
+		if want := int64(x.Head.Size); x.NoBody && x.Response.Len() != want {
+			t.Errorf("%d bytes kept, want %d", x.Response.Len(), want)
+		}
+		x.Close()
+	}
+}
+
+// Passwords are sent to their own origin, and are not in what is kept.
+func TestLoginsAndHeaders(t *testing.T) {
+	url := serve(t, echo)
+	file := filepath.Join(t.TempDir(), "logins")
+	if err := os.WriteFile(file, []byte("# mine\n\nhttps://example.org anna:other\n"+strings.TrimSuffix(url, "/")+"  Aladdin:open:sesame\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	client := testClient(t)
+	var err error
+	if client.Logins, err = ReadLogins(file); err != nil {
+		t.Fatal(err)
+	}
+	client.Header = []httpmsg.Field{{Name: "Accept-Language", Value: "de"}}
+	x := client.Do(context.Background(), Request{URL: url, Addr: loopback}, nil)
+	defer x.Close()
+	const login = "Authorization: Basic QWxhZGRpbjpvcGVuOnNlc2FtZQ==\r\n"
+	sent := body(x)
+	if !strings.Contains(sent, "\r\n"+login) || !strings.Contains(sent, "\r\nAccept-Language: de\r\n") || strings.Replace(sent, login, "", 1) != string(x.Request) {
+		t.Errorf("sent %q, kept %q", sent, x.Request)
+	}
+	other := client.Do(context.Background(), Request{URL: strings.Replace(url, "127.0.0.1", "localhost", 1), Addr: loopback}, nil)
+	defer other.Close()
+	if strings.Contains(body(other), "Authorization") {
+		t.Errorf("another host was sent %q", body(other))
+	}
+	for _, line := range []string{"https://example.org", "https://example.org anna", "example.org anna:x", "https://example.org/path anna:x", "https://example.org :x", "ftp://x"} {
+		if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadLogins(file); fault.ClassOf(err) != fault.Usage || strings.Contains(err.Error(), "anna:x ") {
+			t.Errorf("%q: %v", line, err)
+		}
+	}
+	for line, good := range map[string]bool{
+		"DNT: 1": true, "X-A:b": true, "Accept: text/html": true, "Host: x": false, "cookie: a=b": false, "AUTHORIZATION: x": false, "no colon": false,
+		": x": false, "a b: c": false, "X:": false, "X: a\r\nHost: b": false, "Range: bytes=0-1": false, "Accept-Encoding: x": false,
+	} {
+		if _, err := ParseHeader(line); (err == nil) != good {
+			t.Errorf("%q: %v", line, err)
+		}
+	}
+}
+
+func TestCookies(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	j := NewJar()
+	set := func(url string, lines ...string) {
+		t.Helper()
+		at, err := parseTarget(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := &httpmsg.Head{}
+		for _, l := range lines {
+			h.Fields = append(h.Fields, httpmsg.Field{Name: "set-cookie", Value: l})
+		}
+		j.keep(&at, h, now)
+	}
+	set("http://a.test/dir/page?q=/x", "first=1", "second=2; Path=/", "third=3; Path=/dir/sub; Max-Age=10", "dated=4; Path=/; Expires=Sun, 09 Sep 2001 01:46:50 GMT",
+		"past=5; Expires=Thu, 01 Jan 1970 00:00:00 GMT", "parent=6; Domain=test; Path=/", "foreign=7; Domain=b.test", "locked=8; Secure", "__Host-x=9; Path=/", "=x", "novalue")
+	set("https://a.test/", "locked=1; Secure; Path=/", "__Host-ok=2; Secure; Path=/", "__Secure-bad=3")
+	for _, c := range []struct {
+		url  string
+		wait time.Duration
+		want string
+	}{
+		{"http://a.test/", 0, "second=2; dated=4; parent=6"},
+		{"http://a.test/dir", 0, "first=1; second=2; dated=4; parent=6"},
+		{"http://a.test:8080/dir/sub/x", 0, "third=3; first=1; second=2; dated=4; parent=6"},
+		{"http://a.test/directory", 0, "second=2; dated=4; parent=6"},
+		{"http://a.test/dir/sub", 11 * time.Second, "first=1; second=2; parent=6"},
+		{"https://a.test/", 0, "second=2; dated=4; parent=6; locked=1; __Host-ok=2"},
+		{"http://b.test/", 0, ""},
+		{"http://sub.a.test/", 0, ""},
+	} {
+		at, _ := parseTarget(c.url)
+		want := ""
+		if c.want != "" {
+			want = "Cookie: " + c.want + "\r\n"
+		}
+		if got := string(j.appendTo(nil, &at, now.Add(c.wait))); got != want {
+			t.Errorf("%s after %v: %q, want %q", c.url, c.wait, got, want)
+		}
+	}
+	set("http://a.test/dir/page", "first=new", "second=; Path=/; Max-Age=-1", "parent=; Path=/; Max-Age=0")
+	at, _ := parseTarget("http://a.test/dir/")
+	if got := string(j.appendTo(nil, &at, now)); got != "Cookie: first=new; dated=4\r\n" {
+		t.Errorf("after a change: %q", got)
+	}
+}
+
+// However many cookies servers set, a Jar stays within its bounds.
+func TestJarIsBounded(t *testing.T) {
+	j := NewJar()
+	now := time.Unix(1e9, 0)
+	value := strings.Repeat("v", 1000)
+	for host := range 1000 {
+		at, _ := parseTarget(fmt.Sprintf("http://h%d.test/", host))
+		h := &httpmsg.Head{Fields: []httpmsg.Field{{Name: "Set-Cookie", Value: "long=" + strings.Repeat("x", cookieMax)}}}
+		for i := range 20 {
+			h.Fields = append(h.Fields, httpmsg.Field{Name: "Set-Cookie", Value: fmt.Sprintf("c%d=%s", i, value)})
+		}
+		j.keep(&at, h, now)
+		if got := j.appendTo(nil, &at, now); len(got) > hostCookiesMax || !strings.Contains(string(got), "c19=") || strings.Contains(string(got), "c0=") {
+			t.Fatalf("a host is sent %d bytes: %.40q", len(got), got)
+		}
+	}
+	size := 0
+	for e := j.order.Front(); e != nil; e = e.Next() {
+		size += e.Value.(*hostCookies).size
+	}
+	if size != j.size || size > jarMax || len(j.hosts) != j.order.Len() || len(j.hosts) < 100 {
+		t.Errorf("%d bytes of %d hosts, counted as %d", size, len(j.hosts), j.size)
+	}
+}
+
+func TestCookiesTravel(t *testing.T) {
+	url := serve(t, func(c net.Conn) {
+		head := readHead(c)
+		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nSet-Cookie: seen=yes\r\nContent-Length: %d\r\n\r\n%s", len(head), head)
+	})
+	client := testClient(t)
+	for i, jar := range []*Jar{nil, nil, NewJar()} {
+		client.Cookies = jar
+		for again := range 2 {
+			x := client.Do(context.Background(), Request{URL: url, Addr: loopback}, nil)
+			if got := strings.Contains(body(x), "Cookie: seen=yes"); got != (jar != nil && again == 1) {
+				t.Errorf("%d: request %d: %q", i, again, body(x))
+			}
+			x.Close()
+		}
+	}
+}
+
+// splice carries bytes both ways until one side ends.
+func splice(a, b net.Conn) {
+	go func() {
+		io.Copy(a, b)
+		a.Close()
+	}()
+	io.Copy(b, a)
+	b.Close()
+}
+
+// httpProxy answers CONNECT to 127.0.0.1 and forwards the rest; asked is told what for.
+func httpProxy(asked chan<- string) func(net.Conn) {
+	return func(c net.Conn) {
+		head := readHead(c)
+		asked <- head
+		line := strings.Fields(head)
+		if !strings.Contains(head, "\r\nProxy-Authorization: Basic dTpw\r\n") {
+			io.WriteString(c, "HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+			return
+		}
+		if line[0] != "CONNECT" {
+			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(head), head)
+			return
+		}
+		far, err := net.Dial("tcp", line[1])
+		if err != nil {
+			io.WriteString(c, "HTTP/1.1 502 Bad Gateway\r\n\r\n")
+			return
+		}
+		io.WriteString(c, "HTTP/1.1 200 Connection established\r\n\r\n")
+		splice(c, far)
+	}
+}
+
+// socksProxy speaks SOCKS 5 (RFC 1928) with the login u:p (RFC 1929).
+func socksProxy(asked chan<- string) func(net.Conn) {
+	return func(c net.Conn) {
+		in := bufio.NewReader(c)
+		read := func(n int) []byte {
+			b := make([]byte, n)
+			io.ReadFull(in, b)
+			return b
+		}
+		read(int(read(2)[1])) // version, and so many methods
+		c.Write([]byte{5, 2})
+		read(1)
+		user := read(int(read(1)[0]))
+		password := read(int(read(1)[0]))
+		if string(user) != "u" || string(password) != "p" {
+			c.Write([]byte{1, 1})
+			return
+		}
+		c.Write([]byte{1, 0})
+		if kind := read(4)[3]; kind != 1 {
+			asked <- fmt.Sprintf("address of type %d", kind)
+			return
+		}
+		addr := netip.AddrFrom4([4]byte(read(4)))
+		to := netip.AddrPortFrom(addr, binary.BigEndian.Uint16(read(2))).String()
+		asked <- to
+		far, err := net.Dial("tcp", to)
+		if err != nil {
+			c.Write([]byte{5, 5, 0, 1, 0, 0, 0, 0, 0, 0})
+			return
+		}
+		c.Write([]byte{5, 0, 0, 1, 0, 0, 0, 0, 0, 0})
+		splice(c, far)
+	}
+}
+
+func mustProxy(t *testing.T, url string) *Proxy {
+	t.Helper()
+	p, err := ParseProxy(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestProxy(t *testing.T) {
+	secure := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "secure "+r.Host) }))
+	secure.Config.ErrorLog = discardLog
+	secure.StartTLS()
+	defer secure.Close()
+	_, port, _ := net.SplitHostPort(secure.Listener.Addr().String())
+	plain := serve(t, echo)
+	_, plainPort, _ := net.SplitHostPort(strings.TrimSuffix(strings.TrimPrefix(plain, "http://"), "/"))
+	asked := make(chan string, 1)
+	web := strings.TrimPrefix(serve(t, httpProxy(asked)), "http://")
+	socks := strings.TrimPrefix(serve(t, socksProxy(asked)), "http://")
+	client := testClient(t)
+	roots := x509.NewCertPool()
+	roots.AddCert(secure.Certificate())
+	client.TLS = &tls.Config{RootCAs: roots}
+	for _, c := range []struct{ proxy, url, asked, body string }{
+		{"http://u:p@" + web, "http://example.com:" + plainPort + "/x", "GET http://example.com:" + plainPort + "/x HTTP/1.1\r\n", "GET http://example.com"},
+		{"http://u:p@" + web, "https://example.com:" + port + "/", "CONNECT 127.0.0.1:" + port + " HTTP/1.1\r\nHost: 127.0.0.1:" + port + "\r\n", "secure example.com:" + port},
+		{"socks5://u:p@" + socks, "http://example.com:" + plainPort + "/x", "127.0.0.1:" + plainPort, "GET /x HTTP/1.1\r\nHost: example.com:"},
+		{"socks5://u:p@" + socks, "https://example.com:" + port + "/", "127.0.0.1:" + port, "secure example.com:" + port},
+	} {
+		client.Proxy = mustProxy(t, c.proxy)
+		x := client.Do(context.Background(), Request{URL: c.url, Addr: loopback}, nil)
+		if got := body(x); !strings.HasPrefix(got, c.body) || x.Outcome != record.OutcomeFetched {
+			t.Errorf("%s by %s: %q", c.url, c.proxy, got)
+		} else if got := <-asked; !strings.HasPrefix(got, c.asked) {
+			t.Errorf("%s by %s: the proxy was asked for %q", c.url, c.proxy, got)
+		}
+		if strings.Contains(string(x.Request), "Proxy-") {
+			t.Errorf("kept %q", x.Request)
+		}
+		x.Close()
+	}
+
+	// A proxy that does not serve us is no server that failed to.
+	garbage := strings.TrimPrefix(serve(t, hold("HTTP/1.1 200 OK\r\n\r\n\x16\x03")), "http://")
+	mute := strings.TrimPrefix(serve(t, func(c net.Conn) { io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n") }), "http://")
+	endless := strings.TrimPrefix(serve(t, forever("HTTP/1.1 200 OK\r\n", "X: y\r\n")), "http://")
+	for _, c := range []struct{ proxy, url, says string }{
+		{"http://" + web, "http://example.com/", "proxy: status 407"},
+		{"http://" + web, "https://example.com/", "proxy: status 407"},
+		{"http://u:p@" + web, "https://example.com:1/", ""}, // refused before
+		{"socks5://u:wrong@" + socks, "http://example.com/", "proxy: "},
+		{"http://" + garbage, "https://example.com/", "proxy: bytes after its reply"},
+		{"http://" + endless, "https://example.com/", "proxy: no end of its reply"},
+		{"socks5://" + mute, "https://example.com/", "proxy: "},
+		{"http://127.0.0.1:1", "http://example.com/", "proxy: dial"},
+	} {
+		client.Proxy = mustProxy(t, c.proxy)
+		x := client.Do(context.Background(), Request{URL: c.url, Addr: loopback}, nil)
+		want := record.OutcomeConnect
+		if c.says == "" {
+			want = record.OutcomePort
+		}
+		if x.Outcome != want || !strings.HasPrefix(x.Error, c.says) {
+			t.Errorf("%s by %s: %q (%s)", c.url, c.proxy, x.Outcome, x.Error)
+		}
+		x.Close()
+		select {
+		case <-asked:
+		default:
+		}
+	}
+
+	// The guard judges the server's address, proxy or not.
+	client.Proxy = mustProxy(t, "socks5://u:p@"+socks)
+	if x := client.Do(context.Background(), Request{URL: "http://h/", Addr: netip.MustParseAddr("10.0.0.1")}, nil); x.Outcome != record.OutcomeAddress {
+		t.Errorf("a private address by proxy: %q", x.Outcome)
+	}
+	for _, bad := range []string{"", "127.0.0.1:80", "https://h:1", "socks4://h:1", "http://h", "http://:1", "http://h:1/path", "http://h:1?q"} {
+		if _, err := ParseProxy(bad); fault.ClassOf(err) != fault.Usage {
+			t.Errorf("proxy %q: %v", bad, err)
+		}
+	}
+}
