@@ -130,6 +130,8 @@ func openRun(st *store.Store, e store.Entry, poly uint64) (*run, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	r.SetReadAhead(readAhead)
+	c.reads.Store(0) // what follows is the cost of tests
+	c.bytes.Store(0)
 	return &run{entry: e, file: c, Reader: r}, nil
 }
 
@@ -326,8 +328,12 @@ func (s *runs) Extend(tx *store.Tx, fresh *fpfile.Reader) error {
 	if err != nil {
 		return err
 	}
-	batches++
-	keep := min(keptRuns(batches), len(s.list))
+	return s.extend(tx, fresh, batches+1)
+}
+
+// extend is Extend, as batch number n.
+func (s *runs) extend(tx *store.Tx, fresh *fpfile.Reader, n uint64) error {
+	keep := min(keptRuns(n), len(s.list))
 	merged := merge.Set{fresh}
 	for _, r := range s.list[keep:] {
 		merged = append(merged, r.Reader)
@@ -345,7 +351,7 @@ func (s *runs) Extend(tx *store.Tx, fresh *fpfile.Reader) error {
 	if err := w.Finish(); err != nil {
 		return err
 	}
-	tx.SetState(stateBatches, strconv.FormatUint(batches, 10))
+	tx.SetState(stateBatches, strconv.FormatUint(n, 10))
 	return f.Close()
 }
 

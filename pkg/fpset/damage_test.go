@@ -1,0 +1,105 @@
+package fpset
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	"mercator/formats/store"
+	"mercator/pkg/fault"
+	"mercator/pkg/merge"
+)
+
+// TestDamageIsMet flips a bit in the middle of a run: whatever reads that block
+// says so, and what does not read it goes on.
+func TestDamageIsMet(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(21, 22))
+	st := newStore(t, nil)
+	var keys []uint64
+	for range 2 {
+		some := make([]uint64, 30000)
+		for i := range some {
+			some[i] = rnd.Uint64()
+		}
+		if _, err := markAll(st, "", some, 8192, 1<<20, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		keys = some
+	}
+	slices.Sort(keys)
+	sum, err := Describe(st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := sum.Runs[1]
+	path := st.Path(run.Path)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/2] ^= 1 << rnd.IntN(8)
+	if err := os.WriteFile(path, b, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	low, middle := keys[:100], keys[len(keys)/2-100:len(keys)/2+100]
+	reads := map[string]struct {
+		damaged bool
+		read    func(s Set) error
+	}{
+		"ContainsAll of the block":  {true, func(s Set) error { return s.ContainsAll(middle, make([]bool, len(middle))) }},
+		"ContainsAll of another":    {false, func(s Set) error { return s.ContainsAll(low, make([]bool, len(low))) }},
+		"Sweep over the block":      {true, func(s Set) error { return s.Sweep(30000).Mark(middle, make([]bool, len(middle))) }},
+		"Sweep over another":        {false, func(s Set) error { return s.Sweep(30000).Mark(low, make([]bool, len(low))) }},
+		"Sweep by points":           {true, func(s Set) error { return s.Sweep(1).Mark(middle, make([]bool, len(middle))) }},
+		"Check":                     {true, func(s Set) error { return s.Check(nil) }},
+		"a filter of the run":       {true, func(s Set) error { _, err := filterOf(s.(*runs).list[1].Reader); return err }},
+		"a change that merges it":   {true, func(s Set) error { return extendBy(t, st, s, 7) }},
+		"a change that leaves it":   {false, func(s Set) error { return extendBy(t, st, s, 1) }},
+		"the union, as for a merge": {true, func(s Set) error { return drain(s) }},
+	}
+	for name, r := range reads {
+		s, err := LoadCurrent(st, Options{Workers: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.read(s); errors.Is(err, fault.Corrupt) != r.damaged || err != nil && !r.damaged {
+			t.Errorf("%s: %v", name, err)
+		}
+		s.Close()
+	}
+	// Cut short, it is not even opened.
+	if err := os.WriteFile(path, b[:len(b)/2], 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadCurrent(st, Options{}); !errors.Is(err, fault.Corrupt) {
+		t.Errorf("cut short: %v", err)
+	}
+}
+
+// extendBy adds a key to s, which has had two batches, as if it were batch 2 + n:
+// the ninth merges all runs. It does not commit.
+func extendBy(t *testing.T, st *store.Store, s Set, n int) error {
+	t.Helper()
+	f, err := (&Marker{set: s}).file(merge.Keys([]uint64{1}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.file.Close()
+	tx, _, err := st.Begin(context.Background(), "add", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Abort()
+	return s.(*runs).extend(tx, f.keys, uint64(2+n))
+}
+
+func drain(s Set) error {
+	all, err := s.All()
+	for err == nil {
+		_, err = all.Block()
+	}
+	return err
+}
