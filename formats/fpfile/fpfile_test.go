@@ -409,6 +409,13 @@ func FuzzReader(f *testing.F) {
 			it.Seek(1 << 30)
 			it.Next()
 		}
+		probes := []uint64{0, 1000, 1 << 40, 1<<64 - 1}
+		r.ContainsAll(probes, make([]bool, len(probes)))
+		r.All().Mark(probes, make([]bool, len(probes)))
+		inMemory, memErr := OpenBytes(b, "x.fps")
+		if memErr == nil {
+			inMemory.ContainsAll(probes, make([]bool, len(probes)))
+		}
 		keys, err := decode(b)
 		if err != nil {
 			if c := fault.ClassOf(err); c.ExitCode() != 3 {
@@ -420,9 +427,22 @@ func FuzzReader(f *testing.F) {
 		if err != nil || !slices.Equal(again, keys) {
 			t.Fatalf("accepted, but %d keys come back as %d, %v", len(keys), len(again), err)
 		}
+		if memErr != nil {
+			t.Fatalf("OpenBytes: %v", memErr)
+		}
 		for _, k := range keys {
-			if ok, err := r.Contains(k); !ok || err != nil {
-				t.Fatalf("Contains(%016x) = %v, %v", k, ok, err)
+			for _, r := range []*Reader{r, inMemory} {
+				if ok, err := r.Contains(k); !ok || err != nil {
+					t.Fatalf("Contains(%016x) = %v, %v", k, ok, err)
+				}
+			}
+		}
+		for name, f := range map[string]func([]uint64, []bool) error{
+			"Mark": r.All().Mark, "ContainsAll": r.ContainsAll, "ContainsAll in memory": inMemory.ContainsAll,
+		} {
+			seen := make([]bool, len(keys))
+			if err := f(keys, seen); err != nil || slices.Contains(seen, false) {
+				t.Fatalf("%s: %v", name, err)
 			}
 		}
 	})

@@ -2,9 +2,12 @@ package fpfile
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 
 	"mercator/pkg/fingerprint"
@@ -144,6 +147,135 @@ func TestOneEncoding(t *testing.T) {
 			if w.Count() != uint64(len(keys)) || !bytes.Equal(b.Bytes(), want) {
 				t.Errorf("%s, %d workers: another file", name, workers)
 			}
+		}
+	}
+}
+
+// TestFlipsOnEveryPath flips bits of blocks: whatever reads the block finds it.
+func TestFlipsOnEveryPath(t *testing.T) {
+	keys := shapes()["hosts"]
+	b := encode(t, keys)
+	r, err := open(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rnd := rand.New(rand.NewPCG(31, 32))
+	paths := map[string]func(key uint64) error{
+		"Contains":    func(key uint64) error { _, err := r.Contains(key); return err },
+		"ContainsAll": func(key uint64) error { return r.ContainsAll([]uint64{key}, make([]bool, 1)) },
+		"Mark":        func(key uint64) error { return r.All().Mark([]uint64{key}, make([]bool, 1)) },
+		"AppendRange": func(key uint64) error { _, err := r.AppendRange(nil, key, key); return err },
+		"Seek":        func(key uint64) error { _, err := r.All().Seek(key); return err },
+		"Check":       func(uint64) error { return r.Check(nil) },
+		"OpenBytes": func(key uint64) error {
+			r, err := OpenBytes(b, "x.fps")
+			if err == nil {
+				_, err = r.Contains(key)
+			}
+			return err
+		},
+		"OpenBytes, ContainsAll": func(key uint64) error {
+			r, err := OpenBytes(b, "x.fps")
+			if err == nil {
+				err = r.ContainsAll([]uint64{1, key}, make([]bool, 2))
+			}
+			return err
+		},
+	}
+	for range 300 {
+		key := keys[rnd.IntN(len(keys))]
+		k, err := r.find(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		off, n := r.geo.block(k)
+		bit := 8*off + rnd.Int64N(8*n)
+		b[bit/8] ^= 1 << (bit % 8)
+		for name, path := range paths {
+			if err := path(key); !errors.Is(err, ErrCorrupt) {
+				t.Fatalf("bit %d of byte %d flipped, %s: %v", bit%8, bit/8, name, err)
+			}
+		}
+		b[bit/8] ^= 1 << (bit % 8)
+	}
+	for name, path := range paths {
+		if err := path(keys[0]); err != nil {
+			t.Errorf("nothing flipped, %s: %v", name, err)
+		}
+	}
+}
+
+// TestMarkReads: blocks that cannot be hit are not read, those that lie together
+// are read at once, and no more than the read-ahead is.
+func TestMarkReads(t *testing.T) {
+	keys := shapes()["uniform"]
+	b := encode(t, keys)
+	c := &lockedReader{ReaderAt: bytes.NewReader(b)}
+	r, err := Open(c, int64(len(b)), "x.fps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.SetReadAhead(8 * BlockSize)
+	it := r.All()
+	ends := []uint64{keys[0], keys[len(keys)-1]}
+	for range 2 { // the first reads the index page, too
+		c.reset()
+		if err := it.Mark(ends, make([]bool, 2)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c.calls != 2 || c.most > BlockSize {
+		t.Errorf("two distant keys took %d reads, up to %d bytes", c.calls, c.most)
+	}
+	c.reset()
+	seen := make([]bool, len(keys))
+	if err := it.Mark(keys, seen); err != nil || slices.Contains(seen, false) {
+		t.Fatalf("all keys: %v", err)
+	}
+	if c.most > 8*BlockSize || c.calls > int(r.Blocks())/8+2 {
+		t.Errorf("all %d blocks took %d reads, up to %d bytes", r.Blocks(), c.calls, c.most)
+	}
+}
+
+// lockedReader is a countingReader for several goroutines.
+type lockedReader struct {
+	io.ReaderAt
+	lock        sync.Mutex
+	calls, most int
+}
+
+func (c *lockedReader) reset() { c.calls, c.most = 0, 0 }
+
+func (c *lockedReader) ReadAt(b []byte, off int64) (int, error) {
+	c.lock.Lock()
+	c.calls++
+	c.most = max(c.most, len(b))
+	c.lock.Unlock()
+	return c.ReaderAt.ReadAt(b, off)
+}
+
+// TestLoad: a file that was loaded gives the same, and one cut short an error.
+func TestLoad(t *testing.T) {
+	for name, keys := range shapes() {
+		b := encode(t, keys)
+		r, err := open(b)
+		if err == nil {
+			err = r.Load()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := r.AppendRange(nil, 0, 1<<64-1)
+		if err != nil || !slices.Equal(got, keys) {
+			t.Errorf("%s: %d keys, %v, want %d", name, len(got), err, len(keys))
+		}
+		if r.Check(nil) != nil {
+			t.Errorf("%s: Check", name)
+		}
+		r, _ = open(b)
+		r.in = bytes.NewReader(b[:len(b)-1])
+		if err := r.Load(); !errors.Is(err, ErrTruncated) {
+			t.Errorf("%s, cut short after Open: %v", name, err)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // cachedPages bounds the index pages that a Reader keeps (8 KiB each); together
-// they cover 256 MiB of file.
+// they cover 256 MiB of file. They take no more than the read-ahead does.
 const cachedPages = 32
 
 // readAhead bounds what one read of an Iter fetches unless SetReadAhead says otherwise.
@@ -155,8 +155,8 @@ func (r *Reader) read(b []byte, off int64) error {
 // Name is the file's, for messages.
 func (r *Reader) Name() string { return r.name }
 
-// SetReadAhead bounds the bytes that each Iter made from now on buffers: 256 KiB
-// unless set, one block at the least.
+// SetReadAhead bounds the bytes that each Iter made from now on buffers, and those of
+// the index that the Reader keeps: 256 KiB unless set, one block at the least.
 func (r *Reader) SetReadAhead(bytes int64) { r.aheadMax = max(1, bytes/BlockSize) }
 
 // Polynomial is the one that the fingerprints were made with.
@@ -206,7 +206,7 @@ func (r *Reader) page(p int64) ([]uint64, error) {
 	if p+1 < int64(len(r.root)) && v[len(v)-1] >= r.root[p+1] {
 		return nil, r.corrupt(place, fmt.Sprintf("last entry %016x", v[len(v)-1]), fmt.Sprintf("below %016x, as in the root", r.root[p+1]))
 	}
-	if len(r.pages) == cachedPages {
+	if int64(len(r.pages)) >= min(cachedPages, r.aheadMax) {
 		clear(r.pages)
 	}
 	r.pages[p] = v
