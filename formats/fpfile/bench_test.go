@@ -52,10 +52,10 @@ func eachWay(b *testing.B, run func(b *testing.B)) {
 	if useAVX512 {
 		b.Run("avx512", run)
 	}
-	with := useAVX512
-	useAVX512 = false
+	with, folding := useAVX512, useFold
+	useAVX512, useFold = false, false
 	b.Run("go", run)
-	useAVX512 = with
+	useAVX512, useFold = with, folding
 }
 
 func BenchmarkDecode(b *testing.B) {

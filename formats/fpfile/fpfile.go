@@ -19,7 +19,6 @@ package fpfile
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 
 	"mercator/pkg/fault"
 )
@@ -59,10 +58,6 @@ const (
 	headMagic = "\x89FPS\r\n\x1a\n"
 	footMagic = "FPS.end\n"
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
 var le = binary.LittleEndian
 

@@ -1,6 +1,7 @@
 package fpfile
 
 import (
+	"hash/crc32"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -8,10 +9,10 @@ import (
 
 // bothWays runs f with the assembly, where there is some, and without.
 func bothWays(f func(way string)) {
-	with := useAVX512
-	defer func() { useAVX512 = with }()
+	with, folding := useAVX512, useFold
+	defer func() { useAVX512, useFold = with, folding }()
 	f("as detected")
-	useAVX512 = false
+	useAVX512, useFold = false, false
 	f("go")
 }
 
@@ -108,6 +109,22 @@ func TestFill(t *testing.T) {
 				t.Fatalf("%q: %d bytes, want %d", name, bestBytes(want, span), least(want, span))
 			}
 			keys = keys[want:]
+		}
+	}
+}
+
+// TestChecksum compares with the standard library.
+func TestChecksum(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(33, 34))
+	b := make([]byte, 10000)
+	for i := range b {
+		b[i] = byte(rnd.Uint32())
+	}
+	for n := range 2100 {
+		for _, part := range [][]byte{b[:n], b[len(b)-n:], b[n : n+BlockSize-n/2]} {
+			if got, want := checksum(part), crc32.Checksum(part, castagnoli); got != want {
+				t.Fatalf("%d bytes: %08x, want %08x", len(part), got, want)
+			}
 		}
 	}
 }
