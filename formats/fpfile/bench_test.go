@@ -192,7 +192,7 @@ func BenchmarkLookup(b *testing.B) {
 		all[i] = keys[rnd.IntN(len(keys))] + rnd.Uint64N(2)
 	}
 	for k := range r.mem.blocks {
-		if _, _, err := r.use(k); err != nil {
+		if _, err := r.use(k, new(block)); err != nil {
 			b.Fatal(err)
 		}
 	}

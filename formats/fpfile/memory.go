@@ -100,49 +100,68 @@ func (m *memory) span(key uint64) span {
 // find returns the block of key.
 func (m *memory) find(key uint64, s span) int {
 	lo, hi := int(s.lo), int(s.hi)
-	for hi-lo > 4 {
+	for hi-lo > 2 {
 		if mid := (lo + hi) / 2; m.blocks[mid].first > key {
 			hi = mid
 		} else {
 			lo = mid + 1
 		}
 	}
-	for lo < hi && m.blocks[lo].first <= key {
-		lo++
-	}
-	return lo - 1
+	// One or two are left, or none; the blocks after hi begin above key.
+	last := len(m.blocks) - 1
+	return lo - 1 + notAbove(m.blocks[min(lo, last)].first, key, lo <= last) + notAbove(m.blocks[min(lo+1, last)].first, key, lo < last)
 }
 
-// use returns block k, which it verifies if that was not done before.
-func (r *Reader) use(k int) (block, *resident, error) {
+// notAbove is 1 if first ≤ key and there is such a block; it is not a branch.
+func notAbove(first, key uint64, is bool) (n int) {
+	low := first <= key
+	if low = low && is; low {
+		n = 1
+	}
+	return n
+}
+
+// use makes v block k, which it verifies if that was not done before. It does not
+// return v, since copying it costs a tenth of a lookup.
+func (r *Reader) use(k int, v *block) (*resident, error) {
 	m := r.mem
 	off, n := r.geo.block(int64(k))
 	b := m.data[off : off+n]
 	e := &m.blocks[k]
-	if e.n > 0 {
-		return block{n: int(e.n), w: int(e.w), first: e.first, rest: b[blockHeader:], split: int(e.split)}, e, nil
-	}
-	v, err := r.parse(int64(k), e.first, b)
-	if err != nil {
-		return v, nil, err
-	}
-	keys, bad := v.appendKeys(m.keys[:0], &m.at)
-	if bad == nil {
-		m.keys = keys
-		last := keys[len(keys)-1]
-		switch {
-		case k+1 < len(m.blocks) && last >= m.blocks[k+1].first:
-			bad = &flaw{fmt.Sprintf("last fingerprint %016x", last), fmt.Sprintf("below %016x, the first of the next block", m.blocks[k+1].first)}
-		case k+1 == len(m.blocks) && last != r.last:
-			bad = &flaw{fmt.Sprintf("last fingerprint %016x", last), fmt.Sprintf("%016x, as in the footer", r.last)}
+	if e.n == 0 {
+		if err := r.verify(k, b); err != nil {
+			return nil, err
 		}
 	}
+	v.n, v.w, v.first, v.split, v.rest = int(e.n), int(e.w), e.first, int(e.split), b[blockHeader:]
+	return e, nil
+}
+
+// verify verifies block k, whose bytes are b, by every rule.
+func (r *Reader) verify(k int, b []byte) error {
+	m, e := r.mem, &r.mem.blocks[k]
+	v, err := r.parse(int64(k), e.first, b)
+	if err != nil {
+		return err
+	}
+	keys, bad := v.appendKeys(m.keys[:0], &m.at)
 	if bad != nil {
-		return v, nil, r.flawed(int64(k), bad)
+		return r.flawed(int64(k), bad)
+	}
+	m.keys = keys
+	last := keys[len(keys)-1]
+	if k+1 < len(m.blocks) && last >= m.blocks[k+1].first {
+		bad = &flaw{fmt.Sprintf("last fingerprint %016x", last), fmt.Sprintf("below %016x, the first of the next block", m.blocks[k+1].first)}
+	}
+	if k+1 == len(m.blocks) && last != r.last {
+		bad = &flaw{fmt.Sprintf("last fingerprint %016x", last), fmt.Sprintf("%016x, as in the footer", r.last)}
+	}
+	if bad != nil {
+		return r.flawed(int64(k), bad)
 	}
 	e.n, e.split, e.w = uint16(v.n), uint16(v.split), uint8(v.w)
 	e.setRanks(v.high())
-	return v, e, nil
+	return nil
 }
 
 func (e *resident) setRanks(high []byte) {
@@ -156,8 +175,8 @@ func (e *resident) setRanks(high []byte) {
 }
 
 // start returns from where the bucket is looked for, and about how many
-// differences lie before it.
-func (e *resident) start(bucket uint64) (c cursor, about int) {
+// differences lie before it. The high part has high bytes.
+func (e *resident) start(bucket uint64, high int) (c cursor, about int) {
 	i := 0
 	for _, zeros := range e.ranks[1:] {
 		i += int((int64(zeros) - int64(bucket)) >> 63 & 1)
@@ -166,7 +185,8 @@ func (e *resident) start(bucket uint64) (c cursor, about int) {
 	about = 8*c.at - int(c.zeros)
 	if i+1 < len(e.ranks) { // the part's keys lie evenly, more or less
 		zeros := max(1, int(e.ranks[i+1]-e.ranks[i]))
-		about += int(uint32(bucket-c.zeros) * uint32(8*int(e.stride)-zeros) / uint32(zeros))
+		ones := 8*min(int(e.stride), high-c.at) - zeros
+		about += int(uint32(bucket-c.zeros) * uint32(ones) / uint32(zeros))
 	}
 	return c, about
 }
@@ -183,13 +203,13 @@ type lookup struct {
 
 // begin finds the block of l.key, and asks for those lines of it that will be read,
 // so that they come together, and those of several lookups at once.
-func (r *Reader) begin(l *lookup) (err error) {
-	var e *resident
-	if l.v, e, err = r.use(r.mem.find(l.key, l.span)); err != nil {
+func (r *Reader) begin(l *lookup) error {
+	e, err := r.use(r.mem.find(l.key, l.span), &l.v)
+	if err != nil {
 		return err
 	}
-	about := 0
-	l.c, about = e.start((l.key - l.v.first) >> (l.v.w & 63))
+	var about int
+	l.c, about = e.start((l.key-l.v.first)>>(l.v.w&63), len(l.v.rest)-l.v.split)
 	l.words = int(e.stride) / 8
 	if end := len(l.v.rest) - 1; end >= 0 {
 		high, low := l.v.split+l.c.at, about*l.v.w>>3
