@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha1"
 	"errors"
 	"os"
 	"os/exec"
@@ -42,8 +43,10 @@ func TestScripts(t *testing.T) {
 // oneRecord is a WARC file with one reply.
 func oneRecord(t *testing.T) []byte {
 	block := "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\nhello"
-	b, err := warc.Encoder{Codec: warc.None}.Append(nil, &warc.Record{Type: "response", Date: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC),
-		TargetURI: "http://a.test/", ContentType: warc.MediaResponse, Block: strings.NewReader(block), Length: int64(len(block))})
+	rec := &warc.Record{Type: "response", Date: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC),
+		TargetURI: "http://a.test/", ContentType: warc.MediaResponse, Block: strings.NewReader(block), Length: int64(len(block))}
+	rec.Add(warc.FieldPayloadDigest, warc.FormatSHA1(sha1.Sum([]byte("hello"))))
+	b, err := warc.Encoder{Codec: warc.None}.Append(nil, rec)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -494,6 +494,11 @@ func (p *printer) showWARC(ctx context.Context, in *input) error {
 			return err
 		}
 		p.total++
+		if p.g.Check {
+			if err := r.CheckPayload(); err != nil {
+				return err
+			}
+		}
 		if p.g.Count || p.g.Check {
 			continue
 		}

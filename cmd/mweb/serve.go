@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"sync"
 
@@ -56,6 +57,9 @@ func (c *serveCmd) check() error {
 		return &fault.Error{Class: fault.Usage, Found: "unexpected argument " + c.Files[0], Hint: "a saved crawl is served with --warc FILE..."}
 	case len(c.WARC) > 0 && c.Hard:
 		return &fault.Error{Class: fault.Usage, Found: "--hard with --warc", Want: "one of them: a saved web does not change"}
+	}
+	if _, err := netip.ParseAddrPort(c.DNS); err != nil {
+		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--dns %q", c.DNS), Want: "ADDR:PORT, such as 127.0.0.1:5353; port 0 takes a free one"}
 	}
 	_, err := c.web(c.Port)
 	return err

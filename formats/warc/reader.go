@@ -179,6 +179,9 @@ func (r *Reader) next() (*Record, error) {
 	if r.opt.Verify {
 		if want, ok := parseSHA1(r.rec.Get(FieldBlockDigest)); ok {
 			r.block.sum, r.block.want = sha1.New(), want
+			if err := r.block.verify(); err != nil { // of an empty block nothing is read
+				return nil, err
+			}
 		}
 	}
 	r.rec.Block = &r.block
@@ -480,6 +483,17 @@ type block struct {
 	want [sha1.Size]byte
 }
 
+// verify compares the digest once the block has been read.
+func (b *block) verify() error {
+	if b.left > 0 {
+		return nil
+	}
+	if got := [sha1.Size]byte(b.sum.Sum(nil)); got != b.want {
+		return b.r.fault(fault.Corrupt, "block digest "+FormatSHA1(got), FormatSHA1(b.want))
+	}
+	return nil
+}
+
 func (b *block) Read(p []byte) (int, error) {
 	if b.r.err != nil {
 		return 0, b.r.err
@@ -494,11 +508,8 @@ func (b *block) Read(p []byte) (int, error) {
 	b.left -= int64(n)
 	if b.sum != nil {
 		b.sum.Write(p[:n])
-		if b.left == 0 {
-			if got := [sha1.Size]byte(b.sum.Sum(nil)); got != b.want {
-				b.r.err = b.r.fault(fault.Corrupt, "block digest "+FormatSHA1(got), FormatSHA1(b.want))
-				return n, b.r.err
-			}
+		if b.r.err = b.verify(); b.r.err != nil {
+			return n, b.r.err
 		}
 	}
 	if err != nil {

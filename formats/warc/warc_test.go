@@ -220,3 +220,48 @@ func TestErrorsOfTheFileAreNotDamage(t *testing.T) {
 		t.Errorf("append after a failure: %v", err)
 	}
 }
+
+// Digests are compared where that is asked for: of blocks, empty ones too, and of
+// payloads, which some writers take with the transfer coding.
+func TestDigests(t *testing.T) {
+	const chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+	of := func(s string) string { return FormatSHA1(sha1.Sum([]byte(s))) }
+	for _, c := range []struct{ name, typ, block, field, digest, want string }{
+		{"block", TypeResource, "hello", FieldBlockDigest, of("hello"), ""},
+		{"another block", TypeResource, "hello", FieldBlockDigest, of("hullo"), "block digest " + of("hello")},
+		{"empty block", TypeMetadata, "", FieldBlockDigest, of(""), ""},
+		{"a block that should not be empty", TypeMetadata, "", FieldBlockDigest, of("x"), "block digest " + of("")},
+		{"payload", TypeResponse, "HTTP/1.1 200 OK\r\n\r\nhello", FieldPayloadDigest, of("hello"), ""},
+		{"another payload", TypeResponse, "HTTP/1.1 200 OK\r\n\r\nhello", FieldPayloadDigest, of("hullo"), "payload digest " + of("hello")},
+		{"no payload", TypeResponse, "HTTP/1.1 200 OK\r\n\r\n", FieldPayloadDigest, of("x"), "payload digest " + of("")},
+		{"chunked", TypeResponse, chunked, FieldPayloadDigest, of("hello"), ""},
+		{"digest of the chunks", TypeResponse, chunked, FieldPayloadDigest, of("5\r\nhello\r\n0\r\n\r\n"), ""},
+		{"another chunked", TypeResponse, chunked, FieldPayloadDigest, of("hullo"), "payload digest " + of("hello")},
+		{"longer than a buffer", TypeResponse, "HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat("x", 1<<17), FieldPayloadDigest, of(strings.Repeat("x", 1<<17)), ""},
+		{"HTTP/0.9", TypeResponse, "<p>hello", FieldPayloadDigest, of("<p>hello"), ""},
+		{"no HTTP", TypeResponse, "HTTP/1.1 nonsense", FieldPayloadDigest, of("x"), ""},
+		{"resource", TypeResource, "hello", FieldPayloadDigest, of("hello"), ""},
+		{"another resource", TypeResource, "hello", FieldPayloadDigest, of("hullo"), "payload digest " + of("hello")},
+		{"revisit, of what was seen before", TypeRevisit, "HTTP/1.1 200 OK\r\n\r\n", FieldPayloadDigest, of("hello"), ""},
+		{"MD5", TypeResource, "hello", FieldPayloadDigest, "md5:XUFAKRXLKNK4OISUWEM6OQ2HUQ", ""},
+	} {
+		rec := &Record{Type: c.typ, TargetURI: "http://a.test/", Date: testDate, Block: strings.NewReader(c.block), Length: int64(len(c.block))}
+		rec.Add(c.field, c.digest)
+		file, err := Encoder{Codec: None}.Append(nil, rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := NewReader(bytes.NewReader(file), ReaderOptions{Name: "f", Verify: true})
+		_, err = r.Next()
+		if err == nil {
+			err = r.CheckPayload()
+		}
+		if err == nil {
+			err = r.Finish()
+		}
+		r.Close()
+		if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+}

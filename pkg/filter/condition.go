@@ -200,6 +200,13 @@ func newTest(word string, args []string) (condition, error) {
 		}
 		return test(func(c *Candidate) bool { return set[c.split().scheme] }), nil
 	case "host":
+		for _, a := range args {
+			if want, err := canonicalHost(a); err != nil {
+				return nil, err
+			} else if a != want {
+				return nil, fmt.Errorf("host %q, which no URL has: its canonical form is %q", a, want)
+			}
+		}
 		// A host without a port is meant on any.
 		return test(func(c *Candidate) bool { return set[c.Host] || set[c.split().name] }), nil
 	case "domain":
@@ -314,4 +321,22 @@ func comparison(word string, args []string) (func(int) bool, error) {
 		}
 	}
 	return nil, fmt.Errorf("%s %q, want a comparison such as > 12", word, strings.Join(args, " "))
+}
+
+// canonicalHost is a host, with its port or without, as candidates have it.
+func canonicalHost(s string) (string, error) {
+	name, port := s, ""
+	if i := strings.LastIndexByte(s, ':'); i > strings.LastIndexByte(s, ']') {
+		name, port = s[:i], s[i:]
+		if n, err := strconv.ParseUint(port[1:], 10, 16); err != nil || n == 0 {
+			return "", fmt.Errorf("host %q, want a port from 1 to 65535 behind the colon", s)
+		} else {
+			port = fmt.Sprint(":", n)
+		}
+	}
+	_, host, err := canon.URL("http://" + name + "/")
+	if err != nil {
+		return "", fmt.Errorf("host %q: %w", s, err)
+	}
+	return host + port, nil
 }

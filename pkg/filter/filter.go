@@ -18,7 +18,7 @@
 //
 //	any                     every URL
 //	scheme S…               http, https, ftp, gopher
-//	host H…                 exactly, with ":port" where it is not the default
+//	host H…                 exactly, in canonical form (lower case, IDNA), with ":port" where it is not the default
 //	domain D…               the host is D or ends in ".D", on any port; ".D" is as good
 //	registered-domain D…    D is the domain that the host is registered under
 //	port N…                 default ports included

@@ -1,0 +1,73 @@
+package warc
+
+import (
+	"bytes"
+	"crypto/sha1"
+	"hash"
+	"io"
+
+	"mercator/pkg/fault"
+	"mercator/pkg/httpmsg"
+)
+
+// CheckPayload reads the current record's block and compares WARC-Payload-Digest.
+// Of a resource the payload is the block; of a response it is the body without its
+// transfer coding (ISO 28500 sections 5.9 and 6.3.2) or, as some writers have it,
+// with. Records of other types, and those without a SHA-1 digest, pass.
+func (r *Reader) CheckPayload() error {
+	want, ok := parseSHA1(r.rec.Get(FieldPayloadDigest))
+	if r.err != nil || !ok {
+		return r.err
+	}
+	var got [][sha1.Size]byte
+	switch r.rec.Type {
+	case TypeResource:
+		h := sha1.New()
+		io.Copy(h, r.rec.Block) // errors are in r.err
+		got = append(got, [sha1.Size]byte(h.Sum(nil)))
+	case TypeResponse:
+		raw := &bodyHash{h: sha1.New()}
+		block := io.TeeReader(r.rec.Block, raw)
+		m, err := httpmsg.Open(block)
+		if err != nil {
+			return r.err // no HTTP reply: a server may send what it likes
+		}
+		raw.begin(m.Head.Size)
+		h := sha1.New()
+		io.Copy(h, m.Payload) // chunks may be cut or wrong: what came before counts
+		io.Copy(io.Discard, block)
+		got = append(got, [sha1.Size]byte(h.Sum(nil)), [sha1.Size]byte(raw.h.Sum(nil)))
+	}
+	if r.err != nil {
+		return r.err
+	}
+	for i, sum := range got {
+		if sum == want {
+			break
+		}
+		if i == len(got)-1 {
+			r.err = r.fault(fault.Corrupt, "payload digest "+FormatSHA1(got[0]), FormatSHA1(want))
+		}
+	}
+	return r.err
+}
+
+// bodyHash hashes what is written to it from a place on that is told later.
+type bodyHash struct {
+	h     hash.Hash
+	first bytes.Buffer // until begin
+	begun bool
+}
+
+func (b *bodyHash) Write(p []byte) (int, error) {
+	if !b.begun {
+		return b.first.Write(p)
+	}
+	return b.h.Write(p)
+}
+
+// begin says how many bytes stand before the body.
+func (b *bodyHash) begin(at int) {
+	b.begun = true
+	b.h.Write(b.first.Bytes()[at:])
+}
