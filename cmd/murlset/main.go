@@ -382,7 +382,8 @@ func (c *checkCmd) Run(std *cli.Std) error {
 
 type keyCmd struct {
 	Files      []string       `arg:"" optional:"" help:"Text, one URL a line (default: standard input)."`
-	Polynomial cli.Polynomial `placeholder:"HEX" help:"That of a set, as \"murlset stat\" prints it (default: Mercator's, by which url_key is made)."`
+	Polynomial cli.Polynomial `placeholder:"HEX" xor:"polynomial" help:"That of a set, as \"murlset stat\" prints it (default: Mercator's, by which url_key is made)."`
+	Set        string         `placeholder:"STORE" xor:"polynomial" help:"Take the polynomial of this set."`
 }
 
 // Help is the long text of --help.
@@ -390,11 +391,22 @@ func (keyCmd) Help() string {
 	return `Prints the URL checksum, a tab, and the canonical form, for each line, so that anyone can
 check them by hand. A line that is no URL is an error.
 
-  echo HTTP://www.Example.com | murlset key`
+  echo HTTP://www.Example.com | murlset key
+  murlset key --set crawl/urls seeds.txt        as "murlset dump crawl/urls" has them`
 }
 
 func (c *keyCmd) Run(std *cli.Std) error {
-	poly, err := fingerprint.NewPoly(c.Polynomial.Or(fingerprint.Polynomial))
+	p := c.Polynomial.Or(fingerprint.Polynomial)
+	if c.Set != "" {
+		st, err := std.OpenStore(c.Set, urlset.Kind, urlset.Version, cli.TxnFlags{})
+		if err != nil {
+			return err
+		}
+		if p, err = fpset.PolynomialOf(st); err != nil {
+			return err
+		}
+	}
+	poly, err := fingerprint.NewPoly(p)
 	if err != nil {
 		return err
 	}

@@ -17,9 +17,10 @@ import (
 // spool keeps url rows, in order, in a temporary file without a name.
 //
 // A row is written as what differs from the row before it: links of one page share
-// their via, time and depth, and most of their text. That takes a third of the
-// bytes of a record stream and of its time; compression on top would cost more
-// than the disk that it saves (BenchmarkSpool). The file is blocks: length and
+// their via, time and depth, and most of their text. Measured, to write and read a link
+// (BenchmarkSpool): 68 bytes, and a quarter of the time of a record stream, which has
+// 190. zstd on top makes it 17 bytes in three and a half times the time: more than
+// a disk of 200 MB/s takes for what is spared. The file is blocks: length and
 // CRC-32C, 4 little-endian bytes each, then rows. The first row of a block is
 // written against the empty row.
 type spool struct {

@@ -2,10 +2,12 @@
 // that finds the URLs of a round that were never seen.
 //
 // It stands on package fpset, whose sets it shares; only the keys and the batch
-// differ. A batch is buffered whole, as in the duplicate URL eliminator of
-// SRC-RR-173: the rows wait in a temporary file, the keys alone are sorted, one
-// sequential pass asks the set for all of them, and the unseen rows go on in
-// order of arrival.
+// differ. There are two ways to the same answers. New is the duplicate URL eliminator
+// of SRC-RR-173: a batch is buffered whole, its rows wait in a temporary file, the keys
+// alone are sorted, one sequential pass asks the set for all of them, and the unseen
+// rows go on in order of arrival. Online is the URL-seen test of the 1999 paper: each
+// URL is looked up as it comes, and goes on at once. A cache of popular URLs stands in
+// front of both; it lives as long as the process.
 //
 // # Invariants
 //
@@ -13,7 +15,8 @@
 //     first goes on.
 //   - Rows go on in order of arrival.
 //   - Memory is bounded by what the caller grants, whatever the batch and the set.
-//   - Answers do not depend on memory, batch size, or the number of runs.
+//   - Answers do not depend on memory, cache, batch size, the number of runs, or the way.
+//   - The set changes by the stage's commit, whatever has gone on before.
 //
 // # False answers
 //
