@@ -2,8 +2,8 @@ package fetch
 
 import (
 	"bytes"
-	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +19,6 @@ import (
 	"mercator/formats/warc"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
 	"mercator/pkg/httpmsg"
 )
 
@@ -59,17 +58,28 @@ type archive struct {
 type saved struct {
 	files []string           // names, relative to the store
 	rows  []savedRow         // pages and robots contacts, in order
-	pages []int32            // indices of pages, sorted by fp
+	pages []int32            // indices of pages, sorted by url
 	byURL map[string][]int32 // robots contacts that were not looked at yet
 }
 
 // savedRow is where a group of records begins.
 type savedRow struct {
-	fp   uint64 // of the URL
+	url  urlHash
 	off  int64
 	in   int64 // the input's row in the spool; none: not seen. 0 for robots
 	file uint32
 }
+
+// urlHash stands for a URL in memory. FP64 would not do: people can make two URLs
+// of one fingerprint.
+type urlHash [16]byte
+
+func hashURL(url string) urlHash {
+	sum := sha256.Sum256([]byte(url))
+	return urlHash(sum[:16])
+}
+
+func (h urlHash) compare(other urlHash) int { return bytes.Compare(h[:], other[:]) }
 
 // openArchive recovers what the transaction had written before a crash, cuts the
 // rest, and is then ready to append.
@@ -102,7 +112,7 @@ func openArchive(st *store.Store, tx *store.Tx, opt *Options, round warc.Round) 
 		last = name
 	}
 	rows := a.saved.rows
-	slices.SortFunc(a.saved.pages, func(x, y int32) int { return cmp.Compare(rows[x].fp, rows[y].fp) })
+	slices.SortFunc(a.saved.pages, func(x, y int32) int { return rows[x].url.compare(rows[y].url) })
 	if last != "" {
 		ok, err := a.reopen(last)
 		if err != nil {
@@ -215,7 +225,7 @@ func (a *archive) scan(f durable.File, name string, from, to int64) (keep int64,
 			continue
 		}
 		keep = r.Good()
-		row := savedRow{fp: fingerprint.OfString(out.Row.URL), file: index, off: group}
+		row := savedRow{url: hashURL(out.Row.URL), file: index, off: group}
 		n := int32(len(a.saved.rows))
 		switch out.Row.Role {
 		case record.RolePage:
@@ -406,10 +416,10 @@ func (a *archive) close() {
 
 // page returns the saved row of a URL that was not asked for yet, or nil.
 func (a *archive) page(url string) *savedRow {
-	fp := fingerprint.OfString(url)
+	want := hashURL(url)
 	rows := a.saved.rows
-	i, _ := slices.BinarySearchFunc(a.saved.pages, fp, func(n int32, fp uint64) int { return cmp.Compare(rows[n].fp, fp) })
-	for ; i < len(a.saved.pages) && rows[a.saved.pages[i]].fp == fp; i++ {
+	i, _ := slices.BinarySearchFunc(a.saved.pages, want, func(n int32, want urlHash) int { return rows[n].url.compare(want) })
+	for ; i < len(a.saved.pages) && rows[a.saved.pages[i]].url == want; i++ {
 		if s := &rows[a.saved.pages[i]]; s.in == none {
 			return s
 		}

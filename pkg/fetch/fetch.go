@@ -42,7 +42,6 @@ import (
 	"mercator/formats/store"
 	"mercator/formats/warc"
 	"mercator/pkg/canon"
-	"mercator/pkg/fault"
 	"mercator/pkg/stage"
 )
 
@@ -381,9 +380,6 @@ func (r *runner) resume(ctx context.Context) error {
 			r.mu.Unlock()
 			if err != nil {
 				return err
-			}
-			if row.URL != g.Row.URL {
-				return &fault.Error{Class: fault.Corrupt, File: r.archive.saved.files[s.file], Found: "two URLs of the batch have one fingerprint"}
 			}
 			page := Merge(&row, &g.Row)
 			o = &output{row: &page}

@@ -19,6 +19,7 @@ import (
 	"mercator/formats/warc"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
 	"mercator/pkg/fetch"
 	"mercator/pkg/stage"
 )
@@ -337,6 +338,28 @@ func inCrawl(t testing.TB) (*store.Crawl, *store.Store) {
 
 // TestAbandon: the next round writes another WARC file, under a name never used,
 // and still keeps away from whom the abandoned one had contacted.
+// TestCraftedURLs: two URLs that somebody gave one FP64 are taken up apart.
+func TestCraftedURLs(t *testing.T) {
+	x := url("http://h0.test/" + strings.Repeat("a", 66))
+	y := url("http://h0.test/caccacaccacacccacaccaaccaacccaaaaacccacacaaaccaacaacacaaacaaacaaca")
+	if fingerprint.OfString(x.URL) != fingerprint.OfString(y.URL) {
+		t.Fatal("the URLs do not collide")
+	}
+	w := &web{}
+	opt := options(newStore(t), w)
+	more := pages(1, 2)
+	interrupted(t, opt, "r1", append([]record.URL{y, x}, more...)) // after robots.txt and y
+	rows := run(t, opt, "r1", append([]record.URL{x, y}, more...))
+	if n := strings.Count(strings.Join(w.log, "\n"), y.URL); n != 1 {
+		t.Errorf("%d contacts for the page that was saved, in %v", n, w.log)
+	}
+	for _, row := range rows {
+		if want := fingerprint.OfString("text of " + row.URL); row.Role == record.RolePage && row.ContentFP != want {
+			t.Errorf("%s has the document %016x, want %016x", row.URL, row.ContentFP, want)
+		}
+	}
+}
+
 func TestAbandon(t *testing.T) {
 	for _, committed := range []bool{true, false} {
 		inBubble(t, fmt.Sprint("committed in the store ", committed), func(t *testing.T) {
