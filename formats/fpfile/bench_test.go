@@ -150,15 +150,15 @@ func BenchmarkMark(b *testing.B) {
 			}
 		})
 	})
-	b.Run("search alone", func(b *testing.B) {
-		m := &marker{r: r}
+	b.Run("in memory", func(b *testing.B) {
+		r, err := OpenBytes(data, path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		it := r.All()
 		perKey(b, len(batch), func() {
-			w := &m.windows[0]
-			for next := 0; next < len(batch); {
-				next, _ = m.plan(w, batch, next)
-				w.buf = grow(w.buf[:0], w.reads[0].end)
-				copy(w.buf, data[w.reads[0].off:])
-				m.search(w, batch, seen)
+			if err := it.Mark(batch, seen); err != nil {
+				b.Fatal(err)
 			}
 		})
 	})

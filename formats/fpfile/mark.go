@@ -154,7 +154,11 @@ func (m *marker) mark(keys []uint64, seen []bool) error {
 			return m.search(now, keys, seen)
 		}
 		read := make(chan error, 1)
-		go func() { read <- then.read(m.r) }()
+		if m.r.mem != nil {
+			read <- nil
+		} else {
+			go func() { read <- then.read(m.r) }()
+		}
 		err = m.search(now, keys, seen)
 		if readErr := <-read; err == nil {
 			err = readErr
