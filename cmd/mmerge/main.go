@@ -17,7 +17,19 @@ import (
 const about = `Merge, compare, cut and check sets of fingerprints, and record streams.
 
 A set is a fingerprint file (*.fps), the folder of a store such as crawl/urls, or text: 16 hexadecimal digits a line,
-in any order (*.txt, or --text; "-" is standard input).`
+in any order (*.txt, or --text; "-" is standard input). Sets are merged on all processors (-@), in memory that does not
+grow with them; the output is the same for any number of threads.
+
+For those who come from sort, comm and join (with LC_ALL=C, on lines of 16 lower-case hexadecimal digits):
+
+  sort -u a b            mmerge union --text a b
+  sort -mu a b           mmerge union --text a b         sorted text is noticed, and not sorted again
+  comm -12 a b           mmerge intersect --text a b
+  comm -23 a b           mmerge diff --text a b
+  comm -13 a b           mmerge diff --text b a
+  sort -mu a b -o c      mmerge union -o c.fps a.fps b.fps
+  sort -cu a             mmerge check a.fps
+  join a b               mmerge join --by url_key --columns etag a.arrows.zst b.arrows.zst`
 
 type grammar struct {
 	cli.Common `embed:""`
@@ -75,7 +87,8 @@ func (unionCmd) Help() string {
 input is exit code 3, and nothing is written. Sets of different polynomials are refused.
 
   mmerge union -o both.fps monday/urls tuesday/urls
-  mmerge union a.fps b.fps | wc -l`
+  mmerge union a.fps b.fps | wc -l
+  mmerge union --text keys1 keys2 > all           (sort -u keys1 keys2)`
 }
 
 func (c *unionCmd) Run(std *cli.Std) error {
@@ -88,7 +101,8 @@ type intersectCmd struct{ sets }
 func (intersectCmd) Help() string {
 	return `Writes the fingerprints that are in all of the sets, ascending.
 
-  mmerge intersect -o still-there.fps monday/urls tuesday/urls`
+  mmerge intersect -o still-there.fps monday/urls tuesday/urls
+  mmerge intersect --text keys1 keys2             (comm -12 keys1 keys2)`
 }
 
 func (c *intersectCmd) Run(std *cli.Std) error {
@@ -102,6 +116,7 @@ func (diffCmd) Help() string {
 	return `Writes the fingerprints that are in the first set and in none of the others, ascending.
 
   mmerge diff -o new.fps tuesday/urls monday/urls
+  mmerge diff --text keys1 keys2                  (comm -23 keys1 keys2)
   murlset key < seeds.txt | cut -f1 | mmerge diff - crawl/urls`
 }
 
@@ -111,7 +126,7 @@ func (c *diffCmd) Run(std *cli.Std) error {
 
 type recordsCmd struct {
 	By    string   `required:"" placeholder:"COLUMN" help:"Column that orders the rows, such as url_key or fetch_time."`
-	Sort  bool     `help:"Sort each input first, by a column of integers or times; without it an input out of order is an error."`
+	Sort  bool     `help:"Sort each input first; without it an input out of order is an error."`
 	Files []string `arg:"" help:"Record streams of one kind."`
 	cli.Output
 }
@@ -119,7 +134,8 @@ type recordsCmd struct {
 // Help is the long text of --help.
 func (recordsCmd) Help() string {
 	return `Merges record streams of one kind into one that ascends by a column. Rows of equal values
-keep the order of the files, and in a file their order.
+keep the order of the files, and in a file their order. Columns that this version does
+not know are kept if the first file has them, and refused by name otherwise; so are bodies.
 
   mmerge records --by url_key --sort -o all.arrows.zst r1/links.arrows.zst r2/links.arrows.zst`
 }
@@ -205,7 +221,7 @@ func passAll[T record.Row](ctx context.Context, std *cli.Std, name string, in st
 }
 
 type joinCmd struct {
-	By      string   `required:"" placeholder:"COLUMN" help:"Key of both streams, of integers or times, such as url_key; LEFT=RIGHT where the names differ."`
+	By      string   `required:"" placeholder:"COLUMN" help:"Key of both streams, of numbers, times or text, such as url_key or host; LEFT=RIGHT where the names differ."`
 	Columns []string `required:"" placeholder:"COLUMN" help:"Columns to take over, comma-separated; LEFT=RIGHT where the names differ."`
 	Left    string   `arg:"" help:"Record stream whose rows go on; - is standard input."`
 	Right   string   `arg:"" help:"Record stream that columns are taken from, of any kind."`
@@ -216,7 +232,8 @@ type joinCmd struct {
 func (joinCmd) Help() string {
 	return `Writes the rows of LEFT, in their order, with columns taken over from the row of RIGHT
 that has the same key: the last such row, if there are several. Rows without one stay as
-they are. Neither stream need be sorted.
+they are. Neither stream need be sorted; the rows of both wait on disk, within --memory.
+Rows that carry bodies are refused.
 
   mmerge join --by url_key --columns last_content_fp=content_fp,etag urls.arrows.zst fetched.arrows.zst`
 }
@@ -271,7 +288,7 @@ func join[L, R record.Row](ctx context.Context, std *cli.Std, c *joinCmd, left s
 }
 
 type splitCmd struct {
-	Buckets    int            `required:"" placeholder:"N" help:"Number of parts, 1 to 64."`
+	Buckets    int            `required:"" placeholder:"N" help:"Number of parts, 1 to 4096."`
 	File       string         `arg:"" help:"A set, or a record stream."`
 	Prefix     string         `short:"o" name:"output" required:"" placeholder:"PREFIX" help:"Parts are named PREFIX-000.fps or PREFIX-000.arrows.zst, and so on."`
 	Text       bool           `help:"Read a set as text."`
@@ -283,8 +300,9 @@ func (splitCmd) Help() string {
 	return `Cuts by the top 12 bits of the key: of a set, of url_key, or of a link's target. All URLs
 of one host are in one part, and part i of one file belongs to part i of another cut into
 as many, unless a set has a polynomial of its own, by which url_key is not made. Parts of
-sets are joined again with union. No part appears before all are written; if mmerge is
-killed in the moment when they appear, run it again.
+sets are joined again with union. No part appears before all are written, and part 000
+appears last: where it is, all are. Parts of another cut into more are refused, so that no
+pattern such as PREFIX-* can mix the two.
 
   mmerge split --buckets 16 -o parts/urls crawl/urls`
 }
@@ -305,7 +323,10 @@ func (c *splitCmd) Run(std *cli.Std) error {
 		if err != nil {
 			return err
 		}
-		return parts.Keys(src, in[0].Polynomial)
+		progress := std.StartProgress("fingerprints", int64(in[0].Count))
+		defer progress.Done()
+		std.Stat("keys", in[0].Count)
+		return parts.Keys(src, in[0].Polynomial, std.Threads(), progress.Add)
 	}
 	src, err := cli.OpenSource(std, []string{c.File})
 	if err != nil {
@@ -313,21 +334,27 @@ func (c *splitCmd) Run(std *cli.Std) error {
 	}
 	switch src.Kind() {
 	case record.KindURL:
-		return splitRows(src, parts, func(r *record.URL) uint64 { return r.Key })
+		return splitRows(std, src, parts, func(r *record.URL) uint64 { return r.Key })
 	case record.KindFetch:
-		return splitRows(src, parts, func(r *record.Fetch) uint64 { return r.Key })
+		return splitRows(std, src, parts, func(r *record.Fetch) uint64 { return r.Key })
 	case record.KindLink:
-		return splitRows(src, parts, func(r *record.Link) uint64 { return r.Key })
+		return splitRows(std, src, parts, func(r *record.Link) uint64 { return r.Key })
 	}
-	return splitRows(src, parts, func(r *record.Module) uint64 { return r.Key })
+	return splitRows(std, src, parts, func(r *record.Module) uint64 { return r.Key })
 }
 
-func splitRows[T record.Row](src *cli.Records, parts *merge.Parts, key func(*T) uint64) error {
+func splitRows[T record.Row](std *cli.Std, src *cli.Records, parts *merge.Parts, key func(*T) uint64) error {
 	in, err := cli.RowsOf[T](src)
 	if err != nil {
 		return err
 	}
-	return merge.SplitRows(parts, in, key)
+	progress := std.StartProgress("rows", 0)
+	defer progress.Done()
+	if err := merge.SplitRows(parts, in, key, std.MemoryLimit()/4, progress.Add); err != nil {
+		return err
+	}
+	std.Stat("rows", in.Trailer().Rows)
+	return nil
 }
 
 type checkCmd struct {

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -84,4 +87,42 @@ func show(ts *testscript.TestScript, _ bool, args []string) {
 		out += fmt.Sprintf("%x %s %g\n", row.Key, row.ETag, row.Score)
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(out), 0o666))
+}
+
+// TestCheck flips a bit in each of many places of a set and of a record stream:
+// check finds every one, with exit code 3.
+func TestCheck(t *testing.T) {
+	dir := t.TempDir()
+	rnd := rand.New(rand.NewPCG(1, 2))
+	set := filepath.Join(dir, "a.fps")
+	writeSet(t, set, rnd, 5000, false)
+	rows, err := os.ReadFile("../../formats/record/testdata/good/fetch.arrows.zst")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream := filepath.Join(dir, "a.arrows.zst")
+	if err := os.WriteFile(stream, rows, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{set, stream} {
+		if out, err := exec.Command("mmerge", "check", name).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		good, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 25 {
+			bad := bytes.Clone(good)
+			at := rnd.IntN(len(bad))
+			bad[at] ^= 1 << rnd.IntN(8)
+			if err := os.WriteFile(name, bad, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command("mmerge", "check", name)
+			if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 3 || !strings.Contains(string(out), name) {
+				t.Errorf("byte %d of %d of %s: %v, want exit code 3\n%s", at, len(bad), name, err, out)
+			}
+		}
+	}
 }

@@ -194,6 +194,18 @@ func (s *Schema) ExtraColumns() []string {
 	return names
 }
 
+// Lacks names the unknown columns of o that s does not have by the same name and
+// type, sorted: what rows of o would lose in a stream like s.
+func (s *Schema) Lacks(o *Schema) []string {
+	var names []string
+	for _, c := range o.extra {
+		if i := s.findExtra(c.name); i < 0 || s.extra[i].typ != c.typ || s.extra[i].zone != c.zone {
+			names = append(names, c.name)
+		}
+	}
+	return names
+}
+
 // findExtra returns the place of an unknown column, or -1.
 func (s *Schema) findExtra(name string) int {
 	i, ok := slices.BinarySearchFunc(s.extra, name, func(c column, n string) int { return cmp.Compare(c.name, n) })

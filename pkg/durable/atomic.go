@@ -72,31 +72,37 @@ func CreateAll(fsys FS, path string) (*Atomic, error) {
 // named. It first removes what writers of the same path left there when they were
 // killed: unpublished files whose process is gone.
 func CreateOutput(path string) (*Atomic, error) {
-	dir, base := filepath.Split(path)
-	list, _ := OS.ReadDir(filepath.Clean(dir)) // no folder yet: nothing to remove
-	for _, e := range list {
-		if pid, ok := writerOf(e.Name(), base); ok && gone(pid) {
-			_ = OS.Remove(dir + e.Name()) // a leftover costs nothing but room
-		}
-	}
+	_, base := filepath.Split(path)
+	RemoveLeftovers(path, func(name string) bool { return name == base })
 	return CreateAll(OS, path)
 }
 
-// writerOf returns the process in the name of an unpublished file of base.
-func writerOf(name, base string) (pid int, ok bool) {
-	rest, ok := strings.CutPrefix(name, "."+base+".")
-	if !ok {
-		return 0, false
+// RemoveLeftovers removes, from the folder of path, unpublished files whose process
+// is gone and of which is says yes to the name that they were meant to have.
+func RemoveLeftovers(path string, is func(name string) bool) {
+	dir, _ := filepath.Split(path)
+	list, _ := OS.ReadDir(filepath.Clean(dir)) // no folder yet: nothing to remove
+	for _, e := range list {
+		if base, pid, ok := writerOf(e.Name()); ok && is(base) && gone(pid) {
+			_ = OS.Remove(dir + e.Name()) // a leftover costs nothing but room
+		}
 	}
-	if rest, ok = strings.CutSuffix(rest, TempSuffix); !ok {
-		return 0, false
+}
+
+// writerOf takes the name of an unpublished file apart: the name that it is meant to
+// have, and the process that writes it.
+func writerOf(name string) (base string, pid int, ok bool) {
+	rest, ok := strings.CutSuffix(name, TempSuffix)
+	at := strings.LastIndexByte(rest, '.')
+	if !ok || at < 2 || rest[0] != '.' {
+		return "", 0, false
 	}
-	digits, serial, ok := strings.Cut(rest, "-")
+	digits, serial, ok := strings.Cut(rest[at+1:], "-")
 	if _, err := strconv.ParseUint(serial, 10, 64); !ok || err != nil {
-		return 0, false
+		return "", 0, false
 	}
 	pid, err := strconv.Atoi(digits)
-	return pid, err == nil && pid > 0
+	return rest[1:at], pid, err == nil && pid > 0
 }
 
 // MkdirAll makes dir and its missing parents, and syncs each folder that got a

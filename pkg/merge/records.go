@@ -1,10 +1,14 @@
 package merge
 
 import (
+	"bufio"
 	"container/heap"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
+	"slices"
 	"strings"
 
 	"mercator/formats/record"
@@ -45,6 +49,13 @@ type stream[T record.Row] struct {
 func NewRecords[T record.Row](by string, inputs []Rows[T], names []string) (*Records[T], error) {
 	m := &Records[T]{by: by, schema: inputs[0].Schema(), ends: make([]record.Trailer, len(inputs))}
 	for i, in := range inputs {
+		if err := refuseBody(in, names[i]); err != nil {
+			return nil, err
+		}
+		if more := m.schema.Lacks(in.Schema()); len(more) > 0 {
+			return nil, &fault.Error{Class: fault.Usage, File: names[i], Found: fmt.Sprintf("column %q", more[0]), Want: "no columns that are not in " + names[0] + " by the same name and type",
+				Hint: "give the file that has all columns first"}
+		}
 		s := &stream[T]{rows: in, name: names[i], order: i}
 		var err error
 		if s.field, err = column(&s.row, by); err != nil {
@@ -56,6 +67,15 @@ func NewRecords[T record.Row](by string, inputs []Rows[T], names []string) (*Rec
 		m.heap = append(m.heap, s)
 	}
 	return m, nil
+}
+
+// refuseBody refuses rows that carry bodies, which nothing here keeps.
+func refuseBody[T record.Row](in Rows[T], name string) error {
+	if !in.Schema().HasBody {
+		return nil
+	}
+	return &fault.Error{Class: fault.Usage, File: name, Found: `column "body"`, Want: "rows without bodies",
+		Hint: "bodies are for pipes; mextract finds them in the WARC files"}
 }
 
 // read reads the next row of s; io.EOF after the last.
@@ -184,37 +204,32 @@ func (s *sortedRows[T]) Read(row *T) error {
 	return nil
 }
 
-// numberColumn returns the field of row that holds a number or a time.
-func numberColumn[T record.Row](row *T, name string) (any, error) {
+// keyColumn returns the field of row that a column stands for, which must have an order.
+func keyColumn[T record.Row](row *T, name string) (any, error) {
 	p, err := column(row, name)
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := valueOf(p); !ok || !isNumber(p) {
-		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("column %q", name), Want: "a column of integers or times, such as url_key"}
+	if _, ok := valueOf(p); !ok {
+		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("column %q has no order", name), Want: "a column of numbers, times or text"}
 	}
 	return p, nil
 }
 
-// sortInto reads all of in into a Sorter, by a column of integers or times. Each payload
-// begins with the row's number in 8 bytes.
-func sortInto[T record.Row](in Rows[T], by string, mem int64, dir string) (*Sorter, error) {
-	var row T
-	p, err := numberColumn(&row, by)
-	if err != nil {
-		return nil, err
-	}
+// sortInto reads all of in into a Sorter, by what key makes of the column that p is
+// of row. Each payload begins with the row's number in 8 bytes.
+func sortInto[T record.Row](in Rows[T], row *T, p any, key func(value) uint64, mem int64, dir string) (*Sorter, error) {
 	s := NewSorter(mem, dir)
 	var b []byte
 	for n := uint64(0); ; n++ {
-		err := in.Read(&row)
+		err := in.Read(row)
 		if err == io.EOF {
 			return s, nil
 		}
 		if err == nil {
-			v, _ := valueOf(p) // numberColumn knows that it has an order
-			b = record.AppendCanonical(binary.LittleEndian.AppendUint64(b[:0], n), &row)
-			err = s.Add(v.n, b)
+			v, _ := valueOf(p) // keyColumn knows that it has an order
+			b = record.AppendCanonical(binary.LittleEndian.AppendUint64(b[:0], n), row)
+			err = s.Add(key(v), b)
 		}
 		if err != nil {
 			s.Close()
@@ -224,11 +239,21 @@ func sortInto[T record.Row](in Rows[T], by string, mem int64, dir string) (*Sort
 }
 
 // SortRows reads all of in, and returns its rows in ascending order of a column of
-// integers or times, equal ones in order of arrival. About mem bytes of memory are
-// used, and files in dir ("": the system's folder for temporary files). Bodies are
-// not kept.
+// numbers, times or text, equal ones in order of arrival. About mem bytes of memory
+// are used, and files in dir ("": the system's folder for temporary files).
 func SortRows[T record.Row](in Rows[T], by string, mem int64, dir string) (Rows[T], error) {
-	s, err := sortInto(in, by, mem, dir)
+	if err := refuseBody(in, ""); err != nil {
+		return nil, err
+	}
+	row := new(T)
+	p, err := keyColumn(row, by)
+	if err != nil {
+		return nil, err
+	}
+	if !isNumber(p) {
+		return sortText(in, row, p.(*string), by, mem, dir)
+	}
+	s, err := sortInto(in, row, p, func(v value) uint64 { return v.n }, mem, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -240,9 +265,170 @@ func SortRows[T record.Row](in Rows[T], by string, mem int64, dir string) (Rows[
 	return &sortedRows[T]{sorter: s, it: it, from: in}, nil
 }
 
+// textSorter sorts rows by a column of text: runs that fit memory go to a file, and
+// are merged as record streams are.
+type textSorter[T record.Row] struct {
+	from  Rows[T]
+	by    string
+	mem   int64
+	spill *spill
+	items []textItem
+	arena []byte
+}
+
+// textItem is a row in memory: its text, and its canonical encoding in the arena.
+type textItem struct {
+	text    string
+	off, to int
+}
+
+// textItemBytes is what an item takes beside its text and its arena.
+const textItemBytes = 64
+
+func sortText[T record.Row](in Rows[T], row *T, text *string, by string, mem int64, dir string) (Rows[T], error) {
+	mem = max(mem, minMemory)
+	s := &textSorter[T]{from: in, by: by, mem: mem, spill: &spill{dir: dir}}
+	fail := func(err error) (Rows[T], error) { return nil, errors.Join(err, s.spill.close()) }
+	var used int64
+	for {
+		err := in.Read(row)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return fail(err)
+		}
+		off := len(s.arena)
+		s.arena = record.AppendCanonical(s.arena, row)
+		s.items = append(s.items, textItem{*text, off, len(s.arena)})
+		if used += int64(len(*text)+len(s.arena)-off) + textItemBytes; used > mem/2 {
+			if err := s.flush(); err != nil {
+				return fail(err)
+			}
+			used = 0
+		}
+	}
+	if err := s.flush(); err != nil {
+		return fail(err)
+	}
+	s.items, s.arena = nil, nil
+	for fan := int(max(2, mem/2/runBuffer)); len(s.spill.runs) > fan; {
+		if err := s.pass(fan); err != nil {
+			return fail(err)
+		}
+	}
+	merged, err := s.merge(s.spill, s.spill.runs)
+	if err != nil {
+		return fail(err)
+	}
+	return &sortedText[T]{Records: merged, sorter: s}, nil
+}
+
+// flush writes what is in memory as a run.
+func (s *textSorter[T]) flush() error {
+	if len(s.items) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(s.items, func(a, b textItem) int { return strings.Compare(a.text, b.text) })
+	w, err := s.spill.begin()
+	if err != nil {
+		return err
+	}
+	for _, i := range s.items {
+		if err := w.add(0, s.arena[i.off:i.to]); err != nil {
+			return err
+		}
+	}
+	s.items, s.arena = s.items[:0], s.arena[:0]
+	return w.end()
+}
+
+// merge opens runs of p, which arrived in this order.
+func (s *textSorter[T]) merge(p *spill, runs []section) (*Records[T], error) {
+	rows := []Rows[T]{&textRun[T]{schema: s.from.Schema()}} // that no run be no case of its own
+	names := []string{"temporary file"}
+	for _, r := range runs {
+		rows = append(rows, &textRun[T]{&runReader{in: bufio.NewReaderSize(io.NewSectionReader(p.file, r.off, r.length), runBuffer)}, s.from.Schema()})
+		names = append(names, names[0])
+	}
+	return NewRecords(s.by, rows, names)
+}
+
+// pass merges neighbouring runs, fan at a time, into a new file.
+func (s *textSorter[T]) pass(fan int) error {
+	old, next := s.spill, &spill{dir: s.spill.dir}
+	s.spill = next
+	var row T
+	var b []byte
+	for runs := old.runs; len(runs) > 0; {
+		n := min(fan, len(runs))
+		in, err := s.merge(old, runs[:n])
+		if err != nil {
+			return errors.Join(err, old.close())
+		}
+		w, err := next.begin()
+		for err == nil {
+			if err = in.Read(&row); err == nil {
+				b = record.AppendCanonical(b[:0], &row)
+				err = w.add(0, b)
+			}
+		}
+		if err != io.EOF {
+			return errors.Join(err, old.close())
+		}
+		if err := w.end(); err != nil {
+			return errors.Join(err, old.close())
+		}
+		runs = runs[n:]
+	}
+	return old.close()
+}
+
+// textRun is a run as rows; without a reader it is empty.
+type textRun[T record.Row] struct {
+	in     *runReader
+	schema *record.Schema
+}
+
+func (r *textRun[T]) Read(row *T) error {
+	if r.in == nil {
+		return io.EOF
+	}
+	if err := r.in.read(); err != nil {
+		return err
+	}
+	_, err := record.ParseCanonical(r.in.payload, row, r.schema)
+	return err
+}
+
+func (r *textRun[T]) Schema() *record.Schema  { return r.schema }
+func (r *textRun[T]) Trailer() record.Trailer { return record.Trailer{} }
+
+// sortedText gives rows back from a textSorter.
+type sortedText[T record.Row] struct {
+	*Records[T]
+	sorter *textSorter[T]
+}
+
+func (s *sortedText[T]) Trailer() record.Trailer {
+	t := s.sorter.from.Trailer()
+	t.Rows, t.Hash = s.sum.Sum()
+	return t
+}
+
+func (s *sortedText[T]) Read(row *T) error {
+	err := s.Records.Read(row)
+	if err == io.EOF {
+		if cerr := s.sorter.spill.close(); cerr != nil {
+			return cerr
+		}
+	}
+	return err
+}
+
 // JoinSpec says how two inputs are joined.
 type JoinSpec struct {
-	By      string   // column of both, of integers or times; or LEFT=RIGHT
+	By      string   // column of both, of numbers, times or text; or LEFT=RIGHT
 	Columns []string // to take over from the right; or LEFT=RIGHT
 	Memory  int64
 	Dir     string // for temporary files; "": the system's
@@ -271,14 +457,38 @@ func Join[L, R record.Row](left Rows[L], right Rows[R], spec JoinSpec) (Rows[L],
 		}
 		pairs = append(pairs, pair{lp, rp})
 	}
+	if err := refuseBody(left, ""); err != nil {
+		return nil, err
+	}
 	leftBy, rightBy := sides(spec.By)
+	lkey, err := keyColumn(&l, leftBy)
+	if err != nil {
+		return nil, err
+	}
+	rkey, err := keyColumn(&r, rightBy)
+	if err != nil {
+		return nil, err
+	}
+	if isNumber(lkey) != isNumber(rkey) {
+		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("columns %s and %s are of different types", leftBy, rightBy), Want: "columns of one type"}
+	}
+	// Text is joined by a hash, and compared where hashes are equal. Its seed is
+	// random, so that nobody can choose texts of one hash; the result has the
+	// order of left, whatever the hashes.
+	seed := maphash.MakeSeed()
+	hash := func(v value) uint64 {
+		if isNumber(lkey) {
+			return v.n
+		}
+		return maphash.String(seed, v.s)
+	}
 	mem := spec.Memory / 3
-	rs, err := sortInto(right, rightBy, mem, spec.Dir)
+	rs, err := sortInto(right, &r, rkey, hash, mem, spec.Dir)
 	if err != nil {
 		return nil, err
 	}
 	defer rs.Close()
-	ls, err := sortInto(left, leftBy, mem, spec.Dir)
+	ls, err := sortInto(left, &l, lkey, hash, mem, spec.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -296,24 +506,29 @@ func Join[L, R record.Row](left Rows[L], right Rows[R], spec JoinSpec) (Rows[L],
 		out.Close()
 		return nil, err
 	}
-	rkey, rrow, rerr := rit.Next()
-	var have bool // r holds the row of key held
-	var held uint64
+	at, rrow, rerr := rit.Next()
+	held := map[value][]byte{} // of one hash: the last row of each value
+	var heldHash uint64
 	var b []byte
 	for {
-		key, payload, err := lit.Next()
+		h, payload, err := lit.Next()
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
 			return fail(err)
 		}
-		for ; rerr == nil && rkey <= key; rkey, rrow, rerr = rit.Next() {
-			if rkey == key { // of equal ones the last stays
+		if h != heldHash {
+			clear(held)
+			heldHash = h
+		}
+		for ; rerr == nil && at <= h; at, rrow, rerr = rit.Next() {
+			if at == h {
 				if _, err := record.ParseCanonical(rrow[8:], &r, nil); err != nil {
 					return fail(err)
 				}
-				have, held = true, key
+				v, _ := valueOf(rkey)
+				held[v] = append(held[v][:0], rrow[8:]...)
 			}
 		}
 		if rerr != nil && rerr != io.EOF {
@@ -322,7 +537,11 @@ func Join[L, R record.Row](left Rows[L], right Rows[R], spec JoinSpec) (Rows[L],
 		if _, err := record.ParseCanonical(payload[8:], &l, left.Schema()); err != nil {
 			return fail(err)
 		}
-		if have && held == key {
+		v, _ := valueOf(lkey)
+		if row, ok := held[v]; ok {
+			if _, err := record.ParseCanonical(row, &r, nil); err != nil {
+				return fail(err)
+			}
 			for _, p := range pairs {
 				assign(p.to, p.from)
 			}

@@ -2,10 +2,16 @@ package merge
 
 import (
 	"bytes"
+	"errors"
 	"io"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"mercator/formats/record"
+	"mercator/pkg/fault"
 )
 
 // links is a record stream of links with the given keys, as a stage called name writes it.
@@ -58,6 +64,116 @@ func TestMergeKeepsAllBooks(t *testing.T) {
 		tr.Ledger.Stages = append(tr.Ledger.Stages, record.Stage{Name: "end", In: tr.Rows, Consumed: tr.Rows})
 		if err := tr.Ledger.Balance(); err != nil || len(tr.Ledger.Joined) != 2 || tr.Txn != c.want {
 			t.Errorf("%s: %v; %+v", name, err, tr)
+		}
+	}
+}
+
+// bodied are rows that say they carry bodies.
+type bodied struct{ Rows[record.Fetch] }
+
+func (bodied) Schema() *record.Schema {
+	return &record.Schema{Kind: record.KindFetch, HasBody: true}
+}
+
+// What would be lost is refused by name.
+func TestRefusesWhatItDoesNotKeep(t *testing.T) {
+	want := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), what) {
+			t.Errorf("%v, want a refusal of %s", err, what)
+		}
+	}
+	_, err := NewRecords("url_key", []Rows[record.Fetch]{bodied{}}, []string{"x"})
+	want(`x: column "body"`, err)
+	_, err = SortRows[record.Fetch](bodied{}, "url_key", 0, "")
+	want(`column "body"`, err)
+	_, err = Join[record.Fetch, record.Link](bodied{}, links(t, "a", "r1"), JoinSpec{By: "url_key", Columns: []string{"depth"}})
+	want(`column "body"`, err)
+	parts, err := NewParts(t.TempDir()+"/p", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(`column "body"`, SplitRows(parts, bodied{}, func(r *record.Fetch) uint64 { return r.Key }, 0, nil))
+
+	open := func(name string) Rows[record.URL] {
+		b, err := os.ReadFile("../../formats/record/testdata/good/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := record.NewReader[record.URL](bytes.NewReader(b), record.ReaderOptions{Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	more, plain := open("extra-column.arrows.zst"), open("url.arrows.zst")
+	if _, err := NewRecords("url_key", []Rows[record.URL]{more, plain}, []string{"more", "plain"}); err != nil {
+		t.Error(err)
+	}
+	_, err = NewRecords("url_key", []Rows[record.URL]{plain, more}, []string{"plain", "more"})
+	want(`more: column "`+more.Schema().ExtraColumns()[0]+`"`, err)
+}
+
+// TestSortText sorts by text, in memory and with more runs than are merged at a time.
+func TestSortText(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	var b bytes.Buffer
+	w, err := record.NewWriter[record.URL](&b, record.WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []record.URL
+	for i := range 30_000 {
+		want = append(want, record.URL{Key: uint64(i), Host: strings.Repeat("h", rnd.IntN(300)), URL: "http://h.test/"})
+		if err := w.Write(&want[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Commit(record.Ledger{}); err != nil {
+		t.Fatal(err)
+	}
+	slices.SortStableFunc(want, func(a, b record.URL) int { return strings.Compare(a.Host, b.Host) })
+	for _, mem := range []int64{0, 1 << 30} { // 30 runs, of which 8 are merged at a time; one run
+		r, err := record.NewReader[record.URL](bytes.NewReader(b.Bytes()), record.ReaderOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := SortRows[record.URL](r, "host", mem, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var row record.URL
+		for i := range want {
+			if err := rows.Read(&row); err != nil || row.Key != want[i].Key {
+				t.Fatalf("row %d is %d, %v; want %d", i, row.Key, err, want[i].Key)
+			}
+		}
+		if err := rows.Read(&row); err != io.EOF {
+			t.Errorf("%v at the end", err)
+		}
+		if got := rows.Trailer(); got.Rows != uint64(len(want)) {
+			t.Errorf("%d rows in the trailer", got.Rows)
+		}
+	}
+}
+
+// Parts are ranges that cover all keys, for every number of them.
+func TestPartRanges(t *testing.T) {
+	for n := 1; n <= maxParts; n += 1 + n/3 {
+		p, err := NewParts("x", n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := uint64(0)
+		for i := range n {
+			if last := p.last(i); p.part(next) != i || p.part(last) != i {
+				t.Fatalf("part %d of %d: its keys %016x to %016x are of %d and %d", i, n, next, last, p.part(next), p.part(last))
+			} else {
+				next = last + 1
+			}
+		}
+		if next != 0 {
+			t.Errorf("%d parts end below %016x", n, next)
 		}
 	}
 }

@@ -1,10 +1,15 @@
 package merge
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 
 	"mercator/formats/fpfile"
 	"mercator/formats/record"
@@ -15,16 +20,16 @@ import (
 // bucketBits is the number of top bits of a key that say which part it is in.
 const bucketBits = 12
 
-// maxParts keeps the number of open files and of row buffers small.
-const maxParts = 64
+// maxParts is one for each value of those bits.
+const maxParts = 1 << bucketBits
 
 // ReasonOtherPart is the reason under which a part's books count the rows of the
 // other parts.
 const ReasonOtherPart = "other-part"
 
 // Parts are the files into which a set or a record stream is cut. None appears
-// before all are written and synced. Then they are renamed one after the other: a
-// crash in that moment leaves some of them, each whole.
+// before all are written and synced, and the first appears last: where it is, all
+// of them are.
 type Parts struct {
 	prefix string
 	n      int
@@ -45,28 +50,60 @@ func (p *Parts) part(key uint64) int {
 	return int(key >> (64 - bucketBits) * uint64(p.n) >> bucketBits)
 }
 
-// create makes all files.
-func (p *Parts) create(suffix string) error {
-	if err := os.MkdirAll(filepath.Dir(p.prefix), 0o777); err != nil {
-		return err
-	}
-	for i := range p.n {
-		a, err := durable.Create(durable.OS, fmt.Sprintf("%s-%03d%s", p.prefix, i, suffix))
-		if err != nil {
-			return err
-		}
-		p.files = append(p.files, a)
-	}
-	return nil
+// last returns the largest key of a part.
+func (p *Parts) last(part int) uint64 {
+	buckets := ((part+1)<<bucketBits + p.n - 1) / p.n // of this part and those before it
+	return uint64(buckets)<<(64-bucketBits) - 1
 }
 
+// path is the name of a part: of three digits, or of as many as all need.
+func (p *Parts) path(part int, suffix string) string {
+	return fmt.Sprintf("%s-%0*d%s", p.prefix, max(3, len(strconv.Itoa(p.n-1))), part, suffix)
+}
+
+// create makes the file of the next part.
+func (p *Parts) create(suffix string) (*durable.Atomic, error) {
+	part := len(p.files)
+	if part == 0 {
+		stale := p.path(p.n, suffix)
+		if _, err := os.Stat(stale); err == nil {
+			return nil, &fault.Error{Class: fault.Usage, File: stale, Found: "a part of another cut", Want: fmt.Sprintf("none beyond the %d to be written", p.n), Hint: "remove the old parts, or choose another prefix"}
+		}
+		_, base := filepath.Split(p.prefix + "-")
+		durable.RemoveLeftovers(stale, func(name string) bool {
+			return strings.HasPrefix(name, base) && strings.HasSuffix(name, suffix)
+		})
+	}
+	a, err := durable.CreateAll(durable.OS, p.path(part, suffix))
+	if err == nil {
+		p.files = append(p.files, a)
+	}
+	return a, err
+}
+
+// commit publishes all parts.
 func (p *Parts) commit() error {
 	for _, a := range p.files {
-		if err := a.Commit(); err != nil {
+		if err := a.Sync(); err != nil {
 			return err
 		}
 	}
-	return nil
+	first := p.files[0].Name()
+	if err := os.Remove(first); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, a := range slices.Backward(p.files) {
+		if a.Name() == first {
+			// The others are to be on disk before the one that speaks for them.
+			if err := durable.OS.SyncDir(filepath.Dir(first)); err != nil {
+				return err
+			}
+		}
+		if err := a.Place(); err != nil {
+			return err
+		}
+	}
+	return durable.OS.SyncDir(filepath.Dir(first))
 }
 
 // Abort removes what was not published.
@@ -76,30 +113,36 @@ func (p *Parts) Abort() {
 	}
 }
 
-// Keys cuts a set into fingerprint files.
-func (p *Parts) Keys(src Source, polynomial uint64) error {
-	if err := p.create(".fps"); err != nil {
-		return err
-	}
-	var writers []*fpfile.Writer
-	for _, a := range p.files {
-		writers = append(writers, fpfile.NewWriter(a, polynomial))
-	}
-	for {
-		keys, err := src.Block()
-		if err == io.EOF {
-			break
-		}
+// Keys cuts a set into fingerprint files, whose blocks are encoded by so many
+// workers. progress, which may be nil, is told the number of keys.
+func (p *Parts) Keys(src Source, polynomial uint64, workers int, progress func(n int64)) error {
+	var keys []uint64
+	for part := range p.n {
+		a, err := p.create(".fps")
 		if err != nil {
 			return err
 		}
-		for _, k := range keys {
-			if err := writers[p.part(k)].Add(k); err != nil {
+		w := fpfile.NewWriter(a, polynomial)
+		w.SetWorkers(workers)
+		for last := p.last(part); ; {
+			if len(keys) == 0 {
+				if keys, err = src.Block(); err == io.EOF {
+					break
+				} else if err != nil {
+					return err
+				}
+			}
+			n := notAbove(keys, last)
+			if err := w.AddKeys(keys[:n]); err != nil {
 				return err
 			}
+			if progress != nil {
+				progress(int64(n))
+			}
+			if keys = keys[n:]; len(keys) > 0 {
+				break
+			}
 		}
-	}
-	for _, w := range writers {
 		if err := w.Finish(); err != nil {
 			return err
 		}
@@ -107,36 +150,60 @@ func (p *Parts) Keys(src Source, polynomial uint64) error {
 	return p.commit()
 }
 
-// SplitRows cuts a record stream by its rows' keys. The rows of a part keep their order.
-func SplitRows[T record.Row](p *Parts, in Rows[T], key func(*T) uint64) error {
-	if err := p.create(".arrows.zst"); err != nil {
+// SplitRows cuts a record stream by its rows' keys. The rows of a part keep their
+// order. They are sorted by part first, within mem bytes of memory, so that one
+// part is written at a time. progress, which may be nil, is told the number of rows.
+func SplitRows[T record.Row](p *Parts, in Rows[T], key func(*T) uint64, mem int64, progress func(n int64)) error {
+	if err := refuseBody(in, ""); err != nil {
 		return err
 	}
-	schema := in.Schema()
-	var writers []*record.Writer[T]
-	for _, a := range p.files {
-		w, err := record.NewWriter[T](a, record.WriterOptions{Name: a.Name(), Level: record.Fast, Like: schema, Txn: schema.Txn, Now: schema.Now, Epoch: schema.Epoch})
-		if err != nil {
-			return err
-		}
-		writers = append(writers, w)
-	}
+	s := NewSorter(mem, "")
+	defer s.Close()
 	var row T
+	var b []byte
 	for {
 		err := in.Read(&row)
 		if err == io.EOF {
 			break
 		}
+		if err == nil {
+			b = record.AppendCanonical(b[:0], &row)
+			err = s.Add(uint64(p.part(key(&row))), b)
+		}
 		if err != nil {
 			return err
 		}
-		if err := writers[p.part(key(&row))].Write(&row); err != nil {
-			return err
+		if progress != nil {
+			progress(1)
 		}
 	}
-	t := in.Trailer()
-	for _, w := range writers {
-		if err := finish(w, t); err != nil {
+	it, err := s.Sort()
+	if err != nil {
+		return err
+	}
+	at, payload, err := it.Next()
+	schema := in.Schema()
+	for part := range p.n {
+		a, cerr := p.create(".arrows.zst")
+		if cerr != nil {
+			return cerr
+		}
+		w, werr := record.NewWriter[T](a, record.WriterOptions{Name: a.Name(), Level: record.Fast, Like: schema, Txn: schema.Txn, Now: schema.Now, Epoch: schema.Epoch})
+		if werr != nil {
+			return werr
+		}
+		for ; err == nil && at == uint64(part); at, payload, err = it.Next() {
+			if _, err := record.ParseCanonical(payload, &row, schema); err != nil {
+				return err
+			}
+			if err := w.Write(&row); err != nil {
+				return err
+			}
+		}
+		if err != nil && err != io.EOF {
+			return err
+		}
+		if err := finish(w, in.Trailer()); err != nil {
 			return err
 		}
 	}
