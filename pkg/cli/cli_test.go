@@ -242,3 +242,30 @@ func TestProgressReportsTheEnd(t *testing.T) {
 		}
 	}
 }
+
+// Files of lines are opened when their turn comes, and a last line without an end
+// is a line of its own.
+func TestLinesOfManyFiles(t *testing.T) {
+	dir := t.TempDir()
+	a, b, later := filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "later")
+	for name, text := range map[string]string{a: "1\n2", b: "3\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in, err := (&Std{Common: &Common{}}).OpenLines([]string{a, b, later, filepath.Join(dir, "missing")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if err := os.WriteFile(later, []byte("4"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(in)
+	if strings.Join(strings.Fields(string(got)), " ") != "1 2 3 4" || err == nil || !strings.Contains(err.Error(), "missing") {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := (&Std{Common: &Common{}}).OpenLines([]string{later + "r", a}); err == nil {
+		t.Error("a first file that is not there")
+	}
+}

@@ -296,36 +296,61 @@ func (t *text) Trailer() record.Trailer {
 	return record.Trailer{Verified: true, Rows: rows, Hash: hash, Ledger: record.Ledger{Stages: []record.Stage{st}}}
 }
 
-// OpenLines opens files of text ("-" or none: standard input) one after another.
+// OpenLines reads files of text ("-" or none: standard input) one after another,
+// each opened when its turn comes: any number of them takes one file descriptor.
+// The first is opened at once.
 func (s *Std) OpenLines(files []string) (io.ReadCloser, error) {
-	var all multiFile
-	for _, name := range orStdin(files) {
-		f, _, err := s.open(name)
-		if err != nil {
-			all.Close()
-			return nil, err
-		}
-		all.readers = append(all.readers, f, strings.NewReader("\n"))
-		all.files = append(all.files, f)
+	l := &lines{std: s, names: orStdin(files)}
+	if err := l.next(); err != nil {
+		return nil, err
 	}
-	all.Reader = io.MultiReader(all.readers...)
-	return all, nil
+	return l, nil
 }
 
-type multiFile struct {
-	io.Reader
-	readers []io.Reader
-	files   []io.Closer
+type lines struct {
+	std   *Std
+	names []string  // still to come
+	file  io.Closer // the one that is open, or nil
+	text  io.Reader // of it, and a line end behind its last line
 }
 
-func (m multiFile) Close() error {
-	var first error
-	for _, f := range m.files {
-		if err := f.Close(); err != nil && first == nil {
-			first = err
+func (l *lines) next() error {
+	f, _, err := l.std.open(l.names[0])
+	if err != nil {
+		return err
+	}
+	l.names = l.names[1:]
+	l.file, l.text = f, io.MultiReader(f, strings.NewReader("\n"))
+	return nil
+}
+
+func (l *lines) Read(p []byte) (int, error) {
+	for {
+		if l.file == nil {
+			if len(l.names) == 0 {
+				return 0, io.EOF
+			}
+			if err := l.next(); err != nil {
+				return 0, err
+			}
+		}
+		n, err := l.text.Read(p)
+		if err == io.EOF {
+			err = l.Close()
+		}
+		if n > 0 || err != nil {
+			return n, err
 		}
 	}
-	return first
+}
+
+func (l *lines) Close() error {
+	if l.file == nil {
+		return nil
+	}
+	err := l.file.Close()
+	l.file = nil
+	return err
 }
 
 // Sinks opens the places where rows go: the copies, then -o FILE or standard
