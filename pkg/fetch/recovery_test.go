@@ -19,8 +19,8 @@ import (
 	"mercator/formats/warc"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
 	"mercator/pkg/fetch"
+	"mercator/pkg/fingerprint"
 	"mercator/pkg/stage"
 )
 
