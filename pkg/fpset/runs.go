@@ -49,8 +49,7 @@ type run struct {
 	*fpfile.Reader
 	iter *fpfile.Iter // of the sweep; made by the first
 
-	mayFilter bool // whether a filter has its share of the memory
-	asked     uint64
+	mayFilter bool    // whether a filter has its share of the memory
 	filter    *filter // nil: none yet
 }
 
@@ -232,16 +231,15 @@ func (w *runSweep) Mark(keys []uint64, seen []bool) error {
 	return nil
 }
 
-// filterAfter is when a run gets its filter: when it was asked for one key in so
-// many that it holds. By then the reads have cost about as much as the filter
-// will, so that a few tests are not made to pay for it.
-const filterAfter = 100
+// filterAfter is when a run gets its filter: when so many times its own size was
+// read of it. A batch that is asked for in one pass thus makes none, since that
+// would cost a pass of its own.
+const filterAfter = 2
 
 // ask asks r for the keys that are not seen yet, since no key is in two runs, and
 // that its filter lets through.
 func (s *runs) ask(r *run, keys []uint64, seen []bool, ask question) (err error) {
-	r.asked += uint64(len(keys))
-	if r.mayFilter && r.filter == nil && r.asked >= r.Count()/filterAfter {
+	if r.mayFilter && r.filter == nil && r.file.bytes.Load() >= filterAfter*uint64(r.entry.Length) {
 		if r.filter, err = filterOf(r.Reader); err != nil {
 			return err
 		}
