@@ -16,7 +16,7 @@ out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 "$GO" test -c -o "$out.test" ./pkg/fingerprint
 trap 'rm -f "$out" "$out.test"' EXIT
-for run in $(seq "$RUNS"); do
+for _ in $(seq "$RUNS"); do
   "$out.test" -test.run '^$' -test.bench Checksums -test.benchtime "$TIME" >> "$out"
 done
 echo '| bytes | checksum | ns | GB/s | times FP64 |'

@@ -43,7 +43,7 @@ export RESOLVE_FLAGS="--quiet --server $names" UPDATE_FLAGS="--quiet --max-attem
 export FETCH_FLAGS="--quiet --sim seed=$seed,hosts=$hosts,pages=$pages --min-delay 0 --delay-factor 0 --addr-delay 0"
 "$here/pipelines/stream.sh" > "$dir/log" 2>&1 || { cat "$dir/log" >&2; exit 1; }
 
-rounds=$(ls "$CRAWL/rounds" | grep '^r[0-9]*$' | sort -t r -k 2 -n)
+rounds=$(cd "$CRAWL/rounds" && printf '%s\n' r[0-9]* | sort -t r -k 2 -n)
 for r in $rounds; do "${BIN}mcat" --format text "$CRAWL/rounds/$r/links.arrows.zst"; done > "$dir/urls.txt"
 for r in $rounds; do
 	"${BIN}mcat" --format tsv --columns role,status,body_length,content_fp "$CRAWL/rounds/$r/marked.arrows.zst"
