@@ -26,7 +26,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("LC_ALL", "C")
 			return nil
 		},
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"cut-short": cutShort, "flip": flip, "filter": filter, "urls": urls, "show": show},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"cut-short": cutShort, "flip": flip, "filter": filter, "urls": urls, "show": show, "random-set": randomSet},
 	})
 }
 
@@ -41,6 +41,11 @@ func flip(ts *testscript.TestScript, _ bool, args []string) {
 	b := []byte(ts.ReadFile(args[0]))
 	b[len(b)/2] ^= 4
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b, 0o666))
+}
+
+// random-set FILE makes a set of 20,000 random fingerprints.
+func randomSet(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(makeSet(ts.MkAbs(args[0]), rand.New(rand.NewPCG(3, 4)), 20_000, false))
 }
 
 // filter OUT COMMAND ARGS… runs a command of the system and keeps its output.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -15,10 +16,9 @@ import (
 	"mercator/pkg/merge"
 )
 
-// writeSet writes n keys: random, or one behind the other from a random one on,
+// makeSet writes n keys: random, or one behind the other from a random one on,
 // which is as many to a block as there can be.
-func writeSet(t *testing.T, path string, rnd *rand.Rand, n int, dense bool) {
-	t.Helper()
+func makeSet(path string, rnd *rand.Rand, n int, dense bool) error {
 	keys := make([]uint64, n)
 	first := rnd.Uint64() >> 1
 	for i := range keys {
@@ -29,14 +29,17 @@ func writeSet(t *testing.T, path string, rnd *rand.Rand, n int, dense bool) {
 	merge.RadixSort(keys, make([]uint64, n))
 	f, err := os.Create(path)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	defer f.Close()
 	w := fpfile.NewWriter(f, fingerprint.Polynomial)
-	if err := w.AddKeys(merge.Compact(keys)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Finish(); err != nil {
+	err = w.AddKeys(merge.Compact(keys))
+	return errors.Join(err, w.Finish(), f.Close())
+}
+
+// writeSet is makeSet in a test.
+func writeSet(t *testing.T, path string, rnd *rand.Rand, n int, dense bool) {
+	t.Helper()
+	if err := makeSet(path, rnd, n, dense); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"cmp"
 	"io"
 	"slices"
 	"sync"
@@ -86,12 +87,7 @@ func Files(dst Dest, op Op, sets []Set, opt Options) error {
 	}
 	if op == OpIntersect { // from the smallest on
 		sets = slices.Clone(sets)
-		slices.SortStableFunc(sets, func(a, b Set) int {
-			if a.count() < b.count() {
-				return -1
-			}
-			return 1
-		})
+		slices.SortStableFunc(sets, func(a, b Set) int { return cmp.Compare(a.count(), b.count()) })
 	}
 	for i, s := range sets {
 		o := operand{sparse: op != OpUnion && s.count()/sparseRatio > sets[0].count()}
