@@ -3,11 +3,12 @@
 #
 #   bench/sets-crawl.sh                            a synthetic web of some 100,000 URLs, crawled to its end
 #   PAGES=10000 HOSTS=200 bench/sets-crawl.sh      a smaller one
+#   BATCHES=1 IMPLS= bench/sets-crawl.sh           sets of one run, as the paper's one file; no table of implementations
 #
 # The web is crawled first (mfetch --sim: its pages come from the synthetic web inside it; names are asked of mweb on
 # loopback). Then two streams are taken from the records of all rounds, in their order: the URL of every link, and the
 # content fingerprint of every page of status 2xx (as the URL http://d/FINGERPRINT, so that the same command tests
-# them). The first half of each goes into a set, in eight batches; the second half is tested in one process that
+# them). The first half of each goes into a set, in BATCHES batches (8); the second half is tested in one process that
 # answers at once and asks one by one (murlset add --mode online --together 1), with caches of several sizes. Hits and
 # reads are those that --stats counts: a read is one call of pread for at most 8 KiB of the set's files.
 #
@@ -15,7 +16,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 export LC_ALL=C BIN=${BIN:-$here/bin/}
-seed=${SEED:-1} hosts=${HOSTS:-1000} pages=${PAGES:-60000}
+seed=${SEED:-1} hosts=${HOSTS:-1000} pages=${PAGES:-60000} batches=${BATCHES:-8} impls=${IMPLS-sorted btree bloom}
 export BATCH=${BATCH:-10000}
 web=(--seed "$seed" --hosts "$hosts" --pages "$pages")
 
@@ -52,11 +53,11 @@ done | awk -F '\t' '$1 == "page" && $2 ~ /^2/ && $3 > 0 { print "http://d/" $4 }
 number() { # KEY FILE: the first number of that name
 	awk -v key="\"$1\":" '$1 == key { sub(",", "", $2); print $2; exit }' "$2"
 }
-half() { # NAME: cuts the stream into eight batches and a second half
+half() { # NAME: cuts the stream into batches and a second half
 	local n
 	n=$(($(wc -l < "$dir/$1.txt") / 2))
 	mkdir "$dir/$1"
-	head -n $n "$dir/$1.txt" | split -l $((n / 8 + 1)) --additional-suffix .txt - "$dir/$1/batch-"
+	head -n $n "$dir/$1.txt" | split -l $((n / batches + 1)) --additional-suffix .txt - "$dir/$1/batch-"
 	tail -n +$((n + 1)) "$dir/$1.txt" > "$dir/$1/second.txt"
 	"${BIN}murlset" create "$dir/$1/set"
 	for b in "$dir/$1"/batch-*.txt; do "${BIN}murlset" add "$dir/$1/set" "$b"; done
@@ -69,7 +70,7 @@ ask() { # NAME CACHE: tests the second half, statistics in NAME.json
 half urls
 half documents
 
-echo "$(wc -l < "$dir/urls.txt") links to $(sort -u "$dir/urls.txt" | wc -l) URLs, $(wc -l < "$dir/documents.txt") documents, $(sort -u "$dir/documents.txt" | wc -l) different ones, $(echo "$rounds" | wc -l) rounds"
+echo "$(wc -l < "$dir/urls.txt") links to $(sort -u "$dir/urls.txt" | wc -l) URLs, $(wc -l < "$dir/documents.txt") documents, $(sort -u "$dir/documents.txt" | wc -l) different ones, $(echo "$rounds" | wc -l) rounds, sets of $batches batches"
 echo
 echo '| cache of | hit rate, URLs | reads a URL | hit rate, documents | reads a document |'
 echo '|--:|--:|--:|--:|--:|'
@@ -86,10 +87,11 @@ ask documents 0
 awk -v u="$(number reads_per_url "$dir/urls.json")" -v d="$(number reads_per_url "$dir/documents.json")" \
 	'BEGIN { printf "\nreads a test, URLs with a cache of 2^18 beside documents without one: %.3f to %.3f, 1 to %.1f\n", u, d, d / u }'
 
+[ -n "$impls" ] || exit 0
 echo
 echo '| implementation | seconds, batch | seconds, online | bytes a URL | peak RSS, MiB |'
 echo '|---|--:|--:|--:|--:|'
-for impl in sorted btree bloom; do
+for impl in $impls; do
 	row="| $impl |"
 	for mode in batch online; do
 		rm -rf "$dir/set"
