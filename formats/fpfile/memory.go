@@ -112,10 +112,10 @@ func (m *memory) find(key uint64, s span) int {
 	return lo - 1 + notAbove(m.blocks[min(lo, last)].first, key, lo <= last) + notAbove(m.blocks[min(lo+1, last)].first, key, lo < last)
 }
 
-// notAbove is 1 if first ≤ key and there is such a block; it is not a branch.
+// notAbove is 1 if first ≤ key, and such a block is, else 0. No branch depends on it.
 func notAbove(first, key uint64, is bool) (n int) {
-	low := first <= key
-	if low = low && is; low {
+	not := first <= key
+	if not = not && is; not {
 		n = 1
 	}
 	return n
@@ -225,12 +225,12 @@ func (l *lookup) finish() bool {
 	v, high := &l.v, l.v.high()
 	d := l.key - v.first
 	bucket := int(d >> (v.w & 63))
-	if d>>(v.w&63) == 0 || l.c.at >= len(high) || !v.twoMore() {
+	if d>>(v.w&63) == 0 || l.c.at+8*l.words > len(high) || !v.twoMore() {
 		return v.holds(d, &l.c)
 	}
 	at, before, zeros := l.c.at, int(l.c.zeros), int(l.c.zeros)
-	for i := range l.words {
-		n := 64 - bits.OnesCount64(word(high, l.c.at+8*i))
+	for part := high[l.c.at:][:8*l.words]; len(part) >= 8; part = part[8:] {
+		n := 64 - bits.OnesCount64(le.Uint64(part))
 		zeros += n
 		more := (zeros - bucket) >> 63 // −1 if the bucket begins after this word
 		before += n & more

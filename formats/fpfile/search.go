@@ -80,7 +80,7 @@ func (v *block) markListed(keys []uint64, seen []bool, at *places, zeros int) {
 	w, mask := v.w, uint64(1)<<v.w-1
 	for i, key := range keys {
 		d := key - v.first
-		bucket := d >> w
+		bucket := d >> (w & 63)
 		if bucket > uint64(zeros) {
 			continue
 		}
@@ -100,11 +100,11 @@ func (v *block) markListed(keys []uint64, seen []bool, at *places, zeros int) {
 
 // bucketHas is bucketHolds for a block with room for twoMore.
 func (v *block) bucketHas(bucket, at int, d uint64) bool {
-	size := bits.TrailingZeros64(^(word(v.high(), at>>3) >> (at & 7))) // 57 at least, if more
+	size := bits.TrailingZeros64(^(word(v.high(), at>>3) >> (at & 7))) // of more than 57 it sees 57
 	if size > 2 {
 		return v.bucketHolds(uint64(bucket), at, d)
 	}
-	return v.twoAre(d, (at-bucket)*v.w, 1<<v.w-1, size)
+	return v.twoAre(d, (at-bucket)*v.w, 1<<(v.w&63)-1, size)
 }
 
 // twoAre reports whether d's low bits, those of mask, are at bit or, w bits further,
