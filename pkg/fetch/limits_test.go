@@ -60,6 +60,13 @@ type noise struct {
 	at   int64
 }
 
+// hiss is longer than the windows of compressors.
+var hiss = func() []byte {
+	b := make([]byte, 1<<20)
+	rand.NewChaCha8([32]byte{}).Read(b)
+	return b
+}()
+
 func (r *noise) Read(p []byte) (int, error) {
 	if r.at >= int64(len(r.head))+r.n {
 		return 0, io.EOF
@@ -69,9 +76,8 @@ func (r *noise) Read(p []byte) (int, error) {
 		n = copy(p, r.head[r.at:])
 	}
 	p = p[:min(int64(len(p)), int64(len(r.head))+r.n-r.at)]
-	for ; n < len(p); n++ {
-		x := uint64(r.at+int64(n)) * 0x9e3779b97f4a7c15
-		p[n] = byte(x>>32 ^ x>>51)
+	for n < len(p) {
+		n += copy(p[n:], hiss[(r.at+int64(n))%int64(len(hiss)):])
 	}
 	r.at += int64(n)
 	return n, nil

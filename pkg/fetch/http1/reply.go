@@ -208,6 +208,8 @@ func (r *reply) readChunks(at int64) (complete bool, err error) {
 			for p := part[:n]; len(p) > 0; {
 				_, used, err := c.Next(p)
 				if err != nil {
+					// How much more had come by now is chance.
+					r.s.Cut(at + int64(used))
 					r.x.Truncated, r.x.Error = httpmsg.TruncatedUnspecified, err.Error()
 					return false, nil
 				}
