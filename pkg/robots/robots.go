@@ -24,7 +24,6 @@ package robots
 
 import (
 	"bytes"
-	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,15 +44,20 @@ const sitemapsMax = 1000
 // Rules is a whole robots.txt. It is read-only and safe for many goroutines.
 type Rules struct {
 	groups   []group
+	rules    []rule // of all groups
 	sitemaps []string
-	open     bool // while parsing: the last group takes more user-agent lines
+
+	// While parsing.
+	open     bool            // the last group takes more user-agent lines
+	size     int             // of the file
+	patterns strings.Builder // those that are not as written, one after the other
 }
 
 // group is consecutive user-agent lines and what follows them.
 type group struct {
-	agents []string // product tokens as written; "*" for all
-	rules  []rule
-	delay  time.Duration
+	agents   []string // product tokens as written; "*" for all
+	from, to int      // its rules
+	delay    time.Duration
 }
 
 // rule is one line. Its pattern is normalised; its length decides.
@@ -73,16 +77,19 @@ type Group struct {
 // Parse reads a robots.txt. There are no errors: what cannot be understood does
 // not count.
 func Parse(body []byte) *Rules {
-	cutOff := len(body) > BodyMax
-	if cutOff {
+	if len(body) > BodyMax {
 		body = body[:BodyMax]
 		body = body[:bytes.LastIndexAny(body, "\r\n")+1]
 	}
-	r := new(Rules)
-	for line := range strings.SplitSeq(string(skipBOM(body)), "\n") {
-		for part := range strings.SplitSeq(line, "\r") {
-			r.line(part)
+	r := &Rules{size: len(body), rules: make([]rule, 0, 1+bytes.Count(body, []byte{'\n'}))}
+	for text := string(skipBOM(body)); text != ""; {
+		var line string
+		line, text, _ = strings.Cut(text, "\n")
+		for i := strings.IndexByte(line, '\r'); i >= 0; i = strings.IndexByte(line, '\r') {
+			r.line(line[:i])
+			line = line[i+1:]
 		}
+		r.line(line)
 	}
 	return r
 }
@@ -96,7 +103,7 @@ func (r *Rules) line(line string) {
 	kind := kindOf(key)
 	if kind == keyAgent {
 		if !r.open {
-			r.groups = append(r.groups, group{})
+			r.groups = append(r.groups, group{from: len(r.rules), to: len(r.rules)})
 			r.open = true
 		}
 		g := &r.groups[len(r.groups)-1]
@@ -119,21 +126,23 @@ func (r *Rules) line(line string) {
 	case keyAllow, keyDisallow:
 		r.open = false
 		if value != "" { // an empty pattern matches nothing
-			g.add(kind == keyAllow, encode(value))
+			r.add(kind == keyAllow, r.encode(value))
+			g.to = len(r.rules)
 		}
 	}
 }
 
-func (g *group) add(allow bool, pattern string) {
-	g.rules = append(g.rules, rule{allow, pattern})
+// add puts a rule into the last group.
+func (r *Rules) add(allow bool, pattern string) {
+	r.rules = append(r.rules, rule{allow, pattern})
 	if !allow {
-		if bare := decodeUnreserved(pattern); bare != pattern && decodeUnreserved(bare) == bare {
-			g.rules = append(g.rules, rule{false, bare})
+		if bare, ok := r.decodeUnreserved(pattern); ok {
+			r.rules = append(r.rules, rule{false, bare})
 		}
 		return
 	}
 	if i := strings.LastIndexByte(pattern, '/'); i >= 0 && strings.HasPrefix(pattern[i:], "/index.htm") {
-		g.rules = append(g.rules, rule{true, pattern[:i+1] + "$"})
+		r.rules = append(r.rules, rule{true, pattern[:i+1] + "$"})
 	}
 }
 
@@ -244,37 +253,63 @@ func seconds(s string) time.Duration {
 // Group returns what holds for the agent, a product token such as "mercator".
 func (r *Rules) Group(agent string) *Group {
 	g := &Group{sitemaps: r.sitemaps}
-	if !r.merge(g, agent) {
-		r.merge(g, "*")
+	parts, found := r.merge(g, agent)
+	if !found {
+		parts, _ = r.merge(g, "*")
 	}
-	slices.SortStableFunc(g.rules, func(a, b rule) int {
-		switch {
-		case len(a.pattern) != len(b.pattern):
-			return cmp.Compare(len(b.pattern), len(a.pattern))
-		case a.allow == b.allow:
-			return strings.Compare(a.pattern, b.pattern)
-		case a.allow:
-			return -1
-		}
-		return 1
-	})
-	g.rules = slices.Compact(g.rules)
+	g.rules = slices.Compact(sorted(parts))
 	return g
 }
 
-func (r *Rules) merge(into *Group, agent string) (found bool) {
-	if agent == "" {
-		return false
+// sorted returns rules by falling length, allow before disallow, else as they came.
+// It counts, since hostile files have many rules.
+func sorted(parts [][]rule) []rule {
+	longest, n := 0, 0
+	for _, rules := range parts {
+		n += len(rules)
+		for i := range rules {
+			longest = max(longest, len(rules[i].pattern))
+		}
 	}
+	rank := func(r *rule) int {
+		n := 2 * (longest - len(r.pattern))
+		if !r.allow {
+			n++
+		}
+		return n
+	}
+	place := make([]int, 2*longest+3) // by rank: where its next rule goes
+	for _, rules := range parts {
+		for i := range rules {
+			place[rank(&rules[i])+1]++
+		}
+	}
+	for i := range place[1:] {
+		place[i+1] += place[i]
+	}
+	all := make([]rule, n)
+	for _, rules := range parts {
+		for i := range rules {
+			k := rank(&rules[i])
+			all[place[k]] = rules[i]
+			place[k]++
+		}
+	}
+	return all
+}
+
+// merge returns the rules of the groups of an agent, and puts what else they say
+// into the Group.
+func (r *Rules) merge(into *Group, agent string) (parts [][]rule, found bool) {
 	for i := range r.groups {
 		g := &r.groups[i]
-		if slices.ContainsFunc(g.agents, func(a string) bool { return strings.EqualFold(a, agent) }) {
+		if agent != "" && slices.ContainsFunc(g.agents, func(a string) bool { return strings.EqualFold(a, agent) }) {
 			found = true
-			into.rules = append(into.rules, g.rules...)
+			parts = append(parts, r.rules[g.from:g.to])
 			into.delay = max(into.delay, g.delay)
 		}
 	}
-	return found
+	return parts, found
 }
 
 // Sitemaps returns the sitemap URLs of the file as written, at most 1,000.
@@ -352,57 +387,81 @@ const hexUpper = "0123456789ABCDEF"
 
 // encode brings a pattern into the form of canonical URLs: bytes outside ASCII
 // percent-encoded, hex digits in upper case.
-func encode(s string) string {
+func (r *Rules) encode(s string) string {
 	i := 0
-	for i < len(s) && s[i] != '%' && s[i] < 0x80 {
+	for i < len(s) && s[i] < 0x80 {
+		if s[i] == '%' {
+			if hi, lo, ok := escape(s[i:]); ok && (s[i+1] != hexUpper[hi] || s[i+2] != hexUpper[lo]) {
+				break
+			}
+		}
 		i++
 	}
 	if i == len(s) {
 		return s
 	}
-	changed := false
-	b := make([]byte, 0, 128)
-	for i = 0; i < len(s); i++ {
+	out := append(make([]byte, 0, 256), s[:i]...)
+	for ; i < len(s); i++ {
 		c := s[i]
-		if hi, lo, ok := escape(s[i:]); ok {
-			changed = changed || s[i+1] != hexUpper[hi] || s[i+2] != hexUpper[lo]
-			b = append(b, '%', hexUpper[hi], hexUpper[lo])
-			i += 2
-		} else if c >= 0x80 {
-			changed = true
-			b = append(b, '%', hexUpper[c>>4], hexUpper[c&15])
-		} else {
-			b = append(b, c)
+		if c >= 0x80 {
+			out = append(out, '%', hexUpper[c>>4], hexUpper[c&15])
+			continue
+		}
+		out = append(out, c)
+		if c == '%' {
+			if hi, lo, ok := escape(s[i:]); ok {
+				out = append(out, hexUpper[hi], hexUpper[lo])
+				i += 2
+			}
 		}
 	}
-	if !changed {
-		return s
+	return r.keep(out)
+}
+
+// keep returns a pattern that was made, without memory of its own: a hostile file
+// has very many.
+func (r *Rules) keep(pattern []byte) string {
+	if r.patterns.Cap() == 0 {
+		r.patterns.Grow(r.size)
 	}
-	return string(b)
+	start := r.patterns.Len()
+	r.patterns.Write(pattern)
+	return r.patterns.String()[start:]
 }
 
 // decodeUnreserved makes encoded unreserved characters (RFC 3986 section 2.3) bare.
-func decodeUnreserved(s string) string {
+// It is not ok where there are none, nor where that makes another ("%4%31").
+func (r *Rules) decodeUnreserved(s string) (bare string, ok bool) {
 	if strings.IndexByte(s, '%') < 0 {
-		return s
+		return s, false
 	}
-	changed := false
-	b := make([]byte, 0, 128)
+	out := make([]byte, 0, 256)
+	loose := false // a '%' that encodes nothing
 	for i := 0; i < len(s); i++ {
-		if s[i] != '%' {
-			b = append(b, s[i])
-		} else if hi, lo, ok := escape(s[i:]); ok && unreserved(hi<<4|lo) {
-			changed = true
-			b = append(b, hi<<4|lo)
-			i += 2
-		} else {
-			b = append(b, s[i])
+		c := s[i]
+		if c == '%' {
+			hi, lo, encoded := escape(s[i:])
+			loose = loose || !encoded
+			if encoded && unreserved(hi<<4|lo) {
+				c, ok = hi<<4|lo, true
+				i += 2
+			}
+		}
+		out = append(out, c)
+	}
+	if !ok || loose && hidesUnreserved(out) {
+		return s, false
+	}
+	return r.keep(out), true
+}
+
+func hidesUnreserved(b []byte) bool {
+	for i := range b {
+		if hi, lo, ok := escape(string(b[i:min(i+3, len(b))])); ok && unreserved(hi<<4|lo) {
+			return true
 		}
 	}
-	if !changed {
-		return s
-	}
-	return string(b)
+	return false
 }
 
 // escape reads the percent-encoded byte that s begins with.
@@ -414,19 +473,27 @@ func escape(s string) (hi, lo byte, ok bool) {
 	return hi, lo, hi < 16 && lo < 16
 }
 
-func unhex(c byte) byte {
-	switch {
-	case '0' <= c && c <= '9':
-		return c - '0'
-	case 'a' <= c|0x20 && c|0x20 <= 'f':
-		return c | 0x20 - 'a' + 10
-	}
-	return 16
-}
+func unhex(c byte) byte { return hexValue[c] }
 
-func unreserved(c byte) bool {
-	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
-}
+// hexValue is the value of each hex digit, 16 for other bytes.
+var hexValue = func() (t [256]byte) {
+	for i := range t {
+		t[i] = 16
+	}
+	for i := range hexUpper {
+		t[hexUpper[i]], t[hexUpper[i]|0x20] = byte(i), byte(i)
+	}
+	return t
+}()
+
+func unreserved(c byte) bool { return isUnreserved[c] }
+
+var isUnreserved = func() (t [256]bool) {
+	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~") {
+		t[c] = true
+	}
+	return t
+}()
 
 // AppendText appends the group as a robots.txt for "*" that means the same and
 // leaves out what does not count: what a store keeps of a host.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,7 +33,11 @@ func TestConformance(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	n := 0
+	n, temoto := 0, 0
+	peer, err := NewEngine(EngineTemoto)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for lines := json.NewDecoder(f); lines.More(); n++ {
 		var c struct {
 			ID     string
@@ -48,6 +53,9 @@ func TestConformance(t *testing.T) {
 		if got := g.Allowed(c.URL); got != c.Allow {
 			t.Errorf("%s: %q for %q: allowed %v of\n%s", c.ID, c.URL, c.Agent, got, c.Robots)
 		}
+		if peer(c.Robots, c.Agent).Allowed(c.URL) == c.Allow {
+			temoto++
+		}
 		text, _ := g.AppendText(nil)
 		if again := Parse(text).Group("any"); again.Allowed(c.URL) != c.Allow {
 			t.Errorf("%s: the group written and read again differs:\n%s", c.ID, text)
@@ -56,6 +64,11 @@ func TestConformance(t *testing.T) {
 	if n < 100 {
 		t.Errorf("%d cases", n)
 	}
+	// The other engine differs where its authors decided otherwise (see parseTemoto).
+	if temoto*100 < n*80 {
+		t.Errorf("temoto agrees in %d of %d cases", temoto, n)
+	}
+	t.Logf("temoto agrees in %d of %d cases", temoto, n)
 }
 
 func TestAllowed(t *testing.T) {
@@ -82,6 +95,8 @@ func TestAllowed(t *testing.T) {
 		{"dollar inside", "Disallow: /a$b", "/a$b", false},
 		{"last piece before the end", "Disallow: /a*ab$", "/ab", true},
 		{"unreserved", "Disallow: /%7euser/%61", "/~user/a", false},
+		{"unreserved, beside a bare sign", "Disallow: /100%/%7euser", "/100%/~user", false},
+		{"unreserved that makes another", "Disallow: /%4%31", "/A", true},
 		{"hex case", "Disallow: /a%3cd", "/a%3Cd/x", false},
 		{"an allow is taken as written", "Disallow: /\nAllow: /%7Euser", "/~user", false},
 		{"reserved stays", "Disallow: /a%2fb", "/a/b", true},
@@ -176,7 +191,17 @@ func hostile() map[string][]byte {
 	fill := func(unit string) []byte {
 		return []byte("User-agent: *\n" + strings.Repeat(unit, (1<<20)/len(unit)))
 	}
+	numbered := func(format string) []byte {
+		b := []byte("User-agent: *\n")
+		for i := 0; len(b) < 1<<20; i++ {
+			b = fmt.Appendf(b, format, i*7919%100_003)
+		}
+		return b
+	}
 	return map[string][]byte{
+		"distinct":  numbered("Allow:%d\n"),
+		"encoded":   numbered("Disallow: /%%e3%%83%%84%%61%d\n"),
+		"tilde":     fill("disallow:%7e\n"),
 		"rules":     fill("Disallow: /abc\n"),
 		"groups":    fill("User-agent: abc\nDisallow: /\n"),
 		"agents":    fill("User-agent: abc\n"),
@@ -208,20 +233,19 @@ func TestHostileFilesTakeLinearTime(t *testing.T) {
 			for s.Scan() {
 			}
 		}
-		var r *Rules
+		var g *Group
 		path := "/" + strings.Repeat("a", 2000)
 		lines, parse, match := time.Hour, time.Hour, time.Hour
 		for range 40 { // on a busy machine the least time is found late
 			lines = fastest(lines, byLine)
-			parse = fastest(parse, func() { r = Parse(body) })
-			g := r.Group("abc")
+			parse = fastest(parse, func() { g = Parse(body).Group("abc") })
 			match = fastest(match, func() { g.Allowed(path) })
-			if parse <= 10*lines+2*time.Millisecond && match <= 100*time.Millisecond {
+			if parse <= 10*lines && match <= 100*time.Millisecond {
 				break
 			}
 		}
 		t.Logf("%s: parsed in %v, read by line in %v, matched in %v", name, parse, lines, match)
-		if parse > 10*lines+2*time.Millisecond {
+		if parse > 10*lines {
 			t.Errorf("%s: parsed in %v, read by line in %v", name, parse, lines)
 		}
 		if match > 100*time.Millisecond {
