@@ -41,8 +41,9 @@ var ErrTooLong = errors.New("rewind: no delimiter within the bound")
 // Stream is one document. Make it with New; Close returns its resources, after
 // which it may be used again.
 type Stream struct {
-	dir string
-	max int64
+	dir    string
+	max    int64
+	expect int64 // length that was announced; 0: none
 
 	mem   *chunk // the start
 	n     int    // bytes in mem
@@ -93,11 +94,15 @@ func (s *Stream) Reset(max int64) {
 	if max <= 0 {
 		max = DefaultMax
 	}
-	s.max, s.n, s.tailN, s.fileN, s.lookN, s.pos, s.truncated = max, 0, 0, 0, 0, 0, false
+	s.max, s.expect, s.n, s.tailN, s.fileN, s.lookN, s.pos, s.truncated = max, 0, 0, 0, 0, 0, 0, false
 }
 
 // SetMax changes the limit for what is still to come.
 func (s *Stream) SetMax(max int64) { s.max = max }
+
+// Expect says how long the document will be, as far as somebody announced it.
+// Memory then grows in fewer steps; it is taken only as bytes come.
+func (s *Stream) Expect(length int64) { s.expect = length }
 
 // SetDir chooses the folder of a backing file that is not made yet.
 func (s *Stream) SetDir(dir string) { s.dir = dir }
@@ -158,7 +163,11 @@ func (s *Stream) Space() ([]byte, error) {
 	case s.n < len(s.mem.b):
 		free = s.mem.b[s.n:]
 	case s.n < MemoryMax:
-		bigger := getChunk(2 * len(s.mem.b))
+		size := 2 * len(s.mem.b)
+		if s.expect > int64(size) {
+			size = min(2*size, MemoryMax)
+		}
+		bigger := getChunk(size)
 		copy(bigger.b, s.mem.b)
 		putChunk(s.mem)
 		s.mem = bigger

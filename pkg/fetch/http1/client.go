@@ -162,7 +162,7 @@ func (c *Conn) Open() bool { return c.conn != nil }
 
 // leads says whether the connection leads to a server, and still stands.
 func (c *Conn) leads(t *target, addr netip.AddrPort) bool {
-	return c.conn != nil && c.scheme == t.scheme && c.host == t.host && c.addr == addr && !c.probe.stale()
+	return c.conn != nil && c.scheme == t.scheme && c.host == t.host && c.addr == addr && !c.stale()
 }
 
 // begin prepares the connection for a contact that ends at deadline, or with ctx.
@@ -401,15 +401,22 @@ func (c *Client) connect(ctx context.Context, deadline time.Time, t *target, add
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
+	direct := net.Dialer{KeepAlive: -1}
 	dial := c.Dial
 	if dial == nil {
-		dial = (&net.Dialer{KeepAlive: -1}).DialContext
+		dial = direct.DialContext
 	}
 	var raw net.Conn
 	var err error
-	if c.Proxy != nil {
+	switch {
+	case c.Proxy != nil:
 		raw, err = c.Proxy.dial(ctx, dial, t, addr, c.UserAgent)
-	} else {
+	case c.Dial == nil:
+		var tcp *net.TCPConn
+		if tcp, err = direct.DialTCP(ctx, "tcp", netip.AddrPort{}, addr); err == nil {
+			raw = tcp
+		}
+	default:
 		raw, err = dial(ctx, "tcp", addr.String())
 	}
 	if err != nil {
@@ -424,7 +431,6 @@ func (c *Client) connect(ctx context.Context, deadline time.Time, t *target, add
 		}
 		conn.conn = secure
 	}
-	conn.probe = newProbe(raw, t.scheme == "https")
 	return nil
 }
 

@@ -323,7 +323,7 @@ func TestReuse(t *testing.T) {
 // awaitStale waits until the connection holds what the server did to it.
 func awaitStale(t *testing.T, c *Conn) {
 	t.Helper()
-	for start := time.Now(); c.Open() && !c.probe.stale(); time.Sleep(time.Millisecond) {
+	for start := time.Now(); c.Open() && !c.stale(); time.Sleep(time.Millisecond) {
 		if time.Since(start) > time.Minute {
 			t.Fatal("the connection is still good after a minute")
 		}
@@ -412,19 +412,5 @@ func TestTLS(t *testing.T) {
 	server.TLS.MaxVersion = tls.VersionTLS11
 	if x := do("https://example.com" + port + "/"); x.Outcome != record.OutcomeTLS {
 		t.Errorf("TLS 1.1: %q", x.Outcome)
-	}
-}
-
-func BenchmarkKeepAlive(b *testing.B) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, "hello")
-	}))
-	defer server.Close()
-	client := &Client{UserAgent: "test", Guard: allow}
-	var conn Conn
-	defer conn.Close()
-	b.ReportAllocs()
-	for b.Loop() {
-		client.Do(context.Background(), Request{URL: server.URL, Addr: loopback}, &conn).Close()
 	}
 }

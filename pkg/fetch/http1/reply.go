@@ -117,6 +117,7 @@ func (r *reply) readBody(max int64) (complete bool, err error) {
 	case httpmsg.NoBody:
 		return r.endAt(head) && !over, nil
 	case httpmsg.ByLength:
+		r.s.Expect(head + min(length, max))
 		for r.s.Len()-head < length {
 			if stop, err := r.step(); stop || err != nil {
 				return false, err

@@ -1,6 +1,7 @@
 package http1
 
 import (
+	"crypto/tls"
 	"net"
 	"syscall"
 
@@ -18,17 +19,29 @@ type probe struct {
 	look   func(fd uintptr)
 }
 
-// newProbe returns nil for a connection that is no socket.
-func newProbe(conn net.Conn, secure bool) *probe {
+// stale says whether the connection is of no more use.
+func (c *Conn) stale() bool {
+	if c.probe == nil {
+		c.probe = newProbe(c.conn)
+	}
+	return c.probe.raw != nil && (c.probe.raw.Control(c.probe.look) != nil || c.probe.gone)
+}
+
+// newProbe returns an empty probe for a connection that is no socket.
+func newProbe(conn net.Conn) *probe {
+	p := &probe{}
+	if t, ok := conn.(*tls.Conn); ok {
+		conn, p.secure = t.NetConn(), true
+	}
 	s, ok := conn.(syscall.Conn)
 	if !ok {
-		return nil
+		return p
 	}
 	raw, err := s.SyscallConn()
 	if err != nil {
-		return nil
+		return p
 	}
-	p := &probe{raw: raw, secure: secure}
+	p.raw = raw
 	p.look = func(fd uintptr) {
 		n, _, err := unix.Recvfrom(int(fd), p.one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
 		switch {
@@ -40,8 +53,4 @@ func newProbe(conn net.Conn, secure bool) *probe {
 		}
 	}
 	return p
-}
-
-func (p *probe) stale() bool {
-	return p != nil && (p.raw.Control(p.look) != nil || p.gone)
 }
