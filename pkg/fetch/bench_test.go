@@ -17,7 +17,7 @@ import (
 
 // pageServer answers every request of a connection with one page, robots.txt
 // with 404, and allocates nothing for it.
-func pageServer(b *testing.B, body string) string {
+func pageServer(b testing.TB, body string) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
@@ -92,7 +92,7 @@ func (nowhere) Options() record.WriterOptions { return record.WriterOptions{Name
 func (nowhere) Publish() error                { return nil }
 func (nowhere) Abort()                        {}
 
-func drain(b *testing.B, opt fetch.Options, in stage.Input[record.URL]) {
+func drain(b testing.TB, opt fetch.Options, in stage.Input[record.URL]) {
 	spec := stage.Spec{Name: "mfetch", Verb: "fetch", Store: opt.Store, Txn: opt.Txn}
 	_, err := stage.Run(b.Context(), spec, in, []stage.Sink{nowhere{io.Discard}}, func(ctx context.Context, batch *stage.Batch[record.URL, record.Fetch]) error {
 		return fetch.Run(ctx, batch, opt)

@@ -299,8 +299,8 @@ func (r *runner) input(ctx context.Context) error {
 
 // read spools the input and makes hosts of it.
 func (r *runner) read(ctx context.Context) error {
+	var row record.URL
 	for {
-		var row record.URL
 		err := r.b.Read(&row)
 		if err == io.EOF {
 			return nil
@@ -515,8 +515,9 @@ func (r *runner) dispatch(ctx context.Context, workers *sync.WaitGroup) {
 
 // work serves hosts, one after the other.
 func (r *runner) work(ctx context.Context, tokens chan struct{}) {
+	var req Request // of one contact after the other
 	for h := range r.idle {
-		t, err := r.serve(ctx, h)
+		t, err := r.serve(ctx, h, &req)
 		if err != nil {
 			closeSession(t.session)
 			r.cancel(err)
@@ -555,7 +556,7 @@ type turn struct {
 }
 
 // serve makes the host's next contact, and settles what needs none before it.
-func (r *runner) serve(ctx context.Context, h *host) (turn, error) {
+func (r *runner) serve(ctx context.Context, h *host, req *Request) (turn, error) {
 	for {
 		if err := context.Cause(ctx); err != nil {
 			return turn{}, err
@@ -580,9 +581,9 @@ func (r *runner) serve(ctx context.Context, h *host) (turn, error) {
 		var settled bool
 		switch {
 		case e != nil:
-			t, settled, err = r.serveErrand(ctx, h, e, &row, reason)
+			t, settled, err = r.serveErrand(ctx, h, e, &row, reason, req)
 		case page:
-			t, settled, err = r.servePage(ctx, h, &row, reason)
+			t, settled, err = r.servePage(ctx, h, &row, reason, req)
 		default:
 			return turn{}, nil
 		}
@@ -638,7 +639,7 @@ func (r *runner) pop(h *host) error {
 }
 
 // servePage deals with the first URL of a host. settled: there was no contact, go on.
-func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, reason string) (t turn, settled bool, err error) {
+func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, reason string, req *Request) (t turn, settled bool, err error) {
 	settle := func(outcome, detail string) (turn, bool, error) {
 		return turn{}, true, r.settle(ctx, h, row, outcome, detail, 0)
 	}
@@ -704,7 +705,7 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, reason
 		return turn{}, false, nil
 	}
 	page := pageRow(row)
-	req := &Request{Method: r.opt.Method, URL: row.URL, Host: row.Host, Addr: a, ETag: row.ETag, LastModified: row.LastModified}
+	*req = Request{Method: r.opt.Method, URL: row.URL, Host: row.Host, Addr: a, ETag: row.ETag, LastModified: row.LastModified}
 	var keep *limited
 	if r.opt.Bodies {
 		keep = &limited{max: bodyOnPipe}

@@ -69,7 +69,8 @@ func (r *Reply) release() {
 
 // Protocol makes contacts: over sockets (package http1) or inside the process
 // (a synthetic web). It is called by many goroutines at once and returns when
-// the contact has ended. Package fetch decides when and whether to call it.
+// the contact has ended; the Request is not its own after that. Package fetch
+// decides when and whether to call it.
 type Protocol interface {
 	Fetch(ctx context.Context, r *Request) *Reply
 }

@@ -89,7 +89,7 @@ func (r *runner) address(ctx context.Context, h *host, row *record.URL) (a netip
 // serveErrand asks for a robots.txt, or goes one hop along its redirects.
 // settled: there was no contact, go on. row is the host's first URL; row.URL is
 // "" if it has none.
-func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *record.URL, reason string) (t turn, settled bool, err error) {
+func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *record.URL, reason string, req *Request) (t turn, settled bool, err error) {
 	conclude := func(v verdict, why string) (turn, bool, error) {
 		r.conclude(h, e, v, why, nil)
 		return turn{}, true, nil
@@ -133,7 +133,8 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 	}
 	robots := &record.Fetch{URL: e.url, Key: fingerprint.URLKey(e.host, e.url), Host: e.host, Role: record.RoleRobots}
 	text := &limited{max: robotsTextMax}
-	t, err = r.contact(ctx, h, protocol, &Request{URL: e.url, Host: e.host, Addr: a}, robots, record.RoleRobots, text)
+	*req = Request{URL: e.url, Host: e.host, Addr: a}
+	t, err = r.contact(ctx, h, protocol, req, robots, record.RoleRobots, text)
 	if err != nil {
 		return t, false, err
 	}

@@ -105,6 +105,7 @@ type Exchange struct {
 	// transfer coding. nil unless Outcome is "fetched".
 	Response *rewind.Stream
 
+	target  target
 	request [512]byte         // the memory of Request,
 	fields  [16]httpmsg.Field // and of Head
 }
@@ -285,10 +286,11 @@ func (c *Client) Do(ctx context.Context, req Request, conn *Conn) *Exchange {
 }
 
 func (c *Client) do(ctx context.Context, deadline time.Time, req *Request, conn *Conn, x *Exchange) error {
-	t, err := parseTarget(req.URL)
-	if err != nil {
+	var err error
+	if x.target, err = parseTarget(req.URL); err != nil {
 		return &failure{record.OutcomeScheme, err}
 	}
+	t := &x.target
 	x.Addr = netip.AddrPortFrom(req.Addr, t.port)
 	if addrguard.PortRefused(t.port) {
 		return &failure{record.OutcomePort, fmt.Errorf("port %d is not for the web", t.port)}
@@ -296,14 +298,14 @@ func (c *Client) do(ctx context.Context, deadline time.Time, req *Request, conn 
 	if ok, reason := c.Guard.Allowed(req.Addr); !ok {
 		return &failure{record.OutcomeAddress, fmt.Errorf("%s is a %s address", req.Addr, reason)}
 	}
-	kept, sent := c.head(x.request[:0], req, &t, x.Start)
-	if !conn.leads(&t, x.Addr) {
+	kept, sent := c.head(x.request[:0], req, t, x.Start)
+	if !conn.leads(t, x.Addr) {
 		conn.Close()
 	}
 	for {
 		x.Reused = conn.conn != nil
 		if !x.Reused {
-			if err := c.connect(ctx, deadline, &t, x.Addr, conn); err != nil {
+			if err := c.connect(ctx, deadline, t, x.Addr, conn); err != nil {
 				return err
 			}
 		}
@@ -321,9 +323,9 @@ func (c *Client) do(ctx context.Context, deadline time.Time, req *Request, conn 
 			continue
 		}
 		if err == nil && c.Cookies != nil {
-			c.Cookies.keep(&t, &x.Head, x.Start)
+			c.Cookies.keep(t, &x.Head, x.Start)
 		}
-		if err == nil && c.Proxy.forwards(&t) && x.Head.Status == 407 {
+		if err == nil && c.Proxy.forwards(t) && x.Head.Status == 407 {
 			return c.Proxy.failed(fmt.Errorf("status 407 %s", x.Head.Reason))
 		}
 		return err
