@@ -5,7 +5,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -48,15 +47,6 @@ type set struct {
 
 func (s set) open(std *cli.Std, flags cli.TxnFlags) (*store.Store, error) {
 	return std.OpenStore(s.Store, fpset.Kind, fpset.Version, flags)
-}
-
-// load opens the set as it is now.
-func (s set) load(std *cli.Std, opt fpset.Options) (fpset.Set, error) {
-	st, err := s.open(std, cli.TxnFlags{})
-	if err != nil {
-		return nil, err
-	}
-	return fpset.LoadCurrent(st, opt)
 }
 
 type markCmd struct {
@@ -193,7 +183,7 @@ The exit code is 0 if all were seen, 6 if one was not.
 }
 
 func (c *testCmd) Run(ctx context.Context, std *cli.Std) error {
-	set, err := c.load(std, std.SetOptions(c.SetFlags))
+	set, err := std.LoadSet(c.Store, fpset.Kind, c.SetFlags)
 	if err != nil {
 		return err
 	}
@@ -343,13 +333,7 @@ func (dumpCmd) Help() string {
   mfpset dump crawl/content -o content.fps`
 }
 
-func (c *dumpCmd) Run(std *cli.Std) error {
-	st, err := c.open(std, cli.TxnFlags{})
-	if err != nil {
-		return err
-	}
-	return fpset.Dump(st, c.Output, std.Out)
-}
+func (c *dumpCmd) Run(std *cli.Std) error { return std.DumpSet(c.Store, fpset.Kind, c.Output) }
 
 type statCmd struct{ set }
 
@@ -360,19 +344,7 @@ func (statCmd) Help() string {
   mfpset stat crawl/content | jq .count`
 }
 
-func (c *statCmd) Run(std *cli.Std) error {
-	st, err := c.open(std, cli.TxnFlags{})
-	if err != nil {
-		return err
-	}
-	sum, err := fpset.Describe(st)
-	if err != nil {
-		return err
-	}
-	e := json.NewEncoder(std.Out)
-	e.SetIndent("", "  ")
-	return e.Encode(sum)
-}
+func (c *statCmd) Run(std *cli.Std) error { return std.StatSet(c.Store, fpset.Kind) }
 
 type checkCmd struct{ set }
 
@@ -384,16 +356,7 @@ runs. The exit code is 0, or 3 with the place of the damage.
   mfpset check crawl/content`
 }
 
-func (c *checkCmd) Run(std *cli.Std) error {
-	set, err := c.load(std, fpset.Options{})
-	if err != nil {
-		return err
-	}
-	defer set.Close()
-	progress := std.StartProgress("bytes", 0)
-	defer progress.Done()
-	return set.Check(progress.Add)
-}
+func (c *checkCmd) Run(std *cli.Std) error { return std.CheckSet(c.Store, fpset.Kind) }
 
 type fpCmd struct {
 	Files      []string       `arg:"" optional:"" help:"Files to read whole (default: standard input)."`

@@ -4,7 +4,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -45,15 +44,6 @@ type urls struct {
 	Files  []string `arg:"" optional:"" help:"Link or url records, or text with one URL a line (*.txt, or --text); standard input if there are none."`
 	Text   bool     `help:"Read text, one URL a line, whatever the files' names."`
 	Strict bool     `help:"Let a bad line of text be an error instead of skipping it."`
-}
-
-// load opens the set as it is now.
-func load(std *cli.Std, dir string, opt fpset.Options) (fpset.Set, error) {
-	st, err := std.OpenStore(dir, urlset.Kind, urlset.Version, cli.TxnFlags{})
-	if err != nil {
-		return nil, err
-	}
-	return fpset.LoadCurrent(st, opt)
 }
 
 // parse makes a row of a line.
@@ -245,7 +235,7 @@ code is 0 if all were seen, 6 if one was not. Nothing is added.
 }
 
 func (c *testCmd) Run(ctx context.Context, std *cli.Std) error {
-	set, err := load(std, c.Store, std.SetOptions(c.SetFlags))
+	set, err := std.LoadSet(c.Store, urlset.Kind, c.SetFlags)
 	if err != nil {
 		return err
 	}
@@ -324,13 +314,7 @@ func (dumpCmd) Help() string {
   murlset dump crawl/urls -o urls.fps`
 }
 
-func (c *dumpCmd) Run(std *cli.Std) error {
-	st, err := std.OpenStore(c.Store, urlset.Kind, urlset.Version, cli.TxnFlags{})
-	if err != nil {
-		return err
-	}
-	return fpset.Dump(st, c.Output, std.Out)
-}
+func (c *dumpCmd) Run(std *cli.Std) error { return std.DumpSet(c.Store, urlset.Kind, c.Output) }
 
 type statCmd struct {
 	Store string `arg:"" help:"The set, such as crawl/urls."`
@@ -343,19 +327,7 @@ func (statCmd) Help() string {
   murlset stat crawl/urls | jq .count`
 }
 
-func (c *statCmd) Run(std *cli.Std) error {
-	st, err := std.OpenStore(c.Store, urlset.Kind, urlset.Version, cli.TxnFlags{})
-	if err != nil {
-		return err
-	}
-	sum, err := fpset.Describe(st)
-	if err != nil {
-		return err
-	}
-	e := json.NewEncoder(std.Out)
-	e.SetIndent("", "  ")
-	return e.Encode(sum)
-}
+func (c *statCmd) Run(std *cli.Std) error { return std.StatSet(c.Store, urlset.Kind) }
 
 type checkCmd struct {
 	Store string `arg:"" help:"The set, such as crawl/urls."`
@@ -369,16 +341,7 @@ runs. The exit code is 0, or 3 with the place of the damage.
   murlset check crawl/urls`
 }
 
-func (c *checkCmd) Run(std *cli.Std) error {
-	set, err := load(std, c.Store, fpset.Options{})
-	if err != nil {
-		return err
-	}
-	defer set.Close()
-	progress := std.StartProgress("bytes", 0)
-	defer progress.Done()
-	return set.Check(progress.Add)
-}
+func (c *checkCmd) Run(std *cli.Std) error { return std.CheckSet(c.Store, urlset.Kind) }
 
 type keyCmd struct {
 	Files      []string       `arg:"" optional:"" help:"Text, one URL a line (default: standard input)."`

@@ -1,6 +1,11 @@
 package cli
 
-import "mercator/pkg/fpset"
+import (
+	"encoding/json"
+
+	"mercator/formats/store"
+	"mercator/pkg/fpset"
+)
 
 // SetFlags hold the flags of a command that asks a set of fingerprints for keys.
 type SetFlags struct {
@@ -14,6 +19,55 @@ func (s *Std) SetOptions(f SetFlags) fpset.Options {
 		opt.Prefilter = s.MemoryLimit() / 8
 	}
 	return opt
+}
+
+// LoadSet opens the set of the kind in dir as it is now.
+func (s *Std) LoadSet(dir, kind string, f SetFlags) (fpset.Set, error) {
+	st, err := s.openSet(dir, kind)
+	if err != nil {
+		return nil, err
+	}
+	return fpset.LoadCurrent(st, s.SetOptions(f))
+}
+
+func (s *Std) openSet(dir, kind string) (*store.Store, error) {
+	return s.OpenStore(dir, kind, fpset.Version, TxnFlags{})
+}
+
+// DumpSet is the verb dump: it writes the set to output as fpset.Dump does.
+func (s *Std) DumpSet(dir, kind, output string) error {
+	st, err := s.openSet(dir, kind)
+	if err != nil {
+		return err
+	}
+	return fpset.Dump(st, output, s.Out)
+}
+
+// StatSet is the verb stat: it describes the set, as JSON.
+func (s *Std) StatSet(dir, kind string) error {
+	st, err := s.openSet(dir, kind)
+	if err != nil {
+		return err
+	}
+	sum, err := fpset.Describe(st)
+	if err != nil {
+		return err
+	}
+	e := json.NewEncoder(s.Out)
+	e.SetIndent("", "  ")
+	return e.Encode(sum)
+}
+
+// CheckSet is the verb check: it reads the whole set and verifies it.
+func (s *Std) CheckSet(dir, kind string) error {
+	set, err := s.LoadSet(dir, kind, SetFlags{})
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	progress := s.StartProgress("bytes", 0)
+	defer progress.Done()
+	return set.Check(progress.Add)
 }
 
 // CreateSetFlags hold the flags of a command that makes a set of fingerprints.
