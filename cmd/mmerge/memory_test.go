@@ -9,9 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"mercator/formats/fpfile"
+	"mercator/formats/record"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/merge"
 )
@@ -45,7 +47,7 @@ func writeSet(t *testing.T, path string, rnd *rand.Rand, n int, dense bool) {
 }
 
 // TestMemory holds mmerge to 64 MiB with 256 inputs, some of which are large, some
-// dense; and on unsorted text. The output does not depend on the number of threads.
+// dense, on unsorted text and on record streams. The output does not depend on the number of threads.
 func TestMemory(t *testing.T) {
 	dir := t.TempDir()
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -73,34 +75,28 @@ func TestMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Close()
+	rows := filepath.Join(dir, "urls.arrows.zst")
+	if err := makeURLs(rows, rnd, 100_000); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"records", "--sort", "--by", "url", rows, rows}, {"records", "--sort", "--by", "url_key", rows, rows},
+		{"join", "--by", "url", "--columns", "etag", rows, rows}, {"split", "--buckets", "3", rows},
+	} {
+		peak(t, append(args, "-o", filepath.Join(dir, "rows.arrows.zst"))...)
+	}
 	for _, c := range []struct {
 		verb string
 		in   []string
 	}{{"union", sets}, {"diff", sets}, {"intersect", sets}, {"union", []string{text}}, {"diff", []string{sets[0], text}}, {"check", sets}} {
 		var last []byte
 		for _, threads := range []string{"1", "7"} {
-			stats, out := filepath.Join(dir, "stats.json"), filepath.Join(dir, "out.fps")
-			args := append([]string{c.verb, "--stats", stats, "-@", threads}, c.in...)
+			out := filepath.Join(dir, "out.fps")
+			args := append([]string{c.verb, "-@", threads}, c.in...)
 			if c.verb != "check" {
 				args = append(args, "-o", out)
 			}
-			if b, err := exec.Command("mmerge", args...).CombinedOutput(); err != nil {
-				t.Fatalf("%s: %v\n%s", c.verb, err, b)
-			}
-			b, err := os.ReadFile(stats)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got struct {
-				Peak int64 `json:"peak_rss_bytes"`
-			}
-			if err := json.Unmarshal(b, &got); err != nil {
-				t.Fatal(err)
-			}
-			t.Logf("%s of %d files on %s threads: %d MiB at the peak", c.verb, len(c.in), threads, got.Peak>>20)
-			if got.Peak == 0 || got.Peak >= 64<<20 {
-				t.Errorf("%s of %d files on %s threads: %d bytes at the peak, want below 64 MiB", c.verb, len(c.in), threads, got.Peak)
-			}
+			peak(t, args...)
 			if c.verb == "check" {
 				break
 			}
@@ -114,4 +110,48 @@ func TestMemory(t *testing.T) {
 			last = set
 		}
 	}
+}
+
+// peak runs mmerge, and fails the test if it took 64 MiB or more.
+func peak(t *testing.T, args ...string) {
+	t.Helper()
+	stats := filepath.Join(t.TempDir(), "stats.json")
+	if out, err := exec.Command("mmerge", append(args, "--stats", stats)...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", args[0], err, out)
+	}
+	b, err := os.ReadFile(stats)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Peak int64 `json:"peak_rss_bytes"`
+	}
+	if err := json.Unmarshal(b, &got); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s, %d arguments: %d MiB at the peak", args[:3], len(args), got.Peak>>20)
+	if got.Peak == 0 || got.Peak >= 64<<20 {
+		t.Errorf("%s, %d arguments: %d bytes at the peak, want below 64 MiB", args[:3], len(args), got.Peak)
+	}
+}
+
+// makeURLs writes n url rows of some 250 bytes each.
+func makeURLs(path string, rnd *rand.Rand, n int) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	w, err := record.NewWriter[record.URL](f, record.WriterOptions{Level: record.Fast})
+	for i := 0; i < n && err == nil; i++ {
+		err = w.Write(&record.URL{Key: rnd.Uint64(), Host: "h.test", URL: fmt.Sprintf("http://h.test/%x/%s", rnd.Uint64(), strings.Repeat("p", rnd.IntN(400)))})
+	}
+	if err != nil {
+		return err
+	}
+	sum, hash, err := w.Finish()
+	if err != nil {
+		return err
+	}
+	_, err = w.Commit(record.Ledger{Stages: []record.Stage{{Name: "test", Out: sum, OutHash: hash.String(), Made: []record.Count{{Reason: "test", N: sum}}}}})
+	return errors.Join(err, f.Close())
 }
