@@ -60,7 +60,7 @@ type fetchCmd struct {
 	Header  []string `sep:"none" placeholder:"NAME: VALUE" help:"A header line for every request, such as \"Accept-Language: de\"."`
 	Login   string   `placeholder:"FILE" help:"User names and passwords (Basic), a line each: ORIGIN USER:PASSWORD, as in https://example.org anna:secret."`
 	Cookies bool     `help:"Keep each host's cookies and send them back to it, within this run."`
-	Proxy   string   `placeholder:"URL" help:"Contact servers through http://[USER:PASSWORD@]HOST:PORT or socks5://…; see below."`
+	Proxy   string   `placeholder:"URL" help:"Contact servers through http://HOST:PORT or socks5://HOST:PORT; see below."`
 
 	RobotsEngine string `default:"rfc9309" enum:"rfc9309,temoto" help:"What reads robots.txt: rfc9309 or temoto."`
 	TLSInsecure  bool   `name:"tls-insecure" help:"Go on when a certificate does not verify; the record's error column says why it did not."`
@@ -94,7 +94,8 @@ NAME.open: crawl/fetch/*.warc.gz* names them all.
 A URL whose record has etag or last_modified is asked for only if it has changed; if
 it has not, its outcome is not-modified, and the archive has a revisit record.
 
-Names and passwords of --login go to their own origin alone, and are not archived;
+Names and passwords of --login go to their own origin alone (or to the proxy, where
+ORIGIN is what --proxy says), and are not archived;
 cookies and other headers are. Cookies go to no other host than the one that set
 them, and are forgotten when the run ends.
 
@@ -296,7 +297,7 @@ func (c *fetchCmd) client() (*http1.Client, error) {
 		}
 	}
 	if c.Proxy != "" {
-		if client.Proxy, err = http1.ParseProxy(c.Proxy); err != nil {
+		if client.Proxy, err = http1.ParseProxy(c.Proxy, client.Logins); err != nil {
 			return nil, err
 		}
 	}

@@ -80,6 +80,9 @@ var specials = table(
 // nat64 is the well-known prefix whose last 32 bits are an IPv4 address (RFC 6052).
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
+// unicast6 is all of IPv6 that has been given out (RFC 4291 section 2.4).
+var unicast6 = netip.MustParsePrefix("2000::/3")
+
 // Special names the special-purpose range that addr lies in, or returns "" for a
 // public address. IPv4-mapped and NAT64 addresses are judged by the IPv4 address
 // in them. The invalid address is "no address".
@@ -101,6 +104,9 @@ func Special(addr netip.Addr) string {
 		if s.prefix.Contains(addr) {
 			return s.name
 		}
+	}
+	if addr.Is6() && !unicast6.Contains(addr) {
+		return "not global unicast"
 	}
 	return ""
 }

@@ -17,6 +17,7 @@ func TestSpecial(t *testing.T) {
 		"::ffff:127.0.0.1": "loopback", "::ffff:8.8.8.8": "", "64:ff9b::a9fe:a9fe": "link local", "64:ff9b::808:808": "",
 		"64:ff9b:1::1": "local-use NAT64", "2001:4860:4860::8888": "", "2001:db8::1": "documentation", "2001:0:1::": "IETF protocol assignments",
 		"2001:20::1": "", "2002:7f00:1::": "6to4", "fd00::1": "unique local", "fe80::1%eth0": "link local", "ff02::1": "multicast",
+		"::ffff:0:127.0.0.1": "not global unicast", "4000::1": "not global unicast", "64:ff9b:2::1": "not global unicast", "2620:4f:8000::1": "",
 	} {
 		if got := Special(netip.MustParseAddr(addr)); got != want {
 			t.Errorf("%s: %q, want %q", addr, got, want)

@@ -99,7 +99,7 @@ func TestLoginsAndHeaders(t *testing.T) {
 	if strings.Contains(body(other), "Authorization") {
 		t.Errorf("another host was sent %q", body(other))
 	}
-	for _, line := range []string{"https://example.org", "https://example.org anna", "example.org anna:x", "https://example.org/path anna:x", "https://example.org :x", "ftp://x"} {
+	for _, line := range []string{"https://example.org", "https://example.org anna", "example.org anna:x", "https://example.org/path anna:x", "https://example.org :x", "ftp://x anna:x", "socks5://h anna:x"} {
 		if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -278,9 +278,23 @@ func socksProxy(asked chan<- string) func(net.Conn) {
 	}
 }
 
+// mustProxy reads a proxy, USER:PASSWORD@ included.
 func mustProxy(t *testing.T, url string) *Proxy {
 	t.Helper()
-	p, err := ParseProxy(url)
+	logins := Logins{}
+	if scheme, rest, _ := strings.Cut(url, "://"); strings.Contains(rest, "@") {
+		who, host, _ := strings.Cut(rest, "@")
+		url = scheme + "://" + host
+		file := filepath.Join(t.TempDir(), "logins")
+		err := os.WriteFile(file, []byte(url+" "+who+"\n"), 0o600)
+		if err == nil {
+			logins, err = ReadLogins(file)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := ParseProxy(url, logins)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -356,8 +370,8 @@ func TestProxy(t *testing.T) {
 	if x := client.Do(context.Background(), Request{URL: "http://h/", Addr: netip.MustParseAddr("10.0.0.1")}, nil); x.Outcome != record.OutcomeAddress {
 		t.Errorf("a private address by proxy: %q", x.Outcome)
 	}
-	for _, bad := range []string{"", "127.0.0.1:80", "https://h:1", "socks4://h:1", "http://h", "http://:1", "http://h:1/path", "http://h:1?q"} {
-		if _, err := ParseProxy(bad); fault.ClassOf(err) != fault.Usage {
+	for _, bad := range []string{"", "127.0.0.1:80", "https://h:1", "socks4://h:1", "http://h", "http://:1", "http://h:1/path", "http://h:1?q", "http://u:p@h:1", "socks5://u@h:1"} {
+		if _, err := ParseProxy(bad, nil); fault.ClassOf(err) != fault.Usage {
 			t.Errorf("proxy %q: %v", bad, err)
 		}
 	}

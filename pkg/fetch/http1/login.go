@@ -2,6 +2,7 @@ package http1
 
 import (
 	"bufio"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"os"
@@ -15,8 +16,18 @@ import (
 
 // Logins are user names and passwords by origin ("https://host:8443"). They are
 // sent as Basic authentication (RFC 7617), with every request to their origin and
-// to no other.
-type Logins map[string]string // values of Authorization
+// to no other; or to the proxy of that URL.
+type Logins map[string]login
+
+type login struct{ user, password string }
+
+// basic is the value of Authorization, "" for nobody.
+func (l login) basic() string {
+	if l.user == "" {
+		return ""
+	}
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(l.user+":"+l.password))
+}
 
 const loginsMax = 1 << 20 // bytes of a file
 
@@ -35,15 +46,25 @@ func ReadLogins(path string) (Logins, error) {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		origin, login, _ := strings.Cut(line, " ")
-		user, password, ok := strings.Cut(strings.TrimSpace(login), ":")
-		scheme, _, _ := strings.Cut(origin, "://")
-		url, host, err := canon.URL(origin)
-		if !ok || user == "" || err != nil || url != scheme+"://"+host+"/" {
+		origin, who, _ := strings.Cut(line, " ")
+		user, password, ok := strings.Cut(strings.TrimSpace(who), ":")
+		switch scheme, _, _ := strings.Cut(origin, "://"); scheme {
+		case "http", "https":
+			url, host, err := canon.URL(origin)
+			ok = ok && err == nil && url == scheme+"://"+host+"/"
+			origin = scheme + "://" + host
+		case "socks5":
+			_, err := ParseProxy(origin, nil)
+			ok = ok && err == nil
+			origin = strings.TrimSuffix(origin, "/")
+		default:
+			ok = false
+		}
+		if !ok || user == "" {
 			// The line holds a password, so it is not shown.
 			return nil, &fault.Error{Class: fault.Usage, File: path, Place: fmt.Sprintf("line %d", n), Found: "another line", Want: "ORIGIN USER:PASSWORD, such as https://example.org anna:secret"}
 		}
-		all[scheme+"://"+host] = basic(user, password)
+		all[origin] = login{user, password}
 	}
 	if err := lines.Err(); err != nil {
 		return nil, &fault.Error{Class: fault.Usage, File: path, Err: err}
@@ -55,7 +76,7 @@ func (l Logins) basic(t *target) string {
 	if len(l) == 0 {
 		return ""
 	}
-	return l[t.scheme+"://"+t.host]
+	return l[t.scheme+"://"+t.host].basic()
 }
 
 // ours are header fields that the Client writes itself, or that would change what

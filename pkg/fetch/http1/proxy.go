@@ -3,7 +3,6 @@ package http1
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/net/proxy"
 
 	"mercator/formats/record"
+	"mercator/pkg/canon"
 	"mercator/pkg/fault"
 	"mercator/pkg/httpmsg"
 )
@@ -26,38 +26,34 @@ import (
 // told the URL, finds an address of its own, and so must itself refuse those that
 // are not to be contacted.
 type Proxy struct {
-	scheme         string // "http" or "socks5"
-	addr           string // host:port
-	user, password string
+	scheme string // "http" or "socks5"
+	addr   string // host:port
+	login
 }
 
-// ParseProxy reads http://USER:PASSWORD@HOST:PORT or socks5://…, where the
-// credentials may be absent.
-func ParseProxy(s string) (*Proxy, error) {
+// ParseProxy reads http://HOST:PORT or socks5://HOST:PORT. If the proxy asks for
+// a name and a password, it is given those that logins have for that URL.
+func ParseProxy(s string, logins Logins) (*Proxy, error) {
 	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "http" && u.Scheme != "socks5" || u.Hostname() == "" || u.Port() == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" {
-		return nil, &fault.Error{Class: fault.Usage, Found: "a proxy that is no such URL", Want: "http://HOST:PORT or socks5://HOST:PORT, with USER:PASSWORD@ before HOST if it asks for them"}
+	if err != nil || u.Scheme != "http" && u.Scheme != "socks5" || u.User != nil || u.Hostname() == "" || u.Port() == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" {
+		return nil, &fault.Error{Class: fault.Usage, Found: "a proxy that is no such URL", Want: "http://HOST:PORT or socks5://HOST:PORT",
+			Hint: "a name and a password that the proxy asks for go into the file of --login"}
 	}
-	p := &Proxy{scheme: u.Scheme, addr: u.Host, user: u.User.Username()}
-	p.password, _ = u.User.Password()
-	return p, nil
+	origin := u.Scheme + "://" + u.Host
+	if u.Scheme == "http" {
+		url, host, err := canon.URL(origin)
+		if err != nil {
+			return nil, &fault.Error{Class: fault.Usage, Found: "a proxy", Err: err}
+		}
+		scheme, _, _ := canon.Split(url)
+		origin = scheme + "://" + host
+	}
+	return &Proxy{u.Scheme, u.Host, logins[origin]}, nil
 }
 
 // forwards says whether the proxy is sent the request itself.
 func (p *Proxy) forwards(t *target) bool {
 	return p != nil && p.scheme == "http" && t.scheme == "http"
-}
-
-func (p *Proxy) basic() string {
-	if p.user == "" {
-		return ""
-	}
-	return basic(p.user, p.password)
-}
-
-// basic is the value of Authorization (RFC 7617).
-func basic(user, password string) string {
-	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 }
 
 // failed is a contact that the proxy did not make.
