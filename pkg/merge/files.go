@@ -45,7 +45,7 @@ const (
 // Options of Files.
 type Options struct {
 	Threads  int           // workers; 1 at the least
-	Memory   int64         // bytes for fingerprints, read buffers of the files aside; see rangeMin
+	Memory   int64         // bytes for fingerprints; read buffers take up to 8 MiB beside them
 	Progress func(n int64) // called with the number of fingerprints read; may be nil; from many goroutines
 }
 
@@ -58,6 +58,10 @@ const (
 	// sparseRatio is the ratio of sizes from which on the larger set is asked for
 	// the keys of the smaller, and not decoded.
 	sparseRatio = 64
+	// sharedReadAhead is what the read buffers of all files take together, and
+	// maxReadAhead what one takes at the most: more makes nothing faster.
+	sharedReadAhead = 8 << 20
+	maxReadAhead    = 256 << 10
 	// blockKeys is the most that a block holds.
 	blockKeys = 4096
 )
@@ -89,9 +93,14 @@ func Files(dst Dest, op Op, sets []Set, opt Options) error {
 		sets = slices.Clone(sets)
 		slices.SortStableFunc(sets, func(a, b Set) int { return cmp.Compare(a.count(), b.count()) })
 	}
+	files := 0
+	for _, s := range sets {
+		files += len(s)
+	}
 	for i, s := range sets {
 		o := operand{sparse: op != OpUnion && s.count()/sparseRatio > sets[0].count()}
 		for _, r := range s {
+			r.SetReadAhead(min(maxReadAhead, sharedReadAhead/int64(files)))
 			it, err := r.Range(lo, hi)
 			if err != nil {
 				return err
