@@ -45,6 +45,7 @@ type fetchCmd struct {
 	Contact     string        `placeholder:"ADDRESS" help:"How the servers' owners reach you: an e-mail address or a URL. It goes into the User-Agent; public addresses are not contacted without it."`
 	UserAgent   string        `default:"mercator" help:"Product name that servers and robots.txt files see."`
 	Connections int           `default:"256" help:"Connections at a time, one for each host."`
+	Assign      string        `default:"dynamic" enum:"dynamic,static" help:"Which connection serves a host: dynamic, whichever is free, or static, the one that its name hashes to."`
 	MinDelay    time.Duration `default:"1s" help:"Least gap from the end of a contact to the start of the next with the same host."`
 	DelayFactor float64       `default:"10" help:"The gap as a multiple of the last contact's duration, if that is longer,"`
 	MaxDelay    time.Duration `default:"30s" help:"but not longer than this. Crawl-delay and Retry-After can make it longer."`
@@ -106,6 +107,11 @@ it must refuse what is not to be contacted. The proxy's own address is not judge
 
   mfetch crawl/fetch --txn r1 --contact ops@example.org --proxy socks5://127.0.0.1:1080
   mfetch crawl/fetch --txn r1 --contact ops@example.org --method HEAD --header 'Accept-Language: de, en;q=0.5'
+
+Each connection needs an open file, and one more for a long body: the limit of open
+files is raised as far as it goes, and must reach 64 more than twice --connections.
+Mercator gave each of its threads the hosts whose names hash to it; --assign static
+does so too, to compare.
 
 With --replay a saved round is answered from its archive, in the same order, with
 the same times.`
@@ -228,7 +234,7 @@ func (c *fetchCmd) Run(ctx context.Context, std *cli.Std) error {
 // options turns the flags into what package fetch wants.
 func (c *fetchCmd) options(std *cli.Std, st *store.Store, schema *record.Schema) (fetch.Options, error) {
 	opt := fetch.Options{
-		Store: st, Connections: c.Connections,
+		Store: st, Connections: c.Connections, Static: c.Assign == "static",
 		MinDelay: c.MinDelay, DelayFactor: c.DelayFactor, MaxDelay: c.MaxDelay, AddrDelay: c.AddrDelay,
 		Deadline: c.Deadline, BytesMax: int64(c.MaxBytes), BodyMax: int64(c.MaxBody),
 		DenyEvery: 200 * time.Millisecond, Codec: warc.Codec(c.WARCCodec), WARCSize: int64(c.WARCSize),
@@ -264,6 +270,9 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store, schema *record.Schema)
 		opt.Protocols = map[string]fetch.Protocol{"http": web}
 		opt.Resolver, opt.Guard = web, nil
 		return opt, nil
+	}
+	if err := enoughFiles(c.Connections); err != nil {
+		return opt, err
 	}
 	client, err := c.client()
 	if err != nil {

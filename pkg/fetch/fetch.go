@@ -70,6 +70,7 @@ type Options struct {
 	Robots    ParseRobots         // nil: robots.txt is not asked for
 
 	Connections int           // at a time, at least 1
+	Static      bool          // each host belongs to one of them, by its name (Mercator's assignment); else to whichever is free
 	MinDelay    time.Duration // from the end of a contact to the start of the next with the same host
 	DelayFactor float64       // or so many times the contact's duration,
 	MaxDelay    time.Duration // at most this
@@ -140,6 +141,9 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 		weight: newWeight(repliesMax), decoders: newWeight(decodersMax), s: newScheduler(us(opt.AddrDelay)), conns: sessions{max: opt.Connections},
 	}
 	r.room.L = &r.mu
+	if opt.Static {
+		r.s.lines = make([]line, opt.Connections)
+	}
 	var err error
 	if r.sp, err = newSpool(opt.Store.Dir(), opt.Schema); err != nil {
 		return err

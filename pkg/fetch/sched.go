@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/netip"
 	"time"
+
+	"mercator/pkg/fingerprint"
 )
 
 // micros is an instant or a span in microseconds, the unit of the records, so
@@ -38,10 +40,12 @@ type host struct {
 	session      io.Closer // the connection that waits for its next contact; nil: none
 	newer, older *host     // of that, among those of all hosts
 
-	slot *slot // while busy: the address it was granted
-	own  slot  // that of this host alone
-	at   place
-	pos  int64 // while ready: its place among hosts that are due
+	slot  *slot // while busy: the address it was granted
+	own   slot  // that of this host alone
+	line  *line // of the worker that it is assigned to; nil: of any
+	lined bool  // that worker is busy with it
+	at    place
+	pos   int64 // while ready: its place among hosts that are due
 }
 
 // place is where the scheduler keeps a host.
@@ -86,6 +90,12 @@ func (h *host) alone() *slot {
 
 func (s *slot) pos() int64 { return s.hosts[0].pos }
 
+// line is what stands before one worker, where hosts are assigned to workers.
+type line struct {
+	busy  bool
+	hosts posHeap // that came to their turn while it was busy
+}
+
 // contact is what outlives a host's work: when it may be contacted again.
 type contact struct {
 	next, required micros
@@ -100,8 +110,11 @@ type contact struct {
 //     slot.next, unless nothing is to be contacted (deferred, draining).
 //   - Of the hosts that are due, the one whose next URL came first in the batch
 //     is granted first.
+//   - With lines (Mercator's static assignment), of the hosts whose names hash to
+//     one line at most one is granted at a time.
 type scheduler struct {
 	addrDelay micros
+	lines     []line // nil: any worker serves any host
 	hosts     map[string]*host
 	slots     map[netip.Addr]*slot
 	times     timeHeap
@@ -143,6 +156,9 @@ func (s *scheduler) host(name string, now micros) *host {
 	}
 	if h.fails >= failsMax {
 		h.deferred = "host failed five times in a row"
+	}
+	if len(s.lines) > 0 {
+		h.line = &s.lines[fingerprint.OfString(name)%uint64(len(s.lines))]
 	}
 	s.park(h, now)
 	s.hosts[name] = h
@@ -247,18 +263,32 @@ func (s *scheduler) take(now micros) (h *host, wait micros) {
 			delete(s.slots, e.slot.addr)
 		}
 	}
-	if len(s.ready) == 0 {
-		if len(s.times) == 0 {
-			return nil, -1
+	for len(s.ready) > 0 {
+		a := s.ready[0]
+		h = heap.Pop(&a.hosts).(*host)
+		if h.line == nil || !h.line.busy || s.free(h) {
+			heap.Remove(&s.ready, 0)
+			h.at, h.slot = busy, a
+			a.busy = true
+			if h.line != nil && !s.free(h) {
+				h.line.busy, h.lined = true, true
+			}
+			return h, 0
 		}
-		return nil, s.times[0].at - now
+		heap.Push(&h.line.hosts, h)
+		if len(a.hosts) > 0 {
+			heap.Fix(&s.ready, 0)
+			continue
+		}
+		heap.Remove(&s.ready, 0)
+		if a.addr.IsValid() {
+			delete(s.slots, a.addr)
+		}
 	}
-	a := s.ready[0]
-	h = heap.Pop(&a.hosts).(*host)
-	heap.Remove(&s.ready, 0)
-	h.at, h.slot = busy, a
-	a.busy = true
-	return h, 0
+	if len(s.times) == 0 {
+		return nil, -1
+	}
+	return nil, s.times[0].at - now
 }
 
 // release takes a host back at time now. contacted: a contact with it ended at
@@ -267,6 +297,13 @@ func (s *scheduler) release(h *host, now micros, contacted bool, required micros
 	a := h.slot
 	h.slot = nil
 	h.at = idle
+	if l := h.line; l != nil {
+		l.busy = l.busy && !h.lined
+		h.lined = false
+		if !l.busy && len(l.hosts) > 0 {
+			s.makeReady(heap.Pop(&l.hosts).(*host), now)
+		}
+	}
 	if contacted {
 		h.last, h.next, h.required = now, now+required, required
 		s.park(h, now)
@@ -315,7 +352,13 @@ func (s *scheduler) drain() {
 		s.makeReady(e.host, e.at)
 	}
 	heap.Init(&s.times)
-	// Hosts that wait for their address are taken out of its queue.
+	// Hosts that wait for their worker or address are taken out of its queue.
+	for i := range s.lines {
+		for _, h := range s.lines[i].hosts {
+			heap.Push(&s.ready, h.alone())
+		}
+		s.lines[i].hosts = nil
+	}
 	for _, a := range s.slots {
 		if a.index < 0 && len(a.hosts) > 0 {
 			for _, h := range a.hosts {

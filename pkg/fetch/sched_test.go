@@ -11,11 +11,21 @@ import (
 // TestNoHostAndNoAddressIsEarly runs the scheduler against a simulated clock:
 // contacts of random length on many connections, and checks every start.
 func TestNoHostAndNoAddressIsEarly(t *testing.T) {
-	for _, addrDelay := range []micros{0, 700} {
-		t.Run(fmt.Sprint("address delay ", addrDelay), func(t *testing.T) {
+	const dynamic, static = false, true
+	took := map[bool]micros{}
+	for _, c := range []struct {
+		addrDelay micros
+		assign    bool
+	}{{0, dynamic}, {700, dynamic}, {0, static}, {700, static}} {
+		addrDelay := c.addrDelay
+		t.Run(fmt.Sprintf("address delay %d, static %v", addrDelay, c.assign), func(t *testing.T) {
 			const hosts, perHost, connections = 300, 20, 40
 			rnd := rand.New(rand.NewPCG(1, 2))
 			s := newScheduler(addrDelay)
+			if c.assign == static {
+				s.lines = make([]line, connections)
+			}
+			lines := map[*line]*host{}
 			addrOf := func(h *host) netip.Addr {
 				return netip.AddrFrom4([4]byte{10, 0, 0, h.name[len(h.name)-1] - '0'})
 			}
@@ -53,6 +63,12 @@ func TestNoHostAndNoAddressIsEarly(t *testing.T) {
 					if end, ok := addrEnd[addrOf(h)]; ok && addrDelay > 0 && now-end < addrDelay {
 						t.Fatalf("address of %s contacted %d after its end, want %d", h.name, now-end, addrDelay)
 					}
+					if h.line != nil {
+						if other := lines[h.line]; other != nil {
+							t.Fatalf("%s and %s are with one worker", other.name, h.name)
+						}
+						lines[h.line] = h
+					}
 					hostEnd[h.name] = 1 << 62 // busy
 					if addrDelay > 0 {
 						addrEnd[addrOf(h)] = 1 << 62
@@ -82,6 +98,7 @@ func TestNoHostAndNoAddressIsEarly(t *testing.T) {
 					contacts++
 					h := f.h
 					h.queue.n--
+					delete(lines, h.line)
 					hostEnd[h.name], addrEnd[addrOf(h)] = f.end, f.end
 					gap[h.name] = rnd.Int64N(2000)
 					s.release(h, f.end, true, gap[h.name])
@@ -91,7 +108,37 @@ func TestNoHostAndNoAddressIsEarly(t *testing.T) {
 			if contacts != hosts*perHost {
 				t.Errorf("%d contacts, want %d", contacts, hosts*perHost)
 			}
+			if addrDelay == 0 {
+				took[c.assign] = now
+			}
 		})
+	}
+	if took[dynamic] >= took[static] {
+		t.Errorf("work given to whoever is free took %d, by hash %d", took[dynamic], took[static])
+	}
+}
+
+// TestALineGoesOnAfterADeferredHost: a host of which nothing is to be contacted any
+// more does not keep back those that wait for the same worker.
+func TestALineGoesOnAfterADeferredHost(t *testing.T) {
+	s := newScheduler(0)
+	s.lines = make([]line, 1)
+	for i := range 3 {
+		h := s.host(fmt.Sprint("h", i), 0)
+		h.queue.n, h.queue.head = 1, int64(i)
+		s.schedule(h, 0)
+	}
+	first, _ := s.take(0)
+	if h, _ := s.take(0); h != nil {
+		t.Fatalf("%s is granted beside %s", h.name, first.name)
+	}
+	s.hosts["h1"].deferred = "asked to"
+	for h := first; h != nil; h, _ = s.take(0) {
+		h.queue.n = 0
+		s.release(h, 0, false, 0)
+	}
+	if len(s.hosts) != 0 {
+		t.Errorf("%d hosts are left behind", len(s.hosts))
 	}
 }
 
@@ -145,7 +192,14 @@ func TestAHostThatAsksForLongIsParked(t *testing.T) {
 }
 
 func TestDrainFreesEverythingThatWaits(t *testing.T) {
+	for _, lines := range []int{0, 1} {
+		drainFrees(t, lines)
+	}
+}
+
+func drainFrees(t *testing.T, lines int) {
 	s := newScheduler(1000)
+	s.lines = make([]line, lines)
 	a := netip.MustParseAddr("10.0.0.1")
 	for i := range 6 {
 		h := s.host(fmt.Sprint("h", i), 0)
@@ -156,6 +210,9 @@ func TestDrainFreesEverythingThatWaits(t *testing.T) {
 		s.schedule(h, 0)
 	}
 	flying, _ := s.take(0)
+	if h, _ := s.take(0); h != nil {
+		t.Fatalf("%s is granted beside %s", h.name, flying.name)
+	}
 	s.drain()
 	n := 0
 	for {

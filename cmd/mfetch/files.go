@@ -1,0 +1,24 @@
+package main
+
+import (
+	"fmt"
+
+	"mercator/pkg/fault"
+)
+
+// filesBeside is how many files are open besides those of connections: the store's,
+// pipes, sockets of DNS, the runtime's.
+const filesBeside = 64
+
+// enoughFiles refuses more connections than the process may have open files for:
+// else servers would be blamed for what this machine cannot do. A connection has a
+// socket, and a file where a body is long.
+func enoughFiles(connections int) error {
+	limit, known := filesLimit()
+	want := 2*uint64(connections) + filesBeside
+	if !known || limit >= want {
+		return nil
+	}
+	return &fault.Error{Class: fault.Usage, Place: "--connections", Found: fmt.Sprintf("a limit of %d open files", limit), Want: fmt.Sprintf("%d for %d connections", want, connections),
+		Hint: fmt.Sprintf("raise it (ulimit -Hn %d), or give at most %d connections", want, max(0, int64(limit)-filesBeside)/2)}
+}
