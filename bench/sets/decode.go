@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -29,7 +28,7 @@ func decode(b *bench) error {
 	block := make([]uint64, 4096)
 	took, err := b.turns(
 		contender{"blocks", nil, func() error {
-			r, err := fpfile.Open(bytes.NewReader(data), int64(len(data)), "memory")
+			r, err := fpfile.OpenBytes(data, "memory")
 			if err != nil {
 				return err
 			}
