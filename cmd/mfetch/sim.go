@@ -72,6 +72,9 @@ func newSim(spec, agent string, now func() time.Time) (*sim, error) {
 	return &sim{web: w, respond: w.Calm(), agent: agent, now: now, buffers: sync.Pool{New: func() any { return new(simBuffers) }}}, nil
 }
 
+// Check implements fetch.Protocol.
+func (s *sim) Check(string) error { return nil }
+
 // Fetch implements fetch.Protocol.
 func (s *sim) Fetch(_ context.Context, req *fetch.Request) *fetch.Reply {
 	_, _, target := canon.Split(req.URL)

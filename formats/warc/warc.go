@@ -63,7 +63,8 @@ const (
 	MediaRequest  = "application/http;msgtype=request"
 	MediaResponse = "application/http;msgtype=response"
 	MediaFields   = "application/warc-fields"
-	MediaDNS      = "text/dns" // RFC 4027
+	MediaDNS      = "text/dns"                        // RFC 4027
+	MediaControl  = "text/x-ftp-control-conversation" // commands and replies of FTP, as other crawlers name it
 )
 
 // ErrCorrupt and ErrTruncated are the classes of a Reader's errors.

@@ -431,12 +431,16 @@ func (a *archive) page(url string) *savedRow {
 type Group struct {
 	Row      record.Fetch // with its place
 	response []byte       // raw response, at most replyMax bytes of it; nil: none
+	document bool         // response is the document itself, no HTTP
 }
 
 // Body returns at most max bytes of the decoded body.
 func (g *Group) Body(max int64) ([]byte, error) {
 	if g.response == nil {
 		return nil, nil
+	}
+	if g.document {
+		return g.response[:min(max, int64(len(g.response)))], nil
 	}
 	m, err := httpmsg.Open(bytes.NewReader(g.response))
 	if err != nil {
@@ -492,7 +496,8 @@ func ReadGroup(in io.Reader, name string, offset int64) (*Group, error) {
 			return nil, err
 		}
 		switch rec.Type {
-		case warc.TypeResponse, warc.TypeRevisit:
+		case warc.TypeResponse, warc.TypeRevisit, warc.TypeResource:
+			g.document = rec.Type == warc.TypeResource
 			if g.response, err = io.ReadAll(io.LimitReader(rec.Block, replyMax)); err != nil {
 				return nil, err
 			}

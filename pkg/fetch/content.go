@@ -40,6 +40,9 @@ var scalesPool = sync.Pool{New: func() any { return &scales{sha: sha1.New(), fp:
 // decoders bounds what content decoders hold, among all connections.
 func describe(row *record.Fetch, reply *Reply, bodyMax int64, end time.Time, keep io.Writer, decoders *weight) error {
 	row.Outcome, row.Error, row.Truncated = reply.Outcome, clean(reply.Error), reply.Truncated
+	if reply.spoken() {
+		return describeDocument(row, reply, bodyMax, keep)
+	}
 	if reply.Response == nil {
 		return nil
 	}
@@ -48,7 +51,7 @@ func describe(row *record.Fetch, reply *Reply, bodyMax int64, end time.Time, kee
 		if row.Outcome == record.OutcomeFetched {
 			row.Outcome, row.Error = record.OutcomeProtocol, clean(err.Error())
 		}
-		return rewind(reply)
+		return toStart(reply)
 	}
 	if h.Status == http.StatusNotModified && (row.ETag != "" || row.LastModified != "") {
 		row.Outcome, row.ContentFP = record.OutcomeNotModified, row.LastContentFP
@@ -73,7 +76,7 @@ func describe(row *record.Fetch, reply *Reply, bodyMax int64, end time.Time, kee
 	}
 	row.RetryAfter = retryAfter(h.Get("Retry-After"), end)
 	if reply.NoBody || row.Outcome == record.OutcomeNotModified {
-		return rewind(reply)
+		return toStart(reply)
 	}
 
 	s := scalesPool.Get().(*scales)
@@ -91,11 +94,45 @@ func describe(row *record.Fetch, reply *Reply, bodyMax int64, end time.Time, kee
 	if err != nil {
 		return err
 	}
+	s.enter(row)
+	return toStart(reply)
+}
+
+// describeDocument is describe for a reply that is no HTTP.
+func describeDocument(row *record.Fetch, reply *Reply, bodyMax int64, keep io.Writer) error {
+	row.Status = uint16(reply.Status)
+	if reply.Redirect != "" {
+		if url, _, err := canon.Resolve(row.URL, reply.Redirect); err == nil {
+			row.RedirectURL = url
+		} else {
+			row.Error = clean("redirect: " + err.Error())
+		}
+	}
+	if reply.Response == nil {
+		return nil
+	}
+	if row.Status == 0 {
+		row.Status = http.StatusOK
+	}
+	row.MIME, row.Charset = httpmsg.MediaType(reply.Media)
+	row.MIME, row.Charset = clean(row.MIME), clean(row.Charset)
+	s := scalesPool.Get().(*scales)
+	defer scalesPool.Put(s)
+	s.sha.Reset()
+	s.fp.Reset()
+	if err := s.plain(row, reply.Response, bodyMax, keep); err != nil {
+		return err
+	}
+	s.enter(row)
+	return toStart(reply)
+}
+
+// enter puts a body's digests into its row.
+func (s *scales) enter(row *record.Fetch) {
 	if row.BodyLength > 0 {
 		row.ContentFP = s.fp.Sum64()
 	}
 	row.PayloadSHA1 = warc.Base32SHA1([sha1.Size]byte(s.sha.Sum(s.sum[:0])))
-	return rewind(reply)
 }
 
 // open returns the head of a reply and its body without transfer coding.
@@ -195,7 +232,7 @@ func decoderWeight(codings string) (n int64) {
 
 type onlyReader struct{ io.Reader }
 
-func rewind(reply *Reply) error {
+func toStart(reply *Reply) error {
 	_, err := reply.Response.Seek(0, io.SeekStart)
 	return err
 }
@@ -295,14 +332,18 @@ func (g *group) end(enc warc.Encoder, b []byte) (err error) {
 	return err
 }
 
-// encodeGroup makes the records of one contact: response or revisit, request,
-// metadata. To be freed.
+// encodeGroup makes the records of one contact: response, revisit or resource; then
+// request, or metadata with what was said over a control connection; and metadata
+// with the row. To be freed.
 func encodeGroup(enc warc.Encoder, round warc.Round, row *record.Fetch, reply *Reply) (*group, error) {
 	g := groups.Get().(*group)
 	g.b, g.length = g.b[:0], 0
 	concurrent := ""
 	if reply != nil && reply.Response != nil {
 		g.begin(warc.TypeResponse, warc.MediaResponse, row)
+		if reply.Media != "" {
+			g.rec.Type, g.rec.ContentType = warc.TypeResource, clean(reply.Media)
+		}
 		if row.Outcome == record.OutcomeNotModified {
 			g.rec.Type = warc.TypeRevisit
 			g.rec.Add(warc.FieldProfile, warc.ProfileNotModified)
@@ -322,13 +363,17 @@ func encodeGroup(enc warc.Encoder, round warc.Round, row *record.Fetch, reply *R
 			return nil, err
 		}
 		g.length = int64(len(g.b))
-		if len(reply.Sent) > 0 {
+	}
+	if reply != nil && len(reply.Sent) > 0 && (reply.Response != nil || reply.spoken()) {
+		if reply.spoken() {
+			g.begin(warc.TypeMetadata, warc.MediaControl, row)
+		} else {
 			g.begin(warc.TypeRequest, warc.MediaRequest, row)
-			g.rec.Add(warc.FieldIPAddress, row.Addr)
-			g.rec.Add(warc.FieldConcurrentTo, concurrent)
-			if err := g.end(enc, reply.Sent); err != nil {
-				return nil, err
-			}
+		}
+		g.rec.Add(warc.FieldIPAddress, row.Addr)
+		g.rec.Add(warc.FieldConcurrentTo, concurrent)
+		if err := g.end(enc, reply.Sent); err != nil {
+			return nil, err
 		}
 	}
 	g.begin(warc.TypeMetadata, warc.MediaFields, row)

@@ -655,6 +655,8 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, reason
 		return settle(record.OutcomeDenied, "denied by "+rule)
 	case protocol == nil:
 		return settle(record.OutcomeScheme, scheme)
+	case protocol.Check(row.URL) != nil:
+		return settle(record.OutcomeScheme, protocol.Check(row.URL).Error())
 	case portRefused(row.Host):
 		return settle(record.OutcomePort, "port of "+row.Host)
 	case reason != "":
@@ -673,7 +675,7 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, reason
 	if outcome != "" {
 		return settle(outcome, detail)
 	}
-	if r.opt.Robots != nil {
+	if r.opt.Robots != nil && hasRobots(scheme) {
 		auth, err := r.authority(h, scheme)
 		if err != nil {
 			return turn{}, false, err
@@ -741,6 +743,10 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, req *Request,
 	session, surplus := r.conns.begin(h)
 	r.mu.Unlock()
 	closeSession(surplus)
+	if scheme, _, _ := strings.Cut(req.URL, ":"); scheme != h.spoke {
+		closeSession(session) // another module's
+		h.spoke, session = strings.Clone(scheme), nil
+	}
 	req.Session = session
 	start := r.opt.Now()
 	row.FetchTime, row.Addr, row.RequiredDelayUS = record.TimeOf(start), h.addrText(req.Addr), h.required

@@ -34,6 +34,8 @@ type web struct {
 	onFetch func(url string)
 }
 
+func (w *web) Check(string) error { return nil }
+
 func (w *web) Fetch(ctx context.Context, req *fetch.Request) *fetch.Reply {
 	w.mu.Lock()
 	w.log = append(w.log, req.URL)
@@ -388,6 +390,8 @@ func TestHeadMethod(t *testing.T) {
 
 // protocolFunc is a protocol module that is a function, for one host at a time.
 type protocolFunc func(*fetch.Request) *fetch.Reply
+
+func (protocolFunc) Check(string) error { return nil }
 
 func (f protocolFunc) Fetch(_ context.Context, req *fetch.Request) *fetch.Reply { return f(req) }
 

@@ -9,6 +9,9 @@ import (
 // HTTP is the protocol module for http and https.
 type HTTP struct{ Client *http1.Client }
 
+// Check implements Protocol. Every canonical URL of http and https can be asked for.
+func (p HTTP) Check(string) error { return nil }
+
 // Fetch makes one contact, on the connection of the one before where that stands.
 func (p HTTP) Fetch(ctx context.Context, req *Request) *Reply {
 	conn, _ := req.Session.(*http1.Conn)

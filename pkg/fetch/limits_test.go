@@ -93,6 +93,8 @@ func (r *noise) Seek(offset int64, whence int) (int64, error) {
 
 type noisyWeb struct{ size int64 }
 
+func (noisyWeb) Check(string) error { return nil }
+
 func (w noisyWeb) Fetch(_ context.Context, req *fetch.Request) *fetch.Reply {
 	head := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n", w.size)
 	return &fetch.Reply{Outcome: record.OutcomeFetched, Sent: []byte("GET / HTTP/1.1\r\n\r\n"),

@@ -19,8 +19,8 @@ type Request struct {
 	ETag         string     // sent as If-None-Match, unless empty
 	LastModified string     // sent as If-Modified-Since, unless empty
 
-	// Session is what the Reply of an earlier contact with the host left; nil
-	// if none did. It is the Protocol's from here on: to use, pass on or close.
+	// Session is what the Reply of an earlier contact with the host by this scheme
+	// left; nil if none did. It is the Protocol's from here on: to use, pass on or close.
 	Session io.Closer
 }
 
@@ -30,13 +30,24 @@ type Reply struct {
 	Error     string // detail for people; "" where there is none
 	Truncated string // WARC-Truncated: "", "length", "time", "disconnect", "unspecified"
 
-	// Sent is the request as it went out; nil if nothing did.
+	// Sent is the request as it went out; nil if nothing did. With Media it is what
+	// was said over the control connection, both ways, without passwords.
 	Sent []byte
 
 	// Response is the HTTP response as it came, from the status line to the
-	// last byte that was kept, transfer coding included; nil if none came.
+	// last byte that was kept, transfer coding included; nil if none came. With
+	// Media it is the document itself.
 	Response io.ReadSeeker
 	Length   int64 // bytes of Response
+
+	// Media is the media type of Response where that is no HTTP response; "": it is one.
+	Media string
+	// Status is the HTTP status that says what a server said who speaks no HTTP
+	// (404: no such document); 0: 200 if there is a Response. Where Outcome is
+	// "fetched" there is a Response or a Status.
+	Status int
+	// Redirect is the URL at which a server who speaks no HTTP has the document, or "".
+	Redirect string
 
 	// Head is the parsed head of Response; nil: package fetch parses it.
 	Head *httpmsg.Head
@@ -60,6 +71,9 @@ type Reply struct {
 	Memory interface{ Close() }
 }
 
+// spoken says whether the server spoke something else than HTTP.
+func (r *Reply) spoken() bool { return r.Media != "" || r.Status != 0 }
+
 func (r *Reply) release() {
 	if r.Memory != nil {
 		r.Memory.Close()
@@ -67,11 +81,16 @@ func (r *Reply) release() {
 	}
 }
 
-// Protocol makes contacts: over sockets (package http1) or inside the process
-// (a synthetic web). It is called by many goroutines at once and returns when
-// the contact has ended; the Request is not its own after that. Package fetch
-// decides when and whether to call it.
+// Protocol is a protocol module: it makes contacts by the rules of a scheme, over
+// sockets or inside the process (a synthetic web). It is called by many goroutines
+// at once. Package fetch decides when and whether to call it; README.md shows how
+// to write one.
 type Protocol interface {
+	// Check says why a canonical URL of the scheme cannot be asked for; nil if it
+	// can. Nothing is contacted for it otherwise.
+	Check(url string) error
+	// Fetch makes one contact and returns when it has ended; the Request is not its
+	// own after that.
 	Fetch(ctx context.Context, r *Request) *Reply
 }
 

@@ -29,6 +29,9 @@ const (
 	robotsParsedMax = 16 << 20 // bytes of memory for parsed rules
 )
 
+// hasRobots says whether robots.txt is asked for by this scheme.
+func hasRobots(scheme string) bool { return scheme == "http" || scheme == "https" }
+
 // verdict is what a contact for robots.txt came to.
 type verdict uint8
 

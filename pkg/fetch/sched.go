@@ -37,7 +37,8 @@ type host struct {
 	text     string        // as text
 	rules    [2]*authority // for http and https
 
-	session      io.Closer // the connection that waits for its next contact; nil: none
+	spoke        string    // the scheme of the last contact,
+	session      io.Closer // and its connection, which waits for the next; nil: none
 	newer, older *host     // of that, among those of all hosts
 
 	slot  *slot // while busy: the address it was granted

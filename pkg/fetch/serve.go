@@ -115,7 +115,7 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 		return conclude(unreachable, h.deferred)
 	case rule != "":
 		return conclude(unreachable, "robots.txt: denied by "+rule)
-	case protocol == nil || portRefused(e.host):
+	case protocol == nil || !hasRobots(scheme) || portRefused(e.host):
 		return conclude(unreachable, "robots.txt: redirected to "+e.url)
 	}
 	if row.URL == "" {

@@ -221,7 +221,9 @@ func (a *archive) scan(ctx context.Context, txn string, mine func(epoch uint64) 
 			}
 			ends = true
 		case warc.TypeResource:
-			ends = true
+			if _, ends, err = warc.ReadHostname(rec); err != nil {
+				return err
+			}
 		case warc.TypeMetadata:
 			out, ok, err := warc.ReadOutcome(rec)
 			if err != nil {

@@ -1,0 +1,163 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/pkg/fetch/addrguard"
+	"mercator/pkg/httpmsg"
+	"mercator/pkg/rewind"
+)
+
+// Limits bound the contacts of a protocol module, whatever servers do, and hold what
+// modules share. The zero value has the defaults.
+type Limits struct {
+	Timeout time.Duration // of a whole contact; 0: a minute
+	BodyMax int64         // bytes kept of a document; 0: rewind.DefaultMax
+	TempDir string        // for documents beyond 64 KiB; "": the system's
+	Guard   addrguard.Guard
+
+	// Dial makes a connection; nil: a net.Dialer.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+// connectMax is how long connecting may take.
+const connectMax = 20 * time.Second
+
+// Failure is why a contact failed, with its outcome.
+type Failure struct {
+	Outcome string // one of the record.Outcome constants
+	Err     error
+}
+
+func (f *Failure) Error() string { return f.Err.Error() }
+func (f *Failure) Unwrap() error { return f.Err }
+
+// Broken returns a Failure with the outcome "protocol-error".
+func Broken(format string, args ...any) error {
+	return &Failure{record.OutcomeProtocol, fmt.Errorf(format, args...)}
+}
+
+// Begin returns the context of one contact, which ends by the time limit.
+func (l *Limits) Begin(ctx context.Context) (context.Context, context.CancelFunc) {
+	timeout := l.Timeout
+	if timeout <= 0 {
+		timeout = time.Minute
+	}
+	return context.WithTimeout(ctx, timeout)
+}
+
+// Connect opens a TCP connection, on which reading and writing end with ctx. The
+// address is judged here, whoever gave it.
+func (l *Limits) Connect(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+	if ok, reason := l.Guard.Allowed(addr.Addr()); !ok {
+		return nil, &Failure{record.OutcomeAddress, fmt.Errorf("%s is a %s address", addr.Addr(), reason)}
+	}
+	dial := l.Dial
+	if dial == nil {
+		dial = (&net.Dialer{KeepAlive: -1}).DialContext
+	}
+	soon, cancel := context.WithTimeout(ctx, connectMax)
+	defer cancel()
+	conn, err := dial(soon, "tcp", addr.String())
+	if err != nil {
+		return nil, Classify(err, record.OutcomeConnect)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	return &bounded{conn, stop}, nil
+}
+
+// bounded is a connection that ends with a context.
+type bounded struct {
+	net.Conn
+	stop func() bool
+}
+
+func (b *bounded) Close() error {
+	b.stop()
+	return b.Conn.Close()
+}
+
+// Classify makes a Failure of an error of the network: a timeout is one wherever it
+// comes, everything else is what outcome says.
+func Classify(err error, outcome string) error {
+	var known *Failure
+	if errors.As(err, &known) {
+		return err
+	}
+	var slow net.Error
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &slow) && slow.Timeout() {
+		outcome = record.OutcomeTimeout
+	}
+	return &Failure{outcome, err}
+}
+
+// Document is what a module fetches, kept within Limits.
+type Document struct {
+	*rewind.Stream
+	Truncated string // as WARC-Truncated has it
+}
+
+// Close gives the memory back.
+func (d *Document) Close() { _ = d.Stream.Close() }
+
+// Keep reads a document until r ends, or as far as the limits allow. An error is one
+// of this machine; what the network did is in Truncated.
+func (l *Limits) Keep(r io.Reader) (*Document, error) {
+	d := &Document{Stream: rewind.New(l.TempDir, l.BodyMax)}
+	source := &source{r: r}
+	_, err := d.ReadFrom(source)
+	switch {
+	case err != nil && source.err == nil:
+		d.Close()
+		return nil, err
+	case err != nil:
+		d.Truncated = httpmsg.TruncatedDisconnect
+		var f *Failure
+		if errors.As(Classify(err, ""), &f) && f.Outcome == record.OutcomeTimeout {
+			d.Truncated = httpmsg.TruncatedTime
+		}
+	case d.Stream.Truncated():
+		d.Truncated = httpmsg.TruncatedLength
+	}
+	return d, nil
+}
+
+// source remembers the error of a reader, so that it is told from one of the file.
+type source struct {
+	r   io.Reader
+	err error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if err != nil && err != io.EOF {
+		s.err = err
+	}
+	return n, err
+}
+
+// Reply makes the reply that a document is; media is its type.
+func (d *Document) Reply(media string) *Reply {
+	return &Reply{
+		Outcome: record.OutcomeFetched, Media: media, Truncated: d.Truncated,
+		Response: d.Stream, Length: d.Len(), Wire: d.Len(), Memory: d,
+	}
+}
+
+// Failed makes the reply that an error is: a Failure has its outcome, any other is
+// one of this machine and ends the run.
+func Failed(err error) *Reply {
+	var f *Failure
+	if errors.As(err, &f) {
+		return &Reply{Outcome: f.Outcome, Error: f.Error()}
+	}
+	return &Reply{Outcome: record.OutcomeDeferred, Err: err}
+}
