@@ -57,6 +57,7 @@ func TestHostileServers(t *testing.T) {
 			net.open.Wait() // all connections are closed
 		})
 	})
+	t.Logf("%d servers; the heap grew to %d MiB", len(list), peak>>20)
 	if peak > heapMax {
 		t.Errorf("the heap grew to %d bytes", peak)
 	}
