@@ -51,7 +51,7 @@ type fetchCmd struct {
 	MaxDelay    time.Duration `default:"30s" help:"but not longer than this. Crawl-delay and Retry-After can make it longer."`
 	AddrDelay   time.Duration `default:"500ms" help:"Gap between contacts with one address; 0 for none."`
 	Timeout     time.Duration `default:"1m" help:"Of one contact, from connecting to the last byte."`
-	MaxBody     cli.Size      `default:"5M" help:"Bytes kept of a body, and decoded of it; the rest is cut off and the record says so."`
+	MaxBody     cli.Size      `default:"5M" help:"Bytes kept of a body, and decoded of it, but beyond the first MiB no more than 256 times its size; the rest is cut off and the record says so."`
 	Deadline    time.Duration `help:"Stop contacting after this long; the rest of the batch comes out as deferred."`
 	MaxBytes    cli.Size      `default:"0" help:"Stop contacting after so many bytes received; the rest comes out as deferred."`
 	Deny        string        `placeholder:"FILE" help:"Hosts, with all below them, and beginnings of URLs never to be contacted, one a line. Read again when it changes."`
@@ -61,7 +61,7 @@ type fetchCmd struct {
 	Header  []string `sep:"none" placeholder:"NAME: VALUE" help:"A header line for every request, such as \"Accept-Language: de\"."`
 	Login   string   `placeholder:"FILE" help:"User names and passwords (Basic), a line each: ORIGIN USER:PASSWORD, as in https://example.org anna:secret."`
 	Cookies bool     `help:"Keep each host's cookies and send them back to it, within this run."`
-	Proxy   string   `placeholder:"URL" help:"Contact servers through http://HOST:PORT or socks5://HOST:PORT; see below."`
+	Proxy   string   `placeholder:"URL" help:"Contact servers through http://HOST:PORT or socks5://HOST:PORT, as told above."`
 
 	RobotsEngine string `default:"rfc9309" enum:"rfc9309,temoto" help:"What reads robots.txt: rfc9309 or temoto."`
 	TLSInsecure  bool   `name:"tls-insecure" help:"Go on when a certificate does not verify; the record's error column says why it did not."`
@@ -92,6 +92,7 @@ contacts are kept in STORE for later rounds.
 After a crash the same command goes on: what was archived is not fetched again, and
 the hosts wait their full delay first. The WARC file that still grows is called
 NAME.open: crawl/fetch/*.warc.gz* names them all.
+
 A URL whose record has etag or last_modified is asked for only if it has changed; if
 it has not, its outcome is not-modified, and the archive has a revisit record.
 

@@ -322,11 +322,11 @@ func (c *Client) do(ctx context.Context, deadline time.Time, req *Request, conn 
 			conn.Close() // the server closed it between two requests
 			continue
 		}
-		if err == nil && c.Cookies != nil {
-			c.Cookies.keep(t, &x.Head, x.Start)
-		}
 		if err == nil && c.Proxy.forwards(t) && x.Head.Status == 407 {
 			return c.Proxy.failed(fmt.Errorf("status 407 %s", x.Head.Reason))
+		}
+		if err == nil && c.Cookies != nil {
+			c.Cookies.keep(t, &x.Head, x.Start)
 		}
 		return err
 	}
