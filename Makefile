@@ -26,8 +26,8 @@ test: ## all tests that need Go modules only
 	$(GO) test -timeout 30m ./...
 
 .PHONY: test-long
-test-long: ## the long forms of the tests of whole crawls: more webs, more kills
-	MERCATOR_LONG=1 $(GO) test -count=1 -timeout 60m ./pipelines/...
+test-long: ## the long forms of the tests of whole crawls and of fetching: more webs, more kills, more hosts
+	MERCATOR_LONG=1 $(GO) test -count=1 -timeout 60m ./pipelines/... ./pkg/fetch
 
 .PHONY: crawl
 crawl: build ## crawl the embedded web, or SEEDS=, to the end

@@ -5,10 +5,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -83,13 +85,18 @@ func url(s string) record.URL {
 
 func stream(t testing.TB, txn string, rows []record.URL) stage.Input[record.URL] {
 	t.Helper()
-	var b bytes.Buffer
-	w, err := record.NewWriter[record.URL](&b, record.WriterOptions{Txn: txn, Now: 1_000_000})
+	return streamOf(t, &bytes.Buffer{}, txn, slices.Values(rows))
+}
+
+// streamOf writes rows to b, from where they are then read.
+func streamOf(t testing.TB, b io.ReadWriter, txn string, rows iter.Seq[record.URL]) stage.Input[record.URL] {
+	t.Helper()
+	w, err := record.NewWriter[record.URL](b, record.WriterOptions{Txn: txn, Now: 1_000_000})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range rows {
-		if err := w.Write(&rows[i]); err != nil {
+	for row := range rows {
+		if err := w.Write(&row); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -101,7 +108,12 @@ func stream(t testing.TB, txn string, rows []record.URL) stage.Input[record.URL]
 	if _, err := w.Commit(record.Ledger{Stages: []record.Stage{books}}); err != nil {
 		t.Fatal(err)
 	}
-	r, err := record.NewReader[record.URL](&b, record.ReaderOptions{Name: "in"})
+	if f, ok := b.(*os.File); ok {
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := record.NewReader[record.URL](b, record.ReaderOptions{Name: "in"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func (w noisyWeb) Fetch(_ context.Context, req *fetch.Request) *fetch.Reply {
 		Response: &noise{head: head, n: w.size}, Length: int64(len(head)) + w.size, Wire: w.size}
 }
 
-// peakHeap returns the most memory that the heap took while f ran, in MiB.
+// peakHeap returns the most memory that heap and stacks took while f ran, in MiB.
 func peakHeap(f func()) uint64 {
 	runtime.GC()
 	var peak uint64
@@ -115,7 +115,7 @@ func peakHeap(f func()) uint64 {
 				return
 			case <-time.After(5 * time.Millisecond):
 				runtime.ReadMemStats(&m)
-				peak = max(peak, m.HeapInuse)
+				peak = max(peak, m.HeapInuse+m.StackInuse)
 			}
 		}
 	})

@@ -1,0 +1,281 @@
+package fetch_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/warc"
+	"mercator/pkg/fetch"
+	"mercator/pkg/fingerprint"
+	"mercator/pkg/stage"
+)
+
+// TestHostsAreServedInTime: 10,000 hosts on 10,000 connections. Each is served as
+// often as delay and duration allow, to one part in a hundred, and none early: by
+// the servers' own log and by the audit. MERCATOR_LONG=1 takes five minutes of the
+// virtual clock instead of four seconds.
+func TestHostsAreServedInTime(t *testing.T) {
+	const hosts, delay, heapMax = 10_000, time.Second, 512
+	span := 4 * time.Second
+	if os.Getenv("MERCATOR_LONG") != "" {
+		span = 5 * time.Minute
+	}
+	w := &witness{delay: delay, seen: map[string]*visits{}}
+	audit := fetch.NewAuditor(fetch.AuditOptions{MinDelay: delay, AddrDelay: delay / 2, Memory: 32 << 20})
+	defer audit.Close()
+	peak := peakHeap(func() {
+		synctest.Test(t, func(t *testing.T) {
+			opt := options(newStore(t), w)
+			opt.Connections, opt.MinDelay, opt.MaxDelay, opt.AddrDelay, opt.Deadline = hosts, delay, delay, delay/2, span
+			opt.Codec = warc.None
+			opt.OnRow = func(row *record.Fetch) {
+				if err := audit.Add(row); err != nil {
+					t.Error(err)
+				}
+			}
+			f, err := os.Create(filepath.Join(t.TempDir(), "batch"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			in := streamOf(t, f, "", func(yield func(record.URL) bool) {
+				for i := range hosts * int(1+span/delay) {
+					if !yield(url(fmt.Sprintf("http://h%d.test/%d", i%hosts, i))) {
+						return
+					}
+				}
+			})
+			opt.Schema = in.Schema()
+			_, err = stage.Run(t.Context(), stage.Spec{Name: "mfetch", Verb: "fetch", Store: opt.Store}, in, nil, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
+				return fetch.Run(ctx, b, opt)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	})
+	for host, v := range w.seen {
+		if want := 0.99 * float64(span) / float64(delay+w.duration(host)); float64(v.n) < want {
+			t.Fatalf("%s was served %d times, want %.1f", host, v.n, want)
+		}
+	}
+	got, err := audit.Report(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Err() != nil || w.early != "" || len(w.seen) != hosts || got.Hosts.Names != hosts || got.Addrs.Names != hosts {
+		t.Errorf("audit %+v: %v; the servers' log: %d hosts, %s", got, got.Err(), len(w.seen), w.early)
+	}
+	if peak > heapMax {
+		t.Errorf("memory grew to %d MiB, want at most %d", peak, heapMax)
+	}
+	t.Logf("%d contacts with %d hosts in %s, %d MiB of heap and stacks", got.Contacts, hosts, span, peak)
+}
+
+// witness answers each host after a time of its own, and keeps the servers' log.
+type witness struct {
+	delay time.Duration
+	mu    sync.Mutex
+	seen  map[string]*visits
+	early string // what came early
+}
+
+// visits are those to one host.
+type visits struct {
+	n   int
+	end time.Time // of the last; zero while one is under way
+}
+
+func (w *witness) duration(host string) time.Duration {
+	return time.Duration(20+fingerprint.OfString(host)%100) * time.Millisecond
+}
+
+func (w *witness) Fetch(_ context.Context, req *fetch.Request) *fetch.Reply {
+	w.mu.Lock()
+	v := w.seen[req.Host]
+	if v == nil {
+		v = &visits{}
+		w.seen[req.Host] = v
+	} else if v.end.IsZero() || time.Since(v.end) < w.delay {
+		w.early = fmt.Sprintf("%s came %s after the one before", req.URL, time.Since(v.end))
+	}
+	v.n++
+	v.end = time.Time{}
+	w.mu.Unlock()
+	time.Sleep(w.duration(req.Host))
+	w.mu.Lock()
+	v.end = time.Now()
+	w.mu.Unlock()
+	const raw = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+	return &fetch.Reply{Outcome: record.OutcomeFetched, Response: strings.NewReader(raw), Length: int64(len(raw)), Wire: int64(len(raw))}
+}
+
+// clocked is a protocol module of one host that notes when it was asked for what.
+type clocked struct {
+	answer func(n int, req *fetch.Request) string // raw; n counts from 0
+	at     []time.Time
+	asked  []fetch.Request
+}
+
+func (c *clocked) Fetch(_ context.Context, req *fetch.Request) *fetch.Reply {
+	c.at, c.asked = append(c.at, time.Now()), append(c.asked, *req)
+	raw := c.answer(len(c.at)-1, req)
+	return &fetch.Reply{Outcome: record.OutcomeFetched, Response: strings.NewReader(raw), Length: int64(len(raw)), Wire: int64(len(raw))}
+}
+
+// gaps are the times between contacts.
+func (c *clocked) gaps() (list []time.Duration) {
+	for i := 1; i < len(c.at); i++ {
+		list = append(list, c.at[i].Sub(c.at[i-1]))
+	}
+	return list
+}
+
+// TestServersAreHeard: what 429 and 503 do to the times of the next contacts.
+func TestServersAreHeard(t *testing.T) {
+	const s = time.Second
+	busy := func(status int, fields string) string {
+		return fmt.Sprintf("HTTP/1.1 %d Busy\r\n%sContent-Length: 0\r\n\r\n", status, fields)
+	}
+	in := func(d time.Duration) string {
+		return "Retry-After: " + time.Now().Add(d).UTC().Format(http.TimeFormat) + "\r\n"
+	}
+	for _, c := range []struct {
+		name     string
+		answer   func(n int, req *fetch.Request) string
+		gaps     []time.Duration // of the contacts that are made
+		deferred int             // of six URLs
+	}{
+		{"retry-after in seconds", func(n int, _ *fetch.Request) string {
+			if n == 1 {
+				return busy(503, "Retry-After: 70\r\n")
+			}
+			return page("x")
+		}, []time.Duration{s, 70 * s, s, s, s}, 0},
+		{"retry-after as a date", func(n int, _ *fetch.Request) string {
+			if n == 1 {
+				return busy(429, in(90*s))
+			}
+			return page("x")
+		}, []time.Duration{s, 90 * s, s, s, s}, 0},
+		{"a date gone by", func(n int, _ *fetch.Request) string {
+			if n == 1 {
+				return busy(429, in(-90*s))
+			}
+			return page("x")
+		}, []time.Duration{s, s, s, s, s}, 0},
+		{"back-off starts again after a success", func(n int, _ *fetch.Request) string {
+			if n != 3 {
+				return busy(503, "")
+			}
+			return page("x")
+		}, []time.Duration{s, 2 * s, 4 * s, s, s}, 0},
+		{"five in a row", func(int, *fetch.Request) string { return busy(429, "") }, []time.Duration{s, 2 * s, 4 * s, 8 * s}, 1},
+		{"five minutes", func(n int, _ *fetch.Request) string { return busy(503, "Retry-After: 300\r\n") }, []time.Duration{300 * s, 300 * s, 300 * s, 300 * s}, 1},
+		{"more than that", func(n int, _ *fetch.Request) string { return busy(503, "Retry-After: 301\r\n") }, nil, 5},
+	} {
+		inBubble(t, c.name, func(t *testing.T) {
+			w := &clocked{answer: c.answer}
+			opt := options(newStore(t), w)
+			opt.Robots, opt.MinDelay, opt.MaxDelay = nil, s, s
+			urls := pages(1, 6)
+			// A date is in whole seconds; the clock of the test starts at one.
+			rows := run(t, opt, "r1", urls)
+			deferred := 0
+			for _, o := range outcomes(t, rows, urls) {
+				if o == record.OutcomeDeferred {
+					deferred++
+				}
+			}
+			if got := w.gaps(); !slices.Equal(got, c.gaps) || deferred != c.deferred {
+				t.Errorf("gaps %v and %d deferred, want %v and %d", got, deferred, c.gaps, c.deferred)
+			}
+			if c.deferred == 5 {
+				for _, row := range rows {
+					if until := w.at[0].Add(301 * s); row.Outcome == record.OutcomeDeferred && row.RetryAfter != record.TimeOf(until) {
+						t.Errorf("deferred until %v, want %v", row.RetryAfter.Go(), until)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestAddressesExpire: the address of a row serves until it expires, then the
+// resolver's until that does.
+func TestAddressesExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &clocked{answer: func(int, *fetch.Request) string { return page("x") }}
+		opt := options(newStore(t), w)
+		opt.Robots, opt.MinDelay, opt.MaxDelay = nil, time.Minute, time.Minute
+		opt.Resolver = &changing{}
+		urls := pages(1, 6)
+		for i := range urls {
+			urls[i].Addr, urls[i].AddrExpires = "127.0.0.9", record.TimeOf(time.Now().Add(90*time.Second))
+		}
+		outcomes(t, run(t, opt, "r1", urls), urls)
+		var got []string
+		for _, req := range w.asked {
+			got = append(got, req.Addr.String())
+		}
+		if want := []string{"127.0.0.9", "127.0.0.9", "127.0.1.1", "127.0.1.1", "127.0.1.2", "127.0.1.2"}; !slices.Equal(got, want) {
+			t.Errorf("asked at %v, want %v", got, want)
+		}
+	})
+}
+
+// changing is a resolver that has another answer each time, good for 100 s.
+type changing struct{ n byte }
+
+func (c *changing) Resolve(context.Context, string) ([]netip.Addr, time.Time, string) {
+	c.n++
+	return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 1, c.n})}, time.Now().Add(100 * time.Second), ""
+}
+
+// TestRulesAreADayOld: robots rules are asked for again after 24 hours, in the
+// middle of a batch and between two.
+func TestRulesAreADayOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		forbidden := false
+		w := &clocked{answer: func(_ int, req *fetch.Request) string {
+			switch {
+			case !strings.HasSuffix(req.URL, "/robots.txt"):
+				return page("x")
+			case forbidden:
+				return text("User-agent: *\nDisallow: /\n")
+			}
+			return text("User-agent: *\nAllow: /\n")
+		}}
+		opt := options(newStore(t), w)
+		opt.MinDelay, opt.MaxDelay = 4*time.Minute, 4*time.Minute
+		urls := pages(1, 361) // a day and four minutes
+		got := outcomes(t, run(t, opt, "r1", urls), urls)
+		if len(w.at) != len(urls)+2 || got[urls[360].URL] != record.OutcomeFetched {
+			t.Errorf("%d contacts, want %d pages and two for rules", len(w.at), len(urls))
+		}
+		forbidden = true
+		for i, hours := range []time.Duration{0, 23, 1} {
+			time.Sleep(hours * time.Hour)
+			want := record.OutcomeFetched
+			if i == 2 {
+				want = record.OutcomeRobotsDenied
+			}
+			txn := fmt.Sprint("r", 2+i)
+			one := []record.URL{url("http://h0.test/" + txn)}
+			if got := outcomes(t, run(t, opt, txn, one), one); got[one[0].URL] != want {
+				t.Errorf("round %s: %v, want %s", txn, got, want)
+			}
+		}
+	})
+}
