@@ -3,12 +3,14 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"time"
 
 	"mercator/formats/record"
 	"mercator/pkg/cli"
+	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 )
 
@@ -18,7 +20,8 @@ type auditCmd struct {
 	DelayFactor float64       `help:"Demand the gap to be so many times the duration of the contact before,"`
 	MaxDelay    time.Duration `help:"but not more than this (0: no limit)."`
 	AddrDelay   time.Duration `help:"Demand this gap between contacts with one address; 0: not checked."`
-	Worst       int           `default:"5" help:"Print so many of the smallest margins."`
+	Worst       int           `default:"5" help:"Print so many of the smallest margins, at most 10000."`
+	JSON        bool          `name:"json" help:"Print JSON."`
 }
 
 // Help is printed by mfetch audit --help.
@@ -27,13 +30,19 @@ func (*auditCmd) Help() string {
 two contacts with one host overlapped and that the gap before each was at least what
 politeness required of it (column required_delay_us). With the other flags the gaps
 are checked against your own demands too. Prints how much longer than required the
-gaps were. Exit code 6 if a contact came early.
+gaps were: how many gaps had a margin from so long up to twice that, and the worst.
+Exit code 6 if a contact came early. Memory is bounded (--memory), whatever the number
+of records: they are sorted on disk.
 
   mfetch audit crawl/rounds/r*/fetched.arrows.zst
-  mfetch audit --min-delay 1s --addr-delay 500ms crawl/rounds/r*/fetched.arrows.zst`
+  mfetch audit --min-delay 1s --addr-delay 500ms crawl/rounds/r*/fetched.arrows.zst
+  mfetch audit --json crawl/rounds/r*/fetched.arrows.zst | jq .hosts.worst`
 }
 
 func (c *auditCmd) Run(ctx context.Context, std *cli.Std) error {
+	if c.Worst < 0 || c.Worst > 10_000 {
+		return &fault.Error{Class: fault.Usage, Place: "--worst", Found: fmt.Sprint(c.Worst), Want: "0 to 10000"}
+	}
 	in, err := cli.OpenRecords[record.Fetch](std, c.Files)
 	if err != nil {
 		return err
@@ -64,6 +73,17 @@ func (c *auditCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	out := bufio.NewWriter(std.Out)
+	if c.JSON {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		if err := e.Encode(auditJSON{audit.Rows, audit.Contacts, audit.Robots, reportJSON(&audit.Hosts), reportJSON(&audit.Addrs)}); err != nil {
+			return err
+		}
+		if err := out.Flush(); err != nil {
+			return err
+		}
+		return audit.Err()
+	}
 	fmt.Fprintf(out, "rows %d, contacts %d (robots %d)\n", audit.Rows, audit.Contacts, audit.Robots)
 	printReport(out, "host", &audit.Hosts)
 	printReport(out, "address", &audit.Addrs)
@@ -71,6 +91,46 @@ func (c *auditCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	return audit.Err()
+}
+
+// auditJSON is what --json prints; names end in their units.
+type auditJSON struct {
+	Rows      uint64    `json:"rows"`
+	Contacts  uint64    `json:"contacts"`
+	Robots    uint64    `json:"robots"`
+	Hosts     partyJSON `json:"hosts"`
+	Addresses partyJSON `json:"addresses"`
+}
+
+type partyJSON struct {
+	Names   uint64       `json:"names"`
+	Gaps    uint64       `json:"gaps"`
+	Early   uint64       `json:"early"`
+	Margins []marginJSON `json:"margins"`
+	Worst   []gapJSON    `json:"worst"`
+}
+
+type marginJSON struct {
+	From int64  `json:"from_us"`
+	N    uint64 `json:"n"`
+}
+
+type gapJSON struct {
+	Name     string    `json:"name"`
+	At       time.Time `json:"at"`
+	Gap      int64     `json:"gap_us"`
+	Required int64     `json:"required_us"`
+}
+
+func reportJSON(r *fetch.AuditReport) partyJSON {
+	p := partyJSON{Names: r.Names, Gaps: r.Gaps, Early: r.Violations, Margins: []marginJSON{}, Worst: []gapJSON{}}
+	for _, b := range r.Margins {
+		p.Margins = append(p.Margins, marginJSON{b.From.Microseconds(), b.N})
+	}
+	for _, g := range r.Worst {
+		p.Worst = append(p.Worst, gapJSON{g.Name, g.At, g.Gap.Microseconds(), g.Required.Microseconds()})
+	}
+	return p
 }
 
 func printReport(out io.Writer, what string, r *fetch.AuditReport) {

@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -10,7 +11,6 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
 	"mercator/pkg/merge"
 )
 
@@ -97,6 +97,13 @@ func (a *Auditor) Add(row *record.Fetch) error {
 	return a.byTime.Add(uint64(c.start), a.buf)
 }
 
+// nameKey brings the contacts with a name together. FP64 would not do: people can
+// make names of one fingerprint, which would come mixed and hide each other.
+func nameKey(name string) uint64 {
+	sum := sha256.Sum256([]byte(name))
+	return binary.BigEndian.Uint64(sum[:])
+}
+
 // contactSpan is a contact as the sorter holds it.
 type contactSpan struct {
 	start, end, required micros
@@ -142,10 +149,10 @@ func (a *Auditor) Report(ctx context.Context) (*Audit, error) {
 		}
 		var c contactSpan
 		c.parse(payload)
-		if err := hosts.Add(fingerprint.OfString(c.host), payload); err != nil {
+		if err := hosts.Add(nameKey(c.host), payload); err != nil {
 			return nil, err
 		}
-		if err := addrs.Add(fingerprint.OfString(c.addr), payload); err != nil {
+		if err := addrs.Add(nameKey(c.addr), payload); err != nil {
 			return nil, err
 		}
 	}

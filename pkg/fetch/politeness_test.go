@@ -101,6 +101,8 @@ func (w *witness) duration(host string) time.Duration {
 	return time.Duration(20+fingerprint.OfString(host)%100) * time.Millisecond
 }
 
+func (*witness) Check(string) error { return nil }
+
 func (w *witness) Fetch(_ context.Context, req *fetch.Request) *fetch.Reply {
 	w.mu.Lock()
 	v := w.seen[req.Host]
@@ -127,6 +129,8 @@ type clocked struct {
 	at     []time.Time
 	asked  []fetch.Request
 }
+
+func (*clocked) Check(string) error { return nil }
 
 func (c *clocked) Fetch(_ context.Context, req *fetch.Request) *fetch.Reply {
 	c.at, c.asked = append(c.at, time.Now()), append(c.asked, *req)
