@@ -81,7 +81,11 @@ func Parse(body []byte) *Rules {
 		body = body[:BodyMax]
 		body = body[:bytes.LastIndexAny(body, "\r\n")+1]
 	}
-	r := &Rules{size: len(body), rules: make([]rule, 0, 1+bytes.Count(body, []byte{'\n'}))}
+	most := 1 + bytes.Count(body, []byte{'\n'})
+	if bytes.IndexByte(body, '%') >= 0 {
+		most *= 2 // a rule may count in two spellings
+	}
+	r := &Rules{size: len(body), rules: make([]rule, 0, most)}
 	for text := string(skipBOM(body)); text != ""; {
 		var line string
 		line, text, _ = strings.Cut(text, "\n")
