@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -418,20 +419,26 @@ func fingerprintFile(std *cli.Std, name string, poly *fingerprint.Poly) (uint64,
 	return h.Sum64(), err
 }
 
+// maxLine bounds a line that is fingerprinted, in bytes.
+const maxLine = 16 << 20
+
 // lines prints the fingerprint of each line.
 func lines(in io.Reader, out io.Writer, poly *fingerprint.Poly) error {
 	s := bufio.NewScanner(in)
-	s.Buffer(nil, 16<<20)
+	s.Buffer(nil, maxLine)
 	w := bufio.NewWriter(out)
-	for s.Scan() {
-		if _, err := fmt.Fprintf(w, "%s\t%s\n", fingerprint.Format(poly.Of(s.Bytes())), s.Text()); err != nil {
+	n := 0
+	for ; s.Scan(); n++ {
+		if _, err := fmt.Fprintf(w, "%s\t%s\n", fingerprint.Format(poly.Of(s.Bytes())), s.Bytes()); err != nil {
 			return err
 		}
 	}
-	if err := w.Flush(); err != nil {
-		return err
+	err := s.Err()
+	if errors.Is(err, bufio.ErrTooLong) {
+		err = &fault.Error{Class: fault.Corrupt, File: "input", Place: fmt.Sprintf("line %d", n+1), Found: "a longer line", Want: fmt.Sprintf("at most %d bytes", maxLine),
+			Hint: "without --lines the fingerprint of a whole file is printed, of any length"}
 	}
-	return s.Err()
+	return errors.Join(err, w.Flush())
 }
 
 type createCmd struct {

@@ -298,7 +298,7 @@ func (t *text) Trailer() record.Trailer {
 
 // OpenLines reads files of text ("-" or none: standard input) one after another,
 // each opened when its turn comes: any number of them takes one file descriptor.
-// The first is opened at once.
+// The first is opened at once. Each ends in a line end, its own or one added.
 func (s *Std) OpenLines(files []string) (io.ReadCloser, error) {
 	l := &lines{std: s, names: orStdin(files)}
 	if err := l.next(); err != nil {
@@ -309,9 +309,9 @@ func (s *Std) OpenLines(files []string) (io.ReadCloser, error) {
 
 type lines struct {
 	std   *Std
-	names []string  // still to come
-	file  io.Closer // the one that is open, or nil
-	text  io.Reader // of it, and a line end behind its last line
+	names []string      // still to come
+	file  io.ReadCloser // the one that is open, or nil
+	cut   bool          // the last byte read was no line end
 }
 
 func (l *lines) next() error {
@@ -320,21 +320,28 @@ func (l *lines) next() error {
 		return err
 	}
 	l.names = l.names[1:]
-	l.file, l.text = f, io.MultiReader(f, strings.NewReader("\n"))
+	l.file = f
 	return nil
 }
 
 func (l *lines) Read(p []byte) (int, error) {
 	for {
-		if l.file == nil {
-			if len(l.names) == 0 {
-				return 0, io.EOF
-			}
+		switch {
+		case l.file != nil:
+		case l.cut && len(p) > 0: // the file's last line gets its end
+			p[0], l.cut = '\n', false
+			return 1, nil
+		case len(l.names) == 0:
+			return 0, io.EOF
+		default:
 			if err := l.next(); err != nil {
 				return 0, err
 			}
 		}
-		n, err := l.text.Read(p)
+		n, err := l.file.Read(p)
+		if n > 0 {
+			l.cut = p[n-1] != '\n'
+		}
 		if err == io.EOF {
 			err = l.Close()
 		}
