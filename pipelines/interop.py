@@ -35,7 +35,7 @@ def check_warc(paths):
     checked here."""
     from warcio.archiveiterator import ArchiveIterator
 
-    plain = chunked = encoded = 0
+    plain = chunked = encoded = revisits = 0
     for path in paths:
         with open(path, "rb") as f:
             whole = f.read()
@@ -46,6 +46,7 @@ def check_warc(paths):
             offset, length = records.get_record_offset(), records.get_record_length()
             head, _, body = block.partition(b"\r\n\r\n")
             fields = head.lower().split(b"\r\n")
+            revisits += record.rec_type == "revisit"
             encoded += b"content-encoding: gzip" in fields
             if record.rec_type != "response" or b"transfer-encoding: chunked" not in fields:
                 rest.write(whole[offset : offset + length])
@@ -62,9 +63,9 @@ def check_warc(paths):
             lines = check.stdout.splitlines()
             bad = [f"{lines[i - 1].strip()}: {line.strip()}" for i, line in enumerate(lines) if "failed" in line]
             sys.exit(f"{path}: warcio check: " + "\n".join(bad or [check.stderr]))
-    if not (plain and chunked and encoded):
-        sys.exit(f"{plain} plain, {chunked} chunked, {encoded} gzip replies: one kind is missing")
-    say("warcio", f"check passes {plain} records; {chunked} chunked replies have the payload digests of WARC 1.1; {encoded} were gzip")
+    if not (plain and chunked and encoded and revisits):
+        sys.exit(f"{plain} plain, {chunked} chunked, {encoded} gzip replies, {revisits} revisits: one kind is missing")
+    say("warcio", f"check passes {plain} records; {chunked} chunked replies have the payload digests of WARC 1.1; {encoded} were gzip, {revisits} are revisits")
 
 
 def as_text(value, kind):

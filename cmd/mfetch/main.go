@@ -68,6 +68,8 @@ type fetchCmd struct {
 
 	WARCCodec string   `name:"warc-codec" default:"gzip" enum:"gzip,zstd" help:"Compression of WARC records: gzip (every reader has it) or zstd."`
 	WARCSize  cli.Size `name:"warc-size" default:"1G" help:"Begin another WARC file when one has this length."`
+	Dedup     bool     `help:"Archive a payload once: another reply with the same is a revisit record (identical-payload-digest) that refers to it."`
+	Digests   bool     `name:"warc-block-digest" help:"Write WARC-Block-Digest too, the SHA-1 of each record's block."`
 	Bodies    bool     `help:"Put bodies into the records as well where the output is a pipe, so that mextract need not read the WARC files."`
 
 	Sim    string   `placeholder:"SPEC" help:"Fetch from a synthetic web inside this process, such as seed=1,hosts=50,pages=3000 (see mweb), instead of the network."`
@@ -95,6 +97,13 @@ NAME.open: crawl/fetch/*.warc.gz* names them all.
 
 A URL whose record has etag or last_modified is asked for only if it has changed; if
 it has not, its outcome is not-modified, and the archive has a revisit record.
+
+With --dedup STORE remembers the digest of each whole payload that it archives from
+then on, with URL, date and place. mextract and mweb find the payload of a revisit
+record by its WARC-Refers-To-Filename and -File-Offset. Of replies with one payload
+that come within the same instant more than one may be archived.
+
+  mfetch crawl/fetch --txn r1 --contact ops@example.org --dedup --warc-size 100M
 
 Names and passwords of --login go to their own origin alone (or to the proxy, where
 ORIGIN is what --proxy says), and are not archived;
@@ -238,7 +247,7 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store, schema *record.Schema)
 		Store: st, Connections: c.Connections, Static: c.Assign == "static",
 		MinDelay: c.MinDelay, DelayFactor: c.DelayFactor, MaxDelay: c.MaxDelay, AddrDelay: c.AddrDelay,
 		Deadline: c.Deadline, BytesMax: int64(c.MaxBytes), BodyMax: int64(c.MaxBody),
-		DenyEvery: 200 * time.Millisecond, Codec: warc.Codec(c.WARCCodec), WARCSize: int64(c.WARCSize),
+		DenyEvery: 200 * time.Millisecond, Codec: warc.Codec(c.WARCCodec), WARCSize: int64(c.WARCSize), Dedup: c.Dedup, Digests: c.Digests,
 		Method: c.Method, Txn: c.Txn, Schema: schema, Bodies: c.Bodies, Now: std.Now, Warn: std.Warn,
 		About: []warc.Field{
 			{Name: "software", Value: "mercator mfetch"},

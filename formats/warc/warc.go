@@ -21,6 +21,7 @@ import (
 	"encoding/base32"
 	"encoding/hex"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -47,6 +48,8 @@ const (
 	FieldRefersTo          = "WARC-Refers-To"
 	FieldRefersToTargetURI = "WARC-Refers-To-Target-URI"
 	FieldRefersToDate      = "WARC-Refers-To-Date"
+	FieldRefersToFilename  = "WARC-Refers-To-Filename"    // not of the standard; Heritrix writes it too
+	FieldRefersToOffset    = "WARC-Refers-To-File-Offset" // and this
 	FieldProfile           = "WARC-Profile"
 	FieldWarcinfoID        = "WARC-Warcinfo-ID"
 	FieldFilename          = "WARC-Filename"
@@ -76,6 +79,18 @@ var (
 // Field is one named field, of a record's header or of an
 // application/warc-fields block.
 type Field struct{ Name, Value string }
+
+// Original says where the payload of a revisit record of identical payload stands:
+// the file, as the writer named it, and the offset of the record in it. ok is false
+// for other records, and for revisits that do not say.
+func (r *Record) Original() (file string, offset int64, ok bool) {
+	if r.Type != TypeRevisit || r.Get(FieldProfile) != ProfileIdenticalPayload {
+		return "", 0, false
+	}
+	file = r.Get(FieldRefersToFilename)
+	offset, err := strconv.ParseInt(r.Get(FieldRefersToOffset), 10, 64)
+	return file, offset, err == nil && offset >= 0 && file != ""
+}
 
 // Record is one WARC record: its header, and its block as a stream.
 type Record struct {

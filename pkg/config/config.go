@@ -72,6 +72,9 @@ type File struct {
 		UserAgent   string   `toml:"user_agent" flag:"mfetch --user-agent" doc:"product name" like:"\"mercator\""`
 		WARCCodec   string   `toml:"warc_codec" flag:"mfetch --warc-codec" doc:"gzip or zstd" like:"\"gzip\""`
 		WARCSize    string   `toml:"warc_size" flag:"mfetch --warc-size" doc:"size at which a WARC file is complete" like:"\"1G\""`
+		Dedup       bool     `toml:"dedup" flag:"mfetch --dedup" doc:"archive equal payloads once" like:"false"`
+		BlockDigest bool     `toml:"warc_block_digest" flag:"mfetch --warc-block-digest" doc:"digests of WARC blocks besides those of payloads" like:"false"`
+		Assign      string   `toml:"assign" flag:"mfetch --assign" doc:"connections serve the hosts that are due (dynamic) or that hash to them (static)" like:"\"dynamic\""`
 		Method      string   `toml:"method" flag:"mfetch --method" doc:"GET or HEAD" like:"\"GET\""`
 		Headers     []string `toml:"headers" flag:"mfetch --header" doc:"header lines for every request" like:"[\"Accept-Language: de\"]"`
 		Login       string   `toml:"login" path:"yes" flag:"mfetch --login" doc:"file of user names and passwords, ORIGIN USER:PASSWORD a line" like:"\"login.txt\""`

@@ -111,19 +111,46 @@ func (a *archive) read(row *record.Fetch, max int64, headOnly bool) (reply, erro
 	if row.Truncated == httpmsg.TruncatedLength {
 		max = min(max, row.BodyLength) // no more than was looked at when it was fetched
 	}
-	p, err := readReply(rec, row.BodyLength, max, headOnly)
+	var payload io.Reader
+	if file, offset, ok := rec.Original(); ok && !headOnly {
+		first, err := a.open(file)
+		if err != nil {
+			return reply{}, err
+		}
+		original, fr, err := warc.OpenAt(first, offset, 0, warc.ReaderOptions{Name: first.Name()})
+		defer fr.Close()
+		if err != nil {
+			return reply{}, err
+		}
+		if original.Type != warc.TypeResponse || original.Get(warc.FieldPayloadDigest) != rec.Get(warc.FieldPayloadDigest) {
+			return reply{}, &fault.Error{
+				Class: fault.Corrupt, File: first.Name(), Place: fmt.Sprintf("record at byte %d", offset),
+				Found: fmt.Sprintf("a %s record with payload %s", original.Type, original.Get(warc.FieldPayloadDigest)), Want: "the response with " + rec.Get(warc.FieldPayloadDigest),
+			}
+		}
+		m, err := httpmsg.Open(original.Block)
+		if err != nil {
+			return reply{}, err
+		}
+		payload = m.Payload
+	}
+	p, err := readReply(rec, payload, row.BodyLength, max, headOnly)
 	if err == nil && !headOnly {
 		err = r.Finish()
 	}
 	return p, err
 }
 
-// readReply reads a response or resource record; others give an empty reply. The
-// body's length is a guess.
-func readReply(rec *warc.Record, length, limit int64, headOnly bool) (reply, error) {
+// readReply reads a response or resource record, or a revisit record with the payload
+// that it refers to; others give an empty reply. The body's length is a guess.
+func readReply(rec *warc.Record, payload io.Reader, length, limit int64, headOnly bool) (reply, error) {
 	w := &watched{Reader: rec.Block}
 	var p reply
-	switch rec.Type {
+	kind := rec.Type
+	if _, _, refers := rec.Original(); refers && (payload != nil || headOnly) {
+		kind = warc.TypeResponse
+	}
+	switch kind {
 	case warc.TypeResponse:
 		m, err := httpmsg.Open(w)
 		if w.err != nil {
@@ -141,7 +168,13 @@ func readReply(rec *warc.Record, length, limit int64, headOnly bool) (reply, err
 		if headOnly {
 			return p, nil
 		}
-		body := httpmsg.NewBody(m.Payload, m.Head.Get("Content-Encoding"), limit)
+		if payload == nil {
+			payload = m.Payload
+		} else {
+			w = &watched{Reader: payload}
+			payload = w
+		}
+		body := httpmsg.NewBody(payload, m.Head.Get("Content-Encoding"), limit)
 		p.body, err = readAll(body, length, limit)
 		if err == nil {
 			err = body.Close()

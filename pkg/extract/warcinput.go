@@ -112,7 +112,7 @@ func (in *WARCInput) fill(row *record.Fetch, rec *warc.Record) (bool, error) {
 	}
 	offset, kind, contentType := rec.Offset, rec.Type, rec.ContentType
 	date := record.TimeOf(rec.Date)
-	p, err := readReply(rec, rec.Length, in.maxBody, false)
+	p, err := readReply(rec, nil, rec.Length, in.maxBody, false)
 	if err != nil {
 		return false, err
 	}

@@ -85,7 +85,7 @@ func (h urlHash) compare(other urlHash) int { return bytes.Compare(h[:], other[:
 // rest, and is then ready to append.
 func openArchive(st *store.Store, tx *store.Tx, opt *Options, round warc.Round) (*archive, error) {
 	a := &archive{
-		st: st, tx: tx, fs: st.FS(), codec: opt.Codec, enc: warc.Encoder{Codec: opt.Codec}, sizeMax: opt.WARCSize,
+		st: st, tx: tx, fs: st.FS(), codec: opt.Codec, enc: warc.Encoder{Codec: opt.Codec, BlockDigest: opt.Digests}, sizeMax: opt.WARCSize,
 		round: round, about: opt.About, now: opt.Now, saved: saved{byURL: map[string][]int32{}},
 	}
 	var last string // the open file that is appended to
@@ -431,6 +431,7 @@ func (a *archive) page(url string) *savedRow {
 type Group struct {
 	Row      record.Fetch // with its place
 	response []byte       // raw response, at most replyMax bytes of it; nil: none
+	whole    bool         // it is a response with its payload, and no revisit
 	document bool         // response is the document itself, no HTTP
 }
 
@@ -454,7 +455,7 @@ func (g *Group) Body(max int64) ([]byte, error) {
 // PipeBody returns the body as a row on a pipe carries it: the whole, or nil if
 // it is empty or longer than that allows.
 func (g *Group) PipeBody() ([]byte, error) {
-	if g.Row.BodyLength == 0 || g.Row.BodyLength > bodyOnPipe {
+	if g.Row.BodyLength == 0 || g.Row.BodyLength > bodyOnPipe || !g.whole {
 		return nil, nil
 	}
 	b, err := g.Body(g.Row.BodyLength)
@@ -504,6 +505,7 @@ func ReadGroup(in io.Reader, name string, offset int64) (*Group, error) {
 			if err := r.Finish(); err != nil {
 				return nil, err
 			}
+			g.whole = rec.Type == warc.TypeResponse
 			at, end = rec.Offset, r.Good()
 		case warc.TypeMetadata:
 			out, ok, err := warc.ReadOutcome(rec)

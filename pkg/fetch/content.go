@@ -138,6 +138,9 @@ func (s *scales) enter(row *record.Fetch) {
 // open returns the head of a reply and its body without transfer coding.
 func open(reply *Reply) (*httpmsg.Head, io.Reader, error) {
 	if reply.Head == nil {
+		if err := toStart(reply); err != nil {
+			return nil, nil, err
+		}
 		m, err := httpmsg.Open(reply.Response)
 		if err != nil {
 			return nil, nil, err
@@ -304,9 +307,10 @@ type group struct {
 	length int64  // of the response, which is first; 0: there is none
 
 	rec    warc.Record
-	fields [4]warc.Field
+	fields [7]warc.Field
 	reader bytes.Reader
 	block  []byte
+	head   []byte
 }
 
 var groups = sync.Pool{New: func() any { return new(group) }}
@@ -332,10 +336,34 @@ func (g *group) end(enc warc.Encoder, b []byte) (err error) {
 	return err
 }
 
+// refer makes g.rec a revisit that refers to the payload's first record.
+func (g *group) refer(reply *Reply, first *payload) error {
+	h, _, err := open(reply)
+	if err != nil {
+		return err
+	}
+	if err := toStart(reply); err != nil {
+		return err
+	}
+	g.head = append(g.head[:0], make([]byte, h.Size)...)
+	if _, err := io.ReadFull(reply.Response, g.head); err != nil {
+		return err
+	}
+	g.reader.Reset(g.head)
+	g.rec.Type, g.rec.Block, g.rec.Length = warc.TypeRevisit, &g.reader, int64(h.Size)
+	g.rec.Add(warc.FieldProfile, warc.ProfileIdenticalPayload)
+	g.rec.Add(warc.FieldRefersToTargetURI, first.url)
+	g.rec.Add(warc.FieldRefersToDate, warc.FormatDate(first.date.Go()))
+	g.rec.Add(warc.FieldRefersToFilename, first.file)
+	g.rec.Add(warc.FieldRefersToOffset, strconv.FormatInt(first.offset, 10))
+	return nil
+}
+
 // encodeGroup makes the records of one contact: response, revisit or resource; then
 // request, or metadata with what was said over a control connection; and metadata
-// with the row. To be freed.
-func encodeGroup(enc warc.Encoder, round warc.Round, row *record.Fetch, reply *Reply) (*group, error) {
+// with the row. first, if not nil, is where the payload stands already: the record is
+// a revisit then, with the reply's head alone. To be freed.
+func encodeGroup(enc warc.Encoder, round warc.Round, row *record.Fetch, reply *Reply, first *payload) (*group, error) {
 	g := groups.Get().(*group)
 	g.b, g.length = g.b[:0], 0
 	concurrent := ""
@@ -349,6 +377,11 @@ func encodeGroup(enc warc.Encoder, round warc.Round, row *record.Fetch, reply *R
 			g.rec.Add(warc.FieldProfile, warc.ProfileNotModified)
 		}
 		g.rec.Block, g.rec.Length = reply.Response, reply.Length
+		if first != nil {
+			if err := g.refer(reply, first); err != nil {
+				return nil, err
+			}
+		}
 		id, err := warc.ID(&g.rec)
 		if err != nil {
 			return nil, err

@@ -23,7 +23,10 @@
 //
 // WARC files (role "warc": NAME.open while one grows), robots rules (role
 // "robots") and contact times (role "contacts", sticky); the latter two are
-// streams of module rows. formats/warc/SPEC.md says which records a round writes.
+// streams of module rows. With Options.Dedup, of each whole payload: the first 64 bits
+// of its SHA-1 in a sorted set (role "payload-keys"), and in a segment by those (role
+// "payloads") its first URL, in discovered the date, in last_content_fp the next 64
+// bits, in via FILE#OFFSET; state "payloads" lists these runs. formats/warc/SPEC.md says which records a round writes.
 // The file BATCH, outside of the generations, has the number of the generation
 // for which servers were contacted last. Where no contact times of that generation
 // or a later one are there, the batch was not ended: the next one then waits as
@@ -85,6 +88,8 @@ type Options struct {
 
 	Codec    warc.Codec
 	WARCSize int64        // a WARC file of this length is complete
+	Dedup    bool         // archive a payload once, and then revisit records that refer to it
+	Digests  bool         // of blocks too
 	About    []warc.Field // of the warcinfo record
 	Txn      string
 	Schema   *record.Schema // of the input, for columns that this version does not know
@@ -101,6 +106,7 @@ type runner struct {
 	b        *stage.Batch[record.URL, record.Fetch]
 	cancel   context.CancelCauseFunc
 	archive  *archive
+	payloads *payloads // nil: each payload is archived
 	robots   *robotsCache
 	weight   *weight // of replies
 	decoders *weight
@@ -126,6 +132,7 @@ type output struct {
 	row    *record.Fetch
 	made   string // reason of a row that no URL became; "": it is a page
 	weight int64
+	whole  bool // its payload is one that others may refer to
 }
 
 // Run fetches the batch b. It is the body of a stage.
@@ -163,6 +170,12 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 		return err
 	}
 	defer r.archive.close()
+	if opt.Dedup {
+		if r.payloads, err = openPayloads(opt.Store, tx); err != nil {
+			return err
+		}
+		defer r.payloads.close()
+	}
 	unclean, err := r.unclean(tx)
 	if err != nil {
 		return err
@@ -181,6 +194,11 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 	}
 	if err := r.archive.commit(ctx); err != nil {
 		return err
+	}
+	if r.payloads != nil {
+		if err := r.payloads.commit(); err != nil {
+			return err
+		}
 	}
 	if err := r.robots.save(ctx, tx); err != nil {
 		return err
@@ -386,7 +404,7 @@ func (r *runner) resume(ctx context.Context) error {
 				return err
 			}
 			page := Merge(&row, &g.Row)
-			o = &output{row: &page}
+			o = &output{row: &page, whole: r.payloads != nil && g.whole && identifiable(&page)}
 		}
 		if err := r.send(ctx, o); err != nil {
 			return err
@@ -817,14 +835,29 @@ func overloaded(row *record.Fetch) bool { return row.Status == 429 || row.Status
 
 // emit encodes the contact's records, frees the reply and sends the row on.
 func (r *runner) emit(ctx context.Context, row *record.Fetch, reply *Reply, made string, weight int64) error {
-	group, err := encodeGroup(r.archive.enc, r.archive.round, row, reply)
+	var first *payload
+	digest, whole := [16]byte{}, false
+	if r.payloads != nil && reply != nil && reply.Media == "" && identifiable(row) {
+		digest, whole = payloadDigest(row)
+	}
+	if whole {
+		known, found, err := r.payloads.find(digest)
+		if err != nil {
+			reply.release()
+			return err
+		}
+		if found {
+			first, whole = &known, false
+		}
+	}
+	group, err := encodeGroup(r.archive.enc, r.archive.round, row, reply, first)
 	if reply != nil {
 		reply.release()
 	}
 	if err != nil {
 		return err
 	}
-	return r.send(ctx, &output{group: group, row: row, made: made, weight: weight})
+	return r.send(ctx, &output{group: group, row: row, made: made, weight: weight, whole: whole})
 }
 
 func (r *runner) send(ctx context.Context, o *output) error {
@@ -854,6 +887,11 @@ func (r *runner) write(ctx context.Context) error {
 				r.opt.OnRow(o.row)
 			}
 			var err error
+			if o.whole { // others may refer to it from here on, since it is in the file
+				if err = r.payloads.add(o.row); err != nil {
+					return err
+				}
+			}
 			if o.made != "" {
 				err = r.b.Make(o.made, o.row)
 			} else {

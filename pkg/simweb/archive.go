@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -22,7 +23,7 @@ import (
 const archivedBody = 64 << 20
 
 // Archive is a saved crawl as a web: it answers with the response records of
-// WARC files. Where a URL was saved more than once the last record counts.
+// WARC files, and with revisit records whose payload stands in one of them. Where a URL was saved more than once the last record counts.
 //
 // Its memory is about 40 bytes a URL and 100 a host. It is safe for many
 // goroutines.
@@ -31,6 +32,7 @@ type Archive struct {
 
 	port  string // ":18080", which URLs of the archive do not have
 	files []*os.File
+	names map[string]int   // files, as revisit records name them
 	index map[uint64]place // by FP64 of the URL
 	hosts map[string]int   // name, without port: number
 }
@@ -44,7 +46,7 @@ type place struct {
 // OpenArchive reads the files through and keeps them open. port is the one
 // that they will be served on.
 func OpenArchive(paths []string, port int) (*Archive, error) {
-	a := &Archive{port: fmt.Sprintf(":%d", port), index: map[uint64]place{}, hosts: map[string]int{}}
+	a := &Archive{port: fmt.Sprintf(":%d", port), names: map[string]int{}, index: map[uint64]place{}, hosts: map[string]int{}}
 	for _, path := range paths {
 		if err := a.add(path); err != nil {
 			a.Close()
@@ -63,6 +65,7 @@ func (a *Archive) add(path string) error {
 	if err != nil {
 		return &fault.Error{File: path, Found: err.Error(), Err: err}
 	}
+	a.names[strings.TrimSuffix(filepath.Base(path), ".open")] = len(a.files)
 	a.files = append(a.files, f)
 	r := warc.NewReader(f, warc.ReaderOptions{Name: path})
 	defer r.Close()
@@ -75,7 +78,8 @@ func (a *Archive) add(path string) error {
 			return err
 		}
 		scheme, rest, ok := strings.Cut(rec.TargetURI, "://")
-		if rec.Type != warc.TypeResponse || !ok || scheme != "http" && scheme != "https" {
+		_, _, refers := rec.Original()
+		if rec.Type != warc.TypeResponse && !refers || !ok || scheme != "http" && scheme != "https" {
 			continue
 		}
 		url, offset := rec.TargetURI, rec.Offset
@@ -179,9 +183,26 @@ func (a *Archive) read(scratch []byte, url string, at place) (Response, error) {
 		}
 		p.Fields = append(p.Fields, f.Name+": "+f.Value+"\r\n"...)
 	}
+	payload := m.Payload
+	if name, offset, ok := rec.Original(); ok {
+		i, given := a.names[name]
+		if !given {
+			return Response{}, &fault.Error{Found: "the payload is in " + name + ", which was not given"}
+		}
+		original, or, err := warc.OpenAt(a.files[i], offset, 0, warc.ReaderOptions{Name: a.files[i].Name()})
+		defer or.Close()
+		if err != nil {
+			return Response{}, err
+		}
+		om, err := httpmsg.Open(original.Block)
+		if err != nil {
+			return Response{}, err
+		}
+		payload = om.Payload
+	}
 	p.Body = scratch[len(scratch):]
 	body := writer{&p.Body}
-	n, err := io.Copy(body, io.LimitReader(m.Payload, archivedBody+1))
+	n, err := io.Copy(body, io.LimitReader(payload, archivedBody+1))
 	if err != nil && err != io.ErrUnexpectedEOF { // a reply that was cut is served as far as it goes
 		return Response{}, err
 	}

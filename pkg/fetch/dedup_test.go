@@ -1,0 +1,163 @@
+package fetch_test
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/formats/warc"
+	"mercator/pkg/fetch"
+	"mercator/pkg/httpmsg"
+)
+
+// TestDedup: a payload is archived once, and other replies with it as revisit
+// records that lead to it: in one round, in a later one, and in one that was killed
+// and taken up. Rows and replay are as without.
+func TestDedup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const same = "one text for many pages"
+		w := &web{replies: map[string]string{
+			"http://h0.test/404": "HTTP/1.1 404 Not Found\r\nContent-Length: 23\r\n\r\n" + same,
+			"http://h0.test/cut": "HTTP/1.1 200 OK\r\nContent-Length: 24\r\n\r\n" + same,
+			"http://h0.test/nil": page(""), "http://h0.test/nil2": page(""),
+			"http://h0.test/chunks": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n17\r\n" + same + "\r\n0\r\n\r\n",
+		}}
+		for _, path := range []string{"a", "b", "later", "last"} {
+			w.replies["http://h0.test/"+path] = page(same)
+		}
+		urls := func(paths ...string) (list []record.URL) {
+			for _, p := range paths {
+				list = append(list, url("http://h0.test/"+p))
+			}
+			return list
+		}
+		opt := options(newStore(t), w)
+		opt.Dedup, opt.Digests, opt.MinDelay, opt.MaxDelay, opt.WARCSize = true, true, time.Second, time.Second, 4<<10
+		first := urls("a", "b", "404", "cut", "nil", "nil2", "chunks", "other")
+		rows := run(t, opt, "r1", first)
+		sameAgain(t, opt.Store, first, rows)
+		revisits := map[string]string{}
+		look := func(rows []record.Fetch) {
+			for i := range rows {
+				if rows[i].Role == record.RolePage {
+					revisits[strings.TrimPrefix(rows[i].URL, "http://h0.test/")] = original(t, opt.Store, &rows[i], same)
+				}
+			}
+		}
+		look(rows)
+		look(run(t, opt, "r2", urls("later", "other2")))
+		batch := append(urls("last"), pages(1, 6)...)
+		interrupted(t, opt, "r3", batch)
+		look(run(t, opt, "r3", batch))
+		for path, want := range map[string]string{
+			"a": "", "b": "http://h0.test/a", "404": "http://h0.test/a", "chunks": "http://h0.test/a", "later": "http://h0.test/a", "last": "http://h0.test/a",
+			"cut": "", "nil": "", "nil2": "", "other": "", "other2": "",
+		} {
+			if got, there := revisits[path]; got != want || !there {
+				t.Errorf("%s refers to %q, want %q", path, got, want)
+			}
+		}
+		checkWARC(t, opt)
+	})
+}
+
+// original returns the URL that the record of a row refers to, "" if it is a
+// response, and checks that the payload is there.
+func original(t *testing.T, st *store.Store, row *record.Fetch, payload string) string {
+	t.Helper()
+	read := func(file string, offset int64) (rec warc.Record, body string) {
+		f, err := st.OpenFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		r0, r, err := warc.OpenAt(f, offset, 0, warc.ReaderOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		rec = *r0
+		rec.Fields = slices.Clone(r0.Fields)
+		m, err := httpmsg.Open(r0.Block)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _ := io.ReadAll(m.Payload) // a revisit has none
+		return rec, string(b)
+	}
+	rec, body := read(row.WARCFilename, row.WARCOffset)
+	file, offset, refers := rec.Original()
+	if !refers {
+		if rec.Type != warc.TypeResponse {
+			t.Errorf("%s is a %s record", row.URL, rec.Type)
+		}
+		return ""
+	}
+	first, whole := read(file, offset)
+	if body != "" || whole != payload || first.TargetURI != rec.Get(warc.FieldRefersToTargetURI) || warc.FormatDate(first.Date) != rec.Get(warc.FieldRefersToDate) ||
+		first.Get(warc.FieldPayloadDigest) != rec.Get(warc.FieldPayloadDigest) || rec.Get(warc.FieldProfile) != warc.ProfileIdenticalPayload {
+		t.Errorf("%s: record %+v with %q refers to %+v with %q", row.URL, rec, body, first, whole)
+	}
+	return first.TargetURI
+}
+
+// checkWARC reads all files of a store: blocks and payloads have their digests,
+// only the newest file grows, each other one is full, and all index lines come.
+func checkWARC(t *testing.T, opt fetch.Options) {
+	t.Helper()
+	parts, err := fetch.Saved([]string{opt.Store.Dir()}, store.Options{})
+	if err != nil || len(parts) < 2 {
+		t.Fatalf("WARC files %v, %v; want several", parts, err)
+	}
+	growing, revisits := 0, 0
+	for _, part := range parts {
+		if strings.HasSuffix(part.Path, ".open") {
+			growing++
+		}
+		for _, index := range []bool{false, true} {
+			f, length, err := part.Open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := warc.NewReader(io.LimitReader(f, length), warc.ReaderOptions{Name: part.Path, Verify: true})
+			for {
+				rec, err := r.Next()
+				if err == io.EOF {
+					break
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if rec.Get(warc.FieldBlockDigest) == "" {
+					t.Errorf("%s: a %s record without block digest", part.Path, rec.Type)
+				}
+				if index {
+					line, ok, err := r.CDXJ(part.Path)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if ok && strings.Contains(string(line), `"mime":"warc/revisit"`) && strings.Contains(string(line), `"digest":"`) {
+						revisits++
+					}
+					continue
+				}
+				if err := r.CheckPayload(); err != nil {
+					t.Error(err)
+				}
+			}
+			r.Close()
+			f.Close()
+			if length > opt.WARCSize {
+				t.Errorf("%s has %d bytes, want at most %d", part.Path, length, opt.WARCSize)
+			}
+		}
+	}
+	if growing != 1 || revisits != 5 {
+		t.Errorf("%d of %d files grow, and %d revisit records are in the index; want 1 and 5", growing, len(parts), revisits)
+	}
+}
