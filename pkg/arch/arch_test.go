@@ -40,14 +40,17 @@ var sideways = map[string][]string{
 	"pkg/fpset/bloom": {"pkg/merge"},
 	"pkg/fpset/btree": {"pkg/merge"},
 	"pkg/filter":      {"pkg/canon"},
-	"pkg/extract":     {"pkg/canon", "pkg/filter", "pkg/process", "pkg/stage"},
+	"pkg/extract":     {"pkg/canon", "pkg/filter", "pkg/process", "pkg/rewind", "pkg/stage"},
 
 	"bench/sets/gen": {"bench/sets/keys"},
 
-	"pkg/cli":          {"pkg/config"},
-	"pkg/fetch":        {"pkg/fetch/http1", "pkg/fetch/addrguard"},
-	"pkg/fetch/http1":  {"pkg/fetch/addrguard"},
-	"pkg/fetch/replay": {"pkg/fetch"},
+	"pkg/cli":           {"pkg/config"},
+	"pkg/fetch":         {"pkg/fetch/http1", "pkg/fetch/addrguard"},
+	"pkg/fetch/http1":   {"pkg/fetch/addrguard"},
+	"pkg/fetch/replay":  {"pkg/fetch"},
+	"pkg/fetch/ftp":     {"pkg/fetch", "pkg/fetch/addrguard"},
+	"pkg/fetch/gopher":  {"pkg/fetch"},
+	"pkg/fetch/program": {"pkg/fetch"},
 }
 
 // arrowOwner lists packages from outside that one package alone may import.

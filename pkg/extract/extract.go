@@ -2,7 +2,8 @@
 //
 // HTML is read by x/net/html's tokenizer, so that nesting costs nothing: links
 // do not depend on the shape of the tree. CSS, sitemaps (XML, text, gzip, index),
-// RSS, Atom and robots.txt have scanners of their own. Other types have no links.
+// RSS, Atom, robots.txt, listings of FTP and
+// menus of Gopher have scanners of their own. Other types have no links.
 //
 // # Invariants
 //
@@ -53,6 +54,8 @@ const (
 	KindIframe     = "iframe"
 	KindImg        = "img" // src, srcset and input type=image
 	KindLink       = "link"
+	KindListing    = "listing" // file or directory in a listing of FTP
+	KindMenu       = "menu"    // item of a Gopher menu
 	KindObject     = "object"
 	KindOpenGraph  = "og"
 	KindPoster     = "poster"
@@ -164,6 +167,10 @@ func Find(doc *Document, opt Options) Page {
 		f.textSitemap(bytes.NewReader(doc.Body))
 	case sortGzip:
 		f.gzip(doc)
+	case sortListing:
+		f.listing(doc.Body)
+	case sortMenu:
+		f.menu(doc.Body)
 	}
 	if page.Nofollow && !opt.IgnoreNofollow {
 		page.refuse(ReasonNofollow, uint64(len(page.Links)))
@@ -249,6 +256,8 @@ const (
 	sortXML
 	sortText // a sitemap of one URL a line
 	sortGzip
+	sortListing
+	sortMenu
 )
 
 // mediaType is what the header says, or what the body looks like where the header
@@ -272,6 +281,10 @@ func classify(doc *Document) docSort {
 		return sortXML
 	case "application/gzip", "application/x-gzip":
 		return sortGzip
+	case "text/x-ftp-listing":
+		return sortListing
+	case "application/gopher-menu":
+		return sortMenu
 	case "text/plain":
 		if isSitemapName(doc.URL) {
 			return sortText

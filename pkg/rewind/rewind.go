@@ -58,6 +58,7 @@ type Stream struct {
 
 	pos       int64
 	truncated bool
+	lent      bool // mem is the caller's
 }
 
 type chunk struct{ b []byte }
@@ -89,12 +90,26 @@ func New(dir string, max int64) *Stream {
 	return s
 }
 
+// Of returns a Stream of a document that is in memory already, to be read by the
+// lexing methods. It is full; b is not copied.
+func Of(b []byte) *Stream {
+	return &Stream{max: int64(len(b)), mem: &chunk{b}, n: len(b), lent: true}
+}
+
 // Reset empties the Stream for another document and keeps its memory.
 func (s *Stream) Reset(max int64) {
 	if max <= 0 {
 		max = DefaultMax
 	}
+	s.takeBack()
 	s.max, s.expect, s.n, s.tailN, s.fileN, s.lookN, s.pos, s.truncated = max, 0, 0, 0, 0, 0, 0, false
+}
+
+// takeBack gives the memory of Of back to whose it is.
+func (s *Stream) takeBack() {
+	if s.lent {
+		s.mem, s.lent = nil, false
+	}
 }
 
 // SetMax changes the limit for what is still to come.
@@ -109,6 +124,7 @@ func (s *Stream) SetDir(dir string) { s.dir = dir }
 
 // Close gives the memory back and removes the backing file.
 func (s *Stream) Close() error {
+	s.takeBack()
 	putChunk(s.mem)
 	putChunk(s.tail)
 	putChunk(s.look)
