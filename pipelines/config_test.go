@@ -19,6 +19,8 @@ var settings = map[string][2]string{
 	"batch":                   {`7`, "7"},
 	"rounds":                  {`7`, ""},
 	"checkpoint_interval":     {`"7s"`, "7s"},
+	"schemes":                 {`["http", "gemini:7"]`, "[http gemini:7]"},
+	"fetch.exec":              {`["http=fetch.sh"]`, "[http=fetch.sh]"},
 	"contact":                 {`"me@example.org"`, "me@example.org"},
 	"memory.fetch":            {`"77M"`, "80740352"},
 	"memory.stages":           {`"77M"`, "80740352"},

@@ -39,7 +39,8 @@ type grammar struct {
 // candidates are the flags that say which URLs become links.
 type candidates struct {
 	Filter string `type:"existingfile" placeholder:"FILE" help:"Rules that say which URLs are wanted; the first that matches decides."`
-	MaxURL int    `name:"max-url" default:"2083" placeholder:"N" help:"Longest canonical URL, in bytes (2083)."`
+	cli.SchemeFlags
+	MaxURL int `name:"max-url" default:"2083" placeholder:"N" help:"Longest canonical URL, in bytes (2083)."`
 }
 
 func (c *candidates) load() (canon.Options, *filter.Filter, error) {
@@ -47,6 +48,11 @@ func (c *candidates) load() (canon.Options, *filter.Filter, error) {
 	if c.MaxURL < 1 {
 		return opt, nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--max-url %d", c.MaxURL), Want: "at least 1"}
 	}
+	schemes, err := c.Schemes()
+	if err != nil {
+		return opt, nil, err
+	}
+	opt.Schemes = schemes
 	if c.Filter == "" {
 		return opt, nil, nil
 	}

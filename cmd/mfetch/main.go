@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -19,7 +20,10 @@ import (
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
+	"mercator/pkg/fetch/ftp"
+	"mercator/pkg/fetch/gopher"
 	"mercator/pkg/fetch/http1"
+	"mercator/pkg/fetch/program"
 	"mercator/pkg/fetch/replay"
 	"mercator/pkg/resolve"
 	"mercator/pkg/robots"
@@ -62,6 +66,9 @@ type fetchCmd struct {
 	Login   string   `placeholder:"FILE" help:"User names and passwords (Basic), a line each: ORIGIN USER:PASSWORD, as in https://example.org anna:secret."`
 	Cookies bool     `help:"Keep each host's cookies and send them back to it, within this run."`
 	Proxy   string   `placeholder:"URL" help:"Contact servers through http://HOST:PORT or socks5://HOST:PORT, as told above."`
+
+	cli.SchemeFlags
+	Exec []string `sep:"none" placeholder:"SCHEME=COMMAND" help:"Fetch a scheme's URLs by a program; see below."`
 
 	RobotsEngine string `default:"rfc9309" enum:"rfc9309,temoto" help:"What reads robots.txt: rfc9309 or temoto."`
 	TLSInsecure  bool   `name:"tls-insecure" help:"Go on when a certificate does not verify; the record's error column says why it did not."`
@@ -122,6 +129,15 @@ Each connection needs an open file, and one more for a long body: the limit of o
 files is raised as far as it goes, and must reach 64 more than twice --connections.
 Mercator gave each of its threads the hosts whose names hash to it; --assign static
 does so too, to compare.
+
+Besides http and https, ftp (files, and listings of directories) and gopher URLs are
+fetched, and others by programs. A program of --exec gets the URL as its last argument
+and the address to contact as MERCATOR_ADDR, and writes what a CGI program does:
+Content-Type, Status and Location lines, an empty line, the document. It is killed after
+--timeout or --max-body. Exit status 75 means "try again later". Names and passwords of
+--login are for ftp origins, too. robots.txt is asked for by http and https alone.
+
+  mfetch crawl/fetch --txn r1 --contact ops@example.org --scheme http,https,gemini:1965 --exec gemini=./gemini.sh
 
 With --replay a saved round is answered from its archive, in the same order, with
 the same times.`
@@ -272,6 +288,9 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store, schema *record.Schema)
 		return opt, err
 	}
 	opt.Robots = parse
+	if opt.Canon.Schemes, err = c.Schemes(); err != nil {
+		return opt, err
+	}
 	if c.Sim != "" {
 		web, err := newSim(c.Sim, c.userAgent(), std.Now)
 		if err != nil {
@@ -289,10 +308,43 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store, schema *record.Schema)
 		return opt, err
 	}
 	client.TempDir, client.Guard = st.Dir(), guard.Guard
-	web := fetch.HTTP{Client: client}
-	opt.Protocols = map[string]fetch.Protocol{"http": web, "https": web}
+	if opt.Protocols, err = c.protocols(client, opt.Canon.Schemes); err != nil {
+		return opt, err
+	}
 	opt.Resolver = &resolver{servers: c.Server, now: std.Now}
 	return opt, nil
+}
+
+// protocols makes the modules of the schemes.
+func (c *fetchCmd) protocols(client *http1.Client, schemes *canon.Schemes) (map[string]fetch.Protocol, error) {
+	limits := fetch.Limits{Timeout: client.Timeout, BodyMax: client.BodyMax, TempDir: client.TempDir, Guard: client.Guard}
+	if client.Proxy != nil {
+		limits.Dial = client.Proxy.Dialer(client.UserAgent)
+	}
+	web := fetch.HTTP{Client: client}
+	builtin := map[string]fetch.Protocol{
+		"http": web, "https": web,
+		"ftp":    &ftp.Module{Limits: limits, Password: cmp.Or(c.Contact, c.UserAgent+"@"), Login: client.Logins.Login},
+		"gopher": &gopher.Module{Limits: limits},
+	}
+	programs := map[string]fetch.Protocol{}
+	for _, spec := range c.Exec {
+		name, command, _ := strings.Cut(spec, "=")
+		if !schemes.Has(name) || strings.TrimSpace(command) == "" || programs[name] != nil {
+			return nil, &fault.Error{Class: fault.Usage, Place: "--exec", Found: fmt.Sprintf("%q", spec), Want: "SCHEME=COMMAND, once for each of the schemes of --scheme"}
+		}
+		programs[name] = &program.Module{Limits: limits, Command: command, UserAgent: client.UserAgent}
+	}
+	all := map[string]fetch.Protocol{}
+	for _, name := range schemes.Names() {
+		if all[name] = builtin[name]; programs[name] != nil {
+			all[name] = programs[name]
+		}
+		if all[name] == nil {
+			return nil, &fault.Error{Class: fault.Usage, Place: "--scheme", Found: "nothing fetches " + name, Want: "a program for it, --exec " + name + "=COMMAND"}
+		}
+	}
+	return all, nil
 }
 
 // client makes the client that the flags describe.

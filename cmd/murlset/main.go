@@ -44,15 +44,27 @@ type urls struct {
 	Files  []string `arg:"" optional:"" help:"Link or url records, or text with one URL a line (*.txt, or --text); standard input if there are none."`
 	Text   bool     `help:"Read text, one URL a line, whatever the files' names."`
 	Strict bool     `help:"Let a bad line of text be an error instead of skipping it."`
+	cli.SchemeFlags
 }
 
-// parse makes a row of a line.
-func parse(line string, row *record.URL) error { return urlset.ParseLine(line, canon.URL, row) }
+// text opens text, one URL a line.
+func (u *urls) text(std *cli.Std) (stage.Input[record.URL], error) {
+	return openText(std, u.Files, u.Strict, u.SchemeFlags)
+}
+
+func openText(std *cli.Std, files []string, strict bool, flags cli.SchemeFlags) (stage.Input[record.URL], error) {
+	schemes, err := flags.Schemes()
+	if err != nil {
+		return nil, err
+	}
+	form := canon.Options{Schemes: schemes}
+	return cli.OpenText(std, files, strict, func(line string, row *record.URL) error { return urlset.ParseLine(line, form.URL, row) })
+}
 
 // eachKey gives the key of each URL by a polynomial.
 func (u *urls) eachKey(std *cli.Std, poly *fingerprint.Poly) (next func() (uint64, error), err error) {
 	if cli.IsText(u.Text, u.Files) {
-		in, err := cli.OpenText(std, u.Files, u.Strict, parse)
+		in, err := u.text(std)
 		return keysOf(in, poly, urlset.FromURL), err
 	}
 	src, err := cli.OpenSource(std, u.Files)
@@ -97,7 +109,7 @@ func (u *urls) change(ctx context.Context, std *cli.Std, dir string, flags cli.T
 	batch := how.Mode == "batch"
 	spec := stage.Spec{Name: "murlset " + verb, Verb: verb, Store: st, Txn: flags.Txn, Spooled: batch, LateLock: batch, NoOutput: sinks == nil}
 	if cli.IsText(u.Text, u.Files) {
-		in, err := cli.OpenText(std, u.Files, u.Strict, parse)
+		in, err := u.text(std)
 		if err != nil {
 			return err
 		}
@@ -224,6 +236,7 @@ type testCmd struct {
 	Store string   `arg:"" help:"The set, such as crawl/urls."`
 	Files []string `arg:"" optional:"" help:"Text, one URL a line (default: standard input)."`
 	cli.SetFlags
+	cli.SchemeFlags
 }
 
 // Help is the long text of --help.
@@ -244,7 +257,7 @@ func (c *testCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	in, err := cli.OpenText(std, c.Files, true, parse)
+	in, err := openText(std, c.Files, true, c.SchemeFlags)
 	if err != nil {
 		return err
 	}
@@ -347,6 +360,7 @@ type keyCmd struct {
 	Files      []string       `arg:"" optional:"" help:"Text, one URL a line (default: standard input)."`
 	Polynomial cli.Polynomial `placeholder:"HEX" xor:"polynomial" help:"That of a set, as \"murlset stat\" prints it (default: Mercator's, by which url_key is made)."`
 	Set        string         `placeholder:"STORE" xor:"polynomial" help:"Take the polynomial of this set."`
+	cli.SchemeFlags
 }
 
 // Help is the long text of --help.
@@ -373,7 +387,7 @@ func (c *keyCmd) Run(std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	in, err := cli.OpenText(std, c.Files, true, parse)
+	in, err := openText(std, c.Files, true, c.SchemeFlags)
 	if err != nil {
 		return err
 	}

@@ -26,8 +26,11 @@ package canon
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -40,14 +43,53 @@ import (
 // browsers and servers have agreed on in practice for longest.
 const DefaultMaxURL = 2083
 
-// defaultPorts are the schemes that can be crawled. All are hierarchical with a
-// host, which WHATWG calls special; the standard gave gopher up.
-var defaultPorts = map[string]string{"http": "80", "https": "443", "ftp": "21", "gopher": "70"}
+// Schemes are the schemes whose URLs are crawled. All are hierarchical with a host,
+// which WHATWG calls special; the standard gave gopher up.
+type Schemes struct {
+	ports  map[string]string // by name
+	parser url.Parser
+}
 
-var parser = url.NewParser(url.WithSpecialSchemes(map[string]string{
-	"http": "80", "https": "443", "ftp": "21", "gopher": "70",
-	"ws": "80", "wss": "443", "file": "",
-}))
+// known are the schemes that need no port named.
+var known = map[string]string{"http": "80", "https": "443", "ftp": "21", "gopher": "70"}
+
+var usual = newSchemes(known)
+
+func newSchemes(ports map[string]string) *Schemes {
+	special := map[string]string{"ws": "80", "wss": "443", "file": ""}
+	for _, all := range []map[string]string{known, ports} {
+		for name, port := range all {
+			special[name] = port
+		}
+	}
+	return &Schemes{ports, url.NewParser(url.WithSpecialSchemes(special))}
+}
+
+// ParseSchemes reads a list of schemes: http, https, ftp, gopher, and others with
+// their default ports, such as gemini:1965.
+func ParseSchemes(list []string) (*Schemes, error) {
+	ports := make(map[string]string, len(list))
+	for _, s := range list {
+		name, port, _ := strings.Cut(s, ":")
+		if standard, ok := known[name]; ok && (port == "" || port == standard) {
+			ports[name] = standard
+			continue
+		}
+		n, err := strconv.ParseUint(port, 10, 16)
+		_, taken := known[name]
+		if err != nil || n == 0 || taken || name == "ws" || name == "wss" || name == "file" || schemeOf(name+":") != name {
+			return nil, &Error{ReasonScheme, fmt.Sprintf("%q, want http, https, ftp, gopher, or another with its default port, such as gemini:1965", s)}
+		}
+		ports[name] = strconv.FormatUint(n, 10)
+	}
+	return newSchemes(ports), nil
+}
+
+// Has says whether a scheme is among them.
+func (s *Schemes) Has(name string) bool { return s.ports[name] != "" }
+
+// Names lists them in order.
+func (s *Schemes) Names() []string { return slices.Sorted(maps.Keys(s.ports)) }
 
 // Reason says why a string has no canonical form. It is the reason under which
 // a stage's books count it.
@@ -85,7 +127,7 @@ func ReasonOf(err error) Reason {
 // Options are the limits. The zero value has the defaults.
 type Options struct {
 	MaxURL  int      // bytes of a canonical URL; 0: DefaultMaxURL
-	Schemes []string // that are accepted, among http, https, ftp and gopher; nil: all of them
+	Schemes *Schemes // that are accepted; nil: http, https, ftp and gopher
 }
 
 // URL returns the canonical form of an absolute URL and its host: lower-case,
@@ -153,11 +195,15 @@ func (o Options) maxURL() int {
 	return DefaultMaxURL
 }
 
-// accepts reports whether URLs of the scheme, lower-case, are crawled.
-func (o Options) accepts(scheme string) bool {
-	_, known := defaultPorts[scheme]
-	return known && (o.Schemes == nil || slices.Contains(o.Schemes, scheme))
+func (o Options) schemes() *Schemes {
+	if o.Schemes == nil {
+		return usual
+	}
+	return o.Schemes
 }
+
+// accepts reports whether URLs of the scheme, lower-case, are crawled.
+func (o Options) accepts(scheme string) bool { return o.schemes().Has(scheme) }
 
 // Precheck refuses, at a glance and without a base, what Resolve would refuse
 // for its scheme or for its length: a page may hold megabytes in data URLs that
@@ -194,6 +240,7 @@ func (o Options) parse(base *url.Url, s string) (*url.Url, error) {
 		return nil, err
 	}
 	s = escapeInvalid(s)
+	parser := o.schemes().parser
 	var u *url.Url
 	if base == nil {
 		u, err = parser.Parse(s)
@@ -404,9 +451,9 @@ func SplitPort(host string) (name, port string) {
 	return host, ""
 }
 
-// DefaultPort is the port that a scheme's URLs leave out, "" if the scheme is not
-// one that is crawled.
-func DefaultPort(scheme string) string { return defaultPorts[scheme] }
+// DefaultPort is the port that a scheme's URLs leave out, "" if the scheme is none of
+// http, https, ftp and gopher.
+func DefaultPort(scheme string) string { return known[scheme] }
 
 func isAddr(name string) bool {
 	if strings.HasPrefix(name, "[") {

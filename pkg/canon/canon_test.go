@@ -83,7 +83,7 @@ func TestReasons(t *testing.T) {
 			t.Errorf("URL(%.40q): %v, want %s", tt.in, err, tt.want)
 		}
 	}
-	if _, _, err := (Options{Schemes: []string{"http"}}).URL("https://h/"); ReasonOf(err) != ReasonScheme {
+	if _, _, err := (Options{Schemes: mustSchemes(t, "http")}).URL("https://h/"); ReasonOf(err) != ReasonScheme {
 		t.Errorf("https where http alone is accepted: %v", err)
 	}
 }
@@ -279,3 +279,37 @@ const (
 	noLabel     = "a host with an empty label, the trailing dot aside, cannot be in the DNS"
 	badPunycode = "the label decodes to characters that IDNA forbids, so no registry can hold it; the parser's IDNA tables refuse it"
 )
+
+func mustSchemes(t *testing.T, list ...string) *Schemes {
+	t.Helper()
+	s, err := ParseSchemes(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestSchemesOfOnesOwn(t *testing.T) {
+	o := Options{Schemes: mustSchemes(t, "http", "gemini:1965")}
+	for in, want := range map[string]string{
+		"GEMINI://Example.ORG:1965/a/../b c#x": "gemini://example.org/b%20c",
+		"gemini://example.org:7":               "gemini://example.org:7/",
+		"ftp://example.org/":                   "",
+	} {
+		got, _, err := o.URL(in)
+		if got != want || (err != nil) != (want == "") {
+			t.Errorf("%s: %q, %v; want %q", in, got, err, want)
+		}
+		if again, _, err := o.URL(got); want != "" && (again != got || err != nil) {
+			t.Errorf("%s: the canonical form of %s is %s, %v", in, got, again, err)
+		}
+	}
+	if got, _, err := o.Resolve("gemini://h.test/a/b", "../c"); got != "gemini://h.test/c" || err != nil {
+		t.Errorf("resolved: %s, %v", got, err)
+	}
+	for _, bad := range []string{"", "gemini", "gemini:0", "gemini:70000", "http:81", "file:1", "Gemini:1", "a b:1", "1:1"} {
+		if _, err := ParseSchemes([]string{bad}); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+}

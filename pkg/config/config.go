@@ -36,6 +36,7 @@ type File struct {
 	Batch              int      `toml:"batch" flag:"mfrontier next --number, mfrontier plan --number" doc:"URLs a round" like:"10000"`
 	Rounds             int      `toml:"rounds" doc:"stop after this round, where ROUNDS= names none; 0: when the frontier is empty" like:"0"`
 	CheckpointInterval string   `toml:"checkpoint_interval" flag:"mckpt commit --interval" doc:"least time between two checkpoints that are kept; 0s: keep that of every round" like:"\"1h\""`
+	Schemes            []string `toml:"schemes" flag:"mfetch --scheme, mextract --scheme, murlset new --scheme, murlset add --scheme, murlset test --scheme" doc:"schemes whose URLs are crawled, others with their default ports" like:"[\"http\", \"https\", \"ftp\", \"gopher\"]"`
 	Contact            string   `toml:"contact" flag:"mfetch --contact" doc:"address of the crawl's operator, for the User-Agent" like:"\"you@example.org\""`
 
 	Memory struct {
@@ -79,6 +80,7 @@ type File struct {
 		Headers     []string `toml:"headers" flag:"mfetch --header" doc:"header lines for every request" like:"[\"Accept-Language: de\"]"`
 		Login       string   `toml:"login" path:"yes" flag:"mfetch --login" doc:"file of user names and passwords, ORIGIN USER:PASSWORD a line" like:"\"login.txt\""`
 		Cookies     bool     `toml:"cookies" flag:"mfetch --cookies" doc:"keep each host's cookies within a round" like:"false"`
+		Exec        []string `toml:"exec" flag:"mfetch --exec" doc:"programs that fetch a scheme's URLs, SCHEME=COMMAND" like:"[\"gemini=./gemini.sh\"]"`
 		Proxy       string   `toml:"proxy" flag:"mfetch --proxy" doc:"http://HOST:PORT or socks5://HOST:PORT" like:"\"socks5://127.0.0.1:1080\""`
 		TLSInsecure bool     `toml:"tls_insecure" flag:"mfetch --tls-insecure" doc:"go on when a certificate does not verify" like:"false"`
 	} `toml:"fetch"`

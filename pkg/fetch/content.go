@@ -37,11 +37,12 @@ var scalesPool = sync.Pool{New: func() any { return &scales{sha: sha1.New(), fp:
 
 // describe fills in what a response says: status, media type, digests, redirect.
 // keep, if not nil, is given the decoded body. end is when the contact ended.
-// decoders bounds what content decoders hold, among all connections.
-func describe(row *record.Fetch, reply *Reply, bodyMax int64, end time.Time, keep io.Writer, decoders *weight) error {
+// decoders bounds what content decoders hold, among all connections. form says which
+// redirects can be followed.
+func describe(row *record.Fetch, reply *Reply, bodyMax int64, end time.Time, keep io.Writer, decoders *weight, form canon.Options) error {
 	row.Outcome, row.Error, row.Truncated = reply.Outcome, clean(reply.Error), reply.Truncated
 	if reply.spoken() {
-		return describeDocument(row, reply, bodyMax, keep)
+		return describeDocument(row, reply, bodyMax, keep, form)
 	}
 	if reply.Response == nil {
 		return nil
@@ -67,7 +68,7 @@ func describe(row *record.Fetch, reply *Reply, bodyMax int64, end time.Time, kee
 	}
 	if h.Status >= 300 && h.Status < 400 {
 		if ref := h.Get("Location"); ref != "" {
-			if url, _, err := canon.Resolve(row.URL, ref); err == nil {
+			if url, _, err := form.Resolve(row.URL, ref); err == nil {
 				row.RedirectURL = url
 			} else {
 				row.Error = clean("redirect: " + err.Error())
@@ -99,10 +100,10 @@ func describe(row *record.Fetch, reply *Reply, bodyMax int64, end time.Time, kee
 }
 
 // describeDocument is describe for a reply that is no HTTP.
-func describeDocument(row *record.Fetch, reply *Reply, bodyMax int64, keep io.Writer) error {
+func describeDocument(row *record.Fetch, reply *Reply, bodyMax int64, keep io.Writer, form canon.Options) error {
 	row.Status = uint16(reply.Status)
 	if reply.Redirect != "" {
-		if url, _, err := canon.Resolve(row.URL, reply.Redirect); err == nil {
+		if url, _, err := form.Resolve(row.URL, reply.Redirect); err == nil {
 			row.RedirectURL = url
 		} else {
 			row.Error = clean("redirect: " + err.Error())

@@ -67,6 +67,7 @@ const failsMax = 5
 type Options struct {
 	Store     *store.Store
 	Protocols map[string]Protocol // by scheme
+	Canon     canon.Options       // of redirects
 	Resolver  Resolver            // for rows without a valid address; nil: they fail
 	Guard     Guard               // nil: every address may be contacted
 	Method    string              // of requests for pages: "" is GET
@@ -785,7 +786,7 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, req *Request,
 	if keep != nil {
 		w = keep
 	}
-	if err := describe(row, reply, r.opt.BodyMax, end, w, r.decoders); err != nil {
+	if err := describe(row, reply, r.opt.BodyMax, end, w, r.decoders, r.opt.Canon); err != nil {
 		reply.release()
 		return t, err
 	}

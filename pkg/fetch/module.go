@@ -70,6 +70,10 @@ func (l *Limits) Connect(ctx context.Context, addr netip.AddrPort) (net.Conn, er
 	if err != nil {
 		return nil, Classify(err, record.OutcomeConnect)
 	}
+	if err := conn.SetDeadline(time.Time{}); err != nil {
+		conn.Close()
+		return nil, Classify(err, record.OutcomeConnect)
+	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	return &bounded{conn, stop}, nil
 }

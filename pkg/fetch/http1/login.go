@@ -16,7 +16,7 @@ import (
 
 // Logins are user names and passwords by origin ("https://host:8443"). They are
 // sent as Basic authentication (RFC 7617), with every request to their origin and
-// to no other; or to the proxy of that URL.
+// to no other; or to the proxy of that URL. Those of ftp origins are for package ftp.
 type Logins map[string]login
 
 type login struct{ user, password string }
@@ -49,7 +49,7 @@ func ReadLogins(path string) (Logins, error) {
 		origin, who, _ := strings.Cut(line, " ")
 		user, password, ok := strings.Cut(strings.TrimSpace(who), ":")
 		switch scheme, _, _ := strings.Cut(origin, "://"); scheme {
-		case "http", "https":
+		case "http", "https", "ftp":
 			url, host, err := canon.URL(origin)
 			ok = ok && err == nil && url == scheme+"://"+host+"/"
 			origin = scheme + "://" + host
@@ -70,6 +70,12 @@ func ReadLogins(path string) (Logins, error) {
 		return nil, &fault.Error{Class: fault.Usage, File: path, Err: err}
 	}
 	return all, nil
+}
+
+// Login returns the name and the password for an origin.
+func (l Logins) Login(origin string) (user, password string, ok bool) {
+	who, ok := l[origin]
+	return who.user, who.password, ok
 }
 
 func (l Logins) basic(t *target) string {

@@ -82,6 +82,18 @@ func (p *Proxy) dial(ctx context.Context, dial func(context.Context, string, str
 	return conn, nil
 }
 
+// Dialer returns a function that connects to addresses through the proxy, for
+// protocols other than HTTP.
+func (p *Proxy) Dialer(agent string) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	return func(ctx context.Context, _, addr string) (net.Conn, error) {
+		to, err := netip.ParseAddrPort(addr)
+		if err != nil {
+			return nil, err
+		}
+		return p.dial(ctx, (&net.Dialer{KeepAlive: -1}).DialContext, &target{}, to, agent)
+	}
+}
+
 // tunnel asks the proxy to connect to addr.
 func (p *Proxy) tunnel(ctx context.Context, conn net.Conn, addr netip.AddrPort, agent string) error {
 	if p.scheme == "http" {

@@ -1,0 +1,192 @@
+// Package program is the protocol module that runs a program for each URL, so that a
+// crawl takes in schemes that it does not know, or fetches one in another way.
+//
+// The program gets the URL as its last argument, and in the environment
+// MERCATOR_URL, MERCATOR_HOST, MERCATOR_ADDR (the address that was judged, which it is
+// to contact), MERCATOR_USER_AGENT, and MERCATOR_ETAG and MERCATOR_LAST_MODIFIED where
+// there are any. It writes what a CGI program writes (RFC 3875 section 6): header
+// lines, an empty line, the document.
+//
+//	Content-Type: text/gemini     the document's media type; default application/octet-stream
+//	Status: 404 Not found         default 200
+//	Location: gemini://h.test/b   where the document is; default status 302
+//
+// It ends with status 0. Status 75 (EX_TEMPFAIL) says that the server could not be
+// reached, and the URL is tried again in a later round ("connect-failed"); any other
+// that it cannot be had ("protocol-error"). The last line on its standard error is the
+// row's error.
+//
+// # Invariants
+//
+//   - No shell reads the URL.
+//   - A program is killed, with all it has started in its process group, when its
+//     time is over, when it wrote as much as is kept, and when it has ended.
+//   - Head, document and standard error are bounded.
+//
+// Only the program knows whom it contacts: that it keeps to MERCATOR_ADDR is its duty.
+package program
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/pkg/fetch"
+)
+
+const (
+	headMax   = 64 << 10 // bytes of all header lines,
+	lineMax   = 8 << 10  // and of one
+	stderrMax = 4 << 10  // the end of standard error that is kept
+	tempFail  = 75       // EX_TEMPFAIL of sysexits.h
+)
+
+// Module fetches by a program. Many goroutines may use it.
+type Module struct {
+	fetch.Limits
+	Command   string // for sh -c; the URL is appended as an argument
+	UserAgent string
+}
+
+// Check implements fetch.Protocol. The program judges its URLs itself.
+func (m *Module) Check(string) error { return nil }
+
+// Fetch implements fetch.Protocol.
+func (m *Module) Fetch(ctx context.Context, req *fetch.Request) *fetch.Reply {
+	if ok, reason := m.Guard.Allowed(req.Addr); !ok {
+		return &fetch.Reply{Outcome: record.OutcomeAddress, Error: fmt.Sprintf("%s is a %s address", req.Addr, reason)}
+	}
+	ctx, cancel := m.Begin(ctx)
+	defer cancel()
+	reply, err := m.run(ctx, req)
+	if err != nil {
+		return fetch.Failed(err)
+	}
+	return reply
+}
+
+func (m *Module) run(ctx context.Context, req *fetch.Request) (*fetch.Reply, error) {
+	ctx, kill := context.WithCancel(ctx)
+	defer kill()
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", m.Command+` "$@"`, "mfetch", req.URL)
+	cmd.Env = append(os.Environ(), "MERCATOR_URL="+req.URL, "MERCATOR_HOST="+req.Host, "MERCATOR_ADDR="+req.Addr.String(),
+		"MERCATOR_USER_AGENT="+m.UserAgent, "MERCATOR_ETAG="+noNUL(req.ETag), "MERCATOR_LAST_MODIFIED="+noNUL(req.LastModified))
+	stderr := &tail{}
+	cmd.Stderr = stderr
+	// A group of its own, so that its children end with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	reply, doc, err := m.read(bufio.NewReaderSize(out, lineMax))
+	full := doc != nil && doc.Truncated != ""
+	late := ctx.Err() != nil
+	if err != nil || full {
+		kill()
+	}
+	ended := cmd.Wait()
+	late = late || ctx.Err() != nil && err == nil && !full
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it has left running
+	var exit *exec.ExitError
+	switch {
+	case late:
+		err = &fetch.Failure{Outcome: record.OutcomeTimeout, Err: errors.New("the program did not end in time")}
+	case full || err != nil && ended == nil:
+	case errors.As(ended, &exit) && exit.ExitCode() == tempFail:
+		err = &fetch.Failure{Outcome: record.OutcomeConnect, Err: errors.New(stderr.line("the program could not reach the server"))}
+	case errors.As(ended, &exit) && exit.ExitCode() > 0:
+		err = fetch.Broken("%s", stderr.line(fmt.Sprintf("the program ended with status %d", exit.ExitCode())))
+	case ended != nil && err == nil:
+		err = fetch.Broken("the program: %v", ended)
+	}
+	if err != nil {
+		if doc != nil {
+			doc.Close()
+		}
+		return nil, err
+	}
+	return reply, nil
+}
+
+// read takes in what the program writes.
+func (m *Module) read(in *bufio.Reader) (*fetch.Reply, *fetch.Document, error) {
+	media, location, status := "application/octet-stream", "", 0
+	for left := headMax; ; {
+		line, err := in.ReadSlice('\n')
+		if left -= len(line); err == bufio.ErrBufferFull || left < 0 {
+			return nil, nil, fetch.Broken("the program's header has more than %d bytes, or a line more than %d", headMax, lineMax)
+		}
+		if err != nil {
+			return nil, nil, fetch.Broken("the program's output ended before an empty line")
+		}
+		text := strings.TrimRight(string(line), "\r\n")
+		if text == "" {
+			break
+		}
+		name, value, ok := strings.Cut(text, ":")
+		value = strings.TrimSpace(value)
+		switch strings.ToLower(name) {
+		case "content-type":
+			media = value
+		case "location":
+			location = value
+		case "status":
+			number, _, _ := strings.Cut(value, " ")
+			if status, err = strconv.Atoi(number); err != nil || status < 200 || status > 599 {
+				return nil, nil, fetch.Broken("the program's status is %.20q", value)
+			}
+		default:
+			if !ok {
+				return nil, nil, fetch.Broken("the program wrote %.60q for a header line", text)
+			}
+		}
+	}
+	if location != "" && status == 0 {
+		status = http.StatusFound
+	}
+	doc, err := m.Keep(in)
+	if err != nil {
+		return nil, nil, err
+	}
+	reply := doc.Reply(media)
+	reply.Status, reply.Redirect = status, location
+	return reply, doc, nil
+}
+
+func noNUL(s string) string { return strings.ReplaceAll(s, "\x00", "") }
+
+// tail keeps the end of what is written.
+type tail struct{ b []byte }
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.b = append(t.b, p[max(0, len(p)-stderrMax):]...)
+	if len(t.b) > stderrMax {
+		t.b = t.b[:copy(t.b, t.b[len(t.b)-stderrMax:])]
+	}
+	return len(p), nil
+}
+
+// line is the last line, or another text where there is none.
+func (t *tail) line(otherwise string) string {
+	b := bytes.TrimSpace(t.b)
+	if b = b[bytes.LastIndexByte(b, '\n')+1:]; len(b) > 0 {
+		return string(b)
+	}
+	return otherwise
+}

@@ -1,0 +1,131 @@
+package program
+
+import (
+	"context"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/pkg/fetch"
+	"mercator/pkg/fetch/addrguard"
+)
+
+func get(ctx context.Context, t *testing.T, command, url string) (*fetch.Reply, string) {
+	t.Helper()
+	m := &Module{Command: command, UserAgent: "test/1", Limits: fetch.Limits{
+		BodyMax: 1000, TempDir: t.TempDir(), Guard: addrguard.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}}
+	r := m.Fetch(ctx, &fetch.Request{URL: url, Host: "h.test", Addr: netip.MustParseAddr("127.0.0.1")})
+	if r.Err != nil {
+		t.Fatalf("an error of this machine: %v", r.Err)
+	}
+	if r.Response == nil {
+		return r, ""
+	}
+	b, err := io.ReadAll(r.Response)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Memory.Close()
+	return r, string(b)
+}
+
+func TestPrograms(t *testing.T) {
+	const url = "x://h.test/$(id)`id`;'\"a b"
+	for _, c := range []struct {
+		name, command string
+		outcome, body string
+		media         string
+		status        int
+		truncated     string
+		err           string
+	}{
+		{"document", `printf 'Content-Type: text/gemini; charset=utf-8\r\nX-Other: 1\r\n\r\nhello'; :`, record.OutcomeFetched, "hello", "text/gemini; charset=utf-8", 0, "", ""},
+		{"argument and environment", `f() { printf '\n%s|%s|%s|%s|%s' "$1" "$MERCATOR_URL" "$MERCATOR_ADDR" "$MERCATOR_HOST" "$MERCATOR_USER_AGENT"; }; f`,
+			record.OutcomeFetched, url + "|" + url + "|127.0.0.1|h.test|test/1", "application/octet-stream", 0, "", ""},
+		{"status", `printf 'Status: 404 Not Found\n\nno'; :`, record.OutcomeFetched, "no", "application/octet-stream", 404, "", ""},
+		{"redirect", `printf 'Location: x://h.test/b\n\n'; :`, record.OutcomeFetched, "", "application/octet-stream", 302, "", ""},
+		{"more than is kept", `printf '\n'; yes; :`, record.OutcomeFetched, strings.Repeat("y\n", 500), "application/octet-stream", 0, "length", ""},
+		{"fails", `echo one >&2; echo two >&2; exit 3; :`, record.OutcomeProtocol, "", "", 0, "", "two"},
+		{"fails after a document", `printf '\nhalf'; exit 1; :`, record.OutcomeProtocol, "", "", 0, "", "status 1"},
+		{"fails for now", `echo busy >&2; exit 75; :`, record.OutcomeConnect, "", "", 0, "", "busy"},
+		{"is killed by itself", `kill -9 $$; :`, record.OutcomeProtocol, "", "", 0, "", "empty line"},
+		{"is not there", `/does/not/exist`, record.OutcomeProtocol, "", "", 0, "", "exist"},
+		{"says nothing", `:`, record.OutcomeProtocol, "", "", 0, "", "empty line"},
+		{"header without an end", `yes 'A: b'; :`, record.OutcomeProtocol, "", "", 0, "", "header"},
+		{"endless line", `tr '\0' x < /dev/zero; :`, record.OutcomeProtocol, "", "", 0, "", "header"},
+		{"no header line", `printf 'hello\n\n'; :`, record.OutcomeProtocol, "", "", 0, "", "hello"},
+		{"bad status", `printf 'Status: 99\n\n'; :`, record.OutcomeProtocol, "", "", 0, "", "99"},
+		{"much on standard error", `yes error | head -c 1000000 >&2; exit 1; :`, record.OutcomeProtocol, "", "", 0, "", "erro"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, body := get(context.Background(), t, c.command, url)
+			if r.Outcome != c.outcome || body != c.body || r.Media != c.media || r.Status != c.status || r.Truncated != c.truncated || !strings.Contains(r.Error, c.err) {
+				t.Errorf("outcome %q (%s), media %q, status %d, truncated %q, body %.200q", r.Outcome, r.Error, r.Media, r.Status, r.Truncated, body)
+			}
+		})
+	}
+}
+
+// gone waits until a process has ended.
+func gone(t *testing.T, file string) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for syscall.Kill(pid, 0) == nil {
+		if state, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err == nil && strings.Contains(string(state), ") Z ") {
+			return // dead, but nobody has asked for its status
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func TestKilledWithItsGroup(t *testing.T) {
+	for name, c := range map[string]struct{ command, outcome string }{
+		"late":            {`sleep 1000 & echo $! > PID; wait; :`, record.OutcomeTimeout},
+		"late in a body":  {`printf '\nx'; sleep 1000 & echo $! > PID; wait; :`, record.OutcomeTimeout},
+		"leaves a child":  {`sleep 1000 > /dev/null 2>&1 & echo $! > PID; printf '\nx'; :`, record.OutcomeFetched},
+		"writes too much": {`sleep 1000 & echo $! > PID; printf '\n'; yes; :`, record.OutcomeFetched},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "pid")
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			if c.outcome == record.OutcomeTimeout { // its time is over once the child runs
+				go func() {
+					for ctx.Err() == nil {
+						if b, _ := os.ReadFile(file); strings.HasSuffix(string(b), "\n") {
+							cancel()
+						}
+						time.Sleep(time.Millisecond)
+					}
+				}()
+			}
+			if r, _ := get(ctx, t, strings.ReplaceAll(c.command, "PID", file), "x://h.test/"); r.Outcome != c.outcome {
+				t.Errorf("outcome %q (%s), want %q", r.Outcome, r.Error, c.outcome)
+			}
+			gone(t, file)
+		})
+	}
+}
+
+func TestGuard(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ran")
+	m := &Module{Command: "touch " + file + "; :"}
+	r := m.Fetch(context.Background(), &fetch.Request{URL: "x://h.test/", Addr: netip.MustParseAddr("127.0.0.1")})
+	if _, err := os.Stat(file); r.Outcome != record.OutcomeAddress || err == nil {
+		t.Errorf("outcome %q, %v", r.Outcome, err)
+	}
+}
