@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -286,5 +287,35 @@ func TestOutputRemovesWhatTheDeadLeft(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestWriteBack writes so much that the system is asked to begin putting it on the
+// disk, which changes nothing of the file.
+func TestWriteBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	a, err := Create(OS, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Abort()
+	piece := bytes.Repeat([]byte("mercator"), writeBack/8/4)
+	for range 11 {
+		if _, err := a.Write(piece); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := int64(2 * writeBack); a.begun != want {
+		t.Errorf("begun %d bytes, want %d", a.begun, want)
+	}
+	if err := a.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, bytes.Repeat(piece, 11)) {
+		t.Error("the file is not what was written")
 	}
 }
