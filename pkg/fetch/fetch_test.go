@@ -350,16 +350,21 @@ func TestNotModified(t *testing.T) {
 	sameAgain(t, opt.Store, urls, rows)
 }
 
-// sameAgain replays a round from its archive.
+// sameAgain replays the round r1 from its archive.
 func sameAgain(t *testing.T, st *store.Store, urls []record.URL, rows []record.Fetch) {
+	t.Helper()
+	sameRound(t, st, "r1", urls, rows)
+}
+
+func sameRound(t *testing.T, st *store.Store, txn string, urls []record.URL, rows []record.Fetch) {
 	t.Helper()
 	saved, err := fetch.Saved([]string{st.Dir()}, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := stream(t, "r1", urls)
-	again := runBody(t, newStore(t), "r1", in, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
-		return replay.Run(ctx, b, replay.Options{Files: saved, Txn: "r1", Schema: in.Schema()})
+	in := stream(t, txn, urls)
+	again := runBody(t, newStore(t), txn, in, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
+		return replay.Run(ctx, b, replay.Options{Files: saved, Txn: txn, Schema: in.Schema()})
 	})
 	if len(again) != len(rows) {
 		t.Fatalf("replay gave %d rows, want %d", len(again), len(rows))
@@ -503,16 +508,28 @@ func TestAuditAgrees(t *testing.T) {
 
 const killEnv = "MERCATOR_TEST_FETCH_STORE"
 
+// killSize is how many URLs are fetched, from how many hosts, and how often the
+// process is killed meanwhile.
+func killSize() (urls, hosts, kills int) {
+	if os.Getenv("MERCATOR_LONG") != "" {
+		return 10_000, 100, 10
+	}
+	return 300, 20, 3
+}
+
 func killURLs() []record.URL {
+	n, hosts, _ := killSize()
 	var urls []record.URL
-	for i := range 300 {
-		urls = append(urls, url(fmt.Sprintf("http://h%d.test/%d", i%20, i)))
+	for i := range n {
+		urls = append(urls, url(fmt.Sprintf("http://h%d.test/%d", i%hosts, i)))
 	}
 	return urls
 }
 
-// TestKilled is run again by itself as the process that is killed.
+// TestKilled is run again by itself as the process that is killed: MERCATOR_LONG=1
+// fetches 10,000 URLs and kills ten times.
 func TestKilled(t *testing.T) {
+	n, hosts, kills := killSize()
 	if dir := os.Getenv(killEnv); dir != "" {
 		log, err := os.OpenFile(dir+".log", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 		if err != nil {
@@ -529,17 +546,30 @@ func TestKilled(t *testing.T) {
 		b, _ := os.ReadFile(st.Dir() + ".log") // not there before the first contact
 		return bytes.Count(b, []byte("\n"))
 	}
-	for i := range 3 {
+	for i := range kills {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestKilled$")
 		cmd.Env = append(os.Environ(), killEnv+"="+st.Dir())
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		for start := time.Now(); lines() < 80*(i+1) && time.Since(start) < 10*time.Second; {
-			time.Sleep(time.Millisecond)
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		var early error
+		gone := false // it was faster than this loop, which is no fault
+		for want := (n + hosts) * (i + 1) / (kills + 1); lines() < want && !gone; {
+			select {
+			case early = <-ended:
+				gone = true
+			case <-time.After(2 * time.Millisecond):
+			}
 		}
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // killed
+		if early != nil {
+			t.Fatalf("the process failed before it was killed: %v", early)
+		}
+		if !gone {
+			_ = cmd.Process.Kill()
+			<-ended
+		}
 	}
 	w := &web{}
 	opt := options(st, w)
@@ -560,8 +590,8 @@ func TestKilled(t *testing.T) {
 		again += n - 1
 	}
 	// In flight: with a connection, or on the way to the writer.
-	if limit := 3 * (opt.Connections + fetch.Unwritten); again > limit {
-		t.Errorf("%d contacts made again, want at most those in flight at three kills (%d)", again, limit)
+	if limit := kills * (opt.Connections + fetch.Unwritten); again > limit {
+		t.Errorf("%d contacts made again, want at most those in flight at the kills (%d)", again, limit)
 	}
 	if len(w.log) >= len(urls) {
 		t.Errorf("the last run made %d contacts: nothing was recovered", len(w.log))
