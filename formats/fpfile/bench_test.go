@@ -191,9 +191,9 @@ func BenchmarkLookup(b *testing.B) {
 	for i := range all {
 		all[i] = keys[rnd.IntN(len(keys))] + rnd.Uint64N(2)
 	}
-	for k := range r.mem.blocks {
-		if _, err := r.use(k, new(block)); err != nil {
-			b.Fatal(err)
+	for _, first := range r.mem.firsts[:len(r.mem.blocks)] { // each block is verified
+		if is, err := r.Contains(first); !is || err != nil {
+			b.Fatal(is, err)
 		}
 	}
 	probes := all[:1<<12]

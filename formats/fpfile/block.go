@@ -79,6 +79,13 @@ type block struct {
 
 func (v *block) high() []byte { return v.rest[v.split:] }
 
+// view is the block of b as its header has it.
+func view(b []byte) block {
+	v := block{n: int(le.Uint16(b[4:])), w: int(b[6]), first: le.Uint64(b[8:]), rest: b[blockHeader:]}
+	v.split = ((v.n-1)*v.w + 7) / 8
+	return v
+}
+
 // flaw says what is wrong with a block.
 type flaw struct{ found, want string }
 
@@ -89,7 +96,7 @@ func parseBlock(b []byte) (block, *flaw) {
 	if got, want := checksum(b[4:]), le.Uint32(b); got != want {
 		return block{}, &flaw{hex32(got), fmt.Sprintf("%08x", want)}
 	}
-	v := block{n: int(le.Uint16(b[4:])), w: int(b[6]), first: le.Uint64(b[8:]), rest: b[blockHeader:]}
+	v := view(b)
 	if v.n == 0 || v.n > maxKeys {
 		return block{}, &flaw{fmt.Sprintf("%d fingerprints", v.n), fmt.Sprintf("1 to %d", maxKeys)}
 	}
@@ -99,12 +106,10 @@ func parseBlock(b []byte) (block, *flaw) {
 	if b[7] != 0 {
 		return block{}, &flaw{fmt.Sprintf("reserved byte %02x", b[7]), "00"}
 	}
-	lowBits := (v.n - 1) * v.w
-	v.split = (lowBits + 7) / 8
 	if v.split > len(v.rest) {
 		return block{}, &flaw{fmt.Sprintf("%d bytes of low bits", v.split), fmt.Sprintf("at most %d", len(v.rest))}
 	}
-	if used := lowBits & 7; used != 0 && v.rest[v.split-1]>>used != 0 {
+	if used := (v.n - 1) * v.w & 7; used != 0 && v.rest[v.split-1]>>used != 0 {
 		return block{}, &flaw{"stray low bits", "zero bits up to the high part"}
 	}
 	if ones := countOnes(v.high()); ones != v.n-1 {

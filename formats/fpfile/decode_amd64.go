@@ -8,7 +8,7 @@ import (
 
 // useAVX512 chooses the assembly. Tests force each way.
 var useAVX512 = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VBMI && cpu.X86.HasAVX512VBMI2 &&
-	cpu.X86.HasBMI2 && cpu.X86.HasPOPCNT
+	cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VPOPCNTDQ && cpu.X86.HasBMI1 && cpu.X86.HasBMI2 && cpu.X86.HasPOPCNT
 
 // onesAVX512 writes the places of the ones of the words at high, each xor flip, to
 // dst and returns their number; the first bit is at place from. There is a word at
@@ -52,8 +52,3 @@ func (v *block) join(keys []uint64, at []uint16) bool {
 	}
 	return v.joinGo(keys, at, 8*groups)
 }
-
-// fetch asks for four lines of memory without waiting for them.
-//
-//go:noescape
-func fetch(a, b, c, d *byte)

@@ -114,15 +114,3 @@ groups:
 	SETEQ        ret+48(FP)
 	VZEROUPPER
 	RET
-
-// func fetch(a, b, c, d *byte)
-TEXT ·fetch(SB), NOSPLIT, $0-32
-	MOVQ       a+0(FP), AX
-	MOVQ       b+8(FP), BX
-	MOVQ       c+16(FP), CX
-	MOVQ       d+24(FP), DX
-	PREFETCHT0 (AX)
-	PREFETCHT0 (BX)
-	PREFETCHT0 (CX)
-	PREFETCHT0 (DX)
-	RET

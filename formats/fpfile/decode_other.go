@@ -10,9 +10,11 @@ func (v *block) join(keys []uint64, at []uint16) bool { return v.joinGo(keys, at
 // useAVX512 is what tests switch where there is assembly.
 var useAVX512 bool
 
-// fetch asks for four lines of memory; where there is no way not to wait for
-// them it does nothing.
-func fetch(a, b, c, d *byte) {}
+func (m *memory) search(keys []uint64, found *[together]uint8) { m.searchGo(keys, found) }
+
+// fetch asks for a line of memory; where there is no way not to wait for it, it
+// does nothing.
+func fetch(*byte) {}
 
 func pack(rest []byte, keys []uint64, first uint64, w int) { packGo(rest, keys, first, w) }
 

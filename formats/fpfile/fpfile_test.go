@@ -430,6 +430,12 @@ func FuzzReader(f *testing.F) {
 		if memErr != nil {
 			t.Fatalf("OpenBytes: %v", memErr)
 		}
+		bothWays(func(way string) {
+			seen := make([]bool, len(keys))
+			if err := inMemory.ContainsAll(keys, seen); err != nil || slices.Contains(seen, false) {
+				t.Fatalf("ContainsAll, %s: not all keys found, %v", way, err)
+			}
+		})
 		for _, k := range keys {
 			for _, r := range []*Reader{r, inMemory} {
 				if ok, err := r.Contains(k); !ok || err != nil {

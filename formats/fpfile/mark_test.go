@@ -71,20 +71,22 @@ func TestMark(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, r := range []*Reader{r, inMemory} {
-					answers := slices.Clone(answers)
-					if err := r.ContainsAll(mixed, answers); err != nil {
-						t.Fatal(err)
-					}
-					for i, j := range order {
-						if answers[i] != want[j] {
-							t.Fatalf("ContainsAll: %016x is %v", mixed[i], answers[i])
+				bothWays(func(way string) {
+					for _, r := range []*Reader{r, inMemory} {
+						answers := slices.Clone(answers)
+						if err := r.ContainsAll(mixed, answers); err != nil {
+							t.Fatal(err)
 						}
-						if got, err := r.Contains(mixed[i]); err != nil || (got || before[j]) != want[j] {
-							t.Fatalf("Contains(%016x) = %v, %v", mixed[i], got, err)
+						for i, j := range order {
+							if answers[i] != want[j] {
+								t.Fatalf("ContainsAll, %s: %016x is %v", way, mixed[i], answers[i])
+							}
+							if got, err := r.Contains(mixed[i]); err != nil || (got || before[j]) != want[j] {
+								t.Fatalf("Contains(%016x), %s: %v, %v", mixed[i], way, got, err)
+							}
 						}
 					}
-				}
+				})
 				got = slices.Clone(before)
 				if err := inMemory.All().Mark(probes, got); err != nil || !slices.Equal(got, want) {
 					t.Fatalf("Mark in memory: %v", err)

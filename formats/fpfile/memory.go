@@ -4,39 +4,88 @@ import (
 	"bytes"
 	"fmt"
 	"math/bits"
-	"unsafe"
 )
 
-// memory is a file in memory, and what makes its search quick: the whole index,
-// a table that leads to the right entry of it, and for each block that was used
-// before some ranks of its high part. A search then waits for the high part and
-// for the low part of one block, and for both at once.
+// memory is a file in memory, and what makes its search quick: a table that leads
+// to the block of a key; for each block a line of memory that leads to one line of its
+// high part, and, by estimate, to the low bits beside it. A search waits for these two.
 type memory struct {
 	data   []byte
 	blocks []resident
-	// starts has, for each range of 2^shift values from the first fingerprint on,
-	// the number of blocks that begin before it. There are as many ranges as blocks
-	// or up to twice as many: one or two blocks begin in each, unless they are
-	// crowded, and then a binary search finds the right one.
+	firsts []uint64 // the whole index, and twice 1<<64 − 1
+	first  uint64
+	span   uint64 // values from first to the last fingerprint, 1<<64 − 1 left out
+	// starts has, for each range of 2^shift values from first on, the number of
+	// blocks that begin before it. There are as many ranges as blocks or up to twice as
+	// many: one or two blocks begin in each, unless they are crowded, and then a
+	// binary search finds the right one.
 	starts []uint32
-	shift  int
+	shift  uint64
+	one    [1]uint64 // of Contains
+	some   [together]lookup
+	found  [together]uint8
 	at     places // to verify a block
 	keys   []uint64
 }
 
-// resident is a block: n is 0 until it was verified.
+// lineSize is the unit in which memory comes, and in which the high part is
+// searched. Lines are counted from the start of the file.
+const lineSize = 64
+
+// resident is what is known of a block, in one line. The bucket of a difference d is
+// d>>w. Buckets 1 to inner have a zero before their ones and one after them, and are
+// searched quickly. Before a block was verified inner is 0, and what follows has no
+// meaning; so it is in a block that is denser than those of 2⁴⁷ random fingerprints.
 type resident struct {
-	first    uint64
-	n, split uint16 // as in block
-	stride   uint16 // bytes of the high part from rank to rank
-	w        uint8
-	ranks    [8]uint16 // zeros before byte i·stride of the high part; beyond its end, all
+	first uint64
+	line  int64 // the first with bytes of the high part: its place in the file
+	low   int32 // of the low part: bits from the line on; less w for each bit of the line before the high part
+	inner uint16
+	w     uint8
+	known bool // it was verified
+	// ranks has the zeros of the high part before each of its lines, and all of them
+	// for those that it does not have. In the first line other bytes stand before it: that
+	// has minus their zeros, so that zero number z of the high part is number z − rank
+	// of its line everywhere.
+	ranks [maxLines + 1]uint16
 }
+
+// maxLines is what makes a resident 64 bytes.
+const maxLines = 19
+
+// lookup is a key that is looked for in a bucket from 1 to inner of a block.
+type lookup struct {
+	i      int // number of the key among those that are looked for
+	d      uint64
+	block  int
+	line   int // with the zero before the bucket: its place in the file
+	zero   int // which of the line's zeros that is
+	before int // bits of the high part's lines before it, less the bucket: with a place in the line they give a key's number
+
+	size int // keys in the bucket, or more than a quick search takes
+	low  int // where their low bits begin: in the byte at low, or its address, at bit number bit
+	bit  int
+	w    int
+}
+
+// together is the number of lookups that go on at once.
+const together = 16
+
+// most is the number of keys in a bucket that is searched quickly. One in a
+// hundred has more.
+const most = 4
+
+// What a search says of a key.
+const (
+	no      = 0
+	yes     = 1
+	unclear = 2 // search the block plainly
+)
 
 // OpenBytes is Open for a file that lies in memory, or is mapped into it, and does
 // not change. Contains and ContainsAll then search it in place: each block is
-// verified, every rule included, when it is first searched. The index takes 37
-// bytes a block.
+// verified, every rule included, when it is first searched. The index takes some 80
+// bytes a block, 1 % of the file.
 func OpenBytes(data []byte, name string) (*Reader, error) {
 	r, err := Open(bytes.NewReader(data), int64(len(data)), name)
 	if err != nil {
@@ -63,84 +112,63 @@ func (r *Reader) Load() error {
 
 // keep makes r search data, which is the file.
 func (r *Reader) keep(data []byte) error {
-	m := &memory{data: data, blocks: make([]resident, 0, r.geo.blocks)}
+	n := int(r.geo.blocks)
+	m := &memory{data: data, firsts: make([]uint64, 0, n+2), blocks: make([]resident, n)}
 	for p := range r.root {
 		firsts, err := r.page(int64(p))
 		if err != nil {
 			return err
 		}
-		for _, first := range firsts {
-			m.blocks = append(m.blocks, resident{first: first})
-		}
+		m.firsts = append(m.firsts, firsts...)
 	}
-	if r.geo.blocks > 0 {
-		m.shift = max(0, bits.Len64(r.last-r.root[0])-bits.Len64(uint64(r.geo.blocks)))
-		m.starts = make([]uint32, (r.last-r.root[0])>>m.shift+2)
-		for _, b := range m.blocks {
-			m.starts[(b.first-r.root[0])>>m.shift+1]++
+	if n > 0 {
+		m.first = m.firsts[0]
+		m.shift = uint64(max(0, bits.Len64(r.last-m.first)-bits.Len64(uint64(n))))
+		m.starts = make([]uint32, (r.last-m.first)>>m.shift+2)
+		for k, first := range m.firsts {
+			m.blocks[k].first = first
+			m.starts[(first-m.first)>>m.shift+1]++
 		}
 		for i := range m.starts[1:] {
 			m.starts[i+1] += m.starts[i]
 		}
+		m.span = min(r.last, 1<<64-2) + 1 - m.first
 	}
+	m.firsts = append(m.firsts, 1<<64-1, 1<<64-1)
 	r.mem = m
 	return nil
 }
 
-// span is a number of blocks: the one that may hold a key is the last of them that
-// does not begin above the key, or else the one before them.
-type span struct{ lo, hi uint32 }
-
-// span leads to the block of key, which lies between the first and the last fingerprint.
-func (m *memory) span(key uint64) span {
-	x := (key - m.blocks[0].first) >> m.shift
-	return span{m.starts[x], m.starts[x+1]}
-}
-
-// find returns the block of key.
-func (m *memory) find(key uint64, s span) int {
-	lo, hi := int(s.lo), int(s.hi)
+// find returns the block of key, which lies between the first and the last
+// fingerprint and is not 1<<64 − 1: the last block that does not begin above it.
+func (m *memory) find(key uint64) int {
+	x := (key - m.first) >> (m.shift & 63)
+	// It begins in the key's range, or is the one before those.
+	lo, hi := int(m.starts[x]), int(m.starts[x+1])
 	for hi-lo > 2 {
-		if mid := (lo + hi) / 2; m.blocks[mid].first > key {
+		if mid := (lo + hi) / 2; m.firsts[mid] > key {
 			hi = mid
 		} else {
 			lo = mid + 1
 		}
 	}
-	// One or two are left, or none; the blocks after hi begin above key.
-	last := len(m.blocks) - 1
-	return lo - 1 + notAbove(m.blocks[min(lo, last)].first, key, lo <= last) + notAbove(m.blocks[min(lo+1, last)].first, key, lo < last)
+	// One or two are left, or none; those after hi begin above key.
+	return lo - 1 + notAbove(m.firsts[lo], key) + notAbove(m.firsts[lo+1], key)
 }
 
-// notAbove is 1 if first ≤ key, and such a block is, else 0. No branch depends on it.
-func notAbove(first, key uint64, is bool) (n int) {
-	not := first <= key
-	if not = not && is; not {
+// notAbove is 1 if first ≤ key, else 0. No branch depends on it.
+func notAbove(first, key uint64) (n int) {
+	if first <= key {
 		n = 1
 	}
 	return n
 }
 
-// use makes v block k, which it verifies if that was not done before. It does not
-// return v, since copying it costs a tenth of a lookup.
-func (r *Reader) use(k int, v *block) (*resident, error) {
-	m := r.mem
-	off, n := r.geo.block(int64(k))
-	b := m.data[off : off+n]
-	e := &m.blocks[k]
-	if e.n == 0 {
-		if err := r.verify(k, b); err != nil {
-			return nil, err
-		}
-	}
-	v.n, v.w, v.first, v.split, v.rest = int(e.n), int(e.w), e.first, int(e.split), b[blockHeader:]
-	return e, nil
-}
-
-// verify verifies block k, whose bytes are b, by every rule.
-func (r *Reader) verify(k int, b []byte) error {
+// verify verifies block k by every rule, and keeps what a search needs.
+func (r *Reader) verify(k int) error {
 	m, e := r.mem, &r.mem.blocks[k]
-	v, err := r.parse(int64(k), e.first, b)
+	off, n := r.geo.block(int64(k))
+	v, err := r.parse(int64(k), e.first, m.data[off:off+n])
 	if err != nil {
 		return err
 	}
@@ -150,8 +178,8 @@ func (r *Reader) verify(k int, b []byte) error {
 	}
 	m.keys = keys
 	last := keys[len(keys)-1]
-	if k+1 < len(m.blocks) && last >= m.blocks[k+1].first {
-		bad = &flaw{fmt.Sprintf("last fingerprint %016x", last), fmt.Sprintf("below %016x, the first of the next block", m.blocks[k+1].first)}
+	if k+1 < len(m.blocks) && last >= m.firsts[k+1] {
+		bad = &flaw{fmt.Sprintf("last fingerprint %016x", last), fmt.Sprintf("below %016x, the first of the next block", m.firsts[k+1])}
 	}
 	if k+1 == len(m.blocks) && last != r.last {
 		bad = &flaw{fmt.Sprintf("last fingerprint %016x", last), fmt.Sprintf("%016x, as in the footer", r.last)}
@@ -159,129 +187,155 @@ func (r *Reader) verify(k int, b []byte) error {
 	if bad != nil {
 		return r.flawed(int64(k), bad)
 	}
-	e.n, e.split, e.w = uint16(v.n), uint16(v.split), uint8(v.w)
-	e.setRanks(v.high())
+	e.set(m.data[:off+n], off, &v)
 	return nil
 }
 
-func (e *resident) setRanks(high []byte) {
-	parts := len(e.ranks) - 1
-	stride := ((len(high)+parts-1)/parts + 7) &^ 7
-	e.stride = uint16(stride)
-	for i := range parts {
-		part := high[min(i*stride, len(high)):min((i+1)*stride, len(high))]
-		e.ranks[i+1] = e.ranks[i] + uint16(8*len(part)-countOnes(part))
+// set makes e that of the verified block v, which lies in data from off to the end.
+func (e *resident) set(data []byte, off int64, v *block) {
+	e.known = true
+	zeros := func(part []byte) int { return 8*len(part) - countOnes(part) }
+	end := int64(len(data))
+	high := end - int64(len(v.high()))
+	line := high &^ (lineSize - 1)
+	all := zeros(data[high:])
+	if v.w > oneLoad || all < 2 || end-line > maxLines*lineSize {
+		return
+	}
+	e.inner, e.w, e.line = uint16(all-1), uint8(v.w), line
+	e.low = int32(8*(off+blockHeader-line) - 8*(high-line)*int64(v.w))
+	for i := range e.ranks {
+		to := min(line+int64(i)*lineSize, end)
+		e.ranks[i] = uint16(zeros(data[line:to]) - zeros(data[line:high]))
 	}
 }
 
-// start returns from where the bucket is looked for, and about how many
-// differences lie before it. The high part has high bytes.
-func (e *resident) start(bucket uint64, high int) (c cursor, about int) {
-	i := 0
-	for _, zeros := range e.ranks[1:] {
-		i += int((int64(zeros) - int64(bucket)) >> 63 & 1)
+// searchGo looks for some keys, at most together, in three steps, each for all of
+// them: a step asks for the memory that the next needs, and that comes for all at once.
+func (m *memory) searchGo(keys []uint64, found *[together]uint8) {
+	n := 0
+	for i, key := range keys {
+		found[i] = unclear
+		if key-m.first >= m.span {
+			continue
+		}
+		k := m.find(key)
+		e := &m.blocks[k]
+		d := key - e.first
+		bucket := int(d >> (e.w & 63))
+		if uint(bucket-1) >= uint(e.inner) {
+			continue
+		}
+		part := 0 // the last line with a rank below bucket
+		for _, half := range [...]int{10, 5, 2, 1, 1} {
+			part += half & ((int(e.ranks[part+half]) - bucket) >> 63)
+		}
+		l := &m.some[n]
+		l.i, l.d, l.block = i, d, k
+		l.line = int(e.line) + part*lineSize
+		l.zero = bucket - 1 - int(int16(e.ranks[part]))
+		l.before = 8*part*lineSize - bucket
+		fetch(&m.data[l.line])
+		n++
 	}
-	c = cursor{i * int(e.stride), uint64(e.ranks[i])}
-	about = 8*c.at - int(c.zeros)
-	if i+1 < len(e.ranks) { // the part's keys lie evenly, more or less
-		zeros := max(1, int(e.ranks[i+1]-e.ranks[i]))
-		ones := 8*min(int(e.stride), high-c.at) - zeros
-		about += int(uint32(bucket-c.zeros) * uint32(ones) / uint32(zeros))
+	for i := range m.some[:n] {
+		l := &m.some[i]
+		e := &m.blocks[l.block]
+		line := (*[lineSize]byte)(m.data[l.line:])
+		word, before, zeros := 0, 0, 0
+		for at := 0; at < lineSize; at += 8 {
+			zeros += 64 - bits.OnesCount64(le.Uint64(line[at:]))
+			more := (zeros - l.zero - 1) >> 63 // −1 if the zero comes after this word
+			before += (zeros - before) & more
+			word += 8 & more
+		}
+		// The bucket begins after the zero, and ends before the next.
+		place := 8*word + select64(^le.Uint64(line[word&56:]), l.zero-before) + 1
+		at := min(place/8, lineSize-8)
+		l.size = bits.TrailingZeros64(^(le.Uint64(line[at&63:]) >> ((place - 8*at) & 63)))
+		if place+l.size >= 8*lineSize {
+			l.size = most + 1 // it may go on in the next line
+		}
+		l.w = int(e.w)
+		bit := int(e.low) + (l.before+place)*l.w
+		l.low, l.bit = int(e.line)+bit>>3, bit&7
+		fetch(&m.data[l.low])
 	}
-	return c, about
+	for i := range m.some[:n] {
+		l := &m.some[i]
+		if l.size > most {
+			continue
+		}
+		is := l.has(m.data, 0) | l.has(m.data, 1)
+		if l.size > 2 {
+			is |= l.has(m.data, 2) | l.has(m.data, 3)
+		}
+		found[l.i] = is
+	}
 }
 
-// lookup is one of the searches that go on together.
-type lookup struct {
-	key   uint64
-	i     int // of the key among those that are looked for
-	span  span
-	v     block
-	c     cursor
-	words int // from c on that the bucket is in
+// has is yes if key i of the bucket is the one that is looked for. No branch
+// depends on it.
+func (l *lookup) has(data []byte, i int) (is uint8) {
+	bit := l.bit + i*l.w
+	differ := (le.Uint64(data[l.low+bit>>3:])>>(bit&7) ^ l.d) & (1<<(l.w&63) - 1)
+	same, there := differ == 0, i < l.size
+	if same = same && there; same {
+		is = yes
+	}
+	return is
 }
 
-// begin finds the block of l.key, and asks for those lines of it that will be read,
-// so that they come together, and those of several lookups at once.
-func (r *Reader) begin(l *lookup) error {
-	e, err := r.use(r.mem.find(l.key, l.span), &l.v)
-	if err != nil {
-		return err
+// plainly looks for key without haste, and verifies its block if that was not
+// done before.
+func (r *Reader) plainly(key uint64) (bool, error) {
+	m := r.mem
+	if key < m.first || key > r.last {
+		return false, nil
 	}
-	var about int
-	l.c, about = e.start((l.key-l.v.first)>>(l.v.w&63), len(l.v.rest)-l.v.split)
-	l.words = int(e.stride) / 8
-	if end := len(l.v.rest) - 1; end >= 0 {
-		high, low := l.v.split+l.c.at, about*l.v.w>>3
-		fetch(&l.v.rest[min(high, end)], &l.v.rest[min(high+int(e.stride)-1, end)],
-			&l.v.rest[max(0, min(low-32, end))], &l.v.rest[max(0, min(low+32, end))])
+	k := len(m.blocks) - 1 // 1<<64 − 1 could be nowhere else
+	if key < m.firsts[k] {
+		k = m.find(key)
 	}
-	return nil
-}
-
-// finish searches the part of the high part that begin chose. It goes through all
-// of it, because a branch out of the loop could not be foreseen.
-func (l *lookup) finish() bool {
-	v, high := &l.v, l.v.high()
-	d := l.key - v.first
-	bucket := int(d >> (v.w & 63))
-	if d>>(v.w&63) == 0 || l.c.at+8*l.words > len(high) || !v.twoMore() {
-		return v.holds(d, &l.c)
+	if !m.blocks[k].known {
+		if err := r.verify(k); err != nil {
+			return false, err
+		}
 	}
-	at, before, zeros := l.c.at, int(l.c.zeros), int(l.c.zeros)
-	for part := high[l.c.at:][:8*l.words]; len(part) >= 8; part = part[8:] {
-		n := 64 - bits.OnesCount64(le.Uint64(part))
-		zeros += n
-		more := (zeros - bucket) >> 63 // −1 if the bucket begins after this word
-		before += n & more
-		at += 8 & more
-	}
-	return v.bucketHas(bucket, 8*at+select64(^word(high, at), bucket-before-1)+1, d)
+	off, n := r.geo.block(int64(k))
+	v := view(m.data[off : off+n])
+	return v.contains(key), nil
 }
 
 // containsMem is Contains of a file in memory.
 func (r *Reader) containsMem(key uint64) (bool, error) {
-	if key < r.mem.blocks[0].first {
-		return false, nil
+	m := r.mem
+	m.one[0] = key
+	m.search(m.one[:], &m.found)
+	if m.found[0] == unclear {
+		return r.plainly(key)
 	}
-	l := lookup{key: key, span: r.mem.span(key)}
-	if err := r.begin(&l); err != nil {
-		return false, err
-	}
-	return l.finish(), nil
+	return m.found[0] == yes, nil
 }
 
-// together is the number of lookups that go on at once.
-const together = 16
-
-// containsAllMem is ContainsAll of a file in memory. What each lookup needs next
-// is asked for, for all of them, before the first waits for it.
+// containsAllMem is ContainsAll of a file in memory.
 func (r *Reader) containsAllMem(keys []uint64, seen []bool) error {
 	m := r.mem
-	first := m.blocks[0].first
-	var some [together]lookup
-	for i := 0; i < len(keys); {
-		n := 0
-		for ; i < len(keys) && n < together; i++ {
-			if key := keys[i]; first <= key && key <= r.last {
-				some[n].key, some[n].i, some[n].span = key, i, m.span(key)
-				n++
+	for len(keys) > 0 {
+		n := min(len(keys), together)
+		m.search(keys[:n], &m.found)
+		for i, found := range m.found[:n] {
+			is := found == yes
+			if found == unclear {
+				var err error
+				if is, err = r.plainly(keys[i]); err != nil {
+					return err
+				}
 			}
+			was := seen[i]
+			seen[i] = was || is
 		}
-		for j := range n {
-			block := (*byte)(unsafe.Pointer(&m.blocks[max(1, some[j].span.lo)-1]))
-			fetch(block, block, block, block)
-		}
-		for j := range n {
-			if err := r.begin(&some[j]); err != nil {
-				return err
-			}
-		}
-		for j := range n {
-			if some[j].finish() {
-				seen[some[j].i] = true
-			}
-		}
+		keys, seen = keys[n:], seen[n:]
 	}
 	return nil
 }

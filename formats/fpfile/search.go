@@ -66,9 +66,13 @@ func (v *block) mark(keys []uint64, seen []bool, at *places) {
 	}
 }
 
+// oneLoad is the largest width at which eight bytes hold the low bits of a
+// difference, wherever they begin.
+const oneLoad = 56
+
 // twoMore reports whether the low bits of all differences, and of two more after
 // them, can be loaded with one load each.
-func (v *block) twoMore() bool { return v.w <= 56 && (v.n+1)*v.w>>3+8 <= len(v.rest) }
+func (v *block) twoMore() bool { return v.w <= oneLoad && (v.n+1)*v.w>>3+8 <= len(v.rest) }
 
 // markListed is mark by a list of all zeros, so that a bucket's ones are found at
 // once. Apart from keys in buckets of three and more it does not branch on what it
@@ -96,15 +100,6 @@ func (v *block) markListed(keys []uint64, seen []bool, at *places, zeros int) {
 		was := seen[i]
 		seen[i] = was || is
 	}
-}
-
-// bucketHas is bucketHolds for a block with room for twoMore.
-func (v *block) bucketHas(bucket, at int, d uint64) bool {
-	size := bits.TrailingZeros64(^(word(v.high(), at>>3) >> (at & 7))) // of more than 57 it sees 57
-	if size > 2 {
-		return v.bucketHolds(uint64(bucket), at, d)
-	}
-	return v.twoAre(d, (at-bucket)*v.w, 1<<(v.w&63)-1, size)
 }
 
 // twoAre reports whether d's low bits, those of mask, are at bit or, w bits further,
