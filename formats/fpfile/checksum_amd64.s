@@ -13,8 +13,8 @@ TEXT ·foldAVX512(SB), NOSPLIT, $0-40
 	MOVQ            quads+16(FP), CX
 	MOVQ            more+24(FP), BX
 	MOVQ            k+32(FP), DX
-	VBROADCASTI64X2 (DX), Z15
-	VBROADCASTI64X2 16(DX), Z14
+	VBROADCASTI32X4 (DX), Z15
+	VBROADCASTI32X4 16(DX), Z14
 	MOVL            $0xffffffff, AX
 	VMOVD           AX, X4
 	VPXORQ          (SI), Z4, Z0

@@ -67,8 +67,7 @@ TEXT ·joinAVX512(SB), NOSPLIT, $0-49
 	MOVQ         w+32(FP), R8
 	VPBROADCASTQ first+40(FP), Z10
 
-	VMOVDQU16    iota16<>(SB), X0
-	VPMOVZXWQ    X0, Z0             // number of the key, from 0
+	VPMOVZXWQ    iota16<>(SB), Z0   // number of the key, from 0
 	VPBROADCASTQ R8, Z1
 	VPMULLQ      Z0, Z1, Z2         // j·w
 	MOVQ         $7, AX

@@ -538,3 +538,25 @@ func Example() {
 	fmt.Println(r.Count(), five, six)
 	// Output: 3 true false
 }
+
+// TestAddKeysAtTheLimit: the block that would be one too many is refused, and so is
+// what comes after, with keys waiting and without.
+func TestAddKeysAtTheLimit(t *testing.T) {
+	keys := make([]uint64, 1<<14)
+	for i := range keys {
+		keys[i] = uint64(i) << 50
+	}
+	for _, waiting := range []int{0, 1, maxKeys} {
+		w := NewWriter(io.Discard, fingerprint.Polynomial)
+		if err := w.AddKeys(keys[:waiting]); err != nil {
+			t.Fatal(err)
+		}
+		w.geo.blocks = maxBlocks
+		if err := w.AddKeys(keys[waiting:]); !errors.Is(err, fault.Usage) {
+			t.Errorf("%d waiting: %v, want a usage error", waiting, err)
+		}
+		if err := w.Finish(); !errors.Is(err, fault.Usage) {
+			t.Errorf("%d waiting: Finish: %v, want a usage error", waiting, err)
+		}
+	}
+}

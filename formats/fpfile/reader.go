@@ -95,6 +95,8 @@ func (r *Reader) openTrailer(size int64) error {
 	switch {
 	case blocks == 0 && (r.count != 0 || r.last != 0 || lastLen != 0):
 		return r.corrupt(place, "an empty file with fingerprints", "count, last and length of the last block 0")
+	case blocks > 0 && (r.count < blocks || r.count > blocks*maxKeys):
+		return r.corrupt(place, fmt.Sprintf("count %d", r.count), fmt.Sprintf("%d to %d in %d blocks", blocks, blocks*maxKeys, blocks))
 	case blocks > 0 && (lastLen < blockHeader || int(lastLen) > capacity(int64(blocks)-1)):
 		return r.corrupt(place, fmt.Sprintf("a last block of %d bytes", lastLen), fmt.Sprintf("%d to %d", blockHeader, capacity(int64(blocks)-1)))
 	}

@@ -161,6 +161,10 @@ func vectors() []vector {
 		})),
 		bad("R29-last", ErrCorrupt, "as in the footer", edit(small, "", func(b []byte) { b[foot+16] = 26 })),
 		bad("R30-count", ErrCorrupt, "count 4, want 3", edit(small, "", func(b []byte) { b[foot] = 4 })),
+		bad("R30-few", ErrCorrupt, "count 0, want 1 to 4096 in 1 blocks", edit(small, "", func(b []byte) { b[foot] = 0 })),
+		bad("R30-many", ErrCorrupt, "want 2 to 8192 in 2 blocks", edit(two, "", func(b []byte) {
+			le.PutUint64(b[len(b)-footerSize:], 1<<64-1)
+		})),
 	}
 }
 

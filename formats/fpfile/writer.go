@@ -104,14 +104,16 @@ func (w *Writer) AddKeys(keys []uint64) error {
 			return w.err
 		}
 		rest := w.put(w.keys, false) // at most maxKeys: if n is above, none of those that waited
-		if n <= maxKeys {
+		if n <= maxKeys || w.err != nil {
 			w.keys = w.keys[:copy(w.keys, rest)]
 			return w.err
 		}
 		keys = keys[n-len(rest):]
 	}
 	if len(keys) > maxKeys {
-		keys = w.put(keys, false)
+		if keys = w.put(keys, false); w.err != nil {
+			return w.err
+		}
 	}
 	w.keys = append(w.keys[:0], keys...)
 	return w.err

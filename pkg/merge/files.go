@@ -264,10 +264,9 @@ func (m *merger) wait(n int) bool {
 type worker struct {
 	*merger
 	joiner
-	base []uint64    // keys of the first set
-	in   []uint64    // keys of the other sets, file by file
-	ends []int       // of the files' keys in the slice that is being filled
-	pair [2][]uint64 // where unions are made
+	base []uint64 // keys of the first set
+	in   []uint64 // keys of the other sets, file by file
+	ends []int    // of the files' keys in the slice that is being filled
 	out  []uint64
 	seen []bool
 }
