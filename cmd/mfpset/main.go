@@ -105,7 +105,8 @@ type addCmd struct {
 // Help is the long text of --help.
 func (addCmd) Help() string {
 	return `Adds keys to the set: the documents of fetch records, or fingerprint files (*.fps), the
-folders of other sets, and text (*.txt, or --text) of 16 hexadecimal digits a line.
+folders of other sets of documents, and text (*.txt, or --text) of 16 hexadecimal digits
+a line.
 
   mfpset add crawl/content other-crawl/content
   mfpset add crawl/content --txn known fetched.arrows.zst`
@@ -261,6 +262,9 @@ func (f *keyFiles) open(name string) error {
 			return err
 		}
 		f.close1 = in[0].Close
+		if err := in[0].CheckKind(fpset.Kind); err != nil {
+			return err
+		}
 		if in[0].Polynomial != f.polynomial {
 			return fpset.OtherPolynomial(name, in[0].Polynomial, f.polynomial)
 		}

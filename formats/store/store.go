@@ -380,7 +380,7 @@ func (s *Store) Current() (*Manifest, error) {
 func (s *Store) At(generation uint64) (*Manifest, error) { return s.manifest(generation) }
 
 // OpenFile opens a file of the store for reading. A growing file is found under
-// NAME or NAME.open.
+// NAME or NAME.open. One that is missing is fault.Corrupt.
 func (s *Store) OpenFile(path string) (durable.File, error) {
 	if !checkPath(path) {
 		return nil, &fault.Error{Class: fault.Corrupt, File: s.dir, Found: "path " + strconv.Quote(clip(path)), Want: "a path inside the store"}
@@ -396,7 +396,8 @@ func (s *Store) OpenFile(path string) (durable.File, error) {
 			first = err
 		}
 	}
-	return nil, first
+	return nil, &fault.Error{Class: fault.Corrupt, File: s.Path(path), Found: "no file", Want: "the file that the manifest names", Err: first,
+		Hint: `run the command again; if it is missing still, go back with "mckpt restore"`}
 }
 
 // Lookup says what (verb, txn) is to this store now, without the lock.

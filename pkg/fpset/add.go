@@ -58,6 +58,9 @@ func Add(ctx context.Context, st *store.Store, txn string, in []*Input, opt Opti
 	defer set.Close()
 	var n uint64
 	for _, i := range in {
+		if err := i.CheckKind(st.Kind()); err != nil {
+			return stats, err
+		}
 		if i.Polynomial != set.Polynomial() {
 			return stats, OtherPolynomial(i.Name, i.Polynomial, set.Polynomial())
 		}

@@ -33,6 +33,7 @@ const StandardInput = "standard input"
 // Input is a set to read, wherever it lies.
 type Input struct {
 	Name       string
+	Kind       string // of the store; "" if it lies in none
 	Polynomial uint64
 	Count      uint64
 	files      merge.Set // nil if the set is not kept in fingerprint files
@@ -66,6 +67,15 @@ func (in *Input) Files() (merge.Set, error) {
 	}
 	in.files = merge.Set{r}
 	return in.files, nil
+}
+
+// CheckKind refuses (fault.WrongKind) the set of a store of another kind: keys of
+// documents are no URL checksums.
+func (in *Input) CheckKind(kind string) error {
+	if in.Kind == "" || in.Kind == kind {
+		return nil
+	}
+	return &fault.Error{Class: fault.WrongKind, File: in.Name, Found: "a store of kind " + in.Kind, Want: "kind " + kind}
 }
 
 // Source reads the set from its start.
@@ -225,7 +235,7 @@ func openStore(dir string) (*Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := &Input{Name: dir, Polynomial: s.Polynomial(), Count: s.Count(), open: s.All, check: s.Check, close: s.Close}
+	in := &Input{Name: dir, Kind: st.Kind(), Polynomial: s.Polynomial(), Count: s.Count(), open: s.All, check: s.Check, close: s.Close}
 	if s, ok := s.(*runs); ok {
 		in.files = merge.Set{}
 		for _, r := range s.list {

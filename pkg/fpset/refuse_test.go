@@ -6,6 +6,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"mercator/formats/fpfile"
@@ -106,23 +107,41 @@ func TestRefuses(t *testing.T) {
 				}
 				c.spoil(t, st)
 			}
-			if err := checkAll(st); !errors.Is(err, c.class) {
-				t.Errorf("%v, want an error of class %s", err, c.class)
+			err = checkAll(st)
+			if e := (*fault.Error)(nil); !errors.Is(err, c.class) || !errors.As(err, &e) || !strings.HasPrefix(e.File, dir) {
+				t.Errorf("%v, want an error of class %s that names the file", err, c.class)
 			}
 		})
 	}
 }
 
-// checkAll does what the verbs stat and check do.
+// checkAll does what the verb check does.
 func checkAll(st *store.Store) error {
-	if _, err := Describe(st); err != nil {
-		return err
-	}
 	s, err := LoadCurrent(st, Options{})
 	if err != nil {
 		return err
 	}
 	return errors.Join(s.Check(nil), s.Close())
+}
+
+// Checksums of URLs are no keys of documents.
+func TestAddRefusesOtherKind(t *testing.T) {
+	urls, content := t.TempDir()+"/urls", t.TempDir()+"/content"
+	if err := errors.Join(CreateKind(urls, "urls", CreateOptions{}, store.Options{}), Create(content, CreateOptions{}, store.Options{})); err != nil {
+		t.Fatal(err)
+	}
+	in, err := OpenInputs([]string{urls}, false, 0, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer CloseInputs(in)
+	st, err := store.Open(content, Kind, Version, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Add(t.Context(), st, "", in, Options{}); !errors.Is(err, fault.WrongKind) {
+		t.Errorf("%v, want %v", err, fault.WrongKind)
+	}
 }
 
 func resize(t *testing.T, path string, by int64) {

@@ -35,12 +35,13 @@ const sparse = 4000
 
 // runs is the set as sorted runs.
 type runs struct {
-	poly  uint64
-	opt   Options
-	list  []*run // oldest, and as a rule largest, first
-	tests uint64
-	keys  []uint64 // room for what one run is asked
-	seen  []bool
+	poly    uint64
+	opt     Options
+	batches uint64 // that have added a fingerprint
+	list    []*run // oldest, and as a rule largest, first
+	tests   uint64
+	keys    []uint64 // room for what one run is asked
+	seen    []bool
 }
 
 type run struct {
@@ -68,7 +69,11 @@ func (c *counted) ReadAt(p []byte, off int64) (int, error) {
 }
 
 func openRuns(st *store.Store, m *store.Manifest, poly uint64, opt Options) (*runs, error) {
-	s := &runs{poly: poly, opt: opt}
+	batches, err := batchesOf(st, m)
+	if err != nil {
+		return nil, err
+	}
+	s := &runs{poly: poly, opt: opt, batches: batches}
 	for _, e := range runsOf(m) {
 		r, err := openRun(st, e, poly)
 		if err != nil {
@@ -322,11 +327,7 @@ func (s *runs) Check(progress func(bytes int64)) error {
 // Extend makes a run of the fresh keys, and of the newest runs by the rule of the
 // package.
 func (s *runs) Extend(tx *store.Tx, fresh *fpfile.Reader) error {
-	batches, err := batchesOf(tx.Base())
-	if err != nil {
-		return err
-	}
-	return s.extend(tx, fresh, batches+1)
+	return s.extend(tx, fresh, s.batches+1)
 }
 
 // extend is Extend, as batch number n.
@@ -356,14 +357,14 @@ func (s *runs) extend(tx *store.Tx, fresh *fpfile.Reader, n uint64) error {
 // maxBatches keeps the arithmetic of binomialRuns in range.
 const maxBatches = 1 << 40
 
-func batchesOf(m *store.Manifest) (uint64, error) {
+func batchesOf(st *store.Store, m *store.Manifest) (uint64, error) {
 	text := m.State[stateBatches]
 	if text == "" {
 		return 0, nil
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || n >= maxBatches {
-		return 0, &fault.Error{Class: fault.Corrupt, Place: "state batches", Found: strconv.Quote(text), Want: "a number below 2⁴⁰"}
+		return 0, &fault.Error{Class: fault.Corrupt, File: st.Dir(), Place: "state batches", Found: strconv.Quote(text), Want: "a number below 2⁴⁰"}
 	}
 	return n, nil
 }

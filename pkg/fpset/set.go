@@ -176,7 +176,7 @@ func Describe(st *store.Store) (*Summary, error) {
 		return nil, err
 	}
 	defer s.Close()
-	batches, err := batchesOf(m)
+	batches, err := batchesOf(st, m)
 	if err != nil {
 		return nil, err
 	}

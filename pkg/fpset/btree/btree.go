@@ -114,6 +114,9 @@ func Open(st *store.Store, m *store.Manifest, poly uint64) (*Set, error) {
 		return nil, s.corrupt("state sum", err.Error(), "a hexadecimal number")
 	}
 	info, err := os.Stat(s.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, s.corrupt("", "no file", "the file that the manifest names")
+	}
 	if err != nil {
 		return nil, err
 	}
