@@ -3,6 +3,8 @@ package cli
 import (
 	"encoding/json"
 
+	"github.com/alecthomas/kong"
+
 	"mercator/formats/store"
 	"mercator/pkg/fpset"
 )
@@ -75,6 +77,17 @@ type CreateSetFlags struct {
 	Impl       string        `placeholder:"NAME" default:"sorted" help:"Implementation: sorted (runs, the default), btree, or bloom (lossy)."`
 	BloomSize  Size          `placeholder:"SIZE" default:"0" help:"Size of a Bloom filter, such as 64M; each change writes all of it. 12 bits a key give 0.4 % of false \"seen\" (0: 64M)."`
 	Polynomial NewPolynomial `placeholder:"random|HEX" help:"By which the set's fingerprints are made: one that nobody knows, or that of another set (default: Mercator's)."`
+}
+
+// AfterApply takes back the size that crawl.toml gives to Bloom filters where this
+// set is none: the crawl's other set may be one.
+func (f *CreateSetFlags) AfterApply(ctx *kong.Context) error {
+	for _, p := range ctx.Path {
+		if p.Resolved && p.Flag.Name == "bloom-size" && f.Impl != fpset.Bloom {
+			f.BloomSize = 0
+		}
+	}
+	return nil
 }
 
 // Options are those with which the set is made.
