@@ -91,14 +91,13 @@ func unixLine(s string) (name string, dir bool) {
 		if len(word) == 3 && strings.Contains(months, " "+strings.ToLower(word)+" ") && isNumber(size) {
 			day, after := nextWord(rest)
 			clock, after := nextWord(after)
-			if !isNumber(day) || !isNumber(strings.Replace(clock, ":", "", 1)) || after == "" {
-				return "", false
+			if isNumber(day) && isNumber(strings.Replace(clock, ":", "", 1)) && after != "" {
+				name = after[1:]
+				if s[0] == 'l' {
+					name, _, _ = strings.Cut(name, " -> ")
+				}
+				return name, s[0] == 'd'
 			}
-			name = after[1:]
-			if s[0] == 'l' {
-				name, _, _ = strings.Cut(name, " -> ")
-			}
-			return name, s[0] == 'd'
 		}
 		size = word
 	}

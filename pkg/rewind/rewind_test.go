@@ -178,3 +178,29 @@ func TestLexing(t *testing.T) {
 		s.Close()
 	}
 }
+
+func TestOfReadsMemoryThatIsLent(t *testing.T) {
+	b := []byte("  one\ntwo" + string(bytes.Repeat([]byte("x"), 2*MemoryMax)))
+	s := Of(b)
+	if err := s.SkipSpace(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := s.TakeUntil('\n', 100); string(line) != "one" || err != nil {
+		t.Errorf("%q, %v", line, err)
+	}
+	if _, err := s.TakeUntil('\n', 100); err != ErrTooLong {
+		t.Errorf("%v, want %v", err, ErrTooLong)
+	}
+	if n, err := s.Write([]byte("more")); n != 4 || err != nil || !s.Truncated() {
+		t.Errorf("written %d, %v, truncated %v", n, err, s.Truncated())
+	}
+	s.Close() // must not put b into the pools
+	again := New(t.TempDir(), 0)
+	defer again.Close()
+	if _, err := again.Write(bytes.Repeat([]byte("y"), 2*MemoryMax)); err != nil {
+		t.Fatal(err)
+	}
+	if bytes.IndexByte(b, 'y') >= 0 {
+		t.Error("the memory was written to")
+	}
+}
