@@ -41,6 +41,10 @@ crawl-docs: build ## crawl Debian's documentation behind nginx and compare with 
 interop: build ## other programs read our files, and ours theirs (needs python3, zstd, wget, PyPI)
 	@pipelines/interop.sh
 
+.PHONY: protocols
+protocols: build ## crawl over FTP, Gopher and a program, to the end (needs python3-pyftpdlib, gophernicus)
+	@pipelines/protocols.sh
+
 .PHONY: disk-full
 disk-full: build ## crawl on a disk that fills up, make room, go on (needs root or user namespaces)
 	@pipelines/disk-full.sh

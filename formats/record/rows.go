@@ -119,13 +119,13 @@ const (
 	OutcomeConnect           = "connect-failed"
 	OutcomeTLS               = "tls-failed"
 	OutcomeTimeout           = "timeout"
-	OutcomeDisconnect        = "disconnected"    // closed before a whole header came
-	OutcomeProtocol          = "protocol-error"  // the reply is not HTTP, or breaks a limit
-	OutcomeAddress           = "address-refused" // special-purpose address, not allowed by --allow-net
-	OutcomePort              = "port-refused"    // a port that browsers refuse
-	OutcomeDenied            = "denied"          // the operator's --deny
-	OutcomeScheme            = "scheme-unsupported"
-	OutcomeDeferred          = "deferred" // not tried in this batch: deadline, budget, parked host
+	OutcomeDisconnect        = "disconnected"       // closed before a whole header came
+	OutcomeProtocol          = "protocol-error"     // the reply is none of the scheme's protocol, or breaks a limit
+	OutcomeAddress           = "address-refused"    // special-purpose address, not allowed by --allow-net
+	OutcomePort              = "port-refused"       // a port that browsers refuse
+	OutcomeDenied            = "denied"             // the operator's --deny
+	OutcomeScheme            = "scheme-unsupported" // no protocol module for it, or the module cannot ask for this URL
+	OutcomeDeferred          = "deferred"           // not tried in this batch: deadline, budget, parked host
 )
 
 // Link is a row of kind "link": one link of one page, already canonical.

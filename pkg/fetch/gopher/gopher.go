@@ -4,8 +4,9 @@
 // The URL's path is the item's type, one character, and its selector; "/" alone is
 // the server's menu. A menu is a document of type MenuType, in which package extract
 // finds the links. Texts and menus lose what transport adds: the line of one dot at
-// the end, and a dot before lines that begin with one. Everything else goes on until
-// the server closes.
+// the end, and a dot before lines that begin with one (many servers add none, which
+// shows at the first line that begins with a single dot). Everything else goes on
+// until the server closes.
 //
 // # Invariants
 //
@@ -150,6 +151,7 @@ func isError(b []byte) bool {
 type dotReader struct {
 	in    *bufio.Reader
 	begun bool // a line: the next byte is not its first
+	plain bool // a line began with one dot and something else, so that the server adds none
 }
 
 func (d *dotReader) Read(p []byte) (int, error) {
@@ -181,7 +183,9 @@ func (d *dotReader) dot() (byte, error) {
 		return 0, io.EOF
 	case err != nil:
 		return 0, err
-	case next[0] == '.':
+	case next[0] != '.':
+		d.plain = true
+	case !d.plain:
 		_, err = d.in.Discard(1) // of two dots
 	}
 	return '.', err

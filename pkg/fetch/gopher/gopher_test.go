@@ -79,6 +79,7 @@ func TestFetch(t *testing.T) {
 		{"menu of the server", "gopher://h.test/", "\r\n", says("iHi\t\th\t70\r\n.\r\n"), record.OutcomeFetched, "iHi\t\th\t70\r\n", MenuType, "", 0},
 		{"text with dots", "gopher://h.test/0/a%20b", "/a b\r\n", says("x\r\n..y\r\n.z\r\n.\r\nrest"), record.OutcomeFetched, "x\r\n.y\r\n.z\r\n", "text/plain", "", 0},
 		{"text, and the server waits", "gopher://h.test/0x", "x\r\n", func(c net.Conn, s string) { io.WriteString(c, "x\n.\n"); stall(c, s) }, record.OutcomeFetched, "x\n", "text/plain", "", 0},
+		{"text of a server that adds no dots", "gopher://h.test/0x", "x\r\n", says(".x\r\n..y\r\n.\r\n"), record.OutcomeFetched, ".x\r\n..y\r\n", "text/plain", "", 0},
 		{"text without an end", "gopher://h.test/0x", "x\r\n", says("x\r\n."), record.OutcomeFetched, "x\r\n", "text/plain", "", 0},
 		{"binary", "gopher://h.test/9x", "x\r\n", says(".\r\n..\x00"), record.OutcomeFetched, ".\r\n..\x00", "application/octet-stream", "", 0},
 		{"HTML", "gopher://h.test/hx", "x\r\n", says("<p>"), record.OutcomeFetched, "<p>", "text/html", "", 0},

@@ -1,0 +1,134 @@
+package fetch_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/formats/warc"
+	"mercator/pkg/canon"
+	"mercator/pkg/fetch"
+	"mercator/pkg/fetch/addrguard"
+)
+
+// finger is the protocol module that README.md shows: finger://host/NAME (RFC 1288).
+type finger struct{ fetch.Limits }
+
+func (m *finger) Check(url string) error {
+	if _, _, name := canon.Split(url); strings.Contains(name, "%") {
+		return errors.New("finger: an escape in the name")
+	}
+	return nil
+}
+
+func (m *finger) Fetch(ctx context.Context, req *fetch.Request) *fetch.Reply {
+	ctx, cancel := m.Begin(ctx)
+	defer cancel()
+	conn, err := m.Connect(ctx, netip.AddrPortFrom(req.Addr, 79))
+	if err != nil {
+		return fetch.Failed(err)
+	}
+	defer conn.Close()
+	_, _, name := canon.Split(req.URL)
+	if _, err := conn.Write([]byte(name[1:] + "\r\n")); err != nil {
+		return fetch.Failed(fetch.Classify(err, record.OutcomeDisconnect))
+	}
+	doc, err := m.Keep(conn)
+	if err != nil {
+		return fetch.Failed(err)
+	}
+	return doc.Reply("text/plain")
+}
+
+// README.md shows the module above as it is.
+func TestReadmeShowsTheModule(t *testing.T) {
+	page, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("module_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, _ := strings.Cut(string(page), "```go\n")
+	shown, _, _ = strings.Cut(shown, "```")
+	if len(shown) < 500 || !strings.Contains(string(source), shown) {
+		t.Errorf("README.md has another module than module_test.go:\n%s", shown)
+	}
+}
+
+// A module's documents are resource records, and a replay gives the same rows.
+func TestModule(t *testing.T) {
+	dial := func(_ context.Context, _, addr string) (net.Conn, error) {
+		client, own := net.Pipe()
+		go func() {
+			defer own.Close()
+			name, _ := bufio.NewReader(own).ReadString('\n')
+			io.WriteString(own, addr+" knows "+name)
+		}()
+		return client, nil
+	}
+	schemes, err := canon.ParseSchemes([]string{"finger:79"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := newStore(t)
+	opt := options(st, &web{})
+	opt.Canon.Schemes = schemes
+	opt.Protocols = map[string]fetch.Protocol{"finger": &finger{fetch.Limits{Dial: dial, Guard: addrguard.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}}}
+	urls := []record.URL{url("finger://h.test/anna"), url("finger://h.test/a%0Ab"), url("http://h.test/")}
+	rows := run(t, opt, "r1", urls)
+	if len(rows) != 3 {
+		t.Fatalf("%d rows", len(rows))
+	}
+	for _, row := range rows {
+		want := record.OutcomeScheme
+		if row.URL == "finger://h.test/anna" {
+			want = record.OutcomeFetched
+			body := row.Addr + ":79 knows anna\r\n"
+			if row.Status != 200 || row.MIME != "text/plain" || row.BodyLength != int64(len(body)) || row.ContentFP == 0 || row.WARCLength == 0 {
+				t.Errorf("%+v", row)
+			}
+			if kind, block := recordAt(t, st, &row); kind != warc.TypeResource || block != body {
+				t.Errorf("a %s record of %q", kind, block)
+			}
+		}
+		if row.Outcome != want {
+			t.Errorf("%s: outcome %q (%s), want %q", row.URL, row.Outcome, row.Error, want)
+		}
+	}
+	sameAgain(t, st, urls, rows)
+}
+
+// recordAt reads the record that a row names.
+func recordAt(t *testing.T, st *store.Store, row *record.Fetch) (kind, block string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(st.Dir(), row.WARCFilename+"*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	f, err := os.Open(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rec, r, err := warc.OpenAt(f, row.WARCOffset, row.WARCLength, warc.ReaderOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	b, err := io.ReadAll(rec.Block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rec.Type, string(b)
+}
