@@ -12,13 +12,14 @@ const filesBeside = 64
 
 // enoughFiles refuses more connections than the process may have open files for:
 // else servers would be blamed for what this machine cannot do. A connection has a
-// socket, and a file where a body is long.
+// socket, and a file while a body beyond 64 KiB comes in: one for every second
+// connection is reckoned with.
 func enoughFiles(connections int) error {
 	limit, known := filesLimit()
-	want := 2*uint64(connections) + filesBeside
+	want := uint64(connections) + uint64(connections)/2 + filesBeside
 	if !known || limit >= want {
 		return nil
 	}
 	return &fault.Error{Class: fault.Usage, Place: "--connections", Found: fmt.Sprintf("a limit of %d open files", limit), Want: fmt.Sprintf("%d for %d connections", want, connections),
-		Hint: fmt.Sprintf("raise it (ulimit -Hn %d), or give at most %d connections", want, max(0, int64(limit)-filesBeside)/2)}
+		Hint: fmt.Sprintf("raise it (ulimit -Hn %d), or give at most %d connections", want, max(0, int64(limit)-filesBeside)*2/3)}
 }

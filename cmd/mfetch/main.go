@@ -125,8 +125,8 @@ it must refuse what is not to be contacted. The proxy's own address is not judge
   mfetch crawl/fetch --txn r1 --contact ops@example.org --proxy socks5://127.0.0.1:1080
   mfetch crawl/fetch --txn r1 --contact ops@example.org --method HEAD --header 'Accept-Language: de, en;q=0.5'
 
-Each connection needs an open file, and one more for a long body: the limit of open
-files is raised as far as it goes, and must reach 64 more than twice --connections.
+Connections need open files, and so do long bodies: the limit of open files is raised
+as far as it goes, and must reach one and a half times --connections, and 64.
 Mercator gave each of its threads the hosts whose names hash to it; --assign static
 does so too, to compare.
 
