@@ -191,8 +191,8 @@ func BenchmarkLookup(b *testing.B) {
 	for i := range all {
 		all[i] = keys[rnd.IntN(len(keys))] + rnd.Uint64N(2)
 	}
-	for _, first := range r.mem.firsts[:len(r.mem.blocks)] { // each block is verified
-		if is, err := r.Contains(first); !is || err != nil {
+	for _, v := range r.mem.blocks[:r.Blocks()] { // each block is verified
+		if is, err := r.Contains(v.first); !is || err != nil {
 			b.Fatal(is, err)
 		}
 	}

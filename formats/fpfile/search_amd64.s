@@ -46,21 +46,24 @@ begin:
 	MOVQ  memory_starts(DI), R10
 	MOVL  (R10)(R9*4), R11     // lo
 	MOVL  4(R10)(R9*4), R12    // hi
-	MOVQ  memory_firsts(DI), R10
+	MOVQ  memory_blocks(DI), R10
 
 crowded:
 	LEAQ 2(R11), AX
 	CMPQ R12, AX
 	JHI  halve
 	LEAQ -1(R11), R9
-	CMPQ R8, (R10)(R11*8)
+	SHLQ $6, R11
+	ADDQ R10, R11
+	PREFETCHT0 -64(R11)
+	CMPQ R8, (R11)
 	SBBQ $-1, R9
-	CMPQ R8, 8(R10)(R11*8)
+	CMPQ R8, 64(R11)
 	SBBQ $-1, R9              // the block
 
 	MOVQ         R9, lookup_block(R13)
 	SHLQ         $6, R9
-	ADDQ         memory_blocks(DI), R9
+	ADDQ         R10, R9
 	SUBQ         resident_first(R9), R8
 	MOVQ         R8, lookup_d(R13)
 	MOVBQZX      resident_w(R9), R10
@@ -233,7 +236,9 @@ done:
 halve:
 	LEAQ    (R11)(R12*1), AX
 	SHRQ    $1, AX
-	MOVQ    (R10)(AX*8), BX
+	MOVQ    AX, BX
+	SHLQ    $6, BX
+	MOVQ    (R10)(BX*1), BX
 	CMPQ    BX, R8
 	CMOVQHI AX, R12
 	INCQ    AX
