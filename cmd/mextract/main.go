@@ -87,7 +87,8 @@ func (*linksCmd) Help() string {
 	return `Bodies come from the WARC files of the fetch store, or from the records where
 they carry them; WARC files given as arguments (of any program, compressed or
 not) are read as they are. Links come from HTML, CSS, sitemaps, RSS, Atom, the
-Sitemap lines of robots.txt, redirects, and Link and Refresh headers. Each is
+Sitemap lines of robots.txt, listings of FTP, menus of Gopher, redirects, and Link
+and Refresh headers. Only those of the --scheme URLs are kept. Each is
 canonical; what is not wanted is counted by reason in the stream's ledger.
 
     mextract --warc crawl/fetch fetched.arrows.zst -o links.arrows.zst
