@@ -338,41 +338,49 @@ func (it *Iter) Reset() {
 
 // load decodes the next block; io.EOF after the last.
 func (it *Iter) load() error {
+	keys, err := it.decode(it.space[:0])
+	if err == nil {
+		it.space, it.keys = keys, keys
+	}
+	return err
+}
+
+// decode appends the next block to dst; io.EOF after the last.
+func (it *Iter) decode(dst []uint64) ([]uint64, error) {
 	r := it.r
 	if it.next == r.geo.blocks {
-		return io.EOF
+		return dst, io.EOF
 	}
 	k := it.next
 	b, err := it.bytes(k)
 	if err != nil {
-		return err
+		return dst, err
 	}
 	first, err := r.first(k)
 	if err != nil {
-		return err
+		return dst, err
 	}
 	v, err := r.parse(k, first, b)
 	if err != nil {
-		return err
+		return dst, err
 	}
-	keys, bad := v.appendKeys(it.space[:0], &it.at)
+	all, bad := v.appendKeys(dst, &it.at)
 	if bad == nil {
-		bad = it.fits(k, keys)
+		bad = it.fits(k, all[len(dst):])
 	}
 	if bad != nil {
-		return r.flawed(k, bad)
+		return dst, r.flawed(k, bad)
 	}
-	it.space, it.prev, it.begun = keys, keys[len(keys)-1], true
+	it.prev, it.begun = all[len(all)-1], true
 	it.next++
 	if it.prev > it.hi {
-		keys = keys[:upper(keys, it.hi)]
+		all = all[:len(dst)+upper(all[len(dst):], it.hi)]
 		it.next = r.geo.blocks
+		if len(all) == len(dst) {
+			return all, io.EOF
+		}
 	}
-	it.keys = keys
-	if len(keys) == 0 {
-		return io.EOF
-	}
-	return nil
+	return all, nil
 }
 
 // fits compares a block with its neighbours: the one read before it, and the last
@@ -434,6 +442,16 @@ func (it *Iter) Block() ([]uint64, error) {
 	keys := it.keys
 	it.keys = nil
 	return keys, nil
+}
+
+// AppendBlock is Block, but appends to dst.
+func (it *Iter) AppendBlock(dst []uint64) ([]uint64, error) {
+	if len(it.keys) == 0 {
+		return it.decode(dst)
+	}
+	dst = append(dst, it.keys...)
+	it.keys, it.space = nil, nil // the next blocks take no room here
+	return dst, nil
 }
 
 // Seek moves forward to the first fingerprint that is not below key, and reports

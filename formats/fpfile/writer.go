@@ -90,13 +90,15 @@ func (w *Writer) AddKeys(keys []uint64) error {
 	if w.count > 0 && keys[0] <= w.last {
 		return w.refuse(keys[0])
 	}
-	for i := range keys[1:] {
-		if keys[i+1] <= keys[i] {
-			w.count, w.last = w.count+uint64(i)+1, keys[i]
-			return w.refuse(keys[i+1])
+	last := keys[0]
+	for i, key := range keys[1:] {
+		if key <= last {
+			w.count, w.last = w.count+uint64(i)+1, last
+			return w.refuse(key)
 		}
+		last = key
 	}
-	w.count, w.last = w.count+uint64(len(keys)), keys[len(keys)-1]
+	w.count, w.last = w.count+uint64(len(keys)), last
 	if len(w.keys) > 0 {
 		n := min(len(keys), maxKeys+1)
 		w.keys = append(w.keys, keys[:n]...)

@@ -105,7 +105,7 @@ func Files(dst Dest, op Op, sets []Set, opt Options) error {
 			if err != nil {
 				return err
 			}
-			o.files = append(o.files, &cursor{src: it})
+			o.files = append(o.files, &input{it: it})
 			if !o.sparse {
 				if err := m.plan.add(r, lo); err != nil {
 					return err
@@ -211,8 +211,35 @@ func (p *plan) next() (hi uint64, err error) {
 
 // operand is one of the sets.
 type operand struct {
-	files  []*cursor
+	files  []*input
 	sparse bool // ask it for keys, do not decode it
+}
+
+// input is one file, which the workers read in turn.
+type input struct {
+	mu   sync.Mutex
+	it   *fpfile.Iter
+	rest []uint64 // that were read with others, and are above what was taken
+}
+
+// take appends the keys up to hi to dst.
+func (f *input) take(dst []uint64, hi uint64) ([]uint64, error) {
+	n := notAbove(f.rest, hi)
+	dst = append(dst, f.rest[:n]...)
+	f.rest = f.rest[:copy(f.rest, f.rest[n:])]
+	for len(f.rest) == 0 {
+		begin := len(dst)
+		var err error
+		if dst, err = f.it.AppendBlock(dst); err == io.EOF {
+			return dst, nil
+		} else if err != nil {
+			return dst, err
+		}
+		end := begin + notAbove(dst[begin:], hi)
+		f.rest = append(f.rest, dst[end:]...)
+		dst = dst[:end]
+	}
+	return dst, nil
 }
 
 // merger is one operation under way.
@@ -302,21 +329,21 @@ func (w *worker) read() error {
 	if err != nil {
 		return err
 	}
-	each := func(o operand, use func(c *cursor) error) error {
-		for _, c := range o.files {
-			c.mu.Lock()
+	each := func(o operand, use func(f *input) error) error {
+		for _, f := range o.files {
+			f.mu.Lock()
 			held.Unlock()
-			held = &c.mu
-			if err := use(c); err != nil {
+			held = &f.mu
+			if err := use(f); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	take := func(buf *[]uint64) func(c *cursor) error {
+	take := func(buf *[]uint64) func(f *input) error {
 		*buf, w.ends = (*buf)[:0], w.ends[:0]
-		return func(c *cursor) (err error) {
-			*buf, err = c.take(*buf, hi)
+		return func(f *input) (err error) {
+			*buf, err = f.take(*buf, hi)
 			w.ends = append(w.ends, len(*buf))
 			return err
 		}
@@ -338,7 +365,7 @@ func (w *worker) read() error {
 		}
 		w.seen = slices.Grow(w.seen[:0], len(w.base))[:len(w.base)]
 		clear(w.seen)
-		if err := each(o, func(c *cursor) error { return c.src.(*fpfile.Iter).Mark(w.base, w.seen) }); err != nil {
+		if err := each(o, func(f *input) error { return f.it.Mark(w.base, w.seen) }); err != nil {
 			return err
 		}
 		w.base = keep(w.base, w.seen, w.op == OpIntersect)

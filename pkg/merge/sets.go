@@ -1,9 +1,6 @@
 package merge
 
-import (
-	"io"
-	"sync"
-)
+import "io"
 
 // Source gives the fingerprints of a set in ascending order, some at a time.
 // *fpfile.Iter is one.
@@ -32,9 +29,8 @@ func (m *memory) Block() ([]uint64, error) {
 	return keys, nil
 }
 
-// cursor is a place in a Source. The workers of Files use it in turn.
+// cursor is a place in a Source.
 type cursor struct {
-	mu   sync.Mutex
 	src  Source
 	keys []uint64 // read and not yet taken
 	over bool
@@ -51,20 +47,6 @@ func (c *cursor) fill() error {
 		return nil
 	}
 	return err
-}
-
-// take appends the keys up to hi to dst.
-func (c *cursor) take(dst []uint64, hi uint64) ([]uint64, error) {
-	for {
-		if err := c.fill(); err != nil {
-			return dst, err
-		}
-		n := notAbove(c.keys, hi)
-		dst = append(dst, c.keys[:n]...)
-		if c.keys = c.keys[n:]; len(c.keys) > 0 || c.over {
-			return dst, nil
-		}
-	}
 }
 
 // joiner makes unions of any number of sets, in memory of its own.
