@@ -301,8 +301,8 @@ func (splitCmd) Help() string {
 of one host are in one part, and part i of one file belongs to part i of another cut into
 as many, unless a set has a polynomial of its own, by which url_key is not made. Parts of
 sets are joined again with union. No part appears before all are written, and part 000
-appears last: where it is, all are. Parts of another cut into more are refused, so that no
-pattern such as PREFIX-* can mix the two.
+appears last: where it is, all are. Parts of another cut that would stay beside them are
+refused, so that no pattern such as PREFIX-* can mix the two.
 
   mmerge split --buckets 16 -o parts/urls crawl/urls`
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"mercator/formats/fpfile"
@@ -103,7 +104,10 @@ func OpenInputs(paths []string, text bool, polynomial uint64, stdin io.Reader, m
 	}()
 	ahead := int64(inputAhead) / int64(max(1, len(paths)))
 	of := "" // whose the polynomial is
-	for _, p := range paths {
+	for i, p := range paths {
+		if p == "-" && slices.Contains(paths[:i], p) {
+			return list, &fault.Error{Class: fault.Usage, Found: "standard input twice", Want: "it once: the second would be empty"}
+		}
 		in, err := openInput(p, text, polynomial, stdin, mem, ahead)
 		if err != nil {
 			return list, err
@@ -155,17 +159,18 @@ func openInput(path string, text bool, polynomial uint64, stdin io.Reader, mem, 
 	if info.IsDir() {
 		return openStore(path)
 	}
+	text = text || strings.HasSuffix(path, ".txt")
+	if !text && !info.Mode().IsRegular() { // before it is opened, which waits for a writer
+		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "a pipe", Want: "a fingerprint file, which is read from its end",
+			Hint: "give text with --text, or put it into a file first"}
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	if text || strings.HasSuffix(path, ".txt") {
+	if text {
 		defer f.Close()
 		return openText(f, path, polynomial, mem, ahead)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.Join(f.Close(), &fault.Error{Class: fault.Usage, File: path, Found: "a pipe", Want: "a fingerprint file, which is read from its end",
-			Hint: "give text with --text, or put it into a file first"})
 	}
 	r, err := fpfile.Open(f, info.Size(), path)
 	if err != nil {

@@ -65,12 +65,11 @@ func (p *Parts) path(part int, suffix string) string {
 func (p *Parts) create(suffix string) (*durable.Atomic, error) {
 	part := len(p.files)
 	if part == 0 {
-		stale := p.path(p.n, suffix)
-		if _, err := os.Stat(stale); err == nil {
-			return nil, &fault.Error{Class: fault.Usage, File: stale, Found: "a part of another cut", Want: fmt.Sprintf("none beyond the %d to be written", p.n), Hint: "remove the old parts, or choose another prefix"}
+		if err := p.refuseOthers(suffix); err != nil {
+			return nil, err
 		}
 		_, base := filepath.Split(p.prefix + "-")
-		durable.RemoveLeftovers(stale, func(name string) bool {
+		durable.RemoveLeftovers(p.prefix, func(name string) bool {
 			return strings.HasPrefix(name, base) && strings.HasSuffix(name, suffix)
 		})
 	}
@@ -79,6 +78,25 @@ func (p *Parts) create(suffix string) (*durable.Atomic, error) {
 		p.files = append(p.files, a)
 	}
 	return a, err
+}
+
+// refuseOthers refuses a folder with a part of another cut that would stay beside
+// the new ones: one of a higher number, or of more or fewer digits.
+func (p *Parts) refuseOthers(suffix string) error {
+	dir, base := filepath.Split(p.prefix + "-")
+	list, _ := os.ReadDir(filepath.Clean(dir)) // no folder yet: no parts
+	for _, e := range list {
+		digits, begins := strings.CutPrefix(e.Name(), base)
+		digits, ends := strings.CutSuffix(digits, suffix)
+		part, err := strconv.ParseUint(digits, 10, 16)
+		if !begins || !ends || err != nil || len(digits) < 3 {
+			continue // no part
+		}
+		if old := dir + e.Name(); part >= uint64(p.n) || old != p.path(int(part), suffix) {
+			return &fault.Error{Class: fault.Usage, File: old, Found: "a part of another cut", Want: fmt.Sprintf("none but the %d to be written", p.n), Hint: "remove the old parts, or choose another prefix"}
+		}
+	}
+	return nil
 }
 
 // commit publishes all parts.
