@@ -201,8 +201,8 @@ func (w *Writer) flush() {
 	w.batch, w.cuts = w.batch[:0], w.cuts[:0]
 }
 
-// Finish writes the last block and the trailer. The file is complete when the
-// caller has synced it.
+// Finish writes the last block and the trailer, and lets go of the Writer's memory.
+// The file is complete when the caller has synced it.
 func (w *Writer) Finish() error {
 	w.put(w.keys, true)
 	if w.err != nil {
@@ -223,6 +223,7 @@ func (w *Writer) Finish() error {
 	w.write(append(b, f[:]...))
 	if w.err == nil {
 		w.err = errFinished
+		w.keys, w.page, w.root, w.batch, w.cuts = nil, nil, nil, nil, nil
 		return nil
 	}
 	return w.err

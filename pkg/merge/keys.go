@@ -13,6 +13,7 @@ import (
 type KeyFile struct {
 	file *os.File
 	w    *fpfile.Writer
+	r    *fpfile.Reader // of Finish
 }
 
 // NewKeyFile makes one in dir ("": the system's folder for temporary files).
@@ -33,8 +34,12 @@ func (k *KeyFile) AddKeys(keys []uint64) error { return k.w.AddKeys(keys) }
 // Count is the number of keys added.
 func (k *KeyFile) Count() uint64 { return k.w.Count() }
 
-// Finish ends the file and opens it for reading.
+// Finish ends the file, gives the writer's memory back, and opens it for reading.
+// Another call returns the same Reader.
 func (k *KeyFile) Finish() (*fpfile.Reader, error) {
+	if k.r != nil {
+		return k.r, nil
+	}
 	if err := k.w.Finish(); err != nil {
 		return nil, err
 	}
@@ -42,7 +47,8 @@ func (k *KeyFile) Finish() (*fpfile.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return fpfile.Open(k.file, size, "temporary file")
+	k.r, err = fpfile.Open(k.file, size, "temporary file")
+	return k.r, err
 }
 
 // Close gives the space back.
@@ -128,7 +134,8 @@ func ascend(keys []uint64) bool {
 }
 
 // keySorter collects sorted runs. levels[i] has runs of which each was merged of
-// sortRuns of the level below; the last run of levels[0] is still open.
+// sortRuns of the level below; the last run of levels[0] is still open. The others
+// were finished: a writer's memory for each would be more than that for sorting.
 type keySorter struct {
 	mem        int64
 	dir        string
@@ -147,6 +154,11 @@ func (s *keySorter) add(keys []uint64) error {
 		s.levels = [][]*KeyFile{nil}
 	}
 	if n := len(s.levels[0]); n == 0 || keys[0] <= s.last {
+		if n > 0 {
+			if _, err := s.levels[0][n-1].Finish(); err != nil {
+				return err
+			}
+		}
 		for i := 0; i < len(s.levels) && len(s.levels[i]) == sortRuns; i++ {
 			merged, err := s.merge(s.levels[i])
 			s.levels[i] = nil
@@ -157,6 +169,9 @@ func (s *keySorter) add(keys []uint64) error {
 				s.levels = append(s.levels, nil)
 			}
 			s.levels[i+1] = append(s.levels[i+1], merged)
+			if _, err := merged.Finish(); err != nil {
+				return err
+			}
 		}
 		f, err := NewKeyFile(s.dir, s.polynomial)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -415,4 +416,37 @@ func BenchmarkText(b *testing.B) {
 			merge.WriteText(io.Discard, merge.Keys(keys))
 		}
 	})
+}
+
+// TestSortKeysMemory: runs that wait to be merged take no writer's memory.
+func TestSortKeysMemory(t *testing.T) {
+	const runs, chunk = 60, 1 << 12 // the least that is sorted at a time
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	before, n, grown := heap(), 0, int64(0)
+	f, err := merge.SortKeys(merge.KeysOf(func() (uint64, error) {
+		if n == runs*chunk {
+			grown = heap() - before
+			return 0, io.EOF
+		}
+		n++
+		return rnd.Uint64(), nil
+	}), 1, t.TempDir(), fingerprint.Polynomial)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if r, err := f.Finish(); err != nil || r.Count() != runs*chunk {
+		t.Errorf("%v, want %d keys", err, runs*chunk)
+	}
+	if grown > 1<<20 {
+		t.Errorf("%d runs take %d bytes, want less than 1 MiB", runs, grown)
+	} else {
+		t.Logf("%d runs take %d bytes", runs, grown)
+	}
 }
