@@ -507,9 +507,10 @@ func openOn(t testing.TB, fsys durable.FS, dir string) *store.Store {
 func TestCrashAtEveryCall(t *testing.T) {
 	urls := pages(2, 3)
 	dir := filepath.Join(t.TempDir(), "fetch")
+	w := &web{replies: map[string]string{urls[0].URL: page("one"), urls[1].URL: page("two"), urls[3].URL: page("one"), urls[4].URL: page("two")}}
 	small := func(fsys durable.FS) fetch.Options {
-		opt := options(openOn(t, fsys, dir), &web{})
-		opt.Connections, opt.WARCSize = 1, 4<<10
+		opt := options(openOn(t, fsys, dir), w)
+		opt.Connections, opt.WARCSize, opt.Dedup = 1, 4<<10, true
 		return opt
 	}
 	for n := 1; ; n++ {
@@ -522,6 +523,13 @@ func TestCrashAtEveryCall(t *testing.T) {
 				t.Fatal(err)
 			}
 			outcomes(t, rows, urls)
+			for i := range rows {
+				for n, body := range map[int]string{3: "one", 4: "two"} { // of the round before
+					if rows[i].URL == urls[n].URL && original(t, openOn(t, fsys, dir), &rows[i], body) != urls[n-3].URL {
+						t.Errorf("%s does not refer to %s", urls[n].URL, urls[n-3].URL)
+					}
+				}
+			}
 			if n < 20 {
 				t.Errorf("only %d calls", n)
 			}
