@@ -139,7 +139,7 @@ func (c *serveCmd) Run(ctx context.Context, std *cli.Std) (err error) {
 		return err
 	}
 	if c.Ready != "" {
-		if err := durable.WriteFile(durable.OS, c.Ready, line); err != nil {
+		if err := durable.WriteOutput(c.Ready, line); err != nil {
 			return err
 		}
 	}

@@ -70,7 +70,7 @@ func (s *Std) writeStats(started time.Time, err error) error {
 	if jerr != nil {
 		return jerr
 	}
-	return durable.WriteFile(durable.OS, s.Common.Stats, append(b, '\n'))
+	return durable.WriteOutput(s.Common.Stats, append(b, '\n'))
 }
 
 // startProfile begins what --profile asks for. The profile is held in memory: a
@@ -88,7 +88,7 @@ func (s *Std) writeProfile() error {
 		return nil
 	}
 	pprof.StopCPUProfile()
-	return durable.WriteFile(durable.OS, s.Common.Profile, s.profile.Bytes())
+	return durable.WriteOutput(s.Common.Profile, s.profile.Bytes())
 }
 
 // peakRSS is the most memory that was resident, in bytes. Linux's ru_maxrss

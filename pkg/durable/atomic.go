@@ -48,8 +48,7 @@ const writeBack = 8 << 20
 // /dev/null, a folder) is refused, since Commit would replace it.
 func Create(fsys FS, path string) (*Atomic, error) {
 	if info, err := fsys.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "not a regular file", Want: "a name for a file",
-			Hint: "to write to a device or a pipe, use the shell: > " + path}
+		return nil, notAFile(path)
 	}
 	dir, base := filepath.Split(path)
 	for {
@@ -76,12 +75,63 @@ func CreateAll(fsys FS, path string) (*Atomic, error) {
 }
 
 // CreateOutput is CreateAll on the real file system, for a file that the user
-// named. It first removes what writers of the same path left there when they were
-// killed: unpublished files whose process is gone.
+// named. A symbolic link stays, and the file that it names is made or replaced; a
+// name that leads into /dev or /proc is refused, where "a regular file" is
+// what the shell has redirected to. CreateOutput first removes what writers of the same path
+// left there when they were killed: unpublished files whose process is gone.
 func CreateOutput(path string) (*Atomic, error) {
-	_, base := filepath.Split(path)
-	RemoveLeftovers(path, func(name string) bool { return name == base })
-	return CreateAll(OS, path)
+	target, err := follow(path)
+	if err != nil {
+		return nil, err
+	}
+	_, base := filepath.Split(target)
+	RemoveLeftovers(target, func(name string) bool { return name == base })
+	return CreateAll(OS, target)
+}
+
+// WriteOutput makes path with data as CreateOutput does, complete or not at all.
+func WriteOutput(path string, data []byte) error {
+	a, err := CreateOutput(path)
+	if err != nil {
+		return err
+	}
+	defer a.Abort()
+	if _, err := a.Write(data); err != nil {
+		return err
+	}
+	return a.Commit()
+}
+
+// maxLinks is how many symbolic links a name may lead through, as in Linux.
+const maxLinks = 40
+
+// follow returns the name of the file that path stands for: path itself unless it is a
+// symbolic link. The file need not exist.
+func follow(path string) (string, error) {
+	target := path
+	for range maxLinks {
+		abs, err := filepath.Abs(target)
+		if err != nil {
+			return "", err
+		}
+		if (strings.HasPrefix(abs, "/dev/") && !strings.HasPrefix(abs, "/dev/shm/")) || strings.HasPrefix(abs, "/proc/") {
+			return "", notAFile(path)
+		}
+		next, err := os.Readlink(target)
+		if err != nil {
+			return target, nil // no link, or nothing there yet
+		}
+		if !filepath.IsAbs(next) {
+			next = filepath.Join(filepath.Dir(target), next)
+		}
+		target = next
+	}
+	return "", &fault.Error{Class: fault.Usage, File: path, Found: "too many symbolic links", Want: "a name for a file"}
+}
+
+func notAFile(path string) error {
+	return &fault.Error{Class: fault.Usage, File: path, Found: "not a regular file", Want: "a name for a file",
+		Hint: "to write to a device or a pipe, use the shell: > " + path}
 }
 
 // RemoveLeftovers removes, from the folder of path, unpublished files whose process

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"mercator/pkg/fault"
 )
 
 func must(t *testing.T, errs ...error) {
@@ -317,5 +319,45 @@ func TestWriteBack(t *testing.T) {
 	}
 	if !bytes.Equal(got, bytes.Repeat(piece, 11)) {
 		t.Error("the file is not what was written")
+	}
+}
+
+// TestOutputThroughLinks: a link that the user names stays a link, and what it names is
+// written; what leads to a device or to the shell's redirection is refused and stays.
+func TestOutputThroughLinks(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.WriteFile(at("real"), []byte("old"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	links := []struct{ name, to, file string }{
+		{"relative", "real", "real"},
+		{"absolute", at("real"), "real"},
+		{"twice", "relative", "real"},
+		{"dangling", "new", "new"},
+		{"loop", "loop", ""},
+		{"device", "/dev/null", ""},
+		{"stdout", "/proc/self/fd/1", ""},
+	}
+	for _, l := range links {
+		if err := os.Symlink(l.to, at(l.name)); err != nil {
+			t.Fatal(err)
+		}
+		err := WriteOutput(at(l.name), []byte(l.name))
+		if to, lerr := os.Readlink(at(l.name)); lerr != nil || to != l.to {
+			t.Errorf("%s: the link is now %q, %v", l.name, to, lerr)
+		}
+		if l.file == "" {
+			if !errors.Is(err, fault.Usage) {
+				t.Errorf("%s: got %v, want it refused", l.name, err)
+			}
+			continue
+		}
+		if b, rerr := os.ReadFile(at(l.file)); err != nil || string(b) != l.name {
+			t.Errorf("%s: %v; the file holds %q, %v", l.name, err, b, rerr)
+		}
+	}
+	if err := WriteOutput("/dev/stdout", nil); !errors.Is(err, fault.Usage) {
+		t.Errorf("/dev/stdout: got %v, want it refused", err)
 	}
 }
