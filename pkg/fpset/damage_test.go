@@ -103,3 +103,35 @@ func drain(s Set) error {
 	}
 	return err
 }
+
+// Check reads a set of several runs once, and tells so.
+func TestCheckReadsOnce(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(23, 24))
+	st := newStore(t, nil)
+	for range 2 {
+		some := make([]uint64, 30000)
+		for i := range some {
+			some[i] = rnd.Uint64()
+		}
+		if _, err := markAll(st, "", some, 8192, 1<<20, Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sum, err := Describe(st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := LoadCurrent(st, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var told int64
+	if err := s.Check(func(n int64) { told += n }); err != nil {
+		t.Fatal(err)
+	}
+	_, _, read := s.Reads()
+	if len(sum.Runs) != 2 || int64(read) > sum.Bytes*5/4 || told < sum.Bytes*3/4 || told > int64(read) {
+		t.Errorf("%d runs of %d bytes: %d were read, and %d told", len(sum.Runs), sum.Bytes, read, told)
+	}
+}

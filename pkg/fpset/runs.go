@@ -293,23 +293,20 @@ func (s *runs) All() (merge.Source, error) {
 	return merge.UnionOf(sources...), nil
 }
 
-// Check verifies each run by its format, and that no fingerprint is in two.
+// Check verifies each run by its format, and that no fingerprint is in two, in one
+// pass over all runs.
 func (s *runs) Check(progress func(bytes int64)) error {
+	if progress == nil {
+		progress = func(int64) {}
+	}
+	var sources []merge.Source
 	for _, r := range s.list {
-		if err := r.Reader.Check(progress); err != nil {
-			return err
-		}
+		sources = append(sources, &checked{run: r, all: r.Reader.All(), progress: progress})
 	}
-	if len(s.list) < 2 {
-		return nil
-	}
-	all, err := s.All()
-	if err != nil {
-		return err
-	}
+	union := merge.UnionOf(sources...)
 	var n uint64
 	for {
-		keys, err := all.Block()
+		keys, err := union.Block()
 		if err == io.EOF {
 			break
 		}
@@ -322,6 +319,26 @@ func (s *runs) Check(progress func(bytes int64)) error {
 		return &fault.Error{Class: fault.Corrupt, File: s.list[0].Name(), Found: fmt.Sprintf("%d fingerprints are in two runs", s.Count()-n), Want: "each in one"}
 	}
 	return nil
+}
+
+// checked gives all fingerprints of a run, and compares their number at the end.
+// Its blocks are verified as they are read.
+type checked struct {
+	run      *run
+	all      *fpfile.Iter
+	n        uint64
+	progress func(bytes int64)
+}
+
+func (c *checked) Block() ([]uint64, error) {
+	before := c.run.file.bytes.Load()
+	keys, err := c.all.Block()
+	c.n += uint64(len(keys))
+	c.progress(int64(c.run.file.bytes.Load() - before))
+	if err == io.EOF && c.n != c.run.Count() {
+		return nil, &fault.Error{Class: fault.Corrupt, File: c.run.Name(), Found: fmt.Sprintf("%d fingerprints", c.n), Want: fmt.Sprintf("%d, as its end says", c.run.Count())}
+	}
+	return keys, err
 }
 
 // Extend makes a run of the fresh keys, and of the newest runs by the rule of the
