@@ -98,7 +98,6 @@ func (c *markCmd) Run(ctx context.Context, std *cli.Std) error {
 type addCmd struct {
 	set
 	keys
-	cli.SetFlags
 	cli.TxnFlags
 }
 
@@ -126,7 +125,7 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	defer fpset.CloseInputs(in)
-	stats, err := fpset.Add(ctx, st, c.Txn, in, std.SetOptions(c.SetFlags))
+	stats, err := fpset.Add(ctx, st, c.Txn, in, std.SetOptions(cli.SetFlags{}))
 	std.Stat("keys", stats.Distinct)
 	std.Stat("fresh", stats.Fresh)
 	std.Stat("set", stats.Set)

@@ -11,7 +11,7 @@ import (
 
 // SetFlags hold the flags of a command that asks a set of fingerprints for keys.
 type SetFlags struct {
-	Prefilter bool `help:"Keep filters of the set's smaller files in memory, an eighth of --memory at most. They spare reads where a set is asked again and again for keys most of which are not in it, as by mfpset mark; answers are the same."`
+	Prefilter bool `help:"Keep filters of the set's smaller files in memory, an eighth of --memory at most. They spare reads where a set is asked again and again for keys most of which are not in it, as by mfpset mark and by murlset --mode online, and spare none in one pass; answers are the same."`
 }
 
 // SetOptions are those with which a set is opened.
