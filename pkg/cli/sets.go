@@ -77,15 +77,15 @@ type CreateSetFlags struct {
 	Impl       string        `placeholder:"NAME" default:"sorted" help:"Implementation: sorted (runs, the default), btree, or bloom (lossy)."`
 	BloomSize  Size          `placeholder:"SIZE" default:"0" help:"Size of a Bloom filter, such as 64M; each change writes all of it. 12 bits a key give 0.4 % of false \"seen\" (0: 64M)."`
 	Polynomial NewPolynomial `placeholder:"random|HEX" help:"By which the set's fingerprints are made: one that nobody knows, or that of another set (default: Mercator's)."`
+
+	configured bool // BloomSize is crawl.toml's
 }
 
-// AfterApply takes back the size that crawl.toml gives to Bloom filters where this
-// set is none: the crawl's other set may be one.
+// AfterApply notes whether crawl.toml gave the size of Bloom filters: it is that of
+// either set of a crawl, and no error where one is none.
 func (f *CreateSetFlags) AfterApply(ctx *kong.Context) error {
 	for _, p := range ctx.Path {
-		if p.Resolved && p.Flag.Name == "bloom-size" && f.Impl != fpset.Bloom {
-			f.BloomSize = 0
-		}
+		f.configured = f.configured || p.Resolved && p.Flag.Name == "bloom-size"
 	}
 	return nil
 }
@@ -93,5 +93,9 @@ func (f *CreateSetFlags) AfterApply(ctx *kong.Context) error {
 // Options are those with which the set is made.
 func (f CreateSetFlags) Options() (fpset.CreateOptions, error) {
 	p, err := f.Polynomial.Choose()
-	return fpset.CreateOptions{Polynomial: p, Impl: f.Impl, Size: int64(f.BloomSize)}, err
+	size := int64(f.BloomSize)
+	if f.configured && f.Impl != fpset.Bloom {
+		size = 0
+	}
+	return fpset.CreateOptions{Polynomial: p, Impl: f.Impl, Size: size}, err
 }
