@@ -12,6 +12,8 @@ var useAVX512 bool
 
 func (m *memory) search(keys []uint64, found *[together]uint8) { m.searchGo(keys, found) }
 
+func (m *memory) searchOne(key uint64) uint8 { return m.searchOneGo(key) }
+
 // fetch asks for a line of memory; where there is no way not to wait for it, it
 // does nothing.
 func fetch(*byte) {}

@@ -295,7 +295,7 @@ func (l *lookup) has(data []byte, i int) (is uint8) {
 // done before.
 func (r *Reader) plainly(key uint64) (bool, error) {
 	m := r.mem
-	if key < m.first || key > r.last {
+	if r.count == 0 || key < m.first || key > r.last {
 		return false, nil
 	}
 	k := int(r.geo.blocks) - 1 // 1<<64 − 1 could be nowhere else
@@ -312,15 +312,20 @@ func (r *Reader) plainly(key uint64) (bool, error) {
 	return v.contains(key), nil
 }
 
+// searchOneGo is searchGo of one key.
+func (m *memory) searchOneGo(key uint64) uint8 {
+	m.one[0] = key
+	m.searchGo(m.one[:], &m.found)
+	return m.found[0]
+}
+
 // containsMem is Contains of a file in memory.
 func (r *Reader) containsMem(key uint64) (bool, error) {
-	m := r.mem
-	m.one[0] = key
-	m.search(m.one[:], &m.found)
-	if m.found[0] == unclear {
+	found := r.mem.searchOne(key)
+	if found == unclear {
 		return r.plainly(key)
 	}
-	return m.found[0] == yes, nil
+	return found == yes, nil
 }
 
 // containsAllMem is ContainsAll of a file in memory.

@@ -264,11 +264,16 @@ func (r *Reader) flawed(k int64, bad *flaw) error {
 // Contains reports whether key is in the file. It reads one block of at most
 // 8 KiB, and its index page if that is not in memory; order of calls is free.
 func (r *Reader) Contains(key uint64) (bool, error) {
-	if key > r.last || r.count == 0 {
-		return false, nil
-	}
 	if r.mem != nil {
 		return r.containsMem(key)
+	}
+	return r.containsFile(key)
+}
+
+// containsFile is Contains of a file that is not in memory.
+func (r *Reader) containsFile(key uint64) (bool, error) {
+	if key > r.last || r.count == 0 {
+		return false, nil
 	}
 	k, err := r.find(key)
 	if k < 0 || err != nil {

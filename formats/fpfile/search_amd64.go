@@ -17,3 +17,15 @@ func (m *memory) search(keys []uint64, found *[together]uint8) {
 //
 //go:noescape
 func fetch(a *byte)
+
+// containsAVX512 is searchGo of one key.
+//
+//go:noescape
+func containsAVX512(m *memory, key uint64) uint8
+
+func (m *memory) searchOne(key uint64) uint8 {
+	if useAVX512 {
+		return containsAVX512(m, key)
+	}
+	return m.searchOneGo(key)
+}

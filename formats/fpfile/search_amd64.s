@@ -78,10 +78,8 @@ crowded:
 	SHRL         $13, R11            // of the ranks after the first, those below bucket
 	POPCNTL      R11, R11            // the part
 	MOVWQSX      resident_ranks(R9)(R11*2), R12
-	MOVWQZX      (resident_ranks+2)(R9)(R11*2), BX
 	SHLQ         $6, R11
 	SUBQ         R12, AX
-	SUBL         R12, BX             // zeros of the line
 	MOVQ         AX, lookup_zero(R13)
 	MOVQ         resident_line(R9), R12
 	LEAQ         (R12)(R11*1), DX
@@ -91,23 +89,6 @@ crowded:
 	SHLQ         $3, R11
 	SUBQ         R8, R11
 	MOVQ         R11, lookup_before(R13)
-	CMPQ         n+16(FP), $1        // with more, the other steps ask for what they need
-	JNE          add
-	SHLL         $9, AX
-	XORL         DX, DX
-	DIVL         BX                  // about where the bucket begins
-	ADDQ         R11, AX
-	IMULQ        R10, AX
-	MOVLQSX      resident_low(R9), R11
-	ADDQ         R11, AX
-	SARQ         $3, AX
-	ADDQ         R12, AX
-	ADDQ         memory_data(DI), AX
-	PREFETCHT0   -58(AX)
-	PREFETCHT0   6(AX)
-	PREFETCHT0   70(AX)
-
-add:
 	MOVQ         CX, lookup_i(R13)
 	ADDQ         $lookup__size, R13
 
@@ -230,6 +211,182 @@ after:
 	JB   lows
 
 done:
+	VZEROUPPER
+	RET
+
+halve:
+	LEAQ    (R11)(R12*1), AX
+	SHRQ    $1, AX
+	MOVQ    AX, BX
+	SHLQ    $6, BX
+	MOVQ    (R10)(BX*1), BX
+	CMPQ    BX, R8
+	CMOVQHI AX, R12
+	INCQ    AX
+	CMPQ    R8, BX
+	CMOVQCC AX, R11
+	JMP     crowded
+
+// func containsAVX512(m *memory, key uint64) uint8
+//
+// The same for one key, in registers: what is stored would fill the processor's queue of
+// stores, and keep it from beginning the next lookup while it waits for this. It does not
+// wait for the high part to ask for the low part, but asks for three lines around the
+// place where that is by interpolation between the ranks.
+TEXT ·containsAVX512(SB), NOSPLIT, $0-17
+	MOVQ m+0(FP), DI
+	MOVQ  key+8(FP), R8
+	MOVQ  R8, R9
+	SUBQ  memory_first(DI), R9
+	CMPQ  R9, memory_span(DI)
+	JCC   unclear
+	MOVQ  memory_shift(DI), R10
+	SHRXQ R10, R9, R9
+	MOVQ  memory_starts(DI), R10
+	MOVL  (R10)(R9*4), R11     // lo
+	MOVL  4(R10)(R9*4), R12    // hi
+	MOVQ  memory_blocks(DI), R10
+
+crowded:
+	LEAQ 2(R11), AX
+	CMPQ R12, AX
+	JHI  halve
+	LEAQ -1(R11), R9
+	SHLQ $6, R11
+	ADDQ R10, R11
+	PREFETCHT0 -64(R11)
+	CMPQ R8, (R11)
+	SBBQ $-1, R9
+	CMPQ R8, 64(R11)
+	SBBQ $-1, R9              // the block
+
+	SHLQ         $6, R9
+	ADDQ         R10, R9
+	SUBQ         resident_first(R9), R8
+	VPBROADCASTQ R8, Y9
+	MOVBQZX      resident_w(R9), R10
+	SHRXQ        R10, R8, R8 // bucket
+	LEAQ         -1(R8), AX
+	MOVWQZX      resident_inner(R9), R11
+	CMPQ         AX, R11
+	JCC          unclear
+	VPBROADCASTW R8, Z0
+	VPCMPUW      $6, (R9), Z0, K1
+	KMOVD        K1, R11
+	SHRL         $13, R11            // of the ranks after the first, those below bucket
+	POPCNTL      R11, R11            // the part
+	MOVWQSX      resident_ranks(R9)(R11*2), R12
+	MOVWQZX      (resident_ranks+2)(R9)(R11*2), BX
+	SHLQ         $6, R11
+	SUBQ         R12, AX
+	SUBL         R12, BX             // zeros of the line
+	VPBROADCASTQ AX, Z5
+	MOVQ         resident_line(R9), R12
+	LEAQ         (R12)(R11*1), DX
+	ADDQ         memory_data(DI), DX
+	MOVQ         DX, R13
+	PREFETCHT0   (DX)
+	SHLQ         $3, R11
+	SUBQ         R8, R11
+	MOVQ         R11, CX
+	SHLL         $9, AX
+	XORL         DX, DX
+	DIVL         BX                  // about where the bucket begins
+	ADDQ         R11, AX
+	IMULQ        R10, AX
+	MOVLQSX      resident_low(R9), R11
+	ADDQ         R11, AX
+	SARQ         $3, AX
+	ADDQ         R12, AX
+	ADDQ         memory_data(DI), AX
+	PREFETCHT0   -58(AX)
+	PREFETCHT0   6(AX)
+	PREFETCHT0   70(AX)
+
+	VPTERNLOGQ   $0xff, Z15, Z15, Z15
+	VPXORQ       Z14, Z14, Z14
+	VMOVDQU64    iota4<>(SB), Y13
+	VMOVDQU64    spread<>(SB), Y12
+	VPBROADCASTQ bytes8<>(SB), Y11
+	VPBROADCASTQ sevens<>(SB), Y10
+
+	VPXORQ        (R13), Z15, Z1
+	VPOPCNTQ      Z1, Z2             // zeros of each word
+	VALIGNQ       $7, Z14, Z2, Z3
+	VPADDQ        Z2, Z3, Z4
+	VALIGNQ       $6, Z14, Z4, Z3
+	VPADDQ        Z4, Z3, Z4
+	VALIGNQ       $4, Z14, Z4, Z3
+	VPADDQ        Z4, Z3, Z4         // and of those before it
+	VPCMPQ        $6, Z5, Z4, K1     // the word of the zero and those after it
+	VPSUBQ        Z2, Z4, Z4
+	VPSUBQ        Z4, Z5, Z5
+	VPCOMPRESSQ.Z Z5, K1, Z5
+	VMOVQ         X5, R11            // which zero of its word
+	KMOVB         K1, AX
+	TZCNTL        AX, AX             // the word
+	MOVQ          (R13)(AX*8), BX
+	NOTQ          BX
+	MOVL          $1, R12
+	SHLXQ         R11, R12, R12
+	PDEPQ         BX, R12, R12
+	TZCNTQ        R12, R12
+	SHLQ          $6, AX
+	LEAQ          1(AX)(R12*1), AX   // where the bucket begins
+
+	MOVQ    AX, R10
+	SHRQ    $3, R10
+	MOVL    $56, R11
+	CMPQ    R10, R11
+	CMOVQHI R11, R10
+	MOVQ    (R13)(R10*1), BX
+	NOTQ    BX
+	SHLQ    $3, R10
+	MOVQ    AX, R11
+	SUBQ    R10, R11
+	SHRXQ   R11, BX, BX
+	TZCNTQ  BX, BX                   // its keys
+	LEAQ    (AX)(BX*1), R10
+	CMPQ    BX, $const_most
+	JHI     unclear
+	CMPQ    R10, $512
+	JCC     unclear
+
+	ADDQ         CX, AX
+	MOVBQZX      resident_w(R9), R8
+	IMULQ        R8, AX
+	MOVLQSX      resident_low(R9), R10
+	ADDQ         R10, AX
+	MOVQ         AX, R11
+	SARQ         $3, AX
+	ADDQ         resident_line(R9), AX
+	ADDQ         memory_data(DI), AX
+	ANDL         $7, R11
+	VPBROADCASTQ R8, Y0
+	VPBROADCASTQ R11, Y1
+	VPMULUDQ     Y13, Y0, Y0
+	VPADDQ       Y1, Y0, Y0          // the bit at which each lane's low bits begin
+	VPSRLQ       $3, Y0, Y1
+	VPSHUFB      Y12, Y1, Y1
+	VPADDB       Y11, Y1, Y1         // the eight bytes from there on
+	VPERMB       (AX), Y1, Y1
+	VPANDQ       Y10, Y0, Y0
+	VPSRLVQ      Y0, Y1, Y1
+	VPXORQ       Y9, Y1, Y1
+	MOVQ         $-1, R10
+	BZHIQ        R8, R10, R8
+	VPBROADCASTQ R8, Y0
+	VPTESTNMQ    Y0, Y1, K1          // lanes that do not differ in the low bits
+	KMOVB        K1, AX
+	BZHIL        BX, AX, AX
+	TESTL        AX, AX
+	SETNE        ret+16(FP)
+
+	VZEROUPPER
+	RET
+
+unclear:
+	MOVB $const_unclear, ret+16(FP)
 	VZEROUPPER
 	RET
 
