@@ -7,8 +7,7 @@
 # Serves a folder by pyftpdlib (once with MLSD and EPSV, once without) and gophernicus
 # on loopback, crawls from the roots, and demands that each file was found by the
 # listings and menus and came whole. A page on the FTP server links to a scheme that a
-# program fetches (fetch.exec in crawl.toml). warcio reads the WARC files, where PYTHON
-# names a python that has it.
+# program fetches (fetch.exec in crawl.toml).
 #
 # Needs Debian's python3-pyftpdlib and gophernicus.
 set -eu
