@@ -105,7 +105,7 @@ type addCmd struct {
 func (addCmd) Help() string {
 	return `Adds keys to the set: the documents of fetch records, or fingerprint files (*.fps), the
 folders of other sets of documents, and text (*.txt, or --text) of 16 hexadecimal digits
-a line.
+a line. A set of URLs is refused; files do not say what they are of.
 
   mfpset add crawl/content other-crawl/content
   mfpset add crawl/content --txn known fetched.arrows.zst`

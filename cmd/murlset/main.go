@@ -194,7 +194,8 @@ type addCmd struct {
 // Help is the long text of --help.
 func (addCmd) Help() string {
 	return `Adds URLs like "murlset new", and writes nothing. Fingerprint files (*.fps), and the
-folders of other sets of URLs, are added too, alone, in one pass whatever --mode says.
+folders of other sets of URLs, are added too, alone, in one pass whatever --mode says. A
+set of documents is refused; files do not say what they are of.
 
   murlset add crawl/urls --txn known already-fetched.txt
   murlset add crawl/urls other-crawl/urls`

@@ -29,6 +29,11 @@ type AddStats struct {
 // the same; then none is new. ahead of the lock everything that has to be waited
 // for has been read: inputs are files.
 func Add(ctx context.Context, st *store.Store, txn string, in []*Input, opt Options) (stats AddStats, err error) {
+	for _, i := range in {
+		if err := i.CheckKind(st.Kind()); err != nil {
+			return stats, err
+		}
+	}
 	tx, done, err := st.Begin(ctx, "add", txn)
 	if err != nil {
 		return stats, err
@@ -58,9 +63,6 @@ func Add(ctx context.Context, st *store.Store, txn string, in []*Input, opt Opti
 	defer set.Close()
 	var n uint64
 	for _, i := range in {
-		if err := i.CheckKind(st.Kind()); err != nil {
-			return stats, err
-		}
 		if i.Polynomial != set.Polynomial() {
 			return stats, OtherPolynomial(i.Name, i.Polynomial, set.Polynomial())
 		}
