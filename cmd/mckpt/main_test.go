@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 
 func TestScripts(t *testing.T) {
 	bin := t.TempDir()
-	for _, name := range []string{"murlset", "mfpset", "mfrontier", "mcat"} {
+	for _, name := range []string{"murlset", "mfpset", "mfrontier", "mcat", "mmerge"} {
 		if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, name), "mercator/cmd/"+name).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", name, err, out)
 		}

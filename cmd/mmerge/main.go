@@ -17,7 +17,8 @@ import (
 const about = `Merge, compare, cut and check sets of fingerprints, and record streams.
 
 A set is a fingerprint file (*.fps), the folder of a store such as crawl/urls, or text: 16 hexadecimal digits a line,
-in any order (*.txt, or --text; "-" is standard input). Sets are merged on all processors (-@), in memory that does not
+in any order (*.txt, or --text; "-" is standard input). Stores of URLs and stores of documents are not merged with each
+other; files do not say which they are of. Sets are merged on all processors (-@), in memory that does not
 grow with them; the output is the same for any number of threads.
 
 For those who come from sort, comm and join (with LC_ALL=C, on lines of 16 lower-case hexadecimal digits):

@@ -78,6 +78,12 @@ func OpenCrawl(dir string, opt Options) (*Crawl, error) {
 	return c, err
 }
 
+// IsCrawl says whether dir is a crawl folder, whole or damaged.
+func IsCrawl(dir string, opt Options) bool {
+	ok, err := exists(opt.fs(), filepath.Join(dir, currentFile))
+	return ok && err == nil
+}
+
 func (c *Crawl) path(rel string) string { return filepath.Join(c.dir, rel) }
 
 // Dir is the folder, as given.

@@ -127,6 +127,13 @@ func Open(dir, kind, version string, opt Options) (*Store, error) {
 		if list, err := s.generations(); err == nil && len(list) > 0 && list[len(list)-1] > 1 {
 			return nil, s.noHead()
 		}
+		if IsCrawl(dir, opt) {
+			e := &fault.Error{Class: fault.Usage, File: dir, Found: "a crawl folder", Want: "a store of kind " + kind}
+			if ok, err := exists(s.fs, filepath.Join(dir, kind, headFile)); ok && err == nil {
+				e.Hint = "name the store in it: " + filepath.Join(dir, kind)
+			}
+			return nil, e
+		}
 		hint := `make a whole crawl folder with "mckpt init CRAWL"`
 		if maker := makers[kind]; maker != "" {
 			hint = fmt.Sprintf("make it with %q, or a whole crawl folder with %q", maker+" "+dir, "mckpt init CRAWL")

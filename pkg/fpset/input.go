@@ -94,7 +94,8 @@ const inputAhead = 8 << 20
 // OpenInputs opens the sets in paths: fingerprint files, the folders of stores, and
 // with text, or named *.txt, text of any order; "-" is stdin, as text. All must be of
 // the polynomial, or, if that is 0, of one. Text, which names none, is taken to be of
-// it: of Mercator's if all is text. mem bounds the memory for sorting text.
+// it: of Mercator's if all is text. Stores must be of one kind; files carry none. mem
+// bounds the memory for sorting text.
 func OpenInputs(paths []string, text bool, polynomial uint64, stdin io.Reader, mem int64) (list []*Input, err error) {
 	defer func() {
 		if err != nil {
@@ -103,7 +104,8 @@ func OpenInputs(paths []string, text bool, polynomial uint64, stdin io.Reader, m
 		}
 	}()
 	ahead := int64(inputAhead) / int64(max(1, len(paths)))
-	of := "" // whose the polynomial is
+	of := ""      // whose the polynomial is
+	var st *Input // a store, whose kind is that of all
 	for i, p := range paths {
 		if p == "-" && slices.Contains(paths[:i], p) {
 			return list, &fault.Error{Class: fault.Usage, Found: "standard input twice", Want: "it once: the second would be empty"}
@@ -113,6 +115,13 @@ func OpenInputs(paths []string, text bool, polynomial uint64, stdin io.Reader, m
 			return list, err
 		}
 		list = append(list, in)
+		if in.Kind != "" {
+			st = cmp.Or(st, in)
+			if in.Kind != st.Kind {
+				return list, &fault.Error{Class: fault.WrongKind, File: in.Name, Found: "a store of kind " + in.Kind, Want: "kind " + st.Kind + ", as " + st.Name,
+					Hint: "keys of documents and checksums of URLs cannot be compared"}
+			}
+		}
 		switch {
 		case in.Polynomial == polynomial || in.Polynomial == 0:
 		case polynomial == 0:
@@ -174,7 +183,12 @@ func openInput(path string, text bool, polynomial uint64, stdin io.Reader, mem, 
 	}
 	r, err := fpfile.Open(f, info.Size(), path)
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		f.Close()
+		var wrong *fault.Error
+		if errors.As(err, &wrong) && !strings.HasSuffix(path, ".fps") && errors.Is(err, fault.WrongKind) {
+			wrong.Hint = "if it is text, give --text, or name it *.txt"
+		}
+		return nil, err
 	}
 	return fileInput(path, r, ahead, f.Close), nil
 }
@@ -233,6 +247,9 @@ func openStore(dir string) (*Input, error) {
 			break
 		}
 	}
+	if errors.Is(err, fault.Usage) { // no store, of any kind
+		return nil, noSet(dir)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -248,6 +265,16 @@ func openStore(dir string) (*Input, error) {
 		}
 	}
 	return in, nil
+}
+
+// noSet says of a folder that it holds no set, and where one is if it is a crawl's.
+func noSet(dir string) error {
+	e := &fault.Error{Class: fault.Usage, File: dir, Found: "no store here", Want: "the store of a set, of kind " + strings.Join(setKinds, " or ")}
+	if store.IsCrawl(dir, store.Options{}) {
+		e.Found = "a crawl folder"
+		e.Hint = "name the set in it: " + filepath.Join(dir, setKinds[0]) + " or " + filepath.Join(dir, setKinds[1])
+	}
+	return e
 }
 
 // Export writes the keys that produce gives, ascending, to path, which appears
