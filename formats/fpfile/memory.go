@@ -233,7 +233,7 @@ func (m *memory) searchGo(keys []uint64, found *[together]uint8) {
 		}
 		part := 0 // the last line with a rank below bucket
 		for _, half := range [...]int{10, 5, 2, 1, 1} {
-			part += half & ((int(e.ranks[part+half]) - bucket) >> 63)
+			part += half & ((int(e.ranks[part+half]) - bucket) >> (bits.UintSize - 1))
 		}
 		l := &m.some[n]
 		l.i, l.d, l.block = i, d, k
@@ -250,7 +250,7 @@ func (m *memory) searchGo(keys []uint64, found *[together]uint8) {
 		word, before, zeros := 0, 0, 0
 		for at := 0; at < lineSize; at += 8 {
 			zeros += 64 - bits.OnesCount64(le.Uint64(line[at:]))
-			more := (zeros - l.zero - 1) >> 63 // −1 if the zero comes after this word
+			more := (zeros - l.zero - 1) >> (bits.UintSize - 1) // −1 if the zero comes after this word
 			before += (zeros - before) & more
 			word += 8 & more
 		}
