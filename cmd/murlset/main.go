@@ -100,6 +100,17 @@ type test struct {
 	cli.SetFlags
 }
 
+// Validate refuses numbers that mean nothing.
+func (t *test) Validate() error {
+	switch {
+	case t.Cache < 0:
+		return fmt.Errorf("--cache: %d, want a number of URLs, or 0 for none", t.Cache)
+	case t.Together < 1:
+		return fmt.Errorf("--together: %d, want 1 or more", t.Together)
+	}
+	return nil
+}
+
 // change runs the stage that lets each URL through once.
 func (u *urls) change(ctx context.Context, std *cli.Std, dir string, flags cli.TxnFlags, how test, verb string, sinks []stage.Sink) error {
 	st, err := std.OpenStore(dir, urlset.Kind, urlset.Version, flags)
@@ -243,7 +254,8 @@ type testCmd struct {
 // Help is the long text of --help.
 func (testCmd) Help() string {
 	return `Prints "seen" or "unseen", a tab, and the URL in canonical form, for each line. The exit
-code is 0 if all were seen, 6 if one was not. Nothing is added.
+code is 0 if all were seen, 6 if one was not. Nothing is added. The first line that is no
+URL ends it with exit code 3, where new and add without --strict skip and count it.
 
   echo http://www.example.com/ | murlset test crawl/urls`
 }

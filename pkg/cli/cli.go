@@ -43,6 +43,14 @@ type Common struct {
 
 func (c *Common) common() *Common { return c }
 
+// Validate refuses numbers that mean nothing.
+func (c *Common) Validate() error {
+	if c.Threads < 0 {
+		return fmt.Errorf("--threads: %d, want a number of threads, or 0 for all processors", c.Threads)
+	}
+	return nil
+}
+
 // Output holds the flags of a command that writes records.
 type Output struct {
 	Output string   `short:"o" placeholder:"FILE" help:"Write to this file, which appears complete or not at all, instead of standard output. Missing folders are made."`
