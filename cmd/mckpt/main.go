@@ -173,11 +173,11 @@ func (c *abandonCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	rounds, err := crawl.Abandon(ctx)
+	before, err := crawl.Abandon(ctx)
 	if err != nil {
 		return err
 	}
-	std.Warn("given up: %s", orNone(strings.Join(rounds, ", ")))
+	std.Warn("given up: %s; stores that go back: %s", orNone(strings.Join(before.Rounds, ", ")), orNone(strings.Join(before.Changed, ", ")))
 	return nil
 }
 
@@ -242,8 +242,10 @@ type showCmd struct {
 
 // Help is printed by mckpt show --help.
 func (*showCmd) Help() string {
-	return `Without a number: the current checkpoint, the open round, and for each store what it
-holds and which commands of the open round have committed. With a number: the stores'
+	return `Without a number: the current checkpoint, the open round, the stores that changed since
+the checkpoint, and for each store what it holds and which commands of the open round have
+committed. A store that changed and shows none of them was changed without --txn: that is
+in no checkpoint until the next commit, and abandon and restore drop it. With a number: the stores'
 generations in that checkpoint, and the round's books, stage by stage.
 
   mckpt show crawl
@@ -289,7 +291,7 @@ func (c *showCmd) Run(std *cli.Std) error {
 		return printJSON(std, st)
 	}
 	out := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(out, "checkpoint\t%d %s\nepoch\t%d\nopen round\t%s\n\n", st.Checkpoint, st.Txn, st.Epoch, orNone(strings.Join(st.Rounds, ", ")))
+	fmt.Fprintf(out, "checkpoint\t%d %s\nepoch\t%d\nopen round\t%s\nchanged\t%s\n\n", st.Checkpoint, st.Txn, st.Epoch, orNone(strings.Join(st.Rounds, ", ")), orNone(strings.Join(st.Changed, ", ")))
 	fmt.Fprintln(out, "store\tkind\tgeneration\tfiles\tbytes\tround\tcommitted")
 	for _, s := range st.Stores {
 		fmt.Fprintf(out, "%s\t%s\t%d\t%d\t%d\t%s\t%s\n", s.Name, s.Kind, s.Generation, s.Files, s.Bytes, s.Round, strings.Join(s.Committed, " "))

@@ -334,19 +334,16 @@ func (k *Checkpoint) time() time.Time {
 }
 
 // Abandon gives up what was done since the current checkpoint: the open round,
-// and changes without a name. Contact times stay. It returns the names of
-// the rounds that were open.
-func (c *Crawl) Abandon(ctx context.Context) (rounds []string, err error) {
+// and changes without a name. Contact times stay. It returns what the crawl stood at.
+func (c *Crawl) Abandon(ctx context.Context) (before *State, err error) {
 	err = c.locked(ctx, "mckpt abandon", func(cur current) error {
-		st, err := c.State()
-		if err != nil {
+		if before, err = c.State(); err != nil {
 			return err
 		}
-		rounds = st.Rounds
 		cur.Epoch++
 		return c.setCurrent(cur)
 	})
-	return rounds, err
+	return before, err
 }
 
 // Restore lets the crawl go on from a checkpoint, 0 being the empty crawl. What
@@ -434,9 +431,10 @@ func (c *Crawl) List(each func(*Checkpoint) error) error {
 // State is what a crawl folder stands at.
 type State struct {
 	Epoch      uint64       `json:"epoch"`
-	Checkpoint uint64       `json:"checkpoint"`       // that it goes on from; 0: the empty crawl
-	Txn        string       `json:"txn,omitempty"`    // the round that this one closed
-	Rounds     []string     `json:"rounds,omitempty"` // open rounds: one, unless commands ran with different names
+	Checkpoint uint64       `json:"checkpoint"`        // that it goes on from; 0: the empty crawl
+	Txn        string       `json:"txn,omitempty"`     // the round that this one closed
+	Rounds     []string     `json:"rounds,omitempty"`  // open rounds: one, unless commands ran with different names
+	Changed    []string     `json:"changed,omitempty"` // stores that changed since the checkpoint, with a round or without a name
 	Stores     []StoreState `json:"stores"`
 }
 
@@ -477,6 +475,9 @@ func (c *Crawl) State() (*State, error) {
 		one := StoreState{Name: s.nameInCrawl(), Kind: s.kind, Generation: v.counts.Generation, Files: len(v.counts.Files)}
 		for _, e := range v.counts.Files {
 			one.Bytes += e.Length
+		}
+		if one.Generation > v.base {
+			st.Changed = append(st.Changed, one.Name)
 		}
 		for _, d := range v.counts.Done {
 			if d.Generation > v.base {
