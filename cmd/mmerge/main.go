@@ -49,7 +49,7 @@ type sets struct {
 	Files      []string       `arg:"" help:"Sets: *.fps, folders of stores, *.txt, or - for text on standard input."`
 	Text       bool           `help:"Read and write text, whatever the files' names."`
 	Polynomial cli.Polynomial `placeholder:"HEX" help:"That of the sets: text does not name its own (default: that of the other sets, or Mercator's)."`
-	Output     string         `short:"o" placeholder:"FILE" help:"Write a fingerprint file, which appears complete or not at all, instead of text on standard output; text if it is named *.txt."`
+	Output     string         `short:"o" placeholder:"FILE" help:"Write a fingerprint file, which appears complete or not at all, instead of text on standard output; text if it is named *.txt. Missing folders are made."`
 }
 
 // run merges all sets by op, and writes nothing unless all of them were good.
@@ -84,8 +84,9 @@ type unionCmd struct{ sets }
 
 // Help is the long text of --help.
 func (unionCmd) Help() string {
-	return `Writes the fingerprints that are in any of the sets, ascending, each once. Damage in any
-input is exit code 3, and nothing is written. Sets of different polynomials are refused.
+	return `Writes the fingerprints that are in any of the sets, ascending, each once. All of
+them are read: damage is exit code 3, and nothing is written. Sets of different
+polynomials are refused.
 
   mmerge union -o both.fps monday/urls tuesday/urls
   mmerge union a.fps b.fps | wc -l
@@ -102,6 +103,9 @@ type intersectCmd struct{ sets }
 func (intersectCmd) Help() string {
 	return `Writes the fingerprints that are in all of the sets, ascending.
 
+Only what the answer needs is read, and damage found there is exit code 3, with nothing
+written; damage elsewhere is not met. "mmerge check" reads all.
+
   mmerge intersect -o still-there.fps monday/urls tuesday/urls
   mmerge intersect --text keys1 keys2             (comm -12 keys1 keys2)`
 }
@@ -115,6 +119,9 @@ type diffCmd struct{ sets }
 // Help is the long text of --help.
 func (diffCmd) Help() string {
 	return `Writes the fingerprints that are in the first set and in none of the others, ascending.
+
+Only what the answer needs is read, and damage found there is exit code 3, with nothing
+written; damage elsewhere is not met. "mmerge check" reads all.
 
   mmerge diff -o new.fps tuesday/urls monday/urls
   mmerge diff --text keys1 keys2                  (comm -23 keys1 keys2)
@@ -291,7 +298,7 @@ func join[L, R record.Row](ctx context.Context, std *cli.Std, c *joinCmd, left s
 type splitCmd struct {
 	Buckets    int            `required:"" placeholder:"N" help:"Number of parts, 1 to 4096."`
 	File       string         `arg:"" help:"A set, or a record stream."`
-	Prefix     string         `short:"o" name:"output" required:"" placeholder:"PREFIX" help:"Parts are named PREFIX-000.fps or PREFIX-000.arrows.zst, and so on."`
+	Prefix     string         `short:"o" name:"output" required:"" placeholder:"PREFIX" help:"Parts are named PREFIX-000.fps or PREFIX-000.arrows.zst, and so on. Missing folders are made."`
 	Text       bool           `help:"Read a set as text."`
 	Polynomial cli.Polynomial `placeholder:"HEX" help:"That of a set which is text (default: Mercator's)."`
 }
