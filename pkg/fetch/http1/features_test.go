@@ -99,7 +99,7 @@ func TestLoginsAndHeaders(t *testing.T) {
 	if strings.Contains(body(other), "Authorization") {
 		t.Errorf("another host was sent %q", body(other))
 	}
-	for _, line := range []string{"https://example.org", "https://example.org anna", "example.org anna:x", "https://example.org/path anna:x", "https://example.org :x", "ftp://x anna:x", "socks5://h anna:x"} {
+	for _, line := range []string{"https://example.org", "https://example.org anna", "example.org anna:x", "https://example.org/path anna:x", "https://example.org :x", "gopher://x anna:x", "socks5://h anna:x"} {
 		if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
 			t.Fatal(err)
 		}
