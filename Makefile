@@ -29,6 +29,10 @@ test: ## all tests that need Go modules only
 test-long: ## the long forms of the tests of whole crawls and of fetching: more webs, more kills, more hosts
 	MERCATOR_LONG=1 $(GO) test -count=1 -timeout 60m ./pipelines/... ./pkg/fetch
 
+.PHONY: test-sets
+test-sets: ## what the set commands give against sort and comm, on ten million lines (some minutes)
+	MERCATOR_LINES=10000000 $(GO) test -count=1 -timeout 60m -run EqualSortAndComm ./pipelines
+
 .PHONY: crawl
 crawl: build ## crawl the embedded web, or SEEDS=, to the end
 	@pipelines/crawl.sh
