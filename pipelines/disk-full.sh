@@ -164,6 +164,9 @@ for driver in stream.sh mercator.mk; do
   done
 done
 met=$(tr ' ' '\n' < "$dir/met" | sort -u | grep -c .)
-[ "$met" -ge 4 ] || wrong "only $met commands met the full disk: other sizes are needed"
+# Which command writes the last byte is chance; mfetch and mfrontier write the most.
+for c in mfetch mfrontier; do
+  tr ' ' '\n' < "$dir/met" | grep -qx $c || wrong "$c never met the full disk: other sizes are needed"
+done
 [ $failed = 0 ] && echo "disk-full.sh: every crawl ended well; $met different commands met the full disk"
 exit $failed
