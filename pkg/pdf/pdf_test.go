@@ -1,0 +1,255 @@
+package pdf
+
+import (
+	"bytes"
+	"compress/zlib"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// file makes a PDF of objects 1, 2, …; 1 is the catalog and 2 the root of the pages.
+func file(objects ...string) []byte {
+	var b strings.Builder
+	b.WriteString("%PDF-1.7\n")
+	for i, o := range objects {
+		fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", i+1, o)
+	}
+	b.WriteString("trailer << /Root 1 0 R /Info << /Title (A \\(good\\) title) >> >>\n%%EOF\n")
+	return []byte(b.String())
+}
+
+func streamOf(dict, data string) string {
+	return fmt.Sprintf("<< %s /Length %d >>\nstream\n%s\nendstream", dict, len(data), data)
+}
+
+func flate(s string) string {
+	var b bytes.Buffer
+	z := zlib.NewWriter(&b)
+	z.Write([]byte(s))
+	z.Close()
+	return b.String()
+}
+
+const (
+	catalog = "<< /Type /Catalog /Pages 2 0 R >>"
+	pages   = "<< /Type /Pages /Kids [3 0 R] /Count 1 /Resources << /Font << /F1 5 0 R >> >> >>"
+	onePage = "<< /Type /Page /Parent 2 0 R /Contents 4 0 R /Annots [6 0 R] >>"
+	simple  = "<< /Type /Font /Subtype /Type1 /BaseFont /Times /Encoding << /Differences [65 /eacute /fi /uni0416] >> >>"
+	annot   = "<< /Subtype /Link /A << /S /URI /URI (http://e.org/\\141?x=\\(1\\)) >> >>"
+)
+
+func textOf(t *testing.T, body []byte) string {
+	t.Helper()
+	d, err := Open(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := d.Text(1 << 20)
+	return s
+}
+
+func TestPage(t *testing.T) {
+	for name, c := range map[string]struct{ content, font, want string }{
+		"lines":         {"BT /F1 10 Tf 72 700 Td (one) Tj 0 -12 Td (two) Tj T* (2) ' ET", simple, "one\ntwo2"},
+		"leading":       {"BT /F1 10 Tf 12 TL (a) Tj T* (b) Tj (c) ' ET", simple, "a\nb\nc"},
+		"kerning":       {"BT /F1 10 Tf [(wo) 20 (rd) -400 (next) 3 ( one)] TJ ET", simple, "word next one"},
+		"placed words":  {"BT /F1 10 Tf 1 0 0 1 10 10 Tm (ab) Tj 1 0 0 1 40 10 Tm (cd) Tj ET", simple, "ab cd"},
+		"names":         {"BT /F1 10 Tf (ABC\\344) Tj ET", simple, "éfiЖä"},
+		"widths":        {"BT /F1 10 Tf (ii) Tj 6 0 Td (ii) Tj ET", "<< /Subtype /TrueType /FirstChar 105 /Widths [300] >>", "iiii"},
+		"inline image":  {"BI /W 1 ID \x00(]>EI( EI BT /F1 10 Tf (after) Tj ET", simple, "after"},
+		"saved state":   {"BT /F1 10 Tf q /F2 9 Tf Q (kept) Tj ET", simple, "kept"},
+		"no font":       {"BT (lost) Tj ET", simple, ""},
+		"broken syntax": {"BT /F1 10 Tf ] >> } (a) Tj [ (b) TJ ET", simple, "a"},
+	} {
+		body := file(catalog, pages, onePage, streamOf("", c.content), c.font, annot)
+		if got := textOf(t, body); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		packed := file(catalog, pages, onePage, streamOf("/Filter /FlateDecode", flate(c.content)), c.font, annot)
+		if got := textOf(t, packed); got != c.want {
+			t.Errorf("%s, deflated: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestWideFont(t *testing.T) {
+	cmap := "1 beginbfchar <0003> <0041> endbfchar 2 beginbfrange <0010> <0012> <0061> <0020> <0021> [<00660069> <D83DDE00>] endbfrange"
+	body := file(catalog, pages, onePage, streamOf("", "BT /F1 10 Tf <000300100012002000210099> Tj ET"),
+		"<< /Subtype /Type0 /Encoding /Identity-H /ToUnicode 7 0 R /DescendantFonts [<< /DW 500 /W [3 [400] 16 18 600] >>] >>", annot, streamOf("", cmap))
+	if got := textOf(t, body); got != "Aacfi😀" {
+		t.Errorf("%q", got)
+	}
+}
+
+// Objects in an object stream, filters one on the other, text in a form.
+func TestStreams(t *testing.T) {
+	inner := "3 0 5 63 "
+	first := len(inner)
+	three := onePage[:len(onePage)-3] + " >>"
+	inner = fmt.Sprintf("3 0 5 %d ", len(three)+1)
+	first = len(inner)
+	objstm := streamOf(fmt.Sprintf("/Type /ObjStm /N 2 /First %d /Filter [/ASCIIHexDecode /FlateDecode]", first), fmt.Sprintf("%x>", flate(inner+three+" "+simple)))
+	form := streamOf("/Type /XObject /Subtype /Form /Resources << /Font << /F1 5 0 R >> >>", "BT /F1 9 Tf (in a form) Tj ET")
+	body := []byte("%PDF-1.5\n1 0 obj " + catalog + " endobj 2 0 obj<< /Kids [3 0 R] /Resources << /XObject << /X 8 0 R >> >> >>endobj 4 0 obj " +
+		streamOf("", "/X Do") + " endobj 6 0 obj " + annot + " endobj 7 0 obj " + objstm + " endobj 8 0 obj " + form +
+		" endobj 9 0 obj " + streamOf("/Type /XRef /Root 1 0 R", "xx 12 0 obj xx") + " endobj")
+	if got := textOf(t, body); got != "in a form" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestLinksAndTitle(t *testing.T) {
+	d, err := Open(file(catalog, pages, onePage, streamOf("", ""), simple, annot))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := slices.Collect(d.Links()); !slices.Equal(got, []string{"http://e.org/a?x=(1)"}) {
+		t.Errorf("links %q", got)
+	}
+	if d.Title() != "A (good) title" {
+		t.Errorf("title %q", d.Title())
+	}
+	if got := decodeText("\xFE\xFF\x04\x16\x00!"); got != "Ж!" {
+		t.Errorf("UTF-16 %q", got)
+	}
+}
+
+// A file without trailer and page tree still gives its pages.
+func TestDamaged(t *testing.T) {
+	body := file(catalog, "garbage", onePage[:len(onePage)-3]+"/Resources << /Font << /F1 5 0 R >> >> >>", streamOf("", "BT /F1 10 Tf (still here) Tj ET"), simple, annot)
+	body = body[:bytes.Index(body, []byte("trailer"))]
+	if got := textOf(t, body); got != "still here" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	if _, err := Open([]byte("<html>")); !errors.Is(err, ErrNotPDF) {
+		t.Error(err)
+	}
+	if _, err := Open([]byte("%PDF-1.4 1 0 obj<<>>endobj trailer << /Encrypt 1 0 R >>")); !errors.Is(err, ErrEncrypted) {
+		t.Error(err)
+	}
+}
+
+// What would run for ever, or fill the memory, ends soon.
+func TestHostile(t *testing.T) {
+	const n = 4 << 20
+	bomb := flate(strings.Repeat("BT /F1 9 Tf (aaaaaaaa) Tj ET ", n/16))
+	forms := func(k int) string { return strings.Repeat("/X Do ", k) }
+	self := "<< /Font << /F1 5 0 R >> /XObject << /X 4 0 R >> >>"
+	for name, body := range map[string][]byte{
+		"bomb":             file(catalog, pages, onePage, streamOf("/Filter /FlateDecode", bomb), simple, annot),
+		"the bomb often":   file(catalog, pages, strings.Replace(onePage, "4 0 R", "["+strings.Repeat("4 0 R ", 30000)+"]", 1), streamOf("/Filter /FlateDecode", bomb), simple, annot),
+		"form in itself":   file(catalog, strings.Replace(pages, "<< /Font << /F1 5 0 R >> >>", self, 1), onePage, streamOf("/Subtype /Form", forms(1000)), simple, annot),
+		"page in itself":   file(catalog, "<< /Kids [2 0 R 2 0 R 2 0 R] >>"),
+		"reference loop":   file("1 0 R", "3 0 R", "2 0 R"),
+		"pages as tree":    file(catalog, "<< /Kids ["+strings.Repeat("<< /Kids ["+strings.Repeat("<< /Contents 4 0 R >> ", 100)+"] >> ", 300)+"] >>", "null", streamOf("", "BT ET")),
+		"deep arrays":      file(catalog, strings.Repeat("[", n)),
+		"deep dicts":       file(catalog, strings.Repeat("<</A", n/4)),
+		"open string":      file(catalog, strings.Repeat("(", n)),
+		"many objects":     file(slices.Repeat([]string{""}, 300000)...),
+		"many trailers":    append(file(catalog), strings.Repeat("trailer <<", n/10)...),
+		"trailer, strings": append(file(catalog), strings.Repeat("trailer (", n/10)...),
+		"obj, no stream":   append(file(catalog), strings.Repeat("1 0 obj stream ", n/15)...),
+		"wide range": file(catalog, pages, onePage, streamOf("", "BT /F1 1 Tf <0001> Tj ET"),
+			"<< /Subtype /Type0 /ToUnicode 7 0 R /DescendantFonts [<< /W [0 1000000000 1 0 1000000000 1] >>] >>", annot,
+			streamOf("", strings.Repeat("<00000000> <FFFFFFFF> <0041> endbfrange ", 1000))),
+		"streams in turn": hostileStreams(),
+	} {
+		start := time.Now()
+		d, err := Open(body)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		d.Text(1 << 20)
+		for range d.Links() {
+		}
+		d.Title()
+		if took := time.Since(start); took > 30*time.Second {
+			t.Errorf("%s: took %v", name, took)
+		}
+		t.Logf("%s: %v, cut %v", name, time.Since(start), d.Cut())
+	}
+}
+
+// hostileStreams has annotations in more object streams than are kept, each large.
+func hostileStreams() []byte {
+	objects := []string{catalog, pages, "", streamOf("", ""), simple, annot}
+	var annots strings.Builder
+	big := flate("1 0 " + strings.Repeat(" ", MaxStream))
+	for i := range 50 {
+		head := fmt.Sprintf("%d 0 ", 1000+i)
+		objects = append(objects, streamOf(fmt.Sprintf("/Type /ObjStm /N 1 /First %d /Filter /FlateDecode", len(head)), flate(head+annot+strings.Repeat(" ", MaxStream-1000))))
+	}
+	for range 100 {
+		for i := range 50 {
+			fmt.Fprintf(&annots, "%d 0 R ", 1000+i)
+		}
+	}
+	objects[2] = strings.Replace(onePage, "6 0 R", annots.String(), 1)
+	objects = append(objects, streamOf("/Type /ObjStm /N 1 /First 4 /Filter /FlateDecode", big))
+	return file(objects...)
+}
+
+// Where poppler is installed its words are ours, of manuals that Debian ships.
+func TestPoppler(t *testing.T) {
+	tool, err := exec.LookPath("pdftotext")
+	tried := 0
+	for _, name := range []string{"/usr/share/doc/shared-mime-info/shared-mime-info-spec.pdf", "/usr/share/doc/libtasn1-doc/libtasn1.pdf"} {
+		body, readErr := os.ReadFile(name)
+		if err != nil || readErr != nil {
+			continue
+		}
+		tried++
+		out, err := exec.Command(tool, name, "-").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		words := func(s string) map[string]int {
+			m := make(map[string]int)
+			for _, w := range strings.FieldsFunc(s, func(r rune) bool { return r < '0' || r > '9' && r < 'A' || r > 'Z' && r < 'a' || r > 'z' }) {
+				m[w]++
+			}
+			return m
+		}
+		want, got := words(string(out)), words(textOf(t, body))
+		total, missing := 0, 0
+		for w, n := range want {
+			total += n
+			missing += max(n-got[w], 0)
+		}
+		t.Logf("%s: %d words, %d missing", name, total, missing)
+		if missing > total/50 {
+			t.Errorf("%s: %d of %d words are missing", name, missing, total)
+		}
+	}
+	if tried == 0 {
+		t.Skip("no pdftotext or no PDF files to compare with")
+	}
+}
+
+func FuzzDocument(f *testing.F) {
+	f.Add(file(catalog, pages, onePage, streamOf("", "BT /F1 10 Tf [(a) -300 (b)] TJ ET"), simple, annot))
+	f.Add(file(catalog, pages, onePage, streamOf("/Filter /FlateDecode", flate("BT ET")), "<< /Subtype /Type0 /ToUnicode 4 0 R >>", annot))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		d, err := Open(body)
+		if err != nil {
+			return
+		}
+		s, _ := d.Text(1000)
+		if len(s) > 1000 || strings.ContainsRune(s, 0) {
+			t.Errorf("%q", s)
+		}
+		for range d.Links() {
+		}
+		d.Title()
+	})
+}

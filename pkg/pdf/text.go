@@ -1,0 +1,297 @@
+package pdf
+
+import (
+	"bytes"
+	"math"
+	"strings"
+)
+
+// Bounds of text.
+const (
+	maxOperands = 256
+	maxForms    = 8       // forms within each other
+	maxSaved    = 64      // graphics states within each other
+	wordGap     = 0.18    // of the font size: a wider gap parts words
+	lineGap     = 0.35    // a move up or down by more begins a line
+	maxFonts    = 1 << 8  // kept decoded
+	formCost    = 1 << 10 // of running one, in work
+)
+
+// Text is the text of all pages in the order in which they draw it, at most max
+// bytes of UTF-8: a line a line, an empty line between pages. cut says that there
+// was more, or may have been (Cut). Glyphs that the file gives no character for are
+// left out.
+func (d *Document) Text(max int) (s string, cut bool) {
+	w := &writer{d: d, max: max, fonts: make(map[ref]*font)}
+	for p := range d.pages() {
+		if w.full || d.work < 0 {
+			break
+		}
+		w.run(w.content(p.dict["Contents"]), p.resources, 0)
+		w.line()
+		w.line()
+	}
+	return strings.TrimSpace(w.out.String()), w.full || d.cut
+}
+
+// content joins the streams of a page: they may be cut anywhere between two words.
+func (w *writer) content(v any) []byte {
+	v = w.d.resolve(v)
+	if s, ok := v.(stream); ok {
+		return w.d.inflate(0, s)
+	}
+	a, _ := v.([]any)
+	var all []byte
+	for _, part := range a {
+		if s, ok := w.d.resolve(part).(stream); ok && len(all) < MaxStream {
+			all = append(append(all, w.d.inflate(0, s)...), '\n')
+		}
+	}
+	return all
+}
+
+// writer runs content streams (ISO 32000-1, 9.4) and writes the text that they show.
+type writer struct {
+	d     *Document
+	out   strings.Builder
+	max   int
+	full  bool
+	fonts map[ref]*font
+
+	state
+	saved      []state
+	line0, pen matrix // start of the line, and of the next glyph
+	endX, endY float64
+	wrote      bool // something is on this line
+}
+
+// state is what q keeps and Q brings back, as far as text goes.
+type state struct {
+	font                          *font
+	size, leading, charGap, wordG float64
+	scale                         float64 // Tz, 1 for 100 %
+}
+
+type matrix struct{ a, b, c, d, e, f float64 }
+
+func (m matrix) moved(x, y float64) matrix {
+	m.e, m.f = m.e+x*m.a+y*m.c, m.f+x*m.b+y*m.d
+	return m
+}
+
+func (w *writer) line() {
+	w.put("\n")
+	w.wrote = false
+}
+
+func (w *writer) put(s string) {
+	if w.out.Len()+len(s) > w.max {
+		w.full = true
+		return
+	}
+	w.out.WriteString(s)
+}
+
+func (w *writer) run(content []byte, resources dict, depth int) {
+	if depth == 0 {
+		w.state, w.saved = state{scale: 1}, nil
+		w.line0 = matrix{1, 0, 0, 1, 0, 0}
+		w.pen = w.line0
+	}
+	p := w.d.parser(content)
+	var args []any
+	for !w.full {
+		p.nodes = 0 // each value is bounded, and all of them by the work
+		switch v := p.value(0).(type) {
+		case end:
+			return
+		case closing:
+			args = args[:0]
+		case operator:
+			if v == "BI" {
+				skipImage(p)
+			} else {
+				w.do(v, args, resources, depth)
+			}
+			args = args[:0]
+		default:
+			if len(args) < maxOperands {
+				args = append(args, v)
+			}
+		}
+	}
+}
+
+// skipImage goes past an image that stands in the content itself: its bytes are not
+// values.
+func skipImage(p *parser) {
+	i := bytes.Index(p.b[p.at:], []byte("ID"))
+	if i < 0 {
+		p.at = len(p.b)
+		return
+	}
+	p.at += i + 2
+	for p.at < len(p.b) {
+		e := bytes.Index(p.b[p.at:], []byte("EI"))
+		if e < 0 {
+			p.at = len(p.b)
+			return
+		}
+		before, after := p.at+e-1, p.at+e+2
+		p.at = after
+		if isSpace(p.b[before]) && (after == len(p.b) || isSpace(p.b[after])) {
+			return
+		}
+	}
+}
+
+func number(args []any, i int) float64 {
+	if i < 0 || i >= len(args) {
+		return 0
+	}
+	f, _ := args[i].(float64)
+	return f
+}
+
+func (w *writer) do(op operator, args []any, resources dict, depth int) {
+	last := len(args) - 1
+	switch op {
+	case "q":
+		if len(w.saved) < maxSaved {
+			w.saved = append(w.saved, w.state)
+		}
+	case "Q":
+		if n := len(w.saved); n > 0 {
+			w.state, w.saved = w.saved[n-1], w.saved[:n-1]
+		}
+	case "BT":
+		w.line0 = matrix{1, 0, 0, 1, 0, 0}
+		w.pen = w.line0
+	case "Tf":
+		if last >= 1 {
+			n, _ := args[last-1].(name)
+			w.font, w.size = w.fontOf(resources, n), number(args, last)
+		}
+	case "Tc":
+		w.charGap = number(args, last)
+	case "Tw":
+		w.wordG = number(args, last)
+	case "Tz":
+		w.scale = number(args, last) / 100
+	case "TL":
+		w.leading = number(args, last)
+	case "Td", "TD":
+		if op == "TD" {
+			w.leading = -number(args, last)
+		}
+		w.newLine(number(args, last-1), number(args, last))
+	case "T*":
+		w.newLine(0, -w.leading)
+	case "Tm":
+		if last >= 5 {
+			a := args[last-5:]
+			w.line0 = matrix{number(a, 0), number(a, 1), number(a, 2), number(a, 3), number(a, 4), number(a, 5)}
+			w.pen = w.line0
+		}
+	case "Tj", "'", "\"":
+		if op == "\"" {
+			w.wordG, w.charGap = number(args, last-2), number(args, last-1)
+		}
+		if op != "Tj" {
+			w.newLine(0, -w.leading)
+		}
+		if last >= 0 {
+			s, _ := args[last].(text)
+			w.show(s)
+		}
+	case "TJ":
+		if last < 0 {
+			return
+		}
+		a, _ := args[last].([]any)
+		for _, v := range a {
+			switch v := v.(type) {
+			case text:
+				w.show(v)
+			case float64:
+				w.pen = w.pen.moved(-v/1000*w.size*w.scale, 0)
+			}
+		}
+	case "Do":
+		if last < 0 || depth >= maxForms || !w.d.spend(formCost) {
+			return
+		}
+		n, _ := args[last].(name)
+		form, ok := w.d.resolve(w.d.dict(resources["XObject"])[n]).(stream)
+		if !ok || form.dict["Subtype"] != name("Form") {
+			return
+		}
+		own := resources
+		if r, ok := form.dict["Resources"]; ok {
+			own = w.d.dict(r)
+		}
+		before, saved := w.state, w.saved
+		w.saved = nil
+		w.run(w.d.inflate(0, form), own, depth+1)
+		w.state, w.saved = before, saved
+	}
+}
+
+func (w *writer) newLine(x, y float64) {
+	w.line0 = w.line0.moved(x, y)
+	w.pen = w.line0
+}
+
+// show writes a string, and parts it from what was shown before where the pen has
+// moved since: by a line end, or by a space.
+func (w *writer) show(s text) {
+	if w.font == nil || s == "" {
+		return
+	}
+	up := w.size * math.Hypot(w.pen.c, w.pen.d)
+	along := w.size * math.Hypot(w.pen.a, w.pen.b)
+	if w.wrote {
+		dx, dy := w.pen.e-w.endX, w.pen.f-w.endY
+		// Along and across the direction of writing, which may be any.
+		if n := math.Hypot(w.pen.a, w.pen.b); n > 0 {
+			cos, sin := w.pen.a/n, w.pen.b/n
+			dx, dy = dx*cos+dy*sin, dy*cos-dx*sin
+		}
+		switch {
+		case math.Abs(dy) > lineGap*math.Abs(up) || dx < -2*math.Abs(along):
+			w.line()
+		case dx > wordGap*math.Abs(along):
+			w.space()
+		}
+	}
+	for code := range w.font.codes(s) {
+		if !w.d.spend(4) || w.full {
+			return
+		}
+		u := w.font.char(code)
+		if strings.TrimSpace(u) == "" && u != "" {
+			w.space()
+		} else if u != "" {
+			w.put(u)
+			w.wrote = true
+		}
+		gap := w.charGap
+		if code == ' ' && !w.font.wide {
+			gap += w.wordG
+		}
+		w.pen = w.pen.moved((w.font.width(code)*w.size+gap)*w.scale, 0)
+	}
+	w.endX, w.endY = w.pen.e, w.pen.f
+}
+
+func (w *writer) space() {
+	if w.wrote && !strings.HasSuffix(w.tail(), " ") {
+		w.put(" ")
+	}
+}
+
+// tail is the last byte that was written.
+func (w *writer) tail() string {
+	s := w.out.String()
+	return s[max(len(s)-1, 0):]
+}
