@@ -25,6 +25,7 @@
 package canon
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -33,6 +34,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+	"unsafe"
 
 	parseerr "github.com/nlnwa/whatwg-url/errors"
 	"github.com/nlnwa/whatwg-url/url"
@@ -157,6 +159,12 @@ func (o Options) Resolve(base, ref string) (canonical, host string, err error) {
 type Base struct {
 	opt Options
 	url *url.Url
+
+	// For the fast path; plain is "" where the base has no canonical form.
+	plain string // canonical, before the rules of Options.URL
+	parts Parts
+	dir   int    // behind the last "/" of the path
+	port  string // the scheme's default
 }
 
 // Base parses a base URL: an absolute URL of any scheme, not longer than
@@ -166,7 +174,19 @@ func (o Options) Base(s string) (*Base, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Base{opt: o, url: u}, nil
+	return o.newBase(u), nil
+}
+
+func (o Options) newBase(u *url.Url) *Base {
+	b := &Base{opt: o, url: u, port: o.schemes().ports[u.Scheme()]}
+	if b.port == "" {
+		return b
+	}
+	if plain, p, err := o.print(nil, u); err == nil {
+		b.plain, b.parts = string(plain), p
+		b.dir = strings.LastIndexByte(b.plain[:p.Query], '/') + 1
+	}
+	return b
 }
 
 // Base returns the base that a document at b gets by declaring href as its base
@@ -179,13 +199,25 @@ func (b *Base) Base(href string) (*Base, error) {
 	if u.Scheme() == "data" || u.Scheme() == "javascript" {
 		return nil, &Error{ReasonScheme, u.Scheme()}
 	}
-	return &Base{opt: b.opt, url: u}, nil
+	return b.opt.newBase(u), nil
 }
 
 // Resolve returns the canonical form and the host of ref as it stands in a
 // document with this base. The error is an *Error.
 func (b *Base) Resolve(ref string) (canonical, host string, err error) {
-	return b.opt.resolve(b.url, ref)
+	return b.opt.resolve(b, ref)
+}
+
+// AppendResolve appends to dst the canonical form of ref as it stands in a
+// document with this base, and says where its parts begin. Most references cost
+// no allocation, if dst has room. If there is an error, an *Error, dst comes back as it was.
+func (b *Base) AppendResolve(dst, ref []byte) ([]byte, Parts, error) {
+	return b.opt.appendResolve(dst, b, ref)
+}
+
+// AppendURL is AppendResolve of an absolute URL, without a base.
+func (o Options) AppendURL(dst, s []byte) ([]byte, Parts, error) {
+	return o.appendResolve(dst, nil, s)
 }
 
 func (o Options) maxURL() int {
@@ -280,33 +312,76 @@ func detailOf(err error) string {
 	return "not a URL"
 }
 
-func (o Options) resolve(base *url.Url, ref string) (canonical, host string, err error) {
-	if err := o.Precheck(ref); err != nil {
-		return "", "", err
-	}
-	u, err := o.parse(base, ref)
+func (o Options) resolve(base *Base, ref string) (canonical, host string, err error) {
+	var room [256]byte
+	b := unsafe.Slice(unsafe.StringData(ref), len(ref)) // is only read
+	out, p, err := o.appendResolve(room[:0], base, b)
 	if err != nil {
 		return "", "", err
 	}
-	if !o.accepts(u.Scheme()) {
-		return "", "", &Error{ReasonScheme, u.Scheme()}
+	canonical = string(out)
+	return canonical, canonical[p.Host:p.Path], nil
+}
+
+func (o *Options) appendResolve(dst []byte, base *Base, ref []byte) ([]byte, Parts, error) {
+	start := len(dst)
+	out, p, ok := o.appendFast(dst, base, ref)
+	if !ok || len(out)-start > o.maxURL() {
+		var err error
+		if out, p, err = o.appendParsed(dst, base, string(ref)); err != nil {
+			return dst, Parts{}, err
+		}
 	}
+	return out, p, nil
+}
+
+// appendParsed is appendFast by the parser: it takes whatever has a canonical form.
+func (o *Options) appendParsed(dst []byte, base *Base, ref string) ([]byte, Parts, error) {
+	if err := o.Precheck(ref); err != nil {
+		return dst, Parts{}, err
+	}
+	var on *url.Url
+	if base != nil {
+		on = base.url
+	}
+	u, err := o.parse(on, ref)
+	if err != nil {
+		return dst, Parts{}, err
+	}
+	if !o.accepts(u.Scheme()) {
+		return dst, Parts{}, &Error{ReasonScheme, u.Scheme()}
+	}
+	out, p, err := o.print(dst, u)
+	if err == nil && len(out)-len(dst) > o.maxURL() {
+		return dst, Parts{}, &Error{Reason: ReasonTooLong}
+	}
+	return out, p, err
+}
+
+// print appends the canonical form of what the parser read, however long, and
+// takes user name and password from u.
+func (o *Options) print(dst []byte, u *url.Url) ([]byte, Parts, error) {
 	u.SetUsername("")
 	u.SetPassword("")
-	prefix := u.Scheme() + "://"
-	rest := u.Href(true)[len(prefix)+len(u.Host()):] // path and query
-	host = strings.TrimSuffix(u.Hostname(), ".")
+	rest := u.Href(true)[len(u.Scheme())+len("://")+len(u.Host()):] // path and query
+	host := strings.TrimSuffix(u.Hostname(), ".")
 	if host == "" || host[0] == '.' || strings.Contains(host, "..") || host[len(host)-1] == '.' {
-		return "", "", &Error{ReasonInvalid, "the host has an empty label"}
+		return dst, Parts{}, &Error{ReasonInvalid, "the host has an empty label"}
 	}
+	start := len(dst)
+	dst = append(append(dst, u.Scheme()...), "://"...)
+	p := Parts{Host: len(dst) - start}
+	dst = append(dst, host...)
 	if port := u.Port(); port != "" {
-		host += ":" + port
+		dst = append(append(dst, ':'), port...)
 	}
-	canonical = prefix + host + normalizeEscapes(rest)
-	if len(canonical) > o.maxURL() {
-		return "", "", &Error{Reason: ReasonTooLong}
+	p.Path = len(dst) - start
+	dst = append(dst, normalizeEscapes(rest)...)
+	p.Query = len(dst) - start
+	if i := bytes.IndexByte(dst[start:], '?'); i >= 0 {
+		p.Query = i
 	}
-	return canonical, host, nil
+	return dst, p, nil
 }
 
 // schemeOf returns the lower-case scheme with which s begins, or "" where it
@@ -351,9 +426,10 @@ func escapeInvalid(s string) string {
 }
 
 // normalizeEscapes gives escapes upper-case digits, and decodes those of
-// unreserved characters. A stray "%" stays as it is. What follows one is not
-// decoded where that would make a new escape ("%2%45" is not "%2E"), or the
-// canonical form would have another canonical form.
+// unreserved characters. A stray "%" stays as it is. A digit behind one is not
+// decoded, where that would make a new escape ("%2%45" is not "%2E"), or the
+// canonical form would have another canonical form. What is not a digit ends its
+// reach, so that segments and arguments do not depend on their neighbours.
 func normalizeEscapes(s string) string {
 	if strings.IndexByte(s, '%') < 0 {
 		return s
@@ -372,12 +448,13 @@ func normalizeEscapes(s string) string {
 			continue
 		}
 		v := byte(unhex(s[i+1])<<4 | unhex(s[i+2]))
-		if unreserved(v) && len(b)-stray > 2 {
-			b = append(b, v)
-		} else {
-			b = append(b, '%', upperHex[v>>4], upperHex[v&15])
-		}
 		i += 2
+		gap := len(b) - stray
+		if unhex(v) >= 0 && (gap == 1 || gap == 2 && unhex(b[stray+1]) >= 0) {
+			b = append(b, '%', upperHex[v>>4], upperHex[v&15])
+		} else {
+			b = appendEscape(b, v)
+		}
 	}
 	return string(b)
 }
@@ -397,6 +474,29 @@ func unhex(c byte) int {
 func unreserved(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
 		c == '-' || c == '.' || c == '_' || c == '~'
+}
+
+// Parts say where the parts of a canonical URL begin:
+//
+//	http://www.example.com:8080/a/b?c
+//	       Host                Path
+//	                               Query
+type Parts struct {
+	Host  int // behind "://"
+	Path  int // its "/", where host and port end
+	Query int // its "?", or the length of the URL
+}
+
+// PartsOf finds the parts of a canonical URL.
+func PartsOf(canonical string) Parts {
+	scheme, host, rest := Split(canonical)
+	p := Parts{Host: len(scheme) + len("://")}
+	p.Path = p.Host + len(host)
+	p.Query = len(canonical)
+	if i := strings.IndexByte(rest, '?'); i >= 0 {
+		p.Query = p.Path + i
+	}
+	return p
 }
 
 // Split cuts a canonical URL into scheme, host (with its port, if any) and the

@@ -63,6 +63,9 @@ func New() hash.Hash64 { return mercator.New() }
 // low 48 bits of the canonical URL's (HostBits says why 16).
 func URLKey(host, canonicalURL string) uint64 { return mercator.URLKey(host, canonicalURL) }
 
+// JoinKey is URLKey of the FP64 of the host and that of the canonical URL.
+func JoinKey(host, url uint64) uint64 { return host&hostMask | url&^hostMask }
+
 // DocKey returns the key by which a document is known to the content-seen test:
 // the FP64 of contentFP and length in eight big-endian bytes each and one byte
 // that is 1 for a truncated body, else 0.
@@ -164,7 +167,7 @@ func (f *Poly) OfString(s string) uint64 {
 
 // URLKey is the package's URLKey with this polynomial.
 func (f *Poly) URLKey(host, canonicalURL string) uint64 {
-	return f.OfString(host)&hostMask | f.OfString(canonicalURL)&^hostMask
+	return JoinKey(f.OfString(host), f.OfString(canonicalURL))
 }
 
 // DocKey is the package's DocKey with this polynomial.
