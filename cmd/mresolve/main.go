@@ -27,7 +27,8 @@ type grammar struct {
 
 // askFlags say how servers are asked.
 type askFlags struct {
-	Server   []string      `placeholder:"ADDR[:PORT]" help:"DNS server; may be given more than once (default: those of /etc/resolv.conf)."`
+	Server   []string      `placeholder:"ADDR[:PORT]" help:"DNS server: an address, or tcp://ADDR[:PORT], tls://HOST[:PORT], https://HOST/PATH; may be given more than once (default: those of /etc/resolv.conf)."`
+	Rate     float64       `placeholder:"N" help:"Questions a second to one server, at most (default: any number)."`
 	InFlight int           `default:"1000" help:"Questions in flight at most, 1 to 100000."`
 	Timeout  time.Duration `default:"1s" help:"Wait for the first attempt; each further one waits twice as long."`
 	Attempts int           `default:"5" help:"Questions asked before a name counts as timed out, 1 to 100."`
@@ -35,12 +36,12 @@ type askFlags struct {
 
 // resolver makes the resolver of these flags; cfg has what they do not say.
 func (f *askFlags) resolver(std *cli.Std, cfg resolve.Config) (*resolve.Resolver, error) {
-	if f.InFlight < 1 || f.InFlight > 100_000 || f.Attempts < 1 || f.Attempts > 100 || f.Timeout <= 0 {
+	if f.InFlight < 1 || f.InFlight > 100_000 || f.Attempts < 1 || f.Attempts > 100 || f.Timeout <= 0 || f.Rate < 0 {
 		return nil, &fault.Error{Class: fault.Usage,
-			Found: fmt.Sprintf("%d in flight, %d attempts, timeout %v", f.InFlight, f.Attempts, f.Timeout),
-			Want:  "1 to 100000 in flight, 1 to 100 attempts and a timeout above 0"}
+			Found: fmt.Sprintf("%d in flight, %d attempts, timeout %v, rate %v", f.InFlight, f.Attempts, f.Timeout, f.Rate),
+			Want:  "1 to 100000 in flight, 1 to 100 attempts, a timeout above 0, and no rate below 0"}
 	}
-	cfg.Servers, cfg.InFlight, cfg.Timeout, cfg.Attempts, cfg.Now = f.Server, f.InFlight, f.Timeout, f.Attempts, std.Now
+	cfg.Servers, cfg.Rate, cfg.InFlight, cfg.Timeout, cfg.Attempts, cfg.Now = f.Server, f.Rate, f.InFlight, f.Timeout, f.Attempts, std.Now
 	return resolve.New(cfg)
 }
 
@@ -107,14 +108,15 @@ func (c *resolveCmd) Run(ctx context.Context, std *cli.Std) error {
 }
 
 type namesCmd struct {
-	Files []string `arg:"" optional:"" help:"Files of names, one a line (default: standard input)."`
-	Type  string   `default:"A" help:"Record type, such as A, AAAA, MX, TXT."`
+	Files   []string `arg:"" optional:"" help:"Files of names, one a line (default: standard input)."`
+	Type    string   `default:"A" help:"Record type, such as A, AAAA, MX, TXT."`
+	InOrder bool     `help:"Print results in the order of the input, not as they come."`
 	askFlags
 }
 
 // Help is printed by mresolve names --help.
 func (*namesCmd) Help() string {
-	return `Prints one JSON object a name, in the order of the input: name, class, status, and
+	return `Prints one JSON object a name, as they come or with --in-order as they stand in the input: name, class, status, and
 data with answers and resolver, named as zdns names them; rtt_us is the round-trip
 time in microseconds.
 
@@ -131,7 +133,7 @@ func (c *namesCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	defer in.Close()
-	return resolve.Names(ctx, r, c.Type, c.InFlight, std.Now, in, std.Out)
+	return resolve.Names(ctx, r, c.Type, c.InFlight, c.InOrder, std.Now, in, std.Out)
 }
 
 type createCmd struct {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/miekg/dns"
@@ -23,7 +24,7 @@ func TestScripts(t *testing.T) {
 	s := &dns.Server{PacketConn: pc, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
 		m := new(dns.Msg)
 		m.SetReply(q)
-		name := q.Question[0].Name
+		name := strings.ToLower(q.Question[0].Name)
 		if len(name) == len("a1.test.") && name[0] == 'a' && name[2:] == ".test." {
 			if q.Question[0].Qtype == dns.TypeA {
 				m.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 3600}, A: net.IPv4(127, 0, 0, name[1]-'0')}}

@@ -96,7 +96,7 @@ func run(t *testing.T, dir, txn string, opt Options, hosts ...string) ([]record.
 
 func TestABatchKeepsOrderAndFillsTheCache(t *testing.T) {
 	var asked atomic.Int32
-	addr := server(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+	addr := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
 		asked.Add(1)
 		if strings.HasPrefix(q.Name, "no") {
 			m.Rcode = dns.RcodeNameError
@@ -180,7 +180,7 @@ func TestABatchKeepsOrderAndFillsTheCache(t *testing.T) {
 }
 
 func TestManyNamesOverSeveralWindows(t *testing.T) {
-	addr := server(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+	addr := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
 		m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 600}, A: net.IPv4(127, 0, 0, 1)})
 		return true
 	})
@@ -255,7 +255,7 @@ func TestReplayGivesTheSavedColumns(t *testing.T) {
 // TestOneAnswerForEachHost lets answers expire while a batch of two windows runs.
 func TestOneAnswerForEachHost(t *testing.T) {
 	var asked atomic.Int32
-	addr := server(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+	addr := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
 		asked.Add(1)
 		m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 60}, A: net.IPv4(127, 0, 0, 1)})
 		return true
@@ -286,7 +286,7 @@ func TestOneAnswerForEachHost(t *testing.T) {
 
 // An answer in the cache is for the family that was asked for.
 func TestCachedFamilies(t *testing.T) {
-	addr := server(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+	addr := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
 		h := dns.RR_Header{Name: q.Name, Rrtype: q.Qtype, Class: dns.ClassINET, Ttl: 600}
 		switch {
 		case q.Qtype == dns.TypeA:

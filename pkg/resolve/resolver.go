@@ -15,6 +15,7 @@ package resolve
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -52,12 +53,11 @@ const (
 	MaxAddrs = 16 // addresses kept of a name
 )
 
-// udpPayload is the EDNS0 size asked for: it avoids fragmentation (RFC 9715).
-const udpPayload = 1232
-
 // Config of a Resolver. Zero fields take the defaults.
 type Config struct {
-	Servers  []string         // ADDR, ADDR:PORT or [ADDR]:PORT; default: those of /etc/resolv.conf
+	Servers  []string         // see parseServer; default: those of /etc/resolv.conf
+	Rate     float64          // questions a second to one server, at most; 0: any number
+	Roots    *x509.CertPool   // whom servers' certificates must come from; nil: the system's
 	InFlight int              // questions at a time [1000]
 	Timeout  time.Duration    // of the first attempt; each further one waits twice as long [1s]
 	Attempts int              // questions asked in all before a name counts as timed out [5]
@@ -88,7 +88,7 @@ type Answer struct {
 // Resolver asks DNS servers. Safe for many goroutines.
 type Resolver struct {
 	cfg     Config
-	servers []string
+	servers []*server
 	slots   chan struct{}
 	next    atomic.Uint32
 
@@ -140,13 +140,20 @@ func New(cfg Config) (*Resolver, error) {
 		}
 	}
 	for _, s := range servers {
-		ap, err := parseServer(s)
+		srv, err := parseServer(s, &r.cfg)
 		if err != nil {
 			return nil, err
 		}
-		r.servers = append(r.servers, ap)
+		r.servers = append(r.servers, srv)
 	}
 	return r, nil
+}
+
+// Close ends the connections to servers. No Lookup may be under way.
+func (r *Resolver) Close() {
+	for _, s := range r.servers {
+		s.close()
+	}
 }
 
 func systemServers(path string) ([]string, error) {
@@ -165,17 +172,6 @@ func systemServers(path string) ([]string, error) {
 		out = append(out, net.JoinHostPort(s, conf.Port))
 	}
 	return out, nil
-}
-
-func parseServer(s string) (string, error) {
-	if a, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
-		return netip.AddrPortFrom(a, 53).String(), nil
-	}
-	ap, err := netip.ParseAddrPort(s)
-	if err != nil {
-		return "", &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("DNS server %q", s), Want: "an IP address, with :PORT or without"}
-	}
-	return ap.String(), nil
 }
 
 // Literal answers names that need no server: IP addresses, and localhost with
@@ -206,25 +202,34 @@ func (r *Resolver) Lookup(ctx context.Context, name string) Answer {
 	if _, ok := dns.IsDomainName(name); !ok || name == "" || len(name) > 253 {
 		return r.end(Answer{Name: name, Status: StatusBadName}, failureTTL)
 	}
-	r.mu.Lock()
-	if q := r.asking[name]; q != nil {
+	for {
+		r.mu.Lock()
+		q := r.asking[name]
+		if q == nil {
+			q = &question{done: make(chan struct{})}
+			r.asking[name] = q
+			r.mu.Unlock()
+			q.ans = r.resolve(ctx, name)
+			r.mu.Lock()
+			delete(r.asking, name)
+			r.mu.Unlock()
+			close(q.done)
+			return q.ans
+		}
 		r.mu.Unlock()
 		select {
 		case <-q.done:
-			return q.ans
+			if q.ans.Status != StatusCancelled {
+				return q.ans
+			}
+			// The one who asked gave up, and this one may not have.
+			if ctx.Err() != nil {
+				return q.ans
+			}
 		case <-ctx.Done():
 			return Answer{Name: name, Status: StatusCancelled}
 		}
 	}
-	q := &question{done: make(chan struct{})}
-	r.asking[name] = q
-	r.mu.Unlock()
-	q.ans = r.resolve(ctx, name)
-	r.mu.Lock()
-	delete(r.asking, name)
-	r.mu.Unlock()
-	close(q.done)
-	return q.ans
 }
 
 // family keeps the addresses wanted, IPv4 before IPv6.
@@ -314,57 +319,64 @@ func (r *Resolver) follow(ctx context.Context, name string, qtype uint16) found 
 	ttl := r.cfg.MaxTTL
 	seen := map[string]bool{target: true}
 	for {
-		reply, server, rtt, status := r.ask(ctx, target, qtype)
-		f := found{status: status, ttl: failureTTL, server: server, rtt: rtt}
-		if status != "" {
+		got := r.ask(ctx, target, qtype)
+		f := found{status: got.status, ttl: failureTTL, server: got.server, rtt: got.rtt}
+		if got.status != "" {
 			return f
 		}
-		cnames := map[string]*dns.CNAME{}
-		addrs := map[string][]netip.Addr{}
-		for _, rr := range reply.Answer {
-			owner := strings.ToLower(rr.Header().Name)
-			switch rr := rr.(type) {
-			case *dns.CNAME:
-				cnames[owner] = rr
-			case *dns.A:
-				if a, ok := netip.AddrFromSlice(rr.A.To4()); ok && qtype == dns.TypeA {
-					addrs[owner] = append(addrs[owner], a)
-					ttl = min(ttl, seconds(rr.Hdr.Ttl))
-				}
-			case *dns.AAAA:
-				if a, ok := netip.AddrFromSlice(rr.AAAA); ok && qtype == dns.TypeAAAA {
-					addrs[owner] = append(addrs[owner], a)
-					ttl = min(ttl, seconds(rr.Hdr.Ttl))
-				}
-			}
-		}
 		moved := false
-		for cnames[target] != nil && len(addrs[target]) == 0 {
-			ttl = min(ttl, seconds(cnames[target].Hdr.Ttl))
-			target = strings.ToLower(cnames[target].Target)
-			moved = true
+		addrs, cname := answersOf(got.reply, target, &ttl)
+		for cname != "" && len(addrs) == 0 {
+			target, moved = cname, true
 			if seen[target] || len(seen) > MaxChain {
 				f.status = StatusChain
 				return f
 			}
 			seen[target] = true
+			addrs, cname = answersOf(got.reply, target, &ttl)
 		}
-		if len(addrs[target]) > 0 {
-			f.addrs, f.ttl = addrs[target], ttl
+		if len(addrs) > 0 {
+			f.addrs, f.ttl = addrs, ttl
 			if c := strings.TrimSuffix(target, "."); c != name {
 				f.cname = c
 			}
 			return f
 		}
-		if reply.Rcode == dns.RcodeNameError {
-			f.status, f.ttl = StatusNXDomain, r.negativeTTL(reply)
+		if got.reply.Rcode == dns.RcodeNameError {
+			f.status, f.ttl = StatusNXDomain, r.negativeTTL(got.reply)
 			return f
 		}
 		if !moved || ctx.Err() != nil {
-			f.status, f.ttl = StatusNoAddress, r.negativeTTL(reply)
+			f.status, f.ttl = StatusNoAddress, r.negativeTTL(got.reply)
 			return f
 		}
 	}
+}
+
+// answersOf finds what a reply says of one name: addresses of the type asked for, or
+// the name that it stands for. ttl sinks to the least of what was used.
+func answersOf(reply *dns.Msg, name string, ttl *time.Duration) (addrs []netip.Addr, cname string) {
+	qtype := reply.Question[0].Qtype
+	for _, rr := range reply.Answer {
+		h := rr.Header()
+		if h.Rrtype != qtype && h.Rrtype != dns.TypeCNAME || !strings.EqualFold(h.Name, name) {
+			continue
+		}
+		switch rr := rr.(type) {
+		case *dns.CNAME:
+			cname = strings.ToLower(rr.Target)
+		case *dns.A:
+			if a, ok := netip.AddrFromSlice(rr.A.To4()); ok {
+				addrs = append(addrs, a)
+			}
+		case *dns.AAAA:
+			if a, ok := netip.AddrFromSlice(rr.AAAA); ok {
+				addrs = append(addrs, a)
+			}
+		}
+		*ttl = min(*ttl, seconds(h.Ttl))
+	}
+	return addrs, cname
 }
 
 func seconds(ttl uint32) time.Duration { return time.Duration(ttl) * time.Second }
@@ -381,103 +393,96 @@ func (r *Resolver) negativeTTL(m *dns.Msg) time.Duration {
 	return r.cfg.MinTTL
 }
 
+// asked is what became of one question.
+type asked struct {
+	reply  *dns.Msg // the last that came; may be nil
+	server string   // the last that was asked
+	rtt    time.Duration
+	status string // "" for NOERROR and NXDOMAIN
+}
+
 // ask sends one question, to one server after another, until a reply comes that
-// says something. status is "" for NOERROR and NXDOMAIN.
-func (r *Resolver) ask(ctx context.Context, name string, qtype uint16) (reply *dns.Msg, server string, rtt time.Duration, status string) {
+// says something.
+func (r *Resolver) ask(ctx context.Context, name string, qtype uint16) asked {
 	select {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
 	case <-ctx.Done():
-		return nil, "", 0, StatusCancelled
+		return asked{status: StatusCancelled}
+	}
+	q, err := newQuery(name, qtype)
+	if err != nil {
+		return asked{status: StatusBadName}
 	}
 	timeout := r.cfg.Timeout
-	status = StatusTimeout
-	first := int(r.next.Add(1))
+	a := asked{status: StatusTimeout}
+	turn := r.next.Add(1)
 	for i := range r.cfg.Attempts {
-		server = r.servers[(first+i)%len(r.servers)]
-		m, d, err := exchange(ctx, server, name, qtype, timeout)
-		rtt = d
-		switch {
-		case ctx.Err() != nil:
-			return nil, server, d, StatusCancelled
-		case err == nil:
-			switch m.Rcode {
-			case dns.RcodeSuccess, dns.RcodeNameError:
-				return m, server, d, ""
-			case dns.RcodeServerFailure:
-				status = StatusServFail
-			case dns.RcodeRefused:
-				status = StatusRefused
-			default:
-				status = StatusBadReply
-			}
+		srv := r.pick(turn + uint32(i))
+		start := time.Now()
+		wire, err := srv.exchange(ctx, &q, timeout)
+		a.server, a.rtt = srv.name, time.Since(start)
+		if ctx.Err() != nil {
+			a.status = StatusCancelled
+			return a
+		}
+		m := new(dns.Msg)
+		if err == nil && m.Unpack(wire) != nil {
+			err = errBadReply
+		}
+		if err == nil {
+			a.reply = m
+			a.status = statusOf(m.Rcode)
+			srv.report(a.status != StatusRefused)
 			// Another server may do better; asking the same again rarely does.
-			if i+1 >= len(r.servers) {
-				return nil, server, d, status
+			if a.status == "" || i+1 >= len(r.servers) {
+				return a
 			}
+			continue
+		}
+		srv.report(false)
+		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			status = StatusTimeout
+			a.status = StatusTimeout
 			timeout *= 2
 		case errors.Is(err, errBadReply):
-			status = StatusBadReply
+			a.status = StatusBadReply
 		default:
-			status = StatusNetwork
+			a.status = StatusNetwork
 			if i+1 >= 2*len(r.servers) {
-				return nil, server, d, status
+				return a
 			}
 		}
 	}
-	return nil, server, rtt, status
+	return a
+}
+
+// pick chooses the server for a turn: the next that is not paused, if there is one.
+func (r *Resolver) pick(turn uint32) *server {
+	n := uint32(len(r.servers))
+	first := r.servers[turn%n]
+	now := time.Now()
+	for i := range n {
+		if s := r.servers[(turn+i)%n]; !s.paused(now) {
+			return s
+		}
+	}
+	return first
+}
+
+func statusOf(rcode int) string {
+	switch rcode {
+	case dns.RcodeSuccess, dns.RcodeNameError:
+		return ""
+	case dns.RcodeServerFailure:
+		return StatusServFail
+	case dns.RcodeRefused:
+		return StatusRefused
+	}
+	return StatusBadReply
 }
 
 var errBadReply = errors.New("not an answer to the question")
-
-// exchange asks one server once, over UDP from a port and with an id that are
-// random, and over TCP where the reply was cut.
-func exchange(ctx context.Context, server, name string, qtype uint16, timeout time.Duration) (*dns.Msg, time.Duration, error) {
-	q := new(dns.Msg)
-	q.SetQuestion(name, qtype)
-	q.SetEdns0(udpPayload, false)
-	m, rtt, err := exchangeOver(ctx, "udp", server, q, timeout)
-	if err == nil && m.Truncated {
-		m, rtt, err = exchangeOver(ctx, "tcp", server, q, timeout)
-	}
-	return m, rtt, err
-}
-
-func exchangeOver(ctx context.Context, network, server string, q *dns.Msg, timeout time.Duration) (*dns.Msg, time.Duration, error) {
-	start := time.Now()
-	deadline := start.Add(timeout)
-	d := net.Dialer{Deadline: deadline}
-	c, err := d.DialContext(ctx, network, server)
-	if err != nil {
-		return nil, 0, err
-	}
-	conn := &dns.Conn{Conn: c, UDPSize: udpPayload}
-	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { c.Close() })
-	defer stop()
-	if err := c.SetDeadline(deadline); err != nil {
-		return nil, 0, err
-	}
-	if err := conn.WriteMsg(q); err != nil {
-		return nil, time.Since(start), err
-	}
-	for {
-		m, err := conn.ReadMsg()
-		if err == nil && answers(m, q) {
-			return m, time.Since(start), nil
-		}
-		var ne net.Error
-		if err != nil && (network == "tcp" || errors.As(err, &ne) || errors.Is(err, net.ErrClosed)) {
-			return nil, time.Since(start), err
-		}
-		if network == "tcp" {
-			return nil, time.Since(start), errBadReply
-		}
-		// A datagram that is no answer may be forged: wait on for the true one.
-	}
-}
 
 // wireName is a name as a reply spells it: absolute, and with characters escaped
 // that have a meaning in zone files, which hosts of URLs may hold.
@@ -493,38 +498,19 @@ func wireName(name string) string {
 	return name
 }
 
-// answers says whether m is a reply to q: id and question alike (RFC 5452).
-func answers(m, q *dns.Msg) bool {
-	return m.Id == q.Id && m.Response && len(m.Question) == 1 &&
-		m.Question[0].Qtype == q.Question[0].Qtype && m.Question[0].Qclass == q.Question[0].Qclass &&
-		strings.EqualFold(m.Question[0].Name, q.Question[0].Name)
-}
-
 // Raw asks for any record type and returns the reply as it came, for tools. The
 // status is that of dns.RcodeToString, or "TIMEOUT" or "ERROR".
 func (r *Resolver) Raw(ctx context.Context, name string, qtype uint16) (reply *dns.Msg, server string, rtt time.Duration, status string) {
-	select {
-	case r.slots <- struct{}{}:
-		defer func() { <-r.slots }()
-	case <-ctx.Done():
-		return nil, "", 0, "ERROR"
+	a := r.ask(ctx, wireName(name), qtype)
+	switch {
+	case a.reply != nil:
+		status = dns.RcodeToString[a.reply.Rcode]
+	case a.status == StatusTimeout:
+		status = "TIMEOUT"
+	default:
+		status = "ERROR"
 	}
-	timeout := r.cfg.Timeout
-	first := int(r.next.Add(1))
-	status = "TIMEOUT"
-	for i := range r.cfg.Attempts {
-		server = r.servers[(first+i)%len(r.servers)]
-		m, d, err := exchange(ctx, server, wireName(name), qtype, timeout)
-		if err == nil {
-			return m, server, d, dns.RcodeToString[m.Rcode]
-		}
-		rtt = d
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			status = "ERROR"
-		}
-		timeout *= 2
-	}
-	return nil, server, rtt, status
+	return a.reply, a.server, a.rtt, status
 }
 
 // FormatAddrs writes addresses as column addr holds them.

@@ -15,15 +15,17 @@ import (
 	"github.com/miekg/dns"
 )
 
-// server runs a DNS server on loopback for a test; answer fills in the reply, or
+// serve runs a DNS server on loopback for a test; answer fills in the reply, or
 // returns false for silence.
-func server(t *testing.T, answer func(reply *dns.Msg, q dns.Question, tcp bool) bool) string {
+func serve(t *testing.T, answer func(reply *dns.Msg, q dns.Question, tcp bool) bool) string {
 	t.Helper()
 	pc, l := listenBoth(t)
 	handler := dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
 		m := new(dns.Msg)
 		m.SetReply(r)
-		if _, tcp := w.RemoteAddr().(*net.TCPAddr); answer(m, r.Question[0], tcp) {
+		q := r.Question[0]
+		q.Name = strings.ToLower(q.Name)
+		if _, tcp := w.RemoteAddr().(*net.TCPAddr); answer(m, q, tcp) {
 			if err := w.WriteMsg(m); err != nil {
 				t.Logf("reply: %v", err)
 			}
@@ -95,7 +97,7 @@ func TestLookup(t *testing.T) {
 		"evil.test.":  {"other.test. 300 IN A 127.6.6.6"},
 		"empty.test.": {},
 	}
-	addr := server(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+	addr := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
 		records, ok := zone[strings.ToLower(q.Name)]
 		switch {
 		case q.Name == "fail.test.":
@@ -153,7 +155,7 @@ func TestLookup(t *testing.T) {
 }
 
 func TestTruncatedReplyIsAskedOverTCP(t *testing.T) {
-	addr := server(t, func(m *dns.Msg, q dns.Question, tcp bool) bool {
+	addr := serve(t, func(m *dns.Msg, q dns.Question, tcp bool) bool {
 		if !tcp {
 			m.Truncated = true
 			return true
@@ -210,8 +212,8 @@ func TestForgedRepliesDoNotCount(t *testing.T) {
 }
 
 func TestAnotherServerIsAskedAfterAFailure(t *testing.T) {
-	bad := server(t, func(m *dns.Msg, _ dns.Question, _ bool) bool { m.Rcode = dns.RcodeServerFailure; return true })
-	good := server(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+	bad := serve(t, func(m *dns.Msg, _ dns.Question, _ bool) bool { m.Rcode = dns.RcodeServerFailure; return true })
+	good := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
 		if q.Qtype == dns.TypeA {
 			m.Answer = append(m.Answer, rr(t, q.Name+" 60 IN A 127.0.0.9"))
 		}
@@ -240,7 +242,7 @@ func (c *counted) Done() <-chan struct{} {
 // TestEqualNamesAreAskedOnce answers when all are waiting.
 func TestEqualNamesAreAskedOnce(t *testing.T) {
 	var asked, waiting atomic.Int32
-	addr := server(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+	addr := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
 		asked.Add(1)
 		for waiting.Load() < 50 {
 			time.Sleep(time.Millisecond)
@@ -292,7 +294,7 @@ func TestRotateKeepsFamiliesInOrder(t *testing.T) {
 }
 
 func TestNamesKeepTheOrder(t *testing.T) {
-	addr := server(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+	addr := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
 		if strings.HasPrefix(q.Name, "slow") {
 			time.Sleep(30 * time.Millisecond)
 		}
@@ -300,9 +302,12 @@ func TestNamesKeepTheOrder(t *testing.T) {
 		return true
 	})
 	var out bytes.Buffer
-	in := strings.NewReader("slow.test\nfast.test\n\nbad..name\n")
-	if err := Names(t.Context(), resolver(t, addr), "txt", 8, time.Now, in, &out); err != nil {
+	in := strings.NewReader("slow.test\nfast.test\n\nbad..name\n{\"rank\": 7, \"name\": \"json.test\", \"status\": 1}\n{\n")
+	if err := Names(t.Context(), resolver(t, addr), "txt", 8, true, time.Now, in, &out); err != nil {
 		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), `"rank":7`) {
+		t.Error("a field of the input was lost")
 	}
 	var names []string
 	d := json.NewDecoder(&out)
@@ -313,15 +318,15 @@ func TestNamesKeepTheOrder(t *testing.T) {
 		}
 		names = append(names, r.Name+" "+r.Status)
 	}
-	if got := strings.Join(names, ", "); got != "slow.test NOERROR, fast.test NOERROR, bad..name ILLEGAL_INPUT" {
+	if got := strings.Join(names, ", "); got != "slow.test NOERROR, fast.test NOERROR, bad..name ILLEGAL_INPUT, json.test NOERROR, { ILLEGAL_INPUT" {
 		t.Error(got)
 	}
-	if err := Names(t.Context(), resolver(t, addr), "nosuch", 8, time.Now, in, &out); err == nil {
+	if err := Names(t.Context(), resolver(t, addr), "nosuch", 8, true, time.Now, in, &out); err == nil {
 		t.Error("an unknown type was taken")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Names(ctx, resolver(t, addr), "A", 8, time.Now, strings.NewReader("a.test\n"), &out); err == nil {
+	if err := Names(ctx, resolver(t, addr), "A", 8, false, time.Now, strings.NewReader("a.test\n"), &out); err == nil {
 		t.Error("a cancelled run reported success")
 	}
 }
@@ -343,7 +348,7 @@ func TestLiteralOfTheOtherFamily(t *testing.T) {
 
 // Hosts of URLs may hold characters that zone files escape, and replies spell so.
 func TestNamesWithEscapedCharacters(t *testing.T) {
-	addr := server(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+	addr := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
 		m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Name, Rrtype: q.Qtype, Class: dns.ClassINET, Ttl: 60}, A: net.IPv4(192, 0, 2, 9)})
 		return q.Qtype == dns.TypeA
 	})

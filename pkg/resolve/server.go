@@ -1,0 +1,307 @@
+package resolve
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"mercator/pkg/fault"
+)
+
+// A transport carries queries to one server. An exchange ends with the reply's bytes,
+// which compare found to be a reply; with os.ErrDeadlineExceeded; or with what else
+// went wrong.
+type transport interface {
+	exchange(ctx context.Context, q *query, timeout time.Duration) ([]byte, error)
+	close()
+}
+
+// A server that failed to answer so often in a row is passed over for a while, which
+// doubles with each further failure.
+const (
+	tolerance   = 8
+	firstPause  = time.Second
+	longestWait = 30 * time.Second
+)
+
+// server is one of those that are asked.
+type server struct {
+	name string
+	main transport
+	tcp  transport // for what does not fit a datagram; nil where main is a stream
+	gap  time.Duration
+
+	mu       sync.Mutex
+	failures int       // in a row
+	pausedTo time.Time // not asked before, if another can be
+	next     time.Time // when its rate allows the next question
+}
+
+// parseServer reads ADDR[:PORT], tcp://ADDR[:PORT], tls://HOST[:PORT] (RFC 7858) or
+// https://HOST[:PORT]/PATH (RFC 8484).
+func parseServer(s string, cfg *Config) (*server, error) {
+	bad := &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("DNS server %q", s), Want: "an IP address, with :PORT or without, or a URL of tcp, tls or https"}
+	srv := &server{name: s}
+	if cfg.Rate > 0 {
+		srv.gap = time.Duration(float64(time.Second) / cfg.Rate)
+	}
+	scheme, rest, isURL := strings.Cut(s, "://")
+	if !isURL {
+		ap, err := parseAddr(s)
+		if err != nil {
+			return nil, bad
+		}
+		srv.name, srv.main, srv.tcp = ap.String(), &udp{addr: ap}, newStream("tcp", ap.String(), nil)
+		return srv, nil
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Hostname() == "" || u.User != nil || scheme != "https" && (u.Path != "" || u.RawQuery != "") {
+		return nil, bad
+	}
+	settings := &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12, RootCAs: cfg.Roots}
+	switch scheme {
+	case "tcp":
+		ap, err := parseAddr(rest)
+		if err != nil {
+			return nil, bad
+		}
+		srv.main = newStream("tcp", ap.String(), nil)
+	case "tls":
+		port := u.Port()
+		if port == "" {
+			port = "853"
+		}
+		srv.main = newStream("tcp", net.JoinHostPort(u.Hostname(), port), settings)
+	case "https":
+		srv.main = &https{s, &http.Client{
+			Transport:     &http.Transport{TLSClientConfig: settings, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: maxIdle, MaxResponseHeaderBytes: 1 << 16, IdleConnTimeout: time.Minute},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}}
+	default:
+		return nil, bad
+	}
+	return srv, nil
+}
+
+func parseAddr(s string) (netip.AddrPort, error) {
+	if a, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
+		return netip.AddrPortFrom(a, 53), nil
+	}
+	return netip.ParseAddrPort(s)
+}
+
+// exchange asks the server once: over TCP too, where the reply to a datagram was cut
+// or its letters are of other case. It waits until the server's rate allows it.
+func (s *server) exchange(ctx context.Context, q *query, timeout time.Duration) ([]byte, error) {
+	if err := s.await(ctx); err != nil {
+		return nil, err
+	}
+	m, err := s.main.exchange(ctx, q, timeout)
+	if s.tcp != nil && (errors.Is(err, errOtherCase) || err == nil && m[2]&0x02 != 0) {
+		m, err = s.tcp.exchange(ctx, q, timeout)
+	}
+	return m, err
+}
+
+// await waits for the server's turn.
+func (s *server) await(ctx context.Context) error {
+	if s.gap == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	now := time.Now()
+	turn := s.next
+	if turn.Before(now) {
+		turn = now
+	}
+	s.next = turn.Add(s.gap)
+	s.mu.Unlock()
+	timer := time.NewTimer(turn.Sub(now))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// report counts whether the server did its work.
+func (s *server) report(ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ok {
+		s.failures, s.pausedTo = 0, time.Time{}
+		return
+	}
+	if s.failures++; s.failures >= tolerance {
+		pause := min(firstPause<<min(s.failures-tolerance, 5), longestWait)
+		s.pausedTo = time.Now().Add(pause)
+	}
+}
+
+func (s *server) paused(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pausedTo.After(now)
+}
+
+func (s *server) close() {
+	s.main.close()
+	if s.tcp != nil {
+		s.tcp.close()
+	}
+}
+
+// maxIdle bounds the connections to one server that are kept for later questions.
+const maxIdle = 64
+
+// stream asks over TCP or TLS, one question at a time on a connection (RFC 7766).
+type stream struct {
+	dial func(ctx context.Context) (net.Conn, error)
+
+	mu     sync.Mutex
+	idle   []net.Conn
+	closed bool
+}
+
+func newStream(network, addr string, settings *tls.Config) *stream {
+	var d net.Dialer
+	if settings == nil {
+		return &stream{dial: func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, network, addr) }}
+	}
+	t := tls.Dialer{NetDialer: &d, Config: settings}
+	return &stream{dial: func(ctx context.Context) (net.Conn, error) { return t.DialContext(ctx, network, addr) }}
+}
+
+func (s *stream) exchange(ctx context.Context, q *query, timeout time.Duration) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, os.ErrDeadlineExceeded)
+	defer cancel()
+	for {
+		conn, used := s.take()
+		var err error
+		if conn == nil {
+			if conn, err = s.dial(ctx); err != nil {
+				return nil, because(ctx, err)
+			}
+		}
+		m, err := askOver(ctx, conn, q)
+		if err == nil {
+			s.keep(conn)
+			return m, nil
+		}
+		conn.Close()
+		if !used || ctx.Err() != nil || errors.Is(err, errBadReply) {
+			return nil, because(ctx, err)
+		}
+		// The server had closed it meanwhile: the next is another, in the end a new one.
+	}
+}
+
+// because prefers the end of ctx to what it led to.
+func because(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+func (s *stream) take() (conn net.Conn, used bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.idle)
+	if n == 0 {
+		return nil, false
+	}
+	conn = s.idle[n-1]
+	s.idle = s.idle[:n-1]
+	return conn, true
+}
+
+func (s *stream) keep(conn net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || len(s.idle) >= maxIdle {
+		conn.Close()
+		return
+	}
+	s.idle = append(s.idle, conn)
+}
+
+func (s *stream) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for _, c := range s.idle {
+		c.Close()
+	}
+	s.idle = nil
+}
+
+// askOver sends a query with its length before it, and reads the reply (RFC 1035,
+// section 4.2.2).
+func askOver(ctx context.Context, conn net.Conn, q *query) ([]byte, error) {
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if _, err := conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(q.wire))), q.wire...)); err != nil {
+		return nil, err
+	}
+	var length [2]byte
+	if _, err := io.ReadFull(conn, length[:]); err != nil {
+		return nil, err
+	}
+	m := make([]byte, binary.BigEndian.Uint16(length[:]))
+	if _, err := io.ReadFull(conn, m); err != nil {
+		return nil, err
+	}
+	if q.compare(m) == foreign {
+		return nil, errBadReply
+	}
+	return m, nil
+}
+
+// https asks by POST (RFC 8484).
+type https struct {
+	url    string
+	client *http.Client
+}
+
+func (h *https) exchange(ctx context.Context, q *query, timeout time.Duration) ([]byte, error) {
+	const media = "application/dns-message"
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, os.ErrDeadlineExceeded)
+	defer cancel()
+	q.setID(0) // section 4.1: the same question is the same request
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, bytes.NewReader(q.wire))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", media)
+	req.Header.Set("Accept", media)
+	resp, err := h.client.Do(req)
+	if err != nil {
+		return nil, because(ctx, err)
+	}
+	defer resp.Body.Close()
+	m, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
+	switch {
+	case err != nil:
+		return nil, because(ctx, err)
+	case resp.StatusCode != http.StatusOK || len(m) > 1<<16-1 || q.compare(m) == foreign:
+		return nil, errBadReply
+	}
+	return m, nil
+}
+
+func (h *https) close() { h.client.CloseIdleConnections() }
