@@ -78,7 +78,7 @@ type linksCmd struct {
 	MaxLinks       int           `default:"100000" placeholder:"N" help:"Keep so many links of a document (100000)."`
 	HTMLEngine     string        `name:"html-engine" enum:"xnet" default:"xnet" help:"What reads HTML: xnet, the tokenizer of golang.org/x/net/html."`
 	Modules        string        `type:"path" placeholder:"FILE" help:"Write what processing modules find to this file, as module records."`
-	Module         []string      `sep:"none" placeholder:"SPEC" help:"With --modules: run this processing module, NAME, NAME=TYPE,TYPE or NAME=TYPE,TYPE:COMMAND, instead of all built-in ones."`
+	Module         []string      `sep:"none" placeholder:"SPEC" help:"With --modules: run this processing module, NAME, NAME=TYPE,TYPE or NAME=TYPE,TYPE:COMMAND, instead of all built-in ones but text."`
 	ModuleTimeout  time.Duration `default:"10s" placeholder:"TIME" help:"Time that a module's command gets for one document (10s)."`
 }
 
@@ -96,8 +96,9 @@ canonical; what is not wanted is counted by reason in the stream's ledger.
     mextract --warc crawl/fetch --filter rules.txt --txn r12 < fetched.arrows.zst | murlset new crawl/urls --txn r12
 
 Modules report on documents by media type: page (title, description, language),
-tags (elements counted), image (format, size, frames). A command is one, too: it
-reads the document and writes "KEY<tab>VALUE" lines.
+tags (elements counted), image (format, size, frames), forms (action, method, fields),
+simhash (near-duplicates differ in few bits), text (of HTML, PDF, DOCX, ODT and plain
+text). A command is one, too: it reads the document and writes "KEY<tab>VALUE" lines.
 
     mextract pages.warc.gz -o links.arrows.zst --modules found.arrows.zst --module page --module 'words=text/html,text/plain:wc -w'`
 }
@@ -181,7 +182,7 @@ func (c *linksCmd) modules() ([]process.Selected, error) {
 		return nil, nil
 	}
 	if len(selected) == 0 {
-		for _, m := range process.Builtin() {
+		for _, m := range process.Default() {
 			selected = append(selected, process.Selected{Module: m})
 		}
 	}

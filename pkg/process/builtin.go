@@ -3,10 +3,6 @@ package process
 import (
 	"bytes"
 	"context"
-	"fmt"
-	"image"
-	_ "image/jpeg" // formats of image.DecodeConfig
-	_ "image/png"
 	"io"
 	"slices"
 	"strconv"
@@ -15,13 +11,20 @@ import (
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 	"golang.org/x/net/html/charset"
+
+	"mercator/pkg/pdf"
 )
 
 var htmlTypes = []string{"text/html", "application/xhtml+xml"}
 
 // htmlText gives an HTML document's text as UTF-8.
 func htmlText(doc *Document) (io.Reader, error) {
-	contentType := "text/html"
+	return decoded(doc, "text/html")
+}
+
+// decoded gives the text of a document as UTF-8, by its byte order mark, the charset
+// that came with it, or, of HTML, what it says itself.
+func decoded(doc *Document, contentType string) (io.Reader, error) {
 	if doc.Charset != "" {
 		contentType += "; charset=" + doc.Charset
 	}
@@ -43,17 +46,41 @@ func newTokenizer(text io.Reader) *html.Tokenizer {
 }
 
 // pageModule reports title, description, keywords, language, robots directives
-// and generator of an HTML page.
+// and generator of an HTML page, and the title of other documents.
 type pageModule struct{}
 
-func (pageModule) Name() string    { return "page" }
-func (pageModule) Types() []string { return htmlTypes }
-func (pageModule) New() Instance   { return pageModule{} }
+func (pageModule) Name() string { return "page" }
+func (pageModule) Types() []string {
+	return append(slices.Clone(htmlTypes), typePDF, typeDOCX, typeODT)
+}
+func (pageModule) New() Instance { return pageModule{} }
 
 // maxTitle bounds what is read of a title: a page may never close it.
 const maxTitle = 4 * MaxValue
 
 func (pageModule) Process(ctx context.Context, doc *Document, report func(key, value string)) error {
+	var title string
+	var err error
+	switch doc.MIME {
+	case typePDF:
+		var d *pdf.Document
+		if d, err = pdf.Open(doc.Body); err == nil {
+			title = d.Title()
+		}
+	case typeDOCX:
+		title, err = officeTitle(doc.Body, "docProps/core.xml")
+	case typeODT:
+		title, err = officeTitle(doc.Body, "meta.xml")
+	default:
+		return htmlPage(doc, report)
+	}
+	if title != "" {
+		report("title", title)
+	}
+	return err
+}
+
+func htmlPage(doc *Document, report func(key, value string)) error {
 	text, err := htmlText(doc)
 	if err != nil {
 		return err
@@ -77,7 +104,12 @@ func (pageModule) Process(ctx context.Context, doc *Document, report func(key, v
 				once("title", string(t[:min(len(t), maxTitle)]))
 			}
 		case html.StartTagToken, html.SelfClosingTagToken:
-			tag, attr := readTag(z)
+			name, more := z.TagName()
+			tag := atom.Lookup(name)
+			var attr map[string]string
+			if tag == atom.Html || tag == atom.Meta {
+				attr = attributes(z, more, "lang", "name", "content", "http-equiv")
+			}
 			inTitle = tag == atom.Title && !inSVG
 			switch tag {
 			case atom.Svg:
@@ -100,27 +132,6 @@ func (pageModule) Process(ctx context.Context, doc *Document, report func(key, v
 			}
 		}
 	}
-}
-
-// readTag returns a start tag's name and the attributes that pageModule needs.
-func readTag(z *html.Tokenizer) (atom.Atom, map[string]string) {
-	name, more := z.TagName()
-	tag := atom.Lookup(name)
-	if tag != atom.Html && tag != atom.Meta {
-		return tag, nil
-	}
-	attr := make(map[string]string)
-	for more {
-		var k, v []byte
-		k, v, more = z.TagAttr()
-		switch key := string(k); key {
-		case "lang", "name", "content", "http-equiv":
-			if _, twice := attr[key]; !twice {
-				attr[key] = string(v[:min(len(v), maxTitle)])
-			}
-		}
-	}
-	return tag, attr
 }
 
 // tagsModule counts the elements of an HTML page by name, as Mercator's tag
@@ -162,80 +173,4 @@ func (tagsModule) Process(ctx context.Context, doc *Document, report func(key, v
 			}
 		}
 	}
-}
-
-// imageModule reports format, width and height of GIF, JPEG and PNG images, and of
-// a GIF its version, number of frames and of colours in its global table: what
-// Mercator's GIF statistics were made from.
-type imageModule struct{}
-
-func (imageModule) Name() string    { return "image" }
-func (imageModule) Types() []string { return []string{"image/gif", "image/jpeg", "image/png"} }
-func (imageModule) New() Instance   { return imageModule{} }
-
-func (imageModule) Process(ctx context.Context, doc *Document, report func(key, value string)) error {
-	if bytes.HasPrefix(doc.Body, []byte("GIF8")) {
-		return gifStats(doc.Body, report)
-	}
-	c, format, err := image.DecodeConfig(bytes.NewReader(doc.Body))
-	if err != nil {
-		return err
-	}
-	report("format", format)
-	report("width", strconv.Itoa(c.Width))
-	report("height", strconv.Itoa(c.Height))
-	return nil
-}
-
-// gifStats walks the blocks of a GIF (GIF89a section 17 ff.) without decoding pixels.
-// Of one that is cut short it reports the frames that are there.
-func gifStats(b []byte, report func(key, value string)) error {
-	if len(b) < 13 {
-		return fmt.Errorf("gif header of %d bytes, want 13", len(b))
-	}
-	colors := 0
-	rest := b[13:]
-	if b[10]&0x80 != 0 {
-		colors = 2 << (b[10] & 7)
-		rest = rest[min(len(rest), 3*colors):]
-	}
-	report("format", "gif")
-	report("version", string(b[3:6]))
-	report("width", strconv.Itoa(int(b[6])|int(b[7])<<8))
-	report("height", strconv.Itoa(int(b[8])|int(b[9])<<8))
-	report("colors", strconv.Itoa(colors))
-	frames := 0
-	for len(rest) > 0 {
-		switch rest[0] {
-		case 0x2C: // image descriptor
-			if len(rest) < 11 {
-				rest = nil
-				break
-			}
-			frames++
-			table := 0
-			if rest[9]&0x80 != 0 {
-				table = 3 * (2 << (rest[9] & 7))
-			}
-			rest = skipBlocks(rest[min(len(rest), 11+table):])
-		case 0x21: // extension
-			rest = skipBlocks(rest[min(len(rest), 2):])
-		default: // trailer, or not a GIF any more
-			rest = nil
-		}
-	}
-	report("frames", strconv.Itoa(frames))
-	return nil
-}
-
-// skipBlocks skips data sub-blocks with their terminator.
-func skipBlocks(b []byte) []byte {
-	for len(b) > 0 {
-		n := int(b[0])
-		b = b[min(len(b), n+1):]
-		if n == 0 {
-			break
-		}
-	}
-	return b
 }

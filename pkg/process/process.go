@@ -123,7 +123,15 @@ func Parse(spec string, limits ExecLimits) (Selected, error) {
 }
 
 // Builtin lists the modules of the house.
-func Builtin() []Module { return []Module{pageModule{}, tagsModule{}, imageModule{}} }
+func Builtin() []Module {
+	return []Module{pageModule{}, tagsModule{}, imageModule{}, formsModule{}, simhashModule{}, textModule{}}
+}
+
+// Default is what runs when nothing is chosen: all of the house but text, which
+// is as long as the documents.
+func Default() []Module {
+	return slices.DeleteFunc(Builtin(), func(m Module) bool { return m.Name() == textModule{}.Name() })
+}
 
 // Runner runs a selection of modules. It belongs to one thread.
 type Runner struct {

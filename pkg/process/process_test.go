@@ -3,17 +3,21 @@ package process
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"image"
 	"image/color"
 	"image/gif"
 	"image/png"
+	"io"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/image/bmp"
+	"golang.org/x/image/tiff"
 )
 
 func run(t *testing.T, spec string, doc *Document) []string {
@@ -44,6 +48,27 @@ func gifOf(t *testing.T, frames int) []byte {
 	return b.Bytes()
 }
 
+func encoded(t *testing.T, encode func(io.Writer, image.Image) error) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := encode(&b, image.NewGray(image.Rect(0, 0, 7, 9))); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// avif is the front of an image of that size, with a thumbnail.
+func avif(width, height uint32) string {
+	box := func(kind, body string) string {
+		return string(binary.BigEndian.AppendUint32(nil, uint32(8+len(body)))) + kind + body
+	}
+	size := func(w, h uint32) string {
+		return box("ispe", string(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(make([]byte, 4), w), h)))
+	}
+	return box("ftyp", "avif\x00\x00\x00\x00mif1") +
+		box("meta", "\x00\x00\x00\x00"+box("hdlr", "x")+box("iprp", box("ipco", box("pixi", "")+size(2, 3)+size(width, height))))
+}
+
 func TestBuiltin(t *testing.T) {
 	var p bytes.Buffer
 	if err := png.Encode(&p, image.NewGray(image.Rect(0, 0, 7, 9))); err != nil {
@@ -63,6 +88,11 @@ func TestBuiltin(t *testing.T) {
 		{"png", "image", "image/png", p.String(), []string{"format=png", "width=7", "height=9"}},
 		{"gif", "image", "image/gif", string(animated), []string{"format=gif", "version=89a", "width=30", "height=20", "colors=0", "frames=3"}},
 		{"gif cut short", "image", "image/gif", string(animated[:len(animated)*2/5]), []string{"format=gif", "version=89a", "width=30", "height=20", "colors=0", "frames=1"}},
+		{"webp", "image", "image/webp", "RIFF\x1a\x00\x00\x00WEBPVP8L\x0d\x00\x00\x00/\x06\x00\x02\x00\x07\x10\x11\x11\x88\x88\xfe\x07\x00", []string{"format=webp", "width=7", "height=9"}},
+		{"avif", "image", "image/avif", avif(7, 9), []string{"format=avif", "width=7", "height=9"}},
+		{"avif cut short", "image", "image/avif", avif(7, 9)[:60], []string{"error=image: unknown format"}},
+		{"bmp", "image", "image/bmp", encoded(t, bmp.Encode), []string{"format=bmp", "width=7", "height=9"}},
+		{"tiff", "image", "image/tiff", encoded(t, func(w io.Writer, m image.Image) error { return tiff.Encode(w, m, nil) }), []string{"format=tiff", "width=7", "height=9"}},
 		{"not an image", "image", "image/png", "x", []string{"error=image: unknown format"}},
 	} {
 		doc := &Document{MIME: tt.mime, Body: []byte(tt.body)}
@@ -144,7 +174,7 @@ func TestFailureStaysAlone(t *testing.T) {
 
 func TestParseErrors(t *testing.T) {
 	for spec, want := range map[string]string{
-		"": "name", "Page": "name", "nosuch": "not among page, tags, image", "page=html": "media type",
+		"": "name", "Page": "name", "nosuch": "not among page, tags, image, forms", "page=html": "media type",
 		"x=text/html:": "no command", "x=:cat": "no media types",
 	} {
 		if _, err := Parse(spec, ExecLimits{}); !errors.Is(err, ErrSpec) || !strings.Contains(err.Error(), want) {
