@@ -17,6 +17,7 @@ import (
 	"mercator/pkg/canon"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
+	"mercator/pkg/httpmsg"
 )
 
 // Limits of RFC 9309: section 2.5 (bytes), 2.3.1.2 (redirects), 2.4 (caching).
@@ -73,13 +74,17 @@ func robotsRow(row *record.Fetch) (v verdict, why, next string) {
 	switch {
 	case row.Outcome != record.OutcomeFetched:
 		return unreachable, row.Outcome + ": " + row.Error, ""
+	case row.Status >= 200 && row.Status < 300 && row.Truncated != "" && row.Truncated != httpmsg.TruncatedLength:
+		// The rules that forbid may be those that did not come (section 2.3.1.4: a
+		// server or network error).
+		return unreachable, "robots.txt came in part: " + strings.TrimSuffix(row.Truncated+": "+row.Error, ": "), ""
 	case row.Status >= 200 && row.Status < 300:
 		return byRules, "", ""
 	case row.Status >= 300 && row.Status < 400 && row.RedirectURL != "":
 		return asking, "", row.RedirectURL
 	case row.Status == 429: // a server that is asked too often has not said that there is no robots.txt
 		return unreachable, "status 429", ""
-	case row.Status >= 300 && row.Status < 500:
+	case row.Status >= 300 && row.Status < 500 && row.Status != 304: // nobody asked for less than the whole
 		return allowAll, "", ""
 	}
 	return unreachable, "status " + itoa(int(row.Status)), ""

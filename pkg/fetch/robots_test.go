@@ -120,3 +120,35 @@ func TestBackOff(t *testing.T) {
 		}
 	}
 }
+
+// TestRobotsRow: what a contact for robots.txt means (RFC 9309 section 2.3.1).
+func TestRobotsRow(t *testing.T) {
+	for _, c := range []struct {
+		row  record.Fetch
+		want verdict
+	}{
+		{record.Fetch{Status: 200}, byRules},
+		{record.Fetch{Status: 200, Truncated: "length"}, byRules}, // 500 KiB count
+		{record.Fetch{Status: 200, Truncated: "disconnect"}, unreachable},
+		{record.Fetch{Status: 200, Truncated: "time"}, unreachable},
+		{record.Fetch{Status: 200, Truncated: "unspecified", Error: "content coding"}, unreachable},
+		{record.Fetch{Status: 204}, byRules},
+		{record.Fetch{Status: 302, RedirectURL: "http://b.test/"}, asking},
+		{record.Fetch{Status: 302}, allowAll},
+		{record.Fetch{Status: 304}, unreachable},
+		{record.Fetch{Status: 401}, allowAll},
+		{record.Fetch{Status: 404}, allowAll},
+		{record.Fetch{Status: 404, Truncated: "disconnect"}, allowAll},
+		{record.Fetch{Status: 429}, unreachable},
+		{record.Fetch{Status: 500}, unreachable},
+		{record.Fetch{Status: 999}, unreachable},
+		{record.Fetch{Outcome: record.OutcomeTimeout}, unreachable},
+	} {
+		if c.row.Outcome == "" {
+			c.row.Outcome = record.OutcomeFetched
+		}
+		if v, why, _ := robotsRow(&c.row); v != c.want || (why == "") != (v != unreachable) {
+			t.Errorf("%+v: verdict %d (%s), want %d", c.row, v, why, c.want)
+		}
+	}
+}

@@ -498,24 +498,3 @@ var isUnreserved = func() (t [256]bool) {
 	}
 	return t
 }()
-
-// AppendText appends the group as a robots.txt for "*" that means the same and
-// leaves out what does not count: what a store keeps of a host.
-func (g *Group) AppendText(b []byte) ([]byte, error) {
-	b = append(b, "User-agent: *\n"...)
-	for _, r := range g.rules {
-		if r.allow {
-			b = append(b, "Allow: "...)
-		} else {
-			b = append(b, "Disallow: "...)
-		}
-		b = append(append(b, r.pattern...), '\n')
-	}
-	if g.delay > 0 {
-		b = append(strconv.AppendFloat(append(b, "Crawl-delay: "...), g.delay.Seconds(), 'f', -1, 64), '\n')
-	}
-	for _, s := range g.sitemaps {
-		b = append(append(append(b, "Sitemap: "...), s...), '\n')
-	}
-	return b, nil
-}

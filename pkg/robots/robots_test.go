@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -56,7 +57,7 @@ func TestConformance(t *testing.T) {
 		if peer(c.Robots, c.Agent).Allowed(c.URL) == c.Allow {
 			temoto++
 		}
-		text, _ := g.AppendText(nil)
+		text := g.text()
 		if again := Parse(text).Group("any"); again.Allowed(c.URL) != c.Allow {
 			t.Errorf("%s: the group written and read again differs:\n%s", c.ID, text)
 		}
@@ -69,6 +70,26 @@ func TestConformance(t *testing.T) {
 		t.Errorf("temoto agrees in %d of %d cases", temoto, n)
 	}
 	t.Logf("temoto agrees in %d of %d cases", temoto, n)
+}
+
+// text is the group as a robots.txt for "*" that means the same.
+func (g *Group) text() []byte {
+	b := []byte("User-agent: *\n")
+	for _, r := range g.rules {
+		if r.allow {
+			b = append(b, "Allow: "...)
+		} else {
+			b = append(b, "Disallow: "...)
+		}
+		b = append(append(b, r.pattern...), '\n')
+	}
+	if g.delay > 0 {
+		b = append(strconv.AppendFloat(append(b, "Crawl-delay: "...), g.delay.Seconds(), 'f', -1, 64), '\n')
+	}
+	for _, s := range g.sitemaps {
+		b = append(append(append(b, "Sitemap: "...), s...), '\n')
+	}
+	return b
 }
 
 func TestAllowed(t *testing.T) {
@@ -149,8 +170,8 @@ func TestGroups(t *testing.T) {
 		if g.CrawlDelay() != c.delay {
 			t.Errorf("%s: delay %v, want %v", c.agent, g.CrawlDelay(), c.delay)
 		}
-		text, _ := g.AppendText(nil)
-		if again, _ := Parse(text).Group("x").AppendText(nil); !bytes.Equal(again, text) {
+		text := g.text()
+		if again := Parse(text).Group("x").text(); !bytes.Equal(again, text) {
 			t.Errorf("%s: %q, then %q", c.agent, text, again)
 		}
 	}
@@ -254,21 +275,6 @@ func TestHostileFilesTakeLinearTime(t *testing.T) {
 	}
 }
 
-func TestDecide(t *testing.T) {
-	for _, c := range []struct {
-		status, redirects int
-		want              Verdict
-	}{
-		{200, 0, UseRules}, {204, 0, UseRules}, {200, 5, UseRules}, {301, 0, Follow}, {308, 4, Follow}, {302, 5, AllowAll},
-		{404, 0, AllowAll}, {401, 0, AllowAll}, {403, 3, AllowAll}, {410, 0, AllowAll}, {429, 0, DisallowAll},
-		{500, 0, DisallowAll}, {503, 2, DisallowAll}, {599, 0, DisallowAll}, {0, 0, DisallowAll}, {304, 0, DisallowAll}, {999, 0, DisallowAll}, {101, 0, DisallowAll},
-	} {
-		if got := Decide(c.status, c.redirects); got != c.want {
-			t.Errorf("status %d after %d redirects: %v, want %v", c.status, c.redirects, got, c.want)
-		}
-	}
-}
-
 func TestEngines(t *testing.T) {
 	const file = "User-agent: mercator\nDisallow: /a\nCrawl-delay: 3\nSitemap: http://h/s.xml\n"
 	for _, name := range []string{"", EngineRFC9309, EngineTemoto} {
@@ -294,7 +300,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("\xef\xbbuser-agent a\rdisallow:*"), "http://h?#")
 	f.Fuzz(func(t *testing.T, body []byte, url string) {
 		g := Parse(body).Group("mercator")
-		text, _ := g.AppendText(nil)
+		text := g.text()
 		again := Parse(text).Group("mercator")
 		if len(text) < BodyMax && again.Allowed(url) != g.Allowed(url) {
 			t.Errorf("allowed %v, but %v of %q", g.Allowed(url), again.Allowed(url), text)
