@@ -76,7 +76,7 @@ type Fetch struct {
 	Via           string
 	Discovered    Time
 	Addr          string // the address that was contacted; "" if none was
-	ETag          string // of this reply, or else as given; column etag
+	ETag          string // what the next fetch may ask with: of this reply if it has the document, or else as given; column etag
 	LastModified  string
 	LastContentFP uint64 // as given: the content fingerprint of the fetch before
 

@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha1"
 	"hash"
 	"io"
@@ -60,22 +61,11 @@ func describe(row *record.Fetch, reply *Reply, bodyMax int64, end time.Time, kee
 	row.Status = uint16(h.Status)
 	row.MIME, row.Charset = httpmsg.MediaType(h.Get("Content-Type"))
 	row.MIME, row.Charset = clean(row.MIME), clean(row.Charset)
-	if v := clean(h.Get("ETag")); v != "" {
-		row.ETag = v
-	}
-	if v := clean(h.Get("Last-Modified")); v != "" {
-		row.LastModified = v
-	}
 	if h.Status >= 300 && h.Status < 400 {
-		if ref := h.Get("Location"); ref != "" {
-			if url, _, err := form.Resolve(row.URL, ref); err == nil {
-				row.RedirectURL = url
-			} else {
-				row.Error = clean("redirect: " + err.Error())
-			}
-		}
+		redirect(row, h.Get("Location"), form)
 	}
 	row.RetryAfter = retryAfter(h.Get("Retry-After"), end)
+	defer validators(row, clean(h.Get("ETag")), clean(h.Get("Last-Modified")))
 	if reply.NoBody || row.Outcome == record.OutcomeNotModified {
 		return toStart(reply)
 	}
@@ -99,16 +89,46 @@ func describe(row *record.Fetch, reply *Reply, bodyMax int64, end time.Time, kee
 	return toStart(reply)
 }
 
+// validators sets what the next request for the URL may refer to. A reply that has
+// the document replaces what was known, also by nothing; one that says that it is the
+// same may renew it; every other says nothing of it, and what it carries is its own.
+func validators(row *record.Fetch, etag, modified string) {
+	switch {
+	case row.Status >= 200 && row.Status < 300:
+		row.ETag, row.LastModified = etag, modified
+		if row.Truncated != "" && row.Truncated != httpmsg.TruncatedLength {
+			row.ETag, row.LastModified = "", "" // the rest is still to be had
+		}
+	case row.Outcome == record.OutcomeNotModified:
+		row.ETag, row.LastModified = cmp.Or(etag, row.ETag), cmp.Or(modified, row.LastModified)
+	}
+}
+
+// redirect enters where a reply leads to; ref may be "".
+func redirect(row *record.Fetch, ref string, form canon.Options) {
+	if ref == "" {
+		return
+	}
+	url, _, err := form.Resolve(row.URL, ref)
+	if err != nil {
+		also(row, "redirect: "+err.Error())
+		return
+	}
+	row.RedirectURL = url
+}
+
+// also adds to the row's error, which may tell of another already.
+func also(row *record.Fetch, text string) {
+	if row.Error != "" {
+		text = row.Error + "; " + text
+	}
+	row.Error = clean(text)
+}
+
 // describeDocument is describe for a reply that is no HTTP.
 func describeDocument(row *record.Fetch, reply *Reply, bodyMax int64, keep io.Writer, form canon.Options) error {
 	row.Status = uint16(reply.Status)
-	if reply.Redirect != "" {
-		if url, _, err := form.Resolve(row.URL, reply.Redirect); err == nil {
-			row.RedirectURL = url
-		} else {
-			row.Error = clean("redirect: " + err.Error())
-		}
-	}
+	redirect(row, reply.Redirect, form)
 	if reply.Response == nil {
 		return nil
 	}
@@ -203,8 +223,8 @@ func (s *scales) coded(row *record.Fetch, payload io.Reader, codings string, mos
 	if row.Truncated == "" {
 		row.Truncated = body.Truncated()
 	}
-	if err := body.Err(); err != nil && row.Error == "" {
-		row.Error = clean(err.Error())
+	if err := body.Err(); err != nil {
+		also(row, err.Error())
 	}
 	return nil
 }

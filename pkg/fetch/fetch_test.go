@@ -350,6 +350,45 @@ func TestNotModified(t *testing.T) {
 	sameAgain(t, opt.Store, urls, rows)
 }
 
+// TestValidators: what the next round may ask with is what the last whole document
+// had, and not what an error page, a redirect or a part of a document has.
+func TestValidators(t *testing.T) {
+	reply := func(status, head, body string) string {
+		return "HTTP/1.1 " + status + "\r\n" + head + fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body)
+	}
+	const both, old, modified = "ETag: \"new\"\r\nLast-Modified: Sun, 02 Jan 2000 00:00:00 GMT\r\n", `"old"`, "Sat, 01 Jan 2000 00:00:00 GMT"
+	w := &web{replies: map[string]string{}}
+	want := map[string][2]string{}
+	var urls []record.URL
+	for name, c := range map[string]struct{ reply, etag, modified string }{
+		"changed":   {reply("200 OK", both, "x"), `"new"`, "Sun, 02 Jan 2000 00:00:00 GMT"},
+		"none":      {reply("200 OK", "", "x"), "", ""},
+		"one":       {reply("200 OK", "ETag: \"new\"\r\n", "x"), `"new"`, ""},
+		"cut":       {"HTTP/1.1 200 OK\r\n" + both + "Content-Length: 9\r\n\r\nx", "", ""},
+		"damaged":   {reply("200 OK", both+"Content-Encoding: gzip\r\n", "\x1f\x8bxxxx"), "", ""},
+		"same":      {"HTTP/1.1 304 Not Modified\r\nETag: \"new\"\r\n\r\n", `"new"`, modified},
+		"not found": {reply("404 Not Found", both, "x"), old, modified},
+		"busy":      {reply("503 Busy", both, "x"), old, modified},
+		"moved":     {reply("302 Found", both+"Location: /x\r\n", "x"), old, modified},
+		"dead":      {"", old, modified},
+	} {
+		u := url("http://" + strings.ReplaceAll(name, " ", "-") + ".test/")
+		u.ETag, u.LastModified, u.LastContentFP = old, modified, 7
+		w.replies[u.URL] = c.reply
+		want[u.URL] = [2]string{c.etag, c.modified}
+		urls = append(urls, u)
+	}
+	opt := options(newStore(t), w)
+	rows := run(t, opt, "r1", urls)
+	outcomes(t, rows, urls)
+	for _, row := range rows {
+		if row.Role == record.RolePage && want[row.URL] != [2]string{row.ETag, row.LastModified} {
+			t.Errorf("%s: %q, %q; want %q", row.URL, row.ETag, row.LastModified, want[row.URL])
+		}
+	}
+	sameAgain(t, opt.Store, urls, rows)
+}
+
 // sameAgain replays the round r1 from its archive.
 func sameAgain(t *testing.T, st *store.Store, urls []record.URL, rows []record.Fetch) {
 	t.Helper()

@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"context"
+	"strings"
 
 	"mercator/pkg/fetch/http1"
 )
@@ -20,8 +21,8 @@ func (p HTTP) Fetch(ctx context.Context, req *Request) *Reply {
 	}
 	x := p.Client.Do(ctx, http1.Request{Method: req.Method, URL: req.URL, Addr: req.Addr, ETag: req.ETag, LastModified: req.LastModified}, conn)
 	r := &Reply{Outcome: x.Outcome, Error: x.Error, Truncated: x.Truncated, Sent: x.Request, NoBody: x.NoBody, Wire: x.Wire, Err: x.Err, Memory: x}
-	if r.Error == "" {
-		r.Error = x.TLSFault
+	if x.TLSFault != "" {
+		r.Error = strings.TrimSuffix(x.TLSFault+"; "+x.Error, "; ")
 	}
 	if x.Response != nil {
 		r.Response, r.Length, r.Head = x.Response, x.Response.Len(), &x.Head
