@@ -458,7 +458,8 @@ func (r *runner) add(ctx context.Context, row *record.URL) error {
 		r.mu.Unlock()
 		return err
 	}
-	fresh := r.s.hosts[row.Host] == nil
+	h := r.s.hosts[row.Host]
+	fresh := h == nil || !h.named // a redirect of robots.txt may have led there first
 	r.mu.Unlock()
 	if fresh {
 		g := &group{}
@@ -474,10 +475,10 @@ func (r *runner) add(ctx context.Context, row *record.URL) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
-	h := r.s.hosts[row.Host]
-	if h == nil {
+	if h = r.s.hosts[row.Host]; h == nil {
 		h = r.s.host(strings.Clone(row.Host), now)
 	}
+	h.named = true
 	if err := r.sp.push(&h.queue, row); err != nil {
 		return err
 	}
@@ -578,6 +579,25 @@ type turn struct {
 	session  io.Closer
 }
 
+// halt is why a host is not contacted now.
+type halt struct {
+	why   string // "": it may be
+	host  bool   // because of the host, and not of the run
+	until micros // 0: it is not known
+}
+
+// halted says whether a host is left alone. runner.mu is held: what another host's
+// worker learns of robots rules may put this one off.
+func (r *runner) halted(h *host) halt {
+	switch {
+	case r.reason != "":
+		return halt{why: r.reason}
+	case h.deferred != "" && h.next > r.now():
+		return halt{h.deferred, true, h.next}
+	}
+	return halt{why: h.deferred, host: true}
+}
+
 // serve makes the host's next contact, and settles what needs none before it.
 func (r *runner) serve(ctx context.Context, h *host, req *Request) (turn, error) {
 	for {
@@ -588,7 +608,7 @@ func (r *runner) serve(ctx context.Context, h *host, req *Request) (turn, error)
 		var e *errand
 		var err error
 		r.mu.Lock()
-		reason := r.reason
+		rest := r.halted(h)
 		if len(h.errands) > 0 {
 			e = h.errands[0]
 		}
@@ -604,9 +624,9 @@ func (r *runner) serve(ctx context.Context, h *host, req *Request) (turn, error)
 		var settled bool
 		switch {
 		case e != nil:
-			t, settled, err = r.serveErrand(ctx, h, e, &row, reason, req)
+			t, settled, err = r.serveErrand(ctx, h, e, &row, rest, req)
 		case page:
-			t, settled, err = r.servePage(ctx, h, &row, reason, req)
+			t, settled, err = r.servePage(ctx, h, &row, rest, req)
 		default:
 			return turn{}, nil
 		}
@@ -662,7 +682,7 @@ func (r *runner) pop(h *host) error {
 }
 
 // servePage deals with the first URL of a host. settled: there was no contact, go on.
-func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, reason string, req *Request) (t turn, settled bool, err error) {
+func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, rest halt, req *Request) (t turn, settled bool, err error) {
 	settle := func(outcome, detail string) (turn, bool, error) {
 		return turn{}, true, r.settle(ctx, h, row, outcome, detail, 0)
 	}
@@ -678,14 +698,8 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, reason
 		return settle(record.OutcomeScheme, protocol.Check(row.URL).Error())
 	case portRefused(row.Host):
 		return settle(record.OutcomePort, "port of "+row.Host)
-	case reason != "":
-		return settle(record.OutcomeDeferred, reason)
-	case h.deferred != "":
-		later := micros(0)
-		if h.next > r.now() {
-			later = h.next
-		}
-		return turn{}, true, r.settle(ctx, h, row, record.OutcomeDeferred, h.deferred, later)
+	case rest.why != "":
+		return turn{}, true, r.settle(ctx, h, row, record.OutcomeDeferred, rest.why, rest.until)
 	}
 	a, outcome, detail, err := r.address(ctx, h, row)
 	if err != nil {
@@ -760,6 +774,7 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, req *Request,
 	}
 	r.mu.Lock()
 	session, surplus := r.conns.begin(h)
+	row.RequiredDelayUS = h.required
 	r.mu.Unlock()
 	closeSession(surplus)
 	if scheme, _, _ := strings.Cut(req.URL, ":"); scheme != h.spoke {
@@ -768,7 +783,7 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, req *Request,
 	}
 	req.Session = session
 	start := r.opt.Now()
-	row.FetchTime, row.Addr, row.RequiredDelayUS = record.TimeOf(start), h.addrText(req.Addr), h.required
+	row.FetchTime, row.Addr = record.TimeOf(start), h.addrText(req.Addr)
 	reply := p.Fetch(ctx, req)
 	end := r.opt.Now()
 	if ctx.Err() != nil {
@@ -790,6 +805,10 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, req *Request,
 		reply.release()
 		return t, err
 	}
+	if made == "" && keep != nil && !keep.over && row.BodyLength > 0 {
+		row.Body = keep.Bytes()
+	}
+	r.mu.Lock()
 	if failed(row.Outcome) || overloaded(row) {
 		h.fails++
 		if h.fails >= failsMax && h.deferred == "" {
@@ -798,10 +817,6 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, req *Request,
 	} else {
 		h.fails = 0
 	}
-	if made == "" && keep != nil && !keep.over && row.BodyLength > 0 {
-		row.Body = keep.Bytes()
-	}
-	r.mu.Lock()
 	t.required = r.gap(row, h.asked, h.fails)
 	r.wire += reply.Wire
 	over := r.opt.BytesMax > 0 && r.wire >= r.opt.BytesMax

@@ -336,6 +336,66 @@ func inCrawl(t testing.TB) (*store.Crawl, *store.Store) {
 	return c, open(t, filepath.Join(dir, "fetch"))
 }
 
+// later hands out its last row when it may.
+type later struct {
+	stage.Input[record.URL]
+	last string
+	wait <-chan struct{}
+}
+
+func (l later) Read(row *record.URL) error {
+	err := l.Input.Read(row)
+	if row.URL == l.last {
+		<-l.wait
+	}
+	return err
+}
+
+// TestRedirectComesBeforeTheHost: the archive has the addresses of a host that a
+// redirect of another's robots.txt led to before the batch did.
+func TestRedirectComesBeforeTheHost(t *testing.T) {
+	met := make(chan struct{})
+	w := &web{
+		replies: map[string]string{"http://a.test/robots.txt": "HTTP/1.1 301 Moved\r\nLocation: http://b.test/rules.txt\r\nContent-Length: 0\r\n\r\n"},
+		delay:   50 * time.Millisecond,
+		onFetch: func(u string) {
+			if u == "http://b.test/rules.txt" {
+				close(met)
+			}
+		},
+	}
+	opt := options(newStore(t), w)
+	opt.Txn, opt.Resolver = "r1", names{}
+	urls := []record.URL{url("http://a.test/"), url("http://b.test/")}
+	in := later{stream(t, "r1", urls), urls[1].URL, met}
+	opt.Schema = in.Schema()
+	runBody(t, opt.Store, "r1", in, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
+		return fetch.Run(ctx, b, opt)
+	})
+	got := map[string]string{}
+	f, err := os.Open(warcs(t, opt.Store)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r := warc.NewReader(f, warc.ReaderOptions{})
+	for rec, err := r.Next(); err != io.EOF; rec, err = r.Next() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h, ok, err := warc.ReadHostname(rec); err != nil {
+			t.Fatal(err)
+		} else if ok {
+			got[h.Host] = h.Addr
+		}
+	}
+	for _, u := range urls {
+		if got[u.Host] != u.Addr {
+			t.Errorf("%s: addresses %q in the archive, want %q", u.Host, got[u.Host], u.Addr)
+		}
+	}
+}
+
 // TestAbandon: the next round writes another WARC file, under a name never used,
 // and still keeps away from whom the abandoned one had contacted.
 // TestCraftedURLs: two URLs that somebody gave one FP64 are taken up apart.

@@ -19,6 +19,7 @@ const parkAfter = micros(5 * time.Minute / time.Microsecond)
 type host struct {
 	name  string
 	queue queue // its URLs, in the spool
+	named bool  // it had one, and the archive has what the batch says of its addresses
 
 	errands []*errand // robots contacts to make here, before any page
 	blocked int       // robots contacts elsewhere that its pages wait for

@@ -89,7 +89,7 @@ func (r *runner) address(ctx context.Context, h *host, row *record.URL) (a netip
 // serveErrand asks for a robots.txt, or goes one hop along its redirects.
 // settled: there was no contact, go on. row is the host's first URL; row.URL is
 // "" if it has none.
-func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *record.URL, reason string, req *Request) (t turn, settled bool, err error) {
+func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *record.URL, rest halt, req *Request) (t turn, settled bool, err error) {
 	conclude := func(v verdict, why string) (turn, bool, error) {
 		r.conclude(h, e, v, why, nil)
 		return turn{}, true, nil
@@ -109,10 +109,10 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 	protocol := r.opt.Protocols[scheme]
 	rule := r.opt.Deny.Check(e.url, e.host)
 	switch {
-	case reason != "":
+	case rest.host && rest.why != "":
+		return conclude(unreachable, rest.why)
+	case rest.why != "":
 		return conclude(unknown, "")
-	case h.deferred != "":
-		return conclude(unreachable, h.deferred)
 	case rule != "":
 		return conclude(unreachable, "robots.txt: denied by "+rule)
 	case protocol == nil || !hasRobots(scheme) || portRefused(e.host):
