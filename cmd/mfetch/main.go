@@ -58,7 +58,7 @@ type fetchCmd struct {
 	MaxBody     cli.Size      `default:"5M" help:"Bytes kept of a body, and decoded of it, but beyond the first MiB no more than 256 times its size; the rest is cut off and the record says so."`
 	Deadline    time.Duration `help:"Stop contacting after this long; the rest of the batch comes out as deferred."`
 	MaxBytes    cli.Size      `default:"0" help:"Stop contacting after so many bytes received; the rest comes out as deferred."`
-	Deny        string        `placeholder:"FILE" help:"Hosts, with all below them, and beginnings of URLs never to be contacted, one a line. Read again when it changes."`
+	Deny        string        `placeholder:"FILE" help:"Hosts, with all below them, and beginnings of URLs never to be contacted, one a line. Read again when it changes; then contacts under way end as ever, and no other is made."`
 	AllowNet    []string      `placeholder:"CIDR" help:"Contact addresses of this special-purpose network too, such as 127.0.0.0/8."`
 
 	Method  string   `default:"GET" enum:"GET,HEAD" help:"GET, or HEAD to ask for headers alone. robots.txt is always got."`
@@ -278,8 +278,11 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store, schema *record.Schema)
 		return opt, err
 	}
 	opt.Guard = guard.judge
+	if opt.Canon.Schemes, err = c.Schemes(); err != nil {
+		return opt, err
+	}
 	if c.Deny != "" {
-		if opt.Deny, err = fetch.OpenDeny(c.Deny); err != nil {
+		if opt.Deny, err = fetch.OpenDeny(c.Deny, opt.Canon); err != nil {
 			return opt, err
 		}
 	}
@@ -288,9 +291,6 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store, schema *record.Schema)
 		return opt, err
 	}
 	opt.Robots = parse
-	if opt.Canon.Schemes, err = c.Schemes(); err != nil {
-		return opt, err
-	}
 	if c.Sim != "" {
 		web, err := newSim(c.Sim, c.userAgent(), std.Now)
 		if err != nil {

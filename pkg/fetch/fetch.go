@@ -296,7 +296,7 @@ func (r *runner) watch(ctx context.Context) {
 			text := ""
 			if err := r.opt.Deny.Reload(); err != nil {
 				if text = err.Error(); text != warned && r.opt.Warn != nil {
-					r.opt.Warn("%s; the rules read before still hold", text)
+					r.opt.Warn("%s; %s", text, r.opt.Deny.held(err))
 				}
 			}
 			warned = text

@@ -20,6 +20,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/formats/warc"
+	"mercator/pkg/canon"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/replay"
 	"mercator/pkg/fingerprint"
@@ -271,7 +272,7 @@ func TestEveryOutcome(t *testing.T) {
 		return "", nil
 	}
 	var err error
-	if opt.Deny, err = fetch.OpenDeny(deny); err != nil {
+	if opt.Deny, err = fetch.OpenDeny(deny, canon.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	rows := run(t, opt, "r1", urls)

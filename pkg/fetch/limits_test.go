@@ -22,6 +22,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/formats/warc"
+	"mercator/pkg/canon"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/replay"
 	"mercator/pkg/stage"
@@ -211,7 +212,7 @@ func TestDenyIsReadAgain(t *testing.T) {
 		}
 		opt := options(newStore(t), w)
 		var err error
-		if opt.Deny, err = fetch.OpenDeny(path); err != nil {
+		if opt.Deny, err = fetch.OpenDeny(path, canon.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		n := map[string]int{}
