@@ -129,6 +129,10 @@ func also(row *record.Fetch, text string) {
 func describeDocument(row *record.Fetch, reply *Reply, bodyMax int64, keep io.Writer, form canon.Options) error {
 	row.Status = uint16(reply.Status)
 	redirect(row, reply.Redirect, form)
+	defer validators(row, clean(reply.ETag), clean(reply.LastModified))
+	if row.Outcome == record.OutcomeNotModified {
+		row.ContentFP = row.LastContentFP
+	}
 	if reply.Response == nil {
 		return nil
 	}

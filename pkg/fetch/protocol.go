@@ -48,6 +48,10 @@ type Reply struct {
 	Status int
 	// Redirect is the URL at which a server who speaks no HTTP has the document, or "".
 	Redirect string
+	// ETag and LastModified are what the next Request for the document may have, where
+	// the server speaks no HTTP. One that says that it has not changed since those of
+	// this Request is a Reply with Outcome "not-modified" and Status 304.
+	ETag, LastModified string
 
 	// Head is the parsed head of Response; nil: package fetch parses it.
 	Head *httpmsg.Head

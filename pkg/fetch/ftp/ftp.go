@@ -8,6 +8,9 @@
 // The client is our own, since libraries bound neither the lines of a reply nor the
 // replies of a contact, and connect wherever a server tells them to.
 //
+// A file of which size and time are known from before, and are still the same, is
+// "not-modified", and is not sent again.
+//
 // # Invariants
 //
 //   - The data connection goes to the address of the control connection, which the
@@ -34,6 +37,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"mercator/formats/record"
 	"mercator/pkg/canon"
@@ -140,12 +144,60 @@ func (m *Module) fetch(c *client, req *fetch.Request) (*fetch.Reply, error) {
 	if t.name == "" {
 		return c.list()
 	}
-	reply, err := c.transfer("TYPE I", "RETR "+t.name, "application/octet-stream")
+	if err := c.expect2("TYPE I"); err != nil {
+		return nil, err
+	}
+	etag, modified, err := c.facts(t.name)
+	if err != nil {
+		return nil, err
+	}
+	if modified != "" && modified == req.LastModified && (req.ETag == "" || etag == req.ETag) {
+		return &fetch.Reply{Outcome: record.OutcomeNotModified, Status: http.StatusNotModified, ETag: etag, LastModified: modified}, nil
+	}
+	reply, err := c.transfer("RETR "+t.name, "application/octet-stream")
 	var refused *refusal
 	if errors.As(err, &refused) && refused.code == 550 && c.expect2("CWD "+t.name) == nil {
-		return &fetch.Reply{Outcome: record.OutcomeFetched, Status: http.StatusMovedPermanently, Redirect: req.URL + "/"}, nil
+		file, _, _ := strings.Cut(req.URL, ";type=")
+		return &fetch.Reply{Outcome: record.OutcomeFetched, Status: http.StatusMovedPermanently, Redirect: file + "/"}, nil
+	}
+	if reply != nil {
+		reply.ETag, reply.LastModified = etag, modified
 	}
 	return reply, err
+}
+
+// facts asks for a file's size and time (RFC 3659 sections 3 and 4), which stand for
+// an HTTP server's ETag and Last-Modified. "": the server does not say.
+func (c *client) facts(name string) (etag, modified string, err error) {
+	size, err := c.fact("SIZE " + name)
+	if err != nil {
+		return "", "", err
+	}
+	if n, err := strconv.ParseUint(size, 10, 63); err == nil {
+		etag = fmt.Sprintf(`"%d"`, n)
+	}
+	text, err := c.fact("MDTM " + name)
+	if err != nil {
+		return "", "", err
+	}
+	text, _, _ = strings.Cut(text, ".") // of a second
+	if t, err := time.Parse("20060102150405", text); err == nil {
+		modified = t.Format(http.TimeFormat)
+	}
+	return etag, modified, nil
+}
+
+// fact gives a command that is answered with 213 and a fact; "" if the server refuses.
+func (c *client) fact(line string) (string, error) {
+	code, text, err := c.command(line, "")
+	var refused *refusal
+	if errors.As(err, &refused) && refused.code != 421 { // service closing
+		return "", nil
+	}
+	if err != nil || code != 213 {
+		return "", err
+	}
+	return strings.TrimSpace(text), nil
 }
 
 // refusal is an answer of 400 or above.
@@ -204,7 +256,9 @@ func (c *client) connect(addr netip.Addr, host string) error {
 		return err
 	}
 	c.addr, c.conn, c.in = addr, conn, bufio.NewReaderSize(conn, lineMax)
-	_, _, err = c.answer("")
+	for code := 120; code == 120 && err == nil; { // "ready in some minutes" comes before the greeting
+		code, _, err = c.answer("")
+	}
 	return err
 }
 
@@ -285,19 +339,19 @@ func (c *client) answer(command string) (code int, text string, err error) {
 // list fetches the listing of the working directory: MLSD, or LIST where a server
 // has no MLSD.
 func (c *client) list() (*fetch.Reply, error) {
-	reply, err := c.transfer("TYPE A", "MLSD", ListingType)
+	if err := c.expect2("TYPE A"); err != nil {
+		return nil, err
+	}
+	reply, err := c.transfer("MLSD", ListingType)
 	var refused *refusal
 	if errors.As(err, &refused) && refused.command == "MLSD" && (refused.code/10 == 50 || refused.code == 550) {
-		return c.transfer("TYPE A", "LIST", ListingType)
+		return c.transfer("LIST", ListingType)
 	}
 	return reply, err
 }
 
 // transfer fetches what a command sends over a data connection.
-func (c *client) transfer(kind, line, media string) (*fetch.Reply, error) {
-	if err := c.expect2(kind); err != nil {
-		return nil, err
-	}
+func (c *client) transfer(line, media string) (*fetch.Reply, error) {
 	port, err := c.passive()
 	if err != nil {
 		return nil, err

@@ -133,6 +133,12 @@ func (s *server) control(c net.Conn) {
 
 func get(t *testing.T, s *server, url string, change func(*Module)) (reply *fetch.Reply, body string) {
 	t.Helper()
+	return getIf(t, s, &fetch.Request{URL: url}, change)
+}
+
+func getIf(t *testing.T, s *server, req *fetch.Request, change func(*Module)) (reply *fetch.Reply, body string) {
+	t.Helper()
+	req.Host, req.Addr = "h.test", netip.MustParseAddr("127.0.0.1")
 	synctest.Test(t, func(t *testing.T) {
 		m := &Module{Limits: fetch.Limits{Dial: s.dial, Guard: addrguard.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}, Password: "me@test"}
 		m.TempDir = t.TempDir()
@@ -140,7 +146,7 @@ func get(t *testing.T, s *server, url string, change func(*Module)) (reply *fetc
 			change(m)
 		}
 		start := time.Now()
-		reply = m.Fetch(context.Background(), &fetch.Request{URL: url, Host: "h.test", Addr: netip.MustParseAddr("127.0.0.1")})
+		reply = m.Fetch(context.Background(), req)
 		if d := time.Since(start); d > 2*time.Minute {
 			t.Errorf("the contact took %v", d)
 		}
@@ -173,18 +179,20 @@ func TestGoodServer(t *testing.T) {
 		say                    map[string]string
 		commands               string
 	}{
-		{"file", "ftp://h.test/a.txt", "text of a", "application/octet-stream", 0, nil, "USER anonymous|PASS me@test|TYPE I|EPSV|RETR a.txt|QUIT"},
-		{"file in a directory", "ftp://h.test/pub/b%20c.bin", "\x00\x01", "application/octet-stream", 0, nil, "USER anonymous|PASS me@test|CWD pub|TYPE I|EPSV|RETR b c.bin|QUIT"},
-		{"absolute", "ftp://h.test/%2Fetc/motd", "hi", "application/octet-stream", 0, nil, "USER anonymous|PASS me@test|CWD /etc|TYPE I|EPSV|RETR motd|QUIT"},
+		{"file", "ftp://h.test/a.txt", "text of a", "application/octet-stream", 0, nil, "USER anonymous|PASS me@test|TYPE I|SIZE a.txt|MDTM a.txt|EPSV|RETR a.txt|QUIT"},
+		{"file in a directory", "ftp://h.test/pub/b%20c.bin", "\x00\x01", "application/octet-stream", 0, nil, "USER anonymous|PASS me@test|CWD pub|TYPE I|SIZE b c.bin|MDTM b c.bin|EPSV|RETR b c.bin|QUIT"},
+		{"absolute", "ftp://h.test/%2Fetc/motd", "hi", "application/octet-stream", 0, nil, "USER anonymous|PASS me@test|CWD /etc|TYPE I|SIZE motd|MDTM motd|EPSV|RETR motd|QUIT"},
 		{"root", "ftp://h.test/", "type=file; a.txt\r\n", ListingType, 0, nil, "USER anonymous|PASS me@test|TYPE A|EPSV|MLSD|QUIT"},
 		{"type d", "ftp://h.test/pub;type=d", "type=file; b c.bin\r\n", ListingType, 0, nil, "USER anonymous|PASS me@test|CWD pub|TYPE A|EPSV|MLSD|QUIT"},
 		{"LIST", "ftp://h.test/pub/", "type=file; b c.bin\r\n", ListingType, 0, map[string]string{"MLSD": "500 what\r\n"},
-			"USER anonymous|PASS me@test|CWD pub|TYPE A|EPSV|MLSD|TYPE A|EPSV|LIST|QUIT"},
-		{"PASV", "ftp://h.test/a.txt", "text of a", "application/octet-stream", 0, map[string]string{"EPSV": "500 what\r\n"}, "USER anonymous|PASS me@test|TYPE I|EPSV|PASV|RETR a.txt|QUIT"},
-		{"no password asked for", "ftp://h.test/a.txt", "text of a", "application/octet-stream", 0, map[string]string{"USER": "230 in\r\n"}, "USER anonymous|TYPE I|EPSV|RETR a.txt|QUIT"},
+			"USER anonymous|PASS me@test|CWD pub|TYPE A|EPSV|MLSD|EPSV|LIST|QUIT"},
+		{"PASV", "ftp://h.test/a.txt", "text of a", "application/octet-stream", 0, map[string]string{"EPSV": "500 what\r\n"}, "USER anonymous|PASS me@test|TYPE I|SIZE a.txt|MDTM a.txt|EPSV|PASV|RETR a.txt|QUIT"},
+		{"no password asked for", "ftp://h.test/a.txt", "text of a", "application/octet-stream", 0, map[string]string{"USER": "230 in\r\n"}, "USER anonymous|TYPE I|SIZE a.txt|MDTM a.txt|EPSV|RETR a.txt|QUIT"},
 		{"not found", "ftp://h.test/x", "", "", 404, nil, ""},
 		{"no such directory", "ftp://h.test/x/", "", "", 404, nil, ""},
 		{"directory without slash", "ftp://h.test/pub", "", "", 301, nil, ""},
+		{"directory of a type", "ftp://h.test/pub;type=i", "", "", 301, nil, ""},
+		{"slow to begin", "ftp://h.test/a.txt", "text of a", "application/octet-stream", 0, map[string]string{"": "120 in 5 minutes\r\n120 soon\r\n220 now\r\n"}, ""},
 		{"login refused", "ftp://h.test/a.txt", "", "", 401, map[string]string{"PASS": "530 no\r\n"}, ""},
 		{"too many users", "ftp://h.test/a.txt", "", "", 503, map[string]string{"": "421 full\r\n"}, ""},
 		{"text of many lines", "ftp://h.test/a.txt", "text of a", "application/octet-stream", 0, map[string]string{"PASS": "230-one\r\n 230 two\r\n231 three\r\n230 end\r\n"}, ""},
@@ -197,7 +205,7 @@ func TestGoodServer(t *testing.T) {
 			if r.Outcome != record.OutcomeFetched || r.Status != c.status || body != c.body || r.Media != c.media || r.Truncated != "" {
 				t.Errorf("%+v, body %q", r, body)
 			}
-			if c.status == 301 && r.Redirect != c.url+"/" {
+			if c.status == 301 && r.Redirect != "ftp://h.test/pub/" {
 				t.Errorf("redirected to %q", r.Redirect)
 			}
 			if got := strings.Join(s.log, "|"); c.commands != "" && got != c.commands {
@@ -205,6 +213,44 @@ func TestGoodServer(t *testing.T) {
 			}
 			if strings.Contains(string(r.Sent), "me@test") || !strings.Contains(string(r.Sent), "\r\n") && !strings.Contains(string(r.Sent), "\n") {
 				t.Errorf("conversation %q", r.Sent)
+			}
+		})
+	}
+}
+
+// TestConditional: a file is not sent again while size and time are what they were.
+func TestConditional(t *testing.T) {
+	const modified, same = "Tue, 01 Feb 2000 03:04:05 GMT", `"9"`
+	facts := map[string]string{"SIZE": "213 9\r\n", "MDTM": "213 20000201030405.123\r\n"}
+	for _, c := range []struct {
+		name, etag, modified string
+		say                  map[string]string
+		want                 string // outcome
+		knows                [2]string
+	}{
+		{"first time", "", "", facts, record.OutcomeFetched, [2]string{same, modified}},
+		{"same", same, modified, facts, record.OutcomeNotModified, [2]string{same, modified}},
+		{"same time, size not known then", "", modified, facts, record.OutcomeNotModified, [2]string{same, modified}},
+		{"same time, other size", `"8"`, modified, facts, record.OutcomeFetched, [2]string{same, modified}},
+		{"same size, other time", same, "Tue, 01 Feb 2000 03:04:06 GMT", facts, record.OutcomeFetched, [2]string{same, modified}},
+		{"size alone", same, "", facts, record.OutcomeFetched, [2]string{same, modified}},
+		{"no MDTM", same, modified, map[string]string{"SIZE": "213 9\r\n"}, record.OutcomeFetched, [2]string{same, ""}},
+		{"no SIZE", same, modified, map[string]string{"MDTM": "213 20000201030405\r\n"}, record.OutcomeFetched, [2]string{"", modified}},
+		{"nonsense", same, modified, map[string]string{"SIZE": "213 -9\r\n", "MDTM": "213 yesterday\r\n"}, record.OutcomeFetched, [2]string{}},
+		{"another answer", same, modified, map[string]string{"SIZE": "200 9\r\n", "MDTM": "200 20000201030405\r\n"}, record.OutcomeFetched, [2]string{}},
+		{"full", same, modified, map[string]string{"SIZE": "421 bye\r\n"}, record.OutcomeFetched, [2]string{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := site()
+			s.say = c.say
+			r, body := getIf(t, s, &fetch.Request{URL: "ftp://h.test/a.txt", ETag: c.etag, LastModified: c.modified}, nil)
+			sent := slices.Contains(s.log, "RETR a.txt")
+			switch {
+			case c.name == "full" && r.Status == 503 && !sent:
+			case r.Outcome != c.want || [2]string{r.ETag, r.LastModified} != c.knows || sent != (c.want == record.OutcomeFetched) || sent != (body == "text of a"):
+				t.Errorf("%+v, body %q, commands %q", r, body, s.log)
+			case !sent && r.Status != 304:
+				t.Errorf("status %d", r.Status)
 			}
 		})
 	}
