@@ -37,6 +37,9 @@ head -c 300000 /dev/urandom > "$site/sub/deep/large.bin"
 : > "$site/empty.txt"
 echo 'percent' > "$site/with space/100% #1;x.txt"
 echo '<a href="tree://127.0.0.5/hello">by a program</a> <a href="sub">no slash</a>' > "$site/page.html"
+mkdir "$site/private"
+echo 'not for crawlers' > "$site/private/x.txt"
+printf 'User-agent: *\nDisallow: /private\n' > "$site/robots.txt"
 chmod -R a+rX "$site"
 
 mkfifo "$work/fifo"
@@ -73,13 +76,14 @@ make -s -f "$here/mercator.mk" CRAWL="$work/crawl" CONFIG="$work/crawl.toml" INI
 exec 9>&-
 wait $servers || true
 
-"${BIN}mcat" --format tsv --columns url,outcome,status,body_length,error "$work"/crawl/rounds/r*/fetched.arrows.zst | sed 1d > "$work/rows.tsv"
-bad=$(awk -F '\t' '$2 != "fetched" || $3 != 200 && $3 != 301' "$work/rows.tsv")
+"${BIN}mcat" --format tsv --columns url,outcome,status,body_length,error,role "$work"/crawl/rounds/r*/fetched.arrows.zst | awk -F '\t' '$6 == "page"' > "$work/rows.tsv"
+bad=$(awk -F '\t' '!/^ftp:.*\/private\/	robots-denied/ && ($2 != "fetched" || $3 != 200 && $3 != 301)' "$work/rows.tsv")
 [ -z "$bad" ] || die "not fetched: $bad"
+[ "$(grep -c '^ftp:[^	]*/private/	robots-denied' "$work/rows.tsv")" = 2 ] || die "robots.txt does not hold over FTP"
 
 # --- each file came, and came whole -----------------------------------------
 
-(cd "$site" && find . -type f -printf '%s %P\n') | while read -r size path; do
+(cd "$site" && find . -name private -prune -o -type f -printf '%s %P\n') | while read -r size path; do
   escaped=$(/usr/bin/python3 -c 'import sys, urllib.parse; print(urllib.parse.quote(sys.argv[1], safe="/-._~"))' "$path")
   for url in "ftp://127.0.0.2:$new/$escaped" "ftp://127.0.0.3:$old/$escaped"; do
     awk -F '\t' -v url="$url" -v size="$size" '$1 == url && $4 == size { n++ } END { exit n != 1 }' "$work/rows.tsv" || die "$url: want one row of $size bytes"

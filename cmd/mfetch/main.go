@@ -135,7 +135,7 @@ fetched, and others by programs. A program of --exec gets the URL as its last ar
 and the address to contact as MERCATOR_ADDR, and writes what a CGI program does:
 Content-Type, Status and Location lines, an empty line, the document. It is killed after
 --timeout or --max-body. Exit status 75 means "try again later". Names and passwords of
---login are for ftp origins, too. robots.txt is asked for by http and https alone.
+--login are for ftp origins, too. robots.txt is asked for by http, https and ftp.
 
   mfetch crawl/fetch --txn r1 --contact ops@example.org --scheme http,https,gemini:1965 --exec gemini=./gemini.sh
 

@@ -37,6 +37,7 @@ import (
 	"context"
 	"io"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -975,10 +976,7 @@ const Unwritten = queued + pendingMax
 func (r *runner) authority(h *host, scheme string) (*authority, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	i := 0
-	if scheme == "https" {
-		i = 1
-	}
+	i := slices.Index(withRobots[:], scheme)
 	var err error
 	if h.rules[i] == nil {
 		h.rules[i], err = r.robots.use(scheme + "://" + h.name)

@@ -132,3 +132,65 @@ func recordAt(t *testing.T, st *store.Store, row *record.Fetch) (kind, block str
 	}
 	return rec.Type, string(b)
 }
+
+// files is a server that speaks no HTTP: documents by URL.
+type files struct {
+	docs map[string]string
+	log  []string
+}
+
+func (*files) Check(string) error { return nil }
+
+func (f *files) Fetch(_ context.Context, req *fetch.Request) *fetch.Reply {
+	f.log = append(f.log, req.URL)
+	text, ok := f.docs[req.URL]
+	switch {
+	case !ok:
+		return &fetch.Reply{Outcome: record.OutcomeFetched, Status: 404}
+	case text == "":
+		return &fetch.Reply{Outcome: record.OutcomeFetched, Status: 503}
+	}
+	return &fetch.Reply{Outcome: record.OutcomeFetched, Media: "application/octet-stream", Response: strings.NewReader(text), Length: int64(len(text))}
+}
+
+// TestRobotsOverFTP: RFC 9309 section 2.3 has ftp://…/robots.txt. It holds for its
+// own scheme alone, also where the host's name is the same.
+func TestRobotsOverFTP(t *testing.T) {
+	w := &web{replies: map[string]string{"http://a.test/robots.txt": text("User-agent: *\nDisallow: /web\n")}}
+	f := &files{docs: map[string]string{
+		"ftp://a.test/robots.txt": "User-agent: *\nDisallow: /pub/secret\n", "ftp://a.test/pub/a": "a", "ftp://a.test/web": "w",
+		"ftp://b.test/x": "x", "ftp://busy.test/robots.txt": "", "ftp://busy.test/x": "x",
+	}}
+	want := map[string]string{
+		"ftp://a.test/pub/a":        record.OutcomeFetched,
+		"ftp://a.test/pub/secret/x": record.OutcomeRobotsDenied,
+		"ftp://a.test/web":          record.OutcomeFetched,
+		"http://a.test/web":         record.OutcomeRobotsDenied,
+		"http://a.test/pub/secret":  record.OutcomeFetched,
+		"ftp://b.test/x":            record.OutcomeFetched,
+		"ftp://busy.test/x":         record.OutcomeRobotsUnreachable,
+	}
+	var urls []record.URL
+	for u := range want {
+		urls = append(urls, url(u))
+	}
+	st := newStore(t)
+	opt := options(st, w)
+	opt.Protocols["ftp"], opt.Connections = f, 1
+	rows := run(t, opt, "r1", urls)
+	got := outcomes(t, rows, urls)
+	for u, outcome := range want {
+		if got[u] != outcome {
+			t.Errorf("%s: %s, want %s", u, got[u], outcome)
+		}
+	}
+	sameAgain(t, st, urls, rows)
+
+	// The next round remembers.
+	f.log = nil
+	next := []record.URL{url("ftp://a.test/pub/secret/y"), url("ftp://b.test/y")}
+	run(t, opt, "r2", next)
+	if len(f.log) != 1 || f.log[0] != next[1].URL {
+		t.Errorf("the next round contacted %q", f.log)
+	}
+}

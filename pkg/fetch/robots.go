@@ -30,8 +30,11 @@ const (
 	robotsParsedMax = 16 << 20 // bytes of memory for parsed rules
 )
 
-// hasRobots says whether robots.txt is asked for by this scheme.
-func hasRobots(scheme string) bool { return scheme == "http" || scheme == "https" }
+// withRobots are the schemes by which robots.txt is asked for: those of the examples
+// in RFC 9309 section 2.3.
+var withRobots = [...]string{"http", "https", "ftp"}
+
+func hasRobots(scheme string) bool { return slices.Contains(withRobots[:], scheme) }
 
 // verdict is what a contact for robots.txt came to.
 type verdict uint8

@@ -47,7 +47,7 @@ func TestRobotsCacheIsBounded(t *testing.T) {
 		if got := rules.(textRules); string(got) != text {
 			t.Fatalf("%s: rules %q, want %q", name, got, text)
 		}
-		return &host{name: name, rules: [2]*authority{a}}
+		return &host{name: name, rules: [len(withRobots)]*authority{a}}
 	}
 	held := use("http://held.test", "held")
 	for i := range 50 {

@@ -31,12 +31,12 @@ type host struct {
 	fails    int    // contacts in a row that failed
 	deferred string // why its URLs are not tried; "" if they are
 
-	addr     netip.Addr    // of the next contact; invalid until a worker found it
-	resolved netip.Addr    // what the resolver said,
-	expires  micros        // until then
-	texted   netip.Addr    // the address last contacted,
-	text     string        // as text
-	rules    [2]*authority // for http and https
+	addr     netip.Addr // of the next contact; invalid until a worker found it
+	resolved netip.Addr // what the resolver said,
+	expires  micros     // until then
+	texted   netip.Addr // the address last contacted,
+	text     string     // as text
+	rules    [len(withRobots)]*authority
 
 	spoke        string    // the scheme of the last contact,
 	session      io.Closer // and its connection, which waits for the next; nil: none
