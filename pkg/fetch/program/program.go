@@ -11,6 +11,9 @@
 //	Status: 404 Not found         default 200
 //	Location: gemini://h.test/b   where the document is; default status 302
 //
+// One that fetches http, https or ftp is asked for robots.txt first, and says that there
+// is none by "Status: 404".
+//
 // It ends with status 0. Status 75 (EX_TEMPFAIL) says that the server could not be
 // reached, and the URL is tried again in a later round ("connect-failed"); any other
 // that it cannot be had ("protocol-error"). The last line on its standard error is the
