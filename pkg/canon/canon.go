@@ -126,10 +126,12 @@ func ReasonOf(err error) Reason {
 	return ""
 }
 
-// Options are the limits. The zero value has the defaults.
+// Options are the limits, and a crawl's rules. The zero value has the defaults.
 type Options struct {
-	MaxURL  int      // bytes of a canonical URL; 0: DefaultMaxURL
-	Schemes *Schemes // that are accepted; nil: http, https, ftp and gopher
+	MaxURL   int      // bytes of a canonical URL; 0: DefaultMaxURL
+	Schemes  *Schemes // that are accepted; nil: http, https, ftp and gopher
+	URLRules Rules    // by which the URL itself is rewritten
+	KeyRules Rules    // by which Key alone is made
 }
 
 // URL returns the canonical form of an absolute URL and its host: lower-case,
@@ -326,16 +328,25 @@ func (o Options) resolve(base *Base, ref string) (canonical, host string, err er
 func (o *Options) appendResolve(dst []byte, base *Base, ref []byte) ([]byte, Parts, error) {
 	start := len(dst)
 	out, p, ok := o.appendFast(dst, base, ref)
-	if !ok || len(out)-start > o.maxURL() {
+	if !ok {
 		var err error
 		if out, p, err = o.appendParsed(dst, base, string(ref)); err != nil {
 			return dst, Parts{}, err
 		}
 	}
+	if o.URLRules != 0 {
+		var short []byte
+		short, p = o.URLRules.reduce(out[start:], p)
+		out = out[:start+len(short)]
+	}
+	if len(out)-start > o.maxURL() {
+		return dst, Parts{}, &Error{Reason: ReasonTooLong}
+	}
 	return out, p, nil
 }
 
-// appendParsed is appendFast by the parser: it takes whatever has a canonical form.
+// appendParsed is appendFast by the parser: it takes whatever has a canonical form,
+// however long.
 func (o *Options) appendParsed(dst []byte, base *Base, ref string) ([]byte, Parts, error) {
 	if err := o.Precheck(ref); err != nil {
 		return dst, Parts{}, err
@@ -351,15 +362,11 @@ func (o *Options) appendParsed(dst []byte, base *Base, ref string) ([]byte, Part
 	if !o.accepts(u.Scheme()) {
 		return dst, Parts{}, &Error{ReasonScheme, u.Scheme()}
 	}
-	out, p, err := o.print(dst, u)
-	if err == nil && len(out)-len(dst) > o.maxURL() {
-		return dst, Parts{}, &Error{Reason: ReasonTooLong}
-	}
-	return out, p, err
+	return o.print(dst, u)
 }
 
-// print appends the canonical form of what the parser read, however long, and
-// takes user name and password from u.
+// print appends the canonical form of what the parser read, before the rules of
+// URLRules, and takes user name and password from u.
 func (o *Options) print(dst []byte, u *url.Url) ([]byte, Parts, error) {
 	u.SetUsername("")
 	u.SetPassword("")

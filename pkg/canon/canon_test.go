@@ -153,19 +153,24 @@ func TestSURTAndDomain(t *testing.T) {
 	}
 }
 
+// The canonical form of a canonical URL is itself, and its key is that of what the key
+// is made of, whatever the rules.
 func FuzzCanonical(f *testing.F) {
-	for _, s := range []string{"http://h/%2%45", "http://a.b./%%34%31", "http://0x1../", "http://ä。/", "gopher://h\\%7e", "ftp://u@h:21//..//%2e", "http://h/\xff?%zz%4", "http://1%2e2/", "http://xn--a/"} {
-		f.Add(s)
+	for _, s := range []string{"http://h/%2%45", "http://a.b./%%34%31", "http://0x1../", "http://ä。/", "gopher://h\\%7e", "ftp://u@h:21//..//%2e", "http://h/\xff?%zz%4", "http://1%2e2/", "http://xn--a/",
+		"http://www.www2.h.test/a/..;jsessionid=1//;x;jsessionid=2/?b=%&utm_x&%41&sid=%", "http://www.1.test/?cfid=1&cftoken=2&cfid", "http://h/.;jsessionid=/%2e;PHPSESSID/?&&"} {
+		f.Add(s, uint8(AllRules), uint8(0))
+		f.Add(s, uint8(0), uint8(AllRules))
 	}
-	f.Fuzz(func(t *testing.T, s string) {
-		u, host, err := URL(s)
+	f.Fuzz(func(t *testing.T, s string, urlRules, keyRules uint8) {
+		o := Options{URLRules: Rules(urlRules) & AllRules, KeyRules: Rules(keyRules) & AllRules}
+		u, host, err := o.URL(s)
 		if err != nil {
 			if ReasonOf(err) == "" {
 				t.Fatalf("%q: untyped %v", s, err)
 			}
 			return
 		}
-		again, host2, err := URL(u)
+		again, host2, err := o.URL(u)
 		if err != nil || again != u || host2 != host {
 			t.Fatalf("%q: canonical %q, canonical of that %q (%v), hosts %q %q", s, u, again, err, host, host2)
 		}
@@ -174,6 +179,14 @@ func FuzzCanonical(f *testing.F) {
 		}
 		if _, h, _ := Split(u); h != host {
 			t.Fatalf("%q: host %q, in the URL %q", s, host, h)
+		}
+		keyHost, keyURL := o.KeyForm(host, u)
+		if twice, _ := o.KeyForm(keyHost, keyURL); twice != keyHost || o.URLKey(keyHost, keyURL) != o.URLKey(host, u) || o.Key([]byte(u), PartsOf(u)) != o.URLKey(host, u) {
+			t.Fatalf("%q: its key is made of %q, whose key is another", u, keyURL)
+		}
+		o.URLRules, o.KeyRules = o.KeyRules, 0
+		if form, h, err := o.URL(keyURL); form != keyURL || h != keyHost || err != nil {
+			t.Fatalf("%q: %q is no canonical URL by the same rules: %q, %v", u, keyURL, form, err)
 		}
 	})
 }

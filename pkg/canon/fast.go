@@ -43,7 +43,7 @@ func classes() (path, queries [256]byte) {
 }
 
 // appendFast appends the canonical form of ref to dst, before the rules of
-// Options.URL, or declines. A nil base has no plain form.
+// Options.URLRules, or declines. A nil base has no plain form.
 func (o *Options) appendFast(dst []byte, base *Base, ref []byte) (out []byte, p Parts, ok bool) {
 	ref = trim(ref)
 	if len(ref) > 4*o.maxURL() {
