@@ -3,7 +3,9 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,7 +19,6 @@ import (
 	"mercator/pkg/extract"
 	"mercator/pkg/fault"
 	"mercator/pkg/filter"
-	"mercator/pkg/fingerprint"
 	"mercator/pkg/process"
 	"mercator/pkg/stage"
 )
@@ -38,12 +39,13 @@ type grammar struct {
 
 // candidates are the flags that say which URLs become links.
 type candidates struct {
-	Filter string `type:"existingfile" placeholder:"FILE" help:"Rules that say which URLs are wanted; the first that matches decides."`
+	Filter string `placeholder:"FILE" help:"Rules that say which URLs and documents are wanted (\"mextract explain --help\"), or default: those that are shipped, against traps."`
 	cli.SchemeFlags
 	MaxURL int `name:"max-url" default:"2083" placeholder:"N" help:"Longest canonical URL, in bytes (2083)."`
 }
 
-func (c *candidates) load() (canon.Options, *filter.Filter, error) {
+// load returns nil for a filter that is not given. The caller closes the filter.
+func (c *candidates) load(std *cli.Std) (canon.Options, *filter.Filter, error) {
 	opt := canon.Options{MaxURL: c.MaxURL}
 	if c.MaxURL < 1 {
 		return opt, nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--max-url %d", c.MaxURL), Want: "at least 1"}
@@ -56,12 +58,7 @@ func (c *candidates) load() (canon.Options, *filter.Filter, error) {
 	if c.Filter == "" {
 		return opt, nil, nil
 	}
-	f, err := os.Open(c.Filter)
-	if err != nil {
-		return opt, nil, err
-	}
-	defer f.Close()
-	rules, err := filter.Parse(c.Filter, f)
+	rules, err := filter.Load(c.Filter, filter.Options{Memory: std.MemoryLimit() / 4, Schemes: schemes})
 	return opt, rules, err
 }
 
@@ -104,9 +101,12 @@ text). A command is one, too: it reads the document and writes "KEY<tab>VALUE" l
 }
 
 func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
-	opt, rules, err := c.load()
+	opt, rules, err := c.load(std)
 	if err != nil {
 		return err
+	}
+	if rules != nil {
+		defer rules.Close()
 	}
 	if c.MaxBody < 1 || c.MaxLinks < 1 {
 		return &fault.Error{Class: fault.Usage, Found: "--max-body or --max-links below 1", Want: "at least 1"}
@@ -267,99 +267,78 @@ func (f *findings) publish(in record.Trailer) error {
 type explainCmd struct {
 	candidates `embed:""`
 
-	Base  string   `placeholder:"URL" help:"Resolve the URLs as links of this page."`
-	Kind  string   `default:"a" help:"Link kind that the rules see."`
-	Depth uint16   `default:"1" help:"Depth that the rules see."`
-	URLs  []string `arg:"" name:"url" help:"What is to be explained."`
+	Base         string   `placeholder:"URL" help:"Resolve the URLs as links of this page."`
+	Kind         string   `default:"a" help:"Link kind that the rules see."`
+	Depth        uint16   `default:"1" help:"Depth that the rules see."`
+	MIME         string   `name:"mime" placeholder:"TYPE" help:"Explain what becomes of a document of this media type, too."`
+	JSON         bool     `name:"json" help:"Write a JSON object a URL, one a line."`
+	PrintDefault bool     `help:"Print the rules that are shipped, and nothing else."`
+	URLs         []string `arg:"" optional:"" name:"url" help:"What is to be explained; lines of standard input if there is none, or -."`
 }
 
 // Help is the long text of --help.
 func (*explainCmd) Help() string {
 	return `Prints the canonical form, host, URL checksum and what else rules look at, then
-each rule down to the one that decides. Exit code 6 if a URL is refused.
+each rule down to the one that decides, with its tests: yes, no, or not needed where
+those before it had decided, and what was looked at. Exit code 6 if a URL is refused.
 
-A rule file has one rule a line: allow or deny, a name, a colon, a condition. The
-first rule that matches decides, else "default allow" or "default deny".
+A rule file has one rule a line: allow or deny, a name, a colon, a condition.
 
-    deny  trap:  path-depth > 12 or repeated-segments > 3 or regex "/calendar/[0-9]"
-    allow docs:  domain example.org and not extension zip exe
-    allow pics:  kind img and (host img.example.org:8080 or prefix http://example.net/i/)
+    include default
+    deny  trap:    path-depth > 12 or repeated-segments > 3 or regex "/calendar/[0-9]"
+    deny  blocked: domain @blocked.txt
+    allow docs:    domain example.org and not extension zip exe
+    allow pics:    kind img and (host img.example.org:8080 or prefix http://example.net/i/)
+    deny  films:   mime video/*
     default deny
 
-Tests: any; scheme, host, domain, registered-domain, port, prefix, suffix, regex,
-extension, kind with one or more words; query; url-length, path-depth,
-repeated-segments, depth with <, <=, =, >= or > and a number. A host given without a port
-is meant on any.
+The first rule whose condition holds decides, else "default allow" or "default deny".
+After the line "match all" a URL must meet every allow and no deny instead.
+"include FILE" stands for the rules of another file, "include default" for those that
+are shipped (--print-default), against traps; "include default without NAME" leaves some out.
+
+Tests with one or more words, of which one must hold: scheme, host, domain,
+registered-domain, port, url, prefix, suffix, contains, regex (RE2), extension, kind, mime.
+Tests with <, <=, =, >= or > and a number: url-length, path-depth, repeated-segments,
+depth (links from a seed). Without anything: any, query. A host without a port is meant on any.
+
+For host, domain, registered-domain, url and prefix, @FILE stands for the lines of a file
+sorted by LC_ALL=C sort -u, of any length: what does not fit into a quarter of --memory
+is searched on disk. Both are exact.
+
+A rule with mime judges documents when they have been fetched (--mime TYPE), and no URLs: what
+it denies is not searched for links, and dropped as filter:NAME. All other rules judge URLs.
+
+exec "COMMAND" asks a program that reads lines URL<tab>HOST<tab>DEPTH<tab>KIND<tab>MIME and
+writes "yes" or "no" for each, with its reason behind a tab if it likes. Its answer must depend
+on the line alone. It has 10 s for an answer, or what a line "timeout 30s" says.
 
     mextract explain 'http://Example.com:80/a/../b#top'
-    mextract explain --filter rules.txt --base http://example.org/docs/ ../img/logo.png --kind img`
+    mextract explain --filter rules.txt --base http://example.org/docs/ ../img/logo.png --kind img
+    mextract explain --filter default --json < urls.txt | jq -r 'select(.wanted).canonical'`
 }
 
 func (c *explainCmd) Run(ctx context.Context, std *cli.Std) error {
-	opt, rules, err := c.load()
+	if c.PrintDefault {
+		_, err := io.WriteString(std.Out, filter.Shipped)
+		return err
+	}
+	opt, rules, err := c.load(std)
 	if err != nil {
 		return err
 	}
 	if rules == nil {
 		rules = &filter.Filter{}
 	}
-	var out strings.Builder
-	refused := 0
-	for _, ref := range c.URLs {
-		if !c.explain(&out, opt, rules, ref) {
-			refused++
-		}
-	}
-	if _, err := io.WriteString(std.Out, out.String()); err != nil {
+	defer rules.Close()
+	x := explainer{explainCmd: c, opt: opt, judge: rules.NewJudge(), out: bufio.NewWriter(std.Out)}
+	if err := errors.Join(x.all(ctx, std), x.judge.Close(), x.out.Flush()); err != nil {
 		return err
 	}
-	if refused > 0 {
-		return &fault.Error{Class: fault.No, Found: fmt.Sprintf("%d of %d URLs refused", refused, len(c.URLs))}
+	if x.refused > 0 {
+		return &fault.Error{Class: fault.No, Found: fmt.Sprintf("%d of %d URLs refused", x.refused, x.n)}
 	}
 	return nil
-}
-
-func (c *explainCmd) explain(out *strings.Builder, opt canon.Options, rules *filter.Filter, ref string) bool {
-	line := func(name, value string) { fmt.Fprintf(out, "%-18s %s\n", name, cli.Printable(value)) }
-	line("input", ref)
-	resolve := func() (string, string, error) { return opt.URL(ref) }
-	if c.Base != "" {
-		resolve = func() (string, string, error) { return opt.Resolve(c.Base, ref) }
-	}
-	u, host, err := resolve()
-	if err != nil {
-		line("refused", err.Error())
-		return false
-	}
-	line("canonical", u)
-	line("host", host)
-	line("registered-domain", canon.RegisteredDomain(host))
-	line("surt", canon.SURT(u))
-	line("url_key", fmt.Sprintf("%016x", fingerprint.URLKey(host, u)))
-	line("url-length", fmt.Sprint(len(u)))
-	candidate := &filter.Candidate{URL: u, Host: host, Depth: c.Depth, Kind: c.Kind}
-	allow, decided := rules.Decide(candidate)
-	verdict := map[bool]string{true: "allow", false: "deny"}
-	for i := range rules.Rules {
-		r := &rules.Rules[i]
-		answer := "no"
-		if r == decided {
-			answer = "yes"
-		}
-		line(fmt.Sprintf("rule line %d", r.Line), fmt.Sprintf("%s  %s %s: %s", answer, verdict[r.Allow], r.Name, r.Text))
-		if r == decided {
-			break
-		}
-	}
-	if decided == nil {
-		line("rule default", "yes  "+verdict[allow])
-	}
-	if allow {
-		line("wanted", "yes")
-	} else {
-		line("refused", filter.Reason(decided))
-	}
-	return allow
 }
 
 func main() { os.Exit(cli.Main("mextract", about, &grammar{}, 64<<20)) }

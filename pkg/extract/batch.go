@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"slices"
 	"sync"
 
 	"mercator/formats/record"
@@ -138,6 +139,7 @@ type ending struct {
 //	other status     dropped, "status-4xx"
 //	duplicates       dropped, "duplicate", unless Settings.Duplicates
 //	without a body   dropped, "no-body"
+//	denied by a rule for documents   dropped, "filter:NAME" of the rule
 //	pages            consumed; their links, at the row's depth + 1
 func Batch(ctx context.Context, b Books, s Settings) (Report, error) {
 	if s.MaxBody <= 0 {
@@ -152,10 +154,11 @@ func Batch(ctx context.Context, b Books, s Settings) (Report, error) {
 	todo := make(chan *job, window)
 	order := make(chan *job, window)
 	var workers sync.WaitGroup
+	closed := make(chan error, s.Threads)
 	for range s.Threads {
 		workers.Go(func() {
 			w := newWorker(s)
-			defer w.archive.close()
+			defer func() { closed <- w.close() }()
 			for {
 				select {
 				case j, ok := <-todo:
@@ -216,6 +219,11 @@ func Batch(ctx context.Context, b Books, s Settings) (Report, error) {
 		}
 	}
 	workers.Wait()
+	for range s.Threads {
+		if err := <-closed; readErr == nil {
+			readErr = err
+		}
+	}
 	return report, readErr
 }
 
@@ -272,10 +280,27 @@ type worker struct {
 	Settings
 	archive archive
 	runner  *process.Runner
+
+	judge      *filter.Judge // nil without a filter
+	candidates []filter.Candidate
+	verdicts   []filter.Verdict
 }
 
 func newWorker(s Settings) *worker {
-	return &worker{Settings: s, archive: archive{dir: s.Archive}, runner: process.NewRunner(s.Modules)}
+	w := &worker{Settings: s, archive: archive{dir: s.Archive}, runner: process.NewRunner(s.Modules)}
+	if s.Filter != nil {
+		w.judge = s.Filter.NewJudge()
+	}
+	return w
+}
+
+// close ends what the worker has running. An error says that verdicts are not to be trusted.
+func (w *worker) close() error {
+	w.archive.close()
+	if w.judge == nil {
+		return nil
+	}
+	return w.judge.Close()
 }
 
 // output collects the links of one row and hands them on in chunks.
@@ -297,13 +322,44 @@ func (w *worker) run(ctx context.Context, j *job, bodies *budget) {
 	o.flush()
 }
 
-// flush hands on what waits. If the batch was given up it goes nowhere.
+// flush judges what waits, and hands on what is wanted. If the batch was given up it goes
+// nowhere.
 func (o *output) flush() {
+	if err := o.filter(); err != nil && o.ending.err == nil {
+		o.ending.err = err
+	}
 	select {
 	case o.job.chunks <- o.wait:
 	case <-o.ctx.Done():
 	}
 	o.wait = chunk{}
+}
+
+// filter drops the links that wait and are not wanted. They are judged many at a time, since a
+// rule may have to ask a program.
+func (o *output) filter() error {
+	links := o.wait.links
+	if o.judge == nil || len(links) == 0 {
+		return nil
+	}
+	o.candidates = o.candidates[:0]
+	for i := range links {
+		l := &links[i]
+		o.candidates = append(o.candidates, filter.Candidate{URL: l.URL, Host: l.Host, Depth: l.Depth, Kind: l.LinkKind})
+	}
+	o.verdicts = slices.Grow(o.verdicts[:0], len(links))[:len(links)]
+	o.wait.links = links[:0]
+	if err := o.judge.URLs(o.ctx, o.candidates, o.verdicts); err != nil {
+		return err
+	}
+	for i, v := range o.verdicts {
+		if v.Allow {
+			o.wait.links = append(o.wait.links, links[i])
+		} else {
+			o.refuse(v.Reason(), 1)
+		}
+	}
+	return nil
 }
 
 func (o *output) refuse(reason string, n uint64) {
@@ -348,6 +404,12 @@ func (o *output) extract() (drop string, err error) {
 	}
 	if doc == nil {
 		return "no-body", nil
+	}
+	if o.judge != nil && !isRobots && o.Filter.JudgesDocuments() {
+		c := filter.Candidate{URL: row.URL, Host: row.Host, Depth: row.Depth, MIME: mediaType(doc)}
+		if v, err := o.judge.Document(o.ctx, c); err != nil || !v.Allow {
+			return v.Reason(), err
+		}
 	}
 	o.ending.bytes = len(doc.Body)
 	var page Page
@@ -434,13 +496,6 @@ func (o *output) link(base *canon.Base, l *Link, depth uint16) {
 		return
 	}
 	o.seen[again] = struct{}{}
-	if o.Filter != nil {
-		allow, rule := o.Filter.Decide(&filter.Candidate{URL: u, Host: host, Depth: depth, Kind: l.Kind})
-		if !allow {
-			o.refuse(filter.Reason(rule), 1)
-			return
-		}
-	}
 	o.wait.links = append(o.wait.links, record.Link{
 		SrcURL: row.URL, SrcKey: row.Key, URL: u, Key: key, Host: host, LinkKind: l.Kind,
 		Nofollow: l.Nofollow, Text: l.Text, Depth: depth, Discovered: row.FetchTime,

@@ -1,15 +1,26 @@
 // Package filter decides which URLs a crawl wants: Mercator's URL filter as a
-// file of rules, of which the first that matches decides.
+// file of rules.
 //
 //	# what we want of two sites
-//	deny  calendar:  path-depth > 12 or regex "/calendar/[0-9]{4}/"
+//	include default without calendar
+//	deny  listed:    domain @blocked.txt
 //	allow docs:      domain example.org and not extension zip exe
 //	allow tools:     host tools.example.com:8080
-//	deny  the-rest:  any
+//	deny  big:       mime application/zip video/*
+//	default deny
 //
-// A line is a verdict, a name, a colon and a condition; "#" begins a comment; a
-// name left out is "line-N". "default allow" or "default deny" says what becomes
-// of a URL that no rule matches; allow, if the line is missing.
+// A line is a rule: a verdict, a name, a colon and a condition; "#" begins a comment; a
+// name left out is "line-N". Other lines are settings:
+//
+//	match first           the first rule whose condition holds decides; so it is without the line
+//	match all             a URL must meet every allow and no deny; the first rule that says otherwise drops it
+//	default allow|deny    what becomes of a URL that no rule of "match first" decides; allow, without the line
+//	include FILE          the rules of another file, here; "default" are the rules that are shipped (see Shipped)
+//	include FILE without NAME…
+//	timeout 30s           how long a program of an exec test may take for an answer; 10s, without the line
+//
+// An included file has rules and includes alone. Names of files are relative to the
+// file that they stand in.
 //
 // A condition is made of tests with and, or, not and parentheses; not binds
 // closest and or loosest. A test is a word and its arguments, of which one must
@@ -17,12 +28,14 @@
 // \" is a quote, and \ before anything else is itself.
 //
 //	any                     every URL
-//	scheme S…               http, https, ftp, gopher
-//	host H…                 exactly, in canonical form (lower case, IDNA), with ":port" where it is not the default
+//	scheme S…               http, https, ftp, gopher, or another that is crawled
+//	host H…                 exactly, in canonical form (lower case, IDNA); without ":port" on any port
 //	domain D…               the host is D or ends in ".D", on any port; ".D" is as good
 //	registered-domain D…    D is the domain that the host is registered under
 //	port N…                 default ports included
+//	url U…                  the canonical URL
 //	prefix P…, suffix S…    of the canonical URL
+//	contains S…             somewhere in the canonical URL
 //	regex R…                found anywhere in the canonical URL (RE2)
 //	extension E…            of the last path segment; dot and case do not matter
 //	query                   there is a query, the empty one included
@@ -31,170 +44,244 @@
 //	path-depth OP N         path segments that are not empty
 //	repeated-segments OP N  how often the most frequent path segment occurs
 //	depth OP N              links from a seed
+//	mime T…                 media type of a fetched document: text/html, image/*, */*
+//	exec COMMAND            a program answers yes
 //
-// OP is one of <, <=, =, >=, >. Rules are pure functions of a Candidate and safe for
-// many goroutines. Time is linear in the URL and the rules.
+// OP is one of <, <=, =, >=, >.
+//
+// # Lists
+//
+// For host, domain, registered-domain, url and prefix an argument @FILE stands for the
+// lines of a text file, which must be sorted by bytes (LC_ALL=C sort -u) and canonical;
+// empty lines and lines that begin with "#" do not count. A list that fits into the
+// memory that Load is given is kept there. Any other stays on disk, with some bits an entry
+// in memory that spare most reads. Both are searched exactly: there are no false answers.
+//
+// # Documents
+//
+// A rule with a mime test judges documents, when they have been fetched, and no URL; all
+// other rules judge URLs, and no document. A document that is denied is neither searched for
+// links nor given to modules. One that no rule decides is allowed, whatever the default.
+//
+// # Programs
+//
+// A program is started by /bin/sh once for each Judge, when it is first needed. It reads a
+// line for each question: URL, host, depth, link kind and media type, with tabs between,
+// and writes a line for each, in that order: "yes" or "no", and behind a tab, if it likes,
+// why, which explain shows. It must flush its output when its input makes it wait; questions
+// come many at a time. It ends with status 0 when its input ends. Its answer must depend on
+// its question alone, or the links of a batch would depend on the number of threads.
+//
+// Of a program that dies, the questions without an answer are asked again of a new one; three
+// deaths without an answer between them, or a hundred in all, are an error. So are an answer that is late, that is
+// neither yes nor no, or that nobody asked for. An error ends the batch: nothing that
+// the program should have judged passes unjudged.
+//
+// # Invariants
+//
+//   - Verdicts depend on rules and candidates alone (and on programs).
+//   - Time is linear in the URL and the rules, times the logarithm of a list.
+//   - Judging allocates nothing, programs aside.
 package filter
 
 import (
-	"bufio"
-	"fmt"
+	"context"
 	"io"
-	"strings"
-
-	"mercator/pkg/canon"
-	"mercator/pkg/fault"
 )
 
-// MaxLine bounds a line of a rule file, in bytes.
-const MaxLine = 1 << 20
-
-// maxNesting bounds parentheses and chains of not.
-const maxNesting = 100
-
-// Candidate is a URL that is to be judged.
+// Candidate is a URL that is to be judged, or a document.
 type Candidate struct {
 	URL   string // canonical
-	Host  string // with ":port" where it is not the default
+	Host  string // of URL, with ":port" where it is not the default
 	Depth uint16
-	Kind  string // link kind; "" for a seed
-
-	parts *parts // what tests derive from the URL, once
-}
-
-// parts are derived from the URL when a test first asks for them.
-type parts struct {
-	scheme, name, port, path string
-	query                    bool
-}
-
-func (c *Candidate) split() *parts {
-	if c.parts != nil {
-		return c.parts
-	}
-	p := &parts{}
-	scheme, host, rest := canon.Split(c.URL)
-	p.scheme = scheme
-	p.name, p.port = canon.SplitPort(host)
-	if p.port == "" {
-		p.port = canon.DefaultPort(scheme)
-	}
-	p.path, _, p.query = strings.Cut(rest, "?")
-	c.parts = p
-	return p
+	Kind  string // link kind; "" for a seed and for a document
+	MIME  string // media type of a document, lower-case, without parameters
 }
 
 // Rule is one line of a filter.
 type Rule struct {
-	Name  string
-	Allow bool
-	Line  int    // in its file
-	Text  string // the condition as written
-	cond  condition
+	Name     string
+	Allow    bool
+	Document bool   // judges documents, not URLs
+	File     string // it stands in
+	Line     int
+	Text     string // the condition as written
+	cond     condition
+	tests    []*leaf // in the order in which they stand
 }
 
-// Filter is a list of rules. The zero value allows everything.
+// Filter is a list of rules. The zero value allows everything. Many goroutines may use
+// it, each with a Judge of its own.
 type Filter struct {
 	Rules       []Rule
 	DefaultDeny bool
+	All         bool // "match all"
+
+	documents bool        // are judged, by a rule or more
+	files     []io.Closer // lists on disk
+	programs  []string    // commands of exec tests
+	limits    execLimits
 }
 
-// Decide judges a URL. rule is nil if no rule matched and the default decided.
-func (f *Filter) Decide(c *Candidate) (allow bool, rule *Rule) {
-	for i := range f.Rules {
-		if f.Rules[i].Matches(c) {
-			return f.Rules[i].Allow, &f.Rules[i]
+// Close closes the files of lists. Judges must not be used after it.
+func (f *Filter) Close() error {
+	var first error
+	for _, c := range f.files {
+		if err := c.Close(); err != nil && first == nil {
+			first = err
 		}
 	}
-	return !f.DefaultDeny, nil
+	f.files = nil
+	return first
 }
 
-// Matches reports whether the rule's condition holds.
-func (r *Rule) Matches(c *Candidate) bool { return r.cond.holds(c) }
+// JudgesDocuments reports whether there is a rule for documents.
+func (f *Filter) JudgesDocuments() bool { return f.documents }
 
-// Reason is how a stage's books name the refusals of a rule, nil for the default.
-func Reason(rule *Rule) string {
-	if rule == nil {
+// Verdict is what a filter says.
+type Verdict struct {
+	Allow bool
+	Rule  *Rule // that decided; nil for the default
+}
+
+// Reason is how a stage's books name a refusal: "filter:NAME" of the rule, or
+// "filter:default".
+func (v Verdict) Reason() string {
+	if v.Rule == nil {
 		return "filter:default"
 	}
-	return "filter:" + rule.Name
+	return "filter:" + v.Rule.Name
 }
 
-// Parse reads a rule file; name is for messages. Errors are fault.Usage with the line.
-func Parse(name string, in io.Reader) (*Filter, error) {
-	f := &Filter{}
-	names := make(map[string]int)
-	hasDefault := false
-	sc := bufio.NewScanner(in)
-	sc.Buffer(nil, MaxLine)
-	line := 0
-	bad := func(found, want string) error {
-		return &fault.Error{Class: fault.Usage, File: name, Place: fmt.Sprintf("line %d", line), Found: found, Want: want}
+// Judge applies a filter, with memory of its own, for one goroutine.
+type Judge struct {
+	filter   *Filter
+	view     view
+	programs []*program
+	pending  []int
+	lines    []byte
+}
+
+// NewJudge returns a judge. It starts programs when it needs them; Close ends them.
+func (f *Filter) NewJudge() *Judge {
+	j := &Judge{filter: f}
+	for _, command := range f.programs {
+		j.programs = append(j.programs, &program{command: command, limits: f.limits})
 	}
-	for sc.Scan() {
-		line++
-		text := strings.TrimSpace(sc.Text())
-		if text == "" || text[0] == '#' {
+	return j
+}
+
+// Close ends the judge's programs. An error says that one of them failed in the end, or wrote
+// more answers than it was asked for: what it said is not to be trusted.
+func (j *Judge) Close() error {
+	var first error
+	for _, p := range j.programs {
+		if err := p.close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// URLs judges URLs and stores a verdict for each; both slices have one length. The
+// error is that of a list that cannot be read or of a program.
+func (j *Judge) URLs(ctx context.Context, candidates []Candidate, verdicts []Verdict) error {
+	return j.all(ctx, candidates, verdicts, false)
+}
+
+// Document judges a document that was fetched.
+func (j *Judge) Document(ctx context.Context, c Candidate) (Verdict, error) {
+	cs, vs := [1]Candidate{c}, [1]Verdict{}
+	err := j.all(ctx, cs[:], vs[:], true)
+	return vs[0], err
+}
+
+// all judges candidates. Those that need a program's answer wait until all have come so far,
+// so that it is asked once for many of them.
+func (j *Judge) all(ctx context.Context, candidates []Candidate, verdicts []Verdict, document bool) error {
+	v := &j.view
+	v.begin(len(candidates), len(j.programs))
+	j.pending = j.pending[:0]
+	for i := range candidates {
+		v.reset(i, &candidates[i], document)
+		verdicts[i] = j.decide()
+		if v.err != nil {
+			return v.err
+		}
+		if v.asks >= 0 {
+			j.pending = append(j.pending, i)
+		}
+	}
+	for len(j.pending) > 0 {
+		if err := j.ask(ctx, candidates); err != nil {
+			return err
+		}
+		waiting := j.pending[:0]
+		for _, i := range j.pending {
+			v.reset(i, &candidates[i], document)
+			verdicts[i] = j.decide()
+			if v.err != nil {
+				return v.err
+			}
+			if v.asks >= 0 {
+				waiting = append(waiting, i)
+			}
+		}
+		j.pending = waiting
+	}
+	return nil
+}
+
+// decide judges what is in view. The verdict counts if nothing is to be asked.
+func (j *Judge) decide() Verdict {
+	f, v := j.filter, &j.view
+	for i := range f.Rules {
+		r := &f.Rules[i]
+		if r.Document != v.document {
 			continue
 		}
-		verdict, rest := text, ""
-		if i := strings.IndexAny(text, " \t"); i > 0 {
-			verdict, rest = text[:i], strings.TrimSpace(text[i:])
+		holds := r.cond.holds(v)
+		if v.asks >= 0 || v.err != nil {
+			return Verdict{}
 		}
-		switch verdict {
-		case "default":
-			rest, _, _ = strings.Cut(rest, "#")
-			rest = strings.TrimSpace(rest)
-			if rest != "allow" && rest != "deny" {
-				return nil, bad(fmt.Sprintf("default %q", rest), "allow or deny")
+		if holds && !f.All {
+			return Verdict{r.Allow, r}
+		}
+		if f.All && holds != r.Allow {
+			return Verdict{false, r}
+		}
+	}
+	return Verdict{Allow: v.document || f.All || !f.DefaultDeny}
+}
+
+// ask asks the first program that candidates wait for.
+func (j *Judge) ask(ctx context.Context, candidates []Candidate) error {
+	v := &j.view
+	n := len(j.programs)
+	for p, prog := range j.programs {
+		j.lines = j.lines[:0]
+		var asked []int
+		for _, i := range j.pending {
+			if v.answers[i*n+p] == answerWanted {
+				j.lines = appendQuestion(j.lines, &candidates[i])
+				asked = append(asked, i)
 			}
-			if hasDefault {
-				return nil, bad("a second default", "one")
-			}
-			hasDefault = true
-			f.DefaultDeny = rest == "deny"
+		}
+		if len(asked) == 0 {
 			continue
-		case "allow", "deny":
-		default:
-			if before, _, ok := strings.Cut(verdict, ":"); ok && (before == "allow" || before == "deny") {
-				rest = strings.TrimSpace(text[len(before):])
-				verdict = before
-				break
+		}
+		err := prog.ask(ctx, j.lines, len(asked), func(k int, yes bool, why string) {
+			v.answers[asked[k]*n+p] = answerNo
+			if yes {
+				v.answers[asked[k]*n+p] = answerYes
 			}
-			return nil, bad(fmt.Sprintf("%q", verdict), "allow, deny or default")
-		}
-		ruleName, condText, ok := strings.Cut(rest, ":")
-		if !ok || strings.ContainsAny(strings.TrimSpace(ruleName), " \t\"()") {
-			return nil, bad("no colon after the rule's name", `"`+verdict+` NAME: CONDITION"`)
-		}
-		ruleName = strings.TrimSpace(ruleName)
-		if ruleName == "" {
-			ruleName = fmt.Sprintf("line-%d", line)
-		}
-		if ruleName == "default" {
-			return nil, bad(`rule name "default", which the books have for URLs that no rule matches`, "another")
-		}
-		if before, ok := names[ruleName]; ok {
-			return nil, bad(fmt.Sprintf("rule name %q, which line %d has", ruleName, before), "another")
-		}
-		names[ruleName] = line
-		tokens, err := scan(condText)
+			if v.trace != nil {
+				v.whys[p] = why
+			}
+		})
 		if err != nil {
-			return nil, bad(err.Error(), "")
+			return err
 		}
-		p := parser{tokens: tokens}
-		cond, err := p.condition()
-		if err == nil && len(p.tokens) > 0 {
-			err = fmt.Errorf("%q after the condition", p.tokens[0].text)
-		}
-		if err != nil {
-			return nil, bad(err.Error(), "")
-		}
-		f.Rules = append(f.Rules, Rule{Name: ruleName, Allow: verdict == "allow", Line: line, Text: strings.TrimSpace(condText), cond: cond})
 	}
-	if err := sc.Err(); err != nil {
-		line++
-		return nil, &fault.Error{Class: fault.Usage, File: name, Place: fmt.Sprintf("line %d", line), Err: err}
-	}
-	return f, nil
+	return nil
 }

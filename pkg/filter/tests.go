@@ -1,0 +1,344 @@
+package filter
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mercator/pkg/canon"
+)
+
+// test makes the test of a word with its arguments.
+func (p *parser) test(l *leaf, word token, tokens []token) error {
+	args := make([]string, len(tokens))
+	for i, t := range tokens {
+		args[i] = t.text
+	}
+	// bad is an error at argument i.
+	bad := func(i int, want string) error {
+		return p.bad(tokens[i].at, fmt.Sprintf("%s %q", word.text, args[i]), want)
+	}
+	switch word.text {
+	case "any", "query":
+		if len(args) > 0 {
+			return p.bad(tokens[0].at, fmt.Sprintf("%q", args[0]), word.text+" without an argument")
+		}
+		l.test = func(v *view) bool { return v.query }
+		if word.text == "any" {
+			l.test = func(*view) bool { return true }
+		}
+		return nil
+	case "url-length", "path-depth", "repeated-segments", "depth":
+		compare, limit, ok := comparison(args)
+		if !ok {
+			return p.bad(word.at, fmt.Sprintf("%s %q", word.text, strings.Join(args, " ")), "a comparison such as > 12")
+		}
+		of := numbers[word.text]
+		l.test = func(v *view) bool { return compare(of(v), limit) }
+		l.value = func(v *view) string { return strconv.Itoa(of(v)) }
+		return nil
+	}
+	make, ok := argumentTests[word.text]
+	if !ok {
+		return p.bad(word.at, fmt.Sprintf("%q", word.text), "a test: "+testNames)
+	}
+	if len(args) == 0 {
+		return p.bad(word.end, word.text+" without an argument", "one or more")
+	}
+	return make(p, l, args, bad)
+}
+
+// testNames are all words of tests.
+const testNames = "any, scheme, host, domain, registered-domain, port, url, prefix, suffix, contains, regex, extension, query, kind, " +
+	"url-length, path-depth, repeated-segments, depth, mime or exec"
+
+// argumentTests make the tests that have words as arguments. bad makes an error of an argument.
+var argumentTests map[string]func(*parser, *leaf, []string, badArg) error
+
+func init() {
+	argumentTests = map[string]func(*parser, *leaf, []string, badArg) error{
+		"scheme": schemeTest, "port": portTest, "kind": kindTest, "regex": regexTest, "extension": extensionTest, "mime": mimeTest, "exec": execTest,
+		"host": hostTest, "domain": domainTest, "registered-domain": registeredTest, "url": urlTest, "prefix": prefixTest,
+		"suffix":   textTest(strings.HasSuffix),
+		"contains": textTest(strings.Contains),
+	}
+}
+
+type badArg = func(i int, want string) error
+
+func schemeTest(p *parser, l *leaf, args []string, bad badArg) error {
+	for i, a := range args {
+		a = strings.ToLower(a)
+		args[i] = a
+		if canon.DefaultPort(a) == "" && (p.schemes == nil || !p.schemes.Has(a)) {
+			return bad(i, "http, https, ftp, gopher or another that is crawled")
+		}
+	}
+	l.test = func(v *view) bool { return slices.Contains(args, v.scheme) }
+	l.value = func(v *view) string { return v.scheme }
+	return nil
+}
+
+func portTest(_ *parser, l *leaf, args []string, bad badArg) error {
+	for i, a := range args {
+		n, err := strconv.ParseUint(a, 10, 16)
+		if err != nil || strconv.FormatUint(n, 10) != a {
+			return bad(i, "a number up to 65535")
+		}
+	}
+	l.test = func(v *view) bool { return slices.Contains(args, v.portNumber()) }
+	l.value = (*view).portNumber
+	return nil
+}
+
+func kindTest(p *parser, l *leaf, args []string, _ badArg) error {
+	p.kindAt = p.at()
+	l.test = func(v *view) bool { return slices.Contains(args, v.Kind) }
+	l.value = func(v *view) string { return v.Kind }
+	return nil
+}
+
+func textTest(match func(url, arg string) bool) func(*parser, *leaf, []string, badArg) error {
+	return func(_ *parser, l *leaf, args []string, _ badArg) error {
+		l.test = func(v *view) bool {
+			for _, a := range args {
+				if match(v.URL, a) {
+					return true
+				}
+			}
+			return false
+		}
+		return nil
+	}
+}
+
+func regexTest(_ *parser, l *leaf, args []string, bad badArg) error {
+	var all []*regexp.Regexp
+	for i, a := range args {
+		if len(a) > maxRegex {
+			return bad(i, fmt.Sprintf("at most %d bytes", maxRegex))
+		}
+		re, err := regexp.Compile(a)
+		if err != nil {
+			return bad(i, "a regular expression (RE2): "+strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		}
+		all = append(all, re)
+	}
+	l.test = func(v *view) bool {
+		for _, re := range all {
+			if re.MatchString(v.URL) {
+				return true
+			}
+		}
+		return false
+	}
+	return nil
+}
+
+func extensionTest(_ *parser, l *leaf, args []string, _ badArg) error {
+	longest := 0
+	set := make(map[string]bool)
+	for _, a := range args {
+		a = strings.ToLower(strings.TrimPrefix(a, "."))
+		set[a] = true
+		longest = max(longest, len(a))
+	}
+	l.test = func(v *view) bool {
+		ext := v.extension()
+		if ext == "" || len(ext) > longest {
+			return false
+		}
+		v.read = append(v.read[:0], ext...)
+		for i, c := range v.read {
+			if 'A' <= c && c <= 'Z' {
+				v.read[i] = c + 'a' - 'A'
+			}
+		}
+		return set[string(v.read)]
+	}
+	l.value = (*view).extension
+	return nil
+}
+
+// mimeTest makes the rule one for documents.
+func mimeTest(p *parser, l *leaf, args []string, bad badArg) error {
+	p.rule.Document = true
+	for i, a := range args {
+		a = strings.ToLower(a)
+		main, sub, ok := strings.Cut(a, "/")
+		if !ok || main == "" || sub == "" || main == "*" && sub != "*" || strings.ContainsAny(a, "; ") {
+			return bad(i, "a media type such as text/html, image/* or */*")
+		}
+		args[i] = a
+	}
+	l.test = func(v *view) bool {
+		for _, a := range args {
+			if a == v.MIME || a == "*/*" || strings.HasSuffix(a, "/*") && strings.HasPrefix(v.MIME, a[:len(a)-1]) {
+				return true
+			}
+		}
+		return false
+	}
+	l.value = func(v *view) string { return v.MIME }
+	return nil
+}
+
+func execTest(p *parser, l *leaf, args []string, bad badArg) error {
+	if len(args) > 1 {
+		return bad(1, `one command, in double quotes if it has spaces: exec "judge -v"`)
+	}
+	n := slices.Index(p.programs, args[0])
+	if n < 0 {
+		if n = len(p.programs); n == maxExecTests {
+			return bad(0, fmt.Sprintf("at most %d programs", maxExecTests))
+		}
+		p.programs = append(p.programs, args[0])
+	}
+	l.test = func(v *view) bool { return v.answerOf(n) }
+	l.value = func(v *view) string { return v.whys[n] }
+	return nil
+}
+
+func hostTest(p *parser, l *leaf, args []string, bad badArg) error {
+	s, err := p.nameSet(args, bad)
+	if err != nil {
+		return err
+	}
+	l.test = s.hasHost
+	l.value = func(v *view) string { return v.host }
+	return nil
+}
+
+func domainTest(p *parser, l *leaf, args []string, bad badArg) error {
+	s, err := p.nameSet(args, bad)
+	if err != nil {
+		return err
+	}
+	l.test = s.hasDomain
+	l.value = func(v *view) string { return v.name }
+	return nil
+}
+
+func registeredTest(p *parser, l *leaf, args []string, bad badArg) error {
+	s, err := p.nameSet(args, bad)
+	if err != nil {
+		return err
+	}
+	l.test = func(v *view) bool { return s.has(v, v.registered()) }
+	l.value = (*view).registered
+	return nil
+}
+
+func urlTest(p *parser, l *leaf, args []string, bad badArg) error {
+	var urls []string
+	lists, err := p.listArgs(args, entryURL, bad, func(i int, a string) error {
+		urls = append(urls, a)
+		if u, _, err := (canon.Options{Schemes: p.schemes, MaxURL: MaxLine}).URL(a); err != nil {
+			return bad(i, "a URL: "+err.Error())
+		} else if u != a {
+			return bad(i, fmt.Sprintf("%q, its canonical form", u))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s := newSet(urls, lists)
+	l.test = func(v *view) bool { return s.has(v, v.URL) }
+	return nil
+}
+
+func prefixTest(p *parser, l *leaf, args []string, bad badArg) error {
+	var all []string
+	lists, err := p.listArgs(args, entryPrefix, bad, func(_ int, a string) error {
+		all = append(all, a)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	l.test = newPrefixes(all, lists).match
+	return nil
+}
+
+// nameSet makes a set of hosts or domains, which must be canonical: others would match nothing.
+func (p *parser) nameSet(args []string, bad badArg) (*set, error) {
+	var names []string
+	lists, err := p.listArgs(args, entryName, bad, func(i int, a string) error {
+		a = strings.TrimPrefix(a, ".")
+		want, err := canonicalHost(a)
+		if err != nil {
+			return bad(i, "a host name: "+err.Error())
+		}
+		if a != want {
+			return bad(i, fmt.Sprintf("%q, its canonical form", want))
+		}
+		names = append(names, a)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newSet(names, lists), nil
+}
+
+// listArgs opens the lists among the arguments and hands the others on.
+func (p *parser) listArgs(args []string, kind entryKind, bad badArg, word func(i int, a string) error) ([]*list, error) {
+	var lists []*list
+	for i, a := range args {
+		file, ok := strings.CutPrefix(a, "@")
+		if !ok {
+			if err := word(i, a); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if file == "" {
+			return nil, bad(i, "the name of a file behind @")
+		}
+		l, err := p.list(p.relative(file), kind)
+		if err != nil {
+			return nil, err
+		}
+		lists = append(lists, l)
+	}
+	return lists, nil
+}
+
+// list opens a list, once.
+func (p *parser) list(name string, kind entryKind) (*list, error) {
+	key := listKey{name, kind}
+	if l := p.lists[key]; l != nil {
+		return l, nil
+	}
+	l, cost, err := openList(name, kind, p.memory)
+	if err != nil {
+		return nil, err
+	}
+	p.memory -= cost
+	if l.file != nil {
+		p.files = append(p.files, l.file)
+	}
+	p.lists[key] = l
+	return l, nil
+}
+
+// canonicalHost is a host, with its port or without, as candidates have it.
+func canonicalHost(s string) (string, error) {
+	name, port := s, ""
+	if i := strings.LastIndexByte(s, ':'); i > strings.LastIndexByte(s, ']') {
+		name, port = s[:i], s[i:]
+		n, err := strconv.ParseUint(port[1:], 10, 16)
+		if err != nil || n == 0 {
+			return "", fmt.Errorf("want a port from 1 to 65535 behind the colon")
+		}
+		port = fmt.Sprint(":", n)
+	}
+	_, host, err := canon.URL("http://" + name + "/")
+	if err != nil {
+		return "", err
+	}
+	return host + port, nil
+}
