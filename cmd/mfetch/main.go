@@ -132,9 +132,9 @@ does so too, to compare.
 
 Besides http and https, ftp (files, and listings of directories) and gopher URLs are
 fetched, and others by programs. A program of --exec gets the URL as its last argument
-and the address to contact as MERCATOR_ADDR, and writes what a CGI program does:
-Content-Type, Status and Location lines, an empty line, the document. It is killed after
---timeout or --max-body. Exit status 75 means "try again later". Names and passwords of
+and the address to contact as MERCATOR_ADDR (by MERCATOR_PROXY, if that is not empty), and
+writes what a CGI program does: Content-Type, Status and Location lines, an empty line, the
+document. It is killed after --timeout or --max-body. Exit status 75 means "try again later". Names and passwords of
 --login are for ftp origins, too. robots.txt is asked for by http, https and ftp.
 
   mfetch crawl/fetch --txn r1 --contact ops@example.org --scheme http,https,gemini:1965 --exec gemini=./gemini.sh
@@ -333,7 +333,7 @@ func (c *fetchCmd) protocols(client *http1.Client, schemes *canon.Schemes) (map[
 		if !schemes.Has(name) || strings.TrimSpace(command) == "" || programs[name] != nil {
 			return nil, &fault.Error{Class: fault.Usage, Place: "--exec", Found: fmt.Sprintf("%q", spec), Want: "SCHEME=COMMAND, once for each of the schemes of --scheme"}
 		}
-		programs[name] = &program.Module{Limits: limits, Command: command, UserAgent: client.UserAgent}
+		programs[name] = &program.Module{Limits: limits, Command: command, UserAgent: client.UserAgent, Proxy: c.Proxy}
 	}
 	all := map[string]fetch.Protocol{}
 	for _, name := range schemes.Names() {

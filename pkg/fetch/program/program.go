@@ -3,8 +3,8 @@
 //
 // The program gets the URL as its last argument, and in the environment
 // MERCATOR_URL, MERCATOR_HOST, MERCATOR_ADDR (the address that was judged, which it is
-// to contact), MERCATOR_USER_AGENT, and MERCATOR_ETAG and MERCATOR_LAST_MODIFIED where
-// there are any. It writes what a CGI program writes (RFC 3875 section 6): header
+// to contact), MERCATOR_USER_AGENT, and MERCATOR_PROXY (the URL of --proxy), MERCATOR_ETAG
+// and MERCATOR_LAST_MODIFIED where there are any. It writes what a CGI program writes (RFC 3875 section 6): header
 // lines, an empty line, the document.
 //
 //	Content-Type: text/gemini     the document's media type; default application/octet-stream
@@ -26,15 +26,18 @@
 //     time is over, when it wrote as much as is kept, and when it has ended.
 //   - Head, document and standard error are bounded.
 //
-// Only the program knows whom it contacts: that it keeps to MERCATOR_ADDR is its duty.
+// Only the program knows whom it contacts: that it keeps to MERCATOR_ADDR and
+// MERCATOR_PROXY is its duty.
 package program
 
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -48,10 +51,11 @@ import (
 )
 
 const (
-	headMax   = 64 << 10 // bytes of all header lines,
-	lineMax   = 8 << 10  // and of one
-	stderrMax = 4 << 10  // the end of standard error that is kept
-	tempFail  = 75       // EX_TEMPFAIL of sysexits.h
+	headMax     = 64 << 10 // bytes of all header lines,
+	lineMax     = 8 << 10  // and of one
+	stderrMax   = 4 << 10  // the end of standard error that is kept
+	argumentMax = 64 << 10 // bytes of an argument; Linux takes 128 KiB
+	tempFail    = 75       // EX_TEMPFAIL of sysexits.h
 )
 
 // Module fetches by a program. Many goroutines may use it.
@@ -59,10 +63,17 @@ type Module struct {
 	fetch.Limits
 	Command   string // for sh -c; the URL is appended as an argument
 	UserAgent string
+	Proxy     string // through which it is to contact servers, without name and password; "": none
 }
 
-// Check implements fetch.Protocol. The program judges its URLs itself.
-func (m *Module) Check(string) error { return nil }
+// Check implements fetch.Protocol. The program judges its URLs itself, as far as they
+// can be arguments of one.
+func (m *Module) Check(url string) error {
+	if len(url) > argumentMax || strings.Contains(url, "\x00") {
+		return fmt.Errorf("a URL of %d bytes, or one with NUL, is no argument for a program", len(url))
+	}
+	return nil
+}
 
 // Fetch implements fetch.Protocol.
 func (m *Module) Fetch(ctx context.Context, req *fetch.Request) *fetch.Reply {
@@ -79,42 +90,32 @@ func (m *Module) Fetch(ctx context.Context, req *fetch.Request) *fetch.Reply {
 }
 
 func (m *Module) run(ctx context.Context, req *fetch.Request) (*fetch.Reply, error) {
+	if err := m.Check(req.URL); err != nil {
+		return nil, &fetch.Failure{Outcome: record.OutcomeScheme, Err: err}
+	}
 	ctx, kill := context.WithCancel(ctx)
 	defer kill()
-	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", m.Command+` "$@"`, "mfetch", req.URL)
-	cmd.Env = append(os.Environ(), "MERCATOR_URL="+req.URL, "MERCATOR_HOST="+req.Host, "MERCATOR_ADDR="+req.Addr.String(),
-		"MERCATOR_USER_AGENT="+m.UserAgent, "MERCATOR_ETAG="+noNUL(req.ETag), "MERCATOR_LAST_MODIFIED="+noNUL(req.LastModified))
-	stderr := &tail{}
-	cmd.Stderr = stderr
-	// A group of its own, so that its children end with it.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second
-	out, err := cmd.StdoutPipe()
+	p, err := m.start(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	reply, doc, err := m.read(bufio.NewReaderSize(out, lineMax))
+	reply, doc, err := m.read(bufio.NewReaderSize(p.out, lineMax))
 	full := doc != nil && doc.Truncated != ""
 	late := ctx.Err() != nil
 	if err != nil || full {
 		kill()
 	}
-	ended := cmd.Wait()
+	ended, said := p.wait()
 	late = late || ctx.Err() != nil && err == nil && !full
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it has left running
 	var exit *exec.ExitError
 	switch {
 	case late:
 		err = &fetch.Failure{Outcome: record.OutcomeTimeout, Err: errors.New("the program did not end in time")}
 	case full || err != nil && ended == nil:
 	case errors.As(ended, &exit) && exit.ExitCode() == tempFail:
-		err = &fetch.Failure{Outcome: record.OutcomeConnect, Err: errors.New(stderr.line("the program could not reach the server"))}
+		err = &fetch.Failure{Outcome: record.OutcomeConnect, Err: errors.New(said.line("the program could not reach the server"))}
 	case errors.As(ended, &exit) && exit.ExitCode() > 0:
-		err = fetch.Broken("%s", stderr.line(fmt.Sprintf("the program ended with status %d", exit.ExitCode())))
+		err = fetch.Broken("%s", said.line(fmt.Sprintf("the program ended with status %d", exit.ExitCode())))
 	case ended != nil && err == nil:
 		err = fetch.Broken("the program: %v", ended)
 	}
@@ -125,6 +126,73 @@ func (m *Module) run(ctx context.Context, req *fetch.Request) (*fetch.Reply, err
 		return nil, err
 	}
 	return reply, nil
+}
+
+// process is a program that runs.
+type process struct {
+	out, messages *os.File // what it writes
+	ended         chan error
+	said          chan *tail
+	forget        func() bool
+}
+
+// start starts the program for a URL. It is killed when ctx ends.
+func (m *Module) start(ctx context.Context, req *fetch.Request) (*process, error) {
+	cmd := exec.Command("/bin/sh", "-c", m.Command+` "$@"`, "mfetch", req.URL)
+	cmd.Env = append(os.Environ(), "MERCATOR_URL="+req.URL, "MERCATOR_HOST="+req.Host, "MERCATOR_ADDR="+req.Addr.String(),
+		"MERCATOR_USER_AGENT="+m.UserAgent, "MERCATOR_PROXY="+m.Proxy, "MERCATOR_ETAG="+argument(req.ETag), "MERCATOR_LAST_MODIFIED="+argument(req.LastModified))
+	// A group of its own, so that its children end with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p := &process{ended: make(chan error, 1), said: make(chan *tail, 1)}
+	var stdout, stderr *os.File
+	var err error
+	if p.out, stdout, err = os.Pipe(); err != nil {
+		return nil, err
+	}
+	defer stdout.Close()
+	if p.messages, stderr, err = os.Pipe(); err != nil {
+		p.out.Close()
+		return nil, err
+	}
+	defer stderr.Close()
+	// As files, so that Wait waits for the program alone, and not for children that it
+	// has left with them.
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	if err := cmd.Start(); err != nil {
+		p.out.Close()
+		p.messages.Close()
+		return nil, err
+	}
+	end := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	spare := context.AfterFunc(ctx, end)
+	p.forget = context.AfterFunc(ctx, func() {
+		for _, f := range []*os.File{p.out, p.messages} { // a child in another group may hold them
+			_ = f.SetReadDeadline(time.Unix(1, 0))
+		}
+	})
+	go func() {
+		err := cmd.Wait()
+		spare() // its number may become another's
+		end()   // what it has left running
+		p.ended <- err
+	}()
+	go func() {
+		said := &tail{}
+		_, _ = io.Copy(said, p.messages) // what came by its end counts
+		p.said <- said
+	}()
+	return p, nil
+}
+
+// wait returns how the program ended, and what it wrote to standard error.
+func (p *process) wait() (ended error, said *tail) {
+	ended = <-p.ended
+	_ = p.messages.SetReadDeadline(time.Now().Add(time.Second))
+	said = <-p.said
+	p.forget()
+	p.out.Close()
+	p.messages.Close()
+	return ended, said
 }
 
 // read takes in what the program writes.
@@ -146,7 +214,7 @@ func (m *Module) read(in *bufio.Reader) (*fetch.Reply, *fetch.Document, error) {
 		value = strings.TrimSpace(value)
 		switch strings.ToLower(name) {
 		case "content-type":
-			media = value
+			media = cmp.Or(value, media)
 		case "location":
 			location = value
 		case "status":
@@ -172,7 +240,13 @@ func (m *Module) read(in *bufio.Reader) (*fetch.Reply, *fetch.Document, error) {
 	return reply, doc, nil
 }
 
-func noNUL(s string) string { return strings.ReplaceAll(s, "\x00", "") }
+// argument is s as far as a program can be given it.
+func argument(s string) string {
+	if len(s) > argumentMax {
+		return ""
+	}
+	return strings.ReplaceAll(s, "\x00", "")
+}
 
 // tail keeps the end of what is written.
 type tail struct{ b []byte }

@@ -49,6 +49,7 @@ func TestPrograms(t *testing.T) {
 		{"document", `printf 'Content-Type: text/gemini; charset=utf-8\r\nX-Other: 1\r\n\r\nhello'; :`, record.OutcomeFetched, "hello", "text/gemini; charset=utf-8", 0, "", ""},
 		{"argument and environment", `f() { printf '\n%s|%s|%s|%s|%s' "$1" "$MERCATOR_URL" "$MERCATOR_ADDR" "$MERCATOR_HOST" "$MERCATOR_USER_AGENT"; }; f`,
 			record.OutcomeFetched, url + "|" + url + "|127.0.0.1|h.test|test/1", "application/octet-stream", 0, "", ""},
+		{"media type that is empty", `printf 'Content-Type:\n\nHTTP/1.1 404 No\r\n\r\n'; :`, record.OutcomeFetched, "HTTP/1.1 404 No\r\n\r\n", "application/octet-stream", 0, "", ""},
 		{"status", `printf 'Status: 404 Not Found\n\nno'; :`, record.OutcomeFetched, "no", "application/octet-stream", 404, "", ""},
 		{"redirect", `printf 'Location: x://h.test/b\n\n'; :`, record.OutcomeFetched, "", "application/octet-stream", 302, "", ""},
 		{"more than is kept", `printf '\n'; yes; :`, record.OutcomeFetched, strings.Repeat("y\n", 500), "application/octet-stream", 0, "length", ""},
@@ -94,10 +95,11 @@ func gone(t *testing.T, file string) {
 
 func TestKilledWithItsGroup(t *testing.T) {
 	for name, c := range map[string]struct{ command, outcome string }{
-		"late":            {`sleep 1000 & echo $! > PID; wait; :`, record.OutcomeTimeout},
-		"late in a body":  {`printf '\nx'; sleep 1000 & echo $! > PID; wait; :`, record.OutcomeTimeout},
-		"leaves a child":  {`sleep 1000 > /dev/null 2>&1 & echo $! > PID; printf '\nx'; :`, record.OutcomeFetched},
-		"writes too much": {`sleep 1000 & echo $! > PID; printf '\n'; yes; :`, record.OutcomeFetched},
+		"late":                            {`sleep 1000 & echo $! > PID; wait; :`, record.OutcomeTimeout},
+		"late in a body":                  {`printf '\nx'; sleep 1000 & echo $! > PID; wait; :`, record.OutcomeTimeout},
+		"leaves a child":                  {`sleep 1000 > /dev/null 2>&1 & echo $! > PID; printf '\nx'; :`, record.OutcomeFetched},
+		"leaves a child that could write": {`sleep 1000 & echo $! > PID; printf '\nx'; :`, record.OutcomeFetched},
+		"writes too much":                 {`sleep 1000 & echo $! > PID; printf '\n'; yes; :`, record.OutcomeFetched},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "pid")
@@ -118,6 +120,15 @@ func TestKilledWithItsGroup(t *testing.T) {
 			}
 			gone(t, file)
 		})
+	}
+}
+
+// TestWhatCannotBeAnArgument is an outcome of the URL, and does not end the run.
+func TestWhatCannotBeAnArgument(t *testing.T) {
+	for _, url := range []string{"x://h.test/\x00", "x://h.test/" + strings.Repeat("a", 200_000)} {
+		if r, _ := get(t.Context(), t, "true", url); r.Outcome != record.OutcomeScheme {
+			t.Errorf("%.40q: outcome %q (%.100s)", url, r.Outcome, r.Error)
+		}
 	}
 }
 
