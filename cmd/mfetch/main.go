@@ -219,6 +219,16 @@ func (c *fetchCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
+	// What a flag asks for in vain is told before a pipe's other commands have worked.
+	opt, parts := fetch.Options{}, []warc.Part(nil)
+	if len(c.Replay) > 0 {
+		parts, err = fetch.Saved(c.Replay, store.Options{})
+	} else {
+		opt, err = c.options(std, st)
+	}
+	if err != nil {
+		return err
+	}
 	in, err := cli.OpenRecords[record.URL](std, c.Files)
 	if err != nil {
 		return err
@@ -235,20 +245,12 @@ func (c *fetchCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	spec := stage.Spec{Name: "mfetch", Verb: "fetch", Store: st, Txn: c.Txn, Now: now, Threads: std.Threads(), Bodies: c.Bodies}
 	if len(c.Replay) > 0 {
-		parts, perr := fetch.Saved(c.Replay, store.Options{})
-		if perr != nil {
-			return perr
-		}
 		opt := replay.Options{Files: parts, Txn: c.Txn, Schema: in.Schema(), Bodies: c.Bodies, OnRow: onRow}
 		err = cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
 			return replay.Run(ctx, b, opt)
 		})
 	} else {
-		opt, oerr := c.options(std, st, in.Schema())
-		if oerr != nil {
-			return oerr
-		}
-		opt.OnRow = onRow
+		opt.Schema, opt.OnRow = in.Schema(), onRow
 		err = cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
 			return fetch.Run(ctx, b, opt)
 		})
@@ -258,13 +260,13 @@ func (c *fetchCmd) Run(ctx context.Context, std *cli.Std) error {
 }
 
 // options turns the flags into what package fetch wants.
-func (c *fetchCmd) options(std *cli.Std, st *store.Store, schema *record.Schema) (fetch.Options, error) {
+func (c *fetchCmd) options(std *cli.Std, st *store.Store) (fetch.Options, error) {
 	opt := fetch.Options{
 		Store: st, Connections: c.Connections, Static: c.Assign == "static",
 		MinDelay: c.MinDelay, DelayFactor: c.DelayFactor, MaxDelay: c.MaxDelay, AddrDelay: c.AddrDelay,
 		Deadline: c.Deadline, BytesMax: int64(c.MaxBytes), BodyMax: int64(c.MaxBody),
 		DenyEvery: 200 * time.Millisecond, Codec: warc.Codec(c.WARCCodec), WARCSize: int64(c.WARCSize), Dedup: c.Dedup, Digests: c.Digests,
-		Method: c.Method, Txn: c.Txn, Schema: schema, Bodies: c.Bodies, Now: std.Now, Warn: std.Warn,
+		Method: c.Method, Txn: c.Txn, Bodies: c.Bodies, Now: std.Now, Warn: std.Warn,
 		About: []warc.Field{
 			{Name: "software", Value: "mercator mfetch"},
 			{Name: "format", Value: "WARC File Format 1.1"},
@@ -311,8 +313,12 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store, schema *record.Schema)
 	if opt.Protocols, err = c.protocols(client, opt.Canon.Schemes); err != nil {
 		return opt, err
 	}
-	opt.Resolver = &resolver{servers: c.Server, now: std.Now}
-	return opt, nil
+	names := &resolver{servers: c.Server, now: std.Now}
+	opt.Resolver = names
+	if len(c.Server) > 0 {
+		_, err = names.dns()
+	}
+	return opt, err
 }
 
 // protocols makes the modules of the schemes.
@@ -485,14 +491,18 @@ type resolver struct {
 	made    resolverOnce
 }
 
+func (r *resolver) dns() (*resolve.Resolver, error) {
+	return r.made.get(func() (*resolve.Resolver, error) {
+		return resolve.New(resolve.Config{Servers: r.servers, Now: r.now})
+	})
+}
+
 // Resolve implements fetch.Resolver.
 func (r *resolver) Resolve(ctx context.Context, name string) ([]netip.Addr, time.Time, string) {
 	if addrs, ok := resolve.Literal(name); ok {
 		return addrs, r.now().Add(time.Hour), ""
 	}
-	dns, err := r.made.get(func() (*resolve.Resolver, error) {
-		return resolve.New(resolve.Config{Servers: r.servers, Now: r.now})
-	})
+	dns, err := r.dns()
 	if err != nil {
 		return nil, time.Time{}, err.Error()
 	}

@@ -12,6 +12,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/fetch/addrguard"
+	"mercator/pkg/fetch/http1"
 	"mercator/pkg/httpmsg"
 	"mercator/pkg/rewind"
 )
@@ -67,6 +68,10 @@ func (l *Limits) Connect(ctx context.Context, addr netip.AddrPort) (net.Conn, er
 	soon, cancel := context.WithTimeout(ctx, connectMax)
 	defer cancel()
 	conn, err := dial(soon, "tcp", addr.String())
+	var proxy *http1.ProxyError
+	if errors.As(err, &proxy) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, Classify(err, record.OutcomeConnect)
 	}

@@ -279,6 +279,10 @@ func (c *Client) Do(ctx context.Context, req Request, conn *Conn) *Exchange {
 	if errors.As(err, &local) {
 		x.Outcome, x.Err = record.OutcomeDeferred, local.err
 	}
+	var proxy *ProxyError
+	if errors.As(err, &proxy) {
+		x.Outcome, x.Err = record.OutcomeDeferred, err
+	}
 	if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		x.Outcome = record.OutcomeDeferred
 	}
@@ -323,7 +327,7 @@ func (c *Client) do(ctx context.Context, deadline time.Time, req *Request, conn 
 			continue
 		}
 		if err == nil && c.Proxy.forwards(t) && x.Head.Status == 407 {
-			return c.Proxy.failed(fmt.Errorf("status 407 %s", x.Head.Reason))
+			return c.Proxy.down(errNoLogin)
 		}
 		if err == nil && c.Cookies != nil {
 			c.Cookies.keep(t, &x.Head, x.Start)
@@ -418,6 +422,10 @@ func (c *Client) connect(ctx context.Context, deadline time.Time, t *target, add
 		if tcp, err = direct.DialTCP(ctx, "tcp", netip.AddrPort{}, addr); err == nil {
 			raw = tcp
 		}
+		var op *net.OpError
+		if errors.As(err, &op) {
+			op.Source = nil // ":0" says nothing
+		}
 	default:
 		raw, err = dial(ctx, "tcp", addr.String())
 	}
@@ -465,7 +473,8 @@ func (c *Client) tlsConfig(name string, conn *Conn) *tls.Config {
 // it comes, everything else is what outcome says.
 func classify(err error, outcome string) error {
 	var known *failure
-	if errors.As(err, &known) {
+	var proxy *ProxyError
+	if errors.As(err, &known) || errors.As(err, &proxy) {
 		return err
 	}
 	if isTimeout(err) {

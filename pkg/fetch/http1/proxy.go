@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 	"time"
 
 	"golang.org/x/net/proxy"
@@ -61,11 +63,29 @@ func (p *Proxy) failed(err error) error {
 	return &failure{record.OutcomeConnect, fmt.Errorf("proxy: %w", err)}
 }
 
+// ProxyError is a proxy that cannot be used, whichever server is asked for. It is a
+// failure of this side: no URL is to bear it.
+type ProxyError struct{ Err *fault.Error }
+
+func (e *ProxyError) Error() string { return e.Err.Error() }
+func (e *ProxyError) Unwrap() error { return e.Err }
+
+func (p *Proxy) down(err error) error {
+	return &ProxyError{&fault.Error{Place: "proxy " + p.scheme + "://" + p.addr, Err: err, Hint: "what was fetched is kept: run again when the proxy serves"}}
+}
+
+// errNoLogin is status 407, to CONNECT or to a request.
+var errNoLogin = errors.New("status 407: proxy authentication required")
+
+// refusesLogin says whether a socks5 proxy wants another name and password (RFC 1928
+// section 3, RFC 1929); x/net tells it in words only.
+func refusesLogin(err error) bool { return strings.Contains(err.Error(), "authentication") }
+
 // dial returns a connection that reaches the server.
 func (p *Proxy) dial(ctx context.Context, dial func(context.Context, string, string) (net.Conn, error), t *target, addr netip.AddrPort, agent string) (net.Conn, error) {
 	conn, err := dial(ctx, "tcp", p.addr)
 	if err != nil {
-		return nil, p.failed(err)
+		return nil, p.down(err)
 	}
 	if !p.forwards(t) {
 		deadline, _ := ctx.Deadline()
@@ -77,6 +97,9 @@ func (p *Proxy) dial(ctx context.Context, dial func(context.Context, string, str
 	}
 	if err != nil {
 		conn.Close()
+		if refusesLogin(err) {
+			return nil, p.down(err)
+		}
 		return nil, p.failed(err)
 	}
 	return conn, nil
@@ -139,6 +162,8 @@ func (p *Proxy) connect(conn net.Conn, addr netip.AddrPort, agent string) error 
 			switch {
 			case err != nil:
 				return err
+			case head.Status == http.StatusProxyAuthRequired:
+				return errNoLogin
 			case head.Status < 200 || head.Status > 299:
 				return fmt.Errorf("status %d %s", head.Status, head.Reason)
 			case end < len(reply):
