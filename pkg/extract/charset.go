@@ -2,78 +2,475 @@ package extract
 
 import (
 	"bytes"
+	"fmt"
 	"io"
-	"mime"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
-	"golang.org/x/net/html/charset"
+	"github.com/gogs/chardet"
 	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/htmlindex"
+	"golang.org/x/text/encoding/japanese"
+	"golang.org/x/text/encoding/traditionalchinese"
+	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
 )
 
-// decode gives a document's text as UTF-8. Its encoding is known by byte order
-// mark, header, meta element, or else is UTF-8 if the body is valid and
-// windows-1252 if not, as in browsers. The encoding returned is that of queries,
-// nil for UTF-8; a document in UTF-16 sends UTF-8, too (WHATWG Encoding, section 4.3).
+var utf8Mark = []byte("\xef\xbb\xbf")
+
+// decode gives a document's text as UTF-8, and the encoding of queries, nil for
+// UTF-8; a document in UTF-16 sends UTF-8, too (WHATWG Encoding, section 4.3).
 func decode(doc *Document, isHTML bool) (io.Reader, encoding.Encoding) {
-	contentType := "text/html"
-	if doc.Charset != "" {
-		contentType = mime.FormatMediaType(contentType, map[string]string{"charset": doc.Charset})
+	enc, name := documentEncoding(doc, isHTML)
+	body := doc.Body
+	if name == "utf-8" {
+		return bytes.NewReader(bytes.TrimPrefix(body, utf8Mark)), nil
 	}
-	prefix := doc.Body
-	if !isHTML {
-		prefix = prefix[:min(len(prefix), 4)] // a byte order mark, and no meta elements
+	if enc == charmap.Windows1252 && isASCII(body) {
+		return bytes.NewReader(body), enc
 	}
-	enc, name, certain := charset.DetermineEncoding(prefix, contentType)
-	declared := certain || bytes.Contains(bytes.ToLower(prefix[:min(len(prefix), 1024)]), []byte("charset"))
-	if name == "utf-8" || !declared && utf8.Valid(doc.Body) {
-		return bytes.NewReader(bytes.TrimPrefix(doc.Body, []byte("\xef\xbb\xbf"))), nil
-	}
-	text := transform.NewReader(bytes.NewReader(doc.Body), enc.NewDecoder())
+	text := transform.NewReader(bytes.NewReader(body), enc.NewDecoder())
 	if strings.HasPrefix(name, "utf-16") {
 		enc = nil
 	}
 	return text, enc
 }
 
+// documentEncoding says how a document is written, with the WHATWG name: by byte
+// order mark, by the header, by the document itself (a meta element of HTML, the
+// declaration of XML, the first rule of CSS), in this order, as browsers do (HTML
+// section 13.2.3.2). One that says nothing is UTF-8 if it is valid and not all
+// ASCII, or else what it looks like. A style sheet that says nothing is UTF-8.
+func documentEncoding(doc *Document, isHTML bool) (encoding.Encoding, string) {
+	body := doc.Body
+	if enc, name := markEncoding(body); enc != nil {
+		return enc, name
+	}
+	if enc, name := lookup(doc.Charset); enc != nil {
+		return enc, name
+	}
+	switch {
+	case !isHTML:
+		label := cssCharset(body)
+		if enc, name := lookup(label); enc != nil && !strings.HasPrefix(name, "utf-16") {
+			return enc, name
+		}
+		return lookup("utf-8")
+	default:
+		if enc, name := metaEncoding(body); enc != nil {
+			return enc, name
+		}
+		return detect(body)
+	}
+}
+
+// lookup finds an encoding by label, and its name; nil if no browser knows it.
+func lookup(label string) (encoding.Encoding, string) {
+	enc, err := htmlindex.Get(label)
+	if err != nil {
+		return nil, ""
+	}
+	name, err := htmlindex.Name(enc)
+	if err != nil {
+		return nil, ""
+	}
+	return enc, name
+}
+
+// markEncoding is that of a byte order mark, or nil.
+func markEncoding(b []byte) (encoding.Encoding, string) {
+	switch {
+	case bytes.HasPrefix(b, utf8Mark):
+		return lookup("utf-8")
+	case bytes.HasPrefix(b, []byte("\xff\xfe")):
+		return lookup("utf-16le")
+	case bytes.HasPrefix(b, []byte("\xfe\xff")):
+		return lookup("utf-16be")
+	}
+	return nil, ""
+}
+
+// cssCharset is the label in a style sheet's first rule, or "".
+func cssCharset(b []byte) string {
+	rest, ok := bytes.CutPrefix(b[:min(len(b), 1024)], []byte(`@charset "`))
+	label, _, closed := bytes.Cut(rest, []byte(`";`))
+	if !ok || !closed {
+		return ""
+	}
+	return string(label)
+}
+
+// xmlEncoding is what an XML declaration says, or nil.
+func xmlEncoding(b []byte) (encoding.Encoding, string) {
+	b = b[:min(len(b), 1024)]
+	switch {
+	case bytes.HasPrefix(b, []byte("<\x00?\x00x\x00")):
+		return lookup("utf-16le")
+	case bytes.HasPrefix(b, []byte("\x00<\x00?\x00x")):
+		return lookup("utf-16be")
+	case !bytes.HasPrefix(b, []byte("<?xml")):
+		return nil, ""
+	}
+	declaration, _, ok := bytes.Cut(b, []byte(">"))
+	_, value, named := bytes.Cut(declaration, []byte("encoding"))
+	value, equals := bytes.CutPrefix(bytes.TrimLeft(value, " \t\r\n"), []byte("="))
+	value = bytes.TrimLeft(value, " \t\r\n")
+	if !ok || !named || !equals || len(value) == 0 || value[0] != '"' && value[0] != '\'' {
+		return nil, ""
+	}
+	label, _, ok := bytes.Cut(value[1:], value[:1])
+	if !ok {
+		return nil, ""
+	}
+	return declared(string(label))
+}
+
+// declared is the encoding of a label inside a document, which was readable as
+// ASCII: UTF-16 is then UTF-8, and x-user-defined windows-1252.
+func declared(label string) (encoding.Encoding, string) {
+	enc, name := lookup(label)
+	switch {
+	case strings.HasPrefix(name, "utf-16"):
+		return lookup("utf-8")
+	case name == "x-user-defined":
+		return lookup("windows-1252")
+	}
+	return enc, name
+}
+
+// metaLimit is how far a meta element that tells the encoding is looked for, in
+// bytes; in a head that is longer, to its end.
+const metaLimit = 1024
+
+// headTags may stand in a head.
+var headTags = []string{"html", "head", "base", "link", "meta", "noscript", "object", "script", "style", "template", "title"}
+
+// metaEncoding is that of the first meta element that tells one, or of the XML
+// declaration, or nil ("prescan a byte stream", HTML section 13.2.3.2). It knows
+// no scripts: what looks like an element in one counts.
+func metaEncoding(b []byte) (encoding.Encoding, string) {
+	inHead := true
+	for i := 0; i < len(b) && (inHead || i < metaLimit); {
+		at := bytes.IndexByte(b[i:], '<')
+		if at < 0 {
+			break
+		}
+		i += at
+		switch rest := b[i:]; {
+		case bytes.HasPrefix(rest, []byte("<!--")):
+			end := bytes.Index(rest[2:], []byte("-->")) // <!--> is a whole one
+			if end < 0 {
+				return xmlEncoding(b)
+			}
+			i += 2 + end + 3
+		case len(rest) > 1 && isLetter(rest[1]), len(rest) > 2 && rest[1] == '/' && isLetter(rest[2]):
+			s := attrScanner{b: rest, i: 1}
+			if s.b[1] == '/' {
+				s.i = 2
+			}
+			name := s.tagName()
+			if rest[1] == '/' {
+				inHead = inHead && name != "head"
+			} else {
+				inHead = inHead && slices.Contains(headTags, name)
+			}
+			if name == "meta" && rest[1] != '/' {
+				if enc, label := s.meta(); enc != nil {
+					return enc, label
+				}
+			} else {
+				for ok := true; ok; {
+					_, _, ok = s.next()
+				}
+			}
+			i += s.i
+		case len(rest) > 1 && strings.IndexByte("!/?", rest[1]) >= 0:
+			end := bytes.IndexByte(rest, '>')
+			if end < 0 {
+				return xmlEncoding(b)
+			}
+			i += end + 1
+		default:
+			i++
+		}
+	}
+	return xmlEncoding(b)
+}
+
+func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+// attrScanner reads one tag of bytes in an encoding that is not known yet.
+type attrScanner struct {
+	b []byte
+	i int
+}
+
+const htmlSpace = "\t\n\f\r "
+
+// tagName reads up to white space, a slash or the end of the tag, in lower case.
+func (s *attrScanner) tagName() string {
+	start := s.i
+	for s.i < len(s.b) && strings.IndexByte(htmlSpace+"/>", s.b[s.i]) < 0 {
+		s.i++
+	}
+	if s.i-start > 16 {
+		return ""
+	}
+	return strings.ToLower(string(s.b[start:s.i]))
+}
+
+// next reads an attribute ("get an attribute"); false at the end of the tag, which
+// it passes.
+func (s *attrScanner) next() (name, value []byte, ok bool) {
+	b := s.b
+	for s.i < len(b) && strings.IndexByte(htmlSpace+"/", b[s.i]) >= 0 {
+		s.i++
+	}
+	if s.i >= len(b) {
+		return nil, nil, false
+	}
+	if b[s.i] == '>' {
+		s.i++
+		return nil, nil, false
+	}
+	start := s.i
+	for s.i++; s.i < len(b) && strings.IndexByte(htmlSpace+"/>=", b[s.i]) < 0; s.i++ {
+	}
+	name = b[start:s.i]
+	for s.i < len(b) && strings.IndexByte(htmlSpace, b[s.i]) >= 0 {
+		s.i++
+	}
+	if s.i >= len(b) || b[s.i] != '=' {
+		return name, nil, true
+	}
+	for s.i++; s.i < len(b) && strings.IndexByte(htmlSpace, b[s.i]) >= 0; s.i++ {
+	}
+	if s.i >= len(b) {
+		return nil, nil, false
+	}
+	if q := b[s.i]; q == '"' || q == '\'' {
+		end := bytes.IndexByte(b[s.i+1:], q)
+		if end < 0 {
+			s.i = len(b)
+			return nil, nil, false
+		}
+		value = b[s.i+1 : s.i+1+end]
+		s.i += end + 2
+		return name, value, true
+	}
+	start = s.i
+	for s.i < len(b) && strings.IndexByte(htmlSpace+">", b[s.i]) < 0 {
+		s.i++
+	}
+	return name, b[start:s.i], true
+}
+
+// meta reads the attributes of a meta element for the encoding that it tells.
+func (s *attrScanner) meta() (enc encoding.Encoding, label string) {
+	var seen [3]bool
+	pragma, needPragma := false, false
+	for {
+		name, value, ok := s.next()
+		if !ok {
+			break
+		}
+		which := slices.IndexFunc([]string{"http-equiv", "content", "charset"}, func(n string) bool {
+			return strings.EqualFold(n, string(name[:min(len(name), 16)]))
+		})
+		if which < 0 || seen[which] {
+			continue
+		}
+		seen[which] = true
+		switch which {
+		case 0:
+			pragma = strings.EqualFold(string(value), "content-type")
+		case 1:
+			if e, n := declared(contentCharset(string(value))); e != nil && enc == nil {
+				enc, label, needPragma = e, n, true
+			}
+		case 2:
+			enc, label = declared(string(value))
+			needPragma = false
+		}
+	}
+	if s.i >= len(s.b) && (len(s.b) == 0 || s.b[len(s.b)-1] != '>') || needPragma && !pragma {
+		return nil, ""
+	}
+	return enc, label
+}
+
+// contentCharset is the label in a meta element's content attribute, or "" (HTML,
+// "extracting a character encoding from a meta element").
+func contentCharset(s string) string {
+	lower := strings.ToLower(s)
+	for i := 0; ; {
+		at := strings.Index(lower[i:], "charset")
+		if at < 0 {
+			return ""
+		}
+		i += at + len("charset")
+		rest := strings.TrimLeft(s[i:], htmlSpace)
+		if !strings.HasPrefix(rest, "=") {
+			continue
+		}
+		rest = strings.TrimLeft(rest[1:], htmlSpace)
+		if rest == "" {
+			return ""
+		}
+		if q := rest[:1]; q == `"` || q == "'" {
+			label, _, ok := strings.Cut(rest[1:], q)
+			if !ok {
+				return ""
+			}
+			return label
+		}
+		if end := strings.IndexAny(rest, htmlSpace+";"); end >= 0 {
+			rest = rest[:end]
+		}
+		return rest
+	}
+}
+
+// detectWindow is how much of a document its encoding is guessed from, in bytes.
+const detectWindow = 16 << 10
+
+// detectLeast is how many bytes beyond ASCII a guess needs.
+const detectLeast = 8
+
+// preferred settles guesses of equal confidence, the first before the others.
+var preferred = []string{"windows-1252", "shift_jis", "gbk", "gb18030", "big5", "euc-kr", "euc-jp", "windows-1251", "koi8-r"}
+
+// detect guesses the encoding of a document that tells none: UTF-8 if it is valid
+// and not all ASCII, or else the likeliest by the frequencies of bytes and of
+// sequences of bytes; windows-1252 when in doubt.
+func detect(b []byte) (encoding.Encoding, string) {
+	first := bytes.IndexFunc(b, func(r rune) bool { return r >= utf8.RuneSelf })
+	if escape := bytes.Index(b, []byte("\x1b$")); escape >= 0 && (first < 0 || escape < first) {
+		first = escape // ISO-2022-JP is ASCII to the eye
+	}
+	if first < 0 {
+		return lookup("windows-1252")
+	}
+	if b[first] != '\x1b' && utf8.Valid(b) {
+		return lookup("utf-8")
+	}
+	from := max(first-256, 0)
+	window := b[from:min(from+detectWindow, len(b))]
+	if b[first] != '\x1b' && countHigh(window) < detectLeast {
+		return lookup("windows-1252")
+	}
+	best, bestName, confidence := encoding.Encoding(charmap.Windows1252), "windows-1252", 0
+	guesses, _ := chardet.NewHtmlDetector().DetectAll(window) // an error is no guess
+	for _, g := range guesses {
+		enc, name := lookup(g.Charset)
+		if enc == nil || name == "replacement" || strings.HasPrefix(name, "utf-") {
+			continue
+		}
+		if g.Confidence > confidence || g.Confidence == confidence && rank(name) < rank(bestName) {
+			best, bestName, confidence = enc, name, g.Confidence
+		}
+	}
+	return best, bestName
+}
+
+func countHigh(b []byte) int {
+	n := 0
+	for _, c := range b {
+		if c >= utf8.RuneSelf {
+			n++
+		}
+	}
+	return n
+}
+
+func rank(name string) int {
+	if i := slices.Index(preferred, name); i >= 0 {
+		return i
+	}
+	return len(preferred)
+}
+
 // encodeQuery writes the query of a reference in the document's encoding, as
-// browsers do: what the encoding lacks becomes a decimal character reference.
+// browsers do: what the encoding lacks becomes a decimal character reference
+// (WHATWG Encoding, section 4.2; URL, "percent-encode after encoding").
 func (f *finder) encodeQuery(ref string) string {
 	if f.encoding == nil {
 		return ref
 	}
-	ref, _, _ = strings.Cut(ref, "#")
 	i := strings.IndexByte(ref, '?')
 	if i < 0 || isASCII(ref[i:]) {
 		return ref
 	}
-	enc := encoding.HTMLEscapeUnsupported(f.encoding.NewEncoder())
+	ref, _, _ = strings.Cut(ref, "#")
+	if i >= len(ref) {
+		return ref
+	}
 	var b strings.Builder
 	b.WriteString(ref[:i])
-	for _, r := range ref[i:] {
-		if r < utf8.RuneSelf {
-			b.WriteRune(r)
-			continue
-		}
-		out, err := enc.String(string(r))
+	query := ref[i:]
+	run := 0 // where what can be encoded as a whole begins
+	flush := func(end int) {
+		out, err := f.encoding.NewEncoder().String(query[run:end])
 		if err != nil {
-			out = string(r)
+			out = query[run:end] // cannot be: each character was tried
 		}
 		for j := 0; j < len(out); j++ {
-			b.WriteByte('%')
-			b.WriteByte("0123456789ABCDEF"[out[j]>>4])
-			b.WriteByte("0123456789ABCDEF"[out[j]&15])
+			// What is ASCII is left to the parser of URLs, but for what the encoder made.
+			if c := out[j]; c >= 0x7F || c == 0x1B || c == '#' {
+				b.WriteByte('%')
+				b.WriteByte("0123456789ABCDEF"[c>>4])
+				b.WriteByte("0123456789ABCDEF"[c&15])
+			} else {
+				b.WriteByte(c)
+			}
 		}
 	}
+	for at, r := range query {
+		if r < utf8.RuneSelf || encodes(f.encoding, r) {
+			continue
+		}
+		flush(at)
+		fmt.Fprintf(&b, "%%26%%23%d%%3B", r)
+		run = at + utf8.RuneLen(r)
+	}
+	flush(len(query))
 	return b.String()
 }
 
-func isASCII(s string) bool {
+// encodes reports whether an encoding has a character, as WHATWG's encoders see it:
+// those of EUC-JP and Big5 have less than they decode.
+func encodes(enc encoding.Encoding, r rune) bool {
+	out, err := enc.NewEncoder().String(string(r))
+	switch {
+	case err != nil || out == "":
+		return false
+	case enc == japanese.EUCJP:
+		return out[0] != 0x8F // JIS X 0212
+	case enc == traditionalchinese.Big5:
+		return out[0] >= 0xA1 // below are the Hong Kong supplement's
+	}
+	return true
+}
+
+func isASCII[T string | []byte](s T) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] >= utf8.RuneSelf {
 			return false
 		}
 	}
 	return true
+}
+
+// validText replaces what is not UTF-8, as a browser's decoder does.
+func validText(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	out, _, err := transform.String(unicode.UTF8.NewDecoder(), s)
+	if err != nil {
+		return strings.ToValidUTF8(s, "\uFFFD")
+	}
+	return out
 }

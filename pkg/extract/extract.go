@@ -127,6 +127,7 @@ type finder struct {
 	page     *Page
 	seen     map[uint64]struct{} // FP64 of kind, reference and nofollow
 	key      []byte              // of seen, reused
+	text     bool                // references come from decoded text, not from a header
 	encoding encoding.Encoding   // the document's, where queries need it; else nil
 }
 
@@ -150,6 +151,7 @@ func Find(doc *Document, opt Options) Page {
 	page.Base = base
 	f := &finder{opt: opt, page: &page, seen: make(map[uint64]struct{})}
 	f.header(doc.Header)
+	f.text = true
 	switch classify(doc) {
 	case sortHTML:
 		f.html(doc)
@@ -223,7 +225,9 @@ func (f *finder) add(kind, ref string, nofollow bool) int {
 		f.page.refuse(string(canon.ReasonOf(err)), 1)
 		return -1
 	}
-	ref = f.encodeQuery(ref)
+	if f.text {
+		ref = f.encodeQuery(validText(ref))
+	}
 	f.key = append(append(append(f.key[:0], kind...), 0), ref...)
 	if nofollow {
 		f.key = append(f.key, 0)
