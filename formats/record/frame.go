@@ -46,10 +46,11 @@ func appendStored(dst, content []byte) []byte {
 	return binary.LittleEndian.AppendUint32(dst, uint32(xxhash.Sum64(content)))
 }
 
-// newEncoder makes the compressor of level Fast.
+// newEncoder makes the compressor of level Fast. A message is seldom longer than the window
+// (maxBatchBytes), which is what the compressor keeps in memory for each thread.
 func newEncoder(threads int) (*zstd.Encoder, error) {
 	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(true),
-		zstd.WithSingleSegment(true), zstd.WithLowerEncoderMem(true), zstd.WithEncoderConcurrency(threads))
+		zstd.WithWindowSize(1<<20), zstd.WithSingleSegment(true), zstd.WithLowerEncoderMem(true), zstd.WithEncoderConcurrency(threads))
 }
 
 // errCut says that the input ended inside a frame or message.

@@ -55,27 +55,96 @@ func toEntry(a Answer) entry {
 	return entry{Addr: FormatAddrs(a.Addrs), Expires: a.Expires.UTC().Truncate(time.Microsecond), Error: a.Status, CNAME: a.CNAME, Server: a.Server}
 }
 
-func (e entry) answer(name string) (Answer, error) {
-	a := Answer{Name: name, Status: e.Error, Expires: e.Expires, CNAME: e.CNAME, Server: e.Server}
-	for _, s := range strings.Split(e.Addr, ",") {
+// parseEntry reads the value of a row. Those that toEntry made have one shape, which
+// is read here eight times as fast as by encoding/json: a warm cache is read at each round.
+func parseEntry(value string) (e entry, err error) {
+	rest, ok := strings.CutPrefix(value, "{")
+	for ok && rest != "}" {
+		var name, text string
+		if name, rest, ok = quoted(strings.TrimPrefix(rest, ",")); !ok || rest == "" || rest[0] != ':' {
+			ok = false
+			break
+		}
+		if text, rest, ok = quoted(rest[1:]); !ok {
+			break
+		}
+		switch name {
+		case "addr":
+			e.Addr = text
+		case "expires":
+			e.Expires, err = time.Parse(time.RFC3339Nano, text)
+		case "error":
+			e.Error = text
+		case "cname":
+			e.CNAME = text
+		case "server":
+			e.Server = text
+		case "family":
+			e.Family = text
+		default:
+			ok = false
+		}
+	}
+	if ok {
+		return e, err
+	}
+	e = entry{}
+	return e, json.Unmarshal([]byte(value), &e)
+}
+
+// quoted reads a string of JSON in which nothing is escaped.
+func quoted(s string) (text, rest string, ok bool) {
+	if s == "" || s[0] != '"' {
+		return "", s, false
+	}
+	text, rest, ok = strings.Cut(s[1:], `"`)
+	return text, rest, ok && !strings.Contains(text, `\`)
+}
+
+// told is an answer as rows tell it.
+type told struct {
+	addrs   string // before Rotate
+	expires time.Time
+	status  string
+}
+
+func tell(a *Answer) told {
+	return told{FormatAddrs(a.Addrs), a.Expires.UTC().Truncate(time.Microsecond), a.Status}
+}
+
+// tell is what an entry gives those who want addresses of r's family.
+func (r *batch) tell(e *entry) (told, error) {
+	if r.opt.Replay != nil || e.Family == r.opt.Resolver.cfg.Family || e.Family == "" && r.opt.Resolver.cfg.Family == "any" {
+		return told{e.Addr, e.Expires, e.Error}, nil
+	}
+	addrs, err := parseAddrs(e.Addr)
+	if err != nil {
+		return told{}, err
+	}
+	a := r.opt.Resolver.wanted(Answer{Addrs: addrs, Status: e.Error, Expires: e.Expires})
+	return tell(&a), nil
+}
+
+func parseAddrs(list string) (addrs []netip.Addr, err error) {
+	for s := range strings.SplitSeq(list, ",") {
 		if s == "" {
 			continue
 		}
-		addr, err := netip.ParseAddr(s)
+		a, err := netip.ParseAddr(s)
 		if err != nil {
-			return a, err
+			return nil, err
 		}
-		a.Addrs = append(a.Addrs, addr)
+		addrs = append(addrs, a)
 	}
-	return a, nil
+	return addrs, nil
 }
 
-// Bounds of one window of rows: it is resolved as a whole.
+// Bounds of one window of rows, which is looked up in the store by one pass. Three are
+// in memory at most: one waits for its answers, one is asked for, and one is gathered.
 const (
-	windowRows  = 8192
-	windowBytes = 4 << 20
+	windowRows  = 4096
+	windowBytes = 2 << 20
 	windowWait  = 200 * time.Millisecond // a slow input's rows do not wait longer for company
-	knownMax    = 1 << 15                // names whose answers are kept in memory within a batch
 )
 
 // Options of Resolve.
@@ -96,21 +165,54 @@ type Stats struct {
 	Failed uint64 `json:"failed"` // asked, without an address
 }
 
+// batch is the state of one run. One goroutine gathers windows, finds out what is
+// known of their names and has the others asked; another passes the rows on.
 type batch struct {
-	opt   Options
-	b     *stage.Batch[record.URL, record.URL]
-	cache func() (*cacheReader, error)
-	now   time.Time         // when the batch began: an answer that was valid then is valid for all of it
-	known map[string]string // entries as JSON, which is a third of an Answer's size
-	fresh *merge.Sorter     // answers to be committed
-	stats Stats
+	opt    Options
+	b      *stage.Batch[record.URL, record.URL]
+	cache  func() (*cacheReader, error)
+	now    time.Time // when the batch began: an answer that was valid then is valid for all of it
+	rows   <-chan rowOrErr
+	work   chan *lookup
+	gone   chan *window       // rows passed on, answers to be remembered
+	asking map[string]*lookup // of the windows that are not gone
+	known  *table             // of those that are, and of the store
+	loaded bool               // the store was read into known, as far as it fits
+	whole  bool               // it did fit
+	fresh  *merge.Sorter      // answers to be committed
+	stats  Stats
+}
+
+// lookup is a name whose answer comes.
+type lookup struct {
+	key  uint64 // FP64 of name
+	name string
+	told
+	asked chan struct{} // closed when the answer is there; nil if nobody need be asked
+	entry []byte        // of the cache, where it was asked for
+	err   error
+}
+
+// before says whether a cache file has the name before another.
+func (l *lookup) before(key uint64, name string) bool {
+	return l.key < key || l.key == key && l.name < name
+}
+
+// window is a number of rows, with the lookup of each.
+type window struct {
+	rows    []record.URL
+	lookups []*lookup
+	first   []*lookup // those that no window before it has
+	cached  uint64
+	err     error // what ended the input after these rows; io.EOF if that is all
 }
 
 // Resolve is the body of mresolve: url rows in, the same out in the same order
 // with addr, addr_expires and addr_error. What was learnt joins the store's
 // cache when the batch commits.
 func Resolve(ctx context.Context, st *store.Store, b *stage.Batch[record.URL, record.URL], opt Options) (Stats, error) {
-	r := &batch{opt: opt, b: b, now: opt.Now(), known: map[string]string{}, fresh: merge.NewSorter(opt.Memory/8, "")}
+	r := &batch{opt: opt, b: b, now: opt.Now(), asking: map[string]*lookup{}, known: newTable(opt.Memory / 6),
+		work: make(chan *lookup), gone: make(chan *window, 2), fresh: merge.NewSorter(opt.Memory/16, "")}
 	defer r.fresh.Close()
 	base := b.Tx().Base()
 	r.cache = func() (*cacheReader, error) { return openCache(st, base) }
@@ -118,21 +220,38 @@ func Resolve(ctx context.Context, st *store.Store, b *stage.Batch[record.URL, re
 		r.cache = opt.Replay.open
 	}
 	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
 	defer cancel()
-	rows := r.readAhead(ctx)
-	for {
-		window, err := collect(rows)
-		if len(window) > 0 {
-			if err := r.window(ctx, window); err != nil {
-				return r.stats, err
-			}
+	r.rows = r.readAhead(ctx)
+	windows := make(chan *window) // the one that is sent waits with its questions asked
+	running.Go(func() { r.gather(ctx, windows) })
+	if opt.Replay == nil {
+		for range opt.Parallel {
+			running.Go(func() {
+				for l := range r.work {
+					a := opt.Resolver.Lookup(ctx, l.name)
+					l.told = tell(&a)
+					l.entry, l.err = r.entryOf(a)
+					close(l.asked)
+				}
+			})
 		}
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
+	}
+	for w := range windows {
+		if err := r.pass(ctx, w); err != nil {
 			return r.stats, err
 		}
+		if w.err == io.EOF {
+			break
+		}
+		if w.err != nil {
+			return r.stats, w.err
+		}
+		r.gone <- w
+	}
+	if err := context.Cause(ctx); err != nil {
+		return r.stats, err
 	}
 	if opt.Replay != nil {
 		return r.stats, nil // saved answers are not news
@@ -177,14 +296,14 @@ func (r *batch) readAhead(ctx context.Context) <-chan rowOrErr {
 
 // collect gathers a window: until it is full, the input pauses, or ends. Rows
 // keep their record batch alive, which windowBytes bounds in text.
-func collect(rows <-chan rowOrErr) (window []record.URL, err error) {
+func collect(ctx context.Context, rows <-chan rowOrErr) (window []record.URL, err error) {
 	var timeout <-chan time.Time
 	size := 0
 	for {
 		select {
 		case v, ok := <-rows:
 			if !ok {
-				return window, context.Canceled
+				return window, ctx.Err()
 			}
 			if v.err != nil {
 				return window, v.err
@@ -199,51 +318,103 @@ func collect(rows <-chan rowOrErr) (window []record.URL, err error) {
 			}
 		case <-timeout:
 			return window, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
 	}
 }
 
-// window resolves and passes on some rows.
-func (r *batch) window(ctx context.Context, rows []record.URL) error {
-	answers := map[string]Answer{}
-	var missing []string
-	for i := range rows {
-		name := r.name(&rows[i])
-		if _, seen := answers[name]; seen {
-			continue
-		}
-		r.stats.Names++
-		a, ok, err := r.recall(name)
+// gather sends windows whose names are known or asked for, until the input or ctx ends.
+func (r *batch) gather(ctx context.Context, windows chan<- *window) {
+	defer close(windows)
+	defer close(r.work)
+	for {
+		w := &window{}
+		w.rows, w.err = collect(ctx, r.rows)
+		missing, err := r.find(w)
 		if err != nil {
-			return err
+			w.rows, w.err = nil, err
 		}
-		if ok && r.valid(a.Expires) {
-			r.stats.Cached++
-			answers[name] = a
-			continue
+		// The window is sent while its names are asked for, so that rows flow as
+		// their answers come.
+		sent := windows
+		for sent != nil || len(missing) > 0 {
+			var work chan<- *lookup
+			var next *lookup
+			if len(missing) > 0 {
+				work, next = r.work, missing[0]
+			}
+			select {
+			case sent <- w:
+				sent = nil
+			case work <- next:
+				missing = missing[1:]
+			case g := <-r.gone:
+				r.remember(g)
+			case <-ctx.Done():
+				return
+			}
 		}
-		answers[name] = Answer{}
-		missing = append(missing, name)
+		if w.err != nil {
+			return
+		}
 	}
-	missing, err := r.lookUp(missing, answers)
-	if err != nil {
-		return err
+}
+
+// find gives each row of a window its lookup, and returns those that must be asked for.
+func (r *batch) find(w *window) (missing []*lookup, err error) {
+	w.lookups = make([]*lookup, len(w.rows))
+	for i := range w.rows {
+		name := r.name(&w.rows[i])
+		l := r.asking[name]
+		if l == nil {
+			l = &lookup{key: fingerprint.OfString(name), name: name}
+			r.asking[name] = l
+			w.first = append(w.first, l)
+			if t, ok := r.known.get(l.key, name); ok && r.valid(t.expires) {
+				l.told = t
+				w.cached++
+			} else {
+				missing = append(missing, l)
+			}
+		}
+		w.lookups[i] = l
+	}
+	if missing, err = r.lookUp(w, missing); err != nil {
+		return nil, err
 	}
 	if r.opt.Replay != nil && len(missing) > 0 {
-		return r.opt.Replay.lacks(missing[0])
+		return nil, r.opt.Replay.lacks(missing[0].name)
 	}
-	if err := r.ask(ctx, missing, answers); err != nil {
-		return err
+	for _, l := range missing {
+		l.asked = make(chan struct{})
 	}
-	for i := range rows {
-		row := &rows[i]
-		a := answers[r.name(row)]
-		if r.opt.Replay == nil {
-			a.Addrs = Rotate(a.Addrs, row.Key>>48)
+	return missing, nil
+}
+
+// pass sends a window's rows on as their answers come, and keeps the answers.
+func (r *batch) pass(ctx context.Context, w *window) error {
+	for i := range w.rows {
+		row, l := &w.rows[i], w.lookups[i]
+		if l.asked != nil {
+			select {
+			case <-l.asked:
+			case <-ctx.Done():
+			}
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
 		}
-		row.Addr = FormatAddrs(a.Addrs)
-		row.AddrExpires = record.TimeOf(a.Expires)
-		row.AddrError = a.Status
+		row.Addr = l.addrs
+		if r.opt.Replay == nil && strings.Contains(l.addrs, ",") {
+			addrs, err := parseAddrs(l.addrs)
+			if err != nil {
+				return err
+			}
+			row.Addr = FormatAddrs(Rotate(addrs, row.Key>>48))
+		}
+		row.AddrExpires = record.TimeOf(l.expires)
+		row.AddrError = l.status
 		if err := r.b.Pass(row); err != nil {
 			return err
 		}
@@ -251,7 +422,58 @@ func (r *batch) window(ctx context.Context, rows []record.URL) error {
 			r.opt.Progress(1)
 		}
 	}
+	r.stats.Names += uint64(len(w.first))
+	r.stats.Cached += w.cached
+	for _, l := range w.first {
+		if err := r.keep(l); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// keep puts an answer that was asked for among those to be committed.
+func (r *batch) keep(l *lookup) error {
+	if l.asked == nil {
+		return nil
+	}
+	r.stats.Asked++
+	if l.status != StatusOK {
+		r.stats.Failed++
+	}
+	if l.err != nil || l.entry == nil {
+		return l.err
+	}
+	return r.fresh.Add(l.key, l.entry)
+}
+
+// entryOf is an answer for the store: the name, a zero, the value; nil for a name that
+// costs no question.
+func (r *batch) entryOf(a Answer) ([]byte, error) {
+	if _, literal := Literal(a.Name); literal {
+		return nil, nil
+	}
+	e := toEntry(a)
+	if family := r.opt.Resolver.cfg.Family; family != "any" {
+		e.Family = family
+	}
+	value, err := json.Marshal(e)
+	return append(append([]byte(a.Name), 0), value...), err
+}
+
+// remember keeps the answers of a window for later ones.
+func (r *batch) remember(w *window) {
+	for _, l := range w.first {
+		delete(r.asking, l.name)
+		r.know(l.key, l.name, l.told)
+	}
+}
+
+// know puts an answer into the table, which may have to be emptied for it.
+func (r *batch) know(key uint64, name string, t told) (hadRoom bool) {
+	hadRoom = r.known.put(key, name, t)
+	r.whole = r.whole && hadRoom
+	return hadRoom
 }
 
 // valid says whether an answer counts in this batch: all rows of a host get the
@@ -261,132 +483,64 @@ func (r *batch) valid(expires time.Time) bool {
 	return r.opt.Replay != nil || expires.After(r.now)
 }
 
-// lookUp fills in what the cache file knows, by one merge, and returns the rest.
-func (r *batch) lookUp(names []string, answers map[string]Answer) (missing []string, err error) {
-	if len(names) == 0 {
-		return nil, nil
+// lookUp fills in what the cache file knows, by one pass over it, and returns the rest.
+// The first pass loads the file into the table, if it fits: then it is the only one.
+func (r *batch) lookUp(w *window, names []*lookup) (missing []*lookup, err error) {
+	if len(names) == 0 || r.whole {
+		return names, nil
 	}
 	c, err := r.cache()
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
-	sort.Slice(names, func(i, j int) bool { return order(names[i], names[j]) < 0 })
-	for _, name := range names {
-		e, ok, err := c.seek(name)
+	sort.Slice(names, func(i, j int) bool { return names[i].before(names[j].key, names[j].name) })
+	load := !r.loaded
+	r.loaded = true
+	for ; !c.end && (load || len(names) > 0); err = c.advance() {
 		if err != nil {
 			return nil, err
 		}
-		if !ok || !r.valid(e.Expires) || !r.covers(&e) {
-			missing = append(missing, name)
+		for len(names) > 0 && names[0].before(c.row.Key, c.row.Name) {
+			missing = append(missing, names[0])
+			names = names[1:]
+		}
+		hit := len(names) > 0 && names[0].name == c.row.Name
+		if !hit && !load {
 			continue
 		}
-		a, err := e.answer(name)
+		e, err := parseEntry(c.row.Value)
 		if err != nil {
 			return nil, c.corrupt(err)
 		}
-		if r.opt.Replay == nil {
-			a = r.opt.Resolver.wanted(a)
+		good := r.valid(e.Expires) && r.covers(&e)
+		t, err := r.tell(&e)
+		if err != nil {
+			return nil, c.corrupt(err)
 		}
-		r.stats.Cached++
-		answers[name] = a
-		if err := r.remember(a); err != nil {
-			return nil, err
+		switch {
+		case hit && good:
+			names[0].told = t
+			w.cached++
+		case hit:
+			missing = append(missing, names[0])
+		case good:
+			load = r.know(c.row.Key, c.row.Name, t)
+		}
+		if hit {
+			names = names[1:]
 		}
 	}
-	return missing, nil
+	if err != nil {
+		return nil, err
+	}
+	r.whole = load
+	return append(missing, names...), nil
 }
 
 // covers says whether an entry was asked for all the addresses wanted now.
 func (r *batch) covers(e *entry) bool {
 	return e.Family == "" || r.opt.Replay != nil || e.Family == r.opt.Resolver.cfg.Family
-}
-
-// order compares names as the cache file sorts them.
-func order(a, b string) int {
-	fa, fb := fingerprint.OfString(a), fingerprint.OfString(b)
-	switch {
-	case fa < fb:
-		return -1
-	case fa > fb:
-		return 1
-	}
-	return strings.Compare(a, b)
-}
-
-// remember keeps an answer for later windows. A full table is emptied: a name
-// that is looked up again costs a read or a question, not a wrong answer.
-func (r *batch) remember(a Answer) error {
-	if len(r.known) >= knownMax {
-		clear(r.known)
-	}
-	e := toEntry(a)
-	e.CNAME, e.Server = "", "" // rows do not tell them
-	value, err := json.Marshal(e)
-	r.known[strings.Clone(a.Name)] = string(value)
-	return err
-}
-
-// recall is the answer that remember kept, if it did.
-func (r *batch) recall(name string) (a Answer, ok bool, err error) {
-	value, ok := r.known[name]
-	if !ok {
-		return a, false, nil
-	}
-	var e entry
-	if err := json.Unmarshal([]byte(value), &e); err != nil {
-		return a, false, err
-	}
-	a, err = e.answer(name)
-	return a, true, err
-}
-
-// ask puts questions to the source, many at a time.
-func (r *batch) ask(ctx context.Context, names []string, answers map[string]Answer) error {
-	got := make([]Answer, len(names))
-	work := make(chan int)
-	var wg sync.WaitGroup
-	for range min(r.opt.Parallel, len(names)) {
-		wg.Go(func() {
-			for i := range work {
-				got[i] = r.opt.Resolver.Lookup(ctx, names[i])
-			}
-		})
-	}
-	for i := range names {
-		work <- i
-	}
-	close(work)
-	wg.Wait()
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
-	for i, a := range got {
-		r.stats.Asked++
-		if a.Status != StatusOK {
-			r.stats.Failed++
-		}
-		answers[names[i]] = a
-		if err := r.remember(a); err != nil {
-			return err
-		}
-		if _, literal := Literal(a.Name); literal {
-			continue // costs no question
-		}
-		e := toEntry(a)
-		if family := r.opt.Resolver.cfg.Family; family != "any" {
-			e.Family = family
-		}
-		value, err := json.Marshal(e)
-		if err != nil {
-			return err
-		}
-		payload := append(append([]byte(a.Name), 0), value...)
-		if err := r.fresh.Add(fingerprint.OfString(a.Name), payload); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // commit merges the fresh answers into a new cache file.
@@ -419,8 +573,8 @@ func (r *batch) commit(base *store.Manifest) error {
 	}
 	now := r.opt.Now()
 	keep := func(m *record.Module) error {
-		var e entry
-		if err := json.Unmarshal([]byte(m.Value), &e); err != nil {
+		e, err := parseEntry(m.Value)
+		if err != nil {
 			return old.corrupt(err)
 		}
 		if !e.Expires.After(now) {
@@ -575,23 +729,6 @@ func compareRows(a, b *record.Module) int {
 		return 1
 	}
 	return strings.Compare(a.Name, b.Name)
-}
-
-// seek finds a name; names must come in the file's order.
-func (c *cacheReader) seek(name string) (e entry, found bool, err error) {
-	want := record.Module{Key: fingerprint.OfString(name), Name: name}
-	for !c.end && compareRows(&c.row, &want) < 0 {
-		if err := c.advance(); err != nil {
-			return e, false, err
-		}
-	}
-	if c.end || compareRows(&c.row, &want) != 0 {
-		return e, false, nil
-	}
-	if err := json.Unmarshal([]byte(c.row.Value), &e); err != nil {
-		return e, false, c.corrupt(err)
-	}
-	return e, true, nil
 }
 
 // upTo gives each row before limit to keep, and skips one equal to it. A nil

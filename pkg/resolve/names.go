@@ -100,6 +100,7 @@ func Names(ctx context.Context, r *Resolver, recordType string, parallel int, in
 	}
 	return w.out.Flush()
 }
+
 // lineWriter gathers the lines of many goroutines.
 type lineWriter struct {
 	mu       sync.Mutex
