@@ -55,7 +55,9 @@ var settings = map[string][2]string{
 	"resolve.min_ttl":         {`"7s"`, "7s"},
 	"resolve.max_ttl":         {`"7h"`, "7h0m0s"},
 	"extract.filter":          {`"filter.txt"`, "FOLDER/filter.txt"},
-	"extract.max_url":         {`777`, "777"},
+	"urls.max_url":            {`777`, "777"},
+	"urls.key_rules":          {`["www", "query-order"]`, "[www query-order]"},
+	"urls.url_rules":          {`["tracking"]`, "[tracking]"},
 	"extract.ignore_nofollow": {`true`, "true"},
 	"extract.duplicates":      {`true`, "true"},
 	"extract.modules":         {`["page", "tags=text/html"]`, "[page tags=text/html]"},
@@ -70,6 +72,7 @@ var settings = map[string][2]string{
 var verbs = map[string][]string{
 	"mfrontier create": {}, "mfrontier next": {}, "mfrontier plan": {}, "mfrontier update": {"--outcomes", "o", "--links", "l"},
 	"mfrontier": {"stat"}, "mfetch": {}, "mfetch audit": {}, "mresolve": {}, "mextract": {}, "mfpset": {"stat"}, "murlset": {"stat"}, "murlset new": {}, "murlset add": {},
+	"mfrontier add": {}, "murlset build": {"-o", "x.fps"}, "murlset key": {}, "mcat": {},
 	"mfpset mark": {}, "mfpset add": {}, "mfpset test": {}, "murlset test": {}, "mckpt commit": {"--txn", "r1"}, "mckpt init": {}, "murlset create": {}, "mfpset create": {},
 }
 

@@ -29,7 +29,8 @@ Two crawls are the same if their rows are, however they were cut and compressed:
 
 With --format arrow the output is a record stream: one, with one trailer, made of all input. With --bare it is plain
 Arrow, for programs that do not know the container. And with --from it is made of text, so that a line of awk, jq or
-Python can stand in for a stage. Columns that a line lacks are zero; url_key and host are made from the url:
+Python can stand in for a stage. Columns that a line lacks are zero; url_key and host are made from the url, by the rules of
+the crawl (its folder is found by any file named in it, or by --config):
 
   … | mcat | jq -c 'select(.depth < 3)' | mcat --from json --kind url | mresolve …
 
@@ -57,6 +58,7 @@ type grammar struct {
 	Kind  string `enum:",url,fetch,link,module" default:"" help:"Kind of the rows (--from); default: that of --like."`
 	Like  string `placeholder:"FILE" help:"Record stream that the text was made from (--from): its unknown columns and the round's clock are taken over."`
 	Stage string `placeholder:"NAME" help:"Name in the ledger of the program that made the text (--from)."`
+	cli.RewriteFlags
 
 	Files []string `arg:"" optional:"" help:"Files; - or none: standard input."`
 }

@@ -13,7 +13,6 @@ import (
 	"mercator/pkg/cli"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
 	"mercator/pkg/stage"
 )
 
@@ -183,7 +182,11 @@ func drain[T record.Row](ctx context.Context, l *likeFile, from *cli.Records) er
 func fromText[T record.Row](ctx context.Context, g *grammar, std *cli.Std, like likeFile) error {
 	s := *like.schema
 	s.HasBody = false
-	t := &textRows[T]{g: g, std: std, like: like, schema: &s, files: g.Files}
+	form, err := g.Canon()
+	if err != nil {
+		return err
+	}
+	t := &textRows[T]{g: g, std: std, like: like, schema: &s, files: g.Files, form: form}
 	if len(t.files) == 0 {
 		t.files = []string{"-"}
 	}
@@ -201,6 +204,7 @@ type textRows[T record.Row] struct {
 	like   likeFile
 	schema *record.Schema
 	files  []string
+	form   canon.Options
 	in     *input
 	lines  *bufio.Scanner
 	text   *record.Text[T]
@@ -275,7 +279,7 @@ func (t *textRows[T]) Read(row *T) error {
 		err = t.text.ParseTSV(t.lines.Text(), row)
 	}
 	if err == nil {
-		err = complete(row)
+		err = complete(row, t.form)
 	}
 	if err != nil {
 		return t.bad(err)
@@ -285,33 +289,41 @@ func (t *textRows[T]) Read(row *T) error {
 }
 
 // complete makes the columns that follow from the URL where a line lacks them.
-func complete[T record.Row](row *T) error {
+func complete[T record.Row](row *T, form canon.Options) error {
 	switch r := any(row).(type) {
 	case *record.URL:
-		return completeURL(&r.URL, &r.Host, &r.Key)
+		return completeURL(&r.URL, &r.Host, &r.Key, form)
 	case *record.Fetch:
-		return completeURL(&r.URL, &r.Host, &r.Key)
+		return completeURL(&r.URL, &r.Host, &r.Key, form)
 	case *record.Link:
 		if r.SrcURL != "" && r.SrcKey == 0 {
 			var host string
-			if err := completeURL(&r.SrcURL, &host, &r.SrcKey); err != nil {
+			if err := completeURL(&r.SrcURL, &host, &r.SrcKey, form); err != nil {
 				return err
 			}
 		}
-		return completeURL(&r.URL, &r.Host, &r.Key)
+		if r.LinkKind == "redirect" && r.SrcURL != "" && r.Key == 0 {
+			u, host, key, err := form.Redirect(r.SrcURL, r.URL)
+			if err != nil {
+				return fmt.Errorf("url %q: %w", r.URL, err)
+			}
+			r.URL, r.Host, r.Key = u, host, key
+			return nil
+		}
+		return completeURL(&r.URL, &r.Host, &r.Key, form)
 	}
 	return nil
 }
 
-func completeURL(url, host *string, key *uint64) error {
+func completeURL(url, host *string, key *uint64, form canon.Options) error {
 	if *host != "" && *key != 0 {
 		return nil
 	}
-	c, h, err := canon.URL(*url)
+	c, h, err := form.URL(*url)
 	if err != nil {
 		return fmt.Errorf("url %q: %w", *url, err)
 	}
-	*url, *host, *key = c, h, fingerprint.URLKey(h, c)
+	*url, *host, *key = c, h, form.URLKey(h, c)
 	return nil
 }
 

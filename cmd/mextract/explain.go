@@ -108,7 +108,7 @@ func (x *explainer) judgeURL(ctx context.Context, ref string) (*explanation, err
 		return e, nil
 	}
 	e.Canonical, e.Host, e.RegisteredDomain, e.SURT = u, host, canon.RegisteredDomain(host), canon.SURT(u)
-	e.Key, e.Length, e.Wanted = fmt.Sprintf("%016x", fingerprint.URLKey(host, u)), len(u), true
+	e.Key, e.Length, e.Wanted = fmt.Sprintf("%016x", x.opt.URLKey(host, u)), len(u), true
 	candidate := filter.Candidate{URL: u, Host: host, Depth: x.Depth, Kind: x.Kind}
 	if err := x.rules(ctx, e, candidate, false); err != nil || !e.Wanted || x.MIME == "" {
 		return e, err

@@ -40,25 +40,16 @@ type grammar struct {
 // candidates are the flags that say which URLs become links.
 type candidates struct {
 	Filter string `placeholder:"FILE" help:"Rules that say which URLs and documents are wanted (\"mextract explain --help\"), or default: those that are shipped, against traps."`
-	cli.SchemeFlags
-	MaxURL int `name:"max-url" default:"2083" placeholder:"N" help:"Longest canonical URL, in bytes (2083)."`
+	cli.RewriteFlags
 }
 
 // load returns nil for a filter that is not given. The caller closes the filter.
 func (c *candidates) load(std *cli.Std) (canon.Options, *filter.Filter, error) {
-	opt := canon.Options{MaxURL: c.MaxURL}
-	if c.MaxURL < 1 {
-		return opt, nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--max-url %d", c.MaxURL), Want: "at least 1"}
-	}
-	schemes, err := c.Schemes()
-	if err != nil {
+	opt, err := c.Canon()
+	if err != nil || c.Filter == "" {
 		return opt, nil, err
 	}
-	opt.Schemes = schemes
-	if c.Filter == "" {
-		return opt, nil, nil
-	}
-	rules, err := filter.Load(c.Filter, filter.Options{Memory: std.MemoryLimit() / 4, Schemes: schemes})
+	rules, err := filter.Load(c.Filter, filter.Options{Memory: std.MemoryLimit() / 4, Schemes: opt.Schemes})
 	return opt, rules, err
 }
 

@@ -67,7 +67,7 @@ type fetchCmd struct {
 	Cookies bool     `help:"Keep each host's cookies and send them back to it, within this run."`
 	Proxy   string   `placeholder:"URL" help:"Contact servers through http://HOST:PORT or socks5://HOST:PORT, as told above."`
 
-	cli.SchemeFlags
+	cli.URLFlags
 	Exec []string `sep:"none" placeholder:"SCHEME=COMMAND" help:"Fetch a scheme's URLs by a program; see below."`
 
 	RobotsEngine string `default:"rfc9309" enum:"rfc9309,temoto" help:"What reads robots.txt: rfc9309 or temoto."`
@@ -280,7 +280,7 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store) (fetch.Options, error)
 		return opt, err
 	}
 	opt.Guard = guard.judge
-	if opt.Canon.Schemes, err = c.Schemes(); err != nil {
+	if opt.Canon, err = c.Canon(); err != nil {
 		return opt, err
 	}
 	if c.Deny != "" {

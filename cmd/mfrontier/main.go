@@ -8,12 +8,11 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/canon"
 	"mercator/pkg/cli"
 	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
 	"mercator/pkg/frontier"
 	"mercator/pkg/stage"
+	"mercator/pkg/urlset"
 )
 
 const about = `Keep the URLs that are still to be fetched, and say which are next.
@@ -70,6 +69,7 @@ type addCmd struct {
 	Files  []string `arg:"" optional:"" help:"Files of url records, or of URLs one a line (*.txt, or with --text); default: standard input."`
 	Text   bool     `help:"Read URLs, one a line."`
 	Strict bool     `help:"A bad line is an error; otherwise it is named, skipped and counted."`
+	cli.RewriteFlags
 	cli.TxnFlags
 }
 
@@ -88,7 +88,7 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	in, err := urls(std, c.Files, c.Text, c.Strict)
+	in, err := urls(std, c.Files, c.Text, c.Strict, c.RewriteFlags)
 	if err != nil {
 		return err
 	}
@@ -117,15 +117,15 @@ func (c counted) Read(row *record.URL) error {
 }
 
 // urls opens url records, or text.
-func urls(std *cli.Std, files []string, text, strict bool) (stage.Input[record.URL], error) {
+func urls(std *cli.Std, files []string, text, strict bool, flags cli.RewriteFlags) (stage.Input[record.URL], error) {
 	if !cli.IsText(text, files) {
 		return cli.OpenRecords[record.URL](std, files)
 	}
-	return cli.OpenText(std, files, strict, func(line string, row *record.URL) error {
-		u, host, err := canon.URL(line)
-		*row = record.URL{URL: u, Host: host, Key: fingerprint.URLKey(host, u)}
-		return err
-	})
+	form, err := flags.Canon()
+	if err != nil {
+		return nil, err
+	}
+	return cli.OpenText(std, files, strict, func(line string, row *record.URL) error { return urlset.ParseLine(line, form, row) })
 }
 
 type nextCmd struct {

@@ -44,28 +44,31 @@ type urls struct {
 	Files  []string `arg:"" optional:"" help:"Link or url records, or text with one URL a line (*.txt, or --text); standard input if there are none."`
 	Text   bool     `help:"Read text, one URL a line, whatever the files' names."`
 	Strict bool     `help:"Let a bad line of text be an error instead of skipping it."`
-	cli.SchemeFlags
+	cli.RewriteFlags
 }
 
 // text opens text, one URL a line.
 func (u *urls) text(std *cli.Std) (stage.Input[record.URL], error) {
-	return openText(std, u.Files, u.Strict, u.SchemeFlags)
-}
-
-func openText(std *cli.Std, files []string, strict bool, flags cli.SchemeFlags) (stage.Input[record.URL], error) {
-	schemes, err := flags.Schemes()
+	form, err := u.Canon()
 	if err != nil {
 		return nil, err
 	}
-	form := canon.Options{Schemes: schemes}
-	return cli.OpenText(std, files, strict, func(line string, row *record.URL) error { return urlset.ParseLine(line, form.URL, row) })
+	return openText(std, u.Files, u.Strict, form)
+}
+
+func openText(std *cli.Std, files []string, strict bool, form canon.Options) (stage.Input[record.URL], error) {
+	return cli.OpenText(std, files, strict, func(line string, row *record.URL) error { return urlset.ParseLine(line, form, row) })
 }
 
 // eachKey gives the key of each URL by a polynomial.
 func (u *urls) eachKey(std *cli.Std, poly *fingerprint.Poly) (next func() (uint64, error), err error) {
+	form, err := u.Canon()
+	if err != nil {
+		return nil, err
+	}
 	if cli.IsText(u.Text, u.Files) {
 		in, err := u.text(std)
-		return keysOf(in, poly, urlset.FromURL), err
+		return keysOf(in, poly, form, urlset.FromURL), err
 	}
 	src, err := cli.OpenSource(std, u.Files)
 	if err != nil {
@@ -73,13 +76,13 @@ func (u *urls) eachKey(std *cli.Std, poly *fingerprint.Poly) (next func() (uint6
 	}
 	if src.Kind() == record.KindLink {
 		in, err := cli.RowsOf[record.Link](src)
-		return keysOf(in, poly, urlset.FromLink), err
+		return keysOf(in, poly, form, urlset.FromLink), err
 	}
 	in, err := cli.RowsOf[record.URL](src)
-	return keysOf(in, poly, urlset.FromURL), err
+	return keysOf(in, poly, form, urlset.FromURL), err
 }
 
-func keysOf[In record.Row](in stage.Input[In], poly *fingerprint.Poly, convert func(*In, *record.URL)) func() (uint64, error) {
+func keysOf[In record.Row](in stage.Input[In], poly *fingerprint.Poly, form canon.Options, convert func(*In, *record.URL)) func() (uint64, error) {
 	var row In
 	var u record.URL
 	return func() (uint64, error) {
@@ -87,7 +90,7 @@ func keysOf[In record.Row](in stage.Input[In], poly *fingerprint.Poly, convert f
 			return 0, err
 		}
 		convert(&row, &u)
-		return urlset.KeyOf(poly, &u), nil
+		return urlset.KeyOf(poly, form, &u), nil
 	}
 }
 
@@ -117,6 +120,10 @@ func (u *urls) change(ctx context.Context, std *cli.Std, dir string, flags cli.T
 	if err != nil {
 		return err
 	}
+	form, err := u.Canon()
+	if err != nil {
+		return err
+	}
 	batch := how.Mode == "batch"
 	spec := stage.Spec{Name: "murlset " + verb, Verb: verb, Store: st, Txn: flags.Txn, Spooled: batch, LateLock: batch, NoOutput: sinks == nil}
 	if cli.IsText(u.Text, u.Files) {
@@ -124,7 +131,7 @@ func (u *urls) change(ctx context.Context, std *cli.Std, dir string, flags cli.T
 		if err != nil {
 			return err
 		}
-		return run(ctx, std, spec, how, in, sinks, urlset.FromURL, nil)
+		return run(ctx, std, spec, how, form, in, sinks, urlset.FromURL, nil)
 	}
 	src, err := cli.OpenSource(std, u.Files)
 	if err != nil {
@@ -135,16 +142,16 @@ func (u *urls) change(ctx context.Context, std *cli.Std, dir string, flags cli.T
 		if err != nil {
 			return err
 		}
-		return run(ctx, std, spec, how, in, sinks, urlset.FromLink, nil)
+		return run(ctx, std, spec, how, form, in, sinks, urlset.FromLink, nil)
 	}
 	in, err := cli.RowsOf[record.URL](src)
 	if err != nil {
 		return err
 	}
-	return run(ctx, std, spec, how, in, sinks, urlset.FromURL, in.Schema())
+	return run(ctx, std, spec, how, form, in, sinks, urlset.FromURL, in.Schema())
 }
 
-func run[In record.Row](ctx context.Context, std *cli.Std, spec stage.Spec, how test, in stage.Input[In], sinks []stage.Sink, convert func(*In, *record.URL), like *record.Schema) error {
+func run[In record.Row](ctx context.Context, std *cli.Std, spec stage.Spec, how test, form canon.Options, in stage.Input[In], sinks []stage.Sink, convert func(*In, *record.URL), like *record.Schema) error {
 	progress := std.StartProgress("URLs", 0)
 	defer progress.Done()
 	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[In, record.URL]) error {
@@ -152,7 +159,7 @@ func run[In record.Row](ctx context.Context, std *cli.Std, spec stage.Spec, how 
 		if how.Mode == "online" {
 			body = urlset.Online[In]
 		}
-		stats, err := body(ctx, spec.Store, b, urlset.Options[In]{Convert: convert, Like: like, Quiet: spec.NoOutput, Cache: how.Cache, Together: how.Together,
+		stats, err := body(ctx, spec.Store, b, urlset.Options[In]{Convert: convert, Like: like, Canon: form, Quiet: spec.NoOutput, Cache: how.Cache, Together: how.Together,
 			Memory: std.MemoryLimit() / 2, Set: std.SetOptions(how.SetFlags), Progress: progress.Add})
 		std.Stat("urls", stats)
 		return err
@@ -248,7 +255,7 @@ type testCmd struct {
 	Store string   `arg:"" help:"The set, such as crawl/urls."`
 	Files []string `arg:"" optional:"" help:"Text, one URL a line (default: standard input)."`
 	cli.SetFlags
-	cli.SchemeFlags
+	cli.RewriteFlags
 }
 
 // Help is the long text of --help.
@@ -270,14 +277,18 @@ func (c *testCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	in, err := openText(std, c.Files, true, c.SchemeFlags)
+	form, err := c.Canon()
+	if err != nil {
+		return err
+	}
+	in, err := openText(std, c.Files, true, form)
 	if err != nil {
 		return err
 	}
 	out := bufio.NewWriter(std.Out)
 	return fpset.Test(ctx, set, fpset.Query[record.URL]{
 		Next: in.Read,
-		Key:  func(row *record.URL) uint64 { return urlset.KeyOf(poly, row) },
+		Key:  func(row *record.URL) uint64 { return urlset.KeyOf(poly, form, row) },
 		Size: func(row *record.URL) int { return 256 + len(row.URL) },
 		Answer: func(row *record.URL, seen bool) error {
 			_, err := fmt.Fprintf(out, "%s\t%s\n", fpset.Word(seen), row.URL)
@@ -373,7 +384,7 @@ type keyCmd struct {
 	Files      []string       `arg:"" optional:"" help:"Text, one URL a line (default: standard input)."`
 	Polynomial cli.Polynomial `placeholder:"HEX" xor:"polynomial" help:"That of a set, as \"murlset stat\" prints it (default: Mercator's, by which url_key is made)."`
 	Set        string         `placeholder:"STORE" xor:"polynomial" help:"Take the polynomial of this set."`
-	cli.SchemeFlags
+	cli.RewriteFlags
 }
 
 // Help is the long text of --help.
@@ -400,7 +411,11 @@ func (c *keyCmd) Run(std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	in, err := openText(std, c.Files, true, c.SchemeFlags)
+	form, err := c.Canon()
+	if err != nil {
+		return err
+	}
+	in, err := openText(std, c.Files, true, form)
 	if err != nil {
 		return err
 	}
@@ -412,7 +427,7 @@ func (c *keyCmd) Run(std *cli.Std) error {
 			return out.Flush()
 		}
 		if err == nil {
-			_, err = fmt.Fprintf(out, "%s\t%s\n", fingerprint.Format(urlset.KeyOf(poly, &row)), row.URL)
+			_, err = fmt.Fprintf(out, "%s\t%s\n", fingerprint.Format(urlset.KeyOf(poly, form, &row)), row.URL)
 		}
 		if err != nil {
 			out.Flush()

@@ -27,3 +27,31 @@ func (o Options) KeyForm(host, canonical string) (keyHost, keyURL string) {
 	keyURL = string(b)
 	return keyURL[p.Host:p.Path], keyURL
 }
+
+// Redirect returns the canonical form, the host and the key of the target of a
+// redirect that stands at from, a canonical URL.
+//
+// A server that redirects one spelling of a URL to another means the other one. Where
+// the rules would make them one, neither would ever be fetched: the one answers with
+// the redirect, the other is seen. So the target then keeps what Options.URLRules take
+// away, and its key is that of the URL as it stands. It is fetched once.
+func (o Options) Redirect(from, ref string) (canonical, host string, key uint64, err error) {
+	for {
+		base, err := o.Base(from)
+		if err != nil {
+			return "", "", 0, err
+		}
+		if canonical, host, err = base.Resolve(ref); err != nil {
+			return "", "", 0, err
+		}
+		if canonical != from || o.URLRules == 0 {
+			break
+		}
+		o.URLRules = 0
+	}
+	key = o.URLKey(host, canonical)
+	if _, fromHost, _ := Split(from); canonical != from && key == o.URLKey(fromHost, from) {
+		key = fingerprint.URLKey(host, canonical)
+	}
+	return canonical, host, key, nil
+}

@@ -36,8 +36,14 @@ type File struct {
 	Batch              int      `toml:"batch" flag:"mfrontier next --number, mfrontier plan --number" doc:"URLs a round" like:"10000"`
 	Rounds             int      `toml:"rounds" doc:"stop after this round, where ROUNDS= names none; 0: when the frontier is empty" like:"0"`
 	CheckpointInterval string   `toml:"checkpoint_interval" flag:"mckpt commit --interval" doc:"least time between two checkpoints that are kept; 0s: keep that of every round" like:"\"1h\""`
-	Schemes            []string `toml:"schemes" flag:"mfetch --scheme, mextract --scheme, murlset new --scheme, murlset add --scheme, murlset test --scheme" doc:"schemes whose URLs are crawled, others with their default ports" like:"[\"http\", \"https\", \"ftp\", \"gopher\"]"`
+	Schemes            []string `toml:"schemes" flag:"mfetch --scheme, mextract --scheme, mfrontier add --scheme, murlset new --scheme, murlset add --scheme, murlset test --scheme, murlset build --scheme, murlset key --scheme, mcat --scheme" doc:"schemes whose URLs are crawled, others with their default ports" like:"[\"http\", \"https\", \"ftp\", \"gopher\"]"`
 	Contact            string   `toml:"contact" flag:"mfetch --contact" doc:"address of the crawl's operator, for the User-Agent" like:"\"you@example.org\""`
+
+	URLs struct {
+		MaxURL   int      `toml:"max_url" flag:"mfetch --max-url, mextract --max-url, mfrontier add --max-url, murlset new --max-url, murlset add --max-url, murlset test --max-url, murlset build --max-url, murlset key --max-url, mcat --max-url" doc:"longest URL, bytes" like:"2083"`
+		KeyRules []string `toml:"key_rules" flag:"mfetch --key-rules, mextract --key-rules, mfrontier add --key-rules, murlset new --key-rules, murlset add --key-rules, murlset test --key-rules, murlset build --key-rules, murlset key --key-rules, mcat --key-rules" doc:"what the URL-seen test overlooks: session-ids, www, query-order, tracking, trailing-slash; set it before the first round, for good" like:"[\"session-ids\"]"`
+		URLRules []string `toml:"url_rules" flag:"mextract --url-rules, mfrontier add --url-rules, murlset new --url-rules, murlset add --url-rules, murlset test --url-rules, murlset build --url-rules, murlset key --url-rules, mcat --url-rules" doc:"the same rules, by which URLs themselves are rewritten" like:"[\"tracking\"]"`
+	} `toml:"urls"`
 
 	Memory struct {
 		Fetch  string `toml:"fetch" flag:"mfetch --memory" doc:"bound on mfetch's resident memory" like:"\"128M\""`
@@ -102,7 +108,6 @@ type File struct {
 
 	Extract struct {
 		Filter         string   `toml:"filter" path:"yes" flag:"mextract --filter" doc:"file of filter rules" like:"\"filter.txt\""`
-		MaxURL         int      `toml:"max_url" flag:"mextract --max-url" doc:"longest URL, bytes" like:"2083"`
 		IgnoreNofollow bool     `toml:"ignore_nofollow" flag:"mextract --ignore-nofollow" doc:"follow links marked nofollow" like:"false"`
 		Duplicates     bool     `toml:"duplicates" flag:"mextract --duplicates" doc:"extract links of duplicate documents too" like:"false"`
 		Modules        []string `toml:"modules" flag:"mextract --module" doc:"processing modules, NAME or NAME=MIME/TYPE" like:"[\"page\"]"`

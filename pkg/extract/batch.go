@@ -381,12 +381,12 @@ func (o *output) extract() (drop string, err error) {
 	case row.RedirectURL != "" && isRobots:
 		return "", nil // the fetcher follows it
 	case row.RedirectURL != "":
-		base, err := o.Links.Canon.Base(row.URL)
+		u, host, key, err := o.Links.Canon.Redirect(row.URL, row.RedirectURL)
 		if err != nil {
 			o.refuse(string(canon.ReasonOf(err)), 1)
 			return "", nil
 		}
-		o.link(base, &Link{Kind: KindRedirect, Ref: row.RedirectURL}, row.Depth)
+		o.add(u, host, key, &Link{Kind: KindRedirect}, row.Depth)
 		return "", nil
 	case (row.Status < 200 || row.Status > 299) && isRobots:
 		return "", nil
@@ -485,8 +485,12 @@ func (o *output) link(base *canon.Base, l *Link, depth uint16) {
 		o.refuse(string(canon.ReasonOf(err)), 1)
 		return
 	}
+	o.add(u, host, o.Links.Canon.URLKey(host, u), l, depth)
+}
+
+// add makes a row of a link to a canonical URL, unless the page had it before.
+func (o *output) add(u, host string, key uint64, l *Link, depth uint16) {
 	row := &o.job.row
-	key := fingerprint.URLKey(host, u)
 	again := key ^ fingerprint.OfString(l.Kind)
 	if l.Nofollow {
 		again = ^again

@@ -14,7 +14,6 @@ import (
 	"mercator/formats/warc"
 	"mercator/pkg/canon"
 	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
 )
 
 // WARCInput reads any WARC files, those of other crawlers too, as fetch rows with
@@ -121,7 +120,7 @@ func (in *WARCInput) fill(row *record.Fetch, rec *warc.Record) (bool, error) {
 		return false, nil
 	}
 	*row = record.Fetch{
-		URL: u, Key: fingerprint.URLKey(host, u), Host: host, Role: record.RolePage,
+		URL: u, Key: in.opt.URLKey(host, u), Host: host, Role: record.RolePage,
 		FetchTime: date, Discovered: date, Outcome: record.OutcomeFetched, Status: p.status,
 		BodyLength: int64(len(p.body)), Body: p.body, WARCFilename: filepath.Base(in.name), WARCOffset: offset,
 	}
@@ -139,7 +138,7 @@ func (in *WARCInput) fill(row *record.Fetch, rec *warc.Record) (bool, error) {
 		row.MIME, row.Charset = t, strings.ToLower(params["charset"])
 	}
 	if location := p.header.Get("Location"); location != "" && p.status/100 == 3 {
-		if to, _, err := in.opt.Resolve(u, location); err == nil {
+		if to, _, _, err := in.opt.Redirect(u, location); err == nil {
 			row.RedirectURL = to
 		}
 	}

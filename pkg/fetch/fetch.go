@@ -68,7 +68,7 @@ const failsMax = 5
 type Options struct {
 	Store     *store.Store
 	Protocols map[string]Protocol // by scheme
-	Canon     canon.Options       // of redirects
+	Canon     canon.Options       // of redirects, which are not rewritten, and of the keys of robots rows
 	Resolver  Resolver            // for rows without a valid address; nil: they fail
 	Guard     Guard               // nil: every address may be contacted
 	Method    string              // of requests for pages: "" is GET

@@ -11,7 +11,6 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/canon"
 	"mercator/pkg/fetch/addrguard"
-	"mercator/pkg/fingerprint"
 )
 
 // portRefused says whether a host's port is one that browsers refuse.
@@ -131,7 +130,7 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 	if !r.granted(h, a) {
 		return turn{}, false, nil
 	}
-	robots := &record.Fetch{URL: e.url, Key: fingerprint.URLKey(e.host, e.url), Host: e.host, Role: record.RoleRobots}
+	robots := &record.Fetch{URL: e.url, Key: r.opt.Canon.URLKey(e.host, e.url), Host: e.host, Role: record.RoleRobots}
 	text := &limited{max: robotsTextMax}
 	*req = Request{URL: e.url, Host: e.host, Addr: a}
 	t, err = r.contact(ctx, h, protocol, req, robots, record.RoleRobots, text)

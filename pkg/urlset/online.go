@@ -42,7 +42,7 @@ func Online[In record.Row](ctx context.Context, st *store.Store, b *stage.Batch[
 		for i := range in {
 			row := &rows[len(keys)]
 			opt.Convert(&in[i], row)
-			key := KeyOf(poly, row)
+			key := KeyOf(poly, opt.Canon, row)
 			lookups++
 			if popular.seen(key) {
 				b.Drop(ReasonSeen)

@@ -34,6 +34,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/canon"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/fpset"
 	"mercator/pkg/merge"
@@ -92,15 +93,20 @@ func FromLink(l *record.Link, u *record.URL) {
 func FromURL(in, u *record.URL) { *u = *in }
 
 // KeyOf returns the checksum by which a set of the polynomial knows the row's URL.
-// The row's own url_key is by Mercator's polynomial; it is made if it is missing.
-func KeyOf(poly *fingerprint.Poly, u *record.URL) uint64 {
+// The row's own url_key is by Mercator's polynomial; it is made if it is missing. A
+// set of another makes its own of what url_key was made of: the URL, or what the
+// crawl's key rules leave of it.
+func KeyOf(poly *fingerprint.Poly, form canon.Options, u *record.URL) uint64 {
 	if u.Key == 0 {
-		u.Key = fingerprint.URLKey(u.Host, u.URL)
+		u.Key = form.URLKey(u.Host, u.URL)
 	}
 	if poly.Polynomial() == fingerprint.Polynomial {
 		return u.Key
 	}
-	return poly.URLKey(u.Host, u.URL)
+	if u.Key == fingerprint.URLKey(u.Host, u.URL) {
+		return poly.URLKey(u.Host, u.URL)
+	}
+	return poly.URLKey(form.KeyForm(u.Host, u.URL))
 }
 
 // Polynomial is that of the set in st.
@@ -116,6 +122,7 @@ func Polynomial(st *store.Store) (*fingerprint.Poly, error) {
 type Options[In record.Row] struct {
 	Convert  func(*In, *record.URL) // makes a url row of an input row: FromLink, FromURL
 	Like     *record.Schema         // of an input of url rows, whose unknown columns are passed on; else nil
+	Canon    canon.Options          // the crawl's, for keys
 	Quiet    bool                   // fresh rows are consumed instead of passed on
 	Memory   int64                  // bytes, about; 8 MiB of buffers and the cache come on top
 	Cache    int                    // popular URLs to remember; 0: none
@@ -182,7 +189,7 @@ func gather[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL], 
 			return err
 		}
 		opt.Convert(&in, &row)
-		key := KeyOf(poly, &row)
+		key := KeyOf(poly, opt.Canon, &row)
 		opt.Progress(1)
 		if lookups++; lookups%checkEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -319,13 +326,12 @@ func deliver[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL],
 	}
 }
 
-// ParseLine makes a url row of a line of text by canon, which returns the canonical
-// form and the host (canon.URL).
-func ParseLine(line string, canon func(string) (url, host string, err error), row *record.URL) error {
-	url, host, err := canon(strings.TrimSpace(line))
+// ParseLine makes a url row of a line of text.
+func ParseLine(line string, form canon.Options, row *record.URL) error {
+	url, host, err := form.URL(strings.TrimSpace(line))
 	if err != nil {
 		return err
 	}
-	*row = record.URL{URL: url, Host: host, Key: fingerprint.URLKey(host, url)}
+	*row = record.URL{URL: url, Host: host, Key: form.URLKey(host, url)}
 	return nil
 }
