@@ -10,7 +10,6 @@ import (
 	"mercator/pkg/canon"
 	"mercator/pkg/cli"
 	"mercator/pkg/filter"
-	"mercator/pkg/fingerprint"
 )
 
 // explainer writes what becomes of URLs.
