@@ -797,12 +797,18 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, req *Request,
 	}
 	t := turn{made: true, end: end.UnixMicro(), session: reply.Session}
 	row.DurationUS = t.end - int64(row.FetchTime)
-	weight := r.weight.acquire(replyWeight(reply.Length))
+	weight := r.weight.acquire(replyWeight(reply.Length) + keptMax(reply, keep))
 	var w io.Writer
 	if keep != nil {
 		w = keep
 	}
-	if err := describe(row, reply, r.opt.BodyMax, end, w, r.decoders, r.opt.Canon); err != nil {
+	err := describe(row, reply, r.opt.BodyMax, end, w, r.decoders, r.opt.Canon)
+	if keep != nil { // most bodies need less than they might
+		needed := min(weight, replyWeight(reply.Length)+int64(keep.Cap()))
+		r.weight.release(weight - needed)
+		weight = needed
+	}
+	if err != nil {
 		reply.release()
 		return t, err
 	}

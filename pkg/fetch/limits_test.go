@@ -2,6 +2,7 @@ package fetch_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
@@ -140,6 +141,32 @@ func TestMemoryOfLargeReplies(t *testing.T) {
 		urls = pages(2, 1)
 		outcomes(t, run(t, opt, "r1", urls), urls)
 	})
+	if peak > 128 {
+		t.Errorf("heap grew to %d MiB", peak)
+	}
+}
+
+// TestMemoryOfDecodedBodies: short replies that swell to a MiB each, on many
+// connections at once, while the next command in the pipe is slow.
+func TestMemoryOfDecodedBodies(t *testing.T) {
+	var gz bytes.Buffer
+	z := gzip.NewWriter(&gz)
+	if _, err := z.Write(make([]byte, 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w := &web{replies: map[string]string{}}
+	urls := pages(300, 1)
+	for i := range urls {
+		w.replies[urls[i].URL] = fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", gz.Len(), gz.Bytes())
+	}
+	opt := options(newStore(t), w)
+	opt.Connections, opt.Robots, opt.Bodies = len(urls), nil, true
+	var slow sync.Once
+	opt.OnRow = func(*record.Fetch) { slow.Do(func() { time.Sleep(time.Second) }) }
+	peak := peakHeap(func() { outcomes(t, run(t, opt, "r1", urls), urls) })
 	if peak > 128 {
 		t.Errorf("heap grew to %d MiB", peak)
 	}

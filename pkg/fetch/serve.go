@@ -228,6 +228,17 @@ const (
 // replyWeight is what a reply of n bytes takes: raw, compressed and as a row.
 func replyWeight(n int64) int64 { return replyBase + 3*n }
 
+// keptMax is the most that keep (nil: nothing) takes of a reply's body, decoded.
+func keptMax(reply *Reply, keep *limited) int64 {
+	switch {
+	case keep == nil:
+		return 0
+	case reply.spoken() || reply.Head != nil && reply.Head.Get("Content-Encoding") == "":
+		return min(reply.Length, int64(keep.max))
+	}
+	return min(swollenMax(reply.Length), int64(keep.max))
+}
+
 func newWeight(max int64) *weight {
 	w := &weight{max: max}
 	w.free.L = &w.mu
