@@ -38,6 +38,7 @@ import (
 	"io"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -46,6 +47,7 @@ import (
 	"mercator/formats/store"
 	"mercator/formats/warc"
 	"mercator/pkg/canon"
+	"mercator/pkg/fault"
 	"mercator/pkg/stage"
 )
 
@@ -321,18 +323,38 @@ func (r *runner) input(ctx context.Context) error {
 	return nil
 }
 
+// next reads a row of the batch. Politeness goes by the column host, so that must be
+// the host that is contacted.
+func (r *runner) next(ctx context.Context, row *record.URL) error {
+	if err := r.b.Read(row); err != nil {
+		return err
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	scheme, host, _ := canon.Split(row.URL)
+	_, port := canon.SplitPort(host)
+	if host == "" || host != row.Host || strings.ContainsFunc(host, notOfHosts) || port != "" && port == canon.DefaultPort(scheme) {
+		return &fault.Error{Class: fault.Corrupt, File: "input", Place: clean(row.URL), Found: "host " + strconv.Quote(clean(row.Host)), Want: "a canonical URL and its host",
+			Hint: "mcat --from json, and commands that read text, bring URLs into canonical form"}
+	}
+	return nil
+}
+
+// notOfHosts says whether canonical hosts never have a character.
+func notOfHosts(c rune) bool {
+	return c <= ' ' || c >= 0x7f || c >= 'A' && c <= 'Z' || strings.ContainsRune(`?#@\`, c)
+}
+
 // read spools the input and makes hosts of it.
 func (r *runner) read(ctx context.Context) error {
 	var row record.URL
 	for {
-		err := r.b.Read(&row)
+		err := r.next(ctx, &row)
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
-			return err
-		}
-		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 		if err := r.add(ctx, &row); err != nil {
@@ -349,14 +371,11 @@ func (r *runner) resume(ctx context.Context) error {
 	found := queue{head: none, tail: none}
 	for {
 		var row record.URL
-		err := r.b.Read(&row)
+		err := r.next(ctx, &row)
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
-			return err
-		}
-		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 		q := &missing

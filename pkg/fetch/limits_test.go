@@ -24,6 +24,7 @@ import (
 	"mercator/formats/store"
 	"mercator/formats/warc"
 	"mercator/pkg/canon"
+	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/replay"
 	"mercator/pkg/stage"
@@ -254,6 +255,21 @@ func TestDenyIsReadAgain(t *testing.T) {
 
 // TestUnknownColumns: a batch with columns of a newer version goes through the
 // spool as any other.
+// TestHostOfAnotherServer: a row by whose host politeness would be kept with another
+// server than is contacted is no row.
+func TestHostOfAnotherServer(t *testing.T) {
+	for _, c := range []struct{ url, host string }{
+		{"http://a.test/", "b.test"}, {"http://a.test/", ""}, {"http://a.test:80/", "a.test:80"}, {"http://A.test/", "A.test"}, {"http://u@a.test/", "u@a.test"},
+		{"http://a.test\\@b.test/", "a.test\\@b.test"}, {"http://a.test#@b.test/", "a.test#@b.test"}, {"http://a.test?@b.test/", "a.test?@b.test"}, {"nonsense", ""}, {"", ""},
+	} {
+		w := &web{}
+		_, err := try(t, t.Context(), options(newStore(t), w), "r1", []record.URL{{URL: c.url, Host: c.host, Addr: "127.0.0.1"}})
+		if fault.ClassOf(err) != fault.Corrupt || len(w.log) > 0 {
+			t.Errorf("%s of host %q: %v, contacted %q", c.url, c.host, err, w.log)
+		}
+	}
+}
+
 func TestUnknownColumns(t *testing.T) {
 	b, err := os.ReadFile("../../formats/record/testdata/good/extra-column.arrows.zst")
 	if err != nil {

@@ -165,11 +165,8 @@ func (m *Module) start(ctx context.Context, req *fetch.Request) (*process, error
 	}
 	end := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	spare := context.AfterFunc(ctx, end)
-	p.forget = context.AfterFunc(ctx, func() {
-		for _, f := range []*os.File{p.out, p.messages} { // a child in another group may hold them
-			_ = f.SetReadDeadline(time.Unix(1, 0))
-		}
-	})
+	// A child in another group may hold the pipe.
+	p.forget = context.AfterFunc(ctx, func() { _ = p.out.SetReadDeadline(time.Unix(1, 0)) })
 	go func() {
 		err := cmd.Wait()
 		spare() // its number may become another's
