@@ -64,7 +64,7 @@ type linksCmd struct {
 	Duplicates     bool          `help:"Search documents that are marked duplicate, too."`
 	MaxBody        cli.Size      `default:"8M" placeholder:"SIZE" help:"Search so much of a document (8M)."`
 	MaxLinks       int           `default:"100000" placeholder:"N" help:"Keep so many links of a document (100000)."`
-	HTMLEngine     string        `name:"html-engine" enum:"xnet" default:"xnet" help:"What reads HTML: xnet, the tokenizer of golang.org/x/net/html."`
+	HTMLEngine     string        `name:"html-engine" enum:"fast,xnet" default:"fast" placeholder:"NAME" help:"What reads HTML: fast, a lexer that leaves odd pages to the other, or xnet, the tree of golang.org/x/net/html (fast)."`
 	Modules        string        `type:"path" placeholder:"FILE" help:"Write what processing modules find to this file, as module records."`
 	Module         []string      `sep:"none" placeholder:"SPEC" help:"With --modules: run this processing module, NAME, NAME=TYPE,TYPE or NAME=TYPE,TYPE:COMMAND, instead of all built-in ones but text."`
 	ModuleTimeout  time.Duration `default:"10s" placeholder:"TIME" help:"Time that a module's command gets for one document (10s)."`
@@ -103,7 +103,7 @@ func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
 		return &fault.Error{Class: fault.Usage, Found: "--max-body or --max-links below 1", Want: "at least 1"}
 	}
 	settings := extract.Settings{
-		Links:  extract.Options{Canon: opt, MaxLinks: c.MaxLinks, IgnoreNofollow: c.IgnoreNofollow},
+		Links:  extract.Options{Canon: opt, MaxLinks: c.MaxLinks, IgnoreNofollow: c.IgnoreNofollow, HTMLEngine: c.HTMLEngine},
 		Filter: rules, Duplicates: c.Duplicates, Archive: c.WARC, MaxBody: int64(c.MaxBody), Threads: std.Threads(),
 	}
 	if settings.Modules, err = c.modules(); err != nil {

@@ -1,7 +1,7 @@
 // Package extract finds the links of one document.
 //
-// HTML is read by x/net/html's tokenizer, so that nesting costs nothing: links
-// do not depend on the shape of the tree. CSS, sitemaps (XML, text, gzip, index),
+// HTML is read by a lexer of this package, and where links depend on the shape of the
+// tree by x/net/html's parser: see README.md. CSS, sitemaps (XML, text, gzip, index),
 // RSS, Atom, robots.txt, listings of FTP and
 // menus of Gopher have scanners of their own. Other types have no links.
 //
@@ -26,11 +26,12 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
+	"unicode/utf8"
 
 	"golang.org/x/text/encoding"
 
 	"mercator/pkg/canon"
-	"mercator/pkg/fingerprint"
 )
 
 // Kinds of links, the values of the link records' column link_kind. A link
@@ -38,6 +39,7 @@ import (
 const (
 	KindA          = "a"
 	KindArea       = "area"
+	KindApplet     = "applet" // code or archive
 	KindAudio      = "audio"
 	KindBackground = "background"
 	KindCite       = "cite"
@@ -48,12 +50,14 @@ const (
 	KindForm       = "form" // action of a form with method GET
 	KindFrame      = "frame"
 	KindIframe     = "iframe"
-	KindImg        = "img" // src, srcset and input type=image
+	KindImg        = "img"  // src, srcset and input type=image
+	KindLazy       = "lazy" // data-src and others, from which scripts load images later
 	KindLink       = "link"
 	KindListing    = "listing" // file or directory in a listing of FTP
 	KindMenu       = "menu"    // item of a Gopher menu
+	KindMeta       = "meta"    // meta element with a URL for a value, but those of Open Graph
 	KindObject     = "object"
-	KindOpenGraph  = "og"
+	KindOpenGraph  = "og" // of Open Graph, or Twitter's
 	KindPoster     = "poster"
 	KindRedirect   = "redirect" // Location header of a reply
 	KindRefresh    = "refresh"  // Refresh header, or meta element that stands for it
@@ -61,6 +65,7 @@ const (
 	KindSitemap    = "sitemap"     // a sitemap, named by robots.txt or a sitemap index
 	KindSitemapURL = "sitemap-url" // a page, named by a sitemap
 	KindSource     = "source"
+	KindSVG        = "svg" // href of an SVG element
 	KindTrack      = "track"
 	KindVideo      = "video"
 )
@@ -75,10 +80,11 @@ const (
 // Options are the limits. The zero value has the defaults.
 type Options struct {
 	Canon          canon.Options
-	MaxLinks       int  // links kept of a document; 0: DefaultMaxLinks
-	MaxText        int  // bytes kept of an anchor's text; 0: DefaultMaxText
-	MaxUnzipped    int  // bytes read of a gzip sitemap; 0: DefaultMaxUnzipped
-	IgnoreNofollow bool // find links although the page says nofollow
+	MaxLinks       int    // links kept of a document; 0: DefaultMaxLinks
+	MaxText        int    // bytes kept of an anchor's text; 0: DefaultMaxText
+	MaxUnzipped    int    // bytes read of a gzip sitemap; 0: DefaultMaxUnzipped
+	IgnoreNofollow bool   // find links although the page says nofollow
+	HTMLEngine     string // EngineFast, EngineXNet; "": EngineFast
 }
 
 // Defaults of Options.
@@ -121,18 +127,30 @@ type Page struct {
 	Refused map[string]uint64
 }
 
-// finder collects the links of one document.
+// finder collects the links of one document after the other. Its memory is reused.
 type finder struct {
 	opt      Options
-	page     *Page
-	seen     map[uint64]struct{} // FP64 of kind, reference and nofollow
-	key      []byte              // of seen, reused
-	text     bool                // references come from decoded text, not from a header
-	encoding encoding.Encoding   // the document's, where queries need it; else nil
+	page     Page // without Links, which are in found
+	found    linkSet
+	encoding encoding.Encoding // the document's, where queries need it; else nil
+	text     bool              // references come from decoded text, not from a header
+	html     htmlState
 }
+
+var finders = sync.Pool{New: func() any { return new(finder) }}
 
 // Find finds the links of a document.
 func Find(doc *Document, opt Options) Page {
+	f := finders.Get().(*finder)
+	defer finders.Put(f)
+	f.find(doc, opt)
+	page := f.page
+	page.Links = f.found.links()
+	return page
+}
+
+// begin starts a document. False: its URL has no canonical form.
+func (f *finder) begin(doc *Document, opt Options) bool {
 	if opt.MaxLinks <= 0 {
 		opt.MaxLinks = DefaultMaxLinks
 	}
@@ -142,19 +160,28 @@ func Find(doc *Document, opt Options) Page {
 	if opt.MaxUnzipped <= 0 {
 		opt.MaxUnzipped = DefaultMaxUnzipped
 	}
-	var page Page
+	f.opt, f.page, f.encoding, f.text = opt, Page{}, nil, false
+	f.found.reset()
 	base, err := opt.Canon.Base(doc.URL)
 	if err != nil {
-		page.refuse(string(canon.ReasonOf(err)), 1)
-		return page
+		f.page.refuse(string(canon.ReasonOf(err)), 1)
+		return false
 	}
-	page.Base = base
-	f := &finder{opt: opt, page: &page, seen: make(map[uint64]struct{})}
+	f.page.Base = base
+	return true
+}
+
+// find finds the links of a document, which are in f.found then, and what else
+// there is to say in f.page.
+func (f *finder) find(doc *Document, opt Options) {
+	if !f.begin(doc, opt) {
+		return
+	}
 	f.header(doc.Header)
 	f.text = true
 	switch classify(doc) {
 	case sortHTML:
-		f.html(doc)
+		f.findHTML(doc)
 	case sortCSS:
 		text, _ := decode(doc, false)
 		c := sheet{finder: f}
@@ -170,27 +197,26 @@ func Find(doc *Document, opt Options) Page {
 	case sortMenu:
 		f.menu(doc.Body)
 	}
-	if page.Nofollow && !opt.IgnoreNofollow {
-		page.refuse(ReasonNofollow, uint64(len(page.Links)))
-		page.Links = nil
+	if f.page.Nofollow && !f.opt.IgnoreNofollow {
+		f.page.refuse(ReasonNofollow, uint64(len(f.found.all)))
+		f.found.reset()
 	}
-	return page
 }
 
 // Robots finds the sitemaps that a robots.txt names.
 func Robots(doc *Document, opt Options) Page {
-	if opt.MaxLinks <= 0 {
-		opt.MaxLinks = DefaultMaxLinks
+	f := finders.Get().(*finder)
+	defer finders.Put(f)
+	if f.begin(doc, opt) {
+		f.robots(doc.Body)
 	}
-	var page Page
-	base, err := opt.Canon.Base(doc.URL)
-	if err != nil {
-		page.refuse(string(canon.ReasonOf(err)), 1)
-		return page
-	}
-	page.Base = base
-	f := &finder{opt: opt, page: &page, seen: make(map[uint64]struct{})}
-	body := bytes.TrimPrefix(doc.Body, []byte("\xef\xbb\xbf"))
+	page := f.page
+	page.Links = f.found.links()
+	return page
+}
+
+func (f *finder) robots(body []byte) {
+	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
 	for len(body) > 0 {
 		end := bytes.IndexAny(body, "\r\n")
 		line := body
@@ -205,7 +231,6 @@ func Robots(doc *Document, opt Options) Page {
 			f.add(KindSitemap, strings.TrimSpace(string(value)), false)
 		}
 	}
-	return page
 }
 
 func (p *Page) refuse(reason string, n uint64) {
@@ -218,32 +243,26 @@ func (p *Page) refuse(reason string, n uint64) {
 	p.Refused[reason] += n
 }
 
-// add keeps a link unless it is there already, and returns its index in
-// page.Links, or -1.
+// add keeps a link unless it is there already, and returns its index in f.found,
+// or -1. It keeps no part of ref.
 func (f *finder) add(kind, ref string, nofollow bool) int {
+	if f.text && (f.encoding != nil || !utf8.ValidString(ref)) && f.opt.Canon.Precheck(ref) == nil {
+		ref = f.encodeQuery(validText(ref))
+	}
+	index, hash, slot := f.found.find(kind, ref, nofollow)
+	if index >= 0 {
+		f.page.refuse(ReasonRepeated, 1)
+		return -1
+	}
 	if err := f.opt.Canon.Precheck(ref); err != nil {
 		f.page.refuse(string(canon.ReasonOf(err)), 1)
 		return -1
 	}
-	if f.text {
-		ref = f.encodeQuery(validText(ref))
-	}
-	f.key = append(append(append(f.key[:0], kind...), 0), ref...)
-	if nofollow {
-		f.key = append(f.key, 0)
-	}
-	key := fingerprint.Of(f.key)
-	if _, ok := f.seen[key]; ok {
-		f.page.refuse(ReasonRepeated, 1)
-		return -1
-	}
-	if len(f.page.Links) >= f.opt.MaxLinks {
+	if len(f.found.all) >= f.opt.MaxLinks {
 		f.page.refuse(ReasonTooMany, 1)
 		return -1
 	}
-	f.seen[key] = struct{}{}
-	f.page.Links = append(f.page.Links, Link{Kind: kind, Ref: strings.Clone(ref), Nofollow: nofollow})
-	return len(f.page.Links) - 1
+	return f.found.put(kind, ref, nofollow, hash, slot)
 }
 
 // isSitemapName reports whether the last segment of a URL's path says sitemap. A

@@ -3,212 +3,270 @@ package extract
 import (
 	"strings"
 	"unicode/utf8"
-
-	"golang.org/x/net/html"
-	"golang.org/x/net/html/atom"
 )
 
-// ogProperties are the Open Graph and Twitter properties whose value is a URL.
-var ogProperties = map[string]bool{
-	"og:url": true, "og:see_also": true,
-	"og:image": true, "og:image:url": true, "og:image:secure_url": true,
-	"og:video": true, "og:video:url": true, "og:video:secure_url": true,
-	"og:audio": true, "og:audio:url": true, "og:audio:secure_url": true,
-	"twitter:image": true, "twitter:image:src": true, "twitter:player": true, "twitter:player:stream": true,
+// HTML engines, for Options.HTMLEngine. They find the same links; README.md says how,
+// and where they do not.
+const (
+	EngineFast = "fast" // the lexer; the tree for pages whose links depend on its shape
+	EngineXNet = "xnet" // the tree of golang.org/x/net/html for all pages that are not too large for it
+)
+
+// metaURLs are the names and properties of meta elements whose value is a URL, and
+// the kinds of their links.
+var metaURLs = map[string]string{
+	"og:url": KindOpenGraph, "og:see_also": KindOpenGraph,
+	"og:image": KindOpenGraph, "og:image:url": KindOpenGraph, "og:image:secure_url": KindOpenGraph,
+	"og:video": KindOpenGraph, "og:video:url": KindOpenGraph, "og:video:secure_url": KindOpenGraph,
+	"og:audio": KindOpenGraph, "og:audio:url": KindOpenGraph, "og:audio:secure_url": KindOpenGraph,
+	"twitter:image": KindOpenGraph, "twitter:image:src": KindOpenGraph, "twitter:player": KindOpenGraph, "twitter:player:stream": KindOpenGraph,
+	"al:web:url": KindMeta, "citation_abstract_html_url": KindMeta, "citation_fulltext_html_url": KindMeta, "citation_pdf_url": KindMeta,
+	"msapplication-config": KindMeta, "msapplication-square150x150logo": KindMeta, "msapplication-square310x310logo": KindMeta,
+	"msapplication-square70x70logo": KindMeta, "msapplication-tileimage": KindMeta, "msapplication-wide310x150logo": KindMeta,
+	"thumbnail": KindMeta,
 }
 
-// element is the part of a start tag that links depend on. Of attributes given
-// twice the first counts, as in HTML.
-type element struct {
-	name atom.Atom
-	attr map[string]string // by name, reused from tag to tag
+// itemURLs are the properties of microdata whose value is a URL.
+var itemURLs = map[string]bool{
+	"contenturl": true, "embedurl": true, "image": true, "logo": true, "sameas": true, "thumbnailurl": true, "url": true,
 }
 
-// wanted are the attributes that are kept of a tag; the others cost no memory.
-var wanted = map[string]bool{
-	"action": true, "alt": true, "background": true, "cite": true, "content": true, "data": true, "href": true,
-	"hreflang": true, "http-equiv": true, "imagesrcset": true, "method": true, "name": true, "poster": true,
-	"property": true, "rel": true, "src": true, "srcset": true, "style": true, "type": true,
+// htmlState is what the links of an HTML document depend on beside the tag at hand.
+// Both engines keep it, by the calls of startTag, addText and endAnchor.
+type htmlState struct {
+	based  bool  // the first base element counts
+	anchor int   // the open a element's link, or -1
+	label  label // its text
+	buf    []byte
+	lexer  lexer
+	flat   flat
 }
 
-func (e *element) read(z *html.Tokenizer) {
-	clear(e.attr)
-	name, more := z.TagName()
-	e.name = atom.Lookup(name)
-	for more {
-		var key, val []byte
-		key, val, more = z.TagAttr()
-		if wanted[string(key)] {
-			if _, twice := e.attr[string(key)]; !twice {
-				e.attr[string(key)] = string(val)
-			}
-		}
+func (h *htmlState) reset() { h.based, h.anchor = false, -1 }
+
+// findHTML finds the links of an HTML document.
+func (f *finder) findHTML(doc *Document) {
+	f.html.reset()
+	if f.opt.HTMLEngine != EngineXNet && f.flatHTML(doc, true) {
+		return
 	}
-}
-
-// html finds the links of an HTML document.
-func (f *finder) html(doc *Document) {
-	text, enc := decode(doc, true)
-	f.encoding = enc
-	z := html.NewTokenizer(text)
-	z.SetMaxBuf(maxToken)
-	e := element{attr: make(map[string]string)}
-	based := false    // the first base element counts
-	var raw atom.Atom // script or style, whose text is not for readers
-	anchor := -1      // the open a element's link, or -1
-	var label label   // its text
-	endAnchor := func() {
-		if anchor >= 0 {
-			f.page.Links[anchor].Text = label.take()
-		}
-		anchor = -1
-	}
-	for {
-		switch z.Next() {
-		case html.ErrorToken:
-			endAnchor()
-			f.page.Cut = z.Err() == html.ErrBufferExceeded
+	if nodes := f.treeSize(doc); nodes <= maxNodes {
+		f.again(doc)
+		if f.treeHTML(doc, nodes) {
 			return
-		case html.TextToken:
-			switch {
-			case raw == atom.Style:
-				f.css(z.Raw()) // has no character references
-			case raw == 0 && anchor >= 0:
-				label.add(z.Text(), f.opt.MaxText)
-			}
-		case html.StartTagToken, html.SelfClosingTagToken:
-			e.read(z)
-			raw = 0
-			if e.name == atom.Style || e.name == atom.Script {
-				raw = e.name
-			}
-			switch e.name {
-			case atom.Noscript:
-				z.NextIsNotRawText() // we are who runs no scripts
-			case atom.Base:
-				href, ok := e.attr["href"]
-				if ok && !based {
-					based = true
-					if b, err := f.page.Base.Base(href); err == nil {
-						f.page.Base = b
-					}
-				}
-			case atom.A:
-				endAnchor()
-				anchor = f.anchor(KindA, &e)
-				label.reset()
-			case atom.Img:
-				if anchor >= 0 {
-					label.add([]byte(e.attr["alt"]), f.opt.MaxText)
-				}
-				f.element(&e)
-			default:
-				f.element(&e)
-			}
-			if s, ok := e.attr["style"]; ok {
-				f.css([]byte(s))
-			}
-		case html.EndTagToken:
-			raw = 0
-			if name, _ := z.TagName(); atom.Lookup(name) == atom.A {
-				endAnchor()
-			}
 		}
+	}
+	f.again(doc)
+	f.flatHTML(doc, false)
+}
+
+// again forgets all but the links of the header.
+func (f *finder) again(doc *Document) {
+	f.begin(doc, f.opt)
+	f.header(doc.Header)
+	f.text = true
+	f.html.reset()
+}
+
+// startTag adds the links of a start tag.
+func (f *finder) startTag(e *element) {
+	if f.html.anchor >= 0 && e.traits&isBlock != 0 && e.space == spaceHTML {
+		f.html.label.space = true
+	}
+	if e.tag == tagA {
+		f.endAnchor()
+	}
+	if e.has == 0 {
+		return
+	}
+	switch e.space {
+	case spaceHTML:
+		f.element(e)
+	case spaceSVG:
+		f.svgElement(e)
+	}
+	if e.has>>attrStyle&1 != 0 {
+		f.css(e.bytes(attrStyle))
+	}
+	if e.has&lazy != 0 {
+		f.lazy(e)
 	}
 }
 
-// element adds the links of one start tag.
+// endAnchor ends the text of the open a element.
+func (f *finder) endAnchor() {
+	h := &f.html
+	if h.anchor >= 0 {
+		f.found.setText(h.anchor, h.label.b)
+		h.anchor = -1
+	}
+}
+
+// openAnchor begins the text of an a element, unless its link is none or was there before.
+func (f *finder) openAnchor(link int) {
+	f.html.anchor = link
+	f.html.label.reset()
+}
+
+// addText adds to the text of the open a element.
+func (f *finder) addText(text []byte) {
+	f.html.label.add(text, f.opt.MaxText)
+}
+
+// element adds the links of one HTML element.
 func (f *finder) element(e *element) {
-	switch e.name {
-	case atom.Area:
+	switch e.tag {
+	case tagA:
+		f.openAnchor(f.anchor(KindA, e))
+	case tagArea:
 		f.anchor(KindArea, e)
-	case atom.Link:
+	case tagBase:
+		if e.has>>attrHref&1 != 0 && !f.html.based {
+			f.html.based = true
+			if b, err := f.page.Base.Base(strings.Clone(e.get(attrHref))); err == nil {
+				f.page.Base = b
+			}
+		}
+	case tagLink:
 		f.linkElement(e)
-	case atom.Img:
-		f.attr(KindImg, e, "src")
-		f.srcset(KindImg, e.attr["srcset"])
-	case atom.Input:
-		if strings.EqualFold(strings.TrimSpace(e.attr["type"]), "image") {
-			f.attr(KindImg, e, "src")
+	case tagImg:
+		if f.html.anchor >= 0 {
+			f.addText(e.bytes(attrAlt))
 		}
-	case atom.Iframe:
-		f.attr(KindIframe, e, "src")
-	case atom.Frame:
-		f.attr(KindFrame, e, "src")
-	case atom.Embed:
-		f.attr(KindEmbed, e, "src")
-	case atom.Object:
-		f.attr(KindObject, e, "data")
-	case atom.Script:
-		f.attr(KindScript, e, "src")
-	case atom.Video:
-		f.attr(KindVideo, e, "src")
-		f.attr(KindPoster, e, "poster")
-	case atom.Audio:
-		f.attr(KindAudio, e, "src")
-	case atom.Source:
-		f.attr(KindSource, e, "src")
-		f.srcset(KindImg, e.attr["srcset"])
-	case atom.Track:
-		f.attr(KindTrack, e, "src")
-	case atom.Form:
+		f.attr(KindImg, e, attrSrc)
+		f.srcset(KindImg, e.get(attrSrcset))
+	case tagInput:
+		if strings.EqualFold(strings.TrimSpace(e.get(attrType)), "image") {
+			f.attr(KindImg, e, attrSrc)
+		}
+	case tagIframe:
+		f.attr(KindIframe, e, attrSrc)
+	case tagFrame:
+		f.attr(KindFrame, e, attrSrc)
+	case tagEmbed:
+		f.attr(KindEmbed, e, attrSrc)
+	case tagObject:
+		f.attr(KindObject, e, attrData)
+	case tagApplet:
+		f.applet(e)
+	case tagScript:
+		f.attr(KindScript, e, attrSrc)
+	case tagVideo:
+		f.attr(KindVideo, e, attrSrc)
+		f.attr(KindPoster, e, attrPoster)
+	case tagAudio:
+		f.attr(KindAudio, e, attrSrc)
+	case tagSource:
+		f.attr(KindSource, e, attrSrc)
+		f.srcset(KindImg, e.get(attrSrcset))
+	case tagTrack:
+		f.attr(KindTrack, e, attrSrc)
+	case tagForm:
 		// A form that posts changes something: its action is not a link.
-		method := strings.TrimSpace(e.attr["method"])
-		if !strings.EqualFold(method, "post") && !strings.EqualFold(method, "dialog") && strings.TrimSpace(e.attr["action"]) != "" {
-			f.add(KindForm, e.attr["action"], hasToken(e.attr["rel"], "nofollow"))
+		method, action := strings.TrimSpace(e.get(attrMethod)), e.get(attrAction)
+		if !strings.EqualFold(method, "post") && !strings.EqualFold(method, "dialog") && strings.TrimSpace(action) != "" {
+			f.add(KindForm, action, hasToken(e.get(attrRel), "nofollow"))
 		}
-	case atom.Blockquote, atom.Q, atom.Ins, atom.Del:
-		f.attr(KindCite, e, "cite")
-	case atom.Body, atom.Table, atom.Td, atom.Th, atom.Tr, atom.Thead, atom.Tbody, atom.Tfoot:
-		f.attr(KindBackground, e, "background")
-	case atom.Meta:
+	case tagBlockquote, tagQ, tagIns, tagDel:
+		f.attr(KindCite, e, attrCite)
+	case tagBody, tagTable, tagTd, tagTh, tagTr, tagThead, tagTbody, tagTfoot:
+		f.attr(KindBackground, e, attrBackground)
+	case tagMeta:
 		f.meta(e)
+	}
+}
+
+// svgElement adds the link of one SVG element. What it names of its own document is none.
+func (f *finder) svgElement(e *element) {
+	a := attrHref // before XLink's, in SVG 2
+	if e.has>>attrHref&1 == 0 {
+		a = attrXlinkHref
+	}
+	if ref := e.get(a); e.tag == tagA && e.has>>a&1 != 0 {
+		f.openAnchor(f.add(KindSVG, ref, hasToken(e.get(attrRel), "nofollow")))
+	} else if ref = strings.TrimSpace(ref); ref != "" && ref[0] != '#' {
+		f.add(KindSVG, ref, false)
 	}
 }
 
 // anchor adds a hyperlink, for which an empty reference is the page itself.
 func (f *finder) anchor(kind string, e *element) int {
-	href, ok := e.attr["href"]
-	if !ok {
+	if e.has>>attrHref&1 == 0 {
 		return -1
 	}
-	return f.add(kind, href, hasToken(e.attr["rel"], "nofollow"))
+	return f.add(kind, e.get(attrHref), hasToken(e.get(attrRel), "nofollow"))
 }
 
 // attr adds an embedded resource, for which an empty reference is none.
-func (f *finder) attr(kind string, e *element, name string) {
-	if ref := e.attr[name]; strings.TrimSpace(ref) != "" {
+func (f *finder) attr(kind string, e *element, name attr) {
+	if ref := e.get(name); strings.TrimSpace(ref) != "" {
 		f.add(kind, ref, false)
 	}
 }
 
 func (f *finder) linkElement(e *element) {
-	href := e.attr["href"]
-	if strings.TrimSpace(href) != "" {
-		if kind := relKind(e.attr["rel"], e.attr["hreflang"]); kind != "" {
-			f.add(kind, href, hasToken(e.attr["rel"], "nofollow"))
+	rel := e.get(attrRel)
+	if href := e.get(attrHref); strings.TrimSpace(href) != "" {
+		if kind := relKind(rel, e.get(attrHreflang)); kind != "" {
+			f.add(kind, href, hasToken(rel, "nofollow"))
 		}
 	}
-	f.srcset(KindImg, e.attr["imagesrcset"])
+	f.srcset(KindImg, e.get(attrImageSrcset))
+}
+
+// applet adds a Java applet's archives and class, which stand below its codebase.
+func (f *finder) applet(e *element) {
+	below := strings.TrimSpace(e.get(attrCodebase))
+	if below != "" && !strings.HasSuffix(below, "/") {
+		below += "/"
+	}
+	for _, ref := range strings.Split(e.get(attrArchive)+","+e.get(attrCode), ",") {
+		if ref = strings.TrimSpace(ref); ref != "" {
+			f.add(KindApplet, below+ref, false)
+		}
+	}
+}
+
+// lazy adds what scripts are told to load later. No standard says what these
+// attributes are: a value that has neither a slash nor a dot, or has white space
+// where none belongs, is no reference.
+func (f *finder) lazy(e *element) {
+	for a := range attrs {
+		if lazy&e.has>>a&1 == 0 {
+			continue
+		}
+		switch v := strings.TrimSpace(e.get(a)); {
+		case !strings.ContainsAny(v, "/."):
+		case a == attrDataSrcset || a == attrDataLazySrcset:
+			f.srcset(KindLazy, v)
+		case !strings.ContainsAny(v, " \t\r\n\f<>{}\"'()"):
+			f.add(KindLazy, v, false)
+		}
+	}
 }
 
 func (f *finder) meta(e *element) {
-	content := e.attr["content"]
+	content := e.get(attrContent)
+	equiv, name := strings.TrimSpace(e.get(attrHTTPEquiv)), strings.TrimSpace(e.get(attrName))
 	switch {
-	case strings.EqualFold(strings.TrimSpace(e.attr["http-equiv"]), "refresh"):
+	case strings.EqualFold(equiv, "refresh"):
 		if ref, ok := refreshRef(content); ok {
 			f.add(KindRefresh, ref, false)
 		}
-	case strings.EqualFold(strings.TrimSpace(e.attr["name"]), "robots"):
+		return
+	case strings.EqualFold(name, "robots"):
 		f.robotsDirectives(content)
-	default:
-		property := strings.ToLower(strings.TrimSpace(e.attr["property"]))
-		if property == "" {
-			property = strings.ToLower(strings.TrimSpace(e.attr["name"]))
-		}
-		if ogProperties[property] && strings.TrimSpace(content) != "" {
-			f.add(KindOpenGraph, content, false)
-		}
+		return
+	case strings.TrimSpace(content) == "":
+		return
+	}
+	if property := strings.TrimSpace(e.get(attrProperty)); property != "" {
+		name = property
+	}
+	if kind := metaURLs[strings.ToLower(name)]; kind != "" {
+		f.add(kind, content, false)
+	} else if itemURLs[strings.ToLower(strings.TrimSpace(e.get(attrItemprop)))] {
+		f.add(KindMeta, content, false)
 	}
 }
 
@@ -252,11 +310,18 @@ func skipDescriptors(s string) string {
 	return ""
 }
 
+// hasToken reports whether a list of words, separated by white space, has a word.
 func hasToken(list, token string) bool {
-	for _, t := range strings.Fields(list) {
-		if strings.EqualFold(t, token) {
+	for list != "" {
+		list = strings.TrimLeft(list, " \t\r\n\f")
+		end := strings.IndexAny(list, " \t\r\n\f")
+		if end < 0 {
+			end = len(list)
+		}
+		if strings.EqualFold(list[:end], token) {
 			return true
 		}
+		list = list[end:]
 	}
 	return false
 }
@@ -270,11 +335,12 @@ type label struct {
 
 func (l *label) reset() { *l = label{b: l.b[:0]} }
 
-func (l *label) take() string { return string(l.b) }
-
 func (l *label) add(text []byte, limit int) {
 	for i := 0; i < len(text) && !l.full; {
-		r, n := utf8.DecodeRune(text[i:])
+		r, n := rune(text[i]), 1
+		if r >= utf8.RuneSelf {
+			r, n = utf8.DecodeRune(text[i:])
+		}
 		i += n
 		if r <= ' ' || r == 0xA0 || r == 0x7F {
 			l.space = true
@@ -287,8 +353,7 @@ func (l *label) add(text []byte, limit int) {
 		if l.space {
 			need++
 		}
-		if len(l.b)+need > limit {
-			l.full = true
+		if l.full = len(l.b)+need > limit; l.full {
 			return
 		}
 		if l.space {

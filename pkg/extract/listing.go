@@ -155,7 +155,7 @@ func (f *finder) menu(b []byte) {
 		if i := f.add(KindMenu, ref, false); i >= 0 {
 			var l label
 			l.add([]byte(text), f.opt.MaxText)
-			f.page.Links[i].Text = l.take()
+			f.found.setText(i, l.b)
 		}
 		return true
 	})

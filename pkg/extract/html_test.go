@@ -1,0 +1,184 @@
+package extract
+
+import (
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// outcome is all that engines have to agree on.
+type outcome struct {
+	Base     string
+	Nofollow bool
+	Links    []string
+}
+
+func (f *finder) outcome() outcome {
+	base, _, _ := f.page.Base.Resolve("")
+	o := outcome{Base: base, Nofollow: f.page.Nofollow}
+	for _, l := range f.found.links() {
+		u, _, err := f.page.Base.Resolve(l.Ref)
+		if err != nil {
+			u = "! " + l.Ref
+		}
+		o.Links = append(o.Links, fmt.Sprintf("%s %s %v %q", l.Kind, u, l.Nofollow, l.Text))
+	}
+	return o
+}
+
+// differ compares the lexer with the tree. Declined: the lexer left the page to the
+// tree. Beyond: the tree cannot be built.
+func differ(f *finder, body []byte, charset string) (diff string, declined, beyond bool) {
+	doc := &Document{URL: "http://h/d/", MIME: "text/html", Charset: charset, Body: body}
+	f.begin(doc, Options{})
+	f.again(doc)
+	if !f.flatHTML(doc, true) {
+		return "", true, false
+	}
+	fast := f.outcome()
+	f.again(doc)
+	if !f.treeHTML(doc, 0) {
+		return "", false, true
+	}
+	return cmp.Diff(f.outcome(), fast), false, false
+}
+
+// words are what pages are made of to find where the engines differ: each tag that
+// tree construction has a rule for, and each oddity of tokenization.
+var words = func() []string {
+	w := []string{
+		"text", " ", "&amp;", "&copy", "&notit;", "&#x41;", "&#128;", "x\x00y", "\r\n", "<", "</", "</ x>", "<>", "</>", "<?pi>", "<!doctype html>", "<!x>", "<!-->", "<!--->",
+		"<!-- <a href=no> -->", "<!-- x --!>", "<!--x--!-->", "<![CDATA[", "]]>", "<![CDATA[<a href=c>&amp;]]>",
+		"<script>", "</script>", "<!--", "-->", "<script><!--<script>", "<style>", "</style>", "<style>a{b:url(s)}</style>", "<plaintext>", "</plaintext>",
+		"<a href=1>", "<a href=2>", "<a href='3?a&amp;b&copy=c'>", "<a href=4 rel=nofollow>", "<a>", "<a name=x>", "<A HREF=\"5\"title=x / rel='a NOFOLLOW'>", "<a/href=6>", "<a href=7 href=8>", "<a =href=9 href>",
+		"<img src=i alt=alt>", "<image src=i2>", "<img src=i/>", "<img srcset='a 1x, b 2x' data-src=x/y>", "<iframe src=f>", "</iframe>", "<base href=b/>", "<base target=x>",
+		"<link rel=next href=l>", "<link rel='stylesheet x' href=m>", "<meta name=robots content=nofollow>", "<meta http-equiv=refresh content='1;url=r'>", "<meta property=og:image content=o>",
+		"<form action=f1>", "<form action=f2 method=post>", "<form action=f3>", "<body background=bg>", "<body style='a:url(bs)'>", "<html style='a:url(hs)'>", "<head>", "<td background=td>", "<tr background=tr>", "<table background=tb>",
+		"<frame src=fr>", "<frameset>", "<svg>", "<svg/>", "<math>", "<path d=x />", "<use xlink:href=u#x />", "<use href=#x>", "<a xlink:href=sa>", "<title>", "</title>", "<desc>", "<foreignObject>", "<mi>", "<svg href=sv>", "<math href=ma style='a:url(mb)'>", "<mo href=mc>", "<path data-src=la/z href=pp>", "<annotation-xml>",
+		"<input type=image src=in>", "<input type=hidden data-src=a/b>", "<input>", "<object data=ob>", "<p style='background:url(p)'>", "<b style='background:url(p2)'>", "<td style='a:url(td2)'>", "<select style='a:url(sel)'>",
+		"<noscript>", "<template>", "<blockquote cite=q>", "<q cite=q2>", "<audio src=au>", "<video src=v poster=po>", "<source src=so>", "<embed src=em>", "<area href=ar>",
+		"<applet code=x archive='y,z' codebase=w>", "<custom-element>", "</custom-element>", "<font color=x>", "<br/>", "</br>",
+	}
+	for _, n := range tagNames {
+		if n.name != "" {
+			w = append(w, "<"+n.name+">", "</"+n.name+">")
+		}
+	}
+	for _, g := range plainTags {
+		for _, n := range g.names {
+			w = append(w, "<"+n+">", "</"+n+">")
+		}
+	}
+	return w
+}()
+
+// sane are pieces of which pages mostly are made: pages of words alone are nearly
+// all declined.
+var sane = []string{
+	"text ", "<b>bold</b>", "<p>", "</p>", "<p>one</p>", "<div>", "</div>", "<div><p>two</div>", "<ul><li>a<li>b</ul>", "<h1>head</h1>", "<span>s</span>", "<br>", "<img src=i9 alt=x>",
+	"<a href=%d>text</a>", "<a href=%d><b>bold</b> more</a>", "<a href=%d><div>block</div>two</a>", "<a href=%d><img src=j%d alt=pic></a>", "<a href=%d>open", "</a>", "<a name=n%d>", "<a href=%d>",
+	"<table><tr><td>", "</td><td>", "</td></tr>", "<tr><th>", "</table>", "<thead>", "</thead>", "<tbody>", "<caption>", "</caption>", "<button>", "</button>", "<select><option>x</select>",
+	"<svg><path d='' /><title>t</title></svg>", "<svg><a href=%d>t</a></svg>", "<math><mi>x</mi></math>", "<form action=f%d>", "</form>", "<noscript><img src=n%d></noscript>", "<script>x<y</script>",
+	"<template><a href=%d></template>", "<li>", "<dd>", "<i>", "</i>", "<em>", "</em>", "<label>", "</label>", "<h2>", "</h2>", "<object>", "</object>",
+}
+
+func madePage(r *rand.Rand) string {
+	var b strings.Builder
+	if r.IntN(2) == 0 {
+		b.WriteString("<!doctype html><html><head><title>t</title></head><body>")
+	}
+	for range 1 + r.IntN(25) {
+		if r.IntN(6) == 0 {
+			b.WriteString(words[r.IntN(len(words))])
+			continue
+		}
+		s := sane[r.IntN(len(sane))]
+		for strings.Contains(s, "%d") {
+			s = strings.Replace(s, "%d", fmt.Sprint(r.IntN(8)), 1)
+		}
+		b.WriteString(s)
+	}
+	return b.String()
+}
+
+// Whatever a page is made of, the lexer finds what the tree finds, or declines.
+func TestEnginesAgree(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var f finder
+	n, declines := 20_000, 0
+	for range n {
+		body := madePage(r)
+		diff, declined, _ := differ(&f, []byte(body), "utf-8")
+		if diff != "" {
+			t.Fatalf("%q: -tree +lexer\n%s", body, diff)
+		}
+		if declined {
+			declines++
+		}
+	}
+	t.Logf("%d of %d pages declined", declines, n)
+	if declines > n*3/4 {
+		t.Errorf("%d of %d pages declined: too few are compared", declines, n)
+	}
+}
+
+// The same, on the documentation that is installed here, in part or with
+// MERCATOR_LONG in full.
+func TestEnginesAgreeOnDocumentation(t *testing.T) {
+	var files []string
+	filepath.WalkDir("/usr/share/doc", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && (strings.HasSuffix(path, ".html") || strings.HasSuffix(path, ".htm")) {
+			files = append(files, path)
+		}
+		return nil
+	})
+	if len(files) == 0 {
+		t.Skip("no documentation is installed")
+	}
+	step := 1
+	if os.Getenv("MERCATOR_LONG") == "" {
+		step = 1 + len(files)/200
+	}
+	var f finder
+	pages, declines, beyond, links := 0, 0, 0, 0
+	for i := 0; i < len(files); i += step {
+		body, err := os.ReadFile(files[i])
+		if err != nil || len(body) > DefaultMaxBody {
+			continue
+		}
+		diff, d, b := differ(&f, body, "")
+		if diff != "" {
+			t.Errorf("%s: -tree +lexer\n%s", files[i], diff)
+		}
+		pages++
+		links += len(f.found.all)
+		if d {
+			declines++
+			t.Logf("declined: %s", files[i])
+		}
+		if b {
+			beyond++
+		}
+	}
+	t.Logf("%d pages, %d links: %d left to the tree, %d beyond it", pages, links, declines, beyond)
+}
+
+// FuzzEngines holds the lexer against the tree.
+func FuzzEngines(f *testing.F) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 200 {
+		f.Add([]byte(madePage(r)))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var fi finder
+		if diff, _, _ := differ(&fi, body, "utf-8"); diff != "" {
+			t.Fatalf("%q: -tree +lexer\n%s", body, diff)
+		}
+	})
+}

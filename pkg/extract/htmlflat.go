@@ -1,0 +1,464 @@
+package extract
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+)
+
+// flat reads HTML tag by tag, without a tree. Links mostly do not depend on the tree's
+// shape. Where they do, flat either follows as much of tree construction (HTML
+// section 13.2.6) as that takes, or declines the page. README.md lists both.
+type flat struct {
+	strict   bool // decline; else go on as well as may be
+	declined bool
+
+	begun     bool         // the body element has begun
+	headEnded bool         // by its end tag
+	first     bool         // no start tag was read so far
+	templates int          // open template elements, whose content is inert
+	foreign   []openTag    // open elements from the outermost SVG or MathML one on
+	form      bool         // there is a form element that no end tag has closed
+	tables    []tableState // open table elements
+	inSelect  bool
+	inButton  bool      // a button may be open
+	inP       bool      // a p may be open, for the start tags that close one
+	inside    []openTag // elements that were opened within the open a element whose text is collected
+}
+
+type openTag struct {
+	key    uint64
+	tag    tag
+	traits trait
+}
+
+// tableState says where in a table the document is.
+type tableState struct {
+	at      tag // tagTable (or between its parts), tagTr, tagTd, tagTh, tagCaption
+	section tag // the open tbody, thead or tfoot; tagTbody if implied
+}
+
+// mostOpen bounds what flat keeps of open elements: beyond it a page is declined,
+// and in the end read without them.
+const mostOpen = 64
+
+func (h *flat) reset(strict bool) {
+	*h = flat{strict: strict, first: true, foreign: h.foreign[:0], tables: h.tables[:0], inside: h.inside[:0]}
+}
+
+func (h *flat) decline() { h.declined = h.strict }
+
+// flatHTML finds the links of a document. Strict: it returns false for a page whose
+// links a tree finds otherwise, or may.
+func (f *finder) flatHTML(doc *Document, strict bool) bool {
+	h, l := &f.html.flat, &f.html.lexer
+	h.reset(strict)
+	text, enc := decode(doc, true)
+	f.encoding = enc
+	l.open(text, doc.Body)
+	defer l.close()
+	for !h.declined {
+		l.texts = f.html.anchor >= 0 && !f.html.label.full || !h.begun && strict
+		switch l.next() {
+		case tokenStart:
+			f.flatStart()
+		case tokenClose:
+			f.flatEnd()
+		case tokenText:
+			f.flatText()
+		case tokenEnd:
+			if !l.fill() {
+				f.endAnchor()
+				f.page.Cut = f.page.Cut || l.long
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (f *finder) flatText() {
+	h, l := &f.html.flat, &f.html.lexer
+	if !h.begun && len(bytes.TrimLeft(l.text, " \t\r\n\f")) > 0 {
+		h.begun = true
+	}
+	if f.html.anchor < 0 || h.templates > 0 {
+		return
+	}
+	// A tree joins texts between which a tag was dropped, and so halves of a
+	// character; and it replaces a NUL byte here and drops it there.
+	if !utf8.Valid(l.text) || len(h.foreign) > 0 && bytes.IndexByte(l.text, 0) >= 0 {
+		if h.decline(); h.declined {
+			return
+		}
+	}
+	text := l.text
+	if needsDecoding(text) {
+		f.html.buf = appendDecoded(f.html.buf[:0], text, false)
+		text = f.html.buf
+	}
+	f.addText(text)
+}
+
+func (f *finder) flatStart() {
+	h, l := &f.html.flat, &f.html.lexer
+	e := &l.element
+	e.space = spaceHTML
+	switch {
+	case len(h.foreign) > 0:
+		h.foreignStart(e)
+		if e.tag == tagA && f.html.anchor >= 0 {
+			h.decline() // the one around it goes on behind it
+		}
+		if l.cdata = len(h.foreign) > 0; h.templates == 0 && !h.declined {
+			f.startTag(e)
+		}
+		return
+	case h.templates > 0:
+		if e.tag == tagTemplate {
+			h.templates++
+		}
+	case h.inSelect && e.traits&inSelect == 0:
+		h.decline()
+	case len(h.tables) == 0 && e.tag == tagOther && e.traits&^isBreakout == 0:
+		h.begun = true
+	case h.drops(e):
+		return
+	}
+	if e.tag == tagFrameset {
+		h.decline()
+	}
+	if h.templates == 0 {
+		if f.html.anchor >= 0 {
+			h.insideStart(e)
+		}
+		if e.tag == tagA {
+			h.inside = h.inside[:0]
+		}
+		switch e.tag {
+		case tagImage:
+			e.tagInfo = imgInfo
+		case tagSVG:
+			e.space = spaceSVG
+		case tagMath:
+			e.space = spaceMath
+		}
+		if h.first = false; h.declined {
+			return
+		}
+		if e.has != 0 || f.html.anchor >= 0 {
+			f.startTag(e)
+		}
+		h.track(e)
+	}
+	switch {
+	case e.tag == tagSVG || e.tag == tagMath:
+		if !e.selfClosing {
+			h.foreign = append(h.foreign[:0], openTag{e.key, e.tag, 0})
+			l.cdata = true
+		} else if e.slashed {
+			h.decline()
+		}
+	case e.traits&isRaw != 0:
+		f.flatRaw()
+	}
+}
+
+var imgInfo = lookupTag(nameKey("img"), []byte("img"))
+
+// drops follows the start tags that a tree may drop, and reports whether it does.
+func (h *flat) drops(e *element) bool {
+	inBody := h.begun
+	if !h.begun {
+		h.begun = e.traits&inHead == 0 || e.tag == tagBody || e.tag == tagNoscript && h.headEnded
+	}
+	switch e.tag {
+	case tagHTML, tagHead, tagBody:
+		// A second one gives its attributes to the first, if to any.
+		if e.has != 0 && (e.tag == tagHTML && !h.first || e.tag == tagHead || e.tag == tagBody && inBody) {
+			h.decline()
+		}
+	case tagFrame: // frameset pages were declined
+		return h.strict
+	case tagForm:
+		if h.form && h.strict {
+			return true
+		}
+		h.form = true
+	case tagTable:
+		if n := len(h.tables); n > 0 && h.tables[n-1].at == tagTable || n > 0 && h.tables[n-1].at == tagTr {
+			h.tables = h.tables[:n-1] // which the new one ends
+		}
+		if len(h.tables) == mostOpen {
+			h.decline()
+		} else {
+			h.tables = append(h.tables, tableState{at: tagTable, section: tagTbody})
+		}
+		return false
+	}
+	if n := len(h.tables); n > 0 {
+		h.tables[n-1].start(h, e)
+	} else if e.traits&isCell != 0 {
+		return h.strict
+	}
+	return false
+}
+
+// start follows a start tag that stands in a table.
+func (t *tableState) start(h *flat, e *element) {
+	switch e.tag {
+	case tagTd, tagTh, tagCaption:
+		t.at = e.tag
+		if h.inP = false; e.tag == tagCaption {
+			t.section = tagTbody
+		}
+	case tagTr:
+		t.at = tagTr
+	case tagTbody, tagThead, tagTfoot:
+		t.at, t.section = tagTable, e.tag
+	case tagCol, tagColgroup:
+		t.at, t.section = tagTable, tagTbody
+	default:
+		// Between the parts of a table, other elements move before it.
+		if (t.at == tagTable || t.at == tagTr) && e.traits&inTable == 0 && !(e.tag == tagInput && strings.EqualFold(e.get(attrType), "hidden")) {
+			h.decline()
+		}
+	}
+}
+
+// tableEnd follows an end tag that stands in a table.
+func (h *flat) tableEnd(e *element) {
+	n := len(h.tables)
+	t := &h.tables[n-1]
+	cell := t.at == tagTd || t.at == tagTh
+	switch e.tag {
+	case tagTable:
+		h.tables = h.tables[:n-1]
+	case tagTd, tagTh:
+		if t.at == e.tag {
+			t.at = tagTr
+		}
+	case tagTr:
+		if cell || t.at == tagTr {
+			t.at = tagTable
+		}
+	case tagTbody, tagThead, tagTfoot:
+		if t.section == e.tag && t.at != tagCaption {
+			t.at, t.section = tagTable, tagTbody
+		}
+	case tagCaption:
+		if t.at == tagCaption {
+			t.at = tagTable
+		}
+	}
+}
+
+// track follows what a start tag, one that is not dropped, means for the tags behind it.
+func (h *flat) track(e *element) {
+	if e.traits&closesP != 0 {
+		h.inP = e.tag == tagP
+	}
+	switch e.tag {
+	case tagTemplate:
+		h.templates = 1
+	case tagSelect:
+		h.inSelect = true
+	case tagTable:
+		h.inP = true // where a table does not close it
+	case tagButton:
+		h.inButton, h.inP = true, true
+		return
+	}
+	if e.traits&isScope != 0 && h.inButton {
+		h.decline() // its end tag may not be seen
+	}
+}
+
+// insideStart follows a start tag within an a element whose text is collected. It
+// declines where the a element would end, or be cut in two.
+func (h *flat) insideStart(e *element) {
+	switch {
+	case e.tag == tagA:
+		h.anchorEnd()
+		return
+	case e.tag == tagHTML || e.tag == tagHead || e.tag == tagBody || e.tag == tagTemplate || e.tag == tagSVG || e.tag == tagMath:
+		return
+	case e.traits&mayEndA != 0,
+		e.traits&isCell != 0,
+		e.traits&closesP != 0 && h.inP,
+		e.tag == tagButton && h.inButton,
+		isHeading(e.tag) && len(h.inside) > 0 && isHeading(h.inside[len(h.inside)-1].tag),
+		len(h.inside) == mostOpen:
+		h.decline()
+	case e.traits&(isVoid|isRaw) == 0:
+		h.inside = append(h.inside, openTag{e.key, e.tag, e.traits})
+	}
+}
+
+func isHeading(t tag) bool { return tagH1 <= t && t <= tagH6 }
+
+// anchorEnd follows the end of the open a element.
+func (h *flat) anchorEnd() {
+	for _, o := range h.inside {
+		if o.traits&isSpecial != 0 {
+			h.decline()
+		}
+	}
+}
+
+// insideEnd follows an end tag within the a element whose text is collected, and
+// reports whether it closes the innermost element.
+func (h *flat) insideEnd(e *element) bool {
+	n := len(h.inside)
+	switch {
+	case n > 0 && h.inside[n-1].key == e.key:
+		h.inside = h.inside[:n-1]
+		return true
+	case e.tag != tagHTML && e.tag != tagBody && (e.traits&isVoid == 0 || e.tag == tagBr):
+		h.decline()
+	}
+	return false
+}
+
+func (f *finder) flatEnd() {
+	h, l := &f.html.flat, &f.html.lexer
+	e := &l.element
+	if len(h.foreign) > 0 {
+		if h.foreignEnd(e) && e.tag == tagA && h.templates == 0 {
+			f.endAnchor()
+		}
+		l.cdata = len(h.foreign) > 0
+		return
+	}
+	if h.templates > 0 {
+		if e.tag == tagTemplate {
+			h.templates--
+		}
+		return
+	}
+	if e.tag == tagA {
+		if f.html.anchor >= 0 {
+			if h.anchorEnd(); !h.declined {
+				f.endAnchor()
+			}
+		}
+		return
+	}
+	if f.html.anchor >= 0 {
+		if h.insideEnd(e) && e.traits&isBlock != 0 {
+			f.html.label.space = true
+		}
+	}
+	switch e.tag {
+	case tagOther:
+		if e.traits&isScope != 0 {
+			h.inP = true
+		}
+	case tagHead:
+		h.headEnded = true
+	case tagBody, tagHTML, tagBr:
+		h.begun = true
+	case tagForm:
+		h.form = false
+	case tagP:
+		h.inP = false
+	case tagButton:
+		h.inButton, h.inP = false, true
+	case tagSelect:
+		h.inSelect, h.inP = false, true
+	case tagObject, tagApplet:
+		h.inP = true
+	case tagTable, tagTbody, tagTd, tagTfoot, tagTh, tagThead, tagTr, tagCaption:
+		if h.inSelect {
+			h.decline()
+		}
+		if h.inP = h.inP || e.tag == tagTable; len(h.tables) > 0 {
+			h.tableEnd(e)
+		}
+	}
+}
+
+// foreignStart follows a start tag within SVG or MathML, which have elements of
+// their own. It declines where HTML begins again within them.
+func (h *flat) foreignStart(e *element) {
+	if e.space = spaceSVG; h.foreign[0].tag == tagMath {
+		e.space = spaceMath
+	}
+	switch n := len(h.foreign); h.foreign[n-1].tag {
+	case tagDesc, tagTitle, tagForeignObject, tagMI, tagMO, tagMN, tagMS, tagMText, tagAnnotationXML:
+		h.decline() // which begins here, or may
+	default:
+		if n == mostOpen {
+			h.decline()
+			return
+		}
+	}
+	switch {
+	case e.traits&isBreakout != 0:
+		if h.decline(); !h.strict {
+			h.foreign, e.space = h.foreign[:0], spaceHTML
+		}
+		return
+	case e.tag == tagStyle || e.tag == tagScript || e.slashed:
+		h.decline() // their content is markup here
+	}
+	if !e.selfClosing {
+		h.foreign = append(h.foreign, openTag{e.key, e.tag, 0})
+	}
+}
+
+// foreignEnd follows an end tag within SVG or MathML and reports whether it closes
+// the innermost element.
+func (h *flat) foreignEnd(e *element) bool {
+	n := len(h.foreign)
+	if h.foreign[n-1].key == e.key {
+		h.foreign = h.foreign[:n-1]
+		return true
+	}
+	if h.decline(); h.strict {
+		return false
+	}
+	for i := n - 1; i >= 0; i-- {
+		if h.foreign[i].key == e.key {
+			h.foreign = h.foreign[:i]
+			return false
+		}
+	}
+	if e.traits != 0 {
+		h.foreign = h.foreign[:0] // HTML goes on
+	}
+	return false
+}
+
+// flatRaw reads the content of a raw text element.
+func (f *finder) flatRaw() {
+	h, l := &f.html.flat, &f.html.lexer
+	isStyle := l.tagInfo.tag == tagStyle
+	for {
+		text, more, unsure := l.raw()
+		if more {
+			if l.fill() {
+				continue
+			}
+			l.i = len(l.b)
+			return
+		}
+		if unsure {
+			h.decline()
+		}
+		if isStyle && h.templates == 0 && !h.declined {
+			f.css(plainCSS(text))
+		}
+		return
+	}
+}
+
+// plainCSS is a style element's text as a tree has it.
+func plainCSS(text []byte) []byte {
+	if len(text) > maxToken || bytes.IndexByte(text, '\r') < 0 && bytes.IndexByte(text, 0) < 0 {
+		return text
+	}
+	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
+	text = bytes.ReplaceAll(text, []byte("\r"), []byte("\n"))
+	return bytes.ReplaceAll(text, []byte{0}, []byte("\uFFFD"))
+}

@@ -1,0 +1,475 @@
+package extract
+
+import (
+	"bytes"
+	"io"
+	"math/bits"
+	"slices"
+	"unicode/utf8"
+)
+
+// token is what lexer.next has found.
+type token uint8
+
+const (
+	tokenEnd   token = iota // of the input, or of the window
+	tokenStart              // a start tag, in lexer.element
+	tokenClose              // an end tag: lexer.key, lexer.info
+	tokenText               // lexer.text
+)
+
+// space is an element's namespace.
+type space uint8
+
+const (
+	spaceHTML space = iota
+	spaceSVG
+	spaceMath
+)
+
+// element is a start tag, as far as links depend on it. Of attributes given twice
+// the first counts (HTML section 13.2.5.33).
+type element struct {
+	*tagInfo
+	key         uint64 // of the name, known or not
+	selfClosing bool   // ends with "/>"
+	slashed     bool   // ends with the "/" of a bare value, which x/net may take for selfClosing
+	space       space
+	plain       bool   // values are decoded; else they are as in the document
+	count       int    // of all attributes
+	has         uint64 // a bit for each attr
+	val         [attrs][]byte
+	buf         []byte // of decoded values
+}
+
+// bytes returns an attribute's value, nil if there is none. It holds until the next tag.
+func (e *element) bytes(a attr) []byte {
+	if e.has>>a&1 == 0 {
+		return nil
+	}
+	v := e.val[a]
+	if !e.plain && needsDecoding(v) {
+		start := len(e.buf)
+		e.buf = appendDecoded(e.buf, v, true)
+		v = e.buf[start:]
+	}
+	return v
+}
+
+// get is bytes as a string.
+func (e *element) get(a attr) string { return view(e.bytes(a)) }
+
+// maxWindow bounds the window over a document that has to be decoded, and so one tag,
+// comment or raw text of it, in bytes.
+const maxWindow = 2 * maxToken
+
+// lexer cuts a document into tags and text: the tokenization of HTML section 13.2.5
+// as far as links need it. It copies nothing. What holds no links (comments,
+// declarations, processing instructions) is passed over.
+//
+// It works in a window over the document. A tag, comment or raw text that the
+// window cuts is not begun: next returns tokenEnd with i at its start, and is called
+// again with a window that has more. The last window ends it as the standard says.
+type lexer struct {
+	b     []byte
+	i     int       // what comes next
+	in    io.Reader // of what is behind the window
+	last  bool      // b ends where the document does
+	long  bool      // the window was too small
+	cdata bool      // within SVG or MathML, where CDATA sections are text
+	texts bool      // report text; else it is passed over
+
+	window []byte // b's memory where the document is decoded
+
+	element
+	text []byte
+}
+
+// open makes the lexer read a document's text, which is the end of body itself or
+// has to be decoded.
+func (l *lexer) open(text io.Reader, body []byte) {
+	l.i, l.long, l.cdata, l.texts = 0, false, false, false
+	if whole, ok := text.(*bytes.Reader); ok {
+		l.b, l.in, l.last = body[len(body)-whole.Len():], nil, true
+		return
+	}
+	l.b, l.in, l.last = l.window[:0], text, false
+}
+
+// close lets go of the document.
+func (l *lexer) close() {
+	if l.in != nil && cap(l.b) <= idleWindow {
+		l.window = l.b
+	}
+	l.b, l.in, l.text, l.element = nil, nil, nil, element{buf: l.buf[:0]}
+}
+
+// idleWindow bounds the window that is kept from one document for the next.
+const idleWindow = 256 << 10
+
+// fill moves the window on. False: the document is over, or the window too small.
+func (l *lexer) fill() bool {
+	if l.last {
+		return false
+	}
+	rest := copy(l.b, l.b[l.i:])
+	l.b, l.i = l.b[:rest], 0
+	if rest == cap(l.b) {
+		if rest >= maxWindow {
+			l.long, l.last = true, true
+			return false
+		}
+		l.b = slices.Grow(l.b, max(rest, 64<<10))
+	}
+	n, err := io.ReadFull(l.in, l.b[rest:cap(l.b)])
+	l.b = l.b[:rest+n]
+	l.last = err != nil // an error is the end, or what the decoder cannot read
+	return true
+}
+
+// Bytes by what they mean within a tag's or an attribute's name: 0 where they end
+// it, else what they stand for in nameKey.
+var tagByte, attrByte [256]byte
+
+func init() {
+	for i := range tagByte {
+		c := byte(i)
+		if 'A' <= c && c <= 'Z' {
+			c |= 0x20
+		}
+		tagByte[i], attrByte[i] = c, c
+	}
+	tagByte[0], attrByte[0] = 1, 1 // no name has it
+	for _, c := range []byte(" \t\r\n\f/>") {
+		tagByte[c], attrByte[c] = 0, 0
+	}
+	attrByte['='] = 0
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f' }
+
+// next finds the next token.
+func (l *lexer) next() token {
+	b := l.b
+	for {
+		start := l.i
+		if start >= len(b) {
+			return tokenEnd
+		}
+		if b[start] != '<' {
+			n := bytes.IndexByte(b[start:], '<')
+			if n < 0 {
+				n = len(b) - start
+				if !l.last && l.texts {
+					n = wholeText(b[start:])
+				}
+			}
+			l.i = start + n
+			if l.texts && n > 0 {
+				l.text = b[start:l.i]
+				return tokenText
+			}
+			if l.i == start {
+				return tokenEnd
+			}
+			continue
+		}
+		if start+1 == len(b) {
+			return l.tail(start)
+		}
+		c := b[start+1]
+		switch {
+		case isLetter(c):
+			if !l.readTag(start+1, true) {
+				return l.cut(start)
+			}
+			return tokenStart
+		case c == '/':
+			switch {
+			case start+2 == len(b):
+				return l.tail(start)
+			case isLetter(b[start+2]):
+				if !l.readTag(start+2, false) {
+					return l.cut(start)
+				}
+				return tokenClose
+			case !l.skipPast(start+2, '>'):
+				return l.cut(start)
+			}
+		case c == '!':
+			if tok := l.declaration(start); tok != tokenStart {
+				return tok
+			}
+		case c == '?':
+			if !l.skipPast(start+2, '>') {
+				return l.cut(start)
+			}
+		default: // a "<" that is text
+			l.i = start + 1
+			if l.texts {
+				l.text = b[start:l.i]
+				return tokenText
+			}
+		}
+	}
+}
+
+// wholeText is how much of a text has neither a character reference nor a character
+// that the window may have cut.
+func wholeText(b []byte) int {
+	const longest = 64 // of a reference; longer ones are cut
+	if i := bytes.LastIndexByte(b[max(0, len(b)-longest):], '&'); i >= 0 {
+		return max(0, len(b)-longest) + i
+	}
+	for i := len(b) - 1; i >= max(0, len(b)-utf8.UTFMax); i-- {
+		if utf8.RuneStart(b[i]) {
+			if !utf8.FullRune(b[i:]) {
+				return i
+			}
+			break
+		}
+	}
+	return len(b)
+}
+
+// tail is the text "<" or "</" at the end.
+func (l *lexer) tail(start int) token {
+	if !l.last {
+		return tokenEnd
+	}
+	l.i = len(l.b)
+	if !l.texts {
+		return tokenEnd
+	}
+	l.text = l.b[start:]
+	return tokenText
+}
+
+// cut ends the search: the document is over within a tag or comment, which is then
+// none, or the window must have more.
+func (l *lexer) cut(start int) token {
+	if l.last {
+		start = len(l.b)
+	}
+	l.i = start
+	return tokenEnd
+}
+
+func (l *lexer) skipPast(from int, c byte) bool {
+	n := bytes.IndexByte(l.b[from:], c)
+	if n < 0 {
+		return false
+	}
+	l.i = from + n + 1
+	return true
+}
+
+// declaration passes over what begins with "<!" (HTML section 13.2.5.42) and
+// returns tokenStart, or else what next shall return.
+func (l *lexer) declaration(start int) token {
+	rest := l.b[start+2:]
+	switch {
+	case !l.last && len(rest) < len("[CDATA["):
+		return tokenEnd
+	case bytes.HasPrefix(rest, []byte("--")):
+		n := commentEnd(rest[2:])
+		if n < 0 {
+			return l.cut(start)
+		}
+		l.i = start + 4 + n
+	case l.cdata && bytes.HasPrefix(rest, []byte("[CDATA[")):
+		text := start + 2 + len("[CDATA[")
+		end := bytes.Index(l.b[text:], []byte("]]>"))
+		if end < 0 {
+			if !l.last {
+				return tokenEnd
+			}
+			l.i = len(l.b)
+			l.text = l.b[text:]
+		} else {
+			l.text = l.b[text : text+end]
+			l.i = text + end + 3
+		}
+		if l.texts {
+			return tokenText
+		}
+	case !l.skipPast(start+2, '>'):
+		return l.cut(start)
+	}
+	return tokenStart
+}
+
+// commentEnd returns the index behind a comment's end, -1 if it has none. b begins
+// behind "<!--".
+func commentEnd(b []byte) int {
+	switch {
+	case bytes.HasPrefix(b, []byte(">")):
+		return 1
+	case bytes.HasPrefix(b, []byte("->")):
+		return 2
+	}
+	for i := 0; ; {
+		n := bytes.Index(b[i:], []byte("--"))
+		if n < 0 {
+			return -1
+		}
+		i += n + 2
+		for i < len(b) && b[i] == '-' {
+			i++
+		}
+		switch {
+		case bytes.HasPrefix(b[i:], []byte(">")):
+			return i + 1
+		case bytes.HasPrefix(b[i:], []byte("!>")):
+			return i + 2
+		}
+	}
+}
+
+// readTag reads a tag from its name on, and an end tag's attributes without keeping
+// them. False: it does not end.
+func (l *lexer) readTag(i int, keep bool) bool {
+	b := l.b
+	start := i
+	var key uint64
+	for ; i < len(b); i++ {
+		c := tagByte[b[i]]
+		if c == 0 {
+			break
+		}
+		key = bits.RotateLeft64(key, 8) ^ uint64(c)
+	}
+	if i == len(b) {
+		return false
+	}
+	e := &l.element
+	e.key, e.tagInfo = key, lookupTag(key, b[start:i])
+	e.has, e.count, e.selfClosing, e.slashed, e.buf = 0, 0, false, false, e.buf[:0]
+	for {
+		c := b[i]
+		if c == '>' {
+			e.selfClosing = b[i-1] == '/' && e.selfClosing
+			l.i = i + 1
+			return true
+		}
+		if c == '/' || isSpace(c) {
+			e.selfClosing = c == '/'
+			if i++; i == len(b) {
+				return false
+			}
+			continue
+		}
+		e.count++
+		// A name's first byte may be "=".
+		name := i
+		for i++; i < len(b) && attrByte[b[i]] != 0; i++ {
+		}
+		end := i
+		for i < len(b) && isSpace(b[i]) {
+			i++
+		}
+		if i == len(b) {
+			return false
+		}
+		e.selfClosing = false
+		var value []byte
+		if b[i] == '=' {
+			for i++; i < len(b) && isSpace(b[i]); i++ {
+			}
+			if i == len(b) {
+				return false
+			}
+			switch q := b[i]; q {
+			case '"', '\'':
+				i++
+				n := bytes.IndexByte(b[i:], q)
+				if n < 0 {
+					return false
+				}
+				value = b[i : i+n]
+				i += n + 1
+			case '>':
+			default:
+				first := i
+				for i++; i < len(b) && b[i] != '>' && !isSpace(b[i]); i++ {
+				}
+				value = b[first:i]
+				e.slashed = b[i-1] == '/'
+			}
+			if i == len(b) {
+				return false
+			}
+		}
+		if !keep {
+			continue
+		}
+		if a, ok := lookupAttr(b[name:end]); ok && e.has>>a&1 == 0 {
+			e.has |= 1 << a
+			if l.long = l.long || len(value) > maxToken; len(value) > maxToken {
+				value = nil
+			}
+			e.val[a] = value
+		}
+	}
+}
+
+// raw reads the content of the raw text element (HTML section 13.2.5.3 and others)
+// whose start tag was read last, and its end tag. More: the window must have more,
+// and i is at the content still. Unsure: a script hides its end tag in the way of
+// HTML section 13.2.5.27, which is not followed here.
+func (l *lexer) raw() (text []byte, more, unsure bool) {
+	b := l.b[l.i:]
+	if l.tagInfo.tag == tagPlaintext {
+		l.i = len(l.b)
+		return b, false, false
+	}
+	name := l.tagInfo.name
+	for i := 0; ; {
+		n := bytes.Index(b[i:], []byte("</"))
+		if n < 0 {
+			i = len(b)
+		} else {
+			i += n
+		}
+		rest := b[i:]
+		if len(rest) <= 2+len(name) { // no end tag
+			if !l.last {
+				return nil, true, false
+			}
+			l.i = len(l.b)
+			return b, false, l.tagInfo.tag == tagScript && hidesTags(b)
+		}
+		if tagByte[rest[2+len(name)]] != 0 || !hasFold(rest[2:], name) {
+			i += 2
+			continue
+		}
+		info, content := l.tagInfo, l.i
+		if !l.readTag(l.i+i+2, false) { // it may have attributes
+			if !l.last {
+				return nil, true, false
+			}
+			l.i = len(l.b)
+		}
+		l.tagInfo = info
+		text = l.b[content : content+i]
+		return text, false, info.tag == tagScript && hidesTags(text)
+	}
+}
+
+// hidesTags reports whether a script has a comment and a script tag in it, so that
+// its end tag may be a part of it.
+func hidesTags(script []byte) bool {
+	i := bytes.Index(script, []byte("<!--"))
+	if i < 0 {
+		return false
+	}
+	for script = script[i:]; ; {
+		i := bytes.IndexByte(script, '<')
+		if i < 0 {
+			return false
+		}
+		if script = script[i+1:]; hasFold(script, "script") {
+			return true
+		}
+	}
+}
