@@ -52,20 +52,18 @@ type Encoder struct {
 
 // compressor is one pooled set of what encoding needs.
 type compressor struct {
-	plain  bytes.Buffer // the record before compression
-	name   [256]byte    // what a record's id is made of, and then the id
-	out    bytes.Buffer
-	fast   *gzip.Writer
-	stored *gzip.Writer
-	hash   *xxh3.Hasher
-	block  onlyReader
-	copy   [16 << 10]byte
+	plain bytes.Buffer // the record before compression
+	name  [256]byte    // what a record's id is made of, and then the id
+	out   bytes.Buffer
+	gzip  *gzip.Writer
+	hash  *xxh3.Hasher
+	block onlyReader
+	copy  [16 << 10]byte
 }
 
 var compressors = sync.Pool{New: func() any {
 	c := &compressor{hash: xxh3.New()}
-	c.fast, _ = gzip.NewWriterLevel(nil, gzip.BestSpeed)
-	c.stored, _ = gzip.NewWriterLevel(nil, gzip.NoCompression)
+	c.gzip, _ = gzip.NewWriterLevel(nil, gzip.BestSpeed)
 	return c
 }}
 
@@ -183,16 +181,15 @@ func (e Encoder) Append(dst []byte, rec *Record) ([]byte, error) {
 	case Zstd:
 		return zstdEncoder().EncodeAll(c.plain.Bytes(), dst), nil
 	case Gzip, "":
-		z := c.fast
-		if rec.Type == TypeRequest {
-			z = c.stored // a request hardly shrinks, and every page has one
+		if c.plain.Len() <= shortMax {
+			return appendShort(dst, c.plain.Bytes()), nil
 		}
 		c.out.Reset()
-		z.Reset(&c.out)
-		if _, err := z.Write(c.plain.Bytes()); err != nil {
+		c.gzip.Reset(&c.out)
+		if _, err := c.gzip.Write(c.plain.Bytes()); err != nil {
 			return dst, err
 		}
-		if err := z.Close(); err != nil {
+		if err := c.gzip.Close(); err != nil {
 			return dst, err
 		}
 		return append(dst, c.out.Bytes()...), nil

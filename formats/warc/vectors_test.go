@@ -65,7 +65,7 @@ func vectors() []vector {
 		if c == Zstd {
 			return zstdEncoder().EncodeAll([]byte(text), nil)
 		}
-		z := compressors.Get().(*compressor).fast
+		z := compressors.Get().(*compressor).gzip
 		z.Reset(&b)
 		z.Write([]byte(text))
 		z.Close()
