@@ -367,8 +367,8 @@ func (r *runner) read(ctx context.Context) error {
 // The rows of that part come first, in the order of the archive, so that a replay
 // of the archive gives the same rows in the same order.
 func (r *runner) resume(ctx context.Context) error {
-	missing := queue{head: none, tail: none}
-	found := queue{head: none, tail: none}
+	missing := noRows
+	found := noRows
 	for {
 		var row record.URL
 		err := r.next(ctx, &row)

@@ -146,7 +146,7 @@ func (s *scheduler) host(name string, now micros) *host {
 	if h != nil {
 		return h
 	}
-	h = &host{name: name, queue: queue{head: none, tail: none}}
+	h = &host{name: name, queue: noRows}
 	c, known := s.contacts[name]
 	if known {
 		h.next, h.required, h.fails = c.next, c.required, c.fails

@@ -1,7 +1,6 @@
 package fetch
 
 import (
-	"bufio"
 	"encoding/binary"
 	"math"
 	"os"
@@ -19,10 +18,9 @@ import (
 // One goroutine at a time.
 type spool struct {
 	f    *os.File
-	w    *bufio.Writer
-	end  int64 // offset of the next row
-	done int64 // bytes that have reached the file
-	buf  []byte
+	tail []byte // the end of the spool, which has not been written to the file
+	done int64  // where that begins
+	row  []byte
 	like *record.Schema // of the rows
 }
 
@@ -30,46 +28,47 @@ const (
 	none       = int64(-1)
 	spoolHead  = 12
 	spoolWrite = 64 << 10
+	spoolGuess = 512 // bytes that most rows fit into
 )
 
 // queue is one host's chain of rows.
 type queue struct {
 	head, tail int64
+	second     int64 // the row after head, if it is known; none: it is to be looked up
 	n          int
 }
+
+var noRows = queue{head: none, tail: none, second: none}
 
 func newSpool(dir string, like *record.Schema) (*spool, error) {
 	f, err := merge.TempFile(dir)
 	if err != nil {
 		return nil, err
 	}
-	return &spool{f: f, w: bufio.NewWriterSize(f, spoolWrite), like: like}, nil
+	return &spool{f: f, like: like}, nil
 }
 
 func (s *spool) close() error { return s.f.Close() }
 
+// end is the offset of the next row.
+func (s *spool) end() int64 { return s.done + int64(len(s.tail)) }
+
 // push appends a row to q.
 func (s *spool) push(q *queue, row *record.URL) error {
-	at := s.end
+	at := s.end()
 	if q.n > 0 {
-		if err := s.flushTo(q.tail + 8); err != nil {
-			return err
-		}
-		var next [8]byte
-		binary.LittleEndian.PutUint64(next[:], uint64(at))
-		if _, err := s.f.WriteAt(next[:], q.tail); err != nil {
+		if err := s.link(q.tail, at); err != nil {
 			return err
 		}
 	}
-	b := append(s.buf[:0], make([]byte, spoolHead)...)
+	b := append(s.row[:0], make([]byte, spoolHead)...)
 	b = record.AppendCanonical(b, row)
 	binary.LittleEndian.PutUint64(b, uint64(math.MaxUint64)) // none
 	binary.LittleEndian.PutUint32(b[8:], uint32(len(b)-spoolHead))
-	s.buf = b
-	if _, err := s.w.Write(b); err != nil {
+	s.row = b
+	if err := s.write(b); err != nil {
 		return err
 	}
-	s.end += int64(len(b))
 	if q.n == 0 {
 		q.head = at
 	}
@@ -78,66 +77,106 @@ func (s *spool) push(q *queue, row *record.URL) error {
 	return nil
 }
 
+// link notes in the row at an offset where the next one stands.
+func (s *spool) link(row, next int64) error {
+	if row >= s.done {
+		binary.LittleEndian.PutUint64(s.tail[row-s.done:], uint64(next))
+		return nil
+	}
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], uint64(next))
+	_, err := s.f.WriteAt(b[:], row)
+	return err
+}
+
 // blob appends bytes that stand outside the chains and returns their offset.
 func (s *spool) blob(parts ...[]byte) (int64, error) {
-	at := s.end
+	at := s.end()
 	for _, b := range parts {
-		if _, err := s.w.Write(b); err != nil {
+		if err := s.write(b); err != nil {
 			return 0, err
 		}
-		s.end += int64(len(b))
 	}
 	return at, nil
 }
 
-func (s *spool) readAt(b []byte, at int64) error {
-	if err := s.flushTo(at + int64(len(b))); err != nil {
+func (s *spool) write(b []byte) error {
+	s.tail = append(s.tail, b...)
+	if len(s.tail) < spoolWrite {
+		return nil
+	}
+	return s.flush()
+}
+
+func (s *spool) flush() error {
+	if _, err := s.f.WriteAt(s.tail, s.done); err != nil {
 		return err
+	}
+	s.done += int64(len(s.tail))
+	s.tail = s.tail[:0]
+	return nil
+}
+
+func (s *spool) readAt(b []byte, at int64) error {
+	if at >= s.done && at+int64(len(b)) <= s.end() {
+		copy(b, s.tail[at-s.done:])
+		return nil
+	}
+	if at+int64(len(b)) > s.done {
+		if err := s.flush(); err != nil {
+			return err
+		}
 	}
 	_, err := s.f.ReadAt(b, at)
 	return err
 }
 
-func (s *spool) flushTo(end int64) error {
-	if end <= s.done {
-		return nil
-	}
-	if err := s.w.Flush(); err != nil {
-		return err
-	}
-	s.done = s.end
-	return nil
-}
-
 // peek fills row with the first row of q, which is not empty.
-func (s *spool) peek(q *queue, row *record.URL) error { return s.readRow(q.head, row) }
+func (s *spool) peek(q *queue, row *record.URL) (err error) {
+	q.second, err = s.rowAt(q.head, row)
+	return err
+}
 
 // readRow fills row with the row at an offset.
 func (s *spool) readRow(at int64, row *record.URL) error {
-	var head [spoolHead]byte
-	if err := s.readAt(head[:], at); err != nil {
-		return err
-	}
-	n := int(binary.LittleEndian.Uint32(head[8:]))
-	s.buf = slices.Grow(s.buf[:0], n)[:n]
-	if err := s.readAt(s.buf, at+spoolHead); err != nil {
-		return err
-	}
-	_, err := record.ParseCanonical(s.buf, row, s.like)
+	_, err := s.rowAt(at, row)
 	return err
+}
+
+// rowAt is readRow, and says where the host's next row stands.
+func (s *spool) rowAt(at int64, row *record.URL) (next int64, err error) {
+	n := int(min(spoolGuess, s.end()-at))
+	s.row = slices.Grow(s.row[:0], n)[:n]
+	if err := s.readAt(s.row, at); err != nil {
+		return none, err
+	}
+	next = int64(binary.LittleEndian.Uint64(s.row))
+	if whole := spoolHead + int(binary.LittleEndian.Uint32(s.row[8:])); whole <= n {
+		s.row = s.row[:whole]
+	} else {
+		s.row = slices.Grow(s.row, whole-n)[:whole]
+		if err := s.readAt(s.row[n:], at+int64(n)); err != nil {
+			return none, err
+		}
+	}
+	_, err = record.ParseCanonical(s.row[spoolHead:], row, s.like)
+	return next, err
 }
 
 // pop takes the first row of q away.
 func (s *spool) pop(q *queue) error {
 	q.n--
 	if q.n == 0 {
-		q.head, q.tail = none, none
+		*q = noRows
 		return nil
 	}
-	var next [8]byte
-	if err := s.readAt(next[:], q.head); err != nil {
-		return err
+	if q.second == none { // it came after the first had been looked at
+		var next [8]byte
+		if err := s.readAt(next[:], q.head); err != nil {
+			return err
+		}
+		q.second = int64(binary.LittleEndian.Uint64(next[:]))
 	}
-	q.head = int64(binary.LittleEndian.Uint64(next[:]))
+	q.head, q.second = q.second, none
 	return nil
 }
