@@ -125,6 +125,7 @@ type runner struct {
 	s      *scheduler
 	conns  sessions
 	sp     *spool
+	asleep micros // until then the dispatcher sleeps, unless it is woken
 	eof    bool
 	wire   int64
 	reason string // why the rest is deferred
@@ -253,6 +254,13 @@ func (r *runner) now() micros { return r.opt.Now().UnixMicro() }
 func (r *runner) check(err error) {
 	if err != nil {
 		r.cancel(err)
+	}
+}
+
+// stir wakes the dispatcher if it has something to do. r.mu is held.
+func (r *runner) stir() {
+	if len(r.s.ready) > 0 || len(r.s.times) > 0 && r.s.times[0].at < r.asleep || r.eof && len(r.s.hosts) == 0 {
+		r.poke()
 	}
 }
 
@@ -503,7 +511,7 @@ func (r *runner) add(ctx context.Context, row *record.URL) error {
 		return err
 	}
 	r.s.schedule(h, now)
-	r.poke()
+	r.stir()
 	return nil
 }
 
@@ -521,7 +529,12 @@ func (r *runner) dispatch(ctx context.Context, workers *sync.WaitGroup) {
 		}
 		for {
 			r.mu.Lock()
-			h, wait := r.s.take(r.now())
+			now := r.now()
+			h, wait := r.s.take(now)
+			if wait < 0 {
+				wait = us(time.Hour)
+			}
+			r.asleep = now + wait
 			done := r.eof && len(r.s.hosts) == 0
 			r.mu.Unlock()
 			if h != nil {
@@ -543,9 +556,6 @@ func (r *runner) dispatch(ctx context.Context, workers *sync.WaitGroup) {
 			if done {
 				return
 			}
-			if wait < 0 {
-				wait = us(time.Hour)
-			}
 			timer.Reset(time.Duration(wait) * time.Microsecond)
 			select {
 			case <-r.wake:
@@ -557,38 +567,48 @@ func (r *runner) dispatch(ctx context.Context, workers *sync.WaitGroup) {
 	}
 }
 
-// work serves hosts, one after the other.
+// work serves hosts, one after the other: those that the dispatcher hands it, and
+// after each the next that is due by then.
 func (r *runner) work(ctx context.Context, tokens chan struct{}) {
 	var req Request // of one contact after the other
 	for h := range r.idle {
-		t, err := r.serve(ctx, h, &req)
-		if err != nil {
-			closeSession(t.session)
-			r.cancel(err)
-			return
-		}
-		var unused io.Closer
-		r.mu.Lock()
-		if t.made {
-			unused = r.conns.end(h, t.session, t.required)
-		} else {
-			t.end = r.now()
-		}
-		r.s.release(h, t.end, t.made, t.required)
-		if r.s.hosts[h.name] != h { // nothing more to be asked of it
-			if rested := r.conns.take(h); rested != nil {
-				unused = rested
+		for h != nil {
+			t, err := r.serve(ctx, h, &req)
+			if err != nil {
+				closeSession(t.session)
+				r.cancel(err)
+				return
 			}
-			r.robots.leave(h)
+			h = r.done(h, t)
 		}
-		if len(r.s.hosts) < r.opt.HostsMax {
-			r.room.Signal()
-		}
-		r.mu.Unlock()
-		closeSession(unused)
 		<-tokens
-		r.poke()
 	}
+}
+
+// done gives a host back after its turn, and takes the next that is due, or nil.
+func (r *runner) done(h *host, t turn) (next *host) {
+	var unused io.Closer
+	r.mu.Lock()
+	if t.made {
+		unused = r.conns.end(h, t.session, t.required)
+	} else {
+		t.end = r.now()
+	}
+	r.s.release(h, t.end, t.made, t.required)
+	if r.s.hosts[h.name] != h { // nothing more to be asked of it
+		if rested := r.conns.take(h); rested != nil {
+			unused = rested
+		}
+		r.robots.leave(h)
+	}
+	if len(r.s.hosts) < r.opt.HostsMax {
+		r.room.Signal()
+	}
+	next, _ = r.s.take(r.now())
+	r.stir()
+	r.mu.Unlock()
+	closeSession(unused)
+	return next
 }
 
 // turn is what a worker did with a host.

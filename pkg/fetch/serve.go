@@ -170,6 +170,7 @@ func (r *runner) follow(h *host, e *errand, row *record.Fetch, text []byte) erro
 	to := r.s.host(name, now)
 	to.errands = append(to.errands, &errand{auth: e.auth, name: e.name, from: e.from, url: url, host: name, hops: e.hops + 1})
 	r.s.schedule(to, now)
+	r.stir()
 	return nil
 }
 
@@ -195,6 +196,7 @@ func (r *runner) conclude(h *host, e *errand, v verdict, why string, text []byte
 	e.from.blocked--
 	if e.from != h {
 		r.s.schedule(e.from, now)
+		r.stir()
 	}
 }
 
