@@ -16,6 +16,7 @@ package resolve
 import (
 	"context"
 	"crypto/x509"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -426,9 +427,9 @@ func (r *Resolver) ask(ctx context.Context, name string, qtype uint16) asked {
 			a.status = StatusCancelled
 			return a
 		}
-		m := new(dns.Msg)
-		if err == nil && m.Unpack(wire) != nil {
-			err = errBadReply
+		var m *dns.Msg
+		if err == nil {
+			m, err = unpack(wire)
 		}
 		if err == nil {
 			a.reply = m
@@ -455,6 +456,15 @@ func (r *Resolver) ask(ctx context.Context, name string, qtype uint16) asked {
 		}
 	}
 	return a
+}
+
+// unpack reads a reply, whole: the library takes what there is.
+func unpack(wire []byte) (*dns.Msg, error) {
+	m := new(dns.Msg)
+	if m.Unpack(wire) != nil || int(binary.BigEndian.Uint16(wire[6:])) != len(m.Answer) {
+		return nil, errBadReply
+	}
+	return m, nil
 }
 
 // pick chooses the server for a turn: the next that is not paused, if there is one.
