@@ -25,6 +25,7 @@ import (
 	"mercator/pkg/fetch/http1"
 	"mercator/pkg/fetch/program"
 	"mercator/pkg/fetch/replay"
+	"mercator/pkg/fingerprint"
 	"mercator/pkg/resolve"
 	"mercator/pkg/robots"
 	"mercator/pkg/stage"
@@ -42,9 +43,11 @@ type grammar struct {
 
 type fetchCmd struct {
 	Store string   `arg:"" help:"The fetch store, such as crawl/fetch."`
-	Files []string `arg:"" optional:"" help:"Files of url records (default: standard input)."`
+	Files []string `arg:"" optional:"" help:"Files of url records, or of URLs one a line (*.txt, or with --text); default: standard input."`
 	cli.TxnFlags
 	cli.Output
+	Text   bool `help:"Read URLs, one a line."`
+	Strict bool `help:"A bad line is an error; otherwise it is named, skipped and counted."`
 
 	Contact     string        `placeholder:"ADDRESS" help:"How the servers' owners reach you: an e-mail address or a URL. It goes into the User-Agent; public addresses are not contacted without it."`
 	UserAgent   string        `default:"mercator" help:"Product name that servers and robots.txt files see."`
@@ -97,6 +100,11 @@ contacts are kept in STORE for later rounds.
   mfrontier next crawl/frontier --txn r1 | mresolve crawl/dns --txn r1 |
     mfetch crawl/fetch --txn r1 --contact ops@example.org -o fetched.arrows.zst
   mfetch crawl/fetch --txn r1 --allow-net 127.0.0.0/8 --min-delay 20ms --delay-factor 0 batch.arrows.zst
+
+Lines of text will do, too: their hosts are then looked up here (--server).
+
+  mfetch create fetched
+  mfetch fetched --contact ops@example.org urls.txt | mcat
 
 After a crash the same command goes on: what was archived is not fetched again, and
 the hosts wait their full delay first. The WARC file that still grows is called
@@ -229,7 +237,7 @@ func (c *fetchCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	in, err := cli.OpenRecords[record.URL](std, c.Files)
+	in, err := c.urls(std, opt.Canon)
 	if err != nil {
 		return err
 	}
@@ -257,6 +265,18 @@ func (c *fetchCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	totals.report(std)
 	return err
+}
+
+// urls opens url records, or text.
+func (c *fetchCmd) urls(std *cli.Std, form canon.Options) (stage.Input[record.URL], error) {
+	if !cli.IsText(c.Text, c.Files) {
+		return cli.OpenRecords[record.URL](std, c.Files)
+	}
+	return cli.OpenText(std, c.Files, c.Strict, func(line string, row *record.URL) error {
+		url, host, err := form.URL(line)
+		*row = record.URL{URL: url, Host: host, Key: fingerprint.URLKey(host, url)}
+		return err
+	})
 }
 
 // options turns the flags into what package fetch wants.
