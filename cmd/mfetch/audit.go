@@ -28,8 +28,9 @@ type auditCmd struct {
 func (*auditCmd) Help() string {
 	return `Reads the fetch records of one or more rounds and checks, contact by contact, that no
 two contacts with one host overlapped and that the gap before each was at least what
-politeness required of it (column required_delay_us). With the other flags the gaps
-are checked against your own demands too. Prints how much longer than required the
+politeness required of it (column required_delay_us), and what the server asked for
+before (Retry-After with a status of 400 or above). With the other flags the gaps are
+checked against your own demands too. Prints how much longer than required the
 gaps were: how many gaps had a margin from so long up to twice that, and the worst.
 Exit code 6 if a contact came early. Memory is bounded (--memory), whatever the number
 of records: they are sorted on disk.

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"strings"
@@ -106,8 +107,8 @@ Lines of text will do, too: their hosts are then looked up here (--server).
   mfetch create fetched
   mfetch fetched --contact ops@example.org urls.txt | mcat
 
-After a crash the same command goes on: what was archived is not fetched again, and
-the hosts wait their full delay first. The WARC file that still grows is called
+After a crash the same command with the same --txn goes on: what was archived is not
+fetched again, and the hosts wait their full delay first. Without --txn it begins anew. The WARC file that still grows is called
 NAME.open: crawl/fetch/*.warc.gz* names them all.
 
 A URL whose record has etag or last_modified is asked for only if it has changed; if
@@ -476,7 +477,12 @@ func (c *robotsCmd) Run(std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	text, err := os.ReadFile(c.File)
+	f, err := os.Open(c.File)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, robots.BodyMax+1)) // what follows does not count
 	if err != nil {
 		return err
 	}

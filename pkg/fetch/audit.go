@@ -93,6 +93,9 @@ func (a *Auditor) Add(row *record.Fetch) error {
 		a.audit.Robots++
 	}
 	c := contactSpan{start: int64(row.FetchTime), end: int64(row.FetchTime) + row.DurationUS, required: row.RequiredDelayUS, host: row.Host, addr: row.Addr}
+	if row.RetryAfter != 0 && row.Status >= 400 {
+		c.asked = max(0, int64(row.RetryAfter)-c.end)
+	}
 	a.buf = c.append(a.buf[:0])
 	return a.byTime.Add(uint64(c.start), a.buf)
 }
@@ -107,11 +110,12 @@ func nameKey(name string) uint64 {
 // contactSpan is a contact as the sorter holds it.
 type contactSpan struct {
 	start, end, required micros
+	asked                micros // by Retry-After, from its end on
 	host, addr           string
 }
 
 func (c *contactSpan) append(b []byte) []byte {
-	for _, n := range [...]micros{c.start, c.end, c.required} {
+	for _, n := range [...]micros{c.start, c.end, c.required, c.asked} {
 		b = binary.AppendVarint(b, n)
 	}
 	b = binary.AppendUvarint(b, uint64(len(c.host)))
@@ -119,7 +123,7 @@ func (c *contactSpan) append(b []byte) []byte {
 }
 
 func (c *contactSpan) parse(b []byte) {
-	for _, p := range [...]*micros{&c.start, &c.end, &c.required} {
+	for _, p := range [...]*micros{&c.start, &c.end, &c.required, &c.asked} {
 		n, size := binary.Varint(b)
 		*p, b = n, b[size:]
 	}
@@ -162,7 +166,7 @@ func (a *Auditor) Report(ctx context.Context) (*Audit, error) {
 		if a.opt.MaxDelay > 0 {
 			own = min(own, max(us(a.opt.MaxDelay), least))
 		}
-		return max(c.required, own), true
+		return max(c.required, own, before.asked), true
 	})
 	if err != nil {
 		return nil, err

@@ -57,6 +57,31 @@ func TestAuditInLittleMemory(t *testing.T) {
 	}
 }
 
+// TestAuditKnowsWhatServersAskedFor: Retry-After binds whatever the next row claims.
+func TestAuditKnowsWhatServersAskedFor(t *testing.T) {
+	const second = 1_000_000
+	for _, c := range []struct {
+		name   string
+		first  record.Fetch
+		second record.Time // its start
+		want   uint64
+	}{
+		{"early", record.Fetch{Status: 503, RetryAfter: 12 * second}, 12*second - 1, 1},
+		{"in time", record.Fetch{Status: 429, RetryAfter: 12 * second}, 12 * second, 0},
+		{"of a redirect", record.Fetch{Status: 301, RetryAfter: 12 * second}, 3 * second, 0},
+		{"over when it ended", record.Fetch{Status: 503, RetryAfter: 1 * second}, 2 * second, 0},
+	} {
+		got := auditOf(t, fetch.AuditOptions{Memory: 1 << 20, Worst: 1}, func(add func(*record.Fetch)) {
+			c.first.Host, c.first.Addr, c.first.FetchTime, c.first.DurationUS = "a.test", "127.0.0.1", second, second
+			add(&c.first)
+			add(&record.Fetch{Host: "a.test", Addr: "127.0.0.1", FetchTime: c.second, Status: 200})
+		})
+		if got.Hosts.Violations != c.want {
+			t.Errorf("%s: %+v", c.name, got.Hosts)
+		}
+	}
+}
+
 // TestTheServersLogAgrees: a server on loopback notes when requests come and when
 // their replies go. Both lie within the contact as the client saw it, so whatever
 // the load, its gaps are at least those that the audit saw.

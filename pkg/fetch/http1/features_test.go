@@ -99,12 +99,13 @@ func TestLoginsAndHeaders(t *testing.T) {
 	if strings.Contains(body(other), "Authorization") {
 		t.Errorf("another host was sent %q", body(other))
 	}
-	for _, line := range []string{"https://example.org", "https://example.org anna", "example.org anna:x", "https://example.org/path anna:x", "https://example.org :x", "gopher://x anna:x", "socks5://h anna:x"} {
+	for _, line := range []string{"https://example.org", "https://example.org anna", "example.org anna:x", "https://example.org/path anna:x", "https://example.org :x", "gopher://x anna:x", "socks5://h anna:x",
+		strings.Repeat("# much to say\n", 80_000) + "https://example.org anna:x\n"} {
 		if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := ReadLogins(file); fault.ClassOf(err) != fault.Usage || strings.Contains(err.Error(), "anna:x ") {
-			t.Errorf("%q: %v", line, err)
+			t.Errorf("%.100q: %v", line, err)
 		}
 	}
 	for line, good := range map[string]bool{

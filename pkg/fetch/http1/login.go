@@ -2,6 +2,7 @@ package http1
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -39,8 +40,15 @@ func ReadLogins(path string) (Logins, error) {
 		return nil, &fault.Error{Class: fault.Usage, File: path, Err: err}
 	}
 	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, loginsMax+1))
+	if err != nil {
+		return nil, &fault.Error{Class: fault.Usage, File: path, Err: err}
+	}
+	if len(b) > loginsMax {
+		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "a longer file", Want: fmt.Sprintf("at most %d bytes", loginsMax)}
+	}
 	all := Logins{}
-	lines := bufio.NewScanner(io.LimitReader(f, loginsMax))
+	lines := bufio.NewScanner(bytes.NewReader(b))
 	for n := 1; lines.Scan(); n++ {
 		line := strings.TrimSpace(lines.Text())
 		if line == "" || line[0] == '#' {
