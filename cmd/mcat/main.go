@@ -29,8 +29,8 @@ Two crawls are the same if their rows are, however they were cut and compressed:
 
 With --format arrow the output is a record stream: one, with one trailer, made of all input. With --bare it is plain
 Arrow, for programs that do not know the container. And with --from it is made of text, so that a line of awk, jq or
-Python can stand in for a stage. Columns that a line lacks are zero; url_key and host are made from the url, by the rules of
-the crawl (its folder is found by any file named in it, or by --config):
+Python can stand in for a stage. Columns that a line lacks are zero; url_key and host are made from the url, with --config
+by the rules of a crawl:
 
   … | mcat | jq -c 'select(.depth < 3)' | mcat --from json --kind url | mresolve …
 

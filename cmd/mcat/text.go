@@ -352,9 +352,9 @@ type cdx struct {
 	Filename string `json:"filename"`
 }
 
-// appendCDXJ appends "surt timestamp {json}".
+// appendCDXJ appends "key timestamp {json}".
 func appendCDXJ(b []byte, stamp string, c cdx) []byte {
-	b = record.AppendEscaped(b, strings.ReplaceAll(canon.SURT(c.URL), " ", "%20"))
+	b = record.AppendEscaped(b, canon.CDXKey(c.URL))
 	b = append(append(append(b, ' '), stamp...), ' ')
 	var doc bytes.Buffer
 	enc := json.NewEncoder(&doc)

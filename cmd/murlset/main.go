@@ -384,6 +384,7 @@ type keyCmd struct {
 	Files      []string       `arg:"" optional:"" help:"Text, one URL a line (default: standard input)."`
 	Polynomial cli.Polynomial `placeholder:"HEX" xor:"polynomial" help:"That of a set, as \"murlset stat\" prints it (default: Mercator's, by which url_key is made)."`
 	Set        string         `placeholder:"STORE" xor:"polynomial" help:"Take the polynomial of this set."`
+	Form       string         `enum:"url,key,surt,cdx" default:"url" help:"What stands behind the checksum: url, the canonical URL; key, what --key-rules leave of it, of which the checksum is made; surt, the URL with its host reversed, http://(org,example,)/; cdx, its key in CDX indexes, org,example)/."`
 	cli.RewriteFlags
 }
 
@@ -393,7 +394,28 @@ func (keyCmd) Help() string {
 check them by hand. A line that is no URL is an error.
 
   echo HTTP://www.Example.com | murlset key
-  murlset key --set crawl/urls seeds.txt        as "murlset dump crawl/urls" has them`
+  murlset key --set crawl/urls seeds.txt        as "murlset dump crawl/urls" has them
+  murlset key --form surt seeds.txt | cut -f2 | sort        domains together
+
+A canonical URL has no fragment, user name or default port; its host is lower-case ASCII,
+its dot segments are resolved, its escapes upper-case and only where they must be. A crawl
+may have more taken away, by rules:
+
+  session-ids     the arguments and parameters jsessionid, phpsessid, aspsessionid…, sid
+                  of 32 letters and digits, cfid with cftoken
+  www             www. and www2. before a name with a dot
+  query-order     arguments are sorted by name, then by value
+  tracking        ` + wrapped(canon.Trackers, 72, "                  ") + `
+  trailing-slash  the / at the end of a path
+
+With --key-rules (crawl.toml: urls.key_rules) URLs stay as they are found, and only their
+checksums are made of what the rules leave: of URLs that are one by them, the first to be
+found is fetched. With --url-rules (urls.url_rules) the URLs themselves are rewritten; do
+this only where servers answer what is left. The target of a redirect between two URLs
+that are one by the rules is fetched all the same. The rules are the crawl's: set them in
+crawl.toml before it begins. What was found under other rules is found again.
+
+  echo 'http://www.example.com/a?utm_source=x' | murlset key --key-rules www,tracking --form key`
 }
 
 func (c *keyCmd) Run(std *cli.Std) error {
@@ -419,6 +441,12 @@ func (c *keyCmd) Run(std *cli.Std) error {
 	if err != nil {
 		return err
 	}
+	show := map[string]func(*record.URL) string{
+		"url":  func(u *record.URL) string { return u.URL },
+		"key":  func(u *record.URL) string { _, s := form.KeyForm(u.Host, u.URL); return s },
+		"surt": func(u *record.URL) string { return canon.SURT(u.URL) },
+		"cdx":  func(u *record.URL) string { return canon.CDXKey(u.URL) },
+	}[c.Form]
 	out := bufio.NewWriter(std.Out)
 	var row record.URL
 	for {
@@ -427,13 +455,33 @@ func (c *keyCmd) Run(std *cli.Std) error {
 			return out.Flush()
 		}
 		if err == nil {
-			_, err = fmt.Fprintf(out, "%s\t%s\n", fingerprint.Format(urlset.KeyOf(poly, form, &row)), row.URL)
+			_, err = fmt.Fprintf(out, "%s\t%s\n", fingerprint.Format(urlset.KeyOf(poly, form, &row)), show(&row))
 		}
 		if err != nil {
 			out.Flush()
 			return err
 		}
 	}
+}
+
+// wrapped joins words, in lines of at most width bytes that continue behind indent.
+func wrapped(words []string, width int, indent string) string {
+	var b strings.Builder
+	line := 0
+	for i, w := range words {
+		switch {
+		case i == 0:
+		case line+2+len(w) > width:
+			b.WriteString(",\n" + indent)
+			line = 0
+		default:
+			b.WriteString(", ")
+			line += 2
+		}
+		b.WriteString(w)
+		line += len(w)
+	}
+	return b.String()
 }
 
 type createCmd struct {

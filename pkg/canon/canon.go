@@ -25,7 +25,6 @@
 package canon
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -383,10 +382,12 @@ func (o *Options) print(dst []byte, u *url.Url) ([]byte, Parts, error) {
 		dst = append(append(dst, ':'), port...)
 	}
 	p.Path = len(dst) - start
-	dst = append(dst, normalizeEscapes(rest)...)
+	path, query, _ := strings.Cut(rest, "?")
+	// The standard escapes "^" in paths since 2023, the parser does not yet.
+	dst = append(dst, normalizeEscapes(strings.ReplaceAll(path, "^", "%5E"))...)
 	p.Query = len(dst) - start
-	if i := bytes.IndexByte(dst[start:], '?'); i >= 0 {
-		p.Query = i
+	if len(path) < len(rest) {
+		dst = append(append(dst, '?'), normalizeEscapes(query)...)
 	}
 	return dst, p, nil
 }
@@ -515,24 +516,6 @@ func Split(canonical string) (scheme, host, rest string) {
 		return scheme, after, ""
 	}
 	return scheme, after[:i], after[i:]
-}
-
-// SURT returns the sort-friendly form of a canonical URL as CDX files use it:
-// the host's labels in reverse order, so that a domain's URLs lie together.
-// "http://www.example.com:8080/a?b" gives "com,example,www:8080)/a?b". The
-// scheme is left out, and addresses are not reversed.
-func SURT(canonical string) string {
-	_, host, rest := Split(canonical)
-	name, port := SplitPort(host)
-	if port != "" {
-		port = ":" + port
-	}
-	if !isAddr(name) {
-		labels := strings.Split(name, ".")
-		slices.Reverse(labels)
-		name = strings.Join(labels, ",")
-	}
-	return name + port + ")" + rest
 }
 
 // RegisteredDomain returns the name that was registered under a public suffix:

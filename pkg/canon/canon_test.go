@@ -132,12 +132,68 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+// The keys are those that Python's surt 0.3.1 gives.
+func TestCDXKey(t *testing.T) {
+	const id = "9682993c8daa2c5497996114facdc805"
+	for in, want := range map[string]string{
+		"http://www.Example.com/A/B/?b=2&a=1":                         "com,example)/a/b?a=1&b=2",
+		"http://example.com":                                          "com,example)/",
+		"https://example.com:443/x":                                   "com,example)/x",
+		"http://example.com:8080/x":                                   "com,example:8080)/x",
+		"http://www.com/":                                             "com)/",
+		"http://www12.x.com/":                                         "com,x)/",
+		"http://www.www.x.com/":                                       "com,x,www)/",
+		"http://wwwx.com/":                                            "com,wwwx)/",
+		"http://localhost/":                                           "localhost)/",
+		"http://127.0.0.1:8080/x":                                     "1,0,0,127:8080)/x",
+		"http://[::1]:81/x":                                           "::1:81)/x",
+		"ftp://ftp.example.com/pub/":                                  "com,example,ftp)/pub",
+		"gopher://g.example.com/1/x":                                  "com,example,g)/1/x",
+		"http://user:pw@example.com./":                                "com,example)/",
+		"http://b\u00fccher.example/x":                                "example,xn--bcher-kva)/x",
+		"http://example.com/%7Efoo/%E9":                               "com,example)/~foo/%e9",
+		"http://example.com/%C3%A9/%41":                               "com,example)/%c3%a9/a",
+		"http://example.com/a%2Fb c?c d":                              "com,example)/a/b%20c?c%20d",
+		"http://example.com//a//b/":                                   "com,example)/a/b",
+		"http://example.com/a?":                                       "com,example)/a",
+		"http://example.com/a/?x":                                     "com,example)/a?x",
+		"http://example.com/%25%32%35?q=%2541":                        "com,example)/%25?q=a",
+		"http://example.com/a?q=%26&b=%3D":                            "com,example)/a?&b==&q=",
+		"http://example.com/?B=1&a=A":                                 "com,example)/?a=a&b=1",
+		"http://example.com/?a&&b":                                    "com,example)/?&a&b",
+		"http://example.com/%23x?%23y":                                "com,example)/%23x?%23y",
+		"http://example.com/a%0Ab":                                    "com,example)/a%0ab",
+		"http://example.com/?%&%4":                                    "com,example)/?%25&%254",
+		"http://example.com/a/%252e%252e/b":                           "com,example)/b",
+		"http://example.com/%252e%252e/b":                             "com,example)/../b",
+		"http://example.com/a?x=a+b":                                  "com,example)/a?x=a+b",
+		"http://example.com/?sid=" + id + "&x=1":                      "com,example)/?x=1",
+		"http://example.com/?x=1&SID=" + id:                           "com,example)/?&x=1",
+		"http://example.com/?xsid=" + id:                              "com,example)/?x",
+		"http://example.com/?PHPSESSID=" + id:                         "com,example)/",
+		"http://example.com/?cfid=1&cftoken=2&x":                      "com,example)/?x",
+		"http://example.com/a;jsessionid=" + id:                       "com,example)/a;jsessionid=" + id,
+		"http://example.com/(S(4hqa0555fwsecu455xqckv45))/mileg.aspx": "com,example)/mileg.aspx",
+		"http://example.com/(4hqa0555fwsecu455xqckv45)/mileg.aspx":    "com,example)/mileg.aspx",
+		"dns:Example.com":                                             "dns:Example.com",
+		"urn:a b":                                                     "urn:a%20b",
+	} {
+		if got := CDXKey(in); got != want {
+			t.Errorf("%s: %s, want %s", in, got, want)
+		}
+	}
+	// Escapes of escapes, however many.
+	if got := CDXKey("http://h/%" + strings.Repeat("25", 100_000) + "41"); got != "h)/a" {
+		t.Errorf("%.100s", got)
+	}
+}
+
 func TestSURTAndDomain(t *testing.T) {
 	for in, want := range map[string]string{
-		"http://www.example.com:8080/a?b": "com,example,www:8080)/a?b",
-		"http://example.com/":             "com,example)/",
-		"http://127.0.0.1/x":              "127.0.0.1)/x",
-		"http://[::1]:81/":                "[::1]:81)/",
+		"http://www.example.com:8080/A?b": "http://(com,example,www,:8080)/A?b",
+		"ftp://example.com/":              "ftp://(com,example,)/",
+		"http://127.0.0.1:81/x":           "http://(127.0.0.1:81)/x",
+		"http://[::1]:81/":                "http://([::1],:81)/",
 	} {
 		if got := SURT(in); got != want {
 			t.Errorf("SURT(%q) = %q, want %q", in, got, want)

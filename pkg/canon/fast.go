@@ -35,7 +35,7 @@ func classes() (path, queries [256]byte) {
 			path[c], queries[c] = escape, escape
 		}
 	}
-	path['`'], path['{'], path['}'], queries['\''] = escape, escape, escape, escape
+	path['^'], path['`'], path['{'], path['}'], queries['\''] = escape, escape, escape, escape, escape
 	path['/'], path['.'], path['?'], path['\\'] = slash, dot, query, decline
 	path['%'], queries['%'] = percent, percent
 	path['#'], queries['#'] = hash, hash
