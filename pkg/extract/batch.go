@@ -406,7 +406,7 @@ func (o *output) extract() (drop string, err error) {
 		return "no-body", nil
 	}
 	if o.judge != nil && !isRobots && o.Filter.JudgesDocuments() {
-		c := filter.Candidate{URL: row.URL, Host: row.Host, Depth: row.Depth, MIME: mediaType(doc)}
+		c := filter.Candidate{URL: row.URL, Host: row.Host, Depth: row.Depth, MIME: MediaType(doc)}
 		if v, err := o.judge.Document(o.ctx, c); err != nil || !v.Allow {
 			return v.Reason(), err
 		}
@@ -515,7 +515,7 @@ func (o *output) process(row *record.Fetch, doc *Document) {
 		return
 	}
 	findings, failed := o.runner.Run(o.ctx, &process.Document{
-		URL: row.URL, Key: row.Key, Header: doc.Header, MIME: mediaType(doc), Charset: doc.Charset,
+		URL: row.URL, Key: row.Key, Header: doc.Header, MIME: MediaType(doc), Charset: doc.Charset,
 		Truncated: row.Truncated, Body: doc.Body,
 	})
 	o.ending.failed = failed

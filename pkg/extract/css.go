@@ -15,10 +15,14 @@ func (f *finder) css(s []byte) {
 }
 
 // sheet is a scanner of CSS for the few tokens that matter (CSS Syntax section 4):
-// comments, strings, escapes, url( and @import.
+// comments, strings, names with escapes, url(), image-set(), @import and @namespace,
+// whose URL is none.
 type sheet struct {
 	*finder
 	importing bool // after @import, before its reference
+	namespace bool // after @namespace, before its end
+	depth     int  // of open parentheses
+	set       int  // depth inside of image-set( where strings are references, or 0
 }
 
 // read scans a style sheet, of about size bytes, with a window of two tokens.
@@ -60,30 +64,59 @@ func (c *sheet) scan(s []byte, from int, last bool) (int, bool) {
 			ref, n, ok := cssString(s[i:])
 			if ok && c.importing {
 				c.ref(KindCSSImport, ref)
+			} else if ok && c.set > 0 && c.set == c.depth {
+				c.ref(KindCSS, ref)
 			}
 			c.importing = false
 			i += n
-		case b|0x20 == 'u' && hasFold(s[i:], "url(") && !cssName(s, i):
-			ref, n, ok := cssURL(s[i+4:])
-			if ok {
-				kind := KindCSS
-				if c.importing {
-					kind = KindCSSImport
+		case b == '@':
+			n, escaped := cssName(s[i+1:])
+			c.importing = isName(s[i+1:i+1+n], escaped, "import")
+			c.namespace = isName(s[i+1:i+1+n], escaped, "namespace")
+			i += 1 + n
+		case b == '#':
+			n, _ := cssName(s[i+1:])
+			c.importing = false
+			i += 1 + n
+		case isNameByte(b) || b == '\\':
+			n, escaped := cssName(s[i:])
+			name := s[i : i+n]
+			i += max(n, 1) // an escaped line end is no name
+			if i >= len(s) || s[i] != '(' {
+				c.importing = false
+				break
+			}
+			i++
+			if !isName(name, escaped, "url") {
+				c.depth++
+				if isName(name, escaped, "image-set") || isName(name, escaped, "-webkit-image-set") {
+					c.set = c.depth
 				}
-				c.ref(kind, ref)
+				c.importing = false
+				break
+			}
+			ref, n, ok := cssURL(s[i:])
+			switch {
+			case !ok || c.namespace:
+			case c.importing:
+				c.ref(KindCSSImport, ref)
+			default:
+				c.ref(KindCSS, ref)
 			}
 			c.importing = false
-			i += 4 + n
-		case b == '@':
-			c.importing = hasFold(s[i:], "@import")
-			if c.importing {
-				i += len("@import")
-			} else {
-				i++
-			}
-		case b == '\\':
-			i += 2
+			i += n
 		default:
+			switch b {
+			case '(':
+				c.depth++
+			case ')':
+				c.depth = max(c.depth-1, 0)
+			case ';', '{', '}':
+				c.depth, c.namespace = 0, false
+			}
+			if c.depth < c.set {
+				c.set = 0
+			}
 			if b > ' ' {
 				c.importing = false
 			}
@@ -104,13 +137,45 @@ func (c *sheet) ref(kind, ref string) {
 	}
 }
 
-// cssName reports whether what stands before s[i] makes it the rest of a longer name.
-func cssName(s []byte, i int) bool {
-	if i == 0 {
+func isNameByte(c byte) bool {
+	return isLetter(c) || '0' <= c && c <= '9' || c == '-' || c == '_' || c >= utf8.RuneSelf
+}
+
+// cssName is the length of the name that s begins with, and whether escapes are in it.
+func cssName(s []byte) (n int, escaped bool) {
+	for n < len(s) {
+		switch {
+		case isNameByte(s[n]):
+			n++
+		case s[n] == '\\' && n+1 < len(s) && strings.IndexByte("\n\r\f", s[n+1]) < 0:
+			n += cssEscape(nil, s[n:])
+			escaped = true
+		default:
+			return n, escaped
+		}
+	}
+	return n, escaped
+}
+
+// isName reports whether a name is this one, in any case, written with escapes or
+// without.
+func isName(name []byte, escaped bool, want string) bool {
+	if !escaped {
+		return len(name) == len(want) && hasFold(name, want)
+	}
+	if len(name) > 8*len(want) {
 		return false
 	}
-	c := s[i-1]
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c >= utf8.RuneSelf
+	var b strings.Builder
+	for i := 0; i < len(name); {
+		if name[i] == '\\' {
+			i += cssEscape(&b, name[i:])
+		} else {
+			b.WriteByte(name[i])
+			i++
+		}
+	}
+	return strings.EqualFold(b.String(), want)
 }
 
 // cssString reads a string token with its quotes: its value, its length, and
@@ -167,9 +232,12 @@ func cssURL(s []byte) (value string, n int, ok bool) {
 	return b.String(), len(s), true
 }
 
-// cssEscape writes the character that an escape stands for and returns the
-// escape's length.
+// cssEscape writes the character that an escape stands for, unless b is nil, and
+// returns the escape's length.
 func cssEscape(b *strings.Builder, s []byte) int {
+	if b == nil {
+		b = new(strings.Builder)
+	}
 	var v rune
 	i := 1
 	for i < len(s) && i <= 6 {

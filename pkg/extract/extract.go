@@ -2,8 +2,10 @@
 //
 // HTML is read by a lexer of this package, and where links depend on the shape of the
 // tree by x/net/html's parser: see README.md. CSS, sitemaps (XML, text, gzip, index),
-// RSS, Atom, robots.txt, listings of FTP and
-// menus of Gopher have scanners of their own. Other types have no links.
+// RSS, Atom, robots.txt, PDF, listings of FTP and menus of Gopher have scanners of
+// their own; plain text, JSON and other XML, too, if Options.Sources names them. What
+// a document is, MediaType says; in which encoding, its byte order mark, the header,
+// the document itself, or else its bytes.
 //
 // # Invariants
 //
@@ -37,37 +39,43 @@ import (
 // Kinds of links, the values of the link records' column link_kind. A link
 // element has a kind for each relation of its own: see linkKinds.
 const (
-	KindA          = "a"
-	KindArea       = "area"
-	KindApplet     = "applet" // code or archive
-	KindAudio      = "audio"
-	KindBackground = "background"
-	KindCite       = "cite"
-	KindCSS        = "css"        // url() in a style sheet, a style element or attribute
-	KindCSSImport  = "css-import" // @import
-	KindEmbed      = "embed"
-	KindFeed       = "feed" // item, channel or enclosure of RSS or Atom
-	KindForm       = "form" // action of a form with method GET
-	KindFrame      = "frame"
-	KindIframe     = "iframe"
-	KindImg        = "img"  // src, srcset and input type=image
-	KindLazy       = "lazy" // data-src and others, from which scripts load images later
-	KindLink       = "link"
-	KindListing    = "listing" // file or directory in a listing of FTP
-	KindMenu       = "menu"    // item of a Gopher menu
-	KindMeta       = "meta"    // meta element with a URL for a value, but those of Open Graph
-	KindObject     = "object"
-	KindOpenGraph  = "og" // of Open Graph, or Twitter's
-	KindPoster     = "poster"
-	KindRedirect   = "redirect" // Location header of a reply
-	KindRefresh    = "refresh"  // Refresh header, or meta element that stands for it
-	KindScript     = "script"
-	KindSitemap    = "sitemap"     // a sitemap, named by robots.txt or a sitemap index
-	KindSitemapURL = "sitemap-url" // a page, named by a sitemap
-	KindSource     = "source"
-	KindSVG        = "svg" // href of an SVG element
-	KindTrack      = "track"
-	KindVideo      = "video"
+	KindA               = "a"
+	KindArea            = "area"
+	KindApplet          = "applet" // code or archive
+	KindAudio           = "audio"
+	KindBackground      = "background"
+	KindCite            = "cite"
+	KindCSS             = "css"        // url() in a style sheet, a style element or attribute
+	KindCSSImport       = "css-import" // @import
+	KindEmbed           = "embed"
+	KindFeed            = "feed" // item, channel or enclosure of RSS or Atom
+	KindForm            = "form" // action of a form with method GET
+	KindFrame           = "frame"
+	KindIframe          = "iframe"
+	KindImg             = "img"  // src, srcset and input type=image
+	KindLazy            = "lazy" // data-src and others, from which scripts load images later
+	KindLink            = "link"
+	KindListing         = "listing" // file or directory in a listing of FTP
+	KindMenu            = "menu"    // item of a Gopher menu
+	KindMeta            = "meta"    // meta element with a URL for a value, but those of Open Graph
+	KindObject          = "object"
+	KindOpenGraph       = "og" // of Open Graph, or Twitter's
+	KindPoster          = "poster"
+	KindLocation        = "location"         // Location header of a reply that is no redirect
+	KindContentLocation = "content-location" // Content-Location header
+	KindPDF             = "pdf"              // link annotation of a PDF file
+	KindText            = "text"             // URL in plain text
+	KindJSON            = "json"             // URL in a string of JSON
+	KindXML             = "xml"              // URL in XML of no vocabulary known here
+	KindRedirect        = "redirect"         // target of a redirect
+	KindRefresh         = "refresh"          // Refresh header, or meta element that stands for it
+	KindScript          = "script"
+	KindSitemap         = "sitemap"     // a sitemap, named by robots.txt or a sitemap index
+	KindSitemapURL      = "sitemap-url" // a page, named by a sitemap
+	KindSource          = "source"
+	KindSVG             = "svg" // href of an SVG element
+	KindTrack           = "track"
+	KindVideo           = "video"
 )
 
 // Reasons under which a candidate is refused, beside those of package canon.
@@ -80,11 +88,12 @@ const (
 // Options are the limits. The zero value has the defaults.
 type Options struct {
 	Canon          canon.Options
-	MaxLinks       int    // links kept of a document; 0: DefaultMaxLinks
-	MaxText        int    // bytes kept of an anchor's text; 0: DefaultMaxText
-	MaxUnzipped    int    // bytes read of a gzip sitemap; 0: DefaultMaxUnzipped
-	IgnoreNofollow bool   // find links although the page says nofollow
-	HTMLEngine     string // EngineFast, EngineXNet; "": EngineFast
+	Sources        Sources // what links are taken from; 0: DefaultSources
+	MaxLinks       int     // links kept of a document; 0: DefaultMaxLinks
+	MaxText        int     // bytes kept of an anchor's text; 0: DefaultMaxText
+	MaxUnzipped    int     // bytes read of a gzip sitemap; 0: DefaultMaxUnzipped
+	IgnoreNofollow bool    // find links although the page says nofollow
+	HTMLEngine     string  // EngineFast, EngineXNet; "": EngineFast
 }
 
 // Defaults of Options.
@@ -151,6 +160,9 @@ func Find(doc *Document, opt Options) Page {
 
 // begin starts a document. False: its URL has no canonical form.
 func (f *finder) begin(doc *Document, opt Options) bool {
+	if opt.Sources == 0 {
+		opt.Sources = DefaultSources
+	}
 	if opt.MaxLinks <= 0 {
 		opt.MaxLinks = DefaultMaxLinks
 	}
@@ -179,22 +191,32 @@ func (f *finder) find(doc *Document, opt Options) {
 	}
 	f.header(doc.Header)
 	f.text = true
-	switch classify(doc) {
-	case sortHTML:
+	from := f.opt.Sources
+	switch sort := classify(doc); {
+	case sort == sortHTML && from.has(FromHTML):
 		f.findHTML(doc)
-	case sortCSS:
+	case sort == sortCSS && from.has(FromCSS):
 		text, _ := decode(doc, false)
 		c := sheet{finder: f}
 		c.read(text, len(doc.Body))
-	case sortXML:
-		f.xml(bytes.NewReader(doc.Body))
-	case sortText:
+	case sort == sortXML:
+		root := f.xml(bytes.NewReader(doc.Body), doc.Charset)
+		if (root == "html" || root == "svg") && from.has(FromHTML) {
+			f.findHTML(doc) // which takes the namespaces of XML for granted
+		}
+	case sort == sortText && from.has(FromSitemaps) && isSitemapName(doc.URL):
 		f.textSitemap(bytes.NewReader(doc.Body))
-	case sortGzip:
+	case sort == sortText && from.has(FromText):
+		f.plainText(doc)
+	case sort == sortJSON && from.has(FromJSON):
+		f.json(doc.Body)
+	case sort == sortGzip:
 		f.gzip(doc)
-	case sortListing:
+	case sort == sortPDF && from.has(FromPDF):
+		f.pdf(doc.Body)
+	case sort == sortListing && from.has(FromFTP):
 		f.listing(doc.Body)
-	case sortMenu:
+	case sort == sortMenu && from.has(FromGopher):
 		f.menu(doc.Body)
 	}
 	if f.page.Nofollow && !f.opt.IgnoreNofollow {
@@ -207,7 +229,7 @@ func (f *finder) find(doc *Document, opt Options) {
 func Robots(doc *Document, opt Options) Page {
 	f := finders.Get().(*finder)
 	defer finders.Put(f)
-	if f.begin(doc, opt) {
+	if f.begin(doc, opt) && f.opt.Sources.has(FromRobots) {
 		f.robots(doc.Body)
 	}
 	page := f.page
@@ -285,8 +307,8 @@ func (f *finder) gzip(doc *Document) {
 	all := io.MultiReader(bytes.NewReader(head[:n]), in)
 	switch t := bytes.TrimLeft(bytes.TrimPrefix(head[:n], []byte("\xef\xbb\xbf")), " \t\r\n"); {
 	case len(t) > 0 && t[0] == '<':
-		f.xml(all)
-	case isSitemapName(doc.URL):
+		f.xml(all, "")
+	case isSitemapName(doc.URL) && f.opt.Sources.has(FromSitemaps):
 		f.textSitemap(all)
 	}
 }

@@ -110,7 +110,7 @@ func TestHeaders(t *testing.T) {
 	h.Add("Refresh", "3;url=e")
 	h.Add("X-Robots-Tag", "otherbot: nofollow")
 	doc := &Document{URL: "http://h/", MIME: "application/pdf", Header: h, Body: []byte("%PDF")}
-	want := []string{"link-next http://h/a", "link-canonical http://h/b", "link-hreflang http://h/d nofollow", "refresh http://h/e"}
+	want := []string{"link-next http://h/a \"x,<no>\"", "link-canonical http://h/b", "link-hreflang http://h/d nofollow", "refresh http://h/e"}
 	if diff := cmp.Diff(want, found(t, doc, Options{})); diff != "" {
 		t.Error(diff)
 	}
@@ -178,7 +178,11 @@ func TestCSS(t *testing.T) {
 		`@importx "no"; @import /* c */ "a"`:              {"css-import http://h/a"},
 		`a{b:url(x`:                                       {"css http://h/x"},
 		`\`:                                               nil,
-		`a{b:url("\`:                                      nil,
+		`a{b:image-set("a" type("image/avif") 1x, url(b) 2x); c:"no"} d{e:-webkit-image-set('c' 1x)} "no"`: {"css http://h/a", "css http://h/b", "css http://h/c"},
+		`a{b:u\72 l(x)} @\69mport "y"; a{b:3url(no) #url(no) .c-url(no)}`:                                  {"css http://h/x", "css-import http://h/y"},
+		`@namespace url(http://no/); @namespace x "http://no/"; a{b:url(x)}`:                               {"css http://h/x"},
+		`@charset "utf-8"; @import url("x") layer(y) screen; @media print{a{b:URL(z)}}`:                    {"css-import http://h/x", "css http://h/z"},
+		`a{b:url("\`: nil,
 	} {
 		doc := &Document{URL: "http://h/", MIME: "text/css", Body: []byte(in)}
 		if diff := cmp.Diff(want, found(t, doc, Options{})); diff != "" {
@@ -209,7 +213,7 @@ func TestXML(t *testing.T) {
 		{"http://h/readme.txt", "text/plain", "http://h/a\n", nil},
 		{"", "application/rss+xml", `<rss><channel><link>http://h/c</link><atom:link href="http://h/self"/><item><link>http://h/i</link><guid>urn:x</guid><guid>http://h/g</guid><guid isPermaLink="false">http://h/no</guid><enclosure url="http://h/e"/></item></channel></rss>`,
 			[]string{"feed http://h/c", "feed http://h/self", "feed http://h/i", "feed http://h/g", "feed http://h/e"}},
-		{"", "application/atom+xml", `<feed xmlns="a"><link href="/x"/><entry><link rel="edit" href="y"/><content src="z"/></entry></feed>`, []string{"feed http://h/x", "feed http://h/y", "feed http://h/z"}},
+		{"", "application/atom+xml", `<feed xmlns="a"><link href="/x"/><entry><link rel="edit" href="y"/><content src="z"/></entry></feed>`, []string{"feed http://h/x", "link http://h/y", "feed http://h/z"}},
 		{"", "application/xml", `<other><loc>http://h/no</loc></other>`, nil},
 		{"", "application/xml", `<urlset><url><loc>http://h/a</loc></url><url><loc>http://h/cut`, []string{"sitemap-url http://h/a"}},
 		{"", "application/xml", "<?xml version='1.0' encoding='iso-8859-1'?><urlset><loc>http://h/\xe9</loc></urlset>", []string{"sitemap-url http://h/%C3%A9"}},

@@ -2,7 +2,11 @@ package extract
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
+	"unicode/utf8"
+
+	"mercator/pkg/canon"
 )
 
 // linkKinds are the relations of a link element (HTML section 4.6.7) that have a
@@ -16,8 +20,9 @@ var linkKinds = []string{
 // connectionHints are relations that name a host and no document.
 var connectionHints = map[string]bool{"preconnect": true, "dns-prefetch": true}
 
-// header adds the links of a reply's header fields. Location is not among them: a
-// redirect is the fetcher's to judge, and has a column of its own.
+// header adds the links of a reply's header fields. A base element does not count
+// for them. The Location of a redirect is not among them: that is the fetcher's to
+// judge, and has a column of its own.
 func (f *finder) header(h http.Header) {
 	for _, v := range h.Values("X-Robots-Tag") {
 		// "botname: directives" is for that robot alone.
@@ -25,17 +30,39 @@ func (f *finder) header(h http.Header) {
 			f.robotsDirectives(v)
 		}
 	}
+	if !f.opt.Sources.has(FromHeaders) {
+		return
+	}
+	for _, v := range h.Values("Location") {
+		f.addAbsolute(KindLocation, v, false)
+	}
+	for _, v := range h.Values("Content-Location") {
+		f.addAbsolute(KindContentLocation, v, false)
+	}
 	for _, v := range h.Values("Link") {
 		f.linkHeader(v)
 	}
 	for _, v := range h.Values("Refresh") {
 		if ref, ok := refreshRef(v); ok {
-			f.add(KindRefresh, ref, false)
+			f.addAbsolute(KindRefresh, ref, false)
 		}
 	}
 }
 
-// linkHeader adds the links of a Link header field (RFC 8288 section 3).
+// addAbsolute is add of a reference that is not relative to Page.Base as it will be
+// at the end of the search, but as it is.
+func (f *finder) addAbsolute(kind, ref string, nofollow bool) int {
+	u, _, err := f.page.Base.Resolve(strings.TrimSpace(ref))
+	if err != nil {
+		f.page.refuse(string(canon.ReasonOf(err)), 1)
+		return -1
+	}
+	return f.add(kind, u, nofollow)
+}
+
+// linkHeader adds the links of a Link header field (RFC 8288 section 3). The text of
+// one is its title. One without a relation is a link, too; one about another page
+// (its anchor) is no more than that.
 func (f *finder) linkHeader(v string) {
 	for {
 		start := strings.IndexByte(v, '<')
@@ -50,25 +77,69 @@ func (f *finder) linkHeader(v string) {
 		v = v[start+end+1:]
 		var params string
 		params, v = cutUnquoted(v, ',')
-		var rel, hreflang string
-		for params != "" {
+		first := make(map[string]string) // of parameters given twice the first counts
+		for params != "" && len(first) < maxParams {
 			var p string
 			p, params = cutUnquoted(params, ';')
 			name, value, _ := strings.Cut(p, "=")
-			value = strings.ReplaceAll(strings.Trim(strings.TrimSpace(value), `"`), `\`, "")
-			switch strings.ToLower(strings.TrimSpace(name)) {
-			case "rel":
-				if rel == "" {
-					rel = value
-				}
-			case "hreflang":
-				hreflang = value
+			name = strings.ToLower(strings.TrimSpace(name))
+			if _, twice := first[name]; !twice {
+				first[name] = unquote(strings.TrimSpace(value))
 			}
 		}
-		if kind := relKind(rel, hreflang); kind != "" {
-			f.add(kind, ref, hasToken(rel, "nofollow"))
+		rel := first["rel"]
+		kind := relKind(rel, first["hreflang"])
+		if anchor := first["anchor"]; kind != "" && anchor != "" && !strings.HasPrefix(anchor, "#") {
+			kind = KindLink
+		}
+		if kind == "" {
+			continue
+		}
+		title := first["title"]
+		if t, ok := extValue(first["title*"]); ok {
+			title = t
+		}
+		if i := f.addAbsolute(kind, ref, hasToken(rel, "nofollow")); i >= 0 {
+			f.setText(i, title)
 		}
 	}
+}
+
+// maxParams bounds the parameters that are read of one link of a header.
+const maxParams = 64
+
+// setText gives a link its text.
+func (f *finder) setText(link int, text string) {
+	var l label
+	l.add([]byte(text), f.opt.MaxText)
+	f.found.setText(link, l.b)
+}
+
+// unquote gives the value of a token or quoted string (RFC 9110 section 5.6.4).
+func unquote(s string) string {
+	quoted, ok := strings.CutPrefix(s, `"`)
+	if !ok {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(quoted) && quoted[i] != '"'; i++ {
+		if quoted[i] == '\\' && i+1 < len(quoted) {
+			i++
+		}
+		b.WriteByte(quoted[i])
+	}
+	return b.String()
+}
+
+// extValue decodes a value such as UTF-8'en'%e2%82%ac (RFC 8187 section 3.2).
+func extValue(s string) (string, bool) {
+	label, rest, ok := strings.Cut(s, "'")
+	_, value, ok2 := strings.Cut(rest, "'")
+	if !ok || !ok2 || !strings.EqualFold(label, "utf-8") {
+		return "", false
+	}
+	value, err := url.PathUnescape(value)
+	return value, err == nil && utf8.ValidString(value)
 }
 
 // cutUnquoted cuts s at the first sep outside double quotes.

@@ -1,9 +1,10 @@
 package extract
 
 import (
-	"mime"
-	"net/http"
+	"bytes"
 	"strings"
+
+	"github.com/gabriel-vasile/mimetype"
 )
 
 // What a document is searched as.
@@ -13,45 +14,132 @@ const (
 	sortOther docSort = iota
 	sortHTML
 	sortCSS
-	sortXML
-	sortText // a sitemap of one URL a line
+	sortXML  // a sitemap, a feed, or any other, by the root element
+	sortText // a sitemap of one URL a line, or any other
 	sortGzip
+	sortPDF
+	sortJSON
 	sortListing
 	sortMenu
 )
 
-// mediaType is what the header says, or what the body looks like where the header
-// says nothing.
-func mediaType(doc *Document) string {
+// sniffLen is how much of a body tells its type, in bytes.
+const sniffLen = 3072
+
+// MediaType is the type of a document: what the header says, unless that is known
+// to be said for want of a better. Then the body decides, as in browsers (WHATWG
+// MIME Sniffing), who go less far in the second and the last of these:
+//
+//	none, */*, unknown/unknown, application/unknown   what the body looks like
+//	application/octet-stream                          the same: servers say it of files they do not know
+//	text/plain with binary data                       the same, but no text: servers say it by default
+//	text/html that begins as a feed                   XML
+//	XML, CSS or text that is compressed               gzip: of files stored as .gz
+//
+// A reply that says X-Content-Type-Options: nosniff is taken at its word, if there
+// is one.
+func MediaType(doc *Document) string {
 	m := doc.MIME
-	if m == "" || m == "application/octet-stream" || m == "unknown/unknown" {
-		m, _, _ = mime.ParseMediaType(http.DetectContentType(doc.Body))
+	switch m {
+	case "", "*/*", "unknown/unknown", "application/unknown":
+		return sniff(doc.Body)
+	}
+	if strings.EqualFold(strings.TrimSpace(doc.Header.Get("X-Content-Type-Options")), "nosniff") {
+		return m
+	}
+	head := doc.Body[:min(len(doc.Body), sniffLen)]
+	switch {
+	case m == "application/octet-stream":
+		return sniff(head)
+	case m == "text/plain" && isBinary(head):
+		if s := sniff(head); !strings.HasPrefix(s, "text/") {
+			return s
+		}
+		return "application/octet-stream"
+	case m == "text/html" && isFeed(head):
+		return "text/xml"
+	case isGzip(head) && (m == "text/plain" || m == "text/css" || isXMLType(m)):
+		return "application/gzip"
 	}
 	return m
 }
 
+// sniff is the type that a body looks like, without parameters.
+func sniff(b []byte) string {
+	m, _, _ := strings.Cut(mimetype.Detect(b[:min(len(b), sniffLen)]).String(), ";")
+	return m
+}
+
+// isBinary reports whether there are bytes that no text has (MIME Sniffing section 7.2).
+func isBinary(b []byte) bool {
+	if enc, _ := markEncoding(b); enc != nil {
+		return false
+	}
+	return bytes.IndexFunc(b, func(r rune) bool {
+		return r < ' ' && r != '\t' && r != '\n' && r != '\r' && r != '\f' && r != 0x1B
+	}) >= 0
+}
+
+// isFeed reports whether what is called HTML begins as a feed (MIME Sniffing section 7.3).
+func isFeed(b []byte) bool {
+	b = bytes.TrimPrefix(b, utf8Mark)
+	for {
+		b = bytes.TrimLeft(b, htmlSpace)
+		var end []byte
+		switch {
+		case bytes.HasPrefix(b, []byte("<!--")):
+			end = []byte("-->")
+		case bytes.HasPrefix(b, []byte("<?")):
+			end = []byte("?>")
+		case bytes.HasPrefix(b, []byte("<!")):
+			end = []byte(">")
+		default:
+			for _, root := range []string{"<rss", "<feed", "<rdf:RDF", "<urlset", "<sitemapindex"} {
+				if rest, ok := bytes.CutPrefix(b, []byte(root)); ok && len(rest) > 0 && strings.IndexByte(htmlSpace+">:", rest[0]) >= 0 {
+					return true
+				}
+			}
+			return false
+		}
+		_, rest, ok := bytes.Cut(b[2:], end)
+		if !ok {
+			return false
+		}
+		b = rest
+	}
+}
+
+func isGzip(b []byte) bool { return bytes.HasPrefix(b, []byte("\x1f\x8b\x08")) }
+
+func isXMLType(m string) bool {
+	return m == "text/xml" || m == "application/xml" || m == "text/rdf" || m == "text/rss" || strings.HasSuffix(m, "+xml")
+}
+
 func classify(doc *Document) docSort {
-	m := mediaType(doc)
+	m := MediaType(doc)
 	switch m {
 	case "text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml":
 		return sortHTML
 	case "text/css":
 		return sortCSS
-	case "text/xml", "application/xml", "text/rdf", "text/rss":
-		return sortXML
 	case "application/gzip", "application/x-gzip":
 		return sortGzip
+	case "application/pdf", "application/x-pdf":
+		return sortPDF
 	case "text/x-ftp-listing":
 		return sortListing
 	case "application/gopher-menu":
 		return sortMenu
-	case "text/plain":
-		if isSitemapName(doc.URL) {
-			return sortText
-		}
+	case "application/json", "text/json", "application/x-ndjson", "application/jsonl":
+		return sortJSON
+	case "text/plain", "text/csv", "text/markdown", "text/tab-separated-values":
+		return sortText
 	}
-	if strings.HasSuffix(m, "+xml") && m != "image/svg+xml" {
+	switch {
+	case isXMLType(m):
 		return sortXML
+	case strings.HasSuffix(m, "+json"):
+		return sortJSON
 	}
 	return sortOther
 }

@@ -2,72 +2,206 @@ package extract
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/xml"
 	"errors"
 	"io"
 	"strings"
 
-	"golang.org/x/net/html/charset"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
+
+	"mercator/pkg/canon"
 )
 
 // maxElementText bounds what is read of an element whose text is a link.
 const maxElementText = 16 << 10
 
-// xml adds the links of a sitemap, a sitemap index (sitemaps.org), RSS 0.9 to
-// 2.0 or Atom (RFC 4287). The root element says which; XML of other roots has no
-// links. Damage ends the search.
-func (f *finder) xml(in io.Reader) {
-	m := &meter{in: bufio.NewReader(in)}
+// xml adds the links of a sitemap or sitemap index with the extensions for images,
+// videos and languages (sitemaps.org), of RSS 0.9 to 2.0, RSS 1.0 (RDF) or Atom
+// (RFC 4287), and of any other XML if that is a source. The root element says which;
+// its name is returned. Damage ends the search. label is the charset that the header
+// gives.
+func (f *finder) xml(in io.Reader, label string) (root string) {
+	m := &meter{in: xmlText(in, label)}
 	d := xml.NewDecoder(m)
 	d.Strict = false
 	d.Entity = xml.HTMLEntity
-	d.CharsetReader = func(label string, in io.Reader) (io.Reader, error) {
-		r, err := charset.NewReaderLabel(label, in)
-		m = &meter{in: bufio.NewReader(r)} // in is the old one, which bounds nothing more
-		return m, err
-	}
-	root := ""
-	var text []byte
-	collecting := "" // local name of the element whose text is a link
-	kind := ""
+	d.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return in, nil } // it is UTF-8 by now
+	x := xmlFinder{finder: f, item: -1}
 	for {
 		// Raw: no stack of open elements that a hostile file could make deep.
 		m.begin()
 		tok, err := d.RawToken()
 		if err != nil {
 			f.page.Cut = f.page.Cut || errors.Is(err, errToken)
-			return
+			return x.root
 		}
 		switch t := tok.(type) {
 		case xml.StartElement:
-			name := strings.ToLower(t.Name.Local)
-			if root == "" {
-				root = name
-				if !feedRoots[root] {
-					return
-				}
-				continue
-			}
-			kind = f.xmlElement(root, name, t)
-			collecting, text = "", text[:0]
-			if kind != "" {
-				collecting = name
+			if !x.start(t) {
+				return x.root
 			}
 		case xml.CharData:
-			if collecting != "" && len(text)+len(t) <= maxElementText {
-				text = append(text, t...)
+			if x.collecting != "" && len(x.text)+len(t) <= maxElementText {
+				x.text = append(x.text, t...)
 			}
 		case xml.EndElement:
-			if collecting != "" && strings.ToLower(t.Name.Local) == collecting {
-				ref := strings.TrimSpace(string(text))
-				// A guid is a permanent link by default, and by habit often none.
-				if ref != "" && (collecting != "guid" || strings.Contains(ref, "://")) {
-					f.add(kind, ref, false)
-				}
-			}
-			collecting = ""
+			x.end(strings.ToLower(t.Name.Local))
 		}
 	}
+}
+
+// xmlText is a document of XML as valid UTF-8. Its encoding is known by byte order
+// mark, header or declaration, in this order (RFC 7303 section 3), or else is UTF-8.
+func xmlText(in io.Reader, label string) *bufio.Reader {
+	r := bufio.NewReader(in)
+	head, _ := r.Peek(1024) // what there is
+	enc, _ := markEncoding(head)
+	if enc == nil {
+		enc, _ = lookup(label)
+	}
+	if enc == nil {
+		enc, _ = xmlEncoding(head)
+	}
+	if enc == nil {
+		enc = unicode.UTF8
+	}
+	if bytes.HasPrefix(head, utf8Mark) {
+		_, _ = r.Discard(len(utf8Mark)) // they were seen
+	}
+	return bufio.NewReader(transform.NewReader(r, enc.NewDecoder()))
+}
+
+// maxBases bounds the xml:base attributes in force at a time.
+const maxBases = 64
+
+// xmlFinder is the state of a search through XML.
+type xmlFinder struct {
+	*finder
+	root, prefix string // of the root element
+	depth        int    // of open elements
+
+	collecting string // local name of the element whose text is a link or title, or ""
+	kind       string // of that link; "" for a title
+	text       []byte
+
+	bases []xmlBase // xml:base attributes in force, outermost first
+
+	item  int    // index of the first link of the open item or entry, or -1
+	title string // of that item
+}
+
+type xmlBase struct {
+	depth int
+	base  *canon.Base
+}
+
+// start takes a start tag; false if nothing more is to be found.
+func (x *xmlFinder) start(t xml.StartElement) bool {
+	name := strings.ToLower(t.Name.Local)
+	x.depth++
+	if x.root == "" {
+		x.root, x.prefix = name, t.Name.Space
+		from := x.opt.Sources
+		known := from.has(FromSitemaps) && (name == "urlset" || name == "sitemapindex") ||
+			from.has(FromFeeds) && (name == "rss" || name == "rdf" || name == "feed")
+		if !known && (!from.has(FromXML) || name == "html") {
+			return false
+		}
+	}
+	for _, a := range t.Attr {
+		if a.Name.Space == "xml" && a.Name.Local == "base" && len(x.bases) < maxBases {
+			if b, err := x.base().Base(strings.TrimSpace(a.Value)); err == nil {
+				x.bases = append(x.bases, xmlBase{x.depth, b})
+			}
+		}
+	}
+	if name == "item" || name == "entry" {
+		x.item, x.title = len(x.found.all), ""
+	}
+	x.collecting, x.text = "", x.text[:0]
+	x.kind = x.element(name, t)
+	if x.kind != "" || x.item >= 0 && name == "title" {
+		x.collecting = name
+	}
+	return true
+}
+
+func (x *xmlFinder) end(name string) {
+	if x.collecting == name {
+		text := strings.TrimSpace(string(x.text))
+		switch {
+		case x.kind == "":
+			x.title = text
+		case x.kind == KindXML && !isAbsolute(text):
+		// A guid is a permanent link by default, and by habit often none.
+		case text != "" && (name != "guid" || strings.Contains(text, "://")):
+			x.link(x.kind, text)
+		}
+	}
+	x.collecting = ""
+	if name == "item" || name == "entry" {
+		x.titleLinks()
+		x.item = -1
+	}
+	for len(x.bases) > 0 && x.bases[len(x.bases)-1].depth >= x.depth {
+		x.bases = x.bases[:len(x.bases)-1]
+	}
+	x.depth--
+}
+
+// titleLinks gives the links of an item its title for a text, which they share.
+func (x *xmlFinder) titleLinks() {
+	if x.item < 0 || x.title == "" {
+		return
+	}
+	first := -1
+	for i := x.item; i < len(x.found.all); i++ {
+		switch l := &x.found.all[i]; {
+		case l.kind != KindFeed:
+		case first < 0:
+			x.setText(i, x.title)
+			first = i
+		default:
+			l.anchor = x.found.all[first].anchor
+		}
+	}
+}
+
+func (x *xmlFinder) base() *canon.Base {
+	if n := len(x.bases); n > 0 {
+		return x.bases[n-1].base
+	}
+	return x.page.Base
+}
+
+// link adds a reference as it stands, or resolved where an xml:base is in force.
+func (x *xmlFinder) link(kind, ref string) {
+	if len(x.bases) > 0 {
+		u, _, err := x.base().Resolve(ref)
+		if err != nil {
+			x.page.refuse(string(canon.ReasonOf(err)), 1)
+			return
+		}
+		ref = u
+	}
+	x.add(kind, ref, false)
+}
+
+// isAbsolute reports whether a text is one URL, with a scheme and host.
+func isAbsolute(s string) bool {
+	scheme, rest, ok := strings.Cut(s, "://")
+	return ok && scheme != "" && rest != "" && isScheme(scheme) && !strings.ContainsAny(s, htmlSpace)
+}
+
+func isScheme(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if !isLetter(s[i]) && (i == 0 || strings.IndexByte("0123456789+-.", s[i]) < 0) {
+			return false
+		}
+	}
+	return true
 }
 
 // maxTag bounds a tag of XML, in bytes: its attributes cost many times as much.
@@ -109,17 +243,18 @@ func (m *meter) ReadByte() (byte, error) {
 	if m.n++; m.limit != 0 && m.n > m.limit {
 		return 0, errToken
 	}
+	if c < ' ' && c != '\t' && c != '\n' && c != '\r' {
+		c = ' ' // no character of XML, and no reason to stop
+	}
 	return c, nil
 }
 
-// Read is for the decoder of another charset.
+// Read makes it a reader for those who ask no further.
 func (m *meter) Read(p []byte) (int, error) { return m.in.Read(p) }
 
-var feedRoots = map[string]bool{"urlset": true, "sitemapindex": true, "rss": true, "rdf": true, "feed": true}
-
-// xmlElement adds the links in an element's attributes, and returns the kind of
-// link that its text is, or "".
-func (f *finder) xmlElement(root, name string, t xml.StartElement) (kind string) {
+// element adds the links in an element's attributes, and returns the kind of link
+// that its text is, or "".
+func (x *xmlFinder) element(name string, t xml.StartElement) (kind string) {
 	attr := func(name string) string {
 		for _, a := range t.Attr {
 			if strings.EqualFold(a.Name.Local, name) {
@@ -128,52 +263,87 @@ func (f *finder) xmlElement(root, name string, t xml.StartElement) (kind string)
 		}
 		return ""
 	}
-	switch root {
+	attrLink := func(kind, name string) bool {
+		ref := attr(name)
+		if ref != "" && kind != "" {
+			x.link(kind, ref)
+		}
+		return ref != ""
+	}
+	own := t.Name.Space == x.prefix // of the vocabulary itself, not of an extension
+	switch x.root {
 	case "sitemapindex":
 		if name == "loc" {
 			return KindSitemap
 		}
 	case "urlset":
-		switch {
-		case name == "loc" && t.Name.Space == "image":
-			return KindImg
-		case name == "loc":
-			return KindSitemapURL
-		case name == "link" && attr("href") != "":
-			if kind := relKind(attr("rel"), attr("hreflang")); kind != "" {
-				f.add(kind, attr("href"), false)
+		switch name {
+		case "loc":
+			if own {
+				return KindSitemapURL
 			}
+			return KindImg // image:loc
+		case "thumbnail_loc":
+			return KindImg
+		case "content_loc", "player_loc":
+			return KindVideo
+		case "link": // xhtml:link
+			attrLink(relKind(attr("rel"), attr("hreflang")), "href")
 		}
 	case "rss", "rdf":
 		switch name {
 		case "link":
-			if href := attr("href"); href != "" { // atom:link
-				f.add(KindFeed, href, false)
+			if attrLink(KindFeed, "href") { // atom:link
 				return ""
 			}
 			return KindFeed
-		case "enclosure":
-			if u := attr("url"); u != "" {
-				f.add(KindFeed, u, false)
-			}
+		case "enclosure", "source", "content": // content: media:content
+			attrLink(KindFeed, "url")
+		case "thumbnail": // media:thumbnail
+			attrLink(KindImg, "url")
 		case "guid":
-			if p := attr("isPermaLink"); root == "rss" && (p == "" || strings.EqualFold(p, "true")) {
+			if p := attr("isPermaLink"); x.root == "rss" && (p == "" || strings.EqualFold(p, "true")) {
 				return KindFeed
 			}
+		case "url": // of image
+			return KindImg
 		case "comments":
-			return KindFeed
+			if own {
+				return KindFeed // slash:comments is a number
+			}
 		}
 	case "feed":
 		switch name {
 		case "link":
-			if href := attr("href"); href != "" {
-				f.add(KindFeed, href, false)
+			switch rel := strings.ToLower(attr("rel")); rel {
+			case "", "alternate", "enclosure", "related", "replies", "via":
+				attrLink(KindFeed, "href")
+			default:
+				attrLink(relKind(rel, attr("hreflang")), "href")
 			}
 		case "content":
-			if src := attr("src"); src != "" {
-				f.add(KindFeed, src, false)
+			attrLink(KindFeed, "src")
+		case "icon", "logo":
+			return KindImg
+		}
+	default:
+		for _, a := range t.Attr {
+			if a.Name.Space == "xmlns" || a.Name.Local == "xmlns" || a.Name.Space == "xml" {
+				continue
+			}
+			v := strings.TrimSpace(a.Value)
+			switch strings.ToLower(a.Name.Local) {
+			case "href", "src", "url":
+				if v != "" && v[0] != '#' {
+					x.link(KindXML, v)
+				}
+			default:
+				if isAbsolute(v) {
+					x.link(KindXML, v)
+				}
 			}
 		}
+		return KindXML
 	}
 	return ""
 }

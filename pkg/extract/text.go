@@ -1,0 +1,245 @@
+package extract
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"mercator/pkg/pdf"
+)
+
+// maxTextURL bounds a URL in plain text or a string of JSON, in bytes.
+const maxTextURL = 8 << 10
+
+// plainText adds the URLs in a text: what begins with a scheme and "://" or with
+// "www.", up to white space, a quote or an angle bracket, without the punctuation of
+// the sentence around it.
+func (f *finder) plainText(doc *Document) {
+	in, _ := decode(doc, true)
+	b, ok := doc.Body, true
+	if r, is := in.(*bytes.Reader); !is || r.Len() != len(b) {
+		b, ok = f.readText(in, len(doc.Body))
+	}
+	f.page.Cut = f.page.Cut || !ok
+	for i := 0; i < len(b); {
+		start, skip := nextURL(b[i:])
+		if start < 0 {
+			return
+		}
+		start += i
+		i = start + skip
+		end := i
+		for end < len(b) && end-start <= maxTextURL && !endsURL(b[end:]) {
+			end++
+		}
+		ref := trimURL(b[start:end])
+		if end-start <= maxTextURL && len(ref) > skip {
+			s := string(ref)
+			if ref[0]|0x20 == 'w' && !bytes.Contains(ref[:skip], []byte(":")) {
+				s = "http://" + s
+			}
+			f.add(KindText, s, false)
+		}
+		i = end
+	}
+}
+
+// readText is what a decoder gives, at most three bytes for each of the document.
+func (f *finder) readText(in io.Reader, size int) ([]byte, bool) {
+	var b bytes.Buffer
+	b.Grow(size + size/4)
+	n, err := b.ReadFrom(io.LimitReader(in, int64(3*size)+1))
+	return b.Bytes(), err == nil && n <= int64(3*size)
+}
+
+// nextURL finds where the next URL of a text begins, and how long its beginning is;
+// -1 if there is none.
+func nextURL(b []byte) (start, skip int) {
+	for i := 0; i < len(b); {
+		colon := bytes.Index(b[i:], []byte("://"))
+		www := indexWWW(b[i:], colon)
+		if www >= 0 {
+			return i + www, len("www.")
+		}
+		if colon < 0 {
+			return -1, 0
+		}
+		colon += i
+		start := colon
+		for start > i && colon-start < 16 && (isLetter(b[start-1]) || strings.IndexByte("0123456789+-.", b[start-1]) >= 0) {
+			start--
+		}
+		for start < colon && !isLetter(b[start]) {
+			start++
+		}
+		if start < colon {
+			return start, colon + len("://") - start
+		}
+		i = colon + len("://")
+	}
+	return -1, 0
+}
+
+// indexWWW finds a word that begins with "www." before a place, or anywhere if that
+// is negative.
+func indexWWW(b []byte, before int) int {
+	if before >= 0 {
+		b = b[:before]
+	}
+	for i := 0; ; {
+		at := bytes.Index(b[i:], []byte("www."))
+		if at < 0 {
+			return -1
+		}
+		i += at
+		if i == 0 || !isLetter(b[i-1]) && b[i-1] < utf8.RuneSelf && strings.IndexByte("0123456789.-_@/", b[i-1]) < 0 {
+			return i
+		}
+		i += len("www.")
+	}
+}
+
+// endsURL reports whether b begins with what no URL in a text goes on with.
+func endsURL(b []byte) bool {
+	c := b[0]
+	if c <= ' ' || c == 0x7F || strings.IndexByte("\"<>`{}|\\^", c) >= 0 {
+		return true
+	}
+	if c < 0xC2 {
+		return false
+	}
+	switch r, _ := utf8.DecodeRune(b); r {
+	case 0xA0, '«', '»', '“', '”', '„', '‘', '’', '…', '。', '、', '，', '）', '」', '』', '】', '》', '　':
+		return true
+	}
+	return false
+}
+
+// trimURL takes off the punctuation behind a URL, and a bracket or apostrophe that
+// was not opened in it.
+func trimURL(b []byte) []byte {
+	opened := map[byte]int{')': bytes.Count(b, []byte("(")), ']': bytes.Count(b, []byte("["))}
+	closed := map[byte]int{')': bytes.Count(b, []byte(")")), ']': bytes.Count(b, []byte("]"))}
+	for len(b) > 0 {
+		c := b[len(b)-1]
+		switch {
+		case strings.IndexByte(".,;:!?'*_~", c) >= 0:
+		case (c == ')' || c == ']') && closed[c] > opened[c]:
+			closed[c]--
+		default:
+			return b
+		}
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+// jsonNames are the keys whose value may be a relative reference.
+var jsonNames = map[string]bool{"href": true, "link": true, "src": true, "uri": true, "url": true}
+
+// json adds the strings that are absolute URLs, and those that are references under
+// a key such as "url". It looks at strings alone: a document need not be whole, and
+// may be many, one a line.
+func (f *finder) json(b []byte) {
+	named := false // the key before the string says that it is a reference
+	for {
+		at := bytes.IndexByte(b, '"')
+		if at < 0 {
+			return
+		}
+		named = named && len(bytes.Trim(b[:at], " \t\r\n:[")) == 0
+		b = b[at+1:]
+		s, n, ok := jsonString(b)
+		b = b[n:]
+		if rest := bytes.TrimLeft(b[:min(len(b), 64)], " \t\r\n"); len(rest) > 0 && rest[0] == ':' {
+			named = jsonNames[strings.ToLower(s)]
+			continue
+		}
+		if s = strings.TrimSpace(s); ok && (isAbsolute(s) || named && s != "" && s[0] != '#' && !strings.ContainsAny(s, htmlSpace)) {
+			f.add(KindJSON, s, false)
+		}
+	}
+}
+
+// jsonString reads a string behind its first quote: its value, how long it is with
+// the last quote, and whether it is of a length that a URL may have.
+func jsonString(b []byte) (s string, n int, ok bool) {
+	var out []byte
+	for n < len(b) && b[n] != '"' {
+		c := b[n]
+		n++
+		if c != '\\' || n >= len(b) {
+			if len(out) <= maxTextURL {
+				out = append(out, c)
+			}
+			continue
+		}
+		c = b[n]
+		n++
+		var r rune
+		switch c {
+		case 'b', 'f', 'n', 'r', 't':
+			r = ' '
+		case 'u':
+			var used int
+			r, used = jsonRune(b[n:])
+			n += used
+		default:
+			r = rune(c)
+		}
+		if len(out) <= maxTextURL {
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return string(out), min(n+1, len(b)), len(out) <= maxTextURL
+}
+
+// jsonRune reads what follows \u, and the other half of a surrogate pair.
+func jsonRune(b []byte) (rune, int) {
+	r, ok := hex4(b)
+	if !ok {
+		return utf8.RuneError, 0
+	}
+	if !utf16.IsSurrogate(r) {
+		return r, 4
+	}
+	if len(b) >= 10 && b[4] == '\\' && b[5] == 'u' {
+		if low, ok := hex4(b[6:]); ok {
+			if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
+				return pair, 10
+			}
+		}
+	}
+	return utf8.RuneError, 4
+}
+
+func hex4(b []byte) (r rune, ok bool) {
+	if len(b) < 4 {
+		return 0, false
+	}
+	for _, c := range b[:4] {
+		d := strings.IndexByte("0123456789abcdef", c|0x20)
+		if d < 0 || c < '0' {
+			return 0, false
+		}
+		r = r<<4 | rune(d)
+	}
+	return r, true
+}
+
+// pdf adds the URI annotations of a PDF file.
+func (f *finder) pdf(b []byte) {
+	doc, err := pdf.Open(b)
+	if err != nil {
+		return // encrypted, or none
+	}
+	for uri := range doc.Links() {
+		f.add(KindPDF, strings.TrimSpace(uri), false)
+		if len(f.found.all) >= f.opt.MaxLinks {
+			break
+		}
+	}
+	f.page.Cut = f.page.Cut || doc.Cut()
+}
