@@ -59,6 +59,7 @@ var settings = map[string][2]string{
 	"urls.key_rules":          {`["www", "query-order"]`, "[www query-order]"},
 	"urls.url_rules":          {`["tracking"]`, "[tracking]"},
 	"extract.ignore_nofollow": {`true`, "true"},
+	"extract.from":            {`["html", "text"]`, "[html text]"},
 	"extract.duplicates":      {`true`, "true"},
 	"extract.modules":         {`["page", "tags=text/html"]`, "[page tags=text/html]"},
 	"sets.mode":               {`"online"`, "online"},

@@ -64,6 +64,7 @@ type linksCmd struct {
 	Duplicates     bool          `help:"Search documents that are marked duplicate, too."`
 	MaxBody        cli.Size      `default:"8M" placeholder:"SIZE" help:"Search so much of a document (8M)."`
 	MaxLinks       int           `default:"100000" placeholder:"N" help:"Keep so many links of a document (100000)."`
+	From           []string      `default:"default" placeholder:"SOURCE" help:"What links are taken from, of headers, html, css, sitemap, feed, robots, pdf, ftp, gopher; text, json, xml; default (all before the semicolon), all."`
 	HTMLEngine     string        `name:"html-engine" enum:"fast,xnet" default:"fast" placeholder:"NAME" help:"What reads HTML: fast, a lexer that leaves odd pages to the other, or xnet, the tree of golang.org/x/net/html (fast)."`
 	Modules        string        `type:"path" placeholder:"FILE" help:"Write what processing modules find to this file, as module records."`
 	Module         []string      `sep:"none" placeholder:"SPEC" help:"With --modules: run this processing module, NAME, NAME=TYPE,TYPE or NAME=TYPE,TYPE:COMMAND, instead of all built-in ones but text."`
@@ -74,13 +75,30 @@ type linksCmd struct {
 func (*linksCmd) Help() string {
 	return `Bodies come from the WARC files of the fetch store, or from the records where
 they carry them; WARC files given as arguments (of any program, compressed or
-not) are read as they are. Links come from HTML, CSS, sitemaps, RSS, Atom, the
-Sitemap lines of robots.txt, listings of FTP, menus of Gopher, redirects, and Link
-and Refresh headers. Only those of the --scheme URLs are kept. Each is
-canonical; what is not wanted is counted by reason in the stream's ledger.
+not) are read as they are. Links come from redirects and from what --from names:
+
+    headers   Link, Refresh, Content-Location, and Location of replies that are no redirects
+    html css  pages, with their style elements and attributes; style sheets
+    sitemap   XML or text, compressed or not, with images, videos and languages
+    feed      RSS and Atom: links, enclosures, comments, images
+    robots    Sitemap lines of robots.txt
+    pdf       link annotations
+    ftp       listings
+    gopher    menus
+    text      not by default, as the two below, since they are guesses: URLs in plain text
+    json      strings that are URLs, or have a key such as "url"
+    xml       the same in elements and attributes of any other vocabulary
+
+Only those of the --scheme URLs are kept. Each is canonical; what is not wanted is
+counted by reason in the stream's ledger. The type of a document is what its header
+says, but what its body says where the header has no type, application/octet-stream,
+text/plain for binary data, text/html for a feed, or text for what is compressed;
+"X-Content-Type-Options: nosniff" is obeyed. Its encoding is that of a byte order mark,
+the header, a meta element or declaration, or else guessed from its bytes.
 
     mextract --warc crawl/fetch fetched.arrows.zst -o links.arrows.zst
     mextract pages.warc.gz | mcat --format tsv
+    mextract --from default,text pages.warc.gz | mcat --format tsv
     mextract --warc crawl/fetch --filter rules.txt --txn r12 < fetched.arrows.zst | murlset new crawl/urls --txn r12
 
 Modules report on documents by media type: page (title, description, language),
@@ -102,8 +120,12 @@ func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.MaxBody < 1 || c.MaxLinks < 1 {
 		return &fault.Error{Class: fault.Usage, Found: "--max-body or --max-links below 1", Want: "at least 1"}
 	}
+	from, err := extract.ParseSources(c.From)
+	if err != nil {
+		return &fault.Error{Class: fault.Usage, File: "--from", Err: err}
+	}
 	settings := extract.Settings{
-		Links:  extract.Options{Canon: opt, MaxLinks: c.MaxLinks, IgnoreNofollow: c.IgnoreNofollow, HTMLEngine: c.HTMLEngine},
+		Links:  extract.Options{Canon: opt, Sources: from, MaxLinks: c.MaxLinks, IgnoreNofollow: c.IgnoreNofollow, HTMLEngine: c.HTMLEngine},
 		Filter: rules, Duplicates: c.Duplicates, Archive: c.WARC, MaxBody: int64(c.MaxBody), Threads: std.Threads(),
 	}
 	if settings.Modules, err = c.modules(); err != nil {

@@ -109,6 +109,7 @@ type File struct {
 	Extract struct {
 		Filter         string   `toml:"filter" path:"yes" flag:"mextract --filter" doc:"file of filter rules" like:"\"filter.txt\""`
 		IgnoreNofollow bool     `toml:"ignore_nofollow" flag:"mextract --ignore-nofollow" doc:"follow links marked nofollow" like:"false"`
+		From           []string `toml:"from" flag:"mextract --from" doc:"what links are taken from: default, or a list of headers, html, css, sitemap, feed, robots, pdf, ftp, gopher, text, json, xml" like:"[\"default\"]"`
 		Duplicates     bool     `toml:"duplicates" flag:"mextract --duplicates" doc:"extract links of duplicate documents too" like:"false"`
 		Modules        []string `toml:"modules" flag:"mextract --module" doc:"processing modules, NAME or NAME=MIME/TYPE" like:"[\"page\"]"`
 	} `toml:"extract"`
