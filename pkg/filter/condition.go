@@ -79,11 +79,13 @@ type view struct {
 	path   string // without the query
 	query  bool
 
-	// Of the host: as long as hosts repeat, nothing is derived again.
+	// Of scheme and host: as long as they repeat, nothing is derived again.
+	origin           string // scheme://host
 	host             string
 	name, port       string // without, and what stands behind the colon
 	suffixes         []suffix
 	registeredDomain string
+	memo             []memo // by set
 
 	repeats  int // of the most frequent segment; -1: not yet counted
 	segments []string
@@ -110,18 +112,57 @@ func (v *view) begin(n, programs int) {
 func (v *view) reset(i int, c *Candidate, document bool) {
 	v.Candidate, v.document, v.asks, v.err, v.repeats = c, document, -1, nil, -1
 	v.mine = v.answers[i*v.programs : (i+1)*v.programs]
+	at := len(v.origin)
+	if len(c.URL) <= at || c.URL[at] != '/' || c.URL[:at] != v.origin || c.Host != v.host {
+		at = v.resetOrigin()
+	}
+	v.path, _, v.query = strings.Cut(c.URL[at:], "?")
+}
+
+// resetOrigin looks at another scheme or host, and returns the length of both.
+func (v *view) resetOrigin() int {
+	c := v.Candidate
 	colon := strings.IndexByte(c.URL, ':')
 	at := colon + len("://") + len(c.Host)
 	if colon < 0 || at > len(c.URL) {
 		colon, at = 0, len(c.URL) // not a canonical URL
 	}
-	v.scheme = c.URL[:colon]
-	v.path, _, v.query = strings.Cut(c.URL[at:], "?")
+	v.origin, v.scheme = c.URL[:at], c.URL[:colon]
+	clear(v.memo)
 	if c.Host != v.host {
 		v.host = c.Host
-		v.name, v.port = canon.SplitPort(c.Host)
+		v.name, v.port = splitPort(c.Host)
 		v.suffixes, v.registeredDomain = v.suffixes[:0], ""
 	}
+	return at
+}
+
+// splitPort is canon.SplitPort for hosts that mostly have no port.
+func splitPort(host string) (name, port string) {
+	if n := len(host); n > 0 && host[n-1] > '9' {
+		return host, ""
+	}
+	return canon.SplitPort(host)
+}
+
+// memo is an answer of a set about scheme and host.
+type memo byte
+
+const (
+	memoUnknown memo = iota
+	memoNo
+	memoYes
+)
+
+// remembered is the answer that a set gives about the host, kept as long as it repeats.
+func (v *view) remembered(id int, test func(*view) bool) bool {
+	if v.memo[id] == memoUnknown {
+		v.memo[id] = memoNo
+		if test(v) {
+			v.memo[id] = memoYes
+		}
+	}
+	return v.memo[id] == memoYes
 }
 
 // portNumber is the port, the scheme's default included.
@@ -141,19 +182,19 @@ func (v *view) registered() string {
 
 // domains returns the domains that the host lies in, from the top.
 func (v *view) domains() []suffix {
-	if len(v.suffixes) > 0 {
-		return v.suffixes
+	if len(v.suffixes) == 0 {
+		v.suffixes = appendDomains(v.suffixes, v.name)
 	}
+	return v.suffixes
+}
+
+func appendDomains(all []suffix, name string) []suffix {
 	h := seed
-	for end := len(v.name); ; {
-		dot := strings.LastIndexByte(v.name[:end], '.')
-		h = mixLabel(h, v.name[dot+1:end])
-		v.suffixes = append(v.suffixes, suffix{dot + 1, h})
-		if dot < 0 {
-			return v.suffixes
-		}
-		end = dot
+	for end := len(name); end >= 0; {
+		h, end = label(h, name, end)
+		all = append(all, suffix{end + 1, h})
 	}
+	return all
 }
 
 // hostHash is sum of the host.

@@ -118,6 +118,7 @@ type Filter struct {
 	All         bool // "match all"
 
 	documents bool        // are judged, by a rule or more
+	sets      int         // that rules have
 	files     []io.Closer // lists on disk
 	programs  []string    // commands of exec tests
 	limits    execLimits
@@ -164,7 +165,7 @@ type Judge struct {
 
 // NewJudge returns a judge. It starts programs when it needs them; Close ends them.
 func (f *Filter) NewJudge() *Judge {
-	j := &Judge{filter: f}
+	j := &Judge{filter: f, view: view{memo: make([]memo, f.sets)}}
 	for _, command := range f.programs {
 		j.programs = append(j.programs, &program{command: command, limits: f.limits})
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/bits"
 	"os"
 	"sort"
 	"strings"
@@ -19,20 +18,20 @@ type list struct {
 	name   string
 	memory *table
 
-	// On disk. The first lines of blocks tell the block in which a line would be; a Bloom
-	// filter of a word a line tells mostly that it is in none.
+	// On disk. The first lines of blocks tell the block in which a line would be; the sieve
+	// tells mostly that it is in none.
 	file   *os.File
-	bloom  []uint64
+	disk   sieve
 	starts []int64  // where blocks begin, and the end of the last
 	firsts []string // their first lines
 }
 
-// Bounds of a list on disk: its memory is some 4 MiB at the most, and the Bloom filter's.
+// Bounds of a list on disk: its memory is some 4 MiB at the most, and the sieve's.
 const (
 	listBlock   = 2 << 10 // bytes of a block, at the least
 	listBlocks  = 1 << 15 // blocks, at the most
 	listLineMax = 8 << 10 // bytes of a line
-	bloomMax    = 16 << 20
+	sieveMax    = 16 << 20
 )
 
 // entryKind says what the lines of a list are.
@@ -75,12 +74,13 @@ func plainName(s string) bool {
 	return 'a' <= before && before <= 'z'
 }
 
-func (k entryKind) hash(line string) uint64 {
+// key is the name that a line is found by, and hash what it is found under.
+func (k entryKind) key(line string) (key string, hash uint64) {
 	if k != entryPrefix {
-		return sum(line)
+		return line, sum(line)
 	}
 	scheme, host, _ := strings.Cut(origin(line), "://")
-	return originHash(sum(host), scheme)
+	return host, originHash(sum(host), scheme)
 }
 
 // openList reads a list once from end to end. It stays in memory if it takes not more
@@ -104,8 +104,7 @@ func openList(name string, kind entryKind, memory int64) (l *list, cost int64, e
 		return nil, 0, err
 	}
 	l = &list{name: name, file: f}
-	// Bits of the Bloom filter are as many as bytes: lines are 14 to 20 long.
-	l.bloom = make([]uint64, min(info.Size(), 8*bloomMax)/64+1)
+	l.disk = newSieve(min(info.Size(), 8*sieveMax)) // a bit a byte: lines are 14 to 20 long
 	block := max(listBlock, info.Size()/listBlocks)
 	var size, lines int64
 	err = scanLines(f, name, func(n, at int64, line string) error {
@@ -115,7 +114,8 @@ func openList(name string, kind entryKind, memory int64) (l *list, cost int64, e
 		if len(l.starts) == 0 || at >= l.starts[len(l.starts)-1]+block {
 			l.starts, l.firsts = append(l.starts, at), append(l.firsts, strings.Clone(line))
 		}
-		l.bloom[l.bit(kind.hash(line))] |= bloomWord(kind.hash(line))
+		key, hash := kind.key(line)
+		l.disk.add(hash, key)
 		size = at + int64(len(line)) + 1
 		lines++
 		return nil
@@ -136,7 +136,7 @@ func openList(name string, kind entryKind, memory int64) (l *list, cost int64, e
 		}
 		text[len(text)-1] = '\n'
 	}
-	l.file, l.bloom, l.starts, l.firsts = nil, nil, nil, nil
+	l.file, l.disk, l.starts, l.firsts = nil, sieve{}, nil, nil
 	if kind == entryPrefix {
 		l.memory = originTable(text, int(lines))
 	} else {
@@ -192,21 +192,20 @@ func scanLines(f io.Reader, name string, do func(n, at int64, line string) error
 	}
 }
 
-// bit is the word of the Bloom filter that a hash belongs to.
-func (l *list) bit(hash uint64) uint64 {
-	hi, _ := bits.Mul64(hash, uint64(len(l.bloom)))
-	return hi
+// sieve is the one of its lines, or of their origins.
+func (l *list) sieve() *sieve {
+	if l.memory != nil {
+		return &l.memory.sieve
+	}
+	return &l.disk
 }
 
-// bloomWord has the bits of a hash in its word.
-func bloomWord(hash uint64) uint64 {
-	h := hash * 0xd6e8feb86659fd93
-	return 1<<(h>>58) | 1<<(h>>52&63) | 1<<(h>>46&63) | 1<<(h>>40&63)
-}
-
-func (l *list) mayHave(hash uint64) bool {
-	w := bloomWord(hash)
-	return l.bloom[l.bit(hash)]&w == w
+// hasOrigin reports whether a line may begin like the URL up to the host.
+func (l *list) hasOrigin(v *view, hash uint64) bool {
+	if l.memory != nil {
+		return l.memory.find(hash, v.origin, '/') >= 0
+	}
+	return l.disk.mayHave(hash)
 }
 
 // has reports whether key is a line.
@@ -214,7 +213,7 @@ func (l *list) has(v *view, key string, hash uint64) bool {
 	if l.memory != nil {
 		return l.memory.find(hash, key, '\n') >= 0
 	}
-	if !l.mayHave(hash) {
+	if !l.disk.mayHave(hash) {
 		return false
 	}
 	if v.known == nil {
@@ -250,11 +249,10 @@ func (l *list) beginsURL(v *view, hash uint64) bool {
 	if l.memory != nil {
 		return l.memory.beginsURL(v, hash)
 	}
-	if !l.mayHave(hash) {
+	if !l.disk.mayHave(hash) {
 		return false
 	}
-	least := len(v.scheme) + 3 + len(v.host) + 1
-	for key := v.URL; len(key) >= least; {
+	for key := v.URL; len(key) > len(v.origin); {
 		line := notAbove(l.block(v, key), key)
 		if line == nil {
 			return false

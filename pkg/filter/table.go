@@ -18,36 +18,78 @@ func mix(h, w uint64) uint64 {
 	return hi ^ lo
 }
 
-func mixLabel(h uint64, s string) uint64 {
-	for ; len(s) >= 8; s = s[8:] {
-		h = mix(h, uint64(s[0])|uint64(s[1])<<8|uint64(s[2])<<16|uint64(s[3])<<24|
-			uint64(s[4])<<32|uint64(s[5])<<40|uint64(s[6])<<48|uint64(s[7])<<56)
+// label mixes in the label that ends at s[end], eight bytes at a time from its end, and returns
+// the place of the dot before it, -1 if there is none.
+func label(h uint64, s string, end int) (hash uint64, dot int) {
+	for {
+		var w uint64 // the last eight bytes, or zeros and as many as there are
+		if end >= 8 {
+			t := s[end-8 : end]
+			w = uint64(t[0]) | uint64(t[1])<<8 | uint64(t[2])<<16 | uint64(t[3])<<24 |
+				uint64(t[4])<<32 | uint64(t[5])<<40 | uint64(t[6])<<48 | uint64(t[7])<<56
+		} else {
+			for i := range end {
+				w |= uint64(s[i]) << (8 * (8 - end + i))
+			}
+		}
+		const low = 0x7f7f7f7f7f7f7f7f
+		x := w ^ 0x2e2e2e2e2e2e2e2e
+		dots := ^((x&low + low) | x | low) // the top bit of each byte that is a dot
+		if dots != 0 {
+			n := bits.LeadingZeros64(dots) / 8 // bytes behind the last
+			return mix(h, w>>(64-8*n)|uint64(n+1)<<56), end - n - 1
+		}
+		if end < 8 {
+			return mix(h, w>>(64-8*end)|uint64(end+1)<<56), -1
+		}
+		h = mix(h, w)
+		end -= 8
 	}
-	w := uint64(len(s) + 1)
-	for i := range len(s) {
-		w = w<<8 | uint64(s[i])
-	}
-	return mix(h, w)
 }
 
 // sum is a hash by labels from the right, so that all domains that a name lies in are
 // hashed by the way.
 func sum(s string) uint64 {
 	h := seed
-	for {
-		dot := strings.LastIndexByte(s, '.')
-		h = mixLabel(h, s[dot+1:])
-		if dot < 0 {
-			return h
-		}
-		s = s[:dot]
+	for end := len(s); end >= 0; {
+		h, end = label(h, s, end)
 	}
+	return h
 }
 
+// sieve tells at a glance, for most keys that are not in a set, that they are not: a Bloom
+// filter of one word a key, and how many labels there are.
+type sieve struct {
+	words  []uint64
+	labels uint64 // bit n: there is a key of n labels, or n of 63 or more
+}
+
+// newSieve makes a sieve of so many bits, or a few more.
+func newSieve(bits int64) sieve { return sieve{words: make([]uint64, bits/64+1)} }
+
+func (s *sieve) at(hash uint64) (word *uint64, bitsOf uint64) {
+	i, _ := bits.Mul64(hash, uint64(len(s.words)))
+	h := hash * 0xd6e8feb86659fd93
+	return &s.words[i], 1<<(h>>58) | 1<<(h>>52&63) | 1<<(h>>46&63) | 1<<(h>>40&63)
+}
+
+func (s *sieve) add(hash uint64, key string) {
+	w, b := s.at(hash)
+	*w |= b
+	s.labels |= labelBit(strings.Count(key, ".") + 1)
+}
+
+func (s *sieve) mayHave(hash uint64) bool {
+	w, b := s.at(hash)
+	return *w&b == b
+}
+
+func labelBit(n int) uint64 { return 1 << min(n, 63) }
+
 // table is an exact set of lines, or of what some of them begin with, in memory. A place
-// has a byte of the hash beside it, so that a line is looked at for one in 200 keys that
-// are not there.
+// has a byte of the hash beside it, so that hardly any line is looked at in vain.
 type table struct {
+	sieve
 	text  []byte // sorted lines, each with its newline
 	tags  []uint8
 	lines []uint32 // where in text the line of a place begins
@@ -56,19 +98,23 @@ type table struct {
 // newTable makes a table of text for n keys.
 func newTable(text []byte, n int) *table {
 	places := n + n/3 + 1
-	return &table{text, make([]uint8, places), make([]uint32, places)}
+	return &table{newSieve(sieveBits * int64(n)), text, make([]uint8, places), make([]uint32, places)}
 }
 
+// sieveBits are those of a sieve for a key: one in 200 keys passes that is not there.
+const sieveBits = 16
+
 // tableCost bounds the memory of a table of a list, in bytes.
-func tableCost(text, lines int64) int64 { return text + (lines+lines/3+1)*5 }
+func tableCost(text, lines int64) int64 { return text + (lines+lines/3+1)*5 + lines*sieveBits/8 }
 
 func (t *table) place(hash uint64) (int, uint8) {
 	hi, _ := bits.Mul64(hash, uint64(len(t.tags)))
 	return int(hi), max(1, uint8(hash))
 }
 
-// add puts in the line at a place of text.
-func (t *table) add(hash uint64, line int) {
+// add puts in the line at a place of text, under a key.
+func (t *table) add(hash uint64, key string, line int) {
+	t.sieve.add(hash, key)
 	i, tag := t.place(hash)
 	for t.tags[i] != 0 {
 		if i++; i == len(t.tags) {
@@ -80,6 +126,9 @@ func (t *table) add(hash uint64, line int) {
 
 // find returns where the line begins that has key in front and end behind it, -1 if there is none.
 func (t *table) find(hash uint64, key string, end byte) int {
+	if !t.mayHave(hash) {
+		return -1
+	}
 	i, tag := t.place(hash)
 	for t.tags[i] != 0 {
 		if t.tags[i] == tag {
@@ -99,7 +148,7 @@ func (t *table) find(hash uint64, key string, end byte) int {
 // lineTable is a table of whole lines.
 func lineTable(text []byte, n int) *table {
 	t := newTable(text, n)
-	eachLine(text, func(at int, line string) { t.add(sum(line), at) })
+	eachLine(text, func(at int, line string) { t.add(sum(line), line, at) })
 	return t
 }
 
@@ -145,13 +194,14 @@ const few = 8
 
 // set is what a test's arguments stand for: names or URLs.
 type set struct {
+	id    int // of its answer in view.memo
 	few   []string
 	table *table // of all arguments, where they are more than few; else nil
 	lists []*list
 }
 
-func newSet(args []string, lists []*list) *set {
-	s := &set{lists: lists}
+func newSet(id int, args []string, lists []*list) *set {
+	s := &set{id: id, lists: lists}
 	if len(args) <= few {
 		s.few = args
 		return s
@@ -180,6 +230,18 @@ func (s *set) hashed(v *view, key string, hash uint64) bool {
 	return false
 }
 
+// labels are the bits of all lengths of names that there are beyond the few.
+func (s *set) labels() uint64 {
+	var all uint64
+	if s.table != nil {
+		all = s.table.labels
+	}
+	for _, l := range s.lists {
+		all |= l.sieve().labels
+	}
+	return all
+}
+
 // hasHost is for host: with its port, or without it on any.
 func (s *set) hasHost(v *view) bool {
 	if slices.Contains(s.few, v.name) || v.port != "" && slices.Contains(s.few, v.host) {
@@ -202,8 +264,9 @@ func (s *set) hasDomain(v *view) bool {
 	if s.small() {
 		return false
 	}
-	for _, d := range v.domains() {
-		if s.hashed(v, v.name[d.at:], d.hash) {
+	labels := s.labels()
+	for i, d := range v.domains() {
+		if labels&labelBit(i+1) != 0 && s.hashed(v, v.name[d.at:], d.hash) {
 			return true
 		}
 	}
@@ -213,6 +276,7 @@ func (s *set) hasDomain(v *view) bool {
 // prefixes is what prefix looks in. Those that reach to the slash behind the host are found by
 // what they begin with, up to the host.
 type prefixes struct {
+	id    int // of what view.memo has for the table
 	few   []string
 	loose []byte // sorted lines that end before the slash behind the host
 	table *table // of the others: where those of each host begin
@@ -233,10 +297,13 @@ func origin(p string) string {
 }
 
 // originHash is the hash of a URL's origin.
-func originHash(hash uint64, scheme string) uint64 { return mixLabel(hash, scheme) }
+func originHash(hash uint64, scheme string) uint64 {
+	hash, _ = label(hash, scheme, len(scheme))
+	return hash
+}
 
-func newPrefixes(args []string, lists []*list) *prefixes {
-	p := &prefixes{lists: lists}
+func newPrefixes(id int, args []string, lists []*list) *prefixes {
+	p := &prefixes{id: id, lists: lists}
 	if len(args) <= few {
 		p.few = args
 		return p
@@ -276,7 +343,7 @@ func originTable(text []byte, n int) *table {
 		}
 		before = o // text does not change
 		scheme, host, _ := strings.Cut(o, "://")
-		t.add(originHash(sum(host), scheme), at)
+		t.add(originHash(sum(host), scheme), host, at)
 	})
 	return t
 }
@@ -292,8 +359,23 @@ func (p *prefixes) match(v *view) bool {
 			return true
 		}
 	}
-	if p.table == nil && len(p.lists) == 0 {
+	if p.table == nil && len(p.lists) == 0 || v.memo[p.id] == memoNo {
 		return false
+	}
+	if v.memo[p.id] == memoUnknown {
+		v.memo[p.id] = memoNo
+		hash := originHash(v.hostHash(), v.scheme)
+		if p.table != nil && p.table.find(hash, v.origin, '/') >= 0 {
+			v.memo[p.id] = memoYes
+		}
+		for _, l := range p.lists {
+			if l.hasOrigin(v, hash) {
+				v.memo[p.id] = memoYes
+			}
+		}
+		if v.memo[p.id] == memoNo {
+			return false
+		}
 	}
 	hash := originHash(v.hostHash(), v.scheme)
 	if p.table != nil && p.table.beginsURL(v, hash) {
@@ -309,12 +391,11 @@ func (p *prefixes) match(v *view) bool {
 
 // beginsURL reports whether one of the lines is a prefix of the URL. The table has origins.
 func (t *table) beginsURL(v *view, hash uint64) bool {
-	o := v.URL[:len(v.scheme)+3+len(v.host)]
-	at := t.find(hash, o, '/')
+	at := t.find(hash, v.origin, '/')
 	if at < 0 {
 		return false
 	}
-	// The lines of the origin end where one begins with something else, or is above the URL.
+	// The lines of the origin end where one is above the URL.
 	lo, hi := at, len(t.text)
 	for step := 64; lo+step < hi; step *= 2 {
 		start := lo + bytes.LastIndexByte(t.text[lo:lo+step], '\n') + 1
@@ -328,7 +409,7 @@ func (t *table) beginsURL(v *view, hash uint64) bool {
 		}
 		lo = start
 	}
-	return beginsIn(t.text[at:hi], v.URL, len(o)+1)
+	return beginsIn(t.text[at:hi], v.URL, len(v.origin)+1)
 }
 
 // beginsIn reports whether a line is a prefix of s, of least bytes or more. Where the greatest

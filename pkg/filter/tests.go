@@ -206,7 +206,7 @@ func hostTest(p *parser, l *leaf, args []string, bad badArg) error {
 	if err != nil {
 		return err
 	}
-	l.test = s.hasHost
+	l.test = func(v *view) bool { return v.remembered(s.id, s.hasHost) }
 	l.value = func(v *view) string { return v.host }
 	return nil
 }
@@ -216,7 +216,7 @@ func domainTest(p *parser, l *leaf, args []string, bad badArg) error {
 	if err != nil {
 		return err
 	}
-	l.test = s.hasDomain
+	l.test = func(v *view) bool { return v.remembered(s.id, s.hasDomain) }
 	l.value = func(v *view) string { return v.name }
 	return nil
 }
@@ -226,7 +226,8 @@ func registeredTest(p *parser, l *leaf, args []string, bad badArg) error {
 	if err != nil {
 		return err
 	}
-	l.test = func(v *view) bool { return s.has(v, v.registered()) }
+	has := func(v *view) bool { return s.has(v, v.registered()) }
+	l.test = func(v *view) bool { return v.remembered(s.id, has) }
 	l.value = (*view).registered
 	return nil
 }
@@ -245,7 +246,7 @@ func urlTest(p *parser, l *leaf, args []string, bad badArg) error {
 	if err != nil {
 		return err
 	}
-	s := newSet(urls, lists)
+	s := newSet(p.nextSet(), urls, lists)
 	l.test = func(v *view) bool { return s.has(v, v.URL) }
 	return nil
 }
@@ -259,7 +260,7 @@ func prefixTest(p *parser, l *leaf, args []string, bad badArg) error {
 	if err != nil {
 		return err
 	}
-	l.test = newPrefixes(all, lists).match
+	l.test = newPrefixes(p.nextSet(), all, lists).match
 	return nil
 }
 
@@ -281,7 +282,13 @@ func (p *parser) nameSet(args []string, bad badArg) (*set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newSet(names, lists), nil
+	return newSet(p.nextSet(), names, lists), nil
+}
+
+// nextSet counts sets.
+func (p *parser) nextSet() int {
+	p.sets++
+	return p.sets - 1
 }
 
 // listArgs opens the lists among the arguments and hands the others on.
