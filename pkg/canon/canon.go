@@ -549,6 +549,9 @@ func isAddr(name string) bool {
 	if strings.HasPrefix(name, "[") {
 		return true
 	}
+	if n := len(name); n == 0 || name[n-1] > '9' { // no error is made for most names
+		return false
+	}
 	_, err := netip.ParseAddr(name)
 	return err == nil
 }

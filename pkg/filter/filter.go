@@ -68,8 +68,9 @@
 // A program is started by /bin/sh once for each Judge, when it is first needed. It reads a
 // line for each question: URL, host, depth, link kind and media type, with tabs between,
 // and writes a line for each, in that order: "yes" or "no", and behind a tab, if it likes,
-// why, which explain shows. It must flush its output when its input makes it wait; questions
-// come many at a time. It ends with status 0 when its input ends. Its answer must depend on
+// why, which explain shows. It must keep neither questions nor answers back
+// (sed -u, grep --line-buffered, mawk -W interactive): questions come many at a time, and the next ones when
+// all have their answers. It ends with status 0 when its input ends. Its answer must depend on
 // its question alone, or the links of a batch would depend on the number of threads.
 //
 // Of a program that dies, the questions without an answer are asked again of a new one; three
@@ -81,7 +82,7 @@
 //
 //   - Verdicts depend on rules and candidates alone (and on programs).
 //   - Time is linear in the URL and the rules, times the logarithm of a list.
-//   - Judging allocates nothing, programs aside.
+//   - Judging allocates nothing; programs aside, and registered-domain where the host changes.
 package filter
 
 import (

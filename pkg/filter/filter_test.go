@@ -3,6 +3,7 @@ package filter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -90,6 +91,140 @@ default deny # of all others
 		if got := map[bool]string{true: "allow ", false: "deny "}[v.Allow] + v.Reason(); got != want {
 			t.Errorf("%s: %s, want %s", u, got, want)
 		}
+	}
+}
+
+func TestMatchAll(t *testing.T) {
+	f, err := Parse("rules", strings.NewReader("match all\nallow site: domain example\ndeny zip: extension zip\nallow short: url-length < 30\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for u, want := range map[string]string{
+		"http://a.example/": "", "http://a.test/": "filter:site", "http://example/a.zip": "filter:zip",
+		"http://example/" + strings.Repeat("a", 30): "filter:short",
+	} {
+		v := decide(t, f, candidate(t, u))
+		if v.Allow != (want == "") || !v.Allow && v.Reason() != want {
+			t.Errorf("%s: %v %s, want %q", u, v.Allow, v.Reason(), want)
+		}
+		traces, again, err := f.NewJudge().Explain(context.Background(), *candidate(t, u), false)
+		if err != nil || again != v {
+			t.Errorf("%s: explained as %v (%v)", u, again, err)
+		}
+		for _, r := range traces {
+			if ok := r.Holds == r.Rule.Allow; ok == r.Decides {
+				t.Errorf("%s: rule %s holds %v and decides %v", u, r.Rule.Name, r.Holds, r.Decides)
+			}
+		}
+	}
+}
+
+func TestDocuments(t *testing.T) {
+	for _, mode := range []string{"match first", "match all"} {
+		f, err := Parse("rules", strings.NewReader(mode+`
+deny pictures: mime image/* Application/ZIP and not domain art.test
+allow deep: mime */* and depth < 300
+allow site: domain a.test art.test
+`+map[string]string{"match first": "default deny", "match all": ""}[mode]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for in, want := range map[string]string{
+			"http://a.test/ ": "", "http://b.test/ ": "deny", "http://b.test/ text/html": "", "http://a.test/ image/png": "deny", "http://a.test/ application/zip": "deny",
+			"http://art.test/ image/png": "", "http://a.test/ imagery/png": "",
+		} {
+			u, mime, _ := strings.Cut(in, " ")
+			c := candidate(t, u)
+			j := f.NewJudge()
+			var v Verdict
+			if c.MIME = mime; mime == "" {
+				v = decide(t, f, c)
+			} else if v, err = j.Document(context.Background(), *c); err != nil {
+				t.Fatal(err)
+			}
+			if v.Allow != (want == "") {
+				t.Errorf("%s: %s: %v by %s", mode, in, v.Allow, v.Reason())
+			}
+		}
+	}
+	f, err := Parse("rules", strings.NewReader("default deny"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := f.NewJudge().Document(context.Background(), *candidate(t, "http://a/")); err != nil || !v.Allow || f.JudgesDocuments() {
+		t.Errorf("the default judges documents: %v %v", v, err)
+	}
+}
+
+func TestInclude(t *testing.T) {
+	f, err := load(t, 0, "allow mine: suffix /cal/2024/05\ninclude sub/more without b\ninclude default without long-url deep-path\ndefault deny", map[string]string{
+		"list": "x.test\n", "more": "", "loop": "include loop",
+	})
+	if err == nil || !strings.Contains(err.Error(), `line 2, column 9: "`) || f != nil {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	f, err = load(t, 0, "allow mine: suffix /cal/2024/05\ninclude more without b\ninclude default without long-url deep-path\ndeny rest: any", map[string]string{
+		"list": "x.test\n", "more": "deny a: domain @list\ndeny b: any\ninclude third", "third": "deny c: suffix c",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for u, want := range map[string]string{
+		"http://x.test/cal/2024/05": "filter:mine", "http://x.test/": "filter:a", "http://h/c": "filter:c", "http://h/cal/2024/06": "filter:calendar-path",
+		"http://h/" + strings.Repeat("1/", 2) + strings.Repeat("a", 1100): "filter:rest",
+	} {
+		if v := decide(t, f, candidate(t, u)); v.Reason() != want {
+			t.Errorf("%.60s: %s, want %s", u, v.Reason(), want)
+		}
+	}
+	for rules, want := range map[string]string{
+		"include loop":               `column 9: "`,
+		"include more":               `more: line 1, column 1: "default" in an included file, want allow, deny or include`,
+		"deny a: any\ninclude twice": `twice: line 1, column 6: rule name "a", which line 1 of `,
+		"include f1":                 "at most 8 files in one another",
+	} {
+		files := map[string]string{"loop": "include loop", "more": "default deny", "twice": "deny a: any"}
+		for i := range 9 {
+			files[fmt.Sprintf("f%d", i+1)] = fmt.Sprintf("include f%d", i+2)
+		}
+		if _, err := load(t, 0, rules, files); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", rules, err, want)
+		}
+	}
+}
+
+// The number of rules and of tests is bounded, and so is the time that they take to read.
+func TestManyRules(t *testing.T) {
+	var b strings.Builder
+	for i := range maxRules + 1 {
+		fmt.Fprintf(&b, "deny :any\n")
+		if i == maxRules-1 {
+			if _, err := Parse("rules", strings.NewReader(b.String())); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := Parse("rules", strings.NewReader(b.String())); err == nil || !strings.Contains(err.Error(), "line 100001, column 5: one rule more, want at most 100000") {
+		t.Error(err)
+	}
+	line := "deny : any" + strings.Repeat(" or any", (MaxLine-20)/7) + "\n"
+	if _, err := Parse("rules", strings.NewReader(strings.Repeat(line, 1+maxTests/(MaxLine/7-10)))); err == nil || !strings.Contains(err.Error(), "one test more, want at most 1048576") {
+		t.Error(err)
+	}
+}
+
+// Paths with very many segments take no more time than others of their length.
+func TestRepeatedSegments(t *testing.T) {
+	f, err := Parse("rules", strings.NewReader("deny x: repeated-segments > 99999"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := "http://h/" + strings.Repeat("a/", 100_000)
+	if v := decide(t, f, &Candidate{URL: u, Host: "h"}); v.Allow {
+		t.Error("100000 segments do not count")
+	}
+	if v := decide(t, f, &Candidate{URL: u[:len(u)-2], Host: "h"}); !v.Allow {
+		t.Error("99999 segments count")
 	}
 }
 

@@ -154,6 +154,8 @@ func (p *program) fault(found, stderr string) error {
 	e := &fault.Error{Class: "", File: "exec " + p.command, Found: found}
 	if stderr != "" {
 		e.Hint = "it wrote: " + stderr
+	} else if strings.HasPrefix(found, "no answer") {
+		e.Hint = "an answer must not wait in a buffer: sed -u, grep --line-buffered, mawk -W interactive"
 	}
 	return e
 }
