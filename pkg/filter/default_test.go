@@ -52,6 +52,17 @@ func TestShippedRulesDenyTraps(t *testing.T) {
 	}
 }
 
+// Links without end, which nothing in their address tells.
+func TestShippedRulesEndChains(t *testing.T) {
+	f := shipped(t)
+	c := candidate(t, "http://h/deep/101/")
+	for depth, want := range map[uint16]string{100: "filter:default", 101: "filter:far-away"} {
+		if c.Depth = depth; decide(t, f, c).Reason() != want {
+			t.Errorf("depth %d: %s, want %s", depth, decide(t, f, c).Reason(), want)
+		}
+	}
+}
+
 // Addresses as ordinary sites have them are let through.
 func TestShippedRulesAllowSites(t *testing.T) {
 	f := shipped(t)

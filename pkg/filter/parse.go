@@ -20,8 +20,8 @@ const (
 	MaxLine      = 1 << 20 // bytes of a line
 	maxNesting   = 100     // parentheses in one another
 	maxInclude   = 8       // files that include one another
-	maxRules     = 100_000
-	maxTests     = 1 << 20
+	maxRules     = 10_000
+	maxTests     = 100_000
 	maxRegex     = 16 << 10 // bytes of a regular expression
 	maxTimeout   = time.Hour
 	maxExecTests = 16
