@@ -147,51 +147,55 @@ func TestFaultyNetwork(t *testing.T) {
 		opt := options(newStore(t), fetch.HTTP{Client: &http1.Client{UserAgent: "mercator", TempDir: t.TempDir(), Timeout: 10 * time.Second, Dial: f.dial,
 			Guard: addrguard.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}})
 		opt.MinDelay, opt.MaxDelay, opt.AddrDelay = 100*time.Millisecond, 100*time.Millisecond, 50*time.Millisecond
-		// round returns the URLs that did not come whole, and how many of each host did.
-		round := func(txn string, urls []record.URL) (again []record.URL, whole map[string]int) {
-			in := stream(t, txn, urls)
-			opt.Txn, opt.Schema = txn, in.Schema()
-			var out buffer
-			done, err := stage.Run(t.Context(), stage.Spec{Name: "mfetch", Verb: "fetch", Store: opt.Store, Txn: txn}, in, []stage.Sink{&out}, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
-				return fetch.Run(ctx, b, opt)
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := done.Ledger.Balance(); err != nil {
-				t.Error(err)
-			}
-			rows := readAll(t, &out)
-			outcomes(t, rows, urls)
-			sameRound(t, opt.Store, txn, urls, rows)
-			byURL, whole := map[string]*record.Fetch{}, map[string]int{}
-			for i := range rows {
-				if rows[i].Role == record.RolePage {
-					byURL[rows[i].URL] = &rows[i]
-				}
-			}
-			for _, u := range urls {
-				row := byURL[u.URL]
-				if row.Outcome != record.OutcomeFetched || row.Truncated != "" {
-					again = append(again, u)
-					continue
-				}
-				whole[u.Host]++
-				if want := faultyBody(strings.TrimPrefix(u.URL, "http://")); row.Status != 200 || row.BodyLength != int64(len(want)) || row.ContentFP != fingerprint.OfString(want) {
-					t.Errorf("%s came as %+v", u.URL, row)
-				}
-			}
-			return again, whole
-		}
-		again, whole := round("r1", urls)
+		again, whole := faultyRound(t, opt, "r1", urls)
 		for i, k := range kinds {
 			if n := whole[fmt.Sprintf("h%d.test", i)]; k.whole && n != perHost || !k.whole && n == perHost {
 				t.Errorf("%s: %d of %d pages came whole", k.name, n, perHost)
 			}
 		}
 		close(f.up)
-		if again, _ = round("r2", again); len(again) != 0 {
+		if again, _ = faultyRound(t, opt, "r2", again); len(again) != 0 {
 			t.Errorf("%d URLs did not come through a network that is well", len(again))
 		}
 	})
+}
+
+// faultyRound fetches URLs whose bodies are faultyBody. It returns those that did not
+// come whole, and how many of each host did; the books balance, each URL has one row,
+// what is called whole is whole, and a replay gives the same.
+func faultyRound(t *testing.T, opt fetch.Options, txn string, urls []record.URL) (again []record.URL, whole map[string]int) {
+	t.Helper()
+	in := stream(t, txn, urls)
+	opt.Txn, opt.Schema = txn, in.Schema()
+	var out buffer
+	done, err := stage.Run(t.Context(), stage.Spec{Name: "mfetch", Verb: "fetch", Store: opt.Store, Txn: txn}, in, []stage.Sink{&out}, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
+		return fetch.Run(ctx, b, opt)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := done.Ledger.Balance(); err != nil {
+		t.Error(err)
+	}
+	rows := readAll(t, &out)
+	outcomes(t, rows, urls)
+	sameRound(t, opt.Store, txn, urls, rows)
+	byURL, whole := map[string]*record.Fetch{}, map[string]int{}
+	for i := range rows {
+		if rows[i].Role == record.RolePage {
+			byURL[rows[i].URL] = &rows[i]
+		}
+	}
+	for _, u := range urls {
+		row := byURL[u.URL]
+		if row.Outcome != record.OutcomeFetched || row.Truncated != "" {
+			again = append(again, u)
+			continue
+		}
+		whole[u.Host]++
+		if want := faultyBody(strings.TrimPrefix(u.URL, "http://")); row.Status != 200 || row.BodyLength != int64(len(want)) || row.ContentFP != fingerprint.OfString(want) {
+			t.Errorf("%s came as %+v", u.URL, row)
+		}
+	}
+	return again, whole
 }
