@@ -4,12 +4,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"time"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/cli"
+	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/resolve"
@@ -22,6 +25,7 @@ type grammar struct {
 	cli.Common
 	Resolve resolveCmd `cmd:"" default:"withargs" name:"resolve" help:"Add addresses to url records (the default)."`
 	Names   namesCmd   `cmd:"" help:"Resolve names, one a line, to JSON lines."`
+	Serve   serveCmd   `cmd:"" help:"Answer other programs' questions on loopback, from the cache."`
 	Create  createCmd  `cmd:"" help:"Make an empty dns store."`
 }
 
@@ -134,6 +138,65 @@ func (c *namesCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	defer in.Close()
 	return resolve.Names(ctx, r, c.Type, c.InFlight, c.InOrder, std.Now, in, std.Out)
+}
+
+type serveCmd struct {
+	Store  string        `arg:"" help:"The dns store, such as crawl/dns."`
+	Listen string        `default:"127.0.0.1:5300" placeholder:"ADDR:PORT" help:"Loopback address to listen on, UDP and TCP; port 0 takes a free one (127.0.0.1:5300)."`
+	Ready  string        `placeholder:"FILE" help:"Write the address to this file when questions are answered."`
+	Save   time.Duration `default:"1m" help:"Put new answers into the store so often, and at the end; 0: never (1m)."`
+	askFlags
+	MinTTL time.Duration `name:"min-ttl" default:"1m" help:"Keep answers at least this long."`
+	MaxTTL time.Duration `name:"max-ttl" default:"24h" help:"Keep answers at most this long."`
+}
+
+// Help is printed by mresolve serve --help.
+func (*serveCmd) Help() string {
+	return `A DNS server for the programs of this machine, until it is interrupted. Addresses come
+from STORE as long as they are valid, and from --server otherwise; records of other types
+are always asked for. What is new goes into STORE, but for the time in which a round of a
+crawl is open there. It listens on loopback only.
+
+  mresolve serve crawl/dns --server 192.0.2.53 &
+  dig @127.0.0.1 -p 5300 www.example.com`
+}
+
+func (c *serveCmd) Run(ctx context.Context, std *cli.Std) error {
+	addr, err := netip.ParseAddrPort(c.Listen)
+	if err != nil || !addr.Addr().IsLoopback() || c.Save < 0 {
+		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--listen %s --save %v", c.Listen, c.Save), Want: "a loopback address with its port, such as 127.0.0.1:5300, and no time below 0"}
+	}
+	r, err := c.resolver(std, resolve.Config{MinTTL: c.MinTTL, MaxTTL: c.MaxTTL})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	st, err := store.Open(c.Store, resolve.StoreKind, resolve.StoreVersion, store.Options{LockWait: time.Second})
+	if err != nil {
+		return err
+	}
+	s, err := resolve.NewServer(st, r, std.MemoryLimit(), std.Now)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	pc, err := net.ListenPacket("udp", l.Addr().String())
+	if err != nil {
+		return err
+	}
+	defer pc.Close()
+	if c.Ready != "" {
+		if err := durable.WriteOutput(c.Ready, []byte(l.Addr().String()+"\n")); err != nil {
+			return err
+		}
+	}
+	err = s.Serve(ctx, pc, l, c.Save)
+	std.Stat("serve", map[string]uint64{"questions": s.Stats.Questions.Load(), "cached": s.Stats.Cached.Load(), "saved": s.Stats.Saved.Load()})
+	return err
 }
 
 type createCmd struct {

@@ -104,24 +104,25 @@ func quoted(s string) (text, rest string, ok bool) {
 // told is an answer as rows tell it.
 type told struct {
 	addrs   string // before Rotate
-	expires time.Time
 	status  string
+	cname   string
+	expires time.Time
 }
 
 func tell(a *Answer) told {
-	return told{FormatAddrs(a.Addrs), a.Expires.UTC().Truncate(time.Microsecond), a.Status}
+	return told{FormatAddrs(a.Addrs), a.Status, a.CNAME, a.Expires.UTC().Truncate(time.Microsecond)}
 }
 
-// tell is what an entry gives those who want addresses of r's family.
-func (r *batch) tell(e *entry) (told, error) {
-	if r.opt.Replay != nil || e.Family == r.opt.Resolver.cfg.Family || e.Family == "" && r.opt.Resolver.cfg.Family == "any" {
-		return told{e.Addr, e.Expires, e.Error}, nil
+// tell is what an entry gives those who want addresses of r's family, or all if r is nil.
+func (r *Resolver) tell(e *entry) (told, error) {
+	if r == nil || e.Family == r.cfg.Family || e.Family == "" && r.cfg.Family == "any" {
+		return told{e.Addr, e.Error, e.CNAME, e.Expires}, nil
 	}
 	addrs, err := parseAddrs(e.Addr)
 	if err != nil {
 		return told{}, err
 	}
-	a := r.opt.Resolver.wanted(Answer{Addrs: addrs, Status: e.Error, Expires: e.Expires})
+	a := r.wanted(Answer{Addrs: addrs, Status: e.Error, CNAME: e.CNAME, Expires: e.Expires})
 	return tell(&a), nil
 }
 
@@ -232,7 +233,7 @@ func Resolve(ctx context.Context, st *store.Store, b *stage.Batch[record.URL, re
 				for l := range r.work {
 					a := opt.Resolver.Lookup(ctx, l.name)
 					l.told = tell(&a)
-					l.entry, l.err = r.entryOf(a)
+					l.entry, l.err = opt.Resolver.entryOf(a)
 					close(l.asked)
 				}
 			})
@@ -256,7 +257,7 @@ func Resolve(ctx context.Context, st *store.Store, b *stage.Batch[record.URL, re
 	if opt.Replay != nil {
 		return r.stats, nil // saved answers are not news
 	}
-	return r.stats, r.commit(base)
+	return r.stats, commit(b.Tx(), r.fresh, r.cache, opt.Now())
 }
 
 // name is what a row's host is looked up by. A replay knows hosts, with their
@@ -449,12 +450,12 @@ func (r *batch) keep(l *lookup) error {
 
 // entryOf is an answer for the store: the name, a zero, the value; nil for a name that
 // costs no question.
-func (r *batch) entryOf(a Answer) ([]byte, error) {
+func (r *Resolver) entryOf(a Answer) ([]byte, error) {
 	if _, literal := Literal(a.Name); literal {
 		return nil, nil
 	}
 	e := toEntry(a)
-	if family := r.opt.Resolver.cfg.Family; family != "any" {
+	if family := r.cfg.Family; family != "any" {
 		e.Family = family
 	}
 	value, err := json.Marshal(e)
@@ -513,8 +514,8 @@ func (r *batch) lookUp(w *window, names []*lookup) (missing []*lookup, err error
 		if err != nil {
 			return nil, c.corrupt(err)
 		}
-		good := r.valid(e.Expires) && r.covers(&e)
-		t, err := r.tell(&e)
+		good := r.valid(e.Expires) && r.opt.Resolver.covers(&e)
+		t, err := r.opt.Resolver.tell(&e)
 		if err != nil {
 			return nil, c.corrupt(err)
 		}
@@ -539,13 +540,14 @@ func (r *batch) lookUp(w *window, names []*lookup) (missing []*lookup, err error
 }
 
 // covers says whether an entry was asked for all the addresses wanted now.
-func (r *batch) covers(e *entry) bool {
-	return e.Family == "" || r.opt.Replay != nil || e.Family == r.opt.Resolver.cfg.Family
+func (r *Resolver) covers(e *entry) bool {
+	return e.Family == "" || r == nil || e.Family == r.cfg.Family
 }
 
-// commit merges the fresh answers into a new cache file.
-func (r *batch) commit(base *store.Manifest) error {
-	it, err := r.fresh.Sort()
+// commit merges fresh answers with those of base into a new cache file, which leaves out
+// what has expired by now.
+func commit(tx *store.Tx, fresh *merge.Sorter, open func() (*cacheReader, error), now time.Time) error {
+	it, err := fresh.Sort()
 	if err != nil {
 		return err
 	}
@@ -557,12 +559,11 @@ func (r *batch) commit(base *store.Manifest) error {
 	if err != nil {
 		return err
 	}
-	old, err := r.cache()
+	old, err := open()
 	if err != nil {
 		return err
 	}
 	defer old.Close()
-	tx := r.b.Tx()
 	f, err := tx.Create("cache/", ".arrows.zst", roleCache)
 	if err != nil {
 		return err
@@ -571,7 +572,6 @@ func (r *batch) commit(base *store.Manifest) error {
 	if err != nil {
 		return err
 	}
-	now := r.opt.Now()
 	keep := func(m *record.Module) error {
 		e, err := parseEntry(m.Value)
 		if err != nil {
@@ -613,7 +613,7 @@ func (r *batch) commit(base *store.Manifest) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	for _, e := range base.Files {
+	for _, e := range tx.Base().Files {
 		if e.Role == roleCache {
 			tx.Drop(e.Path)
 		}

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -30,6 +31,7 @@ func secure(t *testing.T) (https, overTLS string, roots *x509.CertPool) {
 		w.Write(reply(q, good))
 	}))
 	web.EnableHTTP2 = true
+	web.Config.ErrorLog = log.New(io.Discard, "", 0) // refused certificates are wanted here
 	web.StartTLS()
 	t.Cleanup(web.Close)
 	roots = x509.NewCertPool()

@@ -29,16 +29,12 @@ func (t *table) get(key uint64, name string) (a told, ok bool) {
 		return a, false
 	}
 	e := t.chunks[at/chunkSize][at%chunkSize:]
-	var found, addrs, status string
-	var expires int64
-	found, e = field(e)
-	addrs, e = field(e)
-	status, e = field(e)
-	expires = int64(binary.LittleEndian.Uint64(e))
-	if found != name { // names whose fingerprints are alike
-		return a, false
-	}
-	return told{addrs, time.UnixMicro(expires).UTC(), status}, true
+	found, e := field(e)
+	a.addrs, e = field(e)
+	a.status, e = field(e)
+	a.cname, e = field(e)
+	a.expires = time.UnixMicro(int64(binary.LittleEndian.Uint64(e))).UTC()
+	return a, found == name // the fingerprints of two names may be alike
 }
 
 func field(e []byte) (string, []byte) {
@@ -46,16 +42,21 @@ func field(e []byte) (string, []byte) {
 	return string(e[2 : 2+n]), e[2+n:]
 }
 
+// hasRoom says whether another chunk may be taken.
+func (t *table) hasRoom() bool {
+	return int64(len(t.chunks)+1)*chunkSize+int64(len(t.at))*indexBytes <= t.limit
+}
+
 // put takes an answer in. It says false if the table had to be emptied for it.
 func (t *table) put(key uint64, name string, a told) (hadRoom bool) {
-	size := len(name) + len(a.addrs) + len(a.status) + 3*2 + 8
+	size := len(name) + len(a.addrs) + len(a.status) + len(a.cname) + 4*2 + 8
 	if size > maxEntry {
 		return true // from a store that somebody else wrote
 	}
 	n := len(t.chunks)
 	hadRoom = true
 	if n == 0 || len(t.chunks[n-1])+size > chunkSize {
-		if int64(n+1)*chunkSize+int64(len(t.at))*indexBytes > t.limit {
+		if !t.hasRoom() {
 			t.chunks, t.at, hadRoom = t.chunks[:0], map[uint64]int32{}, false
 		}
 		t.chunks = append(t.chunks, make([]byte, 0, chunkSize))
@@ -63,7 +64,7 @@ func (t *table) put(key uint64, name string, a told) (hadRoom bool) {
 	}
 	c := &t.chunks[n-1]
 	t.at[key] = int32((n-1)*chunkSize + len(*c))
-	for _, s := range []string{name, a.addrs, a.status} {
+	for _, s := range []string{name, a.addrs, a.status, a.cname} {
 		*c = append(binary.LittleEndian.AppendUint16(*c, uint16(len(s))), s...)
 	}
 	*c = binary.LittleEndian.AppendUint64(*c, uint64(a.expires.UnixMicro()))

@@ -14,14 +14,14 @@ func TestTable(t *testing.T) {
 	full := 0
 	for i := range 200_000 {
 		name := fmt.Sprintf("host%d.test", i)
-		if !tb.put(uint64(i), name, told{"127.0.0.1,::1", at, "x"}) {
+		if !tb.put(uint64(i), name, told{"127.0.0.1,::1", "x", "alias.test", at}) {
 			full++
 			if _, ok := tb.get(0, "host0.test"); ok {
 				t.Fatal("an emptied table still has its first name")
 			}
 		}
 		got, ok := tb.get(uint64(i), name)
-		if !ok || got != (told{"127.0.0.1,::1", at, "x"}) {
+		if !ok || got != (told{"127.0.0.1,::1", "x", "alias.test", at}) {
 			t.Fatalf("%s: %v %v", name, got, ok)
 		}
 		if size := len(tb.chunks)*chunkSize + len(tb.at)*indexBytes; size > 5<<20 {

@@ -1,0 +1,290 @@
+package resolve
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
+	"mercator/pkg/merge"
+)
+
+// Bounds of a Server.
+const (
+	maxServing = 4096    // questions at a time; others are answered SERVFAIL at once
+	maxFresh   = 1 << 15 // answers that wait to be saved; then they are dropped
+)
+
+// ServeStats counts the questions to a Server.
+type ServeStats struct {
+	Questions atomic.Uint64
+	Cached    atomic.Uint64 // answered from the store or from memory
+	Saved     atomic.Uint64 // answers put into the store
+}
+
+// Server answers the questions of other programs from a store's cache, and has a
+// Resolver ask for the rest: addresses, with their canonical name, are kept; other
+// records are passed through.
+type Server struct {
+	Stats ServeStats
+
+	st       *store.Store
+	resolver *Resolver
+	now      func() time.Time
+	memory   int64
+	slots    chan struct{}
+
+	mu    sync.Mutex
+	known *table
+	fresh map[string][]byte // entries to be saved, by name
+}
+
+// NewServer loads as much of the store's cache as half of memory (in bytes) holds.
+func NewServer(st *store.Store, r *Resolver, memory int64, now func() time.Time) (*Server, error) {
+	s := &Server{st: st, resolver: r, now: now, memory: memory, slots: make(chan struct{}, maxServing), known: newTable(memory / 4), fresh: map[string][]byte{}}
+	m, err := st.Current()
+	if err != nil {
+		return nil, err
+	}
+	c, err := openCache(st, m)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	for start := now(); !c.end && s.known.hasRoom(); err = c.advance() {
+		if err != nil {
+			return nil, err
+		}
+		e, err := parseEntry(c.row.Value)
+		if err != nil {
+			return nil, c.corrupt(err)
+		}
+		if e.Expires.After(start) && r.covers(&e) {
+			t, err := r.tell(&e)
+			if err != nil {
+				return nil, c.corrupt(err)
+			}
+			s.known.put(c.row.Key, c.row.Name, t)
+		}
+	}
+	return s, err
+}
+
+// Serve answers on a UDP and a TCP socket until ctx ends, and puts what it learns into
+// the store each save interval, and at the end; never, if save is 0. While a crawl's
+// round is open the store takes nothing, and saving is put off.
+func (s *Server) Serve(ctx context.Context, pc net.PacketConn, l net.Listener, save time.Duration) error {
+	handler := dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
+		select {
+		case s.slots <- struct{}{}:
+			defer func() { <-s.slots }()
+		default:
+			refusal := new(dns.Msg)
+			w.WriteMsg(refusal.SetRcode(q, dns.RcodeServerFailure))
+			return
+		}
+		m := s.answer(ctx, q)
+		if _, tcp := w.RemoteAddr().(*net.TCPAddr); !tcp {
+			size := dns.MinMsgSize
+			if opt := q.IsEdns0(); opt != nil {
+				size = max(size, int(opt.UDPSize()))
+			}
+			m.Truncate(size)
+		}
+		w.WriteMsg(m) // one who has gone needs no answer
+	})
+	servers := []*dns.Server{{PacketConn: pc, Handler: handler}, {Listener: l, Handler: handler}}
+	ended := make(chan error, len(servers))
+	for _, srv := range servers {
+		go func() { ended <- srv.ActivateAndServe() }()
+	}
+	var tick <-chan time.Time
+	if save > 0 {
+		t := time.NewTicker(save)
+		defer t.Stop()
+		tick = t.C
+	}
+	var err error
+	for running := true; running && err == nil; {
+		select {
+		case <-tick:
+			err = s.save(ctx)
+		case err = <-ended:
+			running = false
+		case <-ctx.Done():
+			running = false
+		}
+	}
+	pc.Close()
+	l.Close()
+	if err == nil && save > 0 {
+		err = s.save(context.WithoutCancel(ctx))
+	}
+	return err
+}
+
+// answer makes the reply to one message.
+func (s *Server) answer(ctx context.Context, q *dns.Msg) *dns.Msg {
+	s.Stats.Questions.Add(1)
+	m := new(dns.Msg)
+	m.SetReply(q)
+	m.RecursionAvailable = true
+	if q.IsEdns0() != nil {
+		m.SetEdns0(udpPayload, false)
+	}
+	if q.Opcode != dns.OpcodeQuery {
+		m.Rcode = dns.RcodeNotImplemented
+		return m
+	}
+	if len(q.Question) != 1 {
+		m.Rcode = dns.RcodeFormatError
+		return m
+	}
+	question := q.Question[0]
+	switch {
+	case question.Qclass != dns.ClassINET:
+		m.Rcode = dns.RcodeRefused
+	case question.Qtype == dns.TypeA || question.Qtype == dns.TypeAAAA:
+		s.addresses(ctx, m, question)
+	default:
+		s.others(ctx, m, question)
+	}
+	return m
+}
+
+// addresses answers from the cache, or asks.
+func (s *Server) addresses(ctx context.Context, m *dns.Msg, q dns.Question) {
+	name := strings.ToLower(strings.TrimSuffix(q.Name, "."))
+	key := fingerprint.OfString(name)
+	now := s.now()
+	s.mu.Lock()
+	t, ok := s.known.get(key, name)
+	s.mu.Unlock()
+	if ok && t.expires.After(now) {
+		s.Stats.Cached.Add(1)
+	} else {
+		a := s.resolver.Lookup(ctx, name)
+		t = tell(&a)
+		if entry, err := s.resolver.entryOf(a); err == nil && a.Status != StatusCancelled {
+			s.learn(key, name, t, entry)
+		}
+	}
+	switch t.status {
+	case StatusOK:
+	case StatusNoAddress:
+		return
+	case StatusNXDomain:
+		m.Rcode = dns.RcodeNameError
+		return
+	default:
+		m.Rcode = dns.RcodeServerFailure
+		return
+	}
+	ttl := uint32(max(t.expires.Sub(now)/time.Second, 1))
+	h := dns.RR_Header{Name: q.Name, Rrtype: q.Qtype, Class: dns.ClassINET, Ttl: ttl}
+	if t.cname != "" {
+		alias := h
+		alias.Rrtype = dns.TypeCNAME
+		h.Name = dns.Fqdn(t.cname)
+		m.Answer = append(m.Answer, &dns.CNAME{Hdr: alias, Target: h.Name})
+	}
+	for list := t.addrs; list != ""; {
+		var one string
+		one, list, _ = strings.Cut(list, ",")
+		addr, err := netip.ParseAddr(one)
+		switch {
+		case err != nil:
+		case addr.Is4() && q.Qtype == dns.TypeA:
+			m.Answer = append(m.Answer, &dns.A{Hdr: h, A: addr.AsSlice()})
+		case !addr.Is4() && q.Qtype == dns.TypeAAAA:
+			m.Answer = append(m.Answer, &dns.AAAA{Hdr: h, AAAA: addr.AsSlice()})
+		}
+	}
+}
+
+// learn keeps an answer; entry is nil for one that is not to be saved.
+func (s *Server) learn(key uint64, name string, t told, entry []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known.put(key, name, t)
+	if entry == nil {
+		return
+	}
+	if len(s.fresh) >= maxFresh {
+		clear(s.fresh)
+	}
+	s.fresh[name] = entry
+}
+
+// others passes a question of another type on, and its answer back.
+func (s *Server) others(ctx context.Context, m *dns.Msg, q dns.Question) {
+	reply, _, _, _ := s.resolver.Raw(ctx, q.Name, q.Qtype)
+	if reply == nil {
+		m.Rcode = dns.RcodeServerFailure
+		return
+	}
+	m.Rcode, m.Answer, m.Ns = reply.Rcode, reply.Answer, reply.Ns
+	for _, rr := range m.Answer {
+		if h := rr.Header(); strings.EqualFold(h.Name, q.Name) {
+			h.Name = q.Name // the resolver's own question has letters of random case
+		}
+	}
+}
+
+// save commits what was learnt. It is put off while a round is open in the store, or
+// somebody changes it.
+func (s *Server) save(ctx context.Context) error {
+	s.mu.Lock()
+	fresh := s.fresh
+	s.fresh = map[string][]byte{}
+	s.mu.Unlock()
+	if len(fresh) == 0 {
+		return nil
+	}
+	err := s.commit(ctx, fresh)
+	if errors.Is(err, fault.Busy) || errors.Is(err, fault.Conflict) {
+		s.mu.Lock()
+		for name, entry := range fresh {
+			if _, newer := s.fresh[name]; !newer && len(s.fresh) < maxFresh {
+				s.fresh[name] = entry
+			}
+		}
+		s.mu.Unlock()
+		return nil
+	}
+	if err == nil {
+		s.Stats.Saved.Add(uint64(len(fresh)))
+	}
+	return err
+}
+
+func (s *Server) commit(ctx context.Context, fresh map[string][]byte) error {
+	sorter := merge.NewSorter(s.memory/16, "")
+	defer sorter.Close()
+	for name, entry := range fresh {
+		if err := sorter.Add(fingerprint.OfString(name), entry); err != nil {
+			return err
+		}
+	}
+	tx, _, err := s.st.Begin(ctx, "serve", "")
+	if err != nil {
+		return err
+	}
+	defer tx.Abort()
+	base := tx.Base()
+	if err := commit(tx, sorter, func() (*cacheReader, error) { return openCache(s.st, base) }, s.now()); err != nil {
+		return err
+	}
+	_, err = tx.Commit(0, "", record.Ledger{})
+	return err
+}

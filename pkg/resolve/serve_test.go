@@ -1,0 +1,159 @@
+package resolve
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"mercator/formats/store"
+)
+
+// serving starts a Server on a store; end stops it, and returns its error.
+func serving(t *testing.T, dir string, upstream string, now func() time.Time) (s *Server, addr string, end func() error) {
+	t.Helper()
+	r, err := New(Config{Servers: []string{upstream}, Timeout: patience, Attempts: 2, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := store.Open(dir, StoreKind, StoreVersion, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err = NewServer(st, r, 16<<20, now); err != nil {
+		t.Fatal(err)
+	}
+	pc, l := listenBoth(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- s.Serve(ctx, pc, l, time.Hour) }()
+	return s, pc.LocalAddr().String(), func() error {
+		cancel()
+		defer r.Close()
+		return <-ended
+	}
+}
+
+// dig asks over UDP, and over TCP if the answer was cut.
+func dig(t *testing.T, addr, name string, qtype uint16) string {
+	t.Helper()
+	q := new(dns.Msg)
+	q.SetQuestion(name, qtype)
+	c := dns.Client{Timeout: patience}
+	m, _, err := c.Exchange(q, addr)
+	if err == nil && m.Truncated {
+		c.Net = "tcp"
+		m, _, err = c.Exchange(q, addr)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	s := []string{dns.RcodeToString[m.Rcode]}
+	for _, rr := range m.Answer {
+		s = append(s, strings.ReplaceAll(rr.String(), "\t", " "))
+	}
+	return strings.Join(s, "; ")
+}
+
+func TestServe(t *testing.T) {
+	var asked atomic.Int32
+	up := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+		asked.Add(1)
+		switch {
+		case q.Name == "nowhere.test.":
+			m.Rcode = dns.RcodeNameError
+		case q.Name == "fail.test.":
+			m.Rcode = dns.RcodeServerFailure
+		case q.Qtype == dns.TypeTXT:
+			m.Answer = append(m.Answer, rr(t, m.Question[0].Name+` 60 IN TXT "a b"`))
+		case q.Name == "alias.test.":
+			m.Answer = append(m.Answer, cname(m.Question[0].Name, "host.test."))
+			if q.Qtype == dns.TypeA {
+				m.Answer = append(m.Answer, a("host.test.", "192.0.2.1", 300))
+			}
+		case q.Name == "many.test." && q.Qtype == dns.TypeAAAA:
+			for i := range MaxAddrs {
+				m.Answer = append(m.Answer, rr(t, fmt.Sprintf("many.test. 300 IN AAAA 2001:db8::%x", i)))
+			}
+		case q.Qtype == dns.TypeA:
+			m.Answer = append(m.Answer, a(m.Question[0].Name, "192.0.2.1", 300))
+		}
+		return true
+	})
+	clock := testNow
+	now := func() time.Time { return clock }
+	dir := newDNSStore(t)
+	s, addr, end := serving(t, dir, up, now)
+	for _, c := range []struct {
+		name  string
+		qtype uint16
+		want  string
+	}{
+		{"host.test.", dns.TypeA, "NOERROR; host.test. 300 IN A 192.0.2.1"},
+		{"HOST.test.", dns.TypeA, "NOERROR; HOST.test. 300 IN A 192.0.2.1"},
+		{"host.test.", dns.TypeAAAA, "NOERROR"},
+		{"alias.test.", dns.TypeA, "NOERROR; alias.test. 60 IN CNAME host.test.; host.test. 60 IN A 192.0.2.1"},
+		{"nowhere.test.", dns.TypeA, "NXDOMAIN"},
+		{"fail.test.", dns.TypeA, "SERVFAIL"},
+		{"host.test.", dns.TypeTXT, `NOERROR; host.test. 60 IN TXT "a b"`},
+		{"localhost.", dns.TypeAAAA, "NOERROR; localhost. 86400 IN AAAA ::1"},
+	} {
+		if got := dig(t, addr, c.name, c.qtype); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+	if got := dig(t, addr, "many.test.", dns.TypeAAAA); strings.Count(got, "AAAA") != MaxAddrs-1 { // the first is an IPv4 address
+		t.Errorf("many addresses: %s", got)
+	}
+	q := new(dns.Msg)
+	q.SetQuestion("host.test.", dns.TypeA)
+	q.Opcode = dns.OpcodeUpdate
+	if m := s.answer(t.Context(), q); m.Rcode != dns.RcodeNotImplemented {
+		t.Errorf("an update: %s", dns.RcodeToString[m.Rcode])
+	}
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+
+	// What was learnt is in the store, until it expires.
+	before := asked.Load()
+	_, addr, end = serving(t, dir, up, now)
+	if got := dig(t, addr, "alias.test.", dns.TypeA); got != "NOERROR; alias.test. 60 IN CNAME host.test.; host.test. 60 IN A 192.0.2.1" || asked.Load() != before {
+		t.Errorf("%s, %d questions", got, asked.Load()-before)
+	}
+	clock = clock.Add(time.Hour)
+	if got := dig(t, addr, "host.test.", dns.TypeA); got != "NOERROR; host.test. 300 IN A 192.0.2.1" || asked.Load() == before {
+		t.Errorf("%s, %d questions", got, asked.Load()-before)
+	}
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestServeBesideARound: while a round is open the store is left alone, and nothing is lost.
+func TestServeBesideARound(t *testing.T) {
+	up := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool { good(m); return true })
+	dir := newDNSStore(t)
+	now := func() time.Time { return testNow }
+	st, err := store.Open(dir, StoreKind, StoreVersion, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, addr, end := serving(t, dir, up, now)
+	tx, _, err := st.Begin(t.Context(), "resolve", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dig(t, addr, "host.test.", dns.TypeA)
+	if err := s.save(t.Context()); err != nil || s.Stats.Saved.Load() != 0 || len(s.fresh) != 1 {
+		t.Errorf("saved %d beside a change, %d wait, %v", s.Stats.Saved.Load(), len(s.fresh), err)
+	}
+	tx.Abort()
+	if err := end(); err != nil || s.Stats.Saved.Load() != 1 {
+		t.Errorf("saved %d in the end, %v", s.Stats.Saved.Load(), err)
+	}
+}
