@@ -25,6 +25,7 @@
 package canon
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -32,6 +33,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 	"unsafe"
 
@@ -78,7 +80,7 @@ func ParseSchemes(list []string) (*Schemes, error) {
 		}
 		n, err := strconv.ParseUint(port, 10, 16)
 		_, taken := known[name]
-		if err != nil || n == 0 || taken || name == "ws" || name == "wss" || name == "file" || schemeOf(name+":") != name {
+		if err != nil || n == 0 || taken || name == "ws" || name == "wss" || name == "file" || schemeLen([]byte(name+":")) != len(name) || strings.ToLower(name) != name {
 			return nil, &Error{ReasonScheme, fmt.Sprintf("%q, want http, https, ftp, gopher, or another with its default port, such as gemini:1965", s)}
 		}
 		ports[name] = strconv.FormatUint(n, 10)
@@ -156,51 +158,80 @@ func (o Options) Resolve(base, ref string) (canonical, host string, err error) {
 	return b.Resolve(ref)
 }
 
-// Base is a document's base URL, parsed once for all its links.
+// Base is a document's base URL, read once for all its links.
 type Base struct {
 	opt Options
-	url *url.Url
 
 	// For the fast path; plain is "" where the base has no canonical form.
-	plain string // canonical, before the rules of Options.URL
+	plain string // canonical, before the rules of Options.URLRules
 	parts Parts
 	dir   int    // behind the last "/" of the path
 	port  string // the scheme's default
+
+	// For the parser; made of plain when it is asked for, unless plain was made of it.
+	url   *url.Url
+	parse sync.Once
 }
 
-// Base parses a base URL: an absolute URL of any scheme, not longer than
+// Base reads a base URL: an absolute URL of any scheme, not longer than
 // 4 × MaxURL. The error is an *Error.
 func (o Options) Base(s string) (*Base, error) {
+	var room [256]byte
+	if plain, p, ok := o.appendFast(room[:0], nil, bytesOf(s)); ok {
+		return o.plainBase(plain, p), nil
+	}
 	u, err := o.parse(nil, s)
 	if err != nil {
 		return nil, err
 	}
-	return o.newBase(u), nil
+	return o.parsedBase(u), nil
 }
 
-func (o Options) newBase(u *url.Url) *Base {
-	b := &Base{opt: o, url: u, port: o.schemes().ports[u.Scheme()]}
-	if b.port == "" {
-		return b
-	}
-	if plain, p, err := o.print(nil, u); err == nil {
-		b.plain, b.parts = string(plain), p
-		b.dir = strings.LastIndexByte(b.plain[:p.Query], '/') + 1
-	}
+func (o *Options) plainBase(canonical []byte, p Parts) *Base {
+	b := &Base{opt: *o, plain: string(canonical), parts: p}
+	b.dir = strings.LastIndexByte(b.plain[:p.Query], '/') + 1
+	b.port = o.schemes().ports[b.plain[:p.Host-len("://")]]
 	return b
+}
+
+func (o *Options) parsedBase(u *url.Url) *Base {
+	b := &Base{opt: *o}
+	if o.accepts(u.Scheme()) {
+		if plain, p, err := o.print(nil, u); err == nil {
+			b = o.plainBase(plain, p)
+		}
+	}
+	b.url = u
+	return b
+}
+
+// parsed is the base as the parser has it. What is made of a canonical URL is what was
+// made of the URL itself, but for what canonical form drops anyway.
+func (b *Base) parsed() *url.Url {
+	b.parse.Do(func() {
+		if b.url != nil {
+			return
+		}
+		u, err := b.opt.schemes().parser.Parse(b.plain)
+		if err != nil {
+			panic(fmt.Sprintf("canonical URL %q: %v", b.plain, err))
+		}
+		b.url = u
+	})
+	return b.url
 }
 
 // Base returns the base that a document at b gets by declaring href as its base
 // (HTML's base element). A data or javascript URL cannot be one.
 func (b *Base) Base(href string) (*Base, error) {
-	u, err := b.opt.parse(b.url, href)
+	u, err := b.opt.parse(b.parsed(), href)
 	if err != nil {
 		return nil, err
 	}
 	if u.Scheme() == "data" || u.Scheme() == "javascript" {
 		return nil, &Error{ReasonScheme, u.Scheme()}
 	}
-	return b.opt.newBase(u), nil
+	return b.opt.parsedBase(u), nil
 }
 
 // Resolve returns the canonical form and the host of ref as it stands in a
@@ -241,26 +272,52 @@ func (o Options) accepts(scheme string) bool { return o.schemes().Has(scheme) }
 // Precheck refuses, at a glance and without a base, what Resolve would refuse
 // for its scheme or for its length: a page may hold megabytes in data URLs that
 // are not worth keeping. The error is an *Error.
-func (o Options) Precheck(ref string) error {
-	if scheme := schemeOf(ref); scheme != "" && !o.accepts(scheme) {
-		return &Error{ReasonScheme, scheme}
+func (o Options) Precheck(ref string) error { return o.precheck(bytesOf(ref)) }
+
+func (o *Options) precheck(ref []byte) error {
+	ref = trim(ref)
+	if n := schemeLen(ref[:min(len(ref), 64)]); n > 0 && o.schemes().ports[string(ref[:n])] == "" {
+		if err := often[string(ref[:n])]; err != nil {
+			return err
+		}
+		if scheme := strings.ToLower(string(ref[:n])); !o.accepts(scheme) {
+			return &Error{ReasonScheme, scheme}
+		}
 	}
-	if _, err := o.cut(ref); err != nil {
-		return err
+	if i := bytes.IndexByte(ref, '#'); i >= 0 {
+		ref = ref[:i]
+	}
+	if len(ref) > 4*o.maxURL() {
+		return errTooLong
 	}
 	return nil
 }
 
+// The errors that pages are full of cost nothing.
+var (
+	errTooLong = &Error{Reason: ReasonTooLong}
+	often      = make(map[string]*Error)
+)
+
+func init() {
+	for _, scheme := range []string{"javascript", "mailto", "data", "tel", "about"} {
+		often[scheme] = &Error{ReasonScheme, scheme}
+	}
+}
+
+// bytesOf returns the bytes of s, which must not be written to, without copying them.
+func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+
 // cut drops outer spaces and the fragment's text, and applies the input limit.
-func (o Options) cut(s string) (string, error) {
+func (o *Options) cut(s string) (string, error) {
 	s = strings.TrimFunc(s, func(r rune) bool { return r <= ' ' })
 	// The first # begins the fragment in whatever state the parser is. It stays,
 	// or the parser would trim the spaces before it.
 	if i := strings.IndexByte(s, '#'); i >= 0 {
 		s = s[:i+1]
 	}
-	if len(s) > 4*o.maxURL() {
-		return "", &Error{Reason: ReasonTooLong}
+	if len(s) > 4*o.maxURL()+1 {
+		return "", errTooLong
 	}
 	return s, nil
 }
@@ -315,8 +372,7 @@ func detailOf(err error) string {
 
 func (o Options) resolve(base *Base, ref string) (canonical, host string, err error) {
 	var room [256]byte
-	b := unsafe.Slice(unsafe.StringData(ref), len(ref)) // is only read
-	out, p, err := o.appendResolve(room[:0], base, b)
+	out, p, err := o.appendResolve(room[:0], base, bytesOf(ref))
 	if err != nil {
 		return "", "", err
 	}
@@ -328,7 +384,10 @@ func (o *Options) appendResolve(dst []byte, base *Base, ref []byte) ([]byte, Par
 	start := len(dst)
 	out, p, ok := o.appendFast(dst, base, ref)
 	if !ok {
-		var err error
+		err := o.precheck(ref)
+		if err != nil {
+			return dst, Parts{}, err
+		}
 		if out, p, err = o.appendParsed(dst, base, string(ref)); err != nil {
 			return dst, Parts{}, err
 		}
@@ -339,7 +398,7 @@ func (o *Options) appendResolve(dst []byte, base *Base, ref []byte) ([]byte, Par
 		out = out[:start+len(short)]
 	}
 	if len(out)-start > o.maxURL() {
-		return dst, Parts{}, &Error{Reason: ReasonTooLong}
+		return dst, Parts{}, errTooLong
 	}
 	return out, p, nil
 }
@@ -347,12 +406,9 @@ func (o *Options) appendResolve(dst []byte, base *Base, ref []byte) ([]byte, Par
 // appendParsed is appendFast by the parser: it takes whatever has a canonical form,
 // however long.
 func (o *Options) appendParsed(dst []byte, base *Base, ref string) ([]byte, Parts, error) {
-	if err := o.Precheck(ref); err != nil {
-		return dst, Parts{}, err
-	}
 	var on *url.Url
 	if base != nil {
-		on = base.url
+		on = base.parsed()
 	}
 	u, err := o.parse(on, ref)
 	if err != nil {
@@ -390,24 +446,6 @@ func (o *Options) print(dst []byte, u *url.Url) ([]byte, Parts, error) {
 		dst = append(append(dst, '?'), normalizeEscapes(query)...)
 	}
 	return dst, p, nil
-}
-
-// schemeOf returns the lower-case scheme with which s begins, or "" where it
-// has none, or where tabs or newlines, which the parser skips, hide it.
-func schemeOf(s string) string {
-	s = strings.TrimLeftFunc(s, func(r rune) bool { return r <= ' ' })
-	for i := 0; i < len(s) && i < 64; i++ {
-		c := s[i]
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z':
-		case i > 0 && ('0' <= c && c <= '9' || c == '+' || c == '-' || c == '.'):
-		case i > 0 && c == ':':
-			return strings.ToLower(s[:i])
-		default:
-			return ""
-		}
-	}
-	return ""
 }
 
 const upperHex = "0123456789ABCDEF"

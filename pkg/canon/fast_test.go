@@ -30,6 +30,21 @@ func agree(t *testing.T, o Options, base *Base, ref string) bool {
 	return true
 }
 
+// agreeOnBase fails unless a base that may not have been parsed resolves like one that was.
+func agreeOnBase(t *testing.T, o Options, s string, base *Base, ref string) {
+	t.Helper()
+	u, err := o.parse(nil, s)
+	if err != nil {
+		t.Fatalf("%q is a base, but %v", s, err)
+	}
+	parsed := o.parsedBase(u)
+	got, _, err := base.Resolve(ref)
+	want, _, err2 := parsed.Resolve(ref)
+	if got != want || ReasonOf(err) != ReasonOf(err2) || base.plain != parsed.plain || base.parts != parsed.parts || base.dir != parsed.dir || base.port != parsed.port {
+		t.Fatalf("%q on %q: %q, %v; on the parsed base %q, %v", ref, s, got, err, want, err2)
+	}
+}
+
 var (
 	bases = []string{
 		"http://h.test/", "https://www.example.org:8443/a/b/c;p?q=1&x", "http://h/%/%4%41?%4%31", "ftp://u:p@h/dir/",
@@ -56,6 +71,7 @@ func FuzzFast(f *testing.F) {
 		agree(t, o, nil, ref)
 		if base, err := o.Base(on); err == nil {
 			agree(t, o, base, ref)
+			agreeOnBase(t, o, on, base, ref)
 		}
 	})
 }
@@ -80,8 +96,12 @@ func TestFastAgrees(t *testing.T) {
 		for range rnd.IntN(7) {
 			ref.WriteString(tokens[rnd.IntN(len(tokens))])
 		}
-		if agree(t, Options{}, on[rnd.IntN(len(on))], ref.String()) {
+		i := rnd.IntN(len(on))
+		if agree(t, Options{}, on[i], ref.String()) {
 			taken++
+		}
+		if i%4 == 0 {
+			agreeOnBase(t, Options{}, bases[i], on[i], ref.String())
 		}
 	}
 	if taken < n/10 {
@@ -128,7 +148,16 @@ func TestAppendResolveAllocates(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
-	if n := testing.AllocsPerRun(100, func() { base.Resolve("../howto/x.html") }); n > 1 {
-		t.Errorf("Resolve: %v allocations", n)
+	for what, f := range map[string]func(){
+		"Resolve":               func() { base.Resolve("../howto/x.html") },
+		"a refused scheme":      func() { base.Resolve("javascript:void(0)") },
+		"Precheck of a refused": func() { Options{}.Precheck("mailto:someone") },
+	} {
+		if n := testing.AllocsPerRun(100, f); n > 1 {
+			t.Errorf("%s: %v allocations", what, n)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { Options{}.Base("https://docs.example.org/3/library/os.html") }); n > 2 {
+		t.Errorf("Base: %v allocations", n)
 	}
 }
