@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"slices"
 
 	"mercator/pkg/fault"
 )
@@ -15,18 +16,21 @@ type Count struct {
 // Stage is one stage's books: In = Passed + Consumed + sum(Drops),
 // Out = Passed + sum(Made).
 type Stage struct {
-	Name     string  `json:"name"`            // "mfetch", "murlset new"
-	Store    string  `json:"store,omitempty"` // base name of the store that the stage commits to; "" for none
-	Txn      string  `json:"txn,omitempty"`
-	In       uint64  `json:"in"`
-	InHash   string  `json:"in_hash,omitempty"` // of the rows read; absent for a source
-	Passed   uint64  `json:"passed"`
-	Consumed uint64  `json:"consumed"`
-	Drops    []Count `json:"drops,omitempty"`   // sorted by reason
-	Made     []Count `json:"made,omitempty"`    // sorted by reason
-	Refused  []Count `json:"refused,omitempty"` // candidates that never became rows (links refused by a filter), sorted by reason
-	Out      uint64  `json:"out"`
-	OutHash  string  `json:"out_hash,omitempty"` // of the rows written; absent for a sink
+	Name  string `json:"name"`            // "mfetch", "murlset new"
+	Store string `json:"store,omitempty"` // base name of the store that the stage commits to; "" for none
+	// Stores lists further stores that it commits to, those of processing modules, by
+	// their folders in the crawl: "modules/tags". Sorted.
+	Stores   []string `json:"stores,omitempty"`
+	Txn      string   `json:"txn,omitempty"`
+	In       uint64   `json:"in"`
+	InHash   string   `json:"in_hash,omitempty"` // of the rows read; absent for a source
+	Passed   uint64   `json:"passed"`
+	Consumed uint64   `json:"consumed"`
+	Drops    []Count  `json:"drops,omitempty"`   // sorted by reason
+	Made     []Count  `json:"made,omitempty"`    // sorted by reason
+	Refused  []Count  `json:"refused,omitempty"` // candidates that never became rows (links refused by a filter), sorted by reason
+	Out      uint64   `json:"out"`
+	OutHash  string   `json:"out_hash,omitempty"` // of the rows written; absent for a sink
 }
 
 // Ledger is the books of this stage (last) and of each before it. Where streams
@@ -148,6 +152,7 @@ func (l Ledger) add(o Ledger) Ledger {
 	var out Ledger
 	for i, s := range l.Stages {
 		p := o.Stages[i]
+		s.Stores = slices.Compact(slices.Sorted(slices.Values(slices.Concat(s.Stores, p.Stores))))
 		s.In += p.In
 		s.Passed += p.Passed
 		s.Consumed += p.Consumed

@@ -214,7 +214,7 @@ func (c *Crawl) commit(cur current, stores []*Store, txn string, now time.Time) 
 	refuse := func(s *Store, found, hint string) error {
 		return &fault.Error{Class: fault.Conflict, File: s.dir, Found: found, Want: fmt.Sprintf("round %q committed", txn), Hint: hint}
 	}
-	committed := map[string]bool{} // base names of stores that committed the round
+	committed := map[string]bool{} // stores that committed the round
 	byName := map[string]*Store{}
 	var open, closed bool // the round, in some store; in the frontier
 	var end *Done
@@ -224,7 +224,8 @@ func (c *Crawl) commit(cur current, stores []*Store, txn string, now time.Time) 
 		if err != nil {
 			return nil, false, err
 		}
-		byName[s.Name()] = s
+		name := s.nameInCrawl()
+		byName[name] = s
 		if s.kind == "frontier" {
 			frontier = s
 		}
@@ -237,7 +238,7 @@ func (c *Crawl) commit(cur current, stores []*Store, txn string, now time.Time) 
 		}
 		for i := range v.counts.Done {
 			if d := &v.counts.Done[i]; d.Txn == txn {
-				committed[s.Name()] = true
+				committed[name] = true
 				if s.kind == "frontier" && slices.Contains(roundEnds, d.Verb) {
 					end = d
 				}
@@ -297,8 +298,10 @@ func ledgerStores(l record.Ledger) []string {
 			add(j)
 		}
 		for _, st := range l.Stages {
-			if st.Store != "" && !slices.Contains(names, st.Store) {
-				names = append(names, st.Store)
+			for _, name := range append([]string{st.Store}, st.Stores...) {
+				if name != "" && !slices.Contains(names, name) {
+					names = append(names, name)
+				}
 			}
 		}
 	}

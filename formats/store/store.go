@@ -109,7 +109,7 @@ func describe(kind string, params map[string]string) string {
 // makers are the commands that make a store of each kind.
 var makers = map[string]string{
 	"urls": "murlset create", "frontier": "mfrontier create", "fetch": "mfetch create",
-	"dns": "mresolve create", "content": "mfpset create",
+	"dns": "mresolve create", "content": "mfpset create", "module": "mextract create",
 }
 
 // Open opens dir, which must hold a store of the kind: fault.Usage with the

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -210,6 +211,21 @@ func (v *verifier) noted(s *Store, m *Manifest, d Done, books record.Ledger) {
 		v.problem(&fault.Error{File: s.manifestPath(m.Generation), Place: d.Verb + " " + d.Txn,
 			Found: describeStage(own), Want: describeStage(same[0]) + ", as the round's books say"})
 	}
+	// A module's store notes what its stage read.
+	if by := stageOf(books, s.nameInCrawl()); by != nil && (by.In != d.InRows || by.InHash != d.InHash) {
+		v.problem(&fault.Error{File: s.manifestPath(m.Generation), Place: d.Verb + " " + d.Txn,
+			Found: fmt.Sprintf("in %d rows %s", d.InRows, d.InHash), Want: describeStage(*by) + ", as the round's books say"})
+	}
+}
+
+// stageOf is the stage that lists a store among its further ones, or nil.
+func stageOf(l record.Ledger, name string) *record.Stage {
+	for i := range l.Stages {
+		if slices.Contains(l.Stages[i].Stores, name) {
+			return &l.Stages[i]
+		}
+	}
+	return nil
 }
 
 // findStages lists the stages of a name and store in a ledger.

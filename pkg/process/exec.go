@@ -1,16 +1,30 @@
 package process
 
 import (
+	"archive/tar"
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 )
+
+// Bounds of the folder of a program that keeps state.
+const (
+	MaxStateFiles = 10_000
+	MaxStateBytes = 4 << 30
+)
+
+// eventTime is how many times the time of one document begin and commit get.
+const eventTime = 60
 
 // ExecLimits bound a program that works as a module.
 type ExecLimits struct {
@@ -39,52 +53,56 @@ func (l ExecLimits) output() int {
 //
 // A program that ends with another status than 0, writes more than it may, or takes
 // longer, failed. What it starts is killed with it.
+//
+// # State
+//
+// A program that is to keep state gets a folder of its own, MERCATOR_MODULE_DIR, with
+// what it left there in the round before, and in MERCATOR_EVENT what happens, in
+// MERCATOR_TXN the name of the round:
+//
+//	begin     before the first document
+//	document  as above; several at a time, so it must leave the folder as it is
+//	commit    the batch has ended: on standard input are all findings, in the
+//	          order of the documents, a line each, "URL_KEY<tab>KEY<tab>VALUE"; what
+//	          the folder holds when the program ends well is the new state
+//	abort     the batch is given up; nothing of the folder will be kept
+//
+// The folder is a copy. It becomes the store's next generation as one file, a tar
+// archive of its files and folders, so that it changes at once or not at all, whatever
+// is killed when: a program needs no care of its own. After a kill there is no abort,
+// and the copy stays behind in TMPDIR. Begin and commit get sixty times as long as a
+// document. A program that fails at either leaves its state as it was before the round,
+// which is counted.
 type Exec struct {
 	ModuleName string
 	Command    string // for sh -c
 	Limits     ExecLimits
+
+	dir, txn string // with state
 }
 
 // Name is the module's name.
-func (e Exec) Name() string { return e.ModuleName }
+func (e *Exec) Name() string { return e.ModuleName }
 
 // Types are none: a program is told what it sees.
-func (e Exec) Types() []string { return nil }
+func (e *Exec) Types() []string { return nil }
 
 // New returns an instance.
-func (e Exec) New() Instance { return e }
+func (e *Exec) New() Instance { return e }
 
 var errOutput = errors.New("output too long")
 
 // Process runs the program over one document.
-func (e Exec) Process(ctx context.Context, doc *Document, report func(key, value string)) error {
-	timeout, stop := context.WithTimeoutCause(ctx, e.Limits.timeout(), fmt.Errorf("no end after %v", e.Limits.timeout()))
-	defer stop()
-	limited, cancel := context.WithCancelCause(timeout)
-	defer cancel(nil)
-
-	cmd := exec.CommandContext(limited, "/bin/sh", "-c", e.Command)
-	cmd.Env = append(os.Environ(),
-		"MERCATOR_URL="+doc.URL,
+func (e *Exec) Process(ctx context.Context, doc *Document, report func(key, value string)) error {
+	out, err := e.run(ctx, e.Limits.timeout(), bytes.NewReader(doc.Body), append(e.event("document"),
+		"MERCATOR_URL="+noNUL(doc.URL),
 		fmt.Sprintf("MERCATOR_URL_KEY=%016x", doc.Key),
 		"MERCATOR_MIME="+noNUL(doc.MIME),
-		"MERCATOR_CHARSET="+noNUL(doc.Charset))
-	cmd.Stdin = bytes.NewReader(doc.Body)
-	out := &boundedBuffer{limit: e.Limits.output(), full: func() { cancel(errOutput) }}
-	cmd.Stdout = out
-	// A group of its own, so that its children end with it.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second
-
-	err := cmd.Run()
-	if limited.Err() != nil {
-		return context.Cause(limited)
-	}
+		"MERCATOR_CHARSET="+noNUL(doc.Charset)))
 	if err != nil {
 		return err
 	}
-	for line := range strings.Lines(out.b.String()) {
+	for line := range strings.Lines(out) {
 		line = strings.TrimRight(line, "\r\n")
 		if line == "" {
 			continue
@@ -96,6 +114,38 @@ func (e Exec) Process(ctx context.Context, doc *Document, report func(key, value
 		}
 	}
 	return nil
+}
+
+// event is the environment of a program that keeps state.
+func (e *Exec) event(name string) []string {
+	if e.dir == "" {
+		return nil
+	}
+	return []string{"MERCATOR_EVENT=" + name, "MERCATOR_MODULE_DIR=" + e.dir, "MERCATOR_TXN=" + e.txn}
+}
+
+// run runs the program once and returns what it wrote.
+func (e *Exec) run(ctx context.Context, most time.Duration, stdin io.Reader, env []string) (string, error) {
+	timeout, stop := context.WithTimeoutCause(ctx, most, fmt.Errorf("no end after %v", most))
+	defer stop()
+	limited, cancel := context.WithCancelCause(timeout)
+	defer cancel(nil)
+
+	cmd := exec.CommandContext(limited, "/bin/sh", "-c", e.Command)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdin = stdin
+	out := &boundedBuffer{limit: e.Limits.output(), full: func() { cancel(errOutput) }}
+	cmd.Stdout = out
+	// A group of its own, so that its children end with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
+
+	err := cmd.Run()
+	if limited.Err() != nil {
+		return "", context.Cause(limited)
+	}
+	return out.b.String(), err
 }
 
 func noNUL(s string) string { return strings.ReplaceAll(s, "\x00", "") }
@@ -113,4 +163,160 @@ func (w *boundedBuffer) Write(p []byte) (int, error) {
 		return 0, errOutput
 	}
 	return w.b.Write(p)
+}
+
+// folder is the state of a program: a copy of its folder, and the findings so far.
+type folder struct {
+	*Exec
+	findings *os.File // without a name
+	out      *bufio.Writer
+	written  bool
+}
+
+// Begin makes the program's folder from the state so far, and tells it.
+func (e *Exec) Begin(ctx context.Context, old io.Reader, txn string) (State, error) {
+	dir, err := os.MkdirTemp("", "mercator-module-"+e.ModuleName+"-")
+	if err != nil {
+		return nil, err
+	}
+	e.dir, e.txn = dir, txn
+	f := &folder{Exec: e}
+	if f.findings, err = unnamedFile(); err == nil {
+		f.out = bufio.NewWriter(f.findings)
+		err = unpack(dir, old)
+	}
+	if err != nil {
+		f.remove()
+		return nil, err
+	}
+	return f, f.tell(ctx, "begin", eventTime, nil)
+}
+
+// tell runs the program for an event.
+func (f *folder) tell(ctx context.Context, event string, times int, stdin io.Reader) error {
+	_, err := f.run(ctx, time.Duration(times)*f.Limits.timeout(), stdin, f.event(event))
+	if err != nil {
+		return fmt.Errorf("%w at %s: %w", ErrFailed, event, err)
+	}
+	return nil
+}
+
+func (f *folder) Add(key uint64, one Finding) error {
+	oneLine := strings.NewReplacer("\n", " ", "\r", " ")
+	_, err := fmt.Fprintf(f.out, "%016x\t%s\t%s\n", key, oneLine.Replace(one.Key), oneLine.Replace(one.Value))
+	return err
+}
+
+// Write lets the program take the findings in, and writes its folder.
+func (f *folder) Write(ctx context.Context, out io.Writer) error {
+	if err := f.out.Flush(); err != nil {
+		return err
+	}
+	if _, err := f.findings.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	if err := f.tell(ctx, "commit", eventTime, f.findings); err != nil {
+		return err
+	}
+	f.written = true
+	return pack(out, f.dir)
+}
+
+func (f *folder) Close(ctx context.Context) {
+	if !f.written {
+		// The batch is given up, so nobody waits for the answer.
+		_ = f.tell(context.WithoutCancel(ctx), "abort", 1, nil)
+	}
+	f.remove()
+}
+
+func (f *folder) remove() {
+	if f.findings != nil {
+		f.findings.Close()
+	}
+	os.RemoveAll(f.dir)
+	f.dir = ""
+}
+
+// pack writes a folder as a tar archive that depends on names, contents and
+// executable bits alone.
+func pack(out io.Writer, dir string) error {
+	w := tar.NewWriter(out)
+	files, size := 0, int64(0)
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error { // in order of names
+		if err != nil || path == dir {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		if files++; files > MaxStateFiles {
+			return fmt.Errorf("%w: its folder holds more than %d files", ErrFailed, MaxStateFiles)
+		}
+		h := &tar.Header{Name: filepath.ToSlash(name), Mode: 0o600 | int64(info.Mode()&0o100), Format: tar.FormatPAX, Typeflag: tar.TypeReg, Size: info.Size()}
+		switch {
+		case d.IsDir():
+			h.Typeflag, h.Mode, h.Size = tar.TypeDir, 0o700, 0
+			return w.WriteHeader(h)
+		case !d.Type().IsRegular():
+			return fmt.Errorf("%w: %s in its folder is neither a file nor a folder", ErrFailed, name)
+		}
+		if size += h.Size; size > MaxStateBytes {
+			return fmt.Errorf("%w: its folder holds more than %d bytes", ErrFailed, int64(MaxStateBytes))
+		}
+		if err := w.WriteHeader(h); err != nil {
+			return err
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		n, err := io.Copy(w, io.LimitReader(f, h.Size))
+		if err == nil && n < h.Size {
+			return fmt.Errorf("%w: %s in its folder shrinks after it ended", ErrFailed, name)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return w.Close()
+}
+
+// unpack makes the files of an archive that pack wrote.
+func unpack(dir string, in io.Reader) error {
+	r := tar.NewReader(in)
+	for {
+		h, err := r.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !filepath.IsLocal(h.Name) {
+			return fmt.Errorf("state holds the name %q", h.Name)
+		}
+		path := filepath.Join(dir, filepath.FromSlash(h.Name))
+		if h.Typeflag == tar.TypeDir {
+			if err := os.Mkdir(path, 0o700); err != nil {
+				return err
+			}
+			continue
+		}
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, os.FileMode(h.Mode)&0o700)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(f, r)
+		if err := errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+	}
 }

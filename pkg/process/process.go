@@ -15,6 +15,8 @@
 //     to MaxValue bytes.
 //   - Findings depend on the document alone, never on threads or on the
 //     documents before it.
+//   - A module's state (Stateful) is folded from findings in the order of the
+//     documents, and changes with the round's transaction or not at all.
 package process
 
 import (
@@ -84,10 +86,8 @@ func Parse(spec string, limits ExecLimits) (Selected, error) {
 	name, rest, _ := strings.Cut(spec, "=")
 	types, command, isExec := strings.Cut(rest, ":")
 	name = strings.TrimSpace(name)
-	if name == "" || strings.ContainsFunc(name, func(r rune) bool {
-		return r != '-' && r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
-	}) {
-		return Selected{}, fmt.Errorf("%w: name %q, want lower-case letters, digits, - and _", ErrSpec, name)
+	if err := checkName(name); err != nil {
+		return Selected{}, err
 	}
 	var s Selected
 	for _, t := range strings.Split(types, ",") {
@@ -106,7 +106,7 @@ func Parse(spec string, limits ExecLimits) (Selected, error) {
 		if len(s.Types) == 0 {
 			return Selected{}, fmt.Errorf("%w: %q has no media types", ErrSpec, spec)
 		}
-		s.Module = Exec{ModuleName: name, Command: command, Limits: limits}
+		s.Module = &Exec{ModuleName: name, Command: command, Limits: limits}
 		return s, nil
 	}
 	for _, m := range Builtin() {
@@ -120,6 +120,15 @@ func Parse(spec string, limits ExecLimits) (Selected, error) {
 		known = append(known, m.Name())
 	}
 	return Selected{}, fmt.Errorf("%w: %q is not among %s, and has no command", ErrSpec, name, strings.Join(known, ", "))
+}
+
+func checkName(name string) error {
+	if name == "" || strings.ContainsFunc(name, func(r rune) bool {
+		return r != '-' && r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
+	}) {
+		return fmt.Errorf("%w: name %q, want lower-case letters, digits, - and _", ErrSpec, name)
+	}
+	return nil
 }
 
 // Builtin lists the modules of the house.

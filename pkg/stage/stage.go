@@ -49,6 +49,7 @@ type Spec struct {
 	Name     string       // in the ledger: "mresolve", "murlset new"
 	Verb     string       // of the transaction: "new"
 	Store    *store.Store // nil: nothing is committed
+	Stores   []string     // further stores that the body commits to once its input has ended (record.Stage.Stores)
 	Txn      string       // "": commits at once, keeps no output; without a store, the input's if all of it has one
 	Now      record.Time  // the round's clock; 0: the input's
 	Threads  int          // for compression
@@ -351,7 +352,7 @@ func total(m map[string]uint64) (n uint64) {
 // books closes the stage's account. They must balance, whatever the body did.
 func (b *Batch[In, Out]) books() (record.Stage, error) {
 	s := record.Stage{
-		Name: b.spec.Name, Txn: b.spec.Txn,
+		Name: b.spec.Name, Stores: b.spec.Stores, Txn: b.spec.Txn,
 		In: b.read, Passed: b.passed, Consumed: b.consumed,
 		Drops: counts(b.drops), Made: counts(b.made), Refused: counts(b.refused),
 		Out: b.passed + total(b.made),
