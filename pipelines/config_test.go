@@ -62,6 +62,8 @@ var settings = map[string][2]string{
 	"extract.from":            {`["html", "text"]`, "[html text]"},
 	"extract.duplicates":      {`true`, "true"},
 	"extract.modules":         {`["page", "tags=text/html"]`, "[page tags=text/html]"},
+	"extract.module_state":    {`["tags"]`, "[tags]"},
+	"extract.module_timeout":  {`"7s"`, "7s"},
 	"sets.mode":               {`"online"`, "online"},
 	"sets.urls":               {`"bloom"`, "bloom"},
 	"sets.content":            {`"btree"`, "btree"},

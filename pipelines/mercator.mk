@@ -99,8 +99,11 @@ $(D)/fetched.$(Z): $(D)/resolved.$(Z)
 $(D)/marked.$(Z): $(D)/fetched.$(Z)
 	$(Q)$(BIN)mfpset mark $(CRAWL)/content $(T) $(MARK_FLAGS) $< -o $@
 
+# What the processing modules of crawl.toml find is kept beside the links.
+MODULES = $(if $(shell $(BIN)mckpt show $(CRAWL) --setting extract.modules),--modules $(D)/modules.$(Z))
+
 $(D)/links.$(Z): $(D)/marked.$(Z)
-	$(Q)$(BIN)mextract --warc $(CRAWL)/fetch $(T) $(EXTRACT_FLAGS) $< -o $@
+	$(Q)$(BIN)mextract --warc $(CRAWL)/fetch $(T) $(MODULES) $(EXTRACT_FLAGS) $< -o $@
 
 $(D)/new.$(Z): $(D)/links.$(Z)
 	$(Q)$(BIN)murlset new $(CRAWL)/urls $(T) $(NEW_FLAGS) $< -o $@

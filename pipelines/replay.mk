@@ -8,7 +8,8 @@
 # its own clock, its names and replies taken from CRAWL/fetch, and each stage file
 # that CRAWL/rounds/rN holds must have the same rows, byte for byte in
 # "mcat --canonical". The first that has not is named, with its first row that
-# differs, and make fails. Interrupted, the same command goes on.
+# differs, and make fails. At the end the states of processing modules must be the
+# same, unless a round of CRAWL is open. Interrupted, the same command goes on.
 #
 # What shaped the rows stands in crawl.toml and in rounds/rN/flags, which the
 # pipelines write; flags given by hand to single commands have to be given here.
@@ -48,6 +49,12 @@ replay: $(REPLAY)/seed.same
 	  $(MAKE) -f $(THIS) round R=r$$n || exit; \
 	  n=$$((n + 1)); \
 	done; \
+	if [ $(ROUNDS) -eq 0 ] && $(BIN)mckpt show $(CRAWL) | grep -q '^open round  *none'; then \
+	  for m in $(CRAWL)/modules/*/; do [ -d "$$m" ] || continue; m=$${m%/}; \
+	    t=$$(mktemp -d) && $(BIN)mextract state $$m > $$t/saved && $(BIN)mextract state $(REPLAY)/modules/$${m##*/} > $$t/replayed && cmp $$t/saved $$t/replayed || \
+	      { rm -rf "$$t"; echo "replay.mk: the state of $(REPLAY)/modules/$${m##*/} is not that of $$m" >&2; exit 1; }; \
+	    rm -rf "$$t"; \
+	  done; fi; \
 	echo "replay.mk: $$((n - 1)) rounds of $(CRAWL) repeated in $(REPLAY): the rows of every stage are the same"
 
 $(REPLAY)/CURRENT:
@@ -70,6 +77,8 @@ echo "replay.mk: round $(R), stage $2: the rows of $$b are not those of $$a" >&2
 echo "replay.mk: the first difference (< saved, > replayed; all of them: $$d):" >&2; \
 head -4 $$d | cut -c 1-1000 >&2; exit 1
 endef
+
+MODULES = $(if $(wildcard $(FROM)/modules.$(Z)),--modules $(D)/modules.$(Z))
 
 # The seeds, from the records that murlset made of them: checkpoint 1.
 $(REPLAY)/seed.same: R := seed
@@ -129,8 +138,9 @@ $(D)/marked.same: $(D)/fetched.same
 	@touch $@
 
 $(D)/links.same: $(D)/marked.same
-	$(BIN)mextract $Q --warc $(CRAWL)/fetch $(T) $(EXTRACT_FLAGS) $(D)/marked.$(Z) -o $(D)/links.$(Z)
+	$(BIN)mextract $Q --warc $(CRAWL)/fetch --module-stores $(REPLAY)/modules $(T) $(MODULES) $(EXTRACT_FLAGS) $(D)/marked.$(Z) -o $(D)/links.$(Z)
 	$(call same,links,mextract)
+	$(call same,modules,mextract --modules)
 	@touch $@
 
 $(D)/new.same: $(D)/links.same

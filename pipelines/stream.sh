@@ -32,11 +32,12 @@ round() {
   d=$CRAWL/rounds/$1
   mkdir -p "$d" && "${BIN}mckpt" show --epoch "$CRAWL" > "$d/epoch" || return
   env | grep -E '^(BATCH|(NEXT|MARK|EXTRACT|NEW|UPDATE)_FLAGS)=' > "$d/flags" # for replay.mk
+  modules=$("${BIN}mckpt" show "$CRAWL" --setting extract.modules) || return
   "${BIN}mfrontier" next "$CRAWL/frontier" --txn "$1" ${BATCH:+-n "$BATCH"} $NEXT_FLAGS |
     "${BIN}mresolve" "$CRAWL/dns" --txn "$1" $RESOLVE_FLAGS |
     "${BIN}mfetch" "$CRAWL/fetch" --txn "$1" --bodies ${CONTACT:+--contact "$CONTACT"} $FETCH_FLAGS |
     "${BIN}mfpset" mark "$CRAWL/content" --txn "$1" --copy "$d/marked.arrows.zst" $MARK_FLAGS |
-    "${BIN}mextract" --warc "$CRAWL/fetch" --txn "$1" --copy "$d/links.arrows.zst" $EXTRACT_FLAGS |
+    "${BIN}mextract" --warc "$CRAWL/fetch" --txn "$1" --copy "$d/links.arrows.zst" ${modules:+--modules "$d/modules.arrows.zst"} $EXTRACT_FLAGS |
     "${BIN}murlset" new "$CRAWL/urls" --txn "$1" $NEW_FLAGS |
     "${BIN}mfrontier" update "$CRAWL/frontier" --txn "$1" $UPDATE_FLAGS \
       --outcomes "$d/marked.arrows.zst" --links "$d/links.arrows.zst" &&

@@ -47,7 +47,8 @@ type initCmd struct {
 
 // Help is printed by mckpt init --help.
 func (*initCmd) Help() string {
-	return `Makes CRAWL with the stores urls, frontier, dns, fetch and content, and a copy of the
+	return `Makes CRAWL with the stores urls, frontier, dns, fetch and content, those of the modules
+that crawl.toml lists as module_state, and a copy of the
 file given with --config, or else a crawl.toml in which every setting is a comment.
 File names in it are relative to CRAWL, and must be there.
 The crawl stands at checkpoint 0, the empty crawl. Run again, it makes what is missing.

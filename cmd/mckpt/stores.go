@@ -10,6 +10,7 @@ import (
 	"mercator/pkg/fetch"
 	"mercator/pkg/fpset"
 	"mercator/pkg/frontier"
+	"mercator/pkg/process"
 	"mercator/pkg/resolve"
 	"mercator/pkg/urlset"
 )
@@ -38,10 +39,11 @@ func makeStores(crawl string, conf *config.File, polynomial uint64, opt store.Op
 	if err != nil {
 		return err
 	}
-	for _, s := range []struct {
+	type maker struct {
 		name string
 		make func(dir string, opt store.Options) error
-	}{
+	}
+	stores := []maker{
 		{"urls", func(dir string, opt store.Options) error { return urlset.Create(dir, urls, opt) }},
 		{"frontier", func(dir string, opt store.Options) error {
 			return frontier.Create(dir, frontier.Params{Policy: conf.Frontier.Policy}, opt)
@@ -49,7 +51,14 @@ func makeStores(crawl string, conf *config.File, polynomial uint64, opt store.Op
 		{"dns", resolve.CreateStore},
 		{"fetch", fetch.CreateStore},
 		{"content", func(dir string, opt store.Options) error { return fpset.Create(dir, content, opt) }},
-	} {
+	}
+	for _, name := range conf.Extract.ModuleState {
+		if err := process.CheckName(name); err != nil {
+			return &fault.Error{Class: fault.Usage, File: config.Name, Place: "extract.module_state", Err: err}
+		}
+		stores = append(stores, maker{filepath.Join("modules", name), process.CreateStore})
+	}
+	for _, s := range stores {
 		if err := s.make(filepath.Join(crawl, s.name), opt); err != nil {
 			return err
 		}

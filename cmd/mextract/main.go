@@ -9,9 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
-	"strings"
-	"time"
 
 	"mercator/formats/record"
 	"mercator/pkg/canon"
@@ -19,7 +16,6 @@ import (
 	"mercator/pkg/extract"
 	"mercator/pkg/fault"
 	"mercator/pkg/filter"
-	"mercator/pkg/process"
 	"mercator/pkg/stage"
 )
 
@@ -34,6 +30,8 @@ type grammar struct {
 	cli.Common `embed:""`
 
 	Links   linksCmd   `cmd:"" default:"withargs" help:"Read fetch records or WARC files, write link records (the default)."`
+	State   stateCmd   `cmd:"" help:"Print what a module has kept over a crawl."`
+	Create  createCmd  `cmd:"" help:"Make an empty store for a module's state."`
 	Explain explainCmd `cmd:"" help:"Say what becomes of a URL: its canonical form, and the filter rule that decides."`
 }
 
@@ -57,18 +55,16 @@ type linksCmd struct {
 	cli.Output `embed:""`
 	candidates `embed:""`
 
-	Files          []string      `arg:"" optional:"" help:"Fetch records, or WARC files; standard input (records) if there are none."`
-	WARC           string        `name:"warc" type:"existingdir" placeholder:"STORE" help:"Fetch store whose WARC files hold the documents of the records."`
-	Txn            string        `placeholder:"NAME" help:"Name of the round, passed on to the commands behind."`
-	IgnoreNofollow bool          `help:"Find links although the page (meta robots, X-Robots-Tag) says nofollow."`
-	Duplicates     bool          `help:"Search documents that are marked duplicate, too."`
-	MaxBody        cli.Size      `default:"8M" placeholder:"SIZE" help:"Search so much of a document (8M)."`
-	MaxLinks       int           `default:"100000" placeholder:"N" help:"Keep so many links of a document (100000)."`
-	From           []string      `default:"default" placeholder:"SOURCE" help:"What links are taken from, of headers, html, css, sitemap, feed, robots, pdf, ftp, gopher; text, json, xml; default (all before the semicolon), all."`
-	HTMLEngine     string        `name:"html-engine" enum:"fast,xnet" default:"fast" placeholder:"NAME" help:"What reads HTML: fast, a lexer that leaves odd pages to the other, or xnet, the tree of golang.org/x/net/html (fast)."`
-	Modules        string        `type:"path" placeholder:"FILE" help:"Write what processing modules find to this file, as module records."`
-	Module         []string      `sep:"none" placeholder:"SPEC" help:"With --modules: run this processing module, NAME, NAME=TYPE,TYPE or NAME=TYPE,TYPE:COMMAND, instead of all built-in ones but text."`
-	ModuleTimeout  time.Duration `default:"10s" placeholder:"TIME" help:"Time that a module's command gets for one document (10s)."`
+	Files          []string `arg:"" optional:"" help:"Fetch records, or WARC files; standard input (records) if there are none."`
+	WARC           string   `name:"warc" type:"existingdir" placeholder:"STORE" help:"Fetch store whose WARC files hold the documents of the records."`
+	Txn            string   `placeholder:"NAME" help:"Name of the round, passed on to the commands behind."`
+	IgnoreNofollow bool     `help:"Find links although the page (meta robots, X-Robots-Tag) says nofollow."`
+	Duplicates     bool     `help:"Search documents that are marked duplicate, too."`
+	MaxBody        cli.Size `default:"8M" placeholder:"SIZE" help:"Search so much of a document (8M)."`
+	MaxLinks       int      `default:"100000" placeholder:"N" help:"Keep so many links of a document (100000)."`
+	From           []string `default:"default" placeholder:"SOURCE" help:"What links are taken from, of headers, html, css, sitemap, feed, robots, pdf, ftp, gopher; text, json, xml; default (all before the semicolon), all."`
+	HTMLEngine     string   `name:"html-engine" enum:"fast,xnet" default:"fast" placeholder:"NAME" help:"What reads HTML: fast, a lexer that leaves odd pages to the other, or xnet, the tree of golang.org/x/net/html (fast)."`
+	moduleFlags    `embed:""`
 }
 
 // Help is the long text of --help.
@@ -105,8 +101,18 @@ Modules report on documents by media type: page (title, description, language),
 tags (elements counted), image (format, size, frames), forms (action, method, fields),
 simhash (near-duplicates differ in few bits), text (of HTML, PDF, DOCX, ODT and plain
 text). A command is one, too: it reads the document and writes "KEY<tab>VALUE" lines.
+One that fails or hangs costs its findings of that document, is counted, and hurts
+nothing else.
 
-    mextract pages.warc.gz -o links.arrows.zst --modules found.arrows.zst --module page --module 'words=text/html,text/plain:wc -w'`
+    mextract pages.warc.gz -o links.arrows.zst --modules found.arrows.zst --module page --module 'words=text/html,text/plain:wc -w'
+
+The modules tags and image, and every command, can keep a state over a whole crawl, in
+a store of its own that changes with the round and goes back with the crawl: totals, or
+a folder that the command is told to bring up to date ("mextract create --help").
+"mextract state" prints it.
+
+    mextract --warc crawl/fetch --txn r12 --module tags --module-state tags < fetched.arrows.zst > links.arrows.zst
+    mextract state crawl/modules/tags | sort -t "$(printf '\t')" -k3nr | head`
 }
 
 func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
@@ -128,9 +134,6 @@ func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
 		Links:  extract.Options{Canon: opt, Sources: from, MaxLinks: c.MaxLinks, IgnoreNofollow: c.IgnoreNofollow, HTMLEngine: c.HTMLEngine},
 		Filter: rules, Duplicates: c.Duplicates, Archive: c.WARC, MaxBody: int64(c.MaxBody), Threads: std.Threads(),
 	}
-	if settings.Modules, err = c.modules(); err != nil {
-		return err
-	}
 	in, err := c.input(std, opt, &settings)
 	if err != nil {
 		return err
@@ -139,67 +142,27 @@ func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	var findings *findings
-	if c.Modules != "" {
-		txn := c.Txn
-		if txn == "" {
-			txn = in.Schema().Txn
-		}
-		if findings, err = createFindings(std, c.Modules, txn, in.Schema().Now); err != nil {
-			abort(sinks)
-			return err
-		}
-		defer findings.sink.Abort()
-		settings.Finding = findings.write
+	m, err := c.openModules(ctx, std, in.Schema())
+	if err != nil {
+		abort(sinks)
+		return err
 	}
+	defer m.close(ctx)
+	settings.Modules = m.selected
+	settings.Finding = func(row *record.Module) error { return m.write(ctx, row) }
 	progress := std.StartProgress("documents", 0)
 	defer progress.Done()
 	settings.Done = func() { progress.Add(1) }
 
-	spec := stage.Spec{Name: "mextract", Txn: c.Txn, Threads: std.Threads()}
+	spec := stage.Spec{Name: "mextract", Txn: c.Txn, Stores: m.stores(), Threads: std.Threads()}
 	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.Fetch, record.Link]) error {
 		report, err := extract.Batch(ctx, b, settings)
 		if err != nil {
 			return err
 		}
 		std.Stat("extract", report)
-		for _, m := range settings.Modules {
-			if n := report.ModuleFailures[m.Module.Name()]; n > 0 {
-				std.Warn("module %s failed on %d documents", m.Module.Name(), n)
-			}
-		}
-		if findings != nil {
-			return findings.publish(in.Trailer())
-		}
-		return nil
+		return m.publish(ctx, std, report, in.Trailer())
 	})
-}
-
-// modules reads --module; without it all built-in modules run, and none without
-// --modules.
-func (c *linksCmd) modules() ([]process.Selected, error) {
-	var selected []process.Selected
-	seen := make(map[string]bool)
-	for _, spec := range c.Module {
-		m, err := process.Parse(spec, process.ExecLimits{Timeout: c.ModuleTimeout})
-		if err == nil && seen[m.Module.Name()] {
-			err = fmt.Errorf("module %s is given twice", m.Module.Name())
-		}
-		if err != nil {
-			return nil, &fault.Error{Class: fault.Usage, File: "--module " + spec, Err: err}
-		}
-		seen[m.Module.Name()] = true
-		selected = append(selected, m)
-	}
-	if c.Modules == "" {
-		return nil, nil
-	}
-	if len(selected) == 0 {
-		for _, m := range process.Default() {
-			selected = append(selected, process.Selected{Module: m})
-		}
-	}
-	return selected, nil
 }
 
 // input opens the files as fetch records or, if the first is one, as WARC files.
@@ -224,57 +187,6 @@ func abort(sinks []stage.Sink) {
 	for _, s := range sinks {
 		s.Abort()
 	}
-}
-
-// findings is the file of module records.
-type findings struct {
-	sink stage.Sink
-	w    *record.Writer[record.Module]
-	txn  string
-	made map[string]uint64
-}
-
-func createFindings(std *cli.Std, path, txn string, now record.Time) (*findings, error) {
-	sinks, err := std.Sinks(cli.Output{Output: path})
-	if err != nil {
-		return nil, err
-	}
-	opt := sinks[0].Options()
-	opt.Txn, opt.Now, opt.Threads = txn, now, std.Threads()
-	w, err := record.NewWriter[record.Module](sinks[0], opt)
-	if err != nil {
-		sinks[0].Abort()
-		return nil, err
-	}
-	return &findings{sink: sinks[0], w: w, txn: txn, made: make(map[string]uint64)}, nil
-}
-
-func (f *findings) write(row *record.Module) error {
-	f.made[row.Module]++
-	return f.w.Write(row)
-}
-
-// publish makes the file appear. Its ledger is that of the rows that the modules
-// saw, and one stage more.
-func (f *findings) publish(in record.Trailer) error {
-	rows, hash, err := f.w.Finish()
-	if err != nil {
-		return err
-	}
-	books := record.Stage{
-		Name: "mextract modules", Txn: f.txn, In: in.Rows, InHash: in.Hash.String(), Consumed: in.Rows,
-		Out: rows, OutHash: hash.String(),
-	}
-	for module, n := range f.made {
-		books.Made = append(books.Made, record.Count{Reason: module, N: n})
-	}
-	slices.SortFunc(books.Made, func(a, b record.Count) int { return strings.Compare(a.Reason, b.Reason) })
-	l := in.Ledger
-	l.Stages = append(l.Stages[:len(l.Stages):len(l.Stages)], books)
-	if _, err := f.w.Commit(l); err != nil {
-		return err
-	}
-	return f.sink.Publish()
 }
 
 type explainCmd struct {

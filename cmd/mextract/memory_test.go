@@ -1,8 +1,13 @@
 package main
 
 import (
+	"archive/zip"
+	"bytes"
+	"compress/zlib"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,7 +35,33 @@ func hostile() []document {
 		{"text/css", "windows-1252", fill("/*", repeat("\x80\x80\x80\x80"))},
 		{"text/xml", "", fill("<urlset ", repeat("a "))},
 		{"text/xml", "", fill("<urlset><!--", repeat("comment "))},
+		{"application/pdf", "", fill("%PDF-1.4\n1 0 obj<</Pages 2 0 R>>endobj 2 0 obj<</Kids["+strings.Repeat("3 0 R ", 1000)+"]>>endobj 3 0 obj<</Resources<</Font<</F 9 0 R>>>>/Contents ["+
+			strings.Repeat("4 0 R ", 1000)+"]>>endobj 4 0 obj<</Filter/FlateDecode>>stream\n"+deflated("BT /F 9 Tf (aaaa aaaa) Tj ET ")+"\nendstream endobj trailer<</Root 1 0 R>>",
+			func(i int) string { return fmt.Sprintf("%d 0 obj<<>>endobj ", 9+i) })},
+		{"application/vnd.oasis.opendocument.text", "", zipped("content.xml", "<text:p>a <x "+strings.Repeat("a ", 2<<20)+"/>"+strings.Repeat("<text:p>words ", 1<<20))},
 	}
+}
+
+// deflated is 16 MiB of a text, packed.
+func deflated(text string) string {
+	var b bytes.Buffer
+	z := zlib.NewWriter(&b)
+	z.Write([]byte(strings.Repeat(text, 16<<20/len(text))))
+	z.Close()
+	return b.String()
+}
+
+func zipped(name, text string) string {
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	w, err := z.Create(name)
+	if err == nil {
+		_, err = io.WriteString(w, text)
+	}
+	if err := errors.Join(err, z.Close()); err != nil {
+		panic(err)
+	}
+	return b.String()
 }
 
 // maxTagAttributes is as many as a tag can have that is just short enough for the

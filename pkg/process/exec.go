@@ -56,16 +56,18 @@ func (l ExecLimits) output() int {
 //
 // # State
 //
-// A program that is to keep state gets a folder of its own, MERCATOR_MODULE_DIR, with
-// what it left there in the round before, and in MERCATOR_EVENT what happens, in
-// MERCATOR_TXN the name of the round:
+// MERCATOR_EVENT says what the program is run for: "document". One that is to keep
+// state is also run for
 //
 //	begin     before the first document
-//	document  as above; several at a time, so it must leave the folder as it is
 //	commit    the batch has ended: on standard input are all findings, in the
 //	          order of the documents, a line each, "URL_KEY<tab>KEY<tab>VALUE"; what
 //	          the folder holds when the program ends well is the new state
 //	abort     the batch is given up; nothing of the folder will be kept
+//
+// and gets the name of the round, MERCATOR_TXN, and a folder of its own,
+// MERCATOR_MODULE_DIR, with what it left there in the round before. For a document
+// it gets neither, since its findings must be the same whenever it is asked again.
 //
 // The folder is a copy. It becomes the store's next generation as one file, a tar
 // archive of its files and folders, so that it changes at once or not at all, whatever
@@ -77,8 +79,6 @@ type Exec struct {
 	ModuleName string
 	Command    string // for sh -c
 	Limits     ExecLimits
-
-	dir, txn string // with state
 }
 
 // Name is the module's name.
@@ -94,11 +94,13 @@ var errOutput = errors.New("output too long")
 
 // Process runs the program over one document.
 func (e *Exec) Process(ctx context.Context, doc *Document, report func(key, value string)) error {
-	out, err := e.run(ctx, e.Limits.timeout(), bytes.NewReader(doc.Body), append(e.event("document"),
-		"MERCATOR_URL="+noNUL(doc.URL),
+	out, err := e.run(ctx, e.Limits.timeout(), bytes.NewReader(doc.Body), []string{
+		"MERCATOR_EVENT=document",
+		"MERCATOR_URL=" + noNUL(doc.URL),
 		fmt.Sprintf("MERCATOR_URL_KEY=%016x", doc.Key),
-		"MERCATOR_MIME="+noNUL(doc.MIME),
-		"MERCATOR_CHARSET="+noNUL(doc.Charset)))
+		"MERCATOR_MIME=" + noNUL(doc.MIME),
+		"MERCATOR_CHARSET=" + noNUL(doc.Charset),
+	})
 	if err != nil {
 		return err
 	}
@@ -114,14 +116,6 @@ func (e *Exec) Process(ctx context.Context, doc *Document, report func(key, valu
 		}
 	}
 	return nil
-}
-
-// event is the environment of a program that keeps state.
-func (e *Exec) event(name string) []string {
-	if e.dir == "" {
-		return nil
-	}
-	return []string{"MERCATOR_EVENT=" + name, "MERCATOR_MODULE_DIR=" + e.dir, "MERCATOR_TXN=" + e.txn}
 }
 
 // run runs the program once and returns what it wrote.
@@ -168,6 +162,7 @@ func (w *boundedBuffer) Write(p []byte) (int, error) {
 // folder is the state of a program: a copy of its folder, and the findings so far.
 type folder struct {
 	*Exec
+	dir, txn string
 	findings *os.File // without a name
 	out      *bufio.Writer
 	written  bool
@@ -179,8 +174,7 @@ func (e *Exec) Begin(ctx context.Context, old io.Reader, txn string) (State, err
 	if err != nil {
 		return nil, err
 	}
-	e.dir, e.txn = dir, txn
-	f := &folder{Exec: e}
+	f := &folder{Exec: e, dir: dir, txn: txn}
 	if f.findings, err = unnamedFile(); err == nil {
 		f.out = bufio.NewWriter(f.findings)
 		err = unpack(dir, old)
@@ -194,7 +188,8 @@ func (e *Exec) Begin(ctx context.Context, old io.Reader, txn string) (State, err
 
 // tell runs the program for an event.
 func (f *folder) tell(ctx context.Context, event string, times int, stdin io.Reader) error {
-	_, err := f.run(ctx, time.Duration(times)*f.Limits.timeout(), stdin, f.event(event))
+	_, err := f.run(ctx, time.Duration(times)*f.Limits.timeout(), stdin,
+		[]string{"MERCATOR_EVENT=" + event, "MERCATOR_MODULE_DIR=" + f.dir, "MERCATOR_TXN=" + f.txn})
 	if err != nil {
 		return fmt.Errorf("%w at %s: %w", ErrFailed, event, err)
 	}
@@ -235,7 +230,6 @@ func (f *folder) remove() {
 		f.findings.Close()
 	}
 	os.RemoveAll(f.dir)
-	f.dir = ""
 }
 
 // pack writes a folder as a tar archive that depends on names, contents and

@@ -86,7 +86,7 @@ func Parse(spec string, limits ExecLimits) (Selected, error) {
 	name, rest, _ := strings.Cut(spec, "=")
 	types, command, isExec := strings.Cut(rest, ":")
 	name = strings.TrimSpace(name)
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return Selected{}, err
 	}
 	var s Selected
@@ -122,7 +122,8 @@ func Parse(spec string, limits ExecLimits) (Selected, error) {
 	return Selected{}, fmt.Errorf("%w: %q is not among %s, and has no command", ErrSpec, name, strings.Join(known, ", "))
 }
 
-func checkName(name string) error {
+// CheckName refuses a name that no module can have.
+func CheckName(name string) error {
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool {
 		return r != '-' && r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
 	}) {

@@ -71,8 +71,11 @@ func Simhash(text string) uint64 {
 	return h
 }
 
-// simhashModule reports the simhash of a document's text, 16 hex digits. A document
-// without words has none.
+// maxSimhash bounds the text whose simhash is reported, in bytes.
+const maxSimhash = 1 << 20
+
+// simhashModule reports the simhash of the first MiB of a document's text, 16 hex
+// digits. A document without words has none.
 type simhashModule struct{}
 
 func (simhashModule) Name() string    { return "simhash" }
@@ -80,7 +83,7 @@ func (simhashModule) Types() []string { return textTypes }
 func (simhashModule) New() Instance   { return simhashModule{} }
 
 func (simhashModule) Process(_ context.Context, doc *Document, report func(key, value string)) error {
-	s, err := Text(doc, 0)
+	s, err := Text(doc, maxSimhash)
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ type State interface {
 // CreateStore makes the store of a module's state, named as the module.
 func CreateStore(dir string, opt store.Options) error {
 	name := filepath.Base(filepath.Clean(dir))
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return &fault.Error{Class: fault.Usage, File: dir, Err: err}
 	}
 	return store.Create(dir, Kind, Version, nil, opt)
@@ -104,7 +104,15 @@ func OpenChange(ctx context.Context, dir string, m Stateful, txn string, opt sto
 		c.base = e.Path
 	}
 	c.state, err = m.Begin(ctx, old, txn)
-	return c, c.fail(ctx, err)
+	if err = c.fail(ctx, err); err != nil {
+		var f *fault.Error
+		if errors.As(err, &f) && f.File == "" {
+			f.File = s.Path(c.base)
+			return nil, err
+		}
+		return nil, &fault.Error{File: s.Path(c.base), Err: err}
+	}
+	return c, nil
 }
 
 // Done says that the change was committed before: the module need not run again.
@@ -219,7 +227,7 @@ func replaceState(tx *store.Tx, spool *os.File) error {
 	if _, err := spool.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	f, err := tx.Create("state/", "", roleState)
+	f, err := tx.Create("state/", ".state", roleState)
 	if err != nil {
 		return err
 	}
