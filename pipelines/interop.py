@@ -1,6 +1,7 @@
 """What interop.sh asks other programs' libraries about our files.
 
     interop.py warc FILE.warc.gz…     warcio checks them
+    interop.py documents FILE…        warcio checks files of a crawl by FTP and Gopher
     interop.py arrow PLAIN ROWS.json  pyarrow and DuckDB read plain Arrow as mcat printed it
 """
 
@@ -68,6 +69,31 @@ def check_warc(paths):
     say("warcio", f"check passes {plain} records; {chunked} chunked replies have the payload digests of WARC 1.1; {encoded} were gzip, {revisits} are revisits")
 
 
+def check_documents(paths):
+    """warcio check passes all records of files that hold documents of schemes without
+    HTTP, and finds a digest in each document."""
+    from warcio.archiveiterator import ArchiveIterator
+
+    schemes = {}
+    for path in paths:
+        check = subprocess.run([sys.executable, "-m", "warcio.cli", "check", "-v", path], capture_output=True, text=True)
+        if check.returncode != 0 or "failed" in check.stdout:
+            sys.exit(f"{path}: warcio check: {check.stdout[-1000:]}{check.stderr}")
+        with open(path, "rb") as f:
+            for record in ArchiveIterator(f, no_record_parse=True):
+                scheme = record.rec_headers.get_header("WARC-Target-URI", "").split(":")[0]
+                if record.rec_type != "resource" or scheme == "dns":
+                    continue
+                want = record.rec_headers.get_header("WARC-Payload-Digest")
+                got = "sha1:" + base64.b32encode(hashlib.sha1(record.raw_stream.read()).digest()).decode()
+                if got != want:
+                    sys.exit(f"{path}: {record.rec_headers.get_header('WARC-Target-URI')}: payload digest {want}, want {got}")
+                schemes[scheme] = schemes.get(scheme, 0) + 1
+    if not {"ftp", "gopher"} <= set(schemes):
+        sys.exit(f"documents of {schemes}: ftp or gopher is missing")
+    say("warcio", "check passes documents by " + ", ".join(f"{name} ({n})" for name, n in sorted(schemes.items())))
+
+
 def as_text(value, kind):
     """A value of pyarrow as mcat prints it."""
     import pyarrow as pa
@@ -125,5 +151,7 @@ def check_arrow(plain, rows_path):
 if __name__ == "__main__":
     if sys.argv[1] == "warc":
         check_warc(sys.argv[2:])
+    elif sys.argv[1] == "documents":
+        check_documents(sys.argv[2:])
     else:
         check_arrow(*sys.argv[2:])

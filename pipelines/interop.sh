@@ -4,7 +4,8 @@
 #   make interop
 #
 # Crawls a small mweb (gzip and chunked replies are in it), and then:
-#   - warcio checks the WARC files, and so does jwarc;
+#   - warcio checks the WARC files, and so does jwarc; where make protocols could run,
+#     warcio checks those of a crawl by FTP and Gopher, too;
 #   - after "zstd -dc", record files of each kind open in pyarrow with the rows and
 #     columns that mcat prints, and in DuckDB from there;
 #   - WARC files that wget wrote go through mcat and mextract, which finds in them
@@ -23,7 +24,7 @@ if [ -z "${BIN+x}" ]; then
   [ -x "${BIN}mfetch" ] || BIN=
 fi
 export BIN
-PATH=$here:$PATH
+PATH=$here:$PATH:/usr/sbin
 : "${VENV:=}" "${JWARC:=}"
 jwarc_version=0.31.1
 
@@ -157,6 +158,14 @@ stop
 found "$work/again" > "$work/again.tsv"
 cmp -s "$work/found.tsv" "$work/again.tsv" || { diff "$work/found.tsv" "$work/again.tsv" | head; die "a crawl of the saved web found something else"; }
 say mweb "serves the saved crawl: a crawl of it finds the same $(wc -l < "$work/found.tsv") URLs and documents"
+
+# --- documents without HTTP ---------------------------------------------------
+
+if command -v gophernicus > /dev/null && /usr/bin/python3 -c 'import pyftpdlib' 2> /dev/null; then
+  VENV=$VENV "$here/protocols.sh"
+else
+  say warcio 'no documents by FTP and Gopher: gophernicus or python3-pyftpdlib is not there'
+fi
 
 # --- stages of our own ------------------------------------------------------
 

@@ -9,7 +9,8 @@
 # listings and menus and came whole. A page on the FTP server links to a scheme that a
 # program fetches (fetch.exec in crawl.toml).
 #
-# Needs Debian's python3-pyftpdlib and gophernicus.
+# Needs Debian's python3-pyftpdlib and gophernicus. With VENV=, a Python environment that
+# has warcio, that checks the WARC files too ("make interop" does this).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 if [ -z "${BIN+x}" ]; then
@@ -99,4 +100,5 @@ grep -q '^tree://127.0.0.5/hello	fetched	200	' "$work/rows.tsv" || die "the prog
 "${BIN}mfetch" audit "$work"/crawl/rounds/r*/fetched.arrows.zst > /dev/null
 "${BIN}mcat" --check "$work"/crawl/fetch/*.warc.gz*
 "${BIN}mckpt" verify -q "$work/crawl"
+[ -z "${VENV:-}" ] || "$VENV/bin/python" "$here/interop.py" documents "$work"/crawl/fetch/*.warc.gz*
 echo "protocols: $(wc -l < "$work/rows.tsv") URLs by ftp, gopher and a program, each file whole"
