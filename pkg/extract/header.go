@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"iter"
 	"net/http"
 	"net/url"
 	"strings"
@@ -13,12 +14,10 @@ import (
 // kind of their own, the most telling first. An element with several relations has
 // the first kind of this list. alternate with hreflang is link-hreflang.
 var linkKinds = []string{
-	"stylesheet", "canonical", "alternate", "next", "prev", "icon", "manifest", "amphtml",
-	"shortlink", "search", "license", "author", "help", "modulepreload", "preload", "prefetch", "prerender",
+	KindLink + "-stylesheet", KindLink + "-canonical", KindLink + "-alternate", KindLink + "-next", KindLink + "-prev", KindLink + "-icon",
+	KindLink + "-manifest", KindLink + "-amphtml", KindLink + "-shortlink", KindLink + "-search", KindLink + "-license", KindLink + "-author",
+	KindLink + "-help", KindLink + "-modulepreload", KindLink + "-preload", KindLink + "-prefetch", KindLink + "-prerender",
 }
-
-// connectionHints are relations that name a host and no document.
-var connectionHints = map[string]bool{"preconnect": true, "dns-prefetch": true}
 
 // header adds the links of a reply's header fields. A base element does not count
 // for them. The Location of a redirect is not among them: that is the fetcher's to
@@ -160,27 +159,50 @@ func cutUnquoted(s string, sep byte) (before, after string) {
 
 // relKind is the kind of a link with these relations, or "" if it names no document.
 func relKind(rel, hreflang string) string {
-	tokens := strings.Fields(strings.ToLower(rel))
-	for _, k := range linkKinds {
-		for _, t := range tokens {
-			if t == "previous" {
-				t = "prev"
+	best, names := len(linkKinds), true
+	for token := range words(rel) {
+		if strings.EqualFold(token, "previous") {
+			token = "prev"
+		}
+		for i, k := range linkKinds[:best] {
+			if strings.EqualFold(token, k[len(KindLink)+1:]) {
+				best = i
+				break
 			}
-			if t != k {
-				continue
-			}
-			if k == "alternate" && strings.TrimSpace(hreflang) != "" {
-				return KindLink + "-hreflang"
-			}
-			return KindLink + "-" + k
+		}
+		if strings.EqualFold(token, "preconnect") || strings.EqualFold(token, "dns-prefetch") {
+			names = false // a host, and no document
 		}
 	}
-	for _, t := range tokens {
-		if connectionHints[t] {
-			return ""
+	switch {
+	case best < len(linkKinds) && linkKinds[best] == KindLink+"-alternate" && strings.TrimSpace(hreflang) != "":
+		return KindLink + "-hreflang"
+	case best < len(linkKinds):
+		return linkKinds[best]
+	case names:
+		return KindLink
+	}
+	return ""
+}
+
+// words are the parts of s between white space.
+func words(s string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for {
+			s = strings.TrimLeft(s, htmlSpace)
+			if s == "" {
+				return
+			}
+			end := strings.IndexAny(s, htmlSpace)
+			if end < 0 {
+				end = len(s)
+			}
+			if !yield(s[:end]) {
+				return
+			}
+			s = s[end:]
 		}
 	}
-	return KindLink
 }
 
 func (f *finder) robotsDirectives(content string) {

@@ -312,16 +312,10 @@ func skipDescriptors(s string) string {
 
 // hasToken reports whether a list of words, separated by white space, has a word.
 func hasToken(list, token string) bool {
-	for list != "" {
-		list = strings.TrimLeft(list, " \t\r\n\f")
-		end := strings.IndexAny(list, " \t\r\n\f")
-		if end < 0 {
-			end = len(list)
-		}
-		if strings.EqualFold(list[:end], token) {
+	for word := range words(list) {
+		if strings.EqualFold(word, token) {
 			return true
 		}
-		list = list[end:]
 	}
 	return false
 }
@@ -337,28 +331,46 @@ func (l *label) reset() { *l = label{b: l.b[:0]} }
 
 func (l *label) add(text []byte, limit int) {
 	for i := 0; i < len(text) && !l.full; {
-		r, n := rune(text[i]), 1
-		if r >= utf8.RuneSelf {
-			r, n = utf8.DecodeRune(text[i:])
+		word := i
+		for i < len(text) && isGraph[text[i]] {
+			i++
 		}
-		i += n
-		if r <= ' ' || r == 0xA0 || r == 0x7F {
+		if i > word {
+			l.put(text[word:i], limit)
+			continue
+		}
+		r, n := utf8.DecodeRune(text[i:])
+		if i += n; r <= ' ' || r == 0xA0 || r == 0x7F {
 			l.space = true
 			continue
 		}
-		if len(l.b) == 0 {
-			l.space = false
-		}
-		need := utf8.RuneLen(r)
-		if l.space {
-			need++
-		}
-		if l.full = len(l.b)+need > limit; l.full {
-			return
-		}
-		if l.space {
-			l.b = append(l.b, ' ')
-		}
-		l.b, l.space = utf8.AppendRune(l.b, r), false
+		var b [utf8.UTFMax]byte
+		l.put(utf8.AppendRune(b[:0], r), limit)
 	}
 }
+
+// put adds one character, or some of ASCII, of which as many go in as fit.
+func (l *label) put(part []byte, limit int) {
+	free := limit - len(l.b)
+	if l.space && len(l.b) > 0 {
+		free--
+	}
+	if l.full = len(part) > free; l.full {
+		if free <= 0 || part[0] >= utf8.RuneSelf {
+			return
+		}
+		part = part[:free]
+	}
+	if l.space && len(l.b) > 0 {
+		l.b = append(l.b, ' ')
+	}
+	l.b, l.space = append(l.b, part...), false
+}
+
+// isGraph are the characters of ASCII that show.
+var isGraph = func() (t [256]bool) {
+	for c := '!'; c <= '~'; c++ {
+		t[c] = true
+	}
+	return t
+}()

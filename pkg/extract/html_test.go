@@ -49,9 +49,9 @@ func differ(f *finder, body []byte, charset string) (diff string, declined, beyo
 	return cmp.Diff(f.outcome(), fast), false, false
 }
 
-// words are what pages are made of to find where the engines differ: each tag that
+// oddPieces are what pages are made of to find where the engines differ: each tag that
 // tree construction has a rule for, and each oddity of tokenization.
-var words = func() []string {
+var oddPieces = func() []string {
 	w := []string{
 		"text", " ", "&amp;", "&copy", "&notit;", "&#x41;", "&#128;", "x\x00y", "\r\n", "<", "</", "</ x>", "<>", "</>", "<?pi>", "<!doctype html>", "<!x>", "<!-->", "<!--->",
 		"<!-- <a href=no> -->", "<!-- x --!>", "<!--x--!-->", "<![CDATA[", "]]>", "<![CDATA[<a href=c>&amp;]]>",
@@ -78,7 +78,7 @@ var words = func() []string {
 	return w
 }()
 
-// sane are pieces of which pages mostly are made: pages of words alone are nearly
+// sane are pieces of which pages mostly are made: pages of the odd ones alone are nearly
 // all declined.
 var sane = []string{
 	"text ", "<b>bold</b>", "<p>", "</p>", "<p>one</p>", "<div>", "</div>", "<div><p>two</div>", "<ul><li>a<li>b</ul>", "<h1>head</h1>", "<span>s</span>", "<br>", "<img src=i9 alt=x>",
@@ -95,7 +95,7 @@ func madePage(r *rand.Rand) string {
 	}
 	for range 1 + r.IntN(25) {
 		if r.IntN(6) == 0 {
-			b.WriteString(words[r.IntN(len(words))])
+			b.WriteString(oddPieces[r.IntN(len(oddPieces))])
 			continue
 		}
 		s := sane[r.IntN(len(sane))]

@@ -2,6 +2,7 @@ package extract
 
 import (
 	"bytes"
+	"encoding/binary"
 	"io"
 	"math/bits"
 	"slices"
@@ -146,6 +147,19 @@ func init() {
 	attrByte['='] = 0
 }
 
+// indexByte is bytes.IndexByte, faster where c is among the next eight bytes: text
+// between tags, and values, are mostly short.
+func indexByte(b []byte, c byte) int {
+	if len(b) >= 8 {
+		const ones, tops = 0x0101010101010101, 0x8080808080808080
+		x := binary.LittleEndian.Uint64(b) ^ ones*uint64(c)
+		if zeros := (x - ones) &^ x & tops; zeros != 0 {
+			return bits.TrailingZeros64(zeros) / 8
+		}
+	}
+	return bytes.IndexByte(b, c)
+}
+
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f' }
 
 // next finds the next token.
@@ -157,7 +171,7 @@ func (l *lexer) next() token {
 			return tokenEnd
 		}
 		if b[start] != '<' {
-			n := bytes.IndexByte(b[start:], '<')
+			n := indexByte(b[start:], '<')
 			if n < 0 {
 				n = len(b) - start
 				if !l.last && l.texts {
@@ -382,7 +396,7 @@ func (l *lexer) readTag(i int, keep bool) bool {
 			switch q := b[i]; q {
 			case '"', '\'':
 				i++
-				n := bytes.IndexByte(b[i:], q)
+				n := indexByte(b[i:], q)
 				if n < 0 {
 					return false
 				}
@@ -400,7 +414,7 @@ func (l *lexer) readTag(i int, keep bool) bool {
 				return false
 			}
 		}
-		if !keep {
+		if !keep || !isWanted(b[name], end-name) {
 			continue
 		}
 		if a, ok := lookupAttr(b[name:end]); ok && e.has>>a&1 == 0 {

@@ -254,7 +254,6 @@ const (
 	attrCite
 	attrCode
 	attrCodebase
-	attrColor
 	attrContent
 	attrData
 	attrDataBackground
@@ -286,7 +285,7 @@ const (
 )
 
 var attrNames = [attrs]string{
-	"action", "alt", "archive", "background", "cite", "code", "codebase", "color", "content", "data", "data-background",
+	"action", "alt", "archive", "background", "cite", "code", "codebase", "content", "data", "data-background",
 	"data-background-image", "data-bg", "data-lazy", "data-lazy-src", "data-lazy-srcset", "data-original", "data-poster",
 	"data-src", "data-srcset", "href", "hreflang", "http-equiv", "imagesrcset", "itemprop", "method", "name", "poster", "property",
 	"rel", "src", "srcset", "style", "type", "xlink:href",
@@ -306,25 +305,43 @@ var attrLengths = func() (t [256]uint32) {
 	return t
 }()
 
+// attrsByKey is a hash table of the wanted names, as tagsByKey is.
+var attrsByKey = func() (t [128]attrInfo) {
+	for a, name := range attrNames {
+		key := nameKey(name)
+		i := attrSlot(key)
+		for t[i].name != "" {
+			i = (i + 1) % uint64(len(t))
+		}
+		t[i] = attrInfo{key, name, attr(a)}
+	}
+	return t
+}()
+
+type attrInfo struct {
+	key  uint64
+	name string
+	attr attr
+}
+
+func attrSlot(key uint64) uint64 { return key * 0x9E3779B97F4A7C15 >> 57 }
+
+// isWanted reports whether there is a wanted name of this first letter and length.
+func isWanted(first byte, length int) bool { return attrLengths[first]>>uint(length)&1 != 0 }
+
 // lookupAttr finds a wanted attribute by its name as it is written in the document.
 func lookupAttr(name []byte) (attr, bool) {
-	if len(name) > 31 || attrLengths[name[0]]>>len(name)&1 == 0 {
-		return 0, false
+	var key uint64
+	for _, c := range name {
+		key = bits.RotateLeft64(key, 8) ^ uint64(attrByte[c])
 	}
-	switch string(name) { // as nearly all are written
-	case "href":
-		return attrHref, true
-	case "src":
-		return attrSrc, true
-	case "name":
-		return attrName, true
-	case "rel":
-		return attrRel, true
-	}
-	for a, n := range attrNames {
-		if len(n) == len(name) && hasFold(name, n) {
-			return attr(a), true
+	for i := attrSlot(key); ; i = (i + 1) % uint64(len(attrsByKey)) {
+		t := &attrsByKey[i]
+		if t.key == key && len(t.name) == len(name) && (len(name) <= 8 || hasFold(name, t.name)) {
+			return t.attr, true
+		}
+		if t.name == "" {
+			return 0, false
 		}
 	}
-	return 0, false
 }
