@@ -141,6 +141,7 @@ type finder struct {
 	opt      Options
 	page     Page // without Links, which are in found
 	found    linkSet
+	repeated uint64            // links refused as such
 	encoding encoding.Encoding // the document's, where queries need it; else nil
 	text     bool              // references come from decoded text, not from a header
 	html     htmlState
@@ -172,7 +173,7 @@ func (f *finder) begin(doc *Document, opt Options) bool {
 	if opt.MaxUnzipped <= 0 {
 		opt.MaxUnzipped = DefaultMaxUnzipped
 	}
-	f.opt, f.page, f.encoding, f.text = opt, Page{}, nil, false
+	f.opt, f.page, f.encoding, f.text, f.repeated = opt, Page{}, nil, false, 0
 	f.found.reset()
 	base, err := opt.Canon.Base(doc.URL)
 	if err != nil {
@@ -219,6 +220,7 @@ func (f *finder) find(doc *Document, opt Options) {
 	case sort == sortMenu && from.has(FromGopher):
 		f.menu(doc.Body)
 	}
+	f.page.refuse(ReasonRepeated, f.repeated)
 	if f.page.Nofollow && !f.opt.IgnoreNofollow {
 		f.page.refuse(ReasonNofollow, uint64(len(f.found.all)))
 		f.found.reset()
@@ -231,6 +233,7 @@ func Robots(doc *Document, opt Options) Page {
 	defer finders.Put(f)
 	if f.begin(doc, opt) && f.opt.Sources.has(FromRobots) {
 		f.robots(doc.Body)
+		f.page.refuse(ReasonRepeated, f.repeated)
 	}
 	page := f.page
 	page.Links = f.found.links()
@@ -273,7 +276,7 @@ func (f *finder) add(kind, ref string, nofollow bool) int {
 	}
 	index, hash, slot := f.found.find(kind, ref, nofollow)
 	if index >= 0 {
-		f.page.refuse(ReasonRepeated, 1)
+		f.repeated++
 		return -1
 	}
 	if err := f.opt.Canon.Precheck(ref); err != nil {

@@ -22,7 +22,6 @@ type flat struct {
 	tables    []tableState // open table elements
 	inSelect  bool
 	inButton  bool      // a button may be open
-	inP       bool      // a p may be open, for the start tags that close one
 	inside    []openTag // elements that were opened within the open a element whose text is collected
 }
 
@@ -59,6 +58,7 @@ func (f *finder) flatHTML(doc *Document, strict bool) bool {
 	defer l.close()
 	for !h.declined {
 		l.texts = f.html.anchor >= 0 && !f.html.label.full || !h.begun && strict
+		l.calm = f.html.anchor < 0 && h.begun && len(h.foreign) == 0 && !h.inSelect && h.inFlow()
 		switch l.next() {
 		case tokenStart:
 			f.flatStart()
@@ -75,6 +75,15 @@ func (f *finder) flatHTML(doc *Document, strict bool) bool {
 		}
 	}
 	return false
+}
+
+// inFlow reports whether the document is not between the parts of a table.
+func (h *flat) inFlow() bool {
+	if len(h.tables) == 0 {
+		return true
+	}
+	at := h.tables[len(h.tables)-1].at
+	return at != tagTable && at != tagTr
 }
 
 func (f *finder) flatText() {
@@ -120,8 +129,7 @@ func (f *finder) flatStart() {
 		}
 	case h.inSelect && e.traits&inSelect == 0:
 		h.decline()
-	case len(h.tables) == 0 && e.tag == tagOther && e.traits&^isBreakout == 0:
-		h.begun = true
+	case h.begun && len(h.tables) == 0 && e.isPlain():
 	case h.drops(e):
 		return
 	}
@@ -130,7 +138,7 @@ func (f *finder) flatStart() {
 	}
 	if h.templates == 0 {
 		if f.html.anchor >= 0 {
-			h.insideStart(e)
+			h.insideStart(e, l.inP)
 		}
 		if e.tag == tagA {
 			h.inside = h.inside[:0]
@@ -149,7 +157,7 @@ func (f *finder) flatStart() {
 		if e.has != 0 || f.html.anchor >= 0 {
 			f.startTag(e)
 		}
-		h.track(e)
+		h.track(l)
 	}
 	switch {
 	case e.tag == tagSVG || e.tag == tagMath:
@@ -186,8 +194,8 @@ func (h *flat) drops(e *element) bool {
 		}
 		h.form = true
 	case tagTable:
-		if n := len(h.tables); n > 0 && h.tables[n-1].at == tagTable || n > 0 && h.tables[n-1].at == tagTr {
-			h.tables = h.tables[:n-1] // which the new one ends
+		if !h.inFlow() {
+			h.tables = h.tables[:len(h.tables)-1] // which the new one ends
 		}
 		if len(h.tables) == mostOpen {
 			h.decline()
@@ -209,7 +217,7 @@ func (t *tableState) start(h *flat, e *element) {
 	switch e.tag {
 	case tagTd, tagTh, tagCaption:
 		t.at = e.tag
-		if h.inP = false; e.tag == tagCaption {
+		if e.tag == tagCaption {
 			t.section = tagTbody
 		}
 	case tagTr:
@@ -254,9 +262,10 @@ func (h *flat) tableEnd(e *element) {
 }
 
 // track follows what a start tag, one that is not dropped, means for the tags behind it.
-func (h *flat) track(e *element) {
+func (h *flat) track(l *lexer) {
+	e := &l.element
 	if e.traits&closesP != 0 {
-		h.inP = e.tag == tagP
+		l.inP = e.tag == tagP
 	}
 	switch e.tag {
 	case tagTemplate:
@@ -264,9 +273,11 @@ func (h *flat) track(e *element) {
 	case tagSelect:
 		h.inSelect = true
 	case tagTable:
-		h.inP = true // where a table does not close it
+		l.inP = true // where a table does not close it
+	case tagTd, tagTh, tagCaption:
+		l.inP = false
 	case tagButton:
-		h.inButton, h.inP = true, true
+		h.inButton, l.inP = true, true
 		return
 	}
 	if e.traits&isScope != 0 && h.inButton {
@@ -276,7 +287,7 @@ func (h *flat) track(e *element) {
 
 // insideStart follows a start tag within an a element whose text is collected. It
 // declines where the a element would end, or be cut in two.
-func (h *flat) insideStart(e *element) {
+func (h *flat) insideStart(e *element, inP bool) {
 	switch {
 	case e.tag == tagA:
 		h.anchorEnd()
@@ -285,7 +296,7 @@ func (h *flat) insideStart(e *element) {
 		return
 	case e.traits&mayEndA != 0,
 		e.traits&isCell != 0,
-		e.traits&closesP != 0 && h.inP,
+		e.traits&closesP != 0 && inP,
 		e.tag == tagButton && h.inButton,
 		isHeading(e.tag) && len(h.inside) > 0 && isHeading(h.inside[len(h.inside)-1].tag),
 		len(h.inside) == mostOpen:
@@ -352,7 +363,7 @@ func (f *finder) flatEnd() {
 	switch e.tag {
 	case tagOther:
 		if e.traits&isScope != 0 {
-			h.inP = true
+			l.inP = true
 		}
 	case tagHead:
 		h.headEnded = true
@@ -361,18 +372,18 @@ func (f *finder) flatEnd() {
 	case tagForm:
 		h.form = false
 	case tagP:
-		h.inP = false
+		l.inP = false
 	case tagButton:
-		h.inButton, h.inP = false, true
+		h.inButton, l.inP = false, true
 	case tagSelect:
-		h.inSelect, h.inP = false, true
+		h.inSelect, l.inP = false, true
 	case tagObject, tagApplet:
-		h.inP = true
+		l.inP = true
 	case tagTable, tagTbody, tagTd, tagTfoot, tagTh, tagThead, tagTr, tagCaption:
 		if h.inSelect {
 			h.decline()
 		}
-		if h.inP = h.inP || e.tag == tagTable; len(h.tables) > 0 {
+		if l.inP = l.inP || e.tag == tagTable; len(h.tables) > 0 {
 			h.tableEnd(e)
 		}
 	}

@@ -79,6 +79,8 @@ type lexer struct {
 	long  bool      // the window was too small
 	cdata bool      // within SVG or MathML, where CDATA sections are text
 	texts bool      // report text; else it is passed over
+	calm  bool      // pass over tags without meaning; see tagInfo.isPlain
+	inP   bool      // a p may be open, for the start tags that close one; see flat
 
 	window []byte // b's memory where the document is decoded
 
@@ -89,7 +91,7 @@ type lexer struct {
 // open makes the lexer read a document's text, which is the end of body itself or
 // has to be decoded.
 func (l *lexer) open(text io.Reader, body []byte) {
-	l.i, l.long, l.cdata, l.texts = 0, false, false, false
+	l.i, l.long, l.cdata, l.texts, l.calm, l.inP = 0, false, false, false, false, false
 	if whole, ok := text.(*bytes.Reader); ok {
 		l.b, l.in, l.last = body[len(body)-whole.Len():], nil, true
 		return
@@ -147,14 +149,31 @@ func init() {
 	attrByte['='] = 0
 }
 
-// indexByte is bytes.IndexByte, faster where c is among the next eight bytes: text
-// between tags, and values, are mostly short.
+// Eight bytes are looked at together where most of what is sought is near: tags,
+// values and the text between tags are short.
+const (
+	ones = 0x0101010101010101
+	tops = 0x8080808080808080
+)
+
+// zeros has the top bit of each byte of x that is zero, up to the first one exactly.
+func zeros(x uint64) uint64 { return (x - ones) &^ x & tops }
+
+// nameEnd returns the index of the first of eight bytes that may end a tag's or an
+// attribute's name: one below "0", "=" or ">". 8: none does.
+func nameEnd(x uint64) int {
+	below := (x - ones*'0') &^ x & tops
+	return bits.TrailingZeros64(below|zeros(x^ones*'=')|zeros(x^ones*'>')) / 8
+}
+
+// indexByte is bytes.IndexByte, faster where c is among the next 16 bytes.
 func indexByte(b []byte, c byte) int {
-	if len(b) >= 8 {
-		const ones, tops = 0x0101010101010101, 0x8080808080808080
-		x := binary.LittleEndian.Uint64(b) ^ ones*uint64(c)
-		if zeros := (x - ones) &^ x & tops; zeros != 0 {
-			return bits.TrailingZeros64(zeros) / 8
+	if len(b) >= 16 {
+		if z := zeros(binary.LittleEndian.Uint64(b) ^ ones*uint64(c)); z != 0 {
+			return bits.TrailingZeros64(z) / 8
+		}
+		if z := zeros(binary.LittleEndian.Uint64(b[8:]) ^ ones*uint64(c)); z != 0 {
+			return 8 + bits.TrailingZeros64(z)/8
 		}
 	}
 	return bytes.IndexByte(b, c)
@@ -197,6 +216,12 @@ func (l *lexer) next() token {
 			if !l.readTag(start+1, true) {
 				return l.cut(start)
 			}
+			if l.calm && l.has == 0 && l.tagInfo.isPlain() {
+				if l.traits&closesP != 0 {
+					l.inP = l.tagInfo.tag == tagP
+				}
+				continue
+			}
 			return tokenStart
 		case c == '/':
 			switch {
@@ -205,6 +230,10 @@ func (l *lexer) next() token {
 			case isLetter(b[start+2]):
 				if !l.readTag(start+2, false) {
 					return l.cut(start)
+				}
+				if l.calm && l.tagInfo.isPlain() {
+					l.inP = l.inP && l.tagInfo.tag != tagP
+					continue
 				}
 				return tokenClose
 			case !l.skipPast(start+2, '>'):
@@ -346,15 +375,20 @@ func (l *lexer) readTag(i int, keep bool) bool {
 	b := l.b
 	start := i
 	var key uint64
-	for ; i < len(b); i++ {
-		c := tagByte[b[i]]
-		if c == 0 {
-			break
+	if len(b)-i > 8 {
+		x := binary.LittleEndian.Uint64(b[i:])
+		n := nameEnd(x)
+		if tagByte[b[i+n]] == 0 { // few names have other bytes below "0"
+			i, key = i+n, (x|0x20*ones)&(1<<(n*8)-1)
 		}
-		key = bits.RotateLeft64(key, 8) ^ uint64(c)
 	}
-	if i == len(b) {
-		return false
+	if i == start {
+		for ; i < len(b) && tagByte[b[i]] != 0; i++ {
+			key ^= uint64(tagByte[b[i]]) << ((i - start) % 8 * 8)
+		}
+		if i == len(b) {
+			return false
+		}
 	}
 	e := &l.element
 	e.key, e.tagInfo = key, lookupTag(key, b[start:i])
@@ -374,46 +408,25 @@ func (l *lexer) readTag(i int, keep bool) bool {
 			continue
 		}
 		e.count++
-		// A name's first byte may be "=".
-		name := i
-		for i++; i < len(b) && attrByte[b[i]] != 0; i++ {
+		name, end := i, i
+		if len(b)-i > 16 {
+			end += nameEnd(binary.LittleEndian.Uint64(b[i:]))
 		}
-		end := i
-		for i < len(b) && isSpace(b[i]) {
-			i++
-		}
-		if i == len(b) {
+		var value []byte
+		if end > name && b[end] == '=' && b[end+1] == '"' { // as nearly all are written
+			i = end + 2
+			n := indexByte(b[i:], '"')
+			if n < 0 {
+				return false
+			}
+			value = b[i : i+n]
+			if i += n + 1; i == len(b) {
+				return false
+			}
+		} else if value, end, i = l.attribute(i); i == len(b) {
 			return false
 		}
 		e.selfClosing = false
-		var value []byte
-		if b[i] == '=' {
-			for i++; i < len(b) && isSpace(b[i]); i++ {
-			}
-			if i == len(b) {
-				return false
-			}
-			switch q := b[i]; q {
-			case '"', '\'':
-				i++
-				n := indexByte(b[i:], q)
-				if n < 0 {
-					return false
-				}
-				value = b[i : i+n]
-				i += n + 1
-			case '>':
-			default:
-				first := i
-				for i++; i < len(b) && b[i] != '>' && !isSpace(b[i]); i++ {
-				}
-				value = b[first:i]
-				e.slashed = b[i-1] == '/'
-			}
-			if i == len(b) {
-				return false
-			}
-		}
 		if !keep || !isWanted(b[name], end-name) {
 			continue
 		}
@@ -425,6 +438,39 @@ func (l *lexer) readTag(i int, keep bool) bool {
 			e.val[a] = value
 		}
 	}
+}
+
+// attribute reads an attribute from its name on, and returns its value, where its
+// name ends, and what comes next; len(l.b) if it does not end.
+func (l *lexer) attribute(i int) (value []byte, nameEnd, next int) {
+	b := l.b
+	for i++; i < len(b) && attrByte[b[i]] != 0; i++ { // the first byte may be "="
+	}
+	nameEnd = i
+	for i < len(b) && isSpace(b[i]) {
+		i++
+	}
+	if i == len(b) || b[i] != '=' {
+		return nil, nameEnd, i
+	}
+	for i++; i < len(b) && isSpace(b[i]); i++ {
+	}
+	if i == len(b) || b[i] == '>' {
+		return nil, nameEnd, i
+	}
+	if q := b[i]; q == '"' || q == '\'' {
+		i++
+		n := bytes.IndexByte(b[i:], q)
+		if n < 0 {
+			return nil, nameEnd, len(b)
+		}
+		return b[i : i+n], nameEnd, i + n + 1
+	}
+	first := i
+	for i++; i < len(b) && b[i] != '>' && !isSpace(b[i]); i++ {
+	}
+	l.slashed = b[i-1] == '/'
+	return b[first:i], nameEnd, i
 }
 
 // raw reads the content of the raw text element (HTML section 13.2.5.3 and others)

@@ -1,7 +1,7 @@
 package extract
 
 import (
-	"bytes"
+	"encoding/binary"
 	"unicode/utf8"
 	"unsafe"
 
@@ -11,9 +11,22 @@ import (
 // view is b as a string without a copy: it changes when b does.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// needsDecoding reports whether v stands for something else than itself.
+// needsDecoding reports whether v may stand for something else than itself: it has a
+// character reference, a carriage return or a NUL byte.
 func needsDecoding(v []byte) bool {
-	return bytes.IndexByte(v, '&') >= 0 || bytes.IndexByte(v, '\r') >= 0 || bytes.IndexByte(v, 0) >= 0
+	i := 0
+	for ; i+8 <= len(v); i += 8 {
+		x := binary.LittleEndian.Uint64(v[i:])
+		if zeros(x)|zeros(x^ones*'&')|zeros(x^ones*'\r') != 0 {
+			return true
+		}
+	}
+	for ; i < len(v); i++ {
+		if v[i] == '&' || v[i] == '\r' || v[i] == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // appendDecoded appends v with its character references decoded and its newlines

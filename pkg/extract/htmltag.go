@@ -1,7 +1,5 @@
 package extract
 
-import "math/bits"
-
 // tag is an element's name; tagOther stands for all names without a meaning here.
 type tag uint8
 
@@ -193,6 +191,13 @@ type tagInfo struct {
 	traits trait
 }
 
+// isPlain reports whether a tag without attributes that links come from means nothing
+// but for lexer.inP, outside of anchors, tables, SVG and other places where any tag
+// means something.
+func (t *tagInfo) isPlain() bool {
+	return (t.tag == tagOther || t.tag == tagP) && t.traits&(isRaw|isScope) == 0
+}
+
 // tagsByKey is an open-addressing hash table of all names.
 var tagsByKey = func() (t [512]tagInfo) {
 	put := func(name string, id tag, traits trait) {
@@ -218,11 +223,11 @@ var tagsByKey = func() (t [512]tagInfo) {
 
 func tagSlot(key uint64) uint64 { return key * 0x9E3779B97F4A7C15 >> 55 }
 
-// nameKey folds a lower-case name into 64 bits. Names up to 8 bytes, without NUL
-// bytes, have a key of their own each.
+// nameKey folds a lower-case name into 64 bits, the first byte lowest. Names up to 8
+// bytes, without NUL bytes, have a key of their own each.
 func nameKey(name string) (key uint64) {
 	for i := range len(name) {
-		key = bits.RotateLeft64(key, 8) ^ uint64(name[i])
+		key ^= uint64(name[i]) << (i % 8 * 8)
 	}
 	return key
 }
@@ -332,8 +337,8 @@ func isWanted(first byte, length int) bool { return attrLengths[first]>>uint(len
 // lookupAttr finds a wanted attribute by its name as it is written in the document.
 func lookupAttr(name []byte) (attr, bool) {
 	var key uint64
-	for _, c := range name {
-		key = bits.RotateLeft64(key, 8) ^ uint64(attrByte[c])
+	for i, c := range name {
+		key ^= uint64(attrByte[c]) << (i % 8 * 8)
 	}
 	for i := attrSlot(key); ; i = (i + 1) % uint64(len(attrsByKey)) {
 		t := &attrsByKey[i]

@@ -7,12 +7,11 @@ import "hash/maphash"
 type linkSet struct {
 	all   []foundLink
 	text  []byte   // their references and texts
-	slots []uint32 // hash table of indices in all, plus one; 0 is free
+	slots []uint64 // hash table: upper half of a hash, and the index in all plus one; 0 is free
 }
 
 type foundLink struct {
 	kind     string
-	hash     uint64
 	ref      span
 	anchor   span // its text
 	nofollow bool
@@ -36,20 +35,23 @@ func (s *linkSet) reset() {
 		*s = linkSet{}
 	}
 	if s.slots == nil {
-		s.slots = make([]uint32, 256)
+		s.slots = make([]uint64, 256)
 	}
 	clear(s.slots)
 	s.all, s.text = s.all[:0], s.text[:0]
 }
 
-// find returns the index of a link, or -1, and where it belongs in the table.
+// find returns the index of a link, or -1 and what put needs to know.
 func (s *linkSet) find(kind, ref string, nofollow bool) (index int, hash uint64, slot int) {
-	hash = maphash.String(linkSeed, ref)
+	hash = maphash.String(linkSeed, ref) >> 32
 	mask := len(s.slots) - 1
 	for slot = int(hash) & mask; s.slots[slot] != 0; slot = (slot + 1) & mask {
-		l := &s.all[s.slots[slot]-1]
-		if l.hash == hash && l.kind == kind && l.nofollow == nofollow && string(s.text[l.ref.start:l.ref.end]) == ref {
-			return int(s.slots[slot] - 1), hash, slot
+		if s.slots[slot]>>32 != hash {
+			continue
+		}
+		index = int(uint32(s.slots[slot]) - 1)
+		if l := &s.all[index]; l.kind == kind && l.nofollow == nofollow && string(s.text[l.ref.start:l.ref.end]) == ref {
+			return index, hash, slot
 		}
 	}
 	return -1, hash, slot
@@ -59,20 +61,28 @@ func (s *linkSet) find(kind, ref string, nofollow bool) (index int, hash uint64,
 func (s *linkSet) put(kind, ref string, nofollow bool, hash uint64, slot int) int {
 	start := len(s.text)
 	s.text = append(s.text, ref...)
-	s.all = append(s.all, foundLink{kind: kind, hash: hash, ref: span{start, len(s.text)}, nofollow: nofollow})
-	s.slots[slot] = uint32(len(s.all))
+	s.all = append(s.all, foundLink{kind: kind, ref: span{start, len(s.text)}, nofollow: nofollow})
+	s.slots[slot] = hash<<32 | uint64(len(s.all))
 	if 2*len(s.all) > len(s.slots) {
-		s.slots = make([]uint32, 2*len(s.slots))
-		mask := len(s.slots) - 1
-		for i := range s.all {
-			slot := int(s.all[i].hash) & mask
-			for s.slots[slot] != 0 {
-				slot = (slot + 1) & mask
-			}
-			s.slots[slot] = uint32(i + 1)
-		}
+		s.grow()
 	}
 	return len(s.all) - 1
+}
+
+func (s *linkSet) grow() {
+	old := s.slots
+	s.slots = make([]uint64, 2*len(old))
+	mask := len(s.slots) - 1
+	for _, v := range old {
+		if v == 0 {
+			continue
+		}
+		slot := int(v>>32) & mask
+		for s.slots[slot] != 0 {
+			slot = (slot + 1) & mask
+		}
+		s.slots[slot] = v
+	}
 }
 
 func (s *linkSet) setText(index int, text []byte) {
