@@ -17,6 +17,7 @@ type flat struct {
 	headEnded bool         // by its end tag
 	first     bool         // no start tag was read so far
 	templates int          // open template elements, whose content is inert
+	cells     [3]int       // open td, th and caption elements in the innermost one, not less than there are
 	foreign   []openTag    // open elements from the outermost SVG or MathML one on
 	form      bool         // there is a form element that no end tag has closed
 	tables    []tableState // open table elements
@@ -124,9 +125,7 @@ func (f *finder) flatStart() {
 		}
 		return
 	case h.templates > 0:
-		if e.tag == tagTemplate {
-			h.templates++
-		}
+		h.inertStart(e)
 	case h.inSelect && e.traits&inSelect == 0:
 		h.decline()
 	case h.begun && len(h.tables) == 0 && e.isPlain():
@@ -169,6 +168,46 @@ func (f *finder) flatStart() {
 		}
 	case e.traits&isRaw != 0:
 		f.flatRaw()
+	}
+}
+
+// cell is the index of an element in flat.cells, or -1.
+func cell(t tag) int {
+	switch t {
+	case tagTd:
+		return 0
+	case tagTh:
+		return 1
+	case tagCaption:
+		return 2
+	}
+	return -1
+}
+
+// inertStart follows a start tag within a template. It declines what a tree does not
+// tidy up at the template's end: elements that hide formatting elements before them.
+func (h *flat) inertStart(e *element) {
+	switch i := cell(e.tag); {
+	case e.tag == tagTemplate:
+		if h.templates++; h.cells != [3]int{} {
+			h.decline()
+		}
+	case i >= 0:
+		h.cells[i]++
+	case e.traits&isScope != 0 && e.tag != tagTable && e.tag != tagSelect:
+		h.decline()
+	}
+}
+
+// inertEnd follows an end tag within a template.
+func (h *flat) inertEnd(e *element) {
+	switch i := cell(e.tag); {
+	case e.tag == tagTemplate:
+		if h.templates--; h.cells != [3]int{} {
+			h.decline()
+		}
+	case i >= 0 && h.cells[i] > 0:
+		h.cells[i]--
 	}
 }
 
@@ -342,9 +381,7 @@ func (f *finder) flatEnd() {
 		return
 	}
 	if h.templates > 0 {
-		if e.tag == tagTemplate {
-			h.templates--
-		}
+		h.inertEnd(e)
 		return
 	}
 	if e.tag == tagA {
