@@ -154,6 +154,7 @@ func TestTreeConstruction(t *testing.T) {
 				want := treeLinks(t, body)
 				links += len(want)
 				for _, engine := range []string{EngineFast, EngineXNet} {
+					want := want
 					page := Find(&Document{URL: "http://h/d/", MIME: "text/html", Charset: "utf-8", Body: []byte(body)}, Options{HTMLEngine: engine})
 					var got []string
 					for _, l := range page.Links {
