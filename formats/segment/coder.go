@@ -11,7 +11,7 @@ import (
 
 // coder visits the fields of rows in a fixed order and writes or reads each.
 // By columns, field i of all rows of a block stands together, which is what
-// compresses; by rows (EncodeRow, DecodeRow) one buffer takes all fields.
+// compresses; by rows (RowCoder) one buffer takes all fields.
 // One method per type, fields, therefore says the layout once for both
 // directions and both shapes.
 type coder struct {
@@ -19,6 +19,7 @@ type coder struct {
 	byRow   bool
 	cols    [][]byte // writing: what was written; reading: what is left
 	text    []string // reading: a column of characters, left
+	rowText string   // reading by rows: the whole row
 	prev    []uint64 // the column's last value, for delta
 	i       int      // the next column
 	bad     bool     // reading: a value ran past its column or its range
@@ -99,7 +100,7 @@ func (c *coder) string(s *string) {
 	case c.bad || n > uint64(len(c.cols[i])):
 		c.bad = true
 	case c.byRow:
-		*s = string(c.cols[i][:n])
+		*s = c.rowText[len(c.rowText)-len(c.cols[i]):][:n]
 		c.cols[i] = c.cols[i][n:]
 	default:
 		// A column of characters becomes one string, of which rows are slices.
@@ -220,8 +221,10 @@ func authority(url string) string {
 	if !ok {
 		return ""
 	}
-	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
-		rest = rest[:i]
+	for i := 0; i < len(rest); i++ {
+		if c := rest[i]; c == '/' || c == '?' || c == '#' {
+			return rest[:i]
+		}
 	}
 	return rest
 }

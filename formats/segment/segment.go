@@ -111,20 +111,28 @@ func kindName(k byte) string {
 	return fmt.Sprintf("kind %d", k)
 }
 
-// AppendRow appends row's encoding by itself, outside of a block, to b: for
-// files that live within one process.
-func AppendRow[T Row](b []byte, row *T) []byte {
-	c := coder{byRow: true, cols: [][]byte{b}}
-	fieldsOf(row).fields(&c)
-	return c.cols[0]
+// RowCoder encodes and decodes rows by themselves, outside of a block, for files
+// that live within one process. Its zero value is ready; it serves one goroutine.
+type RowCoder[T Row] struct {
+	c   coder
+	buf [1][]byte
 }
 
-// DecodeRow is the reverse of AppendRow. b must hold one row.
-func DecodeRow[T Row](b []byte, row *T) error {
+// Append appends row's encoding to b.
+func (r *RowCoder[T]) Append(b []byte, row *T) []byte {
+	r.buf[0] = b
+	r.c = coder{byRow: true, cols: r.buf[:]}
+	fieldsOf(row).fields(&r.c)
+	return r.buf[0]
+}
+
+// Decode is the reverse of Append. b must hold one row, to which row keeps no reference.
+func (r *RowCoder[T]) Decode(b []byte, row *T) error {
 	*row = *new(T)
-	c := coder{byRow: true, reading: true, cols: [][]byte{b}}
-	fieldsOf(row).fields(&c)
-	if c.bad || len(c.cols[0]) != 0 {
+	r.buf[0] = b
+	r.c = coder{byRow: true, reading: true, cols: r.buf[:], rowText: string(b)}
+	fieldsOf(row).fields(&r.c)
+	if r.c.bad || len(r.buf[0]) != 0 {
 		return &fault.Error{Class: fault.Corrupt, Found: "a row that does not decode"}
 	}
 	return nil

@@ -128,9 +128,10 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func TestRowAlone(t *testing.T) {
+	var rows RowCoder[Entry]
 	for _, e := range entries(100) {
 		var got Entry
-		if err := DecodeRow(AppendRow(nil, &e), &got); err != nil {
+		if err := rows.Decode(rows.Append(nil, &e), &got); err != nil {
 			t.Fatal(err)
 		}
 		if d := cmp.Diff(e, got, ignoreExtra); d != "" {
@@ -138,7 +139,7 @@ func TestRowAlone(t *testing.T) {
 		}
 	}
 	var e Entry
-	if err := DecodeRow([]byte{1, 2}, &e); !errors.Is(err, ErrCorrupt) {
+	if err := rows.Decode([]byte{1, 2}, &e); !errors.Is(err, ErrCorrupt) {
 		t.Fatal(err)
 	}
 }
@@ -454,13 +455,15 @@ func resealed(b []byte) []byte {
 }
 
 func FuzzRow(f *testing.F) {
+	var rows RowCoder[Entry]
+	var hosts RowCoder[Host]
 	for _, e := range entries(20) {
-		f.Add(AppendRow(nil, &e))
+		f.Add(rows.Append(nil, &e))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var e, again Entry
-		if DecodeRow(b, &e) == nil {
-			if err := DecodeRow(AppendRow(nil, &e), &again); err != nil {
+		if rows.Decode(b, &e) == nil {
+			if err := rows.Decode(rows.Append(nil, &e), &again); err != nil {
 				t.Fatal(err)
 			}
 			if d := cmp.Diff(e, again, ignoreExtra, cmpopts.EquateNaNs()); d != "" {
@@ -468,7 +471,7 @@ func FuzzRow(f *testing.F) {
 			}
 		}
 		var h Host
-		if DecodeRow(b, &h) == nil && len(h.Last) > MaxLevels {
+		if hosts.Decode(b, &h) == nil && len(h.Last) > MaxLevels {
 			t.Fatal(len(h.Last))
 		}
 	})
