@@ -20,6 +20,7 @@
 #   CONTACT  operator's address, for the User-Agent [its contact]
 #   BATCH    URLs a round [its batch, or mfrontier's default]
 #   ROUNDS   stop after round N; 0: when the frontier is empty [its rounds, or 0]
+#   POLICY   order of service, for a new crawl: mfrontier policies [its policy, or priority]
 #   CHECKPOINT_INTERVAL  least time between two checkpoints that are kept
 #            [its checkpoint_interval, or 0s: keep all]
 # Flags for one command each, passed on as they are:
@@ -32,6 +33,7 @@ CONFIG  ?=
 CONTACT ?=
 ROUNDS  ?=
 BATCH   ?=
+POLICY  ?=
 BIN     ?=
 CHECKPOINT_INTERVAL ?=
 
@@ -71,7 +73,7 @@ seeded: $(CRAWL)/CURRENT
 	fi
 
 $(CRAWL)/CURRENT:
-	$(Q)$(BIN)mckpt init $(CRAWL) $(CONFIG:%=--config %) $(INIT_FLAGS)
+	$(Q)$(BIN)mckpt init $(CRAWL) $(CONFIG:%=--config %) $(POLICY:%=--policy %) $(INIT_FLAGS)
 
 # --- one round, R ---------------------------------------------------------
 

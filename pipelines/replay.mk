@@ -62,7 +62,8 @@ $(REPLAY)/CURRENT:
 	  f=$$($(BIN)mckpt show $(CRAWL) --setting $$key) || exit; \
 	  case $$f in ''|/*) ;; *) mkdir -p "$$(dirname "$(REPLAY)/$$f")" && cp "$(CRAWL)/$$f" "$(REPLAY)/$$f" || exit ;; esac; done
 	@p=$$($(BIN)murlset stat $(CRAWL)/urls | sed -n 's/.*"polynomial": "\([0-9a-f]*\)".*/\1/p') && \
-	$(BIN)mckpt init --quiet $(REPLAY) --config $(CRAWL)/crawl.toml --polynomial $$p
+	o=$$($(BIN)mfrontier stat --json $(CRAWL)/frontier | sed -n 's/.*"policy": "\([a-z]*\)".*/\1/p') && \
+	$(BIN)mckpt init --quiet $(REPLAY) --config $(CRAWL)/crawl.toml --polynomial $$p --policy $$o
 
 # $(call same,FILE,STAGE): the rows of FILE are those that the crawl saved. A crawl
 # by stream.sh keeps the files of some stages only.

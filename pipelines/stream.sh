@@ -9,11 +9,11 @@
 # stream without its trailer, so the last stage of the pipe does not commit.
 #
 # Variables as in mercator.mk, some of which win over the crawl folder's
-# crawl.toml: CRAWL SEEDS CONFIG CONTACT ROUNDS BATCH BIN CHECKPOINT_INTERVAL, and
-# the same *_FLAGS.
+# crawl.toml: CRAWL SEEDS CONFIG CONTACT ROUNDS BATCH POLICY BIN
+# CHECKPOINT_INTERVAL, and the same *_FLAGS.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-: "${CRAWL:=crawl}" "${SEEDS:=}" "${CONFIG:=}" "${CONTACT:=}" "${ROUNDS:=}" "${BATCH:=}" "${BIN:=}"
+: "${CRAWL:=crawl}" "${SEEDS:=}" "${CONFIG:=}" "${CONTACT:=}" "${ROUNDS:=}" "${BATCH:=}" "${POLICY:=}" "${BIN:=}"
 export BIN
 : "${CHECKPOINT_INTERVAL:=}"
 : "${INIT_FLAGS:=}" "${SEED_FLAGS:=}" "${NEXT_FLAGS:=}" "${RESOLVE_FLAGS:=}" "${FETCH_FLAGS:=}" "${MARK_FLAGS:=}"
@@ -48,7 +48,7 @@ round() {
 
 if [ ! -e "$CRAWL/CURRENT" ]; then
   # shellcheck disable=SC2086
-  "${BIN}mckpt" init "$CRAWL" ${CONFIG:+--config "$CONFIG"} $INIT_FLAGS || exit
+  "${BIN}mckpt" init "$CRAWL" ${CONFIG:+--config "$CONFIG"} ${POLICY:+--policy "$POLICY"} $INIT_FLAGS || exit
 fi
 n=$("${BIN}mckpt" show --next-round "$CRAWL") || exit
 if [ "$n" = 0 ]; then

@@ -42,6 +42,7 @@ func (l lockFlag) options() store.Options { return store.Options{LockWait: l.Loc
 type initCmd struct {
 	Crawl      string            `arg:"" help:"Folder to make."`
 	Polynomial cli.NewPolynomial `placeholder:"random|HEX" help:"By which the sets of URLs and documents are made: one that nobody knows, or that of another crawl (default: Mercator's)."`
+	Policy     string            `help:"Order in which the frontier serves URLs; \"mfrontier policies\" lists them (default: priority)."`
 	lockFlag
 }
 
@@ -58,6 +59,7 @@ polynomial that nobody knows. It is drawn once, and "murlset stat" tells it.
 
   mckpt init crawl --config crawl.toml
   mckpt init crawl --polynomial random
+  mckpt init crawl --policy fifo
   mckpt init crawl && $EDITOR crawl/crawl.toml`
 }
 
@@ -85,6 +87,9 @@ func (c *initCmd) Run(std *cli.Std) error {
 		if err := c.Polynomial.UnmarshalText([]byte(p)); err != nil {
 			return err
 		}
+	}
+	if c.Policy != "" {
+		settings.Frontier.Policy = c.Policy
 	}
 	_, err := store.InitCrawl(c.Crawl, given, preset(), func() error {
 		p, err := polynomialOf(c.Crawl, c.Polynomial, c.options())

@@ -46,7 +46,8 @@ func makeStores(crawl string, conf *config.File, polynomial uint64, opt store.Op
 	stores := []maker{
 		{"urls", func(dir string, opt store.Options) error { return urlset.Create(dir, urls, opt) }},
 		{"frontier", func(dir string, opt store.Options) error {
-			return frontier.Create(dir, frontier.Params{Policy: conf.Frontier.Policy}, opt)
+			f := conf.Frontier
+			return frontier.Create(dir, frontier.Params{Policy: f.Policy, Queues: f.Queues, Bias: f.Bias, Strict: f.Strict, Seed: f.Seed, Workers: f.Workers}, opt)
 		}},
 		{"dns", resolve.CreateStore},
 		{"fetch", fetch.CreateStore},

@@ -48,20 +48,28 @@ func open(std *cli.Std, dir string, f cli.TxnFlags) (*frontier.Frontier, error) 
 }
 
 type createCmd struct {
-	Store  string `arg:"" help:"Folder to make, such as crawl/frontier."`
-	Policy string `default:"priority" help:"Order of service; \"mfrontier policies\" lists them."`
-	Queues int    `default:"3" help:"Front queues (Mercator's K), 1 to 256. URLs of a higher priority number share the last."`
+	Store   string  `arg:"" help:"Folder to make, such as crawl/frontier."`
+	Policy  string  `default:"priority" help:"Order of service; \"mfrontier policies\" lists them."`
+	Queues  int     `help:"Policy priority: front queues (Mercator's K), 1 to 16; 0: 3. URLs of a higher priority number share the last."`
+	Bias    float64 `help:"Policy priority: how many times as often a front queue is drawn as the next, 1 or more; 0: 2."`
+	Strict  bool    `help:"Policy priority: no draws; a front queue is served only while those before it are empty."`
+	Seed    uint64  `help:"Policy priority: seed of the draws."`
+	Workers int     `help:"Policy fifo: queues, to which hosts are dealt, 1 to 4096; 0: 256."`
 }
 
 // Help is printed by mfrontier create --help.
 func (*createCmd) Help() string {
 	return `Makes a store. "mckpt init" does this for a whole crawl. Making the same again is no error.
+The policy and its parameters are fixed from then on.
 
-  mfrontier create crawl/frontier --policy priority`
+  mfrontier create crawl/frontier
+  mfrontier create crawl/frontier --policy priority --queues 5 --bias 3
+  mfrontier create crawl/frontier --policy fifo --workers 500`
 }
 
 func (c *createCmd) Run() error {
-	return frontier.Create(c.Store, frontier.Params{Policy: c.Policy, Queues: c.Queues}, store.Options{})
+	p := frontier.Params{Policy: c.Policy, Queues: c.Queues, Bias: c.Bias, Strict: c.Strict, Seed: c.Seed, Workers: c.Workers}
+	return frontier.Create(c.Store, p, store.Options{})
 }
 
 type addCmd struct {
@@ -128,12 +136,34 @@ func urls(std *cli.Std, files []string, text, strict bool, flags cli.RewriteFlag
 	return cli.OpenText(std, files, strict, func(line string, row *record.URL) error { return urlset.ParseLine(line, form, row) })
 }
 
+// batchFlags say what a batch is.
+type batchFlags struct {
+	Number    int           `short:"n" default:"10000" help:"URLs in the batch, at most."`
+	PerHost   int           `help:"URLs of one host, at most; 0: any number."`
+	PerDomain int           `help:"URLs of one registered domain (example.co.uk), at most; 0: any number. At most --number URLs of hosts and domains that have their share are passed over, so the batch may be smaller."`
+	For       time.Duration `help:"Instead of --number: as many URLs as can be fetched in this time, of each host and of all, with the delays and connections below and the speeds that hosts had before."`
+
+	MinDelay    time.Duration `default:"1s" help:"As mfetch --min-delay."`
+	DelayFactor float64       `default:"10" help:"As mfetch --delay-factor."`
+	MaxDelay    time.Duration `default:"30s" help:"As mfetch --max-delay."`
+	AddrDelay   time.Duration `default:"500ms" help:"As mfetch --addr-delay; counts in plans of records that carry addresses."`
+	Connections int           `default:"256" help:"As mfetch --connections."`
+	Duration    time.Duration `default:"500ms" help:"Duration of a contact with a host that was never contacted."`
+}
+
+func (f *batchFlags) politeness() frontier.Politeness {
+	return frontier.Politeness{MinDelay: f.MinDelay, DelayFactor: f.DelayFactor, MaxDelay: f.MaxDelay, AddrDelay: f.AddrDelay, Connections: f.Connections, Duration: f.Duration}
+}
+
+func (f *batchFlags) options(txn string) frontier.NextOptions {
+	return frontier.NextOptions{N: f.Number, PerHost: f.PerHost, PerDomain: f.PerDomain, For: f.For, Politeness: f.politeness(), Txn: txn}
+}
+
 type nextCmd struct {
-	Store   string    `arg:"" help:"The frontier."`
-	Number  int       `short:"n" default:"10000" help:"URLs in the batch, at most."`
-	PerHost int       `help:"URLs of one host, at most; 0: any number. Then at most --number URLs of hosts that have their share are passed over, so the batch may be smaller."`
-	Now     time.Time `placeholder:"TIME" format:"2006-01-02T15:04:05.999999999Z07:00" help:"The round's time, RFC 3339 (default: the clock)."`
-	NoWait  bool      `help:"If URLs wait but none is due yet, end with exit code 6 instead of waiting."`
+	Store string `arg:"" help:"The frontier."`
+	batchFlags
+	Now    time.Time `placeholder:"TIME" format:"2006-01-02T15:04:05.999999999Z07:00" help:"The round's time, RFC 3339 (default: the clock)."`
+	NoWait bool      `help:"If URLs wait but none is due yet, end with exit code 6 instead of waiting."`
 	cli.TxnFlags
 	cli.Output
 }
@@ -141,19 +171,24 @@ type nextCmd struct {
 // Help is printed by mfrontier next --help.
 func (*nextCmd) Help() string {
 	return `Takes a batch and puts it in flight. The rows stand in the order in which they should be
-started: front queue 0 first; within a queue hosts in turn, so that no host fills a batch
-while others wait; within a host first in, first out. URLs that were tried before and are
-due are served with the rest.
+started, which is that of the policy: hosts in turn, as a rule, so that no host fills a batch while
+others wait; within a host first in, first out. URLs that were tried before and are due are served
+with the rest.
+
+A batch has a number of URLs (-n), or what can be fetched in a time (--for): a slow host then gives
+few URLs and a fast one many, so that all are done at about the same moment. Hosts that were never
+contacted are taken to need --duration.
 
 If nothing is due, it waits for the earliest due time. An empty batch means an empty
 frontier: the crawl is done, and the round can be closed like any other.
 
   mfrontier next crawl/frontier -n 10000 --txn r12 -o batch.arrows.zst
+  mfrontier next crawl/frontier --for 30m --connections 64 --txn r12 -o batch.arrows.zst
   mfrontier next crawl/frontier --per-host 50 --txn r12 | mresolve crawl/dns --txn r12 | …`
 }
 
 func (c *nextCmd) Run(ctx context.Context, std *cli.Std) error {
-	o := frontier.NextOptions{N: c.Number, PerHost: c.PerHost, Txn: c.Txn}
+	o := c.options(c.Txn)
 	if err := o.Check(); err != nil {
 		return err
 	}

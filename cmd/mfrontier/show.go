@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -69,6 +71,9 @@ func (c *statCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	t := tabwriter.NewWriter(std.Out, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(t, "policy\t%s\n", st.Policy)
+	for _, name := range slices.Sorted(maps.Keys(st.Params)) {
+		fmt.Fprintf(t, "  %s\t%s\n", name, st.Params[name])
+	}
 	fmt.Fprintf(t, "discovered\t%d\n", st.Discovered)
 	fmt.Fprintf(t, "pending\t%d\n", st.Pending)
 	for level, n := range st.Ready {
@@ -131,17 +136,10 @@ func (c *hostsCmd) Run(std *cli.Std) error {
 }
 
 type planCmd struct {
-	Store       string        `arg:"" help:"The frontier, whose host table knows how fast hosts are."`
-	Files       []string      `arg:"" optional:"" help:"Files of url records: the batch to plan (default: what next would take now)."`
-	Number      int           `short:"n" default:"10000" help:"URLs in the batch that next would take."`
-	PerHost     int           `help:"URLs of one host in it; 0: any number."`
-	MinDelay    time.Duration `default:"1s" help:"As mfetch --min-delay."`
-	DelayFactor float64       `default:"10" help:"As mfetch --delay-factor."`
-	MaxDelay    time.Duration `default:"30s" help:"As mfetch --max-delay."`
-	AddrDelay   time.Duration `default:"500ms" help:"As mfetch --addr-delay; counts for records that carry addresses."`
-	Connections int           `default:"256" help:"As mfetch --connections."`
-	Duration    time.Duration `default:"500ms" help:"Duration of a contact with a host that was never contacted."`
-	JSON        bool          `name:"json" help:"Print JSON."`
+	Store string   `arg:"" help:"The frontier, whose host table knows how fast hosts are."`
+	Files []string `arg:"" optional:"" help:"Files of url records: the batch to plan (default: what next would take now)."`
+	batchFlags
+	JSON bool `name:"json" help:"Print JSON."`
 }
 
 // Help is printed by mfrontier plan --help.
@@ -160,7 +158,7 @@ func (c *planCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	p := frontier.Politeness{MinDelay: c.MinDelay, DelayFactor: c.DelayFactor, MaxDelay: c.MaxDelay, AddrDelay: c.AddrDelay, Connections: c.Connections, Duration: c.Duration}
+	p := c.politeness()
 	var plan *frontier.Plan
 	if len(c.Files) > 0 {
 		in, err := cli.OpenRecords[record.URL](std, c.Files)
@@ -171,7 +169,7 @@ func (c *planCmd) Run(ctx context.Context, std *cli.Std) error {
 		if err != nil {
 			return err
 		}
-	} else if plan, err = f.PlanNext(ctx, frontier.NextOptions{N: c.Number, PerHost: c.PerHost}, record.TimeOf(std.Now()), p); err != nil {
+	} else if plan, err = f.PlanNext(ctx, c.options(""), record.TimeOf(std.Now()), p); err != nil {
 		return err
 	}
 	if c.JSON {

@@ -58,7 +58,7 @@ type LevelPlace struct {
 
 // Host is a host's state. Counts are of URLs unless said otherwise.
 type Host struct {
-	Order       uint64 // FP64 of Host
+	Order       uint64 // the first eight bytes of SHA-256 of Host
 	Host        string
 	Discovered  uint64 // ever put into the frontier
 	Finished    uint64 // with a final outcome

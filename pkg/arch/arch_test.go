@@ -34,7 +34,7 @@ var sideways = map[string][]string{
 	"formats/segment": {"formats/record"},                // a queue holds url rows
 	"formats/warc":    {"formats/record", "pkg/httpmsg"}, // outcomes are archived as metadata records; payload digests
 
-	"pkg/frontier":    {"pkg/merge", "pkg/stage"},
+	"pkg/frontier":    {"pkg/merge", "pkg/stage", "pkg/canon"}, // registered domains
 	"pkg/urlset":      {"pkg/fpset", "pkg/merge", "pkg/stage", "pkg/canon"},
 	"pkg/fpset":       {"pkg/merge", "pkg/stage"},
 	"pkg/fpset/bloom": {"pkg/merge"},

@@ -60,20 +60,27 @@ type File struct {
 	} `toml:"sets"`
 
 	Frontier struct {
-		Policy      string `toml:"policy" flag:"mfrontier create --policy" doc:"see mfrontier policies" like:"\"priority\""`
-		PerHost     int    `toml:"per_host" flag:"mfrontier next --per-host, mfrontier plan --per-host" doc:"URLs of one host in a batch; 0: any number" like:"0"`
-		MaxAttempts int    `toml:"max_attempts" flag:"mfrontier update --max-attempts" doc:"fetches of one URL before it is given up" like:"3"`
+		Policy      string  `toml:"policy" flag:"mckpt init --policy, mfrontier create --policy" doc:"order of service, when the crawl is made; see mfrontier policies" like:"\"priority\""`
+		Queues      int     `toml:"queues" flag:"mfrontier create --queues" doc:"policy priority: front queues" like:"3"`
+		Bias        float64 `toml:"bias" flag:"mfrontier create --bias" doc:"policy priority: how many times as often a front queue is drawn as the next" like:"2.0"`
+		Strict      bool    `toml:"strict" flag:"mfrontier create --strict" doc:"policy priority: no draws; a front queue waits for those before it" like:"false"`
+		Seed        uint64  `toml:"seed" flag:"mfrontier create --seed" doc:"policy priority: of the draws" like:"0"`
+		Workers     int     `toml:"workers" flag:"mfrontier create --workers" doc:"policy fifo: queues, to which hosts are dealt" like:"256"`
+		PerHost     int     `toml:"per_host" flag:"mfrontier next --per-host, mfrontier plan --per-host" doc:"URLs of one host in a batch; 0: any number" like:"0"`
+		PerDomain   int     `toml:"per_domain" flag:"mfrontier next --per-domain, mfrontier plan --per-domain" doc:"URLs of one registered domain in a batch; 0: any number" like:"0"`
+		For         string  `toml:"for" flag:"mfrontier next --for, mfrontier plan --for" doc:"size of a batch by the time that it takes, instead of batch" like:"\"0s\""`
+		MaxAttempts int     `toml:"max_attempts" flag:"mfrontier update --max-attempts" doc:"fetches of one URL before it is given up" like:"3"`
 	} `toml:"frontier"`
 
 	Politeness struct {
-		MinDelay    string   `toml:"min_delay" flag:"mfetch --min-delay, mfetch audit --min-delay, mfrontier plan --min-delay" doc:"least gap between two contacts to a host" like:"\"1s\""`
-		DelayFactor *float64 `toml:"delay_factor" flag:"mfetch --delay-factor, mfetch audit --delay-factor, mfrontier plan --delay-factor" doc:"gap as a multiple of the last contact's duration" like:"10.0"`
-		MaxDelay    string   `toml:"max_delay" flag:"mfetch --max-delay, mfetch audit --max-delay, mfrontier plan --max-delay" doc:"longest gap of our own making" like:"\"30s\""`
-		AddrDelay   string   `toml:"addr_delay" flag:"mfetch --addr-delay, mfetch audit --addr-delay, mfrontier plan --addr-delay" doc:"gap between two contacts to one address" like:"\"500ms\""`
+		MinDelay    string   `toml:"min_delay" flag:"mfetch --min-delay, mfetch audit --min-delay, mfrontier next --min-delay, mfrontier plan --min-delay" doc:"least gap between two contacts to a host" like:"\"1s\""`
+		DelayFactor *float64 `toml:"delay_factor" flag:"mfetch --delay-factor, mfetch audit --delay-factor, mfrontier next --delay-factor, mfrontier plan --delay-factor" doc:"gap as a multiple of the last contact's duration" like:"10.0"`
+		MaxDelay    string   `toml:"max_delay" flag:"mfetch --max-delay, mfetch audit --max-delay, mfrontier next --max-delay, mfrontier plan --max-delay" doc:"longest gap of our own making" like:"\"30s\""`
+		AddrDelay   string   `toml:"addr_delay" flag:"mfetch --addr-delay, mfetch audit --addr-delay, mfrontier next --addr-delay, mfrontier plan --addr-delay" doc:"gap between two contacts to one address" like:"\"500ms\""`
 	} `toml:"politeness"`
 
 	Fetch struct {
-		Connections int      `toml:"connections" flag:"mfetch --connections, mfrontier plan --connections" doc:"open at a time" like:"256"`
+		Connections int      `toml:"connections" flag:"mfetch --connections, mfrontier next --connections, mfrontier plan --connections" doc:"open at a time" like:"256"`
 		Timeout     string   `toml:"timeout" flag:"mfetch --timeout" doc:"of one fetch" like:"\"1m\""`
 		MaxBody     string   `toml:"max_body" flag:"mfetch --max-body" doc:"decoded bytes kept of a document" like:"\"5M\""`
 		UserAgent   string   `toml:"user_agent" flag:"mfetch --user-agent" doc:"product name" like:"\"mercator\""`

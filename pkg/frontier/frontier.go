@@ -8,7 +8,9 @@
 // reached. So place p holds one URL of each host that has as many waiting: the
 // frontier serves hosts in turn, and the 10^7 URLs of one host lie far back
 // where nobody reads them (fair queueing by virtual time; Demers, Keshav and
-// Shenker, 1989). Each front queue has its own places; 0 is served first.
+// Shenker, 1989). Each front queue has its own places. The policy says how many
+// front queues there are and which is served next, and whether hosts take turns
+// or workers (Mercator's threads, 1999), to each of which many hosts are dealt.
 //
 // Next takes the lowest places as a batch, which then is in flight. Update reads
 // one outcome for each URL in flight. It ends the URL, or puts it off (deferred:
@@ -20,7 +22,8 @@
 //
 //   - Every URL that went in has exactly one final outcome or is still there:
 //     discovered = pending + in flight + finished.
-//   - Within one host and priority, URLs come out in the order in which they went in.
+//   - Within one host and front queue (with policy fifo, within one worker), URLs
+//     come out in the order in which they went in.
 //   - A round reads and writes what its batch needs, not what the frontier holds:
 //     runs are read from where the last round stopped, hosts are found through the
 //     runs' indexes, and runs are merged 24 at a time, so a URL is rewritten
@@ -46,52 +49,8 @@ import (
 // Kind and Version of the store.
 const (
 	Kind    = "frontier"
-	Version = "1.0"
+	Version = "2.0"
 )
-
-// Queues is the number of front queues, Mercator's K, where none is given.
-const Queues = 3
-
-// maxQueues leaves room for a level in a place's top byte.
-const maxQueues = segment.MaxLevels
-
-// Policy says in which order URLs are served.
-type Policy struct {
-	Name  string
-	About string
-}
-
-// Policies lists the policies that Create knows.
-func Policies() []Policy {
-	return []Policy{{"priority", "K front queues, strictly by priority (0 first); within a queue hosts in turn, within a host first in, first out."}}
-}
-
-// Params are fixed when a frontier is created.
-type Params struct {
-	Policy string // a name of Policies; "": "priority"
-	Queues int    // front queues, 1 to 256; 0: Queues. URLs of higher priority numbers share the last
-}
-
-// Create makes a frontier store. It is no error if the same is there already.
-func Create(dir string, p Params, opt store.Options) error {
-	if p.Policy == "" {
-		p.Policy = Policies()[0].Name
-	}
-	if p.Queues == 0 {
-		p.Queues = Queues
-	}
-	if p.Queues < 1 || p.Queues > maxQueues {
-		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%d front queues", p.Queues), Want: fmt.Sprintf("1 to %d", maxQueues)}
-	}
-	known := false
-	for _, q := range Policies() {
-		known = known || q.Name == p.Policy
-	}
-	if !known {
-		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("unknown policy %q", p.Policy), Hint: `"mfrontier policies" lists those there are`}
-	}
-	return store.Create(dir, Kind, Version, map[string]string{"policy": p.Policy, "queues": fmt.Sprint(p.Queues)}, opt)
-}
 
 // Frontier is an opened frontier store.
 type Frontier struct {
@@ -139,11 +98,15 @@ func (c *Counts) outcome(name string) {
 // stands as JSON in the manifest, under stateKey.
 type state struct {
 	Counts   Counts   `json:"counts"`
-	V        []uint64 `json:"v"`     // for each front queue, the place that the last batch reached
-	Ready    [][]run  `json:"ready"` // for each front queue, oldest run first
-	Later    []run    `json:"later"` // by due time
-	Hosts    []run    `json:"hosts"` // by FP64 of the host; a newer run's row replaces an older one's
+	V        []uint64 `json:"v"`                 // for each front queue, the highest place that was served
+	Draws    uint64   `json:"draws"`             // of a front queue, by all batches so far
+	Workers  []uint64 `json:"workers,omitempty"` // of policy fifo: the last place given to each
+	Ready    [][]run  `json:"ready"`             // for each front queue, oldest run first
+	Later    []run    `json:"later"`             // by due time
+	Hosts    []run    `json:"hosts"`             // by hostOrder; the rows of one order in a newer run replace those in older ones
 	InFlight *flight  `json:"in_flight,omitempty"`
+
+	policy *policy
 }
 
 const stateKey = "frontier"
@@ -166,16 +129,16 @@ type flight struct {
 }
 
 func load(m *store.Manifest) (*state, error) {
-	var queues int
-	if _, err := fmt.Sscan(m.Params["queues"], &queues); err != nil || queues < 1 || queues > maxQueues {
-		return nil, &fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("generation %d", m.Generation), Found: fmt.Sprintf("%q front queues", m.Params["queues"]), Want: fmt.Sprintf("1 to %d", maxQueues)}
+	p, err := policyOf(m)
+	if err != nil {
+		return nil, err
 	}
-	s := &state{V: make([]uint64, queues), Ready: make([][]run, queues)}
+	s := &state{V: make([]uint64, p.queues), Ready: make([][]run, p.queues), Workers: make([]uint64, p.workers), policy: p}
 	text, ok := m.State[stateKey]
 	if !ok {
 		return s, nil
 	}
-	if err := json.Unmarshal([]byte(text), s); err != nil || len(s.V) != queues || len(s.Ready) != queues {
+	if err := json.Unmarshal([]byte(text), s); err != nil || len(s.V) != p.queues || len(s.Ready) != p.queues || len(s.Workers) != int(p.workers) {
 		return nil, &fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("generation %d", m.Generation), Found: "a frontier state that does not decode", Err: err}
 	}
 	return s, nil
@@ -189,9 +152,6 @@ func (s *state) save(tx *store.Tx) error {
 	tx.SetState(stateKey, string(b))
 	return nil
 }
-
-// level is the front queue of a priority.
-func (s *state) level(priority uint8) uint8 { return uint8(min(int(priority), len(s.V)-1)) }
 
 // A queue's rows are ordered by level and place, in one number.
 const placeBits = 56

@@ -161,6 +161,7 @@ func fetchOf(u record.URL, kind string, status uint16, at record.Time) record.Fe
 
 // model is a frontier in memory: what every URL's state must be.
 type model struct {
+	p     Params
 	state map[string]*modelURL
 	order []string // of arrival
 }
@@ -179,6 +180,22 @@ func (m *model) add(urls ...record.URL) {
 	}
 }
 
+// level is the front queue of a URL.
+func (m *model) level(u *record.URL) uint8 {
+	if m.p.Policy == fifo || m.p.Policy == dynamic {
+		return 0
+	}
+	return min(u.Priority, Queues-1)
+}
+
+// line names those that come out in the order in which they went in.
+func (m *model) line(u *record.URL) string {
+	if m.p.Policy == fifo {
+		return fmt.Sprint(hostOrder(u.Host) % uint64(m.p.Workers))
+	}
+	return u.Host
+}
+
 func (m *model) waiting() (n int) {
 	for _, u := range m.state {
 		if !u.inFlight && u.final == "" {
@@ -195,7 +212,7 @@ func (m *model) take(t *testing.T, batch []record.URL, n int, now record.Time) {
 	total := 0
 	for _, u := range m.state {
 		if !u.inFlight && u.final == "" && u.Due <= now {
-			eligible[min(u.Priority, 2)]++
+			eligible[m.level(&u.URL)]++
 			total++
 		}
 	}
@@ -211,7 +228,11 @@ func (m *model) take(t *testing.T, batch []record.URL, n int, now record.Time) {
 		if d := cmp.Diff(s.URL, u, cmpopts.IgnoreUnexported(record.Extra{})); d != "" {
 			t.Fatal(d)
 		}
-		l := min(u.Priority, 2)
+		s.inFlight = true
+		if !m.p.Strict {
+			continue
+		}
+		l := m.level(&u)
 		if l < level {
 			t.Fatalf("%s of front queue %d after %d", u.URL, l, level)
 		}
@@ -221,12 +242,11 @@ func (m *model) take(t *testing.T, batch []record.URL, n int, now record.Time) {
 			}
 		}
 		eligible[level]--
-		s.inFlight = true
 	}
-	// First in, first out within a host and priority, as far as they were never tried.
+	// First in, first out within a line and front queue, as far as they were never tried.
 	type line struct {
-		host     string
-		priority uint8
+		name  string
+		level uint8
 	}
 	left := map[line]bool{}
 	for _, name := range m.order {
@@ -234,7 +254,7 @@ func (m *model) take(t *testing.T, batch []record.URL, n int, now record.Time) {
 		if u.retried || u.final != "" {
 			continue
 		}
-		k := line{u.Host, min(u.Priority, 2)}
+		k := line{m.line(&u.URL), m.level(&u.URL)}
 		if u.inFlight && left[k] {
 			t.Fatalf("%s overtook one of its host", name)
 		}
@@ -252,13 +272,14 @@ func TestAgainstModel(t *testing.T) {
 		{record.OutcomeTimeout, 0, false}, {record.OutcomeDNS, 0, false}, {record.OutcomeRobotsDenied, 0, true},
 		{record.OutcomeDeferred, 0, false}, {record.OutcomeDeferred, 0, false},
 	}
+	policies := []Params{{Strict: true}, {Seed: 5}, {Policy: dynamic}, {Policy: fifo, Workers: 3}}
 	for _, size := range []int{1, 7, 1 << 20} {
-		for seed := range uint64(2) {
-			t.Run(fmt.Sprintf("batch %d seed %d", size, seed), func(t *testing.T) {
+		for seed, p := range policies {
+			t.Run(fmt.Sprintf("batch %d %+v", size, p), func(t *testing.T) {
 				t.Parallel()
-				rng := rand.New(rand.NewPCG(seed, uint64(size)))
-				b := open(t, durable.NewCrashFS(), Params{})
-				m := &model{state: map[string]*modelURL{}}
+				rng := rand.New(rand.NewPCG(uint64(seed), uint64(size)))
+				b := open(t, durable.NewCrashFS(), p)
+				m := &model{p: p, state: map[string]*modelURL{}}
 				serial := 0
 				some := func(max int) (urls []record.URL) {
 					for range rng.IntN(max + 1) {
@@ -363,7 +384,7 @@ func TestAgainstModel(t *testing.T) {
 }
 
 func TestHostsTakeTurns(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, durable.NewCrashFS(), Params{Strict: true})
 	var urls []record.URL
 	for i := range 1000 {
 		urls = append(urls, newURL("big.test", fmt.Sprint(i), 0))
@@ -392,7 +413,7 @@ func TestHostsTakeTurns(t *testing.T) {
 }
 
 func TestPerHost(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, durable.NewCrashFS(), Params{Strict: true})
 	var urls []record.URL
 	for i := range 100 {
 		urls = append(urls, newURL("big.test", fmt.Sprint(i), 0))
@@ -401,13 +422,13 @@ func TestPerHost(t *testing.T) {
 	if err := b.add("", urls...); err != nil {
 		t.Fatal(err)
 	}
-	for round, want := range []int{3, 3, 3} { // 20 of big.test are passed over, then the batch ends
+	for round, want := range []int{4, 3, 3} { // none of big.test is passed over: the batch ends before it
 		txn := fmt.Sprintf("r%d", round)
 		batch, err := b.next(1, NextOptions{N: 20, PerHost: 3, Txn: txn})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(batch) != want || batch[0].URL != fmt.Sprintf("http://big.test/%d", 3*round) {
+		if len(batch) != want || want == 4 && batch[3].Host != "small.test" || batch[0].URL != fmt.Sprintf("http://big.test/%d", 3*round) {
 			t.Fatal(batch)
 		}
 		b.check()
@@ -420,13 +441,13 @@ func TestPerHost(t *testing.T) {
 		}
 	}
 	batch, err := b.next(1, NextOptions{N: 100, PerHost: 3, Txn: "last"})
-	if err != nil || len(batch) != 4 || batch[3].Host != "small.test" {
+	if err != nil || len(batch) != 3 {
 		t.Fatal(batch, err)
 	}
 }
 
 func TestDeferredKeepsItsPlace(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, durable.NewCrashFS(), Params{Strict: true})
 	var urls []record.URL
 	for i := range 6 {
 		urls = append(urls, newURL("a.test", fmt.Sprint(i), 0))
@@ -449,7 +470,7 @@ func TestDeferredKeepsItsPlace(t *testing.T) {
 }
 
 func TestUpdateRefusals(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, durable.NewCrashFS(), Params{Strict: true})
 	urls := []record.URL{newURL("a.test", "1", 0), newURL("a.test", "2", 0)}
 	if err := b.update("r0", 1, nil); err != nil {
 		t.Fatal("the round of an empty frontier: ", err)
@@ -499,7 +520,7 @@ func TestUpdateRefusals(t *testing.T) {
 
 // Two URLs of one checksum, and one URL twice, are told apart in flight.
 func TestEqualChecksums(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, durable.NewCrashFS(), Params{Strict: true})
 	x, y := newURL("a.test", "x", 0), newURL("a.test", "y", 0)
 	y.Key = x.Key
 	if err := b.add("seed", x, y, x, y, x); err != nil {
@@ -523,7 +544,7 @@ func TestEqualChecksums(t *testing.T) {
 // URLs of one checksum are made by thousands (pkg/fingerprint/SPEC.md): a batch of
 // them is matched with its outcomes, whatever their order.
 func TestManyEqualChecksums(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, durable.NewCrashFS(), Params{Strict: true})
 	var urls []record.URL
 	var outcomes []record.Fetch
 	for i := range 2 * maxAside {
@@ -546,7 +567,7 @@ func TestManyEqualChecksums(t *testing.T) {
 }
 
 func TestHostState(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, durable.NewCrashFS(), Params{Strict: true})
 	a, c := newURL("a.test:8080", "1", 0), newURL("c.test", "1", 0)
 	if err := b.add("seed", a, c); err != nil {
 		t.Fatal(err)
@@ -578,7 +599,7 @@ func TestHostState(t *testing.T) {
 }
 
 func TestExportRestores(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, durable.NewCrashFS(), Params{Strict: true})
 	var urls []record.URL
 	for i := range 50 {
 		u := newURL(fmt.Sprintf("h%d.test", i%3), fmt.Sprint(i), uint8(i%4))
@@ -602,7 +623,7 @@ func TestExportRestores(t *testing.T) {
 		return out
 	}
 	all := export(b)
-	c := open(t, durable.NewCrashFS(), Params{})
+	c := open(t, durable.NewCrashFS(), Params{Strict: true})
 	if err := c.add("seed", all...); err != nil {
 		t.Fatal(err)
 	}
@@ -617,7 +638,7 @@ func TestExportRestores(t *testing.T) {
 }
 
 func TestRunsAreMerged(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, durable.NewCrashFS(), Params{Strict: true})
 	want := map[string][]string{}
 	for i := range 100 {
 		u := newURL(fmt.Sprintf("h%d.test", i%5), fmt.Sprint(i), 0)
@@ -669,7 +690,7 @@ func TestFull(t *testing.T) {
 
 // What no segment can hold is dropped and counted, not fatal to the round.
 func TestOutOfRangeIsDropped(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, durable.NewCrashFS(), Params{Strict: true})
 	long, early := newURL("a.test", "1", 0), newURL("a.test", "2", 0)
 	long.Via = strings.Repeat("x", segment.MaxString+1)
 	early.Due = -1
@@ -689,7 +710,7 @@ func TestOutOfRangeIsDropped(t *testing.T) {
 
 // Outcomes that collide on purpose do not fill the memory.
 func TestCollidingOutcomesAreBounded(t *testing.T) {
-	s := newSorter()
+	s := newSorter(smallSort)
 	defer s.Close()
 	for i := range 3 * maxAside {
 		o := outcome{url: fmt.Sprint(i)}
@@ -711,7 +732,7 @@ func TestCollidingOutcomesAreBounded(t *testing.T) {
 }
 
 func TestLimitsOfArguments(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, durable.NewCrashFS(), Params{Strict: true})
 	ctx := context.Background()
 	_, top := b.f.Stat(ctx, StatOptions{Top: MaxTop + 1})
 	_, connections := b.f.PlanNext(ctx, NextOptions{N: 1}, 1, Politeness{Connections: maxConnections + 1})

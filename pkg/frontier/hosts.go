@@ -2,14 +2,19 @@ package frontier
 
 import (
 	"context"
+	"encoding/binary"
+	"fmt"
 	"io"
+	"slices"
+	"strings"
 
+	"mercator/formats/record"
 	"mercator/formats/segment"
 	"mercator/pkg/durable"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/fault"
 )
 
-// hostTable looks hosts up in ascending order of their fingerprints. Runs are
+// hostTable looks hosts up in ascending order (hostOrder). Runs are
 // read forward only, and only where a host that is asked for can be.
 type hostTable struct {
 	runs []*hostRun // newest first
@@ -43,31 +48,72 @@ func (t *hostTable) close() {
 	}
 }
 
-// find fills h with the state of the host of that fingerprint, and reports
-// whether there is one. Fingerprints must ascend from call to call.
-func (t *hostTable) find(order uint64, h *segment.Host) (bool, error) {
-	for _, r := range t.runs {
-		if !r.done && (!r.any || r.row.Order < order) {
-			switch err := r.scan.Seek(order, &r.row); {
-			case err == io.EOF:
-				r.done, r.any = true, false
-			case err != nil:
-				return false, err
-			default:
-				r.any = true
-			}
-		}
-		if r.any && r.row.Order == order {
-			*h = r.row
-			h.Last = append([]segment.LevelPlace(nil), h.Last...)
-			return true, nil
-		}
-	}
-	return false, nil
+// maxSame bounds the hosts of one order. More than two are not to be expected, and
+// more than a few cannot be made.
+const maxSame = 64
+
+func tooManySame(order uint64) error {
+	return &fault.Error{Class: fault.Corrupt, File: "hosts", Found: fmt.Sprintf("more than %d hosts of order %016x", maxSame, order)}
 }
 
-// hosts brings the host table up to date with events and new URLs, and gives
-// the new URLs their places. Hosts of equal FP64 share one row.
+// find appends the states of the hosts of that order to group. Orders must ascend
+// from call to call.
+func (t *hostTable) find(order uint64, group hostGroup) (hostGroup, error) {
+	for _, r := range t.runs {
+		if !r.done && (!r.any || r.row.Order < order) {
+			if err := r.read(func() error { return r.scan.Seek(order, &r.row) }); err != nil {
+				return nil, err
+			}
+		}
+		if !r.any || r.row.Order != order {
+			continue
+		}
+		for r.any && r.row.Order == order {
+			if len(group) == maxSame {
+				return nil, tooManySame(order)
+			}
+			group = append(group, r.row)
+			if err := r.read(func() error { return r.scan.Next(&r.row) }); err != nil {
+				return nil, err
+			}
+		}
+		break // older runs have older states
+	}
+	return group, nil
+}
+
+// read sets row by next, which fills it.
+func (r *hostRun) read(next func() error) error {
+	err := next()
+	r.any, r.done = err == nil, err == io.EOF
+	if err == io.EOF {
+		err = nil
+	}
+	return err
+}
+
+// hostGroup are the hosts of one order, which is one as a rule.
+type hostGroup []segment.Host
+
+// host returns the state of the host of that name, a new one if there is none.
+func (g *hostGroup) host(name []byte) (*segment.Host, error) {
+	for i := range *g {
+		if (*g)[i].Host == string(name) {
+			return &(*g)[i], nil
+		}
+	}
+	h := segment.Host{Host: string(name)}
+	h.Order = hostOrder(h.Host)
+	if len(*g) == maxSame {
+		return nil, tooManySame(h.Order)
+	}
+	*g = append(*g, h)
+	return &(*g)[len(*g)-1], nil
+}
+
+// hosts brings the host table up to date with events and new URLs, and gives the
+// new URLs their places. All hosts of an order that changed are written, so that
+// the newest run with an order tells all about it.
 func (c *change) hosts(ctx context.Context, old []run) error {
 	events, err := c.events.sorted()
 	if err != nil {
@@ -86,6 +132,9 @@ func (c *change) hosts(ctx context.Context, old []run) error {
 	if err != nil {
 		return err
 	}
+	var group hostGroup
+	var ev segment.Host
+	var name []byte
 	for !events.done || !fresh.done {
 		if err := context.Cause(ctx); err != nil {
 			return err
@@ -94,60 +143,110 @@ func (c *change) hosts(ctx context.Context, old []run) error {
 		if events.done || !fresh.done && fresh.key < order {
 			order = fresh.key
 		}
-		var h segment.Host
-		if _, err := table.find(order, &h); err != nil {
+		if group, err = table.find(order, group[:0]); err != nil {
 			return err
 		}
-		h.Order = order
-		for ; !events.done && events.key == order; err = events.take() {
+		for !events.done && events.key == order {
+			if err := decodeRow(&c.events.coders, events.row, order, &ev); err != nil {
+				return err
+			}
+			name = append(name[:0], ev.Host...)
+			h, err := group.host(name)
 			if err != nil {
 				return err
 			}
-			var ev segment.Host
-			if err := segment.DecodeRow(events.row, &ev); err != nil {
+			absorb(h, &ev)
+			if err := events.take(); err != nil {
 				return err
 			}
-			absorb(&h, &ev)
 		}
-		if err != nil {
-			return err
-		}
-		for ; !fresh.done && fresh.key == order; err = fresh.take() {
+		for !fresh.done && fresh.key == order {
+			a := decodeArrival(fresh.row)
+			h, err := group.host(a.host)
 			if err != nil {
 				return err
 			}
-			if err := c.place(&h, fresh.row); err != nil {
+			if err := c.place(h, &a); err != nil {
+				return err
+			}
+			if err := fresh.take(); err != nil {
 				return err
 			}
 		}
-		if err != nil {
-			return err
-		}
-		if err := w.add(&h); err != nil {
-			return err
+		slices.SortFunc(group, func(a, b segment.Host) int { return strings.Compare(a.Host, b.Host) })
+		for i := range group {
+			if err := w.add(&group[i]); err != nil {
+				return err
+			}
 		}
 	}
 	r, err := w.finish()
 	c.s.Hosts = append(c.s.Hosts, r)
-	return err
+	if err != nil {
+		return err
+	}
+	return c.line()
+}
+
+// arrival is a new URL, and what must be known of it to give it its place.
+type arrival struct {
+	priority uint8
+	due      record.Time
+	number   uint64 // in order of arrival
+	host     []byte
+	row      []byte // as appendRow gives it
+}
+
+func (a *arrival) append(b []byte) []byte {
+	b = append(b, a.priority)
+	b = binary.AppendUvarint(b, uint64(a.due))
+	b = binary.AppendUvarint(b, a.number)
+	b = binary.AppendUvarint(b, uint64(len(a.host)))
+	return append(append(b, a.host...), a.row...)
+}
+
+// decodeArrival is the reverse of append, for bytes that this process wrote.
+func decodeArrival(b []byte) (a arrival) {
+	a.priority = b[0]
+	due, n := binary.Uvarint(b[1:])
+	b = b[1+n:]
+	a.due = record.Time(due)
+	a.number, n = binary.Uvarint(b)
+	size, m := binary.Uvarint(b[n:])
+	b = b[n+m:]
+	a.host, a.row = b[:size], b[size:]
+	return a
 }
 
 // place queues a new URL of host h.
-func (c *change) place(h *segment.Host, row []byte) error {
-	var e segment.Entry
-	if err := segment.DecodeRow(row, &e); err != nil {
-		return err
-	}
-	h.Host = e.URL.Host
+func (c *change) place(h *segment.Host, a *arrival) error {
 	h.Discovered++
 	c.s.Counts.Discovered++
 	c.s.Counts.Pending++
-	if e.URL.Due != 0 {
-		return c.wait(&e)
+	switch {
+	case a.due != 0:
+		return c.later.add(uint64(a.due), a.row)
+	case c.s.policy.workers > 0:
+		c.buf = binary.AppendUvarint(c.buf[:0], h.Order%c.s.policy.workers)
+		c.buf = append(c.buf, a.row...)
+		return c.lines.add(a.number, c.buf)
 	}
-	level := c.s.level(e.URL.Priority)
-	e.Order, e.Place = orderOf(level, nextPlace(h, level, c.s.V[level])), 0
-	return addRow(c.queue, e.Order, &e)
+	level := c.s.policy.level(a.priority)
+	return c.queue.add(orderOf(level, nextPlace(h, level, c.s.V[level])), a.row)
+}
+
+// line gives new URLs of policy fifo their places, in order of arrival.
+func (c *change) line() error {
+	rows, err := c.lines.sorted()
+	for ; err == nil && !rows.done; err = rows.take() {
+		worker, n := binary.Uvarint(rows.row)
+		place := max(c.s.V[0], c.s.Workers[worker])
+		c.s.Workers[worker] = place + 1
+		if err := c.queue.add(orderOf(0, place), rows.row[n:]); err != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // nextPlace is the end of the host's queue: v = max(V, last + 1).
@@ -169,7 +268,6 @@ func nextPlace(h *segment.Host, level uint8, v uint64) uint64 {
 // absorb adds an event to a host's state. Events come in the
 // order of the outcomes, which is that of the contacts.
 func absorb(h, ev *segment.Host) {
-	h.Host = ev.Host
 	h.Finished += ev.Finished
 	h.Fetched += ev.Fetched
 	h.Retried += ev.Retried
@@ -208,31 +306,68 @@ func (f *Frontier) Host(host string) (h segment.Host, found bool, err error) {
 		return h, false, err
 	}
 	defer table.close()
-	found, err = table.find(fingerprint.OfString(host), &h)
-	return h, found && h.Host == host, err
+	group, err := table.find(hostOrder(host), nil)
+	for _, h := range group {
+		if h.Host == host {
+			return h, true, nil
+		}
+	}
+	return h, false, err
 }
 
-// eachHost calls fn for every host, by fingerprint.
+// hostMerger reads the runs of the host table as one.
+type hostMerger struct {
+	m     *merger[segment.Host]
+	group hostGroup
+	at    int // in group
+}
+
+// next gives the newest state of the next host; io.EOF after the last.
+func (g *hostMerger) next(h *segment.Host) error {
+	if g.at == len(g.group) {
+		g.at, g.group = 0, g.group[:0]
+		var row segment.Host
+		age := 0
+		for {
+			if err := g.m.next(&row); err != nil {
+				return err
+			}
+			if g.m.age != age { // a newer run has the order too
+				g.group, age = g.group[:0], g.m.age
+			}
+			if len(g.group) == maxSame {
+				return tooManySame(row.Order)
+			}
+			g.group = append(g.group, row)
+			if order, more := g.m.order(); !more || order != row.Order {
+				break
+			}
+		}
+	}
+	*h = g.group[g.at]
+	g.at++
+	return nil
+}
+
+// eachHost calls fn for every host, in the table's order.
 func eachHost(ctx context.Context, fs files, runs []run, fn func(*segment.Host) error) error {
 	m := newMerger[segment.Host](fs, runs)
 	defer m.close()
+	all := hostMerger{m: m}
 	var t ticker
 	for {
 		var h segment.Host
-		err := m.next(&h)
+		err := all.next(&h)
 		if err == io.EOF {
 			return nil
 		}
 		if err == nil {
 			err = t.err(ctx)
 		}
+		if err == nil {
+			err = fn(&h)
+		}
 		if err != nil {
-			return err
-		}
-		if order, more := m.order(); more && order == h.Order {
-			continue // a newer run has the host too
-		}
-		if err := fn(&h); err != nil {
 			return err
 		}
 	}

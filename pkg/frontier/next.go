@@ -4,38 +4,54 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"mercator/formats/record"
 	"mercator/formats/segment"
 	"mercator/formats/store"
+	"mercator/pkg/canon"
 	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
 	"mercator/pkg/stage"
 )
 
-// MaxCapped is the largest batch with a limit per host: the hosts of the batch
-// are counted in memory.
+// MaxCapped is the largest batch with a limit per host or domain: these are
+// counted in memory.
 const MaxCapped = 500_000
+
+// maxFor bounds NextOptions.For.
+const maxFor = 24 * time.Hour
 
 // NextOptions say what a batch is.
 type NextOptions struct {
-	N int // URLs, at least 1
-	// PerHost is the most URLs of one host; 0: no limit. URLs of a host that has
-	// its share are passed over, at most N of them: a frontier that begins with
-	// very many URLs of few hosts gives a batch of less than N.
-	PerHost int
-	Txn     string // the round, kept with the batch that is in flight; may be ""
+	N int // URLs, at least 1; unless For is set
+	// PerHost and PerDomain are the most URLs of one host, and of one registered
+	// domain; 0: no limit. URLs beyond are passed over, at most N of them: a frontier
+	// that begins with very many URLs of one domain gives a batch of less than N.
+	PerHost   int
+	PerDomain int
+	// For, if not 0, is how long the batch is to take: it has as many URLs of each host
+	// as politeness lets one connection fetch in that time, one at least, and as many in
+	// all as Politeness.Connections can. N does not count then.
+	For        time.Duration
+	Politeness Politeness
+	Txn        string // the round, kept with the batch that is in flight; may be ""
 }
 
 // Check refuses options that make no batch.
 func (o NextOptions) Check() error {
 	switch {
-	case o.N < 1:
+	case o.N < 1 && o.For == 0:
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a batch of %d URLs", o.N), Want: "at least 1"}
 	case o.PerHost < 0:
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%d URLs per host", o.PerHost), Want: "0 (no limit) or more"}
-	case o.PerHost > 0 && o.N > MaxCapped:
-		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a batch of %d URLs with a limit per host", o.N), Want: fmt.Sprintf("at most %d", MaxCapped)}
+	case o.PerDomain < 0:
+		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%d URLs per domain", o.PerDomain), Want: "0 (no limit) or more"}
+	case o.PerHost+o.PerDomain > 0 && o.N > MaxCapped && o.For == 0:
+		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a batch of %d URLs with a limit per host or domain", o.N), Want: fmt.Sprintf("at most %d", MaxCapped)}
+	case o.For < 0 || o.For > maxFor:
+		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a batch of %v", o.For), Want: fmt.Sprintf("more than 0s, at most %v", maxFor)}
+	case o.For > 0:
+		return o.Politeness.check()
 	}
 	return nil
 }
@@ -97,32 +113,33 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	if empty || due > b.Now() {
 		return stage.Unchanged
 	}
-	left := newQueueWriter(tx)
-	p, err := newPicker(ctx, f.st, s, b.Now())
-	if err != nil {
-		return err
-	}
-	defer p.close()
-	batch := newSorter()
+	left, batch := newSorter(smallSort), newSorter(smallSort)
+	defer left.Close()
 	defer batch.Close()
-	err = p.pick(ctx, o, left.add, func(e *segment.Entry) error {
+	leave := func(e *segment.Entry) error { return addRow(left, e.Order, e) }
+	p, err := pick(ctx, f.st, s, b.Now(), o, leave, func(e *segment.Entry) error {
 		level := levelOf(e.Order)
 		s.V[level] = max(s.V[level], placeOf(e.Order))
 		if err := b.Make("scheduled", &e.URL); err != nil {
 			return err
 		}
-		e.Place, e.Order = e.Order, flightOrder(e.URL.Host, e.URL.URL)
-		return addRow(batch, e.Order, e)
+		e.Place = e.Order
+		return addRow(batch, flightOrder(e.URL.Host, e.URL.URL), e)
 	})
 	if err != nil {
 		return err
 	}
-	s.Ready = make([][]run, len(s.Ready))
-	for _, r := range p.ready.rest(tx.Drop) {
-		s.Ready[levelOf(r.Head)] = append(s.Ready[levelOf(r.Head)], r)
+	defer p.close()
+	s.Draws = p.draws
+	for k, lane := range p.lanes {
+		s.Ready[k] = lane.rest(tx.Drop)
 	}
 	s.Later = p.later.rest(tx.Drop)
-	if err := left.finish(s); err != nil {
+	q := newQueueWriter(tx)
+	if err := eachRow(left, q.add); err != nil {
+		return err
+	}
+	if err := q.finish(s); err != nil {
 		return err
 	}
 	flying, err := writeRun[segment.Entry](tx, batch, "inflight/", "inflight")
@@ -146,36 +163,44 @@ func inFlight(fl *flight) error {
 
 // picker reads a frontier in the order of service.
 type picker struct {
-	ready *merger[segment.Entry]
+	s     *state
+	lanes []*merger[segment.Entry] // of each front queue
 	later *merger[segment.Entry]
+	draws uint64
+	end   []uint64 // of each front queue, the place that the batch must not reach; nil: any
 	sorts []*sorter
 }
 
 // newPicker opens the frontier of s as of now: what waited for a time and is due
-// gets places, as many behind V as its host has such URLs, and is served with the rest.
+// gets places, as many behind V as its line has such URLs, and is served with the rest.
 func newPicker(ctx context.Context, fs files, s *state, now record.Time) (*picker, error) {
-	var runs []run
-	for _, level := range s.Ready {
-		runs = append(runs, level...)
+	p := &picker{s: s, later: newMerger[segment.Entry](fs, s.Later), draws: s.Draws}
+	for _, runs := range s.Ready {
+		p.lanes = append(p.lanes, newMerger[segment.Entry](fs, runs))
 	}
-	p := &picker{ready: newMerger[segment.Entry](fs, runs), later: newMerger[segment.Entry](fs, s.Later)}
-	if err := p.promote(ctx, s, now); err != nil {
+	if err := p.promote(ctx, now); err != nil {
 		p.close()
 		return nil, err
 	}
 	return p, nil
 }
 
-func (p *picker) promote(ctx context.Context, s *state, now record.Time) error {
-	byHost, byPlace := newSorter(), newSorter()
-	p.sorts = append(p.sorts, byHost, byPlace)
+func (p *picker) sorter(memory int64) *sorter {
+	s := newSorter(memory)
+	p.sorts = append(p.sorts, s)
+	return s
+}
+
+func (p *picker) promote(ctx context.Context, now record.Time) error {
+	byLine := p.sorter(smallSort)
+	byPlace := make([]*sorter, len(p.lanes))
 	var t ticker
+	var e segment.Entry
 	for {
 		due, ok := p.later.order()
 		if !ok || record.Time(due) > now {
 			break
 		}
-		var e segment.Entry
 		err := p.later.next(&e)
 		if err == nil {
 			err = t.err(ctx)
@@ -183,84 +208,180 @@ func (p *picker) promote(ctx context.Context, s *state, now record.Time) error {
 		if err != nil {
 			return err
 		}
-		if err := addRow(byHost, fingerprint.OfString(e.URL.Host), &e); err != nil {
+		if err := addRow(byLine, p.s.policy.line(e.URL.Host), &e); err != nil {
 			return err
 		}
 	}
-	var host string
-	behind := map[uint8]uint64{} // URLs of this host before, by front queue
-	err := eachRow(byHost, func(e *segment.Entry) error {
-		if e.URL.Host != host {
-			host = e.URL.Host
+	var line uint64
+	behind := map[uint8]uint64{} // URLs of this line before, by front queue
+	err := eachRow(byLine, func(e *segment.Entry) error {
+		if e.Order != line {
+			line = e.Order
 			clear(behind)
 		}
-		level := s.level(e.URL.Priority)
-		e.Order, e.Place = orderOf(level, s.V[level]+behind[level]), 0
+		level := p.s.policy.level(e.URL.Priority)
+		e.Order, e.Place = orderOf(level, p.s.V[level]+behind[level]), 0
 		behind[level]++
-		return addRow(byPlace, e.Order, e)
+		if byPlace[level] == nil {
+			byPlace[level] = p.sorter(smallSort / int64(len(p.lanes)))
+		}
+		return addRow(byPlace[level], e.Order, e)
 	})
 	if err != nil {
 		return err
 	}
-	places, err := byPlace.sorted()
-	if err != nil || places.done {
-		return err
+	for level, rows := range byPlace {
+		if rows == nil {
+			continue
+		}
+		places, err := rows.sorted()
+		if err != nil {
+			return err
+		}
+		p.lanes[level].addFeed(places.key, func(e *segment.Entry) (uint64, error) {
+			if places.done {
+				return 0, io.EOF
+			}
+			if err := decodeRow(&rows.coders, places.row, places.key, e); err != nil {
+				return 0, err
+			}
+			return e.Order, places.take()
+		})
 	}
-	p.ready.addFeed(places.key, func(e *segment.Entry) (uint64, error) {
-		if places.done {
-			return 0, io.EOF
-		}
-		if err := segment.DecodeRow(places.row, e); err != nil {
-			return 0, err
-		}
-		return e.Order, places.take()
-	})
 	return nil
 }
 
 func (p *picker) close() {
-	p.ready.close()
+	for _, lane := range p.lanes {
+		lane.close()
+	}
 	p.later.close()
 	for _, s := range p.sorts {
 		s.Close()
 	}
 }
 
+// ready reports whether a front queue has a URL that the batch may take.
+func (p *picker) ready(queue int) bool {
+	order, ok := p.lanes[queue].order()
+	return ok && (p.end == nil || placeOf(order) < p.end[queue])
+}
+
+// next takes the next URL in order of service; io.EOF if there is none.
+func (p *picker) next(e *segment.Entry) error {
+	k := p.s.policy.choose(p.draws, p.ready)
+	if k < 0 {
+		return io.EOF
+	}
+	p.draws++
+	return p.lanes[k].next(e)
+}
+
+// within ends the batch before the places that a host with perHost URLs in it does
+// not reach: from V on its URLs stand in places one behind the other. So what lies
+// behind of a host with very many is not even looked at.
+func (p *picker) within(perHost int) {
+	if perHost == 0 || p.s.policy.workers > 0 {
+		return
+	}
+	p.end = make([]uint64, len(p.lanes))
+	for k, lane := range p.lanes {
+		order, _ := lane.order()
+		p.end[k] = max(p.s.V[k], placeOf(order)) + uint64(perHost)
+	}
+}
+
+// limits count the URLs of a batch by host and registered domain.
+type limits struct {
+	perHost, perDomain int
+	hosts, domains     map[uint64]int32 // by hostOrder
+}
+
+func newLimits(o NextOptions) *limits {
+	return &limits{o.PerHost, o.PerDomain, map[uint64]int32{}, map[uint64]int32{}}
+}
+
+// admit reports whether another URL of host is within the limits, and counts it.
+func (l *limits) admit(host string) bool {
+	var h, d uint64
+	if l.perHost > 0 {
+		if h = hostOrder(host); int(l.hosts[h]) == l.perHost {
+			return false
+		}
+	}
+	if l.perDomain > 0 {
+		if d = hostOrder(canon.RegisteredDomain(host)); int(l.domains[d]) == l.perDomain {
+			return false
+		}
+		l.domains[d]++
+	}
+	if l.perHost > 0 {
+		l.hosts[h]++
+	}
+	return true
+}
+
 // pick gives the batch to take, in order, and what it took from the queues but
-// leaves in the frontier to leave, in order.
-func (p *picker) pick(ctx context.Context, o NextOptions, leave, take func(*segment.Entry) error) error {
-	taken, passed := 0, 0
-	perHost := map[uint64]int{}
+// leaves in the frontier to leave, in any order. The picker tells what is left, and
+// must be closed.
+func pick(ctx context.Context, fs files, s *state, now record.Time, o NextOptions, leave, take func(*segment.Entry) error) (*picker, error) {
+	if o.For > 0 {
+		return pickFor(ctx, fs, s, now, o, leave, take)
+	}
+	p, err := newPicker(ctx, fs, s, now)
+	if err != nil {
+		return nil, err
+	}
+	p.within(o.PerHost)
+	if _, err = p.stream(ctx, o, o.N, leave, take); err == nil {
+		err = p.drain(leave)
+	}
+	if err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// stream takes n URLs within the limits, and leaves at most n others. more: there
+// are further ones.
+func (p *picker) stream(ctx context.Context, o NextOptions, n int, leave, take func(*segment.Entry) error) (more bool, err error) {
+	l := newLimits(o)
 	var t ticker
 	var e segment.Entry
-	for taken < o.N && passed < o.N {
-		err := p.ready.next(&e)
+	for taken, passed := 0, 0; taken < n && passed < n; {
+		err := p.next(&e)
 		if err == io.EOF {
-			break
+			return false, nil
 		}
 		if err == nil {
 			err = t.err(ctx)
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
-		if o.PerHost > 0 {
-			host := fingerprint.OfString(e.URL.Host)
-			if perHost[host] == o.PerHost {
-				passed++
-				if err := leave(&e); err != nil {
-					return err
-				}
-				continue
-			}
-			perHost[host]++
+		to := take
+		if l.admit(e.URL.Host) {
+			taken++
+		} else {
+			passed++
+			to = leave
 		}
-		taken++
-		if err := take(&e); err != nil {
+		if err := to(&e); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// drain leaves what was due and is not in the batch: it has places now.
+func (p *picker) drain(leave func(*segment.Entry) error) error {
+	for _, lane := range p.lanes {
+		if err := lane.drainFeeds(leave); err != nil {
 			return err
 		}
 	}
-	return p.ready.drainFeeds(leave)
+	return nil
 }
 
 // queueWriter writes ready URLs, which come in ascending order, as one run for

@@ -10,7 +10,6 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/segment"
 	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
 )
 
 // Politeness is what mfetch keeps between contacts, as its flags say.
@@ -61,20 +60,17 @@ func (f *Frontier) PlanNext(ctx context.Context, o NextOptions, now record.Time,
 	if err != nil {
 		return nil, err
 	}
-	pick, err := newPicker(ctx, f.st, s, now)
-	if err != nil {
-		return nil, err
-	}
-	defer pick.close()
 	pl, err := newPlanner(p)
 	if err != nil {
 		return nil, err
 	}
 	defer pl.close()
 	nothing := func(*segment.Entry) error { return nil }
-	if err := pick.pick(ctx, o, nothing, func(e *segment.Entry) error { return pl.add(&e.URL) }); err != nil {
+	batch, err := pick(ctx, f.st, s, now, o, nothing, func(e *segment.Entry) error { return pl.add(&e.URL) })
+	if err != nil {
 		return nil, err
 	}
+	defer batch.close()
 	return pl.plan(ctx, f.st, s.Hosts)
 }
 
@@ -116,10 +112,17 @@ type planner struct {
 }
 
 func newPlanner(p Politeness) (*planner, error) {
-	if p.Connections < 1 || p.Connections > maxConnections || p.MinDelay < 0 || p.DelayFactor < 0 || p.MaxDelay < 0 || p.AddrDelay < 0 || p.Duration < 0 {
-		return nil, &fault.Error{Class: fault.Usage, Found: "a negative delay, or connections out of range", Want: "1 to 100000 connections"}
+	if err := p.check(); err != nil {
+		return nil, err
 	}
-	return &planner{p: p, hosts: newSorter(), addrs: newSorter()}, nil
+	return &planner{p: p, hosts: newSorter(smallSort), addrs: newSorter(smallSort)}, nil
+}
+
+func (p *Politeness) check() error {
+	if p.Connections < 1 || p.Connections > maxConnections || p.MinDelay < 0 || p.DelayFactor < 0 || p.MaxDelay < 0 || p.AddrDelay < 0 || p.Duration < 0 {
+		return &fault.Error{Class: fault.Usage, Found: "a negative delay, or connections out of range", Want: "1 to 100000 connections"}
+	}
+	return nil
 }
 
 func (p *planner) close() {
@@ -130,11 +133,11 @@ func (p *planner) close() {
 func (p *planner) add(u *record.URL) error {
 	p.urls++
 	if addr, _, _ := strings.Cut(u.Addr, ","); addr != "" {
-		if err := p.addrs.add(fingerprint.OfString(addr), nil); err != nil {
+		if err := p.addrs.add(hostOrder(addr), nil); err != nil {
 			return err
 		}
 	}
-	return p.hosts.add(fingerprint.OfString(u.Host), []byte(u.Host))
+	return p.hosts.add(hostOrder(u.Host), []byte(u.Host))
 }
 
 // groups calls fn with each key of s, how many rows it has, and the first one's bytes.
@@ -167,6 +170,16 @@ func (p *Politeness) delay(d time.Duration) time.Duration {
 	return min(own, max(p.MaxDelay, p.MinDelay))
 }
 
+// pace is how long a contact with a host takes, and the gap after it.
+func (p *Politeness) pace(h *segment.Host) (contact, gap time.Duration) {
+	if h.Contacts == 0 {
+		return p.Duration, p.delay(p.Duration)
+	}
+	contact = time.Duration(h.DurationUS) * time.Microsecond
+	// What the host asked for by robots.txt shows in the last gap.
+	return contact, max(p.delay(contact), min(time.Duration(h.DelayUS)*time.Microsecond, 5*time.Minute))
+}
+
 // plan adds up. A host's n contacts take n durations and n-1 delays, one after
 // the other; connections hold one host each. So a batch takes at least as long
 // as its slowest host, its slowest address, and the sum of all contacts over the
@@ -180,19 +193,19 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 	out := &Plan{URLs: p.urls}
 	var work time.Duration
 	var slow planHeap
+	var same hostGroup
 	err = groups(ctx, p.hosts, func(k, n uint64, name string) error {
-		var h segment.Host
-		found, err := table.find(k, &h)
+		var err error
+		if same, err = table.find(k, same[:0]); err != nil {
+			return err
+		}
+		h, err := same.host([]byte(name))
 		if err != nil {
 			return err
 		}
-		took := PlanHost{Host: name, URLs: n, Measured: found && h.Contacts > 0}
-		d := p.p.Duration
-		gap := p.p.delay(d)
+		took := PlanHost{Host: name, URLs: n, Measured: h.Contacts > 0}
+		d, gap := p.p.pace(h)
 		if took.Measured {
-			d = time.Duration(h.DurationUS) * time.Microsecond
-			// What the host asked for by robots.txt shows in the last gap.
-			gap = max(p.p.delay(d), min(time.Duration(h.DelayUS)*time.Microsecond, 5*time.Minute))
 			out.Measured++
 		}
 		took.Took = time.Duration(n)*d + time.Duration(n-1)*gap

@@ -109,6 +109,7 @@ func (c *cursor[T]) close() {
 type merger[T segment.Row] struct {
 	heads []*cursor[T]
 	all   []*cursor[T]
+	age   int // of the run that the last row came from; larger is newer
 }
 
 // newMerger reads runs, oldest first.
@@ -150,7 +151,7 @@ func (m *merger[T]) next(row *T) error {
 	} else if err != nil {
 		return err
 	}
-	*row, c.ready = c.row, false
+	*row, c.ready, m.age = c.row, false, c.age
 	if c.feed == nil {
 		c.run.Rows--
 	}
@@ -259,8 +260,8 @@ func (w *runWriter[T]) finish() (run, error) {
 
 // compact merges the newest tier of runs that is full into one run of the next
 // tier. Runs stand oldest first, so tiers never rise along them and a tier's
-// runs are neighbours. newest: of rows of equal order only the newest stays.
-func compact[T segment.Row](ctx context.Context, fs files, tx *store.Tx, runs []run, folder, role string, fan int, newest bool) ([]run, error) {
+// runs are neighbours. read gives the rows to keep from what merges them all.
+func compact[T segment.Row](ctx context.Context, fs files, tx *store.Tx, runs []run, folder, role string, fan int, read func(*merger[T]) func(*T) error) ([]run, error) {
 	from, to := full(runs, fan)
 	if from == to {
 		return runs, nil
@@ -271,10 +272,11 @@ func compact[T segment.Row](ctx context.Context, fs files, tx *store.Tx, runs []
 	if err != nil {
 		return nil, err
 	}
+	next := read(m)
 	var t ticker
+	var row T
 	for {
-		var row T
-		err := m.next(&row)
+		err := next(&row)
 		if err == io.EOF {
 			break
 		}
@@ -283,9 +285,6 @@ func compact[T segment.Row](ctx context.Context, fs files, tx *store.Tx, runs []
 		}
 		if err != nil {
 			return nil, err
-		}
-		if order, more := m.order(); newest && more && order == rowOrder(&row) {
-			continue
 		}
 		if err := w.add(&row); err != nil {
 			return nil, err

@@ -7,27 +7,65 @@ import (
 	"mercator/pkg/merge"
 )
 
-// sortMemory is what one sorter holds before it writes to its temporary file.
-// At most six are open at a time.
-const sortMemory = 3 << 20
+// What a sorter holds before it writes to its temporary file. At most two of the
+// large kind and three of the small one are full at a time.
+const (
+	largeSort = 8 << 20 // all new URLs of a change
+	smallSort = 3 << 20
+)
+
+// coders encode and decode rows of both kinds.
+type coders struct {
+	entry segment.RowCoder[segment.Entry]
+	host  segment.RowCoder[segment.Host]
+}
+
+func appendRow[T segment.Row](c *coders, b []byte, row *T) []byte {
+	switch r := any(row).(type) {
+	case *segment.Entry:
+		order := r.Order
+		r.Order = 0 // the key tells it
+		b = c.entry.Append(b, r)
+		r.Order = order
+		return b
+	case *segment.Host:
+		return c.host.Append(b, r)
+	}
+	return b
+}
+
+// decodeRow decodes what appendRow gave; the row's order is key.
+func decodeRow[T segment.Row](c *coders, b []byte, key uint64, row *T) (err error) {
+	switch r := any(row).(type) {
+	case *segment.Entry:
+		err = c.entry.Decode(b, r)
+		r.Order = key
+	case *segment.Host:
+		err = c.host.Decode(b, r)
+		r.Order = key
+	}
+	return err
+}
 
 // sorter sorts rows of a segment, or bytes, by a 64-bit key; rows of one key keep
 // their order of arrival.
 type sorter struct {
 	*merge.Sorter
+	coders
 	buf  []byte
 	rows int
 }
 
-func newSorter() *sorter { return &sorter{Sorter: merge.NewSorter(sortMemory, "")} }
+func newSorter(memory int64) *sorter { return &sorter{Sorter: merge.NewSorter(memory, "")} }
 
 func (s *sorter) add(key uint64, row []byte) error {
 	s.rows++
 	return s.Add(key, row)
 }
 
+// addRow adds a row whose order is to be key.
 func addRow[T segment.Row](s *sorter, key uint64, row *T) error {
-	s.buf = segment.AppendRow(s.buf[:0], row)
+	s.buf = appendRow(&s.coders, s.buf[:0], row)
 	return s.add(key, s.buf)
 }
 
@@ -59,12 +97,12 @@ func (p *peeker) take() error {
 	return err
 }
 
-// eachRow decodes what a sorter holds, in order.
+// eachRow decodes what a sorter holds, in order. The row is fn's until it returns.
 func eachRow[T segment.Row](s *sorter, fn func(*T) error) error {
 	p, err := s.sorted()
+	var row T
 	for err == nil && !p.done {
-		var row T
-		if err = segment.DecodeRow(p.row, &row); err == nil {
+		if err = decodeRow(&s.coders, p.row, p.key, &row); err == nil {
 			if err = fn(&row); err == nil {
 				err = p.take()
 			}

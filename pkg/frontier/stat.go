@@ -19,7 +19,8 @@ import (
 
 // Stat is what a frontier holds.
 type Stat struct {
-	Policy string `json:"policy"`
+	Policy string            `json:"policy"`
+	Params map[string]string `json:"params,omitempty"` // of the policy
 	Counts
 	Ready       []uint64  `json:"ready"` // waiting for their turn, for each front queue
 	Waiting     uint64    `json:"waiting"`
@@ -68,7 +69,8 @@ func (f *Frontier) Stat(ctx context.Context, o StatOptions) (*Stat, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := &Stat{Policy: m.Params["policy"], Counts: s.Counts, Runs: len(s.Later) + len(s.Hosts)}
+	st := &Stat{Policy: m.Params["policy"], Params: maps.Clone(m.Params), Counts: s.Counts, Runs: len(s.Later) + len(s.Hosts)}
+	delete(st.Params, "policy")
 	if st.Outcomes == nil {
 		st.Outcomes = []record.Count{} // a list even when there is none
 	}

@@ -11,7 +11,6 @@ import (
 	"mercator/formats/segment"
 	"mercator/formats/store"
 	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
 	"mercator/pkg/stage"
 )
 
@@ -64,7 +63,7 @@ func (f *Frontier) Update(ctx context.Context, b *stage.Batch[record.URL, record
 	if s.InFlight != nil {
 		now = s.InFlight.Now
 	}
-	outcomes := c.sorter()
+	outcomes := c.sorter(smallSort)
 	pages, outcomesEpoch, err := c.readOutcomes(ctx, o, now, outcomes)
 	if err != nil {
 		return err
@@ -111,21 +110,24 @@ type change struct {
 	tx     *store.Tx
 	s      *state
 	sorts  []*sorter
-	fresh  *sorter // new URLs, by host
-	events *sorter // what happened to hosts, by host and time
+	fresh  *sorter // arrivals, by hostOrder
+	events *sorter // what happened to hosts, by hostOrder and time
+	lines  *sorter // new URLs of policy fifo, in order of arrival
 	queue  *sorter // URLs with a place, by order
 	later  *sorter // URLs that wait for a time
 	added  uint64
+	buf    []byte
 }
 
 func newChange(st *store.Store) *change {
 	c := &change{st: st}
-	c.fresh, c.events, c.queue, c.later = c.sorter(), c.sorter(), c.sorter(), c.sorter()
+	c.fresh, c.queue = c.sorter(largeSort), c.sorter(largeSort)
+	c.events, c.lines, c.later = c.sorter(smallSort), c.sorter(smallSort), c.sorter(smallSort)
 	return c
 }
 
-func (c *change) sorter() *sorter {
-	s := newSorter()
+func (c *change) sorter(memory int64) *sorter {
+	s := newSorter(memory)
 	c.sorts = append(c.sorts, s)
 	return s
 }
@@ -139,8 +141,9 @@ func (c *change) close() {
 // spool reads the main input to its verified end, without the lock.
 func (c *change) spool(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 	var t ticker
+	var e segment.Entry
+	var host, row []byte
 	for {
-		var e segment.Entry
 		err := b.Read(&e.URL)
 		if err == io.EOF {
 			return nil
@@ -157,8 +160,11 @@ func (c *change) spool(ctx context.Context, b *stage.Batch[record.URL, record.UR
 		}
 		b.Consume()
 		c.added++
-		e.Order = fingerprint.OfString(e.URL.Host)
-		if err := addRow(c.fresh, e.Order, &e); err != nil {
+		host = append(host[:0], e.URL.Host...)
+		row = appendRow(&c.fresh.coders, row[:0], &e)
+		a := arrival{e.URL.Priority, e.URL.Due, c.added, host, row}
+		c.buf = a.append(c.buf[:0])
+		if err := c.fresh.add(hostOrder(e.URL.Host), c.buf); err != nil {
 			return err
 		}
 	}
@@ -215,8 +221,9 @@ func (c *change) readOutcomes(ctx context.Context, o UpdateOptions, now record.T
 		return 0, "", err
 	}
 	var t ticker
+	var row record.Fetch
+	var packed []byte
 	for {
-		var row record.Fetch
 		err := in.Read(&row)
 		if err == io.EOF {
 			break
@@ -236,7 +243,8 @@ func (c *change) readOutcomes(ctx context.Context, o UpdateOptions, now record.T
 			v, due := o.Retries.judge(&row, row.Attempt, now)
 			verdictOf(&ev, v, row.Outcome)
 			out := outcome{v, max(due, 0), row.Outcome, row.URL, row.Host}
-			if err := pages.add(flightOrder(row.Host, row.URL), out.append(nil)); err != nil {
+			packed = out.append(packed[:0])
+			if err := pages.add(flightOrder(row.Host, row.URL), packed); err != nil {
 				return 0, "", err
 			}
 		}
@@ -281,7 +289,7 @@ func drainLinks(ctx context.Context, o UpdateOptions) (epoch string, err error) 
 
 // contact is what a row tells about its host.
 func contact(o *record.Fetch) segment.Host {
-	ev := segment.Host{Order: fingerprint.OfString(o.Host), Host: o.Host, ParkedUntil: max(o.RetryAfter, 0)}
+	ev := segment.Host{Order: hostOrder(o.Host), Host: o.Host, ParkedUntil: max(o.RetryAfter, 0)}
 	if o.Addr == "" || o.FetchTime <= 0 {
 		return ev
 	}
@@ -339,8 +347,8 @@ func (c *change) land(ctx context.Context, outcomes *sorter) error {
 	m := matcher{rows: rows}
 	scan := r.Scan(segment.Start)
 	var t ticker
+	var e segment.Entry
 	for {
-		var e segment.Entry
 		err := scan.Next(&e)
 		if err == io.EOF {
 			break
@@ -465,20 +473,24 @@ func (c *change) wait(e *segment.Entry) error {
 	return addRow(c.later, e.Order, e)
 }
 
+// What compact keeps: all URLs; of each host the newest state.
+func every(m *merger[segment.Entry]) func(*segment.Entry) error { return m.next }
+func newest(m *merger[segment.Host]) func(*segment.Host) error  { return (&hostMerger{m: m}).next }
+
 // finish gives new URLs their places, writes the new runs and the new state.
 func (c *change) finish(ctx context.Context) error {
 	s := c.s
 	old := s.Hosts // what compaction makes cannot be read before the commit
 	var err error
 	for level := range s.Ready {
-		if s.Ready[level], err = compact[segment.Entry](ctx, c.st, c.tx, s.Ready[level], fmt.Sprintf("ready/%d-", level), "ready", queueFan, false); err != nil {
+		if s.Ready[level], err = compact[segment.Entry](ctx, c.st, c.tx, s.Ready[level], fmt.Sprintf("ready/%d-", level), "ready", queueFan, every); err != nil {
 			return err
 		}
 	}
-	if s.Later, err = compact[segment.Entry](ctx, c.st, c.tx, s.Later, "later/", "later", queueFan, false); err != nil {
+	if s.Later, err = compact[segment.Entry](ctx, c.st, c.tx, s.Later, "later/", "later", queueFan, every); err != nil {
 		return err
 	}
-	if s.Hosts, err = compact[segment.Host](ctx, c.st, c.tx, s.Hosts, "hosts/", "hosts", hostFan, true); err != nil {
+	if s.Hosts, err = compact[segment.Host](ctx, c.st, c.tx, s.Hosts, "hosts/", "hosts", hostFan, newest); err != nil {
 		return err
 	}
 	if err := c.hosts(ctx, old); err != nil {

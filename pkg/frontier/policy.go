@@ -1,0 +1,237 @@
+package frontier
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strconv"
+
+	"mercator/formats/store"
+	"mercator/pkg/fault"
+)
+
+// Policy says in which order URLs are served.
+type Policy struct {
+	Name  string
+	About string
+}
+
+// The policies. All serve fairly by virtual time; they differ in who takes turns,
+// and in how a front queue is chosen.
+const (
+	fifo     = "fifo"
+	dynamic  = "dynamic"
+	priority = "priority"
+)
+
+// Policies lists the policies that Create knows.
+func Policies() []Policy {
+	return []Policy{
+		{priority, "K front queues; each URL of a batch comes from one drawn at random, with a bias to the first; within a queue hosts in turn, within a host first in, first out"},
+		{dynamic, "one queue; hosts in turn, whatever the priority; within a host first in, first out"},
+		{fifo, "one queue for each worker; hosts are dealt to workers by a hash of their names; workers in turn, within a worker first in, first out"},
+	}
+}
+
+// What Create takes where nothing is given.
+const (
+	Queues  = 3   // front queues, Mercator's K
+	Bias    = 2   // how much more often a front queue is drawn than the next
+	Workers = 256 // of policy fifo: as many as mfetch's connections
+)
+
+const (
+	maxQueues  = 16 // each may have URLs that are due in memory; a place's top byte holds the number
+	maxBias    = 1 << 20
+	maxWorkers = 1 << 12 // each has a number in the manifest
+)
+
+// Params are fixed when a frontier is created. What the policy has no use for must
+// be left zero.
+type Params struct {
+	Policy string // a name of Policies; "": "priority"
+	// Queues is the number of front queues of policy priority, 1 to 16; 0: Queues.
+	// URLs of higher priority numbers share the last.
+	Queues int
+	// Bias of policy priority: among the front queues in which a URL is ready, each is
+	// drawn Bias times as often as the next; 1 or more. Strict: always the first of them.
+	Bias   float64 // 0: Bias
+	Strict bool
+	Seed   uint64 // of the draws
+	// Workers is the number of queues of policy fifo, 1 to 4096; 0: Workers.
+	Workers int
+}
+
+// Create makes a frontier store. It is no error if the same is there already.
+func Create(dir string, p Params, opt store.Options) error {
+	text, err := p.encode()
+	if err != nil {
+		return err
+	}
+	return store.Create(dir, Kind, Version, text, opt)
+}
+
+// encode gives the params as the manifest keeps them.
+func (p Params) encode() (map[string]string, error) {
+	if p.Policy == "" {
+		p.Policy = priority
+	}
+	refuse := func(found, want string) (map[string]string, error) {
+		return nil, &fault.Error{Class: fault.Usage, Found: found, Want: want}
+	}
+	text := map[string]string{"policy": p.Policy}
+	if p.Policy != priority && (p.Queues != 0 || p.Bias != 0 || p.Strict || p.Seed != 0) {
+		return refuse("front queues, a bias or a seed for policy "+p.Policy, "none, or policy "+priority)
+	}
+	if p.Policy != fifo && p.Workers != 0 {
+		return refuse("workers for policy "+p.Policy, "none, or policy "+fifo)
+	}
+	switch p.Policy {
+	case priority:
+		if p.Queues == 0 {
+			p.Queues = Queues
+		}
+		if p.Queues < 1 || p.Queues > maxQueues {
+			return refuse(fmt.Sprintf("%d front queues", p.Queues), fmt.Sprintf("1 to %d", maxQueues))
+		}
+		if p.Strict && p.Bias != 0 {
+			return refuse("a bias, and strictly by priority", "one of them")
+		}
+		if p.Bias == 0 {
+			p.Bias = Bias
+		}
+		if !(p.Bias >= 1 && p.Bias <= maxBias) {
+			return refuse(fmt.Sprintf("a bias of %v", p.Bias), fmt.Sprintf("1 to %d", maxBias))
+		}
+		text["queues"] = strconv.Itoa(p.Queues)
+		text["bias"] = strconv.FormatFloat(p.Bias, 'g', -1, 64)
+		if p.Strict {
+			text["bias"] = "strict"
+		}
+		text["seed"] = strconv.FormatUint(p.Seed, 10)
+	case fifo:
+		if p.Workers == 0 {
+			p.Workers = Workers
+		}
+		if p.Workers < 1 || p.Workers > maxWorkers {
+			return refuse(fmt.Sprintf("%d workers", p.Workers), fmt.Sprintf("1 to %d", maxWorkers))
+		}
+		text["workers"] = strconv.Itoa(p.Workers)
+	case dynamic:
+	default:
+		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("unknown policy %q", p.Policy), Hint: `"mfrontier policies" lists those there are`}
+	}
+	return text, nil
+}
+
+// policy is what Params mean.
+type policy struct {
+	name    string
+	queues  int
+	weight  []float64 // in a draw, of a front queue that is so many behind the first that is ready; nil: strictly the first
+	seed    uint64
+	workers uint64 // 0: hosts take turns
+}
+
+// policyOf is the reverse of Params.encode.
+func policyOf(m *store.Manifest) (*policy, error) {
+	p := Params{Policy: m.Params["policy"]}
+	var bad error
+	number := func(key string) int {
+		n, err := strconv.Atoi(m.Params[key])
+		if err != nil {
+			bad = err
+		}
+		return n
+	}
+	switch p.Policy {
+	case priority:
+		p.Queues = number("queues")
+		if p.Strict = m.Params["bias"] == "strict"; !p.Strict {
+			var err error
+			if p.Bias, err = strconv.ParseFloat(m.Params["bias"], 64); err != nil {
+				bad = err
+			}
+		}
+		var err error
+		if p.Seed, err = strconv.ParseUint(m.Params["seed"], 10, 64); err != nil {
+			bad = err
+		}
+	case fifo:
+		p.Workers = number("workers")
+	}
+	text, err := p.encode()
+	if bad != nil || err != nil || len(text) != len(m.Params) {
+		return nil, &fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("generation %d", m.Generation), Found: fmt.Sprintf("parameters %v", m.Params), Want: "those of a policy"}
+	}
+	out := &policy{name: p.Policy, queues: max(p.Queues, 1), seed: p.Seed, workers: uint64(p.Workers)}
+	if p.Policy == priority && !p.Strict {
+		for k := range p.Queues {
+			out.weight = append(out.weight, math.Pow(p.Bias, -float64(k)))
+		}
+	}
+	return out, nil
+}
+
+// level is the front queue of a priority.
+func (p *policy) level(priority uint8) uint8 { return uint8(min(int(priority), p.queues-1)) }
+
+// line is in whose queue a URL stands: those of one line take turns with those of others.
+func (p *policy) line(host string) uint64 {
+	h := hostOrder(host)
+	if p.workers > 0 {
+		return h % p.workers
+	}
+	return h
+}
+
+// choose draws one of the front queues that are ready, or returns -1 if none is.
+// draw is the number of the draw: the same one gives the same queue, in every run.
+func (p *policy) choose(draw uint64, ready func(queue int) bool) int {
+	sum := 0.0
+	first := -1
+	for k := range p.queues {
+		if ready(k) {
+			if first < 0 {
+				first = k
+			}
+			if p.weight == nil {
+				return k
+			}
+			sum += p.weight[k-first]
+		}
+	}
+	if first < 0 {
+		return -1
+	}
+	at := random(p.seed, draw) * sum
+	last := first
+	for k := first; k < p.queues; k++ {
+		if !ready(k) {
+			continue
+		}
+		if last = k; at < p.weight[k-first] {
+			break
+		}
+		at -= p.weight[k-first]
+	}
+	return last
+}
+
+// random is the n-th number of a seed, uniform on [0, 1): SplitMix64 (Steele, Lea
+// and Flood, 2014), any number of which can be had without those before it.
+func random(seed, n uint64) float64 {
+	z := seed + (n+1)*0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return float64((z^z>>31)>>11) / (1 << 53)
+}
+
+// hostOrder is what the host table is sorted by: the first eight bytes of SHA-256.
+// FP64 would not do: who has a domain can make names below it by the thousand
+// that have one FP64, since it is linear.
+var hostOrder = func(host string) uint64 {
+	h := sha256.Sum256([]byte(host))
+	return binary.BigEndian.Uint64(h[:])
+}

@@ -1,0 +1,296 @@
+package frontier
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+)
+
+// While all front queues have URLs, each is drawn as the bias says.
+func TestBias(t *testing.T) {
+	const n, rounds = 1000, 6
+	b := open(t, durable.NewCrashFS(), Params{Queues: 4, Bias: 3, Seed: 42})
+	var urls []record.URL
+	for i := range n * rounds {
+		for k := range uint8(4) {
+			urls = append(urls, newURL(fmt.Sprintf("h%d.test", i%7), fmt.Sprintf("%d-%d", k, i), k))
+		}
+	}
+	if err := b.add("seed", urls...); err != nil {
+		t.Fatal(err)
+	}
+	var drawn [4]float64
+	for r := range rounds {
+		txn := fmt.Sprintf("r%d", r)
+		batch, err := b.next(1, NextOptions{N: n, Txn: txn})
+		if err != nil || len(batch) != n {
+			t.Fatal(len(batch), err)
+		}
+		var outcomes []record.Fetch
+		for _, u := range batch {
+			drawn[u.Priority]++
+			outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, 1))
+		}
+		if err := b.update(txn, 1, outcomes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	chi := 0.0
+	for k, weight := range []float64{27, 9, 3, 1} {
+		want := n * rounds * weight / 40
+		chi += (drawn[k] - want) * (drawn[k] - want) / want
+	}
+	if chi > 16.27 { // 3 degrees of freedom: one seed in a thousand
+		t.Errorf("drew %v: chi-square %.1f", drawn, chi)
+	}
+	b.check()
+}
+
+// A draw that only one queue can win gives that queue, however small its weight.
+func TestChoose(t *testing.T) {
+	p := &policy{queues: 16}
+	for k := range p.queues {
+		p.weight = append(p.weight, 1/float64(uint64(1)<<(4*k)))
+	}
+	for k := range p.queues {
+		if got := p.choose(7, func(q int) bool { return q == k }); got != k {
+			t.Errorf("drew %d, only %d is ready", got, k)
+		}
+	}
+	if got := p.choose(7, func(int) bool { return false }); got != -1 {
+		t.Errorf("drew %d of nothing", got)
+	}
+}
+
+// FIFO by worker: a worker's URLs come in order of arrival, whatever their hosts and
+// priorities; workers take turns.
+func TestFifo(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{Policy: fifo, Workers: 2})
+	var urls []record.URL
+	for i := range 40 {
+		urls = append(urls, newURL(fmt.Sprintf("h%d.test", i*i%11), fmt.Sprint(i), uint8(i)))
+	}
+	for _, part := range [][]record.URL{urls[:15], urls[15:]} {
+		if err := b.add("", part...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	batch, err := b.next(1, NextOptions{N: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got [2][]string
+	for _, u := range urls {
+		w := hostOrder(u.Host) % 2
+		want[w] = append(want[w], u.URL)
+	}
+	for _, u := range batch {
+		w := hostOrder(u.Host) % 2
+		got[w] = append(got[w], u.URL)
+		if d := len(got[0]) - len(got[1]); (d > 1 && len(got[1]) < len(want[1])) || (d < -1 && len(got[0]) < len(want[0])) {
+			t.Fatalf("%d of one worker, %d of the other", len(got[0]), len(got[1]))
+		}
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) || len(want[0]) == 0 || len(want[1]) == 0 {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestCreateRefusals(t *testing.T) {
+	opt := store.Options{FS: durable.NewCrashFS()}
+	for _, p := range []Params{
+		{Policy: "magic"}, {Queues: -1}, {Queues: maxQueues + 1}, {Bias: 0.5}, {Bias: maxBias + 1}, {Bias: 2, Strict: true}, {Workers: 3},
+		{Policy: dynamic, Queues: 3}, {Policy: dynamic, Seed: 1}, {Policy: fifo, Strict: true}, {Policy: fifo, Workers: -1}, {Policy: fifo, Workers: maxWorkers + 1},
+	} {
+		if err := Create("/frontier", p, opt); !errors.Is(err, fault.Usage) {
+			t.Errorf("%+v: %v", p, err)
+		}
+	}
+	// What a manifest says must be what Create can have written.
+	for _, params := range []map[string]string{
+		{}, {"policy": "magic"}, {"policy": priority}, {"policy": dynamic, "queues": "3"}, {"policy": fifo, "workers": "x"},
+		{"policy": priority, "queues": "3", "bias": "2"}, {"policy": priority, "queues": "3", "bias": "NaN", "seed": "0"},
+	} {
+		if _, err := policyOf(&store.Manifest{Params: params}); !errors.Is(err, fault.Corrupt) {
+			t.Errorf("%v: %v", params, err)
+		}
+	}
+	for _, p := range []Params{{}, {Queues: 5, Bias: 1.5, Seed: 1 << 63}, {Strict: true}, {Policy: dynamic}, {Policy: fifo}} {
+		text, err := p.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := policyOf(&store.Manifest{Params: text}); err != nil || got.weight == nil != (p.Strict || p.Policy != "") {
+			t.Errorf("%+v: %+v %v", p, got, err)
+		}
+	}
+}
+
+// Hosts of one order are kept apart.
+func TestHostsOfOneOrder(t *testing.T) {
+	real := hostOrder
+	defer func() { hostOrder = real }()
+	hostOrder = func(host string) uint64 { return real(host) % 3 }
+	b := open(t, durable.NewCrashFS(), Params{})
+	name := func(i int) string { return fmt.Sprintf("h%d.test", i) }
+	for r := range 3 * hostFan { // so that runs are merged
+		txn := fmt.Sprintf("r%d", r)
+		if err := b.add("", newURL(name(r%9), fmt.Sprint(r), 0), newURL(name((r+1)%9), fmt.Sprint(r), 0)); err != nil {
+			t.Fatal(err)
+		}
+		batch, err := b.next(record.Time(r+1), NextOptions{N: 1, Txn: txn})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.update(txn, record.Time(r+1), []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 200, record.Time(r+1))}); err != nil {
+			t.Fatal(err)
+		}
+		b.check()
+	}
+	var sum uint64
+	for i := range 9 {
+		h, found, err := b.f.Host(name(i))
+		if err != nil || !found || h.Host != name(i) || h.Discovered < 4 {
+			t.Fatal(h, found, err)
+		}
+		sum += h.Discovered
+	}
+	if sum != 6*hostFan {
+		t.Errorf("%d URLs discovered by all hosts, want %d", sum, 6*hostFan)
+	}
+	if _, found, err := b.f.Host("nobody.test"); found || err != nil {
+		t.Error(found, err)
+	}
+	hostOrder = func(string) uint64 { return 7 }
+	var urls []record.URL
+	for i := range maxSame + 1 {
+		urls = append(urls, newURL(name(100+i), "", 0))
+	}
+	if err := b.add("", urls...); !errors.Is(err, fault.Corrupt) {
+		t.Errorf("%d hosts of one order: %v", len(urls), err)
+	}
+}
+
+func TestPerDomain(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{})
+	var urls []record.URL
+	for i := range 30 {
+		urls = append(urls, newURL(fmt.Sprintf("h%d.farm.co.uk", i), "", 0))
+	}
+	urls = append(urls, newURL("other.co.uk", "", 0), newURL("other.co.uk", "2", 0))
+	if err := b.add("", urls...); err != nil {
+		t.Fatal(err)
+	}
+	batch, err := b.next(1, NextOptions{N: 100, PerDomain: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := map[bool]int{}
+	for _, u := range batch {
+		n[u.Host == "other.co.uk"]++
+	}
+	if n[true] != 2 || n[false] != 5 {
+		t.Errorf("%d of one domain, %d of the other, want 2 and 5", n[true], n[false])
+	}
+	b.check()
+}
+
+// A batch by time has of each host what it can give in that time.
+func TestFor(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{})
+	slow, fast := newURL("slow.test", "first", 0), newURL("fast.test", "first", 0)
+	parked := newURL("parked.test", "first", 0)
+	if err := b.add("seed", slow, fast, parked); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.next(1, NextOptions{N: 3, Txn: "r1"}); err != nil {
+		t.Fatal(err)
+	}
+	s, f, p := fetchOf(slow, record.OutcomeFetched, 200, 1), fetchOf(fast, record.OutcomeFetched, 200, 1), fetchOf(parked, record.OutcomeFetched, 200, 1)
+	s.DurationUS, f.DurationUS, p.RetryAfter = 2_000_000, 100_000, record.Time(3600e6)
+	var fresh []record.URL
+	for i := range 1000 {
+		for _, h := range []string{"slow.test", "fast.test", "new.test", "parked.test"} {
+			fresh = append(fresh, newURL(h, fmt.Sprint(i), uint8(i%3)))
+		}
+	}
+	if err := b.update("r1", 1, []record.Fetch{s, f, p}, fresh...); err != nil {
+		t.Fatal(err)
+	}
+	polite := Politeness{MinDelay: time.Second, DelayFactor: 10, MaxDelay: 8 * time.Second, Connections: 10, Duration: 500 * time.Millisecond}
+	o := NextOptions{For: time.Minute, Politeness: polite, Txn: "r2"}
+	plan, err := b.f.PlanNext(t.Context(), o, 1, polite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch, err := b.next(1, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.check()
+	n := map[string]int{}
+	for _, u := range batch {
+		n[u.Host]++
+	}
+	// 2 s and 8 s of gap; 0.1 s and 1 s; 0.5 s and 5 s.
+	if want := fmt.Sprint(map[string]int{"slow.test": 6, "fast.test": 55, "new.test": 11}); fmt.Sprint(n) != want {
+		t.Errorf("%v, want %v", n, want)
+	}
+	if plan.URLs != uint64(len(batch)) || plan.Duration > time.Minute || plan.Duration < 50*time.Second {
+		t.Errorf("planned %d URLs, %v; batch of %d", plan.URLs, plan.Duration, len(batch))
+	}
+	var outcomes []record.Fetch
+	for _, u := range batch {
+		outcomes = append(outcomes, fetchOf(u, record.OutcomeDeferred, 0, 0))
+	}
+	if err := b.update("r2", 1, outcomes); err != nil {
+		t.Fatal(err)
+	}
+	// Few connections have less time than the hosts.
+	o = NextOptions{For: 10 * time.Second, Politeness: polite, Txn: "r3"}
+	o.Politeness.Connections, o.Politeness.MinDelay, o.Politeness.DelayFactor = 1, 0, 0
+	batch, err = b.next(1, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var spent time.Duration
+	for _, u := range batch {
+		spent += map[string]time.Duration{"slow.test": 2 * time.Second, "fast.test": 100 * time.Millisecond, "new.test": 500 * time.Millisecond}[u.Host]
+	}
+	if spent < 10*time.Second || spent > 12*time.Second {
+		t.Errorf("%v of contacts for one connection in 10 s", spent)
+	}
+	b.check()
+}
+
+// A batch by time is not empty while a URL is due, or the crawl would end.
+func TestForIsNotEmpty(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{})
+	u, v := newURL("parked.test", "1", 0), newURL("parked.test", "2", 0)
+	if err := b.add("seed", u, v); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.next(1, NextOptions{N: 1, Txn: "r1"}); err != nil {
+		t.Fatal(err)
+	}
+	o := fetchOf(u, record.OutcomeFetched, 200, 1)
+	o.RetryAfter = 3600e6
+	if err := b.update("r1", 1, []record.Fetch{o}); err != nil {
+		t.Fatal(err)
+	}
+	batch, err := b.next(1, NextOptions{For: time.Second, Politeness: Politeness{Connections: 1}, Txn: "r2"})
+	if err != nil || len(batch) != 1 {
+		t.Error(batch, err)
+	}
+	for _, bad := range []NextOptions{{For: -1}, {For: maxFor + 1, Politeness: Politeness{Connections: 1}}, {For: 1}} {
+		if err := bad.Check(); !errors.Is(err, fault.Usage) {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+}
