@@ -53,8 +53,8 @@ numbered() { # text to lines with the number of the URL in its host's queue
 }
 
 echo "commit $(git -C "$here" rev-parse --short HEAD 2> /dev/null || echo unknown), $(uname -sm), $(getconf _NPROCESSORS_ONLN) cores, load $(cut -d ' ' -f 1 /proc/loadavg), $(date -u +%FT%RZ)"
-echo "| URLs | next, s (CPU) | MiB | update, s (CPU) | MiB | of mcat's rate | GNU sort, s a round | times as fast | bytes a URL | text | text, zstd |"
-echo "|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
+echo "| URLs | next, s (CPU) | MiB | update, s (CPU) | MiB | of mcat's rate | GNU sort, s a round | times as fast | bytes a URL | text | text, zstd | rewrites a URL |"
+echo "|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
 for size in $sizes; do
 	n=$(whole "$size") hosts=$(whole "$(awk -v n="$size" 'BEGIN { print n / 100 }')") f=$dir/frontier
 	piece=$(((n + pieces - 1) / pieces))
@@ -67,6 +67,7 @@ for size in $sizes; do
 	[ -z "${BIG:-}" ] || "$dir/gen" -one "$BIG" | "${BIN}mfrontier" add -q "$f"
 	bytes=$(du -sbc "$f"/ready "$f"/hosts | tail -1 | cut -f 1)
 	text=$("${BIN}mfrontier" export "$f" --text | tee >(wc -c > "$dir/text") | zstd -q -3 -c | wc -c)
+	"${BIN}mfrontier" stat --json "$f" > "$dir/stat.json"
 	for ((r = 1; r <= rounds; r++)); do
 		t="--txn r$r --stats $dir/stats.json -q"
 		"${BIN}mfrontier" next "$f" $t -n "$batch" -o "$dir/batch.arrows.zst"
@@ -86,8 +87,8 @@ for size in $sizes; do
 	of() { awk -v w="$1" -v c="$2" '$1 == w { print $c }' "$dir/figures" | median; }
 	most() { awk -v w="$1" '$1 == w && $4 > m { m = $4 } END { printf "%.0f", m / 1048576 }' "$dir/figures"; }
 	awk -v n="$size" -v ns="$(of next 2)" -v nc="$(of next 3)" -v nm="$(most next)" -v us="$(of update 2)" -v uc="$(of update 3)" -v um="$(most update)" \
-		-v ms="$(of mcat 2)" -v sort="$(cat "$dir/sort" 2> /dev/null)" -v bytes="$bytes" -v text="$(cat "$dir/text")" -v z="$text" -v big="${BIG:-0}" 'BEGIN {
+		-v ms="$(of mcat 2)" -v sort="$(cat "$dir/sort" 2> /dev/null)" -v bytes="$bytes" -v text="$(cat "$dir/text")" -v z="$text" -v big="${BIG:-0}" -v again="$(number rewritten "$dir/stat.json")" 'BEGIN {
 			n += big
-			printf "| %.0e | %.2f (%.2f) | %d | %.2f (%.2f) | %d | %.2f | %s | %s | %.1f | %.1f | %.1f |\n", n, ns, nc, nm, us, uc, um, ms / us,
-				sort == "" ? "" : sprintf("%.1f", sort), sort == "" ? "" : sprintf("%.1f", sort / (ns + us)), bytes / n, text / n, z / n }'
+			printf "| %.0e | %.2f (%.2f) | %d | %.2f (%.2f) | %d | %.2f | %s | %s | %.1f | %.1f | %.1f | %.2f |\n", n, ns, nc, nm, us, uc, um, ms / us,
+				sort == "" ? "" : sprintf("%.1f", sort), sort == "" ? "" : sprintf("%.1f", sort / (ns + us)), bytes / n, text / n, z / n, again / n }'
 done

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -91,6 +92,7 @@ func (c *statCmd) Run(ctx context.Context, std *cli.Std) error {
 	fmt.Fprintf(t, "retried\t%d\n", st.Retried)
 	fmt.Fprintf(t, "deferred\t%d\n", st.Deferred)
 	fmt.Fprintf(t, "given up\t%d\n", st.Dead)
+	fmt.Fprintf(t, "rewritten\t%d times, in %d files\n", st.Rewritten, st.Runs)
 	if st.Detail != nil {
 		for depth, n := range st.Detail.Depth {
 			if n > 0 {
@@ -139,44 +141,74 @@ type planCmd struct {
 	Store string   `arg:"" help:"The frontier, whose host table knows how fast hosts are."`
 	Files []string `arg:"" optional:"" help:"Files of url records: the batch to plan (default: what next would take now)."`
 	batchFlags
-	JSON bool `name:"json" help:"Print JSON."`
+	Curve  bool   `help:"Also tell how many URLs will be done when."`
+	Actual string `type:"path" placeholder:"FILE" help:"Fetch records of the batch that FILES hold: compare the plan with what happened."`
+	JSON   bool   `name:"json" help:"Print JSON."`
 }
 
 // Help is printed by mfrontier plan --help.
 func (*planCmd) Help() string {
-	return `Says, before anything is fetched, how long a batch will take and which hosts hold it up: a host's
-contacts come one after the other with the delay of politeness between them, at the speed that
-earlier rounds measured. The prediction is the longest of the slowest host, the slowest address,
-and all contacts shared by the connections. It changes nothing.
+	return `Says, before anything is fetched, how long a batch will take and which hosts hold it up. It goes
+through the batch as mfetch will: a host's contacts come one after the other with the delay of
+politeness between them, at the speed that earlier rounds measured; of the hosts that are due the
+one whose URL stands first gets the next connection; a host that was never contacted is asked for
+robots.txt first. A batch of more than 262144 URLs gets the longest of three bounds instead: the
+slowest host, the slowest address, and all contacts shared by the connections. It changes nothing.
 
-  mfrontier plan crawl/frontier -n 10000
-  mfrontier plan crawl/frontier --connections 64 resolved.arrows.zst`
+  mfrontier plan crawl/frontier -n 10000 --curve
+  mfrontier plan crawl/frontier --connections 64 resolved.arrows.zst
+  mfrontier plan crawl/frontier batch.arrows.zst --actual fetched.arrows.zst
+
+Compare before "mfrontier update": after it, the frontier knows how fast the hosts were.`
 }
 
 func (c *planCmd) Run(ctx context.Context, std *cli.Std) error {
+	if c.Actual != "" && len(c.Files) == 0 {
+		return &fault.Error{Class: fault.Usage, Found: "--actual without a batch", Want: "the files of url records that were fetched"}
+	}
 	f, err := open(std, c.Store, cli.TxnFlags{})
 	if err != nil {
 		return err
 	}
-	p := c.politeness()
 	var plan *frontier.Plan
 	if len(c.Files) > 0 {
 		in, err := cli.OpenRecords[record.URL](std, c.Files)
 		if err != nil {
 			return err
 		}
-		plan, err = f.PlanRecords(ctx, in.Read, p)
+		plan, err = f.PlanRecords(ctx, in.Read, c.politeness())
 		if err != nil {
 			return err
 		}
-	} else if plan, err = f.PlanNext(ctx, c.options(""), record.TimeOf(std.Now()), p); err != nil {
+	} else if plan, err = f.PlanNext(ctx, c.options(""), record.TimeOf(std.Now()), c.politeness()); err != nil {
 		return err
 	}
+	if c.Curve && plan.URLs > frontier.MaxSimulated {
+		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--curve of %d URLs", plan.URLs), Want: fmt.Sprintf("at most %d", frontier.MaxSimulated)}
+	}
+	var actual *frontier.Actual
+	if c.Actual != "" {
+		in, err := cli.OpenRecords[record.Fetch](std, []string{c.Actual})
+		if err != nil {
+			return err
+		}
+		if actual, err = frontier.Measure(ctx, in.Read); err != nil {
+			return err
+		}
+	}
 	if c.JSON {
-		return printJSON(std.Out, plan)
+		if !c.Curve {
+			plan.Curve = nil
+			if actual != nil {
+				actual.Curve = nil
+			}
+		}
+		return printJSON(std.Out, struct {
+			*frontier.Plan
+			Actual *frontier.Actual `json:"actual,omitempty"`
+		}{plan, actual})
 	}
 	t := tabwriter.NewWriter(std.Out, 0, 8, 2, ' ', 0)
-	short := func(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }
 	fmt.Fprintf(t, "URLs\t%d\n", plan.URLs)
 	fmt.Fprintf(t, "hosts\t%d, %d with measured speed\n", plan.Hosts, plan.Measured)
 	fmt.Fprintf(t, "duration\t%v\n", short(plan.Duration))
@@ -186,6 +218,41 @@ func (c *planCmd) Run(ctx context.Context, std *cli.Std) error {
 	fmt.Fprintf(t, "tail\t%v with fewer hosts than connections\n", short(plan.Tail))
 	for _, h := range plan.Slow {
 		fmt.Fprintf(t, "%s\t%d URLs, %v\n", cli.Printable(h.Host), h.URLs, short(h.Took))
+	}
+	if actual != nil {
+		fmt.Fprintf(t, "actual\t%v for %d URLs, %+.1f %% against the plan\n", short(actual.Duration), actual.URLs, 100*(float64(actual.Duration)/float64(max(plan.Duration, 1))-1))
+	}
+	if err := t.Flush(); err != nil || !c.Curve {
+		return err
+	}
+	return plot(std.Out, plan, actual)
+}
+
+func short(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }
+
+// plot draws how many URLs are done after each twentieth of the time: planned as a
+// bar, and where an A stands in truth.
+func plot(w io.Writer, plan *frontier.Plan, actual *frontier.Actual) error {
+	const lines, width = 20, 60
+	end := plan.Duration
+	if actual != nil {
+		end = max(end, actual.Duration)
+	}
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
+	for i := 1; i <= lines; i++ {
+		at := end * time.Duration(i) / lines
+		n := frontier.At(plan.Curve, at)
+		bar := bytes.Repeat([]byte{' '}, width+1)
+		for x := range n * width / max(plan.URLs, 1) {
+			bar[x] = '#'
+		}
+		fmt.Fprintf(t, "%v\t%d", short(at), n)
+		if actual != nil {
+			n := frontier.At(actual.Curve, at)
+			bar[min(n*width/max(plan.URLs, 1), width)] = 'A'
+			fmt.Fprintf(t, "\t%d", n)
+		}
+		fmt.Fprintf(t, "\t  %s\n", bytes.TrimRight(bar, " "))
 	}
 	return t.Flush()
 }

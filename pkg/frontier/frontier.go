@@ -105,6 +105,9 @@ type state struct {
 	Later    []run    `json:"later"`             // by due time
 	Hosts    []run    `json:"hosts"`             // by hostOrder; the rows of one order in a newer run replace those in older ones
 	InFlight *flight  `json:"in_flight,omitempty"`
+	// Rewritten counts how often a URL that waits was written again: when runs were
+	// merged, and when a batch passed it over.
+	Rewritten uint64 `json:"rewritten"`
 
 	policy *policy
 }

@@ -135,6 +135,7 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 		s.Ready[k] = lane.rest(tx.Drop)
 	}
 	s.Later = p.later.rest(tx.Drop)
+	s.Rewritten += uint64(left.rows)
 	q := newQueueWriter(tx)
 	if err := eachRow(left, q.add); err != nil {
 		return err

@@ -3,6 +3,7 @@ package frontier
 import (
 	"container/heap"
 	"context"
+	"encoding/binary"
 	"io"
 	"strings"
 	"time"
@@ -28,13 +29,15 @@ type Plan struct {
 	Hosts     uint64        `json:"hosts"`
 	Addresses uint64        `json:"addresses"`   // among records that carry one
 	Measured  uint64        `json:"measured"`    // hosts whose speed is on record
-	Duration  time.Duration `json:"duration_ns"` // of the batch: the longest of the three that follow
+	Duration  time.Duration `json:"duration_ns"` // of the batch: simulated, or the longest of the three that follow
 	ByHost    time.Duration `json:"by_host_ns"`  // the slowest host alone
 	ByAddr    time.Duration `json:"by_addr_ns"`  // the slowest address alone
 	ByWork    time.Duration `json:"by_work_ns"`  // all contacts, shared evenly by the connections
 	// Tail is how long fewer hosts than connections are at work, at the end.
 	Tail time.Duration `json:"tail_ns"`
 	Slow []PlanHost    `json:"slow_hosts"` // the slowest first
+	// Curve is simulated; nil for a batch of more than MaxSimulated URLs.
+	Curve []Point `json:"curve,omitempty"`
 }
 
 // PlanHost is a host's part in a plan.
@@ -106,9 +109,10 @@ func (f *Frontier) PlanRecords(ctx context.Context, read func(*record.URL) error
 
 type planner struct {
 	p     Politeness
-	hosts *sorter
+	hosts *sorter // number of the URL and its address, by host
 	addrs *sorter
 	urls  uint64
+	buf   []byte
 }
 
 func newPlanner(p Politeness) (*planner, error) {
@@ -131,17 +135,23 @@ func (p *planner) close() {
 }
 
 func (p *planner) add(u *record.URL) error {
-	p.urls++
+	a := uint64(0)
 	if addr, _, _ := strings.Cut(u.Addr, ","); addr != "" {
-		if err := p.addrs.add(hostOrder(addr), nil); err != nil {
+		a = hostOrder(addr)
+		if err := p.addrs.add(a, nil); err != nil {
 			return err
 		}
 	}
-	return p.hosts.add(hostOrder(u.Host), []byte(u.Host))
+	p.buf = binary.AppendUvarint(p.buf[:0], p.urls)
+	p.buf = binary.BigEndian.AppendUint64(p.buf, a)
+	p.buf = append(p.buf, u.Host...)
+	p.urls++
+	return p.hosts.add(hostOrder(u.Host), p.buf)
 }
 
-// groups calls fn with each key of s, how many rows it has, and the first one's bytes.
-func groups(ctx context.Context, s *sorter, fn func(key, n uint64, row string) error) error {
+// groups calls fn with each key of s and how many rows it has; each, which may be
+// nil, is called with every row before.
+func groups(ctx context.Context, s *sorter, each func(row []byte), fn func(key, n uint64) error) error {
 	rows, err := s.sorted()
 	if err != nil {
 		return err
@@ -150,14 +160,17 @@ func groups(ctx context.Context, s *sorter, fn func(key, n uint64, row string) e
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		k, n, row := rows.key, uint64(0), string(rows.row)
+		k, n := rows.key, uint64(0)
 		for !rows.done && rows.key == k {
 			n++
+			if each != nil {
+				each(rows.row)
+			}
 			if err := rows.take(); err != nil {
 				return err
 			}
 		}
-		if err := fn(k, n, row); err != nil {
+		if err := fn(k, n); err != nil {
 			return err
 		}
 	}
@@ -180,10 +193,10 @@ func (p *Politeness) pace(h *segment.Host) (contact, gap time.Duration) {
 	return contact, max(p.delay(contact), min(time.Duration(h.DelayUS)*time.Microsecond, 5*time.Minute))
 }
 
-// plan adds up. A host's n contacts take n durations and n-1 delays, one after
-// the other; connections hold one host each. So a batch takes at least as long
-// as its slowest host, its slowest address, and the sum of all contacts over the
-// connections; the longest of these is the prediction.
+// plan adds up, and simulates. A host's n contacts take n durations and n-1 delays,
+// one after the other; one that was never contacted is asked for robots.txt before.
+// So a batch takes at least as long as its slowest host, its slowest address, and the
+// sum of all contacts over the connections.
 func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error) {
 	table, err := openHosts(fs, hosts)
 	if err != nil {
@@ -191,25 +204,42 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 	}
 	defer table.close()
 	out := &Plan{URLs: p.urls}
+	var sim *simulation
+	if p.urls <= MaxSimulated {
+		sim = newSimulation(p.p.Connections, p.p.AddrDelay, int(p.urls))
+	}
 	var work time.Duration
 	var slow planHeap
 	var same hostGroup
-	err = groups(ctx, p.hosts, func(k, n uint64, name string) error {
+	var name []byte
+	each := func(row []byte) {
+		number, n := binary.Uvarint(row)
+		if name = append(name[:0], row[n+8:]...); sim != nil {
+			sim.add(uint32(number), binary.BigEndian.Uint64(row[n:]))
+		}
+	}
+	err = groups(ctx, p.hosts, each, func(k, n uint64) error {
 		var err error
 		if same, err = table.find(k, same[:0]); err != nil {
 			return err
 		}
-		h, err := same.host([]byte(name))
+		h, err := same.host(name)
 		if err != nil {
 			return err
 		}
-		took := PlanHost{Host: name, URLs: n, Measured: h.Contacts > 0}
+		took := PlanHost{Host: h.Host, URLs: n, Measured: h.Contacts > 0}
 		d, gap := p.p.pace(h)
+		contacts := n
 		if took.Measured {
 			out.Measured++
+		} else {
+			contacts++
 		}
-		took.Took = time.Duration(n)*d + time.Duration(n-1)*gap
-		work += time.Duration(n) * d
+		if sim != nil {
+			sim.endHost(d, gap, !took.Measured)
+		}
+		took.Took = time.Duration(contacts)*d + time.Duration(contacts-1)*gap
+		work += time.Duration(contacts) * d
 		out.Hosts++
 		heap.Push(&slow, took)
 		if len(slow) > max(p.p.Connections, slowHosts) {
@@ -220,7 +250,7 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 	if err != nil {
 		return nil, err
 	}
-	err = groups(ctx, p.addrs, func(_, n uint64, _ string) error {
+	err = groups(ctx, p.addrs, nil, func(_, n uint64) error {
 		out.Addresses++
 		out.ByAddr = max(out.ByAddr, time.Duration(n-1)*p.p.AddrDelay)
 		return nil
@@ -238,6 +268,10 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 			out.Slow = append([]PlanHost{h}, out.Slow...)
 		}
 		out.ByHost = h.Took
+	}
+	if sim != nil {
+		out.Duration, out.Tail, out.Curve, err = sim.run(ctx)
+		return out, err
 	}
 	out.Duration = max(out.ByHost, out.ByAddr, out.ByWork)
 	out.Tail = max(out.ByHost+out.Tail, 0)

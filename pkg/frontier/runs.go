@@ -260,17 +260,18 @@ func (w *runWriter[T]) finish() (run, error) {
 
 // compact merges the newest tier of runs that is full into one run of the next
 // tier. Runs stand oldest first, so tiers never rise along them and a tier's
-// runs are neighbours. read gives the rows to keep from what merges them all.
-func compact[T segment.Row](ctx context.Context, fs files, tx *store.Tx, runs []run, folder, role string, fan int, read func(*merger[T]) func(*T) error) ([]run, error) {
+// runs are neighbours. read gives the rows to keep from what merges them all;
+// rows is their number.
+func compact[T segment.Row](ctx context.Context, fs files, tx *store.Tx, runs []run, folder, role string, fan int, read func(*merger[T]) func(*T) error) (left []run, rows uint64, err error) {
 	from, to := full(runs, fan)
 	if from == to {
-		return runs, nil
+		return runs, 0, nil
 	}
 	m := newMerger[T](fs, runs[from:to])
 	defer m.close()
 	w, err := newRun[T](tx, folder, role, runs[from].Tier+1)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	next := read(m)
 	var t ticker
@@ -284,21 +285,21 @@ func compact[T segment.Row](ctx context.Context, fs files, tx *store.Tx, runs []
 			err = t.err(ctx)
 		}
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		if err := w.add(&row); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 	}
 	r, err := w.finish()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	for _, old := range runs[from:to] {
 		tx.Drop(old.Path)
 	}
-	out := append([]run(nil), runs[:from]...)
-	return append(append(out, r), runs[to:]...), nil
+	left = append(append(left, runs[:from]...), r)
+	return append(left, runs[to:]...), r.Rows, nil
 }
 
 // full finds the last range of at least fan neighbours of one tier.

@@ -27,6 +27,7 @@ type Stat struct {
 	NextDue     string    `json:"next_due,omitempty"` // when the first of the waiting is due, RFC 3339
 	InFlightTxn string    `json:"in_flight_txn,omitempty"`
 	Runs        int       `json:"runs"`                // files
+	Rewritten   uint64    `json:"rewritten"`           // times that a waiting URL was written again
 	Detail      *Detail   `json:"detail,omitempty"`    // nil unless asked for
 	Top         []TopHost `json:"top_hosts,omitempty"` // most URLs left first
 }
@@ -69,7 +70,7 @@ func (f *Frontier) Stat(ctx context.Context, o StatOptions) (*Stat, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := &Stat{Policy: m.Params["policy"], Params: maps.Clone(m.Params), Counts: s.Counts, Runs: len(s.Later) + len(s.Hosts)}
+	st := &Stat{Policy: m.Params["policy"], Params: maps.Clone(m.Params), Counts: s.Counts, Rewritten: s.Rewritten, Runs: len(s.Later) + len(s.Hosts)}
 	delete(st.Params, "policy")
 	if st.Outcomes == nil {
 		st.Outcomes = []record.Count{} // a list even when there is none

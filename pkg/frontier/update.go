@@ -482,15 +482,18 @@ func (c *change) finish(ctx context.Context) error {
 	s := c.s
 	old := s.Hosts // what compaction makes cannot be read before the commit
 	var err error
+	var n uint64
 	for level := range s.Ready {
-		if s.Ready[level], err = compact[segment.Entry](ctx, c.st, c.tx, s.Ready[level], fmt.Sprintf("ready/%d-", level), "ready", queueFan, every); err != nil {
+		if s.Ready[level], n, err = compact[segment.Entry](ctx, c.st, c.tx, s.Ready[level], fmt.Sprintf("ready/%d-", level), "ready", queueFan, every); err != nil {
 			return err
 		}
+		s.Rewritten += n
 	}
-	if s.Later, err = compact[segment.Entry](ctx, c.st, c.tx, s.Later, "later/", "later", queueFan, every); err != nil {
+	if s.Later, n, err = compact[segment.Entry](ctx, c.st, c.tx, s.Later, "later/", "later", queueFan, every); err != nil {
 		return err
 	}
-	if s.Hosts, err = compact[segment.Host](ctx, c.st, c.tx, s.Hosts, "hosts/", "hosts", hostFan, newest); err != nil {
+	s.Rewritten += n
+	if s.Hosts, _, err = compact[segment.Host](ctx, c.st, c.tx, s.Hosts, "hosts/", "hosts", hostFan, newest); err != nil {
 		return err
 	}
 	if err := c.hosts(ctx, old); err != nil {
