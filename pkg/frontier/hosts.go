@@ -218,8 +218,13 @@ func decodeArrival(b []byte) (a arrival) {
 	return a
 }
 
-// place queues a new URL of host h.
+// place queues a new URL of host h, if its host may have one more.
 func (c *change) place(h *segment.Host, a *arrival) error {
+	if c.limits.HostURLs > 0 && h.Discovered >= c.limits.HostURLs {
+		c.b.Drop(dropHost)
+		return nil
+	}
+	c.b.Consume()
 	h.Discovered++
 	c.s.Counts.Discovered++
 	c.s.Counts.Pending++

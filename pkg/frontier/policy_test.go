@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
+	"mercator/pkg/stage"
 )
 
 // While all front queues have URLs, each is drawn as the bias says.
@@ -292,5 +294,51 @@ func TestForIsNotEmpty(t *testing.T) {
 		if err := bad.Check(); !errors.Is(err, fault.Usage) {
 			t.Errorf("%+v: %v", bad, err)
 		}
+	}
+}
+
+// New URLs beyond the limits are dropped, and nothing else.
+func TestLimits(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{})
+	if err := b.add("seed", newURL("a.test", "seed", 0)); err != nil {
+		t.Fatal(err)
+	}
+	for round, want := range []uint64{1 + 3 + 2, 1 + 3 + 2 + 1} { // a.test is full after three, b.test after the second round
+		txn := fmt.Sprintf("r%d", round)
+		batch, err := b.next(1, NextOptions{N: 1, Txn: txn})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var fresh []record.URL
+		for i := range 4 {
+			u := newURL("a.test", fmt.Sprintf("%d-%d", round, i), 0)
+			u.Depth = 2
+			fresh = append(fresh, u)
+			v := newURL("b.test", fmt.Sprintf("%d-%d", round, i), 0)
+			v.Depth = uint16(i + 1)
+			fresh = append(fresh, v)
+		}
+		var drops []record.Count
+		in := &rows[record.URL]{all: fresh, txn: txn, kind: record.KindURL, now: 1}
+		spec := stage.Spec{Name: "mfrontier update", Verb: "update", Store: b.f.Store(), Txn: txn, NoOutput: true, LateLock: true}
+		o := UpdateOptions{Txn: txn, Retries: DefaultRetries, Limits: Limits{Depth: 2, HostURLs: 4 - uint64(round)}, Outcomes: func() (stage.Input[record.Fetch], error) {
+			return &rows[record.Fetch]{all: []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 200, 1)}, txn: txn, kind: record.KindFetch}, nil
+		}}
+		res, err := stage.Run(context.Background(), spec, in, nil, func(ctx context.Context, s *stage.Batch[record.URL, record.URL]) error { return b.f.Update(ctx, s, o) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		drops = res.Stage.Drops
+		if c := b.counts(); c.Discovered != want {
+			t.Errorf("round %d: %d URLs, want %d; drops %v", round, c.Discovered, want, drops)
+		}
+		if fmt.Sprint(drops) != []string{"[{host-full 1} {too-deep 2}]", "[{host-full 5} {too-deep 2}]"}[round] {
+			t.Errorf("round %d: drops %v", round, drops)
+		}
+		b.check()
+	}
+	err := b.updateFrom("r9", urlRows("r9"), UpdateOptions{Txn: "r9", Retries: DefaultRetries, Limits: Limits{Depth: -1}})
+	if !errors.Is(err, fault.Usage) {
+		t.Error(err)
 	}
 }

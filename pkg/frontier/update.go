@@ -14,20 +14,23 @@ import (
 	"mercator/pkg/stage"
 )
 
-// dropRange is the reason under which rows are dropped that no segment can hold:
-// a text of more than 65,535 bytes, or a due time before 1970.
-const dropRange = "out-of-range"
+// Reasons under which rows are dropped.
+const (
+	dropRange = "out-of-range" // no segment can hold it: a text of more than 65,535 bytes, or a due time before 1970
+	dropDepth = "too-deep"     // Limits.Depth
+	dropHost  = "host-full"    // Limits.HostURLs
+)
 
 // Add is the body of stage "mfrontier add": every row of the input becomes a
 // waiting URL. A row with a due time waits for it; others get a place at the end
 // of their host's queue.
 func (f *Frontier) Add(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
-	c := newChange(f.st)
+	c := newChange(f.st, b)
 	defer c.close()
-	if err := c.spool(ctx, b); err != nil {
+	if err := c.spool(ctx); err != nil {
 		return err
 	}
-	if err := c.begin(ctx, b); err != nil {
+	if err := c.begin(ctx); err != nil {
 		return err
 	}
 	return c.finish(ctx)
@@ -42,17 +45,29 @@ type UpdateOptions struct {
 	Outcomes func() (stage.Input[record.Fetch], error)
 	Links    func() (stage.Input[record.Link], error)
 	Retries  Retries
+	Limits   Limits
+}
+
+// Limits say which new URLs are dropped. They were found, and are not to be found
+// again: raising a limit later brings none of them back.
+type Limits struct {
+	Depth    int    // more links from a seed; 0: any number
+	HostURLs uint64 // of hosts that had so many URLs before, finished ones included; 0: any number
 }
 
 // Update is the body of stage "mfrontier update": it ends the batch that is in
 // flight with one outcome for each of its URLs, and adds the rows of its input.
 func (f *Frontier) Update(ctx context.Context, b *stage.Batch[record.URL, record.URL], o UpdateOptions) error {
+	if o.Limits.Depth < 0 {
+		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a depth of %d", o.Limits.Depth), Want: "0 (any) or more"}
+	}
 	if o.Retries.MaxAttempts < 1 || o.Retries.MaxAttempts > 255 || o.Retries.Delay < 0 || o.Retries.MaxDelay < 0 {
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%d attempts, delay %v, at most %v", o.Retries.MaxAttempts, o.Retries.Delay, o.Retries.MaxDelay), Want: "1 to 255 attempts and no negative delay"}
 	}
-	c := newChange(f.st)
+	c := newChange(f.st, b)
 	defer c.close()
-	if err := c.spool(ctx, b); err != nil {
+	c.limits = o.Limits
+	if err := c.spool(ctx); err != nil {
 		return err
 	}
 	s, _, err := f.current()
@@ -80,7 +95,7 @@ func (f *Frontier) Update(ctx context.Context, b *stage.Batch[record.URL, record
 	if nothing && o.Txn == "" {
 		return stage.Unchanged
 	}
-	if err := c.begin(ctx, b); err != nil {
+	if err := c.begin(ctx); err != nil {
 		return err
 	}
 	if err := b.OfEpoch("outcomes", outcomesEpoch); err != nil {
@@ -107,6 +122,8 @@ func (f *Frontier) Update(ctx context.Context, b *stage.Batch[record.URL, record
 // change is what one add or update does to a frontier.
 type change struct {
 	st     *store.Store
+	b      *stage.Batch[record.URL, record.URL]
+	limits Limits
 	tx     *store.Tx
 	s      *state
 	sorts  []*sorter
@@ -119,8 +136,8 @@ type change struct {
 	buf    []byte
 }
 
-func newChange(st *store.Store) *change {
-	c := &change{st: st}
+func newChange(st *store.Store, b *stage.Batch[record.URL, record.URL]) *change {
+	c := &change{st: st, b: b}
 	c.fresh, c.queue = c.sorter(largeSort), c.sorter(largeSort)
 	c.events, c.lines, c.later = c.sorter(smallSort), c.sorter(smallSort), c.sorter(smallSort)
 	return c
@@ -139,12 +156,12 @@ func (c *change) close() {
 }
 
 // spool reads the main input to its verified end, without the lock.
-func (c *change) spool(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+func (c *change) spool(ctx context.Context) error {
 	var t ticker
 	var e segment.Entry
 	var host, row []byte
 	for {
-		err := b.Read(&e.URL)
+		err := c.b.Read(&e.URL)
 		if err == io.EOF {
 			return nil
 		}
@@ -155,10 +172,13 @@ func (c *change) spool(ctx context.Context, b *stage.Batch[record.URL, record.UR
 			return err
 		}
 		if !segment.Fits(&e.URL) || e.URL.Due < 0 {
-			b.Drop(dropRange)
+			c.b.Drop(dropRange)
 			continue
 		}
-		b.Consume()
+		if c.limits.Depth > 0 && int(e.URL.Depth) > c.limits.Depth {
+			c.b.Drop(dropDepth)
+			continue
+		}
 		c.added++
 		host = append(host[:0], e.URL.Host...)
 		row = appendRow(&c.fresh.coders, row[:0], &e)
@@ -170,8 +190,8 @@ func (c *change) spool(ctx context.Context, b *stage.Batch[record.URL, record.UR
 	}
 }
 
-func (c *change) begin(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
-	tx, err := b.Begin(ctx)
+func (c *change) begin(ctx context.Context) error {
+	tx, err := c.b.Begin(ctx)
 	if err != nil {
 		return err
 	}
