@@ -1,11 +1,11 @@
 package warc
 
 import (
-	"bytes"
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -52,17 +52,28 @@ type Encoder struct {
 
 // compressor is one pooled set of what encoding needs.
 type compressor struct {
-	plain bytes.Buffer // the record before compression
-	name  [256]byte    // what a record's id is made of, and then the id
-	out   bytes.Buffer
-	gzip  *gzip.Writer
-	hash  *xxh3.Hasher
-	block onlyReader
-	copy  [16 << 10]byte
+	plain    []byte // room for the header, the block, and the record's end
+	header   []byte
+	name     [256]byte // what a record's id is made of, and then the id
+	date     time.Time // that dateText is of: records come in groups of one date
+	dateText []byte
+	out      appender
+	gzip     *gzip.Writer
+}
+
+// headerRoom is what most headers fit into.
+const headerRoom = 1 << 10
+
+// appender is what compressed bytes are appended to.
+type appender []byte
+
+func (a *appender) Write(p []byte) (int, error) {
+	*a = append(*a, p...)
+	return len(p), nil
 }
 
 var compressors = sync.Pool{New: func() any {
-	c := &compressor{hash: xxh3.New()}
+	c := &compressor{}
 	c.gzip, _ = gzip.NewWriterLevel(nil, gzip.BestSpeed)
 	return c
 }}
@@ -85,24 +96,36 @@ const keepMax = 256 << 10
 // if not nil, must be an io.Seeker and is left at its start.
 func ID(rec *Record) (string, error) {
 	c := compressors.Get().(*compressor)
-	defer compressors.Put(c)
-	id, err := c.id(rec)
-	return string(id), err
+	defer c.release()
+	block, err := c.read(rec)
+	if err != nil {
+		return "", err
+	}
+	if s, ok := rec.Block.(io.Seeker); ok {
+		if _, err := s.Seek(0, io.SeekStart); err != nil {
+			return "", err
+		}
+	}
+	c.format(rec.Date)
+	return string(c.id(rec, block)), nil
+}
+
+// format makes dateText the text of date.
+func (c *compressor) format(date time.Time) {
+	if c.dateText == nil || !c.date.Equal(date) {
+		c.date, c.dateText = date, date.UTC().AppendFormat(c.dateText[:0], dateLayout)
+	}
 }
 
 // id is valid until the compressor's next.
-func (c *compressor) id(rec *Record) ([]byte, error) {
-	c.hash.Reset()
-	if err := c.pass(rec, c.hash); err != nil {
-		return nil, err
-	}
-	sum := c.hash.Sum128().Bytes()
+func (c *compressor) id(rec *Record, block []byte) []byte {
+	sum := xxh3.Hash128(block).Bytes()
 	b := append(c.name[:0], idNamespace...)
 	b = append(b, rec.Type...)
 	b = append(b, '\n')
 	b = append(b, rec.TargetURI...)
 	b = append(b, '\n')
-	b = rec.Date.UTC().AppendFormat(b, dateLayout)
+	b = append(b, c.dateText...)
 	b = append(b, '\n')
 	b = append(b, sum[:]...)
 	u := sha1.Sum(b)
@@ -117,124 +140,115 @@ func (c *compressor) id(rec *Record) ([]byte, error) {
 		}
 		out = hex.AppendEncode(out, u[from:n])
 	}
-	return out, nil
+	return out
 }
 
 // idNamespace is the UUID namespace of record ids: that of URLs in RFC 9562.
 const idNamespace = "\x6b\xa7\xb8\x11\x9d\xad\x11\xd1\x80\xb4\x00\xc0\x4f\xd4\x30\xc8"
 
-// pass copies the whole block to w and leaves it at its start.
-func (c *compressor) pass(rec *Record, w io.Writer) error {
-	if rec.Block == nil {
-		if rec.Length != 0 {
-			return fmt.Errorf("warc: record has no block, want %d bytes", rec.Length)
+// read reads the whole block into plain, behind the room for the header.
+func (c *compressor) read(rec *Record) (block []byte, err error) {
+	size := int64(0)
+	if rec.Block != nil {
+		s, ok := rec.Block.(io.Seeker)
+		if !ok {
+			return nil, fmt.Errorf("warc: block is a %T, want an io.ReadSeeker", rec.Block)
 		}
-		return nil
+		if size, err = s.Seek(0, io.SeekEnd); err != nil {
+			return nil, err
+		}
+		if _, err := s.Seek(0, io.SeekStart); err != nil {
+			return nil, err
+		}
 	}
-	s, ok := rec.Block.(io.Seeker)
-	if !ok {
-		return fmt.Errorf("warc: block is a %T, want an io.ReadSeeker", rec.Block)
+	if size != rec.Length {
+		return nil, fmt.Errorf("warc: block has %d bytes, want %d", size, rec.Length)
 	}
-	if _, err := s.Seek(0, io.SeekStart); err != nil {
-		return err
+	c.plain = slices.Grow(c.plain[:0], headerRoom+int(size)+len(recordEnd))[:headerRoom+int(size)]
+	block = c.plain[headerRoom:]
+	if size > 0 {
+		_, err = io.ReadFull(rec.Block, block)
 	}
-	c.block.Reader = rec.Block
-	n, err := io.CopyBuffer(w, &c.block, c.copy[:])
-	c.block.Reader = nil
-	if err != nil {
-		return err
-	}
-	if n != rec.Length {
-		return fmt.Errorf("warc: block has %d bytes, want %d", n, rec.Length)
-	}
-	_, err = s.Seek(0, io.SeekStart)
-	return err
+	return block, err
 }
 
-// onlyReader hides WriteTo, so that CopyBuffer uses the pooled buffer.
-type onlyReader struct{ io.Reader }
+// recordEnd follows each block.
+const recordEnd = "\r\n\r\n"
 
 // Append encodes rec as one member and appends it to dst. A record without an id
-// gets the one that ID returns. The record and its compressed form are held in memory.
+// is given the one that ID returns. The record and its compressed form are held in memory.
 func (e Encoder) Append(dst []byte, rec *Record) ([]byte, error) {
 	c := compressors.Get().(*compressor)
 	defer c.release()
-	id := append(c.name[:0], rec.ID...)
+	if rec.Type == "" || rec.Date.IsZero() {
+		return dst, fmt.Errorf("warc: record of type %q and date %v, want both set", rec.Type, rec.Date)
+	}
+	block, err := c.read(rec)
+	if err != nil {
+		return dst, err
+	}
+	c.format(rec.Date)
 	if rec.ID == "" {
-		var err error
-		if id, err = c.id(rec); err != nil {
-			return dst, err
-		}
+		rec.ID = string(c.id(rec, block))
 	}
-	c.plain.Reset()
-	if err := c.header(rec, id, e.BlockDigest); err != nil {
-		return dst, err
+	c.header = e.appendHeader(c.header[:0], rec, c.dateText, block)
+	plain := append(c.plain, recordEnd...)
+	if more := len(c.header) - headerRoom; more > 0 {
+		plain = slices.Insert(plain, 0, c.header[:more]...)
 	}
-	if err := c.pass(rec, &c.plain); err != nil {
-		return dst, err
-	}
-	c.plain.WriteString("\r\n\r\n")
+	c.plain = plain
+	plain = plain[max(0, headerRoom-len(c.header)):]
+	copy(plain, c.header)
 
 	switch e.Codec {
 	case None:
-		return append(dst, c.plain.Bytes()...), nil
+		return append(dst, plain...), nil
 	case Zstd:
-		return zstdEncoder().EncodeAll(c.plain.Bytes(), dst), nil
+		return zstdEncoder().EncodeAll(plain, dst), nil
 	case Gzip, "":
-		if c.plain.Len() <= shortMax {
-			return appendShort(dst, c.plain.Bytes()), nil
+		if len(plain) <= shortMax {
+			return appendShort(dst, plain), nil
 		}
-		c.out.Reset()
+		c.out = dst
 		c.gzip.Reset(&c.out)
-		if _, err := c.gzip.Write(c.plain.Bytes()); err != nil {
+		if _, err := c.gzip.Write(plain); err != nil {
 			return dst, err
 		}
 		if err := c.gzip.Close(); err != nil {
 			return dst, err
 		}
-		return append(dst, c.out.Bytes()...), nil
+		return c.out, nil
 	}
 	return dst, fmt.Errorf("warc: codec %q, want gzip, zstd or none", e.Codec)
 }
 
 func (c *compressor) release() {
-	for _, b := range []*bytes.Buffer{&c.plain, &c.out} {
-		if b.Cap() > keepMax {
-			*b = bytes.Buffer{}
-		}
+	if cap(c.plain) > keepMax {
+		c.plain = nil
 	}
+	c.out = nil
 	compressors.Put(c)
 }
 
-func (c *compressor) header(rec *Record, id []byte, blockDigest bool) error {
-	if rec.Type == "" || rec.Date.IsZero() {
-		return fmt.Errorf("warc: record of type %q and date %v, want both set", rec.Type, rec.Date)
-	}
-	b := c.plain.AvailableBuffer()
+func (e Encoder) appendHeader(b []byte, rec *Record, date, block []byte) []byte {
 	b = append(b, "WARC/1.1\r\n"...)
 	b = appendField(b, "WARC-Type", rec.Type)
-	b = append(append(append(b, "WARC-Record-ID: <"...), id...), ">\r\n"...)
-	b = append(rec.Date.UTC().AppendFormat(append(b, "WARC-Date: "...), dateLayout), "\r\n"...)
+	b = append(append(append(b, "WARC-Record-ID: <"...), rec.ID...), ">\r\n"...)
+	b = append(append(append(b, "WARC-Date: "...), date...), "\r\n"...)
 	if rec.TargetURI != "" {
 		b = appendField(b, "WARC-Target-URI", rec.TargetURI)
 	}
 	for _, f := range rec.Fields {
 		b = appendField(b, f.Name, f.Value)
 	}
-	if blockDigest {
-		h := sha1.New()
-		if err := c.pass(rec, h); err != nil {
-			return err
-		}
-		b = appendField(b, FieldBlockDigest, FormatSHA1([sha1.Size]byte(h.Sum(nil))))
+	if e.BlockDigest {
+		b = appendField(b, FieldBlockDigest, FormatSHA1(sha1.Sum(block)))
 	}
 	if rec.ContentType != "" {
 		b = appendField(b, "Content-Type", rec.ContentType)
 	}
 	b = strconv.AppendInt(append(b, "Content-Length: "...), rec.Length, 10)
-	b = append(b, "\r\n\r\n"...)
-	c.plain.Write(b)
-	return nil
+	return append(b, "\r\n\r\n"...)
 }
 
 // Writer appends encoded records to a file in large writes. Errors stick.

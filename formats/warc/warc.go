@@ -95,7 +95,7 @@ func (r *Record) Original() (file string, offset int64, ok bool) {
 // Record is one WARC record: its header, and its block as a stream.
 type Record struct {
 	Type        string
-	ID          string // a URI without angle brackets; "" when writing: made from content
+	ID          string // a URI without angle brackets; "" when writing: Append makes one from content
 	Date        time.Time
 	TargetURI   string  // "" for warcinfo
 	ContentType string  // media type of the block

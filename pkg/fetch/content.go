@@ -407,20 +407,16 @@ func encodeGroup(enc warc.Encoder, round warc.Round, row *record.Fetch, reply *R
 				return nil, err
 			}
 		}
-		id, err := warc.ID(&g.rec)
-		if err != nil {
-			return nil, err
-		}
-		g.rec.ID, concurrent = id, "<"+id+">"
 		g.rec.Add(warc.FieldIPAddress, row.Addr)
 		if row.PayloadSHA1 != "" {
 			g.rec.Add(warc.FieldPayloadDigest, "sha1:"+row.PayloadSHA1)
 		}
 		g.rec.Add(warc.FieldTruncated, reply.Truncated)
+		var err error
 		if g.b, err = enc.Append(g.b, &g.rec); err != nil {
 			return nil, err
 		}
-		g.length = int64(len(g.b))
+		g.length, concurrent = int64(len(g.b)), "<"+g.rec.ID+">"
 	}
 	if reply != nil && len(reply.Sent) > 0 && (reply.Response != nil || reply.spoken()) {
 		if reply.spoken() {

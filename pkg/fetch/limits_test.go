@@ -87,10 +87,13 @@ func (r *noise) Read(p []byte) (int, error) {
 }
 
 func (r *noise) Seek(offset int64, whence int) (int64, error) {
-	r.at = offset
-	if whence != io.SeekStart {
-		panic("seek")
+	switch whence {
+	case io.SeekCurrent:
+		offset += r.at
+	case io.SeekEnd:
+		offset += int64(len(r.head)) + r.n
 	}
+	r.at = offset
 	return offset, nil
 }
 
