@@ -7,7 +7,8 @@
 # Serves a folder by pyftpdlib (once with MLSD and EPSV, once without) and gophernicus
 # on loopback, crawls from the roots, and demands that each file was found by the
 # listings and menus and came whole. A page on the FTP server links to a scheme that a
-# program fetches (fetch.exec in crawl.toml).
+# program fetches (fetch.exec in crawl.toml). Then one file gets another time, and of all that are
+# asked for again, with what the first answers said, only that one is sent.
 #
 # Needs Debian's python3-pyftpdlib and gophernicus. With VENV=, a Python environment that
 # has warcio, that checks the WARC files too ("make interop" does this).
@@ -74,8 +75,21 @@ END
 
 make -s -f "$here/mercator.mk" CRAWL="$work/crawl" CONFIG="$work/crawl.toml" INIT_FLAGS=-q SEED_FLAGS=-q NEXT_FLAGS=-q \
   RESOLVE_FLAGS=-q FETCH_FLAGS=-q MARK_FLAGS=-q EXTRACT_FLAGS='-q --duplicates' NEW_FLAGS=-q UPDATE_FLAGS=-q COMMIT_FLAGS=-q 9>&- > /dev/null
+
+# --- again, only what has changed ---------------------------------------------
+
+touch -d 2001-02-03 "$site/a.txt"
+"${BIN}mcat" "$work"/crawl/rounds/r*/fetched.arrows.zst |
+  sed -n 's|.*"url":"\(ftp:[^"]*[^/"]\)".*"addr":"\([^"]*\)","etag":"\(.*\)","last_modified":"\([^"]\{1,\}\)".*"role":"page".*|{"url":"\1","addr":"\2","etag":"\3","last_modified":"\4","last_content_fp":"0000000000000001"}|p' |
+  "${BIN}mcat" --from json --kind url > "$work/again.arrows.zst"
+"${BIN}mfetch" create "$work/again" > /dev/null
+"${BIN}mfetch" "$work/again" -q --allow-net 127.0.0.0/8 --min-delay 0s --delay-factor 0 --addr-delay 0s "$work/again.arrows.zst" -o "$work/changed.arrows.zst"
+"${BIN}mcat" --format tsv --columns url,role,outcome,status,warc_record_length "$work/changed.arrows.zst" | awk -F '\t' '$2 == "page"' > "$work/changed.tsv"
 exec 9>&-
 wait $servers || true
+
+[ "$(awk -F '\t' '$3 == "not-modified" && $4 == 304 && $5 == 0' "$work/changed.tsv" | wc -l)" = 12 ] || die "want 12 files not sent again: $(cat "$work/changed.tsv")"
+[ "$(grep -c '/a\.txt	page	fetched	200	' "$work/changed.tsv")" = 2 ] && [ "$(wc -l < "$work/changed.tsv")" = 14 ] || die "want two files sent again: $(cat "$work/changed.tsv")"
 
 "${BIN}mcat" --format tsv --columns url,outcome,status,body_length,error,role "$work"/crawl/rounds/r*/fetched.arrows.zst | awk -F '\t' '$6 == "page"' > "$work/rows.tsv"
 bad=$(awk -F '\t' '!/^ftp:.*\/private\/	robots-denied/ && ($2 != "fetched" || $3 != 200 && $3 != 301)' "$work/rows.tsv")
