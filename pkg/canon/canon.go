@@ -11,27 +11,42 @@
 //   - bytes that are not UTF-8 are percent-encoded as they stand.
 //
 // What servers may tell apart stays: letter case of paths, order of queries,
-// "www.", an empty query's "?", empty path segments.
+// "www.", an empty query's "?", empty path segments. A crawl may choose Rules that
+// take some of that away, from the URLs or from their keys alone.
+//
+// # Keys
+//
+// Options.Key is the URL checksum by which the URL-seen test knows a URL (url_key in
+// records): that of what Options.KeyRules leave of it. All that make keys in a crawl
+// must have the same rules, so these are settings of the crawl. The key's high bits
+// come from the host that the rules leave, which depends on the host alone: a host's
+// URLs stay in one part of the key space, as sharding and batches want it, and share it
+// with those of its "www." namesakes. Where no rule is chosen the key is
+// fingerprint.URLKey of host and URL.
+//
+// # Speed
+//
+// References as they mostly stand on pages take a fast path (fast.go), which makes
+// their canonical form without parsing them; all others the parser of
+// nlnwa/whatwg-url. Both give the same, or the fast path declines.
 //
 // # Invariants
 //
-//   - The canonical form of a canonical URL is itself.
+//   - The canonical form of a canonical URL is itself, whatever the rules.
+//   - The key of a URL is that of what its key is made of.
 //   - A canonical URL is ASCII without spaces and control characters, and
 //     not longer than Options.MaxURL.
 //   - Time and memory are linear in the input, of which at most
-//     4 × MaxURL bytes are looked at.
+//     4 × MaxURL bytes are looked at; to sort a query costs n log n.
 //
-// All functions are pure and safe for many goroutines.
+// All functions are safe for many goroutines, and but for a Base, which remembers
+// what the parser made of it, pure.
 package canon
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
-	"maps"
-	"net/netip"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -39,60 +54,11 @@ import (
 
 	parseerr "github.com/nlnwa/whatwg-url/errors"
 	"github.com/nlnwa/whatwg-url/url"
-	"golang.org/x/net/publicsuffix"
 )
 
 // DefaultMaxURL is the length limit, in bytes, of a canonical URL. It is what
 // browsers and servers have agreed on in practice for longest.
 const DefaultMaxURL = 2083
-
-// Schemes are the schemes whose URLs are crawled. All are hierarchical with a host,
-// which WHATWG calls special; the standard gave gopher up.
-type Schemes struct {
-	ports  map[string]string // by name
-	parser url.Parser
-}
-
-// known are the schemes that need no port named.
-var known = map[string]string{"http": "80", "https": "443", "ftp": "21", "gopher": "70"}
-
-var usual = newSchemes(known)
-
-func newSchemes(ports map[string]string) *Schemes {
-	special := map[string]string{"ws": "80", "wss": "443", "file": ""}
-	for _, all := range []map[string]string{known, ports} {
-		for name, port := range all {
-			special[name] = port
-		}
-	}
-	return &Schemes{ports, url.NewParser(url.WithSpecialSchemes(special))}
-}
-
-// ParseSchemes reads a list of schemes: http, https, ftp, gopher, and others with
-// their default ports, such as gemini:1965.
-func ParseSchemes(list []string) (*Schemes, error) {
-	ports := make(map[string]string, len(list))
-	for _, s := range list {
-		name, port, _ := strings.Cut(s, ":")
-		if standard, ok := known[name]; ok && (port == "" || port == standard) {
-			ports[name] = standard
-			continue
-		}
-		n, err := strconv.ParseUint(port, 10, 16)
-		_, taken := known[name]
-		if err != nil || n == 0 || taken || name == "ws" || name == "wss" || name == "file" || schemeLen([]byte(name+":")) != len(name) || strings.ToLower(name) != name {
-			return nil, &Error{ReasonScheme, fmt.Sprintf("%q, want http, https, ftp, gopher, or another with its default port, such as gemini:1965", s)}
-		}
-		ports[name] = strconv.FormatUint(n, 10)
-	}
-	return newSchemes(ports), nil
-}
-
-// Has says whether a scheme is among them.
-func (s *Schemes) Has(name string) bool { return s.ports[name] != "" }
-
-// Names lists them in order.
-func (s *Schemes) Names() []string { return slices.Sorted(maps.Keys(s.ports)) }
 
 // Reason says why a string has no canonical form. It is the reason under which
 // a stage's books count it.
@@ -520,76 +486,4 @@ func unhex(c byte) int {
 func unreserved(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
 		c == '-' || c == '.' || c == '_' || c == '~'
-}
-
-// Parts say where the parts of a canonical URL begin:
-//
-//	http://www.example.com:8080/a/b?c
-//	       Host                Path
-//	                               Query
-type Parts struct {
-	Host  int // behind "://"
-	Path  int // its "/", where host and port end
-	Query int // its "?", or the length of the URL
-}
-
-// PartsOf finds the parts of a canonical URL.
-func PartsOf(canonical string) Parts {
-	scheme, host, rest := Split(canonical)
-	p := Parts{Host: len(scheme) + len("://")}
-	p.Path = p.Host + len(host)
-	p.Query = len(canonical)
-	if i := strings.IndexByte(rest, '?'); i >= 0 {
-		p.Query = p.Path + i
-	}
-	return p
-}
-
-// Split cuts a canonical URL into scheme, host (with its port, if any) and the
-// rest: path and query.
-func Split(canonical string) (scheme, host, rest string) {
-	scheme, after, _ := strings.Cut(canonical, "://")
-	i := strings.IndexByte(after, '/')
-	if i < 0 {
-		return scheme, after, ""
-	}
-	return scheme, after[:i], after[i:]
-}
-
-// RegisteredDomain returns the name that was registered under a public suffix:
-// "example.co.uk" for "www.example.co.uk:8080". An address, and a name that is
-// itself a public suffix, is returned as it is, without port.
-func RegisteredDomain(host string) string {
-	name, _ := SplitPort(host)
-	if isAddr(name) {
-		return name
-	}
-	if d, err := publicsuffix.EffectiveTLDPlusOne(name); err == nil {
-		return d
-	}
-	return name
-}
-
-// SplitPort cuts a canonical host into its name and its port, "" if it has none.
-// An IPv6 address keeps its brackets.
-func SplitPort(host string) (name, port string) {
-	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
-		return host[:i], host[i+1:]
-	}
-	return host, ""
-}
-
-// DefaultPort is the port that a scheme's URLs leave out, "" if the scheme is none of
-// http, https, ftp and gopher.
-func DefaultPort(scheme string) string { return known[scheme] }
-
-func isAddr(name string) bool {
-	if strings.HasPrefix(name, "[") {
-		return true
-	}
-	if n := len(name); n == 0 || name[n-1] > '9' { // no error is made for most names
-		return false
-	}
-	_, err := netip.ParseAddr(name)
-	return err == nil
 }

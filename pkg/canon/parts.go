@@ -1,0 +1,82 @@
+package canon
+
+import (
+	"net/netip"
+	"strings"
+
+	"golang.org/x/net/publicsuffix"
+)
+
+// Parts say where the parts of a canonical URL begin:
+//
+//	http://www.example.com:8080/a/b?c
+//	       Host                Path
+//	                               Query
+type Parts struct {
+	Host  int // behind "://"
+	Path  int // its "/", where host and port end
+	Query int // its "?", or the length of the URL
+}
+
+// PartsOf finds the parts of a canonical URL.
+func PartsOf(canonical string) Parts {
+	scheme, host, rest := Split(canonical)
+	p := Parts{Host: len(scheme) + len("://")}
+	p.Path = p.Host + len(host)
+	p.Query = len(canonical)
+	if i := strings.IndexByte(rest, '?'); i >= 0 {
+		p.Query = p.Path + i
+	}
+	return p
+}
+
+// Split cuts a canonical URL into scheme, host (with its port, if any) and the
+// rest: path and query.
+func Split(canonical string) (scheme, host, rest string) {
+	scheme, after, _ := strings.Cut(canonical, "://")
+	i := strings.IndexByte(after, '/')
+	if i < 0 {
+		return scheme, after, ""
+	}
+	return scheme, after[:i], after[i:]
+}
+
+// RegisteredDomain returns the name that was registered under a public suffix:
+// "example.co.uk" for "www.example.co.uk:8080". The private section of the public
+// suffix list counts: what people register with a hoster, "anna.github.io", are
+// domains of their own, since they are sites of different people. An address, and a
+// name that is itself a public suffix, is returned as it is, without port.
+func RegisteredDomain(host string) string {
+	name, _ := SplitPort(host)
+	if isAddr(name) {
+		return name
+	}
+	if d, err := publicsuffix.EffectiveTLDPlusOne(name); err == nil {
+		return d
+	}
+	return name
+}
+
+// SplitPort cuts a canonical host into its name and its port, "" if it has none.
+// An IPv6 address keeps its brackets.
+func SplitPort(host string) (name, port string) {
+	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
+		return host[:i], host[i+1:]
+	}
+	return host, ""
+}
+
+// DefaultPort is the port that a scheme's URLs leave out, "" if the scheme is none of
+// http, https, ftp and gopher.
+func DefaultPort(scheme string) string { return known[scheme] }
+
+func isAddr(name string) bool {
+	if strings.HasPrefix(name, "[") {
+		return true
+	}
+	if n := len(name); n == 0 || name[n-1] > '9' { // no error is made for most names
+		return false
+	}
+	_, err := netip.ParseAddr(name)
+	return err == nil
+}
