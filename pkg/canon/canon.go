@@ -295,6 +295,12 @@ func (o Options) parse(base *url.Url, s string) (*url.Url, error) {
 	if err != nil {
 		return nil, err
 	}
+	if strings.ContainsAny(s, "\t\n\r") { // which the parser skips, anywhere
+		s = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(s)
+	}
+	if err := checkAuthority(s); err != nil {
+		return nil, err
+	}
 	s = escapeInvalid(s)
 	parser := o.schemes().parser
 	var u *url.Url
@@ -307,6 +313,45 @@ func (o Options) parse(base *url.Url, s string) (*url.Url, error) {
 		return nil, &Error{ReasonInvalid, detailOf(err)}
 	}
 	return u, nil
+}
+
+// checkAuthority refuses what the parser and Punycode take quadratic time for, and no
+// server has: long user names, and labels of the host that cannot be in the DNS.
+func checkAuthority(s string) error {
+	n := schemeLen(bytesOf(s))
+	if n > 0 {
+		n++
+	}
+	rest := strings.TrimLeft(s[n:], `/\`)
+	if n == 0 && len(s)-len(rest) < 2 {
+		return nil // a path
+	}
+	if i := strings.IndexAny(rest, `/\?#`); i >= 0 {
+		rest = rest[:i]
+	}
+	if i := strings.LastIndexByte(rest, '@'); i > 255 {
+		return &Error{ReasonInvalid, "a user name longer than 255 bytes"}
+	} else if i >= 0 {
+		rest = rest[i+1:]
+	}
+	if strings.IndexByte(rest, '%') >= 0 && len(rest) > 512 {
+		return &Error{ReasonInvalid, "a host that is no domain name"}
+	}
+	for len(rest) > 63 {
+		i := strings.IndexAny(rest, ".\u3002\uff0e\uff61") // the dots of IDNA
+		label := rest
+		if i >= 0 {
+			label = rest[:i]
+		}
+		if runes := utf8.RuneCountInString(label); runes > 63 && runes < len(label) {
+			return &Error{ReasonInvalid, "a host that is no domain name"}
+		}
+		if i < 0 {
+			break
+		}
+		rest = rest[i+1:]
+	}
+	return nil
 }
 
 // parseErrors says shortly what the parser says at length. Kinds of the same part

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestURL(t *testing.T) {
@@ -384,6 +385,54 @@ func TestSchemesOfOnesOwn(t *testing.T) {
 	for _, bad := range []string{"", "gemini", "gemini:0", "gemini:70000", "http:81", "file:1", "Gemini:1", "a b:1", "1:1"} {
 		if _, err := ParseSchemes([]string{bad}); err == nil {
 			t.Errorf("%q was taken", bad)
+		}
+	}
+}
+
+// What somebody writes to keep us busy costs little more than other references of its
+// length, though IDNA and the parser take some of it for the square of the length.
+func TestHostile(t *testing.T) {
+	var distinct strings.Builder
+	for i := range 2600 {
+		distinct.WriteRune(rune(0x4e00 + i*7))
+	}
+	base, err := Options{}.Base("http://h/a/b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, ref := range map[string]string{
+		"a label of distinct letters":        "http://" + distinct.String() + "/",
+		"the same, hidden":                   "ht\ntp:/\t/" + distinct.String() + "/",
+		"the same, on the base's scheme":     "//" + distinct.String() + "/",
+		"many labels":                        "http://" + strings.Repeat("中文。", 900) + "x/",
+		"escaped letters":                    "http://" + strings.Repeat("%D0%B0%D0%B1", 600) + "/",
+		"soft hyphens":                       "http://a" + strings.Repeat("\u00ad", 4000) + "/",
+		"joiners":                            "http://" + strings.Repeat("क्\u200d", 900) + "/",
+		"marks":                              "http://a" + strings.Repeat("\u0301\u0323", 2000) + "/",
+		"letters from right to left":         "http://" + strings.Repeat("ا", 4000) + "/",
+		"Punycode":                           "http://xn--" + strings.Repeat("9", 8000) + "/",
+		"an address":                         "http://[" + strings.Repeat("1:", 4000) + "]/",
+		"many @":                             "http://" + strings.Repeat("a@", 4000) + "h/",
+		"a password of what must be escaped": "http://" + strings.Repeat(":", 8000) + "@h/",
+		"segments that the parser must see":  strings.Repeat("a\\", 4000),
+		"dot segments":                       strings.Repeat("a/", 2000) + strings.Repeat("..\\", 1300),
+		"strays":                             strings.Repeat("%", 8000),
+		"another scheme":                     "x:" + strings.Repeat("a", 8000),
+	} {
+		least := time.Duration(1 << 62)
+		for range 3 {
+			start := time.Now()
+			base.Resolve(ref)
+			least = min(least, time.Since(start))
+		}
+		if least > 100*time.Millisecond {
+			t.Errorf("%s: %v for %d bytes", name, least, len(ref))
+		}
+	}
+	// The limits refuse nothing that a host can be called.
+	for _, u := range []string{"http://" + strings.Repeat("ü", 59) + ".test/", "http://" + strings.Repeat("a", 70) + ".test/", "http://" + strings.Repeat("u", 255) + "@h/"} {
+		if _, _, err := URL(u); err != nil {
+			t.Errorf("%s: %v", u, err)
 		}
 	}
 }
