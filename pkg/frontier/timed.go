@@ -133,6 +133,10 @@ func (t *trial) run(ctx context.Context, fs files, now record.Time, o NextOption
 		spent, gap := o.Politeness.pace(h)
 		if left[at] < 0 {
 			left[at] = contacts(o.For-max(time.Duration(h.ParkedUntil-now)*time.Microsecond, 0), spent, gap)
+			if h.Contacts == 0 { // one is for robots.txt
+				left[at] = max(left[at]-1, min(left[at], 1))
+				room -= spent
+			}
 		}
 		// One is served in any case: an empty batch would mean an empty frontier.
 		if left[at] == 0 && number > 1 {
