@@ -25,6 +25,7 @@ type grammar struct {
 	cli.Common
 	Resolve resolveCmd `cmd:"" default:"withargs" name:"resolve" help:"Add addresses to url records (the default)."`
 	Names   namesCmd   `cmd:"" help:"Resolve names, one a line, to JSON lines."`
+	Canon   canonCmd   `cmd:"" help:"Let links to a host that is an alias lead to its canonical name."`
 	Serve   serveCmd   `cmd:"" help:"Answer other programs' questions on loopback, from the cache."`
 	Create  createCmd  `cmd:"" help:"Make an empty dns store."`
 }
@@ -138,6 +139,64 @@ func (c *namesCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	defer in.Close()
 	return resolve.Names(ctx, r, c.Type, c.InFlight, c.InOrder, std.Now, in, std.Out)
+}
+
+type canonCmd struct {
+	Store string   `arg:"" help:"The dns store, such as crawl/dns."`
+	Files []string `arg:"" optional:"" help:"Files of link records (default: standard input)."`
+	askFlags
+	MinTTL time.Duration `name:"min-ttl" default:"1m" help:"Keep answers at least this long."`
+	MaxTTL time.Duration `name:"max-ttl" default:"24h" help:"Keep answers at most this long."`
+	cli.URLFlags
+	cli.TxnFlags
+	cli.Output
+}
+
+// Help is printed by mresolve canon --help.
+func (*canonCmd) Help() string {
+	return `Stands before the URL-seen test: pages of one host under several names are then fetched
+once. A name is an alias if its addresses stand under another name (CNAME). Beware: where
+sites are served by a content network, the canonical name is that of the network's server,
+under which unrelated sites meet and none answers; so no crawl does this unasked. Every host
+that is linked to is looked up, not only those that are fetched. --stats says how many links
+were folded. What other servers say of names is not archived with a round: a crawl with this
+stage repeats its rows only while the answers are in STORE.
+
+  mextract --warc crawl/fetch --txn r12 < marked.arrows.zst |
+    mresolve canon crawl/dns --txn r12 | murlset new crawl/urls --txn r12 > new.arrows.zst`
+}
+
+func (c *canonCmd) Run(ctx context.Context, std *cli.Std) error {
+	urls, err := c.Canon()
+	if err != nil {
+		return err
+	}
+	st, err := std.OpenStore(c.Store, resolve.StoreKind, resolve.StoreVersion, c.TxnFlags)
+	if err != nil {
+		return err
+	}
+	r, err := c.resolver(std, resolve.Config{MinTTL: c.MinTTL, MaxTTL: c.MaxTTL})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	in, err := cli.OpenRecords[record.Link](std, c.Files)
+	if err != nil {
+		return err
+	}
+	sinks, err := std.Sinks(c.Output)
+	if err != nil {
+		return err
+	}
+	progress := std.StartProgress("links", 0)
+	defer progress.Done()
+	opt := resolve.Options{Resolver: r, Parallel: (c.InFlight + 1) / 2, Memory: std.MemoryLimit(), Now: std.Now, Progress: progress.Add}
+	spec := stage.Spec{Name: "mresolve canon", Verb: "canon", Store: st, Txn: c.Txn}
+	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.Link, record.Link]) error {
+		stats, err := resolve.Canon(ctx, st, b, opt, urls)
+		std.Stat("names", stats)
+		return err
+	})
 }
 
 type serveCmd struct {

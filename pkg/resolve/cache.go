@@ -168,14 +168,15 @@ type Stats struct {
 
 // batch is the state of one run. One goroutine gathers windows, finds out what is
 // known of their names and has the others asked; another passes the rows on.
-type batch struct {
+type batch[R record.Row] struct {
 	opt    Options
-	b      *stage.Batch[record.URL, record.URL]
+	use    use[R]
+	b      *stage.Batch[R, R]
 	cache  func() (*cacheReader, error)
 	now    time.Time // when the batch began: an answer that was valid then is valid for all of it
-	rows   <-chan rowOrErr
+	rows   <-chan rowOrErr[R]
 	work   chan *lookup
-	gone   chan *window       // rows passed on, answers to be remembered
+	gone   chan *window[R]    // rows passed on, answers to be remembered
 	asking map[string]*lookup // of the windows that are not gone
 	known  *table             // of those that are, and of the store
 	loaded bool               // the store was read into known, as far as it fits
@@ -200,20 +201,59 @@ func (l *lookup) before(key uint64, name string) bool {
 }
 
 // window is a number of rows, with the lookup of each.
-type window struct {
-	rows    []record.URL
+type window[R record.Row] struct {
+	rows    []R
 	lookups []*lookup
 	first   []*lookup // those that no window before it has
 	cached  uint64
 	err     error // what ended the input after these rows; io.EOF if that is all
 }
 
+// use is what a batch does with rows of one kind.
+type use[R record.Row] struct {
+	name func(row *R) string              // that is to be looked up
+	size func(row *R) int                 // bytes of text, about
+	tell func(row *R, answer *told) error // puts the answer into the row
+}
+
 // Resolve is the body of mresolve: url rows in, the same out in the same order
 // with addr, addr_expires and addr_error. What was learnt joins the store's
 // cache when the batch commits.
 func Resolve(ctx context.Context, st *store.Store, b *stage.Batch[record.URL, record.URL], opt Options) (Stats, error) {
-	r := &batch{opt: opt, b: b, now: opt.Now(), asking: map[string]*lookup{}, known: newTable(opt.Memory / 6),
-		work: make(chan *lookup), gone: make(chan *window, 2), fresh: merge.NewSorter(opt.Memory/16, "")}
+	u := use[record.URL]{
+		name: func(row *record.URL) string { return Name(row.Host) },
+		size: func(row *record.URL) int { return len(row.URL) + len(row.Host) + len(row.Via) },
+		tell: func(row *record.URL, t *told) (err error) {
+			if row.Addr = t.addrs; strings.Contains(t.addrs, ",") {
+				row.Addr, err = rotated(t.addrs, row.Key>>48)
+			}
+			row.AddrExpires = record.TimeOf(t.expires)
+			row.AddrError = t.status
+			return err
+		},
+	}
+	if opt.Replay != nil { // it knows hosts, with their ports, and the order of their addresses
+		u.name = func(row *record.URL) string { return row.Host }
+		u.tell = func(row *record.URL, t *told) error {
+			row.Addr, row.AddrExpires, row.AddrError = t.addrs, record.TimeOf(t.expires), t.status
+			return nil
+		}
+	}
+	return resolveRows(ctx, st, b, opt, u)
+}
+
+func rotated(list string, hash uint64) (string, error) {
+	addrs, err := parseAddrs(list)
+	if err != nil {
+		return "", err
+	}
+	return FormatAddrs(Rotate(addrs, hash)), nil
+}
+
+// resolveRows looks up the names of a batch's rows, and passes these on.
+func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Batch[R, R], opt Options, u use[R]) (Stats, error) {
+	r := &batch[R]{opt: opt, use: u, b: b, now: opt.Now(), asking: map[string]*lookup{}, known: newTable(opt.Memory / 6),
+		work: make(chan *lookup), gone: make(chan *window[R], 2), fresh: merge.NewSorter(opt.Memory/16, "")}
 	defer r.fresh.Close()
 	base := b.Tx().Base()
 	r.cache = func() (*cacheReader, error) { return openCache(st, base) }
@@ -225,7 +265,7 @@ func Resolve(ctx context.Context, st *store.Store, b *stage.Batch[record.URL, re
 	defer running.Wait()
 	defer cancel()
 	r.rows = r.readAhead(ctx)
-	windows := make(chan *window) // the one that is sent waits with its questions asked
+	windows := make(chan *window[R]) // the one that is sent waits with its questions asked
 	running.Go(func() { r.gather(ctx, windows) })
 	if opt.Replay == nil {
 		for range opt.Parallel {
@@ -260,27 +300,18 @@ func Resolve(ctx context.Context, st *store.Store, b *stage.Batch[record.URL, re
 	return r.stats, commit(b.Tx(), r.fresh, r.cache, opt.Now())
 }
 
-// name is what a row's host is looked up by. A replay knows hosts, with their
-// ports: the order of their addresses depends on it.
-func (r *batch) name(row *record.URL) string {
-	if r.opt.Replay != nil {
-		return row.Host
-	}
-	return Name(row.Host)
-}
-
-type rowOrErr struct {
-	row record.URL
+type rowOrErr[R record.Row] struct {
+	row R
 	err error
 }
 
 // readAhead reads rows in a goroutine of its own, so that a window can end by time.
-func (r *batch) readAhead(ctx context.Context) <-chan rowOrErr {
-	ch := make(chan rowOrErr, 256)
+func (r *batch[R]) readAhead(ctx context.Context) <-chan rowOrErr[R] {
+	ch := make(chan rowOrErr[R], 256)
 	go func() {
 		defer close(ch)
 		for {
-			var v rowOrErr
+			var v rowOrErr[R]
 			v.err = r.b.Read(&v.row)
 			select {
 			case ch <- v:
@@ -297,12 +328,12 @@ func (r *batch) readAhead(ctx context.Context) <-chan rowOrErr {
 
 // collect gathers a window: until it is full, the input pauses, or ends. Rows
 // keep their record batch alive, which windowBytes bounds in text.
-func collect(ctx context.Context, rows <-chan rowOrErr) (window []record.URL, err error) {
+func (r *batch[R]) collect(ctx context.Context) (window []R, err error) {
 	var timeout <-chan time.Time
 	size := 0
 	for {
 		select {
-		case v, ok := <-rows:
+		case v, ok := <-r.rows:
 			if !ok {
 				return window, ctx.Err()
 			}
@@ -310,7 +341,7 @@ func collect(ctx context.Context, rows <-chan rowOrErr) (window []record.URL, er
 				return window, v.err
 			}
 			window = append(window, v.row)
-			size += len(v.row.URL) + len(v.row.Host) + len(v.row.Via)
+			size += r.use.size(&v.row)
 			if len(window) == windowRows || size > windowBytes {
 				return window, nil
 			}
@@ -326,12 +357,12 @@ func collect(ctx context.Context, rows <-chan rowOrErr) (window []record.URL, er
 }
 
 // gather sends windows whose names are known or asked for, until the input or ctx ends.
-func (r *batch) gather(ctx context.Context, windows chan<- *window) {
+func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
 	defer close(windows)
 	defer close(r.work)
 	for {
-		w := &window{}
-		w.rows, w.err = collect(ctx, r.rows)
+		w := &window[R]{}
+		w.rows, w.err = r.collect(ctx)
 		missing, err := r.find(w)
 		if err != nil {
 			w.rows, w.err = nil, err
@@ -363,10 +394,10 @@ func (r *batch) gather(ctx context.Context, windows chan<- *window) {
 }
 
 // find gives each row of a window its lookup, and returns those that must be asked for.
-func (r *batch) find(w *window) (missing []*lookup, err error) {
+func (r *batch[R]) find(w *window[R]) (missing []*lookup, err error) {
 	w.lookups = make([]*lookup, len(w.rows))
 	for i := range w.rows {
-		name := r.name(&w.rows[i])
+		name := r.use.name(&w.rows[i])
 		l := r.asking[name]
 		if l == nil {
 			l = &lookup{key: fingerprint.OfString(name), name: name}
@@ -394,7 +425,7 @@ func (r *batch) find(w *window) (missing []*lookup, err error) {
 }
 
 // pass sends a window's rows on as their answers come, and keeps the answers.
-func (r *batch) pass(ctx context.Context, w *window) error {
+func (r *batch[R]) pass(ctx context.Context, w *window[R]) error {
 	for i := range w.rows {
 		row, l := &w.rows[i], w.lookups[i]
 		if l.asked != nil {
@@ -406,16 +437,9 @@ func (r *batch) pass(ctx context.Context, w *window) error {
 				return err
 			}
 		}
-		row.Addr = l.addrs
-		if r.opt.Replay == nil && strings.Contains(l.addrs, ",") {
-			addrs, err := parseAddrs(l.addrs)
-			if err != nil {
-				return err
-			}
-			row.Addr = FormatAddrs(Rotate(addrs, row.Key>>48))
+		if err := r.use.tell(row, &l.told); err != nil {
+			return err
 		}
-		row.AddrExpires = record.TimeOf(l.expires)
-		row.AddrError = l.status
 		if err := r.b.Pass(row); err != nil {
 			return err
 		}
@@ -434,7 +458,7 @@ func (r *batch) pass(ctx context.Context, w *window) error {
 }
 
 // keep puts an answer that was asked for among those to be committed.
-func (r *batch) keep(l *lookup) error {
+func (r *batch[R]) keep(l *lookup) error {
 	if l.asked == nil {
 		return nil
 	}
@@ -463,7 +487,7 @@ func (r *Resolver) entryOf(a Answer) ([]byte, error) {
 }
 
 // remember keeps the answers of a window for later ones.
-func (r *batch) remember(w *window) {
+func (r *batch[R]) remember(w *window[R]) {
 	for _, l := range w.first {
 		delete(r.asking, l.name)
 		r.know(l.key, l.name, l.told)
@@ -471,7 +495,7 @@ func (r *batch) remember(w *window) {
 }
 
 // know puts an answer into the table, which may have to be emptied for it.
-func (r *batch) know(key uint64, name string, t told) (hadRoom bool) {
+func (r *batch[R]) know(key uint64, name string, t told) (hadRoom bool) {
 	hadRoom = r.known.put(key, name, t)
 	r.whole = r.whole && hadRoom
 	return hadRoom
@@ -480,13 +504,13 @@ func (r *batch) know(key uint64, name string, t told) (hadRoom bool) {
 // valid says whether an answer counts in this batch: all rows of a host get the
 // same one, so that a replay, which has one for each host, can give it. A saved
 // answer always counts.
-func (r *batch) valid(expires time.Time) bool {
+func (r *batch[R]) valid(expires time.Time) bool {
 	return r.opt.Replay != nil || expires.After(r.now)
 }
 
 // lookUp fills in what the cache file knows, by one pass over it, and returns the rest.
 // The first pass loads the file into the table, if it fits: then it is the only one.
-func (r *batch) lookUp(w *window, names []*lookup) (missing []*lookup, err error) {
+func (r *batch[R]) lookUp(w *window[R], names []*lookup) (missing []*lookup, err error) {
 	if len(names) == 0 || r.whole {
 		return names, nil
 	}

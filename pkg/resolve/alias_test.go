@@ -1,0 +1,100 @@
+package resolve
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/canon"
+	"mercator/pkg/fingerprint"
+	"mercator/pkg/stage"
+)
+
+func TestCanon(t *testing.T) {
+	up := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+		switch {
+		case q.Name == "nowhere.test.":
+			m.Rcode = dns.RcodeNameError
+		case q.Qtype != dns.TypeA:
+		case q.Name == "www.alias.test.":
+			m.Answer = []dns.RR{cname(m.Question[0].Name, "host.test."), a("host.test.", "192.0.2.1", 300)}
+		default:
+			good(m)
+		}
+		return true
+	})
+	now := func() time.Time { return testNow }
+	r, err := New(Config{Servers: []string{up}, Timeout: patience, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	st, err := store.Open(newDNSStore(t), StoreKind, StoreVersion, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var in bytes.Buffer
+	w, err := record.NewWriter[record.Link](&in, record.WriterOptions{Txn: "r1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := [][2]string{
+		{"http://www.alias.test/a?b#", "http://host.test/a?b"},
+		{"http://www.alias.test:8080/", "http://host.test:8080/"},
+		{"https://www.alias.test/", "https://host.test/"},
+		{"http://host.test/a?b", "http://host.test/a?b"},
+		{"http://nowhere.test/", "http://nowhere.test/"},
+		{"http://127.0.0.1/", "http://127.0.0.1/"},
+	}
+	for _, l := range links {
+		u, host, err := canon.URL(l[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Write(&record.Link{URL: u, Host: host, Key: fingerprint.URLKey(host, u), LinkKind: "a"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Commit(record.Ledger{}); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := record.NewReader[record.Link](&in, record.ReaderOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out memSink
+	var stats CanonStats
+	_, err = stage.Run(t.Context(), stage.Spec{Name: "mresolve canon", Verb: "canon", Store: st, Txn: "r1"}, rows, []stage.Sink{&out},
+		func(ctx context.Context, b *stage.Batch[record.Link, record.Link]) (err error) {
+			stats, err = Canon(ctx, st, b, Options{Resolver: r, Parallel: 4, Memory: 16 << 20, Now: now}, canon.Options{})
+			return err
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := record.NewReader[record.Link](&out, record.ReaderOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range links {
+		var l record.Link
+		if err := got.Read(&l); err != nil {
+			t.Fatal(err)
+		}
+		if _, host, _ := canon.URL(want[1]); l.URL != want[1] || l.Host != host || l.Key != fingerprint.URLKey(host, l.URL) {
+			t.Errorf("%s became %s of %s, want %s", want[0], l.URL, l.Host, want[1])
+		}
+	}
+	if err := got.Read(&record.Link{}); err != io.EOF {
+		t.Error(err)
+	}
+	if stats.Folded != 3 || stats.Asked != 4 {
+		t.Errorf("%+v", stats)
+	}
+}
