@@ -61,6 +61,7 @@ var settings = map[string][2]string{
 	"network.allow_net":       {`["127.0.0.0/8", "::1/128"]`, "[127.0.0.0/8 ::1/128]"},
 	"network.deny":            {`"deny.txt"`, "FOLDER/deny.txt"},
 	"resolve.servers":         {`["127.0.0.1:7", "127.0.0.2:7"]`, "[127.0.0.1:7 127.0.0.2:7]"},
+	"resolve.rate":            {"12.5", "12.5"},
 	"resolve.min_ttl":         {`"7s"`, "7s"},
 	"resolve.max_ttl":         {`"7h"`, "7h0m0s"},
 	"extract.filter":          {`"filter.txt"`, "FOLDER/filter.txt"},

@@ -36,12 +36,12 @@ type File struct {
 	Batch              int      `toml:"batch" flag:"mfrontier next --number, mfrontier plan --number" doc:"URLs a round" like:"10000"`
 	Rounds             int      `toml:"rounds" doc:"stop after this round, where ROUNDS= names none; 0: when the frontier is empty" like:"0"`
 	CheckpointInterval string   `toml:"checkpoint_interval" flag:"mckpt commit --interval" doc:"least time between two checkpoints that are kept; 0s: keep that of every round" like:"\"1h\""`
-	Schemes            []string `toml:"schemes" flag:"mfetch --scheme, mextract --scheme, mfrontier add --scheme, murlset new --scheme, murlset add --scheme, murlset test --scheme, murlset build --scheme, murlset key --scheme, mcat --scheme" doc:"schemes whose URLs are crawled, others with their default ports" like:"[\"http\", \"https\", \"ftp\", \"gopher\"]"`
+	Schemes            []string `toml:"schemes" flag:"mfetch --scheme, mextract --scheme, mfrontier add --scheme, murlset new --scheme, murlset add --scheme, murlset test --scheme, murlset build --scheme, murlset key --scheme, mcat --scheme, mresolve canon --scheme" doc:"schemes whose URLs are crawled, others with their default ports" like:"[\"http\", \"https\", \"ftp\", \"gopher\"]"`
 	Contact            string   `toml:"contact" flag:"mfetch --contact" doc:"address of the crawl's operator, for the User-Agent" like:"\"you@example.org\""`
 
 	URLs struct {
-		MaxURL   int      `toml:"max_url" flag:"mfetch --max-url, mextract --max-url, mfrontier add --max-url, murlset new --max-url, murlset add --max-url, murlset test --max-url, murlset build --max-url, murlset key --max-url, mcat --max-url" doc:"longest URL, bytes" like:"2083"`
-		KeyRules []string `toml:"key_rules" flag:"mfetch --key-rules, mextract --key-rules, mfrontier add --key-rules, murlset new --key-rules, murlset add --key-rules, murlset test --key-rules, murlset build --key-rules, murlset key --key-rules, mcat --key-rules" doc:"what the URL-seen test overlooks: session-ids, www, query-order, tracking, trailing-slash; set it before the first round, for good" like:"[\"session-ids\"]"`
+		MaxURL   int      `toml:"max_url" flag:"mfetch --max-url, mextract --max-url, mfrontier add --max-url, murlset new --max-url, murlset add --max-url, murlset test --max-url, murlset build --max-url, murlset key --max-url, mcat --max-url, mresolve canon --max-url" doc:"longest URL, bytes" like:"2083"`
+		KeyRules []string `toml:"key_rules" flag:"mfetch --key-rules, mextract --key-rules, mfrontier add --key-rules, murlset new --key-rules, murlset add --key-rules, murlset test --key-rules, murlset build --key-rules, murlset key --key-rules, mcat --key-rules, mresolve canon --key-rules" doc:"what the URL-seen test overlooks: session-ids, www, query-order, tracking, trailing-slash; set it before the first round, for good" like:"[\"session-ids\"]"`
 		URLRules []string `toml:"url_rules" flag:"mextract --url-rules, mfrontier add --url-rules, murlset new --url-rules, murlset add --url-rules, murlset test --url-rules, murlset build --url-rules, murlset key --url-rules, mcat --url-rules" doc:"the same rules, by which URLs themselves are rewritten" like:"[\"tracking\"]"`
 	} `toml:"urls"`
 
@@ -110,7 +110,8 @@ type File struct {
 	} `toml:"network"`
 
 	Resolve struct {
-		Servers []string `toml:"servers" flag:"mresolve --server, mfetch --server" doc:"DNS servers, ADDR or ADDR:PORT" like:"[\"192.0.2.53\"]"`
+		Servers []string `toml:"servers" flag:"mresolve --server, mfetch --server" doc:"DNS servers: ADDR, ADDR:PORT, tcp://…, tls://… or https://…" like:"[\"192.0.2.53\"]"`
+		Rate    float64  `toml:"rate" flag:"mresolve --rate" doc:"questions a second to one server; 0: any number" like:"200"`
 		MinTTL  string   `toml:"min_ttl" flag:"mresolve --min-ttl" doc:"shortest time that an answer is kept" like:"\"1m\""`
 		MaxTTL  string   `toml:"max_ttl" flag:"mresolve --max-ttl" doc:"longest time that an answer is kept" like:"\"24h\""`
 	} `toml:"resolve"`
