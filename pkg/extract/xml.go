@@ -80,6 +80,7 @@ const maxBases = 64
 type xmlFinder struct {
 	*finder
 	root, prefix string // of the root element
+	vocabulary   string // the root of a vocabulary that is a source, or "": any XML
 	depth        int    // of open elements
 
 	collecting string // local name of the element whose text is a link or title, or ""
@@ -104,9 +105,19 @@ func (x *xmlFinder) start(t xml.StartElement) bool {
 	if x.root == "" {
 		x.root, x.prefix = name, t.Name.Space
 		from := x.opt.Sources
-		known := from.has(FromSitemaps) && (name == "urlset" || name == "sitemapindex") ||
-			from.has(FromFeeds) && (name == "rss" || name == "rdf" || name == "feed")
-		if !known && (!from.has(FromXML) || name == "html") {
+		switch name {
+		case "html":
+			return false // for the engines of HTML
+		case "urlset", "sitemapindex":
+			if from.has(FromSitemaps) {
+				x.vocabulary = name
+			}
+		case "rss", "rdf", "feed":
+			if from.has(FromFeeds) {
+				x.vocabulary = name
+			}
+		}
+		if x.vocabulary == "" && !from.has(FromXML) {
 			return false
 		}
 	}
@@ -271,7 +282,7 @@ func (x *xmlFinder) element(name string, t xml.StartElement) (kind string) {
 		return ref != ""
 	}
 	own := t.Name.Space == x.prefix // of the vocabulary itself, not of an extension
-	switch x.root {
+	switch x.vocabulary {
 	case "sitemapindex":
 		if name == "loc" {
 			return KindSitemap
@@ -302,7 +313,7 @@ func (x *xmlFinder) element(name string, t xml.StartElement) (kind string) {
 		case "thumbnail": // media:thumbnail
 			attrLink(KindImg, "url")
 		case "guid":
-			if p := attr("isPermaLink"); x.root == "rss" && (p == "" || strings.EqualFold(p, "true")) {
+			if p := attr("isPermaLink"); x.vocabulary == "rss" && (p == "" || strings.EqualFold(p, "true")) {
 				return KindFeed
 			}
 		case "url": // of image
