@@ -515,7 +515,7 @@ func (o *output) process(row *record.Fetch, doc *Document) {
 		return
 	}
 	findings, failed := o.runner.Run(o.ctx, &process.Document{
-		URL: row.URL, Key: row.Key, Header: doc.Header, MIME: MediaType(doc), Charset: doc.Charset,
+		URL: row.URL, Key: row.Key, Header: doc.Header, MIME: MediaType(doc), Charset: moduleCharset(doc),
 		Truncated: row.Truncated, Body: doc.Body,
 	})
 	o.ending.failed = failed

@@ -2,6 +2,7 @@ package extract
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"slices"
@@ -22,13 +23,13 @@ var utf8Mark = []byte("\xef\xbb\xbf")
 
 // decode gives a document's text as UTF-8, and the encoding of queries, nil for
 // UTF-8; a document in UTF-16 sends UTF-8, too (WHATWG Encoding, section 4.3).
-func decode(doc *Document, isHTML bool) (io.Reader, encoding.Encoding) {
-	enc, name := documentEncoding(doc, isHTML)
+func decode(doc *Document, as docSort) (io.Reader, encoding.Encoding) {
+	enc, name := documentEncoding(doc, as)
 	body := doc.Body
 	if name == "utf-8" {
 		return bytes.NewReader(bytes.TrimPrefix(body, utf8Mark)), nil
 	}
-	if enc == charmap.Windows1252 && isASCII(body) {
+	if enc == charmap.Windows1252 && firstHigh(body) < 0 {
 		return bytes.NewReader(body), enc
 	}
 	text := transform.NewReader(bytes.NewReader(body), enc.NewDecoder())
@@ -38,12 +39,12 @@ func decode(doc *Document, isHTML bool) (io.Reader, encoding.Encoding) {
 	return text, enc
 }
 
-// documentEncoding says how a document is written, with the WHATWG name: by byte
-// order mark, by the header, by the document itself (a meta element of HTML, the
-// declaration of XML, the first rule of CSS), in this order, as browsers do (HTML
-// section 13.2.3.2). One that says nothing is UTF-8 if it is valid and not all
-// ASCII, or else what it looks like. A style sheet that says nothing is UTF-8.
-func documentEncoding(doc *Document, isHTML bool) (encoding.Encoding, string) {
+// documentEncoding says how HTML, CSS or text is written, with the WHATWG name: by
+// byte order mark, by the header, by the document itself (a meta element of HTML, the
+// first rule of CSS), in this order, as browsers do (HTML section 13.2.3.2). One that
+// says nothing is UTF-8 if it is valid and not all ASCII, or else what it looks like.
+// A style sheet that says nothing is UTF-8.
+func documentEncoding(doc *Document, as docSort) (encoding.Encoding, string) {
 	body := doc.Body
 	if enc, name := markEncoding(body); enc != nil {
 		return enc, name
@@ -51,19 +52,18 @@ func documentEncoding(doc *Document, isHTML bool) (encoding.Encoding, string) {
 	if enc, name := lookup(doc.Charset); enc != nil {
 		return enc, name
 	}
-	switch {
-	case !isHTML:
-		label := cssCharset(body)
-		if enc, name := lookup(label); enc != nil && !strings.HasPrefix(name, "utf-16") {
+	switch as {
+	case sortCSS:
+		if enc, name := declared(cssCharset(body)); enc != nil {
 			return enc, name
 		}
 		return lookup("utf-8")
-	default:
+	case sortHTML:
 		if enc, name := metaEncoding(body); enc != nil {
 			return enc, name
 		}
-		return detect(body)
 	}
+	return detect(body)
 }
 
 // lookup finds an encoding by label, and its name; nil if no browser knows it.
@@ -77,6 +77,17 @@ func lookup(label string) (encoding.Encoding, string) {
 		return nil, ""
 	}
 	return enc, name
+}
+
+// moduleCharset is what modules are told: of HTML and text the encoding in which
+// links were read, so that they need not find it out, of others the header's.
+func moduleCharset(doc *Document) string {
+	as := classify(doc)
+	if as != sortHTML && as != sortText {
+		return doc.Charset
+	}
+	_, name := documentEncoding(doc, as)
+	return name
 }
 
 // markEncoding is that of a byte order mark, or nil.
@@ -334,7 +345,7 @@ func contentCharset(s string) string {
 }
 
 // detectWindow is how much of a document its encoding is guessed from, in bytes.
-const detectWindow = 16 << 10
+const detectWindow = 4 << 10
 
 // detectLeast is how many bytes beyond ASCII a guess needs.
 const detectLeast = 8
@@ -346,7 +357,7 @@ var preferred = []string{"windows-1252", "shift_jis", "gbk", "gb18030", "big5", 
 // and not all ASCII, or else the likeliest by the frequencies of bytes and of
 // sequences of bytes; windows-1252 when in doubt.
 func detect(b []byte) (encoding.Encoding, string) {
-	first := bytes.IndexFunc(b, func(r rune) bool { return r >= utf8.RuneSelf })
+	first := firstHigh(b)
 	if escape := bytes.Index(b, []byte("\x1b$")); escape >= 0 && (first < 0 || escape < first) {
 		first = escape // ISO-2022-JP is ASCII to the eye
 	}
@@ -373,6 +384,20 @@ func detect(b []byte) (encoding.Encoding, string) {
 		}
 	}
 	return best, bestName
+}
+
+// firstHigh is the index of the first byte beyond ASCII, or -1.
+func firstHigh(b []byte) int {
+	i := 0
+	for i+8 <= len(b) && binary.LittleEndian.Uint64(b[i:])&0x8080808080808080 == 0 {
+		i += 8
+	}
+	for ; i < len(b); i++ {
+		if b[i] >= utf8.RuneSelf {
+			return i
+		}
+	}
+	return -1
 }
 
 func countHigh(b []byte) int {
@@ -454,7 +479,7 @@ func encodes(enc encoding.Encoding, r rune) bool {
 	return true
 }
 
-func isASCII[T string | []byte](s T) bool {
+func isASCII(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] >= utf8.RuneSelf {
 			return false

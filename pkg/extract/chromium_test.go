@@ -318,7 +318,7 @@ func TestSameLinksAsChromium(t *testing.T) {
 			t.Fatal(err)
 		}
 		doc := &Document{URL: site.URL + path, MIME: media, Charset: params["charset"], Body: []byte(p.body)}
-		_, encoding := documentEncoding(doc, true)
+		_, encoding := documentEncoding(doc, sortHTML)
 		want := strings.ToLower(charset)
 		if p.encoding != "" {
 			want = p.encoding

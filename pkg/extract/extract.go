@@ -197,7 +197,7 @@ func (f *finder) find(doc *Document, opt Options) {
 	case sort == sortHTML && from.has(FromHTML):
 		f.findHTML(doc)
 	case sort == sortCSS && from.has(FromCSS):
-		text, _ := decode(doc, false)
+		text, _ := decode(doc, sortCSS)
 		c := sheet{finder: f}
 		c.read(text, len(doc.Body))
 	case sort == sortXML:

@@ -46,7 +46,7 @@ func TestHTML5LibEncodings(t *testing.T) {
 			if strings.Contains(c[0], `+ '2">')`) {
 				continue // the meta element is written by a script
 			}
-			_, got := documentEncoding(&Document{Body: []byte(c[0])}, true)
+			_, got := documentEncoding(&Document{Body: []byte(c[0])}, sortHTML)
 			if _, want := lookup(c[1]); got != want || want == "" {
 				t.Errorf("%s, case %d: %s, want %s (%s):\n%s", name, i+1, got, want, c[1], c[0][:min(len(c[0]), 500)])
 			}

@@ -53,7 +53,7 @@ func (h *flat) decline() { h.declined = h.strict }
 func (f *finder) flatHTML(doc *Document, strict bool) bool {
 	h, l := &f.html.flat, &f.html.lexer
 	h.reset(strict)
-	text, enc := decode(doc, true)
+	text, enc := decode(doc, sortHTML)
 	f.encoding = enc
 	l.open(text, doc.Body)
 	defer l.close()

@@ -23,7 +23,7 @@ func (f *finder) treeHTML(doc *Document, nodes int) bool {
 		bigTree.Lock()
 		defer bigTree.Unlock()
 	}
-	text, enc := decode(doc, true)
+	text, enc := decode(doc, sortHTML)
 	f.encoding = enc
 	root, err := html.ParseWithOptions(text, html.ParseOptionEnableScripting(false))
 	if err != nil {
@@ -112,7 +112,7 @@ const mostOpenInTree = 512
 // (HTML section 13.2.4.3).
 func (f *finder) treeSize(doc *Document) int {
 	l := &f.html.lexer
-	text, _ := decode(doc, true)
+	text, _ := decode(doc, sortHTML)
 	l.open(text, doc.Body)
 	defer l.close()
 	l.texts = true

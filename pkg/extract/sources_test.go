@@ -278,6 +278,22 @@ func TestDetect(t *testing.T) {
 	}
 }
 
+// Modules are told the encoding in which links were read.
+func TestModuleCharset(t *testing.T) {
+	russian := strings.Repeat("\xcf\xf0\xe8\xe2\xe5\xf2 ", 9)
+	for _, tt := range []struct{ mime, charset, body, want string }{
+		{"text/html", "", russian, "windows-1251"},
+		{"text/html", "martian", "<meta charset=koi8-r>" + russian, "koi8-r"},
+		{"text/plain", "", "<meta charset=koi8-r>" + russian, "windows-1251"},
+		{"text/plain", "koi8-r", russian, "koi8-r"},
+		{"image/png", "", russian, ""},
+	} {
+		if got := moduleCharset(&Document{MIME: tt.mime, Charset: tt.charset, Body: []byte(tt.body)}); got != tt.want {
+			t.Errorf("%s %s: %q, want %q", tt.mime, tt.charset, got, tt.want)
+		}
+	}
+}
+
 func FuzzJSON(f *testing.F) {
 	fuzz(f, "application/json", `{"url":"\u00e9","a":["http://h/\ud83d\ude00"]}`, `"\`)
 }
@@ -307,7 +323,7 @@ func FuzzEncoding(f *testing.F) {
 	f.Add([]byte("<meta charset=koi8-r>\xc1"), "", "?é€Д😀")
 	f.Add([]byte("<?xml encoding='big5'?>"), "iso-2022-jp", "x?\u3042#y")
 	f.Fuzz(func(t *testing.T, body []byte, label, ref string) {
-		enc, name := documentEncoding(&Document{Charset: label, Body: body}, true)
+		enc, name := documentEncoding(&Document{Charset: label, Body: body}, sortHTML)
 		if again, _ := lookup(name); enc == nil || again == nil {
 			t.Fatalf("%q %q: %q", body, label, name)
 		}

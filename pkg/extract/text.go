@@ -17,7 +17,7 @@ const maxTextURL = 8 << 10
 // "www.", up to white space, a quote or an angle bracket, without the punctuation of
 // the sentence around it.
 func (f *finder) plainText(doc *Document) {
-	in, _ := decode(doc, true)
+	in, _ := decode(doc, sortText)
 	b, ok := doc.Body, true
 	if r, is := in.(*bytes.Reader); !is || r.Len() != len(b) {
 		b, ok = f.readText(in, len(doc.Body))

@@ -45,7 +45,7 @@ type Document struct {
 	Key       uint64 // URL checksum
 	Header    http.Header
 	MIME      string // media type, lower case
-	Charset   string
+	Charset   string // of HTML and text how they are written, of others what the header says; or ""
 	Truncated string // why Body is not whole, or ""
 	Body      []byte // decoded
 }
