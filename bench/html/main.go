@@ -2,7 +2,7 @@
 // other readers of HTML. It is a module of its own, so that Mercator does not depend
 // on those.
 //
-//	html [-runs N] [-tree] DIR ...
+//	html [-runs N] [-tree] [-mextract FILE] DIR ...
 //
 // All HTML files below the folders are read first. Then each contender reads all of
 // them, on one core, in turns with the others; its least processor time counts. A Markdown table
@@ -10,6 +10,8 @@
 //
 // The others do less than Find: they look at each tag's attributes and count those
 // named href and src, but keep no link and no text, and compare none.
+//
+// With -mextract it also measures that command from WARC files to link records.
 package main
 
 import (
@@ -20,7 +22,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -35,6 +36,7 @@ import (
 func main() {
 	runs := flag.Int("runs", 5, "runs of each contender")
 	tree := flag.Bool("tree", false, "with the engine xnet, a tree of each page")
+	mextract := flag.String("mextract", "", "also run this command on WARC files of the pages")
 	flag.Parse()
 	runtime.GOMAXPROCS(1)
 	for _, dir := range flag.Args() {
@@ -46,7 +48,14 @@ func main() {
 			fmt.Fprintln(os.Stderr, "html:", err)
 			os.Exit(1)
 		}
-		measure(os.Stdout, dir, pages, *runs, *tree)
+		memory := measure(os.Stdout, dir, pages, *runs, *tree)
+		if *mextract == "" {
+			continue
+		}
+		if err := command(os.Stdout, *mextract, pages, memory, *runs); err != nil {
+			fmt.Fprintln(os.Stderr, "html:", err)
+			os.Exit(1)
+		}
 	}
 }
 
@@ -82,9 +91,10 @@ var find = contender{"extract.Find", func(page []byte) int {
 var peers = []contender{
 	{"extract.Find, each link resolved", func(page []byte) int {
 		p := extract.Find(document(page), extract.Options{})
-		var url []byte
+		var url, ref []byte
 		for i := range p.Links {
-			url, _, _ = p.Base.AppendResolve(url[:0], []byte(p.Links[i].Ref))
+			ref = append(ref[:0], p.Links[i].Ref...)
+			url, _, _ = p.Base.AppendResolve(url[:0], ref)
 		}
 		return len(p.Links)
 	}},
@@ -141,12 +151,12 @@ func document(page []byte) *extract.Document {
 
 func newReader(page []byte) io.Reader { return strings.NewReader(string(page)) }
 
-func measure(out io.Writer, name string, pages [][]byte, runs int, withTree bool) {
+func measure(out io.Writer, name string, pages [][]byte, runs int, withTree bool) time.Duration {
 	all := append([]contender{find}, peers...)
 	if withTree {
 		all = append(all, tree)
 	}
-	least := make([]time.Duration, len(all))
+	best := make([]time.Duration, len(all))
 	allocs := make([]uint64, len(all))
 	links := make([]int, len(all))
 	for range runs {
@@ -161,9 +171,7 @@ func measure(out io.Writer, name string, pages [][]byte, runs int, withTree bool
 			}
 			took := cpuTime() - start
 			runtime.ReadMemStats(&after)
-			if least[i] == 0 || took < least[i] {
-				least[i] = took
-			}
+			best[i] = least(best[i], took)
 			allocs[i] = after.Mallocs - before.Mallocs
 		}
 	}
@@ -172,12 +180,13 @@ func measure(out io.Writer, name string, pages [][]byte, runs int, withTree bool
 		size += len(p)
 	}
 	load, _ := os.ReadFile("/proc/loadavg")
-	fmt.Fprintf(out, "%s: %d pages, %.1f MB; least of %d runs; load %s\n\n", name, len(pages), float64(size)/1e6, runs, strings.Join(slices.Collect(strings.SplitSeq(strings.TrimSpace(string(load)), " "))[:1], ""))
+	fmt.Fprintf(out, "%s: %d pages, %.1f MB; least of %d runs; load %s\n\n", name, len(pages), float64(size)/1e6, runs, strings.Fields(string(load))[0])
 	fmt.Fprintln(out, "| | MB/s | pages/s | Find is times | allocations a page | links |")
 	fmt.Fprintln(out, "|---|---|---|---|---|---|")
 	for i, c := range all {
-		s := least[i].Seconds()
-		fmt.Fprintf(out, "| %s | %.0f | %.0f | %.2f | %.1f | %d |\n", c.name, float64(size)/1e6/s, float64(len(pages))/s, s/least[0].Seconds(), float64(allocs[i])/float64(len(pages)), links[i])
+		s := best[i].Seconds()
+		fmt.Fprintf(out, "| %s | %.0f | %.0f | %.2f | %.1f | %d |\n", c.name, float64(size)/1e6/s, float64(len(pages))/s, s/best[0].Seconds(), float64(allocs[i])/float64(len(pages)), links[i])
 	}
 	fmt.Fprintln(out)
+	return best[0]
 }
