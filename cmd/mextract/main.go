@@ -176,7 +176,7 @@ func (c *linksCmd) input(std *cli.Std, opt canon.Options, s *extract.Settings) (
 		f.Close()
 		if isWARC {
 			in := extract.NewWARCInput(c.Files, func(name string) (io.ReadCloser, error) { return os.Open(name) }, opt, int64(c.MaxBody))
-			s.Header = in.Header
+			s.Header, s.Recycle = in.Header, in.Recycle
 			return in, nil
 		}
 	}

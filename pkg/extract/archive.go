@@ -24,6 +24,7 @@ const openFiles = 4
 type archive struct {
 	dir   string
 	files []*os.File // the last one used is last
+	body  []byte     // memory of the reply read last
 }
 
 func (a *archive) close() {
@@ -134,7 +135,10 @@ func (a *archive) read(row *record.Fetch, max int64, headOnly bool) (reply, erro
 		}
 		payload = m.Payload
 	}
-	p, err := readReply(rec, payload, row.BodyLength, max, headOnly)
+	p, err := readReply(rec, payload, row.BodyLength, max, headOnly, a.body)
+	if a.body = nil; cap(p.body) <= idleBody {
+		a.body = p.body
+	}
 	if err == nil && !headOnly {
 		err = r.Finish()
 	}
@@ -142,8 +146,9 @@ func (a *archive) read(row *record.Fetch, max int64, headOnly bool) (reply, erro
 }
 
 // readReply reads a response or resource record, or a revisit record with the payload
-// that it refers to; others give an empty reply. The body's length is a guess.
-func readReply(rec *warc.Record, payload io.Reader, length, limit int64, headOnly bool) (reply, error) {
+// that it refers to; others give an empty reply. The body's length is a guess, and buf
+// its memory if that is enough.
+func readReply(rec *warc.Record, payload io.Reader, length, limit int64, headOnly bool, buf []byte) (reply, error) {
 	w := &watched{Reader: rec.Block}
 	var p reply
 	kind := rec.Type
@@ -162,8 +167,14 @@ func readReply(rec *warc.Record, payload io.Reader, length, limit int64, headOnl
 		}
 		p.status = uint16(m.Head.Status)
 		p.header = make(http.Header, len(m.Head.Fields))
-		for _, f := range m.Head.Fields {
-			p.header.Add(f.Name, f.Value)
+		values := make([]string, len(m.Head.Fields)) // one piece of memory for all but repeated ones
+		for i, f := range m.Head.Fields {
+			if name := http.CanonicalHeaderKey(f.Name); p.header[name] == nil {
+				values[i] = f.Value
+				p.header[name] = values[i : i+1 : i+1]
+			} else {
+				p.header[name] = append(p.header[name], f.Value)
+			}
 		}
 		if headOnly {
 			return p, nil
@@ -175,7 +186,7 @@ func readReply(rec *warc.Record, payload io.Reader, length, limit int64, headOnl
 			payload = w
 		}
 		body := httpmsg.NewBody(payload, m.Head.Get("Content-Encoding"), limit)
-		p.body, err = readAll(body, length, limit)
+		p.body, err = readAll(buf, body, length, limit)
 		if err == nil {
 			err = body.Close()
 		}
@@ -191,7 +202,7 @@ func readReply(rec *warc.Record, payload io.Reader, length, limit int64, headOnl
 		if headOnly {
 			return p, nil
 		}
-		b, err := readAll(io.LimitReader(w, limit+1), length, limit+1)
+		b, err := readAll(buf, io.LimitReader(w, limit+1), length, limit+1)
 		if p.cut = int64(len(b)) > limit; p.cut {
 			b = b[:limit]
 		}
@@ -201,9 +212,15 @@ func readReply(rec *warc.Record, payload io.Reader, length, limit int64, headOnl
 	return p, nil
 }
 
-// readAll is io.ReadAll of at most limit bytes, with a guess of how many.
-func readAll(in io.Reader, guess, limit int64) ([]byte, error) {
-	b := make([]byte, 0, max(min(guess, limit), 0)+bytes.MinRead)
+// idleBody bounds the memory that is kept from one body for the next.
+const idleBody = 1 << 20
+
+// readAll is io.ReadAll of at most limit bytes, with a guess of how many, into b where
+// that is enough.
+func readAll(b []byte, in io.Reader, guess, limit int64) ([]byte, error) {
+	if b = b[:0]; int64(cap(b)) < min(guess, limit)+bytes.MinRead {
+		b = make([]byte, 0, max(min(guess, limit), 0)+bytes.MinRead)
+	}
 	for {
 		n, err := in.Read(b[len(b):cap(b)])
 		if b = b[:len(b)+n]; err != nil {

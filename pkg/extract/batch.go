@@ -34,6 +34,8 @@ type Settings struct {
 	// Header returns the reply's header of the row that was read last, where the
 	// input has it (WARC). Nil: it is read from Archive.
 	Header func() http.Header
+	// Recycle takes back the body of a row when all is done with it; may be nil.
+	Recycle func(body []byte)
 	// Finding takes what modules report, in the order of the rows; nil without
 	// modules.
 	Finding func(*record.Module) error
@@ -103,6 +105,9 @@ func (b *budget) give(n int64) {
 
 // chunkRows bounds the links that wait for their turn in one piece.
 const chunkRows = 256
+
+// chunks has the memory of chunks that were written.
+var chunks = sync.Pool{New: func() any { return new([]record.Link) }}
 
 // job is one row on its way through a worker. Its output comes in chunks, so that
 // a page with very many links does not wait in memory as a whole.
@@ -241,6 +246,10 @@ func settle(ctx context.Context, b Books, s Settings, j *job, report *Report) er
 				return err
 			}
 		}
+		if cap(c.links) > 0 {
+			clear(c.links)
+			chunks.Put(&c.links)
+		}
 		for i := range c.findings {
 			if err := s.Finding(&c.findings[i]); err != nil {
 				return err
@@ -280,6 +289,10 @@ type worker struct {
 	Settings
 	archive archive
 	runner  *process.Runner
+	finder  finder
+	parts   []linkParts // of the links that wait
+	text    []byte      // which those are of
+	seen    keySet      // URL checksums of a row's links, with kind and nofollow mixed in
 
 	judge      *filter.Judge // nil without a filter
 	candidates []filter.Candidate
@@ -288,6 +301,7 @@ type worker struct {
 
 func newWorker(s Settings) *worker {
 	w := &worker{Settings: s, archive: archive{dir: s.Archive}, runner: process.NewRunner(s.Modules)}
+	w.seen.reset()
 	if s.Filter != nil {
 		w.judge = s.Filter.NewJudge()
 	}
@@ -309,15 +323,22 @@ type output struct {
 	ctx    context.Context
 	job    *job
 	wait   chunk
-	seen   map[uint64]struct{} // URL checksum, with kind and nofollow mixed in
 	ending ending
 }
 
+// linkParts say where the strings of a link are that waits.
+type linkParts struct{ url, host, text span }
+
 func (w *worker) run(ctx context.Context, j *job, bodies *budget) {
-	o := &output{worker: w, ctx: ctx, job: j, seen: make(map[uint64]struct{})}
+	o := &output{worker: w, ctx: ctx, job: j}
 	o.ending.drop, o.ending.err = o.extract()
 	o.wait.end = &o.ending
+	if w.Recycle != nil {
+		w.Recycle(j.row.Body)
+	}
 	j.row.Body = nil // the job stays in line until its turn
+	w.seen.reset()
+	w.finder.found.reset()
 	bodies.give(j.cost)
 	o.flush()
 }
@@ -325,6 +346,12 @@ func (w *worker) run(ctx context.Context, j *job, bodies *budget) {
 // flush judges what waits, and hands on what is wanted. If the batch was given up it goes
 // nowhere.
 func (o *output) flush() {
+	text := string(o.text)
+	for i, p := range o.parts {
+		l := &o.wait.links[i]
+		l.URL, l.Host, l.Text = text[p.url.start:p.url.end], text[p.host.start:p.host.end], text[p.text.start:p.text.end]
+	}
+	o.text, o.parts = o.text[:0], o.parts[:0]
 	if err := o.filter(); err != nil && o.ending.err == nil {
 		o.ending.err = err
 	}
@@ -381,12 +408,13 @@ func (o *output) extract() (drop string, err error) {
 	case row.RedirectURL != "" && isRobots:
 		return "", nil // the fetcher follows it
 	case row.RedirectURL != "":
-		u, host, key, err := o.Links.Canon.Redirect(row.URL, row.RedirectURL)
+		u, _, key, err := o.Links.Canon.Redirect(row.URL, row.RedirectURL)
 		if err != nil {
 			o.refuse(string(canon.ReasonOf(err)), 1)
 			return "", nil
 		}
-		o.add(u, host, key, &Link{Kind: KindRedirect}, row.Depth)
+		o.text = append(o.text, u...)
+		o.add(len(u), canon.PartsOf(u), key, &foundLink{kind: KindRedirect}, nil, row.Depth)
 		return "", nil
 	case (row.Status < 200 || row.Status > 299) && isRobots:
 		return "", nil
@@ -412,26 +440,23 @@ func (o *output) extract() (drop string, err error) {
 		}
 	}
 	o.ending.bytes = len(doc.Body)
-	var page Page
 	depth := uint16(1)
 	if isRobots {
-		page = Robots(doc, o.Links)
+		o.finder.findRobots(doc, o.Links)
 	} else {
-		page = Find(doc, o.Links)
+		o.finder.find(doc, o.Links)
 		depth = row.Depth
 		if depth < math.MaxUint16 {
 			depth++
 		}
 		o.process(row, doc)
 	}
+	page := &o.finder.page
 	o.ending.cut = o.ending.cut || page.Cut
 	for reason, n := range page.Refused {
 		o.refuse(reason, n)
 	}
-	for i := range page.Links {
-		o.link(page.Base, &page.Links[i], depth)
-		page.Links[i] = Link{}
-	}
+	o.links(depth)
 	return "", nil
 }
 
@@ -478,31 +503,46 @@ func (o *output) document(row *record.Fetch) (*Document, error) {
 	return doc, nil
 }
 
-// link makes a row of a link, unless it is refused.
-func (o *output) link(base *canon.Base, l *Link, depth uint16) {
-	u, host, err := base.Resolve(l.Ref)
-	if err != nil {
-		o.refuse(string(canon.ReasonOf(err)), 1)
-		return
+// links makes rows of what the finder has found.
+func (o *output) links(depth uint16) {
+	found := &o.finder.found
+	for i := range found.all {
+		l := &found.all[i]
+		start := len(o.text)
+		text, p, err := o.finder.page.Base.AppendResolve(o.text, found.text[l.ref.start:l.ref.end])
+		if err != nil {
+			o.refuse(string(canon.ReasonOf(err)), 1)
+			continue
+		}
+		o.text = text
+		url := text[start:]
+		o.add(len(url), p, o.Links.Canon.Key(url, p), l, found.text[l.anchor.start:l.anchor.end], depth)
 	}
-	o.add(u, host, o.Links.Canon.URLKey(host, u), l, depth)
 }
 
-// add makes a row of a link to a canonical URL, unless the page had it before.
-func (o *output) add(u, host string, key uint64, l *Link, depth uint16) {
+// add makes a row of a link to a canonical URL, the last n bytes of o.text, unless the
+// page had it before.
+func (o *output) add(n int, p canon.Parts, key uint64, l *foundLink, text []byte, depth uint16) {
 	row := &o.job.row
-	again := key ^ fingerprint.OfString(l.Kind)
-	if l.Nofollow {
+	start := len(o.text) - n
+	again := key ^ fingerprint.OfString(l.kind)
+	if l.nofollow {
 		again = ^again
 	}
-	if _, ok := o.seen[again]; ok {
+	if !o.seen.add(again) {
+		o.text = o.text[:start]
 		o.refuse(ReasonRepeated, 1)
 		return
 	}
-	o.seen[again] = struct{}{}
+	o.text = append(o.text, text...)
+	o.parts = append(o.parts, linkParts{
+		url: span{start, start + n}, host: span{start + p.Host, start + p.Path}, text: span{start + n, len(o.text)},
+	})
+	if o.wait.links == nil {
+		o.wait.links = (*chunks.Get().(*[]record.Link))[:0]
+	}
 	o.wait.links = append(o.wait.links, record.Link{
-		SrcURL: row.URL, SrcKey: row.Key, URL: u, Key: key, Host: host, LinkKind: l.Kind,
-		Nofollow: l.Nofollow, Text: l.Text, Depth: depth, Discovered: row.FetchTime,
+		SrcURL: row.URL, SrcKey: row.Key, Key: key, LinkKind: l.kind, Nofollow: l.nofollow, Depth: depth, Discovered: row.FetchTime,
 	})
 	if len(o.wait.links) == chunkRows {
 		o.flush()

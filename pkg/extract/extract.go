@@ -231,13 +231,17 @@ func (f *finder) find(doc *Document, opt Options) {
 func Robots(doc *Document, opt Options) Page {
 	f := finders.Get().(*finder)
 	defer finders.Put(f)
-	if f.begin(doc, opt) && f.opt.Sources.has(FromRobots) {
-		f.robots(doc.Body)
-		f.page.refuse(ReasonRepeated, f.repeated)
-	}
+	f.findRobots(doc, opt)
 	page := f.page
 	page.Links = f.found.links()
 	return page
+}
+
+func (f *finder) findRobots(doc *Document, opt Options) {
+	if f.begin(doc, opt) {
+		f.robots(doc.Body)
+		f.page.refuse(ReasonRepeated, f.repeated)
+	}
 }
 
 func (f *finder) robots(body []byte) {

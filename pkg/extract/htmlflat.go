@@ -102,13 +102,22 @@ func (f *finder) flatText() {
 			return
 		}
 	}
-	text := l.text
-	if needsDecoding(text) {
-		f.html.buf = appendDecoded(f.html.buf[:0], text, false)
-		text = f.html.buf
+	for text := l.text; len(text) > 0 && !f.html.label.full; {
+		part := text
+		if len(part) > mostDecoded {
+			part = part[:max(wholeText(part[:mostDecoded]), 1)]
+		}
+		text = text[len(part):]
+		if needsDecoding(part) {
+			f.html.buf = appendDecoded(f.html.buf[:0], part, false)
+			part = f.html.buf
+		}
+		f.addText(part)
 	}
-	f.addText(text)
 }
+
+// mostDecoded bounds the text that is decoded at once, in bytes.
+const mostDecoded = 4 << 10
 
 func (f *finder) flatStart() {
 	h, l := &f.html.flat, &f.html.lexer

@@ -104,7 +104,11 @@ func (l *lexer) close() {
 	if l.in != nil && cap(l.b) <= idleWindow {
 		l.window = l.b
 	}
-	l.b, l.in, l.text, l.element = nil, nil, nil, element{buf: l.buf[:0]}
+	buf := l.buf
+	if cap(buf) > idleWindow {
+		buf = nil
+	}
+	l.b, l.in, l.text, l.element = nil, nil, nil, element{buf: buf}
 }
 
 // idleWindow bounds the window that is kept from one document for the next.

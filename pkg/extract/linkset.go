@@ -104,3 +104,53 @@ func (s *linkSet) links() []Link {
 	}
 	return links
 }
+
+// keySet is a set of 64-bit keys, whose memory serves set after set.
+type keySet struct {
+	slots []uint64 // hash table; 0 is free
+	n     int
+	zero  bool // 0 is in the set
+}
+
+func (s *keySet) reset() {
+	if s.slots == nil || len(s.slots) > idleSlots {
+		s.slots = make([]uint64, 256)
+	}
+	clear(s.slots)
+	s.n, s.zero = 0, false
+}
+
+// add reports whether the key is new.
+func (s *keySet) add(key uint64) bool {
+	if key == 0 {
+		was := s.zero
+		s.zero = true
+		return !was
+	}
+	slot := s.slot(key)
+	if s.slots[slot] == key {
+		return false
+	}
+	s.slots[slot] = key
+	if s.n++; 2*s.n > len(s.slots) {
+		old := s.slots
+		s.slots = make([]uint64, 2*len(old))
+		for _, k := range old {
+			if k != 0 {
+				s.slots[s.slot(k)] = k
+			}
+		}
+	}
+	return true
+}
+
+// slot returns where a key is or belongs. Keys are mixed with a secret, so that
+// nobody can choose URLs that meet here.
+func (s *keySet) slot(key uint64) int {
+	mask := len(s.slots) - 1
+	i := int(maphash.Comparable(linkSeed, key)) & mask
+	for s.slots[i] != 0 && s.slots[i] != key {
+		i = (i + 1) & mask
+	}
+	return i
+}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -19,7 +20,7 @@ import (
 // WARCInput reads any WARC files, those of other crawlers too, as fetch rows with
 // bodies: one row for each response or resource record with a URL that has a
 // canonical form. The rows of robots.txt files have role robots. It is a
-// stage.Input. One goroutine.
+// stage.Input. One goroutine reads; any may recycle.
 type WARCInput struct {
 	opt     canon.Options
 	maxBody int64
@@ -30,6 +31,7 @@ type WARCInput struct {
 	file   io.ReadCloser
 	r      *warc.Reader
 	header http.Header
+	bodies sync.Pool // that were recycled
 	sum    record.RowHasher[record.Fetch]
 	bad    map[string]uint64 // records left out
 	end    record.Trailer
@@ -41,7 +43,14 @@ func NewWARCInput(names []string, open func(name string) (io.ReadCloser, error),
 	if maxBody <= 0 {
 		maxBody = DefaultMaxBody
 	}
-	return &WARCInput{opt: opt, maxBody: maxBody, open: open, names: names, bad: make(map[string]uint64)}
+	return &WARCInput{opt: opt, maxBody: maxBody, open: open, names: names, bad: make(map[string]uint64), bodies: sync.Pool{New: func() any { return new([]byte) }}}
+}
+
+// Recycle takes back the body of a row that was read, for another.
+func (in *WARCInput) Recycle(body []byte) {
+	if cap(body) <= idleBody {
+		in.bodies.Put(&body)
+	}
 }
 
 // Schema of the rows: fetch, with bodies.
@@ -111,7 +120,7 @@ func (in *WARCInput) fill(row *record.Fetch, rec *warc.Record) (bool, error) {
 	}
 	offset, kind, contentType := rec.Offset, rec.Type, rec.ContentType
 	date := record.TimeOf(rec.Date)
-	p, err := readReply(rec, nil, rec.Length, in.maxBody, false)
+	p, err := readReply(rec, nil, rec.Length, in.maxBody, false, *in.bodies.Get().(*[]byte))
 	if err != nil {
 		return false, err
 	}
