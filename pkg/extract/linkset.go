@@ -26,7 +26,7 @@ var linkSeed = maphash.MakeSeed()
 
 // idleSlots and idleText bound what is kept from one document for the next.
 const (
-	idleSlots = 1 << 14
+	idleSlots = 1 << 12
 	idleText  = 1 << 20
 )
 
@@ -37,7 +37,9 @@ func (s *linkSet) reset() {
 	if s.slots == nil {
 		s.slots = make([]uint64, 256)
 	}
-	clear(s.slots)
+	if len(s.all) > 0 {
+		clear(s.slots)
+	}
 	s.all, s.text = s.all[:0], s.text[:0]
 }
 
@@ -116,7 +118,9 @@ func (s *keySet) reset() {
 	if s.slots == nil || len(s.slots) > idleSlots {
 		s.slots = make([]uint64, 256)
 	}
-	clear(s.slots)
+	if s.n > 0 {
+		clear(s.slots)
+	}
 	s.n, s.zero = 0, false
 }
 
