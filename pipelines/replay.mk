@@ -60,7 +60,13 @@ replay: $(REPLAY)/seed.same
 $(REPLAY)/CURRENT:
 	@mkdir -p $(REPLAY); for key in extract.filter network.deny; do \
 	  f=$$($(BIN)mckpt show $(CRAWL) --setting $$key) || exit; \
-	  case $$f in ''|/*) ;; *) mkdir -p "$$(dirname "$(REPLAY)/$$f")" && cp "$(CRAWL)/$$f" "$(REPLAY)/$$f" || exit ;; esac; done
+	  case $$key:$$f in *:|extract.filter:default) continue ;; esac; \
+	  files=$$(basename "$$f"); \
+	  [ $$key != extract.filter ] || files=$$($(BIN)mextract explain --filter "$$f" --list-files) || exit; \
+	  d=$$(realpath --relative-to=$(CRAWL) "$$(dirname "$$f")") || exit; \
+	  case $$d in ..|../*) continue ;; esac; \
+	  echo "$$files" | while IFS= read -r x; do case $$x in /*) ;; *) \
+	    mkdir -p "$$(dirname "$(REPLAY)/$$d/$$x")" && cp "$(CRAWL)/$$d/$$x" "$(REPLAY)/$$d/$$x" || exit ;; esac; done || exit; done
 	@p=$$($(BIN)murlset stat $(CRAWL)/urls | sed -n 's/.*"polynomial": "\([0-9a-f]*\)".*/\1/p') && \
 	o=$$($(BIN)mfrontier stat --json $(CRAWL)/frontier | sed -n 's/.*"policy": "\([a-z]*\)".*/\1/p') && \
 	$(BIN)mckpt init --quiet $(REPLAY) --config $(CRAWL)/crawl.toml --polynomial $$p --policy $$o

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"path/filepath"
 	"strings"
 
 	"mercator/pkg/canon"
@@ -189,4 +191,21 @@ func bracketed(value string) string {
 		return ""
 	}
 	return " [" + value + "]"
+}
+
+// listFiles writes the names of a filter's files, a line each: relative to the folder of the
+// first where they lie below it, absolute otherwise.
+func listFiles(w io.Writer, f *filter.Filter) error {
+	for _, name := range f.Files {
+		rel, err := filepath.Rel(filepath.Dir(f.Files[0]), name)
+		if err != nil || !filepath.IsLocal(rel) {
+			if rel, err = filepath.Abs(name); err != nil {
+				return err
+			}
+		}
+		if _, err := fmt.Fprintln(w, rel); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -198,6 +198,7 @@ type explainCmd struct {
 	MIME         string   `name:"mime" placeholder:"TYPE" help:"Explain what becomes of a document of this media type, too."`
 	JSON         bool     `name:"json" help:"Write a JSON object a URL, one a line."`
 	PrintDefault bool     `help:"Print the rules that are shipped, and nothing else."`
+	ListFiles    bool     `help:"Print the files that the filter is made of, relative to the folder of the first, and nothing else."`
 	URLs         []string `arg:"" optional:"" name:"url" help:"What is to be explained; lines of standard input if there is none, or -."`
 }
 
@@ -256,6 +257,9 @@ func (c *explainCmd) Run(ctx context.Context, std *cli.Std) error {
 		rules = &filter.Filter{}
 	}
 	defer rules.Close()
+	if c.ListFiles {
+		return listFiles(std.Out, rules)
+	}
 	x := explainer{explainCmd: c, opt: opt, judge: rules.NewJudge(), out: bufio.NewWriter(std.Out)}
 	if err := errors.Join(x.all(ctx, std), x.judge.Close(), x.out.Flush()); err != nil {
 		return err

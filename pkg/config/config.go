@@ -117,7 +117,7 @@ type File struct {
 	} `toml:"resolve"`
 
 	Extract struct {
-		Filter         string   `toml:"filter" path:"yes" flag:"mextract --filter" doc:"file of filter rules" like:"\"filter.txt\""`
+		Filter         string   `toml:"filter" path:"yes" word:"default" flag:"mextract --filter" doc:"file of filter rules, or default: those that are shipped, against traps" like:"\"filter.txt\""`
 		IgnoreNofollow bool     `toml:"ignore_nofollow" flag:"mextract --ignore-nofollow" doc:"follow links marked nofollow" like:"false"`
 		From           []string `toml:"from" flag:"mextract --from" doc:"what links are taken from: default, or a list of headers, html, css, sitemap, feed, robots, pdf, ftp, gopher, text, json, xml" like:"[\"default\"]"`
 		Duplicates     bool     `toml:"duplicates" flag:"mextract --duplicates" doc:"extract links of duplicate documents too" like:"false"`
@@ -137,7 +137,8 @@ type Key struct {
 	Doc     string
 	Like    string // an example, in TOML; where the setting has a default, that
 	Targets []Target
-	Path    bool // the value is a file's name, or several
+	Path    bool   // the value is a file's name, or several
+	Word    string // a value that is no file's name although Path is set; "" if there is none
 }
 
 // Keys lists all settings, in the order of File.
@@ -151,7 +152,7 @@ func keysOf(t reflect.Type, prefix string) (keys []Key) {
 			keys = append(keys, keysOf(f.Type, name+".")...)
 			continue
 		}
-		k := Key{Name: name, Doc: f.Tag.Get("doc"), Like: f.Tag.Get("like"), Path: f.Tag.Get("path") != ""}
+		k := Key{Name: name, Doc: f.Tag.Get("doc"), Like: f.Tag.Get("like"), Path: f.Tag.Get("path") != "", Word: f.Tag.Get("word")}
 		for _, s := range strings.Split(f.Tag.Get("flag"), ", ") {
 			switch w := strings.Fields(s); len(w) {
 			case 2:
@@ -311,6 +312,9 @@ func (c *Config) value(k Key) (v any, found bool) {
 	}
 	switch names := v.(type) {
 	case string:
+		if names == k.Word {
+			return v, found
+		}
 		return c.join(names), found
 	case []any:
 		var joined []any
@@ -365,7 +369,7 @@ func (c *Config) CheckPaths(folder string) error {
 			return err
 		}
 		for _, name := range names {
-			if name != "" && !isFile(name) {
+			if name != "" && name != k.Word && !isFile(name) {
 				return &fault.Error{Class: fault.Usage, File: c.Path, Place: k.Name, Found: "no file " + name, Want: "a name relative to the crawl folder, or an absolute one",
 					Hint: "crawl.toml is copied into the crawl folder, and counts there"}
 			}

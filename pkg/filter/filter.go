@@ -116,7 +116,8 @@ type Rule struct {
 type Filter struct {
 	Rules       []Rule
 	DefaultDeny bool
-	All         bool // "match all"
+	Files       []string // that it is made of: rule files and lists, as they were named or relative to those
+	All         bool     // "match all"
 
 	documents bool        // are judged, by a rule or more
 	sets      int         // that rules have

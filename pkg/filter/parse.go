@@ -53,7 +53,12 @@ func Load(path string, opt Options) (*Filter, error) {
 		return nil, &fault.Error{Class: fault.Usage, File: path, Found: pathError(err), Want: "a file of filter rules, or default", Err: err}
 	}
 	defer in.Close()
-	return parse(path, in, opt)
+	f, err := parse(path, in, opt)
+	if err != nil {
+		return nil, err
+	}
+	f.Files = slices.Insert(f.Files, 0, path)
+	return f, nil
 }
 
 // Parse reads rules; name is for messages, and says relative to which folder files are that
@@ -213,6 +218,7 @@ func (p *place) include(at int, words []token, outer []string) error {
 		}
 		defer f.Close()
 		in = f
+		p.Files = append(p.Files, name)
 	}
 	outer = append(slices.Clone(outer), p.name)
 	if slices.Contains(outer, name) {

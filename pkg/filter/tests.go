@@ -329,6 +329,7 @@ func (p *parser) list(name string, kind entryKind) (*list, error) {
 		p.files = append(p.files, l.file)
 	}
 	p.lists[key] = l
+	p.Files = append(p.Files, name)
 	return l, nil
 }
 
