@@ -76,8 +76,7 @@ type view struct {
 	trace    func(l *leaf, yes bool)
 
 	scheme string
-	path   string // without the query
-	query  bool
+	rest   string // path and query
 
 	// Of scheme and host: as long as they repeat, nothing is derived again.
 	origin           string // scheme://host
@@ -113,10 +112,19 @@ func (v *view) reset(i int, c *Candidate, document bool) {
 	v.Candidate, v.document, v.asks, v.err, v.repeats = c, document, -1, nil, -1
 	v.mine = v.answers[i*v.programs : (i+1)*v.programs]
 	at := len(v.origin)
-	if len(c.URL) <= at || c.URL[at] != '/' || c.URL[:at] != v.origin || c.Host != v.host {
+	if len(c.URL) <= at || c.URL[at] != '/' || c.URL[:at] != v.origin || len(c.Host) != len(v.host) {
 		at = v.resetOrigin()
 	}
-	v.path, _, v.query = strings.Cut(c.URL[at:], "?")
+	v.rest = c.URL[at:]
+}
+
+// query reports whether there is a query.
+func (v *view) query() bool { return strings.IndexByte(v.rest, '?') >= 0 }
+
+// path is the path, without the query.
+func (v *view) path() string {
+	p, _, _ := strings.Cut(v.rest, "?")
+	return p
 }
 
 // resetOrigin looks at another scheme or host, and returns the length of both.
@@ -207,7 +215,7 @@ func (v *view) hostHash() uint64 {
 }
 
 func (v *view) extension() string {
-	ext := path.Ext(v.path)
+	ext := path.Ext(v.path())
 	if ext == "" {
 		return ""
 	}
@@ -216,9 +224,9 @@ func (v *view) extension() string {
 
 // pathDepth counts the segments that are not empty.
 func (v *view) pathDepth() int {
-	n := 0
-	for i := 1; i < len(v.path); i++ {
-		if v.path[i-1] == '/' && v.path[i] != '/' {
+	n, p := 0, v.path()
+	for i := 1; i < len(p); i++ {
+		if p[i-1] == '/' && p[i] != '/' {
 			n++
 		}
 	}
@@ -232,7 +240,7 @@ func (v *view) repeated() int {
 	}
 	v.repeats = 0
 	all := v.segments[:0]
-	for rest := v.path; rest != ""; {
+	for rest := v.path(); rest != ""; {
 		var s string
 		if s, rest, _ = strings.Cut(rest, "/"); s != "" {
 			all = append(all, s)

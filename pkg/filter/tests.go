@@ -25,7 +25,7 @@ func (p *parser) test(l *leaf, word token, tokens []token) error {
 		if len(args) > 0 {
 			return p.bad(tokens[0].at, fmt.Sprintf("%q", args[0]), word.text+" without an argument")
 		}
-		l.test = func(v *view) bool { return v.query }
+		l.test = func(v *view) bool { return v.query() }
 		if word.text == "any" {
 			l.test = func(*view) bool { return true }
 		}
