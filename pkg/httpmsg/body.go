@@ -132,7 +132,7 @@ func (b *Body) Close() error {
 
 var (
 	bufPool    = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 8<<10) }}
-	gzipPool   = sync.Pool{New: func() any { return new(gzip.Reader) }}
+	gzipPool   = sync.Pool{New: func() any { return new(members) }}
 	brotliPool = sync.Pool{New: func() any { return brotli.NewReader(nil) }}
 	zstdPool   = sync.Pool{New: func() any {
 		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(zstdWindowMax))
@@ -142,6 +142,42 @@ var (
 		return d
 	}}
 )
+
+// members reads the members of a gzip body. What follows the last and begins no other
+// does not count, as in browsers.
+type members struct {
+	z  gzip.Reader
+	in *bufio.Reader
+}
+
+func (m *members) reset(in *bufio.Reader) error {
+	m.in = in
+	if err := m.z.Reset(in); err != nil {
+		return err
+	}
+	m.z.Multistream(false)
+	return nil
+}
+
+func (m *members) Read(p []byte) (int, error) {
+	for {
+		n, err := m.z.Read(p)
+		if n > 0 && err == io.EOF {
+			err = nil // it comes again
+		}
+		if n > 0 || err != io.EOF {
+			return n, err
+		}
+		if head, _ := m.in.Peek(2); !bytes.Equal(head, gzipMagic) {
+			return 0, io.EOF
+		}
+		if err := m.reset(m.in); err != nil {
+			return 0, unexpected(err)
+		}
+	}
+}
+
+var gzipMagic = []byte{0x1f, 0x8b}
 
 // push puts the decoder of one coding above b.r.
 func (b *Body) push(coding string) error {
@@ -161,12 +197,12 @@ func (b *Body) push(coding string) error {
 	}
 	switch coding {
 	case "gzip", "x-gzip":
-		if !bytes.HasPrefix(head, []byte{0x1f, 0x8b}) {
+		if !bytes.HasPrefix(head, gzipMagic) {
 			return nil
 		}
-		z := gzipPool.Get().(*gzip.Reader)
-		b.undo = append(b.undo, func() { gzipPool.Put(z) })
-		if err := z.Reset(in); err != nil {
+		z := gzipPool.Get().(*members)
+		b.undo = append(b.undo, func() { z.in = nil; gzipPool.Put(z) })
+		if err := z.reset(in); err != nil {
 			return unexpected(err)
 		}
 		b.r = z

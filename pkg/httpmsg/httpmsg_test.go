@@ -113,6 +113,20 @@ func TestBadContentCodings(t *testing.T) {
 			t.Errorf("%s of %q: %q, %q, %v", c.coding, c.payload, got, b.Truncated(), b.Err())
 		}
 	}
+	hello := string(pack(t, "gzip", []byte("hello ")))
+	for _, c := range []struct{ payload, body, truncated string }{
+		{hello + hello, "hello hello ", ""},
+		{hello + "\r\n<!-- a banner -->", "hello ", ""},
+		{hello + "\x00\x00\x00", "hello ", ""},
+		{hello + "\x1f", "hello ", ""},
+		{hello + hello[:9], "hello ", TruncatedDisconnect},
+		{hello + "\x1f\x8bjunk that is no member", "hello ", TruncatedUnspecified},
+	} {
+		got, b, err := decode([]byte(c.payload), "gzip", 0)
+		if got != c.body || b.Truncated() != c.truncated || err != nil {
+			t.Errorf("%q: %q, %q, %v", c.payload, got, b.Truncated(), b.Err())
+		}
+	}
 	broken := errors.New("broken")
 	b := NewBody(io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)), "", 0)
 	if got, err := io.ReadAll(b); string(got) != "abc" || err != nil || !errors.Is(b.Err(), broken) {
