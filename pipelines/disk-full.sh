@@ -13,6 +13,8 @@
 #   - after room was made, the same command line ends the crawl, and what was
 #     fetched equals the oracle.
 #
+# Then each command of a round meets a disk with not a block free, in its turn.
+#
 # Mounting needs root, or user namespaces ("unshare -rm"). Where there is neither,
 # it says so and exits 0; in CI (CI set) that is a failure.
 set -u
@@ -142,7 +144,7 @@ for driver in stream.sh mercator.mk; do
   whole "$driver with room enough"
   need=$(du -sk "$dir/disk" | cut -f 1)
   umount "$dir/disk"
-  for percent in 1 5 15 30 45 60 75 90; do
+  for percent in 1 5 30 60 90; do
     size=$((need * percent / 100 / 4 * 4))
     name="$driver in $size KiB of $need"
     rm -f "$dir"/said/*
@@ -163,10 +165,44 @@ for driver in stream.sh mercator.mk; do
     umount "$dir/disk"
   done
 done
+
+# --- each command by itself -----------------------------------------------------
+
+# on_full COMMAND ARGUMENTS: with not a block free, the command says so and leaves all as
+# it was; with room, the same command line does its work.
+on_full() {
+  name="$1 $2 on a full disk"
+  rm -f "$dir"/said/*
+  head -c 64M /dev/zero > "$dir/disk/filler" 2> /dev/null
+  if PATH="$dir/bin:$PATH" TMPDIR="$dir/disk" "$@" > /dev/null 2>> "$dir/log"; then
+    wrong "$name: it says that it is done"
+  fi
+  judge "$name"
+  [ "$full" = " $1" ] || { wrong "$name: it did not meet the full disk:"; cat "$dir"/said/* >&2; }
+  echo "$full" >> "$dir/met"
+  rm "$dir/disk/filler"
+  [ ! -e "$crawl/CURRENT" ] || "${BIN}mckpt" verify --quiet "$crawl" || wrong "$name: mckpt verify finds fault with the crawl"
+  PATH="$dir/bin:$PATH" TMPDIR="$dir/disk" "$@" > /dev/null 2>> "$dir/log" || { wrong "$name: not done although room was made:"; cat "$dir"/said/* >&2; }
+}
+mount -t tmpfs -o size=32m none "$dir/disk" || exit 1
+crawl=$dir/disk/crawl z=arrows.zst
+mkdir "$dir/disk/r1"
+out=$dir/disk/r1
+on_full mckpt init "$crawl" --quiet
+on_full murlset new "$crawl/urls" --txn seed -q --text "$dir/seeds.txt" -o "$out/seed.$z"
+on_full mfrontier add "$crawl/frontier" --txn seed -q "$out/seed.$z"
+on_full mckpt commit "$crawl" --txn seed --quiet
+on_full mfrontier next "$crawl/frontier" --txn r1 -q -n 100 -o "$out/batch.$z"
+on_full mresolve "$crawl/dns" --txn r1 -q --server "$(json dns)" "$out/batch.$z" -o "$out/resolved.$z"
+on_full mfetch "$crawl/fetch" --txn r1 -q --allow-net 127.0.0.0/8 --min-delay 0 --delay-factor 0 --addr-delay 0 "$out/resolved.$z" -o "$out/fetched.$z"
+on_full mfpset mark "$crawl/content" --txn r1 -q "$out/fetched.$z" -o "$out/marked.$z"
+on_full mextract "$out/marked.$z" --warc "$crawl/fetch" --txn r1 -q -o "$out/links.$z"
+on_full murlset new "$crawl/urls" --txn r1 -q "$out/links.$z" -o "$out/new.$z"
+on_full mfrontier update "$crawl/frontier" --txn r1 -q "$out/new.$z" --outcomes "$out/marked.$z" --links "$out/links.$z"
+on_full mckpt commit "$crawl" --txn r1 --quiet
+"${BIN}mckpt" verify --quiet "$crawl" || wrong 'each command by itself: mckpt verify finds fault with the crawl'
+umount "$dir/disk"
+
 met=$(tr ' ' '\n' < "$dir/met" | sort -u | grep -c .)
-# Which command writes the last byte is chance; mfetch and mfrontier write the most.
-for c in mfetch mfrontier; do
-  tr ' ' '\n' < "$dir/met" | grep -qx $c || wrong "$c never met the full disk: other sizes are needed"
-done
-[ $failed = 0 ] && echo "disk-full.sh: every crawl ended well; $met different commands met the full disk"
+[ $failed = 0 ] && echo "disk-full.sh: every crawl ended well; all $met commands met the full disk"
 exit $failed
