@@ -7,6 +7,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/cli"
+	"mercator/pkg/derive"
 	"mercator/pkg/fault"
 )
 
@@ -22,6 +23,12 @@ character.
   mcat --check r12/*.arrows.zst && echo whole    exit 3 and one line if not
   mcat --trailer r12/new.arrows.zst              the ledger: who dropped what, and why
   mcat --format cdxj crawl/fetch/*.warc.gz*      an index of saved pages
+
+What Common Crawl offers beside its WARC files, mcat makes of any: a WET file has the text of each page, a WAT file the
+metadata of each record and the links of each page, as JSON. A crawl folder stands for what it has committed.
+
+  mcat --wet crawl -o crawl.warc.wet.gz
+  mcat --wat pages.warc.gz -o pages.warc.wat.gz
 
 Two crawls are the same if their rows are, however they were cut and compressed:
 
@@ -54,6 +61,9 @@ type grammar struct {
 	Trailer   bool `xor:"mode" help:"Print what the end of each record stream says, as JSON: rows, hash, transaction, the round's clock, ledger, and whether the ledger balances."`
 	Bare      bool `xor:"mode" help:"Write plain Arrow, without container, checksums and trailer."`
 
+	WET bool `name:"wet" xor:"mode" help:"Write a WET file, the text of pages, as Common Crawl has it, of WARC files, fetch stores or crawl folders."`
+	WAT bool `name:"wat" xor:"mode" help:"Write a WAT file, metadata and links as JSON, of the same."`
+
 	From  string `enum:",json,tsv" default:"" help:"Read text and write a record stream: json lines, or tsv with a line of names."`
 	Kind  string `enum:",url,fetch,link,module" default:"" help:"Kind of the rows (--from); default: that of --like."`
 	Like  string `placeholder:"FILE" help:"Record stream that the text was made from (--from): its unknown columns and the round's clock are taken over."`
@@ -65,7 +75,7 @@ type grammar struct {
 
 func (g *grammar) Run(ctx context.Context, std *cli.Std) error {
 	if g.From != "" {
-		if g.Count || g.Check || g.Canonical || g.Trailer || g.Bare {
+		if g.Count || g.Check || g.Canonical || g.Trailer || g.Bare || g.WET || g.WAT {
 			return usage("--from with an option that shows files", "--from alone: its output is a record stream")
 		}
 		return g.runFrom(ctx, std)
@@ -75,6 +85,15 @@ func (g *grammar) Run(ctx context.Context, std *cli.Std) error {
 	}
 	if g.Head > 0 && (g.Count || g.Check || g.Trailer) {
 		return usage("--head with --count, --check or --trailer, which read everything", "one of them")
+	}
+	if g.WET || g.WAT {
+		if g.Columns != nil || g.Format != "json" {
+			return usage("--format or --columns with --wet or --wat, which write WARC files", "neither")
+		}
+		if g.WET {
+			return g.runDerive(ctx, std, derive.WET)
+		}
+		return g.runDerive(ctx, std, derive.WAT)
 	}
 	if g.Format == "arrow" || g.Bare {
 		if g.Columns != nil {

@@ -379,6 +379,7 @@ func (r *Reader) header() error {
 		}
 		all = append(all, Field{name, strings.Trim(value, " \t")})
 	}
+	rec.Header = r.opt.HeaderMax - left
 	return r.fill(all)
 }
 

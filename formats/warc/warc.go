@@ -109,6 +109,7 @@ type Record struct {
 
 	// Set by a Reader.
 	Version string // "1.0" or "1.1"
+	Header  int    // bytes of the header, the blank line included
 	Offset  int64  // of the record's first byte in the file
 }
 

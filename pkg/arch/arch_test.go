@@ -19,7 +19,7 @@ var floor = map[string]int{
 	"pkg/fault": 0, "pkg/fingerprint": 0, "pkg/durable": 0,
 	"formats/...": 1, "pkg/httpmsg": 1,
 	"pkg/stage": 2, "pkg/frontier": 2, "pkg/urlset": 2, "pkg/fpset/...": 2, "pkg/merge": 2,
-	"pkg/extract": 2, "pkg/process": 2, "pkg/pdf": 2, "pkg/robots": 2, "pkg/canon": 2, "pkg/filter": 2, "pkg/rewind": 2,
+	"pkg/extract": 2, "pkg/process": 2, "pkg/pdf": 2, "pkg/derive": 2, "pkg/robots": 2, "pkg/canon": 2, "pkg/filter": 2, "pkg/rewind": 2,
 	"pkg/cli": 3, "pkg/config": 3, "pkg/fetch/...": 3, "pkg/resolve": 3, "pkg/simweb": 3,
 	"cmd/...": 4, "pipelines/...": 4, "bench/...": 4,
 	"pkg/arch": 4,
@@ -42,6 +42,7 @@ var sideways = map[string][]string{
 	"pkg/filter":      {"pkg/canon"},
 	"pkg/extract":     {"pkg/canon", "pkg/filter", "pkg/pdf", "pkg/process", "pkg/rewind", "pkg/stage"},
 	"pkg/process":     {"pkg/pdf"},
+	"pkg/derive":      {"pkg/extract", "pkg/process"},
 
 	"bench/sets/gen": {"bench/sets/keys"},
 

@@ -159,7 +159,7 @@ func block(a atom.Atom) bool {
 		atom.Form, atom.Frameset, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Head, atom.Header, atom.Hgroup, atom.Hr,
 		atom.Html, atom.Legend, atom.Li, atom.Listing, atom.Main, atom.Menu, atom.Nav, atom.Ol, atom.Optgroup, atom.Option, atom.P,
 		atom.Plaintext, atom.Pre, atom.Search, atom.Section, atom.Select, atom.Summary, atom.Table, atom.Tbody, atom.Textarea,
-		atom.Tfoot, atom.Thead, atom.Title, atom.Tr, atom.Ul, atom.Xmp:
+		atom.Tfoot, atom.Th, atom.Thead, atom.Title, atom.Tr, atom.Ul, atom.Xmp:
 		return true
 	}
 	return false
@@ -200,7 +200,7 @@ func visible(w *lines, doc *Document) error {
 				within, depth = tag, 1
 			case block(tag):
 				w.line()
-			case tag == atom.Td, tag == atom.Th:
+			case tag == atom.Td:
 				w.gap = true
 			}
 			if tag == atom.Pre && within == 0 {

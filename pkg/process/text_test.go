@@ -46,7 +46,7 @@ const writer = `<office:document-content><office:styles><style:style style:name=
 func TestText(t *testing.T) {
 	for _, c := range []struct{ name, mime, body, want string }{
 		{"blocks", "text/html", "<title> A  title</title><style>no{}</style><body>one<p>two <b>three</b>\n four<br>five<script>no<p></script><ul><li>six<li>seven</ul>", "A title\none\ntwo three four\nfive\nsix\nseven"},
-		{"cells", "text/html", "<table><tr><th>a<td>b</tr><tr><td>c</table>", "a b\nc"},
+		{"cells", "text/html", "<table><tr><th>a</th><td>b<td>c</tr><tr><td>d</table>", "a\nb c\nd"},
 		{"joined", "text/html", "w<i>or</i>d<!-- no -->s", "words"},
 		{"pre", "text/html", "x<pre>a\n  b\n\n\n\nc</pre> y z", "x\na\nb\n\nc\ny z"},
 		{"hidden", "text/html", "a<svg><title>no</title><svg>no</svg>no</svg><template><p>no</template><noscript>b<b>c</b></noscript>", "abc"},

@@ -1,0 +1,270 @@
+// Package derive makes of WARC files what Common Crawl offers beside its own: WET
+// files, which hold the text of pages, and WAT files, which hold their metadata and
+// links as JSON.
+//
+//	WET   conversion records with text/plain, one for each page with text
+//	WAT   metadata records with application/json, one for each record
+//
+// Both begin with a warcinfo record, are WARC 1.1, and have a gzip member a record.
+// Field names are those of Common Crawl's files (ia-web-commons). What differs:
+//
+//   - A record has the date of the one that it was made of, so that the same
+//     archive gives the same files.
+//   - WET has the text of PDF, DOCX, ODT and plain text besides that of HTML, and
+//     pages of status 2xx only; revisits have none, since their originals do.
+//   - Gzip-Metadata has no Inflated-CRC, Header-Length and Footer-Length.
+//   - Headers that come more than once are an array.
+//   - Lists are bounded (MaxItems), and marked "Truncated" where they were.
+//
+// # Invariants
+//
+//   - Memory is one body of at most Options.MaxBody bytes, and what is made of it.
+//   - No page makes it fail; damage of the archive does.
+package derive
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha1"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/abadojack/whatlanggo"
+
+	"mercator/formats/warc"
+	"mercator/pkg/extract"
+	"mercator/pkg/httpmsg"
+	"mercator/pkg/process"
+)
+
+// Format is what is derived.
+type Format string
+
+// The formats.
+const (
+	WET Format = "wet"
+	WAT Format = "wat"
+)
+
+// MediaJSON is the media type of a WAT record's block.
+const MediaJSON = "application/json"
+
+// typeConversion is the WARC-Type of text (ISO 28500 section 6.6).
+const typeConversion = "conversion"
+
+// Fields of derived records.
+const (
+	fieldLanguage = "WARC-Identified-Content-Language"
+	maxDetect     = 8 << 10 // bytes of text by which the language is guessed
+)
+
+// Options say what is derived.
+type Options struct {
+	Format   Format
+	MaxBody  int64  // bytes of a decoded body that are looked at; 0: extract.DefaultMaxBody
+	Software string // for the warcinfo record
+}
+
+// Writer writes one derived file. One goroutine.
+type Writer struct {
+	out     io.Writer
+	opt     Options
+	encoder warc.Encoder
+	member  []byte // reused
+	started bool
+	left    uint64 // records that may still be written
+	limited bool
+}
+
+// NewWriter writes to out. Most records, the warcinfo record aside: head; 0: no bound.
+func NewWriter(out io.Writer, head uint64, opt Options) *Writer {
+	if opt.MaxBody <= 0 {
+		opt.MaxBody = extract.DefaultMaxBody
+	}
+	return &Writer{out: out, opt: opt, encoder: warc.Encoder{BlockDigest: true}, left: head, limited: head > 0}
+}
+
+// File derives from one WARC file. name is that by which derived records tell it.
+func (w *Writer) File(ctx context.Context, in io.Reader, name string) error {
+	r := warc.NewReader(in, warc.ReaderOptions{Name: name})
+	defer r.Close()
+	for !w.limited || w.left > 0 {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		rec, err := r.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !w.started {
+			w.started = true
+			if err := w.info(rec); err != nil {
+				return err
+			}
+		}
+		made, err := w.derive(r, rec, filepath.Base(name))
+		if err != nil {
+			return err
+		}
+		if made == nil {
+			continue
+		}
+		w.left--
+		if err := w.put(made); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *Writer) put(rec *warc.Record) (err error) {
+	if w.member, err = w.encoder.Append(w.member[:0], rec); err != nil {
+		return err
+	}
+	_, err = w.out.Write(w.member)
+	return err
+}
+
+// info writes the warcinfo record.
+func (w *Writer) info(first *warc.Record) error {
+	block := string(warc.FormatFields([]warc.Field{
+		{Name: "software", Value: w.opt.Software},
+		{Name: "format", Value: "WARC File Format 1.1"},
+		{Name: "conformsTo", Value: "https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"},
+		{Name: "description", Value: map[Format]string{WET: "text of pages (WET)", WAT: "metadata of records (WAT)"}[w.opt.Format]},
+	}))
+	return w.put(&warc.Record{Type: warc.TypeInfo, Date: first.Date, ContentType: warc.MediaFields, Block: strings.NewReader(block), Length: int64(len(block))})
+}
+
+// derive makes a record of one, or nil.
+func (w *Writer) derive(r *warc.Reader, rec *warc.Record, file string) (*warc.Record, error) {
+	out := &warc.Record{Date: rec.Date, TargetURI: rec.TargetURI}
+	out.Add(warc.FieldRefersTo, "<"+rec.ID+">")
+	if w.opt.Format == WET {
+		if rec.Type != warc.TypeResponse && rec.Type != warc.TypeResource {
+			return nil, nil
+		}
+		m, err := readMessage(rec, w.opt.MaxBody)
+		if err != nil || m.doc == nil || m.head != nil && (m.head.Status < 200 || m.head.Status > 299) {
+			return nil, err
+		}
+		text, err := process.Text(m.document(), 0)
+		if err != nil || text == "" {
+			return nil, nil // a page without text, or one that nobody can read
+		}
+		out.Type, out.ContentType = typeConversion, "text/plain"
+		out.Add(fieldLanguage, language(text))
+		out.Block, out.Length = strings.NewReader(text), int64(len(text))
+		return out, nil
+	}
+	envelope, err := w.envelope(r, rec, file)
+	if err != nil {
+		return nil, err
+	}
+	var block bytes.Buffer
+	if err := encoder(&block).Encode(envelope); err != nil {
+		return nil, fmt.Errorf("%s: record at byte %d: %w", file, rec.Offset, err)
+	}
+	out.Type, out.ContentType = warc.TypeMetadata, MediaJSON
+	out.Block, out.Length = bytes.NewReader(block.Bytes()), int64(block.Len())
+	return out, nil
+}
+
+// language is the ISO 639-3 code of a text's language, or "" if the text is too short
+// or too mixed to tell.
+func language(text string) string {
+	if len(text) > maxDetect {
+		text = strings.ToValidUTF8(text[:maxDetect], "")
+	}
+	info := whatlanggo.Detect(text)
+	if !info.IsReliable() {
+		return ""
+	}
+	return info.Lang.Iso6393()
+}
+
+// message is a record's block, taken apart.
+type message struct {
+	head         *httpmsg.Head // nil if there is none
+	doc          *extract.Document
+	block        [sha1.Size]byte
+	entity       [sha1.Size]byte
+	blockLength  int64
+	entityLength int64
+}
+
+func (m *message) document() *process.Document {
+	return &process.Document{URL: m.doc.URL, Header: m.doc.Header, MIME: extract.MediaType(m.doc), Charset: m.doc.Charset, Body: m.doc.Body}
+}
+
+// counted hashes and counts what is read through it.
+type counted struct {
+	in io.Reader
+	h  hash.Hash
+	n  int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.in.Read(p)
+	c.h.Write(p[:n])
+	c.n += int64(n)
+	return n, err
+}
+
+// readMessage reads a record to its end. An error is damage of the archive.
+func readMessage(rec *warc.Record, max int64) (*message, error) {
+	block := &counted{in: rec.Block, h: sha1.New()}
+	entity := &counted{h: sha1.New()}
+	m := &message{}
+	isHTTP := strings.HasPrefix(strings.ToLower(rec.ContentType), "application/http")
+	var body []byte
+	switch {
+	case rec.Type == warc.TypeResponse && isHTTP:
+		msg, err := httpmsg.Open(block)
+		if err != nil {
+			break // no HTTP, whatever it says
+		}
+		m.head = &msg.Head
+		entity.in = msg.Payload
+		decoded := httpmsg.NewBody(entity, msg.Head.Get("Content-Encoding"), max)
+		if body, err = io.ReadAll(decoded); err == nil {
+			err = decoded.Close()
+		}
+		if err != nil {
+			return nil, err
+		}
+		header := make(http.Header, len(msg.Head.Fields))
+		for _, f := range msg.Head.Fields {
+			header.Add(f.Name, f.Value)
+		}
+		m.doc = &extract.Document{URL: rec.TargetURI, Header: header, Body: body}
+		m.doc.MIME, m.doc.Charset = httpmsg.MediaType(msg.Head.Get("Content-Type"))
+	case rec.Type == warc.TypeResource:
+		var err error
+		if body, err = io.ReadAll(io.LimitReader(block, max)); err != nil {
+			return nil, err
+		}
+		m.doc = &extract.Document{URL: rec.TargetURI, Body: body}
+		m.doc.MIME, m.doc.Charset = httpmsg.MediaType(rec.ContentType)
+	}
+	if entity.in != nil {
+		// A payload whose transfer coding is damaged ends early: what came counts.
+		_, _ = io.Copy(io.Discard, entity)
+	}
+	if _, err := io.Copy(io.Discard, block); err != nil {
+		return nil, err
+	}
+	m.block, m.entity = [sha1.Size]byte(block.h.Sum(nil)), [sha1.Size]byte(entity.h.Sum(nil))
+	m.blockLength, m.entityLength = block.n, entity.n
+	return m, nil
+}
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }

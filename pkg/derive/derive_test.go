@@ -1,0 +1,223 @@
+package derive
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mercator/formats/warc"
+)
+
+const page = `<html lang=de><head><title> A
+ title </title><base href="/base/"><meta name=description content="d &amp; e"><meta property=og:x content=y>
+<link rel=stylesheet href=s.css type=text/css><script src=x.js></script></head>
+<body><a href=one rel=nofollow>One <b>and</b> more</a><a name=x>no</a><img src=i.gif alt=pic srcset="a 2x"><form action=/go method=post><input name=q></form>
+<p>Dies ist ein deutscher Satz, der lang genug ist, damit man seine Sprache erkennen kann, und noch einer dazu.</p></body></html>`
+
+// archive makes a WARC file of replies, each with its request.
+func archive(t testing.TB, codec warc.Codec, replies ...string) []byte {
+	t.Helper()
+	var file []byte
+	add := func(rec *warc.Record, block string) {
+		rec.Date, rec.Block, rec.Length = time.Unix(1e9, 0), strings.NewReader(block), int64(len(block))
+		var err error
+		if file, err = (warc.Encoder{Codec: codec}).Append(file, rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(&warc.Record{Type: warc.TypeInfo, ContentType: warc.MediaFields}, "software: test\r\n")
+	for i, reply := range replies {
+		u := fmt.Sprintf("http://h/%d", i)
+		add(&warc.Record{Type: warc.TypeRequest, TargetURI: u, ContentType: warc.MediaRequest}, "GET /0 HTTP/1.1\r\nHost: h\r\n\r\n")
+		add(&warc.Record{Type: warc.TypeResponse, TargetURI: u, ContentType: warc.MediaResponse}, reply)
+	}
+	add(&warc.Record{Type: warc.TypeResource, TargetURI: "ftp://h/x.txt", ContentType: "text/plain"}, "a plain file")
+	return file
+}
+
+func reply(contentType, body string) string {
+	return "HTTP/1.1 200 OK\r\nContent-Type: " + contentType + "\r\nSet-Cookie: a\r\nSet-Cookie: b\r\n\r\n" + body
+}
+
+// records reads a derived file: type, URL, language and block of each record.
+func derived(t *testing.T, opt Options, head uint64, file []byte) (blocks []string) {
+	t.Helper()
+	var out bytes.Buffer
+	if err := NewWriter(&out, head, opt).File(context.Background(), bytes.NewReader(file), "dir/x.warc.gz"); err != nil {
+		t.Fatal(err)
+	}
+	r := warc.NewReader(&out, warc.ReaderOptions{Name: "derived", Verify: true})
+	defer r.Close()
+	for {
+		rec, err := r.Next()
+		if err == io.EOF {
+			return blocks
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(rec.Block)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rec.Type == warc.TypeInfo {
+			continue
+		}
+		if !strings.HasPrefix(rec.Get(warc.FieldRefersTo), "<urn:uuid:") || rec.Date.Unix() != 1e9 {
+			t.Errorf("record of %s: %v, %v", rec.TargetURI, rec.Fields, rec.Date)
+		}
+		blocks = append(blocks, fmt.Sprintf("%s %s %s %s\n%s", rec.Type, rec.ContentType, rec.TargetURI, rec.Get(fieldLanguage), b))
+	}
+}
+
+func TestWET(t *testing.T) {
+	for _, codec := range []warc.Codec{warc.Gzip, warc.Zstd, warc.None} {
+		got := derived(t, Options{Format: WET}, 0, archive(t, codec, reply("text/html", page), reply("image/gif", "GIF89a"), "HTTP/1.1 404 Not\r\nContent-Type: text/html\r\n\r\ngone",
+			reply("text/html", "<script>no</script>"), reply("application/pdf", "%PDF-no"), "nonsense", reply("text/html", "chunked\r\n")))
+		want := []string{
+			"conversion text/plain http://h/0 deu\nA title\nOne and moreno\nDies ist ein deutscher Satz, der lang genug ist, damit man seine Sprache erkennen kann, und noch einer dazu.",
+			"conversion text/plain http://h/6 \nchunked",
+			"conversion text/plain ftp://h/x.txt \na plain file",
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", codec, diff)
+		}
+	}
+	if got := derived(t, Options{Format: WET}, 1, archive(t, warc.Gzip, reply("text/html", page), reply("text/html", page))); len(got) != 1 {
+		t.Errorf("%d records, want 1", len(got))
+	}
+}
+
+// at follows names through a JSON object.
+func at(v any, path string) any {
+	for name := range strings.SplitSeq(path, "/") {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return nil
+		}
+		v = m[name]
+	}
+	return v
+}
+
+// The names are those of Common Crawl's files.
+func TestWAT(t *testing.T) {
+	got := derived(t, Options{Format: WAT}, 0, archive(t, warc.Gzip, reply("text/html", page)))
+	if len(got) != 4 {
+		t.Fatalf("%d records, want 4", len(got))
+	}
+	parse := func(i int) (v any) {
+		head, block, _ := strings.Cut(got[i], "\n")
+		if !strings.HasPrefix(head, "metadata application/json ") {
+			t.Errorf("record %d: %s", i, head)
+		}
+		if err := json.Unmarshal([]byte(block), &v); err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	info, request, response := parse(0), parse(1), parse(2)
+	expect := func(v any, path string, want any) {
+		t.Helper()
+		if diff := cmp.Diff(want, at(v, path)); diff != "" {
+			t.Errorf("%s: %s", path, diff)
+		}
+	}
+	const http, req = "Envelope/Payload-Metadata/HTTP-Response-Metadata/", "Envelope/Payload-Metadata/HTTP-Request-Metadata/"
+	body := reply("text/html", page)
+	expect(info, "Envelope/Payload-Metadata/WARC-Info-Metadata/software", "test")
+	expect(request, req+"Request-Message", map[string]any{"Method": "GET", "Path": "/0", "Version": "HTTP/1.1"})
+	expect(request, req+"Headers", map[string]any{"Host": "h"})
+	expect(request, req+"Headers-Length", "26")
+	expect(request, req+"Entity-Length", "0")
+	expect(response, "Container/Filename", "x.warc.gz")
+	expect(response, "Container/Compressed", true)
+	expect(response, "Envelope/Format", "WARC/1.1")
+	expect(response, "Envelope/WARC-Header-Metadata/WARC-Type", "response")
+	expect(response, "Envelope/WARC-Header-Metadata/WARC-Target-URI", "http://h/0")
+	expect(response, "Envelope/WARC-Header-Metadata/WARC-Date", "2001-09-09T01:46:40Z")
+	expect(response, "Envelope/Payload-Metadata/Actual-Content-Length", fmt.Sprint(len(body)))
+	expect(response, "Envelope/Payload-Metadata/Trailing-Slop-Length", "4")
+	expect(response, http+"Response-Message", map[string]any{"Status": "200", "Version": "HTTP/1.1", "Reason": "OK"})
+	expect(response, http+"Headers/Set-Cookie", []any{"a", "b"})
+	expect(response, http+"Headers-Length", fmt.Sprint(len(body)-len(page)-2))
+	expect(response, http+"Entity-Length", fmt.Sprint(len(page)))
+	expect(response, http+"HTML-Metadata/Head", map[string]any{
+		"Title": "A title", "Base": "/base/",
+		"Metas":   []any{map[string]any{"name": "description", "content": "d & e"}, map[string]any{"property": "og:x", "content": "y"}},
+		"Link":    []any{map[string]any{"path": "LINK@/href", "url": "s.css", "rel": "stylesheet", "type": "text/css"}},
+		"Scripts": []any{map[string]any{"path": "SCRIPT@/src", "url": "x.js"}},
+	})
+	expect(response, http+"HTML-Metadata/Links", []any{
+		map[string]any{"path": "A@/href", "url": "one", "rel": "nofollow", "text": "One and more"},
+		map[string]any{"path": "IMG@/src", "url": "i.gif", "alt": "pic"},
+		map[string]any{"path": "IMG@/srcset", "url": "a 2x"},
+		map[string]any{"path": "FORM@/action", "url": "/go", "method": "post"},
+	})
+	// The numbers are those of the file: header, block and line ends make the member.
+	header, _ := at(response, "Envelope/WARC-Header-Length").(string)
+	inflated, _ := at(response, "Container/Gzip-Metadata/Inflated-Length").(string)
+	if fmt.Sprint(number(atoi(header)+int64(len(body))+4)) != inflated || atoi(header) < 100 {
+		t.Errorf("header of %s bytes, member of %s", header, inflated)
+	}
+}
+
+func atoi(s string) (n int64) { fmt.Sscan(s, &n); return n }
+
+// Pages of very many elements, and of very long ones, give bounded records.
+func TestWATBounds(t *testing.T) {
+	for name, body := range map[string]string{
+		"links":      strings.Repeat("<a href=x>y</a>", 500_000),
+		"metas":      strings.Repeat("<meta name=a content=b>", 300_000),
+		"long":       strings.Repeat("<img src='"+strings.Repeat("x", 10_000)+"'>", 700),
+		"anchor":     "<a href=x>" + strings.Repeat("word ", 1_000_000),
+		"attributes": "<a href=x " + strings.Repeat("a=b ", 1_000_000) + ">",
+	} {
+		got := derived(t, Options{Format: WAT}, 0, archive(t, warc.Gzip, reply("text/html", body)))
+		if n := len(got[2]); n > maxItemsBytes+MaxItems*64 {
+			t.Errorf("%s: a record of %d bytes", name, n)
+		}
+		if truncated := strings.Contains(got[2], `"Truncated":true`); truncated != (name == "links" || name == "metas" || name == "long") {
+			t.Errorf("%s: truncated %v", name, truncated)
+		}
+	}
+}
+
+func TestDamage(t *testing.T) {
+	file := archive(t, warc.Gzip, reply("text/html", page))
+	for _, f := range []Format{WET, WAT} {
+		err := NewWriter(io.Discard, 0, Options{Format: f}).File(context.Background(), bytes.NewReader(file[:len(file)-30]), "x")
+		if !errors.Is(err, warc.ErrTruncated) {
+			t.Errorf("%s: %v", f, err)
+		}
+	}
+}
+
+func FuzzDerive(f *testing.F) {
+	f.Add(archive(f, warc.None, reply("text/html", page)))
+	f.Add(archive(f, warc.None, reply("text/html; charset=x", "<a href=\xff>\xff")))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		for _, format := range []Format{WET, WAT} {
+			var out bytes.Buffer
+			if NewWriter(&out, 0, Options{Format: format, MaxBody: 1 << 16}).File(context.Background(), bytes.NewReader(file), "x") != nil {
+				continue
+			}
+			r := warc.NewReader(&out, warc.ReaderOptions{Name: "derived", Verify: true})
+			for {
+				if _, err := r.Next(); err == io.EOF {
+					break
+				} else if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}
