@@ -49,6 +49,10 @@ interop: build ## other programs read our files, and ours theirs (needs python3,
 protocols: build ## crawl over FTP, Gopher and a program, to the end (needs python3-pyftpdlib, gophernicus)
 	@pipelines/protocols.sh
 
+.PHONY: modules
+modules: build ## programs of Debian as processing modules (needs tidy, catdoc)
+	@pipelines/modules.sh
+
 .PHONY: browser
 browser: ## our links of pages against Chromium's (needs chromium, documentation packages, PyPI)
 	@pipelines/browser.sh

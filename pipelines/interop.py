@@ -2,6 +2,7 @@
 
     interop.py warc FILE.warc.gz…     warcio checks them
     interop.py documents FILE…        warcio checks files of a crawl by FTP and Gopher
+    interop.py derived WET WAT        warcio checks them, and reads what they hold
     interop.py arrow PLAIN ROWS.json  pyarrow and DuckDB read plain Arrow as mcat printed it
 """
 
@@ -148,10 +149,45 @@ def check_arrow(plain, rows_path):
     say("pyarrow", f"{kind}: {count} rows of {table.num_columns} columns are what mcat prints; DuckDB counts {len(want)} of {group}")
 
 
+def check_derived(wet, wat):
+    """warcio check passes all records; texts are UTF-8, and the JSON has the names
+    that readers of Common Crawl's files go by."""
+    from warcio.archiveiterator import ArchiveIterator
+
+    for path in (wet, wat):
+        check = subprocess.run([sys.executable, "-m", "warcio.cli", "check", "-v", path], capture_output=True, text=True)
+        if check.returncode != 0 or "failed" in check.stdout:
+            sys.exit(f"{path}: warcio check: {check.stdout}{check.stderr}")
+    texts = links = 0
+    with open(wet, "rb") as f:
+        for record in ArchiveIterator(f):
+            if record.rec_type == "conversion":
+                assert record.rec_headers.get_header("WARC-Refers-To").startswith("<urn:uuid:")
+                assert record.rec_headers.get_header("Content-Type") == "text/plain"
+                record.content_stream().read().decode("utf-8")
+                texts += 1
+    with open(wat, "rb") as f:
+        for record in ArchiveIterator(f):
+            if record.rec_type != "metadata":
+                continue
+            envelope = json.loads(record.content_stream().read())["Envelope"]
+            payload = envelope["Payload-Metadata"]
+            if "HTTP-Response-Metadata" in payload:
+                reply = payload["HTTP-Response-Metadata"]
+                assert envelope["WARC-Header-Metadata"]["WARC-Type"] == "response"
+                assert int(reply["Response-Message"]["Status"]) and "Headers" in reply
+                links += len(reply.get("HTML-Metadata", {}).get("Links", []))
+    if not (texts and links):
+        sys.exit(f"{texts} texts, {links} links: one is missing")
+    say("warcio", f"check passes WET and WAT files: {texts} texts, {links} links")
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "warc":
         check_warc(sys.argv[2:])
     elif sys.argv[1] == "documents":
         check_documents(sys.argv[2:])
+    elif sys.argv[1] == "derived":
+        check_derived(*sys.argv[2:])
     else:
         check_arrow(*sys.argv[2:])

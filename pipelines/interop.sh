@@ -5,7 +5,8 @@
 #
 # Crawls a small mweb (gzip and chunked replies are in it), and then:
 #   - warcio checks the WARC files, and so does jwarc; where make protocols could run,
-#     warcio checks those of a crawl by FTP and Gopher, too;
+#     warcio checks those of a crawl by FTP and Gopher, too, and
+#     reads the WET and WAT files that mcat makes;
 #   - after "zstd -dc", record files of each kind open in pyarrow with the rows and
 #     columns that mcat prints, and in DuckDB from there;
 #   - WARC files that wget wrote go through mcat and mextract, which finds in them
@@ -112,6 +113,9 @@ for f in "$work"/crawl/fetch/*.warc.gz*; do
   cp "$f" "$work/warc/$(basename "$f" .open)" # jwarc goes by the name
 done
 "$python" "$here/interop.py" warc "$work"/warc/*.warc.gz
+"${BIN}mcat" --wet "$work/crawl" -o "$work/crawl.warc.wet.gz"
+"${BIN}mcat" --wat "$work/crawl" -o "$work/crawl.warc.wat.gz"
+"$python" "$here/interop.py" derived "$work/crawl.warc.wet.gz" "$work/crawl.warc.wat.gz"
 if [ -n "$JWARC" ]; then
   java -jar "$JWARC" validate "$work"/warc/*.warc.gz > "$work/jwarc.log" 2>&1 || { tail -20 "$work/jwarc.log" >&2; die "jwarc found fault"; }
   [ ! -s "$work/jwarc.log" ] || { tail -20 "$work/jwarc.log" >&2; die "jwarc has something to say"; }

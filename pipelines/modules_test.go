@@ -109,6 +109,11 @@ module_state = ["tags", "sizes"]
 			} else if got := output(t, "mextract", "state", dir+"/modules/tags"); got != output(t, "mextract", "state", c.dir+"/modules/tags") {
 				t.Error("the repeated crawl has another state")
 			}
+			wet := filepath.Join(t.TempDir(), "crawl.warc.wet.gz")
+			output(t, "mcat", "--wet", c.dir, "-o", wet)
+			if n, err := strconv.Atoi(strings.TrimSpace(output(t, "mcat", "--count", wet))); err != nil || n < 20 {
+				t.Errorf("%d records of text, %v", n, err)
+			}
 			output(t, "mckpt", "gc", c.dir, "--keep", "1")
 			output(t, "mckpt", "verify", c.dir)
 		})

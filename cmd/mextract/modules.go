@@ -289,7 +289,7 @@ func (*createCmd) Help() string {
 crawl.toml lists as module_state.
 
     mextract create totals/tags
-    mextract pages.warc.gz --module tags --module-state tags --module-stores totals -o /dev/null
+    mextract pages.warc.gz --module tags --module-state tags --module-stores totals > links.arrows.zst
 
 A command finds in MERCATOR_EVENT what it is run for: document, or, if it keeps state,
 begin, commit (with all findings on standard input, in the order of the documents, a
