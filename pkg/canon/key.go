@@ -34,7 +34,7 @@ func (o Options) KeyForm(host, canonical string) (keyHost, keyURL string) {
 // A server that redirects one spelling of a URL to another means the other one. Where
 // the rules would make them one, neither would ever be fetched: the one answers with
 // the redirect, the other is seen. So the target then keeps what Options.URLRules take
-// away, and its key is that of the URL as it stands. It is fetched once.
+// away, and has the key of RedirectForm. It is fetched once.
 func (o Options) Redirect(from, ref string) (canonical, host string, key uint64, err error) {
 	for {
 		base, err := o.Base(from)
@@ -51,7 +51,16 @@ func (o Options) Redirect(from, ref string) (canonical, host string, key uint64,
 	}
 	key = o.URLKey(host, canonical)
 	if _, fromHost, _ := Split(from); canonical != from && key == o.URLKey(fromHost, from) {
-		key = fingerprint.URLKey(host, canonical)
+		key = fingerprint.URLKey(o.RedirectForm(host, canonical))
 	}
 	return canonical, host, key, nil
+}
+
+// RedirectForm is what the key is made of for the target of a redirect from a URL that
+// is one with it by the rules: the host as KeyForm has it, so that the key is among the
+// host's, and the whole URL with a "#", which stands in no canonical URL and so makes a
+// key that is seen at no other occasion.
+func (o Options) RedirectForm(host, canonical string) (keyHost, keyURL string) {
+	keyHost, _ = o.KeyForm(host, canonical)
+	return keyHost, canonical + "#"
 }

@@ -22,8 +22,8 @@ const (
 	// SessionIDs drops the arguments and parameters jsessionid, phpsessid and
 	// aspsessionid…, an argument sid of 32 letters and digits, and the arguments cfid
 	// and cftoken where both are there. Heritrix's rules StripSessionIDs and
-	// StripSessionCFIDs mean the same ones; they want all values of the length that
-	// servers had in 2004, and look at the query only.
+	// StripSessionCFIDs mean the same ones, but by pieces of text instead of whole
+	// arguments, and jsessionid and phpsessid of 32 characters only.
 	SessionIDs Rules = 1 << iota
 	// WWW drops "www.", with digits too (www2.), as long as a dot is left in the host.
 	WWW

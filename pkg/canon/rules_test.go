@@ -59,6 +59,35 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// A redirect between two URLs that are one leads to a page that is fetched, once.
+func TestRedirect(t *testing.T) {
+	for _, tt := range []struct {
+		o               Options
+		from, ref, want string
+		keyHost, keyURL string // of which its key is made
+	}{
+		{Options{}, "http://h/a", "b?utm_id=1", "http://h/b?utm_id=1", "h", "http://h/b?utm_id=1"},
+		{Options{KeyRules: AllRules}, "http://h/a", "b?utm_id=1", "http://h/b?utm_id=1", "h", "http://h/b"},
+		{Options{KeyRules: AllRules}, "http://h.test/", "http://www.h.test/", "http://www.h.test/", "h.test", "http://www.h.test/#"},
+		{Options{KeyRules: AllRules}, "http://www.h.test/", "http://h.test/", "http://h.test/", "h.test", "http://h.test/#"},
+		{Options{KeyRules: AllRules}, "http://h/a", "/a", "http://h/a", "h", "http://h/a"},
+		{Options{URLRules: AllRules}, "http://h/a", "/a/", "http://h/a/", "h", "http://h/a/"},
+		{Options{URLRules: AllRules}, "http://h/a", "/a", "http://h/a", "h", "http://h/a"},
+		{Options{URLRules: AllRules}, "http://h/a", "/a?sid=9682993c8daa2c5497996114facdc805", "http://h/a?sid=9682993c8daa2c5497996114facdc805", "h", "http://h/a?sid=9682993c8daa2c5497996114facdc805"},
+		{Options{URLRules: AllRules}, "http://h/a/", "/a?sid=9682993c8daa2c5497996114facdc805", "http://h/a", "h", "http://h/a"},
+		{Options{URLRules: AllRules, KeyRules: AllRules}, "http://h/a", "/a/", "http://h/a/", "h", "http://h/a/#"},
+	} {
+		u, host, key, err := tt.o.Redirect(tt.from, tt.ref)
+		if u != tt.want || err != nil || key != fingerprint.URLKey(tt.keyHost, tt.keyURL) || host != strings.Split(u, "/")[2] {
+			t.Errorf("%v: from %s to %s: %s, host %s, key %016x, %v", tt.o, tt.from, tt.ref, u, host, key, err)
+		}
+		// Who reads the record makes it again of what the record has.
+		if again, _, key2, err := tt.o.Redirect(tt.from, u); again != u || key2 != key || err != nil {
+			t.Errorf("%v: from %s to %s: then %s, %v", tt.o, tt.from, tt.ref, again, err)
+		}
+	}
+}
+
 func TestParseRules(t *testing.T) {
 	r, err := ParseRules(ruleNames)
 	if err != nil || r != AllRules || r.String() != strings.Join(ruleNames, ",") {

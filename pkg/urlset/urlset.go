@@ -94,8 +94,8 @@ func FromURL(in, u *record.URL) { *u = *in }
 
 // KeyOf returns the checksum by which a set of the polynomial knows the row's URL.
 // The row's own url_key is by Mercator's polynomial; it is made if it is missing. A
-// set of another makes its own of what url_key was made of: the URL, or what the
-// crawl's key rules leave of it.
+// set of another makes its own of what url_key was made of: what the crawl's key rules
+// leave of the URL, or canon.Options.RedirectForm.
 func KeyOf(poly *fingerprint.Poly, form canon.Options, u *record.URL) uint64 {
 	if u.Key == 0 {
 		u.Key = form.URLKey(u.Host, u.URL)
@@ -103,8 +103,10 @@ func KeyOf(poly *fingerprint.Poly, form canon.Options, u *record.URL) uint64 {
 	if poly.Polynomial() == fingerprint.Polynomial {
 		return u.Key
 	}
-	if u.Key == fingerprint.URLKey(u.Host, u.URL) {
-		return poly.URLKey(u.Host, u.URL)
+	if form.KeyRules != 0 {
+		if host, url := form.RedirectForm(u.Host, u.URL); u.Key == fingerprint.URLKey(host, url) {
+			return poly.URLKey(host, url)
+		}
 	}
 	return poly.URLKey(form.KeyForm(u.Host, u.URL))
 }

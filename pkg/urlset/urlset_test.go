@@ -13,6 +13,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/canon"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/fpset"
 	"mercator/pkg/stage"
@@ -311,4 +312,30 @@ func (c *counted) Read(row *record.Link) error {
 	c.at++
 	c.sum.Add(row)
 	return nil
+}
+
+// A set of another polynomial takes for one what is one by url_key, and no more.
+func TestKeyOfRules(t *testing.T) {
+	poly, err := fingerprint.NewPoly(0xd800000000000000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := canon.Options{KeyRules: canon.WWW | canon.TrailingSlash}
+	key := func(url, from string) uint64 {
+		u, host, k, err := form.Redirect(from, url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return KeyOf(poly, form, &record.URL{URL: u, Host: host, Key: k})
+	}
+	const other = "http://other.test/"
+	if a, b := key("http://www.a.test/x/", other), key("http://a.test/x", other); a != b || a != poly.URLKey("a.test", "http://a.test/x") {
+		t.Errorf("keys %x and %x of one URL", a, b)
+	}
+	if a, b := key("http://www.a.test/x", "http://a.test/x"), key("http://www.a.test/x", other); a == b {
+		t.Error("the target of a redirect has the key of the URL that it stands at")
+	}
+	if a, b := KeyOf(poly, form, &record.URL{URL: "http://www.a.test/", Host: "www.a.test"}), key("http://a.test/", other); a != b {
+		t.Errorf("a row without url_key has %x, want %x", a, b)
+	}
 }
