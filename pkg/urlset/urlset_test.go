@@ -326,7 +326,7 @@ func TestKeyOfRules(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return KeyOf(poly, form, &record.URL{URL: u, Host: host, Key: k})
+		return urlset.KeyOf(poly, form, &record.URL{URL: u, Host: host, Key: k})
 	}
 	const other = "http://other.test/"
 	if a, b := key("http://www.a.test/x/", other), key("http://a.test/x", other); a != b || a != poly.URLKey("a.test", "http://a.test/x") {
@@ -335,7 +335,7 @@ func TestKeyOfRules(t *testing.T) {
 	if a, b := key("http://www.a.test/x", "http://a.test/x"), key("http://www.a.test/x", other); a == b {
 		t.Error("the target of a redirect has the key of the URL that it stands at")
 	}
-	if a, b := KeyOf(poly, form, &record.URL{URL: "http://www.a.test/", Host: "www.a.test"}), key("http://a.test/", other); a != b {
+	if a, b := urlset.KeyOf(poly, form, &record.URL{URL: "http://www.a.test/", Host: "www.a.test"}), key("http://a.test/", other); a != b {
 		t.Errorf("a row without url_key has %x, want %x", a, b)
 	}
 }
