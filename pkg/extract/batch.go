@@ -143,7 +143,7 @@ type ending struct {
 //	not fetched      dropped, by outcome
 //	other status     dropped, "status-4xx"
 //	duplicates       dropped, "duplicate", unless Settings.Duplicates
-//	without a body   dropped, "no-body"
+//	without a body   dropped, "no-body", unless their header has links
 //	denied by a rule for documents   dropped, "filter:NAME" of the rule
 //	pages            consumed; their links, at the row's depth + 1
 func Batch(ctx context.Context, b Books, s Settings) (Report, error) {
@@ -431,7 +431,7 @@ func (o *output) extract() (drop string, err error) {
 		return "", nil
 	}
 	if doc == nil {
-		return "no-body", nil
+		return o.bare(row)
 	}
 	if o.judge != nil && !isRobots && o.Filter.JudgesDocuments() {
 		c := filter.Candidate{URL: row.URL, Host: row.Host, Depth: row.Depth, MIME: MediaType(doc)}
@@ -440,24 +440,51 @@ func (o *output) extract() (drop string, err error) {
 		}
 	}
 	o.ending.bytes = len(doc.Body)
-	depth := uint16(1)
 	if isRobots {
 		o.finder.findRobots(doc, o.Links)
+		o.found(1)
 	} else {
 		o.finder.find(doc, o.Links)
-		depth = row.Depth
-		if depth < math.MaxUint16 {
-			depth++
-		}
 		o.process(row, doc)
+		o.found(deeper(row.Depth))
 	}
+	return "", nil
+}
+
+// bare takes the links in the header of a reply without a body, such as one with a
+// Refresh field. Without any the row is dropped.
+func (o *output) bare(row *record.Fetch) (drop string, err error) {
+	header := o.job.header
+	if o.Settings.Header == nil && row.WARCFilename != "" && o.archive.dir != "" {
+		p, err := o.archive.read(row, 0, true)
+		if err != nil {
+			return "", err
+		}
+		header = p.header
+	}
+	o.finder.find(&Document{URL: row.URL, Header: header}, o.Links)
+	if len(o.finder.found.all) == 0 {
+		return "no-body", nil
+	}
+	o.found(deeper(row.Depth))
+	return "", nil
+}
+
+func deeper(depth uint16) uint16 {
+	if depth < math.MaxUint16 {
+		depth++
+	}
+	return depth
+}
+
+// found makes rows of what the finder has found.
+func (o *output) found(depth uint16) {
 	page := &o.finder.page
 	o.ending.cut = o.ending.cut || page.Cut
 	for reason, n := range page.Refused {
 		o.refuse(reason, n)
 	}
 	o.links(depth)
-	return "", nil
 }
 
 // document returns the row's document, or nil if it has no body.

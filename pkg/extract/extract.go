@@ -238,7 +238,7 @@ func Robots(doc *Document, opt Options) Page {
 }
 
 func (f *finder) findRobots(doc *Document, opt Options) {
-	if f.begin(doc, opt) {
+	if f.begin(doc, opt) && f.opt.Sources.has(FromRobots) {
 		f.robots(doc.Body)
 		f.page.refuse(ReasonRepeated, f.repeated)
 	}
