@@ -5,8 +5,8 @@
 #
 # Crawls a small mweb (gzip and chunked replies are in it), and then:
 #   - warcio checks the WARC files, and so does jwarc; where make protocols could run,
-#     warcio checks those of a crawl by FTP and Gopher, too, and
-#     reads the WET and WAT files that mcat makes;
+#     warcio checks those of a crawl by FTP and Gopher, too;
+#   - warcio reads the WET and WAT files that mcat makes of the crawl;
 #   - after "zstd -dc", record files of each kind open in pyarrow with the rows and
 #     columns that mcat prints, and in DuckDB from there;
 #   - WARC files that wget wrote go through mcat and mextract, which finds in them
