@@ -31,6 +31,9 @@ func hostile() []document {
 		{"text/html", "", fill("", func(i int) string { return fmt.Sprintf("<a href=/%d/%030d>%030d</a>", i, i, i) })},
 		{"text/html", "", fill("", repeat("<a "+strings.Repeat("b ", maxTagAttributes)+">"))},
 		{"text/html", "", fill("", repeat("<a href='/"+strings.Repeat("q", 2*maxTagAttributes)+"'>"))},
+		{"text/html", "", "<table><i>" + strings.Repeat("<b c=d>x</b>", 17_000)}, // left to the tree
+		{"text/html", "", "<table><i>" + strings.Repeat("<b c=d>x</b>", 17_000)},
+		{"text/html", "windows-1252", fill("<table><i>", repeat("<b>\x80 &amp; </b><a href=x>"))},
 		{"text/css", "windows-1252", fill("", func(i int) string { return fmt.Sprintf("a{b:url(/\x80\x80\x80%d)}", i) })},
 		{"text/css", "windows-1252", fill("/*", repeat("\x80\x80\x80\x80"))},
 		{"text/xml", "", fill("<urlset ", repeat("a "))},

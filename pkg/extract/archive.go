@@ -213,7 +213,7 @@ func readReply(rec *warc.Record, payload io.Reader, length, limit int64, headOnl
 }
 
 // idleBody bounds the memory that is kept from one body for the next.
-const idleBody = 1 << 20
+const idleBody = 1 << 18
 
 // readAll is io.ReadAll of at most limit bytes, with a guess of how many, into b where
 // that is enough.

@@ -359,6 +359,21 @@ var hostile = map[string]func(n int) (mime, body string){
 		}
 		return "text/html", b.String() + "href=x>"
 	},
+	"declined, nested": func(n int) (string, string) { return "text/html", "<table><i>" + strings.Repeat("<div>", n) },
+	"declined, formatting": func(n int) (string, string) {
+		return "text/html", "<table><i>" + strings.Repeat("<font a=1><p>x</p>", n)
+	},
+	"declined, unknown": func(n int) (string, string) { return "text/html", "<table><i>" + strings.Repeat("<b></x>", n) },
+	"declined, cells": func(n int) (string, string) {
+		return "text/html", "<table><i>" + strings.Repeat("<td><object><b></b>", n)
+	},
+	"declined, attributes": func(n int) (string, string) { return "text/html", "<table><i><a " + strings.Repeat("b=1 ", n) },
+	"unclosed everything": func(n int) (string, string) {
+		return "text/html", strings.Repeat("<p><table><tr><td><a href=x><b><select><button><svg><ul><li><object><form><template>", n/10)
+	},
+	"foreign": func(n int) (string, string) {
+		return "text/html", strings.Repeat("<svg><g>", n) + strings.Repeat("</a>", n)
+	},
 	"same attribute":  func(n int) (string, string) { return "text/html", "<a " + strings.Repeat("href=x ", n) + ">" },
 	"open comments":   func(n int) (string, string) { return "text/html", strings.Repeat("<!--", n) },
 	"open tags":       func(n int) (string, string) { return "text/html", strings.Repeat("<a href='", n) },

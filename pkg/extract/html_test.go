@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -181,4 +182,49 @@ func FuzzEngines(f *testing.F) {
 			t.Fatalf("%q: -tree +lexer\n%s", body, diff)
 		}
 	})
+}
+
+// Pages made to cost a tree much, as large as a tree is made of: the estimate holds
+// them to a second. The tree's own time is not linear, so the limit is what bounds it.
+func TestCostlyTrees(t *testing.T) {
+	fonts := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "<font a=%d>", i)
+		}
+		return b.String()
+	}
+	for name, made := range map[string]func(n int) string{
+		"blocks within formatting elements": func(n int) string { return fonts(400) + strings.Repeat("<p>x", n/10) },
+		"adoption":                          func(n int) string { return strings.Repeat("<b><p></b>", n) },
+		"formatting elements left open":     func(n int) string { return strings.Repeat("<p><i a=1></p>", n) },
+		"markers left behind":               func(n int) string { return "<table><tr>" + strings.Repeat("<td><object><b></b></i></td>", n) },
+		"moved out of a table":              func(n int) string { return "<table>" + strings.Repeat("<a href=x>y", n) },
+		"text moved out of a table":         func(n int) string { return "<table>" + strings.Repeat("x<tr>", n) },
+		"unknown end tags":                  func(n int) string { return strings.Repeat("<x>", 500) + strings.Repeat("</y>", n) },
+		"lists":                             func(n int) string { return strings.Repeat("<ul><li>", 200) + strings.Repeat("<li>", n) },
+		"attributes":                        func(n int) string { return "<a " + strings.Repeat("b=1 ", n) + ">" },
+	} {
+		var f finder
+		low, high := 1, 1<<20
+		doc := func(n int) *Document {
+			return &Document{URL: "http://h/", MIME: "text/html", Charset: "utf-8", Body: []byte(made(n))}
+		}
+		for high-low > 1 { // the largest that a tree is made of
+			if mid := (low + high) / 2; f.treeSize(doc(mid)) <= maxNodes {
+				low = mid
+			} else {
+				high = mid
+			}
+		}
+		d := doc(low)
+		f.begin(d, Options{})
+		f.again(d)
+		start := time.Now()
+		built := f.treeHTML(d, maxNodes)
+		t.Logf("%s: %d bytes, built %v, %v", name, len(d.Body), built, time.Since(start))
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("%s: %v for %d bytes", name, took, len(d.Body))
+		}
+	}
 }

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// maxNodes bounds the nodes of a tree, as treeSize estimates them: some 20 MB.
-const maxNodes = 100_000
+// maxNodes bounds the nodes of a tree, as treeSize estimates them: some 12 MB.
+const maxNodes = 120_000
 
 // bigTree is held while a tree of more than smallTree nodes is there, so that
 // threads do not have one each.
@@ -107,7 +107,11 @@ func (f *finder) leave(n *html.Node) {
 // mostOpenInTree is how deep x/net/html nests elements.
 const mostOpenInTree = 512
 
-// treeSize estimates, from above, how many nodes and attributes a document's tree has. A tag may make
+// bytesANode is how many bytes of text take as much memory as a node.
+const bytesANode = 32
+
+// treeSize estimates, from above, how many nodes and attributes a document's tree has, with its
+// text in nodes. A tag may make
 // many: each formatting element that is open may be made again in each block
 // (HTML section 13.2.4.3).
 func (f *finder) treeSize(doc *Document) int {
@@ -116,17 +120,17 @@ func (f *finder) treeSize(doc *Document) int {
 	l.open(text, doc.Body)
 	defer l.close()
 	l.texts = true
-	nodes, formatting := 0, 0
+	nodes, formatting := len(doc.Body)/bytesANode, 0
 	for {
 		tok := l.next()
-		nodes += 1 + min(formatting, mostOpenInTree)
+		nodes += 2 + min(formatting, mostOpenInTree) // with the one a element that is open
 		switch tok {
 		case tokenStart:
-			if nodes += l.count; l.traits&isFormatting != 0 {
+			if nodes += l.count; l.traits&isFormatting != 0 && l.tagInfo.tag != tagA {
 				formatting++
 			}
 		case tokenClose:
-			if l.traits&isFormatting != 0 {
+			if l.traits&isFormatting != 0 && l.tagInfo.tag != tagA {
 				formatting = max(formatting-1, 0)
 			}
 		case tokenEnd:

@@ -27,7 +27,7 @@ var linkSeed = maphash.MakeSeed()
 // idleSlots and idleText bound what is kept from one document for the next.
 const (
 	idleSlots = 1 << 12
-	idleText  = 1 << 20
+	idleText  = 1 << 18
 )
 
 func (s *linkSet) reset() {
