@@ -57,6 +57,10 @@ modules: build ## programs of Debian as processing modules (needs tidy, catdoc)
 browser: ## our links of pages against Chromium's (needs chromium, documentation packages, PyPI)
 	@pipelines/browser.sh
 
+.PHONY: dns
+dns: build ## names of a generated zone, compared with dig; mresolve serve and its clients (needs nsd, dnsutils, dnsperf, unbound-host)
+	@pipelines/dns.sh
+
 .PHONY: disk-full
 disk-full: build ## crawl on a disk that fills up, make room, go on (needs root or user namespaces)
 	@pipelines/disk-full.sh

@@ -18,8 +18,9 @@ const headerLen = 12
 // an honest reply repeats (draft-vixie-dnsext-dns0x20) and one who does not see the
 // query cannot know.
 type query struct {
-	wire []byte // the whole message; its id is set by who sends it
-	end  int    // of the question section
+	wire  []byte // the whole message; its id is set by who sends it
+	end   int    // of the question section
+	plain []byte // question section with the letters as they were given
 }
 
 // newQuery packs a question for a name as wireName gives it.
@@ -34,7 +35,8 @@ func newQuery(name string, qtype uint16) (query, error) {
 	for wire[end] != 0 {
 		end += 1 + int(wire[end])
 	}
-	q := query{wire, end + 5} // the root's length, type, class
+	end += 5 // the root's length, type, class
+	q := query{wire, end, bytes.Clone(wire[headerLen:end])}
 	coins := rand.Uint64()
 	for i := headerLen; wire[i] != 0; i += 1 + int(wire[i]) {
 		for j := i + 1; j <= i+int(wire[i]); j++ {
@@ -73,6 +75,17 @@ func (q *query) compare(m []byte) likeness {
 		return otherCase
 	}
 	return foreign
+}
+
+// unpack reads a reply, whole: the library takes what there is. Names that it shortens by
+// pointing into the question get the letters that were given.
+func (q *query) unpack(wire []byte) (*dns.Msg, error) {
+	copy(wire[headerLen:], q.plain)
+	m := new(dns.Msg)
+	if m.Unpack(wire) != nil || int(binary.BigEndian.Uint16(wire[6:])) != len(m.Answer) {
+		return nil, errBadReply
+	}
+	return m, nil
 }
 
 // equalFold compares ASCII without regard to case, and all other bytes exactly.

@@ -16,7 +16,6 @@ package resolve
 import (
 	"context"
 	"crypto/x509"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -429,7 +428,7 @@ func (r *Resolver) ask(ctx context.Context, name string, qtype uint16) asked {
 		}
 		var m *dns.Msg
 		if err == nil {
-			m, err = unpack(wire)
+			m, err = q.unpack(wire)
 		}
 		if err == nil {
 			a.reply = m
@@ -456,15 +455,6 @@ func (r *Resolver) ask(ctx context.Context, name string, qtype uint16) asked {
 		}
 	}
 	return a
-}
-
-// unpack reads a reply, whole: the library takes what there is.
-func unpack(wire []byte) (*dns.Msg, error) {
-	m := new(dns.Msg)
-	if m.Unpack(wire) != nil || int(binary.BigEndian.Uint16(wire[6:])) != len(m.Answer) {
-		return nil, errBadReply
-	}
-	return m, nil
 }
 
 // pick chooses the server for a turn: the next that is not paused, if there is one.

@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# How fast mresolve resolves: N names [100000] of a zone that NSD serves on the same machine.
+#
+#   bench/dns.sh                        three rounds; medians
+#   MASSDNS=path/to/massdns bench/dns.sh     beside massdns, in the same rounds
+#   N=10000000 MEMORY=1 bench/dns.sh    instead, the peak memory of one cold run of the filter
+#
+# It prints, in names a second:
+#
+#   names       mresolve names, type A, 1,000 in flight      massdns   the same questions, JSON lines, -s 1000
+#   cold        mresolve as a filter, IPv4, empty store      warm      the same again, from the store
+#   delay       200 ms for each answer, 20,000 names: of what 1,000 in flight allow (5,000 a second)
+#   dead        1 % of 20,000 names never answered: seconds beyond those that one name's attempts take
+#
+# It needs nsd and Go, and ends what it started.
+set -euo pipefail
+export LC_ALL=C
+here=$(cd "$(dirname "$0")/.." && pwd)
+bin=${BIN:-$here/bin/} n=${N:-100000} rounds=${ROUNDS:-3} massdns=${MASSDNS:-}
+PATH=$PATH:/usr/sbin
+die() { echo "dns.sh: $1" >&2; exit 1; }
+command -v nsd > /dev/null || die 'nsd is not installed'
+[ -x "${bin}mresolve" ] || die "no ${bin}mresolve: run \"make build\""
+dir=$(mktemp -d)
+pids=
+trap '[ -z "$pids" ] || kill $pids 2> /dev/null || true; wait; rm -rf "$dir"' EXIT
+trap 'exit 130' INT TERM HUP
+
+at=${PORT:-5391}
+awk -v n="$n" -v zone="$dir/zone" -v names="$dir/names" 'BEGIN {
+	print "$ORIGIN zone.test.\n$TTL 3600\n@ IN SOA ns root 1 2 3 4 300\n@ IN NS ns\nns IN A 127.0.0.1" > zone
+	if (n > 1000000) print "* IN A 127.1.2.3" > zone
+	for (i = 0; i < n; i++) {
+		if (n <= 1000000) print "h" i " IN A 127." int(i / 65536) % 256 "." int(i / 256) % 256 "." i % 256 > zone
+		print "h" i ".zone.test" > names
+	}
+}'
+cat > "$dir/nsd.conf" <<END
+server:
+  server-count: 1
+  ip-address: 127.0.0.1@$at
+  username: ""
+  zonesdir: "$dir"
+  database: ""
+  pidfile: "$dir/nsd.pid"
+  xfrdfile: "$dir/xfrd"
+  zonelistfile: "$dir/zonelist"
+  logfile: "$dir/nsd.log"
+  rrl-ratelimit: 0
+remote-control:
+  control-enable: no
+zone:
+  name: zone.test
+  zonefile: zone
+END
+nsd -d -c "$dir/nsd.conf" &
+pids=$!
+until [ "$(echo ns.zone.test | "${bin}mresolve" names --quiet --server "127.0.0.1:$at" | grep -c 127.0.0.1)" = 1 ]; do
+	kill -0 $pids 2> /dev/null || { cat "$dir/nsd.log" >&2; die 'nsd did not start'; }
+	sleep 0.2
+done
+{ echo url; sed 's|.*|http://&/|' "$dir/names"; } | "${bin}mcat" --from tsv --kind url > "$dir/urls.arrows.zst"
+filter() { "${bin}mresolve" resolve "$dir/dns" --quiet --family 4 --server "127.0.0.1:$at" --stats "$dir/stats.json" -o "$dir/out.arrows.zst" "$dir/urls.arrows.zst"; }
+fresh() { rm -rf "$dir/dns"; "${bin}mresolve" create "$dir/dns"; }
+
+if [ -n "${MEMORY:-}" ]; then
+	fresh
+	filter
+	grep -E '"(max_rss|elapsed|peak)[a-z_]*"' "$dir/stats.json"
+	exit
+fi
+
+timed() { # LABEL NAMES COMMAND…
+	local label=$1 names=$2 t0 t1
+	shift 2
+	t0=$(date +%s%N); "$@" > "$dir/result"; t1=$(date +%s%N)
+	awk -v l="$label" -v n="$names" -v ns=$((t1 - t0)) 'BEGIN { printf "%s %.0f\n", l, n / ns * 1e9 }' >> "$dir/rates"
+}
+echo "$n names, $(nproc) cores, load $(cut -d' ' -f1-3 /proc/loadavg) before"
+for _ in $(seq "$rounds"); do
+	timed names "$n" "${bin}mresolve" names --quiet --server "127.0.0.1:$at" "$dir/names"
+	[ "$(grep -c '"NOERROR"' "$dir/result")" = "$n" ] || die 'names: not all were found'
+	if [ -n "$massdns" ]; then
+		echo "127.0.0.1:$at" > "$dir/resolvers"
+		timed massdns "$n" "$massdns" -r "$dir/resolvers" -t A -o J -s 1000 -q --root "$dir/names"
+	fi
+	fresh
+	timed cold "$n" filter
+	timed warm "$n" filter
+done
+"${GO:-go}" build -C "$here" -o "$dir/slowdns" ./bench/slowdns
+head -20000 "$dir/names" > "$dir/some"
+for how in delay dead; do
+	"$dir/slowdns" -delay "$([ $how = delay ] && echo 200ms || echo 1ms)" -dead "$([ $how = dead ] && echo 100 || echo 0)" > "$dir/slow" &
+	slow=$!
+	pids="$pids $slow"
+	until [ -s "$dir/slow" ]; do sleep 0.05; done
+	timed $how 20000 "${bin}mresolve" names --quiet --timeout 500ms --attempts 3 --server "$(cat "$dir/slow")" "$dir/some"
+	kill $slow
+	: > "$dir/slow"
+done
+awk '
+	{ r[$1] = r[$1] " " $2; if (!($1 in seen)) { seen[$1] = 1; order[++k] = $1 } }
+	function median(list, a, n, i, j, t) {
+		n = split(list, a, " ")
+		for (i = 2; i <= n; i++) for (j = i; j > 1 && a[j] + 0 < a[j-1] + 0; j--) { t = a[j]; a[j] = a[j-1]; a[j-1] = t }
+		return a[int((n + 1) / 2)] }
+	END {
+		for (i = 1; i <= k; i++) { m[order[i]] = median(r[order[i]]); printf "%-8s %9d names/s  (%s )\n", order[i], m[order[i]], r[order[i]] }
+		if ("massdns" in m) printf "names ÷ massdns    %.2f\n", m["names"] / m["massdns"]
+		printf "warm ÷ cold        %.1f\n", m["warm"] / m["cold"]
+		printf "delay ÷ allowed    %.2f\n", m["delay"] / 5000
+		printf "dead: %.1f s beyond the 3.5 s of one dead name\n", 20000 / m["dead"] - 3.5
+	}' "$dir/rates"
