@@ -45,6 +45,7 @@ func totals(t *testing.T, files ...string) string {
 // the findings of all rounds say; a restore takes them back, the rounds after it bring
 // them where they were, and the crawl repeated from its records has the same.
 func TestModules(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir()) // a killed command leaves its copy of a folder there
 	w := startWeb(t, 5, 2, 30)
 	conf := filepath.Join(t.TempDir(), "crawl.toml")
 	// The program's folder holds the findings of all rounds, in order.
