@@ -391,6 +391,10 @@ func (g *group) refer(reply *Reply, first *payload) error {
 func encodeGroup(enc warc.Encoder, round warc.Round, row *record.Fetch, reply *Reply, first *payload) (*group, error) {
 	g := groups.Get().(*group)
 	g.b, g.length = g.b[:0], 0
+	server := row.Addr
+	if reply != nil && reply.Forwarded {
+		server = ""
+	}
 	concurrent := ""
 	if reply != nil && reply.Response != nil {
 		g.begin(warc.TypeResponse, warc.MediaResponse, row)
@@ -407,7 +411,7 @@ func encodeGroup(enc warc.Encoder, round warc.Round, row *record.Fetch, reply *R
 				return nil, err
 			}
 		}
-		g.rec.Add(warc.FieldIPAddress, row.Addr)
+		g.rec.Add(warc.FieldIPAddress, server)
 		if row.PayloadSHA1 != "" {
 			g.rec.Add(warc.FieldPayloadDigest, "sha1:"+row.PayloadSHA1)
 		}
@@ -424,7 +428,7 @@ func encodeGroup(enc warc.Encoder, round warc.Round, row *record.Fetch, reply *R
 		} else {
 			g.begin(warc.TypeRequest, warc.MediaRequest, row)
 		}
-		g.rec.Add(warc.FieldIPAddress, row.Addr)
+		g.rec.Add(warc.FieldIPAddress, server)
 		g.rec.Add(warc.FieldConcurrentTo, concurrent)
 		if err := g.end(enc, reply.Sent); err != nil {
 			return nil, err

@@ -390,6 +390,47 @@ func TestValidators(t *testing.T) {
 	sameAgain(t, opt.Store, urls, rows)
 }
 
+// forwarding is a web behind a proxy that finds addresses itself.
+type forwarding struct{ *web }
+
+func (f forwarding) Fetch(ctx context.Context, req *fetch.Request) *fetch.Reply {
+	r := f.web.Fetch(ctx, req)
+	r.Forwarded = true
+	return r
+}
+
+// TestForwarded: the archive names no address that nobody is known to have contacted.
+func TestForwarded(t *testing.T) {
+	for forwarded, w := range map[bool]fetch.Protocol{false: &web{}, true: forwarding{&web{}}} {
+		st := newStore(t)
+		urls := []record.URL{url("http://a.test/")}
+		rows := run(t, options(st, w), "r1", urls)
+		f, err := os.Open(warcs(t, st)[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		n := 0
+		r := warc.NewReader(f, warc.ReaderOptions{})
+		for rec, err := r.Next(); err != io.EOF; rec, err = r.Next() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rec.Get(warc.FieldIPAddress) != "" {
+				n++
+			}
+		}
+		if want := 4; forwarded && n != 0 || !forwarded && n != want { // robots.txt and a page
+			t.Errorf("forwarded %v: %d records name an address", forwarded, n)
+		}
+		for _, row := range rows {
+			if row.Addr == "" {
+				t.Errorf("%s: the audit cannot see the contact", row.URL)
+			}
+		}
+	}
+}
+
 // sameAgain replays the round r1 from its archive.
 func sameAgain(t *testing.T, st *store.Store, urls []record.URL, rows []record.Fetch) {
 	t.Helper()

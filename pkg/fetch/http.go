@@ -20,7 +20,7 @@ func (p HTTP) Fetch(ctx context.Context, req *Request) *Reply {
 		conn = new(http1.Conn)
 	}
 	x := p.Client.Do(ctx, http1.Request{Method: req.Method, URL: req.URL, Addr: req.Addr, ETag: req.ETag, LastModified: req.LastModified}, conn)
-	r := &Reply{Outcome: x.Outcome, Error: x.Error, Truncated: x.Truncated, Sent: x.Request, NoBody: x.NoBody, Wire: x.Wire, Err: x.Err, Memory: x}
+	r := &Reply{Outcome: x.Outcome, Error: x.Error, Truncated: x.Truncated, Sent: x.Request, NoBody: x.NoBody, Wire: x.Wire, Err: x.Err, Forwarded: x.Forwarded, Memory: x}
 	if x.TLSFault != "" {
 		r.Error = strings.TrimSuffix(x.TLSFault+"; "+x.Error, "; ")
 	}

@@ -59,6 +59,10 @@ type Reply struct {
 	// NoBody says that the request asked for none, whatever the head says.
 	NoBody bool
 
+	// Forwarded says that a proxy was asked which found an address itself: what answered
+	// is not known to be Request.Addr.
+	Forwarded bool
+
 	// Wire is the number of bytes received, for budgets.
 	Wire int64
 

@@ -91,11 +91,12 @@ type Exchange struct {
 	// backing file): the crawl should stop, and Outcome is "deferred".
 	Err error
 
-	Addr     netip.AddrPort
-	Start    time.Time
-	Duration time.Duration
-	Reused   bool  // on a connection that stood before
-	Wire     int64 // bytes received, interim replies and surplus included
+	Addr      netip.AddrPort
+	Start     time.Time
+	Duration  time.Duration
+	Reused    bool  // on a connection that stood before
+	Forwarded bool  // a proxy was sent the request, and found an address itself
+	Wire      int64 // bytes received, interim replies and surplus included
 
 	Request []byte       // as sent, without passwords; nil if nothing was
 	Head    httpmsg.Head // of the final reply; zero unless Outcome is "fetched"
@@ -295,7 +296,7 @@ func (c *Client) do(ctx context.Context, deadline time.Time, req *Request, conn 
 		return &failure{record.OutcomeScheme, err}
 	}
 	t := &x.target
-	x.Addr = netip.AddrPortFrom(req.Addr, t.port)
+	x.Addr, x.Forwarded = netip.AddrPortFrom(req.Addr, t.port), c.Proxy.forwards(t)
 	if addrguard.PortRefused(t.port) {
 		return &failure{record.OutcomePort, fmt.Errorf("port %d is not for the web", t.port)}
 	}

@@ -66,7 +66,9 @@ func (j *Jar) keep(t *target, h *httpmsg.Head, now time.Time) {
 			kept.expires = now.Add(time.Duration(min(int64(c.MaxAge), 1<<31)) * time.Second)
 		}
 		j.mu.Lock()
-		j.set(t.name, kept, now)
+		if t.scheme == "https" || !j.secure(t.name, kept.name, now) {
+			j.set(t.name, kept, now)
+		}
 		j.mu.Unlock()
 	}
 }
@@ -90,6 +92,13 @@ func may(c *http.Cookie, t *target) bool {
 func (t *target) folder() string {
 	path, _, _ := strings.Cut(t.path, "?")
 	return strings.Clone(path[:max(strings.LastIndexByte(path, '/'), 1)])
+}
+
+// secure says whether a host has a Secure cookie of that name, which http may not
+// replace (section 5.3 of RFC 6265's successor).
+func (j *Jar) secure(host, name string, now time.Time) bool {
+	e := j.hosts[host]
+	return e != nil && slices.ContainsFunc(e.Value.(*hostCookies).list, func(c cookie) bool { return c.secure && c.name == name && !c.over(now) })
 }
 
 func (j *Jar) set(host string, c cookie, now time.Time) {

@@ -136,6 +136,7 @@ func TestCookies(t *testing.T) {
 	set("http://a.test/dir/page?q=/x", "first=1", "second=2; Path=/", "third=3; Path=/dir/sub; Max-Age=10", "dated=4; Path=/; Expires=Sun, 09 Sep 2001 01:46:50 GMT",
 		"past=5; Expires=Thu, 01 Jan 1970 00:00:00 GMT", "parent=6; Domain=test; Path=/", "foreign=7; Domain=b.test", "locked=8; Secure", "__Host-x=9; Path=/", "=x", "novalue")
 	set("https://a.test/", "locked=1; Secure; Path=/", "__Host-ok=2; Secure; Path=/", "__Secure-bad=3")
+	set("http://a.test/", "locked=stolen; Path=/", "__Host-ok=stolen; Path=/")
 	for _, c := range []struct {
 		url  string
 		wait time.Duration
@@ -329,6 +330,9 @@ func TestProxy(t *testing.T) {
 			t.Errorf("%s by %s: %q", c.url, c.proxy, got)
 		} else if got := <-asked; !strings.HasPrefix(got, c.asked) {
 			t.Errorf("%s by %s: the proxy was asked for %q", c.url, c.proxy, got)
+		}
+		if want := strings.HasPrefix(c.asked, "GET http://"); x.Forwarded != want {
+			t.Errorf("%s by %s: forwarded %v", c.url, c.proxy, x.Forwarded)
 		}
 		if strings.Contains(string(x.Request), "Proxy-") {
 			t.Errorf("kept %q", x.Request)
