@@ -935,7 +935,11 @@ func (r *runner) send(ctx context.Context, o *output) error {
 // they are there.
 func (r *runner) write(ctx context.Context) error {
 	var pending []*output
+	size := 0
+	due := time.NewTimer(0) // when what is pending is written at the latest
+	due.Stop()
 	flush := func() error {
+		due.Stop()
 		if err := r.archive.w.Flush(); err != nil {
 			return err
 		}
@@ -963,25 +967,21 @@ func (r *runner) write(ctx context.Context) error {
 				return err
 			}
 		}
-		pending = pending[:0]
+		pending, size = pending[:0], 0
 		return nil
 	}
-	size := 0
 	for {
 		var o *output
 		var ok bool
 		select {
 		case o, ok = <-r.out:
-		default:
+		case <-due.C:
 			if err := flush(); err != nil {
 				return err
 			}
-			size = 0
-			select {
-			case o, ok = <-r.out:
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
+			continue
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 		if !ok {
 			return flush()
@@ -998,20 +998,23 @@ func (r *runner) write(ctx context.Context) error {
 			o.group.free()
 			o.group = nil
 		}
+		if len(pending) == 0 {
+			due.Reset(pendingTime)
+		}
 		if pending = append(pending, o); size >= writeMax || len(pending) >= pendingMax {
 			if err := flush(); err != nil {
 				return err
 			}
-			size = 0
 		}
 	}
 }
 
 // What may be lost by a kill, besides what is with a connection.
 const (
-	queued     = 32
-	writeMax   = 1 << 20 // bytes that are gathered before they are written
-	pendingMax = 32      // rows
+	queued      = 32
+	writeMax    = 1 << 20 // bytes that are gathered before they are written
+	pendingMax  = 32      // rows
+	pendingTime = 2 * time.Millisecond
 )
 
 // Unwritten is how many contacts may have ended and not be in the archive yet.
