@@ -13,7 +13,7 @@
 #   round     one round as a pipe, from mfrontier next to mfrontier update and the checkpoint, with WARC files: stream.sh
 #             beside wget2 in memory
 #   crawl     whole crawls of the small pages from the hosts' front pages: stream.sh beside "wget2 -r"
-#   stages    processor time of each command of one round by mercator.mk, in memory; STAGES=DIR gets --stats and --profile files
+#   stages    processor time of each command of such a round; STAGES=DIR gets --stats and --profile files
 #   profile   a processor profile of mfetch, archive's pages in memory, to the file PROFILE=
 #
 # ROUNDS= is how often [3], HOSTS= how many [32]; EVERY= takes each n-th page of a doc [10]. In each round every command
@@ -251,21 +251,24 @@ for mode; do
 	stages)
 		[ -n "${STAGES:-}" ] || die "stages: STAGES= names the folder for profiles"
 		names
-		list $small
-		mkdir -p "$STAGES"
-		traced() { echo "--stats $STAGES/$1.json --profile $STAGES/$1.pprof"; }
-		flags "$mem/crawl"
-		SEEDS=$dir/urls.txt ROUNDS=1 BATCH=$pages logged make -s -f "$here/pipelines/mercator.mk" \
-			NEXT_FLAGS="$(traced mfrontier-next)" RESOLVE_FLAGS="$RESOLVE_FLAGS $(traced mresolve)" \
-			FETCH_FLAGS="$FETCH_FLAGS $(traced mfetch)" MARK_FLAGS="$(traced mfpset-mark)" \
-			EXTRACT_FLAGS="$EXTRACT_FLAGS $(traced mextract)" NEW_FLAGS="$(traced murlset-new)" \
-			UPDATE_FLAGS="$(traced mfrontier-update)" COMMIT_FLAGS="$(traced mckpt-commit)"
-		links=$("${bin}mcat" --count "$mem/crawl/rounds/r1/links.arrows.zst")
-		printf '\none round of %d pages, %d links; us of CPU a page; load %s\n' "$pages" "$links" "$(cut -d ' ' -f 1-3 /proc/loadavg)"
+		list $small $large
+		mkdir -p "$STAGES" "$mem/run"
+		round_begin "$mem/run"
+		(
+			traced() { echo "--stats $STAGES/$1.json --profile $STAGES/$1.pprof"; }
+			flags "$mem/run/crawl"
+			export NEXT_FLAGS RESOLVE_FLAGS FETCH_FLAGS MARK_FLAGS EXTRACT_FLAGS NEW_FLAGS UPDATE_FLAGS COMMIT_FLAGS
+			NEXT_FLAGS=$(traced mfrontier-next) RESOLVE_FLAGS="$RESOLVE_FLAGS $(traced mresolve)" FETCH_FLAGS="$FETCH_FLAGS $(traced mfetch)"
+			MARK_FLAGS=$(traced mfpset-mark) EXTRACT_FLAGS="$EXTRACT_FLAGS $(traced mextract)" NEW_FLAGS=$(traced murlset-new)
+			UPDATE_FLAGS=$(traced mfrontier-update) COMMIT_FLAGS=$(traced mckpt-commit)
+			ROUNDS=1 BATCH=$pages logged "$here/pipelines/stream.sh"
+		)
+		links=$("${bin}mcat" --count "$mem/run/crawl/rounds/r1/links.arrows.zst")
+		printf '\n%s, %d links; us of CPU a page; load %s\n' "$(about "one round, both docs")" "$links" "$(cut -d ' ' -f 1-3 /proc/loadavg)"
 		for stage in mfrontier-next mresolve mfetch mfpset-mark mextract murlset-new mfrontier-update mckpt-commit; do
 			sed -n "s/.*\"cpu_s\": \([0-9.]*\).*/\1 $stage/p" "$STAGES/$stage.json"
 		done | awk -v pages="$pages" '{ printf "%8.0f  %s\n", $1 / pages * 1e6, $2; sum += $1 } END { printf "%8.0f  all\n", sum / pages * 1e6 }'
-		rm -rf "$mem/crawl"
+		rm -rf "$mem/run"
 		;;
 	profile)
 		[ -n "${PROFILE:-}" ] || die "profile: PROFILE= names the file"

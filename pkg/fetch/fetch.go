@@ -839,6 +839,7 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, req *Request,
 	weight := r.weight.acquire(replyWeight(reply.Length) + keptMax(reply, keep))
 	var w io.Writer
 	if keep != nil {
+		keep.Grow(int(min(reply.Length, int64(keep.max)))) // all that most need
 		w = keep
 	}
 	err := describe(row, reply, r.opt.BodyMax, end, w, r.decoders, r.opt.Canon)
