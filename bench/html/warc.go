@@ -71,8 +71,8 @@ func unpack(path string) (size int64, took time.Duration, err error) {
 }
 
 // command measures mextract from WARC files of the pages to link records, beside what
-// decoding alone and finding alone (in memory) take together.
-func command(out io.Writer, mextract string, pages [][]byte, memory time.Duration, runs int) error {
+// decoding alone and finding alone (in memory, so many bytes a second) take together.
+func command(out io.Writer, mextract string, pages [][]byte, perSecond float64, runs int) error {
 	dir, err := os.MkdirTemp("", "bench-html")
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func command(out io.Writer, mextract string, pages [][]byte, memory time.Duratio
 	fmt.Fprintln(out, "|---|---|---|---|---|---|---|")
 	for _, suffix := range []string{".warc.gz", ".warc.zst"} {
 		path := filepath.Join(dir, "pages"+suffix)
-		if err := pack(path, pages); err != nil {
+		if err := pack(path, atLeast(pages, 200e6)); err != nil {
 			return err
 		}
 		var size int64
@@ -103,12 +103,26 @@ func command(out io.Writer, mextract string, pages [][]byte, memory time.Duratio
 			cpu = least(cpu, c.ProcessState.UserTime()+c.ProcessState.SystemTime())
 		}
 		rate := func(t time.Duration) float64 { return float64(size) / 1e6 / t.Seconds() }
+		memory := time.Duration(float64(size) / perSecond * float64(time.Second))
 		together := decode + memory
 		fmt.Fprintf(out, "| %s | %.0f | %.0f | %.0f | %.0f | %.2f | %.2f |\n", suffix, rate(decode), rate(memory), rate(cpu), rate(clock),
 			together.Seconds()/cpu.Seconds(), together.Seconds()/2/clock.Seconds())
 	}
 	fmt.Fprintln(out)
 	return nil
+}
+
+// atLeast repeats pages until they have so many bytes, beside which the start of a
+// process does not count.
+func atLeast(pages [][]byte, size int) [][]byte {
+	once, n := len(pages), 0
+	for i := 0; n < size; i++ {
+		if i >= len(pages) {
+			pages = append(pages, pages[i-once])
+		}
+		n += len(pages[i])
+	}
+	return pages
 }
 
 func least(a, b time.Duration) time.Duration {
