@@ -1,6 +1,7 @@
 """What interop.sh asks other programs' libraries about our files.
 
     interop.py warc FILE.warc.gz…     warcio checks them
+    interop.py cdxj OURS FILE…        cdxj-indexer indexes them as mcat did
     interop.py documents FILE…        warcio checks files of a crawl by FTP and Gopher
     interop.py derived WET WAT        warcio checks them, and reads what they hold
     interop.py arrow PLAIN ROWS.json  pyarrow and DuckDB read plain Arrow as mcat printed it
@@ -10,6 +11,7 @@ import base64
 import hashlib
 import io
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -68,6 +70,39 @@ def check_warc(paths):
     if not (plain and chunked and encoded and revisits):
         sys.exit(f"{plain} plain, {chunked} chunked, {encoded} gzip replies, {revisits} revisits: one kind is missing")
     say("warcio", f"check passes {plain} records; {chunked} chunked replies have the payload digests of WARC 1.1; {encoded} were gzip, {revisits} are revisits")
+
+
+# URLs that archives have, more of their kinds than a small crawl does.
+cdx_urls = """http://www.Example.com/A/B/?b=2&a=1 https://example.com:443/x http://www2.example.com:8080// http://127.0.0.1/
+http://[::1]:81/x ftp://ftp.example.com/pub/ http://example.com/%7Efoo/%E9?q=%2541&%26 http://example.com/a%2Fb?
+http://example.com/?x=1&sid=9682993c8daa2c5497996114facdc805 http://example.com/(S(4hqa0555fwsecu455xqckv45))/x.aspx"""
+
+
+def check_cdxj(ours, paths):
+    """cdxj-indexer has the same keys, times and places for each reply, and the
+    package surt, from which it has its keys, the same for other URLs."""
+    import surt
+
+    def index(lines):
+        for line in lines:
+            key, time, rest = line.split(" ", 2)
+            found = json.loads(rest)
+            if not found["url"].startswith("dns:"):  # names are no replies to mcat
+                yield key, time, found["url"], found.get("status"), found["offset"], found["length"], found["filename"]
+
+    made = subprocess.run([os.path.join(os.path.dirname(sys.executable), "cdxj-indexer"), *paths], capture_output=True, text=True)
+    if made.returncode != 0:
+        sys.exit(f"cdxj-indexer: {made.stderr}")
+    with open(ours) as f:
+        got, want = sorted(index(f), key=str), sorted(index(made.stdout.splitlines()), key=str)
+    if got != want or len(got) == 0:
+        sys.exit(f"cdxj: {len(got)} lines, cdxj-indexer has {len(want)}: {[x for x in zip(got, want) if x[0] != x[1]][:2]}")
+    urls = cdx_urls.split()
+    asked = subprocess.run([os.environ.get("BIN", "") + "murlset", "key", "--form", "cdx"], input="\n".join(urls), capture_output=True, text=True, check=True)
+    for url, line in zip(urls, asked.stdout.splitlines(), strict=True):
+        if line.split("\t")[1] != surt.surt(url):
+            sys.exit(f"{url}: CDX key {line}, surt has {surt.surt(url)}")
+    say("cdxj", f"{len(got)} lines of mcat's index are cdxj-indexer's")
 
 
 def check_documents(paths):
@@ -185,6 +220,8 @@ def check_derived(wet, wat):
 if __name__ == "__main__":
     if sys.argv[1] == "warc":
         check_warc(sys.argv[2:])
+    elif sys.argv[1] == "cdxj":
+        check_cdxj(sys.argv[2], sys.argv[3:])
     elif sys.argv[1] == "documents":
         check_documents(sys.argv[2:])
     elif sys.argv[1] == "derived":

@@ -7,6 +7,7 @@
 #   - warcio checks the WARC files, and so does jwarc; where make protocols could run,
 #     warcio checks those of a crawl by FTP and Gopher, too;
 #   - warcio reads the WET and WAT files that mcat makes of the crawl;
+#   - cdxj-indexer makes the index of the WARC files that mcat makes, with the same keys;
 #   - after "zstd -dc", record files of each kind open in pyarrow with the rows and
 #     columns that mcat prints, and in DuckDB from there;
 #   - WARC files that wget wrote go through mcat and mextract, which finds in them
@@ -15,7 +16,7 @@
 #   - stage-awk.sh and stage-python.sh stand in for stages, and the books balance.
 #
 # Needs python3 with venv, zstd and wget, and the network for what it installs into
-# a temporary folder: warcio, pyarrow and duckdb from PyPI (VENV= names a folder
+# a temporary folder: warcio, pyarrow, duckdb and cdxj-indexer from PyPI (VENV= names a folder
 # that has them), jwarc from Maven Central (JWARC= names its jar). Without java or
 # mvn jwarc is left out, and the script says so.
 set -eu
@@ -43,7 +44,7 @@ done
 if [ -z "$VENV" ]; then
   VENV=$work/venv
   python3 -m venv "$VENV"
-  "$VENV/bin/pip" install --quiet --disable-pip-version-check warcio pyarrow duckdb
+  "$VENV/bin/pip" install --quiet --disable-pip-version-check warcio pyarrow duckdb cdxj-indexer
 fi
 python=$VENV/bin/python
 if [ -z "$JWARC" ]; then
@@ -113,6 +114,8 @@ for f in "$work"/crawl/fetch/*.warc.gz*; do
   cp "$f" "$work/warc/$(basename "$f" .open)" # jwarc goes by the name
 done
 "$python" "$here/interop.py" warc "$work"/warc/*.warc.gz
+"${BIN}mcat" --format cdxj "$work"/warc/*.warc.gz > "$work/ours.cdxj"
+"$python" "$here/interop.py" cdxj "$work/ours.cdxj" "$work"/warc/*.warc.gz
 "${BIN}mcat" --wet "$work/crawl" -o "$work/crawl.warc.wet.gz"
 "${BIN}mcat" --wat "$work/crawl" -o "$work/crawl.warc.wat.gz"
 "$python" "$here/interop.py" derived "$work/crawl.warc.wet.gz" "$work/crawl.warc.wat.gz"
