@@ -26,8 +26,8 @@
 //     come out in the order in which they went in.
 //   - A round reads and writes what its batch needs, not what the frontier holds:
 //     runs are read from where the last round stopped, hosts are found through the
-//     runs' indexes, and runs are merged 24 at a time, so a URL is rewritten
-//     log24(rounds) times.
+//     runs' indexes, and runs are merged 24 at a time (shared by the front queues,
+//     at least 4 in each), so a URL is rewritten log24(rounds) times.
 //   - Memory does not depend on the number of URLs or hosts.
 //   - Every change is one transaction of formats/store.
 //

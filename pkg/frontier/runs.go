@@ -14,9 +14,12 @@ import (
 )
 
 // Runs of one tier are merged when there are this many. Queues are written once
-// and read once, so they wait longer than hosts, each of which is looked for in all runs.
+// and read once, so they wait longer than hosts, each of which is looked for in all
+// runs. A batch has a block of every run of every front queue in memory: therefore
+// front queues share queueFan, but for the least that makes sense.
 const (
 	queueFan = 24
+	leastFan = 4
 	hostFan  = 8
 )
 

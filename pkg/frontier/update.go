@@ -503,8 +503,9 @@ func (c *change) finish(ctx context.Context) error {
 	old := s.Hosts // what compaction makes cannot be read before the commit
 	var err error
 	var n uint64
+	fan := max(queueFan/len(s.Ready), leastFan)
 	for level := range s.Ready {
-		if s.Ready[level], n, err = compact[segment.Entry](ctx, c.st, c.tx, s.Ready[level], fmt.Sprintf("ready/%d-", level), "ready", queueFan, every); err != nil {
+		if s.Ready[level], n, err = compact[segment.Entry](ctx, c.st, c.tx, s.Ready[level], fmt.Sprintf("ready/%d-", level), "ready", fan, every); err != nil {
 			return err
 		}
 		s.Rewritten += n
