@@ -36,6 +36,8 @@ var settings = map[string][2]string{
 	"frontier.per_domain":     {`7`, "7"},
 	"frontier.for":            {`"7m"`, "7m0s"},
 	"frontier.max_attempts":   {`7`, "7"},
+	"frontier.dead_after":     {`7`, "7"},
+	"frontier.dead_delay":     {`"7h"`, "7h0m0s"},
 	"frontier.max_depth":      {`7`, "7"},
 	"frontier.max_host_urls":  {`7`, "7"},
 	"politeness.min_delay":    {`"7ms"`, "7ms"},

@@ -250,6 +250,9 @@ type updateCmd struct {
 	MaxAttempts   int           `default:"3" help:"Fetches of one URL before it is given up, 1 to 255."`
 	RetryDelay    time.Duration `default:"1m" help:"Wait after a first failure that may pass; doubles with each further one."`
 	MaxRetryDelay time.Duration `default:"24h" help:"Longest wait of our own making; a server's Retry-After may ask for more."`
+	DeadAfter     int           `help:"Contacts with a host that fail, one after the other, until it is taken to be dead and parked; 0: never."`
+	DeadDelay     time.Duration `default:"1h" help:"How long a dead host is parked; doubles each time that it is found dead again."`
+	MaxDeadDelay  time.Duration `default:"168h" help:"Longest time for which a dead host is parked."`
 	MaxDepth      int           `help:"Drop new URLs that are more links than this from a seed; 0: none."`
 	MaxHostURLs   uint64        `name:"max-host-urls" help:"Drop new URLs of a host that has had this many, finished ones included; 0: none."`
 	cli.TxnFlags
@@ -261,6 +264,9 @@ func (*updateCmd) Help() string {
 that may pass (no connection, timeout, DNS server failure, robots.txt not to be had, status
 429 and 5xx) are queued again; deferred URLs go back to their old places; all others are
 finished. Outcomes that are not exactly those of the batch in flight are refused.
+
+With --dead-after N, a host with N failed contacts in a row is parked: batches have no URLs of it, as
+long as there are others. Then it gets another chance. Its URLs stay in their order.
 
 New URLs beyond --max-depth and --max-host-urls are dropped, as "too-deep" and "host-full" in the
 books. They were seen then: links to them are not new URLs again, whatever the limits are later.
@@ -281,6 +287,7 @@ func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
 	o := frontier.UpdateOptions{
 		Txn:     c.Txn,
 		Retries: frontier.Retries{MaxAttempts: c.MaxAttempts, Delay: c.RetryDelay, MaxDelay: c.MaxRetryDelay},
+		Dead:    frontier.Dead{After: c.DeadAfter, Delay: c.DeadDelay, MaxDelay: c.MaxDeadDelay},
 		Limits:  frontier.Limits{Depth: c.MaxDepth, HostURLs: c.MaxHostURLs},
 		Outcomes: func() (stage.Input[record.Fetch], error) {
 			return cli.OpenRecords[record.Fetch](std, []string{c.Outcomes})

@@ -70,6 +70,8 @@ type File struct {
 		PerDomain   int     `toml:"per_domain" flag:"mfrontier next --per-domain, mfrontier plan --per-domain" doc:"URLs of one registered domain in a batch; 0: any number" like:"0"`
 		For         string  `toml:"for" flag:"mfrontier next --for, mfrontier plan --for" doc:"size of a batch by the time that it takes, instead of batch" like:"\"0s\""`
 		MaxAttempts int     `toml:"max_attempts" flag:"mfrontier update --max-attempts" doc:"fetches of one URL before it is given up" like:"3"`
+		DeadAfter   int     `toml:"dead_after" flag:"mfrontier update --dead-after" doc:"failed contacts in a row, after which a host is parked; 0: never" like:"0"`
+		DeadDelay   string  `toml:"dead_delay" flag:"mfrontier update --dead-delay" doc:"how long such a host is parked; doubles" like:"\"1h\""`
 		MaxDepth    int     `toml:"max_depth" flag:"mfrontier update --max-depth" doc:"links from a seed, beyond which new URLs are dropped; 0: any number" like:"0"`
 		MaxHostURLs int     `toml:"max_host_urls" flag:"mfrontier update --max-host-urls" doc:"URLs of one host, beyond which new ones are dropped; 0: any number" like:"0"`
 	} `toml:"frontier"`

@@ -17,6 +17,7 @@
 // it goes back to its old place, ahead of the rest of its host), or queues it
 // again for a later time (a failure that may pass, with back-off and a limit).
 // What has a time waits in a queue by time and gets a place when Next finds it due.
+// A host that Update finds dead is parked for a time; Next lets its URLs wait so long.
 //
 // # What holds
 //
@@ -105,6 +106,9 @@ type state struct {
 	Later    []run    `json:"later"`             // by due time
 	Hosts    []run    `json:"hosts"`             // by hostOrder; the rows of one order in a newer run replace those in older ones
 	InFlight *flight  `json:"in_flight,omitempty"`
+	// Parked are the dead hosts, as Hosts, until when each is parked; none is after ParkedUntil.
+	Parked      []run       `json:"parked,omitempty"`
+	ParkedUntil record.Time `json:"parked_until,omitempty"`
 	// Rewritten counts how often a URL that waits was written again: when runs were
 	// merged, and when a batch passed it over.
 	Rewritten uint64 `json:"rewritten"`

@@ -132,7 +132,7 @@ func (c *change) hosts(ctx context.Context, old []run) error {
 	if err != nil {
 		return err
 	}
-	var group hostGroup
+	var group, was hostGroup
 	var ev segment.Host
 	var name []byte
 	for !events.done || !fresh.done {
@@ -146,6 +146,7 @@ func (c *change) hosts(ctx context.Context, old []run) error {
 		if group, err = table.find(order, group[:0]); err != nil {
 			return err
 		}
+		was = append(was[:0], group...)
 		for !events.done && events.key == order {
 			if err := decodeRow(&c.events.coders, events.row, order, &ev); err != nil {
 				return err
@@ -159,6 +160,13 @@ func (c *change) hosts(ctx context.Context, old []run) error {
 			if err := events.take(); err != nil {
 				return err
 			}
+		}
+		for i := range group {
+			var before segment.Host
+			if i < len(was) {
+				before = was[i]
+			}
+			c.dead.park(&group[i], &before)
 		}
 		for !fresh.done && fresh.key == order {
 			a := decodeArrival(fresh.row)
@@ -178,6 +186,9 @@ func (c *change) hosts(ctx context.Context, old []run) error {
 			if err := w.add(&group[i]); err != nil {
 				return err
 			}
+			if err := c.notePark(&group[i]); err != nil {
+				return err
+			}
 		}
 	}
 	r, err := w.finish()
@@ -186,6 +197,36 @@ func (c *change) hosts(ctx context.Context, old []run) error {
 		return err
 	}
 	return c.line()
+}
+
+// dead reports whether a host is taken to be dead.
+func (d *Dead) dead(h *segment.Host) bool { return d.After > 0 && h.Failures >= uint64(d.After) }
+
+// park parks a host that is dead and was contacted again. before is its state before
+// that: if it was dead then, it is parked twice as long as the last time.
+func (d *Dead) park(h, before *segment.Host) {
+	if !d.dead(h) || h.Contacts == before.Contacts {
+		return
+	}
+	wait := record.Time(d.Delay.Microseconds())
+	if d.dead(before) {
+		wait = max(wait, 2*(before.ParkedUntil-before.LastContact))
+	}
+	h.ParkedUntil = max(h.ParkedUntil, h.LastContact+min(wait, record.Time(d.MaxDelay.Microseconds())))
+}
+
+// notePark tells batches that a host is dead.
+func (c *change) notePark(h *segment.Host) (err error) {
+	if !c.dead.dead(h) || h.ParkedUntil <= c.now {
+		return nil
+	}
+	if c.parked == nil {
+		if c.parked, err = newRun[segment.Host](c.tx, "parked/", "parked", 0); err != nil {
+			return err
+		}
+	}
+	c.s.ParkedUntil = max(c.s.ParkedUntil, h.ParkedUntil)
+	return c.parked.add(h)
 }
 
 // arrival is a new URL, and what must be known of it to give it its place.

@@ -113,11 +113,14 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	if empty || due > b.Now() {
 		return stage.Unchanged
 	}
-	left, batch := newSorter(smallSort), newSorter(smallSort)
+	left, late, batch := newSorter(smallSort), newSorter(smallSort), newSorter(smallSort)
 	defer left.Close()
+	defer late.Close()
 	defer batch.Close()
-	leave := func(e *segment.Entry) error { return addRow(left, e.Order, e) }
-	p, err := pick(ctx, f.st, s, b.Now(), o, leave, func(e *segment.Entry) error {
+	var out outlets
+	out.leave = func(e *segment.Entry) error { return addRow(left, e.Order, e) }
+	out.wait = func(e *segment.Entry) error { return addRow(late, e.Order, e) }
+	out.take = func(e *segment.Entry) error {
 		level := levelOf(e.Order)
 		s.V[level] = max(s.V[level], placeOf(e.Order))
 		if err := b.Make("scheduled", &e.URL); err != nil {
@@ -125,7 +128,8 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 		}
 		e.Place = e.Order
 		return addRow(batch, flightOrder(e.URL.Host, e.URL.URL), e)
-	})
+	}
+	p, err := pick(ctx, f.st, s, b.Now(), o, out)
 	if err != nil {
 		return err
 	}
@@ -135,7 +139,14 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 		s.Ready[k] = lane.rest(tx.Drop)
 	}
 	s.Later = p.later.rest(tx.Drop)
-	s.Rewritten += uint64(left.rows)
+	s.Rewritten += uint64(left.rows + late.rows)
+	if late.rows > 0 {
+		r, err := writeRun[segment.Entry](tx, late, "later/", "later")
+		if err != nil {
+			return err
+		}
+		s.Later = append(s.Later, r)
+	}
 	q := newQueueWriter(tx)
 	if err := eachRow(left, q.add); err != nil {
 		return err
@@ -322,20 +333,18 @@ func (l *limits) admit(host string) bool {
 	return true
 }
 
-// pick gives the batch to take, in order, and what it took from the queues but
-// leaves in the frontier to leave, in any order. The picker tells what is left, and
-// must be closed.
-func pick(ctx context.Context, fs files, s *state, now record.Time, o NextOptions, leave, take func(*segment.Entry) error) (*picker, error) {
-	if o.For > 0 {
-		return pickFor(ctx, fs, s, now, o, leave, take)
+// pick picks a batch. The picker tells what is left in the queues, and must be closed.
+func pick(ctx context.Context, fs files, s *state, now record.Time, o NextOptions, out outlets) (*picker, error) {
+	if o.For > 0 || len(s.Parked) > 0 {
+		return pickKnown(ctx, fs, s, now, o, out)
 	}
 	p, err := newPicker(ctx, fs, s, now)
 	if err != nil {
 		return nil, err
 	}
 	p.within(o.PerHost)
-	if _, err = p.stream(ctx, o, o.N, leave, take); err == nil {
-		err = p.drain(leave)
+	if _, err = p.stream(ctx, o, o.N, out.leave, out.take); err == nil {
+		err = p.drain(out.leave)
 	}
 	if err != nil {
 		p.close()

@@ -260,7 +260,7 @@ func (f *Frontier) Check(ctx context.Context) error {
 		switch e.Role {
 		case "ready", "later", "inflight":
 			err = verify[segment.Entry](f.st, e.Path)
-		case "hosts":
+		case "hosts", "parked":
 			err = verify[segment.Host](f.st, e.Path)
 		}
 		if err != nil {
@@ -320,7 +320,7 @@ func (f *Frontier) Check(ctx context.Context) error {
 // paths are the files that a state names.
 func (s *state) paths() map[string]struct{} {
 	p := map[string]struct{}{}
-	for _, runs := range append([][]run{s.Later, s.Hosts}, s.Ready...) {
+	for _, runs := range append([][]run{s.Later, s.Hosts, s.Parked}, s.Ready...) {
 		for _, r := range runs {
 			p[r.Path] = struct{}{}
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"time"
 
 	"mercator/formats/record"
 	"mercator/formats/segment"
@@ -46,6 +47,15 @@ type UpdateOptions struct {
 	Links    func() (stage.Input[record.Link], error)
 	Retries  Retries
 	Limits   Limits
+	Dead     Dead
+}
+
+// Dead says when a host is taken to be dead. It is parked then, which means that no
+// batch has URLs of it while another host has any.
+type Dead struct {
+	After    int           // contacts that failed, one after the other; 0: never
+	Delay    time.Duration // for which it is parked; doubles with each further time
+	MaxDelay time.Duration
 }
 
 // Limits say which new URLs are dropped. They were found, and are not to be found
@@ -58,6 +68,9 @@ type Limits struct {
 // Update is the body of stage "mfrontier update": it ends the batch that is in
 // flight with one outcome for each of its URLs, and adds the rows of its input.
 func (f *Frontier) Update(ctx context.Context, b *stage.Batch[record.URL, record.URL], o UpdateOptions) error {
+	if o.Dead.After < 0 || o.Dead.Delay < 0 || o.Dead.MaxDelay < 0 {
+		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("hosts dead after %d failures, for %v, at most %v", o.Dead.After, o.Dead.Delay, o.Dead.MaxDelay), Want: "no negative number"}
+	}
 	if o.Limits.Depth < 0 {
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a depth of %d", o.Limits.Depth), Want: "0 (any) or more"}
 	}
@@ -66,7 +79,7 @@ func (f *Frontier) Update(ctx context.Context, b *stage.Batch[record.URL, record
 	}
 	c := newChange(f.st, b)
 	defer c.close()
-	c.limits = o.Limits
+	c.limits, c.dead = o.Limits, o.Dead
 	if err := c.spool(ctx); err != nil {
 		return err
 	}
@@ -78,6 +91,7 @@ func (f *Frontier) Update(ctx context.Context, b *stage.Batch[record.URL, record
 	if s.InFlight != nil {
 		now = s.InFlight.Now
 	}
+	c.now = now
 	outcomes := c.sorter(smallSort)
 	pages, outcomesEpoch, err := c.readOutcomes(ctx, o, now, outcomes)
 	if err != nil {
@@ -124,15 +138,18 @@ type change struct {
 	st     *store.Store
 	b      *stage.Batch[record.URL, record.URL]
 	limits Limits
+	dead   Dead
 	tx     *store.Tx
 	s      *state
 	sorts  []*sorter
-	fresh  *sorter // arrivals, by hostOrder
-	events *sorter // what happened to hosts, by hostOrder and time
-	lines  *sorter // new URLs of policy fifo, in order of arrival
-	queue  *sorter // URLs with a place, by order
-	later  *sorter // URLs that wait for a time
+	fresh  *sorter                  // arrivals, by hostOrder
+	parked *runWriter[segment.Host] // of dead hosts; nil: none
+	events *sorter                  // what happened to hosts, by hostOrder and time
+	lines  *sorter                  // new URLs of policy fifo, in order of arrival
+	queue  *sorter                  // URLs with a place, by order
+	later  *sorter                  // URLs that wait for a time
 	added  uint64
+	now    record.Time // of the round; 0 for an add
 	buf    []byte
 }
 
@@ -517,8 +534,24 @@ func (c *change) finish(ctx context.Context) error {
 	if s.Hosts, _, err = compact[segment.Host](ctx, c.st, c.tx, s.Hosts, "hosts/", "hosts", hostFan, newest); err != nil {
 		return err
 	}
+	if c.now > s.ParkedUntil {
+		for _, r := range s.Parked {
+			c.tx.Drop(r.Path)
+		}
+		s.Parked, s.ParkedUntil = nil, 0
+	}
+	if s.Parked, _, err = compact[segment.Host](ctx, c.st, c.tx, s.Parked, "parked/", "parked", hostFan, newest); err != nil {
+		return err
+	}
 	if err := c.hosts(ctx, old); err != nil {
 		return err
+	}
+	if c.parked != nil {
+		r, err := c.parked.finish()
+		if err != nil {
+			return err
+		}
+		s.Parked = append(s.Parked, r)
 	}
 	q := newQueueWriter(c.tx)
 	if err := eachRow(c.queue, q.add); err != nil {

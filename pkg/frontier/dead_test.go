@@ -1,0 +1,185 @@
+package frontier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/segment"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+	"mercator/pkg/stage"
+)
+
+func (b *bench) updateDead(txn string, dead Dead, outcomes []record.Fetch, fresh ...record.URL) error {
+	return b.updateFrom(txn, &rows[record.URL]{all: fresh, txn: txn, kind: record.KindURL}, UpdateOptions{
+		Txn: txn, Retries: Retries{MaxAttempts: 200, Delay: 2 * time.Hour, MaxDelay: 2 * time.Hour}, Dead: dead,
+		Outcomes: func() (stage.Input[record.Fetch], error) {
+			return &rows[record.Fetch]{all: outcomes, txn: txn, kind: record.KindFetch}, nil
+		},
+	})
+}
+
+func TestPark(t *testing.T) {
+	const hour = record.Time(3600e6)
+	d := Dead{After: 3, Delay: time.Hour, MaxDelay: 3 * time.Hour}
+	for _, c := range []struct {
+		name      string
+		h, before segment.Host
+		want      record.Time
+	}{
+		{"alive", segment.Host{Failures: 2, Contacts: 2, LastContact: hour}, segment.Host{}, 0},
+		{"dead", segment.Host{Failures: 3, Contacts: 3, LastContact: hour}, segment.Host{Failures: 2, Contacts: 2}, 2 * hour},
+		{"not contacted", segment.Host{Failures: 3, Contacts: 3, LastContact: hour, ParkedUntil: 7}, segment.Host{Failures: 3, Contacts: 3}, 7},
+		{"dead again", segment.Host{Failures: 4, Contacts: 9, LastContact: 5 * hour, ParkedUntil: 2 * hour}, segment.Host{Failures: 3, Contacts: 8, LastContact: hour, ParkedUntil: 2 * hour}, 7 * hour},
+		{"the longest", segment.Host{Failures: 5, Contacts: 9, LastContact: 9 * hour}, segment.Host{Failures: 4, Contacts: 8, LastContact: 5 * hour, ParkedUntil: 7 * hour}, 12 * hour},
+		{"asked for more", segment.Host{Failures: 3, Contacts: 3, LastContact: hour, ParkedUntil: 9 * hour}, segment.Host{}, 9 * hour},
+	} {
+		if d.park(&c.h, &c.before); c.h.ParkedUntil != c.want {
+			t.Errorf("%s: parked until %d, want %d", c.name, c.h.ParkedUntil, c.want)
+		}
+	}
+	b := open(t, durable.NewCrashFS(), Params{})
+	if err := b.updateDead("r1", Dead{After: -1}, nil); !errors.Is(err, fault.Usage) {
+		t.Error(err)
+	}
+}
+
+// A dead host's URLs leave batches to others, come back in their order, and none is lost.
+func TestDeadHost(t *testing.T) {
+	const sec = record.Time(1e6)
+	b := open(t, durable.NewCrashFS(), Params{})
+	dead := Dead{After: 2, Delay: time.Hour, MaxDelay: time.Hour}
+	var urls []record.URL
+	for i := range 6 {
+		urls = append(urls, newURL("dead.test", fmt.Sprint(i), 0), newURL("alive.test", fmt.Sprint(i), 0))
+	}
+	if err := b.add("seed", urls...); err != nil {
+		t.Fatal(err)
+	}
+	served := map[string][]string{}
+	round := 0
+	step := func(now record.Time, n int) []record.URL {
+		t.Helper()
+		round++
+		txn := fmt.Sprintf("r%d", round)
+		batch, err := b.next(now, NextOptions{N: n, Txn: txn})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var outcomes []record.Fetch
+		for _, u := range batch {
+			served[u.Host] = append(served[u.Host], u.URL)
+			o := fetchOf(u, record.OutcomeFetched, 200, now)
+			if u.Host == "dead.test" && now < 3600*sec {
+				o = fetchOf(u, record.OutcomeConnect, 0, now)
+			}
+			outcomes = append(outcomes, o)
+		}
+		if err := b.updateDead(txn, dead, outcomes); err != nil {
+			t.Fatal(err)
+		}
+		b.check()
+		return batch
+	}
+	step(sec, 4)
+	if n := len(served["dead.test"]); n != 2 {
+		t.Fatalf("%d URLs of the dead host, want 2", n)
+	}
+	for i := range 2 { // all that is left of alive.test, and nothing else
+		if batch := step(sec*record.Time(2+i), 2); len(batch) != 2 || batch[0].Host != "alive.test" || batch[1].Host != "alive.test" {
+			t.Fatal(batch)
+		}
+	}
+	// Only the dead host has URLs: the crawl is not over.
+	if empty, err := b.f.Empty(); empty || err != nil {
+		t.Fatal(empty, err)
+	}
+	if due, empty, err := b.f.Due(); err != nil || empty || due < 3600*sec {
+		t.Fatal(due, empty, err)
+	}
+	// Later it is served again, in order.
+	for now := 3602 * sec; len(served["dead.test"]) < 8; now += 3600 * sec {
+		step(now, 10)
+	}
+	var want []string
+	for i := range 6 {
+		want = append(want, fmt.Sprintf("http://dead.test/%d", i))
+	}
+	want = append(want, want[0], want[1])
+	if fmt.Sprint(served["dead.test"]) != fmt.Sprint(want) {
+		t.Errorf("%v, want %v", served["dead.test"], want)
+	}
+	if empty, err := b.f.Empty(); !empty || err != nil {
+		t.Fatal(empty, err)
+	}
+}
+
+// With hosts that die and rise at random every URL ends, and the books hold.
+func TestDeadHostsAtRandom(t *testing.T) {
+	for seed := range uint64(3) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		b := open(t, durable.NewCrashFS(), Params{Seed: seed})
+		dead := Dead{After: 1 + int(seed), Delay: time.Minute, MaxDelay: 10 * time.Minute}
+		serial := 0
+		some := func(n int) (urls []record.URL) {
+			for range n {
+				urls = append(urls, newURL(fmt.Sprintf("h%d.test", rng.IntN(12)), fmt.Sprint(serial), uint8(rng.IntN(4))))
+				serial++
+			}
+			return urls
+		}
+		if err := b.add("seed", some(40)...); err != nil {
+			t.Fatal(err)
+		}
+		now := record.Time(1e6)
+		for round := 0; ; round++ {
+			if empty, err := b.f.Empty(); err != nil {
+				t.Fatal(err)
+			} else if empty {
+				break
+			}
+			var err error
+			if now, err = b.f.Wait(context.Background(), now+record.Time(rng.IntN(20e6)), func(context.Context, record.Time) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+			txn := fmt.Sprintf("r%d", round)
+			o := NextOptions{N: 1 + rng.IntN(9), PerHost: rng.IntN(4), Txn: txn}
+			batch, err := b.next(now, o)
+			if err != nil || len(batch) == 0 {
+				t.Fatal(len(batch), err)
+			}
+			var outcomes []record.Fetch
+			for _, u := range batch {
+				if h, _, err := b.f.Host(u.Host); err != nil {
+					t.Fatal(err)
+				} else if dead.dead(&h) && h.ParkedUntil > now && len(batch) > 1 {
+					t.Fatalf("round %d: %s is parked, in a batch of %d", round, u.Host, len(batch))
+				}
+				o := fetchOf(u, record.OutcomeFetched, 200, now)
+				if round < 60 && (u.Host[1]+byte(round/15))%3 == 0 {
+					o = fetchOf(u, record.OutcomeTimeout, 0, now)
+				}
+				outcomes = append(outcomes, o)
+			}
+			var fresh []record.URL
+			if round < 50 {
+				fresh = some(rng.IntN(6))
+			}
+			if err := b.updateDead(txn, dead, outcomes, fresh...); err != nil {
+				t.Fatal(err)
+			}
+			if round%8 == 0 {
+				b.check()
+			}
+		}
+		b.check()
+		if c := b.counts(); c.Finished != uint64(serial) || c.Dead != 0 {
+			t.Errorf("%d finished of %d, %d given up", c.Finished, serial, c.Dead)
+		}
+	}
+}
