@@ -183,3 +183,112 @@ func TestDeadHostsAtRandom(t *testing.T) {
 		}
 	}
 }
+
+// A dead host has no URLs in a batch while another has, even if these stand behind
+// the places that a limit per host lets the batch look at.
+func TestDeadHostStandsBefore(t *testing.T) {
+	alive, gone := "a.test", "b.test"
+	if hostOrder(alive) > hostOrder(gone) { // who comes first within a place
+		alive, gone = gone, alive
+	}
+	b := open(t, durable.NewCrashFS(), Params{})
+	var urls []record.URL
+	for i := range 5 {
+		urls = append(urls, newURL(alive, fmt.Sprint(i), 0), newURL(gone, fmt.Sprint(i), 0))
+	}
+	if err := b.add("seed", urls...); err != nil {
+		t.Fatal(err)
+	}
+	batch, err := b.next(1e6, NextOptions{N: 3, Txn: "r1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var outcomes []record.Fetch
+	for _, u := range batch {
+		o := fetchOf(u, record.OutcomeFetched, 200, 1e6)
+		if u.Host == gone {
+			o = fetchOf(u, record.OutcomeConnect, 0, 1e6)
+		}
+		outcomes = append(outcomes, o)
+	}
+	if err := b.updateDead("r1", Dead{After: 1, Delay: time.Hour, MaxDelay: time.Hour}, outcomes); err != nil {
+		t.Fatal(err)
+	}
+	batch, err = b.next(2e6, NextOptions{N: 10, PerHost: 1, Txn: "r2"})
+	if err != nil || len(batch) != 1 || batch[0].Host != alive {
+		t.Errorf("%v %v, want one URL of %s", batch, err, alive)
+	}
+	b.check()
+}
+
+// A batch by time has no URLs of a dead host, even if it takes longer than the host is parked.
+func TestDeadHostAndTime(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{})
+	var urls []record.URL
+	for i := range 5 {
+		urls = append(urls, newURL("alive.test", fmt.Sprint(i), 0), newURL("dead.test", fmt.Sprint(i), 0))
+	}
+	if err := b.add("seed", urls...); err != nil {
+		t.Fatal(err)
+	}
+	batch, err := b.next(1e6, NextOptions{N: 2, Txn: "r1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var outcomes []record.Fetch
+	for _, u := range batch {
+		o := fetchOf(u, record.OutcomeFetched, 200, 1e6)
+		if u.Host == "dead.test" {
+			o = fetchOf(u, record.OutcomeConnect, 0, 1e6)
+		}
+		outcomes = append(outcomes, o)
+	}
+	if err := b.updateDead("r1", Dead{After: 1, Delay: time.Hour, MaxDelay: time.Hour}, outcomes); err != nil {
+		t.Fatal(err)
+	}
+	batch, err = b.next(2e6, NextOptions{For: 2 * time.Hour, Politeness: Politeness{Connections: 4, Duration: time.Second}, Txn: "r2"})
+	if err != nil || len(batch) != 4 {
+		t.Errorf("%d URLs, %v, want the 4 of alive.test", len(batch), err)
+	}
+	for _, u := range batch {
+		if u.Host != "alive.test" {
+			t.Errorf("%s is in the batch", u.URL)
+		}
+	}
+	b.check()
+}
+
+// A dead host that answers after all is parked no more.
+func TestDeadHostAnswers(t *testing.T) {
+	const sec = record.Time(1e6)
+	b := open(t, durable.NewCrashFS(), Params{})
+	dead := Dead{After: 1, Delay: time.Hour, MaxDelay: time.Hour}
+	round := 0
+	step := func(now record.Time, host, outcome string, fresh ...record.URL) {
+		t.Helper()
+		round++
+		txn := fmt.Sprintf("r%d", round)
+		batch, err := b.next(now, NextOptions{N: 1, Txn: txn})
+		if err != nil || len(batch) != 1 || batch[0].Host != host {
+			t.Fatalf("round %d: %v %v, want one URL of %s", round, batch, err, host)
+		}
+		status := uint16(0)
+		if outcome == record.OutcomeFetched {
+			status = 200
+		}
+		if err := b.updateDead(txn, dead, []record.Fetch{fetchOf(batch[0], outcome, status, now)}, fresh...); err != nil {
+			t.Fatal(err)
+		}
+		b.check()
+	}
+	if err := b.add("seed", newURL("dead.test", "0", 0), newURL("dead.test", "1", 0)); err != nil {
+		t.Fatal(err)
+	}
+	step(sec, "dead.test", record.OutcomeConnect)
+	// There is no other host.
+	step(2*sec, "dead.test", record.OutcomeFetched, newURL("dead.test", "2", 0), newURL("alive.test", "0", 0), newURL("alive.test", "1", 0))
+	batch, err := b.next(3*sec, NextOptions{N: 3, Txn: "r"})
+	if err != nil || len(batch) != 3 {
+		t.Errorf("%v %v, want three URLs, one of dead.test", batch, err)
+	}
+}

@@ -161,13 +161,6 @@ func (c *change) hosts(ctx context.Context, old []run) error {
 				return err
 			}
 		}
-		for i := range group {
-			var before segment.Host
-			if i < len(was) {
-				before = was[i]
-			}
-			c.dead.park(&group[i], &before)
-		}
 		for !fresh.done && fresh.key == order {
 			a := decodeArrival(fresh.row)
 			h, err := group.host(a.host)
@@ -183,10 +176,15 @@ func (c *change) hosts(ctx context.Context, old []run) error {
 		}
 		slices.SortFunc(group, func(a, b segment.Host) int { return strings.Compare(a.Host, b.Host) })
 		for i := range group {
-			if err := w.add(&group[i]); err != nil {
+			h, before := &group[i], segment.Host{}
+			if at := slices.IndexFunc(was, func(b segment.Host) bool { return b.Host == h.Host }); at >= 0 {
+				before = was[at]
+			}
+			c.dead.park(h, &before)
+			if err := w.add(h); err != nil {
 				return err
 			}
-			if err := c.notePark(&group[i]); err != nil {
+			if err := c.notePark(h, &before); err != nil {
 				return err
 			}
 		}
@@ -215,9 +213,11 @@ func (d *Dead) park(h, before *segment.Host) {
 	h.ParkedUntil = max(h.ParkedUntil, h.LastContact+min(wait, record.Time(d.MaxDelay.Microseconds())))
 }
 
-// notePark tells batches that a host is dead.
-func (c *change) notePark(h *segment.Host) (err error) {
-	if !c.dead.dead(h) || h.ParkedUntil <= c.now {
+// notePark tells batches that a host is dead, or that it is so no more. before is its
+// state before.
+func (c *change) notePark(h, before *segment.Host) (err error) {
+	told := c.dead.dead(before) && before.ParkedUntil > c.now
+	if dead := c.dead.dead(h); dead && h.ParkedUntil <= c.now || !dead && !told {
 		return nil
 	}
 	if c.parked == nil {
@@ -333,10 +333,11 @@ func absorb(h, ev *segment.Host) {
 	h.DelayUS = ev.DelayUS
 	h.LastContact = max(h.LastContact, ev.LastContact)
 	h.Addr = ev.Addr
-	if ev.Failures == 0 {
-		h.Failures = 0
-	} else {
+	switch {
+	case ev.Failures > 0:
 		h.Failures += ev.Failures
+	case h.Failures > 0:
+		h.Failures, h.ParkedUntil = 0, ev.ParkedUntil // if it was dead, it is so no more
 	}
 }
 

@@ -36,21 +36,24 @@ func pickKnown(ctx context.Context, fs files, s *state, now record.Time, o NextO
 	if o.PerHost+o.PerDomain > 0 {
 		most = MaxCapped
 	}
-	for n = max(n, firstCandidates); ; n *= moreCandidates {
-		n = min(n, most)
-		t, err := try(ctx, fs, s, now, o, n)
-		if err != nil {
+	n = min(max(n, firstCandidates), most)
+	for whole := o.PerHost == 0; ; {
+		t, err := try(ctx, fs, s, now, o, n, whole)
+		switch {
+		case err != nil:
 			return nil, err
+		case t.fits == 0 && !whole:
+			whole = true // others may stand behind hosts that are parked
+		case t.more && n < most && t.small():
+			n = min(n*moreCandidates, most)
+		default:
+			if err := t.finish(out); err != nil {
+				t.close()
+				return nil, err
+			}
+			return t.picker, nil
 		}
-		if t.more && n < most && t.small() {
-			t.close()
-			continue
-		}
-		if err := t.finish(out); err != nil {
-			t.close()
-			return nil, err
-		}
-		return t.picker, nil
+		t.close()
 	}
 }
 
@@ -78,13 +81,18 @@ func (t *trial) small() bool {
 	return t.fits < t.o.N
 }
 
-func try(ctx context.Context, fs files, s *state, now record.Time, o NextOptions, n int) (*trial, error) {
+// try takes n candidates: of the whole frontier, or of the places that picker.within
+// leaves.
+func try(ctx context.Context, fs files, s *state, now record.Time, o NextOptions, n int, whole bool) (*trial, error) {
 	p, err := newPicker(ctx, fs, s, now)
 	if err != nil {
 		return nil, err
 	}
 	t := &trial{picker: p, o: o, now: now, room: o.For * time.Duration(o.Politeness.Connections)}
 	t.kept, t.rest, t.late = p.sorter(smallSort), p.sorter(smallSort), p.sorter(smallSort)
+	if !whole {
+		t.within(o.PerHost)
+	}
 	if err := t.run(ctx, fs, n); err != nil {
 		p.close()
 		return nil, err
@@ -122,7 +130,6 @@ func decodeCandidate(b []byte) (c candidate) {
 
 func (t *trial) run(ctx context.Context, fs files, n int) error {
 	leave := func(e *segment.Entry) error { return addRow(t.rest, e.Order, e) }
-	t.within(t.o.PerHost)
 	candidates := t.sorter(largeSort)
 	c := candidate{}
 	var buf []byte
@@ -237,10 +244,10 @@ func (t *trial) pass(c *candidate, parked record.Time) error {
 
 // contacts is how many URLs of a host may be in the batch.
 func (t *trial) contacts(h *segment.Host, duration, gap time.Duration) int {
-	if t.o.For == 0 {
-		if h.ParkedUntil > t.now {
-			return 0
-		}
+	switch {
+	case h.ParkedUntil > t.now && (t.o.For == 0 || h.Failures > 0):
+		return 0 // mfetch waits as a server asks (Retry-After), but does not know of dead hosts
+	case t.o.For == 0:
 		return math.MaxInt
 	}
 	in := t.o.For - max(time.Duration(h.ParkedUntil-t.now)*time.Microsecond, 0)
