@@ -275,7 +275,7 @@ func (c *fetchCmd) urls(std *cli.Std, form canon.Options) (stage.Input[record.UR
 	}
 	return cli.OpenText(std, c.Files, c.Strict, func(line string, row *record.URL) error {
 		url, host, err := form.URL(line)
-		*row = record.URL{URL: url, Host: host, Key: fingerprint.URLKey(host, url)}
+		*row = record.URL{URL: url, Host: host, Key: form.URLKey(host, url)}
 		return err
 	})
 }

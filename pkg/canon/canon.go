@@ -298,7 +298,8 @@ func (o Options) parse(base *url.Url, s string) (*url.Url, error) {
 	if strings.ContainsAny(s, "\t\n\r") { // which the parser skips, anywhere
 		s = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(s)
 	}
-	if err := checkAuthority(s); err != nil {
+	authority, err := checkAuthority(s)
+	if err != nil {
 		return nil, err
 	}
 	s = escapeInvalid(s)
@@ -312,30 +313,48 @@ func (o Options) parse(base *url.Url, s string) (*url.Url, error) {
 	if err != nil {
 		return nil, &Error{ReasonInvalid, detailOf(err)}
 	}
+	if u.IsIPv4() && authority != "" && signed(parser, u, authority) {
+		return nil, &Error{ReasonInvalid, "a bad IPv4 address"}
+	}
 	return u, nil
 }
 
+// signed says whether there is a sign in the host that the parser took for u's IPv4
+// address: it reads "-0" and "+0" as numbers, the standard does not. A sign may be escaped,
+// or one of those that IDNA makes "-" or "+"; before a name it is left as it is. Where
+// authority is not where the address came from, but part of a path, the answer is no.
+func signed(parser url.Parser, u *url.Url, authority string) bool {
+	host, _ := SplitPort(authority)
+	if v, err := parser.Parse("http://" + host); err != nil || v.Hostname() != u.Hostname() {
+		return false
+	}
+	v, err := parser.Parse("http://" + strings.TrimRight(host, ".\u3002\uff0e\uff61") + ".name")
+	return err != nil || strings.ContainsAny(v.Hostname(), "-+")
+}
+
 // checkAuthority refuses what the parser and Punycode take quadratic time for, and no
-// server has: long user names, and labels of the host that cannot be in the DNS.
-func checkAuthority(s string) error {
+// server has: long user names, and labels of the host that cannot be in the DNS. It
+// returns host and port, "" if s begins with a path.
+func checkAuthority(s string) (authority string, err error) {
 	n := schemeLen(bytesOf(s))
 	if n > 0 {
 		n++
 	}
 	rest := strings.TrimLeft(s[n:], `/\`)
 	if n == 0 && len(s)-len(rest) < 2 {
-		return nil // a path
+		return "", nil // a path
 	}
 	if i := strings.IndexAny(rest, `/\?#`); i >= 0 {
 		rest = rest[:i]
 	}
 	if i := strings.LastIndexByte(rest, '@'); i > 255 {
-		return &Error{ReasonInvalid, "a user name longer than 255 bytes"}
+		return "", &Error{ReasonInvalid, "a user name longer than 255 bytes"}
 	} else if i >= 0 {
 		rest = rest[i+1:]
 	}
+	authority = rest
 	if strings.IndexByte(rest, '%') >= 0 && len(rest) > 512 {
-		return &Error{ReasonInvalid, "a host that is no domain name"}
+		return "", &Error{ReasonInvalid, "a host that is no domain name"}
 	}
 	for len(rest) > 63 {
 		i := strings.IndexAny(rest, ".\u3002\uff0e\uff61") // the dots of IDNA
@@ -344,14 +363,14 @@ func checkAuthority(s string) error {
 			label = rest[:i]
 		}
 		if runes := utf8.RuneCountInString(label); runes > 63 && runes < len(label) {
-			return &Error{ReasonInvalid, "a host that is no domain name"}
+			return "", &Error{ReasonInvalid, "a host that is no domain name"}
 		}
 		if i < 0 {
 			break
 		}
 		rest = rest[i+1:]
 	}
-	return nil
+	return authority, nil
 }
 
 // parseErrors says shortly what the parser says at length. Kinds of the same part

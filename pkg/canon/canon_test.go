@@ -64,6 +64,29 @@ func TestDetails(t *testing.T) {
 	}
 }
 
+// The parser takes a number with a sign for part of an address.
+func TestSignedAddress(t *testing.T) {
+	base, err := Options{}.Base("http://127.0.0.1/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{"-0", "-1", "+0", "-0.", "-0:80", "u@-0", "1.-2.3", "0x-1", "0-5", "1.2.3.0+5", "%2D0", "%2b1", "\uff0d0", "\ufe630", "-0%2e", "-0\u3002"} {
+		for _, ref := range []string{"http://" + host + "/", "http://" + host, "https:" + host + "?q", "//" + host + "/x", "\\\\" + host} {
+			if u, _, err := base.Resolve(ref); ReasonOf(err) != ReasonInvalid {
+				t.Errorf("%q: %q, %v", ref, u, err)
+			}
+		}
+	}
+	for ref, want := range map[string]string{
+		"x-1": "http://127.0.0.1/x-1", "http:-0": "http://127.0.0.1/-0", "http:/a-b": "http://127.0.0.1/a-b", "?-1": "http://127.0.0.1/?-1", "http://0x7F.1/-0": "http://127.0.0.1/-0", "http://1.2.3.4%2e:81/": "http://1.2.3.4:81/",
+		"//\uff11.2.3.\uff14\u3002": "http://1.2.3.4/", "//017700000001:8080/+1": "http://127.0.0.1:8080/+1", "//a-1/": "http://a-1/", "//-a.test/": "http://-a.test/",
+	} {
+		if u, _, err := base.Resolve(ref); u != want || err != nil {
+			t.Errorf("%q: %q, %v, want %q", ref, u, err, want)
+		}
+	}
+}
+
 func TestReasons(t *testing.T) {
 	long := strings.Repeat("a", DefaultMaxURL)
 	tests := []struct {

@@ -122,7 +122,7 @@ func withoutWWW(host []byte) []byte {
 	return host
 }
 
-// appendPath appends the path without session ids.
+// appendPathWithoutSessions appends the path without session ids.
 func appendPathWithoutSessions(out, path []byte) []byte {
 	path = path[1:]
 	for more := true; more; {
