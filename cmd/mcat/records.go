@@ -290,15 +290,17 @@ func (t *textRows[T]) Read(row *T) error {
 
 // complete makes the columns that follow from the URL where a line lacks them.
 func complete[T record.Row](row *T, form canon.Options) error {
+	fetched := form
+	fetched.URLRules = 0 // what was fetched is not rewritten: links are relative to it
 	switch r := any(row).(type) {
 	case *record.URL:
 		return completeURL(&r.URL, &r.Host, &r.Key, form)
 	case *record.Fetch:
-		return completeURL(&r.URL, &r.Host, &r.Key, form)
+		return completeURL(&r.URL, &r.Host, &r.Key, fetched)
 	case *record.Link:
 		if r.SrcURL != "" && r.SrcKey == 0 {
 			var host string
-			if err := completeURL(&r.SrcURL, &host, &r.SrcKey, form); err != nil {
+			if err := completeURL(&r.SrcURL, &host, &r.SrcKey, fetched); err != nil {
 				return err
 			}
 		}

@@ -26,7 +26,6 @@ import (
 	"mercator/pkg/fetch/http1"
 	"mercator/pkg/fetch/program"
 	"mercator/pkg/fetch/replay"
-	"mercator/pkg/fingerprint"
 	"mercator/pkg/resolve"
 	"mercator/pkg/robots"
 	"mercator/pkg/stage"

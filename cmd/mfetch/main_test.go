@@ -2,6 +2,8 @@ package main
 
 import (
 	"bufio"
+	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -14,7 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"mfetch": main, "mkurls": mkurls})
+	testscript.Main(m, map[string]func(){"mfetch": main, "mkurls": mkurls, "keys": keys})
 }
 
 // mkurls makes url records of transaction $1 from lines of "URL [ADDR]" on
@@ -38,6 +40,20 @@ func mkurls() {
 		}
 	}
 	if err != nil {
+		panic(err)
+	}
+}
+
+// keys prints the checksums and URLs of the fetch records on standard input.
+func keys() {
+	r, err := record.NewReader[record.Fetch](os.Stdin, record.ReaderOptions{Name: "standard input"})
+	for err == nil {
+		var row record.Fetch
+		if err = r.Read(&row); err == nil {
+			fmt.Printf("%016x %s\n", row.Key, row.URL)
+		}
+	}
+	if err != io.EOF {
 		panic(err)
 	}
 }

@@ -341,6 +341,29 @@ func TestWARCInput(t *testing.T) {
 	}
 }
 
+// What the rules would rewrite has been fetched as it stands: its links are relative to that.
+func TestWARCInputIsNotRewritten(t *testing.T) {
+	var buf []byte
+	block := "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<a href=x/>"
+	buf, err := (&warc.Encoder{Codec: warc.Gzip}).Append(buf, &warc.Record{
+		Type: warc.TypeResponse, Date: time.Unix(0, 0).UTC(), TargetURI: "http://h/dir/",
+		ContentType: warc.MediaResponse, Block: strings.NewReader(block), Length: int64(len(block)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "a.warc.gz")
+	if err := os.WriteFile(path, buf, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	opt := canon.Options{URLRules: canon.TrailingSlash, KeyRules: canon.TrailingSlash}
+	in := NewWARCInput([]string{path}, func(name string) (io.ReadCloser, error) { return os.Open(name) }, opt, 0)
+	var row record.Fetch
+	if err := in.Read(&row); err != nil || row.URL != "http://h/dir/" || row.Key != opt.URLKey("h", "http://h/dir") {
+		t.Errorf("%s, key %016x, %v", row.URL, row.Key, err)
+	}
+}
+
 func TestIsWARC(t *testing.T) {
 	rec := func() *warc.Record {
 		return &warc.Record{Type: warc.TypeInfo, Date: time.Unix(0, 0), ContentType: warc.MediaFields, Block: strings.NewReader("a: b\r\n"), Length: 6}

@@ -113,7 +113,9 @@ func (in *WARCInput) fill(row *record.Fetch, rec *warc.Record) (bool, error) {
 		return false, nil
 	}
 	// wget writes the target between angle brackets.
-	u, host, err := in.opt.URL(strings.Trim(rec.TargetURI, "<>"))
+	asFetched := in.opt
+	asFetched.URLRules = 0 // links are relative to it
+	u, host, err := asFetched.URL(strings.Trim(rec.TargetURI, "<>"))
 	if err != nil {
 		in.bad[string(canon.ReasonOf(err))]++
 		return false, nil
