@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"strings"
 
 	"mercator/pkg/canon"
 	"mercator/pkg/cli"
+	"mercator/pkg/fault"
 	"mercator/pkg/filter"
 )
 
@@ -18,6 +18,7 @@ import (
 type explainer struct {
 	*explainCmd
 	opt        canon.Options
+	base       *canon.Base // nil without --base
 	judge      *filter.Judge
 	out        *bufio.Writer
 	n, refused int
@@ -48,7 +49,10 @@ func (x *explainer) all(ctx context.Context, std *cli.Std) error {
 			return err
 		}
 	}
-	return lines.Err()
+	if err := lines.Err(); err != nil {
+		return &fault.Error{Class: fault.Usage, File: "standard input", Found: err.Error(), Want: "lines of at most 1 MiB", Err: err}
+	}
+	return nil
 }
 
 // explanation is what --json writes.
@@ -99,11 +103,11 @@ func (x *explainer) explain(ctx context.Context, ref string) error {
 // judgeURL explains a URL, and its document where --mime says what it is.
 func (x *explainer) judgeURL(ctx context.Context, ref string) (*explanation, error) {
 	e := &explanation{Input: ref}
-	resolve := func() (string, string, error) { return x.opt.URL(ref) }
-	if x.Base != "" {
-		resolve = func() (string, string, error) { return x.opt.Resolve(x.Base, ref) }
+	resolve := x.opt.URL
+	if x.base != nil {
+		resolve = x.base.Resolve
 	}
-	u, host, err := resolve()
+	u, host, err := resolve(ref)
 	if err != nil {
 		e.Reason, e.Detail = string(canon.ReasonOf(err)), err.Error()
 		return e, nil
@@ -114,7 +118,7 @@ func (x *explainer) judgeURL(ctx context.Context, ref string) (*explanation, err
 	if err := x.rules(ctx, e, candidate, false); err != nil || !e.Wanted || x.MIME == "" {
 		return e, err
 	}
-	candidate.Kind, candidate.MIME = "", strings.ToLower(x.MIME)
+	candidate.Kind, candidate.MIME = "", x.MIME
 	return e, x.rules(ctx, e, candidate, true)
 }
 

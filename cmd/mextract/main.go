@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"os"
 
 	"mercator/formats/record"
@@ -261,6 +262,16 @@ func (c *explainCmd) Run(ctx context.Context, std *cli.Std) error {
 		return listFiles(std.Out, rules)
 	}
 	x := explainer{explainCmd: c, opt: opt, judge: rules.NewJudge(), out: bufio.NewWriter(std.Out)}
+	if c.Base != "" {
+		if x.base, err = opt.Base(c.Base); err != nil {
+			return &fault.Error{Class: fault.Usage, Place: "--base", Found: fmt.Sprintf("%q", c.Base), Want: "a URL", Err: err}
+		}
+	}
+	if c.MIME != "" {
+		if c.MIME, _, err = mime.ParseMediaType(c.MIME); err != nil {
+			return &fault.Error{Class: fault.Usage, Place: "--mime", Want: "a media type such as text/html", Err: err}
+		}
+	}
 	if err := errors.Join(x.all(ctx, std), x.judge.Close(), x.out.Flush()); err != nil {
 		return err
 	}

@@ -43,6 +43,8 @@ func TestShippedRulesDenyTraps(t *testing.T) {
 		"http://h/index.php?option=com_jcal&cal_month=7&cal_year=2031":            "calendar-query",
 		"http://h/events/?tribe-bar-date=2031-07-04":                              "calendar-date",
 		"http://h/calendar?view=week&date=2031-07-04":                             "calendar-date",
+		"http://h/Event-calendar.php?day=2031-07-04":                              "calendar-date",
+		"http://h/local/?cal_date=2031-07":                                        "calendar-date",
 		"http://h/debian/pool/?C=M;O=A":                                           "folder-order",
 		"http://h/pub/?C=N&O=D":                                                   "folder-order",
 	} {
@@ -73,7 +75,7 @@ func TestShippedRulesAllowSites(t *testing.T) {
 		"https://site.test/event/12345/", "https://site.test/calendar", "https://site.test/calendar/", "https://site.test/academic-calendar/2024-25", "https://site.test/calendar/2024",
 		"https://site.test/agenda/2024", "https://site.test/local/2024/05", "https://site.test/calories/2024/05/12", "https://archive.test/details/1999/12/31",
 		"https://shop.test/p/shoes?color=red&size=42&sort=price&page=3", "https://shop.test/item?id=8273&sid=12&ref=home", "https://shop.test/cart?session=1", "https://a.test/?s=query+words",
-		"https://a.test/report?month=5", "https://a.test/stats?year=2024&monthly=1", "https://a.test/report?date=2024-05-17", "https://flights.test/?from=SFO&date=2024-05-17",
+		"https://a.test/report?month=5", "https://a.test/stats?year=2024&monthly=1", "https://a.test/report?date=2024-05-17", "https://news.test/local/?date=2024-05-17", "https://a.test/medical/prevention?day=2024-05-17", "https://flights.test/?from=SFO&date=2024-05-17",
 		"https://forum.test/viewtopic.php?f=12&t=34567&start=40", "https://forum.test/index.php?/topic/123-title/page/7/", "https://a.test/w/index.php?title=Session_ID&oldid=1234567890123456",
 		"https://wiki.test/wiki/Session_(computer_science)", "https://en.wiki.test/wiki/Calendar_(disambiguation)", "https://a.test/S(24)/x",
 		"https://code.test/group/project/-/blob/main/src/main/java/org/example/project/project/Main.java", "https://maps.test/tiles/0/0/0.png", "https://maps.test/tiles/3/3/3.png",

@@ -81,7 +81,9 @@
 // # Invariants
 //
 //   - Verdicts depend on rules and candidates alone (and on programs).
-//   - Time is linear in the URL and the rules, times the logarithm of a list.
+//   - Time is linear in the URL and the rules, times the logarithm of a list; but for
+//     repeated-segments, which sorts segments, and prefix lists, which may be searched once for
+//     each byte behind the host.
 //   - Judging allocates nothing; programs aside, and registered-domain where the host changes.
 package filter
 

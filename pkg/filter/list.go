@@ -10,6 +10,7 @@ import (
 	"sort"
 	"strings"
 
+	"mercator/pkg/canon"
 	"mercator/pkg/fault"
 )
 
@@ -26,7 +27,8 @@ type list struct {
 	firsts []string // their first lines
 }
 
-// Bounds of a list on disk: its memory is some 4 MiB at the most, and the sieve's.
+// Bounds of a list on disk: its memory is the first lines of blocks, some 4 MiB with lines of
+// usual length, and the sieve's.
 const (
 	listBlock   = 2 << 10 // bytes of a block, at the least
 	listBlocks  = 1 << 15 // blocks, at the most
@@ -38,25 +40,50 @@ const (
 type entryKind int
 
 const (
-	entryName   entryKind = iota // a host or a domain
+	entryHost   entryKind = iota // with a port or without
+	entryDomain                  // without a port
 	entryURL                     // a canonical URL
 	entryPrefix                  // what a URL begins with, up to the slash behind the host at the least
 )
 
-// check returns what is wrong with a line: what is wanted, "" if nothing.
-func (k entryKind) check(line string) (want string) {
-	switch {
-	case k == entryName:
+// check returns what is wrong with a line, or with an argument, which would match nothing:
+// what is wanted, "" if nothing.
+func (k entryKind) check(line string, schemes *canon.Schemes) (want string) {
+	switch k {
+	case entryHost, entryDomain:
 		if plainName(line) {
 			return ""
 		}
-		if h, err := canonicalHost(line); err != nil {
-			return "a host in canonical form"
-		} else if h != line {
+		h, err := canonicalHost(line)
+		if err != nil {
+			return "a host in canonical form: " + err.Error()
+		}
+		if h != line {
 			return fmt.Sprintf("%q, its canonical form", h)
 		}
-	case origin(line) == "" || strings.ContainsAny(line, " \t"):
-		return "a canonical URL, at least up to the slash behind its host"
+		if name, port := canon.SplitPort(h); port != "" && k == entryDomain {
+			return fmt.Sprintf("%q: a domain is meant on any port", name)
+		}
+	case entryURL:
+		return notCanonical(line, schemes)
+	case entryPrefix:
+		if o := origin(line); o == "" || strings.ContainsAny(line, " \t\r") {
+			return "a canonical URL, at least up to the slash behind its host"
+		} else if want := notCanonical(line[:len(o)+1], schemes); want != "" {
+			return want + ", as its beginning"
+		}
+	}
+	return ""
+}
+
+// notCanonical returns what is wrong with a URL, "" if nothing.
+func notCanonical(s string, schemes *canon.Schemes) (want string) {
+	u, _, err := canon.Options{Schemes: schemes, MaxURL: MaxLine}.URL(s)
+	if err != nil {
+		return "a canonical URL: " + err.Error()
+	}
+	if u != s {
+		return fmt.Sprintf("%q, its canonical form", u)
 	}
 	return ""
 }
@@ -85,7 +112,7 @@ func (k entryKind) key(line string) (key string, hash uint64) {
 
 // openList reads a list once from end to end. It stays in memory if it takes not more
 // than memory bytes, and is then cost bytes there; else it stays open.
-func openList(name string, kind entryKind, memory int64) (l *list, cost int64, err error) {
+func openList(name string, kind entryKind, memory int64, schemes *canon.Schemes) (l *list, cost int64, err error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, 0, &fault.Error{Class: fault.Usage, File: name, Found: pathError(err), Want: "a sorted list, one entry a line", Err: err}
@@ -108,7 +135,7 @@ func openList(name string, kind entryKind, memory int64) (l *list, cost int64, e
 	block := max(listBlock, info.Size()/listBlocks)
 	var size, lines int64
 	err = scanLines(f, name, func(n, at int64, line string) error {
-		if want := kind.check(line); want != "" {
+		if want := kind.check(line, schemes); want != "" {
 			return &fault.Error{Class: fault.Usage, File: name, Place: fmt.Sprintf("line %d", n), Found: fmt.Sprintf("%q", line), Want: want}
 		}
 		if len(l.starts) == 0 || at >= l.starts[len(l.starts)-1]+block {

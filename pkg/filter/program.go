@@ -126,8 +126,9 @@ func (p *program) exchange(ctx context.Context, questions []byte, n int, got fun
 	r.in.SetWriteDeadline(time.Time{})
 	writer.Go(func() { r.in.Write(questions) }) // if it fails, so does the reading
 	for range n {
-		if ctx.Err() == nil {
-			r.out.SetReadDeadline(time.Now().Add(p.limits.timeout))
+		r.out.SetReadDeadline(time.Now().Add(p.limits.timeout))
+		if ctx.Err() != nil { // perhaps stop's function was before that
+			r.out.SetReadDeadline(time.Unix(1, 0))
 		}
 		line, err := r.lines.ReadSlice('\n')
 		switch {

@@ -139,6 +139,7 @@ func TestListErrors(t *testing.T) {
 		"a..test\n":                  "want a host in canonical form",
 		"bücher.test\n":              `want "xn--bcher-kva.test"`,
 		"a.test\r\n":                 `"a.test\r", want "a.test", its canonical form`,
+		"a.test:81\n":                `"a.test:81", want "a.test": a domain is meant on any port`,
 		"1.2\n":                      `want "1.0.0.2"`,
 		"0.0.0.0 ads.test\n":         "want a host in canonical form",
 		"a.test\n" + long + "\n":     "line 2: 8193 bytes or more, want at most 8192",
@@ -149,8 +150,15 @@ func TestListErrors(t *testing.T) {
 			t.Errorf("%.40q: %v, want %q", list, err, want)
 		}
 	}
-	for list, want := range map[string]string{"http://a\n": "at least up to the slash", "http://a/ b\n": "a canonical URL"} {
+	for list, want := range map[string]string{"http://a\n": "at least up to the slash", "http://a/ b\n": "a canonical URL", "http://a/b\r\n": "a canonical URL",
+		"http://A/b\n": `"http://a/", its canonical form, as its beginning`, "\ufeffhttp://a/\n": "a canonical URL: invalid"} {
 		_, err := load(t, 1, "deny x: prefix @list", map[string]string{"list": list})
+		if fault.ClassOf(err) != fault.Usage || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: %v, want %q", list, err, want)
+		}
+	}
+	for list, want := range map[string]string{"http://a/%7e\n": `"http://a/~", its canonical form`, "http://a/b\r\n": `"http://a/b", its canonical form`, "gemini://a/\n": "scheme: gemini"} {
+		_, err := load(t, 1, "deny x: url @list", map[string]string{"list": list})
 		if fault.ClassOf(err) != fault.Usage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: %v, want %q", list, err, want)
 		}

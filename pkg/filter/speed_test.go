@@ -77,8 +77,8 @@ func million(t testing.TB, domains, urls, run, share int, memory int64) (*Filter
 	return f, list
 }
 
-// BenchmarkMillion reports what judging takes in parts of what canonicalising the same URLs takes, hosts drawn
-// anew for every URL. Both are measured in turn.
+// BenchmarkMillion reports what judging takes in parts of what canonicalising the same URLs takes, with hosts drawn
+// anew after each run of URLs. Both are measured in turn.
 func BenchmarkMillion(b *testing.B) {
 	for _, where := range []struct {
 		name   string

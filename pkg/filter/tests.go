@@ -202,7 +202,7 @@ func execTest(p *parser, l *leaf, args []string, bad badArg) error {
 }
 
 func hostTest(p *parser, l *leaf, args []string, bad badArg) error {
-	s, err := p.nameSet(args, bad)
+	s, err := p.nameSet(entryHost, args, bad)
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func hostTest(p *parser, l *leaf, args []string, bad badArg) error {
 }
 
 func domainTest(p *parser, l *leaf, args []string, bad badArg) error {
-	s, err := p.nameSet(args, bad)
+	s, err := p.nameSet(entryDomain, args, bad)
 	if err != nil {
 		return err
 	}
@@ -222,7 +222,12 @@ func domainTest(p *parser, l *leaf, args []string, bad badArg) error {
 }
 
 func registeredTest(p *parser, l *leaf, args []string, bad badArg) error {
-	s, err := p.nameSet(args, bad)
+	for i, a := range args {
+		if d := canon.RegisteredDomain(a); d != a && !strings.HasPrefix(a, "@") {
+			return bad(i, fmt.Sprintf("%q, under which it is registered", d))
+		}
+	}
+	s, err := p.nameSet(entryDomain, args, bad)
 	if err != nil {
 		return err
 	}
@@ -236,10 +241,8 @@ func urlTest(p *parser, l *leaf, args []string, bad badArg) error {
 	var urls []string
 	lists, err := p.listArgs(args, entryURL, bad, func(i int, a string) error {
 		urls = append(urls, a)
-		if u, _, err := (canon.Options{Schemes: p.schemes, MaxURL: MaxLine}).URL(a); err != nil {
-			return bad(i, "a URL: "+err.Error())
-		} else if u != a {
-			return bad(i, fmt.Sprintf("%q, its canonical form", u))
+		if want := entryURL.check(a, p.schemes); want != "" {
+			return bad(i, want)
 		}
 		return nil
 	})
@@ -265,16 +268,14 @@ func prefixTest(p *parser, l *leaf, args []string, bad badArg) error {
 }
 
 // nameSet makes a set of hosts or domains, which must be canonical: others would match nothing.
-func (p *parser) nameSet(args []string, bad badArg) (*set, error) {
+func (p *parser) nameSet(kind entryKind, args []string, bad badArg) (*set, error) {
 	var names []string
-	lists, err := p.listArgs(args, entryName, bad, func(i int, a string) error {
-		a = strings.TrimPrefix(a, ".")
-		want, err := canonicalHost(a)
-		if err != nil {
-			return bad(i, "a host name: "+err.Error())
+	lists, err := p.listArgs(args, kind, bad, func(i int, a string) error {
+		if kind == entryDomain {
+			a = strings.TrimPrefix(a, ".")
 		}
-		if a != want {
-			return bad(i, fmt.Sprintf("%q, its canonical form", want))
+		if want := kind.check(a, p.schemes); want != "" {
+			return bad(i, want)
 		}
 		names = append(names, a)
 		return nil
@@ -320,7 +321,7 @@ func (p *parser) list(name string, kind entryKind) (*list, error) {
 	if l := p.lists[key]; l != nil {
 		return l, nil
 	}
-	l, cost, err := openList(name, kind, p.memory)
+	l, cost, err := openList(name, kind, p.memory, p.schemes)
 	if err != nil {
 		return nil, err
 	}
