@@ -386,6 +386,7 @@ func (o *output) filter() error {
 			o.refuse(v.Reason(), 1)
 		}
 	}
+	clear(links[len(o.wait.links):]) // their memory is used again, and would hold on to texts
 	return nil
 }
 
@@ -464,10 +465,10 @@ func (o *output) bare(row *record.Fetch) (drop string, err error) {
 	}
 	o.finder.find(&Document{URL: row.URL, Header: header}, o.Links)
 	if len(o.finder.found.all) == 0 {
-		return "no-body", nil
+		drop = "no-body"
 	}
-	o.found(deeper(row.Depth))
-	return "", nil
+	o.found(deeper(row.Depth)) // what it refused, if nothing else
+	return drop, nil
 }
 
 func deeper(depth uint16) uint16 {

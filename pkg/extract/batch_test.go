@@ -108,7 +108,7 @@ const page = "HTTP/1.1 200 OK\r\nLink: </next>; rel=next\r\n\r\n"
 func TestBatchBooks(t *testing.T) {
 	dir, rows := store(t, "a.warc.gz.open",
 		page+"<a href=x>", page+"<a href=x>", page+"Sitemap: /s.xml", page, page+"<a href=x>", page+"<a href=x>", page+"<a href='mailto:x'><a href=/no><a href=/y><a href=y>",
-		"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n\x1f\x8b\x08")
+		"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nLink: <mailto:y>\r\n\r\n\x1f\x8b\x08")
 	rows[1].Duplicate = true
 	rows[2].Role = record.RoleRobots
 	rows[4].Status, rows[4].RedirectURL = 301, "http://g/"
@@ -137,7 +137,7 @@ func TestBatchBooks(t *testing.T) {
 	if diff := cmp.Diff(map[string]int{"duplicate": 1, "no-body": 1, "status-4xx": 1, "robots-denied": 1}, b.drops); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(map[string]uint64{"scheme": 1, "repeated": 1, "filter:no": 1}, b.refused, cmp.FilterPath(func(p cmp.Path) bool {
+	if diff := cmp.Diff(map[string]uint64{"scheme": 2, "repeated": 1, "filter:no": 1}, b.refused, cmp.FilterPath(func(p cmp.Path) bool {
 		return p.Last().String() == `["undecodable"]`
 	}, cmp.Ignore())); diff != "" {
 		t.Error(diff)

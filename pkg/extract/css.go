@@ -255,17 +255,25 @@ func cssEscape(b *strings.Builder, s []byte) int {
 		}
 		b.WriteRune(v)
 		if i < len(s) && strings.IndexByte(" \t\r\n\f", s[i]) >= 0 {
-			i++
+			i += spaceLen(s[i:])
 		}
 	case len(s) == 1:
 		return 1
 	case s[1] == '\n' || s[1] == '\r' || s[1] == '\f':
-		return 2 // a line that goes on
+		return 1 + spaceLen(s[1:]) // a line that goes on
 	default:
 		b.WriteByte(s[1])
 		return 2
 	}
 	return i
+}
+
+// spaceLen is the length of the white space character that s begins with: CR LF is one.
+func spaceLen(s []byte) int {
+	if bytes.HasPrefix(s, []byte("\r\n")) {
+		return 2
+	}
+	return 1
 }
 
 func hasFold(s []byte, prefix string) bool {

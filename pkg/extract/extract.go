@@ -10,7 +10,8 @@
 // # Invariants
 //
 //   - Time is linear in the document, and memory is the links found, at most
-//     Options.MaxLinks of them, plus a constant.
+//     Options.MaxLinks of them with 8 MiB of text or as much as the document has,
+//     plus a constant.
 //   - Links come in the order of the document, each (kind, reference, nofollow)
 //     once.
 //   - No document makes it fail: what cannot be read ends the search, and the
@@ -82,7 +83,7 @@ const (
 const (
 	ReasonNofollow = "nofollow" // the page asks that none of its links be followed
 	ReasonRepeated = "repeated" // the page has the same link above
-	ReasonTooMany  = "too-many" // the page has more than Options.MaxLinks links
+	ReasonTooMany  = "too-many" // the page has more than Options.MaxLinks links, or more text in them than is kept
 )
 
 // Options are the limits. The zero value has the defaults.
@@ -107,6 +108,11 @@ const (
 // of HTML with its attributes, the text of a script; a text, comment or CDATA
 // section of XML; a comment, string or URL of CSS.
 const maxToken = 2 << 20
+
+// maxReferences bounds the references of a document's links and their texts, in bytes,
+// unless the document itself is longer. What is packed, or has an xml:base, may have
+// many times as much as its body.
+const maxReferences = 8 << 20
 
 // Document is what links are looked for in.
 type Document struct {
@@ -141,6 +147,7 @@ type finder struct {
 	opt      Options
 	page     Page // without Links, which are in found
 	found    linkSet
+	room     int               // for the references and texts of links, in bytes
 	repeated uint64            // links refused as such
 	encoding encoding.Encoding // the document's, where queries need it; else nil
 	text     bool              // references come from decoded text, not from a header
@@ -175,6 +182,7 @@ func (f *finder) begin(doc *Document, opt Options) bool {
 	}
 	f.opt, f.page, f.encoding, f.text, f.repeated = opt, Page{}, nil, false, 0
 	f.found.reset()
+	f.room = max(len(doc.Body), maxReferences)
 	base, err := opt.Canon.Base(doc.URL)
 	if err != nil {
 		f.page.refuse(string(canon.ReasonOf(err)), 1)
@@ -287,7 +295,7 @@ func (f *finder) add(kind, ref string, nofollow bool) int {
 		f.page.refuse(string(canon.ReasonOf(err)), 1)
 		return -1
 	}
-	if len(f.found.all) >= f.opt.MaxLinks {
+	if len(f.found.all) >= f.opt.MaxLinks || len(f.found.text)+len(ref) > f.room {
 		f.page.refuse(ReasonTooMany, 1)
 		return -1
 	}

@@ -58,6 +58,7 @@ func TestHTML(t *testing.T) {
 		{"link", `<link rel="alternate stylesheet" href=1><link rel=canonical href=2><link rel=alternate hreflang=de href=3><link rel=alternate href=4><link rel=prev href=5><link rel=preconnect href=//no><link rel="shortcut icon" href=6><link href=7>`,
 			[]string{"link-stylesheet http://h/d/1", "link-canonical http://h/d/2", "link-hreflang http://h/d/3", "link-alternate http://h/d/4", "link-prev http://h/d/5", "link-icon http://h/d/6", "link http://h/d/7"}},
 		{"img", `<img src=a srcset="b 1x, c,d 2x,, e(,f) 3x">`, []string{"img http://h/d/a", "img http://h/d/b", "img http://h/d/c,d", "img http://h/d/e(,f)"}},
+		{"srcset: parentheses do not nest", `<img srcset="a ((x), b 2x">`, []string{"img http://h/d/a", "img http://h/d/b"}},
 		{"srcset without descriptors", `<source srcset="a, b" src=c>`, []string{"source http://h/d/c", "img http://h/d/a", "img http://h/d/b"}},
 		{"imagesrcset", `<link rel=preload imagesrcset="a 1x">`, []string{"img http://h/d/a"}},
 		{"frames", `<frameset><frame src=a></frameset><a href=no>`, []string{"frame http://h/d/a"}},
@@ -183,6 +184,7 @@ func TestCSS(t *testing.T) {
 		`@namespace url(http://no/); @namespace x "http://no/"; a{b:url(x)}`:                               {"css http://h/x"},
 		`@charset "utf-8"; @import url("x") layer(y) screen; @media print{a{b:URL(z)}}`:                    {"css-import http://h/x", "css http://h/z"},
 		`a{b:url("\`: nil,
+		"a{b:image-set('x\\\r\ny' 1x)} @import 'a\\\r\nb'; c{d:url('q\\41\r\nz')}": {"css http://h/xy", "css-import http://h/ab", "css http://h/qAz"},
 	} {
 		doc := &Document{URL: "http://h/", MIME: "text/css", Body: []byte(in)}
 		if diff := cmp.Diff(want, found(t, doc, Options{})); diff != "" {
@@ -315,6 +317,16 @@ func TestBounds(t *testing.T) {
 	if len(page.Links) != 0 || page.Refused["too-long"] != 1 || page.Refused["scheme"] != 1 {
 		t.Errorf("%d links, refused %v", len(page.Links), page.Refused)
 	}
+	// References that are longer than what they come from, by an xml:base or packing.
+	b.Reset()
+	fmt.Fprintf(&b, "<feed xml:base='http://h/%s/'>", strings.Repeat("p", 2000))
+	for i := range 10_000 {
+		fmt.Fprintf(&b, "<link href='%d'/>", i)
+	}
+	page = Find(&Document{URL: "http://h/", MIME: "text/xml", Body: []byte(b.String())}, Options{})
+	if n := uint64(len(page.Links)); n < 4000 || n*2000 > maxReferences || n+page.Refused[ReasonTooMany] != 10_000 {
+		t.Errorf("%d links of 2,000 bytes, refused %v", n, page.Refused)
+	}
 	// An attribute beyond all measure is passed over. Where the document has to be
 	// decoded such a tag ends the search; what stood before it stays.
 	for charset, links := range map[string]int{"utf-8": 2, "windows-1252": 1} {
@@ -374,15 +386,19 @@ var hostile = map[string]func(n int) (mime, body string){
 	"foreign": func(n int) (string, string) {
 		return "text/html", strings.Repeat("<svg><g>", n) + strings.Repeat("</a>", n)
 	},
-	"same attribute":  func(n int) (string, string) { return "text/html", "<a " + strings.Repeat("href=x ", n) + ">" },
-	"open comments":   func(n int) (string, string) { return "text/html", strings.Repeat("<!--", n) },
-	"open tags":       func(n int) (string, string) { return "text/html", strings.Repeat("<a href='", n) },
-	"open scripts":    func(n int) (string, string) { return "text/html", strings.Repeat("<script></scrip", n) },
-	"less-thans":      func(n int) (string, string) { return "text/html", strings.Repeat("<", 4*n) },
-	"ampersands":      func(n int) (string, string) { return "text/html", "<a href='" + strings.Repeat("&amp", n) + "'>" },
-	"cdata":           func(n int) (string, string) { return "text/html", "<svg>" + strings.Repeat("<![CDATA[", n) },
-	"anchor text":     func(n int) (string, string) { return "text/html", "<a href=x>" + strings.Repeat("x <b>", n) },
-	"links":           func(n int) (string, string) { return "text/html", strings.Repeat("<a href=x></a>", n) },
+	"same attribute": func(n int) (string, string) { return "text/html", "<a " + strings.Repeat("href=x ", n) + ">" },
+	"open comments":  func(n int) (string, string) { return "text/html", strings.Repeat("<!--", n) },
+	"open tags":      func(n int) (string, string) { return "text/html", strings.Repeat("<a href='", n) },
+	"open scripts":   func(n int) (string, string) { return "text/html", strings.Repeat("<script></scrip", n) },
+	"less-thans":     func(n int) (string, string) { return "text/html", strings.Repeat("<", 4*n) },
+	"ampersands":     func(n int) (string, string) { return "text/html", "<a href='" + strings.Repeat("&amp", n) + "'>" },
+	"cdata":          func(n int) (string, string) { return "text/html", "<svg>" + strings.Repeat("<![CDATA[", n) },
+	"anchor text":    func(n int) (string, string) { return "text/html", "<a href=x>" + strings.Repeat("x <b>", n) },
+	"links":          func(n int) (string, string) { return "text/html", strings.Repeat("<a href=x></a>", n) },
+	"text of www":    func(n int) (string, string) { return "text/plain", strings.Repeat("www.a ", n) },
+	"text of ://": func(n int) (string, string) {
+		return "text/plain", strings.Repeat("1://", n) + strings.Repeat("awww.", n)
+	},
 	"srcset":          func(n int) (string, string) { return "text/html", "<img srcset='" + strings.Repeat("a (,", n) + "'>" },
 	"css urls":        func(n int) (string, string) { return "text/css", strings.Repeat("url(", n) },
 	"css quotes":      func(n int) (string, string) { return "text/css", strings.Repeat("\"\n", 2*n) },

@@ -107,11 +107,13 @@ func (f *finder) linkHeader(v string) {
 // maxParams bounds the parameters that are read of one link of a header.
 const maxParams = 64
 
-// setText gives a link its text.
+// setText gives a link its text, if there is room.
 func (f *finder) setText(link int, text string) {
 	var l label
 	l.add([]byte(text), f.opt.MaxText)
-	f.found.setText(link, l.b)
+	if len(f.found.text)+len(l.b) <= f.room {
+		f.found.setText(link, l.b)
+	}
 }
 
 // unquote gives the value of a token or quoted string (RFC 9110 section 5.6.4).

@@ -292,17 +292,18 @@ func (f *finder) srcset(kind, s string) {
 	}
 }
 
-// skipDescriptors skips to the comma that ends a candidate, outside parentheses.
+// skipDescriptors skips to the comma that ends a candidate, outside parentheses,
+// which do not nest.
 func skipDescriptors(s string) string {
-	depth := 0
+	inParens := false
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
 		case '(':
-			depth++
+			inParens = true
 		case ')':
-			depth = max(depth-1, 0)
+			inParens = false
 		case ',':
-			if depth == 0 {
+			if !inParens {
 				return s[i+1:]
 			}
 		}

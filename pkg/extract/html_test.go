@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -170,6 +171,34 @@ func TestEnginesAgreeOnDocumentation(t *testing.T) {
 	t.Logf("%d pages, %d links: %d left to the tree, %d beyond it", pages, links, declines, beyond)
 }
 
+// Wherever the window over a page ends that has to be decoded, the lexer finds what it
+// finds in the page as a whole.
+func TestHTMLWindow(t *testing.T) {
+	const window = 64 << 10
+	r := rand.New(rand.NewPCG(5, 6))
+	var f finder
+	find := func(body, charset string) (outcome, bool) {
+		doc := &Document{URL: "http://h/d/", MIME: "text/html", Charset: charset, Body: []byte(body)}
+		f.begin(doc, Options{})
+		f.again(doc)
+		ok := f.flatHTML(doc, true)
+		return f.outcome(), ok
+	}
+	for i := range 600 {
+		page := madePage(r)
+		if i%100 == 0 {
+			page += "<plaintext>"
+		}
+		cut := r.IntN(len(page) + 1)
+		rest := strings.Repeat(".", window-len("€")-cut) + page + " <a href=end>"
+		cutOutcome, cutOK := find("\x80"+rest, "windows-1252")
+		whole, ok := find("€"+rest, "utf-8")
+		if ok != cutOK || ok && cmp.Diff(whole, cutOutcome) != "" {
+			t.Fatalf("%q, cut at %d: declined %v, %v: -whole +cut\n%s", page, cut, !ok, !cutOK, cmp.Diff(whole, cutOutcome))
+		}
+	}
+}
+
 // FuzzEngines holds the lexer against the tree.
 func FuzzEngines(f *testing.F) {
 	r := rand.New(rand.NewPCG(3, 4))
@@ -195,15 +224,37 @@ func TestCostlyTrees(t *testing.T) {
 		return b.String()
 	}
 	for name, made := range map[string]func(n int) string{
-		"blocks within formatting elements": func(n int) string { return fonts(400) + strings.Repeat("<p>x", n/10) },
-		"adoption":                          func(n int) string { return strings.Repeat("<b><p></b>", n) },
-		"formatting elements left open":     func(n int) string { return strings.Repeat("<p><i a=1></p>", n) },
-		"markers left behind":               func(n int) string { return "<table><tr>" + strings.Repeat("<td><object><b></b></i></td>", n) },
-		"moved out of a table":              func(n int) string { return "<table>" + strings.Repeat("<a href=x>y", n) },
-		"text moved out of a table":         func(n int) string { return "<table>" + strings.Repeat("x<tr>", n) },
-		"unknown end tags":                  func(n int) string { return strings.Repeat("<x>", 500) + strings.Repeat("</y>", n) },
-		"lists":                             func(n int) string { return strings.Repeat("<ul><li>", 200) + strings.Repeat("<li>", n) },
-		"attributes":                        func(n int) string { return "<a " + strings.Repeat("b=1 ", n) + ">" },
+		"blocks within formatting elements": func(n int) string { return "<p>" + fonts(400) + strings.Repeat("<p>x", n/10) },
+		"behind what looks like a comment":  func(n int) string { return "<script><!--</script><p>" + fonts(300) + strings.Repeat("<p>x", n) },
+		"behind what looks like a tag":      func(n int) string { return "<title><x y=\"</title><p>" + fonts(300) + strings.Repeat("<p>x", n) },
+		"behind a script in a script": func(n int) string {
+			return "<script><!--<script></script><!--</script>--><!--</script><p>" + fonts(300) + strings.Repeat("<p>x", n)
+		},
+		"behind SVG's CDATA": func(n int) string { return "<svg><![CDATA[><!--]]></svg><p>" + fonts(300) + strings.Repeat("<p>x", n) },
+		"behind SVG left by a tag of HTML": func(n int) string {
+			return "<svg><p><title><x y=\"</title><p>" + fonts(300) + strings.Repeat("<p>x", n)
+		},
+		"behind noscript in a select": func(n int) string {
+			return "<select><noscript><!--</noscript></select><p>" + fonts(300) + strings.Repeat("<p>x", n)
+		},
+		"end tags that do not count": func(n int) string {
+			return "<p>" + fonts(300) + "<object>" + strings.Repeat("</font>", 300) + "</object>" + strings.Repeat("<p>x", n)
+		},
+		"end tags that count for less": func(n int) string {
+			return strings.Repeat("<i><div><div><div><div><div><div><div><div><div></i></div></div></div></div></div></div></div></div></div>", 100) + strings.Repeat("<p>x", n)
+		},
+		"attributes made again": func(n int) string {
+			return "<p><b" + manyAttributes(1000) + ">" + strings.Repeat("<p>x", n)
+		},
+		"attributes of a made again":    func(n int) string { return "<p><a" + manyAttributes(1000) + ">" + strings.Repeat("<p>x", n) },
+		"adoption":                      func(n int) string { return strings.Repeat("<b><p></b>", n) },
+		"formatting elements left open": func(n int) string { return strings.Repeat("<p><i a=1></p>", n) },
+		"markers left behind":           func(n int) string { return "<table><tr>" + strings.Repeat("<td><object><b></b></i></td>", n) },
+		"moved out of a table":          func(n int) string { return "<table>" + strings.Repeat("<a href=x>y", n) },
+		"text moved out of a table":     func(n int) string { return "<table>" + strings.Repeat("x<tr>", n) },
+		"unknown end tags":              func(n int) string { return strings.Repeat("<x>", 500) + strings.Repeat("</y>", n) },
+		"lists":                         func(n int) string { return strings.Repeat("<ul><li>", 200) + strings.Repeat("<li>", n) },
+		"attributes":                    func(n int) string { return "<a " + strings.Repeat("b=1 ", n) + ">" },
 	} {
 		var f finder
 		low, high := 1, 1<<20
@@ -220,11 +271,41 @@ func TestCostlyTrees(t *testing.T) {
 		d := doc(low)
 		f.begin(d, Options{})
 		f.again(d)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
 		start := time.Now()
 		built := f.treeHTML(d, maxNodes)
-		t.Logf("%s: %d bytes, built %v, %v", name, len(d.Body), built, time.Since(start))
-		if took := time.Since(start); took > 10*time.Second {
-			t.Errorf("%s: %v for %d bytes", name, took, len(d.Body))
+		took := time.Since(start)
+		runtime.ReadMemStats(&after)
+		memory := after.TotalAlloc - before.TotalAlloc
+		t.Logf("%s: %d bytes, built %v, %v, %d MB", name, len(d.Body), built, took, memory/1e6)
+		if took > 10*time.Second || memory > 40e6 {
+			t.Errorf("%s: %v and %d MB for %d bytes", name, took, memory/1e6, len(d.Body))
+		}
+	}
+}
+
+func manyAttributes(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, " a%d", i)
+	}
+	return b.String()
+}
+
+// A page of a usual shape is left to the tree if the lexer declines it, however large.
+func TestTreeSizeOfUsualPages(t *testing.T) {
+	for name, body := range map[string]string{
+		"formatting closed in order":       strings.Repeat("<p><b>x <i class=y>z</i></b> <a href=q class=r>s</a></p>", 2000),
+		"blocks within formatting":         strings.Repeat("<font size=2 color=red><p>x</font></p>", 2000),
+		"cells":                            "<table>" + strings.Repeat("<tr><td><b>x</b><td><font size=2>y</font></td>", 2000),
+		"pictures, then scripts":           strings.Repeat("<svg viewBox='0'><title>t</title><path d='' /><g><use href=#x></use></g></svg><script>a<b</script>", 1000),
+		"HTML in SVG, and a script":        strings.Repeat("<svg><foreignObject><p>x</p></foreignObject></svg><script>ab</script>", 1000),
+		"formulas and listing, with CDATA": strings.Repeat("<math><mi>x</mi><mo>=</mo></math><svg><desc><![CDATA[x>y]]></desc></svg><pre>x</pre>", 1000),
+	} {
+		var f finder
+		if n := f.treeSize(&Document{Charset: "utf-8", Body: []byte(body)}); n > maxNodes {
+			t.Errorf("%s: %d nodes for %d bytes", name, n, len(body))
 		}
 	}
 }

@@ -33,6 +33,7 @@ const (
 type element struct {
 	*tagInfo
 	key         uint64 // of the name, known or not
+	start       int    // of the name, in lexer.b
 	selfClosing bool   // ends with "/>"
 	slashed     bool   // ends with the "/" of a bare value, which x/net may take for selfClosing
 	space       space
@@ -395,7 +396,7 @@ func (l *lexer) readTag(i int, keep bool) bool {
 		}
 	}
 	e := &l.element
-	e.key, e.tagInfo = key, lookupTag(key, b[start:i])
+	e.key, e.start, e.tagInfo = key, start, lookupTag(key, b[start:i])
 	e.has, e.count, e.selfClosing, e.slashed, e.buf = 0, 0, false, false, e.buf[:0]
 	for {
 		c := b[i]
@@ -478,14 +479,14 @@ func (l *lexer) attribute(i int) (value []byte, nameEnd, next int) {
 }
 
 // raw reads the content of the raw text element (HTML section 13.2.5.3 and others)
-// whose start tag was read last, and its end tag. More: the window must have more,
-// and i is at the content still. Unsure: a script hides its end tag in the way of
+// whose start tag was read last, and its end tag. More: it is to be called again when
+// the window has more. Unsure: a script hides its end tag in the way of
 // HTML section 13.2.5.27, which is not followed here.
 func (l *lexer) raw() (text []byte, more, unsure bool) {
 	b := l.b[l.i:]
-	if l.tagInfo.tag == tagPlaintext {
+	if l.tagInfo.tag == tagPlaintext { // to the end of the document
 		l.i = len(l.b)
-		return b, false, false
+		return nil, !l.last, false
 	}
 	name := l.tagInfo.name
 	for i := 0; ; {

@@ -153,9 +153,7 @@ func (f *finder) menu(b []byte) {
 			ref = url
 		}
 		if i := f.add(KindMenu, ref, false); i >= 0 {
-			var l label
-			l.add([]byte(text), f.opt.MaxText)
-			f.found.setText(i, l.b)
+			f.setText(i, text)
 		}
 		return true
 	})

@@ -164,6 +164,7 @@ func TestPlainText(t *testing.T) {
 		"http://h/x_(y) (http://h/z)) \"ftp://h/q\"!":                 {"text http://h/x_(y)", "text http://h/z", "text ftp://h/q"},
 		"www.example.org/x. xwww.no.org awww. at www.":                {"text http://www.example.org/x"},
 		"http://www.h/a www.b/":                                       {"text http://www.h/a", "text http://www.b/"},
+		"://www.h/a www.b www.c http://h/d":                           {"text http://www.h/a", "text http://www.b/", "text http://www.c/", "text http://h/d"},
 		"x://y mailto:a@b ://no http:// 9http://h/n":                  {"text http://h/n"},
 		"«http://h/é»、http://h/日本。":                                   {"text http://h/%C3%A9", "text http://h/%E6%97%A5%E6%9C%AC"},
 		"http://h/" + strings.Repeat("x", maxTextURL) + " http://h/y": {"text http://h/y"},
@@ -193,6 +194,22 @@ func TestJSON(t *testing.T) {
 		if diff := cmp.Diff(want, found(t, &Document{URL: "http://h/d/", MIME: "application/ld+json", Body: []byte(in)}, Options{Sources: FromJSON})); diff != "" {
 			t.Errorf("%.100s: %s", in, diff)
 		}
+	}
+}
+
+// SVG is read as HTML by either engine, also where other XML is a source.
+func TestSVGFile(t *testing.T) {
+	in := `<svg xmlns="http://www.w3.org/2000/svg"><a href="http://h/x">t</a><style>a{b:c}</style></svg>`
+	for _, engine := range []string{EngineFast, EngineXNet} {
+		for _, from := range []Sources{DefaultSources, AllSources} {
+			got := found(t, &Document{URL: "http://h/", MIME: "image/svg+xml", Body: []byte(in)}, Options{Sources: from, HTMLEngine: engine})
+			if len(got) != 1 || got[0] != `svg http://h/x "t"` {
+				t.Errorf("%s, %b: %q", engine, from, got)
+			}
+		}
+	}
+	if got := found(t, &Document{URL: "http://h/", MIME: "image/svg+xml", Body: []byte(in)}, Options{Sources: FromXML}); len(got) != 1 || got[0] != "xml http://h/x" {
+		t.Errorf("as XML: %q", got)
 	}
 }
 

@@ -23,12 +23,12 @@ func (f *finder) plainText(doc *Document) {
 		b, ok = f.readText(in, len(doc.Body))
 	}
 	f.page.Cut = f.page.Cut || !ok
+	urls := urlFinder{b: b, colon: -1, www: -1}
 	for i := 0; i < len(b); {
-		start, skip := nextURL(b[i:])
+		start, skip := urls.next(i)
 		if start < 0 {
 			return
 		}
-		start += i
 		i = start + skip
 		end := i
 		for end < len(b) && end-start <= maxTextURL && !endsURL(b[end:]) {
@@ -54,50 +54,62 @@ func (f *finder) readText(in io.Reader, size int) ([]byte, bool) {
 	return b.Bytes(), err == nil && n <= int64(3*size)
 }
 
-// nextURL finds where the next URL of a text begins, and how long its beginning is;
-// -1 if there is none.
-func nextURL(b []byte) (start, skip int) {
-	for i := 0; i < len(b); {
-		colon := bytes.Index(b[i:], []byte("://"))
-		www := indexWWW(b[i:], colon)
-		if www >= 0 {
-			return i + www, len("www.")
-		}
-		if colon < 0 {
-			return -1, 0
-		}
-		colon += i
-		start := colon
-		for start > i && colon-start < 16 && (isLetter(b[start-1]) || strings.IndexByte("0123456789+-.", b[start-1]) >= 0) {
-			start--
-		}
-		for start < colon && !isLetter(b[start]) {
-			start++
-		}
-		if start < colon {
-			return start, colon + len("://") - start
-		}
-		i = colon + len("://")
-	}
-	return -1, 0
+// urlFinder finds where the URLs of a text begin. What is far off is looked for once,
+// however many of the other kind are before it.
+type urlFinder struct {
+	b          []byte
+	colon, www int // where the next "://" and the next word with "www." are, len(b) if nowhere; before the search: not known
 }
 
-// indexWWW finds a word that begins with "www." before a place, or anywhere if that
-// is negative.
-func indexWWW(b []byte, before int) int {
-	if before >= 0 {
-		b = b[:before]
+// next returns where the next URL from i on begins, and how long its beginning is; -1
+// if there is none.
+func (u *urlFinder) next(i int) (start, skip int) {
+	for {
+		if bytes.HasPrefix(u.b[i:], []byte("www.")) {
+			return i, len("www.")
+		}
+		if u.colon < i {
+			u.colon = indexFrom(u.b, i, "://")
+		}
+		if u.www < i {
+			u.www = indexWWW(u.b, i)
+		}
+		if u.www < u.colon {
+			return u.www, len("www.")
+		}
+		if u.colon == len(u.b) {
+			return -1, 0
+		}
+		start := u.colon
+		for start > i && u.colon-start < 16 && (isLetter(u.b[start-1]) || strings.IndexByte("0123456789+-.", u.b[start-1]) >= 0) {
+			start--
+		}
+		for start < u.colon && !isLetter(u.b[start]) {
+			start++
+		}
+		if start < u.colon {
+			return start, u.colon + len("://") - start
+		}
+		i = u.colon + len("://")
 	}
-	for i := 0; ; {
-		at := bytes.Index(b[i:], []byte("www."))
-		if at < 0 {
-			return -1
+}
+
+// indexFrom is the index of s in b from i on, or len(b).
+func indexFrom(b []byte, i int, s string) int {
+	if at := bytes.Index(b[i:], []byte(s)); at >= 0 {
+		return i + at
+	}
+	return len(b)
+}
+
+// indexWWW is the index of a word that begins with "www." in b from i on, or len(b).
+func indexWWW(b []byte, i int) int {
+	for {
+		at := indexFrom(b, i, "www.")
+		if at == len(b) || !isLetter(b[at-1]) && b[at-1] < utf8.RuneSelf && strings.IndexByte("0123456789.-_@/", b[at-1]) < 0 {
+			return at
 		}
-		i += at
-		if i == 0 || !isLetter(b[i-1]) && b[i-1] < utf8.RuneSelf && strings.IndexByte("0123456789.-_@/", b[i-1]) < 0 {
-			return i
-		}
-		i += len("www.")
+		i = at + len("www.")
 	}
 }
 

@@ -108,6 +108,10 @@ func (x *xmlFinder) start(t xml.StartElement) bool {
 		switch name {
 		case "html":
 			return false // for the engines of HTML
+		case "svg":
+			if from.has(FromHTML) {
+				return false // the same
+			}
 		case "urlset", "sitemapindex":
 			if from.has(FromSitemaps) {
 				x.vocabulary = name
