@@ -266,7 +266,8 @@ that may pass (no connection, timeout, DNS server failure, robots.txt not to be 
 finished. Outcomes that are not exactly those of the batch in flight are refused.
 
 With --dead-after N, a host with N failed contacts in a row is parked: batches have no URLs of it, as
-long as there are others. Then it gets another chance. Its URLs stay in their order.
+long as there are others. Then it gets another chance: those of its URLs that batches have met
+meanwhile come back in their order, but side by side with those that still had to come.
 
 New URLs beyond --max-depth and --max-host-urls are dropped, as "too-deep" and "host-full" in the
 books. They were seen then: links to them are not new URLs again, whatever the limits are later.

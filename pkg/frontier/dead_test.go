@@ -49,7 +49,8 @@ func TestPark(t *testing.T) {
 	}
 }
 
-// A dead host's URLs leave batches to others, come back in their order, and none is lost.
+// A dead host's URLs leave batches to others, come back, in their order where one batch
+// has met them all, and none is lost.
 func TestDeadHost(t *testing.T) {
 	const sec = record.Time(1e6)
 	b := open(t, durable.NewCrashFS(), Params{})
@@ -291,4 +292,50 @@ func TestDeadHostAnswers(t *testing.T) {
 	if err != nil || len(batch) != 3 {
 		t.Errorf("%v %v, want three URLs, one of dead.test", batch, err)
 	}
+}
+
+// A dead host costs a batch what the batch meets of it, and not the others their rest.
+func TestDeadHostRewrites(t *testing.T) {
+	const n, hosts = firstCandidates, 1000
+	b := open(t, durable.NewCrashFS(), Params{})
+	urls := []record.URL{newURL("dead.test", "first", 0)}
+	for i := range 4 * n {
+		urls = append(urls, newURL(fmt.Sprintf("h%d.big.test", i%hosts), fmt.Sprint(i), 0))
+	}
+	if err := b.add("seed", urls[0]); err != nil {
+		t.Fatal(err)
+	}
+	batch, err := b.next(1e6, NextOptions{N: 1, Txn: "r1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		urls = append(urls, newURL("dead.test", fmt.Sprint(i), 0))
+	}
+	dead := Dead{After: 1, Delay: time.Hour, MaxDelay: time.Hour}
+	if err := b.updateDead("r1", dead, []record.Fetch{fetchOf(batch[0], record.OutcomeConnect, 0, 1e6)}, urls[1:]...); err != nil {
+		t.Fatal(err)
+	}
+	batch, err = b.next(2e6, NextOptions{N: n, Txn: "r2"})
+	if err != nil || len(batch) != n {
+		t.Fatal(len(batch), err)
+	}
+	st, err := b.f.Stat(t.Context(), StatOptions{})
+	if err != nil || st.Rewritten > 100 {
+		t.Errorf("%d URLs were written again, %v, want some of dead.test alone", st.Rewritten, err)
+	}
+	b.check()
+	var outcomes []record.Fetch
+	for _, u := range batch {
+		outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, 2e6))
+	}
+	if err := b.updateDead("r2", dead, outcomes); err != nil {
+		t.Fatal(err)
+	}
+	// Where a limit, and not the dead host, makes the batch small, more candidates end soon.
+	batch, err = b.next(3e6, NextOptions{N: 2, PerDomain: 1, Txn: "r3"})
+	if err != nil || len(batch) != 1 || batch[0].Host == "dead.test" {
+		t.Errorf("%v %v, want one URL of big.test", batch, err)
+	}
+	b.check()
 }

@@ -24,7 +24,8 @@
 //   - Every URL that went in has exactly one final outcome or is still there:
 //     discovered = pending + in flight + finished.
 //   - Within one host and front queue (with policy fifo, within one worker), URLs
-//     come out in the order in which they went in.
+//     come out in the order in which they went in, but for those that had to wait
+//     for a time.
 //   - A round reads and writes what its batch needs, not what the frontier holds:
 //     runs are read from where the last round stopped, hosts are found through the
 //     runs' indexes, and runs are merged 24 at a time (shared by the front queues,
@@ -101,7 +102,7 @@ type state struct {
 	Counts   Counts   `json:"counts"`
 	V        []uint64 `json:"v"`                 // for each front queue, the highest place that was served
 	Draws    uint64   `json:"draws"`             // of a front queue, by all batches so far
-	Workers  []uint64 `json:"workers,omitempty"` // of policy fifo: the last place given to each
+	Workers  []uint64 `json:"workers,omitempty"` // of policy fifo: the place that the next new URL of each gets at the least
 	Ready    [][]run  `json:"ready"`             // for each front queue, oldest run first
 	Later    []run    `json:"later"`             // by due time
 	Hosts    []run    `json:"hosts"`             // by hostOrder; the rows of one order in a newer run replace those in older ones

@@ -45,7 +45,7 @@ func pickKnown(ctx context.Context, fs files, s *state, now record.Time, o NextO
 		case t.fits == 0 && !whole:
 			whole = true // others may stand behind hosts that are parked
 		case t.more && n < most && t.small():
-			n = min(n*moreCandidates, most)
+			n = min(n+t.further(n), most)
 		default:
 			if err := t.finish(out); err != nil {
 				t.close()
@@ -66,7 +66,8 @@ type trial struct {
 	kept *sorter       // URLs of the batch, by number of service, each after its contact's duration and its order
 	rest *sorter       // candidates that are not: by order
 	late *sorter       // URLs of parked hosts, by the time until when
-	fits int           // candidates that their hosts have time for
+	all  int           // candidates
+	fits int           // those that their hosts have time for
 	over int           // and that they have not
 	more bool          // not all that waits was a candidate
 	idle bool          // the batch leaves connections idle
@@ -79,6 +80,15 @@ func (t *trial) small() bool {
 		return t.idle && t.fits >= t.over
 	}
 	return t.fits < t.o.N
+}
+
+// further is how many candidates there are to be beside the n of this trial. All that
+// will be in no batch is written again, so these are not more than it takes.
+func (t *trial) further(n int) int {
+	if t.o.For > 0 || t.all < n { // limits passed over the others
+		return n * (moreCandidates - 1)
+	}
+	return min(n, t.over) * (moreCandidates - 1)
 }
 
 // try takes n candidates: of the whole frontier, or of the places that picker.within
@@ -144,7 +154,7 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 	if err != nil {
 		return err
 	}
-	t.more = more
+	t.more, t.all = more, int(c.number)
 	if err := t.drain(leave); err != nil {
 		return err
 	}
