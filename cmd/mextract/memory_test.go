@@ -41,16 +41,49 @@ func hostile() []document {
 		{"application/pdf", "", fill("%PDF-1.4\n1 0 obj<</Pages 2 0 R>>endobj 2 0 obj<</Kids["+strings.Repeat("3 0 R ", 1000)+"]>>endobj 3 0 obj<</Resources<</Font<</F 9 0 R>>>>/Contents ["+
 			strings.Repeat("4 0 R ", 1000)+"]>>endobj 4 0 obj<</Filter/FlateDecode>>stream\n"+deflated("BT /F 9 Tf (aaaa aaaa) Tj ET ")+"\nendstream endobj trailer<</Root 1 0 R>>",
 			func(i int) string { return fmt.Sprintf("%d 0 obj<<>>endobj ", 9+i) })},
+		{"application/pdf", "", pdfPage("", strings.Repeat("/a", 2<<20), "")}, // one operator with very many values
+		{"application/pdf", "", pdfPage("", strings.Repeat("[]", 2<<20), "")},
+		{"application/pdf", "", manyFonts()},
+		{"application/pdf", "", pdfPage("", strings.Repeat("BT /F 9 Tf (aaaa aaaa) Tj ET ", 1<<17), longStreams())},
 		{"application/vnd.oasis.opendocument.text", "", zipped("content.xml", "<text:p>a <x "+strings.Repeat("a ", 2<<20)+"/>"+strings.Repeat("<text:p>words ", 1<<20))},
 	}
 }
 
 // deflated is 16 MiB of a text, packed.
-func deflated(text string) string {
+func deflated(text string) string { return packed(strings.Repeat(text, 16<<20/len(text))) }
+
+func packed(text string) string {
 	var b bytes.Buffer
 	z := zlib.NewWriter(&b)
-	z.Write([]byte(strings.Repeat(text, 16<<20/len(text))))
+	z.Write([]byte(text))
 	z.Close()
+	return b.String()
+}
+
+// pdfPage is a file with one page, whose content comes twice.
+func pdfPage(fonts, content, more string) string {
+	return "%PDF-1.4\n1 0 obj<</Pages 2 0 R>>endobj 2 0 obj<</Kids[3 0 R]>>endobj 3 0 obj<</Resources<</Font<<" + fonts + ">>>>/Contents [4 0 R 4 0 R]>>endobj " +
+		"4 0 obj<</Filter/FlateDecode>>stream\n" + packed(content) + "\nendstream endobj " + more + "trailer<</Root 1 0 R>>"
+}
+
+// manyFonts is a PDF file whose fonts have the largest maps, all in use.
+func manyFonts() string {
+	var fonts, use, objects strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&fonts, "/F%d %d 0 R ", i, 100+i)
+		fmt.Fprintf(&use, "/F%d 9 Tf q ", i)
+		fmt.Fprintf(&objects, "%d 0 obj<</Subtype/Type0/ToUnicode 10 0 R>>endobj ", 100+i)
+	}
+	objects.WriteString("10 0 obj<<>>stream\n<0000> <ffff> <" + strings.Repeat("0041", 16) + "> endbfrange\nendstream endobj ")
+	return pdfPage(fonts.String(), use.String(), objects.String())
+}
+
+// longStreams are object streams that inflate to 4 MiB each.
+func longStreams() string {
+	var b strings.Builder
+	for i := range 6 {
+		fmt.Fprintf(&b, "%d 0 obj<</Type/ObjStm/N 1/First 10/Filter/FlateDecode>>stream\n%s\nendstream endobj ", 100+i, packed(fmt.Sprintf("%d 0    <<>>%s", 200+i, strings.Repeat(" ", 4<<20))))
+	}
 	return b.String()
 }
 

@@ -20,8 +20,13 @@ func (d *Document) inflate(number int, s stream) []byte {
 	}
 	data := d.decode(s)
 	if number != 0 {
-		if len(d.streams) == cached {
-			d.streams = append(d.streams[:0:0], d.streams[1:]...)
+		size := len(data)
+		for _, kept := range d.streams {
+			size += len(kept.data)
+		}
+		for ; size > MaxStream; d.streams = d.streams[1:] {
+			size -= len(d.streams[0].data)
+			d.streams[0].data = nil
 		}
 		d.streams = append(d.streams, inflated{number, data})
 	}

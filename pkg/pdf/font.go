@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	maxCodes   = 1 << 16 // of a font's map to characters
-	maxTarget  = 64      // bytes of the text of one code
+	maxCodes   = 1 << 16 // in the maps of all fonts of a file
+	maxTarget  = 32      // bytes of the text of one code
 	usualWidth = 0.5     // em, of a glyph whose width is not given
 )
 
@@ -24,6 +24,15 @@ type font struct {
 	names    map[uint32]string
 	widths   map[uint32]float64 // em
 	usual    float64
+}
+
+// entry allows one more entry in a map of a font.
+func (d *Document) entry() bool {
+	if d.entries++; d.entries > maxCodes {
+		d.cut = true
+		return false
+	}
+	return d.spend(entryCost)
 }
 
 // fontOf finds a font of the resources by name, and decodes each but once.
@@ -72,7 +81,7 @@ func (d *Document) font(v dict) *font {
 		if i > 255 {
 			break
 		}
-		if width, ok := d.resolve(width).(float64); ok && width > 0 {
+		if width, ok := d.resolve(width).(float64); ok && width > 0 && d.entry() {
 			f.widths[uint32(first+i)] = width / 1000
 		}
 	}
@@ -87,11 +96,11 @@ func (d *Document) wideWidths(f *font, v dict) {
 		f.usual = w / 1000
 	}
 	a := d.array(v["W"])
-	for i := 0; i+1 < len(a) && len(f.widths) < maxCodes; {
+	for i := 0; i+1 < len(a); {
 		first := d.int(a[i])
 		if list := d.array(a[i+1]); list != nil {
 			for j, w := range list {
-				if w, ok := d.resolve(w).(float64); ok {
+				if w, ok := d.resolve(w).(float64); ok && d.entry() {
 					f.widths[uint32(first+j)] = w / 1000
 				}
 			}
@@ -102,7 +111,7 @@ func (d *Document) wideWidths(f *font, v dict) {
 			return
 		}
 		last, w := d.int(a[i+1]), float64(d.int(a[i+2]))/1000
-		for c := first; c <= last && len(f.widths) < maxCodes && d.spend(entryCost); c++ {
+		for c := first; c <= last && d.entry(); c++ {
 			f.widths[uint32(c)] = w
 		}
 		i += 3
@@ -118,7 +127,7 @@ func (d *Document) differences(a []any) map[uint32]string {
 		case float64:
 			code = int(v)
 		case name:
-			if code >= 0 && code < 256 {
+			if code >= 0 && code < 256 && d.entry() {
 				m[uint32(code)] = glyph(string(v))
 			}
 			code++
@@ -131,14 +140,13 @@ func (d *Document) differences(a []any) map[uint32]string {
 func (d *Document) unicodeMap(b []byte) map[uint32]string {
 	m := make(map[uint32]string)
 	set := func(code uint32, s string) {
-		if len(m) < maxCodes && d.spend(entryCost) {
+		if d.entry() {
 			m[code] = s[:min(len(s), maxTarget)]
 		}
 	}
 	p := d.parser(b)
 	var args []any
 	for {
-		p.nodes = 0
 		switch v := p.value(0).(type) {
 		case end:
 			return m
@@ -157,11 +165,10 @@ func (d *Document) unicodeMap(b []byte) map[uint32]string {
 					d.bfrange(codeOf(low), codeOf(high), args[i+2], set)
 				}
 			}
-			args = args[:0]
+			clear(args)
+			args, p.nodes = args[:0], 0
 		default:
-			if len(args) < maxCodes {
-				args = append(args, v)
-			}
+			args = append(args, v)
 		}
 	}
 }

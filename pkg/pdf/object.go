@@ -150,6 +150,7 @@ func (p *parser) next(depth int) any {
 
 func (p *parser) dict(depth int) any {
 	d := dict{}
+	p.nodes += dictNodes
 	for {
 		key := p.value(depth + 1)
 		switch key := key.(type) {

@@ -8,8 +8,9 @@
 //   - Each Document has one allowance of work, which every byte that is searched,
 //     parsed or inflated is taken from. When it is used up, every method ends
 //     at once (Document.Cut). No file makes a loop.
-//   - Memory is the index of objects (MaxObjects) and a few inflated streams of
-//     at most MaxStream bytes.
+//   - Memory is the index of objects (MaxObjects), fonts, the values of one object or
+//     operator, and inflated streams: those of one page's content and those that
+//     are kept, at most MaxStream bytes each.
 //
 // Files that are encrypted, even with an empty password, are refused.
 //
@@ -31,12 +32,12 @@ import (
 // Bounds of what is read of one file.
 const (
 	MaxObjects = 1 << 17  // objects that are found; those behind are not looked at
-	MaxStream  = 4 << 20  // bytes of one stream, inflated
+	MaxStream  = 2 << 20  // bytes of one stream, inflated
 	MaxWork    = 96 << 20 // bytes looked at, inflated ones included, and what costs as much
 	MaxPages   = 1 << 14
 	maxDepth   = 32   // of arrays and dictionaries in each other, and of the page tree
-	maxNodes   = 1e5  // values of one object
-	cached     = 4    // streams that are kept inflated
+	maxNodes   = 1e5  // values of one object, or before one operator
+	dictNodes  = 8    // as many of them a dictionary counts for
 	maxTitle   = 4096 // bytes
 	valueCost  = 8    // of one value, in work
 	entryCost  = 24   // of one entry in a map
@@ -62,8 +63,9 @@ type Document struct {
 	objects map[int]place
 	trailer dict // Root, Info, Encrypt of all trailers, the last ones
 	work    int  // left
+	entries int  // so far, of fonts
 	cut     bool
-	streams []inflated // the last one used is last
+	streams []inflated // kept, MaxStream bytes of them; the last one used is last
 }
 
 type inflated struct {

@@ -47,6 +47,9 @@ func (w *writer) content(v any) []byte {
 			all = append(append(all, w.d.inflate(0, s)...), '\n')
 		}
 	}
+	if len(all) > MaxStream {
+		all, w.d.cut = all[:MaxStream], true
+	}
 	return all
 }
 
@@ -101,19 +104,19 @@ func (w *writer) run(content []byte, resources dict, depth int) {
 	p := w.d.parser(content)
 	var args []any
 	for !w.full {
-		p.nodes = 0 // each value is bounded, and all of them by the work
 		switch v := p.value(0).(type) {
 		case end:
 			return
 		case closing:
-			args = args[:0]
+			args, p.nodes = args[:0], 0
 		case operator:
 			if v == "BI" {
 				skipImage(p)
 			} else {
 				w.do(v, args, resources, depth)
 			}
-			args = args[:0]
+			clear(args)
+			args, p.nodes = args[:0], 0 // those of one operator are bounded, and all of them by the work
 		default:
 			if len(args) < maxOperands {
 				args = append(args, v)
