@@ -164,13 +164,18 @@ func (m *modules) publish(ctx context.Context, std *cli.Std, report extract.Repo
 			std.Warn("module %s failed on %d documents", s.Module.Name(), n)
 		}
 	}
+	missed := make(map[string]string)
 	for _, k := range m.changes {
 		if err := k.change.Commit(ctx, "mextract module", in); err != nil {
 			return err
 		}
 		if err := k.change.Failed(); err != nil {
 			std.Warn("module %s: its state stays as it was before this batch: %v", k.name, err)
+			missed[k.name] = err.Error()
 		}
+	}
+	if len(missed) > 0 {
+		std.Stat("module_states_missed", missed)
 	}
 	if m.file == nil {
 		return nil

@@ -52,7 +52,7 @@ func (l ExecLimits) output() int {
 // for each line of output, "KEY<tab>VALUE", or key "line" where there is no tab.
 //
 // A program that ends with another status than 0, writes more than it may, or takes
-// longer, failed. What it starts is killed with it.
+// longer, failed. What it started is killed when it has ended, however it did.
 //
 // # State
 //
@@ -136,6 +136,9 @@ func (e *Exec) run(ctx context.Context, most time.Duration, stdin io.Reader, env
 	cmd.WaitDelay = time.Second
 
 	err := cmd.Run()
+	if cmd.Process != nil {
+		_ = cmd.Cancel() // what it left running; mostly there is none
+	}
 	if limited.Err() != nil {
 		return "", context.Cause(limited)
 	}
@@ -196,8 +199,9 @@ func (f *folder) tell(ctx context.Context, event string, times int, stdin io.Rea
 	return nil
 }
 
+var oneLine = strings.NewReplacer("\n", " ", "\r", " ")
+
 func (f *folder) Add(key uint64, one Finding) error {
-	oneLine := strings.NewReplacer("\n", " ", "\r", " ")
 	_, err := fmt.Fprintf(f.out, "%016x\t%s\t%s\n", key, oneLine.Replace(one.Key), oneLine.Replace(one.Value))
 	return err
 }
@@ -229,7 +233,17 @@ func (f *folder) remove() {
 	if f.findings != nil {
 		f.findings.Close()
 	}
-	os.RemoveAll(f.dir)
+	if os.RemoveAll(f.dir) == nil {
+		return
+	}
+	// The program has forbidden it in some folder.
+	_ = filepath.WalkDir(f.dir, func(path string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	_ = os.RemoveAll(f.dir)
 }
 
 // pack writes a folder as a tar archive that depends on names, contents and
@@ -238,12 +252,15 @@ func pack(out io.Writer, dir string) error {
 	w := tar.NewWriter(out)
 	files, size := 0, int64(0)
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error { // in order of names
-		if err != nil || path == dir {
-			return err
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrFailed, err)
+		}
+		if path == dir {
+			return nil
 		}
 		info, err := d.Info()
 		if err != nil {
-			return err
+			return fmt.Errorf("%w: %w", ErrFailed, err)
 		}
 		name, err := filepath.Rel(dir, path)
 		if err != nil {
@@ -268,7 +285,7 @@ func pack(out io.Writer, dir string) error {
 		}
 		f, err := os.Open(path)
 		if err != nil {
-			return err
+			return fmt.Errorf("%w: %w", ErrFailed, err)
 		}
 		defer f.Close()
 		n, err := io.Copy(w, io.LimitReader(f, h.Size))

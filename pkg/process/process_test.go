@@ -11,7 +11,10 @@ import (
 	"image/gif"
 	"image/png"
 	"io"
+	"os"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -131,6 +134,27 @@ func TestExecTimeout(t *testing.T) {
 	}
 	if took := time.Since(start); took > 5*time.Minute {
 		t.Errorf("took %v", took)
+	}
+}
+
+// A program that ends and leaves another one running leaves nothing.
+func TestExecLeavesNothing(t *testing.T) {
+	doc := &Document{URL: "http://h/"}
+	got := run(t, "m=*/*:sleep 600 > /dev/null 2>&1 < /dev/null & echo $!", doc)
+	if len(got) != 1 {
+		t.Fatal(got)
+	}
+	pid, err := strconv.Atoi(strings.TrimPrefix(got[0], "line="))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for start := time.Now(); syscall.Kill(pid, 0) == nil; time.Sleep(time.Millisecond) {
+		if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && strings.Contains(string(b), ") Z ") {
+			break // dead, and nobody has asked yet
+		}
+		if time.Since(start) > time.Minute {
+			t.Fatalf("process %d still runs", pid)
+		}
 	}
 }
 
