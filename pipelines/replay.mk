@@ -62,7 +62,7 @@ $(REPLAY)/CURRENT:
 	  f=$$($(BIN)mckpt show $(CRAWL) --setting $$key) || exit; \
 	  case $$key:$$f in *:|extract.filter:default) continue ;; esac; \
 	  files=$$(basename "$$f"); \
-	  [ $$key != extract.filter ] || files=$$($(BIN)mextract explain --filter "$$f" --list-files) || exit; \
+	  [ $$key != extract.filter ] || files=$$($(BIN)mextract explain --config $(CRAWL)/crawl.toml --filter "$$f" --list-files) || exit; \
 	  d=$$(realpath --relative-to=$(CRAWL) "$$(dirname "$$f")") || exit; \
 	  case $$d in ..|../*) continue ;; esac; \
 	  echo "$$files" | while IFS= read -r x; do case $$x in /*) ;; *) \

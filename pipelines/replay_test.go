@@ -27,6 +27,28 @@ func state(t *testing.T, dir string) string {
 		output(t, "mfpset", "dump", dir+"/content")
 }
 
+// The files of a filter are taken along, also of one that names schemes that the crawl alone knows.
+func TestReplayTakesFilter(t *testing.T) {
+	crawl, replay := t.TempDir(), filepath.Join(t.TempDir(), "replay")
+	for name, text := range map[string]string{
+		"crawl.toml": "schemes = [\"http\", \"gemini:1965\"]\n[extract]\nfilter = \"my.rules\"\n",
+		"my.rules":   "deny a: scheme gemini and domain @names\n", "names": "a.test\n",
+	} {
+		if err := os.WriteFile(filepath.Join(crawl, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	output(t, "mckpt", "init", crawl, "--config", filepath.Join(crawl, "crawl.toml"))
+	if out, err := exec.Command("make", "-s", "-f", "replay.mk", "BIN="+bin, "CRAWL="+crawl, "REPLAY="+replay, replay+"/CURRENT").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, name := range []string{"CURRENT", "my.rules", "names"} {
+		if _, err := os.Stat(filepath.Join(replay, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestReplay repeats crawls with all that makes repeating hard: URLs tried again,
 // batches that were cut short, a command that was killed, rounds that were
 // abandoned, undone and made again.

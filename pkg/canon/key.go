@@ -58,9 +58,13 @@ func (o Options) Redirect(from, ref string) (canonical, host string, key uint64,
 
 // RedirectForm is what the key is made of for the target of a redirect from a URL that
 // is one with it by the rules: the host as KeyForm has it, so that the key is among the
-// host's, and the whole URL with a "#", which stands in no canonical URL and so makes a
-// key that is seen at no other occasion.
+// host's, and the URL with a "#", which stands in no canonical URL and so makes a
+// key that is seen at no other occasion. Of what differs without end, session ids and
+// tracking arguments, the rules leave none: a server that opens a session with a redirect
+// at every visit would lead from one to the next for ever.
 func (o Options) RedirectForm(host, canonical string) (keyHost, keyURL string) {
 	keyHost, _ = o.KeyForm(host, canonical)
-	return keyHost, canonical + "#"
+	o.KeyRules &= SessionIDs | Tracking
+	_, keyURL = o.KeyForm(host, canonical)
+	return keyHost, keyURL + "#"
 }

@@ -1,6 +1,7 @@
 package canon
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -84,6 +85,27 @@ func TestRedirect(t *testing.T) {
 		// Who reads the record makes it again of what the record has.
 		if again, _, key2, err := tt.o.Redirect(tt.from, u); again != u || key2 != key || err != nil {
 			t.Errorf("%v: from %s to %s: then %s, %v", tt.o, tt.from, tt.ref, again, err)
+		}
+	}
+}
+
+// A server that answers every request with a redirect to another session is soon left alone.
+func TestRedirectsEnd(t *testing.T) {
+	for _, o := range []Options{{KeyRules: SessionIDs}, {URLRules: SessionIDs}, {URLRules: AllRules, KeyRules: AllRules}, {URLRules: Tracking, KeyRules: AllRules}, {URLRules: WWW, KeyRules: SessionIDs}} {
+		u, host, err := o.URL("http://www.h.test/a/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen, key, n := make(map[uint64]bool), o.URLKey(host, u), 0
+		for !seen[key] && n < 10 {
+			seen[key] = true
+			n++
+			if u, _, key, err = o.Redirect(u, fmt.Sprintf("/a?sid=%032d", n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n > 4 {
+			t.Errorf("%v: fetched %d times, in the end %s", o, n, u)
 		}
 	}
 }

@@ -29,7 +29,7 @@
 //
 //	any                     every URL
 //	scheme S…               http, https, ftp, gopher, or another that is crawled
-//	host H…                 exactly, in canonical form (lower case, IDNA); without ":port" on any port
+//	host H…                 exactly, in canonical form (lower case, IDNA, no ":port" that is the scheme's default); without ":port" on any port
 //	domain D…               the host is D or ends in ".D", on any port; ".D" is as good
 //	registered-domain D…    D is the domain that the host is registered under
 //	port N…                 default ports included
