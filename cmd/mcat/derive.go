@@ -2,16 +2,19 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"io"
 	"path/filepath"
 	"strings"
 
+	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/formats/warc"
 	"mercator/pkg/cli"
 	"mercator/pkg/derive"
 	"mercator/pkg/durable"
+	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 )
 
@@ -43,7 +46,11 @@ func (g *grammar) derive(ctx context.Context, std *cli.Std, to io.Writer, format
 	}
 	for _, name := range files {
 		if name == "-" {
-			if err := w.File(ctx, std.In, "standard input"); err != nil {
+			in := bufio.NewReaderSize(std.In, 64<<10)
+			if err := refuseOurs(in, "standard input"); err != nil {
+				return err
+			}
+			if err := w.File(ctx, in, "standard input"); err != nil {
 				return err
 			}
 			continue
@@ -70,5 +77,24 @@ func derivePart(ctx context.Context, w *derive.Writer, part warc.Part) error {
 		return err
 	}
 	defer f.Close() // was read only
-	return w.File(ctx, io.NewSectionReader(f, 0, length), strings.TrimSuffix(part.Path, ".open"))
+	in := bufio.NewReaderSize(io.NewSectionReader(f, 0, length), 64<<10)
+	if err := refuseOurs(in, part.Path); err != nil {
+		return err
+	}
+	return w.File(ctx, in, strings.TrimSuffix(part.Path, ".open"))
+}
+
+// refuseOurs returns a fault for a file of the toolkit that is no WARC file.
+func refuseOurs(in *bufio.Reader, name string) error {
+	kind := sniff(in)
+	head, _ := in.Peek(in.Buffered())
+	if kind == records { // or what is not known, which the reader of WARC files judges
+		if _, err := record.Open(bytes.NewReader(head), record.ReaderOptions{Name: name}); err != nil {
+			return nil
+		}
+	}
+	if kind == warcs {
+		return nil
+	}
+	return &fault.Error{Class: fault.WrongKind, File: name, Found: "no WARC file", Want: "WARC files, a fetch store or a crawl folder"}
 }

@@ -53,6 +53,10 @@ func open(std *cli.Std, name string) (*input, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := cli.RefuseFolder(f); err != nil {
+		f.Close()
+		return nil, err
+	}
 	return &input{Reader: bufio.NewReaderSize(f, 64<<10), file: f, opt: record.ReaderOptions{Name: name, Pipe: isPipe(f)}}, nil
 }
 

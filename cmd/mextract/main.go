@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -56,7 +57,7 @@ type linksCmd struct {
 	cli.Output `embed:""`
 	candidates `embed:""`
 
-	Files          []string `arg:"" optional:"" help:"Fetch records, or WARC files; standard input (records) if there are none."`
+	Files          []string `arg:"" optional:"" help:"Fetch records, or WARC files; - or none: standard input, either of them."`
 	WARC           string   `name:"warc" type:"existingdir" placeholder:"STORE" help:"Fetch store whose WARC files hold the documents of the records."`
 	Txn            string   `placeholder:"NAME" help:"Name of the round, passed on to the commands behind."`
 	IgnoreNofollow bool     `help:"Find links although the page (meta robots, X-Robots-Tag) says nofollow."`
@@ -95,6 +96,7 @@ the header, a meta element or declaration, or else guessed from its bytes.
 
     mextract --warc crawl/fetch fetched.arrows.zst -o links.arrows.zst
     mextract pages.warc.gz | mcat --format tsv
+    mextract < pages.warc.gz | mcat | jq -r 'select(.link_kind == "a").url'
     mextract --from default,text pages.warc.gz | mcat --format tsv
     mextract --warc crawl/fetch --filter rules.txt --txn r12 < fetched.arrows.zst | murlset new crawl/urls --txn r12
 
@@ -102,10 +104,18 @@ Modules report on documents by media type: page (title, description, language),
 tags (elements counted), image (format, size, frames), forms (action, method, fields),
 simhash (near-duplicates differ in few bits), text (of HTML, PDF, DOCX, ODT and plain
 text). A command is one, too: it reads the document and writes "KEY<tab>VALUE" lines.
-One that fails or hangs costs its findings of that document, is counted, and hurts
-nothing else.
+It finds MERCATOR_URL, MERCATOR_URL_KEY, MERCATOR_MIME and MERCATOR_CHARSET in its
+environment. One that fails or hangs costs its findings of that document, is counted, and
+hurts nothing else; a finding with the key "error" has its exit status and the first line
+of its standard error.
 
     mextract pages.warc.gz -o links.arrows.zst --modules found.arrows.zst --module page --module 'words=text/html,text/plain:wc -w'
+
+Findings name their document by url_key. Its URL stands in the fetch record, or, for
+WARC files, is found by the key (the shell is bash):
+
+    urls() { mcat pages.warc.gz | jq -r 'select(.type == "response").target_uri' | murlset key | sort -u; }
+    join -t $'\t' <(urls) <(mcat --format tsv --columns url_key,key,value found.arrows.zst | sort)
 
 The modules tags and image, and every command, can keep a state over a whole crawl, in
 a store of its own that changes with the round and goes back with the crawl: totals, or
@@ -168,20 +178,28 @@ func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
 
 // input opens the files as fetch records or, if the first is one, as WARC files.
 func (c *linksCmd) input(std *cli.Std, opt canon.Options, s *extract.Settings) (stage.Input[record.Fetch], error) {
-	if len(c.Files) > 0 && c.Files[0] != "-" {
-		f, err := os.Open(c.Files[0])
-		if err != nil {
-			return nil, err
-		}
-		isWARC := extract.IsWARC(f)
-		f.Close()
-		if isWARC {
-			in := extract.NewWARCInput(c.Files, func(name string) (io.ReadCloser, error) { return os.Open(name) }, opt, int64(c.MaxBody))
-			s.Header, s.Recycle = in.Header, in.Recycle
-			return in, nil
-		}
+	files := c.Files
+	if len(files) == 0 {
+		files = []string{"-"}
 	}
-	return cli.OpenRecords[record.Fetch](std, c.Files)
+	isWARC := false
+	if files[0] == "-" {
+		isWARC = extract.IsWARC(bytes.NewReader(std.PeekIn()))
+	} else if f, err := os.Open(files[0]); err == nil { // else OpenRecords says what is wrong
+		isWARC = extract.IsWARC(f)
+		f.Close()
+	}
+	if !isWARC {
+		return cli.OpenRecords[record.Fetch](std, files)
+	}
+	in := extract.NewWARCInput(files, func(name string) (io.ReadCloser, error) {
+		if name == "-" {
+			return io.NopCloser(std.In), nil
+		}
+		return os.Open(name)
+	}, opt, int64(c.MaxBody))
+	s.Header, s.Recycle = in.Header, in.Recycle
+	return in, nil
 }
 
 func abort(sinks []stage.Sink) {

@@ -47,7 +47,7 @@ type keeper struct {
 
 // selection reads --module and --module-state. Without --modules only modules
 // that keep state are left.
-func (c *moduleFlags) selection() ([]process.Selected, error) {
+func (c *moduleFlags) selection(std *cli.Std) ([]process.Selected, error) {
 	var selected []process.Selected
 	find := func(name string) int {
 		return slices.IndexFunc(selected, func(m process.Selected) bool { return m.Module.Name() == name })
@@ -77,6 +77,9 @@ func (c *moduleFlags) selection() ([]process.Selected, error) {
 		}
 	}
 	if c.Modules == "" {
+		if len(c.Module) > 0 && len(c.ModuleState) == 0 {
+			std.Warn("no module runs: there is no --modules FILE for what they find, and none keeps state")
+		}
 		selected = slices.DeleteFunc(selected, func(m process.Selected) bool { return !slices.Contains(c.ModuleState, m.Module.Name()) })
 	}
 	return selected, nil
@@ -87,7 +90,7 @@ func (c *moduleFlags) selection() ([]process.Selected, error) {
 // again for some other end.
 func (c *linksCmd) openModules(ctx context.Context, std *cli.Std, in *record.Schema) (m *modules, err error) {
 	m = &modules{}
-	if m.selected, err = c.selection(); err != nil {
+	if m.selected, err = c.selection(std); err != nil {
 		return nil, err
 	}
 	names := c.ModuleState
@@ -161,7 +164,7 @@ func (m *modules) write(ctx context.Context, row *record.Module) error {
 func (m *modules) publish(ctx context.Context, std *cli.Std, report extract.Report, in record.Trailer) error {
 	for _, s := range m.selected {
 		if n := report.ModuleFailures[s.Module.Name()]; n > 0 {
-			std.Warn("module %s failed on %d documents", s.Module.Name(), n)
+			std.Warn("module %s failed on %d documents: its findings with the key %q say why", s.Module.Name(), n, process.KeyError)
 		}
 	}
 	missed := make(map[string]string)

@@ -71,7 +71,7 @@ type fetchCmd struct {
 	Proxy   string   `placeholder:"URL" help:"Contact servers through http://HOST:PORT or socks5://HOST:PORT, as told above."`
 
 	cli.URLFlags
-	Exec []string `sep:"none" placeholder:"SCHEME=COMMAND" help:"Fetch a scheme's URLs by a program; see below."`
+	Exec []string `sep:"none" placeholder:"SCHEME=COMMAND" help:"Fetch a scheme's URLs by a program, as told above."`
 
 	RobotsEngine string `default:"rfc9309" enum:"rfc9309,temoto" help:"What reads robots.txt: rfc9309 or temoto."`
 	TLSInsecure  bool   `name:"tls-insecure" help:"Go on when a certificate does not verify; the record's error column says why it did not."`
@@ -245,7 +245,7 @@ func (c *fetchCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	progress := std.StartProgress("contacts", 0)
+	progress := std.StartProgress("URLs", 0)
 	totals := newTotals()
 	onRow := func(row *record.Fetch) {
 		totals.add(row)

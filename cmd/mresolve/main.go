@@ -3,7 +3,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -134,6 +136,9 @@ func (c *namesCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	in, err := std.OpenLines(c.Files)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &fault.Error{File: c.Files[0], Found: "no such file", Want: "a file of names", Hint: "a name is given as a line of text: echo NAME | mresolve names", Err: err}
+	}
 	if err != nil {
 		return err
 	}

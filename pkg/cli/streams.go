@@ -3,10 +3,12 @@ package cli
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -23,6 +25,9 @@ const stdinName = "standard input"
 const pipeFlush = time.Second
 
 func isPipe(f any) bool {
+	if p, ok := f.(peeked); ok {
+		f = p.from
+	}
 	file, ok := f.(*os.File)
 	if !ok {
 		return false
@@ -31,16 +36,43 @@ func isPipe(f any) bool {
 	return err == nil && st.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) != 0
 }
 
+// peeked is standard input of which the first bytes were looked at.
+type peeked struct {
+	*bufio.Reader
+	from io.Reader
+}
+
+// PeekIn returns the first bytes of standard input, as many as one write to it
+// brought and at most 64 KiB, and leaves them to be read; nil if it is a terminal.
+func (s *Std) PeekIn() []byte {
+	if isTerminal(s.In) {
+		return nil
+	}
+	p, ok := s.In.(peeked)
+	if !ok {
+		widenPipe(s.In)
+		p = peeked{bufio.NewReaderSize(s.In, 64<<10), s.In}
+		s.In = p
+	}
+	p.Peek(1) // an error is met again by who reads
+	head, _ := p.Peek(p.Buffered())
+	return head
+}
+
 // open opens one input; "-" is standard input.
 func (s *Std) open(name string) (io.ReadCloser, record.ReaderOptions, error) {
 	if name != "-" {
 		f, err := os.Open(name)
+		if errors.Is(err, fs.ErrNotExist) && strings.Contains(name, "://") {
+			return nil, record.ReaderOptions{}, &fault.Error{Class: fault.Usage, File: name, Found: "no such file", Want: "the name of a file",
+				Hint: "a URL is given as a line of text: echo URL | …, with --text where a command has it", Err: err}
+		}
 		if err != nil {
 			return nil, record.ReaderOptions{}, err
 		}
-		if st, err := f.Stat(); err == nil && st.IsDir() {
+		if err := RefuseFolder(f); err != nil {
 			f.Close()
-			return nil, record.ReaderOptions{}, &fault.Error{Class: fault.Usage, File: name, Found: "a folder", Want: "a file"}
+			return nil, record.ReaderOptions{}, err
 		}
 		return f, record.ReaderOptions{Name: name, Pipe: isPipe(f)}, nil
 	}
@@ -52,6 +84,26 @@ func (s *Std) open(name string) (io.ReadCloser, record.ReaderOptions, error) {
 	}
 	widenPipe(s.In)
 	return io.NopCloser(s.In), record.ReaderOptions{Name: stdinName, Pipe: isPipe(s.In)}, nil
+}
+
+// RefuseFolder returns a fault if an input is a folder, with a hint at the files in it
+// if it is a crawl's.
+func RefuseFolder(f *os.File) error {
+	if st, err := f.Stat(); err != nil || !st.IsDir() {
+		return err
+	}
+	return &fault.Error{Class: fault.Usage, File: f.Name(), Found: "a folder", Want: "a file", Hint: folderHint(f.Name())}
+}
+
+// folderHint says which files of a crawl or a store are meant to be read.
+func folderHint(name string) string {
+	switch crawl := filepath.Clean(name); {
+	case store.IsCrawl(crawl, store.Options{}):
+		return fmt.Sprintf("its pages are in %s/fetch/*.warc.gz*, its records in %s/rounds/*/*.arrows.zst", crawl, crawl)
+	case store.IsCrawl(filepath.Dir(crawl), store.Options{}) && filepath.Base(crawl) == "fetch":
+		return fmt.Sprintf("its pages are in %s/*.warc.gz*", crawl)
+	}
+	return ""
 }
 
 func orStdin(files []string) []string {

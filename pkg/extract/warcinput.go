@@ -37,7 +37,8 @@ type WARCInput struct {
 	end    record.Trailer
 }
 
-// NewWARCInput reads the named files in order. open opens them; bodies are cut at
+// NewWARCInput reads the named files in order. open opens them, "-" being standard
+// input; bodies are cut at
 // maxBody bytes (0: DefaultMaxBody).
 func NewWARCInput(names []string, open func(name string) (io.ReadCloser, error), opt canon.Options, maxBody int64) *WARCInput {
 	if maxBody <= 0 {
@@ -76,6 +77,9 @@ func (in *WARCInput) Read(row *record.Fetch) error {
 			var err error
 			if in.file, err = in.open(in.name); err != nil {
 				return err
+			}
+			if in.name == "-" {
+				in.name = "standard input"
 			}
 			in.r = warc.NewReader(in.file, warc.ReaderOptions{Name: in.name})
 		}

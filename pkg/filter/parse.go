@@ -53,6 +53,9 @@ func Load(path string, opt Options) (*Filter, error) {
 		return nil, &fault.Error{Class: fault.Usage, File: path, Found: pathError(err), Want: "a file of filter rules, or default", Err: err}
 	}
 	defer in.Close()
+	if st, err := in.Stat(); err == nil && st.IsDir() {
+		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "a folder", Want: "a file of filter rules, or default"}
+	}
 	f, err := parse(path, in, opt)
 	if err != nil {
 		return nil, err

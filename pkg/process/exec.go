@@ -130,6 +130,8 @@ func (e *Exec) run(ctx context.Context, most time.Duration, stdin io.Reader, env
 	cmd.Stdin = stdin
 	out := &boundedBuffer{limit: e.Limits.output(), full: func() { cancel(errOutput) }}
 	cmd.Stdout = out
+	var complaint complaint
+	cmd.Stderr = &complaint
 	// A group of its own, so that its children end with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -142,7 +144,27 @@ func (e *Exec) run(ctx context.Context, most time.Duration, stdin io.Reader, env
 	if limited.Err() != nil {
 		return "", context.Cause(limited)
 	}
+	if line := complaint.line(); err != nil && line != "" {
+		err = fmt.Errorf("%w: %s", err, line)
+	}
 	return out.b.String(), err
+}
+
+// maxComplaint bounds what is kept of a program's standard error, in bytes.
+const maxComplaint = 512
+
+// complaint keeps the beginning of a program's standard error.
+type complaint struct{ b []byte }
+
+func (c *complaint) Write(p []byte) (int, error) {
+	c.b = append(c.b, p[:min(len(p), maxComplaint-len(c.b))]...)
+	return len(p), nil
+}
+
+// line is the first that is not empty.
+func (c *complaint) line() string {
+	first, _, _ := strings.Cut(strings.TrimSpace(string(c.b)), "\n")
+	return strings.TrimSpace(first)
 }
 
 func noNUL(s string) string { return strings.ReplaceAll(s, "\x00", "") }

@@ -110,10 +110,13 @@ func TestExec(t *testing.T) {
 	for command, want := range map[string][]string{
 		"cat": {"line=one", "line=two"},
 		`printf 'k\tv\tw\n'; printf '%s\t%s' "$MERCATOR_URL_KEY" "$MERCATOR_URL"`: {"k=v\tw", "00000000000000ab=http://h/$x;y"},
-		"exit 3":          {"error=exit status 3"},
-		"true":            nil, // does not read its input
-		"yes":             {"error=output too long"},
-		"no-such-program": {"error=exit status 127"},
+		"exit 3":                      {"error=exit status 3"},
+		"true":                        nil, // does not read its input
+		"yes":                         {"error=output too long"},
+		"no-such-program 2>/dev/null": {"error=exit status 127"},
+		"echo out; for i in 1 2 3; do seq 999 >&2; done; exit 4": {"error=exit status 4: 1"},
+		"printf '\\n why \\377\\nmore' >&2; exit 5":              {"error=exit status 5: why \uFFFD"},
+		"echo fine >&2": nil,
 	} {
 		if diff := cmp.Diff(want, run(t, "m=*/*:"+command, doc)); diff != "" {
 			t.Errorf("%s: %s", command, diff)

@@ -70,7 +70,7 @@ func ReadLogins(path string) (Logins, error) {
 		}
 		if !ok || user == "" {
 			// The line holds a password, so it is not shown.
-			return nil, &fault.Error{Class: fault.Usage, File: path, Place: fmt.Sprintf("line %d", n), Found: "another line", Want: "ORIGIN USER:PASSWORD, such as https://example.org anna:secret"}
+			return nil, &fault.Error{Class: fault.Usage, File: path, Place: fmt.Sprintf("line %d", n), Found: "no login", Want: "ORIGIN USER:PASSWORD, such as https://example.org anna:secret"}
 		}
 		all[origin] = login{user, password}
 	}

@@ -38,7 +38,7 @@ type Proxy struct {
 func ParseProxy(s string, logins Logins) (*Proxy, error) {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "http" && u.Scheme != "socks5" || u.User != nil || u.Hostname() == "" || u.Port() == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" {
-		return nil, &fault.Error{Class: fault.Usage, Found: "a proxy that is no such URL", Want: "http://HOST:PORT or socks5://HOST:PORT",
+		return nil, &fault.Error{Class: fault.Usage, Found: "no URL of a proxy", Want: "http://HOST:PORT or socks5://HOST:PORT",
 			Hint: "a name and a password that the proxy asks for go into the file of --login"}
 	}
 	origin := u.Scheme + "://" + u.Host
