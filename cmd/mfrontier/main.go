@@ -126,12 +126,12 @@ func (c counted) Read(row *record.URL) error {
 
 // urls opens url records, or text.
 func urls(std *cli.Std, files []string, text, strict bool, flags cli.RewriteFlags) (stage.Input[record.URL], error) {
-	if !cli.IsText(text, files) {
-		return cli.OpenRecords[record.URL](std, files)
-	}
 	form, err := flags.Canon()
 	if err != nil {
 		return nil, err
+	}
+	if !cli.IsText(text, files) {
+		return cli.OpenRecords[record.URL](std, files)
 	}
 	return cli.OpenText(std, files, strict, func(line string, row *record.URL) error { return urlset.ParseLine(line, form, row) })
 }

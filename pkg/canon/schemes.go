@@ -35,6 +35,9 @@ func newSchemes(ports map[string]string) *Schemes {
 // ParseSchemes reads a list of schemes: http, https, ftp, gopher, and others with
 // their default ports, such as gemini:1965.
 func ParseSchemes(list []string) (*Schemes, error) {
+	if len(list) == 0 {
+		return nil, &Error{ReasonScheme, "none, want one or more"}
+	}
 	ports := make(map[string]string, len(list))
 	for _, s := range list {
 		name, port, _ := strings.Cut(s, ":")
