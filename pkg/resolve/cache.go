@@ -51,8 +51,43 @@ type entry struct {
 	Family  string    `json:"family,omitempty"` // "4" or "6" where only those addresses were asked for
 }
 
-func toEntry(a Answer) entry {
-	return entry{Addr: FormatAddrs(a.Addrs), Expires: a.Expires.UTC().Truncate(time.Microsecond), Error: a.Status, CNAME: a.CNAME, Server: a.Server}
+// appendTo appends the value of a row. Texts in which JSON escapes nothing, which is
+// nearly all, need no stack for encoding/json: that was half the memory of goroutines.
+func (e *entry) appendTo(b []byte) ([]byte, error) {
+	fields := [...]struct{ name, text string }{
+		{"addr", e.Addr}, {"expires", ""}, {"error", e.Error}, {"cname", e.CNAME}, {"server", e.Server}, {"family", e.Family},
+	}
+	for i := range fields {
+		if !plain(fields[i].text) {
+			value, err := json.Marshal(e)
+			return append(b, value...), err
+		}
+	}
+	sep := byte('{')
+	for i, f := range fields {
+		isTime := i == 1
+		if f.text == "" && !isTime {
+			continue
+		}
+		b = append(append(append(b, sep, '"'), f.name...), `":"`...)
+		if isTime {
+			b = e.Expires.AppendFormat(b, time.RFC3339Nano)
+		}
+		b = append(append(b, f.text...), '"')
+		sep = ','
+	}
+	return append(b, '}'), nil
+}
+
+// plain says that JSON writes a text as it is.
+func plain(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < ' ' || c > '~', c == '"', c == '\\', c == '<', c == '>', c == '&':
+			return false
+		}
+	}
+	return true
 }
 
 // parseEntry reads the value of a row. Those that toEntry made have one shape, which
@@ -182,6 +217,7 @@ type batch[R record.Row] struct {
 	loaded bool               // the store was read into known, as far as it fits
 	whole  bool               // it did fit
 	fresh  *merge.Sorter      // answers to be committed
+	entry  []byte             // of them, the last; its memory is used again
 	stats  Stats
 }
 
@@ -190,9 +226,8 @@ type lookup struct {
 	key  uint64 // FP64 of name
 	name string
 	told
-	asked chan struct{} // closed when the answer is there; nil if nobody need be asked
-	entry []byte        // of the cache, where it was asked for
-	err   error
+	server string        // that was asked
+	asked  chan struct{} // closed when the answer is there; nil if nobody need be asked
 }
 
 // before says whether a cache file has the name before another.
@@ -272,8 +307,7 @@ func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Ba
 			running.Go(func() {
 				for l := range r.work {
 					a := opt.Resolver.Lookup(ctx, l.name)
-					l.told = tell(&a)
-					l.entry, l.err = opt.Resolver.entryOf(a)
+					l.told, l.server = tell(&a), a.Server
 					close(l.asked)
 				}
 			})
@@ -466,24 +500,24 @@ func (r *batch[R]) keep(l *lookup) error {
 	if l.status != StatusOK {
 		r.stats.Failed++
 	}
-	if l.err != nil || l.entry == nil {
-		return l.err
+	var err error
+	if r.entry, err = r.opt.Resolver.appendEntry(r.entry[:0], l.name, &l.told, l.server); err != nil || len(r.entry) == 0 {
+		return err
 	}
-	return r.fresh.Add(l.key, l.entry)
+	return r.fresh.Add(l.key, r.entry)
 }
 
-// entryOf is an answer for the store: the name, a zero, the value; nil for a name that
-// costs no question.
-func (r *Resolver) entryOf(a Answer) ([]byte, error) {
-	if _, literal := Literal(a.Name); literal {
-		return nil, nil
+// appendEntry appends an answer for the store: the name, a zero, the value; nothing for
+// a name that costs no question.
+func (r *Resolver) appendEntry(b []byte, name string, t *told, server string) ([]byte, error) {
+	if _, literal := Literal(name); literal {
+		return b, nil
 	}
-	e := toEntry(a)
+	e := entry{Addr: t.addrs, Expires: t.expires, Error: t.status, CNAME: t.cname, Server: server}
 	if family := r.cfg.Family; family != "any" {
 		e.Family = family
 	}
-	value, err := json.Marshal(e)
-	return append(append([]byte(a.Name), 0), value...), err
+	return e.appendTo(append(append(b, name...), 0))
 }
 
 // remember keeps the answers of a window for later ones.
@@ -545,6 +579,9 @@ func (r *batch[R]) lookUp(w *window[R], names []*lookup) (missing []*lookup, err
 		}
 		switch {
 		case hit && good:
+			// A part of a text would keep the cache's record batch alive; a window's
+			// hits lie in all of them.
+			t.addrs, t.status, t.cname = strings.Clone(t.addrs), strings.Clone(t.status), strings.Clone(t.cname)
 			names[0].told = t
 			w.cached++
 		case hit:

@@ -175,7 +175,7 @@ func (s *Server) addresses(ctx context.Context, m *dns.Msg, q dns.Question) {
 	} else {
 		a := s.resolver.Lookup(ctx, name)
 		t = tell(&a)
-		if entry, err := s.resolver.entryOf(a); err == nil && a.Status != StatusCancelled {
+		if entry, err := s.resolver.appendEntry(nil, a.Name, &t, a.Server); err == nil && a.Status != StatusCancelled {
 			s.learn(key, name, t, entry)
 		}
 	}
