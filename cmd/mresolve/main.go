@@ -43,10 +43,10 @@ type askFlags struct {
 
 // resolver makes the resolver of these flags; cfg has what they do not say.
 func (f *askFlags) resolver(std *cli.Std, cfg resolve.Config) (*resolve.Resolver, error) {
-	if f.InFlight < 1 || f.InFlight > 100_000 || f.Attempts < 1 || f.Attempts > 100 || f.Timeout <= 0 || f.Rate < 0 {
+	if f.InFlight < 1 || f.InFlight > 100_000 || f.Attempts < 1 || f.Attempts > 100 || f.Timeout <= 0 || f.Rate != 0 && !(f.Rate >= 0.001 && f.Rate <= 1e9) {
 		return nil, &fault.Error{Class: fault.Usage,
 			Found: fmt.Sprintf("%d in flight, %d attempts, timeout %v, rate %v", f.InFlight, f.Attempts, f.Timeout, f.Rate),
-			Want:  "1 to 100000 in flight, 1 to 100 attempts, a timeout above 0, and no rate below 0"}
+			Want:  "1 to 100000 in flight, 1 to 100 attempts, a timeout above 0, and a rate of 0.001 to 1e9 if any"}
 	}
 	cfg.Servers, cfg.Rate, cfg.InFlight, cfg.Timeout, cfg.Attempts, cfg.Now = f.Server, f.Rate, f.InFlight, f.Timeout, f.Attempts, std.Now
 	return resolve.New(cfg)
@@ -95,8 +95,11 @@ func (c *resolveCmd) Run(ctx context.Context, std *cli.Std) error {
 			return err
 		}
 		defer opt.Replay.Close()
-	} else if opt.Resolver, err = c.resolver(std, resolve.Config{MinTTL: c.MinTTL, MaxTTL: c.MaxTTL, Family: c.Family}); err != nil {
-		return err
+	} else {
+		if opt.Resolver, err = c.resolver(std, resolve.Config{MinTTL: c.MinTTL, MaxTTL: c.MaxTTL, Family: c.Family}); err != nil {
+			return err
+		}
+		defer opt.Resolver.Close()
 	}
 	in, err := cli.OpenRecords[record.URL](std, c.Files)
 	if err != nil {
@@ -123,9 +126,10 @@ type namesCmd struct {
 
 // Help is printed by mresolve names --help.
 func (*namesCmd) Help() string {
-	return `Prints one JSON object a name, as they come or with --in-order as they stand in the input: name, class, status, and
-data with answers and resolver, named as zdns names them; rtt_us is the round-trip
-time in microseconds.
+	return `Prints one JSON object a name, as they come or with --in-order as they stand in the
+input: name, class, status, and data with answers and resolver, named as zdns names them;
+rtt_us is the round-trip time in microseconds. A line that is a JSON object has the name
+in its field "name"; its other fields are passed through.
 
   printf 'example.org\nexample.com\n' | mresolve names --type AAAA`
 }
@@ -135,6 +139,7 @@ func (c *namesCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
+	defer r.Close()
 	in, err := std.OpenLines(c.Files)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &fault.Error{File: c.Files[0], Found: "no such file", Want: "a file of names", Hint: "a name is given as a line of text: echo NAME | mresolve names", Err: err}
@@ -217,7 +222,8 @@ type serveCmd struct {
 // Help is printed by mresolve serve --help.
 func (*serveCmd) Help() string {
 	return `A DNS server for the programs of this machine, until it is interrupted. Addresses come
-from STORE as long as they are valid, and from --server otherwise; records of other types
+from STORE, as much of it as a quarter of --memory holds at the start, as long as they are
+valid, and from --server otherwise; records of other types
 are always asked for. What is new goes into STORE, but for the time in which a round of a
 crawl is open there. It listens on loopback only.
 

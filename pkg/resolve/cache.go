@@ -323,7 +323,10 @@ func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Ba
 		if w.err != nil {
 			return r.stats, w.err
 		}
-		r.gone <- w
+		select {
+		case r.gone <- w:
+		case <-ctx.Done(): // then nobody may take it
+		}
 	}
 	if err := context.Cause(ctx); err != nil {
 		return r.stats, err

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -50,7 +51,7 @@ const MaxLine = 1 << 20
 // passed through, where the result has none of that name.
 func Names(ctx context.Context, r *Resolver, recordType string, parallel int, inOrder bool, now func() time.Time, in io.Reader, out io.Writer) error {
 	qtype, ok := dns.StringToType[strings.ToUpper(recordType)]
-	if !ok {
+	if !ok || isTransfer(qtype) {
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("record type %q", recordType), Want: "A, AAAA, MX, NS, TXT, CNAME, SOA, …"}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -69,6 +70,9 @@ func Names(ctx context.Context, r *Resolver, recordType string, parallel int, in
 		wg.Go(func() {
 			for l := range work {
 				res, err := r.line(ctx, l.text, qtype, now)
+				if ctx.Err() != nil {
+					continue // what was cancelled is no result
+				}
 				if err == nil {
 					err = w.write(l.n, res)
 				}
@@ -96,10 +100,16 @@ func Names(ctx context.Context, r *Resolver, recordType string, parallel int, in
 		return err
 	}
 	if err := lines.Err(); err != nil {
-		return fmt.Errorf("name %d: %w", n+1, err)
+		if errors.Is(err, bufio.ErrTooLong) {
+			return &fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("after %d names", n), Found: "a longer line", Want: fmt.Sprintf("at most %d bytes", MaxLine)}
+		}
+		return err
 	}
 	return w.out.Flush()
 }
+
+// isTransfer says that a question's answer is a whole zone, in many messages.
+func isTransfer(qtype uint16) bool { return qtype == dns.TypeAXFR || qtype == dns.TypeIXFR }
 
 // lineWriter gathers the lines of many goroutines.
 type lineWriter struct {

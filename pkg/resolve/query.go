@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/rand/v2"
+	"net"
+	"net/netip"
+	"time"
 
 	"github.com/miekg/dns"
 )
@@ -25,17 +28,18 @@ type query struct {
 
 // newQuery packs a question for a name as wireName gives it.
 func newQuery(name string, qtype uint16) (query, error) {
-	m := dns.Msg{MsgHdr: dns.MsgHdr{RecursionDesired: true}, Question: []dns.Question{{Name: name, Qtype: qtype, Qclass: dns.ClassINET}}}
-	m.SetEdns0(udpPayload, false)
-	wire, err := m.PackBuffer(make([]byte, 0, 320)[:320])
+	wire := make([]byte, headerLen+255+4+11)
+	end, err := dns.PackDomainName(name, wire, headerLen, nil, false)
 	if err != nil {
 		return query{}, err
 	}
-	end := headerLen
-	for wire[end] != 0 {
-		end += 1 + int(wire[end])
-	}
-	end += 5 // the root's length, type, class
+	wire[2], wire[5], wire[11] = 1, 1, 1 // recursion desired; one question, one additional record
+	binary.BigEndian.PutUint16(wire[end:], qtype)
+	binary.BigEndian.PutUint16(wire[end+2:], dns.ClassINET)
+	end += 4
+	binary.BigEndian.PutUint16(wire[end+1:], dns.TypeOPT) // of the root (RFC 6891, section 6.1.2)
+	binary.BigEndian.PutUint16(wire[end+3:], udpPayload)
+	wire = wire[:end+11]
 	q := query{wire, end, bytes.Clone(wire[headerLen:end])}
 	coins := rand.Uint64()
 	for i := headerLen; wire[i] != 0; i += 1 + int(wire[i]) {
@@ -50,6 +54,15 @@ func newQuery(name string, qtype uint16) (query, error) {
 }
 
 func (q *query) setID(id uint16) { binary.BigEndian.PutUint16(q.wire, id) }
+
+// withoutEDNS drops the OPT record, for a server that does not know it (RFC 6891,
+// section 7). It says false if there is none.
+func (q *query) withoutEDNS() bool {
+	had := len(q.wire) > q.end
+	q.wire = q.wire[:q.end]
+	q.wire[11] = 0
+	return had
+}
 
 // likeness says how far a message is the reply to a query.
 type likeness int
@@ -86,6 +99,102 @@ func (q *query) unpack(wire []byte) (*dns.Msg, error) {
 		return nil, errBadReply
 	}
 	return m, nil
+}
+
+// brief is a reply that says nothing but addresses of the name that was asked for, or
+// that there are none.
+type brief struct {
+	addrs   []netip.Addr
+	rcode   int
+	ttl     time.Duration // the least of the addresses'
+	soa     bool          // without addresses: whether there is an SOA record
+	minimum time.Duration // of that
+}
+
+// brief reads a reply of the common shape, in a tenth of the time and stack that the
+// library takes. It says false of any other, which is for unpack to judge.
+func (q *query) brief(wire []byte) (b brief, ok bool) {
+	qtype := binary.BigEndian.Uint16(q.wire[q.end-4:])
+	size := net.IPv4len
+	switch qtype {
+	case dns.TypeA:
+	case dns.TypeAAAA:
+		size = net.IPv6len
+	default:
+		return b, false
+	}
+	b.rcode = int(wire[3] & 0x0f)
+	answers, authority, more := int(binary.BigEndian.Uint16(wire[6:])), int(binary.BigEndian.Uint16(wire[8:])), int(binary.BigEndian.Uint16(wire[10:]))
+	if b.rcode != dns.RcodeSuccess && (b.rcode != dns.RcodeNameError || answers > 0) {
+		return b, false
+	}
+	at := q.end
+	for i := range answers {
+		r, end, ok := readResource(wire, at)
+		if !ok || wire[at] != 0xc0 || wire[at+1] != headerLen || r.kind != qtype || r.class != dns.ClassINET || len(r.data) != size {
+			return b, false
+		}
+		if ttl := seconds(r.ttl); i == 0 || ttl < b.ttl {
+			b.ttl = ttl
+		}
+		addr, _ := netip.AddrFromSlice(r.data)
+		b.addrs = append(b.addrs, addr)
+		at = end
+	}
+	for range authority + more {
+		r, end, ok := readResource(wire, at)
+		if !ok || r.kind == dns.TypeOPT && r.ttl>>24 != 0 { // the upper bits of another rcode
+			return b, false
+		}
+		if r.kind == dns.TypeSOA && answers == 0 {
+			i, ok1 := skipName(wire, end-len(r.data))
+			i, ok2 := skipName(wire, i)
+			if !ok1 || !ok2 || i+20 != end || b.soa {
+				return b, false
+			}
+			b.soa, b.minimum = true, min(seconds(r.ttl), seconds(binary.BigEndian.Uint32(wire[end-4:])))
+		}
+		at = end
+	}
+	return b, true
+}
+
+// resource is a record without its name (RFC 1035, section 4.1.3).
+type resource struct {
+	kind, class uint16
+	ttl         uint32
+	data        []byte
+}
+
+// readResource reads the record at a place of a message, and says where it ends.
+func readResource(wire []byte, at int) (r resource, end int, ok bool) {
+	at, ok = skipName(wire, at)
+	if !ok || len(wire)-at < 10 {
+		return r, 0, false
+	}
+	h := wire[at:]
+	end = at + 10 + int(binary.BigEndian.Uint16(h[8:]))
+	if end > len(wire) {
+		return r, 0, false
+	}
+	return resource{binary.BigEndian.Uint16(h), binary.BigEndian.Uint16(h[2:]), binary.BigEndian.Uint32(h[4:]), wire[at+10 : end]}, end, true
+}
+
+// skipName finds the end of a name, whose pointer it does not follow.
+func skipName(wire []byte, at int) (end int, ok bool) {
+	for at < len(wire) {
+		switch n := int(wire[at]); {
+		case n == 0:
+			return at + 1, true
+		case n >= 0xc0:
+			return at + 2, at+2 <= len(wire)
+		case n > 63:
+			return 0, false
+		default:
+			at += 1 + n
+		}
+	}
+	return 0, false
 }
 
 // equalFold compares ASCII without regard to case, and all other bytes exactly.

@@ -319,13 +319,18 @@ func (r *Resolver) follow(ctx context.Context, name string, qtype uint16) found 
 	ttl := r.cfg.MaxTTL
 	seen := map[string]bool{target: true}
 	for {
-		got := r.ask(ctx, target, qtype)
+		got := r.ask(ctx, target, qtype, false)
 		f := found{status: got.status, ttl: failureTTL, server: got.server, rtt: got.rtt}
 		if got.status != "" {
 			return f
 		}
 		moved := false
-		addrs, cname := answersOf(got.reply, target, &ttl)
+		addrs, cname := got.addrs, ""
+		if got.reply != nil {
+			addrs, cname = answersOf(got.reply, target, &ttl)
+		} else if len(addrs) > 0 {
+			ttl = min(ttl, got.ttl)
+		}
 		for cname != "" && len(addrs) == 0 {
 			target, moved = cname, true
 			if seen[target] || len(seen) > MaxChain {
@@ -342,12 +347,12 @@ func (r *Resolver) follow(ctx context.Context, name string, qtype uint16) found 
 			}
 			return f
 		}
-		if got.reply.Rcode == dns.RcodeNameError {
-			f.status, f.ttl = StatusNXDomain, r.negativeTTL(got.reply)
+		if got.rcode == dns.RcodeNameError {
+			f.status, f.ttl = StatusNXDomain, r.negativeTTL(&got)
 			return f
 		}
 		if !moved || ctx.Err() != nil {
-			f.status, f.ttl = StatusNoAddress, r.negativeTTL(got.reply)
+			f.status, f.ttl = StatusNoAddress, r.negativeTTL(&got)
 			return f
 		}
 	}
@@ -359,7 +364,7 @@ func answersOf(reply *dns.Msg, name string, ttl *time.Duration) (addrs []netip.A
 	qtype := reply.Question[0].Qtype
 	for _, rr := range reply.Answer {
 		h := rr.Header()
-		if h.Rrtype != qtype && h.Rrtype != dns.TypeCNAME || !strings.EqualFold(h.Name, name) {
+		if h.Class != dns.ClassINET || h.Rrtype != qtype && h.Rrtype != dns.TypeCNAME || !strings.EqualFold(h.Name, name) {
 			continue
 		}
 		switch rr := rr.(type) {
@@ -379,31 +384,39 @@ func answersOf(reply *dns.Msg, name string, ttl *time.Duration) (addrs []netip.A
 	return addrs, cname
 }
 
+// seconds reads a time to live; the upper half of its range is no special case (RFC 8767, section 4).
 func seconds(ttl uint32) time.Duration { return time.Duration(ttl) * time.Second }
 
 // negativeTTL is RFC 2308, section 5: the lesser of the SOA's own TTL and its
 // minimum field.
-func (r *Resolver) negativeTTL(m *dns.Msg) time.Duration {
-	for _, rr := range m.Ns {
-		if soa, ok := rr.(*dns.SOA); ok {
-			ttl := seconds(min(soa.Hdr.Ttl, soa.Minttl))
-			return min(max(ttl, r.cfg.MinTTL), maxNegativeTTL, r.cfg.MaxTTL)
+func (r *Resolver) negativeTTL(a *asked) time.Duration {
+	soa, minimum := a.soa, a.minimum
+	if a.reply != nil {
+		for _, rr := range a.reply.Ns {
+			if s, ok := rr.(*dns.SOA); ok {
+				soa, minimum = true, min(seconds(s.Hdr.Ttl), seconds(s.Minttl))
+				break
+			}
 		}
 	}
-	return r.cfg.MinTTL
+	if !soa {
+		return r.cfg.MinTTL
+	}
+	return min(max(minimum, r.cfg.MinTTL), maxNegativeTTL, r.cfg.MaxTTL)
 }
 
 // asked is what became of one question.
 type asked struct {
-	reply  *dns.Msg // the last that came; may be nil
-	server string   // the last that was asked
+	reply *dns.Msg // the last that came; nil if none did, or brief has what it says
+	brief
+	server string // the last that was asked
 	rtt    time.Duration
 	status string // "" for NOERROR and NXDOMAIN
 }
 
 // ask sends one question, to one server after another, until a reply comes that
-// says something.
-func (r *Resolver) ask(ctx context.Context, name string, qtype uint16) asked {
+// says something; whole is for the reply itself.
+func (r *Resolver) ask(ctx context.Context, name string, qtype uint16, whole bool) asked {
 	select {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
@@ -419,6 +432,10 @@ func (r *Resolver) ask(ctx context.Context, name string, qtype uint16) asked {
 	turn := r.next.Add(1)
 	for i := range r.cfg.Attempts {
 		srv := r.pick(turn + uint32(i))
+		if srv.await(ctx) != nil {
+			a.status = StatusCancelled
+			return a
+		}
 		start := time.Now()
 		wire, err := srv.exchange(ctx, &q, timeout)
 		a.server, a.rtt = srv.name, time.Since(start)
@@ -426,12 +443,24 @@ func (r *Resolver) ask(ctx context.Context, name string, qtype uint16) asked {
 			a.status = StatusCancelled
 			return a
 		}
+		if err == nil && !whole {
+			if b, ok := q.brief(wire); ok {
+				srv.report(true)
+				a.reply, a.brief, a.status = nil, b, ""
+				return a
+			}
+		}
 		var m *dns.Msg
 		if err == nil {
 			m, err = q.unpack(wire)
 		}
+		if err == nil && m.Rcode == dns.RcodeFormatError && q.withoutEDNS() {
+			a.reply, a.status = m, StatusBadReply
+			turn-- // the same server again
+			continue
+		}
 		if err == nil {
-			a.reply = m
+			a.reply, a.rcode = m, m.Rcode
 			a.status = statusOf(m.Rcode)
 			srv.report(a.status != StatusRefused)
 			// Another server may do better; asking the same again rarely does.
@@ -488,6 +517,9 @@ var errBadReply = errors.New("not an answer to the question")
 // that have a meaning in zone files, which hosts of URLs may hold.
 func wireName(name string) string {
 	name = dns.Fqdn(name)
+	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == "" {
+		return name // as nearly all are: the library takes a kibibyte of stack
+	}
 	buf := make([]byte, 256) // RFC 1035, section 2.3.4: 255 at most
 	if _, err := dns.PackDomainName(name, buf, 0, nil, false); err != nil {
 		return name
@@ -501,10 +533,12 @@ func wireName(name string) string {
 // Raw asks for any record type and returns the reply as it came, for tools. The
 // status is that of dns.RcodeToString, or "TIMEOUT" or "ERROR".
 func (r *Resolver) Raw(ctx context.Context, name string, qtype uint16) (reply *dns.Msg, server string, rtt time.Duration, status string) {
-	a := r.ask(ctx, wireName(name), qtype)
+	a := r.ask(ctx, wireName(name), qtype, true)
 	switch {
 	case a.reply != nil:
-		status = dns.RcodeToString[a.reply.Rcode]
+		if status = dns.RcodeToString[a.reply.Rcode]; status == "" {
+			status = fmt.Sprintf("RCODE%d", a.reply.Rcode)
+		}
 	case a.status == StatusTimeout:
 		status = "TIMEOUT"
 	default:

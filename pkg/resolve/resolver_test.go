@@ -60,7 +60,7 @@ func listenBoth(t *testing.T) (net.PacketConn, net.Listener) {
 	return nil, nil
 }
 
-func rr(t *testing.T, s string) dns.RR {
+func rr(t testing.TB, s string) dns.RR {
 	t.Helper()
 	r, err := dns.NewRR(s)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+	"golang.org/x/net/netutil"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
@@ -22,6 +23,7 @@ import (
 // Bounds of a Server.
 const (
 	maxServing = 4096    // questions at a time; others are answered SERVFAIL at once
+	maxConns   = 256     // TCP connections; others wait to be accepted
 	maxFresh   = 1 << 15 // answers that wait to be saved; then they are dropped
 )
 
@@ -49,7 +51,7 @@ type Server struct {
 	fresh map[string][]byte // entries to be saved, by name
 }
 
-// NewServer loads as much of the store's cache as half of memory (in bytes) holds.
+// NewServer loads as much of the store's cache as a quarter of memory (in bytes) holds.
 func NewServer(st *store.Store, r *Resolver, memory int64, now func() time.Time) (*Server, error) {
 	s := &Server{st: st, resolver: r, now: now, memory: memory, slots: make(chan struct{}, maxServing), known: newTable(memory / 4), fresh: map[string][]byte{}}
 	m, err := st.Current()
@@ -94,16 +96,16 @@ func (s *Server) Serve(ctx context.Context, pc net.PacketConn, l net.Listener, s
 			return
 		}
 		m := s.answer(ctx, q)
-		if _, tcp := w.RemoteAddr().(*net.TCPAddr); !tcp {
-			size := dns.MinMsgSize
-			if opt := q.IsEdns0(); opt != nil {
-				size = max(size, int(opt.UDPSize()))
-			}
-			m.Truncate(size)
+		size := dns.MinMsgSize
+		if _, tcp := w.RemoteAddr().(*net.TCPAddr); tcp {
+			size = dns.MaxMsgSize
+		} else if opt := q.IsEdns0(); opt != nil {
+			size = max(size, int(opt.UDPSize()))
 		}
+		m.Truncate(size)
 		w.WriteMsg(m) // one who has gone needs no answer
 	})
-	servers := []*dns.Server{{PacketConn: pc, Handler: handler}, {Listener: l, Handler: handler}}
+	servers := []*dns.Server{{PacketConn: pc, Handler: handler}, {Listener: netutil.LimitListener(l, maxConns), Handler: handler}}
 	ended := make(chan error, len(servers))
 	for _, srv := range servers {
 		go func() { ended <- srv.ActivateAndServe() }()
@@ -139,8 +141,12 @@ func (s *Server) answer(ctx context.Context, q *dns.Msg) *dns.Msg {
 	m := new(dns.Msg)
 	m.SetReply(q)
 	m.RecursionAvailable = true
-	if q.IsEdns0() != nil {
+	if opt := q.IsEdns0(); opt != nil {
 		m.SetEdns0(udpPayload, false)
+		if opt.Version() != 0 {
+			m.Rcode = dns.RcodeBadVers // RFC 6891, section 6.1.3
+			return m
+		}
 	}
 	if q.Opcode != dns.OpcodeQuery {
 		m.Rcode = dns.RcodeNotImplemented
@@ -152,7 +158,7 @@ func (s *Server) answer(ctx context.Context, q *dns.Msg) *dns.Msg {
 	}
 	question := q.Question[0]
 	switch {
-	case question.Qclass != dns.ClassINET:
+	case question.Qclass != dns.ClassINET || isTransfer(question.Qtype):
 		m.Rcode = dns.RcodeRefused
 	case question.Qtype == dns.TypeA || question.Qtype == dns.TypeAAAA:
 		s.addresses(ctx, m, question)
@@ -234,6 +240,9 @@ func (s *Server) others(ctx context.Context, m *dns.Msg, q dns.Question) {
 		return
 	}
 	m.Rcode, m.Answer, m.Ns = reply.Rcode, reply.Answer, reply.Ns
+	if m.Rcode > 0xf { // of the extended ones, which this exchange may not have
+		m.Rcode = dns.RcodeServerFailure
+	}
 	for _, rr := range m.Answer {
 		if h := rr.Header(); strings.EqualFold(h.Name, q.Name) {
 			h.Name = q.Name // the resolver's own question has letters of random case

@@ -84,8 +84,8 @@ func TestServe(t *testing.T) {
 		}
 		return true
 	})
-	clock := testNow
-	now := func() time.Time { return clock }
+	var later atomic.Int64
+	now := func() time.Time { return testNow.Add(time.Duration(later.Load())) }
 	dir := newDNSStore(t)
 	s, addr, end := serving(t, dir, up, now)
 	for _, c := range []struct {
@@ -115,6 +115,17 @@ func TestServe(t *testing.T) {
 	if m := s.answer(t.Context(), q); m.Rcode != dns.RcodeNotImplemented {
 		t.Errorf("an update: %s", dns.RcodeToString[m.Rcode])
 	}
+	q.Opcode = dns.OpcodeQuery
+	q.SetEdns0(1232, false)
+	q.IsEdns0().SetVersion(1)
+	if m := s.answer(t.Context(), q); m.Rcode != dns.RcodeBadVers {
+		t.Errorf("EDNS of a later version: %s", dns.RcodeToString[m.Rcode])
+	}
+	q.SetQuestion("test.", dns.TypeAXFR)
+	q.Extra = nil
+	if m := s.answer(t.Context(), q); m.Rcode != dns.RcodeRefused {
+		t.Errorf("a transfer: %s", dns.RcodeToString[m.Rcode])
+	}
 	if err := end(); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +136,7 @@ func TestServe(t *testing.T) {
 	if got := dig(t, addr, "alias.test.", dns.TypeA); got != "NOERROR; alias.test. 60 IN CNAME host.test.; host.test. 60 IN A 192.0.2.1" || asked.Load() != before {
 		t.Errorf("%s, %d questions", got, asked.Load()-before)
 	}
-	clock = clock.Add(time.Hour)
+	later.Store(int64(time.Hour))
 	if got := dig(t, addr, "host.test.", dns.TypeA); got != "NOERROR; host.test. 300 IN A 192.0.2.1" || asked.Load() == before {
 		t.Errorf("%s, %d questions", got, asked.Load()-before)
 	}

@@ -103,19 +103,19 @@ func parseAddr(s string) (netip.AddrPort, error) {
 }
 
 // exchange asks the server once: over TCP too, where the reply to a datagram was cut
-// or its letters are of other case. It waits until the server's rate allows it.
+// or its letters are of other case.
 func (s *server) exchange(ctx context.Context, q *query, timeout time.Duration) ([]byte, error) {
-	if err := s.await(ctx); err != nil {
-		return nil, err
-	}
 	m, err := s.main.exchange(ctx, q, timeout)
 	if s.tcp != nil && (errors.Is(err, errOtherCase) || err == nil && m[2]&0x02 != 0) {
+		if err := s.await(ctx); err != nil {
+			return nil, err
+		}
 		m, err = s.tcp.exchange(ctx, q, timeout)
 	}
 	return m, err
 }
 
-// await waits for the server's turn.
+// await waits until the server's rate allows a question.
 func (s *server) await(ctx context.Context) error {
 	if s.gap == 0 {
 		return nil
@@ -282,8 +282,9 @@ func (h *https) exchange(ctx context.Context, q *query, timeout time.Duration) (
 	const media = "application/dns-message"
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, os.ErrDeadlineExceeded)
 	defer cancel()
-	q.setID(0) // section 4.1: the same question is the same request
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, bytes.NewReader(q.wire))
+	q.setID(0)                  // section 4.1: the same question is the same request
+	body := bytes.Clone(q.wire) // the client may still read it when Do is over
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,8 @@ const (
 	indexBytes = 32      // what an entry costs in at, on average while that doubles
 )
 
-func newTable(limit int64) *table { return &table{limit: limit, at: map[uint64]int32{}} }
+// newTable makes a table of so many bytes, which at cannot tell apart beyond 2 GiB.
+func newTable(limit int64) *table { return &table{limit: min(limit, 1<<31), at: map[uint64]int32{}} }
 
 // get finds a name's answer.
 func (t *table) get(key uint64, name string) (a told, ok bool) {

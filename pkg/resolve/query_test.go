@@ -1,0 +1,134 @@
+package resolve
+
+import (
+	"fmt"
+	"net"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// FuzzBrief: what is read of a reply by brief is what the library reads.
+func FuzzBrief(f *testing.F) {
+	qa, _ := newQuery("host.test.", dns.TypeA)
+	q6, _ := newQuery("host.test.", dns.TypeAAAA)
+	r := &Resolver{cfg: Config{MinTTL: time.Second, MaxTTL: 24 * time.Hour}}
+	soa := "test. 90 IN SOA ns.test. root.test. 1 2 3 4 60"
+	for _, q := range []*query{&qa, &q6} {
+		for _, change := range []func(m *dns.Msg){
+			good,
+			func(m *dns.Msg) { good(m); good(m); m.Answer[0].Header().Ttl = 1 << 31 },
+			func(m *dns.Msg) { m.Answer = append(m.Answer, rr(f, "host.test. 9 IN AAAA 2001:db8::1")) },
+			func(m *dns.Msg) { m.Ns = append(m.Ns, rr(f, soa)); m.Rcode = dns.RcodeNameError },
+			func(m *dns.Msg) { m.Ns = append(m.Ns, rr(f, soa)); m.SetEdns0(1232, false) },
+			func(m *dns.Msg) { m.SetEdns0(1232, false); m.Rcode = dns.RcodeBadVers },
+			func(m *dns.Msg) { m.Answer = append(m.Answer, cname("host.test.", "other.test.")) },
+			func(m *dns.Msg) { m.Rcode = dns.RcodeServerFailure },
+		} {
+			m := reply(q.wire, func(m *dns.Msg) { change(m); m.Compress = true })
+			f.Add(q == &q6, m[q.end:], m[3], m[7], m[9], m[11])
+		}
+	}
+	f.Fuzz(func(t *testing.T, six bool, body []byte, flags, answers, authority, more byte) {
+		q := &qa
+		if six {
+			q = &q6
+		}
+		m := append(slices.Clone(q.wire[:q.end]), body...)
+		m[2], m[3], m[5], m[7], m[9], m[11] = 0x81, flags, 1, answers, authority, more
+		b, ok := q.brief(m)
+		whole, err := q.unpack(m)
+		if !ok || err != nil {
+			return
+		}
+		ttl := 24 * time.Hour * 365 * 200
+		addrs, alias := answersOf(whole, "host.test.", &ttl)
+		if !slices.Equal(addrs, b.addrs) || alias != "" || whole.Rcode != b.rcode || len(addrs) > 0 && ttl != b.ttl {
+			t.Errorf("%+v, the library reads %v %q %v %d", b, addrs, alias, ttl, whole.Rcode)
+		}
+		if x, y := r.negativeTTL(&asked{brief: b}), r.negativeTTL(&asked{reply: whole}); len(addrs) == 0 && x != y {
+			t.Errorf("kept for %v, by the library %v", x, y)
+		}
+	})
+}
+
+// TestBriefIsUsed: replies as name servers write them need no library.
+func TestBriefIsUsed(t *testing.T) {
+	q, err := newQuery("host.test.", dns.TypeA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(m *dns.Msg){
+		"[127.0.0.1] 0 1m0s false 0s": func(m *dns.Msg) { good(m); m.SetEdns0(1232, false) },
+		"[] 3 0s true 30s":            func(m *dns.Msg) { m.Rcode = 3; m.Ns = append(m.Ns, rr(t, "test. 90 IN SOA a. b. 1 2 3 4 30")) },
+		"[] 0 0s false 0s":            func(*dns.Msg) {},
+	} {
+		b, ok := q.brief(reply(q.wire, func(m *dns.Msg) { change(m); m.Compress = true }))
+		if got := fmt.Sprintf("%v %d %v %v %v", b.addrs, b.rcode, b.ttl, b.soa, b.minimum); !ok || got != want {
+			t.Errorf("%s %v, want %s", got, ok, want)
+		}
+	}
+}
+
+// TestServerWithoutEDNS is asked again without the record that it does not know.
+func TestServerWithoutEDNS(t *testing.T) {
+	addr := rawServer(t, func(q []byte) [][]byte {
+		return [][]byte{reply(q, func(m *dns.Msg) {
+			if q[11] != 0 {
+				m.Rcode = dns.RcodeFormatError
+			} else {
+				good(m)
+			}
+		})}
+	}, func(net.Conn, []byte) {})
+	r, err := New(Config{Servers: []string{addr}, Family: "4", Timeout: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if a := r.Lookup(t.Context(), "host.test"); FormatAddrs(a.Addrs) != "127.0.0.1" {
+		t.Errorf("%+v", a)
+	}
+}
+
+// TestHitsKeepNoRecordBatchAlive: a warm batch of more names than its table holds takes
+// no more memory than one that is cold.
+func TestHitsKeepNoRecordBatchAlive(t *testing.T) {
+	addr := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+		m.Answer = append(m.Answer, a(m.Question[0].Name, "127.0.0.1", 3600))
+		return true
+	})
+	r, err := New(Config{Servers: []string{addr}, Family: "4", Timeout: patience, MinTTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	hosts := make([]string, 6*windowRows)
+	for i := range hosts {
+		hosts[i] = fmt.Sprintf("h%d.a-name-that-takes-its-room-in-the-record-batch-of-a-cache-file.test", i)
+	}
+	dir := newDNSStore(t)
+	peak, rows := int64(0), 0
+	opt := Options{Resolver: r, Now: time.Now, Progress: func(int64) {
+		if rows++; rows%windowRows == 0 {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			peak = max(peak, int64(m.HeapAlloc))
+		}
+	}}
+	var peaks []int64
+	for _, txn := range []string{"r1", "r2"} {
+		peak, rows = 0, 0
+		if _, _, err := run(t, dir, txn, opt, hosts...); err != nil {
+			t.Fatal(err)
+		}
+		peaks = append(peaks, peak)
+	}
+	if peaks[1] > peaks[0]+4<<20 {
+		t.Errorf("warm %d bytes, cold %d", peaks[1], peaks[0])
+	}
+}
