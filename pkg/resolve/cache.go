@@ -230,6 +230,13 @@ type lookup struct {
 	asked  chan struct{} // closed when the answer is there; nil if nobody need be asked
 }
 
+// answer has a name looked up.
+func (r *Resolver) answer(ctx context.Context, l *lookup) {
+	a := r.Lookup(ctx, l.name)
+	l.told, l.server = tell(&a), a.Server
+	close(l.asked)
+}
+
 // before says whether a cache file has the name before another.
 func (l *lookup) before(key uint64, name string) bool {
 	return l.key < key || l.key == key && l.name < name
@@ -288,7 +295,7 @@ func rotated(list string, hash uint64) (string, error) {
 // resolveRows looks up the names of a batch's rows, and passes these on.
 func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Batch[R, R], opt Options, u use[R]) (Stats, error) {
 	r := &batch[R]{opt: opt, use: u, b: b, now: opt.Now(), asking: map[string]*lookup{}, known: newTable(opt.Memory / 6),
-		work: make(chan *lookup), gone: make(chan *window[R], 2), fresh: merge.NewSorter(opt.Memory/16, "")}
+		work: make(chan *lookup), gone: make(chan *window[R], 2), fresh: merge.NewSorter(opt.Memory/32, "")}
 	defer r.fresh.Close()
 	base := b.Tx().Base()
 	r.cache = func() (*cacheReader, error) { return openCache(st, base) }
@@ -306,9 +313,7 @@ func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Ba
 		for range opt.Parallel {
 			running.Go(func() {
 				for l := range r.work {
-					a := opt.Resolver.Lookup(ctx, l.name)
-					l.told, l.server = tell(&a), a.Server
-					close(l.asked)
+					opt.Resolver.answer(ctx, l)
 				}
 			})
 		}

@@ -195,13 +195,33 @@ func Name(host string) string {
 }
 
 // Lookup resolves a name (see Name). It waits for a free slot.
-func (r *Resolver) Lookup(ctx context.Context, name string) Answer {
-	if addrs, ok := Literal(name); ok {
-		return r.end(r.wanted(Answer{Name: name, Addrs: addrs}), r.cfg.MaxTTL)
+func (r *Resolver) Lookup(ctx context.Context, name string) (a Answer) {
+	a.Name = name
+	switch addrs, ok := Literal(name); {
+	case ok:
+		r.literal(addrs, &a)
+	case !isName(name):
+		a.Status = StatusBadName
+		a.Expires = r.cfg.Now().Add(failureTTL)
+	default:
+		r.share(ctx, name, &a)
 	}
-	if _, ok := dns.IsDomainName(name); !ok || name == "" || len(name) > 253 {
-		return r.end(Answer{Name: name, Status: StatusBadName}, failureTTL)
-	}
+	return a
+}
+
+func (r *Resolver) literal(addrs []netip.Addr, a *Answer) {
+	a.Addrs = addrs
+	*a = r.wanted(*a)
+	a.Expires = r.cfg.Now().Add(r.cfg.MaxTTL)
+}
+
+func isName(name string) bool {
+	_, ok := dns.IsDomainName(name)
+	return ok && name != "" && len(name) <= 253
+}
+
+// share asks for a name, or waits for the answer to one who does.
+func (r *Resolver) share(ctx context.Context, name string, a *Answer) {
 	for {
 		r.mu.Lock()
 		q := r.asking[name]
@@ -209,25 +229,25 @@ func (r *Resolver) Lookup(ctx context.Context, name string) Answer {
 			q = &question{done: make(chan struct{})}
 			r.asking[name] = q
 			r.mu.Unlock()
-			q.ans = r.resolve(ctx, name)
+			r.resolve(ctx, name, &q.ans)
 			r.mu.Lock()
 			delete(r.asking, name)
 			r.mu.Unlock()
 			close(q.done)
-			return q.ans
+			*a = q.ans
+			return
 		}
 		r.mu.Unlock()
 		select {
 		case <-q.done:
-			if q.ans.Status != StatusCancelled {
-				return q.ans
-			}
-			// The one who asked gave up, and this one may not have.
-			if ctx.Err() != nil {
-				return q.ans
+			// One who asked may have given up, and this one may not have.
+			if q.ans.Status != StatusCancelled || ctx.Err() != nil {
+				*a = q.ans
+				return
 			}
 		case <-ctx.Done():
-			return Answer{Name: name, Status: StatusCancelled}
+			a.Status = StatusCancelled
+			return
 		}
 	}
 }
@@ -259,11 +279,6 @@ func (r *Resolver) wanted(a Answer) Answer {
 	return a
 }
 
-func (r *Resolver) end(a Answer, ttl time.Duration) Answer {
-	a.Expires = r.cfg.Now().Add(ttl)
-	return a
-}
-
 // found is what one question type gave.
 type found struct {
 	addrs  []netip.Addr
@@ -274,8 +289,10 @@ type found struct {
 	rtt    time.Duration
 }
 
-// resolve asks for both address families at once and joins what comes.
-func (r *Resolver) resolve(ctx context.Context, name string) Answer {
+// resolve asks for both address families at once and joins what comes. It and those that
+// it calls fill in what they are given: a thousand goroutines wait below, and the size of
+// their stacks is most of what they cost.
+func (r *Resolver) resolve(ctx context.Context, name string, a *Answer) {
 	types := []uint16{dns.TypeA, dns.TypeAAAA}
 	switch r.cfg.Family {
 	case "4":
@@ -286,13 +303,19 @@ func (r *Resolver) resolve(ctx context.Context, name string) Answer {
 	got := make([]found, len(types))
 	var wg sync.WaitGroup
 	if len(types) > 1 {
-		wg.Go(func() { got[1] = r.follow(ctx, name, types[1]) })
+		wg.Go(func() { r.follow(ctx, name, types[1], &got[1]) })
 	}
-	got[0] = r.follow(ctx, name, types[0])
+	r.follow(ctx, name, types[0], &got[0])
 	wg.Wait()
-	a := Answer{Name: name, Server: got[0].server, RTT: got[0].rtt}
+	r.join(name, got, a)
+}
+
+// join makes an answer of what the questions gave.
+func (r *Resolver) join(name string, got []found, a *Answer) {
+	a.Name, a.Server, a.RTT = name, got[0].server, got[0].rtt
 	ttl := r.cfg.MaxTTL
-	for _, f := range got {
+	for i := range got {
+		f := &got[i]
 		a.Addrs = append(a.Addrs, f.addrs...)
 		if len(f.addrs) > 0 {
 			ttl = min(ttl, f.ttl)
@@ -301,28 +324,30 @@ func (r *Resolver) resolve(ctx context.Context, name string) Answer {
 	}
 	if len(a.Addrs) > 0 {
 		a.Addrs = a.Addrs[:min(len(a.Addrs), MaxAddrs)]
-		return r.end(a, max(ttl, r.cfg.MinTTL))
+		a.Expires = r.cfg.Now().Add(max(ttl, r.cfg.MinTTL))
+		return
 	}
 	// The first family's failure stands for both, unless only it has none.
-	f := got[0]
+	f := &got[0]
 	if f.status == StatusNoAddress && len(got) > 1 {
-		f = got[1]
+		f = &got[1]
 	}
 	a.Status = f.status
-	return r.end(a, f.ttl)
+	a.Expires = r.cfg.Now().Add(f.ttl)
 }
 
 // follow asks for one type and walks the CNAME chain, asking again where the
 // server left it open.
-func (r *Resolver) follow(ctx context.Context, name string, qtype uint16) found {
+func (r *Resolver) follow(ctx context.Context, name string, qtype uint16, f *found) {
 	target := wireName(name)
 	ttl := r.cfg.MaxTTL
-	seen := map[string]bool{target: true}
+	var seen []string
 	for {
-		got := r.ask(ctx, target, qtype, false)
-		f := found{status: got.status, ttl: failureTTL, server: got.server, rtt: got.rtt}
+		var got asked
+		r.ask(ctx, target, qtype, false, &got)
+		f.status, f.ttl, f.server, f.rtt = got.status, failureTTL, got.server, got.rtt
 		if got.status != "" {
-			return f
+			return
 		}
 		moved := false
 		addrs, cname := got.addrs, ""
@@ -332,28 +357,27 @@ func (r *Resolver) follow(ctx context.Context, name string, qtype uint16) found 
 			ttl = min(ttl, got.ttl)
 		}
 		for cname != "" && len(addrs) == 0 {
+			seen = append(seen, target)
 			target, moved = cname, true
-			if seen[target] || len(seen) > MaxChain {
+			if slices.Contains(seen, target) || len(seen) > MaxChain {
 				f.status = StatusChain
-				return f
+				return
 			}
-			seen[target] = true
 			addrs, cname = answersOf(got.reply, target, &ttl)
 		}
-		if len(addrs) > 0 {
+		switch {
+		case len(addrs) > 0:
 			f.addrs, f.ttl = addrs, ttl
 			if c := strings.TrimSuffix(target, "."); c != name {
 				f.cname = c
 			}
-			return f
-		}
-		if got.rcode == dns.RcodeNameError {
+			return
+		case got.rcode == dns.RcodeNameError:
 			f.status, f.ttl = StatusNXDomain, r.negativeTTL(&got)
-			return f
-		}
-		if !moved || ctx.Err() != nil {
+			return
+		case !moved || ctx.Err() != nil:
 			f.status, f.ttl = StatusNoAddress, r.negativeTTL(&got)
-			return f
+			return
 		}
 	}
 }
@@ -415,39 +439,41 @@ type asked struct {
 }
 
 // ask sends one question, to one server after another, until a reply comes that
-// says something; whole is for the reply itself.
-func (r *Resolver) ask(ctx context.Context, name string, qtype uint16, whole bool) asked {
+// says something; whole is for the reply itself. a is zero before.
+func (r *Resolver) ask(ctx context.Context, name string, qtype uint16, whole bool, a *asked) {
 	select {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
 	case <-ctx.Done():
-		return asked{status: StatusCancelled}
+		a.status = StatusCancelled
+		return
 	}
 	q, err := newQuery(name, qtype)
 	if err != nil {
-		return asked{status: StatusBadName}
+		a.status = StatusBadName
+		return
 	}
 	timeout := r.cfg.Timeout
-	a := asked{status: StatusTimeout}
+	a.status = StatusTimeout
 	turn := r.next.Add(1)
 	for i := range r.cfg.Attempts {
 		srv := r.pick(turn + uint32(i))
 		if srv.await(ctx) != nil {
 			a.status = StatusCancelled
-			return a
+			return
 		}
 		start := time.Now()
 		wire, err := srv.exchange(ctx, &q, timeout)
 		a.server, a.rtt = srv.name, time.Since(start)
 		if ctx.Err() != nil {
 			a.status = StatusCancelled
-			return a
+			return
 		}
 		if err == nil && !whole {
 			if b, ok := q.brief(wire); ok {
 				srv.report(true)
 				a.reply, a.brief, a.status = nil, b, ""
-				return a
+				return
 			}
 		}
 		var m *dns.Msg
@@ -465,7 +491,7 @@ func (r *Resolver) ask(ctx context.Context, name string, qtype uint16, whole boo
 			srv.report(a.status != StatusRefused)
 			// Another server may do better; asking the same again rarely does.
 			if a.status == "" || i+1 >= len(r.servers) {
-				return a
+				return
 			}
 			continue
 		}
@@ -479,11 +505,10 @@ func (r *Resolver) ask(ctx context.Context, name string, qtype uint16, whole boo
 		default:
 			a.status = StatusNetwork
 			if i+1 >= 2*len(r.servers) {
-				return a
+				return
 			}
 		}
 	}
-	return a
 }
 
 // pick chooses the server for a turn: the next that is not paused, if there is one.
@@ -533,7 +558,8 @@ func wireName(name string) string {
 // Raw asks for any record type and returns the reply as it came, for tools. The
 // status is that of dns.RcodeToString, or "TIMEOUT" or "ERROR".
 func (r *Resolver) Raw(ctx context.Context, name string, qtype uint16) (reply *dns.Msg, server string, rtt time.Duration, status string) {
-	a := r.ask(ctx, wireName(name), qtype, true)
+	var a asked
+	r.ask(ctx, wireName(name), qtype, true, &a)
 	switch {
 	case a.reply != nil:
 		if status = dns.RcodeToString[a.reply.Rcode]; status == "" {
