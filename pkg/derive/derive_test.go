@@ -178,6 +178,7 @@ func TestWATBounds(t *testing.T) {
 		"links":      strings.Repeat("<a href=x>y</a>", 500_000),
 		"metas":      strings.Repeat("<meta name=a content=b>", 300_000),
 		"long":       strings.Repeat("<img src='"+strings.Repeat("x", 10_000)+"'>", 700),
+		"control":    strings.Repeat("<img src='"+strings.Repeat("\x01", 8000)+"'>", 700),
 		"anchor":     "<a href=x>" + strings.Repeat("word ", 1_000_000),
 		"attributes": "<a href=x " + strings.Repeat("a=b ", 1_000_000) + ">",
 	} {
@@ -185,7 +186,7 @@ func TestWATBounds(t *testing.T) {
 		if n := len(got[2]); n > maxItemsBytes+MaxItems*64 {
 			t.Errorf("%s: a record of %d bytes", name, n)
 		}
-		if truncated := strings.Contains(got[2], `"Truncated":true`); truncated != (name == "links" || name == "metas" || name == "long") {
+		if truncated := strings.Contains(got[2], `"Truncated":true`); truncated != (name == "links" || name == "metas" || name == "long" || name == "control") {
 			t.Errorf("%s: truncated %v", name, truncated)
 		}
 	}

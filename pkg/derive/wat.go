@@ -21,7 +21,7 @@ import (
 // Bounds of a page's metadata.
 const (
 	MaxItems      = 20_000  // metas, links and scripts of one page
-	maxItemsBytes = 4 << 20 // of all their values
+	maxItemsBytes = 4 << 20 // of all their values, as JSON
 	maxAnchor     = 128     // characters of an anchor's text, as Common Crawl has it
 	maxAttribute  = 8 << 10 // bytes of one value
 	maxTitle      = 4 << 10
@@ -243,13 +243,27 @@ type metadata struct {
 
 func (p *metadata) keep(list *[]object, o object) {
 	for _, m := range o {
-		p.bytes += len(m.value.(string))
+		p.bytes += sizeJSON(m.value.(string))
 	}
 	if p.items++; p.items > MaxItems || p.bytes > maxItemsBytes {
 		p.cut = true
 		return
 	}
 	*list = append(*list, o)
+}
+
+// sizeJSON is how long a string may be in JSON: six times as long, if it is made for that.
+func sizeJSON(s string) int {
+	n := len(s)
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < ' ':
+			n += len(`\u0000`) - 1
+		case c == '"', c == '\\':
+			n++
+		}
+	}
+	return n
 }
 
 func htmlMetadata(doc *extract.Document) object {
