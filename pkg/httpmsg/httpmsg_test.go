@@ -7,6 +7,7 @@ import (
 	"compress/zlib"
 	"errors"
 	"io"
+	"math"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -140,7 +141,8 @@ func TestBombs(t *testing.T) {
 	for _, c := range codings {
 		packed := pack(t, c, zeros)
 		var before, after runtime.MemStats
-		for range 2 { // the first time fills the pool
+		allocated := uint64(math.MaxUint64)
+		for range 5 { // the first time fills the pool; one on another processor may not find it
 			runtime.ReadMemStats(&before)
 			body := NewBody(bytes.NewReader(packed), c, 1<<20)
 			n, _ := io.Copy(io.Discard, body)
@@ -149,8 +151,8 @@ func TestBombs(t *testing.T) {
 			}
 			body.Close()
 			runtime.ReadMemStats(&after)
+			allocated = min(allocated, after.TotalAlloc-before.TotalAlloc)
 		}
-		allocated := after.TotalAlloc - before.TotalAlloc
 		if allocated > 1<<20 {
 			t.Errorf("%s: %d bytes allocated for a body of at most 1 MiB", c, allocated)
 		}
