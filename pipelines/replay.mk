@@ -110,8 +110,9 @@ T := --txn $(R)
 -include $(FROM)/flags
 
 # The batch is as long as it was: one outcome of role page for each of its URLs.
-# Where hosts have a share, URLs are passed over too, and the number asked for counts.
-SHARES := $(findstring --per-host,$(NEXT_FLAGS))$(shell grep '^ *per_host' $(CRAWL)/crawl.toml)
+# Where hosts or domains have a share, or dead hosts are parked, URLs are passed over
+# too, and the number asked for counts.
+SHARES := $(findstring --per-,$(NEXT_FLAGS))$(findstring --dead-after,$(UPDATE_FLAGS))$(shell grep -E '^ *(per_host|per_domain|dead_after)' $(CRAWL)/crawl.toml)
 ROWS = $$($(BIN)mcat --format tsv --columns role $(FROM)/marked.$(Z) | grep -c '^page')
 SIZE = $(if $(SHARES),$(BATCH:%=-n %),-n $(ROWS))
 NOW  = --now "$$($(BIN)mcat --trailer $(FROM)/marked.$(Z) | sed -n 's/.*"now":"\([^"]*\)".*/\1/p')"

@@ -24,7 +24,8 @@ import (
 // TestHostsAreServedInTime: 10,000 hosts on 10,000 connections. Each is served as
 // often as delay and duration allow, to one part in a hundred, and none early: by
 // the servers' own log and by the audit. MERCATOR_LONG=1 takes two minutes of the
-// virtual clock instead of four seconds, MERCATOR_LONG=5m five, or any other time.
+// virtual clock instead of four seconds, MERCATOR_LONG=5m five (in up to ten of the real one), or any
+// other time.
 func TestHostsAreServedInTime(t *testing.T) {
 	const hosts, delay, heapMax = 10_000, time.Second, 512
 	span := 4 * time.Second
