@@ -217,6 +217,7 @@ func (p *program) close() error {
 	kill := time.AfterFunc(p.limits.timeout, func() { syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL) })
 	err = r.cmd.Wait()
 	kill.Stop()
+	syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL) // what it left running; mostly there is none
 	if err != nil {
 		return p.fault("it ended with "+err.Error(), r.stderr.last())
 	}

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -141,6 +143,31 @@ func TestProgramErrors(t *testing.T) {
 	}
 	if b, _ := os.ReadFile(marks); strings.Count(string(b), "\n") != execDeaths {
 		t.Errorf("started %q times, want %d", b, execDeaths)
+	}
+}
+
+// A program that ends and leaves another one running leaves nothing.
+func TestProgramLeavesNothing(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pid")
+	if _, err := judge(t, "deny x: exec "+quoted("sleep 600 > /dev/null 2>&1 < /dev/null & echo $! > "+file+"; exec sed -u s/.*/no/"), 1); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for start := time.Now(); syscall.Kill(pid, 0) == nil; time.Sleep(time.Millisecond) {
+		if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && strings.Contains(string(b), ") Z ") {
+			break // dead, and nobody has asked yet
+		}
+		if time.Since(start) > 10*time.Second {
+			syscall.Kill(pid, syscall.SIGKILL)
+			t.Fatalf("process %d still runs", pid)
+		}
 	}
 }
 
