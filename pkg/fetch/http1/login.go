@@ -110,7 +110,11 @@ func ParseHeader(line string) (httpmsg.Field, error) {
 		return f, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("header %q", line), Want: "one line \"Name: value\""}
 	}
 	if slices.Contains(ours, strings.ToLower(name)) {
-		return f, &fault.Error{Class: fault.Usage, Found: "header " + name, Want: "one that is the same for every server and that mfetch does not write itself"}
+		e := &fault.Error{Class: fault.Usage, Found: "header " + name, Want: "one that is the same for every server and that mfetch does not write itself"}
+		if strings.EqualFold(name, "User-Agent") {
+			e.Hint = "--user-agent and --contact make it"
+		}
+		return f, e
 	}
 	return f, nil
 }
