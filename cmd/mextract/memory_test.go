@@ -3,6 +3,7 @@ package main
 import (
 	"archive/zip"
 	"bytes"
+	"compress/gzip"
 	"compress/zlib"
 	"encoding/json"
 	"errors"
@@ -31,9 +32,15 @@ func hostile() []document {
 		{"text/html", "", fill("", func(i int) string { return fmt.Sprintf("<a href=/%d/%030d>%030d</a>", i, i, i) })},
 		{"text/html", "", fill("", repeat("<a "+strings.Repeat("b ", maxTagAttributes)+">"))},
 		{"text/html", "", fill("", repeat("<a href='/"+strings.Repeat("q", 2*maxTagAttributes)+"'>"))},
-		{"text/html", "", "<table><i>" + strings.Repeat("<b c=d>x</b>", 17_000)}, // left to the tree
-		{"text/html", "", "<table><i>" + strings.Repeat("<b c=d>x</b>", 17_000)},
+		{"text/html", "", "<table><i>" + strings.Repeat("<b c=d>x</b>", 9_500)}, // left to the tree
+		{"text/html", "", "<table><i>" + strings.Repeat("<b c=d>x</b>", 9_500)},
 		{"text/html", "windows-1252", fill("<table><i>", repeat("<b>\x80 &amp; </b><a href=x>"))},
+		{"text/xml", "", "<feed xml:base='http://h/" + strings.Repeat("p", 2000) + "/'>" + fill("", func(i int) string { return fmt.Sprintf("<link href='%d'/>", i) })},
+		{"text/xml", "", "<feed xml:base='http://h/" + strings.Repeat("p", 2000) + "/'>" + fill("", func(i int) string { return fmt.Sprintf("<link href='%d'/>", i) })[:1<<20]},
+		{"application/gzip", "", gzipped("<urlset>", func(i int) string { return fmt.Sprintf("<loc>http://h/%d/%s</loc>", i, strings.Repeat("p", 2000)) })},
+		{"application/gzip", "", gzipped("<urlset>", func(i int) string { return fmt.Sprintf("<loc>http://h/%d/%s</loc>", i, strings.Repeat("q", 2000)) })},
+		{"text/html", "", "<p><font" + strings.Repeat(" a=b", 1000) + ">" + strings.Repeat("<p>x", 500_000)},
+		{"text/html", "", "<title><x y=\"</title><p>" + strings.Repeat("<font>", 300) + strings.Repeat("<p>x", 500_000)},
 		{"text/css", "windows-1252", fill("", func(i int) string { return fmt.Sprintf("a{b:url(/\x80\x80\x80%d)}", i) })},
 		{"text/css", "windows-1252", fill("/*", repeat("\x80\x80\x80\x80"))},
 		{"text/xml", "", fill("<urlset ", repeat("a "))},
@@ -83,6 +90,20 @@ func longStreams() string {
 	var b strings.Builder
 	for i := range 6 {
 		fmt.Fprintf(&b, "%d 0 obj<</Type/ObjStm/N 1/First 10/Filter/FlateDecode>>stream\n%s\nendstream endobj ", 100+i, packed(fmt.Sprintf("%d 0    <<>>%s", 200+i, strings.Repeat(" ", 4<<20))))
+	}
+	return b.String()
+}
+
+func gzipped(head string, next func(i int) string) string {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	io.WriteString(z, head)
+	for i, n := 0, 0; n < 48<<20; i++ {
+		m, _ := io.WriteString(z, next(i))
+		n += m
+	}
+	if err := z.Close(); err != nil {
+		panic(err)
 	}
 	return b.String()
 }

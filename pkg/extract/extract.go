@@ -147,7 +147,6 @@ type finder struct {
 	opt      Options
 	page     Page // without Links, which are in found
 	found    linkSet
-	room     int               // for the references and texts of links, in bytes
 	repeated uint64            // links refused as such
 	encoding encoding.Encoding // the document's, where queries need it; else nil
 	text     bool              // references come from decoded text, not from a header
@@ -182,7 +181,7 @@ func (f *finder) begin(doc *Document, opt Options) bool {
 	}
 	f.opt, f.page, f.encoding, f.text, f.repeated = opt, Page{}, nil, false, 0
 	f.found.reset()
-	f.room = max(len(doc.Body), maxReferences)
+	f.found.room = max(len(doc.Body), maxReferences)
 	base, err := opt.Canon.Base(doc.URL)
 	if err != nil {
 		f.page.refuse(string(canon.ReasonOf(err)), 1)
@@ -283,7 +282,7 @@ func (p *Page) refuse(reason string, n uint64) {
 // add keeps a link unless it is there already, and returns its index in f.found,
 // or -1. It keeps no part of ref.
 func (f *finder) add(kind, ref string, nofollow bool) int {
-	if f.text && (f.encoding != nil || !utf8.ValidString(ref)) && f.opt.Canon.Precheck(ref) == nil {
+	if f.text && !isASCII(ref) && (f.encoding != nil || !utf8.ValidString(ref)) && f.opt.Canon.Precheck(ref) == nil {
 		ref = f.encodeQuery(validText(ref))
 	}
 	index, hash, slot := f.found.find(kind, ref, nofollow)
@@ -295,7 +294,7 @@ func (f *finder) add(kind, ref string, nofollow bool) int {
 		f.page.refuse(string(canon.ReasonOf(err)), 1)
 		return -1
 	}
-	if len(f.found.all) >= f.opt.MaxLinks || len(f.found.text)+len(ref) > f.room {
+	if len(f.found.all) >= f.opt.MaxLinks || !f.found.fits(len(ref)) {
 		f.page.refuse(ReasonTooMany, 1)
 		return -1
 	}

@@ -111,7 +111,7 @@ const maxParams = 64
 func (f *finder) setText(link int, text string) {
 	var l label
 	l.add([]byte(text), f.opt.MaxText)
-	if len(f.found.text)+len(l.b) <= f.room {
+	if f.found.fits(len(l.b)) {
 		f.found.setText(link, l.b)
 	}
 }

@@ -7,6 +7,7 @@ import "hash/maphash"
 type linkSet struct {
 	all   []foundLink
 	text  []byte   // their references and texts
+	room  int      // how long text may become
 	slots []uint64 // hash table: upper half of a hash, and the index in all plus one; 0 is free
 }
 
@@ -61,9 +62,7 @@ func (s *linkSet) find(kind, ref string, nofollow bool) (index int, hash uint64,
 
 // put adds a link that find has not found, and returns its index.
 func (s *linkSet) put(kind, ref string, nofollow bool, hash uint64, slot int) int {
-	start := len(s.text)
-	s.text = append(s.text, ref...)
-	s.all = append(s.all, foundLink{kind: kind, ref: span{start, len(s.text)}, nofollow: nofollow})
+	s.all = append(s.all, foundLink{kind: kind, ref: s.keep(ref), nofollow: nofollow})
 	s.slots[slot] = hash<<32 | uint64(len(s.all))
 	if 2*len(s.all) > len(s.slots) {
 		s.grow()
@@ -88,9 +87,25 @@ func (s *linkSet) grow() {
 }
 
 func (s *linkSet) setText(index int, text []byte) {
+	s.all[index].anchor = s.keep(view(text))
+}
+
+// fits reports whether there is room for a reference or text.
+func (s *linkSet) fits(n int) bool { return len(s.text)+n <= s.room }
+
+// keep copies a reference or text. Long texts grow in few steps, since the old memory
+// and the new are there at once.
+func (s *linkSet) keep(text string) span {
 	start := len(s.text)
+	if end := start + len(text); end > cap(s.text) && end > idleText {
+		size := max(end, s.room)
+		if end < s.room/8 {
+			size = s.room / 4
+		}
+		s.text = append(make([]byte, 0, size), s.text...)
+	}
 	s.text = append(s.text, text...)
-	s.all[index].anchor = span{start, len(s.text)}
+	return span{start, len(s.text)}
 }
 
 // links copies the links out, in two pieces of memory.
