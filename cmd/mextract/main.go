@@ -11,6 +11,7 @@ import (
 	"io"
 	"mime"
 	"os"
+	"runtime/debug"
 
 	"mercator/formats/record"
 	"mercator/pkg/canon"
@@ -68,6 +69,10 @@ type linksCmd struct {
 	HTMLEngine     string   `name:"html-engine" enum:"fast,xnet" default:"fast" placeholder:"NAME" help:"What reads HTML: fast, a lexer that leaves odd pages to the other, or xnet, the tree of golang.org/x/net/html (fast)."`
 	moduleFlags    `embed:""`
 }
+
+// outsideHeap is what the program's text, mostly of parsers, and the runtime take
+// at most, in bytes.
+const outsideHeap = 30 << 20
 
 // Help is the long text of --help.
 func (*linksCmd) Help() string {
@@ -127,6 +132,7 @@ a folder that the command is told to bring up to date ("mextract create --help")
 }
 
 func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
+	debug.SetMemoryLimit(max(std.MemoryLimit()-outsideHeap, std.MemoryLimit()/4))
 	opt, rules, err := c.load(std)
 	if err != nil {
 		return err
