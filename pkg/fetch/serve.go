@@ -235,7 +235,7 @@ func keptMax(reply *Reply, keep *limited) int64 {
 	switch {
 	case keep == nil:
 		return 0
-	case reply.spoken() || reply.Head != nil && reply.Head.Get("Content-Encoding") == "":
+	case reply.spoken() || reply.Head != nil && len(reply.Head.Values("Content-Encoding")) == 0:
 		return min(reply.Length, int64(keep.max))
 	}
 	return min(swollenMax(reply.Length), int64(keep.max))
