@@ -35,7 +35,7 @@ round() {
   modules=$("${BIN}mckpt" show "$CRAWL" --setting extract.modules) || return
   "${BIN}mfrontier" next "$CRAWL/frontier" --txn "$1" ${BATCH:+-n "$BATCH"} $NEXT_FLAGS |
     "${BIN}mresolve" "$CRAWL/dns" --txn "$1" $RESOLVE_FLAGS |
-    "${BIN}mfetch" "$CRAWL/fetch" --txn "$1" --bodies ${CONTACT:+--contact "$CONTACT"} $FETCH_FLAGS |
+    "${BIN}mfetch" "$CRAWL/fetch" --txn "$1" ${CONTACT:+--contact "$CONTACT"} $FETCH_FLAGS |
     "${BIN}mfpset" mark "$CRAWL/content" --txn "$1" --copy "$d/marked.arrows.zst" $MARK_FLAGS |
     "${BIN}mextract" --warc "$CRAWL/fetch" --txn "$1" --copy "$d/links.arrows.zst" ${modules:+--modules "$d/modules.arrows.zst"} $EXTRACT_FLAGS |
     "${BIN}murlset" new "$CRAWL/urls" --txn "$1" $NEW_FLAGS |
