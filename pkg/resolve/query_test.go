@@ -106,7 +106,7 @@ func TestHitsKeepNoRecordBatchAlive(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	hosts := make([]string, 6*windowRows)
+	hosts := make([]string, 18*windowRows)
 	for i := range hosts {
 		hosts[i] = fmt.Sprintf("h%d.a-name-that-takes-its-room-in-the-record-batch-of-a-cache-file.test", i)
 	}
@@ -116,6 +116,7 @@ func TestHitsKeepNoRecordBatchAlive(t *testing.T) {
 		if rows++; rows%windowRows == 0 {
 			var m runtime.MemStats
 			runtime.GC()
+			runtime.GC() // the second empties what pools kept through the first
 			runtime.ReadMemStats(&m)
 			peak = max(peak, int64(m.HeapAlloc))
 		}
@@ -128,7 +129,9 @@ func TestHitsKeepNoRecordBatchAlive(t *testing.T) {
 		}
 		peaks = append(peaks, peak)
 	}
-	if peaks[1] > peaks[0]+4<<20 {
+	// The heap swings by some 7 MiB with what is open at the moment; batches kept alive
+	// made 40.
+	if peaks[1] > peaks[0]+16<<20 {
 		t.Errorf("warm %d bytes, cold %d", peaks[1], peaks[0])
 	}
 }
