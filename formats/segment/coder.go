@@ -17,6 +17,7 @@ import (
 type coder struct {
 	reading bool
 	byRow   bool
+	visits  bool     // there are columns for Entry.Visit; by rows there is always room
 	cols    [][]byte // writing: what was written; reading: what is left
 	text    []string // reading: a column of characters, left
 	rowText string   // reading by rows: the whole row
@@ -136,6 +137,7 @@ const (
 	hostGiven = 1 << iota // the host is not the authority of the URL
 	keyGiven              // the key is not that of fingerprint.URLKey
 	hasFP                 // a last content fingerprint is set
+	hasVisit              // a visit is set; only where there are columns for it
 	allFlags  = hostGiven | keyGiven | hasFP
 )
 
@@ -155,8 +157,15 @@ func (e *Entry) fields(c *coder) {
 		if u.LastContentFP != 0 {
 			flags |= hasFP
 		}
+		if e.Visit != (Visit{}) {
+			flags |= hasVisit
+		}
 	}
-	c.uint(&flags, allFlags)
+	if c.visits || c.byRow {
+		c.uint(&flags, allFlags|hasVisit)
+	} else {
+		c.uint(&flags, allFlags)
+	}
 	c.string(&u.URL)
 	host := u.Host
 	if !c.reading && flags&hostGiven == 0 {
@@ -185,6 +194,11 @@ func (e *Entry) fields(c *coder) {
 		c.back(i)
 		c.fixed(&u.LastContentFP)
 	}
+	if flags&hasVisit != 0 {
+		e.Visit.fields(c)
+	} else if c.visits {
+		c.i += visitColumns
+	}
 	if !c.reading || c.bad {
 		return
 	}
@@ -202,9 +216,18 @@ func (e *Entry) fields(c *coder) {
 	} else if u.Key == key {
 		c.bad = true
 	}
-	if flags&hasFP != 0 && u.LastContentFP == 0 {
+	if flags&hasFP != 0 && u.LastContentFP == 0 || flags&hasVisit != 0 && e.Visit == (Visit{}) {
 		c.bad = true
 	}
+}
+
+// fields is the layout of a Visit.
+func (v *Visit) fields(c *coder) {
+	small(c, &v.Visits)
+	small(c, &v.Changes)
+	c.uint(&v.ObservedUS, math.MaxUint64)
+	c.time(&v.Last)
+	small(c, &v.Gone)
 }
 
 // back makes column i the next one again.

@@ -19,6 +19,7 @@ type Reader[T Row] struct {
 	name string
 	t    trailer
 	dir  []byte // entries; nil until the first Seek
+	feat Features
 }
 
 // Open reads header and trailer of a segment of size bytes. A file without
@@ -41,8 +42,8 @@ func Open[T Row](in io.ReaderAt, size int64, name string) (*Reader[T], error) {
 		return nil, r.fault(fault.Corrupt, "header", "its checksum does not hold", "")
 	case h[8] != major:
 		return nil, r.fault(fault.Version, "header", fmt.Sprintf("segment version %d.%d", h[8], h[9]), fmt.Sprintf("%d.x", major))
-	case h[11] != 0:
-		return nil, r.fault(fault.Version, "header", fmt.Sprintf("unknown feature bits %02x", h[11]), "00")
+	case !Features(h[11]).known(h[10]):
+		return nil, r.fault(fault.Version, "header", fmt.Sprintf("unknown feature bits %02x of a %s", h[11], kindName(h[10])), "those of version 1.1")
 	case h[10] != kind:
 		return nil, r.fault(fault.WrongKind, "header", "a "+kindName(h[10]), "a "+kindName(kind))
 	}
@@ -63,6 +64,7 @@ func Open[T Row](in io.ReaderAt, size int64, name string) (*Reader[T], error) {
 		return nil, r.fault(fault.Corrupt, "trailer", "reserved bytes are not zero", "")
 	}
 	r.t.decode(b)
+	r.feat = Features(h[11])
 	pages := (r.t.blocks + pageEntries - 1) / pageEntries
 	end := uint64(size - trailerSize)
 	if r.t.directory > end || end-r.t.directory != pageHead+pages*entrySize+4 || r.t.blocks > end/blockHead || r.t.rows > r.t.blocks*MaxBlockRows || r.t.rows < r.t.blocks || r.t.first > r.t.last {
@@ -95,6 +97,9 @@ func (r *Reader[T]) readAt(b []byte, off int64) error {
 func (r *Reader[T]) Rows() uint64  { return r.t.rows }
 func (r *Reader[T]) First() uint64 { return r.t.first }
 func (r *Reader[T]) Last() uint64  { return r.t.last }
+
+// Features are the segment's.
+func (r *Reader[T]) Features() Features { return r.feat }
 
 // Position is a place between rows: before row Row of the block at byte Offset.
 type Position struct {
@@ -132,8 +137,11 @@ type Scanner[T Row] struct {
 // Scan returns a scanner that stands at from.
 func (r *Reader[T]) Scan(from Position) *Scanner[T] {
 	_, columns := kindOf[T]()
+	if r.feat == Visits {
+		columns += visitColumns
+	}
 	return &Scanner[T]{r: r, next: from.Offset, off: from.Offset, skip: from.Row, pageAt: -1,
-		c: coder{reading: true, cols: make([][]byte, columns), text: make([]string, columns), prev: make([]uint64, columns)}}
+		c: coder{reading: true, visits: r.feat == Visits, cols: make([][]byte, columns), text: make([]string, columns), prev: make([]uint64, columns)}}
 }
 
 // Position of the next row.

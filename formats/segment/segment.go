@@ -1,7 +1,7 @@
 // Package segment reads and writes the frontier's files: queues of URLs and
 // tables of hosts, as sorted runs of checksummed, compressed blocks.
 //
-// The layout is SPEC.md beside this file, version 1.0. A segment is written
+// The layout is SPEC.md beside this file, version 1.1. A segment is written
 // once, from its first row to its last, and never changed. It is read from any
 // position that a Scanner told, or from the first row of an order (Seek).
 //
@@ -48,6 +48,17 @@ type Entry struct {
 	Order uint64 // what the segment is sorted by; the queue says what it is
 	Place uint64 // the row's place in the queue that it came from; 0 where that is Order
 	URL   record.URL
+	Visit Visit // kept by segments with the feature Visits only
+}
+
+// Visit is what earlier visits of a URL told about its page, for schedules that
+// come back to it. What the numbers are good for is the frontier's business.
+type Visit struct {
+	Visits     uint32      // that found the page, changed or not
+	Changes    uint32      // of the page that were seen
+	ObservedUS uint64      // time in which those were seen, in µs
+	Last       record.Time // start of the last visit that found the page
+	Gone       uint8       // visits in a row that did not find it
 }
 
 // LevelPlace is the last place that a host was given in one front queue.
@@ -79,6 +90,16 @@ type Host struct {
 // Row is what a segment holds.
 type Row interface{ Entry | Host }
 
+// Features are the bits of a segment's header that say what its rows have more
+// than those of other segments of its kind.
+type Features uint8
+
+// Visits is the feature of a queue of URLs whose rows have an Entry.Visit.
+const Visits Features = 1
+
+// known are the features that a kind may have.
+func (f Features) known(kind byte) bool { return f == 0 || f == Visits && kind == 1 }
+
 // fielder is what *Entry and *Host are.
 type fielder interface {
 	fields(*coder)
@@ -90,7 +111,8 @@ func (h *Host) order() uint64  { return h.Order }
 
 func fieldsOf[T Row](row *T) fielder { return any(row).(fielder) }
 
-// kindOf returns the kind byte of a segment of T, and the number of its columns.
+// kindOf returns the kind byte of a segment of T, and the number of its columns
+// where it has no features.
 func kindOf[T Row]() (kind byte, columns int) {
 	var row T
 	switch any(&row).(type) {
@@ -100,6 +122,9 @@ func kindOf[T Row]() (kind byte, columns int) {
 		return 2, 20
 	}
 }
+
+// visitColumns are the further columns of a segment with the feature Visits.
+const visitColumns = 5
 
 func kindName(k byte) string {
 	switch k {

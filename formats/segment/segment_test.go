@@ -90,6 +90,33 @@ func entries(n int) []Entry {
 	return rows
 }
 
+// visited gives two of three rows a visit.
+func visited(rows []Entry) []Entry {
+	rng := rand.New(rand.NewPCG(7, 8))
+	for i := range rows {
+		if i%3 != 1 {
+			rows[i].Visit = Visit{Visits: uint32(i + 1), Changes: rng.Uint32N(9), ObservedUS: rng.Uint64(), Last: record.Time(1<<50 + rng.Int64N(1<<40)), Gone: uint8(i)}
+		}
+	}
+	return rows
+}
+
+// encodeVisits writes rows with the feature Visits.
+func encodeVisits(t testing.TB, rows []Entry) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := NewVisitWriter(&b, "test")
+	for i := range rows {
+		if err := w.Add(&rows[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := w.Finish(); err != nil || n != uint64(len(rows)) {
+		t.Fatal(n, err)
+	}
+	return b.Bytes()
+}
+
 func hosts(n int) []Host {
 	rng := rand.New(rand.NewPCG(3, 4))
 	var rows []Host
@@ -116,6 +143,13 @@ func TestRoundTrip(t *testing.T) {
 		if d := cmp.Diff(want, got, ignoreExtra, cmpopts.EquateEmpty()); d != "" {
 			t.Fatal(n, d)
 		}
+		want = visited(want)
+		if got, err = decode[Entry](encodeVisits(t, want)); err != nil {
+			t.Fatal(n, err)
+		}
+		if d := cmp.Diff(want, got, ignoreExtra, cmpopts.EquateEmpty()); d != "" {
+			t.Fatal(n, d)
+		}
 		wantHosts := hosts(n)
 		gotHosts, err := decode[Host](encode(t, wantHosts))
 		if err != nil {
@@ -129,7 +163,7 @@ func TestRoundTrip(t *testing.T) {
 
 func TestRowAlone(t *testing.T) {
 	var rows RowCoder[Entry]
-	for _, e := range entries(100) {
+	for _, e := range visited(entries(100)) {
 		var got Entry
 		if err := rows.Decode(rows.Append(nil, &e), &got); err != nil {
 			t.Fatal(err)
@@ -146,8 +180,8 @@ func TestRowAlone(t *testing.T) {
 
 // A scan can go on from the position before any row.
 func TestPositions(t *testing.T) {
-	want := entries(3000)
-	b := encode(t, want)
+	want := visited(entries(3000))
+	b := encodeVisits(t, want)
 	r, err := Open[Entry](bytes.NewReader(b), int64(len(b)), "test.seg")
 	if err != nil {
 		t.Fatal(err)
@@ -225,12 +259,15 @@ func TestWriterRefuses(t *testing.T) {
 	if err := w.Add(&Entry{URL: record.URL{Via: strings.Repeat("x", MaxString+1)}}); !errors.Is(err, fault.Usage) {
 		t.Fatal(err)
 	}
+	w = NewWriter[Entry](io.Discard, "x")
+	if err := w.Add(&Entry{Visit: Visit{Gone: 1}}); !errors.Is(err, fault.Usage) {
+		t.Fatal(err)
+	}
 }
 
 // A file cut at any byte, or with one bit flipped, is refused.
 func TestDamage(t *testing.T) {
-	want := entries(40)
-	b := encode(t, want)
+	b := encodeVisits(t, visited(entries(40)))
 	for n := range b {
 		if _, err := decode[Entry](b[:n]); err == nil || fault.ClassOf(err) == "" {
 			t.Fatalf("cut at %d: %v", n, err)
@@ -256,6 +293,7 @@ func vectors(t *testing.T) (good map[string][]byte, bad map[string][]byte) {
 	good = map[string][]byte{
 		"g01-empty.seg": encode[Entry](t, nil), "g02-example.seg": encode(t, []Entry{example(5)}),
 		"g03-three.seg": file, "g04-zstd.seg": encode(t, entries(200)),
+		"g05-visits.seg": encodeVisits(t, visitedExample()),
 	}
 	bad = map[string][]byte{}
 	end := len(file)
@@ -287,7 +325,7 @@ func vectors(t *testing.T) (good map[string][]byte, bad map[string][]byte) {
 	header("r02-magic.seg", 0, 'X')
 	change("r03-header-sum.seg", func(b []byte) []byte { b[12] ^= 1; return b })
 	header("r04-major.seg", 8, 2)
-	header("r05-features.seg", 11, 1)
+	header("r05-features.seg", 11, 2)
 	header("r06-kind.seg", 10, 2)
 	bad["r07-no-trailer.seg"] = file[:end-trailerSize]
 	change("r08-trailer-sum.seg", func(b []byte) []byte { b[end-1] ^= 1; return b })
@@ -372,6 +410,37 @@ func TestVectors(t *testing.T) {
 	}
 }
 
+// visitedExample are a URL that was visited and one that was not.
+func visitedExample() []Entry {
+	rows := []Entry{example(5), example(6)}
+	rows[0].Visit = Visit{Visits: 3, Changes: 1, ObservedUS: 172_800_000_000, Last: 1_700_000_000_000_000, Gone: 1}
+	return rows
+}
+
+// A visit that is said to be there and is not, one in a segment without the feature,
+// and a feature that the kind does not have.
+func TestVisitsRefused(t *testing.T) {
+	rows := visitedExample()[:1]
+	rows[0].Visit = Visit{Gone: 1}
+	b := encodeVisits(t, rows)
+	n := int(binary.LittleEndian.Uint32(b[headerSize+8:]))
+	zero := bytes.Clone(b)
+	zero[headerSize+blockHead+n-1] = 0 // the last column: Gone
+	if _, err := decode[Entry](resealed(zero)); !errors.Is(err, ErrCorrupt) {
+		t.Error(err)
+	}
+	b = encode(t, []Entry{example(5)})
+	b[headerSize+blockHead+5] = hasVisit // the third column, after two of one byte
+	if _, err := decode[Entry](resealed(b)); !errors.Is(err, ErrCorrupt) {
+		t.Error(err)
+	}
+	b = encode(t, hosts(1))
+	b[11] = byte(Visits)
+	if _, err := decode[Host](resealed(b)); !errors.Is(err, fault.Version) {
+		t.Error(err)
+	}
+}
+
 func example(order uint64) Entry {
 	u := record.URL{URL: "http://a.test/", Host: "a.test"}
 	u.Key = fingerprint.URLKey(u.Host, u.URL)
@@ -420,7 +489,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := decode[Entry](encode(t, rows))
+		again, err := decode[Entry](encodeVisits(t, rows))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -457,7 +526,7 @@ func resealed(b []byte) []byte {
 func FuzzRow(f *testing.F) {
 	var rows RowCoder[Entry]
 	var hosts RowCoder[Host]
-	for _, e := range entries(20) {
+	for _, e := range visited(entries(20)) {
 		f.Add(rows.Append(nil, &e))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -26,7 +26,7 @@ const (
 	pageMagic    = "MPAG"
 	dirMagic     = "MDIR"
 
-	major, minor = 1, 0
+	major = 1
 
 	minPacked   = 512 // bytes of columns below which a block is stored
 	codecStored = 0
@@ -51,13 +51,27 @@ type Writer[T Row] struct {
 	err    error
 }
 
-// NewWriter starts a segment on out. name is for messages.
+// NewWriter starts a segment without features on out. name is for messages.
 func NewWriter[T Row](out io.Writer, name string) *Writer[T] {
+	return newWriter[T](out, name, 0)
+}
+
+// NewVisitWriter starts a queue of URLs with the feature Visits on out.
+func NewVisitWriter(out io.Writer, name string) *Writer[Entry] {
+	return newWriter[Entry](out, name, Visits)
+}
+
+func newWriter[T Row](out io.Writer, name string, features Features) *Writer[T] {
 	kind, columns := kindOf[T]()
+	var minor byte
+	if features != 0 {
+		minor = 1
+		columns += visitColumns
+	}
 	w := &Writer[T]{out: out, name: name}
-	w.c = coder{cols: make([][]byte, columns), prev: make([]uint64, columns)}
+	w.c = coder{visits: features == Visits, cols: make([][]byte, columns), prev: make([]uint64, columns)}
 	h := append(make([]byte, 0, headerSize), headerMagic...)
-	h = append(h, major, minor, kind, 0)
+	h = append(h, major, minor, kind, byte(features))
 	w.write(seal(h))
 	return w
 }
@@ -86,7 +100,7 @@ func (w *Writer[T]) Add(row *T) error {
 		w.err = &fault.Error{Class: fault.Corrupt, File: w.name, Found: fmt.Sprintf("a row of order %d after one of %d", order, w.last), Want: "ascending order"}
 		return w.err
 	}
-	if err := check(row); err != nil {
+	if err := check(row, w.c.visits); err != nil {
 		w.err = err
 		return err
 	}
@@ -107,10 +121,13 @@ func (w *Writer[T]) Add(row *T) error {
 	return w.err
 }
 
-// check refuses a row that a reader would refuse.
-func check[T Row](row *T) error {
+// check refuses a row that a reader would refuse, or that would lose something.
+func check[T Row](row *T, visits bool) error {
 	switch r := any(row).(type) {
 	case *Entry:
+		if !visits && r.Visit != (Visit{}) {
+			return &fault.Error{Class: fault.Usage, Found: "a URL that was visited", Want: "a segment with the feature for visits"}
+		}
 		if !Fits(&r.URL) {
 			return &fault.Error{Class: fault.Usage, Found: "a URL record with a text of more than 65535 bytes"}
 		}
