@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -85,6 +86,9 @@ func (c *statCmd) Run(ctx context.Context, std *cli.Std) error {
 		fmt.Fprintf(t, "  first due\t%s\n", st.NextDue)
 	}
 	fmt.Fprintf(t, "in flight\t%d\n", st.InFlight)
+	for _, b := range st.Batches {
+		fmt.Fprintf(t, "  %s\t%d, since %s\n", cmp.Or(cli.Printable(b.Txn), "(without a name)"), b.URLs, b.Now)
+	}
 	fmt.Fprintf(t, "finished\t%d\n", st.Finished)
 	for _, o := range st.Outcomes {
 		fmt.Fprintf(t, "  %s\t%d\n", cli.Printable(o.Reason), o.N)

@@ -160,7 +160,7 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	}
 	s.InFlight = &flight{Path: flying.Path, Rows: flying.Rows, Txn: o.Txn, Now: b.Now()}
 	s.Counts.Pending -= flying.Rows
-	s.Counts.InFlight = flying.Rows
+	s.Counts.InFlight += flying.Rows
 	return s.save(tx)
 }
 

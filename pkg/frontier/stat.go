@@ -22,14 +22,21 @@ type Stat struct {
 	Policy string            `json:"policy"`
 	Params map[string]string `json:"params,omitempty"` // of the policy
 	Counts
-	Ready       []uint64  `json:"ready"` // waiting for their turn, for each front queue
-	Waiting     uint64    `json:"waiting"`
-	NextDue     string    `json:"next_due,omitempty"` // when the first of the waiting is due, RFC 3339
-	InFlightTxn string    `json:"in_flight_txn,omitempty"`
-	Runs        int       `json:"runs"`                // files
-	Rewritten   uint64    `json:"rewritten"`           // times that a waiting URL was written again
-	Detail      *Detail   `json:"detail,omitempty"`    // nil unless asked for
-	Top         []TopHost `json:"top_hosts,omitempty"` // most URLs left first
+	Ready     []uint64  `json:"ready"` // waiting for their turn, for each front queue
+	Waiting   uint64    `json:"waiting"`
+	NextDue   string    `json:"next_due,omitempty"`  // when the first of the waiting is due, RFC 3339
+	Batches   []Flight  `json:"batches,omitempty"`   // in flight, the older first
+	Runs      int       `json:"runs"`                // files
+	Rewritten uint64    `json:"rewritten"`           // times that a waiting URL was written again
+	Detail    *Detail   `json:"detail,omitempty"`    // nil unless asked for
+	Top       []TopHost `json:"top_hosts,omitempty"` // most URLs left first
+}
+
+// Flight is a batch that is in flight.
+type Flight struct {
+	Txn  string `json:"txn,omitempty"`
+	URLs uint64 `json:"urls"`
+	Now  string `json:"now"` // the round's time, RFC 3339
 }
 
 // Detail is what only a walk over all URLs tells.
@@ -85,10 +92,10 @@ func (f *Frontier) Stat(ctx context.Context, o StatOptions) (*Stat, error) {
 		for _, r := range s.Later {
 			due = min(due, r.Head)
 		}
-		st.NextDue = record.Time(due).Go().Format("2006-01-02T15:04:05.999999Z07:00")
+		st.NextDue = timeText(record.Time(due))
 	}
-	if s.InFlight != nil {
-		st.InFlightTxn = s.InFlight.Txn
+	for _, fl := range s.flights() {
+		st.Batches = append(st.Batches, Flight{fl.Txn, fl.Rows, timeText(fl.Now)})
 	}
 	if o.Top > 0 {
 		if st.Top, err = f.top(ctx, s, o.Top); err != nil {
@@ -102,6 +109,8 @@ func (f *Frontier) Stat(ctx context.Context, o StatOptions) (*Stat, error) {
 	}
 	return st, nil
 }
+
+func timeText(t record.Time) string { return t.Go().Format("2006-01-02T15:04:05.999999Z07:00") }
 
 // Empty reports whether no URL waits and none is in flight.
 func (f *Frontier) Empty() (bool, error) {
@@ -192,7 +201,7 @@ const (
 	queueLater
 )
 
-// each calls fn for every URL of the frontier: those in flight by flightOrder, then
+// each calls fn for every URL of the frontier: those in flight by batch and flightOrder, then
 // those that wait in order of service, then those that wait for a time.
 func (f *Frontier) each(ctx context.Context, s *state, fn func(queue, *segment.Entry) error) error {
 	walk := func(q queue, runs []run) error {
@@ -216,7 +225,10 @@ func (f *Frontier) each(ctx context.Context, s *state, fn func(queue, *segment.E
 			}
 		}
 	}
-	if fl := s.InFlight; fl != nil && fl.Rows > 0 {
+	for _, fl := range s.flights() {
+		if fl.Rows == 0 {
+			continue
+		}
 		if err := walk(queueFlight, []run{{Path: fl.Path, Rows: fl.Rows, From: segment.Start}}); err != nil {
 			return err
 		}
@@ -325,8 +337,8 @@ func (s *state) paths() map[string]struct{} {
 			p[r.Path] = struct{}{}
 		}
 	}
-	if s.InFlight != nil {
-		p[s.InFlight.Path] = struct{}{}
+	for _, fl := range s.flights() {
+		p[fl.Path] = struct{}{}
 	}
 	return p
 }

@@ -368,7 +368,7 @@ func flightOrder(host, url string) uint64 {
 	return binary.BigEndian.Uint64(h.Sum(nil))
 }
 
-// land gives each URL in flight its outcome. Both sides come in flightOrder, so
+// land gives each URL of the older batch in flight its outcome. Both sides come in flightOrder, so
 // that the first difference shows.
 func (c *change) land(ctx context.Context, outcomes *sorter) error {
 	fl := c.s.InFlight
@@ -408,7 +408,8 @@ func (c *change) land(ctx context.Context, outcomes *sorter) error {
 		return err
 	}
 	c.tx.Drop(fl.Path)
-	c.s.Counts.InFlight, c.s.InFlight = 0, nil
+	c.s.Counts.InFlight -= fl.Rows
+	c.s.InFlight, c.s.Ahead = c.s.Ahead, nil
 	return nil
 }
 
