@@ -28,6 +28,7 @@ const (
 	Upstream    Class = "the pipe ended early"       // standard input ended without its trailer
 	Busy        Class = "busy"                       // another process holds the store
 	No          Class = "no"                         // a check or a test answered no
+	Program     Class = "a program failed"           // one that the user named: a filter's, a prioritizer
 	Interrupted Class = "interrupted"                // the user stopped the command
 	Conflict    Class = "conflict with stored state" // a transaction name, round or epoch does not fit the store
 )
@@ -47,6 +48,8 @@ func (c Class) ExitCode() int {
 		return 5
 	case No:
 		return 6
+	case Program:
+		return 7
 	case Interrupted:
 		return 130
 	}

@@ -90,6 +90,9 @@ package filter
 import (
 	"context"
 	"io"
+	"time"
+
+	"mercator/pkg/coprocess"
 )
 
 // Candidate is a URL that is to be judged, or a document.
@@ -121,11 +124,11 @@ type Filter struct {
 	Files       []string // that it is made of: rule files and lists, as they were named or relative to those
 	All         bool     // "match all"
 
-	documents bool        // are judged, by a rule or more
-	sets      int         // that rules have
-	files     []io.Closer // lists on disk
-	programs  []string    // commands of exec tests
-	limits    execLimits
+	documents bool          // are judged, by a rule or more
+	sets      int           // that rules have
+	files     []io.Closer   // lists on disk
+	programs  []string      // commands of exec tests
+	timeout   time.Duration // for a program's answer; 0: the default
 }
 
 // Close closes the files of lists. Judges must not be used after it.
@@ -162,7 +165,7 @@ func (v Verdict) Reason() string {
 type Judge struct {
 	filter   *Filter
 	view     view
-	programs []*program
+	programs []*coprocess.Program
 	pending  []int
 	lines    []byte
 }
@@ -171,7 +174,7 @@ type Judge struct {
 func (f *Filter) NewJudge() *Judge {
 	j := &Judge{filter: f, view: view{memo: make([]memo, f.sets)}}
 	for _, command := range f.programs {
-		j.programs = append(j.programs, &program{command: command, limits: f.limits})
+		j.programs = append(j.programs, &coprocess.Program{Command: command, Timeout: f.timeout, Restart: true})
 	}
 	return j
 }
@@ -181,7 +184,7 @@ func (f *Filter) NewJudge() *Judge {
 func (j *Judge) Close() error {
 	var first error
 	for _, p := range j.programs {
-		if err := p.close(); err != nil && first == nil {
+		if err := p.Close(); err != nil && first == nil {
 			first = err
 		}
 	}
@@ -275,7 +278,12 @@ func (j *Judge) ask(ctx context.Context, candidates []Candidate) error {
 		if len(asked) == 0 {
 			continue
 		}
-		err := prog.ask(ctx, j.lines, len(asked), func(k int, yes bool, why string) {
+		name := func(k int) string { return candidates[asked[k]].URL }
+		err := prog.Ask(ctx, j.lines, len(asked), name, func(k int, answer string) error {
+			yes, why, err := parseAnswer(answer)
+			if err != nil {
+				return err
+			}
 			v.answers[asked[k]*n+p] = answerNo
 			if yes {
 				v.answers[asked[k]*n+p] = answerYes
@@ -283,6 +291,7 @@ func (j *Judge) ask(ctx context.Context, candidates []Candidate) error {
 			if v.trace != nil {
 				v.whys[p] = why
 			}
+			return nil
 		})
 		if err != nil {
 			return err

@@ -72,7 +72,7 @@ func parse(name string, in io.Reader, opt Options) (*Filter, error) {
 	if opt.Memory <= 0 {
 		opt.Memory = DefaultMemory
 	}
-	f := &Filter{limits: execLimits{execTimeout}}
+	f := &Filter{}
 	l := &loader{Filter: f, memory: opt.Memory, schemes: opt.Schemes, names: make(map[string]string), lists: make(map[listKey]*list)}
 	if err := l.file(name, in, nil); err != nil {
 		f.Close()
@@ -171,7 +171,7 @@ func (p *place) read(outer []string) error {
 	case "timeout":
 		return p.setting(at, word, words, &p.hasTimeout, func(s string) bool {
 			d, err := time.ParseDuration(s)
-			p.limits.timeout = d
+			p.timeout = d
 			return err == nil && d > 0 && d <= maxTimeout
 		}, "a time such as 30s, up to 1h")
 	case "include":

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"mercator/pkg/coprocess"
 	"mercator/pkg/fault"
 )
 
@@ -141,8 +142,8 @@ func TestProgramErrors(t *testing.T) {
 			t.Errorf("%s: took %v", command, d)
 		}
 	}
-	if b, _ := os.ReadFile(marks); strings.Count(string(b), "\n") != execDeaths {
-		t.Errorf("started %q times, want %d", b, execDeaths)
+	if b, _ := os.ReadFile(marks); strings.Count(string(b), "\n") != coprocess.Fruitless {
+		t.Errorf("started %q times, want %d", b, coprocess.Fruitless)
 	}
 }
 
