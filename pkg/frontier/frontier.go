@@ -28,8 +28,8 @@
 //     for a time.
 //   - A round reads and writes what its batch needs, not what the frontier holds:
 //     runs are read from where the last round stopped, hosts are found through the
-//     runs' indexes, and runs are merged 24 at a time (shared by the front queues,
-//     at least 4 in each), so a URL is rewritten log24(rounds) times.
+//     runs' indexes, and runs are merged 24 at a time, step by step, so a URL is
+//     rewritten log24(rounds) times and no update copies much more than another.
 //   - Memory does not depend on the number of URLs or hosts.
 //   - Every change is one transaction of formats/store.
 //
@@ -56,7 +56,8 @@ const (
 
 // Frontier is an opened frontier store.
 type Frontier struct {
-	st *store.Store
+	st     *store.Store
+	layout layout
 }
 
 // Open opens the frontier store in dir.
@@ -69,7 +70,7 @@ func Open(dir string, opt store.Options) (*Frontier, error) {
 }
 
 // New makes a Frontier of an opened store of the kind Kind.
-func New(st *store.Store) *Frontier { return &Frontier{st: st} }
+func New(st *store.Store) *Frontier { return &Frontier{st: st, layout: layoutDefault} }
 
 // Store is the store that Open opened.
 func (f *Frontier) Store() *store.Store { return f.st }
@@ -116,6 +117,7 @@ type state struct {
 	// Rewritten counts how often a URL that waits was written again: when runs were
 	// merged, and when a batch passed it over.
 	Rewritten uint64 `json:"rewritten"`
+	Merges    uint64 `json:"merges,omitempty"` // that have begun
 
 	policy *policy
 }
@@ -125,10 +127,14 @@ const stateKey = "frontier"
 // run is a segment of the store and how far it was read.
 type run struct {
 	Path string           `json:"path"`
-	Tier int              `json:"tier"` // how often its rows were merged
+	Tier int              `json:"tier"` // how often its rows were merged, or will have been when Merge is done
 	Rows uint64           `json:"rows"` // left
 	From segment.Position `json:"from"` // of the first row left
 	Head uint64           `json:"head"` // its order
+	// Chain is the number of the merge that wrote it, one piece after the other, and Merge that of
+	// the merge that it is a source of; 0: none. See run.sequence.
+	Chain uint64 `json:"chain,omitempty"`
+	Merge uint64 `json:"merge,omitempty"`
 }
 
 // flight is the batch that is in flight: a segment sorted by flightOrder.

@@ -20,32 +20,68 @@ type hostTable struct {
 	runs []*hostRun // newest first
 }
 
+// hostRun is a run, or the pieces of one.
 type hostRun struct {
+	fs   files
+	left []run // those not yet read to their end, ascending
 	file durable.File
-	scan *segment.Scanner[segment.Host]
+	scan *segment.Scanner[segment.Host] // of the first of them; nil: not opened
 	row  segment.Host
 	any  bool // row is set
-	done bool
 }
 
 // openHosts opens the table of runs, which stand oldest first.
-func openHosts(fs files, runs []run) (*hostTable, error) {
+func openHosts(fs files, runs []run) *hostTable {
 	t := &hostTable{}
-	for i := len(runs) - 1; i >= 0; i-- {
-		r, file, err := openRun[segment.Host](fs, runs[i].Path)
-		if err != nil {
-			t.close()
-			return nil, err
+	for to := len(runs); to > 0; {
+		from := to - 1
+		for from > 0 && runs[from].Chain != 0 && runs[from-1].Chain == runs[from].Chain {
+			from--
 		}
-		t.runs = append(t.runs, &hostRun{file: file, scan: r.Scan(runs[i].From)})
+		t.runs = append(t.runs, &hostRun{fs: fs, left: runs[from:to]})
+		to = from
 	}
-	return t, nil
+	return t
 }
 
 func (t *hostTable) close() {
 	for _, r := range t.runs {
-		r.file.Close()
+		r.close()
 	}
+}
+
+func (r *hostRun) close() {
+	if r.file != nil {
+		r.file.Close()
+		r.file, r.scan = nil, nil
+	}
+}
+
+// seek sets row to the next host whose order is at least order, if there is one.
+func (r *hostRun) seek(order uint64) error {
+	for r.any = false; len(r.left) > 0; r.skip() {
+		for len(r.left) > 1 && r.left[1].Head <= order {
+			r.skip()
+		}
+		if r.scan == nil {
+			in, file, err := openRun[segment.Host](r.fs, r.left[0].Path)
+			if err != nil {
+				return err
+			}
+			r.file, r.scan = file, in.Scan(r.left[0].From)
+		}
+		if err := r.scan.Seek(order, &r.row); err != io.EOF {
+			r.any = err == nil
+			return err
+		}
+	}
+	return nil
+}
+
+// skip moves to the next piece.
+func (r *hostRun) skip() {
+	r.close()
+	r.left = r.left[1:]
 }
 
 // maxSame bounds the hosts of one order. More than two are not to be expected, and
@@ -60,8 +96,8 @@ func tooManySame(order uint64) error {
 // from call to call.
 func (t *hostTable) find(order uint64, group hostGroup) (hostGroup, error) {
 	for _, r := range t.runs {
-		if !r.done && (!r.any || r.row.Order < order) {
-			if err := r.read(func() error { return r.scan.Seek(order, &r.row) }); err != nil {
+		if !r.any || r.row.Order < order {
+			if err := r.seek(order); err != nil {
 				return nil, err
 			}
 		}
@@ -73,7 +109,7 @@ func (t *hostTable) find(order uint64, group hostGroup) (hostGroup, error) {
 				return nil, tooManySame(order)
 			}
 			group = append(group, r.row)
-			if err := r.read(func() error { return r.scan.Next(&r.row) }); err != nil {
+			if err := r.next(); err != nil {
 				return nil, err
 			}
 		}
@@ -82,11 +118,11 @@ func (t *hostTable) find(order uint64, group hostGroup) (hostGroup, error) {
 	return group, nil
 }
 
-// read sets row by next, which fills it.
-func (r *hostRun) read(next func() error) error {
-	err := next()
-	r.any, r.done = err == nil, err == io.EOF
-	if err == io.EOF {
+// next sets row to the host after it, if the piece has one: the hosts of one order are in one piece.
+func (r *hostRun) next() error {
+	err := r.scan.Next(&r.row)
+	if r.any = err == nil; err == io.EOF {
+		r.skip()
 		err = nil
 	}
 	return err
@@ -114,7 +150,7 @@ func (g *hostGroup) host(name []byte) (*segment.Host, error) {
 // hosts brings the host table up to date with events and new URLs, and gives the
 // new URLs their places. All hosts of an order that changed are written, so that
 // the newest run with an order tells all about it.
-func (c *change) hosts(ctx context.Context, old []run) error {
+func (c *change) hosts(ctx context.Context) error {
 	events, err := c.events.sorted()
 	if err != nil {
 		return err
@@ -123,10 +159,7 @@ func (c *change) hosts(ctx context.Context, old []run) error {
 	if err != nil || fresh.done && events.done {
 		return err
 	}
-	table, err := openHosts(c.st, old)
-	if err != nil {
-		return err
-	}
+	table := openHosts(c.st, c.s.Hosts)
 	defer table.close()
 	w, err := newRun[segment.Host](c.tx, "hosts/", "hosts", 0)
 	if err != nil {
@@ -190,10 +223,13 @@ func (c *change) hosts(ctx context.Context, old []run) error {
 		}
 	}
 	r, err := w.finish()
-	c.s.Hosts = append(c.s.Hosts, r)
 	if err != nil {
 		return err
 	}
+	if _, err := mergeRuns(ctx, c.st, c.tx, c.s, r.Rows, c.layout.step, c.hostList(&c.s.Hosts, "hosts")); err != nil {
+		return err
+	}
+	c.s.Hosts = append(c.s.Hosts, r)
 	return c.line()
 }
 
@@ -348,10 +384,7 @@ func (f *Frontier) Host(host string) (h segment.Host, found bool, err error) {
 	if err != nil {
 		return h, false, err
 	}
-	table, err := openHosts(f.st, s.Hosts)
-	if err != nil {
-		return h, false, err
-	}
+	table := openHosts(f.st, s.Hosts)
 	defer table.close()
 	group, err := table.find(hostOrder(host), nil)
 	for _, h := range group {
@@ -395,6 +428,9 @@ func (g *hostMerger) next(h *segment.Host) error {
 	g.at++
 	return nil
 }
+
+// whole reports whether all hosts of an order were given.
+func (g *hostMerger) whole() bool { return g.at == len(g.group) }
 
 // eachHost calls fn for every host, in the table's order.
 func eachHost(ctx context.Context, fs files, runs []run, fn func(*segment.Host) error) error {

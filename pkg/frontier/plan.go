@@ -198,10 +198,7 @@ func (p *Politeness) pace(h *segment.Host) (contact, gap time.Duration) {
 // So a batch takes at least as long as its slowest host, its slowest address, and the
 // sum of all contacts over the connections.
 func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error) {
-	table, err := openHosts(fs, hosts)
-	if err != nil {
-		return nil, err
-	}
+	table := openHosts(fs, hosts)
 	defer table.close()
 	out := &Plan{URLs: p.urls}
 	var sim *simulation
@@ -218,7 +215,7 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 			sim.add(uint32(number), binary.BigEndian.Uint64(row[n:]))
 		}
 	}
-	err = groups(ctx, p.hosts, each, func(k, n uint64) error {
+	err := groups(ctx, p.hosts, each, func(k, n uint64) error {
 		var err error
 		if same, err = table.find(k, same[:0]); err != nil {
 			return err

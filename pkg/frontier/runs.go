@@ -3,7 +3,6 @@ package frontier
 import (
 	"cmp"
 	"container/heap"
-	"context"
 	"fmt"
 	"io"
 
@@ -11,16 +10,6 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
-)
-
-// Runs of one tier are merged when there are this many. Queues are written once
-// and read once, so they wait longer than hosts, each of which is looked for in all
-// runs. A batch has a block of every run of every front queue in memory: therefore
-// front queues share queueFan, but for the least that makes sense.
-const (
-	queueFan = 24
-	leastFan = 4
-	hostFan  = 8
 )
 
 // files opens the files of a store; *store.Store is one.
@@ -104,7 +93,7 @@ func (c *cursor[T]) short() error {
 func (c *cursor[T]) close() {
 	if c.file != nil {
 		c.file.Close()
-		c.file = nil
+		c.file, c.scan = nil, nil
 	}
 }
 
@@ -210,6 +199,9 @@ func (m *merger[T]) drainFeeds(leave func(*T) error) error {
 	return nil
 }
 
+// whole is what reading asks: a merge may end after any row.
+func (m *merger[T]) whole() bool { return true }
+
 func (m *merger[T]) close() {
 	for _, c := range m.all {
 		c.close()
@@ -259,60 +251,4 @@ func (w *runWriter[T]) finish() (run, error) {
 	}
 	w.run.Rows = rows
 	return w.run, w.file.Close()
-}
-
-// compact merges the newest tier of runs that is full into one run of the next
-// tier. Runs stand oldest first, so tiers never rise along them and a tier's
-// runs are neighbours. read gives the rows to keep from what merges them all;
-// rows is their number.
-func compact[T segment.Row](ctx context.Context, fs files, tx *store.Tx, runs []run, folder, role string, fan int, read func(*merger[T]) func(*T) error) (left []run, rows uint64, err error) {
-	from, to := full(runs, fan)
-	if from == to {
-		return runs, 0, nil
-	}
-	m := newMerger[T](fs, runs[from:to])
-	defer m.close()
-	w, err := newRun[T](tx, folder, role, runs[from].Tier+1)
-	if err != nil {
-		return nil, 0, err
-	}
-	next := read(m)
-	var t ticker
-	var row T
-	for {
-		err := next(&row)
-		if err == io.EOF {
-			break
-		}
-		if err == nil {
-			err = t.err(ctx)
-		}
-		if err != nil {
-			return nil, 0, err
-		}
-		if err := w.add(&row); err != nil {
-			return nil, 0, err
-		}
-	}
-	r, err := w.finish()
-	if err != nil {
-		return nil, 0, err
-	}
-	for _, old := range runs[from:to] {
-		tx.Drop(old.Path)
-	}
-	left = append(append(left, runs[:from]...), r)
-	return append(left, runs[to:]...), r.Rows, nil
-}
-
-// full finds the last range of at least fan neighbours of one tier.
-func full(runs []run, fan int) (from, to int) {
-	for to = len(runs); to > 0; to = from {
-		for from = to; from > 0 && runs[from-1].Tier == runs[to-1].Tier; from-- {
-		}
-		if to-from >= fan {
-			return from, to
-		}
-	}
-	return 0, 0
 }

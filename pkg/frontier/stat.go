@@ -208,7 +208,7 @@ func (f *Frontier) each(ctx context.Context, s *state, fn func(queue, *segment.E
 		m := newMerger[segment.Entry](f.st, runs)
 		defer m.close()
 		var t ticker
-		for {
+		for order := uint64(0); ; {
 			var e segment.Entry
 			err := m.next(&e)
 			if err == io.EOF {
@@ -217,7 +217,11 @@ func (f *Frontier) each(ctx context.Context, s *state, fn func(queue, *segment.E
 			if err == nil {
 				err = t.err(ctx)
 			}
+			if err == nil && e.Order < order {
+				err = &fault.Error{Class: fault.Corrupt, File: f.st.Dir(), Found: fmt.Sprintf("a run with a row of order %d, where one of %d was served before", e.Order, order)}
+			}
 			if err == nil {
+				order = e.Order
 				err = fn(q, &e)
 			}
 			if err != nil {

@@ -162,10 +162,7 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 	if t.o.For == 0 {
 		hosts = t.s.Parked
 	}
-	table, err := openHosts(fs, hosts)
-	if err != nil {
-		return err
-	}
+	table := openHosts(fs, hosts)
 	defer table.close()
 	rows, err := candidates.sorted()
 	if err != nil {

@@ -26,7 +26,7 @@ const (
 // waiting URL. A row with a due time waits for it; others get a place at the end
 // of their host's queue.
 func (f *Frontier) Add(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
-	c := newChange(f.st, b)
+	c := newChange(f, b)
 	defer c.close()
 	if err := c.spool(ctx); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (f *Frontier) Update(ctx context.Context, b *stage.Batch[record.URL, record
 	if o.Retries.MaxAttempts < 1 || o.Retries.MaxAttempts > 255 || o.Retries.Delay < 0 || o.Retries.MaxDelay < 0 {
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%d attempts, delay %v, at most %v", o.Retries.MaxAttempts, o.Retries.Delay, o.Retries.MaxDelay), Want: "1 to 255 attempts and no negative delay"}
 	}
-	c := newChange(f.st, b)
+	c := newChange(f, b)
 	defer c.close()
 	c.limits, c.dead = o.Limits, o.Dead
 	if err := c.spool(ctx); err != nil {
@@ -136,6 +136,7 @@ func (f *Frontier) Update(ctx context.Context, b *stage.Batch[record.URL, record
 // change is what one add or update does to a frontier.
 type change struct {
 	st     *store.Store
+	layout layout
 	b      *stage.Batch[record.URL, record.URL]
 	limits Limits
 	dead   Dead
@@ -153,8 +154,8 @@ type change struct {
 	buf    []byte
 }
 
-func newChange(st *store.Store, b *stage.Batch[record.URL, record.URL]) *change {
-	c := &change{st: st, b: b}
+func newChange(f *Frontier, b *stage.Batch[record.URL, record.URL]) *change {
+	c := &change{st: f.st, layout: f.layout, b: b}
 	c.fresh, c.queue = c.sorter(largeSort), c.sorter(largeSort)
 	c.events, c.lines, c.later = c.sorter(smallSort), c.sorter(smallSort), c.sorter(smallSort)
 	return c
@@ -511,28 +512,28 @@ func (c *change) wait(e *segment.Entry) error {
 	return addRow(c.later, e.Order, e)
 }
 
-// What compact keeps: all URLs; of each host the newest state.
-func every(m *merger[segment.Entry]) func(*segment.Entry) error { return m.next }
-func newest(m *merger[segment.Host]) func(*segment.Host) error  { return (&hostMerger{m: m}).next }
+// hostList is a list of runs of hosts.
+func (c *change) hostList(runs *[]run, role string) list[segment.Host] {
+	return list[segment.Host]{runs, role + "/", role, c.layout.hostFan, newest}
+}
+
+// mergeQueues goes on with the merges of waiting URLs.
+func (c *change) mergeQueues(ctx context.Context) error {
+	lists := []list[segment.Entry]{{&c.s.Later, "later/", "later", c.layout.queueFan, every}}
+	for level := range c.s.Ready {
+		lists = append(lists, list[segment.Entry]{&c.s.Ready[level], fmt.Sprintf("ready/%d-", level), "ready", c.layout.queueFan, every})
+	}
+	own := c.fresh.rows + c.queue.rows + c.later.rows
+	n, err := mergeRuns(ctx, c.st, c.tx, c.s, uint64(own), c.layout.step, lists...)
+	c.s.Rewritten += n
+	return err
+}
 
 // finish gives new URLs their places, writes the new runs and the new state.
+// What it merges are runs from before: those that it writes cannot be read before the commit.
 func (c *change) finish(ctx context.Context) error {
 	s := c.s
-	old := s.Hosts // what compaction makes cannot be read before the commit
-	var err error
-	var n uint64
-	fan := max(queueFan/len(s.Ready), leastFan)
-	for level := range s.Ready {
-		if s.Ready[level], n, err = compact[segment.Entry](ctx, c.st, c.tx, s.Ready[level], fmt.Sprintf("ready/%d-", level), "ready", fan, every); err != nil {
-			return err
-		}
-		s.Rewritten += n
-	}
-	if s.Later, n, err = compact[segment.Entry](ctx, c.st, c.tx, s.Later, "later/", "later", queueFan, every); err != nil {
-		return err
-	}
-	s.Rewritten += n
-	if s.Hosts, _, err = compact[segment.Host](ctx, c.st, c.tx, s.Hosts, "hosts/", "hosts", hostFan, newest); err != nil {
+	if err := c.mergeQueues(ctx); err != nil {
 		return err
 	}
 	if c.now > s.ParkedUntil {
@@ -541,10 +542,10 @@ func (c *change) finish(ctx context.Context) error {
 		}
 		s.Parked, s.ParkedUntil = nil, 0
 	}
-	if s.Parked, _, err = compact[segment.Host](ctx, c.st, c.tx, s.Parked, "parked/", "parked", hostFan, newest); err != nil {
+	if _, err := mergeRuns(ctx, c.st, c.tx, s, 0, c.layout.step, c.hostList(&s.Parked, "parked")); err != nil {
 		return err
 	}
-	if err := c.hosts(ctx, old); err != nil {
+	if err := c.hosts(ctx); err != nil {
 		return err
 	}
 	if c.parked != nil {

@@ -1,0 +1,124 @@
+package frontier
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"mercator/formats/record"
+	"mercator/formats/segment"
+	"mercator/pkg/durable"
+)
+
+func TestFull(t *testing.T) {
+	for _, c := range []struct {
+		tiers    string
+		sequence string // 0: none
+		from, to int
+	}{
+		{"", "", 0, 0}, {"00", "00", 0, 0}, {"000", "000", 0, 3}, {"1000", "0000", 1, 4}, {"11100", "00000", 0, 3}, {"111000", "000000", 3, 6}, {"2110000", "0000000", 3, 7},
+		{"1111", "3344", 0, 0}, {"1111", "0033", 0, 4}, {"111100", "334400", 0, 0}, {"1111100", "3344500", 0, 5}, {"00", "00", 0, 0},
+	} {
+		var runs []run
+		for i, r := range c.tiers {
+			runs = append(runs, run{Tier: int(r - '0'), Chain: uint64(c.sequence[i] - '0')})
+		}
+		if from, to := full(runs, 3); from != c.from || to != c.to {
+			t.Errorf("%q %q: %d to %d, want %d to %d", c.tiers, c.sequence, from, to, c.from, c.to)
+		}
+	}
+}
+
+// holders counts the files that had each waiting URL, over a frontier's life.
+type holders struct {
+	files map[string]bool
+	urls  map[string]int
+}
+
+func (h *holders) look(b *bench) {
+	b.t.Helper()
+	s, _, err := b.f.current()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, runs := range s.Ready {
+		for _, r := range runs {
+			if h.files[r.Path] {
+				continue
+			}
+			h.files[r.Path] = true
+			in, file, err := openRun[segment.Entry](b.f.st, r.Path)
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			scan := in.Scan(segment.Start)
+			var e segment.Entry
+			for scan.Next(&e) == nil {
+				h.urls[e.URL.URL]++
+			}
+			file.Close()
+		}
+	}
+}
+
+// A host with very many URLs among others: none of its URLs is written again more than
+// three times, and no update copies much more than it writes.
+func TestRewritesAreFewAndSpread(t *testing.T) {
+	for _, p := range []Params{{Policy: dynamic}, {Queues: 2, Seed: 3}} {
+		b := open(t, durable.NewCrashFS(), p)
+		b.f.layout = layout{queueFan: 4, hostFan: 4, step: 1}
+		const rounds, each, big = 200, 12, 600 // 200 < 4^4
+		held := holders{map[string]bool{}, map[string]int{}}
+		var urls []record.URL
+		for i := range big {
+			urls = append(urls, newURL("big.test", fmt.Sprint(i), 0))
+		}
+		if err := b.add("", urls...); err != nil {
+			t.Fatal(err)
+		}
+		var copied []uint64
+		before := uint64(0)
+		for r := range rounds {
+			held.look(b)
+			txn := fmt.Sprintf("r%d", r)
+			batch, err := b.next(record.Time(r+1), NextOptions{N: 7, Txn: txn})
+			if err != nil {
+				t.Fatal(err)
+			}
+			outcomes, fresh := []record.Fetch{}, []record.URL{}
+			for _, u := range batch {
+				outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, record.Time(r+1)))
+			}
+			for i := range each {
+				fresh = append(fresh, newURL(fmt.Sprintf("h%d.test", (r*each+i*i)%300), fmt.Sprint(r, i), uint8(i%3)))
+			}
+			if err := b.update(txn, record.Time(r+1), outcomes, fresh...); err != nil {
+				t.Fatal(err)
+			}
+			st, err := b.f.Stat(context.Background(), StatOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			copied = append(copied, st.Rewritten-before)
+			before = st.Rewritten
+			if r%20 == 0 {
+				b.check()
+			}
+		}
+		most := 0
+		for u, n := range held.urls {
+			if most = max(most, n-1); n-1 > 3 {
+				t.Errorf("%s was written again %d times", u, n-1)
+			}
+		}
+		slices.Sort(copied)
+		t.Logf("%+v: rewritten at most %d times, %d in all; rows copied by an update: median %d, most %d", p, most, before, copied[rounds/2], copied[rounds-1])
+		if worst := copied[rounds-1]; worst > 3*each {
+			t.Errorf("an update of %d URLs copied %d", each, worst)
+		}
+		if most < 2 {
+			t.Error("nothing was merged twice")
+		}
+	}
+}
