@@ -101,6 +101,130 @@ func TestLookup(t *testing.T) {
 	}
 }
 
+// TestAhead: a round's first transaction while another one is out, through commit,
+// restore, gc and abandon.
+func TestAhead(t *testing.T) {
+	fsys := testCrawl(t)
+	lookup := func(name, verb, txn string) (string, uint64) {
+		t.Helper()
+		d, found, err := openStore(t, fsys, name).Lookup(verb, txn)
+		switch {
+		case errors.Is(err, fault.Conflict):
+			return err.Error(), 0
+		case err != nil || !found:
+			must(t, err)
+			return "new", 0
+		}
+		return "done", d.Epoch
+	}
+	expect := func(name, verb, txn, want string) {
+		t.Helper()
+		if got, _ := lookup(name, verb, txn); !strings.Contains(got, want) {
+			t.Errorf("%s: %s %s: %s, want %s", name, verb, txn, got, want)
+		}
+	}
+	state := func(rounds, ahead string) {
+		t.Helper()
+		c, err := OpenCrawl("/c", Options{FS: fsys})
+		must(t, err)
+		st, err := c.State()
+		must(t, err)
+		if got := fmt.Sprint(st.Rounds, st.Ahead); got != rounds+" "+ahead {
+			t.Errorf("rounds %s, want %s %s", got, rounds, ahead)
+		}
+		v, err := c.Verify(ctx)
+		must(t, err)
+		if len(v.Problems) > 0 {
+			t.Error(v.Problems)
+		}
+	}
+	must(t, nextAhead(fsys, "r1")) // nothing is out: a round like any other
+	state("[r1]", "[]")
+	expect("frontier", "next", "r2", `round "r1" is open`)
+	must(t, nextAhead(fsys, "r2"))
+	state("[r1]", "[r2]")
+	expect("frontier", "next", "r2", "done")
+	expect("frontier", "update", "r2", `round "r1" is open`)
+	expect("urls", "new", "r2", `round "r1" is not closed yet`) // which urls has not even begun
+	expect("urls", "new", "r1", "new")
+	expect("urls", "new", "r3", "new")
+	must(t, change(fsys, "/c/urls", "new", "r1"))
+	expect("urls", "new", "r2", `round "r1" is open`)
+	if err := commit(fsys, "r2"); !errors.Is(err, fault.Conflict) {
+		t.Error(err)
+	}
+	must(t, change(fsys, "/c/frontier", "update", "r1"), commit(fsys, "r1"))
+	state("[]", "[r2]")
+	must(t, commit(fsys, "r1")) // again
+
+	// The checkpoint holds the batch. What comes after is given up.
+	must(t, nextAhead(fsys, "r3"))
+	expect("urls", "new", "r3", `round "r2" is not closed yet`)
+	expect("frontier", "update", "r3", `round "r2" is not closed yet`)
+	expect("urls", "new", "r2", "new")
+	state("[]", "[r2 r3]")
+	must(t, abandon(fsys))
+	state("[]", "[r2]")
+	if found, epoch := lookup("frontier", "next", "r2"); found != "done" || epoch != 1 {
+		t.Errorf("%s of epoch %d", found, epoch)
+	}
+	expect("frontier", "next", "r3", "new")
+	for i := 2; i < 6; i++ {
+		must(t, change(fsys, "/c/urls", "new", fmt.Sprint("r", i)), nextAhead(fsys, fmt.Sprint("r", i+1)), change(fsys, "/c/frontier", "update", fmt.Sprint("r", i)), commit(fsys, fmt.Sprint("r", i)))
+	}
+	state("[]", "[r6]")
+	expect("frontier", "next", "r2", `round "r2" was closed by checkpoint 2`)
+
+	// Its output stays as long as the checkpoint.
+	must(t, gc(fsys, 10), restore(fsys, 1))
+	if found, epoch := lookup("frontier", "next", "r2"); found != "done" || epoch != 2 {
+		t.Errorf("%s of epoch %d", found, epoch)
+	}
+	expect("urls", "new", "r2", "new")
+	must(t, change(fsys, "/c/frontier", "update", "r2"))
+	state("[r2]", "[]")
+	must(t, restore(fsys, 5), gc(fsys, 1))
+	state("[]", "[r6]")
+	expect("frontier", "next", "r6", "done")
+	outputs := 0
+	must(t, openStore(t, fsys, "frontier").walk(func(rel string) error {
+		b, err := durable.ReadFile(fsys, "/c/frontier/"+rel, 1<<20)
+		if strings.HasPrefix(string(b), RoleOutput) {
+			outputs++
+		}
+		return err
+	}))
+	if outputs != 2 { // next r6 and update r5
+		t.Errorf("%d outputs left", outputs)
+	}
+
+	must(t, change(fsys, "/c/frontier", "add", "more")) // may come between
+	expect("frontier", "update", "r6", `round "more" is open`)
+	expect("urls", "new", "r6", `round "more" is not closed yet`)
+	must(t, restore(fsys, 0))
+	expect("frontier", "next", "r2", "new")
+	state("[]", "[]")
+}
+
+// TestAheadAlone: a store outside a crawl folder, where the next name closes a round.
+func TestAheadAlone(t *testing.T) {
+	fsys := durable.NewCrashFS()
+	must(t, Create("/c/frontier", "frontier", "1.0", nil, Options{FS: fsys}))
+	step := func(verb, txn string) error { return change(fsys, "/c/frontier", verb, txn) }
+	must(t, step("next", "r1"))
+	for i := 1; i < 5; i++ {
+		must(t, nextAhead(fsys, fmt.Sprint("r", i+1)), step("next", fmt.Sprint("r", i)), step("update", fmt.Sprint("r", i)), step("next", fmt.Sprint("r", i+1)))
+	}
+	if err := step("next", "r3"); !errors.Is(err, fault.Conflict) {
+		t.Error(err)
+	}
+	m, err := openStore(t, fsys, "frontier").Current()
+	must(t, err)
+	if len(m.Done) != 3 { // next r4, next r5, update r4
+		t.Errorf("%d transactions listed: %+v", len(m.Done), m.Done)
+	}
+}
+
 // TestNames: a thousand rounds leave a small manifest and few files, and every
 // name is still known.
 func TestNames(t *testing.T) {

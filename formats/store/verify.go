@@ -183,7 +183,7 @@ func (v *verifier) store(s *Store) {
 func (v *verifier) claims(s *Store, m *Manifest, who string) {
 	for _, e := range m.Files {
 		name := s.Path(e.Path)
-		if e.Role == RoleOutput {
+		if e.Role == RoleOutput && !m.serves(e.Path) {
 			// It serves until the next round only.
 			if ok, err := exists(s.fs, name); err == nil && !ok {
 				continue

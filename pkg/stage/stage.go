@@ -88,7 +88,7 @@ type Batch[In, Out record.Row] struct {
 	in    Input[In]
 	sinks []Sink
 	tx    *store.Tx
-	done  *store.Done // found by Begin
+	done  *store.Done // of a repeated transaction
 	eof   bool
 	read  uint64
 
@@ -563,6 +563,9 @@ func (b *Batch[In, Out]) emit(ctx context.Context, from io.ReadSeeker, name stri
 		}
 		o := b.declare(s.Options())
 		o.Like, o.Epoch = src.Schema(), src.Schema().Epoch
+		if b.done != nil && o.Epoch != "" {
+			o.Epoch = strconv.FormatUint(b.done.Epoch, 10)
+		}
 		w, err := record.NewWriter[Out](s, o)
 		if err != nil {
 			return l, err
@@ -645,6 +648,7 @@ func (b *Batch[In, Out]) unchanged() (Result, error) {
 // repeat drains the input of a committed transaction, compares it with what was
 // committed, and emits the kept output.
 func (b *Batch[In, Out]) repeat(ctx context.Context, done *store.Done) (Result, error) {
+	b.done = done
 	if b.in != nil && !b.eof {
 		var row In
 		for {
