@@ -271,7 +271,7 @@ func diff(want, got string) string {
 func TestCrawlEqualsOracle(t *testing.T) {
 	seeds, pages := []int{1}, 300
 	if long {
-		seeds, pages = []int{1, 2, 3, 4, 5}, 1000
+		seeds, pages = []int{1, 2, 3}, 1000
 	}
 	for _, seed := range seeds {
 		w := startWeb(t, seed, 12, pages)
@@ -295,7 +295,7 @@ func TestBatchSizeMakesNoDifference(t *testing.T) {
 	batches := []string{"7", "1000000"}
 	pages := 40
 	if long {
-		batches, pages = []string{"1", "7", "1000000"}, 150
+		batches, pages = []string{"1", "7", "1000000"}, 80
 	}
 	w := startWeb(t, 3, 4, pages)
 	for _, batch := range batches {
@@ -362,7 +362,7 @@ func TestKill(t *testing.T) {
 	}
 	kills, pages := 4, 200
 	if long {
-		kills, pages = 20, 1200
+		kills, pages = 12, 1000
 	}
 	for driver := range drivers {
 		t.Run(driver, func(t *testing.T) {

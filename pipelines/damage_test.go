@@ -163,7 +163,7 @@ func TestFlippedBits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 26))
 	flips := 34 // of each of six files
 	if long {
-		flips = 400
+		flips = 150
 	}
 	for _, c := range consumers {
 		path := filepath.Join(goldenCrawl, "rounds", "r2", c.file+".arrows.zst")
