@@ -18,9 +18,8 @@ type coder struct {
 	reading bool
 	byRow   bool
 	visits  bool     // there are columns for Entry.Visit; by rows there is always room
-	cols    [][]byte // writing: what was written; reading: what is left
-	text    []string // reading: a column of characters, left
-	rowText string   // reading by rows: the whole row
+	cols    [][]byte // writing: what was written
+	left    []string // reading: what is left; fields of characters are parts of it
 	prev    []uint64 // the column's last value, for delta
 	i       int      // the next column
 	bad     bool     // reading: a value ran past its column or its range
@@ -42,12 +41,12 @@ func (c *coder) uint(x *uint64, max uint64) {
 		c.cols[i] = binary.AppendUvarint(c.cols[i], *x)
 		return
 	}
-	v, n := binary.Uvarint(c.cols[i])
-	if n <= 0 || v > max {
+	v, n := uvarint(c.left[i])
+	if n == 0 || v > max {
 		c.bad = true
 		return
 	}
-	c.cols[i] = c.cols[i][n:]
+	c.left[i] = c.left[i][n:]
 	*x = v
 }
 
@@ -62,12 +61,12 @@ func (c *coder) delta(x *uint64) {
 		d := int64(*x - prev)
 		c.cols[i] = binary.AppendUvarint(c.cols[i], uint64(d)<<1^uint64(d>>63))
 	} else {
-		z, n := binary.Uvarint(c.cols[i])
-		if n <= 0 {
+		z, n := uvarint(c.left[i])
+		if n == 0 {
 			c.bad = true
 			return
 		}
-		c.cols[i] = c.cols[i][n:]
+		c.left[i] = c.left[i][n:]
 		*x = prev + (z>>1 ^ -(z & 1))
 	}
 	if !c.byRow {
@@ -82,12 +81,16 @@ func (c *coder) fixed(x *uint64) {
 		c.cols[i] = binary.LittleEndian.AppendUint64(c.cols[i], *x)
 		return
 	}
-	if len(c.cols[i]) < 8 {
+	s := c.left[i]
+	if len(s) < 8 {
 		c.bad = true
 		return
 	}
-	*x = binary.LittleEndian.Uint64(c.cols[i])
-	c.cols[i] = c.cols[i][8:]
+	*x = 0
+	for k := range 8 {
+		*x |= uint64(s[k]) << (8 * k)
+	}
+	c.left[i] = s[8:]
 }
 
 // string is a length in one column and the characters in the next.
@@ -98,20 +101,26 @@ func (c *coder) string(s *string) {
 	switch {
 	case !c.reading:
 		c.cols[i] = append(c.cols[i], *s...)
-	case c.bad || n > uint64(len(c.cols[i])):
+	case c.bad || n > uint64(len(c.left[i])):
 		c.bad = true
-	case c.byRow:
-		*s = c.rowText[len(c.rowText)-len(c.cols[i]):][:n]
-		c.cols[i] = c.cols[i][n:]
 	default:
-		// A column of characters becomes one string, of which rows are slices.
-		if c.text[i] == "" {
-			c.text[i] = string(c.cols[i])
-		}
-		t := c.text[i]
-		*s = t[len(t)-len(c.cols[i]):][:n]
-		c.cols[i] = c.cols[i][n:]
+		*s, c.left[i] = c.left[i][:n], c.left[i][n:]
 	}
+}
+
+// uvarint is binary.Uvarint of a string; n is 0 where that is not above 0.
+func uvarint(s string) (x uint64, n int) {
+	for i := 0; i < len(s) && i < binary.MaxVarintLen64; i++ {
+		b := s[i]
+		if b < 0x80 {
+			if i == binary.MaxVarintLen64-1 && b > 1 {
+				return 0, 0 // more than 64 bits
+			}
+			return x | uint64(b)<<(7*i), i + 1
+		}
+		x |= uint64(b&0x7f) << (7 * i)
+	}
+	return 0, 0
 }
 
 func (c *coder) time(t *record.Time) {

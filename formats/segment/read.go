@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"sort"
+	"sync"
 
 	"mercator/pkg/fault"
 )
@@ -114,8 +115,6 @@ var Start = Position{Offset: headerSize}
 type Scanner[T Row] struct {
 	r      *Reader[T]
 	head   [blockHead]byte
-	stored []byte
-	raw    []byte
 	c      coder
 	off    uint64 // of the open block
 	next   uint64 // of what follows it
@@ -141,8 +140,14 @@ func (r *Reader[T]) Scan(from Position) *Scanner[T] {
 		columns += visitColumns
 	}
 	return &Scanner[T]{r: r, next: from.Offset, off: from.Offset, skip: from.Row, pageAt: -1,
-		c: coder{reading: true, visits: r.feat == Visits, cols: make([][]byte, columns), text: make([]string, columns), prev: make([]uint64, columns)}}
+		c: coder{reading: true, visits: r.feat == Visits, left: make([]string, columns), prev: make([]uint64, columns)}}
 }
+
+// buffer is what a block is read and inflated with. A scanner holds one only for as
+// long as it opens a block: merges have hundreds of scanners.
+type buffer struct{ stored, raw []byte }
+
+var buffers = sync.Pool{New: func() any { return new(buffer) }}
 
 // Position of the next row.
 func (s *Scanner[T]) Position() Position {
@@ -153,7 +158,7 @@ func (s *Scanner[T]) Position() Position {
 }
 
 // Next fills row; io.EOF itself after the last one. Strings stay valid for as
-// long as they are referenced, but keep a block's column of strings alive.
+// long as they are referenced, but keep their block's columns in memory.
 func (s *Scanner[T]) Next(row *T) error {
 	for s.err == nil && s.row == s.count {
 		s.err = s.open()
@@ -167,10 +172,10 @@ func (s *Scanner[T]) Next(row *T) error {
 	f.fields(&s.c)
 	s.row++
 	order := f.order()
-	bad := s.c.bad || s.c.i != len(s.c.cols) || order < s.order || order > s.last || s.row == 1 && order != s.first
+	bad := s.c.bad || s.c.i != len(s.c.left) || order < s.order || order > s.last || s.row == 1 && order != s.first
 	if s.row == s.count {
 		bad = bad || order != s.last
-		for _, col := range s.c.cols {
+		for _, col := range s.c.left {
 			bad = bad || len(col) != 0
 		}
 	}
@@ -231,30 +236,31 @@ func (s *Scanner[T]) open() error {
 	case s.skip >= count:
 		return s.corrupt(fmt.Sprintf("%d rows", count), fmt.Sprintf("a row %d", s.skip))
 	}
-	s.stored = slices.Grow(s.stored[:0], int(stored))[:stored]
-	if err := s.r.readAt(s.stored, int64(s.off)+blockHead); err != nil {
+	buf := buffers.Get().(*buffer)
+	defer buffers.Put(buf)
+	buf.stored = slices.Grow(buf.stored[:0], int(stored))[:stored]
+	if err := s.r.readAt(buf.stored, int64(s.off)+blockHead); err != nil {
 		return err
 	}
-	if got := crc32.Update(crc32.Checksum(h[:36], castagnoli), castagnoli, s.stored); got != sum {
+	if got := crc32.Update(crc32.Checksum(h[:36], castagnoli), castagnoli, buf.stored); got != sum {
 		return s.corrupt(fmt.Sprintf("checksum %08x", got), fmt.Sprintf("%08x", sum))
 	}
-	if codec == codecStored {
-		s.raw = append(s.raw[:0], s.stored...)
-	} else {
+	columns := buf.stored
+	if codec == codecZstd {
 		var err error
-		s.raw, err = decoder().DecodeAll(s.stored, slices.Grow(s.raw[:0], int(raw)))
-		if err != nil || len(s.raw) != int(raw) {
-			return s.corrupt(fmt.Sprintf("a zstd frame of %d bytes", len(s.raw)), fmt.Sprintf("%d bytes", raw))
+		buf.raw, err = decoder().DecodeAll(buf.stored, slices.Grow(buf.raw[:0], int(raw)))
+		if err != nil || len(buf.raw) != int(raw) {
+			return s.corrupt(fmt.Sprintf("a zstd frame of %d bytes", len(buf.raw)), fmt.Sprintf("%d bytes", raw))
 		}
+		columns = buf.raw
 	}
-	rest := s.raw
-	for i := range s.c.cols {
-		n, k := binary.Uvarint(rest)
-		if k <= 0 || n > uint64(len(rest)-k) {
+	rest := string(columns)
+	for i := range s.c.left {
+		n, k := uvarint(rest)
+		if k == 0 || n > uint64(len(rest)-k) {
 			return s.corrupt(fmt.Sprintf("column %d runs past the block", i+1), "")
 		}
-		s.c.cols[i] = rest[k:][:n]
-		s.c.text[i] = ""
+		s.c.left[i] = rest[k:][:n]
 		s.c.prev[i] = 0
 		rest = rest[k:][n:]
 	}

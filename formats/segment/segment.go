@@ -139,8 +139,9 @@ func kindName(k byte) string {
 // RowCoder encodes and decodes rows by themselves, outside of a block, for files
 // that live within one process. Its zero value is ready; it serves one goroutine.
 type RowCoder[T Row] struct {
-	c   coder
-	buf [1][]byte
+	c    coder
+	buf  [1][]byte
+	left [1]string
 }
 
 // Append appends row's encoding to b.
@@ -154,10 +155,10 @@ func (r *RowCoder[T]) Append(b []byte, row *T) []byte {
 // Decode is the reverse of Append. b must hold one row, to which row keeps no reference.
 func (r *RowCoder[T]) Decode(b []byte, row *T) error {
 	*row = *new(T)
-	r.buf[0] = b
-	r.c = coder{byRow: true, reading: true, cols: r.buf[:], rowText: string(b)}
+	r.left[0] = string(b)
+	r.c = coder{byRow: true, reading: true, left: r.left[:]}
 	fieldsOf(row).fields(&r.c)
-	if r.c.bad || len(r.buf[0]) != 0 {
+	if r.c.bad || len(r.left[0]) != 0 {
 		return &fault.Error{Class: fault.Corrupt, Found: "a row that does not decode"}
 	}
 	return nil

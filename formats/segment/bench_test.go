@@ -1,0 +1,57 @@
+package segment
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"testing"
+
+	"mercator/formats/record"
+	"mercator/pkg/fingerprint"
+)
+
+// Reading a queue back, row by row, and a row by itself.
+func BenchmarkRead(b *testing.B) {
+	const n = 100_000
+	var out bytes.Buffer
+	w := NewWriter[Entry](&out, "bench")
+	var e Entry
+	for i := range n {
+		host := fmt.Sprintf("www.h%d.example", i*7919%1000)
+		via := fmt.Sprintf("http://%s/docs/part%d/", host, i%7)
+		u := fmt.Sprintf("%s%d.html", via, i)
+		e = Entry{Order: uint64(i / 3), URL: record.URL{URL: u, Host: host, Key: fingerprint.URLKey(host, u), Via: via, Depth: 3, Discovered: record.Time(1_700_000_000_000_000 + i)}}
+		if err := w.Add(&e); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if _, err := w.Finish(); err != nil {
+		b.Fatal(err)
+	}
+	b.Run("segment", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			r, err := Open[Entry](bytes.NewReader(out.Bytes()), int64(out.Len()), "bench")
+			if err != nil {
+				b.Fatal(err)
+			}
+			s := r.Scan(Start)
+			for err = s.Next(&e); err == nil; err = s.Next(&e) {
+			}
+			if err != io.EOF {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/row")
+	})
+	b.Run("row", func(b *testing.B) {
+		b.ReportAllocs()
+		var c RowCoder[Entry]
+		row := c.Append(nil, &e)
+		for b.Loop() {
+			if err := c.Decode(row, &e); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
