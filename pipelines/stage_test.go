@@ -1,9 +1,12 @@
 package pipelines
 
 import (
+	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -62,5 +65,72 @@ func TestOwnStage(t *testing.T) {
 		} else if err == nil || !strings.Contains(string(text), "gap") && !strings.Contains(string(text), "keeps no books") {
 			t.Errorf("an unnamed stage: %v\n%s", err, text)
 		}
+	}
+}
+
+// A crawl whose priorities a program gives: those of a page's links depend on the
+// score that it gave the page, the books balance, and the crawl is repeated from its
+// records.
+func TestOwnPrioritizer(t *testing.T) {
+	w := startWeb(t, 9, 3, 15)
+	program, err := filepath.Abs("prioritize-awk.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	toml := filepath.Join(t.TempDir(), "crawl.toml")
+	if err := os.WriteFile(toml, []byte("[frontier]\nprioritizer = \""+program+"\"\nmax_depth = 5\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c := newCrawl(t, w, "CONFIG="+toml, "BATCH=1000")
+	c.finish(t, "stream.sh")
+	of := map[string]struct{ priority, score float64 }{} // of each URL, as it was fetched
+	parent := map[string]string{}
+	fetched, err := filepath.Glob(c.dir + "/rounds/*/marked.arrows.zst")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range fetched {
+		for line := range strings.Lines(output(t, "mcat", path)) {
+			var u struct {
+				URL, Via, Role         string
+				Priority, Depth, Score float64
+			}
+			if err := json.Unmarshal([]byte(line), &u); err != nil {
+				t.Fatal(err)
+			}
+			if u.Role != "page" {
+				continue
+			}
+			of[u.URL] = struct{ priority, score float64 }{u.Priority, u.Score}
+			parent[u.URL] = u.Via
+			near, want := u.Depth < 2, 1.0
+			if near {
+				want = 0
+			}
+			if strings.Contains(u.URL, "?") {
+				want = 2
+			}
+			if u.Priority != want {
+				t.Errorf("%s at depth %v: priority %v, want %v", u.URL, u.Depth, u.Priority, want)
+			}
+		}
+	}
+	halved := 0
+	for url, via := range parent {
+		if p, ok := of[via]; ok && p.score > 0 {
+			if s := of[url].score - p.score/2; math.Abs(s) > 1e-4 && math.Abs(s-1) > 1e-4 {
+				t.Errorf("%s: score %v, found on a page of score %v", url, of[url].score, p.score)
+			}
+			halved++
+		}
+	}
+	if halved < 20 {
+		t.Errorf("%d URLs were found on pages with a score", halved)
+	}
+	output(t, "mckpt", "verify", c.dir)
+	if dir, out, err := c.replay(t); err != nil {
+		t.Errorf("%v\n%s", err, tail(out))
+	} else if want, got := state(t, c.dir), state(t, dir); got != want {
+		t.Errorf("repeated, the stores differ: %s", diff(want, got))
 	}
 }

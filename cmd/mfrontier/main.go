@@ -77,18 +77,49 @@ type addCmd struct {
 	Files  []string `arg:"" optional:"" help:"Files of url records, or of URLs one a line (*.txt, or with --text); default: standard input."`
 	Text   bool     `help:"Read URLs, one a line."`
 	Strict bool     `help:"A bad line is an error; otherwise it is named, skipped and counted."`
+	newFlags
 	cli.RewriteFlags
 	cli.TxnFlags
 }
 
+// newFlags say what becomes of new URLs.
+type newFlags struct {
+	MaxDepth           int           `help:"Drop new URLs that are more links than this from a seed; 0: none."`
+	MaxHostURLs        uint64        `name:"max-host-urls" help:"Drop new URLs of a host that has had this many, finished ones included; 0: none."`
+	Prioritizer        string        `placeholder:"COMMAND" help:"What gives new URLs their priority and score: a command that reads them as JSON, one a line, and answers each with a line \"PRIORITY\" or \"PRIORITY SCORE\"; or depth, which needs no command. Default: as they come."`
+	PrioritizerTimeout time.Duration `default:"10s" help:"Time that the command has for an answer."`
+}
+
+func (f *newFlags) limits() frontier.Limits {
+	return frontier.Limits{Depth: f.MaxDepth, HostURLs: f.MaxHostURLs}
+}
+
+func (f *newFlags) prioritizer() frontier.Prioritizer {
+	return frontier.Prioritizer{Command: f.Prioritizer, Timeout: f.PrioritizerTimeout}
+}
+
+// helpPrioritizer is part of the help of add and update.
+const helpPrioritizer = `
+--prioritizer asks a program for the priority of each new URL: it decides in which front queue the URL
+waits. On its standard input is a JSON object a line, with the names that mcat shows: url, host, depth,
+via (the page it was found on), score. The score is that page's, so a program that answers
+"PRIORITY SCORE" hands what it thinks of a page on to the pages it links to. Its answer must not wait in a
+buffer. A program that hangs, dies, or says too little or too much ends the command with exit
+code 7, and nothing has changed.
+
+  --prioritizer depth
+  --prioritizer "awk '{ print (/\"url\":\"[^\"]*[?]/ ? 2 : 0); fflush() }'"
+  --prioritizer 'jq -r --unbuffered "if .depth < 3 then 0 else 1 end"'`
+
 // Help is printed by mfrontier add --help.
 func (*addCmd) Help() string {
 	return `Puts every record in, whether or not the URL was seen before: that is the question
-that "murlset new" answers. Records with a due time wait for it. A text line is brought
+that "murlset new" answers; those beyond --max-depth and --max-host-urls are dropped. Records with a due time wait for it. A text line is brought
 into canonical form first. Columns that url records do not have are not kept.
 
   murlset new crawl/urls --txn seed seeds.txt | mfrontier add crawl/frontier --txn seed
-  mfrontier add crawl/frontier more.txt`
+  mfrontier add crawl/frontier more.txt
+` + helpPrioritizer
 }
 
 func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
@@ -101,7 +132,9 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: f.Store(), Txn: c.Txn, NoOutput: true, LateLock: true}
-	return cli.RunStage(ctx, std, spec, counting(std, in), nil, f.Add)
+	return cli.RunStage(ctx, std, spec, counting(std, in), nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+		return f.Add(ctx, b, frontier.AddOptions{Limits: c.limits(), Prioritizer: c.prioritizer()})
+	})
 }
 
 // counted shows in the progress how many rows were read.
@@ -253,8 +286,7 @@ type updateCmd struct {
 	DeadAfter     int           `help:"Contacts with a host that fail, one after the other, until it is taken to be dead and parked; 0: never."`
 	DeadDelay     time.Duration `default:"1h" help:"How long a dead host is parked; doubles each time that it is found dead again."`
 	MaxDeadDelay  time.Duration `default:"168h" help:"Longest time for which a dead host is parked."`
-	MaxDepth      int           `help:"Drop new URLs that are more links than this from a seed; 0: none."`
-	MaxHostURLs   uint64        `name:"max-host-urls" help:"Drop new URLs of a host that has had this many, finished ones included; 0: none."`
+	newFlags
 	cli.TxnFlags
 }
 
@@ -273,7 +305,8 @@ New URLs beyond --max-depth and --max-host-urls are dropped, as "too-deep" and "
 books. They were seen then: links to them are not new URLs again, whatever the limits are later.
 
   murlset new crawl/urls --txn r12 links.arrows.zst |
-    mfrontier update crawl/frontier --txn r12 --outcomes fetched.arrows.zst --links links.arrows.zst`
+    mfrontier update crawl/frontier --txn r12 --outcomes fetched.arrows.zst --links links.arrows.zst
+` + helpPrioritizer
 }
 
 func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
@@ -289,7 +322,9 @@ func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
 		Txn:     c.Txn,
 		Retries: frontier.Retries{MaxAttempts: c.MaxAttempts, Delay: c.RetryDelay, MaxDelay: c.MaxRetryDelay},
 		Dead:    frontier.Dead{After: c.DeadAfter, Delay: c.DeadDelay, MaxDelay: c.MaxDeadDelay},
-		Limits:  frontier.Limits{Depth: c.MaxDepth, HostURLs: c.MaxHostURLs},
+		Limits:  c.limits(),
+
+		Prioritizer: c.prioritizer(),
 		Outcomes: func() (stage.Input[record.Fetch], error) {
 			return cli.OpenRecords[record.Fetch](std, []string{c.Outcomes})
 		},

@@ -48,7 +48,7 @@ type URL struct {
 	Key           uint64  // URL checksum; column url_key
 	Host          string  // canonical host, with ":port" where it is not the scheme's default
 	Priority      uint8   // front queue; 0 is served first
-	Score         float32 // set by prioritizers; larger is better
+	Score         float32 // set by prioritizers; larger is better; before that, the score of the page it was found on
 	Depth         uint16  // links from a seed; 0 for a seed
 	Attempt       uint8   // fetches that failed so far
 	Via           string  // URL it was found on; "" for a seed
@@ -139,7 +139,7 @@ type Link struct {
 	Nofollow   bool
 	Text       string
 	Depth      uint16 // of the target: the source's + 1 (redirects keep the source's)
-	Score      float32
+	Score      float32 // of the source
 	Discovered Time // fetch_time of the source
 	Extra      Extra
 }

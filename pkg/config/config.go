@@ -60,20 +60,22 @@ type File struct {
 	} `toml:"sets"`
 
 	Frontier struct {
-		Policy      string  `toml:"policy" flag:"mckpt init --policy, mfrontier create --policy" doc:"order of service, when the crawl is made; see mfrontier policies" like:"\"priority\""`
-		Queues      int     `toml:"queues" flag:"mfrontier create --queues" doc:"policy priority: front queues" like:"3"`
-		Bias        float64 `toml:"bias" flag:"mfrontier create --bias" doc:"policy priority: how many times as often a front queue is drawn as the next" like:"2.0"`
-		Strict      bool    `toml:"strict" flag:"mfrontier create --strict" doc:"policy priority: no draws; a front queue waits for those before it" like:"false"`
-		Seed        uint64  `toml:"seed" flag:"mfrontier create --seed" doc:"policy priority: of the draws" like:"0"`
-		Workers     int     `toml:"workers" flag:"mfrontier create --workers" doc:"policy fifo: queues, to which hosts are dealt" like:"256"`
-		PerHost     int     `toml:"per_host" flag:"mfrontier next --per-host, mfrontier plan --per-host" doc:"URLs of one host in a batch; 0: any number" like:"0"`
-		PerDomain   int     `toml:"per_domain" flag:"mfrontier next --per-domain, mfrontier plan --per-domain" doc:"URLs of one registered domain in a batch; 0: any number" like:"0"`
-		For         string  `toml:"for" flag:"mfrontier next --for, mfrontier plan --for" doc:"size of a batch by the time that it takes, instead of batch" like:"\"0s\""`
-		MaxAttempts int     `toml:"max_attempts" flag:"mfrontier update --max-attempts" doc:"fetches of one URL before it is given up" like:"3"`
-		DeadAfter   int     `toml:"dead_after" flag:"mfrontier update --dead-after" doc:"failed contacts in a row, after which a host is parked; 0: never" like:"0"`
-		DeadDelay   string  `toml:"dead_delay" flag:"mfrontier update --dead-delay" doc:"how long such a host is parked; doubles" like:"\"1h\""`
-		MaxDepth    int     `toml:"max_depth" flag:"mfrontier update --max-depth" doc:"links from a seed, beyond which new URLs are dropped; 0: any number" like:"0"`
-		MaxHostURLs int     `toml:"max_host_urls" flag:"mfrontier update --max-host-urls" doc:"URLs of one host, beyond which new ones are dropped; 0: any number" like:"0"`
+		Policy       string  `toml:"policy" flag:"mckpt init --policy, mfrontier create --policy" doc:"order of service, when the crawl is made; see mfrontier policies" like:"\"priority\""`
+		Queues       int     `toml:"queues" flag:"mfrontier create --queues" doc:"policy priority: front queues" like:"3"`
+		Bias         float64 `toml:"bias" flag:"mfrontier create --bias" doc:"policy priority: how many times as often a front queue is drawn as the next" like:"2.0"`
+		Strict       bool    `toml:"strict" flag:"mfrontier create --strict" doc:"policy priority: no draws; a front queue waits for those before it" like:"false"`
+		Seed         uint64  `toml:"seed" flag:"mfrontier create --seed" doc:"policy priority: of the draws" like:"0"`
+		Workers      int     `toml:"workers" flag:"mfrontier create --workers" doc:"policy fifo: queues, to which hosts are dealt" like:"256"`
+		PerHost      int     `toml:"per_host" flag:"mfrontier next --per-host, mfrontier plan --per-host" doc:"URLs of one host in a batch; 0: any number" like:"0"`
+		PerDomain    int     `toml:"per_domain" flag:"mfrontier next --per-domain, mfrontier plan --per-domain" doc:"URLs of one registered domain in a batch; 0: any number" like:"0"`
+		For          string  `toml:"for" flag:"mfrontier next --for, mfrontier plan --for" doc:"size of a batch by the time that it takes, instead of batch" like:"\"0s\""`
+		MaxAttempts  int     `toml:"max_attempts" flag:"mfrontier update --max-attempts" doc:"fetches of one URL before it is given up" like:"3"`
+		DeadAfter    int     `toml:"dead_after" flag:"mfrontier update --dead-after" doc:"failed contacts in a row, after which a host is parked; 0: never" like:"0"`
+		DeadDelay    string  `toml:"dead_delay" flag:"mfrontier update --dead-delay" doc:"how long such a host is parked; doubles" like:"\"1h\""`
+		MaxDepth     int     `toml:"max_depth" flag:"mfrontier update --max-depth, mfrontier add --max-depth" doc:"links from a seed, beyond which new URLs are dropped; 0: any number" like:"0"`
+		MaxHostURLs  int     `toml:"max_host_urls" flag:"mfrontier update --max-host-urls, mfrontier add --max-host-urls" doc:"URLs of one host, beyond which new ones are dropped; 0: any number" like:"0"`
+		Prioritizer  string  `toml:"prioritizer" flag:"mfrontier update --prioritizer, mfrontier add --prioritizer" doc:"what gives new URLs their priority: depth, or a command that answers a line of JSON with PRIORITY or PRIORITY SCORE" like:"\"depth\""`
+		PriorityWait string  `toml:"prioritizer_timeout" flag:"mfrontier update --prioritizer-timeout, mfrontier add --prioritizer-timeout" doc:"time that the command has for an answer" like:"\"10s\""`
 	} `toml:"frontier"`
 
 	Politeness struct {

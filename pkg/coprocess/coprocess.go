@@ -162,7 +162,7 @@ func (p *Program) fault(found, stderr string) error {
 	if stderr != "" {
 		e.Hint = "it wrote: " + stderr
 	} else if strings.HasPrefix(found, "no answer") {
-		e.Hint = "an answer must not wait in a buffer: sed -u, grep --line-buffered, jq --unbuffered, fflush() in awk"
+		e.Hint = "an answer must not wait in a buffer: sed -u, grep --line-buffered, jq --unbuffered, mawk -W interactive"
 	}
 	return e
 }

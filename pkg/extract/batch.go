@@ -570,7 +570,7 @@ func (o *output) add(n int, p canon.Parts, key uint64, l *foundLink, text []byte
 		o.wait.links = (*chunks.Get().(*[]record.Link))[:0]
 	}
 	o.wait.links = append(o.wait.links, record.Link{
-		SrcURL: row.URL, SrcKey: row.Key, Key: key, LinkKind: l.kind, Nofollow: l.nofollow, Depth: depth, Discovered: row.FetchTime,
+		SrcURL: row.URL, SrcKey: row.Key, Key: key, LinkKind: l.kind, Nofollow: l.nofollow, Depth: depth, Score: row.Score, Discovered: row.FetchTime,
 	})
 	if len(o.wait.links) == chunkRows {
 		o.flush()

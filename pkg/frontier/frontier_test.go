@@ -85,9 +85,14 @@ func open(t testing.TB, fs durable.FS, p Params) *bench {
 	return &bench{t, fs, f}
 }
 
+// adding is the body of an add.
+func (b *bench) adding(o AddOptions) func(context.Context, *stage.Batch[record.URL, record.URL]) error {
+	return func(ctx context.Context, s *stage.Batch[record.URL, record.URL]) error { return b.f.Add(ctx, s, o) }
+}
+
 func (b *bench) add(txn string, urls ...record.URL) error {
 	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: b.f.Store(), Txn: txn, NoOutput: true, LateLock: true}
-	_, err := stage.Run(context.Background(), spec, urlRows(txn, urls...), nil, b.f.Add)
+	_, err := stage.Run(context.Background(), spec, urlRows(txn, urls...), nil, b.adding(AddOptions{}))
 	return err
 }
 
@@ -683,7 +688,7 @@ func TestOutOfRangeIsDropped(t *testing.T) {
 	early.Due = -1
 	in := urlRows("seed", long, newURL("a.test", "3", 0), early)
 	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: b.f.Store(), Txn: "seed", NoOutput: true, LateLock: true}
-	res, err := stage.Run(context.Background(), spec, in, nil, b.f.Add)
+	res, err := stage.Run(context.Background(), spec, in, nil, b.adding(AddOptions{}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,13 +22,27 @@ const (
 	dropHost  = "host-full"    // Limits.HostURLs
 )
 
+// AddOptions say what becomes of the rows of Add.
+type AddOptions struct {
+	Limits      Limits
+	Prioritizer Prioritizer
+}
+
 // Add is the body of stage "mfrontier add": every row of the input becomes a
 // waiting URL. A row with a due time waits for it; others get a place at the end
 // of their host's queue.
-func (f *Frontier) Add(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+func (f *Frontier) Add(ctx context.Context, b *stage.Batch[record.URL, record.URL], o AddOptions) error {
+	if err := o.Limits.check(); err != nil {
+		return err
+	}
+	s, _, err := f.current()
+	if err != nil {
+		return err
+	}
 	c := newChange(f, b)
 	defer c.close()
-	if err := c.spool(ctx); err != nil {
+	c.limits = o.Limits
+	if err := c.spool(ctx, o.Prioritizer, s.policy); err != nil {
 		return err
 	}
 	if err := c.begin(ctx); err != nil {
@@ -48,6 +62,8 @@ type UpdateOptions struct {
 	Retries  Retries
 	Limits   Limits
 	Dead     Dead
+
+	Prioritizer Prioritizer // of the new URLs
 }
 
 // Dead says when a host is taken to be dead. It is parked then, which means that no
@@ -65,26 +81,36 @@ type Limits struct {
 	HostURLs uint64 // of hosts that had so many URLs before, finished ones included; 0: any number
 }
 
+func (l Limits) check() error {
+	if l.Depth < 0 {
+		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a depth of %d", l.Depth), Want: "0 (any) or more"}
+	}
+	return nil
+}
+
 // Update is the body of stage "mfrontier update": it ends the batch that is in
 // flight with one outcome for each of its URLs, and adds the rows of its input.
 func (f *Frontier) Update(ctx context.Context, b *stage.Batch[record.URL, record.URL], o UpdateOptions) error {
 	if o.Dead.After < 0 || o.Dead.Delay < 0 || o.Dead.MaxDelay < 0 {
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("hosts dead after %d failures, for %v, at most %v", o.Dead.After, o.Dead.Delay, o.Dead.MaxDelay), Want: "no negative number"}
 	}
-	if o.Limits.Depth < 0 {
-		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a depth of %d", o.Limits.Depth), Want: "0 (any) or more"}
+	if err := o.Limits.check(); err != nil {
+		return err
 	}
 	if o.Retries.MaxAttempts < 1 || o.Retries.MaxAttempts > 255 || o.Retries.Delay < 0 || o.Retries.MaxDelay < 0 {
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%d attempts, delay %v, at most %v", o.Retries.MaxAttempts, o.Retries.Delay, o.Retries.MaxDelay), Want: "1 to 255 attempts and no negative delay"}
 	}
+	s, _, err := f.current()
+	if err != nil {
+		return err
+	}
 	c := newChange(f, b)
 	defer c.close()
 	c.limits, c.dead = o.Limits, o.Dead
-	if err := c.spool(ctx); err != nil {
+	if err := c.spool(ctx, o.Prioritizer, s.policy); err != nil {
 		return err
 	}
-	s, _, err := f.current()
-	if err != nil {
+	if s, _, err = f.current(); err != nil {
 		return err
 	}
 	var now record.Time // of the round; a batch in flight of another round is refused below
@@ -150,7 +176,10 @@ type change struct {
 	queue  *sorter                  // URLs with a place, by order
 	later  *sorter                  // URLs that wait for a time
 	added  uint64
-	now    record.Time // of the round; 0 for an add
+	now    record.Time   // of the round; 0 for an add
+	entry  segment.Entry // of arrive, and its host and row
+	host   []byte
+	row    []byte
 	buf    []byte
 }
 
@@ -174,14 +203,18 @@ func (c *change) close() {
 }
 
 // spool reads the main input to its verified end, without the lock.
-func (c *change) spool(ctx context.Context) error {
+func (c *change) spool(ctx context.Context, p Prioritizer, policy *policy) error {
+	ranks, err := p.ranked(policy, c.arrive)
+	if err != nil {
+		return err
+	}
+	defer ranks.close()
 	var t ticker
-	var e segment.Entry
-	var host, row []byte
+	var u record.URL
 	for {
-		err := c.b.Read(&e.URL)
+		err := c.b.Read(&u)
 		if err == io.EOF {
-			return nil
+			return ranks.end(ctx)
 		}
 		if err == nil {
 			err = t.err(ctx)
@@ -189,23 +222,29 @@ func (c *change) spool(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !segment.Fits(&e.URL) || e.URL.Due < 0 {
+		if !segment.Fits(&u) || u.Due < 0 {
 			c.b.Drop(dropRange)
 			continue
 		}
-		if c.limits.Depth > 0 && int(e.URL.Depth) > c.limits.Depth {
+		if c.limits.Depth > 0 && int(u.Depth) > c.limits.Depth {
 			c.b.Drop(dropDepth)
 			continue
 		}
-		c.added++
-		host = append(host[:0], e.URL.Host...)
-		row = appendRow(&c.fresh.coders, row[:0], &e)
-		a := arrival{e.URL.Priority, e.URL.Due, c.added, host, row}
-		c.buf = a.append(c.buf[:0])
-		if err := c.fresh.add(hostOrder(e.URL.Host), c.buf); err != nil {
+		if err := ranks.add(ctx, &u); err != nil {
 			return err
 		}
 	}
+}
+
+// arrive takes in a new URL.
+func (c *change) arrive(u *record.URL) error {
+	c.added++
+	c.entry.URL = *u
+	c.host = append(c.host[:0], u.Host...)
+	c.row = appendRow(&c.fresh.coders, c.row[:0], &c.entry)
+	a := arrival{u.Priority, u.Due, c.added, c.host, c.row}
+	c.buf = a.append(c.buf[:0])
+	return c.fresh.add(hostOrder(u.Host), c.buf)
 }
 
 func (c *change) begin(ctx context.Context) error {

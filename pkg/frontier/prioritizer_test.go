@@ -1,0 +1,119 @@
+package frontier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+	"mercator/pkg/stage"
+)
+
+// addBy adds URLs with the priorities that a prioritizer gives.
+func (b *bench) addBy(txn string, p Prioritizer, urls ...record.URL) (record.Stage, error) {
+	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: b.f.Store(), Txn: txn, NoOutput: true, LateLock: true}
+	res, err := stage.Run(context.Background(), spec, urlRows(txn, urls...), nil, b.adding(AddOptions{Limits: Limits{Depth: 9}, Prioritizer: p}))
+	return res.Stage, err
+}
+
+func TestPrioritizer(t *testing.T) {
+	const n = 3*askRows + 7
+	var urls []record.URL
+	for i := range n {
+		u := newURL(fmt.Sprintf("h%d.test", i%5), fmt.Sprintf("%d?\"quoted\"", i), 1)
+		u.Depth, u.Score = uint16(i%11), float32(i)
+		urls = append(urls, u)
+	}
+	for name, c := range map[string]struct {
+		command  string
+		priority func(i int) uint8
+		score    func(i int) float32
+	}{
+		"none":    {"", func(int) uint8 { return 1 }, func(i int) float32 { return float32(i) }},
+		"depth":   {ByDepth, func(i int) uint8 { return uint8(i % 11) }, func(i int) float32 { return float32(i) }},
+		"program": {`sed -u -E 's/.*"depth":([0-9]+).*/\1/'`, func(i int) uint8 { return uint8(i % 11) }, func(i int) float32 { return float32(i) }},
+		// It sees the score of the page that the URL was found on.
+		"score": {`sed -u -E 's/.*"score":([0-9]+).*/2 \10.5/'`, func(int) uint8 { return 2 }, func(i int) float32 { return float32(10*i) + 0.5 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := open(t, durable.NewCrashFS(), Params{Strict: true, Queues: 16})
+			books, err := b.addBy("seed", Prioritizer{Command: c.command}, urls...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			deep := uint64(n / 11)
+			if books.In != n || books.Consumed != n-deep || fmt.Sprint(books.Drops) != fmt.Sprintf("[{%s %d}]", dropDepth, deep) {
+				t.Errorf("books: %+v", books)
+			}
+			batch, err := b.next(1, NextOptions{N: n, Txn: "r1"})
+			if err != nil || len(batch) != int(n-deep) {
+				t.Fatal(len(batch), err)
+			}
+			number := map[string]int{}
+			for i, u := range urls {
+				number[u.URL] = i
+			}
+			for _, u := range batch {
+				if i := number[u.URL]; u.Priority != c.priority(i) || u.Score != c.score(i) {
+					t.Fatalf("%s: priority %d, score %v, want %d and %v", u.URL, u.Priority, u.Score, c.priority(i), c.score(i))
+				}
+			}
+		})
+	}
+}
+
+// A program that fails is one error, and nothing has changed; then the same goes on without it.
+func TestPrioritizerFails(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{})
+	var urls []record.URL
+	for i := range 2 * askRows {
+		urls = append(urls, newURL("a.test", fmt.Sprint(i), 0))
+	}
+	for command, want := range map[string]string{
+		"sed -u -e s/.*/1/ -e 700q":               "it ended without an answer, asked for http://a.test/700", // in the second batch
+		"cat > /dev/null":                         "no answer for 300ms, asked for http://a.test/0",
+		"sed -u s/.*/256/":                        `answer "256", want a priority of 0 to 255`,
+		"sed -u s/.*/-1/":                         "want a priority",
+		"sed -u s/.*//":                           "want a priority",
+		"sed -u 's/.*/1 NaN/'":                    "want a priority",
+		"sed -u 's/.*/1 2 3/'":                    "want a priority",
+		"sed -u 's/.*/1\\n1/'":                    "more answers than questions",
+		"sed -u s/.*/1/; echo 1":                  "more answers than questions",
+		"sed -u s/.*/1/; echo why >&2; exit 3":    "it ended with exit status 3",
+		"echo cannot read my rules >&2; exit 127": "it ended without an answer",
+	} {
+		_, err := b.addBy("seed", Prioritizer{Command: command, Timeout: 300 * time.Millisecond}, urls...)
+		if err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, fault.Program) {
+			t.Errorf("%s: %v, want %q", command, err, want)
+		}
+		if c := b.counts(); c.Discovered != 0 {
+			t.Fatalf("%s: %+v", command, c)
+		}
+	}
+	if _, err := b.addBy("seed", Prioritizer{}, urls...); err != nil {
+		t.Fatal(err)
+	}
+	// Repeated, it is not asked again.
+	if _, err := b.addBy("seed", Prioritizer{Command: "exit 1"}, urls...); err != nil {
+		t.Error(err)
+	}
+	b.check()
+}
+
+func TestPrioritizerRefusals(t *testing.T) {
+	for _, p := range []Params{{Policy: dynamic}, {Policy: fifo}, {Queues: 1}} {
+		b := open(t, durable.NewCrashFS(), p)
+		if _, err := b.addBy("seed", Prioritizer{Command: ByDepth}); !errors.Is(err, fault.Usage) {
+			t.Errorf("%+v: %v", p, err)
+		}
+	}
+	b := open(t, durable.NewCrashFS(), Params{})
+	if _, err := b.addBy("seed", Prioritizer{Command: "cat", Timeout: -1}); !errors.Is(err, fault.Usage) {
+		t.Error(err)
+	}
+}
