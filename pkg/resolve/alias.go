@@ -22,8 +22,8 @@ type CanonStats struct {
 // URL has no canonical form by opt under that name stays as it is.
 func Canon(ctx context.Context, st *store.Store, b *stage.Batch[record.Link, record.Link], opt Options, urls canon.Options) (CanonStats, error) {
 	var stats CanonStats
-	fold := func(row *record.Link, t *told) error {
-		if t.cname == "" || t.status != StatusOK {
+	fold := func(row *record.Link, e *entry) error {
+		if e.CNAME == "" || e.Error != StatusOK {
 			return nil
 		}
 		scheme, host, rest := canon.Split(row.URL)
@@ -31,7 +31,7 @@ func Canon(ctx context.Context, st *store.Store, b *stage.Batch[record.Link, rec
 		if port != "" {
 			port = ":" + port
 		}
-		folded, name, err := urls.URL(scheme + "://" + t.cname + port + rest)
+		folded, name, err := urls.URL(scheme + "://" + e.CNAME + port + rest)
 		if err != nil || strings.EqualFold(name, host) {
 			return nil
 		}

@@ -3,7 +3,6 @@ package resolve
 import (
 	"fmt"
 	"net"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -91,47 +90,5 @@ func TestServerWithoutEDNS(t *testing.T) {
 	defer r.Close()
 	if a := r.Lookup(t.Context(), "host.test"); FormatAddrs(a.Addrs) != "127.0.0.1" {
 		t.Errorf("%+v", a)
-	}
-}
-
-// TestHitsKeepNoRecordBatchAlive: a warm batch of more names than its table holds takes
-// no more memory than one that is cold.
-func TestHitsKeepNoRecordBatchAlive(t *testing.T) {
-	addr := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
-		m.Answer = append(m.Answer, a(m.Question[0].Name, "127.0.0.1", 3600))
-		return true
-	})
-	r, err := New(Config{Servers: []string{addr}, Family: "4", Timeout: patience, MinTTL: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	hosts := make([]string, 18*windowRows)
-	for i := range hosts {
-		hosts[i] = fmt.Sprintf("h%d.a-name-that-takes-its-room-in-the-record-batch-of-a-cache-file.test", i)
-	}
-	dir := newDNSStore(t)
-	peak, rows := int64(0), 0
-	opt := Options{Resolver: r, Now: time.Now, Progress: func(int64) {
-		if rows++; rows%windowRows == 0 {
-			var m runtime.MemStats
-			runtime.GC()
-			runtime.GC() // the second empties what pools kept through the first
-			runtime.ReadMemStats(&m)
-			peak = max(peak, int64(m.HeapAlloc))
-		}
-	}}
-	var peaks []int64
-	for _, txn := range []string{"r1", "r2"} {
-		peak, rows = 0, 0
-		if _, _, err := run(t, dir, txn, opt, hosts...); err != nil {
-			t.Fatal(err)
-		}
-		peaks = append(peaks, peak)
-	}
-	// The heap swings by some 7 MiB with what is open at the moment; batches kept alive
-	// made 40.
-	if peaks[1] > peaks[0]+16<<20 {
-		t.Errorf("warm %d bytes, cold %d", peaks[1], peaks[0])
 	}
 }

@@ -1,5 +1,5 @@
 // Package resolve turns host names into addresses: many questions at a time,
-// and a cache on disk (cache.go) that a round looks up by one merge.
+// and a cache on disk (cache.go) that a batch reads and rewrites once.
 //
 // Mercator wrote its own resolver because the system's answered one request at
 // a time, which was 87 % of a thread's elapsed time (Heydon and Najork 1999,
@@ -196,23 +196,28 @@ func Name(host string) string {
 
 // Lookup resolves a name (see Name). It waits for a free slot.
 func (r *Resolver) Lookup(ctx context.Context, name string) (a Answer) {
-	a.Name = name
-	switch addrs, ok := Literal(name); {
-	case ok:
-		r.literal(addrs, &a)
-	case !isName(name):
-		a.Status = StatusBadName
-		a.Expires = r.cfg.Now().Add(failureTTL)
-	default:
-		r.share(ctx, name, &a)
+	if a, ok := r.literal(name, r.cfg.Now()); ok {
+		return a
 	}
+	a.Name = name
+	r.share(ctx, name, &a)
 	return a
 }
 
-func (r *Resolver) literal(addrs []netip.Addr, a *Answer) {
-	a.Addrs = addrs
-	*a = r.wanted(*a)
-	a.Expires = r.cfg.Now().Add(r.cfg.MaxTTL)
+// literal answers what costs no question: addresses, localhost, and what is no name.
+func (r *Resolver) literal(name string, now time.Time) (a Answer, ok bool) {
+	addrs, ok := Literal(name)
+	switch {
+	case ok:
+		a = r.wanted(Answer{Addrs: addrs})
+		a.Expires = now.Add(r.cfg.MaxTTL)
+	case !isName(name):
+		a.Status, a.Expires = StatusBadName, now.Add(failureTTL)
+	default:
+		return a, false
+	}
+	a.Name = name
+	return a, true
 }
 
 func isName(name string) bool {

@@ -17,7 +17,6 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
-	"mercator/pkg/merge"
 )
 
 // Bounds of a Server.
@@ -48,39 +47,31 @@ type Server struct {
 
 	mu    sync.Mutex
 	known *table
-	fresh map[string][]byte // entries to be saved, by name
+	fresh map[string]entry // to be saved, by name
 }
 
 // NewServer loads as much of the store's cache as a quarter of memory (in bytes) holds.
 func NewServer(st *store.Store, r *Resolver, memory int64, now func() time.Time) (*Server, error) {
-	s := &Server{st: st, resolver: r, now: now, memory: memory, slots: make(chan struct{}, maxServing), known: newTable(memory / 4), fresh: map[string][]byte{}}
-	m, err := st.Current()
-	if err != nil {
-		return nil, err
-	}
-	c, err := openCache(st, m)
+	s := &Server{st: st, resolver: r, now: now, memory: memory, slots: make(chan struct{}, maxServing), known: newTable(memory / 4), fresh: map[string]entry{}}
+	c, err := openBase(st, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
-	for start := now(); !c.end && s.known.hasRoom(); err = c.advance() {
-		if err != nil {
-			return nil, err
+	err = c.load(r, now(), func(key uint64, name string, e *entry) error {
+		if itemBytes(name, e) <= maxItem && !s.known.put(key, name, e) {
+			return errFull
 		}
-		e, err := parseEntry(c.row.Value)
-		if err != nil {
-			return nil, c.corrupt(err)
-		}
-		if e.Expires.After(start) && r.covers(&e) {
-			t, err := r.tell(&e)
-			if err != nil {
-				return nil, c.corrupt(err)
-			}
-			s.known.put(c.row.Key, c.row.Name, t)
-		}
+		return nil
+	})
+	if err != nil && err != errFull {
+		return nil, err
 	}
-	return s, err
+	return s, nil
 }
+
+// errFull ends the loading of a store.
+var errFull = errors.New("no room for more")
 
 // Serve answers on a UDP and a TCP socket until ctx ends, and puts what it learns into
 // the store each save interval, and at the end; never, if save is 0. While a crawl's
@@ -171,21 +162,20 @@ func (s *Server) answer(ctx context.Context, q *dns.Msg) *dns.Msg {
 // addresses answers from the cache, or asks.
 func (s *Server) addresses(ctx context.Context, m *dns.Msg, q dns.Question) {
 	name := strings.ToLower(strings.TrimSuffix(q.Name, "."))
-	key := fingerprint.OfString(name)
 	now := s.now()
 	s.mu.Lock()
-	t, ok := s.known.get(key, name)
+	e, ok := s.known.get(name)
 	s.mu.Unlock()
-	if ok && t.expires.After(now) {
+	if ok && e.Expires.After(now) {
 		s.Stats.Cached.Add(1)
 	} else {
 		a := s.resolver.Lookup(ctx, name)
-		t = tell(&a)
-		if entry, err := s.resolver.appendEntry(nil, a.Name, &t, a.Server); err == nil && a.Status != StatusCancelled {
-			s.learn(key, name, t, entry)
+		e = s.resolver.entryOf(&a)
+		if a.Status != StatusCancelled {
+			s.learn(name, e)
 		}
 	}
-	switch t.status {
+	switch e.Error {
 	case StatusOK:
 	case StatusNoAddress:
 		return
@@ -196,15 +186,15 @@ func (s *Server) addresses(ctx context.Context, m *dns.Msg, q dns.Question) {
 		m.Rcode = dns.RcodeServerFailure
 		return
 	}
-	ttl := uint32(max(t.expires.Sub(now)/time.Second, 1))
+	ttl := uint32(max(e.Expires.Sub(now)/time.Second, 1))
 	h := dns.RR_Header{Name: q.Name, Rrtype: q.Qtype, Class: dns.ClassINET, Ttl: ttl}
-	if t.cname != "" {
+	if e.CNAME != "" {
 		alias := h
 		alias.Rrtype = dns.TypeCNAME
-		h.Name = dns.Fqdn(t.cname)
+		h.Name = dns.Fqdn(e.CNAME)
 		m.Answer = append(m.Answer, &dns.CNAME{Hdr: alias, Target: h.Name})
 	}
-	for list := t.addrs; list != ""; {
+	for list := e.Addr; list != ""; {
 		var one string
 		one, list, _ = strings.Cut(list, ",")
 		addr, err := netip.ParseAddr(one)
@@ -218,18 +208,22 @@ func (s *Server) addresses(ctx context.Context, m *dns.Msg, q dns.Question) {
 	}
 }
 
-// learn keeps an answer; entry is nil for one that is not to be saved.
-func (s *Server) learn(key uint64, name string, t told, entry []byte) {
+// learn keeps an answer, and what others cannot tell without a question is to be saved.
+func (s *Server) learn(name string, e entry) {
+	if _, ok := s.resolver.literal(name, s.now()); ok {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.known.put(key, name, t)
-	if entry == nil {
-		return
+	key := fingerprint.OfString(name)
+	if !s.known.put(key, name, &e) {
+		s.known.reset()
+		s.known.put(key, name, &e)
 	}
 	if len(s.fresh) >= maxFresh {
 		clear(s.fresh)
 	}
-	s.fresh[name] = entry
+	s.fresh[name] = e
 }
 
 // others passes a question of another type on, and its answer back.
@@ -255,7 +249,7 @@ func (s *Server) others(ctx context.Context, m *dns.Msg, q dns.Question) {
 func (s *Server) save(ctx context.Context) error {
 	s.mu.Lock()
 	fresh := s.fresh
-	s.fresh = map[string][]byte{}
+	s.fresh = map[string]entry{}
 	s.mu.Unlock()
 	if len(fresh) == 0 {
 		return nil
@@ -277,11 +271,11 @@ func (s *Server) save(ctx context.Context) error {
 	return err
 }
 
-func (s *Server) commit(ctx context.Context, fresh map[string][]byte) error {
-	sorter := merge.NewSorter(s.memory/16, "")
-	defer sorter.Close()
-	for name, entry := range fresh {
-		if err := sorter.Add(fingerprint.OfString(name), entry); err != nil {
+func (s *Server) commit(ctx context.Context, fresh map[string]entry) error {
+	known := newEntries(s.memory / 16)
+	defer known.Close()
+	for name, e := range fresh {
+		if err := known.put(fingerprint.OfString(name), name, &e); err != nil {
 			return err
 		}
 	}
@@ -290,8 +284,7 @@ func (s *Server) commit(ctx context.Context, fresh map[string][]byte) error {
 		return err
 	}
 	defer tx.Abort()
-	base := tx.Base()
-	if err := commit(tx, sorter, func() (*cacheReader, error) { return openCache(s.st, base) }, s.now()); err != nil {
+	if err := commit(tx, known, func() (*cacheReader, error) { return openBase(s.st, tx) }, s.now()); err != nil {
 		return err
 	}
 	_, err = tx.Commit(0, "", record.Ledger{})

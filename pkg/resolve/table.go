@@ -1,73 +1,181 @@
 package resolve
 
 import (
+	"bytes"
 	"encoding/binary"
+	"hash/maphash"
+	"slices"
 	"time"
 )
 
-// table keeps answers in memory, without pointers that the garbage collector would
-// have to follow: at 10^5 names these would be most of its work. When it is full it is
-// emptied: a name that is looked up again costs a read or a question.
-type table struct {
-	limit  int64            // bytes
-	at     map[uint64]int32 // by FP64 of the name: chunk × chunkSize + offset
-	chunks [][]byte
-}
+// An item is a name with its entry, as tables and runs hold it: its length in 2 bytes, the
+// name's FP64 and the expiry (µs) in 8 bytes each, all little-endian; then, each after its
+// length as uvarint, name, addresses, error, canonical name, server and family.
+type item []byte
 
+// Limits of an item. The text of an answer takes some 2 KiB at most.
 const (
-	chunkSize  = 1 << 18
-	maxEntry   = 1 << 12 // of a chunk; a name is 253 bytes, and MaxAddrs addresses are 640
-	indexBytes = 32      // what an entry costs in at, on average while that doubles
+	itemHead = 2 + 8 + 8
+	maxItem  = 1<<16 - 1
 )
 
-// newTable makes a table of so many bytes, which at cannot tell apart beyond 2 GiB.
-func newTable(limit int64) *table { return &table{limit: min(limit, 1<<31), at: map[uint64]int32{}} }
-
-// get finds a name's answer.
-func (t *table) get(key uint64, name string) (a told, ok bool) {
-	at, ok := t.at[key]
-	if !ok {
-		return a, false
+func appendItem(b []byte, key uint64, name string, e *entry) []byte {
+	at := len(b)
+	b = binary.LittleEndian.AppendUint64(append(b, 0, 0), key)
+	b = binary.LittleEndian.AppendUint64(b, uint64(e.Expires.UnixMicro()))
+	for _, s := range [...]string{name, e.Addr, e.Error, e.CNAME, e.Server, e.Family} {
+		b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
 	}
-	e := t.chunks[at/chunkSize][at%chunkSize:]
-	found, e := field(e)
-	a.addrs, e = field(e)
-	a.status, e = field(e)
-	a.cname, e = field(e)
-	a.expires = time.UnixMicro(int64(binary.LittleEndian.Uint64(e))).UTC()
-	return a, found == name // the fingerprints of two names may be alike
+	binary.LittleEndian.PutUint16(b[at:], uint16(len(b)-at))
+	return b
 }
 
-func field(e []byte) (string, []byte) {
-	n := int(binary.LittleEndian.Uint16(e))
-	return string(e[2 : 2+n]), e[2+n:]
+// itemBytes is what an item takes at most.
+func itemBytes(name string, e *entry) int {
+	return itemHead + 6*binary.MaxVarintLen16 + len(name) + len(e.Addr) + len(e.Error) + len(e.CNAME) + len(e.Server) + len(e.Family)
 }
 
-// hasRoom says whether another chunk may be taken.
-func (t *table) hasRoom() bool {
-	return int64(len(t.chunks)+1)*chunkSize+int64(len(t.at))*indexBytes <= t.limit
+// firstItem is the item that bytes begin with.
+func firstItem(b []byte) item { return b[:binary.LittleEndian.Uint16(b)] }
+
+func (it item) key() uint64 { return binary.LittleEndian.Uint64(it[2:]) }
+
+func (it item) name() []byte {
+	name, _ := cutText(it[itemHead:])
+	return name
 }
 
-// put takes an answer in. It says false if the table had to be emptied for it.
-func (t *table) put(key uint64, name string, a told) (hadRoom bool) {
-	size := len(name) + len(a.addrs) + len(a.status) + len(a.cname) + 4*2 + 8
-	if size > maxEntry {
-		return true // from a store that somebody else wrote
+// cutText takes one text off an item's rest.
+func cutText(b []byte) (text, rest []byte) {
+	n, w := binary.Uvarint(b)
+	return b[w : w+int(n)], b[w+int(n):]
+}
+
+// entry reads the item's entry, in memory of its own.
+func (it item) entry() entry {
+	e := entry{Expires: time.UnixMicro(int64(binary.LittleEndian.Uint64(it[10:]))).UTC()}
+	_, rest := cutText(it[itemHead:])
+	for _, to := range [...]*string{&e.Addr, &e.Error, &e.CNAME, &e.Server, &e.Family} {
+		var text []byte
+		text, rest = cutText(rest)
+		*to = string(text)
 	}
-	n := len(t.chunks)
-	hadRoom = true
-	if n == 0 || len(t.chunks[n-1])+size > chunkSize {
-		if !t.hasRoom() {
-			t.chunks, t.at, hadRoom = t.chunks[:0], map[uint64]int32{}, false
+	return e
+}
+
+// compare orders items as a cache file has them: by key, then by name.
+func (it item) compare(key uint64, name []byte) int {
+	switch k := it.key(); {
+	case k < key:
+		return -1
+	case k > key:
+		return 1
+	}
+	return bytes.Compare(it.name(), name)
+}
+
+// table keeps items in memory, without pointers that the garbage collector would have
+// to follow: at 10^5 names these would be most of its work.
+type table struct {
+	limit  int64 // bytes
+	seed   maphash.Seed
+	index  []uint32 // by hash of the name: place + 1 of an item; 0 is empty
+	names  int
+	chunks [][]byte // a place is chunk × chunkSize + offset
+	used   int      // chunks that are not empty
+}
+
+const chunkSize = 1 << 18
+
+// newTable makes a table of so many bytes, of which places can tell 2 GiB apart.
+func newTable(limit int64) *table {
+	return &table{limit: min(limit, 1<<31), seed: maphash.MakeSeed(), index: make([]uint32, 1<<10)}
+}
+
+func (t *table) at(place uint32) item { return firstItem(t.chunks[place/chunkSize][place%chunkSize:]) }
+
+// slot finds the place in the index for a name, and its item, if there is one. The hash is
+// the table's own: names whose FP64 are alike can be made on purpose.
+func (t *table) slot(name string) (slot int, it item) {
+	mask := uint64(len(t.index) - 1)
+	for i := maphash.String(t.seed, name) & mask; ; i = (i + 1) & mask {
+		if t.index[i] == 0 {
+			return int(i), nil
 		}
-		t.chunks = append(t.chunks, make([]byte, 0, chunkSize))
-		n = len(t.chunks)
+		if it := t.at(t.index[i] - 1); string(it.name()) == name {
+			return int(i), it
+		}
 	}
-	c := &t.chunks[n-1]
-	t.at[key] = int32((n-1)*chunkSize + len(*c))
-	for _, s := range []string{name, a.addrs, a.status, a.cname} {
-		*c = append(binary.LittleEndian.AppendUint16(*c, uint16(len(s))), s...)
+}
+
+// get finds a name's entry.
+func (t *table) get(name string) (e entry, ok bool) {
+	_, it := t.slot(name)
+	if it == nil {
+		return e, false
 	}
-	*c = binary.LittleEndian.AppendUint64(*c, uint64(a.expires.UnixMicro()))
-	return hadRoom
+	return it.entry(), true
+}
+
+// put takes an entry in, in place of the name's former one. It says false, and takes
+// nothing, where there is no room.
+func (t *table) put(key uint64, name string, e *entry) bool {
+	if t.used == 0 || len(t.chunks[t.used-1])+itemBytes(name, e) > chunkSize {
+		if t.used > 0 && int64(t.used+1)*chunkSize+int64(len(t.index))*4 > t.limit {
+			return false
+		}
+		if t.used == len(t.chunks) {
+			t.chunks = append(t.chunks, make([]byte, 0, chunkSize))
+		}
+		t.used++
+	}
+	if t.names*4 >= len(t.index)*3 {
+		t.grow()
+	}
+	slot, old := t.slot(name)
+	if old == nil {
+		t.names++
+	}
+	c := &t.chunks[t.used-1]
+	t.index[slot] = uint32((t.used-1)*chunkSize+len(*c)) + 1
+	*c = appendItem(*c, key, name, e)
+	return true
+}
+
+// grow doubles the index.
+func (t *table) grow() {
+	old := t.index
+	t.index = make([]uint32, 2*len(old))
+	mask := uint64(len(t.index) - 1)
+	for _, place := range old {
+		if place == 0 {
+			continue
+		}
+		i := maphash.Bytes(t.seed, t.at(place-1).name()) & mask
+		for t.index[i] != 0 {
+			i = (i + 1) & mask
+		}
+		t.index[i] = place
+	}
+}
+
+// reset empties the table; it keeps its memory.
+func (t *table) reset() {
+	clear(t.index)
+	t.names, t.used = 0, 0
+	for i := range t.chunks {
+		t.chunks[i] = t.chunks[i][:0]
+	}
+}
+
+// sorted gives the items in a cache file's order.
+func (t *table) sorted() []item {
+	items := make([]item, 0, t.names)
+	for _, place := range t.index {
+		if place != 0 {
+			items = append(items, t.at(place-1))
+		}
+	}
+	slices.SortFunc(items, func(a, b item) int { return a.compare(b.key(), b.name()) })
+	return items
 }

@@ -3,40 +3,141 @@ package resolve
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
+
+	"mercator/pkg/fingerprint"
 )
+
+func testEntry(i int) entry {
+	return entry{Addr: fmt.Sprintf("127.0.0.%d,::1", i%256), Error: "x", CNAME: "alias.test", Server: "127.0.0.1:53", Expires: testNow.Add(time.Duration(i) * time.Microsecond)}
+}
 
 func TestTable(t *testing.T) {
 	tb := newTable(4 << 20)
-	at := testNow.Add(123 * time.Microsecond)
-	full := 0
-	for i := range 200_000 {
+	n := 0
+	for e := testEntry(n); tb.put(uint64(n), fmt.Sprintf("host%d.test", n), &e); e = testEntry(n) {
+		n++
+	}
+	if size := tb.used*chunkSize + len(tb.index)*4; n < 20_000 || size > 5<<20 {
+		t.Errorf("%d names in %d bytes of 4 MiB", n, size)
+	}
+	for i := range n {
+		if got, ok := tb.get(fmt.Sprintf("host%d.test", i)); !ok || got != testEntry(i) {
+			t.Fatalf("host%d.test: %+v %v", i, got, ok)
+		}
+	}
+	if _, ok := tb.get("other.test"); ok {
+		t.Error("a name that was not put in was found")
+	}
+	tb.reset()
+	if _, ok := tb.get("host1.test"); ok || tb.names != 0 {
+		t.Error("an emptied table still has a name")
+	}
+}
+
+// TestEntries holds a set of several runs of several levels against a map. Keys are alike
+// in a thousand names, as they can be made on purpose; some names are put in again.
+func TestEntries(t *testing.T) {
+	s := newEntries(0) // one chunk
+	defer s.Close()
+	s.mem.limit = 0
+	key := func(i int) uint64 {
+		if i%10 == 3 {
+			return 1 << 63
+		}
+		return fingerprint.OfString(fmt.Sprint(i))
+	}
+	want := map[string]entry{}
+	put := func(i, version int) {
+		t.Helper()
+		name, e := fmt.Sprintf("host%d.test", i), testEntry(i+version)
+		if err := s.put(key(i), name, &e); err != nil {
+			t.Fatal(err)
+		}
+		want[name] = e
+	}
+	const names = 40_000
+	for i := range names {
+		put(i, 0)
+		if i%7 == 0 {
+			put(i/2, 1)
+		}
+	}
+	levels := map[int]int{}
+	for _, r := range s.runs {
+		levels[r.level]++
+	}
+	if len(levels) < 2 {
+		t.Fatalf("runs of levels %v: too few for this test", levels)
+	}
+	for i := range names {
 		name := fmt.Sprintf("host%d.test", i)
-		if !tb.put(uint64(i), name, told{"127.0.0.1,::1", "x", "alias.test", at}) {
-			full++
-			if _, ok := tb.get(0, "host0.test"); ok {
-				t.Fatal("an emptied table still has its first name")
-			}
-		}
-		got, ok := tb.get(uint64(i), name)
-		if !ok || got != (told{"127.0.0.1,::1", "x", "alias.test", at}) {
-			t.Fatalf("%s: %v %v", name, got, ok)
-		}
-		if size := len(tb.chunks)*chunkSize + len(tb.at)*indexBytes; size > 5<<20 {
-			t.Fatalf("%d bytes after %d names", size, i)
+		if got, ok, err := s.get(key(i), name); err != nil || !ok || got != want[name] {
+			t.Fatalf("%s: %+v %v %v, want %+v", name, got, ok, err, want[name])
 		}
 	}
-	if full == 0 {
-		t.Error("the table took more than its limit")
+	for _, k := range []uint64{0, 1 << 63, 1<<64 - 1} {
+		if _, ok, err := s.get(k, "nowhere.test"); ok || err != nil {
+			t.Errorf("a name that was not put in: %v %v", ok, err)
+		}
 	}
-	if _, ok := tb.get(199_999, "other.test"); ok {
-		t.Error("another name of equal fingerprint was taken")
+	var last item
+	n := 0
+	err := s.each(func(it item) error {
+		if last != nil && last.compare(it.key(), it.name()) >= 0 {
+			t.Fatalf("%s does not follow %s", it.name(), last.name())
+		}
+		if it.entry() != want[string(it.name())] {
+			t.Fatalf("%s: %+v", it.name(), it.entry())
+		}
+		last = append(last[:0], it...)
+		n++
+		return nil
+	})
+	if err != nil || n != len(want) {
+		t.Errorf("%d names of %d, %v", n, len(want), err)
 	}
-	tb.put(7, strings.Repeat("a", maxEntry), told{})
-	if _, ok := tb.get(7, strings.Repeat("a", maxEntry)); ok {
-		t.Error("an entry without bound was taken")
+}
+
+// TestEntriesInOrder: what comes in a cache file's order becomes one run, whose index has a
+// bound.
+func TestEntriesInOrder(t *testing.T) {
+	s := newEntries(0)
+	defer s.Close()
+	e := testEntry(1)
+	const names = 30_000
+	for i := range names {
+		if err := s.put(uint64(i), fmt.Sprintf("host%d.test", i), &e); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.runs) > 0 && s.runs[0].size == blockSize {
+			s.runs[0].size = 1 // so that blocks are many
+		}
+	}
+	if err := s.flush(); err != nil {
+		t.Fatal(err)
+	}
+	r := s.runs[0]
+	if len(s.runs) != 1 || s.mem.names != 0 || len(r.blocks) < 1000 {
+		t.Fatalf("%d runs, %d names in memory, %d blocks", len(s.runs), s.mem.names, len(r.blocks))
+	}
+	w := r.extend()
+	for i := names; r.size < 4; i++ { // each time it doubles, blocks become half as many
+		if err := w.add(appendItem(nil, uint64(i), fmt.Sprintf("host%d.test", i), &e)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.end(); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.blocks) > maxBlocks/2+1 {
+		t.Errorf("%d blocks of %d bytes", len(r.blocks), r.size)
+	}
+	for i := range maxBlocks / 2 {
+		if _, ok, err := s.get(uint64(i), fmt.Sprintf("host%d.test", i)); !ok || err != nil {
+			t.Fatalf("host%d.test: %v %v", i, ok, err)
+		}
 	}
 }
 
