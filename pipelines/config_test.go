@@ -32,6 +32,7 @@ var settings = map[string][2]string{
 	"frontier.strict":              {`true`, "true"},
 	"frontier.seed":                {`7`, "7"},
 	"frontier.workers":             {`7`, "7"},
+	"frontier.back_queues":         {`"7K"`, "7K"},
 	"frontier.per_host":            {`7`, "7"},
 	"frontier.per_domain":          {`7`, "7"},
 	"frontier.for":                 {`"7m"`, "7m0s"},

@@ -176,6 +176,8 @@ type batchFlags struct {
 	PerDomain int           `help:"URLs of one registered domain (example.co.uk), at most; 0: any number. At most --number URLs of hosts and domains that have their share are passed over, so the batch may be smaller."`
 	For       time.Duration `help:"Instead of --number: as many URLs as can be fetched in this time, of each host and of all, with the delays and connections below and the speeds that hosts had before."`
 
+	BackQueues string `placeholder:"N" help:"Policy priority: back queues that the batch goes through, up to 65536; 0: none; 3C: three for each connection, as Mercator's designers advise (Manning, Raghavan and Schütze, section 20.2.3; the default); 3K: three for each of the K front queues, as others retell it."`
+
 	MinDelay    time.Duration `default:"1s" help:"As mfetch --min-delay."`
 	DelayFactor float64       `default:"10" help:"As mfetch --delay-factor."`
 	MaxDelay    time.Duration `default:"30s" help:"As mfetch --max-delay."`
@@ -189,7 +191,7 @@ func (f *batchFlags) politeness() frontier.Politeness {
 }
 
 func (f *batchFlags) options(txn string) frontier.NextOptions {
-	return frontier.NextOptions{N: f.Number, PerHost: f.PerHost, PerDomain: f.PerDomain, For: f.For, Politeness: f.politeness(), Txn: txn}
+	return frontier.NextOptions{N: f.Number, PerHost: f.PerHost, PerDomain: f.PerDomain, For: f.For, Politeness: f.politeness(), BackQueues: f.BackQueues, Txn: txn}
 }
 
 type nextCmd struct {
@@ -208,9 +210,13 @@ started, which is that of the policy: hosts in turn, as a rule, so that no host 
 others wait; within a host first in, first out. URLs that were tried before and are due are served
 with the rest.
 
+Under policy priority, URLs drawn from the front queues go through --back-queues, which hold one
+host each and are refilled when they empty; the row that comes next is of the queue whose host may
+be contacted earliest, with the delays and connections below and the speeds that hosts had before.
+
 A batch has a number of URLs (-n), or what can be fetched in a time (--for): a slow host then gives
-few URLs and a fast one many, so that all are done at about the same moment. Hosts that were never
-contacted are taken to need --duration.
+few URLs and a fast one many, and hosts with much to do begin first, so that all are done at about
+the same moment. Hosts that were never contacted are taken to need --duration.
 
 If nothing is due, it waits for the earliest due time. An empty batch means an empty
 frontier: the crawl is done, and the round can be closed like any other.

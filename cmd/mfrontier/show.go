@@ -153,10 +153,11 @@ type planCmd struct {
 // Help is printed by mfrontier plan --help.
 func (*planCmd) Help() string {
 	return `Says, before anything is fetched, how long a batch will take and which hosts hold it up. It goes
-through the batch as mfetch will: a host's contacts come one after the other with the delay of
-politeness between them, at the speed that earlier rounds measured; of the hosts that are due the
-one whose URL stands first gets the next connection; a host that was never contacted is asked for
-robots.txt first. A batch of more than 262144 URLs gets the longest of three bounds instead: the
+through the batch as mfetch will, from the round's time on: a host's contacts come one after the
+other with the delay of politeness between them, at the speed that earlier rounds measured; of the
+hosts that are due the one whose URL stands first gets the next connection; a host that was not
+contacted for a day is asked for robots.txt first; where only a part of a host's URLs needed a
+contact so far (robots.txt forbids the others, for instance), that goes on. A batch of more than 262144 URLs gets the longest of three bounds instead: the
 slowest host, the slowest address, and all contacts shared by the connections. It changes nothing.
 
   mfrontier plan crawl/frontier -n 10000 --curve
@@ -180,7 +181,7 @@ func (c *planCmd) Run(ctx context.Context, std *cli.Std) error {
 		if err != nil {
 			return err
 		}
-		plan, err = f.PlanRecords(ctx, in.Read, c.politeness())
+		plan, err = f.PlanRecords(ctx, in.Read, in.Schema().Now, c.politeness())
 		if err != nil {
 			return err
 		}
@@ -219,7 +220,7 @@ func (c *planCmd) Run(ctx context.Context, std *cli.Std) error {
 	fmt.Fprintf(t, "  slowest host\t%v\n", short(plan.ByHost))
 	fmt.Fprintf(t, "  slowest address\t%v\n", short(plan.ByAddr))
 	fmt.Fprintf(t, "  all connections busy\t%v\n", short(plan.ByWork))
-	fmt.Fprintf(t, "tail\t%v with fewer hosts than connections\n", short(plan.Tail))
+	fmt.Fprintf(t, "tail\t%v with fewer than half of the connections busy\n", short(plan.Tail))
 	for _, h := range plan.Slow {
 		fmt.Fprintf(t, "%s\t%d URLs, %v\n", cli.Printable(h.Host), h.URLs, short(h.Took))
 	}

@@ -66,6 +66,7 @@ type File struct {
 		Strict       bool    `toml:"strict" flag:"mfrontier create --strict" doc:"policy priority: no draws; a front queue waits for those before it" like:"false"`
 		Seed         uint64  `toml:"seed" flag:"mfrontier create --seed" doc:"policy priority: of the draws" like:"0"`
 		Workers      int     `toml:"workers" flag:"mfrontier create --workers" doc:"policy fifo: queues, to which hosts are dealt" like:"256"`
+		BackQueues   string  `toml:"back_queues" flag:"mfrontier next --back-queues, mfrontier plan --back-queues" doc:"policy priority: back queues that a batch goes through; 3C: three for each connection; 0: none" like:"\"3C\""`
 		PerHost      int     `toml:"per_host" flag:"mfrontier next --per-host, mfrontier plan --per-host" doc:"URLs of one host in a batch; 0: any number" like:"0"`
 		PerDomain    int     `toml:"per_domain" flag:"mfrontier next --per-domain, mfrontier plan --per-domain" doc:"URLs of one registered domain in a batch; 0: any number" like:"0"`
 		For          string  `toml:"for" flag:"mfrontier next --for, mfrontier plan --for" doc:"size of a batch by the time that it takes, instead of batch" like:"\"0s\""`

@@ -312,7 +312,11 @@ func TestAgainstModel(t *testing.T) {
 					if now, err = b.f.Wait(context.Background(), now, func(context.Context, record.Time) error { return nil }); err != nil {
 						t.Fatal(err)
 					}
-					batch, err := b.next(now, NextOptions{N: size, Txn: txn})
+					o := NextOptions{N: size, Txn: txn}
+					if p.Seed != 0 { // through back queues
+						o.Politeness.Connections = 2
+					}
+					batch, err := b.next(now, o)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -320,7 +324,7 @@ func TestAgainstModel(t *testing.T) {
 						t.Fatal("an empty batch of a frontier that is not empty")
 					}
 					m.take(t, batch, size, now)
-					again, err := b.next(now, NextOptions{N: size, Txn: txn})
+					again, err := b.next(now, o)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -33,7 +33,10 @@ type NextOptions struct {
 	// as politeness lets one connection fetch in that time, one at least, and as many in
 	// all as Politeness.Connections can. N does not count then.
 	For        time.Duration
-	Politeness Politeness
+	Politeness Politeness // with For, and where there are back queues
+	// BackQueues is how many back queues the batch goes through, under policy priority: a
+	// number up to 65536 (0: none), or one for each connection (3C) or front queue (3K); "": 3C.
+	BackQueues string
 	Txn        string // the round, kept with the batch that is in flight; may be ""
 }
 
@@ -50,7 +53,7 @@ func (o NextOptions) Check() error {
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a batch of %d URLs with a limit per host or domain", o.N), Want: fmt.Sprintf("at most %d", MaxCapped)}
 	case o.For < 0 || o.For > maxFor:
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a batch of %v", o.For), Want: fmt.Sprintf("more than 0s, at most %v", maxFor)}
-	case o.For > 0:
+	case o.For > 0 || o.Politeness.Connections != 0:
 		return o.Politeness.check()
 	}
 	return nil
@@ -335,8 +338,12 @@ func (l *limits) admit(host string) bool {
 
 // pick picks a batch. The picker tells what is left in the queues, and must be closed.
 func pick(ctx context.Context, fs files, s *state, now record.Time, o NextOptions, out outlets) (*picker, error) {
-	if o.For > 0 || len(s.Parked) > 0 {
-		return pickKnown(ctx, fs, s, now, o, out)
+	back, err := s.policy.backQueues(o.BackQueues, o.Politeness.Connections)
+	if err != nil {
+		return nil, err
+	}
+	if o.For > 0 || len(s.Parked) > 0 || back > 0 {
+		return pickKnown(ctx, fs, s, now, o, back, out)
 	}
 	p, err := newPicker(ctx, fs, s, now)
 	if err != nil {

@@ -33,7 +33,7 @@ type Plan struct {
 	ByHost    time.Duration `json:"by_host_ns"`  // the slowest host alone
 	ByAddr    time.Duration `json:"by_addr_ns"`  // the slowest address alone
 	ByWork    time.Duration `json:"by_work_ns"`  // all contacts, shared evenly by the connections
-	// Tail is how long fewer hosts than connections are at work, at the end.
+	// Tail is how long fewer than half of the connections are busy, at the end.
 	Tail time.Duration `json:"tail_ns"`
 	Slow []PlanHost    `json:"slow_hosts"` // the slowest first
 	// Curve is simulated; nil for a batch of more than MaxSimulated URLs.
@@ -63,7 +63,7 @@ func (f *Frontier) PlanNext(ctx context.Context, o NextOptions, now record.Time,
 	if err != nil {
 		return nil, err
 	}
-	pl, err := newPlanner(p)
+	pl, err := newPlanner(p, now)
 	if err != nil {
 		return nil, err
 	}
@@ -77,13 +77,14 @@ func (f *Frontier) PlanNext(ctx context.Context, o NextOptions, now record.Time,
 	return pl.plan(ctx, f.st, s.Hosts)
 }
 
-// PlanRecords plans a batch of url records. read gives them, io.EOF at the end.
-func (f *Frontier) PlanRecords(ctx context.Context, read func(*record.URL) error, p Politeness) (*Plan, error) {
+// PlanRecords plans a batch of url records that is begun at now (0: when no host has
+// to wait any more). read gives them, io.EOF at the end.
+func (f *Frontier) PlanRecords(ctx context.Context, read func(*record.URL) error, now record.Time, p Politeness) (*Plan, error) {
 	s, _, err := f.current()
 	if err != nil {
 		return nil, err
 	}
-	pl, err := newPlanner(p)
+	pl, err := newPlanner(p, now)
 	if err != nil {
 		return nil, err
 	}
@@ -109,17 +110,18 @@ func (f *Frontier) PlanRecords(ctx context.Context, read func(*record.URL) error
 
 type planner struct {
 	p     Politeness
+	now   record.Time
 	hosts *sorter // number of the URL and its address, by host
 	addrs *sorter
 	urls  uint64
 	buf   []byte
 }
 
-func newPlanner(p Politeness) (*planner, error) {
+func newPlanner(p Politeness, now record.Time) (*planner, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	return &planner{p: p, hosts: newSorter(smallSort), addrs: newSorter(smallSort)}, nil
+	return &planner{p: p, now: now, hosts: newSorter(smallSort), addrs: newSorter(smallSort)}, nil
 }
 
 func (p *Politeness) check() error {
@@ -183,18 +185,42 @@ func (p *Politeness) delay(d time.Duration) time.Duration {
 	return min(own, max(p.MaxDelay, p.MinDelay))
 }
 
-// pace is how long a contact with a host takes, and the gap after it.
-func (p *Politeness) pace(h *segment.Host) (contact, gap time.Duration) {
-	if h.Contacts == 0 {
-		return p.Duration, p.delay(p.Duration)
+// pace is how a host is to be served in a batch that begins at now; 0: at any time.
+func (p *Politeness) pace(h *segment.Host, now record.Time) pace {
+	out := pace{contact: p.Duration, gap: p.delay(p.Duration)}
+	if h.Contacts > 0 {
+		out.contact = time.Duration(h.DurationUS) * time.Microsecond
+		// What the host asked for by robots.txt shows in the last gap.
+		out.gap = max(p.delay(out.contact), min(time.Duration(h.DelayUS)*time.Microsecond, 5*time.Minute))
 	}
-	contact = time.Duration(h.DurationUS) * time.Microsecond
-	// What the host asked for by robots.txt shows in the last gap.
-	return contact, max(p.delay(contact), min(time.Duration(h.DelayUS)*time.Microsecond, 5*time.Minute))
+	if now > 0 {
+		until := h.ParkedUntil // as a server asked for, too (Retry-After)
+		if h.Contacts > 0 {
+			until = max(until, h.LastContact+record.Time(out.gap.Microseconds()))
+		}
+		out.wait = max(time.Duration(until-now)*time.Microsecond, 0)
+	}
+	return out
+}
+
+// robotsKeep is how long mfetch keeps robots rules.
+const robotsKeep = record.Time(24 * time.Hour / time.Microsecond)
+
+// contacts is how many contacts n URLs of a host take, and whether robots.txt is asked
+// for before. Of the URLs that a host had, some may have been settled without one: what its
+// robots.txt forbids, for instance. It is taken to go on like that.
+func (p *planner) contacts(h *segment.Host, n uint64) (pages uint64, robots bool) {
+	if h.Contacts == 0 {
+		return n, true
+	}
+	if had := h.Finished + h.Retried; h.Contacts < had {
+		n = max(uint64(float64(n)*float64(h.Contacts)/float64(had)), 1)
+	}
+	return n, p.now-h.LastContact > robotsKeep
 }
 
 // plan adds up, and simulates. A host's n contacts take n durations and n-1 delays,
-// one after the other; one that was never contacted is asked for robots.txt before.
+// one after the other, after what it has to be left alone.
 // So a batch takes at least as long as its slowest host, its slowest address, and the
 // sum of all contacts over the connections.
 func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error) {
@@ -225,18 +251,22 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 			return err
 		}
 		took := PlanHost{Host: h.Host, URLs: n, Measured: h.Contacts > 0}
-		d, gap := p.p.pace(h)
-		contacts := n
 		if took.Measured {
 			out.Measured++
-		} else {
+		}
+		pace := p.p.pace(h, p.now)
+		contacts, robots := p.contacts(h, n)
+		if sim != nil {
+			if h.Addr != "" {
+				sim.address(hostOrder(h.Addr)) // where no record has one
+			}
+			sim.endHost(pace, int(contacts), robots)
+		}
+		if robots {
 			contacts++
 		}
-		if sim != nil {
-			sim.endHost(d, gap, !took.Measured)
-		}
-		took.Took = time.Duration(contacts)*d + time.Duration(contacts-1)*gap
-		work += time.Duration(contacts) * d
+		took.Took = pace.wait + time.Duration(contacts)*pace.contact + time.Duration(contacts-1)*pace.gap
+		work += time.Duration(contacts) * pace.contact
 		out.Hosts++
 		heap.Push(&slow, took)
 		if len(slow) > max(p.p.Connections, slowHosts) {
@@ -258,8 +288,8 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 	out.ByWork = work / time.Duration(p.p.Connections)
 	for len(slow) > 0 {
 		h := heap.Pop(&slow).(PlanHost) // the fastest that is left
-		if len(slow)+1 == p.p.Connections {
-			out.Tail = -h.Took // from here on there are fewer hosts than connections
+		if len(slow)+1 == (p.p.Connections+1)/2 {
+			out.Tail = -h.Took // from here on there are too few hosts
 		}
 		if len(slow) < slowHosts {
 			out.Slow = append([]PlanHost{h}, out.Slow...)

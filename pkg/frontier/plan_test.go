@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,26 +32,27 @@ func TestPlan(t *testing.T) {
 	if err := b.update("r1", 1, []record.Fetch{f}, fresh...); err != nil {
 		t.Fatal(err)
 	}
-	p := Politeness{MinDelay: time.Second, DelayFactor: 3, MaxDelay: 5 * time.Second, AddrDelay: time.Second, Connections: 2, Duration: 100 * time.Millisecond}
-	plan, err := b.f.PlanNext(context.Background(), NextOptions{N: 100}, 1, p)
+	p := Politeness{MinDelay: time.Second, DelayFactor: 3, MaxDelay: 5 * time.Second, AddrDelay: time.Second, Connections: 3, Duration: 100 * time.Millisecond}
+	const now = record.Time(3600e6)
+	plan, err := b.f.PlanNext(context.Background(), NextOptions{N: 100}, now, p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Ten contacts of 2 s, nine gaps of 5 s (three times 2 s, cut).
 	want := 10*2*time.Second + 9*5*time.Second
-	if plan.URLs != 20 || plan.Hosts != 11 || plan.Measured != 1 || plan.ByHost != want || plan.Duration != want+500*time.Millisecond || plan.Slow[0].Host != "slow.test" || plan.Slow[0].URLs != 10 {
+	if plan.URLs != 20 || plan.Hosts != 11 || plan.Measured != 1 || plan.ByHost != want || plan.Duration != want+300*time.Millisecond || plan.Slow[0].Host != "slow.test" || plan.Slow[0].URLs != 10 {
 		t.Errorf("%+v", plan)
 	}
-	// The ten others stand before it and are asked for robots.txt, 0.1 s each over both
-	// connections. A second later they are asked again, over the one that is left, until 2.1 s.
-	end := want + 500*time.Millisecond
-	if plan.ByWork != (20*time.Second+20*100*time.Millisecond)/2 || plan.Tail != end-2100*time.Millisecond {
+	// The ten others stand before it and are asked for robots.txt, 0.1 s each over all
+	// connections. A second later they are asked again, over the two that are left, until 1.6 s.
+	end := want + 300*time.Millisecond
+	if plan.ByWork != (20*time.Second+20*100*time.Millisecond)/3 || plan.Tail != end-1600*time.Millisecond {
 		t.Errorf("%+v", plan)
 	}
 	if last := plan.Curve[len(plan.Curve)-1]; len(plan.Curve) != 20 || last != (Point{end, 20}) || At(plan.Curve, 0) != 0 || At(plan.Curve, end) != 20 || At(plan.Curve, 9*time.Second) != 11 {
 		t.Errorf("%v", plan.Curve)
 	}
-	if again, err := b.f.PlanNext(context.Background(), NextOptions{N: 100}, 1, p); err != nil || again.Duration != end {
+	if again, err := b.f.PlanNext(context.Background(), NextOptions{N: 100}, now, p); err != nil || again.Duration != end {
 		t.Error("planning changes something: ", again, err)
 	}
 	b.check()
@@ -68,7 +70,7 @@ func TestPlan(t *testing.T) {
 		u.Addr = "127.0.0.1,127.0.0.2"
 		i++
 		return nil
-	}, p)
+	}, now, p)
 	if err != nil || plan.Addresses != 1 || plan.ByAddr != 19*time.Second || plan.Duration < 19*time.Second {
 		t.Errorf("%+v %v", plan, err)
 	}
@@ -85,6 +87,8 @@ func TestSimulation(t *testing.T) {
 		urls        int // of each host
 		addr        uint64
 		robots      bool
+		contacts    int // of each host; 0: one for each URL
+		wait        time.Duration
 		want        time.Duration
 	}{
 		{name: "one host", connections: 5, hosts: 1, urls: 10, want: 10*100*ms + 9*400*ms},
@@ -92,6 +96,8 @@ func TestSimulation(t *testing.T) {
 		{name: "one connection", connections: 1, hosts: 10, urls: 3, want: 30 * 100 * ms},
 		{name: "as many connections as hosts", connections: 10, hosts: 10, urls: 3, want: 3*100*ms + 2*400*ms},
 		{name: "one address", connections: 10, addrDelay: 50 * ms, hosts: 10, urls: 1, addr: 9, want: 10*100*ms + 9*50*ms},
+		{name: "a third of the URLs", connections: 5, hosts: 1, urls: 10, contacts: 3, want: 3*100*ms + 2*400*ms},
+		{name: "left alone before", connections: 5, hosts: 2, urls: 2, wait: 700 * ms, want: 700*ms + 2*100*ms + 400*ms},
 		{name: "no hosts", connections: 1},
 	} {
 		s := newSimulation(c.connections, c.addrDelay, c.hosts*c.urls)
@@ -99,7 +105,7 @@ func TestSimulation(t *testing.T) {
 			for i := range c.urls {
 				s.add(uint32(i*c.hosts+h), c.addr)
 			}
-			s.endHost(100*ms, 400*ms, c.robots)
+			s.endHost(pace{contact: 100 * ms, gap: 400 * ms, wait: c.wait}, cmp.Or(c.contacts, c.urls), c.robots)
 		}
 		end, tail, curve, err := s.run(t.Context())
 		if err != nil || end != c.want || tail > end || len(curve) != c.hosts*c.urls {

@@ -30,7 +30,11 @@ func TestBias(t *testing.T) {
 	var drawn [4]float64
 	for r := range rounds {
 		txn := fmt.Sprintf("r%d", r)
-		batch, err := b.next(1, NextOptions{N: n, Txn: txn})
+		o := NextOptions{N: n, Txn: txn}
+		if r%2 == 0 { // through back queues
+			o.Politeness.Connections = 2
+		}
+		batch, err := b.next(1, o)
 		if err != nil || len(batch) != n {
 			t.Fatal(len(batch), err)
 		}
@@ -228,11 +232,12 @@ func TestFor(t *testing.T) {
 	}
 	polite := Politeness{MinDelay: time.Second, DelayFactor: 10, MaxDelay: 8 * time.Second, Connections: 10, Duration: 500 * time.Millisecond}
 	o := NextOptions{For: time.Minute, Politeness: polite, Txn: "r2"}
-	plan, err := b.f.PlanNext(t.Context(), o, 1, polite)
+	const now = record.Time(60e6) // nobody has to wait but parked.test
+	plan, err := b.f.PlanNext(t.Context(), o, now, polite)
 	if err != nil {
 		t.Fatal(err)
 	}
-	batch, err := b.next(1, o)
+	batch, err := b.next(now, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +263,7 @@ func TestFor(t *testing.T) {
 	// Few connections have less time than the hosts.
 	o = NextOptions{For: 10 * time.Second, Politeness: polite, Txn: "r3"}
 	o.Politeness.Connections, o.Politeness.MinDelay, o.Politeness.DelayFactor = 1, 0, 0
-	batch, err = b.next(1, o)
+	batch, err = b.next(now, o)
 	if err != nil {
 		t.Fatal(err)
 	}

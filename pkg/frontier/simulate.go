@@ -39,6 +39,7 @@ type simulation struct {
 type simHost struct {
 	duration, gap time.Duration
 	next, end     int32 // in urls: what is left
+	contacts      int32 // that these take
 	robots        bool  // is to be asked for robots.txt before
 	reserved      bool  // its address is kept for it
 	at            time.Duration
@@ -58,6 +59,11 @@ func newSimulation(connections int, addrDelay time.Duration, urls int) *simulati
 // add adds a URL of the open host: its number, and its address; 0: none.
 func (s *simulation) add(number uint32, addr uint64) {
 	s.urls = append(s.urls, number)
+	s.address(addr)
+}
+
+// address is that of the open host, if it has none; 0: none is known.
+func (s *simulation) address(addr uint64) {
 	if addr != 0 && s.open.addr == nil {
 		if s.addrs[addr] == nil {
 			s.addrs[addr] = new(time.Duration)
@@ -66,10 +72,10 @@ func (s *simulation) add(number uint32, addr uint64) {
 	}
 }
 
-// endHost ends the open host.
-func (s *simulation) endHost(duration, gap time.Duration, robots bool) {
+// endHost ends the open host, whose URLs take so many contacts, 1 at least.
+func (s *simulation) endHost(p pace, contacts int, robots bool) {
 	h := s.open
-	h.duration, h.gap, h.robots = duration, gap, robots
+	h.duration, h.gap, h.at, h.contacts, h.robots = p.contact, p.gap, p.wait, int32(contacts), robots
 	if len(s.hosts) > 0 {
 		h.next = s.hosts[len(s.hosts)-1].end
 	}
@@ -113,13 +119,13 @@ func (s *simulation) first(kind int) *simHost {
 // move takes the first host of a heap to another.
 func (s *simulation) move(from, to int) { heap.Push(simHeap{s, to}, heap.Pop(simHeap{s, from})) }
 
-// run tells when the batch is done, how long fewer hosts than connections were at
-// work at its end, and how many URLs were done when.
+// run tells when the batch is done, how long fewer than half of the connections were
+// busy at its end, and how many URLs were done when.
 func (s *simulation) run(ctx context.Context) (end, tail time.Duration, curve []Point, err error) {
 	for i := range s.hosts {
-		s.heaps[simDue] = append(s.heaps[simDue], int32(i))
+		s.heaps[simWaits] = append(s.heaps[simWaits], int32(i))
 	}
-	heap.Init(simHeap{s, simDue})
+	heap.Init(simHeap{s, simWaits})
 	c := newCurve(uint64(len(s.urls)))
 	left, connections := len(s.hosts), s.free
 	var t ticker
@@ -133,10 +139,11 @@ func (s *simulation) run(ctx context.Context) (end, tail time.Duration, curve []
 		case s.free > 0 && s.first(simDue) != nil:
 			s.contact()
 		case b != nil && (w == nil || b.at <= w.at || s.free == 0):
-			if s.now = b.at; s.ended(c) {
-				if left >= connections {
-					tail = s.now // begins here, as it looks now
-				}
+			s.now = b.at
+			if 2*(connections-s.free) >= connections {
+				tail = s.now // begins here, as it looks now
+			}
+			if s.ended(c) {
 				left--
 			}
 		default:
@@ -170,12 +177,16 @@ func (s *simulation) ended(c *curve) bool {
 	if h.robots {
 		h.robots = false
 	} else {
-		c.done(s.now)
-		if h.next+1 == h.end {
+		// URLs that take no contact are done with the others, in even shares.
+		done := max((h.end-h.next)/h.contacts, 1)
+		for range done {
+			c.done(s.now)
+		}
+		h.next, h.contacts = h.next+done, h.contacts-1
+		if h.contacts == 0 {
 			heap.Pop(simHeap{s, simBusy})
 			return true
 		}
-		h.next++
 	}
 	h.at += h.gap
 	s.move(simBusy, simWaits)

@@ -26,9 +26,17 @@ type outlets struct {
 	wait  func(*segment.Entry) error // its host is parked until URL.Due, in any order
 }
 
-// pickKnown picks a batch that takes o.For, or one without URLs of parked hosts.
-func pickKnown(ctx context.Context, fs files, s *state, now record.Time, o NextOptions, out outlets) (*picker, error) {
+// pickKnown picks a batch that takes o.For, or one without URLs of parked hosts, or
+// one that goes through back queues.
+func pickKnown(ctx context.Context, fs files, s *state, now record.Time, o NextOptions, back int, out outlets) (*picker, error) {
 	n, most := o.N, maxCandidates
+	if o.For == 0 && len(s.Parked) == 0 { // each candidate fits
+		t, err := try(ctx, fs, s, now, o, back, n, o.PerHost == 0)
+		if err != nil {
+			return nil, err
+		}
+		return t.finish(out)
+	}
 	if o.For > 0 {
 		// What the connections do if no host is slower than assumed.
 		n = int(float64(o.For) * float64(o.Politeness.Connections) / float64(o.Politeness.Duration+1))
@@ -38,7 +46,7 @@ func pickKnown(ctx context.Context, fs files, s *state, now record.Time, o NextO
 	}
 	n = min(max(n, firstCandidates), most)
 	for whole := o.PerHost == 0; ; {
-		t, err := try(ctx, fs, s, now, o, n, whole)
+		t, err := try(ctx, fs, s, now, o, back, n, whole)
 		switch {
 		case err != nil:
 			return nil, err
@@ -47,11 +55,7 @@ func pickKnown(ctx context.Context, fs files, s *state, now record.Time, o NextO
 		case t.more && n < most && t.small():
 			n = min(n+t.further(n), most)
 		default:
-			if err := t.finish(out); err != nil {
-				t.close()
-				return nil, err
-			}
-			return t.picker, nil
+			return t.finish(out)
 		}
 		t.close()
 	}
@@ -61,9 +65,10 @@ func pickKnown(ctx context.Context, fs files, s *state, now record.Time, o NextO
 type trial struct {
 	*picker
 	o    NextOptions
+	back int // queues
 	now  record.Time
 	room time.Duration // of all connections
-	kept *sorter       // URLs of the batch, by number of service, each after its contact's duration and its order
+	kept *sorter       // URLs of the batch, by number of service, as kept.append gives them
 	rest *sorter       // candidates that are not: by order
 	late *sorter       // URLs of parked hosts, by the time until when
 	all  int           // candidates
@@ -93,12 +98,12 @@ func (t *trial) further(n int) int {
 
 // try takes n candidates: of the whole frontier, or of the places that picker.within
 // leaves.
-func try(ctx context.Context, fs files, s *state, now record.Time, o NextOptions, n int, whole bool) (*trial, error) {
+func try(ctx context.Context, fs files, s *state, now record.Time, o NextOptions, back, n int, whole bool) (*trial, error) {
 	p, err := newPicker(ctx, fs, s, now)
 	if err != nil {
 		return nil, err
 	}
-	t := &trial{picker: p, o: o, now: now, room: o.For * time.Duration(o.Politeness.Connections)}
+	t := &trial{picker: p, o: o, back: back, now: now, room: o.For * time.Duration(o.Politeness.Connections)}
 	t.kept, t.rest, t.late = p.sorter(smallSort), p.sorter(smallSort), p.sorter(smallSort)
 	if !whole {
 		t.within(o.PerHost)
@@ -140,7 +145,7 @@ func decodeCandidate(b []byte) (c candidate) {
 
 func (t *trial) run(ctx context.Context, fs files, n int) error {
 	leave := func(e *segment.Entry) error { return addRow(t.rest, e.Order, e) }
-	candidates := t.sorter(largeSort)
+	candidates, sizes := t.sorter(largeSort), t.sorter(smallSort)
 	c := candidate{}
 	var buf []byte
 	more, err := t.stream(ctx, t.o, n, leave, func(e *segment.Entry) error {
@@ -149,7 +154,11 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 		c.host = append(c.host[:0], e.URL.Host...)
 		c.row = appendRow(&candidates.coders, c.row[:0], e)
 		buf = c.append(buf[:0])
-		return candidates.add(hostOrder(e.URL.Host), buf)
+		host := hostOrder(e.URL.Host)
+		if err := sizes.add(host, nil); err != nil {
+			return err
+		}
+		return candidates.add(host, buf)
 	})
 	if err != nil {
 		return err
@@ -159,7 +168,7 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 		return err
 	}
 	hosts := t.s.Hosts
-	if t.o.For == 0 {
+	if t.o.For == 0 && t.back == 0 {
 		hosts = t.s.Parked
 	}
 	table := openHosts(fs, hosts)
@@ -168,7 +177,12 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 	if err != nil {
 		return err
 	}
+	counts, err := sizes.sorted()
+	if err != nil {
+		return err
+	}
 	var group hostGroup
+	size := 0              // candidates of the group
 	var left []int         // of each host of the group, contacts that it has time for; -1: not known yet
 	var spare []byte       // the first candidate
 	var parked record.Time // until when its host is
@@ -183,6 +197,11 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 				return err
 			}
 			left = left[:0]
+			for size = 0; !counts.done && counts.key == order; size++ {
+				if err := counts.take(); err != nil {
+					return err
+				}
+			}
 		}
 		c := decodeCandidate(rows.row)
 		h, err := group.host(c.host)
@@ -196,19 +215,21 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 		for &group[at] != h {
 			at++
 		}
-		spent, gap := t.o.Politeness.pace(h)
+		p := t.o.Politeness.pace(h, t.now)
+		k := kept{pace: p, order: c.order, host: c.host, row: c.row}
 		if left[at] < 0 {
-			left[at] = t.contacts(h, spent, gap)
-			if left[at] > 0 && h.Contacts == 0 {
-				room -= spent // for robots.txt
+			left[at] = min(t.contacts(h, p), size)
+			if h.Contacts == 0 { // robots.txt comes first
+				k.contact, k.gap = 2*p.contact, 2*p.gap
 			}
 		}
 		switch {
 		case left[at] > 0:
 			t.fits++
+			k.latest = p.latest(left[at], t.o.For)
 			left[at]--
-			room -= spent
-			err = t.keep(&c, spent)
+			room -= k.contact
+			err = t.keep(c.number, &k)
 		case c.number == 1: // is decided about when all others are
 			spare, parked = append(spare, rows.row...), h.ParkedUntil
 		default:
@@ -227,17 +248,49 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 	}
 	c = decodeCandidate(spare)
 	if t.fits == 0 {
-		return t.keep(&c, 0) // an empty batch would mean an empty frontier
+		return t.keep(c.number, &kept{order: c.order, host: c.host, row: c.row}) // an empty batch would mean an empty frontier
 	}
 	return t.pass(&c, parked)
 }
 
+// kept is a candidate that is in the batch.
+type kept struct {
+	pace
+	latest time.Duration // when it must be begun, so that its host is done in time
+	order  uint64
+	host   []byte
+	row    []byte
+}
+
+func (k *kept) append(b []byte) []byte {
+	for _, d := range [...]time.Duration{k.contact, k.gap, k.wait, k.latest} {
+		b = binary.AppendUvarint(b, uint64(d))
+	}
+	b = binary.AppendUvarint(b, k.order)
+	b = binary.AppendUvarint(b, uint64(len(k.host)))
+	return append(append(b, k.host...), k.row...)
+}
+
+// decodeKept is the reverse of append, for bytes that this process wrote.
+func decodeKept(b []byte) (k kept) {
+	number := func() uint64 {
+		v, n := binary.Uvarint(b)
+		b = b[n:]
+		return v
+	}
+	for _, d := range [...]*time.Duration{&k.contact, &k.gap, &k.wait, &k.latest} {
+		*d = time.Duration(number())
+	}
+	k.order = number()
+	size := number()
+	k.host, k.row = b[:size], b[size:]
+	return k
+}
+
 // keep puts a candidate into the batch.
-func (t *trial) keep(c *candidate, spent time.Duration) error {
-	t.buf = binary.AppendUvarint(t.buf[:0], uint64(spent))
-	t.buf = binary.AppendUvarint(t.buf, c.order)
-	t.buf = append(t.buf, c.row...)
-	return t.kept.add(c.number, t.buf)
+func (t *trial) keep(number uint64, k *kept) error {
+	t.buf = k.append(t.buf[:0])
+	return t.kept.add(number, t.buf)
 }
 
 // pass does not: it goes back to its place, or waits if its host is parked.
@@ -250,53 +303,121 @@ func (t *trial) pass(c *candidate, parked record.Time) error {
 }
 
 // contacts is how many URLs of a host may be in the batch.
-func (t *trial) contacts(h *segment.Host, duration, gap time.Duration) int {
+func (t *trial) contacts(h *segment.Host, p pace) int {
 	switch {
-	case h.ParkedUntil > t.now && (t.o.For == 0 || h.Failures > 0):
+	case h.ParkedUntil > t.now && h.Failures > 0 && (t.o.For > 0 || len(t.s.Parked) > 0):
 		return 0 // mfetch waits as a server asks (Retry-After), but does not know of dead hosts
 	case t.o.For == 0:
 		return math.MaxInt
 	}
-	in := t.o.For - max(time.Duration(h.ParkedUntil-t.now)*time.Microsecond, 0)
+	in := t.o.For - p.wait
 	if in <= 0 {
 		return 0
 	}
-	n := 1 + int(max(in-duration, 0)/max(duration+gap, 1))
+	n := 1 + int(max(in-p.contact, 0)/max(p.contact+p.gap, 1))
 	if h.Contacts == 0 {
 		n = max(n-1, 1) // one is for robots.txt
 	}
 	return n
 }
 
-// finish gives to out what the batch has taken from the queues.
-func (t *trial) finish(out outlets) error {
-	rows, err := t.kept.sorted()
-	room := t.room
-	var e segment.Entry
-	for n := 0; err == nil && !rows.done; n++ {
-		spent, a := binary.Uvarint(rows.row)
-		order, b := binary.Uvarint(rows.row[a:])
-		if err := decodeRow(&t.kept.coders, rows.row[a+b:], order, &e); err != nil {
-			return err
-		}
-		to := out.leave
-		if t.o.For > 0 && room > 0 || t.o.For == 0 && n < t.o.N {
-			to = out.take
-		}
-		room -= time.Duration(spent)
-		if err := to(&e); err != nil {
-			return err
-		}
-		err = rows.take()
+// finish gives to out what the batch has taken from the queues, and closes the trial
+// if that fails.
+func (t *trial) finish(out outlets) (*picker, error) {
+	err := t.serve(out)
+	if err == nil {
+		err = eachRow(t.late, func(e *segment.Entry) error {
+			e.URL.Due = record.Time(e.Order)
+			return out.wait(e)
+		})
 	}
+	if err == nil {
+		err = eachRow(t.rest, out.leave)
+	}
+	if err != nil {
+		t.close()
+		return nil, err
+	}
+	return t.picker, nil
+}
+
+// serve takes the batch in the order of service: as the URLs were drawn; or, if it has
+// a time, those first whose hosts would else not be done in it, so that hosts with
+// much to do begin at once, and those with little fill the end. Either order goes through
+// the back queues, if there are any.
+func (t *trial) serve(out outlets) error {
+	rows, err := t.kept.sorted()
 	if err != nil {
 		return err
 	}
-	if err := eachRow(t.late, func(e *segment.Entry) error {
-		e.URL.Due = record.Time(e.Order)
-		return out.wait(e)
-	}); err != nil {
-		return err
+	var e segment.Entry
+	give := func(to func(*segment.Entry) error, b []byte) error {
+		k := decodeKept(b)
+		if err := decodeRow(&t.kept.coders, k.row, k.order, &e); err != nil {
+			return err
+		}
+		return to(&e)
 	}
-	return eachRow(t.rest, out.leave)
+	leave := func(rows *peeker) error {
+		for !rows.done {
+			if err := give(out.leave, rows.row); err != nil {
+				return err
+			}
+			if err := rows.take(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	n := t.o.N
+	if t.o.For > 0 {
+		timed := t.sorter(smallSort)
+		room := t.room
+		for n = 0; !rows.done && room > 0; n++ {
+			k := decodeKept(rows.row)
+			room -= k.contact
+			key := uint64(k.latest)
+			if t.s.policy.workers > 0 { // first in, first out
+				key = uint64(n)
+			}
+			if err := timed.add(key, rows.row); err != nil {
+				return err
+			}
+			if err := rows.take(); err != nil {
+				return err
+			}
+		}
+		if err := leave(rows); err != nil {
+			return err
+		}
+		if rows, err = timed.sorted(); err != nil {
+			return err
+		}
+	}
+	draw := func() (d drawn, more bool, err error) {
+		if n == 0 || rows.done {
+			return d, false, nil
+		}
+		n--
+		t.buf = append(t.buf[:0], rows.row...)
+		k := decodeKept(t.buf)
+		return drawn{k.pace, k.host, t.buf}, true, rows.take()
+	}
+	if t.back > 0 {
+		queues := newBackQueues(t.back, t.o.Politeness.Connections, draw)
+		draw = queues.next
+	}
+	for {
+		d, more, err := draw()
+		if err == nil && more {
+			err = give(out.take, d.row)
+		}
+		if err != nil {
+			return err
+		}
+		if !more {
+			break
+		}
+	}
+	return leave(rows)
 }

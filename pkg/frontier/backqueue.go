@@ -1,0 +1,221 @@
+package frontier
+
+import (
+	"container/heap"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"mercator/pkg/fault"
+)
+
+// BackQueues is the number of back queues where none is given: three for each connection.
+const BackQueues = "3C"
+
+// What the back queues of a batch take of memory. A URL more is read when one has left.
+const (
+	maxBackQueues = 1 << 16
+	maxHeld       = 4 << 20 // bytes of URLs that stand in back queues
+	maxResting    = 1 << 16 // hosts that have no queue and may not be contacted yet
+)
+
+// backQueues is how many back queues text asks for: a number, or a number for each
+// connection (3C) or each front queue (3K). None for a policy other than priority.
+func (p *policy) backQueues(text string, connections int) (int, error) {
+	if text == "" && p.name != priority {
+		return 0, nil
+	}
+	if p.name != priority {
+		return 0, &fault.Error{Class: fault.Usage, Found: "back queues for policy " + p.name, Want: "none, or policy " + priority}
+	}
+	if text == "" {
+		text = BackQueues
+	}
+	digits, times := text, 1
+	switch text[len(text)-1] {
+	case 'C':
+		digits, times = text[:len(text)-1], connections
+	case 'K':
+		digits, times = text[:len(text)-1], p.queues
+	}
+	n, err := strconv.Atoi(digits)
+	if err != nil || n < 0 || n > maxBackQueues {
+		return 0, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%q back queues", text), Want: fmt.Sprintf("a number up to %d, or one for each connection (3C) or front queue (3K)", maxBackQueues)}
+	}
+	if n > 0 && times > 0 && connections < 1 {
+		return 0, &fault.Error{Class: fault.Usage, Found: "back queues without connections", Want: "at least 1"}
+	}
+	return min(n*times, maxBackQueues), nil
+}
+
+// pace is how a host is served: how long a contact takes, the gap after it, and the
+// time from the batch's begin to the first contact.
+type pace struct{ contact, gap, wait time.Duration }
+
+// drawn is a URL that the front queues gave. Its bytes are the taker's until it takes the next.
+type drawn struct {
+	pace
+	host []byte
+	row  []byte // kept.append's
+}
+
+// backQueues are Mercator's (Manning, Raghavan and Schütze, Introduction to
+// Information Retrieval, section 20.2.3): URLs that were drawn from the front
+// queues wait in them until politeness lets their hosts be contacted.
+//
+//   - A queue holds URLs of one host, first in, first out. No host has two queues.
+//   - When a queue is empty it is refilled by draws: what is drawn of a host that has a
+//     queue goes there, and the first URL of another host ends the search.
+//   - The URL that is served next is that of the queue whose host may be contacted
+//     earliest; of several, that of the queue that was filled first.
+//
+// The clock is simulated: so many connections are at work, each contact takes
+// what its host needs, and leaves the host alone for the gap after it.
+type backQueues struct {
+	most   int // queues
+	free   int // connections
+	draw   func() (drawn, bool, error)
+	ended  bool // draw has no more
+	now    time.Duration
+	filled uint64 // queues so far
+	held   int    // bytes in queues
+	byHost map[string]*backQueue
+	rest   backHeap // those that are not contacted, by the time from which they may be
+	busy   backHeap // those that are, by the time when that ends
+	gone   resting
+}
+
+// backQueue is one; it is empty only while its last URL is fetched.
+type backQueue struct {
+	host   string
+	urls   []drawn
+	at     time.Duration
+	gap    time.Duration // after the contact that is under way
+	number uint64
+}
+
+func newBackQueues(queues, connections int, draw func() (drawn, bool, error)) *backQueues {
+	return &backQueues{most: queues, free: connections, draw: draw, byHost: map[string]*backQueue{}, gone: resting{until: map[uint64]time.Duration{}}}
+}
+
+// fill draws until each queue holds a host.
+func (b *backQueues) fill() error {
+	for len(b.byHost) < b.most && b.held < maxHeld && !b.ended {
+		d, more, err := b.draw()
+		if err != nil {
+			return err
+		}
+		if !more {
+			b.ended = true
+			break
+		}
+		q := b.byHost[string(d.host)]
+		if q == nil {
+			b.filled++
+			q = &backQueue{host: string(d.host), number: b.filled}
+			q.at = max(b.now, d.wait, b.gone.until[hostOrder(q.host)])
+			b.byHost[q.host] = q
+			heap.Push(&b.rest, q)
+		}
+		q.urls = append(q.urls, drawn{pace: d.pace, row: append([]byte(nil), d.row...)})
+		b.held += len(d.row)
+	}
+	return nil
+}
+
+// next is the URL that is served next, at the time b.now; false after the last.
+func (b *backQueues) next() (d drawn, more bool, err error) {
+	for {
+		if err := b.fill(); err != nil {
+			return drawn{}, false, err
+		}
+		switch {
+		case len(b.rest) > 0 && b.free > 0 && (len(b.busy) == 0 || b.rest[0].at <= max(b.now, b.busy[0].at)):
+			q := heap.Pop(&b.rest).(*backQueue)
+			u := q.urls[0]
+			q.urls = q.urls[1:]
+			b.held -= len(u.row)
+			b.now = max(b.now, q.at)
+			b.free--
+			q.at, q.gap = b.now+u.contact, u.gap
+			heap.Push(&b.busy, q)
+			return u, true, nil
+		case len(b.busy) > 0:
+			q := heap.Pop(&b.busy).(*backQueue)
+			b.now = max(b.now, q.at)
+			b.free++
+			q.at += q.gap
+			if len(q.urls) > 0 {
+				heap.Push(&b.rest, q)
+				continue
+			}
+			delete(b.byHost, q.host)
+			b.gone.add(hostOrder(q.host), q.at, b.now)
+		default:
+			return drawn{}, false, nil
+		}
+	}
+}
+
+// resting are hosts that have no queue, until when each is to be left alone. Beyond
+// maxResting those with the shortest time are forgotten: they may come too early in
+// the order, and mfetch waits in their place.
+type resting struct {
+	until map[uint64]time.Duration // by hostOrder
+	times restHeap
+}
+
+type rest struct {
+	at   time.Duration
+	host uint64
+}
+
+func (r *resting) add(host uint64, at, now time.Duration) {
+	for len(r.times) > 0 && (r.times[0].at <= now || len(r.times) == maxResting) {
+		if first := heap.Pop(&r.times).(rest); r.until[first.host] == first.at {
+			delete(r.until, first.host)
+		}
+	}
+	if at > now {
+		r.until[host] = at
+		heap.Push(&r.times, rest{at, host})
+	}
+}
+
+type restHeap []rest
+
+func (h restHeap) Len() int           { return len(h) }
+func (h restHeap) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h restHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *restHeap) Push(x any)        { *h = append(*h, x.(rest)) }
+func (h *restHeap) Pop() any {
+	x := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return x
+}
+
+// backHeap is the next-contact heap.
+type backHeap []*backQueue
+
+func (h backHeap) Len() int { return len(h) }
+func (h backHeap) Less(i, j int) bool {
+	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].number < h[j].number
+}
+func (h backHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *backHeap) Push(x any)   { *h = append(*h, x.(*backQueue)) }
+func (h *backHeap) Pop() any {
+	x := (*h)[len(*h)-1]
+	(*h)[len(*h)-1] = nil
+	*h = (*h)[:len(*h)-1]
+	return x
+}
+
+// latest is when the first of n contacts with a host must begin, so that all have
+// ended after a time.
+func (p pace) latest(n int, end time.Duration) time.Duration {
+	if each := p.contact + p.gap; n > 0 && each > 0 && time.Duration(n) > math.MaxInt64/each {
+		return 0
+	}
+	return max(end-time.Duration(n)*(p.contact+p.gap), 0)
+}
