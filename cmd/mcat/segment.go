@@ -12,7 +12,8 @@ import (
 	"mercator/pkg/fault"
 )
 
-// showSegment shows a queue file of a frontier as url rows, or its hosts.
+// showSegment shows a queue file of a frontier as url rows, or its hosts or
+// domains.
 func (p *printer) showSegment(ctx context.Context, in *input) error {
 	if p.g.Trailer || p.g.Format == "cdxj" {
 		return p.reject(in, "a segment")
@@ -34,23 +35,33 @@ func (p *printer) showSegment(ctx context.Context, in *input) error {
 	if !errors.Is(err, fault.WrongKind) {
 		return err
 	}
+	if p.g.Columns != nil || p.g.Format == "tsv" {
+		return p.reject(in, "a segment of hosts or domains")
+	}
 	hosts, err := segment.Open[segment.Host](in.file, size, in.opt.Name)
+	if err == nil {
+		return scanSegment(ctx, p, hosts, func(b []byte, h *segment.Host) []byte { return p.object(b, h.Host, h) })
+	}
+	if !errors.Is(err, fault.WrongKind) {
+		return err
+	}
+	domains, err := segment.Open[segment.Domain](in.file, size, in.opt.Name)
 	if err != nil {
 		return err
 	}
-	if p.g.Columns != nil || p.g.Format == "tsv" {
-		return p.reject(in, "a segment of hosts")
+	return scanSegment(ctx, p, domains, func(b []byte, d *segment.Domain) []byte { return p.object(b, d.Domain, d) })
+}
+
+// object shows what has no columns: its name, or all of it as JSON.
+func (p *printer) object(b []byte, name string, v json.Marshaler) []byte {
+	if p.g.Format == "text" {
+		return record.AppendEscaped(b, name)
 	}
-	return scanSegment(ctx, p, hosts, func(b []byte, h *segment.Host) []byte {
-		if p.g.Format == "text" {
-			return record.AppendEscaped(b, h.Host)
-		}
-		doc, err := json.Marshal(h)
-		if err != nil {
-			panic(err) // numbers and strings only
-		}
-		return append(b, cli.Printable(string(doc))...)
-	})
+	doc, err := v.MarshalJSON()
+	if err != nil {
+		panic(err) // numbers and strings only
+	}
+	return append(b, cli.Printable(string(doc))...)
 }
 
 func scanSegment[T segment.Row](ctx context.Context, p *printer, r *segment.Reader[T], line func([]byte, *T) []byte) error {

@@ -138,9 +138,9 @@ type Link struct {
 	LinkKind   string // "a", "img", "frame", "redirect", "sitemap", …
 	Nofollow   bool
 	Text       string
-	Depth      uint16 // of the target: the source's + 1 (redirects keep the source's)
+	Depth      uint16  // of the target: the source's + 1 (redirects keep the source's)
 	Score      float32 // of the source
-	Discovered Time // fetch_time of the source
+	Discovered Time    // fetch_time of the source
 	Extra      Extra
 }
 

@@ -294,3 +294,34 @@ func (h *Host) fields(c *coder) {
 	}
 	c.back(last + 1)
 }
+
+// fields is the layout of a Domain.
+func (d *Domain) fields(c *coder) {
+	c.delta(&d.Order)
+	c.string(&d.Domain)
+	n := uint64(d.InDegree())
+	c.uint(&n, MaxSources)
+	if c.reading {
+		d.Sources, d.Many = nil, n == MaxSources
+	}
+	sources := c.column()
+	var last uint64
+	for k := 0; k < int(n) && !d.Many && !c.bad; k++ {
+		var gap uint64
+		if !c.reading {
+			gap = uint64(d.Sources[k]) - last
+		}
+		c.back(sources)
+		c.uint(&gap, math.MaxUint32)
+		if c.reading {
+			if k > 0 && gap == 0 || last+gap > math.MaxUint32 {
+				c.bad = true
+			}
+			d.Sources = append(d.Sources, uint32(last+gap))
+		}
+		last += gap
+	}
+	c.back(sources + 1)
+	c.uint(&d.Round, math.MaxUint64)
+	c.uint(&d.Used, math.MaxUint64)
+}

@@ -36,6 +36,17 @@ func (h *Host) MarshalJSON() ([]byte, error) {
 		h.DurationUS, h.DelayUS, instant(h.LastContact), instant(h.ParkedUntil), h.Addr, places})
 }
 
+// MarshalJSON shows a domain to people and programs.
+func (d *Domain) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Domain   string `json:"domain"`
+		LinkedBy int    `json:"linked_by"`
+		More     bool   `json:"linked_by_more,omitempty"`
+		Round    uint64 `json:"given_until_round"`
+		Used     uint64 `json:"given_in_round"`
+	}{d.Domain, d.InDegree(), d.Many, d.Round, d.Used})
+}
+
 func instant(t record.Time) string {
 	if t == 0 {
 		return ""

@@ -1,5 +1,5 @@
 // Package segment reads and writes the frontier's files: queues of URLs and
-// tables of hosts, as sorted runs of checksummed, compressed blocks.
+// tables of hosts and domains, as sorted runs of checksummed, compressed blocks.
 //
 // The layout is SPEC.md beside this file, version 1.1. A segment is written
 // once, from its first row to its last, and never changed. It is read from any
@@ -37,6 +37,7 @@ const (
 	MaxBlockRaw  = 1 << 20   // bytes of a block's columns before compression
 	MaxBlockRows = 1 << 13
 	MaxLevels    = 256 // front queues of one host
+	MaxSources   = 256 // domains that link to one, and are told apart
 )
 
 // blockTarget is where the writer ends a block: large enough to compress, small
@@ -87,8 +88,28 @@ type Host struct {
 	Last        []LevelPlace
 }
 
+// Domain is a registered domain's state.
+type Domain struct {
+	Order  uint64 // the first eight bytes of SHA-256 of Domain
+	Domain string
+	// Sources are the other domains that link to it, MaxSources-1 at most: the last four
+	// bytes of SHA-256 of each, ascending. Many: there are more, and they are not listed.
+	Sources []uint32
+	Many    bool
+	Round   uint64 // of updates, up to which its budget is given away
+	Used    uint64 // of the budget of that round
+}
+
+// InDegree is the number of other domains that link to it; MaxSources is that many or more.
+func (d *Domain) InDegree() int {
+	if d.Many {
+		return MaxSources
+	}
+	return len(d.Sources)
+}
+
 // Row is what a segment holds.
-type Row interface{ Entry | Host }
+type Row interface{ Entry | Host | Domain }
 
 // Features are the bits of a segment's header that say what its rows have more
 // than those of other segments of its kind.
@@ -100,14 +121,15 @@ const Visits Features = 1
 // known are the features that a kind may have.
 func (f Features) known(kind byte) bool { return f == 0 || f == Visits && kind == 1 }
 
-// fielder is what *Entry and *Host are.
+// fielder is what *Entry, *Host and *Domain are.
 type fielder interface {
 	fields(*coder)
 	order() uint64
 }
 
-func (e *Entry) order() uint64 { return e.Order }
-func (h *Host) order() uint64  { return h.Order }
+func (e *Entry) order() uint64  { return e.Order }
+func (h *Host) order() uint64   { return h.Order }
+func (d *Domain) order() uint64 { return d.Order }
 
 func fieldsOf[T Row](row *T) fielder { return any(row).(fielder) }
 
@@ -118,8 +140,10 @@ func kindOf[T Row]() (kind byte, columns int) {
 	switch any(&row).(type) {
 	case *Entry:
 		return 1, 26
-	default:
+	case *Host:
 		return 2, 20
+	default:
+		return 4, 7
 	}
 }
 
@@ -132,6 +156,8 @@ func kindName(k byte) string {
 		return "queue of URLs"
 	case 2:
 		return "table of hosts"
+	case 4:
+		return "table of domains"
 	}
 	return fmt.Sprintf("kind %d", k)
 }

@@ -132,6 +132,43 @@ func hosts(n int) []Host {
 	return rows
 }
 
+func domains(n int) []Domain {
+	rng := rand.New(rand.NewPCG(9, 10))
+	var rows []Domain
+	order := uint64(0)
+	for i := range n {
+		order += rng.Uint64N(1 << 40)
+		d := Domain{Order: order, Domain: fmt.Sprintf("d%d.test", i), Round: rng.Uint64N(99), Used: rng.Uint64N(9), Many: i%50 == 49}
+		for s := uint32(0); !d.Many && len(d.Sources) < i*7%MaxSources; s++ {
+			d.Sources = append(d.Sources, s<<24|uint32(i))
+		}
+		rows = append(rows, d)
+	}
+	return rows
+}
+
+// Sources that do not ascend, and more than there may be.
+func TestDomainsRefused(t *testing.T) {
+	for _, d := range []Domain{
+		{Sources: []uint32{2, 2}}, {Sources: []uint32{2, 1}}, {Sources: make([]uint32, MaxSources)}, {Sources: []uint32{1}, Many: true},
+	} {
+		if err := NewWriter[Domain](io.Discard, "x").Add(&d); !errors.Is(err, fault.Usage) {
+			t.Errorf("%+v: %v", d, err)
+		}
+	}
+	var rows RowCoder[Domain]
+	for name, row := range map[string][]byte{ // order, domain, linked by, gaps, round, used
+		"one twice":     {0, 0, 2, 1, 0, 0, 0},
+		"past 32 bits":  {0, 0, 2, 0xff, 0xff, 0xff, 0xff, 0x0f, 1, 0, 0},
+		"more than 256": {0, 0, 0x81, 2, 0, 0},
+	} {
+		var d Domain
+		if err := rows.Decode(row, &d); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: %+v, %v", name, d, err)
+		}
+	}
+}
+
 // Sizes around the ends of blocks and pages.
 func TestRoundTrip(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 700, 40_000} {
@@ -156,6 +193,14 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatal(n, err)
 		}
 		if d := cmp.Diff(wantHosts, gotHosts, cmpopts.EquateEmpty()); d != "" {
+			t.Fatal(n, d)
+		}
+		wantDomains := domains(min(n, 5000))
+		gotDomains, err := decode[Domain](encode(t, wantDomains))
+		if err != nil {
+			t.Fatal(n, err)
+		}
+		if d := cmp.Diff(wantDomains, gotDomains, cmpopts.EquateEmpty()); d != "" {
 			t.Fatal(n, d)
 		}
 	}
@@ -293,7 +338,7 @@ func vectors(t *testing.T) (good map[string][]byte, bad map[string][]byte) {
 	good = map[string][]byte{
 		"g01-empty.seg": encode[Entry](t, nil), "g02-example.seg": encode(t, []Entry{example(5)}),
 		"g03-three.seg": file, "g04-zstd.seg": encode(t, entries(200)),
-		"g05-visits.seg": encodeVisits(t, visitedExample()),
+		"g05-visits.seg": encodeVisits(t, visitedExample()), "g06-domains.seg": encode(t, domains(3)),
 	}
 	bad = map[string][]byte{}
 	end := len(file)
@@ -381,7 +426,12 @@ func TestVectors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := decode[Entry](b); err != nil {
+		if name == "g06-domains.seg" {
+			_, err = decode[Domain](b)
+		} else {
+			_, err = decode[Entry](b)
+		}
+		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -485,6 +535,11 @@ func FuzzRead(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
+		if all, err := decode[Domain](resealed(b)); err == nil {
+			if again, err := decode[Domain](encode(t, all)); err != nil || !cmp.Equal(all, again, cmpopts.EquateEmpty()) {
+				t.Fatal(cmp.Diff(all, again), err)
+			}
+		}
 		rows, err := decode[Entry](resealed(b))
 		if err != nil {
 			return

@@ -65,8 +65,10 @@ func newWriter[T Row](out io.Writer, name string, features Features) *Writer[T] 
 	kind, columns := kindOf[T]()
 	var minor byte
 	if features != 0 {
-		minor = 1
 		columns += visitColumns
+	}
+	if features != 0 || kind == 4 {
+		minor = 1
 	}
 	w := &Writer[T]{out: out, name: name}
 	w.c = coder{visits: features == Visits, cols: make([][]byte, columns), prev: make([]uint64, columns)}
@@ -135,8 +137,21 @@ func check[T Row](row *T, visits bool) error {
 		if len(r.Host) > MaxString || len(r.Addr) > MaxString || len(r.Last) > MaxLevels {
 			return &fault.Error{Class: fault.Usage, Found: "a host record beyond the limits of a segment"}
 		}
+	case *Domain:
+		if len(r.Domain) > MaxString || len(r.Sources) >= MaxSources || r.Many && r.Sources != nil || !ascending(r.Sources) {
+			return &fault.Error{Class: fault.Usage, Found: "a domain record beyond the limits of a segment"}
+		}
 	}
 	return nil
+}
+
+func ascending(list []uint32) bool {
+	for i := 1; i < len(list); i++ {
+		if list[i] <= list[i-1] {
+			return false
+		}
+	}
+	return true
 }
 
 func (w *Writer[T]) endBlock() {

@@ -3,130 +3,12 @@ package frontier
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"mercator/formats/record"
 	"mercator/formats/segment"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
 )
-
-// hostTable looks hosts up in ascending order (hostOrder). Runs are
-// read forward only, and only where a host that is asked for can be.
-type hostTable struct {
-	runs []*hostRun // newest first
-}
-
-// hostRun is a run, or the pieces of one.
-type hostRun struct {
-	fs   files
-	left []run // those not yet read to their end, ascending
-	file durable.File
-	scan *segment.Scanner[segment.Host] // of the first of them; nil: not opened
-	row  segment.Host
-	any  bool // row is set
-}
-
-// openHosts opens the table of runs, which stand oldest first.
-func openHosts(fs files, runs []run) *hostTable {
-	t := &hostTable{}
-	for to := len(runs); to > 0; {
-		from := to - 1
-		for from > 0 && runs[from].Chain != 0 && runs[from-1].Chain == runs[from].Chain {
-			from--
-		}
-		t.runs = append(t.runs, &hostRun{fs: fs, left: runs[from:to]})
-		to = from
-	}
-	return t
-}
-
-func (t *hostTable) close() {
-	for _, r := range t.runs {
-		r.close()
-	}
-}
-
-func (r *hostRun) close() {
-	if r.file != nil {
-		r.file.Close()
-		r.file, r.scan = nil, nil
-	}
-}
-
-// seek sets row to the next host whose order is at least order, if there is one.
-func (r *hostRun) seek(order uint64) error {
-	for r.any = false; len(r.left) > 0; r.skip() {
-		for len(r.left) > 1 && r.left[1].Head <= order {
-			r.skip()
-		}
-		if r.scan == nil {
-			in, file, err := openRun[segment.Host](r.fs, r.left[0].Path)
-			if err != nil {
-				return err
-			}
-			r.file, r.scan = file, in.Scan(r.left[0].From)
-		}
-		if err := r.scan.Seek(order, &r.row); err != io.EOF {
-			r.any = err == nil
-			return err
-		}
-	}
-	return nil
-}
-
-// skip moves to the next piece.
-func (r *hostRun) skip() {
-	r.close()
-	r.left = r.left[1:]
-}
-
-// maxSame bounds the hosts of one order. More than two are not to be expected, and
-// more than a few cannot be made.
-const maxSame = 64
-
-func tooManySame(order uint64) error {
-	return &fault.Error{Class: fault.Corrupt, File: "hosts", Found: fmt.Sprintf("more than %d hosts of order %016x", maxSame, order)}
-}
-
-// find appends the states of the hosts of that order to group. Orders must ascend
-// from call to call.
-func (t *hostTable) find(order uint64, group hostGroup) (hostGroup, error) {
-	for _, r := range t.runs {
-		if !r.any || r.row.Order < order {
-			if err := r.seek(order); err != nil {
-				return nil, err
-			}
-		}
-		if !r.any || r.row.Order != order {
-			continue
-		}
-		for r.any && r.row.Order == order {
-			if len(group) == maxSame {
-				return nil, tooManySame(order)
-			}
-			group = append(group, r.row)
-			if err := r.next(); err != nil {
-				return nil, err
-			}
-		}
-		break // older runs have older states
-	}
-	return group, nil
-}
-
-// next sets row to the host after it, if the piece has one: the hosts of one order are in one piece.
-func (r *hostRun) next() error {
-	err := r.scan.Next(&r.row)
-	if r.any = err == nil; err == io.EOF {
-		r.skip()
-		err = nil
-	}
-	return err
-}
 
 // hostGroup are the hosts of one order, which is one as a rule.
 type hostGroup []segment.Host
@@ -159,7 +41,7 @@ func (c *change) hosts(ctx context.Context) error {
 	if err != nil || fresh.done && events.done {
 		return err
 	}
-	table := openHosts(c.st, c.s.Hosts)
+	table := openTable[segment.Host](c.st, c.s.Hosts)
 	defer table.close()
 	w, err := newRun[segment.Host](c.tx, "hosts/", "hosts", 0)
 	if err != nil {
@@ -226,7 +108,7 @@ func (c *change) hosts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := mergeRuns(ctx, c.st, c.tx, c.s, r.Rows, c.layout.step, c.hostList(&c.s.Hosts, "hosts")); err != nil {
+	if _, err := mergeRuns(ctx, c.st, c.tx, c.s, r.Rows, c.layout.step, tableList[segment.Host](c, &c.s.Hosts, "hosts")); err != nil {
 		return err
 	}
 	c.s.Hosts = append(c.s.Hosts, r)
@@ -384,7 +266,7 @@ func (f *Frontier) Host(host string) (h segment.Host, found bool, err error) {
 	if err != nil {
 		return h, false, err
 	}
-	table := openHosts(f.st, s.Hosts)
+	table := openTable[segment.Host](f.st, s.Hosts)
 	defer table.close()
 	group, err := table.find(hostOrder(host), nil)
 	for _, h := range group {
@@ -393,65 +275,4 @@ func (f *Frontier) Host(host string) (h segment.Host, found bool, err error) {
 		}
 	}
 	return h, false, err
-}
-
-// hostMerger reads the runs of the host table as one.
-type hostMerger struct {
-	m     *merger[segment.Host]
-	group hostGroup
-	at    int // in group
-}
-
-// next gives the newest state of the next host; io.EOF after the last.
-func (g *hostMerger) next(h *segment.Host) error {
-	if g.at == len(g.group) {
-		g.at, g.group = 0, g.group[:0]
-		var row segment.Host
-		age := 0
-		for {
-			if err := g.m.next(&row); err != nil {
-				return err
-			}
-			if g.m.age != age { // a newer run has the order too
-				g.group, age = g.group[:0], g.m.age
-			}
-			if len(g.group) == maxSame {
-				return tooManySame(row.Order)
-			}
-			g.group = append(g.group, row)
-			if order, more := g.m.order(); !more || order != row.Order {
-				break
-			}
-		}
-	}
-	*h = g.group[g.at]
-	g.at++
-	return nil
-}
-
-// whole reports whether all hosts of an order were given.
-func (g *hostMerger) whole() bool { return g.at == len(g.group) }
-
-// eachHost calls fn for every host, in the table's order.
-func eachHost(ctx context.Context, fs files, runs []run, fn func(*segment.Host) error) error {
-	m := newMerger[segment.Host](fs, runs)
-	defer m.close()
-	all := hostMerger{m: m}
-	var t ticker
-	for {
-		var h segment.Host
-		err := all.next(&h)
-		if err == io.EOF {
-			return nil
-		}
-		if err == nil {
-			err = t.err(ctx)
-		}
-		if err == nil {
-			err = fn(&h)
-		}
-		if err != nil {
-			return err
-		}
-	}
 }

@@ -68,8 +68,8 @@ type reading[T segment.Row] interface {
 	whole() bool
 }
 
-func every(m *merger[segment.Entry]) reading[segment.Entry] { return m }                 // all URLs
-func newest(m *merger[segment.Host]) reading[segment.Host]  { return &hostMerger{m: m} } // of each host the newest state
+func every(m *merger[segment.Entry]) reading[segment.Entry] { return m }                    // all URLs
+func newest[T segment.Row](m *merger[T]) reading[T]         { return &newestRows[T]{m: m} } // of each row of a table the newest state
 
 // mergeRuns begins the merges that are due in lists, and goes on with those that have
 // begun, the lowest tier first, by as many rows as the change writes itself (own) for each tier that

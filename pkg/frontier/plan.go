@@ -224,7 +224,7 @@ func (p *planner) contacts(h *segment.Host, n uint64) (pages uint64, robots bool
 // So a batch takes at least as long as its slowest host, its slowest address, and the
 // sum of all contacts over the connections.
 func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error) {
-	table := openHosts(fs, hosts)
+	table := openTable[segment.Host](fs, hosts)
 	defer table.close()
 	out := &Plan{URLs: p.urls}
 	var sim *simulation

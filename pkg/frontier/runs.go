@@ -81,6 +81,8 @@ func rowOrder[T segment.Row](row *T) uint64 {
 		return r.Order
 	case *segment.Host:
 		return r.Order
+	case *segment.Domain:
+		return r.Order
 	}
 	return 0
 }

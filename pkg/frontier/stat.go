@@ -147,7 +147,7 @@ func compareTop(a, b TopHost) int {
 
 func (f *Frontier) top(ctx context.Context, s *state, n int) ([]TopHost, error) {
 	var h topHeap
-	err := eachHost(ctx, f.st, s.Hosts, func(host *segment.Host) error {
+	err := eachNewest(ctx, f.st, s.Hosts, func(host *segment.Host) error {
 		t := TopHost{host.Host, host.Discovered - host.Finished, host.Discovered}
 		if t.Pending == 0 {
 			return nil
@@ -296,7 +296,7 @@ func (f *Frontier) Check(ctx context.Context) error {
 	if err := f.each(ctx, s, func(q queue, _ *segment.Entry) error { waiting[q]++; return nil }); err != nil {
 		return err
 	}
-	err = eachHost(ctx, f.st, s.Hosts, func(h *segment.Host) error {
+	err = eachNewest(ctx, f.st, s.Hosts, func(h *segment.Host) error {
 		c.Discovered += h.Discovered
 		c.Finished += h.Finished
 		c.Retried += h.Retried

@@ -171,7 +171,7 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 	if t.o.For == 0 && t.back == 0 {
 		hosts = t.s.Parked
 	}
-	table := openHosts(fs, hosts)
+	table := openTable[segment.Host](fs, hosts)
 	defer table.close()
 	rows, err := candidates.sorted()
 	if err != nil {

@@ -551,9 +551,9 @@ func (c *change) wait(e *segment.Entry) error {
 	return addRow(c.later, e.Order, e)
 }
 
-// hostList is a list of runs of hosts.
-func (c *change) hostList(runs *[]run, role string) list[segment.Host] {
-	return list[segment.Host]{runs, role + "/", role, c.layout.hostFan, newest}
+// tableList is a list of runs of a table.
+func tableList[T segment.Row](c *change, runs *[]run, role string) list[T] {
+	return list[T]{runs, role + "/", role, c.layout.hostFan, newest[T]}
 }
 
 // mergeQueues goes on with the merges of waiting URLs.
@@ -581,7 +581,7 @@ func (c *change) finish(ctx context.Context) error {
 		}
 		s.Parked, s.ParkedUntil = nil, 0
 	}
-	if _, err := mergeRuns(ctx, c.st, c.tx, s, 0, c.layout.step, c.hostList(&s.Parked, "parked")); err != nil {
+	if _, err := mergeRuns(ctx, c.st, c.tx, s, 0, c.layout.step, tableList[segment.Host](c, &s.Parked, "parked")); err != nil {
 		return err
 	}
 	if err := c.hosts(ctx); err != nil {
