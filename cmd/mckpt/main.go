@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -168,8 +169,10 @@ type abandonCmd struct {
 // Help is printed by mckpt abandon --help.
 func (*abandonCmd) Help() string {
 	return `The crawl goes on from its current checkpoint, as if nothing had been done since: the
-open round and changes made without --txn are given up, and the round's name is free
-again. Only the times at which hosts were contacted stay, so that politeness holds.
+open round, the batch taken ahead of it with "mfrontier next --overlap", and changes made
+without --txn are given up, and the rounds' names are free again. A batch that was out when
+the checkpoint was made is out again: the same "mfrontier next" gives it once more. Only the
+times at which hosts were contacted stay, so that politeness holds.
 
   mckpt abandon crawl`
 }
@@ -183,8 +186,26 @@ func (c *abandonCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	std.Warn("given up: %s; stores that go back: %s", orNone(strings.Join(before.Rounds, ", ")), orNone(strings.Join(before.Changed, ", ")))
+	after, err := crawl.State()
+	if err != nil {
+		return err
+	}
+	given := before.Rounds
+	for _, round := range before.Ahead {
+		if !slices.Contains(after.Ahead, round) {
+			given = append(given, round)
+		}
+	}
+	std.Warn("given up: %s; stores that go back: %s", orNone(strings.Join(given, ", ")), orNone(strings.Join(before.Changed, ", ")))
+	stillOut(std, after)
 	return nil
+}
+
+// stillOut tells of the batches that the checkpoint holds as being out.
+func stillOut(std *cli.Std, st *store.State) {
+	for _, round := range st.Ahead {
+		std.Warn("still out, as checkpoint %d holds it: %s; \"mfrontier next --txn %s\" gives its batch again", st.Checkpoint, round, round)
+	}
 }
 
 type listCmd struct {
@@ -248,8 +269,8 @@ type showCmd struct {
 
 // Help is printed by mckpt show --help.
 func (*showCmd) Help() string {
-	return `Without a number: the current checkpoint, the open round, the stores that changed since
-the checkpoint, and for each store what it holds and which commands of the open round have
+	return `Without a number: the current checkpoint, the open round, rounds ahead of it whose batches
+are out ("mfrontier next --overlap"), the stores that changed since the checkpoint, and for each store what it holds and which commands of the open round have
 committed. A store that changed and shows none of them was changed without --txn: that is
 in no checkpoint until the next commit, and abandon and restore drop it. With a number: the stores'
 generations in that checkpoint, and the round's books, stage by stage.
@@ -297,10 +318,10 @@ func (c *showCmd) Run(std *cli.Std) error {
 		return printJSON(std, st)
 	}
 	out := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(out, "checkpoint\t%d %s\nepoch\t%d\nopen round\t%s\nchanged\t%s\n\n", st.Checkpoint, st.Txn, st.Epoch, orNone(strings.Join(st.Rounds, ", ")), orNone(strings.Join(st.Changed, ", ")))
-	fmt.Fprintln(out, "store\tkind\tgeneration\tfiles\tbytes\tround\tcommitted")
+	fmt.Fprintf(out, "checkpoint\t%d %s\nepoch\t%d\nopen round\t%s\nahead\t%s\nchanged\t%s\n\n", st.Checkpoint, st.Txn, st.Epoch, orNone(strings.Join(st.Rounds, ", ")), orNone(strings.Join(st.Ahead, ", ")), orNone(strings.Join(st.Changed, ", ")))
+	fmt.Fprintln(out, "store\tkind\tgeneration\tfiles\tbytes\tround\tcommitted\tahead")
 	for _, s := range st.Stores {
-		fmt.Fprintf(out, "%s\t%s\t%d\t%d\t%d\t%s\t%s\n", s.Name, s.Kind, s.Generation, s.Files, s.Bytes, s.Round, strings.Join(s.Committed, " "))
+		fmt.Fprintf(out, "%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\n", s.Name, s.Kind, s.Generation, s.Files, s.Bytes, s.Round, strings.Join(s.Committed, " "), strings.Join(s.Ahead, " "))
 	}
 	return out.Flush()
 }
@@ -441,7 +462,11 @@ func (c *restoreCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	std.Warn("the crawl goes on from checkpoint %d", c.Number)
-	return nil
+	st, err := crawl.State()
+	if err == nil {
+		stillOut(std, st)
+	}
+	return err
 }
 
 type gcCmd struct {

@@ -175,6 +175,7 @@ type batchFlags struct {
 	PerHost   int           `help:"URLs of one host, at most; 0: any number."`
 	PerDomain int           `help:"URLs of one registered domain (example.co.uk), at most; 0: any number. At most --number URLs of hosts and domains that have their share are passed over, so the batch may be smaller."`
 	For       time.Duration `help:"Instead of --number: as many URLs as can be fetched in this time, of each host and of all, with the delays and connections below and the speeds that hosts had before."`
+	Overlap   bool          `help:"While a batch is out, one more beside it, of URLs of other hosts; at most --number URLs of its hosts are passed over."`
 
 	BackQueues string `placeholder:"N" help:"Policy priority: back queues that the batch goes through, up to 65536; 0: none; 3C: three for each connection, as Mercator's designers advise (Manning, Raghavan and Schütze, section 20.2.3; the default); 3K: three for each of the K front queues, as others retell it."`
 
@@ -191,7 +192,7 @@ func (f *batchFlags) politeness() frontier.Politeness {
 }
 
 func (f *batchFlags) options(txn string) frontier.NextOptions {
-	return frontier.NextOptions{N: f.Number, PerHost: f.PerHost, PerDomain: f.PerDomain, For: f.For, Politeness: f.politeness(), BackQueues: f.BackQueues, Txn: txn}
+	return frontier.NextOptions{N: f.Number, PerHost: f.PerHost, PerDomain: f.PerDomain, Overlap: f.Overlap, For: f.For, Politeness: f.politeness(), BackQueues: f.BackQueues, Txn: txn}
 }
 
 type nextCmd struct {
@@ -221,9 +222,17 @@ the same moment. Hosts that were never contacted are taken to need --duration.
 If nothing is due, it waits for the earliest due time. An empty batch means an empty
 frontier: the crawl is done, and the round can be closed like any other.
 
+With --overlap the frontier may hold two batches: one more is taken while the first is out, so that who
+fetches need not wait for the first to be extracted and merged. No host has URLs in both. The second
+knows nothing of what the first discovers, and is best where there are many more hosts than a batch has.
+If there is no such URL that is due, it ends with exit code 6. The first round is closed first: until its
+"mckpt commit" all other stores refuse the second. "mckpt abandon" gives up both, and a checkpoint made
+between them holds the second: after a restore the same command gives its batch again.
+
   mfrontier next crawl/frontier -n 10000 --txn r12 -o batch.arrows.zst
   mfrontier next crawl/frontier --for 30m --connections 64 --txn r12 -o batch.arrows.zst
-  mfrontier next crawl/frontier --per-host 50 --txn r12 | mresolve crawl/dns --txn r12 | …`
+  mfrontier next crawl/frontier --per-host 50 --txn r12 | mresolve crawl/dns --txn r12 | …
+  mfrontier next crawl/frontier -n 10000 --txn r13 --overlap -o batch13.arrows.zst`
 }
 
 func (c *nextCmd) Run(ctx context.Context, std *cli.Std) error {
@@ -248,23 +257,37 @@ func (c *nextCmd) Run(ctx context.Context, std *cli.Std) error {
 	} else if empty {
 		std.Warn("%s is empty: the crawl is done", c.Store)
 	}
-	spec := stage.Spec{Name: "mfrontier next", Verb: "next", Store: f.Store(), Txn: c.Txn, Now: now, Spooled: true}
+	spec := stage.Spec{Name: "mfrontier next", Verb: "next", Store: c.store(f), Txn: c.Txn, Now: now, Spooled: true}
 	return cli.RunStage(ctx, std, spec, nil, sinks, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 		return f.Next(ctx, b, o)
 	})
+}
+
+// store is the frontier's, as the transaction of this batch sees it.
+func (c *nextCmd) store(f *frontier.Frontier) *store.Store {
+	if c.Overlap {
+		return f.Store().Ahead()
+	}
+	return f.Store()
 }
 
 // when is the round's time, waited for if need be; 0 for a round whose output is
 // kept and has its own.
 func (c *nextCmd) when(ctx context.Context, std *cli.Std, f *frontier.Frontier) (record.Time, error) {
 	if c.Txn != "" {
-		if _, found, err := f.Store().Lookup("next", c.Txn); found || err != nil {
+		if _, found, err := c.store(f).Lookup("next", c.Txn); found || err != nil {
 			return 0, err
 		}
 	}
 	now := record.TimeOf(c.Now)
 	if now == 0 {
 		now = record.TimeOf(std.Now())
+	}
+	if c.Overlap {
+		// Beside a batch none is waited for: the first one's outcomes may come before.
+		if out, err := f.Out(); out || err != nil {
+			return now, err
+		}
 	}
 	return f.Wait(ctx, now, func(ctx context.Context, due record.Time) error {
 		if c.NoWait {

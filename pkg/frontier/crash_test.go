@@ -36,28 +36,34 @@ func (b *bench) contents() string {
 func TestCrashAtEveryCall(t *testing.T) {
 	var seeds []record.URL
 	for i := range 12 {
-		seeds = append(seeds, newURL(fmt.Sprintf("h%d.test", i%3), fmt.Sprint(i), uint8(i%2)))
+		seeds = append(seeds, newURL(fmt.Sprintf("h%d.test", i%6), fmt.Sprint(i), uint8(i%2)))
 	}
-	var batch []record.URL
+	var batch, beside []record.URL
+	update := func(b *bench, txn string, batch []record.URL) error {
+		var outcomes []record.Fetch
+		for i, u := range batch {
+			kind := []string{record.OutcomeFetched, record.OutcomeTimeout, record.OutcomeDeferred}[i%3]
+			outcomes = append(outcomes, fetchOf(u, kind, 0, 1))
+		}
+		return b.update(txn, 1, outcomes, newURL("h9.test", "new "+txn, 2))
+	}
 	steps := []struct {
 		name string
 		do   func(b *bench) error
 	}{
 		{"add", func(b *bench) error { return b.add("seed", seeds...) }},
 		{"next", func(b *bench) (err error) {
-			batch, err = b.next(1, NextOptions{N: 7, PerHost: 2, Txn: "r1"})
+			batch, err = b.next(1, NextOptions{N: 4, PerHost: 2, Txn: "r1"})
 			return err
 		}},
-		{"update", func(b *bench) error {
-			var outcomes []record.Fetch
-			for i, u := range batch {
-				kind := []string{record.OutcomeFetched, record.OutcomeTimeout, record.OutcomeDeferred}[i%3]
-				outcomes = append(outcomes, fetchOf(u, kind, 0, 1))
-			}
-			return b.update("r1", 1, outcomes, newURL("h9.test", "new", 2))
+		{"next beside it", func(b *bench) (err error) {
+			beside, err = b.next(1, NextOptions{N: 5, Txn: "r2", Overlap: true})
+			return err
 		}},
+		{"update", func(b *bench) error { return update(b, "r1", batch) }},
+		{"update of the one beside", func(b *bench) error { return update(b, "r2", beside) }},
 		{"next with due URLs", func(b *bench) error {
-			_, err := b.next(1e9, NextOptions{N: 3, Txn: "r2"})
+			_, err := b.next(1e9, NextOptions{N: 3, Txn: "r3"})
 			return err
 		}},
 	}
@@ -75,13 +81,13 @@ func TestCrashAtEveryCall(t *testing.T) {
 		if before == after {
 			t.Fatal(step.name, " changes nothing")
 		}
-		kept := batch
+		kept, keptBeside := batch, beside
 		for n := 1; n <= calls; n++ {
 			trial := fs.AfterCrash(durable.KeepAll)
 			b := open(t, trial, Params{})
 			trial.CrashAt(n)
 			crashed := step.do(b)
-			batch = kept
+			batch, beside = kept, keptBeside
 			for _, loss := range []durable.Loss{durable.LoseAll, durable.KeepAll, durable.Loss(1000 + n)} {
 				b := open(t, trial.AfterCrash(loss), Params{})
 				switch got := b.contents(); {

@@ -41,8 +41,8 @@ func pickKnown(ctx context.Context, fs files, s *state, now record.Time, o NextO
 		// What the connections do if no host is slower than assumed.
 		n = int(float64(o.For) * float64(o.Politeness.Connections) / float64(o.Politeness.Duration+1))
 	}
-	if o.PerHost+o.PerDomain > 0 {
-		most = MaxCapped
+	if o.PerHost+o.PerDomain+len(o.away) > 0 {
+		most = MaxCapped // what is passed over is written again
 	}
 	n = min(max(n, firstCandidates), most)
 	for whole := o.PerHost == 0; ; {
@@ -247,7 +247,7 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 		return nil
 	}
 	c = decodeCandidate(spare)
-	if t.fits == 0 {
+	if t.fits == 0 && len(t.o.away) == 0 {
 		return t.keep(c.number, &kept{order: c.order, host: c.host, row: c.row}) // an empty batch would mean an empty frontier
 	}
 	return t.pass(&c, parked)

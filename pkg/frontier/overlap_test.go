@@ -1,0 +1,278 @@
+package frontier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+)
+
+// flying is a batch that is out in the model.
+type flying struct {
+	txn  string
+	urls []record.URL
+}
+
+// crawled is a crawl folder with nothing but a frontier, and what must be true of it.
+type crawled struct {
+	*model
+	out    []flying // at most two, the older first
+	open   string   // a round that has landed and is not closed
+	rounds int      // names given
+}
+
+func (c *crawled) clone() *crawled {
+	n := *c
+	n.out = slices.Clone(c.out)
+	m := *c.model
+	m.order, m.state = slices.Clone(m.order), map[string]*modelURL{}
+	for k, u := range c.state {
+		u := *u
+		m.state[k] = &u
+	}
+	n.model = &m
+	return &n
+}
+
+// Batches side by side, with checkpoints, abandon, restore and losses of all that was
+// not synced in between: no host is in both, each comes again after a restore as it was,
+// and every URL gets one outcome.
+func TestOverlapAgainstModel(t *testing.T) {
+	ctx := context.Background()
+	did := map[string]int{} // what all crawls came to together
+	for _, size := range []int{3, 30} {
+		for seed, p := range []Params{{Strict: true}, {Seed: 5}, {Policy: dynamic}, {Policy: fifo, Workers: 3}} {
+			t.Run(fmt.Sprintf("batch %d %+v", size, p), func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(uint64(seed), uint64(size)))
+				fs := durable.NewCrashFS()
+				opt := store.Options{FS: fs}
+				if _, err := store.InitCrawl("/crawl", nil, nil, func() error { return Create("/crawl/frontier", p, opt) }, opt); err != nil {
+					t.Fatal(err)
+				}
+				b := open(t, fs, p)
+				now := &crawled{model: &model{p: p, state: map[string]*modelURL{}, overlaps: true}}
+				serial := 0
+				some := func(n int) (urls []record.URL) {
+					for range n {
+						u := newURL(fmt.Sprintf("h%d.test", min(rng.IntN(20), rng.IntN(20))), fmt.Sprint(serial), uint8(rng.IntN(4)))
+						serial++
+						urls = append(urls, u)
+					}
+					return urls
+				}
+				crawl := func() *store.Crawl {
+					c, err := store.OpenCrawl("/crawl", store.Options{FS: fs})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return c
+				}
+				checkpoints := map[uint64]*crawled{}
+				current := uint64(0)
+				commit := func(txn string) {
+					k, made, err := crawl().Commit(ctx, txn, time.Unix(0, 0), 0)
+					if err != nil || !made {
+						t.Fatal(txn, made, err)
+					}
+					now.open = ""
+					current = k.Number
+					checkpoints[current] = now.clone()
+				}
+				seeds := some(60)
+				if err := b.add("seed", seeds...); err != nil {
+					t.Fatal(err)
+				}
+				now.add(seeds...)
+				commit("seed")
+				at := record.Time(1_000_000)
+				// next takes a batch beside those that are out; done says what came of it.
+				next := func(size int) (done string) {
+					at++
+					now.rounds++
+					txn := fmt.Sprint("r", now.rounds)
+					free := map[string]bool{}
+					for _, fl := range now.out {
+						for _, u := range fl.urls {
+							free[u.Host] = false
+						}
+					}
+					others, passed := 0, 0
+					for _, u := range now.state {
+						if u.inFlight || u.final != "" || u.Due > at {
+							continue
+						} else if _, away := free[u.Host]; away {
+							passed++
+						} else {
+							others++
+						}
+					}
+					batch, err := b.next(at, NextOptions{N: size, Txn: txn, Overlap: true})
+					switch {
+					case len(now.out) == 2:
+						if !errors.Is(err, fault.Conflict) {
+							t.Fatal("a third batch: ", err)
+						}
+						now.rounds--
+						return "third"
+					case errors.Is(err, fault.No):
+						if len(now.out) == 0 || others > 0 && passed < size {
+							t.Fatal(others, passed, err)
+						}
+						now.rounds--
+						return "none"
+					case err != nil:
+						t.Fatal(err)
+					case len(batch) == 0:
+						if len(now.out) > 0 || others > 0 {
+							t.Fatal("an empty batch")
+						}
+						now.rounds--
+						return "empty"
+					}
+					now.take(t, batch, size, at)
+					now.out = append(now.out, flying{txn, batch})
+					return fmt.Sprint("beside ", len(now.out)-1)
+				}
+				land := func() {
+					fl := now.out[0]
+					if len(now.out) > 1 {
+						if err := b.update(now.out[1].txn, at, nil); !errors.Is(err, fault.Conflict) {
+							t.Fatal("the second batch first: ", err)
+						}
+					}
+					var outcomes []record.Fetch
+					for _, u := range fl.urls {
+						s := now.state[u.URL]
+						s.inFlight = false
+						switch rng.IntN(4) {
+						case 0:
+							s.retried, s.Due = true, 0
+							outcomes = append(outcomes, fetchOf(u, record.OutcomeDeferred, 0, at))
+						case 1:
+							if outcomes = append(outcomes, fetchOf(u, record.OutcomeTimeout, 0, at)); u.Attempt == 2 {
+								s.final = record.OutcomeTimeout
+								continue
+							}
+							s.retried = true
+							s.Attempt++
+							s.Due = outcomeDue(t, &outcomes[len(outcomes)-1])
+						default:
+							s.final = record.OutcomeFetched
+							outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, at))
+						}
+					}
+					var fresh []record.URL
+					if serial < 200 {
+						fresh = some(rng.IntN(6))
+					}
+					if err := b.update(fl.txn, at, outcomes, fresh...); err != nil {
+						t.Fatal(err)
+					}
+					now.add(fresh...)
+					now.out, now.open = now.out[1:], fl.txn
+				}
+				for step := 0; step < 80; step++ {
+					switch op := rng.IntN(20); {
+					case op < 9:
+						did[next(size)]++
+					case op < 14:
+						if now.open != "" {
+							commit(now.open)
+						} else if len(now.out) > 0 {
+							land()
+						}
+					case op < 17:
+						for _, fl := range now.out {
+							again, err := b.next(at+99, NextOptions{N: size, Txn: fl.txn, Overlap: rng.IntN(2) == 0})
+							if d := cmp.Diff(fl.urls, again, cmpopts.IgnoreUnexported(record.Extra{})); d != "" || err != nil {
+								t.Fatal("repeated: ", err, d)
+							}
+						}
+					case op < 18:
+						at += record.Time(time.Hour.Microseconds())
+					case op < 19:
+						if _, err := crawl().Abandon(ctx); err != nil {
+							t.Fatal(err)
+						}
+						now = checkpoints[current].clone()
+						did["abandon"]++
+					default:
+						if rng.IntN(2) == 0 {
+							if _, _, err := crawl().GC(ctx, 3); now.open == "" && err != nil && len(now.out) == 0 {
+								t.Fatal(err)
+							}
+							for n := range maps.Keys(checkpoints) {
+								if _, err := crawl().Checkpoint(n); err != nil {
+									delete(checkpoints, n)
+								}
+							}
+							break
+						}
+						numbers := slices.Sorted(maps.Keys(checkpoints))
+						current = numbers[rng.IntN(len(numbers))]
+						if err := crawl().Restore(ctx, current); err != nil {
+							t.Fatal(err)
+						}
+						now = checkpoints[current].clone()
+						did[fmt.Sprint("restore with ", len(now.out))]++
+					}
+					fs = fs.AfterCrash(durable.LoseAll)
+					b = open(t, fs, p)
+					if step%8 == 0 {
+						b.check()
+					}
+					st, err := b.f.Stat(ctx, StatOptions{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					var got, want []string
+					for _, fl := range st.Batches {
+						got = append(got, fmt.Sprint(fl.Txn, " ", fl.URLs))
+					}
+					for _, fl := range now.out {
+						want = append(want, fmt.Sprint(fl.txn, " ", len(fl.urls)))
+					}
+					if d := cmp.Diff(want, got); d != "" || int(st.Pending) != now.waiting() {
+						t.Fatal(st.Pending, now.waiting(), d)
+					}
+				}
+				for now.waiting() > 0 || len(now.out) > 0 || now.open != "" {
+					at += record.Time(time.Hour.Microseconds())
+					if next(100); now.open != "" {
+						commit(now.open)
+					} else {
+						land()
+					}
+				}
+				b.check()
+				if c := b.counts(); int(c.Finished) != len(now.state) || c.Pending+c.InFlight > 0 {
+					t.Fatal(c)
+				}
+			})
+		}
+	}
+	for _, what := range []string{"third", "none", "beside 0", "beside 1", "abandon", "restore with 0", "restore with 1", "restore with 2"} {
+		if did[what] == 0 {
+			t.Errorf("never: %s (%v)", what, did)
+		}
+	}
+}
+
+// outcomeDue is when a URL with this outcome is due again.
+func outcomeDue(t *testing.T, o *record.Fetch) record.Time {
+	t.Helper()
+	_, due := DefaultRetries.judge(o, o.Attempt, o.FetchTime)
+	return due
+}
