@@ -41,10 +41,14 @@ func pickKnown(ctx context.Context, fs files, s *state, now record.Time, o NextO
 		// What the connections do if no host is slower than assumed.
 		n = int(float64(o.For) * float64(o.Politeness.Connections) / float64(o.Politeness.Duration+1))
 	}
-	if o.PerHost+o.PerDomain+len(o.away) > 0 {
-		most = MaxCapped // what is passed over is written again
+	if o.PerHost+o.PerDomain > 0 {
+		most = MaxCapped
 	}
 	n = min(max(n, firstCandidates), most)
+	if len(o.away) > 0 {
+		n = min(n, MaxCapped)
+		most = n // all that is passed over is written again: no more than one batch's worth
+	}
 	for whole := o.PerHost == 0; ; {
 		t, err := try(ctx, fs, s, now, o, back, n, whole)
 		switch {
