@@ -33,6 +33,8 @@ var settings = map[string][2]string{
 	"frontier.seed":                {`7`, "7"},
 	"frontier.workers":             {`7`, "7"},
 	"frontier.back_queues":         {`"7K"`, "7K"},
+	"frontier.walkers":             {`7`, "7"},
+	"frontier.restart":             {`0.7`, "0.7"},
 	"frontier.per_host":            {`7`, "7"},
 	"frontier.per_domain":          {`7`, "7"},
 	"frontier.for":                 {`"7m"`, "7m0s"},

@@ -3,9 +3,12 @@
 #
 #   make crawl                                     the embedded web, to its end
 #   make crawl SEEDS=seeds.txt CONTACT=you@x.org   the addresses in seeds.txt
+#   make crawl POLICY=walk ROUNDS=20               by another policy, for so many rounds
 #
 # Without SEEDS it starts mweb (about 50 hosts, some thousand pages) on loopback,
-# crawls it with mercator.mk, and compares what was fetched with mweb's oracle.
+# crawls it with mercator.mk, and compares what was fetched with mweb's oracle: a
+# crawl that has come to its end must have found all that there is, each URL with its
+# outcome; one that stopped before (ROUNDS=), or that has no end, nothing else.
 # Run again after an interruption it goes on; CRAWL= names the folder [crawl].
 # SEED=, HOSTS= and PAGES= choose another web. Other variables: see mercator.mk.
 set -eu
@@ -83,18 +86,26 @@ seconds=$(($(date +%s) - began))
 [ "$resumed" -le 1 ] || seconds=0 # the rate of a part would mislead
 
 set -- "$CRAWL"/rounds/r*/marked.arrows.zst
+[ -e "$1" ] || set -- "$CRAWL"/rounds/r*/fetched.arrows.zst # a walk
 [ -e "$1" ] || { echo "crawl.sh: no round was finished" >&2; exit 1; }
 status=0
-if [ -n "$embedded" ] && "${BIN}mfrontier" stat --empty "$CRAWL/frontier"; then
+if [ -n "$embedded" ]; then
+  # What was put off has no outcome yet; what had not changed is there as it was.
   "$mcat" --format tsv --columns url,outcome,status,role "$@" |
-    awk -F '\t' '$4 == "page" { print $1 "\t" $2 "\t" $3 }' | LC_ALL=C sort > "$CRAWL/found.tsv"
+    awk -F '\t' -v OFS='\t' '$2 == "not-modified" { $2 = "fetched"; $3 = 200 } $4 == "page" && $2 != "deferred" { print $1, $2, $3 }' |
+    LC_ALL=C sort > "$CRAWL/found.tsv"
   "${BIN}mweb" oracle --seed "$SEED" --hosts "$HOSTS" --pages "$PAGES" --port "$port" | LC_ALL=C sort > "$CRAWL/oracle.tsv"
+  ended=0
+  "${BIN}mfrontier" stat --empty "$CRAWL/frontier" || ended=$?
+  [ $ended = 0 ] || [ $ended = 6 ] || exit 1
   echo
-  if cmp -s "$CRAWL/oracle.tsv" "$CRAWL/found.tsv"; then
+  if [ $ended = 0 ] && cmp -s "$CRAWL/oracle.tsv" "$CRAWL/found.tsv"; then
     echo "The crawl equals the oracle: $(wc -l < "$CRAWL/found.tsv") URLs, each with its outcome."
+  elif [ $ended = 6 ] && [ -s "$CRAWL/found.tsv" ] && LC_ALL=C sort -u "$CRAWL/found.tsv" | LC_ALL=C comm -23 - "$CRAWL/oracle.tsv" | cmp -s - /dev/null; then
+    echo "The crawl is not at its end. So far it found $(LC_ALL=C sort -u "$CRAWL/found.tsv" | wc -l) URLs, $(wc -l < "$CRAWL/found.tsv") times in all, each with the outcome that the oracle has; the oracle knows $(wc -l < "$CRAWL/oracle.tsv")."
   else
     echo "The crawl differs from the oracle (< oracle, > crawl):"
-    diff "$CRAWL/oracle.tsv" "$CRAWL/found.tsv" | head -20 || true
+    diff "$CRAWL/oracle.tsv" "$CRAWL/found.tsv" | { [ $ended = 0 ] && cat || grep '^>'; } | head -20 || true
     status=1
   fi
 fi

@@ -205,10 +205,15 @@ func (c *crawl) finish(t *testing.T, driver string, env ...string) {
 
 func tail(b []byte) []byte { return b[max(0, len(b)-4000):] }
 
-// rounds are the folders of the crawl's rounds.
-func (c *crawl) marked(t *testing.T) []string {
+// outcomes are the files of what became of each round's batch: of a walk, which has
+// no content-seen test, as they were fetched.
+func (c *crawl) outcomes(t *testing.T) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(c.dir, "rounds", "r*", "marked.arrows.zst"))
+	name := "marked.arrows.zst"
+	if strings.Contains(output(t, "mfrontier", "stat", "--json", c.dir+"/frontier"), `"policy": "walk"`) {
+		name = "fetched.arrows.zst"
+	}
+	files, err := filepath.Glob(filepath.Join(c.dir, "rounds", "r*", name))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no finished rounds in %s: %v", c.dir, err)
 	}
@@ -219,7 +224,7 @@ func (c *crawl) marked(t *testing.T) []string {
 // outcomes is two lines, so equality means exactly one outcome each.
 func (c *crawl) found(t *testing.T) string {
 	t.Helper()
-	out := output(t, "mcat", append([]string{"--format", "tsv", "--columns", "url,outcome,status,role"}, c.marked(t)...)...)
+	out := output(t, "mcat", append([]string{"--format", "tsv", "--columns", "url,outcome,status,role"}, c.outcomes(t)...)...)
 	var lines []string
 	for line := range strings.Lines(out) {
 		if row, ok := strings.CutSuffix(line, "\tpage\n"); ok {
@@ -571,7 +576,7 @@ func TestRestoreAndAbandon(t *testing.T) {
 	c.finish(t, "stream.sh")
 	c.check(t)
 	want := c.found(t)
-	last := len(c.marked(t))
+	last := len(c.outcomes(t))
 	steps := []int{1, last / 2, last / 2, last}
 	if long {
 		steps = nil
@@ -647,7 +652,7 @@ func TestHard(t *testing.T) {
 	for rounds := 3; rounds <= 12 && (outcomes < 50 || asked == 0); rounds++ {
 		c.finish(t, "stream.sh", fmt.Sprintf("ROUNDS=%d", rounds), "FETCH_FLAGS=--allow-net 127.0.0.0/8 --min-delay 5ms --delay-factor 1 --addr-delay 5ms --timeout 2s --deadline 2s")
 		outcomes, asked = 0, 0
-		for _, file := range c.marked(t) {
+		for _, file := range c.outcomes(t) {
 			seen := map[string]bool{}
 			for line := range strings.Lines(output(t, "mcat", "--format", "tsv", "--columns", "role,url,status", file)) {
 				if url, ok := strings.CutPrefix(line, "page\t"); ok {
@@ -668,7 +673,7 @@ func TestHard(t *testing.T) {
 	if outcomes < 50 || asked == 0 {
 		t.Errorf("%d outcomes, %d of status 429: the web is too easy to say something", outcomes, asked)
 	}
-	output(t, "mfetch", append([]string{"audit", "--min-delay", "5ms", "--addr-delay", "5ms"}, c.marked(t)...)...)
+	output(t, "mfetch", append([]string{"audit", "--min-delay", "5ms", "--addr-delay", "5ms"}, c.outcomes(t)...)...)
 	output(t, "mckpt", "verify", "--quiet", c.dir)
 	output(t, "mfrontier", "check", c.dir+"/frontier")
 }

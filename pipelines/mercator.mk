@@ -11,6 +11,9 @@
 #   links     what the pages link to       new       the URLs never seen before
 #   flags     what shaped the rows, for replay.mk
 #
+# A walk (POLICY=walk) goes by both seen-tests: it has no marked and no new, and
+# mfrontier update reads the links. It has no end, so ROUNDS must be given.
+#
 # Variables (all can stand in the environment):
 #   CRAWL    crawl folder [crawl]       CONFIG   crawl.toml to start with
 #   BIN      folder of the commands, with a trailing slash [from PATH]
@@ -48,10 +51,14 @@ export BIN
 Q := $(if $(V),,@)
 Z := arrows.zst
 
+POLICY_OF = $(BIN)mfrontier stat $(CRAWL)/frontier | sed -n 's/^policy  *//p'
+
 .PHONY: crawl
 crawl: seeded
 	@n=$$($(dir $(THIS))stale.sh $(CRAWL)) || exit; \
 	rounds='$(ROUNDS)'; [ -n "$$rounds" ] || rounds=$$($(BIN)mckpt show $(CRAWL) --setting rounds) || exit; \
+	if [ "$${rounds:-0}" -eq 0 ] && [ "$$($(POLICY_OF))" = walk ]; then \
+	  echo 'mercator.mk: a walk has no end: say how many rounds, ROUNDS=50, or rounds in crawl.toml' >&2; exit 2; fi; \
 	while [ "$${rounds:-0}" -eq 0 ] || [ $$n -le $$rounds ]; do \
 	  if $(BIN)mfrontier stat --empty $(CRAWL)/frontier; then \
 	    echo "mercator.mk: the frontier is empty after round $$((n - 1))"; exit 0; \
@@ -101,15 +108,27 @@ $(D)/fetched.$(Z): $(D)/resolved.$(Z)
 $(D)/marked.$(Z): $(D)/fetched.$(Z)
 	$(Q)$(BIN)mfpset mark $(CRAWL)/content $(T) $(MARK_FLAGS) $< -o $@
 
+# What became of the batch, and what mfrontier update reads of what was found.
+ifneq ($(R),)
+ifeq ($(shell $(POLICY_OF)),walk)
+OUTCOMES := $(D)/fetched.$(Z)
+FOUND := $(D)/links.$(Z)
+else
+OUTCOMES := $(D)/marked.$(Z)
+FOUND := $(D)/new.$(Z)
+LINKS := --links $(D)/links.$(Z)
+endif
+endif
+
 # What the processing modules of crawl.toml find is kept beside the links.
 MODULES = $(if $(shell $(BIN)mckpt show $(CRAWL) --setting extract.modules),--modules $(D)/modules.$(Z))
 
-$(D)/links.$(Z): $(D)/marked.$(Z)
+$(D)/links.$(Z): $(OUTCOMES)
 	$(Q)$(BIN)mextract --warc $(CRAWL)/fetch $(T) $(MODULES) $(EXTRACT_FLAGS) $< -o $@
 
 $(D)/new.$(Z): $(D)/links.$(Z)
 	$(Q)$(BIN)murlset new $(CRAWL)/urls $(T) $(NEW_FLAGS) $< -o $@
 
-$(D)/updated: $(D)/new.$(Z)
-	$(Q)$(BIN)mfrontier update $(CRAWL)/frontier $(T) $(UPDATE_FLAGS) $< --outcomes $(D)/marked.$(Z) --links $(D)/links.$(Z)
+$(D)/updated: $(FOUND)
+	$(Q)$(BIN)mfrontier update $(CRAWL)/frontier $(T) $(UPDATE_FLAGS) $< --outcomes $(OUTCOMES) $(LINKS)
 	@touch $@

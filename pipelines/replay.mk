@@ -109,22 +109,27 @@ T := --txn $(R)
 # BATCH and the *_FLAGS as they were.
 -include $(FROM)/flags
 
+# A walk goes by both seen-tests.
+WALK := $(filter walk,$(shell $(BIN)mfrontier stat $(CRAWL)/frontier | sed -n 's/^policy  *//p'))
+OUTCOMES := $(if $(WALK),fetched,marked)
+FOUND := $(if $(WALK),links,new)
+
 # The batch is as long as it was: one outcome of role page for each of its URLs.
 # Where hosts or domains have a share, or dead hosts are parked, URLs are passed over
 # too, and the number asked for counts.
 SHARES := $(findstring --per-,$(NEXT_FLAGS))$(findstring --dead-after,$(UPDATE_FLAGS))$(shell grep -E '^ *(per_host|per_domain|dead_after)' $(CRAWL)/crawl.toml)
-ROWS = $$($(BIN)mcat --format tsv --columns role $(FROM)/marked.$(Z) | grep -c '^page')
+ROWS = $$($(BIN)mcat --format tsv --columns role $(FROM)/$(OUTCOMES).$(Z) | grep -c '^page')
 SIZE = $(if $(SHARES),$(BATCH:%=-n %),-n $(ROWS))
-NOW  = --now "$$($(BIN)mcat --trailer $(FROM)/marked.$(Z) | sed -n 's/.*"now":"\([^"]*\)".*/\1/p')"
+NOW  = --now "$$($(BIN)mcat --trailer $(FROM)/$(OUTCOMES).$(Z) | sed -n 's/.*"now":"\([^"]*\)".*/\1/p')"
 endif
 
 .PHONY: round
-round: $(D)/new.same
-	$(BIN)mfrontier update $Q $(REPLAY)/frontier $(T) $(UPDATE_FLAGS) $(D)/new.$(Z) --outcomes $(D)/marked.$(Z) --links $(D)/links.$(Z)
+round: $(D)/$(FOUND).same
+	$(BIN)mfrontier update $Q $(REPLAY)/frontier $(T) $(UPDATE_FLAGS) $(D)/$(FOUND).$(Z) --outcomes $(D)/$(OUTCOMES).$(Z) $(if $(WALK),,--links $(D)/links.$(Z))
 	$(BIN)mckpt commit --quiet $(REPLAY) $(T)
 
 $(D)/batch.same:
-	@for f in marked links; do [ -e $(FROM)/$$f.$(Z) ] || { echo "replay.mk: round $(R): no $(FROM)/$$f.$(Z)" >&2; exit 1; }; done
+	@for f in $(OUTCOMES) links; do [ -e $(FROM)/$$f.$(Z) ] || { echo "replay.mk: round $(R): no $(FROM)/$$f.$(Z)" >&2; exit 1; }; done
 	@mkdir -p $(D)
 	$(BIN)mfrontier next $Q $(REPLAY)/frontier $(T) $(SIZE) $(NOW) $(NEXT_FLAGS) -o $(D)/batch.$(Z)
 	$(call same,batch,mfrontier next)
@@ -145,8 +150,8 @@ $(D)/marked.same: $(D)/fetched.same
 	$(call same,marked,mfpset mark)
 	@touch $@
 
-$(D)/links.same: $(D)/marked.same
-	$(BIN)mextract $Q --warc $(CRAWL)/fetch --module-stores $(REPLAY)/modules $(T) $(MODULES) $(EXTRACT_FLAGS) $(D)/marked.$(Z) -o $(D)/links.$(Z)
+$(D)/links.same: $(D)/$(OUTCOMES).same
+	$(BIN)mextract $Q --warc $(CRAWL)/fetch --module-stores $(REPLAY)/modules $(T) $(MODULES) $(EXTRACT_FLAGS) $(D)/$(OUTCOMES).$(Z) -o $(D)/links.$(Z)
 	$(call same,links,mextract)
 	$(call same,modules,mextract --modules)
 	@touch $@

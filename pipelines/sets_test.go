@@ -30,7 +30,7 @@ func TestSetImplementations(t *testing.T) {
 					t.Errorf("%s: %s", name, got)
 				}
 			}
-			output(t, "mckpt", "restore", crawl.dir, strconv.Itoa(len(crawl.marked(t))/2))
+			output(t, "mckpt", "restore", crawl.dir, strconv.Itoa(len(crawl.outcomes(t))/2))
 			crawl.finish(t, "stream.sh")
 			crawl.check(t)
 			output(t, "murlset", "check", crawl.dir+"/urls")

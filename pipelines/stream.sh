@@ -8,6 +8,8 @@
 # again goes on where it was. No pipefail is needed: a stage that dies leaves the
 # stream without its trailer, so the last stage of the pipe does not commit.
 #
+# A walk (POLICY=walk) goes by both seen-tests, and needs ROUNDS, as in mercator.mk.
+#
 # Variables as in mercator.mk, some of which win over the crawl folder's
 # crawl.toml: CRAWL SEEDS CONFIG CONTACT ROUNDS BATCH POLICY BIN
 # CHECKPOINT_INTERVAL, and the same *_FLAGS.
@@ -27,20 +29,38 @@ seed() {
     "${BIN}mckpt" commit --quiet "$CRAWL" --txn seed
 }
 
+# What became of the next batch, and the links of its pages.
+# shellcheck disable=SC2086
+contact() {
+  r=$1; shift
+  "${BIN}mfrontier" next "$CRAWL/frontier" --txn "$r" ${BATCH:+-n "$BATCH"} $NEXT_FLAGS |
+    "${BIN}mresolve" "$CRAWL/dns" --txn "$r" $RESOLVE_FLAGS |
+    "${BIN}mfetch" "$CRAWL/fetch" --txn "$r" ${CONTACT:+--contact "$CONTACT"} $FETCH_FLAGS "$@"
+}
+
+# shellcheck disable=SC2086
+links() {
+  "${BIN}mextract" --warc "$CRAWL/fetch" --txn "$1" --copy "$d/links.arrows.zst" ${modules:+--modules "$d/modules.arrows.zst"} $EXTRACT_FLAGS
+}
+
 # shellcheck disable=SC2086
 round() {
   d=$CRAWL/rounds/$1
   mkdir -p "$d" && "${BIN}mckpt" show --epoch "$CRAWL" > "$d/epoch" || return
   env | grep -E '^(BATCH|(NEXT|MARK|EXTRACT|NEW|UPDATE)_FLAGS)=' > "$d/flags" # for replay.mk
   modules=$("${BIN}mckpt" show "$CRAWL" --setting extract.modules) || return
-  "${BIN}mfrontier" next "$CRAWL/frontier" --txn "$1" ${BATCH:+-n "$BATCH"} $NEXT_FLAGS |
-    "${BIN}mresolve" "$CRAWL/dns" --txn "$1" $RESOLVE_FLAGS |
-    "${BIN}mfetch" "$CRAWL/fetch" --txn "$1" ${CONTACT:+--contact "$CONTACT"} $FETCH_FLAGS |
-    "${BIN}mfpset" mark "$CRAWL/content" --txn "$1" --copy "$d/marked.arrows.zst" $MARK_FLAGS |
-    "${BIN}mextract" --warc "$CRAWL/fetch" --txn "$1" --copy "$d/links.arrows.zst" ${modules:+--modules "$d/modules.arrows.zst"} $EXTRACT_FLAGS |
-    "${BIN}murlset" new "$CRAWL/urls" --txn "$1" $NEW_FLAGS |
-    "${BIN}mfrontier" update "$CRAWL/frontier" --txn "$1" $UPDATE_FLAGS \
-      --outcomes "$d/marked.arrows.zst" --links "$d/links.arrows.zst" &&
+  if [ "$policy" = walk ]; then
+    contact "$1" --copy "$d/fetched.arrows.zst" |
+      links "$1" |
+      "${BIN}mfrontier" update "$CRAWL/frontier" --txn "$1" $UPDATE_FLAGS --outcomes "$d/fetched.arrows.zst"
+  else
+    contact "$1" |
+      "${BIN}mfpset" mark "$CRAWL/content" --txn "$1" --copy "$d/marked.arrows.zst" $MARK_FLAGS |
+      links "$1" |
+      "${BIN}murlset" new "$CRAWL/urls" --txn "$1" $NEW_FLAGS |
+      "${BIN}mfrontier" update "$CRAWL/frontier" --txn "$1" $UPDATE_FLAGS \
+        --outcomes "$d/marked.arrows.zst" --links "$d/links.arrows.zst"
+  fi &&
     "${BIN}mckpt" commit --quiet "$CRAWL" --txn "$1" ${CHECKPOINT_INTERVAL:+--interval "$CHECKPOINT_INTERVAL"} $COMMIT_FLAGS &&
     "${BIN}mfrontier" stat "$CRAWL/frontier" |
     awk -v r="$1" '/^pending/ { waiting = $2 } /^finished/ { done = $2 } END { printf "%s: %d URLs finished, %d waiting\n", r, done, waiting }'
@@ -58,7 +78,12 @@ if [ "$n" = 0 ]; then
 fi
 n=$("$here/stale.sh" "$CRAWL") || exit
 : "${ROUNDS:=$("${BIN}mckpt" show "$CRAWL" --setting rounds)}"
-while [ "${ROUNDS:=0}" -eq 0 ] || [ "$n" -le "$ROUNDS" ]; do
+policy=$("${BIN}mfrontier" stat "$CRAWL/frontier" | sed -n 's/^policy  *//p')
+if [ "${ROUNDS:=0}" -eq 0 ] && [ "$policy" = walk ]; then
+  echo 'stream.sh: a walk has no end: say how many rounds, ROUNDS=50, or rounds in crawl.toml' >&2
+  exit 2
+fi
+while [ "$ROUNDS" -eq 0 ] || [ "$n" -le "$ROUNDS" ]; do
   "${BIN}mfrontier" stat --empty "$CRAWL/frontier"
   case $? in
     0) echo "stream.sh: the frontier is empty after round $((n - 1))"; exit 0 ;;

@@ -9,6 +9,7 @@ set -eu
 crawl=$1
 seconds=${2:-0}
 set -- "$crawl"/rounds/r*/marked.arrows.zst
+[ -e "$1" ] || set -- "$crawl"/rounds/r*/fetched.arrows.zst # a walk
 [ -e "$1" ] || { echo "summary.sh: $crawl: no finished round" >&2; exit 1; }
 
 echo
@@ -54,7 +55,7 @@ cat <<EOF
 Records of each round: $crawl/rounds/rN/*.arrows.zst   WARC files: $crawl/fetch   State: $crawl
 
 Try next:
-  ${BIN}mcat $crawl/rounds/r1/marked.arrows.zst --head 2
+  ${BIN}mcat $crawl/rounds/r1/links.arrows.zst --head 2
   ${BIN}mckpt list $crawl
   ${BIN}mfetch audit $crawl/rounds/r*/fetched.arrows.zst
 EOF

@@ -47,7 +47,7 @@ func makeStores(crawl string, conf *config.File, polynomial uint64, opt store.Op
 		{"urls", func(dir string, opt store.Options) error { return urlset.Create(dir, urls, opt) }},
 		{"frontier", func(dir string, opt store.Options) error {
 			f := conf.Frontier
-			return frontier.Create(dir, frontier.Params{Policy: f.Policy, Queues: f.Queues, Bias: f.Bias, Strict: f.Strict, Seed: f.Seed, Workers: f.Workers}, opt)
+			return frontier.Create(dir, frontier.Params{Policy: f.Policy, Queues: f.Queues, Bias: f.Bias, Strict: f.Strict, Seed: f.Seed, Workers: f.Workers, Walkers: f.Walkers, Restart: f.Restart}, opt)
 		}},
 		{"dns", resolve.CreateStore},
 		{"fetch", fetch.CreateStore},

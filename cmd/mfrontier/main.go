@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"time"
 
@@ -53,8 +54,10 @@ type createCmd struct {
 	Queues  int     `help:"Policy priority: front queues (Mercator's K), 1 to 16; 0: 3. URLs of a higher priority number share the last."`
 	Bias    float64 `help:"Policy priority: how many times as often a front queue is drawn as the next, 1 or more; 0: 2."`
 	Strict  bool    `help:"Policy priority: no draws; a front queue is served only while those before it are empty."`
-	Seed    uint64  `help:"Policy priority: seed of the draws."`
+	Seed    uint64  `help:"Policies priority and walk: seed of the draws."`
 	Workers int     `help:"Policy fifo: queues, to which hosts are dealt, 1 to 4096; 0: 256."`
+	Walkers int     `help:"Policy walk: walks that go on at a time, 1 to 4096; 0: 100. A batch has one URL of each."`
+	Restart float64 `help:"Policy walk: chance that a walk begins anew instead of following a link, above 0 and at most 1; 0: 1/7."`
 }
 
 // Help is printed by mfrontier create --help.
@@ -64,11 +67,12 @@ The policy and its parameters are fixed from then on.
 
   mfrontier create crawl/frontier
   mfrontier create crawl/frontier --policy priority --queues 5 --bias 3
-  mfrontier create crawl/frontier --policy fifo --workers 500`
+  mfrontier create crawl/frontier --policy fifo --workers 500
+  mfrontier create crawl/frontier --policy walk --walkers 20 --seed 7`
 }
 
 func (c *createCmd) Run() error {
-	p := frontier.Params{Policy: c.Policy, Queues: c.Queues, Bias: c.Bias, Strict: c.Strict, Seed: c.Seed, Workers: c.Workers}
+	p := frontier.Params{Policy: c.Policy, Queues: c.Queues, Bias: c.Bias, Strict: c.Strict, Seed: c.Seed, Workers: c.Workers, Walkers: c.Walkers, Restart: c.Restart}
 	return frontier.Create(c.Store, p, store.Options{})
 }
 
@@ -117,6 +121,9 @@ func (*addCmd) Help() string {
 that "murlset new" answers; those beyond --max-depth and --max-host-urls are dropped. Records with a due time wait for it. A text line is brought
 into canonical form first. Columns that url records do not have are not kept.
 
+Of policy walk, what is added joins the start set, from which walks begin: once each, without its due
+time and depth; a URL that is in it already is dropped as "seen".
+
   murlset new crawl/urls --txn seed seeds.txt | mfrontier add crawl/frontier --txn seed
   mfrontier add crawl/frontier more.txt
 ` + helpPrioritizer
@@ -132,22 +139,22 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: f.Store(), Txn: c.Txn, NoOutput: true, LateLock: true}
-	return cli.RunStage(ctx, std, spec, counting(std, in), nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+	return cli.RunStage(ctx, std, spec, counting(std, in, "URLs"), nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 		return f.Add(ctx, b, frontier.AddOptions{Limits: c.limits(), Prioritizer: c.prioritizer()})
 	})
 }
 
 // counted shows in the progress how many rows were read.
-type counted struct {
-	stage.Input[record.URL]
+type counted[T record.Row] struct {
+	stage.Input[T]
 	progress *cli.Progress
 }
 
-func counting(std *cli.Std, in stage.Input[record.URL]) stage.Input[record.URL] {
-	return counted{in, std.StartProgress("URLs", 0)}
+func counting[T record.Row](std *cli.Std, in stage.Input[T], what string) stage.Input[T] {
+	return counted[T]{in, std.StartProgress(what, 0)}
 }
 
-func (c counted) Read(row *record.URL) error {
+func (c counted[T]) Read(row *T) error {
 	err := c.Input.Read(row)
 	if err == nil {
 		c.progress.Add(1)
@@ -306,7 +313,7 @@ func (c *nextCmd) when(ctx context.Context, std *cli.Std, f *frontier.Frontier) 
 
 type updateCmd struct {
 	Store         string        `arg:"" help:"The frontier."`
-	Files         []string      `arg:"" optional:"" help:"Files of url records: the new URLs (default: standard input)."`
+	Files         []string      `arg:"" optional:"" help:"Files of url records: the new URLs; of policy walk, of link records (default: standard input)."`
 	Outcomes      string        `required:"" type:"path" placeholder:"FILE" help:"Fetch records of the batch, one of role page for each URL."`
 	Links         string        `type:"path" placeholder:"FILE" help:"Link records found in the batch. They must be whole and of this round; the priority policy needs nothing else of them."`
 	MaxAttempts   int           `default:"3" help:"Fetches of one URL before it is given up, 1 to 255."`
@@ -335,6 +342,14 @@ books. They were seen then: links to them are not new URLs again, whatever the l
 
   murlset new crawl/urls --txn r12 links.arrows.zst |
     mfrontier update crawl/frontier --txn r12 --outcomes fetched.arrows.zst --links links.arrows.zst
+
+Policy walk needs no new URLs, but all links of the batch, and reads them in their place: neither
+"murlset new" nor "mfpset mark" has a part in a walk. A link counts if it leads to a page (a, area, frame,
+iframe, redirect, refresh, an entry of a listing or menu), nofollow or not; others are dropped as
+"not-followed". --max-depth bounds the links of a walk since it last began anew.
+
+  mextract --warc crawl/fetch --txn r12 fetched.arrows.zst |
+    mfrontier update crawl/frontier --txn r12 --outcomes fetched.arrows.zst
 ` + helpPrioritizer
 }
 
@@ -343,7 +358,7 @@ func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	in, err := cli.OpenRecords[record.URL](std, c.Files)
+	walks, err := f.Walks()
 	if err != nil {
 		return err
 	}
@@ -364,9 +379,26 @@ func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 	}
 	spec := stage.Spec{Name: "mfrontier update", Verb: "update", Store: f.Store(), Txn: c.Txn, NoOutput: true, LateLock: true}
-	return cli.RunStage(ctx, std, spec, counting(std, in), nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+	if walks {
+		return change(ctx, std, spec, c.Files, "links", func(ctx context.Context, b *stage.Batch[record.Link, record.URL]) error {
+			return f.Walk(ctx, b, o)
+		})
+	}
+	return change(ctx, std, spec, c.Files, "URLs", func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 		return f.Update(ctx, b, o)
 	})
+}
+
+// change runs a stage that ends in the frontier.
+func change[In record.Row](ctx context.Context, std *cli.Std, spec stage.Spec, files []string, what string, body func(context.Context, *stage.Batch[In, record.URL]) error) error {
+	in, err := cli.OpenRecords[In](std, files)
+	if e := (*fault.Error)(nil); errors.As(err, &e) && e.Class == fault.WrongKind && e.Hint == "" {
+		e.Hint = "a frontier of policy walk is updated with link records, any other with url records"
+	}
+	if err != nil {
+		return err
+	}
+	return cli.RunStage(ctx, std, spec, counting(std, in, what), nil, body)
 }
 
 type policiesCmd struct{}

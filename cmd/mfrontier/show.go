@@ -45,7 +45,8 @@ type statCmd struct {
 // Help is printed by mfrontier stat --help.
 func (*statCmd) Help() string {
 	return `Prints totals: what waits in each front queue, what waits for a time, what is in flight, and
-how many URLs have which final outcome.
+how many URLs have which final outcome. In the books of policy walk each visit is a URL of its own:
+"finished" are the visits made, and pending or in flight is one for each walker.
 
   mfrontier stat crawl/frontier --top 10
   mfrontier stat crawl/frontier --json --detail | jq .detail.depth
@@ -97,6 +98,11 @@ func (c *statCmd) Run(ctx context.Context, std *cli.Std) error {
 	fmt.Fprintf(t, "deferred\t%d\n", st.Deferred)
 	fmt.Fprintf(t, "given up\t%d\n", st.Dead)
 	fmt.Fprintf(t, "rewritten\t%d times, in %d files\n", st.Rewritten, st.Runs)
+	if w := st.Walk; w != nil {
+		fmt.Fprintf(t, "start set\t%d\n", w.Starts)
+		fmt.Fprintf(t, "links followed\t%d\n", w.Steps)
+		fmt.Fprintf(t, "walks begun\t%d, after %d dead ends\n", w.Restarts, w.DeadEnds)
+	}
 	if st.Detail != nil {
 		for depth, n := range st.Detail.Depth {
 			if n > 0 {

@@ -64,9 +64,11 @@ type File struct {
 		Queues       int     `toml:"queues" flag:"mfrontier create --queues" doc:"policy priority: front queues" like:"3"`
 		Bias         float64 `toml:"bias" flag:"mfrontier create --bias" doc:"policy priority: how many times as often a front queue is drawn as the next" like:"2.0"`
 		Strict       bool    `toml:"strict" flag:"mfrontier create --strict" doc:"policy priority: no draws; a front queue waits for those before it" like:"false"`
-		Seed         uint64  `toml:"seed" flag:"mfrontier create --seed" doc:"policy priority: of the draws" like:"0"`
+		Seed         uint64  `toml:"seed" flag:"mfrontier create --seed" doc:"policies priority and walk: of the draws" like:"0"`
 		Workers      int     `toml:"workers" flag:"mfrontier create --workers" doc:"policy fifo: queues, to which hosts are dealt" like:"256"`
 		BackQueues   string  `toml:"back_queues" flag:"mfrontier next --back-queues, mfrontier plan --back-queues" doc:"policy priority: back queues that a batch goes through; 3C: three for each connection; 0: none" like:"\"3C\""`
+		Walkers      int     `toml:"walkers" flag:"mfrontier create --walkers" doc:"policy walk: walks that go on at a time" like:"100"`
+		Restart      float64 `toml:"restart" flag:"mfrontier create --restart" doc:"policy walk: chance that a walk begins anew instead of following a link; 0: 1/7" like:"0.15"`
 		PerHost      int     `toml:"per_host" flag:"mfrontier next --per-host, mfrontier plan --per-host" doc:"URLs of one host in a batch; 0: any number" like:"0"`
 		PerDomain    int     `toml:"per_domain" flag:"mfrontier next --per-domain, mfrontier plan --per-domain" doc:"URLs of one registered domain in a batch; 0: any number" like:"0"`
 		For          string  `toml:"for" flag:"mfrontier next --for, mfrontier plan --for" doc:"size of a batch by the time that it takes, instead of batch" like:"\"0s\""`

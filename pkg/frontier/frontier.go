@@ -118,8 +118,9 @@ type state struct {
 	ParkedUntil record.Time `json:"parked_until,omitempty"`
 	// Rewritten counts how often a URL that waits was written again: when runs were
 	// merged, and when a batch passed it over.
-	Rewritten uint64 `json:"rewritten"`
-	Merges    uint64 `json:"merges,omitempty"` // that have begun
+	Rewritten uint64     `json:"rewritten"`
+	Merges    uint64     `json:"merges,omitempty"` // that have begun
+	Walk      *walkState `json:"walk,omitempty"`   // policy walk
 
 	policy *policy
 }
@@ -163,11 +164,14 @@ func load(m *store.Manifest) (*state, error) {
 		return nil, err
 	}
 	s := &state{V: make([]uint64, p.queues), Ready: make([][]run, p.queues), Workers: make([]uint64, p.workers), policy: p}
+	if p.walkers > 0 {
+		s.Walk = &walkState{}
+	}
 	text, ok := m.State[stateKey]
 	if !ok {
 		return s, nil
 	}
-	if err := json.Unmarshal([]byte(text), s); err != nil || len(s.V) != p.queues || len(s.Ready) != p.queues || len(s.Workers) != int(p.workers) {
+	if err := json.Unmarshal([]byte(text), s); err != nil || len(s.V) != p.queues || len(s.Ready) != p.queues || len(s.Workers) != int(p.workers) || (s.Walk != nil) != (p.walkers > 0) {
 		return nil, &fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("generation %d", m.Generation), Found: "a frontier state that does not decode", Err: err}
 	}
 	return s, nil

@@ -23,6 +23,7 @@ const (
 	fifo     = "fifo"
 	dynamic  = "dynamic"
 	priority = "priority"
+	walk     = "walk"
 )
 
 // Policies lists the policies that Create knows.
@@ -31,6 +32,7 @@ func Policies() []Policy {
 		{priority, "K front queues; each URL of a batch comes from one drawn at random, with a bias to the first; within a queue hosts in turn, within a host first in, first out; back queues of one host each put a batch in the order in which hosts may be contacted"},
 		{dynamic, "one queue; hosts in turn, whatever the priority; within a host first in, first out"},
 		{fifo, "one queue for each worker; hosts are dealt to workers by a hash of their names; workers in turn, within a worker first in, first out"},
+		{walk, "random walks: after each page one of its links, or at random and at dead ends any URL found so far; pages are visited again and again, and there is no end"},
 	}
 }
 
@@ -58,9 +60,14 @@ type Params struct {
 	// drawn Bias times as often as the next; 1 or more. Strict: always the first of them.
 	Bias   float64 // 0: Bias
 	Strict bool
-	Seed   uint64 // of the draws
+	Seed   uint64 // of the draws; of policy walk too
 	// Workers is the number of queues of policy fifo, 1 to 4096; 0: Workers.
 	Workers int
+	// Walkers is the number of walks of policy walk that go on at a time, 1 to 4096; 0:
+	// Walkers. Restart is the chance, above 0 and at most 1, that a walk does not follow a
+	// link but begins anew; 0: Restart. Seed is of the draws.
+	Walkers int
+	Restart float64
 }
 
 // Create makes a frontier store. It is no error if the same is there already.
@@ -81,8 +88,14 @@ func (p Params) encode() (map[string]string, error) {
 		return nil, &fault.Error{Class: fault.Usage, Found: found, Want: want}
 	}
 	text := map[string]string{"policy": p.Policy}
-	if p.Policy != priority && (p.Queues != 0 || p.Bias != 0 || p.Strict || p.Seed != 0) {
-		return refuse("front queues, a bias or a seed for policy "+p.Policy, "none, or policy "+priority)
+	if p.Policy != priority && (p.Queues != 0 || p.Bias != 0 || p.Strict) {
+		return refuse("front queues or a bias for policy "+p.Policy, "none, or policy "+priority)
+	}
+	if p.Policy != priority && p.Policy != walk && p.Seed != 0 {
+		return refuse("a seed for policy "+p.Policy, "none, or policy "+priority+" or "+walk)
+	}
+	if p.Policy != walk && (p.Walkers != 0 || p.Restart != 0) {
+		return refuse("walkers or a chance of restarts for policy "+p.Policy, "none, or policy "+walk)
 	}
 	if p.Policy != fifo && p.Workers != 0 {
 		return refuse("workers for policy "+p.Policy, "none, or policy "+fifo)
@@ -118,6 +131,22 @@ func (p Params) encode() (map[string]string, error) {
 			return refuse(fmt.Sprintf("%d workers", p.Workers), fmt.Sprintf("1 to %d", maxWorkers))
 		}
 		text["workers"] = strconv.Itoa(p.Workers)
+	case walk:
+		if p.Walkers == 0 {
+			p.Walkers = Walkers
+		}
+		if p.Restart == 0 {
+			p.Restart = Restart
+		}
+		if p.Walkers < 1 || p.Walkers > maxWalkers {
+			return refuse(fmt.Sprintf("%d walkers", p.Walkers), fmt.Sprintf("1 to %d", maxWalkers))
+		}
+		if !(p.Restart > 0 && p.Restart <= 1) {
+			return refuse(fmt.Sprintf("restarts with chance %v", p.Restart), "more than 0, at most 1")
+		}
+		text["walkers"] = strconv.Itoa(p.Walkers)
+		text["restart"] = strconv.FormatFloat(p.Restart, 'g', -1, 64)
+		text["seed"] = strconv.FormatUint(p.Seed, 10)
 	case dynamic:
 	default:
 		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("unknown policy %q", p.Policy), Hint: `"mfrontier policies" lists those there are`}
@@ -132,12 +161,28 @@ type policy struct {
 	weight  []float64 // in a draw, of a front queue that is so many behind the first that is ready; nil: strictly the first
 	seed    uint64
 	workers uint64 // 0: hosts take turns
+	walkers uint64 // 0: no walk
+	restart float64
 }
 
 // policyOf is the reverse of Params.encode.
 func policyOf(m *store.Manifest) (*policy, error) {
 	p := Params{Policy: m.Params["policy"]}
 	var bad error
+	fraction := func(key string) float64 {
+		x, err := strconv.ParseFloat(m.Params[key], 64)
+		if err != nil {
+			bad = err
+		}
+		return x
+	}
+	seed := func() uint64 {
+		n, err := strconv.ParseUint(m.Params["seed"], 10, 64)
+		if err != nil {
+			bad = err
+		}
+		return n
+	}
 	number := func(key string) int {
 		n, err := strconv.Atoi(m.Params[key])
 		if err != nil {
@@ -149,23 +194,19 @@ func policyOf(m *store.Manifest) (*policy, error) {
 	case priority:
 		p.Queues = number("queues")
 		if p.Strict = m.Params["bias"] == "strict"; !p.Strict {
-			var err error
-			if p.Bias, err = strconv.ParseFloat(m.Params["bias"], 64); err != nil {
-				bad = err
-			}
+			p.Bias = fraction("bias")
 		}
-		var err error
-		if p.Seed, err = strconv.ParseUint(m.Params["seed"], 10, 64); err != nil {
-			bad = err
-		}
+		p.Seed = seed()
 	case fifo:
 		p.Workers = number("workers")
+	case walk:
+		p.Walkers, p.Restart, p.Seed = number("walkers"), fraction("restart"), seed()
 	}
 	text, err := p.encode()
 	if bad != nil || err != nil || len(text) != len(m.Params) {
 		return nil, &fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("generation %d", m.Generation), Found: fmt.Sprintf("parameters %v", m.Params), Want: "those of a policy"}
 	}
-	out := &policy{name: p.Policy, queues: max(p.Queues, 1), seed: p.Seed, workers: uint64(p.Workers)}
+	out := &policy{name: p.Policy, queues: max(p.Queues, 1), seed: p.Seed, workers: uint64(p.Workers), walkers: uint64(p.Walkers), restart: p.Restart}
 	if p.Policy == priority && !p.Strict {
 		for k := range p.Queues {
 			out.weight = append(out.weight, math.Pow(p.Bias, -float64(k)))

@@ -30,6 +30,7 @@ type Stat struct {
 	Rewritten uint64    `json:"rewritten"`           // times that a waiting URL was written again
 	Detail    *Detail   `json:"detail,omitempty"`    // nil unless asked for
 	Top       []TopHost `json:"top_hosts,omitempty"` // most URLs left first
+	Walk      *WalkStat `json:"walk,omitempty"`      // policy walk
 }
 
 // Flight is a batch that is in flight.
@@ -96,6 +97,10 @@ func (f *Frontier) Stat(ctx context.Context, o StatOptions) (*Stat, error) {
 	}
 	for _, fl := range s.flights() {
 		st.Batches = append(st.Batches, Flight{fl.Txn, fl.Rows, timeText(fl.Now)})
+	}
+	if w := s.Walk; w != nil {
+		st.Walk = &WalkStat{w.Size, w.Steps, w.Restarts, w.DeadEnds}
+		st.Runs += len(w.Starts) + len(w.Known)
 	}
 	if o.Top > 0 {
 		if st.Top, err = f.top(ctx, s, o.Top); err != nil {
@@ -205,29 +210,7 @@ const (
 // those that wait in order of service, then those that wait for a time.
 func (f *Frontier) each(ctx context.Context, s *state, fn func(queue, *segment.Entry) error) error {
 	walk := func(q queue, runs []run) error {
-		m := newMerger[segment.Entry](f.st, runs)
-		defer m.close()
-		var t ticker
-		for order := uint64(0); ; {
-			var e segment.Entry
-			err := m.next(&e)
-			if err == io.EOF {
-				return nil
-			}
-			if err == nil {
-				err = t.err(ctx)
-			}
-			if err == nil && e.Order < order {
-				err = &fault.Error{Class: fault.Corrupt, File: f.st.Dir(), Found: fmt.Sprintf("a run with a row of order %d, where one of %d was served before", e.Order, order)}
-			}
-			if err == nil {
-				order = e.Order
-				err = fn(q, &e)
-			}
-			if err != nil {
-				return err
-			}
-		}
+		return eachEntry(ctx, f.st, runs, func(e *segment.Entry) error { return fn(q, e) })
 	}
 	for _, fl := range s.flights() {
 		if fl.Rows == 0 {
@@ -243,6 +226,33 @@ func (f *Frontier) each(ctx context.Context, s *state, fn func(queue, *segment.E
 		}
 	}
 	return walk(queueLater, s.Later)
+}
+
+// eachEntry calls fn for every row of runs, by order. The row is fn's to keep.
+func eachEntry(ctx context.Context, fs files, runs []run, fn func(*segment.Entry) error) error {
+	m := newMerger[segment.Entry](fs, runs)
+	defer m.close()
+	var t ticker
+	for order := uint64(0); ; {
+		var e segment.Entry
+		err := m.next(&e)
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = t.err(ctx)
+		}
+		if err == nil && e.Order < order {
+			err = &fault.Error{Class: fault.Corrupt, Found: fmt.Sprintf("a run with a row of order %d, where one of %d was served before", e.Order, order)}
+		}
+		if err == nil {
+			order = e.Order
+			err = fn(&e)
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // Export is the body of stage "mfrontier export": every URL that is not
@@ -274,7 +284,7 @@ func (f *Frontier) Check(ctx context.Context) error {
 			return err
 		}
 		switch e.Role {
-		case "ready", "later", "inflight":
+		case "ready", "later", "inflight", "starts", "known":
 			err = verify[segment.Entry](f.st, e.Path)
 		case "hosts", "parked":
 			err = verify[segment.Host](f.st, e.Path)
@@ -307,6 +317,11 @@ func (f *Frontier) Check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.Walk != nil {
+		if err := f.checkWalk(ctx, s); err != nil {
+			return err
+		}
+	}
 	var outcomes uint64
 	for _, o := range s.Counts.Outcomes {
 		outcomes += o.N
@@ -336,7 +351,11 @@ func (f *Frontier) Check(ctx context.Context) error {
 // paths are the files that a state names.
 func (s *state) paths() map[string]struct{} {
 	p := map[string]struct{}{}
-	for _, runs := range append([][]run{s.Later, s.Hosts, s.Parked}, s.Ready...) {
+	all := append([][]run{s.Later, s.Hosts, s.Parked}, s.Ready...)
+	if s.Walk != nil {
+		all = append(all, s.Walk.Starts, s.Walk.Known)
+	}
+	for _, runs := range all {
 		for _, r := range runs {
 			p[r.Path] = struct{}{}
 		}

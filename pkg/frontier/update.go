@@ -39,10 +39,13 @@ func (f *Frontier) Add(ctx context.Context, b *stage.Batch[record.URL, record.UR
 	if err != nil {
 		return err
 	}
+	if s.Walk != nil {
+		return f.addStarts(ctx, b, o, s.policy)
+	}
 	c := newChange(f, b)
 	defer c.close()
 	c.limits = o.Limits
-	if err := c.spool(ctx, o.Prioritizer, s.policy); err != nil {
+	if err := c.spool(ctx, b, o.Prioritizer, s.policy, c.arrive); err != nil {
 		return err
 	}
 	if err := c.begin(ctx); err != nil {
@@ -91,6 +94,27 @@ func (l Limits) check() error {
 // Update is the body of stage "mfrontier update": it ends the batch that is in
 // flight with one outcome for each of its URLs, and adds the rows of its input.
 func (f *Frontier) Update(ctx context.Context, b *stage.Batch[record.URL, record.URL], o UpdateOptions) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	s, _, err := f.current()
+	if err != nil {
+		return err
+	}
+	if s.Walk != nil {
+		return &fault.Error{Class: fault.Usage, Found: "new URLs for policy " + walk, Want: "the links of the batch"}
+	}
+	c := newChange(f, b)
+	defer c.close()
+	c.limits = o.Limits
+	if err := c.spool(ctx, b, o.Prioritizer, s.policy, c.arrive); err != nil {
+		return err
+	}
+	return c.update(ctx, f, o)
+}
+
+// check refuses options that mean nothing.
+func (o *UpdateOptions) check() error {
 	if o.Dead.After < 0 || o.Dead.Delay < 0 || o.Dead.MaxDelay < 0 {
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("hosts dead after %d failures, for %v, at most %v", o.Dead.After, o.Dead.Delay, o.Dead.MaxDelay), Want: "no negative number"}
 	}
@@ -100,17 +124,14 @@ func (f *Frontier) Update(ctx context.Context, b *stage.Batch[record.URL, record
 	if o.Retries.MaxAttempts < 1 || o.Retries.MaxAttempts > 255 || o.Retries.Delay < 0 || o.Retries.MaxDelay < 0 {
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%d attempts, delay %v, at most %v", o.Retries.MaxAttempts, o.Retries.Delay, o.Retries.MaxDelay), Want: "1 to 255 attempts and no negative delay"}
 	}
+	return nil
+}
+
+// update makes the change, once the main input has ended.
+func (c *change) update(ctx context.Context, f *Frontier, o UpdateOptions) error {
+	c.dead = o.Dead
 	s, _, err := f.current()
 	if err != nil {
-		return err
-	}
-	c := newChange(f, b)
-	defer c.close()
-	c.limits, c.dead = o.Limits, o.Dead
-	if err := c.spool(ctx, o.Prioritizer, s.policy); err != nil {
-		return err
-	}
-	if s, _, err = f.current(); err != nil {
 		return err
 	}
 	var now record.Time // of the round; a batch in flight of another round is refused below
@@ -138,10 +159,10 @@ func (f *Frontier) Update(ctx context.Context, b *stage.Batch[record.URL, record
 	if err := c.begin(ctx); err != nil {
 		return err
 	}
-	if err := b.OfEpoch("outcomes", outcomesEpoch); err != nil {
+	if err := c.b.OfEpoch("outcomes", outcomesEpoch); err != nil {
 		return err
 	}
-	if err := b.OfEpoch("links", linksEpoch); err != nil {
+	if err := c.b.OfEpoch("links", linksEpoch); err != nil {
 		return err
 	}
 	if nothing && c.s.InFlight == nil {
@@ -156,34 +177,48 @@ func (f *Frontier) Update(ctx context.Context, b *stage.Batch[record.URL, record
 	if err := c.land(ctx, outcomes); err != nil {
 		return err
 	}
+	if c.walking != nil {
+		if err := c.walking.move(ctx); err != nil {
+			return err
+		}
+	}
 	return c.finish(ctx)
+}
+
+// books are what a change needs of its stage's batch besides the rows.
+type books interface {
+	Begin(ctx context.Context) (*store.Tx, error)
+	OfEpoch(file, epoch string) error
+	Consume()
+	Drop(reason string)
 }
 
 // change is what one add or update does to a frontier.
 type change struct {
-	st     *store.Store
-	layout layout
-	b      *stage.Batch[record.URL, record.URL]
-	limits Limits
-	dead   Dead
-	tx     *store.Tx
-	s      *state
-	sorts  []*sorter
-	fresh  *sorter                  // arrivals, by hostOrder
-	parked *runWriter[segment.Host] // of dead hosts; nil: none
-	events *sorter                  // what happened to hosts, by hostOrder and time
-	lines  *sorter                  // new URLs of policy fifo, in order of arrival
-	queue  *sorter                  // URLs with a place, by order
-	later  *sorter                  // URLs that wait for a time
-	added  uint64
-	now    record.Time   // of the round; 0 for an add
-	entry  segment.Entry // of arrive, and its host and row
-	host   []byte
-	row    []byte
-	buf    []byte
+	st      *store.Store
+	layout  layout
+	b       books
+	limits  Limits
+	dead    Dead
+	tx      *store.Tx
+	s       *state
+	sorts   []*sorter
+	fresh   *sorter                  // arrivals, by hostOrder
+	parked  *runWriter[segment.Host] // of dead hosts; nil: none
+	events  *sorter                  // what happened to hosts, by hostOrder and time
+	lines   *sorter                  // new URLs of policy fifo, in order of arrival
+	queue   *sorter                  // URLs with a place, by order
+	later   *sorter                  // URLs that wait for a time
+	added   uint64
+	now     record.Time   // of the round; 0 for an add
+	entry   segment.Entry // of arrive, and its host and row
+	host    []byte
+	row     []byte
+	buf     []byte
+	walking *walking // policy walk; else nil
 }
 
-func newChange(f *Frontier, b *stage.Batch[record.URL, record.URL]) *change {
+func newChange(f *Frontier, b books) *change {
 	c := &change{st: f.st, layout: f.layout, b: b}
 	c.fresh, c.queue = c.sorter(largeSort), c.sorter(largeSort)
 	c.events, c.lines, c.later = c.sorter(smallSort), c.sorter(smallSort), c.sorter(smallSort)
@@ -202,9 +237,10 @@ func (c *change) close() {
 	}
 }
 
-// spool reads the main input to its verified end, without the lock.
-func (c *change) spool(ctx context.Context, p Prioritizer, policy *policy) error {
-	ranks, err := p.ranked(policy, c.arrive)
+// spool reads URLs to the verified end of the main input, without the lock, and gives
+// them to take.
+func (c *change) spool(ctx context.Context, b *stage.Batch[record.URL, record.URL], p Prioritizer, policy *policy, take func(*record.URL) error) error {
+	ranks, err := p.ranked(policy, take)
 	if err != nil {
 		return err
 	}
@@ -212,7 +248,7 @@ func (c *change) spool(ctx context.Context, p Prioritizer, policy *policy) error
 	var t ticker
 	var u record.URL
 	for {
-		err := c.b.Read(&u)
+		err := b.Read(&u)
 		if err == io.EOF {
 			return ranks.end(ctx)
 		}
@@ -533,6 +569,9 @@ func (c *change) apply(e *segment.Entry, o *outcome) error {
 		n.outcome(o.outcome)
 		if o.verdict == giveUp {
 			n.Dead++
+		}
+		if c.walking != nil {
+			return addRow(c.walking.ended, textOrder(e.URL.URL), e)
 		}
 		return nil
 	}

@@ -1,0 +1,220 @@
+package frontier
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"mercator/formats/record"
+	"mercator/pkg/durable"
+	"mercator/pkg/stage"
+)
+
+// graph is a small web: the pages that each page links to.
+type graph map[string][]string
+
+func pageURL(page string) record.URL {
+	host, path, _ := strings.Cut(page, "/")
+	return newURL(host, path, 0)
+}
+
+// links are the link rows of a page.
+func (g graph) links(page record.URL) (all []record.Link) {
+	for _, to := range g[strings.TrimPrefix(page.URL, "http://")] {
+		u := pageURL(to)
+		all = append(all, record.Link{SrcURL: page.URL, SrcKey: page.Key, URL: u.URL, Key: u.Key, Host: u.Host, LinkKind: "a", Depth: page.Depth + 1})
+	}
+	return all
+}
+
+func (b *bench) walk(txn string, outcomes []record.Fetch, links []record.Link) error {
+	return b.walkFrom(txn, links, UpdateOptions{
+		Txn: txn, Retries: DefaultRetries,
+		Outcomes: func() (stage.Input[record.Fetch], error) {
+			return &rows[record.Fetch]{all: outcomes, txn: txn, kind: record.KindFetch}, nil
+		},
+	})
+}
+
+func (b *bench) walkFrom(txn string, links []record.Link, o UpdateOptions) error {
+	spec := stage.Spec{Name: "mfrontier update", Verb: "update", Store: b.f.Store(), Txn: txn, NoOutput: true, LateLock: true}
+	in := &rows[record.Link]{all: links, txn: txn, kind: record.KindLink}
+	_, err := stage.Run(context.Background(), spec, in, nil, func(ctx context.Context, s *stage.Batch[record.Link, record.URL]) error {
+		return b.f.Walk(ctx, s, o)
+	})
+	return err
+}
+
+// round visits one batch of a graph and returns it.
+func (b *bench) round(g graph, txn string, n int) []record.URL {
+	b.t.Helper()
+	batch, err := b.next(1, NextOptions{N: n, Txn: txn})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var outcomes []record.Fetch
+	var links []record.Link
+	for _, u := range batch { // of a page that two walkers visit the links come twice, as they do from mextract
+		outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, 1))
+		links = append(links, g.links(u)...)
+	}
+	if err := b.walk(txn, outcomes, links); err != nil {
+		b.t.Fatal(err)
+	}
+	return batch
+}
+
+// web has pages that link to many, to one (a redirect), to themselves, to none, a
+// trap of two, and a page that nothing but a seed leads to.
+var smallWeb = graph{
+	"a.test/":  {"a.test/1", "a.test/2", "b.test/", "c.test/"},
+	"a.test/1": {"a.test/"},
+	"a.test/2": {"a.test/2", "b.test/"},
+	"b.test/":  {"b.test/1", "b.test/2", "b.test/3"},
+	"b.test/1": {"b.test/2"},
+	"b.test/2": {"b.test/1"},
+	"b.test/3": {},
+	"c.test/":  {"a.test/", "b.test/1", "a.test/1"},
+	"d.test/":  {"a.test/"},
+}
+
+// stationary is the frequency of visits in the long run, by power iteration.
+func (g graph) stationary(restart float64) map[string]float64 {
+	p := map[string]float64{}
+	for page := range g {
+		p[page] = 1 / float64(len(g))
+	}
+	for range 1000 {
+		next := map[string]float64{}
+		anew := 0.0
+		for page, mass := range p {
+			follow := mass * (1 - restart)
+			if len(g[page]) == 0 {
+				follow = 0
+			}
+			anew += mass - follow
+			for _, to := range g[page] {
+				next[to] += follow / float64(len(g[page]))
+			}
+		}
+		for page := range g {
+			next[page] += anew / float64(len(g))
+		}
+		p = next
+	}
+	return p
+}
+
+// The visits of 200 walkers match the stationary distribution. Walkers are
+// independent, but the visits of one are not: they are counted in every 40th round
+// only, after which (6/7)^40 = 0.2 % of the walks have not begun anew. So the counts
+// are multinomial and chi-square applies: 26.1 is its 99.9 % quantile with 8 degrees
+// of freedom. Of all visits the total variation distance is below 0.01.
+func TestWalkFrequencies(t *testing.T) {
+	const walkers, every, samples = 200, 40, 10
+	b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walkers: walkers, Seed: 1})
+	var seeds []record.URL
+	for _, page := range []string{"a.test/", "d.test/"} {
+		seeds = append(seeds, pageURL(page))
+	}
+	if err := b.add("seed", seeds...); err != nil {
+		t.Fatal(err)
+	}
+	sampled, all := map[string]float64{}, map[string]float64{}
+	total := 0.0
+	for round := range every * (samples + 1) {
+		for _, u := range b.round(smallWeb, fmt.Sprintf("r%d", round), walkers) {
+			page := strings.TrimPrefix(u.URL, "http://")
+			if round >= every {
+				all[page]++
+				total++
+				if round%every == every-1 {
+					sampled[page]++
+				}
+			}
+		}
+	}
+	b.check()
+	chi, distance := 0.0, 0.0
+	for page, p := range smallWeb.stationary(Restart) {
+		want := p * walkers * samples
+		chi += (sampled[page] - want) * (sampled[page] - want) / want
+		distance += math.Abs(all[page]/total-p) / 2
+		t.Logf("%-9s expected %.4f, visited %.4f", page, p, all[page]/total)
+	}
+	t.Logf("chi-square %.1f, total variation %.4f over %.0f visits", chi, distance, total)
+	if chi > 26.1 || distance > 0.01 {
+		t.Errorf("chi-square %.1f, total variation %.4f", chi, distance)
+	}
+	st, err := b.f.Stat(context.Background(), StatOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st.Walk.Starts != uint64(len(smallWeb)) || st.Walk.Steps+st.Walk.Restarts != st.Discovered || st.Pending != walkers {
+		t.Errorf("%+v %+v", st.Walk, st.Counts)
+	}
+}
+
+func TestStartSetIsDrawnUniformly(t *testing.T) {
+	// Restart 1: each visit is a draw. The set is added in parts, so that it stands in
+	// several runs, and most of it is merged.
+	const urls, parts, walkers, rounds = 300, 30, 1000, 30
+	b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walkers: walkers, Restart: 1, Seed: 4})
+	for part := range parts {
+		var add []record.URL
+		for i := range urls / parts {
+			add = append(add, newURL(fmt.Sprintf("h%d.test", i), fmt.Sprint(part), 0))
+		}
+		add = append(add, add[0]) // twice: dropped as seen
+		if err := b.add(fmt.Sprintf("seed%d", part), add...); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.add(fmt.Sprintf("again%d", part), add...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := map[string]float64{}
+	for round := range rounds + 1 {
+		for _, u := range b.round(graph{}, fmt.Sprintf("r%d", round), walkers) {
+			if round > 0 { // walks began when the set had its first URLs
+				n[u.URL]++
+			}
+			if u.Depth != 0 || u.Via != "" {
+				t.Fatal(u)
+			}
+		}
+	}
+	b.check()
+	chi, want := 0.0, float64(walkers*rounds)/urls
+	for _, k := range n {
+		chi += (k - want) * (k - want) / want
+	}
+	chi += float64(urls-len(n)) * want
+	if chi > 380 { // 99.9 % quantile of 299 degrees of freedom
+		t.Errorf("chi-square %.0f over %d URLs", chi, len(n))
+	}
+}
+
+func TestWalkRepeats(t *testing.T) {
+	trace := func(seed uint64) string {
+		b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walkers: 5, Seed: seed})
+		if err := b.add("seed", pageURL("a.test/")); err != nil {
+			t.Fatal(err)
+		}
+		var all strings.Builder
+		for round := range 20 {
+			for _, u := range b.round(smallWeb, fmt.Sprintf("r%d", round), 3) {
+				fmt.Fprintln(&all, u.URL, u.Via, u.Depth)
+			}
+		}
+		return all.String()
+	}
+	if a, b := trace(7), trace(7); a != b {
+		t.Errorf("one seed, two walks:\n%s\n%s", a, b)
+	}
+	if trace(7) == trace(8) {
+		t.Error("two seeds, one walk")
+	}
+}
