@@ -102,7 +102,7 @@ if [ -n "$embedded" ]; then
   if [ $ended = 0 ] && cmp -s "$CRAWL/oracle.tsv" "$CRAWL/found.tsv"; then
     echo "The crawl equals the oracle: $(wc -l < "$CRAWL/found.tsv") URLs, each with its outcome."
   elif [ $ended = 6 ] && [ -s "$CRAWL/found.tsv" ] && LC_ALL=C sort -u "$CRAWL/found.tsv" | LC_ALL=C comm -23 - "$CRAWL/oracle.tsv" | cmp -s - /dev/null; then
-    echo "The crawl is not at its end. So far it found $(LC_ALL=C sort -u "$CRAWL/found.tsv" | wc -l) URLs, $(wc -l < "$CRAWL/found.tsv") times in all, each with the outcome that the oracle has; the oracle knows $(wc -l < "$CRAWL/oracle.tsv")."
+    echo "The crawl is not at its end. Its $(wc -l < "$CRAWL/found.tsv") visits, of $(LC_ALL=C sort -u "$CRAWL/found.tsv" | wc -l) URLs, had the outcomes that the oracle says; it knows $(wc -l < "$CRAWL/oracle.tsv") URLs."
   else
     echo "The crawl differs from the oracle (< oracle, > crawl):"
     diff "$CRAWL/oracle.tsv" "$CRAWL/found.tsv" | { [ $ended = 0 ] && cat || grep '^>'; } | head -20 || true

@@ -9,12 +9,14 @@ set -eu
 crawl=$1
 seconds=${2:-0}
 set -- "$crawl"/rounds/r*/marked.arrows.zst
-[ -e "$1" ] || set -- "$crawl"/rounds/r*/fetched.arrows.zst # a walk
+what='URLs finished'
+[ -e "$1" ] || { what=visits; set -- "$crawl"/rounds/r*/fetched.arrows.zst; } # a walk
 [ -e "$1" ] || { echo "summary.sh: $crawl: no finished round" >&2; exit 1; }
+first=$1
 
 echo
 "${BIN}mcat" --format tsv --columns role,host,outcome,status,duplicate,body_length,url,error "$@" |
-  awk -F '\t' -v rounds=$# -v seconds="$seconds" '
+  awk -F '\t' -v rounds=$# -v what="$what" -v seconds="$seconds" '
     $1 == "robots" { robots++ }
     $1 != "page" { next }
     { outcome[$3]++; hosts[$2] = 1; bytes += $6; urls++ }
@@ -22,7 +24,7 @@ echo
     $3 == "fetched" { pages++; if ($4 >= 200 && $4 < 300) ok++; if ($5 == "true") dup++ }
     END {
       for (h in hosts) nh++
-      printf "%9d URLs finished on %d hosts in %d rounds\n", urls, nh, rounds
+      printf "%9d %s on %d hosts in %d rounds\n", urls, what, nh, rounds
       printf "%9d replies, %d of them 2xx, %d duplicates; %d robots.txt contacts; %.1f MB of bodies\n", pages, ok, dup, robots, bytes / 1e6
       if (seconds > 0) printf "%9.0f replies/s over %d s, all stages\n", pages / seconds, seconds
       if (pages == 0) { print "No page was fetched. These outcomes are final: change the settings, and begin anew with another CRAWL=."; for (i = 0; i < why; i++) print "          " reason[i] }
@@ -55,7 +57,7 @@ cat <<EOF
 Records of each round: $crawl/rounds/rN/*.arrows.zst   WARC files: $crawl/fetch   State: $crawl
 
 Try next:
-  ${BIN}mcat $crawl/rounds/r1/links.arrows.zst --head 2
+  ${BIN}mcat $first --head 2
   ${BIN}mckpt list $crawl
   ${BIN}mfetch audit $crawl/rounds/r*/fetched.arrows.zst
 EOF
