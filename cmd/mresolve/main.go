@@ -128,8 +128,9 @@ type namesCmd struct {
 func (*namesCmd) Help() string {
 	return `Prints one JSON object a name, as they come or with --in-order as they stand in the
 input: name, class, status, and data with answers and resolver, named as zdns names them;
-rtt_us is the round-trip time in microseconds. A line that is a JSON object has the name
-in its field "name"; its other fields are passed through.
+rtt_us is the round-trip time in microseconds, and error says why where the status is
+ERROR. A line that is a JSON object has the name in its field "name"; its other fields are
+passed through. What is no name, or longer than 64 KiB, has the status ILLEGAL_INPUT.
 
   printf 'example.org\nexample.com\n' | mresolve names --type AAAA`
 }
@@ -148,7 +149,12 @@ func (c *namesCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	defer in.Close()
-	return resolve.Names(ctx, r, c.Type, c.InFlight, c.InOrder, std.Now, in, std.Out)
+	stats, err := resolve.Names(ctx, r, c.Type, c.InFlight, c.InOrder, std.Now, in, std.Out)
+	std.Stat("names", stats)
+	if err == nil && stats.TooLong > 0 {
+		std.Warn("%d lines are longer than %d bytes: of these only the beginning was told, as ILLEGAL_INPUT", stats.TooLong, resolve.MaxLine)
+	}
+	return err
 }
 
 type canonCmd struct {
@@ -201,7 +207,7 @@ func (c *canonCmd) Run(ctx context.Context, std *cli.Std) error {
 	progress := std.StartProgress("links", 0)
 	defer progress.Done()
 	opt := resolve.Options{Resolver: r, Parallel: (c.InFlight + 1) / 2, Memory: std.MemoryLimit(), Now: std.Now, Progress: progress.Add}
-	spec := stage.Spec{Name: "mresolve canon", Verb: "canon", Store: st, Txn: c.Txn}
+	spec := stage.Spec{Name: "mresolve canon", Verb: "canon", Store: st, Txn: c.Txn, Spooled: true, LateLock: true}
 	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.Link, record.Link]) error {
 		stats, err := resolve.Canon(ctx, st, b, opt, urls)
 		std.Stat("names", stats)
@@ -264,7 +270,7 @@ func (c *serveCmd) Run(ctx context.Context, std *cli.Std) error {
 			return err
 		}
 	}
-	err = s.Serve(ctx, pc, l, c.Save)
+	err = s.Serve(ctx, pc, l, c.Save, func(err error) { std.Warn("%v; the answers wait for the next time", err) })
 	std.Stat("serve", map[string]uint64{"questions": s.Stats.Questions.Load(), "cached": s.Stats.Cached.Load(), "saved": s.Stats.Saved.Load()})
 	return err
 }

@@ -98,3 +98,66 @@ func TestCanon(t *testing.T) {
 		t.Errorf("%+v", stats)
 	}
 }
+
+// TestCanonBesideResolve: in the pipe of a round both change the store under one name, and
+// neither waits for the other: canon's input is behind resolve's output.
+func TestCanonBesideResolve(t *testing.T) {
+	up := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool { good(m); return true })
+	now := func() time.Time { return testNow }
+	r, err := New(Config{Servers: []string{up}, Timeout: patience, Family: "4", Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	dir := newDNSStore(t)
+	st, err := store.Open(dir, StoreKind, StoreVersion, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var in bytes.Buffer
+	w, err := record.NewWriter[record.Link](&in, record.WriterOptions{Txn: "r1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Write(&record.Link{URL: "http://three.test/", Host: "three.test", LinkKind: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Commit(record.Ledger{}); err != nil {
+		t.Fatal(err)
+	}
+	begun, resolved, ended := make(chan bool), make(chan bool), make(chan error, 1)
+	go func() {
+		rows, err := record.NewReader[record.Link](&in, record.ReaderOptions{})
+		if err == nil {
+			_, err = stage.Run(t.Context(), stage.Spec{Name: "mresolve canon", Verb: "canon", Store: st, Txn: "r1", Spooled: true, LateLock: true}, rows, []stage.Sink{&memSink{}},
+				func(ctx context.Context, b *stage.Batch[record.Link, record.Link]) error {
+					close(begun)
+					<-resolved // as if its rows came only now
+					_, err := Canon(ctx, st, b, Options{Resolver: r, Parallel: 4, Memory: 16 << 20, Now: now}, canon.Options{})
+					return err
+				})
+		}
+		ended <- err
+	}()
+	<-begun
+	if _, _, err := runBatch(t, dir, "r1", Options{Resolver: r, Now: now}, "one.test", "two.test"); err != nil {
+		t.Fatal(err)
+	}
+	close(resolved)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	m, err := st.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := openCache(st, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	names := 0
+	if err := c.upTo(nil, func(*record.Module) error { names++; return nil }); err != nil || names != 3 {
+		t.Errorf("%d names in the store, %v", names, err)
+	}
+}

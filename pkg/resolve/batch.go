@@ -20,9 +20,16 @@ import (
 // Bounds of one window of rows. Four are in memory at most: one is passed on, one waits
 // for its answers, one is asked for, and one is gathered.
 const (
-	windowRows  = 4096
-	windowBytes = 2 << 20
+	windowRows  = 2048
+	windowBytes = 1 << 20
 	windowWait  = 200 * time.Millisecond // a slow input's rows do not wait longer for company
+)
+
+// Parts of the memory that tables take. At 64 MiB, 10^5 names of a store fit, and what is
+// beyond them costs less than a garbage collector without room.
+const (
+	storedPart = 8
+	askedPart  = 16
 )
 
 // Options of Resolve.
@@ -125,7 +132,7 @@ type window[R record.Row] struct {
 func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Batch[R, R], opt Options, u use[R]) (Stats, error) {
 	r := &batch[R]{opt: opt, use: u, b: b, now: opt.Now(), asking: map[string]*lookup{},
 		open: func() (*cacheReader, error) { return openBase(st, b.Tx()) },
-		work: make(chan *lookup), gone: make(chan *window[R], 2), asked: newEntries(opt.Memory / 6)}
+		work: make(chan *lookup), gone: make(chan *window[R], 2), asked: newEntries(opt.Memory / askedPart)}
 	if opt.Replay != nil {
 		r.stored = opt.Replay.saved
 	} else {
@@ -439,8 +446,12 @@ func (r *batch[R]) load() error {
 		return err
 	}
 	defer c.Close()
-	r.stored = newEntries(r.opt.Memory / 6)
-	if err := c.load(r.opt.Resolver, r.now, r.stored.put); err != nil {
+	r.stored = newEntries(r.opt.Memory / storedPart)
+	err = c.load(r.opt.Resolver, r.now, func(key uint64, name string, e *entry) error {
+		e.Server, e.Zone = "", "" // told to no row, and kept by the file
+		return r.stored.put(key, name, e)
+	})
+	if err != nil {
 		return err
 	}
 	return r.stored.flush()

@@ -19,7 +19,7 @@ import (
 // that any reader of records reads it:
 //
 //	url_key = FP64(name), module = "dns", key = name,
-//	value   = {"addr","expires","error","cname","server","family"} (type entry)
+//	value   = {"addr","expires","error","cname","server","family","zone"} (type entry)
 //
 // A batch reads the file once, and rewrites it once when it commits, leaving expired
 // answers out.
@@ -43,13 +43,14 @@ type entry struct {
 	CNAME   string    `json:"cname,omitempty"`
 	Server  string    `json:"server,omitempty"`
 	Family  string    `json:"family,omitempty"` // "4" or "6" where only those addresses were asked for
+	Zone    string    `json:"zone,omitempty"`   // that has no such name, or none of its addresses of one family; with its last dot
 }
 
 // appendTo appends the value of a row. Texts in which JSON escapes nothing, which is
 // nearly all, need no stack for encoding/json: that was half the memory of goroutines.
 func (e *entry) appendTo(b []byte) ([]byte, error) {
 	fields := [...]struct{ name, text string }{
-		{"addr", e.Addr}, {"expires", ""}, {"error", e.Error}, {"cname", e.CNAME}, {"server", e.Server}, {"family", e.Family},
+		{"addr", e.Addr}, {"expires", ""}, {"error", e.Error}, {"cname", e.CNAME}, {"server", e.Server}, {"family", e.Family}, {"zone", e.Zone},
 	}
 	for i := range fields {
 		if !plain(fields[i].text) {
@@ -110,6 +111,8 @@ func parseEntry(value string) (e entry, err error) {
 			e.Server = text
 		case "family":
 			e.Family = text
+		case "zone":
+			e.Zone = text
 		default:
 			ok = false
 		}
@@ -133,7 +136,7 @@ func quoted(s string) (text, rest string, ok bool) {
 // entryOf is an answer as the cache and rows tell it, with the order of addresses that was
 // given.
 func (r *Resolver) entryOf(a *Answer) entry {
-	e := entry{Addr: FormatAddrs(a.Addrs), Error: a.Status, CNAME: a.CNAME, Server: a.Server, Expires: a.Expires.UTC().Truncate(time.Microsecond)}
+	e := entry{Addr: FormatAddrs(a.Addrs), Error: a.Status, CNAME: a.CNAME, Server: a.Server, Zone: a.Zone, Expires: a.Expires.UTC().Truncate(time.Microsecond)}
 	if r.cfg.Family != "any" {
 		e.Family = r.cfg.Family
 	}
@@ -153,7 +156,7 @@ func (r *Resolver) usable(e *entry) (ok bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	a := r.wanted(Answer{Addrs: addrs, Status: e.Error, CNAME: e.CNAME, Expires: e.Expires, Server: e.Server})
+	a := r.wanted(Answer{Addrs: addrs, Status: e.Error, CNAME: e.CNAME, Expires: e.Expires, Server: e.Server, Zone: e.Zone})
 	*e = r.entryOf(&a)
 	return true, nil
 }

@@ -4,11 +4,11 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
@@ -21,7 +21,8 @@ type NameResult struct {
 	Name      string    `json:"name"`
 	Class     string    `json:"class"`
 	Type      string    `json:"type"`
-	Status    string    `json:"status"` // NOERROR, NXDOMAIN, SERVFAIL, …, TIMEOUT, ERROR
+	Status    string    `json:"status"`          // NOERROR, NXDOMAIN, SERVFAIL, …, TIMEOUT, ERROR
+	Error     string    `json:"error,omitempty"` // of ERROR, why: network-error, bad-reply, bad-name
 	Timestamp time.Time `json:"timestamp"`
 	RTT       int64     `json:"rtt_us"`
 	Data      struct {
@@ -39,8 +40,19 @@ type NameAnswer struct {
 	Answer string `json:"answer"`
 }
 
-// MaxLine bounds a line of Names, in bytes.
-const MaxLine = 1 << 20
+// Bounds of the lines of Names. Of one that is longer only the beginning is told.
+const (
+	MaxLine  = 64 << 10
+	maxLines = 4 << 20 // bytes of lines whose results are not written yet
+	longHead = 253
+)
+
+// NameStats counts the lines of Names.
+type NameStats struct {
+	Names   uint64 `json:"names"`
+	Failed  uint64 `json:"failed"`  // whose status is not NOERROR
+	TooLong uint64 `json:"toolong"` // of those, longer than MaxLine
+}
 
 // Names resolves one name a line to one JSON object a line, with up to parallel
 // questions in flight; empty lines are skipped. Results come as they are known or, with
@@ -48,11 +60,13 @@ const MaxLine = 1 << 20
 // that are maxWaiting bytes of results behind it.
 //
 // A line that is a JSON object has the name in its field "name"; its other fields are
-// passed through, where the result has none of that name.
-func Names(ctx context.Context, r *Resolver, recordType string, parallel int, inOrder bool, now func() time.Time, in io.Reader, out io.Writer) error {
+// passed through, where the result has none of that name. A line that is no name has the
+// status ILLEGAL_INPUT, and one of more than MaxLine bytes too.
+func Names(ctx context.Context, r *Resolver, recordType string, parallel int, inOrder bool, now func() time.Time, in io.Reader, out io.Writer) (NameStats, error) {
+	var stats NameStats
 	qtype, ok := dns.StringToType[strings.ToUpper(recordType)]
 	if !ok || isTransfer(qtype) {
-		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("record type %q", recordType), Want: "A, AAAA, MX, NS, TXT, CNAME, SOA, …"}
+		return stats, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("record type %q", recordType), Want: "A, AAAA, MX, NS, TXT, CNAME, SOA, …"}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -63,18 +77,23 @@ func Names(ctx context.Context, r *Resolver, recordType string, parallel int, in
 	type line struct {
 		n    uint64
 		text string
+		long bool
 	}
 	work := make(chan line, 256)
+	var failed atomic.Uint64
 	var wg sync.WaitGroup
 	for range parallel {
 		wg.Go(func() {
 			for l := range work {
-				res, err := r.line(ctx, l.text, qtype, now)
+				text, status, err := r.line(ctx, l.text, l.long, qtype, now)
 				if ctx.Err() != nil {
 					continue // what was cancelled is no result
 				}
+				if status != dns.RcodeToString[dns.RcodeSuccess] {
+					failed.Add(1)
+				}
 				if err == nil {
-					err = w.write(l.n, res)
+					err = w.write(l.n, text, len(l.text))
 				}
 				if err != nil {
 					cancel(err)
@@ -82,30 +101,45 @@ func Names(ctx context.Context, r *Resolver, recordType string, parallel int, in
 			}
 		})
 	}
-	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, MaxLine)
-	n := uint64(0)
-	for lines.Scan() && ctx.Err() == nil {
-		text := strings.TrimSpace(lines.Text())
-		if text == "" {
+	lines := bufio.NewReaderSize(in, MaxLine)
+	var err error
+	for err == nil && ctx.Err() == nil {
+		var l line
+		if l.text, l.long, err = readLine(lines); l.text == "" {
 			continue
 		}
-		w.expect()
-		work <- line{n, text}
-		n++
+		if l.long {
+			stats.TooLong++
+		}
+		w.expect(len(l.text))
+		l.n = stats.Names
+		work <- l
+		stats.Names++
 	}
 	close(work)
 	wg.Wait()
+	stats.Failed = failed.Load()
 	if err := context.Cause(ctx); err != nil {
-		return err
+		return stats, err
 	}
-	if err := lines.Err(); err != nil {
-		if errors.Is(err, bufio.ErrTooLong) {
-			return &fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("after %d names", n), Found: "a longer line", Want: fmt.Sprintf("at most %d bytes", MaxLine)}
-		}
-		return err
+	if err != io.EOF {
+		return stats, err
 	}
-	return w.out.Flush()
+	return stats, w.out.Flush()
+}
+
+// readLine gives a line without the space around it or, of one that is too long, its
+// beginning.
+func readLine(in *bufio.Reader) (text string, long bool, err error) {
+	b, err := in.ReadSlice('\n')
+	if err != bufio.ErrBufferFull {
+		return strings.TrimSpace(string(b)), false, err
+	}
+	text = strings.ToValidUTF8(string(b[:longHead]), "\uFFFD")
+	for err == bufio.ErrBufferFull {
+		_, err = in.ReadSlice('\n')
+	}
+	return text, true, err
 }
 
 // isTransfer says that a question's answer is a whole zone, in many messages.
@@ -114,13 +148,14 @@ func isTransfer(qtype uint16) bool { return qtype == dns.TypeAXFR || qtype == dn
 // lineWriter gathers the lines of many goroutines.
 type lineWriter struct {
 	mu       sync.Mutex
-	room     sync.Cond // waiting has shrunk, or ended is true
+	room     sync.Cond // waiting or asked has shrunk, or ended is true
 	out      *bufio.Writer
 	inOrder  bool
 	next     uint64            // line to be written, in order
 	waiting  map[uint64][]byte // lines before which others are to come
 	size     int               // bytes in waiting
 	expected int               // lines that are to come
+	asked    int               // bytes of these
 	ended    bool
 }
 
@@ -133,11 +168,16 @@ func newLineWriter(out io.Writer, inOrder bool) *lineWriter {
 	return w
 }
 
-// expect tells of a line to come, for which those before it need not be held back.
-func (w *lineWriter) expect() {
+// expect tells of a line to come, of so many bytes, for which those before it need not be
+// held back. It waits for room.
+func (w *lineWriter) expect(bytes int) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.asked > maxLines && !w.ended {
+		w.room.Wait()
+	}
 	w.expected++
-	w.mu.Unlock()
+	w.asked += bytes
 }
 
 // end lets go who waits.
@@ -148,8 +188,9 @@ func (w *lineWriter) end() {
 	w.room.Broadcast()
 }
 
-// write takes line n, and flushes when no other is expected.
-func (w *lineWriter) write(n uint64, line []byte) error {
+// write takes the result of line n, which had so many bytes, and flushes when no other is
+// expected.
+func (w *lineWriter) write(n uint64, line []byte, bytes int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for w.inOrder && n != w.next && w.size > maxWaiting && !w.ended {
@@ -159,6 +200,7 @@ func (w *lineWriter) write(n uint64, line []byte) error {
 		return nil
 	}
 	w.expected--
+	w.asked -= bytes
 	if w.inOrder {
 		w.waiting[n] = line
 		w.size += len(line)
@@ -182,28 +224,28 @@ func (w *lineWriter) write(n uint64, line []byte) error {
 }
 
 // line makes the result of one line.
-func (r *Resolver) line(ctx context.Context, text string, qtype uint16, now func() time.Time) ([]byte, error) {
-	if text[0] != '{' {
-		b, err := json.Marshal(r.name(ctx, text, qtype, now))
-		return append(b, '\n'), err
-	}
-	// What the result has counts, before what was there.
+func (r *Resolver) line(ctx context.Context, text string, long bool, qtype uint16, now func() time.Time) (result []byte, status string, err error) {
+	name := text
 	var fields map[string]json.RawMessage
-	var name string
-	if json.Unmarshal([]byte(text), &fields) != nil || json.Unmarshal(fields["name"], &name) != nil {
-		res := illegal(text, qtype, now)
-		b, err := json.Marshal(res)
-		return append(b, '\n'), err
+	legal := !long
+	if legal && text[0] == '{' {
+		legal = json.Unmarshal([]byte(text), &fields) == nil && json.Unmarshal(fields["name"], &name) == nil
 	}
-	b, err := json.Marshal(r.name(ctx, name, qtype, now))
-	if err != nil {
-		return nil, err
+	var res NameResult
+	if legal {
+		res = r.name(ctx, name, qtype, now)
+	} else {
+		fields = nil
+		res = illegal(text, qtype, now)
 	}
-	if err := json.Unmarshal(b, &fields); err != nil {
-		return nil, err
+	result, err = json.Marshal(res)
+	if fields != nil && err == nil {
+		// What the result has counts, before what was there.
+		if err = json.Unmarshal(result, &fields); err == nil {
+			result, err = json.Marshal(fields) // in order of their names
+		}
 	}
-	b, err = json.Marshal(fields) // in order of their names
-	return append(b, '\n'), err
+	return append(result, '\n'), res.Status, err
 }
 
 func illegal(name string, qtype uint16, now func() time.Time) NameResult {
@@ -217,8 +259,8 @@ func (r *Resolver) name(ctx context.Context, name string, qtype uint16, now func
 	if _, ok := dns.IsDomainName(name); !ok {
 		return res
 	}
-	reply, server, rtt, status := r.Raw(ctx, name, qtype)
-	res.Status, res.RTT, res.Data.Resolver = status, rtt.Microseconds(), server
+	reply, server, rtt, status, why := r.Raw(ctx, name, qtype)
+	res.Status, res.Error, res.RTT, res.Data.Resolver = status, why, rtt.Microseconds(), server
 	if reply == nil {
 		return res
 	}

@@ -107,7 +107,7 @@ type brief struct {
 	addrs   []netip.Addr
 	rcode   int
 	ttl     time.Duration // the least of the addresses'
-	soa     bool          // without addresses: whether there is an SOA record
+	zone    string        // without addresses: the owner of the SOA record, if there is one
 	minimum time.Duration // of that
 }
 
@@ -149,10 +149,14 @@ func (q *query) brief(wire []byte) (b brief, ok bool) {
 		if r.kind == dns.TypeSOA && answers == 0 {
 			i, ok1 := skipName(wire, end-len(r.data))
 			i, ok2 := skipName(wire, i)
-			if !ok1 || !ok2 || i+20 != end || b.soa {
+			if !ok1 || !ok2 || i+20 != end || b.zone != "" {
 				return b, false
 			}
-			b.soa, b.minimum = true, min(seconds(r.ttl), seconds(binary.BigEndian.Uint32(wire[end-4:])))
+			owner, _, err := dns.UnpackDomainName(wire, at)
+			if err != nil {
+				return b, false
+			}
+			b.zone, b.minimum = owner, min(seconds(r.ttl), seconds(binary.BigEndian.Uint32(wire[end-4:])))
 		}
 		at = end
 	}

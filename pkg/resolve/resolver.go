@@ -79,6 +79,7 @@ type Answer struct {
 	Name    string       // as asked, without port, lower case
 	Addrs   []netip.Addr // in order of preference
 	CNAME   string       // canonical name, where it differs
+	Zone    string       // that has no such name, or none of its addresses of one family
 	Status  string       // StatusOK or why there is no address
 	Expires time.Time
 	Server  string // that answered
@@ -287,6 +288,7 @@ func (r *Resolver) wanted(a Answer) Answer {
 // found is what one question type gave.
 type found struct {
 	addrs  []netip.Addr
+	zone   string
 	cname  string
 	status string
 	ttl    time.Duration
@@ -325,6 +327,8 @@ func (r *Resolver) join(name string, got []found, a *Answer) {
 		if len(f.addrs) > 0 {
 			ttl = min(ttl, f.ttl)
 			a.CNAME = f.cname
+		} else if f.status == StatusNoAddress {
+			a.Zone = f.zone
 		}
 	}
 	if len(a.Addrs) > 0 {
@@ -337,7 +341,7 @@ func (r *Resolver) join(name string, got []found, a *Answer) {
 	if f.status == StatusNoAddress && len(got) > 1 {
 		f = &got[1]
 	}
-	a.Status = f.status
+	a.Status, a.Zone = f.status, f.zone
 	a.Expires = r.cfg.Now().Add(f.ttl)
 }
 
@@ -378,10 +382,12 @@ func (r *Resolver) follow(ctx context.Context, name string, qtype uint16, f *fou
 			}
 			return
 		case got.rcode == dns.RcodeNameError:
-			f.status, f.ttl = StatusNXDomain, r.negativeTTL(&got)
+			f.status = StatusNXDomain
+			f.ttl, f.zone = r.negative(&got, name)
 			return
 		case !moved || ctx.Err() != nil:
-			f.status, f.ttl = StatusNoAddress, r.negativeTTL(&got)
+			f.status = StatusNoAddress
+			f.ttl, f.zone = r.negative(&got, name)
 			return
 		}
 	}
@@ -416,22 +422,26 @@ func answersOf(reply *dns.Msg, name string, ttl *time.Duration) (addrs []netip.A
 // seconds reads a time to live; the upper half of its range is no special case (RFC 8767, section 4).
 func seconds(ttl uint32) time.Duration { return time.Duration(ttl) * time.Second }
 
-// negativeTTL is RFC 2308, section 5: the lesser of the SOA's own TTL and its
-// minimum field.
-func (r *Resolver) negativeTTL(a *asked) time.Duration {
-	soa, minimum := a.soa, a.minimum
+// negative tells how long there is no such name or address (RFC 2308, section 5: the lesser
+// of the SOA's own TTL and its minimum field), and the zone that says so, if it is one that
+// the name can be of.
+func (r *Resolver) negative(a *asked, name string) (ttl time.Duration, zone string) {
+	owner, minimum := a.zone, a.minimum
 	if a.reply != nil {
 		for _, rr := range a.reply.Ns {
 			if s, ok := rr.(*dns.SOA); ok {
-				soa, minimum = true, min(seconds(s.Hdr.Ttl), seconds(s.Minttl))
+				owner, minimum = s.Hdr.Name, min(seconds(s.Hdr.Ttl), seconds(s.Minttl))
 				break
 			}
 		}
 	}
-	if !soa {
-		return r.cfg.MinTTL
+	if owner == "" {
+		return r.cfg.MinTTL, ""
 	}
-	return min(max(minimum, r.cfg.MinTTL), maxNegativeTTL, r.cfg.MaxTTL)
+	if dns.IsSubDomain(owner, dns.Fqdn(name)) {
+		zone = strings.ToLower(owner)
+	}
+	return min(max(minimum, r.cfg.MinTTL), maxNegativeTTL, r.cfg.MaxTTL), zone
 }
 
 // asked is what became of one question.
@@ -560,9 +570,10 @@ func wireName(name string) string {
 	return name
 }
 
-// Raw asks for any record type and returns the reply as it came, for tools. The
-// status is that of dns.RcodeToString, or "TIMEOUT" or "ERROR".
-func (r *Resolver) Raw(ctx context.Context, name string, qtype uint16) (reply *dns.Msg, server string, rtt time.Duration, status string) {
+// Raw asks for any record type and returns the reply as it came, for tools. The status is
+// that of dns.RcodeToString, or without a reply "TIMEOUT", or "ERROR" and why: one of the
+// statuses of an Answer.
+func (r *Resolver) Raw(ctx context.Context, name string, qtype uint16) (reply *dns.Msg, server string, rtt time.Duration, status, why string) {
 	var a asked
 	r.ask(ctx, wireName(name), qtype, true, &a)
 	switch {
@@ -573,9 +584,9 @@ func (r *Resolver) Raw(ctx context.Context, name string, qtype uint16) (reply *d
 	case a.status == StatusTimeout:
 		status = "TIMEOUT"
 	default:
-		status = "ERROR"
+		status, why = "ERROR", a.status
 	}
-	return a.reply, a.server, a.rtt, status
+	return a.reply, a.server, a.rtt, status, why
 }
 
 // FormatAddrs writes addresses as column addr holds them.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net"
 	"net/netip"
 	"strings"
@@ -302,9 +303,10 @@ func TestNamesKeepTheOrder(t *testing.T) {
 		return true
 	})
 	var out bytes.Buffer
-	in := strings.NewReader("slow.test\nfast.test\n\nbad..name\n{\"rank\": 7, \"name\": \"json.test\", \"status\": 1}\n{\n")
-	if err := Names(t.Context(), resolver(t, addr), "txt", 8, true, time.Now, in, &out); err != nil {
-		t.Fatal(err)
+	in := strings.NewReader("slow.test\nfast.test\n\nbad..name\n{\"rank\": 7, \"name\": \"json.test\", \"status\": 1}\n{\n" + strings.Repeat("x", MaxLine+1) + "\nlast.test")
+	stats, err := Names(t.Context(), resolver(t, addr), "txt", 8, true, time.Now, in, &out)
+	if err != nil || stats != (NameStats{Names: 7, Failed: 3, TooLong: 1}) {
+		t.Fatalf("%+v, %v", stats, err)
 	}
 	if !strings.Contains(out.String(), `"rank":7`) {
 		t.Error("a field of the input was lost")
@@ -318,17 +320,50 @@ func TestNamesKeepTheOrder(t *testing.T) {
 		}
 		names = append(names, r.Name+" "+r.Status)
 	}
-	if got := strings.Join(names, ", "); got != "slow.test NOERROR, fast.test NOERROR, bad..name ILLEGAL_INPUT, json.test NOERROR, { ILLEGAL_INPUT" {
+	if got := strings.Join(names, ", "); got != "slow.test NOERROR, fast.test NOERROR, bad..name ILLEGAL_INPUT, json.test NOERROR, { ILLEGAL_INPUT, "+strings.Repeat("x", longHead)+" ILLEGAL_INPUT, last.test NOERROR" {
 		t.Error(got)
 	}
-	if err := Names(t.Context(), resolver(t, addr), "nosuch", 8, true, time.Now, in, &out); err == nil {
+	if _, err := Names(t.Context(), resolver(t, addr), "nosuch", 8, true, time.Now, in, &out); err == nil {
 		t.Error("an unknown type was taken")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Names(ctx, resolver(t, addr), "A", 8, false, time.Now, strings.NewReader("a.test\n"), &out); err == nil {
+	if _, err := Names(ctx, resolver(t, addr), "A", 8, false, time.Now, strings.NewReader("a.test\n"), &out); err == nil {
 		t.Error("a cancelled run reported success")
 	}
+}
+
+// TestNamesTellWhy: a status of ERROR has its reason.
+func TestNamesTellWhy(t *testing.T) {
+	pc, l := listenBoth(t)
+	defer l.Close()
+	pc.Close() // so that nobody listens there
+	var out bytes.Buffer
+	if _, err := Names(t.Context(), resolver(t, pc.LocalAddr().String()), "A", 8, true, time.Now, strings.NewReader("a.test\n"), &out); err != nil {
+		t.Fatal(err)
+	}
+	var r NameResult
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil || r.Status != "ERROR" || r.Error != StatusNetwork {
+		t.Errorf("%s %v", out.Bytes(), err)
+	}
+}
+
+// TestNamesInFlightAreBounded: of long lines, only as many are taken as memory is meant for.
+func TestNamesInFlightAreBounded(t *testing.T) {
+	w := newLineWriter(io.Discard, false)
+	lines := 0
+	for ; w.asked <= maxLines; lines++ {
+		w.expect(MaxLine)
+	}
+	if lines > maxLines/MaxLine+1 {
+		t.Errorf("%d lines at a time", lines)
+	}
+	taken := make(chan bool)
+	go func() { w.expect(MaxLine); close(taken) }()
+	if err := w.write(0, nil, MaxLine); err != nil { // one that is done makes room
+		t.Fatal(err)
+	}
+	<-taken
 }
 
 func TestLiteralOfTheOtherFamily(t *testing.T) {

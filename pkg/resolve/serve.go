@@ -75,8 +75,9 @@ var errFull = errors.New("no room for more")
 
 // Serve answers on a UDP and a TCP socket until ctx ends, and puts what it learns into
 // the store each save interval, and at the end; never, if save is 0. While a crawl's
-// round is open the store takes nothing, and saving is put off.
-func (s *Server) Serve(ctx context.Context, pc net.PacketConn, l net.Listener, save time.Duration) error {
+// round is open the store takes nothing, and saving is put off; so it is where it fails,
+// which warn is told. Only the last time, that is Serve's error.
+func (s *Server) Serve(ctx context.Context, pc net.PacketConn, l net.Listener, save time.Duration, warn func(error)) error {
 	handler := dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
 		select {
 		case s.slots <- struct{}{}:
@@ -108,10 +109,12 @@ func (s *Server) Serve(ctx context.Context, pc net.PacketConn, l net.Listener, s
 		tick = t.C
 	}
 	var err error
-	for running := true; running && err == nil; {
+	for running := true; running; {
 		select {
 		case <-tick:
-			err = s.save(ctx)
+			if err := s.save(ctx); err != nil && ctx.Err() == nil {
+				warn(err)
+			}
 		case err = <-ended:
 			running = false
 		case <-ctx.Done():
@@ -151,7 +154,7 @@ func (s *Server) answer(ctx context.Context, q *dns.Msg) *dns.Msg {
 	switch {
 	case question.Qclass != dns.ClassINET || isTransfer(question.Qtype):
 		m.Rcode = dns.RcodeRefused
-	case question.Qtype == dns.TypeA || question.Qtype == dns.TypeAAAA:
+	case question.Name != "." && (question.Qtype == dns.TypeA || question.Qtype == dns.TypeAAAA):
 		s.addresses(ctx, m, question)
 	default:
 		s.others(ctx, m, question)
@@ -175,18 +178,19 @@ func (s *Server) addresses(ctx context.Context, m *dns.Msg, q dns.Question) {
 			s.learn(name, e)
 		}
 	}
+	ttl := uint32(max(e.Expires.Sub(now)/time.Second, 1))
 	switch e.Error {
 	case StatusOK:
 	case StatusNoAddress:
+		m.Ns = soa(e.Zone, ttl)
 		return
 	case StatusNXDomain:
-		m.Rcode = dns.RcodeNameError
+		m.Rcode, m.Ns = dns.RcodeNameError, soa(e.Zone, ttl)
 		return
 	default:
 		m.Rcode = dns.RcodeServerFailure
 		return
 	}
-	ttl := uint32(max(e.Expires.Sub(now)/time.Second, 1))
 	h := dns.RR_Header{Name: q.Name, Rrtype: q.Qtype, Class: dns.ClassINET, Ttl: ttl}
 	if e.CNAME != "" {
 		alias := h
@@ -206,6 +210,18 @@ func (s *Server) addresses(ctx context.Context, m *dns.Msg, q dns.Question) {
 			m.Answer = append(m.Answer, &dns.AAAA{Hdr: h, AAAA: addr.AsSlice()})
 		}
 	}
+	if len(m.Answer) == 0 || m.Answer[len(m.Answer)-1].Header().Rrtype != q.Qtype {
+		m.Ns = soa(e.Zone, ttl)
+	}
+}
+
+// soa is the record by which a client keeps the answer that there is nothing (RFC 2308,
+// section 3): of the fields that only the zone's own servers need, it tells none.
+func soa(zone string, ttl uint32) []dns.RR {
+	if zone == "" {
+		return nil
+	}
+	return []dns.RR{&dns.SOA{Hdr: dns.RR_Header{Name: zone, Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: ttl}, Ns: ".", Mbox: ".", Minttl: ttl}}
 }
 
 // learn keeps an answer, and what others cannot tell without a question is to be saved.
@@ -228,7 +244,7 @@ func (s *Server) learn(name string, e entry) {
 
 // others passes a question of another type on, and its answer back.
 func (s *Server) others(ctx context.Context, m *dns.Msg, q dns.Question) {
-	reply, _, _, _ := s.resolver.Raw(ctx, q.Name, q.Qtype)
+	reply, _, _, _, _ := s.resolver.Raw(ctx, q.Name, q.Qtype)
 	if reply == nil {
 		m.Rcode = dns.RcodeServerFailure
 		return
@@ -244,8 +260,8 @@ func (s *Server) others(ctx context.Context, m *dns.Msg, q dns.Question) {
 	}
 }
 
-// save commits what was learnt. It is put off while a round is open in the store, or
-// somebody changes it.
+// save commits what was learnt. Where that fails it is put off; that a round is open in the
+// store, or somebody changes it, is no error.
 func (s *Server) save(ctx context.Context) error {
 	s.mu.Lock()
 	fresh := s.fresh
@@ -255,18 +271,19 @@ func (s *Server) save(ctx context.Context) error {
 		return nil
 	}
 	err := s.commit(ctx, fresh)
-	if errors.Is(err, fault.Busy) || errors.Is(err, fault.Conflict) {
-		s.mu.Lock()
-		for name, entry := range fresh {
-			if _, newer := s.fresh[name]; !newer && len(s.fresh) < maxFresh {
-				s.fresh[name] = entry
-			}
-		}
-		s.mu.Unlock()
-		return nil
-	}
 	if err == nil {
 		s.Stats.Saved.Add(uint64(len(fresh)))
+		return nil
+	}
+	s.mu.Lock()
+	for name, e := range fresh {
+		if _, newer := s.fresh[name]; !newer && len(s.fresh) < maxFresh {
+			s.fresh[name] = e
+		}
+	}
+	s.mu.Unlock()
+	if errors.Is(err, fault.Busy) || errors.Is(err, fault.Conflict) {
+		return nil
 	}
 	return err
 }

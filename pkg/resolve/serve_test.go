@@ -3,6 +3,7 @@ package resolve
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -30,7 +31,7 @@ func serving(t *testing.T, dir string, upstream string, now func() time.Time) (s
 	pc, l := listenBoth(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- s.Serve(ctx, pc, l, time.Hour) }()
+	go func() { ended <- s.Serve(ctx, pc, l, time.Hour, func(err error) { t.Error(err) }) }()
 	return s, pc.LocalAddr().String(), func() error {
 		cancel()
 		defer r.Close()
@@ -53,7 +54,7 @@ func dig(t *testing.T, addr, name string, qtype uint16) string {
 		t.Fatalf("%s: %v", name, err)
 	}
 	s := []string{dns.RcodeToString[m.Rcode]}
-	for _, rr := range m.Answer {
+	for _, rr := range append(m.Answer, m.Ns...) {
 		s = append(s, strings.ReplaceAll(rr.String(), "\t", " "))
 	}
 	return strings.Join(s, "; ")
@@ -66,6 +67,10 @@ func TestServe(t *testing.T) {
 		switch {
 		case q.Name == "nowhere.test.":
 			m.Rcode = dns.RcodeNameError
+			m.Ns = append(m.Ns, rr(t, "test. 600 IN SOA ns.test. root.test. 1 2 3 4 500"))
+		case q.Name == "foreign.test.":
+			m.Rcode = dns.RcodeNameError
+			m.Ns = append(m.Ns, rr(t, "other. 600 IN SOA ns.test. root.test. 1 2 3 4 500"))
 		case q.Name == "fail.test.":
 			m.Rcode = dns.RcodeServerFailure
 		case q.Qtype == dns.TypeTXT:
@@ -79,8 +84,12 @@ func TestServe(t *testing.T) {
 			for i := range MaxAddrs {
 				m.Answer = append(m.Answer, rr(t, fmt.Sprintf("many.test. 300 IN AAAA 2001:db8::%x", i)))
 			}
+		case q.Name == ".":
+			m.Ns = append(m.Ns, rr(t, ". 60 IN SOA ns.test. root.test. 1 2 3 4 500"))
 		case q.Qtype == dns.TypeA:
 			m.Answer = append(m.Answer, a(m.Question[0].Name, "192.0.2.1", 300))
+		default:
+			m.Ns = append(m.Ns, rr(t, "test. 200 IN SOA ns.test. root.test. 1 2 3 4 500"))
 		}
 		return true
 	})
@@ -95,9 +104,11 @@ func TestServe(t *testing.T) {
 	}{
 		{"host.test.", dns.TypeA, "NOERROR; host.test. 300 IN A 192.0.2.1"},
 		{"HOST.test.", dns.TypeA, "NOERROR; HOST.test. 300 IN A 192.0.2.1"},
-		{"host.test.", dns.TypeAAAA, "NOERROR"},
+		{"host.test.", dns.TypeAAAA, "NOERROR; test. 300 IN SOA . . 0 0 0 0 300"},
 		{"alias.test.", dns.TypeA, "NOERROR; alias.test. 60 IN CNAME host.test.; host.test. 60 IN A 192.0.2.1"},
-		{"nowhere.test.", dns.TypeA, "NXDOMAIN"},
+		{"nowhere.test.", dns.TypeA, "NXDOMAIN; test. 500 IN SOA . . 0 0 0 0 500"},
+		{"foreign.test.", dns.TypeA, "NXDOMAIN"},
+		{".", dns.TypeA, "NOERROR; . 60 IN SOA ns.test. root.test. 1 2 3 4 500"},
 		{"fail.test.", dns.TypeA, "SERVFAIL"},
 		{"host.test.", dns.TypeTXT, `NOERROR; host.test. 60 IN TXT "a b"`},
 		{"localhost.", dns.TypeAAAA, "NOERROR; localhost. 86400 IN AAAA ::1"},
@@ -164,6 +175,27 @@ func TestServeBesideARound(t *testing.T) {
 		t.Errorf("saved %d beside a change, %d wait, %v", s.Stats.Saved.Load(), len(s.fresh), err)
 	}
 	tx.Abort()
+	if err := end(); err != nil || s.Stats.Saved.Load() != 1 {
+		t.Errorf("saved %d in the end, %v", s.Stats.Saved.Load(), err)
+	}
+}
+
+// TestServeCannotSave: a save that fails is told, is tried again, and loses nothing.
+func TestServeCannotSave(t *testing.T) {
+	up := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool { good(m); return true })
+	dir := newDNSStore(t)
+	s, addr, end := serving(t, dir, up, func() time.Time { return testNow })
+	dig(t, addr, "host.test.", dns.TypeA)
+	away := dir + "-away"
+	if err := os.Rename(dir, away); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.save(t.Context()); err == nil || len(s.fresh) != 1 {
+		t.Errorf("%v, %d answers wait", err, len(s.fresh))
+	}
+	if err := os.Rename(away, dir); err != nil {
+		t.Fatal(err)
+	}
 	if err := end(); err != nil || s.Stats.Saved.Load() != 1 {
 		t.Errorf("saved %d in the end, %v", s.Stats.Saved.Load(), err)
 	}

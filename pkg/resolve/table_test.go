@@ -10,7 +10,7 @@ import (
 )
 
 func testEntry(i int) entry {
-	return entry{Addr: fmt.Sprintf("127.0.0.%d,::1", i%256), Error: "x", CNAME: "alias.test", Server: "127.0.0.1:53", Expires: testNow.Add(time.Duration(i) * time.Microsecond)}
+	return entry{Addr: fmt.Sprintf("127.0.0.%d,::1", i%256), Error: "x", CNAME: "alias.test", Server: "127.0.0.1:53", Family: "4", Zone: "test.", Expires: testNow.Add(time.Duration(i) * time.Microsecond)}
 }
 
 func TestTable(t *testing.T) {
@@ -145,7 +145,7 @@ func TestParseEntry(t *testing.T) {
 	for _, e := range []entry{
 		{Expires: testNow},
 		{Addr: "127.0.0.1,::1", Expires: testNow.Add(123456 * time.Microsecond), CNAME: "a.test", Server: "127.0.0.1:53", Family: "4"},
-		{Expires: testNow, Error: "nxdomain"},
+		{Expires: testNow, Error: "nxdomain", Zone: "test."},
 		{Expires: testNow, CNAME: `od"d\.test`},
 	} {
 		value, err := json.Marshal(e)

@@ -60,7 +60,8 @@ type Spec struct {
 	// (mfrontier next, murlset new). Otherwise rows stream as they are made.
 	Spooled bool
 	// LateLock: the body calls Batch.Begin itself, once its inputs have ended
-	// (mfrontier update, murlset new). Otherwise the lock is taken before the body.
+	// (mfrontier update, murlset new, mresolve canon). Otherwise the lock is taken before
+	// the body. Rows that are passed before Begin wait in a temporary file.
 	// It goes with Spooled or NoOutput only: what Begin finds committed meanwhile
 	// must not follow rows that are out already.
 	LateLock bool
@@ -140,8 +141,42 @@ func (b *Batch[In, Out]) Begin(ctx context.Context) (*store.Tx, error) {
 		if b.keptW, err = record.NewWriter[Out](b.kept, b.fileOptions(b.kept.Path())); err != nil {
 			return nil, err
 		}
+		if err := b.keepSpooled(); err != nil {
+			return nil, err
+		}
 	}
 	return tx, nil
+}
+
+// keepSpooled takes what was passed before Begin into the kept output.
+func (b *Batch[In, Out]) keepSpooled() error {
+	if b.spool == nil {
+		return nil
+	}
+	if _, err := b.spoolW.Commit(record.Ledger{}); err != nil {
+		return err
+	}
+	if _, err := b.spool.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	rows, err := record.NewReader[Out](b.spool, record.ReaderOptions{Name: "temporary file"})
+	if err != nil {
+		return err
+	}
+	for {
+		var row Out
+		if err := rows.Read(&row); err == io.EOF {
+			break
+		} else if err != nil {
+			return err
+		}
+		if err := b.keptW.Write(&row); err != nil {
+			return err
+		}
+	}
+	err = b.spool.Close()
+	b.spool, b.spoolW = nil, nil
+	return err
 }
 
 // OfEpoch refuses rows that were made in another epoch of the crawl than the one
