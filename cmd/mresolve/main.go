@@ -41,6 +41,17 @@ type askFlags struct {
 	Attempts int           `default:"5" help:"Questions asked before a name counts as timed out, 1 to 100."`
 }
 
+// cacheFlags say how long answers are kept.
+type cacheFlags struct {
+	MinTTL time.Duration `name:"min-ttl" default:"1m" help:"Keep answers at least this long."`
+	MaxTTL time.Duration `name:"max-ttl" default:"24h" help:"Keep answers at most this long."`
+}
+
+// config is what these flags say of a resolver.
+func (f *cacheFlags) config() resolve.Config {
+	return resolve.Config{MinTTL: f.MinTTL, MaxTTL: f.MaxTTL}
+}
+
 // resolver makes the resolver of these flags; cfg has what they do not say.
 func (f *askFlags) resolver(std *cli.Std, cfg resolve.Config) (*resolve.Resolver, error) {
 	if f.InFlight < 1 || f.InFlight > 100_000 || f.Attempts < 1 || f.Attempts > 100 || f.Timeout <= 0 || f.Rate != 0 && !(f.Rate >= 0.001 && f.Rate <= 1e9) {
@@ -56,9 +67,8 @@ type resolveCmd struct {
 	Store string   `arg:"" help:"The dns store, such as crawl/dns."`
 	Files []string `arg:"" optional:"" help:"Files of url records (default: standard input)."`
 	askFlags
-	MinTTL time.Duration `name:"min-ttl" default:"1m" help:"Keep answers at least this long."`
-	MaxTTL time.Duration `name:"max-ttl" default:"24h" help:"Keep answers at most this long."`
-	Family string        `default:"any" enum:"any,4,6" help:"Addresses wanted: any (IPv4 first), 4 or 6."`
+	cacheFlags
+	Family string `default:"any" enum:"any,4,6" help:"Addresses wanted: any (IPv4 first), 4 or 6."`
 	cli.TxnFlags
 	cli.Output
 	Replay []string `placeholder:"STORE" help:"Answer from the DNS records that mfetch saved in this fetch store (or in WARC files, each named), for the same --txn, instead of asking servers."`
@@ -76,42 +86,67 @@ Answers are kept in STORE until they expire.
 }
 
 func (c *resolveCmd) Run(ctx context.Context, std *cli.Std) error {
-	st, err := std.OpenStore(c.Store, resolve.StoreKind, resolve.StoreVersion, c.TxnFlags)
-	if err != nil {
-		return err
-	}
-	progress := std.StartProgress("URLs", 0)
-	parallel := c.InFlight
+	run := batch[record.URL]{store: c.Store, files: c.Files, txn: c.TxnFlags, output: c.Output, unit: "URLs",
+		spec: stage.Spec{Name: "mresolve", Verb: "resolve"}, parallel: c.InFlight}
 	if c.Family == "any" {
-		parallel = (c.InFlight + 1) / 2 // a name is two questions
+		run.parallel = (c.InFlight + 1) / 2 // a name is two questions
 	}
-	opt := resolve.Options{Parallel: parallel, Memory: std.MemoryLimit(), Now: std.Now, Progress: progress.Add}
 	if len(c.Replay) > 0 {
 		parts, err := fetch.Saved(c.Replay, store.Options{})
 		if err != nil {
 			return err
 		}
-		if opt.Replay, err = resolve.OpenReplay(parts, c.Txn, opt.Memory/4); err != nil {
+		if run.replay, err = resolve.OpenReplay(parts, c.Txn, std.MemoryLimit()/4); err != nil {
 			return err
 		}
-		defer opt.Replay.Close()
+		defer run.replay.Close()
 	} else {
-		if opt.Resolver, err = c.resolver(std, resolve.Config{MinTTL: c.MinTTL, MaxTTL: c.MaxTTL, Family: c.Family}); err != nil {
+		cfg := c.config()
+		cfg.Family = c.Family
+		var err error
+		if run.resolver, err = c.resolver(std, cfg); err != nil {
 			return err
 		}
-		defer opt.Resolver.Close()
+		defer run.resolver.Close()
 	}
-	in, err := cli.OpenRecords[record.URL](std, c.Files)
+	return run.do(ctx, std, func(ctx context.Context, st *store.Store, b *stage.Batch[record.URL, record.URL], opt resolve.Options) (any, error) {
+		return resolve.Resolve(ctx, st, b, opt)
+	})
+}
+
+// batch is a stage that looks up the names of a stream's rows.
+type batch[R record.Row] struct {
+	store    string
+	files    []string
+	txn      cli.TxnFlags
+	output   cli.Output
+	unit     string // of progress
+	spec     stage.Spec
+	resolver *resolve.Resolver
+	replay   *resolve.Replay
+	parallel int
+}
+
+// do runs the stage, whose body returns what --stats tells of names.
+func (r *batch[R]) do(ctx context.Context, std *cli.Std, body func(context.Context, *store.Store, *stage.Batch[R, R], resolve.Options) (any, error)) error {
+	st, err := std.OpenStore(r.store, resolve.StoreKind, resolve.StoreVersion, r.txn)
 	if err != nil {
 		return err
 	}
-	sinks, err := std.Sinks(c.Output)
+	in, err := cli.OpenRecords[R](std, r.files)
 	if err != nil {
 		return err
 	}
-	spec := stage.Spec{Name: "mresolve", Verb: "resolve", Store: st, Txn: c.Txn}
-	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
-		stats, err := resolve.Resolve(ctx, st, b, opt)
+	sinks, err := std.Sinks(r.output)
+	if err != nil {
+		return err
+	}
+	progress := std.StartProgress(r.unit, 0)
+	defer progress.Done()
+	opt := resolve.Options{Resolver: r.resolver, Replay: r.replay, Parallel: r.parallel, Memory: std.MemoryLimit(), Now: std.Now, Progress: progress.Add}
+	r.spec.Store, r.spec.Txn = st, r.txn.Txn
+	return cli.RunStage(ctx, std, r.spec, in, sinks, func(ctx context.Context, b *stage.Batch[R, R]) error {
+		stats, err := body(ctx, st, b, opt)
 		std.Stat("names", stats)
 		return err
 	})
@@ -161,8 +196,7 @@ type canonCmd struct {
 	Store string   `arg:"" help:"The dns store, such as crawl/dns."`
 	Files []string `arg:"" optional:"" help:"Files of link records (default: standard input)."`
 	askFlags
-	MinTTL time.Duration `name:"min-ttl" default:"1m" help:"Keep answers at least this long."`
-	MaxTTL time.Duration `name:"max-ttl" default:"24h" help:"Keep answers at most this long."`
+	cacheFlags
 	cli.URLFlags
 	cli.TxnFlags
 	cli.Output
@@ -187,31 +221,15 @@ func (c *canonCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	st, err := std.OpenStore(c.Store, resolve.StoreKind, resolve.StoreVersion, c.TxnFlags)
-	if err != nil {
-		return err
-	}
-	r, err := c.resolver(std, resolve.Config{MinTTL: c.MinTTL, MaxTTL: c.MaxTTL})
+	r, err := c.resolver(std, c.config())
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	in, err := cli.OpenRecords[record.Link](std, c.Files)
-	if err != nil {
-		return err
-	}
-	sinks, err := std.Sinks(c.Output)
-	if err != nil {
-		return err
-	}
-	progress := std.StartProgress("links", 0)
-	defer progress.Done()
-	opt := resolve.Options{Resolver: r, Parallel: (c.InFlight + 1) / 2, Memory: std.MemoryLimit(), Now: std.Now, Progress: progress.Add}
-	spec := stage.Spec{Name: "mresolve canon", Verb: "canon", Store: st, Txn: c.Txn, Spooled: true, LateLock: true}
-	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.Link, record.Link]) error {
-		stats, err := resolve.Canon(ctx, st, b, opt, urls)
-		std.Stat("names", stats)
-		return err
+	run := batch[record.Link]{store: c.Store, files: c.Files, txn: c.TxnFlags, output: c.Output, unit: "links", resolver: r, parallel: (c.InFlight + 1) / 2,
+		spec: stage.Spec{Name: "mresolve canon", Verb: "canon", Spooled: true, LateLock: true}} // mresolve is in the same pipe, before it
+	return run.do(ctx, std, func(ctx context.Context, st *store.Store, b *stage.Batch[record.Link, record.Link], opt resolve.Options) (any, error) {
+		return resolve.Canon(ctx, st, b, opt, urls)
 	})
 }
 
@@ -221,8 +239,7 @@ type serveCmd struct {
 	Ready  string        `placeholder:"FILE" help:"Write the address to this file when questions are answered."`
 	Save   time.Duration `default:"1m" help:"Put new answers into the store so often, and at the end; 0: never (1m)."`
 	askFlags
-	MinTTL time.Duration `name:"min-ttl" default:"1m" help:"Keep answers at least this long."`
-	MaxTTL time.Duration `name:"max-ttl" default:"24h" help:"Keep answers at most this long."`
+	cacheFlags
 }
 
 // Help is printed by mresolve serve --help.
@@ -242,7 +259,7 @@ func (c *serveCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil || !addr.Addr().IsLoopback() || c.Save < 0 {
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--listen %s --save %v", c.Listen, c.Save), Want: "a loopback address with its port, such as 127.0.0.1:5300, and no time below 0"}
 	}
-	r, err := c.resolver(std, resolve.Config{MinTTL: c.MinTTL, MaxTTL: c.MaxTTL})
+	r, err := c.resolver(std, c.config())
 	if err != nil {
 		return err
 	}
