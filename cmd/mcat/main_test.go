@@ -86,13 +86,13 @@ func writeFPS(ts *testscript.TestScript, _ bool, args []string) {
 // segment QUEUE HOSTS: a queue segment of two URLs, and a segment of one host.
 func writeSegment(ts *testscript.TestScript, _ bool, args []string) {
 	var queue, hosts bytes.Buffer
-	q := segment.NewWriter[segment.Entry](&queue, args[0])
+	q := segment.NewWriter[segment.Entry](&queue, args[0], 0)
 	for i, url := range []string{"http://a.test/", "http://b.test/"} {
 		ts.Check(q.Add(&segment.Entry{Order: uint64(i), URL: record.URL{URL: url, Key: 1, Host: "a.test", Depth: 2}}))
 	}
 	_, err := q.Finish()
 	ts.Check(err)
-	h := segment.NewWriter[segment.Host](&hosts, args[1])
+	h := segment.NewWriter[segment.Host](&hosts, args[1], 0)
 	ts.Check(h.Add(&segment.Host{Order: 1, Host: "a.test", Discovered: 2}))
 	_, err = h.Finish()
 	ts.Check(err)

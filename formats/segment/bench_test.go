@@ -14,7 +14,7 @@ import (
 func BenchmarkRead(b *testing.B) {
 	const n = 100_000
 	var out bytes.Buffer
-	w := NewWriter[Entry](&out, "bench")
+	w := NewWriter[Entry](&out, "bench", 0)
 	var e Entry
 	for i := range n {
 		host := fmt.Sprintf("www.h%d.example", i*7919%1000)

@@ -30,7 +30,7 @@ var ignoreExtra = cmpopts.IgnoreUnexported(record.Extra{})
 func encode[T Row](t testing.TB, rows []T) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	w := NewWriter[T](&b, "test")
+	w := NewWriter[T](&b, "test", 0)
 	for i := range rows {
 		if err := w.Add(&rows[i]); err != nil {
 			t.Fatal(err)
@@ -105,7 +105,7 @@ func visited(rows []Entry) []Entry {
 func encodeVisits(t testing.TB, rows []Entry) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	w := NewVisitWriter(&b, "test")
+	w := NewWriter[Entry](&b, "test", Visits)
 	for i := range rows {
 		if err := w.Add(&rows[i]); err != nil {
 			t.Fatal(err)
@@ -152,7 +152,7 @@ func TestDomainsRefused(t *testing.T) {
 	for _, d := range []Domain{
 		{Sources: []uint32{2, 2}}, {Sources: []uint32{2, 1}}, {Sources: make([]uint32, MaxSources)}, {Sources: []uint32{1}, Many: true},
 	} {
-		if err := NewWriter[Domain](io.Discard, "x").Add(&d); !errors.Is(err, fault.Usage) {
+		if err := NewWriter[Domain](io.Discard, "x", 0).Add(&d); !errors.Is(err, fault.Usage) {
 			t.Errorf("%+v: %v", d, err)
 		}
 	}
@@ -290,7 +290,7 @@ func TestSeek(t *testing.T) {
 }
 
 func TestWriterRefuses(t *testing.T) {
-	w := NewWriter[Entry](io.Discard, "x")
+	w := NewWriter[Entry](io.Discard, "x", 0)
 	if err := w.Add(&Entry{Order: 2}); err != nil {
 		t.Fatal(err)
 	}
@@ -300,12 +300,15 @@ func TestWriterRefuses(t *testing.T) {
 	if _, err := w.Finish(); err == nil {
 		t.Fatal("an error does not stick")
 	}
-	w = NewWriter[Entry](io.Discard, "x")
+	w = NewWriter[Entry](io.Discard, "x", 0)
 	if err := w.Add(&Entry{URL: record.URL{Via: strings.Repeat("x", MaxString+1)}}); !errors.Is(err, fault.Usage) {
 		t.Fatal(err)
 	}
-	w = NewWriter[Entry](io.Discard, "x")
+	w = NewWriter[Entry](io.Discard, "x", 0)
 	if err := w.Add(&Entry{Visit: Visit{Gone: 1}}); !errors.Is(err, fault.Usage) {
+		t.Fatal(err)
+	}
+	if _, err := NewWriter[Host](io.Discard, "x", Visits).Finish(); !errors.Is(err, fault.Usage) {
 		t.Fatal(err)
 	}
 }

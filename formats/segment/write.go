@@ -51,18 +51,14 @@ type Writer[T Row] struct {
 	err    error
 }
 
-// NewWriter starts a segment without features on out. name is for messages.
-func NewWriter[T Row](out io.Writer, name string) *Writer[T] {
-	return newWriter[T](out, name, 0)
-}
-
-// NewVisitWriter starts a queue of URLs with the feature Visits on out.
-func NewVisitWriter(out io.Writer, name string) *Writer[Entry] {
-	return newWriter[Entry](out, name, Visits)
-}
-
-func newWriter[T Row](out io.Writer, name string, features Features) *Writer[T] {
+// NewWriter starts a segment on out, which has these features, no more than its
+// kind may have. name is for messages.
+func NewWriter[T Row](out io.Writer, name string, features Features) *Writer[T] {
 	kind, columns := kindOf[T]()
+	w := &Writer[T]{out: out, name: name}
+	if !features.known(kind) {
+		w.err = &fault.Error{Class: fault.Usage, File: name, Found: fmt.Sprintf("features %02x for a %s", features, kindName(kind))}
+	}
 	var minor byte
 	if features != 0 {
 		columns += visitColumns
@@ -70,7 +66,6 @@ func newWriter[T Row](out io.Writer, name string, features Features) *Writer[T] 
 	if features != 0 || kind == 4 {
 		minor = 1
 	}
-	w := &Writer[T]{out: out, name: name}
 	w.c = coder{visits: features == Visits, cols: make([][]byte, columns), prev: make([]uint64, columns)}
 	h := append(make([]byte, 0, headerSize), headerMagic...)
 	h = append(h, major, minor, kind, byte(features))

@@ -361,7 +361,7 @@ func (s *payloadSource) step() error {
 // mergePayloads writes the entries of sorted sources, of which no two have one
 // digest, and their keys.
 func mergePayloads(keysOut, rowsOut io.Writer, sources []payloadSource) error {
-	keys, rows := fpfile.NewWriter(keysOut, fingerprint.Polynomial), segment.NewWriter[segment.Entry](rowsOut, "payloads")
+	keys, rows := fpfile.NewWriter(keysOut, fingerprint.Polynomial), segment.NewWriter[segment.Entry](rowsOut, "payloads", 0)
 	for i := range sources {
 		if err := sources[i].step(); err != nil {
 			return err

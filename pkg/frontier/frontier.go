@@ -83,10 +83,11 @@ type Counts struct {
 	Pending    uint64         `json:"pending"`
 	InFlight   uint64         `json:"in_flight"`
 	Finished   uint64         `json:"finished"`
-	Retried    uint64         `json:"retried"`  // failed attempts that were queued again
-	Deferred   uint64         `json:"deferred"` // times that a URL was put off untried
-	Dead       uint64         `json:"dead"`     // finished because no attempt was left
-	Outcomes   []record.Count `json:"outcomes"` // of the finished, sorted by outcome
+	Retried    uint64         `json:"retried"`          // failed attempts that were queued again
+	Deferred   uint64         `json:"deferred"`         // times that a URL was put off untried
+	Dead       uint64         `json:"dead"`             // finished because no attempt was left
+	Visits     uint64         `json:"visits,omitempty"` // after which the URL was queued for the next, by policy revisit
+	Outcomes   []record.Count `json:"outcomes"`         // of the finished, sorted by outcome
 }
 
 func (c *Counts) outcome(name string) {
@@ -121,6 +122,8 @@ type state struct {
 	Rewritten uint64     `json:"rewritten"`
 	Merges    uint64     `json:"merges,omitempty"` // that have begun
 	Walk      *walkState `json:"walk,omitempty"`   // policy walk
+	// Revisits is what policy revisit keeps; nil with others.
+	Revisits *revisits `json:"revisits,omitempty"`
 
 	policy *policy
 }
@@ -167,11 +170,15 @@ func load(m *store.Manifest) (*state, error) {
 	if p.walkers > 0 {
 		s.Walk = &walkState{}
 	}
+	if p.revisit != nil {
+		s.Revisits = &revisits{Rates: make([]uint64, classes)}
+		p.revisit.adjust(s.Revisits)
+	}
 	text, ok := m.State[stateKey]
 	if !ok {
 		return s, nil
 	}
-	if err := json.Unmarshal([]byte(text), s); err != nil || len(s.V) != p.queues || len(s.Ready) != p.queues || len(s.Workers) != int(p.workers) || (s.Walk != nil) != (p.walkers > 0) {
+	if err := json.Unmarshal([]byte(text), s); err != nil || len(s.V) != p.queues || len(s.Ready) != p.queues || len(s.Workers) != int(p.workers) || (s.Walk != nil) != (p.walkers > 0) || (s.Revisits != nil) != (p.revisit != nil) || s.Revisits != nil && len(s.Revisits.Rates) != classes {
 		return nil, &fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("generation %d", m.Generation), Found: "a frontier state that does not decode", Err: err}
 	}
 	return s, nil

@@ -182,6 +182,8 @@ type modelURL struct {
 	inFlight bool
 	retried  bool // was put off or tried again: FIFO no longer binds it
 	final    string
+	visits   int // of policy revisit
+	gone     int
 }
 
 func (m *model) add(urls ...record.URL) {
@@ -193,8 +195,11 @@ func (m *model) add(urls ...record.URL) {
 
 // level is the front queue of a URL.
 func (m *model) level(u *record.URL) uint8 {
-	if m.p.Policy == fifo || m.p.Policy == dynamic {
+	switch {
+	case m.p.Policy == fifo || m.p.Policy == dynamic:
 		return 0
+	case m.p.Policy == revisit:
+		return uint8(min(m.state[u.URL].visits, 1))
 	}
 	return min(u.Priority, Queues-1)
 }
@@ -293,7 +298,8 @@ func TestAgainstModel(t *testing.T) {
 		{record.OutcomeTimeout, 0, false}, {record.OutcomeDNS, 0, false}, {record.OutcomeRobotsDenied, 0, true},
 		{record.OutcomeDeferred, 0, false}, {record.OutcomeDeferred, 0, false},
 	}
-	policies := []Params{{Strict: true}, {Seed: 5}, {Policy: dynamic}, {Policy: fifo, Workers: 3}}
+	policies := []Params{{Strict: true}, {Seed: 5}, {Policy: dynamic}, {Policy: fifo, Workers: 3},
+		{Policy: revisit, Seed: 3, MinInterval: time.Second, MaxInterval: 20 * time.Second, GoneAfter: 2}}
 	for _, size := range []int{1, 7, 1 << 20} {
 		for seed, p := range policies {
 			t.Run(fmt.Sprintf("batch %d %+v", size, p), func(t *testing.T) {
@@ -350,6 +356,9 @@ func TestAgainstModel(t *testing.T) {
 					var outcomes []record.Fetch
 					for _, u := range batch {
 						k := kinds[rng.IntN(len(kinds))]
+						if p.Policy == revisit && round >= growing && rng.IntN(2) == 0 {
+							k.kind, k.status, k.final = record.OutcomeScheme, 0, true // or it would never end
+						}
 						o := fetchOf(u, k.kind, k.status, now)
 						s := m.state[u.URL]
 						s.inFlight = false
@@ -360,6 +369,7 @@ func TestAgainstModel(t *testing.T) {
 								o.RetryAfter = now + record.Time(rng.IntN(10_000_000))
 							}
 							s.Due = o.RetryAfter
+						case (k.final || u.Attempt == 2) && p.Policy == revisit && s.comesBack(&o, rng):
 						case k.final || u.Attempt == 2:
 							s.final = k.kind
 						default:
@@ -380,6 +390,9 @@ func TestAgainstModel(t *testing.T) {
 						t.Fatal(err)
 					}
 					m.add(fresh...)
+					if p.Policy == revisit {
+						m.readDue(t, b, now)
+					}
 					if round%16 == 0 {
 						b.check()
 					}

@@ -195,7 +195,7 @@ func (c *change) place(h *segment.Host, a *arrival) error {
 		c.buf = append(c.buf, a.row...)
 		return c.lines.add(a.number, c.buf)
 	}
-	level := c.s.policy.level(a.priority)
+	level := c.s.policy.level(a.priority, false)
 	return c.queue.add(orderOf(level, nextPlace(h, level, c.s.V[level])), a.row)
 }
 

@@ -130,12 +130,14 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	defer left.Close()
 	defer late.Close()
 	defer batch.Close()
+	taken := make([]uint64, len(s.Ready)) // of each front queue
 	var out outlets
 	out.leave = func(e *segment.Entry) error { return addRow(left, e.Order, e) }
 	out.wait = func(e *segment.Entry) error { return addRow(late, e.Order, e) }
 	out.take = func(e *segment.Entry) error {
 		level := levelOf(e.Order)
 		s.V[level] = max(s.V[level], placeOf(e.Order))
+		taken[level]++
 		if err := b.Make("scheduled", &e.URL); err != nil {
 			return err
 		}
@@ -180,6 +182,7 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	} else {
 		s.InFlight = fl
 	}
+	s.measure(b.Now(), taken, o.For > 0 || flying.Rows == uint64(o.N))
 	s.Counts.Pending -= flying.Rows
 	s.Counts.InFlight += flying.Rows
 	return s.save(tx)
@@ -252,7 +255,7 @@ func (p *picker) promote(ctx context.Context, now record.Time) error {
 			line = e.Order
 			clear(behind)
 		}
-		level := p.s.policy.level(e.URL.Priority)
+		level := p.s.policy.level(e.URL.Priority, e.Visit.Visits > 0)
 		e.Order, e.Place = orderOf(level, p.s.V[level]+behind[level]), 0
 		behind[level]++
 		if byPlace[level] == nil {

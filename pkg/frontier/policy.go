@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"time"
 
 	"mercator/formats/store"
 	"mercator/pkg/fault"
@@ -31,6 +32,7 @@ func Policies() []Policy {
 	return []Policy{
 		{priority, "K front queues; each URL of a batch comes from one drawn at random, with a bias to the first; within a queue hosts in turn, within a host first in, first out; back queues of one host each put a batch in the order in which hosts may be contacted"},
 		{dynamic, "one queue; hosts in turn, whatever the priority; within a host first in, first out"},
+		{revisit, "two queues, new URLs and pages to visit again, each with a share of a batch; a page is visited as often as keeps most pages fresh, by its estimated rate of change; never ends by itself"},
 		{fifo, "one queue for each worker; hosts are dealt to workers by a hash of their names; workers in turn, within a worker first in, first out"},
 		{walk, "random walks: after each page one of its links, or at random and at dead ends any URL found so far; pages are visited again and again, and there is no end"},
 	}
@@ -60,7 +62,17 @@ type Params struct {
 	// drawn Bias times as often as the next; 1 or more. Strict: always the first of them.
 	Bias   float64 // 0: Bias
 	Strict bool
-	Seed   uint64 // of the draws; of policy walk too
+	Seed   uint64 // of the draws; of policies revisit and walk too
+	// NewShare of policy revisit: the share of URLs never visited in a batch, while there
+	// are both these and pages to visit again; more than 0, at most 1. 0: NewShare.
+	NewShare float64
+	// MinInterval and MaxInterval of policy revisit bound the time between two visits of
+	// a page, 1s to 8760h. Where both are equal, every page is visited as often. 0:
+	// MinInterval, MaxInterval.
+	MinInterval, MaxInterval time.Duration
+	// GoneAfter of policy revisit is how many visits in a row do not find a page that was
+	// there, until it is finished; 1 to 255. 0: GoneAfter.
+	GoneAfter int
 	// Workers is the number of queues of policy fifo, 1 to 4096; 0: Workers.
 	Workers int
 	// Walkers is the number of walks of policy walk that go on at a time, 1 to 4096; 0:
@@ -91,11 +103,14 @@ func (p Params) encode() (map[string]string, error) {
 	if p.Policy != priority && (p.Queues != 0 || p.Bias != 0 || p.Strict) {
 		return refuse("front queues or a bias for policy "+p.Policy, "none, or policy "+priority)
 	}
-	if p.Policy != priority && p.Policy != walk && p.Seed != 0 {
-		return refuse("a seed for policy "+p.Policy, "none, or policy "+priority+" or "+walk)
+	if p.Policy != priority && p.Policy != revisit && p.Policy != walk && p.Seed != 0 {
+		return refuse("a seed for policy "+p.Policy, "none, or policy "+priority+", "+revisit+" or "+walk)
 	}
 	if p.Policy != walk && (p.Walkers != 0 || p.Restart != 0) {
 		return refuse("walkers or a chance of restarts for policy "+p.Policy, "none, or policy "+walk)
+	}
+	if p.Policy != revisit && (p.NewShare != 0 || p.MinInterval != 0 || p.MaxInterval != 0 || p.GoneAfter != 0) {
+		return refuse("a share, intervals or gone pages for policy "+p.Policy, "none, or policy "+revisit)
 	}
 	if p.Policy != fifo && p.Workers != 0 {
 		return refuse("workers for policy "+p.Policy, "none, or policy "+fifo)
@@ -147,6 +162,14 @@ func (p Params) encode() (map[string]string, error) {
 		text["walkers"] = strconv.Itoa(p.Walkers)
 		text["restart"] = strconv.FormatFloat(p.Restart, 'g', -1, 64)
 		text["seed"] = strconv.FormatUint(p.Seed, 10)
+	case revisit:
+		if _, err := newSchedule(&p); err != nil {
+			return nil, err
+		}
+		text["new_share"] = strconv.FormatFloat(p.NewShare, 'g', -1, 64)
+		text["min_interval"], text["max_interval"] = p.MinInterval.String(), p.MaxInterval.String()
+		text["gone_after"] = strconv.Itoa(p.GoneAfter)
+		text["seed"] = strconv.FormatUint(p.Seed, 10)
 	case dynamic:
 	default:
 		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("unknown policy %q", p.Policy), Hint: `"mfrontier policies" lists those there are`}
@@ -163,6 +186,7 @@ type policy struct {
 	workers uint64 // 0: hosts take turns
 	walkers uint64 // 0: no walk
 	restart float64
+	revisit *schedule // nil: a URL that was fetched is finished
 }
 
 // policyOf is the reverse of Params.encode.
@@ -190,6 +214,13 @@ func policyOf(m *store.Manifest) (*policy, error) {
 		}
 		return n
 	}
+	interval := func(key string) time.Duration {
+		d, err := time.ParseDuration(m.Params[key])
+		if err != nil {
+			bad = err
+		}
+		return d
+	}
 	switch p.Policy {
 	case priority:
 		p.Queues = number("queues")
@@ -201,12 +232,20 @@ func policyOf(m *store.Manifest) (*policy, error) {
 		p.Workers = number("workers")
 	case walk:
 		p.Walkers, p.Restart, p.Seed = number("walkers"), fraction("restart"), seed()
+	case revisit:
+		p.NewShare, p.GoneAfter, p.Seed = fraction("new_share"), number("gone_after"), seed()
+		p.MinInterval, p.MaxInterval = interval("min_interval"), interval("max_interval")
 	}
 	text, err := p.encode()
 	if bad != nil || err != nil || len(text) != len(m.Params) {
 		return nil, &fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("generation %d", m.Generation), Found: fmt.Sprintf("parameters %v", m.Params), Want: "those of a policy"}
 	}
 	out := &policy{name: p.Policy, queues: max(p.Queues, 1), seed: p.Seed, workers: uint64(p.Workers), walkers: uint64(p.Walkers), restart: p.Restart}
+	if p.Policy == revisit {
+		out.queues, out.weight = revisitQueues, []float64{p.NewShare, 1 - p.NewShare}
+		out.revisit, err = newSchedule(&p)
+		return out, err
+	}
 	if p.Policy == priority && !p.Strict {
 		for k := range p.Queues {
 			out.weight = append(out.weight, math.Pow(p.Bias, -float64(k)))
@@ -215,8 +254,16 @@ func policyOf(m *store.Manifest) (*policy, error) {
 	return out, nil
 }
 
-// level is the front queue of a priority.
-func (p *policy) level(priority uint8) uint8 { return uint8(min(int(priority), p.queues-1)) }
+// level is the front queue of a URL of a priority; visited if it is to be visited again.
+func (p *policy) level(priority uint8, visited bool) uint8 {
+	switch {
+	case p.revisit == nil:
+		return uint8(min(int(priority), p.queues-1))
+	case visited:
+		return oldURLs
+	}
+	return newURLs
+}
 
 // line is in whose queue a URL stands: those of one line take turns with those of others.
 func (p *policy) line(host string) uint64 {

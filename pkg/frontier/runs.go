@@ -235,7 +235,7 @@ func newRun[T segment.Row](tx *store.Tx, folder, role string, tier int) (*runWri
 	if err != nil {
 		return nil, err
 	}
-	return &runWriter[T]{file: file, w: segment.NewWriter[T](file, file.Path()), run: run{Path: file.Path(), Tier: tier, From: segment.Start}}, nil
+	return &runWriter[T]{file: file, w: segment.NewWriter[T](file, file.Path(), features[T](tx.Base())), run: run{Path: file.Path(), Tier: tier, From: segment.Start}}, nil
 }
 
 func (w *runWriter[T]) add(row *T) error {

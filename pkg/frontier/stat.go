@@ -28,6 +28,7 @@ type Stat struct {
 	Batches   []Flight  `json:"batches,omitempty"`   // in flight, the older first
 	Runs      int       `json:"runs"`                // files
 	Rewritten uint64    `json:"rewritten"`           // times that a waiting URL was written again
+	Pages     *Pages    `json:"pages,omitempty"`     // of policy revisit
 	Detail    *Detail   `json:"detail,omitempty"`    // nil unless asked for
 	Top       []TopHost `json:"top_hosts,omitempty"` // most URLs left first
 	Walk      *WalkStat `json:"walk,omitempty"`      // policy walk
@@ -101,6 +102,9 @@ func (f *Frontier) Stat(ctx context.Context, o StatOptions) (*Stat, error) {
 	if w := s.Walk; w != nil {
 		st.Walk = &WalkStat{w.Size, w.Steps, w.Restarts, w.DeadEnds}
 		st.Runs += len(w.Starts) + len(w.Known)
+	}
+	if s.Revisits != nil {
+		st.Pages = s.policy.revisit.pages(s.Revisits)
 	}
 	if o.Top > 0 {
 		if st.Top, err = f.top(ctx, s, o.Top); err != nil {
@@ -303,7 +307,8 @@ func (f *Frontier) Check(ctx context.Context) error {
 	}
 	var c Counts
 	waiting := map[queue]uint64{}
-	if err := f.each(ctx, s, func(q queue, _ *segment.Entry) error { waiting[q]++; return nil }); err != nil {
+	known := s.policy.knownPages()
+	if err := f.each(ctx, s, func(q queue, e *segment.Entry) error { waiting[q]++; known.count(e); return nil }); err != nil {
 		return err
 	}
 	err = eachNewest(ctx, f.st, s.Hosts, func(h *segment.Host) error {
@@ -321,6 +326,9 @@ func (f *Frontier) Check(ctx context.Context) error {
 		if err := f.checkWalk(ctx, s); err != nil {
 			return err
 		}
+	}
+	if err := known.equal(s.Revisits); err != nil {
+		return err
 	}
 	var outcomes uint64
 	for _, o := range s.Counts.Outcomes {

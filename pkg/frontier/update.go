@@ -138,7 +138,7 @@ func (c *change) update(ctx context.Context, f *Frontier, o UpdateOptions) error
 	if s.InFlight != nil {
 		now = s.InFlight.Now
 	}
-	c.now = now
+	c.now, c.revisits = now, s.policy.revisit != nil
 	outcomes := c.sorter(smallSort)
 	pages, outcomesEpoch, err := c.readOutcomes(ctx, o, now, outcomes)
 	if err != nil {
@@ -216,6 +216,10 @@ type change struct {
 	row     []byte
 	buf     []byte
 	walking *walking // policy walk; else nil
+
+	// Of policy revisit, whose outcomes end a URL only where its visits before say so.
+	revisits  bool
+	intervals []uint64 // between two visits, by class; nil until needed
 }
 
 func newChange(f *Frontier, b books) *change {
@@ -295,11 +299,12 @@ func (c *change) begin(ctx context.Context) error {
 
 // outcome is what became of a URL in flight.
 type outcome struct {
-	verdict verdict
-	due     record.Time
-	outcome string
-	url     string
-	host    string
+	verdict  verdict
+	due      record.Time
+	outcome  string
+	url      string
+	host     string
+	sighting sighting // with policy revisit
 }
 
 func (o *outcome) append(b []byte) []byte {
@@ -309,7 +314,7 @@ func (o *outcome) append(b []byte) []byte {
 		b = binary.AppendUvarint(b, uint64(len(s)))
 		b = append(b, s...)
 	}
-	return b
+	return o.sighting.append(b)
 }
 
 // decode is the reverse of append, for bytes that this process wrote.
@@ -323,6 +328,7 @@ func (o *outcome) decode(b []byte) {
 		*s = string(b[n:][:size])
 		b = b[n+int(size):]
 	}
+	o.sighting.decode(b)
 }
 
 // readOutcomes reads the outcomes to their verified end; epoch is that of the crawl
@@ -354,8 +360,12 @@ func (c *change) readOutcomes(ctx context.Context, o UpdateOptions, now record.T
 		if row.Role != record.RoleRobots {
 			n++
 			v, due := o.Retries.judge(&row, row.Attempt, now)
-			verdictOf(&ev, v, row.Outcome)
-			out := outcome{v, max(due, 0), row.Outcome, row.URL, row.Host}
+			out := outcome{verdict: v, due: max(due, 0), outcome: row.Outcome, url: row.URL, host: row.Host}
+			if c.revisits && (v == finish || v == giveUp) {
+				out.sighting = look(&row, now)
+			} else {
+				verdictOf(&ev, v, row.Outcome)
+			}
 			packed = out.append(packed[:0])
 			if err := pages.add(flightOrder(row.Host, row.URL), packed); err != nil {
 				return 0, "", err
@@ -565,6 +575,11 @@ func (c *change) apply(e *segment.Entry, o *outcome) error {
 	case putOff:
 		n.Deferred++
 	default:
+		if c.revisits {
+			if back, err := c.comeBack(e, o); back || err != nil {
+				return err
+			}
+		}
 		n.Finished++
 		n.outcome(o.outcome)
 		if o.verdict == giveUp {

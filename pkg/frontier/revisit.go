@@ -1,0 +1,506 @@
+package frontier
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/segment"
+	"mercator/formats/store"
+	"mercator/pkg/fault"
+)
+
+// Policy revisit comes back to pages, so that what is known of them is fresh.
+//
+// Pages are taken to change as Poisson processes, each at a rate of its own
+// (Brewington and Cybenko, "How dynamic is the web?", 2000). The rate is estimated as
+// in Cho and Garcia-Molina, "Estimating frequency of change" (2003): from the number
+// of changes that were seen and the time in which they were. A visit that finds a
+// change tells, where the server says when it was (Last-Modified), how long ago the
+// last one was; where it does not, that there were one or more since the last visit,
+// and the expected time since the last of them stands in for it (learn).
+//
+// How often a page is visited follows Cho and Garcia-Molina, "Effective page refresh
+// policies for Web crawlers" (2003): of all ways to spend a number of visits, the one
+// that keeps most copies fresh visits a page the less, the further its rate is above
+// what the visits can follow (interval).
+const revisit = "revisit"
+
+// What Create takes for policy revisit where nothing is given.
+const (
+	NewShare    = 0.5
+	MinInterval = time.Hour
+	MaxInterval = 30 * 24 * time.Hour
+	GoneAfter   = 3
+)
+
+const (
+	leastInterval = time.Second
+	mostInterval  = 365 * 24 * time.Hour
+)
+
+// The front queues of policy revisit.
+const (
+	newURLs = iota // never found
+	oldURLs        // to be visited again
+	revisitQueues
+)
+
+// schedule is what the parameters of policy revisit mean.
+type schedule struct {
+	min, max uint64 // between two visits of a page, in µs
+	prior    uint64 // mean time between two changes of a page of which nothing is known, in µs
+	gone     uint8  // visits in a row that do not find a page, after which it is finished
+}
+
+func newSchedule(p *Params) (*schedule, error) {
+	refuse := func(found, want string) (*schedule, error) {
+		return nil, &fault.Error{Class: fault.Usage, Found: found, Want: want}
+	}
+	if p.NewShare == 0 {
+		p.NewShare = NewShare
+	}
+	if !(p.NewShare > 0 && p.NewShare <= 1) {
+		return refuse(fmt.Sprintf("a share of %v for new URLs", p.NewShare), "more than 0, at most 1")
+	}
+	if p.MinInterval == 0 {
+		p.MinInterval = MinInterval
+	}
+	if p.MaxInterval == 0 {
+		p.MaxInterval = max(MaxInterval, p.MinInterval)
+	}
+	if p.MinInterval < leastInterval || p.MaxInterval < p.MinInterval || p.MaxInterval > mostInterval {
+		return refuse(fmt.Sprintf("intervals from %v to %v", p.MinInterval, p.MaxInterval), fmt.Sprintf("from %v or more to %v or less", leastInterval, mostInterval))
+	}
+	if p.GoneAfter == 0 {
+		p.GoneAfter = GoneAfter
+	}
+	if p.GoneAfter < 1 || p.GoneAfter > math.MaxUint8 {
+		return refuse(fmt.Sprintf("pages gone after %d visits", p.GoneAfter), "1 to 255")
+	}
+	s := &schedule{min: uint64(p.MinInterval.Microseconds()), max: uint64(p.MaxInterval.Microseconds()), gone: uint8(p.GoneAfter)}
+	s.prior = uint64(math.Sqrt(float64(s.min) * float64(s.max)))
+	return s, nil
+}
+
+// features are what segments of T have in the store of m besides the columns of all.
+func features[T segment.Row](m *store.Manifest) segment.Features {
+	if _, urls := any((*T)(nil)).(*segment.Entry); urls && m.Params["policy"] == revisit {
+		return segment.Visits
+	}
+	return 0
+}
+
+// sight is what a visit saw.
+type sight uint8
+
+const (
+	found   sight = iota // the page
+	unclear              // a part of the page
+	absent               // no page
+	barred               // no page, and no visit will ever find one
+)
+
+// sighting is what an outcome tells about a page.
+type sighting struct {
+	sight    sight
+	bodiless bool        // nobody looked at the content
+	at       record.Time // of the visit
+	modified record.Time // when the page changed last, by the server; 0: unknown
+	fp       uint64
+	etag     string // with lastModified: what the next visit may refer to
+	last     string
+}
+
+// look gives what an outcome row tells about its page. now stands in for the time of
+// a contact that there was not.
+func look(o *record.Fetch, now record.Time) sighting {
+	s := sighting{at: o.FetchTime, fp: o.ContentFP}
+	if s.at <= 0 {
+		s.at = now
+	}
+	document := o.Outcome == record.OutcomeFetched && o.Status >= 200 && o.Status < 300
+	switch {
+	case o.Outcome == record.OutcomeScheme || o.Outcome == record.OutcomePort || o.Outcome == record.OutcomeAddress:
+		s.sight = barred
+	case document && o.Truncated != "" && o.Truncated != "length":
+		s.sight = unclear // where it was cut is chance
+	case document, o.Outcome == record.OutcomeNotModified:
+		s.bodiless = o.ContentFP == 0 && o.BodyLength == 0
+		s.modified = serverTime(o.LastModified)
+		if !s.bodiless || o.Outcome == record.OutcomeNotModified { // else a GET could be told that a page is the same that nobody has
+			s.etag, s.last = o.ETag, o.LastModified
+		}
+	case o.Outcome == record.OutcomeFetched && o.Status >= 300 && o.Status < 400 && o.RedirectURL != "":
+		// The validators are those of a document that was here before.
+	default:
+		s.sight = absent
+	}
+	return s
+}
+
+// serverTime reads a Last-Modified field (RFC 9110 section 5.6.7, the obsolete forms
+// too) or the answer to FTP's MDTM (RFC 3659 section 2.3); 0 for anything else.
+func serverTime(s string) record.Time {
+	for _, layout := range []string{"Mon, 02 Jan 2006 15:04:05 GMT", "Monday, 02-Jan-06 15:04:05 GMT", time.ANSIC, "20060102150405"} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return max(record.TimeOf(t), 0)
+		}
+	}
+	return 0
+}
+
+func (s *sighting) append(b []byte) []byte {
+	bodiless := byte(0)
+	if s.bodiless {
+		bodiless = 1
+	}
+	b = append(b, byte(s.sight), bodiless)
+	for _, x := range []uint64{uint64(s.at), uint64(s.modified), s.fp, uint64(len(s.etag))} {
+		b = binary.AppendUvarint(b, x)
+	}
+	return append(append(b, s.etag...), s.last...)
+}
+
+// decode is the reverse of append, for bytes that this process wrote.
+func (s *sighting) decode(b []byte) {
+	s.sight, s.bodiless = sight(b[0]), b[1] == 1
+	b = b[2:]
+	var x [4]uint64
+	for i := range x {
+		v, n := binary.Uvarint(b)
+		x[i], b = v, b[n:]
+	}
+	s.at, s.modified, s.fp = record.Time(x[0]), record.Time(x[1]), x[2]
+	s.etag, s.last = string(b[:x[3]]), string(b[x[3]:])
+}
+
+// revisits is what a frontier of policy revisit keeps besides its URLs.
+type revisits struct {
+	// Rates counts the pages that are visited again and again, by class of their rates.
+	Rates []uint64 `json:"rates"`
+	// PerDay is how many visits of known pages a day the rounds have room for: a mean of
+	// the last rounds, of which recent ones weigh more. 0: not known yet.
+	PerDay float64 `json:"per_day"`
+	// Multiplier is Lagrange's, in µs: how much freshness a visit must bring to be made.
+	Multiplier float64 `json:"multiplier"`
+	// Of the batch before: when it was taken; its URLs, and those of them of known pages;
+	// known pages that were due and found no room in it.
+	Now  record.Time `json:"now"`
+	All  uint64      `json:"all"`
+	Old  uint64      `json:"old"`
+	Left uint64      `json:"left"`
+}
+
+// maxDoubled bounds how often an interval is doubled, because a page is not found.
+const maxDoubled = 16
+
+const day = 24 * 3600e6 // µs
+
+// comeBack queues a URL for its next visit. back is false if it needs none.
+func (c *change) comeBack(e *segment.Entry, o *outcome) (back bool, err error) {
+	p, r, v := c.s.policy.revisit, c.s.Revisits, &e.Visit
+	if v.Visits > 0 {
+		r.Rates[p.class(v)]--
+	}
+	switch s := &o.sighting; s.sight {
+	case found:
+		p.learn(v, s, e.URL.LastContentFP)
+		e.URL.ETag, e.URL.LastModified, e.URL.LastContentFP = s.etag, s.last, s.fp
+	case unclear:
+		v.Gone = 0
+		if v.Visits == 0 {
+			v.Visits = 1
+		}
+	case barred:
+		v.Gone = math.MaxUint8
+	case absent:
+		v.Gone++
+	}
+	if v.Visits == 0 || v.Gone >= p.gone { // a page that was never there is not waited for
+		// The host learns here that it has one URL less, since its outcome alone did not tell.
+		ev := segment.Host{Order: hostOrder(e.URL.Host), Host: e.URL.Host}
+		verdictOf(&ev, o.verdict, o.outcome)
+		return false, addRow(c.events, ev.Order, &ev)
+	}
+	class := p.class(v)
+	r.Rates[class]++
+	if c.intervals == nil {
+		c.intervals = p.intervals(r.Multiplier)
+	}
+	wait := min(c.intervals[class]<<min(v.Gone, maxDoubled), p.max)
+	e.URL.Attempt = 0
+	e.URL.Due = o.sighting.at + record.Time(wait)
+	c.s.Counts.Visits++
+	c.s.Counts.Pending++
+	return true, c.wait(e)
+}
+
+// enough is how many changes of a page tell its rate: beyond, what was seen long ago
+// counts half, and half again, so that a page may change its ways.
+const enough = 32
+
+// slowest is how many times the longest interval is the mean time between two changes
+// beyond which pages are told apart no more.
+const slowest = 8
+
+// learn adds to what is known about a page what a visit saw. was is the content
+// fingerprint of the visit before.
+func (p *schedule) learn(v *segment.Visit, s *sighting, was uint64) {
+	v.Gone = 0
+	first := v.Last == 0
+	if v.Visits < math.MaxUint32 {
+		v.Visits++
+	}
+	told := s.modified > 0 && s.modified <= s.at // unless its clock is fast
+	since := uint64(max(s.at-v.Last, 0))
+	switch {
+	case first && told:
+		// By the nature of Poisson processes, the time since the last change is distributed
+		// as that between two.
+		v.Changes++
+		v.ObservedUS += uint64(s.at - s.modified)
+	case first:
+	case s.fp == was && !(s.bodiless && told && s.modified > v.Last):
+		v.ObservedUS += since
+	case told && s.modified > v.Last:
+		v.Changes++
+		v.ObservedUS += uint64(s.at - s.modified)
+	default:
+		v.Changes++
+		v.ObservedUS += p.sinceChange(v, since)
+	}
+	v.Last = max(v.Last, s.at)
+	if v.Changes >= enough && v.Changes%2 == 0 {
+		v.Changes, v.ObservedUS = v.Changes/2, v.ObservedUS/2
+	}
+	v.ObservedUS = min(v.ObservedUS, slowest*p.max*(2*uint64(v.Changes)+1)/2)
+}
+
+// mean is the estimated mean time between two changes of a page, in µs. Half a change
+// in half the prior's time is taken to have been seen before the first visit, so that
+// few visits say little; Cho and Garcia-Molina's estimator adds a half too.
+func (p *schedule) mean(changes uint32, observed uint64) uint64 {
+	return (2*observed + p.prior) / (2*uint64(changes) + 1)
+}
+
+// sinceChange is the expected time since the last change of a page that has changed
+// within a time, at the rate that all visits tell with this one, whose change v counts
+// already: the t for which t = E[T | T < within] if T is exponential with the mean that
+// t leads to. It is the step of the expectation-maximization algorithm (Dempster, Laird
+// and Rubin, 1977) with which the likelihood of censored visits is greatest.
+func (p *schedule) sinceChange(v *segment.Visit, within uint64) uint64 {
+	low, high := uint64(0), within/2
+	for low < high {
+		t := low + (high-low+1)/2
+		z := float64(within) / float64(p.mean(v.Changes, v.ObservedUS+t))
+		// E[T | T < within] / within
+		if expected := 1/z - 1/math.Expm1(z); expected*float64(within) >= float64(t) {
+			low = t
+		} else {
+			high = t - 1
+		}
+	}
+	return low
+}
+
+// Pages are scheduled by class of their rates: four classes to each doubling of the
+// mean time between two changes, from a second on. The middle of a class is at most
+// an eighth off, which costs next to no freshness.
+const (
+	firstClass = 18 // log2 of a quarter of the first class's lower end in µs
+	classes    = 27 * 4
+)
+
+// class of a page's rate.
+func (p *schedule) class(v *segment.Visit) int {
+	m := p.mean(v.Changes, v.ObservedUS) >> firstClass
+	if m < 4 {
+		return 0
+	}
+	k := bits.Len64(m) - 3
+	return min(4*k+int(m>>k)-4, classes-1)
+}
+
+// classMean is the mean time between two changes of pages in the middle of a class, in µs.
+func classMean(class int) float64 {
+	return math.Ldexp(4.5+float64(class%4), class/4+firstClass)
+}
+
+// intervals are the times between two visits of pages of each class, in µs.
+func (p *schedule) intervals(multiplier float64) []uint64 {
+	all := make([]uint64, classes)
+	for i := range all {
+		all[i] = p.interval(classMean(i), multiplier)
+	}
+	return all
+}
+
+// interval is the time between two visits of a page with a mean time between two
+// changes, both in µs. With z = interval/mean the page is fresh for a share of the
+// time of (1-e^-z)/z. Most pages are fresh where one visit more would bring the same
+// everywhere: mean * (1-(1+z)e^-z) = multiplier. A page whose mean is not above the
+// multiplier does not repay its visits at all.
+func (p *schedule) interval(mean, multiplier float64) uint64 {
+	share := multiplier / mean
+	if share >= 1 {
+		return p.max
+	}
+	low, high := 0.0, 64.0
+	for range 48 {
+		if z := (low + high) / 2; -math.Expm1(-z)-z*math.Exp(-z) < share {
+			low = z
+		} else {
+			high = z
+		}
+	}
+	whole := math.Round(low*mean/1e6) * 1e6 // seconds: the last bits of math.Exp are not the same on every processor
+	return min(max(uint64(whole), p.min), p.max)
+}
+
+// adjust sets the multiplier so that the pages that are known need as many visits as
+// the rounds have room for.
+func (p *schedule) adjust(r *revisits) {
+	if r.PerDay == 0 {
+		r.Multiplier = float64(p.prior) / 4 // a page of which nothing is known is visited about as often as it changes
+		return
+	}
+	low, high := math.Log(1e3), math.Log(float64(slowest*p.max))
+	for range 40 {
+		middle := (low + high) / 2
+		visits := 0.0
+		for i, interval := range p.intervals(math.Exp(middle)) {
+			visits += float64(r.Rates[i]) * day / float64(interval)
+		}
+		if visits > r.PerDay {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	r.Multiplier = math.Exp(high)
+}
+
+// Of the room for visits: how much less is asked for while pages that are due found no
+// room in the last batch, and how much more is tried when all did.
+const (
+	catchUp = 0.9
+	tryMore = 1.25
+)
+
+// measure notes what a batch taken now has of each front queue, and learns from the
+// time since the one before how many visits the rounds have room for. full: the batch
+// is as large as it was to be; otherwise the hosts of what is left had their share.
+func (s *state) measure(now record.Time, taken []uint64, full bool) {
+	r := s.Revisits
+	if r == nil {
+		return
+	}
+	if r.Now > 0 && now > r.Now {
+		room := catchUp * float64(r.Old)
+		if r.Left == 0 {
+			room = tryMore * max(float64(r.Old), float64(r.All)*(1-s.policy.weight[newURLs]))
+		}
+		if room *= day / float64(now-r.Now); r.PerDay == 0 {
+			r.PerDay = room
+		} else {
+			r.PerDay += (room - r.PerDay) / 4
+		}
+		s.policy.revisit.adjust(r)
+	}
+	r.Now, r.All, r.Old, r.Left = now, taken[newURLs]+taken[oldURLs], taken[oldURLs], 0
+	if full {
+		r.Left = rowsOf(s.Ready[oldURLs])
+	}
+}
+
+// Pages are what policy revisit has learnt about the pages that it visits.
+type Pages struct {
+	Known     uint64        `json:"known"`           // found at least once, and visited again
+	VisitsDue float64       `json:"visits_a_day"`    // that their intervals ask for
+	Room      float64       `json:"room_a_day"`      // visits that the rounds have room for; 0: not known yet
+	Interval  float64       `json:"mean_interval_s"` // harmonic mean: Known divided by the visits that are asked for
+	Fresh     float64       `json:"expected_fresh"`  // share of the copies that are as the page is, if visits are in time and the estimates right
+	Change    []ChangeCount `json:"change"`          // by estimated mean time between two changes
+}
+
+// ChangeCount counts pages that change about as often, and how often they are visited.
+type ChangeCount struct {
+	Mean     string  `json:"mean"` // time between two changes, at most
+	Pages    uint64  `json:"pages"`
+	Interval float64 `json:"mean_interval_s"` // of visits, as Pages.Interval
+}
+
+// changeBounds are the classes of Pages.Change.
+var changeBounds = []struct {
+	name   string
+	micros float64
+}{{"1h", day / 24}, {"24h", day}, {"168h", 7 * day}, {"720h", 30 * day}, {"longer", math.Inf(1)}}
+
+func (p *schedule) pages(r *revisits) *Pages {
+	out := &Pages{Room: r.PerDay, Change: make([]ChangeCount, len(changeBounds))}
+	asked := make([]float64, len(changeBounds))
+	for class, interval := range p.intervals(r.Multiplier) {
+		n, mean := r.Rates[class], classMean(class)
+		i := 0
+		for mean > changeBounds[i].micros {
+			i++
+		}
+		out.Known += n
+		out.Change[i].Pages += n
+		visits := float64(n) * day / float64(interval)
+		asked[i] += visits
+		out.VisitsDue += visits
+		z := float64(interval) / mean
+		out.Fresh += float64(n) * -math.Expm1(-z) / z
+	}
+	if out.Known > 0 {
+		out.Fresh /= float64(out.Known)
+		out.Interval = seconds(float64(out.Known) / out.VisitsDue)
+	}
+	for i, b := range changeBounds {
+		c := &out.Change[i]
+		if c.Mean = b.name; c.Pages > 0 {
+			c.Interval = seconds(float64(c.Pages) / asked[i])
+		}
+	}
+	return out
+}
+
+// seconds of days.
+func seconds(days float64) float64 { return math.Round(days * 86400) }
+
+// knownPages counts pages by class, as revisits does; nil with policies other than revisit.
+type knownPages struct {
+	p     *schedule
+	rates []uint64
+}
+
+func (p *policy) knownPages() *knownPages {
+	if p.revisit == nil {
+		return nil
+	}
+	return &knownPages{p.revisit, make([]uint64, classes)}
+}
+
+func (k *knownPages) count(e *segment.Entry) {
+	if k != nil && e.Visit.Visits > 0 {
+		k.rates[k.p.class(&e.Visit)]++
+	}
+}
+
+// equal refuses books that tell other numbers.
+func (k *knownPages) equal(r *revisits) error {
+	if k == nil {
+		return nil
+	}
+	for class, n := range k.rates {
+		if n != r.Rates[class] {
+			return &fault.Error{Class: fault.No, Found: fmt.Sprintf("%d pages that change about every %v", n, time.Duration(classMean(class))*time.Microsecond), Want: fmt.Sprint(r.Rates[class])}
+		}
+	}
+	return nil
+}
