@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"path/filepath"
+	"time"
 
 	"mercator/formats/store"
 	"mercator/pkg/cli"
@@ -39,16 +41,17 @@ func makeStores(crawl string, conf *config.File, polynomial uint64, opt store.Op
 	if err != nil {
 		return err
 	}
+	params, err := frontierParams(conf)
+	if err != nil {
+		return err
+	}
 	type maker struct {
 		name string
 		make func(dir string, opt store.Options) error
 	}
 	stores := []maker{
 		{"urls", func(dir string, opt store.Options) error { return urlset.Create(dir, urls, opt) }},
-		{"frontier", func(dir string, opt store.Options) error {
-			f := conf.Frontier
-			return frontier.Create(dir, frontier.Params{Policy: f.Policy, Queues: f.Queues, Bias: f.Bias, Strict: f.Strict, Seed: f.Seed, Workers: f.Workers, Walkers: f.Walkers, Restart: f.Restart}, opt)
-		}},
+		{"frontier", func(dir string, opt store.Options) error { return frontier.Create(dir, params, opt) }},
 		{"dns", resolve.CreateStore},
 		{"fetch", fetch.CreateStore},
 		{"content", func(dir string, opt store.Options) error { return fpset.Create(dir, content, opt) }},
@@ -65,6 +68,26 @@ func makeStores(crawl string, conf *config.File, polynomial uint64, opt store.Op
 		}
 	}
 	return nil
+}
+
+// frontierParams are those of the frontier.
+func frontierParams(conf *config.File) (frontier.Params, error) {
+	f := conf.Frontier
+	p := frontier.Params{Policy: f.Policy, Queues: f.Queues, Bias: f.Bias, Strict: f.Strict, Seed: f.Seed, Workers: f.Workers, Walkers: f.Walkers, Restart: f.Restart,
+		NewShare: f.NewShare, GoneAfter: f.GoneAfter}
+	for _, d := range []struct {
+		key, text string
+		to        *time.Duration
+	}{{"min_interval", f.MinInterval, &p.MinInterval}, {"max_interval", f.MaxInterval, &p.MaxInterval}} {
+		if d.text == "" {
+			continue
+		}
+		var err error
+		if *d.to, err = time.ParseDuration(d.text); err != nil {
+			return p, &fault.Error{Class: fault.Usage, File: config.Name, Place: "frontier." + d.key, Found: fmt.Sprintf("%q", d.text), Want: `a duration such as "6h"`}
+		}
+	}
+	return p, nil
 }
 
 // setOptions are those of a set of an implementation; size is that of every Bloom

@@ -54,10 +54,15 @@ type createCmd struct {
 	Queues  int     `help:"Policy priority: front queues (Mercator's K), 1 to 16; 0: 3. URLs of a higher priority number share the last."`
 	Bias    float64 `help:"Policy priority: how many times as often a front queue is drawn as the next, 1 or more; 0: 2."`
 	Strict  bool    `help:"Policy priority: no draws; a front queue is served only while those before it are empty."`
-	Seed    uint64  `help:"Policies priority and walk: seed of the draws."`
+	Seed    uint64  `help:"Policies priority, revisit and walk: seed of the draws."`
 	Workers int     `help:"Policy fifo: queues, to which hosts are dealt, 1 to 4096; 0: 256."`
 	Walkers int     `help:"Policy walk: walks that go on at a time, 1 to 4096; 0: 100. A batch has one URL of each."`
 	Restart float64 `help:"Policy walk: chance that a walk begins anew instead of following a link, above 0 and at most 1; 0: 1/7."`
+
+	NewShare    float64       `help:"Policy revisit: share of URLs never visited in a batch, while pages to visit again are due too; more than 0, at most 1; 0: 0.5."`
+	MinInterval time.Duration `help:"Policy revisit: least time between two visits of a page, 1s or more; 0: 1h."`
+	MaxInterval time.Duration `help:"Policy revisit: longest time between two visits of a page, up to 8760h; 0: 720h. As long as the least: all pages are visited as often."`
+	GoneAfter   int           `help:"Policy revisit: visits in a row that do not find a page, after which it is finished, 1 to 255; 0: 3."`
 }
 
 // Help is printed by mfrontier create --help.
@@ -65,14 +70,24 @@ func (*createCmd) Help() string {
 	return `Makes a store. "mckpt init" does this for a whole crawl. Making the same again is no error.
 The policy and its parameters are fixed from then on.
 
+Policy revisit never ends by itself. A page that was found is visited again, after a time that depends on
+how often it was seen to change, on Last-Modified, and on how many visits the rounds had room for: pages
+that change faster than these can follow are visited less often than others. A page that changes and one
+that did not are told apart by content fingerprints; visits are conditional where the server gave ETag or
+Last-Modified. A URL is finished, as under other policies, when its first visit finds no page; later, when
+--gone-after visits in a row find none (404, 410, other errors, no attempts left, robots.txt), each twice
+as long after the last; and at once when its scheme, port or address is refused.
+
   mfrontier create crawl/frontier
   mfrontier create crawl/frontier --policy priority --queues 5 --bias 3
   mfrontier create crawl/frontier --policy fifo --workers 500
-  mfrontier create crawl/frontier --policy walk --walkers 20 --seed 7`
+  mfrontier create crawl/frontier --policy walk --walkers 20 --seed 7
+  mfrontier create crawl/frontier --policy revisit --new-share 0.3 --min-interval 6h`
 }
 
 func (c *createCmd) Run() error {
-	p := frontier.Params{Policy: c.Policy, Queues: c.Queues, Bias: c.Bias, Strict: c.Strict, Seed: c.Seed, Workers: c.Workers, Walkers: c.Walkers, Restart: c.Restart}
+	p := frontier.Params{Policy: c.Policy, Queues: c.Queues, Bias: c.Bias, Strict: c.Strict, Seed: c.Seed, Workers: c.Workers, Walkers: c.Walkers, Restart: c.Restart,
+		NewShare: c.NewShare, MinInterval: c.MinInterval, MaxInterval: c.MaxInterval, GoneAfter: c.GoneAfter}
 	return frontier.Create(c.Store, p, store.Options{})
 }
 

@@ -48,6 +48,9 @@ func (*statCmd) Help() string {
 how many URLs have which final outcome. In the books of policy walk each visit is a URL of its own:
 "finished" are the visits made, and pending or in flight is one for each walker.
 
+Policy revisit also tells how many pages it visits, by their estimated mean time between two changes, how often,
+and what share of them it expects to be as they are in the crawl.
+
   mfrontier stat crawl/frontier --top 10
   mfrontier stat crawl/frontier --json --detail | jq .detail.depth
   mfrontier stat --empty crawl/frontier && echo 'nothing is left to fetch'`
@@ -97,6 +100,15 @@ func (c *statCmd) Run(ctx context.Context, std *cli.Std) error {
 	fmt.Fprintf(t, "retried\t%d\n", st.Retried)
 	fmt.Fprintf(t, "deferred\t%d\n", st.Deferred)
 	fmt.Fprintf(t, "given up\t%d\n", st.Dead)
+	if p := st.Pages; p != nil {
+		fmt.Fprintf(t, "visited again\t%d times\n", st.Visits)
+		fmt.Fprintf(t, "pages to visit\t%d, %.4g visits a day, room for %.4g; %.1f %% expected fresh\n", p.Known, p.Visits, p.Room, 100*p.Fresh)
+		for _, n := range p.Change {
+			if n.Pages > 0 {
+				fmt.Fprintf(t, "  change in %s\t%d, visited every %v\n", n.Within, n.Pages, time.Duration(n.IntervalS)*time.Second)
+			}
+		}
+	}
 	fmt.Fprintf(t, "rewritten\t%d times, in %d files\n", st.Rewritten, st.Runs)
 	if w := st.Walk; w != nil {
 		fmt.Fprintf(t, "start set\t%d\n", w.Starts)

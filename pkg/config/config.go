@@ -64,7 +64,7 @@ type File struct {
 		Queues       int     `toml:"queues" flag:"mfrontier create --queues" doc:"policy priority: front queues" like:"3"`
 		Bias         float64 `toml:"bias" flag:"mfrontier create --bias" doc:"policy priority: how many times as often a front queue is drawn as the next" like:"2.0"`
 		Strict       bool    `toml:"strict" flag:"mfrontier create --strict" doc:"policy priority: no draws; a front queue waits for those before it" like:"false"`
-		Seed         uint64  `toml:"seed" flag:"mfrontier create --seed" doc:"policies priority and walk: of the draws" like:"0"`
+		Seed         uint64  `toml:"seed" flag:"mfrontier create --seed" doc:"policies priority, revisit and walk: of the draws" like:"0"`
 		Workers      int     `toml:"workers" flag:"mfrontier create --workers" doc:"policy fifo: queues, to which hosts are dealt" like:"256"`
 		BackQueues   string  `toml:"back_queues" flag:"mfrontier next --back-queues, mfrontier plan --back-queues" doc:"policy priority: back queues that a batch goes through; 3C: three for each connection; 0: none" like:"\"3C\""`
 		Walkers      int     `toml:"walkers" flag:"mfrontier create --walkers" doc:"policy walk: walks that go on at a time" like:"100"`
@@ -79,6 +79,11 @@ type File struct {
 		MaxHostURLs  int     `toml:"max_host_urls" flag:"mfrontier update --max-host-urls, mfrontier add --max-host-urls" doc:"URLs of one host, beyond which new ones are dropped; 0: any number" like:"0"`
 		Prioritizer  string  `toml:"prioritizer" flag:"mfrontier update --prioritizer, mfrontier add --prioritizer" doc:"what gives new URLs their priority: depth, or a command that answers a line of JSON with PRIORITY or PRIORITY SCORE" like:"\"depth\""`
 		PriorityWait string  `toml:"prioritizer_timeout" flag:"mfrontier update --prioritizer-timeout, mfrontier add --prioritizer-timeout" doc:"time that the command has for an answer" like:"\"10s\""`
+
+		NewShare    float64 `toml:"new_share" flag:"mfrontier create --new-share" doc:"policy revisit: share of URLs never visited in a batch" like:"0.5"`
+		MinInterval string  `toml:"min_interval" flag:"mfrontier create --min-interval" doc:"policy revisit: least time between two visits of a page" like:"\"1h\""`
+		MaxInterval string  `toml:"max_interval" flag:"mfrontier create --max-interval" doc:"policy revisit: longest time between two visits of a page" like:"\"720h\""`
+		GoneAfter   int     `toml:"gone_after" flag:"mfrontier create --gone-after" doc:"policy revisit: visits in a row that do not find a page, after which it is finished" like:"3"`
 	} `toml:"frontier"`
 
 	Politeness struct {

@@ -420,18 +420,19 @@ func (s *state) measure(now record.Time, taken []uint64, full bool) {
 // Pages are what policy revisit has learnt about the pages that it visits.
 type Pages struct {
 	Known     uint64        `json:"known"`           // found at least once, and visited again
-	VisitsDue float64       `json:"visits_a_day"`    // that their intervals ask for
+	Visits    float64       `json:"visits_a_day"`    // that their intervals ask for
 	Room      float64       `json:"room_a_day"`      // visits that the rounds have room for; 0: not known yet
-	Interval  float64       `json:"mean_interval_s"` // harmonic mean: Known divided by the visits that are asked for
-	Fresh     float64       `json:"expected_fresh"`  // share of the copies that are as the page is, if visits are in time and the estimates right
+	IntervalS float64       `json:"mean_interval_s"` // Known, divided by the visits
+	Fresh     float64       `json:"expected_fresh"`  // share of the copies that are as the page is, if visits are in time and estimates right
 	Change    []ChangeCount `json:"change"`          // by estimated mean time between two changes
 }
 
-// ChangeCount counts pages that change about as often, and how often they are visited.
+// ChangeCount counts pages that change within a time, in the mean, and not within the
+// one before.
 type ChangeCount struct {
-	Mean     string  `json:"mean"` // time between two changes, at most
-	Pages    uint64  `json:"pages"`
-	Interval float64 `json:"mean_interval_s"` // of visits, as Pages.Interval
+	Within    string  `json:"within"`
+	Pages     uint64  `json:"pages"`
+	IntervalS float64 `json:"mean_interval_s"` // between two visits
 }
 
 // changeBounds are the classes of Pages.Change.
@@ -442,36 +443,36 @@ var changeBounds = []struct {
 
 func (p *schedule) pages(r *revisits) *Pages {
 	out := &Pages{Room: r.PerDay, Change: make([]ChangeCount, len(changeBounds))}
-	asked := make([]float64, len(changeBounds))
+	visits := make([]float64, len(changeBounds)) // a day
 	for class, interval := range p.intervals(r.Multiplier) {
 		n, mean := r.Rates[class], classMean(class)
 		i := 0
 		for mean > changeBounds[i].micros {
 			i++
 		}
-		out.Known += n
-		out.Change[i].Pages += n
-		visits := float64(n) * day / float64(interval)
-		asked[i] += visits
-		out.VisitsDue += visits
 		z := float64(interval) / mean
+		out.Known += n
 		out.Fresh += float64(n) * -math.Expm1(-z) / z
-	}
-	if out.Known > 0 {
-		out.Fresh /= float64(out.Known)
-		out.Interval = seconds(float64(out.Known) / out.VisitsDue)
+		out.Change[i].Pages += n
+		visits[i] += float64(n) * day / float64(interval)
 	}
 	for i, b := range changeBounds {
-		c := &out.Change[i]
-		if c.Mean = b.name; c.Pages > 0 {
-			c.Interval = seconds(float64(c.Pages) / asked[i])
-		}
+		out.Visits += visits[i]
+		out.Change[i].Within = b.name
+		out.Change[i].IntervalS = meanInterval(out.Change[i].Pages, visits[i])
 	}
+	out.IntervalS = meanInterval(out.Known, out.Visits)
+	out.Fresh /= float64(max(out.Known, 1))
 	return out
 }
 
-// seconds of days.
-func seconds(days float64) float64 { return math.Round(days * 86400) }
+// meanInterval is that of pages with so many visits a day, in s; 0 without pages.
+func meanInterval(pages uint64, visits float64) float64 {
+	if pages == 0 {
+		return 0
+	}
+	return math.Round(float64(pages) / visits * 86400)
+}
 
 // knownPages counts pages by class, as revisits does; nil with policies other than revisit.
 type knownPages struct {
