@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -63,7 +62,7 @@ func parseServer(s string, cfg *Config) (*server, error) {
 		if err != nil {
 			return nil, bad
 		}
-		srv.name, srv.main, srv.tcp = ap.String(), &udp{addr: ap}, newStream("tcp", ap.String(), nil)
+		srv.name, srv.main, srv.tcp = ap.String(), &udp{addr: ap}, newStream(ap.String(), nil)
 		return srv, nil
 	}
 	u, err := url.Parse(s)
@@ -77,13 +76,13 @@ func parseServer(s string, cfg *Config) (*server, error) {
 		if err != nil {
 			return nil, bad
 		}
-		srv.main = newStream("tcp", ap.String(), nil)
+		srv.main = newStream(ap.String(), nil)
 	case "tls":
 		port := u.Port()
 		if port == "" {
 			port = "853"
 		}
-		srv.main = newStream("tcp", net.JoinHostPort(u.Hostname(), port), settings)
+		srv.main = newStream(net.JoinHostPort(u.Hostname(), port), settings)
 	case "https":
 		srv.main = &https{s, &http.Client{
 			Transport:     &http.Transport{TLSClientConfig: settings, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: maxIdle, MaxResponseHeaderBytes: 1 << 16, IdleConnTimeout: time.Minute},
@@ -165,50 +164,8 @@ func (s *server) close() {
 	}
 }
 
-// maxIdle bounds the connections to one server that are kept for later questions.
+// maxIdle bounds the connections to one server of HTTP/1.1 that are kept for later questions.
 const maxIdle = 64
-
-// stream asks over TCP or TLS, one question at a time on a connection (RFC 7766).
-type stream struct {
-	dial func(ctx context.Context) (net.Conn, error)
-
-	mu     sync.Mutex
-	idle   []net.Conn
-	closed bool
-}
-
-func newStream(network, addr string, settings *tls.Config) *stream {
-	var d net.Dialer
-	if settings == nil {
-		return &stream{dial: func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, network, addr) }}
-	}
-	t := tls.Dialer{NetDialer: &d, Config: settings}
-	return &stream{dial: func(ctx context.Context) (net.Conn, error) { return t.DialContext(ctx, network, addr) }}
-}
-
-func (s *stream) exchange(ctx context.Context, q *query, timeout time.Duration) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, os.ErrDeadlineExceeded)
-	defer cancel()
-	for {
-		conn, used := s.take()
-		var err error
-		if conn == nil {
-			if conn, err = s.dial(ctx); err != nil {
-				return nil, because(ctx, err)
-			}
-		}
-		m, err := askOver(ctx, conn, q)
-		if err == nil {
-			s.keep(conn)
-			return m, nil
-		}
-		conn.Close()
-		if !used || ctx.Err() != nil || errors.Is(err, errBadReply) {
-			return nil, because(ctx, err)
-		}
-		// The server had closed it meanwhile: the next is another, in the end a new one.
-	}
-}
 
 // because prefers the end of ctx to what it led to.
 func because(ctx context.Context, err error) error {
@@ -216,60 +173,6 @@ func because(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	return err
-}
-
-func (s *stream) take() (conn net.Conn, used bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := len(s.idle)
-	if n == 0 {
-		return nil, false
-	}
-	conn = s.idle[n-1]
-	s.idle = s.idle[:n-1]
-	return conn, true
-}
-
-func (s *stream) keep(conn net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed || len(s.idle) >= maxIdle {
-		conn.Close()
-		return
-	}
-	s.idle = append(s.idle, conn)
-}
-
-func (s *stream) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	for _, c := range s.idle {
-		c.Close()
-	}
-	s.idle = nil
-}
-
-// askOver sends a query with its length before it, and reads the reply (RFC 1035,
-// section 4.2.2).
-func askOver(ctx context.Context, conn net.Conn, q *query) ([]byte, error) {
-	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
-	if _, err := conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(q.wire))), q.wire...)); err != nil {
-		return nil, err
-	}
-	var length [2]byte
-	if _, err := io.ReadFull(conn, length[:]); err != nil {
-		return nil, err
-	}
-	m := make([]byte, binary.BigEndian.Uint16(length[:]))
-	if _, err := io.ReadFull(conn, m); err != nil {
-		return nil, err
-	}
-	if q.compare(m) == foreign {
-		return nil, errBadReply
-	}
-	return m, nil
 }
 
 // https asks by POST (RFC 8484).

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -106,10 +108,105 @@ func TestClosedConnectionIsReplaced(t *testing.T) {
 		if got := r.Lookup(t.Context(), fmt.Sprintf("host%d.test", i)); got.Status != "" {
 			t.Fatalf("%+v", got)
 		}
-		if len(s.idle) != 1 {
-			t.Fatalf("%d idle connections", len(s.idle))
+		if len(s.links) != 1 {
+			t.Fatalf("%d connections", len(s.links))
 		}
-		s.idle[0].Close()
+		s.links[0].conn.Close()
+	}
+}
+
+// tcpServer accepts connections, counts them, and has each served.
+func tcpServer(t *testing.T, accepted *atomic.Int32, serve func(c net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			accepted.Add(1)
+			go func() {
+				defer c.Close()
+				serve(c)
+			}()
+		}
+	}()
+	return "tcp://" + l.Addr().String()
+}
+
+// TestPipelining: many questions share a connection and are answered in any order, also by
+// servers that bear few of them on one, or that forget some.
+func TestPipelining(t *testing.T) {
+	const names = maxPipelined
+	for _, c := range []struct {
+		name        string
+		serve       func(c net.Conn)
+		connections int32 // at most
+		lost        bool
+	}{
+		{"answers the last question first", func(c net.Conn) {
+			for {
+				var replies [][]byte
+				for len(replies) < maxPipelined/2 {
+					m, err := readMessage(c)
+					if err != nil {
+						return
+					}
+					replies = append(replies, reply(m, good))
+				}
+				for i := range replies {
+					sendTCP(c, replies[len(replies)-1-i])
+				}
+			}
+		}, 1, false},
+		{"closes after three answers", func(c net.Conn) {
+			for range 3 {
+				if m, err := readMessage(c); err == nil {
+					sendTCP(c, reply(m, good))
+				}
+			}
+		}, names, false},
+		{"forgets one question of each connection", func(c net.Conn) {
+			for i := 0; ; i++ {
+				m, err := readMessage(c)
+				if err != nil {
+					return
+				}
+				if i > 0 {
+					sendTCP(c, reply(m, good))
+				}
+			}
+		}, names, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var accepted atomic.Int32
+			cfg := Config{Servers: []string{tcpServer(t, &accepted, c.serve)}, Family: "4", Timeout: patience, Attempts: 1}
+			if c.lost {
+				cfg.Timeout = 50 * time.Millisecond
+			}
+			r, err := New(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			var wg sync.WaitGroup
+			for i := range names {
+				wg.Go(func() {
+					if a := r.Lookup(t.Context(), fmt.Sprintf("host%d.test", i)); a.Status != "" && !(c.lost && a.Status == StatusTimeout) {
+						t.Errorf("%+v", a)
+					}
+				})
+			}
+			wg.Wait()
+			if n := accepted.Load(); n > c.connections {
+				t.Errorf("%d connections for %d questions, want %d at most", n, names, c.connections)
+			}
+		})
 	}
 }
 
