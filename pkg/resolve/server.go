@@ -85,7 +85,7 @@ func parseServer(s string, cfg *Config) (*server, error) {
 		srv.main = newStream(net.JoinHostPort(u.Hostname(), port), settings)
 	case "https":
 		srv.main = &https{s, &http.Client{
-			Transport:     &http.Transport{TLSClientConfig: settings, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: maxIdle, MaxResponseHeaderBytes: 1 << 16, IdleConnTimeout: time.Minute},
+			Transport:     &http.Transport{TLSClientConfig: settings, ForceAttemptHTTP2: true, MaxConnsPerHost: maxHTTP, MaxIdleConnsPerHost: maxHTTP, MaxResponseHeaderBytes: 1 << 16, IdleConnTimeout: time.Minute},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}}
 	default:
@@ -164,8 +164,9 @@ func (s *server) close() {
 	}
 }
 
-// maxIdle bounds the connections to one server of HTTP/1.1 that are kept for later questions.
-const maxIdle = 64
+// maxHTTP bounds the connections to one server of DNS over HTTPS. One serves all questions,
+// where it is of HTTP/2; which is not known before there is one.
+const maxHTTP = 32
 
 // because prefers the end of ctx to what it led to.
 func because(ctx context.Context, err error) error {
