@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
+	"time"
 
 	"mercator/pkg/cli"
 	"mercator/pkg/fault"
@@ -34,12 +36,13 @@ type webFlags struct {
 	Size     int    `default:"4096" help:"Median size of a page, in bytes."`
 	Degree   int    `default:"8" help:"Median number of random links on a page."`
 	Sitemaps bool   `default:"true" negatable:"" help:"Robots files name sitemaps, where some pages are found only. Off for crawlers that read none."`
+	Changing bool   `help:"With --hard: pages change at rates of their own, from every 15 minutes to never; see mweb changes."`
 	Hard     bool   `help:"Add what depends on time and order: 429 with Retry-After, slow hosts and names, Crawl-delay, robots.txt that fails at first, pages that change, links without end."`
 }
 
 func (f *webFlags) web(port int) (*simweb.Web, error) {
 	return simweb.New(simweb.Config{Seed: f.Seed, Hosts: f.Hosts, Pages: f.Pages, Size: f.Size, Degree: f.Degree,
-		Sitemaps: f.Sitemaps, Hard: f.Hard, Port: port})
+		Sitemaps: f.Sitemaps, Hard: f.Hard, Changing: f.Changing, Port: port})
 }
 
 // portFlag is for the verbs that only print: the port is part of every URL.
@@ -127,6 +130,47 @@ func (c *oracleCmd) Run(_ context.Context, std *cli.Std) error {
 	return out.Flush()
 }
 
+type changesCmd struct {
+	webFlags
+	portFlag
+	At time.Time `placeholder:"TIME" format:"2006-01-02T15:04:05.999999999Z07:00" help:"RFC 3339 (default: the clock)."`
+}
+
+func (changesCmd) Help() string {
+	return `Print, sorted by URL and between tabs, the pages of a web with --hard --changing; the mean time between two changes of each in seconds
+(0: it never changes); and the times of the last change up to --at and of the next one, empty if there is none. Changes come as a Poisson process,
+drawn from the seed: at the same time a page is the same to everybody. Of the pages, a quarter each tells ETag, Last-Modified, both, or neither;
+one in four tells by Cache-Control how long it stays as it is. (Pages of h3, h13 and so on change every second, and are not listed.)
+
+  mweb changes --seed 7 --hard --changing --at 2026-11-01T00:00:00Z`
+}
+
+func (c *changesCmd) Run(_ context.Context, std *cli.Std) error {
+	c.Hard, c.Changing = true, true
+	w, err := c.web(c.Port)
+	if err != nil {
+		return err
+	}
+	if c.At.IsZero() {
+		c.At = std.Now()
+	}
+	out := bufio.NewWriter(std.Out)
+	for _, v := range w.Oracle() {
+		host, target, _ := strings.Cut(strings.TrimPrefix(v.URL, "http://"), "/")
+		if ch, ok := w.Change(host, "/"+target, c.At); ok {
+			fmt.Fprintf(out, "%s\t%d\t%s\t%s\n", v.URL, int(ch.Mean.Seconds()), instant(ch.Last), instant(ch.Next))
+		}
+	}
+	return out.Flush()
+}
+
+func instant(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
 type resolveCmd struct {
 	webFlags
 	Names []string `arg:"" help:"Host names."`
@@ -157,6 +201,7 @@ type grammar struct {
 	Serve      serveCmd   `cmd:"" help:"Serve a web until interrupted."`
 	Seeds      seedsCmd   `cmd:"" help:"Print the seed URLs."`
 	Oracle     oracleCmd  `cmd:"" help:"Print what a correct crawl finds."`
+	Changes    changesCmd `cmd:"" help:"Print how often pages change."`
 	Resolve    resolveCmd `cmd:"" help:"Print the addresses of names."`
 }
 

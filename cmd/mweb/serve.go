@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"time"
 
 	"mercator/pkg/cli"
 	"mercator/pkg/durable"
@@ -17,15 +18,17 @@ import (
 
 type serveCmd struct {
 	webFlags
-	Port             int      `default:"0" help:"TCP port of all hosts; it is part of every URL. 0 takes a free one."`
-	DNS              string   `name:"dns" default:"127.0.0.1:0" placeholder:"ADDR:PORT" help:"Where the name server listens, in UDP and TCP. Port 0 takes a free one."`
-	OneAddress       bool     `help:"All hosts share 127.0.0.1 and are told apart by the Host header. Always so except on Linux, where each host has an address of its own."`
-	IPv6             bool     `name:"ipv6" help:"Every second host has the address ::1 too."`
-	Ready            string   `placeholder:"FILE" help:"Also write the line about ports and seeds to this file, once requests are taken. The file appears complete or not at all."`
-	Log              string   `placeholder:"FILE" help:"Append a line for each request: when its head was read, when the reply was written, address, host, target, status."`
-	WARC             []string `name:"warc" sep:"none" placeholder:"FILE" help:"Serve what these WARC files hold instead of a synthetic web."`
-	Files            []string `arg:"" optional:"" help:"Further files for --warc."`
-	UntilStdinCloses bool     `help:"Stop when standard input ends, so that the web dies with the script that started it."`
+	Port             int       `default:"0" help:"TCP port of all hosts; it is part of every URL. 0 takes a free one."`
+	DNS              string    `name:"dns" default:"127.0.0.1:0" placeholder:"ADDR:PORT" help:"Where the name server listens, in UDP and TCP. Port 0 takes a free one."`
+	OneAddress       bool      `help:"All hosts share 127.0.0.1 and are told apart by the Host header. Always so except on Linux, where each host has an address of its own."`
+	IPv6             bool      `name:"ipv6" help:"Every second host has the address ::1 too."`
+	Ready            string    `placeholder:"FILE" help:"Also write the line about ports and seeds to this file, once requests are taken. The file appears complete or not at all."`
+	Log              string    `placeholder:"FILE" help:"Append a line for each request: when its head was read, when the reply was written, address, host, target, status."`
+	WARC             []string  `name:"warc" sep:"none" placeholder:"FILE" help:"Serve what these WARC files hold instead of a synthetic web."`
+	Files            []string  `arg:"" optional:"" help:"Further files for --warc."`
+	Clock            time.Time `placeholder:"TIME" format:"2006-01-02T15:04:05.999999999Z07:00" help:"With --hard: the web's time when it starts, RFC 3339 (default: the clock)."`
+	Speed            float64   `default:"1" help:"With --hard: how many times as fast as the clock the web's time runs, so that pages change while one watches. How long replies are held back stays what it is."`
+	UntilStdinCloses bool      `help:"Stop when standard input ends, so that the web dies with the script that started it."`
 }
 
 func (serveCmd) Help() string {
@@ -55,6 +58,10 @@ func (c *serveCmd) check() error {
 	switch {
 	case len(c.Files) > 0 && len(c.WARC) == 0:
 		return &fault.Error{Class: fault.Usage, Found: "unexpected argument " + c.Files[0], Hint: "a saved crawl is served with --warc FILE..."}
+	case !c.Hard && (c.Speed != 1 || !c.Clock.IsZero()):
+		return &fault.Error{Class: fault.Usage, Found: "--clock or --speed for a web without time", Want: "--hard"}
+	case !(c.Speed > 0 && c.Speed <= 1e9):
+		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--speed %v", c.Speed), Want: "more than 0, at most 1e9"}
 	case len(c.WARC) > 0 && c.Hard:
 		return &fault.Error{Class: fault.Usage, Found: "--hard with --warc", Want: "one of them: a saved web does not change"}
 	}
@@ -63,6 +70,16 @@ func (c *serveCmd) check() error {
 	}
 	_, err := c.web(c.Port)
 	return err
+}
+
+// clock is the web's: it starts at --clock and runs --speed times as fast as now.
+func (c *serveCmd) clock(now func() time.Time) func() time.Time {
+	start := now()
+	from := c.Clock
+	if from.IsZero() {
+		from = start
+	}
+	return func() time.Time { return from.Add(time.Duration(float64(now().Sub(start)) * c.Speed)) }
 }
 
 // readyLine is what serve prints once it takes requests.
@@ -102,7 +119,7 @@ func (c *serveCmd) Run(ctx context.Context, std *cli.Std) (err error) {
 		}
 		server.Respond, options.Lookup = web.Calm(), web.Lookup
 		if c.Hard {
-			server.Respond, options.Delay = web.NewHard().Clocked(std.Now), web.NameDelay
+			server.Respond, options.Delay = web.NewHard().Clocked(c.clock(std.Now)), web.NameDelay
 		}
 		ready.Seeds = web.Seeds()
 	}

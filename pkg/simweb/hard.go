@@ -57,6 +57,9 @@ func (h *Hard) Respond(scratch []byte, q *Request, now time.Time) (Response, tim
 			return Response{Status: 429, RetryAfter: 1}, 0
 		}
 	}
+	if r := h.web.resolve(host, q.Target); h.web.changes(r) {
+		h.web.live(r, q, now)
+	}
 	return h.web.Respond(scratch, q), delay
 }
 

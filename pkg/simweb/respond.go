@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Request is what a reply depends on.
@@ -13,7 +14,13 @@ type Request struct {
 	Target      string // path and query as sent
 	AcceptGzip  bool   // Accept-Encoding names gzip
 	IfNoneMatch string // entity tags, verbatim
+	IfModified  string // If-Modified-Since, verbatim
 	Variant     uint64 // state of a changing page; 0 is the first, and the only one without Config.Hard
+
+	// What a page of a web with Config.Changing tells of its changes.
+	NoETag   bool
+	Modified time.Time     // the last one; zero: not told
+	MaxAge   time.Duration // until the next one; 0: not told
 }
 
 // Response is a reply before it is framed.
@@ -27,8 +34,10 @@ type Response struct {
 	Length   int    // of the body that GET would bring
 	Chunked  bool   // HTTP/1.1 replies come in chunks
 
-	RetryAfter int    // seconds; 0 is none
-	Fields     []byte // further header lines, each with its line end
+	LastModified string
+	MaxAge       time.Duration // 0: not told
+	RetryAfter   int           // seconds; 0 is none
+	Fields       []byte        // further header lines, each with its line end
 }
 
 // Respond makes the reply. It appends the body to scratch, which may be nil,
@@ -76,8 +85,19 @@ func (w *Web) Respond(scratch []byte, q *Request) Response {
 		p.Location = w.location(r, to, &d)
 	}
 	if p.Status == 200 {
+		p.MaxAge = q.MaxAge
+		if !q.Modified.IsZero() {
+			p.LastModified = q.Modified.UTC().Format(http.TimeFormat)
+		}
 		p.ETag = "\"" + string(appendHex(nil, d.roll()^q.Variant)) + "\""
-		if q.IfNoneMatch != "" && strings.Contains(q.IfNoneMatch, p.ETag) {
+		same := q.IfNoneMatch != "" && strings.Contains(q.IfNoneMatch, p.ETag)
+		if q.NoETag {
+			p.ETag, same = "", false
+		}
+		if q.IfNoneMatch == "" && p.LastModified != "" { // RFC 9110 section 13.2.2
+			same = q.IfModified == p.LastModified
+		}
+		if same {
 			p.Status = 304
 			return p
 		}
@@ -140,6 +160,12 @@ func (p *Response) AppendHTTP(b []byte, http10, closing, head bool) []byte {
 	}
 	if p.ETag != "" {
 		field("ETag: ", p.ETag)
+	}
+	if p.LastModified != "" {
+		field("Last-Modified: ", p.LastModified)
+	}
+	if p.MaxAge > 0 {
+		field("Cache-Control: max-age=", strconv.Itoa(int(p.MaxAge/time.Second)))
 	}
 	if p.RetryAfter > 0 {
 		field("Retry-After: ", strconv.Itoa(p.RetryAfter))

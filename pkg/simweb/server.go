@@ -247,7 +247,10 @@ func parseHead(b []byte) (h head, ok bool) {
 			if bytes.EqualFold(name, []byte("content-length")) && string(value) != "0" {
 				return h, false
 			}
-		case len("transfer-encoding"):
+		case len("transfer-encoding"): // and if-modified-since
+			if bytes.EqualFold(name, []byte("if-modified-since")) {
+				h.IfModified = string(value)
+			}
 			if bytes.EqualFold(name, []byte("transfer-encoding")) {
 				return h, false
 			}

@@ -52,6 +52,7 @@ type Config struct {
 	Port     int  // of every URL; 0 or the scheme's default (80) leaves it out
 	Sitemaps bool // robots.txt names sitemaps, and some pages are found only there
 	Hard     bool // what depends on time and order; see Hard
+	Changing bool // pages change at known rates (Lives); only with Hard
 }
 
 // Default is the web of "mweb serve" without flags, but for the port.
@@ -81,6 +82,9 @@ func New(c Config) (*Web, error) {
 			return nil, &fault.Error{Class: fault.Usage, Place: v.name, Found: strconv.Itoa(v.value),
 				Want: strconv.Itoa(v.least) + " to " + strconv.Itoa(v.most)}
 		}
+	}
+	if c.Changing && !c.Hard {
+		return nil, &fault.Error{Class: fault.Usage, Place: "changing", Found: "pages that change on a web without time", Want: "a hard web"}
 	}
 	w := &Web{Config: c}
 	for h := range c.Hosts {
@@ -164,6 +168,8 @@ const (
 	saltReply
 	saltHost
 	saltSession
+	saltChange
+	saltTells
 )
 
 func (w *Web) dice(salt uint64, r resource) dice {

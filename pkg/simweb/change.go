@@ -1,0 +1,110 @@
+package simweb
+
+import "time"
+
+// Lives are the mean times between two changes of the pages of a changing web
+// (Config.Changing). Each is that of as many pages; 0 are pages that never change.
+var Lives = [...]time.Duration{15 * time.Minute, time.Hour, 4 * time.Hour, 16 * time.Hour, 64 * time.Hour, 256 * time.Hour, 1024 * time.Hour, 0}
+
+// Change is what becomes of a page around a time.
+type Change struct {
+	Mean time.Duration // between two changes; 0: it never changes
+	Last time.Time     // change at that time or before; zero: none
+	Next time.Time     // change after it; zero: none
+}
+
+// Change tells when the page of a target on a host changes, around now: at the times
+// of a Poisson process of its own, which are drawn from the seed like all else. ok is
+// false for what is not such a page.
+func (w *Web) Change(host, target string, now time.Time) (c Change, ok bool) {
+	h, ok := w.parseHost(host)
+	if !ok {
+		return c, false
+	}
+	r := w.resolve(h, target)
+	if !w.changes(r) {
+		return c, false
+	}
+	return w.change(r, now), true
+}
+
+// changes reports whether a resource is a page that may change at a rate of its own.
+func (w *Web) changes(r resource) bool {
+	return w.Changing && (r.kind == kindPage || r.kind == kindListed) && position(r.host) != posChanging
+}
+
+// A page's time is cut into spans of eventsPerSpan mean lives. How many changes a span
+// has is drawn from the Poisson distribution, and when they are from the uniform one:
+// so any stretch of time is known without those before it.
+const eventsPerSpan = 4
+
+// poisson[n] is the chance of at most n changes in a span, in 32-bit fixed point; of
+// more than the last there are none.
+var poisson = [...]uint64{78665070, 393325350, 1022645910, 1861739991, 2700834071, 3372109335, 3819626178, 4075350088,
+	4203212044, 4260039579, 4282770593, 4291036417, 4293791691, 4294639468, 4294881690, 4294946282}
+
+func (w *Web) change(r resource, now time.Time) (c Change) {
+	r.host = origin(r.host)
+	seed := w.dice(saltChange, r)
+	if c.Mean = Lives[seed.below(len(Lives))]; c.Mean == 0 {
+		return c
+	}
+	span := int64(eventsPerSpan * c.Mean)
+	at := now.UnixNano()
+	var last, next int64
+	for i := at / span; last == 0 && i >= 0; i-- {
+		w.eachChange(seed, i, span, func(t int64) {
+			if t <= at && t > last {
+				last = t
+			}
+		})
+	}
+	for i := at / span; next == 0; i++ {
+		w.eachChange(seed, i, span, func(t int64) {
+			if t > at && (next == 0 || t < next) {
+				next = t
+			}
+		})
+	}
+	if last > 0 {
+		c.Last = time.Unix(0, last)
+	}
+	c.Next = time.Unix(0, next)
+	return c
+}
+
+// eachChange calls fn for the changes in the i-th span, in any order.
+func (w *Web) eachChange(seed dice, i, span int64, fn func(nanos int64)) {
+	d := dice(mix(uint64(seed) ^ mix(uint64(i)+1)))
+	u := d.roll() >> 32
+	for n := 0; n < len(poisson) && u >= poisson[n]; n++ {
+		fn(i*span + int64(d.below(int(span))))
+	}
+}
+
+// What a page tells of its changes, by two bits of its own: an entity tag, the time of
+// the last change, both, or nothing; and by two more: every fourth, until when it stays.
+func (w *Web) tells(r resource) (etag, modified, until bool) {
+	r.host = origin(r.host)
+	d := w.dice(saltTells, r)
+	x := d.roll()
+	return x&1 != 0, x&2 != 0, x&12 == 0
+}
+
+// live makes q and what is told of its page those of now.
+func (w *Web) live(r resource, q *Request, now time.Time) {
+	c := w.change(r, now)
+	if !c.Last.IsZero() {
+		q.Variant = uint64(c.Last.UnixNano())
+	}
+	etag, modified, until := w.tells(r)
+	q.NoETag = !etag
+	if modified {
+		if q.Modified = c.Last; c.Last.IsZero() {
+			q.Modified = time.Unix(0, 0)
+		}
+	}
+	if until && !c.Next.IsZero() {
+		q.MaxAge = min(c.Next.Sub(now), c.Mean)
+	}
+}

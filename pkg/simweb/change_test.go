@@ -1,0 +1,114 @@
+package simweb
+
+import (
+	"bytes"
+	"math"
+	"net/http"
+	"testing"
+	"time"
+)
+
+func changingWeb(t *testing.T) *Web {
+	t.Helper()
+	c := Default
+	c.Hard, c.Changing = true, true
+	w, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// Changes come at the rates that are told, one after the other, and as far apart as in
+// a Poisson process: the deviation of the gaps is their mean.
+func TestChangesArePoisson(t *testing.T) {
+	w := changingWeb(t)
+	begin := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	var n, sum, squares float64
+	lives := map[time.Duration]int{}
+	for page := range int32(400) {
+		r := resource{kind: kindPage, n: page}
+		c := w.change(r, begin)
+		lives[c.Mean]++
+		if c.Mean == 0 {
+			if !c.Last.IsZero() || !c.Next.IsZero() {
+				t.Fatal(c)
+			}
+			continue
+		}
+		for range 50 {
+			before, after := w.change(r, c.Next.Add(-1)), w.change(r, c.Next)
+			if !before.Last.Equal(c.Last) || !before.Next.Equal(c.Next) || !after.Last.Equal(c.Next) {
+				t.Fatalf("%v, then %v, then %v", c, before, after)
+			}
+			gap := float64(after.Next.Sub(after.Last)) / float64(c.Mean)
+			n, sum, squares = n+1, sum+gap, squares+gap*gap
+			c = after
+		}
+	}
+	mean := sum / n
+	if deviation := math.Sqrt(squares/n - mean*mean); math.Abs(mean-1) > 0.03 || math.Abs(deviation-1) > 0.05 {
+		t.Errorf("%v gaps of mean %.3f, deviation %.3f, want 1 and 1", n, mean, deviation)
+	}
+	for _, life := range Lives {
+		if lives[life] < 25 {
+			t.Errorf("%d of 400 pages have a mean life of %v", lives[life], life)
+		}
+	}
+}
+
+// A page's body and what is told of it change when it does, and only then.
+func TestChangingPages(t *testing.T) {
+	w := changingWeb(t)
+	h := w.NewHard()
+	begin := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	told := map[string]int{}
+	for page := range int32(100) {
+		target := string(w.appendTarget(nil, resource{kind: kindPage, n: page}))
+		host := "h0" + Suffix
+		get := func(at time.Time, q Request) Response {
+			q.Method, q.Host, q.Target = "GET", host, target
+			p, _ := h.Respond(nil, &q, at)
+			return p
+		}
+		c, ok := w.Change(host, target, begin)
+		if !ok {
+			t.Fatal(target)
+		}
+		p := get(begin, Request{})
+		if c.Next.IsZero() {
+			continue
+		}
+		same, other := get(c.Next.Add(-1), Request{}), get(c.Next, Request{})
+		if !bytes.Equal(p.Body, same.Body) || p.ETag != same.ETag || p.LastModified != same.LastModified {
+			t.Fatalf("%s has changed before its time", target)
+		}
+		if bytes.Equal(p.Body, other.Body) {
+			t.Fatalf("%s has not changed", target)
+		}
+		if p.ETag != "" {
+			told["etag"]++
+			if get(begin, Request{IfNoneMatch: p.ETag}).Status != 304 || get(c.Next, Request{IfNoneMatch: p.ETag}).Status != 200 {
+				t.Errorf("%s: its entity tag is not what it is", target)
+			}
+		}
+		if p.LastModified != "" {
+			told["modified"]++
+			if p.LastModified != c.Last.UTC().Format(http.TimeFormat) {
+				t.Errorf("%s: modified %s, want %v", target, p.LastModified, c.Last)
+			}
+			if get(begin, Request{IfModified: p.LastModified}).Status != 304 || get(c.Next.Add(time.Second), Request{IfModified: p.LastModified}).Status != 200 {
+				t.Errorf("%s: If-Modified-Since is not heard", target)
+			}
+		}
+		if p.MaxAge > 0 {
+			told["until"]++
+			if p.MaxAge > c.Next.Sub(begin) {
+				t.Errorf("%s is to stay for %v, and changes after %v", target, p.MaxAge, c.Next.Sub(begin))
+			}
+		}
+	}
+	if told["etag"] < 30 || told["modified"] < 30 || told["until"] < 10 {
+		t.Error(told)
+	}
+}
