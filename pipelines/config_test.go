@@ -49,6 +49,8 @@ var settings = map[string][2]string{
 	"frontier.dead_delay":          {`"7h"`, "7h0m0s"},
 	"frontier.max_depth":           {`7`, "7"},
 	"frontier.max_host_urls":       {`7`, "7"},
+	"frontier.domain_budget":       {`7`, "7"},
+	"frontier.domain_growth":       {`7.5`, "7.5"},
 	"frontier.prioritizer":         {`"seven"`, "seven"},
 	"frontier.prioritizer_timeout": {`"7s"`, "7s"},
 	"politeness.min_delay":         {`"7ms"`, "7ms"},

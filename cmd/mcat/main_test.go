@@ -83,9 +83,9 @@ func writeFPS(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o666))
 }
 
-// segment QUEUE HOSTS: a queue segment of two URLs, and a segment of one host.
+// segment QUEUE HOSTS DOMAINS: a queue segment of two URLs, one of one host, and one of one domain.
 func writeSegment(ts *testscript.TestScript, _ bool, args []string) {
-	var queue, hosts bytes.Buffer
+	var queue, hosts, domains bytes.Buffer
 	q := segment.NewWriter[segment.Entry](&queue, args[0], 0)
 	for i, url := range []string{"http://a.test/", "http://b.test/"} {
 		ts.Check(q.Add(&segment.Entry{Order: uint64(i), URL: record.URL{URL: url, Key: 1, Host: "a.test", Depth: 2}}))
@@ -96,8 +96,13 @@ func writeSegment(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(h.Add(&segment.Host{Order: 1, Host: "a.test", Discovered: 2}))
 	_, err = h.Finish()
 	ts.Check(err)
+	d := segment.NewWriter[segment.Domain](&domains, args[2], 0)
+	ts.Check(d.Add(&segment.Domain{Order: 1, Domain: "a.test", Sources: []uint32{3, 5}}))
+	_, err = d.Finish()
+	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), queue.Bytes(), 0o666))
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), hosts.Bytes(), 0o666))
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), domains.Bytes(), 0o666))
 }
 
 // manifest FILE: a store's manifest with one file.

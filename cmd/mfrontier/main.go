@@ -338,6 +338,8 @@ type updateCmd struct {
 	DeadDelay     time.Duration `default:"1h" help:"How long a dead host is parked; doubles each time that it is found dead again."`
 	MaxDeadDelay  time.Duration `default:"168h" help:"Longest time for which a dead host is parked."`
 	newFlags
+	DomainBudget uint64  `help:"New URLs of one registered domain (example.co.uk) that a round lets into the queues; others are held for later rounds. Needs --links. 0: any number."`
+	DomainGrowth float64 `default:"1" help:"By how much --domain-budget is larger for each other domain that links to it; 256 of these count at the most."`
 	cli.TxnFlags
 }
 
@@ -354,6 +356,12 @@ meanwhile come back in their order, but side by side with those that still had t
 
 New URLs beyond --max-depth and --max-host-urls are dropped, as "too-deep" and "host-full" in the
 books. They were seen then: links to them are not new URLs again, whatever the limits are later.
+
+--domain-budget is for spam farms. A round lets N new URLs of a registered domain into the queues, and
+--domain-growth more for each other domain that was seen to link to it, so that hosts and links made below one
+domain gain nothing. What is over the budget is lost in no case: it counts as pending ("held" in stat), comes
+back in a later round, and is judged again by the budget of then. A new URL that still fits goes before those that are held.
+Links count from the first round with a budget on; nofollow links do not.
 
   murlset new crawl/urls --txn r12 links.arrows.zst |
     mfrontier update crawl/frontier --txn r12 --outcomes fetched.arrows.zst --links links.arrows.zst
@@ -384,6 +392,7 @@ func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
 		Limits:  c.limits(),
 
 		Prioritizer: c.prioritizer(),
+		Budgets:     frontier.Budgets{Base: c.DomainBudget, Growth: c.DomainGrowth},
 		Outcomes: func() (stage.Input[record.Fetch], error) {
 			return cli.OpenRecords[record.Fetch](std, []string{c.Outcomes})
 		},

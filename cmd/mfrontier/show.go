@@ -86,6 +86,9 @@ func (c *statCmd) Run(ctx context.Context, std *cli.Std) error {
 		fmt.Fprintf(t, "  front queue %d\t%d\n", level, n)
 	}
 	fmt.Fprintf(t, "  waiting for a time\t%d\n", st.Waiting)
+	if st.Held > 0 {
+		fmt.Fprintf(t, "  held, over their domain's budget\t%d\n", st.Held)
+	}
 	if st.NextDue != "" {
 		fmt.Fprintf(t, "  first due\t%s\n", st.NextDue)
 	}
@@ -139,7 +142,9 @@ type hostsCmd struct {
 // Help is printed by mfrontier hosts --help.
 func (*hostsCmd) Help() string {
 	return `Prints all that the frontier knows of a host, as JSON: its URLs by state, contacts, failures in
-a row, speed, and the time that it asked to be left alone until.
+a row, speed, and the time that it asked to be left alone until; and what is known of its registered
+domain, where domains have budgets: how many others link to it, and up to which round its budget is
+given away.
 
   mfrontier hosts crawl/frontier example.org`
 }
@@ -156,7 +161,21 @@ func (c *hostsCmd) Run(std *cli.Std) error {
 	if !found {
 		return &fault.Error{Class: fault.No, File: c.Store, Found: fmt.Sprintf("no URL of host %q was ever added", c.Host)}
 	}
-	return printJSON(std.Out, &h)
+	d, known, err := f.Domain(c.Host)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(&h)
+	if err == nil && known {
+		var domain []byte
+		if domain, err = json.Marshal(&d); err == nil {
+			text = append(append(append(text[:len(text)-1], `,"registered_domain":`...), domain...), '}')
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return printJSON(std.Out, json.RawMessage(text))
 }
 
 type planCmd struct {

@@ -84,6 +84,9 @@ type File struct {
 		MinInterval string  `toml:"min_interval" flag:"mfrontier create --min-interval" doc:"policy revisit: least time between two visits of a page" like:"\"1h\""`
 		MaxInterval string  `toml:"max_interval" flag:"mfrontier create --max-interval" doc:"policy revisit: longest time between two visits of a page" like:"\"720h\""`
 		GoneAfter   int     `toml:"gone_after" flag:"mfrontier create --gone-after" doc:"policy revisit: visits in a row that do not find a page, after which it is finished" like:"3"`
+
+		DomainBudget int      `toml:"domain_budget" flag:"mfrontier update --domain-budget" doc:"new URLs of one registered domain that a round lets into the queues, others wait; 0: any number" like:"0"`
+		DomainGrowth *float64 `toml:"domain_growth" flag:"mfrontier update --domain-growth" doc:"by how much that is larger for each other domain that links to it" like:"1.0"`
 	} `toml:"frontier"`
 
 	Politeness struct {

@@ -117,6 +117,11 @@ type state struct {
 	// Parked are the dead hosts, as Hosts, until when each is parked; none is after ParkedUntil.
 	Parked      []run       `json:"parked,omitempty"`
 	ParkedUntil record.Time `json:"parked_until,omitempty"`
+	// Domains is the table of registered domains, as Hosts; Held are the URLs that are over
+	// their budgets, by the round that they are held for; Round counts the updates with budgets.
+	Domains []run  `json:"domains,omitempty"`
+	Held    []run  `json:"held,omitempty"`
+	Round   uint64 `json:"round,omitempty"`
 	// Rewritten counts how often a URL that waits was written again: when runs were
 	// merged, and when a batch passed it over.
 	Rewritten uint64     `json:"rewritten"`

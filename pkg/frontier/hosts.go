@@ -152,6 +152,8 @@ type arrival struct {
 	priority uint8
 	due      record.Time
 	number   uint64 // in order of arrival
+	hold     uint64 // round until which it is held; 0: it gets a place
+	known    bool   // it was held, so that its host has counted it
 	host     []byte
 	row      []byte // as appendRow gives it
 }
@@ -160,6 +162,11 @@ func (a *arrival) append(b []byte) []byte {
 	b = append(b, a.priority)
 	b = binary.AppendUvarint(b, uint64(a.due))
 	b = binary.AppendUvarint(b, a.number)
+	hold := a.hold << 1
+	if a.known {
+		hold |= 1
+	}
+	b = binary.AppendUvarint(b, hold)
 	b = binary.AppendUvarint(b, uint64(len(a.host)))
 	return append(append(b, a.host...), a.row...)
 }
@@ -171,6 +178,9 @@ func decodeArrival(b []byte) (a arrival) {
 	b = b[1+n:]
 	a.due = record.Time(due)
 	a.number, n = binary.Uvarint(b)
+	b = b[n:]
+	hold, n := binary.Uvarint(b)
+	a.hold, a.known = hold>>1, hold&1 == 1
 	size, m := binary.Uvarint(b[n:])
 	b = b[n+m:]
 	a.host, a.row = b[:size], b[size:]
@@ -179,15 +189,19 @@ func decodeArrival(b []byte) (a arrival) {
 
 // place queues a new URL of host h, if its host may have one more.
 func (c *change) place(h *segment.Host, a *arrival) error {
-	if c.limits.HostURLs > 0 && h.Discovered >= c.limits.HostURLs {
-		c.b.Drop(dropHost)
-		return nil
+	if !a.known {
+		if c.limits.HostURLs > 0 && h.Discovered >= c.limits.HostURLs {
+			c.b.Drop(dropHost)
+			return nil
+		}
+		c.b.Consume()
+		h.Discovered++
+		c.s.Counts.Discovered++
+		c.s.Counts.Pending++
 	}
-	c.b.Consume()
-	h.Discovered++
-	c.s.Counts.Discovered++
-	c.s.Counts.Pending++
 	switch {
+	case a.hold > 0:
+		return c.gate.hold(a.hold, a.row)
 	case a.due != 0:
 		return c.later.add(uint64(a.due), a.row)
 	case c.s.policy.workers > 0:

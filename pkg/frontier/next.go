@@ -76,10 +76,8 @@ func (f *Frontier) Due() (due record.Time, empty bool, err error) {
 }
 
 func (s *state) due() (due record.Time, empty bool) {
-	for _, runs := range s.Ready {
-		if len(runs) > 0 {
-			return 0, false
-		}
+	if s.ready() || len(s.Held) > 0 {
+		return 0, false
 	}
 	for i, r := range s.Later {
 		if t := record.Time(r.Head); i == 0 || t < due {
@@ -156,7 +154,7 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	for k, lane := range p.lanes {
 		s.Ready[k] = lane.rest(tx.Drop)
 	}
-	s.Later = p.later.rest(tx.Drop)
+	s.Later, s.Held = p.later.rest(tx.Drop), p.held.rest(tx.Drop)
 	s.Rewritten += uint64(left.rows + late.rows)
 	if late.rows > 0 {
 		r, err := writeRun[segment.Entry](tx, late, "later/", "later")
@@ -202,6 +200,7 @@ type picker struct {
 	s     *state
 	lanes []*merger[segment.Entry] // of each front queue
 	later *merger[segment.Entry]
+	held  *merger[segment.Entry]
 	draws uint64
 	end   []uint64 // of each front queue, the place that the batch must not reach; nil: any
 	sorts []*sorter
@@ -210,7 +209,7 @@ type picker struct {
 // newPicker opens the frontier of s as of now: what waited for a time and is due
 // gets places, as many behind V as its line has such URLs, and is served with the rest.
 func newPicker(ctx context.Context, fs files, s *state, now record.Time) (*picker, error) {
-	p := &picker{s: s, later: newMerger[segment.Entry](fs, s.Later), draws: s.Draws}
+	p := &picker{s: s, later: newMerger[segment.Entry](fs, s.Later), held: newMerger[segment.Entry](fs, s.Held), draws: s.Draws}
 	for _, runs := range s.Ready {
 		p.lanes = append(p.lanes, newMerger[segment.Entry](fs, runs))
 	}
@@ -245,6 +244,11 @@ func (p *picker) promote(ctx context.Context, now record.Time) error {
 			return err
 		}
 		if err := addRow(byLine, p.s.policy.line(e.URL.Host), &e); err != nil {
+			return err
+		}
+	}
+	if byLine.rows == 0 && !p.s.ready() {
+		if err := p.unhold(func(e *segment.Entry) error { return addRow(byLine, p.s.policy.line(e.URL.Host), e) }); err != nil {
 			return err
 		}
 	}
@@ -292,6 +296,7 @@ func (p *picker) close() {
 		lane.close()
 	}
 	p.later.close()
+	p.held.close()
 	for _, s := range p.sorts {
 		s.Close()
 	}

@@ -24,6 +24,7 @@ type Stat struct {
 	Counts
 	Ready     []uint64  `json:"ready"` // waiting for their turn, for each front queue
 	Waiting   uint64    `json:"waiting"`
+	Held      uint64    `json:"held,omitempty"`      // over the budgets of their domains
 	NextDue   string    `json:"next_due,omitempty"`  // when the first of the waiting is due, RFC 3339
 	Batches   []Flight  `json:"batches,omitempty"`   // in flight, the older first
 	Runs      int       `json:"runs"`                // files
@@ -79,7 +80,7 @@ func (f *Frontier) Stat(ctx context.Context, o StatOptions) (*Stat, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := &Stat{Policy: m.Params["policy"], Params: maps.Clone(m.Params), Counts: s.Counts, Rewritten: s.Rewritten, Runs: len(s.Later) + len(s.Hosts)}
+	st := &Stat{Policy: m.Params["policy"], Params: maps.Clone(m.Params), Counts: s.Counts, Rewritten: s.Rewritten, Runs: len(s.Later) + len(s.Hosts) + len(s.Held) + len(s.Domains)}
 	delete(st.Params, "policy")
 	if st.Outcomes == nil {
 		st.Outcomes = []record.Count{} // a list even when there is none
@@ -88,7 +89,7 @@ func (f *Frontier) Stat(ctx context.Context, o StatOptions) (*Stat, error) {
 		st.Ready = append(st.Ready, rowsOf(runs))
 		st.Runs += len(runs)
 	}
-	st.Waiting = rowsOf(s.Later)
+	st.Waiting, st.Held = rowsOf(s.Later), rowsOf(s.Held)
 	if len(s.Later) > 0 {
 		due := s.Later[0].Head
 		for _, r := range s.Later {
@@ -208,10 +209,11 @@ const (
 	queueFlight queue = iota
 	queueReady
 	queueLater
+	queueHeld
 )
 
 // each calls fn for every URL of the frontier: those in flight by batch and flightOrder, then
-// those that wait in order of service, then those that wait for a time.
+// those that wait in order of service, those that wait for a time, and those that are held.
 func (f *Frontier) each(ctx context.Context, s *state, fn func(queue, *segment.Entry) error) error {
 	walk := func(q queue, runs []run) error {
 		return eachEntry(ctx, f.st, runs, func(e *segment.Entry) error { return fn(q, e) })
@@ -229,7 +231,10 @@ func (f *Frontier) each(ctx context.Context, s *state, fn func(queue, *segment.E
 			return err
 		}
 	}
-	return walk(queueLater, s.Later)
+	if err := walk(queueLater, s.Later); err != nil {
+		return err
+	}
+	return walk(queueHeld, s.Held)
 }
 
 // eachEntry calls fn for every row of runs, by order. The row is fn's to keep.
@@ -288,10 +293,12 @@ func (f *Frontier) Check(ctx context.Context) error {
 			return err
 		}
 		switch e.Role {
-		case "ready", "later", "inflight", "starts", "known":
+		case "ready", "later", "inflight", "held", "starts", "known":
 			err = verify[segment.Entry](f.st, e.Path)
 		case "hosts", "parked":
 			err = verify[segment.Host](f.st, e.Path)
+		case "domains":
+			err = verify[segment.Domain](f.st, e.Path)
 		}
 		if err != nil {
 			return err
@@ -344,7 +351,7 @@ func (f *Frontier) Check(ctx context.Context) error {
 		{"retries by the host table", c.Retried, n.Retried},
 		{"deferrals by the host table", c.Deferred, n.Deferred},
 		{"URLs given up by the host table", c.Dead, n.Dead},
-		{"URLs in the queues", waiting[queueReady] + waiting[queueLater], n.Pending},
+		{"URLs in the queues", waiting[queueReady] + waiting[queueLater] + waiting[queueHeld], n.Pending},
 		{"URLs in flight", waiting[queueFlight], n.InFlight},
 		{"final outcomes", outcomes, n.Finished},
 		{"URLs pending, in flight and finished", n.Pending + n.InFlight + n.Finished, n.Discovered},
@@ -359,7 +366,7 @@ func (f *Frontier) Check(ctx context.Context) error {
 // paths are the files that a state names.
 func (s *state) paths() map[string]struct{} {
 	p := map[string]struct{}{}
-	all := append([][]run{s.Later, s.Hosts, s.Parked}, s.Ready...)
+	all := append([][]run{s.Later, s.Hosts, s.Parked, s.Domains, s.Held}, s.Ready...)
 	if s.Walk != nil {
 		all = append(all, s.Walk.Starts, s.Walk.Known)
 	}

@@ -67,6 +67,7 @@ type UpdateOptions struct {
 	Dead     Dead
 
 	Prioritizer Prioritizer // of the new URLs
+	Budgets     Budgets     // of domains; they need Links
 }
 
 // Dead says when a host is taken to be dead. It is parked then, which means that no
@@ -104,9 +105,12 @@ func (f *Frontier) Update(ctx context.Context, b *stage.Batch[record.URL, record
 	if s.Walk != nil {
 		return &fault.Error{Class: fault.Usage, Found: "new URLs for policy " + walk, Want: "the links of the batch"}
 	}
+	if err := o.Budgets.check(s.policy, o.Links != nil); err != nil {
+		return err
+	}
 	c := newChange(f, b)
 	defer c.close()
-	c.limits = o.Limits
+	c.limits, c.gate = o.Limits, newGate(c, o.Budgets)
 	if err := c.spool(ctx, b, o.Prioritizer, s.policy, c.arrive); err != nil {
 		return err
 	}
@@ -146,7 +150,7 @@ func (c *change) update(ctx context.Context, f *Frontier, o UpdateOptions) error
 	}
 	linksEpoch := ""
 	if o.Links != nil {
-		if linksEpoch, err = drainLinks(ctx, o); err != nil {
+		if linksEpoch, err = c.readLinks(ctx, o); err != nil {
 			return err
 		}
 	}
@@ -182,6 +186,9 @@ func (c *change) update(ctx context.Context, f *Frontier, o UpdateOptions) error
 			return err
 		}
 	}
+	if err := c.admit(ctx); err != nil {
+		return err
+	}
 	return c.finish(ctx)
 }
 
@@ -200,6 +207,7 @@ type change struct {
 	b       books
 	limits  Limits
 	dead    Dead
+	gate    *gate // nil: there are no budgets
 	tx      *store.Tx
 	s       *state
 	sorts   []*sorter
@@ -282,8 +290,11 @@ func (c *change) arrive(u *record.URL) error {
 	c.entry.URL = *u
 	c.host = append(c.host[:0], u.Host...)
 	c.row = appendRow(&c.fresh.coders, c.row[:0], &c.entry)
-	a := arrival{u.Priority, u.Due, c.added, c.host, c.row}
+	a := arrival{priority: u.Priority, due: u.Due, number: c.added, host: c.host, row: c.row}
 	c.buf = a.append(c.buf[:0])
+	if c.gate != nil && u.Due == 0 {
+		return c.gate.arrive(u.Host, c.buf)
+	}
 	return c.fresh.add(hostOrder(u.Host), c.buf)
 }
 
@@ -389,7 +400,8 @@ func ofRound(name string, t record.Trailer, txn string) error {
 	return t.Ledger.Balance()
 }
 
-func drainLinks(ctx context.Context, o UpdateOptions) (epoch string, err error) {
+// readLinks reads the links to their verified end.
+func (c *change) readLinks(ctx context.Context, o UpdateOptions) (epoch string, err error) {
 	in, err := o.Links()
 	if err != nil {
 		return "", err
@@ -403,6 +415,9 @@ func drainLinks(ctx context.Context, o UpdateOptions) (epoch string, err error) 
 		}
 		if err == nil {
 			err = t.err(ctx)
+		}
+		if err == nil && c.gate != nil {
+			err = c.gate.link(&row)
 		}
 		if err != nil {
 			return "", err
@@ -612,7 +627,7 @@ func tableList[T segment.Row](c *change, runs *[]run, role string) list[T] {
 
 // mergeQueues goes on with the merges of waiting URLs.
 func (c *change) mergeQueues(ctx context.Context) error {
-	lists := []list[segment.Entry]{{&c.s.Later, "later/", "later", c.layout.queueFan, every}}
+	lists := []list[segment.Entry]{{&c.s.Later, "later/", "later", c.layout.queueFan, every}, {&c.s.Held, "held/", "held", c.layout.queueFan, every}}
 	for level := range c.s.Ready {
 		lists = append(lists, list[segment.Entry]{&c.s.Ready[level], fmt.Sprintf("ready/%d-", level), "ready", c.layout.queueFan, every})
 	}
@@ -661,6 +676,9 @@ func (c *change) finish(ctx context.Context) error {
 			return err
 		}
 		s.Later = append(s.Later, r)
+	}
+	if err := c.gate.writeHeld(); err != nil {
+		return err
 	}
 	return s.save(c.tx)
 }

@@ -1,0 +1,437 @@
+package frontier
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"mercator/formats/record"
+	"mercator/formats/segment"
+	"mercator/pkg/canon"
+	"mercator/pkg/fault"
+)
+
+// Budgets bound how many new URLs of one registered domain an update lets into the
+// queues: Base, and Growth for each other domain that links to it. So whoever makes hosts
+// and links by the thousand below one domain gets Base all the same: he would have to buy
+// domains (Lee, Leonard, Wang and Loguinov, "IRLbot: scaling to 6 billion pages and
+// beyond", WWW 2008, section 5). What is over the budget is not dropped, but held for a later
+// round, and judged again then (BEAST, section 6).
+type Budgets struct {
+	Base   uint64  // URLs a round; 0: no budgets
+	Growth float64 // for each linking domain, of which segment.MaxSources count at the most
+}
+
+// maxBudget bounds both numbers, so that sums stay exact.
+const maxBudget = 1 << 32
+
+// check refuses budgets that mean nothing, or that a policy has no use for.
+func (b Budgets) check(p *policy, links bool) error {
+	if b.Base > maxBudget || !(b.Growth >= 0 && b.Growth <= maxBudget) {
+		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a budget of %d URLs a domain, growing by %v", b.Base, b.Growth), Want: fmt.Sprintf("numbers of 0 to %d", maxBudget)}
+	}
+	switch p.name {
+	case priority, dynamic, fifo:
+	default:
+		if b.Base > 0 {
+			return &fault.Error{Class: fault.Usage, Found: "budgets of domains for policy " + p.name, Want: "none, or policy " + priority + ", " + dynamic + " or " + fifo}
+		}
+	}
+	if b.Base > 0 && !links {
+		return &fault.Error{Class: fault.Usage, Found: "budgets of domains without links", Want: "the links of the batch, which say how they grow"}
+	}
+	return nil
+}
+
+// of is the budget of a domain.
+func (b Budgets) of(d *segment.Domain) uint64 {
+	return b.Base + uint64(b.Growth*float64(d.InDegree()))
+}
+
+// gate is where new URLs pass, as far as budgets let them.
+type gate struct {
+	c        *change
+	by       Budgets
+	arrivals *sorter // new URLs: as arrival, by the hostOrder of their domain
+	released *sorter // the same of URLs whose round has come
+	links    *sorter // four bytes of the source and the domain that is linked to, by its hostOrder
+	held     *sorter // URLs by the round that they are held for
+
+	src, srcHost, srcDomain string // of the last link
+	domains                 map[string]string
+	recent                  []domainLink // that were seen, by a hash
+}
+
+// domainLink is a link between two domains.
+type domainLink struct {
+	to   uint64
+	from uint32
+}
+
+const (
+	maxNames    = 4096 // hosts whose domain is kept at hand
+	maxNameSize = 255  // bytes of such a host's name
+	recentLinks = 1 << 14
+)
+
+// newGate returns nil where there are no budgets.
+func newGate(c *change, by Budgets) *gate {
+	if by.Base == 0 {
+		return nil
+	}
+	return &gate{c: c, by: by, arrivals: c.sorter(largeSort), links: c.sorter(smallSort), recent: make([]domainLink, recentLinks), domains: map[string]string{}}
+}
+
+// domain is the registered domain of a host.
+func (g *gate) domain(host string) string {
+	if d, ok := g.domains[host]; ok {
+		return d
+	}
+	d := canon.RegisteredDomain(host)
+	if len(host) <= maxNameSize {
+		if len(g.domains) == maxNames {
+			clear(g.domains)
+		}
+		host = strings.Clone(host)
+		d = canon.RegisteredDomain(host) // a part of what is kept
+		g.domains[host] = d
+	}
+	return d
+}
+
+// arrive takes in a new URL.
+func (g *gate) arrive(host string, row []byte) error {
+	return g.arrivals.add(hostOrder(g.domain(host)), row)
+}
+
+// link counts a link. One that the page does not vouch for (nofollow) does not count.
+func (g *gate) link(l *record.Link) error {
+	if l.Nofollow || max(len(l.Host), len(l.SrcURL)) > segment.MaxString {
+		return nil
+	}
+	if l.SrcURL != g.src {
+		g.src = l.SrcURL
+		g.srcHost = authority(l.SrcURL)
+		g.srcDomain = g.domain(g.srcHost)
+	}
+	if l.Host == g.srcHost {
+		return nil
+	}
+	to := g.domain(l.Host)
+	if to == g.srcDomain {
+		return nil
+	}
+	link := domainLink{hostOrder(to), sourceOf(g.srcDomain)}
+	seen := &g.recent[(link.to^uint64(link.from)*0x9e3779b97f4a7c15)>>32%recentLinks]
+	if *seen == link {
+		return nil
+	}
+	*seen = link
+	g.c.buf = binary.BigEndian.AppendUint32(g.c.buf[:0], link.from)
+	return g.links.add(link.to, append(g.c.buf, to...))
+}
+
+// authority is the host of a canonical URL, with its port.
+func authority(url string) string {
+	p := canon.PartsOf(url)
+	return url[p.Host:p.Path]
+}
+
+// sourceOf is how a domain's row names another that links to it.
+func sourceOf(domain string) uint32 {
+	h := sha256.Sum256([]byte(domain))
+	return binary.BigEndian.Uint32(h[len(h)-4:])
+}
+
+// admit lets URLs into the queues: new ones, and held ones whose round has come.
+func (c *change) admit(ctx context.Context) error {
+	if c.gate == nil && len(c.s.Held) == 0 {
+		return nil
+	}
+	c.s.Round++
+	if err := c.release(ctx); err != nil || c.gate == nil {
+		return err
+	}
+	return c.gate.judged(ctx)
+}
+
+// release takes out of the held URLs those whose round has come. If nothing else is
+// there to be fetched, the next round comes at once. Without budgets they have their turn
+// with the new ones.
+func (c *change) release(ctx context.Context) error {
+	s := c.s
+	m := newMerger[segment.Entry](c.st, s.Held)
+	defer m.close()
+	if first, ok := m.order(); ok && c.added == 0 && c.queue.rows == 0 && !s.ready() {
+		s.Round = max(s.Round, first)
+	}
+	to := c.fresh
+	if c.gate != nil {
+		c.gate.released = c.sorter(smallSort)
+		to = c.gate.released
+	}
+	var t ticker
+	var e segment.Entry
+	for n := uint64(0); ; n++ {
+		if round, ok := m.order(); !ok || round > s.Round {
+			break
+		}
+		err := m.next(&e)
+		if err == nil {
+			err = t.err(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		s.Rewritten++
+		e.Order = 0
+		c.host = append(c.host[:0], e.URL.Host...)
+		c.row = appendRow(&to.coders, c.row[:0], &e)
+		a := arrival{priority: e.URL.Priority, number: n, known: true, host: c.host, row: c.row}
+		c.buf = a.append(c.buf[:0])
+		order := hostOrder(e.URL.Host)
+		if c.gate != nil {
+			order = hostOrder(c.gate.domain(e.URL.Host))
+		}
+		if err := to.add(order, c.buf); err != nil {
+			return err
+		}
+	}
+	s.Held = m.rest(c.tx.Drop)
+	return nil
+}
+
+// ready reports whether a URL has a place.
+func (s *state) ready() bool {
+	return slices.ContainsFunc(s.Ready, func(runs []run) bool { return len(runs) > 0 })
+}
+
+// judged decides about new URLs, and those that were released, and brings the table of
+// domains up to date. All domains of an order of which one has changed are written.
+func (g *gate) judged(ctx context.Context) error {
+	c := g.c
+	var in [3]*peeker // in this order: links count at once, and who has waited comes first
+	for i, s := range []*sorter{g.links, g.released, g.arrivals} {
+		var err error
+		if in[i], err = s.sorted(); err != nil {
+			return err
+		}
+	}
+	table := openTable[segment.Domain](c.st, c.s.Domains)
+	defer table.close()
+	var w *runWriter[segment.Domain]
+	var group []segment.Domain
+	for {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		order, more := lowest(in[:])
+		if !more {
+			break
+		}
+		var err error
+		if group, err = table.find(order, group[:0]); err != nil {
+			return err
+		}
+		all := domainGroup{rows: group, given: make([]uint64, len(group))}
+		for i, rows := range in {
+			for !rows.done && rows.key == order {
+				if i == 0 {
+					err = all.link(order, rows.row)
+				} else {
+					err = g.decide(&all, order, rows.row)
+				}
+				if err == nil {
+					err = rows.take()
+				}
+				if err != nil {
+					return err
+				}
+			}
+		}
+		group = all.rows
+		if !all.changed {
+			continue
+		}
+		if w == nil {
+			if w, err = newRun[segment.Domain](c.tx, "domains/", "domains", 0); err != nil {
+				return err
+			}
+		}
+		slices.SortFunc(group, func(a, b segment.Domain) int { return strings.Compare(a.Domain, b.Domain) })
+		for i := range group {
+			if err := w.add(&group[i]); err != nil {
+				return err
+			}
+		}
+	}
+	for _, s := range []*sorter{g.links, g.released, g.arrivals} {
+		s.Close() // others need the memory
+	}
+	if w == nil {
+		return nil
+	}
+	r, err := w.finish()
+	if err != nil {
+		return err
+	}
+	if _, err := mergeRuns(ctx, c.st, c.tx, c.s, r.Rows, c.layout.step, tableList[segment.Domain](c, &c.s.Domains, "domains")); err != nil {
+		return err
+	}
+	c.s.Domains = append(c.s.Domains, r)
+	return nil
+}
+
+// lowest is the lowest key that one of the inputs is at.
+func lowest(in []*peeker) (key uint64, more bool) {
+	key = math.MaxUint64
+	for _, p := range in {
+		if !p.done {
+			key, more = min(key, p.key), true
+		}
+	}
+	return key, more
+}
+
+// domainGroup are the domains of one order, which is one as a rule.
+type domainGroup struct {
+	rows    []segment.Domain
+	given   []uint64 // of each, URLs that this round has let in
+	changed bool
+}
+
+// at returns the place of a domain, which is new if it is not there.
+func (g *domainGroup) at(order uint64, name string) (int, error) {
+	i := slices.IndexFunc(g.rows, func(d segment.Domain) bool { return d.Domain == name })
+	if i >= 0 {
+		return i, nil
+	}
+	if len(g.rows) == maxSame {
+		return 0, tooManySame(order)
+	}
+	g.rows = append(g.rows, segment.Domain{Order: order, Domain: strings.Clone(name)})
+	g.given = append(g.given, 0)
+	return len(g.rows) - 1, nil
+}
+
+// link counts a link to a domain, as gate.link has it.
+func (g *domainGroup) link(order uint64, row []byte) error {
+	i, err := g.at(order, string(row[4:]))
+	if err != nil {
+		return err
+	}
+	d := &g.rows[i]
+	from := binary.BigEndian.Uint32(row)
+	at, found := slices.BinarySearch(d.Sources, from)
+	if found || d.Many {
+		return nil
+	}
+	g.changed = true
+	d.Sources = slices.Insert(d.Sources, at, from)
+	if len(d.Sources) == segment.MaxSources {
+		d.Sources, d.Many = nil, true
+	}
+	return nil
+}
+
+// decide lets a URL into the queues, or holds it.
+func (g *gate) decide(all *domainGroup, order uint64, row []byte) error {
+	a := decodeArrival(row)
+	i, err := all.at(order, g.domain(string(a.host)))
+	if err != nil {
+		return err
+	}
+	d := &all.rows[i]
+	budget := g.by.of(d)
+	if all.given[i] < budget {
+		all.given[i]++
+		return g.c.fresh.add(hostOrder(string(a.host)), row)
+	}
+	all.changed = true
+	round := book(d, g.c.s.Round, budget)
+	if a.known {
+		return g.hold(round, a.row)
+	}
+	a.hold = round // its host counts it
+	g.c.buf = a.append(g.c.buf[:0])
+	return g.c.fresh.add(hostOrder(string(a.host)), g.c.buf)
+}
+
+// leastHorizon is how many rounds ahead a budget is given away at the least.
+const leastHorizon = 16
+
+// book returns the round that the next URL of a domain is held for, as the domain
+// has budget in every round. It is never further ahead than rounds have been: the
+// budget may have grown by then. So a URL is judged again log2(rounds) times.
+func book(d *segment.Domain, now, budget uint64) uint64 {
+	if d.Round <= now {
+		d.Round, d.Used = now+1, 0
+	}
+	if d.Used >= budget {
+		d.Round, d.Used = d.Round+1, 0
+	}
+	if most := now + max(now, leastHorizon); d.Round > most {
+		d.Round, d.Used = most, budget
+		return most
+	}
+	d.Used++
+	return d.Round
+}
+
+// hold keeps a URL until a round.
+func (g *gate) hold(round uint64, row []byte) error {
+	if g.held == nil {
+		g.held = g.c.sorter(smallSort)
+	}
+	return g.held.add(round, row)
+}
+
+// writeHeld writes the URLs that were held as a run.
+func (g *gate) writeHeld() error {
+	if g == nil || g.held == nil {
+		return nil
+	}
+	r, err := writeRun[segment.Entry](g.c.tx, g.held, "held/", "held")
+	if err == nil {
+		g.c.s.Held = append(g.c.s.Held, r)
+	}
+	return err
+}
+
+// unhold takes one held URL where nothing else is there to be fetched: an empty batch would
+// mean an empty frontier.
+func (p *picker) unhold(to func(*segment.Entry) error) error {
+	var e segment.Entry
+	switch err := p.held.next(&e); err {
+	case io.EOF:
+		return nil
+	case nil:
+		return to(&e)
+	default:
+		return err
+	}
+}
+
+// Domain returns the state of a host's registered domain; found is false where no
+// other domain links to it and its budget was never exceeded.
+func (f *Frontier) Domain(host string) (d segment.Domain, found bool, err error) {
+	s, _, err := f.current()
+	if err != nil {
+		return d, false, err
+	}
+	table := openTable[segment.Domain](f.st, s.Domains)
+	defer table.close()
+	name := canon.RegisteredDomain(host)
+	group, err := table.find(hostOrder(name), nil)
+	for _, d := range group {
+		if d.Domain == name {
+			return d, true, nil
+		}
+	}
+	return d, false, err
+}
