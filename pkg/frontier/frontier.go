@@ -20,6 +20,7 @@
 // again for a later time (a failure that may pass, with back-off and a limit).
 // What has a time waits in a queue by time and gets a place when Next finds it due.
 // A host that Update finds dead is parked for a time; Next lets its URLs wait so long.
+// While a batch is in flight Next can take one more, of other hosts; they land in order.
 //
 // # What holds
 //

@@ -276,3 +276,124 @@ func outcomeDue(t *testing.T, o *record.Fetch) record.Time {
 	_, due := DefaultRetries.judge(o, o.Attempt, o.FetchTime)
 	return due
 }
+
+// A batch beside another one with limits, by time, among parked hosts, and as a plan.
+func TestOverlapKinds(t *testing.T) {
+	const sec = record.Time(1e6)
+	polite := Politeness{MinDelay: time.Second, MaxDelay: time.Minute, Connections: 4, Duration: time.Second}
+	dead := Dead{After: 1, Delay: time.Hour, MaxDelay: time.Hour}
+	setup := func(t *testing.T) *bench {
+		b := open(t, durable.NewCrashFS(), Params{Policy: dynamic})
+		var urls []record.URL
+		for i := range 40 {
+			urls = append(urls, newURL(fmt.Sprintf("h%d.test", i%4), fmt.Sprint(i), 0))
+		}
+		if err := b.add("seed", append(urls, newURL("dead.test", "1", 0), newURL("dead.test", "2", 0))...); err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	hosts := func(batch []record.URL) map[string]int {
+		n := map[string]int{}
+		for _, u := range batch {
+			n[u.Host]++
+		}
+		return n
+	}
+	for _, c := range []struct {
+		name        string
+		first, then NextOptions
+		want        map[string]int
+	}{
+		{"per host", NextOptions{N: 2}, NextOptions{N: 20, PerHost: 2}, map[string]int{"h2.test": 2, "h3.test": 2, "dead.test": 2}},
+		{"per domain", NextOptions{N: 2}, NextOptions{N: 20, PerDomain: 1}, map[string]int{"h2.test": 1, "h3.test": 1, "dead.test": 1}},
+		{"by time", NextOptions{N: 3}, NextOptions{For: 6 * time.Second}, map[string]int{"h2.test": 2, "h3.test": 2}},
+		{"not more than its size passed over", NextOptions{N: 4}, NextOptions{N: 4}, map[string]int{"h3.test": 1}},
+		{"beside all hosts", NextOptions{N: 5}, NextOptions{N: 100}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := setup(t)
+			c.first.Txn, c.then.Txn, c.then.Overlap, c.then.Politeness = "r1", "r2", true, polite
+			first, err := b.next(sec, c.first)
+			if err != nil || len(first) != c.first.N {
+				t.Fatal(first, err)
+			}
+			plan, err := b.f.PlanNext(context.Background(), c.then, sec, polite)
+			if err != nil {
+				t.Fatal(err)
+			}
+			then, err := b.next(sec, c.then)
+			if none := errors.Is(err, fault.No); none != (c.want == nil) || !none && err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(c.want, hosts(then), cmpopts.EquateEmpty()); d != "" || plan.URLs != uint64(len(then)) {
+				t.Fatal(plan.URLs, d)
+			}
+			b.check()
+		})
+	}
+	t.Run("a parked host waits", func(t *testing.T) {
+		b := setup(t)
+		batch, err := b.next(sec, NextOptions{N: 5, Txn: "r0"})
+		if err != nil || hosts(batch)["dead.test"] != 1 {
+			t.Fatal(batch, err)
+		}
+		var outcomes []record.Fetch
+		for _, u := range batch {
+			kind := record.OutcomeFetched
+			if u.Host == "dead.test" {
+				kind = record.OutcomeConnect
+			}
+			outcomes = append(outcomes, fetchOf(u, kind, 0, sec))
+		}
+		if err := b.updateDead("r0", dead, outcomes); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.next(sec, NextOptions{N: 4, Txn: "r1"}); err != nil {
+			t.Fatal(err)
+		}
+		// It is the only other host; a plain batch would have its URL rather than none.
+		if batch, err := b.next(sec, NextOptions{N: 100, Txn: "r2", Overlap: true}); !errors.Is(err, fault.No) {
+			t.Fatal(batch, err)
+		}
+		if batch, err := b.next(8000*sec, NextOptions{N: 100, Txn: "r2", Overlap: true}); err != nil || hosts(batch)["dead.test"] != 2 || len(batch) != 2 {
+			t.Fatal(batch, err)
+		}
+		b.check()
+	})
+}
+
+// Both batches have names, and the set of hosts that are out is bounded.
+func TestOverlapRefusals(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{})
+	var urls []record.URL
+	for i := range 100 {
+		urls = append(urls, newURL(fmt.Sprintf("h%d.test", i%50), fmt.Sprint(i), 0))
+	}
+	if err := b.add("seed", urls...); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.next(1, NextOptions{N: MaxCapped + 1, Txn: "r1", Overlap: true}); !errors.Is(err, fault.Usage) {
+		t.Error(err)
+	}
+	if _, err := b.next(1, NextOptions{N: 100, Txn: "r1", Overlap: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.next(1, NextOptions{N: 1, Overlap: true}); !errors.Is(err, fault.Usage) {
+		t.Error(err)
+	}
+	s, _, err := b.f.current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, most := range []int{49, 50, 1000} {
+		var set hostSet
+		err := set.add(context.Background(), b.f.st, s.InFlight, most)
+		if (err == nil) != (most >= 50) || err != nil && !errors.Is(err, fault.Usage) || cap(set) > 4*50 {
+			t.Errorf("at most %d: %v, %d hosts in room for %d", most, err, len(set), cap(set))
+		}
+		if err == nil && (len(set) != 50 || !set.has("h7.test") || set.has("h50.test")) {
+			t.Errorf("at most %d: %d hosts", most, len(set))
+		}
+	}
+}
