@@ -38,7 +38,7 @@ func TestCrashAtEveryCall(t *testing.T) {
 	for i := range 12 {
 		seeds = append(seeds, newURL(fmt.Sprintf("h%d.test", i%6), fmt.Sprint(i), uint8(i%2)))
 	}
-	var batch, beside []record.URL
+	var batches [2][]record.URL
 	update := func(b *bench, txn string, batch []record.URL) error {
 		var outcomes []record.Fetch
 		for i, u := range batch {
@@ -47,31 +47,64 @@ func TestCrashAtEveryCall(t *testing.T) {
 		}
 		return b.update(txn, 1, outcomes, newURL("h9.test", "new "+txn, 2))
 	}
-	steps := []struct {
-		name string
-		do   func(b *bench) error
-	}{
+	crashAtEveryCall(t, Params{}, &batches, []crashStep{
 		{"add", func(b *bench) error { return b.add("seed", seeds...) }},
 		{"next", func(b *bench) (err error) {
-			batch, err = b.next(1, NextOptions{N: 4, PerHost: 2, Txn: "r1"})
+			batches[0], err = b.next(1, NextOptions{N: 4, PerHost: 2, Txn: "r1"})
 			return err
 		}},
 		{"next beside it", func(b *bench) (err error) {
-			beside, err = b.next(1, NextOptions{N: 5, Txn: "r2", Overlap: true})
+			batches[1], err = b.next(1, NextOptions{N: 5, Txn: "r2", Overlap: true})
 			return err
 		}},
-		{"update", func(b *bench) error { return update(b, "r1", batch) }},
-		{"update of the one beside", func(b *bench) error { return update(b, "r2", beside) }},
+		{"update", func(b *bench) error { return update(b, "r1", batches[0]) }},
+		{"update of the one beside", func(b *bench) error { return update(b, "r2", batches[1]) }},
 		{"next with due URLs", func(b *bench) error {
 			_, err := b.next(1e9, NextOptions{N: 3, Txn: "r3"})
 			return err
 		}},
-	}
+	})
+}
+
+// A walk begins, visits, and goes on by a link or anew; so does one whose start set grows.
+func TestWalkCrashAtEveryCall(t *testing.T) {
+	var batches [2][]record.URL
+	crashAtEveryCall(t, Params{Policy: walk, Walkers: 6}, &batches, []crashStep{
+		{"add", func(b *bench) error { return b.add("seed", pageURL("a.test/"), pageURL("d.test/"), pageURL("a.test/")) }},
+		{"next", func(b *bench) (err error) {
+			batches[0], err = b.next(1, NextOptions{N: 4, Txn: "r1"})
+			return err
+		}},
+		{"update", func(b *bench) error {
+			var outcomes []record.Fetch
+			var links []record.Link
+			for i, u := range batches[0] {
+				kind := []string{record.OutcomeFetched, record.OutcomeTimeout, record.OutcomeDeferred, record.OutcomeFetched}[i%4]
+				outcomes = append(outcomes, fetchOf(u, kind, 200, 1))
+				if kind == record.OutcomeFetched {
+					links = append(links, smallWeb.links(u)...)
+				}
+			}
+			return b.walk("r1", outcomes, links)
+		}},
+		{"add more", func(b *bench) error { return b.add("more", pageURL("e.test/"), pageURL("d.test/")) }},
+	})
+}
+
+// crashStep is a change that is stopped.
+type crashStep struct {
+	name string
+	do   func(b *bench) error
+}
+
+// crashAtEveryCall stops each step at each of its calls; batches is what steps leave to later ones.
+func crashAtEveryCall(t *testing.T, p Params, batches *[2][]record.URL, steps []crashStep) {
+	t.Helper()
 	fs := durable.NewCrashFS()
 	for _, step := range steps {
-		before := open(t, fs, Params{}).contents()
+		before := open(t, fs, p).contents()
 		whole := fs.AfterCrash(durable.KeepAll)
-		b := open(t, whole, Params{})
+		b := open(t, whole, p)
 		whole.CrashAt(0)
 		if err := step.do(b); err != nil {
 			t.Fatal(step.name, err)
@@ -81,15 +114,15 @@ func TestCrashAtEveryCall(t *testing.T) {
 		if before == after {
 			t.Fatal(step.name, " changes nothing")
 		}
-		kept, keptBeside := batch, beside
+		kept := *batches
 		for n := 1; n <= calls; n++ {
 			trial := fs.AfterCrash(durable.KeepAll)
-			b := open(t, trial, Params{})
+			b := open(t, trial, p)
 			trial.CrashAt(n)
 			crashed := step.do(b)
-			batch, beside = kept, keptBeside
+			*batches = kept
 			for _, loss := range []durable.Loss{durable.LoseAll, durable.KeepAll, durable.Loss(1000 + n)} {
-				b := open(t, trial.AfterCrash(loss), Params{})
+				b := open(t, trial.AfterCrash(loss), p)
 				switch got := b.contents(); {
 				case got == after:
 				case got == before && crashed == nil:

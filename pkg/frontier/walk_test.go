@@ -2,13 +2,16 @@ package frontier
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"mercator/formats/record"
 	"mercator/pkg/durable"
+	"mercator/pkg/fault"
 	"mercator/pkg/stage"
 )
 
@@ -162,6 +165,7 @@ func TestStartSetIsDrawnUniformly(t *testing.T) {
 	// several runs, and most of it is merged.
 	const urls, parts, walkers, rounds = 300, 30, 1000, 30
 	b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walkers: walkers, Restart: 1, Seed: 4})
+	b.f.layout = layout{queueFan: 3, hostFan: 3, step: 7}
 	for part := range parts {
 		var add []record.URL
 		for i := range urls / parts {
@@ -217,4 +221,198 @@ func TestWalkRepeats(t *testing.T) {
 	if trace(7) == trace(8) {
 		t.Error("two seeds, one walk")
 	}
+}
+
+// standingAt names the visits that wait, with how many walkers each has.
+func (b *bench) standingAt() map[string]int {
+	b.t.Helper()
+	n := map[string]int{}
+	if err := b.f.EachURL(context.Background(), func(u *record.URL) error { n[visitOf(u)]++; return nil }); err != nil {
+		b.t.Fatal(err)
+	}
+	return n
+}
+
+func visitOf(u *record.URL) string {
+	return fmt.Sprintf("%s from %q, %d links deep, attempt %d, due %d", u.URL, u.Via, u.Depth, u.Attempt, u.Due)
+}
+
+// Whatever becomes of visits, and however many are in a batch, each that was scheduled
+// comes out exactly once, and each that has its final outcome is followed by exactly one:
+// of a page that it links to, or of any that was found.
+func TestWalkAgainstModel(t *testing.T) {
+	kinds := []string{record.OutcomeFetched, record.OutcomeFetched, record.OutcomeFetched, record.OutcomeTimeout, record.OutcomeRobotsDenied, record.OutcomeDeferred}
+	for seed, size := range []int{1, 4, 1000} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			t.Parallel()
+			rng := rand.New(rand.NewPCG(uint64(seed), 5))
+			const walkers = 12
+			b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walkers: walkers, Restart: 0.3, Seed: uint64(seed)})
+			b.f.layout = layout{queueFan: 3, hostFan: 3, step: 1}
+			found := map[string]bool{}
+			add := func(pages ...string) {
+				var urls []record.URL
+				for _, page := range pages {
+					u := pageURL(page)
+					u.Due, u.Depth, u.Attempt = 7, 7, 7 // say nothing of a visit
+					urls = append(urls, u)
+					found[u.URL] = true
+				}
+				if err := b.add("", urls...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			add("a.test/")
+			waiting := b.standingAt()
+			now := record.Time(1)
+			visits := uint64(0)
+			for round := range 150 {
+				if round%50 == 10 {
+					add("d.test/", fmt.Sprintf("e.test/%d", round))
+				}
+				var err error
+				if now, err = b.f.Wait(context.Background(), now+1000, func(context.Context, record.Time) error { return nil }); err != nil {
+					t.Fatal(err)
+				}
+				batch, err := b.next(now, NextOptions{N: size})
+				if err != nil || len(batch) == 0 || len(batch) > size {
+					t.Fatal(len(batch), err)
+				}
+				var outcomes []record.Fetch
+				var links []record.Link
+				want := map[string]int{} // visits that go on waiting
+				ended, next := 0, map[string]bool{}
+				// Visits of one URL have one outcome: which of two rows is whose, nobody can tell.
+				outcome, attempt := map[string]string{}, map[string]uint8{}
+				for _, u := range batch {
+					if _, twice := outcome[u.URL]; !twice {
+						outcome[u.URL], attempt[u.URL] = kinds[rng.IntN(len(kinds))], u.Attempt
+					} else if attempt[u.URL] != u.Attempt && outcome[u.URL] == record.OutcomeTimeout {
+						outcome[u.URL] = record.OutcomeRobotsDenied
+					}
+				}
+				for _, u := range batch {
+					v := visitOf(&u)
+					if waiting[v] == 0 || u.Due > now {
+						t.Fatalf("round %d: %s comes out, but waits %d times", round, v, waiting[v])
+					}
+					waiting[v]--
+					o := fetchOf(u, outcome[u.URL], 200, now)
+					outcomes = append(outcomes, o)
+					again := u
+					switch {
+					case o.Outcome == record.OutcomeDeferred:
+						again.Due = 0
+						want[visitOf(&again)]++
+						continue
+					case o.Outcome == record.OutcomeTimeout && u.Attempt < 2:
+						again.Attempt++
+						again.Due = now + 1000 + 60e6<<u.Attempt
+						want[visitOf(&again)]++
+						continue
+					case o.Outcome == record.OutcomeFetched:
+						links = append(links, smallWeb.links(u)...)
+						links = append(links, record.Link{SrcURL: u.URL, URL: u.URL + "?img", Host: u.Host, LinkKind: "img"})
+					}
+					ended++
+				}
+				for _, l := range links {
+					if l.LinkKind == "a" {
+						found[l.URL] = true
+						next[l.SrcURL+" "+l.URL] = true
+					}
+				}
+				links = append(links, record.Link{SrcURL: "http://a.test/robots.txt", URL: "http://a.test/never", Host: "a.test", LinkKind: "redirect"})
+				rng.Shuffle(len(outcomes), func(i, j int) { outcomes[i], outcomes[j] = outcomes[j], outcomes[i] })
+				rng.Shuffle(len(links), func(i, j int) { links[i], links[j] = links[j], links[i] })
+				if err := b.walk("", outcomes, links); err != nil {
+					t.Fatal(err)
+				}
+				visits += uint64(ended)
+				for v, n := range waiting {
+					want[v] += n
+				}
+				waiting = b.standingAt()
+				for v, n := range want {
+					if waiting[v] < n {
+						t.Fatalf("round %d: %s waits %d times, want %d", round, v, waiting[v], n)
+					}
+				}
+				fresh := 0
+				if err := b.f.EachURL(context.Background(), func(u *record.URL) error {
+					if v := visitOf(u); want[v] > 0 {
+						want[v]--
+						return nil
+					}
+					fresh++
+					if !found[u.URL] || u.Via != "" && !next[u.Via+" "+u.URL] || u.Via == "" && u.Depth != 0 || u.Due != 0 {
+						t.Errorf("round %d: a new visit of %s", round, visitOf(u))
+					}
+					return nil
+				}); err != nil {
+					t.Fatal(err)
+				}
+				if fresh != ended {
+					t.Fatalf("round %d: %d new visits for %d that ended", round, fresh, ended)
+				}
+				b.check()
+			}
+			st, err := b.f.Stat(context.Background(), StatOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if st.Finished != visits || st.Discovered != visits+walkers || st.Walk.Starts != uint64(len(found)) {
+				t.Errorf("%d visits of %d pages: %+v %+v", visits, len(found), st.Counts, st.Walk)
+			}
+		})
+	}
+}
+
+func TestWalkRefusals(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walkers: 2})
+	if err := b.walk("r0", nil, nil); err != nil {
+		t.Fatal("the round of an empty frontier: ", err)
+	}
+	seeds := []record.URL{pageURL("a.test/"), pageURL("b.test/")}
+	if err := b.add("seed", seeds...); err != nil {
+		t.Fatal(err)
+	}
+	batch, err := b.next(1, NextOptions{N: 9, Txn: "r1"})
+	if err != nil || len(batch) != 2 {
+		t.Fatal(batch, err)
+	}
+	var outcomes []record.Fetch
+	for _, u := range batch {
+		outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, 1))
+	}
+	if err := b.update("r1", 1, outcomes, seeds...); !errors.Is(err, fault.Usage) {
+		t.Error("new URLs: ", err)
+	}
+	if err := b.walk("r1", outcomes[:1], nil); !errors.Is(err, fault.Conflict) {
+		t.Error("an outcome is missing: ", err)
+	}
+	deep := record.Link{SrcURL: batch[0].URL, URL: "http://deep.test/", Host: "deep.test", LinkKind: "a", Depth: 3}
+	long := record.Link{SrcURL: batch[0].URL, URL: "http://long.test/" + strings.Repeat("x", 1<<16), Host: "long.test", LinkKind: "a"}
+	fetches := func() (stage.Input[record.Fetch], error) {
+		return &rows[record.Fetch]{all: outcomes, txn: "r1", kind: record.KindFetch}, nil
+	}
+	for name, o := range map[string]UpdateOptions{
+		"host limit":   {Limits: Limits{HostURLs: 5}},
+		"prioritizer":  {Prioritizer: Prioritizer{Command: ByDepth}},
+		"second links": {Links: func() (stage.Input[record.Link], error) { return &rows[record.Link]{}, nil }},
+		"depth":        {Limits: Limits{Depth: -1}},
+	} {
+		o.Txn, o.Retries, o.Outcomes = "r1", DefaultRetries, fetches
+		if err := b.walkFrom("r1", nil, o); !errors.Is(err, fault.Usage) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := b.walkFrom("r1", []record.Link{deep, long}, UpdateOptions{Txn: "r1", Retries: DefaultRetries, Limits: Limits{Depth: 2}, Outcomes: fetches}); err != nil {
+		t.Fatal(err)
+	}
+	st, err := b.f.Stat(context.Background(), StatOptions{})
+	if err != nil || st.Walk.Starts != 2 || st.Walk.Steps != 0 {
+		t.Error(st.Walk, err)
+	}
+	b.check()
 }
