@@ -110,13 +110,13 @@ func (g graph) stationary(restart float64) map[string]float64 {
 	return p
 }
 
-// The visits of 200 walkers match the stationary distribution. Walkers are
-// independent, but the visits of one are not: they are counted in every 40th round
-// only, after which (6/7)^40 = 0.2 % of the walks have not begun anew. So the counts
+// The visits of 250 walkers match the stationary distribution. Walkers are
+// independent, but the visits of one are not: they are counted in every 30th round
+// only, after which (6/7)^30 = 1 % of the walks have not begun anew. So the counts
 // are multinomial and chi-square applies: 26.1 is its 99.9 % quantile with 8 degrees
 // of freedom. Of all visits the total variation distance is below 0.01.
 func TestWalkFrequencies(t *testing.T) {
-	const walkers, every, samples = 200, 40, 10
+	const walkers, every, samples = 250, 30, 8
 	b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walkers: walkers, Seed: 1})
 	var seeds []record.URL
 	for _, page := range []string{"a.test/", "d.test/"} {
