@@ -32,6 +32,7 @@ var settings = map[string][2]string{
 	"frontier.strict":      {`true`, "true"},
 	"frontier.seed":        {`7`, "7"},
 	"frontier.workers":     {`7`, "7"},
+	"frontier.buffer":      {`100`, "100"},
 	"frontier.back_queues": {`"7K"`, "7K"},
 	"frontier.walkers":     {`7`, "7"},
 	"frontier.restart":     {`0.7`, "0.7"},

@@ -45,7 +45,8 @@ func open(std *cli.Std, dir string, f cli.TxnFlags) (*frontier.Frontier, error) 
 	if err != nil {
 		return nil, err
 	}
-	return frontier.New(st), nil
+	fr := frontier.New(st)
+	return fr, fr.SetMemory(std.MemoryLimit())
 }
 
 type createCmd struct {
@@ -58,6 +59,8 @@ type createCmd struct {
 	Workers int     `help:"Policy fifo: queues, to which hosts are dealt, 1 to 4096; 0: 256."`
 	Walkers int     `help:"Policy walk: walks that go on at a time, 1 to 4096; 0: 100. A batch has one URL of each."`
 	Restart float64 `help:"Policy walk: chance that a walk begins anew instead of following a link, above 0 and at most 1; 0: 1/7."`
+
+	Buffer int `help:"URLs of each run of a queue that are in memory when it is read or written, 16 to 8192, as Mercator's buffers of 600; 0: what 64 KiB hold, some 600 (with more than four front queues less). Fewer take less memory and compress worse."`
 
 	NewShare    float64       `help:"Policy revisit: share of URLs never visited in a batch, while pages to visit again are due too; more than 0, at most 1; 0: 0.5."`
 	MinInterval time.Duration `help:"Policy revisit: least time between two visits of a page, 1s or more; 0: 1h."`
@@ -87,7 +90,7 @@ as long after the last; and at once when its scheme, port or address is refused.
 
 func (c *createCmd) Run() error {
 	p := frontier.Params{Policy: c.Policy, Queues: c.Queues, Bias: c.Bias, Strict: c.Strict, Seed: c.Seed, Workers: c.Workers, Walkers: c.Walkers, Restart: c.Restart,
-		NewShare: c.NewShare, MinInterval: c.MinInterval, MaxInterval: c.MaxInterval, GoneAfter: c.GoneAfter}
+		NewShare: c.NewShare, MinInterval: c.MinInterval, MaxInterval: c.MaxInterval, GoneAfter: c.GoneAfter, Buffer: c.Buffer}
 	return frontier.Create(c.Store, p, store.Options{})
 }
 
@@ -486,4 +489,4 @@ func (c *exportCmd) Run(ctx context.Context, std *cli.Std) error {
 	return cli.RunStage(ctx, std, stage.Spec{Name: "mfrontier export"}, nil, sinks, f.Export)
 }
 
-func main() { os.Exit(cli.Main("mfrontier", about, &grammar{}, 64<<20)) }
+func main() { os.Exit(cli.Main("mfrontier", about, &grammar{}, frontier.Memory)) }

@@ -40,9 +40,12 @@ const (
 	MaxSources   = 256 // domains that link to one, and are told apart
 )
 
-// blockTarget is where the writer ends a block: large enough to compress, small
-// enough that a merge of a hundred segments stays within its memory.
-const blockTarget = 64 << 10
+// Where a writer ends a block, if nothing else is said (Writer.Blocks): large enough
+// to compress, small enough that a merge of a hundred segments stays within its memory.
+const (
+	BlockTarget    = 64 << 10  // bytes of columns
+	MaxBlockTarget = 512 << 10 // so that MaxBlockRaw is not passed, whatever the last row is
+)
 
 // Entry is a URL in a queue.
 type Entry struct {

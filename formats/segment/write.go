@@ -48,6 +48,8 @@ type Writer[T Row] struct {
 	dir    []byte // entries of the directory
 	raw    []byte
 	packed []byte
+	target int    // bytes of columns that end a block
+	most   uint32 // rows that do
 	err    error
 }
 
@@ -55,7 +57,7 @@ type Writer[T Row] struct {
 // kind may have. name is for messages.
 func NewWriter[T Row](out io.Writer, name string, features Features) *Writer[T] {
 	kind, columns := kindOf[T]()
-	w := &Writer[T]{out: out, name: name}
+	w := &Writer[T]{out: out, name: name, target: BlockTarget, most: MaxBlockRows}
 	if !features.known(kind) {
 		w.err = &fault.Error{Class: fault.Usage, File: name, Found: fmt.Sprintf("features %02x for a %s", features, kindName(kind))}
 	}
@@ -71,6 +73,13 @@ func NewWriter[T Row](out io.Writer, name string, features Features) *Writer[T] 
 	h = append(h, major, minor, kind, byte(features))
 	w.write(seal(h))
 	return w
+}
+
+// Blocks makes blocks end at so many bytes of columns, 1 to MaxBlockTarget, or so many
+// rows, 1 to MaxBlockRows. They are what is gathered before it is written, and what is
+// read at once.
+func (w *Writer[T]) Blocks(bytes, rows int) {
+	w.target, w.most = min(max(bytes, 1), MaxBlockTarget), uint32(min(max(rows, 1), MaxBlockRows))
 }
 
 // seal appends the checksum of b to it.
@@ -112,7 +121,7 @@ func (w *Writer[T]) Add(row *T) error {
 	for _, col := range w.c.cols {
 		size += len(col)
 	}
-	if size >= blockTarget || w.count == MaxBlockRows {
+	if size >= w.target || w.count >= w.most {
 		w.endBlock()
 	}
 	return w.err

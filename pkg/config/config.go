@@ -69,6 +69,7 @@ type File struct {
 		BackQueues   string  `toml:"back_queues" flag:"mfrontier next --back-queues, mfrontier plan --back-queues" doc:"policy priority: back queues that a batch goes through; 3C: three for each connection; 0: none" like:"\"3C\""`
 		Walkers      int     `toml:"walkers" flag:"mfrontier create --walkers" doc:"policy walk: walks that go on at a time" like:"100"`
 		Restart      float64 `toml:"restart" flag:"mfrontier create --restart" doc:"policy walk: chance that a walk begins anew instead of following a link; 0: 1/7" like:"0.15"`
+		Buffer       int     `toml:"buffer" flag:"mfrontier create --buffer" doc:"URLs of each run of a queue that are in memory; 0: what 64 KiB hold, some 600" like:"0"`
 		PerHost      int     `toml:"per_host" flag:"mfrontier next --per-host, mfrontier plan --per-host" doc:"URLs of one host in a batch; 0: any number" like:"0"`
 		PerDomain    int     `toml:"per_domain" flag:"mfrontier next --per-domain, mfrontier plan --per-domain" doc:"URLs of one registered domain in a batch; 0: any number" like:"0"`
 		For          string  `toml:"for" flag:"mfrontier next --for, mfrontier plan --for" doc:"size of a batch by the time that it takes, instead of batch" like:"\"0s\""`

@@ -132,6 +132,7 @@ type state struct {
 	Revisits *revisits `json:"revisits,omitempty"`
 
 	policy *policy
+	layout layout
 }
 
 const stateKey = "frontier"
@@ -167,12 +168,12 @@ func (s *state) flights() (out []*flight) {
 	return out
 }
 
-func load(m *store.Manifest) (*state, error) {
+func (f *Frontier) load(m *store.Manifest) (*state, error) {
 	p, err := policyOf(m)
 	if err != nil {
 		return nil, err
 	}
-	s := &state{V: make([]uint64, p.queues), Ready: make([][]run, p.queues), Workers: make([]uint64, p.workers), policy: p}
+	s := &state{V: make([]uint64, p.queues), Ready: make([][]run, p.queues), Workers: make([]uint64, p.workers), policy: p, layout: f.layout}
 	if p.walkers > 0 {
 		s.Walk = &walkState{}
 	}
@@ -222,6 +223,6 @@ func (f *Frontier) current() (*state, *store.Manifest, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := load(m)
+	s, err := f.load(m)
 	return s, m, err
 }

@@ -81,7 +81,7 @@ func open(t testing.TB, fs durable.FS, p Params) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.layout = layout{queueFan: 3, hostFan: 2, step: 3} // merges that are under way nearly always
+	f.layout = layout{queueFan: 3, hostFan: 2, step: 3, sort: 0} // merges that are under way nearly always
 	return &bench{t, fs, f}
 }
 

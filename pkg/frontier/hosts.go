@@ -108,7 +108,7 @@ func (c *change) hosts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := mergeRuns(ctx, c.st, c.tx, c.s, r.Rows, c.layout.step, tableList[segment.Host](c, &c.s.Hosts, "hosts")); err != nil {
+	if _, err := mergeRuns(ctx, c.st, c.tx, c.s, r.Rows, c.s.layout.step, tableList[segment.Host](c, &c.s.Hosts, "hosts")); err != nil {
 		return err
 	}
 	c.s.Hosts = append(c.s.Hosts, r)

@@ -9,14 +9,25 @@ import (
 	"mercator/formats/store"
 )
 
-// layout says how runs are merged. Tests make it small.
+// layout says how runs are merged, and what there is memory for. Tests make it small.
 type layout struct {
-	queueFan int    // sequences of one tier that are merged
-	hostFan  int    // the same of hosts, which are looked for in all of them
-	step     uint64 // rows that a change may copy, however few it writes itself
+	queueFan int     // sequences of one tier that are merged
+	hostFan  int     // the same of hosts, which are looked for in all of them
+	step     uint64  // rows that a change may copy, however few it writes itself
+	sort     float64 // the part of each sorter's size that it has
 }
 
-var layoutDefault = layout{queueFan: 24, hostFan: 8, step: 1 << 16}
+var layoutDefault = layout{queueFan: 24, hostFan: 8, step: 1 << 16, sort: 1}
+
+// blocks are the blocks of a frontier's runs: as many URLs as its buffer has room for. A batch
+// has a block of every sequence of every front queue in memory; where these are many, blocks are smaller.
+func (p *policy) blocks() (bytes, rows int) {
+	if p.buffer > 0 {
+		return segment.MaxBlockTarget, p.buffer
+	}
+	const queues = 4 // whose blocks are of full size
+	return segment.BlockTarget * queues / max(p.queues, queues), segment.MaxBlockRows
+}
 
 // sequence is the number of the merge that a run belongs to, as a source or as a
 // piece of what it wrote; 0: none. Neighbours of one number count as one run:

@@ -2,13 +2,16 @@ package frontier
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 
 	"mercator/formats/record"
 	"mercator/formats/segment"
+	"mercator/formats/store"
 	"mercator/pkg/durable"
+	"mercator/pkg/fault"
 )
 
 func TestFull(t *testing.T) {
@@ -27,6 +30,66 @@ func TestFull(t *testing.T) {
 		if from, to := full(runs, 3); from != c.from || to != c.to {
 			t.Errorf("%q %q: %d to %d, want %d to %d", c.tiers, c.sequence, from, to, c.from, c.to)
 		}
+	}
+}
+
+// A buffer is the rows of a block; many front queues have smaller ones.
+func TestBuffer(t *testing.T) {
+	for _, c := range []struct {
+		p     Params
+		bytes int
+		rows  int
+	}{{Params{}, 64 << 10, 8192}, {Params{Queues: 4}, 64 << 10, 8192}, {Params{Queues: 16}, 16 << 10, 8192}, {Params{Policy: dynamic, Buffer: 600}, 512 << 10, 600}} {
+		text, err := c.p.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := policyOf(&store.Manifest{Params: text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes, rows := p.blocks(); bytes != c.bytes || rows != c.rows {
+			t.Errorf("%+v: blocks of %d bytes and %d rows, want %d and %d", c.p, bytes, rows, c.bytes, c.rows)
+		}
+	}
+	b := open(t, durable.NewCrashFS(), Params{Buffer: 16})
+	var urls []record.URL
+	for i := range 50 {
+		urls = append(urls, newURL("a.test", fmt.Sprint(i), 0))
+	}
+	if err := b.add("", urls...); err != nil {
+		t.Fatal(err)
+	}
+	s, _, err := b.f.current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, file, err := openRun[segment.Entry](b.f.st, s.Ready[0][0].Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	scan := in.Scan(segment.Start)
+	var e segment.Entry
+	blocks := map[uint64]int{}
+	for at := scan.Position(); scan.Next(&e) == nil; at = scan.Position() {
+		blocks[at.Offset]++
+	}
+	if len(blocks) != 4 || blocks[segment.Start.Offset] != 16 {
+		t.Error(blocks)
+	}
+}
+
+// With less memory sorters spill sooner; too little is refused.
+func TestMemory(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{})
+	for bytes, want := range map[int64]float64{Memory: 1, 2 * Memory: 1, LeastMemory: 0.2} {
+		if err := b.f.SetMemory(bytes); err != nil || b.f.layout.sort != want {
+			t.Errorf("%d bytes: %v of the sorters, %v", bytes, b.f.layout.sort, err)
+		}
+	}
+	if err := b.f.SetMemory(LeastMemory - 1); !errors.Is(err, fault.Usage) {
+		t.Error(err)
 	}
 }
 
@@ -67,7 +130,7 @@ func (h *holders) look(b *bench) {
 func TestRewritesAreFewAndSpread(t *testing.T) {
 	for _, p := range []Params{{Policy: dynamic}, {Queues: 2, Seed: 3}} {
 		b := open(t, durable.NewCrashFS(), p)
-		b.f.layout = layout{queueFan: 4, hostFan: 4, step: 1}
+		b.f.layout = layout{queueFan: 4, hostFan: 4, step: 1, sort: 1}
 		const rounds, each, big = 200, 12, 600 // 200 < 4^4
 		held := holders{map[string]bool{}, map[string]int{}}
 		var urls []record.URL

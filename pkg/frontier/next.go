@@ -106,7 +106,7 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 		return err
 	}
 	tx := b.Tx()
-	s, err := load(tx.Base())
+	s, err := f.load(tx.Base())
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	if empty || due > b.Now() {
 		return stage.Unchanged
 	}
-	left, late, batch := newSorter(smallSort), newSorter(smallSort), newSorter(smallSort)
+	left, late, batch := s.layout.sorter(smallSort), s.layout.sorter(smallSort), s.layout.sorter(smallSort)
 	defer left.Close()
 	defer late.Close()
 	defer batch.Close()
@@ -221,7 +221,7 @@ func newPicker(ctx context.Context, fs files, s *state, now record.Time) (*picke
 }
 
 func (p *picker) sorter(memory int64) *sorter {
-	s := newSorter(memory)
+	s := p.s.layout.sorter(memory)
 	p.sorts = append(p.sorts, s)
 	return s
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"mercator/formats/segment"
 	"mercator/formats/store"
 	"mercator/pkg/fault"
 )
@@ -49,6 +50,8 @@ const (
 	maxQueues  = 16 // each may have URLs that are due in memory; a place's top byte holds the number
 	maxBias    = 1 << 20
 	maxWorkers = 1 << 12 // each has a number in the manifest
+	minBuffer  = 16
+	maxBuffer  = segment.MaxBlockRows
 )
 
 // Params are fixed when a frontier is created. What the policy has no use for must
@@ -80,6 +83,10 @@ type Params struct {
 	// link but begins anew; 0: Restart. Seed is of the draws.
 	Walkers int
 	Restart float64
+	// Buffer is how many URLs of a run are in memory when it is read or written, 16 to
+	// 8192: Mercator's enqueue and dequeue buffers, of 600 URLs. 0: what 64 KiB hold, some 600
+	// (with more than four front queues less, 16 KiB with sixteen).
+	Buffer int
 }
 
 // Create makes a frontier store. It is no error if the same is there already.
@@ -114,6 +121,12 @@ func (p Params) encode() (map[string]string, error) {
 	}
 	if p.Policy != fifo && p.Workers != 0 {
 		return refuse("workers for policy "+p.Policy, "none, or policy "+fifo)
+	}
+	if p.Buffer != 0 {
+		if p.Buffer < minBuffer || p.Buffer > maxBuffer {
+			return refuse(fmt.Sprintf("a buffer of %d URLs", p.Buffer), fmt.Sprintf("%d to %d", minBuffer, maxBuffer))
+		}
+		text["buffer"] = strconv.Itoa(p.Buffer)
 	}
 	switch p.Policy {
 	case priority:
@@ -187,6 +200,7 @@ type policy struct {
 	walkers uint64 // 0: no walk
 	restart float64
 	revisit *schedule // nil: a URL that was fetched is finished
+	buffer  int       // Params.Buffer
 }
 
 // policyOf is the reverse of Params.encode.
@@ -214,6 +228,9 @@ func policyOf(m *store.Manifest) (*policy, error) {
 		}
 		return n
 	}
+	if _, ok := m.Params["buffer"]; ok {
+		p.Buffer = number("buffer")
+	}
 	interval := func(key string) time.Duration {
 		d, err := time.ParseDuration(m.Params[key])
 		if err != nil {
@@ -240,7 +257,7 @@ func policyOf(m *store.Manifest) (*policy, error) {
 	if bad != nil || err != nil || len(text) != len(m.Params) {
 		return nil, &fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("generation %d", m.Generation), Found: fmt.Sprintf("parameters %v", m.Params), Want: "those of a policy"}
 	}
-	out := &policy{name: p.Policy, queues: max(p.Queues, 1), seed: p.Seed, workers: uint64(p.Workers), walkers: uint64(p.Walkers), restart: p.Restart}
+	out := &policy{name: p.Policy, queues: max(p.Queues, 1), seed: p.Seed, workers: uint64(p.Workers), walkers: uint64(p.Walkers), restart: p.Restart, buffer: p.Buffer}
 	if p.Policy == revisit {
 		out.queues, out.weight = revisitQueues, []float64{p.NewShare, 1 - p.NewShare}
 		out.revisit, err = newSchedule(&p)

@@ -231,11 +231,17 @@ type runWriter[T segment.Row] struct {
 }
 
 func newRun[T segment.Row](tx *store.Tx, folder, role string, tier int) (*runWriter[T], error) {
+	p, err := policyOf(tx.Base())
+	if err != nil {
+		return nil, err
+	}
 	file, err := tx.Create(folder, ".seg", role)
 	if err != nil {
 		return nil, err
 	}
-	return &runWriter[T]{file: file, w: segment.NewWriter[T](file, file.Path(), features[T](tx.Base())), run: run{Path: file.Path(), Tier: tier, From: segment.Start}}, nil
+	w := segment.NewWriter[T](file, file.Path(), features[T](tx.Base()))
+	w.Blocks(p.blocks())
+	return &runWriter[T]{file: file, w: w, run: run{Path: file.Path(), Tier: tier, From: segment.Start}}, nil
 }
 
 func (w *runWriter[T]) add(row *T) error {

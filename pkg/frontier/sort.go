@@ -1,18 +1,42 @@
 package frontier
 
 import (
+	"fmt"
 	"io"
 
 	"mercator/formats/segment"
+	"mercator/pkg/fault"
 	"mercator/pkg/merge"
 )
 
-// What a sorter holds before it writes to its temporary file. At most two of the
+// What a sorter holds before it writes to its temporary file, of Memory. At most two of the
 // large kind and three of the small one are full at a time.
 const (
 	largeSort = 8 << 20 // all new URLs of a change
 	smallSort = 3 << 20
 )
+
+// Memory is what a command takes at the most, in bytes, resident, and LeastMemory the
+// least that it can be told to do with. What is not for sorters is for the program itself
+// and a block of every sequence of runs.
+const (
+	Memory      = 64 << 20
+	LeastMemory = 32 << 20
+	notSorters  = 24 << 20
+)
+
+// SetMemory makes the sorters smaller where bytes is less than Memory: they write to
+// temporary files sooner. Less than LeastMemory is fault.Usage.
+func (f *Frontier) SetMemory(bytes int64) error {
+	if bytes < LeastMemory {
+		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("memory of %d bytes", bytes), Want: fmt.Sprintf("at least %d MiB", LeastMemory>>20)}
+	}
+	f.layout.sort = min(float64(bytes-notSorters)/(Memory-notSorters), 1)
+	return nil
+}
+
+// sorter returns a sorter of a size, or of the part of it that there is memory for.
+func (l *layout) sorter(size int64) *sorter { return newSorter(int64(l.sort * float64(size))) }
 
 // coders encode and decode rows of both kinds.
 type coders struct {

@@ -202,8 +202,8 @@ type books interface {
 
 // change is what one add or update does to a frontier.
 type change struct {
+	f       *Frontier
 	st      *store.Store
-	layout  layout
 	b       books
 	limits  Limits
 	dead    Dead
@@ -231,14 +231,14 @@ type change struct {
 }
 
 func newChange(f *Frontier, b books) *change {
-	c := &change{st: f.st, layout: f.layout, b: b}
+	c := &change{f: f, st: f.st, b: b}
 	c.fresh, c.queue = c.sorter(largeSort), c.sorter(largeSort)
 	c.events, c.lines, c.later = c.sorter(smallSort), c.sorter(smallSort), c.sorter(smallSort)
 	return c
 }
 
 func (c *change) sorter(memory int64) *sorter {
-	s := newSorter(memory)
+	s := c.f.layout.sorter(memory)
 	c.sorts = append(c.sorts, s)
 	return s
 }
@@ -304,7 +304,7 @@ func (c *change) begin(ctx context.Context) error {
 		return err
 	}
 	c.tx = tx
-	c.s, err = load(tx.Base())
+	c.s, err = c.f.load(tx.Base())
 	return err
 }
 
@@ -622,17 +622,17 @@ func (c *change) wait(e *segment.Entry) error {
 
 // tableList is a list of runs of a table.
 func tableList[T segment.Row](c *change, runs *[]run, role string) list[T] {
-	return list[T]{runs, role + "/", role, c.layout.hostFan, newest[T]}
+	return list[T]{runs, role + "/", role, c.s.layout.hostFan, newest[T]}
 }
 
 // mergeQueues goes on with the merges of waiting URLs.
 func (c *change) mergeQueues(ctx context.Context) error {
-	lists := []list[segment.Entry]{{&c.s.Later, "later/", "later", c.layout.queueFan, every}, {&c.s.Held, "held/", "held", c.layout.queueFan, every}}
+	lists := []list[segment.Entry]{{&c.s.Later, "later/", "later", c.s.layout.queueFan, every}, {&c.s.Held, "held/", "held", c.s.layout.queueFan, every}}
 	for level := range c.s.Ready {
-		lists = append(lists, list[segment.Entry]{&c.s.Ready[level], fmt.Sprintf("ready/%d-", level), "ready", c.layout.queueFan, every})
+		lists = append(lists, list[segment.Entry]{&c.s.Ready[level], fmt.Sprintf("ready/%d-", level), "ready", c.s.layout.queueFan, every})
 	}
 	own := c.fresh.rows + c.queue.rows + c.later.rows
-	n, err := mergeRuns(ctx, c.st, c.tx, c.s, uint64(own), c.layout.step, lists...)
+	n, err := mergeRuns(ctx, c.st, c.tx, c.s, uint64(own), c.s.layout.step, lists...)
 	c.s.Rewritten += n
 	return err
 }
@@ -650,7 +650,7 @@ func (c *change) finish(ctx context.Context) error {
 		}
 		s.Parked, s.ParkedUntil = nil, 0
 	}
-	if _, err := mergeRuns(ctx, c.st, c.tx, s, 0, c.layout.step, tableList[segment.Host](c, &s.Parked, "parked")); err != nil {
+	if _, err := mergeRuns(ctx, c.st, c.tx, s, 0, c.s.layout.step, tableList[segment.Host](c, &s.Parked, "parked")); err != nil {
 		return err
 	}
 	if err := c.hosts(ctx); err != nil {
