@@ -53,7 +53,8 @@ func TestOverlapAgainstModel(t *testing.T) {
 	ctx := context.Background()
 	did := map[string]int{} // what all crawls came to together
 	for _, size := range []int{3, 30} {
-		for seed, p := range []Params{{Strict: true}, {Seed: 5}, {Policy: dynamic}, {Policy: fifo, Workers: 3}} {
+		for seed, p := range []Params{{Strict: true}, {Seed: 5}, {Policy: dynamic}, {Policy: fifo, Workers: 3},
+			{Policy: revisit, Seed: 3, MinInterval: time.Minute, MaxInterval: time.Hour, GoneAfter: 2}} {
 			t.Run(fmt.Sprintf("batch %d %+v", size, p), func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(uint64(seed), uint64(size)))
 				fs := durable.NewCrashFS()
@@ -168,6 +169,9 @@ func TestOverlapAgainstModel(t *testing.T) {
 							s.retried = true
 							s.Attempt++
 							s.Due = outcomeDue(t, &outcomes[len(outcomes)-1])
+						case 2:
+							s.final = record.OutcomeRobotsDenied
+							outcomes = append(outcomes, fetchOf(u, record.OutcomeRobotsDenied, 0, at))
 						default:
 							s.final = record.OutcomeFetched
 							outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, at))
@@ -182,6 +186,22 @@ func TestOverlapAgainstModel(t *testing.T) {
 					}
 					now.add(fresh...)
 					now.out, now.open = now.out[1:], fl.txn
+					if p.Policy != revisit {
+						return
+					}
+					// What comes back, and when, is for the tests of that policy.
+					batch := map[string]bool{}
+					for _, u := range fl.urls {
+						batch[u.URL] = true
+					}
+					if err := b.f.EachURL(ctx, func(u *record.URL) error {
+						if batch[u.URL] {
+							now.state[u.URL] = &modelURL{URL: *u, retried: true}
+						}
+						return nil
+					}); err != nil {
+						t.Fatal(err)
+					}
 				}
 				for step := 0; step < 80; step++ {
 					switch op := rng.IntN(20); {
@@ -248,7 +268,7 @@ func TestOverlapAgainstModel(t *testing.T) {
 						t.Fatal(st.Pending, now.waiting(), d)
 					}
 				}
-				for now.waiting() > 0 || len(now.out) > 0 || now.open != "" {
+				for p.Policy != revisit && now.waiting() > 0 || len(now.out) > 0 || now.open != "" {
 					at += record.Time(time.Hour.Microseconds())
 					if next(100); now.open != "" {
 						commit(now.open)
@@ -257,7 +277,7 @@ func TestOverlapAgainstModel(t *testing.T) {
 					}
 				}
 				b.check()
-				if c := b.counts(); int(c.Finished) != len(now.state) || c.Pending+c.InFlight > 0 {
+				if c := b.counts(); int(c.Finished) != len(now.state)-now.waiting() || int(c.Pending) != now.waiting() {
 					t.Fatal(c)
 				}
 			})
@@ -395,5 +415,50 @@ func TestOverlapRefusals(t *testing.T) {
 		if err == nil && (len(set) != 50 || !set.has("h7.test") || set.has("h50.test")) {
 			t.Errorf("at most %d: %d hosts", most, len(set))
 		}
+	}
+}
+
+// Walkers whose visits are in the second batch stand still while those of the first
+// move on.
+func TestWalkBeside(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walkers: 12, Seed: 5})
+	if err := b.add("seed", pageURL("a.test/"), pageURL("b.test/"), pageURL("c.test/"), pageURL("d.test/")); err != nil {
+		t.Fatal(err)
+	}
+	var out []flying
+	beside := 0
+	for round := range 40 {
+		batch, err := b.next(1, NextOptions{N: 3, Txn: fmt.Sprint("r", round), Overlap: true})
+		if err == nil {
+			out = append(out, flying{fmt.Sprint("r", round), batch})
+		} else if !errors.Is(err, fault.No) && !errors.Is(err, fault.Conflict) {
+			t.Fatal(err)
+		}
+		b.check()
+		if err == nil && len(out) == 1 {
+			continue
+		}
+		if len(out) == 2 {
+			beside++
+			for _, u := range out[1].urls {
+				if slices.ContainsFunc(out[0].urls, func(v record.URL) bool { return v.Host == u.Host }) {
+					t.Fatal(u.Host, " is in two batches")
+				}
+			}
+		}
+		var outcomes []record.Fetch
+		var links []record.Link
+		for _, u := range out[0].urls {
+			outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, 1))
+			links = append(links, smallWeb.links(u)...)
+		}
+		if err := b.walk(out[0].txn, outcomes, links); err != nil {
+			t.Fatal(err)
+		}
+		out = out[1:]
+		b.check()
+	}
+	if beside < 10 {
+		t.Errorf("%d batches beside others", beside)
 	}
 }
