@@ -467,10 +467,12 @@ type exportCmd struct {
 // Help is printed by mfrontier export --help.
 func (*exportCmd) Help() string {
 	return `Writes every URL that is not finished: those in flight first, then the others in the order in
-which they would be served. The records are those that were put in, so that they can be
-added to another frontier.
+which they would be served. The records are those that were put in, with all columns, so that they can be
+added to another frontier: there they have the same order within each host and front queue, and wait for the same times.
+What url records have no columns for stays behind: what is known of hosts and domains, of visits (policy revisit) and
+of credit (opic), and which URLs have finished.
 
-  mfrontier export crawl/frontier | mfrontier add other/frontier
+  mfrontier export crawl/frontier | mfrontier add other/frontier --prioritizer ''
   mfrontier export crawl/frontier --text | head`
 }
 

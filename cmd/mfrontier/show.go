@@ -10,10 +10,12 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/canon"
 	"mercator/pkg/cli"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
@@ -136,7 +138,7 @@ func (c *statCmd) Run(ctx context.Context, std *cli.Std) error {
 
 type hostsCmd struct {
 	Store string `arg:"" help:"The frontier."`
-	Host  string `arg:"" help:"Host, with :PORT where it is not the scheme's default."`
+	Host  string `arg:"" help:"Host, with :PORT where it is not the scheme's default; or a URL of it."`
 }
 
 // Help is printed by mfrontier hosts --help.
@@ -154,14 +156,15 @@ func (c *hostsCmd) Run(std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	h, found, err := f.Host(c.Host)
+	host := hostOf(c.Host)
+	h, found, err := f.Host(host)
 	if err != nil {
 		return err
 	}
 	if !found {
-		return &fault.Error{Class: fault.No, File: c.Store, Found: fmt.Sprintf("no URL of host %q was ever added", c.Host)}
+		return &fault.Error{Class: fault.No, File: c.Store, Found: fmt.Sprintf("no URL of host %q was ever added", host)}
 	}
-	d, known, err := f.Domain(c.Host)
+	d, known, err := f.Domain(host)
 	if err != nil {
 		return err
 	}
@@ -176,6 +179,18 @@ func (c *hostsCmd) Run(std *cli.Std) error {
 		return err
 	}
 	return printJSON(std.Out, json.RawMessage(text))
+}
+
+// hostOf is the host that a user means by its name, in whatever form, or by a URL.
+func hostOf(text string) string {
+	url := text
+	if !strings.Contains(text, "://") {
+		url = "http://" + text + "/"
+	}
+	if _, host, err := (canon.Options{}).URL(url); err == nil {
+		return host
+	}
+	return text
 }
 
 type planCmd struct {

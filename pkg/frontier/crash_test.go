@@ -59,9 +59,16 @@ func TestCrashAtEveryCall(t *testing.T) {
 		}},
 		{"update", func(b *bench) error { return update(b, "r1", batches[0]) }},
 		{"update of the one beside", func(b *bench) error { return update(b, "r2", batches[1]) }},
-		{"next with due URLs", func(b *bench) error {
-			_, err := b.next(1e9, NextOptions{N: 3, Txn: "r3"})
+		{"next with due URLs", func(b *bench) (err error) {
+			batches[0], err = b.next(1e9, NextOptions{N: 3, Txn: "r3"})
 			return err
+		}},
+		{"update with budgets", func(b *bench) error {
+			var fresh []record.URL
+			for i := range 5 {
+				fresh = append(fresh, newURL(fmt.Sprintf("h%d.farm.test", i), "", 0))
+			}
+			return b.budgeted("r3", Budgets{Base: 1, Growth: 1}, batches[0], fresh, []record.Link{linkTo(batches[0][0], fresh[0])})
 		}},
 	})
 }

@@ -50,8 +50,8 @@ func (p Prioritizer) ranked(policy *policy, out func(*record.URL) error) (*ranke
 	if p.Timeout < 0 {
 		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a prioritizer's answer within %v", p.Timeout), Want: "no negative time"}
 	}
-	if p.Command != "" && policy.queues == 1 {
-		return nil, &fault.Error{Class: fault.Usage, Found: "a prioritizer, and one front queue of policy " + policy.name, Want: "policy " + priority + " with several front queues"}
+	if p.Command != "" && (policy.name != priority || policy.queues == 1) {
+		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a prioritizer for policy %s with %d front queues", policy.name, policy.queues), Want: "policy " + priority + " with several"}
 	}
 	text, err := record.NewText[record.URL](nil, nil)
 	if err != nil {

@@ -1,0 +1,103 @@
+package frontier
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"mercator/formats/record"
+	"mercator/pkg/durable"
+)
+
+// exported are the URLs of a frontier, as "mfrontier export" writes them.
+func (b *bench) exported() (urls []record.URL) {
+	b.t.Helper()
+	if err := b.f.EachURL(context.Background(), func(u *record.URL) error { urls = append(urls, *u); return nil }); err != nil {
+		b.t.Fatal(err)
+	}
+	return urls
+}
+
+// A frontier that is exported and added to a new one gives the same URLs with all their
+// columns, and within a host (a worker) and front queue in the same order.
+func TestExportAndAdd(t *testing.T) {
+	for seed, p := range []Params{{Strict: true}, {Seed: 3}, {Policy: dynamic}, {Policy: fifo, Workers: 3}} {
+		t.Run(fmt.Sprintf("%+v", p), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(uint64(seed), 4))
+			b := open(t, durable.NewCrashFS(), p)
+			serial := 0
+			some := func(n int) (urls []record.URL) {
+				for range n {
+					u := newURL(fmt.Sprintf("h%d.test", rng.IntN(7)), fmt.Sprint(serial), uint8(rng.IntN(300)))
+					serial++
+					u.Score, u.Depth, u.Attempt, u.Via = rng.Float32(), uint16(rng.IntN(1<<16)), uint8(rng.IntN(2)), "http://via.test/"
+					u.Discovered, u.Addr, u.AddrExpires, u.AddrError = record.Time(rng.Int64N(1<<50)), "192.0.2.1", record.Time(rng.Int64N(1<<50)), "timeout"
+					u.ETag, u.LastModified, u.LastContentFP = `"e"`, "yesterday", rng.Uint64()
+					if rng.IntN(3) == 0 {
+						u.Due = record.Time(1 + rng.Int64N(1<<40))
+					}
+					if rng.IntN(5) == 0 {
+						u.Key = rng.Uint64() // of a rule for keys
+					}
+					urls = append(urls, u)
+				}
+				return urls
+			}
+			if err := b.add("seed", some(50)...); err != nil {
+				t.Fatal(err)
+			}
+			for r := range 5 {
+				txn := fmt.Sprintf("r%d", r)
+				batch, err := b.next(1, NextOptions{N: 11, Txn: txn})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r == 4 {
+					break // it is in flight
+				}
+				var outcomes []record.Fetch
+				for _, u := range batch {
+					outcomes = append(outcomes, fetchOf(u, []string{record.OutcomeFetched, record.OutcomeTimeout}[rng.IntN(2)], 200, 1))
+				}
+				if err := b.update(txn, 1, outcomes, some(20)...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := b.exported()
+			other := open(t, durable.NewCrashFS(), p)
+			if err := other.add("all", want...); err != nil {
+				t.Fatal(err)
+			}
+			got := other.exported()
+			model := model{p: p}
+			for _, line := range []func(record.URL) string{
+				func(u record.URL) string { return u.URL },
+				// Those that wait for a time have it for their order.
+				func(u record.URL) string {
+					if u.Due > 0 {
+						return fmt.Sprint(u.Due, u.Host)
+					}
+					return fmt.Sprint(u.Due, model.line(&u), model.level(&u))
+				},
+			} {
+				by := func(x, y record.URL) int { return strings.Compare(line(x), line(y)) }
+				x, y := slices.Clone(want), slices.Clone(got)
+				slices.SortStableFunc(x, by)
+				slices.SortStableFunc(y, by)
+				if d := cmp.Diff(x, y, cmpopts.IgnoreUnexported(record.Extra{})); d != "" {
+					t.Fatal(d)
+				}
+			}
+			if c, n := b.counts(), other.counts(); n.Pending != c.Pending+c.InFlight || n.Discovered != n.Pending {
+				t.Errorf("%+v, then %+v", c, n)
+			}
+			other.check()
+		})
+	}
+}
