@@ -33,6 +33,7 @@ var settings = map[string][2]string{
 	"frontier.seed":        {`7`, "7"},
 	"frontier.workers":     {`7`, "7"},
 	"frontier.buffer":      {`100`, "100"},
+	"frontier.tax":         {`0.7`, "0.7"},
 	"frontier.back_queues": {`"7K"`, "7K"},
 	"frontier.walkers":     {`7`, "7"},
 	"frontier.restart":     {`0.7`, "0.7"},

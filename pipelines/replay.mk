@@ -110,14 +110,15 @@ T := --txn $(R)
 -include $(FROM)/flags
 
 # A walk goes by both seen-tests.
-WALK := $(filter walk,$(shell $(BIN)mfrontier stat $(CRAWL)/frontier | sed -n 's/^policy  *//p'))
+POLICY := $(shell $(BIN)mfrontier stat $(CRAWL)/frontier | sed -n 's/^policy  *//p')
+WALK := $(filter walk,$(POLICY))
 OUTCOMES := $(if $(WALK),fetched,marked)
 FOUND := $(if $(WALK),links,new)
 
 # The batch is as long as it was: one outcome of role page for each of its URLs.
-# Where hosts or domains have a share, or dead hosts are parked, URLs are passed over
-# too, and the number asked for counts.
-SHARES := $(findstring --per-,$(NEXT_FLAGS))$(findstring --dead-after,$(UPDATE_FLAGS))$(shell grep -E '^ *(per_host|per_domain|dead_after)' $(CRAWL)/crawl.toml)
+# Where hosts or domains have a share (under policy opic always), or dead hosts are
+# parked, URLs are passed over too, and the number asked for counts.
+SHARES := $(findstring --per-,$(NEXT_FLAGS))$(findstring --dead-after,$(UPDATE_FLAGS))$(shell grep -E '^ *(per_host|per_domain|dead_after)' $(CRAWL)/crawl.toml)$(filter opic,$(POLICY))
 ROWS = $$($(BIN)mcat --format tsv --columns role $(FROM)/$(OUTCOMES).$(Z) | grep -c '^page')
 SIZE = $(if $(SHARES),$(BATCH:%=-n %),-n $(ROWS))
 NOW  = --now "$$($(BIN)mcat --trailer $(FROM)/$(OUTCOMES).$(Z) | sed -n 's/.*"now":"\([^"]*\)".*/\1/p')"

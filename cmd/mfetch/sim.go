@@ -58,11 +58,13 @@ func newSim(spec, agent string, now func() time.Time) (*sim, error) {
 			c.Size = int(n)
 		case "degree":
 			c.Degree = int(n)
+		case "traps":
+			c.Traps = int(n)
 		default:
 			known = false
 		}
 		if err != nil || !known {
-			return nil, &fault.Error{Class: fault.Usage, Place: "--sim", Found: fmt.Sprintf("%q", part), Want: "seed, hosts, pages, size or degree and a number, such as seed=1,pages=3000"}
+			return nil, &fault.Error{Class: fault.Usage, Place: "--sim", Found: fmt.Sprintf("%q", part), Want: "seed, hosts, pages, size, degree or traps and a number, such as seed=1,pages=3000"}
 		}
 	}
 	w, err := simweb.New(c)

@@ -55,10 +55,11 @@ type createCmd struct {
 	Queues  int     `help:"Policy priority: front queues (Mercator's K), 1 to 16; 0: 3. URLs of a higher priority number share the last."`
 	Bias    float64 `help:"Policy priority: how many times as often a front queue is drawn as the next, 1 or more; 0: 2."`
 	Strict  bool    `help:"Policy priority: no draws; a front queue is served only while those before it are empty."`
-	Seed    uint64  `help:"Policies priority, revisit and walk: seed of the draws."`
+	Seed    uint64  `help:"Policies priority, revisit and walk: seed of the draws. Policy opic: of the order among URLs of equal credit."`
 	Workers int     `help:"Policy fifo: queues, to which hosts are dealt, 1 to 4096; 0: 256."`
 	Walkers int     `help:"Policy walk: walks that go on at a time, 1 to 4096; 0: 100. A batch has one URL of each."`
 	Restart float64 `help:"Policy walk: chance that a walk begins anew instead of following a link, above 0 and at most 1; 0: 1/7."`
+	Tax     float64 `help:"Policy opic: part of a page's credit that all URLs share, 0.000001 to 1; 0: 0.1. The rest goes to the URLs that it links to."`
 
 	Buffer int `help:"URLs of each run of a queue that are in memory when it is read or written, 16 to 8192, as Mercator's buffers of 600; 0: what 64 KiB hold, some 600 (with more than four front queues less). Fewer take less memory and compress worse."`
 
@@ -85,12 +86,13 @@ as long after the last; and at once when its scheme, port or address is refused.
   mfrontier create crawl/frontier --policy priority --queues 5 --bias 3
   mfrontier create crawl/frontier --policy fifo --workers 500
   mfrontier create crawl/frontier --policy walk --walkers 20 --seed 7
-  mfrontier create crawl/frontier --policy revisit --new-share 0.3 --min-interval 6h`
+  mfrontier create crawl/frontier --policy revisit --new-share 0.3 --min-interval 6h
+  mfrontier create crawl/frontier --policy opic --tax 0.15`
 }
 
 func (c *createCmd) Run() error {
 	p := frontier.Params{Policy: c.Policy, Queues: c.Queues, Bias: c.Bias, Strict: c.Strict, Seed: c.Seed, Workers: c.Workers, Walkers: c.Walkers, Restart: c.Restart,
-		NewShare: c.NewShare, MinInterval: c.MinInterval, MaxInterval: c.MaxInterval, GoneAfter: c.GoneAfter, Buffer: c.Buffer}
+		NewShare: c.NewShare, MinInterval: c.MinInterval, MaxInterval: c.MaxInterval, GoneAfter: c.GoneAfter, Buffer: c.Buffer, Tax: c.Tax}
 	return frontier.Create(c.Store, p, store.Options{})
 }
 
@@ -356,6 +358,9 @@ finished. Outcomes that are not exactly those of the batch in flight are refused
 With --dead-after N, a host with N failed contacts in a row is parked: batches have no URLs of it, as
 long as there are others. Then it gets another chance: those of its URLs that batches have met
 meanwhile come back in their order, but side by side with those that still had to come.
+
+Policy opic needs the links: they say which URLs get the credit of the pages that were fetched. Its
+update reads and writes all that waits.
 
 New URLs beyond --max-depth and --max-host-urls are dropped, as "too-deep" and "host-full" in the
 books. They were seen then: links to them are not new URLs again, whatever the limits are later.

@@ -114,6 +114,9 @@ func (c *statCmd) Run(ctx context.Context, std *cli.Std) error {
 			}
 		}
 	}
+	if k := st.Credit; k != nil {
+		fmt.Fprintf(t, "credit\t%d units\n  lambda page\t%d\n", k.Total, k.Lambda)
+	}
 	fmt.Fprintf(t, "rewritten\t%d times, in %d files\n", st.Rewritten, st.Runs)
 	if w := st.Walk; w != nil {
 		fmt.Fprintf(t, "start set\t%d\n", w.Starts)

@@ -34,6 +34,15 @@ func (b *bench) contents() string {
 // The machine stops at every call of an add, a next and an update: what is found
 // afterwards is the state before or after it, and the same command again completes.
 func TestCrashAtEveryCall(t *testing.T) {
+	for _, p := range []Params{{}, {Policy: opic}} {
+		t.Run(p.Policy, func(t *testing.T) {
+			t.Parallel()
+			crashRounds(t, p)
+		})
+	}
+}
+
+func crashRounds(t *testing.T, p Params) {
 	var seeds []record.URL
 	for i := range 12 {
 		seeds = append(seeds, newURL(fmt.Sprintf("h%d.test", i%6), fmt.Sprint(i), uint8(i%2)))
@@ -44,10 +53,11 @@ func TestCrashAtEveryCall(t *testing.T) {
 		for i, u := range batch {
 			kind := []string{record.OutcomeFetched, record.OutcomeTimeout, record.OutcomeDeferred}[i%3]
 			outcomes = append(outcomes, fetchOf(u, kind, 0, 1))
+			b.links = append(b.links, linkOf(u, seeds[11]), linkOf(u, seeds[3]), linkOf(u, newURL("h9.test", "new "+txn, 2)))
 		}
 		return b.update(txn, 1, outcomes, newURL("h9.test", "new "+txn, 2))
 	}
-	crashAtEveryCall(t, Params{}, &batches, []crashStep{
+	crashAtEveryCall(t, p, &batches, []crashStep{
 		{"add", func(b *bench) error { return b.add("seed", seeds...) }},
 		{"next", func(b *bench) (err error) {
 			batches[0], err = b.next(1, NextOptions{N: 4, PerHost: 2, Txn: "r1"})

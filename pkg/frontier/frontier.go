@@ -128,6 +128,7 @@ type state struct {
 	Rewritten uint64     `json:"rewritten"`
 	Merges    uint64     `json:"merges,omitempty"` // that have begun
 	Walk      *walkState `json:"walk,omitempty"`   // policy walk
+	Credit    *credits   `json:"credit,omitempty"` // policy opic
 	// Revisits is what policy revisit keeps; nil with others.
 	Revisits *revisits `json:"revisits,omitempty"`
 
@@ -183,9 +184,13 @@ func (f *Frontier) load(m *store.Manifest) (*state, error) {
 	}
 	text, ok := m.State[stateKey]
 	if !ok {
+		if p.tax > 0 {
+			s.Credit = &credits{}
+		}
 		return s, nil
 	}
-	if err := json.Unmarshal([]byte(text), s); err != nil || len(s.V) != p.queues || len(s.Ready) != p.queues || len(s.Workers) != int(p.workers) || (s.Walk != nil) != (p.walkers > 0) || (s.Revisits != nil) != (p.revisit != nil) || s.Revisits != nil && len(s.Revisits.Rates) != classes {
+	if err := json.Unmarshal([]byte(text), s); err != nil || len(s.V) != p.queues || len(s.Ready) != p.queues || len(s.Workers) != int(p.workers) || (s.Walk != nil) != (p.walkers > 0) ||
+		(s.Credit != nil) != (p.tax > 0) || (s.Revisits != nil) != (p.revisit != nil) || s.Revisits != nil && len(s.Revisits.Rates) != classes {
 		return nil, &fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("generation %d", m.Generation), Found: "a frontier state that does not decode", Err: err}
 	}
 	return s, nil

@@ -66,9 +66,10 @@ func (*memory) Abort()                        {}
 
 // bench is a frontier store in memory and what a test does with it.
 type bench struct {
-	t  testing.TB
-	fs durable.FS
-	f  *Frontier
+	t     testing.TB
+	fs    durable.FS
+	f     *Frontier
+	links []record.Link // of updates
 }
 
 func open(t testing.TB, fs durable.FS, p Params) *bench {
@@ -82,7 +83,7 @@ func open(t testing.TB, fs durable.FS, p Params) *bench {
 		t.Fatal(err)
 	}
 	f.layout = layout{queueFan: 3, hostFan: 2, step: 3, sort: 0} // merges that are under way nearly always
-	return &bench{t, fs, f}
+	return &bench{t: t, fs: fs, f: f}
 }
 
 // adding is the body of an add.
@@ -132,7 +133,7 @@ func (b *bench) update(txn string, now record.Time, outcomes []record.Fetch, fre
 			return &rows[record.Fetch]{all: outcomes, txn: txn, kind: record.KindFetch}, nil
 		},
 		Links: func() (stage.Input[record.Link], error) {
-			return &rows[record.Link]{txn: txn, kind: record.KindLink}, nil
+			return &rows[record.Link]{all: b.links, txn: txn, kind: record.KindLink}, nil
 		},
 	})
 }
@@ -169,6 +170,10 @@ func fetchOf(u record.URL, kind string, status uint16, at record.Time) record.Fe
 	}
 }
 
+func linkOf(from, to record.URL) record.Link {
+	return record.Link{SrcURL: from.URL, SrcKey: from.Key, URL: to.URL, Key: to.Key, Host: to.Host, LinkKind: "a"}
+}
+
 // model is a frontier in memory: what every URL's state must be.
 type model struct {
 	p        Params
@@ -195,10 +200,10 @@ func (m *model) add(urls ...record.URL) {
 
 // level is the front queue of a URL.
 func (m *model) level(u *record.URL) uint8 {
-	switch {
-	case m.p.Policy == fifo || m.p.Policy == dynamic:
+	switch m.p.Policy {
+	case fifo, dynamic, opic:
 		return 0
-	case m.p.Policy == revisit:
+	case revisit:
 		return uint8(min(m.state[u.URL].visits, 1))
 	}
 	return min(u.Priority, Queues-1)
@@ -206,8 +211,11 @@ func (m *model) level(u *record.URL) uint8 {
 
 // line names those that come out in the order in which they went in.
 func (m *model) line(u *record.URL) string {
-	if m.p.Policy == fifo && !m.overlaps {
+	switch {
+	case m.p.Policy == fifo && !m.overlaps:
 		return fmt.Sprint(hostOrder(u.Host) % uint64(m.p.Workers))
+	case m.p.Policy == opic:
+		return u.URL
 	}
 	return u.Host
 }
@@ -298,7 +306,7 @@ func TestAgainstModel(t *testing.T) {
 		{record.OutcomeTimeout, 0, false}, {record.OutcomeDNS, 0, false}, {record.OutcomeRobotsDenied, 0, true},
 		{record.OutcomeDeferred, 0, false}, {record.OutcomeDeferred, 0, false},
 	}
-	policies := []Params{{Strict: true}, {Seed: 5}, {Policy: dynamic}, {Policy: fifo, Workers: 3},
+	policies := []Params{{Strict: true}, {Seed: 5}, {Policy: dynamic}, {Policy: fifo, Workers: 3}, {Policy: opic, Seed: 7},
 		{Policy: revisit, Seed: 3, MinInterval: time.Second, MaxInterval: 20 * time.Second, GoneAfter: 2}}
 	for _, size := range []int{1, 7, 1 << 20} {
 		for seed, p := range policies {
@@ -385,6 +393,12 @@ func TestAgainstModel(t *testing.T) {
 					var fresh []record.URL
 					if round < growing {
 						fresh = some(8)
+					}
+					b.links = b.links[:0]
+					for _, u := range batch {
+						for range rng.IntN(6) { // to URLs of any state, and to some that there are not
+							b.links = append(b.links, linkOf(u, newURL(fmt.Sprintf("h%d.test", rng.IntN(8)), fmt.Sprint(rng.IntN(serial+3)), 0)))
+						}
 					}
 					if err := b.update(txn, now, outcomes, fresh...); err != nil {
 						t.Fatal(err)

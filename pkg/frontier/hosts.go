@@ -202,6 +202,8 @@ func (c *change) place(h *segment.Host, a *arrival) error {
 	switch {
 	case a.hold > 0:
 		return c.gate.hold(a.hold, a.row)
+	case c.s.Credit != nil:
+		return c.endow(a)
 	case a.due != 0:
 		return c.later.add(uint64(a.due), a.row)
 	case c.s.policy.workers > 0:

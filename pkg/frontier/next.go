@@ -133,13 +133,11 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	out.leave = func(e *segment.Entry) error { return addRow(left, e.Order, e) }
 	out.wait = func(e *segment.Entry) error { return addRow(late, e.Order, e) }
 	out.take = func(e *segment.Entry) error {
-		level := levelOf(e.Order)
-		s.V[level] = max(s.V[level], placeOf(e.Order))
-		taken[level]++
+		taken[levelOf(e.Order)]++
 		if err := b.Make("scheduled", &e.URL); err != nil {
 			return err
 		}
-		e.Place = e.Order
+		s.served(e)
 		return addRow(batch, flightOrder(e.URL.Host, e.URL.URL), e)
 	}
 	p, err := pick(ctx, f.st, s, b.Now(), o, out)
@@ -184,6 +182,17 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	s.Counts.Pending -= flying.Rows
 	s.Counts.InFlight += flying.Rows
 	return s.save(tx)
+}
+
+// served notes that a URL goes into a batch: its Place becomes what it is put back by.
+func (s *state) served(e *segment.Entry) {
+	if s.Credit != nil {
+		e.Place += s.Credit.Share
+		return
+	}
+	level := levelOf(e.Order)
+	s.V[level] = max(s.V[level], placeOf(e.Order))
+	e.Place = e.Order
 }
 
 func inFlight(fl *flight) *fault.Error {
@@ -260,8 +269,12 @@ func (p *picker) promote(ctx context.Context, now record.Time) error {
 			clear(behind)
 		}
 		level := p.s.policy.level(e.URL.Priority, e.Visit.Visits > 0)
-		e.Order, e.Place = orderOf(level, p.s.V[level]+behind[level]), 0
-		behind[level]++
+		if p.s.Credit != nil {
+			e.Order = p.s.policy.creditOrder(e)
+		} else {
+			e.Order, e.Place = orderOf(level, p.s.V[level]+behind[level]), 0
+			behind[level]++
+		}
 		if byPlace[level] == nil {
 			byPlace[level] = p.sorter(smallSort / int64(len(p.lanes)))
 		}
@@ -322,7 +335,7 @@ func (p *picker) next(e *segment.Entry) error {
 // not reach: from V on its URLs stand in places one behind the other. So what lies
 // behind of a host with very many is not even looked at.
 func (p *picker) within(perHost int) {
-	if perHost == 0 || p.s.policy.workers > 0 {
+	if perHost == 0 || p.s.policy.workers > 0 || p.s.Credit != nil {
 		return
 	}
 	p.end = make([]uint64, len(p.lanes))
@@ -393,16 +406,19 @@ func pick(ctx context.Context, fs files, s *state, now record.Time, o NextOption
 	return p, nil
 }
 
-// stream takes n URLs within the limits, and leaves at most n others. more: there
-// are further ones.
+// stream takes n URLs within the limits, and leaves at most n others, or as many as
+// a reserve holds. more: there are further ones.
 func (p *picker) stream(ctx context.Context, o NextOptions, n int, leave, take func(*segment.Entry) error) (more bool, err error) {
 	l := newLimits(o)
+	aside := p.reserve(o, n)
 	var t ticker
 	var e segment.Entry
-	for taken, passed := 0, 0; taken < n && passed < n; {
+	taken, passed := 0, 0
+	for more = true; taken < n && passed < n && !aside.full(); {
 		err := p.next(&e)
 		if err == io.EOF {
-			return false, nil
+			more = false
+			break
 		}
 		if err == nil {
 			err = t.err(ctx)
@@ -411,9 +427,12 @@ func (p *picker) stream(ctx context.Context, o NextOptions, n int, leave, take f
 			return false, err
 		}
 		to := take
-		if l.admit(e.URL.Host) {
+		switch {
+		case aside.wants(e.URL.Host):
+			to = aside.keep
+		case l.admit(e.URL.Host):
 			taken++
-		} else {
+		default:
 			passed++
 			to = leave
 		}
@@ -421,7 +440,13 @@ func (p *picker) stream(ctx context.Context, o NextOptions, n int, leave, take f
 			return false, err
 		}
 	}
-	return true, nil
+	return more, aside.each(func(e *segment.Entry) error {
+		if taken < n && l.admit(e.URL.Host) {
+			taken++
+			return take(e)
+		}
+		return leave(e)
+	})
 }
 
 // drain leaves what was due and is not in the batch: it has places now.

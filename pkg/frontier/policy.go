@@ -19,13 +19,14 @@ type Policy struct {
 	About string
 }
 
-// The policies. All serve fairly by virtual time; they differ in who takes turns,
+// The policies. All but opic serve fairly by virtual time; they differ in who takes turns,
 // and in how a front queue is chosen.
 const (
 	fifo     = "fifo"
 	dynamic  = "dynamic"
 	priority = "priority"
 	walk     = "walk"
+	opic     = "opic"
 )
 
 // Policies lists the policies that Create knows.
@@ -36,6 +37,7 @@ func Policies() []Policy {
 		{revisit, "two queues, new URLs and pages to visit again, each with a share of a batch; a page is visited as often as keeps most pages fresh, by its estimated rate of change; never ends by itself"},
 		{fifo, "one queue for each worker; hosts are dealt to workers by a hash of their names; workers in turn, within a worker first in, first out"},
 		{walk, "random walks: after each page one of its links, or at random and at dead ends any URL found so far; pages are visited again and again, and there is no end"},
+		{opic, "one queue; the URL of most credit first, which pages give to those that they link to (adaptive on-line page importance); no host fills a batch"},
 	}
 }
 
@@ -44,6 +46,7 @@ const (
 	Queues  = 3   // front queues, Mercator's K
 	Bias    = 2   // how much more often a front queue is drawn than the next
 	Workers = 256 // of policy fifo: as many as mfetch's connections
+	Tax     = 0.1 // of policy opic
 )
 
 const (
@@ -65,7 +68,7 @@ type Params struct {
 	// drawn Bias times as often as the next; 1 or more. Strict: always the first of them.
 	Bias   float64 // 0: Bias
 	Strict bool
-	Seed   uint64 // of the draws; of policies revisit and walk too
+	Seed   uint64 // of the draws; of policies revisit and walk too; of policy opic, of the order among equals
 	// NewShare of policy revisit: the share of URLs never visited in a batch, while there
 	// are both these and pages to visit again; more than 0, at most 1. 0: NewShare.
 	NewShare float64
@@ -87,6 +90,9 @@ type Params struct {
 	// 8192: Mercator's enqueue and dequeue buffers, of 600 URLs. 0: what 64 KiB hold, some 600
 	// (with more than four front queues less, 16 KiB with sixteen).
 	Buffer int
+	// Tax of policy opic is the part of a page's credit that goes to the lambda page,
+	// in steps of a millionth, at most 1; 0: Tax.
+	Tax float64
 }
 
 // Create makes a frontier store. It is no error if the same is there already.
@@ -110,14 +116,17 @@ func (p Params) encode() (map[string]string, error) {
 	if p.Policy != priority && (p.Queues != 0 || p.Bias != 0 || p.Strict) {
 		return refuse("front queues or a bias for policy "+p.Policy, "none, or policy "+priority)
 	}
-	if p.Policy != priority && p.Policy != revisit && p.Policy != walk && p.Seed != 0 {
-		return refuse("a seed for policy "+p.Policy, "none, or policy "+priority+", "+revisit+" or "+walk)
+	if p.Policy != priority && p.Policy != revisit && p.Policy != walk && p.Policy != opic && p.Seed != 0 {
+		return refuse("a seed for policy "+p.Policy, "none, or policy "+priority+", "+revisit+", "+walk+" or "+opic)
 	}
 	if p.Policy != walk && (p.Walkers != 0 || p.Restart != 0) {
 		return refuse("walkers or a chance of restarts for policy "+p.Policy, "none, or policy "+walk)
 	}
 	if p.Policy != revisit && (p.NewShare != 0 || p.MinInterval != 0 || p.MaxInterval != 0 || p.GoneAfter != 0) {
 		return refuse("a share, intervals or gone pages for policy "+p.Policy, "none, or policy "+revisit)
+	}
+	if p.Policy != opic && p.Tax != 0 {
+		return refuse("a tax for policy "+p.Policy, "none, or policy "+opic)
 	}
 	if p.Policy != fifo && p.Workers != 0 {
 		return refuse("workers for policy "+p.Policy, "none, or policy "+fifo)
@@ -183,6 +192,16 @@ func (p Params) encode() (map[string]string, error) {
 		text["min_interval"], text["max_interval"] = p.MinInterval.String(), p.MaxInterval.String()
 		text["gone_after"] = strconv.Itoa(p.GoneAfter)
 		text["seed"] = strconv.FormatUint(p.Seed, 10)
+	case opic:
+		if p.Tax == 0 {
+			p.Tax = Tax
+		}
+		tax := math.Round(p.Tax * millionths)
+		if !(tax >= 1 && tax <= millionths) {
+			return refuse(fmt.Sprintf("a tax of %v", p.Tax), "0.000001 to 1")
+		}
+		text["tax"] = strconv.FormatFloat(tax/millionths, 'g', -1, 64)
+		text["seed"] = strconv.FormatUint(p.Seed, 10)
 	case dynamic:
 	default:
 		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("unknown policy %q", p.Policy), Hint: `"mfrontier policies" lists those there are`}
@@ -201,6 +220,7 @@ type policy struct {
 	restart float64
 	revisit *schedule // nil: a URL that was fetched is finished
 	buffer  int       // Params.Buffer
+	tax     uint64    // in millionths; 0: there are no credits
 }
 
 // policyOf is the reverse of Params.encode.
@@ -252,12 +272,15 @@ func policyOf(m *store.Manifest) (*policy, error) {
 	case revisit:
 		p.NewShare, p.GoneAfter, p.Seed = fraction("new_share"), number("gone_after"), seed()
 		p.MinInterval, p.MaxInterval = interval("min_interval"), interval("max_interval")
+	case opic:
+		p.Tax, p.Seed = fraction("tax"), seed()
 	}
 	text, err := p.encode()
 	if bad != nil || err != nil || len(text) != len(m.Params) {
 		return nil, &fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("generation %d", m.Generation), Found: fmt.Sprintf("parameters %v", m.Params), Want: "those of a policy"}
 	}
-	out := &policy{name: p.Policy, queues: max(p.Queues, 1), seed: p.Seed, workers: uint64(p.Workers), walkers: uint64(p.Walkers), restart: p.Restart, buffer: p.Buffer}
+	out := &policy{name: p.Policy, queues: max(p.Queues, 1), seed: p.Seed, workers: uint64(p.Workers), walkers: uint64(p.Walkers), restart: p.Restart, buffer: p.Buffer,
+		tax: uint64(math.Round(p.Tax * millionths))}
 	if p.Policy == revisit {
 		out.queues, out.weight = revisitQueues, []float64{p.NewShare, 1 - p.NewShare}
 		out.revisit, err = newSchedule(&p)
@@ -327,10 +350,14 @@ func (p *policy) choose(draw uint64, ready func(queue int) bool) int {
 // random is the n-th number of a seed, uniform on [0, 1): SplitMix64 (Steele, Lea
 // and Flood, 2014), any number of which can be had without those before it.
 func random(seed, n uint64) float64 {
-	z := seed + (n+1)*0x9e3779b97f4a7c15
+	return float64(mix(seed+(n+1)*0x9e3779b97f4a7c15)>>11) / (1 << 53)
+}
+
+// mix is SplitMix64's bijection, whose values look random.
+func mix(z uint64) uint64 {
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return float64((z^z>>31)>>11) / (1 << 53)
+	return z ^ z>>31
 }
 
 // hostOrder is what the host table is sorted by: the first eight bytes of SHA-256.

@@ -112,7 +112,7 @@ func TestCreateRefusals(t *testing.T) {
 	opt := store.Options{FS: durable.NewCrashFS()}
 	for _, p := range []Params{
 		{Policy: "magic"}, {Queues: -1}, {Queues: maxQueues + 1}, {Bias: 0.5}, {Bias: maxBias + 1}, {Bias: 2, Strict: true}, {Workers: 3},
-		{Policy: dynamic, Queues: 3}, {Policy: dynamic, Seed: 1}, {Policy: fifo, Strict: true}, {Policy: fifo, Workers: -1}, {Policy: fifo, Workers: maxWorkers + 1},
+		{Policy: dynamic, Queues: 3}, {Policy: dynamic, Seed: 1}, {Policy: fifo, Strict: true}, {Policy: fifo, Workers: -1}, {Tax: 0.1}, {Policy: opic, Tax: 1.1}, {Policy: opic, Tax: -1}, {Policy: opic, Tax: 1e-9}, {Policy: opic, Workers: 1}, {Policy: fifo, Seed: 1}, {Policy: fifo, Workers: maxWorkers + 1},
 	} {
 		if err := Create("/frontier", p, opt); !errors.Is(err, fault.Usage) {
 			t.Errorf("%+v: %v", p, err)
@@ -120,14 +120,14 @@ func TestCreateRefusals(t *testing.T) {
 	}
 	// What a manifest says must be what Create can have written.
 	for _, params := range []map[string]string{
-		{}, {"policy": "magic"}, {"policy": priority}, {"policy": dynamic, "queues": "3"}, {"policy": fifo, "workers": "x"},
+		{}, {"policy": "magic"}, {"policy": priority}, {"policy": dynamic, "queues": "3"}, {"policy": fifo, "workers": "x"}, {"policy": opic, "seed": "0"}, {"policy": opic, "tax": "0.1"}, {"policy": opic, "tax": "NaN", "seed": "0"},
 		{"policy": priority, "queues": "3", "bias": "2"}, {"policy": priority, "queues": "3", "bias": "NaN", "seed": "0"},
 	} {
 		if _, err := policyOf(&store.Manifest{Params: params}); !errors.Is(err, fault.Corrupt) {
 			t.Errorf("%v: %v", params, err)
 		}
 	}
-	for _, p := range []Params{{}, {Queues: 5, Bias: 1.5, Seed: 1 << 63}, {Strict: true}, {Policy: dynamic}, {Policy: fifo}} {
+	for _, p := range []Params{{}, {Queues: 5, Bias: 1.5, Seed: 1 << 63}, {Strict: true}, {Policy: dynamic}, {Policy: fifo}, {Policy: opic, Tax: 0.25, Seed: 2}} {
 		text, err := p.encode()
 		if err != nil {
 			t.Fatal(err)

@@ -30,6 +30,7 @@ type Stat struct {
 	Runs      int       `json:"runs"`                // files
 	Rewritten uint64    `json:"rewritten"`           // times that a waiting URL was written again
 	Pages     *Pages    `json:"pages,omitempty"`     // of policy revisit
+	Credit    *Credit   `json:"credit,omitempty"`    // of policy opic
 	Detail    *Detail   `json:"detail,omitempty"`    // nil unless asked for
 	Top       []TopHost `json:"top_hosts,omitempty"` // most URLs left first
 	Walk      *WalkStat `json:"walk,omitempty"`      // policy walk
@@ -106,6 +107,9 @@ func (f *Frontier) Stat(ctx context.Context, o StatOptions) (*Stat, error) {
 	}
 	if s.Revisits != nil {
 		st.Pages = s.policy.revisit.pages(s.Revisits)
+	}
+	if k := s.Credit; k != nil {
+		st.Credit = &Credit{Total: k.Total, Lambda: k.Lambda}
 	}
 	if o.Top > 0 {
 		if st.Top, err = f.top(ctx, s, o.Top); err != nil {
@@ -315,7 +319,16 @@ func (f *Frontier) Check(ctx context.Context) error {
 	var c Counts
 	waiting := map[queue]uint64{}
 	known := s.policy.knownPages()
-	if err := f.each(ctx, s, func(q queue, e *segment.Entry) error { waiting[q]++; known.count(e); return nil }); err != nil {
+	var credit uint64
+	if err := f.each(ctx, s, func(q queue, e *segment.Entry) error {
+		waiting[q]++
+		known.count(e)
+		credit += s.creditOf(q, e)
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := s.checkCredit(f.st.Dir(), credit); err != nil {
 		return err
 	}
 	err = eachNewest(ctx, f.st, s.Hosts, func(h *segment.Host) error {

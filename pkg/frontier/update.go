@@ -149,6 +149,13 @@ func (c *change) update(ctx context.Context, f *Frontier, o UpdateOptions) error
 		return err
 	}
 	linksEpoch := ""
+	switch {
+	case s.Credit == nil:
+	case o.Links == nil:
+		return &fault.Error{Class: fault.Usage, Found: "policy opic without links", Want: "the links of the batch, which say where its credit goes"}
+	default:
+		c.credit = newSettlement(c)
+	}
 	if o.Links != nil {
 		if linksEpoch, err = c.readLinks(ctx, o); err != nil {
 			return err
@@ -223,7 +230,8 @@ type change struct {
 	host    []byte
 	row     []byte
 	buf     []byte
-	walking *walking // policy walk; else nil
+	walking *walking    // policy walk; else nil
+	credit  *settlement // of an update by policy opic; else nil
 
 	// Of policy revisit, whose outcomes end a URL only where its visits before say so.
 	revisits  bool
@@ -419,6 +427,9 @@ func (c *change) readLinks(ctx context.Context, o UpdateOptions) (epoch string, 
 		if err == nil && c.gate != nil {
 			err = c.gate.link(&row)
 		}
+		if err == nil && c.credit != nil {
+			err = c.credit.link(&row)
+		}
 		if err != nil {
 			return "", err
 		}
@@ -600,13 +611,19 @@ func (c *change) apply(e *segment.Entry, o *outcome) error {
 		if o.verdict == giveUp {
 			n.Dead++
 		}
-		if c.walking != nil {
+		switch {
+		case c.walking != nil:
 			return addRow(c.walking.ended, textOrder(e.URL.URL), e)
+		case c.credit != nil:
+			return c.credit.give(e)
 		}
 		return nil
 	}
 	n.Pending++
 	e.URL.Due = o.due
+	if c.credit != nil {
+		return c.credit.back(e)
+	}
 	if o.due != 0 {
 		return c.wait(e)
 	}
@@ -641,6 +658,11 @@ func (c *change) mergeQueues(ctx context.Context) error {
 // What it merges are runs from before: those that it writes cannot be read before the commit.
 func (c *change) finish(ctx context.Context) error {
 	s := c.s
+	if c.credit != nil {
+		if err := c.credit.collect(ctx); err != nil {
+			return err
+		}
+	}
 	if err := c.mergeQueues(ctx); err != nil {
 		return err
 	}
@@ -662,6 +684,11 @@ func (c *change) finish(ctx context.Context) error {
 			return err
 		}
 		s.Parked = append(s.Parked, r)
+	}
+	if c.credit != nil {
+		if err := c.credit.pay(ctx); err != nil {
+			return err
+		}
 	}
 	q := newQueueWriter(c.tx)
 	if err := eachRow(c.queue, q.add); err != nil {

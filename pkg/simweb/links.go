@@ -54,6 +54,11 @@ func (w *Web) appendLinks(links []link, r resource) []link {
 		add(resource{host, kindSession, r.n, r.v + 1}, elemA)
 	case kindDeep:
 		add(resource{host, kindDeep, r.n + 1, 0}, elemA)
+	case kindAlmanac:
+		add(root, elemA)
+		for n := almanacDays*int64(r.n) + 1; n <= almanacDays*int64(r.n)+almanacDays && n < almanacPages; n++ {
+			add(resource{host, kindAlmanac, int32(n), 0}, elemA)
+		}
 	}
 	return links
 }
@@ -78,6 +83,9 @@ func (w *Web) appendRootLinks(links []link, host int32) []link {
 	}
 	if w.count(host, kindDeep) > 0 {
 		links = append(links, link{to: resource{host, kindDeep, 0, 0}})
+	}
+	if w.count(host, kindAlmanac) > 0 {
+		links = append(links, link{to: resource{host, kindAlmanac, 0, 0}})
 	}
 	return links
 }

@@ -23,6 +23,7 @@ const (
 	kindNoName               // root of a host without an address; host: which, v: index of unresolved
 	kindDeep                 // hard only: n: level, without end
 	kindUnknown              // anything else: 404
+	kindAlmanac              // with Config.Traps only; n: page of a tree that has no end for a crawl
 )
 
 // resource is what a canonical URL means. Resource and canonical URL map one
@@ -41,6 +42,9 @@ const (
 	fanOut       = 8    // children of a page
 	sitemapLines = 4000 // URLs of a sitemap: under 1 MiB
 	noNames      = 20   // hosts without an address, of each sort
+
+	almanacDays  = 30      // children of a page of an almanac
+	almanacPages = 1 << 30 // of one host
 )
 
 // unresolved are the sorts of names that have no address.
@@ -122,6 +126,10 @@ func (w *Web) count(host int32, k kind) int32 {
 	case kindDeep:
 		if w.Hard && pos == posDeep {
 			return 1 << 30
+		}
+	case kindAlmanac:
+		if pos >= blockSize-w.Traps {
+			return almanacPages
 		}
 	}
 	return 0
@@ -227,6 +235,8 @@ func (w *Web) appendTarget(b []byte, r resource) []byte {
 		return number("/sitemap-", r.n, ".xml.gz")
 	case kindDeep:
 		return number("/deep/", r.n, "/")
+	case kindAlmanac:
+		return number("/almanac/", r.n, ".html")
 	}
 	return append(b, '/')
 }
@@ -351,6 +361,8 @@ func (w *Web) guess(host int32, target string) resource {
 		r.kind, r.n = kindSitemap, digits("-")
 	case is("/deep/"):
 		r.kind, r.n = kindDeep, digits("/deep/")
+	case is("/almanac/"):
+		r.kind, r.n = kindAlmanac, digits("/almanac/")
 	default:
 		for v, g := range guards {
 			if is(g.before) && strings.HasSuffix(target, g.after) {

@@ -27,7 +27,7 @@
 //   - The set that a crawl reaches does not depend on its order: a document
 //     has the same links whichever of its copies comes first, links marked
 //     nofollow go only where others go too, and traps end by the shape of
-//     their URLs, not by depth.
+//     their URLs, not by depth (those of Config.Traps after some 10^9 pages).
 //   - No canonical URL is longer than 2,083 bytes, no body than 1 MiB.
 //   - Without Config.Hard nothing depends on time or on earlier requests.
 package simweb
@@ -53,6 +53,7 @@ type Config struct {
 	Sitemaps bool // robots.txt names sitemaps, and some pages are found only there
 	Hard     bool // what depends on time and order; see Hard
 	Changing bool // pages change at known rates (Lives); only with Hard
+	Traps    int  // hosts of each block of ten, from the last but mirrors, that have an almanac without end: 0 to 9
 }
 
 // Default is the web of "mweb serve" without flags, but for the port.
@@ -77,6 +78,7 @@ func New(c Config) (*Web, error) {
 		{"size", c.Size, 256, 65_536},
 		{"degree", c.Degree, 1, 64},
 		{"port", c.Port, 0, 65_535},
+		{"traps", c.Traps, 0, blockSize - 1},
 	} {
 		if v.value < v.least || v.value > v.most {
 			return nil, &fault.Error{Class: fault.Usage, Place: v.name, Found: strconv.Itoa(v.value),

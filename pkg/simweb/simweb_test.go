@@ -144,6 +144,7 @@ func TestConfigBounds(t *testing.T) {
 		"size":   func(c *Config) { c.Size = 1 << 20 },
 		"degree": func(c *Config) { c.Degree = 65 },
 		"port":   func(c *Config) { c.Port = 65536 },
+		"traps":  func(c *Config) { c.Traps = 10 },
 	} {
 		cfg := small
 		change(&cfg)

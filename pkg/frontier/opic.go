@@ -1,0 +1,491 @@
+package frontier
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/bits"
+	"slices"
+
+	"mercator/formats/record"
+	"mercator/formats/segment"
+	"mercator/pkg/fault"
+)
+
+// Policy opic serves the URL of most credit first: "Adaptive on-line page importance
+// computation" (Abiteboul, Preda and Cobena, WWW 2003), for a crawl that fetches each
+// page once, in batches. Credit is counted in whole units, so that none is ever lost.
+//
+//   - A URL that Add puts in brings seedCredit; one that Update puts in has none.
+//   - A page that has its final outcome gives all its credit away: a tax to the lambda
+//     page, the rest in equal parts to the distinct URLs that it links to, itself and
+//     links marked nofollow aside. What cannot be divided goes to the lambda page.
+//   - A part goes to the lambda page, too, if the URL that it is for does not wait:
+//     because it was fetched, is in flight, or never got into the frontier. So does
+//     all credit of a page without links: of one that failed, is a duplicate, or was
+//     not searched.
+//   - The lambda page is served as any other, when it has more credit than each URL
+//     that waits: it gives to all of them in equal parts.
+//   - A URL that was put off, or is to be tried again, keeps its credit.
+//
+// A batch is the n URLs of most credit, but that no host fills it (see hostShare);
+// equals come in an order drawn by seed. With batches of one this is the greedy
+// algorithm of the paper.
+//
+// The credit of a URL is its row's Place in each queue, without the last share of the lambda
+// page, which the next Update adds to every row as it writes it again: it reads and writes all that
+// waits, in order. What the batch gives is a sorted run, merged with the rows that it is for.
+const (
+	seedCredit = 1 << 32
+	mostCredit = 1 << 62 // in all; URLs that Add puts in beyond bring none
+	maxTargets = 1 << 16 // URLs that one page gives to: those of lowest order
+
+	// hostShare is how much of a batch may be of one host, one URL at the least, while
+	// among the overLook × n URLs of most credit are others.
+	hostShare = 4
+	overLook  = 4
+
+	creditSort = 4 << 20 // of each sorter of payments
+
+	// A row's order: all ones less its credit in steps of one from leastCredit on, as far
+	// as that goes, and then a hash that breaks ties.
+	tieBits     = 12
+	creditSteps = 1 << (placeBits - tieBits)
+	millionths  = 1_000_000
+	leastCredit = -(creditSteps / 4)
+)
+
+// credits are what a frontier of policy opic keeps beside its URLs.
+type credits struct {
+	Total  uint64 `json:"total"`  // of all URLs and the lambda page
+	Lambda uint64 `json:"lambda"` // of the lambda page
+	Share  uint64 `json:"share"`  // that each waiting URL has, beside its row's Place
+}
+
+// seed is the credit of a new URL that Add puts in, as its row's Place.
+func (k *credits) seed() uint64 {
+	n := min(seedCredit, mostCredit-k.Total)
+	k.Total += n
+	return n - k.Share
+}
+
+// steps is the part of an order that tells a credit.
+func steps(place uint64) uint64 {
+	n := min(max(int64(place), leastCredit), leastCredit+creditSteps-1)
+	return uint64(creditSteps-1-(n-leastCredit)) << tieBits
+}
+
+// creditOrder is the order of a row by its credit.
+func (p *policy) creditOrder(e *segment.Entry) uint64 {
+	return steps(e.Place) | mix(textOrder(e.URL.URL)^p.seed)>>(64-tieBits)
+}
+
+// settlement is what an update does to credits.
+type settlement struct {
+	c       *change
+	links   *sorter // of all pages: by source, the target's order and key
+	n       int     // of these
+	source  string  // of the last link
+	order   uint64  // of source
+	givers  *sorter // pages that give their credit away: by order, the credit
+	gifts   *sorter // by target
+	marked  marks   // targets of gifts
+	waiting *sorter // rows that may be targets, by order, each after a byte that tells its queue
+	rows    uint64  // of URLs that wait
+	most    uint64  // credit of one of them
+	buf     []byte
+}
+
+const (
+	toReady byte = iota
+	toLater
+)
+
+func newSettlement(c *change) *settlement {
+	return &settlement{c: c, links: c.sorter(creditSort), givers: c.sorter(smallSort), gifts: c.sorter(creditSort), waiting: c.sorter(largeSort)}
+}
+
+// link notes a link, for the case that its source gives.
+func (t *settlement) link(l *record.Link) error {
+	if l.Nofollow || l.URL == l.SrcURL {
+		return nil
+	}
+	if l.SrcURL != t.source {
+		t.source, t.order = l.SrcURL, textOrder(l.SrcURL)
+	}
+	t.n++
+	t.buf = binary.BigEndian.AppendUint64(t.buf[:0], textOrder(l.URL))
+	t.buf = binary.BigEndian.AppendUint64(t.buf, l.Key)
+	return t.links.add(t.order, t.buf)
+}
+
+// give notes that a page has its final outcome.
+func (t *settlement) give(e *segment.Entry) error {
+	t.buf = binary.AppendUvarint(t.buf[:0], e.Place)
+	return t.givers.add(textOrder(e.URL.URL), t.buf)
+}
+
+// wait notes a row that waits, and may be paid.
+func (t *settlement) wait(e *segment.Entry, queue byte) error {
+	t.buf = appendRow(&t.waiting.coders, append(t.buf[:0], queue), e)
+	return t.waiting.add(textOrder(e.URL.URL), t.buf)
+}
+
+// back notes a page that is to be fetched yet.
+func (t *settlement) back(e *segment.Entry) error {
+	if e.URL.Due != 0 {
+		return t.wait(e, toLater)
+	}
+	return t.wait(e, toReady)
+}
+
+// target is a URL that is linked to.
+type target struct{ order, key uint64 }
+
+// distinct sorts targets, drops those that are there twice and those beyond maxTargets.
+func distinct(all []target) []target {
+	slices.SortFunc(all, func(a, b target) int {
+		switch {
+		case a.order < b.order:
+			return -1
+		case a.order > b.order:
+			return 1
+		}
+		return 0
+	})
+	all = slices.CompactFunc(all, func(a, b target) bool { return a.order == b.order })
+	return all[:min(len(all), maxTargets)]
+}
+
+// distribute turns the credit of the givers into gifts.
+func (t *settlement) distribute(ctx context.Context) error {
+	t.marked = newMarks(t.n)
+	links, err := t.links.sorted()
+	if err != nil {
+		return err
+	}
+	givers, err := t.givers.sorted()
+	if err != nil {
+		return err
+	}
+	var tick ticker
+	var targets []target
+	for !givers.done {
+		if err := tick.err(ctx); err != nil {
+			return err
+		}
+		order, credit := givers.key, uint64(0)
+		for !givers.done && givers.key == order {
+			n, _ := binary.Uvarint(givers.row)
+			credit += n
+			if err := givers.take(); err != nil {
+				return err
+			}
+		}
+		targets = targets[:0]
+		for !links.done && links.key <= order {
+			if links.key == order {
+				targets = append(targets, target{binary.BigEndian.Uint64(links.row), binary.BigEndian.Uint64(links.row[8:])})
+				if len(targets) == 2*maxTargets {
+					targets = distinct(targets)
+				}
+			}
+			if err := links.take(); err != nil {
+				return err
+			}
+		}
+		targets = distinct(targets)
+		part := uint64(0)
+		if len(targets) > 0 {
+			part = (credit - taxOf(credit, t.c.s.policy.tax)) / uint64(len(targets))
+		}
+		t.c.s.Credit.Lambda += credit - part*uint64(len(targets))
+		if part == 0 {
+			continue
+		}
+		t.buf = binary.AppendUvarint(t.buf[:0], part)
+		for _, to := range targets {
+			t.marked.set(to.key)
+			if err := t.gifts.add(to.order, t.buf); err != nil {
+				return err
+			}
+		}
+	}
+	return t.links.Close() // gives its memory back
+}
+
+// taxOf is so many millionths of a credit, rounded down.
+func taxOf(credit, rate uint64) uint64 {
+	hi, lo := bits.Mul64(credit, rate)
+	n, _ := bits.Div64(hi, lo, millionths)
+	return n
+}
+
+// collect reads all that waits. Rows that are marked wait to be paid; others are written again
+// at once, with the share of the lambda page.
+func (t *settlement) collect(ctx context.Context) error {
+	if err := t.distribute(ctx); err != nil {
+		return err
+	}
+	s := t.c.s
+	ready, err := t.rewrite(ctx, s.Ready[0], "ready/0-", "ready", toReady, func(e *segment.Entry) uint64 {
+		return steps(e.Place) | e.Order&(1<<tieBits-1)
+	})
+	if err != nil {
+		return err
+	}
+	later, err := t.rewrite(ctx, s.Later, "later/", "later", toLater, func(e *segment.Entry) uint64 { return e.Order })
+	if err != nil {
+		return err
+	}
+	s.Ready[0], s.Later = ready, later
+	s.Credit.Share = 0
+	t.marked = nil
+	return nil
+}
+
+// rewrite writes runs as one, but for the rows that are marked.
+func (t *settlement) rewrite(ctx context.Context, runs []run, folder, role string, queue byte, order func(*segment.Entry) uint64) ([]run, error) {
+	s := t.c.s
+	m := newMerger[segment.Entry](t.c.st, runs)
+	defer m.close()
+	var w *runWriter[segment.Entry]
+	var tick ticker
+	var e segment.Entry
+	last := uint64(0)
+	for {
+		err := m.next(&e)
+		if err == io.EOF {
+			break
+		}
+		if err == nil {
+			err = tick.err(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.Rewritten++
+		e.Place += s.Credit.Share
+		e.Order = order(&e)
+		// Credits beyond the steps of an order may change places.
+		if t.marked.has(e.URL.Key) || e.Order < last {
+			if err := t.wait(&e, queue); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		last = e.Order
+		t.count(&e)
+		if w == nil {
+			if w, err = newRun[segment.Entry](t.c.tx, folder, role, 0); err != nil {
+				return nil, err
+			}
+		}
+		if err := w.add(&e); err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range runs {
+		t.c.tx.Drop(r.Path)
+	}
+	if w == nil {
+		return nil, nil
+	}
+	r, err := w.finish()
+	return []run{r}, err
+}
+
+// pay gives the gifts to the rows that wait for them, puts these into their queues, and serves the
+// lambda page if it is its turn.
+func (t *settlement) pay(ctx context.Context) error {
+	gifts, err := t.gifts.sorted()
+	if err != nil {
+		return err
+	}
+	waiting, err := t.waiting.sorted()
+	if err != nil {
+		return err
+	}
+	k := t.c.s.Credit
+	var tick ticker
+	var e segment.Entry
+	for !waiting.done {
+		order := waiting.key
+		if err := tick.err(ctx); err != nil {
+			return err
+		}
+		if err := t.lapse(gifts, func() bool { return gifts.key < order }); err != nil {
+			return err
+		}
+		gift := uint64(0)
+		for !gifts.done && gifts.key == order {
+			n, _ := binary.Uvarint(gifts.row)
+			gift += n
+			if err := gifts.take(); err != nil {
+				return err
+			}
+		}
+		queue := waiting.row[0]
+		if err := decodeRow(&t.waiting.coders, waiting.row[1:], 0, &e); err != nil {
+			return err
+		}
+		e.Place += gift
+		t.count(&e)
+		if err := t.queue(&e, queue); err != nil {
+			return err
+		}
+		if err := waiting.take(); err != nil {
+			return err
+		}
+	}
+	if err := t.lapse(gifts, func() bool { return true }); err != nil {
+		return err
+	}
+	if t.rows > 0 && k.Lambda > t.most {
+		k.Share = k.Lambda / t.rows
+		k.Lambda %= t.rows
+	}
+	return nil
+}
+
+// count notes a row that is written.
+func (t *settlement) count(e *segment.Entry) {
+	t.rows++
+	t.most = max(t.most, e.Place)
+}
+
+// lapse gives to the lambda page what is for URLs that do not wait.
+func (t *settlement) lapse(gifts *peeker, while func() bool) error {
+	for !gifts.done && while() {
+		n, _ := binary.Uvarint(gifts.row)
+		t.c.s.Credit.Lambda += n
+		if err := gifts.take(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// queue puts a row into its queue.
+func (t *settlement) queue(e *segment.Entry, queue byte) error {
+	if queue == toLater {
+		e.Order = uint64(e.URL.Due)
+		return addRow(t.c.later, e.Order, e)
+	}
+	e.Order = t.c.s.policy.creditOrder(e)
+	return addRow(t.c.queue, e.Order, e)
+}
+
+// endow queues a new URL: Add's with credit, Update's when gifts are paid.
+func (c *change) endow(a *arrival) error {
+	var e segment.Entry
+	if err := decodeRow(&c.fresh.coders, a.row, 0, &e); err != nil {
+		return err
+	}
+	queue := toReady
+	if a.due != 0 {
+		queue = toLater
+	}
+	if c.credit != nil {
+		return c.credit.wait(&e, queue)
+	}
+	e.Place = c.s.Credit.seed()
+	return (&settlement{c: c}).queue(&e, queue)
+}
+
+// marks is a Bloom filter of URL checksums, a word of 64 bits for each, with at most a few
+// percent of false answers up to maxMarks; more of them only cost time.
+type marks []uint64
+
+const maxMarks = 2<<20 - 1 // 4 MiB
+
+func newMarks(n int) marks {
+	return make(marks, 1<<bits.Len(uint(min(n, maxMarks)/4)))
+}
+
+func (m marks) place(key uint64) (word int, mask uint64) {
+	h := mix(key)
+	return int(h >> 32 & uint64(len(m)-1)), 1<<(h&63) | 1<<(h>>6&63) | 1<<(h>>12&63)
+}
+
+func (m marks) set(key uint64) {
+	word, mask := m.place(key)
+	m[word] |= mask
+}
+
+func (m marks) has(key uint64) bool {
+	word, mask := m.place(key)
+	return m[word]&mask == mask
+}
+
+// reserve is what a batch has only if it would be too small without: URLs of hosts that have
+// their share of it already. nil: none are kept.
+type reserve struct {
+	rows   *sorter // in order of service
+	policy *policy
+	share  int            // of a host
+	most   int            // rows
+	taken  map[uint64]int // by hostOrder
+}
+
+// reserve is that of a batch of n URLs, or of n candidates for one. Other policies have none, since
+// hosts take turns, and neither have batches by time.
+func (p *picker) reserve(o NextOptions, n int) *reserve {
+	if p.s.Credit == nil || o.For > 0 || o.N > MaxCapped {
+		return nil
+	}
+	return &reserve{p.sorter(smallSort), p.s.policy, (o.N + hostShare - 1) / hostShare, (overLook - 1) * n, map[uint64]int{}}
+}
+
+func (r *reserve) full() bool { return r != nil && r.rows.rows == r.most }
+
+// wants reports whether a host has its share of the batch, and counts its URL if it has not.
+func (r *reserve) wants(host string) bool {
+	if r == nil {
+		return false
+	}
+	h := hostOrder(host)
+	if r.taken[h] == r.share {
+		return true
+	}
+	r.taken[h]++
+	return false
+}
+
+func (r *reserve) keep(e *segment.Entry) error { return addRow(r.rows, uint64(r.rows.rows), e) }
+
+func (r *reserve) each(fn func(*segment.Entry) error) error {
+	if r == nil {
+		return nil
+	}
+	return eachRow(r.rows, func(e *segment.Entry) error {
+		e.Order = r.policy.creditOrder(e)
+		return fn(e)
+	})
+}
+
+// Credit is what a frontier of policy opic has given out, in units: 2^32 for each URL that was added.
+type Credit struct {
+	Total  uint64 `json:"total"`
+	Lambda uint64 `json:"lambda"` // of that, what the lambda page has
+}
+
+// creditOf is the credit of a URL, 0 under other policies.
+func (s *state) creditOf(q queue, e *segment.Entry) uint64 {
+	switch {
+	case s.Credit == nil || q == queueHeld:
+		return 0
+	case q == queueFlight:
+		return e.Place
+	}
+	return e.Place + s.Credit.Share
+}
+
+// checkCredit adds up what all URLs and the lambda page have.
+func (s *state) checkCredit(dir string, sum uint64) error {
+	if s.Credit != nil && sum+s.Credit.Lambda != s.Credit.Total {
+		return &fault.Error{Class: fault.No, File: dir, Found: fmt.Sprintf("credit of %d units", sum+s.Credit.Lambda), Want: fmt.Sprint(s.Credit.Total)}
+	}
+	return nil
+}

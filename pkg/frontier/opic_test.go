@@ -1,0 +1,457 @@
+package frontier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	"mercator/formats/record"
+	"mercator/formats/segment"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+	"mercator/pkg/stage"
+)
+
+// web is a random graph in which few pages have most of the links, and a model of
+// policy opic on it: the definition, in memory, one page at a time.
+type web struct {
+	urls  []record.URL
+	links [][]int
+
+	credit map[int]uint64 // of those that wait
+	lambda uint64
+	known  []bool
+}
+
+func newWeb(pages int, seed uint64) *web {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	w := &web{credit: map[int]uint64{}, links: make([][]int, pages), known: make([]bool, pages)}
+	popular := func() int { return int(float64(pages) * math.Pow(rng.Float64(), 3)) }
+	for i := range pages {
+		w.urls = append(w.urls, newURL(fmt.Sprintf("h%d.test", i*i%97), fmt.Sprint(i), 0))
+		for range int(1/(rng.Float64()+0.02)) - 1 { // none for one in two, up to 49
+			w.links[i] = append(w.links[i], popular())
+		}
+		if i > 0 { // each is reached from the first
+			j := rng.IntN(i)
+			w.links[j] = append(w.links[j], i)
+		}
+	}
+	return w
+}
+
+func (w *web) most() (most uint64) {
+	for _, n := range w.credit {
+		most = max(most, n)
+	}
+	return most
+}
+
+// fetch gives the credit of page i away, and then that of the lambda page if it has most.
+func (w *web) fetch(i int) {
+	credit := w.credit[i]
+	delete(w.credit, i)
+	to := map[int]bool{}
+	for _, j := range w.links[i] {
+		to[j] = true
+	}
+	delete(to, i)
+	left := credit
+	for j := range to {
+		part := (credit - credit/10) / uint64(len(to))
+		if !w.known[j] {
+			w.known[j], w.credit[j] = true, 0
+		}
+		if _, waits := w.credit[j]; waits {
+			w.credit[j] += part
+			left -= part
+		}
+	}
+	w.lambda += left
+	if n := uint64(len(w.credit)); n > 0 && w.lambda > w.most() {
+		for j := range w.credit {
+			w.credit[j] += w.lambda / n
+		}
+		w.lambda %= n
+	}
+}
+
+// crawl fetches the web by batches and calls fetched for each URL; it ends after most URLs.
+func (w *web) crawl(t *testing.T, p Params, size, most int, fetched func(i int), updated func(b *bench)) {
+	b := open(t, durable.NewCrashFS(), p)
+	b.f.layout = layoutDefault
+	index := map[string]int{}
+	for i, u := range w.urls {
+		index[u.URL] = i
+	}
+	if err := b.add("seed", w.urls[0]); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[int]bool{0: true}
+	for n, r := 0, 0; n < most; r++ {
+		txn := fmt.Sprintf("r%d", r)
+		batch, err := b.next(1, NextOptions{N: size, Txn: txn})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(batch) == 0 {
+			break
+		}
+		n += len(batch)
+		var outcomes []record.Fetch
+		var fresh []record.URL
+		b.links = b.links[:0]
+		for _, u := range batch {
+			i := index[u.URL]
+			outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, 1))
+			for _, j := range w.links[i] {
+				b.links = append(b.links, linkOf(u, w.urls[j]))
+				if !seen[j] {
+					seen[j] = true
+					fresh = append(fresh, w.urls[j])
+				}
+			}
+		}
+		// Links come in any order.
+		rand.New(rand.NewPCG(uint64(r), 2)).Shuffle(len(b.links), func(i, j int) { b.links[i], b.links[j] = b.links[j], b.links[i] })
+		if err := b.update(txn, 1, outcomes, fresh...); err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range batch {
+			fetched(index[u.URL])
+		}
+		if updated != nil {
+			updated(b)
+		}
+	}
+	b.check()
+}
+
+// credits are what the URLs of a frontier have, by URL.
+func (b *bench) credits() (map[string]uint64, credits) {
+	b.t.Helper()
+	s, _, err := b.f.current()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	all := map[string]uint64{}
+	err = b.f.each(context.Background(), s, func(q queue, e *segment.Entry) error {
+		all[e.URL.URL] += s.creditOf(q, e)
+		return nil
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return all, *s.Credit
+}
+
+// One URL at a time, each that is served has most credit by the definition, and
+// every URL has the credit that it has there, to the unit.
+func TestOpicIsGreedy(t *testing.T) {
+	pages := 400
+	if os.Getenv("MERCATOR_LONG") != "" {
+		pages = 10_000
+	}
+	w := newWeb(pages, 1)
+	w.known[0], w.credit[0] = true, seedCredit
+	n := 0
+	w.crawl(t, Params{Policy: opic, Seed: 3}, 1, pages, func(i int) {
+		if got, want := w.credit[i], w.most(); got != want {
+			t.Fatalf("fetch %d is of a URL with credit %d, another has %d", n, got, want)
+		}
+		n++
+		w.fetch(i)
+	}, func(b *bench) {
+		if n%50 != 0 {
+			return
+		}
+		got, k := b.credits()
+		want := map[string]uint64{}
+		for i, c := range w.credit {
+			want[w.urls[i].URL] = c
+		}
+		if !maps.Equal(got, want) || k.Lambda != w.lambda {
+			t.Fatalf("after %d fetches: credits %v, lambda %d, want %v, %d", n, got, k.Lambda, want, w.lambda)
+		}
+	})
+	if n != pages {
+		t.Errorf("%d of %d pages fetched", n, pages)
+	}
+}
+
+// In batches the order of a crawl is near to that of the definition.
+func TestOpicInBatches(t *testing.T) {
+	const pages, size = 10_000, 200
+	w := newWeb(pages, 2)
+	w.known[0], w.credit[0] = true, seedCredit
+	greedy := make([]float64, pages) // rank of each page
+	for n := range pages {
+		best, most := -1, uint64(0)
+		for i, c := range w.credit {
+			if best < 0 || c > most || c == most && i < best {
+				best, most = i, c
+			}
+		}
+		greedy[best] = float64(n)
+		w.fetch(best)
+	}
+	n, first := 0, 0
+	var sum float64
+	w.crawl(t, Params{Policy: opic}, size, pages, func(i int) {
+		d := greedy[i] - float64(n)
+		sum += d * d
+		if n < pages/5 && greedy[i] < pages/5 {
+			first++
+		}
+		n++
+	}, nil)
+	spearman := 1 - 6*sum/(pages*(float64(pages)*pages-1))
+	share := float64(first) / (pages / 5)
+	t.Logf("batches of %d: rank correlation %.3f, %.0f %% of the first fifth", size, spearman, 100*share)
+	if n != pages || spearman < 0.9 || share < 0.8 {
+		t.Errorf("%d pages, rank correlation %.3f, %.0f %% of the first fifth, want %d, 0.9, 80 %%", n, spearman, 100*share, pages)
+	}
+}
+
+// Equals come in an order that the seed draws.
+func TestOpicTies(t *testing.T) {
+	var urls []record.URL
+	for i := range 300 {
+		urls = append(urls, newURL(fmt.Sprintf("h%d.test", i), "", 0))
+	}
+	orders := map[string]bool{}
+	for _, seed := range []uint64{0, 1, 1, 2} {
+		b := open(t, durable.NewCrashFS(), Params{Policy: opic, Seed: seed})
+		if err := b.add("", urls...); err != nil {
+			t.Fatal(err)
+		}
+		batch, err := b.next(1, NextOptions{N: 20})
+		if err != nil || len(batch) != 20 {
+			t.Fatal(batch, err)
+		}
+		orders[fmt.Sprint(batch)] = true
+	}
+	if len(orders) != 3 {
+		t.Errorf("%d orders by three seeds", len(orders))
+	}
+}
+
+// What a page's credit is divided by, and where it goes.
+func TestOpicPayments(t *testing.T) {
+	nofollow := func(l record.Link) record.Link { l.Nofollow = true; return l }
+	page, a, b, gone := newURL("p.test", "", 0), newURL("a.test", "", 0), newURL("b.test", "", 0), newURL("gone.test", "", 0)
+	later := newURL("later.test", "", 0)
+	later.Due = 1e15
+	part := func(n uint64) uint64 { return (seedCredit - seedCredit/10) / n }
+	type want map[string]uint64
+	for _, test := range []struct {
+		name, outcome string
+		links         []record.Link
+		want          want // before the lambda page gives
+	}{
+		{"two", record.OutcomeFetched, []record.Link{linkOf(page, a), linkOf(page, b)}, want{a.URL: part(2), b.URL: part(2)}},
+		{"repeated", record.OutcomeFetched, []record.Link{linkOf(page, a), linkOf(page, b), linkOf(page, a), linkOf(page, a)}, want{a.URL: part(2), b.URL: part(2)}},
+		{"itself", record.OutcomeFetched, []record.Link{linkOf(page, a), linkOf(page, page)}, want{a.URL: part(1)}},
+		{"nofollow", record.OutcomeFetched, []record.Link{nofollow(linkOf(page, a)), linkOf(page, b)}, want{b.URL: part(1)}},
+		{"one that there is not", record.OutcomeFetched, []record.Link{linkOf(page, a), linkOf(page, gone), linkOf(page, b)}, want{a.URL: part(3), b.URL: part(3)}},
+		{"none", record.OutcomeFetched, nil, want{}},
+		{"those of another page", record.OutcomeFetched, []record.Link{linkOf(a, b)}, want{}},
+		{"one that waits for a time", record.OutcomeFetched, []record.Link{linkOf(page, later)}, want{later.URL: part(1)}},
+		{"not allowed", record.OutcomeRobotsDenied, nil, want{}},
+		{"deferred", record.OutcomeDeferred, nil, want{page.URL: seedCredit}},
+		{"to be tried again", record.OutcomeTimeout, nil, want{page.URL: seedCredit}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := open(t, durable.NewCrashFS(), Params{Policy: opic})
+			if err := f.add("seed", page); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.next(1, NextOptions{N: 3, Txn: "r1"}); err != nil {
+				t.Fatal(err)
+			}
+			f.links = test.links
+			if err := f.update("r1", 1, []record.Fetch{fetchOf(page, test.outcome, 0, 1)}, a, b, later); err != nil {
+				t.Fatal(err)
+			}
+			f.check()
+			got, k := f.credits()
+			lambda, most := uint64(seedCredit), uint64(0)
+			for _, n := range test.want {
+				lambda -= n
+				most = max(most, n)
+			}
+			share := uint64(0)
+			if lambda > most {
+				share, lambda = lambda/uint64(len(got)), lambda%uint64(len(got))
+			}
+			for u, n := range got {
+				if n != test.want[u]+share {
+					t.Errorf("%s has %d, want %d", u, n, test.want[u]+share)
+				}
+			}
+			if k.Lambda != lambda || k.Total != seedCredit {
+				t.Errorf("lambda has %d of %d, want %d of %d", k.Lambda, k.Total, lambda, uint64(seedCredit))
+			}
+			// What is added later has the same credit as others had, whatever the share is.
+			if err := f.add("", gone); err != nil {
+				t.Fatal(err)
+			}
+			if got, _ = f.credits(); got[gone.URL] != seedCredit {
+				t.Errorf("added with %d", got[gone.URL])
+			}
+			f.check()
+		})
+	}
+}
+
+// Pages with very many links, and ones that repeat them, take bounded memory.
+func TestOpicDistinct(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var all []target
+	lowest := map[uint64]bool{}
+	for range 5 * maxTargets {
+		order := rng.Uint64N(3 * maxTargets)
+		lowest[order] = true
+		if all = append(all, target{order: order}); len(all) == 2*maxTargets {
+			all = distinct(all)
+		}
+	}
+	all = distinct(all)
+	want := slices.Sorted(maps.Keys(lowest))[:maxTargets]
+	if len(all) != maxTargets {
+		t.Fatal(len(all))
+	}
+	for i := range all {
+		if all[i].order != want[i] {
+			t.Fatalf("target %d is %d, want %d", i, all[i].order, want[i])
+		}
+	}
+}
+
+// No host fills a batch while others wait; where none do, it does.
+func TestOpicHostShare(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{Policy: opic})
+	var urls []record.URL
+	for i := range 150 {
+		urls = append(urls, newURL("big.test", fmt.Sprint(i), 0))
+	}
+	for i := range 150 {
+		urls = append(urls, newURL(fmt.Sprintf("h%d.test", i), "", 0))
+	}
+	if err := b.add("", urls...); err != nil {
+		t.Fatal(err)
+	}
+	for r, want := range []struct{ n, all, big int }{{40, 40, 10}, {40, 40, 10}, {100, 100, 25}, {300, 120, 105}} {
+		txn := fmt.Sprintf("r%d", r)
+		batch, err := b.next(1, NextOptions{N: want.n, Txn: txn})
+		if err != nil || len(batch) != want.all {
+			t.Fatal(len(batch), err)
+		}
+		big := 0
+		var outcomes []record.Fetch
+		for _, u := range batch {
+			if u.Host == "big.test" {
+				big++
+			}
+			outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, 1))
+		}
+		if big != want.big {
+			t.Errorf("%d of one host in a batch of %d, want %d", big, want.n, want.big)
+		}
+		if err := b.update(txn, 1, outcomes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.check()
+}
+
+// Credits that an order cannot tell apart are kept all the same.
+func TestOpicBeyondOrder(t *testing.T) {
+	p := &policy{tax: 1, seed: 5}
+	last := uint64(math.MaxUint64)
+	for _, credit := range []int64{math.MinInt64, leastCredit, -1, 0, 1, seedCredit, leastCredit + creditSteps - 1} {
+		e := segment.Entry{Place: uint64(credit), URL: newURL("a.test", "", 0)}
+		order := p.creditOrder(&e)
+		if order > last || levelOf(order) != 0 {
+			t.Errorf("credit %d has order %x after %x", credit, order, last)
+		}
+		last = order
+	}
+	b := open(t, durable.NewCrashFS(), Params{Policy: opic})
+	if err := b.add("seed", newURL("a.test", "", 0)); err != nil {
+		t.Fatal(err)
+	}
+	// As if 2^29 URLs had been added and fetched.
+	rich := func(s *state) { s.Credit.Total += 1 << 61; s.Credit.Lambda += 1 << 61 }
+	b.change(rich)
+	var fresh []record.URL
+	for i := range 5 {
+		fresh = append(fresh, newURL("b.test", fmt.Sprint(i), 0))
+	}
+	for r := range 3 {
+		txn := fmt.Sprintf("r%d", r)
+		batch, err := b.next(1, NextOptions{N: 1, Txn: txn})
+		if err != nil || len(batch) != 1 {
+			t.Fatal(batch, err)
+		}
+		if err := b.update(txn, 1, []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 200, 1)}, fresh...); err != nil {
+			t.Fatal(err)
+		}
+		if fresh = nil; r == 1 {
+			if err := b.add("", newURL("c.test", "", 0)); err != nil { // its Place is far below zero
+				t.Fatal(err)
+			}
+		}
+		b.check()
+	}
+}
+
+func TestOpicNeedsLinks(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{Policy: opic})
+	err := b.updateFrom("r1", urlRows("r1"), UpdateOptions{Txn: "r1", Retries: DefaultRetries, Outcomes: func() (stage.Input[record.Fetch], error) {
+		return &rows[record.Fetch]{txn: "r1", kind: record.KindFetch}, nil
+	}})
+	if !errors.Is(err, fault.Usage) {
+		t.Error(err)
+	}
+}
+
+// A frontier whose credits do not add up is refused by Check.
+func TestOpicCheck(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{Policy: opic})
+	if err := b.add("seed", newURL("a.test", "", 0)); err != nil {
+		t.Fatal(err)
+	}
+	b.change(func(s *state) { s.Credit.Lambda++ })
+	if err := b.f.Check(context.Background()); !errors.Is(err, fault.No) {
+		t.Error(err)
+	}
+}
+
+// change changes the state behind everybody's back.
+func (b *bench) change(fn func(*state)) {
+	b.t.Helper()
+	spec := stage.Spec{Name: "test", Verb: "add", Store: b.f.Store(), NoOutput: true}
+	_, err := stage.Run(context.Background(), spec, urlRows(""), nil, func(_ context.Context, sb *stage.Batch[record.URL, record.URL]) error {
+		var end record.URL
+		if err := sb.Read(&end); err != io.EOF {
+			return err
+		}
+		s, err := b.f.load(sb.Tx().Base())
+		if err != nil {
+			return err
+		}
+		fn(s)
+		return s.save(sb.Tx())
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}

@@ -1,0 +1,181 @@
+package simweb
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"testing"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/canon"
+	"mercator/pkg/durable"
+	"mercator/pkg/fingerprint"
+	"mercator/pkg/frontier"
+	"mercator/pkg/stage"
+)
+
+// rows is an input in memory.
+type rows[T record.Row] struct {
+	all  []T
+	kind record.Kind
+	txn  string
+	next int
+}
+
+func (r *rows[T]) Schema() *record.Schema { return &record.Schema{Kind: r.kind, Txn: r.txn} }
+func (r *rows[T]) Trailer() record.Trailer {
+	return record.Trailer{Verified: true, Rows: uint64(len(r.all)), Txn: r.txn}
+}
+func (r *rows[T]) Read(row *T) error {
+	if r.next == len(r.all) {
+		return io.EOF
+	}
+	*row = r.all[r.next]
+	r.next++
+	return nil
+}
+
+// crawlInMemory fetches n URLs of a web under a policy, in batches of size, and counts those of traps.
+// Links come from what the pages are made of.
+func crawlInMemory(t *testing.T, w *Web, p frontier.Params, n, size int) (traps int) {
+	t.Helper()
+	ctx := context.Background()
+	opt := store.Options{FS: durable.NewCrashFS()}
+	if err := frontier.Create("/frontier", p, opt); err != nil {
+		t.Fatal(err)
+	}
+	f, err := frontier.Open("/frontier", opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]resource{}
+	var fresh []record.URL
+	meet := func(r resource) record.URL {
+		u := record.URL{URL: string(w.appendURL(nil, r))}
+		_, u.Host, _ = canon.Split(u.URL)
+		u.Key = fingerprint.URLKey(u.Host, u.URL)
+		if _, ok := seen[u.URL]; !ok {
+			seen[u.URL] = r
+			fresh = append(fresh, u)
+		}
+		return u
+	}
+	run := func(verb, txn string, in stage.Input[record.URL], body func(context.Context, *stage.Batch[record.URL, record.URL]) error) {
+		t.Helper()
+		spec := stage.Spec{Name: "mfrontier " + verb, Verb: verb, Store: f.Store(), Txn: txn, NoOutput: true, LateLock: verb != "next", Spooled: verb == "next"}
+		if _, err := stage.Run(ctx, spec, in, nil, body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for b := range 3 {
+		meet(resource{host: int32(b * blockSize)})
+	}
+	run("add", "seed", &rows[record.URL]{all: fresh, kind: record.KindURL, txn: "seed"}, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+		return f.Add(ctx, b, frontier.AddOptions{})
+	})
+	sitemaps := map[int32]bool{}
+	for done, round := 0, 0; done < n; round++ {
+		txn := fmt.Sprintf("r%d", round)
+		run("next", txn, nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+			return f.Next(ctx, b, frontier.NextOptions{N: min(size, n-done), Txn: txn})
+		})
+		fresh = fresh[:0]
+		var fetched []record.Fetch
+		var links []record.Link
+		err := f.EachURL(ctx, func(u *record.URL) error {
+			if len(fetched) == min(size, n-done) { // those in flight come first
+				return io.EOF
+			}
+			r := seen[u.URL]
+			if w.Trapped(u.URL) {
+				traps++
+			}
+			fetched = append(fetched, record.Fetch{URL: u.URL, Key: u.Key, Host: u.Host, Role: record.RolePage, Outcome: record.OutcomeFetched, Status: uint16(w.status(r))})
+			if r.kind != kindNoName && w.hasSitemap(r.host) && !sitemaps[r.host] {
+				sitemaps[r.host] = true
+				meet(resource{host: r.host, kind: kindSitemap})
+			}
+			var to []link
+			switch {
+			case r.kind == kindNoName || w.denied(r):
+			case r.kind == kindRedirect:
+				target, _ := w.redirection(r)
+				to = append(to, link{to: target})
+			case r.kind == kindSitemap:
+				for _, target := range w.appendSitemapTargets(nil, r) {
+					to = append(to, link{to: target})
+				}
+			case w.status(r) == 200:
+				to = w.appendLinks(nil, r)
+			}
+			for _, l := range to {
+				v := meet(l.to)
+				links = append(links, record.Link{SrcURL: u.URL, SrcKey: u.Key, URL: v.URL, Key: v.Key, Host: v.Host, Nofollow: l.elem == elemNofollow})
+			}
+			return nil
+		})
+		if err != nil && err != io.EOF {
+			t.Fatal(err)
+		}
+		if len(fetched) == 0 {
+			t.Fatalf("only %d URLs", done)
+		}
+		done += len(fetched)
+		run("update", txn, &rows[record.URL]{all: fresh, kind: record.KindURL, txn: txn}, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+			return f.Update(ctx, b, frontier.UpdateOptions{Txn: txn, Retries: frontier.Retries{MaxAttempts: 1},
+				Outcomes: func() (stage.Input[record.Fetch], error) {
+					return &rows[record.Fetch]{all: fetched, kind: record.KindFetch, txn: txn}, nil
+				},
+				Links: func() (stage.Input[record.Link], error) {
+					return &rows[record.Link]{all: links, kind: record.KindLink, txn: txn}, nil
+				}})
+		})
+	}
+	return traps
+}
+
+// An almanac's pages are what their URLs say, to the last; hosts beside have none.
+func TestAlmanac(t *testing.T) {
+	c := Default
+	c.Traps = 3
+	w := mustNew(t, c)
+	for _, r := range []resource{{9, kindAlmanac, 0, 0}, {19, kindAlmanac, almanacPages - 1, 0}} {
+		url := string(w.appendURL(nil, r))
+		if got := w.resolve(r.host, string(w.appendTarget(nil, r))); got != r || !w.Trapped(url) {
+			t.Errorf("%s is %v, want %v", url, got, r)
+		}
+	}
+	if n := len(w.appendLinks(nil, resource{9, kindAlmanac, 7, 0})); n != 1+almanacDays {
+		t.Errorf("%d links", n)
+	}
+	if n := len(w.appendLinks(nil, resource{9, kindAlmanac, almanacPages - 1, 0})); n != 1 {
+		t.Errorf("%d links of the last page", n)
+	}
+	for _, r := range []resource{{6, kindAlmanac, 0, 0}, {7, kindAlmanac, 0, 0}, {9, kindAlmanac, almanacPages, 0}} {
+		if url := string(w.appendURL(nil, r)); w.Trapped(url) || w.status(w.resolve(r.host, string(w.appendTarget(nil, r)))) != 404 {
+			t.Errorf("%s is there", url)
+		}
+	}
+	if w.Trapped("http://example.org/almanac/1.html") || w.Trapped("") {
+		t.Error("a page of another web is of a trap of this one")
+	}
+}
+
+// Of the first 5,000 fetches on a web in which three of ten hosts have an almanac without end,
+// policy opic spends at most a fifth of what fifo spends on traps. (More of such hosts take more: of five
+// of ten a little over a fifth, of nine a third; their roots and first pages have credit like those of others.)
+func TestOpicAvoidsTraps(t *testing.T) {
+	const fetches, batch = 5000, 250
+	for _, seed := range []uint64{1, 2, 3} {
+		c := Default
+		c.Seed, c.Traps = seed, 3
+		w := mustNew(t, c)
+		fifo := crawlInMemory(t, w, frontier.Params{Policy: "fifo"}, fetches, batch)
+		opic := crawlInMemory(t, w, frontier.Params{Policy: "opic"}, fetches, batch)
+		t.Logf("seed %d: of %d fetches fifo spends %d on traps, opic %d: %.2f", seed, fetches, fifo, opic, float64(opic)/float64(fifo))
+		if fifo < fetches/5 || 5*opic > fifo {
+			t.Errorf("seed %d: of %d fetches fifo spends %d on traps, opic %d", seed, fetches, fifo, opic)
+		}
+	}
+}
