@@ -18,6 +18,8 @@ export LC_ALL=C
 here=$(cd "$(dirname "$0")/.." && pwd)
 bin=${BIN:-$here/bin/} n=${N:-100000} rounds=${ROUNDS:-3} massdns=${MASSDNS:-}
 PATH=$PATH:/usr/sbin
+# shellcheck source=pipelines/nsd.sh
+. "$here/pipelines/nsd.sh"
 die() { echo "dns.sh: $1" >&2; exit 1; }
 command -v nsd > /dev/null || die 'nsd is not installed'
 [ -x "${bin}mresolve" ] || die "no ${bin}mresolve: run \"make build\""
@@ -35,26 +37,8 @@ awk -v n="$n" -v zone="$dir/zone" -v names="$dir/names" 'BEGIN {
 		print "h" i ".zone.test" > names
 	}
 }'
-cat > "$dir/nsd.conf" <<END
-server:
-  server-count: 1
-  ip-address: 127.0.0.1@$at
-  username: ""
-  zonesdir: "$dir"
-  database: ""
-  pidfile: "$dir/nsd.pid"
-  xfrdfile: "$dir/xfrd"
-  zonelistfile: "$dir/zonelist"
-  logfile: "$dir/nsd.log"
-  rrl-ratelimit: 0
-remote-control:
-  control-enable: no
-zone:
-  name: zone.test
-  zonefile: zone
-END
-nsd -d -c "$dir/nsd.conf" &
-pids=$!
+nsd_start "$dir" "$at"
+pids=$nsd
 until [ "$(echo ns.zone.test | "${bin}mresolve" names --quiet --server "127.0.0.1:$at" | grep -c 127.0.0.1)" = 1 ]; do
 	kill -0 $pids 2> /dev/null || { cat "$dir/nsd.log" >&2; die 'nsd did not start'; }
 	sleep 0.2

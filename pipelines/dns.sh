@@ -15,6 +15,8 @@ export LC_ALL=C
 here=$(cd "$(dirname "$0")/.." && pwd)
 bin=${BIN:-$here/bin/} n=${N:-1000}
 PATH=$PATH:/usr/sbin
+# shellcheck source=pipelines/nsd.sh
+. "$here/pipelines/nsd.sh"
 die() { echo "dns.sh: $1" >&2; exit 1; }
 for tool in nsd dig dnsperf unbound-host; do
 	command -v $tool > /dev/null || die "$tool is not installed"
@@ -56,26 +58,8 @@ port() {
 	END
 }
 at=$(port)
-cat > "$dir/nsd.conf" <<END
-server:
-  server-count: 1
-  ip-address: 127.0.0.1@$at
-  username: ""
-  zonesdir: "$dir"
-  database: ""
-  pidfile: "$dir/nsd.pid"
-  xfrdfile: "$dir/xfrd"
-  zonelistfile: "$dir/zonelist"
-  logfile: "$dir/nsd.log"
-  rrl-ratelimit: 0
-remote-control:
-  control-enable: no
-zone:
-  name: zone.test
-  zonefile: zone
-END
-nsd -d -c "$dir/nsd.conf" &
-pids=$!
+nsd_start "$dir" "$at"
+pids=$nsd
 until dig +short +time=1 +tries=1 -p "$at" @127.0.0.1 ns.zone.test > /dev/null; do
 	kill -0 $pids 2> /dev/null || { cat "$dir/nsd.log" >&2; die "nsd did not start"; }
 	sleep 0.1

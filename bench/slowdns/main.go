@@ -1,6 +1,6 @@
-// Command slowdns is a name server on loopback that takes its time, for bench/dns.sh:
-// each question is answered with one address after --delay, but for one name of --dead,
-// which is never answered.
+// Command slowdns is a name server on loopback that takes its time, for bench/dns.sh and dns-share.sh:
+// each question is answered with one address, or as --forward answers it, after --delay,
+// but for one name of --dead, which is never answered.
 package main
 
 import (
@@ -18,6 +18,7 @@ import (
 func main() {
 	delay := flag.Duration("delay", 200*time.Millisecond, "time from a question to its answer")
 	dead := flag.Uint("dead", 0, "one name of so many is never answered; 0: all are")
+	forward := flag.String("forward", "", "name server whose answers are given (ADDR:PORT)")
 	flag.Parse()
 	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err == nil {
@@ -41,6 +42,12 @@ func main() {
 			m.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 3600}, A: net.IPv4(127, 0, 0, 1)}}
 		}
 		time.Sleep(*delay)
+		if *forward != "" {
+			var err error
+			if m, err = dns.Exchange(q, *forward); err != nil {
+				return // as if it had been lost
+			}
+		}
 		w.WriteMsg(m)
 	})}
 	fmt.Fprintln(os.Stderr, "slowdns:", s.ActivateAndServe())
