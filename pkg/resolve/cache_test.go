@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/formats/warc"
+	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/stage"
@@ -47,6 +49,11 @@ func runBatch(t *testing.T, dir, txn string, opt Options, hosts ...string) ([]re
 	if err != nil {
 		t.Fatal(err)
 	}
+	return runOn(t, st, txn, opt, hosts...)
+}
+
+func runOn(t *testing.T, st *store.Store, txn string, opt Options, hosts ...string) ([]record.URL, Stats, error) {
+	t.Helper()
 	var in bytes.Buffer
 	w, err := record.NewWriter[record.URL](&in, record.WriterOptions{Txn: txn})
 	if err != nil {
@@ -65,7 +72,10 @@ func runBatch(t *testing.T, dir, txn string, opt Options, hosts ...string) ([]re
 	if err != nil {
 		t.Fatal(err)
 	}
-	opt.Parallel, opt.Memory = 16, 16<<20
+	opt.Parallel = 16
+	if opt.Memory == 0 {
+		opt.Memory = 16 << 20
+	}
 	var stats Stats
 	var out memSink
 	_, err = stage.Run(t.Context(), stage.Spec{Name: "mresolve", Verb: "resolve", Store: st, Txn: txn}, rows, []stage.Sink{&out},
@@ -313,6 +323,134 @@ func TestCachedFamilies(t *testing.T) {
 			got := fmt.Sprintf("%s %s %s %s", rows[0].Addr, rows[0].AddrError, rows[1].Addr, rows[1].AddrError)
 			if got != want[family] {
 				t.Errorf("order %s: family %s: %q, want %q", order, family, got, want[family])
+			}
+		}
+	}
+}
+
+// instant is a server without sockets, whose answers each take their host's number from a
+// count of all questions.
+type instant struct{ asked atomic.Int32 }
+
+func (s *instant) exchange(_ context.Context, q *query, _ time.Duration) ([]byte, error) {
+	n := s.asked.Add(1)
+	return reply(q.wire, func(m *dns.Msg) {
+		m.Answer = append(m.Answer, a(m.Question[0].Name, fmt.Sprintf("127.%d.%d.%d", n>>16, n>>8&0xff, n&0xff), 3600))
+	}), nil
+}
+
+func (*instant) close() {}
+
+func instantResolver(t *testing.T) (*Resolver, *instant) {
+	t.Helper()
+	r, err := New(Config{Servers: []string{"127.0.0.1"}, Family: "4", Now: func() time.Time { return testNow }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &instant{}
+	r.servers[0].main = s
+	return r, s
+}
+
+// TestMoreHostsThanMemory: a batch of more hosts than its tables hold asks for each once and
+// tells all its rows the same; the next one, whose store does not fit either, asks nobody.
+func TestMoreHostsThanMemory(t *testing.T) {
+	r, server := instantResolver(t)
+	const distinct = 25_000
+	hosts := make([]string, 2*distinct)
+	for i := range hosts {
+		hosts[i] = fmt.Sprintf("host%d.test", i%distinct)
+	}
+	opt := Options{Resolver: r, Now: r.cfg.Now, Memory: 1} // one chunk a table
+	dir := newDNSStore(t)
+	var first []record.URL
+	for round := range 2 {
+		rows, stats, err := runBatch(t, dir, fmt.Sprintf("r%d", round), opt, hosts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = rows
+		}
+		for i := range rows {
+			if rows[i].Host != hosts[i] || rows[i].Addr == "" || rows[i].Addr != first[i%distinct].Addr {
+				t.Fatalf("round %d, row %d: %s %q, want %s %q", round, i, rows[i].Host, rows[i].Addr, hosts[i], first[i%distinct].Addr)
+			}
+		}
+		if stats.Failed != 0 || server.asked.Load() != distinct {
+			t.Errorf("round %d: %+v, %d questions", round, stats, server.asked.Load())
+		}
+	}
+}
+
+// cached tells what a store's cache holds.
+func cached(t *testing.T, st *store.Store) (rows []string) {
+	t.Helper()
+	c, err := openBase(st, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.upTo(nil, func(m *record.Module) error { rows = append(rows, m.Name+" "+m.Value); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// TestCrashAtEveryCall stops the machine at every call of the file system while the cache is
+// written: what is found then is the old one or the new one, and the batch can be repeated.
+func TestCrashAtEveryCall(t *testing.T) {
+	r, _ := instantResolver(t)
+	opt := Options{Resolver: r, Now: r.cfg.Now}
+	open := func(fsys durable.FS) (*store.Store, error) {
+		return store.Open("/dns", StoreKind, StoreVersion, store.Options{FS: fsys})
+	}
+	batch := func(fsys durable.FS, txn string, hosts ...string) error {
+		st, err := open(fsys)
+		if err != nil {
+			return err
+		}
+		_, _, err = runOn(t, st, txn, opt, hosts...)
+		return err
+	}
+	found := func(fsys durable.FS) []string {
+		st, err := open(fsys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cached(t, st)
+	}
+	base := durable.NewCrashFS()
+	if err := CreateStore("/dns", store.Options{FS: base}); err != nil {
+		t.Fatal(err)
+	}
+	if err := batch(base, "r1", "one.test", "two.test"); err != nil {
+		t.Fatal(err)
+	}
+	before := found(base)
+	whole := base.AfterCrash(durable.KeepAll)
+	whole.CrashAt(0)
+	if err := batch(whole, "r2", "two.test", "three.test"); err != nil {
+		t.Fatal(err)
+	}
+	calls := whole.Calls()
+	if len(before) != 2 || len(found(whole)) != 3 {
+		t.Fatalf("before %v, after %v", before, found(whole))
+	}
+	for n := 1; n <= calls; n++ {
+		trial := base.AfterCrash(durable.KeepAll)
+		trial.CrashAt(n)
+		crashed := batch(trial, "r2", "two.test", "three.test")
+		for _, loss := range []durable.Loss{durable.LoseAll, durable.KeepAll, durable.Loss(1000 + n)} {
+			fsys := trial.AfterCrash(loss)
+			// The address of three.test is another in each trial.
+			got := found(fsys)
+			isNew := len(got) == 3 && strings.Contains(strings.Join(got, "\n"), "three.test {")
+			if !isNew && (!slices.Equal(got, before) || crashed == nil) {
+				t.Fatalf("call %d of %d, loss %d, error %v: the cache holds %v", n, calls, loss, crashed, got)
+			}
+			if err := batch(fsys, "r2", "two.test", "three.test"); err != nil || len(found(fsys)) != 3 {
+				t.Fatalf("call %d of %d, loss %d: repeated: %v", n, calls, loss, err)
 			}
 		}
 	}
