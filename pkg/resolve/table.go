@@ -79,7 +79,7 @@ func (it item) compare(key uint64, name []byte) int {
 type table struct {
 	limit  int64 // bytes
 	seed   maphash.Seed
-	index  []uint32 // by hash of the name: place + 1 of an item; 0 is empty
+	index  []uint64 // by hash of the name: 32 bits of that, then place + 1 of an item; 0 is empty
 	names  int
 	chunks [][]byte // a place is chunk × chunkSize + offset
 	used   int      // chunks that are not empty
@@ -89,28 +89,34 @@ const chunkSize = 1 << 18
 
 // newTable makes a table of so many bytes, of which places can tell 2 GiB apart.
 func newTable(limit int64) *table {
-	return &table{limit: min(limit, 1<<31), seed: maphash.MakeSeed(), index: make([]uint32, 1<<10)}
+	return &table{limit: min(limit, 1<<31), seed: maphash.MakeSeed(), index: make([]uint64, 1<<10)}
 }
 
 func (t *table) at(place uint32) item { return firstItem(t.chunks[place/chunkSize][place%chunkSize:]) }
 
-// slot finds the place in the index for a name, and its item, if there is one. The hash is
-// the table's own: names whose FP64 are alike can be made on purpose.
-func (t *table) slot(name string) (slot int, it item) {
-	mask := uint64(len(t.index) - 1)
-	for i := maphash.String(t.seed, name) & mask; ; i = (i + 1) & mask {
+// slot finds the place in the index for a name, its hash's part there, and its item, if there
+// is one. The hash is the table's own: names whose FP64 are alike can be made on purpose.
+func (t *table) slot(name string) (slot int, tag uint64, it item) {
+	tag = maphash.String(t.seed, name) >> 32
+	for i := t.first(tag); ; i = (i + 1) & (len(t.index) - 1) {
 		if t.index[i] == 0 {
-			return int(i), nil
+			return i, tag, nil
 		}
-		if it := t.at(t.index[i] - 1); string(it.name()) == name {
-			return int(i), it
+		if t.index[i]>>32 != tag {
+			continue
+		}
+		if it := t.at(uint32(t.index[i]) - 1); string(it.name()) == name {
+			return i, tag, it
 		}
 	}
 }
 
+// first is where the search for a hash begins.
+func (t *table) first(tag uint64) int { return int(tag) & (len(t.index) - 1) }
+
 // get finds a name's entry.
 func (t *table) get(name string) (e entry, ok bool) {
-	_, it := t.slot(name)
+	_, _, it := t.slot(name)
 	if it == nil {
 		return e, false
 	}
@@ -121,7 +127,7 @@ func (t *table) get(name string) (e entry, ok bool) {
 // nothing, where there is no room.
 func (t *table) put(key uint64, name string, e *entry) bool {
 	if t.used == 0 || len(t.chunks[t.used-1])+itemBytes(name, e) > chunkSize {
-		if t.used > 0 && int64(t.used+1)*chunkSize+int64(len(t.index))*4 > t.limit {
+		if t.used > 0 && int64(t.used+1)*chunkSize+int64(len(t.index))*8 > t.limit {
 			return false
 		}
 		if t.used == len(t.chunks) {
@@ -132,12 +138,12 @@ func (t *table) put(key uint64, name string, e *entry) bool {
 	if t.names*4 >= len(t.index)*3 {
 		t.grow()
 	}
-	slot, old := t.slot(name)
+	slot, tag, old := t.slot(name)
 	if old == nil {
 		t.names++
 	}
 	c := &t.chunks[t.used-1]
-	t.index[slot] = uint32((t.used-1)*chunkSize+len(*c)) + 1
+	t.index[slot] = tag<<32 | uint64((t.used-1)*chunkSize+len(*c)+1)
 	*c = appendItem(*c, key, name, e)
 	return true
 }
@@ -145,17 +151,16 @@ func (t *table) put(key uint64, name string, e *entry) bool {
 // grow doubles the index.
 func (t *table) grow() {
 	old := t.index
-	t.index = make([]uint32, 2*len(old))
-	mask := uint64(len(t.index) - 1)
-	for _, place := range old {
-		if place == 0 {
+	t.index = make([]uint64, 2*len(old))
+	for _, e := range old {
+		if e == 0 {
 			continue
 		}
-		i := maphash.Bytes(t.seed, t.at(place-1).name()) & mask
+		i := t.first(e >> 32)
 		for t.index[i] != 0 {
-			i = (i + 1) & mask
+			i = (i + 1) & (len(t.index) - 1)
 		}
-		t.index[i] = place
+		t.index[i] = e
 	}
 }
 
@@ -171,9 +176,9 @@ func (t *table) reset() {
 // sorted gives the items in a cache file's order.
 func (t *table) sorted() []item {
 	items := make([]item, 0, t.names)
-	for _, place := range t.index {
-		if place != 0 {
-			items = append(items, t.at(place-1))
+	for _, e := range t.index {
+		if e != 0 {
+			items = append(items, t.at(uint32(e)-1))
 		}
 	}
 	slices.SortFunc(items, func(a, b item) int { return a.compare(b.key(), b.name()) })

@@ -19,7 +19,7 @@ func TestTable(t *testing.T) {
 	for e := testEntry(n); tb.put(uint64(n), fmt.Sprintf("host%d.test", n), &e); e = testEntry(n) {
 		n++
 	}
-	if size := tb.used*chunkSize + len(tb.index)*4; n < 20_000 || size > 5<<20 {
+	if size := tb.used*chunkSize + len(tb.index)*8; n < 20_000 || size > 5<<20 {
 		t.Errorf("%d names in %d bytes of 4 MiB", n, size)
 	}
 	for i := range n {
