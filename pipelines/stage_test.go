@@ -68,9 +68,9 @@ func TestOwnStage(t *testing.T) {
 	}
 }
 
-// A crawl whose priorities a program gives: those of a page's links depend on the
-// score that it gave the page, the books balance, and the crawl is repeated from its
-// records.
+// A crawl whose priorities a program gives, and whose domains have budgets: the priorities
+// of a page's links depend on the score that it gave the page, the books balance, and the
+// crawl is repeated from its records.
 func TestOwnPrioritizer(t *testing.T) {
 	w := startWeb(t, 9, 3, 15)
 	program, err := filepath.Abs("prioritize-awk.sh")
@@ -78,7 +78,7 @@ func TestOwnPrioritizer(t *testing.T) {
 		t.Fatal(err)
 	}
 	toml := filepath.Join(t.TempDir(), "crawl.toml")
-	if err := os.WriteFile(toml, []byte("[frontier]\nprioritizer = \""+program+"\"\nmax_depth = 5\n"), 0o666); err != nil {
+	if err := os.WriteFile(toml, []byte("[frontier]\nprioritizer = \""+program+"\"\nmax_depth = 5\ndomain_budget = 40\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	c := newCrawl(t, w, "CONFIG="+toml, "BATCH=1000")

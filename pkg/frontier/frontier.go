@@ -20,6 +20,8 @@
 // again for a later time (a failure that may pass, with back-off and a limit).
 // What has a time waits in a queue by time and gets a place when Next finds it due.
 // A host that Update finds dead is parked for a time; Next lets its URLs wait so long.
+// New URLs beyond the budget of their registered domain are held, by the round in which
+// an Update lets them in or judges them again (Budgets).
 // While a batch is in flight Next can take one more, of other hosts; they land in order.
 //
 // # What holds
