@@ -53,7 +53,7 @@ func TestOverlapAgainstModel(t *testing.T) {
 	ctx := context.Background()
 	did := map[string]int{} // what all crawls came to together
 	for _, size := range []int{3, 30} {
-		for seed, p := range []Params{{Strict: true}, {Seed: 5}, {Policy: dynamic}, {Policy: fifo, Workers: 3},
+		for seed, p := range []Params{{Strict: true}, {Seed: 5}, {Policy: dynamic}, {Policy: fifo, Workers: 3}, {Policy: opic, Seed: 7},
 			{Policy: revisit, Seed: 3, MinInterval: time.Minute, MaxInterval: time.Hour, GoneAfter: 2}} {
 			t.Run(fmt.Sprintf("batch %d %+v", size, p), func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(uint64(seed), uint64(size)))
