@@ -36,7 +36,7 @@ type webFlags struct {
 	Size     int    `default:"4096" help:"Median size of a page, in bytes."`
 	Degree   int    `default:"8" help:"Median number of random links on a page."`
 	Sitemaps bool   `default:"true" negatable:"" help:"Robots files name sitemaps, where some pages are found only. Off for crawlers that read none."`
-	Changing bool   `help:"With --hard: pages change at rates of their own, from every 15 minutes to never; see mweb changes."`
+	Changing bool   `help:"With --hard: pages change at rates of their own, from every 5 minutes to never; see mweb changes."`
 	Hard     bool   `help:"Add what depends on time and order: 429 with Retry-After, slow hosts and names, Crawl-delay, robots.txt that fails at first, pages that change, links without end."`
 	Traps    int    `help:"Hosts of each ten that have an almanac: pages without end, each of which links to 30 further ones. No crawl comes to its end then; the oracle leaves them out."`
 }
@@ -141,7 +141,7 @@ func (changesCmd) Help() string {
 	return `Print, sorted by URL and between tabs, the pages of a web with --hard --changing; the mean time between two changes of each in seconds
 (0: it never changes); and the times of the last change up to --at and of the next one, empty if there is none. Changes come as a Poisson process,
 drawn from the seed: at the same time a page is the same to everybody. Of the pages, a quarter each tells ETag, Last-Modified, both, or neither;
-one in four tells by Cache-Control how long it stays as it is. (Pages of h3, h13 and so on change every second, and are not listed.)
+one in four tells by Cache-Control how long it stays as it is. Pages of h3, h13 and so on change every second.
 
   mweb changes --seed 7 --hard --changing --at 2026-11-01T00:00:00Z`
 }

@@ -178,7 +178,11 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	} else {
 		s.InFlight = fl
 	}
-	s.measure(b.Now(), taken, o.For > 0 || flying.Rows == uint64(o.N))
+	limit := uint64(o.N)
+	if o.For > 0 {
+		limit = 0
+	}
+	s.measure(b.Now(), taken, limit)
 	s.Counts.Pending -= flying.Rows
 	s.Counts.InFlight += flying.Rows
 	return s.save(tx)

@@ -82,7 +82,7 @@ func newSchedule(p *Params) (*schedule, error) {
 		return refuse(fmt.Sprintf("pages gone after %d visits", p.GoneAfter), "1 to 255")
 	}
 	s := &schedule{min: uint64(p.MinInterval.Microseconds()), max: uint64(p.MaxInterval.Microseconds()), gone: uint8(p.GoneAfter)}
-	s.prior = uint64(math.Sqrt(float64(s.min) * float64(s.max)))
+	s.prior = 2 * s.min
 	return s, nil
 }
 
@@ -185,15 +185,24 @@ type revisits struct {
 	// PerDay is how many visits of known pages a day the rounds have room for: a mean of
 	// the last rounds, of which recent ones weigh more. 0: not known yet.
 	PerDay float64 `json:"per_day"`
+	// Load is what share of them the pages are to ask for, so that batches are full and no more.
+	Load float64 `json:"load"`
 	// Multiplier is Lagrange's, in µs: how much freshness a visit must bring to be made.
 	Multiplier float64 `json:"multiplier"`
-	// Of the batch before: when it was taken; its URLs, and those of them of known pages;
-	// known pages that were due and found no room in it.
-	Now  record.Time `json:"now"`
-	All  uint64      `json:"all"`
-	Old  uint64      `json:"old"`
-	Left uint64      `json:"left"`
+	// Of the batch before: when it was taken; the most URLs that it could have (0: any
+	// number); its URLs, and those of them of known pages; known pages that were due and
+	// found no room in it.
+	Now   record.Time `json:"now"`
+	Limit uint64      `json:"limit"`
+	All   uint64      `json:"all"`
+	Old   uint64      `json:"old"`
+	Left  uint64      `json:"left"`
 }
+
+// probe is how many times the time that a page was seen not to change the next visit may
+// be off, until a change was seen. Pages that change all the time are known after few
+// visits so; seen rarely from the start, they could not be told for long from others.
+const probe = 4
 
 // maxDoubled bounds how often an interval is doubled, because a page is not found.
 const maxDoubled = 16
@@ -231,7 +240,11 @@ func (c *change) comeBack(e *segment.Entry, o *outcome) (back bool, err error) {
 	if c.intervals == nil {
 		c.intervals = p.intervals(r.Multiplier)
 	}
-	wait := min(c.intervals[class]<<min(v.Gone, maxDoubled), p.max)
+	wait := c.intervals[class]
+	if v.Changes == 0 {
+		wait = min(wait, p.min+probe*v.ObservedUS)
+	}
+	wait = min(wait<<min(v.Gone, maxDoubled), p.max)
 	e.URL.Attempt = 0
 	e.URL.Due = o.sighting.at + record.Time(wait)
 	c.s.Counts.Visits++
@@ -281,7 +294,7 @@ func (p *schedule) learn(v *segment.Visit, s *sighting, was uint64) {
 }
 
 // mean is the estimated mean time between two changes of a page, in µs. Half a change
-// in half the prior's time is taken to have been seen before the first visit, so that
+// in the least interval is taken to have been seen before the first visit, so that
 // few visits say little; Cho and Garcia-Molina's estimator adds a half too.
 func (p *schedule) mean(changes uint32, observed uint64) uint64 {
 	return (2*observed + p.prior) / (2*uint64(changes) + 1)
@@ -369,50 +382,67 @@ func (p *schedule) adjust(r *revisits) {
 		return
 	}
 	low, high := math.Log(1e3), math.Log(float64(slowest*p.max))
+	asked := 0.0
 	for range 40 {
 		middle := (low + high) / 2
 		visits := 0.0
 		for i, interval := range p.intervals(math.Exp(middle)) {
 			visits += float64(r.Rates[i]) * day / float64(interval)
 		}
-		if visits > r.PerDay {
+		if visits > r.PerDay*r.Load {
 			low = middle
 		} else {
-			high = middle
+			high, asked = middle, visits
 		}
 	}
 	r.Multiplier = math.Exp(high)
+	// Room that pages cannot use, since there is a least interval, is not room for many more.
+	if asked > 0 {
+		r.PerDay = min(r.PerDay, growth*asked)
+	}
 }
 
-// Of the room for visits: how much less is asked for while pages that are due found no
-// room in the last batch, and how much more is tried when all did.
-const (
-	catchUp = 0.9
-	tryMore = 1.25
-)
+// growth is how many times the visits that its pages ask for a frontier may think that
+// there is room for.
+const growth = 1.5
 
-// measure notes what a batch taken now has of each front queue, and learns from the
-// time since the one before how many visits the rounds have room for. full: the batch
-// is as large as it was to be; otherwise the hosts of what is left had their share.
-func (s *state) measure(now record.Time, taken []uint64, full bool) {
+// leastLoad is the least share of the room for visits that pages are to ask for.
+const leastLoad = 0.9
+
+// measure notes what a batch of at most limit URLs (0: any number) taken now has of each
+// front queue, and learns from the time since the one before how many visits the rounds
+// have room for: more than was thought while batches are not filled, less while pages
+// that are due find no room in them.
+func (s *state) measure(now record.Time, taken []uint64, limit uint64) {
 	r := s.Revisits
 	if r == nil {
 		return
 	}
 	if r.Now > 0 && now > r.Now {
-		room := catchUp * float64(r.Old)
-		if r.Left == 0 {
-			room = tryMore * max(float64(r.Old), float64(r.All)*(1-s.policy.weight[newURLs]))
+		share := 1 - s.policy.weight[newURLs]
+		perDay := day / float64(now-r.Now)
+		most := max(float64(r.Limit)-float64(r.All-r.Old), share*float64(max(r.Limit, r.All))) // of known pages in that batch
+		room := most * perDay
+		switch {
+		case limit > 0 && r.Limit > 0:
+		case r.Left > 0:
+			room = float64(r.Old) * perDay
+		default:
+			room = max(room, growth*r.PerDay)
 		}
-		if room *= day / float64(now-r.Now); r.PerDay == 0 {
-			r.PerDay = room
-		} else {
-			r.PerDay += (room - r.PerDay) / 4
+		if r.PerDay == 0 {
+			r.PerDay, r.Load = room, 1
+		}
+		r.PerDay += (room - r.PerDay) / 4
+		if r.Left > 0 {
+			r.Load = max(r.Load-1./32, leastLoad)
+		} else if most > 0 {
+			r.Load = min(r.Load+(1-float64(r.Old)/most)/16, growth)
 		}
 		s.policy.revisit.adjust(r)
 	}
-	r.Now, r.All, r.Old, r.Left = now, taken[newURLs]+taken[oldURLs], taken[oldURLs], 0
-	if full {
+	r.Now, r.Limit, r.All, r.Old, r.Left = now, limit, taken[newURLs]+taken[oldURLs], taken[oldURLs], 0
+	if limit == 0 || r.All == limit { // else the hosts of what is left have their share
 		r.Left = rowsOf(s.Ready[oldURLs])
 	}
 }

@@ -4,7 +4,7 @@ import "time"
 
 // Lives are the mean times between two changes of the pages of a changing web
 // (Config.Changing). Each is that of as many pages; 0 are pages that never change.
-var Lives = [...]time.Duration{15 * time.Minute, time.Hour, 4 * time.Hour, 16 * time.Hour, 64 * time.Hour, 256 * time.Hour, 1024 * time.Hour, 0}
+var Lives = [...]time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour, 4 * time.Hour, 64 * time.Hour, 128 * time.Hour, 256 * time.Hour, 512 * time.Hour, 0}
 
 // Change is what becomes of a page around a time.
 type Change struct {
@@ -14,18 +14,22 @@ type Change struct {
 }
 
 // Change tells when the page of a target on a host changes, around now: at the times
-// of a Poisson process of its own, which are drawn from the seed like all else. ok is
-// false for what is not such a page.
+// of a Poisson process of its own, which are drawn from the seed like all else; on some
+// hosts every second. ok is false for what is not such a page.
 func (w *Web) Change(host, target string, now time.Time) (c Change, ok bool) {
 	h, ok := w.parseHost(host)
 	if !ok {
 		return c, false
 	}
 	r := w.resolve(h, target)
-	if !w.changes(r) {
-		return c, false
+	switch {
+	case w.changes(r):
+		return w.change(r, now), true
+	case w.Changing && position(h) == posChanging && r.kind == kindPage:
+		second := now.Truncate(time.Second)
+		return Change{time.Second, second, second.Add(time.Second)}, true
 	}
-	return w.change(r, now), true
+	return c, false
 }
 
 // changes reports whether a resource is a page that may change at a rate of its own.

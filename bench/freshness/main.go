@@ -1,0 +1,260 @@
+// Command freshness crawls a synthetic web whose pages change at known rates, under
+// policy revisit and under a uniform schedule, with the same number of fetches, and
+// tells what share of the copies was as the page was, on average over time:
+//
+//	go run ./bench/freshness
+//	go run ./bench/freshness -pages 2000 -every 48h -days 60
+//
+// The web is that of "mweb serve --hard --changing", asked within the process, under a
+// clock that jumps from round to round: months take seconds. The frontier is a real
+// one, on a disk in memory. A copy is fresh from its fetch to the next change of its
+// page; the first third of the days, in which the rates are learnt, does not count.
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
+	"mercator/pkg/frontier"
+	"mercator/pkg/simweb"
+	"mercator/pkg/stage"
+)
+
+func main() {
+	var s setting
+	flag.IntVar(&s.pages, "pages", 500, "pages of the web")
+	flag.DurationVar(&s.every, "every", 336*time.Hour, "time in which there are as many fetches as pages")
+	flag.DurationVar(&s.round, "round", 8*time.Hour, "time between two rounds")
+	flag.IntVar(&s.days, "days", 150, "days of the crawl")
+	flag.Uint64Var(&s.seed, "seed", 1, "of the web")
+	flag.Parse()
+	if err := compare(os.Stdout, s); err != nil {
+		fmt.Fprintln(os.Stderr, "freshness:", err)
+		os.Exit(1)
+	}
+}
+
+type setting struct {
+	pages, days  int
+	every, round time.Duration
+	seed         uint64
+}
+
+// compare runs both schedules and prints what came of them.
+func compare(out io.Writer, s setting) error {
+	uniform, err := crawl(s, frontier.Params{Policy: "revisit", MinInterval: s.every, MaxInterval: s.every})
+	if err != nil {
+		return err
+	}
+	rates, err := crawl(s, frontier.Params{Policy: "revisit", MinInterval: s.round, MaxInterval: 8 * s.every})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "uniform  %.4f fresh  %d fetches of %d pages\n", uniform.fresh, uniform.fetches, uniform.pages)
+	fmt.Fprintf(out, "revisit  %.4f fresh  %d fetches of %d pages, %.4f expected by the frontier\n", rates.fresh, rates.fetches, rates.pages, rates.expected)
+	fmt.Fprintf(out, "ratio    %.3f\n", rates.fresh/uniform.fresh)
+	return nil
+}
+
+type result struct {
+	pages, fetches  int
+	fresh, expected float64
+}
+
+// copied is when a page was fetched, and how long the copy stays as the page is.
+type copied struct{ at, until time.Time }
+
+func crawl(s setting, p frontier.Params) (r result, err error) {
+	web, err := simweb.New(simweb.Config{Seed: s.seed, Hosts: 20, Pages: s.pages, Size: 512, Degree: 8, Port: 18080, Hard: true, Changing: true})
+	if err != nil {
+		return r, err
+	}
+	opt := store.Options{FS: durable.NewCrashFS()}
+	if err := frontier.Create("/frontier", p, opt); err != nil {
+		return r, err
+	}
+	f, err := frontier.Open("/frontier", opt)
+	if err != nil {
+		return r, err
+	}
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	var urls []record.URL
+	for _, v := range web.Oracle() {
+		host, path, _ := strings.Cut(strings.TrimPrefix(v.URL, "http://"), "/")
+		if _, ok := web.Change(host, "/"+path, begin); ok && v.Outcome == record.OutcomeFetched {
+			urls = append(urls, record.URL{URL: v.URL, Host: host, Key: fingerprint.URLKey(host, v.URL)})
+		}
+	}
+	r.pages = len(urls)
+	err = run(f, "add", "seed", 0, urls, nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+		return f.Add(ctx, b, frontier.AddOptions{})
+	})
+	if err != nil {
+		return r, err
+	}
+	end := begin.AddDate(0, 0, s.days)
+	counts := begin.AddDate(0, 0, s.days/3)
+	size := int(float64(r.pages)*float64(s.round)/float64(s.every)) + 1
+	hard := web.NewHard()
+	copies := make(map[string]copied, r.pages)
+	var fresh time.Duration
+	settle := func(c copied, now time.Time) { // c is of the past
+		from, to := later(c.at, counts), c.until
+		if to.After(now) {
+			to = now
+		}
+		if to.After(from) {
+			fresh += to.Sub(from)
+		}
+	}
+	for n, now := 0, begin; now.Before(end); n, now = n+1, now.Add(s.round) {
+		txn := fmt.Sprintf("r%d", n)
+		batch, err := next(f, txn, record.TimeOf(now), size)
+		if err != nil {
+			return r, err
+		}
+		if batch == nil {
+			continue
+		}
+		outcomes := make([]record.Fetch, len(batch))
+		for i, u := range batch {
+			at := now.Add(time.Duration(i) * s.round / time.Duration(size))
+			outcomes[i] = fetch(hard, &u, at)
+			host, path, _ := strings.Cut(strings.TrimPrefix(u.URL, "http://"), "/")
+			c, _ := web.Change(host, "/"+path, at)
+			settle(copies[u.URL], at)
+			if c.Next.IsZero() {
+				c.Next = end
+			}
+			copies[u.URL] = copied{at, c.Next}
+			if at.After(counts) {
+				r.fetches++
+			}
+		}
+		if err := update(f, txn, outcomes); err != nil {
+			return r, err
+		}
+	}
+	for _, c := range copies {
+		settle(c, end)
+	}
+	r.fresh = float64(fresh) / float64(end.Sub(counts)) / float64(r.pages)
+	st, err := f.Stat(context.Background(), frontier.StatOptions{})
+	if err != nil {
+		return r, err
+	}
+	r.expected = st.Pages.Fresh
+	return r, f.Check(context.Background())
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// fetch asks the web for a URL, as mfetch does.
+func fetch(hard *simweb.Hard, u *record.URL, at time.Time) record.Fetch {
+	host, path, _ := strings.Cut(strings.TrimPrefix(u.URL, "http://"), "/")
+	p, _ := hard.Respond(nil, &simweb.Request{Method: "GET", Host: host, Target: "/" + path, IfNoneMatch: u.ETag, IfModified: u.LastModified}, at)
+	o := record.Fetch{URL: u.URL, Key: u.Key, Host: u.Host, Attempt: u.Attempt, Addr: "127.0.0.1", ETag: u.ETag, LastModified: u.LastModified, LastContentFP: u.LastContentFP,
+		Role: record.RolePage, FetchTime: record.TimeOf(at), DurationUS: 1000, Outcome: record.OutcomeFetched, Status: uint16(p.Status)}
+	switch p.Status {
+	case 304:
+		o.Outcome, o.ContentFP = record.OutcomeNotModified, u.LastContentFP
+	case 200:
+		o.ETag, o.LastModified, o.ContentFP, o.BodyLength = p.ETag, p.LastModified, fingerprint.Of(p.Body), int64(len(p.Body))
+	}
+	return o
+}
+
+// rows is an input in memory.
+type rows[T record.Row] struct {
+	all []T
+	txn string
+	at  int
+}
+
+func (r *rows[T]) Schema() *record.Schema { return &record.Schema{Txn: r.txn} }
+func (r *rows[T]) Trailer() record.Trailer {
+	return record.Trailer{Verified: true, Rows: uint64(len(r.all)), Txn: r.txn}
+}
+func (r *rows[T]) Read(row *T) error {
+	if r.at == len(r.all) {
+		return io.EOF
+	}
+	*row = r.all[r.at]
+	r.at++
+	return nil
+}
+
+// memory is an output in memory.
+type memory struct{ bytes.Buffer }
+
+func (*memory) Options() record.WriterOptions { return record.WriterOptions{} }
+func (*memory) Publish() error                { return nil }
+func (*memory) Abort()                        {}
+
+type body = func(context.Context, *stage.Batch[record.URL, record.URL]) error
+
+func run(f *frontier.Frontier, verb, txn string, now record.Time, in []record.URL, out *memory, do body) error {
+	spec := stage.Spec{Name: "mfrontier " + verb, Verb: verb, Store: f.Store(), Txn: txn, Now: now}
+	if verb == "next" {
+		spec.Spooled = true
+		_, err := stage.Run(context.Background(), spec, nil, []stage.Sink{out}, do)
+		return err
+	}
+	spec.NoOutput, spec.LateLock = true, true
+	_, err := stage.Run(context.Background(), spec, stage.Input[record.URL](&rows[record.URL]{all: in, txn: txn}), nil, do)
+	return err
+}
+
+// next takes a batch; nil if nothing is due.
+func next(f *frontier.Frontier, txn string, now record.Time, n int) (batch []record.URL, err error) {
+	due, empty, err := f.Due()
+	if err != nil || due > now {
+		return nil, err
+	}
+	if empty {
+		return nil, &fault.Error{Found: "an empty frontier", Want: "pages to visit"}
+	}
+	var out memory
+	err = run(f, "next", txn, now, nil, &out, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+		return f.Next(ctx, b, frontier.NextOptions{N: n, Txn: txn})
+	})
+	if err != nil {
+		return nil, err
+	}
+	r, err := record.NewReader[record.URL](&out, record.ReaderOptions{})
+	for err == nil {
+		var u record.URL
+		if err = r.Read(&u); err == nil {
+			batch = append(batch, u)
+		}
+	}
+	if err == io.EOF {
+		err = nil
+	}
+	return batch, err
+}
+
+func update(f *frontier.Frontier, txn string, outcomes []record.Fetch) error {
+	o := frontier.UpdateOptions{Txn: txn, Retries: frontier.DefaultRetries, Outcomes: func() (stage.Input[record.Fetch], error) {
+		return &rows[record.Fetch]{all: outcomes, txn: txn}, nil
+	}}
+	return run(f, "update", txn, 0, nil, nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+		return f.Update(ctx, b, o)
+	})
+}

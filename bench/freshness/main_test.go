@@ -1,0 +1,29 @@
+package main
+
+import (
+	"io"
+	"testing"
+	"time"
+
+	"mercator/pkg/frontier"
+)
+
+// The schedule by rates keeps more copies fresh than the uniform one with as many
+// fetches or more.
+func TestRatesBeatUniform(t *testing.T) {
+	s := setting{pages: 200, days: 240, every: 336 * time.Hour, round: 12 * time.Hour, seed: 1}
+	uniform, err := crawl(s, frontier.Params{Policy: "revisit", MinInterval: s.every, MaxInterval: s.every})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rates, err := crawl(s, frontier.Params{Policy: "revisit", MinInterval: s.round, MaxInterval: 8 * s.every})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rates.fetches > uniform.fetches+uniform.fetches/50 || rates.fresh < 1.05*uniform.fresh {
+		t.Errorf("%+v by rates, %+v uniform", rates, uniform)
+	}
+	if err := compare(io.Discard, setting{pages: 50, days: 6, every: 48 * time.Hour, round: 8 * time.Hour, seed: 2}); err != nil {
+		t.Error(err)
+	}
+}
