@@ -20,6 +20,7 @@ var policies = map[string]struct {
 	"priority": {driver: "stream.sh", rounds: "4", vars: []string{"NEXT_FLAGS=--per-domain 30"}}, // the same batches come of the same number and share alone
 	"dynamic":  {driver: "mercator.mk", rounds: "4"},
 	"fifo":     {driver: "stream.sh", rounds: "4"},
+	"opic":     {driver: "stream.sh", rounds: "4", config: "[frontier]\ntax = 0.2\nseed = 3\n"},
 	"walk":     {driver: "mercator.mk", rounds: "4", endless: true, config: "[frontier]\nwalkers = 50\nseed = 3\n"},
 	"revisit":  {driver: "stream.sh", rounds: "6", endless: true, clock: true, config: "[frontier]\nmin_interval = \"1s\"\nmax_interval = \"2s\"\n"},
 }

@@ -474,7 +474,7 @@ type Credit struct {
 // creditOf is the credit of a URL, 0 under other policies.
 func (s *state) creditOf(q queue, e *segment.Entry) uint64 {
 	switch {
-	case s.Credit == nil || q == queueHeld:
+	case s.Credit == nil:
 		return 0
 	case q == queueFlight:
 		return e.Place
