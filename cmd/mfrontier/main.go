@@ -244,7 +244,8 @@ be contacted earliest, with the delays and connections below and the speeds that
 
 A batch has a number of URLs (-n), or what can be fetched in a time (--for): a slow host then gives
 few URLs and a fast one many, and hosts with much to do begin first, so that all are done at about
-the same moment. Hosts that were never contacted are taken to need --duration.
+the same moment. Each host gets what it can do in four fifths of the time: some contacts will take
+longer than before. Hosts that were never contacted are taken to need --duration.
 
 If nothing is due, it waits for the earliest due time. An empty batch means an empty
 frontier: the crawl is done, and the round can be closed like any other.

@@ -4,10 +4,11 @@
 // # A URL's life
 //
 // Add and Update put a URL at the end of its host's queue: it gets a place, v =
-// max(V, last place of its host + 1), where V is the place that the last batch
-// reached. So place p holds one URL of each host that has as many waiting: the
-// frontier serves hosts in turn, and the 10^7 URLs of one host lie far back
-// where nobody reads them (fair queueing by virtual time; Demers, Keshav and
+// max(V, last place of its host + its turn), where V is the place that the last batch
+// reached, and the turn is the seconds that the host takes for a contact and the
+// delay after it, 1 if that is not known. So the frontier serves hosts in turn, each as often as it
+// can be contacted, and the 10^7 URLs of one host lie far back
+// where nobody reads them (weighted fair queueing by virtual time; Demers, Keshav and
 // Shenker, 1989). Each front queue has its own places. The policy says how many
 // front queues there are and which is served next, and whether hosts take turns
 // or workers (Mercator's threads, 1999), to each of which many hosts are dealt.

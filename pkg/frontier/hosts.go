@@ -212,7 +212,7 @@ func (c *change) place(h *segment.Host, a *arrival) error {
 		return c.lines.add(a.number, c.buf)
 	}
 	level := c.s.policy.level(a.priority, false)
-	return c.queue.add(orderOf(level, nextPlace(h, level, c.s.V[level])), a.row)
+	return c.queue.add(orderOf(level, nextPlace(h, level, c.s.V[level], turn(h))), a.row)
 }
 
 // line gives new URLs of policy fifo their places, in order of arrival.
@@ -229,8 +229,20 @@ func (c *change) line() error {
 	return err
 }
 
-// nextPlace is the end of the host's queue: v = max(V, last + 1).
-func nextPlace(h *segment.Host, level uint8, v uint64) uint64 {
+// turn is how many places lie between two URLs of a host: one for each second that it
+// takes for a contact and the delay after it, as far as that is known. So a host
+// has turns as often as it can take them, and what slow hosts cannot take does not pile up
+// in front of the others (weighted fair queueing).
+func turn(h *segment.Host) uint64 {
+	const second = 1_000_000
+	return min(max((h.DurationUS+h.DelayUS+second/2)/second, 1), maxTurn)
+}
+
+// maxTurn is five minutes: hosts that ask for more are put off by mfetch.
+const maxTurn = 300
+
+// nextPlace is the end of the host's queue: v = max(V, last + turn).
+func nextPlace(h *segment.Host, level uint8, v, turn uint64) uint64 {
 	i := 0
 	for i < len(h.Last) && h.Last[i].Level < level {
 		i++
@@ -241,8 +253,20 @@ func nextPlace(h *segment.Host, level uint8, v uint64) uint64 {
 		h.Last[i] = segment.LevelPlace{Level: level, Place: v}
 		return v
 	}
-	h.Last[i].Place = max(v, h.Last[i].Place+1)
+	h.Last[i].Place = max(v, h.Last[i].Place+turn)
 	return h.Last[i].Place
+}
+
+// smooth is the mean of measurements: an eighth for the newest, as TCP smooths round-trip
+// times (RFC 6298). 0 is none: no contact took no time, and the first had no delay before it.
+func smooth(mean, newest uint64) uint64 {
+	switch {
+	case newest == 0:
+		return mean
+	case mean == 0:
+		return newest
+	}
+	return (7*mean + newest) / 8
 }
 
 // absorb adds an event to a host's state. Events come in the
@@ -257,14 +281,9 @@ func absorb(h, ev *segment.Host) {
 	if ev.Contacts == 0 {
 		return
 	}
-	if h.Contacts == 0 {
-		h.DurationUS = ev.DurationUS
-	} else {
-		// An eighth for the newest, as TCP smooths round-trip times (RFC 6298).
-		h.DurationUS = (7*h.DurationUS + ev.DurationUS) / 8
-	}
+	h.DurationUS = smooth(h.DurationUS, ev.DurationUS)
 	h.Contacts += ev.Contacts
-	h.DelayUS = ev.DelayUS
+	h.DelayUS = smooth(h.DelayUS, ev.DelayUS)
 	h.LastContact = max(h.LastContact, ev.LastContact)
 	h.Addr = ev.Addr
 	switch {

@@ -30,8 +30,9 @@ type NextOptions struct {
 	PerHost   int
 	PerDomain int
 	// For, if not 0, is how long the batch is to take: it has as many URLs of each host
-	// as politeness lets one connection fetch in that time, one at least, and as many in
-	// all as Politeness.Connections can. N does not count then.
+	// as politeness lets one connection fetch in four fifths of that time, one at least, and as many in
+	// all as Politeness.Connections can in all of it: contacts that take longer than expected, or wait
+	// for a connection, then make no tail. N does not count.
 	For        time.Duration
 	Politeness Politeness // with For, and where there are back queues
 	// BackQueues is how many back queues the batch goes through, under policy priority: a
@@ -335,9 +336,9 @@ func (p *picker) next(e *segment.Entry) error {
 	return p.lanes[k].next(e)
 }
 
-// within ends the batch before the places that a host with perHost URLs in it does
-// not reach: from V on its URLs stand in places one behind the other. So what lies
-// behind of a host with very many is not even looked at.
+// within ends the batch so many places behind V that a host whose turns are of up to
+// three places has perHost URLs before. So what lies behind of a host with very many is
+// not even looked at, and none of its URLs is passed over more than twice.
 func (p *picker) within(perHost int) {
 	if perHost == 0 || p.s.policy.workers > 0 || p.s.Credit != nil {
 		return
@@ -345,7 +346,7 @@ func (p *picker) within(perHost int) {
 	p.end = make([]uint64, len(p.lanes))
 	for k, lane := range p.lanes {
 		order, _ := lane.order()
-		p.end[k] = max(p.s.V[k], placeOf(order)) + uint64(perHost)
+		p.end[k] = max(p.s.V[k], placeOf(order)) + 3*uint64(perHost)
 	}
 }
 

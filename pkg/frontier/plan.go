@@ -208,12 +208,13 @@ const robotsKeep = record.Time(24 * time.Hour / time.Microsecond)
 
 // contacts is how many contacts n URLs of a host take, and whether robots.txt is asked
 // for before. Of the URLs that a host had, some may have been settled without one: what its
-// robots.txt forbids, for instance. It is taken to go on like that.
+// robots.txt forbids, for instance. It is taken to go on like that; those that were given up
+// do not count, since what kept them back (no robots.txt to be had, no address) may pass.
 func (p *planner) contacts(h *segment.Host, n uint64) (pages uint64, robots bool) {
 	if h.Contacts == 0 {
 		return n, true
 	}
-	if had := h.Finished + h.Retried; h.Contacts < had {
+	if had := h.Finished - h.Dead; h.Contacts < had {
 		n = max(uint64(float64(n)*float64(h.Contacts)/float64(had)), 1)
 	}
 	return n, p.now-h.LastContact > robotsKeep

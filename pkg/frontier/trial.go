@@ -85,8 +85,8 @@ type trial struct {
 
 // small reports whether more candidates may make a better batch.
 func (t *trial) small() bool {
-	if t.o.For > 0 {
-		return t.idle && t.fits >= t.over
+	if t.o.For > 0 { // as long as what is passed over, and written again, is no more than some batches
+		return t.idle && 8*t.fits >= t.over
 	}
 	return t.fits < t.o.N
 }
@@ -314,7 +314,7 @@ func (t *trial) contacts(h *segment.Host, p pace) int {
 	case t.o.For == 0:
 		return math.MaxInt
 	}
-	in := t.o.For - p.wait
+	in := t.o.For*4/5 - p.wait // the rest is for what the estimates miss
 	if in <= 0 {
 		return 0
 	}

@@ -443,7 +443,10 @@ func contact(o *record.Fetch) segment.Host {
 		return ev
 	}
 	ev.Contacts, ev.Addr = 1, o.Addr
-	ev.DurationUS, ev.DelayUS = uint64(max(o.DurationUS, 0)), uint64(max(o.RequiredDelayUS, 0))
+	ev.DurationUS = uint64(max(o.DurationUS, 0))
+	if o.Role != record.RoleRobots { // between contacts for robots.txt its Crawl-delay is not known yet
+		ev.DelayUS = uint64(max(o.RequiredDelayUS, 0))
+	}
 	ev.LastContact = o.FetchTime + record.Time(ev.DurationUS)
 	if o.Outcome != record.OutcomeFetched && o.Outcome != record.OutcomeNotModified {
 		ev.Failures = 1
