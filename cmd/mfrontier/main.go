@@ -204,7 +204,7 @@ type batchFlags struct {
 	For       time.Duration `help:"Instead of --number: as many URLs as can be fetched in this time, of each host and of all, with the delays and connections below and the speeds that hosts had before."`
 	Overlap   bool          `help:"While a batch is out, one more beside it, of URLs of other hosts; at most --number URLs of its hosts are passed over."`
 
-	BackQueues string `placeholder:"N" help:"Policy priority: back queues that the batch goes through, up to 65536; 0: none; 3C: three for each connection, as Mercator's designers advise (Manning, Raghavan and Schütze, section 20.2.3; the default); 3K: three for each of the K front queues, as others retell it."`
+	BackQueues string `placeholder:"N" help:"Policy priority: back queues that the batch goes through, up to 65536; 0, the default: none; 3C: three for each connection, as Mercator's designers advise (Manning, Raghavan and Schütze, section 20.2.3); 3K: three for each of the K front queues, as others retell it."`
 
 	MinDelay    time.Duration `default:"1s" help:"As mfetch --min-delay."`
 	DelayFactor float64       `default:"10" help:"As mfetch --delay-factor."`
@@ -238,9 +238,10 @@ started, which is that of the policy: hosts in turn, as a rule, so that no host 
 others wait; within a host first in, first out. URLs that were tried before and are due are served
 with the rest.
 
-Under policy priority, URLs drawn from the front queues go through --back-queues, which hold one
+Under policy priority, URLs drawn from the front queues may go through --back-queues, which hold one
 host each and are refilled when they empty; the row that comes next is of the queue whose host may
 be contacted earliest, with the delays and connections below and the speeds that hosts had before.
+mfetch keeps times by host itself; this is for programs that take the rows as they come.
 
 A batch has a number of URLs (-n), or what can be fetched in a time (--for): a slow host then gives
 few URLs and a fast one many, and hosts with much to do begin first, so that all are done at about

@@ -10,9 +10,6 @@ import (
 	"mercator/pkg/fault"
 )
 
-// BackQueues is the number of back queues where none is given: three for each connection.
-const BackQueues = "3C"
-
 // What the back queues of a batch take of memory. A URL more is read when one has left.
 const (
 	maxBackQueues = 1 << 16
@@ -23,14 +20,11 @@ const (
 // backQueues is how many back queues text asks for: a number, or a number for each
 // connection (3C) or each front queue (3K). None for a policy other than priority.
 func (p *policy) backQueues(text string, connections int) (int, error) {
-	if text == "" && p.name != priority {
+	if text == "" {
 		return 0, nil
 	}
 	if p.name != priority {
 		return 0, &fault.Error{Class: fault.Usage, Found: "back queues for policy " + p.name, Want: "none, or policy " + priority}
-	}
-	if text == "" {
-		text = BackQueues
 	}
 	digits, times := text, 1
 	switch text[len(text)-1] {

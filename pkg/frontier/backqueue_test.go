@@ -136,7 +136,7 @@ func TestBackQueuesAreBounded(t *testing.T) {
 
 func TestBackQueueCounts(t *testing.T) {
 	p := &policy{name: priority, queues: 5}
-	for text, want := range map[string]int{"": 30, "3C": 30, "3K": 15, "0": 0, "7": 7, "65536": 65536, "60000C": 65536} {
+	for text, want := range map[string]int{"": 0, "3C": 30, "3K": 15, "0": 0, "7": 7, "65536": 65536, "60000C": 65536} {
 		if n, err := p.backQueues(text, 10); n != want || err != nil {
 			t.Errorf("%q: %d, %v, want %d", text, n, err, want)
 		}
@@ -194,7 +194,7 @@ func TestBackQueuesOrderABatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.close()
-	o := NextOptions{N: 300, Politeness: Politeness{Connections: 2, DelayFactor: 1, MaxDelay: time.Minute}, Txn: "r2"}
+	o := NextOptions{N: 300, Politeness: Politeness{Connections: 2, DelayFactor: 1, MaxDelay: time.Minute}, BackQueues: "3C", Txn: "r2"}
 	batch, err := b.next(now, o)
 	if err != nil {
 		t.Fatal(err)

@@ -343,7 +343,7 @@ func TestAgainstModel(t *testing.T) {
 					}
 					o := NextOptions{N: size, Txn: txn}
 					if p.Seed != 0 { // through back queues
-						o.Politeness.Connections = 2
+						o.Politeness.Connections, o.BackQueues = 2, "3C"
 					}
 					batch, err := b.next(now, o)
 					if err != nil {

@@ -34,7 +34,7 @@ func TestBias(t *testing.T) {
 		txn := fmt.Sprintf("r%d", r)
 		o := NextOptions{N: n, Txn: txn}
 		if r%2 == 0 { // through back queues
-			o.Politeness.Connections = 2
+			o.Politeness.Connections, o.BackQueues = 2, "3C"
 		}
 		batch, err := b.next(1, o)
 		if err != nil || len(batch) != n {
