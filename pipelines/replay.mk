@@ -117,8 +117,9 @@ FOUND := $(if $(WALK),links,new)
 
 # The batch is as long as it was: one outcome of role page for each of its URLs.
 # Where hosts or domains have a share (under policy opic always), or dead hosts are
-# parked, URLs are passed over too, and the number asked for counts.
-SHARES := $(findstring --per-,$(NEXT_FLAGS))$(findstring --dead-after,$(UPDATE_FLAGS))$(shell grep -E '^ *(per_host|per_domain|dead_after)' $(CRAWL)/crawl.toml)$(filter opic,$(POLICY))
+# parked, URLs are passed over too, and the number asked for counts; policy revisit
+# keeps it, to know what rounds have room for.
+SHARES := $(findstring --per-,$(NEXT_FLAGS))$(findstring --dead-after,$(UPDATE_FLAGS))$(shell grep -E '^ *(per_host|per_domain|dead_after)' $(CRAWL)/crawl.toml)$(filter opic revisit,$(POLICY))
 ROWS = $$($(BIN)mcat --format tsv --columns role $(FROM)/$(OUTCOMES).$(Z) | grep -c '^page')
 SIZE = $(if $(SHARES),$(BATCH:%=-n %),-n $(ROWS))
 NOW  = --now "$$($(BIN)mcat --trailer $(FROM)/$(OUTCOMES).$(Z) | sed -n 's/.*"now":"\([^"]*\)".*/\1/p')"
