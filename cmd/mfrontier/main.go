@@ -345,8 +345,8 @@ type updateCmd struct {
 	DeadDelay     time.Duration `default:"1h" help:"How long a dead host is parked; doubles each time that it is found dead again."`
 	MaxDeadDelay  time.Duration `default:"168h" help:"Longest time for which a dead host is parked."`
 	newFlags
-	DomainBudget uint64  `help:"New URLs of one registered domain (example.co.uk) that a round lets into the queues; others are held for later rounds. Needs --links. 0: any number."`
-	DomainGrowth float64 `default:"1" help:"By how much --domain-budget is larger for each other domain that links to it; 256 of these count at the most."`
+	DomainBudget uint64   `help:"New URLs of one registered domain (example.co.uk) that a round lets into the queues; others are held for later rounds. Needs --links. 0: any number."`
+	DomainGrowth *float64 `help:"By how much --domain-budget is larger for each other domain that links to it (default 1); 256 of these count at the most."`
 	cli.TxnFlags
 }
 
@@ -402,7 +402,7 @@ func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
 		Limits:  c.limits(),
 
 		Prioritizer: c.prioritizer(),
-		Budgets:     frontier.Budgets{Base: c.DomainBudget, Growth: c.DomainGrowth},
+		Budgets:     c.budgets(),
 		Outcomes: func() (stage.Input[record.Fetch], error) {
 			return cli.OpenRecords[record.Fetch](std, []string{c.Outcomes})
 		},
@@ -421,6 +421,16 @@ func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
 	return change(ctx, std, spec, c.Files, "URLs", func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 		return f.Update(ctx, b, o)
 	})
+}
+
+func (c *updateCmd) budgets() frontier.Budgets {
+	b := frontier.Budgets{Base: c.DomainBudget}
+	if c.DomainGrowth != nil {
+		b.Growth = *c.DomainGrowth
+	} else if b.Base > 0 {
+		b.Growth = 1
+	}
+	return b
 }
 
 // change runs a stage that ends in the frontier.

@@ -35,6 +35,9 @@ func (b Budgets) check(p *policy, links bool) error {
 	if b.Base > maxBudget || !(b.Growth >= 0 && b.Growth <= maxBudget) {
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a budget of %d URLs a domain, growing by %v", b.Base, b.Growth), Want: fmt.Sprintf("numbers of 0 to %d", maxBudget)}
 	}
+	if b.Base == 0 && b.Growth > 0 {
+		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a growth of %v for each linking domain without a budget", b.Growth), Want: "a budget of URLs a domain"}
+	}
 	switch p.name {
 	case priority, dynamic, fifo:
 	default:
@@ -116,7 +119,7 @@ func (g *gate) link(l *record.Link) error {
 	}
 	if l.SrcURL != g.src {
 		g.src = l.SrcURL
-		g.srcHost = authority(l.SrcURL)
+		_, g.srcHost, _ = canon.Split(l.SrcURL)
 		g.srcDomain = g.domain(g.srcHost)
 	}
 	if l.Host == g.srcHost {
@@ -134,12 +137,6 @@ func (g *gate) link(l *record.Link) error {
 	*seen = link
 	g.c.buf = binary.BigEndian.AppendUint32(g.c.buf[:0], link.from)
 	return g.links.add(link.to, append(g.c.buf, to...))
-}
-
-// authority is the host of a canonical URL, with its port.
-func authority(url string) string {
-	p := canon.PartsOf(url)
-	return url[p.Host:p.Path]
 }
 
 // sourceOf is how a domain's row names another that links to it.

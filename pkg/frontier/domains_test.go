@@ -207,6 +207,9 @@ func TestBudgetsLoseNothing(t *testing.T) {
 					}
 				}
 				by := Budgets{Base: uint64(rng.IntN(4)), Growth: float64(rng.IntN(3))}
+				if by.Base == 0 {
+					by.Growth = 0
+				}
 				o := UpdateOptions{Txn: txn, Retries: DefaultRetries, Budgets: by,
 					Outcomes: func() (stage.Input[record.Fetch], error) {
 						return &rows[record.Fetch]{all: outcomes, txn: txn, kind: record.KindFetch}, nil
@@ -295,10 +298,31 @@ func TestBudgetRefusals(t *testing.T) {
 	for name, o := range map[string]UpdateOptions{
 		"no links": {Retries: DefaultRetries, Budgets: Budgets{Base: 1}},
 		"negative": {Retries: DefaultRetries, Budgets: Budgets{Base: 1, Growth: -1}},
+		"unused":   {Retries: DefaultRetries, Budgets: Budgets{Growth: 1}},
 		"huge":     {Retries: DefaultRetries, Budgets: Budgets{Base: maxBudget + 1}},
 	} {
 		if err := b.updateFrom("r1", urlRows("r1"), o); !errors.Is(err, fault.Usage) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// Whatever stands in a link file as the page that links: it is taken for what it can be.
+func TestLinksOfAnything(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{})
+	if err := b.add("seed", newURL("a.test", "", 0)); err != nil {
+		t.Fatal(err)
+	}
+	batch, err := b.next(1, NextOptions{N: 1, Txn: "r1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var links []record.Link
+	for _, src := range []string{"", "x", "http:", "http://", "://", "/", "http://[::1", "http://b.test:", "?://b.test", "http://b.test"} {
+		links = append(links, linkTo(record.URL{URL: src}, batch[0]), record.Link{SrcURL: src})
+	}
+	if err := b.budgeted("r1", Budgets{Base: 1, Growth: 1}, batch, nil, links); err != nil {
+		t.Fatal(err)
+	}
+	b.check()
 }

@@ -90,7 +90,7 @@ func (f *Frontier) Walk(ctx context.Context, b *stage.Batch[record.Link, record.
 	if o.Prioritizer.Command != "" {
 		return &fault.Error{Class: fault.Usage, Found: "a prioritizer for policy " + walk, Want: "policy " + priority}
 	}
-	if o.Budgets.Base > 0 {
+	if o.Budgets != (Budgets{}) {
 		return &fault.Error{Class: fault.Usage, Found: "budgets of domains for policy " + walk, Want: "policy " + priority}
 	}
 	w := newWalk(f, b)

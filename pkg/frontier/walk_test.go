@@ -401,6 +401,8 @@ func TestWalkRefusals(t *testing.T) {
 		"prioritizer":  {Prioritizer: Prioritizer{Command: ByDepth}},
 		"second links": {Links: func() (stage.Input[record.Link], error) { return &rows[record.Link]{}, nil }},
 		"depth":        {Limits: Limits{Depth: -1}},
+		"budget":       {Budgets: Budgets{Base: 1}},
+		"growth":       {Budgets: Budgets{Growth: 1}},
 	} {
 		o.Txn, o.Retries, o.Outcomes = "r1", DefaultRetries, fetches
 		if err := b.walkFrom("r1", nil, o); !errors.Is(err, fault.Usage) {
