@@ -178,13 +178,35 @@ func (c *Crawl) lockStores(ctx context.Context, what string) ([]*Store, func(), 
 	return stores, unlock, nil
 }
 
-// roundEnds are the verbs of the frontier's transaction that ends a round; its
-// ledger holds the books of the whole round.
-var roundEnds = []string{"update", "add"}
+// roundEnd finds the frontier's transaction that ends a round, whose ledger holds the
+// books of the whole round: the update, or the add where no batch was taken. Without one it
+// says what there is not.
+func roundEnd(m *Manifest, txn string) (end *Done, missing string) {
+	missing = fmt.Sprintf("no update or add of %q", txn)
+	batch := false
+	for i := range m.Done {
+		d := &m.Done[i]
+		if d.Txn != txn {
+			continue
+		}
+		switch d.Verb {
+		case "update":
+			return d, ""
+		case "add":
+			end = d
+		case "next":
+			batch = true
+		}
+	}
+	if batch { // closed now, it could never land
+		return nil, fmt.Sprintf("no update of %q, whose batch is out", txn)
+	}
+	return end, missing
+}
 
 // Commit closes the round txn by a checkpoint: every store's generation, and the
 // round's books. It refuses (fault.Conflict) unless the frontier committed update
-// or add of that name and every store in its ledger committed the round. Made is
+// of that name, or add if it took no batch, and every store in its ledger committed the round. Made is
 // false if the round was closed before; k then holds its name, and its number if
 // that checkpoint is not forgotten.
 //
@@ -218,6 +240,7 @@ func (c *Crawl) commit(cur current, stores []*Store, txn string, now time.Time) 
 	byName := map[string]*Store{}
 	var open, closed bool // the round, in some store; in the frontier
 	var end *Done
+	var missing string // if there is no end
 	var frontier *Store
 	for _, s := range stores {
 		v, err := s.settle()
@@ -237,14 +260,12 @@ func (c *Crawl) commit(cur current, stores []*Store, txn string, now time.Time) 
 			return nil, false, refuse(s, fmt.Sprintf("round %q is open", round), fmt.Sprintf("commit %q, or give it up with %q", round, "mckpt abandon "+c.dir))
 		}
 		for i := range v.counts.Done {
-			if d := &v.counts.Done[i]; d.Txn == txn {
+			if v.counts.Done[i].Txn == txn {
 				committed[name] = true
-				if s.kind == "frontier" && slices.Contains(roundEnds, d.Verb) {
-					end = d
-				}
 			}
 		}
 		if s.kind == "frontier" {
+			end, missing = roundEnd(v.counts, txn)
 			_, before, err := s.findName(v.counts, txn)
 			if err != nil {
 				return nil, false, err
@@ -265,7 +286,7 @@ func (c *Crawl) commit(cur current, stores []*Store, txn string, now time.Time) 
 		return nil, false, &fault.Error{Class: fault.Conflict, File: c.dir, Found: "no frontier store", Hint: fmt.Sprintf("make it with %q", "mckpt init "+c.dir)}
 	}
 	if end == nil {
-		return nil, false, refuse(frontier, fmt.Sprintf("no update or add of %q", txn), again)
+		return nil, false, refuse(frontier, missing, again)
 	}
 	for _, name := range ledgerStores(end.Ledger) {
 		switch s := byName[name]; {

@@ -206,6 +206,16 @@ func TestAhead(t *testing.T) {
 	state("[]", "[]")
 }
 
+// A round whose batch is out is not closed by an add: its update could not come any more.
+func TestCommitNeedsUpdate(t *testing.T) {
+	fsys := testCrawl(t)
+	must(t, change(fsys, "/c/frontier", "next", "r1"), change(fsys, "/c/urls", "new", "r1"), change(fsys, "/c/frontier", "add", "r1"))
+	if err := commit(fsys, "r1"); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), `no update of "r1", whose batch is out`) {
+		t.Error(err)
+	}
+	must(t, change(fsys, "/c/frontier", "update", "r1"), commit(fsys, "r1"), change(fsys, "/c/urls", "new", "r2"), change(fsys, "/c/frontier", "add", "r2"), commit(fsys, "r2"))
+}
+
 // TestAheadAlone: a store outside a crawl folder, where the next name closes a round.
 func TestAheadAlone(t *testing.T) {
 	fsys := durable.NewCrashFS()
