@@ -141,15 +141,15 @@ func (q *query) brief(wire []byte) (b brief, ok bool) {
 		b.addrs = append(b.addrs, addr)
 		at = end
 	}
-	for range authority + more {
+	for i := range authority + more {
 		r, end, ok := readResource(wire, at)
 		if !ok || r.kind == dns.TypeOPT && r.ttl>>24 != 0 { // the upper bits of another rcode
 			return b, false
 		}
-		if r.kind == dns.TypeSOA && answers == 0 {
-			i, ok1 := skipName(wire, end-len(r.data))
-			i, ok2 := skipName(wire, i)
-			if !ok1 || !ok2 || i+20 != end || b.zone != "" {
+		if r.kind == dns.TypeSOA && answers == 0 && i < authority {
+			rest, ok1 := skipName(wire, end-len(r.data))
+			rest, ok2 := skipName(wire, rest)
+			if !ok1 || !ok2 || rest+20 != end || b.zone != "" {
 				return b, false
 			}
 			owner, _, err := dns.UnpackDomainName(wire, at)

@@ -23,6 +23,7 @@ func FuzzBrief(f *testing.F) {
 			func(m *dns.Msg) { m.Answer = append(m.Answer, rr(f, "host.test. 9 IN AAAA 2001:db8::1")) },
 			func(m *dns.Msg) { m.Ns = append(m.Ns, rr(f, soa)); m.Rcode = dns.RcodeNameError },
 			func(m *dns.Msg) { m.Ns = append(m.Ns, rr(f, soa)); m.SetEdns0(1232, false) },
+			func(m *dns.Msg) { m.Extra = append(m.Extra, rr(f, soa)) },
 			func(m *dns.Msg) { m.SetEdns0(1232, false); m.Rcode = dns.RcodeBadVers },
 			func(m *dns.Msg) { m.Answer = append(m.Answer, cname("host.test.", "other.test.")) },
 			func(m *dns.Msg) { m.Rcode = dns.RcodeServerFailure },
