@@ -336,11 +336,11 @@ func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
 	var failed error
 	for {
 		w := &window[R]{err: failed}
-		if former != nil {
-			w.rows, w.lookups, former = former.rows, former.lookups, nil
-		}
 		var missing []*lookup
 		if failed == nil {
+			if former != nil {
+				w.rows, w.lookups, former = former.rows, former.lookups, nil
+			}
 			w.rows, w.err = r.intake.take(ctx, w.rows)
 			var err error
 			if missing, err = r.find(w); err != nil {
@@ -367,7 +367,7 @@ func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
 				return
 			}
 		}
-		if w.err != nil {
+		if w.err != nil && (w.err != io.EOF || failed == nil) {
 			return
 		}
 	}
