@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"mercator/formats/record"
@@ -319,6 +320,7 @@ func (c *change) begin(ctx context.Context) error {
 // outcome is what became of a URL in flight.
 type outcome struct {
 	verdict  verdict
+	attempt  uint8
 	due      record.Time
 	outcome  string
 	url      string
@@ -327,7 +329,7 @@ type outcome struct {
 }
 
 func (o *outcome) append(b []byte) []byte {
-	b = append(b, byte(o.verdict))
+	b = append(b, byte(o.verdict), o.attempt)
 	b = binary.AppendUvarint(b, uint64(o.due))
 	for _, s := range []string{o.outcome, o.url, o.host} {
 		b = binary.AppendUvarint(b, uint64(len(s)))
@@ -338,9 +340,9 @@ func (o *outcome) append(b []byte) []byte {
 
 // decode is the reverse of append, for bytes that this process wrote.
 func (o *outcome) decode(b []byte) {
-	o.verdict = verdict(b[0])
-	due, n := binary.Uvarint(b[1:])
-	b = b[1+n:]
+	o.verdict, o.attempt = verdict(b[0]), b[1]
+	due, n := binary.Uvarint(b[2:])
+	b = b[2+n:]
 	o.due = record.Time(due)
 	for _, s := range []*string{&o.outcome, &o.url, &o.host} {
 		size, n := binary.Uvarint(b)
@@ -379,7 +381,7 @@ func (c *change) readOutcomes(ctx context.Context, o UpdateOptions, now record.T
 		if row.Role != record.RoleRobots {
 			n++
 			v, due := o.Retries.judge(&row, row.Attempt, now)
-			out := outcome{verdict: v, due: max(due, 0), outcome: row.Outcome, url: row.URL, host: row.Host}
+			out := outcome{verdict: v, attempt: row.Attempt, due: max(due, 0), outcome: row.Outcome, url: row.URL, host: row.Host}
 			if c.revisits && (v == finish || v == giveUp) {
 				out.sighting = look(&row, now)
 			} else {
@@ -528,6 +530,9 @@ func (c *change) land(ctx context.Context, outcomes *sorter) error {
 	return nil
 }
 
+// of reports whether it is an outcome of a URL in flight.
+func (o *outcome) of(e *segment.Entry) bool { return o.url == e.URL.URL && o.host == e.URL.Host }
+
 // matcher finds the outcome of each URL in flight, in flightOrder.
 type matcher struct {
 	rows  *peeker
@@ -546,22 +551,26 @@ func (m *matcher) match(e *segment.Entry) (outcome, error) {
 		}
 		m.key = e.Order
 	}
-	for i, o := range m.aside {
-		if o.url == e.URL.URL && o.host == e.URL.Host {
-			m.aside = append(m.aside[:i], m.aside[i+1:]...)
-			return o, nil
-		}
-	}
-	for !m.rows.done && m.rows.key == m.key && len(m.aside) < maxAside {
+	// Walks may visit a URL twice in a batch, with one of them for the second time.
+	exact := func(o outcome) bool { return o.of(e) && o.attempt == e.URL.Attempt }
+	at := slices.IndexFunc(m.aside, exact)
+	for at < 0 && !m.rows.done && m.rows.key == m.key && len(m.aside) < maxAside {
 		var o outcome
 		o.decode(m.rows.row)
 		if err := m.rows.take(); err != nil {
 			return outcome{}, err
 		}
-		if o.url == e.URL.URL && o.host == e.URL.Host {
-			return o, nil
+		if m.aside = append(m.aside, o); exact(o) {
+			at = len(m.aside) - 1
 		}
-		m.aside = append(m.aside, o)
+	}
+	if at < 0 {
+		at = slices.IndexFunc(m.aside, func(o outcome) bool { return o.of(e) })
+	}
+	if at >= 0 {
+		o := m.aside[at]
+		m.aside = slices.Delete(m.aside, at, at+1)
+		return o, nil
 	}
 	if err := m.leftover(); err != nil {
 		return outcome{}, err

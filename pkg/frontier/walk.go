@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 
 	"mercator/formats/record"
@@ -142,7 +143,10 @@ func (w *walking) readLinks(ctx context.Context, b *stage.Batch[record.Link, rec
 			return err
 		}
 		w.added++
-		e.URL = record.URL{URL: l.URL, Key: l.Key, Host: l.Host, Score: l.Score, Depth: l.Depth, Via: l.SrcURL, Discovered: l.Discovered}
+		e.URL = record.URL{URL: l.URL, Key: l.Key, Host: l.Host, Score: l.Score, Via: l.SrcURL, Discovered: l.Discovered}
+		if l.LinkKind != "redirect" {
+			e.URL.Depth = 1 // more than the walk is when it is there, which others may reach by more links or fewer
+		}
 		switch {
 		case !followed[l.LinkKind]:
 			b.Drop(dropKind)
@@ -194,10 +198,12 @@ func ofWalk(l Limits) error {
 	return nil
 }
 
-// find offers a URL to the start set. A walk that begins there is no links deep.
+// find offers a URL to the start set. A walk that begins there is no links deep, and
+// needs the page's links, whether or not it has changed since somebody had it.
 func (w *walking) find(u *record.URL) error {
 	start := segment.Entry{URL: *u}
 	start.URL.Depth, start.URL.Attempt, start.URL.Due = 0, 0, 0
+	start.URL.ETag, start.URL.LastModified, start.URL.LastContentFP = "", "", 0
 	return addRow(w.found, flightOrder(u.Host, u.URL), &start)
 }
 
@@ -210,6 +216,7 @@ func (w *walking) draw() float64 {
 // standing is a walker after a visit.
 type standing struct {
 	url     string
+	depth   uint16
 	restart bool
 	links   float64    // of the page, so far
 	next    record.URL // one of them
@@ -218,9 +225,14 @@ type standing struct {
 // meet offers a link of the page. Of n links the last is kept with chance 1/n, so
 // that each is with the same (reservoir sampling).
 func (v *standing) meet(w *walking, link *record.URL) {
+	depth := min(int(v.depth)+int(link.Depth), math.MaxUint16)
+	if w.limits.Depth > 0 && depth > w.limits.Depth {
+		return
+	}
 	v.links++
 	if w.draw()*v.links < 1 {
 		v.next = *link
+		v.next.Depth = uint16(depth)
 	}
 }
 
@@ -248,7 +260,7 @@ func (w *walking) move(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			here = append(here, standing{url: e.URL.URL, restart: w.draw() < w.s.policy.restart})
+			here = append(here, standing{url: e.URL.URL, depth: e.URL.Depth, restart: w.draw() < w.s.policy.restart})
 		}
 		for ; err == nil && !links.done && links.key <= order; err = links.take() {
 			if err := t.err(ctx); err != nil {

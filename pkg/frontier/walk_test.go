@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -233,6 +234,12 @@ func (b *bench) standingAt() map[string]int {
 	return n
 }
 
+// visit is what tells an outcome's visit.
+type visit struct {
+	url     string
+	attempt uint8
+}
+
 func visitOf(u *record.URL) string {
 	return fmt.Sprintf("%s from %q, %d links deep, attempt %d, due %d", u.URL, u.Via, u.Depth, u.Attempt, u.Due)
 }
@@ -282,22 +289,17 @@ func TestWalkAgainstModel(t *testing.T) {
 				var links []record.Link
 				want := map[string]int{} // visits that go on waiting
 				ended, next := 0, map[string]bool{}
-				// Visits of one URL have one outcome: which of two rows is whose, nobody can tell.
-				outcome, attempt := map[string]string{}, map[string]uint8{}
-				for _, u := range batch {
-					if _, twice := outcome[u.URL]; !twice {
-						outcome[u.URL], attempt[u.URL] = kinds[rng.IntN(len(kinds))], u.Attempt
-					} else if attempt[u.URL] != u.Attempt && outcome[u.URL] == record.OutcomeTimeout {
-						outcome[u.URL] = record.OutcomeRobotsDenied
-					}
-				}
+				outcome := map[visit]string{} // of visits that are alike but for their way, nobody can tell whose is which
 				for _, u := range batch {
 					v := visitOf(&u)
 					if waiting[v] == 0 || u.Due > now {
 						t.Fatalf("round %d: %s comes out, but waits %d times", round, v, waiting[v])
 					}
 					waiting[v]--
-					o := fetchOf(u, outcome[u.URL], 200, now)
+					if outcome[visit{u.URL, u.Attempt}] == "" {
+						outcome[visit{u.URL, u.Attempt}] = kinds[rng.IntN(len(kinds))]
+					}
+					o := fetchOf(u, outcome[visit{u.URL, u.Attempt}], 200, now)
 					outcomes = append(outcomes, o)
 					again := u
 					switch {
@@ -417,4 +419,61 @@ func TestWalkRefusals(t *testing.T) {
 		t.Error(st.Walk, err)
 	}
 	b.check()
+}
+
+// Two walks on one page are each as deep as their own way there was long, and the
+// limit of depth ends that of the deeper one.
+func TestWalkDepth(t *testing.T) {
+	const most = 5
+	g := graph{"a.test/": {"a.test/"}}
+	b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walkers: 2, Restart: 1e-9})
+	if err := b.add("seed", pageURL("a.test/")); err != nil {
+		t.Fatal(err)
+	}
+	for round := range most + 1 {
+		txn := fmt.Sprint("r", round)
+		batch, err := b.next(1, NextOptions{N: min(round+1, 2), Txn: txn}) // in the first round one moves alone
+		if err != nil {
+			t.Fatal(err)
+		}
+		var outcomes []record.Fetch
+		var links []record.Link
+		for _, u := range batch {
+			outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, 1))
+			links = append(links, g.links(u)...)
+		}
+		o := UpdateOptions{Txn: txn, Retries: DefaultRetries, Limits: Limits{Depth: most}, Outcomes: func() (stage.Input[record.Fetch], error) {
+			return &rows[record.Fetch]{all: outcomes, txn: txn, kind: record.KindFetch}, nil
+		}}
+		if err := b.walkFrom(txn, links, o); err != nil {
+			t.Fatal(err)
+		}
+		var depths []int
+		if err := b.f.EachURL(context.Background(), func(u *record.URL) error { depths = append(depths, int(u.Depth)); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(depths)
+		want := []int{round, round + 1}
+		if round == most {
+			want = []int{0, most}
+		}
+		if !slices.Equal(depths, want) {
+			t.Fatalf("round %d: %d links deep, want %d", round, depths, want)
+		}
+	}
+	b.check()
+}
+
+// What is known of a page from before does not keep a walk from its links.
+func TestWalkAsksForWholePages(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walkers: 1})
+	u := pageURL("a.test/")
+	u.ETag, u.LastModified, u.LastContentFP = `"1"`, "Thu, 01 Jan 2026 00:00:00 GMT", 7
+	if err := b.add("seed", u); err != nil {
+		t.Fatal(err)
+	}
+	batch, err := b.next(1, NextOptions{N: 1, Txn: "r1"})
+	if err != nil || len(batch) != 1 || batch[0].ETag != "" || batch[0].LastModified != "" || batch[0].LastContentFP != 0 {
+		t.Error(batch, err)
+	}
 }
