@@ -12,7 +12,9 @@
 #   flags     what shaped the rows, for replay.mk
 #
 # A walk (POLICY=walk) goes by both seen-tests: it has no marked and no new, and
-# mfrontier update reads the links. It has no end, so ROUNDS must be given.
+# mfrontier update reads the links. It has no end, so ROUNDS must be given. Policy
+# revisit has none either, but is for crawls that go on for good: without ROUNDS
+# they do, and wait where no page is due, until they are interrupted.
 #
 # Variables (all can stand in the environment):
 #   CRAWL    crawl folder [crawl]       CONFIG   crawl.toml to start with

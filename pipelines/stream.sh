@@ -8,7 +8,8 @@
 # again goes on where it was. No pipefail is needed: a stage that dies leaves the
 # stream without its trailer, so the last stage of the pipe does not commit.
 #
-# A walk (POLICY=walk) goes by both seen-tests, and needs ROUNDS, as in mercator.mk.
+# A walk (POLICY=walk) goes by both seen-tests, and needs ROUNDS, as in mercator.mk;
+# a crawl of policy revisit goes on without it until it is interrupted.
 #
 # Variables as in mercator.mk, some of which win over the crawl folder's
 # crawl.toml: CRAWL SEEDS CONFIG CONTACT ROUNDS BATCH POLICY BIN
