@@ -171,6 +171,16 @@ func TestPipelining(t *testing.T) {
 				}
 			}
 		}, names, false},
+		{"answers each question twice", func(c net.Conn) {
+			for {
+				m, err := readMessage(c)
+				if err != nil {
+					return
+				}
+				sendTCP(c, reply(m, good))
+				sendTCP(c, reply(m, good))
+			}
+		}, names, false},
 		{"forgets one question of each connection", func(c net.Conn) {
 			for i := 0; ; i++ {
 				m, err := readMessage(c)
@@ -208,6 +218,37 @@ func TestPipelining(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDepthRecovers: that a server once closed a connection early is not held against it for
+// ever.
+func TestDepthRecovers(t *testing.T) {
+	var accepted atomic.Int32
+	addr := tcpServer(t, &accepted, func(c net.Conn) {
+		for {
+			m, err := readMessage(c)
+			if err != nil {
+				return
+			}
+			sendTCP(c, reply(m, good))
+		}
+	})
+	r, err := New(Config{Servers: []string{addr}, Family: "4", Timeout: patience, Attempts: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	s := r.servers[0].main.(*stream)
+	s.depth = 1
+	for i := range 3 * maxPipelined {
+		if a := r.Lookup(t.Context(), fmt.Sprintf("host%d.test", i)); a.Status != "" {
+			t.Fatalf("%+v", a)
+		}
+	}
+	if s.mu.Lock(); s.depth != 4 {
+		t.Errorf("%d questions at a time after %d answers", s.depth, 3*maxPipelined)
+	}
+	s.mu.Unlock()
 }
 
 func TestServersThatAreNone(t *testing.T) {

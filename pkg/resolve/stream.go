@@ -24,7 +24,7 @@ type stream struct {
 
 	mu     sync.Mutex
 	links  []*link // that take questions
-	depth  int     // questions at a time on one: of what servers are found to bear, the least
+	depth  int     // questions at a time on one, as many as the server is found to bear
 	closed bool
 }
 
@@ -162,7 +162,8 @@ func readMessage(in io.Reader) ([]byte, error) {
 	return m, err
 }
 
-// deliver hands a reply over. One that nobody waits for is an error, unless it is late.
+// deliver hands a reply over. One that nobody waits for is passed over on a connection that
+// has others to bring: it is late, or said twice. Else it is an error.
 func (s *stream) deliver(l *link, m []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,13 +173,15 @@ func (s *stream) deliver(l *link, m []byte) error {
 	id := binary.BigEndian.Uint16(m)
 	w := l.waiting[id]
 	switch {
-	case w == nil && l.late > 0:
+	case w == nil && l.late+l.answered > 0 && len(l.waiting) > 0:
 		return nil
 	case w == nil || w.query.compare(m) == foreign:
 		return errBadReply
 	}
 	delete(l.waiting, id)
-	l.answered++
+	if l.answered++; l.answered >= maxPipelined*s.depth { // what made it less is over
+		s.depth = min(2*s.depth, maxPipelined)
+	}
 	w.reply <- datagram{wire: m}
 	return nil
 }
