@@ -229,6 +229,7 @@ func (r *Resolver) line(ctx context.Context, text string, long bool, qtype uint1
 	var fields map[string]json.RawMessage
 	legal := !long
 	if legal && text[0] == '{' {
+		name = "" // which null leaves as it is
 		legal = json.Unmarshal([]byte(text), &fields) == nil && json.Unmarshal(fields["name"], &name) == nil
 	}
 	var res NameResult

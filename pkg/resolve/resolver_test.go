@@ -303,9 +303,9 @@ func TestNamesKeepTheOrder(t *testing.T) {
 		return true
 	})
 	var out bytes.Buffer
-	in := strings.NewReader("slow.test\nfast.test\n\nbad..name\n{\"rank\": 7, \"name\": \"json.test\", \"status\": 1}\n{\n" + strings.Repeat("x", MaxLine+1) + "\nlast.test")
+	in := strings.NewReader("slow.test\nfast.test\n\nbad..name\n{\"rank\": 7, \"name\": \"json.test\", \"status\": 1}\n{\n{\"name\": null}\n" + strings.Repeat("x", MaxLine+1) + "\nlast.test")
 	stats, err := Names(t.Context(), resolver(t, addr), "txt", 8, true, time.Now, in, &out)
-	if err != nil || stats != (NameStats{Names: 7, Failed: 3, TooLong: 1}) {
+	if err != nil || stats != (NameStats{Names: 8, Failed: 4, TooLong: 1}) {
 		t.Fatalf("%+v, %v", stats, err)
 	}
 	if !strings.Contains(out.String(), `"rank":7`) {
@@ -320,7 +320,7 @@ func TestNamesKeepTheOrder(t *testing.T) {
 		}
 		names = append(names, r.Name+" "+r.Status)
 	}
-	if got := strings.Join(names, ", "); got != "slow.test NOERROR, fast.test NOERROR, bad..name ILLEGAL_INPUT, json.test NOERROR, { ILLEGAL_INPUT, "+strings.Repeat("x", longHead)+" ILLEGAL_INPUT, last.test NOERROR" {
+	if got := strings.Join(names, ", "); got != "slow.test NOERROR, fast.test NOERROR, bad..name ILLEGAL_INPUT, json.test NOERROR, { ILLEGAL_INPUT,  ILLEGAL_INPUT, "+strings.Repeat("x", longHead)+" ILLEGAL_INPUT, last.test NOERROR" {
 		t.Error(got)
 	}
 	if _, err := Names(t.Context(), resolver(t, addr), "nosuch", 8, true, time.Now, in, &out); err == nil {
