@@ -21,9 +21,10 @@ import (
 
 // Bounds of a Server.
 const (
-	maxServing = 4096    // questions at a time; others are answered SERVFAIL at once
-	maxConns   = 256     // TCP connections; others wait to be accepted
-	maxFresh   = 1 << 15 // answers that wait to be saved; then they are dropped
+	maxServing = 4096      // questions at a time; others are answered SERVFAIL at once
+	maxConns   = 256       // TCP connections; others wait to be accepted
+	maxFresh   = 1 << 15   // answers that wait to be saved; then they are dropped
+	maxWireTTL = 1<<31 - 1 // seconds (RFC 2181, section 8)
 )
 
 // ServeStats counts the questions to a Server.
@@ -178,7 +179,7 @@ func (s *Server) addresses(ctx context.Context, m *dns.Msg, q dns.Question) {
 			s.learn(name, e)
 		}
 	}
-	ttl := uint32(max(e.Expires.Sub(now)/time.Second, 1))
+	ttl := uint32(min(max(e.Expires.Sub(now)/time.Second, 1), maxWireTTL))
 	switch e.Error {
 	case StatusOK:
 	case StatusNoAddress:

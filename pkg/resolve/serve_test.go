@@ -3,6 +3,7 @@ package resolve
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -153,6 +154,28 @@ func TestServe(t *testing.T) {
 	}
 	if err := end(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestServeLongest: a time that no message can tell is told as the longest.
+func TestServeLongest(t *testing.T) {
+	now := func() time.Time { return testNow }
+	r, err := New(Config{Servers: []string{"127.0.0.1"}, MaxTTL: math.MaxInt64, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := store.Open(newDNSStore(t), StoreKind, StoreVersion, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewServer(st, r, 16<<20, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := new(dns.Msg)
+	q.SetQuestion("localhost.", dns.TypeA)
+	if m := s.answer(t.Context(), q); len(m.Answer) != 1 || m.Answer[0].Header().Ttl != maxWireTTL {
+		t.Errorf("%v", m.Answer)
 	}
 }
 
