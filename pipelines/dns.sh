@@ -9,7 +9,8 @@
 #   3. mresolve serve: dig, unbound-host and dnsperf are its clients.
 #
 # The names: addresses of one family, of both and of neither, aliases in chains, a wildcard, names that do not exist.
-# N= is how many [1000]. It needs nsd, dig (dnsutils), dnsperf and unbound-host, and ends what it started.
+# N= is how many [1000]. It needs nsd, dig (dnsutils), dnsperf, unbound-host and python3, and ends
+# what it started.
 set -euo pipefail
 export LC_ALL=C
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -18,7 +19,7 @@ PATH=$PATH:/usr/sbin
 # shellcheck source=pipelines/nsd.sh
 . "$here/pipelines/nsd.sh"
 die() { echo "dns.sh: $1" >&2; exit 1; }
-for tool in nsd dig dnsperf unbound-host; do
+for tool in nsd dig dnsperf unbound-host python3; do
 	command -v $tool > /dev/null || die "$tool is not installed"
 done
 [ -x "${bin}mresolve" ] || die "no ${bin}mresolve: run \"make build\""

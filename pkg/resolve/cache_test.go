@@ -383,6 +383,86 @@ func TestMoreHostsThanMemory(t *testing.T) {
 	}
 }
 
+// bytes is the memory that s holds: its table, and what is kept of its runs.
+func (s *entries) bytes() int {
+	n := len(s.mem.chunks)*chunkSize + cap(s.mem.index)*8
+	for _, r := range s.runs {
+		n += cap(r.blocks)*16 + cap(r.last) + cap(r.buf)
+	}
+	return n
+}
+
+// TestWarmMemory: of a store of more names than a batch's table holds, only an index is in
+// memory; so it is with answers that the batch adds.
+func TestWarmMemory(t *testing.T) {
+	r, _ := instantResolver(t)
+	dir := newDNSStore(t)
+	st, err := store.Open(dir, StoreKind, StoreVersion, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const names, memory = 30_000, 16 << 20
+	known := newEntries(64 << 20)
+	defer known.Close()
+	e := entry{Addr: "127.0.0.1", Expires: testNow.Add(time.Hour), Family: "4"}
+	name := func(i int) string { return fmt.Sprintf("%d.%s.test", i, strings.Repeat("x", 60)) }
+	for i := range names {
+		if err := known.put(fingerprint.OfString(name(i)), name(i), &e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tx, _, err := st.Begin(t.Context(), "serve", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Abort()
+	if err := commit(tx, known, func() (*cacheReader, error) { return openBase(st, tx) }, testNow); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Commit(0, "", record.Ledger{}); err != nil {
+		t.Fatal(err)
+	}
+	b := &batch[record.URL]{opt: Options{Resolver: r, Memory: memory}, now: testNow, asked: newEntries(memory / askedPart),
+		open: func() (*cacheReader, error) { return openBase(st, nil) }}
+	defer b.asked.Close()
+	if err := b.load(); err != nil {
+		t.Fatal(err)
+	}
+	defer b.stored.Close()
+	asked := &window[record.URL]{first: make([]lookup, windowRows)}
+	for at := 0; at < names; at += windowRows {
+		first := make([]lookup, min(windowRows, names-at))
+		for i := range first {
+			first[i] = lookup{key: fingerprint.OfString(name(at + i)), name: name(at + i)}
+		}
+		if err := b.recall(first); err != nil {
+			t.Fatal(err)
+		}
+		for i := range first {
+			if !first[i].known || first[i].entry.Addr != e.Addr {
+				t.Fatalf("%s is not known: %+v", first[i].name, first[i])
+			}
+		}
+		for i := range asked.first {
+			other := name(names + at + i)
+			asked.first[i] = lookup{key: fingerprint.OfString(other), name: other, entry: e, done: make(chan struct{})}
+		}
+		if err := b.remember(asked); err != nil {
+			t.Fatal(err)
+		}
+		// An index and a block; and a table of as much as it may take.
+		if n := b.stored.bytes(); n > 64<<10 {
+			t.Fatalf("%d bytes for the store after %d names", n, at)
+		}
+		if n := b.asked.bytes(); n > memory/askedPart+256<<10 {
+			t.Fatalf("%d bytes for answers after %d names", n, at)
+		}
+	}
+	if !b.stored.onDisk() || !b.asked.onDisk() {
+		t.Error("all fits: too few names for this test")
+	}
+}
+
 // TestNoTempFile: where answers cannot be put aside a batch fails, whenever that is found
 // out, and passes no row twice until then.
 func TestNoTempFile(t *testing.T) {

@@ -96,7 +96,7 @@ type Batch[In, Out record.Row] struct {
 	writers []*record.Writer[Out]
 	kept    *store.NewFile
 	keptW   *record.Writer[Out]
-	spool   *os.File // Spooled without a kept output
+	spool   *os.File // Spooled without a kept output, or before Begin
 	spoolW  *record.Writer[Out]
 
 	passed, consumed     uint64
