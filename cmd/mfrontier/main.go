@@ -160,7 +160,7 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: f.Store(), Txn: c.Txn, NoOutput: true, LateLock: true}
 	return cli.RunStage(ctx, std, spec, counting(std, in, "URLs"), nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
-		return f.Add(ctx, b, frontier.AddOptions{Limits: c.limits(), Prioritizer: c.prioritizer()})
+		return f.Add(ctx, b, frontier.AddOptions{Txn: c.Txn, Limits: c.limits(), Prioritizer: c.prioritizer()})
 	})
 }
 

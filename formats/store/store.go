@@ -519,6 +519,10 @@ func (s *Store) lookup(v *view, verb, txn string) (*Done, error) {
 		return nil, s.outputGone(verb, txn, checkpoint)
 	}
 	if s.ahead {
+		// Rounds that are ahead come after those that have begun: one that has begun cannot follow them.
+		if ahead := v.counts.ahead(); len(ahead) > 0 && v.counts.begun(txn) {
+			return nil, s.notClosed(ahead[0], txn)
+		}
 		return nil, nil
 	}
 	if open != "" && open != txn {
@@ -526,10 +530,14 @@ func (s *Store) lookup(v *view, verb, txn string) (*Done, error) {
 	}
 	first, err := s.waitsFor(v, txn)
 	if err == nil && first != "" {
-		err = &fault.Error{Class: fault.Conflict, File: s.dir, Found: fmt.Sprintf("round %q is not closed yet", first), Want: fmt.Sprintf("that before round %q goes on", txn),
-			Hint: fmt.Sprintf(`close it with "mckpt commit CRAWL --txn %s"; or give up both with "mckpt abandon CRAWL"`, first)}
+		err = s.notClosed(first, txn)
 	}
 	return nil, err
+}
+
+func (s *Store) notClosed(round, txn string) error {
+	return &fault.Error{Class: fault.Conflict, File: s.dir, Found: fmt.Sprintf("round %q is not closed yet", round), Want: fmt.Sprintf("that before round %q goes on", txn),
+		Hint: fmt.Sprintf(`close it with "mckpt commit CRAWL --txn %s"; or give up both with "mckpt abandon CRAWL"`, round)}
 }
 
 func (s *Store) roundOpen(what, open string) error {

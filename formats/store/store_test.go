@@ -201,6 +201,9 @@ func TestAhead(t *testing.T) {
 	must(t, change(fsys, "/c/frontier", "add", "more")) // may come between
 	expect("frontier", "update", "r6", `round "more" is open`)
 	expect("urls", "new", "r6", `round "more" is not closed yet`)
+	if err := nextAhead(fsys, "more"); !errors.Is(err, fault.Conflict) { // its update would have to come before that of r6
+		t.Error(err)
+	}
 	must(t, restore(fsys, 0))
 	expect("frontier", "next", "r2", "new")
 	state("[]", "[]")

@@ -290,6 +290,41 @@ func TestOverlapAgainstModel(t *testing.T) {
 	}
 }
 
+// Outside a crawl folder the next name closes a round: none may while a batch is out.
+func TestAddWhileABatchIsOut(t *testing.T) {
+	for _, p := range []Params{{}, {Policy: walk, Walkers: 2}} {
+		b := open(t, durable.NewCrashFS(), p)
+		if err := b.add("seed", pageURL("a.test/"), pageURL("d.test/")); err != nil {
+			t.Fatal(err)
+		}
+		batch, err := b.next(1, NextOptions{N: 1, Txn: "r1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.add("more", pageURL("b.test/")); !errors.Is(err, fault.Conflict) {
+			t.Error(err)
+		}
+		for _, txn := range []string{"", "r1"} {
+			if err := b.add(txn, pageURL("b.test/"+txn)); err != nil {
+				t.Error(err)
+			}
+		}
+		outcomes := []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 200, 1)}
+		if p.Policy == walk {
+			err = b.walk("r1", outcomes, nil)
+		} else {
+			err = b.update("r1", 1, outcomes)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		if err := b.add("more", pageURL("c.test/")); err != nil {
+			t.Error(err)
+		}
+		b.check()
+	}
+}
+
 // outcomeDue is when a URL with this outcome is due again.
 func outcomeDue(t *testing.T, o *record.Fetch) record.Time {
 	t.Helper()

@@ -25,6 +25,7 @@ const (
 
 // AddOptions say what becomes of the rows of Add.
 type AddOptions struct {
+	Txn         string // the transaction; may be ""
 	Limits      Limits
 	Prioritizer Prioritizer
 }
@@ -49,10 +50,25 @@ func (f *Frontier) Add(ctx context.Context, b *stage.Batch[record.URL, record.UR
 	if err := c.spool(ctx, b, o.Prioritizer, s.policy, c.arrive); err != nil {
 		return err
 	}
-	if err := c.begin(ctx); err != nil {
+	if err := c.beginAdd(ctx, o); err != nil {
 		return err
 	}
 	return c.finish(ctx)
+}
+
+// beginAdd begins an add. Outside a crawl folder the commit of another name would close the
+// round whose batch is out, and no update could land it any more.
+func (c *change) beginAdd(ctx context.Context, o AddOptions) error {
+	if err := c.begin(ctx); err != nil {
+		return err
+	}
+	fl := c.s.InFlight
+	if o.Txn == "" || fl == nil || fl.Txn == "" || fl.Txn == o.Txn || c.tx.InCrawl() {
+		return nil
+	}
+	e := inFlight(fl)
+	e.Hint += ", or add without --txn"
+	return e
 }
 
 // UpdateOptions are the inputs of Update besides its main input.

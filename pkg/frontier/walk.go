@@ -181,7 +181,7 @@ func (f *Frontier) addStarts(ctx context.Context, b *stage.Batch[record.URL, rec
 	if err := w.spool(ctx, b, o.Prioritizer, p, w.find); err != nil {
 		return err
 	}
-	if err := w.begin(ctx); err != nil {
+	if err := w.beginAdd(ctx, o); err != nil {
 		return err
 	}
 	if err := w.restart(ctx, 0); err != nil {
