@@ -362,7 +362,7 @@ func TestOverlapKinds(t *testing.T) {
 	}{
 		{"per host", NextOptions{N: 2}, NextOptions{N: 20, PerHost: 2}, map[string]int{"h2.test": 2, "h3.test": 2, "dead.test": 2}},
 		{"per domain", NextOptions{N: 2}, NextOptions{N: 20, PerDomain: 1}, map[string]int{"h2.test": 1, "h3.test": 1, "dead.test": 1}},
-		{"by time", NextOptions{N: 3}, NextOptions{For: 6 * time.Second}, map[string]int{"h2.test": 2, "h3.test": 2}},
+		{"by time", NextOptions{N: 3}, NextOptions{For: 8 * time.Second}, map[string]int{"h2.test": 2, "h3.test": 2}},
 		{"not more than its size passed over", NextOptions{N: 4}, NextOptions{N: 4}, map[string]int{"h3.test": 1}},
 		{"beside all hosts", NextOptions{N: 5}, NextOptions{N: 100}, nil},
 	} {
