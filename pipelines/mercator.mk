@@ -25,7 +25,7 @@
 #   CONTACT  operator's address, for the User-Agent [its contact]
 #   BATCH    URLs a round [its batch, or mfrontier's default]
 #   ROUNDS   stop after round N; 0: when the frontier is empty [its rounds, or 0]
-#   POLICY   order of service, for a new crawl: mfrontier policies [its policy, or priority]
+#   POLICY   order of service, for a new crawl: mfrontier policies [its frontier.policy, or priority]
 #   CHECKPOINT_INTERVAL  least time between two checkpoints that are kept
 #            [its checkpoint_interval, or 0s: keep all]
 # Flags for one command each, passed on as they are:
@@ -58,6 +58,8 @@ POLICY_OF = $(BIN)mfrontier stat $(CRAWL)/frontier | sed -n 's/^policy  *//p'
 .PHONY: crawl
 crawl: seeded
 	@n=$$($(dir $(THIS))stale.sh $(CRAWL)) || exit; \
+	[ -z '$(POLICY)' ] || [ "$$($(POLICY_OF))" = '$(POLICY)' ] || { \
+	  echo "mercator.mk: $(CRAWL) is a crawl of policy $$($(POLICY_OF)), for good: for POLICY=$(POLICY) name another folder with CRAWL=" >&2; exit 2; }; \
 	rounds='$(ROUNDS)'; [ -n "$$rounds" ] || rounds=$$($(BIN)mckpt show $(CRAWL) --setting rounds) || exit; \
 	if [ "$${rounds:-0}" -eq 0 ] && [ "$$($(POLICY_OF))" = walk ]; then \
 	  echo 'mercator.mk: a walk has no end: say how many rounds, ROUNDS=50, or rounds in crawl.toml' >&2; exit 2; fi; \

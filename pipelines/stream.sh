@@ -71,6 +71,11 @@ if [ ! -e "$CRAWL/CURRENT" ]; then
   # shellcheck disable=SC2086
   "${BIN}mckpt" init "$CRAWL" ${CONFIG:+--config "$CONFIG"} ${POLICY:+--policy "$POLICY"} $INIT_FLAGS || exit
 fi
+policy=$("${BIN}mfrontier" stat "$CRAWL/frontier" | sed -n 's/^policy  *//p')
+[ -z "$POLICY" ] || [ "$policy" = "$POLICY" ] || {
+  echo "stream.sh: $CRAWL is a crawl of policy $policy, for good: for POLICY=$POLICY name another folder with CRAWL=" >&2
+  exit 2
+}
 n=$("${BIN}mckpt" show --next-round "$CRAWL") || exit
 if [ "$n" = 0 ]; then
   : "${SEEDS:=$("${BIN}mckpt" show "$CRAWL" --setting seeds)}"

@@ -10,6 +10,7 @@ crawl=$1
 seconds=${2:-0}
 set -- "$crawl"/rounds/r*/marked.arrows.zst
 what='URLs finished'
+! "${BIN}mfrontier" stat "$crawl/frontier" | grep -q '^policy  *revisit$' || what=visits
 [ -e "$1" ] || { what=visits; set -- "$crawl"/rounds/r*/fetched.arrows.zst; } # a walk
 [ -e "$1" ] || { echo "summary.sh: $crawl: no finished round" >&2; exit 1; }
 first=$1

@@ -46,7 +46,10 @@ it read:
 
   mcat new.arrows.zst | jq -c 'select(.depth < 3)' | mcat --from json --kind url --stage shallow --like new.arrows.zst
 
-The rows that came in less are then booked as dropped by "shallow", and columns that only that file has may be used.`
+The rows that came in less are then booked as dropped by "shallow", and columns that only that file has may be used.
+A program that makes rows of another kind, such as a fetcher of your own, says so with --kind:
+
+  mcat batch.arrows.zst | fetcher | mcat --from json --kind fetch --stage fetcher --like batch.arrows.zst -o fetched.arrows.zst`
 
 type grammar struct {
 	cli.Common
@@ -65,8 +68,8 @@ type grammar struct {
 	WAT bool `name:"wat" xor:"mode" help:"Write a WAT file, metadata and links as JSON, of the same."`
 
 	From  string `enum:",json,tsv" default:"" help:"Read text and write a record stream: json lines, or tsv with a line of names."`
-	Kind  string `enum:",url,fetch,link,module" default:"" help:"Kind of the rows (--from); default: that of --like."`
-	Like  string `placeholder:"FILE" help:"Record stream that the text was made from (--from): its unknown columns and the round's clock are taken over."`
+	Kind  string `enum:",url,fetch,link,module" default:"" help:"Kind of the rows (--from): url, fetch, link or module; default: that of --like."`
+	Like  string `placeholder:"FILE" help:"Record stream that the text was made from (--from): the round's name and clock are taken over, and its unknown columns unless --kind is another."`
 	Stage string `placeholder:"NAME" help:"Name in the ledger of the program that made the text (--from)."`
 	cli.RewriteFlags
 

@@ -127,8 +127,10 @@ func (g *grammar) runFrom(ctx context.Context, std *cli.Std) error {
 		if err := like.read(ctx, std, g.Like); err != nil {
 			return err
 		}
-		if g.Kind != "" && like.kind != record.Kind(g.Kind) {
-			return &fault.Error{Class: fault.WrongKind, File: g.Like, Found: fmt.Sprintf("expected %s, got %s", g.Kind, like.kind)}
+		if kind := record.Kind(g.Kind); kind != "" && kind != like.kind {
+			s := like.schema
+			like.kind, like.other = kind, true
+			like.schema = &record.Schema{Kind: kind, Now: s.Now, Txn: s.Txn, Epoch: s.Epoch}
 		}
 	}
 	if like.kind == "" {
@@ -146,6 +148,7 @@ type likeFile struct {
 	kind    record.Kind
 	schema  *record.Schema
 	trailer *record.Trailer // nil without --like
+	other   bool            // its rows were of another kind than those of the text
 }
 
 func (l *likeFile) read(ctx context.Context, std *cli.Std, name string) error {
@@ -341,8 +344,12 @@ func (t *textRows[T]) Trailer() record.Trailer {
 	if before := t.like.trailer; before != nil {
 		end.Ledger = before.Ledger
 		s.In, s.InHash = before.Rows, before.Hash.String()
-		s.Passed = min(s.In, rows)
-		if n := s.In - s.Passed; n > 0 {
+		if t.like.other {
+			s.Consumed = s.In
+		} else {
+			s.Passed = min(s.In, rows)
+		}
+		if n := s.In - s.Passed - s.Consumed; n > 0 {
 			s.Drops = []record.Count{{Reason: t.g.Stage, N: n}}
 		}
 	}

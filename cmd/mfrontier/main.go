@@ -128,11 +128,11 @@ const helpPrioritizer = `
 waits. On its standard input is a JSON object a line, with the names that mcat shows: url, host, depth,
 via (the page it was found on), score. The score is that page's, so a program that answers
 "PRIORITY SCORE" hands what it thinks of a page on to the pages it links to. Its answer must not wait in a
-buffer. A program that hangs, dies, or says too little or too much ends the command with exit
+buffer, nor what it reads: mawk, the awk of Debian, needs -W interactive. A program that hangs, dies, or says too little or too much ends the command with exit
 code 7, and nothing has changed.
 
   --prioritizer depth
-  --prioritizer "awk '{ print (/\"url\":\"[^\"]*[?]/ ? 2 : 0); fflush() }'"
+  --prioritizer "mawk -W interactive '{ print (/\"url\":\"[^\"]*[?]/ ? 2 : 0); fflush() }'"
   --prioritizer 'jq -r --unbuffered "if .depth < 3 then 0 else 1 end"'`
 
 // Help is printed by mfrontier add --help.
@@ -300,6 +300,9 @@ func (c *nextCmd) store(f *frontier.Frontier) *store.Store {
 	return f.Store()
 }
 
+// sayWait is the shortest wait for a due time that is announced.
+const sayWait = 5 * time.Second
+
 // when is the round's time, waited for if need be; 0 for a round whose output is
 // kept and has its own.
 func (c *nextCmd) when(ctx context.Context, std *cli.Std, f *frontier.Frontier) (record.Time, error) {
@@ -322,7 +325,11 @@ func (c *nextCmd) when(ctx context.Context, std *cli.Std, f *frontier.Frontier) 
 		if c.NoWait {
 			return &fault.Error{Class: fault.No, File: c.Store, Found: "no URL is due before " + due.Go().Format(time.RFC3339)}
 		}
-		t := time.NewTimer(time.Duration(due-now) * time.Microsecond)
+		wait := time.Duration(due-now) * time.Microsecond
+		if wait >= sayWait {
+			std.Warn("%s: no URL is due before %s: waiting", c.Store, due.Go().Format(time.RFC3339))
+		}
+		t := time.NewTimer(wait)
 		defer t.Stop()
 		select {
 		case <-t.C:

@@ -53,6 +53,11 @@ how many URLs have which final outcome. In the books of policy walk each visit i
 Policy revisit also tells how many pages it visits, by their estimated mean time between two changes, how often,
 and what share of them it expects to be as they are in the crawl.
 
+Policy opic also tells its credit: 2^32 units for each URL that "add" put in, and how much of it the lambda page holds,
+a virtual page that all pages pay a tax to, and that gives what it has to all URLs that wait.
+
+"given up" are URLs that were finished because all their attempts had failed ("dead" in JSON).
+
   mfrontier stat crawl/frontier --top 10
   mfrontier stat crawl/frontier --json --detail | jq .detail.depth
   mfrontier stat --empty crawl/frontier && echo 'nothing is left to fetch'`
@@ -106,7 +111,7 @@ func (c *statCmd) Run(ctx context.Context, std *cli.Std) error {
 	fmt.Fprintf(t, "deferred\t%d\n", st.Deferred)
 	fmt.Fprintf(t, "given up\t%d\n", st.Dead)
 	if p := st.Pages; p != nil {
-		fmt.Fprintf(t, "visited again\t%d times\n", st.Visits)
+		fmt.Fprintf(t, "to come back\t%d times, after a visit\n", st.Visits)
 		fmt.Fprintf(t, "pages to visit\t%d, %.4g visits a day, room for %.4g; %.1f %% expected fresh\n", p.Known, p.Visits, p.Room, 100*p.Fresh)
 		for _, n := range p.Change {
 			if n.Pages > 0 {
@@ -130,7 +135,7 @@ func (c *statCmd) Run(ctx context.Context, std *cli.Std) error {
 			}
 		}
 		for _, d := range st.Detail.Due {
-			fmt.Fprintf(t, "due %s\t%d\n", d.Within, d.URLs)
+			fmt.Fprintf(t, "waiting, due %s\t%d\n", d.Within, d.URLs)
 		}
 	}
 	for _, h := range st.Top {
@@ -149,7 +154,7 @@ func (*hostsCmd) Help() string {
 	return `Prints all that the frontier knows of a host, as JSON: its URLs by state, contacts, failures in
 a row, speed, and the time that it asked to be left alone until; and what is known of its registered
 domain, where domains have budgets: how many others link to it, and up to which round its budget is
-given away.
+given away. "pending" counts all URLs that are not finished, those in flight too.
 
   mfrontier hosts crawl/frontier example.org`
 }

@@ -278,9 +278,16 @@ func wanted(name string) string {
 	return "a whole number"
 }
 
-// nearest is the known key with the least edit distance.
+// nearest is the known key with the least edit distance; before others comes one
+// that has the same name in a table, or in another one.
 func nearest(name string) string {
 	keys := Keys()
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	for _, k := range keys {
+		if k.Name != name && k.Name[strings.LastIndexByte(k.Name, '.')+1:] == last {
+			return k.Name
+		}
+	}
 	sort.SliceStable(keys, func(i, j int) bool { return distance(name, keys[i].Name) < distance(name, keys[j].Name) })
 	return keys[0].Name
 }

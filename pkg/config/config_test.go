@@ -13,6 +13,7 @@ import (
 func TestUnknownKeyNamesTheNearest(t *testing.T) {
 	for _, c := range []struct{ text, want, hint string }{
 		{"batch = 3\nbach = 4\n", `crawl.toml: line 2: unknown key "bach"`, `did you mean "batch"?`},
+		{"policy = \"fifo\"\n", `crawl.toml: line 1: unknown key "policy"`, `did you mean "frontier.policy"?`},
 		{"[politeness]\nmin_dealy = \"1s\"\n", `crawl.toml: line 2: unknown key "politeness.min_dealy"`, `did you mean "politeness.min_delay"?`},
 		{"[polite]\nmin_delay = \"1s\"\n", `crawl.toml: line 1: unknown key "polite"`, ""},
 	} {

@@ -46,7 +46,7 @@ func (b Budgets) check(p *policy, links bool) error {
 		}
 	}
 	if b.Base > 0 && !links {
-		return &fault.Error{Class: fault.Usage, Found: "budgets of domains without links", Want: "the links of the batch, which say how they grow"}
+		return &fault.Error{Class: fault.Usage, Found: "budgets of domains without links", Want: "the links of the batch, which say how they grow", Hint: "give them with --links"}
 	}
 	return nil
 }

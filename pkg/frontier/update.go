@@ -421,7 +421,8 @@ func ofRound(name string, t record.Trailer, txn string) error {
 		return &fault.Error{Class: fault.Conflict, File: name, Found: "a stream without trailer", Want: "one that a stage of this round ended"}
 	}
 	if t.Txn != txn {
-		return &fault.Error{Class: fault.Conflict, File: name, Found: fmt.Sprintf("records of transaction %q", t.Txn), Want: fmt.Sprintf("%q", txn)}
+		return &fault.Error{Class: fault.Conflict, File: name, Found: fmt.Sprintf("records of transaction %q", t.Txn), Want: fmt.Sprintf("%q", txn),
+			Hint: "records made by mcat get the name of those that they were made from with --like"}
 	}
 	return t.Ledger.Balance()
 }
