@@ -8,7 +8,8 @@
 // The web is that of "mweb serve --hard --changing", asked within the process, under a
 // clock that jumps from round to round: months take seconds. The frontier is a real
 // one, on a disk in memory. A copy is fresh from its fetch to the next change of its
-// page; the first third of the days, in which the rates are learnt, does not count.
+// page; the first third of the days, in which the rates are learnt, does not count. The
+// bound is what the best schedule would reach that knows all rates.
 package main
 
 import (
@@ -17,6 +18,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -64,12 +66,55 @@ func compare(out io.Writer, s setting) error {
 	fmt.Fprintf(out, "uniform  %.4f fresh  %d fetches of %d pages\n", uniform.fresh, uniform.fetches, uniform.pages)
 	fmt.Fprintf(out, "revisit  %.4f fresh  %d fetches of %d pages, %.4f expected by the frontier\n", rates.fresh, rates.fetches, rates.pages, rates.expected)
 	fmt.Fprintf(out, "ratio    %.3f\n", rates.fresh/uniform.fresh)
+	best := bound(uniform.means, float64(uniform.fetches)*float64(day)/float64(uniform.counted))
+	fmt.Fprintf(out, "bound    %.4f fresh, a ratio of %.3f: all rates known, as many fetches as uniform, none late\n", best, best/uniform.fresh)
 	return nil
+}
+
+const day = 24 * time.Hour
+
+// bound is the expected freshness of pages of known mean times between two changes (0:
+// never) under the best schedule of so many visits a day: each page is visited at an
+// interval at which one visit more would bring the same everywhere (Lagrange), or never.
+func bound(means []time.Duration, perDay float64) (fresh float64) {
+	low, high := 0.0, 1e6 // multiplier in days
+	for range 60 {
+		multiplier, visits := (low+high)/2, 0.0
+		fresh = 0
+		for _, mean := range means {
+			m := mean.Hours() / 24
+			if m == 0 {
+				fresh++
+			}
+			if m <= multiplier {
+				continue
+			}
+			// With z = interval/m, a visit more brings m * (1-(1+z)e^-z).
+			a, b := 0.0, 64.0
+			for range 60 {
+				if z := (a + b) / 2; -math.Expm1(-z)-z*math.Exp(-z) < multiplier/m {
+					a = z
+				} else {
+					b = z
+				}
+			}
+			visits += 1 / (b * m)
+			fresh += -math.Expm1(-b) / b
+		}
+		if visits > perDay {
+			low = multiplier
+		} else {
+			high = multiplier
+		}
+	}
+	return fresh / float64(len(means))
 }
 
 type result struct {
 	pages, fetches  int
 	fresh, expected float64
+	means           []time.Duration // between two changes, of each page
+	counted         time.Duration   // the time in which fetches and freshness count
 }
 
 // copied is when a page was fetched, and how long the copy stays as the page is.
@@ -92,7 +137,8 @@ func crawl(s setting, p frontier.Params) (r result, err error) {
 	var urls []record.URL
 	for _, v := range web.Oracle() {
 		host, path, _ := strings.Cut(strings.TrimPrefix(v.URL, "http://"), "/")
-		if _, ok := web.Change(host, "/"+path, begin); ok && v.Outcome == record.OutcomeFetched {
+		if c, ok := web.Change(host, "/"+path, begin); ok && v.Outcome == record.OutcomeFetched {
+			r.means = append(r.means, c.Mean)
 			urls = append(urls, record.URL{URL: v.URL, Host: host, Key: fingerprint.URLKey(host, v.URL)})
 		}
 	}
@@ -106,6 +152,7 @@ func crawl(s setting, p frontier.Params) (r result, err error) {
 	end := begin.AddDate(0, 0, s.days)
 	counts := begin.AddDate(0, 0, s.days/3)
 	size := int(float64(r.pages)*float64(s.round)/float64(s.every)) + 1
+	r.counted = end.Sub(counts)
 	hard := web.NewHard()
 	copies := make(map[string]copied, r.pages)
 	var fresh time.Duration
@@ -149,7 +196,7 @@ func crawl(s setting, p frontier.Params) (r result, err error) {
 	for _, c := range copies {
 		settle(c, end)
 	}
-	r.fresh = float64(fresh) / float64(end.Sub(counts)) / float64(r.pages)
+	r.fresh = float64(fresh) / float64(r.counted) / float64(r.pages)
 	st, err := f.Stat(context.Background(), frontier.StatOptions{})
 	if err != nil {
 		return r, err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"math"
 	"testing"
 	"time"
 
@@ -25,5 +26,17 @@ func TestRatesBeatUniform(t *testing.T) {
 	}
 	if err := compare(io.Discard, setting{pages: 50, days: 6, every: 48 * time.Hour, round: 8 * time.Hour, seed: 2}); err != nil {
 		t.Error(err)
+	}
+}
+
+// With pages of one rate the best schedule is the uniform one, and pages that change
+// far too often get nothing.
+func TestBound(t *testing.T) {
+	uniform := 1 - math.Exp(-1)
+	if got := bound([]time.Duration{day, day}, 2); math.Abs(got-uniform) > 1e-6 {
+		t.Errorf("%v of pages of one rate, want %v", got, uniform)
+	}
+	if got := bound([]time.Duration{day, 0, time.Second}, 1); math.Abs(got-(uniform+1)/3) > 1e-6 {
+		t.Errorf("%v with pages that need no visit, want %v", got, (uniform+1)/3)
 	}
 }

@@ -199,10 +199,24 @@ type revisits struct {
 	Left  uint64      `json:"left"`
 }
 
-// probe is how many times the time that a page was seen not to change the next visit may
-// be off, until a change was seen. Pages that change all the time are known after few
-// visits so; seen rarely from the start, they could not be told for long from others.
-const probe = 4
+// reach is how many times the time that a page was seen not to change the next visit may
+// be off, until a change was seen.
+const reach = 4
+
+// probe shortens the interval to the next visit of a page that is not known well. Pages
+// that change all the time are known after few visits so. A page that was found changed
+// after a time in which it would have anyway (blind) told nothing by that: seen always
+// as rarely, it could never be told from pages that change much more often, and would be
+// given up with them.
+func (p *schedule) probe(v *segment.Visit, blind bool, interval uint64) uint64 {
+	switch {
+	case v.Changes == 0:
+		return min(interval, p.min+reach*v.ObservedUS)
+	case blind && v.Changes < enough/2:
+		return min(interval, max(p.mean(v.Changes, v.ObservedUS), p.min))
+	}
+	return interval
+}
 
 // maxDoubled bounds how often an interval is doubled, because a page is not found.
 const maxDoubled = 16
@@ -215,9 +229,10 @@ func (c *change) comeBack(e *segment.Entry, o *outcome) (back bool, err error) {
 	if v.Visits > 0 {
 		r.Rates[p.class(v)]--
 	}
+	blind := false
 	switch s := &o.sighting; s.sight {
 	case found:
-		p.learn(v, s, e.URL.LastContentFP)
+		blind = p.learn(v, s, e.URL.LastContentFP)
 		e.URL.ETag, e.URL.LastModified, e.URL.LastContentFP = s.etag, s.last, s.fp
 	case unclear:
 		v.Gone = 0
@@ -240,11 +255,7 @@ func (c *change) comeBack(e *segment.Entry, o *outcome) (back bool, err error) {
 	if c.intervals == nil {
 		c.intervals = p.intervals(r.Multiplier)
 	}
-	wait := c.intervals[class]
-	if v.Changes == 0 {
-		wait = min(wait, p.min+probe*v.ObservedUS)
-	}
-	wait = min(wait<<min(v.Gone, maxDoubled), p.max)
+	wait := min(p.probe(v, blind, c.intervals[class])<<min(v.Gone, maxDoubled), p.max)
 	e.URL.Attempt = 0
 	e.URL.Due = o.sighting.at + record.Time(wait)
 	c.s.Counts.Visits++
@@ -261,8 +272,9 @@ const enough = 32
 const slowest = 8
 
 // learn adds to what is known about a page what a visit saw. was is the content
-// fingerprint of the visit before.
-func (p *schedule) learn(v *segment.Visit, s *sighting, was uint64) {
+// fingerprint of the visit before. The visit was blind if it found a change, nothing
+// tells when it was, and the visit before was more than two mean times between changes ago.
+func (p *schedule) learn(v *segment.Visit, s *sighting, was uint64) (blind bool) {
 	v.Gone = 0
 	first := v.Last == 0
 	if v.Visits < math.MaxUint32 {
@@ -285,12 +297,14 @@ func (p *schedule) learn(v *segment.Visit, s *sighting, was uint64) {
 	default:
 		v.Changes++
 		v.ObservedUS += p.sinceChange(v, since)
+		blind = since > 2*p.mean(v.Changes, v.ObservedUS)
 	}
 	v.Last = max(v.Last, s.at)
 	if v.Changes >= enough && v.Changes%2 == 0 {
 		v.Changes, v.ObservedUS = v.Changes/2, v.ObservedUS/2
 	}
 	v.ObservedUS = min(v.ObservedUS, slowest*p.max*(2*uint64(v.Changes)+1)/2)
+	return blind
 }
 
 // mean is the estimated mean time between two changes of a page, in µs. Half a change

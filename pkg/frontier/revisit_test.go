@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"mercator/formats/record"
 	"mercator/formats/segment"
@@ -52,5 +53,52 @@ func (m *model) readDue(t *testing.T, b *bench, now record.Time) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A page that has changed whenever it was visited, each time after long, is visited
+// soon for once, until it is known whether it changes all the time.
+func TestBlindVisits(t *testing.T) {
+	p, err := newSchedule(&Params{Policy: revisit, MinInterval: 12 * time.Hour, MaxInterval: 2688 * time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const hour = 3600e6
+	long := uint64(2000 * hour) // what the schedule asks for
+	var v segment.Visit
+	at, fp := record.Time(1), uint64(1)
+	visit := func(wait uint64, changed bool, modified record.Time) uint64 {
+		was := fp
+		if at += record.Time(wait); changed {
+			fp++
+		}
+		return p.probe(&v, p.learn(&v, &sighting{at: at, fp: fp, modified: modified}, was), long)
+	}
+	if got := visit(0, false, 0); got != p.min {
+		t.Errorf("the second visit after %d h", got/hour)
+	}
+	blind := v
+	for _, c := range []struct {
+		what     string
+		wait     uint64
+		changed  bool
+		modified record.Time
+		shorter  bool
+	}{
+		{"changed after long", 300 * hour, true, 0, true},
+		{"changed after long, when is told", 300 * hour, true, record.Time(290 * hour), false},
+		{"changed soon", 12 * hour, true, 0, false},
+	} {
+		v, at, fp = blind, 1, 1
+		got := visit(c.wait, c.changed, c.modified)
+		if want := max(p.mean(v.Changes, v.ObservedUS), p.min); c.shorter && got != want || !c.shorter && got != long {
+			t.Errorf("%s: the next visit after %d h", c.what, got/hour)
+		}
+	}
+	v, at, fp = blind, 1, 1
+	for n := 1; visit(300*hour, true, 0) < long; n++ {
+		if n > enough {
+			t.Fatal("no end of short intervals")
+		}
 	}
 }
