@@ -115,11 +115,11 @@ type sighting struct {
 	last     string
 }
 
-// look gives what an outcome row tells about its page. now stands in for the time of
-// a contact that there was not.
+// look gives what an outcome row tells about its page. now, the round's time, stands in
+// for that of a contact that there was not, or by a clock that was years ahead.
 func look(o *record.Fetch, now record.Time) sighting {
 	s := sighting{at: o.FetchTime, fp: o.ContentFP}
-	if s.at <= 0 {
+	if s.at <= 0 || s.at-now > record.Time(mostInterval.Microseconds()) {
 		s.at = now
 	}
 	document := o.Outcome == record.OutcomeFetched && o.Status >= 200 && o.Status < 300
@@ -281,7 +281,7 @@ func (p *schedule) learn(v *segment.Visit, s *sighting, was uint64) (blind bool)
 		v.Visits++
 	}
 	told := s.modified > 0 && s.modified <= s.at // unless its clock is fast
-	since := uint64(max(s.at-v.Last, 0))
+	since := uint64(s.at - v.Last)
 	switch {
 	case first && told:
 		// By the nature of Poisson processes, the time since the last change is distributed
@@ -289,6 +289,7 @@ func (p *schedule) learn(v *segment.Visit, s *sighting, was uint64) (blind bool)
 		v.Changes++
 		v.ObservedUS += uint64(s.at - s.modified)
 	case first:
+	case s.at <= v.Last: // the clock went back
 	case s.fp == was && !(s.bodiless && told && s.modified > v.Last):
 		v.ObservedUS += since
 	case told && s.modified > v.Last:
@@ -299,7 +300,7 @@ func (p *schedule) learn(v *segment.Visit, s *sighting, was uint64) (blind bool)
 		v.ObservedUS += p.sinceChange(v, since)
 		blind = since > 2*p.mean(v.Changes, v.ObservedUS)
 	}
-	v.Last = max(v.Last, s.at)
+	v.Last = s.at
 	if v.Changes >= enough && v.Changes%2 == 0 {
 		v.Changes, v.ObservedUS = v.Changes/2, v.ObservedUS/2
 	}

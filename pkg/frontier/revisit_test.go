@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -99,6 +100,46 @@ func TestBlindVisits(t *testing.T) {
 	for n := 1; visit(300*hour, true, 0) < long; n++ {
 		if n > enough {
 			t.Fatal("no end of short intervals")
+		}
+	}
+}
+
+// What a visit cannot tell, because a clock is wrong, does not count for long.
+func TestWrongClocks(t *testing.T) {
+	p, err := newSchedule(&Params{Policy: revisit, MinInterval: time.Hour, MaxInterval: 24 * time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const hour, now = 3600e6, 1000 * 3600e6
+	for _, at := range []record.Time{math.MinInt64, -1, 0, now + 366*24*hour, math.MaxInt64} {
+		if s := look(&record.Fetch{Outcome: record.OutcomeFetched, Status: 200, FetchTime: at}, now); s.at != now {
+			t.Errorf("a contact at %d is taken to be at %d", at, s.at)
+		}
+	}
+	v := segment.Visit{Visits: 3, Changes: 1, ObservedUS: 10 * hour, Last: now + 300*24*hour}
+	ahead := v
+	p.learn(&v, &sighting{at: now, fp: 2}, 1)
+	if v.Changes != ahead.Changes || v.ObservedUS != ahead.ObservedUS || v.Last != now {
+		t.Errorf("%+v after the clock went back, %+v before", v, ahead)
+	}
+	p.learn(&v, &sighting{at: now + hour, fp: 2}, 2)
+	if v.ObservedUS != ahead.ObservedUS+hour {
+		t.Errorf("%+v an hour later", v)
+	}
+	for _, modified := range []string{"Thu, 01 Jan 1970 00:00:00 GMT", "Wed, 31 Dec 1969 23:59:59 GMT", "Mon, 01 Jan 0001 00:00:00 GMT", "now", ""} {
+		if got := serverTime(modified); got != 0 {
+			t.Errorf("Last-Modified %q is %d", modified, got)
+		}
+	}
+	v = segment.Visit{}
+	p.learn(&v, &sighting{at: now, fp: 1, modified: now + hour}, 0)
+	if v.Changes != 0 || v.ObservedUS != 0 {
+		t.Errorf("%+v of a page modified in the future", v)
+	}
+	for _, at := range []record.Time{math.MaxInt64, 1, math.MaxInt64} { // nothing overflows
+		p.learn(&v, &sighting{at: at, fp: uint64(at), modified: 1}, 0)
+		if most := slowest * p.max * (2*uint64(v.Changes) + 1) / 2; v.ObservedUS > most {
+			t.Errorf("%+v, want at most %d observed", v, most)
 		}
 	}
 }
