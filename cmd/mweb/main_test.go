@@ -60,3 +60,19 @@ func get(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("%s%s: status %s, want %s", args[1], args[2], got, args[3])
 	}
 }
+
+// The web's time does not go back, however fast it runs.
+func TestClock(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	c := serveCmd{Clock: now.AddDate(1, 0, 0), Speed: 1e9}
+	clock := c.clock(func() time.Time { return now })
+	last := clock()
+	for range 20 {
+		now = now.Add(time.Second)
+		if at := clock(); at.Before(last) {
+			t.Fatalf("%v after %v", at, last)
+		} else {
+			last = at
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/netip"
 	"os"
 	"sync"
@@ -79,7 +80,10 @@ func (c *serveCmd) clock(now func() time.Time) func() time.Time {
 	if from.IsZero() {
 		from = start
 	}
-	return func() time.Time { return from.Add(time.Duration(float64(now().Sub(start)) * c.Speed)) }
+	return func() time.Time {
+		passed := min(float64(now().Sub(start))*c.Speed, math.MaxInt64/2) // 146 years
+		return from.Add(time.Duration(passed))
+	}
 }
 
 // readyLine is what serve prints once it takes requests.

@@ -6,6 +6,10 @@ import "time"
 // (Config.Changing). Each is that of as many pages; 0 are pages that never change.
 var Lives = [...]time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour, 4 * time.Hour, 64 * time.Hour, 128 * time.Hour, 256 * time.Hour, 512 * time.Hour, 0}
 
+// Ending is when the time of a changing web ends, and with it the changes; before 1970
+// there are none either.
+var Ending = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // Change is what becomes of a page around a time.
 type Change struct {
 	Mean time.Duration // between two changes; 0: it never changes
@@ -54,7 +58,13 @@ func (w *Web) change(r resource, now time.Time) (c Change) {
 		return c
 	}
 	span := int64(eventsPerSpan * c.Mean)
-	at := now.UnixNano()
+	at := int64(0)
+	switch {
+	case !now.Before(Ending):
+		at = Ending.UnixNano()
+	case now.Unix() >= 0:
+		at = now.UnixNano()
+	}
 	var last, next int64
 	for i := at / span; last == 0 && i >= 0; i-- {
 		w.eachChange(seed, i, span, func(t int64) {

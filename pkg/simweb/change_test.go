@@ -112,3 +112,22 @@ func TestChangingPages(t *testing.T) {
 		t.Error(told)
 	}
 }
+
+// There is a first change and a last one, whatever the time.
+func TestChangesAtEndsOfTime(t *testing.T) {
+	w := changingWeb(t)
+	for page := range int32(40) {
+		r := resource{kind: kindPage, n: page}
+		first, last := w.change(r, time.Unix(0, 0)), w.change(r, Ending)
+		for _, year := range []int{-5000, 1, 1500, 1969} {
+			if c := w.change(r, time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)); c != first {
+				t.Errorf("year %d: %v, want %v", year, c, first)
+			}
+		}
+		for _, at := range []time.Time{time.Unix(0, math.MaxInt64), time.Unix(0, math.MaxInt64-1e12), time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)} {
+			if c := w.change(r, at); c != last {
+				t.Errorf("%v: %v, want %v", at, c, last)
+			}
+		}
+	}
+}
