@@ -170,14 +170,24 @@ func lateEvens(ctx context.Context, b *Batch[record.URL, record.URL]) error {
 	return nil
 }
 
+// evensThenLock is evens for a stage that locks when its rows have been passed.
+func evensThenLock(ctx context.Context, b *Batch[record.URL, record.URL]) error {
+	if err := evens(ctx, b); err != nil {
+		return err
+	}
+	_, err := b.Begin(ctx)
+	return err
+}
+
 // shapes are the ways in which stages run.
 var shapes = map[string]struct {
 	spooled, late bool
 	body          func(context.Context, *Batch[record.URL, record.URL]) error
 }{
-	"streaming":     {false, false, evens},
-	"spooled":       {true, false, evens},
-	"spooled, late": {true, true, lateEvens},
+	"streaming":                {false, false, evens},
+	"spooled":                  {true, false, evens},
+	"spooled, late":            {true, true, lateEvens},
+	"spooled, late, in a file": {true, true, evensThenLock},
 }
 
 func TestCommitThenRepeat(t *testing.T) {
