@@ -85,7 +85,7 @@ func (r *tableRun[T]) skip() {
 const maxSame = 64
 
 func tooManySame(order uint64) error {
-	return &fault.Error{Class: fault.Corrupt, File: "hosts", Found: fmt.Sprintf("more than %d rows of order %016x", maxSame, order)}
+	return &fault.Error{Class: fault.Corrupt, Found: fmt.Sprintf("a table with more than %d rows of order %016x", maxSame, order)}
 }
 
 // find appends the rows of that order to group. Orders must ascend
