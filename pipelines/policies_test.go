@@ -67,7 +67,7 @@ func TestPolicies(t *testing.T) {
 				t.Errorf("repeated, the stores differ: %s", diff(want, got))
 			}
 			if !p.endless {
-				c.finish(t, p.driver)
+				c.finish(t, p.driver, "BATCH=1000", "NEXT_FLAGS=") // in few rounds
 				c.check(t)
 			}
 			if policy != "walk" {
