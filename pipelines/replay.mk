@@ -69,7 +69,8 @@ $(REPLAY)/CURRENT:
 	    mkdir -p "$$(dirname "$(REPLAY)/$$d/$$x")" && cp "$(CRAWL)/$$d/$$x" "$(REPLAY)/$$d/$$x" || exit ;; esac; done || exit; done
 	@p=$$($(BIN)murlset stat $(CRAWL)/urls | sed -n 's/.*"polynomial": "\([0-9a-f]*\)".*/\1/p') && \
 	o=$$($(BIN)mfrontier stat --json $(CRAWL)/frontier | sed -n 's/.*"policy": "\([a-z]*\)".*/\1/p') && \
-	$(BIN)mckpt init --quiet $(REPLAY) --config $(CRAWL)/crawl.toml --polynomial $$p --policy $$o
+	b=$$($(BIN)mfrontier stat --json $(CRAWL)/frontier | sed -n 's/.*"back_queues": "\([0-9CK]*\)".*/\1/p') && \
+	$(BIN)mckpt init --quiet $(REPLAY) --config $(CRAWL)/crawl.toml --polynomial $$p --policy $$o --back-queues $${b:-0}
 
 # $(call same,FILE,STAGE): the rows of FILE are those that the crawl saved. A crawl
 # by stream.sh keeps the files of some stages only.

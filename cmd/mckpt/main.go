@@ -44,6 +44,7 @@ type initCmd struct {
 	Crawl      string            `arg:"" help:"Folder to make."`
 	Polynomial cli.NewPolynomial `placeholder:"random|HEX" help:"By which the sets of URLs and documents are made: one that nobody knows, or that of another crawl (default: Mercator's)."`
 	Policy     string            `help:"Order in which the frontier serves URLs; \"mfrontier policies\" lists them (default: priority)."`
+	BackQueues string            `placeholder:"N" help:"Policy priority: as mfrontier create --back-queues (default: 3C)."`
 	lockFlag
 }
 
@@ -91,6 +92,9 @@ func (c *initCmd) Run(std *cli.Std) error {
 	}
 	if c.Policy != "" {
 		settings.Frontier.Policy = c.Policy
+	}
+	if c.BackQueues != "" {
+		settings.Frontier.BackQueues = c.BackQueues
 	}
 	_, err := store.InitCrawl(c.Crawl, given, preset(), func() error {
 		p, err := polynomialOf(c.Crawl, c.Polynomial, c.options())

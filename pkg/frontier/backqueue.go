@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"mercator/pkg/fault"
@@ -17,30 +18,45 @@ const (
 	maxResting    = 1 << 16 // hosts that have no queue and may not be contacted yet
 )
 
-// backQueues is how many back queues text asks for: a number, or a number for each
-// connection (3C) or each front queue (3K). None for a policy other than priority.
+// parseBackQueues takes apart what Params.BackQueues says: a number, for each connection
+// ("C"), for each front queue ("K") or in all ("").
+func parseBackQueues(text string) (n int, each string, err error) {
+	digits := text
+	for _, each = range []string{"C", "K", ""} {
+		var found bool
+		if digits, found = strings.CutSuffix(text, each); found {
+			break
+		}
+	}
+	n, err = strconv.Atoi(digits)
+	if err != nil || n < 0 || n > maxBackQueues {
+		err = &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%q back queues", text), Want: fmt.Sprintf("a number up to %d, or one for each connection (3C) or front queue (3K)", maxBackQueues)}
+	}
+	return n, each, err
+}
+
+// backQueues is how many back queues a batch goes through: as text says, or else as the
+// frontier was created.
 func (p *policy) backQueues(text string, connections int) (int, error) {
 	if text == "" {
-		return 0, nil
+		if text = p.back; text == "" || connections == 0 {
+			return 0, nil
+		}
 	}
-	if p.name != priority {
+	n, each, err := parseBackQueues(text)
+	switch {
+	case err != nil || n == 0:
+		return 0, err
+	case p.name != priority:
 		return 0, &fault.Error{Class: fault.Usage, Found: "back queues for policy " + p.name, Want: "none, or policy " + priority}
-	}
-	digits, times := text, 1
-	switch text[len(text)-1] {
-	case 'C':
-		digits, times = text[:len(text)-1], connections
-	case 'K':
-		digits, times = text[:len(text)-1], p.queues
-	}
-	n, err := strconv.Atoi(digits)
-	if err != nil || n < 0 || n > maxBackQueues {
-		return 0, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%q back queues", text), Want: fmt.Sprintf("a number up to %d, or one for each connection (3C) or front queue (3K)", maxBackQueues)}
-	}
-	if n > 0 && times > 0 && connections < 1 {
+	case connections < 1:
 		return 0, &fault.Error{Class: fault.Usage, Found: "back queues without connections", Want: "at least 1"}
+	case each == "C":
+		n *= connections
+	case each == "K":
+		n *= p.queues
 	}
-	return min(n*times, maxBackQueues), nil
+	return min(n, maxBackQueues), nil
 }
 
 // pace is how a host is served: how long a contact takes, the gap after it, and the

@@ -14,7 +14,7 @@
 // or workers (Mercator's threads, 1999), to each of which many hosts are dealt.
 //
 // Next takes the lowest places as a batch, which then is in flight. Under policy priority the
-// batch may go through back queues of one host each, as in Mercator, so that it comes out in the
+// batch goes through back queues of one host each, as in Mercator, so that it comes out in the
 // order in which its hosts may be contacted. Update reads
 // one outcome for each URL in flight. It ends the URL, or puts it off (deferred:
 // it goes back to its old place, ahead of the rest of its host), or queues it

@@ -93,7 +93,7 @@ func (b *bench) adding(o AddOptions) func(context.Context, *stage.Batch[record.U
 
 func (b *bench) add(txn string, urls ...record.URL) error {
 	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: b.f.Store(), Txn: txn, NoOutput: true, LateLock: true}
-	_, err := stage.Run(context.Background(), spec, urlRows(txn, urls...), nil, b.adding(AddOptions{Txn: txn}))
+	_, err := stage.Run(context.Background(), spec, urlRows(txn, urls...), nil, b.adding(AddOptions{}))
 	return err
 }
 
@@ -342,8 +342,8 @@ func TestAgainstModel(t *testing.T) {
 						t.Fatal(err)
 					}
 					o := NextOptions{N: size, Txn: txn}
-					if p.Policy == "" && p.Seed != 0 { // through back queues
-						o.Politeness.Connections, o.BackQueues = 2, "3C"
+					if p.Seed != 0 { // and so, of policy priority, through back queues
+						o.Politeness.Connections = 2
 					}
 					batch, err := b.next(now, o)
 					if err != nil {

@@ -35,8 +35,8 @@ type NextOptions struct {
 	// for a connection, then make no tail. N does not count.
 	For        time.Duration
 	Politeness Politeness // with For, and where there are back queues
-	// BackQueues is how many back queues the batch goes through, under policy priority: a
-	// number up to 65536, or one for each connection (3C) or front queue (3K); "" or 0: none.
+	// BackQueues, if not "", is for this batch what Params.BackQueues is for all. Those of
+	// Params count where Politeness.Connections is set.
 	BackQueues string
 	Txn        string // the round, kept with the batch that is in flight; may be ""
 	// Overlap: the batch may be taken while another one is in flight, and then has no URL

@@ -3,6 +3,7 @@ package frontier
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -32,7 +33,7 @@ const (
 // Policies lists the policies that Create knows.
 func Policies() []Policy {
 	return []Policy{
-		{priority, "K front queues; each URL of a batch comes from one drawn at random, with a bias to the first; within a queue hosts in turn, within a host first in, first out; back queues of one host each, where wanted, put a batch in the order in which hosts may be contacted"},
+		{priority, "K front queues; each URL of a batch comes from one drawn at random, with a bias to the first; within a queue hosts in turn, within a host first in, first out; back queues of one host each put a batch in the order in which hosts may be contacted"},
 		{dynamic, "one queue; hosts in turn, whatever the priority; within a host first in, first out"},
 		{revisit, "two queues, new URLs and pages to visit again, each with a share of a batch; a page is visited as often as keeps most pages fresh, by its estimated rate of change; never ends by itself"},
 		{fifo, "one queue for each worker; hosts are dealt to workers by a hash of their names; workers in turn, within a worker first in, first out"},
@@ -47,6 +48,8 @@ const (
 	Bias    = 2   // how much more often a front queue is drawn than the next
 	Workers = 256 // of policy fifo: as many as mfetch's connections
 	Tax     = 0.1 // of policy opic
+
+	BackQueues = "3C" // Mercator's B: three for each connection
 )
 
 const (
@@ -68,7 +71,10 @@ type Params struct {
 	// drawn Bias times as often as the next; 1 or more. Strict: always the first of them.
 	Bias   float64 // 0: Bias
 	Strict bool
-	Seed   uint64 // of the draws; of policies revisit and walk too; of policy opic, of the order among equals
+	// BackQueues of policy priority are how many a batch goes through: a number up to 65536, or
+	// one for each connection (3C) or front queue (3K); "0": none; "": BackQueues.
+	BackQueues string
+	Seed       uint64 // of the draws; of policies revisit and walk too; of policy opic, of the order among equals
 	// NewShare of policy revisit: the share of URLs never visited in a batch, while there
 	// are both these and pages to visit again; more than 0, at most 1. 0: NewShare.
 	NewShare float64
@@ -95,13 +101,21 @@ type Params struct {
 	Tax float64
 }
 
-// Create makes a frontier store. It is no error if the same is there already.
+// Create makes a frontier store. It is no error if the same is there already, nor, where
+// BackQueues is "", if it has none.
 func Create(dir string, p Params, opt store.Options) error {
 	text, err := p.encode()
 	if err != nil {
 		return err
 	}
-	return store.Create(dir, Kind, Version, text, opt)
+	err = store.Create(dir, Kind, Version, text, opt)
+	if errors.Is(err, fault.Usage) && p.BackQueues == "" && text["back_queues"] != "" { // one of before there were any?
+		delete(text, "back_queues")
+		if store.Create(dir, Kind, Version, text, opt) == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 // encode gives the params as the manifest keeps them.
@@ -115,6 +129,9 @@ func (p Params) encode() (map[string]string, error) {
 	text := map[string]string{"policy": p.Policy}
 	if p.Policy != priority && (p.Queues != 0 || p.Bias != 0 || p.Strict) {
 		return refuse("front queues or a bias for policy "+p.Policy, "none, or policy "+priority)
+	}
+	if p.Policy != priority && p.BackQueues != "" && p.BackQueues != "0" {
+		return refuse("back queues for policy "+p.Policy, "none, or policy "+priority)
 	}
 	if p.Policy != priority && p.Policy != revisit && p.Policy != walk && p.Policy != opic && p.Seed != 0 {
 		return refuse("a seed for policy "+p.Policy, "none, or policy "+priority+", "+revisit+", "+walk+" or "+opic)
@@ -160,6 +177,16 @@ func (p Params) encode() (map[string]string, error) {
 			text["bias"] = "strict"
 		}
 		text["seed"] = strconv.FormatUint(p.Seed, 10)
+		if p.BackQueues == "" {
+			p.BackQueues = BackQueues
+		}
+		n, each, err := parseBackQueues(p.BackQueues)
+		if err != nil {
+			return nil, err
+		}
+		if n > 0 {
+			text["back_queues"] = strconv.Itoa(n) + each
+		}
 	case fifo:
 		if p.Workers == 0 {
 			p.Workers = Workers
@@ -221,6 +248,7 @@ type policy struct {
 	revisit *schedule // nil: a URL that was fetched is finished
 	buffer  int       // Params.Buffer
 	tax     uint64    // in millionths; 0: there are no credits
+	back    string    // Params.BackQueues; "": none
 }
 
 // policyOf is the reverse of Params.encode.
@@ -265,6 +293,9 @@ func policyOf(m *store.Manifest) (*policy, error) {
 			p.Bias = fraction("bias")
 		}
 		p.Seed = seed()
+		if p.BackQueues = m.Params["back_queues"]; p.BackQueues == "" {
+			p.BackQueues = "0"
+		}
 	case fifo:
 		p.Workers = number("workers")
 	case walk:
@@ -279,7 +310,7 @@ func policyOf(m *store.Manifest) (*policy, error) {
 	if bad != nil || err != nil || len(text) != len(m.Params) {
 		return nil, &fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("generation %d", m.Generation), Found: fmt.Sprintf("parameters %v", m.Params), Want: "those of a policy"}
 	}
-	out := &policy{name: p.Policy, queues: max(p.Queues, 1), seed: p.Seed, workers: uint64(p.Workers), walkers: uint64(p.Walkers), restart: p.Restart, buffer: p.Buffer,
+	out := &policy{name: p.Policy, queues: max(p.Queues, 1), seed: p.Seed, workers: uint64(p.Workers), walkers: uint64(p.Walkers), restart: p.Restart, buffer: p.Buffer, back: text["back_queues"],
 		tax: uint64(math.Round(p.Tax * millionths))}
 	if p.Policy == revisit {
 		out.queues, out.weight = revisitQueues, []float64{p.NewShare, 1 - p.NewShare}
