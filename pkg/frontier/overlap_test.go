@@ -203,7 +203,7 @@ func TestOverlapAgainstModel(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				for step := 0; step < 80; step++ {
+				for step := 0; step < 40; step++ {
 					switch op := rng.IntN(20); {
 					case op < 9:
 						did[next(size)]++

@@ -117,7 +117,7 @@ func (g graph) stationary(restart float64) map[string]float64 {
 // are multinomial and chi-square applies: 26.1 is its 99.9 % quantile with 8 degrees
 // of freedom. Of all visits the total variation distance is below 0.01.
 func TestWalkFrequencies(t *testing.T) {
-	const walkers, every, samples = 250, 30, 8
+	const walkers, every, samples = 250, 20, 8
 	b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walkers: walkers, Seed: 1})
 	var seeds []record.URL
 	for _, page := range []string{"a.test/", "d.test/"} {
