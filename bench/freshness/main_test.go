@@ -9,8 +9,8 @@ import (
 	"mercator/pkg/frontier"
 )
 
-// The schedule by rates keeps more copies fresh than the uniform one with as many
-// fetches or more.
+// The schedule by rates keeps more copies fresh than the uniform one with about as many
+// fetches: small batches have room for some more than the uniform one makes.
 func TestRatesBeatUniform(t *testing.T) {
 	s := setting{pages: 200, days: 240, every: 336 * time.Hour, round: 12 * time.Hour, seed: 1}
 	uniform, err := crawl(s, frontier.Params{Policy: "revisit", MinInterval: s.every, MaxInterval: s.every})
@@ -21,8 +21,8 @@ func TestRatesBeatUniform(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rates.fetches > uniform.fetches+uniform.fetches/50 || rates.fresh < 1.05*uniform.fresh {
-		t.Errorf("%+v by rates, %+v uniform", rates, uniform)
+	if rates.fetches > uniform.fetches+uniform.fetches/20 || rates.fresh < 1.1*uniform.fresh {
+		t.Errorf("%d fetches, %.4f fresh by rates, %d and %.4f uniform", rates.fetches, rates.fresh, uniform.fetches, uniform.fresh)
 	}
 	if err := compare(io.Discard, setting{pages: 50, days: 6, every: 48 * time.Hour, round: 8 * time.Hour, seed: 2}); err != nil {
 		t.Error(err)
