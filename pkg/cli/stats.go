@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"reflect"
 	"runtime"
 	"runtime/pprof"
 	"strings"
@@ -38,7 +39,10 @@ func flagValues(kctx *kong.Context) map[string]string {
 	values := map[string]string{}
 	for _, f := range kctx.Flags() {
 		if f.Name != "help" && f.Name != "version" {
-			values[f.Name] = fmt.Sprint(f.Target.Interface())
+			values[f.Name] = ""
+			if v := reflect.Indirect(f.Target); v.IsValid() { // a pointer is nil where nothing set it
+				values[f.Name] = fmt.Sprint(v.Interface())
+			}
 		}
 	}
 	return values

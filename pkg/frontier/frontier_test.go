@@ -93,7 +93,7 @@ func (b *bench) adding(o AddOptions) func(context.Context, *stage.Batch[record.U
 
 func (b *bench) add(txn string, urls ...record.URL) error {
 	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: b.f.Store(), Txn: txn, NoOutput: true, LateLock: true}
-	_, err := stage.Run(context.Background(), spec, urlRows(txn, urls...), nil, b.adding(AddOptions{}))
+	_, err := stage.Run(context.Background(), spec, urlRows(txn, urls...), nil, b.adding(AddOptions{Txn: txn}))
 	return err
 }
 
