@@ -104,11 +104,14 @@ type batch[R record.Row] struct {
 	now    time.Time // when the batch began
 	intake *intake[R]
 	work   chan *lookup
+	hired  int                // goroutines that take work
 	gone   chan *window[R]    // rows passed on, answers to be remembered
 	asking map[string]*lookup // of the windows that are not gone
 	stored *entries           // of the store; nil before its file is read
 	asked  *entries           // answers of the windows that are gone
 	stats  Stats
+
+	running sync.WaitGroup
 }
 
 // lookup is a name whose answer comes.
@@ -144,21 +147,11 @@ func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Ba
 	}
 	defer r.asked.Close()
 	ctx, cancel := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	defer running.Wait()
+	defer r.running.Wait()
 	defer cancel()
 	r.intake = read(ctx, b, u.size)
 	windows := make(chan *window[R]) // the one that is sent waits with its questions asked
-	running.Go(func() { r.gather(ctx, windows) })
-	if opt.Replay == nil {
-		for range opt.Parallel {
-			running.Go(func() {
-				for l := range r.work {
-					opt.Resolver.answer(ctx, l)
-				}
-			})
-		}
-	}
+	r.running.Go(func() { r.gather(ctx, windows) })
 	var last *window[R]
 	for w := range windows {
 		if err := r.pass(ctx, w); err != nil {
@@ -255,10 +248,10 @@ func read[R record.Row](ctx context.Context, b *stage.Batch[R, R], size func(row
 		in.room.Broadcast()
 	})
 	go func() {
+		var row R
 		for {
-			var row R
 			err := b.Read(&row)
-			if !in.put(row, err) {
+			if !in.put(&row, err) {
 				return
 			}
 		}
@@ -267,7 +260,7 @@ func read[R record.Row](ctx context.Context, b *stage.Batch[R, R], size func(row
 }
 
 // put adds a row, or what ended the input, and says whether another is wanted.
-func (in *intake[R]) put(row R, err error) bool {
+func (in *intake[R]) put(row *R, err error) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for in.isFull() && !in.closed {
@@ -276,8 +269,8 @@ func (in *intake[R]) put(row R, err error) bool {
 	if err != nil {
 		in.err = err
 	} else {
-		in.rows = append(in.rows, row)
-		in.bytes += in.size(&row)
+		in.rows = append(in.rows, *row)
+		in.bytes += in.size(row)
 	}
 	if len(in.rows) <= 1 {
 		signal(in.some)
@@ -332,20 +325,21 @@ func (in *intake[R]) take(ctx context.Context, former []R) (rows []R, err error)
 func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
 	defer close(windows)
 	defer close(r.work)
-	var former *window[R]
+	var former []*window[R] // whose memory can be used again
 	var failed error
 	for {
 		w := &window[R]{err: failed}
 		var missing []*lookup
 		if failed == nil {
-			if former != nil {
-				w.rows, w.lookups, former = former.rows, former.lookups, nil
+			if n := len(former); n > 0 {
+				w.rows, w.lookups, former = former[n-1].rows, former[n-1].lookups, former[:n-1]
 			}
 			w.rows, w.err = r.intake.take(ctx, w.rows)
 			var err error
 			if missing, err = r.find(w); err != nil {
 				w.rows, w.err = nil, err
 			}
+			r.hire(ctx, len(missing))
 		}
 		// The window is sent while its names are asked for, so that rows flow as
 		// their answers come.
@@ -361,8 +355,9 @@ func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
 				sent = nil
 			case work <- next:
 				missing = missing[1:]
-			case former = <-r.gone:
-				failed = errors.Join(failed, r.remember(former))
+			case w := <-r.gone:
+				failed = errors.Join(failed, r.remember(w))
+				former = append(former, w)
 			case <-ctx.Done():
 				return
 			}
@@ -370,6 +365,18 @@ func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
 		if w.err != nil && (w.err != io.EOF || failed == nil) {
 			return
 		}
+	}
+}
+
+// hire adds goroutines for so many names, up to Parallel: where all is known, none.
+func (r *batch[R]) hire(ctx context.Context, n int) {
+	for ; n > 0 && r.hired < r.opt.Parallel; n-- {
+		r.hired++
+		r.running.Go(func() {
+			for l := range r.work {
+				r.opt.Resolver.answer(ctx, l)
+			}
+		})
 	}
 }
 

@@ -120,8 +120,14 @@ func parseEntry(value string) (e entry, err error) {
 	if ok {
 		return e, err
 	}
-	e = entry{}
-	return e, json.Unmarshal([]byte(value), &e)
+	return parseAnyEntry(value)
+}
+
+// parseAnyEntry reads a value of any shape. It stands alone since what json is given is
+// on the heap.
+func parseAnyEntry(value string) (e entry, err error) {
+	err = json.Unmarshal([]byte(value), &e)
+	return e, err
 }
 
 // quoted reads a string of JSON in which nothing is escaped.
@@ -177,14 +183,15 @@ func parseAddrs(list string) (addrs []netip.Addr, err error) {
 
 // load puts a store's entries that r can use, and that are valid now, into some place.
 func (c *cacheReader) load(r *Resolver, now time.Time, put func(key uint64, name string, e *entry) error) (err error) {
+	var e entry // one for all: put's is on the heap
 	for ; !c.end && err == nil; err = c.advance() {
-		e, err := parseEntry(c.row.Value)
+		e, err = parseEntry(c.row.Value)
 		ok := err == nil && e.Expires.After(now)
 		if ok {
 			ok, err = r.usable(&e)
 		}
 		if err != nil {
-			return c.corrupt(err)
+			return c.corrupt(c.row, err)
 		}
 		if !ok {
 			continue
@@ -218,7 +225,7 @@ func commit(tx *store.Tx, fresh *entries, open func() (*cacheReader, error), now
 	keep := func(m *record.Module) error {
 		e, err := parseEntry(m.Value)
 		if err != nil {
-			return old.corrupt(err)
+			return old.corrupt(m, err)
 		}
 		if !e.Expires.After(now) {
 			return nil
@@ -257,14 +264,30 @@ func commit(tx *store.Tx, fresh *entries, open func() (*cacheReader, error), now
 	return nil
 }
 
-// cacheReader walks a cache file once, forward. Without a file it is at its end.
+// cacheReader walks a cache file once, forward. Another goroutine unpacks and checks the
+// rows that come next: that is half of the work. Without a file it is at its end.
 type cacheReader struct {
 	path string
 	file io.Closer
-	rows *record.Reader[record.Module]
-	row  record.Module
+	row  *record.Module // until the next advance
 	end  bool
+
+	page  page
+	at    int                  // of row in the page
+	ahead chan page            // has room for all pages
+	idle  chan []record.Module // to be filled; closed: no more are wanted
 }
+
+// page is some rows of a cache file, and what was found behind them.
+type page struct {
+	rows []record.Module
+	err  error // io.EOF at the end of the file
+}
+
+const (
+	pageRows = 512
+	maxPages = 3 // in memory, with the batches of records whose text they share
+)
 
 func openCache(st *store.Store, m *store.Manifest) (*cacheReader, error) {
 	for _, e := range m.Files {
@@ -281,14 +304,18 @@ func openCache(st *store.Store, m *store.Manifest) (*cacheReader, error) {
 }
 
 func newCacheReader(in io.Reader, name string, file io.Closer) (*cacheReader, error) {
-	c := &cacheReader{path: name, file: file}
-	var err error
-	c.rows, err = record.NewReader[record.Module](in, record.ReaderOptions{Name: name})
-	if err == nil {
-		err = c.advance()
-	}
+	rows, err := record.NewReader[record.Module](in, record.ReaderOptions{Name: name})
 	if err != nil {
 		file.Close()
+		return nil, err
+	}
+	c := &cacheReader{path: name, file: file, ahead: make(chan page, maxPages), idle: make(chan []record.Module, maxPages)}
+	for range maxPages {
+		c.idle <- make([]record.Module, 0, pageRows)
+	}
+	go c.read(rows)
+	if err := c.turn(); err != nil {
+		c.Close()
 		return nil, err
 	}
 	return c, nil
@@ -298,26 +325,63 @@ func (c *cacheReader) Close() error {
 	if c.file == nil {
 		return nil
 	}
+	close(c.idle)
+	for range c.ahead { // until nobody reads the file
+	}
 	return c.file.Close()
 }
 
-func (c *cacheReader) corrupt(err error) error {
-	return &fault.Error{Class: fault.Corrupt, File: c.path, Place: fmt.Sprintf("name %q", c.row.Name), Err: err}
+// read fills pages, and checks that the file ascends.
+func (c *cacheReader) read(rows *record.Reader[record.Module]) {
+	defer close(c.ahead)
+	var before, row record.Module
+	for buf := range c.idle {
+		p := page{rows: buf[:0]}
+		for len(p.rows) < pageRows {
+			if p.err = rows.Read(&row); p.err != nil {
+				break
+			}
+			if before.Name != "" && compareRows(&before, &row) >= 0 {
+				p.err = c.corrupt(&row, errors.New("out of order"))
+				break
+			}
+			p.rows = append(p.rows, row)
+			before = row
+		}
+		if c.ahead <- p; p.err != nil {
+			return
+		}
+	}
 }
 
-// advance goes to the next row and checks that the file ascends.
+func (c *cacheReader) corrupt(row *record.Module, err error) error {
+	return &fault.Error{Class: fault.Corrupt, File: c.path, Place: fmt.Sprintf("name %q", row.Name), Err: err}
+}
+
+// advance goes to the next row.
 func (c *cacheReader) advance() error {
-	before := c.row
-	err := c.rows.Read(&c.row)
-	if err == io.EOF {
-		c.end = true
+	if c.at++; c.at < len(c.page.rows) {
+		c.row = &c.page.rows[c.at]
 		return nil
 	}
-	if err != nil {
-		return err
+	return c.turn()
+}
+
+// turn goes to the next page's first row.
+func (c *cacheReader) turn() error {
+	if c.page.err == nil {
+		if c.page.rows != nil {
+			c.idle <- c.page.rows
+		}
+		c.page, c.at = <-c.ahead, 0
 	}
-	if before.Name != "" && compareRows(&before, &c.row) >= 0 {
-		return c.corrupt(errors.New("out of order"))
+	switch {
+	case c.at < len(c.page.rows):
+		c.row = &c.page.rows[c.at]
+	case c.page.err == io.EOF:
+		c.end = true
+	default:
+		return c.page.err
 	}
 	return nil
 }
@@ -337,14 +401,14 @@ func compareRows(a, b *record.Module) int {
 func (c *cacheReader) upTo(limit *record.Module, keep func(*record.Module) error) error {
 	for !c.end {
 		if limit != nil {
-			switch d := compareRows(&c.row, limit); {
+			switch d := compareRows(c.row, limit); {
 			case d > 0:
 				return nil
 			case d == 0:
 				return c.advance()
 			}
 		}
-		if err := keep(&c.row); err != nil {
+		if err := keep(c.row); err != nil {
 			return err
 		}
 		if err := c.advance(); err != nil {

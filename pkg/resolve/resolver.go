@@ -178,13 +178,21 @@ func systemServers(path string) ([]string, error) {
 // Literal answers names that need no server: IP addresses, and localhost with
 // all below it (RFC 6761, section 6.3).
 func Literal(host string) ([]netip.Addr, bool) {
-	if a, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
-		return []netip.Addr{a.Unmap()}, true
+	if text := strings.Trim(host, "[]"); mayBeAddr(text) {
+		if a, err := netip.ParseAddr(text); err == nil {
+			return []netip.Addr{a.Unmap()}, true
+		}
 	}
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}, true
 	}
 	return nil, false
+}
+
+// mayBeAddr tells most names from addresses: IPv4 ends in a digit, and IPv6 has colons.
+func mayBeAddr(text string) bool {
+	last := len(text) - 1
+	return last >= 0 && '0' <= text[last] && text[last] <= '9' || strings.Contains(text, ":")
 }
 
 // Name is the name in a row's host: without port, brackets and trailing dot.

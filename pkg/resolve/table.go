@@ -51,14 +51,15 @@ func cutText(b []byte) (text, rest []byte) {
 	return b[w : w+int(n)], b[w+int(n):]
 }
 
-// entry reads the item's entry, in memory of its own.
+// entry reads the item's entry, in memory of its own: one string for all texts.
 func (it item) entry() entry {
 	e := entry{Expires: time.UnixMicro(int64(binary.LittleEndian.Uint64(it[10:]))).UTC()}
-	_, rest := cutText(it[itemHead:])
+	_, b := cutText(it[itemHead:])
+	rest := string(b)
 	for _, to := range [...]*string{&e.Addr, &e.Error, &e.CNAME, &e.Server, &e.Family, &e.Zone} {
-		var text []byte
-		text, rest = cutText(rest)
-		*to = string(text)
+		n, w := binary.Uvarint(b)
+		*to = rest[w : w+int(n)]
+		b, rest = b[w+int(n):], rest[w+int(n):]
 	}
 	return e
 }
