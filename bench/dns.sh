@@ -2,21 +2,27 @@
 # How fast mresolve resolves: N names [100000] of a zone that NSD serves on the same machine.
 #
 #   bench/dns.sh                        three rounds; medians
-#   MASSDNS=path/to/massdns bench/dns.sh     beside massdns, in the same rounds
-#   N=10000000 MEMORY=1 bench/dns.sh    instead, the peak memory of one cold run of the filter
+#   MASSDNS=path/to/massdns ZDNS=path/to/zdns DNSX=path/to/dnsx bench/dns.sh     beside these, in the same rounds
+#   N=10000000 MEMORY=filter bench/dns.sh    instead, the peak memory of one cold run of the filter
+#   N=10000000 MEMORY=names bench/dns.sh     or of mresolve names, type A
 #
 # It prints, in names a second:
 #
-#   names       mresolve names, type A, 1,000 in flight      massdns   the same questions, JSON lines, -s 1000
-#   cold        mresolve as a filter, IPv4, empty store      warm      the same again, from the store
+#   names       mresolve names, type A, 1,000 in flight
+#   massdns     the same questions, JSON lines, -s 1000
+#   zdns, dnsx  the same, JSON lines, with as many threads as they take by themselves (zdns loses answers with 1,000)
+#   cold        mresolve as a filter, IPv4, empty store
+#   warm        the same again, from the store
 #   delay       200 ms for each answer, 20,000 names: of what 1,000 in flight allow (5,000 a second)
-#   dead        1 % of 20,000 names never answered: seconds beyond those that one name's attempts take
+#   live        mresolve names from a server that takes 1 ms
+#   dead        the same, where 1 % of the names are never answered: the time beyond the 3.5 s that one name's attempts
+#               take, against that of live
 #
 # It needs nsd and Go, and ends what it started.
 set -euo pipefail
 export LC_ALL=C
 here=$(cd "$(dirname "$0")/.." && pwd)
-bin=${BIN:-$here/bin/} n=${N:-100000} rounds=${ROUNDS:-3} massdns=${MASSDNS:-}
+bin=${BIN:-$here/bin/} n=${N:-100000} rounds=${ROUNDS:-3} memory=${MEMORY:-}
 PATH=$PATH:/usr/sbin
 # shellcheck source=pipelines/nsd.sh
 . "$here/pipelines/nsd.sh"
@@ -47,12 +53,18 @@ done
 filter() { "${bin}mresolve" resolve "$dir/dns" --quiet --family 4 --server "127.0.0.1:$at" --stats "$dir/stats.json" -o "$dir/out.arrows.zst" "$dir/urls.arrows.zst"; }
 fresh() { rm -rf "$dir/dns"; "${bin}mresolve" create "$dir/dns"; }
 
-if [ -n "${MEMORY:-}" ]; then
+names() { "${bin}mresolve" names --quiet --server "127.0.0.1:$at" --stats "$dir/stats.json" "$dir/names"; }
+
+case $memory in
+'') ;;
+filter | names)
 	fresh
-	filter
+	$memory > /dev/null
 	grep -E '"(max_rss|elapsed|peak)[a-z_]*"' "$dir/stats.json"
 	exit
-fi
+	;;
+*) die "MEMORY=$memory: want filter or names" ;;
+esac
 
 timed() { # LABEL NAMES COMMAND…
 	local label=$1 names=$2 t0 t1
@@ -60,39 +72,49 @@ timed() { # LABEL NAMES COMMAND…
 	t0=$(date +%s%N); "$@" > "$dir/result"; t1=$(date +%s%N)
 	awk -v l="$label" -v n="$names" -v ns=$((t1 - t0)) 'BEGIN { printf "%s %.0f\n", l, n / ns * 1e9 }' >> "$dir/rates"
 }
+slow() { # NAME FLAG…: a slow server, whose address is then in the file of that name
+	"$dir/slowdns" "${@:2}" > "$dir/$1" &
+	pids="$pids $!"
+	until [ -s "$dir/$1" ]; do sleep 0.05; done
+}
+ask() { "${bin}mresolve" names --quiet --timeout 500ms --attempts 3 --server "$(cat "$dir/$1")" "$2"; }
+"${GO:-go}" build -C "$here" -o "$dir/slowdns" ./bench/slowdns
+slow delay -delay 200ms
+slow live -delay 1ms
+slow dead -delay 1ms -dead 100
+head -20000 "$dir/names" > "$dir/some"
+echo "127.0.0.1:$at" > "$dir/resolvers"
 echo "$n names, $(nproc) cores, load $(cut -d' ' -f1-3 /proc/loadavg) before"
 for _ in $(seq "$rounds"); do
-	timed names "$n" "${bin}mresolve" names --quiet --server "127.0.0.1:$at" "$dir/names"
+	timed names "$n" names
 	[ "$(grep -c '"NOERROR"' "$dir/result")" = "$n" ] || die 'names: not all were found'
-	if [ -n "$massdns" ]; then
-		echo "127.0.0.1:$at" > "$dir/resolvers"
-		timed massdns "$n" "$massdns" -r "$dir/resolvers" -t A -o J -s 1000 -q --root "$dir/names"
-	fi
+	[ -z "${MASSDNS:-}" ] || timed massdns "$n" "$MASSDNS" -r "$dir/resolvers" -t A -o J -s 1000 -q --root "$dir/names"
+	[ -z "${ZDNS:-}" ] || timed zdns "$n" "$ZDNS" A -q --name-servers "127.0.0.1:$at" -f "$dir/names"
+	[ -z "${DNSX:-}" ] || timed dnsx "$n" "$DNSX" -l "$dir/names" -r "127.0.0.1:$at" -a -json -silent -disable-update-check -auth=false
 	fresh
 	timed cold "$n" filter
 	timed warm "$n" filter
+	timed delay 20000 ask delay "$dir/some"
+	timed live "$n" ask live "$dir/names"
+	timed dead "$n" ask dead "$dir/names"
 done
-"${GO:-go}" build -C "$here" -o "$dir/slowdns" ./bench/slowdns
-head -20000 "$dir/names" > "$dir/some"
-for how in delay dead; do
-	"$dir/slowdns" -delay "$([ $how = delay ] && echo 200ms || echo 1ms)" -dead "$([ $how = dead ] && echo 100 || echo 0)" > "$dir/slow" &
-	slow=$!
-	pids="$pids $slow"
-	until [ -s "$dir/slow" ]; do sleep 0.05; done
-	timed $how 20000 "${bin}mresolve" names --quiet --timeout 500ms --attempts 3 --server "$(cat "$dir/slow")" "$dir/some"
-	kill $slow
-	: > "$dir/slow"
-done
-awk '
+awk -v n="$n" '
 	{ r[$1] = r[$1] " " $2; if (!($1 in seen)) { seen[$1] = 1; order[++k] = $1 } }
 	function median(list, a, n, i, j, t) {
 		n = split(list, a, " ")
 		for (i = 2; i <= n; i++) for (j = i; j > 1 && a[j] + 0 < a[j-1] + 0; j--) { t = a[j]; a[j] = a[j-1]; a[j-1] = t }
 		return a[int((n + 1) / 2)] }
+	function ratio(a, b, wanted) { printf "%-22s %.2f  (wanted: %s)\n", a " ÷ " b, m[a] / m[b], wanted }
 	END {
 		for (i = 1; i <= k; i++) { m[order[i]] = median(r[order[i]]); printf "%-8s %9d names/s  (%s )\n", order[i], m[order[i]], r[order[i]] }
-		if ("massdns" in m) printf "names ÷ massdns    %.2f\n", m["names"] / m["massdns"]
-		printf "warm ÷ cold        %.1f\n", m["warm"] / m["cold"]
-		printf "delay ÷ allowed    %.2f\n", m["delay"] / 5000
-		printf "dead: %.1f s beyond the 3.5 s of one dead name\n", 20000 / m["dead"] - 3.5
+		if ("massdns" in m) ratio("names", "massdns", "1")
+		if ("zdns" in m) ratio("names", "zdns", "4")
+		if ("dnsx" in m) ratio("names", "dnsx", "1.5")
+		ratio("warm", "cold", "10")
+		m["allowed"] = 5000
+		ratio("delay", "allowed", "0.9")
+		rounds = split(r["live"], live, " ")
+		split(r["dead"], dead, " ")
+		for (i = 1; i <= rounds; i++) all = all " " sprintf("%.2f", (n / dead[i] - 3.5) / (n / live[i]))
+		printf "%-22s %.2f  (%s; wanted: at most 1.3)\n", "dead - 3.5 s ÷ live", median(all), all
 	}' "$dir/rates"
