@@ -10,7 +10,7 @@ import (
 func AppendCanonical[T Row](b []byte, row *T) []byte {
 	c := rowCodec{canon: b}
 	visit(&c, row)
-	return extraOf(row).appendCanonical(c.canon)
+	return extraOf(row).appendCanonical(c.canon, c.joined)
 }
 
 var errCanonical = errors.New("not the canonical encoding of a row")
@@ -40,6 +40,10 @@ func ParseCanonical[T Row](b []byte, row *T, s *Schema) (n int, err error) {
 			value = c.take(1)
 		default:
 			value = c.take(typ.width())
+		}
+		if !c.bad && c.at != nil && typ == typeTimeUS && string(name) == joined {
+			*c.at = Time(binary.LittleEndian.Uint64(value))
+			continue
 		}
 		if c.bad || s == nil {
 			continue

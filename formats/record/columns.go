@@ -131,6 +131,7 @@ var (
 		col("body_length", typeInt64), col("truncated", typeUTF8), col("content_fp", typeUint64),
 		col("payload_sha1", typeUTF8), col("duplicate", typeBool), col("redirect_url", typeUTF8), when("retry_after"),
 		col("error", typeUTF8), col("warc_filename", typeUTF8), col("warc_record_offset", typeInt64), col("warc_record_length", typeInt64),
+		when(joined),
 	}
 	linkColumns = []column{
 		col("src_url", typeUTF8), col("src_key", typeUint64),
@@ -143,6 +144,20 @@ var (
 	}
 	bodyColumn = column{name: "body", typ: typeBinary, nullable: true}
 )
+
+// joined is the column that fetch rows have since version 1.1. In the canonical encoding
+// it stands as an unknown column does, by its name and only where it is set: so a
+// program that does not know it finds the same row hash, and rows without it have the hash
+// that they had before (SPEC.md, "Row hash").
+const joined = "fresh_until"
+
+// versionOf is the first version of the format that has all known columns of a kind.
+func versionOf(k Kind) string {
+	if k == KindFetch {
+		return "1.1"
+	}
+	return "1.0"
+}
 
 // columnsOf returns the known columns of a kind, body aside; nil for an unknown kind.
 func columnsOf(k Kind) []column {

@@ -17,15 +17,27 @@ type extraBatch struct {
 	columns []inColumn
 }
 
-// appendCanonical appends, in order of name, each value that is there: name,
-// type, value; then an empty name.
-func (e Extra) appendCanonical(canon []byte) []byte {
+// appendCanonical appends, in order of name, each value that is there, that of the column
+// joined (0: none) among them: name, type, value; then an empty name.
+func (e Extra) appendCanonical(canon []byte, late Time) []byte {
 	if e.batch != nil {
 		for i, c := range e.batch.schema.extra {
+			canon, late = appendJoined(canon, late, c.name)
 			canon = appendCanonicalExtra(canon, c, &e.batch.columns[i], e.row)
 		}
 	}
+	canon, _ = appendJoined(canon, late, "")
 	return append(canon, 0)
+}
+
+// appendJoined appends the column joined, if it is set and its turn comes before that of
+// the column before ("": the end), and returns what is left to append of it.
+func appendJoined(canon []byte, late Time, before string) ([]byte, Time) {
+	if late == 0 || before != "" && before < joined {
+		return canon, late
+	}
+	canon = append(binary.AppendUvarint(canon, uint64(len(joined))), joined...)
+	return binary.LittleEndian.AppendUint64(append(canon, byte(typeTimeUS)), uint64(late)), 0
 }
 
 func appendCanonicalExtra(canon []byte, c column, in *inColumn, row int) []byte {
@@ -59,8 +71,8 @@ type extraWriter struct {
 
 // write appends the row's values to the output's columns and to the canonical
 // encoding; it returns both, and how many bytes the values take.
-func (x *extraWriter) write(e Extra, outRow int, canon []byte) ([]byte, int) {
-	if e.batch != x.batch {
+func (x *extraWriter) write(e Extra, outRow int, canon []byte, late Time) ([]byte, int) {
+	if e.batch != x.batch || len(x.from) < len(x.out) {
 		x.batch, x.from = e.batch, x.from[:0]
 		for i := range x.out {
 			from := -1
@@ -81,10 +93,12 @@ func (x *extraWriter) write(e Extra, outRow int, canon []byte) ([]byte, int) {
 			in = &e.batch.columns[x.from[i]]
 		}
 		bytes += o.appendExtra(in, e.row, outRow)
+		canon, late = appendJoined(canon, late, o.name)
 		if in != nil {
 			canon = appendCanonicalExtra(canon, o.column, in, e.row)
 		}
 	}
+	canon, _ = appendJoined(canon, late, "")
 	return append(canon, 0), bytes
 }
 

@@ -300,7 +300,7 @@ func (r *Reader[T]) Read(row *T) error {
 	if r.batch.extra != nil {
 		*e = Extra{batch: r.batch.extra, row: r.row}
 	}
-	r.codec.canon = e.appendCanonical(r.codec.canon)
+	r.codec.canon = e.appendCanonical(r.codec.canon, r.codec.joined)
 	if len(r.codec.canon) >= hashBlock {
 		r.flushHash()
 	}

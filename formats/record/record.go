@@ -30,9 +30,9 @@ const (
 	batchBytes = 1 << 20 // or when its values take this many bytes
 )
 
-// Version of the format that is written. Readers accept any minor version of
-// the same major one.
-const Version = "1.0"
+// Version of the format. Readers accept any minor version of the same major one. A
+// writer names the first that has what the kind's columns are (versionOf).
+const Version = "1.1"
 
 const versionMajor = 1
 

@@ -21,6 +21,11 @@ type rowCodec struct {
 	bad   bool        // parsing: src ended too early
 	vals  []value     // showing, filling: one per known column, body last
 	canon []byte      // otherwise: canonical encoding, appended to
+
+	// The column joined: its value, which the canonical encoding has among the unknown
+	// columns; and, parsing, where it goes. Rows of kinds without it have 0 and nil.
+	joined Time
+	at     *Time
 }
 
 // value is one value on its way between a row and text: numbers and times in
@@ -50,7 +55,7 @@ func (c *rowCodec) atValue() *value {
 
 // visit handles all known fields of one row.
 func visit[T Row](c *rowCodec, row *T) {
-	c.next = 0
+	c.next, c.joined, c.at = 0, 0, nil
 	switch r := any(row).(type) {
 	case *URL:
 		c.visitURL(r)
@@ -130,6 +135,7 @@ func (c *rowCodec) visitFetch(r *Fetch) {
 	c.text(&r.WARCFilename)
 	c.i64(&r.WARCOffset)
 	c.i64(&r.WARCLength)
+	c.late(&r.FreshUntil)
 	c.body(&r.Body)
 }
 
@@ -237,6 +243,17 @@ func (c *rowCodec) time(p *Time) {
 	}
 	c.next++
 	c.canon = binary.LittleEndian.AppendUint64(c.canon, uint64(*p))
+}
+
+// late is time for the column joined.
+func (c *rowCodec) late(p *Time) {
+	if c.mode == parsing {
+		*p, c.at = 0, p
+		return
+	}
+	n := len(c.canon)
+	c.time(p)
+	c.canon, c.joined = c.canon[:n], *p
 }
 
 func (c *rowCodec) f32(p *float32) {

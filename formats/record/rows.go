@@ -99,6 +99,7 @@ type Fetch struct {
 	WARCFilename    string // relative to the fetch store; column warc_filename
 	WARCOffset      int64  // of the response record; column warc_record_offset
 	WARCLength      int64  // compressed; column warc_record_length
+	FreshUntil      Time   // until when the reply says that it stays as it is (RFC 9111 section 4.2); 0: it does not say; column fresh_until, since 1.1
 	Body            []byte // decoded body; only on a pipe, where both sides asked for it (nil: not carried)
 	Extra           Extra
 }

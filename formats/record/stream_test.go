@@ -46,7 +46,7 @@ func TestArrowReadsUs(t *testing.T) {
 			t.Fatal(err)
 		}
 		md := r.Schema().Metadata()
-		for k, want := range map[string]string{metaKind: "fetch", metaVersion: "1.0", metaFeatures: "0", metaTxn: "r1", metaNow: "2025-11-21T10:00:00Z"} {
+		for k, want := range map[string]string{metaKind: "fetch", metaVersion: "1.1", metaFeatures: "0", metaTxn: "r1", metaNow: "2025-11-21T10:00:00Z"} {
 			if i := md.FindKey(k); i < 0 || md.Values()[i] != want {
 				t.Errorf("metadata %s: %v, want %s", k, md, want)
 			}
@@ -58,7 +58,7 @@ func TestArrowReadsUs(t *testing.T) {
 			key := rec.Column(1).(*array.Uint64)
 			found := rec.Column(8).(*array.Timestamp)
 			dup := rec.Column(25).(*array.Boolean)
-			body := rec.Column(32).(*array.Binary)
+			body := rec.Column(33).(*array.Binary)
 			for i := range int(rec.NumRows()) {
 				w := rows[n]
 				if url.Value(i) != w.URL || key.Value(i) != w.Key || dup.Value(i) != w.Duplicate || found.IsNull(i) != (w.Discovered == 0) ||

@@ -45,7 +45,7 @@ type RowHasher[T Row] struct {
 // Add hashes one more row.
 func (h *RowHasher[T]) Add(row *T) {
 	visit(&h.codec, row)
-	h.codec.canon = extraOf(row).appendCanonical(h.codec.canon)
+	h.codec.canon = extraOf(row).appendCanonical(h.codec.canon, h.codec.joined)
 	h.rows++
 	if len(h.codec.canon) >= hashBlock {
 		h.flush()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -79,6 +80,9 @@ func NewWriter[T Row](out io.Writer, opt WriterOptions) (*Writer[T], error) {
 	}
 	if opt.Like != nil {
 		for _, c := range opt.Like.extra {
+			if slices.ContainsFunc(columns, func(k column) bool { return k.name == c.name }) {
+				continue // of another kind's rows, where the name meant something else
+			}
 			c.nullable = true
 			w.extra.out = append(w.extra.out, outColumn{column: c})
 		}
@@ -86,7 +90,7 @@ func NewWriter[T Row](out io.Writer, opt WriterOptions) (*Writer[T], error) {
 	var fields []arrow.Field
 	w.eachColumn(func(c *outColumn) { c.reset(); fields = append(fields, c.arrow()) })
 	keys := []string{metaKind, metaVersion, metaFeatures}
-	values := []string{string(kind), Version, "0"}
+	values := []string{string(kind), versionOf(kind), "0"}
 	if opt.Txn != "" {
 		keys, values = append(keys, metaTxn), append(values, opt.Txn)
 	}
@@ -211,7 +215,7 @@ func (w *Writer[T]) Write(row *T) error {
 	before := c.bytes
 	visit(c, row)
 	var bytes int
-	c.canon, bytes = w.extra.write(*extraOf(row), c.row, c.canon)
+	c.canon, bytes = w.extra.write(*extraOf(row), c.row, c.canon, c.joined)
 	c.bytes += bytes
 	if c.bytes-before > MaxRow {
 		return w.stick(&fault.Error{Class: fault.Usage, File: w.opt.Name, Place: fmt.Sprintf("row %d", w.rows+1), Found: fmt.Sprintf("%d bytes in one row", c.bytes-before), Want: fmt.Sprintf("at most %d", MaxRow)})

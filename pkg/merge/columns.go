@@ -27,7 +27,7 @@ func fields[T record.Row](row *T) map[string]any {
 			"outcome": &r.Outcome, "status": &r.Status, "mime": &r.MIME, "charset": &r.Charset, "body_length": &r.BodyLength,
 			"truncated": &r.Truncated, "content_fp": &r.ContentFP, "payload_sha1": &r.PayloadSHA1, "duplicate": &r.Duplicate,
 			"redirect_url": &r.RedirectURL, "retry_after": &r.RetryAfter, "error": &r.Error, "warc_filename": &r.WARCFilename,
-			"warc_record_offset": &r.WARCOffset, "warc_record_length": &r.WARCLength}
+			"warc_record_offset": &r.WARCOffset, "warc_record_length": &r.WARCLength, "fresh_until": &r.FreshUntil}
 	case *record.Link:
 		return map[string]any{"src_url": &r.SrcURL, "src_key": &r.SrcKey, "url": &r.URL, "url_key": &r.Key, "host": &r.Host,
 			"link_kind": &r.LinkKind, "nofollow": &r.Nofollow, "text": &r.Text, "depth": &r.Depth, "score": &r.Score, "discovered": &r.Discovered}
