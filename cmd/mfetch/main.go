@@ -111,7 +111,8 @@ fetched again, and the hosts wait their full delay first. Without --txn it begin
 NAME.open: crawl/fetch/*.warc.gz* names them all.
 
 A URL whose record has etag or last_modified is asked for only if it has changed; if
-it has not, its outcome is not-modified, and the archive has a revisit record.
+it has not, its outcome is not-modified, and the archive has a revisit record. A row's
+fresh_until is until when the reply says, by Cache-Control or Expires, that it stays.
 
 With --dedup STORE remembers the digest of each whole payload that it archives from
 then on, with URL, date and place. mextract and mweb find the payload of a revisit

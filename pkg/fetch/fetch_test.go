@@ -315,7 +315,7 @@ func TestEveryOutcome(t *testing.T) {
 // TestNotModified: a 304 to validators of ours is an outcome of its own, archived
 // as a revisit, and comes back from the archive as it was.
 func TestNotModified(t *testing.T) {
-	const reply = "HTTP/1.1 304 Not Modified\r\nETag: \"new\"\r\n\r\n"
+	const reply = "HTTP/1.1 304 Not Modified\r\nETag: \"new\"\r\nCache-Control: max-age=86400\r\n\r\n"
 	w := &web{replies: map[string]string{"http://a.test/old": reply, "http://a.test/unasked": reply}}
 	old, unasked, gone := url("http://a.test/old"), url("http://a.test/unasked"), url("http://a.test/changed")
 	old.ETag, old.LastContentFP, gone.LastModified, gone.LastContentFP = `"e"`, 7, "Sat, 01 Jan 2000 00:00:00 GMT", 8
@@ -330,7 +330,7 @@ func TestNotModified(t *testing.T) {
 		if row.URL != old.URL {
 			continue
 		}
-		if row.Status != 304 || row.ETag != `"new"` || row.ContentFP != 7 || row.PayloadSHA1 != "" || row.BodyLength != 0 {
+		if row.Status != 304 || row.ETag != `"new"` || row.FreshUntil != row.FetchTime+86400e6 || row.ContentFP != 7 || row.PayloadSHA1 != "" || row.BodyLength != 0 {
 			t.Errorf("row %+v", row)
 		}
 		f, err := opt.Store.OpenFile(row.WARCFilename)
