@@ -3,7 +3,9 @@ package frontier
 import (
 	"container/heap"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +18,8 @@ const (
 	maxBackQueues = 1 << 16
 	maxHeld       = 4 << 20 // bytes of URLs that stand in back queues
 	maxResting    = 1 << 16 // hosts that have no queue and may not be contacted yet
+	minSweep      = 1 << 10
+	maxSpare      = 1 << 10 // bytes of a URL whose memory serves another
 )
 
 // parseBackQueues takes apart what Params.BackQueues says: a number, for each connection
@@ -65,9 +69,8 @@ type pace struct{ contact, gap, wait time.Duration }
 
 // drawn is a URL that the front queues gave. Its bytes are the taker's until it takes the next.
 type drawn struct {
-	pace
-	host []byte
-	row  []byte // kept.append's
+	decision
+	row []byte // as it stands in trial.rows
 }
 
 // backQueues are Mercator's (Manning, Raghavan and Schütze, Introduction to
@@ -90,23 +93,31 @@ type backQueues struct {
 	now    time.Duration
 	filled uint64 // queues so far
 	held   int    // bytes in queues
-	byHost map[string]*backQueue
+	byHost map[uint64]*backQueue
 	rest   backHeap // those that are not contacted, by the time from which they may be
 	busy   backHeap // those that are, by the time when that ends
 	gone   resting
+	served *waiting // whose bytes are the taker's
+	spare  *waiting // for URLs to come, with their bytes
 }
 
 // backQueue is one; it is empty only while its last URL is fetched.
 type backQueue struct {
-	host   string
-	urls   []drawn
-	at     time.Duration
-	gap    time.Duration // after the contact that is under way
-	number uint64
+	host        uint64
+	first, last *waiting
+	at          time.Duration
+	gap         time.Duration // after the contact that is under way
+	number      uint64
+}
+
+// waiting is a URL in a back queue.
+type waiting struct {
+	drawn
+	next *waiting
 }
 
 func newBackQueues(queues, connections int, draw func() (drawn, bool, error)) *backQueues {
-	return &backQueues{most: queues, free: connections, draw: draw, byHost: map[string]*backQueue{}, gone: resting{until: map[uint64]time.Duration{}}}
+	return &backQueues{most: queues, free: connections, draw: draw, byHost: map[uint64]*backQueue{}, gone: resting{until: map[uint64]time.Duration{}}}
 }
 
 // fill draws until each queue holds a host.
@@ -120,22 +131,38 @@ func (b *backQueues) fill() error {
 			b.ended = true
 			break
 		}
-		q := b.byHost[string(d.host)]
+		u := b.spare
+		if u == nil {
+			u = new(waiting)
+		} else {
+			b.spare, u.next = u.next, nil
+		}
+		u.decision, u.row = d.decision, append(u.row[:0], d.row...)
+		b.held += len(d.row)
+		q := b.byHost[d.host]
 		if q == nil {
 			b.filled++
-			q = &backQueue{host: string(d.host), number: b.filled}
-			q.at = max(b.now, d.wait, b.gone.until[hostOrder(q.host)])
+			q = &backQueue{host: d.host, number: b.filled, first: u}
+			q.at = max(b.now, d.wait, b.gone.until[q.host])
 			b.byHost[q.host] = q
 			heap.Push(&b.rest, q)
+		} else if q.first == nil {
+			q.first = u
+		} else {
+			q.last.next = u
 		}
-		q.urls = append(q.urls, drawn{pace: d.pace, row: append([]byte(nil), d.row...)})
-		b.held += len(d.row)
+		q.last = u
 	}
 	return nil
 }
 
 // next is the URL that is served next, at the time b.now; false after the last.
 func (b *backQueues) next() (d drawn, more bool, err error) {
+	if u := b.served; u != nil {
+		if b.served = nil; cap(u.row) <= maxSpare {
+			u.next, b.spare = b.spare, u
+		}
+	}
 	for {
 		if err := b.fill(); err != nil {
 			return drawn{}, false, err
@@ -143,25 +170,26 @@ func (b *backQueues) next() (d drawn, more bool, err error) {
 		switch {
 		case len(b.rest) > 0 && b.free > 0 && (len(b.busy) == 0 || b.rest[0].at <= max(b.now, b.busy[0].at)):
 			q := heap.Pop(&b.rest).(*backQueue)
-			u := q.urls[0]
-			q.urls = q.urls[1:]
+			u := q.first
+			q.first = u.next
 			b.held -= len(u.row)
 			b.now = max(b.now, q.at)
 			b.free--
 			q.at, q.gap = b.now+u.contact, u.gap
 			heap.Push(&b.busy, q)
-			return u, true, nil
+			b.served = u
+			return u.drawn, true, nil
 		case len(b.busy) > 0:
 			q := heap.Pop(&b.busy).(*backQueue)
 			b.now = max(b.now, q.at)
 			b.free++
 			q.at += q.gap
-			if len(q.urls) > 0 {
+			if q.first != nil {
 				heap.Push(&b.rest, q)
 				continue
 			}
 			delete(b.byHost, q.host)
-			b.gone.add(hostOrder(q.host), q.at, b.now)
+			b.gone.add(q.host, q.at, b.now)
 		default:
 			return drawn{}, false, nil
 		}
@@ -169,40 +197,28 @@ func (b *backQueues) next() (d drawn, more bool, err error) {
 }
 
 // resting are hosts that have no queue, until when each is to be left alone. Beyond
-// maxResting those with the shortest time are forgotten: they may come too early in
+// maxResting the half with the shortest times is forgotten: these may come too early in
 // the order, and mfetch waits in their place.
 type resting struct {
-	until map[uint64]time.Duration // by hostOrder
-	times restHeap
-}
-
-type rest struct {
-	at   time.Duration
-	host uint64
+	until map[uint64]time.Duration
+	sweep int // the number of hosts at which those whose time has passed are looked for
 }
 
 func (r *resting) add(host uint64, at, now time.Duration) {
-	for len(r.times) > 0 && (r.times[0].at <= now || len(r.times) == maxResting) {
-		if first := heap.Pop(&r.times).(rest); r.until[first.host] == first.at {
-			delete(r.until, first.host)
-		}
+	if at <= now {
+		delete(r.until, host)
+		return
 	}
-	if at > now {
-		r.until[host] = at
-		heap.Push(&r.times, rest{at, host})
+	r.until[host] = at
+	if len(r.until) < r.sweep {
+		return
 	}
-}
-
-type restHeap []rest
-
-func (h restHeap) Len() int           { return len(h) }
-func (h restHeap) Less(i, j int) bool { return h[i].at < h[j].at }
-func (h restHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *restHeap) Push(x any)        { *h = append(*h, x.(rest)) }
-func (h *restHeap) Pop() any {
-	x := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return x
+	maps.DeleteFunc(r.until, func(_ uint64, at time.Duration) bool { return at <= now })
+	if n := len(r.until); n > maxResting/2 {
+		last := slices.Sorted(maps.Values(r.until))[n-maxResting/2-1]
+		maps.DeleteFunc(r.until, func(_ uint64, at time.Duration) bool { return at <= last })
+	}
+	r.sweep = max(2*len(r.until), minSweep)
 }
 
 // backHeap is the next-contact heap.

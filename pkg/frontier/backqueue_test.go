@@ -37,12 +37,12 @@ func TestBackQueues(t *testing.T) {
 			}
 			h := min(rng.IntN(len(paces)), rng.IntN(len(paces)))
 			put[h] = append(put[h], n)
-			if b.byHost[fmt.Sprint(h)] == nil {
+			if b.byHost[uint64(h)] == nil {
 				came[h] = b.now
 			}
 			row := fmt.Appendf(nil, "%d %d", h, n)
 			n++
-			return drawn{paces[h], fmt.Append(nil, h), row}, true, nil
+			return drawn{decision{host: uint64(h), pace: paces[h]}, row}, true, nil
 		})
 		free := make([]time.Duration, len(paces)) // when a host may be contacted
 		var ends []time.Duration                  // of contacts
@@ -83,18 +83,18 @@ func TestBackQueues(t *testing.T) {
 			}
 			for _, q := range b.rest {
 				if q.at < earliest {
-					t.Fatalf("seed %d: host %s could be contacted from %d on, host %d from %d", seed, q.host, q.at, h, earliest)
+					t.Fatalf("seed %d: host %d could be contacted from %d on, host %d from %d", seed, q.host, q.at, h, earliest)
 				}
-				if len(q.urls) == 0 {
+				if q.first == nil {
 					t.Fatalf("seed %d: an empty queue", seed)
 				}
 			}
 			for host, q := range b.byHost {
-				for _, u := range q.urls {
-					var of, number int
+				for u := q.first; u != nil; u = u.next {
+					var of, number uint64
 					fmt.Sscan(string(u.row), &of, &number)
-					if fmt.Sprint(of) != host || q.host != host {
-						t.Fatalf("seed %d: a URL of host %d in the queue of host %s", seed, of, host)
+					if of != host || q.host != host {
+						t.Fatalf("seed %d: a URL of host %d in the queue of host %d", seed, of, host)
 					}
 				}
 			}
@@ -114,7 +114,7 @@ func TestBackQueuesAreBounded(t *testing.T) {
 			return drawn{}, false, nil
 		}
 		drawnSoFar++
-		return drawn{pace{1, 10, 0}, []byte("one.test"), make([]byte, size)}, true, nil
+		return drawn{decision{pace: pace{1, 10, 0}}, make([]byte, size)}, true, nil
 	})
 	for i := range n {
 		if _, more, err := b.next(); err != nil || !more || drawnSoFar > i+9 || b.held > maxHeld {
@@ -122,15 +122,16 @@ func TestBackQueuesAreBounded(t *testing.T) {
 		}
 	}
 	r := resting{until: map[uint64]time.Duration{}}
-	for i := range uint64(2 * maxResting) {
-		r.add(i, time.Hour+time.Duration(i), time.Duration(i))
+	for i := range uint64(3 * maxResting) {
+		if r.add(i, time.Hour+time.Duration(i), time.Duration(i)); len(r.until) > maxResting || r.until[i] == 0 {
+			t.Fatalf("%d hosts are remembered, host %d until %d", len(r.until), i, r.until[i])
+		}
 	}
-	if len(r.until) != maxResting || len(r.times) != maxResting || r.until[2*maxResting-1] == 0 {
-		t.Errorf("%d hosts and %d times are remembered", len(r.until), len(r.times))
+	for i := range uint64(maxResting) {
+		r.add(i, 3*time.Hour+time.Duration(i), 2*time.Hour)
 	}
-	r.add(7, 3*time.Hour, 2*time.Hour)
-	if len(r.until) != 1 || len(r.times) != 1 {
-		t.Errorf("%d hosts and %d times are remembered when all but one have passed", len(r.until), len(r.times))
+	if len(r.until) > maxResting || r.until[maxResting-1] == 0 || r.until[2*maxResting] != 0 {
+		t.Errorf("%d hosts are remembered, some of which have had their time", len(r.until))
 	}
 }
 
@@ -186,7 +187,7 @@ func TestBackQueuesOrderABatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	nothing := func(*segment.Entry) error { return nil }
-	p, err := pick(t.Context(), b.f.st, st, now, NextOptions{N: 300}, outlets{leave: nothing, wait: nothing, take: func(e *segment.Entry) error {
+	p, err := pick(t.Context(), b.f.st, st, now, NextOptions{N: 300}, outlets{leave: nothing, wait: nothing, take: func(e *segment.Entry, _ []byte) error {
 		plain = append(plain, e.URL.URL)
 		return nil
 	}})

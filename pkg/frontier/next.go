@@ -132,14 +132,18 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	taken := make([]uint64, len(s.Ready)) // of each front queue
 	var out outlets
 	out.leave = func(e *segment.Entry) error { return addRow(left, e.Order, e) }
-	out.wait = func(e *segment.Entry) error { return addRow(late, e.Order, e) }
-	out.take = func(e *segment.Entry) error {
+	out.wait = func(e *segment.Entry) error { return addRow(late, uint64(e.URL.Due), e) }
+	out.take = func(e *segment.Entry, row []byte) error {
 		taken[levelOf(e.Order)]++
 		if err := b.Make("scheduled", &e.URL); err != nil {
 			return err
 		}
 		s.served(e)
-		return addRow(batch, flightOrder(e.URL.Host, e.URL.URL), e)
+		order := flightOrder(e.URL.Host, e.URL.URL)
+		if row == nil {
+			return addRow(batch, order, e)
+		}
+		return batch.addPlaced(order, row, e.Place)
 	}
 	p, err := pick(ctx, f.st, s, b.Now(), o, out)
 	if err != nil {
@@ -413,7 +417,7 @@ func pick(ctx context.Context, fs files, s *state, now record.Time, o NextOption
 
 // stream takes n URLs within the limits, and leaves at most n others, or as many as
 // a reserve holds. more: there are further ones.
-func (p *picker) stream(ctx context.Context, o NextOptions, n int, leave, take func(*segment.Entry) error) (more bool, err error) {
+func (p *picker) stream(ctx context.Context, o NextOptions, n int, leave func(*segment.Entry) error, take func(e *segment.Entry, row []byte) error) (more bool, err error) {
 	l := newLimits(o)
 	aside := p.reserve(o, n)
 	var t ticker
@@ -431,24 +435,24 @@ func (p *picker) stream(ctx context.Context, o NextOptions, n int, leave, take f
 		if err != nil {
 			return false, err
 		}
-		to := take
 		switch {
 		case aside.wants(e.URL.Host):
-			to = aside.keep
+			err = aside.keep(&e)
 		case l.admit(e.URL.Host):
 			taken++
+			err = take(&e, nil)
 		default:
 			passed++
-			to = leave
+			err = leave(&e)
 		}
-		if err := to(&e); err != nil {
+		if err != nil {
 			return false, err
 		}
 	}
 	return more, aside.each(func(e *segment.Entry) error {
 		if taken < n && l.admit(e.URL.Host) {
 			taken++
-			return take(e)
+			return take(e, nil)
 		}
 		return leave(e)
 	})

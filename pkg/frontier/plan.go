@@ -69,7 +69,7 @@ func (f *Frontier) PlanNext(ctx context.Context, o NextOptions, now record.Time,
 	}
 	defer pl.close()
 	nothing := func(*segment.Entry) error { return nil }
-	batch, err := pick(ctx, f.st, s, now, o, outlets{leave: nothing, wait: nothing, take: func(e *segment.Entry) error { return pl.add(&e.URL) }})
+	batch, err := pick(ctx, f.st, s, now, o, outlets{leave: nothing, wait: nothing, take: func(e *segment.Entry, _ []byte) error { return pl.add(&e.URL) }})
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"encoding/binary"
 	"fmt"
 	"io"
 
@@ -47,10 +48,11 @@ type coders struct {
 func appendRow[T segment.Row](c *coders, b []byte, row *T) []byte {
 	switch r := any(row).(type) {
 	case *segment.Entry:
-		order := r.Order
-		r.Order = 0 // the key tells it
+		order, place := r.Order, r.Place
+		b = binary.AppendUvarint(b, place)
+		r.Order, r.Place = 0, 0 // the key tells it, and this stands before all others
 		b = c.entry.Append(b, r)
-		r.Order = order
+		r.Order, r.Place = order, place
 		return b
 	case *segment.Host:
 		return c.host.Append(b, r)
@@ -62,8 +64,9 @@ func appendRow[T segment.Row](c *coders, b []byte, row *T) []byte {
 func decodeRow[T segment.Row](c *coders, b []byte, key uint64, row *T) (err error) {
 	switch r := any(row).(type) {
 	case *segment.Entry:
-		err = c.entry.Decode(b, r)
-		r.Order = key
+		place, n := binary.Uvarint(b)
+		err = c.entry.Decode(b[n:], r)
+		r.Order, r.Place = key, place
 	case *segment.Host:
 		err = c.host.Decode(b, r)
 		r.Order = key
@@ -90,6 +93,13 @@ func (s *sorter) add(key uint64, row []byte) error {
 // addRow adds a row whose order is to be key.
 func addRow[T segment.Row](s *sorter, key uint64, row *T) error {
 	s.buf = appendRow(&s.coders, s.buf[:0], row)
+	return s.add(key, s.buf)
+}
+
+// addPlaced adds what appendRow gave of an Entry, with another Place.
+func (s *sorter) addPlaced(key uint64, row []byte, place uint64) error {
+	_, n := binary.Uvarint(row)
+	s.buf = append(binary.AppendUvarint(s.buf[:0], place), row[n:]...)
 	return s.add(key, s.buf)
 }
 

@@ -3,6 +3,7 @@ package frontier
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"math"
 	"time"
 
@@ -21,9 +22,9 @@ const (
 
 // outlets are where the URLs go that a batch has taken from the queues.
 type outlets struct {
-	take  func(*segment.Entry) error // into the batch, in order
-	leave func(*segment.Entry) error // back, in any order
-	wait  func(*segment.Entry) error // its host is parked until URL.Due, in any order
+	take  func(e *segment.Entry, row []byte) error // into the batch, in order; row is what appendRow gives of it, or nil
+	leave func(*segment.Entry) error               // back, in any order
+	wait  func(*segment.Entry) error               // its host is parked until URL.Due, in any order
 }
 
 // pickKnown picks a batch that takes o.For, or one without URLs of parked hosts, or
@@ -65,22 +66,23 @@ func pickKnown(ctx context.Context, fs files, s *state, now record.Time, o NextO
 	}
 }
 
-// trial is a batch that may turn out too small.
+// trial is a batch that may turn out too small. Only what must be known of its candidates
+// goes through the join, by host; they themselves stay in order of service.
 type trial struct {
 	*picker
-	o    NextOptions
-	back int // queues
-	now  record.Time
-	room time.Duration // of all connections
-	kept *sorter       // URLs of the batch, by number of service, as kept.append gives them
-	rest *sorter       // candidates that are not: by order
-	late *sorter       // URLs of parked hosts, by the time until when
-	all  int           // candidates
-	fits int           // those that their hosts have time for
-	over int           // and that they have not
-	more bool          // not all that waits was a candidate
-	idle bool          // the batch leaves connections idle
-	buf  []byte
+	o         NextOptions
+	back      int // queues
+	now       record.Time
+	room      time.Duration // of all connections
+	rows      *sorter       // candidates, by number: order, and what appendRow gives
+	decisions *sorter       // on each of them, by number
+	rest      *sorter       // URLs that were none
+	all       int           // candidates
+	fits      int           // those that their hosts have time for
+	over      int           // and that they have not
+	more      bool          // not all that waits was a candidate
+	idle      bool          // the batch leaves connections idle
+	buf       []byte
 }
 
 // small reports whether more candidates may make a better batch.
@@ -108,7 +110,7 @@ func try(ctx context.Context, fs files, s *state, now record.Time, o NextOptions
 		return nil, err
 	}
 	t := &trial{picker: p, o: o, back: back, now: now, room: o.For * time.Duration(o.Politeness.Connections)}
-	t.kept, t.rest, t.late = p.sorter(smallSort), p.sorter(smallSort), p.sorter(smallSort)
+	t.rows, t.decisions, t.rest = p.sorter(smallSort), p.sorter(smallSort), p.sorter(smallSort)
 	if !whole {
 		t.within(o.PerHost)
 	}
@@ -119,65 +121,99 @@ func try(ctx context.Context, fs files, s *state, now record.Time, o NextOptions
 	return t, nil
 }
 
-// candidate is a URL and what must be known of it to decide about it.
-type candidate struct {
-	number uint64 // in order of service, from 1
-	order  uint64
-	host   []byte
-	row    []byte // as appendRow gives it
+// decision is what was decided about a candidate.
+type decision struct {
+	fits   bool          // it is in the batch, if that has room
+	until  record.Time   // when its host is parked no more, if it does not fit; 0: it is not parked
+	host   uint64        // number of its host in the trial
+	latest time.Duration // when it must be begun, so that its host is done in time
+	pace
 }
 
-func (c *candidate) append(b []byte) []byte {
-	b = binary.AppendUvarint(b, c.number)
-	b = binary.AppendUvarint(b, c.order)
-	b = binary.AppendUvarint(b, uint64(len(c.host)))
-	return append(append(b, c.host...), c.row...)
+func (d *decision) append(b []byte) []byte {
+	if !d.fits {
+		return binary.AppendUvarint(append(b, 0), uint64(d.until))
+	}
+	b = binary.AppendUvarint(append(b, 1), d.host)
+	for _, x := range [...]time.Duration{d.latest, d.contact, d.gap, d.wait} {
+		b = binary.AppendUvarint(b, uint64(x))
+	}
+	return b
 }
 
-// decodeCandidate is the reverse of append, for bytes that this process wrote.
-func decodeCandidate(b []byte) (c candidate) {
-	var n int
-	c.number, n = binary.Uvarint(b)
-	b = b[n:]
-	c.order, n = binary.Uvarint(b)
-	b = b[n:]
-	size, n := binary.Uvarint(b)
-	b = b[n:]
-	c.host, c.row = b[:size], b[size:]
-	return c
+// decodeDecision is the reverse of append, for bytes that this process wrote. It gives
+// back what stands behind them.
+func decodeDecision(b []byte) (d decision, rest []byte) {
+	d.fits = b[0] == 1
+	b = b[1:]
+	number := func() uint64 {
+		x, n := binary.Uvarint(b)
+		b = b[n:]
+		return x
+	}
+	if !d.fits {
+		d.until = record.Time(number())
+		return d, b
+	}
+	d.host = number()
+	for _, x := range [...]*time.Duration{&d.latest, &d.contact, &d.gap, &d.wait} {
+		*x = time.Duration(number())
+	}
+	return d, b
+}
+
+// decide keeps what was decided about a candidate.
+func (t *trial) decide(number uint64, d decision) error {
+	if !d.fits {
+		t.over++
+		if d.until <= t.now {
+			d.until = 0
+		}
+	}
+	t.buf = d.append(t.buf[:0])
+	return t.decisions.add(number, t.buf)
+}
+
+// trialHost is a host of the group that the join is at.
+type trialHost struct {
+	pace
+	number uint64
+	left   int  // contacts that it has time for
+	robots bool // robots.txt comes first
 }
 
 func (t *trial) run(ctx context.Context, fs files, n int) error {
 	leave := func(e *segment.Entry) error { return addRow(t.rest, e.Order, e) }
-	candidates, sizes := t.sorter(largeSort), t.sorter(smallSort)
-	c := candidate{}
-	var buf []byte
-	more, err := t.stream(ctx, t.o, n, leave, func(e *segment.Entry) error {
-		c.number++
-		c.order = e.Order
-		c.host = append(c.host[:0], e.URL.Host...)
-		c.row = appendRow(&candidates.coders, c.row[:0], e)
-		buf = c.append(buf[:0])
-		host := hostOrder(e.URL.Host)
-		if err := sizes.add(host, nil); err != nil {
+	byHost, sizes := t.sorter(largeSort), t.sorter(smallSort)
+	number := uint64(0) // in order of service, from 1
+	more, err := t.stream(ctx, t.o, n, leave, func(e *segment.Entry, _ []byte) error {
+		number++
+		t.buf = appendRow(&t.rows.coders, binary.AppendUvarint(t.buf[:0], e.Order), e)
+		if err := t.rows.add(number, t.buf); err != nil {
 			return err
 		}
-		return candidates.add(host, buf)
+		host := hostOrder(e.URL.Host)
+		if t.o.For > 0 {
+			if err := sizes.add(host, nil); err != nil {
+				return err
+			}
+		}
+		t.buf = append(binary.AppendUvarint(t.buf[:0], number), e.URL.Host...)
+		return byHost.add(host, t.buf)
 	})
 	if err != nil {
 		return err
 	}
-	t.more, t.all = more, int(c.number)
+	t.more, t.all = more, int(number)
 	if err := t.drain(leave); err != nil {
 		return err
 	}
-	hosts := t.s.Hosts
+	table := openTable[segment.Host](fs, t.s.Hosts)
 	if t.o.For == 0 && t.back == 0 {
-		hosts = t.s.Parked
+		table = openTable[segment.Host](fs, t.s.Parked)
 	}
-	table := openTable[segment.Host](fs, hosts)
 	defer table.close()
-	rows, err := candidates.sorted()
+	rows, err := byHost.sorted()
 	if err != nil {
 		return err
 	}
@@ -186,58 +222,59 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 		return err
 	}
 	var group hostGroup
-	size := 0              // candidates of the group
-	var left []int         // of each host of the group, contacts that it has time for; -1: not known yet
-	var spare []byte       // the first candidate
-	var parked record.Time // until when its host is
+	var turns []trialHost // of the group's hosts
+	var hosts uint64
+	size := 0           // candidates of the group
+	first := decision{} // on the first candidate, if it does not fit: given when all others are
+	passed := false     // it does not
 	room := t.room
-	for order, any := uint64(0), false; !rows.done; {
-		if !any || rows.key != order {
+	for order := uint64(0); !rows.done; {
+		if hosts == 0 || rows.key != order {
 			if err := context.Cause(ctx); err != nil {
 				return err
 			}
-			order, any = rows.key, true
+			order, turns = rows.key, turns[:0]
 			if group, err = table.find(order, group[:0]); err != nil {
 				return err
 			}
-			left = left[:0]
 			for size = 0; !counts.done && counts.key == order; size++ {
 				if err := counts.take(); err != nil {
 					return err
 				}
 			}
 		}
-		c := decodeCandidate(rows.row)
-		h, err := group.host(c.host)
+		number, n := binary.Uvarint(rows.row)
+		h, err := group.host(rows.row[n:])
 		if err != nil {
 			return err
 		}
-		for len(left) < len(group) {
-			left = append(left, -1)
+		for i := len(turns); i < len(group); i++ {
+			hosts++
+			p := t.o.Politeness.pace(&group[i], t.now)
+			turns = append(turns, trialHost{p, hosts, t.contacts(&group[i], p), group[i].Contacts == 0})
+			if t.o.For > 0 {
+				turns[i].left = min(turns[i].left, size)
+			}
 		}
 		at := 0
 		for &group[at] != h {
 			at++
 		}
-		p := t.o.Politeness.pace(h, t.now)
-		k := kept{pace: p, order: c.order, host: c.host, row: c.row}
-		if left[at] < 0 {
-			left[at] = min(t.contacts(h, p), size)
-			if h.Contacts == 0 { // robots.txt comes first
-				k.contact, k.gap = 2*p.contact, 2*p.gap
-			}
-		}
-		switch {
-		case left[at] > 0:
+		switch turn := &turns[at]; {
+		case turn.left > 0:
 			t.fits++
-			k.latest = p.latest(left[at], t.o.For)
-			left[at]--
-			room -= k.contact
-			err = t.keep(c.number, &k)
-		case c.number == 1: // is decided about when all others are
-			spare, parked = append(spare, rows.row...), h.ParkedUntil
+			v := decision{fits: true, host: turn.number, latest: turn.latest(turn.left, t.o.For), pace: turn.pace}
+			if turn.robots {
+				v.contact, v.gap = 2*v.contact, 2*v.gap
+				turn.robots = false
+			}
+			turn.left--
+			room -= v.contact
+			err = t.decide(number, v)
+		case number == 1:
+			first.until, passed = h.ParkedUntil, true
 		default:
-			err = t.pass(&c, h.ParkedUntil)
+			err = t.decide(number, decision{until: h.ParkedUntil})
 		}
 		if err == nil {
 			err = rows.take()
@@ -247,63 +284,11 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 		}
 	}
 	t.idle = room > 0
-	if spare == nil {
-		return nil
+	if err := errors.Join(byHost.Close(), sizes.Close()); err != nil || !passed {
+		return err
 	}
-	c = decodeCandidate(spare)
-	if t.fits == 0 && len(t.o.away) == 0 {
-		return t.keep(c.number, &kept{order: c.order, host: c.host, row: c.row}) // an empty batch would mean an empty frontier
-	}
-	return t.pass(&c, parked)
-}
-
-// kept is a candidate that is in the batch.
-type kept struct {
-	pace
-	latest time.Duration // when it must be begun, so that its host is done in time
-	order  uint64
-	host   []byte
-	row    []byte
-}
-
-func (k *kept) append(b []byte) []byte {
-	for _, d := range [...]time.Duration{k.contact, k.gap, k.wait, k.latest} {
-		b = binary.AppendUvarint(b, uint64(d))
-	}
-	b = binary.AppendUvarint(b, k.order)
-	b = binary.AppendUvarint(b, uint64(len(k.host)))
-	return append(append(b, k.host...), k.row...)
-}
-
-// decodeKept is the reverse of append, for bytes that this process wrote.
-func decodeKept(b []byte) (k kept) {
-	number := func() uint64 {
-		v, n := binary.Uvarint(b)
-		b = b[n:]
-		return v
-	}
-	for _, d := range [...]*time.Duration{&k.contact, &k.gap, &k.wait, &k.latest} {
-		*d = time.Duration(number())
-	}
-	k.order = number()
-	size := number()
-	k.host, k.row = b[:size], b[size:]
-	return k
-}
-
-// keep puts a candidate into the batch.
-func (t *trial) keep(number uint64, k *kept) error {
-	t.buf = k.append(t.buf[:0])
-	return t.kept.add(number, t.buf)
-}
-
-// pass does not: it goes back to its place, or waits if its host is parked.
-func (t *trial) pass(c *candidate, parked record.Time) error {
-	t.over++
-	if parked > t.now {
-		return t.late.add(uint64(parked), c.row)
-	}
-	return t.rest.add(c.order, c.row)
+	first.fits = t.fits == 0 && len(t.o.away) == 0 // an empty batch would mean an empty frontier
+	return t.decide(1, first)
 }
 
 // contacts is how many URLs of a host may be in the batch.
@@ -330,12 +315,6 @@ func (t *trial) contacts(h *segment.Host, p pace) int {
 func (t *trial) finish(out outlets) (*picker, error) {
 	err := t.serve(out)
 	if err == nil {
-		err = eachRow(t.late, func(e *segment.Entry) error {
-			e.URL.Due = record.Time(e.Order)
-			return out.wait(e)
-		})
-	}
-	if err == nil {
 		err = eachRow(t.rest, out.leave)
 	}
 	if err != nil {
@@ -345,83 +324,119 @@ func (t *trial) finish(out outlets) (*picker, error) {
 	return t.picker, nil
 }
 
-// serve takes the batch in the order of service: as the URLs were drawn; or, if it has
-// a time, those first whose hosts would else not be done in it, so that hosts with
-// much to do begin at once, and those with little fill the end. Either order goes through
-// the back queues, if there are any.
-func (t *trial) serve(out outlets) error {
-	rows, err := t.kept.sorted()
+// fitting draws the candidates that go into the batch, in order of service, and gives
+// all others to out.
+func (t *trial) fitting(out outlets) (func() (drawn, bool, error), error) {
+	rows, err := t.rows.sorted()
 	if err != nil {
-		return err
+		return nil, err
+	}
+	decisions, err := t.decisions.sorted()
+	if err != nil {
+		return nil, err
 	}
 	var e segment.Entry
-	give := func(to func(*segment.Entry) error, b []byte) error {
-		k := decodeKept(b)
-		if err := decodeRow(&t.kept.coders, k.row, k.order, &e); err != nil {
-			return err
-		}
-		return to(&e)
-	}
-	leave := func(rows *peeker) error {
-		for !rows.done {
-			if err := give(out.leave, rows.row); err != nil {
-				return err
+	left, room, held := t.o.N, t.room, false
+	return func() (d drawn, more bool, err error) {
+		for {
+			if held { // what was given is the taker's no more
+				if err = rows.take(); err == nil {
+					err = decisions.take()
+				}
 			}
-			if err := rows.take(); err != nil {
-				return err
+			if held = true; err != nil || rows.done {
+				return d, false, err
 			}
-		}
-		return nil
-	}
-	n := t.o.N
-	if t.o.For > 0 {
-		timed := t.sorter(smallSort)
-		room := t.room
-		for n = 0; !rows.done && room > 0; n++ {
-			k := decodeKept(rows.row)
-			room -= k.contact
-			key := uint64(k.latest)
-			if t.s.policy.workers > 0 { // first in, first out
-				key = uint64(n)
+			v, _ := decodeDecision(decisions.row)
+			if v.fits && (t.o.N == 0 || left > 0) && (t.o.For == 0 || room > 0) {
+				left--
+				room -= v.contact
+				return drawn{v, rows.row}, true, nil
 			}
-			if err := timed.add(key, rows.row); err != nil {
-				return err
+			if err = t.decode(rows.row, &e); err != nil {
+				return d, false, err
 			}
-			if err := rows.take(); err != nil {
-				return err
+			to := out.leave
+			if v.until > 0 {
+				e.URL.Due = v.until
+				to = out.wait
+			}
+			if err = to(&e); err != nil {
+				return d, false, err
 			}
 		}
-		if err := leave(rows); err != nil {
-			return err
-		}
-		if rows, err = timed.sorted(); err != nil {
-			return err
-		}
-	}
-	draw := func() (d drawn, more bool, err error) {
-		if n == 0 || rows.done {
-			return d, false, nil
-		}
-		n--
-		t.buf = append(t.buf[:0], rows.row...)
-		k := decodeKept(t.buf)
-		return drawn{k.pace, k.host, t.buf}, true, rows.take()
-	}
-	if t.back > 0 {
-		queues := newBackQueues(t.back, t.o.Politeness.Connections, draw)
-		draw = queues.next
-	}
-	for {
+	}, nil
+}
+
+// decode decodes a candidate.
+func (t *trial) decode(row []byte, e *segment.Entry) error {
+	order, n := binary.Uvarint(row)
+	return decodeRow(&t.rows.coders, row[n:], order, e)
+}
+
+// timed draws the same in another order: those first whose hosts would else not be done in
+// the batch's time, so that hosts with much to do begin at once, and those with little fill the end.
+func (t *trial) timed(draw func() (drawn, bool, error)) (func() (drawn, bool, error), error) {
+	byTime := t.sorter(smallSort)
+	for n := uint64(0); ; n++ {
 		d, more, err := draw()
-		if err == nil && more {
-			err = give(out.take, d.row)
-		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if !more {
 			break
 		}
+		key := uint64(d.latest)
+		if t.s.policy.workers > 0 { // first in, first out
+			key = n
+		}
+		t.buf = append(d.decision.append(t.buf[:0]), d.row...)
+		if err := byTime.add(key, t.buf); err != nil {
+			return nil, err
+		}
 	}
-	return leave(rows)
+	rows, err := byTime.sorted()
+	if err != nil {
+		return nil, err
+	}
+	held := false
+	return func() (d drawn, more bool, err error) {
+		if held {
+			err = rows.take()
+		}
+		if held = true; err != nil || rows.done {
+			return d, false, err
+		}
+		d.decision, d.row = decodeDecision(rows.row)
+		return d, true, nil
+	}, nil
+}
+
+// serve takes the batch in the order of service: as the URLs were drawn or, if it has a
+// time, as that asks for. Either order goes through the back queues, if there are any.
+func (t *trial) serve(out outlets) error {
+	draw, err := t.fitting(out)
+	if err == nil && t.o.For > 0 {
+		draw, err = t.timed(draw)
+	}
+	if err != nil {
+		return err
+	}
+	if t.back > 0 {
+		draw = newBackQueues(t.back, t.o.Politeness.Connections, draw).next
+	}
+	var e segment.Entry
+	for {
+		d, more, err := draw()
+		if err != nil || !more {
+			return err
+		}
+		if err := t.decode(d.row, &e); err != nil {
+			return err
+		}
+		_, n := binary.Uvarint(d.row)
+		if err := out.take(&e, d.row[n:]); err != nil {
+			return err
+		}
+	}
 }
