@@ -106,7 +106,8 @@ type batch[R record.Row] struct {
 	work   chan *lookup
 	hired  int                // goroutines that take work
 	gone   chan *window[R]    // rows passed on, answers to be remembered
-	asking map[string]*lookup // of the windows that are not gone
+	asking map[string]*lookup // names asked for, by windows that are not gone
+	here   map[string]*lookup // names of the window that is gathered
 	stored *entries           // of the store; nil before its file is read
 	asked  *entries           // answers of the windows that are gone
 	stats  Stats
@@ -133,7 +134,7 @@ type window[R record.Row] struct {
 
 // resolveRows looks up the names of a batch's rows, and passes these on.
 func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Batch[R, R], opt Options, u use[R]) (Stats, error) {
-	r := &batch[R]{opt: opt, use: u, b: b, now: opt.Now(), asking: map[string]*lookup{},
+	r := &batch[R]{opt: opt, use: u, b: b, now: opt.Now(), asking: map[string]*lookup{}, here: make(map[string]*lookup, windowRows),
 		open: func() (*cacheReader, error) { return openBase(st, b.Tx()) },
 		work: make(chan *lookup), gone: make(chan *window[R], 2), asked: newEntries(opt.Memory / askedPart)}
 	if opt.Replay != nil {
@@ -384,13 +385,16 @@ func (r *batch[R]) hire(ctx context.Context, n int) {
 func (r *batch[R]) find(w *window[R]) (missing []*lookup, err error) {
 	w.lookups = w.lookups[:0]
 	w.first = make([]lookup, 0, len(w.rows))
+	clear(r.here)
 	for i := range w.rows {
 		name := r.use.name(&w.rows[i])
-		l := r.asking[name]
+		l := r.here[name]
 		if l == nil {
-			w.first = append(w.first, lookup{key: fingerprint.OfString(name), name: name})
-			l = &w.first[len(w.first)-1]
-			r.asking[name] = l
+			if l = r.asking[name]; l == nil {
+				w.first = append(w.first, lookup{key: fingerprint.OfString(name), name: name})
+				l = &w.first[len(w.first)-1]
+			}
+			r.here[name] = l
 		}
 		w.lookups = append(w.lookups, l)
 	}
@@ -407,6 +411,7 @@ func (r *batch[R]) find(w *window[R]) (missing []*lookup, err error) {
 	}
 	for _, l := range missing {
 		l.done = make(chan struct{})
+		r.asking[l.name] = l
 	}
 	return missing, nil
 }
@@ -418,32 +423,24 @@ func (r *batch[R]) recall(first []lookup) error {
 			return err
 		}
 	}
-	names := make([]*lookup, len(first))
+	names := make([]*lookup, 0, len(first))
 	for i := range first {
-		names[i] = &first[i]
-	}
-	if r.stored != nil && r.stored.onDisk() || r.asked.onDisk() {
-		slices.SortFunc(names, func(a, b *lookup) int { return cmp.Compare(a.key, b.key) })
-	}
-	for _, l := range names {
-		var err error
+		l := &first[i]
 		if r.opt.Replay == nil {
 			if a, ok := r.opt.Resolver.literal(l.name, r.now); ok {
 				l.entry, l.known = r.opt.Resolver.entryOf(&a), true
 				continue
 			}
-			if l.entry, l.known, err = r.asked.get(l.key, l.name); err != nil {
-				return err
-			}
 		}
-		if !l.known && r.stored != nil {
-			l.entry, l.known, err = r.stored.get(l.key, l.name)
-		}
-		if err != nil {
-			return err
-		}
+		names = append(names, l)
 	}
-	return nil
+	if r.stored != nil && r.stored.onDisk() || r.asked.onDisk() {
+		slices.SortFunc(names, func(a, b *lookup) int { return cmp.Compare(a.key, b.key) })
+	}
+	if err := r.asked.getAll(names); err != nil || r.stored == nil {
+		return err
+	}
+	return r.stored.getAll(names)
 }
 
 // load reads the store's cache.
@@ -506,10 +503,10 @@ func (r *batch[R]) pass(ctx context.Context, w *window[R]) error {
 func (r *batch[R]) remember(w *window[R]) error {
 	for i := range w.first {
 		l := &w.first[i]
-		delete(r.asking, l.name)
 		if l.done == nil {
 			continue
 		}
+		delete(r.asking, l.name)
 		if err := r.asked.put(l.key, l.name, &l.entry); err != nil {
 			return err
 		}

@@ -135,8 +135,12 @@ func quoted(s string) (text, rest string, ok bool) {
 	if s == "" || s[0] != '"' {
 		return "", s, false
 	}
-	text, rest, ok = strings.Cut(s[1:], `"`)
-	return text, rest, ok && !strings.Contains(text, `\`)
+	s = s[1:]
+	end := strings.IndexByte(s, '"')
+	if end < 0 || strings.IndexByte(s[:end], '\\') >= 0 {
+		return "", s, false
+	}
+	return s[:end], s[end+1:], true
 }
 
 // entryOf is an answer as the cache and rows tell it, with the order of addresses that was

@@ -46,11 +46,33 @@ func (s *entries) put(key uint64, name string, e *entry) error {
 	return nil
 }
 
+// getAll finds the entries of names that are not known, where they are.
+func (s *entries) getAll(names []*lookup) (err error) {
+	s.mem.getAll(names)
+	if !s.onDisk() {
+		return nil
+	}
+	for _, l := range names {
+		if l.known {
+			continue
+		}
+		if l.entry, l.known, err = s.getOld(l.key, l.name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // get finds a name's entry.
 func (s *entries) get(key uint64, name string) (e entry, ok bool, err error) {
 	if e, ok = s.mem.get(name); ok {
 		return e, true, nil
 	}
+	return s.getOld(key, name)
+}
+
+// getOld finds a name's entry on disk.
+func (s *entries) getOld(key uint64, name string) (e entry, ok bool, err error) {
 	for i := len(s.runs) - 1; i >= 0; i-- {
 		if e, ok, err = s.runs[i].get(key, name); ok || err != nil {
 			return e, ok, err

@@ -98,7 +98,7 @@ func (t *table) at(place uint32) item { return firstItem(t.chunks[place/chunkSiz
 // slot finds the place in the index for a name, its hash's part there, and its item, if there
 // is one. The hash is the table's own: names whose FP64 are alike can be made on purpose.
 func (t *table) slot(name string) (slot int, tag uint64, it item) {
-	tag = maphash.String(t.seed, name) >> 32
+	tag = t.tag(name)
 	for i := t.first(tag); ; i = (i + 1) & (len(t.index) - 1) {
 		if t.index[i] == 0 {
 			return i, tag, nil
@@ -112,6 +112,8 @@ func (t *table) slot(name string) (slot int, tag uint64, it item) {
 	}
 }
 
+func (t *table) tag(name string) uint64 { return maphash.String(t.seed, name) >> 32 }
+
 // first is where the search for a hash begins.
 func (t *table) first(tag uint64) int { return int(tag) & (len(t.index) - 1) }
 
@@ -122,6 +124,42 @@ func (t *table) get(name string) (e entry, ok bool) {
 		return e, false
 	}
 	return it.entry(), true
+}
+
+// together is how many names getAll looks up side by side.
+const together = 16
+
+// getAll finds the entries of names that are not known, where they are. In a large table
+// each lookup waits for memory twice; those of several names wait at the same time, and
+// that is half of what a batch from the cache does of its own.
+func (t *table) getAll(names []*lookup) {
+	if t.names == 0 {
+		return
+	}
+	var tags, heads [together]uint64
+	var items [together]item
+	for some := range slices.Chunk(names, together) {
+		for i, l := range some {
+			tags[i] = t.tag(l.name)
+		}
+		for i := range some {
+			heads[i] = t.index[t.first(tags[i])]
+		}
+		for i := range some {
+			if items[i] = nil; heads[i] != 0 {
+				items[i] = t.at(uint32(heads[i]) - 1)
+			}
+		}
+		for i, l := range some {
+			if it := items[i]; l.known || it == nil {
+				continue
+			} else if heads[i]>>32 == tags[i] && string(it.name()) == l.name {
+				l.entry, l.known = it.entry(), true
+			} else {
+				l.entry, l.known = t.get(l.name)
+			}
+		}
+	}
 }
 
 // put takes an entry in, in place of the name's former one. It says false, and takes
