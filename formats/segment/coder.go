@@ -17,7 +17,7 @@ import (
 type coder struct {
 	reading bool
 	byRow   bool
-	visits  bool     // there are columns for Entry.Visit; by rows there is always room
+	feat    Features // whose columns there are; by rows there is always room
 	cols    [][]byte // writing: what was written
 	left    []string // reading: what is left; fields of characters are parts of it
 	prev    []uint64 // the column's last value, for delta
@@ -170,7 +170,7 @@ func (e *Entry) fields(c *coder) {
 			flags |= hasVisit
 		}
 	}
-	if c.visits || c.byRow {
+	if c.feat == Visits || c.byRow {
 		c.uint(&flags, allFlags|hasVisit)
 	} else {
 		c.uint(&flags, allFlags)
@@ -205,8 +205,8 @@ func (e *Entry) fields(c *coder) {
 	}
 	if flags&hasVisit != 0 {
 		e.Visit.fields(c)
-	} else if c.visits {
-		c.i += visitColumns
+	} else if c.feat == Visits {
+		c.i += Visits.columns()
 	}
 	if !c.reading || c.bad {
 		return
@@ -293,6 +293,9 @@ func (h *Host) fields(c *coder) {
 		}
 	}
 	c.back(last + 1)
+	if c.byRow || c.feat == Spreads {
+		c.uint(&h.SpreadUS, math.MaxUint64)
+	}
 }
 
 // fields is the layout of a Domain.

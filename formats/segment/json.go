@@ -27,13 +27,14 @@ func (h *Host) MarshalJSON() ([]byte, error) {
 		Contacts    uint64            `json:"contacts"`
 		Failures    uint64            `json:"failures_in_a_row"`
 		DurationUS  uint64            `json:"mean_duration_us"`
-		DelayUS     uint64            `json:"last_delay_us"`
+		SpreadUS    uint64            `json:"duration_spread_us"`
+		DelayUS     uint64            `json:"mean_delay_us"`
 		LastContact string            `json:"last_contact,omitempty"`
 		ParkedUntil string            `json:"parked_until,omitempty"`
 		Addr        string            `json:"addr,omitempty"`
 		LastPlace   map[string]uint64 `json:"last_place"`
 	}{h.Host, h.Discovered, h.Discovered - h.Finished, h.Finished, h.Fetched, h.Retried, h.Deferred, h.Dead, h.Contacts, h.Failures,
-		h.DurationUS, h.DelayUS, instant(h.LastContact), instant(h.ParkedUntil), h.Addr, places})
+		h.DurationUS, h.SpreadUS, h.DelayUS, instant(h.LastContact), instant(h.ParkedUntil), h.Addr, places})
 }
 
 // MarshalJSON shows a domain to people and programs.

@@ -136,11 +136,9 @@ type Scanner[T Row] struct {
 // Scan returns a scanner that stands at from.
 func (r *Reader[T]) Scan(from Position) *Scanner[T] {
 	_, columns := kindOf[T]()
-	if r.feat == Visits {
-		columns += visitColumns
-	}
+	columns += r.feat.columns()
 	return &Scanner[T]{r: r, next: from.Offset, off: from.Offset, skip: from.Row, pageAt: -1,
-		c: coder{reading: true, visits: r.feat == Visits, left: make([]string, columns), prev: make([]uint64, columns)}}
+		c: coder{reading: true, feat: r.feat, left: make([]string, columns), prev: make([]uint64, columns)}}
 }
 
 // buffer is what a block is read and inflated with. A scanner holds one only for as

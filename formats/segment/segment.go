@@ -83,8 +83,9 @@ type Host struct {
 	Dead        uint64 // finished because no attempt was left
 	Contacts    uint64 // with the server, robots.txt included
 	Failures    uint64 // contacts that failed since the last that did not
-	DurationUS  uint64 // mean duration of a contact, recent ones weigh more
-	DelayUS     uint64 // gap that politeness demanded at the last contact
+	DurationUS  uint64 // mean duration of a contact
+	SpreadUS    uint64 // standard deviation of that; kept by segments with the feature Spreads only
+	DelayUS     uint64 // mean gap that politeness demanded before a contact
 	LastContact record.Time
 	ParkedUntil record.Time // latest time that the server asked for (Retry-After)
 	Addr        string      // last contacted
@@ -118,11 +119,26 @@ type Row interface{ Entry | Host | Domain }
 // than those of other segments of its kind.
 type Features uint8
 
-// Visits is the feature of a queue of URLs whose rows have an Entry.Visit.
-const Visits Features = 1
+const (
+	Visits  Features = 1 // of a queue of URLs whose rows have an Entry.Visit
+	Spreads Features = 2 // of a table of hosts whose rows have a Host.SpreadUS
+)
 
 // known are the features that a kind may have.
-func (f Features) known(kind byte) bool { return f == 0 || f == Visits && kind == 1 }
+func (f Features) known(kind byte) bool {
+	return f == 0 || f == Visits && kind == 1 || f == Spreads && kind == 2
+}
+
+// columns is how many there are beside those that all segments of the kind have.
+func (f Features) columns() int {
+	switch f {
+	case Visits:
+		return 5
+	case Spreads:
+		return 1
+	}
+	return 0
+}
 
 // fielder is what *Entry, *Host and *Domain are.
 type fielder interface {
@@ -149,9 +165,6 @@ func kindOf[T Row]() (kind byte, columns int) {
 		return 4, 7
 	}
 }
-
-// visitColumns are the further columns of a segment with the feature Visits.
-const visitColumns = 5
 
 func kindName(k byte) string {
 	switch k {

@@ -29,17 +29,7 @@ var ignoreExtra = cmpopts.IgnoreUnexported(record.Extra{})
 
 func encode[T Row](t testing.TB, rows []T) []byte {
 	t.Helper()
-	var b bytes.Buffer
-	w := NewWriter[T](&b, "test", 0)
-	for i := range rows {
-		if err := w.Add(&rows[i]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n, err := w.Finish(); err != nil || n != uint64(len(rows)) {
-		t.Fatal(n, err)
-	}
-	return b.Bytes()
+	return encodeWith(t, 0, rows)
 }
 
 func decode[T Row](b []byte) ([]T, error) {
@@ -104,8 +94,13 @@ func visited(rows []Entry) []Entry {
 // encodeVisits writes rows with the feature Visits.
 func encodeVisits(t testing.TB, rows []Entry) []byte {
 	t.Helper()
+	return encodeWith(t, Visits, rows)
+}
+
+func encodeWith[T Row](t testing.TB, features Features, rows []T) []byte {
+	t.Helper()
 	var b bytes.Buffer
-	w := NewWriter[Entry](&b, "test", Visits)
+	w := NewWriter[T](&b, "test", features)
 	for i := range rows {
 		if err := w.Add(&rows[i]); err != nil {
 			t.Fatal(err)
@@ -115,6 +110,14 @@ func encodeVisits(t testing.TB, rows []Entry) []byte {
 		t.Fatal(n, err)
 	}
 	return b.Bytes()
+}
+
+// spread gives each host a spread of durations.
+func spread(rows []Host) []Host {
+	for i := range rows {
+		rows[i].SpreadUS = uint64(i) << (i % 50)
+	}
+	return rows
 }
 
 func hosts(n int) []Host {
@@ -187,13 +190,14 @@ func TestRoundTrip(t *testing.T) {
 		if d := cmp.Diff(want, got, ignoreExtra, cmpopts.EquateEmpty()); d != "" {
 			t.Fatal(n, d)
 		}
-		wantHosts := hosts(n)
-		gotHosts, err := decode[Host](encode(t, wantHosts))
-		if err != nil {
-			t.Fatal(n, err)
-		}
-		if d := cmp.Diff(wantHosts, gotHosts, cmpopts.EquateEmpty()); d != "" {
-			t.Fatal(n, d)
+		for features, wantHosts := range map[Features][]Host{0: hosts(n), Spreads: spread(hosts(n))} {
+			gotHosts, err := decode[Host](encodeWith(t, features, wantHosts))
+			if err != nil {
+				t.Fatal(n, err)
+			}
+			if d := cmp.Diff(wantHosts, gotHosts, cmpopts.EquateEmpty()); d != "" {
+				t.Fatal(n, d)
+			}
 		}
 		wantDomains := domains(min(n, 5000))
 		gotDomains, err := decode[Domain](encode(t, wantDomains))
@@ -311,6 +315,12 @@ func TestWriterRefuses(t *testing.T) {
 	if _, err := NewWriter[Host](io.Discard, "x", Visits).Finish(); !errors.Is(err, fault.Usage) {
 		t.Fatal(err)
 	}
+	if _, err := NewWriter[Entry](io.Discard, "x", Spreads).Finish(); !errors.Is(err, fault.Usage) {
+		t.Fatal(err)
+	}
+	if err := NewWriter[Host](io.Discard, "x", 0).Add(&Host{SpreadUS: 1}); !errors.Is(err, fault.Usage) {
+		t.Fatal(err)
+	}
 }
 
 // A file cut at any byte, or with one bit flipped, is refused.
@@ -342,6 +352,7 @@ func vectors(t *testing.T) (good map[string][]byte, bad map[string][]byte) {
 		"g01-empty.seg": encode[Entry](t, nil), "g02-example.seg": encode(t, []Entry{example(5)}),
 		"g03-three.seg": file, "g04-zstd.seg": encode(t, entries(200)),
 		"g05-visits.seg": encodeVisits(t, visitedExample()), "g06-domains.seg": encode(t, domains(3)),
+		"g07-spreads.seg": encodeWith(t, Spreads, spread(hosts(3))),
 	}
 	bad = map[string][]byte{}
 	end := len(file)
@@ -429,9 +440,12 @@ func TestVectors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if name == "g06-domains.seg" {
+		switch name {
+		case "g06-domains.seg":
 			_, err = decode[Domain](b)
-		} else {
+		case "g07-spreads.seg":
+			_, err = decode[Host](b)
+		default:
 			_, err = decode[Entry](b)
 		}
 		if err != nil {

@@ -62,13 +62,11 @@ func NewWriter[T Row](out io.Writer, name string, features Features) *Writer[T] 
 		w.err = &fault.Error{Class: fault.Usage, File: name, Found: fmt.Sprintf("features %02x for a %s", features, kindName(kind))}
 	}
 	var minor byte
-	if features != 0 {
-		columns += visitColumns
-	}
+	columns += features.columns()
 	if features != 0 || kind == 4 {
 		minor = 1
 	}
-	w.c = coder{visits: features == Visits, cols: make([][]byte, columns), prev: make([]uint64, columns)}
+	w.c = coder{feat: features, cols: make([][]byte, columns), prev: make([]uint64, columns)}
 	h := append(make([]byte, 0, headerSize), headerMagic...)
 	h = append(h, major, minor, kind, byte(features))
 	w.write(seal(h))
@@ -106,7 +104,7 @@ func (w *Writer[T]) Add(row *T) error {
 		w.err = &fault.Error{Class: fault.Corrupt, File: w.name, Found: fmt.Sprintf("a row of order %d after one of %d", order, w.last), Want: "ascending order"}
 		return w.err
 	}
-	if err := check(row, w.c.visits); err != nil {
+	if err := check(row, w.c.feat); err != nil {
 		w.err = err
 		return err
 	}
@@ -128,16 +126,19 @@ func (w *Writer[T]) Add(row *T) error {
 }
 
 // check refuses a row that a reader would refuse, or that would lose something.
-func check[T Row](row *T, visits bool) error {
+func check[T Row](row *T, features Features) error {
 	switch r := any(row).(type) {
 	case *Entry:
-		if !visits && r.Visit != (Visit{}) {
+		if features != Visits && r.Visit != (Visit{}) {
 			return &fault.Error{Class: fault.Usage, Found: "a URL that was visited", Want: "a segment with the feature for visits"}
 		}
 		if !Fits(&r.URL) {
 			return &fault.Error{Class: fault.Usage, Found: "a URL record with a text of more than 65535 bytes"}
 		}
 	case *Host:
+		if features != Spreads && r.SpreadUS != 0 {
+			return &fault.Error{Class: fault.Usage, Found: "a host with a spread of durations", Want: "a segment with the feature for spreads"}
+		}
 		if len(r.Host) > MaxString || len(r.Addr) > MaxString || len(r.Last) > MaxLevels {
 			return &fault.Error{Class: fault.Usage, Found: "a host record beyond the limits of a segment"}
 		}

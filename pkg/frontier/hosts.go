@@ -3,6 +3,7 @@ package frontier
 import (
 	"context"
 	"encoding/binary"
+	"math"
 	"slices"
 	"strings"
 
@@ -257,16 +258,27 @@ func nextPlace(h *segment.Host, level uint8, v, turn uint64) uint64 {
 	return h.Last[i].Place
 }
 
-// smooth is the mean of measurements: an eighth for the newest, as TCP smooths round-trip
-// times (RFC 6298). 0 is none: no contact took no time, and the first had no delay before it.
-func smooth(mean, newest uint64) uint64 {
-	switch {
-	case newest == 0:
-		return mean
-	case mean == 0:
-		return newest
-	}
-	return (7*mean + newest) / 8
+// lately is how many contacts the means of a host are about: each counts one n-th of n
+// contacts, and one sixty-fourth from then on. Were it an eighth, as TCP smooths round-trip times
+// (RFC 6298), the first would be most of what is known for long, and a mean would stray by a
+// quarter of the spread for good.
+const lately = 64
+
+// longest bounds what is taken for a duration or a gap, in µs: an hour.
+const longest = 3600_000_000
+
+// smooth is the mean of n measurements, of which newest is the last.
+func smooth(mean, newest, n uint64) uint64 {
+	n = min(max(n, 1), lately)
+	return ((n-1)*min(mean, longest) + min(newest, longest) + n/2) / n
+}
+
+// widen is the standard deviation of n measurements, of which newest is the last and mean is
+// the mean of those before it.
+func widen(spread, mean, newest, n uint64) uint64 {
+	w := 1 / float64(min(max(n, 1), lately))
+	s, d := float64(min(spread, longest)), float64(min(newest, longest))-float64(min(mean, longest))
+	return uint64(math.Round(math.Sqrt((1 - w) * (float64(s*s) + float64(w*d*d))))) // the same bits on every machine
 }
 
 // absorb adds an event to a host's state. Events come in the
@@ -281,9 +293,16 @@ func absorb(h, ev *segment.Host) {
 	if ev.Contacts == 0 {
 		return
 	}
-	h.DurationUS = smooth(h.DurationUS, ev.DurationUS)
 	h.Contacts += ev.Contacts
-	h.DelayUS = smooth(h.DelayUS, ev.DelayUS)
+	h.SpreadUS = widen(h.SpreadUS, h.DurationUS, ev.DurationUS, h.Contacts)
+	h.DurationUS = smooth(h.DurationUS, ev.DurationUS, h.Contacts)
+	switch { // the first contact had no gap before it, and that before a second for robots.txt is not told
+	case ev.DelayUS == 0:
+	case h.DelayUS == 0:
+		h.DelayUS = ev.DelayUS
+	default:
+		h.DelayUS = smooth(h.DelayUS, ev.DelayUS, h.Contacts)
+	}
 	h.LastContact = max(h.LastContact, ev.LastContact)
 	h.Addr = ev.Addr
 	switch {

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
 	"mercator/formats/record"
+	"mercator/formats/segment"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 )
@@ -142,5 +145,37 @@ func TestMeasure(t *testing.T) {
 	i = 0
 	if _, err := Measure(context.Background(), read); !errors.Is(err, fault.Usage) {
 		t.Error(err)
+	}
+}
+
+// TestSpeeds holds what the host table keeps of durations against mean and deviation
+// of all of them, and against those of another speed, which are forgotten.
+func TestSpeeds(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	var h segment.Host
+	var sum, squares float64
+	for n := 1.0; n <= lately; n++ {
+		d := 200_000 + rng.Float64()*1_800_000
+		sum, squares = sum+d, squares+d*d
+		absorb(&h, &segment.Host{Contacts: 1, DurationUS: uint64(d), DelayUS: uint64(2 * d)})
+		mean := sum / n
+		spread := math.Sqrt(squares/n - mean*mean)
+		if math.Abs(float64(h.DurationUS)-mean) > n || math.Abs(float64(h.SpreadUS)-spread) > n+4 || math.Abs(float64(h.DelayUS)-2*mean) > 2*n {
+			t.Fatalf("after %v contacts %d ± %d, gap %d; want %.0f ± %.0f", n, h.DurationUS, h.SpreadUS, h.DelayUS, mean, spread)
+		}
+	}
+	for range 10 * lately {
+		absorb(&h, &segment.Host{Contacts: 1, DurationUS: 10_000, DelayUS: 1_000_000})
+	}
+	if h.DurationUS > 10_100 || h.SpreadUS > 20_000 || h.DelayUS > 1_000_100 {
+		t.Errorf("%d ± %d, gap %d, want 10000 and a gap of 1000000", h.DurationUS, h.SpreadUS, h.DelayUS)
+	}
+	h = segment.Host{}
+	for range 200 { // whatever a record says
+		absorb(&h, &segment.Host{Contacts: 1, DurationUS: math.MaxUint64, DelayUS: math.MaxUint64})
+		absorb(&h, &segment.Host{Contacts: 1})
+	}
+	if h.DurationUS > longest || h.SpreadUS > longest {
+		t.Errorf("%d ± %d", h.DurationUS, h.SpreadUS)
 	}
 }

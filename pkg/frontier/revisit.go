@@ -88,8 +88,13 @@ func newSchedule(p *Params) (*schedule, error) {
 
 // features are what segments of T have in the store of m besides the columns of all.
 func features[T segment.Row](m *store.Manifest) segment.Features {
-	if _, urls := any((*T)(nil)).(*segment.Entry); urls && m.Params["policy"] == revisit {
-		return segment.Visits
+	switch any((*T)(nil)).(type) {
+	case *segment.Entry:
+		if m.Params["policy"] == revisit {
+			return segment.Visits
+		}
+	case *segment.Host:
+		return segment.Spreads
 	}
 	return 0
 }
