@@ -53,8 +53,9 @@ how many URLs have which final outcome. In the books of policy walk each visit i
 Policy revisit also tells how many pages it visits, by their estimated mean time between two changes, how often,
 and what share of them it expects to be as they are in the crawl.
 
-Policy opic also tells its credit: 2^32 units for each URL that "add" put in, and how much of it the lambda page holds,
-a virtual page that all pages pay a tax to, and that gives what it has to all URLs that wait.
+Policy opic also tells its credit: 2^32 units for each URL that "add" put in. Of these the lambda page has some, a
+virtual page that all pages pay a tax to, and that gives what it has to all URLs; others were given to URLs that
+did not wait any more, as a measure of their importance; the rest is of those that wait and are in flight.
 
 "given up" are URLs that were finished because all their attempts had failed ("dead" in JSON).
 
@@ -120,7 +121,7 @@ func (c *statCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 	}
 	if k := st.Credit; k != nil {
-		fmt.Fprintf(t, "credit\t%d units\n  lambda page\t%d\n", k.Total, k.Lambda)
+		fmt.Fprintf(t, "credit\t%d units\n  lambda page\t%d\n  of URLs that did not wait\t%d\n", k.Total, k.Lambda, k.Kept)
 	}
 	fmt.Fprintf(t, "rewritten\t%d times, in %d files\n", st.Rewritten, st.Runs)
 	if w := st.Walk; w != nil {

@@ -21,12 +21,12 @@ import (
 //   - A page that has its final outcome gives all its credit away: a tax to the lambda
 //     page, the rest in equal parts to the distinct URLs that it links to, itself and
 //     links marked nofollow aside. What cannot be divided goes to the lambda page.
-//   - A part goes to the lambda page, too, if the URL that it is for does not wait:
-//     because it was fetched, is in flight, or never got into the frontier. So does
-//     all credit of a page without links: of one that failed, is a duplicate, or was
-//     not searched.
+//     All credit of a page without links goes there: of one that failed, is a duplicate,
+//     or was not searched.
+//   - A part for a URL that does not wait stays with it, because it was fetched, is in
+//     flight, or never got into the frontier.
 //   - The lambda page is served as any other, when it has more credit than each URL
-//     that waits: it gives to all of them in equal parts.
+//     that waits: it gives to all URLs in equal parts, fetched or not.
 //   - A URL that was put off, or is to be tried again, keeps its credit.
 //
 // A batch is the n URLs of most credit, but that no host fills it (see hostShare);
@@ -58,9 +58,10 @@ const (
 
 // credits are what a frontier of policy opic keeps beside its URLs.
 type credits struct {
-	Total  uint64 `json:"total"`  // of all URLs and the lambda page
-	Lambda uint64 `json:"lambda"` // of the lambda page
-	Share  uint64 `json:"share"`  // that each waiting URL has, beside its row's Place
+	Total  uint64 `json:"total"`          // of all URLs and the lambda page
+	Lambda uint64 `json:"lambda"`         // of the lambda page
+	Share  uint64 `json:"share"`          // that each waiting URL has, beside its row's Place
+	Kept   uint64 `json:"kept,omitempty"` // given to URLs that did not wait
 }
 
 // seed is the credit of a new URL that Add puts in, as its row's Place.
@@ -343,8 +344,10 @@ func (t *settlement) pay(ctx context.Context) error {
 		return err
 	}
 	if t.rows > 0 && k.Lambda > t.most {
-		k.Share = k.Lambda / t.rows
-		k.Lambda %= t.rows
+		all := t.c.s.Counts.Discovered
+		k.Share = k.Lambda / all
+		k.Kept += k.Share * (all - t.rows)
+		k.Lambda %= all
 	}
 	return nil
 }
@@ -355,11 +358,11 @@ func (t *settlement) count(e *segment.Entry) {
 	t.most = max(t.most, e.Place)
 }
 
-// lapse gives to the lambda page what is for URLs that do not wait.
+// lapse passes over gifts for URLs that do not wait.
 func (t *settlement) lapse(gifts *peeker, while func() bool) error {
 	for !gifts.done && while() {
 		n, _ := binary.Uvarint(gifts.row)
-		t.c.s.Credit.Lambda += n
+		t.c.s.Credit.Kept += n
 		if err := gifts.take(); err != nil {
 			return err
 		}
@@ -469,6 +472,7 @@ func (r *reserve) each(fn func(*segment.Entry) error) error {
 type Credit struct {
 	Total  uint64 `json:"total"`
 	Lambda uint64 `json:"lambda"` // of that, what the lambda page has
+	Kept   uint64 `json:"kept"`   // and what URLs were given that did not wait
 }
 
 // creditOf is the credit of a URL, 0 under other policies.
@@ -484,8 +488,8 @@ func (s *state) creditOf(q queue, e *segment.Entry) uint64 {
 
 // checkCredit adds up what all URLs and the lambda page have.
 func (s *state) checkCredit(dir string, sum uint64) error {
-	if s.Credit != nil && sum+s.Credit.Lambda != s.Credit.Total {
-		return &fault.Error{Class: fault.No, File: dir, Found: fmt.Sprintf("credit of %d units", sum+s.Credit.Lambda), Want: fmt.Sprint(s.Credit.Total)}
+	if k := s.Credit; k != nil && sum+k.Lambda+k.Kept != k.Total {
+		return &fault.Error{Class: fault.No, File: dir, Found: fmt.Sprintf("credit of %d units", sum+k.Lambda+k.Kept), Want: fmt.Sprint(k.Total)}
 	}
 	return nil
 }

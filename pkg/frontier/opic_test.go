@@ -28,7 +28,7 @@ type web struct {
 
 	known  []bool
 	waits  []bool
-	credit []uint64 // 0 of pages that do not wait
+	credit []uint64 // of those that were fetched too: nobody gives it away
 	lambda uint64
 }
 
@@ -50,7 +50,16 @@ func newWeb(pages int, seed uint64) *web {
 	return w
 }
 
-func (w *web) most() uint64 { return slices.Max(w.credit) }
+// most is the credit of the first page that waits and of which none has more.
+func (w *web) most() (page int, credit uint64) {
+	page = -1
+	for i, waits := range w.waits {
+		if waits && (page < 0 || w.credit[i] > credit) {
+			page, credit = i, w.credit[i]
+		}
+	}
+	return page, credit
+}
 
 // fetch gives the credit of page i away, and then that of the lambda page if it has most.
 func (w *web) fetch(i int) {
@@ -61,26 +70,24 @@ func (w *web) fetch(i int) {
 		to[j] = true
 	}
 	delete(to, i)
-	left := credit
+	w.lambda += credit
 	for j := range to {
 		if !w.known[j] {
 			w.known[j], w.waits[j] = true, true
 		}
-		if part := (credit - credit/10) / uint64(len(to)); w.waits[j] {
-			w.credit[j] += part
-			left -= part
-		}
+		part := (credit - credit/10) / uint64(len(to))
+		w.credit[j] += part
+		w.lambda -= part
 	}
-	w.lambda += left
-	var n uint64
-	for _, waits := range w.waits {
-		if waits {
-			n++
+	if next, most := w.most(); next >= 0 && w.lambda > most {
+		var n uint64
+		for _, known := range w.known {
+			if known {
+				n++
+			}
 		}
-	}
-	if n > 0 && w.lambda > w.most() {
-		for j, waits := range w.waits {
-			if waits {
+		for j, known := range w.known {
+			if known {
 				w.credit[j] += w.lambda / n
 			}
 		}
@@ -169,8 +176,8 @@ func TestOpicIsGreedy(t *testing.T) {
 	w := newWeb(pages, 1)
 	n := 0
 	w.crawl(t, Params{Policy: opic, Seed: 3}, 1, pages, func(i int) {
-		if got, want := w.credit[i], w.most(); got != want || !w.waits[i] {
-			t.Fatalf("fetch %d is of a URL with credit %d, another has %d", n, got, want)
+		if _, most := w.most(); !w.waits[i] || w.credit[i] != most {
+			t.Fatalf("fetch %d is of a URL with credit %d, another has %d", n, w.credit[i], most)
 		}
 		n++
 		w.fetch(i)
@@ -201,13 +208,7 @@ func TestOpicInBatches(t *testing.T) {
 	w := newWeb(pages, 2)
 	greedy := make([]float64, pages) // rank of each page
 	for n := range pages {
-		best, most := -1, w.most()
-		for i, waits := range w.waits {
-			if waits && w.credit[i] == most {
-				best = i
-				break
-			}
-		}
+		best, _ := w.most()
 		greedy[best] = float64(n)
 		w.fetch(best)
 	}
@@ -269,7 +270,7 @@ func TestOpicPayments(t *testing.T) {
 		{"repeated", record.OutcomeFetched, []record.Link{linkOf(page, a), linkOf(page, b), linkOf(page, a), linkOf(page, a)}, want{a.URL: part(2), b.URL: part(2)}},
 		{"itself", record.OutcomeFetched, []record.Link{linkOf(page, a), linkOf(page, page)}, want{a.URL: part(1)}},
 		{"nofollow", record.OutcomeFetched, []record.Link{nofollow(linkOf(page, a)), linkOf(page, b)}, want{b.URL: part(1)}},
-		{"one that there is not", record.OutcomeFetched, []record.Link{linkOf(page, a), linkOf(page, gone), linkOf(page, b)}, want{a.URL: part(3), b.URL: part(3)}},
+		{"one that there is not", record.OutcomeFetched, []record.Link{linkOf(page, a), linkOf(page, gone), linkOf(page, b)}, want{a.URL: part(3), b.URL: part(3), gone.URL: part(3)}},
 		{"none", record.OutcomeFetched, nil, want{}},
 		{"those of another page", record.OutcomeFetched, []record.Link{linkOf(a, b)}, want{}},
 		{"one that waits for a time", record.OutcomeFetched, []record.Link{linkOf(page, later)}, want{later.URL: part(1)}},
@@ -291,22 +292,27 @@ func TestOpicPayments(t *testing.T) {
 			}
 			f.check()
 			got, k := f.credits()
-			lambda, most := uint64(seedCredit), uint64(0)
-			for _, n := range test.want {
-				lambda -= n
-				most = max(most, n)
+			kept := test.want[gone.URL]
+			lambda, most := seedCredit-kept, uint64(0)
+			for u, n := range test.want {
+				if u != gone.URL {
+					lambda -= n
+					most = max(most, n)
+				}
 			}
 			share := uint64(0)
 			if lambda > most {
-				share, lambda = lambda/uint64(len(got)), lambda%uint64(len(got))
+				const all = 4 // URLs, of which the page may be finished
+				share, lambda = lambda/all, lambda%all
+				kept += share * (all - uint64(len(got)))
 			}
 			for u, n := range got {
 				if n != test.want[u]+share {
 					t.Errorf("%s has %d, want %d", u, n, test.want[u]+share)
 				}
 			}
-			if k.Lambda != lambda || k.Total != seedCredit {
-				t.Errorf("lambda has %d of %d, want %d of %d", k.Lambda, k.Total, lambda, uint64(seedCredit))
+			if k.Lambda != lambda || k.Kept != kept || k.Total != seedCredit {
+				t.Errorf("lambda has %d of %d, %d are kept, want %d of %d, %d", k.Lambda, k.Total, k.Kept, lambda, uint64(seedCredit), kept)
 			}
 			// What is added later has the same credit as others had, whatever the share is.
 			if err := f.add("", gone); err != nil {

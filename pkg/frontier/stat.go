@@ -109,7 +109,7 @@ func (f *Frontier) Stat(ctx context.Context, o StatOptions) (*Stat, error) {
 		st.Pages = s.policy.revisit.pages(s.Revisits)
 	}
 	if k := s.Credit; k != nil {
-		st.Credit = &Credit{Total: k.Total, Lambda: k.Lambda}
+		st.Credit = &Credit{Total: k.Total, Lambda: k.Lambda, Kept: k.Kept}
 	}
 	if o.Top > 0 {
 		if st.Top, err = f.top(ctx, s, o.Top); err != nil {
