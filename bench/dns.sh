@@ -49,7 +49,7 @@ until [ "$(echo ns.zone.test | "${bin}mresolve" names --quiet --server "127.0.0.
 	kill -0 $pids 2> /dev/null || { cat "$dir/nsd.log" >&2; die 'nsd did not start'; }
 	sleep 0.2
 done
-{ echo url; sed 's|.*|http://&/|' "$dir/names"; } | "${bin}mcat" --from tsv --kind url > "$dir/urls.arrows.zst"
+[ "$memory" = names ] || { echo url; sed 's|.*|http://&/|' "$dir/names"; } | "${bin}mcat" --from tsv --kind url > "$dir/urls.arrows.zst"
 filter() { "${bin}mresolve" resolve "$dir/dns" --quiet --family 4 --server "127.0.0.1:$at" --stats "$dir/stats.json" -o "$dir/out.arrows.zst" "$dir/urls.arrows.zst"; }
 fresh() { rm -rf "$dir/dns"; "${bin}mresolve" create "$dir/dns"; }
 

@@ -3,6 +3,7 @@ package resolve
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -215,6 +216,153 @@ func TestPipelining(t *testing.T) {
 			wg.Wait()
 			if n := accepted.Load(); n > c.connections {
 				t.Errorf("%d connections for %d questions, want %d at most", n, names, c.connections)
+			}
+		})
+	}
+}
+
+// TestConnectionsAreBounded: however many questions there are and however few a server takes
+// on a connection, the others wait, and each has its answer.
+func TestConnectionsAreBounded(t *testing.T) {
+	const names, pause = 6 * maxLinks, 20 * time.Millisecond
+	var accepted, open, most atomic.Int32
+	addr := tcpServer(t, &accepted, func(c net.Conn) {
+		n := open.Add(1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		m, err := readMessage(c)
+		time.Sleep(pause)
+		open.Add(-1)
+		if err == nil {
+			sendTCP(c, reply(m, good))
+		}
+	})
+	r, err := New(Config{Servers: []string{addr}, Family: "4", Timeout: patience, Attempts: 1, InFlight: names})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	r.servers[0].main.(*stream).depth = 1 // as it is found soon
+	var wg sync.WaitGroup
+	for i := range names {
+		wg.Go(func() {
+			if a := r.Lookup(t.Context(), fmt.Sprintf("host%d.test", i)); a.Status != "" {
+				t.Errorf("%+v", a)
+			}
+		})
+	}
+	wg.Wait()
+	if n := most.Load(); n > maxLinks || n < maxLinks/4 {
+		t.Errorf("%d connections at a time, want %d at most", n, maxLinks)
+	}
+}
+
+// TestWaitingForAConnection: the time of a question that waits for one has not begun. It gives
+// up when it is told to, and when the resolver is closed; the place that it has not taken is
+// the next one's.
+func TestWaitingForAConnection(t *testing.T) {
+	var accepted atomic.Int32
+	addr := tcpServer(t, &accepted, func(c net.Conn) { io.Copy(io.Discard, c) })
+	s := newStream(strings.TrimPrefix(addr, "tcp://"), nil)
+	s.open = maxLinks // of others
+	waiting := func() int {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.queue)
+	}
+	ask := func(ctx context.Context, timeout time.Duration) <-chan error {
+		q, err := newQuery("host.test.", dns.TypeA)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		before := waiting()
+		go func() { _, err := s.exchange(ctx, &q, timeout); ended <- err }()
+		for waiting() == before {
+			time.Sleep(time.Millisecond)
+		}
+		return ended
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	first, second := ask(ctx, time.Millisecond), ask(t.Context(), patience)
+	select {
+	case err := <-first:
+		t.Errorf("without a connection: %v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	cancel()
+	if err := <-first; !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if n := waiting(); n != 1 {
+		t.Errorf("%d questions wait", n)
+	}
+	s.over()
+	for waiting() > 0 || accepted.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	s.mu.Lock()
+	s.depth = 0
+	s.mu.Unlock()
+	third := ask(t.Context(), patience)
+	s.close()
+	for _, ended := range []<-chan error{second, third} {
+		if err := <-ended; !errors.Is(err, net.ErrClosed) {
+			t.Errorf("closed: %v", err)
+		}
+	}
+	if _, err := s.sit(t.Context(), nil, patience); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("after that: %v", err)
+	}
+}
+
+// TestUnaskedMessages: a connection on which more comes than was asked for is ended, and one
+// over which a reply comes byte by byte when the question's time is up.
+func TestUnaskedMessages(t *testing.T) {
+	for _, c := range []struct {
+		name, want string
+		timeout    time.Duration
+		talk       func(c net.Conn, q []byte) error
+	}{
+		{"messages without end", StatusBadReply, patience, func(c net.Conn, q []byte) error {
+			m := append([]byte{0, byte(len(q))}, q...)
+			m[2] ^= 1
+			_, err := c.Write(m)
+			return err
+		}},
+		{"a byte now and then", StatusTimeout, 60 * time.Millisecond, func(c net.Conn, q []byte) error {
+			time.Sleep(10 * time.Millisecond)
+			_, err := c.Write([]byte{1})
+			return err
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var accepted atomic.Int32
+			ended := make(chan bool)
+			addr := tcpServer(t, &accepted, func(conn net.Conn) {
+				m, err := readMessage(conn)
+				if err == nil {
+					sendTCP(conn, reply(m, good))
+					m, err = readMessage(conn)
+				}
+				for err == nil {
+					err = c.talk(conn, m)
+				}
+				close(ended)
+			})
+			r, err := New(Config{Servers: []string{addr}, Family: "4", Timeout: c.timeout, Attempts: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			r.Lookup(t.Context(), "one.test")
+			if a := r.Lookup(t.Context(), "host.test"); a.Status != c.want {
+				t.Errorf("%+v, want %s", a, c.want)
+			}
+			select {
+			case <-ended:
+			case <-time.After(patience):
+				t.Error("the connection lives on")
 			}
 		})
 	}

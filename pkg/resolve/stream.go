@@ -14,8 +14,11 @@ import (
 	"time"
 )
 
-// maxPipelined bounds the questions at a time on one connection.
-const maxPipelined = 64
+// Bounds of the streams to one server. What is beyond them waits.
+const (
+	maxPipelined = 64 // questions at a time on one connection
+	maxLinks     = 32 // connections
+)
 
 // stream asks over TCP or TLS: many questions at a time on a connection, answered in any
 // order (RFC 7766, section 6.2.1).
@@ -24,7 +27,9 @@ type stream struct {
 
 	mu     sync.Mutex
 	links  []*link // that take questions
+	open   int     // all that have not ended, or whose making has not
 	depth  int     // questions at a time on one, as many as the server is found to bear
+	queue  []*seat // questions that wait for a connection, in their order
 	closed bool
 }
 
@@ -46,82 +51,125 @@ type link struct {
 	waiting  map[uint16]*waiter
 	answered int
 	late     int   // questions whose time was up
+	stray    int   // messages that nobody waited for
 	failed   error // it takes no questions any more
+}
+
+// seat is a question's place on a connection, which it has once taken is closed.
+type seat struct {
+	waiter
+	taken   chan struct{}
+	timeout time.Duration
+	link    *link // nil: the stream was closed
+	id      uint16
 }
 
 // errClosed: a connection ended over which there had been answers; another may bring more.
 var errClosed = errors.New("the server closed the connection")
 
+// exchange sends a query and waits for the reply; that it waits for a connection before is
+// not of its time.
 func (s *stream) exchange(ctx context.Context, q *query, timeout time.Duration) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, os.ErrDeadlineExceeded)
-	defer cancel()
-	for {
-		m, err := s.ask(ctx, q, timeout)
-		if err == nil {
-			return m, nil
-		}
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		if !errors.Is(err, errClosed) {
+	for left := timeout; ; {
+		st, err := s.sit(ctx, q, left)
+		if err != nil {
 			return nil, err
+		}
+		began := time.Now()
+		m, err := s.ask(ctx, st, left)
+		s.leave(st)
+		if left -= time.Since(began); !errors.Is(err, errClosed) {
+			return m, err
+		}
+		if left <= 0 {
+			return nil, os.ErrDeadlineExceeded
 		}
 	}
 }
 
-// ask sends a query on one of the connections, with its length before it (RFC 1035, section
-// 4.2.2), and waits for the reply.
-func (s *stream) ask(ctx context.Context, q *query, timeout time.Duration) ([]byte, error) {
-	w := &waiter{query: q, reply: make(chan datagram, 1)}
-	l, id, err := s.enlist(w, timeout)
-	if err != nil {
-		return nil, err
-	}
-	defer s.dismiss(l, id, w)
+// ask sends a query on its connection, with its length before it (RFC 1035, section 4.2.2),
+// and waits for the reply.
+func (s *stream) ask(ctx context.Context, st *seat, timeout time.Duration) ([]byte, error) {
+	deadline := time.Now().Add(timeout)
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	l := st.link
 	select {
 	case <-l.ready:
+	case <-timer.C:
+		return nil, os.ErrDeadlineExceeded
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, ctx.Err()
 	}
 	if l.conn != nil { // else fail tells
-		l.conn.SetWriteDeadline(time.Now().Add(timeout))
-		if _, err := l.conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(q.wire))), q.wire...)); err != nil {
+		l.conn.SetWriteDeadline(deadline)
+		if _, err := l.conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(st.query.wire))), st.query.wire...)); err != nil {
 			s.fail(l, err)
 		}
 	}
 	select {
-	case d := <-w.reply:
+	case d := <-st.reply:
 		return d.wire, d.err
+	case <-timer.C:
+		return nil, os.ErrDeadlineExceeded
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, ctx.Err()
 	}
 }
 
-// enlist finds a connection and an id for a question.
-func (s *stream) enlist(w *waiter, timeout time.Duration) (*link, uint16, error) {
+// sit waits for a place on a connection.
+func (s *stream) sit(ctx context.Context, q *query, timeout time.Duration) (*seat, error) {
+	st := &seat{waiter: waiter{query: q, reply: make(chan datagram, 1)}, taken: make(chan struct{}), timeout: timeout}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.closed {
-		return nil, 0, net.ErrClosed
+		s.mu.Unlock()
+		return nil, net.ErrClosed
 	}
-	i := slices.IndexFunc(s.links, func(l *link) bool { return len(l.waiting) < s.depth })
-	if i < 0 {
-		i = len(s.links)
-		s.links = append(s.links, &link{ready: make(chan struct{}), waiting: map[uint16]*waiter{}})
-		go s.run(s.links[i], timeout)
+	s.queue = append(s.queue, st)
+	s.place()
+	s.mu.Unlock()
+	select {
+	case <-st.taken:
+	case <-ctx.Done():
+		s.leave(st)
+		return nil, ctx.Err()
 	}
-	l := s.links[i]
-	id := uint16(rand.Uint32())
-	for l.waiting[id] != nil {
-		id = uint16(rand.Uint32())
+	if st.link == nil {
+		return nil, net.ErrClosed
 	}
-	w.query.setID(id)
-	l.waiting[id] = w
-	return l, id, nil
+	return st, nil
+}
+
+// place gives those who wait the places that are free.
+func (s *stream) place() {
+	for len(s.queue) > 0 {
+		i := slices.IndexFunc(s.links, func(l *link) bool { return len(l.waiting) < s.depth })
+		if i < 0 && s.open >= maxLinks {
+			return
+		}
+		st := s.queue[0]
+		s.queue[0] = nil
+		s.queue = s.queue[1:]
+		if i < 0 {
+			i = len(s.links)
+			s.links = append(s.links, &link{ready: make(chan struct{}), waiting: map[uint16]*waiter{}})
+			s.open++
+			go s.run(s.links[i], st.timeout)
+		}
+		st.link = s.links[i]
+		st.id = uint16(rand.Uint32())
+		for st.link.waiting[st.id] != nil {
+			st.id = uint16(rand.Uint32())
+		}
+		st.query.setID(st.id)
+		st.link.waiting[st.id] = &st.waiter
+		close(st.taken)
+	}
 }
 
 // run makes a connection and hands replies to those who wait for them, until it ends.
 func (s *stream) run(l *link, timeout time.Duration) {
+	defer s.over()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	conn, err := s.dial(ctx)
 	late := ctx.Err() != nil
@@ -152,6 +200,14 @@ func (s *stream) run(l *link, timeout time.Duration) {
 	s.fail(l, err)
 }
 
+// over makes room for another connection.
+func (s *stream) over() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open--
+	s.place()
+}
+
 func readMessage(in io.Reader) ([]byte, error) {
 	var length [2]byte
 	if _, err := io.ReadFull(in, length[:]); err != nil {
@@ -163,7 +219,7 @@ func readMessage(in io.Reader) ([]byte, error) {
 }
 
 // deliver hands a reply over. One that nobody waits for is passed over on a connection that
-// has others to bring: it is late, or said twice. Else it is an error.
+// has others to bring, once for each question: it is late, or said twice. Else it is an error.
 func (s *stream) deliver(l *link, m []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,7 +229,8 @@ func (s *stream) deliver(l *link, m []byte) error {
 	id := binary.BigEndian.Uint16(m)
 	w := l.waiting[id]
 	switch {
-	case w == nil && l.late+l.answered > 0 && len(l.waiting) > 0:
+	case w == nil && l.stray < l.late+l.answered && len(l.waiting) > 0:
+		l.stray++
 		return nil
 	case w == nil || w.query.compare(m) == foreign:
 		return errBadReply
@@ -183,22 +240,29 @@ func (s *stream) deliver(l *link, m []byte) error {
 		s.depth = min(2*s.depth, maxPipelined)
 	}
 	w.reply <- datagram{wire: m}
+	s.place()
 	return nil
 }
 
-// dismiss ends a question. One whose time is up ends its connection too, once the others on
+// leave ends a question. One whose time is up ends its connection too, once the others on
 // it have their answers: the server may have forgotten it.
-func (s *stream) dismiss(l *link, id uint16, w *waiter) {
+func (s *stream) leave(st *seat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l.waiting[id] == w {
-		delete(l.waiting, id)
+	l := st.link
+	if l == nil {
+		s.queue = slices.DeleteFunc(s.queue, func(other *seat) bool { return other == st })
+		return
+	}
+	if l.waiting[st.id] == &st.waiter {
+		delete(l.waiting, st.id)
 		l.late++
 		s.drop(l)
 	}
 	if l.late > 0 && len(l.waiting) == 0 {
 		s.end(l, os.ErrDeadlineExceeded)
 	}
+	s.place()
 }
 
 // drop keeps questions off a connection.
@@ -244,4 +308,8 @@ func (s *stream) close() {
 	for _, l := range slices.Clone(s.links) {
 		s.end(l, net.ErrClosed)
 	}
+	for _, st := range s.queue {
+		close(st.taken)
+	}
+	s.queue = nil
 }
