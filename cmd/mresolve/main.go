@@ -37,7 +37,7 @@ type grammar struct {
 type askFlags struct {
 	Server   []string      `placeholder:"ADDR[:PORT]" help:"DNS server: an address, or tcp://ADDR[:PORT], tls://HOST[:PORT], https://HOST/PATH; may be given more than once (default: those of /etc/resolv.conf)."`
 	Rate     float64       `placeholder:"N" help:"Questions a second to one server, at most (default: any number)."`
-	InFlight int           `default:"1000" help:"Questions in flight at most, 1 to 100000."`
+	InFlight int           `default:"1000" help:"Questions in flight at most, 1 to 100000; more than 1000 need 16 KiB of --memory each."`
 	Timeout  time.Duration `default:"1s" help:"Wait for the first attempt; each further one waits twice as long."`
 	Attempts int           `default:"5" help:"Questions asked before a name counts as timed out, 1 to 100."`
 }
@@ -59,6 +59,12 @@ func (f *askFlags) resolver(std *cli.Std, cfg resolve.Config) (*resolve.Resolver
 		return nil, &fault.Error{Class: fault.Usage,
 			Found: fmt.Sprintf("%d in flight, %d attempts, timeout %v, rate %v", f.InFlight, f.Attempts, f.Timeout, f.Rate),
 			Want:  "1 to 100000 in flight, 1 to 100 attempts, a timeout above 0, and a rate of 0.001 to 1e9 if any"}
+	}
+	if room := max(1000, std.MemoryLimit()/2/resolve.QuestionSize); int64(f.InFlight) > room {
+		return nil, &fault.Error{Class: fault.Usage,
+			Found: fmt.Sprintf("--in-flight %d", f.InFlight),
+			Want:  fmt.Sprintf("%d at most, with --memory %dM", room, std.MemoryLimit()>>20),
+			Hint:  fmt.Sprintf("--memory %dM has room for so many", (int64(f.InFlight)*2*resolve.QuestionSize+1<<20-1)>>20)}
 	}
 	cfg.Servers, cfg.Rate, cfg.InFlight, cfg.Timeout, cfg.Attempts, cfg.Now = f.Server, f.Rate, f.InFlight, f.Timeout, f.Attempts, std.Now
 	return resolve.New(cfg)

@@ -51,7 +51,13 @@ const (
 const (
 	MaxChain = 16 // CNAMEs from a name to its addresses
 	MaxAddrs = 16 // addresses kept of a name
+
+	maxServers = 64 // each has sockets of its own
 )
+
+// QuestionSize is the memory that a question in flight takes, at most: stack, message and
+// what waits for its end.
+const QuestionSize = 8 << 10
 
 // Config of a Resolver. Zero fields take the defaults.
 type Config struct {
@@ -139,6 +145,9 @@ func New(cfg Config) (*Resolver, error) {
 		if servers, err = systemServers("/etc/resolv.conf"); err != nil {
 			return nil, err
 		}
+	}
+	if len(servers) > maxServers {
+		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%d DNS servers", len(servers)), Want: fmt.Sprintf("%d at most", maxServers)}
 	}
 	for _, s := range servers {
 		srv, err := parseServer(s, &r.cfg)

@@ -19,6 +19,7 @@ const (
 	socketLife   = 1 << 13 // questions
 	socketAsking = 1 << 14 // questions at a time, of 2^16 ids
 	socketBuffer = 4 << 20 // bytes of replies that may wait to be read
+	maxDatagram  = 4 << 10 // of one, more than udpPayload, for servers that heed none; a longer one is cut
 )
 
 // errOtherCase: the reply came, in letters of other case. TCP, which cannot be forged
@@ -143,7 +144,7 @@ func (s *socket) dismiss(id uint16, w *waiter) {
 
 // read hands replies to those who wait for them, until the socket is closed.
 func (s *socket) read() {
-	buf := make([]byte, 1<<16)
+	buf := make([]byte, maxDatagram)
 	for {
 		n, err := s.conn.Read(buf)
 		if errors.Is(err, net.ErrClosed) {
