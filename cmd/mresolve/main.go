@@ -96,7 +96,7 @@ Answers are kept in STORE until they expire.
 // --memory between two collections: a batch from the cache has little that lives, and
 // a third of its time went to a collector that was given less room.
 const (
-	outsideHeap = 14 << 20
+	outsideHeap = 18 << 20
 	heapGrowth  = 400 // percent
 )
 
@@ -265,7 +265,8 @@ func (*serveCmd) Help() string {
 from STORE, as much of it as a quarter of --memory holds at the start, as long as they are
 valid, and from --server otherwise; records of other types
 are always asked for. What is new goes into STORE, but for the time in which a round of a
-crawl is open there. It listens on loopback only.
+crawl is open there. When the crawl goes back to a checkpoint, a server goes on: its answers
+stay valid as long as they were. It listens on loopback only.
 
   mresolve serve crawl/dns --server 192.0.2.53 &
   dig @127.0.0.1 -p 5300 www.example.com`

@@ -561,3 +561,130 @@ func TestCrashAtEveryCall(t *testing.T) {
 		}
 	}
 }
+
+// FuzzCacheFile reads any bytes, and any rows, as a cache file, and merges them with a new
+// answer: that is a fault, or gives a cache that can be read and has the answer.
+func FuzzCacheFile(f *testing.F) {
+	stream := func(t testing.TB, text string) []byte {
+		var b bytes.Buffer
+		w, err := record.NewWriter[record.Module](&b, record.WriterOptions{Level: record.Fast})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(text) {
+			name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+			if err := w.Write(&record.Module{Key: fingerprint.OfString(name), Module: moduleName, Name: name, Value: value}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := w.Commit(record.Ledger{}); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	const valid = `two.test {"addr":"127.0.0.1,::1","expires":"2100-01-02T03:04:05Z"}`
+	texts := []string{
+		"", valid, valid + "\n" + valid, "\n\n", "two.test", "two.test {", " " + valid,
+		"one.test {}\n" + valid, valid + "\none.test {}",
+		`one.test {"addr":"x","expires":"2100-01-02T03:04:05Z"}`,
+		`one.test {"expires":"0000-00-00T00:00:00Z"}`,
+		`two.test {"expires":"9999-12-31T23:59:59.999999999Z","family":"4","error":"\u0000"}`,
+	}
+	for _, text := range texts {
+		f.Add([]byte(text), true)
+		f.Add(stream(f, text), false)
+	}
+	whole := stream(f, valid)
+	f.Add(whole[:len(whole)/2], false)
+	f.Add(append(bytes.Clone(whole), whole...), false)
+	whole[len(whole)/3] ^= 4
+	f.Add(whole, false)
+	r, err := New(Config{Servers: []string{"127.0.0.1:1"}, Now: func() time.Time { return testNow }})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, data []byte, isText bool) {
+		if isText {
+			data = stream(t, string(data))
+		}
+		open := func() (*cacheReader, error) {
+			return newCacheReader(bytes.NewReader(data), "cache", io.NopCloser(nil))
+		}
+		mayFail := func(err error) bool {
+			if e := new(fault.Error); err != nil && (!errors.As(err, &e) || e.File != "cache") {
+				t.Fatalf("%v is no fault of the file", err)
+			}
+			return err != nil
+		}
+		loaded, fresh := newEntries(1<<20), newEntries(1<<20)
+		defer loaded.Close()
+		c, err := open()
+		if mayFail(err) {
+			return
+		}
+		defer c.Close()
+		mayFail(c.load(r, testNow, func(key uint64, name string, e *entry) error { return loaded.put(key, name, e) }))
+
+		fsys := durable.NewCrashFS()
+		if err := CreateStore("/dns", store.Options{FS: fsys}); err != nil {
+			t.Fatal(err)
+		}
+		st, err := store.Open("/dns", StoreKind, StoreVersion, store.Options{FS: fsys})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tx, _, err := st.Begin(t.Context(), "resolve", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Abort()
+		e := entry{Addr: "127.0.0.9", Expires: testNow.Add(time.Hour)}
+		if err := fresh.put(fingerprint.OfString("two.test"), "two.test", &e); err != nil {
+			t.Fatal(err)
+		}
+		if mayFail(commit(tx, fresh, open, testNow)) {
+			return
+		}
+		if _, err := tx.Commit(0, "", record.Ledger{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(cached(t, st), "\n"); strings.Count(got, `two.test {"addr":"127.0.0.9"`) != 1 {
+			t.Fatalf("the cache holds %s", got)
+		}
+	})
+}
+
+// TestCacheFileOutOfOrder: a name twice, or before the one before it, is a fault, in any
+// page, and all before it is read.
+func TestCacheFileOutOfOrder(t *testing.T) {
+	for _, rows := range []int{1, pageRows - 1, pageRows, pageRows + 1, 4 * pageRows} {
+		for _, back := range []uint64{0, 1} { // the last name again, or one before it
+			var b bytes.Buffer
+			w, err := record.NewWriter[record.Module](&b, record.WriterOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			put := func(key uint64) {
+				if err := w.Write(&record.Module{Key: key, Module: moduleName, Name: "name", Value: `{"expires":"2100-01-02T03:04:05Z"}`}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i := range rows {
+				put(uint64(i) + 10)
+			}
+			put(uint64(rows) + 9 - back)
+			if _, err := w.Commit(record.Ledger{}); err != nil {
+				t.Fatal(err)
+			}
+			read := 0
+			c, err := newCacheReader(&b, "cache", io.NopCloser(nil))
+			if err == nil {
+				defer c.Close()
+				err = c.upTo(nil, func(*record.Module) error { read++; return nil })
+			}
+			if !errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), "out of order") || read != rows {
+				t.Errorf("%d rows in order, then one %d back: %d read, %v", rows, back, read, err)
+			}
+		}
+	}
+}

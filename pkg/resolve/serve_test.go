@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -221,5 +222,42 @@ func TestServeCannotSave(t *testing.T) {
 	}
 	if err := end(); err != nil || s.Stats.Saved.Load() != 1 {
 		t.Errorf("saved %d in the end, %v", s.Stats.Saved.Load(), err)
+	}
+}
+
+// TestServeUnderRestore: a server goes on when the crawl goes back. Its answers are as true
+// as before, the store holds what it held, and takes what is learnt from then on.
+func TestServeUnderRestore(t *testing.T) {
+	up := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool { good(m); return true })
+	dir := filepath.Join(t.TempDir(), "crawl")
+	folder := filepath.Join(dir, "dns")
+	crawl, err := store.InitCrawl(dir, nil, nil, func() error { return CreateStore(folder, store.Options{}) }, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, addr, end := serving(t, folder, up, func() time.Time { return testNow })
+	held := func() (names string) {
+		for _, row := range cached(t, s.st) {
+			name, _, _ := strings.Cut(row, " ")
+			names += name + " "
+		}
+		return names
+	}
+	before := dig(t, addr, "undone.test.", dns.TypeA)
+	if err := s.save(t.Context()); err != nil || held() != "undone.test " {
+		t.Fatalf("the store holds %q, %v", held(), err)
+	}
+	dig(t, addr, "waits.test.", dns.TypeA)
+	if err := crawl.Restore(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if held() != "" {
+		t.Errorf("after the restore the store holds %q", held())
+	}
+	if got := dig(t, addr, "undone.test.", dns.TypeA); got != before || s.Stats.Cached.Load() != 1 {
+		t.Errorf("%q, before %q; %d from the cache", got, before, s.Stats.Cached.Load())
+	}
+	if err := end(); err != nil || held() != "waits.test " {
+		t.Errorf("in the end the store holds %q, %v", held(), err)
 	}
 }
