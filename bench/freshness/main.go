@@ -27,8 +27,10 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
+	"mercator/pkg/fetch"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/frontier"
+	"mercator/pkg/httpmsg"
 	"mercator/pkg/simweb"
 	"mercator/pkg/stage"
 )
@@ -40,6 +42,7 @@ func main() {
 	flag.DurationVar(&s.round, "round", 8*time.Hour, "time between two rounds")
 	flag.IntVar(&s.days, "days", 150, "days of the crawl")
 	flag.Uint64Var(&s.seed, "seed", 1, "of the web")
+	flag.BoolVar(&s.silent, "silent", false, "replies do not say how long they stay as they are")
 	flag.Parse()
 	if err := compare(os.Stdout, s); err != nil {
 		fmt.Fprintln(os.Stderr, "freshness:", err)
@@ -51,6 +54,7 @@ type setting struct {
 	pages, days  int
 	every, round time.Duration
 	seed         uint64
+	silent       bool // replies do not say how long they stay
 }
 
 // compare runs both schedules and prints what came of them.
@@ -177,7 +181,7 @@ func crawl(s setting, p frontier.Params) (r result, err error) {
 		outcomes := make([]record.Fetch, len(batch))
 		for i, u := range batch {
 			at := now.Add(time.Duration(i) * s.round / time.Duration(size))
-			outcomes[i] = fetch(hard, &u, at)
+			outcomes[i] = fetchPage(hard, &u, at, s.silent)
 			host, path, _ := strings.Cut(strings.TrimPrefix(u.URL, "http://"), "/")
 			c, _ := web.Change(host, "/"+path, at)
 			settle(copies[u.URL], at)
@@ -212,8 +216,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// fetch asks the web for a URL, as mfetch does.
-func fetch(hard *simweb.Hard, u *record.URL, at time.Time) record.Fetch {
+// fetchPage asks the web for a URL, as mfetch does.
+func fetchPage(hard *simweb.Hard, u *record.URL, at time.Time, silent bool) record.Fetch {
 	host, path, _ := strings.Cut(strings.TrimPrefix(u.URL, "http://"), "/")
 	p, _ := hard.Respond(nil, &simweb.Request{Method: "GET", Host: host, Target: "/" + path, IfNoneMatch: u.ETag, IfModified: u.LastModified}, at)
 	o := record.Fetch{URL: u.URL, Key: u.Key, Host: u.Host, Attempt: u.Attempt, Addr: "127.0.0.1", ETag: u.ETag, LastModified: u.LastModified, LastContentFP: u.LastContentFP,
@@ -223,6 +227,12 @@ func fetch(hard *simweb.Hard, u *record.URL, at time.Time) record.Fetch {
 		o.Outcome, o.ContentFP = record.OutcomeNotModified, u.LastContentFP
 	case 200:
 		o.ETag, o.LastModified, o.ContentFP, o.BodyLength = p.ETag, p.LastModified, fingerprint.Of(p.Body), int64(len(p.Body))
+	}
+	if p.Freshness != "" && !silent {
+		var h httpmsg.Head
+		if h.Parse([]byte("HTTP/1.1 200 OK\r\n"+p.Freshness+"\r\n")) == nil {
+			o.FreshUntil = fetch.FreshUntil(&h, at, at.Add(time.Millisecond))
+		}
 	}
 	return o
 }

@@ -79,7 +79,9 @@ Policy revisit never ends by itself. A page that was found is visited again, aft
 how often it was seen to change, on Last-Modified, and on how many visits the rounds had room for: pages
 that change faster than these can follow are visited less often than others. A page that changes and one
 that did not are told apart by content fingerprints; visits are conditional where the server gave ETag or
-Last-Modified. A URL is finished, as under other policies, when its first visit finds no page; later, when
+Last-Modified. Before the time to which a reply said that it stays (fresh_until of its row) a page is not
+visited, as far as it was ever seen to stay half as long, and not any more once it had changed before.
+A URL is finished, as under other policies, when its first visit finds no page; later, when
 --gone-after visits in a row find none (404, 410, other errors, no attempts left, robots.txt), each twice
 as long after the last; and at once when its scheme, port or address is refused.
 

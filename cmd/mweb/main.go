@@ -141,7 +141,7 @@ func (changesCmd) Help() string {
 	return `Print, sorted by URL and between tabs, the pages of a web with --hard --changing; the mean time between two changes of each in seconds
 (0: it never changes); and the times of the last change up to --at and of the next one, empty if there is none. Pages change from 1970 to 2200. Changes come as a Poisson process,
 drawn from the seed: at the same time a page is the same to everybody. Of the pages, a quarter each tells ETag, Last-Modified, both, or neither;
-one in four tells by Cache-Control how long it stays as it is. Pages of h3, h13 and so on change every second.
+one in four tells truly how long it stays as it is, by Cache-Control or Expires; one in ten falsely: a year if it changes, no time if it never does. Pages of h3, h13 and so on change every second.
 
   mweb changes --seed 7 --hard --changing --at 2026-11-01T00:00:00Z`
 }

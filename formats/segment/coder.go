@@ -170,7 +170,7 @@ func (e *Entry) fields(c *coder) {
 			flags |= hasVisit
 		}
 	}
-	if c.feat == Visits || c.byRow {
+	if c.feat&Visits != 0 || c.byRow {
 		c.uint(&flags, allFlags|hasVisit)
 	} else {
 		c.uint(&flags, allFlags)
@@ -205,8 +205,8 @@ func (e *Entry) fields(c *coder) {
 	}
 	if flags&hasVisit != 0 {
 		e.Visit.fields(c)
-	} else if c.feat == Visits {
-		c.i += Visits.columns()
+	} else if c.feat&Visits != 0 {
+		c.i += c.feat.columns()
 	}
 	if !c.reading || c.bad {
 		return
@@ -237,6 +237,10 @@ func (v *Visit) fields(c *coder) {
 	c.uint(&v.ObservedUS, math.MaxUint64)
 	c.time(&v.Last)
 	small(c, &v.Gone)
+	if c.feat&Promises != 0 || c.byRow {
+		c.time(&v.Until)
+		small(c, &v.Broken)
+	}
 }
 
 // back makes column i the next one again.

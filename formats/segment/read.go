@@ -44,7 +44,7 @@ func Open[T Row](in io.ReaderAt, size int64, name string) (*Reader[T], error) {
 	case h[8] != major:
 		return nil, r.fault(fault.Version, "header", fmt.Sprintf("segment version %d.%d", h[8], h[9]), fmt.Sprintf("%d.x", major))
 	case !Features(h[11]).known(h[10]):
-		return nil, r.fault(fault.Version, "header", fmt.Sprintf("unknown feature bits %02x of a %s", h[11], kindName(h[10])), "those of version 1.1")
+		return nil, r.fault(fault.Version, "header", fmt.Sprintf("unknown feature bits %02x of a %s", h[11], kindName(h[10])), "those of version 1.2")
 	case h[10] != kind:
 		return nil, r.fault(fault.WrongKind, "header", "a "+kindName(h[10]), "a "+kindName(kind))
 	}

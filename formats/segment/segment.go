@@ -1,7 +1,7 @@
 // Package segment reads and writes the frontier's files: queues of URLs and
 // tables of hosts and domains, as sorted runs of checksummed, compressed blocks.
 //
-// The layout is SPEC.md beside this file, version 1.1. A segment is written
+// The layout is SPEC.md beside this file, version 1.2. A segment is written
 // once, from its first row to its last, and never changed. It is read from any
 // position that a Scanner told, or from the first row of an order (Seek).
 //
@@ -63,6 +63,10 @@ type Visit struct {
 	ObservedUS uint64      // time in which those were seen, in µs
 	Last       record.Time // start of the last visit that found the page
 	Gone       uint8       // visits in a row that did not find it
+
+	// Kept by segments with the feature Promises too.
+	Until  record.Time // until when the page was to stay as it is, as the last of these visits was told; 0: not told
+	Broken uint8       // how far such promises are not to be believed
 }
 
 // LevelPlace is the last place that a host was given in one front queue.
@@ -120,13 +124,14 @@ type Row interface{ Entry | Host | Domain }
 type Features uint8
 
 const (
-	Visits  Features = 1 // of a queue of URLs whose rows have an Entry.Visit
-	Spreads Features = 2 // of a table of hosts whose rows have a Host.SpreadUS
+	Visits   Features = 1 // of a queue of URLs whose rows have an Entry.Visit
+	Spreads  Features = 2 // of a table of hosts whose rows have a Host.SpreadUS
+	Promises Features = 4 // with Visits, of one where these have all fields
 )
 
 // known are the features that a kind may have.
 func (f Features) known(kind byte) bool {
-	return f == 0 || f == Visits && kind == 1 || f == Spreads && kind == 2
+	return f == 0 || kind == 1 && (f == Visits || f == Visits|Promises) || kind == 2 && f == Spreads
 }
 
 // columns is how many there are beside those that all segments of the kind have.
@@ -134,6 +139,8 @@ func (f Features) columns() int {
 	switch f {
 	case Visits:
 		return 5
+	case Visits | Promises:
+		return 7
 	case Spreads:
 		return 1
 	}

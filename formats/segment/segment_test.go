@@ -85,16 +85,16 @@ func visited(rows []Entry) []Entry {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for i := range rows {
 		if i%3 != 1 {
-			rows[i].Visit = Visit{Visits: uint32(i + 1), Changes: rng.Uint32N(9), ObservedUS: rng.Uint64(), Last: record.Time(1<<50 + rng.Int64N(1<<40)), Gone: uint8(i)}
+			rows[i].Visit = Visit{Visits: uint32(i + 1), Changes: rng.Uint32N(9), ObservedUS: rng.Uint64(), Last: record.Time(1<<50 + rng.Int64N(1<<40)), Gone: uint8(i), Until: record.Time(i&2) << 50, Broken: uint8(i & 1)}
 		}
 	}
 	return rows
 }
 
-// encodeVisits writes rows with the feature Visits.
+// encodeVisits writes rows with all features.
 func encodeVisits(t testing.TB, rows []Entry) []byte {
 	t.Helper()
-	return encodeWith(t, Visits, rows)
+	return encodeWith(t, Visits|Promises, rows)
 }
 
 func encodeWith[T Row](t testing.TB, features Features, rows []T) []byte {
@@ -351,8 +351,8 @@ func vectors(t *testing.T) (good map[string][]byte, bad map[string][]byte) {
 	good = map[string][]byte{
 		"g01-empty.seg": encode[Entry](t, nil), "g02-example.seg": encode(t, []Entry{example(5)}),
 		"g03-three.seg": file, "g04-zstd.seg": encode(t, entries(200)),
-		"g05-visits.seg": encodeVisits(t, visitedExample()), "g06-domains.seg": encode(t, domains(3)),
-		"g07-spreads.seg": encodeWith(t, Spreads, spread(hosts(3))),
+		"g05-visits.seg": encodeWith(t, Visits, visitedExample()), "g06-domains.seg": encode(t, domains(3)),
+		"g07-spreads.seg": encodeWith(t, Spreads, spread(hosts(3))), "g08-promises.seg": encodeVisits(t, promisedExample()),
 	}
 	bad = map[string][]byte{}
 	end := len(file)
@@ -484,15 +484,22 @@ func visitedExample() []Entry {
 	return rows
 }
 
+// promisedExample are a URL whose page was to stay as it is, and one that was not visited.
+func promisedExample() []Entry {
+	rows := visitedExample()
+	rows[0].Visit.Until, rows[0].Visit.Broken = 1_700_086_400_000_000, 4
+	return rows
+}
+
 // A visit that is said to be there and is not, one in a segment without the feature,
 // and a feature that the kind does not have.
 func TestVisitsRefused(t *testing.T) {
 	rows := visitedExample()[:1]
-	rows[0].Visit = Visit{Gone: 1}
+	rows[0].Visit = Visit{Broken: 1}
 	b := encodeVisits(t, rows)
 	n := int(binary.LittleEndian.Uint32(b[headerSize+8:]))
 	zero := bytes.Clone(b)
-	zero[headerSize+blockHead+n-1] = 0 // the last column: Gone
+	zero[headerSize+blockHead+n-1] = 0 // the last column: Broken
 	if _, err := decode[Entry](resealed(zero)); !errors.Is(err, ErrCorrupt) {
 		t.Error(err)
 	}
@@ -505,6 +512,18 @@ func TestVisitsRefused(t *testing.T) {
 	b[11] = byte(Visits)
 	if _, err := decode[Host](resealed(b)); !errors.Is(err, fault.Version) {
 		t.Error(err)
+	}
+	b = encode(t, []Entry{example(5)})
+	b[11] = byte(Promises) // without visits
+	if _, err := decode[Entry](resealed(b)); !errors.Is(err, fault.Version) {
+		t.Error(err)
+	}
+	for _, v := range []Visit{{Visits: 1, Until: 1}, {Visits: 1, Broken: 1}} {
+		rows[0].Visit = v
+		w := NewWriter[Entry](io.Discard, "test", Visits)
+		if err := w.Add(&rows[0]); !errors.Is(err, fault.Usage) {
+			t.Errorf("%+v without its feature: %v", v, err)
+		}
 	}
 }
 

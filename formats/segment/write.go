@@ -62,10 +62,13 @@ func NewWriter[T Row](out io.Writer, name string, features Features) *Writer[T] 
 		w.err = &fault.Error{Class: fault.Usage, File: name, Found: fmt.Sprintf("features %02x for a %s", features, kindName(kind))}
 	}
 	var minor byte
-	columns += features.columns()
-	if features != 0 || kind == 4 {
+	switch {
+	case features&Promises != 0:
+		minor = 2
+	case features != 0 || kind == 4:
 		minor = 1
 	}
+	columns += features.columns()
 	w.c = coder{feat: features, cols: make([][]byte, columns), prev: make([]uint64, columns)}
 	h := append(make([]byte, 0, headerSize), headerMagic...)
 	h = append(h, major, minor, kind, byte(features))
@@ -129,8 +132,8 @@ func (w *Writer[T]) Add(row *T) error {
 func check[T Row](row *T, features Features) error {
 	switch r := any(row).(type) {
 	case *Entry:
-		if features != Visits && r.Visit != (Visit{}) {
-			return &fault.Error{Class: fault.Usage, Found: "a URL that was visited", Want: "a segment with the feature for visits"}
+		if features&Visits == 0 && r.Visit != (Visit{}) || features&Promises == 0 && (r.Visit.Until != 0 || r.Visit.Broken != 0) {
+			return &fault.Error{Class: fault.Usage, Found: "a URL that was visited", Want: "a segment with the features for what its visits told"}
 		}
 		if !Fits(&r.URL) {
 			return &fault.Error{Class: fault.Usage, Found: "a URL record with a text of more than 65535 bytes"}

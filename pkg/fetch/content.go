@@ -65,7 +65,7 @@ func describe(row *record.Fetch, reply *Reply, bodyMax int64, end time.Time, kee
 		redirect(row, h.Get("Location"), form)
 	}
 	row.RetryAfter = retryAfter(h.Get("Retry-After"), end)
-	row.FreshUntil = freshUntil(h, row.FetchTime.Go(), end)
+	row.FreshUntil = FreshUntil(h, row.FetchTime.Go(), end)
 	defer validators(row, clean(h.Get("ETag")), clean(h.Get("Last-Modified")))
 	if reply.NoBody || row.Outcome == record.OutcomeNotModified {
 		return toStart(reply)

@@ -13,7 +13,7 @@ import (
 // freshMax bounds what a server may say: nobody knows more of a page than this.
 const freshMax = 366 * 24 * time.Hour
 
-// freshUntil is until when a reply says that it stays as it is; 0 if it does not say,
+// FreshUntil is until when a reply says that it stays as it is; 0 if it does not say,
 // or says nothing of the time after it came. asked and came are when the contact began and ended.
 //
 // It is the freshness of RFC 9111 section 4.2 for a shared cache, without the heuristics
@@ -25,7 +25,7 @@ const freshMax = 366 * 24 * time.Hour
 // A 304 is read like any other reply: a server must repeat in it what it says of
 // freshness (RFC 9110 section 15.4.5), and that is what holds from then on (RFC 9111
 // section 4.3.4).
-func freshUntil(h *httpmsg.Head, asked, came time.Time) record.Time {
+func FreshUntil(h *httpmsg.Head, asked, came time.Time) record.Time {
 	if h.Get("Cache-Control") == "" && h.Get("Expires") == "" { // as most replies
 		return 0
 	}

@@ -95,7 +95,7 @@ func TestFreshUntil(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := time.Duration(0)
-		if until := freshUntil(&h, asked, came); until != 0 {
+		if until := FreshUntil(&h, asked, came); until != 0 {
 			got = until.Go().Sub(asked)
 		}
 		if got != c.want {
@@ -111,7 +111,7 @@ func FuzzFreshUntil(f *testing.F) {
 		asked := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 		came := asked.Add(time.Second)
 		h := httpmsg.Head{Fields: []httpmsg.Field{{Name: "Cache-Control", Value: control}, {Name: "Expires", Value: expires}, {Name: "Date", Value: date}, {Name: "Age", Value: age}}}
-		if until := freshUntil(&h, asked, came); until != 0 && (!until.Go().After(came) || until.Go().After(came.Add(freshMax))) {
+		if until := FreshUntil(&h, asked, came); until != 0 && (!until.Go().After(came) || until.Go().After(came.Add(freshMax))) {
 			t.Errorf("fresh until %v", until.Go())
 		}
 	})

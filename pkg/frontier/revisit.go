@@ -27,6 +27,9 @@ import (
 // policies for Web crawlers" (2003): of all ways to spend a number of visits, the one
 // that keeps most copies fresh visits a page the less, the further its rate is above
 // what the visits can follow (interval).
+//
+// What a server says of the future (Expires, Cache-Control) can only make the next visit
+// later, and within bounds (promised).
 const revisit = "revisit"
 
 // What Create takes for policy revisit where nothing is given.
@@ -91,7 +94,7 @@ func features[T segment.Row](m *store.Manifest) segment.Features {
 	switch any((*T)(nil)).(type) {
 	case *segment.Entry:
 		if m.Params["policy"] == revisit {
-			return segment.Visits
+			return segment.Visits | segment.Promises
 		}
 	case *segment.Host:
 		return segment.Spreads
@@ -115,6 +118,7 @@ type sighting struct {
 	bodiless bool        // nobody looked at the content
 	at       record.Time // of the visit
 	modified record.Time // when the page changed last, by the server; 0: unknown
+	until    record.Time // until when it stays as it is, by the server; 0: unknown
 	fp       uint64
 	etag     string // with lastModified: what the next visit may refer to
 	last     string
@@ -133,6 +137,7 @@ func look(o *record.Fetch, now record.Time) sighting {
 		s.sight = barred
 	case document && o.Truncated != "" && o.Truncated != "length":
 		s.sight = unclear // where it was cut is chance
+		s.modified = serverTime(o.LastModified)
 	case document, o.Outcome == record.OutcomeNotModified:
 		s.bodiless = o.ContentFP == 0 && o.BodyLength == 0
 		s.modified = serverTime(o.LastModified)
@@ -143,6 +148,9 @@ func look(o *record.Fetch, now record.Time) sighting {
 		// The validators are those of a document that was here before.
 	default:
 		s.sight = absent
+	}
+	if s.sight == found && o.FreshUntil > s.at {
+		s.until = o.FreshUntil
 	}
 	return s
 }
@@ -164,7 +172,7 @@ func (s *sighting) append(b []byte) []byte {
 		bodiless = 1
 	}
 	b = append(b, byte(s.sight), bodiless)
-	for _, x := range []uint64{uint64(s.at), uint64(s.modified), s.fp, uint64(len(s.etag))} {
+	for _, x := range []uint64{uint64(s.at), uint64(s.modified), uint64(s.until), s.fp, uint64(len(s.etag))} {
 		b = binary.AppendUvarint(b, x)
 	}
 	return append(append(b, s.etag...), s.last...)
@@ -174,13 +182,13 @@ func (s *sighting) append(b []byte) []byte {
 func (s *sighting) decode(b []byte) {
 	s.sight, s.bodiless = sight(b[0]), b[1] == 1
 	b = b[2:]
-	var x [4]uint64
+	var x [5]uint64
 	for i := range x {
 		v, n := binary.Uvarint(b)
 		x[i], b = v, b[n:]
 	}
-	s.at, s.modified, s.fp = record.Time(x[0]), record.Time(x[1]), x[2]
-	s.etag, s.last = string(b[:x[3]]), string(b[x[3]:])
+	s.at, s.modified, s.until, s.fp = record.Time(x[0]), record.Time(x[1]), record.Time(x[2]), x[3]
+	s.etag, s.last = string(b[:x[4]]), string(b[x[4]:])
 }
 
 // revisits is what a frontier of policy revisit keeps besides its URLs.
@@ -223,6 +231,39 @@ func (p *schedule) probe(v *segment.Visit, blind bool, interval uint64) uint64 {
 	return interval
 }
 
+// trust is how many times the mean time between two changes of a page, as far as that is
+// known, a server may keep visits away by saying that it stays as it is. So long promises
+// are put to the test, the first soon, and a page that keeps them is visited less and less.
+const trust = 2
+
+// doubt is how many promises have to be kept before one is believed again after one was
+// broken. A page that changes all the time and says a year is then scheduled like others.
+const doubt = 4
+
+// promised lengthens the interval to the next visit to the time that the last one was
+// told that the page stays as it is: a visit before would find nothing new. It is not
+// shortened to it: most promises say for how long copies may be used, and not when the page will change.
+func (p *schedule) promised(v *segment.Visit, interval uint64) uint64 {
+	if v.Broken > 0 || v.Until <= v.Last {
+		return interval
+	}
+	return max(interval, min(uint64(v.Until-v.Last), trust*p.mean(v.Changes, v.ObservedUS)))
+}
+
+// judge compares what a visit found with what the one before was told: whether the page
+// had changed, by the time that is given, while it was to stay. Of a change at some time before
+// the visit that is the time of the visit: after a promise has ended nobody
+// can tell, for those that a page stays until it changes end with changes too.
+func judge(v *segment.Visit, changed bool, at record.Time) {
+	switch {
+	case v.Until == 0:
+	case changed && at < v.Until:
+		v.Broken = uint8(min(int(v.Broken)+doubt, math.MaxUint8))
+	case !changed && v.Broken > 0:
+		v.Broken--
+	}
+}
+
 // maxDoubled bounds how often an interval is doubled, because a page is not found.
 const maxDoubled = 16
 
@@ -240,9 +281,10 @@ func (c *change) comeBack(e *segment.Entry, o *outcome) (back bool, err error) {
 		blind = p.learn(v, s, e.URL.LastContentFP)
 		e.URL.ETag, e.URL.LastModified, e.URL.LastContentFP = s.etag, s.last, s.fp
 	case unclear:
-		v.Gone = 0
-		if v.Visits == 0 {
-			v.Visits = 1
+		v.Gone, v.Visits = 0, max(v.Visits, 1)
+		if s.modified > 0 && s.modified <= v.Last { // what there is of it is what was there before
+			s.fp = e.URL.LastContentFP
+			p.learn(v, s, s.fp)
 		}
 	case barred:
 		v.Gone = math.MaxUint8
@@ -260,7 +302,11 @@ func (c *change) comeBack(e *segment.Entry, o *outcome) (back bool, err error) {
 	if c.intervals == nil {
 		c.intervals = p.intervals(r.Multiplier)
 	}
-	wait := min(p.probe(v, blind, c.intervals[class])<<min(v.Gone, maxDoubled), p.max)
+	wait := p.probe(v, blind, c.intervals[class])
+	if o.sighting.sight == found {
+		wait = p.promised(v, wait)
+	}
+	wait = min(wait<<min(v.Gone, maxDoubled), p.max)
 	e.URL.Attempt = 0
 	e.URL.Due = o.sighting.at + record.Time(wait)
 	c.s.Counts.Visits++
@@ -297,15 +343,18 @@ func (p *schedule) learn(v *segment.Visit, s *sighting, was uint64) (blind bool)
 	case s.at <= v.Last: // the clock went back
 	case s.fp == was && !(s.bodiless && told && s.modified > v.Last):
 		v.ObservedUS += since
+		judge(v, false, s.at)
 	case told && s.modified > v.Last:
 		v.Changes++
 		v.ObservedUS += uint64(s.at - s.modified)
+		judge(v, true, s.modified)
 	default:
 		v.Changes++
+		judge(v, true, s.at)
 		v.ObservedUS += p.sinceChange(v, since)
 		blind = since > 2*p.mean(v.Changes, v.ObservedUS)
 	}
-	v.Last = s.at
+	v.Last, v.Until = s.at, s.until
 	if v.Changes >= enough && v.Changes%2 == 0 {
 		v.Changes, v.ObservedUS = v.Changes/2, v.ObservedUS/2
 	}

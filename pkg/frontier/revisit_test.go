@@ -9,6 +9,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/segment"
+	"mercator/pkg/durable"
 )
 
 // comesBack makes o the outcome of a visit and reports whether another is to follow.
@@ -26,6 +27,9 @@ func (s *modelURL) comesBack(o *record.Fetch, rng *rand.Rand) bool {
 		}
 		s.retried, s.Attempt, s.Due = true, 0, -1
 		return true
+	}
+	if rng.IntN(2) == 0 {
+		o.FreshUntil = o.FetchTime + record.Time(rng.Int64N(200e6)) - 50e6
 	}
 	s.visits++
 	s.gone, s.retried, s.Attempt, s.Due = 0, true, 0, -1
@@ -101,6 +105,145 @@ func TestBlindVisits(t *testing.T) {
 		if n > enough {
 			t.Fatal("no end of short intervals")
 		}
+	}
+}
+
+// A page is not visited while it is to stay as it is, as far as what is known of it makes
+// that likely; who breaks the promise is not believed again before keeping as many as are in doubt.
+func TestPromises(t *testing.T) {
+	p, err := newSchedule(&Params{Policy: revisit, MinInterval: time.Hour, MaxInterval: 1000 * time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const hour = uint64(3600e6)
+	var v segment.Visit
+	at, fp := record.Time(1), uint64(1)
+	// visit comes after a time, and returns the hours until the next if the schedule asks for asked.
+	visit := func(wait uint64, changed bool, modified record.Time, promise, asked uint64) uint64 {
+		was := fp
+		if at += record.Time(wait); changed {
+			fp++
+		}
+		s := sighting{at: at, fp: fp, modified: modified}
+		if promise > 0 {
+			s.until = at + record.Time(promise)
+		}
+		p.learn(&v, &s, was)
+		return p.promised(&v, asked) / hour
+	}
+	const year = 8766 * hour
+	if got := visit(0, false, 0, 3*hour, hour); got != 3 {
+		t.Errorf("the second visit after %d h, want 3: as long as it is to stay", got)
+	}
+	if got := visit(3*hour, false, 0, 3*hour, 7*hour); got != 7 {
+		t.Errorf("a visit after %d h, want 7: a promise makes none earlier", got)
+	}
+	v, at, fp = segment.Visit{}, 1, 1
+	if got := visit(0, false, 0, year, hour); got != 4 {
+		t.Errorf("the second visit of a page that is to stay for a year after %d h, want 4", got)
+	}
+	last := uint64(4)
+	for range 4 {
+		got := visit(last*hour, false, 0, year, hour)
+		if got <= last || got > 6*last || v.Broken != 0 {
+			t.Errorf("after %d h without a change the next visit after %d h", last, got)
+		}
+		last = got
+	}
+	kept := v
+	for _, c := range []struct {
+		what     string
+		changed  bool
+		wait     uint64
+		modified uint64 // so long before the visit; 0: not told
+		broken   bool
+	}{
+		{"a change while it was to stay", true, 10 * hour, 0, true},
+		{"a change after that", true, 30 * hour, 0, false},
+		{"a change after that, which was before", true, 30 * hour, 20 * hour, true},
+		{"a change after that, told", true, 30 * hour, hour, false},
+		{"no change", false, 10 * hour, 0, false},
+	} {
+		v = kept
+		v.Until = v.Last + record.Time(20*hour)
+		at, fp = v.Last, 1
+		modified := record.Time(0)
+		if c.modified > 0 {
+			modified = at + record.Time(c.wait-c.modified)
+		}
+		got := visit(c.wait, c.changed, modified, 20*hour, hour)
+		if broken := v.Broken > 0; broken != c.broken || broken != (got == 1) {
+			t.Errorf("%s: broken %v, want %v; the next visit after %d h", c.what, broken, c.broken, got)
+		}
+	}
+	v = kept
+	at, fp = v.Last, 1
+	visit(hour, true, 0, year, hour)
+	for n := range doubt {
+		if got := visit(hour, false, 0, year, hour); (got == 1) != (n < doubt-1) {
+			t.Errorf("after %d promises that were kept the next visit after %d h", n+1, got)
+		}
+	}
+	for range 100 {
+		visit(hour, true, 0, year, hour)
+	}
+	if v.Broken > math.MaxUint8-doubt && v.Broken != math.MaxUint8 {
+		t.Errorf("broken %d times", v.Broken)
+	}
+}
+
+// What a reply says of its own freshness counts with the page, and with a redirect in its
+// place; of what was cut only Last-Modified tells whether it is what was there before.
+func TestWhatRepliesSay(t *testing.T) {
+	const now, later = record.Time(1000), record.Time(2000)
+	for _, c := range []struct {
+		row  record.Fetch
+		want record.Time
+	}{
+		{record.Fetch{Outcome: record.OutcomeFetched, Status: 200, ContentFP: 1, FetchTime: now, FreshUntil: later}, later},
+		{record.Fetch{Outcome: record.OutcomeNotModified, Status: 304, FetchTime: now, FreshUntil: later}, later},
+		{record.Fetch{Outcome: record.OutcomeFetched, Status: 301, RedirectURL: "http://b.test/", FetchTime: now, FreshUntil: later}, later},
+		{record.Fetch{Outcome: record.OutcomeFetched, Status: 200, ContentFP: 1, FetchTime: now, FreshUntil: now}, 0},
+		{record.Fetch{Outcome: record.OutcomeFetched, Status: 200, ContentFP: 1, FetchTime: now, FreshUntil: -later}, 0},
+		{record.Fetch{Outcome: record.OutcomeFetched, Status: 404, FetchTime: now, FreshUntil: later}, 0},
+		{record.Fetch{Outcome: record.OutcomeFetched, Status: 200, ContentFP: 1, Truncated: "time", FetchTime: now, FreshUntil: later}, 0},
+	} {
+		s := look(&c.row, now)
+		var back sighting
+		back.decode(s.append(nil))
+		if s.until != c.want || back != s {
+			t.Errorf("%+v: stays until %d, want %d; %+v after it was kept", c.row, s.until, c.want, back)
+		}
+	}
+
+	const hour = record.Time(3600e6)
+	known := segment.Visit{Visits: 2, Changes: 1, ObservedUS: uint64(hour), Last: 500 * 365 * 24 * hour / 100}
+	for modified, want := range map[string]uint64{
+		"":                              uint64(hour),
+		"Thu, 01 Jan 1970 00:00:01 GMT": uint64(2 * hour),
+		"Sat, 01 Jan 2000 00:00:00 GMT": uint64(hour), // after the last visit: it has changed, or so it says
+	} {
+		b := open(t, durable.NewCrashFS(), Params{Policy: revisit})
+		u := newURL("a.test", "", 0)
+		if err := b.add("seed", u); err != nil {
+			t.Fatal(err)
+		}
+		c := newChange(b.f, nil)
+		s, _, err := b.f.current()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.s = s
+		e := segment.Entry{URL: u, Visit: known}
+		s.Revisits.Rates[s.policy.revisit.class(&known)] = 1
+		o := outcome{outcome: record.OutcomeFetched, sighting: look(&record.Fetch{Outcome: record.OutcomeFetched, Status: 200, ContentFP: 9, Truncated: "time", LastModified: modified, FetchTime: known.Last + hour}, known.Last+hour)}
+		if _, err := c.comeBack(&e, &o); err != nil {
+			t.Fatal(err)
+		}
+		if e.Visit.ObservedUS != want || e.Visit.Changes != known.Changes || e.URL.LastContentFP != u.LastContentFP {
+			t.Errorf("Last-Modified %q of a page that was cut: %+v", modified, e.Visit)
+		}
+		c.close()
 	}
 }
 

@@ -1,6 +1,10 @@
 package simweb
 
-import "time"
+import (
+	"net/http"
+	"strconv"
+	"time"
+)
 
 // Lives are the mean times between two changes of the pages of a changing web
 // (Config.Changing). Each is that of as many pages; 0 are pages that never change.
@@ -97,13 +101,17 @@ func (w *Web) eachChange(seed dice, i, span int64, fn func(nanos int64)) {
 }
 
 // What a page tells of its changes, by two bits of its own: an entity tag, the time of
-// the last change, both, or nothing; and by two more: every fourth, until when it stays.
-func (w *Web) tells(r resource) (etag, modified, until bool) {
+// the last change, both, or nothing; and by some more how long it stays: every fourth
+// truly, every tenth falsely (3/4 of an eighth), as maximum age or as date.
+func (w *Web) tells(r resource) (etag, modified, until, lies, dates bool) {
 	r.host = origin(r.host)
 	d := w.dice(saltTells, r)
 	x := d.roll()
-	return x&1 != 0, x&2 != 0, x&12 == 0
+	return x&1 != 0, x&2 != 0, x&12 == 0, x&12 != 0 && x&112 == 0, x&128 != 0
 }
+
+// What false statements say of pages that change.
+const falseAge = 365 * 24 * time.Hour
 
 // live makes q and what is told of its page those of now.
 func (w *Web) live(r resource, q *Request, now time.Time) {
@@ -111,14 +119,28 @@ func (w *Web) live(r resource, q *Request, now time.Time) {
 	if !c.Last.IsZero() {
 		q.Variant = uint64(c.Last.UnixNano())
 	}
-	etag, modified, until := w.tells(r)
+	etag, modified, until, lies, dates := w.tells(r)
 	q.NoETag = !etag
 	if modified {
 		if q.Modified = c.Last; c.Last.IsZero() {
 			q.Modified = time.Unix(0, 0)
 		}
 	}
-	if until && !c.Next.IsZero() {
-		q.MaxAge = min(c.Next.Sub(now), c.Mean)
+	switch changes := !c.Next.IsZero(); {
+	case until && changes:
+		q.Freshness = freshness(now, min(c.Next.Sub(now), c.Mean), dates)
+	case lies && changes:
+		q.Freshness = freshness(now, falseAge, dates)
+	case lies:
+		q.Freshness = freshness(now, 0, dates)
 	}
+}
+
+// freshness gives the fields that say that a reply stays for so long.
+func freshness(now time.Time, stays time.Duration, dates bool) string {
+	if !dates {
+		return "Cache-Control: max-age=" + strconv.Itoa(int(stays/time.Second)) + "\r\n"
+	}
+	now = now.UTC()
+	return "Date: " + now.Format(http.TimeFormat) + "\r\nExpires: " + now.Add(stays).Format(http.TimeFormat) + "\r\n"
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math"
 	"net/http"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -77,6 +79,11 @@ func TestChangingPages(t *testing.T) {
 		}
 		p := get(begin, Request{})
 		if c.Next.IsZero() {
+			if stays, said := statement(t, p.Freshness, begin); stays != 0 {
+				t.Errorf("%s, which never changes, is to stay for %v", target, stays)
+			} else if said {
+				told["never"]++
+			}
 			continue
 		}
 		same, other := get(c.Next.Add(-1), Request{}), get(c.Next, Request{})
@@ -101,16 +108,45 @@ func TestChangingPages(t *testing.T) {
 				t.Errorf("%s: If-Modified-Since is not heard", target)
 			}
 		}
-		if p.MaxAge > 0 {
+		stays, said := statement(t, p.Freshness, begin)
+		switch _, _, until, lies, _ := w.tells(resource{kind: kindPage, n: page}); {
+		case said != (until || lies):
+			t.Errorf("%s: %q, want a statement: %v", target, p.Freshness, !said)
+		case until:
 			told["until"]++
-			if p.MaxAge > c.Next.Sub(begin) {
-				t.Errorf("%s is to stay for %v, and changes after %v", target, p.MaxAge, c.Next.Sub(begin))
+			if stays > min(c.Next.Sub(begin), c.Mean) {
+				t.Errorf("%s is to stay for %v, and changes after %v", target, stays, c.Next.Sub(begin))
+			}
+		case lies:
+			told["falsely"]++
+			if stays != falseAge {
+				t.Errorf("%s is to stay for %v, want %v", target, stays, falseAge)
 			}
 		}
 	}
-	if told["etag"] < 30 || told["modified"] < 30 || told["until"] < 10 {
+	if told["etag"] < 30 || told["modified"] < 30 || told["until"] < 10 || told["falsely"] < 3 || told["never"] < 1 {
 		t.Error(told)
 	}
+}
+
+// statement is how long a page stays by its fields, and whether they say.
+func statement(t *testing.T, fields string, now time.Time) (stays time.Duration, said bool) {
+	if fields == "" {
+		return 0, false
+	}
+	if age, ok := strings.CutPrefix(strings.TrimSpace(fields), "Cache-Control: max-age="); ok {
+		n, err := strconv.Atoi(age)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(n) * time.Second, true
+	}
+	date, expires, ok := strings.Cut(strings.TrimSpace(fields), "\r\nExpires: ")
+	at, err := http.ParseTime(expires)
+	if !ok || err != nil || date != "Date: "+now.Format(http.TimeFormat) {
+		t.Fatalf("%q at %v: %v", fields, now, err)
+	}
+	return at.Sub(now), true
 }
 
 // There is a first change and a last one, whatever the time.

@@ -18,9 +18,9 @@ type Request struct {
 	Variant     uint64 // state of a changing page; 0 is the first, and the only one without Config.Hard
 
 	// What a page of a web with Config.Changing tells of its changes.
-	NoETag   bool
-	Modified time.Time     // the last one; zero: not told
-	MaxAge   time.Duration // until the next one; 0: not told
+	NoETag    bool
+	Modified  time.Time // the last one; zero: not told
+	Freshness string    // header lines that say how long it stays, each with its line end
 }
 
 // Response is a reply before it is framed.
@@ -35,9 +35,9 @@ type Response struct {
 	Chunked  bool   // HTTP/1.1 replies come in chunks
 
 	LastModified string
-	MaxAge       time.Duration // 0: not told
-	RetryAfter   int           // seconds; 0 is none
-	Fields       []byte        // further header lines, each with its line end
+	Freshness    string // header lines, each with its line end
+	RetryAfter   int    // seconds; 0 is none
+	Fields       []byte // further header lines, each with its line end
 }
 
 // Respond makes the reply. It appends the body to scratch, which may be nil,
@@ -85,7 +85,7 @@ func (w *Web) Respond(scratch []byte, q *Request) Response {
 		p.Location = w.location(r, to, &d)
 	}
 	if p.Status == 200 {
-		p.MaxAge = q.MaxAge
+		p.Freshness = q.Freshness
 		if !q.Modified.IsZero() {
 			p.LastModified = q.Modified.UTC().Format(http.TimeFormat)
 		}
@@ -164,9 +164,7 @@ func (p *Response) AppendHTTP(b []byte, http10, closing, head bool) []byte {
 	if p.LastModified != "" {
 		field("Last-Modified: ", p.LastModified)
 	}
-	if p.MaxAge > 0 {
-		field("Cache-Control: max-age=", strconv.Itoa(int(p.MaxAge/time.Second)))
-	}
+	b = append(b, p.Freshness...)
 	if p.RetryAfter > 0 {
 		field("Retry-After: ", strconv.Itoa(p.RetryAfter))
 	}
