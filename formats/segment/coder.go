@@ -14,8 +14,12 @@ import (
 // compresses; by rows (RowCoder) one buffer takes all fields.
 // One method per type, fields, therefore says the layout once for both
 // directions and both shapes.
+//
+// Rows are copied by reading them with a coder to write to: each value goes to
+// the same column there as it is read.
 type coder struct {
 	reading bool
+	to      *coder // reading by columns: takes the values too; nil for none
 	byRow   bool
 	feat    Features // whose columns there are; by rows there is always room
 	cols    [][]byte // writing: what was written
@@ -48,6 +52,9 @@ func (c *coder) uint(x *uint64, max uint64) {
 	}
 	c.left[i] = c.left[i][n:]
 	*x = v
+	if c.to != nil {
+		c.to.cols[i] = binary.AppendUvarint(c.to.cols[i], v)
+	}
 }
 
 // delta is a number stored as its difference to the row before.
@@ -58,8 +65,7 @@ func (c *coder) delta(x *uint64) {
 		prev = c.prev[i]
 	}
 	if !c.reading {
-		d := int64(*x - prev)
-		c.cols[i] = binary.AppendUvarint(c.cols[i], uint64(d)<<1^uint64(d>>63))
+		c.cols[i] = appendDelta(c.cols[i], *x-prev)
 	} else {
 		z, n := uvarint(c.left[i])
 		if n == 0 {
@@ -67,11 +73,21 @@ func (c *coder) delta(x *uint64) {
 			return
 		}
 		c.left[i] = c.left[i][n:]
-		*x = prev + (z>>1 ^ -(z & 1))
+		*x = prev + unzigzag(z)
+		if c.to != nil {
+			c.to.cols[i] = appendDelta(c.to.cols[i], *x-c.to.prev[i])
+			c.to.prev[i] = *x
+		}
 	}
 	if !c.byRow {
 		c.prev[i] = *x
 	}
+}
+
+func unzigzag(z uint64) uint64 { return z>>1 ^ -(z & 1) }
+
+func appendDelta(b []byte, d uint64) []byte {
+	return binary.AppendUvarint(b, d<<1^uint64(int64(d)>>63))
 }
 
 // fixed is a number whose eight bytes are as good as random.
@@ -91,6 +107,9 @@ func (c *coder) fixed(x *uint64) {
 		*x |= uint64(s[k]) << (8 * k)
 	}
 	c.left[i] = s[8:]
+	if c.to != nil {
+		c.to.cols[i] = append(c.to.cols[i], s[:8]...)
+	}
 }
 
 // string is a length in one column and the characters in the next.
@@ -105,6 +124,9 @@ func (c *coder) string(s *string) {
 		c.bad = true
 	default:
 		*s, c.left[i] = c.left[i][:n], c.left[i][n:]
+		if c.to != nil {
+			c.to.cols[i] = append(c.to.cols[i], *s...)
+		}
 	}
 }
 
@@ -219,10 +241,11 @@ func (e *Entry) fields(c *coder) {
 	} else if host == authority(u.URL) {
 		c.bad = true
 	}
-	key := fingerprint.URLKey(u.Host, u.URL)
 	if flags&keyGiven == 0 {
-		u.Key = key
-	} else if u.Key == key {
+		if c.to == nil { // nobody looks at it
+			u.Key = fingerprint.URLKey(u.Host, u.URL)
+		}
+	} else if u.Key == fingerprint.URLKey(u.Host, u.URL) {
 		c.bad = true
 	}
 	if flags&hasFP != 0 && u.LastContentFP == 0 || flags&hasVisit != 0 && e.Visit == (Visit{}) {

@@ -158,31 +158,59 @@ func (s *Scanner[T]) Position() Position {
 // Next fills row; io.EOF itself after the last one. Strings stay valid for as
 // long as they are referenced, but keep their block's columns in memory.
 func (s *Scanner[T]) Next(row *T) error {
-	for s.err == nil && s.row == s.count {
-		s.err = s.open()
-	}
-	if s.err != nil {
-		return s.err
+	if err := s.ready(); err != nil {
+		return err
 	}
 	s.c.i = 0
 	*row = *new(T)
 	f := fieldsOf(row)
 	f.fields(&s.c)
-	s.row++
 	order := f.order()
-	bad := s.c.bad || s.c.i != len(s.c.left) || order < s.order || order > s.last || s.row == 1 && order != s.first
+	bad := s.c.bad || s.c.i != len(s.c.left) || s.outside(order)
+	s.row++
 	if s.row == s.count {
-		bad = bad || order != s.last
 		for _, col := range s.c.left {
 			bad = bad || len(col) != 0
 		}
 	}
 	if bad {
-		s.err = s.corrupt(fmt.Sprintf("row %d does not decode, or is out of order", s.row-1), "")
-		return s.err
+		return s.undecoded(s.row - 1)
 	}
 	s.order = order
 	return nil
+}
+
+// ready opens the next row's block.
+func (s *Scanner[T]) ready() error {
+	for s.err == nil && s.row == s.count {
+		s.err = s.open()
+	}
+	return s.err
+}
+
+// Peek returns the order of the row that Next gives next; io.EOF itself if there is none.
+// Of that row it checks the order only.
+func (s *Scanner[T]) Peek() (order uint64, err error) {
+	if err := s.ready(); err != nil {
+		return 0, err
+	}
+	z, n := uvarint(s.c.left[0])
+	order = s.c.prev[0] + unzigzag(z)
+	if n == 0 || s.outside(order) {
+		return 0, s.undecoded(s.row)
+	}
+	return order, nil
+}
+
+// outside reports whether the next row cannot have that order.
+func (s *Scanner[T]) outside(order uint64) bool {
+	return order < s.order || order > s.last || s.row == 0 && order != s.first || s.row == s.count-1 && order != s.last
+}
+
+// undecoded ends the scan at a row.
+func (s *Scanner[T]) undecoded(row uint32) error {
+	s.err = s.corrupt(fmt.Sprintf("row %d does not decode, or is out of order", row), "")
+	return s.err
 }
 
 func (s *Scanner[T]) corrupt(found, want string) error {

@@ -225,10 +225,11 @@ func Fits(u *record.URL) bool {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// The codecs are shared: EncodeAll and DecodeAll are safe for many goroutines.
+// The codecs are shared: EncodeAll and DecodeAll are safe for many goroutines. Each packs two
+// blocks at a time: a merge goes on beside the rest of an update.
 var (
 	encoder = sync.OnceValue(func() *zstd.Encoder {
-		e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedDefault),
+		e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(2), zstd.WithEncoderLevel(zstd.SpeedFastest),
 			zstd.WithWindowSize(MaxBlockRaw), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true))
 		if err != nil {
 			panic(err) // the options are constants
@@ -236,7 +237,7 @@ var (
 		return e
 	})
 	decoder = sync.OnceValue(func() *zstd.Decoder {
-		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(MaxBlockRaw))
+		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(MaxBlockRaw))
 		if err != nil {
 			panic(err)
 		}

@@ -227,6 +227,100 @@ func TestRowAlone(t *testing.T) {
 	}
 }
 
+// copied is what Peek and Copy make of a segment.
+func copied[T Row](b []byte) ([]byte, error) {
+	r, err := Open[T](bytes.NewReader(b), int64(len(b)), "test.seg")
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	w := NewWriter[T](&out, "copy", r.Features())
+	s := r.Scan(Start)
+	for {
+		order, err := s.Peek()
+		if err == nil {
+			err = w.Copy(s)
+		}
+		if err == io.EOF {
+			_, err = w.Finish()
+			return out.Bytes(), err
+		}
+		if err != nil {
+			return nil, err
+		}
+		if order != w.last {
+			return nil, fmt.Errorf("copied a row of order %d, want %d", w.last, order)
+		}
+	}
+}
+
+// added is what Next and Add make of it, which is what Copy must do.
+func added[T Row](b []byte) ([]byte, error) {
+	r, err := Open[T](bytes.NewReader(b), int64(len(b)), "test.seg")
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	w := NewWriter[T](&out, "copy", r.Features())
+	s := r.Scan(Start)
+	for {
+		var row T
+		err := s.Next(&row)
+		if err == nil {
+			err = w.Add(&row)
+		}
+		if err == io.EOF {
+			_, err = w.Finish()
+			return out.Bytes(), err
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// sameCopy compares the two.
+func sameCopy[T Row](t *testing.T, b []byte) {
+	t.Helper()
+	want, wantErr := added[T](b)
+	got, err := copied[T](b)
+	if fmt.Sprint(err) != fmt.Sprint(wantErr) || !bytes.Equal(got, want) {
+		t.Fatalf("copied: %d bytes, %v; row by row: %d bytes, %v", len(got), err, len(want), wantErr)
+	}
+}
+
+// Rows of every kind are copied as they stand, and damage is met as by Next.
+func TestCopy(t *testing.T) {
+	for _, n := range []int{0, 1, 3000} {
+		sameCopy[Entry](t, encode(t, entries(n)))
+		sameCopy[Entry](t, encodeVisits(t, visited(entries(n))))
+		sameCopy[Host](t, encode(t, hosts(n)))
+		sameCopy[Host](t, encodeWith(t, Spreads, spread(hosts(n))))
+		sameCopy[Domain](t, encode(t, domains(n)))
+	}
+	var b []byte
+	for rows := visited(entries(30)); len(rows) > 0; rows = rows[3:] {
+		b = encodeVisits(t, rows[:3])
+		if codec := binary.LittleEndian.Uint32(b[headerSize+4:]); codec != codecStored {
+			t.Fatalf("codec %d: damage would not reach the columns", codec)
+		}
+		for at := headerSize + 20; at < len(b)-trailerSize; at++ {
+			for _, flip := range []byte{1, 2, 0x80, 0xff} {
+				damaged := bytes.Clone(b)
+				damaged[at] ^= flip
+				sameCopy[Entry](t, resealed(damaged))
+			}
+		}
+	}
+	r, err := Open[Entry](bytes.NewReader(b), int64(len(b)), "test.seg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := NewWriter[Entry](io.Discard, "x", 0).Copy(r.Scan(Start)); !errors.Is(err, fault.Usage) {
+		t.Fatal(err)
+	}
+}
+
 // A scan can go on from the position before any row.
 func TestPositions(t *testing.T) {
 	want := visited(entries(3000))
@@ -576,6 +670,7 @@ func FuzzRead(f *testing.F) {
 				t.Fatal(cmp.Diff(all, again), err)
 			}
 		}
+		sameCopy[Entry](t, resealed(b))
 		rows, err := decode[Entry](resealed(b))
 		if err != nil {
 			return

@@ -34,22 +34,25 @@ const (
 )
 
 // Writer writes a segment. Errors stick; a file that Finish did not end is
-// refused by every reader.
+// refused by every reader. Blocks are packed in another goroutine, one at a time, while the
+// rows of the next are added; out is written to by the caller's own.
 type Writer[T Row] struct {
 	out    io.Writer
 	name   string
 	c      coder
 	t      trailer
 	off    uint64
-	last   uint64 // order of the last row
-	count  uint32 // rows in the open block
-	first  uint64 // order of the open block's first row
-	page   []byte // entries of the open page
-	dir    []byte // entries of the directory
-	raw    []byte
-	packed []byte
-	target int    // bytes of columns that end a block
-	most   uint32 // rows that do
+	last   uint64      // order of the last row
+	count  uint32      // rows in the open block
+	first  uint64      // order of the open block's first row
+	page   []byte      // entries of the open page
+	dir    []byte      // entries of the directory
+	raw    []byte      // columns of the block that is being packed
+	spare  []byte      // for packing
+	packs  chan packed // gives that block; nil: none is being packed
+	target int         // bytes of columns that end a block
+	most   uint32      // rows that do
+	row    T           // of Copy: the last row, without its key if that is derived
 	err    error
 }
 
@@ -102,21 +105,61 @@ func (w *Writer[T]) Add(row *T) error {
 		return w.err
 	}
 	r := fieldsOf(row)
-	order := r.order()
-	if w.t.rows+uint64(w.count) > 0 && order < w.last {
-		w.err = &fault.Error{Class: fault.Corrupt, File: w.name, Found: fmt.Sprintf("a row of order %d after one of %d", order, w.last), Want: "ascending order"}
-		return w.err
+	if err := w.ascend(r.order()); err != nil {
+		return err
 	}
 	if err := check(row, w.c.feat); err != nil {
 		w.err = err
 		return err
 	}
+	w.c.i = 0
+	r.fields(&w.c)
+	return w.added()
+}
+
+// Copy appends the next row of from: the bytes and the errors are those of Next and Add, at
+// less cost, because no string is made and no checksum of a URL computed. io.EOF itself if
+// there is no row. The segments must have the same features.
+func (w *Writer[T]) Copy(from *Scanner[T]) error {
+	if w.err != nil {
+		return w.err
+	}
+	if from.r.feat != w.c.feat {
+		w.err = &fault.Error{Class: fault.Usage, File: w.name, Found: "rows of a segment with other features"}
+		return w.err
+	}
+	order, err := from.Peek() // which also opens its block, passing over rows
+	if err != nil {
+		return err
+	}
+	if err := w.ascend(order); err != nil {
+		return err
+	}
+	from.c.to = &w.c
+	err = from.Next(&w.row)
+	from.c.to = nil
+	if err != nil {
+		w.err = err // what was copied of the row stands in the columns
+		return err
+	}
+	return w.added()
+}
+
+// ascend begins a row.
+func (w *Writer[T]) ascend(order uint64) error {
+	if w.t.rows+uint64(w.count) > 0 && order < w.last {
+		w.err = &fault.Error{Class: fault.Corrupt, File: w.name, Found: fmt.Sprintf("a row of order %d after one of %d", order, w.last), Want: "ascending order"}
+		return w.err
+	}
 	if w.count == 0 {
 		w.first = order
 	}
 	w.last = order
-	w.c.i = 0
-	r.fields(&w.c)
+	return nil
+}
+
+// added ends a row, whose columns are written.
+func (w *Writer[T]) added() error {
 	w.count++
 	size := 0
 	for _, col := range w.c.cols {
@@ -162,7 +205,17 @@ func ascending(list []uint32) bool {
 	return true
 }
 
+// packed is a block ready to be written.
+type packed struct {
+	head  [blockHead]byte
+	body  []byte
+	spare []byte // for packing the next one
+	first uint64
+}
+
+// endBlock has the open block packed, beside the rows of the next one.
 func (w *Writer[T]) endBlock() {
+	w.writeBlock()
 	w.raw = w.raw[:0]
 	for i, col := range w.c.cols {
 		w.raw = binary.AppendUvarint(w.raw, uint64(len(col)))
@@ -170,33 +223,49 @@ func (w *Writer[T]) endBlock() {
 		w.c.cols[i] = col[:0]
 		w.c.prev[i] = 0
 	}
-	codec, body := uint32(codecStored), w.raw
-	if len(w.raw) >= minPacked {
-		w.packed = encoder().EncodeAll(w.raw, w.packed[:0])
-		if len(w.packed) < len(w.raw) {
-			codec, body = codecZstd, w.packed
-		}
-	}
-	w.page = appendEntry(w.page, w.off, w.first)
-	h := append(make([]byte, 0, blockHead), blockMagic...)
-	h = binary.LittleEndian.AppendUint32(h, codec)
-	h = binary.LittleEndian.AppendUint32(h, uint32(len(body)))
-	h = binary.LittleEndian.AppendUint32(h, uint32(len(w.raw)))
-	h = binary.LittleEndian.AppendUint32(h, w.count)
-	h = binary.LittleEndian.AppendUint64(h, w.first)
-	h = binary.LittleEndian.AppendUint64(h, w.last)
-	sum := crc32.Update(crc32.Checksum(h, castagnoli), castagnoli, body)
-	h = binary.LittleEndian.AppendUint32(h, sum)
-	w.write(h)
-	w.write(body)
 	if w.t.blocks == 0 {
 		w.t.first = w.first
 	}
 	w.t.last = w.last
 	w.t.blocks++
 	w.t.rows += uint64(w.count)
-	w.t.sum = crc32.Update(w.t.sum, castagnoli, h[blockHead-4:])
+	w.packs = make(chan packed, 1)
+	go pack(w.packs, w.raw, w.spare, w.count, w.first, w.last)
 	w.count = 0
+}
+
+// pack makes a block of columns; spare is memory that it may use.
+func pack(to chan<- packed, columns, spare []byte, count uint32, first, last uint64) {
+	b := packed{body: columns, first: first, spare: spare}
+	codec := uint32(codecStored)
+	if len(columns) >= minPacked {
+		b.spare = encoder().EncodeAll(columns, spare[:0])
+		if len(b.spare) < len(columns) {
+			codec, b.body = codecZstd, b.spare
+		}
+	}
+	h := append(b.head[:0], blockMagic...)
+	h = binary.LittleEndian.AppendUint32(h, codec)
+	h = binary.LittleEndian.AppendUint32(h, uint32(len(b.body)))
+	h = binary.LittleEndian.AppendUint32(h, uint32(len(columns)))
+	h = binary.LittleEndian.AppendUint32(h, count)
+	h = binary.LittleEndian.AppendUint64(h, first)
+	h = binary.LittleEndian.AppendUint64(h, last)
+	binary.LittleEndian.AppendUint32(h, crc32.Update(crc32.Checksum(h, castagnoli), castagnoli, b.body))
+	to <- b
+}
+
+// writeBlock writes the block that is being packed, if there is one.
+func (w *Writer[T]) writeBlock() {
+	if w.packs == nil {
+		return
+	}
+	b := <-w.packs
+	w.packs, w.spare = nil, b.spare
+	w.page = appendEntry(w.page, w.off, b.first)
+	w.write(b.head[:])
+	w.write(b.body)
+	w.t.sum = crc32.Update(w.t.sum, castagnoli, b.head[blockHead-4:])
 	if len(w.page) == pageEntries*entrySize {
 		w.endPage()
 	}
@@ -229,6 +298,7 @@ func (w *Writer[T]) Finish() (rows uint64, err error) {
 	if w.err == nil && w.count > 0 {
 		w.endBlock()
 	}
+	w.writeBlock()
 	w.endPage()
 	w.t.directory = w.off
 	w.write(table(dirMagic, w.dir))

@@ -84,13 +84,49 @@ func crashRounds(t *testing.T, p Params) {
 	if p.Policy == opic { // knows no budgets
 		steps = steps[:len(steps)-1]
 	}
-	crashAtEveryCall(t, p, &batches, steps)
+	crashAtEveryCall(t, durable.NewCrashFS(), p, &batches, steps)
+}
+
+// So does an update during which two merges go on.
+func TestCrashWhileMerging(t *testing.T) {
+	fs, p := durable.NewCrashFS(), Params{Queues: 2, Buffer: minBuffer}
+	b := open(t, fs, p)
+	for i := range 3 {
+		var urls []record.URL
+		for k := range 20 {
+			urls = append(urls, newURL(fmt.Sprintf("h%d.test", k), fmt.Sprint(i), uint8(k%2)))
+		}
+		if err := b.add("", urls...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	batch, err := b.next(1, NextOptions{N: 1, Txn: "r1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var batches [2][]record.URL
+	crashAtEveryCall(t, fs, p, &batches, []crashStep{{"update", func(b *bench) error {
+		b.f.layout.step = 35 // rows, of which there are 29 and 30: a merge is done, and one goes on
+		return b.update("r1", 1, []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 200, 1)}, newURL("h0.test", "new", 0))
+	}}})
+	b = open(t, fs, p)
+	b.f.layout.step = 35
+	if err := b.update("r1", 1, []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 200, 1)}, newURL("h0.test", "new", 0)); err != nil {
+		t.Fatal(err)
+	}
+	s, _, err := b.f.current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Rewritten != 35 || len(s.Ready[0]) != 2 || s.Ready[0][0].Chain == 0 || len(s.Ready[1]) != 4 || s.Ready[1][0].Chain == 0 {
+		t.Errorf("%d rows copied, to %+v", s.Rewritten, s.Ready)
+	}
 }
 
 // A walk begins, visits, and goes on by a link or anew; so does one whose start set grows.
 func TestWalkCrashAtEveryCall(t *testing.T) {
 	var batches [2][]record.URL
-	crashAtEveryCall(t, Params{Policy: walk, Walkers: 6}, &batches, []crashStep{
+	crashAtEveryCall(t, durable.NewCrashFS(), Params{Policy: walk, Walkers: 6}, &batches, []crashStep{
 		{"add", func(b *bench) error { return b.add("seed", pageURL("a.test/"), pageURL("d.test/"), pageURL("a.test/")) }},
 		{"next", func(b *bench) (err error) {
 			batches[0], err = b.next(1, NextOptions{N: 4, Txn: "r1"})
@@ -118,10 +154,9 @@ type crashStep struct {
 	do   func(b *bench) error
 }
 
-// crashAtEveryCall stops each step at each of its calls; batches is what steps leave to later ones.
-func crashAtEveryCall(t *testing.T, p Params, batches *[2][]record.URL, steps []crashStep) {
+// crashAtEveryCall stops each step at each of its calls, on a copy of fs; batches is what steps leave to later ones.
+func crashAtEveryCall(t *testing.T, fs *durable.CrashFS, p Params, batches *[2][]record.URL, steps []crashStep) {
 	t.Helper()
-	fs := durable.NewCrashFS()
 	for _, step := range steps {
 		before := open(t, fs, p).contents()
 		whole := fs.AfterCrash(durable.KeepAll)

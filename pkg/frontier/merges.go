@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"slices"
@@ -75,7 +76,7 @@ type list[T segment.Row] struct {
 // reading gives the rows that a merge keeps. After a row, whole tells whether the
 // merge may end before the next one.
 type reading[T segment.Row] interface {
-	next(*T) error
+	copy(*runWriter[T]) error // the next row; io.EOF after the last
 	whole() bool
 }
 
@@ -86,31 +87,104 @@ func newest[T segment.Row](m *merger[T]) reading[T]         { return &newestRows
 // begun, the lowest tier first, by as many rows as the change writes itself (own) for each tier that
 // there is: so all of them are done when the next are due, and no change copies much more than another.
 // It returns how many rows it copied.
-func mergeRuns[T segment.Row](ctx context.Context, fs files, tx *store.Tx, s *state, own, step uint64, lists ...list[T]) (copied uint64, err error) {
-	top := 0
-	for _, l := range lists {
-		s.begin(l.runs, l.fan)
-		for _, r := range *l.runs {
-			top = max(top, r.Tier)
+func mergeRuns[T segment.Row](ctx context.Context, fs files, tx *store.Tx, s *state, own, least uint64, lists ...list[T]) (copied uint64, err error) {
+	under, budget := underWay(s, own, least, lists)
+	for _, m := range under {
+		if copied >= budget {
+			break
+		}
+		t, err := m.list.start(tx, m.number, budget-copied)
+		if err != nil {
+			return 0, err
+		}
+		if t == nil {
+			continue
+		}
+		if err := t.copy(ctx, fs); err != nil {
+			return 0, err
+		}
+		copied += t.end(tx)
+	}
+	return copied, nil
+}
+
+// merging is what mergeRuns does, beside the rest of the change.
+type merging[T segment.Row] struct {
+	steps []*step[T]
+	stop  func() // ends the copying; to be called in any case
+	done  chan struct{}
+	err   error // of the copying, once it is done
+}
+
+// mergeBeside is mergeRuns in a goroutine of its own, for lists of which merges keep every row. How far
+// each step goes is known before then, and its file has its name: so they are the same however
+// the two take turns. Until end, nobody else may write to lists.
+func mergeBeside[T segment.Row](ctx context.Context, fs files, tx *store.Tx, s *state, own, least uint64, lists ...list[T]) (*merging[T], error) {
+	m := &merging[T]{done: make(chan struct{})}
+	under, budget := underWay(s, own, least, lists)
+	for _, u := range under {
+		if budget == 0 {
+			break
+		}
+		t, err := u.list.start(tx, u.number, budget)
+		if err != nil {
+			return nil, err
+		}
+		if t != nil {
+			m.steps = append(m.steps, t)
+			budget -= t.most()
 		}
 	}
-	budget := max(own*uint64(top), step)
-	for tier := 1; tier <= top; tier++ {
-		for _, l := range lists {
-			for copied < budget {
-				at := slices.IndexFunc(*l.runs, func(r run) bool { return r.Merge != 0 && r.Tier == tier })
-				if at < 0 {
-					break
-				}
-				n, err := l.step(ctx, fs, tx, (*l.runs)[at].Merge, budget-copied)
-				if err != nil {
-					return 0, err
-				}
-				copied += n
+	ctx, cancel := context.WithCancel(ctx)
+	m.stop = func() {
+		cancel()
+		<-m.done
+	}
+	go func() {
+		defer close(m.done)
+		for _, t := range m.steps {
+			if m.err = t.copy(ctx, fs); m.err != nil {
+				return
+			}
+		}
+	}()
+	return m, nil
+}
+
+// end waits for the steps, and puts what they wrote into the lists. It returns how many rows they copied.
+func (m *merging[T]) end(tx *store.Tx) (copied uint64, err error) {
+	if <-m.done; m.err != nil {
+		return 0, m.err
+	}
+	for _, t := range m.steps {
+		copied += t.end(tx)
+	}
+	return copied, nil
+}
+
+// begun is a merge that has begun.
+type begun[T segment.Row] struct {
+	list   *list[T]
+	number uint64
+	tier   int
+}
+
+// underWay begins the merges that are due. It returns all that have begun, those of the lowest tier first,
+// and how many rows a change may copy.
+func underWay[T segment.Row](s *state, own, least uint64, lists []list[T]) (under []begun[T], budget uint64) {
+	top := 0
+	for i := range lists {
+		l := &lists[i]
+		s.begin(l.runs, l.fan)
+		for at, r := range *l.runs {
+			top = max(top, r.Tier)
+			if r.Merge != 0 && (at == 0 || (*l.runs)[at-1].Merge != r.Merge) {
+				under = append(under, begun[T]{l, r.Merge, r.Tier})
 			}
 		}
 	}
-	return copied, nil
+	slices.SortStableFunc(under, func(a, b begun[T]) int { return cmp.Compare(a.tier, b.tier) })
+	return under, max(own*uint64(top), least)
 }
 
 // begin makes sources of all runs of each tier that is full. What is left of a merge
@@ -126,53 +200,88 @@ func (s *state) begin(runs *[]run, fan int) {
 	}
 }
 
-// step goes on with a merge by at most budget rows, or few more, and returns how many it wrote.
-func (l *list[T]) step(ctx context.Context, fs files, tx *store.Tx, merge, budget uint64) (uint64, error) {
-	*l.runs = slices.Clone(*l.runs)
-	runs := *l.runs
+// sources tells where the sources of a merge stand.
+func (l *list[T]) sources(merge uint64) (from, to int) {
 	source := func(r run) bool { return r.Merge == merge }
-	from := slices.IndexFunc(runs, source)
-	to := from
-	for to < len(runs) && source(runs[to]) {
+	from = slices.IndexFunc(*l.runs, source)
+	for to = from; to < len(*l.runs) && source((*l.runs)[to]); {
 		to++
 	}
-	if one(runs[from:to]) { // nothing to merge it with: it stays as it is, the end of what was written
-		for i := range runs[from:to] {
-			runs[from+i].Chain, runs[from+i].Merge = merge, 0
+	return from, to
+}
+
+// step is what a change does for one merge.
+type step[T segment.Row] struct {
+	list    *list[T]
+	merge   uint64
+	budget  uint64 // rows, or few more
+	sources []run
+	w       *runWriter[T]
+	piece   run // once it is written
+	left    []run
+	used    []string // paths of sources of which nothing is left
+}
+
+// start begins the next step of a merge; nil if there is nothing to do but to note that it has ended.
+func (l *list[T]) start(tx *store.Tx, merge, budget uint64) (*step[T], error) {
+	from, to := l.sources(merge)
+	sources := slices.Clone((*l.runs)[from:to])
+	if one(sources) { // nothing to merge it with: it stays as it is, the end of what was written
+		*l.runs = slices.Clone(*l.runs)
+		for i := range (*l.runs)[from:to] {
+			r := &(*l.runs)[from+i]
+			r.Chain, r.Merge = merge, 0
 		}
-		return 0, nil
+		return nil, nil
 	}
-	m := newMerger[T](fs, runs[from:to])
+	w, err := newRun[T](tx, l.folder, l.role, sources[0].Tier)
+	return &step[T]{list: l, merge: merge, budget: budget, sources: sources, w: w}, err
+}
+
+// most is how many rows the step copies where all rows are kept.
+func (t *step[T]) most() (rows uint64) {
+	for _, r := range t.sources {
+		rows += min(r.Rows, t.budget-rows)
+	}
+	return rows
+}
+
+// copy writes the piece. It touches nothing but files.
+func (t *step[T]) copy(ctx context.Context, fs files) error {
+	m := newMerger[T](fs, t.sources)
 	defer m.close()
-	w, err := newRun[T](tx, l.folder, l.role, runs[from].Tier)
-	if err != nil {
-		return 0, err
-	}
-	rows := l.read(m)
-	var t ticker
-	var row T
-	for w.w.Rows() < budget || !rows.whole() {
-		err := rows.next(&row)
+	rows := t.list.read(m)
+	var tick ticker
+	for t.w.w.Rows() < t.budget || !rows.whole() {
+		err := rows.copy(t.w)
 		if err == io.EOF {
 			break
 		}
 		if err == nil {
-			err = t.err(ctx)
-		}
-		if err == nil {
-			err = w.add(&row)
+			err = tick.err(ctx)
 		}
 		if err != nil {
-			return 0, err
+			return err
 		}
 	}
-	piece, err := w.finish()
-	if err != nil {
-		return 0, err
+	var err error
+	if t.piece, err = t.w.finish(); err != nil {
+		return err
 	}
-	piece.Chain = merge
-	*l.runs = slices.Concat(runs[:from], []run{piece}, m.rest(tx.Drop), runs[to:])
-	return piece.Rows, nil
+	t.piece.Chain = t.merge
+	t.left = m.rest(func(path string) { t.used = append(t.used, path) })
+	return nil
+}
+
+// end puts the piece into the list, and returns its rows.
+func (t *step[T]) end(tx *store.Tx) uint64 {
+	for _, path := range t.used {
+		tx.Drop(path)
+	}
+	from, to := t.list.sources(t.merge)
+	runs := *t.list.runs
+	*t.list.runs = slices.Concat(runs[:from], []run{t.piece}, t.left, runs[to:])
+	return t.piece.Rows
 }
 
 // one reports whether runs are a single run, or pieces of one.

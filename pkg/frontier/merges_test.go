@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 
@@ -91,6 +92,73 @@ func TestMemory(t *testing.T) {
 	if err := b.f.SetMemory(LeastMemory - 1); !errors.Is(err, fault.Usage) {
 		t.Error(err)
 	}
+}
+
+// mergeDue has three runs of 5,000 URLs, of which a merge is due, and begins a change.
+func mergeDue(t *testing.T) (*bench, *state, *store.Tx, list[segment.Entry]) {
+	t.Helper()
+	b := open(t, durable.NewCrashFS(), Params{Policy: dynamic})
+	for i := range 3 {
+		var urls []record.URL
+		for k := range 5000 {
+			urls = append(urls, newURL(fmt.Sprintf("h%d.test", k%50), fmt.Sprint(i, k), 0))
+		}
+		if err := b.add("", urls...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, _, err := b.f.current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, _, err := b.f.st.Begin(context.Background(), "add", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tx.Abort)
+	return b, s, tx, list[segment.Entry]{&s.Ready[0], "ready/0-", "ready", 3, every}
+}
+
+// A merge beside a change ends with it, and its errors are the change's.
+func TestMergeBeside(t *testing.T) {
+	b, s, tx, l := mergeDue(t)
+	m, err := mergeBeside(context.Background(), b.f.st, tx, s, 1, 14_000, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := m.end(tx); n != 14_000 || err != nil || len(s.Ready[0]) < 2 || s.Ready[0][0].Rows != n {
+		t.Error(n, err, s.Ready[0])
+	}
+	m.stop()
+
+	b, s, tx, l = mergeDue(t)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	gone := errors.New("gone")
+	cancel(gone)
+	if m, err = mergeBeside(ctx, b.f.st, tx, s, 1, 15_000, l); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.end(tx); err != gone {
+		t.Error(err)
+	}
+	m.stop()
+
+	b, s, tx, l = mergeDue(t)
+	path := b.f.st.Path(s.Ready[0][1].Path)
+	file, err := b.fs.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.WriteAt([]byte("damage"), 200); err != nil {
+		t.Fatal(err)
+	}
+	if m, err = mergeBeside(context.Background(), b.f.st, tx, s, 1, 15_000, l); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.end(tx); !errors.Is(err, fault.Corrupt) {
+		t.Error(err)
+	}
+	m.stop()
 }
 
 // holders counts the files that had each waiting URL, over a frontier's life.

@@ -42,12 +42,12 @@ type cursor[T segment.Row] struct {
 	fs    files
 	file  durable.File
 	scan  *segment.Scanner[T]
-	row   T
-	ready bool                               // row is the first row left
+	ready bool                               // run.Head is the order of the first row left
+	row   T                                  // of a feed: that row
 	feed  func(*T) (order uint64, err error) // rows that do not come from a run, or nil
 }
 
-// fill reads the first row left. io.EOF: there is none.
+// fill looks at the first row left. io.EOF: there is none.
 func (c *cursor[T]) fill() error {
 	if c.ready {
 		return nil
@@ -65,8 +65,7 @@ func (c *cursor[T]) fill() error {
 		order, err = c.feed(&c.row)
 	} else {
 		c.run.From = c.scan.Position()
-		err = c.scan.Next(&c.row)
-		order = rowOrder(&c.row)
+		order, err = c.scan.Peek()
 	}
 	if err != nil {
 		return err
@@ -136,6 +135,22 @@ func (m *merger[T]) order() (uint64, bool) {
 
 // next takes the next row; io.EOF after the last.
 func (m *merger[T]) next(row *T) error {
+	return m.take(func(c *cursor[T]) error {
+		if c.feed != nil {
+			*row = c.row
+			return nil
+		}
+		return c.scan.Next(row)
+	})
+}
+
+// copy takes the next row, which must be of a run, to w; io.EOF after the last.
+func (m *merger[T]) copy(w *runWriter[T]) error {
+	return m.take(func(c *cursor[T]) error { return w.copy(c.scan) })
+}
+
+// take gives read the cursor that has the next row, and moves on; io.EOF after the last.
+func (m *merger[T]) take(read func(*cursor[T]) error) error {
 	if len(m.heads) == 0 {
 		return io.EOF
 	}
@@ -145,7 +160,10 @@ func (m *merger[T]) next(row *T) error {
 	} else if err != nil {
 		return err
 	}
-	*row, c.ready, m.age = c.row, false, c.age
+	if err := read(c); err != nil {
+		return err
+	}
+	c.ready, m.age = false, c.age
 	if c.feed == nil {
 		c.run.Rows--
 	}
@@ -249,6 +267,18 @@ func (w *runWriter[T]) add(row *T) error {
 		w.run.Head = rowOrder(row)
 	}
 	return w.w.Add(row)
+}
+
+// copy adds the next row of from as it stands there.
+func (w *runWriter[T]) copy(from *segment.Scanner[T]) error {
+	if w.w.Rows() == 0 {
+		head, err := from.Peek()
+		if err != nil {
+			return err
+		}
+		w.run.Head = head
+	}
+	return w.w.Copy(from)
 }
 
 // finish returns the run; it has rows.

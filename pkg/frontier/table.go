@@ -158,6 +158,15 @@ func (g *newestRows[T]) next(row *T) error {
 	return nil
 }
 
+// copy gives w what next gives.
+func (g *newestRows[T]) copy(w *runWriter[T]) error {
+	var row T
+	if err := g.next(&row); err != nil {
+		return err
+	}
+	return w.add(&row)
+}
+
 // whole reports whether all rows of an order were given.
 func (g *newestRows[T]) whole() bool { return g.at == len(g.group) }
 

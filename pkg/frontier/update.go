@@ -671,16 +671,14 @@ func tableList[T segment.Row](c *change, runs *[]run, role string) list[T] {
 	return list[T]{runs, role + "/", role, c.s.layout.hostFan, newest[T]}
 }
 
-// mergeQueues goes on with the merges of waiting URLs.
-func (c *change) mergeQueues(ctx context.Context) error {
+// mergeQueues goes on with the merges of waiting URLs, beside what follows.
+func (c *change) mergeQueues(ctx context.Context) (*merging[segment.Entry], error) {
 	lists := []list[segment.Entry]{{&c.s.Later, "later/", "later", c.s.layout.queueFan, every}, {&c.s.Held, "held/", "held", c.s.layout.queueFan, every}}
 	for level := range c.s.Ready {
 		lists = append(lists, list[segment.Entry]{&c.s.Ready[level], fmt.Sprintf("ready/%d-", level), "ready", c.s.layout.queueFan, every})
 	}
 	own := c.fresh.rows + c.queue.rows + c.later.rows
-	n, err := mergeRuns(ctx, c.st, c.tx, c.s, uint64(own), c.s.layout.step, lists...)
-	c.s.Rewritten += n
-	return err
+	return mergeBeside(ctx, c.st, c.tx, c.s, uint64(own), c.s.layout.step, lists...)
 }
 
 // finish gives new URLs their places, writes the new runs and the new state.
@@ -692,9 +690,11 @@ func (c *change) finish(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.mergeQueues(ctx); err != nil {
+	merges, err := c.mergeQueues(ctx)
+	if err != nil {
 		return err
 	}
+	defer merges.stop()
 	if c.now > s.ParkedUntil {
 		for _, r := range s.Parked {
 			c.tx.Drop(r.Path)
@@ -723,6 +723,11 @@ func (c *change) finish(ctx context.Context) error {
 	if err := eachRow(c.queue, q.add); err != nil {
 		return err
 	}
+	copied, err := merges.end(c.tx)
+	if err != nil {
+		return err
+	}
+	s.Rewritten += copied
 	if err := q.finish(s); err != nil {
 		return err
 	}
