@@ -82,6 +82,14 @@ func cname(name, target string) dns.RR {
 // good answers any name with 127.0.0.1.
 func good(m *dns.Msg) { m.Answer = append(m.Answer, a(m.Question[0].Name, "127.0.0.1", 60)) }
 
+// bulky does so in a message of 50,000 bytes.
+func bulky(m *dns.Msg) {
+	good(m)
+	for range 200 {
+		m.Answer = append(m.Answer, &dns.TXT{Hdr: dns.RR_Header{Name: m.Question[0].Name, Rrtype: dns.TypeTXT, Class: dns.ClassINET}, Txt: []string{strings.Repeat("x", 255)}})
+	}
+}
+
 // section gives a reply's bytes with the question and a hand-made answer section.
 func section(q []byte, answers uint16, body ...byte) []byte {
 	m := reply(q, func(*dns.Msg) {})
@@ -237,6 +245,13 @@ func TestHostileServers(t *testing.T) {
 				}
 			}))
 		}, want: "127.0.0.0,127.0.0.1,127.0.0.2,127.0.0.3,127.0.0.4,127.0.0.5,127.0.0.6,127.0.0.7,127.0.0.8,127.0.0.9,127.0.0.10,127.0.0.11,127.0.0.12,127.0.0.13,127.0.0.14,127.0.0.15"},
+		{kind: "a datagram of 60,000 bytes", udp: func(q []byte) [][]byte {
+			m := section(q, 3700)
+			for range 3700 {
+				m = append(m, 0xc0, headerLen, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 127, 0, 0, 1)
+			}
+			return one(m)
+		}, want: StatusBadReply},
 		{kind: "the same reply a thousand times", udp: func(q []byte) [][]byte {
 			var many [][]byte
 			for range 1000 {

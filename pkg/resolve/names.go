@@ -54,6 +54,14 @@ type NameStats struct {
 	TooLong uint64 `json:"toolong"` // of those, longer than MaxLine
 }
 
+// line is one of the input, without the space around it or, of one that is too long, its
+// beginning.
+type line struct {
+	n    uint64
+	text string
+	long bool
+}
+
 // Names resolves one name a line to one JSON object a line, with up to parallel
 // questions in flight; empty lines are skipped. Results come as they are known or, with
 // inOrder, in the order of the input, which lets a name without an answer hold up those
@@ -74,26 +82,18 @@ func Names(ctx context.Context, r *Resolver, recordType string, parallel int, in
 	stop := context.AfterFunc(ctx, w.end)
 	defer stop()
 
-	type line struct {
-		n    uint64
-		text string
-		long bool
-	}
 	work := make(chan line, 256)
 	var failed atomic.Uint64
 	var wg sync.WaitGroup
 	for range parallel {
 		wg.Go(func() {
 			for l := range work {
-				text, status, err := r.line(ctx, l.text, l.long, qtype, now)
+				status, err := r.tell(ctx, w, l, qtype, now)
 				if ctx.Err() != nil {
 					continue // what was cancelled is no result
 				}
 				if status != dns.RcodeToString[dns.RcodeSuccess] {
 					failed.Add(1)
-				}
-				if err == nil {
-					err = w.write(l.n, text, len(l.text))
 				}
 				if err != nil {
 					cancel(err)
@@ -189,15 +189,18 @@ func (w *lineWriter) end() {
 }
 
 // write takes the result of line n, which had so many bytes, and flushes when no other is
-// expected.
-func (w *lineWriter) write(n uint64, line []byte, bytes int) error {
+// expected. It says false, when there is room again, for a large one that came without room.
+func (w *lineWriter) write(n uint64, line []byte, bytes int) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for w.inOrder && n != w.next && w.size > maxWaiting && !w.ended {
+		if len(line) > maxDatagram {
+			return false, nil
+		}
 		w.room.Wait()
 	}
 	if w.ended {
-		return nil
+		return true, nil
 	}
 	w.expected--
 	w.asked -= bytes
@@ -205,12 +208,12 @@ func (w *lineWriter) write(n uint64, line []byte, bytes int) error {
 		w.waiting[n] = line
 		w.size += len(line)
 	} else if _, err := w.out.Write(line); err != nil {
-		return err
+		return true, err
 	}
 	for w.waiting[w.next] != nil {
 		line := w.waiting[w.next]
 		if _, err := w.out.Write(line); err != nil {
-			return err
+			return true, err
 		}
 		delete(w.waiting, w.next)
 		w.size -= len(line)
@@ -218,13 +221,39 @@ func (w *lineWriter) write(n uint64, line []byte, bytes int) error {
 	}
 	w.room.Broadcast()
 	if w.expected > 0 {
-		return nil
+		return true, nil
 	}
-	return w.out.Flush()
+	return true, w.out.Flush()
 }
 
-// line makes the result of one line.
-func (r *Resolver) line(ctx context.Context, text string, long bool, qtype uint16, now func() time.Time) (result []byte, status string, err error) {
+// await waits until there is room for the result of line n.
+func (w *lineWriter) await(n uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for n != w.next && w.size > maxWaiting && !w.ended {
+		w.room.Wait()
+	}
+}
+
+// tell writes the result of a line. One that is large and has no room is forgotten, and
+// asked for again: others might wait for ever for the memory that it takes.
+func (r *Resolver) tell(ctx context.Context, w *lineWriter, l line, qtype uint16, now func() time.Time) (status string, err error) {
+	for {
+		result, status, release, err := r.line(ctx, l.text, l.long, qtype, now)
+		written := true
+		if err == nil && ctx.Err() == nil {
+			written, err = w.write(l.n, result, len(l.text))
+		}
+		release()
+		if written {
+			return status, err
+		}
+		w.await(l.n)
+	}
+}
+
+// line makes the result of one line; release is to be called when it is written.
+func (r *Resolver) line(ctx context.Context, text string, long bool, qtype uint16, now func() time.Time) (result []byte, status string, release func(), err error) {
 	name := text
 	var fields map[string]json.RawMessage
 	legal := !long
@@ -234,9 +263,9 @@ func (r *Resolver) line(ctx context.Context, text string, long bool, qtype uint1
 	}
 	var res NameResult
 	if legal {
-		res = r.name(ctx, name, qtype, now)
+		res, release = r.name(ctx, name, qtype, now)
 	} else {
-		fields = nil
+		fields, release = nil, func() {}
 		res = illegal(text, qtype, now)
 	}
 	result, err = json.Marshal(res)
@@ -246,7 +275,7 @@ func (r *Resolver) line(ctx context.Context, text string, long bool, qtype uint1
 			result, err = json.Marshal(fields) // in order of their names
 		}
 	}
-	return append(result, '\n'), res.Status, err
+	return append(result, '\n'), res.Status, release, err
 }
 
 func illegal(name string, qtype uint16, now func() time.Time) NameResult {
@@ -255,17 +284,17 @@ func illegal(name string, qtype uint16, now func() time.Time) NameResult {
 	return res
 }
 
-func (r *Resolver) name(ctx context.Context, name string, qtype uint16, now func() time.Time) NameResult {
-	res := illegal(name, qtype, now)
+func (r *Resolver) name(ctx context.Context, name string, qtype uint16, now func() time.Time) (res NameResult, release func()) {
+	res = illegal(name, qtype, now)
 	if _, ok := dns.IsDomainName(name); !ok {
-		return res
+		return res, func() {}
 	}
-	reply, server, rtt, status, why := r.Raw(ctx, name, qtype)
-	res.Status, res.Error, res.RTT, res.Data.Resolver = status, why, rtt.Microseconds(), server
-	if reply == nil {
-		return res
+	raw := r.Raw(ctx, name, qtype)
+	res.Status, res.Error, res.RTT, res.Data.Resolver = raw.Status, raw.Why, raw.RTT.Microseconds(), raw.Server
+	if raw.Msg == nil {
+		return res, raw.Release
 	}
-	for _, rr := range reply.Answer {
+	for _, rr := range raw.Msg.Answer {
 		h := rr.Header()
 		owner := strings.TrimSuffix(h.Name, ".")
 		if strings.EqualFold(owner, strings.TrimSuffix(name, ".")) {
@@ -276,5 +305,5 @@ func (r *Resolver) name(ctx context.Context, name string, qtype uint16, now func
 			TTL: h.Ttl, Answer: strings.TrimSuffix(strings.TrimPrefix(rr.String(), h.String()), "."),
 		})
 	}
-	return res
+	return res, raw.Release
 }

@@ -137,8 +137,10 @@ func (q *query) brief(wire []byte) (b brief, ok bool) {
 		if ttl := seconds(r.ttl); i == 0 || ttl < b.ttl {
 			b.ttl = ttl
 		}
-		addr, _ := netip.AddrFromSlice(r.data)
-		b.addrs = append(b.addrs, addr)
+		if len(b.addrs) < MaxAddrs {
+			addr, _ := netip.AddrFromSlice(r.data)
+			b.addrs = append(b.addrs, addr)
+		}
 		at = end
 	}
 	for i := range authority + more {

@@ -97,6 +97,7 @@ type Resolver struct {
 	cfg     Config
 	servers []*server
 	slots   chan struct{}
+	large   large
 	next    atomic.Uint32
 
 	mu     sync.Mutex
@@ -138,7 +139,7 @@ func New(cfg Config) (*Resolver, error) {
 	if cfg.MaxTTL < cfg.MinTTL {
 		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("longest time to live %v", cfg.MaxTTL), Want: fmt.Sprintf("at least the shortest, %v", cfg.MinTTL)}
 	}
-	r := &Resolver{cfg: cfg, slots: make(chan struct{}, cfg.InFlight), asking: map[string]*question{}}
+	r := &Resolver{cfg: cfg, slots: make(chan struct{}, cfg.InFlight), large: make(large, maxLarge), asking: map[string]*question{}}
 	servers := cfg.Servers
 	if len(servers) == 0 {
 		var err error
@@ -150,7 +151,7 @@ func New(cfg Config) (*Resolver, error) {
 		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%d DNS servers", len(servers)), Want: fmt.Sprintf("%d at most", maxServers)}
 	}
 	for _, s := range servers {
-		srv, err := parseServer(s, &r.cfg)
+		srv, err := parseServer(s, &r.cfg, r.large)
 		if err != nil {
 			return nil, err
 		}
@@ -368,8 +369,11 @@ func (r *Resolver) follow(ctx context.Context, name string, qtype uint16, f *fou
 	target := wireName(name)
 	ttl := r.cfg.MaxTTL
 	var seen []string
+	var got asked
+	defer func() { r.release(&got) }()
 	for {
-		var got asked
+		r.release(&got)
+		got = asked{}
 		r.ask(ctx, target, qtype, false, &got)
 		f.status, f.ttl, f.server, f.rtt = got.status, failureTTL, got.server, got.rtt
 		if got.status != "" {
@@ -468,10 +472,19 @@ type asked struct {
 	server string // the last that was asked
 	rtt    time.Duration
 	status string // "" for NOERROR and NXDOMAIN
+	large  bool   // the reply has one of r.large
+}
+
+// release is called when a reply is no longer used.
+func (r *Resolver) release(a *asked) {
+	if a.large {
+		a.large = false
+		<-r.large
+	}
 }
 
 // ask sends one question, to one server after another, until a reply comes that
-// says something; whole is for the reply itself. a is zero before.
+// says something; whole is for the reply itself. a is zero before, and is to be released.
 func (r *Resolver) ask(ctx context.Context, name string, qtype uint16, whole bool, a *asked) {
 	select {
 	case r.slots <- struct{}{}:
@@ -497,6 +510,7 @@ func (r *Resolver) ask(ctx context.Context, name string, qtype uint16, whole boo
 		start := time.Now()
 		wire, err := srv.exchange(ctx, &q, timeout)
 		a.server, a.rtt = srv.name, time.Since(start)
+		a.large = len(wire) > maxDatagram
 		if ctx.Err() != nil {
 			a.status = StatusCancelled
 			return
@@ -511,6 +525,12 @@ func (r *Resolver) ask(ctx context.Context, name string, qtype uint16, whole boo
 		var m *dns.Msg
 		if err == nil {
 			m, err = q.unpack(wire)
+		}
+		if a.large && (err != nil || statusOf(m.Rcode) != "") {
+			if err == nil {
+				m.Answer, m.Ns, m.Extra = nil, nil, nil
+			}
+			r.release(a)
 		}
 		if err == nil && m.Rcode == dns.RcodeFormatError && q.withoutEDNS() {
 			a.reply, a.status = m, StatusBadReply
@@ -587,23 +607,32 @@ func wireName(name string) string {
 	return name
 }
 
-// Raw asks for any record type and returns the reply as it came, for tools. The status is
-// that of dns.RcodeToString, or without a reply "TIMEOUT", or "ERROR" and why: one of the
-// statuses of an Answer.
-func (r *Resolver) Raw(ctx context.Context, name string, qtype uint16) (reply *dns.Msg, server string, rtt time.Duration, status, why string) {
-	var a asked
-	r.ask(ctx, wireName(name), qtype, true, &a)
+// RawReply is what became of a question.
+type RawReply struct {
+	Msg     *dns.Msg // nil if none came
+	Server  string
+	RTT     time.Duration
+	Status  string // that of dns.RcodeToString, or without a reply TIMEOUT or ERROR
+	Why     string // there was an error: one of the statuses of an Answer
+	Release func() // is to be called when Msg is no longer used
+}
+
+// Raw asks for any record type and returns the reply as it came, for tools.
+func (r *Resolver) Raw(ctx context.Context, name string, qtype uint16) RawReply {
+	a := new(asked)
+	r.ask(ctx, wireName(name), qtype, true, a)
+	raw := RawReply{Msg: a.reply, Server: a.server, RTT: a.rtt, Release: func() { r.release(a) }}
 	switch {
 	case a.reply != nil:
-		if status = dns.RcodeToString[a.reply.Rcode]; status == "" {
-			status = fmt.Sprintf("RCODE%d", a.reply.Rcode)
+		if raw.Status = dns.RcodeToString[a.reply.Rcode]; raw.Status == "" {
+			raw.Status = fmt.Sprintf("RCODE%d", a.reply.Rcode)
 		}
 	case a.status == StatusTimeout:
-		status = "TIMEOUT"
+		raw.Status = "TIMEOUT"
 	default:
-		status, why = "ERROR", a.status
+		raw.Status, raw.Why = "ERROR", a.status
 	}
-	return a.reply, a.server, a.rtt, status, why
+	return raw
 }
 
 // FormatAddrs writes addresses as column addr holds them.

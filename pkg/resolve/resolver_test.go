@@ -360,10 +360,33 @@ func TestNamesInFlightAreBounded(t *testing.T) {
 	}
 	taken := make(chan bool)
 	go func() { w.expect(MaxLine); close(taken) }()
-	if err := w.write(0, nil, MaxLine); err != nil { // one that is done makes room
+	if _, err := w.write(0, nil, MaxLine); err != nil { // one that is done makes room
 		t.Fatal(err)
 	}
 	<-taken
+}
+
+// TestLargeWithoutRoom: the result of a large answer is not held while others before it are
+// to come; a small one is.
+func TestLargeWithoutRoom(t *testing.T) {
+	var out bytes.Buffer
+	w := newLineWriter(&out, true)
+	large := bytes.Repeat([]byte("x"), maxDatagram+1)
+	for range 4 {
+		w.expect(1)
+	}
+	w.waiting[3], w.size = []byte("d"), maxWaiting+1
+	if written, err := w.write(2, large, 1); written || err != nil {
+		t.Fatalf("%t, %v", written, err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { w.await(2); w.write(2, large, 1) })
+	wg.Go(func() { w.write(1, []byte("b"), 1) })
+	w.write(0, []byte("a"), 1) // the next to be written waits for nobody
+	wg.Wait()
+	if w.out.Flush(); out.String() != "ab"+string(large)+"d" {
+		t.Errorf("%.10q…", out.String())
+	}
 }
 
 func TestLiteralOfTheOtherFamily(t *testing.T) {

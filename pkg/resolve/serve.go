@@ -88,7 +88,8 @@ func (s *Server) Serve(ctx context.Context, pc net.PacketConn, l net.Listener, s
 			w.WriteMsg(refusal.SetRcode(q, dns.RcodeServerFailure))
 			return
 		}
-		m := s.answer(ctx, q)
+		m, release := s.answer(ctx, q)
+		defer release()
 		size := dns.MinMsgSize
 		if _, tcp := w.RemoteAddr().(*net.TCPAddr); tcp {
 			size = dns.MaxMsgSize
@@ -130,26 +131,26 @@ func (s *Server) Serve(ctx context.Context, pc net.PacketConn, l net.Listener, s
 	return err
 }
 
-// answer makes the reply to one message.
-func (s *Server) answer(ctx context.Context, q *dns.Msg) *dns.Msg {
+// answer makes the reply to one message; release is to be called when it is sent.
+func (s *Server) answer(ctx context.Context, q *dns.Msg) (m *dns.Msg, release func()) {
 	s.Stats.Questions.Add(1)
-	m := new(dns.Msg)
+	m, release = new(dns.Msg), func() {}
 	m.SetReply(q)
 	m.RecursionAvailable = true
 	if opt := q.IsEdns0(); opt != nil {
 		m.SetEdns0(udpPayload, false)
 		if opt.Version() != 0 {
 			m.Rcode = dns.RcodeBadVers // RFC 6891, section 6.1.3
-			return m
+			return m, release
 		}
 	}
 	if q.Opcode != dns.OpcodeQuery {
 		m.Rcode = dns.RcodeNotImplemented
-		return m
+		return m, release
 	}
 	if len(q.Question) != 1 {
 		m.Rcode = dns.RcodeFormatError
-		return m
+		return m, release
 	}
 	question := q.Question[0]
 	switch {
@@ -158,9 +159,9 @@ func (s *Server) answer(ctx context.Context, q *dns.Msg) *dns.Msg {
 	case question.Name != "." && (question.Qtype == dns.TypeA || question.Qtype == dns.TypeAAAA):
 		s.addresses(ctx, m, question)
 	default:
-		s.others(ctx, m, question)
+		release = s.others(ctx, m, question)
 	}
-	return m
+	return m, release
 }
 
 // addresses answers from the cache, or asks.
@@ -244,11 +245,12 @@ func (s *Server) learn(name string, e entry) {
 }
 
 // others passes a question of another type on, and its answer back.
-func (s *Server) others(ctx context.Context, m *dns.Msg, q dns.Question) {
-	reply, _, _, _, _ := s.resolver.Raw(ctx, q.Name, q.Qtype)
+func (s *Server) others(ctx context.Context, m *dns.Msg, q dns.Question) (release func()) {
+	raw := s.resolver.Raw(ctx, q.Name, q.Qtype)
+	reply := raw.Msg
 	if reply == nil {
 		m.Rcode = dns.RcodeServerFailure
-		return
+		return raw.Release
 	}
 	m.Rcode, m.Answer, m.Ns = reply.Rcode, reply.Answer, reply.Ns
 	if m.Rcode > 0xf { // of the extended ones, which this exchange may not have
@@ -259,6 +261,7 @@ func (s *Server) others(ctx context.Context, m *dns.Msg, q dns.Question) {
 			h.Name = q.Name // the resolver's own question has letters of random case
 		}
 	}
+	return raw.Release
 }
 
 // save commits what was learnt. Where that fails it is put off; that a round is open in the

@@ -125,18 +125,18 @@ func TestServe(t *testing.T) {
 	q := new(dns.Msg)
 	q.SetQuestion("host.test.", dns.TypeA)
 	q.Opcode = dns.OpcodeUpdate
-	if m := s.answer(t.Context(), q); m.Rcode != dns.RcodeNotImplemented {
+	if m, _ := s.answer(t.Context(), q); m.Rcode != dns.RcodeNotImplemented {
 		t.Errorf("an update: %s", dns.RcodeToString[m.Rcode])
 	}
 	q.Opcode = dns.OpcodeQuery
 	q.SetEdns0(1232, false)
 	q.IsEdns0().SetVersion(1)
-	if m := s.answer(t.Context(), q); m.Rcode != dns.RcodeBadVers {
+	if m, _ := s.answer(t.Context(), q); m.Rcode != dns.RcodeBadVers {
 		t.Errorf("EDNS of a later version: %s", dns.RcodeToString[m.Rcode])
 	}
 	q.SetQuestion("test.", dns.TypeAXFR)
 	q.Extra = nil
-	if m := s.answer(t.Context(), q); m.Rcode != dns.RcodeRefused {
+	if m, _ := s.answer(t.Context(), q); m.Rcode != dns.RcodeRefused {
 		t.Errorf("a transfer: %s", dns.RcodeToString[m.Rcode])
 	}
 	if err := end(); err != nil {
@@ -175,7 +175,7 @@ func TestServeLongest(t *testing.T) {
 	}
 	q := new(dns.Msg)
 	q.SetQuestion("localhost.", dns.TypeA)
-	if m := s.answer(t.Context(), q); len(m.Answer) != 1 || m.Answer[0].Header().Ttl != maxWireTTL {
+	if m, _ := s.answer(t.Context(), q); len(m.Answer) != 1 || m.Answer[0].Header().Ttl != maxWireTTL {
 		t.Errorf("%v", m.Answer)
 	}
 }

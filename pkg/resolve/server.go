@@ -50,7 +50,7 @@ type server struct {
 
 // parseServer reads ADDR[:PORT], tcp://ADDR[:PORT], tls://HOST[:PORT] (RFC 7858) or
 // https://HOST[:PORT]/PATH (RFC 8484).
-func parseServer(s string, cfg *Config) (*server, error) {
+func parseServer(s string, cfg *Config, l large) (*server, error) {
 	bad := &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("DNS server %q", s), Want: "an IP address, with :PORT or without, or a URL of tcp, tls or https"}
 	srv := &server{name: s}
 	if cfg.Rate > 0 {
@@ -62,7 +62,7 @@ func parseServer(s string, cfg *Config) (*server, error) {
 		if err != nil {
 			return nil, bad
 		}
-		srv.name, srv.main, srv.tcp = ap.String(), &udp{addr: ap}, newStream(ap.String(), nil)
+		srv.name, srv.main, srv.tcp = ap.String(), &udp{addr: ap}, newStream(ap.String(), nil, l)
 		return srv, nil
 	}
 	u, err := url.Parse(s)
@@ -76,15 +76,15 @@ func parseServer(s string, cfg *Config) (*server, error) {
 		if err != nil {
 			return nil, bad
 		}
-		srv.main = newStream(ap.String(), nil)
+		srv.main = newStream(ap.String(), nil, l)
 	case "tls":
 		port := u.Port()
 		if port == "" {
 			port = "853"
 		}
-		srv.main = newStream(net.JoinHostPort(u.Hostname(), port), settings)
+		srv.main = newStream(net.JoinHostPort(u.Hostname(), port), settings, l)
 	case "https":
-		srv.main = &https{s, &http.Client{
+		srv.main = &https{s, l, &http.Client{
 			Transport:     &http.Transport{TLSClientConfig: settings, ForceAttemptHTTP2: true, MaxConnsPerHost: maxHTTP, MaxIdleConnsPerHost: maxHTTP, MaxResponseHeaderBytes: 1 << 16, IdleConnTimeout: time.Minute},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}}
@@ -179,6 +179,7 @@ func because(ctx context.Context, err error) error {
 // https asks by POST (RFC 8484).
 type https struct {
 	url    string
+	large  large
 	client *http.Client
 }
 
@@ -199,14 +200,29 @@ func (h *https) exchange(ctx context.Context, q *query, timeout time.Duration) (
 		return nil, because(ctx, err)
 	}
 	defer resp.Body.Close()
-	m, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
+	m, err := io.ReadAll(io.LimitReader(resp.Body, maxDatagram))
+	if len(m) == maxDatagram && err == nil {
+		select {
+		case h.large <- struct{}{}:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		var rest []byte
+		rest, err = io.ReadAll(io.LimitReader(resp.Body, 1<<16-maxDatagram))
+		if m = append(m, rest...); len(rest) == 0 {
+			<-h.large
+		}
+	}
 	switch {
 	case err != nil:
-		return nil, because(ctx, err)
+		err = because(ctx, err)
 	case resp.StatusCode != http.StatusOK || len(m) > 1<<16-1 || q.compare(m) == foreign:
-		return nil, errBadReply
+		err = errBadReply
+	default:
+		return m, nil
 	}
-	return m, nil
+	h.large.free(m)
+	return nil, err
 }
 
 func (h *https) close() { h.client.CloseIdleConnections() }

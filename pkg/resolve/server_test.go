@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -26,11 +27,15 @@ func secure(t *testing.T) (https, overTLS string, roots *x509.CertPool) {
 	t.Helper()
 	web := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q, err := io.ReadAll(r.Body)
-		if err != nil || r.Method != http.MethodPost || r.URL.Path != "/dns-query" || r.Header.Get("Content-Type") != "application/dns-message" {
+		if err != nil || r.Method != http.MethodPost || r.URL.Path != "/dns-query" && r.URL.Path != "/bulky" || r.Header.Get("Content-Type") != "application/dns-message" {
 			http.Error(w, "not a query", http.StatusBadRequest)
 			return
 		}
 		w.Header().Set("Content-Type", "application/dns-message")
+		if r.URL.Path == "/bulky" {
+			w.Write(reply(q, bulky))
+			return
+		}
 		w.Write(reply(q, good))
 	}))
 	web.EnableHTTP2 = true
@@ -140,6 +145,8 @@ func tcpServer(t *testing.T, accepted *atomic.Int32, serve func(c net.Conn)) str
 	return "tcp://" + l.Addr().String()
 }
 
+func readTCP(c net.Conn) ([]byte, error) { return new(stream).read(c) }
+
 // TestPipelining: many questions share a connection and are answered in any order, also by
 // servers that bear few of them on one, or that forget some.
 func TestPipelining(t *testing.T) {
@@ -154,7 +161,7 @@ func TestPipelining(t *testing.T) {
 			for {
 				var replies [][]byte
 				for len(replies) < maxPipelined/2 {
-					m, err := readMessage(c)
+					m, err := readTCP(c)
 					if err != nil {
 						return
 					}
@@ -167,14 +174,14 @@ func TestPipelining(t *testing.T) {
 		}, 1, false},
 		{"closes after three answers", func(c net.Conn) {
 			for range 3 {
-				if m, err := readMessage(c); err == nil {
+				if m, err := readTCP(c); err == nil {
 					sendTCP(c, reply(m, good))
 				}
 			}
 		}, names, false},
 		{"answers each question twice", func(c net.Conn) {
 			for {
-				m, err := readMessage(c)
+				m, err := readTCP(c)
 				if err != nil {
 					return
 				}
@@ -184,7 +191,7 @@ func TestPipelining(t *testing.T) {
 		}, names, false},
 		{"forgets one question of each connection", func(c net.Conn) {
 			for i := 0; ; i++ {
-				m, err := readMessage(c)
+				m, err := readTCP(c)
 				if err != nil {
 					return
 				}
@@ -230,7 +237,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		n := open.Add(1)
 		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 		}
-		m, err := readMessage(c)
+		m, err := readTCP(c)
 		time.Sleep(pause)
 		open.Add(-1)
 		if err == nil {
@@ -263,7 +270,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 func TestWaitingForAConnection(t *testing.T) {
 	var accepted atomic.Int32
 	addr := tcpServer(t, &accepted, func(c net.Conn) { io.Copy(io.Discard, c) })
-	s := newStream(strings.TrimPrefix(addr, "tcp://"), nil)
+	s := newStream(strings.TrimPrefix(addr, "tcp://"), nil, nil)
 	s.open = maxLinks // of others
 	waiting := func() int {
 		s.mu.Lock()
@@ -340,10 +347,10 @@ func TestUnaskedMessages(t *testing.T) {
 			var accepted atomic.Int32
 			ended := make(chan bool)
 			addr := tcpServer(t, &accepted, func(conn net.Conn) {
-				m, err := readMessage(conn)
+				m, err := readTCP(conn)
 				if err == nil {
 					sendTCP(conn, reply(m, good))
-					m, err = readMessage(conn)
+					m, err = readTCP(conn)
 				}
 				for err == nil {
 					err = c.talk(conn, m)
@@ -368,13 +375,74 @@ func TestUnaskedMessages(t *testing.T) {
 	}
 }
 
+// TestLargeReplies: of messages that take much memory a few are held at a time, whatever
+// becomes of them, and in the end none.
+func TestLargeReplies(t *testing.T) {
+	const names = 40
+	overHTTP, _, roots := secure(t)
+	for _, c := range []struct {
+		kind, want string
+		timeout    time.Duration
+		talk       func(c net.Conn, q []byte)
+	}{
+		{"good ones", "127.0.0.1", patience, func(c net.Conn, q []byte) { sendTCP(c, reply(q, bulky)) }},
+		{"SERVFAIL", StatusServFail, patience, func(c net.Conn, q []byte) {
+			sendTCP(c, reply(q, func(m *dns.Msg) { bulky(m); m.Rcode = dns.RcodeServerFailure }))
+		}},
+		{"of another id", StatusBadReply, patience, func(c net.Conn, q []byte) {
+			sendTCP(c, reply(q, func(m *dns.Msg) { bulky(m); m.Id ^= 1 }))
+		}},
+		{"records that are none", StatusBadReply, patience, func(c net.Conn, q []byte) {
+			sendTCP(c, append(section(q, 9), bytes.Repeat([]byte{0xff}, 1<<14)...))
+		}},
+		{"a length, and no more", StatusTimeout, 50 * time.Millisecond, func(c net.Conn, q []byte) { c.Write([]byte{255, 255}) }},
+		{"over HTTP", "127.0.0.1", patience, nil},
+	} {
+		t.Run(c.kind, func(t *testing.T) {
+			server := overHTTP + "/bulky"
+			if c.talk != nil {
+				var accepted atomic.Int32
+				server = tcpServer(t, &accepted, func(conn net.Conn) {
+					for {
+						m, err := readTCP(conn)
+						if err != nil {
+							return
+						}
+						c.talk(conn, m)
+					}
+				})
+			}
+			r, err := New(Config{Servers: []string{server}, Roots: roots, Family: "4", Timeout: c.timeout, Attempts: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var wg sync.WaitGroup
+			for i := range names {
+				wg.Go(func() {
+					a := r.Lookup(t.Context(), fmt.Sprintf("host%d.test", i))
+					if s := FormatAddrs(a.Addrs) + a.Status; s != c.want {
+						t.Errorf("%q, want %q", s, c.want)
+					}
+					raw := r.Raw(t.Context(), fmt.Sprintf("host%d.test", i), dns.TypeA)
+					raw.Release()
+				})
+			}
+			wg.Wait()
+			r.Close()
+			for len(r.large) > 0 { // connections that end
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+}
+
 // TestDepthRecovers: that a server once closed a connection early is not held against it for
 // ever.
 func TestDepthRecovers(t *testing.T) {
 	var accepted atomic.Int32
 	addr := tcpServer(t, &accepted, func(c net.Conn) {
 		for {
-			m, err := readMessage(c)
+			m, err := readTCP(c)
 			if err != nil {
 				return
 			}
@@ -409,7 +477,7 @@ func TestServersThatAreNone(t *testing.T) {
 
 // TestRate: questions to one server keep their distance.
 func TestRate(t *testing.T) {
-	srv, err := parseServer("127.0.0.1:9", &Config{Rate: 50})
+	srv, err := parseServer("127.0.0.1:9", &Config{Rate: 50}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,12 +18,28 @@ import (
 const (
 	maxPipelined = 64 // questions at a time on one connection
 	maxLinks     = 32 // connections
+
+	bodyTime = 5 * time.Second // from the length of a large message to its end
 )
+
+// large counts the messages longer than maxDatagram that are held in memory, of all servers:
+// a message that is read into some tables takes twenty times its length.
+type large chan struct{}
+
+const maxLarge = 8
+
+// free is for a message that nobody wants.
+func (l large) free(m []byte) {
+	if len(m) > maxDatagram {
+		<-l
+	}
+}
 
 // stream asks over TCP or TLS: many questions at a time on a connection, answered in any
 // order (RFC 7766, section 6.2.1).
 type stream struct {
-	dial func(ctx context.Context) (net.Conn, error)
+	dial  func(ctx context.Context) (net.Conn, error)
+	large large
 
 	mu     sync.Mutex
 	links  []*link // that take questions
@@ -33,9 +49,9 @@ type stream struct {
 	closed bool
 }
 
-func newStream(addr string, settings *tls.Config) *stream {
+func newStream(addr string, settings *tls.Config, l large) *stream {
 	var d net.Dialer
-	s := &stream{depth: maxPipelined, dial: func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "tcp", addr) }}
+	s := &stream{large: l, depth: maxPipelined, dial: func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "tcp", addr) }}
 	if settings != nil {
 		t := tls.Dialer{NetDialer: &d, Config: settings}
 		s.dial = func(ctx context.Context) (net.Conn, error) { return t.DialContext(ctx, "tcp", addr) }
@@ -193,11 +209,33 @@ func (s *stream) run(l *link, timeout time.Duration) {
 			return
 		}
 		var m []byte
-		if m, err = readMessage(conn); err == nil {
-			err = s.deliver(l, m)
+		if m, err = s.read(conn); err == nil {
+			if err = s.deliver(l, m); err != nil {
+				s.large.free(m)
+			}
 		}
 	}
 	s.fail(l, err)
+}
+
+// read reads a message with its length before it. A large one must come in time.
+func (s *stream) read(conn net.Conn) (m []byte, err error) {
+	var length [2]byte
+	if _, err := io.ReadFull(conn, length[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint16(length[:])
+	if n > maxDatagram {
+		s.large <- struct{}{}
+		conn.SetReadDeadline(time.Now().Add(bodyTime))
+		defer conn.SetReadDeadline(time.Time{})
+	}
+	m = make([]byte, n)
+	if _, err := io.ReadFull(conn, m); err != nil {
+		s.large.free(m)
+		return nil, err
+	}
+	return m, nil
 }
 
 // over makes room for another connection.
@@ -206,16 +244,6 @@ func (s *stream) over() {
 	defer s.mu.Unlock()
 	s.open--
 	s.place()
-}
-
-func readMessage(in io.Reader) ([]byte, error) {
-	var length [2]byte
-	if _, err := io.ReadFull(in, length[:]); err != nil {
-		return nil, err
-	}
-	m := make([]byte, binary.BigEndian.Uint16(length[:]))
-	_, err := io.ReadFull(in, m)
-	return m, err
 }
 
 // deliver hands a reply over. One that nobody waits for is passed over on a connection that
@@ -231,6 +259,7 @@ func (s *stream) deliver(l *link, m []byte) error {
 	switch {
 	case w == nil && l.stray < l.late+l.answered && len(l.waiting) > 0:
 		l.stray++
+		s.large.free(m)
 		return nil
 	case w == nil || w.query.compare(m) == foreign:
 		return errBadReply
@@ -253,6 +282,11 @@ func (s *stream) leave(st *seat) {
 	if l == nil {
 		s.queue = slices.DeleteFunc(s.queue, func(other *seat) bool { return other == st })
 		return
+	}
+	select {
+	case d := <-st.reply: // it came when nobody waited any more
+		s.large.free(d.wire)
+	default:
 	}
 	if l.waiting[st.id] == &st.waiter {
 		delete(l.waiting, st.id)
