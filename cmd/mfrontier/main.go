@@ -142,7 +142,8 @@ code 7, and nothing has changed.
 func (*addCmd) Help() string {
 	return `Puts every record in, whether or not the URL was seen before: that is the question
 that "murlset new" answers; those beyond --max-depth and --max-host-urls are dropped. Records with a due time wait for it. A text line is brought
-into canonical form first. Columns that url records do not have are not kept.
+into canonical form first. Columns that url records do not have are not kept, but for those that "mfrontier export" of a frontier
+of the same policy adds.
 
 Of policy walk, what is added joins the start set, from which walks begin: once each, without its due
 time and depth; a URL that is in it already is dropped as "seen".
@@ -494,12 +495,18 @@ type exportCmd struct {
 // Help is printed by mfrontier export --help.
 func (*exportCmd) Help() string {
 	return `Writes every URL that is not finished: those in flight first, then the others in the order in
-which they would be served. The records are those that were put in, with all columns, so that they can be
+which they would be served. The records are those that were put in, with all columns, attempts and due times, so that they can be
 added to another frontier: there they have the same order within each host and front queue, and wait for the same times.
-What url records have no columns for stays behind: what is known of hosts and domains, of visits (policy revisit) and
-of credit (opic), and which URLs have finished.
+Further columns hold what the policy keeps of each URL: of revisit visits, changes, observed_us, last_visit, gone, promised_until and
+promises_broken, of pages that were found; of opic credit. Of walk the start set is written, each URL once; the walks begin
+anew where it is added. What is known of hosts and domains, the lambda page's credit and which URLs have finished stay behind.
+
+With --text only the URLs remain, and where they are added they are new: without attempts, due times, visits and
+credit, and of depth 0. As JSON all is kept: mcat shows it, and reads it with --like.
 
   mfrontier export crawl/frontier | mfrontier add other/frontier --prioritizer ''
+  mfrontier export crawl/frontier -o all.arrows.zst && mcat all.arrows.zst > all.json
+  mcat --from json --like all.arrows.zst all.json | mfrontier add other/frontier
   mfrontier export crawl/frontier --text | head`
 }
 
@@ -515,7 +522,11 @@ func (c *exportCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	return cli.RunStage(ctx, std, stage.Spec{Name: "mfrontier export"}, nil, sinks, f.Export)
+	columns, err := f.ExportColumns()
+	if err != nil {
+		return err
+	}
+	return cli.RunStage(ctx, std, stage.Spec{Name: "mfrontier export", Like: columns}, nil, sinks, f.Export)
 }
 
 func main() { os.Exit(cli.Main("mfrontier", about, &grammar{}, frontier.Memory)) }

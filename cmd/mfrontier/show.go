@@ -344,7 +344,7 @@ func exportText(ctx context.Context, std *cli.Std, f *frontier.Frontier, o cli.O
 		to = append(to, std.Out)
 	}
 	w := bufio.NewWriterSize(io.MultiWriter(to...), 64<<10)
-	err := f.EachURL(ctx, func(u *record.URL) error {
+	err := f.EachExported(ctx, func(u *record.URL) error {
 		w.WriteString(u.URL) // errors stick in w
 		return w.WriteByte('\n')
 	})

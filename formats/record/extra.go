@@ -1,6 +1,10 @@
 package record
 
-import "encoding/binary"
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+)
 
 // Extra holds, for one row, the values of columns that this version does not
 // know, so that a stage passes them through. Copy it from the row that was read
@@ -15,6 +19,53 @@ type Extra struct {
 type extraBatch struct {
 	schema  *Schema
 	columns []inColumn
+}
+
+// Column is a further column of rows, which the format does not name: numbers, or times.
+type Column struct {
+	Name string
+	Time bool
+}
+
+// NewSchema is the schema of rows of a kind that have further columns. They travel as
+// unknown columns do: each program that does not use them passes them through.
+func NewSchema(k Kind, columns ...Column) *Schema {
+	s := &Schema{Kind: k}
+	for _, c := range columns {
+		further := column{name: c.Name, typ: typeUint64, nullable: true}
+		if c.Time {
+			further = when(c.Name)
+		}
+		s.extra = append(s.extra, further)
+	}
+	slices.SortFunc(s.extra, func(a, b column) int { return cmp.Compare(a.name, b.name) })
+	return s
+}
+
+// Extra makes the values of a row for a schema of NewSchema. A Time is given as its number;
+// one of 0 is null.
+func (s *Schema) Extra(value func(name string) uint64) Extra {
+	b := &extraBatch{schema: s, columns: make([]inColumn, len(s.extra))}
+	data := make([]byte, 0, 8*len(s.extra))
+	for i, c := range s.extra {
+		n := value(c.name)
+		data = binary.LittleEndian.AppendUint64(data, n)
+		b.columns[i] = inColumn{present: n != 0 || !c.typ.timestamp(), data: data[8*i:]}
+	}
+	return Extra{batch: b}
+}
+
+// Number is the value of a further column of u64 or time[us]; ok is false if it is null,
+// not there, or of another type.
+func (e Extra) Number(name string) (n uint64, ok bool) {
+	if e.batch == nil {
+		return 0, false
+	}
+	i := e.batch.schema.findExtra(name)
+	if i < 0 || e.batch.schema.extra[i].typ != typeUint64 && e.batch.schema.extra[i].typ != typeTimeUS || e.batch.columns[i].null(e.row) {
+		return 0, false
+	}
+	return e.batch.columns[i].u64(e.row), true
 }
 
 // appendCanonical appends, in order of name, each value that is there, that of the column

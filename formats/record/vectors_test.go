@@ -392,6 +392,41 @@ func TestJoinedColumn(t *testing.T) {
 	}
 }
 
+// Further columns come back from a stream as they were, null where a row has none.
+func TestFurtherColumns(t *testing.T) {
+	s := NewSchema(KindURL, Column{Name: "n"}, Column{Name: "at", Time: true})
+	if got := s.ExtraColumns(); !slices.Equal(got, []string{"at", "n"}) {
+		t.Errorf("columns %v", got)
+	}
+	rows := vectorURLs()
+	rows[1].Extra = s.Extra(func(name string) uint64 { return map[string]uint64{"n": 1 << 63, "at": 7}[name] })
+	rows[2].Extra = s.Extra(func(string) uint64 { return 0 })
+	back, _, err := decode[URL](encode(t, rows, WriterOptions{Like: s}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct {
+		n, at     uint64
+		has, when bool
+	}{{}, {1 << 63, 7, true, true}, {0, 0, true, false}} {
+		for _, r := range []URL{rows[i], back[i]} {
+			n, has := r.Extra.Number("n")
+			at, when := r.Extra.Number("at")
+			if n != want.n || has != want.has || at != want.at || when != want.when {
+				t.Errorf("row %d: %d %v, %d %v", i, n, has, at, when)
+			}
+			if _, ok := r.Extra.Number("none"); ok {
+				t.Errorf("row %d: a column that is not there", i)
+			}
+		}
+	}
+	text := vectorURLs()
+	withExtra(text)
+	if _, ok := text[0].Extra.Number("note"); ok {
+		t.Error("a number in a column of text")
+	}
+}
+
 // A url row's column that fetch rows have too, as something else, ends there.
 func TestColumnOfAnotherKind(t *testing.T) {
 	like := &Schema{Kind: KindURL, extra: []column{{name: joined, typ: typeUTF8}, {name: "status", typ: typeUTF8}, {name: "x", typ: typeUTF8}}}

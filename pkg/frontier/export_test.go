@@ -3,6 +3,7 @@ package frontier
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -12,13 +13,14 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"mercator/formats/record"
+	"mercator/formats/segment"
 	"mercator/pkg/durable"
 )
 
 // exported are the URLs of a frontier, as "mfrontier export" writes them.
 func (b *bench) exported() (urls []record.URL) {
 	b.t.Helper()
-	if err := b.f.EachURL(context.Background(), func(u *record.URL) error { urls = append(urls, *u); return nil }); err != nil {
+	if err := b.f.EachExported(context.Background(), func(u *record.URL) error { urls = append(urls, *u); return nil }); err != nil {
 		b.t.Fatal(err)
 	}
 	return urls
@@ -99,5 +101,99 @@ func TestExportAndAdd(t *testing.T) {
 			}
 			other.check()
 		})
+	}
+}
+
+// Of each policy, what is exported and added to a new frontier is exported there as it was.
+func TestExportAndAddOfEachPolicy(t *testing.T) {
+	for _, policy := range Policies() {
+		t.Run(policy.Name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(5, 6))
+			b := open(t, durable.NewCrashFS(), Params{Policy: policy.Name})
+			var urls []record.URL
+			for i := range 60 {
+				u := newURL(fmt.Sprintf("h%d.test", i%7), fmt.Sprint(i), 0)
+				u.Attempt, u.Depth = uint8(i%2), uint16(i%3)
+				if i%4 == 0 {
+					u.Due = record.Time(1 + i)
+				}
+				urls = append(urls, u)
+			}
+			if err := b.add("seed", urls...); err != nil {
+				t.Fatal(err)
+			}
+			for r := range 6 {
+				txn, now := fmt.Sprintf("r%d", r), record.Time(r+1)*7200e6
+				batch, err := b.next(now, NextOptions{N: 25, Txn: txn})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r == 5 || policy.Name == walk {
+					break // it is in flight
+				}
+				var outcomes []record.Fetch
+				for i, u := range batch {
+					o := fetchOf(u, []string{record.OutcomeFetched, record.OutcomeTimeout, record.OutcomeDeferred}[max(rng.IntN(6)-3, 0)], 200, now)
+					o.ContentFP, o.BodyLength = 1+rng.Uint64N(2), 1
+					if o.Outcome != record.OutcomeFetched {
+						o.Status = 0
+					} else if i%3 == 0 {
+						o.FreshUntil = now + record.Time(rng.Int64N(20000e6))
+					}
+					outcomes = append(outcomes, o)
+				}
+				if err := b.update(txn, now, outcomes, newURL("fresh.test", fmt.Sprint(r), 0)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			other := open(t, durable.NewCrashFS(), Params{Policy: policy.Name})
+			if err := other.add("all", b.exported()...); err != nil {
+				t.Fatal(err)
+			}
+			other.check()
+			text := func(b *bench) (lines []string) {
+				columns, err := b.f.ExportColumns()
+				if err != nil {
+					t.Fatal(err)
+				}
+				x, err := record.NewText[record.URL](columns, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, u := range b.exported() {
+					lines = append(lines, string(x.AppendJSON(nil, &u, false)))
+				}
+				slices.Sort(lines)
+				return lines
+			}
+			was, is := text(b), text(other)
+			if d := cmp.Diff(was, is); d != "" {
+				t.Error(d)
+			}
+			further := map[string]string{revisit: `"promised_until":"1970-`, opic: `"credit":`}[policy.Name]
+			if !strings.Contains(strings.Join(was, "\n"), further) {
+				t.Errorf("no row has %s", further)
+			}
+		})
+	}
+}
+
+// A row that claims more of a page than visits can have told is taken for what they can.
+func TestVisitsThatNobodyMade(t *testing.T) {
+	p, err := newSchedule(&Params{Policy: revisit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []uint64{0, 1, 1 << 31, 1 << 32, 1 << 63, math.MaxUint64} {
+		v := p.visitOf(visitColumns.Extra(func(string) uint64 { return n }))
+		if n == 0 && v != (segment.Visit{}) || n > 0 && v.Visits == 0 || v.Changes >= enough || v.Last < 0 || v.Until < 0 || v.ObservedUS > p.mostObserved(v.Changes) {
+			t.Errorf("%d: %+v", n, v)
+		}
+		p.class(&v)
+		p.learn(&v, &sighting{at: 1, fp: 2}, 1)
+		p.promised(&v, 1)
+	}
+	if v := p.visitOf(record.Extra{}); v != (segment.Visit{}) {
+		t.Errorf("%+v of a row without the columns", v)
 	}
 }

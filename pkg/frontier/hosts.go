@@ -155,12 +155,20 @@ type arrival struct {
 	number   uint64 // in order of arrival
 	hold     uint64 // round until which it is held; 0: it gets a place
 	known    bool   // it was held, so that its host has counted it
+	class    uint8  // of a page that was found before, by policy revisit: 1 + schedule.class; else 0
+	credit   uint64 // by policy opic, if given
+	given    bool
 	host     []byte
 	row      []byte // as appendRow gives it
 }
 
 func (a *arrival) append(b []byte) []byte {
-	b = append(b, a.priority)
+	b = append(b, a.priority, a.class)
+	credit := [2]uint64{}
+	if a.given {
+		credit = [2]uint64{1, a.credit}
+	}
+	b = binary.AppendUvarint(binary.AppendUvarint(b, credit[0]), credit[1])
 	b = binary.AppendUvarint(b, uint64(a.due))
 	b = binary.AppendUvarint(b, a.number)
 	hold := a.hold << 1
@@ -174,9 +182,12 @@ func (a *arrival) append(b []byte) []byte {
 
 // decodeArrival is the reverse of append, for bytes that this process wrote.
 func decodeArrival(b []byte) (a arrival) {
-	a.priority = b[0]
-	due, n := binary.Uvarint(b[1:])
-	b = b[1+n:]
+	a.priority, a.class = b[0], b[1]
+	a.given = b[2] == 1
+	credit, n := binary.Uvarint(b[3:])
+	a.credit, b = credit, b[3+n:]
+	due, n := binary.Uvarint(b)
+	b = b[n:]
 	a.due = record.Time(due)
 	a.number, n = binary.Uvarint(b)
 	b = b[n:]
@@ -199,6 +210,9 @@ func (c *change) place(h *segment.Host, a *arrival) error {
 		h.Discovered++
 		c.s.Counts.Discovered++
 		c.s.Counts.Pending++
+		if a.class > 0 {
+			c.s.Revisits.Rates[a.class-1]++
+		}
 	}
 	switch {
 	case a.hold > 0:
@@ -212,7 +226,7 @@ func (c *change) place(h *segment.Host, a *arrival) error {
 		c.buf = append(c.buf, a.row...)
 		return c.lines.add(a.number, c.buf)
 	}
-	level := c.s.policy.level(a.priority, false)
+	level := c.s.policy.level(a.priority, a.class > 0)
 	return c.queue.add(orderOf(level, nextPlace(h, level, c.s.V[level], turn(h))), a.row)
 }
 

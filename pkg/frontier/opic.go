@@ -17,7 +17,8 @@ import (
 // computation" (Abiteboul, Preda and Cobena, WWW 2003), for a crawl that fetches each
 // page once, in batches. Credit is counted in whole units, so that none is ever lost.
 //
-//   - A URL that Add puts in brings seedCredit; one that Update puts in has none.
+//   - A URL that Add puts in brings seedCredit, or what an export says that it had; one
+//     that Update puts in has none.
 //   - A page that has its final outcome gives all its credit away: a tax to the lambda
 //     page, the rest in equal parts to the distinct URLs that it links to, itself and
 //     links marked nofollow aside. What cannot be divided goes to the lambda page.
@@ -64,9 +65,14 @@ type credits struct {
 	Kept   uint64 `json:"kept,omitempty"` // given to URLs that did not wait
 }
 
-// seed is the credit of a new URL that Add puts in, as its row's Place.
-func (k *credits) seed() uint64 {
-	n := min(seedCredit, mostCredit-k.Total)
+// seed brings in the credit of a new URL that Add puts in, and is its row's Place: seedCredit,
+// or what it had in the frontier that it comes from.
+func (k *credits) seed(a *arrival) uint64 {
+	n := uint64(seedCredit)
+	if a.given {
+		n = a.credit
+	}
+	n = min(n, mostCredit-k.Total)
 	k.Total += n
 	return n - k.Share
 }
@@ -393,7 +399,7 @@ func (c *change) endow(a *arrival) error {
 	if c.credit != nil {
 		return c.credit.wait(&e, queue)
 	}
-	e.Place = c.s.Credit.seed()
+	e.Place = c.s.Credit.seed(a)
 	return (&settlement{c: c}).queue(&e, queue)
 }
 

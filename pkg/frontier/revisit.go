@@ -358,8 +358,13 @@ func (p *schedule) learn(v *segment.Visit, s *sighting, was uint64) (blind bool)
 	if v.Changes >= enough && v.Changes%2 == 0 {
 		v.Changes, v.ObservedUS = v.Changes/2, v.ObservedUS/2
 	}
-	v.ObservedUS = min(v.ObservedUS, slowest*p.max*(2*uint64(v.Changes)+1)/2)
+	v.ObservedUS = min(v.ObservedUS, p.mostObserved(v.Changes))
 	return blind
+}
+
+// mostObserved bounds the time in which so many changes were seen.
+func (p *schedule) mostObserved(changes uint32) uint64 {
+	return slowest * p.max * (2*uint64(changes) + 1) / 2
 }
 
 // mean is the estimated mean time between two changes of a page, in µs. Half a change

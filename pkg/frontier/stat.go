@@ -14,7 +14,6 @@ import (
 	"mercator/formats/segment"
 	"mercator/formats/store"
 	"mercator/pkg/fault"
-	"mercator/pkg/stage"
 )
 
 // Stat is what a frontier holds.
@@ -268,14 +267,8 @@ func eachEntry(ctx context.Context, fs files, runs []run, fn func(*segment.Entry
 	}
 }
 
-// Export is the body of stage "mfrontier export": every URL that is not
-// finished, those in flight first, then in order of service, as the records that
-// went in. Adding them to an empty frontier restores it, but for host statistics.
-func (f *Frontier) Export(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
-	return f.EachURL(ctx, func(u *record.URL) error { return b.Make("pending", u) })
-}
-
-// EachURL calls fn for every URL that is not finished, in the order of Export.
+// EachURL calls fn for every URL that is not finished: those in flight first, then in
+// order of service.
 func (f *Frontier) EachURL(ctx context.Context, fn func(*record.URL) error) error {
 	s, _, err := f.current()
 	if err != nil {

@@ -46,7 +46,7 @@ func (f *Frontier) Add(ctx context.Context, b *stage.Batch[record.URL, record.UR
 	}
 	c := newChange(f, b)
 	defer c.close()
-	c.limits = o.Limits
+	c.limits, c.adds = o.Limits, s.policy
 	if err := c.spool(ctx, b, o.Prioritizer, s.policy, c.arrive); err != nil {
 		return err
 	}
@@ -247,6 +247,7 @@ type change struct {
 	host    []byte
 	row     []byte
 	buf     []byte
+	adds    *policy     // of an Add, whose rows may come from an export; else nil
 	walking *walking    // policy walk; else nil
 	credit  *settlement // of an update by policy opic; else nil
 
@@ -314,8 +315,10 @@ func (c *change) arrive(u *record.URL) error {
 	c.added++
 	c.entry.URL = *u
 	c.host = append(c.host[:0], u.Host...)
+	a := arrival{priority: u.Priority, due: u.Due, number: c.added, host: c.host}
+	c.recall(u, &a)
 	c.row = appendRow(&c.fresh.coders, c.row[:0], &c.entry)
-	a := arrival{priority: u.Priority, due: u.Due, number: c.added, host: c.host, row: c.row}
+	a.row = c.row
 	c.buf = a.append(c.buf[:0])
 	if c.gate != nil && u.Due == 0 {
 		return c.gate.arrive(u.Host, c.buf)

@@ -46,16 +46,17 @@ type Sink interface {
 
 // Spec says what is run.
 type Spec struct {
-	Name     string       // in the ledger: "mresolve", "murlset new"
-	Verb     string       // of the transaction: "new"
-	Store    *store.Store // nil: nothing is committed
-	Stores   []string     // further stores that the body commits to once its input has ended (record.Stage.Stores)
-	Txn      string       // "": commits at once, keeps no output; without a store, the input's if all of it has one
-	Now      record.Time  // the round's clock; 0: the input's
-	Threads  int          // for compression
-	NoOutput bool         // a sink: writes no rows (mfrontier update)
-	NoEpoch  bool         // the output is of no epoch of a crawl, whatever the input's (mcat)
-	Bodies   bool         // fetch rows carry their bodies to sinks that take them (pipes)
+	Name     string         // in the ledger: "mresolve", "murlset new"
+	Verb     string         // of the transaction: "new"
+	Store    *store.Store   // nil: nothing is committed
+	Stores   []string       // further stores that the body commits to once its input has ended (record.Stage.Stores)
+	Txn      string         // "": commits at once, keeps no output; without a store, the input's if all of it has one
+	Now      record.Time    // the round's clock; 0: the input's
+	Threads  int            // for compression
+	NoOutput bool           // a sink: writes no rows (mfrontier update)
+	NoEpoch  bool           // the output is of no epoch of a crawl, whatever the input's (mcat)
+	Like     *record.Schema // further columns of the output, where there is no input that has them (mfrontier export)
+	Bodies   bool           // fetch rows carry their bodies to sinks that take them (pipes)
 	// Spooled: rows reach the sinks only after the store's commit and unlock
 	// (mfrontier next, murlset new). Otherwise rows stream as they are made.
 	Spooled bool
@@ -216,6 +217,8 @@ func (b *Batch[In, Out]) declare(o record.WriterOptions) record.WriterOptions {
 	o.Threads = b.spec.Threads
 	if b.in != nil && b.in.Schema().Kind == kindOf[Out]() {
 		o.Like = b.in.Schema()
+	} else if b.spec.Like != nil {
+		o.Like = b.spec.Like
 	}
 	return o
 }

@@ -1,0 +1,132 @@
+package frontier
+
+import (
+	"context"
+	"math"
+
+	"mercator/formats/record"
+	"mercator/formats/segment"
+	"mercator/pkg/stage"
+)
+
+// Columns of exported URLs that url records do not have otherwise. Add knows them.
+const (
+	columnVisits   = "visits"
+	columnChanges  = "changes"
+	columnObserved = "observed_us"
+	columnVisited  = "last_visit"
+	columnGone     = "gone"
+	columnUntil    = "promised_until"
+	columnBroken   = "promises_broken"
+	columnCredit   = "credit"
+)
+
+var (
+	visitColumns  = record.NewSchema(record.KindURL, record.Column{Name: columnVisits}, record.Column{Name: columnChanges}, record.Column{Name: columnObserved}, record.Column{Name: columnVisited, Time: true}, record.Column{Name: columnGone}, record.Column{Name: columnUntil, Time: true}, record.Column{Name: columnBroken})
+	creditColumns = record.NewSchema(record.KindURL, record.Column{Name: columnCredit})
+)
+
+// further is the schema of what the policy keeps of a URL besides its record; nil: nothing.
+func (p *policy) further() *record.Schema {
+	switch {
+	case p.revisit != nil:
+		return visitColumns
+	case p.tax > 0:
+		return creditColumns
+	}
+	return nil
+}
+
+// ExportColumns are the further columns of the rows of Export; nil if there are none.
+func (f *Frontier) ExportColumns() (*record.Schema, error) {
+	s, _, err := f.current()
+	if err != nil {
+		return nil, err
+	}
+	return s.policy.further(), nil
+}
+
+// Export is the body of stage "mfrontier export", whose output has ExportColumns: the
+// rows of EachExported.
+func (f *Frontier) Export(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+	return f.EachExported(ctx, func(u *record.URL) error { return b.Make("pending", u) })
+}
+
+// EachExported calls fn for each URL that is to be added to a new frontier of the same
+// policy for it to be as this one, but for what is known of hosts and domains, the credit of the lambda
+// page, and what has finished: in the order of EachURL; of policy walk the start set, by
+// number, since where walks stand is chance.
+func (f *Frontier) EachExported(ctx context.Context, fn func(*record.URL) error) error {
+	s, _, err := f.current()
+	if err != nil {
+		return err
+	}
+	if s.Walk != nil {
+		return eachEntry(ctx, f.st, s.Walk.Starts, func(e *segment.Entry) error { return fn(&e.URL) })
+	}
+	columns := s.policy.further()
+	return f.each(ctx, s, func(q queue, e *segment.Entry) error {
+		switch {
+		case s.policy.revisit != nil && e.Visit.Visits > 0:
+			e.URL.Extra = visitExtra(columns, &e.Visit)
+		case s.Credit != nil:
+			credit := s.creditOf(q, e)
+			e.URL.Extra = columns.Extra(func(string) uint64 { return credit })
+		}
+		return fn(&e.URL)
+	})
+}
+
+func visitExtra(s *record.Schema, v *segment.Visit) record.Extra {
+	return s.Extra(func(name string) uint64 {
+		switch name {
+		case columnVisits:
+			return uint64(v.Visits)
+		case columnChanges:
+			return uint64(v.Changes)
+		case columnObserved:
+			return v.ObservedUS
+		case columnVisited:
+			return uint64(v.Last)
+		case columnGone:
+			return uint64(v.Gone)
+		case columnUntil:
+			return uint64(v.Until)
+		}
+		return uint64(v.Broken)
+	})
+}
+
+// visitOf is the reverse of visitExtra, for any row: nothing in it is more than visits
+// lead to.
+func (p *schedule) visitOf(x record.Extra) (v segment.Visit) {
+	number := func(name string, most uint64) uint64 {
+		n, _ := x.Number(name)
+		return min(n, most)
+	}
+	v.Visits = uint32(number(columnVisits, math.MaxUint32))
+	if v.Visits == 0 {
+		return v
+	}
+	v.Changes = uint32(number(columnChanges, enough-1))
+	v.ObservedUS = number(columnObserved, p.mostObserved(v.Changes))
+	v.Last = record.Time(number(columnVisited, math.MaxInt64))
+	v.Gone = uint8(number(columnGone, math.MaxUint8))
+	v.Until = record.Time(number(columnUntil, math.MaxInt64))
+	v.Broken = uint8(number(columnBroken, math.MaxUint8))
+	return v
+}
+
+// recall takes from a row that is added what an export has of it.
+func (c *change) recall(u *record.URL, a *arrival) {
+	switch {
+	case c.adds == nil:
+	case c.adds.revisit != nil:
+		v := c.adds.revisit.visitOf(u.Extra)
+		if c.entry.Visit = v; v.Visits > 0 {
+			a.class = 1 + uint8(c.adds.revisit.class(&v))
+		}
+	case c.adds.tax > 0:
+		a.credit, a.given = u.Extra.Number(columnCredit)
+	}
+}
