@@ -71,7 +71,7 @@ func TestReplay(t *testing.T) {
 				}
 			}
 			output(t, "mckpt", "abandon", c.dir)
-			c.finish(t, driver, "ROUNDS=5")
+			c.finish(t, driver, "ROUNDS=4")
 			output(t, "mckpt", "restore", c.dir, "4") // rounds 4 and 5 are made again
 			// Round 4 dies in mfetch once more, and is taken up this time.
 			if out, err := c.command(driver, "ROUNDS=4", "BIN="+wrap(t, "mfetch", mfetch)).CombinedOutput(); err == nil {
@@ -118,5 +118,39 @@ func TestReplay(t *testing.T) {
 				t.Errorf("a changed row went unseen: %v\n%s", err, tail(out))
 			}
 		})
+	}
+}
+
+// visits is what the frontier of a crawl knows of each page that it comes back to, and of
+// the room that its rounds have for that.
+func visits(t *testing.T, dir string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "all.arrows.zst")
+	output(t, "mfrontier", "export", "--quiet", dir+"/frontier", "-o", file)
+	return output(t, "mfrontier", "stat", "--json", dir+"/frontier") + output(t, "mcat", file)
+}
+
+// TestReplayOfRevisits repeats rounds in which pages change and say how long they stay,
+// none of them with as many URLs as it could have had: that number counts too.
+func TestReplayOfRevisits(t *testing.T) {
+	w := startWeb(t, 9, 2, 12, "--hard", "--changing")
+	config := filepath.Join(t.TempDir(), "crawl.toml")
+	if err := os.WriteFile(config, []byte("[frontier]\nmin_interval = \"1s\"\nmax_interval = \"24h\"\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c := newCrawl(t, w, "POLICY=revisit", "BATCH=100", "CONFIG="+config)
+	c.finish(t, "stream.sh", "ROUNDS=4")
+	want := visits(t, c.dir)
+	for _, part := range []string{`"room_a_day": 0,`, `"promised_until":"2`} {
+		if strings.Contains(want, part) != (part[1] == 'p') {
+			t.Errorf("%s in %s", part, want)
+		}
+	}
+	dir, out, err := c.replay(t)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, tail(out))
+	}
+	if got := visits(t, dir); got != want {
+		t.Errorf("repeated, the frontier differs: %s", diff(want, got))
 	}
 }
