@@ -498,11 +498,10 @@ func verdictOf(ev *segment.Host, v verdict, outcome string) {
 // the url_key: anyone can make thousands of URLs of one url_key, which a set with a
 // polynomial of its own lets through, and a page can link to all of them.
 func flightOrder(host, url string) uint64 {
-	h := sha256.New()
-	io.WriteString(h, host)
-	h.Write([]byte{0}) // in no host
-	io.WriteString(h, url)
-	return binary.BigEndian.Uint64(h.Sum(nil))
+	var room [512]byte
+	b := append(append(room[:0], host...), 0) // in no host
+	h := sha256.Sum256(append(b, url...))
+	return binary.BigEndian.Uint64(h[:])
 }
 
 // land gives each URL of the older batch in flight its outcome. Both sides come in flightOrder, so
