@@ -107,7 +107,7 @@ FROM := $(CRAWL)/rounds/$(R)
 D := $(REPLAY)/rounds/$(R)
 T := --txn $(R)
 
-# BATCH and the *_FLAGS as they were.
+# BATCH and the *_FLAGS as they were. crawl.toml is as it is now: see README.md.
 -include $(FROM)/flags
 
 # A walk goes by both seen-tests.
@@ -117,10 +117,10 @@ OUTCOMES := $(if $(WALK),fetched,marked)
 FOUND := $(if $(WALK),links,new)
 
 # The batch is as long as it was: one outcome of role page for each of its URLs.
-# Where hosts or domains have a share (under policy opic always), or dead hosts are
-# parked, URLs are passed over too, and the number asked for counts; policy revisit
+# Where hosts or domains have a share (under policy opic always), dead hosts are
+# parked, or a batch has a time, URLs are passed over too, and the number asked for counts; policy revisit
 # keeps it, to know what rounds have room for.
-SHARES := $(findstring --per-,$(NEXT_FLAGS))$(findstring --dead-after,$(UPDATE_FLAGS))$(shell grep -E '^ *(per_host|per_domain|dead_after)' $(CRAWL)/crawl.toml)$(filter opic revisit,$(POLICY))
+SHARES := $(findstring --per-,$(NEXT_FLAGS))$(findstring --for,$(NEXT_FLAGS))$(findstring --dead-after,$(UPDATE_FLAGS))$(shell grep -E '^ *(per_host|per_domain|for|dead_after)' $(CRAWL)/crawl.toml)$(filter opic revisit,$(POLICY))
 ROWS = $$($(BIN)mcat --format tsv --columns role $(FROM)/$(OUTCOMES).$(Z) | grep -c '^page')
 SIZE = $(if $(SHARES),$(BATCH:%=-n %),-n $(ROWS))
 NOW  = --now "$$($(BIN)mcat --trailer $(FROM)/$(OUTCOMES).$(Z) | sed -n 's/.*"now":"\([^"]*\)".*/\1/p')"

@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -202,10 +203,10 @@ func urls(std *cli.Std, files []string, text, strict bool, flags cli.RewriteFlag
 
 // batchFlags say what a batch is.
 type batchFlags struct {
-	Number    int           `short:"n" default:"10000" help:"URLs in the batch, at most."`
+	Number    *int          `short:"n" help:"URLs in the batch, at most (default: 10000; with --for any number)."`
 	PerHost   int           `help:"URLs of one host, at most; 0: any number."`
 	PerDomain int           `help:"URLs of one registered domain (example.co.uk), at most; 0: any number. At most --number URLs of hosts and domains that have their share are passed over, so the batch may be smaller."`
-	For       time.Duration `help:"Instead of --number: as many URLs as can be fetched in this time, of each host and of all, with the delays and connections below and the speeds that hosts had before."`
+	For       time.Duration `help:"As many URLs as can be fetched in this time, of each host and of all, with the delays and connections below and the speeds that hosts had before; no more than --number, if that is given too."`
 	Overlap   bool          `help:"While a batch is out, one more beside it, of URLs of other hosts; at most --number URLs of its hosts are passed over."`
 
 	BackQueues string `placeholder:"N" help:"Policy priority: back queues that this batch goes through, as with \"mfrontier create\"; 0: none. Default: those of the frontier."`
@@ -222,8 +223,22 @@ func (f *batchFlags) politeness() frontier.Politeness {
 	return frontier.Politeness{MinDelay: f.MinDelay, DelayFactor: f.DelayFactor, MaxDelay: f.MaxDelay, AddrDelay: f.AddrDelay, Connections: f.Connections, Duration: f.Duration}
 }
 
-func (f *batchFlags) options(txn string) frontier.NextOptions {
-	return frontier.NextOptions{N: f.Number, PerHost: f.PerHost, PerDomain: f.PerDomain, Overlap: f.Overlap, For: f.For, Politeness: f.politeness(), BackQueues: f.BackQueues, Txn: txn}
+// defaultNumber is the size of a batch for which neither number nor time is given.
+const defaultNumber = 10_000
+
+// options are the flags as they are meant; those that make no batch are fault.Usage.
+func (f *batchFlags) options(txn string) (frontier.NextOptions, error) {
+	n := 0
+	switch {
+	case f.Number != nil && *f.Number < 1:
+		return frontier.NextOptions{}, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a batch of %d URLs", *f.Number), Want: "at least 1"}
+	case f.Number != nil:
+		n = *f.Number
+	case f.For == 0:
+		n = defaultNumber
+	}
+	o := frontier.NextOptions{N: n, PerHost: f.PerHost, PerDomain: f.PerDomain, Overlap: f.Overlap, For: f.For, Politeness: f.politeness(), BackQueues: f.BackQueues, Txn: txn}
+	return o, o.Check()
 }
 
 type nextCmd struct {
@@ -253,7 +268,7 @@ the same moment. Each host gets what it can do in four fifths of the time: some 
 longer than before. Hosts that were never contacted are taken to need --duration.
 
 If nothing is due, it waits for the earliest due time. An empty batch means an empty
-frontier: the crawl is done, and the round can be closed like any other.
+frontier: the crawl is done, and the round can be closed like any other (with --overlap none is opened).
 
 With --overlap the frontier may hold two batches: one more is taken while the first is out, so that who
 fetches need not wait for the first to be extracted and merged. No host has URLs in both. The second
@@ -269,8 +284,8 @@ between them holds the second: after a restore the same command gives its batch 
 }
 
 func (c *nextCmd) Run(ctx context.Context, std *cli.Std) error {
-	o := c.options(c.Txn)
-	if err := o.Check(); err != nil {
+	o, err := c.options(c.Txn)
+	if err != nil {
 		return err
 	}
 	f, err := open(std, c.Store, c.TxnFlags)

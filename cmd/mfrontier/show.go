@@ -246,8 +246,14 @@ func (c *planCmd) Run(ctx context.Context, std *cli.Std) error {
 		if err != nil {
 			return err
 		}
-	} else if plan, err = f.PlanNext(ctx, c.options(""), record.TimeOf(std.Now()), c.politeness()); err != nil {
-		return err
+	} else {
+		o, err := c.options("")
+		if err != nil {
+			return err
+		}
+		if plan, err = f.PlanNext(ctx, o, record.TimeOf(std.Now()), c.politeness()); err != nil {
+			return err
+		}
 	}
 	if c.Curve && plan.URLs > frontier.MaxSimulated {
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--curve of %d URLs", plan.URLs), Want: fmt.Sprintf("at most %d", frontier.MaxSimulated)}

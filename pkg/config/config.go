@@ -33,7 +33,7 @@ import (
 // such as "64M".
 type File struct {
 	Seeds              []string `toml:"seeds" path:"yes" doc:"files with one seed URL a line, where SEEDS= names none" like:"[\"seeds.txt\"]"`
-	Batch              int      `toml:"batch" flag:"mfrontier next --number, mfrontier plan --number" doc:"URLs a round" like:"10000"`
+	Batch              int      `toml:"batch" flag:"mfrontier next --number, mfrontier plan --number" doc:"URLs a round, at most" like:"10000"`
 	Rounds             int      `toml:"rounds" doc:"stop after this round, where ROUNDS= names none; 0: when the frontier is empty" like:"0"`
 	CheckpointInterval string   `toml:"checkpoint_interval" flag:"mckpt commit --interval" doc:"least time between two checkpoints that are kept; 0s: keep that of every round" like:"\"1h\""`
 	Schemes            []string `toml:"schemes" flag:"mfetch --scheme, mextract --scheme, mfrontier add --scheme, murlset new --scheme, murlset add --scheme, murlset test --scheme, murlset build --scheme, murlset key --scheme, mcat --scheme, mresolve canon --scheme" doc:"schemes whose URLs are crawled, others with their default ports" like:"[\"http\", \"https\", \"ftp\", \"gopher\"]"`
@@ -73,7 +73,7 @@ type File struct {
 		Buffer       int     `toml:"buffer" flag:"mfrontier create --buffer" doc:"URLs of each run of a queue that are in memory; 0: what 64 KiB hold, some 600" like:"0"`
 		PerHost      int     `toml:"per_host" flag:"mfrontier next --per-host, mfrontier plan --per-host" doc:"URLs of one host in a batch; 0: any number" like:"0"`
 		PerDomain    int     `toml:"per_domain" flag:"mfrontier next --per-domain, mfrontier plan --per-domain" doc:"URLs of one registered domain in a batch; 0: any number" like:"0"`
-		For          string  `toml:"for" flag:"mfrontier next --for, mfrontier plan --for" doc:"size of a batch by the time that it takes, instead of batch" like:"\"0s\""`
+		For          string  `toml:"for" flag:"mfrontier next --for, mfrontier plan --for" doc:"time that a batch is to take; with batch too, it ends at whichever is met first" like:"\"0s\""`
 		MaxAttempts  int     `toml:"max_attempts" flag:"mfrontier update --max-attempts" doc:"fetches of one URL before it is given up" like:"3"`
 		DeadAfter    int     `toml:"dead_after" flag:"mfrontier update --dead-after" doc:"failed contacts in a row, after which a host is parked; 0: never" like:"0"`
 		DeadDelay    string  `toml:"dead_delay" flag:"mfrontier update --dead-delay" doc:"how long such a host is parked; doubles" like:"\"1h\""`

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -496,6 +497,26 @@ func TestPerHost(t *testing.T) {
 	if err != nil || len(batch) != 3 {
 		t.Fatal(batch, err)
 	}
+	if err := b.update("last", 1, deferred(batch)); err != nil {
+		t.Fatal(err)
+	}
+	for _, much := range []int{math.MaxInt, math.MaxInt/3*2 + 2} { // three times that is more than 2^64, or little more
+		batch, err := b.next(1, NextOptions{N: 80, PerHost: much, PerDomain: much, Txn: fmt.Sprint(much)})
+		if err != nil || len(batch) != 80 {
+			t.Fatal(much, len(batch), err)
+		}
+		if err := b.update(fmt.Sprint(much), 1, deferred(batch)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// deferred are the outcomes of a batch of which nothing was tried.
+func deferred(batch []record.URL) (outcomes []record.Fetch) {
+	for _, u := range batch {
+		outcomes = append(outcomes, fetchOf(u, record.OutcomeDeferred, 0, 0))
+	}
+	return outcomes
 }
 
 func TestDeferredKeepsItsPlace(t *testing.T) {

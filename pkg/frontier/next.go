@@ -23,7 +23,7 @@ const maxFor = 24 * time.Hour
 
 // NextOptions say what a batch is.
 type NextOptions struct {
-	N int // URLs, at least 1; unless For is set
+	N int // URLs at most, at least 1; 0 with For: any number
 	// PerHost and PerDomain are the most URLs of one host, and of one registered
 	// domain; 0: no limit. URLs beyond are passed over, at most N of them: a frontier
 	// that begins with very many URLs of one domain gives a batch of less than N.
@@ -32,7 +32,7 @@ type NextOptions struct {
 	// For, if not 0, is how long the batch is to take: it has as many URLs of each host
 	// as politeness lets one connection fetch in four fifths of that time, one at least, and as many in
 	// all as Politeness.Connections can in all of it: contacts that take longer than expected, or wait
-	// for a connection, then make no tail. N does not count.
+	// for a connection, then make no tail.
 	For        time.Duration
 	Politeness Politeness // with For, and where there are back queues
 	// BackQueues, if not "", is for this batch what Params.BackQueues is for all. Those of
@@ -50,7 +50,7 @@ type NextOptions struct {
 // Check refuses options that make no batch.
 func (o NextOptions) Check() error {
 	switch {
-	case o.N < 1 && o.For == 0:
+	case o.N < 0 || o.N == 0 && o.For == 0:
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a batch of %d URLs", o.N), Want: "at least 1"}
 	case o.PerHost < 0:
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%d URLs per host", o.PerHost), Want: "0 (no limit) or more"}
@@ -101,7 +101,7 @@ func (f *Frontier) Wait(ctx context.Context, now record.Time, sleep func(ctx con
 
 // Next is the body of stage "mfrontier next": it takes a batch, in the order in
 // which its URLs should be started, and puts it in flight. From an empty frontier
-// it makes no row; without a name to commit that under it returns stage.Unchanged.
+// it makes no row; without a name to commit that under, or with Overlap, it returns stage.Unchanged.
 func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.URL], o NextOptions) error {
 	if err := o.Check(); err != nil {
 		return err
@@ -119,7 +119,7 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	if beside && (empty || due > b.Now()) {
 		return noneBeside(s.InFlight)
 	}
-	if empty && o.Txn != "" {
+	if empty && o.Txn != "" && !o.Overlap {
 		return nil // an empty batch, which a round of its name can be closed with
 	}
 	if empty || due > b.Now() {
@@ -390,6 +390,7 @@ func (l *limits) admit(host string) bool {
 
 // pick picks a batch. The picker tells what is left in the queues, and must be closed.
 func pick(ctx context.Context, fs files, s *state, now record.Time, o NextOptions, out outlets) (*picker, error) {
+	o.PerHost, o.PerDomain = min(o.PerHost, MaxCapped), min(o.PerDomain, MaxCapped) // no batch with a limit has more
 	back, err := s.policy.backQueues(o.BackQueues, o.Politeness.Connections)
 	if err != nil {
 		return nil, err

@@ -455,6 +455,19 @@ func TestOverlapRefusals(t *testing.T) {
 
 // Walkers whose visits are in the second batch stand still while those of the first
 // move on.
+// An empty frontier opens no round of its own name with Overlap, or there would be no end to them.
+func TestOverlapOfNothing(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{})
+	for _, txn := range []string{"r1", "r2"} {
+		if batch, err := b.next(1, NextOptions{N: 1, Txn: txn, Overlap: true}); err != nil || len(batch) != 0 {
+			t.Fatal(batch, err)
+		}
+		if _, found, err := b.f.Store().Ahead().Lookup("next", txn); found || err != nil {
+			t.Fatal(found, err)
+		}
+	}
+}
+
 func TestWalkBeside(t *testing.T) {
 	b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walkers: 12, Seed: 5})
 	if err := b.add("seed", pageURL("a.test/"), pageURL("b.test/"), pageURL("c.test/"), pageURL("d.test/")); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -287,12 +288,19 @@ func TestFor(t *testing.T) {
 	if plan.URLs != uint64(len(batch)) || plan.Duration > 50*time.Second || plan.Duration < 40*time.Second {
 		t.Errorf("planned %d URLs, %v; batch of %d", plan.URLs, plan.Duration, len(batch))
 	}
-	var outcomes []record.Fetch
-	for _, u := range batch {
-		outcomes = append(outcomes, fetchOf(u, record.OutcomeDeferred, 0, 0))
-	}
-	if err := b.update("r2", 1, outcomes); err != nil {
+	if err := b.update("r2", 1, deferred(batch)); err != nil {
 		t.Fatal(err)
+	}
+	// A number bounds it too, if it is met first.
+	for number, want := range map[int]int{1: 1, 20: 20, len(batch): len(batch), 3000: len(batch)} {
+		txn := fmt.Sprint(number)
+		few, err := b.next(now, NextOptions{N: number, For: time.Minute, Politeness: polite, Txn: txn})
+		if err != nil || len(few) != want {
+			t.Errorf("%d URLs, want %d: %v", len(few), want, err)
+		}
+		if err := b.update(txn, now, deferred(few)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	// Few connections have less time than the hosts.
 	o = NextOptions{For: 10 * time.Second, Politeness: polite, Txn: "r3"}
@@ -348,6 +356,55 @@ func TestForHasNoTail(t *testing.T) {
 		if plan.Tail > span/10 || plan.Duration > span*11/10 || plan.Duration < span*9/10 {
 			t.Errorf("seed %d, %d connections: %v, of which %v are the tail", seed, polite.Connections, plan.Duration, plan.Tail)
 		}
+	}
+}
+
+// A batch by time ends in its time, and fills it, even if every contact takes a quarter
+// longer than before: the four fifths that hosts get are for that. There are connections for all hosts.
+func TestForLeavesRoom(t *testing.T) {
+	polite := Politeness{MinDelay: time.Second, DelayFactor: 10, MaxDelay: 30 * time.Second, Connections: 50}
+	const now, span = record.Time(3600e6), 10 * time.Minute
+	measured := func(slower float64) *bench {
+		b := open(t, durable.NewCrashFS(), Params{})
+		var first, fresh []record.URL
+		var outcomes []record.Fetch
+		for h := range 20 {
+			u := newURL(fmt.Sprintf("h%d.test", h), "first", 0)
+			o := fetchOf(u, record.OutcomeFetched, 200, 1)
+			o.DurationUS = int64(slower * float64(100_000+40_000*h))
+			first, outcomes = append(first, u), append(outcomes, o)
+			for i := range 600 {
+				fresh = append(fresh, newURL(u.Host, fmt.Sprint(i), 0))
+			}
+		}
+		if err := b.add("seed", first...); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.next(1, NextOptions{N: len(first), Txn: "r1"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.update("r1", 1, outcomes, fresh...); err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	batch, err := measured(1).next(now, NextOptions{For: span, Politeness: polite, Txn: "r2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(u *record.URL) error {
+		if len(batch) == 0 {
+			return io.EOF
+		}
+		*u, batch = batch[0], batch[1:]
+		return nil
+	}
+	actual, err := measured(1.25).f.PlanRecords(t.Context(), read, now, polite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if actual.Duration > span || actual.Duration < span*97/100 {
+		t.Errorf("%v, want no more than %v, and little less", actual.Duration, span)
 	}
 }
 

@@ -41,6 +41,9 @@ func pickKnown(ctx context.Context, fs files, s *state, now record.Time, o NextO
 	if o.For > 0 {
 		// What the connections do if no host is slower than assumed.
 		n = int(float64(o.For) * float64(o.Politeness.Connections) / float64(o.Politeness.Duration+1))
+		if o.N > 0 {
+			n = min(n, o.N)
+		}
 	}
 	if o.PerHost+o.PerDomain > 0 {
 		most = MaxCapped
@@ -88,7 +91,7 @@ type trial struct {
 // small reports whether more candidates may make a better batch.
 func (t *trial) small() bool {
 	if t.o.For > 0 { // as long as what is passed over, and written again, is no more than some batches
-		return t.idle && 8*t.fits >= t.over
+		return t.idle && (t.o.N == 0 || t.fits < t.o.N) && 8*t.fits >= t.over
 	}
 	return t.fits < t.o.N
 }
