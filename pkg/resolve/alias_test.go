@@ -147,17 +147,7 @@ func TestCanonBesideResolve(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	m, err := st.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := openCache(st, m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	names := 0
-	if err := c.upTo(nil, func(*record.Module) error { names++; return nil }); err != nil || names != 3 {
-		t.Errorf("%d names in the store, %v", names, err)
+	if names := len(cached(t, st)); names != 3 {
+		t.Errorf("%d names in the store", names)
 	}
 }

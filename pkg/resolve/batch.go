@@ -100,7 +100,7 @@ type batch[R record.Row] struct {
 	opt    Options
 	use    use[R]
 	b      *stage.Batch[R, R]
-	open   func() (*cacheReader, error)
+	open   func() (cacheFiles, error)
 	now    time.Time // when the batch began
 	intake *intake[R]
 	work   chan *lookup
@@ -135,7 +135,7 @@ type window[R record.Row] struct {
 // resolveRows looks up the names of a batch's rows, and passes these on.
 func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Batch[R, R], opt Options, u use[R]) (Stats, error) {
 	r := &batch[R]{opt: opt, use: u, b: b, now: opt.Now(), asking: map[string]*lookup{}, here: make(map[string]*lookup, windowRows),
-		open: func() (*cacheReader, error) { return openBase(st, b.Tx()) },
+		open: func() (cacheFiles, error) { return openBase(st, b.Tx()) },
 		work: make(chan *lookup), gone: make(chan *window[R], 2), asked: newEntries(opt.Memory / askedPart)}
 	if opt.Replay != nil {
 		r.stored = opt.Replay.saved
@@ -184,6 +184,10 @@ func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Ba
 	if err := r.remember(last); err != nil {
 		return r.stats, err
 	}
+	if r.stored != nil {
+		r.stored.Close() // the merge needs room
+		r.stored = nil
+	}
 	tx := b.Tx()
 	if tx == nil {
 		var err error
@@ -195,7 +199,7 @@ func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Ba
 }
 
 // openBase opens the cache that a transaction changes, or without one, the newest.
-func openBase(st *store.Store, tx *store.Tx) (*cacheReader, error) {
+func openBase(st *store.Store, tx *store.Tx) (cacheFiles, error) {
 	if tx != nil {
 		return openCache(st, tx.Base())
 	}

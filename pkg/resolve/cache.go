@@ -1,11 +1,13 @@
 package resolve
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,20 +16,29 @@ import (
 	"mercator/pkg/fault"
 )
 
-// The dns store holds one file of role "cache": a record stream of kind
+// The dns store holds files of role "cache". Each is a record stream of kind
 // "module", one row a name, ascending by FP64 of the name and then by name, so
 // that any reader of records reads it:
 //
 //	url_key = FP64(name), module = "dns", key = name,
 //	value   = {"addr","expires","error","cname","server","family","zone"} (type entry)
 //
-// A batch reads the file once, and rewrites it once when it commits, leaving expired
-// answers out.
+// Of a name in several files the newest row counts, as long as it is valid. A batch reads
+// each file once. When it commits, its answers become a new file, together with those files
+// that are not mergeRatio times as large: so each file is more than that times as large as
+// all newer ones, there are few, and an answer is written again a few times in all, not once
+// a batch. What has expired is left out then.
 const (
 	StoreKind    = "dns"
 	StoreVersion = "1.0"
 	roleCache    = "cache"
 	moduleName   = "dns"
+)
+
+// Bounds of what a commit merges.
+const (
+	mergeRatio = 3
+	mergeFloor = 64 << 10 // bytes: answers of fewer count as so many
 )
 
 // CreateStore makes an empty dns store.
@@ -185,7 +196,7 @@ func parseAddrs(list string) (addrs []netip.Addr, err error) {
 	return addrs, nil
 }
 
-// load puts a store's entries that r can use, and that are valid now, into some place.
+// load is cacheFiles.load of one file.
 func (c *cacheReader) load(r *Resolver, now time.Time, put func(key uint64, name string, e *entry) error) (err error) {
 	var e entry // one for all: put's is on the heap
 	for ; !c.end && err == nil; err = c.advance() {
@@ -207,13 +218,23 @@ func (c *cacheReader) load(r *Resolver, now time.Time, put func(key uint64, name
 	return err
 }
 
-// commit merges fresh answers with those of base into a new cache file, which leaves out
-// what has expired by now.
-func commit(tx *store.Tx, fresh *entries, open func() (*cacheReader, error), now time.Time) error {
+// commit puts fresh answers into a new cache file, with those of base that it is time to
+// merge.
+func commit(tx *store.Tx, fresh *entries, open func() (cacheFiles, error), now time.Time) error {
 	if fresh.empty() {
-		return nil // nothing new: the file stays
+		return nil // nothing new: the files stay
 	}
-	old, err := open()
+	files, err := open()
+	if err != nil {
+		return err
+	}
+	defer files.Close()
+	kept, size := len(files), max(fresh.size(), mergeFloor)
+	for kept > 0 && files[kept-1].length <= mergeRatio*size {
+		kept--
+		size += files[kept].length
+	}
+	old, err := files[kept:].merge()
 	if err != nil {
 		return err
 	}
@@ -226,15 +247,15 @@ func commit(tx *store.Tx, fresh *entries, open func() (*cacheReader, error), now
 	if err != nil {
 		return err
 	}
-	keep := func(m *record.Module) error {
-		e, err := parseEntry(m.Value)
+	keep := func(c *cacheReader) error {
+		e, err := parseEntry(c.row.Value)
 		if err != nil {
-			return old.corrupt(m, err)
+			return c.corrupt(c.row, err)
 		}
 		if !e.Expires.After(now) {
 			return nil
 		}
-		return w.Write(m)
+		return w.Write(c.row)
 	}
 	var value []byte
 	err = fresh.each(func(it item) (err error) {
@@ -260,19 +281,139 @@ func commit(tx *store.Tx, fresh *entries, open func() (*cacheReader, error), now
 	if err := f.Close(); err != nil {
 		return err
 	}
-	for _, e := range tx.Base().Files {
-		if e.Role == roleCache {
-			tx.Drop(e.Path)
+	for i := range files[kept:] {
+		tx.Drop(files[kept+i].path)
+	}
+	return nil
+}
+
+// cacheFiles are the cache of one generation of a store, oldest file first.
+type cacheFiles []cacheFile
+
+type cacheFile struct {
+	path   string // in the store
+	name   string // for messages
+	length int64
+	born   uint64
+	in     io.ReadCloser
+}
+
+func openCache(st *store.Store, m *store.Manifest) (files cacheFiles, err error) {
+	for _, e := range m.Files {
+		if e.Role != roleCache {
+			continue
+		}
+		f, err := st.OpenFile(e.Path)
+		if err != nil {
+			files.Close()
+			return nil, err
+		}
+		files = append(files, cacheFile{e.Path, st.Dir() + "/" + e.Path, e.Length, e.Born, f})
+	}
+	slices.SortFunc(files, func(a, b cacheFile) int { return cmp.Compare(a.born, b.born) })
+	return files, nil
+}
+
+func (files cacheFiles) Close() {
+	for i := range files {
+		files[i].in.Close()
+	}
+}
+
+// load puts the entries that r can use, and that are valid now, into some place, one file
+// after another.
+func (files cacheFiles) load(r *Resolver, now time.Time, put func(key uint64, name string, e *entry) error) error {
+	for i := range files {
+		c, err := newCacheReader(files[i].in, files[i].name)
+		if err != nil {
+			return err
+		}
+		err = c.load(r, now, put)
+		c.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cacheMerge walks cache files together, once, forward.
+type cacheMerge struct {
+	files []*cacheReader // oldest first
+	next  *cacheReader   // that has the next row; nil at the end
+}
+
+func (files cacheFiles) merge() (*cacheMerge, error) {
+	m := &cacheMerge{}
+	for i := range files {
+		c, err := newCacheReader(files[i].in, files[i].name)
+		if err != nil {
+			m.Close()
+			return nil, err
+		}
+		m.files = append(m.files, c)
+	}
+	m.choose()
+	return m, nil
+}
+
+func (m *cacheMerge) Close() {
+	for _, c := range m.files {
+		c.Close()
+	}
+}
+
+// choose finds the least row, and of equal ones the newest.
+func (m *cacheMerge) choose() {
+	m.next = nil
+	for _, c := range m.files {
+		if !c.end && (m.next == nil || compareRows(c.row, m.next.row) <= 0) {
+			m.next = c
+		}
+	}
+}
+
+// advance goes to the next name.
+func (m *cacheMerge) advance() error {
+	row := *m.next.row
+	for _, c := range m.files {
+		if c.end || compareRows(c.row, &row) != 0 {
+			continue
+		}
+		if err := c.advance(); err != nil {
+			return err
+		}
+	}
+	m.choose()
+	return nil
+}
+
+// upTo gives the file of each row before limit to keep, and skips a row equal to it. A nil
+// limit is the end.
+func (m *cacheMerge) upTo(limit *record.Module, keep func(*cacheReader) error) error {
+	for m.next != nil {
+		if limit != nil {
+			switch d := compareRows(m.next.row, limit); {
+			case d > 0:
+				return nil
+			case d == 0:
+				return m.advance()
+			}
+		}
+		if err := keep(m.next); err != nil {
+			return err
+		}
+		if err := m.advance(); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
 // cacheReader walks a cache file once, forward. Another goroutine unpacks and checks the
-// rows that come next: that is half of the work. Without a file it is at its end.
+// rows that come next: that is half of the work.
 type cacheReader struct {
-	path string
-	file io.Closer
+	name string         // for messages
 	row  *record.Module // until the next advance
 	end  bool
 
@@ -293,27 +434,12 @@ const (
 	maxPages = 3 // in memory, with the batches of records whose text they share
 )
 
-func openCache(st *store.Store, m *store.Manifest) (*cacheReader, error) {
-	for _, e := range m.Files {
-		if e.Role != roleCache {
-			continue
-		}
-		f, err := st.OpenFile(e.Path)
-		if err != nil {
-			return nil, err
-		}
-		return newCacheReader(f, st.Dir()+"/"+e.Path, f)
-	}
-	return &cacheReader{end: true}, nil
-}
-
-func newCacheReader(in io.Reader, name string, file io.Closer) (*cacheReader, error) {
+func newCacheReader(in io.Reader, name string) (*cacheReader, error) {
 	rows, err := record.NewReader[record.Module](in, record.ReaderOptions{Name: name})
 	if err != nil {
-		file.Close()
 		return nil, err
 	}
-	c := &cacheReader{path: name, file: file, ahead: make(chan page, maxPages), idle: make(chan []record.Module, maxPages)}
+	c := &cacheReader{name: name, ahead: make(chan page, maxPages), idle: make(chan []record.Module, maxPages)}
 	for range maxPages {
 		c.idle <- make([]record.Module, 0, pageRows)
 	}
@@ -325,14 +451,11 @@ func newCacheReader(in io.Reader, name string, file io.Closer) (*cacheReader, er
 	return c, nil
 }
 
-func (c *cacheReader) Close() error {
-	if c.file == nil {
-		return nil
-	}
+// Close returns when nobody reads the file.
+func (c *cacheReader) Close() {
 	close(c.idle)
-	for range c.ahead { // until nobody reads the file
+	for range c.ahead {
 	}
-	return c.file.Close()
 }
 
 // read fills pages, and checks that the file ascends.
@@ -359,7 +482,7 @@ func (c *cacheReader) read(rows *record.Reader[record.Module]) {
 }
 
 func (c *cacheReader) corrupt(row *record.Module, err error) error {
-	return &fault.Error{Class: fault.Corrupt, File: c.path, Place: fmt.Sprintf("name %q", row.Name), Err: err}
+	return &fault.Error{Class: fault.Corrupt, File: c.name, Place: fmt.Sprintf("name %q", row.Name), Err: err}
 }
 
 // advance goes to the next row.
@@ -398,26 +521,4 @@ func compareRows(a, b *record.Module) int {
 		return 1
 	}
 	return strings.Compare(a.Name, b.Name)
-}
-
-// upTo gives each row before limit to keep, and skips one equal to it. A nil
-// limit is the end.
-func (c *cacheReader) upTo(limit *record.Module, keep func(*record.Module) error) error {
-	for !c.end {
-		if limit != nil {
-			switch d := compareRows(c.row, limit); {
-			case d > 0:
-				return nil
-			case d == 0:
-				return c.advance()
-			}
-		}
-		if err := keep(c.row); err != nil {
-			return err
-		}
-		if err := c.advance(); err != nil {
-			return err
-		}
-	}
-	return nil
 }

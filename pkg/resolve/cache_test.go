@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -171,21 +172,8 @@ func TestABatchKeepsOrderAndFillsTheCache(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := st.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := openCache(st, m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	var names []string
-	if err := c.upTo(nil, func(m *record.Module) error { names = append(names, m.Name); return nil }); err != nil {
-		t.Fatal(err)
-	}
-	if strings.Join(names, " ") != "last.test" {
-		t.Errorf("the cache holds %v", names)
+	if rows := cached(t, st); len(rows) != 1 || !strings.HasPrefix(rows[0], "last.test ") {
+		t.Errorf("the cache holds %v", rows)
 	}
 }
 
@@ -416,14 +404,14 @@ func TestWarmMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tx.Abort()
-	if err := commit(tx, known, func() (*cacheReader, error) { return openBase(st, tx) }, testNow); err != nil {
+	if err := commit(tx, known, func() (cacheFiles, error) { return openBase(st, tx) }, testNow); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := tx.Commit(0, "", record.Ledger{}); err != nil {
 		t.Fatal(err)
 	}
 	b := &batch[record.URL]{opt: Options{Resolver: r, Memory: memory}, now: testNow, asked: newEntries(memory / askedPart),
-		open: func() (*cacheReader, error) { return openBase(st, nil) }}
+		open: func() (cacheFiles, error) { return openBase(st, nil) }}
 	defer b.asked.Close()
 	if err := b.load(); err != nil {
 		t.Fatal(err)
@@ -492,12 +480,17 @@ func TestNoTempFile(t *testing.T) {
 // cached tells what a store's cache holds.
 func cached(t *testing.T, st *store.Store) (rows []string) {
 	t.Helper()
-	c, err := openBase(st, nil)
+	files, err := openBase(st, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
-	if err := c.upTo(nil, func(m *record.Module) error { rows = append(rows, m.Name+" "+m.Value); return nil }); err != nil {
+	defer files.Close()
+	m, err := files.merge()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if err := m.upTo(nil, func(c *cacheReader) error { rows = append(rows, c.row.Name+" "+c.row.Value); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return rows
@@ -607,24 +600,6 @@ func FuzzCacheFile(f *testing.F) {
 		if isText {
 			data = stream(t, string(data))
 		}
-		open := func() (*cacheReader, error) {
-			return newCacheReader(bytes.NewReader(data), "cache", io.NopCloser(nil))
-		}
-		mayFail := func(err error) bool {
-			if e := new(fault.Error); err != nil && (!errors.As(err, &e) || e.File != "cache") {
-				t.Fatalf("%v is no fault of the file", err)
-			}
-			return err != nil
-		}
-		loaded, fresh := newEntries(1<<20), newEntries(1<<20)
-		defer loaded.Close()
-		c, err := open()
-		if mayFail(err) {
-			return
-		}
-		defer c.Close()
-		mayFail(c.load(r, testNow, func(key uint64, name string, e *entry) error { return loaded.put(key, name, e) }))
-
 		fsys := durable.NewCrashFS()
 		if err := CreateStore("/dns", store.Options{FS: fsys}); err != nil {
 			t.Fatal(err)
@@ -633,20 +608,55 @@ func FuzzCacheFile(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tx, _, err := st.Begin(t.Context(), "resolve", "")
+		change := func(do func(tx *store.Tx) error) error {
+			tx, _, err := st.Begin(t.Context(), "resolve", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Abort()
+			if err := do(tx); err != nil {
+				return err
+			}
+			if _, err := tx.Commit(0, "", record.Ledger{}); err != nil {
+				t.Fatal(err)
+			}
+			return nil
+		}
+		if err := change(func(tx *store.Tx) error {
+			f, err := tx.Create("cache/", ".arrows.zst", roleCache)
+			if err == nil {
+				_, err = f.Write(data)
+			}
+			if err == nil {
+				err = f.Close()
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		check := func(err error) {
+			if e := new(fault.Error); err != nil && (!errors.As(err, &e) || !strings.HasPrefix(e.File, "/dns/cache/")) {
+				t.Fatalf("%v is no fault of the file", err)
+			}
+		}
+		files, err := openBase(st, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer tx.Abort()
+		defer files.Close()
+		loaded, fresh := newEntries(1<<20), newEntries(1<<20)
+		defer loaded.Close()
+		check(files.load(r, testNow, func(key uint64, name string, e *entry) error { return loaded.put(key, name, e) }))
+
 		e := entry{Addr: "127.0.0.9", Expires: testNow.Add(time.Hour)}
 		if err := fresh.put(fingerprint.OfString("two.test"), "two.test", &e); err != nil {
 			t.Fatal(err)
 		}
-		if mayFail(commit(tx, fresh, open, testNow)) {
+		err = change(func(tx *store.Tx) error {
+			return commit(tx, fresh, func() (cacheFiles, error) { return openBase(st, tx) }, testNow)
+		})
+		if check(err); err != nil {
 			return
-		}
-		if _, err := tx.Commit(0, "", record.Ledger{}); err != nil {
-			t.Fatal(err)
 		}
 		if got := strings.Join(cached(t, st), "\n"); strings.Count(got, `two.test {"addr":"127.0.0.9"`) != 1 {
 			t.Fatalf("the cache holds %s", got)
@@ -677,14 +687,89 @@ func TestCacheFileOutOfOrder(t *testing.T) {
 				t.Fatal(err)
 			}
 			read := 0
-			c, err := newCacheReader(&b, "cache", io.NopCloser(nil))
+			m, err := cacheFiles{{name: "cache", in: io.NopCloser(&b)}}.merge()
 			if err == nil {
-				defer c.Close()
-				err = c.upTo(nil, func(*record.Module) error { read++; return nil })
+				defer m.Close()
+				err = m.upTo(nil, func(*cacheReader) error { read++; return nil })
 			}
 			if !errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), "out of order") || read != rows {
 				t.Errorf("%d rows in order, then one %d back: %d read, %v", rows, back, read, err)
 			}
 		}
+	}
+}
+
+// TestCommitsMergeFiles: however many batches commit, the store has few files, a batch writes
+// little beside its own answers, and of each name the newest answer is found.
+func TestCommitsMergeFiles(t *testing.T) {
+	r, err := New(Config{Servers: []string{"127.0.0.1:1"}, Now: func() time.Time { return testNow }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := store.Open(newDNSStore(t), StoreKind, StoreVersion, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const batches, names, perBatch = 30, 10_000, 1000
+	random := rand.New(rand.NewPCG(1, 2))
+	newest := map[string]entry{}
+	now := testNow
+	var learnt, written int64
+	for batch := range batches {
+		now = now.Add(time.Minute)
+		fresh := newEntries(1 << 20)
+		for range perBatch {
+			n := uint64(random.IntN(names))
+			name := fmt.Sprintf("%016x.test", n*0x9e3779b97f4a7c15)
+			e := entry{Addr: fmt.Sprintf("127.0.%d.%d", batch, random.IntN(256)), Expires: now.Add(time.Duration(1+n%100) * time.Minute)}
+			if err := fresh.put(fingerprint.OfString(name), name, &e); err != nil {
+				t.Fatal(err)
+			}
+			newest[name] = e
+		}
+		learnt += fresh.size()
+		tx, _, err := st.Begin(t.Context(), "serve", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := commit(tx, fresh, func() (cacheFiles, error) { return openBase(st, tx) }, now); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Commit(0, "", record.Ledger{}); err != nil {
+			t.Fatal(err)
+		}
+		fresh.Close()
+
+		files, err := openBase(st, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		written += files[len(files)-1].length
+		if len(files) > 4 {
+			t.Fatalf("%d files after %d batches", len(files), batch+1)
+		}
+		if batch%4 != 3 {
+			files.Close()
+			continue
+		}
+		found := map[string]entry{}
+		err = files.load(r, now, func(_ uint64, name string, e *entry) error { found[name] = *e; return nil })
+		files.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range newest {
+			if got := found[name]; want.Expires.After(now) && got != want {
+				t.Fatalf("batch %d: %s: %+v, want %+v", batch, name, got, want)
+			}
+		}
+		for name, got := range found {
+			if !got.Expires.After(now) {
+				t.Fatalf("batch %d: %s has expired: %+v", batch, name, got)
+			}
+		}
+	}
+	if written > 3*learnt {
+		t.Errorf("%d bytes learnt, and %d written", learnt, written)
 	}
 }

@@ -139,6 +139,17 @@ func (s *entries) each(fn func(item) error) error { return mergeItems(s.runs, s.
 
 func (s *entries) empty() bool { return s.mem.names == 0 && len(s.runs) == 0 }
 
+// size is what the items take, in bytes.
+func (s *entries) size() (n int64) {
+	for _, c := range s.mem.chunks {
+		n += int64(len(c))
+	}
+	for _, r := range s.runs {
+		n += r.length
+	}
+	return n
+}
+
 // onDisk says whether lookups may have to read.
 func (s *entries) onDisk() bool { return len(s.runs) > 0 }
 

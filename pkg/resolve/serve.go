@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -59,7 +60,11 @@ func NewServer(st *store.Store, r *Resolver, memory int64, now func() time.Time)
 		return nil, err
 	}
 	defer c.Close()
+	slices.Reverse(c) // what has no room is old
 	err = c.load(r, now(), func(key uint64, name string, e *entry) error {
+		if _, newer := s.known.get(name); newer {
+			return nil
+		}
 		if itemBytes(name, e) <= maxItem && !s.known.put(key, name, e) {
 			return errFull
 		}
@@ -305,7 +310,7 @@ func (s *Server) commit(ctx context.Context, fresh map[string]entry) error {
 		return err
 	}
 	defer tx.Abort()
-	if err := commit(tx, known, func() (*cacheReader, error) { return openBase(s.st, tx) }, s.now()); err != nil {
+	if err := commit(tx, known, func() (cacheFiles, error) { return openBase(s.st, tx) }, s.now()); err != nil {
 		return err
 	}
 	_, err = tx.Commit(0, "", record.Ledger{})
