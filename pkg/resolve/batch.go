@@ -23,6 +23,11 @@ const (
 	windowRows  = 2048
 	windowBytes = 1 << 20
 	windowWait  = 200 * time.Millisecond // a slow input's rows do not wait longer for company
+
+	// Of the first window, where the store is large: if it is the whole batch, the rest of
+	// the store need not be kept.
+	firstRows  = 16384
+	firstBytes = 4 << 20
 )
 
 // Parts of the memory that tables take. At 64 MiB, 10^5 names of a store fit, and what is
@@ -101,13 +106,15 @@ type batch[R record.Row] struct {
 	use    use[R]
 	b      *stage.Batch[R, R]
 	open   func() (cacheFiles, error)
-	now    time.Time // when the batch began
+	files  cacheFiles // of the store when the batch began
+	now    time.Time  // when the batch began
 	intake *intake[R]
 	work   chan *lookup
 	hired  int                // goroutines that take work
 	gone   chan *window[R]    // rows passed on, answers to be remembered
 	asking map[string]*lookup // names asked for, by windows that are not gone
 	here   map[string]*lookup // names of the window that is gathered
+	ended  bool               // no window is behind that one
 	stored *entries           // of the store; nil before its file is read
 	asked  *entries           // answers of the windows that are gone
 	stats  Stats
@@ -137,9 +144,16 @@ func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Ba
 	r := &batch[R]{opt: opt, use: u, b: b, now: opt.Now(), asking: map[string]*lookup{}, here: make(map[string]*lookup, windowRows),
 		open: func() (cacheFiles, error) { return openBase(st, b.Tx()) },
 		work: make(chan *lookup), gone: make(chan *window[R], 2), asked: newEntries(opt.Memory / askedPart)}
+	large := false
 	if opt.Replay != nil {
 		r.stored = opt.Replay.saved
 	} else {
+		var err error
+		if r.files, err = r.open(); err != nil {
+			return r.stats, err
+		}
+		defer r.files.Close()
+		large = r.files.length() > opt.Memory/storedPart/2 // unpacked, it does not fit
 		defer func() {
 			if r.stored != nil {
 				r.stored.Close()
@@ -150,7 +164,7 @@ func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Ba
 	ctx, cancel := context.WithCancel(ctx)
 	defer r.running.Wait()
 	defer cancel()
-	r.intake = read(ctx, b, u.size)
+	r.intake = read(ctx, b, u.size, large)
 	windows := make(chan *window[R]) // the one that is sent waits with its questions asked
 	r.running.Go(func() { r.gather(ctx, windows) })
 	var last *window[R]
@@ -237,14 +251,18 @@ type intake[R record.Row] struct {
 	full   chan struct{} // no other row is coming to these
 	rows   []R
 	bytes  int
+	max    struct{ rows, bytes int } // of the window that is filled
 	err    error
 	closed bool
 }
 
 // read reads the rows of a batch until its input or ctx ends. Rows keep their record batch
-// alive, which windowBytes bounds in text.
-func read[R record.Row](ctx context.Context, b *stage.Batch[R, R], size func(row *R) int) *intake[R] {
+// alive, which windowBytes bounds in text. The first window is a large one, if that is wanted.
+func read[R record.Row](ctx context.Context, b *stage.Batch[R, R], size func(row *R) int, large bool) *intake[R] {
 	in := &intake[R]{size: size, some: make(chan struct{}, 1), full: make(chan struct{}, 1)}
+	if in.max.rows, in.max.bytes = windowRows, windowBytes; large {
+		in.max.rows, in.max.bytes = firstRows, firstBytes
+	}
 	in.room.L = &in.mu
 	context.AfterFunc(ctx, func() {
 		in.mu.Lock()
@@ -286,7 +304,7 @@ func (in *intake[R]) put(row *R, err error) bool {
 	return in.err == nil && !in.closed
 }
 
-func (in *intake[R]) isFull() bool { return len(in.rows) >= windowRows || in.bytes > windowBytes }
+func (in *intake[R]) isFull() bool { return len(in.rows) >= in.max.rows || in.bytes > in.max.bytes }
 
 func signal(c chan struct{}) {
 	select {
@@ -314,6 +332,7 @@ func (in *intake[R]) take(ctx context.Context, former []R) (rows []R, err error)
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	rows, in.rows, in.bytes = in.rows, former[:0], 0
+	in.max.rows, in.max.bytes = windowRows, windowBytes
 	select {
 	case <-in.full:
 	default:
@@ -340,6 +359,7 @@ func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
 				w.rows, w.lookups, former = former[n-1].rows, former[n-1].lookups, former[:n-1]
 			}
 			w.rows, w.err = r.intake.take(ctx, w.rows)
+			r.ended = w.err == io.EOF
 			var err error
 			if missing, err = r.find(w); err != nil {
 				w.rows, w.err = nil, err
@@ -423,7 +443,7 @@ func (r *batch[R]) find(w *window[R]) (missing []*lookup, err error) {
 // recall fills in what needs no question.
 func (r *batch[R]) recall(first []lookup) error {
 	if r.stored == nil && len(first) > 0 {
-		if err := r.load(); err != nil {
+		if err := r.load(first); err != nil {
 			return err
 		}
 	}
@@ -447,15 +467,18 @@ func (r *batch[R]) recall(first []lookup) error {
 	return r.stored.getAll(names)
 }
 
-// load reads the store's cache.
-func (r *batch[R]) load() error {
-	c, err := r.open()
-	if err != nil {
-		return err
+// load reads the store's cache. If the first names are all that the batch has, only these
+// are kept.
+func (r *batch[R]) load(first []lookup) error {
+	var only []uint64
+	if r.ended {
+		for i := range first {
+			only = append(only, first[i].key)
+		}
+		slices.Sort(only)
 	}
-	defer c.Close()
 	r.stored = newEntries(r.opt.Memory / storedPart)
-	err = c.load(r.opt.Resolver, r.now, func(key uint64, name string, e *entry) error {
+	err := r.files.load(r.opt.Resolver, r.now, only, func(key uint64, name string, e *entry) error {
 		e.Server, e.Zone = "", "" // told to no row, and kept by the file
 		return r.stored.put(key, name, e)
 	})

@@ -197,9 +197,16 @@ func parseAddrs(list string) (addrs []netip.Addr, err error) {
 }
 
 // load is cacheFiles.load of one file.
-func (c *cacheReader) load(r *Resolver, now time.Time, put func(key uint64, name string, e *entry) error) (err error) {
+func (c *cacheReader) load(r *Resolver, now time.Time, only []uint64, put func(key uint64, name string, e *entry) error) (err error) {
 	var e entry // one for all: put's is on the heap
+	all := only == nil
 	for ; !c.end && err == nil; err = c.advance() {
+		for len(only) > 0 && only[0] < c.row.Key {
+			only = only[1:]
+		}
+		if !all && (len(only) == 0 || only[0] != c.row.Key) {
+			continue
+		}
 		e, err = parseEntry(c.row.Value)
 		ok := err == nil && e.Expires.After(now)
 		if ok {
@@ -314,6 +321,14 @@ func openCache(st *store.Store, m *store.Manifest) (files cacheFiles, err error)
 	return files, nil
 }
 
+// length of all files, in bytes.
+func (files cacheFiles) length() (n int64) {
+	for i := range files {
+		n += files[i].length
+	}
+	return n
+}
+
 func (files cacheFiles) Close() {
 	for i := range files {
 		files[i].in.Close()
@@ -321,14 +336,15 @@ func (files cacheFiles) Close() {
 }
 
 // load puts the entries that r can use, and that are valid now, into some place, one file
-// after another.
-func (files cacheFiles) load(r *Resolver, now time.Time, put func(key uint64, name string, e *entry) error) error {
+// after another. If only is not nil, it has the names' keys, sorted, and others are passed
+// over, at a third of the cost.
+func (files cacheFiles) load(r *Resolver, now time.Time, only []uint64, put func(key uint64, name string, e *entry) error) error {
 	for i := range files {
 		c, err := newCacheReader(files[i].in, files[i].name)
 		if err != nil {
 			return err
 		}
-		err = c.load(r, now, put)
+		err = c.load(r, now, only, put)
 		c.Close()
 		if err != nil {
 			return err

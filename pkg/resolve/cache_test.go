@@ -369,6 +369,22 @@ func TestMoreHostsThanMemory(t *testing.T) {
 			t.Errorf("round %d: %+v, %d questions", round, stats, server.asked.Load())
 		}
 	}
+	// Of a batch that is one window, only its names are taken from the store.
+	for i, n := range []int{1, firstRows - 2, firstRows - 1, firstRows} {
+		batch := append(slices.Clone(hosts[:n]), fmt.Sprintf("new%d.test", n))
+		rows, stats, err := runBatch(t, dir, fmt.Sprintf("n%d", n), opt, batch...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(rows) != n+1 || stats.Asked != 1 || server.asked.Load() != distinct+int32(i)+1 {
+			t.Errorf("%d names: %d rows, %+v, %d questions", n, len(rows), stats, server.asked.Load())
+		}
+		for i := range rows[:n] {
+			if rows[i].Addr != first[i].Addr {
+				t.Fatalf("%d names, row %d: %q, want %q", n, i, rows[i].Addr, first[i].Addr)
+			}
+		}
+	}
 }
 
 // bytes is the memory that s holds: its table, and what is kept of its runs.
@@ -410,10 +426,13 @@ func TestWarmMemory(t *testing.T) {
 	if _, err := tx.Commit(0, "", record.Ledger{}); err != nil {
 		t.Fatal(err)
 	}
-	b := &batch[record.URL]{opt: Options{Resolver: r, Memory: memory}, now: testNow, asked: newEntries(memory / askedPart),
-		open: func() (cacheFiles, error) { return openBase(st, nil) }}
+	b := &batch[record.URL]{opt: Options{Resolver: r, Memory: memory}, now: testNow, asked: newEntries(memory / askedPart)}
+	if b.files, err = openBase(st, nil); err != nil {
+		t.Fatal(err)
+	}
+	defer b.files.Close()
 	defer b.asked.Close()
-	if err := b.load(); err != nil {
+	if err := b.load(nil); err != nil {
 		t.Fatal(err)
 	}
 	defer b.stored.Close()
@@ -646,7 +665,7 @@ func FuzzCacheFile(f *testing.F) {
 		defer files.Close()
 		loaded, fresh := newEntries(1<<20), newEntries(1<<20)
 		defer loaded.Close()
-		check(files.load(r, testNow, func(key uint64, name string, e *entry) error { return loaded.put(key, name, e) }))
+		check(files.load(r, testNow, nil, func(key uint64, name string, e *entry) error { return loaded.put(key, name, e) }))
 
 		e := entry{Addr: "127.0.0.9", Expires: testNow.Add(time.Hour)}
 		if err := fresh.put(fingerprint.OfString("two.test"), "two.test", &e); err != nil {
@@ -753,7 +772,7 @@ func TestCommitsMergeFiles(t *testing.T) {
 			continue
 		}
 		found := map[string]entry{}
-		err = files.load(r, now, func(_ uint64, name string, e *entry) error { found[name] = *e; return nil })
+		err = files.load(r, now, nil, func(_ uint64, name string, e *entry) error { found[name] = *e; return nil })
 		files.Close()
 		if err != nil {
 			t.Fatal(err)

@@ -61,7 +61,7 @@ func NewServer(st *store.Store, r *Resolver, memory int64, now func() time.Time)
 	}
 	defer c.Close()
 	slices.Reverse(c) // what has no room is old
-	err = c.load(r, now(), func(key uint64, name string, e *entry) error {
+	err = c.load(r, now(), nil, func(key uint64, name string, e *entry) error {
 		if _, newer := s.known.get(name); newer {
 			return nil
 		}
