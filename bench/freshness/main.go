@@ -4,6 +4,7 @@
 //
 //	go run ./bench/freshness
 //	go run ./bench/freshness -pages 2000 -every 48h -days 60
+//	go run ./bench/freshness -silent
 //
 // The web is that of "mweb serve --hard --changing", asked within the process, under a
 // clock that jumps from round to round: months take seconds. The frontier is a real

@@ -321,6 +321,29 @@ func TestCopy(t *testing.T) {
 	}
 }
 
+// A file of before there were promises is copied into one that has room for them.
+func TestCopyOfOlderVersion(t *testing.T) {
+	want := visitedExample()
+	b := encodeWith(t, Visits, want)
+	r, err := Open[Entry](bytes.NewReader(b), int64(len(b)), "test.seg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	w := NewWriter[Entry](&out, "copy", Visits|Promises)
+	s := r.Scan(Start)
+	for err == nil {
+		err = w.Copy(s)
+	}
+	if _, end := w.Finish(); err != io.EOF || end != nil {
+		t.Fatal(err, end)
+	}
+	got, err := decode[Entry](out.Bytes())
+	if d := cmp.Diff(want, got, ignoreExtra); err != nil || d != "" {
+		t.Error(err, d)
+	}
+}
+
 // A scan can go on from the position before any row.
 func TestPositions(t *testing.T) {
 	want := visited(entries(3000))

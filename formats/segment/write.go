@@ -119,14 +119,17 @@ func (w *Writer[T]) Add(row *T) error {
 
 // Copy appends the next row of from: the bytes and the errors are those of Next and Add, at
 // less cost, because no string is made and no checksum of a URL computed. io.EOF itself if
-// there is no row. The segments must have the same features.
+// there is no row. Between segments of different features, as of an older version and this
+// one, it is Next and Add.
 func (w *Writer[T]) Copy(from *Scanner[T]) error {
 	if w.err != nil {
 		return w.err
 	}
 	if from.r.feat != w.c.feat {
-		w.err = &fault.Error{Class: fault.Usage, File: w.name, Found: "rows of a segment with other features"}
-		return w.err
+		if err := from.Next(&w.row); err != nil {
+			return err
+		}
+		return w.Add(&w.row)
 	}
 	order, err := from.Peek() // which also opens its block, passing over rows
 	if err != nil {
