@@ -133,6 +133,7 @@ func visits(t *testing.T, dir string) string {
 // TestReplayOfRevisits repeats rounds in which pages change and say how long they stay,
 // none of them with as many URLs as it could have had: that number counts too.
 func TestReplayOfRevisits(t *testing.T) {
+	t.Parallel() // it waits for pages to be due
 	w := startWeb(t, 9, 2, 12, "--hard", "--changing")
 	config := filepath.Join(t.TempDir(), "crawl.toml")
 	if err := os.WriteFile(config, []byte("[frontier]\nmin_interval = \"1s\"\nmax_interval = \"24h\"\n"), 0o666); err != nil {
