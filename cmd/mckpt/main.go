@@ -437,7 +437,7 @@ func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
 		return &fault.Error{Class: fault.No, File: c.Crawl, Found: fmt.Sprintf("problems: %d", n),
 			Hint: fmt.Sprintf("a stage that is not ours leaves a gap in the books unless mcat --stage names it; if a file is damaged, %q goes back to a checkpoint without it", "mckpt restore "+c.Crawl+" N")}
 	}
-	std.Warn("%d checkpoints, %d files of %d bytes, %d books, %d record files: all is well", v.Checkpoints, v.Files, v.Bytes, v.Books, v.RecordFiles)
+	std.Warn("%s, %s of %s, %s, %s: all is well", cli.Count(v.Checkpoints, "checkpoint"), cli.Count(v.Files, "file"), cli.Count(v.Bytes, "byte"), cli.Count(v.Books, "book"), cli.Count(v.RecordFiles, "record file"))
 	return nil
 }
 
@@ -499,7 +499,7 @@ func (c *gcCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	std.Stat("forgotten", len(forgotten))
 	std.Stat("freed", freed)
-	std.Warn("%d checkpoints forgotten, %d files of %d bytes deleted", len(forgotten), freed.Files, freed.Bytes)
+	std.Warn("%s forgotten, %s of %s deleted", cli.Count(len(forgotten), "checkpoint"), cli.Count(freed.Files, "file"), cli.Count(freed.Bytes, "byte"))
 	return nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"time"
 
@@ -159,13 +161,17 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
+	o := frontier.AddOptions{Txn: c.Txn, Limits: c.limits(), Prioritizer: c.prioritizer()}
+	if err := f.CheckAdd(o); err != nil {
+		return err
+	}
 	in, err := urls(std, c.Files, c.Text, c.Strict, c.RewriteFlags)
 	if err != nil {
 		return err
 	}
 	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: f.Store(), Txn: c.Txn, NoOutput: true, LateLock: true}
 	return cli.RunStage(ctx, std, spec, counting(std, in, "URLs"), nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
-		return f.Add(ctx, b, frontier.AddOptions{Txn: c.Txn, Limits: c.limits(), Prioritizer: c.prioritizer()})
+		return f.Add(ctx, b, o)
 	})
 }
 
@@ -362,6 +368,7 @@ func (c *nextCmd) when(ctx context.Context, std *cli.Std, f *frontier.Frontier) 
 type updateCmd struct {
 	Store         string        `arg:"" help:"The frontier."`
 	Files         []string      `arg:"" optional:"" help:"Files of url records: the new URLs; of policy walk, of link records (default: standard input)."`
+	NoNew         bool          `help:"There are no new URLs (of policy walk: no links): read neither FILES nor standard input."`
 	Outcomes      string        `required:"" type:"path" placeholder:"FILE" help:"Fetch records of the batch, one of role page for each URL."`
 	Links         string        `type:"path" placeholder:"FILE" help:"Link records found in the batch. They must be whole and of this round; the priority policy needs nothing else of them."`
 	MaxAttempts   int           `default:"3" help:"Fetches of one URL before it is given up, 1 to 255."`
@@ -401,6 +408,7 @@ Links count from the first round with a budget on; nofollow links do not.
 
   murlset new crawl/urls --txn r12 links.arrows.zst |
     mfrontier update crawl/frontier --txn r12 --outcomes fetched.arrows.zst --links links.arrows.zst
+  mfrontier update crawl/frontier --txn r12 --outcomes fetched.arrows.zst --no-new
 
 Policy walk needs no new URLs, but all links of the batch, and reads them in their place: neither
 "murlset new" nor "mfpset mark" has a part in a walk. A link counts if it leads to a page (a, area, frame,
@@ -438,13 +446,24 @@ func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
 			return cli.OpenRecords[record.Link](std, []string{c.Links})
 		}
 	}
+	if err := f.CheckUpdate(o); err != nil {
+		return err
+	}
+	if c.NoNew && len(c.Files) > 0 {
+		return &fault.Error{Class: fault.Usage, Found: "--no-new, and " + c.Files[0], Want: "one of them"}
+	}
+	if c.NoNew || len(c.Files) > 0 { // standard input may come from who writes the outcomes
+		if _, err := os.Stat(c.Outcomes); errors.Is(err, fs.ErrNotExist) {
+			return &fault.Error{File: c.Outcomes, Found: "no such file", Hint: "it has what became of the URLs of the batch: mfetch writes it, or mfpset mark behind it"}
+		}
+	}
 	spec := stage.Spec{Name: "mfrontier update", Verb: "update", Store: f.Store(), Txn: c.Txn, NoOutput: true, LateLock: true}
 	if walks {
-		return change(ctx, std, spec, c.Files, "links", func(ctx context.Context, b *stage.Batch[record.Link, record.URL]) error {
+		return change(ctx, std, spec, c, record.KindLink, "links", func(ctx context.Context, b *stage.Batch[record.Link, record.URL]) error {
 			return f.Walk(ctx, b, o)
 		})
 	}
-	return change(ctx, std, spec, c.Files, "URLs", func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+	return change(ctx, std, spec, c, record.KindURL, "URLs", func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 		return f.Update(ctx, b, o)
 	})
 }
@@ -459,11 +478,26 @@ func (c *updateCmd) budgets() frontier.Budgets {
 	return b
 }
 
+// none is the input of an update that has no new URLs.
+type none[T record.Row] struct{ kind record.Kind }
+
+func (n none[T]) Schema() *record.Schema { return &record.Schema{Kind: n.kind} }
+func (none[T]) Read(*T) error            { return io.EOF }
+func (none[T]) Trailer() record.Trailer  { return record.Trailer{Verified: true} }
+
 // change runs a stage that ends in the frontier.
-func change[In record.Row](ctx context.Context, std *cli.Std, spec stage.Spec, files []string, what string, body func(context.Context, *stage.Batch[In, record.URL]) error) error {
-	in, err := cli.OpenRecords[In](std, files)
-	if e := (*fault.Error)(nil); errors.As(err, &e) && e.Class == fault.WrongKind && e.Hint == "" {
-		e.Hint = "a frontier of policy walk is updated with link records, any other with url records"
+func change[In record.Row](ctx context.Context, std *cli.Std, spec stage.Spec, c *updateCmd, kind record.Kind, what string, body func(context.Context, *stage.Batch[In, record.URL]) error) error {
+	if c.NoNew {
+		return cli.RunStage(ctx, std, spec, none[In]{kind}, nil, body)
+	}
+	in, err := cli.OpenRecords[In](std, c.Files)
+	if e := (*fault.Error)(nil); errors.As(err, &e) && e.Hint == "" {
+		switch {
+		case e.Class == fault.WrongKind:
+			e.Hint = "a frontier of policy walk is updated with link records, any other with url records"
+		case len(c.Files) == 0:
+			e.Hint = fmt.Sprintf("new %s come from a file or standard input; where there are none, say --no-new", what)
+		}
 	}
 	if err != nil {
 		return err

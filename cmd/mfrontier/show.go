@@ -112,7 +112,7 @@ func (c *statCmd) Run(ctx context.Context, std *cli.Std) error {
 	fmt.Fprintf(t, "deferred\t%d\n", st.Deferred)
 	fmt.Fprintf(t, "given up\t%d\n", st.Dead)
 	if p := st.Pages; p != nil {
-		fmt.Fprintf(t, "to come back\t%d times, after a visit\n", st.Visits)
+		fmt.Fprintf(t, "to come back\t%s, after a visit\n", cli.Count(st.Visits, "time"))
 		fmt.Fprintf(t, "pages to visit\t%d, %.4g visits a day, room for %.4g; %.1f %% expected fresh\n", p.Known, p.Visits, p.Room, 100*p.Fresh)
 		for _, n := range p.Change {
 			if n.Pages > 0 {
@@ -123,7 +123,7 @@ func (c *statCmd) Run(ctx context.Context, std *cli.Std) error {
 	if k := st.Credit; k != nil {
 		fmt.Fprintf(t, "credit\t%d units\n  lambda page\t%d\n  of URLs that did not wait\t%d\n", k.Total, k.Lambda, k.Kept)
 	}
-	fmt.Fprintf(t, "rewritten\t%d times, in %d files\n", st.Rewritten, st.Runs)
+	fmt.Fprintf(t, "rewritten\t%s, in %s\n", cli.Count(st.Rewritten, "time"), cli.Count(st.Runs, "file"))
 	if w := st.Walk; w != nil {
 		fmt.Fprintf(t, "start set\t%d\n", w.Starts)
 		fmt.Fprintf(t, "links followed\t%d\n", w.Steps)
@@ -140,7 +140,7 @@ func (c *statCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 	}
 	for _, h := range st.Top {
-		fmt.Fprintf(t, "%s\t%d of %d left\n", cli.Printable(h.Host), h.Pending, h.Discovered)
+		fmt.Fprintf(t, "%s\t%d of %d left\n", cli.Printable(h.Host), h.Pending+h.InFlight, h.Discovered)
 	}
 	return t.Flush()
 }
@@ -152,42 +152,39 @@ type hostsCmd struct {
 
 // Help is printed by mfrontier hosts --help.
 func (*hostsCmd) Help() string {
-	return `Prints all that the frontier knows of a host, as JSON: its URLs by state, contacts, failures in
-a row, speed, and the time that it asked to be left alone until; and what is known of its registered
-domain, where domains have budgets: how many others link to it, and up to which round its budget is
-given away. "pending" counts all URLs that are not finished, those in flight too.
+	return `Prints all that the frontier knows of a host, as JSON:
+
+  discovered           its URLs: pending (they wait), in_flight and finished; unfinished are the first two
+  fetched, dead        of the finished: those that were had, and those given up after all attempts
+  retried, deferred    how often URLs of it were queued again, after a failure and without one
+  contacts             with the host, the last at last_contact, with the address addr
+  failures_in_a_row    contacts that failed since the last that did not
+  mean_duration_us     of a contact; duration_spread_us is how far they are from it, mean_delay_us
+                       the time that politeness asked for between two
+  parked_until         left alone until then: it asked to be, or is dead
+  last_place           by front queue, the place at which the newest of its URLs stands. Hosts take
+                       turns by place, the lowest first: two URLs of a host never have the same, so
+                       one with many reaches far back. It says nothing under policies walk and opic
+  registered_domain    where domains have budgets: how many others link to this one (linked_by), the
+                       round up to which its budget is given away, and how much of that round's
 
   mfrontier hosts crawl/frontier example.org`
 }
 
-func (c *hostsCmd) Run(std *cli.Std) error {
+func (c *hostsCmd) Run(ctx context.Context, std *cli.Std) error {
 	f, err := open(std, c.Store, cli.TxnFlags{})
 	if err != nil {
 		return err
 	}
 	host := hostOf(c.Host)
-	h, found, err := f.Host(host)
+	h, found, err := f.Host(ctx, host)
 	if err != nil {
 		return err
 	}
 	if !found {
 		return &fault.Error{Class: fault.No, File: c.Store, Found: fmt.Sprintf("no URL of host %q was ever added", host)}
 	}
-	d, known, err := f.Domain(host)
-	if err != nil {
-		return err
-	}
-	text, err := json.Marshal(&h)
-	if err == nil && known {
-		var domain []byte
-		if domain, err = json.Marshal(&d); err == nil {
-			text = append(append(append(text[:len(text)-1], `,"registered_domain":`...), domain...), '}')
-		}
-	}
-	if err != nil {
-		return err
-	}
-	return printJSON(std.Out, json.RawMessage(text))
+	return printJSON(std.Out, &h)
 }
 
 // hostOf is the host that a user means by its name, in whatever form, or by a URL.
@@ -289,10 +286,10 @@ func (c *planCmd) Run(ctx context.Context, std *cli.Std) error {
 	fmt.Fprintf(t, "  all connections busy\t%v\n", short(plan.ByWork))
 	fmt.Fprintf(t, "tail\t%v with fewer than half of the connections busy\n", short(plan.Tail))
 	for _, h := range plan.Slow {
-		fmt.Fprintf(t, "%s\t%d URLs, %v\n", cli.Printable(h.Host), h.URLs, short(h.Took))
+		fmt.Fprintf(t, "%s\t%s, %v\n", cli.Printable(h.Host), cli.Count(h.URLs, "URL"), short(h.Took))
 	}
 	if actual != nil {
-		fmt.Fprintf(t, "actual\t%v for %d URLs, %+.1f %% against the plan\n", short(actual.Duration), actual.URLs, 100*(float64(actual.Duration)/float64(max(plan.Duration, 1))-1))
+		fmt.Fprintf(t, "actual\t%v for %s, %+.1f %% against the plan\n", short(actual.Duration), cli.Count(actual.URLs, "URL"), 100*(float64(actual.Duration)/float64(max(plan.Duration, 1))-1))
 	}
 	if err := t.Flush(); err != nil || !c.Curve {
 		return err

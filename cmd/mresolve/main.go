@@ -204,7 +204,7 @@ func (c *namesCmd) Run(ctx context.Context, std *cli.Std) error {
 	stats, err := resolve.Names(ctx, r, c.Type, c.InFlight, c.InOrder, std.Now, in, std.Out)
 	std.Stat("names", stats)
 	if err == nil && stats.TooLong > 0 {
-		std.Warn("%d lines are longer than %d bytes: of these only the beginning was told, as ILLEGAL_INPUT", stats.TooLong, resolve.MaxLine)
+		std.Warn("%s of more than %d bytes: only the beginning was told, as ILLEGAL_INPUT", cli.Count(stats.TooLong, "line"), resolve.MaxLine)
 	}
 	return err
 }

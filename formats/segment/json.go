@@ -9,7 +9,7 @@ import (
 )
 
 // MarshalJSON shows a host to people and programs, as "mfrontier hosts" and mcat
-// do: times in RFC 3339, places by front queue, and what is not finished as pending.
+// do: times in RFC 3339, and places by front queue.
 func (h *Host) MarshalJSON() ([]byte, error) {
 	places := make(map[string]uint64, len(h.Last))
 	for _, l := range h.Last {
@@ -18,7 +18,7 @@ func (h *Host) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Host        string            `json:"host"`
 		Discovered  uint64            `json:"discovered"`
-		Pending     uint64            `json:"pending"`
+		Unfinished  uint64            `json:"unfinished"`
 		Finished    uint64            `json:"finished"`
 		Fetched     uint64            `json:"fetched"`
 		Retried     uint64            `json:"retried"`

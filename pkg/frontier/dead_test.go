@@ -156,9 +156,9 @@ func TestDeadHostsAtRandom(t *testing.T) {
 			}
 			var outcomes []record.Fetch
 			for _, u := range batch {
-				if h, _, err := b.f.Host(u.Host); err != nil {
+				if h, _, err := b.f.Host(context.Background(), u.Host); err != nil {
 					t.Fatal(err)
-				} else if dead.dead(&h) && h.ParkedUntil > now && len(batch) > 1 {
+				} else if dead.dead(&h.Host) && h.ParkedUntil > now && len(batch) > 1 {
 					t.Fatalf("round %d: %s is parked, in a batch of %d", round, u.Host, len(batch))
 				}
 				o := fetchOf(u, record.OutcomeFetched, 200, now)

@@ -423,6 +423,11 @@ func (f *Frontier) Domain(host string) (d segment.Domain, found bool, err error)
 	}
 	table := openTable[segment.Domain](f.st, s.Domains)
 	defer table.close()
+	return domainOf(table, host)
+}
+
+// domainOf finds the registered domain of a host.
+func domainOf(table *table[segment.Domain], host string) (d segment.Domain, found bool, err error) {
 	name := canon.RegisteredDomain(host)
 	group, err := table.find(hostOrder(name), nil)
 	for _, d := range group {

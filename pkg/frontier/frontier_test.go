@@ -655,18 +655,18 @@ func TestHostState(t *testing.T) {
 	if err := b.update("r1", 1, []record.Fetch{f, g}); err != nil {
 		t.Fatal(err)
 	}
-	h, found, err := b.f.Host("a.test:8080")
+	h, found, err := b.f.Host(context.Background(), "a.test:8080")
 	if err != nil || !found {
 		t.Fatal(found, err)
 	}
 	if h.Discovered-h.Finished != 1 || h.Contacts != 1 || h.Failures != 1 || h.DurationUS != 8000 || h.DelayUS != 70 || h.LastContact != 8100 || h.ParkedUntil != 9_000_000 || h.Retried != 1 {
 		t.Errorf("%+v", h)
 	}
-	h, found, err = b.f.Host("c.test")
+	h, found, err = b.f.Host(context.Background(), "c.test")
 	if err != nil || !found || h.Discovered != h.Finished || h.Contacts != 0 || h.Finished != 1 || h.Fetched != 0 {
 		t.Errorf("%+v %v %v", h, found, err)
 	}
-	if _, found, err = b.f.Host("b.test"); found || err != nil {
+	if _, found, err = b.f.Host(context.Background(), "b.test"); found || err != nil {
 		t.Error(found, err)
 	}
 }

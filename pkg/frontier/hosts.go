@@ -3,6 +3,7 @@ package frontier
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"math"
 	"slices"
 	"strings"
@@ -327,9 +328,34 @@ func absorb(h, ev *segment.Host) {
 	}
 }
 
+// HostStat is what the frontier knows of a host: Discovered = Pending + InFlight + Finished.
+type HostStat struct {
+	segment.Host
+	Pending  uint64
+	InFlight uint64
+	Domain   *segment.Domain // nil: nothing is known of its registered domain
+}
+
+// MarshalJSON shows it to people and programs, as segment.Host is shown.
+func (h *HostStat) MarshalJSON() ([]byte, error) {
+	host, err := json.Marshal(&h.Host)
+	if err != nil {
+		return nil, err
+	}
+	more, err := json.Marshal(struct {
+		Pending  uint64          `json:"pending"`
+		InFlight uint64          `json:"in_flight"`
+		Domain   *segment.Domain `json:"registered_domain,omitempty"`
+	}{h.Pending, h.InFlight, h.Domain})
+	if err != nil {
+		return nil, err
+	}
+	return append(append(host[:len(host)-1], ','), more[1:]...), nil
+}
+
 // Host returns the state of a host; found is false if the frontier never had a
-// URL of it.
-func (f *Frontier) Host(host string) (h segment.Host, found bool, err error) {
+// URL of it. It reads the batches that are in flight.
+func (f *Frontier) Host(ctx context.Context, host string) (h HostStat, found bool, err error) {
 	s, _, err := f.current()
 	if err != nil {
 		return h, false, err
@@ -337,10 +363,41 @@ func (f *Frontier) Host(host string) (h segment.Host, found bool, err error) {
 	table := openTable[segment.Host](f.st, s.Hosts)
 	defer table.close()
 	group, err := table.find(hostOrder(host), nil)
-	for _, h := range group {
-		if h.Host == host {
-			return h, true, nil
+	i := slices.IndexFunc(group, func(h segment.Host) bool { return h.Host == host })
+	if err != nil || i < 0 {
+		return h, false, err
+	}
+	h.Host = group[i]
+	flying := map[string]uint64{host: 0}
+	if err := f.flying(ctx, s, flying); err != nil {
+		return h, false, err
+	}
+	h.InFlight = flying[host]
+	h.Pending = h.Discovered - h.Finished - h.InFlight
+	domains := openTable[segment.Domain](f.st, s.Domains)
+	defer domains.close()
+	d, known, err := domainOf(domains, host)
+	if known {
+		h.Domain = &d
+	}
+	return h, err == nil, err
+}
+
+// flying adds to the hosts of count what they have in flight.
+func (f *Frontier) flying(ctx context.Context, s *state, count map[string]uint64) error {
+	for _, fl := range s.flights() {
+		if fl.Rows == 0 {
+			continue
+		}
+		err := eachEntry(ctx, f.st, []run{{Path: fl.Path, Rows: fl.Rows, From: segment.Start}}, func(e *segment.Entry) error {
+			if n, ok := count[e.URL.Host]; ok {
+				count[e.URL.Host] = n + 1
+			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 	}
-	return h, false, err
+	return nil
 }

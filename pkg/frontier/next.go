@@ -206,6 +206,9 @@ func (s *state) served(e *segment.Entry) {
 
 func inFlight(fl *flight) *fault.Error {
 	e := &fault.Error{Class: fault.Conflict, Found: fmt.Sprintf("%d URLs are in flight", fl.Rows), Want: "an update with their outcomes first"}
+	if fl.Rows == 1 {
+		e.Found, e.Want = "1 URL is in flight", "an update with its outcome first"
+	}
 	if fl.Txn != "" {
 		e.Found += fmt.Sprintf(", since transaction %q", fl.Txn)
 		e.Hint = fmt.Sprintf("finish that round with \"mfrontier update --txn %s\"", fl.Txn)

@@ -127,26 +127,28 @@ func (p Params) encode() (map[string]string, error) {
 		return nil, &fault.Error{Class: fault.Usage, Found: found, Want: want}
 	}
 	text := map[string]string{"policy": p.Policy}
-	if p.Policy != priority && (p.Queues != 0 || p.Bias != 0 || p.Strict) {
-		return refuse("front queues or a bias for policy "+p.Policy, "none, or policy "+priority)
-	}
-	if p.Policy != priority && p.BackQueues != "" && p.BackQueues != "0" {
-		return refuse("back queues for policy "+p.Policy, "none, or policy "+priority)
-	}
 	if p.Policy != priority && p.Policy != revisit && p.Policy != walk && p.Policy != opic && p.Seed != 0 {
 		return refuse("a seed for policy "+p.Policy, "none, or policy "+priority+", "+revisit+", "+walk+" or "+opic)
 	}
-	if p.Policy != walk && (p.Walkers != 0 || p.Restart != 0) {
-		return refuse("walkers or a chance of restarts for policy "+p.Policy, "none, or policy "+walk)
-	}
-	if p.Policy != revisit && (p.NewShare != 0 || p.MinInterval != 0 || p.MaxInterval != 0 || p.GoneAfter != 0) {
-		return refuse("a share, intervals or gone pages for policy "+p.Policy, "none, or policy "+revisit)
-	}
-	if p.Policy != opic && p.Tax != 0 {
-		return refuse("a tax for policy "+p.Policy, "none, or policy "+opic)
-	}
-	if p.Policy != fifo && p.Workers != 0 {
-		return refuse("workers for policy "+p.Policy, "none, or policy "+fifo)
+	for _, given := range []struct {
+		is           bool
+		what, policy string
+	}{
+		{p.Queues != 0, "front queues", priority},
+		{p.Bias != 0, "a bias", priority},
+		{p.Strict, "a strict order of front queues", priority},
+		{p.BackQueues != "" && p.BackQueues != "0", "back queues", priority},
+		{p.Walkers != 0, "walkers", walk},
+		{p.Restart != 0, "a chance of restarts", walk},
+		{p.NewShare != 0, "a share of new URLs", revisit},
+		{p.MinInterval != 0 || p.MaxInterval != 0, "an interval between visits", revisit},
+		{p.GoneAfter != 0, "a number of visits to gone pages", revisit},
+		{p.Tax != 0, "a tax", opic},
+		{p.Workers != 0, "workers", fifo},
+	} {
+		if given.is && p.Policy != given.policy {
+			return refuse(given.what+" for policy "+p.Policy, "none, or policy "+given.policy)
+		}
 	}
 	if p.Buffer != 0 {
 		if p.Buffer < minBuffer || p.Buffer > maxBuffer {

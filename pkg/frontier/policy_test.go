@@ -197,8 +197,8 @@ func TestHostsOfOneOrder(t *testing.T) {
 	}
 	var sum uint64
 	for i := range 9 {
-		h, found, err := b.f.Host(name(i))
-		if err != nil || !found || h.Host != name(i) || h.Discovered < 4 {
+		h, found, err := b.f.Host(context.Background(), name(i))
+		if err != nil || !found || h.Host.Host != name(i) || h.Discovered < 4 {
 			t.Fatal(h, found, err)
 		}
 		sum += h.Discovered
@@ -206,7 +206,7 @@ func TestHostsOfOneOrder(t *testing.T) {
 	if sum != 2*rounds {
 		t.Errorf("%d URLs discovered by all hosts, want %d", sum, 2*rounds)
 	}
-	if _, found, err := b.f.Host("nobody.test"); found || err != nil {
+	if _, found, err := b.f.Host(context.Background(), "nobody.test"); found || err != nil {
 		t.Error(found, err)
 	}
 	hostOrder = func(string) uint64 { return 7 }

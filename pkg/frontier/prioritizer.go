@@ -44,15 +44,19 @@ type ranker struct {
 	out     func(*record.URL) error
 }
 
-// ranked refuses a prioritizer that a policy has no use for, and makes a ranker whose
-// URLs go to out.
-func (p Prioritizer) ranked(policy *policy, out func(*record.URL) error) (*ranker, error) {
+// check refuses a prioritizer that a policy has no use for.
+func (p Prioritizer) check(policy *policy) error {
 	if p.Timeout < 0 {
-		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a prioritizer's answer within %v", p.Timeout), Want: "no negative time"}
+		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a prioritizer's answer within %v", p.Timeout), Want: "no negative time"}
 	}
 	if p.Command != "" && (policy.name != priority || policy.queues == 1) {
-		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a prioritizer for policy %s with %d front queues", policy.name, policy.queues), Want: "policy " + priority + " with several"}
+		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a prioritizer for policy %s with %d front queues", policy.name, policy.queues), Want: "policy " + priority + " with several"}
 	}
+	return nil
+}
+
+// ranked makes a ranker whose URLs go to out.
+func (p Prioritizer) ranked(out func(*record.URL) error) (*ranker, error) {
 	text, err := record.NewText[record.URL](nil, nil)
 	if err != nil {
 		return nil, err

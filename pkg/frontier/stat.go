@@ -54,10 +54,11 @@ type DueCount struct {
 	URLs   uint64 `json:"urls"`
 }
 
-// TopHost is a host and what it still has waiting or in flight.
+// TopHost is a host and what it still has waiting and in flight.
 type TopHost struct {
 	Host       string `json:"host"`
 	Pending    uint64 `json:"pending"`
+	InFlight   uint64 `json:"in_flight"`
 	Discovered uint64 `json:"discovered"`
 }
 
@@ -141,7 +142,7 @@ func rowsOf(runs []run) (n uint64) {
 	return n
 }
 
-// topHeap holds the hosts with the most pending URLs, the least first.
+// topHeap holds the hosts with the most URLs left, the least first; here those in flight are among the pending.
 type topHeap []TopHost
 
 func (h topHeap) Len() int           { return len(h) }
@@ -161,7 +162,7 @@ func compareTop(a, b TopHost) int {
 func (f *Frontier) top(ctx context.Context, s *state, n int) ([]TopHost, error) {
 	var h topHeap
 	err := eachNewest(ctx, f.st, s.Hosts, func(host *segment.Host) error {
-		t := TopHost{host.Host, host.Discovered - host.Finished, host.Discovered}
+		t := TopHost{Host: host.Host, Pending: host.Discovered - host.Finished, Discovered: host.Discovered}
 		if t.Pending == 0 {
 			return nil
 		}
@@ -176,6 +177,19 @@ func (f *Frontier) top(ctx context.Context, s *state, n int) ([]TopHost, error) 
 	top := make([]TopHost, len(h))
 	for i := len(h) - 1; i >= 0; i-- {
 		top[i] = heap.Pop(&h).(TopHost)
+	}
+	if err != nil {
+		return nil, err
+	}
+	flying := make(map[string]uint64, len(top))
+	for _, t := range top {
+		flying[t.Host] = 0
+	}
+	err = f.flying(ctx, s, flying)
+	for i := range top {
+		t := &top[i]
+		t.InFlight = flying[t.Host]
+		t.Pending -= t.InFlight
 	}
 	return top, err
 }

@@ -34,26 +34,46 @@ type AddOptions struct {
 // waiting URL. A row with a due time waits for it; others get a place at the end
 // of their host's queue.
 func (f *Frontier) Add(ctx context.Context, b *stage.Batch[record.URL, record.URL], o AddOptions) error {
-	if err := o.Limits.check(); err != nil {
-		return err
-	}
-	s, _, err := f.current()
+	s, err := f.checkAdd(o)
 	if err != nil {
 		return err
 	}
 	if s.Walk != nil {
-		return f.addStarts(ctx, b, o, s.policy)
+		return f.addStarts(ctx, b, o)
 	}
 	c := newChange(f, b)
 	defer c.close()
 	c.limits, c.adds = o.Limits, s.policy
-	if err := c.spool(ctx, b, o.Prioritizer, s.policy, c.arrive); err != nil {
+	if err := c.spool(ctx, b, o.Prioritizer, c.arrive); err != nil {
 		return err
 	}
 	if err := c.beginAdd(ctx, o); err != nil {
 		return err
 	}
 	return c.finish(ctx)
+}
+
+// CheckAdd refuses options that mean nothing to a frontier of this policy. Add does, too, but a
+// transaction that was committed is repeated without it.
+func (f *Frontier) CheckAdd(o AddOptions) error {
+	_, err := f.checkAdd(o)
+	return err
+}
+
+func (f *Frontier) checkAdd(o AddOptions) (*state, error) {
+	if err := o.Limits.check(); err != nil {
+		return nil, err
+	}
+	s, _, err := f.current()
+	if err != nil {
+		return nil, err
+	}
+	if s.Walk != nil {
+		if err := ofWalk(o.Limits); err != nil {
+			return nil, err
+		}
+	}
+	return s, o.Prioritizer.check(s.policy)
 }
 
 // beginAdd begins an add. Outside a crawl folder the commit of another name would close the
@@ -112,26 +132,47 @@ func (l Limits) check() error {
 // Update is the body of stage "mfrontier update": it ends the batch that is in
 // flight with one outcome for each of its URLs, and adds the rows of its input.
 func (f *Frontier) Update(ctx context.Context, b *stage.Batch[record.URL, record.URL], o UpdateOptions) error {
-	if err := o.check(); err != nil {
-		return err
-	}
-	s, _, err := f.current()
+	s, err := f.checkUpdate(o)
 	if err != nil {
 		return err
 	}
 	if s.Walk != nil {
 		return &fault.Error{Class: fault.Usage, Found: "new URLs for policy " + walk, Want: "the links of the batch"}
 	}
-	if err := o.Budgets.check(s.policy, o.Links != nil); err != nil {
-		return err
-	}
 	c := newChange(f, b)
 	defer c.close()
 	c.limits, c.gate = o.Limits, newGate(c, o.Budgets)
-	if err := c.spool(ctx, b, o.Prioritizer, s.policy, c.arrive); err != nil {
+	if err := c.spool(ctx, b, o.Prioritizer, c.arrive); err != nil {
 		return err
 	}
 	return c.update(ctx, f, o)
+}
+
+// CheckUpdate refuses options that mean nothing to a frontier of this policy. Update and Walk do, too, but
+// a transaction that was committed is repeated without them.
+func (f *Frontier) CheckUpdate(o UpdateOptions) error {
+	_, err := f.checkUpdate(o)
+	return err
+}
+
+func (f *Frontier) checkUpdate(o UpdateOptions) (*state, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	s, _, err := f.current()
+	if err != nil {
+		return nil, err
+	}
+	if s.Walk != nil {
+		return s, o.checkWalk()
+	}
+	if s.Credit != nil && o.Links == nil {
+		return nil, &fault.Error{Class: fault.Usage, Found: "policy opic without links", Want: "the links of the batch, which say where its credit goes", Hint: "give them with --links"}
+	}
+	if err := o.Budgets.check(s.policy, o.Links != nil); err != nil {
+		return nil, err
+	}
+	return s, o.Prioritizer.check(s.policy)
 }
 
 // check refuses options that mean nothing.
@@ -166,11 +207,7 @@ func (c *change) update(ctx context.Context, f *Frontier, o UpdateOptions) error
 		return err
 	}
 	linksEpoch := ""
-	switch {
-	case s.Credit == nil:
-	case o.Links == nil:
-		return &fault.Error{Class: fault.Usage, Found: "policy opic without links", Want: "the links of the batch, which say where its credit goes"}
-	default:
+	if s.Credit != nil {
 		c.credit = newSettlement(c)
 	}
 	if o.Links != nil {
@@ -277,8 +314,8 @@ func (c *change) close() {
 
 // spool reads URLs to the verified end of the main input, without the lock, and gives
 // them to take.
-func (c *change) spool(ctx context.Context, b *stage.Batch[record.URL, record.URL], p Prioritizer, policy *policy, take func(*record.URL) error) error {
-	ranks, err := p.ranked(policy, take)
+func (c *change) spool(ctx context.Context, b *stage.Batch[record.URL, record.URL], p Prioritizer, take func(*record.URL) error) error {
+	ranks, err := p.ranked(take)
 	if err != nil {
 		return err
 	}

@@ -79,11 +79,22 @@ func (f *Frontier) Walks() (bool, error) {
 // This is the random walk of Heydon and Najork (Mercator, 1999) and of Henzinger,
 // Heydon, Mitzenmacher and Najork (1999, 2000).
 func (f *Frontier) Walk(ctx context.Context, b *stage.Batch[record.Link, record.URL], o UpdateOptions) error {
+	if _, err := f.checkUpdate(o); err != nil {
+		return err
+	}
+	w := newWalk(f, b)
+	defer w.close()
+	w.limits = o.Limits
+	if err := w.readLinks(ctx, b); err != nil {
+		return err
+	}
+	return w.update(ctx, f, o)
+}
+
+// checkWalk refuses what means nothing to a walk.
+func (o *UpdateOptions) checkWalk() error {
 	if o.Links != nil {
 		return &fault.Error{Class: fault.Usage, Found: "links as a second input for policy " + walk, Want: "them as the input"}
-	}
-	if err := o.check(); err != nil {
-		return err
 	}
 	if err := ofWalk(o.Limits); err != nil {
 		return err
@@ -94,13 +105,7 @@ func (f *Frontier) Walk(ctx context.Context, b *stage.Batch[record.Link, record.
 	if o.Budgets != (Budgets{}) {
 		return &fault.Error{Class: fault.Usage, Found: "budgets of domains for policy " + walk, Want: "policy " + priority}
 	}
-	w := newWalk(f, b)
-	defer w.close()
-	w.limits = o.Limits
-	if err := w.readLinks(ctx, b); err != nil {
-		return err
-	}
-	return w.update(ctx, f, o)
+	return nil
 }
 
 // walking is a change of a frontier of policy walk.
@@ -171,14 +176,11 @@ func textOrder(url string) uint64 {
 
 // addStarts is Add for policy walk: the rows become part of the start set, and
 // walkers that have no visit before them begin.
-func (f *Frontier) addStarts(ctx context.Context, b *stage.Batch[record.URL, record.URL], o AddOptions, p *policy) error {
-	if err := ofWalk(o.Limits); err != nil {
-		return err
-	}
+func (f *Frontier) addStarts(ctx context.Context, b *stage.Batch[record.URL, record.URL], o AddOptions) error {
 	w := newWalk(f, b)
 	defer w.close()
 	w.limits, w.books = o.Limits, b
-	if err := w.spool(ctx, b, o.Prioritizer, p, w.find); err != nil {
+	if err := w.spool(ctx, b, o.Prioritizer, w.find); err != nil {
 		return err
 	}
 	if err := w.beginAdd(ctx, o); err != nil {
