@@ -37,7 +37,7 @@ type grammar struct {
 type askFlags struct {
 	Server   []string      `placeholder:"ADDR[:PORT]" help:"DNS server: an address, or tcp://ADDR[:PORT], tls://HOST[:PORT], https://HOST/PATH; may be given more than once (default: those of /etc/resolv.conf)."`
 	Rate     float64       `placeholder:"N" help:"Questions a second to one server, at most (default: any number)."`
-	InFlight int           `default:"1000" help:"Questions in flight at most, 1 to 100000; more than 1000 need 16 KiB of --memory each."`
+	InFlight int           `default:"1000" help:"Questions in flight at most, 1 to 100000; more than 1000 need 32 KiB of --memory each."`
 	Timeout  time.Duration `default:"1s" help:"Wait for the first attempt; each further one waits twice as long."`
 	Attempts int           `default:"5" help:"Questions asked before a name counts as timed out, 1 to 100."`
 }
@@ -226,7 +226,7 @@ once. A name is an alias if its addresses stand under another name (CNAME). Bewa
 sites are served by a content network, the canonical name is that of the network's server,
 under which unrelated sites meet and none answers; so no crawl does this unasked. Every host
 that is linked to is looked up, not only those that are fetched. --stats says how many links
-were folded. What other servers say of names is not archived with a round: a crawl with this
+were folded, and of how many hosts. What other servers say of names is not archived with a round: a crawl with this
 stage repeats its rows only while the answers are in STORE.
 
   mextract --warc crawl/fetch --txn r12 < marked.arrows.zst |

@@ -1,12 +1,20 @@
 package main
 
 import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/miekg/dns"
 	"github.com/rogpeppe/go-internal/testscript"
-	"net"
+
+	"mercator/formats/record"
+	"mercator/pkg/canon"
+	"mercator/pkg/fingerprint"
 )
 
 func TestMain(m *testing.M) {
@@ -14,8 +22,8 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs testdata/script with a name server on loopback, whose
-// address is in $DNS: aN.test has the address 127.0.0.N, anything else does not
-// exist.
+// address is in $DNS: aN.test has the address 127.0.0.N, cN.test is an alias of that,
+// anything else does not exist.
 func TestScripts(t *testing.T) {
 	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -25,9 +33,13 @@ func TestScripts(t *testing.T) {
 		m := new(dns.Msg)
 		m.SetReply(q)
 		name := strings.ToLower(q.Question[0].Name)
-		if len(name) == len("a1.test.") && name[0] == 'a' && name[2:] == ".test." {
+		if len(name) == len("a1.test.") && (name[0] == 'a' || name[0] == 'c') && name[2:] == ".test." {
+			if name[0] == 'c' {
+				m.Answer = []dns.RR{&dns.CNAME{Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeCNAME, Class: dns.ClassINET, Ttl: 3600}, Target: "a" + name[1:]}}
+				name = "a" + name[1:]
+			}
 			if q.Question[0].Qtype == dns.TypeA {
-				m.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 3600}, A: net.IPv4(127, 0, 0, name[1]-'0')}}
+				m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 3600}, A: net.IPv4(127, 0, 0, name[1]-'0')})
 			}
 		} else {
 			m.Rcode = dns.RcodeNameError
@@ -39,7 +51,50 @@ func TestScripts(t *testing.T) {
 	go s.ActivateAndServe()
 	t.Cleanup(func() { s.Shutdown() })
 	testscript.Run(t, testscript.Params{
-		Dir:   "testdata/script",
+		Dir: "testdata/script",
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"links": func(ts *testscript.TestScript, _ bool, args []string) { links(ts, args[0], args[1]) },
+			"rows":  func(ts *testscript.TestScript, _ bool, args []string) { rows(ts, args[0], args[1]) },
+		},
 		Setup: func(e *testscript.Env) error { e.Setenv("DNS", pc.LocalAddr().String()); return nil },
 	})
+}
+
+// links makes a stream of link records, one of each URL that stands on a line.
+func links(ts *testscript.TestScript, from, to string) {
+	out, err := os.Create(ts.MkAbs(to))
+	ts.Check(err)
+	defer out.Close()
+	w, err := record.NewWriter[record.Link](out, record.WriterOptions{})
+	ts.Check(err)
+	for i, line := range strings.Fields(ts.ReadFile(from)) {
+		url, host, err := canon.URL(line)
+		ts.Check(err)
+		ts.Check(w.Write(&record.Link{URL: url, Host: host, Key: fingerprint.URLKey(host, url), Text: strconv.Itoa(i), LinkKind: "a"}))
+	}
+	_, err = w.Commit(record.Ledger{})
+	ts.Check(err)
+}
+
+// rows writes number, URL and host of each link of a stream.
+func rows(ts *testscript.TestScript, from, to string) {
+	in, err := os.Open(ts.MkAbs(from))
+	ts.Check(err)
+	defer in.Close()
+	r, err := record.NewReader[record.Link](in, record.ReaderOptions{})
+	ts.Check(err)
+	var out strings.Builder
+	for {
+		var l record.Link
+		if err := r.Read(&l); err == io.EOF {
+			break
+		} else {
+			ts.Check(err)
+		}
+		if l.Key != fingerprint.URLKey(l.Host, l.URL) {
+			ts.Fatalf("%s has the key of another", l.URL)
+		}
+		fmt.Fprintln(&out, l.Text, l.URL, l.Host)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(to), []byte(out.String()), 0o666))
 }

@@ -57,7 +57,7 @@ const (
 
 // QuestionSize is the memory that a question in flight takes, at most: stack, message and
 // what waits for its end.
-const QuestionSize = 8 << 10
+const QuestionSize = 16 << 10
 
 // Config of a Resolver. Zero fields take the defaults.
 type Config struct {
