@@ -147,3 +147,23 @@ grep -Eq 'Queries lost: +0 ' "$dir/dnsperf" || die 'the server lost questions'
 kill -TERM $server
 wait $server || die "mresolve serve ended with $?"
 pids=${pids% *}
+
+# It is killed while it saves: what the store then holds is of some save.
+rm -rf "$dir/dns"
+"${bin}mresolve" create "$dir/dns"
+for wait in 0.1 0.2 0.3; do
+	rm -f "$dir/ready"
+	"${bin}mresolve" serve "$dir/dns" --quiet --listen 127.0.0.1:0 --save 5ms --server "127.0.0.1:$at" --ready "$dir/ready" &
+	server=$!
+	pids="$pids $server"
+	until [ -s "$dir/ready" ]; do kill -0 $server || die 'mresolve serve did not start'; sleep 0.1; done
+	"${bin}mresolve" names --quiet --attempts 1 --timeout 100ms --rate 2000 --server "$(cat "$dir/ready")" "$dir/names" > "$dir/json" &
+	asking=$!
+	sleep $wait
+	kill -KILL $server
+	wait $server 2> /dev/null || true
+	pids=${pids% *}
+	kill $asking 2> /dev/null || true
+	wait $asking 2> /dev/null || true
+done
+resolve; check 'rows, after mresolve serve was killed three times'

@@ -24,7 +24,8 @@ import (
 const (
 	maxServing = 4096      // questions at a time; others are answered SERVFAIL at once
 	maxConns   = 256       // TCP connections; others wait to be accepted
-	maxFresh   = 1 << 15   // answers that wait to be saved; then they are dropped
+	maxFresh   = 4 << 20   // bytes of answers that wait to be saved; then they are dropped
+	freshCost  = 256       // of these, what one takes beside its text
 	maxWireTTL = 1<<31 - 1 // seconds (RFC 2181, section 8)
 )
 
@@ -46,15 +47,41 @@ type Server struct {
 	now      func() time.Time
 	memory   int64
 	slots    chan struct{}
+	many     chan struct{} // has one when there is much to be saved
 
 	mu    sync.Mutex
 	known *table
-	fresh map[string]entry // to be saved, by name
+	fresh unsaved
+}
+
+// unsaved are answers by name, of as many bytes as maxFresh allows.
+type unsaved struct {
+	entries map[string]entry
+	bytes   int
+}
+
+// put takes an answer in, in place of the name's former one. It says false, and takes
+// nothing, where there is no room.
+func (u *unsaved) put(name string, e entry) bool {
+	size := freshCost + itemBytes(name, &e)
+	old, again := u.entries[name]
+	if again {
+		size -= freshCost + itemBytes(name, &old)
+	}
+	if u.bytes+size > maxFresh {
+		return false
+	}
+	if u.entries == nil {
+		u.entries = map[string]entry{}
+	}
+	u.entries[name] = e
+	u.bytes += size
+	return true
 }
 
 // NewServer loads as much of the store's cache as a quarter of memory (in bytes) holds.
 func NewServer(st *store.Store, r *Resolver, memory int64, now func() time.Time) (*Server, error) {
-	s := &Server{st: st, resolver: r, now: now, memory: memory, slots: make(chan struct{}, maxServing), known: newTable(memory / 4), fresh: map[string]entry{}}
+	s := &Server{st: st, resolver: r, now: now, memory: memory, slots: make(chan struct{}, maxServing), many: make(chan struct{}, 1), known: newTable(memory / 4)}
 	c, err := openBase(st, nil)
 	if err != nil {
 		return nil, err
@@ -80,7 +107,7 @@ func NewServer(st *store.Store, r *Resolver, memory int64, now func() time.Time)
 var errFull = errors.New("no room for more")
 
 // Serve answers on a UDP and a TCP socket until ctx ends, and puts what it learns into
-// the store each save interval, and at the end; never, if save is 0. While a crawl's
+// the store each save interval, earlier if it is much, and at the end; never, if save is 0. While a crawl's
 // round is open the store takes nothing, and saving is put off; so it is where it fails,
 // which warn is told. Only the last time, that is Serve's error.
 func (s *Server) Serve(ctx context.Context, pc net.PacketConn, l net.Listener, save time.Duration, warn func(error)) error {
@@ -110,18 +137,24 @@ func (s *Server) Serve(ctx context.Context, pc net.PacketConn, l net.Listener, s
 		go func() { ended <- srv.ActivateAndServe() }()
 	}
 	var tick <-chan time.Time
+	var many <-chan struct{}
 	if save > 0 {
 		t := time.NewTicker(save)
 		defer t.Stop()
-		tick = t.C
+		tick, many = t.C, s.many
+	}
+	put := func() {
+		if err := s.save(ctx); err != nil && ctx.Err() == nil {
+			warn(err)
+		}
 	}
 	var err error
 	for running := true; running; {
 		select {
 		case <-tick:
-			if err := s.save(ctx); err != nil && ctx.Err() == nil {
-				warn(err)
-			}
+			put()
+		case <-many:
+			put()
 		case err = <-ended:
 			running = false
 		case <-ctx.Done():
@@ -243,10 +276,14 @@ func (s *Server) learn(name string, e entry) {
 		s.known.reset()
 		s.known.put(key, name, &e)
 	}
-	if len(s.fresh) >= maxFresh {
-		clear(s.fresh)
+	before := s.fresh.bytes
+	if !s.fresh.put(name, e) {
+		s.fresh = unsaved{}
+		s.fresh.put(name, e)
 	}
-	s.fresh[name] = e
+	if before <= maxFresh/2 && s.fresh.bytes > maxFresh/2 {
+		signal(s.many)
+	}
 }
 
 // others passes a question of another type on, and its answer back.
@@ -274,20 +311,20 @@ func (s *Server) others(ctx context.Context, m *dns.Msg, q dns.Question) (releas
 func (s *Server) save(ctx context.Context) error {
 	s.mu.Lock()
 	fresh := s.fresh
-	s.fresh = map[string]entry{}
+	s.fresh = unsaved{}
 	s.mu.Unlock()
-	if len(fresh) == 0 {
+	if len(fresh.entries) == 0 {
 		return nil
 	}
-	err := s.commit(ctx, fresh)
+	err := s.commit(ctx, fresh.entries)
 	if err == nil {
-		s.Stats.Saved.Add(uint64(len(fresh)))
+		s.Stats.Saved.Add(uint64(len(fresh.entries)))
 		return nil
 	}
 	s.mu.Lock()
-	for name, e := range fresh {
-		if _, newer := s.fresh[name]; !newer && len(s.fresh) < maxFresh {
-			s.fresh[name] = e
+	for name, e := range fresh.entries {
+		if _, newer := s.fresh.entries[name]; !newer {
+			s.fresh.put(name, e)
 		}
 	}
 	s.mu.Unlock()

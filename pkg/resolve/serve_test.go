@@ -195,12 +195,50 @@ func TestServeBesideARound(t *testing.T) {
 		t.Fatal(err)
 	}
 	dig(t, addr, "host.test.", dns.TypeA)
-	if err := s.save(t.Context()); err != nil || s.Stats.Saved.Load() != 0 || len(s.fresh) != 1 {
-		t.Errorf("saved %d beside a change, %d wait, %v", s.Stats.Saved.Load(), len(s.fresh), err)
+	if err := s.save(t.Context()); err != nil || s.Stats.Saved.Load() != 0 || len(s.fresh.entries) != 1 {
+		t.Errorf("saved %d beside a change, %d wait, %v", s.Stats.Saved.Load(), len(s.fresh.entries), err)
 	}
 	tx.Abort()
 	if err := end(); err != nil || s.Stats.Saved.Load() != 1 {
 		t.Errorf("saved %d in the end, %v", s.Stats.Saved.Load(), err)
+	}
+}
+
+// TestUnsaved: answers that wait to be saved are bounded by their bytes, of which those that
+// are replaced are given back; half of that is a reason to save.
+func TestUnsaved(t *testing.T) {
+	long := entry{Addr: strings.Repeat("2001:db8::1,", MaxAddrs), CNAME: strings.Repeat("x", 253)}
+	var u unsaved
+	n, bytes := 0, 0
+	for ; u.put(fmt.Sprintf("host%d.test", n), long); n++ {
+		bytes += len(long.Addr) + len(long.CNAME)
+	}
+	if bytes > maxFresh || bytes < maxFresh/2 || len(u.entries) != n || u.bytes > maxFresh {
+		t.Errorf("%d answers of %d bytes, counted as %d", n, bytes, u.bytes)
+	}
+	for i := range n {
+		if !u.put(fmt.Sprintf("host%d.test", i), entry{}) {
+			t.Fatalf("no room for a shorter answer of name %d", i)
+		}
+	}
+	if least := n * freshCost; u.bytes < least || u.bytes > 2*least {
+		t.Errorf("%d bytes of %d empty answers", u.bytes, n)
+	}
+
+	r, err := New(Config{Servers: []string{"127.0.0.1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{resolver: r, now: time.Now, known: newTable(1 << 20), many: make(chan struct{}, 1)}
+	for i := range 3 * n {
+		before := len(s.many)
+		s.learn(fmt.Sprintf("host%d.test", i), long)
+		if s.fresh.bytes > maxFresh || before == 0 && len(s.many) > 0 && s.fresh.bytes < maxFresh/2 {
+			t.Fatalf("%d bytes wait, a save is due: %d", s.fresh.bytes, len(s.many))
+		}
+	}
+	if len(s.many) != 1 {
+		t.Error("nobody is told to save")
 	}
 }
 
@@ -214,8 +252,8 @@ func TestServeCannotSave(t *testing.T) {
 	if err := os.Rename(dir, away); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.save(t.Context()); err == nil || len(s.fresh) != 1 {
-		t.Errorf("%v, %d answers wait", err, len(s.fresh))
+	if err := s.save(t.Context()); err == nil || len(s.fresh.entries) != 1 {
+		t.Errorf("%v, %d answers wait", err, len(s.fresh.entries))
 	}
 	if err := os.Rename(away, dir); err != nil {
 		t.Fatal(err)
