@@ -555,7 +555,7 @@ credit, and of depth 0. As JSON all is kept: mcat shows it, and reads it with --
 
   mfrontier export crawl/frontier | mfrontier add other/frontier --prioritizer ''
   mfrontier export crawl/frontier -o all.arrows.zst && mcat all.arrows.zst > all.json
-  mcat --from json --like all.arrows.zst all.json | mfrontier add other/frontier
+  mcat --from json --kind url --like all.arrows.zst all.json | mfrontier add other/frontier
   mfrontier export crawl/frontier --text | head`
 }
 
