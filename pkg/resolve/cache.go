@@ -21,7 +21,7 @@ import (
 // that any reader of records reads it:
 //
 //	url_key = FP64(name), module = "dns", key = name,
-//	value   = {"addr","expires","error","cname","server","family","zone"} (type entry)
+//	value   = {"addr","expires","error","cname","server","family","zone","absent"} (type entry)
 //
 // Of a name in several files the newest row counts, as long as it is valid. A batch reads
 // each file once. When it commits, its answers become a new file, together with those files
@@ -55,13 +55,14 @@ type entry struct {
 	Server  string    `json:"server,omitempty"`
 	Family  string    `json:"family,omitempty"` // "4" or "6" where only those addresses were asked for
 	Zone    string    `json:"zone,omitempty"`   // that has no such name, or none of its addresses of one family; with its last dot
+	Absent  string    `json:"absent,omitempty"` // when Addr has addresses of one family: until when there are none of the other (RFC 3339)
 }
 
 // appendTo appends the value of a row. Texts in which JSON escapes nothing, which is
 // nearly all, need no stack for encoding/json: that was half the memory of goroutines.
 func (e *entry) appendTo(b []byte) ([]byte, error) {
 	fields := [...]struct{ name, text string }{
-		{"addr", e.Addr}, {"expires", ""}, {"error", e.Error}, {"cname", e.CNAME}, {"server", e.Server}, {"family", e.Family}, {"zone", e.Zone},
+		{"addr", e.Addr}, {"expires", ""}, {"error", e.Error}, {"cname", e.CNAME}, {"server", e.Server}, {"family", e.Family}, {"zone", e.Zone}, {"absent", e.Absent},
 	}
 	for i := range fields {
 		if !plain(fields[i].text) {
@@ -124,6 +125,8 @@ func parseEntry(value string) (e entry, err error) {
 			e.Family = text
 		case "zone":
 			e.Zone = text
+		case "absent":
+			e.Absent = text
 		default:
 			ok = false
 		}
@@ -158,10 +161,22 @@ func quoted(s string) (text, rest string, ok bool) {
 // given.
 func (r *Resolver) entryOf(a *Answer) entry {
 	e := entry{Addr: FormatAddrs(a.Addrs), Error: a.Status, CNAME: a.CNAME, Server: a.Server, Zone: a.Zone, Expires: a.Expires.UTC().Truncate(time.Microsecond)}
+	if !a.Absent.IsZero() {
+		e.Absent = a.Absent.UTC().Format(time.RFC3339)
+	}
 	if r.cfg.Family != "any" {
 		e.Family = r.cfg.Family
 	}
 	return e
+}
+
+// absent is until when a name with addresses of one family has none of the other (RFC 2308,
+// section 5: that is kept for a time of its own).
+func (e *entry) absent() (time.Time, error) {
+	if e.Absent == "" {
+		return e.Expires, nil
+	}
+	return time.Parse(time.RFC3339, e.Absent)
 }
 
 // usable makes of an entry of the store one for those who want addresses of r's family. It
@@ -178,6 +193,11 @@ func (r *Resolver) usable(e *entry) (ok bool, err error) {
 		return false, err
 	}
 	a := r.wanted(Answer{Addrs: addrs, Status: e.Error, CNAME: e.CNAME, Expires: e.Expires, Server: e.Server, Zone: e.Zone})
+	if a.Status == StatusNoAddress && e.Error == StatusOK {
+		if a.Expires, err = e.absent(); err != nil {
+			return false, err
+		}
+	}
 	*e = r.entryOf(&a)
 	return true, nil
 }
@@ -211,6 +231,7 @@ func (c *cacheReader) load(r *Resolver, now time.Time, only []uint64, put func(k
 		ok := err == nil && e.Expires.After(now)
 		if ok {
 			ok, err = r.usable(&e)
+			ok = ok && e.Expires.After(now)
 		}
 		if err != nil {
 			return c.corrupt(c.row, err)

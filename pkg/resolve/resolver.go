@@ -86,6 +86,7 @@ type Answer struct {
 	Addrs   []netip.Addr // in order of preference
 	CNAME   string       // canonical name, where it differs
 	Zone    string       // that has no such name, or none of its addresses of one family
+	Absent  time.Time    // with addresses of one family alone: until when there are none of the other
 	Status  string       // StatusOK or why there is no address
 	Expires time.Time
 	Server  string // that answered
@@ -345,9 +346,12 @@ func (r *Resolver) join(name string, got []found, a *Answer) {
 		if len(f.addrs) > 0 {
 			ttl = min(ttl, f.ttl)
 			a.CNAME = f.cname
-		} else if f.status == StatusNoAddress {
+			continue
+		}
+		if f.status == StatusNoAddress {
 			a.Zone = f.zone
 		}
+		a.Absent = r.cfg.Now().Add(f.ttl)
 	}
 	if len(a.Addrs) > 0 {
 		a.Addrs = a.Addrs[:min(len(a.Addrs), MaxAddrs)]
@@ -355,6 +359,7 @@ func (r *Resolver) join(name string, got []found, a *Answer) {
 		return
 	}
 	// The first family's failure stands for both, unless only it has none.
+	a.Absent = time.Time{}
 	f := &got[0]
 	if f.status == StatusNoAddress && len(got) > 1 {
 		f = &got[1]

@@ -209,7 +209,7 @@ func (s *Server) addresses(ctx context.Context, m *dns.Msg, q dns.Question) {
 	s.mu.Lock()
 	e, ok := s.known.get(name)
 	s.mu.Unlock()
-	if ok && e.Expires.After(now) {
+	if ok && e.valid(q.Qtype, now) {
 		s.Stats.Cached.Add(1)
 	} else {
 		a := s.resolver.Lookup(ctx, name)
@@ -251,8 +251,23 @@ func (s *Server) addresses(ctx context.Context, m *dns.Msg, q dns.Question) {
 		}
 	}
 	if len(m.Answer) == 0 || m.Answer[len(m.Answer)-1].Header().Rrtype != q.Qtype {
+		if until, err := e.absent(); err == nil {
+			ttl = uint32(min(max(until.Sub(now)/time.Second, 1), maxWireTTL))
+		}
 		m.Ns = soa(e.Zone, ttl)
 	}
+}
+
+// valid says that an entry tells what there is of a type.
+func (e *entry) valid(qtype uint16, now time.Time) bool {
+	until := e.Expires
+	if e.Error == StatusOK && !(qtype == dns.TypeA && strings.Contains(e.Addr, ".") || qtype == dns.TypeAAAA && strings.Contains(e.Addr, ":")) {
+		var err error
+		if until, err = e.absent(); err != nil {
+			return false
+		}
+	}
+	return until.After(now) && e.Expires.After(now)
 }
 
 // soa is the record by which a client keeps the answer that there is nothing (RFC 2308,

@@ -106,7 +106,7 @@ func TestServe(t *testing.T) {
 	}{
 		{"host.test.", dns.TypeA, "NOERROR; host.test. 300 IN A 192.0.2.1"},
 		{"HOST.test.", dns.TypeA, "NOERROR; HOST.test. 300 IN A 192.0.2.1"},
-		{"host.test.", dns.TypeAAAA, "NOERROR; test. 300 IN SOA . . 0 0 0 0 300"},
+		{"host.test.", dns.TypeAAAA, "NOERROR; test. 200 IN SOA . . 0 0 0 0 200"},
 		{"alias.test.", dns.TypeA, "NOERROR; alias.test. 60 IN CNAME host.test.; host.test. 60 IN A 192.0.2.1"},
 		{"nowhere.test.", dns.TypeA, "NXDOMAIN; test. 500 IN SOA . . 0 0 0 0 500"},
 		{"foreign.test.", dns.TypeA, "NXDOMAIN"},
@@ -201,6 +201,79 @@ func TestServeBesideARound(t *testing.T) {
 	tx.Abort()
 	if err := end(); err != nil || s.Stats.Saved.Load() != 1 {
 		t.Errorf("saved %d in the end, %v", s.Stats.Saved.Load(), err)
+	}
+}
+
+// TestAbsentFamily: that a name has no addresses of one family is kept and told for a time of
+// its own (RFC 2308, section 5), in memory and in the store; those that it has, for theirs.
+func TestAbsentFamily(t *testing.T) {
+	var asked atomic.Int32
+	up := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+		if q.Qtype == dns.TypeAAAA {
+			asked.Add(1)
+			m.Ns = []dns.RR{&dns.SOA{Hdr: dns.RR_Header{Name: "test.", Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: 3600}, Ns: "ns.test.", Mbox: "m.test.", Minttl: 300}}
+			return true
+		}
+		m.Answer = []dns.RR{a(m.Question[0].Name, "127.0.0.1", 3600)}
+		return true
+	})
+	var offset atomic.Int64
+	now := func() time.Time { return testNow.Add(time.Duration(offset.Load())) }
+	dir := newDNSStore(t)
+	_, addr, end := serving(t, dir, up, now)
+	check := func(at time.Duration, wantAsked int32, wantA, wantNone uint32) {
+		t.Helper()
+		offset.Store(int64(at))
+		none := dig(t, addr, "host.test.", dns.TypeAAAA)
+		there := dig(t, addr, "host.test.", dns.TypeA)
+		if want := fmt.Sprintf("NOERROR; test. %d IN SOA ", wantNone); !strings.HasPrefix(none, want) {
+			t.Errorf("after %v AAAA: %s, want %s", at, none, want)
+		}
+		if want := fmt.Sprintf("NOERROR; host.test. %d IN A 127.0.0.1", wantA); there != want {
+			t.Errorf("after %v A: %s, want %s", at, there, want)
+		}
+		if asked.Load() != wantAsked {
+			t.Errorf("after %v AAAA was asked for %d times, want %d", at, asked.Load(), wantAsked)
+		}
+	}
+	check(0, 1, 3600, 300)
+	check(200*time.Second, 1, 3400, 100)
+	check(300*time.Second, 2, 3600, 300)
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+	_, addr, end = serving(t, dir, up, now)
+	check(400*time.Second, 2, 3500, 200)
+	offset.Store(int64(601 * time.Second)) // addresses are valid for longer
+	if dig(t, addr, "host.test.", dns.TypeA); asked.Load() != 2 {
+		t.Errorf("asked %d times", asked.Load())
+	}
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+
+	// Who wants but the family that there is not finds that in the store for as long.
+	for _, c := range []struct {
+		at   time.Duration
+		want bool
+	}{{599 * time.Second, true}, {600 * time.Second, false}} {
+		r, err := New(Config{Servers: []string{up}, Family: "6"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		st, err := store.Open(dir, StoreKind, StoreVersion, store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		offset.Store(int64(c.at))
+		s, err := NewServer(st, r, 16<<20, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := s.known.get("host.test"); ok != c.want {
+			t.Errorf("after %v there is an entry: %t", c.at, ok)
+		}
+		r.Close()
 	}
 }
 

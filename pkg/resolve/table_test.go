@@ -10,7 +10,7 @@ import (
 )
 
 func testEntry(i int) entry {
-	return entry{Addr: fmt.Sprintf("127.0.0.%d,::1", i%256), Error: "x", CNAME: "alias.test", Server: "127.0.0.1:53", Family: "4", Zone: "test.", Expires: testNow.Add(time.Duration(i) * time.Microsecond)}
+	return entry{Addr: fmt.Sprintf("127.0.0.%d,::1", i%256), Error: "x", CNAME: "alias.test", Server: "127.0.0.1:53", Family: "4", Zone: "test.", Absent: "2026-01-02T03:04:05Z", Expires: testNow.Add(time.Duration(i) * time.Microsecond)}
 }
 
 func TestTable(t *testing.T) {
