@@ -299,25 +299,44 @@ func TestCopy(t *testing.T) {
 		sameCopy[Domain](t, encode(t, domains(n)))
 	}
 	var b []byte
-	for rows := visited(entries(30)); len(rows) > 0; rows = rows[3:] {
+	for rows := visited(entries(15)); len(rows) > 0; rows = rows[3:] {
 		b = encodeVisits(t, rows[:3])
 		if codec := binary.LittleEndian.Uint32(b[headerSize+4:]); codec != codecStored {
 			t.Fatalf("codec %d: damage would not reach the columns", codec)
 		}
 		for at := headerSize + 20; at < len(b)-trailerSize; at++ {
-			for _, flip := range []byte{1, 2, 0x80, 0xff} {
+			for _, flip := range []byte{1, 0x80, 0xff} {
 				damaged := bytes.Clone(b)
 				damaged[at] ^= flip
 				sameCopy[Entry](t, resealed(damaged))
 			}
 		}
 	}
-	r, err := Open[Entry](bytes.NewReader(b), int64(len(b)), "test.seg")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := NewWriter[Entry](io.Discard, "x", 0).Copy(r.Scan(Start)); !errors.Is(err, fault.Usage) {
-		t.Fatal(err)
+	// A segment without a feature is copied to one that has it, and not the other way round.
+	rows := entries(3)
+	b = encode(t, rows)
+	for _, c := range []struct {
+		from []byte
+		to   Features
+		want error
+	}{{b, Visits, nil}, {encodeVisits(t, visited(entries(3))), 0, fault.Usage}} {
+		r, err := Open[Entry](bytes.NewReader(c.from), int64(len(c.from)), "test.seg")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		w, s := NewWriter[Entry](&out, "copy", c.to), r.Scan(Start)
+		for err = w.Copy(s); err == nil; err = w.Copy(s) {
+		}
+		if c.want != nil {
+			if !errors.Is(err, c.want) {
+				t.Error(err)
+			}
+			continue
+		}
+		if _, ferr := w.Finish(); err != io.EOF || ferr != nil || !bytes.Equal(out.Bytes(), encodeWith(t, Visits, rows)) {
+			t.Error(err, ferr)
+		}
 	}
 }
 
