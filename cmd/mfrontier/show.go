@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -212,17 +213,26 @@ type planCmd struct {
 func (*planCmd) Help() string {
 	return `Says, before anything is fetched, how long a batch will take and which hosts hold it up. It goes
 through the batch as mfetch will, from the round's time on: a host's contacts come one after the
-other with the delay of politeness between them, at the speed that earlier rounds measured; of the
-hosts that are due the one whose URL stands first gets the next connection; a host that was not
-contacted for a day is asked for robots.txt first; where only a part of a host's URLs needed a
-contact so far (robots.txt forbids the others, for instance), that goes on. A batch of more than 262144 URLs gets the longest of three bounds instead: the
-slowest host, the slowest address, and all contacts shared by the connections. It changes nothing.
+other with the delay of politeness between them; of the hosts that are due the one whose URL stands
+first gets the next connection; a host that was not contacted for a day is asked for robots.txt first;
+where only a part of a host's URLs needed a contact so far (robots.txt forbids the others, for
+instance), that goes on. It changes nothing.
+
+How long contacts take is drawn by chance, with the mean and the deviation that the last 64 or so had;
+what hosts asked for beside (Crawl-delay) is the mean of it. Up to 31 such batches are gone through.
+The duration told is the median, and with it the times that one in ten of them stayed below or above. It holds
+as far as hosts are known: of one with a handful of contacts on record little is, and one that was never contacted
+is taken to need --duration. Contacts that last longer together, and not each by chance, spread it further.
+
+A batch of more than 262144 URLs gets the longest of three bounds instead: the slowest host, the slowest
+address, and all contacts shared by the connections.
 
   mfrontier plan crawl/frontier -n 10000 --curve
   mfrontier plan crawl/frontier --connections 64 resolved.arrows.zst
   mfrontier plan crawl/frontier batch.arrows.zst --actual fetched.arrows.zst
 
-Compare before "mfrontier update": after it, the frontier knows how fast the hosts were.`
+With --actual it also names the ten hosts whose ends it missed by most: their contacts, how long one took,
+the gap between two and when the host was done, as planned and in truth. Compare before "mfrontier update": after it, the frontier knows how fast the hosts were.`
 }
 
 func (c *planCmd) Run(ctx context.Context, std *cli.Std) error {
@@ -233,13 +243,29 @@ func (c *planCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
+	var actual *frontier.Actual
+	var fetched string // the round
+	if c.Actual != "" {
+		in, err := cli.OpenRecords[record.Fetch](std, []string{c.Actual})
+		if err != nil {
+			return hinted(err, "--actual takes what mfetch made of the batch, the arguments what it was given")
+		}
+		fetched = in.Schema().Txn
+		if actual, err = frontier.Measure(ctx, in.Read); err != nil {
+			return err
+		}
+		defer actual.Close()
+	}
 	var plan *frontier.Plan
 	if len(c.Files) > 0 {
 		in, err := cli.OpenRecords[record.URL](std, c.Files)
 		if err != nil {
-			return err
+			return hinted(err, "the batch is what mfrontier next or mresolve made; what mfetch made of it goes to --actual")
 		}
-		plan, err = f.PlanRecords(ctx, in.Read, in.Schema().Now, c.politeness())
+		if txn := in.Schema().Txn; txn != "" && fetched != "" && txn != fetched {
+			return &fault.Error{Class: fault.Conflict, File: c.Actual, Found: fmt.Sprintf("fetch records of transaction %q", fetched), Want: fmt.Sprintf("%q, as the batch", txn)}
+		}
+		plan, err = f.PlanRecords(ctx, in.Read, in.Schema().Now, c.politeness(), actual)
 		if err != nil {
 			return err
 		}
@@ -254,16 +280,6 @@ func (c *planCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	if c.Curve && plan.URLs > frontier.MaxSimulated {
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--curve of %d URLs", plan.URLs), Want: fmt.Sprintf("at most %d", frontier.MaxSimulated)}
-	}
-	var actual *frontier.Actual
-	if c.Actual != "" {
-		in, err := cli.OpenRecords[record.Fetch](std, []string{c.Actual})
-		if err != nil {
-			return err
-		}
-		if actual, err = frontier.Measure(ctx, in.Read); err != nil {
-			return err
-		}
 	}
 	if c.JSON {
 		if !c.Curve {
@@ -280,7 +296,11 @@ func (c *planCmd) Run(ctx context.Context, std *cli.Std) error {
 	t := tabwriter.NewWriter(std.Out, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(t, "URLs\t%d\n", plan.URLs)
 	fmt.Fprintf(t, "hosts\t%d, %d with measured speed\n", plan.Hosts, plan.Measured)
-	fmt.Fprintf(t, "duration\t%v\n", short(plan.Duration))
+	if plan.Low < plan.High {
+		fmt.Fprintf(t, "duration\t%v, in eight of ten simulations %v to %v\n", short(plan.Duration), short(plan.Low), short(plan.High))
+	} else {
+		fmt.Fprintf(t, "duration\t%v\n", short(plan.Duration))
+	}
 	fmt.Fprintf(t, "  slowest host\t%v\n", short(plan.ByHost))
 	fmt.Fprintf(t, "  slowest address\t%v\n", short(plan.ByAddr))
 	fmt.Fprintf(t, "  all connections busy\t%v\n", short(plan.ByWork))
@@ -291,10 +311,40 @@ func (c *planCmd) Run(ctx context.Context, std *cli.Std) error {
 	if actual != nil {
 		fmt.Fprintf(t, "actual\t%v for %s, %+.1f %% against the plan\n", short(actual.Duration), cli.Count(actual.URLs, "URL"), 100*(float64(actual.Duration)/float64(max(plan.Duration, 1))-1))
 	}
-	if err := t.Flush(); err != nil || !c.Curve {
+	if err := t.Flush(); err != nil {
 		return err
 	}
+	if actual != nil {
+		differences(t, actual)
+		if err := t.Flush(); err != nil {
+			return err
+		}
+	}
+	if !c.Curve {
+		return nil
+	}
 	return plot(std.Out, plan, actual)
+}
+
+// hinted gives an error a hint, if it has none.
+func hinted(err error, hint string) error {
+	var e *fault.Error
+	if !errors.As(err, &e) || e.Hint != "" {
+		return err
+	}
+	with := *e
+	with.Hint = hint
+	return &with
+}
+
+// differences is a table of the hosts that the plan missed by most: as planned, and in truth.
+func differences(w io.Writer, a *frontier.Actual) {
+	fmt.Fprint(w, "missed by most: planned, and actual\tcontacts\t\teach\t\tgap\t\tdone at\t\n")
+	for _, d := range a.Hosts {
+		p, a := d.Planned, d.Actual
+		fmt.Fprintf(w, "%s\t%d\t%d\t%v\t%v\t%v\t%v\t%v\t%v\n", cli.Printable(d.Host), p.Contacts, a.Contacts,
+			p.Contact.Round(time.Millisecond), a.Contact.Round(time.Millisecond), short(p.Gap), short(a.Gap), short(p.End), short(a.End))
+	}
 }
 
 func short(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }

@@ -48,6 +48,7 @@ import (
 	"mercator/formats/warc"
 	"mercator/pkg/canon"
 	"mercator/pkg/fault"
+	"mercator/pkg/politeness"
 	"mercator/pkg/stage"
 )
 
@@ -877,9 +878,8 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, req *Request,
 // gap is the delay that politeness demands after a contact with a host that asks
 // for a Crawl-delay and has failed so many times in a row.
 func (r *runner) gap(row *record.Fetch, asked micros, fails int) micros {
-	d := max(us(r.opt.MinDelay), micros(r.opt.DelayFactor*float64(row.DurationUS)))
-	d = min(d, max(us(r.opt.MaxDelay), us(r.opt.MinDelay)))
-	d = max(d, asked)
+	own := politeness.Rules{MinDelay: r.opt.MinDelay, DelayFactor: r.opt.DelayFactor, MaxDelay: r.opt.MaxDelay}
+	d := max(own.After(row.DurationUS), asked)
 	switch {
 	case row.RetryAfter != 0 && row.Status >= 400:
 		d = max(d, micros(row.RetryAfter)-(int64(row.FetchTime)+row.DurationUS))

@@ -18,13 +18,14 @@ import (
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/httpmsg"
+	"mercator/pkg/politeness"
 )
 
 // Limits of RFC 9309: section 2.5 (bytes), 2.3.1.2 (redirects), 2.4 (caching).
 const (
 	robotsTextMax   = 500 << 10
 	robotsHopsMax   = 5
-	robotsKeep      = 24 * time.Hour
+	robotsKeep      = politeness.KeepRobots
 	robotsCacheMax  = 1 << 18  // authorities that are remembered, beside those in use
 	robotsTextsMax  = 64 << 20 // bytes of the texts that outlive a round, the newest
 	robotsParsedMax = 16 << 20 // bytes of memory for parsed rules

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"mercator/pkg/fingerprint"
+	"mercator/pkg/politeness"
 )
 
 // micros is an instant or a span in microseconds, the unit of the records, so
 // that what the audit computes from them is exactly what the scheduler held to.
 type micros = int64
 
-const parkAfter = micros(5 * time.Minute / time.Microsecond)
+const parkAfter = micros(politeness.LongestGap / time.Microsecond)
 
 // host is a host (name and port) that has work in this batch.
 type host struct {

@@ -5,12 +5,15 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
+	"math"
+	"math/rand/v2"
 	"strings"
 	"time"
 
 	"mercator/formats/record"
 	"mercator/formats/segment"
 	"mercator/pkg/fault"
+	"mercator/pkg/politeness"
 )
 
 // Politeness is what mfetch keeps between contacts, as its flags say.
@@ -29,7 +32,9 @@ type Plan struct {
 	Hosts     uint64        `json:"hosts"`
 	Addresses uint64        `json:"addresses"`   // among records that carry one
 	Measured  uint64        `json:"measured"`    // hosts whose speed is on record
-	Duration  time.Duration `json:"duration_ns"` // of the batch: simulated, or the longest of the three that follow
+	Duration  time.Duration `json:"duration_ns"` // of the batch: simulated, or the longest of the three ByHost, ByAddr and ByWork
+	Low       time.Duration `json:"low_ns"`      // one simulated batch in ten took less,
+	High      time.Duration `json:"high_ns"`     // and one in ten more; 0: it is not simulated
 	ByHost    time.Duration `json:"by_host_ns"`  // the slowest host alone
 	ByAddr    time.Duration `json:"by_addr_ns"`  // the slowest address alone
 	ByWork    time.Duration `json:"by_work_ns"`  // all contacts, shared evenly by the connections
@@ -63,7 +68,7 @@ func (f *Frontier) PlanNext(ctx context.Context, o NextOptions, now record.Time,
 	if err != nil {
 		return nil, err
 	}
-	pl, err := newPlanner(p, now)
+	pl, err := f.newPlanner(p, now)
 	if err != nil {
 		return nil, err
 	}
@@ -78,17 +83,19 @@ func (f *Frontier) PlanNext(ctx context.Context, o NextOptions, now record.Time,
 }
 
 // PlanRecords plans a batch of url records that is begun at now (0: when no host has
-// to wait any more). read gives them, io.EOF at the end.
-func (f *Frontier) PlanRecords(ctx context.Context, read func(*record.URL) error, now record.Time, p Politeness) (*Plan, error) {
+// to wait any more). read gives them, io.EOF at the end. actual, unless nil, is what
+// became of the batch, and is told which hosts the plan missed by most.
+func (f *Frontier) PlanRecords(ctx context.Context, read func(*record.URL) error, now record.Time, p Politeness, actual *Actual) (*Plan, error) {
 	s, _, err := f.current()
 	if err != nil {
 		return nil, err
 	}
-	pl, err := newPlanner(p, now)
+	pl, err := f.newPlanner(p, now)
 	if err != nil {
 		return nil, err
 	}
 	defer pl.close()
+	pl.actual = actual
 	var t ticker
 	for {
 		var u record.URL
@@ -109,19 +116,20 @@ func (f *Frontier) PlanRecords(ctx context.Context, read func(*record.URL) error
 }
 
 type planner struct {
-	p     Politeness
-	now   record.Time
-	hosts *sorter // number of the URL and its address, by host
-	addrs *sorter
-	urls  uint64
-	buf   []byte
+	p      Politeness
+	now    record.Time
+	actual *Actual // nil: it is not known
+	hosts  *sorter // number of the URL and its address, by host
+	addrs  *sorter
+	urls   uint64
+	buf    []byte
 }
 
-func newPlanner(p Politeness, now record.Time) (*planner, error) {
+func (f *Frontier) newPlanner(p Politeness, now record.Time) (*planner, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	return &planner{p: p, now: now, hosts: newSorter(smallSort), addrs: newSorter(smallSort)}, nil
+	return &planner{p: p, now: now, hosts: f.layout.sorter(smallSort), addrs: f.layout.sorter(smallSort)}, nil
 }
 
 func (p *Politeness) check() error {
@@ -179,20 +187,74 @@ func groups(ctx context.Context, s *sorter, each func(row []byte), fn func(key, 
 	return nil
 }
 
-// delay is the gap that mfetch leaves after a contact of duration d.
+// speed is how a host was served before.
+type speed struct {
+	contact time.Duration // mean duration of a contact,
+	spread  time.Duration // and its standard deviation
+	asked   time.Duration // what the gap after it was longer than our own rules make it (Crawl-delay, Retry-After)
+}
+
+// delay is the gap that mfetch leaves after a contact of duration d, by its own rules.
 func (p *Politeness) delay(d time.Duration) time.Duration {
-	own := max(p.MinDelay, time.Duration(p.DelayFactor*float64(d)))
-	return min(own, max(p.MaxDelay, p.MinDelay))
+	own := politeness.Rules{MinDelay: p.MinDelay, DelayFactor: p.DelayFactor, MaxDelay: p.MaxDelay}
+	return time.Duration(own.After(d.Microseconds())) * time.Microsecond
+}
+
+// A contact's duration is taken to be log-normal: never below 0, and sometimes much above
+// the mean. stretch is what the mean is multiplied by for a standard normal z.
+func (v *speed) stretch(z float64) float64 {
+	square := math.Log1p(math.Pow(float64(v.spread)/float64(v.contact), 2))
+	return math.Exp(z*math.Sqrt(square) - square/2)
+}
+
+// draw is the duration of a contact by chance, where the mean is so many times what it was.
+func (v *speed) draw(rng *rand.Rand, factor float64) time.Duration {
+	if v.spread == 0 {
+		return v.contact
+	}
+	return time.Duration(min(float64(v.contact)*factor*v.stretch(rng.NormFloat64()), float64(longest*time.Microsecond))).Truncate(time.Microsecond)
+}
+
+// normal are the middles of 16 parts of the standard normal distribution.
+var normal = func() (z [16]float64) {
+	for i := range z {
+		z[i] = math.Sqrt2 * math.Erfinv((2*float64(i)+1)/float64(len(z))-1)
+	}
+	return z
+}()
+
+// meanDelay is the mean of delay. That of the mean is another: the gaps have a least and a longest.
+func (p *Politeness) meanDelay(v *speed) (mean time.Duration) {
+	if v.spread == 0 {
+		return p.delay(v.contact)
+	}
+	for _, z := range normal {
+		mean += p.delay(time.Duration(min(float64(v.contact)*v.stretch(z), float64(longest*time.Microsecond)))) / time.Duration(len(normal))
+	}
+	return mean
+}
+
+// speed is how a host was served before, and the mean gap between two contacts.
+func (p *Politeness) speed(h *segment.Host) (v speed, gap time.Duration) {
+	v.contact = p.Duration
+	if h.Contacts > 0 {
+		v.contact = time.Duration(min(h.DurationUS, longest)) * time.Microsecond
+		if h.DurationUS > 0 {
+			v.spread = time.Duration(min(h.SpreadUS, longest)) * time.Microsecond
+		}
+	}
+	gap = p.meanDelay(&v)
+	if before := min(time.Duration(min(h.DelayUS, longest))*time.Microsecond, politeness.LongestGap); before > gap {
+		v.asked = before - gap
+		gap = before
+	}
+	return v, gap
 }
 
 // pace is how a host is to be served in a batch that begins at now; 0: at any time.
 func (p *Politeness) pace(h *segment.Host, now record.Time) pace {
-	out := pace{contact: p.Duration, gap: p.delay(p.Duration)}
-	if h.Contacts > 0 {
-		out.contact = time.Duration(h.DurationUS) * time.Microsecond
-		// What the host asked for by robots.txt shows in the last gap.
-		out.gap = max(p.delay(out.contact), min(time.Duration(h.DelayUS)*time.Microsecond, 5*time.Minute))
-	}
+	v, gap := p.speed(h)
+	out := pace{contact: v.contact, gap: gap}
 	if now > 0 {
 		until := h.ParkedUntil // as a server asked for, too (Retry-After)
 		if h.Contacts > 0 {
@@ -203,8 +265,21 @@ func (p *Politeness) pace(h *segment.Host, now record.Time) pace {
 	return out
 }
 
-// robotsKeep is how long mfetch keeps robots rules.
-const robotsKeep = record.Time(24 * time.Hour / time.Microsecond)
+// took is how long n contacts take, from the batch's begin.
+func (p pace) took(n uint64) time.Duration {
+	if n == 0 {
+		return p.wait
+	}
+	return later(p.wait, later(times(n, p.contact), times(n-1, p.gap)))
+}
+
+// times is n times d, or the longest duration there is.
+func times(n uint64, d time.Duration) time.Duration {
+	if d > 0 && n > uint64(math.MaxInt64/d) {
+		return math.MaxInt64
+	}
+	return time.Duration(n) * d
+}
 
 // contacts is how many contacts n URLs of a host take, and whether robots.txt is asked
 // for before. Of the URLs that a host had, some may have been settled without one: what its
@@ -217,7 +292,7 @@ func (p *planner) contacts(h *segment.Host, n uint64) (pages uint64, robots bool
 	if had := h.Finished - h.Dead; h.Contacts < had {
 		n = max(uint64(float64(n)*float64(h.Contacts)/float64(had)), 1)
 	}
-	return n, p.now-h.LastContact > robotsKeep
+	return n, p.now-h.LastContact > record.Time(politeness.KeepRobots.Microseconds())
 }
 
 // plan adds up, and simulates. A host's n contacts take n durations and n-1 delays,
@@ -230,7 +305,14 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 	out := &Plan{URLs: p.urls}
 	var sim *simulation
 	if p.urls <= MaxSimulated {
-		sim = newSimulation(p.p.Connections, p.p.AddrDelay, int(p.urls))
+		sim = newSimulation(p.p, int(p.urls))
+	}
+	var against *comparison
+	if p.actual != nil {
+		var err error
+		if against, err = p.actual.compare(); err != nil {
+			return nil, err
+		}
 	}
 	var work time.Duration
 	var slow planHeap
@@ -261,13 +343,19 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 			if h.Addr != "" {
 				sim.address(hostOrder(h.Addr)) // where no record has one
 			}
-			sim.endHost(pace, int(contacts), robots)
+			v, _ := p.p.speed(h)
+			sim.endHost(v, pace.wait, int(contacts), robots, h.Contacts)
 		}
 		if robots {
 			contacts++
 		}
-		took.Took = pace.wait + time.Duration(contacts)*pace.contact + time.Duration(contacts-1)*pace.gap
-		work += time.Duration(contacts) * pace.contact
+		took.Took = pace.took(contacts)
+		if against != nil {
+			if err := against.planned(k, h.Host, HostPart{Contacts: contacts, Contact: pace.contact, Gap: pace.gap, End: took.Took}, sim == nil); err != nil {
+				return err
+			}
+		}
+		work = later(work, times(contacts, pace.contact))
 		out.Hosts++
 		heap.Push(&slow, took)
 		if len(slow) > max(p.p.Connections, slowHosts) {
@@ -280,7 +368,7 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 	}
 	err = groups(ctx, p.addrs, nil, func(_, n uint64) error {
 		out.Addresses++
-		out.ByAddr = max(out.ByAddr, time.Duration(n-1)*p.p.AddrDelay)
+		out.ByAddr = max(out.ByAddr, times(n-1, p.p.AddrDelay))
 		return nil
 	})
 	if err != nil {
@@ -297,13 +385,26 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 		}
 		out.ByHost = h.Took
 	}
-	if sim != nil {
-		out.Duration, out.Tail, out.Curve, err = sim.run(ctx)
-		return out, err
-	}
 	out.Duration = max(out.ByHost, out.ByAddr, out.ByWork)
 	out.Tail = max(out.ByHost+out.Tail, 0)
-	return out, nil
+	median := 0 // of the runs
+	if sim != nil {
+		f, err := sim.foresee(ctx)
+		if err != nil {
+			return nil, err
+		}
+		out.Duration, out.Low, out.High, out.Tail, out.Curve = f.end, f.low, f.high, f.tail, f.curve
+		median = f.number
+	}
+	if against == nil {
+		return out, nil
+	}
+	if sim != nil { // once more, for what became of each host
+		if _, err := sim.run(ctx, median); err != nil {
+			return nil, err
+		}
+	}
+	return out, against.finish(sim)
 }
 
 // planHeap holds hosts, the fastest first.

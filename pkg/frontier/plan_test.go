@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -73,7 +74,7 @@ func TestPlan(t *testing.T) {
 		u.Addr = "127.0.0.1,127.0.0.2"
 		i++
 		return nil
-	}, now, p)
+	}, now, p, nil)
 	if err != nil || plan.Addresses != 1 || plan.ByAddr != 19*time.Second || plan.Duration < 19*time.Second {
 		t.Errorf("%+v %v", plan, err)
 	}
@@ -103,16 +104,16 @@ func TestSimulation(t *testing.T) {
 		{name: "left alone before", connections: 5, hosts: 2, urls: 2, wait: 700 * ms, want: 700*ms + 2*100*ms + 400*ms},
 		{name: "no hosts", connections: 1},
 	} {
-		s := newSimulation(c.connections, c.addrDelay, c.hosts*c.urls)
+		s := newSimulation(Politeness{MinDelay: 400 * ms, Connections: c.connections, AddrDelay: c.addrDelay}, c.hosts*c.urls)
 		for h := range c.hosts {
 			for i := range c.urls {
 				s.add(uint32(i*c.hosts+h), c.addr)
 			}
-			s.endHost(pace{contact: 100 * ms, gap: 400 * ms, wait: c.wait}, cmp.Or(c.contacts, c.urls), c.robots)
+			s.endHost(speed{contact: 100 * ms}, c.wait, cmp.Or(c.contacts, c.urls), c.robots, 1)
 		}
-		end, tail, curve, err := s.run(t.Context())
-		if err != nil || end != c.want || tail > end || len(curve) != c.hosts*c.urls {
-			t.Errorf("%s: %v, tail %v, %d points, %v, want %v", c.name, end, tail, len(curve), err, c.want)
+		f, err := s.foresee(t.Context())
+		if err != nil || f.end != c.want || f.low != c.want || f.high != c.want || f.tail > f.end || len(f.curve) != c.hosts*c.urls {
+			t.Errorf("%s: %+v, %v, want %v", c.name, f, err, c.want)
 		}
 	}
 }
@@ -177,5 +178,124 @@ func TestSpeeds(t *testing.T) {
 	}
 	if h.DurationUS > longest || h.SpreadUS > longest {
 		t.Errorf("%d ± %d", h.DurationUS, h.SpreadUS)
+	}
+}
+
+// Durations by chance have the mean and deviation that were measured, and gaps the mean that their rules give.
+func TestDraws(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	p := Politeness{MinDelay: time.Second, DelayFactor: 2, MaxDelay: 3 * time.Second}
+	for _, v := range []speed{{contact: time.Second, spread: time.Second / 2}, {contact: 300 * time.Millisecond, spread: 400 * time.Millisecond}, {contact: time.Second}} {
+		const n = 200_000
+		var sum, squares, gaps float64
+		for range n {
+			d := v.draw(rng, 1)
+			sum, squares, gaps = sum+d.Seconds(), squares+d.Seconds()*d.Seconds(), gaps+p.delay(d).Seconds()
+		}
+		mean := sum / n
+		spread := math.Sqrt(max(squares/n-mean*mean, 0))
+		if math.Abs(mean/v.contact.Seconds()-1) > 0.02 || math.Abs(spread-v.spread.Seconds()) > 0.05*v.contact.Seconds() || math.Abs(gaps/n/p.meanDelay(&v).Seconds()-1) > 0.02 {
+			t.Errorf("%+v: %.3f s ± %.3f, gaps of %.3f s and not %v", v, mean, spread, gaps/n, p.meanDelay(&v))
+		}
+	}
+	// What a host asked for is what its gaps were longer than that.
+	h := segment.Host{Contacts: 9, DurationUS: 1_000_000, SpreadUS: 500_000, DelayUS: 4_000_000}
+	if v, gap := p.speed(&h); gap != 4*time.Second || v.asked+p.meanDelay(&v) != gap {
+		t.Errorf("%+v, gap %v", v, gap)
+	}
+	h.DelayUS = 1_000_000
+	if v, gap := p.speed(&h); v.asked != 0 || gap != p.meanDelay(&v) {
+		t.Errorf("%+v, gap %v", v, gap)
+	}
+}
+
+// With many hosts of one speed the batch takes longer than each of them on the mean, since
+// one of them has bad luck; and the more is known of them, the less it may miss.
+func TestSimulationByChance(t *testing.T) {
+	run := func(hosts int, known uint64) forecast {
+		s := newSimulation(Politeness{MinDelay: time.Second, Connections: hosts}, 50*hosts)
+		for h := range hosts {
+			for i := range 50 {
+				s.add(uint32(i*hosts+h), 0)
+			}
+			s.endHost(speed{contact: time.Second, spread: time.Second / 2}, 0, 50, false, known)
+		}
+		f, err := s.foresee(t.Context())
+		if again, _ := s.foresee(t.Context()); err != nil || again.end != f.end || again.low != f.low || again.high != f.high {
+			t.Error("two simulations of one batch differ: ", f, again, err)
+		}
+		if last := f.curve[len(f.curve)-1]; last != (Point{f.end, uint64(50 * hosts)}) || f.low >= f.end || f.end >= f.high {
+			t.Errorf("%v to %v, the median %v, the curve ends with %v", f.low, f.high, f.end, last)
+		}
+		return f
+	}
+	const alone = 99 * time.Second // 50 contacts and 49 gaps; ± 3.5 s
+	one, many, unknown := run(1, lately), run(40, lately), run(1, 4)
+	if (one.end-alone).Abs() > 3*time.Second || many.end < alone+5*time.Second || many.end > alone+20*time.Second {
+		t.Errorf("one host takes %v, the last of forty %v", one.end, many.end)
+	}
+	if unknown.high-unknown.low < 2*(one.high-one.low) {
+		t.Errorf("known from 4 contacts %v to %v, from %d %v to %v", unknown.low, unknown.high, lately, one.low, one.high)
+	}
+}
+
+// No sum of durations overflows, whatever flags and records say.
+func TestPlanOfLongTimes(t *testing.T) {
+	p := Politeness{MinDelay: math.MaxInt64, DelayFactor: 1e6, MaxDelay: math.MaxInt64, AddrDelay: math.MaxInt64, Connections: 1}
+	h := segment.Host{Contacts: 1, DurationUS: math.MaxUint64, SpreadUS: math.MaxUint64, DelayUS: math.MaxUint64}
+	v, _ := p.speed(&h)
+	s := newSimulation(p, 9)
+	for i := range 9 {
+		s.add(uint32(i), 7)
+	}
+	s.endHost(v, 0, 9, true, 1)
+	f, err := s.foresee(t.Context())
+	if took := p.pace(&h, 0).took(1 << 60); err != nil || took != math.MaxInt64 || f.low < time.Duration(math.MaxInt64)/2 {
+		t.Errorf("%v alone, %+v %v", took, f, err)
+	}
+}
+
+// Hosts are held against their plans although some are in one of both alone.
+func TestComparison(t *testing.T) {
+	var rows []record.Fetch
+	for _, host := range []string{"as-planned.test", "late.test", "elsewhere.test"} {
+		for i := range 3 {
+			f := fetchOf(newURL(host, fmt.Sprint(i), 0), record.OutcomeFetched, 200, record.Time(1_000_000*(1+3*i)))
+			f.DurationUS = 1_000_000
+			rows = append(rows, f)
+		}
+	}
+	rows[5].FetchTime += 5_000_000
+	a, err := Measure(t.Context(), func(row *record.Fetch) error {
+		if len(rows) == 0 {
+			return io.EOF
+		}
+		*row, rows = rows[0], rows[1:]
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	c, err := a.compare()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosts := []string{"as-planned.test", "late.test", "never.test"}
+	slices.SortFunc(hosts, func(a, b string) int { return cmp.Compare(hostOrder(a), hostOrder(b)) })
+	plan := HostPart{Contacts: 3, Contact: time.Second, Gap: 2 * time.Second, End: 7 * time.Second}
+	for _, host := range hosts {
+		if err := c.planned(hostOrder(host), host, plan, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.finish(nil); err != nil {
+		t.Fatal(err)
+	}
+	late := plan
+	late.End, late.Gap = 12*time.Second, 4500*time.Millisecond
+	want := []Difference{{"elsewhere.test", HostPart{}, plan}, {"never.test", plan, HostPart{}}, {"late.test", plan, late}}
+	if !slices.Equal(a.Hosts, want) {
+		t.Errorf("%+v, want %+v", a.Hosts, want)
 	}
 }

@@ -1,13 +1,13 @@
 package frontier
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
-	"io"
+	"math"
+	"math/rand/v2"
+	"slices"
 	"time"
-
-	"mercator/formats/record"
-	"mercator/pkg/fault"
 )
 
 // MaxSimulated is the largest batch that is simulated: its URLs and hosts are held
@@ -25,25 +25,45 @@ type Point struct {
 
 // simulation is mfetch without a network: hosts wait for their times, and of those
 // that are due the one whose next URL stands first in the batch gets a connection.
+// Contacts take as long as their hosts took before, by chance: the batch lasts until its
+// last host is done, and with many hosts one is always slower than it was.
 type simulation struct {
-	free      int // connections
-	addrDelay time.Duration
-	urls      []uint32 // numbers in the batch, of one host after the other
-	hosts     []simHost
-	addrs     map[uint64]*time.Duration // when each may be contacted next
-	open      simHost                   // the host that add adds to
-	now       time.Duration
-	heaps     [3][]int32 // of hosts: those that wait for a time, are due, are contacted
+	connections int
+	rules       Politeness
+	urls        []uint32 // numbers in the batch, of one host after the other
+	hosts       []simHost
+	addrs       map[uint64]int32 // number of each address
+	open        simHost          // the host that add adds to
+
+	// Of one run.
+	rng   *rand.Rand
+	free  int // connections
+	now   time.Duration
+	state []simState
+	slots []time.Duration // from when each address may be contacted
+	heaps [3][]int32      // of hosts: those that wait for a time, are due, are contacted
 }
 
 type simHost struct {
-	duration, gap time.Duration
-	next, end     int32 // in urls: what is left
-	contacts      int32 // that these take
-	robots        bool  // is to be asked for robots.txt before
-	reserved      bool  // its address is kept for it
-	at            time.Duration
-	addr          *time.Duration // nil: none is known
+	first, end int32 // in urls
+	contacts   int32 // that these take
+	addr       int32 // -1: none is known
+	known      uint8 // contacts that the speed is of, up to lately; 0: it is assumed
+	robots     bool  // is to be asked for robots.txt before
+	speed
+	wait time.Duration
+}
+
+// simState is how far a host has come.
+type simState struct {
+	next, left int32 // in urls, and contacts that are left
+	robots     bool
+	reserved   bool // its address is kept for it
+	factor     float32
+	at         time.Duration
+	taken      time.Duration // by the contact that is under way,
+	began      time.Duration // the first one,
+	worked     time.Duration // and all
 }
 
 const (
@@ -52,8 +72,8 @@ const (
 	simBusy
 )
 
-func newSimulation(connections int, addrDelay time.Duration, urls int) *simulation {
-	return &simulation{free: connections, addrDelay: addrDelay, urls: make([]uint32, 0, urls), addrs: map[uint64]*time.Duration{}}
+func newSimulation(p Politeness, urls int) *simulation {
+	return &simulation{connections: p.Connections, rules: p, urls: make([]uint32, 0, urls), addrs: map[uint64]int32{}, open: simHost{addr: -1}}
 }
 
 // add adds a URL of the open host: its number, and its address; 0: none.
@@ -64,24 +84,28 @@ func (s *simulation) add(number uint32, addr uint64) {
 
 // address is that of the open host, if it has none; 0: none is known.
 func (s *simulation) address(addr uint64) {
-	if addr != 0 && s.open.addr == nil {
-		if s.addrs[addr] == nil {
-			s.addrs[addr] = new(time.Duration)
-		}
-		s.open.addr = s.addrs[addr]
+	if addr == 0 || s.open.addr >= 0 || s.rules.AddrDelay == 0 {
+		return
 	}
+	n, ok := s.addrs[addr]
+	if !ok {
+		n = int32(len(s.addrs))
+		s.addrs[addr] = n
+	}
+	s.open.addr = n
 }
 
-// endHost ends the open host, whose URLs take so many contacts, 1 at least.
-func (s *simulation) endHost(p pace, contacts int, robots bool) {
+// endHost ends the open host, whose URLs take so many contacts, 1 at least, and whose
+// speed is known from so many.
+func (s *simulation) endHost(v speed, wait time.Duration, contacts int, robots bool, known uint64) {
 	h := s.open
-	h.duration, h.gap, h.at, h.contacts, h.robots = p.contact, p.gap, p.wait, int32(contacts), robots
+	h.speed, h.wait, h.contacts, h.robots, h.known = v, wait, int32(contacts), robots, uint8(min(known, lately))
 	if len(s.hosts) > 0 {
-		h.next = s.hosts[len(s.hosts)-1].end
+		h.first = s.hosts[len(s.hosts)-1].end
 	}
 	h.end = int32(len(s.urls))
 	s.hosts = append(s.hosts, h)
-	s.open = simHost{}
+	s.open = simHost{addr: -1}
 }
 
 // simHeap is a heap of the simulation's hosts, by time or, if due, by their next URL.
@@ -93,7 +117,7 @@ type simHeap struct {
 func (h simHeap) Len() int { return len(h.s.heaps[h.kind]) }
 func (h simHeap) Less(i, j int) bool {
 	l := h.s.heaps[h.kind]
-	a, b := &h.s.hosts[l[i]], &h.s.hosts[l[j]]
+	a, b := &h.s.state[l[i]], &h.s.state[l[j]]
 	if h.kind != simDue && a.at != b.at {
 		return a.at < b.at
 	}
@@ -108,89 +132,172 @@ func (h simHeap) Pop() any {
 	return x
 }
 
-// first is the host that comes first in a heap, nil if it is empty.
-func (s *simulation) first(kind int) *simHost {
+// first is the host that comes first in a heap, -1 if it is empty.
+func (s *simulation) first(kind int) int32 {
 	if len(s.heaps[kind]) == 0 {
-		return nil
+		return -1
 	}
-	return &s.hosts[s.heaps[kind][0]]
+	return s.heaps[kind][0]
 }
 
 // move takes the first host of a heap to another.
 func (s *simulation) move(from, to int) { heap.Push(simHeap{s, to}, heap.Pop(simHeap{s, from})) }
 
-// run tells when the batch is done, how long fewer than half of the connections were
-// busy at its end, and how many URLs were done when.
-func (s *simulation) run(ctx context.Context) (end, tail time.Duration, curve []Point, err error) {
+// Runs of a batch: few of a large one, and one where nothing is left to chance.
+const (
+	mostRuns  = 31
+	leastRuns = 3
+)
+
+func (s *simulation) runs() int {
+	if !slices.ContainsFunc(s.hosts, func(h simHost) bool { return h.spread > 0 }) {
+		return 1
+	}
+	return min(max(2*MaxSimulated/(len(s.urls)+1), leastRuns), mostRuns) | 1
+}
+
+// forecast is what all runs say.
+type forecast struct {
+	low, high time.Duration // of those runs that a tenth lies below and above
+	ran                     // the one in the middle
+}
+
+// ran is what one run says.
+type ran struct {
+	number int
+	end    time.Duration // when the batch is done
+	tail   time.Duration // how long fewer than half of the connections are busy before
+	curve  []Point
+}
+
+// foresee runs the batch some times.
+func (s *simulation) foresee(ctx context.Context) (f forecast, err error) {
+	all := make([]ran, s.runs())
+	for i := range all {
+		if all[i], err = s.run(ctx, i); err != nil {
+			return f, err
+		}
+	}
+	slices.SortFunc(all, func(a, b ran) int { return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.number, b.number)) })
+	return forecast{all[len(all)/10].end, all[len(all)-1-len(all)/10].end, all[len(all)/2]}, nil
+}
+
+// reset begins a run. Runs of one number are the same.
+func (s *simulation) reset(run int) {
+	s.rng, s.free, s.now = rand.New(rand.NewPCG(1, uint64(run))), s.connections, 0
+	s.state = append(s.state[:0], make([]simState, len(s.hosts))...)
+	s.slots = append(s.slots[:0], make([]time.Duration, len(s.addrs))...)
 	for i := range s.hosts {
+		h := &s.hosts[i]
+		// What is known of the mean is by so many contacts as there were.
+		factor := 1.0
+		if h.spread > 0 && h.known > 0 {
+			factor = max(1+s.rng.NormFloat64()*float64(h.spread)/float64(h.contact)/math.Sqrt(float64(h.known)), 0.25)
+		}
+		s.state[i] = simState{next: h.first, left: h.contacts, robots: h.robots, factor: float32(factor), at: h.wait, began: -1}
 		s.heaps[simWaits] = append(s.heaps[simWaits], int32(i))
 	}
 	heap.Init(simHeap{s, simWaits})
+}
+
+// run goes through the batch. Its state is that of the last run.
+func (s *simulation) run(ctx context.Context, number int) (ran, error) {
+	s.reset(number)
 	c := newCurve(uint64(len(s.urls)))
-	left, connections := len(s.hosts), s.free
+	var tail time.Duration // begins here, as it looks now
+	left := len(s.hosts)
 	var t ticker
 	for left > 0 {
 		if err := t.err(ctx); err != nil {
-			return 0, 0, nil, err
+			return ran{}, err
 		}
-		switch w, b := s.first(simWaits), s.first(simBusy); {
-		case w != nil && w.at <= s.now:
+		w, b := s.first(simWaits), s.first(simBusy)
+		switch {
+		case w >= 0 && s.state[w].at <= s.now:
 			s.move(simWaits, simDue)
-		case s.free > 0 && s.first(simDue) != nil:
+		case s.free > 0 && s.first(simDue) >= 0:
 			s.contact()
-		case b != nil && (w == nil || b.at <= w.at || s.free == 0):
-			s.now = b.at
-			if 2*(connections-s.free) >= connections {
-				tail = s.now // begins here, as it looks now
+		case b >= 0 && (w < 0 || s.state[b].at <= s.state[w].at || s.free == 0):
+			s.now = s.state[b].at
+			if 2*(s.connections-s.free) >= s.connections {
+				tail = s.now
 			}
 			if s.ended(c) {
 				left--
 			}
 		default:
-			s.now = w.at
+			s.now = s.state[w].at
 		}
 	}
-	return s.now, s.now - tail, c.points, nil
+	return ran{number, s.now, s.now - tail, c.points}, nil
 }
 
 // contact begins a contact with the first host that is due, or lets it wait for its address.
 func (s *simulation) contact() {
-	h := s.first(simDue)
-	if s.addrDelay > 0 && h.addr != nil && !h.reserved {
-		start := max(*h.addr, s.now)
-		*h.addr = start + h.duration + s.addrDelay
+	i := s.first(simDue)
+	h, x := &s.hosts[i], &s.state[i]
+	took := x.taken // as it was foreseen, if its address was kept for it
+	if !x.reserved {
+		took = h.draw(s.rng, float64(x.factor))
+	}
+	if h.addr >= 0 && !x.reserved {
+		slot := &s.slots[h.addr]
+		start := max(*slot, s.now)
+		*slot = later(later(start, took), s.rules.AddrDelay)
 		if start > s.now {
-			h.at, h.reserved = start, true
+			x.at, x.taken, x.reserved = start, took, true
 			s.move(simDue, simWaits)
 			return
 		}
 	}
-	h.at, h.reserved = s.now+h.duration, false
+	if x.began < 0 {
+		x.began = s.now
+	}
+	x.at, x.reserved, x.taken, x.worked = later(s.now, took), false, took, later(x.worked, took)
 	s.free--
 	s.move(simDue, simBusy)
 }
 
 // ended ends the contact that ends first, and reports whether its host has no URL left.
 func (s *simulation) ended(c *curve) bool {
-	h := s.first(simBusy)
+	i := s.first(simBusy)
+	h, x := &s.hosts[i], &s.state[i]
 	s.free++
-	if h.robots {
-		h.robots = false
+	if x.robots {
+		x.robots = false
 	} else {
 		// URLs that take no contact are done with the others, in even shares.
-		done := max((h.end-h.next)/h.contacts, 1)
+		done := max((h.end-x.next)/x.left, 1)
 		for range done {
 			c.done(s.now)
 		}
-		h.next, h.contacts = h.next+done, h.contacts-1
-		if h.contacts == 0 {
+		x.next, x.left = x.next+done, x.left-1
+		if x.left == 0 {
 			heap.Pop(simHeap{s, simBusy})
 			return true
 		}
 	}
-	h.at += h.gap
+	x.at = later(x.at, later(s.rules.delay(x.taken), h.asked))
 	s.move(simBusy, simWaits)
 	return false
+}
+
+// part is what became of a host in the last run, in the terms of what was measured.
+func (s *simulation) part(i int) HostPart {
+	h, x := &s.hosts[i], &s.state[i]
+	n := uint64(h.contacts)
+	if h.robots {
+		n++
+	}
+	return hostPart(n, x.began, x.at, x.worked)
+}
+
+// later is a sum of durations, none of them negative: the longest there is, if it is longer.
+func later(a, b time.Duration) time.Duration {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
 }
 
 // curve keeps at most curvePoints of n events.
@@ -207,61 +314,6 @@ func (c *curve) done(at time.Duration) {
 	if k := c.seen * curvePoints / c.n; k > (c.seen-1)*curvePoints/c.n || c.seen == c.n {
 		c.points = append(c.points, Point{at, c.seen})
 	}
-}
-
-// Actual is what became of a batch, to be compared with its plan.
-type Actual struct {
-	URLs     uint64        `json:"urls"`        // that were contacted
-	Duration time.Duration `json:"duration_ns"` // from the first contact's start to the last one's end, robots.txt included
-	Curve    []Point       `json:"curve"`
-}
-
-// Measure tells how long the contacts of fetch records took. read gives them, io.EOF
-// at the end.
-func Measure(ctx context.Context, read func(*record.Fetch) error) (*Actual, error) {
-	ends := newSorter(largeSort)
-	defer ends.Close()
-	out := &Actual{}
-	var first, last record.Time
-	var t ticker
-	for {
-		var row record.Fetch
-		err := read(&row)
-		if err == io.EOF {
-			break
-		}
-		if err == nil {
-			err = t.err(ctx)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if row.Addr == "" || row.FetchTime <= 0 {
-			continue // was not contacted
-		}
-		if first == 0 || row.FetchTime < first {
-			first = row.FetchTime
-		}
-		end := row.FetchTime + record.Time(max(row.DurationUS, 0))
-		last = max(last, end)
-		if row.Role != record.RoleRobots {
-			out.URLs++
-			if err := ends.add(uint64(end), nil); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if out.URLs == 0 {
-		return nil, &fault.Error{Class: fault.Usage, Found: "fetch records without a contact", Want: "those of a batch that was fetched"}
-	}
-	out.Duration = time.Duration(last-first) * time.Microsecond
-	c := newCurve(out.URLs)
-	rows, err := ends.sorted()
-	for ; err == nil && !rows.done; err = rows.take() {
-		c.done(time.Duration(record.Time(rows.key)-first) * time.Microsecond)
-	}
-	out.Curve = c.points
-	return out, err
 }
 
 // At is how many URLs were done after a time, by a curve.

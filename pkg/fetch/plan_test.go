@@ -1,0 +1,175 @@
+package fetch_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/formats/warc"
+	"mercator/pkg/canon"
+	"mercator/pkg/fetch"
+	"mercator/pkg/fingerprint"
+	"mercator/pkg/frontier"
+	"mercator/pkg/simweb"
+	"mercator/pkg/stage"
+)
+
+// TestPlanAgainstActual holds plans against what mfetch then does, on a virtual clock: hosts of a hard
+// web that take 0.2 to 2 s for a reply, ask for a Crawl-delay, answer 429, and have no robots.txt at
+// first. Two rounds tell how fast they are; the next two take what was planned, to one part in ten.
+func TestPlanAgainstActual(t *testing.T) {
+	p := frontier.Politeness{MinDelay: time.Second / 2, DelayFactor: 2, MaxDelay: 3 * time.Second, Connections: 5, Duration: time.Second / 2}
+	for seed := range uint64(3) {
+		c := newPlanned(t, seed, p)
+		for round := 1; round <= 4; round++ {
+			plan, actual := c.round(t, fmt.Sprint("r", round))
+			ratio := float64(actual.Duration) / float64(plan.Duration)
+			t.Logf("seed %d, round %d: planned %v (%v to %v), actual %v: %.2f", seed, round, plan.Duration, plan.Low, plan.High, actual.Duration, ratio)
+			if round > 2 && (ratio < 0.9 || ratio > 1.1) {
+				t.Errorf("seed %d, round %d takes %.2f of the time planned; the hosts missed by most: %+v", seed, round, ratio, actual.Hosts[:3])
+			}
+			c.check(t, plan, actual)
+		}
+	}
+}
+
+// planned is a crawl whose batches are planned.
+type planned struct {
+	p       frontier.Politeness
+	f       *frontier.Frontier
+	fetches string // the store's folder
+	hard    *simweb.Hard
+	clock   time.Time
+	perHost int
+}
+
+// newPlanned puts 4 × 80 URLs of each of some hosts into a frontier. They have names of any length, by which a slow
+// host's reply takes its time; that there is no such page makes no difference.
+func newPlanned(t *testing.T, seed uint64, p frontier.Politeness) *planned {
+	w, err := simweb.New(simweb.Config{Seed: seed, Hosts: 40, Pages: 100, Size: 256, Degree: 1, Hard: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	c := &planned{p: p, fetches: filepath.Join(dir, "fetch"), hard: w.NewHard(), clock: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), perHost: 80}
+	if err := fetch.CreateStore(c.fetches, store.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := frontier.Create(filepath.Join(dir, "frontier"), frontier.Params{}, store.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if c.f, err = frontier.Open(filepath.Join(dir, "frontier"), store.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(seed, 1))
+	var rows []record.URL
+	for _, host := range []string{"h0", "h2", "h6", "h9", "xn--bcher-kva.h5", "xn--bcher-kva.h15", "xn--bcher-kva.h25"} { // a fast one, a Crawl-delay, no robots.txt, 429, three slow ones
+		for i := range 4 * c.perHost {
+			u := fmt.Sprintf("http://%s%s/%s%d", host, simweb.Suffix, strings.Repeat("x", rng.IntN(30)), 1000+i)
+			_, name, _ := canon.Split(u)
+			rows = append(rows, record.URL{URL: u, Host: name, Key: fingerprint.URLKey(name, u)})
+		}
+	}
+	_, err = stage.Run(t.Context(), stage.Spec{Name: "mfrontier add", Verb: "add", Store: c.f.Store(), NoOutput: true, LateLock: true}, stream(t, "", rows), nil,
+		func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+			return c.f.Add(ctx, b, frontier.AddOptions{})
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Check and Fetch are those of a protocol module that the web answers.
+func (*planned) Check(string) error { return nil }
+func (c *planned) Fetch(_ context.Context, req *fetch.Request) *fetch.Reply {
+	_, host, target := canon.Split(req.URL)
+	p, delay := c.hard.Respond(nil, &simweb.Request{Method: "GET", Host: host, Target: target}, time.Now())
+	time.Sleep(delay + time.Millisecond)
+	raw := p.AppendHTTP(nil, false, false, false)
+	return &fetch.Reply{Outcome: record.OutcomeFetched, Response: bytes.NewReader(raw), Length: int64(len(raw)), Wire: int64(len(raw))}
+}
+
+func reader[T record.Row](t *testing.T, b *buffer) *record.Reader[T] {
+	r, err := record.NewReader[T](bytes.NewReader(b.Bytes()), record.ReaderOptions{Name: "rows"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// round plans a batch and fetches it. The clock of the bubble is that of the fetching alone: what the
+// frontier keeps for the whole process must not be made in one.
+func (c *planned) round(t *testing.T, txn string) (*frontier.Plan, *frontier.Actual) {
+	var batch, fetched buffer
+	next := stage.Spec{Name: "mfrontier next", Verb: "next", Store: c.f.Store(), Txn: txn, Now: record.TimeOf(c.clock), Spooled: true}
+	_, err := stage.Run(t.Context(), next, nil, []stage.Sink{&batch}, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+		return c.f.Next(ctx, b, frontier.NextOptions{N: 1000, PerHost: c.perHost, Politeness: c.p, Txn: txn})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(c.clock))
+		opt := options(open(t, c.fetches), c)
+		opt.MinDelay, opt.DelayFactor, opt.MaxDelay, opt.Connections = c.p.MinDelay, c.p.DelayFactor, c.p.MaxDelay, c.p.Connections
+		opt.Resolver, opt.Codec, opt.DenyEvery, opt.Txn = names{}, warc.None, time.Hour, txn
+		in := reader[record.URL](t, &batch)
+		opt.Schema = in.Schema()
+		_, err := stage.Run(t.Context(), stage.Spec{Name: "mfetch", Verb: "fetch", Store: opt.Store, Txn: txn}, in, []stage.Sink{&fetched}, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
+			return fetch.Run(ctx, b, opt)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		c.clock = time.Now()
+	})
+	actual, err := frontier.Measure(t.Context(), reader[record.Fetch](t, &fetched).Read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer actual.Close()
+	plan, err := c.f.PlanRecords(t.Context(), reader[record.URL](t, &batch).Read, next.Now, c.p, actual)
+	if err != nil {
+		t.Fatal(err)
+	}
+	update := stage.Spec{Name: "mfrontier update", Verb: "update", Store: c.f.Store(), Txn: txn, NoOutput: true, LateLock: true}
+	_, err = stage.Run(t.Context(), update, stream(t, txn, nil), nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+		return c.f.Update(ctx, b, frontier.UpdateOptions{Txn: txn, Retries: frontier.DefaultRetries, Outcomes: func() (stage.Input[record.Fetch], error) {
+			return reader[record.Fetch](t, &fetched), nil
+		}})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan, actual
+}
+
+// check holds what is told of hosts against the batch.
+func (c *planned) check(t *testing.T, plan *frontier.Plan, actual *frontier.Actual) {
+	var last, planned time.Duration
+	for i, d := range actual.Hosts {
+		off := func(d frontier.Difference) time.Duration { return (d.Actual.End - d.Planned.End).Abs() }
+		if i > 0 && off(actual.Hosts[i-1]) < off(d) {
+			t.Errorf("%s was missed by more than %s", d.Host, actual.Hosts[i-1].Host)
+		}
+		last, planned = max(last, d.Actual.End), max(planned, d.Planned.End)
+		for _, p := range []frontier.HostPart{d.Planned, d.Actual} {
+			if sum := time.Duration(p.Contacts)*p.Contact + time.Duration(p.Contacts-1)*p.Gap; p.Contacts == 0 || sum > p.End+time.Millisecond || sum < p.End*8/10 {
+				t.Errorf("%s: %+v do not add up", d.Host, p)
+			}
+		}
+	}
+	if plan.Hosts != 7 || last != actual.Duration || planned != plan.Duration || plan.Low > plan.Duration || plan.High < plan.Duration {
+		t.Errorf("%d hosts, the last to end planned at %v, in truth at %v; %v (%v to %v) and %v", plan.Hosts, planned, last, plan.Duration, plan.Low, plan.High, actual.Duration)
+	}
+}

@@ -1,0 +1,26 @@
+// Package politeness says how long a host is left alone after a contact, by a crawl's
+// own rules. Package fetch keeps them, and plans of package frontier foresee what it does.
+package politeness
+
+import "time"
+
+// Rules are a crawl's own; what servers ask for comes on top.
+type Rules struct {
+	MinDelay    time.Duration // after each contact, or
+	DelayFactor float64       // so many times its duration, if that is longer,
+	MaxDelay    time.Duration // but not longer than this
+}
+
+// After is the gap that is left after a contact of so many microseconds, in microseconds.
+func (r Rules) After(contact int64) int64 {
+	d := max(r.MinDelay.Microseconds(), int64(r.DelayFactor*float64(contact)))
+	return min(d, max(r.MaxDelay, r.MinDelay).Microseconds())
+}
+
+// LongestGap is the longest gap that is waited for within a batch: who asks for more is
+// left alone until a later one.
+const LongestGap = 5 * time.Minute
+
+// KeepRobots is how long the rules of a robots.txt hold before it is asked for again (RFC 9309
+// section 2.4).
+const KeepRobots = 24 * time.Hour
