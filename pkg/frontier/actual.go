@@ -125,14 +125,17 @@ func (a *Actual) Close() {
 type comparison struct {
 	a    *Actual
 	rows *peeker
-	all  []Difference // of a simulated batch, in the order of the simulation
+	all  *sorter // what became of the hosts of a simulated batch, by their numbers in the simulation
+	buf  []byte
 }
 
 func (a *Actual) compare() (*comparison, error) {
 	rows, err := a.hosts.sorted()
 	a.Hosts = nil
-	return &comparison{a: a, rows: rows}, err
+	return &comparison{a: a, rows: rows, all: newSorter(smallSort)}, err
 }
+
+func (c *comparison) close() { c.all.Close() }
 
 // part is the part of the next host that was contacted.
 func (c *comparison) part() (d Difference, err error) {
@@ -184,8 +187,12 @@ func (c *comparison) planned(order uint64, host string, p HostPart, final bool) 
 		c.a.missed(d)
 		return nil
 	}
-	c.all = append(c.all, d)
-	return nil
+	c.buf = c.buf[:0]
+	for _, x := range []uint64{d.Actual.Contacts, uint64(d.Actual.Contact), uint64(d.Actual.Gap), uint64(d.Actual.End)} {
+		c.buf = binary.AppendUvarint(c.buf, x)
+	}
+	c.buf = append(c.buf, d.Host...)
+	return c.all.add(uint64(c.all.rows), c.buf)
 }
 
 // finish compares what is left; sim has run, or is nil.
@@ -193,11 +200,20 @@ func (c *comparison) finish(sim *simulation) error {
 	if err := c.until(math.MaxUint64); err != nil {
 		return err
 	}
-	for i := range c.all {
-		c.all[i].Planned = sim.part(i)
-		c.a.missed(c.all[i])
+	rows, err := c.all.sorted()
+	for ; err == nil && !rows.done; err = rows.take() {
+		b := rows.row
+		number := func() uint64 {
+			x, n := binary.Uvarint(b)
+			b = b[n:]
+			return x
+		}
+		d := Difference{Planned: sim.part(int(rows.key))}
+		d.Actual = HostPart{Contacts: number(), Contact: time.Duration(number()), Gap: time.Duration(number()), End: time.Duration(number())}
+		d.Host = string(b)
+		c.a.missed(d)
 	}
-	return nil
+	return err
 }
 
 // missed keeps a host, if it is one of those whose end was missed by most.

@@ -313,6 +313,7 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 		if against, err = p.actual.compare(); err != nil {
 			return nil, err
 		}
+		defer against.close()
 	}
 	var work time.Duration
 	var slow planHeap

@@ -281,6 +281,7 @@ func TestComparison(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer c.close()
 	hosts := []string{"as-planned.test", "late.test", "never.test"}
 	slices.SortFunc(hosts, func(a, b string) int { return cmp.Compare(hostOrder(a), hostOrder(b)) })
 	plan := HostPart{Contacts: 3, Contact: time.Second, Gap: 2 * time.Second, End: 7 * time.Second}
