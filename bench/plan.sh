@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # What "mfrontier plan" predicts for a round, and how long the round then takes.
 #
-#   bench/plan.sh                       five rounds over a synthetic web with slow hosts, five minutes
+#   bench/plan.sh                       five rounds over a synthetic web with slow hosts, some five minutes
 #   WARM=3 ROUNDS=1 BATCH=400 bench/plan.sh
 #
 # The web is "mweb serve --hard": some hosts take 0.2 to 2 s for a reply, some ask for a Crawl-delay, some have no robots.txt
-# for the first three requests, some say 429. WARM (4) rounds of BATCH (2000) URLs, in haste (WARMFLAGS), tell how fast the hosts are; then, in
+# for the first three requests, some say 429. WARM (4) rounds of BATCH (1000) URLs, in haste (WARMFLAGS), tell how fast the hosts are; then, in
 # each of ROUNDS (5) rounds, the batch is planned, fetched, and compared with the plan before "update" learns of it. Delays are short,
 # so that it ends: FLAGS. The time is that of politeness and of slow hosts, not of the processor. With KEEP=DIR the records and the
 # plans, which name the hosts that were missed by most, are kept there.
@@ -14,7 +14,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 export LC_ALL=C BIN=${BIN:-$here/bin/}
-seed=${SEED:-1} hosts=${HOSTS:-60} pages=${PAGES:-20000} warm=${WARM:-4} rounds=${ROUNDS:-5} next=${NEXT:--n ${BATCH:-2000}}
+seed=${SEED:-1} hosts=${HOSTS:-60} pages=${PAGES:-20000} warm=${WARM:-4} rounds=${ROUNDS:-5} next=${NEXT:--n ${BATCH:-1000}}
 flags=${FLAGS:---min-delay 500ms --delay-factor 2 --max-delay 1s --addr-delay 0 --connections 32}
 warmflags=${WARMFLAGS:---min-delay 150ms --delay-factor 0 --addr-delay 0 --connections 64}
 web=(--seed "$seed" --hosts "$hosts" --pages "$pages" --hard)
