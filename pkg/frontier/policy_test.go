@@ -399,7 +399,7 @@ func TestForLeavesRoom(t *testing.T) {
 		*u, batch = batch[0], batch[1:]
 		return nil
 	}
-	actual, err := measured(1.25).f.PlanRecords(t.Context(), read, now, polite)
+	actual, err := measured(1.25).f.PlanRecords(t.Context(), read, now, polite, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
