@@ -266,7 +266,8 @@ with the rest.
 Under policy priority, URLs drawn from the front queues go through back queues, which hold one
 host each and are refilled when they empty; the row that comes next is of the queue whose host may
 be contacted earliest, with the delays and connections below and the speeds that hosts had before.
-mfetch keeps times by host itself; this is for programs that take the rows as they come.
+mfetch keeps times by host itself, and is no faster for it; this is for programs that take the rows as they
+come, and spares them memory.
 
 A batch has a number of URLs (-n), or what can be fetched in a time (--for): a slow host then gives
 few URLs and a fast one many, and hosts with much to do begin first, so that all are done at about

@@ -33,7 +33,7 @@ const (
 // Policies lists the policies that Create knows.
 func Policies() []Policy {
 	return []Policy{
-		{priority, "K front queues; each URL of a batch comes from one drawn at random, with a bias to the first; within a queue hosts in turn, within a host first in, first out; back queues of one host each put a batch in the order in which hosts may be contacted"},
+		{priority, "K front queues; each URL of a batch comes from one drawn at random, with a bias to the first; within a queue hosts in turn, within a host first in, first out; back queues of one host each put a batch in the order in which hosts may be contacted, for fetchers that take rows as they come (mfetch is no faster for it)"},
 		{dynamic, "one queue; hosts in turn, whatever the priority; within a host first in, first out"},
 		{revisit, "two queues, new URLs and pages to visit again, each with a share of a batch; a page is visited as often as keeps most pages fresh, by its estimated rate of change; never ends by itself"},
 		{fifo, "one queue for each worker; hosts are dealt to workers by a hash of their names; workers in turn, within a worker first in, first out"},
