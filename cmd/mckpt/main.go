@@ -176,7 +176,8 @@ func (*abandonCmd) Help() string {
 open round, the batch taken ahead of it with "mfrontier next --overlap", and changes made
 without --txn are given up, and the rounds' names are free again. A batch that was out when
 the checkpoint was made is out again: the same "mfrontier next" gives it once more. Only the
-times at which hosts were contacted stay, so that politeness holds.
+times at which hosts were contacted stay, so that politeness holds. The epoch rises even where
+nothing was done since: it keeps a command that still runs from committing.
 
   mckpt abandon crawl`
 }
@@ -193,6 +194,11 @@ func (c *abandonCmd) Run(ctx context.Context, std *cli.Std) error {
 	after, err := crawl.State()
 	if err != nil {
 		return err
+	}
+	if len(before.Rounds) == 0 && len(before.Changed) == 0 {
+		std.Warn("nothing to give up: the crawl stands at checkpoint %d; what still runs will not commit (epoch %d)", before.Checkpoint, after.Epoch)
+		stillOut(std, after)
+		return nil
 	}
 	given := before.Rounds
 	for _, round := range before.Ahead {

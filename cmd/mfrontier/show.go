@@ -202,8 +202,10 @@ func hostOf(text string) string {
 
 type planCmd struct {
 	Store string   `arg:"" help:"The frontier, whose host table knows how fast hosts are."`
-	Files []string `arg:"" optional:"" help:"Files of url records: the batch to plan (default: what next would take now)."`
+	Files []string `arg:"" optional:"" help:"Files of url records, or of URLs one a line (*.txt, or with --text): the batch to plan (default: what next would take now)."`
+	Text  bool     `help:"Read URLs, one a line."`
 	batchFlags
+	cli.RewriteFlags
 	Curve  bool   `help:"Also tell how many URLs will be done when."`
 	Actual string `type:"path" placeholder:"FILE" help:"Fetch records of the batch that FILES hold: compare the plan with what happened."`
 	JSON   bool   `name:"json" help:"Print JSON."`
@@ -229,6 +231,7 @@ address, and all contacts shared by the connections.
 
   mfrontier plan crawl/frontier -n 10000 --curve
   mfrontier plan crawl/frontier --connections 64 resolved.arrows.zst
+  mfrontier plan crawl/frontier urls.txt
   mfrontier plan crawl/frontier batch.arrows.zst --actual fetched.arrows.zst
 
 With --actual it also names the ten hosts whose ends it missed by most: their contacts, how long one took,
@@ -258,14 +261,14 @@ func (c *planCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	var plan *frontier.Plan
 	if len(c.Files) > 0 {
-		in, err := cli.OpenRecords[record.URL](std, c.Files)
+		in, err := urls(std, c.Files, c.Text, false, c.RewriteFlags)
 		if err != nil {
 			return hinted(err, "the batch is what mfrontier next or mresolve made; what mfetch made of it goes to --actual")
 		}
 		if txn := in.Schema().Txn; txn != "" && fetched != "" && txn != fetched {
 			return &fault.Error{Class: fault.Conflict, File: c.Actual, Found: fmt.Sprintf("fetch records of transaction %q", fetched), Want: fmt.Sprintf("%q, as the batch", txn)}
 		}
-		plan, err = f.PlanRecords(ctx, in.Read, in.Schema().Now, c.politeness(), actual)
+		plan, err = f.PlanRecords(ctx, in.Read, cmp.Or(in.Schema().Now, record.TimeOf(std.Now())), c.politeness(), actual)
 		if err != nil {
 			return err
 		}

@@ -184,6 +184,9 @@ rtt_us is the round-trip time in microseconds, and error says why where the stat
 ERROR. A line that is a JSON object has the name in its field "name"; its other fields are
 passed through. What is no name, or longer than 64 KiB, has the status ILLEGAL_INPUT.
 
+A name that does not exist, or that no server knows, is a result like others, and the exit code 0.
+It is 6 when no server answered for any name: every status is TIMEOUT or ERROR.
+
   printf 'example.org\nexample.com\n' | mresolve names --type AAAA`
 }
 
@@ -205,6 +208,9 @@ func (c *namesCmd) Run(ctx context.Context, std *cli.Std) error {
 	std.Stat("names", stats)
 	if err == nil && stats.TooLong > 0 {
 		std.Warn("%s of more than %d bytes: only the beginning was told, as ILLEGAL_INPUT", cli.Count(stats.TooLong, "line"), resolve.MaxLine)
+	}
+	if err == nil && stats.Silent > 0 && stats.Silent == stats.Names {
+		return &fault.Error{Class: fault.No, Found: fmt.Sprintf("no answer from any DNS server, for %s", cli.Count(stats.Names, "name")), Hint: "name a server that can be reached with --server"}
 	}
 	return err
 }
@@ -266,7 +272,9 @@ from STORE, as much of it as a quarter of --memory holds at the start, as long a
 valid, and from --server otherwise; records of other types
 are always asked for. What is new goes into STORE, but for the time in which a round of a
 crawl is open there. When the crawl goes back to a checkpoint, a server goes on: its answers
-stay valid as long as they were. It listens on loopback only.
+stay valid as long as they were. It listens on loopback only, says so on
+standard error when it does ("serving DNS on 127.0.0.1:5300"), and writes its address to the
+file of --ready.
 
   mresolve serve crawl/dns --server 192.0.2.53 &
   dig @127.0.0.1 -p 5300 www.example.com`
@@ -305,6 +313,7 @@ func (c *serveCmd) Run(ctx context.Context, std *cli.Std) error {
 			return err
 		}
 	}
+	std.Warn("serving DNS on %s", l.Addr())
 	err = s.Serve(ctx, pc, l, c.Save, func(err error) { std.Warn("%v; the answers wait for the next time", err) })
 	std.Stat("serve", map[string]uint64{"questions": s.Stats.Questions.Load(), "cached": s.Stats.Cached.Load(), "saved": s.Stats.Saved.Load()})
 	return err

@@ -51,7 +51,8 @@ const (
 type NameStats struct {
 	Names   uint64 `json:"names"`
 	Failed  uint64 `json:"failed"`  // whose status is not NOERROR
-	TooLong uint64 `json:"toolong"` // of those, longer than MaxLine
+	Silent  uint64 `json:"silent"`  // of those, without an answer of a server: TIMEOUT, ERROR
+	TooLong uint64 `json:"toolong"` // of those that failed, longer than MaxLine
 }
 
 // line is one of the input, without the space around it or, of one that is too long, its
@@ -83,7 +84,7 @@ func Names(ctx context.Context, r *Resolver, recordType string, parallel int, in
 	defer stop()
 
 	work := make(chan line, 256)
-	var failed atomic.Uint64
+	var failed, silent atomic.Uint64
 	var wg sync.WaitGroup
 	for range parallel {
 		wg.Go(func() {
@@ -94,6 +95,9 @@ func Names(ctx context.Context, r *Resolver, recordType string, parallel int, in
 				}
 				if status != dns.RcodeToString[dns.RcodeSuccess] {
 					failed.Add(1)
+				}
+				if status == "TIMEOUT" || status == "ERROR" {
+					silent.Add(1)
 				}
 				if err != nil {
 					cancel(err)
@@ -118,7 +122,7 @@ func Names(ctx context.Context, r *Resolver, recordType string, parallel int, in
 	}
 	close(work)
 	wg.Wait()
-	stats.Failed = failed.Load()
+	stats.Failed, stats.Silent = failed.Load(), silent.Load()
 	if err := context.Cause(ctx); err != nil {
 		return stats, err
 	}
