@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -226,6 +228,68 @@ func TestPipelining(t *testing.T) {
 			}
 		})
 	}
+}
+
+// brokenPipe is a connection over which three replies are there to be read once a fourth
+// question could not be written.
+type brokenPipe struct {
+	net.Conn // nil: of no other methods
+	mu       sync.Mutex
+	asked    int
+	replies  bytes.Buffer
+	broken   chan bool
+}
+
+func (c *brokenPipe) Write(m []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asked++; c.asked > 3 {
+		if c.asked == 4 {
+			close(c.broken)
+		}
+		return 0, syscall.EPIPE
+	}
+	r := reply(m[2:], good)
+	c.replies.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(r))), r...))
+	return len(m), nil
+}
+
+func (c *brokenPipe) Read(b []byte) (int, error) {
+	<-c.broken
+	time.Sleep(time.Millisecond) // the writer is ahead
+	return c.replies.Read(b)
+}
+
+func (c *brokenPipe) SetWriteDeadline(time.Time) error { return nil }
+func (c *brokenPipe) Close() error                     { return nil }
+
+// TestAnswersBeforeTheEnd: replies count that came before a connection could not be written
+// to any more, and the other questions go over another.
+func TestAnswersBeforeTheEnd(t *testing.T) {
+	addr := serve(t, func(m *dns.Msg, _ dns.Question, _ bool) bool { good(m); return true })
+	r, err := New(Config{Servers: []string{"tcp://" + addr}, Family: "4", Timeout: patience, Attempts: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	s := r.servers[0].main.(*stream)
+	dial, first := s.dial, true
+	s.dial = func(ctx context.Context) (net.Conn, error) {
+		if first {
+			first = false
+			return &brokenPipe{broken: make(chan bool)}, nil
+		}
+		return dial(ctx)
+	}
+	var wg sync.WaitGroup
+	for i := range 6 {
+		wg.Go(func() {
+			if a := r.Lookup(t.Context(), fmt.Sprintf("host%d.test", i)); a.Status != "" {
+				t.Errorf("%+v", a)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // TestConnectionsAreBounded: however many questions there are and however few a server takes

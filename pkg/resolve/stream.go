@@ -119,8 +119,12 @@ func (s *stream) ask(ctx context.Context, st *seat, timeout time.Duration) ([]by
 	}
 	if l.conn != nil { // else fail tells
 		l.conn.SetWriteDeadline(deadline)
-		if _, err := l.conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(st.query.wire))), st.query.wire...)); err != nil {
+		if _, err := l.conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(st.query.wire))), st.query.wire...)); errors.Is(err, os.ErrDeadlineExceeded) {
 			s.fail(l, err)
+		} else if err != nil { // what the server said before it closed is still to be read: run finds the end
+			s.mu.Lock()
+			s.drop(l)
+			s.mu.Unlock()
 		}
 	}
 	select {
