@@ -244,6 +244,9 @@ func (f *batchFlags) options(txn string) (frontier.NextOptions, error) {
 		n = defaultNumber
 	}
 	o := frontier.NextOptions{N: n, PerHost: f.PerHost, PerDomain: f.PerDomain, Overlap: f.Overlap, For: f.For, Politeness: f.politeness(), BackQueues: f.BackQueues, Txn: txn}
+	if err := o.Politeness.Check(); err != nil {
+		return o, err
+	}
 	return o, o.Check()
 }
 

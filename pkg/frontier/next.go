@@ -60,8 +60,14 @@ func (o NextOptions) Check() error {
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a batch of %d URLs with a limit per host or domain, or beside another one", o.N), Want: fmt.Sprintf("at most %d", MaxCapped)}
 	case o.For < 0 || o.For > maxFor:
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a batch of %v", o.For), Want: fmt.Sprintf("more than 0s, at most %v", maxFor)}
-	case o.For > 0 || o.Politeness.Connections != 0:
-		return o.Politeness.check()
+	}
+	if o.BackQueues != "" {
+		if _, _, err := parseBackQueues(o.BackQueues); err != nil {
+			return err
+		}
+	}
+	if o.For > 0 || o.Politeness.Connections != 0 {
+		return o.Politeness.Check()
 	}
 	return nil
 }

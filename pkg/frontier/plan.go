@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -58,6 +59,9 @@ const slowHosts = 10
 
 // maxConnections bounds the hosts that a plan holds in memory, to see the tail.
 const maxConnections = 100_000
+
+// maxFactor bounds the gaps, so that they stay numbers.
+const maxFactor = 1_000_000
 
 // PlanNext plans the batch that Next would take now.
 func (f *Frontier) PlanNext(ctx context.Context, o NextOptions, now record.Time, p Politeness) (*Plan, error) {
@@ -126,15 +130,25 @@ type planner struct {
 }
 
 func (f *Frontier) newPlanner(p Politeness, now record.Time) (*planner, error) {
-	if err := p.check(); err != nil {
+	if err := p.Check(); err != nil {
 		return nil, err
 	}
 	return &planner{p: p, now: now, hosts: f.layout.sorter(smallSort), addrs: f.layout.sorter(smallSort)}, nil
 }
 
-func (p *Politeness) check() error {
-	if p.Connections < 1 || p.Connections > maxConnections || p.MinDelay < 0 || p.DelayFactor < 0 || p.MaxDelay < 0 || p.AddrDelay < 0 || p.Duration < 0 {
-		return &fault.Error{Class: fault.Usage, Found: "a negative delay, or connections out of range", Want: "1 to 100000 connections"}
+// Check refuses what mfetch refuses, too.
+func (p Politeness) Check() error {
+	wrong := func(found, want string) error { return &fault.Error{Class: fault.Usage, Found: found, Want: want} }
+	for _, d := range []time.Duration{p.MinDelay, p.MaxDelay, p.AddrDelay, p.Duration} {
+		if d < 0 {
+			return wrong(fmt.Sprintf("a delay of %v", d), "0s or more")
+		}
+	}
+	switch {
+	case !(p.DelayFactor >= 0 && p.DelayFactor <= maxFactor):
+		return wrong(fmt.Sprintf("a gap of %v times a contact", p.DelayFactor), fmt.Sprintf("0 to %d", maxFactor))
+	case p.Connections < 1 || p.Connections > maxConnections:
+		return wrong(fmt.Sprintf("%d connections", p.Connections), fmt.Sprintf("1 to %d", maxConnections))
 	}
 	return nil
 }
