@@ -217,6 +217,7 @@ func (s *Server) addresses(ctx context.Context, m *dns.Msg, q dns.Question) {
 		if a.Status != StatusCancelled {
 			s.learn(name, e)
 		}
+		now = s.now() // of the time that is left
 	}
 	ttl := uint32(min(max(e.Expires.Sub(now)/time.Second, 1), maxWireTTL))
 	switch e.Error {

@@ -180,6 +180,25 @@ func TestServeLongest(t *testing.T) {
 	}
 }
 
+// TestServeSlowAnswer: the time that an upstream server takes is not told as time to live.
+func TestServeSlowAnswer(t *testing.T) {
+	var offset atomic.Int64
+	up := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+		if q.Qtype == dns.TypeA {
+			offset.Store(int64(10 * time.Second))
+			m.Answer = []dns.RR{a(m.Question[0].Name, "127.0.0.1", 3600)}
+		}
+		return true
+	})
+	_, addr, end := serving(t, newDNSStore(t), up, func() time.Time { return testNow.Add(time.Duration(offset.Load())) })
+	if got, want := dig(t, addr, "host.test.", dns.TypeA), "NOERROR; host.test. 3600 IN A 127.0.0.1"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestServeBesideARound: while a round is open the store is left alone, and nothing is lost.
 func TestServeBesideARound(t *testing.T) {
 	up := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool { good(m); return true })
