@@ -220,7 +220,7 @@ type batchFlags struct {
 	MinDelay    time.Duration `default:"1s" help:"As mfetch --min-delay."`
 	DelayFactor float64       `default:"10" help:"As mfetch --delay-factor."`
 	MaxDelay    time.Duration `default:"30s" help:"As mfetch --max-delay."`
-	AddrDelay   time.Duration `default:"500ms" help:"As mfetch --addr-delay; counts in plans of records that carry addresses."`
+	AddrDelay   time.Duration `default:"500ms" help:"As mfetch --addr-delay, for the addresses that records carry or hosts were last contacted at. With --for each host has its address alone."`
 	Connections int           `default:"256" help:"As mfetch --connections."`
 	Duration    time.Duration `default:"500ms" help:"Duration of a contact with a host that was never contacted."`
 }

@@ -31,7 +31,7 @@ type Politeness struct {
 type Plan struct {
 	URLs      uint64        `json:"urls"`
 	Hosts     uint64        `json:"hosts"`
-	Addresses uint64        `json:"addresses"`   // among records that carry one
+	Addresses uint64        `json:"addresses"`   // of the records; of hosts whose records carry none, those that they were last contacted at
 	Measured  uint64        `json:"measured"`    // hosts whose speed is on record
 	Duration  time.Duration `json:"duration_ns"` // of the batch: simulated, or the longest of the three ByHost, ByAddr and ByWork
 	Low       time.Duration `json:"low_ns"`      // one simulated batch in ten took less,
@@ -269,6 +269,9 @@ func (p *Politeness) speed(h *segment.Host) (v speed, gap time.Duration) {
 func (p *Politeness) pace(h *segment.Host, now record.Time) pace {
 	v, gap := p.speed(h)
 	out := pace{contact: v.contact, gap: gap}
+	if h.Addr != "" {
+		out.gap = max(out.gap, p.AddrDelay) // its own contacts are with that address too
+	}
 	if now > 0 {
 		until := h.ParkedUntil // as a server asked for, too (Retry-After)
 		if h.Contacts > 0 {
@@ -333,10 +336,13 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 	var slow planHeap
 	var same hostGroup
 	var name []byte
+	carried := false // a record of the host carries an address
 	each := func(row []byte) {
 		number, n := binary.Uvarint(row)
+		addr := binary.BigEndian.Uint64(row[n:])
+		carried = carried || addr != 0
 		if name = append(name[:0], row[n+8:]...); sim != nil {
-			sim.add(uint32(number), binary.BigEndian.Uint64(row[n:]))
+			sim.add(uint32(number), addr)
 		}
 	}
 	err := groups(ctx, p.hosts, each, func(k, n uint64) error {
@@ -354,6 +360,14 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 		}
 		pace := p.p.pace(h, p.now)
 		contacts, robots := p.contacts(h, n)
+		if !carried && h.Addr != "" {
+			for range n {
+				if err := p.addrs.add(hostOrder(h.Addr), nil); err != nil {
+					return err
+				}
+			}
+		}
+		carried = false
 		if sim != nil {
 			if h.Addr != "" {
 				sim.address(hostOrder(h.Addr)) // where no record has one

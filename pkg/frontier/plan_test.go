@@ -61,6 +61,20 @@ func TestPlan(t *testing.T) {
 	}
 	b.check()
 
+	// Where the delay of addresses is the longer one, it holds a host up as well.
+	far := p
+	far.AddrDelay = 8 * time.Second
+	want = 10*2*time.Second + 9*8*time.Second
+	plan, err = b.f.PlanNext(context.Background(), NextOptions{N: 100}, now, far)
+	if err != nil || plan.ByHost != want || plan.Slow[0].Took != want || plan.Duration != want+300*time.Millisecond || plan.Addresses != 1 || plan.ByAddr != 9*8*time.Second {
+		t.Errorf("%+v %v", plan, err)
+	}
+	// Four fifths of a minute: five contacts and four gaps; were it not for the address, seven.
+	plan, err = b.f.PlanNext(context.Background(), NextOptions{For: time.Minute, Politeness: far}, now, far)
+	if err != nil || plan.Slow[0].Host != "slow.test" || plan.Slow[0].URLs != 5 {
+		t.Errorf("%+v %v", plan, err)
+	}
+
 	// Records of one address wait for each other.
 	i := 0
 	plan, err = b.f.PlanRecords(context.Background(), func(u *record.URL) error {
