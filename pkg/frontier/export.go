@@ -104,15 +104,19 @@ func (p *schedule) visitOf(x record.Extra) (v segment.Visit) {
 		n, _ := x.Number(name)
 		return min(n, most)
 	}
+	when := func(name string) record.Time {
+		n, _ := x.Number(name)
+		return max(record.Time(n), 0)
+	}
 	v.Visits = uint32(number(columnVisits, math.MaxUint32))
 	if v.Visits == 0 {
 		return v
 	}
 	v.Changes = uint32(number(columnChanges, enough-1))
 	v.ObservedUS = number(columnObserved, p.mostObserved(v.Changes))
-	v.Last = record.Time(number(columnVisited, math.MaxInt64))
-	v.Gone = uint8(number(columnGone, math.MaxUint8))
-	v.Until = record.Time(number(columnUntil, math.MaxInt64))
+	v.Last = when(columnVisited)
+	v.Gone = uint8(number(columnGone, uint64(p.gone-1))) // a page that is gone for good does not wait
+	v.Until = when(columnUntil)
 	v.Broken = uint8(number(columnBroken, math.MaxUint8))
 	return v
 }

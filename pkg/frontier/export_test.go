@@ -186,8 +186,11 @@ func TestVisitsThatNobodyMade(t *testing.T) {
 	}
 	for _, n := range []uint64{0, 1, 1 << 31, 1 << 32, 1 << 63, math.MaxUint64} {
 		v := p.visitOf(visitColumns.Extra(func(string) uint64 { return n }))
-		if n == 0 && v != (segment.Visit{}) || n > 0 && v.Visits == 0 || v.Changes >= enough || v.Last < 0 || v.Until < 0 || v.ObservedUS > p.mostObserved(v.Changes) {
+		if n == 0 && v != (segment.Visit{}) || n > 0 && v.Visits == 0 || v.Changes >= enough || v.Gone >= p.gone || v.ObservedUS > p.mostObserved(v.Changes) {
 			t.Errorf("%d: %+v", n, v)
+		}
+		if at := max(record.Time(n), 0); v.Last != at || v.Until != at { // no time is before 1970
+			t.Errorf("%d: %+v, want times of %d", n, v, at)
 		}
 		p.class(&v)
 		p.learn(&v, &sighting{at: 1, fp: 2}, 1)
