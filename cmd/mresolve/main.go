@@ -55,10 +55,15 @@ func (f *cacheFlags) config() resolve.Config {
 
 // resolver makes the resolver of these flags; cfg has what they do not say.
 func (f *askFlags) resolver(std *cli.Std, cfg resolve.Config) (*resolve.Resolver, error) {
-	if f.InFlight < 1 || f.InFlight > 100_000 || f.Attempts < 1 || f.Attempts > 100 || f.Timeout <= 0 || f.Rate != 0 && !(f.Rate >= 0.001 && f.Rate <= 1e9) {
-		return nil, &fault.Error{Class: fault.Usage,
-			Found: fmt.Sprintf("%d in flight, %d attempts, timeout %v, rate %v", f.InFlight, f.Attempts, f.Timeout, f.Rate),
-			Want:  "1 to 100000 in flight, 1 to 100 attempts, a timeout above 0, and a rate of 0.001 to 1e9 if any"}
+	switch {
+	case f.InFlight < 1 || f.InFlight > 100_000:
+		return nil, outOfRange("--in-flight", f.InFlight, "1 to 100000")
+	case f.Attempts < 1 || f.Attempts > 100:
+		return nil, outOfRange("--attempts", f.Attempts, "1 to 100")
+	case f.Timeout <= 0:
+		return nil, outOfRange("--timeout", f.Timeout, "more than 0")
+	case f.Rate != 0 && !(f.Rate >= 0.001 && f.Rate <= 1e9):
+		return nil, outOfRange("--rate", f.Rate, "0.001 to 1e9, or 0 for any")
 	}
 	if room := max(1000, std.MemoryLimit()/2/resolve.QuestionSize); int64(f.InFlight) > room {
 		return nil, &fault.Error{Class: fault.Usage,
@@ -68,6 +73,11 @@ func (f *askFlags) resolver(std *cli.Std, cfg resolve.Config) (*resolve.Resolver
 	}
 	cfg.Servers, cfg.Rate, cfg.InFlight, cfg.Timeout, cfg.Attempts, cfg.Now = f.Server, f.Rate, f.InFlight, f.Timeout, f.Attempts, std.Now
 	return resolve.New(cfg)
+}
+
+// outOfRange says what a flag has, and may have.
+func outOfRange(flag string, value any, want string) error {
+	return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%s %v", flag, value), Want: want}
 }
 
 type resolveCmd struct {
@@ -127,8 +137,18 @@ func (c *resolveCmd) Run(ctx context.Context, std *cli.Std) error {
 		defer run.resolver.Close()
 	}
 	return run.do(ctx, std, func(ctx context.Context, st *store.Store, b *stage.Batch[record.URL, record.URL], opt resolve.Options) (any, error) {
-		return resolve.Resolve(ctx, st, b, opt)
+		stats, err := resolve.Resolve(ctx, st, b, opt)
+		warnSilent(std, stats)
+		return stats, err
 	})
+}
+
+// warnSilent tells of servers of which none answered. Each row says it too, but in a pipe
+// nobody sees them, and its URLs would use up their attempts.
+func warnSilent(std *cli.Std, stats resolve.Stats) {
+	if stats.Silent > 0 && stats.Silent == stats.Asked {
+		std.Warn("no answer from any DNS server, for %s; a server is named by --server, or by servers in crawl.toml", cli.Count(stats.Silent, "name"))
+	}
 }
 
 // batch is a stage that looks up the names of a stream's rows.
@@ -182,7 +202,8 @@ func (*namesCmd) Help() string {
 input: name, class, status, and data with answers and resolver, named as zdns names them;
 rtt_us is the round-trip time in microseconds, and error says why where the status is
 ERROR. A line that is a JSON object has the name in its field "name"; its other fields are
-passed through. What is no name, or longer than 64 KiB, has the status ILLEGAL_INPUT.
+passed through. What is no name, or longer than 64 KiB, has the status ILLEGAL_INPUT. Names
+are asked for as they stand: those with letters beyond ASCII need their xn-- form.
 
 A name that does not exist, or that no server knows, is a result like others, and the exit code 0.
 It is 6 when no server answered for any name: every status is TIMEOUT or ERROR.
@@ -252,7 +273,9 @@ func (c *canonCmd) Run(ctx context.Context, std *cli.Std) error {
 	run := batch[record.Link]{store: c.Store, files: c.Files, txn: c.TxnFlags, output: c.Output, unit: "links", resolver: r, parallel: (c.InFlight + 1) / 2,
 		spec: stage.Spec{Name: "mresolve canon", Verb: "canon", Spooled: true, LateLock: true}} // mresolve is in the same pipe, before it
 	return run.do(ctx, std, func(ctx context.Context, st *store.Store, b *stage.Batch[record.Link, record.Link], opt resolve.Options) (any, error) {
-		return resolve.Canon(ctx, st, b, opt, urls)
+		stats, err := resolve.Canon(ctx, st, b, opt, urls)
+		warnSilent(std, stats.Stats)
+		return stats, err
 	})
 }
 
@@ -282,8 +305,11 @@ file of --ready.
 
 func (c *serveCmd) Run(ctx context.Context, std *cli.Std) error {
 	addr, err := netip.ParseAddrPort(c.Listen)
-	if err != nil || !addr.Addr().IsLoopback() || c.Save < 0 {
-		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--listen %s --save %v", c.Listen, c.Save), Want: "a loopback address with its port, such as 127.0.0.1:5300, and no time below 0"}
+	if err != nil || !addr.Addr().IsLoopback() {
+		return outOfRange("--listen", c.Listen, "a loopback address with its port, such as 127.0.0.1:5300")
+	}
+	if c.Save < 0 {
+		return outOfRange("--save", c.Save, "a time of 0 or more")
 	}
 	r, err := c.resolver(std, c.config())
 	if err != nil {

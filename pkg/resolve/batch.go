@@ -53,6 +53,7 @@ type Stats struct {
 	Cached uint64 `json:"cached"` // answered from the store or from this batch, or without any question
 	Asked  uint64 `json:"asked"`
 	Failed uint64 `json:"failed"` // asked, without an address
+	Silent uint64 `json:"silent"` // of those, without an answer of a server: timeout, network-error
 }
 
 // use is what a batch does with rows of one kind.
@@ -517,6 +518,9 @@ func (r *batch[R]) pass(ctx context.Context, w *window[R]) error {
 			r.stats.Cached++
 		case l.entry.Error != StatusOK:
 			r.stats.Failed++
+			if l.entry.Error == StatusTimeout || l.entry.Error == StatusNetwork {
+				r.stats.Silent++
+			}
 			fallthrough
 		default:
 			r.stats.Asked++
