@@ -59,6 +59,10 @@ virtual page that all pages pay a tax to, and that gives what it has to all URLs
 did not wait any more, as a measure of their importance; the rest is of those that wait and are in flight.
 
 "given up" are URLs that were finished because all their attempts had failed ("dead" in JSON).
+"retried" is how often URLs were queued again after a failure, "deferred" without one.
+Of policy revisit front queue 0 holds new URLs, and front queue 1 pages whose next visit is due.
+"rewritten" is how many waiting URLs were written again, since files are merged; "files" are
+those that the frontier has now ("runs" in JSON).
 
   mfrontier stat crawl/frontier --top 10
   mfrontier stat crawl/frontier --json --detail | jq .detail.depth
@@ -114,7 +118,7 @@ func (c *statCmd) Run(ctx context.Context, std *cli.Std) error {
 	fmt.Fprintf(t, "given up\t%d\n", st.Dead)
 	if p := st.Pages; p != nil {
 		fmt.Fprintf(t, "to come back\t%s, after a visit\n", cli.Count(st.Visits, "time"))
-		fmt.Fprintf(t, "pages to visit\t%d, %.4g visits a day, room for %.4g; %.1f %% expected fresh\n", p.Known, p.Visits, p.Room, 100*p.Fresh)
+		fmt.Fprintf(t, "pages to visit\t%d, %s visits a day, room for %s; %.1f %% expected fresh\n", p.Known, rate(p.Visits), rate(p.Room), 100*p.Fresh)
 		for _, n := range p.Change {
 			if n.Pages > 0 {
 				fmt.Fprintf(t, "  change in %s\t%d, visited every %v\n", n.Within, n.Pages, time.Duration(n.IntervalS)*time.Second)
@@ -202,7 +206,7 @@ func hostOf(text string) string {
 
 type planCmd struct {
 	Store string   `arg:"" help:"The frontier, whose host table knows how fast hosts are."`
-	Files []string `arg:"" optional:"" help:"Files of url records, or of URLs one a line (*.txt, or with --text): the batch to plan (default: what next would take now)."`
+	Files []string `arg:"" optional:"" help:"Files of url records, or of URLs one a line (*.txt, or with --text): the batch to plan, whatever the flags say that choose one (default: what next would take now, by these flags)."`
 	Text  bool     `help:"Read URLs, one a line."`
 	batchFlags
 	cli.RewriteFlags
@@ -348,6 +352,14 @@ func differences(w io.Writer, a *frontier.Actual) {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%v\t%v\t%v\t%v\t%v\t%v\n", cli.Printable(d.Host), p.Contacts, a.Contacts,
 			p.Contact.Round(time.Millisecond), a.Contact.Round(time.Millisecond), short(p.Gap), short(a.Gap), short(p.End), short(a.End))
 	}
+}
+
+// rate writes how often something is done: three digits of what is small, whole numbers of what is not.
+func rate(perDay float64) string {
+	if perDay < 100 {
+		return fmt.Sprintf("%.3g", perDay)
+	}
+	return fmt.Sprintf("%.0f", perDay)
 }
 
 func short(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }

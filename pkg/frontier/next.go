@@ -215,10 +215,12 @@ func inFlight(fl *flight) *fault.Error {
 	if fl.Rows == 1 {
 		e.Found, e.Want = "1 URL is in flight", "an update with its outcome first"
 	}
+	txn := ""
 	if fl.Txn != "" {
 		e.Found += fmt.Sprintf(", since transaction %q", fl.Txn)
-		e.Hint = fmt.Sprintf("finish that round with \"mfrontier update --txn %s\"", fl.Txn)
+		txn = " --txn " + fl.Txn
 	}
+	e.Hint = fmt.Sprintf("finish that round with \"mfrontier update%s\", or in a crawl folder give it up with \"mckpt abandon CRAWL\"", txn)
 	return e
 }
 
