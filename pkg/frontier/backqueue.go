@@ -175,7 +175,7 @@ func (b *backQueues) next() (d drawn, more bool, err error) {
 			b.held -= len(u.row)
 			b.now = max(b.now, q.at)
 			b.free--
-			q.at, q.gap = b.now+u.contact, u.gap
+			q.at, q.gap = later(b.now, u.contact), u.gap
 			heap.Push(&b.busy, q)
 			b.served = u
 			return u.drawn, true, nil
@@ -183,7 +183,7 @@ func (b *backQueues) next() (d drawn, more bool, err error) {
 			q := heap.Pop(&b.busy).(*backQueue)
 			b.now = max(b.now, q.at)
 			b.free++
-			q.at += q.gap
+			q.at = later(q.at, q.gap)
 			if q.first != nil {
 				heap.Push(&b.rest, q)
 				continue

@@ -277,7 +277,7 @@ func (p *Politeness) pace(h *segment.Host, now record.Time) pace {
 		if h.Contacts > 0 {
 			until = max(until, h.LastContact+record.Time(out.gap.Microseconds()))
 		}
-		out.wait = max(time.Duration(until-now)*time.Microsecond, 0)
+		out.wait = times(uint64(max(until-now, 0)), time.Microsecond)
 	}
 	return out
 }

@@ -267,6 +267,10 @@ func TestPlanOfLongTimes(t *testing.T) {
 	if took := p.pace(&h, 0).took(1 << 60); err != nil || took != math.MaxInt64 || f.low < time.Duration(math.MaxInt64)/2 {
 		t.Errorf("%v alone, %+v %v", took, f, err)
 	}
+	h.ParkedUntil = math.MaxInt64
+	if wait := p.pace(&h, 1).wait; wait < 100*365*24*time.Hour {
+		t.Errorf("a host that is parked for good waits %v", wait)
+	}
 }
 
 // Hosts are held against their plans although some are in one of both alone.

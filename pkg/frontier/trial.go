@@ -268,11 +268,11 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 			t.fits++
 			v := decision{fits: true, host: turn.number, latest: turn.latest(turn.left, t.o.For), pace: turn.pace}
 			if turn.robots {
-				v.contact, v.gap = 2*v.contact, 2*v.gap
+				v.contact, v.gap = times(2, v.contact), times(2, v.gap)
 				turn.robots = false
 			}
 			turn.left--
-			room -= v.contact
+			room = max(room-v.contact, 0)
 			err = t.decide(number, v)
 		case number == 1:
 			first.until, passed = h.ParkedUntil, true
