@@ -439,9 +439,10 @@ type reserve struct {
 }
 
 // reserve is that of a batch of n URLs, or of n candidates for one. Other policies have none, since
-// hosts take turns, and neither have batches by time.
+// hosts take turns, and neither have batches by time. It counts hosts in memory, so there is none
+// for more than MaxCapped.
 func (p *picker) reserve(o NextOptions, n int) *reserve {
-	if p.s.Credit == nil || o.For > 0 || o.N > MaxCapped {
+	if p.s.Credit == nil || o.For > 0 || n > MaxCapped {
 		return nil
 	}
 	return &reserve{p.sorter(smallSort), p.s.policy, (o.N + hostShare - 1) / hostShare, (overLook - 1) * n, map[uint64]int{}}

@@ -385,6 +385,21 @@ func TestOpicHostShare(t *testing.T) {
 		}
 	}
 	b.check()
+	// The hosts of a batch are counted in memory, and so are those of its candidates, where many are dead.
+	s, _, err := b.f.current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := newPicker(t.Context(), b.f.st, s, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	for n, want := range map[int]bool{10: true, MaxCapped: true, MaxCapped + 1: false} {
+		if r := p.reserve(NextOptions{N: 10}, n); (r != nil) != want {
+			t.Errorf("%d candidates: reserve %v", n, r)
+		}
+	}
 }
 
 // Credits that an order cannot tell apart are kept all the same.
