@@ -73,7 +73,7 @@ const (
 )
 
 func newSimulation(p Politeness, urls int) *simulation {
-	return &simulation{connections: p.Connections, rules: p, urls: make([]uint32, 0, urls), addrs: map[uint64]int32{}, open: simHost{addr: -1}}
+	return &simulation{connections: p.Connections, rules: p, urls: make([]uint32, 0, urls), hosts: make([]simHost, 0, urls), addrs: map[uint64]int32{}, open: simHost{addr: -1}}
 }
 
 // add adds a URL of the open host: its number, and its address; 0: none.
