@@ -32,7 +32,7 @@ type simulation struct {
 	rules       Politeness
 	urls        []uint32 // numbers in the batch, of one host after the other
 	hosts       []simHost
-	addrs       map[uint64]int32 // number of each address
+	addrs       map[uint64]int32 // number of each address; nil once there are slots
 	open        simHost          // the host that add adds to
 
 	// Of one run.
@@ -172,6 +172,9 @@ type ran struct {
 
 // foresee runs the batch some times.
 func (s *simulation) foresee(ctx context.Context) (f forecast, err error) {
+	if s.addrs != nil {
+		s.slots, s.addrs = make([]time.Duration, len(s.addrs)), nil
+	}
 	all := make([]ran, s.runs())
 	for i := range all {
 		if all[i], err = s.run(ctx, i); err != nil {
@@ -186,7 +189,7 @@ func (s *simulation) foresee(ctx context.Context) (f forecast, err error) {
 func (s *simulation) reset(run int) {
 	s.rng, s.free, s.now = rand.New(rand.NewPCG(1, uint64(run))), s.connections, 0
 	s.state = append(s.state[:0], make([]simState, len(s.hosts))...)
-	s.slots = append(s.slots[:0], make([]time.Duration, len(s.addrs))...)
+	clear(s.slots)
 	for i := range s.hosts {
 		h := &s.hosts[i]
 		// What is known of the mean is by so many contacts as there were.
