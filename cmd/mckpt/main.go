@@ -468,10 +468,14 @@ func (c *restoreCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
+	given := ""
+	if before, err := crawl.State(); err == nil && len(before.Rounds) > 0 { // where that is damaged, restoring goes on
+		given = "; given up: " + strings.Join(before.Rounds, ", ")
+	}
 	if err := crawl.Restore(ctx, c.Number); err != nil {
 		return err
 	}
-	std.Warn("the crawl goes on from checkpoint %d", c.Number)
+	std.Warn("the crawl goes on from checkpoint %d%s", c.Number, given)
 	st, err := crawl.State()
 	if err == nil {
 		stillOut(std, st)
