@@ -250,7 +250,9 @@ func (c *fetchCmd) Run(ctx context.Context, std *cli.Std) error {
 	totals := newTotals()
 	onRow := func(row *record.Fetch) {
 		totals.add(row)
-		progress.Add(1)
+		if row.Role == record.RolePage { // one for each URL, whatever else was asked for
+			progress.Add(1)
+		}
 	}
 	spec := stage.Spec{Name: "mfetch", Verb: "fetch", Store: st, Txn: c.Txn, Now: now, Threads: std.Threads(), Bodies: c.Bodies}
 	if len(c.Replay) > 0 {

@@ -196,6 +196,9 @@ const maxFile = 1 << 20
 // Load reads and checks path. Errors are fault.Usage with file and line.
 func Load(path string) (*Config, error) {
 	st, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "no such file", Want: "a configuration, such as the crawl.toml that mckpt init makes", Err: err}
+	}
 	if err != nil {
 		return nil, err
 	}
