@@ -25,6 +25,7 @@
 #   CRAWL    crawl folder [crawl]       REPLAY   folder to make [$(CRAWL)-replay]
 #   THREADS  of each command            ROUNDS   stop after round N [0: the last one]
 #   BIN      folder of the commands, with a trailing slash [from PATH]
+#   V        V=1 shows each command as it runs
 
 CRAWL   ?= crawl
 REPLAY  ?= $(CRAWL)-replay
@@ -38,6 +39,9 @@ endif
 
 SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
+ifeq ($(V),)
+.SILENT:
+endif
 THIS := $(lastword $(MAKEFILE_LIST))
 Z := arrows.zst
 Q := --quiet $(THREADS:%=--threads %)

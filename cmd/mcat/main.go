@@ -16,13 +16,13 @@ manifests. The kind is
 told by the first bytes; several files are read one after the other. Nothing that reaches the output holds a control
 character.
 
-  mcat r12/links.arrows.zst | head               rows as JSON lines
+  mcat r12/links.arrows.zst | head               # rows as JSON lines
   mcat --format tsv --columns url,status r12/fetched.arrows.zst
-  mfrontier next crawl/frontier -n 10 | mcat --format text        URLs, one a line
-  mcat --count r12/*.arrows.zst                  how many rows
-  mcat --check r12/*.arrows.zst && echo whole    exit 3 and one line if not
-  mcat --trailer r12/new.arrows.zst              the ledger: who dropped what, and why
-  mcat --format cdxj crawl/fetch/*.warc.gz*      an index of saved pages
+  mfrontier export crawl/frontier | mcat --format text    # URLs, one a line
+  mcat --count r12/*.arrows.zst                  # how many rows
+  mcat --check r12/*.arrows.zst && echo whole    # exit 3 and one line if not
+  mcat --trailer r12/new.arrows.zst              # the ledger: who dropped what, and why
+  mcat --format cdxj crawl/fetch/*.warc.gz*      # an index of saved pages
 
 What Common Crawl offers beside its WARC files, mcat makes of any: a WET file has the text of each page, a WAT file the
 metadata of each record and the links of each page, as JSON. A crawl folder stands for what it has committed.
@@ -39,7 +39,7 @@ Arrow, for programs that do not know the container. And with --from it is made o
 Python can stand in for a stage. Columns that a line lacks are zero; url_key and host are made from the url, with --config
 by the rules of a crawl:
 
-  … | mcat | jq -c 'select(.depth < 3)' | mcat --from json --kind url | mresolve …
+  mcat batch.arrows.zst | jq -c 'select(.depth < 3)' | mcat --from json --kind url -o shallow.arrows.zst
 
 Such a program keeps no books, so the ledger shows a gap there. To keep the chain, name the program, and the file that
 it read:
@@ -53,7 +53,7 @@ A program that makes rows of another kind, such as a fetcher of your own, says s
 
 type grammar struct {
 	cli.Common
-	Output  string   `short:"o" placeholder:"FILE" help:"Write to this file, which appears complete or not at all, instead of standard output."`
+	Output  string   `short:"o" placeholder:"FILE" help:"Write to this file, which appears complete or not at all, instead of standard output. Missing folders are made."`
 	Format  string   `enum:"json,tsv,text,arrow,cdxj" default:"json" help:"json: an object a line; tsv: with a line of names; text: URLs, or fingerprints, one a line; arrow: one record stream; cdxj: an index of fetch rows or WARC files."`
 	Columns []string `placeholder:"NAMES" help:"Only these columns, in this order (json, tsv). The column body must be named to be seen."`
 	Head    uint64   `placeholder:"N" help:"Only the first N rows."`

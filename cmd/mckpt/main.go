@@ -43,7 +43,7 @@ func (l lockFlag) options() store.Options { return store.Options{LockWait: l.Loc
 type initCmd struct {
 	Crawl      string            `arg:"" help:"Folder to make."`
 	Polynomial cli.NewPolynomial `placeholder:"random|HEX" help:"By which the sets of URLs and documents are made: one that nobody knows, or that of another crawl (default: Mercator's)."`
-	Policy     string            `help:"Order in which the frontier serves URLs; \"mfrontier policies\" lists them (default: priority)."`
+	Policy     string            `placeholder:"NAME" help:"Order in which the frontier serves URLs; \"mfrontier policies\" lists them (default: priority)."`
 	BackQueues string            `placeholder:"N" help:"Policy priority: as mfrontier create --back-queues (default: 3C)."`
 	lockFlag
 }
@@ -206,7 +206,10 @@ func (c *abandonCmd) Run(ctx context.Context, std *cli.Std) error {
 			given = append(given, round)
 		}
 	}
-	std.Warn("given up: %s; stores that go back: %s", orNone(strings.Join(given, ", ")), orNone(strings.Join(before.Changed, ", ")))
+	if len(given) == 0 {
+		given = []string{"what was done without --txn"}
+	}
+	std.Warn("given up: %s; stores that go back: %s", strings.Join(given, ", "), orNone(strings.Join(before.Changed, ", ")))
 	stillOut(std, after)
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 type auditCmd struct {
 	Files       []string      `arg:"" optional:"" help:"Files of fetch records, in any order (default: standard input)."`
 	MinDelay    time.Duration `help:"Demand this gap from the end of a contact to the next with the same host, besides what the records say was required."`
-	DelayFactor float64       `help:"Demand the gap to be so many times the duration of the contact before,"`
+	DelayFactor float64       `placeholder:"N" help:"Demand the gap to be so many times the duration of the contact before,"`
 	MaxDelay    time.Duration `help:"but not more than this (0: no limit)."`
 	AddrDelay   time.Duration `help:"Demand this gap between contacts with one address; 0: not checked."`
 	Worst       int           `default:"5" help:"Print so many of the smallest margins, at most 10000."`

@@ -119,7 +119,7 @@ then on, with URL, date and place. mextract and mweb find the payload of a revis
 record by its WARC-Refers-To-Filename and -File-Offset. Of replies with one payload
 that come within the same instant more than one may be archived.
 
-  mfetch crawl/fetch --txn r1 --contact ops@example.org --dedup --warc-size 100M
+  mfetch crawl/fetch --txn r1 --contact ops@example.org --dedup --warc-size 100M batch.arrows.zst
 
 Names and passwords of --login go to their own origin alone (or to the proxy, where
 ORIGIN is what --proxy says), and are not archived;
@@ -131,8 +131,8 @@ special-purpose networks), and the proxy is told them: by socks5, and by CONNECT
 https. For http URLs an http proxy is told the URL and finds the address itself, so
 it must refuse what is not to be contacted. The proxy's own address is not judged.
 
-  mfetch crawl/fetch --txn r1 --contact ops@example.org --proxy socks5://127.0.0.1:1080
-  mfetch crawl/fetch --txn r1 --contact ops@example.org --method HEAD --header 'Accept-Language: de, en;q=0.5'
+  mfetch crawl/fetch --txn r1 --contact ops@example.org --proxy socks5://127.0.0.1:1080 batch.arrows.zst
+  mfetch crawl/fetch --txn r1 --contact ops@example.org --method HEAD --header 'Accept-Language: de, en;q=0.5' batch.arrows.zst
 
 Connections need open files, and so do long bodies: the limit of open files is raised
 as far as it goes, and must reach one and a half times --connections, and 64.
@@ -146,7 +146,7 @@ writes what a CGI program does: Content-Type, Status and Location lines, an empt
 document. It is killed after --timeout or --max-body. Exit status 75 means "try again later". Names and passwords of
 --login are for ftp origins, too. robots.txt is asked for by http, https and ftp.
 
-  mfetch crawl/fetch --txn r1 --contact ops@example.org --scheme http,https,gemini:1965 --exec gemini=./gemini.sh
+  mfetch crawl/fetch --txn r1 --contact ops@example.org --scheme http,https,gemini:1965 --exec gemini=./gemini.sh batch.arrows.zst
 
 With --replay a saved round is answered from its archive, in the same order, with
 the same times.`
@@ -453,7 +453,8 @@ type createCmd struct {
 
 // Help is printed by mfetch create --help.
 func (*createCmd) Help() string {
-	return `Makes an empty fetch store. mckpt init makes one too, with the rest of a crawl.
+	return `Makes a store without records. "mckpt init" does this for a whole crawl. Making the same
+again is no error.
 
   mfetch create crawl/fetch`
 }

@@ -294,7 +294,7 @@ func (f *keyFiles) close() error {
 
 type buildCmd struct {
 	keys
-	Output     string         `short:"o" required:"" placeholder:"FILE" help:"Fingerprint file to write; text if it is named *.txt."`
+	Output     string         `short:"o" required:"" placeholder:"FILE" help:"Fingerprint file to write; text if it is named *.txt. Missing folders are made."`
 	Polynomial cli.Polynomial `placeholder:"HEX" help:"Of the keys: by which those of records are made, and those of text were made (default: Mercator's)."`
 }
 
@@ -326,7 +326,7 @@ func (c *buildCmd) Run(std *cli.Std) error {
 
 type dumpCmd struct {
 	set
-	Output string `short:"o" placeholder:"FILE" help:"Write a fingerprint file instead of text on standard output; text if it is named *.txt."`
+	Output string `short:"o" placeholder:"FILE" help:"Write a fingerprint file instead of text on standard output; text if it is named *.txt. Missing folders are made."`
 }
 
 // Help is the long text of --help.
@@ -373,7 +373,7 @@ func (fpCmd) Help() string {
 	return `Prints the 64-bit Rabin fingerprint of each file's bytes, a tab, and the file's name, so that
 anyone can check fingerprints by hand.
 
-  printf abc | mfpset fp                  3b6e25bd6e0e10fb
+  printf abc | mfpset fp                  # 3b6e25bd6e0e10fb
   mfpset fp --lines urls.txt
   mfpset fp --polynomial d800000000000000 page.html`
 }

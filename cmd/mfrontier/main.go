@@ -55,22 +55,22 @@ func open(std *cli.Std, dir string, f cli.TxnFlags) (*frontier.Frontier, error) 
 type createCmd struct {
 	Store      string  `arg:"" help:"Folder to make, such as crawl/frontier."`
 	Policy     string  `default:"priority" help:"Order of service; \"mfrontier policies\" lists them."`
-	Queues     int     `help:"Policy priority: front queues (Mercator's K), 1 to 16; 0: 3. URLs of a higher priority number share the last."`
-	Bias       float64 `help:"Policy priority: how many times as often a front queue is drawn as the next, 1 or more; 0: 2."`
+	Queues     int     `placeholder:"N" help:"Policy priority: front queues (Mercator's K), 1 to 16; 0: 3. URLs of a higher priority number share the last."`
+	Bias       float64 `placeholder:"N" help:"Policy priority: how many times as often a front queue is drawn as the next, 1 or more; 0: 2."`
 	Strict     bool    `help:"Policy priority: no draws; a front queue is served only while those before it are empty."`
 	BackQueues string  `placeholder:"N" help:"Policy priority: back queues that a batch goes through, up to 65536. 3C, the default: three for each connection, as Mercator's designers advise (Manning, Raghavan and Schütze, section 20.2.3); 3K: three for each front queue; 0: none."`
-	Seed       uint64  `help:"Policies priority, revisit and walk: seed of the draws. Policy opic: of the order among URLs of equal credit."`
-	Workers    int     `help:"Policy fifo: queues, to which hosts are dealt, 1 to 4096; 0: 256."`
-	Walkers    int     `help:"Policy walk: walks that go on at a time, 1 to 4096; 0: 100. A batch has one URL of each."`
-	Restart    float64 `help:"Policy walk: chance that a walk begins anew instead of following a link, above 0 and at most 1; 0: 1/7."`
-	Tax        float64 `help:"Policy opic: part of a page's credit that all URLs share, 0.000001 to 1; 0: 0.1. The rest goes to the URLs that it links to."`
+	Seed       uint64  `placeholder:"N" help:"Policies priority, revisit and walk: seed of the draws. Policy opic: of the order among URLs of equal credit."`
+	Workers    int     `placeholder:"N" help:"Policy fifo: queues, to which hosts are dealt, 1 to 4096; 0: 256."`
+	Walkers    int     `placeholder:"N" help:"Policy walk: walks that go on at a time, 1 to 4096; 0: 100. A batch has one URL of each."`
+	Restart    float64 `placeholder:"N" help:"Policy walk: chance that a walk begins anew instead of following a link, above 0 and at most 1; 0: 1/7."`
+	Tax        float64 `placeholder:"N" help:"Policy opic: part of a page's credit that all URLs share, 0.000001 to 1; 0: 0.1. The rest goes to the URLs that it links to."`
 
-	Buffer int `help:"URLs of each run of a queue that are in memory when it is read or written, 16 to 8192, as Mercator's buffers of 600; 0: what 64 KiB hold, some 600 (with more than four front queues less). Fewer take less memory and compress worse."`
+	Buffer int `placeholder:"N" help:"URLs of each run of a queue that are in memory when it is read or written, 16 to 8192, as Mercator's buffers of 600; 0: what 64 KiB hold, some 600 (with more than four front queues less). Fewer take less memory and compress worse."`
 
-	NewShare    float64       `help:"Policy revisit: share of URLs never visited in a batch, while pages to visit again are due too; more than 0, at most 1; 0: 0.5."`
+	NewShare    float64       `placeholder:"N" help:"Policy revisit: share of URLs never visited in a batch, while pages to visit again are due too; more than 0, at most 1; 0: 0.5."`
 	MinInterval time.Duration `help:"Policy revisit: least time between two visits of a page, 1s or more; 0: 1h."`
 	MaxInterval time.Duration `help:"Policy revisit: longest time between two visits of a page, up to 8760h; 0: 720h. As long as the least: all pages are visited as often."`
-	GoneAfter   int           `help:"Policy revisit: visits in a row that do not find a page, after which it is finished, 1 to 255; 0: 3."`
+	GoneAfter   int           `placeholder:"N" help:"Policy revisit: visits in a row that do not find a page, after which it is finished, 1 to 255; 0: 3."`
 }
 
 // Help is printed by mfrontier create --help.
@@ -114,8 +114,8 @@ type addCmd struct {
 
 // newFlags say what becomes of new URLs.
 type newFlags struct {
-	MaxDepth           int           `help:"Drop new URLs that are more links than this from a seed; 0: none."`
-	MaxHostURLs        uint64        `name:"max-host-urls" help:"Drop new URLs of a host that has had this many, finished ones included; 0: none."`
+	MaxDepth           int           `placeholder:"N" help:"Drop new URLs that are more links than this from a seed; 0: any number."`
+	MaxHostURLs        uint64        `name:"max-host-urls" placeholder:"N" help:"Drop new URLs of a host that has had this many, finished ones included; 0: any number."`
 	Prioritizer        string        `placeholder:"COMMAND" help:"What gives new URLs their priority and score: a command that reads them as JSON, one a line, and answers each with a line \"PRIORITY\" or \"PRIORITY SCORE\"; or depth, which needs no command. Default: as they come."`
 	PrioritizerTimeout time.Duration `default:"10s" help:"Time that the command has for an answer."`
 }
@@ -210,8 +210,8 @@ func urls(std *cli.Std, files []string, text, strict bool, flags cli.RewriteFlag
 // batchFlags say what a batch is.
 type batchFlags struct {
 	Number    *int          `short:"n" help:"URLs in the batch, at most (default: 10000; with --for any number)."`
-	PerHost   int           `help:"URLs of one host, at most; 0: any number."`
-	PerDomain int           `help:"URLs of one registered domain (example.co.uk), at most; 0: any number. At most --number URLs of hosts and domains that have their share are passed over, so the batch may be smaller."`
+	PerHost   int           `placeholder:"N" help:"URLs of one host, at most; 0: any number."`
+	PerDomain int           `placeholder:"N" help:"URLs of one registered domain (example.co.uk), at most; 0: any number. At most --number URLs of hosts and domains that have their share are passed over, so the batch may be smaller."`
 	For       time.Duration `help:"As many URLs as can be fetched in this time, of each host and of all, with the delays and connections below and the speeds that hosts had before; no more than --number, if that is given too."`
 	Overlap   bool          `help:"While a batch is out, one more beside it, of URLs of other hosts; at most --number URLs of its hosts are passed over."`
 
@@ -289,7 +289,7 @@ between them holds the second: after a restore the same command gives its batch 
 
   mfrontier next crawl/frontier -n 10000 --txn r12 -o batch.arrows.zst
   mfrontier next crawl/frontier --for 30m --connections 64 --txn r12 -o batch.arrows.zst
-  mfrontier next crawl/frontier --per-host 50 --txn r12 | mresolve crawl/dns --txn r12 | …
+  mfrontier next crawl/frontier --per-host 50 --txn r12 | mresolve crawl/dns --txn r12 -o resolved.arrows.zst
   mfrontier next crawl/frontier -n 10000 --txn r13 --overlap -o batch13.arrows.zst`
 }
 
@@ -378,12 +378,12 @@ type updateCmd struct {
 	MaxAttempts   int           `default:"3" help:"Fetches of one URL before it is given up, 1 to 255."`
 	RetryDelay    time.Duration `default:"1m" help:"Wait after a first failure that may pass; doubles with each further one."`
 	MaxRetryDelay time.Duration `default:"24h" help:"Longest wait of our own making; a server's Retry-After may ask for more."`
-	DeadAfter     int           `help:"Contacts with a host that fail, one after the other, until it is taken to be dead and parked; 0: never."`
+	DeadAfter     int           `placeholder:"N" help:"Contacts with a host that fail, one after the other, until it is taken to be dead and parked; 0: never."`
 	DeadDelay     time.Duration `default:"1h" help:"How long a dead host is parked; doubles each time that it is found dead again."`
 	MaxDeadDelay  time.Duration `default:"168h" help:"Longest time for which a dead host is parked."`
 	newFlags
-	DomainBudget uint64   `help:"New URLs of one registered domain (example.co.uk) that a round lets into the queues; others are held for later rounds. Needs --links. 0: any number."`
-	DomainGrowth *float64 `help:"By how much --domain-budget is larger for each other domain that links to it (default 1); 256 of these count at the most."`
+	DomainBudget uint64   `placeholder:"N" help:"New URLs of one registered domain (example.co.uk) that a round lets into the queues; others are held for later rounds. Needs --links. 0: any number."`
+	DomainGrowth *float64 `placeholder:"N" help:"By how much --domain-budget is larger for each other domain that links to it (default 1); 256 of these count at the most."`
 	cli.TxnFlags
 }
 

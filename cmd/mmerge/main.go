@@ -24,7 +24,7 @@ grow with them; the output is the same for any number of threads.
 For those who come from sort, comm and join (with LC_ALL=C, on lines of 16 lower-case hexadecimal digits):
 
   sort -u a b            mmerge union --text a b
-  sort -mu a b           mmerge union --text a b         sorted text is noticed, and not sorted again
+  sort -mu a b           mmerge union --text a b         # sorted text is noticed, and not sorted again
   comm -12 a b           mmerge intersect --text a b
   comm -23 a b           mmerge diff --text a b
   comm -13 a b           mmerge diff --text b a
@@ -90,7 +90,7 @@ polynomials are refused.
 
   mmerge union -o both.fps monday/urls tuesday/urls
   mmerge union a.fps b.fps | wc -l
-  mmerge union --text keys1 keys2 > all           (sort -u keys1 keys2)`
+  mmerge union --text keys1 keys2 > all           # sort -u keys1 keys2`
 }
 
 func (c *unionCmd) Run(std *cli.Std) error {
@@ -107,7 +107,7 @@ Only what the answer needs is read, and damage found there is exit code 3, with 
 written; damage elsewhere is not met. "mmerge check" reads all.
 
   mmerge intersect -o still-there.fps monday/urls tuesday/urls
-  mmerge intersect --text keys1 keys2             (comm -12 keys1 keys2)`
+  mmerge intersect --text keys1 keys2             # comm -12 keys1 keys2`
 }
 
 func (c *intersectCmd) Run(std *cli.Std) error {
@@ -124,7 +124,7 @@ Only what the answer needs is read, and damage found there is exit code 3, with 
 written; damage elsewhere is not met. "mmerge check" reads all.
 
   mmerge diff -o new.fps tuesday/urls monday/urls
-  mmerge diff --text keys1 keys2                  (comm -23 keys1 keys2)
+  mmerge diff --text keys1 keys2                  # comm -23 keys1 keys2
   murlset key < seeds.txt | cut -f1 | mmerge diff - crawl/urls`
 }
 

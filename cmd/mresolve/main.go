@@ -281,9 +281,9 @@ func (c *canonCmd) Run(ctx context.Context, std *cli.Std) error {
 
 type serveCmd struct {
 	Store  string        `arg:"" help:"The dns store, such as crawl/dns."`
-	Listen string        `default:"127.0.0.1:5300" placeholder:"ADDR:PORT" help:"Loopback address to listen on, UDP and TCP; port 0 takes a free one (127.0.0.1:5300)."`
+	Listen string        `default:"127.0.0.1:5300" placeholder:"ADDR:PORT" help:"Loopback address to listen on, UDP and TCP; port 0 takes a free one (default: 127.0.0.1:5300)."`
 	Ready  string        `placeholder:"FILE" help:"Write the address to this file when questions are answered."`
-	Save   time.Duration `default:"1m" help:"Put new answers into the store so often, and at the end; 0: never (1m)."`
+	Save   time.Duration `default:"1m" help:"Put new answers into the store so often, and at the end; 0: never."`
 	askFlags
 	cacheFlags
 }

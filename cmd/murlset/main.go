@@ -300,7 +300,7 @@ func (c *testCmd) Run(ctx context.Context, std *cli.Std) error {
 
 type buildCmd struct {
 	urls
-	Output     string         `short:"o" required:"" placeholder:"FILE" help:"Fingerprint file to write; text if it is named *.txt."`
+	Output     string         `short:"o" required:"" placeholder:"FILE" help:"Fingerprint file to write; text if it is named *.txt. Missing folders are made."`
 	Polynomial cli.Polynomial `placeholder:"HEX" help:"That of the set which the file is for, as \"murlset stat\" prints it (default: Mercator's)."`
 }
 
@@ -340,7 +340,7 @@ func (c *buildCmd) Run(std *cli.Std) error {
 
 type dumpCmd struct {
 	Store  string `arg:"" help:"The set, such as crawl/urls."`
-	Output string `short:"o" placeholder:"FILE" help:"Write a fingerprint file instead of text on standard output; text if it is named *.txt."`
+	Output string `short:"o" placeholder:"FILE" help:"Write a fingerprint file instead of text on standard output; text if it is named *.txt. Missing folders are made."`
 }
 
 // Help is the long text of --help.
@@ -394,8 +394,8 @@ func (keyCmd) Help() string {
 check them by hand. A line that is no URL is an error.
 
   echo HTTP://www.Example.com | murlset key
-  murlset key --set crawl/urls seeds.txt        as "murlset dump crawl/urls" has them
-  murlset key --form surt seeds.txt | cut -f2 | sort        domains together
+  murlset key --set crawl/urls seeds.txt        # as "murlset dump crawl/urls" has them
+  murlset key --form surt seeds.txt | cut -f2 | sort        # domains together
 
 A canonical URL has no fragment, user name or default port; its host is lower-case ASCII,
 its dot segments are resolved, its escapes upper-case and only where they must be. A crawl

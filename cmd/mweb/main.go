@@ -22,9 +22,9 @@ The web is synthetic: every page is a function of --seed and its URL, so it need
 "mweb oracle" knows without looking which URLs a correct crawl fetches and what comes of each. Or it is a saved crawl:
 "mweb serve --warc".
 
-  mweb serve --seed 7 --port 18080 --dns 127.0.0.1:15353     in one terminal
-  mweb seeds --seed 7 --port 18080                           where to begin
-  mweb oracle --seed 7 --port 18080 > want.tsv               what to find
+  mweb serve --seed 7 --port 18080 --dns 127.0.0.1:15353     # in one terminal
+  mweb seeds --seed 7 --port 18080                           # where to begin
+  mweb oracle --seed 7 --port 18080 > want.tsv               # what to find
 
 Nothing here needs root or touches another machine.`
 
@@ -38,7 +38,7 @@ type webFlags struct {
 	Sitemaps bool   `default:"true" negatable:"" help:"Robots files name sitemaps, where some pages are found only. Off for crawlers that read none."`
 	Changing bool   `help:"With --hard: pages change at rates of their own, from every 5 minutes to never; see mweb changes."`
 	Hard     bool   `help:"Add what depends on time and order: 429 with Retry-After, slow hosts and names, Crawl-delay, robots.txt that fails at first, pages that change, links without end."`
-	Traps    int    `help:"Hosts of each ten that have an almanac: pages without end, each of which links to 30 further ones. No crawl comes to its end then; the oracle leaves them out."`
+	Traps    int    `placeholder:"N" help:"Hosts of each ten that have an almanac: pages without end, each of which links to 30 further ones. No crawl comes to its end then; the oracle leaves them out."`
 }
 
 func (f *webFlags) web(port int) (*simweb.Web, error) {

@@ -256,6 +256,10 @@ func (s *Std) fail(err error) int {
 		return code
 	}
 	text := err.Error()
+	var pe *fs.PathError
+	if errors.As(err, &pe) && (pe.Op == "open" || pe.Op == "stat") { // the file first, as all errors have it
+		text = strings.Replace(text, pe.Error(), pe.Path+": "+pe.Err.Error(), 1)
+	}
 	if fault.ClassOf(err) == fault.No && text == string(fault.No) {
 		return code // the answer is the exit code alone
 	}

@@ -63,7 +63,7 @@ func OpenArchive(paths []string, port int) (*Archive, error) {
 func (a *Archive) add(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return &fault.Error{File: path, Found: err.Error(), Err: err}
+		return err
 	}
 	a.names[strings.TrimSuffix(filepath.Base(path), ".open")] = len(a.files)
 	a.files = append(a.files, f)
