@@ -502,7 +502,11 @@ func (c *Crawl) State() (*State, error) {
 		for _, e := range v.counts.Files {
 			one.Bytes += e.Length
 		}
-		if one.Generation > v.base {
+		changed, err := s.changed(v)
+		if err != nil {
+			return nil, err
+		}
+		if changed {
 			st.Changed = append(st.Changed, one.Name)
 		}
 		one.Round, one.Ahead = v.openRound(), v.counts.ahead()
@@ -518,6 +522,26 @@ func (c *Crawl) State() (*State, error) {
 		st.Stores = append(st.Stores, one)
 	}
 	return st, nil
+}
+
+// changed says whether the store holds something else than at the checkpoint. A new generation
+// alone is no change: the first command after abandon or restore makes one of the checkpoint's.
+func (s *Store) changed(v *view) (bool, error) {
+	if v.counts.Generation == v.base {
+		return false, nil
+	}
+	base, err := s.manifest(v.base)
+	if err != nil {
+		return false, err
+	}
+	same := base.withSticky(v.counts)
+	same.Generation, same.Parent, same.Base, same.Epoch = v.counts.Generation, v.counts.Parent, v.counts.Base, v.counts.Epoch
+	want, err := same.Encode()
+	if err != nil {
+		return false, err
+	}
+	got, err := v.counts.Encode()
+	return !bytes.Equal(got, want), err
 }
 
 // GC forgets all but the newest keep checkpoints, and the current one, and
