@@ -261,10 +261,10 @@ type Reader[T Row] struct {
 	sticky error // io.EOF when all is read
 }
 
-// Rows starts reading; fault.WrongKind ("expected url, got link") if the kinds differ.
+// Rows starts reading; fault.WrongKind ("link records, want url records") if the kinds differ.
 func Rows[T Row](s *Source) (*Reader[T], error) {
 	if want := kindOf[T](); s.Kind() != want {
-		return nil, &fault.Error{Class: fault.WrongKind, File: s.opt.Name, Found: fmt.Sprintf("expected %s, got %s", want, s.Kind())}
+		return nil, &fault.Error{Class: fault.WrongKind, File: s.opt.Name, Found: fmt.Sprintf("%s records", s.Kind()), Want: fmt.Sprintf("%s records", want)}
 	}
 	return &Reader[T]{src: s, codec: rowCodec{mode: reading}}, nil
 }

@@ -486,7 +486,7 @@ func TestErrorsHavePlaces(t *testing.T) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	_, err = NewReader[Link](bytes.NewReader(b), ReaderOptions{Name: "u.arrows.zst"})
-	if err == nil || err.Error() != "u.arrows.zst: expected link, got url" || !errors.Is(err, fault.WrongKind) {
+	if err == nil || err.Error() != "u.arrows.zst: url records, want link records" || !errors.Is(err, fault.WrongKind) {
 		t.Errorf("got %v", err)
 	}
 	if len(msgs) != 3 {
