@@ -22,7 +22,8 @@ import (
 
 // Bounds of a Server.
 const (
-	maxServing = 4096      // questions at a time; others are answered SERVFAIL at once
+	maxServing = 4096      // questions at a time, in a quarter of memory; others are answered SERVFAIL at once
+	minServing = 256       // of these, however little memory there is
 	maxConns   = 256       // TCP connections; others wait to be accepted
 	maxFresh   = 4 << 20   // bytes of answers that wait to be saved; then they are dropped
 	freshCost  = 256       // of these, what one takes beside its text
@@ -81,7 +82,8 @@ func (u *unsaved) put(name string, e entry) bool {
 
 // NewServer loads as much of the store's cache as a quarter of memory (in bytes) holds.
 func NewServer(st *store.Store, r *Resolver, memory int64, now func() time.Time) (*Server, error) {
-	s := &Server{st: st, resolver: r, now: now, memory: memory, slots: make(chan struct{}, maxServing), many: make(chan struct{}, 1), known: newTable(memory / 4)}
+	slots := min(max(memory/4/QuestionSize, minServing), maxServing)
+	s := &Server{st: st, resolver: r, now: now, memory: memory, slots: make(chan struct{}, slots), many: make(chan struct{}, 1), known: newTable(memory / 4)}
 	c, err := openBase(st, nil)
 	if err != nil {
 		return nil, err

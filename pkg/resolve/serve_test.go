@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -193,6 +194,48 @@ func TestServeSlowAnswer(t *testing.T) {
 	_, addr, end := serving(t, newDNSStore(t), up, func() time.Time { return testNow.Add(time.Duration(offset.Load())) })
 	if got, want := dig(t, addr, "host.test.", dns.TypeA), "NOERROR; host.test. 3600 IN A 127.0.0.1"; got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestServeFlood: questions beyond those that memory has room for are refused at once, until
+// others have their answers.
+func TestServeFlood(t *testing.T) {
+	release := make(chan bool)
+	open := sync.OnceFunc(func() { close(release) })
+	up := serve(t, func(m *dns.Msg, _ dns.Question, _ bool) bool { <-release; good(m); return true })
+	t.Cleanup(open)                                          // before the upstream server is shut down
+	s, addr, end := serving(t, newDNSStore(t), up, time.Now) // of 16 MiB
+	c, err := dns.Dial("udp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for i := range minServing {
+		q := new(dns.Msg)
+		q.SetQuestion(fmt.Sprintf("host%d.test.", i), dns.TypeA)
+		if err := c.WriteMsg(q); err != nil {
+			t.Fatal(err)
+		}
+		for began := time.Now(); len(s.slots) == i; time.Sleep(100 * time.Microsecond) {
+			if time.Since(began) > patience {
+				t.Fatalf("%d questions wait", i)
+			}
+		}
+	}
+	if got := dig(t, addr, "more.test.", dns.TypeA); got != "SERVFAIL" {
+		t.Errorf("without room: %s", got)
+	}
+	open()
+	for began := time.Now(); len(s.slots) > 0; time.Sleep(time.Millisecond) {
+		if time.Since(began) > patience {
+			t.Fatalf("%d questions wait", len(s.slots))
+		}
+	}
+	if got := dig(t, addr, "more.test.", dns.TypeA); !strings.HasPrefix(got, "NOERROR; more.test. ") {
+		t.Errorf("with room: %s", got)
 	}
 	if err := end(); err != nil {
 		t.Fatal(err)
