@@ -225,7 +225,8 @@ where only a part of a host's URLs needed a contact so far (robots.txt forbids t
 instance), that goes on. It changes nothing.
 
 How long contacts take is drawn by chance, with the mean and the deviation that the last 64 or so had;
-what hosts asked for beside (Crawl-delay) is the mean of it. Up to 31 such batches are gone through.
+what hosts asked for beside (Crawl-delay) is the mean of it, as far as gaps were longer than the delays below make
+them: where these were longer in the last rounds, a plan is too long until some contacts have shown it. Up to 31 such batches are gone through.
 The duration told is the median, and with it the times that one in ten of them stayed below or above. It holds
 as far as hosts are known: of one with a handful of contacts on record little is, and one that was never contacted
 is taken to need --duration. Contacts that last longer together, and not each by chance, spread it further.
