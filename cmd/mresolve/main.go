@@ -2,9 +2,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/netip"
@@ -225,7 +227,12 @@ func (c *namesCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	defer in.Close()
-	stats, err := resolve.Names(ctx, r, c.Type, c.InFlight, c.InOrder, std.Now, in, std.Out)
+	var progress *cli.Progress
+	if std.Common.Progress != "auto" || std.RefuseTerminal("") == nil { // no bar between lines on a terminal
+		progress = std.StartProgress("names", 0)
+	}
+	stats, err := resolve.Names(ctx, r, c.Type, c.InFlight, c.InOrder, std.Now, in, lineCounter{std.Out, progress})
+	progress.Done()
 	std.Stat("names", stats)
 	if err == nil && stats.TooLong > 0 {
 		std.Warn("%s of more than %d bytes: only the beginning was told, as ILLEGAL_INPUT", cli.Count(stats.TooLong, "line"), resolve.MaxLine)
@@ -234,6 +241,18 @@ func (c *namesCmd) Run(ctx context.Context, std *cli.Std) error {
 		return &fault.Error{Class: fault.No, Found: fmt.Sprintf("no answer from any DNS server, for %s", cli.Count(stats.Names, "name")), Hint: "name a server that can be reached with --server"}
 	}
 	return err
+}
+
+// lineCounter tells progress of the lines that go to w.
+type lineCounter struct {
+	w        io.Writer
+	progress *cli.Progress
+}
+
+func (c lineCounter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.progress.Add(int64(bytes.Count(p[:n], []byte("\n"))))
+	return n, err
 }
 
 type canonCmd struct {

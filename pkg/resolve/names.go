@@ -211,12 +211,12 @@ func (w *lineWriter) write(n uint64, line []byte, bytes int) (bool, error) {
 	if w.inOrder {
 		w.waiting[n] = line
 		w.size += len(line)
-	} else if _, err := w.out.Write(line); err != nil {
+	} else if err := w.put(line); err != nil {
 		return true, err
 	}
 	for w.waiting[w.next] != nil {
 		line := w.waiting[w.next]
-		if _, err := w.out.Write(line); err != nil {
+		if err := w.put(line); err != nil {
 			return true, err
 		}
 		delete(w.waiting, w.next)
@@ -228,6 +228,17 @@ func (w *lineWriter) write(n uint64, line []byte, bytes int) (bool, error) {
 		return true, nil
 	}
 	return true, w.out.Flush()
+}
+
+// put writes whole lines only, so that an interrupt leaves no part of one.
+func (w *lineWriter) put(line []byte) error {
+	if len(line) > w.out.Available() {
+		if err := w.out.Flush(); err != nil {
+			return err
+		}
+	}
+	_, err := w.out.Write(line)
+	return err
 }
 
 // await waits until there is room for the result of line n.

@@ -366,6 +366,37 @@ func TestNamesInFlightAreBounded(t *testing.T) {
 	<-taken
 }
 
+// wholeLines fails a test where a write ends within a line.
+type wholeLines struct {
+	t     *testing.T
+	lines int
+}
+
+func (w *wholeLines) Write(p []byte) (int, error) {
+	if !bytes.HasSuffix(p, []byte("\n")) {
+		w.t.Errorf("a write of %d bytes ends within a line", len(p))
+	}
+	w.lines += bytes.Count(p, []byte("\n"))
+	return len(p), nil
+}
+
+// TestWholeLines: whoever stops reading, or interrupts, has no part of a line.
+func TestWholeLines(t *testing.T) {
+	out := &wholeLines{t: t}
+	w := newLineWriter(out, false)
+	for range 1000 {
+		w.expect(1)
+	}
+	for i := range 1000 {
+		if _, err := w.write(uint64(i), append(bytes.Repeat([]byte("x"), 300), '\n'), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out.lines != 1000 {
+		t.Errorf("%d lines", out.lines)
+	}
+}
+
 // TestLargeWithoutRoom: the result of a large answer is not held while others before it are
 // to come; a small one is.
 func TestLargeWithoutRoom(t *testing.T) {
