@@ -8,7 +8,7 @@
 # or, for a whole crawl, in crawl.toml:
 #
 #   [frontier]
-#   prioritizer = "/usr/local/lib/prioritize-awk.sh"
+#   prioritizer = "/usr/local/share/mercator/pipelines/prioritize-awk.sh"
 #
 # Standard input is a JSON object a line; each must be answered by a line "PRIORITY"
 # or "PRIORITY SCORE" before the next is waited for. So nothing may wait in a buffer:

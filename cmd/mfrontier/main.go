@@ -526,7 +526,8 @@ type checkCmd struct {
 
 // Help is printed by mfrontier check --help.
 func (*checkCmd) Help() string {
-	return `Reads every file and its checksums, counts every URL and host, and compares that with the
+	return `Reads every file that counts now and its checksums ("mckpt verify" reads those of all
+checkpoints, too), counts every URL and host, and compares that with the
 books: discovered = pending + in flight + finished. Exit code 3 means damage, 6 that the
 books do not balance.
 

@@ -32,7 +32,7 @@ import (
 // Common holds the flags of every command; embed it in the grammar (embed:"").
 type Common struct {
 	Threads  int              `short:"@" default:"0" help:"Worker threads (0: all processors)."`
-	Memory   Size             `default:"0" help:"Bound on peak resident memory, such as 64M (0: the command's default)."`
+	Memory   Size             `default:"0" help:"Bound on peak resident memory, such as 64M (0: ${memory})."`
 	Config   configFlag       `placeholder:"crawl.toml" help:"Read settings from this file; flags win. Default: the crawl.toml of the crawl folder that a store argument lies in."`
 	Stats    string           `placeholder:"FILE" help:"Write statistics as JSON to this file when done."`
 	Profile  string           `placeholder:"FILE" help:"Write a CPU profile to this file when done, for go tool pprof."`
@@ -133,7 +133,7 @@ func Main(name, about string, grammar any, defaultMemory Size) int {
 		kong.Description(about),
 		kong.UsageOnError(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.Vars{"version": name + " " + buildInfo()},
+		kong.Vars{"version": name + " " + buildInfo(), "memory": fmt.Sprintf("%dM", defaultMemory>>20)},
 		kong.Exit(func(code int) { exit = code; panic(exited{}) }),
 		kong.Bind(std),
 	)
