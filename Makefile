@@ -26,7 +26,7 @@ test: ## all tests that need Go modules only
 	$(GO) test -timeout 30m ./...
 
 # The tests that do more when MERCATOR_LONG is set.
-LONG := CrawlEqualsOracle|BatchSize|TestKill|StageDies|RestoreAndAbandon|CutFiles|FlippedBits|TestModules|HostsAreServedInTime|OpicIsGreedy
+LONG := CrawlEqualsOracle|BatchSize|TestKill|StageDies|RestoreAndAbandon|CutFiles|FlippedBits|TestModules|TestReplay$$|HostsAreServedInTime|OpicIsGreedy
 .PHONY: test-long
 test-long: ## the long forms of the tests of whole crawls, of fetching and of policy opic: more webs, kills, hosts, pages
 	MERCATOR_LONG=1 $(GO) test -count=1 -timeout 60m -run '$(LONG)' ./pipelines/... ./pkg/fetch ./pkg/frontier ./pkg/simweb
