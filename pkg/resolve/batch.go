@@ -480,7 +480,7 @@ func (r *batch[R]) load(first []lookup) error {
 	}
 	r.stored = newEntries(r.opt.Memory / storedPart)
 	err := r.files.load(r.opt.Resolver, r.now, only, func(key uint64, name string, e *entry) error {
-		e.Server, e.Zone, e.Absent = "", "", "" // told to no row, and kept by the file
+		e.Server, e.Zone, e.Absent, e.Failed = "", "", "", "" // told to no row, and kept by the file
 		return r.stored.put(key, name, e)
 	})
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 // that any reader of records reads it:
 //
 //	url_key = FP64(name), module = "dns", key = name,
-//	value   = {"addr","expires","error","cname","server","family","zone","absent"} (type entry)
+//	value   = {"addr","expires","error","cname","server","family","zone","absent","failed"} (type entry)
 //
 // Of a name in several files the newest row counts, as long as it is valid. A batch reads
 // each file once. When it commits, its answers become a new file, together with those files
@@ -56,13 +56,14 @@ type entry struct {
 	Family  string    `json:"family,omitempty"` // "4" or "6" where only those addresses were asked for
 	Zone    string    `json:"zone,omitempty"`   // that has no such name, or none of its addresses of one family; with its last dot
 	Absent  string    `json:"absent,omitempty"` // when Addr has addresses of one family: until when there are none of the other (RFC 3339)
+	Failed  string    `json:"failed,omitempty"` // and why nobody knows whether there are, until then; "": there are none
 }
 
 // appendTo appends the value of a row. Texts in which JSON escapes nothing, which is
 // nearly all, need no stack for encoding/json: that was half the memory of goroutines.
 func (e *entry) appendTo(b []byte) ([]byte, error) {
 	fields := [...]struct{ name, text string }{
-		{"addr", e.Addr}, {"expires", ""}, {"error", e.Error}, {"cname", e.CNAME}, {"server", e.Server}, {"family", e.Family}, {"zone", e.Zone}, {"absent", e.Absent},
+		{"addr", e.Addr}, {"expires", ""}, {"error", e.Error}, {"cname", e.CNAME}, {"server", e.Server}, {"family", e.Family}, {"zone", e.Zone}, {"absent", e.Absent}, {"failed", e.Failed},
 	}
 	for i := range fields {
 		if !plain(fields[i].text) {
@@ -127,6 +128,8 @@ func parseEntry(value string) (e entry, err error) {
 			e.Zone = text
 		case "absent":
 			e.Absent = text
+		case "failed":
+			e.Failed = text
 		default:
 			ok = false
 		}
@@ -160,7 +163,7 @@ func quoted(s string) (text, rest string, ok bool) {
 // entryOf is an answer as the cache and rows tell it, with the order of addresses that was
 // given.
 func (r *Resolver) entryOf(a *Answer) entry {
-	e := entry{Addr: FormatAddrs(a.Addrs), Error: a.Status, CNAME: a.CNAME, Server: a.Server, Zone: a.Zone, Expires: a.Expires.UTC().Truncate(time.Microsecond)}
+	e := entry{Addr: FormatAddrs(a.Addrs), Error: a.Status, CNAME: a.CNAME, Server: a.Server, Zone: a.Zone, Failed: a.Failed, Expires: a.Expires.UTC().Truncate(time.Microsecond)}
 	if !a.Absent.IsZero() {
 		e.Absent = a.Absent.UTC().Format(time.RFC3339)
 	}
@@ -194,6 +197,7 @@ func (r *Resolver) usable(e *entry) (ok bool, err error) {
 	}
 	a := r.wanted(Answer{Addrs: addrs, Status: e.Error, CNAME: e.CNAME, Expires: e.Expires, Server: e.Server, Zone: e.Zone})
 	if a.Status == StatusNoAddress && e.Error == StatusOK {
+		a.Status = cmp.Or(e.Failed, StatusNoAddress)
 		if a.Expires, err = e.absent(); err != nil {
 			return false, err
 		}

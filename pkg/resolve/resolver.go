@@ -87,6 +87,7 @@ type Answer struct {
 	CNAME   string       // canonical name, where it differs
 	Zone    string       // that has no such name, or none of its addresses of one family
 	Absent  time.Time    // with addresses of one family alone: until when there are none of the other
+	Failed  string       // and the status of a question for these that failed, until then
 	Status  string       // StatusOK or why there is no address
 	Expires time.Time
 	Server  string // that answered
@@ -348,8 +349,12 @@ func (r *Resolver) join(name string, got []found, a *Answer) {
 			a.CNAME = f.cname
 			continue
 		}
-		if f.status == StatusNoAddress {
+		switch f.status {
+		case StatusNoAddress:
 			a.Zone = f.zone
+		case StatusNXDomain:
+		default:
+			a.Failed = f.status
 		}
 		a.Absent = r.cfg.Now().Add(f.ttl)
 	}
@@ -359,7 +364,7 @@ func (r *Resolver) join(name string, got []found, a *Answer) {
 		return
 	}
 	// The first family's failure stands for both, unless only it has none.
-	a.Absent = time.Time{}
+	a.Absent, a.Failed = time.Time{}, ""
 	f := &got[0]
 	if f.status == StatusNoAddress && len(got) > 1 {
 		f = &got[1]

@@ -254,6 +254,10 @@ func (s *Server) addresses(ctx context.Context, m *dns.Msg, q dns.Question) {
 		}
 	}
 	if len(m.Answer) == 0 || m.Answer[len(m.Answer)-1].Header().Rrtype != q.Qtype {
+		if e.Failed != "" {
+			m.Rcode, m.Answer = dns.RcodeServerFailure, nil
+			return
+		}
 		if until, err := e.absent(); err == nil {
 			ttl = uint32(min(max(until.Sub(now)/time.Second, 1), maxWireTTL))
 		}

@@ -339,6 +339,73 @@ func TestAbsentFamily(t *testing.T) {
 	}
 }
 
+// TestFailedFamily: where the question for addresses of one family fails, those of the other
+// are told; but not that there are none of the one, in memory, in the store or in a batch. It
+// is asked for again when the failure is old (RFC 2308, section 7).
+func TestFailedFamily(t *testing.T) {
+	var rcode, asked atomic.Int32
+	up := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+		if q.Qtype == dns.TypeAAAA {
+			asked.Add(1)
+			m.Rcode = int(rcode.Load())
+			return true
+		}
+		m.Answer = []dns.RR{cname(m.Question[0].Name, "host.test."), a("host.test.", "127.0.0.1", 3600)}
+		return true
+	})
+	for _, c := range []struct {
+		name   string
+		rcode  int32
+		told   string
+		status string
+	}{
+		{"servfail", dns.RcodeServerFailure, "SERVFAIL", StatusServFail},
+		{"refused", dns.RcodeRefused, "SERVFAIL", StatusRefused},
+		{"a reply of no use", dns.RcodeNotImplemented, "SERVFAIL", StatusBadReply},
+		{"no such name", dns.RcodeNameError, "NOERROR; alias.test. 60 IN CNAME host.test.", StatusNoAddress},
+	} {
+		rcode.Store(c.rcode)
+		var offset atomic.Int64
+		now := func() time.Time { return testNow.Add(time.Duration(offset.Load())) }
+		dir := newDNSStore(t)
+		for _, part := range []string{"asked", "from the store"} {
+			_, addr, end := serving(t, dir, up, now)
+			for range 2 { // the second is from memory
+				if got := dig(t, addr, "alias.test.", dns.TypeAAAA); got != c.told {
+					t.Errorf("%s, %s: AAAA %s, want %s", c.name, part, got, c.told)
+				}
+				if got := dig(t, addr, "alias.test.", dns.TypeA); !strings.HasSuffix(got, " IN A 127.0.0.1") {
+					t.Errorf("%s, %s: A %s", c.name, part, got)
+				}
+			}
+			if err := end(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := asked.Load()
+		r, err := New(Config{Servers: []string{up}, Family: "6", Now: now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, _, err := runBatch(t, dir, "", Options{Resolver: r, Now: now}, "alias.test")
+		if err != nil || rows[0].Addr != "" || rows[0].AddrError != c.status || asked.Load() != before {
+			t.Errorf("%s: a batch: %+v, %v, asked %d times; want %s, never asked", c.name, rows, err, asked.Load()-before, c.status)
+		}
+		offset.Store(int64(failureTTL))
+		if c.rcode != dns.RcodeNameError {
+			_, addr, end := serving(t, dir, up, now)
+			rcode.Store(dns.RcodeSuccess)
+			if got := dig(t, addr, "alias.test.", dns.TypeAAAA); !strings.HasPrefix(got, "NOERROR") {
+				t.Errorf("%s, later: %s", c.name, got)
+			}
+			if err := end(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.Close()
+	}
+}
+
 // TestUnsaved: answers that wait to be saved are bounded by their bytes, of which those that
 // are replaced are given back; half of that is a reason to save.
 func TestUnsaved(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 // An item is a name with its entry, as tables and runs hold it: its length in 2 bytes, the
 // name's FP64 and the expiry (µs) in 8 bytes each, all little-endian; then, each after its
-// length as uvarint, name, addresses, error, canonical name, server, family, zone and absent.
+// length as uvarint, name, addresses, error, canonical name, server, family, zone, absent and failed.
 type item []byte
 
 // Limits of an item. The text of an answer takes some 2 KiB at most.
@@ -23,7 +23,7 @@ func appendItem(b []byte, key uint64, name string, e *entry) []byte {
 	at := len(b)
 	b = binary.LittleEndian.AppendUint64(append(b, 0, 0), key)
 	b = binary.LittleEndian.AppendUint64(b, uint64(e.Expires.UnixMicro()))
-	for _, s := range [...]string{name, e.Addr, e.Error, e.CNAME, e.Server, e.Family, e.Zone, e.Absent} {
+	for _, s := range [...]string{name, e.Addr, e.Error, e.CNAME, e.Server, e.Family, e.Zone, e.Absent, e.Failed} {
 		b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
 	}
 	binary.LittleEndian.PutUint16(b[at:], uint16(len(b)-at))
@@ -32,7 +32,7 @@ func appendItem(b []byte, key uint64, name string, e *entry) []byte {
 
 // itemBytes is what an item takes at most.
 func itemBytes(name string, e *entry) int {
-	return itemHead + 8*binary.MaxVarintLen16 + len(name) + len(e.Addr) + len(e.Error) + len(e.CNAME) + len(e.Server) + len(e.Family) + len(e.Zone) + len(e.Absent)
+	return itemHead + 9*binary.MaxVarintLen16 + len(name) + len(e.Addr) + len(e.Error) + len(e.CNAME) + len(e.Server) + len(e.Family) + len(e.Zone) + len(e.Absent) + len(e.Failed)
 }
 
 // firstItem is the item that bytes begin with.
@@ -56,7 +56,7 @@ func (it item) entry() entry {
 	e := entry{Expires: time.UnixMicro(int64(binary.LittleEndian.Uint64(it[10:]))).UTC()}
 	_, b := cutText(it[itemHead:])
 	rest := string(b)
-	for _, to := range [...]*string{&e.Addr, &e.Error, &e.CNAME, &e.Server, &e.Family, &e.Zone, &e.Absent} {
+	for _, to := range [...]*string{&e.Addr, &e.Error, &e.CNAME, &e.Server, &e.Family, &e.Zone, &e.Absent, &e.Failed} {
 		n, w := binary.Uvarint(b)
 		*to = rest[w : w+int(n)]
 		b, rest = b[w+int(n):], rest[w+int(n):]

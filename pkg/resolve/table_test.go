@@ -146,6 +146,7 @@ func TestParseEntry(t *testing.T) {
 		{Expires: testNow},
 		{Addr: "127.0.0.1,::1", Expires: testNow.Add(123456 * time.Microsecond), CNAME: "a.test", Server: "127.0.0.1:53", Family: "4"},
 		{Expires: testNow, Error: "nxdomain", Zone: "test."},
+		{Addr: "127.0.0.1", Expires: testNow, Absent: "2026-01-02T03:04:05Z", Failed: "servfail"},
 		{Expires: testNow, CNAME: `od"d\.test`},
 	} {
 		value, err := json.Marshal(e)
