@@ -22,7 +22,7 @@ type NameResult struct {
 	Class     string    `json:"class"`
 	Type      string    `json:"type"`
 	Status    string    `json:"status"`          // NOERROR, NXDOMAIN, SERVFAIL, …, TIMEOUT, ERROR
-	Error     string    `json:"error,omitempty"` // of ERROR, why: network-error, bad-reply, bad-name
+	Error     string    `json:"error,omitempty"` // of ERROR, why: network-error, bad-reply
 	Timestamp time.Time `json:"timestamp"`
 	RTT       int64     `json:"rtt_us"`
 	Data      struct {
@@ -305,6 +305,9 @@ func (r *Resolver) name(ctx context.Context, name string, qtype uint16, now func
 		return res, func() {}
 	}
 	raw := r.Raw(ctx, name, qtype)
+	if raw.Why == StatusBadName {
+		return res, raw.Release
+	}
 	res.Status, res.Error, res.RTT, res.Data.Resolver = raw.Status, raw.Why, raw.RTT.Microseconds(), raw.Server
 	if raw.Msg == nil {
 		return res, raw.Release

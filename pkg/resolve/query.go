@@ -17,6 +17,9 @@ const udpPayload = 1232
 // headerLen is the length of a message's fixed header (RFC 1035, section 4.1.1).
 const headerLen = 12
 
+// maxName is the length of a name in a message, with its labels' lengths.
+const maxName = 255
+
 // query is a question as it goes over the wire. Its letters have random case, which
 // an honest reply repeats (draft-vixie-dnsext-dns0x20) and one who does not see the
 // query cannot know.
@@ -26,10 +29,11 @@ type query struct {
 	plain []byte // question section with the letters as they were given
 }
 
-// newQuery packs a question for a name as wireName gives it.
+// newQuery packs a question for a name as wireName gives it. A name that is longer than a
+// message holds is an error (RFC 1035, section 3.1), which the library finds by the room.
 func newQuery(name string, qtype uint16) (query, error) {
-	wire := make([]byte, headerLen+255+4+11)
-	end, err := dns.PackDomainName(name, wire, headerLen, nil, false)
+	wire := make([]byte, headerLen+maxName+4+11)
+	end, err := dns.PackDomainName(name, wire[:headerLen+maxName], headerLen, nil, false)
 	if err != nil {
 		return query{}, err
 	}

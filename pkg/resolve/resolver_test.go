@@ -451,3 +451,30 @@ func TestNamesWithEscapedCharacters(t *testing.T) {
 		}
 	}
 }
+
+// TestLongNames: a name of 255 bytes in a message is asked for, one of more is none.
+func TestLongNames(t *testing.T) {
+	addr := rawServer(t, func(q []byte) [][]byte { return [][]byte{reply(q, good)} }, nil)
+	r, err := New(Config{Servers: []string{addr}, Timeout: patience, Family: "4"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	long := strings.Repeat("a", 63) + "."
+	for _, c := range []struct{ name, names, lookup string }{
+		{strings.Repeat(long, 3) + long[2:], "NOERROR", ""}, // 253 letters and dots, with the last dot 254
+		{strings.Repeat(long, 3) + long[2:63], "NOERROR", ""},
+		{strings.Repeat(long, 3) + long[1:63], "ILLEGAL_INPUT", StatusBadName},
+		{strings.Repeat(long, 3) + long, "ILLEGAL_INPUT", StatusBadName},
+		{"a" + long + "test", "ILLEGAL_INPUT", StatusBadName},
+	} {
+		if res, release := r.name(t.Context(), c.name, dns.TypeA, time.Now); res.Status != c.names || res.Error != "" {
+			t.Errorf("%d bytes: %s %s, want %s", len(c.name), res.Status, res.Error, c.names)
+		} else {
+			release()
+		}
+		if a := r.Lookup(t.Context(), Name(c.name)); a.Status != c.lookup {
+			t.Errorf("lookup of %d bytes: %q, want %q", len(c.name), a.Status, c.lookup)
+		}
+	}
+}
