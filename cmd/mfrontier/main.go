@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"mercator/formats/record"
@@ -280,6 +281,9 @@ longer than before. Hosts that were never contacted are taken to need --duration
 If nothing is due, it waits for the earliest due time. An empty batch means an empty
 frontier: the crawl is done, and the round can be closed like any other (with --overlap none is opened).
 
+The same --txn again gives the same batch again, also where the flags say otherwise now: that is told. A batch
+with other flags needs another name, once this round is closed or given up ("mckpt abandon").
+
 With --overlap the frontier may hold two batches: one more is taken while the first is out, so that who
 fetches need not wait for the first to be extracted and merged. No host has URLs in both. The second
 knows nothing of what the first discovers, and is best where there are many more hosts than a batch has.
@@ -302,18 +306,13 @@ func (c *nextCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	now, err := c.when(ctx, std, f)
+	now, err := c.when(ctx, std, f, o)
 	if err != nil {
 		return err
 	}
 	sinks, err := std.Sinks(c.Output)
 	if err != nil {
 		return err
-	}
-	if empty, err := f.Empty(); err != nil {
-		return err
-	} else if empty {
-		std.Warn("%s is empty: the crawl is done", c.Store)
 	}
 	spec := stage.Spec{Name: "mfrontier next", Verb: "next", Store: c.store(f), Txn: c.Txn, Now: now, Spooled: true}
 	return cli.RunStage(ctx, std, spec, nil, sinks, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
@@ -334,11 +333,22 @@ const sayWait = 5 * time.Second
 
 // when is the round's time, waited for if need be; 0 for a round whose output is
 // kept and has its own.
-func (c *nextCmd) when(ctx context.Context, std *cli.Std, f *frontier.Frontier) (record.Time, error) {
+func (c *nextCmd) when(ctx context.Context, std *cli.Std, f *frontier.Frontier, o frontier.NextOptions) (record.Time, error) {
+	empty, err := f.Empty()
+	if err != nil {
+		return 0, err
+	}
 	if c.Txn != "" {
-		if _, found, err := c.store(f).Lookup("next", c.Txn); found || err != nil {
+		done, found, err := c.store(f).Lookup("next", c.Txn)
+		if err == nil && found {
+			err = c.again(std, f, o, done, empty)
+		}
+		if found || err != nil {
 			return 0, err
 		}
+	}
+	if empty {
+		std.Warn("%s is empty: the crawl is done", c.Store)
 	}
 	now := record.TimeOf(c.Now)
 	if now == 0 {
@@ -367,6 +377,33 @@ func (c *nextCmd) when(ctx context.Context, std *cli.Std, f *frontier.Frontier) 
 			return context.Cause(ctx)
 		}
 	})
+}
+
+// again tells who asks for a batch that was taken before, and is given again as it
+// was, where that is not what the flags say now.
+func (c *nextCmd) again(std *cli.Std, f *frontier.Frontier, o frontier.NextOptions, done *store.Done, empty bool) error {
+	had, has, err := f.Repeats(o)
+	if err != nil {
+		return err
+	}
+	batch := fmt.Sprintf("%s: the batch of %q was taken before, and is given again as it was", c.Store, c.Txn)
+	if stages := done.Ledger.Stages; len(stages) > 0 && stages[len(stages)-1].Out == 0 {
+		if empty {
+			std.Warn("%s is empty: the crawl is done", c.Store)
+		} else {
+			std.Warn("%s: empty, as the frontier was then", batch)
+		}
+	}
+	switch was, is := strings.Join(had, " "), strings.Join(has, " "); {
+	case was == "" && is == "":
+	case was == "":
+		std.Warn("%s: without %s", batch, is)
+	case is == "":
+		std.Warn("%s: with %s", batch, was)
+	default:
+		std.Warn("%s: with %s, not %s", batch, was, is)
+	}
+	return nil
 }
 
 type updateCmd struct {

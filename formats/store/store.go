@@ -104,8 +104,17 @@ func describe(kind string, params map[string]string) string {
 	if len(params) == 0 {
 		return "kind " + kind
 	}
-	// Printing a map sorts its keys.
-	return fmt.Sprintf("kind %s with %s", kind, strings.TrimPrefix(fmt.Sprint(params), "map"))
+	return fmt.Sprintf("kind %s with %s", kind, ParamsText(params))
+}
+
+// ParamsText writes what a store was created with for people: "policy=fifo workers=256",
+// sorted by name.
+func ParamsText(params map[string]string) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		list = append(list, name+"="+params[name])
+	}
+	return strings.Join(list, " ")
 }
 
 // makers are the commands that make a store of each kind.

@@ -179,6 +179,7 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	if err := q.finish(s); err != nil {
 		return err
 	}
+	s.note(o)
 	flying, err := writeRun[segment.Entry](tx, batch, "inflight/", "inflight")
 	if err != nil {
 		return err

@@ -310,7 +310,7 @@ func policyOf(m *store.Manifest) (*policy, error) {
 	}
 	text, err := p.encode()
 	if bad != nil || err != nil || len(text) != len(m.Params) {
-		return nil, &fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("generation %d", m.Generation), Found: fmt.Sprintf("parameters %v", m.Params), Want: "those of a policy"}
+		return nil, &fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("generation %d", m.Generation), Found: "parameters " + store.ParamsText(m.Params), Want: "those of a policy"}
 	}
 	out := &policy{name: p.Policy, queues: max(p.Queues, 1), seed: p.Seed, workers: uint64(p.Workers), walkers: uint64(p.Walkers), restart: p.Restart, buffer: p.Buffer, back: text["back_queues"],
 		tax: uint64(math.Round(p.Tax * millionths))}
