@@ -496,7 +496,7 @@ func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.NoNew || len(c.Files) > 0 { // standard input may come from who writes the outcomes
 		if _, err := os.Stat(c.Outcomes); errors.Is(err, fs.ErrNotExist) {
 			if _, done, _ := f.Store().Lookup("update", c.Txn); !done { // else nothing reads it
-				return &fault.Error{File: c.Outcomes, Found: "no such file", Hint: "it has what became of the URLs of the batch: mfetch writes it, or mfpset mark behind it"}
+				return &fault.Error{Class: fault.Usage, File: c.Outcomes, Found: "no such file", Hint: "it has what became of the URLs of the batch: mfetch writes it, or mfpset mark behind it"}
 			}
 		}
 	}

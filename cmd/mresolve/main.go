@@ -221,7 +221,7 @@ func (c *namesCmd) Run(ctx context.Context, std *cli.Std) error {
 	defer r.Close()
 	in, err := std.OpenLines(c.Files)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &fault.Error{File: c.Files[0], Found: "no such file", Want: "a file of names", Hint: "a name is given as a line of text: echo NAME | mresolve names", Err: err}
+		return &fault.Error{Class: fault.Usage, File: c.Files[0], Found: "no such file", Want: "a file of names", Hint: "a name is given as a line of text: echo NAME | mresolve names", Err: err}
 	}
 	if err != nil {
 		return err

@@ -15,8 +15,10 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"reflect"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -232,7 +234,34 @@ func (s *Std) run(kctx *kong.Context) int {
 			err = werr
 		}
 	}
-	return s.fail(err)
+	return s.fail(named(kctx, err))
+}
+
+// named makes an error of class usage of one that says only that a file is not there, if
+// the command line or crawl.toml names that file; what is missing in a store is no
+// mistake of the user's.
+func named(kctx *kong.Context, err error) error {
+	var pe *fs.PathError
+	if !errors.As(err, &pe) || !errors.Is(pe, fs.ErrNotExist) || fault.ClassOf(err) != "" {
+		return err
+	}
+	for _, p := range kctx.Path {
+		v := p.Positional
+		if p.Flag != nil {
+			v = p.Flag.Value
+		}
+		if v == nil {
+			continue
+		}
+		list, _ := v.Target.Interface().([]string)
+		if v.Target.Kind() == reflect.String {
+			list = []string{v.Target.String()}
+		}
+		if slices.Contains(list, pe.Path) {
+			return &fault.Error{Class: fault.Usage, Err: err}
+		}
+	}
+	return err
 }
 
 // exitReaderGone is what a shell shows of a program that SIGPIPE ended.

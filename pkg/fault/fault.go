@@ -20,7 +20,7 @@ type Class string
 
 // The classes. An error that carries none of them is an ordinary failure.
 const (
-	Usage       Class = "usage"                      // the command line or crawl.toml is wrong
+	Usage       Class = "usage"                      // the command line or crawl.toml is wrong, or a file is not there that they name
 	Corrupt     Class = "corrupt"                    // a checksum, a bound or a rule of a format does not hold
 	Truncated   Class = "truncated"                  // a file ends before its trailer
 	WrongKind   Class = "wrong kind"                 // the input is another kind of file or record
