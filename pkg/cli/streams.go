@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -280,6 +281,10 @@ func (t *text) Read(row *record.URL) error {
 			t.files = t.files[1:]
 			t.in, t.name, t.line = in, opt.Name, 0
 			t.lines = bufio.NewReaderSize(in, maxLine)
+			if err := refuseBinary(t.lines, t.name); err != nil {
+				in.Close()
+				return err
+			}
 		}
 		line, tooLong, err := readLine(t.lines)
 		if err == io.EOF {
@@ -317,6 +322,23 @@ func (t *text) Read(row *record.URL) error {
 			t.std.Warn("further bad lines are counted only")
 		}
 	}
+}
+
+// refuseBinary returns a fault if what is to be read as text begins as records or
+// compressed data do, of which every line would be a bad one.
+func refuseBinary(r *bufio.Reader, name string) error {
+	head, _ := r.Peek(4) // an error is met again by who reads
+	e := &fault.Error{Class: fault.WrongKind, File: name, Want: "text, one entry a line"}
+	switch {
+	case bytes.HasPrefix(head, []byte{0x28, 0xB5, 0x2F, 0xFD}), bytes.Equal(head, []byte{0xFF, 0xFF, 0xFF, 0xFF}):
+		e.Found = "a record stream, or other zstd or Arrow data"
+		e.Hint = "records are read without --text, and become text with: mcat --format tsv --columns url"
+	case bytes.HasPrefix(head, []byte{0x1F, 0x8B}):
+		e.Found, e.Hint = "gzip data", "unpack it: zcat FILE | …"
+	default:
+		return nil
+	}
+	return e
 }
 
 // readLine reads a line without its end. Of a line longer than the buffer it
@@ -363,16 +385,21 @@ type lines struct {
 	std   *Std
 	names []string      // still to come
 	file  io.ReadCloser // the one that is open, or nil
+	buf   *bufio.Reader // of it
 	cut   bool          // the last byte read was no line end
 }
 
 func (l *lines) next() error {
-	f, _, err := l.std.open(l.names[0])
+	f, opt, err := l.std.open(l.names[0])
 	if err != nil {
 		return err
 	}
 	l.names = l.names[1:]
-	l.file = f
+	l.file, l.buf = f, bufio.NewReader(f)
+	if err := refuseBinary(l.buf, opt.Name); err != nil {
+		l.Close()
+		return err
+	}
 	return nil
 }
 
@@ -390,7 +417,7 @@ func (l *lines) Read(p []byte) (int, error) {
 				return 0, err
 			}
 		}
-		n, err := l.file.Read(p)
+		n, err := l.buf.Read(p)
 		if n > 0 {
 			l.cut = p[n-1] != '\n'
 		}
