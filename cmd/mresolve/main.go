@@ -193,7 +193,7 @@ func (r *batch[R]) do(ctx context.Context, std *cli.Std, body func(context.Conte
 
 type namesCmd struct {
 	Files   []string `arg:"" optional:"" help:"Files of names, one a line (default: standard input)."`
-	Type    string   `default:"A" help:"Record type, such as A, AAAA, MX, TXT."`
+	Type    string   `default:"A" help:"Record type, such as A, AAAA, MX, TXT, or TYPE with its number."`
 	InOrder bool     `help:"Print results in the order of the input, not as they come."`
 	askFlags
 }

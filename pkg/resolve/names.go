@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -73,9 +74,9 @@ type line struct {
 // status ILLEGAL_INPUT, and one of more than MaxLine bytes too.
 func Names(ctx context.Context, r *Resolver, recordType string, parallel int, inOrder bool, now func() time.Time, in io.Reader, out io.Writer) (NameStats, error) {
 	var stats NameStats
-	qtype, ok := dns.StringToType[strings.ToUpper(recordType)]
+	qtype, ok := parseType(recordType)
 	if !ok || isTransfer(qtype) {
-		return stats, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("record type %q", recordType), Want: "A, AAAA, MX, NS, TXT, CNAME, SOA, …"}
+		return stats, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("record type %q", recordType), Want: "A, AAAA, MX, NS, TXT, CNAME, SOA, …, or TYPE with a number"}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -130,6 +131,18 @@ func Names(ctx context.Context, r *Resolver, recordType string, parallel int, in
 		return stats, err
 	}
 	return stats, w.out.Flush()
+}
+
+// parseType reads a record type by its name, or by its number as TYPE65280 (RFC 3597,
+// section 5).
+func parseType(s string) (qtype uint16, ok bool) {
+	s = strings.ToUpper(s)
+	if number, found := strings.CutPrefix(s, "TYPE"); found {
+		n, err := strconv.ParseUint(number, 10, 16)
+		return uint16(n), err == nil && n > 0
+	}
+	qtype, ok = dns.StringToType[s]
+	return qtype, ok
 }
 
 // readLine gives a line without the space around it or, of one that is too long, its
@@ -294,7 +307,7 @@ func (r *Resolver) line(ctx context.Context, text string, long bool, qtype uint1
 }
 
 func illegal(name string, qtype uint16, now func() time.Time) NameResult {
-	res := NameResult{Name: name, Class: "IN", Type: dns.TypeToString[qtype], Status: "ILLEGAL_INPUT", Timestamp: now().UTC()}
+	res := NameResult{Name: name, Class: "IN", Type: dns.Type(qtype).String(), Status: "ILLEGAL_INPUT", Timestamp: now().UTC()}
 	res.Data.Answers = []NameAnswer{}
 	return res
 }
@@ -312,16 +325,32 @@ func (r *Resolver) name(ctx context.Context, name string, qtype uint16, now func
 	if raw.Msg == nil {
 		return res, raw.Release
 	}
+	asked := withoutDot(wireName(name))
 	for _, rr := range raw.Msg.Answer {
 		h := rr.Header()
-		owner := strings.TrimSuffix(h.Name, ".")
-		if strings.EqualFold(owner, strings.TrimSuffix(name, ".")) {
+		owner := withoutDot(h.Name)
+		if strings.EqualFold(owner, asked) {
 			owner = name // the question's letters have random case
 		}
 		res.Data.Answers = append(res.Data.Answers, NameAnswer{
-			Name: owner, Class: dns.ClassToString[h.Class], Type: dns.TypeToString[h.Rrtype],
-			TTL: h.Ttl, Answer: strings.TrimSuffix(strings.TrimPrefix(rr.String(), h.String()), "."),
+			Name: owner, Class: dns.Class(h.Class).String(), Type: dns.Type(h.Rrtype).String(), TTL: h.Ttl, Answer: rdata(rr),
 		})
 	}
 	return res, raw.Release
+}
+
+// rdata is what a record says, as in zone files, but for the last dot of a name at its end.
+func rdata(rr dns.RR) string {
+	if rr, ok := rr.(*dns.RFC3597); ok { // of a type that the library does not know
+		return fmt.Sprintf(`\# %d %s`, len(rr.Rdata)/2, rr.Rdata)
+	}
+	return withoutDot(strings.TrimPrefix(rr.String(), rr.Header().String()))
+}
+
+// withoutDot takes the last dot from a text that ends in a name, unless that is the root's.
+func withoutDot(s string) string {
+	if s == "." || strings.HasSuffix(s, " .") {
+		return s
+	}
+	return strings.TrimSuffix(s, ".")
 }

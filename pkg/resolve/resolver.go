@@ -622,7 +622,7 @@ type RawReply struct {
 	Msg     *dns.Msg // nil if none came
 	Server  string
 	RTT     time.Duration
-	Status  string // that of dns.RcodeToString, or without a reply TIMEOUT or ERROR
+	Status  string // the name of Msg's code, or without a reply TIMEOUT or ERROR
 	Why     string // there was an error: one of the statuses of an Answer
 	Release func() // is to be called when Msg is no longer used
 }
@@ -634,15 +634,23 @@ func (r *Resolver) Raw(ctx context.Context, name string, qtype uint16) RawReply 
 	raw := RawReply{Msg: a.reply, Server: a.server, RTT: a.rtt, Release: func() { r.release(a) }}
 	switch {
 	case a.reply != nil:
-		if raw.Status = dns.RcodeToString[a.reply.Rcode]; raw.Status == "" {
-			raw.Status = fmt.Sprintf("RCODE%d", a.reply.Rcode)
-		}
+		raw.Status = rcodeName(a.reply.Rcode)
 	case a.status == StatusTimeout:
 		raw.Status = "TIMEOUT"
 	default:
 		raw.Status, raw.Why = "ERROR", a.status
 	}
 	return raw
+}
+
+func rcodeName(rcode int) string {
+	if rcode == dns.RcodeBadVers {
+		return "BADVERS" // the library has the name that this number has in TSIG records
+	}
+	if name := dns.RcodeToString[rcode]; name != "" {
+		return name
+	}
+	return fmt.Sprintf("RCODE%d", rcode)
 }
 
 // FormatAddrs writes addresses as column addr holds them.

@@ -478,3 +478,46 @@ func TestLongNames(t *testing.T) {
 		}
 	}
 }
+
+// TestAnswersOfAllTypes: records are told as zone files have them, the root's name too, and
+// those of types that have no name.
+func TestAnswersOfAllTypes(t *testing.T) {
+	zone := map[uint16]string{
+		dns.TypeMX: "0 .", dns.TypeSRV: "0 0 0 .", dns.TypeHTTPS: `1 . alpn="h2,h3"`, dns.TypeCAA: `0 issue "ca.test; x=y"`,
+		dns.TypeTXT: `"a\"b" "\255\000."`, dns.TypeNS: ".", dns.TypeSOA: "ns.test. root.test. 1 2 3 4 5", 65280: `\# 4 0a000001`,
+	}
+	addr := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+		if q.Qtype == dns.TypeNULL {
+			m.SetEdns0(1232, false)
+			m.Rcode = dns.RcodeBadVers
+			return true
+		}
+		m.Answer = append(m.Answer, rr(t, m.Question[0].Name+" 60 IN "+dns.Type(q.Qtype).String()+" "+zone[q.Qtype]))
+		return true
+	})
+	r := resolver(t, addr)
+	for qtype, want := range zone {
+		kind := dns.Type(qtype).String()
+		for _, name := range []string{"host.test", "two words.test."} {
+			var out bytes.Buffer
+			if _, err := Names(t.Context(), r, strings.ToLower(kind), 1, false, time.Now, strings.NewReader(name), &out); err != nil {
+				t.Fatal(err)
+			}
+			var res NameResult
+			if err := json.Unmarshal(out.Bytes(), &res); err != nil {
+				t.Fatal(err)
+			}
+			if a := (NameAnswer{name, "IN", kind, 60, want}); res.Type != kind || len(res.Data.Answers) != 1 || res.Data.Answers[0] != a {
+				t.Errorf("%+v, want %+v", res, a)
+			}
+		}
+	}
+	if raw := r.Raw(t.Context(), "host.test", dns.TypeNULL); raw.Status != "BADVERS" {
+		t.Errorf("%s, want BADVERS", raw.Status)
+	}
+	for _, s := range []string{"", "TYPE", "TYPE0", "TYPE65536", "TYPE-1", "TYPE252", "NOSUCH", "axfr"} {
+		if _, err := Names(t.Context(), r, s, 1, false, time.Now, strings.NewReader(""), io.Discard); err == nil {
+			t.Errorf("type %q was taken", s)
+		}
+	}
+}
