@@ -59,8 +59,13 @@ func newQuery(name string, qtype uint16) (query, error) {
 
 func (q *query) setID(id uint16) { binary.BigEndian.PutUint16(q.wire, id) }
 
-// withoutEDNS drops the OPT record, for a server that does not know it (RFC 6891,
-// section 7). It says false if there is none.
+// disputed says that a server may answer the same question without EDNS: it does not know
+// that (RFC 6891, section 7, and RFC 2671 before it), or not its version.
+func disputed(rcode int) bool {
+	return rcode == dns.RcodeFormatError || rcode == dns.RcodeNotImplemented || rcode == dns.RcodeBadVers
+}
+
+// withoutEDNS drops the OPT record. It says false if there is none.
 func (q *query) withoutEDNS() bool {
 	had := len(q.wire) > q.end
 	q.wire = q.wire[:q.end]
@@ -73,6 +78,7 @@ type likeness int
 
 const (
 	foreign   likeness = iota // another id or question, or no reply: it may be forged
+	unread                    // the server says that it cannot read the query, and repeats nothing of it
 	otherCase                 // the reply, but for the case of letters: forged, or of a server that does not keep it
 	exact
 )
@@ -80,7 +86,13 @@ const (
 // compare holds a message against the query, by its bytes: nothing is parsed of a
 // message that is not a reply to it (RFC 5452, section 9.1).
 func (q *query) compare(m []byte) likeness {
-	if len(m) < q.end || m[0] != q.wire[0] || m[1] != q.wire[1] || m[2]&0x80 == 0 || m[4] != 0 || m[5] != 1 {
+	if len(m) < headerLen || m[0] != q.wire[0] || m[1] != q.wire[1] || m[2]&0xf8 != 0x80 { // reply, opcode query
+		return foreign
+	}
+	if rcode := m[3] & 0x0f; m[4] == 0 && m[5] == 0 && (rcode == dns.RcodeFormatError || rcode == dns.RcodeNotImplemented) {
+		return unread
+	}
+	if len(m) < q.end || m[4] != 0 || m[5] != 1 {
 		return foreign
 	}
 	asked, got := q.wire[headerLen:q.end], m[headerLen:q.end]

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,23 +75,58 @@ func TestBriefIsUsed(t *testing.T) {
 	}
 }
 
-// TestServerWithoutEDNS is asked again without the record that it does not know.
+// TestServerWithoutEDNS is asked again without the record that it does not know, of whose
+// query some repeat nothing but the id.
 func TestServerWithoutEDNS(t *testing.T) {
-	addr := rawServer(t, func(q []byte) [][]byte {
-		return [][]byte{reply(q, func(m *dns.Msg) {
-			if q[11] != 0 {
-				m.Rcode = dns.RcodeFormatError
-			} else {
-				good(m)
-			}
-		})}
-	}, func(net.Conn, []byte) {})
-	r, err := New(Config{Servers: []string{addr}, Family: "4", Timeout: patience})
-	if err != nil {
-		t.Fatal(err)
+	header := func(q []byte, rcode byte) []byte {
+		return []byte{q[0], q[1], 0x81, 0x80 | rcode, 0, 0, 0, 0, 0, 0, 0, 0}
 	}
-	defer r.Close()
-	if a := r.Lookup(t.Context(), "host.test"); FormatAddrs(a.Addrs) != "127.0.0.1" {
-		t.Errorf("%+v", a)
+	code := func(q []byte, rcode int) []byte { return reply(q, func(m *dns.Msg) { m.Rcode = rcode }) }
+	for _, c := range []struct {
+		kind string
+		says func(q []byte) []byte
+	}{
+		{"FORMERR", func(q []byte) []byte { return code(q, dns.RcodeFormatError) }},
+		{"NOTIMP", func(q []byte) []byte { return code(q, dns.RcodeNotImplemented) }},
+		{"BADVERS", func(q []byte) []byte {
+			return reply(q, func(m *dns.Msg) { m.SetEdns0(1232, false); m.Rcode = dns.RcodeBadVers })
+		}},
+		{"FORMERR alone", func(q []byte) []byte { return header(q, dns.RcodeFormatError) }},
+		{"NOTIMP alone", func(q []byte) []byte { return header(q, dns.RcodeNotImplemented) }},
+	} {
+		t.Run(c.kind, func(t *testing.T) {
+			answer := func(q []byte) []byte {
+				if q[11] != 0 { // there is an additional record
+					return c.says(q)
+				}
+				return reply(q, good)
+			}
+			var accepted atomic.Int32
+			overTCP := tcpServer(t, &accepted, func(c net.Conn) {
+				for {
+					q, err := readTCP(c)
+					if err != nil {
+						return
+					}
+					sendTCP(c, answer(q))
+				}
+			})
+			for _, addr := range []string{overTCP, rawServer(t, func(q []byte) [][]byte { return [][]byte{answer(q)} }, nil)} {
+				r, err := New(Config{Servers: []string{addr}, Family: "4", Timeout: patience})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if a := r.Lookup(t.Context(), "host.test"); FormatAddrs(a.Addrs) != "127.0.0.1" {
+					t.Errorf("%s: %+v", addr, a)
+				}
+				if raw := r.Raw(t.Context(), "host.test", dns.TypeTXT); raw.Status != "NOERROR" {
+					t.Errorf("%s: %+v", addr, raw)
+				}
+				r.Close()
+			}
+			if n := accepted.Load(); n != 1 {
+				t.Errorf("%d connections", n)
+			}
+		})
 	}
 }

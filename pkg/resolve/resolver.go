@@ -542,7 +542,7 @@ func (r *Resolver) ask(ctx context.Context, name string, qtype uint16, whole boo
 			}
 			r.release(a)
 		}
-		if err == nil && m.Rcode == dns.RcodeFormatError && q.withoutEDNS() {
+		if (err == nil && disputed(m.Rcode) || errors.Is(err, errUnread)) && q.withoutEDNS() {
 			a.reply, a.status = m, StatusBadReply
 			turn-- // the same server again
 			continue
@@ -598,7 +598,10 @@ func statusOf(rcode int) string {
 	return StatusBadReply
 }
 
-var errBadReply = errors.New("not an answer to the question")
+var (
+	errBadReply = errors.New("not an answer to the question")
+	errUnread   = fmt.Errorf("%w: the server cannot read it", errBadReply)
+)
 
 // wireName is a name as a reply spells it: absolute, and with characters escaped
 // that have a meaning in zone files, which hosts of URLs may hold.

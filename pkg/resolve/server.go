@@ -213,11 +213,14 @@ func (h *https) exchange(ctx context.Context, q *query, timeout time.Duration) (
 			<-h.large
 		}
 	}
+	like := q.compare(m)
 	switch {
 	case err != nil:
 		err = because(ctx, err)
-	case resp.StatusCode != http.StatusOK || len(m) > 1<<16-1 || q.compare(m) == foreign:
+	case resp.StatusCode != http.StatusOK || len(m) > 1<<16-1 || like == foreign:
 		err = errBadReply
+	case like == unread:
+		err = errUnread
 	default:
 		return m, nil
 	}

@@ -260,19 +260,27 @@ func (s *stream) deliver(l *link, m []byte) error {
 	}
 	id := binary.BigEndian.Uint16(m)
 	w := l.waiting[id]
+	d := datagram{wire: m}
+	like := foreign
+	if w != nil {
+		like = w.query.compare(m)
+	}
 	switch {
 	case w == nil && l.stray < l.late+l.answered && len(l.waiting) > 0:
 		l.stray++
 		s.large.free(m)
 		return nil
-	case w == nil || w.query.compare(m) == foreign:
+	case like == foreign:
 		return errBadReply
+	case like == unread:
+		s.large.free(m)
+		d = datagram{err: errUnread}
 	}
 	delete(l.waiting, id)
 	if l.answered++; l.answered >= maxPipelined*s.depth { // what made it less is over
 		s.depth = min(2*s.depth, maxPipelined)
 	}
-	w.reply <- datagram{wire: m}
+	w.reply <- d
 	s.place()
 	return nil
 }

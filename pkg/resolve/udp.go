@@ -174,6 +174,8 @@ func (s *socket) deliver(m []byte) {
 	switch w.query.compare(m) {
 	case foreign:
 		return // wait on for the true one
+	case unread:
+		d.err = errUnread
 	case otherCase:
 		d.err = errOtherCase
 	case exact:
