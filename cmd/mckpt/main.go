@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -151,7 +152,7 @@ func (c *commitCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	k, made, err := crawl.Commit(ctx, c.Txn, std.Now(), c.Interval)
 	if err != nil {
-		return err
+		return makeRoom(c.Crawl, err)
 	}
 	std.Stat("checkpoint", k.Number)
 	switch {
@@ -163,6 +164,15 @@ func (c *commitCmd) Run(ctx context.Context, std *cli.Std) error {
 		std.Warn("round %q was closed before", k.Txn)
 	}
 	return nil
+}
+
+// makeRoom gives the error of a full disk a hint at what in a crawl folder can go.
+func makeRoom(crawl string, err error) error {
+	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		return err
+	}
+	return &fault.Error{Err: err, Hint: fmt.Sprintf("where no round is open, %q makes room; in any case the files of older rounds in %s do, moved elsewhere: no store reads them",
+		"mckpt gc "+crawl+" --keep N", filepath.Join(crawl, "rounds"))}
 }
 
 type abandonCmd struct {
@@ -189,7 +199,7 @@ func (c *abandonCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	before, err := crawl.Abandon(ctx)
 	if err != nil {
-		return err
+		return makeRoom(c.Crawl, err)
 	}
 	after, err := crawl.State()
 	if err != nil {
@@ -476,7 +486,7 @@ func (c *restoreCmd) Run(ctx context.Context, std *cli.Std) error {
 		given = "; given up: " + strings.Join(before.Rounds, ", ")
 	}
 	if err := crawl.Restore(ctx, c.Number); err != nil {
-		return err
+		return makeRoom(c.Crawl, err)
 	}
 	std.Warn("the crawl goes on from checkpoint %d%s", c.Number, given)
 	st, err := crawl.State()
