@@ -136,7 +136,10 @@ func (c *statCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	if st.Detail != nil {
 		for depth, n := range st.Detail.Depth {
-			if n > 0 {
+			switch {
+			case n > 0 && depth == len(st.Detail.Depth)-1:
+				fmt.Fprintf(t, "depth %d or more\t%d\n", depth, n)
+			case n > 0:
 				fmt.Fprintf(t, "depth %d\t%d\n", depth, n)
 			}
 		}

@@ -292,9 +292,9 @@ func (s *Std) fail(err error) int {
 	if fault.ClassOf(err) == fault.No && text == string(fault.No) {
 		return code // the answer is the exit code alone
 	}
-	fmt.Fprintf(s.Err, "%s: %s\n", s.Name, Printable(text))
+	fmt.Fprintf(s.Err, "%s: %s\n", s.Name, shown(text))
 	if hint := fault.HintOf(err); hint != "" {
-		fmt.Fprintf(s.Err, "%s: hint: %s\n", s.Name, Printable(hint))
+		fmt.Fprintf(s.Err, "%s: hint: %s\n", s.Name, shown(hint))
 	}
 	return code
 }
@@ -304,6 +304,18 @@ func (s *Std) fail(err error) int {
 func readerGone(err error) bool {
 	var pe *fs.PathError
 	return errors.As(err, &pe) && pe.Path == os.Stdout.Name() && pe.Err == syscall.EPIPE
+}
+
+// longestLine bounds a line on standard error, in bytes: what it quotes may be megabytes.
+const longestLine = 4 << 10
+
+// shown is a line for standard error: Printable, and of what is longer than
+// longestLine without its middle.
+func shown(s string) string {
+	if end := longestLine / 8; len(s) > longestLine {
+		s = strings.ToValidUTF8(s[:longestLine-end], "") + " … " + strings.ToValidUTF8(s[len(s)-end:], "")
+	}
+	return Printable(s)
 }
 
 // Printable replaces control characters, which may come from a server, so that
@@ -343,7 +355,7 @@ func (s *Std) Threads() int {
 // Warn prints a line on standard error, unless --quiet, without control characters.
 func (s *Std) Warn(format string, args ...any) {
 	if !s.Common.Quiet {
-		fmt.Fprintf(s.Err, "%s: %s\n", s.Name, Printable(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(s.Err, "%s: %s\n", s.Name, shown(fmt.Sprintf(format, args...)))
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -186,6 +187,23 @@ func urlFile(t *testing.T, path, txn string, urls ...string) {
 
 // Several files read as one input give the rows, the count and the hash of one
 // file with all the rows.
+// What a line of text quotes may be of any length, and the reason stands behind it.
+func TestLongMessages(t *testing.T) {
+	for _, n := range []int{longestLine - 7, longestLine - 6, 2 << 20} {
+		var out bytes.Buffer
+		s := &Std{Name: "toy", Err: &out, Common: &Common{}}
+		s.fail(&fault.Error{File: "f", Found: strings.Repeat("ä", n/2) + "x"[:n%2], Want: "end"})
+		if s.Warn("%s", strings.Repeat("€", n/3)); !utf8.Valid(out.Bytes()) {
+			t.Error(n, "not UTF-8")
+		}
+		for i, line := range strings.Split(out.String(), "\n") {
+			if len(line) > longestLine+20 || i == 0 && !strings.HasSuffix(line, ", want end") {
+				t.Errorf("%d: %d bytes: %.20q … %q", n, len(line), line, line[max(0, len(line)-20):])
+			}
+		}
+	}
+}
+
 func TestSeveralFilesAreOneInput(t *testing.T) {
 	dir := t.TempDir()
 	a, b, ab := filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "ab")

@@ -50,7 +50,11 @@ func (p Prioritizer) check(policy *policy) error {
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a prioritizer's answer within %v", p.Timeout), Want: "no negative time"}
 	}
 	if p.Command != "" && (policy.name != priority || policy.queues == 1) {
-		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a prioritizer for policy %s with %d front queues", policy.name, policy.queues), Want: "policy " + priority + " with several"}
+		found := "a prioritizer for policy " + policy.name
+		if policy.name == priority {
+			found += " with one front queue"
+		}
+		return &fault.Error{Class: fault.Usage, Found: found, Want: "policy " + priority + " with several front queues"}
 	}
 	return nil
 }
