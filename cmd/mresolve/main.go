@@ -205,7 +205,9 @@ input: name, class, status, and data with answers and resolver, named as zdns na
 rtt_us is the round-trip time in microseconds, and error says why where the status is
 ERROR. A line that is a JSON object has the name in its field "name"; its other fields are
 passed through. What is no name, or longer than 64 KiB, has the status ILLEGAL_INPUT. Names
-are asked for as they stand: those with letters beyond ASCII need their xn-- form.
+are asked for as they stand: no search list is applied, and those with letters beyond ASCII
+need their xn-- form. Those below onion and invalid do not exist, without a question
+(RFC 7686, RFC 6761).
 
 A name that does not exist, or that no server knows, is a result like others, and the exit code 0.
 It is 6 when no server answered for any name: every status is TIMEOUT or ERROR.

@@ -153,10 +153,7 @@ func (q *query) brief(wire []byte) (b brief, ok bool) {
 		if ttl := seconds(r.ttl); i == 0 || ttl < b.ttl {
 			b.ttl = ttl
 		}
-		if len(b.addrs) < MaxAddrs {
-			addr, _ := netip.AddrFromSlice(r.data)
-			b.addrs = append(b.addrs, addr)
-		}
+		b.addrs = withAddr(b.addrs, r.data)
 		at = end
 	}
 	for i := range authority + more {

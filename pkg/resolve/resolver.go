@@ -169,6 +169,8 @@ func (r *Resolver) Close() {
 	}
 }
 
+// systemServers reads the servers of resolv.conf(5). Its search list and options are for
+// programs that ask with the system's own resolver.
 func systemServers(path string) ([]string, error) {
 	conf, err := dns.ClientConfigFromFile(path)
 	if err != nil {
@@ -177,12 +179,14 @@ func systemServers(path string) ([]string, error) {
 		}
 		return nil, err
 	}
-	if len(conf.Servers) == 0 {
-		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "no nameserver", Hint: "name a DNS server with --server"}
-	}
 	var out []string
 	for _, s := range conf.Servers {
-		out = append(out, net.JoinHostPort(s, conf.Port))
+		if _, err := netip.ParseAddr(s); err == nil { // others are passed over, as the system's own resolver does
+			out = append(out, net.JoinHostPort(s, conf.Port))
+		}
+	}
+	if len(out) == 0 {
+		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "no nameserver", Hint: "name a DNS server with --server"}
 	}
 	return out, nil
 }
@@ -225,7 +229,15 @@ func (r *Resolver) Lookup(ctx context.Context, name string) (a Answer) {
 	return a
 }
 
-// literal answers what costs no question: addresses, localhost, and what is no name.
+// reserved says that no server is to be asked for a name: one of the Tor network (RFC 7686,
+// section 2), or one that never exists (RFC 6761, section 6.4).
+func reserved(name string) bool {
+	name = strings.TrimSuffix(name, ".")
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	return strings.EqualFold(last, "onion") || strings.EqualFold(last, "invalid")
+}
+
+// literal answers what costs no question: addresses, localhost, what is reserved or no name.
 func (r *Resolver) literal(name string, now time.Time) (a Answer, ok bool) {
 	addrs, ok := Literal(name)
 	switch {
@@ -234,6 +246,8 @@ func (r *Resolver) literal(name string, now time.Time) (a Answer, ok bool) {
 		a.Expires = now.Add(r.cfg.MaxTTL)
 	case !isName(name):
 		a.Status, a.Expires = StatusBadName, now.Add(failureTTL)
+	case reserved(name):
+		a.Status, a.Expires = StatusNXDomain, now.Add(maxNegativeTTL)
 	default:
 		return a, false
 	}
@@ -343,7 +357,11 @@ func (r *Resolver) join(name string, got []found, a *Answer) {
 	ttl := r.cfg.MaxTTL
 	for i := range got {
 		f := &got[i]
-		a.Addrs = append(a.Addrs, f.addrs...)
+		kept := 0 // for the other family: half, or as many as that has
+		if len(got) > 1 {
+			kept = min(len(got[1-i].addrs), MaxAddrs/2)
+		}
+		a.Addrs = append(a.Addrs, f.addrs[:min(len(f.addrs), MaxAddrs-kept)]...)
 		if len(f.addrs) > 0 {
 			ttl = min(ttl, f.ttl)
 			a.CNAME = f.cname
@@ -359,7 +377,6 @@ func (r *Resolver) join(name string, got []found, a *Answer) {
 		a.Absent = r.cfg.Now().Add(f.ttl)
 	}
 	if len(a.Addrs) > 0 {
-		a.Addrs = a.Addrs[:min(len(a.Addrs), MaxAddrs)]
 		a.Expires = r.cfg.Now().Add(max(ttl, r.cfg.MinTTL))
 		return
 	}
@@ -412,13 +429,13 @@ func (r *Resolver) follow(ctx context.Context, name string, qtype uint16, f *fou
 				f.cname = c
 			}
 			return
-		case got.rcode == dns.RcodeNameError:
-			f.status = StatusNXDomain
-			f.ttl, f.zone = r.negative(&got, name)
-			return
-		case !moved || ctx.Err() != nil:
+		case got.rcode == dns.RcodeNameError, !moved, ctx.Err() != nil:
 			f.status = StatusNoAddress
+			if got.rcode == dns.RcodeNameError {
+				f.status = StatusNXDomain
+			}
 			f.ttl, f.zone = r.negative(&got, name)
+			f.ttl = min(f.ttl, max(ttl, r.cfg.MinTTL)) // then an alias may lead elsewhere
 			return
 		}
 	}
@@ -437,17 +454,22 @@ func answersOf(reply *dns.Msg, name string, ttl *time.Duration) (addrs []netip.A
 		case *dns.CNAME:
 			cname = strings.ToLower(rr.Target)
 		case *dns.A:
-			if a, ok := netip.AddrFromSlice(rr.A.To4()); ok {
-				addrs = append(addrs, a)
-			}
+			addrs = withAddr(addrs, rr.A.To4())
 		case *dns.AAAA:
-			if a, ok := netip.AddrFromSlice(rr.AAAA); ok {
-				addrs = append(addrs, a)
-			}
+			addrs = withAddr(addrs, rr.AAAA)
 		}
 		*ttl = min(*ttl, seconds(h.Ttl))
 	}
 	return addrs, cname
+}
+
+// withAddr adds an address that is not there yet (RFC 2181, section 5), while there is room.
+func withAddr(addrs []netip.Addr, data []byte) []netip.Addr {
+	a, ok := netip.AddrFromSlice(data)
+	if !ok || len(addrs) == MaxAddrs || slices.Contains(addrs, a) {
+		return addrs
+	}
+	return append(addrs, a)
 }
 
 // seconds reads a time to live; the upper half of its range is no special case (RFC 8767, section 4).
@@ -496,6 +518,11 @@ func (r *Resolver) release(a *asked) {
 // ask sends one question, to one server after another, until a reply comes that
 // says something; whole is for the reply itself. a is zero before, and is to be released.
 func (r *Resolver) ask(ctx context.Context, name string, qtype uint16, whole bool, a *asked) {
+	if reserved(name) { // an alias may lead there
+		a.reply = new(dns.Msg).SetQuestion(name, qtype)
+		a.rcode, a.reply.Rcode = dns.RcodeNameError, dns.RcodeNameError
+		return
+	}
 	select {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()

@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +18,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"mercator/pkg/fault"
 )
 
 // serve runs a DNS server on loopback for a test; answer fills in the reply, or
@@ -97,7 +103,14 @@ func TestLookup(t *testing.T) {
 		"long.test.":  {"long.test. 9999999 IN A 127.0.0.4"},
 		"evil.test.":  {"other.test. 300 IN A 127.6.6.6"},
 		"empty.test.": {},
+		"twice.test.": {"twice.test. 300 IN A 127.0.0.1", "twice.test. 300 IN A 127.0.0.1", "twice.test. 300 IN A 127.0.0.2", "twice.test. 300 IN CNAME one.test."},
+		// The answer is of as short a life as the alias, whatever the SOA record of no-such-name says.
+		"gone.test.":   {"gone.test. 90 IN CNAME nowhere.test."},
+		"bare.test.":   {"bare.test. 90 IN CNAME naked.test."},
+		"hidden.test.": {"hidden.test. 90 IN CNAME x.Onion."},
+		"naked.test.":  {},
 	}
+	soa := rr(t, "test. 600 IN SOA ns.test. root.test. 1 2 3 4 500")
 	addr := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
 		records, ok := zone[strings.ToLower(q.Name)]
 		switch {
@@ -109,7 +122,11 @@ func TestLookup(t *testing.T) {
 			return false
 		case !ok:
 			m.Rcode = dns.RcodeNameError
-			m.Ns = append(m.Ns, rr(t, "test. 600 IN SOA ns.test. root.test. 1 2 3 4 500"))
+			m.Ns = append(m.Ns, soa)
+		case strings.HasSuffix(q.Name, "onion."):
+			t.Errorf("asked for %s", q.Name)
+		case q.Name == "naked.test.":
+			m.Ns = append(m.Ns, soa)
 		}
 		for _, s := range records {
 			if r := rr(t, s); r.Header().Rrtype == q.Qtype || r.Header().Rrtype == dns.TypeCNAME {
@@ -143,6 +160,12 @@ func TestLookup(t *testing.T) {
 		{"127.1.2.3", "127.1.2.3", "", "", 24 * time.Hour},
 		{"::1", "::1", "", "", 24 * time.Hour},
 		{"localhost", "127.0.0.1,::1", "", "", 24 * time.Hour},
+		{"twice.test", "127.0.0.1,127.0.0.2", "", "", 300 * time.Second},
+		{"gone.test", "", StatusNXDomain, "", 90 * time.Second},
+		{"bare.test", "", StatusNoAddress, "", 90 * time.Second},
+		{"hidden.test", "", StatusNXDomain, "", time.Minute},
+		{"x.onion", "", StatusNXDomain, "", maxNegativeTTL},
+		{"invalid", "", StatusNXDomain, "", maxNegativeTTL},
 	} {
 		r := patient
 		if c.status == StatusTimeout {
@@ -278,6 +301,68 @@ func TestNameOfAHost(t *testing.T) {
 		if got := Name(host); got != want {
 			t.Errorf("Name(%q) = %q, want %q", host, got, want)
 		}
+	}
+}
+
+// TestManyAddresses: of a name with more addresses than are kept, those of both families are.
+func TestManyAddresses(t *testing.T) {
+	for _, c := range []struct{ four, six, wantFour, wantSix int }{
+		{20, 20, 8, 8}, {20, 3, 13, 3}, {2, 20, 2, 14}, {20, 0, 16, 0}, {0, 20, 0, 16}, {3, 4, 3, 4},
+	} {
+		addr := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+			for i := range map[uint16]int{dns.TypeA: c.four, dns.TypeAAAA: c.six}[q.Qtype] {
+				m.Answer = append(m.Answer, rr(t, fmt.Sprintf("%s 60 IN %s", q.Name, map[uint16]string{dns.TypeA: fmt.Sprintf("A 192.0.2.%d", i), dns.TypeAAAA: fmt.Sprintf("AAAA 2001:db8::%d", i)}[q.Qtype])))
+			}
+			return true
+		})
+		four, six := 0, 0
+		for _, a := range resolver(t, addr).Lookup(t.Context(), "host.test").Addrs {
+			if a.Is4() {
+				four++
+			} else {
+				six++
+			}
+		}
+		if four != c.wantFour || six != c.wantSix {
+			t.Errorf("%d and %d addresses: kept %d and %d, want %d and %d", c.four, c.six, four, six, c.wantFour, c.wantSix)
+		}
+	}
+}
+
+// TestSystemServers: of resolv.conf(5) the addresses of servers count, those of a link too;
+// what is none is passed over.
+func TestSystemServers(t *testing.T) {
+	for _, c := range []struct{ conf, want string }{
+		{"nameserver 192.0.2.1\nnameserver 2001:db8::1\nsearch a.test b.test\noptions ndots:3 timeout:9 attempts:1\n", "192.0.2.1:53 [2001:db8::1]:53"},
+		{"# none\n;\nnameserver fe80::1%lo\nnameserver\nnameserver one.test\nnameserver ::1 # that\n", "[fe80::1%lo]:53 [::1]:53"},
+		{"nameserver one.test\n", "no nameserver"},
+		{"", "no nameserver"},
+	} {
+		path := filepath.Join(t.TempDir(), "resolv.conf")
+		if err := os.WriteFile(path, []byte(c.conf), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		servers, err := systemServers(path)
+		if err != nil {
+			if !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
+				t.Errorf("%q: %v, want %s", c.conf, err, c.want)
+			}
+			continue
+		}
+		var names []string
+		for _, s := range servers {
+			srv, err := parseServer(s, &Config{}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, srv.name)
+		}
+		if got := strings.Join(names, " "); got != c.want {
+			t.Errorf("%q: %s, want %s", c.conf, got, c.want)
+		}
+	}
+	if _, err := systemServers(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fault.Usage) {
+		t.Errorf("%v", err)
 	}
 }
 

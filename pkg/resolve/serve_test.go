@@ -115,6 +115,8 @@ func TestServe(t *testing.T) {
 		{"fail.test.", dns.TypeA, "SERVFAIL"},
 		{"host.test.", dns.TypeTXT, `NOERROR; host.test. 60 IN TXT "a b"`},
 		{"localhost.", dns.TypeAAAA, "NOERROR; localhost. 86400 IN AAAA ::1"},
+		{"x.onion.", dns.TypeA, "NXDOMAIN"},
+		{"x.ONION.", dns.TypeTXT, "NXDOMAIN"},
 	} {
 		if got := dig(t, addr, c.name, c.qtype); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)

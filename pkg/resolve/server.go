@@ -94,11 +94,18 @@ func parseServer(s string, cfg *Config, l large) (*server, error) {
 	return srv, nil
 }
 
+// parseAddr reads an address, in brackets or not, with a port or not.
 func parseAddr(s string) (netip.AddrPort, error) {
-	if a, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
-		return netip.AddrPortFrom(a, 53), nil
+	if ap, err := netip.ParseAddrPort(s); err == nil {
+		return ap, nil
 	}
-	return netip.ParseAddrPort(s)
+	if in, ok := strings.CutPrefix(s, "["); ok {
+		if s, ok = strings.CutSuffix(in, "]"); !ok {
+			return netip.AddrPort{}, fmt.Errorf("%q ends in no bracket", in)
+		}
+	}
+	a, err := netip.ParseAddr(s)
+	return netip.AddrPortFrom(a, 53), err
 }
 
 // exchange asks the server once: over TCP too, where the reply to a datagram was cut

@@ -532,7 +532,7 @@ func TestDepthRecovers(t *testing.T) {
 }
 
 func TestServersThatAreNone(t *testing.T) {
-	for _, s := range []string{"", "one.two", "127.0.0.1:x", "ftp://127.0.0.1", "tls://", "tls://host/path", "https://user@host/", "tcp://host.test", "127.0.0.1:99999"} {
+	for _, s := range []string{"", "one.two", "127.0.0.1:x", "ftp://127.0.0.1", "tls://", "tls://host/path", "https://user@host/", "tcp://host.test", "127.0.0.1:99999", "[::1", "::1]", "[::1]x", "[[::1]]", "[127.0.0.1]:", " ::1"} {
 		if _, err := New(Config{Servers: []string{s}}); err == nil || !strings.Contains(err.Error(), "DNS server") {
 			t.Errorf("%q: %v", s, err)
 		}
