@@ -3,6 +3,7 @@ package segment
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 	"strings"
 
 	"mercator/formats/record"
@@ -15,6 +16,8 @@ import (
 // One method per type, fields, therefore says the layout once for both
 // directions and both shapes.
 //
+// Rows of which no field is asked for are passed over column by column.
+//
 // Rows are copied by reading them with a coder to write to: each value goes to
 // the same column there as it is read.
 type coder struct {
@@ -26,6 +29,7 @@ type coder struct {
 	left    []string // reading: what is left; fields of characters are parts of it
 	prev    []uint64 // the column's last value, for delta
 	i       int      // the next column
+	pass    uint64   // reading by columns: rows to be passed over, but for the first column; 0: one is read
 	bad     bool     // reading: a value ran past its column or its range
 }
 
@@ -41,6 +45,10 @@ func (c *coder) column() int {
 // uint is an unsigned number not above max.
 func (c *coder) uint(x *uint64, max uint64) {
 	i := c.column()
+	if c.pass > 0 {
+		c.over(i, c.pass)
+		return
+	}
 	if !c.reading {
 		c.cols[i] = binary.AppendUvarint(c.cols[i], *x)
 		return
@@ -57,9 +65,65 @@ func (c *coder) uint(x *uint64, max uint64) {
 	}
 }
 
+// size is an unsigned number not above max that tells how much a row has in other columns: of rows
+// that are passed over it is the sum.
+func (c *coder) size(x *uint64, max uint64) {
+	if c.pass == 0 {
+		c.uint(x, max)
+		return
+	}
+	i, sum := c.column(), uint64(0)
+	left := c.left[i]
+	for range c.pass {
+		v, n := uvarint(left)
+		if n == 0 || v > max {
+			c.bad = true
+			return
+		}
+		left = left[n:]
+		sum += v
+	}
+	c.left[i] = left
+	*x = sum
+}
+
+// over passes over n numbers of column i, by the bytes that end them.
+func (c *coder) over(i int, n uint64) {
+	left := c.left[i]
+	for len(left) >= 8 {
+		ends := uint64(bits.OnesCount64(^word(left) & (1 << 7 * ones)))
+		if ends >= n { // the next number may begin in these bytes
+			break
+		}
+		left, n = left[8:], n-ends
+	}
+	at := 0
+	for ; n > 0 && at < len(left); at++ {
+		if left[at] < 0x80 {
+			n--
+		}
+	}
+	c.left[i] = left[at:]
+	c.bad = c.bad || n > 0
+}
+
+const ones = 0x0101_0101_0101_0101 // a bit of each byte
+
+// word is the first eight bytes of s.
+func word(s string) uint64 {
+	_ = s[7]
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+}
+
 // delta is a number stored as its difference to the row before.
 func (c *coder) delta(x *uint64) {
 	i := c.column()
+	if c.pass > 0 {
+		if i > 0 {
+			c.overDeltas(i)
+		}
+		return
+	}
 	var prev uint64
 	if !c.byRow {
 		prev = c.prev[i]
@@ -84,6 +148,21 @@ func (c *coder) delta(x *uint64) {
 	}
 }
 
+// overDeltas passes over rows of column i.
+func (c *coder) overDeltas(i int) {
+	left, prev := c.left[i], c.prev[i]
+	for range c.pass {
+		z, n := uvarint(left)
+		if n == 0 {
+			c.bad = true
+			return
+		}
+		left = left[n:]
+		prev += unzigzag(z)
+	}
+	c.left[i], c.prev[i] = left, prev
+}
+
 func unzigzag(z uint64) uint64 { return z>>1 ^ -(z & 1) }
 
 func appendDelta(b []byte, d uint64) []byte {
@@ -102,10 +181,7 @@ func (c *coder) fixed(x *uint64) {
 		c.bad = true
 		return
 	}
-	*x = 0
-	for k := range 8 {
-		*x |= uint64(s[k]) << (8 * k)
-	}
+	*x = word(s)
 	c.left[i] = s[8:]
 	if c.to != nil {
 		c.to.cols[i] = append(c.to.cols[i], s[:8]...)
@@ -115,7 +191,7 @@ func (c *coder) fixed(x *uint64) {
 // string is a length in one column and the characters in the next.
 func (c *coder) string(s *string) {
 	n := uint64(len(*s))
-	c.uint(&n, MaxString)
+	c.size(&n, MaxString)
 	i := c.column()
 	switch {
 	case !c.reading:
@@ -299,8 +375,13 @@ func (h *Host) fields(c *coder) {
 	c.time(&h.ParkedUntil)
 	c.string(&h.Addr)
 	n := uint64(len(h.Last))
-	c.uint(&n, MaxLevels)
+	c.size(&n, MaxLevels)
 	first, last := c.column(), c.column()
+	if c.pass > 0 {
+		c.over(first, n)
+		c.over(last, n)
+		n = 0
+	}
 	if c.reading {
 		h.Last = nil
 	}

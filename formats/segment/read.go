@@ -114,7 +114,6 @@ var Start = Position{Offset: headerSize}
 // Scanner reads rows in order.
 type Scanner[T Row] struct {
 	r      *Reader[T]
-	head   [blockHead]byte
 	c      coder
 	off    uint64 // of the open block
 	next   uint64 // of what follows it
@@ -122,9 +121,13 @@ type Scanner[T Row] struct {
 	row    uint32 // the next one in the open block
 	first  uint64
 	last   uint64
-	skip   uint32 // rows to pass over in the block to be opened
-	page   []byte // index page of the last Seek
-	pageAt int    // its number, -1 for none
+	skip   uint32     // rows to pass over in the block to be opened
+	behind uint32     // rows that Pass has passed over in the column of orders alone
+	page   []byte     // index page of the last Seek
+	pageAt int        // its number, -1 for none
+	beside bool       // blocks are read ahead
+	ahead  chan block // gives the one that is; nil: none
+	jumped bool       // blocks were passed over
 	err    error
 
 	// What a scan from the start adds up, for Verify.
@@ -160,6 +163,9 @@ func (s *Scanner[T]) Position() Position {
 func (s *Scanner[T]) Next(row *T) error {
 	if err := s.ready(); err != nil {
 		return err
+	}
+	if s.behind > 0 && !s.catchUp() {
+		return s.undecoded(s.row)
 	}
 	s.c.i = 0
 	*row = *new(T)
@@ -213,74 +219,117 @@ func (s *Scanner[T]) undecoded(row uint32) error {
 	return s.err
 }
 
-func (s *Scanner[T]) corrupt(found, want string) error {
-	return s.r.fault(fault.Corrupt, fmt.Sprintf("block at byte %d", s.off), found, want)
+func (s *Scanner[T]) corrupt(found, want string) error { return s.r.corrupt(s.off, found, want) }
+
+func (r *Reader[T]) corrupt(off uint64, found, want string) error {
+	return r.fault(fault.Corrupt, blockAt(off), found, want)
 }
 
-// open reads the block at s.next, passing over index pages.
-func (s *Scanner[T]) open() error {
+func (r *Reader[T]) beyond(off uint64) error {
+	return r.corrupt(off, "a position beyond the last row", "")
+}
+
+func blockAt(off uint64) string { return fmt.Sprintf("block at byte %d", off) }
+
+// block is a block that was read, and whose checksum holds.
+type block struct {
+	from        uint64 // from where it was looked for
+	off, next   uint64 // of it, and of what follows it
+	count       uint32
+	first, last uint64
+	sum         [4]byte
+	columns     string
+	err         error // io.EOF itself: there is none from there on
+}
+
+// block reads the block at from, passing over index pages.
+func (r *Reader[T]) block(from uint64) (b block) {
+	b.from, b.off = from, from
+	b.err = r.read(&b)
+	return b
+}
+
+func (r *Reader[T]) read(b *block) error {
+	var head [blockHead]byte
 	for {
-		if s.next >= s.r.t.directory {
-			if s.next > s.r.t.directory || s.skip != 0 {
-				s.off = s.next
-				return s.corrupt("a position beyond the last row", "")
+		if b.off >= r.t.directory {
+			if b.off > r.t.directory {
+				return r.beyond(b.off)
 			}
 			return io.EOF
 		}
-		h := s.head[:pageHead]
-		if err := s.r.readAt(h, int64(s.next)); err != nil {
+		h := head[:pageHead]
+		if err := r.readAt(h, int64(b.off)); err != nil {
 			return err
 		}
 		if string(h[:4]) != pageMagic {
 			break
 		}
-		page, err := s.r.table(s.next, pageMagic, pageEntries)
+		page, err := r.table(b.off, pageMagic, pageEntries)
 		if err != nil {
 			return err
 		}
-		s.next += uint64(pageHead + len(page) + 4)
+		b.off += uint64(pageHead + len(page) + 4)
 	}
-	s.off = s.next
-	h := s.head[:]
-	if err := s.r.readAt(h, int64(s.off)); err != nil {
+	h := head[:]
+	if err := r.readAt(h, int64(b.off)); err != nil {
 		return err
 	}
 	u32 := func(at int) uint32 { return binary.LittleEndian.Uint32(h[at:]) }
-	codec, stored, raw, count := u32(4), u32(8), u32(12), u32(16)
-	first, last, sum := binary.LittleEndian.Uint64(h[20:]), binary.LittleEndian.Uint64(h[28:]), u32(36)
+	codec, stored, raw, sum := u32(4), u32(8), u32(12), u32(36)
+	b.count = u32(16)
+	b.first, b.last = binary.LittleEndian.Uint64(h[20:]), binary.LittleEndian.Uint64(h[28:])
+	b.next = b.off + blockHead + uint64(stored)
+	copy(b.sum[:], h[36:])
 	switch {
 	case string(h[:4]) != blockMagic:
-		return s.corrupt(fmt.Sprintf("%q", h[:4]), `"`+blockMagic+`"`)
+		return r.corrupt(b.off, fmt.Sprintf("%q", h[:4]), `"`+blockMagic+`"`)
 	case codec > codecZstd:
-		return s.r.fault(fault.Version, fmt.Sprintf("block at byte %d", s.off), fmt.Sprintf("codec %d", codec), "0 or 1")
+		return r.fault(fault.Version, blockAt(b.off), fmt.Sprintf("codec %d", codec), "0 or 1")
 	case raw > MaxBlockRaw || stored > raw || codec == codecStored && stored != raw:
-		return s.corrupt(fmt.Sprintf("%d bytes stored for %d", stored, raw), fmt.Sprintf("at most %d", MaxBlockRaw))
-	case count == 0 || count > MaxBlockRows:
-		return s.corrupt(fmt.Sprintf("%d rows", count), fmt.Sprintf("1 to %d", MaxBlockRows))
-	case first > last || s.off+blockHead+uint64(stored) > s.r.t.directory:
-		return s.corrupt(fmt.Sprintf("orders %d to %d, %d bytes", first, last, stored), "a block within the file")
-	case s.skip >= count:
-		return s.corrupt(fmt.Sprintf("%d rows", count), fmt.Sprintf("a row %d", s.skip))
+		return r.corrupt(b.off, fmt.Sprintf("%d bytes stored for %d", stored, raw), fmt.Sprintf("at most %d", MaxBlockRaw))
+	case b.count == 0 || b.count > MaxBlockRows:
+		return r.corrupt(b.off, fmt.Sprintf("%d rows", b.count), fmt.Sprintf("1 to %d", MaxBlockRows))
+	case b.first > b.last || b.next > r.t.directory:
+		return r.corrupt(b.off, fmt.Sprintf("orders %d to %d, %d bytes", b.first, b.last, stored), "a block within the file")
 	}
 	buf := buffers.Get().(*buffer)
 	defer buffers.Put(buf)
 	buf.stored = slices.Grow(buf.stored[:0], int(stored))[:stored]
-	if err := s.r.readAt(buf.stored, int64(s.off)+blockHead); err != nil {
+	if err := r.readAt(buf.stored, int64(b.off)+blockHead); err != nil {
 		return err
 	}
 	if got := crc32.Update(crc32.Checksum(h[:36], castagnoli), castagnoli, buf.stored); got != sum {
-		return s.corrupt(fmt.Sprintf("checksum %08x", got), fmt.Sprintf("%08x", sum))
+		return r.corrupt(b.off, fmt.Sprintf("checksum %08x", got), fmt.Sprintf("%08x", sum))
 	}
 	columns := buf.stored
 	if codec == codecZstd {
 		var err error
 		buf.raw, err = decoder().DecodeAll(buf.stored, slices.Grow(buf.raw[:0], int(raw)))
 		if err != nil || len(buf.raw) != int(raw) {
-			return s.corrupt(fmt.Sprintf("a zstd frame of %d bytes", len(buf.raw)), fmt.Sprintf("%d bytes", raw))
+			return r.corrupt(b.off, fmt.Sprintf("a zstd frame of %d bytes", len(buf.raw)), fmt.Sprintf("%d bytes", raw))
 		}
 		columns = buf.raw
 	}
-	rest := string(columns)
+	b.columns = string(columns)
+	return nil
+}
+
+// open opens the block at s.next, or what follows there.
+func (s *Scanner[T]) open() error {
+	b := s.fetch()
+	s.off = b.off
+	if b.err == io.EOF && s.skip != 0 {
+		return s.r.beyond(s.off)
+	}
+	if b.err != nil {
+		s.next = b.off
+		return b.err
+	}
+	if s.skip >= b.count {
+		return s.corrupt(fmt.Sprintf("%d rows", b.count), fmt.Sprintf("a row %d", s.skip))
+	}
+	rest := b.columns
 	for i := range s.c.left {
 		n, k := uvarint(rest)
 		if k == 0 || n > uint64(len(rest)-k) {
@@ -293,11 +342,11 @@ func (s *Scanner[T]) open() error {
 	if len(rest) != 0 {
 		return s.corrupt(fmt.Sprintf("%d bytes after the last column", len(rest)), "")
 	}
-	s.next = s.off + blockHead + uint64(stored)
-	s.count, s.row, s.first, s.last = count, 0, first, last
+	s.next = b.next
+	s.count, s.row, s.behind, s.first, s.last = b.count, 0, 0, b.first, b.last
 	s.blocks++
-	s.rows += uint64(count)
-	s.sum = crc32.Update(s.sum, castagnoli, h[36:])
+	s.rows += uint64(b.count)
+	s.sum = crc32.Update(s.sum, castagnoli, b.sum[:])
 	for skip := s.skip; skip > 0; skip-- {
 		s.skip = 0
 		var row T
@@ -306,6 +355,37 @@ func (s *Scanner[T]) open() error {
 		}
 	}
 	return nil
+}
+
+// ReadAhead has blocks read in another goroutine, each beside the rows of the one before it, from
+// here on and for as long as none is passed over. The caller calls Stop before it closes the file.
+func (s *Scanner[T]) ReadAhead() { s.beside = true }
+
+// Stop waits until the file is not read. The scanner is of no more use.
+func (s *Scanner[T]) Stop() {
+	if s.ahead != nil {
+		<-s.ahead
+		s.ahead = nil
+	}
+}
+
+// fetch gives the block at s.next.
+func (s *Scanner[T]) fetch() (b block) {
+	there := s.ahead != nil
+	if there {
+		b = <-s.ahead
+		s.ahead = nil
+	}
+	if !there || b.from != s.next {
+		b = s.r.block(s.next)
+	}
+	if s.beside && !s.jumped && b.err == nil {
+		ahead := make(chan block, 1)
+		s.ahead = ahead
+		go func() { ahead <- s.r.block(b.next) }()
+	}
+	s.jumped = false
+	return b
 }
 
 // table reads a page or the directory at off and returns its entries.
@@ -339,31 +419,78 @@ func before(entries []byte, order uint64) int {
 	return max(n-1, 0)
 }
 
-// Seek fills row with the next row whose order is at least order, passing over
-// blocks that cannot hold one; io.EOF if there is none. It never moves back.
+// Seek fills row with the next row whose order is at least order; io.EOF if there is
+// none. See Pass.
 func (s *Scanner[T]) Seek(order uint64, row *T) error {
+	if _, err := s.Pass(order); err != nil {
+		return err
+	}
+	return s.Next(row)
+}
+
+// Pass passes over the rows whose orders are below order, and over blocks that have no other, and
+// returns the order of the row that Next gives next; io.EOF itself if there is none. It never
+// moves back. Of hosts that it passes over it checks the orders only.
+func (s *Scanner[T]) Pass(order uint64) (next uint64, err error) {
 	if s.err != nil {
-		return s.err
+		return 0, s.err
 	}
 	if s.row == s.count || order > s.last {
 		off, err := s.find(order)
 		if err != nil {
 			s.err = err
-			return err
+			return 0, err
 		}
 		if off > s.next {
-			s.next, s.skip = off, 0
+			s.next, s.skip, s.jumped = off, 0, true
 		}
 		s.row, s.count = 0, 0
 	}
+	var row T
+	_, byColumn := any(&row).(*Host)
 	for {
-		if err := s.Next(row); err != nil {
-			return err
+		if next, err = s.Peek(); err != nil || next >= order {
+			return next, err
 		}
-		if fieldsOf(row).order() >= order {
-			return nil
+		if !byColumn {
+			if err = s.Next(&row); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		if err = s.passOrders(order); err != nil {
+			return 0, err
 		}
 	}
+}
+
+// passOrders passes over rows of the open block in its column of orders, up to one that is not below order.
+func (s *Scanner[T]) passOrders(order uint64) error {
+	left, at, row := s.c.left[0], s.c.prev[0], s.row
+	for ; row < s.count; row++ {
+		z, n := uvarint(left)
+		next := at + unzigzag(z)
+		if n == 0 || next < at && row > 0 || next > s.last || row == 0 && next != s.first || row == s.count-1 && next != s.last {
+			return s.undecoded(row)
+		}
+		if next >= order {
+			break
+		}
+		left, at = left[n:], next
+	}
+	s.behind += row - s.row
+	s.c.left[0], s.c.prev[0], s.row, s.order = left, at, row, at
+	return nil
+}
+
+// catchUp brings the other columns to where that of the orders is. It reports whether they go so far.
+func (s *Scanner[T]) catchUp() bool {
+	var row T
+	to := s.c.to
+	s.c.to, s.c.i, s.c.pass = nil, 0, uint64(s.behind)
+	fieldsOf(&row).fields(&s.c)
+	s.c.to, s.c.pass, s.behind = to, 0, 0
+	return !s.c.bad
 }
 
 // find returns the offset of the block where rows of order begin, or would.

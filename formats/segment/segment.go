@@ -11,8 +11,8 @@
 //     stand as they were written.
 //   - A file without a whole, valid trailer is never read.
 //   - A row is given out only from a block whose checksum held.
-//   - A Scanner's memory is one block (at most 1 MiB, as a rule 64 KiB) and one
-//     page of the index, whatever the file's size.
+//   - A Scanner's memory is one block (at most 1 MiB, as a rule 64 KiB), two if it
+//     reads ahead, and one page of the index, whatever the file's size.
 //
 // Readers, Scanners and Writers serve one goroutine.
 package segment

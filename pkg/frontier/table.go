@@ -22,8 +22,8 @@ type tableRun[T segment.Row] struct {
 	left []run // those not yet read to their end, ascending
 	file durable.File
 	scan *segment.Scanner[T] // of the first of them; nil: not opened
-	row  T
-	any  bool // row is set
+	next uint64              // order of the next row
+	any  bool                // there is one, and scan stands before it
 }
 
 // openTable opens the table of runs, which stand oldest first.
@@ -48,12 +48,13 @@ func (t *table[T]) close() {
 
 func (r *tableRun[T]) close() {
 	if r.file != nil {
+		r.scan.Stop()
 		r.file.Close()
 		r.file, r.scan = nil, nil
 	}
 }
 
-// seek sets row to the next row whose order is at least order, if there is one.
+// seek moves to the next row whose order is at least order, if there is one.
 func (r *tableRun[T]) seek(order uint64) error {
 	for r.any = false; len(r.left) > 0; r.skip() {
 		for len(r.left) > 1 && r.left[1].Head <= order {
@@ -65,8 +66,10 @@ func (r *tableRun[T]) seek(order uint64) error {
 				return err
 			}
 			r.file, r.scan = file, in.Scan(r.left[0].From)
+			r.scan.ReadAhead()
 		}
-		if err := r.scan.Seek(order, &r.row); err != io.EOF {
+		var err error
+		if r.next, err = r.scan.Pass(order); err != io.EOF {
 			r.any = err == nil
 			return err
 		}
@@ -92,20 +95,20 @@ func tooManySame(order uint64) error {
 // from call to call.
 func (t *table[T]) find(order uint64, group []T) ([]T, error) {
 	for _, r := range t.runs {
-		if !r.any || rowOrder(&r.row) < order {
+		if !r.any || r.next < order {
 			if err := r.seek(order); err != nil {
 				return nil, err
 			}
 		}
-		if !r.any || rowOrder(&r.row) != order {
+		if !r.any || r.next != order {
 			continue
 		}
-		for r.any && rowOrder(&r.row) == order {
+		for r.any && r.next == order {
 			if len(group) == maxSame {
 				return nil, tooManySame(order)
 			}
-			group = append(group, r.row)
-			if err := r.next(); err != nil {
+			group = append(group, *new(T))
+			if err := r.take(&group[len(group)-1]); err != nil {
 				return nil, err
 			}
 		}
@@ -114,9 +117,13 @@ func (t *table[T]) find(order uint64, group []T) ([]T, error) {
 	return group, nil
 }
 
-// next sets row to the row after it, if the piece has one: the rows of one order are in one piece.
-func (r *tableRun[T]) next() error {
-	err := r.scan.Next(&r.row)
+// take gives the row that it stands before and moves on, if the piece has another: the rows of one
+// order are in one piece.
+func (r *tableRun[T]) take(row *T) error {
+	err := r.scan.Next(row)
+	if err == nil {
+		r.next, err = r.scan.Peek()
+	}
 	if r.any = err == nil; err == io.EOF {
 		r.skip()
 		err = nil
