@@ -110,8 +110,7 @@ type batch[R record.Row] struct {
 	files  cacheFiles // of the store when the batch began
 	now    time.Time  // when the batch began
 	intake *intake[R]
-	work   chan *lookup
-	hired  int                // goroutines that take work
+	crew   *crew[*lookup]     // asks
 	gone   chan *window[R]    // rows passed on, answers to be remembered
 	asking map[string]*lookup // names asked for, by windows that are not gone
 	here   map[string]*lookup // names of the window that is gathered
@@ -120,7 +119,7 @@ type batch[R record.Row] struct {
 	asked  *entries           // answers of the windows that are gone
 	stats  Stats
 
-	running sync.WaitGroup
+	running sync.WaitGroup // gather
 }
 
 // lookup is a name whose answer comes.
@@ -144,7 +143,7 @@ type window[R record.Row] struct {
 func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Batch[R, R], opt Options, u use[R]) (Stats, error) {
 	r := &batch[R]{opt: opt, use: u, b: b, now: opt.Now(), asking: map[string]*lookup{}, here: make(map[string]*lookup, windowRows),
 		open: func() (cacheFiles, error) { return openBase(st, b.Tx()) },
-		work: make(chan *lookup), gone: make(chan *window[R], 2), asked: newEntries(opt.Memory / askedPart)}
+		gone: make(chan *window[R], 2), asked: newEntries(opt.Memory / askedPart)}
 	large := false
 	if opt.Replay != nil {
 		r.stored = opt.Replay.saved
@@ -163,6 +162,8 @@ func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Ba
 	}
 	defer r.asked.Close()
 	ctx, cancel := context.WithCancel(ctx)
+	r.crew = newCrew(opt.Parallel, 0, func(l *lookup, late func()) { opt.Resolver.answer(ctx, l, late) })
+	defer r.crew.running.Wait()
 	defer r.running.Wait()
 	defer cancel()
 	r.intake = read(ctx, b, u.size, large)
@@ -235,8 +236,8 @@ func openBase(st *store.Store, tx *store.Tx) (cacheFiles, error) {
 }
 
 // answer has a name looked up.
-func (r *Resolver) answer(ctx context.Context, l *lookup) {
-	a := r.Lookup(ctx, l.name)
+func (r *Resolver) answer(ctx context.Context, l *lookup, late func()) {
+	a := r.lookup(ctx, l.name, late)
 	l.entry = r.entryOf(&a)
 	close(l.done)
 }
@@ -349,7 +350,7 @@ func (in *intake[R]) take(ctx context.Context, former []R) (rows []R, err error)
 // gather sends windows whose names are known or asked for, until the input or ctx ends.
 func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
 	defer close(windows)
-	defer close(r.work)
+	defer close(r.crew.work)
 	var former []*window[R] // whose memory can be used again
 	var failed error
 	for {
@@ -365,7 +366,7 @@ func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
 			if missing, err = r.find(w); err != nil {
 				w.rows, w.err = nil, err
 			}
-			r.hire(ctx, len(missing))
+			r.crew.hire(len(missing))
 		}
 		// The window is sent while its names are asked for, so that rows flow as
 		// their answers come.
@@ -374,7 +375,7 @@ func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
 			var work chan<- *lookup
 			var next *lookup
 			if len(missing) > 0 {
-				work, next = r.work, missing[0]
+				work, next = r.crew.work, missing[0]
 			}
 			select {
 			case sent <- w:
@@ -391,18 +392,6 @@ func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
 		if w.err != nil && (w.err != io.EOF || failed == nil) {
 			return
 		}
-	}
-}
-
-// hire adds goroutines for so many names, up to Parallel: where all is known, none.
-func (r *batch[R]) hire(ctx context.Context, n int) {
-	for ; n > 0 && r.hired < r.opt.Parallel; n-- {
-		r.hired++
-		r.running.Go(func() {
-			for l := range r.work {
-				r.opt.Resolver.answer(ctx, l)
-			}
-		})
 	}
 }
 

@@ -84,28 +84,23 @@ func Names(ctx context.Context, r *Resolver, recordType string, parallel int, in
 	stop := context.AfterFunc(ctx, w.end)
 	defer stop()
 
-	work := make(chan line, 256)
 	var failed, silent atomic.Uint64
-	var wg sync.WaitGroup
-	for range parallel {
-		wg.Go(func() {
-			for l := range work {
-				status, err := r.tell(ctx, w, l, qtype, now)
-				if ctx.Err() != nil {
-					continue // what was cancelled is no result
-				}
-				if status != dns.RcodeToString[dns.RcodeSuccess] {
-					failed.Add(1)
-				}
-				if status == "TIMEOUT" || status == "ERROR" {
-					silent.Add(1)
-				}
-				if err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
+	c := newCrew(parallel, 256, func(l line, late func()) {
+		status, err := r.tell(ctx, w, l, qtype, now, late)
+		if ctx.Err() != nil {
+			return // what was cancelled is no result
+		}
+		if status != dns.RcodeToString[dns.RcodeSuccess] {
+			failed.Add(1)
+		}
+		if status == "TIMEOUT" || status == "ERROR" {
+			silent.Add(1)
+		}
+		if err != nil {
+			cancel(err)
+		}
+	})
+	c.hire(parallel)
 	lines := bufio.NewReaderSize(in, MaxLine)
 	var err error
 	for err == nil && ctx.Err() == nil {
@@ -118,11 +113,11 @@ func Names(ctx context.Context, r *Resolver, recordType string, parallel int, in
 		}
 		w.expect(len(l.text))
 		l.n = stats.Names
-		work <- l
+		c.work <- l
 		stats.Names++
 	}
-	close(work)
-	wg.Wait()
+	close(c.work)
+	c.running.Wait()
 	stats.Failed, stats.Silent = failed.Load(), silent.Load()
 	if err := context.Cause(ctx); err != nil {
 		return stats, err
@@ -265,9 +260,9 @@ func (w *lineWriter) await(n uint64) {
 
 // tell writes the result of a line. One that is large and has no room is forgotten, and
 // asked for again: others might wait for ever for the memory that it takes.
-func (r *Resolver) tell(ctx context.Context, w *lineWriter, l line, qtype uint16, now func() time.Time) (status string, err error) {
+func (r *Resolver) tell(ctx context.Context, w *lineWriter, l line, qtype uint16, now func() time.Time, late func()) (status string, err error) {
 	for {
-		result, status, release, err := r.line(ctx, l.text, l.long, qtype, now)
+		result, status, release, err := r.line(ctx, l.text, l.long, qtype, now, late)
 		written := true
 		if err == nil && ctx.Err() == nil {
 			written, err = w.write(l.n, result, len(l.text))
@@ -281,7 +276,7 @@ func (r *Resolver) tell(ctx context.Context, w *lineWriter, l line, qtype uint16
 }
 
 // line makes the result of one line; release is to be called when it is written.
-func (r *Resolver) line(ctx context.Context, text string, long bool, qtype uint16, now func() time.Time) (result []byte, status string, release func(), err error) {
+func (r *Resolver) line(ctx context.Context, text string, long bool, qtype uint16, now func() time.Time, late func()) (result []byte, status string, release func(), err error) {
 	name := text
 	var fields map[string]json.RawMessage
 	legal := !long
@@ -291,7 +286,7 @@ func (r *Resolver) line(ctx context.Context, text string, long bool, qtype uint1
 	}
 	var res NameResult
 	if legal {
-		res, release = r.name(ctx, name, qtype, now)
+		res, release = r.name(ctx, name, qtype, now, late)
 	} else {
 		fields, release = nil, func() {}
 		res = illegal(text, qtype, now)
@@ -312,12 +307,12 @@ func illegal(name string, qtype uint16, now func() time.Time) NameResult {
 	return res
 }
 
-func (r *Resolver) name(ctx context.Context, name string, qtype uint16, now func() time.Time) (res NameResult, release func()) {
+func (r *Resolver) name(ctx context.Context, name string, qtype uint16, now func() time.Time, late func()) (res NameResult, release func()) {
 	res = illegal(name, qtype, now)
 	if _, ok := dns.IsDomainName(name); !ok {
 		return res, func() {}
 	}
-	raw := r.Raw(ctx, name, qtype)
+	raw := r.raw(ctx, name, qtype, late)
 	if raw.Why == StatusBadName {
 		return res, raw.Release
 	}

@@ -8,8 +8,8 @@
 // # Invariants
 //
 //   - Each Lookup returns one Answer, and no error: what went wrong is its Status.
-//   - Questions in flight, attempts, the length of a CNAME chain and the number
-//     of addresses of an answer are bounded.
+//   - Questions in flight, those that wait beyond their first time, attempts, the length
+//     of a CNAME chain and the number of addresses of an answer are bounded.
 //   - An answer counts only if its id and its question are those that were asked.
 package resolve
 
@@ -56,15 +56,15 @@ const (
 )
 
 // QuestionSize is the memory that a question in flight takes, at most: stack, message and
-// what waits for its end.
-const QuestionSize = 16 << 10
+// what waits for its end; and with it one whose first time was up.
+const QuestionSize = 20 << 10
 
 // Config of a Resolver. Zero fields take the defaults.
 type Config struct {
 	Servers  []string         // see parseServer; default: those of /etc/resolv.conf
 	Rate     float64          // questions a second to one server, at most; 0: any number
 	Roots    *x509.CertPool   // whom servers' certificates must come from; nil: the system's
-	InFlight int              // questions at a time [1000]
+	InFlight int              // questions at a time, and as many again that were let wait once [1000]
 	Timeout  time.Duration    // of the first attempt; each further one waits twice as long [1s]
 	Attempts int              // questions asked in all before a name counts as timed out [5]
 	MinTTL   time.Duration    // answers are kept at least this long [1m]
@@ -98,7 +98,8 @@ type Answer struct {
 type Resolver struct {
 	cfg     Config
 	servers []*server
-	slots   chan struct{}
+	slots   chan struct{} // has one for each question in flight
+	late    chan struct{} // but for those whose first time is up, while there is room here
 	large   large
 	next    atomic.Uint32
 
@@ -141,7 +142,7 @@ func New(cfg Config) (*Resolver, error) {
 	if cfg.MaxTTL < cfg.MinTTL {
 		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("longest time to live %v", cfg.MaxTTL), Want: fmt.Sprintf("at least the shortest, %v", cfg.MinTTL)}
 	}
-	r := &Resolver{cfg: cfg, slots: make(chan struct{}, cfg.InFlight), large: make(large, maxLarge), asking: map[string]*question{}}
+	r := &Resolver{cfg: cfg, slots: make(chan struct{}, cfg.InFlight), late: make(chan struct{}, cfg.InFlight), large: make(large, maxLarge), asking: map[string]*question{}}
 	servers := cfg.Servers
 	if len(servers) == 0 {
 		var err error
@@ -220,12 +221,18 @@ func Name(host string) string {
 }
 
 // Lookup resolves a name (see Name). It waits for a free slot.
-func (r *Resolver) Lookup(ctx context.Context, name string) (a Answer) {
+func (r *Resolver) Lookup(ctx context.Context, name string) Answer {
+	return r.lookup(ctx, name, func() {})
+}
+
+// lookup is Lookup. It calls late, from any goroutine, when a question is let wait: one that
+// holds up others by its wait for this name may let them go.
+func (r *Resolver) lookup(ctx context.Context, name string, late func()) (a Answer) {
 	if a, ok := r.literal(name, r.cfg.Now()); ok {
 		return a
 	}
 	a.Name = name
-	r.share(ctx, name, &a)
+	r.share(ctx, name, late, &a)
 	return a
 }
 
@@ -261,7 +268,7 @@ func isName(name string) bool {
 }
 
 // share asks for a name, or waits for the answer to one who does.
-func (r *Resolver) share(ctx context.Context, name string, a *Answer) {
+func (r *Resolver) share(ctx context.Context, name string, late func(), a *Answer) {
 	for {
 		r.mu.Lock()
 		q := r.asking[name]
@@ -269,7 +276,7 @@ func (r *Resolver) share(ctx context.Context, name string, a *Answer) {
 			q = &question{done: make(chan struct{})}
 			r.asking[name] = q
 			r.mu.Unlock()
-			r.resolve(ctx, name, &q.ans)
+			r.resolve(ctx, name, late, &q.ans)
 			r.mu.Lock()
 			delete(r.asking, name)
 			r.mu.Unlock()
@@ -333,7 +340,7 @@ type found struct {
 // resolve asks for both address families at once and joins what comes. It and those that
 // it calls fill in what they are given: a thousand goroutines wait below, and the size of
 // their stacks is most of what they cost.
-func (r *Resolver) resolve(ctx context.Context, name string, a *Answer) {
+func (r *Resolver) resolve(ctx context.Context, name string, late func(), a *Answer) {
 	types := []uint16{dns.TypeA, dns.TypeAAAA}
 	switch r.cfg.Family {
 	case "4":
@@ -344,9 +351,9 @@ func (r *Resolver) resolve(ctx context.Context, name string, a *Answer) {
 	got := make([]found, len(types))
 	var wg sync.WaitGroup
 	if len(types) > 1 {
-		wg.Go(func() { r.follow(ctx, name, types[1], &got[1]) })
+		wg.Go(func() { r.follow(ctx, name, types[1], late, &got[1]) })
 	}
-	r.follow(ctx, name, types[0], &got[0])
+	r.follow(ctx, name, types[0], late, &got[0])
 	wg.Wait()
 	r.join(name, got, a)
 }
@@ -392,7 +399,7 @@ func (r *Resolver) join(name string, got []found, a *Answer) {
 
 // follow asks for one type and walks the CNAME chain, asking again where the
 // server left it open.
-func (r *Resolver) follow(ctx context.Context, name string, qtype uint16, f *found) {
+func (r *Resolver) follow(ctx context.Context, name string, qtype uint16, late func(), f *found) {
 	target := wireName(name)
 	ttl := r.cfg.MaxTTL
 	var seen []string
@@ -401,7 +408,7 @@ func (r *Resolver) follow(ctx context.Context, name string, qtype uint16, f *fou
 	for {
 		r.release(&got)
 		got = asked{}
-		r.ask(ctx, target, qtype, false, &got)
+		r.ask(ctx, target, qtype, false, late, &got)
 		f.status, f.ttl, f.server, f.rtt = got.status, failureTTL, got.server, got.rtt
 		if got.status != "" {
 			return
@@ -517,15 +524,20 @@ func (r *Resolver) release(a *asked) {
 
 // ask sends one question, to one server after another, until a reply comes that
 // says something; whole is for the reply itself. a is zero before, and is to be released.
-func (r *Resolver) ask(ctx context.Context, name string, qtype uint16, whole bool, a *asked) {
+//
+// A question that is not answered in its first time leaves its slot to another and calls
+// late, as long as less than as many as there are slots have done so: else a few dead names
+// hold all slots for most of the time.
+func (r *Resolver) ask(ctx context.Context, name string, qtype uint16, whole bool, late func(), a *asked) {
 	if reserved(name) { // an alias may lead there
 		a.reply = new(dns.Msg).SetQuestion(name, qtype)
 		a.rcode, a.reply.Rcode = dns.RcodeNameError, dns.RcodeNameError
 		return
 	}
+	held := r.slots
 	select {
-	case r.slots <- struct{}{}:
-		defer func() { <-r.slots }()
+	case held <- struct{}{}:
+		defer func() { <-held }()
 	case <-ctx.Done():
 		a.status = StatusCancelled
 		return
@@ -589,6 +601,15 @@ func (r *Resolver) ask(ctx context.Context, name string, qtype uint16, whole boo
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			a.status = StatusTimeout
 			timeout *= 2
+			if held == r.slots && i+1 < r.cfg.Attempts {
+				select {
+				case r.late <- struct{}{}:
+					<-held
+					held = r.late
+					late()
+				default:
+				}
+			}
 		case errors.Is(err, errBadReply):
 			a.status = StatusBadReply
 		default:
@@ -659,8 +680,13 @@ type RawReply struct {
 
 // Raw asks for any record type and returns the reply as it came, for tools.
 func (r *Resolver) Raw(ctx context.Context, name string, qtype uint16) RawReply {
+	return r.raw(ctx, name, qtype, func() {})
+}
+
+// raw is Raw, and calls late as lookup does.
+func (r *Resolver) raw(ctx context.Context, name string, qtype uint16, late func()) RawReply {
 	a := new(asked)
-	r.ask(ctx, wireName(name), qtype, true, a)
+	r.ask(ctx, wireName(name), qtype, true, late, a)
 	raw := RawReply{Msg: a.reply, Server: a.server, RTT: a.rtt, Release: func() { r.release(a) }}
 	switch {
 	case a.reply != nil:

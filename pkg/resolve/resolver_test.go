@@ -553,7 +553,7 @@ func TestLongNames(t *testing.T) {
 		{strings.Repeat(long, 3) + long, "ILLEGAL_INPUT", StatusBadName},
 		{"a" + long + "test", "ILLEGAL_INPUT", StatusBadName},
 	} {
-		if res, release := r.name(t.Context(), c.name, dns.TypeA, time.Now); res.Status != c.names || res.Error != "" {
+		if res, release := r.name(t.Context(), c.name, dns.TypeA, time.Now, func() {}); res.Status != c.names || res.Error != "" {
 			t.Errorf("%d bytes: %s %s, want %s", len(c.name), res.Status, res.Error, c.names)
 		} else {
 			release()

@@ -1,0 +1,178 @@
+package resolve
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// gauge counts what is under way.
+type gauge struct {
+	mu        sync.Mutex
+	now, most int32
+}
+
+func (g *gauge) add(n int32) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.now += n
+	g.most = max(g.most, g.now)
+}
+
+func (g *gauge) read() (now, most int32) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.now, g.most
+}
+
+// script is a transport without a network or a clock. Names that begin with "dead" get no
+// answer: their first time is up at once, and all further ones when release is closed.
+type script struct {
+	release chan struct{}
+	never   error // of dead names
+
+	exchanges gauge
+	answered  atomic.Int32
+}
+
+func (s *script) exchange(ctx context.Context, q *query, timeout time.Duration) ([]byte, error) {
+	s.exchanges.add(1)
+	defer s.exchanges.add(-1)
+	m := new(dns.Msg)
+	if err := m.Unpack(q.wire); err != nil {
+		return nil, err
+	}
+	name := m.Question[0].Name
+	if !strings.HasPrefix(strings.ToLower(name), "dead") {
+		m.SetReply(m.Copy())
+		if m.Question[0].Qtype == dns.TypeA {
+			m.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 60}, A: []byte{127, 0, 0, 1}}}
+		}
+		s.answered.Add(1)
+		return m.Pack()
+	}
+	if timeout > time.Second {
+		select {
+		case <-s.release:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return nil, s.never
+}
+
+func (*script) close() {}
+
+// scripted makes a resolver of n questions in flight whose server is a script.
+func scripted(t *testing.T, n int, family string) (*Resolver, *script) {
+	t.Helper()
+	r, err := New(Config{Servers: []string{"127.0.0.1"}, InFlight: n, Timeout: time.Second, Family: family})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &script{release: make(chan struct{}), never: os.ErrDeadlineExceeded}
+	r.servers[0].main, r.servers[0].tcp = s, nil
+	return r, s
+}
+
+// TestDeadNamesLetOthersPass: as many dead names as may be in flight hold up nobody, and of
+// any number of them no more than twice as many are asked for at a time.
+func TestDeadNamesLetOthersPass(t *testing.T) {
+	const n, live = 8, 1000
+	r, s := scripted(t, n, "4")
+	var in strings.Builder
+	for i := range live {
+		if i < n {
+			fmt.Fprintf(&in, "dead%d.test\n", i)
+		}
+		fmt.Fprintf(&in, "live%d.test\n", i)
+	}
+	input, more := io.Pipe()
+	var stats NameStats
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		var err error
+		if stats, err = Names(t.Context(), r, "A", n, false, time.Now, input, io.Discard); err != nil {
+			t.Error(err)
+		}
+	})
+	io.WriteString(more, in.String())
+	for s.answered.Load() < live { // before any dead name is given up
+		time.Sleep(time.Millisecond)
+	}
+	io.WriteString(more, strings.ReplaceAll(in.String(), "live", "dead-too")) // now there are too many
+	more.Close()
+	for now := int32(0); now < 2*n; now, _ = s.exchanges.read() {
+		time.Sleep(time.Millisecond)
+	}
+	close(s.release)
+	wg.Wait()
+	if stats.Names != 2*(live+n) || stats.Silent != live+2*n {
+		t.Errorf("%+v", stats)
+	}
+	if _, m := s.exchanges.read(); m != 2*n {
+		t.Errorf("%d questions at a time, want %d", m, 2*n)
+	}
+	if len(r.slots) != 0 || len(r.late) != 0 {
+		t.Errorf("%d slots and %d of the late are still held", len(r.slots), len(r.late))
+	}
+}
+
+// TestLateLookup: a name is late when one of its questions is, and a lookup that fails in
+// its only attempt is over, not late.
+func TestLateLookup(t *testing.T) {
+	for _, attempts := range []int{1, 2} {
+		r, s := scripted(t, 4, "any")
+		r.cfg.Attempts = attempts
+		close(s.release)
+		var late atomic.Int32
+		if a := r.lookup(t.Context(), "dead.test", func() { late.Add(1) }); a.Status != StatusTimeout {
+			t.Errorf("%+v", a)
+		}
+		if n := late.Load(); n != int32(2*(attempts-1)) {
+			t.Errorf("%d attempts: late was called %d times", attempts, n)
+		}
+		if a := r.lookup(t.Context(), "live.test", func() { t.Error("late") }); FormatAddrs(a.Addrs) != "127.0.0.1" {
+			t.Errorf("%+v", a)
+		}
+	}
+}
+
+// TestCrew: each piece of work is done once, by less than twice as many goroutines as the
+// crew has, of which no more than these have been replaced.
+func TestCrew(t *testing.T) {
+	const size, pieces = 4, 1000
+	var under gauge
+	var done atomic.Int32
+	c := newCrew(size, 0, func(i int, late func()) {
+		under.add(1)
+		if i%3 == 0 {
+			late()
+			late()
+			time.Sleep(time.Microsecond)
+		}
+		under.add(-1)
+		done.Add(1)
+	})
+	c.hire(1)
+	c.hire(10 * size)
+	for i := range pieces {
+		c.work <- i
+	}
+	close(c.work)
+	c.running.Wait()
+	if done.Load() != pieces || c.hired != size || len(c.replaced) != 0 {
+		t.Errorf("%d pieces done, %d hired, %d replaced", done.Load(), c.hired, len(c.replaced))
+	}
+	if _, m := under.read(); m > 2*size {
+		t.Errorf("%d goroutines at a time, want %d at most", m, 2*size)
+	}
+}
