@@ -49,7 +49,7 @@ func (w *Writer[T]) copyFrames(s *Source) (Trailer, error) {
 			if end && !bytes.Equal(content, endOfStream) {
 				return Trailer{}, s.fail(errors.New("a message of 8 bytes, want the end of stream"))
 			}
-			err = w.frames.write(content)
+			_, err = w.frames.write(content)
 		}
 		if end && err == nil {
 			err = w.frames.drain()

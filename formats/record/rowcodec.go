@@ -183,7 +183,12 @@ func (c *rowCodec) text(p *string) {
 		s = validText(s)
 	}
 	c.next++
-	c.canon = append(binary.AppendUvarint(c.canon, uint64(len(s))), s...)
+	if len(s) < 0x80 { // as most are: one byte of uvarint
+		c.canon = append(c.canon, byte(len(s)))
+	} else {
+		c.canon = binary.AppendUvarint(c.canon, uint64(len(s)))
+	}
+	c.canon = append(c.canon, s...)
 }
 
 // validText replaces bytes that are not UTF-8, such as a server may put into a

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -111,7 +112,7 @@ func NewWriter[T Row](out io.Writer, opt WriterOptions) (*Writer[T], error) {
 	if err := w.collect(0); err != nil {
 		return nil, err
 	}
-	err := w.frames.write(w.msg.schema)
+	_, err := w.frames.write(w.msg.schema)
 	if err == nil {
 		err = w.frames.drain()
 	}
@@ -133,7 +134,7 @@ func (w *Writer[T]) eachColumn(fn func(c *outColumn)) {
 // messageCollector takes messages from Arrow's writer.
 type messageCollector struct {
 	schema []byte // the first
-	batch  []byte // the newest after it
+	batch  []byte // the newest after it, or memory for the next
 }
 
 func (m *messageCollector) Start() error { return nil }
@@ -269,7 +270,7 @@ func (w *Writer[T]) flush() error {
 	}
 	err := w.collect(c.row)
 	if err == nil {
-		err = w.frames.write(w.msg.batch)
+		w.msg.batch, err = w.frames.write(w.msg.batch)
 	}
 	if err != nil {
 		return w.stick(w.named(err))
@@ -318,7 +319,7 @@ func (w *Writer[T]) Finish() (rows uint64, hash Hash, err error) {
 		if err := w.flush(); err != nil {
 			return 0, Hash{}, err
 		}
-		err := w.frames.write(endOfStream)
+		_, err := w.frames.write(bytes.Clone(endOfStream))
 		if err == nil {
 			err = w.frames.drain()
 		}
@@ -391,14 +392,15 @@ func (f *frameWriter) init(out io.Writer, opt WriterOptions) (err error) {
 	return err
 }
 
-// write takes msg; with several threads it is on the wire after drain only.
-func (f *frameWriter) write(msg []byte) error {
+// write takes msg and gives memory for the next one; with several threads it is on the wire
+// after drain only.
+func (f *frameWriter) write(msg []byte) (next []byte, err error) {
 	if f.bare {
-		return f.emit(msg)
+		return msg, f.emit(msg)
 	}
 	if f.zstd == nil {
 		f.stored = appendStored(f.stored[:0], msg)
-		return f.emit(f.stored)
+		return msg, f.emit(f.stored)
 	}
 	job := &frameJob{done: make(chan struct{}, 1)}
 	if n := len(f.idle); n > 0 {
@@ -408,17 +410,17 @@ func (f *frameWriter) write(msg []byte) error {
 	if f.threads == 1 {
 		job.out = f.zstd.EncodeAll(msg, job.out[:0])
 		job.done <- struct{}{}
-		return f.drain()
+		return msg, f.drain()
 	}
-	job.in = append(job.in[:0], msg...)
+	next, job.in = job.in, msg
 	go func() {
 		job.out = f.zstd.EncodeAll(job.in, job.out[:0])
 		job.done <- struct{}{}
 	}()
 	if len(f.busy) < f.threads {
-		return nil
+		return next, nil
 	}
-	return f.emitOldest()
+	return next, f.emitOldest()
 }
 
 func (f *frameWriter) emitOldest() error {
