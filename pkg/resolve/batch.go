@@ -358,7 +358,7 @@ func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
 		var missing []*lookup
 		if failed == nil {
 			if n := len(former); n > 0 {
-				w.rows, w.lookups, former = former[n-1].rows, former[n-1].lookups, former[:n-1]
+				w.rows, w.lookups, w.first, former = former[n-1].rows, former[n-1].lookups, former[n-1].first, former[:n-1]
 			}
 			w.rows, w.err = r.intake.take(ctx, w.rows)
 			r.ended = w.err == io.EOF
@@ -398,7 +398,7 @@ func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
 // find gives each row of a window its lookup, and returns those that must be asked for.
 func (r *batch[R]) find(w *window[R]) (missing []*lookup, err error) {
 	w.lookups = w.lookups[:0]
-	w.first = make([]lookup, 0, len(w.rows))
+	w.first = slices.Grow(w.first[:0], len(w.rows))
 	clear(r.here)
 	for i := range w.rows {
 		name := r.use.name(&w.rows[i])
@@ -519,13 +519,16 @@ func (r *batch[R]) pass(ctx context.Context, w *window[R]) error {
 	return nil
 }
 
-// remember keeps what was asked for a window.
+// remember keeps what was asked for a window. If nothing was, no other window waits for its
+// lookups, and their memory can be used again.
 func (r *batch[R]) remember(w *window[R]) error {
-	for i := range w.first {
-		l := &w.first[i]
+	first := w.first
+	for i := range first {
+		l := &first[i]
 		if l.done == nil {
 			continue
 		}
+		w.first = nil
 		delete(r.asking, l.name)
 		if err := r.asked.put(l.key, l.name, &l.entry); err != nil {
 			return err

@@ -195,7 +195,7 @@ func systemServers(path string) ([]string, error) {
 // Literal answers names that need no server: IP addresses, and localhost with
 // all below it (RFC 6761, section 6.3).
 func Literal(host string) ([]netip.Addr, bool) {
-	if text := strings.Trim(host, "[]"); mayBeAddr(text) {
+	if text := unbracketed(host); mayBeAddr(text) {
 		if a, err := netip.ParseAddr(text); err == nil {
 			return []netip.Addr{a.Unmap()}, true
 		}
@@ -217,7 +217,15 @@ func Name(host string) string {
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") && strings.Count(host[i:], "]") == 0 {
 		host = host[:i]
 	}
-	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+	return strings.ToLower(strings.TrimSuffix(unbracketed(host), "."))
+}
+
+// unbracketed is an address without its brackets. Most hosts have none.
+func unbracketed(host string) string {
+	if last := len(host) - 1; last >= 0 && (host[0] == '[' || host[last] == ']') {
+		return strings.Trim(host, "[]")
+	}
+	return host
 }
 
 // Lookup resolves a name (see Name). It waits for a free slot.
@@ -263,8 +271,22 @@ func (r *Resolver) literal(name string, now time.Time) (a Answer, ok bool) {
 }
 
 func isName(name string) bool {
-	_, ok := dns.IsDomainName(name)
-	return ok && name != "" && len(name) <= 253
+	if len(name) > 253 {
+		return false
+	}
+	label := 0
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c == '.' && label > 0:
+			label = 0
+		case label < 63 && ('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_'):
+			label++
+		default: // as few names have
+			_, ok := dns.IsDomainName(name)
+			return ok
+		}
+	}
+	return name != ""
 }
 
 // share asks for a name, or waits for the answer to one who does.

@@ -10,7 +10,8 @@ import (
 
 // An item is a name with its entry, as tables and runs hold it: its length in 2 bytes, the
 // name's FP64 and the expiry (µs) in 8 bytes each, all little-endian; then, each after its
-// length as uvarint, name, addresses, error, canonical name, server, family, zone, absent and failed.
+// length as uvarint, name, addresses, error, canonical name, server, family, zone, absent and
+// failed; those at the end that are empty are left out.
 type item []byte
 
 // Limits of an item. The text of an answer takes some 2 KiB at most.
@@ -23,7 +24,12 @@ func appendItem(b []byte, key uint64, name string, e *entry) []byte {
 	at := len(b)
 	b = binary.LittleEndian.AppendUint64(append(b, 0, 0), key)
 	b = binary.LittleEndian.AppendUint64(b, uint64(e.Expires.UnixMicro()))
-	for _, s := range [...]string{name, e.Addr, e.Error, e.CNAME, e.Server, e.Family, e.Zone, e.Absent, e.Failed} {
+	texts := [...]string{name, e.Addr, e.Error, e.CNAME, e.Server, e.Family, e.Zone, e.Absent, e.Failed}
+	n := len(texts)
+	for n > 1 && texts[n-1] == "" {
+		n--
+	}
+	for _, s := range texts[:n] {
 		b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
 	}
 	binary.LittleEndian.PutUint16(b[at:], uint16(len(b)-at))
@@ -57,6 +63,9 @@ func (it item) entry() entry {
 	_, b := cutText(it[itemHead:])
 	rest := string(b)
 	for _, to := range [...]*string{&e.Addr, &e.Error, &e.CNAME, &e.Server, &e.Family, &e.Zone, &e.Absent, &e.Failed} {
+		if len(b) == 0 {
+			break
+		}
 		n, w := binary.Uvarint(b)
 		*to = rest[w : w+int(n)]
 		b, rest = b[w+int(n):], rest[w+int(n):]

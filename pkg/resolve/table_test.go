@@ -159,6 +159,20 @@ func TestParseEntry(t *testing.T) {
 	}
 }
 
+func FuzzParseTime(f *testing.F) {
+	for _, s := range []string{"2026-01-02T03:04:05Z", "2026-02-29T03:04:05Z", "2024-02-29T23:59:59.999999999Z", "2026-01-02T03:04:05.1+01:00",
+		"2026-01-02T03:04:60Z", "2026-01-02T24:00:00Z", "2026-13-02T03:04:05Z", "2026-00-00T03:04:05Z", "2026-01-02T03:04:05.Z", "2026-01-02T03:04:05.0123456789Z",
+		"2026-01-02T03:04:05,5Z", "0000-01-01T00:00:00Z", "2026-01-02t03:04:05Z", "2026-01-02T03:04:05", "Z", ""} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		want, wantErr := time.Parse(time.RFC3339Nano, s)
+		if got, err := parseTime(s); (err == nil) != (wantErr == nil) || err == nil && (!got.Equal(want) || got.String() != want.String()) {
+			t.Errorf("%q: %v, %v; want %v, %v", s, got, err, want, wantErr)
+		}
+	})
+}
+
 func FuzzParseEntry(f *testing.F) {
 	for _, s := range []string{`{"addr":"127.0.0.1","expires":"2026-01-02T03:04:05Z"}`, `{}`, `{"x":1}`, `{"addr":"\u0031"}`, `{,"addr":"1"}`, `{"addr":"1",}`, `{"expires":"2026-01-02T03:04:05Z"`} {
 		f.Add(s)
