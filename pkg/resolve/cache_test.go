@@ -436,7 +436,6 @@ func TestWarmMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.stored.Close()
-	asked := &window[record.URL]{first: make([]lookup, windowRows)}
 	for at := 0; at < names; at += windowRows {
 		first := make([]lookup, min(windowRows, names-at))
 		for i := range first {
@@ -450,6 +449,7 @@ func TestWarmMemory(t *testing.T) {
 				t.Fatalf("%s is not known: %+v", first[i].name, first[i])
 			}
 		}
+		asked := &window[record.URL]{first: make([]lookup, windowRows)}
 		for i := range asked.first {
 			other := name(names + at + i)
 			asked.first[i] = lookup{key: fingerprint.OfString(other), name: other, entry: e, done: make(chan struct{})}
