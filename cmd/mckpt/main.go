@@ -295,7 +295,8 @@ func (*showCmd) Help() string {
 	return `Without a number: the current checkpoint, the open round, rounds ahead of it whose batches
 are out ("mfrontier next --overlap"), the stores that changed since the checkpoint, and for each store what it holds and which commands of the open round have
 committed. A store that changed and shows none of them was changed without --txn: that is
-in no checkpoint until the next commit, and abandon and restore drop it. With a number: the stores'
+in no checkpoint until the next commit, and abandon and restore drop it. Settings of crawl.toml that were changed and have no
+effect any more (those of the frontier's policy) are named. With a number: the stores'
 generations in that checkpoint, and the round's books, stage by stage.
 
   mckpt show crawl
@@ -320,6 +321,11 @@ func (c *showCmd) Run(std *cli.Std) error {
 	}
 	if c.Setting != "" {
 		return c.setting(std)
+	}
+	if !c.Epoch && !c.JSON { // those who go on with the crawl ask for the round
+		if err := warnOfFixed(std, c.Crawl); err != nil {
+			return err
+		}
 	}
 	if c.NextRound {
 		n, err := crawl.NextRound()

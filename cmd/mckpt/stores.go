@@ -1,8 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"mercator/formats/store"
@@ -88,6 +92,57 @@ func frontierParams(conf *config.File) (frontier.Params, error) {
 		}
 	}
 	return p, nil
+}
+
+// warnOfFixed tells of settings in crawl.toml that say otherwise than what the frontier was
+// made with, which holds for good: without a word they would have no effect.
+func warnOfFixed(std *cli.Std, crawl string) error {
+	conf, err := config.Load(filepath.Join(crawl, config.Name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	st, err := store.Open(filepath.Join(crawl, frontier.Kind), frontier.Kind, frontier.Version, store.Options{})
+	if err != nil {
+		return nil // what is wrong with it say those who need it
+	}
+	m, err := st.Current()
+	if err != nil {
+		return nil
+	}
+	made := m.Params
+	told := func(name, is string) {
+		std.Warn("%s: frontier.%s has no effect: the frontier was made with %s, for good", conf.Path, name, is)
+	}
+	if p := conf.File.Frontier.Policy; p != "" && p != made["policy"] {
+		told("policy", "policy="+made["policy"])
+		return nil
+	}
+	params, err := frontierParams(&conf.File)
+	if err != nil {
+		return err
+	}
+	params.Policy = made["policy"]
+	now, err := params.Encode()
+	if err != nil {
+		std.Warn("%s: %v; it has no effect", conf.Path, err)
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		key := name
+		if name == "bias" && now[name] == "strict" {
+			key = "strict"
+		}
+		given, err := conf.Setting("frontier." + key)
+		if err != nil {
+			return err
+		}
+		if len(given) > 0 && now[name] != made[name] {
+			told(key, name+"="+made[name])
+		}
+	}
+	return nil
 }
 
 // setOptions are those of a set of an implementation; size is that of every Bloom

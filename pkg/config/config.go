@@ -241,6 +241,9 @@ func explain(path string, err error) error {
 		line, _ := de.Position()
 		place := fmt.Sprintf("line %d", line)
 		name := strings.Join(de.Key(), ".")
+		if strings.Contains(de.Error(), " already ") {
+			return &fault.Error{Class: fault.Usage, File: path, Place: place, Found: fmt.Sprintf("%q a second time", name), Want: "each table and each key once"}
+		}
 		if want := wanted(name); want != "" {
 			// The decoder's own text shows our struct.
 			return &fault.Error{Class: fault.Usage, File: path, Place: place, Found: fmt.Sprintf("another type of value for %q", name), Want: want}

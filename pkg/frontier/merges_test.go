@@ -41,7 +41,7 @@ func TestBuffer(t *testing.T) {
 		bytes int
 		rows  int
 	}{{Params{}, 64 << 10, 8192}, {Params{Queues: 4}, 64 << 10, 8192}, {Params{Queues: 16}, 16 << 10, 8192}, {Params{Policy: dynamic, Buffer: 600}, 512 << 10, 600}} {
-		text, err := c.p.encode()
+		text, err := c.p.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -104,7 +104,7 @@ type Params struct {
 // Create makes a frontier store. It is no error if the same is there already, nor, where
 // BackQueues is "", if it has none.
 func Create(dir string, p Params, opt store.Options) error {
-	text, err := p.encode()
+	text, err := p.Encode()
 	if err != nil {
 		return err
 	}
@@ -118,8 +118,9 @@ func Create(dir string, p Params, opt store.Options) error {
 	return err
 }
 
-// encode gives the params as the manifest keeps them.
-func (p Params) encode() (map[string]string, error) {
+// Encode gives the params as the manifest keeps them, those that are zero as what they mean.
+// Those that the policy has no use for are fault.Usage.
+func (p Params) Encode() (map[string]string, error) {
 	if p.Policy == "" {
 		p.Policy = priority
 	}
@@ -253,7 +254,7 @@ type policy struct {
 	back    string    // Params.BackQueues; "": none
 }
 
-// policyOf is the reverse of Params.encode.
+// policyOf is the reverse of Params.Encode.
 func policyOf(m *store.Manifest) (*policy, error) {
 	p := Params{Policy: m.Params["policy"]}
 	var bad error
@@ -308,7 +309,7 @@ func policyOf(m *store.Manifest) (*policy, error) {
 	case opic:
 		p.Tax, p.Seed = fraction("tax"), seed()
 	}
-	text, err := p.encode()
+	text, err := p.Encode()
 	if bad != nil || err != nil || len(text) != len(m.Params) {
 		return nil, &fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("generation %d", m.Generation), Found: "parameters " + store.ParamsText(m.Params), Want: "those of a policy"}
 	}

@@ -132,7 +132,7 @@ func TestCreateRefusals(t *testing.T) {
 		}
 	}
 	for _, p := range []Params{{}, {Queues: 5, Bias: 1.5, Seed: 1 << 63}, {Strict: true}, {BackQueues: "7"}, {BackQueues: "0"}, {Policy: dynamic, BackQueues: "0"}, {Policy: fifo}, {Policy: opic, Tax: 0.25, Seed: 2}} {
-		text, err := p.encode()
+		text, err := p.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +146,7 @@ func TestCreateRefusals(t *testing.T) {
 // its manifest tells of none, as before there were any. To make such a one again is no error.
 func TestBackQueuesOfAFrontier(t *testing.T) {
 	for given, want := range map[string]int{"": 30, "0": 0, "7": 7, "2K": 10} {
-		text, err := Params{Queues: 5, BackQueues: given}.encode()
+		text, err := Params{Queues: 5, BackQueues: given}.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
