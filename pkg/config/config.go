@@ -21,8 +21,10 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"sort"
 	"strings"
+	"sync"
 
 	"github.com/pelletier/go-toml/v2"
 
@@ -159,7 +161,10 @@ type Key struct {
 }
 
 // Keys lists all settings, in the order of File.
-func Keys() []Key { return keysOf(reflect.TypeOf(File{}), "") }
+func Keys() []Key { return slices.Clone(allKeys()) }
+
+// allKeys reads the tags once: Lookup is asked for every flag of a command.
+var allKeys = sync.OnceValue(func() []Key { return keysOf(reflect.TypeOf(File{}), "") })
 
 func keysOf(t reflect.Type, prefix string) (keys []Key) {
 	for i := range t.NumField() {
@@ -322,7 +327,7 @@ func distance(a, b string) int {
 // false where it sets none. Values are strings, int64, float64, bool or []any.
 // File names are relative to the folder of crawl.toml.
 func (c *Config) Lookup(command, verb, flag string) (value any, found bool) {
-	for _, k := range Keys() {
+	for _, k := range allKeys() {
 		for _, t := range k.Targets {
 			if t.Command != command || t.Flag != flag || t.Verb != "" && t.Verb != verb {
 				continue
