@@ -5,9 +5,11 @@ PREFIX   ?= /usr/local
 DESTDIR  ?=
 GO       ?= go
 
-# The same flags for all that compiles, so that nothing is compiled twice.
+# The same flags for all that compiles, so that nothing is compiled twice; tests that
+# run commands take those of "build".
 export CGO_ENABLED ?= 0
 export GOFLAGS     += -trimpath
+export MERCATOR_BIN := $(CURDIR)/bin
 
 .PHONY: help
 help: ## this help
@@ -21,18 +23,18 @@ build: ## the commands, in bin/
 	$(GO) build -o bin/ ./cmd/...
 
 .PHONY: test
-test: ## all tests that need Go modules only
+test: build ## all tests that need Go modules only
 	$(GO) vet ./...
 	$(GO) test -timeout 30m ./...
 
 # The tests that do more when MERCATOR_LONG is set.
 LONG := CrawlEqualsOracle|BatchSize|TestKill|StageDies|RestoreAndAbandon|CutFiles|FlippedBits|TestModules|TestReplay$$|HostsAreServedInTime|OpicIsGreedy
 .PHONY: test-long
-test-long: ## the long forms of the tests of whole crawls, of fetching and of policy opic: more webs, kills, hosts, pages
+test-long: build ## the long forms of the tests of whole crawls, of fetching and of policy opic: more webs, kills, hosts, pages
 	MERCATOR_LONG=1 $(GO) test -count=1 -timeout 60m -run '$(LONG)' ./pipelines/... ./pkg/fetch ./pkg/frontier ./pkg/simweb
 
 .PHONY: test-sets
-test-sets: ## what the set commands give against sort and comm, on ten million lines (some minutes)
+test-sets: build ## what the set commands give against sort and comm, on ten million lines (some minutes)
 	MERCATOR_LINES=10000000 $(GO) test -count=1 -timeout 60m -run EqualSortAndComm ./pipelines
 
 .PHONY: crawl
