@@ -109,6 +109,7 @@ var verbs = map[string][]string{
 // Every setting of crawl.toml is the default of the flags that it says, with its
 // value; the others are read by the pipelines.
 func TestSettingsReachTheirFlags(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "crawl.toml")
 	for _, name := range []string{"filter.txt", "deny.txt", "login.txt"} {
@@ -167,6 +168,7 @@ func TestSettingsReachTheirFlags(t *testing.T) {
 
 // The pipelines take seeds and rounds from crawl.toml, and the commit its interval.
 func TestPipelinesReadSettings(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, 3, 2, 20)
 	for _, pipeline := range []string{"mercator.mk", "stream.sh"} {
 		t.Run(pipeline, func(t *testing.T) {

@@ -279,6 +279,7 @@ func diff(want, got string) string {
 }
 
 func TestCrawlEqualsOracle(t *testing.T) {
+	t.Parallel()
 	seeds, pages := []int{1}, 300
 	if long {
 		seeds, pages = []int{1, 2, 3}, 1000
@@ -302,6 +303,7 @@ func TestCrawlEqualsOracle(t *testing.T) {
 }
 
 func TestBatchSizeMakesNoDifference(t *testing.T) {
+	t.Parallel()
 	batches := []string{"7", "1000000"}
 	pages := 40
 	if long {
@@ -319,6 +321,7 @@ func TestBatchSizeMakesNoDifference(t *testing.T) {
 }
 
 func TestRobotsEngines(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, 4, 4, 40)
 	c := newCrawl(t, w)
 	c.finish(t, "stream.sh", "FETCH_FLAGS=--robots-engine temoto --allow-net 127.0.0.0/8 --min-delay 0 --delay-factor 0 --addr-delay 0")
@@ -367,6 +370,7 @@ func children(pgid int) (all []process) {
 // same line again each time. In the end every URL has exactly one outcome, and
 // the server was asked twice only for what was in flight at a kill.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("needs /proc to find the commands of a pipe")
 	}
@@ -492,6 +496,7 @@ func wrap(t *testing.T, command, script string) string {
 // same pipe run again ends in the same state: after the round that follows, and
 // in the long form at the crawl's end.
 func TestStageDies(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, 5, 4, 60)
 	until := "ROUNDS=3"
 	if long {
@@ -554,6 +559,7 @@ func TestStageDies(t *testing.T) {
 // TestRoundOfAnEmptyFrontier: one more round than there is work for, as one does
 // by hand, can be closed like any other.
 func TestRoundOfAnEmptyFrontier(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, 8, 2, 10)
 	c := newCrawl(t, w)
 	c.finish(t, "stream.sh")
@@ -576,6 +582,7 @@ func TestRoundOfAnEmptyFrontier(t *testing.T) {
 }
 
 func TestRestoreAndAbandon(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, 6, 4, 60)
 	c := newCrawl(t, w, "BATCH=25")
 	c.finish(t, "stream.sh")
@@ -619,6 +626,7 @@ func (c *crawl) state(t *testing.T) string {
 // TestAbandonAtEveryStage stops a round after each of its stages, abandons it,
 // and goes on.
 func TestAbandonAtEveryStage(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, 7, 4, 60)
 	c := newCrawl(t, w, "BATCH=20")
 	c.finish(t, "mercator.mk", "ROUNDS=1")
@@ -650,6 +658,7 @@ func TestAbandonAtEveryStage(t *testing.T) {
 // always holds is checked: one outcome a URL and round, balanced books, no contact
 // that came early.
 func TestHard(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, 10, 20, 120, "--hard") // with fewer hosts none says 429
 	c := newCrawl(t, w, "BATCH=60")
 	outcomes, asked := 0, 0

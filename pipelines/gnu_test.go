@@ -105,6 +105,7 @@ func lines(t *testing.T) int {
 
 // What the set commands give is what sort and comm give of the same text.
 func TestSetsEqualSortAndComm(t *testing.T) {
+	t.Parallel()
 	for _, c := range setCases(lines(t)) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -166,6 +167,7 @@ func TestSetsEqualSortAndComm(t *testing.T) {
 
 // The URLs that murlset lets through are those that comm finds, each once.
 func TestNewURLsEqualSortAndComm(t *testing.T) {
+	t.Parallel()
 	n := uint64(lines(t) / 2)
 	dir := t.TempDir()
 	for i, name := range []string{"one.txt", "two.txt"} {

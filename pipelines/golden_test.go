@@ -25,6 +25,7 @@ func digests(t *testing.T, dir string) string {
 // TestGolden reads, verifies and repeats crawls that were saved by earlier
 // versions, so that no format changes unseen.
 func TestGolden(t *testing.T) {
+	t.Parallel()
 	saved, err := filepath.Glob("../testdata/golden/v*")
 	if err != nil || len(saved) == 0 {
 		t.Fatalf("no golden crawls: %v", err)

@@ -45,7 +45,7 @@ func totals(t *testing.T, files ...string) string {
 // the findings of all rounds say; a restore takes them back, the rounds after it bring
 // them where they were, and the crawl repeated from its records has the same.
 func TestModules(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir()) // a killed command leaves its copy of a folder there
+	t.Parallel()
 	w := startWeb(t, 5, 2, 30)
 	conf := filepath.Join(t.TempDir(), "crawl.toml")
 	// The program's folder holds the findings of all rounds, in order.
@@ -60,7 +60,8 @@ module_state = ["tags", "sizes"]
 			continue
 		}
 		t.Run(driver, func(t *testing.T) {
-			c := newCrawl(t, w, "CONFIG="+conf, "BATCH=12")
+			t.Parallel()
+			c := newCrawl(t, w, "CONFIG="+conf, "BATCH=12", "TMPDIR="+t.TempDir()) // where a killed command leaves its copy of a folder
 			for _, after := range []string{"0.001", "0.02", "0.1"} {
 				killed := wrap(t, "mextract", "timeout -s KILL "+after+" "+bin+"mextract \"$@\"\nkill -9 $$\n")
 				out, err := c.command(driver, "ROUNDS=2", "BIN="+killed).CombinedOutput()

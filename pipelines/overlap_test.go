@@ -13,6 +13,7 @@ import (
 // A crawl whose batches are taken while the rounds before them are out finds
 // what the oracle knows, and goes on from a checkpoint that was made with a batch out.
 func TestOverlap(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, 11, 30, 30)
 	c := newCrawl(t, w)
 	frontier := filepath.Join(c.dir, "frontier")

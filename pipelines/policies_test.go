@@ -29,6 +29,7 @@ var policies = map[string]struct {
 // repeated from its records, and finds what the oracle knows: all of it if it ends,
 // and nothing else on the way.
 func TestPolicies(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, 9, 5, 30)
 	lines := strings.Split(strings.TrimSpace(output(t, "mfrontier", "policies")), "\n")
 	if len(lines) != len(policies) {

@@ -10,6 +10,7 @@ import (
 // TestRandomPolynomial: a crawl whose sets have a polynomial of their own finds
 // what the oracle says, and is repeated from its records with the same sets.
 func TestRandomPolynomial(t *testing.T) {
+	t.Parallel()
 	toml := filepath.Join(t.TempDir(), "my.toml")
 	if err := os.WriteFile(toml, []byte("[sets]\npolynomial = \"random\"\n"), 0o666); err != nil {
 		t.Fatal(err)

@@ -29,6 +29,7 @@ func state(t *testing.T, dir string) string {
 
 // The files of a filter are taken along, also of one that names schemes that the crawl alone knows.
 func TestReplayTakesFilter(t *testing.T) {
+	t.Parallel()
 	crawl, replay := t.TempDir(), filepath.Join(t.TempDir(), "replay")
 	for name, text := range map[string]string{
 		"crawl.toml": "schemes = [\"http\", \"gemini:1965\"]\n[extract]\nfilter = \"my.rules\"\n",
@@ -53,12 +54,14 @@ func TestReplayTakesFilter(t *testing.T) {
 // batches that were cut short, a command that was killed, rounds that were
 // abandoned, undone and made again.
 func TestReplay(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, 8, 4, 40)
 	for driver := range drivers {
 		if !long && driver == "mercator.mk" {
 			continue // TestGolden repeats a crawl by mercator.mk
 		}
 		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
 			fetch := "FETCH_FLAGS=--connections 8 --allow-net 127.0.0.0/8 --min-delay 0 --delay-factor 0 --addr-delay 0"
 			c := newCrawl(t, w, "BATCH=40", "UPDATE_FLAGS=--max-attempts 2 --retry-delay 0s", fetch+" --max-bytes 100K")
 			c.finish(t, driver, "ROUNDS=2")

@@ -19,6 +19,7 @@ import (
 // rewrite what is fetched. What a redirect leads to is fetched although it is one with
 // the URL that it stands at.
 func TestURLRules(t *testing.T) {
+	t.Parallel()
 	pages := map[string]string{
 		"/": `<a href="a?utm_source=1">1</a><a href="b?x=1&amp;y=2">2</a><a href="c;jsessionid=AAA">3</a><a href=dir>4</a><a href=e/>5</a><a href=f/>6</a>`,
 		"/dir/": `<a href="/a?gclid=3&amp;utm_source=2">1</a><a href="/b?y=2&amp;x=1">2</a><a href="/c;jsessionid=BBB">3</a>

@@ -12,6 +12,7 @@ import (
 // Whatever the sets are made of, a crawl finds what the oracle knows, and goes back
 // to an earlier checkpoint and on from there.
 func TestSetImplementations(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, 7, 3, 20)
 	for _, c := range []struct{ urls, content, mode string }{{"btree", "bloom", "online"}, {"bloom", "btree", "batch"}} {
 		t.Run(c.urls+"/"+c.mode, func(t *testing.T) {

@@ -72,6 +72,7 @@ func TestOwnStage(t *testing.T) {
 // of a page's links depend on the score that it gave the page, the books balance, and the
 // crawl is repeated from its records.
 func TestOwnPrioritizer(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, 9, 3, 15)
 	program, err := filepath.Abs("prioritize-awk.sh")
 	if err != nil {
