@@ -319,34 +319,49 @@ func TestFor(t *testing.T) {
 	b.check()
 }
 
+// numbered names hosts.
+func numbered(h int) string { return fmt.Sprintf("h%d.test", h) }
+
+// contacted is a frontier of numbered hosts, each of which was asked once and took so many
+// microseconds, and of fresh URLs.
+func contacted(t *testing.T, p Params, took []int64, fresh []record.URL) *bench {
+	t.Helper()
+	b := open(t, durable.NewCrashFS(), p)
+	var first []record.URL
+	var outcomes []record.Fetch
+	for h, us := range took {
+		u := newURL(numbered(h), "first", 0)
+		o := fetchOf(u, record.OutcomeFetched, 200, 1)
+		o.DurationUS = us
+		first, outcomes = append(first, u), append(outcomes, o)
+	}
+	if err := b.add("seed", first...); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.next(1, NextOptions{N: len(first), Txn: "r1"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.update("r1", 1, outcomes, fresh...); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 // A batch by time has no tail: where hosts have more to do than there is time for,
 // fewer than half of the connections are busy for a small part of it only, whatever
 // the speeds of the hosts, and it does not take longer than it was to.
 func TestForHasNoTail(t *testing.T) {
 	for seed := range uint64(6) {
 		rng := rand.New(rand.NewPCG(seed, 9))
-		b := open(t, durable.NewCrashFS(), []Params{{}, {Policy: dynamic}}[seed%2])
-		var first, fresh []record.URL
-		var outcomes []record.Fetch
+		var took []int64
+		var fresh []record.URL
 		for h := range 300 {
-			u := newURL(fmt.Sprintf("h%d.test", h), "first", 0)
-			first = append(first, u)
-			o := fetchOf(u, record.OutcomeFetched, 200, 1)
-			o.DurationUS = 20_000 + int64(2_000_000*math.Pow(rng.Float64(), 3)) // a few are slow
-			outcomes = append(outcomes, o)
+			took = append(took, 20_000+int64(2_000_000*math.Pow(rng.Float64(), 3))) // a few are slow
 			for i := range 1 + rng.IntN(1+rng.IntN(60)) {
-				fresh = append(fresh, newURL(u.Host, fmt.Sprint(i), uint8(rng.IntN(3))))
+				fresh = append(fresh, newURL(numbered(h), fmt.Sprint(i), uint8(rng.IntN(3))))
 			}
 		}
-		if err := b.add("seed", first...); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := b.next(1, NextOptions{N: len(first), Txn: "r1"}); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.update("r1", 1, outcomes, fresh...); err != nil {
-			t.Fatal(err)
-		}
+		b := contacted(t, []Params{{}, {Policy: dynamic}}[seed%2], took, fresh)
 		polite := Politeness{MinDelay: time.Second, DelayFactor: 10, MaxDelay: 30 * time.Second, Connections: 2 + rng.IntN(8)}
 		const now, span = record.Time(3600e6), 2 * time.Minute
 		plan, err := b.f.PlanNext(t.Context(), NextOptions{For: span, Politeness: polite}, now, polite)
@@ -365,28 +380,15 @@ func TestForLeavesRoom(t *testing.T) {
 	polite := Politeness{MinDelay: time.Second, DelayFactor: 10, MaxDelay: 30 * time.Second, Connections: 50}
 	const now, span = record.Time(3600e6), 10 * time.Minute
 	measured := func(slower float64) *bench {
-		b := open(t, durable.NewCrashFS(), Params{})
-		var first, fresh []record.URL
-		var outcomes []record.Fetch
+		var took []int64
+		var fresh []record.URL
 		for h := range 20 {
-			u := newURL(fmt.Sprintf("h%d.test", h), "first", 0)
-			o := fetchOf(u, record.OutcomeFetched, 200, 1)
-			o.DurationUS = int64(slower * float64(100_000+40_000*h))
-			first, outcomes = append(first, u), append(outcomes, o)
+			took = append(took, int64(slower*float64(100_000+40_000*h)))
 			for i := range 600 {
-				fresh = append(fresh, newURL(u.Host, fmt.Sprint(i), 0))
+				fresh = append(fresh, newURL(numbered(h), fmt.Sprint(i), 0))
 			}
 		}
-		if err := b.add("seed", first...); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := b.next(1, NextOptions{N: len(first), Txn: "r1"}); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.update("r1", 1, outcomes, fresh...); err != nil {
-			t.Fatal(err)
-		}
-		return b
+		return contacted(t, Params{}, took, fresh)
 	}
 	batch, err := measured(1).next(now, NextOptions{For: span, Politeness: polite, Txn: "r2"})
 	if err != nil {
