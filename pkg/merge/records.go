@@ -1,7 +1,6 @@
 package merge
 
 import (
-	"bufio"
 	"container/heap"
 	"encoding/binary"
 	"errors"
@@ -348,7 +347,7 @@ func (s *textSorter[T]) merge(p *spill, runs []section) (*Records[T], error) {
 	rows := []Rows[T]{&textRun[T]{schema: s.from.Schema()}} // that no run be no case of its own
 	names := []string{"temporary file"}
 	for _, r := range runs {
-		rows = append(rows, &textRun[T]{&runReader{in: bufio.NewReaderSize(io.NewSectionReader(p.file, r.off, r.length), runBuffer)}, s.from.Schema()})
+		rows = append(rows, &textRun[T]{p.open(r), s.from.Schema()})
 		names = append(names, names[0])
 	}
 	return NewRecords(s.by, rows, names)

@@ -2,7 +2,6 @@ package merge
 
 import (
 	"bufio"
-	"container/heap"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -20,17 +19,26 @@ const (
 
 // Sorter sorts records of any size by a 64-bit key, and records of one key by
 // order of arrival, within bounded memory: what does not fit waits in temporary
-// files, which have no name, so that not even kill -9 leaves one behind.
+// files, which have no name, so that not even kill -9 leaves one behind. It is sorted
+// and written in another goroutine, while further records are added.
 //
-// Call Add for each record, then Sort once, and read the Iter to its end. One
-// goroutine.
+// Call Add for each record, then Sort once, and read the Iter to its end, and Close in any
+// case. One goroutine.
 type Sorter struct {
 	mem     int64
 	dir     string
-	arena   []byte  // payloads, each after its length as uvarint
-	entries []entry // in order of arrival
-	scratch []entry
+	chunk   // records are added to it
+	spare   chunk
+	scratch []entry // of the one that is being sorted
 	spill   *spill
+	flushes chan error // gives the outcome of the flush that goes on; nil: none does
+	err     error      // of a flush
+}
+
+// chunk is records in order of arrival, until they are sorted.
+type chunk struct {
+	arena   []byte // payloads, each after its length as uvarint
+	entries []entry
 }
 
 type entry struct {
@@ -49,7 +57,7 @@ func (s *Sorter) Add(key uint64, payload []byte) error {
 	if len(payload) > maxPayload {
 		return fmt.Errorf("merge: a record of %d bytes, want at most %d", len(payload), maxPayload)
 	}
-	// Growing doubles, so that what is in use is at least half of what is held.
+	// Half of the memory: the other half is for growing, and then for the chunk that is being flushed.
 	used := int64(len(s.arena)) + int64(len(payload)) + entryBytes*int64(len(s.entries)+1)
 	if used > s.mem/2 && len(s.entries) > 0 {
 		if err := s.flush(); err != nil {
@@ -63,37 +71,58 @@ func (s *Sorter) Add(key uint64, payload []byte) error {
 }
 
 // payload returns the payload at off in the arena.
-func (s *Sorter) payload(off int) []byte {
-	n, w := binary.Uvarint(s.arena[off:])
-	return s.arena[off+w:][:n]
+func (c *chunk) payload(off int) []byte {
+	n, w := binary.Uvarint(c.arena[off:])
+	return c.arena[off+w:][:n]
 }
 
-// flush sorts what is in memory and writes it as a run.
+// flush has what is in memory sorted and written as a run, beside the adding of further records.
 func (s *Sorter) flush() error {
-	s.radix()
+	if err := s.flushed(); err != nil {
+		return err
+	}
 	if s.spill == nil {
 		s.spill = &spill{dir: s.dir}
+		s.spare = chunk{make([]byte, 0, len(s.arena)+len(s.arena)/16), make([]entry, 0, len(s.entries)+len(s.entries)/16)}
 	}
+	full := s.chunk
+	s.chunk, s.spare = chunk{s.spare.arena[:0], s.spare.entries[:0]}, full
+	s.flushes = make(chan error, 1)
+	go func() { s.flushes <- s.write() }()
+	return nil
+}
+
+// flushed waits for the flush that goes on, if one does.
+func (s *Sorter) flushed() error {
+	if s.flushes != nil {
+		s.err = <-s.flushes
+		s.flushes = nil
+	}
+	return s.err
+}
+
+// write sorts the spare chunk, which is full, and writes it as a run.
+func (s *Sorter) write() error {
+	s.spare.entries, s.scratch = radix(s.spare.entries, s.scratch)
 	w, err := s.spill.begin()
 	if err != nil {
 		return err
 	}
-	for _, e := range s.entries {
-		if err := w.add(e.key, s.payload(e.off)); err != nil {
+	for _, e := range s.spare.entries {
+		if err := w.add(e.key, s.spare.payload(e.off)); err != nil {
 			return err
 		}
 	}
-	s.entries, s.arena = s.entries[:0], s.arena[:0]
 	return w.end()
 }
 
-// radix sorts the entries by key, least significant byte first: it is stable, and
-// skips the bytes that all keys share.
-func (s *Sorter) radix() {
-	if cap(s.scratch) < len(s.entries) {
-		s.scratch = make([]entry, cap(s.entries))
+// radix sorts entries by key, least significant byte first: it is stable, and
+// skips the bytes that all keys share. It returns them, and the memory that is free then.
+func radix(entries, scratch []entry) (sorted, free []entry) {
+	if cap(scratch) < len(entries) {
+		scratch = make([]entry, cap(entries))
 	}
-	a, b := s.entries, s.scratch[:len(s.entries)]
+	a, b := entries, scratch[:len(entries)]
 	var counts [8][256]int
 	for _, e := range a {
 		for d := range counts {
@@ -117,13 +146,13 @@ func (s *Sorter) radix() {
 		}
 		a, b = b, a
 	}
-	s.entries, s.scratch = a, b[:cap(b)]
+	return a, b[:cap(b)]
 }
 
 // Sort ends the input. The Sorter must not be used any more but to Close it.
 func (s *Sorter) Sort() (*Iter, error) {
 	if s.spill == nil {
-		s.radix()
+		s.entries, s.scratch = radix(s.entries, s.scratch)
 		return &Iter{sorter: s}, nil
 	}
 	if len(s.entries) > 0 {
@@ -131,7 +160,10 @@ func (s *Sorter) Sort() (*Iter, error) {
 			return nil, err
 		}
 	}
-	s.entries, s.scratch, s.arena = nil, nil, nil
+	if err := s.flushed(); err != nil {
+		return nil, err
+	}
+	s.free()
 	fan := int(max(2, s.mem/2/runBuffer))
 	for len(s.spill.runs) > fan {
 		if err := s.pass(fan); err != nil {
@@ -158,7 +190,8 @@ func (s *Sorter) pass(fan int) error {
 
 // Close gives back memory and disk. It may be called at any time, and twice.
 func (s *Sorter) Close() error {
-	s.entries, s.scratch, s.arena = nil, nil, nil
+	s.flushed() // an error was returned by whoever had to know
+	s.free()
 	if s.spill == nil {
 		return nil
 	}
@@ -167,11 +200,14 @@ func (s *Sorter) Close() error {
 	return err
 }
 
+// free gives back the memory of the records.
+func (s *Sorter) free() { s.chunk, s.spare, s.scratch = chunk{}, chunk{}, nil }
+
 // Iter gives records in order.
 type Iter struct {
 	sorter *Sorter // in memory
 	next   int
-	runs   runHeap // spilled
+	runs   []head // spilled: a heap
 	begun  bool
 }
 
@@ -187,20 +223,51 @@ func (it *Iter) Next() (key uint64, payload []byte, err error) {
 		return e.key, it.sorter.payload(e.off), nil
 	}
 	if it.begun {
-		switch err := it.runs[0].read(); {
+		top := &it.runs[0]
+		switch err := top.run.read(); {
 		case err == io.EOF:
-			heap.Pop(&it.runs)
+			last := len(it.runs) - 1
+			it.runs[0] = it.runs[last]
+			it.runs = it.runs[:last]
 		case err != nil:
 			return 0, nil, err
 		default:
-			heap.Fix(&it.runs, 0)
+			top.key = top.run.key
 		}
+		it.down(0)
 	}
 	it.begun = true
 	if len(it.runs) == 0 {
 		return 0, nil, io.EOF
 	}
-	return it.runs[0].key, it.runs[0].payload, nil
+	return it.runs[0].key, it.runs[0].run.payload, nil
+}
+
+// head is a run and its next key, which stands here to be near to the others'.
+type head struct {
+	key   uint64
+	order int // of the runs, by arrival
+	run   *runReader
+}
+
+func (h *head) below(o *head) bool { return h.key < o.key || h.key == o.key && h.order < o.order }
+
+// down moves the run at i to where it belongs among those below it.
+func (it *Iter) down(i int) {
+	h := it.runs
+	for {
+		least := i
+		for k := 2*i + 1; k <= 2*i+2 && k < len(h); k++ {
+			if h[k].below(&h[least]) {
+				least = k
+			}
+		}
+		if least == i {
+			return
+		}
+		h[i], h[least] = h[least], h[i]
+		i = least
+	}
 }
 
 // spill is a file without name that holds sorted runs, one behind the other: for
@@ -240,13 +307,15 @@ func (p *spill) close() error {
 func (p *spill) merge(runs []section) (*Iter, error) {
 	it := &Iter{}
 	for i, r := range runs {
-		rd := &runReader{order: i, in: bufio.NewReaderSize(io.NewSectionReader(p.file, r.off, r.length), runBuffer)}
+		rd := p.open(r)
 		if err := rd.read(); err != nil {
 			return nil, err
 		}
-		it.runs = append(it.runs, rd)
+		it.runs = append(it.runs, head{rd.key, i, rd})
 	}
-	heap.Init(&it.runs)
+	for i := len(it.runs)/2 - 1; i >= 0; i-- {
+		it.down(i)
+	}
 	return it, nil
 }
 
@@ -299,47 +368,60 @@ func (w *runWriter) end() error {
 	return nil
 }
 
-type runReader struct {
-	order   int
-	in      *bufio.Reader
-	key     uint64
-	payload []byte
+// open opens a run.
+func (p *spill) open(r section) *runReader {
+	return &runReader{file: p.file, at: r.off, end: r.off + r.length}
 }
 
+// runReader reads a run.
+type runReader struct {
+	file    *os.File
+	at, end int64  // what is not in the buffer yet
+	buf     []byte // runBuffer, or the largest record
+	left    []byte // of buf: what was not read yet
+	key     uint64
+	payload []byte // in buf
+}
+
+// read sets key and payload; io.EOF after the last record.
 func (r *runReader) read() error {
-	var head [8]byte
-	if _, err := io.ReadFull(r.in, head[:]); err != nil {
+	if len(r.left) == 0 && r.at == r.end {
+		return io.EOF
+	}
+	for {
+		if len(r.left) > 8 {
+			if n, w := binary.Uvarint(r.left[8:]); w > 0 && uint64(len(r.left)-8-w) >= n {
+				r.key = binary.LittleEndian.Uint64(r.left)
+				r.payload, r.left = r.left[8+w:][:n], r.left[8+w+int(n):]
+				return nil
+			}
+		}
+		if err := r.fill(); err != nil {
+			return err
+		}
+	}
+}
+
+// fill reads on, because what is left does not hold a record.
+func (r *runReader) fill() error {
+	if r.at == r.end {
+		return io.ErrUnexpectedEOF
+	}
+	if len(r.left) == cap(r.buf) { // none of it was read
+		r.buf = make([]byte, max(runBuffer, 2*len(r.left)))
+	}
+	n := copy(r.buf, r.left)
+	more := r.buf[n:]
+	more = more[:min(int64(len(more)), r.end-r.at)]
+	if _, err := r.file.ReadAt(more, r.at); err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
 		return err
 	}
-	n, err := binary.ReadUvarint(r.in)
-	if err != nil {
-		return io.ErrUnexpectedEOF
-	}
-	r.key = binary.LittleEndian.Uint64(head[:])
-	if int(n) > cap(r.payload) {
-		r.payload = make([]byte, n)
-	}
-	r.payload = r.payload[:n]
-	if _, err := io.ReadFull(r.in, r.payload); err != nil {
-		return io.ErrUnexpectedEOF
-	}
+	r.at += int64(len(more))
+	r.left = r.buf[:n+len(more)]
 	return nil
-}
-
-// runHeap orders runs by their next key, then by arrival.
-type runHeap []*runReader
-
-func (h runHeap) Len() int { return len(h) }
-func (h runHeap) Less(i, j int) bool {
-	return h[i].key < h[j].key || h[i].key == h[j].key && h[i].order < h[j].order
-}
-func (h runHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *runHeap) Push(x any)   { *h = append(*h, x.(*runReader)) }
-func (h *runHeap) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return x
 }
 
 // TempFile creates a file in dir ("": the system's folder for temporary files)
