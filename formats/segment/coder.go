@@ -17,12 +17,8 @@ import (
 // directions and both shapes.
 //
 // Rows of which no field is asked for are passed over column by column.
-//
-// Rows are copied by reading them with a coder to write to: each value goes to
-// the same column there as it is read.
 type coder struct {
 	reading bool
-	to      *coder // reading by columns: takes the values too; nil for none
 	byRow   bool
 	feat    Features // whose columns there are; by rows there is always room
 	cols    [][]byte // writing: what was written
@@ -60,9 +56,6 @@ func (c *coder) uint(x *uint64, max uint64) {
 	}
 	c.left[i] = c.left[i][n:]
 	*x = v
-	if c.to != nil {
-		c.to.cols[i] = binary.AppendUvarint(c.to.cols[i], v)
-	}
 }
 
 // size is an unsigned number not above max that tells how much a row has in other columns: of rows
@@ -138,10 +131,6 @@ func (c *coder) delta(x *uint64) {
 		}
 		c.left[i] = c.left[i][n:]
 		*x = prev + unzigzag(z)
-		if c.to != nil {
-			c.to.cols[i] = appendDelta(c.to.cols[i], *x-c.to.prev[i])
-			c.to.prev[i] = *x
-		}
 	}
 	if !c.byRow {
 		c.prev[i] = *x
@@ -183,9 +172,6 @@ func (c *coder) fixed(x *uint64) {
 	}
 	*x = word(s)
 	c.left[i] = s[8:]
-	if c.to != nil {
-		c.to.cols[i] = append(c.to.cols[i], s[:8]...)
-	}
 }
 
 // string is a length in one column and the characters in the next.
@@ -200,9 +186,6 @@ func (c *coder) string(s *string) {
 		c.bad = true
 	default:
 		*s, c.left[i] = c.left[i][:n], c.left[i][n:]
-		if c.to != nil {
-			c.to.cols[i] = append(c.to.cols[i], *s...)
-		}
 	}
 }
 
@@ -318,9 +301,7 @@ func (e *Entry) fields(c *coder) {
 		c.bad = true
 	}
 	if flags&keyGiven == 0 {
-		if c.to == nil { // nobody looks at it
-			u.Key = fingerprint.URLKey(u.Host, u.URL)
-		}
+		u.Key = fingerprint.URLKey(u.Host, u.URL)
 	} else if u.Key == fingerprint.URLKey(u.Host, u.URL) {
 		c.bad = true
 	}

@@ -130,6 +130,8 @@ type Scanner[T Row] struct {
 	jumped bool       // blocks were passed over
 	err    error
 
+	copying plan
+
 	// What a scan from the start adds up, for Verify.
 	blocks, rows uint64
 	sum          uint32
@@ -166,6 +168,10 @@ func (s *Scanner[T]) Next(row *T) error {
 	}
 	if s.behind > 0 && !s.catchUp() {
 		return s.undecoded(s.row)
+	}
+	if len(s.copying.zeros) > 0 {
+		s.readZeros()
+		s.copying.read++
 	}
 	s.c.i = 0
 	*row = *new(T)
@@ -344,6 +350,7 @@ func (s *Scanner[T]) open() error {
 	}
 	s.next = b.next
 	s.count, s.row, s.behind, s.first, s.last = b.count, 0, 0, b.first, b.last
+	s.copying.made, s.copying.zeros = false, s.copying.zeros[:0]
 	s.blocks++
 	s.rows += uint64(b.count)
 	s.sum = crc32.Update(s.sum, castagnoli, b.sum[:])
@@ -486,10 +493,9 @@ func (s *Scanner[T]) passOrders(order uint64) error {
 // catchUp brings the other columns to where that of the orders is. It reports whether they go so far.
 func (s *Scanner[T]) catchUp() bool {
 	var row T
-	to := s.c.to
-	s.c.to, s.c.i, s.c.pass = nil, 0, uint64(s.behind)
+	s.c.i, s.c.pass = 0, uint64(s.behind)
 	fieldsOf(&row).fields(&s.c)
-	s.c.to, s.c.pass, s.behind = to, 0, 0
+	s.c.pass, s.behind = 0, 0
 	return !s.c.bad
 }
 

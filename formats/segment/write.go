@@ -52,7 +52,7 @@ type Writer[T Row] struct {
 	packs  chan packed // gives that block; nil: none is being packed
 	target int         // bytes of columns that end a block
 	most   uint32      // rows that do
-	row    T           // of Copy: the last row, without its key if that is derived
+	row    T           // of Copy and AddCoded
 	err    error
 }
 
@@ -114,37 +114,6 @@ func (w *Writer[T]) Add(row *T) error {
 	}
 	w.c.i = 0
 	r.fields(&w.c)
-	return w.added()
-}
-
-// Copy appends the next row of from: the bytes and the errors are those of Next and Add, at
-// less cost, because no string is made and no checksum of a URL computed. io.EOF itself if
-// there is no row. Between segments of different features, as of an older version and this
-// one, it is Next and Add.
-func (w *Writer[T]) Copy(from *Scanner[T]) error {
-	if w.err != nil {
-		return w.err
-	}
-	if from.r.feat != w.c.feat {
-		if err := from.Next(&w.row); err != nil {
-			return err
-		}
-		return w.Add(&w.row)
-	}
-	order, err := from.Peek() // which also opens its block, passing over rows
-	if err != nil {
-		return err
-	}
-	if err := w.ascend(order); err != nil {
-		return err
-	}
-	from.c.to = &w.c
-	err = from.Next(&w.row)
-	from.c.to = nil
-	if err != nil {
-		w.err = err // what was copied of the row stands in the columns
-		return err
-	}
 	return w.added()
 }
 

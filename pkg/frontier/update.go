@@ -320,31 +320,21 @@ func (c *change) spool(ctx context.Context, b *stage.Batch[record.URL, record.UR
 		return err
 	}
 	defer ranks.close()
-	var t ticker
-	var u record.URL
-	for {
-		err := b.Read(&u)
-		if err == io.EOF {
-			return ranks.end(ctx)
-		}
-		if err == nil {
-			err = t.err(ctx)
-		}
-		if err != nil {
-			return err
-		}
-		if !segment.Fits(&u) || u.Due < 0 {
+	err = eachRead(ctx, b.Read, func(u *record.URL) error {
+		switch {
+		case !segment.Fits(u) || u.Due < 0:
 			c.b.Drop(dropRange)
-			continue
-		}
-		if c.limits.Depth > 0 && int(u.Depth) > c.limits.Depth {
+		case c.limits.Depth > 0 && int(u.Depth) > c.limits.Depth:
 			c.b.Drop(dropDepth)
-			continue
+		default:
+			return ranks.add(ctx, u)
 		}
-		if err := ranks.add(ctx, &u); err != nil {
-			return err
-		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
+	return ranks.end(ctx)
 }
 
 // arrive takes in a new URL.
@@ -416,41 +406,30 @@ func (c *change) readOutcomes(ctx context.Context, o UpdateOptions, now record.T
 	if err != nil {
 		return 0, "", err
 	}
-	var t ticker
-	var row record.Fetch
 	var packed []byte
-	for {
-		err := in.Read(&row)
-		if err == io.EOF {
-			break
-		}
-		if err == nil {
-			err = t.err(ctx)
-		}
-		if err != nil {
-			return 0, "", err
-		}
+	err = eachRead(ctx, in.Read, func(row *record.Fetch) error {
 		if max(len(row.URL), len(row.Host), len(row.Addr)) > segment.MaxString {
-			return 0, "", &fault.Error{Class: fault.Conflict, File: "outcomes", Found: "a URL, host or address of more than 65535 bytes", Want: "URLs of the batch in flight"}
+			return &fault.Error{Class: fault.Conflict, File: "outcomes", Found: "a URL, host or address of more than 65535 bytes", Want: "URLs of the batch in flight"}
 		}
-		ev := contact(&row)
+		ev := contact(row)
 		if row.Role != record.RoleRobots {
 			n++
-			v, due := o.Retries.judge(&row, row.Attempt, now)
+			v, due := o.Retries.judge(row, row.Attempt, now)
 			out := outcome{verdict: v, attempt: row.Attempt, due: max(due, 0), outcome: row.Outcome, url: row.URL, host: row.Host}
 			if c.revisits && (v == finish || v == giveUp) {
-				out.sighting = look(&row, now)
+				out.sighting = look(row, now)
 			} else {
 				verdictOf(&ev, v, row.Outcome)
 			}
 			packed = out.append(packed[:0])
 			if err := pages.add(flightOrder(row.Host, row.URL), packed); err != nil {
-				return 0, "", err
+				return err
 			}
 		}
-		if err := addRow(c.events, ev.Order, &ev); err != nil {
-			return 0, "", err
-		}
+		return addRow(c.events, ev.Order, &ev)
+	})
+	if err != nil {
+		return 0, "", err
 	}
 	return n, in.Trailer().Epoch, ofRound("outcomes", in.Trailer(), o.Txn)
 }
@@ -473,26 +452,21 @@ func (c *change) readLinks(ctx context.Context, o UpdateOptions) (epoch string, 
 	if err != nil {
 		return "", err
 	}
-	var t ticker
-	var row record.Link
-	for {
-		err := in.Read(&row)
-		if err == io.EOF {
-			return in.Trailer().Epoch, ofRound("links", in.Trailer(), o.Txn)
+	err = eachRead(ctx, in.Read, func(row *record.Link) error {
+		if c.gate != nil {
+			if err := c.gate.link(row); err != nil {
+				return err
+			}
 		}
-		if err == nil {
-			err = t.err(ctx)
+		if c.credit != nil {
+			return c.credit.link(row)
 		}
-		if err == nil && c.gate != nil {
-			err = c.gate.link(&row)
-		}
-		if err == nil && c.credit != nil {
-			err = c.credit.link(&row)
-		}
-		if err != nil {
-			return "", err
-		}
+		return nil
+	})
+	if err != nil {
+		return "", err
 	}
+	return in.Trailer().Epoch, ofRound("links", in.Trailer(), o.Txn)
 }
 
 // contact is what a row tells about its host.
