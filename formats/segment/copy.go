@@ -218,11 +218,15 @@ func (c *coder) putZero(i int) {
 	c.cols[i] = append(c.cols[i], 0)
 }
 
-// AddCoded appends a row that a RowCoder has encoded with order and place 0, of this order and place: the
-// bytes are those of Decode and Add, at less cost.
-func AddCoded(w *Writer[Entry], order, place uint64, row []byte) error {
+// AddCoded appends a row of a queue that a RowCoder has encoded with order and place 0, of this order and place:
+// the bytes are those of Decode and Add, at less cost.
+func (w *Writer[T]) AddCoded(order, place uint64, row []byte) error {
 	if w.err != nil {
 		return w.err
+	}
+	entry, queue := any(&w.row).(*Entry)
+	if !queue {
+		return &fault.Error{Class: fault.Usage, File: w.name, Found: "an encoded row for another kind than a queue"}
 	}
 	if len(row) <= flagsColumn || row[0]|row[1] != 0 {
 		return undecodedRow()
@@ -240,10 +244,10 @@ func AddCoded(w *Writer[Entry], order, place uint64, row []byte) error {
 		return w.added()
 	}
 	var coded RowCoder[Entry]
-	if err := coded.Decode(row, &w.row); err != nil {
+	if err := coded.Decode(row, entry); err != nil {
 		return err
 	}
-	w.row.Order, w.row.Place = order, place
+	entry.Order, entry.Place = order, place
 	return w.Add(&w.row)
 }
 
@@ -283,8 +287,4 @@ func (c *coder) copyCoded(row []byte, flags uint64) bool {
 		}
 	}
 	return len(row) == 0
-}
-
-func undecodedRow() error {
-	return &fault.Error{Class: fault.Corrupt, Found: "a row that does not decode"}
 }

@@ -208,9 +208,13 @@ func (r *RowCoder[T]) Decode(b []byte, row *T) error {
 	r.c = coder{byRow: true, reading: true, left: r.left[:]}
 	fieldsOf(row).fields(&r.c)
 	if r.c.bad || len(r.left[0]) != 0 {
-		return &fault.Error{Class: fault.Corrupt, Found: "a row that does not decode"}
+		return undecodedRow()
 	}
 	return nil
+}
+
+func undecodedRow() error {
+	return &fault.Error{Class: fault.Corrupt, Found: "a row that does not decode"}
 }
 
 // Fits reports whether an Entry of u keeps the limits of the format.

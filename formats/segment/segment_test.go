@@ -350,6 +350,45 @@ func TestCopy(t *testing.T) {
 	}
 }
 
+// A row that a RowCoder encoded goes into a segment as it does decoded.
+func TestAddCoded(t *testing.T) {
+	rows := visited(entries(3000))
+	for i := range rows { // not all have a visit
+		if i%3 > 0 {
+			rows[i].Visit = Visit{}
+		}
+	}
+	var out bytes.Buffer
+	w := NewWriter[Entry](&out, "coded", Visits|Promises)
+	var coder RowCoder[Entry]
+	for _, e := range rows {
+		order, place := e.Order, e.Place
+		e.Order, e.Place = 0, 0
+		b := coder.Append(nil, &e)
+		if err := w.AddCoded(order, place, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Finish(); err != nil || !bytes.Equal(out.Bytes(), encodeVisits(t, rows)) {
+		t.Errorf("other bytes than those of Add: %v", err)
+	}
+	e := rows[1] // without visit
+	e.Order, e.Place = 0, 0
+	b := coder.Append(nil, &e)
+	for n := range b {
+		w := NewWriter[Entry](io.Discard, "cut", 0)
+		if err := w.AddCoded(1, 0, b[:n]); !errors.Is(err, fault.Corrupt) {
+			t.Errorf("cut to %d of %d bytes: %v", n, len(b), err)
+		}
+	}
+	if err := NewWriter[Entry](io.Discard, "long", 0).AddCoded(1, 0, append(b, 0)); !errors.Is(err, fault.Corrupt) {
+		t.Error("a byte behind it:", err)
+	}
+	if err := NewWriter[Host](io.Discard, "hosts", 0).AddCoded(1, 0, b); !errors.Is(err, fault.Usage) {
+		t.Error("into a table of hosts:", err)
+	}
+}
+
 // A file of before there were promises is copied into one that has room for them.
 func TestCopyOfOlderVersion(t *testing.T) {
 	want := visitedExample()

@@ -393,7 +393,7 @@ func (g *gate) writeHeld() error {
 	if g == nil || g.held == nil {
 		return nil
 	}
-	r, err := writeRun[segment.Entry](g.c.tx, g.held, "held/", "held")
+	r, err := writeRun(g.c.tx, g.held, "held/", "held")
 	if err == nil {
 		g.c.s.Held = append(g.c.s.Held, r)
 	}

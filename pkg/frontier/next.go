@@ -166,21 +166,21 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	s.Later, s.Held = p.later.rest(tx.Drop), p.held.rest(tx.Drop)
 	s.Rewritten += uint64(left.rows + late.rows)
 	if late.rows > 0 {
-		r, err := writeRun[segment.Entry](tx, late, "later/", "later")
+		r, err := writeRun(tx, late, "later/", "later")
 		if err != nil {
 			return err
 		}
 		s.Later = append(s.Later, r)
 	}
 	q := newQueueWriter(tx)
-	if err := eachRow(left, q.add); err != nil {
+	if err := eachCoded(left, q.add); err != nil {
 		return err
 	}
 	if err := q.finish(s); err != nil {
 		return err
 	}
 	s.note(o)
-	flying, err := writeRun[segment.Entry](tx, batch, "inflight/", "inflight")
+	flying, err := writeRun(tx, batch, "inflight/", "inflight")
 	if err != nil {
 		return err
 	}
@@ -491,20 +491,21 @@ type queueWriter struct {
 
 func newQueueWriter(tx *store.Tx) *queueWriter { return &queueWriter{tx: tx} }
 
-func (q *queueWriter) add(e *segment.Entry) error {
-	if q.w != nil && levelOf(q.w.run.Head) != levelOf(e.Order) {
+// add adds a row that a sorter held.
+func (q *queueWriter) add(order, place uint64, row []byte) error {
+	if q.w != nil && levelOf(q.w.run.Head) != levelOf(order) {
 		if err := q.end(); err != nil {
 			return err
 		}
 	}
 	if q.w == nil {
-		w, err := newRun[segment.Entry](q.tx, fmt.Sprintf("ready/%d-", levelOf(e.Order)), "ready", 0)
+		w, err := newRun[segment.Entry](q.tx, fmt.Sprintf("ready/%d-", levelOf(order)), "ready", 0)
 		if err != nil {
 			return err
 		}
 		q.w = w
 	}
-	return q.w.add(e)
+	return q.w.addCoded(order, place, row)
 }
 
 func (q *queueWriter) end() error {
@@ -530,13 +531,12 @@ func (q *queueWriter) finish(s *state) error {
 }
 
 // writeRun writes what a sorter holds, in its order, as a new run; one of no rows if it holds none.
-func writeRun[T segment.Row](tx *store.Tx, s *sorter, folder, role string) (run, error) {
-	w, err := newRun[T](tx, folder, role, 0)
+func writeRun(tx *store.Tx, s *sorter, folder, role string) (run, error) {
+	w, err := newRun[segment.Entry](tx, folder, role, 0)
 	if err != nil {
 		return run{}, err
 	}
-	err = eachRow(s, w.add)
-	if err != nil {
+	if err := eachCoded(s, w.addCoded); err != nil {
 		return run{}, err
 	}
 	return w.finish()

@@ -269,6 +269,14 @@ func (w *runWriter[T]) add(row *T) error {
 	return w.w.Add(row)
 }
 
+// addCoded adds a URL as appendRow gives it, but for its place.
+func (w *runWriter[T]) addCoded(order, place uint64, row []byte) error {
+	if w.w.Rows() == 0 {
+		w.run.Head = order
+	}
+	return w.w.AddCoded(order, place, row)
+}
+
 // copy adds the next row of from as it stands there.
 func (w *runWriter[T]) copy(from *segment.Scanner[T]) error {
 	if w.w.Rows() == 0 {

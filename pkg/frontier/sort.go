@@ -144,3 +144,15 @@ func eachRow[T segment.Row](s *sorter, fn func(*T) error) error {
 	}
 	return err
 }
+
+// eachCoded gives fn the URLs that a sorter holds, in order, as they stand there.
+func eachCoded(s *sorter, fn func(order, place uint64, row []byte) error) error {
+	p, err := s.sorted()
+	for err == nil && !p.done {
+		place, n := binary.Uvarint(p.row)
+		if err = fn(p.key, place, p.row[n:]); err == nil {
+			err = p.take()
+		}
+	}
+	return err
+}

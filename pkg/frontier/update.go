@@ -733,7 +733,7 @@ func (c *change) finish(ctx context.Context) error {
 		}
 	}
 	q := newQueueWriter(c.tx)
-	if err := eachRow(c.queue, q.add); err != nil {
+	if err := eachCoded(c.queue, q.add); err != nil {
 		return err
 	}
 	copied, err := merges.end(c.tx)
@@ -745,7 +745,7 @@ func (c *change) finish(ctx context.Context) error {
 		return err
 	}
 	if c.later.rows > 0 {
-		r, err := writeRun[segment.Entry](c.tx, c.later, "later/", "later")
+		r, err := writeRun(c.tx, c.later, "later/", "later")
 		if err != nil {
 			return err
 		}
