@@ -277,7 +277,7 @@ func (g *gate) judged(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := mergeRuns(ctx, c.st, c.tx, c.s, r.Rows, c.s.layout.step, tableList[segment.Domain](c, &c.s.Domains, "domains")); err != nil {
+	if err := mergeRuns(ctx, c.st, c.tx, c.s, r.Rows, c.s.layout.step, tableList[segment.Domain](c, &c.s.Domains, "domains")); err != nil {
 		return err
 	}
 	c.s.Domains = append(c.s.Domains, r)

@@ -33,62 +33,63 @@ func (g *hostGroup) host(name []byte) (*segment.Host, error) {
 
 // hosts brings the host table up to date with events and new URLs, and gives the
 // new URLs their places. All hosts of an order that changed are written, so that
-// the newest run with an order tells all about it.
-func (c *change) hosts(ctx context.Context) error {
+// the newest run with an order tells all about it. It returns that run, which has no rows
+// if nothing changed.
+func (c *change) hosts(ctx context.Context) (run, error) {
 	events, err := c.events.sorted()
 	if err != nil {
-		return err
+		return run{}, err
 	}
 	fresh, err := c.fresh.sorted()
 	if err != nil || fresh.done && events.done {
-		return err
+		return run{}, err
 	}
 	table := openTable[segment.Host](c.st, c.s.Hosts)
 	defer table.close()
 	w, err := newRun[segment.Host](c.tx, "hosts/", "hosts", 0)
 	if err != nil {
-		return err
+		return run{}, err
 	}
 	var group, was hostGroup
 	var ev segment.Host
 	var name []byte
 	for !events.done || !fresh.done {
 		if err := context.Cause(ctx); err != nil {
-			return err
+			return run{}, err
 		}
 		order := events.key
 		if events.done || !fresh.done && fresh.key < order {
 			order = fresh.key
 		}
 		if group, err = table.find(order, group[:0]); err != nil {
-			return err
+			return run{}, err
 		}
 		was = append(was[:0], group...)
 		for !events.done && events.key == order {
 			if err := decodeRow(&c.events.coders, events.row, order, &ev); err != nil {
-				return err
+				return run{}, err
 			}
 			name = append(name[:0], ev.Host...)
 			h, err := group.host(name)
 			if err != nil {
-				return err
+				return run{}, err
 			}
 			absorb(h, &ev)
 			if err := events.take(); err != nil {
-				return err
+				return run{}, err
 			}
 		}
 		for !fresh.done && fresh.key == order {
 			a := decodeArrival(fresh.row)
 			h, err := group.host(a.host)
 			if err != nil {
-				return err
+				return run{}, err
 			}
 			if err := c.place(h, &a); err != nil {
-				return err
+				return run{}, err
 			}
 			if err := fresh.take(); err != nil {
-				return err
+				return run{}, err
 			}
 		}
 		slices.SortFunc(group, func(a, b segment.Host) int { return strings.Compare(a.Host, b.Host) })
@@ -99,22 +100,14 @@ func (c *change) hosts(ctx context.Context) error {
 			}
 			c.dead.park(h, &before)
 			if err := w.add(h); err != nil {
-				return err
+				return run{}, err
 			}
 			if err := c.notePark(h, &before); err != nil {
-				return err
+				return run{}, err
 			}
 		}
 	}
-	r, err := w.finish()
-	if err != nil {
-		return err
-	}
-	if _, err := mergeRuns(ctx, c.st, c.tx, c.s, r.Rows, c.s.layout.step, tableList[segment.Host](c, &c.s.Hosts, "hosts")); err != nil {
-		return err
-	}
-	c.s.Hosts = append(c.s.Hosts, r)
-	return c.line()
+	return w.finish()
 }
 
 // dead reports whether a host is taken to be dead.

@@ -83,32 +83,7 @@ type reading[T segment.Row] interface {
 func every(m *merger[segment.Entry]) reading[segment.Entry] { return m }                    // all URLs
 func newest[T segment.Row](m *merger[T]) reading[T]         { return &newestRows[T]{m: m} } // of each row of a table the newest state
 
-// mergeRuns begins the merges that are due in lists, and goes on with those that have
-// begun, the lowest tier first, by as many rows as the change writes itself (own) for each tier that
-// there is: so all of them are done when the next are due, and no change copies much more than another.
-// It returns how many rows it copied.
-func mergeRuns[T segment.Row](ctx context.Context, fs files, tx *store.Tx, s *state, own, least uint64, lists ...list[T]) (copied uint64, err error) {
-	under, budget := underWay(s, own, least, lists)
-	for _, m := range under {
-		if copied >= budget {
-			break
-		}
-		t, err := m.list.start(tx, m.number, budget-copied)
-		if err != nil {
-			return 0, err
-		}
-		if t == nil {
-			continue
-		}
-		if err := t.copy(ctx, fs); err != nil {
-			return 0, err
-		}
-		copied += t.end(tx)
-	}
-	return copied, nil
-}
-
-// merging is what mergeRuns does, beside the rest of the change.
+// merging is what mergeBeside does, beside the rest of the change.
 type merging[T segment.Row] struct {
 	steps []*step[T]
 	stop  func() // ends the copying; to be called in any case
@@ -116,9 +91,12 @@ type merging[T segment.Row] struct {
 	err   error // of the copying, once it is done
 }
 
-// mergeBeside is mergeRuns in a goroutine of its own, for lists of which merges keep every row. How far
-// each step goes is known before then, and its file has its name: so they are the same however
-// the two take turns. Until end, nobody else may write to lists.
+// mergeBeside begins the merges that are due in lists, and goes on with those that have
+// begun, the lowest tier first, by as many rows as the change writes itself (own) for each tier that
+// there is: so all of them are done when the next are due, and no change reads much more than another.
+//
+// It does so in a goroutine of its own. How far each step goes is known before then, and its file has its
+// name: so they are the same however the two take turns. Until end, nobody else may write to lists.
 func mergeBeside[T segment.Row](ctx context.Context, fs files, tx *store.Tx, s *state, own, least uint64, lists ...list[T]) (*merging[T], error) {
 	m := &merging[T]{done: make(chan struct{})}
 	under, budget := underWay(s, own, least, lists)
@@ -162,6 +140,17 @@ func (m *merging[T]) end(tx *store.Tx) (copied uint64, err error) {
 	return copied, nil
 }
 
+// mergeRuns is mergeBeside with nothing beside it.
+func mergeRuns[T segment.Row](ctx context.Context, fs files, tx *store.Tx, s *state, own, least uint64, lists ...list[T]) error {
+	m, err := mergeBeside(ctx, fs, tx, s, own, least, lists...)
+	if err != nil {
+		return err
+	}
+	defer m.stop()
+	_, err = m.end(tx)
+	return err
+}
+
 // begun is a merge that has begun.
 type begun[T segment.Row] struct {
 	list   *list[T]
@@ -170,7 +159,7 @@ type begun[T segment.Row] struct {
 }
 
 // underWay begins the merges that are due. It returns all that have begun, those of the lowest tier first,
-// and how many rows a change may copy.
+// and how many rows of their sources a change may take.
 func underWay[T segment.Row](s *state, own, least uint64, lists []list[T]) (under []begun[T], budget uint64) {
 	top := 0
 	for i := range lists {
@@ -214,7 +203,7 @@ func (l *list[T]) sources(merge uint64) (from, to int) {
 type step[T segment.Row] struct {
 	list    *list[T]
 	merge   uint64
-	budget  uint64 // rows, or few more
+	budget  uint64 // rows of the sources, or few more
 	sources []run
 	w       *runWriter[T]
 	piece   run // once it is written
@@ -238,7 +227,7 @@ func (l *list[T]) start(tx *store.Tx, merge, budget uint64) (*step[T], error) {
 	return &step[T]{list: l, merge: merge, budget: budget, sources: sources, w: w}, err
 }
 
-// most is how many rows the step copies where all rows are kept.
+// most is how many rows of the sources the step takes.
 func (t *step[T]) most() (rows uint64) {
 	for _, r := range t.sources {
 		rows += min(r.Rows, t.budget-rows)
@@ -252,7 +241,7 @@ func (t *step[T]) copy(ctx context.Context, fs files) error {
 	defer m.close()
 	rows := t.list.read(m)
 	var tick ticker
-	for t.w.w.Rows() < t.budget || !rows.whole() {
+	for m.taken < t.budget || !rows.whole() {
 		err := rows.copy(t.w)
 		if err == io.EOF {
 			break

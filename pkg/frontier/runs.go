@@ -1,8 +1,6 @@
 package frontier
 
 import (
-	"cmp"
-	"container/heap"
 	"fmt"
 	"io"
 
@@ -100,9 +98,21 @@ func (c *cursor[T]) close() {
 
 // merger reads several runs as one, in ascending order; of equal orders the older run's come first.
 type merger[T segment.Row] struct {
-	heads []*cursor[T]
+	heads []mergeHead[T] // a heap
 	all   []*cursor[T]
-	age   int // of the run that the last row came from; larger is newer
+	age   int    // of the run that the last row came from; larger is newer
+	taken uint64 // rows
+}
+
+// mergeHead is a run and the order of its next row, which stands here to be near to the others'.
+type mergeHead[T segment.Row] struct {
+	order uint64
+	age   int
+	c     *cursor[T]
+}
+
+func (h *mergeHead[T]) below(o *mergeHead[T]) bool {
+	return h.order < o.order || h.order == o.order && h.age < o.age
 }
 
 // newMerger reads runs, oldest first.
@@ -117,7 +127,10 @@ func newMerger[T segment.Row](fs files, runs []run) *merger[T] {
 func (m *merger[T]) add(c *cursor[T]) {
 	c.age = len(m.all)
 	m.all = append(m.all, c)
-	heap.Push(m, c)
+	m.heads = append(m.heads, mergeHead[T]{c.run.Head, c.age, c})
+	for i := len(m.heads) - 1; i > 0 && m.heads[i].below(&m.heads[(i-1)/2]); i = (i - 1) / 2 {
+		m.heads[i], m.heads[(i-1)/2] = m.heads[(i-1)/2], m.heads[i]
+	}
 }
 
 // addFeed adds rows that are not of a run. first is the order of the first one.
@@ -130,7 +143,7 @@ func (m *merger[T]) order() (uint64, bool) {
 	if len(m.heads) == 0 {
 		return 0, false
 	}
-	return m.heads[0].run.Head, true
+	return m.heads[0].order, true
 }
 
 // next takes the next row; io.EOF after the last.
@@ -154,7 +167,7 @@ func (m *merger[T]) take(read func(*cursor[T]) error) error {
 	if len(m.heads) == 0 {
 		return io.EOF
 	}
-	c := m.heads[0]
+	c := m.heads[0].c
 	if err := c.fill(); err == io.EOF {
 		return c.short()
 	} else if err != nil {
@@ -164,6 +177,7 @@ func (m *merger[T]) take(read func(*cursor[T]) error) error {
 		return err
 	}
 	c.ready, m.age = false, c.age
+	m.taken++
 	if c.feed == nil {
 		c.run.Rows--
 	}
@@ -172,14 +186,35 @@ func (m *merger[T]) take(read func(*cursor[T]) error) error {
 		if c.feed == nil && c.run.Rows != 0 {
 			return c.short()
 		}
-		heap.Pop(m)
+		last := len(m.heads) - 1
+		m.heads[0] = m.heads[last]
+		m.heads = m.heads[:last]
 		c.close()
 	case err != nil:
 		return err
 	default:
-		heap.Fix(m, 0)
+		m.heads[0].order = c.run.Head
 	}
+	m.down()
 	return nil
+}
+
+// down moves the first head to where it belongs.
+func (m *merger[T]) down() {
+	h := m.heads
+	for i := 0; ; {
+		least := i
+		for k := 2*i + 1; k <= 2*i+2 && k < len(h); k++ {
+			if h[k].below(&h[least]) {
+				least = k
+			}
+		}
+		if least == i {
+			return
+		}
+		h[i], h[least] = h[least], h[i]
+		i = least
+	}
 }
 
 // rest returns what is left of the runs, oldest first, and gives the paths of
@@ -226,19 +261,6 @@ func (m *merger[T]) close() {
 	for _, c := range m.all {
 		c.close()
 	}
-}
-
-func (m *merger[T]) Len() int      { return len(m.heads) }
-func (m *merger[T]) Swap(i, j int) { m.heads[i], m.heads[j] = m.heads[j], m.heads[i] }
-func (m *merger[T]) Push(x any)    { m.heads = append(m.heads, x.(*cursor[T])) }
-func (m *merger[T]) Pop() any {
-	x := m.heads[len(m.heads)-1]
-	m.heads = m.heads[:len(m.heads)-1]
-	return x
-}
-func (m *merger[T]) Less(i, j int) bool {
-	a, b := m.heads[i], m.heads[j]
-	return cmp.Or(cmp.Compare(a.run.Head, b.run.Head), cmp.Compare(a.age, b.age)) < 0
 }
 
 // runWriter writes a run of a new generation.

@@ -714,10 +714,19 @@ func (c *change) finish(ctx context.Context) error {
 		}
 		s.Parked, s.ParkedUntil = nil, 0
 	}
-	if _, err := mergeRuns(ctx, c.st, c.tx, s, 0, c.s.layout.step, tableList[segment.Host](c, &s.Parked, "parked")); err != nil {
+	if err := mergeRuns(ctx, c.st, c.tx, s, 0, c.s.layout.step, tableList[segment.Host](c, &s.Parked, "parked")); err != nil {
 		return err
 	}
-	if err := c.hosts(ctx); err != nil {
+	hosts, err := c.hosts(ctx)
+	if err != nil {
+		return err
+	}
+	hostMerges, err := mergeBeside(ctx, c.st, c.tx, s, hosts.Rows, c.s.layout.step, tableList[segment.Host](c, &s.Hosts, "hosts"))
+	if err != nil {
+		return err
+	}
+	defer hostMerges.stop()
+	if err := c.line(); err != nil {
 		return err
 	}
 	if c.parked != nil {
@@ -741,6 +750,12 @@ func (c *change) finish(ctx context.Context) error {
 		return err
 	}
 	s.Rewritten += copied
+	if _, err := hostMerges.end(c.tx); err != nil {
+		return err
+	}
+	if hosts.Rows > 0 {
+		s.Hosts = append(s.Hosts, hosts)
+	}
 	if err := q.finish(s); err != nil {
 		return err
 	}

@@ -334,7 +334,7 @@ func (w *walking) restart(ctx context.Context, steps uint64) error {
 	if err := w.look(starts[:later]); err != nil {
 		return err
 	}
-	if _, err := mergeRuns(ctx, w.st, w.tx, w.s, s.Size-first, w.s.layout.step,
+	if err := mergeRuns(ctx, w.st, w.tx, w.s, s.Size-first, w.s.layout.step,
 		list[segment.Entry]{&s.Starts, "starts/", "starts", w.s.layout.queueFan, every},
 		list[segment.Entry]{&s.Known, "known/", "known", w.s.layout.hostFan, every}); err != nil || first == s.Size {
 		return err

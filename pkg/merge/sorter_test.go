@@ -172,6 +172,9 @@ func TestSorterNoFolder(t *testing.T) {
 	if err == nil {
 		t.Error("spilling to a folder that does not exist succeeded")
 	}
+	if _, again := s.Sort(); again != err {
+		t.Errorf("then sorted: %v, want %v", again, err)
+	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
