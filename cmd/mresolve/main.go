@@ -98,7 +98,9 @@ func (*resolveCmd) Help() string {
 	return `Reads url records and writes the same records in the same order, with the columns
 addr (addresses in order of preference), addr_expires, and addr_error for a name that
 has none. A name that cannot be resolved is a row with its reason, never a lost one.
-Answers are kept in STORE until they expire.
+Answers are kept in STORE until they expire. --stats says of how many names that were asked
+for all addresses are special-purpose ones, such as 127.0.0.1: mfetch contacts these only
+with --allow-net.
 
   mfrontier next crawl/frontier --txn r1 | mresolve crawl/dns --txn r1 | mcat --head 3
   mresolve crawl/dns --server 127.0.0.1:5353 -o resolved.arrows.zst batch.arrows.zst`
@@ -202,8 +204,8 @@ type namesCmd struct {
 func (*namesCmd) Help() string {
 	return `Prints one JSON object a name, as they come or with --in-order as they stand in the
 input: name, class, status, and data with answers and resolver, named as zdns names them;
-rtt_us is the round-trip time in microseconds, and error says why where the status is
-ERROR. A line that is a JSON object has the name in its field "name"; its other fields are
+rtt_us is the round-trip time in microseconds, error says why where the status is ERROR,
+and special of which range an address is that is not of the public Internet. A line that is a JSON object has the name in its field "name"; its other fields are
 passed through. What is no name, or longer than 64 KiB, has the status ILLEGAL_INPUT. Names
 are asked for as they stand: no search list is applied, and those with letters beyond ASCII
 need their xn-- form. Those below onion and invalid do not exist, without a question

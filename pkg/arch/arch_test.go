@@ -53,6 +53,7 @@ var sideways = map[string][]string{
 	"pkg/fetch/ftp":     {"pkg/fetch", "pkg/fetch/addrguard"},
 	"pkg/fetch/gopher":  {"pkg/fetch"},
 	"pkg/fetch/program": {"pkg/fetch"},
+	"pkg/resolve":       {"pkg/fetch/addrguard"}, // special-purpose addresses are told before they are refused
 }
 
 // arrowOwner lists packages from outside that one package alone may import.

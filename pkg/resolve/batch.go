@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/fetch/addrguard"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/stage"
 )
@@ -54,6 +56,8 @@ type Stats struct {
 	Asked  uint64 `json:"asked"`
 	Failed uint64 `json:"failed"` // asked, without an address
 	Silent uint64 `json:"silent"` // of those, without an answer of a server: timeout, network-error
+
+	Special uint64 `json:"special"` // asked, with special-purpose addresses alone: not contacted unless that is allowed
 }
 
 // use is what a batch does with rows of one kind.
@@ -128,7 +132,9 @@ type lookup struct {
 	name  string
 	entry entry
 	known bool
-	done  chan struct{} // closed when the answer is there; nil if nobody is asked
+
+	special bool          // asked for: special-purpose addresses, and no other
+	done    chan struct{} // closed when the answer is there; nil if nobody is asked
 }
 
 // window is a number of rows, with the lookup of each.
@@ -239,6 +245,7 @@ func openBase(st *store.Store, tx *store.Tx) (cacheFiles, error) {
 func (r *Resolver) answer(ctx context.Context, l *lookup, late func()) {
 	a := r.lookup(ctx, l.name, late)
 	l.entry = r.entryOf(&a)
+	l.special = len(a.Addrs) > 0 && !slices.ContainsFunc(a.Addrs, func(a netip.Addr) bool { return addrguard.Special(a) == "" })
 	close(l.done)
 }
 
@@ -513,6 +520,9 @@ func (r *batch[R]) pass(ctx context.Context, w *window[R]) error {
 			fallthrough
 		default:
 			r.stats.Asked++
+			if l.special {
+				r.stats.Special++
+			}
 		}
 	}
 	r.stats.Names += uint64(len(w.first))

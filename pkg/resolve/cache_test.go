@@ -792,3 +792,35 @@ func TestCommitsMergeFiles(t *testing.T) {
 		t.Errorf("%d bytes learnt, and %d written", learnt, written)
 	}
 }
+
+// TestSpecialPurposeAddresses are told of each answer, and names that have no others counted.
+func TestSpecialPurposeAddresses(t *testing.T) {
+	zone := map[string]string{
+		"public.test.": "A 8.8.8.8", "private.test.": "A 10.0.0.1", "lo.test.": "AAAA ::1", "mapped.test.": "AAAA ::ffff:10.0.0.1", "both.test.": "A 10.0.0.1",
+	}
+	addr := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+		if record := rr(t, q.Name+" 60 IN "+zone[q.Name]); record.Header().Rrtype == q.Qtype {
+			m.Answer = append(m.Answer, record)
+		}
+		if q.Name == "both.test." && q.Qtype == dns.TypeAAAA {
+			m.Answer = append(m.Answer, rr(t, q.Name+" 60 IN AAAA 2606:4700::1111"))
+		}
+		return true
+	})
+	r := resolver(t, addr)
+	dir := newDNSStore(t)
+	hosts := []string{"public.test", "private.test", "lo.test", "mapped.test", "both.test", "127.0.0.1"}
+	for _, want := range []Stats{{Names: 6, Cached: 1, Asked: 5, Special: 3}, {Names: 6, Cached: 6}} {
+		if _, stats, err := runBatch(t, dir, "", Options{Resolver: r, Now: r.cfg.Now}, hosts...); err != nil || stats != want {
+			t.Errorf("%+v, %v; want %+v", stats, err, want)
+		}
+	}
+	for name, want := range map[string]string{"public.test": "", "private.test": "private use", "lo.test": "loopback", "mapped.test": "private use"} {
+		kind, _, _ := strings.Cut(zone[name+"."], " ")
+		res, release := r.name(t.Context(), name, dns.StringToType[kind], time.Now)
+		release()
+		if len(res.Data.Answers) != 1 || res.Data.Answers[0].Special != want {
+			t.Errorf("%s: %+v, want %q", name, res.Data.Answers, want)
+		}
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,6 +17,7 @@ import (
 	"github.com/miekg/dns"
 
 	"mercator/pkg/fault"
+	"mercator/pkg/fetch/addrguard"
 )
 
 // NameResult is one line of Names, with zdns's field names where it has one.
@@ -39,6 +42,8 @@ type NameAnswer struct {
 	Type   string `json:"type"`
 	TTL    uint32 `json:"ttl"`
 	Answer string `json:"answer"`
+
+	Special string `json:"special,omitempty"` // range of a special-purpose address, such as "private use"
 }
 
 // Bounds of the lines of Names. Of one that is longer only the beginning is told.
@@ -327,11 +332,22 @@ func (r *Resolver) name(ctx context.Context, name string, qtype uint16, now func
 		if strings.EqualFold(owner, asked) {
 			owner = name // the question's letters have random case
 		}
-		res.Data.Answers = append(res.Data.Answers, NameAnswer{
-			Name: owner, Class: dns.Class(h.Class).String(), Type: dns.Type(h.Rrtype).String(), TTL: h.Ttl, Answer: rdata(rr),
-		})
+		answer := NameAnswer{Name: owner, Class: dns.Class(h.Class).String(), Type: dns.Type(h.Rrtype).String(), TTL: h.Ttl, Answer: rdata(rr)}
+		switch rr := rr.(type) {
+		case *dns.A:
+			answer.Special = special(rr.A)
+		case *dns.AAAA:
+			answer.Special = special(rr.AAAA)
+		}
+		res.Data.Answers = append(res.Data.Answers, answer)
 	}
 	return res, raw.Release
+}
+
+// special names the range of an address that is not of the public Internet.
+func special(ip net.IP) string {
+	addr, _ := netip.AddrFromSlice(ip)
+	return addrguard.Special(addr)
 }
 
 // rdata is what a record says, as in zone files, but for the last dot of a name at its end.

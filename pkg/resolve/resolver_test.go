@@ -592,7 +592,7 @@ func TestAnswersOfAllTypes(t *testing.T) {
 			if err := json.Unmarshal(out.Bytes(), &res); err != nil {
 				t.Fatal(err)
 			}
-			if a := (NameAnswer{name, "IN", kind, 60, want}); res.Type != kind || len(res.Data.Answers) != 1 || res.Data.Answers[0] != a {
+			if a := (NameAnswer{Name: name, Class: "IN", Type: kind, TTL: 60, Answer: want}); res.Type != kind || len(res.Data.Answers) != 1 || res.Data.Answers[0] != a {
 				t.Errorf("%+v, want %+v", res, a)
 			}
 		}
