@@ -817,7 +817,7 @@ func TestSpecialPurposeAddresses(t *testing.T) {
 	}
 	for name, want := range map[string]string{"public.test": "", "private.test": "private use", "lo.test": "loopback", "mapped.test": "private use"} {
 		kind, _, _ := strings.Cut(zone[name+"."], " ")
-		res, release := r.name(t.Context(), name, dns.StringToType[kind], time.Now)
+		res, release := r.name(t.Context(), name, dns.StringToType[kind], time.Now, func() {})
 		release()
 		if len(res.Data.Answers) != 1 || res.Data.Answers[0].Special != want {
 			t.Errorf("%s: %+v, want %q", name, res.Data.Answers, want)
