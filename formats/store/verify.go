@@ -316,6 +316,27 @@ func (v *verifier) content(name string) error {
 	return nil
 }
 
+// CheckFile reads a file of a generation whole, and compares it with what the manifest
+// says of it: fault.Corrupt if it is another. It is for files that do not grow.
+func (s *Store) CheckFile(e Entry) error {
+	f, err := s.OpenFile(e.Path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	hash := xxh3.New()
+	n, err := io.Copy(hash, f)
+	switch {
+	case err != nil:
+		return err
+	case n != e.Length:
+		return &fault.Error{Class: fault.Corrupt, File: s.Path(e.Path), Found: fmt.Sprintf("%d bytes", n), Want: strconv.FormatInt(e.Length, 10)}
+	case hexSum(hash) != e.Sum:
+		return &fault.Error{Class: fault.Corrupt, File: s.Path(e.Path), Found: "checksum " + hexSum(hash), Want: e.Sum}
+	}
+	return nil
+}
+
 // grows reports whether any generation knew the file as growing.
 func grows(claims []claim) bool {
 	for _, c := range claims {

@@ -310,6 +310,8 @@ func (f *Frontier) Check(ctx context.Context) error {
 			err = verify[segment.Host](f.st, e.Path)
 		case "domains":
 			err = verify[segment.Domain](f.st, e.Path)
+		default:
+			err = f.st.CheckFile(e)
 		}
 		if err != nil {
 			return err
