@@ -54,8 +54,9 @@ func (f *Frontier) Export(ctx context.Context, b *stage.Batch[record.URL, record
 
 // EachExported calls fn for each URL that is to be added to a new frontier of the same
 // policy for it to be as this one, but for what is known of hosts and domains, the credit of the lambda
-// page, and what has finished: in the order of EachURL; of policy walk the start set, by
-// number, since where walks stand is chance.
+// page, and what has finished: in the order of EachURL, but
+// what is in flight in that in which it was served; of policy walk the start set, by number,
+// since where walks stand is chance.
 func (f *Frontier) EachExported(ctx context.Context, fn func(*record.URL) error) error {
 	s, _, err := f.current()
 	if err != nil {
@@ -65,7 +66,7 @@ func (f *Frontier) EachExported(ctx context.Context, fn func(*record.URL) error)
 		return eachEntry(ctx, f.st, s.Walk.Starts, func(e *segment.Entry) error { return fn(&e.URL) })
 	}
 	columns := s.policy.further()
-	return f.each(ctx, s, func(q queue, e *segment.Entry) error {
+	put := func(q queue, e *segment.Entry) error {
 		switch {
 		case s.policy.revisit != nil && e.Visit.Visits > 0:
 			e.URL.Extra = visitExtra(columns, &e.Visit)
@@ -74,7 +75,34 @@ func (f *Frontier) EachExported(ctx context.Context, fn func(*record.URL) error)
 			e.URL.Extra = columns.Extra(func(string) uint64 { return credit })
 		}
 		return fn(&e.URL)
+	}
+	// What is in flight lies in flightOrder; it goes out as it was served, ahead of all that waits.
+	flying := s.layout.sorter(smallSort)
+	defer flying.Close()
+	landed := false
+	land := func() error {
+		if landed {
+			return nil
+		}
+		landed = true
+		return eachRow(flying, func(e *segment.Entry) error { return put(queueFlight, e) })
+	}
+	err = f.each(ctx, s, func(q queue, e *segment.Entry) error {
+		switch {
+		case q == queueFlight && s.Credit != nil:
+			return addRow(flying, s.policy.creditOrder(e), e)
+		case q == queueFlight:
+			return addRow(flying, e.Place, e)
+		}
+		if err := land(); err != nil {
+			return err
+		}
+		return put(q, e)
 	})
+	if err != nil {
+		return err
+	}
+	return land()
 }
 
 func visitExtra(s *record.Schema, v *segment.Visit) record.Extra {

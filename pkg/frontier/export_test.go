@@ -104,6 +104,32 @@ func TestExportAndAdd(t *testing.T) {
 	}
 }
 
+// A batch that is in flight does not change the order in which a host's URLs are exported.
+func TestExportOfABatch(t *testing.T) {
+	for _, p := range []Params{{Strict: true}, {Policy: dynamic}, {Policy: fifo, Workers: 2}} {
+		b := open(t, durable.NewCrashFS(), p)
+		var urls []record.URL
+		for i := range 60 {
+			urls = append(urls, newURL(fmt.Sprintf("h%d.test", i%7), fmt.Sprint(i), 0))
+		}
+		if err := b.add("seed", urls...); err != nil {
+			t.Fatal(err)
+		}
+		byHost := func() []record.URL {
+			all := b.exported()
+			slices.SortStableFunc(all, func(a, b record.URL) int { return strings.Compare(a.Host, b.Host) })
+			return all
+		}
+		before := byHost()
+		if _, err := b.next(1, NextOptions{N: 30, Txn: "r1"}); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(before, byHost(), cmpopts.IgnoreUnexported(record.Extra{})); d != "" {
+			t.Errorf("%+v: %s", p, d)
+		}
+	}
+}
+
 // Of each policy, what is exported and added to a new frontier is exported there as it was.
 func TestExportAndAddOfEachPolicy(t *testing.T) {
 	for _, policy := range Policies() {
