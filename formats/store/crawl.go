@@ -120,7 +120,7 @@ func (k *Checkpoint) check(name string) error {
 			return bad(place, "name "+strconv.Quote(s.Name), "a name after "+strconv.Quote(k.Stores[i-1].Name))
 		case s.Generation == 0 || s.Generation > maxGeneration:
 			return bad(place, fmt.Sprintf("generation %d", s.Generation), "1 or more")
-		case !sumShape.MatchString(s.Sum):
+		case !isSum(s.Sum):
 			return bad(place, "sum "+strconv.Quote(clip(s.Sum)), "32 hex digits")
 		}
 	}

@@ -132,10 +132,8 @@ const (
 )
 
 var (
-	sumShape  = regexp.MustCompile(`^[0-9a-f]{32}$`)
 	wordShape = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`) // kinds, roles, verbs
 	txnShape  = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$`)
-	pathShape = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._/-]*$`)
 	// nameShape finds the generation and serial number in names that Tx made.
 	nameShape = regexp.MustCompile(`([0-9]{6,})-([0-9]+)`)
 )
@@ -149,6 +147,11 @@ func CheckTxn(txn string) error {
 		Want: fmt.Sprintf("1 to %d letters, digits, '.', '_' or '-', not beginning with '.' or '-'", maxTxn)}
 }
 
+// isSum reports whether s is written as a checksum is: 32 lower-case hex digits.
+func isSum(s string) bool {
+	return len(s) == 32 && strings.Trim(s, "0123456789abcdef") == ""
+}
+
 func clip(s string) string {
 	if len(s) > 80 {
 		return s[:80] + "…"
@@ -158,7 +161,9 @@ func clip(s string) string {
 
 // checkPath reports whether p stays inside the store, in plain characters.
 func checkPath(p string) bool {
-	return len(p) <= maxPath && pathShape.MatchString(p) && path.Clean(p) == p && !strings.Contains(p, "..")
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
+	return p != "" && len(p) <= maxPath && strings.Contains(plain, p[:1]) && strings.Trim(p, plain+"./-") == "" &&
+		path.Clean(p) == p && !strings.Contains(p, "..")
 }
 
 // check is the list of rules that SPEC.md gives for a manifest's body.
@@ -192,9 +197,9 @@ func (m *Manifest) check(name string) error {
 			return bad(place, "role "+strconv.Quote(clip(e.Role)), "a lower-case word")
 		case e.Length < 0:
 			return bad(place, fmt.Sprintf("length %d", e.Length), "0 or more")
-		case e.Sum == "" && !e.Growing || e.Sum != "" && !sumShape.MatchString(e.Sum):
+		case e.Sum == "" && !e.Growing || e.Sum != "" && !isSum(e.Sum):
 			return bad(place, "sum "+strconv.Quote(clip(e.Sum)), "32 hex digits")
-		case e.Link != "" && (e.Sum == "" || !sumShape.MatchString(e.Link)):
+		case e.Link != "" && (e.Sum == "" || !isSum(e.Link)):
 			return bad(place, "link "+strconv.Quote(clip(e.Link)), "32 hex digits, beside a sum")
 		case e.Born == 0 || e.Born > m.Generation:
 			return bad(place, fmt.Sprintf("born %d", e.Born), fmt.Sprintf("1 to %d", m.Generation))
@@ -209,7 +214,7 @@ func (m *Manifest) check(name string) error {
 			return bad(place, "name "+strconv.Quote(clip(d.Txn)), "a transaction's name")
 		case d.Generation == 0 || d.Generation > m.Generation || i > 0 && d.Generation <= m.Done[i-1].Generation:
 			return bad(place, fmt.Sprintf("generation %d", d.Generation), fmt.Sprintf("at most %d, in order", m.Generation))
-		case d.InHash != "" && !sumShape.MatchString(d.InHash):
+		case d.InHash != "" && !isSum(d.InHash):
 			return bad(place, "input hash "+strconv.Quote(clip(d.InHash)), "32 hex digits")
 		case d.Output != "" && !checkPath(d.Output):
 			return bad(place, "output "+strconv.Quote(clip(d.Output)), "a path inside the store")
