@@ -19,8 +19,9 @@ import (
 	"mercator/pkg/stage"
 )
 
-// Bounds of one window of rows. Four are in memory at most: one is passed on, one waits
-// for its answers, one is asked for, and one is gathered.
+// Bounds of one window of rows. Three are in memory at most: one is passed on, one is asked
+// for or waits, and one is gathered. Where the first waits for a name that is slow to come,
+// those behind it that are asked for wait on disk (see ahead.go).
 const (
 	windowRows  = 2048
 	windowBytes = 1 << 20
@@ -47,6 +48,8 @@ type Options struct {
 	Memory   int64   // bound for all, bytes
 	Now      func() time.Time
 	Progress func(n int64) // rows done; may be nil
+
+	ahead int64 // maxAhead, but in tests
 }
 
 // Stats of a batch. Names are Cached and Asked together.
@@ -114,42 +117,64 @@ type batch[R record.Row] struct {
 	files  cacheFiles // of the store when the batch began
 	now    time.Time  // when the batch began
 	intake *intake[R]
-	crew   *crew[*lookup]     // asks
-	gone   chan *window[R]    // rows passed on, answers to be remembered
-	asking map[string]*lookup // names asked for, by windows that are not gone
-	here   map[string]*lookup // names of the window that is gathered
-	ended  bool               // no window is behind that one
-	stored *entries           // of the store; nil before its file is read
-	asked  *entries           // answers of the windows that are gone
+	crew   *crew[*inquiry]     // asks
+	gone   chan *window[R]     // rows passed on, answers to be remembered
+	asking map[string]*inquiry // by windows that are not gone
+	here   map[string]*lookup  // names of the window that is gathered
+	ended  bool                // no window is behind that one
+	ahead  ahead               // windows on disk
+	stuck  chan struct{}       // a window that is passed on has long waited for a name
+	stored *entries            // of the store; nil before its file is read
+	asked  *entries            // answers of the windows that are gone
 	stats  Stats
 
 	running sync.WaitGroup // gather
 }
 
-// lookup is a name whose answer comes.
+// lookup is a name of a window.
 type lookup struct {
-	key   uint64 // FP64 of name
+	key     uint64 // FP64 of name
+	name    string
+	entry   entry
+	known   bool
+	inquiry *inquiry // that has the entry, if it was not known
+}
+
+// inquiry is a name that is asked for, by one window or several.
+type inquiry struct {
+	key   uint64
 	name  string
 	entry entry
-	known bool
 
-	special bool          // asked for: special-purpose addresses, and no other
-	done    chan struct{} // closed when the answer is there; nil if nobody is asked
+	special bool          // special-purpose addresses, and no other
+	done    chan struct{} // closed when the answer is there
+}
+
+func (q *inquiry) over() bool {
+	select {
+	case <-q.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // window is a number of rows, with the lookup of each.
 type window[R record.Row] struct {
 	rows    []R
 	lookups []*lookup
-	first   []lookup // those that no window before it has
-	err     error    // what ended the input after these rows; io.EOF if that is all
+	first   []lookup   // one of each name
+	asked   []*inquiry // of names that no window before it has asked for
+	stats   Stats      // of names that are in neither any more
+	away    *away      // where the rows are, if they are on disk
+	err     error      // what ended the input after these rows; io.EOF if that is all
 }
 
 // resolveRows looks up the names of a batch's rows, and passes these on.
 func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Batch[R, R], opt Options, u use[R]) (Stats, error) {
-	r := &batch[R]{opt: opt, use: u, b: b, now: opt.Now(), asking: map[string]*lookup{}, here: make(map[string]*lookup, windowRows),
+	r := &batch[R]{opt: opt, use: u, b: b, now: opt.Now(), asking: map[string]*inquiry{}, stuck: make(chan struct{}), here: make(map[string]*lookup, windowRows),
 		open: func() (cacheFiles, error) { return openBase(st, b.Tx()) },
-		gone: make(chan *window[R], 2), asked: newEntries(opt.Memory / askedPart)}
+		gone: make(chan *window[R], 2), asked: newEntries(opt.Memory / askedPart), ahead: ahead{size: cmp.Or(opt.ahead, maxAhead)}}
 	large := false
 	if opt.Replay != nil {
 		r.stored = opt.Replay.saved
@@ -167,8 +192,9 @@ func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Ba
 		}()
 	}
 	defer r.asked.Close()
+	defer r.ahead.Close()
 	ctx, cancel := context.WithCancel(ctx)
-	r.crew = newCrew(opt.Parallel, 0, func(l *lookup, late func()) { opt.Resolver.answer(ctx, l, late) })
+	r.crew = newCrew(opt.Parallel, 0, func(q *inquiry, late func()) { opt.Resolver.answer(ctx, q, late) })
 	defer r.crew.running.Wait()
 	defer r.running.Wait()
 	defer cancel()
@@ -242,11 +268,11 @@ func openBase(st *store.Store, tx *store.Tx) (cacheFiles, error) {
 }
 
 // answer has a name looked up.
-func (r *Resolver) answer(ctx context.Context, l *lookup, late func()) {
-	a := r.lookup(ctx, l.name, late)
-	l.entry = r.entryOf(&a)
-	l.special = len(a.Addrs) > 0 && !slices.ContainsFunc(a.Addrs, func(a netip.Addr) bool { return addrguard.Special(a) == "" })
-	close(l.done)
+func (r *Resolver) answer(ctx context.Context, q *inquiry, late func()) {
+	a := r.lookup(ctx, q.name, late)
+	q.entry = r.entryOf(&a)
+	q.special = len(a.Addrs) > 0 && !slices.ContainsFunc(a.Addrs, func(a netip.Addr) bool { return addrguard.Special(a) == "" })
+	close(q.done)
 }
 
 // intake is where rows wait for their window: they are read in a goroutine of its own, so
@@ -358,52 +384,88 @@ func (in *intake[R]) take(ctx context.Context, former []R) (rows []R, err error)
 func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
 	defer close(windows)
 	defer close(r.crew.work)
-	var former []*window[R] // whose memory can be used again
-	var failed error
-	for {
-		w := &window[R]{err: failed}
-		var missing []*lookup
-		if failed == nil {
+	var (
+		queue   []*window[R] // to be sent; all but the last are on disk
+		last    *window[R]   // of the queue, if it is in memory
+		missing []*inquiry   // its names that are to be asked for
+		former  []*window[R] // whose memory can be used again
+		taking  bool
+		ended   bool // no window comes after the last
+	)
+	taken := make(chan *window[R], 1)
+	failed := false
+	fail := func(err error) {
+		if err != nil && !failed {
+			failed, ended, last = true, true, &window[R]{err: err}
+			queue = append(queue[:0], last)
+		}
+	}
+	for !ended || len(queue) > 0 || len(missing) > 0 {
+		if last == nil && len(missing) == 0 && !taking && !ended {
+			w := &window[R]{}
 			if n := len(former); n > 0 {
-				w.rows, w.lookups, w.first, former = former[n-1].rows, former[n-1].lookups, former[n-1].first, former[:n-1]
+				w, former = former[n-1], former[:n-1]
 			}
-			w.rows, w.err = r.intake.take(ctx, w.rows)
+			taking = true
+			r.running.Go(func() {
+				w.rows, w.err = r.intake.take(ctx, w.rows)
+				taken <- w
+			})
+		}
+		// A window is sent while its names are asked for, so that rows flow as
+		// their answers come.
+		var sent chan<- *window[R]
+		var head *window[R]
+		if len(queue) > 0 {
+			sent, head = windows, queue[0]
+		}
+		var work chan<- *inquiry
+		var next *inquiry
+		if len(missing) > 0 {
+			work, next = r.crew.work, missing[0]
+		}
+		var stuck <-chan struct{}
+		if last != nil && last.err == nil && len(missing) == 0 && !r.ahead.full {
+			stuck = r.stuck
+		}
+		select {
+		case w := <-taken:
+			if taking = false; failed {
+				break
+			}
+			queue, last, ended = append(queue, w), w, w.err != nil
 			r.ended = w.err == io.EOF
 			var err error
-			if missing, err = r.find(w); err != nil {
-				w.rows, w.err = nil, err
-			}
+			missing, err = r.find(w)
+			fail(err)
 			r.crew.hire(len(missing))
-		}
-		// The window is sent while its names are asked for, so that rows flow as
-		// their answers come.
-		sent := windows
-		for sent != nil || len(missing) > 0 {
-			var work chan<- *lookup
-			var next *lookup
-			if len(missing) > 0 {
-				work, next = r.crew.work, missing[0]
+		case sent <- head:
+			if queue = queue[1:]; head == last {
+				last = nil
 			}
-			select {
-			case sent <- w:
-				sent = nil
-			case work <- next:
-				missing = missing[1:]
-			case w := <-r.gone:
-				failed = errors.Join(failed, r.remember(w))
-				former = append(former, w)
-			case <-ctx.Done():
-				return
+		case work <- next:
+			missing = missing[1:]
+		case w := <-r.gone:
+			fail(r.remember(w))
+			if w.away == nil {
+				former = append(former, &window[R]{rows: w.rows, lookups: w.lookups, first: w.first})
 			}
-		}
-		if w.err != nil && (w.err != io.EOF || failed == nil) {
+		case <-stuck:
+			memory := &window[R]{rows: last.rows, lookups: last.lookups, first: last.first}
+			err := r.putAway(last)
+			fail(err)
+			if err == nil && last.away != nil {
+				former = append(former, memory)
+				last = nil
+			}
+		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// find gives each row of a window its lookup, and returns those that must be asked for.
-func (r *batch[R]) find(w *window[R]) (missing []*lookup, err error) {
+// find gives each row of a window its lookup, and returns those names that must be asked for.
+func (r *batch[R]) find(w *window[R]) (missing []*inquiry, err error) {
 	w.lookups = w.lookups[:0]
 	w.first = slices.Grow(w.first[:0], len(w.rows))
 	clear(r.here)
@@ -411,10 +473,8 @@ func (r *batch[R]) find(w *window[R]) (missing []*lookup, err error) {
 		name := r.use.name(&w.rows[i])
 		l := r.here[name]
 		if l == nil {
-			if l = r.asking[name]; l == nil {
-				w.first = append(w.first, lookup{key: fingerprint.OfString(name), name: name})
-				l = &w.first[len(w.first)-1]
-			}
+			w.first = append(w.first, lookup{key: fingerprint.OfString(name), name: name, inquiry: r.asking[name]})
+			l = &w.first[len(w.first)-1]
 			r.here[name] = l
 		}
 		w.lookups = append(w.lookups, l)
@@ -423,18 +483,19 @@ func (r *batch[R]) find(w *window[R]) (missing []*lookup, err error) {
 		return nil, err
 	}
 	for i := range w.first {
-		if l := &w.first[i]; !l.known {
-			missing = append(missing, l)
+		l := &w.first[i]
+		if l.known || l.inquiry != nil {
+			continue
 		}
+		if r.opt.Replay != nil {
+			return nil, r.opt.Replay.lacks(l.name)
+		}
+		// It may outlive the window, whose text it must not keep.
+		l.inquiry = &inquiry{key: l.key, name: strings.Clone(l.name), done: make(chan struct{})}
+		r.asking[l.inquiry.name] = l.inquiry
+		w.asked = append(w.asked, l.inquiry)
 	}
-	if r.opt.Replay != nil && len(missing) > 0 {
-		return nil, r.opt.Replay.lacks(missing[0].name)
-	}
-	for _, l := range missing {
-		l.done = make(chan struct{})
-		r.asking[l.name] = l
-	}
-	return missing, nil
+	return w.asked, nil
 }
 
 // recall fills in what needs no question.
@@ -447,6 +508,9 @@ func (r *batch[R]) recall(first []lookup) error {
 	names := make([]*lookup, 0, len(first))
 	for i := range first {
 		l := &first[i]
+		if l.inquiry != nil {
+			continue
+		}
 		if r.opt.Replay == nil {
 			if a, ok := r.opt.Resolver.literal(l.name, r.now); ok {
 				l.entry, l.known = r.opt.Resolver.entryOf(&a), true
@@ -487,62 +551,123 @@ func (r *batch[R]) load(first []lookup) error {
 
 // pass sends a window's rows on as their answers come.
 func (r *batch[R]) pass(ctx context.Context, w *window[R]) error {
+	if w.away != nil {
+		if err := r.passAway(ctx, w.away); err != nil {
+			return err
+		}
+	}
 	for i := range w.rows {
-		row, l := &w.rows[i], w.lookups[i]
-		if l.done != nil {
-			select {
-			case <-l.done:
-			case <-ctx.Done():
-			}
-			if err := context.Cause(ctx); err != nil {
+		l := w.lookups[i]
+		e := &l.entry
+		if l.inquiry != nil {
+			if err := r.await(ctx, l.inquiry, false); err != nil {
 				return err
 			}
+			e = &l.inquiry.entry
 		}
-		if err := r.use.tell(row, &l.entry); err != nil {
+		if err := r.forward(&w.rows[i], e); err != nil {
 			return err
 		}
-		if err := r.b.Pass(row); err != nil {
-			return err
-		}
-		if r.opt.Progress != nil {
-			r.opt.Progress(1)
-		}
 	}
-	for i := range w.first {
-		switch l := &w.first[i]; {
-		case l.done == nil:
-			r.stats.Cached++
-		case l.entry.Error != StatusOK:
-			r.stats.Failed++
-			if l.entry.Error == StatusTimeout || l.entry.Error == StatusNetwork {
-				r.stats.Silent++
-			}
-			fallthrough
-		default:
-			r.stats.Asked++
-			if l.special {
-				r.stats.Special++
-			}
-		}
-	}
-	r.stats.Names += uint64(len(w.first))
+	w.count()
+	r.stats.add(w.stats)
 	return nil
 }
 
-// remember keeps what was asked for a window. If nothing was, no other window waits for its
-// lookups, and their memory can be used again.
-func (r *batch[R]) remember(w *window[R]) error {
-	first := w.first
-	for i := range first {
-		l := &first[i]
-		if l.done == nil {
-			continue
+// await waits for an answer. If it is slow to come, windows may go to disk; at once, if this
+// one was there.
+func (r *batch[R]) await(ctx context.Context, q *inquiry, atOnce bool) error {
+	if !q.over() {
+		var stuck chan<- struct{}
+		var slow <-chan time.Time
+		if atOnce {
+			stuck = r.stuck
+		} else {
+			t := time.NewTimer(windowWait)
+			defer t.Stop()
+			slow = t.C
 		}
-		w.first = nil
-		delete(r.asking, l.name)
-		if err := r.asked.put(l.key, l.name, &l.entry); err != nil {
+		for waiting := true; waiting; {
+			select {
+			case <-q.done:
+				waiting = false
+			case <-slow:
+				stuck = r.stuck
+			case stuck <- struct{}{}:
+			case <-ctx.Done():
+				waiting = false
+			}
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// forward passes a row on.
+func (r *batch[R]) forward(row *R, e *entry) error {
+	if err := r.use.tell(row, e); err != nil {
+		return err
+	}
+	if err := r.b.Pass(row); err != nil {
+		return err
+	}
+	if r.opt.Progress != nil {
+		r.opt.Progress(1)
+	}
+	return nil
+}
+
+// count adds the window's names, all of which have their answers, to its stats.
+func (w *window[R]) count() {
+	for i := range w.first {
+		if w.first[i].known {
+			w.stats.Cached++
+			w.stats.Names++
+		}
+	}
+	for _, q := range w.asked {
+		w.stats.count(q)
+	}
+}
+
+// count adds a name that was asked for.
+func (s *Stats) count(q *inquiry) {
+	s.Names++
+	s.Asked++
+	if q.entry.Error != StatusOK {
+		s.Failed++
+	}
+	if q.entry.Error == StatusTimeout || q.entry.Error == StatusNetwork {
+		s.Silent++
+	}
+	if q.special {
+		s.Special++
+	}
+}
+
+func (s *Stats) add(o Stats) {
+	s.Names += o.Names
+	s.Cached += o.Cached
+	s.Asked += o.Asked
+	s.Failed += o.Failed
+	s.Silent += o.Silent
+	s.Special += o.Special
+}
+
+// remember keeps what was asked for a window that is gone.
+func (r *batch[R]) remember(w *window[R]) error {
+	if w.away != nil {
+		r.ahead.free(w.away)
+	}
+	for _, q := range w.asked {
+		if err := r.learn(q); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// learn keeps an answer.
+func (r *batch[R]) learn(q *inquiry) error {
+	delete(r.asking, q.name)
+	return r.asked.put(q.key, q.name, &q.entry)
 }

@@ -56,13 +56,15 @@ func runBatch(t *testing.T, dir, txn string, opt Options, hosts ...string) ([]re
 func runOn(t *testing.T, st *store.Store, txn string, opt Options, hosts ...string) ([]record.URL, Stats, error) {
 	t.Helper()
 	var in bytes.Buffer
-	w, err := record.NewWriter[record.URL](&in, record.WriterOptions{Txn: txn})
+	like := record.NewSchema(record.KindURL, record.Column{Name: "place"})
+	w, err := record.NewWriter[record.URL](&in, record.WriterOptions{Txn: txn, Like: like})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, h := range hosts {
 		u := fmt.Sprintf("http://%s/%d", h, i)
-		if err := w.Write(&record.URL{URL: u, Host: h, Key: fingerprint.URLKey(h, u)}); err != nil {
+		place := like.Extra(func(string) uint64 { return uint64(i) })
+		if err := w.Write(&record.URL{URL: u, Host: h, Key: fingerprint.URLKey(h, u), Extra: place}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -436,6 +438,7 @@ func TestWarmMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.stored.Close()
+	asked := &window[record.URL]{asked: make([]*inquiry, windowRows)}
 	for at := 0; at < names; at += windowRows {
 		first := make([]lookup, min(windowRows, names-at))
 		for i := range first {
@@ -449,10 +452,9 @@ func TestWarmMemory(t *testing.T) {
 				t.Fatalf("%s is not known: %+v", first[i].name, first[i])
 			}
 		}
-		asked := &window[record.URL]{first: make([]lookup, windowRows)}
-		for i := range asked.first {
+		for i := range asked.asked {
 			other := name(names + at + i)
-			asked.first[i] = lookup{key: fingerprint.OfString(other), name: other, entry: e, done: make(chan struct{})}
+			asked.asked[i] = &inquiry{key: fingerprint.OfString(other), name: other, entry: e}
 		}
 		if err := b.remember(asked); err != nil {
 			t.Fatal(err)

@@ -115,6 +115,9 @@ func (b *Batch[In, Out]) Now() record.Time {
 	return b.in.Schema().Now
 }
 
+// Schema is the input's.
+func (b *Batch[In, Out]) Schema() *record.Schema { return b.in.Schema() }
+
 // Begin takes the store's lock, for a body with LateLock. If the transaction
 // has committed meanwhile, its error must be returned by the body as it is.
 func (b *Batch[In, Out]) Begin(ctx context.Context) (*store.Tx, error) {
