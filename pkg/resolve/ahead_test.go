@@ -57,7 +57,7 @@ func TestAskingRunsAhead(t *testing.T) {
 					t.Fatalf("row %d: %+v, want %s %s", i, rows[i], u, want)
 				}
 			}
-			if want := (Stats{Names: uint64(live) + windows, Asked: uint64(live) + windows, Failed: windows, Silent: windows}); size == 0 && stats != want {
+			if want := (Stats{Names: uint64(live) + windows, Asked: uint64(live) + windows, Failed: windows, Silent: windows, Special: uint64(live)}); size == 0 && stats != want {
 				t.Errorf("%+v, want %+v", stats, want)
 			}
 		})
