@@ -243,6 +243,57 @@ func TestAddressesExpire(t *testing.T) {
 	})
 }
 
+// TestNextAddress: a URL that is tried again is tried at its host's next address, and one that
+// may not be contacted gives way to the others.
+func TestNextAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &clocked{answer: func(int, *fetch.Request) string { return page("x") }}
+		opt := options(newStore(t), w)
+		opt.Robots = nil
+		opt.Guard = func(a netip.Addr) (string, error) {
+			if a.IsPrivate() {
+				return "private use", nil
+			}
+			return "", nil
+		}
+		opt.Resolver = several{"127.0.0.5", "10.0.0.5", "127.0.0.6"}
+		urls := pages(1, 9)
+		for i := range urls[:6] {
+			urls[i].Addr, urls[i].Attempt = "127.0.0.1,10.0.0.1,::ffff:127.0.0.3", uint8(i)
+		}
+		urls[6].Addr = "10.0.0.1,10.0.0.2"
+		urls[7].Addr, urls[7].Attempt = "127.0.0.1", 255
+		urls[8].Addr, urls[8].Attempt = "", 1
+		got := outcomes(t, run(t, opt, "r1", urls), urls)
+		for i, u := range urls {
+			want := record.OutcomeFetched
+			if i == 6 {
+				want = record.OutcomeAddress
+			}
+			if got[u.URL] != want {
+				t.Errorf("%s: %s, want %s", u.URL, got[u.URL], want)
+			}
+		}
+		var asked []string
+		for _, req := range w.asked {
+			asked = append(asked, req.Addr.String())
+		}
+		if want := []string{"127.0.0.1", "127.0.0.3", "127.0.0.3", "127.0.0.1", "127.0.0.3", "127.0.0.3", "127.0.0.1", "127.0.0.6"}; !slices.Equal(asked, want) {
+			t.Errorf("asked at %v, want %v", asked, want)
+		}
+	})
+}
+
+// several is a resolver that has the same addresses for each name.
+type several []string
+
+func (s several) Resolve(context.Context, string) (addrs []netip.Addr, expires time.Time, failure string) {
+	for _, a := range s {
+		addrs = append(addrs, netip.MustParseAddr(a))
+	}
+	return addrs, time.Now().Add(time.Hour), ""
+}
+
 // changing is a resolver that has another answer each time, good for 100 s.
 type changing struct{ n byte }
 

@@ -38,51 +38,60 @@ func parseLiteral(name string) (a netip.Addr, ok bool) {
 func (r *runner) address(ctx context.Context, h *host, row *record.URL) (a netip.Addr, outcome, detail string, err error) {
 	name := hostname(h.name)
 	now := r.now()
+	attempt := 0
+	if row != nil {
+		attempt = int(row.Attempt)
+	}
 	switch literal, isLiteral := parseLiteral(name); {
 	case isLiteral:
-		a = literal
+		return r.choose([]netip.Addr{literal}, 0)
 	case row != nil && row.AddrError != "":
 		return a, record.OutcomeDNS, row.AddrError, nil
 	case row != nil && row.Addr != "" && (row.AddrExpires == 0 || int64(row.AddrExpires) > now):
-		// A URL that is tried again is tried at the next address.
-		text := row.Addr
-		for range int(row.Attempt) % (1 + strings.Count(text, ",")) {
-			_, text, _ = strings.Cut(text, ",")
+		addrs := make([]netip.Addr, 0, 4)
+		for text := range strings.SplitSeq(row.Addr, ",") {
+			if a, err = netip.ParseAddr(text); err != nil {
+				return a, record.OutcomeDNS, "not an address: " + text, nil
+			}
+			addrs = append(addrs, a)
 		}
-		text, _, _ = strings.Cut(text, ",")
-		if a, err = netip.ParseAddr(text); err != nil {
-			return a, record.OutcomeDNS, "not an address: " + text, nil
-		}
+		return r.choose(addrs, attempt)
 	case h.resolved.IsValid() && h.expires > now:
-		a = h.resolved
+		return r.choose([]netip.Addr{h.resolved}, 0)
 	case r.opt.Resolver == nil:
 		return a, record.OutcomeDNS, "no valid address, and no resolver", nil
-	default:
-		addrs, expires, failure := r.opt.Resolver.Resolve(ctx, name)
-		if err := context.Cause(ctx); err != nil {
-			return a, "", "", err
-		}
-		if failure != "" || len(addrs) == 0 {
-			return a, record.OutcomeDNS, failure, nil
-		}
-		attempt := 0
-		if row != nil {
-			attempt = int(row.Attempt)
-		}
-		a = addrs[attempt%len(addrs)]
-		h.resolved, h.expires = a, expires.UnixMicro()
 	}
-	a = a.Unmap()
-	if r.opt.Guard != nil {
-		refused, err := r.opt.Guard(a)
-		if err != nil {
-			return a, "", "", err
+	addrs, expires, failure := r.opt.Resolver.Resolve(ctx, name)
+	if err := context.Cause(ctx); err != nil {
+		return a, "", "", err
+	}
+	if failure != "" || len(addrs) == 0 {
+		return a, record.OutcomeDNS, failure, nil
+	}
+	a, outcome, detail, err = r.choose(addrs, attempt)
+	h.resolved, h.expires = a, expires.UnixMicro()
+	return a, outcome, detail, err
+}
+
+// choose takes one of a host's addresses: a URL that is tried again is tried at the next,
+// and one that is refused gives way to the others, if there are any.
+func (r *runner) choose(addrs []netip.Addr, attempt int) (a netip.Addr, outcome, detail string, err error) {
+	for i := range addrs {
+		next := addrs[(attempt+i)%len(addrs)].Unmap()
+		refused := ""
+		if r.opt.Guard != nil {
+			if refused, err = r.opt.Guard(next); err != nil {
+				return next, "", "", err
+			}
 		}
-		if refused != "" {
-			return a, record.OutcomeAddress, a.String() + " is refused: " + refused, nil
+		if refused == "" {
+			return next, "", "", nil
+		}
+		if i == 0 {
+			a, outcome, detail = next, record.OutcomeAddress, next.String()+" is refused: "+refused
 		}
 	}
-	return a, "", "", nil
+	return a, outcome, detail, nil
 }
 
 // serveErrand asks for a robots.txt, or goes one hop along its redirects.
