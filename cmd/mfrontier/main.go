@@ -315,6 +315,9 @@ func (c *nextCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	spec := stage.Spec{Name: "mfrontier next", Verb: "next", Store: c.store(f), Txn: c.Txn, Now: now, Spooled: true}
+	if std.MemoryLimit() < frontier.Memory {
+		spec.Threads = 1 // that compress the batch: each takes some 3 MiB
+	}
 	return cli.RunStage(ctx, std, spec, nil, sinks, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 		return f.Next(ctx, b, o)
 	})
