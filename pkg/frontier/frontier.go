@@ -154,6 +154,9 @@ type run struct {
 	// the merge that it is a source of; 0: none. See run.sequence.
 	Chain uint64 `json:"chain,omitempty"`
 	Merge uint64 `json:"merge,omitempty"`
+	// Fresh: it is of hosts, and nothing is known of the speed of any. No older run knows more: what is
+	// known of a host is in each row of it from then on.
+	Fresh bool `json:"fresh,omitempty"`
 }
 
 // flight is the batch that is in flight: a segment sorted by flightOrder.

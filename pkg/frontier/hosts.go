@@ -321,6 +321,17 @@ func absorb(h, ev *segment.Host) {
 	}
 }
 
+// known reports whether something of a host's state tells when it may be contacted, and for how long.
+func known(h *segment.Host) bool {
+	return h.Contacts > 0 || h.Failures > 0 || h.DurationUS > 0 || h.SpreadUS > 0 || h.DelayUS > 0 || h.LastContact != 0 || h.ParkedUntil != 0 || h.Addr != ""
+}
+
+// speeds are the runs of a table in which hosts are to be looked for of which something is known. Those
+// that are not found are like new ones, but for counts and places.
+func speeds(runs []run) []run {
+	return slices.DeleteFunc(slices.Clone(runs), func(r run) bool { return r.Fresh })
+}
+
 // HostStat is what the frontier knows of a host: Discovered = Pending + InFlight + Finished.
 type HostStat struct {
 	segment.Host

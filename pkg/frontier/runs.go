@@ -281,10 +281,14 @@ func newRun[T segment.Row](tx *store.Tx, folder, role string, tier int) (*runWri
 	}
 	w := segment.NewWriter[T](file, file.Path(), features[T](tx.Base()))
 	w.Blocks(p.blocks())
-	return &runWriter[T]{file: file, w: w, run: run{Path: file.Path(), Tier: tier, From: segment.Start}}, nil
+	_, fresh := any(new(T)).(*segment.Host)
+	return &runWriter[T]{file: file, w: w, run: run{Path: file.Path(), Tier: tier, From: segment.Start, Fresh: fresh}}, nil
 }
 
 func (w *runWriter[T]) add(row *T) error {
+	if h, ok := any(row).(*segment.Host); ok && known(h) {
+		w.run.Fresh = false
+	}
 	if w.w.Rows() == 0 {
 		w.run.Head = rowOrder(row)
 	}
@@ -301,6 +305,7 @@ func (w *runWriter[T]) addCoded(order, place uint64, row []byte) error {
 
 // copy adds the next row of from as it stands there.
 func (w *runWriter[T]) copy(from *segment.Scanner[T]) error {
+	w.run.Fresh = false // its row is not looked at
 	if w.w.Rows() == 0 {
 		head, err := from.Peek()
 		if err != nil {

@@ -327,11 +327,11 @@ func (f *Frontier) Check(ctx context.Context) error {
 	}
 	var c Counts
 	waiting := map[queue]uint64{}
-	known := s.policy.knownPages()
+	pages := s.policy.knownPages()
 	var credit uint64
 	if err := f.each(ctx, s, func(q queue, e *segment.Entry) error {
 		waiting[q]++
-		known.count(e)
+		pages.count(e)
 		credit += s.creditOf(q, e)
 		return nil
 	}); err != nil {
@@ -351,12 +351,21 @@ func (f *Frontier) Check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	fresh := slices.DeleteFunc(slices.Clone(s.Hosts), func(r run) bool { return !r.Fresh })
+	if err := eachNewest(ctx, f.st, fresh, func(h *segment.Host) error {
+		if known(h) {
+			return &fault.Error{Class: fault.No, File: f.st.Dir(), Found: fmt.Sprintf("the speed of host %s in a table that is said to have none", h.Host)}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
 	if s.Walk != nil {
 		if err := f.checkWalk(ctx, s); err != nil {
 			return err
 		}
 	}
-	if err := known.equal(s.Revisits); err != nil {
+	if err := pages.equal(s.Revisits); err != nil {
 		return err
 	}
 	var outcomes uint64

@@ -211,7 +211,7 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 	if err := t.drain(leave); err != nil {
 		return err
 	}
-	table := openTable[segment.Host](fs, t.s.Hosts)
+	table := openTable[segment.Host](fs, speeds(t.s.Hosts))
 	if t.o.For == 0 && t.back == 0 {
 		table = openTable[segment.Host](fs, t.s.Parked)
 	}
