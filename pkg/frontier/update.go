@@ -239,6 +239,11 @@ func (c *change) update(ctx context.Context, f *Frontier, o UpdateOptions) error
 	if c.s.InFlight.Txn != o.Txn {
 		return inFlight(c.s.InFlight)
 	}
+	if c.gate == nil && c.credit == nil && c.walking == nil && len(c.s.Held) == 0 { // else waiting URLs are taken before finish
+		if err := c.mergeQueues(ctx, c.fresh.rows+c.returning); err != nil {
+			return err
+		}
+	}
 	if err := c.land(ctx, outcomes); err != nil {
 		return err
 	}
@@ -288,6 +293,9 @@ type change struct {
 	walking *walking    // policy walk; else nil
 	credit  *settlement // of an update by policy opic; else nil
 
+	returning int                     // URLs that wait again after their outcome, and with revisit others, too
+	merges    *merging[segment.Entry] // of waiting URLs; nil: they have not begun
+
 	// Of policy revisit, whose outcomes end a URL only where its visits before say so.
 	revisits  bool
 	intervals []uint64 // between two visits, by class; nil until needed
@@ -307,6 +315,9 @@ func (c *change) sorter(memory int64) *sorter {
 }
 
 func (c *change) close() {
+	if c.merges != nil {
+		c.merges.stop()
+	}
 	for _, s := range c.sorts {
 		s.Close()
 	}
@@ -415,6 +426,9 @@ func (c *change) readOutcomes(ctx context.Context, o UpdateOptions, now record.T
 		if row.Role != record.RoleRobots {
 			n++
 			v, due := o.Retries.judge(row, row.Attempt, now)
+			if v == again || v == putOff || c.revisits {
+				c.returning++
+			}
 			out := outcome{verdict: v, attempt: row.Attempt, due: max(due, 0), outcome: row.Outcome, url: row.URL, host: row.Host}
 			if c.revisits && (v == finish || v == giveUp) {
 				out.sighting = look(row, now)
@@ -684,14 +698,14 @@ func tableList[T segment.Row](c *change, runs *[]run, role string) list[T] {
 	return list[T]{runs, role + "/", role, c.s.layout.hostFan, newest[T]}
 }
 
-// mergeQueues goes on with the merges of waiting URLs, beside what follows.
-func (c *change) mergeQueues(ctx context.Context) (*merging[segment.Entry], error) {
+// mergeQueues goes on with the merges of waiting URLs, beside what follows. The change writes about own URLs itself.
+func (c *change) mergeQueues(ctx context.Context, own int) (err error) {
 	lists := []list[segment.Entry]{{&c.s.Later, "later/", "later", c.s.layout.queueFan, every}, {&c.s.Held, "held/", "held", c.s.layout.queueFan, every}}
 	for level := range c.s.Ready {
 		lists = append(lists, list[segment.Entry]{&c.s.Ready[level], fmt.Sprintf("ready/%d-", level), "ready", c.s.layout.queueFan, every})
 	}
-	own := c.fresh.rows + c.queue.rows + c.later.rows
-	return mergeBeside(ctx, c.st, c.tx, c.s, uint64(own), c.s.layout.step, lists...)
+	c.merges, err = mergeBeside(ctx, c.st, c.tx, c.s, uint64(own), c.s.layout.step, lists...)
+	return err
 }
 
 // finish gives new URLs their places, writes the new runs and the new state.
@@ -703,11 +717,11 @@ func (c *change) finish(ctx context.Context) error {
 			return err
 		}
 	}
-	merges, err := c.mergeQueues(ctx)
-	if err != nil {
-		return err
+	if c.merges == nil {
+		if err := c.mergeQueues(ctx, c.fresh.rows+c.queue.rows+c.later.rows); err != nil {
+			return err
+		}
 	}
-	defer merges.stop()
 	if c.now > s.ParkedUntil {
 		for _, r := range s.Parked {
 			c.tx.Drop(r.Path)
@@ -745,7 +759,7 @@ func (c *change) finish(ctx context.Context) error {
 	if err := eachCoded(c.queue, q.add); err != nil {
 		return err
 	}
-	copied, err := merges.end(c.tx)
+	copied, err := c.merges.end(c.tx)
 	if err != nil {
 		return err
 	}
