@@ -347,7 +347,7 @@ func (s *textSorter[T]) merge(p *spill, runs []section) (*Records[T], error) {
 	rows := []Rows[T]{&textRun[T]{schema: s.from.Schema()}} // that no run be no case of its own
 	names := []string{"temporary file"}
 	for _, r := range runs {
-		rows = append(rows, &textRun[T]{p.open(r), s.from.Schema()})
+		rows = append(rows, &textRun[T]{p.open(r, runBuffer), s.from.Schema()})
 		names = append(names, names[0])
 	}
 	return NewRecords(s.by, rows, names)

@@ -12,7 +12,8 @@ import (
 // Limits of a Sorter.
 const (
 	entryBytes = 32       // of memory for each record beside its payload: the entry, and its place in the radix sort
-	runBuffer  = 64 << 10 // read buffer of each run while runs are merged
+	runBuffer  = 64 << 10 // read buffer of each run while runs are merged,
+	leastRead  = 16 << 10 // where a Sorter has so many that there is no memory for that
 	minMemory  = 1 << 20
 	maxPayload = 1 << 30
 )
@@ -164,13 +165,13 @@ func (s *Sorter) Sort() (*Iter, error) {
 		return nil, err
 	}
 	s.free()
-	fan := int(max(2, s.mem/2/runBuffer))
+	fan := int(max(2, s.mem/2/leastRead))
 	for len(s.spill.runs) > fan {
 		if err := s.pass(fan); err != nil {
 			return nil, err
 		}
 	}
-	return s.spill.merge(s.spill.runs)
+	return s.spill.merge(s.spill.runs, s.mem/2)
 }
 
 // pass merges neighbouring runs, fan at a time, into a new file.
@@ -179,7 +180,7 @@ func (s *Sorter) pass(fan int) error {
 	next := &spill{dir: s.dir}
 	for runs := old.runs; len(runs) > 0; {
 		n := min(fan, len(runs))
-		if err := old.mergeTo(next, runs[:n]); err != nil {
+		if err := old.mergeTo(next, runs[:n], s.mem/2); err != nil {
 			return errors.Join(err, next.close())
 		}
 		runs = runs[n:]
@@ -303,11 +304,12 @@ func (p *spill) close() error {
 	return err
 }
 
-// merge opens runs, which arrived in this order.
-func (p *spill) merge(runs []section) (*Iter, error) {
+// merge opens runs, which arrived in this order, to be read with about memory bytes.
+func (p *spill) merge(runs []section, memory int64) (*Iter, error) {
 	it := &Iter{}
+	buffer := max(leastRead, min(runBuffer, memory/int64(len(runs))))
 	for i, r := range runs {
-		rd := p.open(r)
+		rd := p.open(r, int(buffer))
 		if err := rd.read(); err != nil {
 			return nil, err
 		}
@@ -320,8 +322,8 @@ func (p *spill) merge(runs []section) (*Iter, error) {
 }
 
 // mergeTo writes the merger of runs as one run of next.
-func (p *spill) mergeTo(next *spill, runs []section) error {
-	it, err := p.merge(runs)
+func (p *spill) mergeTo(next *spill, runs []section, memory int64) error {
+	it, err := p.merge(runs, memory)
 	if err != nil {
 		return err
 	}
@@ -368,16 +370,17 @@ func (w *runWriter) end() error {
 	return nil
 }
 
-// open opens a run.
-func (p *spill) open(r section) *runReader {
-	return &runReader{file: p.file, at: r.off, end: r.off + r.length}
+// open opens a run, to be read buffer bytes at a time.
+func (p *spill) open(r section, buffer int) *runReader {
+	return &runReader{file: p.file, at: r.off, end: r.off + r.length, buffer: buffer}
 }
 
 // runReader reads a run.
 type runReader struct {
 	file    *os.File
-	at, end int64  // what is not in the buffer yet
-	buf     []byte // runBuffer, or the largest record
+	at, end int64 // what is not in the buffer yet
+	buffer  int
+	buf     []byte // of that size, or larger for a record that is
 	left    []byte // of buf: what was not read yet
 	key     uint64
 	payload []byte // in buf
@@ -408,7 +411,7 @@ func (r *runReader) fill() error {
 		return io.ErrUnexpectedEOF
 	}
 	if len(r.left) == cap(r.buf) { // none of it was read
-		r.buf = make([]byte, max(runBuffer, 2*len(r.left)))
+		r.buf = make([]byte, max(r.buffer, 2*len(r.left)))
 	}
 	n := copy(r.buf, r.left)
 	more := r.buf[n:]

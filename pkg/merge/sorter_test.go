@@ -97,7 +97,7 @@ func TestSorterLarge(t *testing.T) {
 	}
 }
 
-// TestSorterPasses has more runs than are merged at a time: 1 MiB holds buffers for eight.
+// TestSorterPasses has more runs than are merged at a time: 1 MiB holds buffers for 32.
 func TestSorterPasses(t *testing.T) {
 	const n = 500_000
 	s := merge.NewSorter(1<<20, t.TempDir())
