@@ -400,6 +400,11 @@ func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
 			queue = append(queue[:0], last)
 		}
 	}
+	reuse := func(w *window[R]) {
+		if cap(w.rows) < firstRows { // the memory of a large one is given back
+			former = append(former, &window[R]{rows: w.rows, lookups: w.lookups, first: w.first})
+		}
+	}
 	for !ended || len(queue) > 0 || len(missing) > 0 {
 		if last == nil && len(missing) == 0 && !taking && !ended {
 			w := &window[R]{}
@@ -448,14 +453,14 @@ func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
 		case w := <-r.gone:
 			fail(r.remember(w))
 			if w.away == nil {
-				former = append(former, &window[R]{rows: w.rows, lookups: w.lookups, first: w.first})
+				reuse(w)
 			}
 		case <-stuck:
-			memory := &window[R]{rows: last.rows, lookups: last.lookups, first: last.first}
+			memory := *last
 			err := r.putAway(last)
 			fail(err)
 			if err == nil && last.away != nil {
-				former = append(former, memory)
+				reuse(&memory)
 				last = nil
 			}
 		case <-ctx.Done():
