@@ -60,8 +60,8 @@ for ((r = 1; r <= warm + rounds; r++)); do
 		"${BIN}mfrontier" plan "$c/frontier" $polite --json --actual "$d/fetched.arrows.zst" "$d/resolved.arrows.zst" > "$d/plan.json"
 	}
 	if [ $r -gt "$warm" ]; then
-		awk -v r=$r -v u="$(number urls)" -v h="$(number hosts)" -v m="$(number measured)" -v p="$(number duration_ns)" -v a="$(number duration_ns 2)" -v l="$(number low_ns)" -v t="$(number high_ns)" \
-			'BEGIN { printf "| %d | %d | %d (%d) | %.1f | %.1f–%.1f | %.1f | %.2f |\n", r, u, h, m, p / 1e9, l / 1e9, t / 1e9, a / 1e9, a / p }'
+		awk -v r=$r -v u="$(number urls)" -v h="$(number hosts)" -v m="$(number measured)" -v p="$(number duration_us)" -v a="$(number duration_us 2)" -v l="$(number low_us)" -v t="$(number high_us)" \
+			'BEGIN { printf "| %d | %d | %d (%d) | %.1f | %.1f–%.1f | %.1f | %.2f |\n", r, u, h, m, p / 1e6, l / 1e6, t / 1e6, a / 1e6, a / p }'
 	fi
 	# shellcheck disable=SC2086
 	"${BIN}mfpset" mark "$c/content" $t "$d/fetched.arrows.zst" -o "$d/marked.arrows.zst"

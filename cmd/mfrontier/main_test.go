@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +20,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{Dir: "testdata/script", Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code}})
+	testscript.Run(t, testscript.Params{Dir: "testdata/script", Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "hosts": hosts, "resident": resident}})
 }
 
 func TestRate(t *testing.T) {
@@ -42,6 +43,30 @@ func code(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	if strconv.Itoa(got) != args[0] {
 		ts.Fatalf("exit code %d, want %s", got, args[0])
+	}
+}
+
+// hosts N FILE: a URL of each of so many hosts.
+func hosts(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	var b []byte
+	for i := range n {
+		b = fmt.Appendf(b, "http://h%d.example%d.test/\n", i, i%997)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b, 0o666))
+}
+
+// resident FILE MIB: the command that wrote these --stats had at most so much memory.
+func resident(ts *testscript.TestScript, _ bool, args []string) {
+	var stats struct {
+		Peak uint64 `json:"peak_rss_bytes"`
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &stats))
+	most, err := strconv.ParseUint(args[1], 10, 64)
+	ts.Check(err)
+	if stats.Peak == 0 || stats.Peak > most<<20 {
+		ts.Fatalf("%.1f MiB resident, want at most %d", float64(stats.Peak)/(1<<20), most)
 	}
 }
 

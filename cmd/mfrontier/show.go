@@ -209,7 +209,7 @@ func hostOf(text string) string {
 
 type planCmd struct {
 	Store string   `arg:"" help:"The frontier, whose host table knows how fast hosts are."`
-	Files []string `arg:"" optional:"" help:"Files of url records, or of URLs one a line (*.txt, or with --text): the batch to plan, whatever the flags say that choose one (default: what next would take now, by these flags)."`
+	Files []string `arg:"" optional:"" help:"Files of url records, or of URLs one a line (*.txt, or with --text): the batch to plan, instead of what next would take now (-n, --per-host, --per-domain, --for, --overlap, --back-queues)."`
 	Text  bool     `help:"Read URLs, one a line."`
 	batchFlags
 	cli.RewriteFlags
@@ -225,17 +225,20 @@ through the batch as mfetch will, from the round's time on: a host's contacts co
 other with the delay of politeness between them; of the hosts that are due the one whose URL stands
 first gets the next connection; a host that was not contacted for a day is asked for robots.txt first;
 where only a part of a host's URLs needed a contact so far (robots.txt forbids the others, for
-instance), that goes on. It changes nothing.
+instance), that goes on. It changes nothing, and with --overlap it is refused where "next" would be.
 
-How long contacts take is drawn by chance, with the mean and the deviation that the last 64 or so had;
-what hosts asked for beside (Crawl-delay) is the mean of it, as far as gaps were longer than the delays below make
-them: where these were longer in the last rounds, a plan is too long until some contacts have shown it. Up to 31 such batches are gone through.
-The duration told is the median, and with it the times that one in ten of them stayed below or above. It holds
-as far as hosts are known: of one with a handful of contacts on record little is, and one that was never contacted
-is taken to need --duration. Contacts that last longer together, and not each by chance, spread it further.
+How long contacts take is drawn by chance, with the mean and the deviation that the last 64 or so had, and so is
+that mean itself: the fewer contacts it is of, the further off it may be. So is how many of a host's URLs need one.
+What hosts asked for beside (Crawl-delay) is the mean of it, as far as gaps were longer than the delays below make
+them: where these were longer in the last rounds, a plan is too long until some contacts have shown it.
+Up to 39 such batches are gone through. The duration told is the median; "eight of ten" leaves out the tenth
+of them that is shortest and the tenth that is longest. Batches end within these times about eight times
+in ten, if their hosts are as they were. Of hosts that were never contacted nothing is known: each contact
+is taken to need --duration, and the times tell nothing of how far that is off.
 
-A batch of more than 262144 URLs gets the longest of three bounds instead: the slowest host, the slowest
-address, and all contacts shared by the connections.
+A batch is gone through if it has at most 262144 URLs, or 52428 with the least --memory, 32M (in between, in
+proportion): so many hosts fit. A larger one gets the longest of three bounds instead, without a range: the slowest
+host, the slowest address, and all contacts shared by the connections. These are exact sums of means, for any batch.
 
   mfrontier plan crawl/frontier -n 10000 --curve
   mfrontier plan crawl/frontier --connections 64 resolved.arrows.zst
@@ -243,12 +246,43 @@ address, and all contacts shared by the connections.
   mfrontier plan crawl/frontier batch.arrows.zst --actual fetched.arrows.zst
 
 With --actual it also names the ten hosts whose ends it missed by most: their contacts, how long one took,
-the gap between two and when the host was done, as planned and in truth. Compare before "mfrontier update": after it, the frontier knows how fast the hosts were.`
+the gap between two and when the host was done, as planned and in truth. Compare before "mfrontier update": after it, the frontier knows how fast the hosts were.
+
+--curve draws 20 lines: a time from the begin, how many URLs are done by then (with --actual, also in truth), and
+a bar, in which an A stands for the truth. All times in JSON are in microseconds:
+
+  urls, hosts, addresses, measured   of the batch; measured are hosts whose speed is on record
+  duration_us, low_us, high_us       as told above; low and high are 0 where the batch is not gone through
+  by_host_us, by_addr_us, by_work_us the three bounds
+  tail_us                            at the end, with fewer than half of the connections busy
+  slow_hosts                         the ten slowest alone, each with host, urls, measured and took_us
+  curve                              with --curve: up to 200 points, urls done at_us from the begin
+  actual                             with --actual: urls, duration_us, curve; and hosts, as in the table, each
+                                     with planned and actual: contacts, contact_us, gap_us, end_us`
+}
+
+// check refuses flags that would do nothing. (Those of crawl.toml are of no account where there is a batch.)
+func (c *planCmd) check(std *cli.Std) error {
+	if len(c.Files) == 0 {
+		switch {
+		case c.Actual != "":
+			return &fault.Error{Class: fault.Usage, Found: "--actual without a batch", Want: "the files of url records that were fetched"}
+		case c.Text:
+			return &fault.Error{Class: fault.Usage, Found: "--text without FILES", Want: "the files of URLs that are to be planned"}
+		}
+		return nil
+	}
+	for _, flag := range []string{"number", "per-host", "per-domain", "for", "overlap", "back-queues"} {
+		if std.Given(flag) {
+			return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--%s, and FILES", flag), Want: "one of them: a flag that chooses a batch, or the batch"}
+		}
+	}
+	return nil
 }
 
 func (c *planCmd) Run(ctx context.Context, std *cli.Std) error {
-	if c.Actual != "" && len(c.Files) == 0 {
-		return &fault.Error{Class: fault.Usage, Found: "--actual without a batch", Want: "the files of url records that were fetched"}
+	if err := c.check(std); err != nil {
+		return err
 	}
 	f, err := open(std, c.Store, cli.TxnFlags{})
 	if err != nil {
@@ -262,7 +296,7 @@ func (c *planCmd) Run(ctx context.Context, std *cli.Std) error {
 			return hinted(err, "--actual takes what mfetch made of the batch, the arguments what it was given")
 		}
 		fetched = in.Schema().Txn
-		if actual, err = frontier.Measure(ctx, in.Read); err != nil {
+		if actual, err = f.Measure(ctx, in.Read); err != nil {
 			return err
 		}
 		defer actual.Close()
@@ -289,8 +323,8 @@ func (c *planCmd) Run(ctx context.Context, std *cli.Std) error {
 			return err
 		}
 	}
-	if c.Curve && plan.URLs > frontier.MaxSimulated {
-		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--curve of %d URLs", plan.URLs), Want: fmt.Sprintf("at most %d", frontier.MaxSimulated)}
+	if c.Curve && plan.URLs > f.Simulated() {
+		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--curve of %d URLs", plan.URLs), Want: fmt.Sprintf("at most %d, with this --memory", f.Simulated())}
 	}
 	if c.JSON {
 		if !c.Curve {
@@ -299,18 +333,14 @@ func (c *planCmd) Run(ctx context.Context, std *cli.Std) error {
 				actual.Curve = nil
 			}
 		}
-		return printJSON(std.Out, struct {
-			*frontier.Plan
-			Actual *frontier.Actual `json:"actual,omitempty"`
-		}{plan, actual})
+		return printJSON(std.Out, plan)
 	}
 	t := tabwriter.NewWriter(std.Out, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(t, "URLs\t%d\n", plan.URLs)
 	fmt.Fprintf(t, "hosts\t%d, %d with measured speed\n", plan.Hosts, plan.Measured)
+	fmt.Fprintf(t, "duration\t%v\n", short(plan.Duration))
 	if plan.Low < plan.High {
-		fmt.Fprintf(t, "duration\t%v, in eight of ten simulations %v to %v\n", short(plan.Duration), short(plan.Low), short(plan.High))
-	} else {
-		fmt.Fprintf(t, "duration\t%v\n", short(plan.Duration))
+		fmt.Fprintf(t, "  eight of ten\t%v to %v\n", short(plan.Low), short(plan.High))
 	}
 	fmt.Fprintf(t, "  slowest host\t%v\n", short(plan.ByHost))
 	fmt.Fprintf(t, "  slowest address\t%v\n", short(plan.ByAddr))
@@ -366,33 +396,57 @@ func rate(perDay float64) string {
 	return fmt.Sprintf("%.0f", perDay)
 }
 
-func short(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }
+// short leaves of a time what a reader wants.
+func short(d time.Duration) time.Duration {
+	if d < time.Second {
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(10 * time.Millisecond)
+}
 
 // plot draws how many URLs are done after each twentieth of the time: planned as a
-// bar, and where an A stands in truth.
+// bar, and where an A stands in truth. It fits a terminal of 80 columns.
 func plot(w io.Writer, plan *frontier.Plan, actual *frontier.Actual) error {
-	const lines, width = 20, 60
+	if plan.URLs == 0 {
+		return nil
+	}
 	end := plan.Duration
 	if actual != nil {
 		end = max(end, actual.Duration)
 	}
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
-	for i := 1; i <= lines; i++ {
-		at := end * time.Duration(i) / lines
-		n := frontier.At(plan.Curve, at)
-		bar := bytes.Repeat([]byte{' '}, width+1)
-		for x := range n * width / max(plan.URLs, 1) {
-			bar[x] = '#'
-		}
-		fmt.Fprintf(t, "%v\t%d", short(at), n)
-		if actual != nil {
-			n := frontier.At(actual.Curve, at)
-			bar[min(n*width/max(plan.URLs, 1), width)] = 'A'
-			fmt.Fprintf(t, "\t%d", n)
-		}
-		fmt.Fprintf(t, "\t  %s\n", bytes.TrimRight(bar, " "))
+	lines := min(max(end/time.Microsecond, 1), 20)
+	unit := 10 * time.Millisecond
+	for unit > end/200 && unit > time.Microsecond {
+		unit /= 10
 	}
-	return t.Flush()
+	var b bytes.Buffer
+	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', tabwriter.AlignRight)
+	var planned, fetched []uint64
+	for i := time.Duration(1); i <= lines; i++ {
+		at := end/lines*i + end%lines*i/lines
+		planned = append(planned, frontier.At(plan.Curve, at))
+		fmt.Fprintf(t, "%v\t%d\t", at.Round(unit), planned[i-1])
+		if actual != nil {
+			fetched = append(fetched, frontier.At(actual.Curve, at))
+			fmt.Fprintf(t, "%d\t", fetched[i-1])
+		}
+		fmt.Fprintln(t)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for i, line := range strings.Split(strings.TrimRight(b.String(), "\n"), "\n") {
+		width := max(80-len("  A")-len(line), 10)
+		of := func(n uint64) int { return int(min(float64(n)/float64(plan.URLs), 1) * float64(width)) }
+		bar := append(bytes.Repeat([]byte{'#'}, of(planned[i])), bytes.Repeat([]byte{' '}, width+1-of(planned[i]))...)
+		if actual != nil {
+			bar[of(fetched[i])] = 'A'
+		}
+		if _, err := fmt.Fprintf(w, "%s\n", bytes.TrimRight(append([]byte(line+"  "), bar...), " ")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // exportText writes URLs, one a line, to standard output, or to -o and --copy,

@@ -105,6 +105,7 @@ type Std struct {
 	Common *Common
 
 	defaultMemory Size
+	given         []string // flags of the command line
 	stats         stats
 	profile       bytes.Buffer
 	bar           atomic.Pointer[Progress] // set while the command runs, which a signal may outlast
@@ -150,6 +151,11 @@ func Main(name, about string, grammar any, defaultMemory Size) int {
 		return std.fail(usage(err, kctx))
 	}
 	std.Stat("flags", flagValues(kctx))
+	for _, p := range kctx.Path {
+		if p.Flag != nil && !p.Resolved {
+			std.given = append(std.given, p.Flag.Name)
+		}
+	}
 	debug.SetMemoryLimit(goLimit(std.MemoryLimit()))
 	if n := std.Common.Threads; n > 0 {
 		runtime.GOMAXPROCS(max(n, 2)) // one more than the work, for the collector and I/O
@@ -328,6 +334,9 @@ func Printable(s string) string {
 		return r
 	}, s)
 }
+
+// Given reports whether the command line has a flag, by its long name. Values of crawl.toml do not count.
+func (s *Std) Given(flag string) bool { return slices.Contains(s.given, flag) }
 
 // MemoryLimit is --memory or the command's default, in bytes.
 func (s *Std) MemoryLimit() int64 {

@@ -15,13 +15,14 @@ import (
 
 // Actual is what became of a batch, to be compared with its plan.
 type Actual struct {
-	URLs     uint64        `json:"urls"`        // that were contacted
-	Duration time.Duration `json:"duration_ns"` // from the first contact's start to the last one's end, robots.txt included
-	Curve    []Point       `json:"curve,omitempty"`
+	URLs     uint64        // that were contacted
+	Duration time.Duration // from the first contact's start to the last one's end, robots.txt included
+	Curve    []Point
 	// Hosts are those whose ends the plan missed by most, the worst first.
-	Hosts []Difference `json:"hosts"`
+	Hosts []Difference
 
 	first record.Time
+	f     *Frontier
 	hosts *sorter // contacts, by host
 }
 
@@ -34,10 +35,10 @@ type Difference struct {
 
 // HostPart is a host's part in a batch. All of its fields are 0 for a host without a contact.
 type HostPart struct {
-	Contacts uint64        `json:"contacts"`   // robots.txt included
-	Contact  time.Duration `json:"contact_ns"` // mean duration
-	Gap      time.Duration `json:"gap_ns"`     // mean time between two
-	End      time.Duration `json:"end_ns"`     // of the last, from the batch's begin
+	Contacts uint64        // robots.txt included
+	Contact  time.Duration // mean duration
+	Gap      time.Duration // mean time between two
+	End      time.Duration // of the last, from the batch's begin
 }
 
 // hostPart is that of a host with n contacts, that took so long together.
@@ -54,10 +55,10 @@ func hostPart(n uint64, began, end, worked time.Duration) HostPart {
 
 // Measure tells how long the contacts of fetch records took. read gives them, io.EOF
 // at the end. What it returns is to be closed.
-func Measure(ctx context.Context, read func(*record.Fetch) error) (_ *Actual, err error) {
-	ends := newSorter(smallSort)
+func (f *Frontier) Measure(ctx context.Context, read func(*record.Fetch) error) (_ *Actual, err error) {
+	ends := f.layout.sorter(smallSort)
 	defer ends.Close()
-	out := &Actual{hosts: newSorter(smallSort)}
+	out := &Actual{f: f, hosts: f.layout.sorter(smallSort)}
 	defer func() {
 		if err != nil {
 			out.Close()
@@ -132,7 +133,7 @@ type comparison struct {
 func (a *Actual) compare() (*comparison, error) {
 	rows, err := a.hosts.sorted()
 	a.Hosts = nil
-	return &comparison{a: a, rows: rows, all: newSorter(smallSort)}, err
+	return &comparison{a: a, rows: rows, all: a.f.layout.sorter(smallSort)}, err
 }
 
 func (c *comparison) close() { c.all.Close() }

@@ -373,16 +373,26 @@ func TestOverlapKinds(t *testing.T) {
 			if err != nil || len(first) != c.first.N {
 				t.Fatal(first, err)
 			}
+			planned := uint64(0)
 			plan, err := b.f.PlanNext(context.Background(), c.then, sec, polite)
-			if err != nil {
+			if err == nil {
+				planned = plan.URLs
+			} else if !errors.Is(err, fault.No) {
 				t.Fatal(err)
 			}
 			then, err := b.next(sec, c.then)
 			if none := errors.Is(err, fault.No); none != (c.want == nil) || !none && err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(c.want, hosts(then), cmpopts.EquateEmpty()); d != "" || plan.URLs != uint64(len(then)) {
-				t.Fatal(plan.URLs, d)
+			if d := cmp.Diff(c.want, hosts(then), cmpopts.EquateEmpty()); d != "" || planned != uint64(len(then)) || (plan == nil) != (c.want == nil) {
+				t.Fatal(planned, d)
+			}
+			if c.want != nil { // a third is refused, planned or taken
+				c.then.Txn = "r3"
+				_, err := b.next(sec, c.then)
+				if _, plans := b.f.PlanNext(context.Background(), c.then, sec, polite); !errors.Is(err, fault.Conflict) || plans == nil || plans.Error() != err.Error() {
+					t.Errorf("a third batch: %v, planned %v", err, plans)
+				}
 			}
 			b.check()
 		})

@@ -1,13 +1,14 @@
 package frontier
 
 import (
-	"container/heap"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,41 +30,42 @@ type Politeness struct {
 
 // Plan predicts a batch.
 type Plan struct {
-	URLs      uint64        `json:"urls"`
-	Hosts     uint64        `json:"hosts"`
-	Addresses uint64        `json:"addresses"`   // of the records; of hosts whose records carry none, those that they were last contacted at
-	Measured  uint64        `json:"measured"`    // hosts whose speed is on record
-	Duration  time.Duration `json:"duration_ns"` // of the batch: simulated, or the longest of the three ByHost, ByAddr and ByWork
-	Low       time.Duration `json:"low_ns"`      // one simulated batch in ten took less,
-	High      time.Duration `json:"high_ns"`     // and one in ten more; 0: it is not simulated
-	ByHost    time.Duration `json:"by_host_ns"`  // the slowest host alone
-	ByAddr    time.Duration `json:"by_addr_ns"`  // the slowest address alone
-	ByWork    time.Duration `json:"by_work_ns"`  // all contacts, shared evenly by the connections
+	URLs      uint64
+	Hosts     uint64
+	Addresses uint64        // of the records; of hosts whose records carry none, those that they were last contacted at
+	Measured  uint64        // hosts whose speed is on record
+	Duration  time.Duration // of the batch: simulated, or the longest of the three ByHost, ByAddr and ByWork
+	Low       time.Duration // one simulated batch in ten took less,
+	High      time.Duration // and one in ten more; 0: it is not simulated
+	ByHost    time.Duration // the slowest host alone
+	ByAddr    time.Duration // the slowest address alone
+	ByWork    time.Duration // all contacts, shared evenly by the connections
 	// Tail is how long fewer than half of the connections are busy, at the end.
-	Tail time.Duration `json:"tail_ns"`
-	Slow []PlanHost    `json:"slow_hosts"` // the slowest first
-	// Curve is simulated; nil for a batch of more than MaxSimulated URLs.
-	Curve []Point `json:"curve,omitempty"`
+	Tail time.Duration
+	Slow []PlanHost // the slowest first
+	// Curve is simulated; nil for a batch of more URLs than Frontier.Simulated.
+	Curve  []Point
+	Actual *Actual // what became of the batch, if that was given
 }
 
 // PlanHost is a host's part in a plan.
 type PlanHost struct {
-	Host     string        `json:"host"`
-	URLs     uint64        `json:"urls"`
-	Measured bool          `json:"measured"`
-	Took     time.Duration `json:"took_ns"`
+	Host     string
+	URLs     uint64
+	Measured bool
+	Took     time.Duration
 }
 
 // slowHosts is how many hosts a plan names.
 const slowHosts = 10
 
-// maxConnections bounds the hosts that a plan holds in memory, to see the tail.
+// maxConnections bounds the times that a plan holds in memory, to see the tail.
 const maxConnections = 100_000
 
 // maxFactor bounds the gaps, so that they stay numbers.
 const maxFactor = 1_000_000
 
-// PlanNext plans the batch that Next would take now.
+// PlanNext plans the batch that Next would take now; without Overlap, also while another one is in flight.
 func (f *Frontier) PlanNext(ctx context.Context, o NextOptions, now record.Time, p Politeness) (*Plan, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -71,6 +73,13 @@ func (f *Frontier) PlanNext(ctx context.Context, o NextOptions, now record.Time,
 	s, _, err := f.current()
 	if err != nil {
 		return nil, err
+	}
+	beside := false
+	if o.Overlap { // as Next would refuse it, whatever the batch will be named
+		o.Txn = cmp.Or(o.Txn, "planned")
+		if beside, err = s.room(o); err != nil {
+			return nil, err
+		}
 	}
 	pl, err := f.newPlanner(p, now)
 	if err != nil {
@@ -83,6 +92,9 @@ func (f *Frontier) PlanNext(ctx context.Context, o NextOptions, now record.Time,
 		return nil, err
 	}
 	defer batch.close()
+	if beside && pl.urls == 0 {
+		return nil, noneBeside(s.InFlight)
+	}
 	return pl.plan(ctx, f.st, s.Hosts)
 }
 
@@ -120,25 +132,29 @@ func (f *Frontier) PlanRecords(ctx context.Context, read func(*record.URL) error
 }
 
 type planner struct {
-	p      Politeness
-	now    record.Time
-	actual *Actual // nil: it is not known
-	hosts  *sorter // number of the URL and its address, by host
-	addrs  *sorter
-	urls   uint64
-	buf    []byte
+	p         Politeness
+	now       record.Time
+	actual    *Actual // nil: it is not known
+	simulated uint64  // URLs, at most
+	hosts     *sorter // number of the URL and its address, by host
+	addrs     *sorter
+	urls      uint64
+	buf       []byte
 }
 
 func (f *Frontier) newPlanner(p Politeness, now record.Time) (*planner, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	return &planner{p: p, now: now, hosts: f.layout.sorter(smallSort), addrs: f.layout.sorter(smallSort)}, nil
+	return &planner{p: p, now: now, simulated: f.Simulated(), hosts: f.layout.sorter(smallSort), addrs: f.layout.sorter(smallSort)}, nil
 }
 
 // Check refuses what mfetch refuses, too.
 func (p Politeness) Check() error {
 	wrong := func(found, want string) error { return &fault.Error{Class: fault.Usage, Found: found, Want: want} }
+	if p.Duration > longest*time.Microsecond {
+		return wrong(fmt.Sprintf("contacts of %v", p.Duration), fmt.Sprintf("at most %v", longest*time.Microsecond))
+	}
 	for _, d := range []time.Duration{p.MinDelay, p.MaxDelay, p.AddrDelay, p.Duration} {
 		if d < 0 {
 			return wrong(fmt.Sprintf("a delay of %v", d), "0s or more")
@@ -215,10 +231,30 @@ func (p *Politeness) delay(d time.Duration) time.Duration {
 }
 
 // A contact's duration is taken to be log-normal: never below 0, and sometimes much above
-// the mean. stretch is what the mean is multiplied by for a standard normal z.
-func (v *speed) stretch(z float64) float64 {
-	square := math.Log1p(math.Pow(float64(v.spread)/float64(v.contact), 2))
+// the mean. stretch is what the mean is multiplied by for a standard normal z, where the deviation
+// is so many times the mean.
+func stretch(deviation, z float64) float64 {
+	square := math.Log1p(deviation * deviation)
 	return math.Exp(z*math.Sqrt(square) - square/2)
+}
+
+func (v *speed) stretch(z float64) float64 {
+	return stretch(float64(v.spread)/float64(v.contact), z)
+}
+
+// guessed contacts stand beside those on record, when it comes to how far these are from each other: of
+// two that took as long nobody knows that all will. They are guessedSpread of the mean from it.
+const (
+	guessed       = 2
+	guessedSpread = 0.5
+)
+
+// widen makes spread, the deviation of so many contacts from their own mean, that of a host with such contacts.
+func (v *speed) widen(contacts uint64) {
+	n, guess, own := float64(min(contacts, lately)), guessedSpread*float64(v.contact), float64(v.spread)
+	if n > 0 {
+		v.spread = time.Duration(math.Sqrt((guessed*guess*guess + n*own*own) / (guessed + n - 1)))
+	}
 }
 
 // draw is the duration of a contact by chance, where the mean is so many times what it was.
@@ -319,9 +355,9 @@ func (p *planner) contacts(h *segment.Host, n uint64) (pages uint64, robots bool
 func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error) {
 	table := openTable[segment.Host](fs, hosts)
 	defer table.close()
-	out := &Plan{URLs: p.urls}
+	out := &Plan{URLs: p.urls, Actual: p.actual}
 	var sim *simulation
-	if p.urls <= MaxSimulated {
+	if p.urls <= p.simulated {
 		sim = newSimulation(p.p, int(p.urls))
 	}
 	var against *comparison
@@ -333,7 +369,7 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 		defer against.close()
 	}
 	var work time.Duration
-	var slow planHeap
+	last := longestTimes{n: (p.p.Connections + 1) / 2}
 	var same hostGroup
 	var name []byte
 	carried := false // a record of the host carries an address
@@ -373,6 +409,10 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 				sim.address(hostOrder(h.Addr)) // where no record has one
 			}
 			v, _ := p.p.speed(h)
+			v.widen(h.Contacts)
+			if had := h.Finished - h.Dead; h.Contacts > 0 {
+				sim.before(had, had-min(h.Contacts, had))
+			}
 			sim.endHost(v, pace.wait, int(contacts), robots, h.Contacts)
 		}
 		if robots {
@@ -386,10 +426,8 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 		}
 		work = later(work, times(contacts, pace.contact))
 		out.Hosts++
-		heap.Push(&slow, took)
-		if len(slow) > max(p.p.Connections, slowHosts) {
-			heap.Pop(&slow)
-		}
+		last.add(took.Took)
+		out.slow(took)
 		return nil
 	})
 	if err != nil {
@@ -404,19 +442,12 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 		return nil, err
 	}
 	out.ByWork = work / time.Duration(p.p.Connections)
-	for len(slow) > 0 {
-		h := heap.Pop(&slow).(PlanHost) // the fastest that is left
-		if len(slow)+1 == (p.p.Connections+1)/2 {
-			out.Tail = -h.Took // from here on there are too few hosts
-		}
-		if len(slow) < slowHosts {
-			out.Slow = append([]PlanHost{h}, out.Slow...)
-		}
-		out.ByHost = h.Took
+	if len(out.Slow) > 0 {
+		out.ByHost = out.Slow[0].Took
 	}
 	out.Duration = max(out.ByHost, out.ByAddr, out.ByWork)
-	out.Tail = max(out.ByHost+out.Tail, 0)
-	median := 0 // of the runs
+	out.Tail = out.ByHost - last.shortest() // from there on there are too few hosts
+	median := 0                             // of the runs
 	if sim != nil {
 		f, err := sim.foresee(ctx)
 		if err != nil {
@@ -429,6 +460,7 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 		return out, nil
 	}
 	if sim != nil { // once more, for what became of each host
+		sim.parts = make([]simPart, len(sim.hosts))
 		if _, err := sim.run(ctx, median); err != nil {
 			return nil, err
 		}
@@ -436,17 +468,37 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 	return out, against.finish(sim)
 }
 
-// planHeap holds hosts, the fastest first.
-type planHeap []PlanHost
-
-func (h planHeap) Len() int { return len(h) }
-func (h planHeap) Less(i, j int) bool {
-	return h[i].Took < h[j].Took || h[i].Took == h[j].Took && h[i].Host > h[j].Host
+// slow keeps a host, if it is one of the slowest.
+func (p *Plan) slow(h PlanHost) {
+	slower := func(x, y PlanHost) int { return cmp.Or(cmp.Compare(y.Took, x.Took), cmp.Compare(x.Host, y.Host)) }
+	at, _ := slices.BinarySearchFunc(p.Slow, h, slower)
+	if at < slowHosts {
+		p.Slow = slices.Insert(p.Slow, at, h)
+		p.Slow = p.Slow[:min(len(p.Slow), slowHosts)]
+	}
 }
-func (h planHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *planHeap) Push(x any)   { *h = append(*h, x.(PlanHost)) }
-func (h *planHeap) Pop() any {
-	x := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return x
+
+// longestTimes are the n longest of some times, at least: when there are twice as many, the others go.
+type longestTimes struct {
+	n   int
+	all []time.Duration
+}
+
+func (l *longestTimes) add(d time.Duration) {
+	if l.all = append(l.all, d); len(l.all) >= 2*l.n {
+		l.cut()
+	}
+}
+
+func (l *longestTimes) cut() {
+	slices.SortFunc(l.all, func(a, b time.Duration) int { return cmp.Compare(b, a) })
+	l.all = l.all[:min(len(l.all), l.n)]
+}
+
+// shortest is the n-th longest; 0 if there are fewer.
+func (l *longestTimes) shortest() time.Duration {
+	if l.cut(); len(l.all) < l.n {
+		return 0
+	}
+	return l.all[l.n-1]
 }

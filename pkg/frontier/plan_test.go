@@ -20,6 +20,7 @@ import (
 
 func TestPlan(t *testing.T) {
 	b := open(t, durable.NewCrashFS(), Params{})
+	b.f.layout.sort = 1
 	slow := newURL("slow.test", "first", 0)
 	if err := b.add("seed", slow); err != nil {
 		t.Fatal(err)
@@ -44,16 +45,17 @@ func TestPlan(t *testing.T) {
 	}
 	// Ten contacts of 2 s, nine gaps of 5 s (three times 2 s, cut).
 	want := 10*2*time.Second + 9*5*time.Second
-	if plan.URLs != 20 || plan.Hosts != 11 || plan.Measured != 1 || plan.ByHost != want || plan.Duration != want+300*time.Millisecond || plan.Slow[0].Host != "slow.test" || plan.Slow[0].URLs != 10 {
+	about := func(d time.Duration) bool { return d > want/2 && d < 2*want } // one contact tells little of ten
+	if plan.URLs != 20 || plan.Hosts != 11 || plan.Measured != 1 || plan.ByHost != want || !about(plan.Duration) || plan.Low > want || plan.High < want || plan.Slow[0].Host != "slow.test" || plan.Slow[0].URLs != 10 {
 		t.Errorf("%+v", plan)
 	}
 	// The ten others stand before it and are asked for robots.txt, 0.1 s each over all
-	// connections. A second later they are asked again, over the two that are left, until 1.6 s.
-	end := want + 300*time.Millisecond
-	if plan.ByWork != (20*time.Second+20*100*time.Millisecond)/3 || plan.Tail != end-1600*time.Millisecond {
+	// connections. A second later they are asked again, over the two that are left, until about 1.5 s.
+	end := plan.Duration
+	if plan.ByWork != (20*time.Second+20*100*time.Millisecond)/3 || (plan.Tail-(end-1500*time.Millisecond)).Abs() > 200*time.Millisecond {
 		t.Errorf("%+v", plan)
 	}
-	if last := plan.Curve[len(plan.Curve)-1]; len(plan.Curve) != 20 || last != (Point{end, 20}) || At(plan.Curve, 0) != 0 || At(plan.Curve, end) != 20 || At(plan.Curve, 9*time.Second) != 11 {
+	if last, n := plan.Curve[len(plan.Curve)-1], At(plan.Curve, 3*time.Second); len(plan.Curve) != 20 || last != (Point{end, 20}) || At(plan.Curve, 0) != 0 || At(plan.Curve, end) != 20 || n < 10 || n > 12 {
 		t.Errorf("%v", plan.Curve)
 	}
 	if again, err := b.f.PlanNext(context.Background(), NextOptions{N: 100}, now, p); err != nil || again.Duration != end {
@@ -66,7 +68,7 @@ func TestPlan(t *testing.T) {
 	far.AddrDelay = 8 * time.Second
 	want = 10*2*time.Second + 9*8*time.Second
 	plan, err = b.f.PlanNext(context.Background(), NextOptions{N: 100}, now, far)
-	if err != nil || plan.ByHost != want || plan.Slow[0].Took != want || plan.Duration != want+300*time.Millisecond || plan.Addresses != 1 || plan.ByAddr != 9*8*time.Second {
+	if err != nil || plan.ByHost != want || plan.Slow[0].Took != want || !about(plan.Duration) || plan.Addresses != 1 || plan.ByAddr != 9*8*time.Second {
 		t.Errorf("%+v %v", plan, err)
 	}
 	// Four fifths of a minute: five contacts and four gaps; were it not for the address, seven.
@@ -149,7 +151,7 @@ func TestMeasure(t *testing.T) {
 		i++
 		return nil
 	}
-	a, err := Measure(context.Background(), read)
+	a, err := new(Frontier).Measure(context.Background(), read)
 	if err != nil || a.URLs != 1000 || a.Duration != 21*time.Second+70*time.Millisecond || len(a.Curve) != curvePoints {
 		t.Fatal(a, err)
 	}
@@ -158,7 +160,7 @@ func TestMeasure(t *testing.T) {
 	}
 	all = all[1001:]
 	i = 0
-	if _, err := Measure(context.Background(), read); !errors.Is(err, fault.Usage) {
+	if _, err := new(Frontier).Measure(context.Background(), read); !errors.Is(err, fault.Usage) {
 		t.Error(err)
 	}
 }
@@ -284,7 +286,7 @@ func TestComparison(t *testing.T) {
 		}
 	}
 	rows[5].FetchTime += 5_000_000
-	a, err := Measure(t.Context(), func(row *record.Fetch) error {
+	a, err := new(Frontier).Measure(t.Context(), func(row *record.Fetch) error {
 		if len(rows) == 0 {
 			return io.EOF
 		}

@@ -2,7 +2,6 @@ package frontier
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -10,30 +9,33 @@ import (
 	"time"
 )
 
-// MaxSimulated is the largest batch that is simulated: its URLs and hosts are held
-// in memory. Of a larger one a plan has bounds only.
+// MaxSimulated is the largest batch that is simulated, where there is all of Memory: its URLs and
+// hosts are held in memory. Of a larger one a plan has bounds only. See Frontier.Simulated.
 const MaxSimulated = 1 << 18
+
+// Simulated is the largest batch that is simulated with the memory that there is.
+func (f *Frontier) Simulated() uint64 { return uint64(f.layout.sort * MaxSimulated) }
 
 // curvePoints is how many points a curve has at most.
 const curvePoints = 200
 
 // Point is how many URLs of a batch were done after a time.
 type Point struct {
-	At   time.Duration `json:"at_ns"`
-	URLs uint64        `json:"urls"`
+	At   time.Duration
+	URLs uint64
 }
 
 // simulation is mfetch without a network: hosts wait for their times, and of those
 // that are due the one whose next URL stands first in the batch gets a connection.
 // Contacts take as long as their hosts took before, by chance: the batch lasts until its
 // last host is done, and with many hosts one is always slower than it was.
+// It takes some 100 bytes for each URL of another host.
 type simulation struct {
 	connections int
 	rules       Politeness
 	urls        []uint32 // numbers in the batch, of one host after the other
 	hosts       []simHost
-	addrs       map[uint64]int32 // number of each address; nil once there are slots
-	open        simHost          // the host that add adds to
+	open        simHost // the host that add adds to
 
 	// Of one run.
 	rng   *rand.Rand
@@ -41,29 +43,88 @@ type simulation struct {
 	now   time.Duration
 	state []simState
 	slots []time.Duration // from when each address may be contacted
-	heaps [3][]int32      // of hosts: those that wait for a time, are due, are contacted
+	heaps [3]simHeap      // of hosts: those that wait for a time, are due, are contacted
+	parts []simPart       // of hosts, if they are asked for
 }
 
 type simHost struct {
-	first, end int32 // in urls
-	contacts   int32 // that these take
-	addr       int32 // -1: none is known
-	known      uint8 // contacts that the speed is of, up to lately; 0: it is assumed
-	robots     bool  // is to be asked for robots.txt before
-	speed
-	wait time.Duration
+	first    int32  // in urls; its last one stands before the first of the next host
+	contacts int32  // that its URLs take, if had is 0
+	addr     uint64 // what its address is hashed to; in a run its number, from 1; 0: none is known
+	robots   bool   // is to be asked for robots.txt before
+	known    uint8  // contacts that the speed is of, up to lately; 0: it is assumed
+	contact  uint32 // its speed, in µs
+	spread   uint32
+	asked    uint32
+	had      float32 // URLs that were settled before,
+	without  float32 // and those of them that took no contact
+	wait     time.Duration
+}
+
+func (h *simHost) speed() speed {
+	of := func(us uint32) time.Duration { return time.Duration(us) * time.Microsecond }
+	return speed{of(h.contact), of(h.spread), of(h.asked)}
+}
+
+// alike is how many contacts tell as much as one would, if none were like another: pages that are
+// alike take alike, and the pages of a batch are others than those before. On a synthetic web, whose
+// replies take as others with URLs of that length, means of batches stray so much further.
+const alike = 1.6
+
+// stray draws what the mean of so many contacts is in a batch, to what it was. That one is known from
+// some contacts only, and so is how far these are from each other: hence Student's t in place of a
+// normal deviate. It is log-normal, as contacts are, so that it is 1 on the mean.
+func (h *simHost) stray(rng *rand.Rand, contacts int32) float64 {
+	if h.spread == 0 || h.known == 0 {
+		return 1
+	}
+	apart := float64(h.spread) / float64(h.contact) * math.Sqrt(alike/float64(h.known)+(alike-1)/float64(contacts))
+	if freedom := int(h.known) + guessed - 1; freedom < 30 { // above, it is normal
+		squares := 0.0
+		for range freedom {
+			x := rng.NormFloat64()
+			squares += x * x
+		}
+		apart *= math.Sqrt(float64(freedom) / squares)
+	}
+	return stretch(min(apart, 1), rng.NormFloat64())
+}
+
+// unmet stands beside the URLs of a host that were settled without a contact: that there was none yet
+// does not mean that there is none.
+const unmet = 0.1
+
+// draw draws how many contacts so many URLs of a host take, one at least: each one is settled without one as
+// often as those before it, in this batch or earlier (Pólya's urn).
+func (h *simHost) draw(rng *rand.Rand, urls int32) int32 {
+	if h.had == 0 {
+		return h.contacts
+	}
+	n, had, without := urls, float64(h.had)+unmet, float64(h.without)+unmet
+	for range urls {
+		if rng.Float64()*had < without {
+			without++
+			n--
+		}
+		had++
+	}
+	return max(n, 1)
 }
 
 // simState is how far a host has come.
 type simState struct {
 	next, left int32 // in urls, and contacts that are left
 	robots     bool
-	reserved   bool // its address is kept for it
-	factor     float32
+	reserved   bool    // its address is kept for it
+	factor     float32 // of its contacts' mean, to what it was
 	at         time.Duration
-	taken      time.Duration // by the contact that is under way,
-	began      time.Duration // the first one,
-	worked     time.Duration // and all
+	taken      time.Duration // by the contact that is under way
+}
+
+// simPart is when a host's first contact began, how long all of them took, and how many they are.
+type simPart struct {
+	began, worked time.Duration
+	contacts      int32
 }
 
 const (
@@ -73,7 +134,11 @@ const (
 )
 
 func newSimulation(p Politeness, urls int) *simulation {
-	return &simulation{connections: p.Connections, rules: p, urls: make([]uint32, 0, urls), hosts: make([]simHost, 0, urls), addrs: map[uint64]int32{}, open: simHost{addr: -1}}
+	s := &simulation{connections: p.Connections, rules: p, urls: make([]uint32, 0, urls), hosts: make([]simHost, 0, urls)}
+	for kind := range s.heaps {
+		s.heaps[kind] = simHeap{s: s, due: kind == simDue}
+	}
+	return s
 }
 
 // add adds a URL of the open host: its number, and its address; 0: none.
@@ -84,76 +149,105 @@ func (s *simulation) add(number uint32, addr uint64) {
 
 // address is that of the open host, if it has none; 0: none is known.
 func (s *simulation) address(addr uint64) {
-	if addr == 0 || s.open.addr >= 0 || s.rules.AddrDelay == 0 {
-		return
+	if s.open.addr == 0 && s.rules.AddrDelay > 0 {
+		s.open.addr = addr
 	}
-	n, ok := s.addrs[addr]
-	if !ok {
-		n = int32(len(s.addrs))
-		s.addrs[addr] = n
-	}
-	s.open.addr = n
 }
 
-// endHost ends the open host, whose URLs take so many contacts, 1 at least, and whose
-// speed is known from so many.
+// before is what the URLs were that a host had: so many were settled, some of them without a contact.
+func (s *simulation) before(had, without uint64) {
+	s.open.had, s.open.without = float32(had), float32(without)
+}
+
+// endHost ends the open host, whose URLs take so many contacts, 1 at least, unless before says what is
+// likely; and whose speed is known from so many.
 func (s *simulation) endHost(v speed, wait time.Duration, contacts int, robots bool, known uint64) {
-	h := s.open
-	h.speed, h.wait, h.contacts, h.robots, h.known = v, wait, int32(contacts), robots, uint8(min(known, lately))
-	if len(s.hosts) > 0 {
-		h.first = s.hosts[len(s.hosts)-1].end
-	}
-	h.end = int32(len(s.urls))
-	s.hosts = append(s.hosts, h)
-	s.open = simHost{addr: -1}
+	us := func(d time.Duration) uint32 { return uint32(min(d.Microseconds(), longest)) }
+	h := &s.open
+	h.contact, h.spread, h.asked = us(v.contact), us(v.spread), us(v.asked)
+	h.wait, h.contacts, h.robots, h.known = wait, int32(contacts), robots, uint8(min(known, lately))
+	s.hosts = append(s.hosts, *h)
+	s.open = simHost{first: int32(len(s.urls))}
 }
 
-// simHeap is a heap of the simulation's hosts, by time or, if due, by their next URL.
+// end is where the URLs of a host end.
+func (s *simulation) end(host int32) int32 {
+	if int(host) == len(s.hosts)-1 {
+		return int32(len(s.urls))
+	}
+	return s.hosts[host+1].first
+}
+
+// simHeap is a heap of the simulation's hosts, by time or, if due, by their next URL. (That of
+// container/heap allocates for each host that is pushed and popped.)
 type simHeap struct {
 	s    *simulation
-	kind int
+	due  bool
+	list []int32
 }
 
-func (h simHeap) Len() int { return len(h.s.heaps[h.kind]) }
-func (h simHeap) Less(i, j int) bool {
-	l := h.s.heaps[h.kind]
-	a, b := &h.s.state[l[i]], &h.s.state[l[j]]
-	if h.kind != simDue && a.at != b.at {
+func (h *simHeap) less(i, j int) bool {
+	a, b := &h.s.state[h.list[i]], &h.s.state[h.list[j]]
+	if !h.due && a.at != b.at {
 		return a.at < b.at
 	}
 	return h.s.urls[a.next] < h.s.urls[b.next]
 }
-func (h simHeap) Swap(i, j int) { l := h.s.heaps[h.kind]; l[i], l[j] = l[j], l[i] }
-func (h simHeap) Push(x any)    { h.s.heaps[h.kind] = append(h.s.heaps[h.kind], x.(int32)) }
-func (h simHeap) Pop() any {
-	l := h.s.heaps[h.kind]
-	x := l[len(l)-1]
-	h.s.heaps[h.kind] = l[:len(l)-1]
-	return x
+
+func (h *simHeap) push(host int32) {
+	h.list = append(h.list, host)
+	for i := len(h.list) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !h.less(i, up) {
+			return
+		}
+		h.list[i], h.list[up] = h.list[up], h.list[i]
+		i = up
+	}
+}
+
+func (h *simHeap) pop() int32 {
+	first, last := h.list[0], len(h.list)-1
+	h.list[0] = h.list[last]
+	h.list = h.list[:last]
+	for i := 0; ; {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < last; child++ {
+			if h.less(child, least) {
+				least = child
+			}
+		}
+		if least == i {
+			return first
+		}
+		h.list[i], h.list[least] = h.list[least], h.list[i]
+		i = least
+	}
 }
 
 // first is the host that comes first in a heap, -1 if it is empty.
 func (s *simulation) first(kind int) int32 {
-	if len(s.heaps[kind]) == 0 {
+	if len(s.heaps[kind].list) == 0 {
 		return -1
 	}
-	return s.heaps[kind][0]
+	return s.heaps[kind].list[0]
 }
 
 // move takes the first host of a heap to another.
-func (s *simulation) move(from, to int) { heap.Push(simHeap{s, to}, heap.Pop(simHeap{s, from})) }
+func (s *simulation) move(from, to int) { s.heaps[to].push(s.heaps[from].pop()) }
 
-// Runs of a batch: few of a large one, and one where nothing is left to chance.
+// Runs of a batch: fewer of a large one, and one where nothing is left to chance. They are tens less one: of nine
+// draws the least and the most leave out a tenth on either side, on the mean.
 const (
-	mostRuns  = 31
-	leastRuns = 3
+	mostRuns  = 39
+	leastRuns = 9
 )
 
 func (s *simulation) runs() int {
-	if !slices.ContainsFunc(s.hosts, func(h simHost) bool { return h.spread > 0 }) {
+	if !slices.ContainsFunc(s.hosts, func(h simHost) bool { return h.spread > 0 || h.had > 0 }) {
 		return 1
 	}
-	return min(max(2*MaxSimulated/(len(s.urls)+1), leastRuns), mostRuns) | 1
+	return min(max((2*MaxSimulated/(len(s.urls)+1)+1)/10*10-1, leastRuns), mostRuns)
 }
 
 // forecast is what all runs say.
@@ -172,9 +266,7 @@ type ran struct {
 
 // foresee runs the batch some times.
 func (s *simulation) foresee(ctx context.Context) (f forecast, err error) {
-	if s.addrs != nil {
-		s.slots, s.addrs = make([]time.Duration, len(s.addrs)), nil
-	}
+	s.numberAddresses()
 	all := make([]ran, s.runs())
 	for i := range all {
 		if all[i], err = s.run(ctx, i); err != nil {
@@ -182,25 +274,46 @@ func (s *simulation) foresee(ctx context.Context) (f forecast, err error) {
 		}
 	}
 	slices.SortFunc(all, func(a, b ran) int { return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.number, b.number)) })
-	return forecast{all[len(all)/10].end, all[len(all)-1-len(all)/10].end, all[len(all)/2]}, nil
+	out := len(all) / 10 // at either end
+	return forecast{all[out].end, all[len(all)-1-out].end, all[len(all)/2]}, nil
+}
+
+// numberAddresses numbers them from 1, once.
+func (s *simulation) numberAddresses() {
+	if s.slots != nil {
+		return
+	}
+	var all []uint64
+	for i := range s.hosts {
+		if a := s.hosts[i].addr; a != 0 {
+			all = append(all, a)
+		}
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	for i := range s.hosts {
+		if h := &s.hosts[i]; h.addr != 0 {
+			n, _ := slices.BinarySearch(all, h.addr)
+			h.addr = uint64(n) + 1
+		}
+	}
+	s.slots = make([]time.Duration, len(all)+1)
 }
 
 // reset begins a run. Runs of one number are the same.
 func (s *simulation) reset(run int) {
 	s.rng, s.free, s.now = rand.New(rand.NewPCG(1, uint64(run))), s.connections, 0
-	s.state = append(s.state[:0], make([]simState, len(s.hosts))...)
+	s.state = slices.Grow(s.state[:0], len(s.hosts))[:len(s.hosts)]
 	clear(s.slots)
+	clear(s.parts)
 	for i := range s.hosts {
 		h := &s.hosts[i]
-		// What is known of the mean is by so many contacts as there were.
-		factor := 1.0
-		if h.spread > 0 && h.known > 0 {
-			factor = max(1+s.rng.NormFloat64()*float64(h.spread)/float64(h.contact)/math.Sqrt(float64(h.known)), 0.25)
-		}
-		s.state[i] = simState{next: h.first, left: h.contacts, robots: h.robots, factor: float32(factor), at: h.wait, began: -1}
-		s.heaps[simWaits] = append(s.heaps[simWaits], int32(i))
+		n := h.draw(s.rng, s.end(int32(i))-h.first)
+		s.state[i] = simState{next: h.first, left: n, robots: h.robots, factor: float32(h.stray(s.rng, n)), at: h.wait}
 	}
-	heap.Init(simHeap{s, simWaits})
+	for i := range s.hosts {
+		s.heaps[simWaits].push(int32(i))
+	}
 }
 
 // run goes through the batch. Its state is that of the last run.
@@ -241,9 +354,10 @@ func (s *simulation) contact() {
 	h, x := &s.hosts[i], &s.state[i]
 	took := x.taken // as it was foreseen, if its address was kept for it
 	if !x.reserved {
-		took = h.draw(s.rng, float64(x.factor))
+		v := h.speed()
+		took = v.draw(s.rng, float64(x.factor))
 	}
-	if h.addr >= 0 && !x.reserved {
+	if h.addr > 0 && !x.reserved {
 		slot := &s.slots[h.addr]
 		start := max(*slot, s.now)
 		*slot = later(later(start, took), s.rules.AddrDelay)
@@ -253,10 +367,14 @@ func (s *simulation) contact() {
 			return
 		}
 	}
-	if x.began < 0 {
-		x.began = s.now
+	if s.parts != nil {
+		part := &s.parts[i]
+		if part.contacts++; part.contacts == 1 {
+			part.began = s.now
+		}
+		part.worked = later(part.worked, took)
 	}
-	x.at, x.reserved, x.taken, x.worked = later(s.now, took), false, took, later(x.worked, took)
+	x.at, x.reserved, x.taken = later(s.now, took), false, took
 	s.free--
 	s.move(simDue, simBusy)
 }
@@ -270,29 +388,26 @@ func (s *simulation) ended(c *curve) bool {
 		x.robots = false
 	} else {
 		// URLs that take no contact are done with the others, in even shares.
-		done := max((h.end-x.next)/x.left, 1)
+		done := max((s.end(i)-x.next)/x.left, 1)
 		for range done {
 			c.done(s.now)
 		}
-		x.next, x.left = x.next+done, x.left-1
+		x.left--
 		if x.left == 0 {
-			heap.Pop(simHeap{s, simBusy})
+			s.heaps[simBusy].pop()
 			return true
 		}
+		x.next += done
 	}
-	x.at = later(x.at, later(s.rules.delay(x.taken), h.asked))
+	x.at = later(x.at, later(s.rules.delay(x.taken), h.speed().asked))
 	s.move(simBusy, simWaits)
 	return false
 }
 
 // part is what became of a host in the last run, in the terms of what was measured.
 func (s *simulation) part(i int) HostPart {
-	h, x := &s.hosts[i], &s.state[i]
-	n := uint64(h.contacts)
-	if h.robots {
-		n++
-	}
-	return hostPart(n, x.began, x.at, x.worked)
+	p := &s.parts[i]
+	return hostPart(uint64(p.contacts), p.began, s.state[i].at, p.worked)
 }
 
 // later is a sum of durations, none of them negative: the longest there is, if it is longer.
@@ -309,7 +424,7 @@ type curve struct {
 	points  []Point
 }
 
-func newCurve(n uint64) *curve { return &curve{n: n} }
+func newCurve(n uint64) *curve { return &curve{n: n, points: []Point{}} }
 
 // done is called with the time of each event, in order.
 func (c *curve) done(at time.Duration) {
