@@ -276,7 +276,9 @@ come, and spares them memory.
 A batch has a number of URLs (-n), or what can be fetched in a time (--for): a slow host then gives
 few URLs and a fast one many, and hosts with much to do begin first, so that all are done at about
 the same moment. Each host gets what it can do in four fifths of the time: some contacts will take
-longer than before. Hosts that were never contacted are taken to need --duration.
+longer than before. Hosts that were never contacted are taken to need --duration. Each host is taken to have
+its address alone, since addresses are not known before mresolve: fifty hosts on one address take some five
+times as long. Plan what mresolve made of the batch, and take one of fewer URLs of these hosts (--per-host).
 
 If nothing is due, it waits for the earliest due time. An empty batch means an empty
 frontier: the crawl is done, and the round can be closed like any other (with --overlap none is opened).
