@@ -436,7 +436,7 @@ that may pass (no connection, timeout, DNS server failure, robots.txt not to be 
 429 and 5xx) are queued again; deferred URLs go back to their old places; all others are
 finished. Outcomes that are not exactly those of the batch in flight are refused.
 
-With --dead-after N, a host with N failed contacts in a row is parked: batches have no URLs of it, as
+With --dead-after N, a host with N failed contacts in a row is parked (a contact is a row with addr and fetch_time): batches have no URLs of it, as
 long as there are others. Then it gets another chance: those of its URLs that batches have met
 meanwhile come back in their order, but side by side with those that still had to come.
 
