@@ -55,6 +55,11 @@ type cacheFlags struct {
 	MaxTTL time.Duration `name:"max-ttl" default:"24h" help:"Keep answers at most this long."`
 }
 
+// silentFlag is of the stages.
+type silentFlag struct {
+	SilentOK bool `name:"silent-ok" help:"Pass names on as timed out even where no server answers anything."`
+}
+
 // config is what these flags say of a resolver.
 func (f *cacheFlags) config() resolve.Config {
 	return resolve.Config{MinTTL: f.MinTTL, MaxTTL: f.MaxTTL}
@@ -92,6 +97,7 @@ type resolveCmd struct {
 	Files []string `arg:"" optional:"" help:"Files of url records (default: standard input)."`
 	askFlags
 	cacheFlags
+	silentFlag
 	Family string `default:"any" enum:"any,4,6" help:"Addresses wanted: any (IPv4 first), 4 or 6."`
 	cli.TxnFlags
 	cli.Output
@@ -106,6 +112,13 @@ has none. A name that cannot be resolved is a row with its reason, never a lost 
 Answers are kept in STORE until they expire. --stats says of how many names that were asked
 for all addresses are special-purpose ones, such as 127.0.0.1: mfetch contacts these only
 with --allow-net.
+
+Where no server answers anything, neither for a name nor for the root's name servers, the
+command fails with exit code 6 before it passes on a name without an answer, and commits
+nothing: no URL loses an attempt, and the round can be run again once a server is there.
+
+While a row waits for a name that is slow to come, those behind it wait in a temporary file
+of up to 256 MiB, in TMPDIR, and their names are asked for.
 
   mfrontier next crawl/frontier --txn r1 | mresolve crawl/dns --txn r1 | mcat --head 3
   mresolve crawl/dns --server 127.0.0.1:5353 -o resolved.arrows.zst batch.arrows.zst`
@@ -123,7 +136,7 @@ func (c *resolveCmd) Run(ctx context.Context, std *cli.Std) error {
 	debug.SetMemoryLimit(max(std.MemoryLimit()-outsideHeap, std.MemoryLimit()/4))
 	debug.SetGCPercent(heapGrowth)
 	run := batch[record.URL]{store: c.Store, files: c.Files, txn: c.TxnFlags, output: c.Output, unit: "URLs",
-		spec: stage.Spec{Name: "mresolve", Verb: "resolve"}, parallel: c.InFlight}
+		spec: stage.Spec{Name: "mresolve", Verb: "resolve"}, parallel: c.InFlight, silentOK: c.SilentOK}
 	if c.Family == "any" {
 		run.parallel = (c.InFlight + 1) / 2 // a name is two questions
 	}
@@ -171,6 +184,7 @@ type batch[R record.Row] struct {
 	resolver *resolve.Resolver
 	replay   *resolve.Replay
 	parallel int
+	silentOK bool
 }
 
 // do runs the stage, whose body returns what --stats tells of names.
@@ -189,7 +203,7 @@ func (r *batch[R]) do(ctx context.Context, std *cli.Std, body func(context.Conte
 	}
 	progress := std.StartProgress(r.unit, 0)
 	defer progress.Done()
-	opt := resolve.Options{Resolver: r.resolver, Replay: r.replay, Parallel: r.parallel, Memory: std.MemoryLimit(), Now: std.Now, Progress: progress.Add}
+	opt := resolve.Options{Resolver: r.resolver, Replay: r.replay, Parallel: r.parallel, SilentOK: r.silentOK, Memory: std.MemoryLimit(), Now: std.Now, Progress: progress.Add}
 	r.spec.Store, r.spec.Txn = st, r.txn.Txn
 	return cli.RunStage(ctx, std, r.spec, in, sinks, func(ctx context.Context, b *stage.Batch[R, R]) error {
 		stats, err := body(ctx, st, b, opt)
@@ -269,6 +283,7 @@ type canonCmd struct {
 	Files []string `arg:"" optional:"" help:"Files of link records (default: standard input)."`
 	askFlags
 	cacheFlags
+	silentFlag
 	cli.URLFlags
 	cli.TxnFlags
 	cli.Output
@@ -298,7 +313,7 @@ func (c *canonCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	defer r.Close()
-	run := batch[record.Link]{store: c.Store, files: c.Files, txn: c.TxnFlags, output: c.Output, unit: "links", resolver: r, parallel: (c.InFlight + 1) / 2,
+	run := batch[record.Link]{store: c.Store, files: c.Files, txn: c.TxnFlags, output: c.Output, unit: "links", resolver: r, parallel: (c.InFlight + 1) / 2, silentOK: c.SilentOK,
 		spec: stage.Spec{Name: "mresolve canon", Verb: "canon", Spooled: true, LateLock: true}} // mresolve is in the same pipe, before it
 	return run.do(ctx, std, func(ctx context.Context, st *store.Store, b *stage.Batch[record.Link, record.Link], opt resolve.Options) (any, error) {
 		stats, err := resolve.Canon(ctx, st, b, opt, urls)

@@ -171,7 +171,7 @@ func (r *batch[R]) passAway(ctx context.Context, w *away) error {
 			}
 			e = q.entry
 		}
-		if err := r.forward(&row, &e); err != nil {
+		if err := r.forward(ctx, &row, &e); err != nil {
 			return err
 		}
 	}

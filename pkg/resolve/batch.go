@@ -14,6 +14,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/fault"
 	"mercator/pkg/fetch/addrguard"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/stage"
@@ -46,6 +47,7 @@ type Options struct {
 	Replay   *Replay // answers in place of Resolver and of the store's cache
 	Parallel int     // names asked for at a time
 	Memory   int64   // bound for all, bytes
+	SilentOK bool    // pass names on as timed out though no server replies to anything
 	Now      func() time.Time
 	Progress func(n int64) // rows done; may be nil
 
@@ -570,7 +572,7 @@ func (r *batch[R]) pass(ctx context.Context, w *window[R]) error {
 			}
 			e = &l.inquiry.entry
 		}
-		if err := r.forward(&w.rows[i], e); err != nil {
+		if err := r.forward(ctx, &w.rows[i], e); err != nil {
 			return err
 		}
 	}
@@ -607,8 +609,16 @@ func (r *batch[R]) await(ctx context.Context, q *inquiry, atOnce bool) error {
 	return context.Cause(ctx)
 }
 
-// forward passes a row on.
-func (r *batch[R]) forward(row *R, e *entry) error {
+// forward passes a row on. One without an answer of a server is passed on only where servers
+// answer at all: what comes after would take it for the fault of each of the batch's names.
+func (r *batch[R]) forward(ctx context.Context, row *R, e *entry) error {
+	if e.silent() && r.opt.Resolver != nil && !r.opt.SilentOK && !r.opt.Resolver.reachable(ctx) {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		return &fault.Error{Class: fault.No, Found: "no answer from any DNS server, to anything that was asked", Want: "one that answers",
+			Hint: "name a server that can be reached by --server, or by servers in crawl.toml, and run this again: nothing was committed; --silent-ok goes on without"}
+	}
 	if err := r.use.tell(row, e); err != nil {
 		return err
 	}
@@ -634,6 +644,9 @@ func (w *window[R]) count() {
 	}
 }
 
+// silent says that no server answered.
+func (e *entry) silent() bool { return e.Error == StatusTimeout || e.Error == StatusNetwork }
+
 // count adds a name that was asked for.
 func (s *Stats) count(q *inquiry) {
 	s.Names++
@@ -641,7 +654,7 @@ func (s *Stats) count(q *inquiry) {
 	if q.entry.Error != StatusOK {
 		s.Failed++
 	}
-	if q.entry.Error == StatusTimeout || q.entry.Error == StatusNetwork {
+	if q.entry.silent() {
 		s.Silent++
 	}
 	if q.special {

@@ -102,6 +102,7 @@ type Resolver struct {
 	late    chan struct{} // but for those whose first time is up, while there is room here
 	large   large
 	next    atomic.Uint32
+	heard   atomic.Bool // a server has replied to a question
 
 	mu     sync.Mutex
 	asking map[string]*question // equal names in flight are asked once
@@ -586,6 +587,9 @@ func (r *Resolver) ask(ctx context.Context, name string, qtype uint16, whole boo
 			a.status = StatusCancelled
 			return
 		}
+		if err == nil {
+			r.heard.Store(true)
+		}
 		if err == nil && !whole {
 			if b, ok := q.brief(wire); ok {
 				srv.report(true)
@@ -641,6 +645,16 @@ func (r *Resolver) ask(ctx context.Context, name string, qtype uint16, whole boo
 			}
 		}
 	}
+}
+
+// reachable says whether any server has replied to any question. If none has, it asks for the
+// root's name servers: a server that works says something to that, if only that it refuses.
+func (r *Resolver) reachable(ctx context.Context) bool {
+	if !r.heard.Load() {
+		raw := r.Raw(ctx, ".", dns.TypeNS)
+		raw.Release()
+	}
+	return r.heard.Load()
 }
 
 // pick chooses the server for a turn: the next that is not paused, if there is one.
