@@ -199,7 +199,10 @@ func (s *Server) answer(ctx context.Context, q *dns.Msg) (m *dns.Msg, release fu
 	case question.Name != "." && (question.Qtype == dns.TypeA || question.Qtype == dns.TypeAAAA):
 		s.addresses(ctx, m, question)
 	default:
-		release = s.others(ctx, m, question)
+		// Of localhost there are addresses alone (RFC 6761, section 6.3).
+		if _, ok := Literal(strings.ToLower(strings.TrimSuffix(question.Name, "."))); !ok {
+			release = s.others(ctx, m, question)
+		}
 	}
 	return m, release
 }

@@ -115,6 +115,7 @@ func TestServe(t *testing.T) {
 		{"fail.test.", dns.TypeA, "SERVFAIL"},
 		{"host.test.", dns.TypeTXT, `NOERROR; host.test. 60 IN TXT "a b"`},
 		{"localhost.", dns.TypeAAAA, "NOERROR; localhost. 86400 IN AAAA ::1"},
+		{"a.LOCALHOST.", dns.TypeTXT, "NOERROR"},
 		{"x.onion.", dns.TypeA, "NXDOMAIN"},
 		{"x.ONION.", dns.TypeTXT, "NXDOMAIN"},
 	} {
