@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"mercator/formats/record"
@@ -148,6 +149,7 @@ type inquiry struct {
 	name  string
 	entry entry
 
+	left    *countdown    // of the window that asks
 	special bool          // special-purpose addresses, and no other
 	done    chan struct{} // closed when the answer is there
 }
@@ -161,13 +163,38 @@ func (q *inquiry) over() bool {
 	}
 }
 
+// countdown of a window's names whose answers are to come. Those of a window on disk are in
+// memory, so that it goes there only when they are few.
+type countdown struct {
+	n   atomic.Int32
+	few chan struct{} // closed when there are few
+}
+
+const fewNames = windowRows / 32
+
+func newCountdown(n int) *countdown {
+	c := &countdown{few: make(chan struct{})}
+	if c.n.Store(int32(n)); n <= fewNames {
+		close(c.few)
+	}
+	return c
+}
+
+func (c *countdown) down() {
+	if c.n.Add(-1) == fewNames {
+		close(c.few)
+	}
+}
+
 // window is a number of rows, with the lookup of each.
 type window[R record.Row] struct {
 	rows    []R
 	lookups []*lookup
 	first   []lookup   // one of each name
 	asked   []*inquiry // of names that no window before it has asked for
+	left    *countdown // of these
 	stats   Stats      // of names that are in neither any more
+	few     bool       // of these have no answer
 	away    *away      // where the rows are, if they are on disk
 	err     error      // what ended the input after these rows; io.EOF if that is all
 }
@@ -275,6 +302,7 @@ func (r *Resolver) answer(ctx context.Context, q *inquiry, late func()) {
 	q.entry = r.entryOf(&a)
 	q.special = len(a.Addrs) > 0 && !slices.ContainsFunc(a.Addrs, func(a netip.Addr) bool { return addrguard.Special(a) == "" })
 	close(q.done)
+	q.left.down()
 }
 
 // intake is where rows wait for their window: they are read in a goroutine of its own, so
@@ -431,9 +459,11 @@ func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
 		if len(missing) > 0 {
 			work, next = r.crew.work, missing[0]
 		}
-		var stuck <-chan struct{}
+		var stuck, few <-chan struct{}
 		if last != nil && last.err == nil && len(missing) == 0 && !r.ahead.full {
-			stuck = r.stuck
+			if few = last.left.few; last.few {
+				few, stuck = nil, r.stuck
+			}
 		}
 		select {
 		case w := <-taken:
@@ -457,6 +487,8 @@ func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
 			if w.away == nil {
 				reuse(w)
 			}
+		case <-few:
+			last.few = true
 		case <-stuck:
 			memory := *last
 			err := r.putAway(last)
@@ -501,6 +533,10 @@ func (r *batch[R]) find(w *window[R]) (missing []*inquiry, err error) {
 		l.inquiry = &inquiry{key: l.key, name: strings.Clone(l.name), done: make(chan struct{})}
 		r.asking[l.inquiry.name] = l.inquiry
 		w.asked = append(w.asked, l.inquiry)
+	}
+	w.left = newCountdown(len(w.asked))
+	for _, q := range w.asked {
+		q.left = w.left
 	}
 	return w.asked, nil
 }
