@@ -130,3 +130,34 @@ func TestServerWithoutEDNS(t *testing.T) {
 		})
 	}
 }
+
+// TestServerThatReadsNothing costs nobody the answer of another, whether it takes offence at EDNS
+// or not, and is one that answers.
+func TestServerThatReadsNothing(t *testing.T) {
+	for _, alone := range []bool{true, false} {
+		bad := rawServer(t, func(q []byte) [][]byte {
+			if alone {
+				return [][]byte{{q[0], q[1], 0x81, 0x80 | dns.RcodeFormatError, 0, 0, 0, 0, 0, 0, 0, 0}}
+			}
+			return [][]byte{reply(q, func(m *dns.Msg) { m.Rcode = dns.RcodeFormatError })}
+		}, nil)
+		other := rawServer(t, func(q []byte) [][]byte { return [][]byte{reply(q, good)} }, nil)
+		r, err := New(Config{Servers: []string{bad, other}, Family: "4", Timeout: patience})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 4 { // each server is the first twice
+			if a := r.Lookup(t.Context(), fmt.Sprintf("host%d.test", i)); FormatAddrs(a.Addrs) != "127.0.0.1" {
+				t.Errorf("%+v", a)
+			}
+		}
+		r.Close()
+		if r, err = New(Config{Servers: []string{bad}, Timeout: patience}); err != nil {
+			t.Fatal(err)
+		}
+		if !r.reachable(t.Context()) {
+			t.Error("a server that answers is taken for none")
+		}
+		r.Close()
+	}
+}

@@ -573,8 +573,9 @@ func (r *Resolver) ask(ctx context.Context, name string, qtype uint16, whole boo
 	timeout := r.cfg.Timeout
 	a.status = StatusTimeout
 	turn := r.next.Add(1)
+	again := 0 // 1 once a server has been asked the same without EDNS
 	for i := range r.cfg.Attempts {
-		srv := r.pick(turn + uint32(i))
+		srv := r.pick(turn + uint32(i-again))
 		if srv.await(ctx) != nil {
 			a.status = StatusCancelled
 			return
@@ -587,7 +588,7 @@ func (r *Resolver) ask(ctx context.Context, name string, qtype uint16, whole boo
 			a.status = StatusCancelled
 			return
 		}
-		if err == nil {
+		if err == nil || errors.Is(err, errUnread) {
 			r.heard.Store(true)
 		}
 		if err == nil && !whole {
@@ -609,7 +610,7 @@ func (r *Resolver) ask(ctx context.Context, name string, qtype uint16, whole boo
 		}
 		if (err == nil && disputed(m.Rcode) || errors.Is(err, errUnread)) && q.withoutEDNS() {
 			a.reply, a.status = m, StatusBadReply
-			turn-- // the same server again
+			again = 1
 			continue
 		}
 		if err == nil {
@@ -617,7 +618,7 @@ func (r *Resolver) ask(ctx context.Context, name string, qtype uint16, whole boo
 			a.status = statusOf(m.Rcode)
 			srv.report(a.status != StatusRefused)
 			// Another server may do better; asking the same again rarely does.
-			if a.status == "" || i+1 >= len(r.servers) {
+			if a.status == "" || i+1-again >= len(r.servers) {
 				return
 			}
 			continue
@@ -640,7 +641,7 @@ func (r *Resolver) ask(ctx context.Context, name string, qtype uint16, whole boo
 			a.status = StatusBadReply
 		default:
 			a.status = StatusNetwork
-			if i+1 >= 2*len(r.servers) {
+			if i+1-again >= 2*len(r.servers) {
 				return
 			}
 		}
