@@ -72,6 +72,34 @@ func TestEachRead(t *testing.T) {
 	}
 }
 
+// However large rows are, few bytes of them are read before they are taken.
+func TestEachReadHoldsFewBytes(t *testing.T) {
+	const rows = 200
+	text := strings.Repeat("x", segment.MaxString)
+	var read atomic.Int64
+	taken := int64(0)
+	err := eachRead(context.Background(), func(u *record.Fetch) error {
+		if read.Load() == rows {
+			return io.EOF
+		}
+		read.Add(1)
+		u.Error = text
+		return nil
+	}, func(*record.Fetch) error {
+		if taken == 0 {
+			time.Sleep(20 * time.Millisecond) // the reading goes on as far as it may
+		}
+		taken++
+		if ahead := read.Load() - taken; ahead > 3*(readBytes/segment.MaxString+1) {
+			t.Fatalf("%d rows were read ahead", ahead)
+		}
+		return nil
+	})
+	if err != nil || taken != rows {
+		t.Error(taken, err)
+	}
+}
+
 // slowFS stops reads of waiting URLs between begun and go on.
 type slowFS struct {
 	durable.FS

@@ -3,10 +3,28 @@ package frontier
 import (
 	"context"
 	"io"
+
+	"mercator/formats/record"
 )
 
-// readRows is how many rows are read before they are taken.
-const readRows = 256
+// What is read before it is taken, twice: so many rows, or those with which so many bytes are reached.
+const (
+	readRows  = 256
+	readBytes = 256 << 10
+)
+
+// heldBytes is what a row keeps in memory beside itself.
+func heldBytes(row any) int {
+	switch r := row.(type) {
+	case *record.URL:
+		return len(r.URL) + len(r.Host) + len(r.Via) + len(r.Addr) + len(r.AddrError) + len(r.ETag) + len(r.LastModified)
+	case *record.Fetch:
+		return len(r.URL) + len(r.Host) + len(r.Via) + len(r.Addr) + len(r.ETag) + len(r.LastModified) + len(r.RedirectURL) + len(r.Error) + len(r.Body)
+	case *record.Link:
+		return len(r.SrcURL) + len(r.URL) + len(r.Host) + len(r.Text)
+	}
+	return 0
+}
 
 // eachRead gives take the rows of an input, up to its end. Another goroutine reads and decodes the
 // next rows meanwhile: when eachRead returns, it has ended. A row is take's until it returns.
@@ -19,11 +37,13 @@ func eachRead[T any](ctx context.Context, read func(*T) error, take func(*T) err
 		defer close(full)
 		for rows := range spare {
 			n := 0
-			for n < readRows && end == nil {
+			for held := 0; n < readRows && held < readBytes && end == nil; {
 				if end = read(&rows[n]); end == nil {
+					held += heldBytes(&rows[n])
 					n++
 				}
 			}
+			clear(rows[n:]) // of before
 			if full <- rows[:n]; end != nil {
 				return
 			}
