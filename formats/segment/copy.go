@@ -219,7 +219,7 @@ func (c *coder) putZero(i int) {
 }
 
 // AddCoded appends a row of a queue that a RowCoder has encoded with order and place 0, of this order and place:
-// the bytes are those of Decode and Add, at less cost.
+// the bytes and the errors are those of Decode and Add, at less cost.
 func (w *Writer[T]) AddCoded(order, place uint64, row []byte) error {
 	if w.err != nil {
 		return w.err
@@ -251,8 +251,11 @@ func (w *Writer[T]) AddCoded(order, place uint64, row []byte) error {
 	return w.Add(&w.row)
 }
 
-// copyCoded moves a row without visit, from its flags on, to the end of c's columns.
+// copyCoded moves a row without visit, from its flags on, to the end of c's columns. It
+// reports whether the row is one that Decode accepts.
 func (c *coder) copyCoded(row []byte, flags uint64) bool {
+	var url string
+	var key uint64
 	for i := flagsColumn; i < visitColumn; i++ {
 		f := &entryColumns[i]
 		switch {
@@ -260,6 +263,12 @@ func (c *coder) copyCoded(row []byte, flags uint64) bool {
 			continue
 		case f.columnType == fixed:
 			if len(row) < 8 {
+				return false
+			}
+			v := binary.LittleEndian.Uint64(row)
+			if i == keyColumn {
+				key = v
+			} else if v == 0 {
 				return false
 			}
 			c.cols[i], row = append(c.cols[i], row[:8]...), row[8:]
@@ -278,13 +287,19 @@ func (c *coder) copyCoded(row []byte, flags uint64) bool {
 			c.putDelta(i, unzigzag(v))
 			continue
 		}
+		if v > f.most && i != flagsColumn {
+			return false
+		}
 		c.cols[i] = binary.AppendUvarint(c.cols[i], v)
 		if f.columnType == lengths {
 			if v > uint64(len(row)) {
 				return false
 			}
+			if i == urlColumn && flags&keyGiven != 0 {
+				url = string(row[:v])
+			}
 			c.cols[i+1], row = append(c.cols[i+1], row[:v]...), row[v:]
 		}
 	}
-	return len(row) == 0
+	return len(row) == 0 && (flags&keyGiven == 0 || key != fingerprint.URLKey(authority(url), url))
 }
