@@ -237,8 +237,8 @@ func TestRowAlone(t *testing.T) {
 	}
 }
 
-// copied is what Peek and Copy make of a segment.
-func copied[T Row](b []byte) ([]byte, error) {
+// copied is what Peek and Copy make of a segment; of each so many rows the last goes by Next and Add, 0: none.
+func copied[T Row](b []byte, next int) ([]byte, error) {
 	r, err := Open[T](bytes.NewReader(b), int64(len(b)), "test.seg")
 	if err != nil {
 		return nil, err
@@ -246,9 +246,16 @@ func copied[T Row](b []byte) ([]byte, error) {
 	var out bytes.Buffer
 	w := NewWriter[T](&out, "copy", r.Features())
 	s := r.Scan(Start)
-	for {
+	for n := 1; ; n++ {
 		order, err := s.Peek()
-		if err == nil {
+		switch {
+		case err != nil:
+		case next > 0 && n%next == 0:
+			var row T
+			if err = s.Next(&row); err == nil {
+				err = w.Add(&row)
+			}
+		default:
 			err = w.Copy(s)
 		}
 		if err == io.EOF {
@@ -293,9 +300,11 @@ func added[T Row](b []byte) ([]byte, error) {
 func sameCopy[T Row](t *testing.T, b []byte) {
 	t.Helper()
 	want, wantErr := added[T](b)
-	got, err := copied[T](b)
-	if fmt.Sprint(err) != fmt.Sprint(wantErr) || !bytes.Equal(got, want) {
-		t.Fatalf("copied: %d bytes, %v; row by row: %d bytes, %v", len(got), err, len(want), wantErr)
+	for _, next := range []int{0, 3} {
+		got, err := copied[T](b, next)
+		if fmt.Sprint(err) != fmt.Sprint(wantErr) || !bytes.Equal(got, want) {
+			t.Fatalf("copied: %d bytes, %v; row by row: %d bytes, %v", len(got), err, len(want), wantErr)
+		}
 	}
 }
 
