@@ -92,7 +92,7 @@ func (r *batch[R]) putAway(w *window[R]) (err error) {
 	for i := range w.rows {
 		l := w.lookups[i]
 		e, q := &l.entry, l.inquiry
-		if q != nil && place[q] == 0 && q.over() {
+		if q != nil && place[q] == 0 && q.over.Load() {
 			e, q = &q.entry, nil
 		}
 		if q != nil && place[q] == 0 {
@@ -118,7 +118,7 @@ func (r *batch[R]) putAway(w *window[R]) (err error) {
 	a.tail += on.length
 	var still []*inquiry
 	for _, q := range w.asked {
-		if !q.over() {
+		if !q.over.Load() {
 			still = append(still, q)
 			continue
 		}

@@ -120,15 +120,17 @@ type batch[R record.Row] struct {
 	files  cacheFiles // of the store when the batch began
 	now    time.Time  // when the batch began
 	intake *intake[R]
-	crew   *crew[*inquiry]     // asks
-	gone   chan *window[R]     // rows passed on, answers to be remembered
-	asking map[string]*inquiry // by windows that are not gone
-	here   map[string]*lookup  // names of the window that is gathered
-	ended  bool                // no window is behind that one
-	ahead  ahead               // windows on disk
-	stuck  chan struct{}       // a window that is passed on has long waited for a name
-	stored *entries            // of the store; nil before its file is read
-	asked  *entries            // answers of the windows that are gone
+	crew   *crew[*inquiry]         // asks
+	gone   chan *window[R]         // rows passed on, answers to be remembered
+	asking map[string]*inquiry     // by windows that are not gone
+	here   map[string]*lookup      // names of the window that is gathered
+	ended  bool                    // no window is behind that one
+	ahead  ahead                   // windows on disk
+	stuck  chan struct{}           // a window that is passed on has long waited for wanted
+	wanted atomic.Pointer[inquiry] // what that window waits for
+	came   chan struct{}           // its answer may be there
+	stored *entries                // of the store; nil before its file is read
+	asked  *entries                // answers of the windows that are gone
 	stats  Stats
 
 	running sync.WaitGroup // gather
@@ -149,18 +151,9 @@ type inquiry struct {
 	name  string
 	entry entry
 
-	left    *countdown    // of the window that asks
-	special bool          // special-purpose addresses, and no other
-	done    chan struct{} // closed when the answer is there
-}
-
-func (q *inquiry) over() bool {
-	select {
-	case <-q.done:
-		return true
-	default:
-		return false
-	}
+	left    *countdown  // of the window that asks
+	special bool        // special-purpose addresses, and no other
+	over    atomic.Bool // the answer is there
 }
 
 // countdown of a window's names whose answers are to come. Those of a window on disk are in
@@ -201,7 +194,7 @@ type window[R record.Row] struct {
 
 // resolveRows looks up the names of a batch's rows, and passes these on.
 func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Batch[R, R], opt Options, u use[R]) (Stats, error) {
-	r := &batch[R]{opt: opt, use: u, b: b, now: opt.Now(), asking: map[string]*inquiry{}, stuck: make(chan struct{}), here: make(map[string]*lookup, windowRows),
+	r := &batch[R]{opt: opt, use: u, b: b, now: opt.Now(), asking: map[string]*inquiry{}, stuck: make(chan struct{}), came: make(chan struct{}, 1), here: make(map[string]*lookup, windowRows),
 		open: func() (cacheFiles, error) { return openBase(st, b.Tx()) },
 		gone: make(chan *window[R], 2), asked: newEntries(opt.Memory / askedPart), ahead: ahead{size: cmp.Or(opt.ahead, maxAhead)}}
 	large := false
@@ -223,7 +216,7 @@ func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Ba
 	defer r.asked.Close()
 	defer r.ahead.Close()
 	ctx, cancel := context.WithCancel(ctx)
-	r.crew = newCrew(opt.Parallel, 0, func(q *inquiry, late func()) { opt.Resolver.answer(ctx, q, late) })
+	r.crew = newCrew(opt.Parallel, func(q *inquiry, late func()) { r.answer(ctx, q, late) })
 	defer r.crew.running.Wait()
 	defer r.running.Wait()
 	defer cancel()
@@ -297,11 +290,14 @@ func openBase(st *store.Store, tx *store.Tx) (cacheFiles, error) {
 }
 
 // answer has a name looked up.
-func (r *Resolver) answer(ctx context.Context, q *inquiry, late func()) {
-	a := r.lookup(ctx, q.name, late)
-	q.entry = r.entryOf(&a)
+func (r *batch[R]) answer(ctx context.Context, q *inquiry, late func()) {
+	a := r.opt.Resolver.lookup(ctx, q.name, late)
+	q.entry = r.opt.Resolver.entryOf(&a)
 	q.special = len(a.Addrs) > 0 && !slices.ContainsFunc(a.Addrs, func(a netip.Addr) bool { return addrguard.Special(a) == "" })
-	close(q.done)
+	q.over.Store(true)
+	if r.wanted.Load() == q {
+		signal(r.came)
+	}
 	q.left.down()
 }
 
@@ -432,6 +428,9 @@ func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
 	}
 	reuse := func(w *window[R]) {
 		if cap(w.rows) < firstRows { // the memory of a large one is given back
+			clear(w.rows) // what they point to is most of what a window takes
+			clear(w.lookups)
+			clear(w.first)
 			former = append(former, &window[R]{rows: w.rows, lookups: w.lookups, first: w.first})
 		}
 	}
@@ -457,6 +456,10 @@ func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
 		var work chan<- *inquiry
 		var next *inquiry
 		if len(missing) > 0 {
+			if r.crew.offer(missing[0]) {
+				missing = missing[1:]
+				continue
+			}
 			work, next = r.crew.work, missing[0]
 		}
 		var stuck, few <-chan struct{}
@@ -475,7 +478,6 @@ func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
 			var err error
 			missing, err = r.find(w)
 			fail(err)
-			r.crew.hire(len(missing))
 		case sent <- head:
 			if queue = queue[1:]; head == last {
 				last = nil
@@ -530,7 +532,7 @@ func (r *batch[R]) find(w *window[R]) (missing []*inquiry, err error) {
 			return nil, r.opt.Replay.lacks(l.name)
 		}
 		// It may outlive the window, whose text it must not keep.
-		l.inquiry = &inquiry{key: l.key, name: strings.Clone(l.name), done: make(chan struct{})}
+		l.inquiry = &inquiry{key: l.key, name: strings.Clone(l.name)}
 		r.asking[l.inquiry.name] = l.inquiry
 		w.asked = append(w.asked, l.inquiry)
 	}
@@ -620,7 +622,8 @@ func (r *batch[R]) pass(ctx context.Context, w *window[R]) error {
 // await waits for an answer. If it is slow to come, windows may go to disk; at once, if this
 // one was there.
 func (r *batch[R]) await(ctx context.Context, q *inquiry, atOnce bool) error {
-	if !q.over() {
+	r.wanted.Store(q)
+	if !q.over.Load() {
 		var stuck chan<- struct{}
 		var slow <-chan time.Time
 		if atOnce {
@@ -630,15 +633,13 @@ func (r *batch[R]) await(ctx context.Context, q *inquiry, atOnce bool) error {
 			defer t.Stop()
 			slow = t.C
 		}
-		for waiting := true; waiting; {
+		for !q.over.Load() && ctx.Err() == nil {
 			select {
-			case <-q.done:
-				waiting = false
+			case <-r.came: // or one that was wanted before
 			case <-slow:
 				stuck = r.stuck
 			case stuck <- struct{}{}:
 			case <-ctx.Done():
-				waiting = false
 			}
 		}
 	}

@@ -152,7 +152,7 @@ func TestCrew(t *testing.T) {
 	const size, pieces = 4, 1000
 	var under gauge
 	var done atomic.Int32
-	c := newCrew(size, 0, func(i int, late func()) {
+	c := newCrew(size, func(i int, late func()) {
 		under.add(1)
 		if i%3 == 0 {
 			late()
@@ -162,17 +162,44 @@ func TestCrew(t *testing.T) {
 		under.add(-1)
 		done.Add(1)
 	})
-	c.hire(1)
-	c.hire(10 * size)
 	for i := range pieces {
-		c.work <- i
+		c.give(i)
 	}
 	close(c.work)
 	c.running.Wait()
-	if done.Load() != pieces || c.hired != size || len(c.replaced) != 0 {
-		t.Errorf("%d pieces done, %d hired, %d replaced", done.Load(), c.hired, len(c.replaced))
+	if done.Load() != pieces || len(c.places) != 0 || len(c.replaced) != 0 {
+		t.Errorf("%d pieces done, %d places taken, %d replaced", done.Load(), len(c.places), len(c.replaced))
 	}
 	if _, m := under.read(); m > 2*size {
 		t.Errorf("%d goroutines at a time, want %d at most", m, 2*size)
 	}
+}
+
+// TestIdleCrew: of those who have no work a few stay, and where there is work again, all take
+// part in it.
+func TestIdleCrew(t *testing.T) {
+	const size = 3 * maxIdle
+	var under gauge
+	release := make(chan struct{})
+	c := newCrew(size, func(int, func()) {
+		under.add(1)
+		<-release
+		under.add(-1)
+	})
+	for range 2 {
+		for i := range size {
+			c.give(i)
+		}
+		for now := int32(0); now < size; now, _ = under.read() {
+			time.Sleep(time.Millisecond)
+		}
+		for range size {
+			release <- struct{}{}
+		}
+		for len(c.places) > maxIdle {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	close(c.work)
+	c.running.Wait()
 }

@@ -90,7 +90,7 @@ func Names(ctx context.Context, r *Resolver, recordType string, parallel int, in
 	defer stop()
 
 	var failed, silent atomic.Uint64
-	c := newCrew(parallel, 256, func(l line, late func()) {
+	c := newCrew(parallel, func(l line, late func()) {
 		status, err := r.tell(ctx, w, l, qtype, now, late)
 		if ctx.Err() != nil {
 			return // what was cancelled is no result
@@ -105,7 +105,6 @@ func Names(ctx context.Context, r *Resolver, recordType string, parallel int, in
 			cancel(err)
 		}
 	})
-	c.hire(parallel)
 	lines := bufio.NewReaderSize(in, MaxLine)
 	var err error
 	for err == nil && ctx.Err() == nil {
@@ -118,7 +117,7 @@ func Names(ctx context.Context, r *Resolver, recordType string, parallel int, in
 		}
 		w.expect(len(l.text))
 		l.n = stats.Names
-		c.work <- l
+		c.give(l)
 		stats.Names++
 	}
 	close(c.work)
