@@ -47,7 +47,7 @@ func makeStores(crawl string, conf *config.File, polynomial uint64, opt store.Op
 	}
 	params, err := frontierParams(conf)
 	if err != nil {
-		return err
+		return &fault.Error{Class: fault.Usage, File: config.Name, Err: err}
 	}
 	type maker struct {
 		name string
@@ -88,7 +88,7 @@ func frontierParams(conf *config.File) (frontier.Params, error) {
 		}
 		var err error
 		if *d.to, err = time.ParseDuration(d.text); err != nil {
-			return p, &fault.Error{Class: fault.Usage, File: config.Name, Place: "frontier." + d.key, Found: fmt.Sprintf("%q", d.text), Want: `a duration such as "6h"`}
+			return p, &fault.Error{Class: fault.Usage, Place: "frontier." + d.key, Found: fmt.Sprintf("%q", d.text), Want: `a duration such as "6h"`}
 		}
 	}
 	return p, nil
@@ -112,34 +112,40 @@ func warnOfFixed(std *cli.Std, crawl string) error {
 		return nil
 	}
 	made := m.Params
-	told := func(name, is string) {
-		std.Warn("%s: frontier.%s has no effect: the frontier was made with %s, for good", conf.Path, name, is)
+	told := func(key, param string) {
+		is := "without it"
+		if value, found := made[param]; found {
+			is = "with " + param + "=" + value
+		}
+		std.Warn("%s: frontier.%s has no effect: the frontier was made %s, for good", conf.Path, key, is)
 	}
 	if p := conf.File.Frontier.Policy; p != "" && p != made["policy"] {
-		told("policy", "policy="+made["policy"])
+		told("policy", "policy")
 		return nil
 	}
 	params, err := frontierParams(&conf.File)
-	if err != nil {
-		return err
-	}
 	params.Policy = made["policy"]
-	now, err := params.Encode()
+	var now map[string]string
+	if err == nil {
+		now, err = params.Encode()
+	}
 	if err != nil {
 		std.Warn("%s: %v; it has no effect", conf.Path, err)
 		return nil
 	}
-	for _, name := range slices.Sorted(maps.Keys(now)) {
-		key := name
-		if name == "bias" && now[name] == "strict" {
+	either := maps.Clone(made)
+	maps.Copy(either, now)
+	for _, param := range slices.Sorted(maps.Keys(either)) {
+		key := param
+		if param == "bias" && (now[param] == "strict") != (made[param] == "strict") {
 			key = "strict"
 		}
 		given, err := conf.Setting("frontier." + key)
 		if err != nil {
 			return err
 		}
-		if len(given) > 0 && now[name] != made[name] {
-			told(key, name+"="+made[name])
+		if len(given) > 0 && now[param] != made[param] {
+			told(key, param)
 		}
 	}
 	return nil
