@@ -27,12 +27,12 @@ test: build ## all tests that need Go modules only
 	$(GO) vet ./...
 	$(GO) test -vet=off -timeout 30m ./...
 
-# The tests that do more when MERCATOR_LONG is set. Crawls wait for their webs and for the
-# disk: more of them than there are processors run at a time.
+# Of the tests that do more when MERCATOR_LONG is set those that take a minute or so. Crawls
+# wait for their webs and for the disk: more of them than there are processors run at a time.
 LONG := CrawlEqualsOracle|BatchSize|TestKill|StageDies|RestoreAndAbandon|CutFiles|FlippedBits|TestModules|TestReplay$$|HostsAreServedInTime|OpicIsGreedy|PlanRange
 .PHONY: test-long
-test-long: build ## the long forms of the tests of whole crawls, of fetching and of policy opic: more webs, kills, hosts, pages
-	MERCATOR_LONG=1 $(GO) test -count=1 -parallel 4 -timeout 60m -run '$(LONG)' ./pipelines/... ./pkg/fetch ./pkg/frontier ./pkg/simweb
+test-long: build ## the long forms of the tests of whole crawls, of fetching, of plans and of policy opic: more webs, kills, hosts, pages
+	MERCATOR_LONG=1 $(GO) test -count=1 -parallel 4 -timeout 60m -run '$(LONG)' ./pipelines ./pkg/fetch ./pkg/frontier
 
 .PHONY: test-sets
 test-sets: build ## what the set commands give against sort and comm, on ten million lines (some minutes)
