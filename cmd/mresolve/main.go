@@ -338,7 +338,9 @@ from STORE, as much of it as a quarter of --memory holds at the start, as long a
 valid, and from --server otherwise; records of other types
 are always asked for. What is new goes into STORE, but for the time in which a round of a
 crawl is open there. When the crawl goes back to a checkpoint, a server goes on: its answers
-stay valid as long as they were. It listens on loopback only, says so on
+stay valid as long as they were. It asks for as many names at a time as a quarter of --memory
+holds (800 of 64M); a further question over UDP that the cache cannot answer gets no answer
+until its client asks again, one over TCP waits. It listens on loopback only, says so on
 standard error when it does ("serving DNS on 127.0.0.1:5300"), and writes its address to the
 file of --ready.
 

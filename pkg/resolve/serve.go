@@ -22,7 +22,7 @@ import (
 
 // Bounds of a Server.
 const (
-	maxServing = 4096      // questions at a time, in a quarter of memory; others are answered SERVFAIL at once
+	maxServing = 4096      // questions that are asked for at a time, in a quarter of memory
 	minServing = 256       // of these, however little memory there is
 	maxConns   = 256       // TCP connections; others wait to be accepted
 	maxFresh   = 4 << 20   // bytes of answers that wait to be saved; then they are dropped
@@ -114,18 +114,14 @@ var errFull = errors.New("no room for more")
 // which warn is told. Only the last time, that is Serve's error.
 func (s *Server) Serve(ctx context.Context, pc net.PacketConn, l net.Listener, save time.Duration, warn func(error)) error {
 	handler := dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
-		select {
-		case s.slots <- struct{}{}:
-			defer func() { <-s.slots }()
-		default:
-			refusal := new(dns.Msg)
-			w.WriteMsg(refusal.SetRcode(q, dns.RcodeServerFailure))
+		_, tcp := w.RemoteAddr().(*net.TCPAddr)
+		m, release := s.answer(ctx, q, tcp)
+		defer release()
+		if m == nil {
 			return
 		}
-		m, release := s.answer(ctx, q)
-		defer release()
 		size := dns.MinMsgSize
-		if _, tcp := w.RemoteAddr().(*net.TCPAddr); tcp {
+		if tcp {
 			size = dns.MaxMsgSize
 		} else if opt := q.IsEdns0(); opt != nil {
 			size = max(size, int(opt.UDPSize()))
@@ -171,8 +167,31 @@ func (s *Server) Serve(ctx context.Context, pc net.PacketConn, l net.Listener, s
 	return err
 }
 
-// answer makes the reply to one message; release is to be called when it is sent.
-func (s *Server) answer(ctx context.Context, q *dns.Msg) (m *dns.Msg, release func()) {
+// enter takes a slot for a question that the Resolver is to be asked, if there is one; over TCP
+// it waits for one, since connections are few. A question over UDP for which there is none
+// gets no answer: who asks it will ask again, while SERVFAIL would be taken for the name's.
+func (s *Server) enter(ctx context.Context, tcp bool) bool {
+	select {
+	case s.slots <- struct{}{}:
+		return true
+	default:
+	}
+	if !tcp {
+		return false
+	}
+	select {
+	case s.slots <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (s *Server) leave() { <-s.slots }
+
+// answer makes the reply to one message, nil if there is to be none; release is to be called
+// when it is sent.
+func (s *Server) answer(ctx context.Context, q *dns.Msg, tcp bool) (m *dns.Msg, release func()) {
 	s.Stats.Questions.Add(1)
 	m, release = new(dns.Msg), func() {}
 	m.SetReply(q)
@@ -197,18 +216,25 @@ func (s *Server) answer(ctx context.Context, q *dns.Msg) (m *dns.Msg, release fu
 	case question.Qclass != dns.ClassINET || isTransfer(question.Qtype):
 		m.Rcode = dns.RcodeRefused
 	case question.Name != "." && (question.Qtype == dns.TypeA || question.Qtype == dns.TypeAAAA):
-		s.addresses(ctx, m, question)
+		if !s.addresses(ctx, m, question, tcp) {
+			return nil, release
+		}
 	default:
 		// Of localhost there are addresses alone (RFC 6761, section 6.3).
-		if _, ok := Literal(strings.ToLower(strings.TrimSuffix(question.Name, "."))); !ok {
-			release = s.others(ctx, m, question)
+		if _, ok := Literal(strings.ToLower(strings.TrimSuffix(question.Name, "."))); ok {
+			break
 		}
+		if !s.enter(ctx, tcp) {
+			return nil, release
+		}
+		passed := s.others(ctx, m, question)
+		release = func() { passed(); s.leave() }
 	}
 	return m, release
 }
 
-// addresses answers from the cache, or asks.
-func (s *Server) addresses(ctx context.Context, m *dns.Msg, q dns.Question) {
+// addresses answers from the cache, or asks; false: there was no slot to ask.
+func (s *Server) addresses(ctx context.Context, m *dns.Msg, q dns.Question, tcp bool) bool {
 	name := strings.ToLower(strings.TrimSuffix(q.Name, "."))
 	now := s.now()
 	s.mu.Lock()
@@ -217,6 +243,10 @@ func (s *Server) addresses(ctx context.Context, m *dns.Msg, q dns.Question) {
 	if ok && e.valid(q.Qtype, now) {
 		s.Stats.Cached.Add(1)
 	} else {
+		if !s.enter(ctx, tcp) {
+			return false
+		}
+		defer s.leave()
 		a := s.resolver.Lookup(ctx, name)
 		e = s.resolver.entryOf(&a)
 		if a.Status != StatusCancelled {
@@ -229,13 +259,13 @@ func (s *Server) addresses(ctx context.Context, m *dns.Msg, q dns.Question) {
 	case StatusOK:
 	case StatusNoAddress:
 		m.Ns = soa(e.Zone, ttl)
-		return
+		return true
 	case StatusNXDomain:
 		m.Rcode, m.Ns = dns.RcodeNameError, soa(e.Zone, ttl)
-		return
+		return true
 	default:
 		m.Rcode = dns.RcodeServerFailure
-		return
+		return true
 	}
 	h := dns.RR_Header{Name: q.Name, Rrtype: q.Qtype, Class: dns.ClassINET, Ttl: ttl}
 	if e.CNAME != "" {
@@ -259,13 +289,14 @@ func (s *Server) addresses(ctx context.Context, m *dns.Msg, q dns.Question) {
 	if len(m.Answer) == 0 || m.Answer[len(m.Answer)-1].Header().Rrtype != q.Qtype {
 		if e.Failed != "" {
 			m.Rcode, m.Answer = dns.RcodeServerFailure, nil
-			return
+			return true
 		}
 		if until, err := e.absent(); err == nil {
 			ttl = uint32(min(max(until.Sub(now)/time.Second, 1), maxWireTTL))
 		}
 		m.Ns = soa(e.Zone, ttl)
 	}
+	return true
 }
 
 // valid says that an entry tells what there is of a type.

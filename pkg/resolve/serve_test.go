@@ -129,18 +129,18 @@ func TestServe(t *testing.T) {
 	q := new(dns.Msg)
 	q.SetQuestion("host.test.", dns.TypeA)
 	q.Opcode = dns.OpcodeUpdate
-	if m, _ := s.answer(t.Context(), q); m.Rcode != dns.RcodeNotImplemented {
+	if m, _ := s.answer(t.Context(), q, false); m.Rcode != dns.RcodeNotImplemented {
 		t.Errorf("an update: %s", dns.RcodeToString[m.Rcode])
 	}
 	q.Opcode = dns.OpcodeQuery
 	q.SetEdns0(1232, false)
 	q.IsEdns0().SetVersion(1)
-	if m, _ := s.answer(t.Context(), q); m.Rcode != dns.RcodeBadVers {
+	if m, _ := s.answer(t.Context(), q, false); m.Rcode != dns.RcodeBadVers {
 		t.Errorf("EDNS of a later version: %s", dns.RcodeToString[m.Rcode])
 	}
 	q.SetQuestion("test.", dns.TypeAXFR)
 	q.Extra = nil
-	if m, _ := s.answer(t.Context(), q); m.Rcode != dns.RcodeRefused {
+	if m, _ := s.answer(t.Context(), q, false); m.Rcode != dns.RcodeRefused {
 		t.Errorf("a transfer: %s", dns.RcodeToString[m.Rcode])
 	}
 	if err := end(); err != nil {
@@ -179,7 +179,7 @@ func TestServeLongest(t *testing.T) {
 	}
 	q := new(dns.Msg)
 	q.SetQuestion("localhost.", dns.TypeA)
-	if m, _ := s.answer(t.Context(), q); len(m.Answer) != 1 || m.Answer[0].Header().Ttl != maxWireTTL {
+	if m, _ := s.answer(t.Context(), q, false); len(m.Answer) != 1 || m.Answer[0].Header().Ttl != maxWireTTL {
 		t.Errorf("%v", m.Answer)
 	}
 }
@@ -203,12 +203,19 @@ func TestServeSlowAnswer(t *testing.T) {
 	}
 }
 
-// TestServeFlood: questions beyond those that memory has room for are refused at once, until
-// others have their answers.
+// TestServeFlood: where as many questions wait as memory has room for, what is known is answered
+// all the same; another question over UDP gets no answer, which its client takes for a lost
+// one, and over TCP it waits for the others.
 func TestServeFlood(t *testing.T) {
 	release := make(chan bool)
 	open := sync.OnceFunc(func() { close(release) })
-	up := serve(t, func(m *dns.Msg, _ dns.Question, _ bool) bool { <-release; good(m); return true })
+	up := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+		if q.Name != "known.test." {
+			<-release
+		}
+		good(m)
+		return true
+	})
 	t.Cleanup(open)                                          // before the upstream server is shut down
 	s, addr, end := serving(t, newDNSStore(t), up, time.Now) // of 16 MiB
 	c, err := dns.Dial("udp", addr)
@@ -216,6 +223,12 @@ func TestServeFlood(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
+	dig(t, addr, "known.test.", dns.TypeA)
+	for began := time.Now(); len(s.slots) > 0; time.Sleep(100 * time.Microsecond) {
+		if time.Since(began) > patience {
+			t.Fatal("an answered question holds its slot")
+		}
+	}
 	for i := range minServing {
 		q := new(dns.Msg)
 		q.SetQuestion(fmt.Sprintf("host%d.test.", i), dns.TypeA)
@@ -228,10 +241,29 @@ func TestServeFlood(t *testing.T) {
 			}
 		}
 	}
-	if got := dig(t, addr, "more.test.", dns.TypeA); got != "SERVFAIL" {
-		t.Errorf("without room: %s", got)
+	if got := dig(t, addr, "known.test.", dns.TypeA); !strings.HasPrefix(got, "NOERROR; known.test. ") {
+		t.Errorf("what is known, without room: %s", got)
 	}
+	more := new(dns.Msg)
+	more.SetQuestion("more.test.", dns.TypeTXT)
+	for _, qtype := range []uint16{dns.TypeA, dns.TypeTXT} {
+		more.Question[0].Qtype = qtype
+		if m, _, err := (&dns.Client{Timeout: 50 * time.Millisecond}).Exchange(more, addr); err == nil {
+			t.Errorf("without room: %v", m)
+		}
+	}
+	overTCP := make(chan error)
+	go func() {
+		m, _, err := (&dns.Client{Net: "tcp", Timeout: patience}).Exchange(more, addr)
+		if err == nil && m.Rcode != dns.RcodeSuccess {
+			err = fmt.Errorf("over TCP: %v", m)
+		}
+		overTCP <- err
+	}()
 	open()
+	if err := <-overTCP; err != nil {
+		t.Error(err)
+	}
 	for began := time.Now(); len(s.slots) > 0; time.Sleep(time.Millisecond) {
 		if time.Since(began) > patience {
 			t.Fatalf("%d questions wait", len(s.slots))
