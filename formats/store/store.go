@@ -60,9 +60,12 @@ type head struct {
 }
 
 // Create makes a store. That there is one already of the same kind and params
-// is not an error (idempotent); one of another kind or params is fault.Usage.
+// is not an error (idempotent); one of another kind or params, or a file, is fault.Usage.
 func Create(dir, kind, version string, params map[string]string, opt Options) error {
 	s := &Store{fs: opt.fs(), dir: dir, kind: kind, version: version, wait: opt.LockWait}
+	if err := s.notFile(); err != nil {
+		return err
+	}
 	if err := durable.MkdirAll(s.fs, dir); err != nil {
 		return err
 	}
@@ -100,6 +103,13 @@ func Create(dir, kind, version string, params map[string]string, opt Options) er
 	return s.writeHead(1)
 }
 
+func (s *Store) notFile() error {
+	if st, err := s.fs.Stat(s.dir); err == nil && !st.IsDir() {
+		return &fault.Error{Class: fault.Usage, File: s.dir, Found: "a file", Want: "the folder of a store of kind " + s.kind}
+	}
+	return nil
+}
+
 func describe(kind string, params map[string]string) string {
 	if len(params) == 0 {
 		return "kind " + kind
@@ -127,8 +137,8 @@ var makers = map[string]string{
 // hint which command makes one, fault.WrongKind, fault.Version.
 func Open(dir, kind, version string, opt Options) (*Store, error) {
 	s := &Store{fs: opt.fs(), dir: dir, kind: kind, version: version, wait: opt.LockWait}
-	if st, err := s.fs.Stat(dir); err == nil && !st.IsDir() {
-		return nil, &fault.Error{Class: fault.Usage, File: dir, Found: "a file", Want: "the folder of a store of kind " + kind}
+	if err := s.notFile(); err != nil {
+		return nil, err
 	}
 	ok, err := exists(s.fs, s.Path(headFile))
 	if err != nil {

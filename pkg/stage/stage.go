@@ -295,7 +295,8 @@ func (b *Batch[In, Out]) otherTxn() (txn string, found bool) {
 }
 
 func (b *Batch[In, Out]) refuse(txn string) error {
-	e := &fault.Error{Class: fault.Conflict, File: "input", Found: fmt.Sprintf("records of transaction %q", txn), Want: fmt.Sprintf("%q", b.spec.Txn)}
+	e := &fault.Error{Class: fault.Conflict, File: "input", Found: fmt.Sprintf("records of transaction %q", txn), Want: fmt.Sprintf("%q", b.spec.Txn),
+		Hint: "all stages of a round have the --txn of the batch that \"mfrontier next\" gave"}
 	if txn == "" {
 		e.Found = "records of several transactions"
 	}
