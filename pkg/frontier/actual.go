@@ -48,7 +48,7 @@ func hostPart(n uint64, began, end, worked time.Duration) HostPart {
 		p.Contact = worked / time.Duration(n)
 	}
 	if n > 1 {
-		p.Gap = (end - began - worked) / time.Duration(n-1)
+		p.Gap = max(end-began-worked, 0) / time.Duration(n-1)
 	}
 	return p
 }
@@ -82,19 +82,19 @@ func (f *Frontier) Measure(ctx context.Context, read func(*record.Fetch) error) 
 		if row.Addr == "" || row.FetchTime <= 0 {
 			continue // was not contacted
 		}
-		if out.first == 0 || row.FetchTime < out.first {
-			out.first = row.FetchTime
-		}
 		took := min(max(row.DurationUS, 0), longest)
-		end := row.FetchTime + record.Time(took)
-		last = max(last, end)
+		start := min(row.FetchTime, math.MaxInt64-longest) // whatever a record says
+		end := start + record.Time(took)
+		if last = max(last, end); out.first == 0 || start < out.first {
+			out.first = start
+		}
 		if row.Role != record.RoleRobots {
 			out.URLs++
 			if err := ends.add(uint64(end), nil); err != nil {
 				return nil, err
 			}
 		}
-		b = binary.AppendUvarint(b[:0], uint64(row.FetchTime))
+		b = binary.AppendUvarint(b[:0], uint64(start))
 		b = binary.AppendUvarint(b, uint64(took))
 		if err := out.hosts.add(hostOrder(row.Host), append(b, row.Host...)); err != nil {
 			return nil, err
@@ -103,14 +103,19 @@ func (f *Frontier) Measure(ctx context.Context, read func(*record.Fetch) error) 
 	if out.URLs == 0 {
 		return nil, &fault.Error{Class: fault.Usage, Found: "fetch records without a contact", Want: "those of a batch that was fetched"}
 	}
-	out.Duration = time.Duration(last-out.first) * time.Microsecond
+	out.Duration = out.since(last)
 	c := newCurve(out.URLs)
 	rows, err := ends.sorted()
 	for ; err == nil && !rows.done; err = rows.take() {
-		c.done(time.Duration(record.Time(rows.key)-out.first) * time.Microsecond)
+		c.done(out.since(record.Time(rows.key)))
 	}
 	out.Curve = c.points
 	return out, err
+}
+
+// since is how long after the first contact's start t is, which is not before it.
+func (a *Actual) since(t record.Time) time.Duration {
+	return times(uint64(t-a.first), time.Microsecond)
 }
 
 // Close frees what Measure holds for a plan.
@@ -150,14 +155,13 @@ func (c *comparison) part() (d Difference, err error) {
 		if n == 0 {
 			d.Host, first = string(b[k+l:]), record.Time(start)
 		}
-		worked += time.Duration(took) * time.Microsecond
+		worked = later(worked, times(took, time.Microsecond))
 		first, last = min(first, record.Time(start)), max(last, record.Time(start+took))
 		if err := c.rows.take(); err != nil {
 			return d, err
 		}
 	}
-	since := func(t record.Time) time.Duration { return time.Duration(t-c.a.first) * time.Microsecond }
-	d.Actual = hostPart(n, since(first), since(last), worked)
+	d.Actual = hostPart(n, c.a.since(first), c.a.since(last), worked)
 	return d, nil
 }
 

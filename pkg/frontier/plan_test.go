@@ -165,6 +165,41 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
+// No time that is told of a batch is negative, or before another one, whatever its records say.
+func TestMeasureOfLongTimes(t *testing.T) {
+	for _, starts := range [][]record.Time{{1, math.MaxInt64, 5}, {1, 1 << 62, 1 << 61}, {5, 6, 7}} {
+		a, err := new(Frontier).Measure(t.Context(), func(row *record.Fetch) error {
+			if len(starts) == 0 {
+				return io.EOF
+			}
+			*row = fetchOf(newURL("a.test", "", 0), record.OutcomeFetched, 200, starts[0])
+			row.DurationUS, starts = math.MaxInt64, starts[1:]
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		c, err := a.compare()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.close()
+		if err := c.finish(nil); err != nil {
+			t.Fatal(err)
+		}
+		host := a.Hosts[0].Actual
+		if a.Duration < time.Hour || host.End != a.Duration || host.Gap < 0 || host.Contact != time.Hour {
+			t.Errorf("%v, %+v", a.Duration, host)
+		}
+		for i, p := range a.Curve {
+			if p.At < time.Hour || i > 0 && p.At < a.Curve[i-1].At {
+				t.Errorf("%v", a.Curve)
+			}
+		}
+	}
+}
+
 // TestSpeeds holds what the host table keeps of durations against mean and deviation
 // of all of them, and against those of another speed, which are forgotten.
 func TestSpeeds(t *testing.T) {
