@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"syscall"
 
 	"mercator/formats/record"
 	"mercator/pkg/merge"
@@ -63,6 +64,16 @@ func (a *ahead) around(do func(b []byte, at int64) (int, error), b []byte, at in
 	return n + rest, err
 }
 
+// refused takes note of a window that did not come since there is no room: it stays in memory,
+// on a full disk as well. Any other error is one.
+func (a *ahead) refused(err error) error {
+	if err == errAhead || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		a.full = true
+		return nil
+	}
+	return err
+}
+
 // free gives up the first window.
 func (a *ahead) free(w *away) {
 	a.head = w.at + w.length
@@ -82,7 +93,7 @@ func (r *batch[R]) putAway(w *window[R]) (err error) {
 	a := &r.ahead
 	if a.file == nil {
 		if a.file, err = merge.TempFile(""); err != nil {
-			return err
+			return a.refused(err)
 		}
 	}
 	on := &away{ahead: a, at: a.tail, rows: len(w.rows)}
@@ -109,11 +120,8 @@ func (r *batch[R]) putAway(w *window[R]) (err error) {
 			break // which Flush tells
 		}
 	}
-	if err := out.Flush(); err == errAhead {
-		a.full = true
-		return nil
-	} else if err != nil {
-		return err
+	if err := out.Flush(); err != nil {
+		return a.refused(err)
 	}
 	a.tail += on.length
 	var still []*inquiry

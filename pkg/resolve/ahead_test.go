@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"mercator/formats/record"
 	"mercator/pkg/merge"
 )
 
@@ -98,5 +100,19 @@ func TestAhead(t *testing.T) {
 	}
 	if info, err := f.Stat(); err != nil || info.Size() > size {
 		t.Errorf("%d bytes, %v", info.Size(), err)
+	}
+}
+
+// TestAheadOnAFullDisk: the window stays in memory.
+func TestAheadOnAFullDisk(t *testing.T) {
+	f, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	r := &batch[record.URL]{ahead: ahead{size: maxAhead, file: f}}
+	defer r.ahead.Close()
+	w := &window[record.URL]{rows: make([]record.URL, 1), lookups: []*lookup{{}}}
+	if err := r.putAway(w); err != nil || !r.ahead.full || w.away != nil || len(w.rows) != 1 {
+		t.Errorf("%v, %+v", err, w)
 	}
 }
