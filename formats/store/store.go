@@ -561,7 +561,7 @@ func (s *Store) notClosed(round, txn string) error {
 
 func (s *Store) roundOpen(what, open string) error {
 	return &fault.Error{Class: fault.Conflict, File: s.dir, Found: fmt.Sprintf("round %q is open", open), Want: "none for " + what,
-		Hint: fmt.Sprintf(`end it with "mckpt commit CRAWL --txn %s", or give it up with "mckpt abandon CRAWL"`, open)}
+		Hint: fmt.Sprintf(`run its commands with --txn %s to the end and close it with "mckpt commit CRAWL --txn %s", or give it up with "mckpt abandon CRAWL"`, open, open)}
 }
 
 func (s *Store) outputGone(verb, txn string, checkpoint uint64) error {

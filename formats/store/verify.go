@@ -183,11 +183,8 @@ func (v *verifier) store(s *Store) {
 func (v *verifier) claims(s *Store, m *Manifest, who string) {
 	for _, e := range m.Files {
 		name := s.Path(e.Path)
-		if e.Role == RoleOutput && !m.serves(e.Path) {
-			// It serves until the next round only.
-			if ok, err := exists(s.fs, name); err == nil && !ok {
-				continue
-			}
+		if s.spent(m, e) {
+			continue
 		}
 		v.files[name] = append(v.files[name], claim{e.Length, e.Sum, e.Link, e.Growing, who})
 	}
@@ -316,9 +313,23 @@ func (v *verifier) content(name string) error {
 	return nil
 }
 
-// CheckFile reads a file of a generation whole, and compares it with what the manifest
-// says of it: fault.Corrupt if it is another. It is for files that do not grow.
-func (s *Store) CheckFile(e Entry) error {
+// spent says that a file is a kept output that is gone, as it may: it served until the next
+// round only, and a checkpoint that is gone back to does not bring it back.
+func (s *Store) spent(m *Manifest, e Entry) bool {
+	if e.Role != RoleOutput || m.serves(e.Path) {
+		return false
+	}
+	ok, err := exists(s.fs, s.Path(e.Path))
+	return err == nil && !ok
+}
+
+// CheckFile reads a file of the generation m whole, and compares it with what the manifest
+// says of it: fault.Corrupt if it is another, or missing where it is needed. It is for files
+// that do not grow.
+func (s *Store) CheckFile(m *Manifest, e Entry) error {
+	if s.spent(m, e) {
+		return nil
+	}
 	f, err := s.OpenFile(e.Path)
 	if err != nil {
 		return err

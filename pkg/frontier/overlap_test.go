@@ -325,6 +325,58 @@ func TestAddWhileABatchIsOut(t *testing.T) {
 	}
 }
 
+// TestCheckAfterRestore: the batches of rounds that were closed are gone, and are no damage
+// where a crawl goes back to them.
+func TestCheckAfterRestore(t *testing.T) {
+	ctx := context.Background()
+	fs := durable.NewCrashFS()
+	opt := store.Options{FS: fs}
+	c, err := store.InitCrawl("/crawl", nil, nil, func() error { return Create("/crawl/frontier", Params{}, opt) }, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := open(t, fs, Params{})
+	if err := b.add("seed", pageURL("a.test/"), pageURL("b.test/"), pageURL("c.test/")); err != nil {
+		t.Fatal(err)
+	}
+	for i, txn := range []string{"seed", "r1", "r2"} {
+		if i > 0 {
+			batch, err := b.next(1, NextOptions{N: 1, Txn: txn})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := b.update(txn, 1, []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 200, 1)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, _, err := c.Commit(ctx, txn, time.Unix(0, 0), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := b.next(1, NextOptions{N: 1, Txn: "r3"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Restore(ctx, 2); err != nil {
+		t.Fatal(err)
+	}
+	m, err := b.f.Store().Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := 0
+	for _, e := range m.Files {
+		if _, err := fs.Stat(b.f.Store().Path(e.Path)); err != nil && e.Role == store.RoleOutput {
+			gone++
+		}
+	}
+	if gone == 0 {
+		t.Error("the batch is there still")
+	}
+	if err := b.f.Check(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
 // outcomeDue is when a URL with this outcome is due again.
 func outcomeDue(t *testing.T, o *record.Fetch) record.Time {
 	t.Helper()

@@ -311,7 +311,7 @@ func (f *Frontier) Check(ctx context.Context) error {
 		case "domains":
 			err = verify[segment.Domain](f.st, e.Path)
 		default:
-			err = f.st.CheckFile(e)
+			err = f.st.CheckFile(m, e)
 		}
 		if err != nil {
 			return err
