@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/miekg/dns"
@@ -202,4 +203,33 @@ func TestIdleCrew(t *testing.T) {
 	}
 	close(c.work)
 	c.running.Wait()
+}
+
+// TestFewAskAgain: of the lines whose large results had no room, a few ask again where there is
+// some, in the order of the input.
+func TestFewAskAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLineWriter(io.Discard, true)
+		w.next, w.size = 1, maxWaiting+1
+		var again atomic.Int32
+		for n := range uint64(100) {
+			go func() {
+				w.await(n + 1)
+				again.Add(1)
+			}()
+		}
+		synctest.Wait()
+		if n := again.Load(); n != 1 {
+			t.Errorf("%d ask again without room, want the next alone", n)
+		}
+		w.mu.Lock()
+		w.size = maxWaiting
+		w.mu.Unlock()
+		w.room.Broadcast()
+		synctest.Wait()
+		if n := again.Load(); n != maxLarge {
+			t.Errorf("%d ask again, want %d", n, maxLarge)
+		}
+		w.end()
+	})
 }

@@ -253,11 +253,12 @@ func (w *lineWriter) put(line []byte) error {
 	return err
 }
 
-// await waits until there is room for the result of line n.
+// await waits until line n is the next, or one of a few that are and there is room for its
+// result: if all were asked for again as soon as there is room for one, most would be in vain.
 func (w *lineWriter) await(n uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for n != w.next && w.size > maxWaiting && !w.ended {
+	for n != w.next && (n >= w.next+maxLarge || w.size > maxWaiting) && !w.ended {
 		w.room.Wait()
 	}
 }
