@@ -227,7 +227,9 @@ rtt_us is the round-trip time in microseconds, error says why where the status i
 and special of which range an address is that is not of the public Internet. A line that is a JSON object has the name in its field "name"; its other fields are
 passed through. What is no name, or longer than 64 KiB, has the status ILLEGAL_INPUT. Names
 are asked for as they stand: no search list is applied, and those with letters beyond ASCII
-need their xn-- form. Those below onion and invalid do not exist, without a question
+need their xn-- form. While a name is asked for, equal ones, in letters of either case, wait for
+its answer instead of being asked for too; each is a result. Results are written within 0.2 s,
+whatever other names wait for. Those below onion and invalid do not exist, without a question
 (RFC 7686, RFC 6761).
 
 A name that does not exist, or that no server knows, is a result like others, and the exit code 0.

@@ -1,7 +1,10 @@
 package resolve
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -109,7 +112,7 @@ func TestDeadNamesLetOthersPass(t *testing.T) {
 	for s.answered.Load() < live { // before any dead name is given up
 		time.Sleep(time.Millisecond)
 	}
-	io.WriteString(more, strings.ReplaceAll(in.String(), "live", "dead-too")) // now there are too many
+	io.WriteString(more, strings.NewReplacer("live", "dead-too", "dead", "dead-again").Replace(in.String())) // now there are too many
 	more.Close()
 	for now := int32(0); now < 2*n; now, _ = s.exchanges.read() {
 		time.Sleep(time.Millisecond)
@@ -232,4 +235,73 @@ func TestFewAskAgain(t *testing.T) {
 		}
 		w.end()
 	})
+}
+
+// TestEqualLinesAreAskedOnce: of equal questions one is in flight, however many lines ask it.
+// Each line is a result of its own, with its own fields.
+func TestEqualLinesAreAskedOnce(t *testing.T) {
+	const n, lines = 8, 200
+	r, s := scripted(t, n, "4")
+	var in strings.Builder
+	for i := range lines {
+		fmt.Fprintf(&in, "{\"name\":\"%s.test\",\"i\":%d}\n", []string{"dead", "Dead", "DEAD"}[i%3], i)
+	}
+	input, more := io.Pipe()
+	var out bytes.Buffer
+	var stats NameStats
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		var err error
+		if stats, err = Names(t.Context(), r, "A", n, true, time.Now, input, &out); err != nil {
+			t.Error(err)
+		}
+	})
+	go func() { io.WriteString(more, in.String()); more.Close() }()
+	for users := 0; users < 2*n; time.Sleep(time.Millisecond) { // each of whom is replaced: the name is late
+		r.mu.Lock()
+		if j := r.joint[rawQuestion{"dead.test.", dns.TypeA}]; j != nil {
+			users = j.users
+		}
+		r.mu.Unlock()
+	}
+	close(s.release)
+	wg.Wait()
+	if stats != (NameStats{Names: lines, Failed: lines, Silent: lines}) {
+		t.Errorf("%+v", stats)
+	}
+	if _, m := s.exchanges.read(); m != 1 {
+		t.Errorf("%d questions at a time, want 1", m)
+	}
+	d := json.NewDecoder(&out)
+	for i := range lines {
+		var got struct {
+			Name, Status string
+			I            int
+		}
+		if err := d.Decode(&got); err != nil || got.I != i || got.Name != []string{"dead", "Dead", "DEAD"}[i%3]+".test" || got.Status != "TIMEOUT" {
+			t.Fatalf("line %d: %+v, %v", i, got, err)
+		}
+	}
+	if len(r.joint) != 0 {
+		t.Errorf("%d questions are still in flight", len(r.joint))
+	}
+}
+
+// TestResultsDoNotWait: what is known reaches the reader while another name has no answer.
+func TestResultsDoNotWait(t *testing.T) {
+	r, s := scripted(t, 2, "4")
+	results, out := io.Pipe()
+	go func() {
+		_, err := Names(t.Context(), r, "A", 2, false, time.Now, strings.NewReader("dead.test\nlive.test\n"), out)
+		out.CloseWithError(err)
+	}()
+	lines := bufio.NewReader(results)
+	for i, want := range []string{"live", "dead"} {
+		if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, want) {
+			t.Fatalf("%q, %v, want that of %s", line, err, want)
+		}
+		if i == 0 {
+			close(s.release)
+		}
+	}
 }

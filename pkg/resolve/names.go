@@ -86,6 +86,7 @@ func Names(ctx context.Context, r *Resolver, recordType string, parallel int, in
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w := newLineWriter(out, inOrder)
+	defer w.end()
 	stop := context.AfterFunc(ctx, w.end)
 	defer stop()
 
@@ -129,7 +130,7 @@ func Names(ctx context.Context, r *Resolver, recordType string, parallel int, in
 	if err != io.EOF {
 		return stats, err
 	}
-	return stats, w.out.Flush()
+	return stats, w.flush()
 }
 
 // parseType reads a record type by its name, or by its number as TYPE65280 (RFC 3597,
@@ -172,6 +173,7 @@ type lineWriter struct {
 	size     int               // bytes in waiting
 	expected int               // lines that are to come
 	asked    int               // bytes of these
+	timed    bool              // what waits in out is flushed in time
 	ended    bool
 }
 
@@ -196,7 +198,7 @@ func (w *lineWriter) expect(bytes int) {
 	w.asked += bytes
 }
 
-// end lets go who waits.
+// end lets go who waits. Nothing is written from now on.
 func (w *lineWriter) end() {
 	w.mu.Lock()
 	w.ended = true
@@ -204,8 +206,19 @@ func (w *lineWriter) end() {
 	w.room.Broadcast()
 }
 
+// flush writes what waits.
+func (w *lineWriter) flush() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timed = false
+	if w.ended {
+		return nil
+	}
+	return w.out.Flush()
+}
+
 // write takes the result of line n, which had so many bytes, and flushes when no other is
-// expected. It says false, when there is room again, for a large one that came without room.
+// expected, and within windowWait. It says false, when there is room again, for a large one that came without room.
 func (w *lineWriter) write(n uint64, line []byte, bytes int) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -237,6 +250,10 @@ func (w *lineWriter) write(n uint64, line []byte, bytes int) (bool, error) {
 	}
 	w.room.Broadcast()
 	if w.expected > 0 {
+		if !w.timed && w.out.Buffered() > 0 {
+			w.timed = true
+			time.AfterFunc(windowWait, func() { w.flush() }) // whose error the next to write gets
+		}
 		return true, nil
 	}
 	return true, w.out.Flush()
@@ -317,7 +334,8 @@ func (r *Resolver) name(ctx context.Context, name string, qtype uint16, now func
 	if _, ok := dns.IsDomainName(name); !ok {
 		return res, func() {}
 	}
-	raw := r.raw(ctx, name, qtype, late)
+	asked := strings.ToLower(wireName(name))
+	raw := r.rawShared(ctx, rawQuestion{asked, qtype}, late)
 	if raw.Why == StatusBadName {
 		return res, raw.Release
 	}
@@ -325,7 +343,7 @@ func (r *Resolver) name(ctx context.Context, name string, qtype uint16, now func
 	if raw.Msg == nil {
 		return res, raw.Release
 	}
-	asked := withoutDot(wireName(name))
+	asked = withoutDot(asked)
 	for _, rr := range raw.Msg.Answer {
 		h := rr.Header()
 		owner := withoutDot(h.Name)
@@ -342,6 +360,67 @@ func (r *Resolver) name(ctx context.Context, name string, qtype uint16, now func
 		res.Data.Answers = append(res.Data.Answers, answer)
 	}
 	return res, raw.Release
+}
+
+// rawQuestion is what Names asks: a name in lower case, as wireName gives it, and a type.
+type rawQuestion struct {
+	name  string
+	qtype uint16
+}
+
+// jointReply is the reply to a question that several lines ask.
+type jointReply struct {
+	RawReply
+	done   chan struct{} // closed when the reply is there
+	users  int           // who have not released it
+	late   []func()      // of these, while the question is not late
+	isLate bool
+}
+
+// rawShared is raw, and asks equal questions that are in flight once. Each release counts.
+func (r *Resolver) rawShared(ctx context.Context, q rawQuestion, late func()) RawReply {
+	r.mu.Lock()
+	j := r.joint[q]
+	first := j == nil
+	if first {
+		j = &jointReply{done: make(chan struct{})}
+		r.joint[q] = j
+	}
+	j.users++
+	isLate := j.isLate
+	if !isLate {
+		j.late = append(j.late, late)
+	}
+	r.mu.Unlock()
+	if first {
+		j.RawReply = r.raw(ctx, q.name, q.qtype, func() {
+			r.mu.Lock()
+			lates := j.late
+			j.late, j.isLate = nil, true
+			r.mu.Unlock()
+			for _, late := range lates {
+				late()
+			}
+		})
+		r.mu.Lock()
+		delete(r.joint, q)
+		r.mu.Unlock()
+		close(j.done)
+	} else if isLate {
+		late()
+	}
+	<-j.done
+	reply := j.RawReply
+	reply.Release = func() {
+		r.mu.Lock()
+		j.users--
+		last := j.users == 0
+		r.mu.Unlock()
+		if last {
+			j.Release()
+		}
+	}
+	return reply
 }
 
 // special names the range of an address that is not of the public Internet.

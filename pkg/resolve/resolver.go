@@ -106,6 +106,7 @@ type Resolver struct {
 
 	mu     sync.Mutex
 	asking map[string]*question // equal names in flight are asked once
+	joint  map[rawQuestion]*jointReply
 }
 
 type question struct {
@@ -143,7 +144,7 @@ func New(cfg Config) (*Resolver, error) {
 	if cfg.MaxTTL < cfg.MinTTL {
 		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("longest time to live %v", cfg.MaxTTL), Want: fmt.Sprintf("at least the shortest, %v", cfg.MinTTL)}
 	}
-	r := &Resolver{cfg: cfg, slots: make(chan struct{}, cfg.InFlight), late: make(chan struct{}, cfg.InFlight), large: make(large, maxLarge), asking: map[string]*question{}}
+	r := &Resolver{cfg: cfg, slots: make(chan struct{}, cfg.InFlight), late: make(chan struct{}, cfg.InFlight), large: make(large, maxLarge), asking: map[string]*question{}, joint: map[rawQuestion]*jointReply{}}
 	servers := cfg.Servers
 	if len(servers) == 0 {
 		var err error

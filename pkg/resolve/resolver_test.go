@@ -500,7 +500,7 @@ func TestLargeWithoutRoom(t *testing.T) {
 	wg.Go(func() { w.write(1, []byte("b"), 1) })
 	w.write(0, []byte("a"), 1) // the next to be written waits for nobody
 	wg.Wait()
-	if w.out.Flush(); out.String() != "ab"+string(large)+"d" {
+	if w.flush(); out.String() != "ab"+string(large)+"d" {
 		t.Errorf("%.10q…", out.String())
 	}
 }
