@@ -183,7 +183,7 @@ func (v *verifier) store(s *Store) {
 func (v *verifier) claims(s *Store, m *Manifest, who string) {
 	for _, e := range m.Files {
 		name := s.Path(e.Path)
-		if s.spent(m, e) {
+		if s.Spent(m, e) {
 			continue
 		}
 		v.files[name] = append(v.files[name], claim{e.Length, e.Sum, e.Link, e.Growing, who})
@@ -313,9 +313,9 @@ func (v *verifier) content(name string) error {
 	return nil
 }
 
-// spent says that a file is a kept output that is gone, as it may: it served until the next
-// round only, and a checkpoint that is gone back to does not bring it back.
-func (s *Store) spent(m *Manifest, e Entry) bool {
+// Spent reports whether a file of the generation m is a kept output that is gone, as it may: it
+// served until the next round only, and a checkpoint that is gone back to does not bring it back.
+func (s *Store) Spent(m *Manifest, e Entry) bool {
 	if e.Role != RoleOutput || m.serves(e.Path) {
 		return false
 	}
@@ -323,13 +323,9 @@ func (s *Store) spent(m *Manifest, e Entry) bool {
 	return err == nil && !ok
 }
 
-// CheckFile reads a file of the generation m whole, and compares it with what the manifest
-// says of it: fault.Corrupt if it is another, or missing where it is needed. It is for files
-// that do not grow.
-func (s *Store) CheckFile(m *Manifest, e Entry) error {
-	if s.spent(m, e) {
-		return nil
-	}
+// CheckFile reads a file of a generation whole, and compares it with what the manifest
+// says of it: fault.Corrupt if it is another or missing. It is for files that do not grow.
+func (s *Store) CheckFile(e Entry) error {
 	f, err := s.OpenFile(e.Path)
 	if err != nil {
 		return err
