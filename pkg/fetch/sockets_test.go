@@ -81,8 +81,12 @@ func TestConnectionsAreKept(t *testing.T) {
 	const hosts, each = 10, 20
 	for _, connections := range []int{1, 3, hosts} {
 		t.Run(fmt.Sprint(connections, " connections"), func(t *testing.T) {
+			// The rows have time to be read: a host of which all is fetched before its next row is
+			// read is done with, and gets another connection.
+			begun := time.Now()
 			s := newServer(t, func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == "/robots.txt" {
+					time.Sleep(time.Until(begun.Add(300 * time.Millisecond)))
 					w.WriteHeader(404)
 				}
 				io.WriteString(w, "text of "+r.Host+r.URL.Path)
