@@ -107,7 +107,7 @@ func TestAhead(t *testing.T) {
 func TestAheadOnAFullDisk(t *testing.T) {
 	f, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
 	if err != nil {
-		t.Skip(err)
+		t.Skip("needs /dev/full, a disk that is always full: ", err)
 	}
 	r := &batch[record.URL]{ahead: ahead{size: maxAhead, file: f}}
 	defer r.ahead.Close()
