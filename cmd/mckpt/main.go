@@ -296,7 +296,8 @@ func (*showCmd) Help() string {
 are out ("mfrontier next --overlap"), the stores that changed since the checkpoint, and for each store what it holds and which commands of the open round have
 committed. A store that changed and shows none of them was changed without --txn: that is
 in no checkpoint until the next commit, and abandon and restore drop it. Settings of crawl.toml that were changed and have no
-effect any more (those of the frontier's policy) are named. With a number: the stores'
+effect any more (those of the frontier's policy) are named, and so are rules for URLs other than those of the set of URLs:
+with these no command adds to the set, and --next-round ends with an error. With a number: the stores'
 generations in that checkpoint, and the round's books, stage by stage.
 
   mckpt show crawl
@@ -325,6 +326,11 @@ func (c *showCmd) Run(std *cli.Std) error {
 	if !c.Epoch && !c.JSON { // those who go on with the crawl ask for the round
 		if err := warnOfFixed(std, c.Crawl); err != nil {
 			return err
+		}
+		if err := checkRules(c.Crawl); err != nil && c.NextRound {
+			return err
+		} else if err != nil {
+			std.Warn("%v", err)
 		}
 	}
 	if c.NextRound {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mercator/formats/store"
+	"mercator/pkg/canon"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/fault"
@@ -149,6 +150,34 @@ func warnOfFixed(std *cli.Std, crawl string) error {
 		}
 	}
 	return nil
+}
+
+// checkRules refuses rules for URLs in crawl.toml other than those by which the set of URLs was made.
+func checkRules(crawl string) error {
+	conf, err := config.Load(filepath.Join(crawl, config.Name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	var form canon.Options
+	for _, r := range []struct {
+		names []string
+		to    *canon.Rules
+	}{{conf.File.URLs.KeyRules, &form.KeyRules}, {conf.File.URLs.URLRules, &form.URLRules}} {
+		if *r.to, err = canon.ParseRules(r.names); err != nil {
+			return &fault.Error{Class: fault.Usage, File: conf.Path, Place: "urls", Err: err}
+		}
+	}
+	st, err := store.Open(filepath.Join(crawl, urlset.Kind), urlset.Kind, urlset.Version, store.Options{})
+	if err != nil {
+		return nil // what is wrong with it say those who need it
+	}
+	m, err := st.Current()
+	if err != nil {
+		return nil
+	}
+	return urlset.CheckRules(st, m, form)
 }
 
 // setOptions are those of a set of an implementation; size is that of every Bloom

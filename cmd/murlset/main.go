@@ -114,6 +114,15 @@ func (t *test) Validate() error {
 	return nil
 }
 
+// ruled refuses other rules for URLs than those of the set.
+func ruled(st *store.Store, form canon.Options) error {
+	m, err := st.Current()
+	if err != nil {
+		return err
+	}
+	return urlset.CheckRules(st, m, form)
+}
+
 // change runs the stage that lets each URL through once.
 func (u *urls) change(ctx context.Context, std *cli.Std, dir string, flags cli.TxnFlags, how test, verb string, sinks []stage.Sink) error {
 	st, err := std.OpenStore(dir, urlset.Kind, urlset.Version, flags)
@@ -122,6 +131,9 @@ func (u *urls) change(ctx context.Context, std *cli.Std, dir string, flags cli.T
 	}
 	form, err := u.Canon()
 	if err != nil {
+		return err
+	}
+	if err := ruled(st, form); err != nil { // before anything is read, and of a batch that was committed
 		return err
 	}
 	batch := how.Mode == "batch"
@@ -268,16 +280,23 @@ URL ends it with exit code 3, where new and add without --strict skip and count 
 }
 
 func (c *testCmd) Run(ctx context.Context, std *cli.Std) error {
-	set, err := std.LoadSet(c.Store, urlset.Kind, c.SetFlags)
+	st, err := std.OpenStore(c.Store, urlset.Kind, urlset.Version, cli.TxnFlags{})
+	if err != nil {
+		return err
+	}
+	form, err := c.Canon()
+	if err != nil {
+		return err
+	}
+	if err := ruled(st, form); err != nil {
+		return err
+	}
+	set, err := fpset.LoadCurrent(st, std.SetOptions(c.SetFlags))
 	if err != nil {
 		return err
 	}
 	defer set.Close()
 	poly, err := fingerprint.NewPoly(set.Polynomial())
-	if err != nil {
-		return err
-	}
-	form, err := c.Canon()
 	if err != nil {
 		return err
 	}
@@ -413,7 +432,7 @@ checksums are made of what the rules leave: of URLs that are one by them, the fi
 found is fetched. With --url-rules (urls.url_rules) the URLs themselves are rewritten; do
 this only where servers answer what is left. The target of a redirect between two URLs
 that are one by the rules is fetched all the same. The rules are the crawl's: set them in
-crawl.toml before it begins. What was found under other rules is found again.
+crawl.toml before it begins. A set takes no URLs by other rules than its first ones.
 
   echo 'http://www.example.com/a?utm_source=x' | murlset key --key-rules www,tracking --form key`
 }

@@ -20,6 +20,9 @@ const Together = 256
 // commits, so that a crash leaves the old set; the store is locked all the while,
 // and the stage must have neither Spooled nor LateLock.
 func Online[In record.Row](ctx context.Context, st *store.Store, b *stage.Batch[In, record.URL], opt Options[In]) (stats Stats, err error) {
+	if err := CheckRules(st, b.Tx().Base(), opt.Canon); err != nil {
+		return stats, err
+	}
 	set, err := fpset.Load(st, b.Tx().Base(), opt.Set)
 	if err != nil {
 		return stats, err
@@ -72,5 +75,8 @@ func Online[In record.Row](ctx context.Context, st *store.Store, b *stage.Batch[
 	stats.cache(popular, lookups)
 	stats.Keys = stats.CacheMisses
 	stats.used(set)
+	if stats.Fresh > 0 {
+		noteRules(b.Tx(), opt.Canon)
+	}
 	return stats, m.Commit(b.Tx())
 }

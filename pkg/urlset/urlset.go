@@ -17,6 +17,7 @@
 //   - Memory is bounded by what the caller grants, whatever the batch and the set.
 //   - Answers do not depend on memory, cache, batch size, the number of runs, or the way.
 //   - The set changes by the stage's commit, whatever has gone on before.
+//   - All URLs of a set are made by the same rules of canon.Options.
 //
 // # False answers
 //
@@ -169,8 +170,14 @@ func New[In record.Row](ctx context.Context, st *store.Store, b *stage.Batch[In,
 	if err != nil {
 		return stats, err
 	}
+	if err := CheckRules(st, tx.Base(), opt.Canon); err != nil {
+		return stats, err
+	}
 	if err := extend(st, tx, opt.Set, keys, fresh, opt.TempDir, &stats); err != nil {
 		return stats, err
+	}
+	if stats.Fresh > 0 {
+		noteRules(tx, opt.Canon)
 	}
 	if err := keys.close(); err != nil {
 		return stats, err

@@ -1,0 +1,42 @@
+package urlset
+
+import (
+	"mercator/formats/store"
+	"mercator/pkg/canon"
+	"mercator/pkg/fault"
+)
+
+// Entries of a set's state: the rules of canon.Options by which the URLs in it were made. They
+// stand there from its first URLs on, for good: by other rules, what was seen would not be known again.
+const (
+	keyRules = "key_rules"
+	urlRules = "url_rules"
+)
+
+// CheckRules refuses (fault.Conflict) options with other rules than those of the set's URLs. One
+// whose manifest names none takes any.
+func CheckRules(st *store.Store, m *store.Manifest, o canon.Options) error {
+	for _, r := range []struct {
+		name string
+		is   canon.Rules
+	}{{keyRules, o.KeyRules}, {urlRules, o.URLRules}} {
+		if was, found := m.State[r.name]; found && was != r.is.String() {
+			return &fault.Error{Class: fault.Conflict, File: st.Dir(), Place: "urls." + r.name, Found: orNone(r.is.String()), Want: orNone(was) + ", by which the URLs of the set were made",
+				Hint: "rules are for good: say them in crawl.toml as they were, and make again what was extracted meanwhile"}
+		}
+	}
+	return nil
+}
+
+func orNone(rules string) string {
+	if rules == "" {
+		return "no rules"
+	}
+	return rules
+}
+
+// noteRules keeps the rules with the set's first URLs.
+func noteRules(tx *store.Tx, o canon.Options) {
+	tx.SetState(keyRules, o.KeyRules.String())
+	tx.SetState(urlRules, o.URLRules.String())
+}
