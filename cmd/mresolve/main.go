@@ -136,10 +136,7 @@ func (c *resolveCmd) Run(ctx context.Context, std *cli.Std) error {
 	debug.SetMemoryLimit(max(std.MemoryLimit()-outsideHeap, std.MemoryLimit()/4))
 	debug.SetGCPercent(heapGrowth)
 	run := batch[record.URL]{store: c.Store, files: c.Files, txn: c.TxnFlags, output: c.Output, unit: "URLs",
-		spec: stage.Spec{Name: "mresolve", Verb: "resolve"}, parallel: c.InFlight, silentOK: c.SilentOK}
-	if c.Family == "any" {
-		run.parallel = (c.InFlight + 1) / 2 // a name is two questions
-	}
+		spec: stage.Spec{Name: "mresolve", Verb: "resolve"}, silentOK: c.SilentOK}
 	if len(c.Replay) > 0 {
 		parts, err := fetch.Saved(c.Replay, store.Options{})
 		if err != nil {
@@ -183,7 +180,6 @@ type batch[R record.Row] struct {
 	spec     stage.Spec
 	resolver *resolve.Resolver
 	replay   *resolve.Replay
-	parallel int
 	silentOK bool
 }
 
@@ -203,7 +199,7 @@ func (r *batch[R]) do(ctx context.Context, std *cli.Std, body func(context.Conte
 	}
 	progress := std.StartProgress(r.unit, 0)
 	defer progress.Done()
-	opt := resolve.Options{Resolver: r.resolver, Replay: r.replay, Parallel: r.parallel, SilentOK: r.silentOK, Memory: std.MemoryLimit(), Now: std.Now, Progress: progress.Add}
+	opt := resolve.Options{Resolver: r.resolver, Replay: r.replay, SilentOK: r.silentOK, Memory: std.MemoryLimit(), Now: std.Now, Progress: progress.Add}
 	r.spec.Store, r.spec.Txn = st, r.txn.Txn
 	return cli.RunStage(ctx, std, r.spec, in, sinks, func(ctx context.Context, b *stage.Batch[R, R]) error {
 		stats, err := body(ctx, st, b, opt)
@@ -256,7 +252,7 @@ func (c *namesCmd) Run(ctx context.Context, std *cli.Std) error {
 	if std.Common.Progress != "auto" || std.RefuseTerminal("") == nil { // no bar between lines on a terminal
 		progress = std.StartProgress("names", 0)
 	}
-	stats, err := resolve.Names(ctx, r, c.Type, c.InFlight, c.InOrder, std.Now, in, lineCounter{std.Out, progress})
+	stats, err := resolve.Names(ctx, r, c.Type, c.InOrder, std.Now, in, lineCounter{std.Out, progress})
 	progress.Done()
 	std.Stat("names", stats)
 	if err == nil && stats.TooLong > 0 {
@@ -315,7 +311,7 @@ func (c *canonCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	defer r.Close()
-	run := batch[record.Link]{store: c.Store, files: c.Files, txn: c.TxnFlags, output: c.Output, unit: "links", resolver: r, parallel: (c.InFlight + 1) / 2, silentOK: c.SilentOK,
+	run := batch[record.Link]{store: c.Store, files: c.Files, txn: c.TxnFlags, output: c.Output, unit: "links", resolver: r, silentOK: c.SilentOK,
 		spec: stage.Spec{Name: "mresolve canon", Verb: "canon", Spooled: true, LateLock: true}} // mresolve is in the same pipe, before it
 	return run.do(ctx, std, func(ctx context.Context, st *store.Store, b *stage.Batch[record.Link, record.Link], opt resolve.Options) (any, error) {
 		stats, err := resolve.Canon(ctx, st, b, opt, urls)

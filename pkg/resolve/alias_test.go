@@ -73,7 +73,7 @@ func TestCanon(t *testing.T) {
 	var stats CanonStats
 	_, err = stage.Run(t.Context(), stage.Spec{Name: "mresolve canon", Verb: "canon", Store: st, Txn: "r1"}, rows, []stage.Sink{&out},
 		func(ctx context.Context, b *stage.Batch[record.Link, record.Link]) (err error) {
-			stats, err = Canon(ctx, st, b, Options{Resolver: r, Parallel: 4, Memory: 16 << 20, Now: now}, canon.Options{})
+			stats, err = Canon(ctx, st, b, Options{Resolver: r, Memory: 16 << 20, Now: now}, canon.Options{})
 			return err
 		})
 	if err != nil {
@@ -152,7 +152,7 @@ func TestCanonBesideResolve(t *testing.T) {
 				func(ctx context.Context, b *stage.Batch[record.Link, record.Link]) error {
 					close(begun)
 					<-resolved // as if its rows came only now
-					_, err := Canon(ctx, st, b, Options{Resolver: r, Parallel: 4, Memory: 16 << 20, Now: now}, canon.Options{})
+					_, err := Canon(ctx, st, b, Options{Resolver: r, Memory: 16 << 20, Now: now}, canon.Options{})
 					return err
 				})
 		}

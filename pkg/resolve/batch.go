@@ -46,7 +46,6 @@ const (
 type Options struct {
 	Resolver *Resolver
 	Replay   *Replay // answers in place of Resolver and of the store's cache
-	Parallel int     // names asked for at a time
 	Memory   int64   // bound for all, bytes
 	SilentOK bool    // pass names on as timed out though no server replies to anything
 	Now      func() time.Time
@@ -120,7 +119,6 @@ type batch[R record.Row] struct {
 	files  cacheFiles // of the store when the batch began
 	now    time.Time  // when the batch began
 	intake *intake[R]
-	crew   *crew[*inquiry]         // asks
 	gone   chan *window[R]         // rows passed on, answers to be remembered
 	asking map[string]*inquiry     // by windows that are not gone
 	here   map[string]*lookup      // names of the window that is gathered
@@ -216,8 +214,6 @@ func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Ba
 	defer r.asked.Close()
 	defer r.ahead.Close()
 	ctx, cancel := context.WithCancel(ctx)
-	r.crew = newCrew(opt.Parallel, func(q *inquiry, late func()) { r.answer(ctx, q, late) })
-	defer r.crew.running.Wait()
 	defer r.running.Wait()
 	defer cancel()
 	r.intake = read(ctx, b, u.size, large)
@@ -289,10 +285,13 @@ func openBase(st *store.Store, tx *store.Tx) (cacheFiles, error) {
 	}
 }
 
-// answer has a name looked up.
-func (r *batch[R]) answer(ctx context.Context, q *inquiry, late func()) {
-	a := r.opt.Resolver.lookup(ctx, q.name, late)
-	q.entry = r.opt.Resolver.entryOf(&a)
+// ask has a name looked up, in a slot that was taken.
+func (r *batch[R]) ask(q *inquiry) {
+	r.opt.Resolver.begin(q.name, func(a *Answer) { r.answer(q, a) })
+}
+
+func (r *batch[R]) answer(q *inquiry, a *Answer) {
+	q.entry = r.opt.Resolver.entryOf(a)
 	q.special = len(a.Addrs) > 0 && !slices.ContainsFunc(a.Addrs, func(a netip.Addr) bool { return addrguard.Special(a) == "" })
 	q.over.Store(true)
 	if r.wanted.Load() == q {
@@ -409,7 +408,6 @@ func (in *intake[R]) take(ctx context.Context, former []R) (rows []R, err error)
 // gather sends windows whose names are known or asked for, until the input or ctx ends.
 func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
 	defer close(windows)
-	defer close(r.crew.work)
 	var (
 		queue   []*window[R] // to be sent; all but the last are on disk
 		last    *window[R]   // of the queue, if it is in memory
@@ -453,14 +451,9 @@ func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
 		if len(queue) > 0 {
 			sent, head = windows, queue[0]
 		}
-		var work chan<- *inquiry
-		var next *inquiry
+		var slots chan<- struct{}
 		if len(missing) > 0 {
-			if r.crew.offer(missing[0]) {
-				missing = missing[1:]
-				continue
-			}
-			work, next = r.crew.work, missing[0]
+			slots = r.opt.Resolver.slots
 		}
 		var stuck, few <-chan struct{}
 		if last != nil && last.err == nil && len(missing) == 0 && !r.ahead.full {
@@ -482,7 +475,8 @@ func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
 			if queue = queue[1:]; head == last {
 				last = nil
 			}
-		case work <- next:
+		case slots <- struct{}{}:
+			r.ask(missing[0])
 			missing = missing[1:]
 		case w := <-r.gone:
 			fail(r.remember(w))

@@ -414,7 +414,7 @@ func TestDeadServerIsPassedOver(t *testing.T) {
 	}
 	defer r.Close()
 	dead := &deaf{}
-	r.servers[0].main = dead
+	r.servers[0].main = inBackground(dead)
 	for i := range 500 {
 		if got := r.Lookup(t.Context(), fmt.Sprintf("host%d.test", i)); FormatAddrs(got.Addrs) != "127.0.0.1" {
 			t.Fatalf("%d: %+v", i, got)

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
@@ -50,6 +49,7 @@ type NameAnswer struct {
 const (
 	MaxLine  = 64 << 10
 	maxLines = 4 << 20 // bytes of lines whose results are not written yet
+	lineCost = 128     // of these, what one takes beside its text
 	longHead = 253
 )
 
@@ -64,24 +64,41 @@ type NameStats struct {
 // line is one of the input, without the space around it or, of one that is too long, its
 // beginning.
 type line struct {
-	n    uint64
-	text string
-	long bool
+	n      uint64
+	text   string
+	long   bool
+	name   string
+	fields map[string]json.RawMessage // that are passed through
 }
 
-// Names resolves one name a line to one JSON object a line, with up to parallel
-// questions in flight; empty lines are skipped. Results come as they are known or, with
-// inOrder, in the order of the input, which lets a name without an answer hold up those
-// that are maxWaiting bytes of results behind it.
+// size is what a line takes while its result is not written, bytes.
+func (l *line) size() int { return lineCost + len(l.text) }
+
+// names is one run of Names.
+type names struct {
+	r     *Resolver
+	ctx   context.Context
+	fail  context.CancelCauseFunc
+	qtype uint16
+	now   func() time.Time
+	out   *lineWriter
+
+	mu     sync.Mutex
+	asking map[string][]line // by what is asked for, the lines that wait for it
+}
+
+// Names resolves one name a line to one JSON object a line; empty lines are skipped. Results
+// come as they are known or, with inOrder, in the order of the input: then a name without an
+// answer holds up those that are maxWaiting bytes of results behind it. Equal questions in
+// flight are asked once.
 //
 // A line that is a JSON object has the name in its field "name"; its other fields are
 // passed through, where the result has none of that name. A line that is no name has the
 // status ILLEGAL_INPUT, and one of more than MaxLine bytes too.
-func Names(ctx context.Context, r *Resolver, recordType string, parallel int, inOrder bool, now func() time.Time, in io.Reader, out io.Writer) (NameStats, error) {
-	var stats NameStats
+func Names(ctx context.Context, r *Resolver, recordType string, inOrder bool, now func() time.Time, in io.Reader, out io.Writer) (NameStats, error) {
 	qtype, ok := parseType(recordType)
 	if !ok || isTransfer(qtype) {
-		return stats, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("record type %q", recordType), Want: "A, AAAA, MX, NS, TXT, CNAME, SOA, …, or TYPE with a number"}
+		return NameStats{}, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("record type %q", recordType), Want: "A, AAAA, MX, NS, TXT, CNAME, SOA, …, or TYPE with a number"}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -89,23 +106,7 @@ func Names(ctx context.Context, r *Resolver, recordType string, parallel int, in
 	defer w.end()
 	stop := context.AfterFunc(ctx, w.end)
 	defer stop()
-
-	var failed, silent atomic.Uint64
-	c := newCrew(parallel, func(l line, late func()) {
-		status, err := r.tell(ctx, w, l, qtype, now, late)
-		if ctx.Err() != nil {
-			return // what was cancelled is no result
-		}
-		if status != dns.RcodeToString[dns.RcodeSuccess] {
-			failed.Add(1)
-		}
-		if status == "TIMEOUT" || status == "ERROR" {
-			silent.Add(1)
-		}
-		if err != nil {
-			cancel(err)
-		}
-	})
+	n := &names{r: r, ctx: ctx, fail: cancel, qtype: qtype, now: now, out: w, asking: map[string][]line{}}
 	lines := bufio.NewReaderSize(in, MaxLine)
 	var err error
 	for err == nil && ctx.Err() == nil {
@@ -113,24 +114,119 @@ func Names(ctx context.Context, r *Resolver, recordType string, parallel int, in
 		if l.text, l.long, err = readLine(lines); l.text == "" {
 			continue
 		}
-		if l.long {
-			stats.TooLong++
+		l.n = w.expect(&l)
+		n.take(l)
+	}
+	stats, failed := w.drain()
+	switch {
+	case failed != nil:
+		err = failed
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case err == io.EOF:
+		err = nil
+	}
+	return stats, err
+}
+
+// take finds the name of a line, and asks for it.
+func (n *names) take(l line) {
+	l.name = l.text
+	legal := !l.long
+	if legal && l.text[0] == '{' {
+		l.name = "" // which null leaves as it is
+		legal = json.Unmarshal([]byte(l.text), &l.fields) == nil && json.Unmarshal(l.fields["name"], &l.name) == nil
+	}
+	if !legal {
+		l.name, l.fields = l.text, nil
+	}
+	if _, ok := dns.IsDomainName(l.name); !ok || !legal {
+		n.tell(l, nil)
+		return
+	}
+	n.ask(l)
+}
+
+// ask asks for the name of a line, or has the line wait with others for the reply. It waits
+// for a free slot.
+func (n *names) ask(l line) {
+	name := strings.ToLower(wireName(l.name))
+	n.mu.Lock()
+	lines, asked := n.asking[name]
+	n.asking[name] = append(lines, l)
+	n.mu.Unlock()
+	if !asked && n.r.enter(n.ctx) {
+		n.r.raw(name, n.qtype, func(raw RawReply) { n.came(name, &raw) })
+	}
+}
+
+// came tells the lines that wait for a reply.
+func (n *names) came(name string, raw *RawReply) {
+	n.mu.Lock()
+	lines := n.asking[name]
+	delete(n.asking, name)
+	n.mu.Unlock()
+	for _, l := range lines {
+		n.tell(l, raw)
+	}
+	raw.Release()
+}
+
+// tell writes the result of a line; raw is nil if nothing was asked.
+func (n *names) tell(l line, raw *RawReply) {
+	result, status, err := n.result(&l, raw)
+	if err != nil {
+		n.fail(err)
+		return
+	}
+	again, err := n.out.write(l, status, result)
+	if err != nil {
+		n.fail(err)
+	}
+	for _, l := range again {
+		go n.ask(l) // since no reply is read where this waits
+	}
+}
+
+// result makes the result of a line.
+func (n *names) result(l *line, raw *RawReply) (result []byte, status string, err error) {
+	res := NameResult{Name: l.name, Class: "IN", Type: dns.Type(n.qtype).String(), Status: "ILLEGAL_INPUT", Timestamp: n.now().UTC()}
+	res.Data.Answers = []NameAnswer{}
+	if raw != nil && raw.Why != StatusBadName {
+		res.tell(raw)
+	}
+	result, err = json.Marshal(res)
+	if l.fields != nil && err == nil {
+		// What the result has counts, before what was there.
+		if err = json.Unmarshal(result, &l.fields); err == nil {
+			result, err = json.Marshal(l.fields) // in order of their names
 		}
-		w.expect(len(l.text))
-		l.n = stats.Names
-		c.give(l)
-		stats.Names++
 	}
-	close(c.work)
-	c.running.Wait()
-	stats.Failed, stats.Silent = failed.Load(), silent.Load()
-	if err := context.Cause(ctx); err != nil {
-		return stats, err
+	return append(result, '\n'), res.Status, err
+}
+
+// tell fills in what became of the question.
+func (res *NameResult) tell(raw *RawReply) {
+	res.Status, res.Error, res.RTT, res.Data.Resolver = raw.Status, raw.Why, raw.RTT.Microseconds(), raw.Server
+	if raw.Msg == nil {
+		return
 	}
-	if err != io.EOF {
-		return stats, err
+	asked := withoutDot(wireName(res.Name))
+	for _, rr := range raw.Msg.Answer {
+		h := rr.Header()
+		owner := withoutDot(h.Name)
+		if strings.EqualFold(owner, asked) {
+			owner = res.Name // in the letters of the input
+		}
+		answer := NameAnswer{Name: owner, Class: dns.Class(h.Class).String(), Type: dns.Type(h.Rrtype).String(), TTL: h.Ttl, Answer: rdata(rr)}
+		switch rr := rr.(type) {
+		case *dns.A:
+			answer.Special = special(rr.A)
+		case *dns.AAAA:
+			answer.Special = special(rr.AAAA)
+		}
+		res.Data.Answers = append(res.Data.Answers, answer)
 	}
-	return stats, w.flush()
 }
 
 // parseType reads a record type by its name, or by its number as TYPE65280 (RFC 3597,
@@ -162,40 +258,59 @@ func readLine(in *bufio.Reader) (text string, long bool, err error) {
 // isTransfer says that a question's answer is a whole zone, in many messages.
 func isTransfer(qtype uint16) bool { return qtype == dns.TypeAXFR || qtype == dns.TypeIXFR }
 
-// lineWriter gathers the lines of many goroutines.
+// lineWriter writes results.
 type lineWriter struct {
 	mu       sync.Mutex
 	room     sync.Cond // waiting or asked has shrunk, or ended is true
 	out      *bufio.Writer
-	inOrder  bool
-	next     uint64            // line to be written, in order
-	waiting  map[uint64][]byte // lines before which others are to come
-	size     int               // bytes in waiting
-	expected int               // lines that are to come
-	asked    int               // bytes of these
-	timed    bool              // what waits in out is flushed in time
+	stats    NameStats
+	expected int  // lines that are to come
+	asked    int  // bytes of these
+	timed    bool // what waits in out is flushed in time
 	ended    bool
+	err      error // that it ended with
+
+	inOrder bool
+	next    uint64            // line to be written
+	waiting map[uint64][]byte // results before which others are to come
+	size    int               // bytes of these
+	parked  map[uint64]line   // lines whose results had no room
 }
 
 // maxWaiting bounds the bytes of results that wait for an earlier one.
 const maxWaiting = 16 << 20
 
 func newLineWriter(out io.Writer, inOrder bool) *lineWriter {
-	w := &lineWriter{out: bufio.NewWriterSize(out, 1<<16), inOrder: inOrder, waiting: map[uint64][]byte{}}
+	w := &lineWriter{out: bufio.NewWriterSize(out, 1<<16), inOrder: inOrder, waiting: map[uint64][]byte{}, parked: map[uint64]line{}}
 	w.room.L = &w.mu
 	return w
 }
 
-// expect tells of a line to come, of so many bytes, for which those before it need not be
-// held back. It waits for room.
-func (w *lineWriter) expect(bytes int) {
+// expect tells of a line to come, for which those before it need not be held back, and gives
+// its number. It waits for room.
+func (w *lineWriter) expect(l *line) (n uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for w.asked > maxLines && !w.ended {
+	for (w.asked > maxLines || w.size > maxWaiting) && !w.ended {
 		w.room.Wait()
 	}
 	w.expected++
-	w.asked += bytes
+	w.asked += l.size()
+	if l.long {
+		w.stats.TooLong++
+	}
+	w.stats.Names++
+	return w.stats.Names - 1
+}
+
+// drain waits until all results are written, or there was an error.
+func (w *lineWriter) drain() (NameStats, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.expected > 0 && !w.ended {
+		w.room.Wait()
+	}
+	return w.stats, w.err
 }
 
 // end lets go who waits. Nothing is written from now on.
@@ -207,56 +322,72 @@ func (w *lineWriter) end() {
 }
 
 // flush writes what waits.
-func (w *lineWriter) flush() error {
+func (w *lineWriter) flush() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.timed = false
-	if w.ended {
-		return nil
+	if !w.ended {
+		w.out.Flush() // whose error the next to write gets
 	}
-	return w.out.Flush()
 }
 
-// write takes the result of line n, which had so many bytes, and flushes when no other is
-// expected, and within windowWait. It says false, when there is room again, for a large one that came without room.
-func (w *lineWriter) write(n uint64, line []byte, bytes int) (bool, error) {
+// write takes the result of a line, and flushes when no other is expected, and within
+// windowWait. In order, a large result that comes where there is no room is forgotten, and its
+// line returned when there is: others before it might wait for the memory that it takes. No
+// more than maxLarge of these are asked for again at a time, since most would come in vain.
+func (w *lineWriter) write(l line, status string, result []byte) (again []line, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for w.inOrder && n != w.next && w.size > maxWaiting && !w.ended {
-		if len(line) > maxDatagram {
-			return false, nil
-		}
-		w.room.Wait()
-	}
+	defer w.room.Broadcast()
 	if w.ended {
-		return true, nil
+		return nil, nil
 	}
+	if w.inOrder && l.n != w.next && w.size > maxWaiting && len(result) > maxDatagram {
+		w.parked[l.n] = l
+		return nil, nil
+	}
+	w.stats.count(status)
 	w.expected--
-	w.asked -= bytes
+	w.asked -= l.size()
 	if w.inOrder {
-		w.waiting[n] = line
-		w.size += len(line)
-	} else if err := w.put(line); err != nil {
-		return true, err
+		w.waiting[l.n] = result
+		w.size += len(result)
+	} else {
+		err = w.put(result)
 	}
-	for w.waiting[w.next] != nil {
-		line := w.waiting[w.next]
-		if err := w.put(line); err != nil {
-			return true, err
-		}
+	for err == nil && w.waiting[w.next] != nil {
+		err = w.put(w.waiting[w.next])
+		w.size -= len(w.waiting[w.next])
 		delete(w.waiting, w.next)
-		w.size -= len(line)
 		w.next++
 	}
-	w.room.Broadcast()
-	if w.expected > 0 {
-		if !w.timed && w.out.Buffered() > 0 {
-			w.timed = true
-			time.AfterFunc(windowWait, func() { w.flush() }) // whose error the next to write gets
+	for n := w.next; len(w.parked) > 0 && (n == w.next || n < w.next+maxLarge && w.size <= maxWaiting); n++ {
+		if l, ok := w.parked[n]; ok {
+			again = append(again, l)
+			delete(w.parked, n)
 		}
-		return true, nil
 	}
-	return true, w.out.Flush()
+	switch {
+	case err != nil:
+	case w.expected == 0:
+		err = w.out.Flush()
+	case !w.timed && w.out.Buffered() > 0:
+		w.timed = true
+		time.AfterFunc(windowWait, w.flush)
+	}
+	if err != nil {
+		w.ended, w.err = true, err
+	}
+	return again, err
+}
+
+func (s *NameStats) count(status string) {
+	if status != dns.RcodeToString[dns.RcodeSuccess] {
+		s.Failed++
+	}
+	if status == "TIMEOUT" || status == "ERROR" {
+		s.Silent++
+	}
 }
 
 // put writes whole lines only, so that an interrupt leaves no part of one.
@@ -268,159 +399,6 @@ func (w *lineWriter) put(line []byte) error {
 	}
 	_, err := w.out.Write(line)
 	return err
-}
-
-// await waits until line n is the next, or one of a few that are and there is room for its
-// result: if all were asked for again as soon as there is room for one, most would be in vain.
-func (w *lineWriter) await(n uint64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for n != w.next && (n >= w.next+maxLarge || w.size > maxWaiting) && !w.ended {
-		w.room.Wait()
-	}
-}
-
-// tell writes the result of a line. One that is large and has no room is forgotten, and
-// asked for again: others might wait for ever for the memory that it takes.
-func (r *Resolver) tell(ctx context.Context, w *lineWriter, l line, qtype uint16, now func() time.Time, late func()) (status string, err error) {
-	for {
-		result, status, release, err := r.line(ctx, l.text, l.long, qtype, now, late)
-		written := true
-		if err == nil && ctx.Err() == nil {
-			written, err = w.write(l.n, result, len(l.text))
-		}
-		release()
-		if written {
-			return status, err
-		}
-		w.await(l.n)
-	}
-}
-
-// line makes the result of one line; release is to be called when it is written.
-func (r *Resolver) line(ctx context.Context, text string, long bool, qtype uint16, now func() time.Time, late func()) (result []byte, status string, release func(), err error) {
-	name := text
-	var fields map[string]json.RawMessage
-	legal := !long
-	if legal && text[0] == '{' {
-		name = "" // which null leaves as it is
-		legal = json.Unmarshal([]byte(text), &fields) == nil && json.Unmarshal(fields["name"], &name) == nil
-	}
-	var res NameResult
-	if legal {
-		res, release = r.name(ctx, name, qtype, now, late)
-	} else {
-		fields, release = nil, func() {}
-		res = illegal(text, qtype, now)
-	}
-	result, err = json.Marshal(res)
-	if fields != nil && err == nil {
-		// What the result has counts, before what was there.
-		if err = json.Unmarshal(result, &fields); err == nil {
-			result, err = json.Marshal(fields) // in order of their names
-		}
-	}
-	return append(result, '\n'), res.Status, release, err
-}
-
-func illegal(name string, qtype uint16, now func() time.Time) NameResult {
-	res := NameResult{Name: name, Class: "IN", Type: dns.Type(qtype).String(), Status: "ILLEGAL_INPUT", Timestamp: now().UTC()}
-	res.Data.Answers = []NameAnswer{}
-	return res
-}
-
-func (r *Resolver) name(ctx context.Context, name string, qtype uint16, now func() time.Time, late func()) (res NameResult, release func()) {
-	res = illegal(name, qtype, now)
-	if _, ok := dns.IsDomainName(name); !ok {
-		return res, func() {}
-	}
-	asked := strings.ToLower(wireName(name))
-	raw := r.rawShared(ctx, rawQuestion{asked, qtype}, late)
-	if raw.Why == StatusBadName {
-		return res, raw.Release
-	}
-	res.Status, res.Error, res.RTT, res.Data.Resolver = raw.Status, raw.Why, raw.RTT.Microseconds(), raw.Server
-	if raw.Msg == nil {
-		return res, raw.Release
-	}
-	asked = withoutDot(asked)
-	for _, rr := range raw.Msg.Answer {
-		h := rr.Header()
-		owner := withoutDot(h.Name)
-		if strings.EqualFold(owner, asked) {
-			owner = name // the question's letters have random case
-		}
-		answer := NameAnswer{Name: owner, Class: dns.Class(h.Class).String(), Type: dns.Type(h.Rrtype).String(), TTL: h.Ttl, Answer: rdata(rr)}
-		switch rr := rr.(type) {
-		case *dns.A:
-			answer.Special = special(rr.A)
-		case *dns.AAAA:
-			answer.Special = special(rr.AAAA)
-		}
-		res.Data.Answers = append(res.Data.Answers, answer)
-	}
-	return res, raw.Release
-}
-
-// rawQuestion is what Names asks: a name in lower case, as wireName gives it, and a type.
-type rawQuestion struct {
-	name  string
-	qtype uint16
-}
-
-// jointReply is the reply to a question that several lines ask.
-type jointReply struct {
-	RawReply
-	done   chan struct{} // closed when the reply is there
-	users  int           // who have not released it
-	late   []func()      // of these, while the question is not late
-	isLate bool
-}
-
-// rawShared is raw, and asks equal questions that are in flight once. Each release counts.
-func (r *Resolver) rawShared(ctx context.Context, q rawQuestion, late func()) RawReply {
-	r.mu.Lock()
-	j := r.joint[q]
-	first := j == nil
-	if first {
-		j = &jointReply{done: make(chan struct{})}
-		r.joint[q] = j
-	}
-	j.users++
-	isLate := j.isLate
-	if !isLate {
-		j.late = append(j.late, late)
-	}
-	r.mu.Unlock()
-	if first {
-		j.RawReply = r.raw(ctx, q.name, q.qtype, func() {
-			r.mu.Lock()
-			lates := j.late
-			j.late, j.isLate = nil, true
-			r.mu.Unlock()
-			for _, late := range lates {
-				late()
-			}
-		})
-		r.mu.Lock()
-		delete(r.joint, q)
-		r.mu.Unlock()
-		close(j.done)
-	} else if isLate {
-		late()
-	}
-	<-j.done
-	reply := j.RawReply
-	reply.Release = func() {
-		r.mu.Lock()
-		j.users--
-		last := j.users == 0
-		r.mu.Unlock()
-		if last {
-			j.Release()
-		}
-	}
-	return reply
 }
 
 // special names the range of an address that is not of the public Internet.

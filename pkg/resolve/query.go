@@ -17,6 +17,9 @@ const udpPayload = 1232
 // headerLen is the length of a message's fixed header (RFC 1035, section 4.1.1).
 const headerLen = 12
 
+// optLen is the length of an OPT record of the root, without options (RFC 6891, section 6.1.2).
+const optLen = 11
+
 // maxName is the length of a name in a message, with its labels' lengths.
 const maxName = 255
 
@@ -24,15 +27,14 @@ const maxName = 255
 // an honest reply repeats (draft-vixie-dnsext-dns0x20) and one who does not see the
 // query cannot know.
 type query struct {
-	wire  []byte // the whole message; its id is set by who sends it
-	end   int    // of the question section
-	plain []byte // question section with the letters as they were given
+	wire []byte // the whole message, without an id
+	end  int    // of the question section
 }
 
 // newQuery packs a question for a name as wireName gives it. A name that is longer than a
 // message holds is an error (RFC 1035, section 3.1), which the library finds by the room.
 func newQuery(name string, qtype uint16) (query, error) {
-	wire := make([]byte, headerLen+maxName+4+11)
+	wire := make([]byte, headerLen+maxName+4+optLen)
 	end, err := dns.PackDomainName(name, wire[:headerLen+maxName], headerLen, nil, false)
 	if err != nil {
 		return query{}, err
@@ -43,8 +45,8 @@ func newQuery(name string, qtype uint16) (query, error) {
 	end += 4
 	binary.BigEndian.PutUint16(wire[end+1:], dns.TypeOPT) // of the root (RFC 6891, section 6.1.2)
 	binary.BigEndian.PutUint16(wire[end+3:], udpPayload)
-	wire = wire[:end+11]
-	q := query{wire, end, bytes.Clone(wire[headerLen:end])}
+	wire = wire[:end+optLen]
+	q := query{wire, end}
 	coins := rand.Uint64()
 	for i := headerLen; wire[i] != 0; i += 1 + int(wire[i]) {
 		for j := i + 1; j <= i+int(wire[i]); j++ {
@@ -57,7 +59,10 @@ func newQuery(name string, qtype uint16) (query, error) {
 	return q, nil
 }
 
-func (q *query) setID(id uint16) { binary.BigEndian.PutUint16(q.wire, id) }
+// append adds the message, with an id, to b.
+func (q *query) append(b []byte, id uint16) []byte {
+	return append(binary.BigEndian.AppendUint16(b, id), q.wire[2:]...)
+}
 
 // disputed says that a server may answer the same question without EDNS: it does not know
 // that (RFC 6891, section 7, and RFC 2671 before it), or not its version.
@@ -77,16 +82,16 @@ func (q *query) withoutEDNS() bool {
 type likeness int
 
 const (
-	foreign   likeness = iota // another id or question, or no reply: it may be forged
+	foreign   likeness = iota // another question, or no reply: it may be forged
 	unread                    // the server says that it cannot read the query, and repeats nothing of it
 	otherCase                 // the reply, but for the case of letters: forged, or of a server that does not keep it
 	exact
 )
 
-// compare holds a message against the query, by its bytes: nothing is parsed of a
-// message that is not a reply to it (RFC 5452, section 9.1).
+// compare holds a message, whose id is the query's, against it by its bytes: nothing is
+// parsed of a message that is not a reply to it (RFC 5452, section 9.1).
 func (q *query) compare(m []byte) likeness {
-	if len(m) < headerLen || m[0] != q.wire[0] || m[1] != q.wire[1] || m[2]&0xf8 != 0x80 { // reply, opcode query
+	if len(m) < headerLen || m[2]&0xf8 != 0x80 { // reply, opcode query
 		return foreign
 	}
 	if rcode := m[3] & 0x0f; m[4] == 0 && m[5] == 0 && (rcode == dns.RcodeFormatError || rcode == dns.RcodeNotImplemented) {
@@ -107,9 +112,9 @@ func (q *query) compare(m []byte) likeness {
 }
 
 // unpack reads a reply, whole: the library takes what there is. Names that it shortens by
-// pointing into the question get the letters that were given.
+// pointing into the question get small letters.
 func (q *query) unpack(wire []byte) (*dns.Msg, error) {
-	copy(wire[headerLen:], q.plain)
+	lower(wire[headerLen : q.end-4])
 	m := new(dns.Msg)
 	if m.Unpack(wire) != nil || int(binary.BigEndian.Uint16(wire[6:])) != len(m.Answer) {
 		return nil, errBadReply
@@ -214,6 +219,15 @@ func skipName(wire []byte, at int) (end int, ok bool) {
 		}
 	}
 	return 0, false
+}
+
+// lower makes small letters of a name's. A label's length is below 64, so it stays.
+func lower(name []byte) {
+	for i, c := range name {
+		if 'A' <= c && c <= 'Z' {
+			name[i] |= 0x20
+		}
+	}
 }
 
 // equalFold compares ASCII without regard to case, and all other bytes exactly.

@@ -50,8 +50,8 @@ func FuzzBrief(f *testing.F) {
 		if !slices.Equal(addrs, b.addrs) || alias != "" || whole.Rcode != b.rcode || len(addrs) > 0 && ttl != b.ttl {
 			t.Errorf("%+v, the library reads %v %q %v %d", b, addrs, alias, ttl, whole.Rcode)
 		}
-		x, zone := r.negative(&asked{brief: b}, "host.test")
-		if y, other := r.negative(&asked{reply: whole}, "host.test"); len(addrs) == 0 && (x != y || zone != other) {
+		x, zone := r.negative(&question{brief: b}, "host.test")
+		if y, other := r.negative(&question{reply: whole}, "host.test"); len(addrs) == 0 && (x != y || zone != other) {
 			t.Errorf("kept for %v by %q, by the library %v by %q", x, zone, y, other)
 		}
 	})

@@ -21,6 +21,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -104,14 +105,11 @@ type Resolver struct {
 	next    atomic.Uint32
 	heard   atomic.Bool // a server has replied to a question
 
-	mu     sync.Mutex
-	asking map[string]*question // equal names in flight are asked once
-	joint  map[rawQuestion]*jointReply
-}
+	arrived chan *question // to be judged; has room for each that is in flight, and for the ends of workers
+	workers sync.WaitGroup
 
-type question struct {
-	done chan struct{}
-	ans  Answer
+	mu     sync.Mutex
+	asking map[string]*resolution // equal names in flight are asked once
 }
 
 // New makes a resolver. fault.Usage if a server's address is none.
@@ -144,7 +142,8 @@ func New(cfg Config) (*Resolver, error) {
 	if cfg.MaxTTL < cfg.MinTTL {
 		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("longest time to live %v", cfg.MaxTTL), Want: fmt.Sprintf("at least the shortest, %v", cfg.MinTTL)}
 	}
-	r := &Resolver{cfg: cfg, slots: make(chan struct{}, cfg.InFlight), late: make(chan struct{}, cfg.InFlight), large: make(large, maxLarge), asking: map[string]*question{}, joint: map[rawQuestion]*jointReply{}}
+	workers := runtime.GOMAXPROCS(0)
+	r := &Resolver{cfg: cfg, slots: make(chan struct{}, cfg.InFlight), late: make(chan struct{}, cfg.InFlight), large: make(large, maxLarge), arrived: make(chan *question, 2*cfg.InFlight+workers), asking: map[string]*resolution{}}
 	servers := cfg.Servers
 	if len(servers) == 0 {
 		var err error
@@ -162,6 +161,9 @@ func New(cfg Config) (*Resolver, error) {
 		}
 		r.servers = append(r.servers, srv)
 	}
+	for range workers {
+		r.workers.Go(r.work)
+	}
 	return r, nil
 }
 
@@ -170,6 +172,10 @@ func (r *Resolver) Close() {
 	for _, s := range r.servers {
 		s.close()
 	}
+	for range runtime.GOMAXPROCS(0) {
+		r.arrived <- nil
+	}
+	r.workers.Wait()
 }
 
 // systemServers reads the servers of resolv.conf(5). Its search list and options are for
@@ -232,18 +238,23 @@ func unbracketed(host string) string {
 
 // Lookup resolves a name (see Name). It waits for a free slot.
 func (r *Resolver) Lookup(ctx context.Context, name string) Answer {
-	return r.lookup(ctx, name, func() {})
-}
-
-// lookup is Lookup. It calls late, from any goroutine, when a question is let wait: one that
-// holds up others by its wait for this name may let them go.
-func (r *Resolver) lookup(ctx context.Context, name string, late func()) (a Answer) {
 	if a, ok := r.literal(name, r.cfg.Now()); ok {
 		return a
 	}
-	a.Name = name
-	r.share(ctx, name, late, &a)
-	return a
+	answer := make(chan *Answer, 1)
+	done := func(a *Answer) { answer <- a }
+	if !r.join(name, done) {
+		if !r.enter(ctx) {
+			return Answer{Name: name, Status: StatusCancelled}
+		}
+		r.begin(name, done)
+	}
+	select {
+	case a := <-answer:
+		return *a
+	case <-ctx.Done():
+		return Answer{Name: name, Status: StatusCancelled}
+	}
 }
 
 // reserved says that no server is to be asked for a name: one of the Tor network (RFC 7686,
@@ -291,35 +302,76 @@ func isName(name string) bool {
 	return name != ""
 }
 
-// share asks for a name, or waits for the answer to one who does.
-func (r *Resolver) share(ctx context.Context, name string, late func(), a *Answer) {
-	for {
-		r.mu.Lock()
-		q := r.asking[name]
-		if q == nil {
-			q = &question{done: make(chan struct{})}
-			r.asking[name] = q
-			r.mu.Unlock()
-			r.resolve(ctx, name, late, &q.ans)
-			r.mu.Lock()
-			delete(r.asking, name)
-			r.mu.Unlock()
-			close(q.done)
-			*a = q.ans
-			return
-		}
+// resolution is a name whose addresses are asked for.
+type resolution struct {
+	r     *Resolver
+	name  string
+	walks []walk          // one for each family
+	left  atomic.Int32    // of these
+	done  []func(*Answer) // who wait for the answer; r.mu's
+}
+
+// join has done called with the answer, if the name is being asked for.
+func (r *Resolver) join(name string, done func(*Answer)) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	res := r.asking[name]
+	if res == nil {
+		return false
+	}
+	res.done = append(res.done, done)
+	return true
+}
+
+// begin asks for a name, in a slot that the caller has taken. done is called once, from
+// another goroutine or before begin returns, and must not block: all questions wait for it.
+func (r *Resolver) begin(name string, done func(*Answer)) {
+	r.mu.Lock()
+	if res := r.asking[name]; res != nil {
+		res.done = append(res.done, done)
 		r.mu.Unlock()
+		<-r.slots
+		return
+	}
+	res := &resolution{r: r, name: name, done: []func(*Answer){done}}
+	r.asking[name] = res
+	r.mu.Unlock()
+	types := []uint16{dns.TypeA, dns.TypeAAAA}
+	switch r.cfg.Family {
+	case "4":
+		types = types[:1]
+	case "6":
+		types = types[1:]
+	}
+	res.walks = make([]walk, len(types))
+	res.left.Store(int32(len(types)))
+	target := wireName(name)
+	for i, t := range types {
+		w := &res.walks[i]
+		*w = walk{res: res, qtype: t, target: target, ttl: r.cfg.MaxTTL}
+		w.r, w.place, w.over = r, r.slots, w.step
+	}
+	if len(types) > 1 {
+		// Both at once, if there is another slot; else the second in the first one's place.
 		select {
-		case <-q.done:
-			// One who asked may have given up, and this one may not have.
-			if q.ans.Status != StatusCancelled || ctx.Err() != nil {
-				*a = q.ans
-				return
-			}
-		case <-ctx.Done():
-			a.Status = StatusCancelled
-			return
+		case r.slots <- struct{}{}:
+			res.walks[1].begin()
+		default:
+			res.walks[0].then = &res.walks[1]
 		}
+	}
+	res.walks[0].begin()
+}
+
+// end tells those who wait.
+func (res *resolution) end() {
+	r := res.r
+	a := r.answer(res.name, res.walks)
+	r.mu.Lock()
+	delete(r.asking, res.name)
+	r.mu.Unlock()
+	for _, done := range res.done {
+		done(a)
 	}
 }
 
@@ -361,36 +413,15 @@ type found struct {
 	rtt    time.Duration
 }
 
-// resolve asks for both address families at once and joins what comes. It and those that
-// it calls fill in what they are given: a thousand goroutines wait below, and the size of
-// their stacks is most of what they cost.
-func (r *Resolver) resolve(ctx context.Context, name string, late func(), a *Answer) {
-	types := []uint16{dns.TypeA, dns.TypeAAAA}
-	switch r.cfg.Family {
-	case "4":
-		types = types[:1]
-	case "6":
-		types = types[1:]
-	}
-	got := make([]found, len(types))
-	var wg sync.WaitGroup
-	if len(types) > 1 {
-		wg.Go(func() { r.follow(ctx, name, types[1], late, &got[1]) })
-	}
-	r.follow(ctx, name, types[0], late, &got[0])
-	wg.Wait()
-	r.join(name, got, a)
-}
-
-// join makes an answer of what the questions gave.
-func (r *Resolver) join(name string, got []found, a *Answer) {
-	a.Name, a.Server, a.RTT = name, got[0].server, got[0].rtt
+// answer makes one of what the questions gave.
+func (r *Resolver) answer(name string, got []walk) *Answer {
+	a := &Answer{Name: name, Server: got[0].found.server, RTT: got[0].found.rtt}
 	ttl := r.cfg.MaxTTL
 	for i := range got {
-		f := &got[i]
+		f := &got[i].found
 		kept := 0 // for the other family: half, or as many as that has
 		if len(got) > 1 {
-			kept = min(len(got[1-i].addrs), MaxAddrs/2)
+			kept = min(len(got[1-i].found.addrs), MaxAddrs/2)
 		}
 		a.Addrs = append(a.Addrs, f.addrs[:min(len(f.addrs), MaxAddrs-kept)]...)
 		if len(f.addrs) > 0 {
@@ -409,67 +440,94 @@ func (r *Resolver) join(name string, got []found, a *Answer) {
 	}
 	if len(a.Addrs) > 0 {
 		a.Expires = r.cfg.Now().Add(max(ttl, r.cfg.MinTTL))
-		return
+		return a
 	}
 	// The first family's failure stands for both, unless only it has none.
 	a.Absent, a.Failed = time.Time{}, ""
-	f := &got[0]
+	f := &got[0].found
 	if f.status == StatusNoAddress && len(got) > 1 {
-		f = &got[1]
+		f = &got[1].found
 	}
 	a.Status, a.Zone = f.status, f.zone
 	a.Expires = r.cfg.Now().Add(f.ttl)
+	return a
 }
 
-// follow asks for one type and walks the CNAME chain, asking again where the
-// server left it open.
-func (r *Resolver) follow(ctx context.Context, name string, qtype uint16, late func(), f *found) {
-	target := wireName(name)
-	ttl := r.cfg.MaxTTL
-	var seen []string
-	var got asked
-	defer func() { r.release(&got) }()
-	for {
-		r.release(&got)
-		got = asked{}
-		r.ask(ctx, target, qtype, false, late, &got)
-		f.status, f.ttl, f.server, f.rtt = got.status, failureTTL, got.server, got.rtt
-		if got.status != "" {
-			return
-		}
-		moved := false
-		addrs, cname := got.addrs, ""
-		if got.reply != nil {
-			addrs, cname = answersOf(got.reply, target, &ttl)
-		} else if len(addrs) > 0 {
-			ttl = min(ttl, got.ttl)
-		}
-		for cname != "" && len(addrs) == 0 {
-			seen = append(seen, target)
-			target, moved = cname, true
-			if slices.Contains(seen, target) || len(seen) > MaxChain {
-				f.status = StatusChain
-				return
-			}
-			addrs, cname = answersOf(got.reply, target, &ttl)
-		}
-		switch {
-		case len(addrs) > 0:
-			f.addrs, f.ttl = addrs, ttl
-			if c := strings.TrimSuffix(target, "."); c != name {
-				f.cname = c
-			}
-			return
-		case got.rcode == dns.RcodeNameError, !moved, ctx.Err() != nil:
-			f.status = StatusNoAddress
-			if got.rcode == dns.RcodeNameError {
-				f.status = StatusNXDomain
-			}
-			f.ttl, f.zone = r.negative(&got, name)
-			f.ttl = min(f.ttl, max(ttl, r.cfg.MinTTL)) // then an alias may lead elsewhere
-			return
-		}
+// walk asks for one type and follows the CNAME chain, asking again where the server left it
+// open.
+type walk struct {
+	question
+	res    *resolution
+	qtype  uint16
+	target string        // that is asked for
+	ttl    time.Duration // the least of the aliases'
+	seen   []string      // targets before that
+	then   *walk         // is to be asked for in this one's place
+	found  found
+}
+
+func (w *walk) begin() { w.ask(w.target, w.qtype) }
+
+// step follows the reply as far as it leads.
+func (w *walk) step() {
+	if !w.arrives() {
+		w.release()
+		w.ask(w.target, w.qtype)
+		return
 	}
+	w.release()
+	w.query, w.reply = query{}, nil
+	if w.then != nil {
+		w.then.place = w.place
+		w.then.begin()
+	} else {
+		w.leave()
+	}
+	if w.res.left.Add(-1) == 0 {
+		w.res.end()
+	}
+}
+
+// arrives says that the chain's end is found, or target is to be asked for.
+func (w *walk) arrives() bool {
+	f := &w.found
+	f.status, f.ttl, f.server, f.rtt = w.status, failureTTL, w.serverName(), w.rtt
+	if w.status != "" {
+		return true
+	}
+	moved := false
+	addrs, cname := w.addrs, ""
+	if w.reply != nil {
+		addrs, cname = answersOf(w.reply, w.target, &w.ttl)
+	} else if len(addrs) > 0 {
+		w.ttl = min(w.ttl, w.brief.ttl)
+	}
+	for cname != "" && len(addrs) == 0 {
+		w.seen = append(w.seen, w.target)
+		w.target, moved = cname, true
+		if slices.Contains(w.seen, w.target) || len(w.seen) > MaxChain {
+			f.status = StatusChain
+			return true
+		}
+		addrs, cname = answersOf(w.reply, w.target, &w.ttl)
+	}
+	switch {
+	case len(addrs) > 0:
+		f.addrs, f.ttl = addrs, w.ttl
+		if c := strings.TrimSuffix(w.target, "."); c != w.res.name {
+			f.cname = c
+		}
+		return true
+	case w.rcode == dns.RcodeNameError, !moved:
+		f.status = StatusNoAddress
+		if w.rcode == dns.RcodeNameError {
+			f.status = StatusNXDomain
+		}
+		f.ttl, f.zone = w.r.negative(&w.question, w.res.name)
+		f.ttl = min(f.ttl, max(w.ttl, w.r.cfg.MinTTL)) // then an alias may lead elsewhere
+		return true
+	}
+	return false
 }
 
 // answersOf finds what a reply says of one name: addresses of the type asked for, or
@@ -509,10 +567,10 @@ func seconds(ttl uint32) time.Duration { return time.Duration(ttl) * time.Second
 // negative tells how long there is no such name or address (RFC 2308, section 5: the lesser
 // of the SOA's own TTL and its minimum field), and the zone that says so, if it is one that
 // the name can be of.
-func (r *Resolver) negative(a *asked, name string) (ttl time.Duration, zone string) {
-	owner, minimum := a.zone, a.minimum
-	if a.reply != nil {
-		for _, rr := range a.reply.Ns {
+func (r *Resolver) negative(q *question, name string) (ttl time.Duration, zone string) {
+	owner, minimum := q.zone, q.minimum
+	if q.reply != nil {
+		for _, rr := range q.reply.Ns {
 			if s, ok := rr.(*dns.SOA); ok {
 				owner, minimum = s.Hdr.Name, min(seconds(s.Hdr.Ttl), seconds(s.Minttl))
 				break
@@ -526,127 +584,6 @@ func (r *Resolver) negative(a *asked, name string) (ttl time.Duration, zone stri
 		zone = strings.ToLower(owner)
 	}
 	return min(max(minimum, r.cfg.MinTTL), maxNegativeTTL, r.cfg.MaxTTL), zone
-}
-
-// asked is what became of one question.
-type asked struct {
-	reply *dns.Msg // the last that came; nil if none did, or brief has what it says
-	brief
-	server string // the last that was asked
-	rtt    time.Duration
-	status string // "" for NOERROR and NXDOMAIN
-	large  bool   // the reply has one of r.large
-}
-
-// release is called when a reply is no longer used.
-func (r *Resolver) release(a *asked) {
-	if a.large {
-		a.large = false
-		<-r.large
-	}
-}
-
-// ask sends one question, to one server after another, until a reply comes that
-// says something; whole is for the reply itself. a is zero before, and is to be released.
-//
-// A question that is not answered in its first time leaves its slot to another and calls
-// late, as long as less than as many as there are slots have done so: else a few dead names
-// hold all slots for most of the time.
-func (r *Resolver) ask(ctx context.Context, name string, qtype uint16, whole bool, late func(), a *asked) {
-	if reserved(name) { // an alias may lead there
-		a.reply = new(dns.Msg).SetQuestion(name, qtype)
-		a.rcode, a.reply.Rcode = dns.RcodeNameError, dns.RcodeNameError
-		return
-	}
-	held := r.slots
-	select {
-	case held <- struct{}{}:
-		defer func() { <-held }()
-	case <-ctx.Done():
-		a.status = StatusCancelled
-		return
-	}
-	q, err := newQuery(name, qtype)
-	if err != nil {
-		a.status = StatusBadName
-		return
-	}
-	timeout := r.cfg.Timeout
-	a.status = StatusTimeout
-	turn := r.next.Add(1)
-	again := 0 // 1 once a server has been asked the same without EDNS
-	for i := range r.cfg.Attempts {
-		srv := r.pick(turn + uint32(i-again))
-		if srv.await(ctx) != nil {
-			a.status = StatusCancelled
-			return
-		}
-		start := time.Now()
-		wire, err := srv.exchange(ctx, &q, timeout)
-		a.server, a.rtt = srv.name, time.Since(start)
-		a.large = len(wire) > maxDatagram
-		if ctx.Err() != nil {
-			a.status = StatusCancelled
-			return
-		}
-		if err == nil || errors.Is(err, errUnread) {
-			r.heard.Store(true)
-		}
-		if err == nil && !whole {
-			if b, ok := q.brief(wire); ok {
-				srv.report(true)
-				a.reply, a.brief, a.status = nil, b, ""
-				return
-			}
-		}
-		var m *dns.Msg
-		if err == nil {
-			m, err = q.unpack(wire)
-		}
-		if a.large && (err != nil || statusOf(m.Rcode) != "") {
-			if err == nil {
-				m.Answer, m.Ns, m.Extra = nil, nil, nil
-			}
-			r.release(a)
-		}
-		if (err == nil && disputed(m.Rcode) || errors.Is(err, errUnread)) && q.withoutEDNS() {
-			a.reply, a.status = m, StatusBadReply
-			again = 1
-			continue
-		}
-		if err == nil {
-			a.reply, a.rcode = m, m.Rcode
-			a.status = statusOf(m.Rcode)
-			srv.report(a.status != StatusRefused)
-			// Another server may do better; asking the same again rarely does.
-			if a.status == "" || i+1-again >= len(r.servers) {
-				return
-			}
-			continue
-		}
-		srv.report(false)
-		switch {
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			a.status = StatusTimeout
-			timeout *= 2
-			if held == r.slots && i+1 < r.cfg.Attempts {
-				select {
-				case r.late <- struct{}{}:
-					<-held
-					held = r.late
-					late()
-				default:
-				}
-			}
-		case errors.Is(err, errBadReply):
-			a.status = StatusBadReply
-		default:
-			a.status = StatusNetwork
-			if i+1-again >= 2*len(r.servers) {
-				return
-			}
-		}
-	}
 }
 
 // reachable says whether any server has replied to any question. If none has, it asks for the
@@ -708,33 +645,65 @@ func wireName(name string) string {
 
 // RawReply is what became of a question.
 type RawReply struct {
-	Msg     *dns.Msg // nil if none came
-	Server  string
-	RTT     time.Duration
-	Status  string // the name of Msg's code, or without a reply TIMEOUT or ERROR
-	Why     string // there was an error: one of the statuses of an Answer
-	Release func() // is to be called when Msg is no longer used
+	Msg    *dns.Msg // nil if none came
+	Server string
+	RTT    time.Duration
+	Status string // the name of Msg's code, or without a reply TIMEOUT or ERROR
+	Why    string // there was an error: one of the statuses of an Answer
+
+	question *question
+}
+
+// Release is to be called once, when Msg is no longer used.
+func (raw *RawReply) Release() {
+	if raw.question != nil {
+		raw.question.release()
+	}
 }
 
 // Raw asks for any record type and returns the reply as it came, for tools.
 func (r *Resolver) Raw(ctx context.Context, name string, qtype uint16) RawReply {
-	return r.raw(ctx, name, qtype, func() {})
+	if r.enter(ctx) {
+		var wanted atomic.Bool // cleared by who is first: the reply, or the end of ctx
+		wanted.Store(true)
+		reply := make(chan RawReply, 1)
+		r.raw(wireName(name), qtype, func(raw RawReply) {
+			if !wanted.Swap(false) {
+				raw.Release()
+				return
+			}
+			reply <- raw
+		})
+		select {
+		case raw := <-reply:
+			return raw
+		case <-ctx.Done():
+		}
+		if !wanted.Swap(false) {
+			return <-reply
+		}
+	}
+	return RawReply{Status: "ERROR", Why: StatusCancelled}
 }
 
-// raw is Raw, and calls late as lookup does.
-func (r *Resolver) raw(ctx context.Context, name string, qtype uint16, late func()) RawReply {
-	a := new(asked)
-	r.ask(ctx, wireName(name), qtype, true, late, a)
-	raw := RawReply{Msg: a.reply, Server: a.server, RTT: a.rtt, Release: func() { r.release(a) }}
-	switch {
-	case a.reply != nil:
-		raw.Status = rcodeName(a.reply.Rcode)
-	case a.status == StatusTimeout:
-		raw.Status = "TIMEOUT"
-	default:
-		raw.Status, raw.Why = "ERROR", a.status
+// raw asks for a name as wireName gives it, in a slot that the caller has taken. done is
+// called as that of begin.
+func (r *Resolver) raw(name string, qtype uint16, done func(RawReply)) {
+	q := &question{r: r, whole: true, place: r.slots}
+	q.over = func() {
+		q.leave()
+		raw := RawReply{Msg: q.reply, Server: q.serverName(), RTT: q.rtt, question: q}
+		switch {
+		case q.reply != nil:
+			raw.Status = rcodeName(q.reply.Rcode)
+		case q.status == StatusTimeout:
+			raw.Status = "TIMEOUT"
+		default:
+			raw.Status, raw.Why = "ERROR", q.status
+		}
+		done(raw)
 	}
-	return raw
+	q.ask(name, qtype)
 }
 
 func rcodeName(rcode int) string {

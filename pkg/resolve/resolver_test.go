@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -83,7 +84,7 @@ const patience = 30 * time.Second
 
 func resolver(t *testing.T, servers ...string) *Resolver {
 	t.Helper()
-	r, err := New(Config{Servers: servers, Timeout: patience, Attempts: 3, Now: func() time.Time { return testNow }})
+	r, err := New(Config{Servers: servers, InFlight: 32, Timeout: patience, Attempts: 3, Now: func() time.Time { return testNow }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -379,6 +380,19 @@ func TestRotateKeepsFamiliesInOrder(t *testing.T) {
 	}
 }
 
+// oneName is the result of Names for one.
+func oneName(t *testing.T, r *Resolver, name, recordType string) (res NameResult) {
+	t.Helper()
+	var out bytes.Buffer
+	if _, err := Names(t.Context(), r, recordType, true, time.Now, strings.NewReader(name+"\n"), &out); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(out.Bytes(), &res); err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
 func TestNamesKeepTheOrder(t *testing.T) {
 	addr := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
 		if strings.HasPrefix(q.Name, "slow") {
@@ -389,7 +403,7 @@ func TestNamesKeepTheOrder(t *testing.T) {
 	})
 	var out bytes.Buffer
 	in := strings.NewReader("slow.test\nfast.test\n\nbad..name\n{\"rank\": 7, \"name\": \"json.test\", \"status\": 1}\n{\n{\"name\": null}\n" + strings.Repeat("x", MaxLine+1) + "\nlast.test")
-	stats, err := Names(t.Context(), resolver(t, addr), "txt", 8, true, time.Now, in, &out)
+	stats, err := Names(t.Context(), resolver(t, addr), "txt", true, time.Now, in, &out)
 	if err != nil || stats != (NameStats{Names: 8, Failed: 4, TooLong: 1}) {
 		t.Fatalf("%+v, %v", stats, err)
 	}
@@ -408,12 +422,12 @@ func TestNamesKeepTheOrder(t *testing.T) {
 	if got := strings.Join(names, ", "); got != "slow.test NOERROR, fast.test NOERROR, bad..name ILLEGAL_INPUT, json.test NOERROR, { ILLEGAL_INPUT,  ILLEGAL_INPUT, "+strings.Repeat("x", longHead)+" ILLEGAL_INPUT, last.test NOERROR" {
 		t.Error(got)
 	}
-	if _, err := Names(t.Context(), resolver(t, addr), "nosuch", 8, true, time.Now, in, &out); err == nil {
+	if _, err := Names(t.Context(), resolver(t, addr), "nosuch", true, time.Now, in, &out); err == nil {
 		t.Error("an unknown type was taken")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Names(ctx, resolver(t, addr), "A", 8, false, time.Now, strings.NewReader("a.test\n"), &out); err == nil {
+	if _, err := Names(ctx, resolver(t, addr), "A", false, time.Now, strings.NewReader("a.test\n"), &out); err == nil {
 		t.Error("a cancelled run reported success")
 	}
 }
@@ -424,7 +438,7 @@ func TestNamesTellWhy(t *testing.T) {
 	defer l.Close()
 	pc.Close() // so that nobody listens there
 	var out bytes.Buffer
-	if _, err := Names(t.Context(), resolver(t, pc.LocalAddr().String()), "A", 8, true, time.Now, strings.NewReader("a.test\n"), &out); err != nil {
+	if _, err := Names(t.Context(), resolver(t, pc.LocalAddr().String()), "A", true, time.Now, strings.NewReader("a.test\n"), &out); err != nil {
 		t.Fatal(err)
 	}
 	var r NameResult
@@ -435,20 +449,23 @@ func TestNamesTellWhy(t *testing.T) {
 
 // TestNamesInFlightAreBounded: of long lines, only as many are taken as memory is meant for.
 func TestNamesInFlightAreBounded(t *testing.T) {
-	w := newLineWriter(io.Discard, false)
-	lines := 0
-	for ; w.asked <= maxLines; lines++ {
-		w.expect(MaxLine)
+	for _, size := range []int{1, MaxLine} {
+		w := newLineWriter(io.Discard, false)
+		l := line{text: strings.Repeat("x", size)}
+		lines := 0
+		for ; w.asked <= maxLines; lines++ {
+			w.expect(&l)
+		}
+		if lines > maxLines/(size+lineCost)+1 {
+			t.Errorf("%d lines of %d bytes at a time", lines, size)
+		}
+		taken := make(chan bool)
+		go func() { w.expect(&l); close(taken) }()
+		if _, err := w.write(l, "NOERROR", nil); err != nil { // one that is done makes room
+			t.Fatal(err)
+		}
+		<-taken
 	}
-	if lines > maxLines/MaxLine+1 {
-		t.Errorf("%d lines at a time", lines)
-	}
-	taken := make(chan bool)
-	go func() { w.expect(MaxLine); close(taken) }()
-	if _, err := w.write(0, nil, MaxLine); err != nil { // one that is done makes room
-		t.Fatal(err)
-	}
-	<-taken
 }
 
 // wholeLines fails a test where a write ends within a line.
@@ -470,10 +487,10 @@ func TestWholeLines(t *testing.T) {
 	out := &wholeLines{t: t}
 	w := newLineWriter(out, false)
 	for range 1000 {
-		w.expect(1)
+		w.expect(&line{})
 	}
-	for i := range 1000 {
-		if _, err := w.write(uint64(i), append(bytes.Repeat([]byte("x"), 300), '\n'), 1); err != nil {
+	for i := range uint64(1000) {
+		if _, err := w.write(line{n: i}, "NOERROR", append(bytes.Repeat([]byte("x"), 300), '\n')); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -483,24 +500,35 @@ func TestWholeLines(t *testing.T) {
 }
 
 // TestLargeWithoutRoom: the result of a large answer is not held while others before it are
-// to come; a small one is.
+// to come, and its line is asked for again when there is room; a small one is held.
 func TestLargeWithoutRoom(t *testing.T) {
 	var out bytes.Buffer
 	w := newLineWriter(&out, true)
 	large := bytes.Repeat([]byte("x"), maxDatagram+1)
 	for range 4 {
-		w.expect(1)
+		w.expect(&line{})
 	}
-	w.waiting[3], w.size = []byte("d"), maxWaiting+1
-	if written, err := w.write(2, large, 1); written || err != nil {
-		t.Fatalf("%t, %v", written, err)
+	write := func(n uint64, result []byte, again ...uint64) {
+		t.Helper()
+		got, err := w.write(line{n: n}, "NOERROR", result)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ns []uint64
+		for _, l := range got {
+			ns = append(ns, l.n)
+		}
+		if !slices.Equal(ns, again) {
+			t.Errorf("after %d lines %v are asked for again, want %v", n, ns, again)
+		}
 	}
-	var wg sync.WaitGroup
-	wg.Go(func() { w.await(2); w.write(2, large, 1) })
-	wg.Go(func() { w.write(1, []byte("b"), 1) })
-	w.write(0, []byte("a"), 1) // the next to be written waits for nobody
-	wg.Wait()
-	if w.flush(); out.String() != "ab"+string(large)+"d" {
+	write(3, []byte("d"))
+	w.size = maxWaiting + 1
+	write(2, large)
+	write(1, []byte("b"))
+	write(0, []byte("a"), 2)
+	write(2, large)
+	if out.String() != "ab"+string(large)+"d" {
 		t.Errorf("%.10q…", out.String())
 	}
 }
@@ -553,10 +581,8 @@ func TestLongNames(t *testing.T) {
 		{strings.Repeat(long, 3) + long, "ILLEGAL_INPUT", StatusBadName},
 		{"a" + long + "test", "ILLEGAL_INPUT", StatusBadName},
 	} {
-		if res, release := r.name(t.Context(), c.name, dns.TypeA, time.Now, func() {}); res.Status != c.names || res.Error != "" {
+		if res := oneName(t, r, c.name, "A"); res.Status != c.names || res.Error != "" {
 			t.Errorf("%d bytes: %s %s, want %s", len(c.name), res.Status, res.Error, c.names)
-		} else {
-			release()
 		}
 		if a := r.Lookup(t.Context(), Name(c.name)); a.Status != c.lookup {
 			t.Errorf("lookup of %d bytes: %q, want %q", len(c.name), a.Status, c.lookup)
@@ -585,7 +611,7 @@ func TestAnswersOfAllTypes(t *testing.T) {
 		kind := dns.Type(qtype).String()
 		for _, name := range []string{"host.test", "two words.test."} {
 			var out bytes.Buffer
-			if _, err := Names(t.Context(), r, strings.ToLower(kind), 1, false, time.Now, strings.NewReader(name), &out); err != nil {
+			if _, err := Names(t.Context(), r, strings.ToLower(kind), false, time.Now, strings.NewReader(name), &out); err != nil {
 				t.Fatal(err)
 			}
 			var res NameResult
@@ -601,7 +627,7 @@ func TestAnswersOfAllTypes(t *testing.T) {
 		t.Errorf("%s, want BADVERS", raw.Status)
 	}
 	for _, s := range []string{"", "TYPE", "TYPE0", "TYPE65536", "TYPE-1", "TYPE252", "NOSUCH", "axfr"} {
-		if _, err := Names(t.Context(), r, s, 1, false, time.Now, strings.NewReader(""), io.Discard); err == nil {
+		if _, err := Names(t.Context(), r, s, false, time.Now, strings.NewReader(""), io.Discard); err == nil {
 			t.Errorf("type %q was taken", s)
 		}
 	}

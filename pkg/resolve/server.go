@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -19,12 +18,37 @@ import (
 	"mercator/pkg/fault"
 )
 
-// A transport carries queries to one server. An exchange ends with the reply's bytes,
-// which compare found to be a reply; with os.ErrDeadlineExceeded; or with what else
-// went wrong.
+// A transport carries questions to one server. It calls came, once each time that it is asked.
 type transport interface {
+	ask(q *question)
+	close()
+}
+
+// exchanger is a transport that waits for a reply.
+type exchanger interface {
 	exchange(ctx context.Context, q *query, timeout time.Duration) ([]byte, error)
 	close()
+}
+
+// background has an exchanger wait in a goroutine for each question.
+type background struct {
+	exchanger
+	ctx context.Context
+	end context.CancelFunc
+}
+
+func inBackground(e exchanger) *background {
+	ctx, end := context.WithCancel(context.Background())
+	return &background{e, ctx, end}
+}
+
+func (b *background) ask(q *question) {
+	go func() { q.came(b.exchange(b.ctx, &q.query, q.timeout)) }()
+}
+
+func (b *background) close() {
+	b.end()
+	b.exchanger.close()
 }
 
 // A server that failed to answer so often in a row is passed over for a while, which
@@ -62,7 +86,7 @@ func parseServer(s string, cfg *Config, l large) (*server, error) {
 		if err != nil {
 			return nil, bad
 		}
-		srv.name, srv.main, srv.tcp = ap.String(), &udp{addr: ap}, newStream(ap.String(), nil, l)
+		srv.name, srv.main, srv.tcp = ap.String(), &udp{addr: ap}, inBackground(newStream(ap.String(), nil, l))
 		return srv, nil
 	}
 	u, err := url.Parse(s)
@@ -76,18 +100,18 @@ func parseServer(s string, cfg *Config, l large) (*server, error) {
 		if err != nil {
 			return nil, bad
 		}
-		srv.main = newStream(ap.String(), nil, l)
+		srv.main = inBackground(newStream(ap.String(), nil, l))
 	case "tls":
 		port := u.Port()
 		if port == "" {
 			port = "853"
 		}
-		srv.main = newStream(net.JoinHostPort(u.Hostname(), port), settings, l)
+		srv.main = inBackground(newStream(net.JoinHostPort(u.Hostname(), port), settings, l))
 	case "https":
-		srv.main = &https{s, l, &http.Client{
+		srv.main = inBackground(&https{s, l, &http.Client{
 			Transport:     &http.Transport{TLSClientConfig: settings, ForceAttemptHTTP2: true, MaxConnsPerHost: maxHTTP, MaxIdleConnsPerHost: maxHTTP, MaxResponseHeaderBytes: 1 << 16, IdleConnTimeout: time.Minute},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		}}
+		}})
 	default:
 		return nil, bad
 	}
@@ -108,40 +132,21 @@ func parseAddr(s string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(a, 53), err
 }
 
-// exchange asks the server once: over TCP too, where the reply to a datagram was cut
-// or its letters are of other case.
-func (s *server) exchange(ctx context.Context, q *query, timeout time.Duration) ([]byte, error) {
-	m, err := s.main.exchange(ctx, q, timeout)
-	if s.tcp != nil && (errors.Is(err, errOtherCase) || err == nil && m[2]&0x02 != 0) {
-		if err := s.await(ctx); err != nil {
-			return nil, err
-		}
-		m, err = s.tcp.exchange(ctx, q, timeout)
-	}
-	return m, err
-}
-
-// await waits until the server's rate allows a question.
-func (s *server) await(ctx context.Context) error {
+// wait takes the next of the turns that the server's rate allows, and says how long it is
+// until then.
+func (s *server) wait() time.Duration {
 	if s.gap == 0 {
-		return nil
+		return 0
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	now := time.Now()
 	turn := s.next
 	if turn.Before(now) {
 		turn = now
 	}
 	s.next = turn.Add(s.gap)
-	s.mu.Unlock()
-	timer := time.NewTimer(turn.Sub(now))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return turn.Sub(now)
 }
 
 // report counts whether the server did its work.
@@ -194,8 +199,7 @@ func (h *https) exchange(ctx context.Context, q *query, timeout time.Duration) (
 	const media = "application/dns-message"
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, os.ErrDeadlineExceeded)
 	defer cancel()
-	q.setID(0)                  // section 4.1: the same question is the same request
-	body := bytes.Clone(q.wire) // the client may still read it when Do is over
+	body := q.append(nil, 0) // section 4.1: the same question is the same request
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -221,6 +225,9 @@ func (h *https) exchange(ctx context.Context, q *query, timeout time.Duration) (
 		}
 	}
 	like := q.compare(m)
+	if like != foreign && (m[0] != 0 || m[1] != 0) { // its id
+		like = foreign
+	}
 	switch {
 	case err != nil:
 		err = because(ctx, err)

@@ -71,6 +71,16 @@ type link struct {
 	failed   error // it takes no questions any more
 }
 
+type waiter struct {
+	query *query
+	reply chan datagram // has room for one
+}
+
+type datagram struct {
+	wire []byte
+	err  error
+}
+
 // seat is a question's place on a connection, which it has once taken is closed.
 type seat struct {
 	waiter
@@ -119,7 +129,7 @@ func (s *stream) ask(ctx context.Context, st *seat, timeout time.Duration) ([]by
 	}
 	if l.conn != nil { // else fail tells
 		l.conn.SetWriteDeadline(deadline)
-		if _, err := l.conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(st.query.wire))), st.query.wire...)); errors.Is(err, os.ErrDeadlineExceeded) {
+		if _, err := l.conn.Write(st.query.append(binary.BigEndian.AppendUint16(nil, uint16(len(st.query.wire))), st.id)); errors.Is(err, os.ErrDeadlineExceeded) {
 			s.fail(l, err)
 		} else if err != nil { // what the server said before it closed is still to be read: run finds the end
 			s.mu.Lock()
@@ -181,7 +191,6 @@ func (s *stream) place() {
 		for st.link.waiting[st.id] != nil {
 			st.id = uint16(rand.Uint32())
 		}
-		st.query.setID(st.id)
 		st.link.waiting[st.id] = &st.waiter
 		close(st.taken)
 	}

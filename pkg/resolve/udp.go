@@ -1,7 +1,8 @@
 package resolve
 
 import (
-	"context"
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"net"
@@ -39,49 +40,35 @@ type socket struct {
 	conn *net.UDPConn
 
 	mu      sync.Mutex
-	waiting map[uint16]*waiter
+	waiting map[uint16]*waiting
 	left    int // questions it may still be asked
 }
 
-type waiter struct {
-	query *query
-	reply chan datagram // has room for one
+// waiting is a question whose reply is to come.
+type waiting struct {
+	*question
+	timer *time.Timer
 }
 
-type datagram struct {
-	wire []byte
-	err  error
-}
-
-// exchange sends a query and waits for the reply until the deadline.
-func (u *udp) exchange(ctx context.Context, q *query, timeout time.Duration) ([]byte, error) {
-	w := &waiter{query: q, reply: make(chan datagram, 1)}
-	s, id, err := u.enlist(w)
+// ask implements transport.
+func (u *udp) ask(q *question) {
+	s, id, w, err := u.enlist(q)
 	if err != nil {
-		return nil, err
+		q.came(nil, err)
+		return
 	}
-	defer s.dismiss(id, w)
-	if _, err := s.conn.Write(q.wire); err != nil {
-		return nil, err
-	}
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
-	select {
-	case d := <-w.reply:
-		return d.wire, d.err
-	case <-timer.C:
-		return nil, os.ErrDeadlineExceeded
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	var room [headerLen + maxName + 4 + optLen]byte
+	if _, err := s.conn.Write(q.query.append(room[:0], id)); err != nil {
+		s.fail(id, w, err)
 	}
 }
 
-// enlist finds a socket and an id for a question.
-func (u *udp) enlist(w *waiter) (*socket, uint16, error) {
+// enlist finds a socket and an id for a question, whose time begins.
+func (u *udp) enlist(q *question) (*socket, uint16, *waiting, error) {
 	for {
 		s, err := u.pick()
 		if err != nil {
-			return nil, 0, err
+			return nil, 0, nil, err
 		}
 		s.mu.Lock()
 		if s.left <= 0 { // others were faster
@@ -95,10 +82,11 @@ func (u *udp) enlist(w *waiter) (*socket, uint16, error) {
 		for s.waiting[id] != nil {
 			id = uint16(rand.Uint32())
 		}
-		w.query.setID(id)
+		w := &waiting{question: q}
+		w.timer = time.AfterFunc(q.timeout, func() { s.fail(id, w, os.ErrDeadlineExceeded) })
 		s.waiting[id] = w
 		s.mu.Unlock()
-		return s, id, nil
+		return s, id, w, nil
 	}
 }
 
@@ -124,21 +112,28 @@ func (u *udp) pick() (*socket, error) {
 		return nil, err
 	}
 	_ = conn.SetReadBuffer(socketBuffer) // the system may grant less: replies are lost then, and asked for again
-	s := &socket{conn: conn, waiting: map[uint16]*waiter{}, left: socketLife}
+	s := &socket{conn: conn, waiting: map[uint16]*waiting{}, left: socketLife}
 	u.sockets[i] = s
 	go s.read()
 	return s, nil
 }
 
-// dismiss ends a question, and the socket with the last one.
-func (s *socket) dismiss(id uint16, w *waiter) {
+// dismiss ends the wait for a reply, and the socket with the last one. The mutex is held.
+func (s *socket) dismiss(id uint16, w *waiting) {
+	w.timer.Stop()
+	delete(s.waiting, id)
+	if s.left <= 0 && len(s.waiting) == 0 {
+		s.conn.Close()
+	}
+}
+
+// fail ends a question that still waits.
+func (s *socket) fail(id uint16, w *waiting, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.waiting[id] == w {
-		delete(s.waiting, id)
-	}
-	if s.left <= 0 && len(s.waiting) == 0 {
-		s.conn.Close()
+		s.dismiss(id, w)
+		w.came(nil, err)
 	}
 }
 
@@ -147,12 +142,11 @@ func (s *socket) read() {
 	buf := make([]byte, maxDatagram)
 	for {
 		n, err := s.conn.Read(buf)
-		if errors.Is(err, net.ErrClosed) {
-			s.fail(err)
-			return
-		}
 		if err != nil { // the host says that nobody listens there: it does not say to which question
-			s.fail(err)
+			s.failAll(err)
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
 			continue
 		}
 		s.deliver(buf[:n])
@@ -163,34 +157,35 @@ func (s *socket) deliver(m []byte) {
 	if len(m) < headerLen {
 		return
 	}
-	id := uint16(m[0])<<8 | uint16(m[1])
+	id := binary.BigEndian.Uint16(m)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.waiting[id]
 	if w == nil {
 		return // late, or forged
 	}
-	d := datagram{}
+	var wire []byte
+	var err error
 	switch w.query.compare(m) {
 	case foreign:
 		return // wait on for the true one
 	case unread:
-		d.err = errUnread
+		err = errUnread
 	case otherCase:
-		d.err = errOtherCase
+		err = errOtherCase
 	case exact:
-		d.wire = append(d.wire, m...)
+		wire = bytes.Clone(m)
 	}
-	delete(s.waiting, id)
-	w.reply <- d
+	s.dismiss(id, w)
+	w.came(wire, err)
 }
 
-func (s *socket) fail(err error) {
+func (s *socket) failAll(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, w := range s.waiting {
-		delete(s.waiting, id)
-		w.reply <- datagram{err: err}
+		s.dismiss(id, w)
+		w.came(nil, err)
 	}
 }
 

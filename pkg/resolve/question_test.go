@@ -12,7 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/miekg/dns"
@@ -83,7 +82,7 @@ func scripted(t *testing.T, n int, family string) (*Resolver, *script) {
 		t.Fatal(err)
 	}
 	s := &script{release: make(chan struct{}), never: os.ErrDeadlineExceeded}
-	r.servers[0].main, r.servers[0].tcp = s, nil
+	r.servers[0].main, r.servers[0].tcp = inBackground(s), nil
 	return r, s
 }
 
@@ -104,7 +103,7 @@ func TestDeadNamesLetOthersPass(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		var err error
-		if stats, err = Names(t.Context(), r, "A", n, false, time.Now, input, io.Discard); err != nil {
+		if stats, err = Names(t.Context(), r, "A", false, time.Now, input, io.Discard); err != nil {
 			t.Error(err)
 		}
 	})
@@ -130,111 +129,81 @@ func TestDeadNamesLetOthersPass(t *testing.T) {
 	}
 }
 
-// TestLateLookup: a name is late when one of its questions is, and a lookup that fails in
-// its only attempt is over, not late.
-func TestLateLookup(t *testing.T) {
+// TestLateNames: where all slots are taken by questions that are late, and as many again wait,
+// none is forgotten; and a name that fails in its only attempt gives its slot back.
+func TestLateNames(t *testing.T) {
 	for _, attempts := range []int{1, 2} {
 		r, s := scripted(t, 4, "any")
 		r.cfg.Attempts = attempts
 		close(s.release)
-		var late atomic.Int32
-		if a := r.lookup(t.Context(), "dead.test", func() { late.Add(1) }); a.Status != StatusTimeout {
-			t.Errorf("%+v", a)
+		var all sync.WaitGroup
+		for i := range 100 {
+			all.Go(func() {
+				if a := r.Lookup(t.Context(), fmt.Sprintf("dead%d.test", i)); a.Status != StatusTimeout {
+					t.Errorf("%+v", a)
+				}
+				if a := r.Lookup(t.Context(), fmt.Sprintf("live%d.test", i%3)); FormatAddrs(a.Addrs) != "127.0.0.1" {
+					t.Errorf("%+v", a)
+				}
+			})
 		}
-		if n := late.Load(); n != int32(2*(attempts-1)) {
-			t.Errorf("%d attempts: late was called %d times", attempts, n)
+		all.Wait()
+		if _, m := s.exchanges.read(); m > 2*4 {
+			t.Errorf("%d questions at a time", m)
 		}
-		if a := r.lookup(t.Context(), "live.test", func() { t.Error("late") }); FormatAddrs(a.Addrs) != "127.0.0.1" {
-			t.Errorf("%+v", a)
-		}
-	}
-}
-
-// TestCrew: each piece of work is done once, by less than twice as many goroutines as the
-// crew has, of which no more than these have been replaced.
-func TestCrew(t *testing.T) {
-	const size, pieces = 4, 1000
-	var under gauge
-	var done atomic.Int32
-	c := newCrew(size, func(i int, late func()) {
-		under.add(1)
-		if i%3 == 0 {
-			late()
-			late()
-			time.Sleep(time.Microsecond)
-		}
-		under.add(-1)
-		done.Add(1)
-	})
-	for i := range pieces {
-		c.give(i)
-	}
-	close(c.work)
-	c.running.Wait()
-	if done.Load() != pieces || len(c.places) != 0 || len(c.replaced) != 0 {
-		t.Errorf("%d pieces done, %d places taken, %d replaced", done.Load(), len(c.places), len(c.replaced))
-	}
-	if _, m := under.read(); m > 2*size {
-		t.Errorf("%d goroutines at a time, want %d at most", m, 2*size)
-	}
-}
-
-// TestIdleCrew: of those who have no work a few stay, and where there is work again, all take
-// part in it.
-func TestIdleCrew(t *testing.T) {
-	const size = 3 * maxIdle
-	var under gauge
-	release := make(chan struct{})
-	c := newCrew(size, func(int, func()) {
-		under.add(1)
-		<-release
-		under.add(-1)
-	})
-	for range 2 {
-		for i := range size {
-			c.give(i)
-		}
-		for now := int32(0); now < size; now, _ = under.read() {
-			time.Sleep(time.Millisecond)
-		}
-		for range size {
-			release <- struct{}{}
-		}
-		for len(c.places) > maxIdle {
-			time.Sleep(time.Millisecond)
+		if len(r.slots) != 0 || len(r.late) != 0 {
+			t.Errorf("%d slots and %d of the late are still held", len(r.slots), len(r.late))
 		}
 	}
-	close(c.work)
-	c.running.Wait()
 }
 
 // TestFewAskAgain: of the lines whose large results had no room, a few ask again where there is
 // some, in the order of the input.
 func TestFewAskAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newLineWriter(io.Discard, true)
-		w.next, w.size = 1, maxWaiting+1
-		var again atomic.Int32
-		for n := range uint64(100) {
-			go func() {
-				w.await(n + 1)
-				again.Add(1)
-			}()
+	w := newLineWriter(io.Discard, true)
+	const lines = 100
+	for range lines {
+		w.expect(&line{})
+	}
+	w.size = maxWaiting + 1
+	large := bytes.Repeat([]byte("x"), maxDatagram+1)
+	write := func(n uint64, want int) {
+		t.Helper()
+		again, err := w.write(line{n: n}, "NOERROR", large)
+		if err != nil {
+			t.Fatal(err)
 		}
-		synctest.Wait()
-		if n := again.Load(); n != 1 {
-			t.Errorf("%d ask again without room, want the next alone", n)
+		if len(again) != want {
+			t.Errorf("after line %d, %d ask again, want %d", n, len(again), want)
 		}
-		w.mu.Lock()
-		w.size = maxWaiting
-		w.mu.Unlock()
-		w.room.Broadcast()
-		synctest.Wait()
-		if n := again.Load(); n != maxLarge {
-			t.Errorf("%d ask again, want %d", n, maxLarge)
+		for i, l := range again {
+			if l.n != n+1+uint64(i) {
+				t.Errorf("line %d asks again as number %d after %d", l.n, i, n)
+			}
 		}
-		w.end()
-	})
+	}
+	for n := range uint64(lines - 1) {
+		write(n+1, 0)
+	}
+	write(0, 1) // the next alone, without room
+	w.size = maxWaiting
+	write(1, maxLarge)
+}
+
+// lineByLine gives a line for each call of Read, and closes end when all have been taken.
+type lineByLine struct {
+	lines []string
+	end   chan bool
+}
+
+func (l *lineByLine) Read(p []byte) (n int, err error) {
+	if len(l.lines) == 0 {
+		close(l.end)
+		return 0, io.EOF
+	}
+	n = copy(p, l.lines[0])
+	l.lines = l.lines[1:]
+	return n, nil
 }
 
 // TestEqualLinesAreAskedOnce: of equal questions one is in flight, however many lines ask it.
@@ -242,28 +211,20 @@ func TestFewAskAgain(t *testing.T) {
 func TestEqualLinesAreAskedOnce(t *testing.T) {
 	const n, lines = 8, 200
 	r, s := scripted(t, n, "4")
-	var in strings.Builder
+	in := &lineByLine{end: make(chan bool)}
 	for i := range lines {
-		fmt.Fprintf(&in, "{\"name\":\"%s.test\",\"i\":%d}\n", []string{"dead", "Dead", "DEAD"}[i%3], i)
+		in.lines = append(in.lines, fmt.Sprintf("{\"name\":\"%s.test\",\"i\":%d}\n", []string{"dead", "Dead", "DEAD"}[i%3], i))
 	}
-	input, more := io.Pipe()
 	var out bytes.Buffer
 	var stats NameStats
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		var err error
-		if stats, err = Names(t.Context(), r, "A", n, true, time.Now, input, &out); err != nil {
+		if stats, err = Names(t.Context(), r, "A", true, time.Now, in, &out); err != nil {
 			t.Error(err)
 		}
 	})
-	go func() { io.WriteString(more, in.String()); more.Close() }()
-	for users := 0; users < 2*n; time.Sleep(time.Millisecond) { // each of whom is replaced: the name is late
-		r.mu.Lock()
-		if j := r.joint[rawQuestion{"dead.test.", dns.TypeA}]; j != nil {
-			users = j.users
-		}
-		r.mu.Unlock()
-	}
+	<-in.end // all wait for one reply
 	close(s.release)
 	wg.Wait()
 	if stats != (NameStats{Names: lines, Failed: lines, Silent: lines}) {
@@ -282,8 +243,8 @@ func TestEqualLinesAreAskedOnce(t *testing.T) {
 			t.Fatalf("line %d: %+v, %v", i, got, err)
 		}
 	}
-	if len(r.joint) != 0 {
-		t.Errorf("%d questions are still in flight", len(r.joint))
+	if len(r.slots) != 0 || len(r.late) != 0 {
+		t.Errorf("%d slots and %d of the late are still held", len(r.slots), len(r.late))
 	}
 }
 
@@ -292,7 +253,7 @@ func TestResultsDoNotWait(t *testing.T) {
 	r, s := scripted(t, 2, "4")
 	results, out := io.Pipe()
 	go func() {
-		_, err := Names(t.Context(), r, "A", 2, false, time.Now, strings.NewReader("dead.test\nlive.test\n"), out)
+		_, err := Names(t.Context(), r, "A", false, time.Now, strings.NewReader("dead.test\nlive.test\n"), out)
 		out.CloseWithError(err)
 	}()
 	lines := bufio.NewReader(results)

@@ -1,0 +1,223 @@
+package resolve
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// question is one question on its way, to one server after another, until a reply comes that
+// says something. It is no goroutine: thousands wait at a time, whose stacks would be most
+// of what they take, and of what the garbage collector reads.
+type question struct {
+	r     *Resolver
+	query query
+	whole bool          // the reply itself is wanted
+	place chan struct{} // r.slots or r.late: one of it is held
+	over  func()        // called once, when the fields below say what became of it
+
+	reply *dns.Msg // the last that came; nil if none did, or brief has what it says
+	brief
+	server *server // the last that was asked
+	rtt    time.Duration
+	status string // "" for NOERROR and NXDOMAIN
+	large  bool   // the reply has one of r.large
+
+	turn    uint32
+	attempt int
+	again   int // 1 once a server has been asked the same without EDNS
+	timeout time.Duration
+	tcp     bool // the same server is asked once more
+	start   time.Time
+	wire    []byte // what the transport brought
+	err     error
+}
+
+// ask begins. What became of a former question is to be released.
+func (q *question) ask(name string, qtype uint16) {
+	q.reply, q.brief, q.server, q.rtt, q.status = nil, brief{}, nil, 0, StatusTimeout
+	if reserved(name) { // an alias may lead there
+		q.reply, q.status = new(dns.Msg).SetQuestion(name, qtype), ""
+		q.rcode, q.reply.Rcode = dns.RcodeNameError, dns.RcodeNameError
+		q.over()
+		return
+	}
+	var err error
+	if q.query, err = newQuery(name, qtype); err != nil {
+		q.status = StatusBadName
+		q.over()
+		return
+	}
+	q.turn, q.attempt, q.again, q.timeout = q.r.next.Add(1), 0, 0, q.r.cfg.Timeout
+	q.send()
+}
+
+// send asks a server, as soon as its rate allows.
+func (q *question) send() {
+	q.server, q.tcp = q.r.pick(q.turn+uint32(q.attempt-q.again)), false
+	q.await()
+}
+
+func (q *question) await() {
+	if wait := q.server.wait(); wait > 0 {
+		time.AfterFunc(wait, q.transmit)
+		return
+	}
+	q.transmit()
+}
+
+func (q *question) transmit() {
+	if q.tcp {
+		q.server.tcp.ask(q)
+		return
+	}
+	q.start = time.Now()
+	q.server.main.ask(q)
+}
+
+// came is for the transport, to be called once for each time that it is asked: with the
+// reply's bytes, which compare found to be a reply; with os.ErrDeadlineExceeded; or with what
+// else went wrong. It never blocks.
+func (q *question) came(wire []byte, err error) {
+	q.wire, q.err = wire, err
+	q.r.arrived <- q
+}
+
+// judge decides whether what came is the end.
+func (q *question) judge() {
+	wire, err := q.wire, q.err
+	q.wire, q.err = nil, nil
+	// TCP tells what did not fit a datagram, and whether letters of other case are the server's.
+	if q.server.tcp != nil && !q.tcp && (errors.Is(err, errOtherCase) || err == nil && wire[2]&0x02 != 0) {
+		q.tcp = true
+		q.await()
+		return
+	}
+	q.rtt = time.Since(q.start)
+	q.large = len(wire) > maxDatagram
+	if err == nil || errors.Is(err, errUnread) {
+		q.r.heard.Store(true)
+	}
+	if err == nil && !q.whole {
+		if b, ok := q.query.brief(wire); ok {
+			q.server.report(true)
+			q.reply, q.brief, q.status = nil, b, ""
+			q.over()
+			return
+		}
+	}
+	var m *dns.Msg
+	if err == nil {
+		m, err = q.query.unpack(wire)
+	}
+	if q.large && (err != nil || statusOf(m.Rcode) != "") {
+		if err == nil {
+			m.Answer, m.Ns, m.Extra = nil, nil, nil
+		}
+		q.release()
+	}
+	if (err == nil && disputed(m.Rcode) || errors.Is(err, errUnread)) && q.query.withoutEDNS() {
+		q.reply, q.status = m, StatusBadReply
+		q.again = 1
+		q.next()
+		return
+	}
+	servers := len(q.r.servers)
+	if err == nil {
+		q.reply, q.rcode = m, m.Rcode
+		q.status = statusOf(m.Rcode)
+		q.server.report(q.status != StatusRefused)
+		// Another server may do better; asking the same again rarely does.
+		if q.status == "" || q.attempt+1-q.again >= servers {
+			q.over()
+			return
+		}
+		q.next()
+		return
+	}
+	q.server.report(false)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		q.status = StatusTimeout
+		q.timeout *= 2
+		q.makeRoom()
+	case errors.Is(err, errBadReply):
+		q.status = StatusBadReply
+	default:
+		q.status = StatusNetwork
+		if q.attempt+1-q.again >= 2*servers {
+			q.over()
+			return
+		}
+	}
+	q.next()
+}
+
+func (q *question) next() {
+	if q.attempt++; q.attempt >= q.r.cfg.Attempts {
+		q.over()
+		return
+	}
+	q.send()
+}
+
+// makeRoom leaves the slot of a question that was not answered in its first time to another,
+// as long as less than as many as there are slots have done so: else a few dead names hold
+// all slots for most of the time.
+func (q *question) makeRoom() {
+	if q.place != q.r.slots || q.attempt+1 >= q.r.cfg.Attempts {
+		return
+	}
+	select {
+	case q.r.late <- struct{}{}:
+		q.leave()
+		q.place = q.r.late
+	default:
+	}
+}
+
+// leave gives the place back.
+func (q *question) leave() { <-q.place }
+
+// release is called when a reply is no longer used.
+func (q *question) release() {
+	if q.large {
+		q.large = false
+		<-q.r.large
+	}
+}
+
+func (q *question) serverName() string {
+	if q.server == nil {
+		return ""
+	}
+	return q.server.name
+}
+
+// enter takes a slot. It says false if ctx ended before there was one.
+func (r *Resolver) enter(ctx context.Context) bool {
+	select {
+	case r.slots <- struct{}{}:
+		return true
+	default:
+	}
+	select {
+	case r.slots <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// work judges what arrives.
+func (r *Resolver) work() {
+	for q := range r.arrived {
+		if q == nil {
+			return
+		}
+		q.judge()
+	}
+}
