@@ -183,7 +183,7 @@ func TestManyNamesOverSeveralWindows(t *testing.T) {
 		m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 600}, A: net.IPv4(127, 0, 0, 1)})
 		return true
 	})
-	r, err := New(Config{Servers: []string{addr}, Family: "4", Timeout: patience})
+	r, err := New(Config{Servers: []string{addr}, InFlight: 32, Family: "4", Timeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
