@@ -152,6 +152,8 @@ of the same policy adds.
 Of policy walk, what is added joins the start set, from which walks begin: once each, without its due
 time and depth; a URL that is in it already is dropped as "seen".
 
+The same --txn again changes nothing, also where the flags say otherwise now: that is told.
+
   murlset new crawl/urls --txn seed seeds.txt | mfrontier add crawl/frontier --txn seed
   mfrontier add crawl/frontier more.txt
 ` + helpPrioritizer
@@ -164,6 +166,9 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	o := frontier.AddOptions{Txn: c.Txn, Limits: c.limits(), Prioritizer: c.prioritizer()}
 	if err := f.CheckAdd(o); err != nil {
+		return err
+	}
+	if _, err := repeated(std, f, "add", c.Txn, o); err != nil {
 		return err
 	}
 	in, err := urls(std, c.Files, c.Text, c.Strict, c.RewriteFlags)
@@ -399,16 +404,40 @@ func (c *nextCmd) again(std *cli.Std, f *frontier.Frontier, o frontier.NextOptio
 			std.Warn("%s: empty, as the frontier was then", batch)
 		}
 	}
-	switch was, is := strings.Join(had, " "), strings.Join(has, " "); {
-	case was == "" && is == "":
-	case was == "":
-		std.Warn("%s: without %s", batch, is)
-	case is == "":
-		std.Warn("%s: with %s", batch, was)
-	default:
-		std.Warn("%s: with %s, not %s", batch, was, is)
+	if text := differ(had, has); text != "" {
+		std.Warn("%s: %s", batch, text)
 	}
 	return nil
+}
+
+// differ says how flags of before differ from those of now; "" where they do not.
+func differ(had, has []string) string {
+	switch was, is := strings.Join(had, " "), strings.Join(has, " "); {
+	case was == "" && is == "":
+		return ""
+	case was == "":
+		return "without " + is
+	case is == "":
+		return "with " + was
+	default:
+		return "with " + was + ", not " + is
+	}
+}
+
+// repeated tells whether a change was made before under its name, and its user where that was with other flags.
+func repeated(std *cli.Std, f *frontier.Frontier, verb, txn string, o frontier.Options) (bool, error) {
+	if txn == "" {
+		return false, nil
+	}
+	_, found, err := f.Store().Lookup(verb, txn)
+	if !found || err != nil {
+		return found, err
+	}
+	had, has, err := f.Repeats(o)
+	if text := differ(had, has); text != "" {
+		std.Warn("%s: the %s of %q was made before, and stays as it was: %s", f.Store().Dir(), verb, txn, text)
+	}
+	return true, err
 }
 
 type updateCmd struct {
@@ -434,7 +463,8 @@ func (*updateCmd) Help() string {
 	return `Reads the new URLs to their end, then the outcomes, and makes one change of both. Failures
 that may pass (no connection, timeout, DNS server failure, robots.txt not to be had, status
 429 and 5xx) are queued again; deferred URLs go back to their old places; all others are
-finished. Outcomes that are not exactly those of the batch in flight are refused.
+finished. Outcomes that are not exactly those of the batch in flight are refused. The same --txn again
+changes nothing, also where the flags say otherwise now: that is told.
 
 With --dead-after N, a host with N failed contacts in a row is parked (a contact is a row with addr and fetch_time): batches have no URLs of it, as
 long as there are others. Then it gets another chance: those of its URLs that batches have met
@@ -498,11 +528,13 @@ func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.NoNew && len(c.Files) > 0 {
 		return &fault.Error{Class: fault.Usage, Found: "--no-new, and " + c.Files[0], Want: "one of them"}
 	}
-	if c.NoNew || len(c.Files) > 0 { // standard input may come from who writes the outcomes
+	done, err := repeated(std, f, "update", c.Txn, o)
+	if err != nil {
+		return err
+	}
+	if !done && (c.NoNew || len(c.Files) > 0) { // else nothing reads them, or standard input comes from who writes them
 		if _, err := os.Stat(c.Outcomes); errors.Is(err, fs.ErrNotExist) {
-			if _, done, _ := f.Store().Lookup("update", c.Txn); !done { // else nothing reads it
-				return &fault.Error{Class: fault.Usage, File: c.Outcomes, Found: "no such file", Hint: "it has what became of the URLs of the batch: mfetch writes it, or mfpset mark behind it"}
-			}
+			return &fault.Error{Class: fault.Usage, File: c.Outcomes, Found: "no such file", Hint: "it has what became of the URLs of the batch: mfetch writes it, or mfpset mark behind it"}
 		}
 	}
 	spec := stage.Spec{Name: "mfrontier update", Verb: "update", Store: f.Store(), Txn: c.Txn, NoOutput: true, LateLock: true}

@@ -118,8 +118,8 @@ type state struct {
 	// Ahead is the batch that was taken while InFlight is out, and takes its place when
 	// that one has landed. No host has URLs in both.
 	Ahead *flight `json:"ahead,omitempty"`
-	// Flags are those of the last two batches that have names.
-	Flags []batchFlags `json:"flags,omitempty"`
+	// Given are the flags of the last two transactions of each verb that have names.
+	Given []given `json:"flags,omitempty"`
 	// Parked are the dead hosts, as Hosts, until when each is parked; none is after ParkedUntil.
 	Parked      []run       `json:"parked,omitempty"`
 	ParkedUntil record.Time `json:"parked_until,omitempty"`

@@ -6,59 +6,101 @@ import (
 	"strconv"
 )
 
-// batchFlags are the flags of mfrontier that made a batch, each with its value. They are
-// kept for the last two batches, as their rows are: a round that is repeated gets the batch
-// that it had, whatever flags it has now, and its user shall know.
-type batchFlags struct {
+// given are the flags of mfrontier with which a transaction was made, each with its value. They are
+// kept of the last two of each verb: one that is repeated is what it was, whatever flags it has now,
+// and its user shall know.
+type given struct {
+	Verb  string   `json:"verb,omitempty"` // "": next
 	Txn   string   `json:"txn"`
 	Flags []string `json:"flags"`
 }
 
-// flags are those that choose a batch's URLs or their order. Overlap is not among
-// them: the batch is taken with it, and given again without.
-func (o NextOptions) flags(p *policy) []string {
-	var list []string
-	add := func(name string, given bool, value any) {
-		if given {
-			list = append(list, fmt.Sprintf("--%s %v", name, value))
-		}
+// Options are those of a verb: NextOptions, AddOptions and UpdateOptions.
+type Options interface {
+	given(p *policy) given
+}
+
+// flagList is a list of flags, each with its value.
+type flagList []string
+
+func (l *flagList) add(name string, given bool, value any) {
+	if given {
+		*l = append(*l, fmt.Sprintf("--%s %v", name, value))
 	}
-	add("number", o.N > 0, o.N)
-	add("per-host", o.PerHost > 0, o.PerHost)
-	add("per-domain", o.PerDomain > 0, o.PerDomain)
-	add("for", o.For > 0, o.For)
-	add("back-queues", o.BackQueues != "", o.BackQueues)
+}
+
+// given has the flags that choose a batch's URLs or their order. Overlap is not among
+// them: the batch is taken with it, and given again without.
+func (o NextOptions) given(p *policy) given {
+	var l flagList
+	l.add("number", o.N > 0, o.N)
+	l.add("per-host", o.PerHost > 0, o.PerHost)
+	l.add("per-domain", o.PerDomain > 0, o.PerDomain)
+	l.add("for", o.For > 0, o.For)
+	l.add("back-queues", o.BackQueues != "", o.BackQueues)
 	back, _ := p.backQueues(o.BackQueues, o.Politeness.Connections) // Check has seen it
 	timed := o.For > 0 || back > 0
-	add("min-delay", timed, o.Politeness.MinDelay)
-	add("delay-factor", timed, strconv.FormatFloat(o.Politeness.DelayFactor, 'g', -1, 64))
-	add("max-delay", timed, o.Politeness.MaxDelay)
-	add("connections", timed, o.Politeness.Connections)
-	add("duration", timed, o.Politeness.Duration)
-	return list
+	l.add("min-delay", timed, o.Politeness.MinDelay)
+	l.add("delay-factor", timed, strconv.FormatFloat(o.Politeness.DelayFactor, 'g', -1, 64))
+	l.add("max-delay", timed, o.Politeness.MaxDelay)
+	l.add("connections", timed, o.Politeness.Connections)
+	l.add("duration", timed, o.Politeness.Duration)
+	return given{Txn: o.Txn, Flags: l}
 }
 
-// note keeps the flags of a batch that is taken under a name.
-func (s *state) note(o NextOptions) {
-	if o.Txn == "" {
+func (o AddOptions) given(*policy) given {
+	var l flagList
+	l.arrivals(o.Limits, o.Prioritizer)
+	return given{"add", o.Txn, l}
+}
+
+func (o UpdateOptions) given(*policy) given {
+	var l flagList
+	l.add("max-attempts", true, o.Retries.MaxAttempts)
+	l.add("retry-delay", true, o.Retries.Delay)
+	l.add("max-retry-delay", true, o.Retries.MaxDelay)
+	l.add("dead-after", o.Dead.After > 0, o.Dead.After)
+	l.add("dead-delay", o.Dead.After > 0, o.Dead.Delay)
+	l.add("max-dead-delay", o.Dead.After > 0, o.Dead.MaxDelay)
+	l.arrivals(o.Limits, o.Prioritizer)
+	l.add("domain-budget", o.Budgets.Base > 0, o.Budgets.Base)
+	l.add("domain-growth", o.Budgets.Base > 0, strconv.FormatFloat(o.Budgets.Growth, 'g', -1, 64))
+	return given{"update", o.Txn, l}
+}
+
+// arrivals adds the flags that say what becomes of new URLs.
+func (l *flagList) arrivals(limits Limits, p Prioritizer) {
+	l.add("max-depth", limits.Depth > 0, limits.Depth)
+	l.add("max-host-urls", limits.HostURLs > 0, limits.HostURLs)
+	l.add("prioritizer", p.Command != "", strconv.Quote(p.Command))
+}
+
+// note keeps the flags of a transaction that has a name.
+func (s *state) note(o Options) {
+	g := o.given(s.policy)
+	if g.Txn == "" {
 		return
 	}
-	s.Flags = append(s.Flags, batchFlags{o.Txn, o.flags(s.policy)})
-	s.Flags = s.Flags[max(0, len(s.Flags)-2):]
+	same := func(kept given) bool { return kept.Verb == g.Verb }
+	before := slices.IndexFunc(s.Given, same)
+	if before >= 0 && slices.ContainsFunc(s.Given[before+1:], same) {
+		s.Given = slices.Delete(s.Given, before, before+1)
+	}
+	s.Given = append(s.Given, g)
 }
 
-// Repeats tells how the flags of o differ from those that the batch of o.Txn was taken
-// with: had are those that it was not asked for now, has those that it did not have
-// then. Both are nil where they are the same, or not known any more.
-func (f *Frontier) Repeats(o NextOptions) (had, has []string, err error) {
+// Repeats tells how the flags of o differ from those with which its transaction was made: had
+// are those that it was not asked for now, has those that it did not have then. Both are nil
+// where they are the same, or not known any more.
+func (f *Frontier) Repeats(o Options) (had, has []string, err error) {
 	s, _, err := f.current()
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, b := range s.Flags {
-		if b.Txn == o.Txn {
-			now := o.flags(s.policy)
-			return without(b.Flags, now), without(now, b.Flags), nil
+	now := o.given(s.policy)
+	for _, was := range s.Given {
+		if was.Verb == now.Verb && was.Txn == now.Txn {
+			return without(was.Flags, now.Flags), without(now.Flags, was.Flags), nil
 		}
 	}
 	return nil, nil, nil

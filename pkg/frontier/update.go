@@ -82,6 +82,7 @@ func (c *change) beginAdd(ctx context.Context, o AddOptions) error {
 	if err := c.begin(ctx); err != nil {
 		return err
 	}
+	c.s.note(o)
 	fl := c.s.InFlight
 	if o.Txn == "" || fl == nil || fl.Txn == "" || fl.Txn == o.Txn || c.tx.InCrawl() {
 		return nil
@@ -224,6 +225,7 @@ func (c *change) update(ctx context.Context, f *Frontier, o UpdateOptions) error
 	if err := c.begin(ctx); err != nil {
 		return err
 	}
+	c.s.note(o)
 	if err := c.b.OfEpoch("outcomes", outcomesEpoch); err != nil {
 		return err
 	}
