@@ -14,16 +14,12 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
 )
 
-// The dns store holds files of role "cache". Each is a record stream of kind
-// "module", one row a name, ascending by FP64 of the name and then by name, so
-// that any reader of records reads it:
-//
-//	url_key = FP64(name), module = "dns", key = name,
-//	value   = {"addr","expires","error","cname","server","family","zone","absent","failed"} (type entry)
-//
-// Of a name in several files the newest row counts, as long as it is valid. A batch reads
+// The dns store holds files of role "cache" (SPEC.md): record streams of kind "module", one row
+// a name, ascending by FP64 of the name and then by name, whose value is an entry. Of a name in
+// several files the newest row counts, as long as it is valid. A batch reads
 // each file once. When it commits, its answers become a new file, together with those files
 // that are not mergeRatio times as large: so each file is more than that times as large as
 // all newer ones, there are few, and an answer is written again a few times in all, not once
@@ -96,16 +92,25 @@ func plain(s string) bool {
 	return true
 }
 
-// parseEntry reads the value of a row. Those that appendTo made have one shape, which
-// is read here ten times as fast as by encoding/json: a warm cache is read at each round.
-func parseEntry(value string) (e entry, err error) {
-	rest, ok := strings.CutPrefix(value, "{")
-	if !ok || strings.IndexByte(value, '\\') >= 0 {
-		return parseAnyEntry(value)
+// parseEntry reads the value of a row, and refuses what SPEC.md says. Those that appendTo made
+// have one shape, which is read here ten times as fast as by encoding/json: a warm cache is read
+// at each round.
+func parseEntry(value string) (entry, error) {
+	if e, ok := quickEntry(value); ok {
+		return e, nil
 	}
+	return parseAnyEntry(value)
+}
+
+// quickEntry says false of values that have another shape, or that break a rule.
+func quickEntry(value string) (e entry, ok bool) {
 	var expires string
+	rest, sep := value, byte('{')
 	for i, to := range [...]*string{&e.Addr, &expires, &e.Error, &e.CNAME, &e.Server, &e.Family, &e.Zone, &e.Absent, &e.Failed} {
-		text, found := strings.CutPrefix(rest, entryFields[i])
+		if rest == "" || rest[0] != sep {
+			break
+		}
+		text, found := strings.CutPrefix(rest[1:], entryFields[i])
 		if !found {
 			continue
 		}
@@ -113,56 +118,132 @@ func parseEntry(value string) (e entry, err error) {
 		if end < 0 {
 			break
 		}
-		*to, rest = text[:end], strings.TrimPrefix(text[end+1:], ",")
+		*to, rest, sep = text[:end], text[end+1:], ','
 	}
-	if rest != "}" || expires == "" {
-		return parseAnyEntry(value)
+	// Of the other texts check takes none that JSON would write in another way.
+	if rest != "}" || !plain(e.CNAME) || !plain(e.Server) || !plain(e.Zone) {
+		return e, false
 	}
-	e.Expires, err = parseTime(expires)
-	return e, err
-}
-
-// entryFields are the names of an entry's fields, in their order, as JSON writes them before a text.
-var entryFields = [...]string{`"addr":"`, `"expires":"`, `"error":"`, `"cname":"`, `"server":"`, `"family":"`, `"zone":"`, `"absent":"`, `"failed":"`}
-
-// parseTime is time.Parse of RFC 3339, quick for times in UTC.
-func parseTime(s string) (time.Time, error) {
-	const shape = "0000-00-00T00:00:00Z"
-	var n [6]int // year, month, day, hour, minute, second
-	at, last := 0, len(s)-1
-	quick := last >= len(shape)-1 && s[last] == 'Z'
-	for i := 0; quick && i < len(shape)-1; i++ {
-		if shape[i] != '0' {
-			quick = s[i] == shape[i]
-			at++
-			continue
-		}
-		quick = '0' <= s[i] && s[i] <= '9'
-		n[at] = 10*n[at] + int(s[i]-'0')
-	}
-	var nanos int
-	if quick && last > len(shape)-1 {
-		fraction := s[len(shape)-1 : last]
-		quick = fraction[0] == '.' && 2 <= len(fraction) && len(fraction) <= 10
-		for i := 1; quick && i < 10; i++ {
-			nanos *= 10
-			if i < len(fraction) {
-				quick = '0' <= fraction[i] && fraction[i] <= '9'
-				nanos += int(fraction[i] - '0')
-			}
-		}
-	}
-	if !quick || n[1] < 1 || n[1] > 12 || n[2] < 1 || n[2] > 28 || n[3] > 23 || n[4] > 59 || n[5] > 59 {
-		return time.Parse(time.RFC3339Nano, s)
-	}
-	return time.Date(n[0], time.Month(n[1]), n[2], n[3], n[4], n[5], nanos, time.UTC), nil
+	return e, e.check(expires) == nil
 }
 
 // parseAnyEntry reads a value of any shape. It stands alone since what json is given is
 // on the heap.
 func parseAnyEntry(value string) (e entry, err error) {
-	err = json.Unmarshal([]byte(value), &e)
-	return e, err
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(value), &members); err != nil {
+		return e, err
+	}
+	var expires string
+	for i, to := range [...]*string{&e.Addr, &expires, &e.Error, &e.CNAME, &e.Server, &e.Family, &e.Zone, &e.Absent, &e.Failed} {
+		name := entryFields[i][1 : len(entryFields[i])-len(`":"`)]
+		text, found := members[name]
+		if !found {
+			continue
+		}
+		if text[0] != '"' {
+			return e, fmt.Errorf("%s is %s, want a text", name, text)
+		}
+		if err := json.Unmarshal(text, to); err != nil {
+			return e, err
+		}
+	}
+	return e, e.check(expires)
+}
+
+// check takes expires in, and refuses what no answer says.
+func (e *entry) check(expires string) (err error) {
+	if e.Expires, err = parseTime(expires); err != nil {
+		return fmt.Errorf("expires %q, want a time of RFC 3339 in UTC", expires)
+	}
+	for list, more := e.Addr, e.Addr != ""; more; {
+		var text string
+		text, list, more = strings.Cut(list, ",")
+		addr, err := netip.ParseAddr(text)
+		switch {
+		case err != nil || addr.Zone() != "":
+			return fmt.Errorf("addresses %q, want IP addresses with commas between them", e.Addr)
+		case e.Family == "4" && !addr.Is4(), e.Family == "6" && addr.Is4():
+			return fmt.Errorf("address %s in an answer of family %s", text, e.Family)
+		}
+	}
+	switch {
+	case e.Family != "" && e.Family != "4" && e.Family != "6":
+		return fmt.Errorf("family %q, want 4 or 6", e.Family)
+	case (e.Addr == "") == (e.Error == ""):
+		return fmt.Errorf("addresses %q and error %q, want one of them", e.Addr, e.Error)
+	case !isStatus(e.Error), !isStatus(e.Failed):
+		return fmt.Errorf("error %q, failed %q: want at most 32 lower-case letters and hyphens", e.Error, e.Failed)
+	case e.Absent == "" && e.Failed != "", e.Absent != "" && (e.Addr == "" || e.Family != ""):
+		return fmt.Errorf("failed %q, absent %q, addresses %q, family %q: want absent with addresses, of no family, or neither", e.Failed, e.Absent, e.Addr, e.Family)
+	}
+	if e.Absent != "" {
+		if _, err = parseTime(e.Absent); err != nil {
+			return fmt.Errorf("absent %q, want a time of RFC 3339 in UTC", e.Absent)
+		}
+	}
+	return nil
+}
+
+// isStatus says whether a text can be the status of an answer, of a later version too.
+func isStatus(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < 'a' || c > 'z') && c != '-' {
+			return false
+		}
+	}
+	return len(s) <= 32
+}
+
+// entryFields are the names of an entry's fields, in their order, as JSON writes them before a text.
+var entryFields = [...]string{`"addr":"`, `"expires":"`, `"error":"`, `"cname":"`, `"server":"`, `"family":"`, `"zone":"`, `"absent":"`, `"failed":"`}
+
+// parseTime reads a time of RFC 3339 in UTC. The standard library's parser is slower, and takes
+// hours of one digit and commas too.
+func parseTime(s string) (t time.Time, err error) {
+	const shape = "0000-00-00T00:00:00"
+	last := len(s) - 1
+	if last < len(shape) || s[last] != 'Z' {
+		return t, errNoTime
+	}
+	var (
+		year         = 100*twoDigits(s, 0) + twoDigits(s, 2)
+		month, day   = twoDigits(s, 5), twoDigits(s, 8)
+		hour, minute = twoDigits(s, 11), twoDigits(s, 14)
+		second, nano = twoDigits(s, 17), 0
+	)
+	ok := s[4] == '-' && s[7] == '-' && s[10] == 'T' && s[13] == ':' && s[16] == ':' &&
+		year >= 0 && 1 <= month && month <= 12 && 1 <= day && day <= 31 &&
+		0 <= hour && hour <= 23 && 0 <= minute && minute <= 59 && 0 <= second && second <= 59
+	if fraction := s[len(shape):last]; ok && fraction != "" {
+		ok = fraction[0] == '.' && 2 <= len(fraction) && len(fraction) <= 10
+		for i := 1; ok && i < 10; i++ {
+			nano *= 10
+			if i < len(fraction) {
+				ok = '0' <= fraction[i] && fraction[i] <= '9'
+				nano += int(fraction[i] - '0')
+			}
+		}
+	}
+	if !ok {
+		return t, errNoTime
+	}
+	t = time.Date(year, time.Month(month), day, hour, minute, second, nano, time.UTC)
+	if day > 28 && t.Day() != day {
+		return t, errNoTime
+	}
+	return t, nil
+}
+
+var errNoTime = errors.New("no time of RFC 3339 in UTC")
+
+// twoDigits is a number of two digits. It is far below 0 if they are none.
+func twoDigits(s string, at int) int {
+	tens, ones := s[at]-'0', s[at+1]-'0'
+	if tens > 9 || ones > 9 {
+		return -1 << 20
+	}
+	return 10*int(tens) + int(ones)
 }
 
 // entryOf is an answer as the cache and rows tell it, with the order of addresses that was
@@ -504,7 +585,7 @@ func (c *cacheReader) Close() {
 	}
 }
 
-// read fills pages, and checks that the file ascends.
+// read fills pages, and checks rows but for their values.
 func (c *cacheReader) read(rows *record.Reader[record.Module]) {
 	defer close(c.ahead)
 	var last record.Module
@@ -520,6 +601,9 @@ func (c *cacheReader) read(rows *record.Reader[record.Module]) {
 				p.err = c.corrupt(row, errors.New("out of order"))
 				break
 			}
+			if p.err = c.checkRow(row); p.err != nil {
+				break
+			}
 			p.rows = buf[:len(p.rows)+1]
 			before = row
 		}
@@ -529,6 +613,17 @@ func (c *cacheReader) read(rows *record.Reader[record.Module]) {
 			return
 		}
 	}
+}
+
+// checkRow refuses a row that is none of a cache, but for its value.
+func (c *cacheReader) checkRow(row *record.Module) error {
+	switch {
+	case row.Module != moduleName:
+		return c.corrupt(row, fmt.Errorf("a row of module %q, want %q", row.Module, moduleName))
+	case row.Name == "" || row.Key != fingerprint.OfString(row.Name):
+		return c.corrupt(row, fmt.Errorf("url_key %016x, want the FP64 of a name", row.Key))
+	}
+	return nil
 }
 
 func (c *cacheReader) corrupt(row *record.Module, err error) error {

@@ -579,21 +579,12 @@ func TestCrashAtEveryCall(t *testing.T) {
 // answer: that is a fault, or gives a cache that can be read and has the answer.
 func FuzzCacheFile(f *testing.F) {
 	stream := func(t testing.TB, text string) []byte {
-		var b bytes.Buffer
-		w, err := record.NewWriter[record.Module](&b, record.WriterOptions{Level: record.Fast})
-		if err != nil {
-			t.Fatal(err)
-		}
+		var rows []record.Module
 		for line := range strings.Lines(text) {
 			name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-			if err := w.Write(&record.Module{Key: fingerprint.OfString(name), Module: moduleName, Name: name, Value: value}); err != nil {
-				t.Fatal(err)
-			}
+			rows = append(rows, record.Module{Key: fingerprint.OfString(name), Module: moduleName, Name: name, Value: value})
 		}
-		if _, err := w.Commit(record.Ledger{}); err != nil {
-			t.Fatal(err)
-		}
-		return b.Bytes()
+		return cacheStream(t, rows...)
 	}
 	const valid = `two.test {"addr":"127.0.0.1,::1","expires":"2100-01-02T03:04:05Z"}`
 	texts := []string{
@@ -606,6 +597,9 @@ func FuzzCacheFile(f *testing.F) {
 	for _, text := range texts {
 		f.Add([]byte(text), true)
 		f.Add(stream(f, text), false)
+	}
+	for _, v := range cacheVectors(f) {
+		f.Add(v.bytes, false)
 	}
 	whole := stream(f, valid)
 	f.Add(whole[:len(whole)/2], false)
@@ -620,40 +614,7 @@ func FuzzCacheFile(f *testing.F) {
 		if isText {
 			data = stream(t, string(data))
 		}
-		fsys := durable.NewCrashFS()
-		if err := CreateStore("/dns", store.Options{FS: fsys}); err != nil {
-			t.Fatal(err)
-		}
-		st, err := store.Open("/dns", StoreKind, StoreVersion, store.Options{FS: fsys})
-		if err != nil {
-			t.Fatal(err)
-		}
-		change := func(do func(tx *store.Tx) error) error {
-			tx, _, err := st.Begin(t.Context(), "resolve", "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tx.Abort()
-			if err := do(tx); err != nil {
-				return err
-			}
-			if _, err := tx.Commit(0, "", record.Ledger{}); err != nil {
-				t.Fatal(err)
-			}
-			return nil
-		}
-		if err := change(func(tx *store.Tx) error {
-			f, err := tx.Create("cache/", ".arrows.zst", roleCache)
-			if err == nil {
-				_, err = f.Write(data)
-			}
-			if err == nil {
-				err = f.Close()
-			}
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		st := storeOf(t, data)
 		check := func(err error) {
 			if e := new(fault.Error); err != nil && (!errors.As(err, &e) || !strings.HasPrefix(e.File, "/dns/cache/")) {
 				t.Fatalf("%v is no fault of the file", err)
@@ -672,7 +633,7 @@ func FuzzCacheFile(f *testing.F) {
 		if err := fresh.put(fingerprint.OfString("two.test"), "two.test", &e); err != nil {
 			t.Fatal(err)
 		}
-		err = change(func(tx *store.Tx) error {
+		err = changeStore(t, st, func(tx *store.Tx) error {
 			return commit(tx, fresh, func() (cacheFiles, error) { return openBase(st, tx) }, testNow)
 		})
 		if check(err); err != nil {
@@ -687,27 +648,17 @@ func FuzzCacheFile(f *testing.F) {
 // TestCacheFileOutOfOrder: a name twice, or before the one before it, is a fault, in any
 // page, and all before it is read.
 func TestCacheFileOutOfOrder(t *testing.T) {
+	var sorted []record.Module
+	for i := range 4*pageRows + 1 {
+		name := fmt.Sprintf("h%d.test", i)
+		sorted = append(sorted, record.Module{Key: fingerprint.OfString(name), Module: moduleName, Name: name, Value: `{"addr":"127.0.0.1","expires":"2100-01-02T03:04:05Z"}`})
+	}
+	slices.SortFunc(sorted, func(a, b record.Module) int { return compareRows(&a, &b) })
 	for _, rows := range []int{1, pageRows - 1, pageRows, pageRows + 1, 4 * pageRows} {
-		for _, back := range []uint64{0, 1} { // the last name again, or one before it
-			var b bytes.Buffer
-			w, err := record.NewWriter[record.Module](&b, record.WriterOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			put := func(key uint64) {
-				if err := w.Write(&record.Module{Key: key, Module: moduleName, Name: "name", Value: `{"expires":"2100-01-02T03:04:05Z"}`}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for i := range rows {
-				put(uint64(i) + 10)
-			}
-			put(uint64(rows) + 9 - back)
-			if _, err := w.Commit(record.Ledger{}); err != nil {
-				t.Fatal(err)
-			}
+		for _, back := range []int{0, 1} { // the last name again, or one before it
+			list := append(slices.Clone(sorted[1:rows+1]), sorted[rows-back])
 			read := 0
-			m, err := cacheFiles{{name: "cache", in: io.NopCloser(&b)}}.merge()
+			m, err := cacheFiles{{name: "cache", in: io.NopCloser(bytes.NewReader(cacheStream(t, list...)))}}.merge()
 			if err == nil {
 				defer m.Close()
 				err = m.upTo(nil, func(*cacheReader) error { read++; return nil })
