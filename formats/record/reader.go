@@ -310,6 +310,9 @@ func (r *Reader[T]) Read(row *T) error {
 	return nil
 }
 
+// Buffered is how many rows Read gives without reading from the input.
+func (r *Reader[T]) Buffered() int { return r.batch.rows - r.row }
+
 func (r *Reader[T]) flushHash() {
 	r.hash.Write(r.codec.canon)
 	if r.all != nil {

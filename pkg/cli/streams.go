@@ -175,6 +175,7 @@ type chain[T record.Row] struct {
 
 func (c *chain[T]) Schema() *record.Schema  { return c.schema }
 func (c *chain[T]) Trailer() record.Trailer { return c.end }
+func (c *chain[T]) Buffered() int           { return c.cur.Buffered() }
 
 func (c *chain[T]) Read(row *T) error {
 	for {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math/bits"
 	"net/netip"
 	"slices"
 	"strings"
@@ -41,6 +42,9 @@ const (
 	storedPart = 8
 	askedPart  = 16
 )
+
+// storedName is what a name takes in a cache file, about: 20 to 60 bytes.
+const storedName = 28
 
 // Options of Resolve.
 type Options struct {
@@ -121,7 +125,8 @@ type batch[R record.Row] struct {
 	intake *intake[R]
 	gone   chan *window[R]         // rows passed on, answers to be remembered
 	asking map[string]*inquiry     // by windows that are not gone
-	here   map[string]*lookup      // names of the window that is gathered
+	here   []uint32                // index of the names of the window that is gathered: place + 1; 0 is empty
+	names  []*lookup               // of that window, to be looked up
 	ended  bool                    // no window is behind that one
 	ahead  ahead                   // windows on disk
 	stuck  chan struct{}           // a window that is passed on has long waited for wanted
@@ -136,6 +141,7 @@ type batch[R record.Row] struct {
 
 // lookup is a name of a window.
 type lookup struct {
+	tag     uint64 // hash of name
 	key     uint64 // FP64 of name
 	name    string
 	entry   entry
@@ -192,7 +198,7 @@ type window[R record.Row] struct {
 
 // resolveRows looks up the names of a batch's rows, and passes these on.
 func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Batch[R, R], opt Options, u use[R]) (Stats, error) {
-	r := &batch[R]{opt: opt, use: u, b: b, now: opt.Now(), asking: map[string]*inquiry{}, stuck: make(chan struct{}), came: make(chan struct{}, 1), here: make(map[string]*lookup, windowRows),
+	r := &batch[R]{opt: opt, use: u, b: b, now: opt.Now(), asking: map[string]*inquiry{}, stuck: make(chan struct{}), came: make(chan struct{}, 1),
 		open: func() (cacheFiles, error) { return openBase(st, b.Tx()) },
 		gone: make(chan *window[R], 2), asked: newEntries(opt.Memory / askedPart), ahead: ahead{size: cmp.Or(opt.ahead, maxAhead)}}
 	large := false
@@ -331,37 +337,42 @@ func read[R record.Row](ctx context.Context, b *stage.Batch[R, R], size func(row
 		in.room.Broadcast()
 	})
 	go func() {
-		var row R
-		for {
-			err := b.Read(&row)
-			if !in.put(&row, err) {
-				return
-			}
+		for in.fill(b) {
 		}
 	}()
 	return in
 }
 
-// put adds a row, or what ended the input, and says whether another is wanted.
-func (in *intake[R]) put(row *R, err error) bool {
+// fill adds the next row, when it comes, with those behind it that are there already, or
+// what ended the input. It says whether others are wanted.
+func (in *intake[R]) fill(b *stage.Batch[R, R]) bool {
+	var row R
+	err := b.Read(&row)
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for in.isFull() && !in.closed {
 		in.room.Wait()
 	}
-	if err != nil {
-		in.err = err
-	} else {
-		in.rows = append(in.rows, *row)
-		in.bytes += in.size(row)
+	if err == nil {
+		in.rows = append(in.rows, row)
+		in.bytes += in.size(&row)
 	}
 	if len(in.rows) <= 1 {
 		signal(in.some)
 	}
-	if in.err != nil || in.isFull() {
+	for err == nil && b.Buffered() > 0 && !in.isFull() {
+		n := len(in.rows)
+		in.rows = slices.Grow(in.rows, 1)[:n+1]
+		if err = b.Read(&in.rows[n]); err != nil {
+			in.rows = in.rows[:n]
+		} else {
+			in.bytes += in.size(&in.rows[n])
+		}
+	}
+	if in.err = err; err != nil || in.isFull() {
 		signal(in.full)
 	}
-	return in.err == nil && !in.closed
+	return err == nil && !in.closed
 }
 
 func (in *intake[R]) isFull() bool { return len(in.rows) >= in.max.rows || in.bytes > in.max.bytes }
@@ -503,16 +514,19 @@ func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
 func (r *batch[R]) find(w *window[R]) (missing []*inquiry, err error) {
 	w.lookups = w.lookups[:0]
 	w.first = slices.Grow(w.first[:0], len(w.rows))
-	clear(r.here)
+	here := r.emptyIndex(len(w.rows))
 	for i := range w.rows {
 		name := r.use.name(&w.rows[i])
-		l := r.here[name]
-		if l == nil {
-			w.first = append(w.first, lookup{key: fingerprint.OfString(name), name: name, inquiry: r.asking[name]})
-			l = &w.first[len(w.first)-1]
-			r.here[name] = l
+		tag := tagOf(name)
+		at := int(tag) & (len(here) - 1)
+		for here[at] != 0 && (w.first[here[at]-1].tag != tag || w.first[here[at]-1].name != name) {
+			at = (at + 1) & (len(here) - 1)
 		}
-		w.lookups = append(w.lookups, l)
+		if here[at] == 0 {
+			w.first = append(w.first, lookup{tag: tag, key: fingerprint.OfString(name), name: name, inquiry: r.asking[name]})
+			here[at] = uint32(len(w.first))
+		}
+		w.lookups = append(w.lookups, &w.first[here[at]-1])
 	}
 	if err := r.recall(w.first); err != nil {
 		return nil, err
@@ -537,6 +551,17 @@ func (r *batch[R]) find(w *window[R]) (missing []*inquiry, err error) {
 	return w.asked, nil
 }
 
+// emptyIndex is an index for so many names, at most half full.
+func (r *batch[R]) emptyIndex(names int) []uint32 {
+	size := 1 << bits.Len(uint(2*names))
+	if cap(r.here) < size {
+		r.here = make([]uint32, size)
+	}
+	r.here = r.here[:size]
+	clear(r.here)
+	return r.here
+}
+
 // recall fills in what needs no question.
 func (r *batch[R]) recall(first []lookup) error {
 	if r.stored == nil && len(first) > 0 {
@@ -544,27 +569,35 @@ func (r *batch[R]) recall(first []lookup) error {
 			return err
 		}
 	}
-	names := make([]*lookup, 0, len(first))
+	r.names = r.names[:0]
 	for i := range first {
-		l := &first[i]
-		if l.inquiry != nil {
-			continue
+		if first[i].inquiry == nil {
+			r.names = append(r.names, &first[i])
 		}
-		if r.opt.Replay == nil {
-			if a, ok := r.opt.Resolver.literal(l.name, r.now); ok {
-				l.entry, l.known = r.opt.Resolver.entryOf(&a), true
-				continue
-			}
-		}
-		names = append(names, l)
 	}
 	if r.stored != nil && r.stored.onDisk() || r.asked.onDisk() {
-		slices.SortFunc(names, func(a, b *lookup) int { return cmp.Compare(a.key, b.key) })
+		slices.SortFunc(r.names, func(a, b *lookup) int { return cmp.Compare(a.key, b.key) })
 	}
-	if err := r.asked.getAll(names); err != nil || r.stored == nil {
+	if err := r.asked.getAll(r.names); err != nil {
 		return err
 	}
-	return r.stored.getAll(names)
+	if r.stored != nil {
+		if err := r.stored.getAll(r.names); err != nil {
+			return err
+		}
+	}
+	if r.opt.Replay != nil {
+		return nil
+	}
+	for _, l := range r.names {
+		if l.known {
+			continue
+		}
+		if a, ok := r.opt.Resolver.literal(l.name, r.now); ok {
+			l.entry, l.known = r.opt.Resolver.entryOf(&a), true
+		}
+	}
+	return nil
 }
 
 // load reads the store's cache. If the first names are all that the batch has, only these
@@ -578,10 +611,22 @@ func (r *batch[R]) load(first []lookup) error {
 		slices.Sort(only)
 	}
 	r.stored = newEntries(r.opt.Memory / storedPart)
-	err := r.files.load(r.opt.Resolver, r.now, only, func(key uint64, name string, e *entry) error {
-		e.Server, e.Zone, e.Absent, e.Failed = "", "", "", "" // told to no row, and kept by the file
-		return r.stored.put(key, name, e)
+	if only == nil {
+		r.stored.mem.expect(r.files.length() / storedName)
+	}
+	some := make([]lookup, 0, together)
+	err := r.files.load(r.opt.Resolver, r.now, only, func(key uint64, name string, e *entry) (err error) {
+		// Rows are told these alone; the file keeps the others.
+		some = append(some, lookup{key: key, name: name, entry: entry{Addr: e.Addr, Expires: e.Expires, Error: e.Error, CNAME: e.CNAME}})
+		if len(some) == together {
+			err = r.stored.putAll(some)
+			some = some[:0]
+		}
+		return err
 	})
+	if err == nil {
+		err = r.stored.putAll(some)
+	}
 	if err != nil {
 		return err
 	}

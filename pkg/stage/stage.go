@@ -29,7 +29,8 @@ import (
 	"mercator/pkg/fault"
 )
 
-// Input is where rows come from: a *record.Reader, or text (package cli).
+// Input is where rows come from: a *record.Reader, or text (package cli). One that reads rows
+// in batches also has a method Buffered (see Batch).
 type Input[T record.Row] interface {
 	Read(row *T) error // io.EOF only at a verified end
 	Schema() *record.Schema
@@ -93,6 +94,8 @@ type Batch[In, Out record.Row] struct {
 	done  *store.Done // of a repeated transaction
 	eof   bool
 	read  uint64
+
+	batches interface{ Buffered() int } // in, if it has that
 
 	writers []*record.Writer[Out]
 	kept    *store.NewFile
@@ -277,6 +280,14 @@ func (b *Batch[In, Out]) Read(row *In) error {
 	return err
 }
 
+// Buffered is how many rows Read gives without waiting, at least.
+func (b *Batch[In, Out]) Buffered() int {
+	if b.batches == nil {
+		return 0
+	}
+	return b.batches.Buffered()
+}
+
 // otherTxn looks in the input's trailers for a transaction that is not this one:
 // of "cat a b" the schema names the first only.
 func (b *Batch[In, Out]) otherTxn() (txn string, found bool) {
@@ -422,6 +433,7 @@ func Run[In, Out record.Row](ctx context.Context, spec Spec, in Input[In], sinks
 		spec: spec, in: in, sinks: sinks,
 		drops: map[string]uint64{}, made: map[string]uint64{}, refused: map[string]uint64{},
 	}
+	b.batches, _ = in.(interface{ Buffered() int })
 	defer b.release()
 	if spec.LateLock && !spec.Spooled && !spec.NoOutput {
 		return Result{}, fmt.Errorf("%s: a late lock, and rows that are not spooled", spec.Name)
