@@ -52,13 +52,15 @@ type waiting struct {
 
 // ask implements transport.
 func (u *udp) ask(q *question) {
+	var room [headerLen + maxName + 4 + optLen]byte
+	message := q.query.append(room[:0], 0) // from enlist on, the question may be over at any time
 	s, id, w, err := u.enlist(q)
 	if err != nil {
 		q.came(nil, err)
 		return
 	}
-	var room [headerLen + maxName + 4 + optLen]byte
-	if _, err := s.conn.Write(q.query.append(room[:0], id)); err != nil {
+	binary.BigEndian.PutUint16(message, id)
+	if _, err := s.conn.Write(message); err != nil {
 		s.fail(id, w, err)
 	}
 }
