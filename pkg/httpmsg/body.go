@@ -59,7 +59,7 @@ func NewBody(payload io.Reader, contentEncoding string, max int64) *Body {
 	}
 	for i := len(codings) - 1; i >= 0; i-- {
 		if err := b.push(strings.ToLower(strings.TrimSpace(codings[i]))); err != nil {
-			b.fail(err)
+			b.ended(err)
 			return b
 		}
 	}

@@ -89,8 +89,8 @@ func TestBadContentCodings(t *testing.T) {
 		packed := pack(t, c, text)
 		for cut := 1; cut < len(packed); cut++ {
 			_, b, err := decode(packed[:cut], c, 0)
-			if err != nil || b.Truncated() == "" && b.Err() == nil && cut > 3 {
-				t.Fatalf("%s cut at %d of %d: truncated %q, %v", c, cut, len(packed), b.Truncated(), err)
+			if err != nil || cut > 3 && (b.Truncated() != TruncatedDisconnect || b.Err() == nil) {
+				t.Fatalf("%s cut at %d of %d: truncated %q (%v), %v", c, cut, len(packed), b.Truncated(), b.Err(), err)
 			}
 		}
 		for i := range packed {
@@ -127,6 +127,10 @@ func TestBadContentCodings(t *testing.T) {
 		if got != c.body || b.Truncated() != c.truncated || err != nil {
 			t.Errorf("%q: %q, %q, %v", c.payload, got, b.Truncated(), b.Err())
 		}
+	}
+	none := NewBody(&exact{r: strings.NewReader(""), left: 5}, "gzip", 0)
+	if got, err := io.ReadAll(none); len(got) != 0 || err != nil || none.Truncated() != TruncatedDisconnect {
+		t.Errorf("nothing of five bytes: %q, %q, %v", got, none.Truncated(), err)
 	}
 	broken := errors.New("broken")
 	b := NewBody(io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)), "", 0)
