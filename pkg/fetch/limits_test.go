@@ -369,3 +369,22 @@ func TestHostileText(t *testing.T) {
 		}
 	}
 }
+
+// TestACutLineOfRobots: of a robots.txt that is longer than what is kept of it, the line
+// that is cut allows nothing.
+func TestACutLineOfRobots(t *testing.T) {
+	const rules, last = "User-agent: *\nDisallow: /p\n", "Allow: /p"
+	for _, max := range []int{500 << 10, 10 << 10} {
+		pad := "#" + strings.Repeat("x", max-len(rules)-len(last)-2) + "\n"
+		opt := options(newStore(t), &web{replies: map[string]string{"http://h.test/robots.txt": text(rules + pad + last + "ublic\n")}})
+		opt.BodyMax = int64(max)
+		if max == 500<<10 {
+			opt.BodyMax *= 2
+		}
+		urls := []record.URL{url("http://h.test/private"), url("http://h.test/x")}
+		got := outcomes(t, run(t, opt, "r1", urls), urls)
+		if got["http://h.test/private"] != record.OutcomeRobotsDenied || got["http://h.test/x"] != record.OutcomeFetched {
+			t.Errorf("%d bytes: %v", max, got)
+		}
+	}
+}

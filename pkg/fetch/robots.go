@@ -94,6 +94,15 @@ func robotsRow(row *record.Fetch) (v verdict, why, next string) {
 	return unreachable, "status " + itoa(int(row.Status)), ""
 }
 
+// robotsText is what counts of the text that came with a robots row, in a form that can
+// be kept. Of a longer file, the line that is cut does not count: it may say the opposite.
+func robotsText(row *record.Fetch, text []byte) []byte {
+	if row.Truncated != "" || int64(len(text)) < row.BodyLength {
+		text = text[:bytes.LastIndexAny(text, "\r\n")+1]
+	}
+	return bytes.ToValidUTF8(text, []byte("\uFFFD"))
+}
+
 // robotsCache holds the rules of the batch: names and texts in the spool, parsed
 // rules for those used last, and what earlier rounds left. known and what belongs
 // to it is guarded by runner.mu.
@@ -211,7 +220,7 @@ func (c *robotsCache) recall(row *record.Fetch, text []byte, waiting map[string]
 	for _, name := range names {
 		a, err := c.use(name)
 		if err == nil && a.verdict == unknown {
-			err = c.conclude(a, name, v, why, bytes.ToValidUTF8(text, []byte("\uFFFD")), int64(row.FetchTime)+row.DurationUS)
+			err = c.conclude(a, name, v, why, robotsText(row, text), int64(row.FetchTime)+row.DurationUS)
 		}
 		if err != nil {
 			return err

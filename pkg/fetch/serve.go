@@ -1,7 +1,6 @@
 package fetch
 
 import (
-	"bytes"
 	"context"
 	"net/netip"
 	"strconv"
@@ -161,7 +160,7 @@ func (r *runner) follow(h *host, e *errand, row *record.Fetch, text []byte) erro
 	v, why, next := robotsRow(row)
 	switch {
 	case v != asking:
-		r.conclude(h, e, v, why, text)
+		r.conclude(h, e, v, why, robotsText(row, text))
 		return nil
 	case e.hops >= robotsHopsMax: // RFC 9309 section 2.3.1.2
 		r.conclude(h, e, allowAll, "", nil)
@@ -186,15 +185,13 @@ func (r *runner) follow(h *host, e *errand, row *record.Fetch, text []byte) erro
 // conclude ends an errand: the pages that waited for it may go on.
 func (r *runner) conclude(h *host, e *errand, v verdict, why string, text []byte) {
 	var rules Rules
-	var clean []byte
 	if v == byRules {
-		clean = bytes.ToValidUTF8(text, []byte("\uFFFD"))
-		rules = r.opt.Robots(clean)
+		rules = r.opt.Robots(text)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
-	if err := r.robots.conclude(e.auth, e.name, v, why, clean, now); err != nil {
+	if err := r.robots.conclude(e.auth, e.name, v, why, text, now); err != nil {
 		r.cancel(err)
 		return
 	}
