@@ -311,20 +311,15 @@ func cut(s string) string {
 // retryAfter reads both forms of the header (RFC 9110 section 10.2.3).
 func retryAfter(value string, now time.Time) record.Time {
 	value = strings.TrimSpace(value)
-	if value == "" {
-		return 0
+	wait, ok := deltaSeconds(value)
+	if !ok {
+		t, err := http.ParseTime(value)
+		if err != nil || t.Before(now) {
+			return 0
+		}
+		wait = t.Sub(now)
 	}
-	if n, err := strconv.ParseUint(value, 10, 32); err == nil {
-		return record.TimeOf(now.Add(min(time.Duration(n)*time.Second, retryMax)))
-	}
-	t, err := http.ParseTime(value)
-	if err != nil || t.Before(now) {
-		return 0
-	}
-	if t.After(now.Add(retryMax)) {
-		t = now.Add(retryMax)
-	}
-	return record.TimeOf(t)
+	return record.TimeOf(now.Add(min(wait, retryMax)))
 }
 
 // group is the records of one contact, and what encoding them takes. Pooled.

@@ -152,3 +152,21 @@ func TestRobotsRow(t *testing.T) {
 		}
 	}
 }
+
+// TestRetryAfter: both forms of the header, and what is neither.
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	for value, want := range map[string]time.Duration{
+		"": -1, "120": 2 * time.Minute, " 120 ": 2 * time.Minute, "0": 0, "-1": -1, "+1": -1, "1.5": -1, "soon": -1,
+		"31622401": retryMax, "4294967296": retryMax, "99999999999999999999": retryMax,
+		"Sat, 21 Nov 2026 10:01:00 GMT": time.Minute, "Sat, 21 Nov 2026 09:59:00 GMT": -1, "Fri, 31 Dec 9999 23:59:59 GMT": retryMax,
+	} {
+		expect := record.Time(0)
+		if want >= 0 {
+			expect = record.TimeOf(now.Add(want))
+		}
+		if got := retryAfter(value, now); got != expect {
+			t.Errorf("%q: %v, want %v", value, got.Go(), expect.Go())
+		}
+	}
+}
