@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -465,5 +466,31 @@ func TestPatch(t *testing.T) {
 	must(t, err)
 	if e := m.File(f.Path()); e == nil || e.Sum != sum128([]byte("1234 body")) {
 		t.Errorf("%+v", e)
+	}
+}
+
+// TestVerifyTellsWhatItReads: every byte is told, and a file of many is left when ctx ends.
+func TestVerifyTellsWhatItReads(t *testing.T) {
+	fsys := testCrawl(t)
+	s := openStore(t, fsys, "urls")
+	tx, _, err := s.Begin(ctx, "new", "")
+	must(t, err)
+	f, err := tx.Create("runs/", ".fps", "run")
+	must(t, err)
+	_, err = f.Write(make([]byte, 4<<20))
+	must(t, err)
+	_, err = tx.Commit(0, "", record.Ledger{})
+	must(t, err)
+	told := int64(0)
+	stopped, cancel := context.WithCancel(ctx)
+	each := func(int64) {}
+	c, err := OpenCrawl("/c", Options{FS: fsys, Progress: func(n int64) { told += n; each(n) }})
+	must(t, err)
+	if v, err := c.Verify(ctx); err != nil || len(v.Problems) > 0 || v.Bytes < 4<<20 || told < v.Bytes {
+		t.Errorf("%+v, %v: told of %d bytes", v, err, told)
+	}
+	told, each = 0, func(int64) { cancel() }
+	if _, err := c.Verify(stopped); !errors.Is(err, context.Canceled) || told > 1<<20 {
+		t.Errorf("stopped at once, and %d bytes were read: %v", told, err)
 	}
 }

@@ -293,7 +293,7 @@ func (v *verifier) content(name string) error {
 		if st.Size() < c.length || !c.growing && !grows(claims) && st.Size() != c.length {
 			return &fault.Error{File: name, Found: fmt.Sprintf("%d bytes", st.Size()), Want: fmt.Sprintf("%d, as %s says", c.length, c.who)}
 		}
-		n, err := io.Copy(io.MultiWriter(hash, chain), io.NewSectionReader(f, at, c.length-at))
+		n, err := io.Copy(io.MultiWriter(hash, chain), v.read(io.NewSectionReader(f, at, c.length-at)))
 		v.Bytes += n
 		at += n
 		if err != nil {
