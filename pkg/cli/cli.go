@@ -292,8 +292,10 @@ func (s *Std) fail(err error) int {
 	}
 	text := err.Error()
 	var pe *fs.PathError
-	if errors.As(err, &pe) && (pe.Op == "open" || pe.Op == "stat") { // the file first, as all errors have it
-		text = strings.Replace(text, pe.Error(), pe.Path+": "+pe.Err.Error(), 1)
+	if errors.As(err, &pe) && slices.Contains([]string{"open", "stat", "read"}, pe.Op) { // the file first, as all errors have it, and once
+		named := pe.Path + ": " + pe.Err.Error()
+		text = strings.Replace(text, pe.Error(), named, 1)
+		text = strings.Replace(text, pe.Path+": "+named, named, 1)
 	}
 	if fault.ClassOf(err) == fault.No && text == string(fault.No) {
 		return code // the answer is the exit code alone

@@ -185,8 +185,6 @@ func urlFile(t *testing.T, path, txn string, urls ...string) {
 	}
 }
 
-// Several files read as one input give the rows, the count and the hash of one
-// file with all the rows.
 // What a line of text quotes may be of any length, and the reason stands behind it.
 func TestLongMessages(t *testing.T) {
 	for _, n := range []int{longestLine - 7, longestLine - 6, 2 << 20} {
@@ -204,6 +202,32 @@ func TestLongMessages(t *testing.T) {
 	}
 }
 
+// A file that cannot be opened or read is named once, before the reason, whoever met it.
+func TestFileErrors(t *testing.T) {
+	dir := t.TempDir()
+	_, missing := os.ReadFile(filepath.Join(dir, "missing"))
+	_, folder := os.ReadFile(dir)
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{missing, dir + "/missing: no such file or directory"},
+		{&fault.Error{Class: fault.Usage, Err: missing}, dir + "/missing: no such file or directory"},
+		{&fault.Error{Class: fault.Usage, File: dir + "/missing", Err: missing}, dir + "/missing: no such file or directory"},
+		{fmt.Errorf("names: %w", missing), "names: " + dir + "/missing: no such file or directory"},
+		{folder, dir + ": is a directory"},
+		{&fault.Error{File: dir, Place: "line 1", Err: folder}, dir + ": line 1: " + dir + ": is a directory"},
+	} {
+		var out bytes.Buffer
+		(&Std{Name: "toy", Err: &out, Common: &Common{}}).fail(c.err)
+		if out.String() != "toy: "+c.want+"\n" {
+			t.Errorf("%v: %q, want %q", c.err, out.String(), c.want)
+		}
+	}
+}
+
+// Several files read as one input give the rows, the count and the hash of one
+// file with all the rows.
 func TestSeveralFilesAreOneInput(t *testing.T) {
 	dir := t.TempDir()
 	a, b, ab := filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "ab")
