@@ -10,7 +10,6 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/cli"
-	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 )
 
@@ -41,8 +40,11 @@ of records: they are sorted on disk.
 }
 
 func (c *auditCmd) Run(ctx context.Context, std *cli.Std) error {
+	if err := checkDelays(c.MinDelay, c.DelayFactor, c.MaxDelay, c.AddrDelay); err != nil {
+		return err
+	}
 	if c.Worst < 0 || c.Worst > 10_000 {
-		return &fault.Error{Class: fault.Usage, Place: "--worst", Found: fmt.Sprint(c.Worst), Want: "0 to 10000"}
+		return wrong("--worst", fmt.Sprint(c.Worst), "0 to 10000")
 	}
 	in, err := cli.OpenRecords[record.Fetch](std, c.Files)
 	if err != nil {

@@ -152,23 +152,34 @@ With --replay a saved round is answered from its archive, in the same order, wit
 the same times.`
 }
 
+func wrong(flag, found, want string) error {
+	return &fault.Error{Class: fault.Usage, Place: flag, Found: found, Want: want}
+}
+
+// checkDelays refuses gaps that mean nothing.
+func checkDelays(least time.Duration, factor float64, most, addr time.Duration) error {
+	switch {
+	case least < 0:
+		return wrong("--min-delay", least.String(), "0 or more")
+	case !(factor >= 0 && factor <= 1e6):
+		return wrong("--delay-factor", fmt.Sprint(factor), "0 to 1000000")
+	case most < 0:
+		return wrong("--max-delay", most.String(), "0 or more")
+	case addr < 0:
+		return wrong("--addr-delay", addr.String(), "0 or more")
+	}
+	return nil
+}
+
 func (c *fetchCmd) validate(memory int64) error {
-	wrong := func(flag, found, want string) error {
-		return &fault.Error{Class: fault.Usage, Place: flag, Found: found, Want: want}
+	if err := checkDelays(c.MinDelay, c.DelayFactor, c.MaxDelay, c.AddrDelay); err != nil {
+		return err
 	}
 	switch {
 	case c.Connections < 1 || c.Connections > 100_000:
 		return wrong("--connections", fmt.Sprint(c.Connections), "1 to 100000")
-	case c.MinDelay < 0:
-		return wrong("--min-delay", c.MinDelay.String(), "0 or more")
-	case c.MaxDelay < 0:
-		return wrong("--max-delay", c.MaxDelay.String(), "0 or more")
-	case c.AddrDelay < 0:
-		return wrong("--addr-delay", c.AddrDelay.String(), "0 or more")
 	case c.Deadline < 0:
 		return wrong("--deadline", c.Deadline.String(), "0 or more")
-	case !(c.DelayFactor >= 0 && c.DelayFactor <= 1e6):
-		return wrong("--delay-factor", fmt.Sprint(c.DelayFactor), "0 to 1000000")
 	case c.MaxDelay < c.MinDelay && c.DelayFactor > 0:
 		return wrong("--max-delay", c.MaxDelay.String(), "at least --min-delay")
 	case c.Timeout <= 0:
@@ -485,29 +496,37 @@ func (c *robotsCmd) Run(std *cli.Std) error {
 		return err
 	}
 	defer f.Close()
+	if err := cli.RefuseFolder(f); err != nil {
+		return err
+	}
 	text, err := io.ReadAll(io.LimitReader(f, robots.BodyMax+1)) // what follows does not count
 	if err != nil {
 		return err
 	}
-	rules := parse(text)
-	in := bufio.NewScanner(std.In)
-	in.Buffer(nil, 1<<20)
 	out := bufio.NewWriter(std.Out)
-	for n := 1; in.Scan(); n++ {
-		url, _, err := canon.URL(strings.TrimSpace(in.Text()))
+	err = answer(parse(text), std.In, out)
+	return cmp.Or(out.Flush(), err)
+}
+
+// answer writes allow or deny for each line of in.
+func answer(rules fetch.Rules, in io.Reader, out io.Writer) error {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 1<<20)
+	for n := 1; lines.Scan(); n++ {
+		url, _, err := canon.URL(strings.TrimSpace(lines.Text()))
 		if err != nil {
 			return &fault.Error{Class: fault.Corrupt, File: "standard input", Place: fmt.Sprintf("line %d", n), Err: err}
 		}
-		answer := "deny"
+		verdict := "deny"
 		if rules.Allowed(url) {
-			answer = "allow"
+			verdict = "allow"
 		}
-		fmt.Fprintln(out, answer)
+		fmt.Fprintln(out, verdict)
 	}
-	if err := in.Err(); err != nil {
+	if err := lines.Err(); err != nil {
 		return &fault.Error{Class: fault.Corrupt, File: "standard input", Err: err}
 	}
-	return out.Flush()
+	return nil
 }
 
 func main() { os.Exit(cli.Main("mfetch", about, &grammar{}, 128<<20)) }
