@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -28,6 +29,11 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
+			fps, err := filepath.Abs("../../formats/fpfile/testdata")
+			if err != nil {
+				return err
+			}
+			env.Setenv("FPFILE", fps)
 			return os.WriteFile(env.WorkDir+"/x.warc", oneRecord(t), 0o666)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){

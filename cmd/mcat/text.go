@@ -400,8 +400,11 @@ func (p *printer) showFingerprints(ctx context.Context, in *input) error {
 	if err != nil {
 		return err
 	}
-	p.total += uint64(r.Count())
-	if p.g.Count {
+	p.total += r.Count()
+	switch {
+	case p.g.Check:
+		return r.Check(nil)
+	case p.g.Count:
 		return nil
 	}
 	for it := r.All(); !p.full(); {
@@ -416,7 +419,7 @@ func (p *printer) showFingerprints(ctx context.Context, in *input) error {
 			return context.Cause(ctx)
 		}
 		for _, k := range keys {
-			if p.g.Check || p.full() {
+			if p.full() {
 				break
 			}
 			line := fmt.Appendf(p.line[:0], "%016x", k)

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"mercator/formats/record"
 	"mercator/pkg/cli"
+	"mercator/pkg/fault"
 	"mercator/pkg/fpset"
 	"mercator/pkg/merge"
 	"mercator/pkg/stage"
@@ -135,7 +137,7 @@ func (c *diffCmd) Run(std *cli.Std) error {
 type recordsCmd struct {
 	By    string   `required:"" placeholder:"COLUMN" help:"Column that orders the rows, such as url_key or fetch_time."`
 	Sort  bool     `help:"Sort each input first; without it an input out of order is an error."`
-	Files []string `arg:"" help:"Record streams of one kind."`
+	Files []string `arg:"" help:"Record streams of one kind; - is standard input."`
 	cli.Output
 }
 
@@ -149,43 +151,46 @@ not know are kept if the first file has them, and refused by name otherwise; so 
 }
 
 func (c *recordsCmd) Run(ctx context.Context, std *cli.Std) error {
-	return byKind(std, c.Files[0], func(kind record.Kind) error {
-		switch kind {
-		case record.KindURL:
-			return mergeRecords[record.URL](ctx, std, c)
-		case record.KindFetch:
-			return mergeRecords[record.Fetch](ctx, std, c)
-		case record.KindLink:
-			return mergeRecords[record.Link](ctx, std, c)
-		}
-		return mergeRecords[record.Module](ctx, std, c)
-	})
-}
-
-// byKind calls run with the kind of the record stream in a file.
-func byKind(std *cli.Std, file string, run func(record.Kind) error) error {
-	f, err := os.Open(file)
-	if err != nil {
+	if err := stdinOnce(c.Files...); err != nil {
 		return err
 	}
-	src, err := record.Open(f, record.ReaderOptions{Name: file})
-	f.Close()
-	if err != nil {
-		return err
-	}
-	return run(src.Kind())
-}
-
-func mergeRecords[T record.Row](ctx context.Context, std *cli.Std, c *recordsCmd) error {
-	var inputs []merge.Rows[T]
+	var all []*cli.Records
 	for _, name := range c.Files {
-		in, err := cli.OpenRecords[T](std, []string{name})
+		src, err := cli.OpenSource(std, []string{name})
+		if err != nil {
+			return err
+		}
+		all = append(all, src)
+	}
+	switch all[0].Kind() {
+	case record.KindURL:
+		return mergeRecords[record.URL](ctx, std, c, all)
+	case record.KindFetch:
+		return mergeRecords[record.Fetch](ctx, std, c, all)
+	case record.KindLink:
+		return mergeRecords[record.Link](ctx, std, c, all)
+	}
+	return mergeRecords[record.Module](ctx, std, c, all)
+}
+
+// stdinOnce refuses standard input twice.
+func stdinOnce(names ...string) error {
+	if i := slices.Index(names, "-"); i >= 0 && slices.Contains(names[i+1:], "-") {
+		return &fault.Error{Class: fault.Usage, Found: "standard input twice", Want: "it once: the second would be empty"}
+	}
+	return nil
+}
+
+func mergeRecords[T record.Row](ctx context.Context, std *cli.Std, c *recordsCmd, all []*cli.Records) error {
+	var inputs []merge.Rows[T]
+	for _, src := range all {
+		in, err := cli.RowsOf[T](src)
 		if err != nil {
 			return err
 		}
 		var rows merge.Rows[T] = in
 		if c.Sort {
-			mem := std.MemoryLimit() / 4 / int64(len(c.Files))
+			mem := std.MemoryLimit() / 4 / int64(len(all))
 			if rows, err = merge.SortRows(rows, c.By, mem, ""); err != nil {
 				return err
 			}
@@ -247,6 +252,9 @@ Rows that carry bodies are refused.
 }
 
 func (c *joinCmd) Run(ctx context.Context, std *cli.Std) error {
+	if err := stdinOnce(c.Left, c.Right); err != nil {
+		return err
+	}
 	src, err := cli.OpenSource(std, []string{c.Left})
 	if err != nil {
 		return err
