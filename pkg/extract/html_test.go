@@ -285,6 +285,23 @@ func TestCostlyTrees(t *testing.T) {
 	}
 }
 
+// The open elements that are kept of SVG and MathML are bounded, whatever they are: each
+// end tag is looked for among them.
+func TestOpenForeignElements(t *testing.T) {
+	for _, open := range []string{"<math><mi>", "<svg><g><title>", "<svg><g>"} {
+		var f finder
+		d := &Document{URL: "http://h/", MIME: "text/html", Charset: "utf-8", Body: []byte(strings.Repeat(open, 1000) + "<p><a href=x>")}
+		f.again(d)
+		f.flatHTML(d, false)
+		if n := cap(f.html.flat.foreign); n > mostOpen {
+			t.Errorf("%s: room for %d open elements, want at most %d", open, n, mostOpen)
+		}
+		if len(f.found.all) != 1 || f.found.all[0].kind != KindA {
+			t.Errorf("%s: %v, want the link of the a element behind", open, f.found.all)
+		}
+	}
+}
+
 func manyAttributes(n int) string {
 	var b strings.Builder
 	for i := range n {

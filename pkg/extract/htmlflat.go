@@ -441,14 +441,9 @@ func (h *flat) foreignStart(e *element) {
 	if e.space = spaceSVG; h.foreign[0].tag == tagMath {
 		e.space = spaceMath
 	}
-	switch n := len(h.foreign); h.foreign[n-1].tag {
+	switch h.foreign[len(h.foreign)-1].tag {
 	case tagDesc, tagTitle, tagForeignObject, tagMI, tagMO, tagMN, tagMS, tagMText, tagAnnotationXML:
 		h.decline() // which begins here, or may
-	default:
-		if n == mostOpen {
-			h.decline()
-			return
-		}
 	}
 	switch {
 	case e.traits&isBreakout != 0:
@@ -459,7 +454,11 @@ func (h *flat) foreignStart(e *element) {
 	case e.tag == tagStyle || e.tag == tagScript || e.slashed:
 		h.decline() // their content is markup here
 	}
-	if !e.selfClosing {
+	switch {
+	case e.selfClosing:
+	case len(h.foreign) == mostOpen:
+		h.decline()
+	default:
 		h.foreign = append(h.foreign, openTag{e.key, e.tag, 0})
 	}
 }

@@ -174,7 +174,7 @@ const mostAlike = 3
 func (t *treeGuess) giveUp(l *lexer, at int) {
 	rest := l.b[at:]
 	tags := bytes.Count(rest, []byte("<"))
-	t.nodes += tags * (2 + t.again + tags + len(rest)/2)
+	t.nodes += int(min(int64(tags)*int64(2+t.again+tags+len(rest)/2), maxNodes+1))
 	if !l.last {
 		t.nodes = maxNodes + 1
 	}

@@ -278,14 +278,14 @@ func number(s string) (int, bool) {
 	if s == "" || len(s) > 10 || s[0] == '0' && len(s) > 1 {
 		return 0, false
 	}
-	n := 0
+	n := int64(0)
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {
 			return 0, false
 		}
-		n = n*10 + int(s[i]-'0')
+		n = n*10 + int64(s[i]-'0')
 	}
-	return n, n < 1<<31
+	return int(n), n < 1<<31
 }
 
 // resolve finds what a request target means. It guesses from the shape, then
