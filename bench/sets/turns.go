@@ -84,7 +84,7 @@ func (b *bench) shell(line string) (peak int64, err error) {
 	if !ok {
 		return 0, errors.New("this system does not tell peak memory")
 	}
-	peak = usage.Maxrss
+	peak = int64(usage.Maxrss)
 	if runtime.GOOS != "darwin" {
 		peak <<= 10 // KiB elsewhere
 	}

@@ -20,7 +20,7 @@ func BenchmarkRead(b *testing.B) {
 		host := fmt.Sprintf("www.h%d.example", i*7919%1000)
 		via := fmt.Sprintf("http://%s/docs/part%d/", host, i%7)
 		u := fmt.Sprintf("%s%d.html", via, i)
-		e = Entry{Order: uint64(i / 3), URL: record.URL{URL: u, Host: host, Key: fingerprint.URLKey(host, u), Via: via, Depth: 3, Discovered: record.Time(1_700_000_000_000_000 + i)}}
+		e = Entry{Order: uint64(i / 3), URL: record.URL{URL: u, Host: host, Key: fingerprint.URLKey(host, u), Via: via, Depth: 3, Discovered: 1_700_000_000_000_000 + record.Time(i)}}
 		if err := w.Add(&e); err != nil {
 			b.Fatal(err)
 		}

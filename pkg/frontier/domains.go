@@ -33,7 +33,7 @@ const maxBudget = 1 << 32
 // check refuses budgets that mean nothing, or that a policy has no use for.
 func (b Budgets) check(p *policy, links bool) error {
 	if b.Base > maxBudget || !(b.Growth >= 0 && b.Growth <= maxBudget) {
-		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a budget of %d URLs a domain, growing by %v", b.Base, b.Growth), Want: fmt.Sprintf("numbers of 0 to %d", maxBudget)}
+		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a budget of %d URLs a domain, growing by %v", b.Base, b.Growth), Want: fmt.Sprintf("numbers of 0 to %d", uint64(maxBudget))}
 	}
 	if b.Base == 0 && b.Growth > 0 {
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a growth of %v for each linking domain without a budget", b.Growth), Want: "a budget of URLs a domain"}
