@@ -132,9 +132,13 @@ const (
 	heapGrowth  = 400 // percent
 )
 
-func (c *resolveCmd) Run(ctx context.Context, std *cli.Std) error {
+func growHeap(std *cli.Std) {
 	debug.SetMemoryLimit(max(std.MemoryLimit()-outsideHeap, std.MemoryLimit()/4))
 	debug.SetGCPercent(heapGrowth)
+}
+
+func (c *resolveCmd) Run(ctx context.Context, std *cli.Std) error {
+	growHeap(std)
 	run := batch[record.URL]{store: c.Store, files: c.Files, txn: c.TxnFlags, output: c.Output, unit: "URLs",
 		spec: stage.Spec{Name: "mresolve", Verb: "resolve"}, silentOK: c.SilentOK}
 	if len(c.Replay) > 0 {
@@ -235,6 +239,7 @@ It is 6 when no server answered for any name: every status is TIMEOUT or ERROR.
 }
 
 func (c *namesCmd) Run(ctx context.Context, std *cli.Std) error {
+	growHeap(std)
 	r, err := c.resolver(std, resolve.Config{})
 	if err != nil {
 		return err

@@ -80,6 +80,7 @@ type names struct {
 	ctx   context.Context
 	fail  context.CancelCauseFunc
 	qtype uint16
+	kind  string // its name
 	now   func() time.Time
 	out   *lineWriter
 
@@ -106,7 +107,7 @@ func Names(ctx context.Context, r *Resolver, recordType string, inOrder bool, no
 	defer w.end()
 	stop := context.AfterFunc(ctx, w.end)
 	defer stop()
-	n := &names{r: r, ctx: ctx, fail: cancel, qtype: qtype, now: now, out: w, asking: map[string][]line{}}
+	n := &names{r: r, ctx: ctx, fail: cancel, qtype: qtype, kind: dns.Type(qtype).String(), now: now, out: w, asking: map[string][]line{}}
 	lines := bufio.NewReaderSize(in, MaxLine)
 	var err error
 	for err == nil && ctx.Err() == nil {
@@ -156,7 +157,7 @@ func (n *names) ask(l line) {
 	n.asking[name] = append(lines, l)
 	n.mu.Unlock()
 	if !asked && n.r.enter(n.ctx) {
-		n.r.raw(name, n.qtype, func(raw RawReply) { n.came(name, &raw) })
+		n.r.raw(name, n.qtype, false, func(raw RawReply) { n.came(name, &raw) })
 	}
 }
 
@@ -190,12 +191,12 @@ func (n *names) tell(l line, raw *RawReply) {
 
 // result makes the result of a line.
 func (n *names) result(l *line, raw *RawReply) (result []byte, status string, err error) {
-	res := NameResult{Name: l.name, Class: "IN", Type: dns.Type(n.qtype).String(), Status: "ILLEGAL_INPUT", Timestamp: n.now().UTC()}
+	res := NameResult{Name: l.name, Class: "IN", Type: n.kind, Status: "ILLEGAL_INPUT", Timestamp: n.now().UTC()}
 	res.Data.Answers = []NameAnswer{}
 	if raw != nil && raw.Why != StatusBadName {
 		res.tell(raw)
 	}
-	result, err = json.Marshal(res)
+	result, err = res.appendTo(make([]byte, 0, 384))
 	if l.fields != nil && err == nil {
 		// What the result has counts, before what was there.
 		if err = json.Unmarshal(result, &l.fields); err == nil {
@@ -208,6 +209,9 @@ func (n *names) result(l *line, raw *RawReply) (result []byte, status string, er
 // tell fills in what became of the question.
 func (res *NameResult) tell(raw *RawReply) {
 	res.Status, res.Error, res.RTT, res.Data.Resolver = raw.Status, raw.Why, raw.RTT.Microseconds(), raw.Server
+	for _, addr := range raw.addrs {
+		res.Data.Answers = append(res.Data.Answers, NameAnswer{Name: res.Name, Class: "IN", Type: res.Type, TTL: raw.ttl, Answer: addr.String(), Special: addrguard.Special(addr)})
+	}
 	if raw.Msg == nil {
 		return
 	}
@@ -227,6 +231,50 @@ func (res *NameResult) tell(raw *RawReply) {
 		}
 		res.Data.Answers = append(res.Data.Answers, answer)
 	}
+}
+
+// appendTo appends the result as JSON. Texts in which that escapes nothing, as nearly all, need
+// no encoding/json, which took a fifteenth of the time.
+func (res *NameResult) appendTo(b []byte) ([]byte, error) {
+	easy := plain(res.Name) && plain(res.Data.Resolver)
+	for i := range res.Data.Answers {
+		a := &res.Data.Answers[i]
+		easy = easy && plain(a.Name) && plain(a.Answer)
+	}
+	if !easy {
+		value, err := json.Marshal(res)
+		return append(b, value...), err
+	}
+	text := func(field, value string) {
+		b = append(append(append(b, field...), value...), '"')
+	}
+	text(`{"name":"`, res.Name)
+	text(`,"class":"`, res.Class)
+	text(`,"type":"`, res.Type)
+	text(`,"status":"`, res.Status)
+	if res.Error != "" {
+		text(`,"error":"`, res.Error)
+	}
+	b = append(res.Timestamp.AppendFormat(append(b, `,"timestamp":"`...), time.RFC3339Nano), '"')
+	b = strconv.AppendInt(append(b, `,"rtt_us":`...), res.RTT, 10)
+	b = append(b, `,"data":{"answers":[`...)
+	for i := range res.Data.Answers {
+		a := &res.Data.Answers[i]
+		if i > 0 {
+			b = append(b, ',')
+		}
+		text(`{"name":"`, a.Name)
+		text(`,"class":"`, a.Class)
+		text(`,"type":"`, a.Type)
+		b = strconv.AppendUint(append(b, `,"ttl":`...), uint64(a.TTL), 10)
+		text(`,"answer":"`, a.Answer)
+		if a.Special != "" {
+			text(`,"special":"`, a.Special)
+		}
+		b = append(b, '}')
+	}
+	text(`],"resolver":"`, res.Data.Resolver)
+	return append(b, "}}"...), nil
 }
 
 // parseType reads a record type by its name, or by its number as TYPE65280 (RFC 3597,

@@ -122,12 +122,12 @@ func (q *query) unpack(wire []byte) (*dns.Msg, error) {
 	return m, nil
 }
 
-// brief is a reply that says nothing but addresses of the name that was asked for, or
-// that there are none.
+// brief is a reply that says nothing but addresses of the name that was asked for, all of one
+// life (RFC 2181, section 5.2), or that there are none.
 type brief struct {
 	addrs   []netip.Addr
 	rcode   int
-	ttl     time.Duration // the least of the addresses'
+	ttl     uint32        // of the addresses, seconds
 	zone    string        // without addresses: the owner of the SOA record, if there is one
 	minimum time.Duration // of that
 }
@@ -155,10 +155,13 @@ func (q *query) brief(wire []byte) (b brief, ok bool) {
 		if !ok || wire[at] != 0xc0 || wire[at+1] != headerLen || r.kind != qtype || r.class != dns.ClassINET || len(r.data) != size {
 			return b, false
 		}
-		if ttl := seconds(r.ttl); i == 0 || ttl < b.ttl {
-			b.ttl = ttl
+		if i > 0 && r.ttl != b.ttl {
+			return b, false
 		}
-		b.addrs = withAddr(b.addrs, r.data)
+		b.ttl = r.ttl
+		if b.addrs = withAddr(b.addrs, r.data); len(b.addrs) != i+1 {
+			return b, false // it was there, or there is no room
+		}
 		at = end
 	}
 	for i := range authority + more {

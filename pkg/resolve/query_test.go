@@ -47,7 +47,7 @@ func FuzzBrief(f *testing.F) {
 		}
 		ttl := 24 * time.Hour * 365 * 200
 		addrs, alias := answersOf(whole, "host.test.", &ttl)
-		if !slices.Equal(addrs, b.addrs) || alias != "" || whole.Rcode != b.rcode || len(addrs) > 0 && ttl != b.ttl {
+		if !slices.Equal(addrs, b.addrs) || alias != "" || whole.Rcode != b.rcode || len(addrs) > 0 && ttl != seconds(b.ttl) {
 			t.Errorf("%+v, the library reads %v %q %v %d", b, addrs, alias, ttl, whole.Rcode)
 		}
 		x, zone := r.negative(&question{brief: b}, "host.test")
@@ -64,13 +64,21 @@ func TestBriefIsUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(m *dns.Msg){
-		"[127.0.0.1] 0 1m0s  0s": func(m *dns.Msg) { good(m); m.SetEdns0(1232, false) },
-		"[] 3 0s test. 30s":      func(m *dns.Msg) { m.Rcode = 3; m.Ns = append(m.Ns, rr(t, "test. 90 IN SOA a. b. 1 2 3 4 30")) },
-		"[] 0 0s  0s":            func(*dns.Msg) {},
+		"[127.0.0.1] 0 60  0s": func(m *dns.Msg) { good(m); m.SetEdns0(1232, false) },
+		"[] 3 0 test. 30s":     func(m *dns.Msg) { m.Rcode = 3; m.Ns = append(m.Ns, rr(t, "test. 90 IN SOA a. b. 1 2 3 4 30")) },
+		"[] 0 0  0s":           func(*dns.Msg) {},
 	} {
 		b, ok := q.brief(reply(q.wire, func(m *dns.Msg) { change(m); m.Compress = true }))
 		if got := fmt.Sprintf("%v %d %v %v %v", b.addrs, b.rcode, b.ttl, b.zone, b.minimum); !ok || got != want {
 			t.Errorf("%s %v, want %s", got, ok, want)
+		}
+	}
+	for why, change := range map[string]func(m *dns.Msg){
+		"two lives":        func(m *dns.Msg) { good(m); m.Answer = append(m.Answer, rr(t, "host.test. 9 IN A 127.0.0.9")) },
+		"an address twice": func(m *dns.Msg) { good(m); good(m) },
+	} {
+		if b, ok := q.brief(reply(q.wire, func(m *dns.Msg) { change(m); m.Compress = true })); ok {
+			t.Errorf("%s: %+v, want none", why, b)
 		}
 	}
 }

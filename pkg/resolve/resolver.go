@@ -500,7 +500,7 @@ func (w *walk) arrives() bool {
 	if w.reply != nil {
 		addrs, cname = answersOf(w.reply, w.target, &w.ttl)
 	} else if len(addrs) > 0 {
-		w.ttl = min(w.ttl, w.brief.ttl)
+		w.ttl = min(w.ttl, seconds(w.brief.ttl))
 	}
 	for cname != "" && len(addrs) == 0 {
 		w.seen = append(w.seen, w.target)
@@ -645,12 +645,13 @@ func wireName(name string) string {
 
 // RawReply is what became of a question.
 type RawReply struct {
-	Msg    *dns.Msg // nil if none came
+	Msg    *dns.Msg // nil if none came, or only brief was wanted and has all
 	Server string
 	RTT    time.Duration
 	Status string // the name of Msg's code, or without a reply TIMEOUT or ERROR
 	Why    string // there was an error: one of the statuses of an Answer
 
+	brief
 	question *question
 }
 
@@ -667,7 +668,7 @@ func (r *Resolver) Raw(ctx context.Context, name string, qtype uint16) RawReply 
 		var wanted atomic.Bool // cleared by who is first: the reply, or the end of ctx
 		wanted.Store(true)
 		reply := make(chan RawReply, 1)
-		r.raw(wireName(name), qtype, func(raw RawReply) {
+		r.raw(wireName(name), qtype, true, func(raw RawReply) {
 			if !wanted.Swap(false) {
 				raw.Release()
 				return
@@ -688,14 +689,16 @@ func (r *Resolver) Raw(ctx context.Context, name string, qtype uint16) RawReply 
 
 // raw asks for a name as wireName gives it, in a slot that the caller has taken. done is
 // called as that of begin.
-func (r *Resolver) raw(name string, qtype uint16, done func(RawReply)) {
-	q := &question{r: r, whole: true, place: r.slots}
+func (r *Resolver) raw(name string, qtype uint16, whole bool, done func(RawReply)) {
+	q := &question{r: r, whole: whole, place: r.slots}
 	q.over = func() {
 		q.leave()
-		raw := RawReply{Msg: q.reply, Server: q.serverName(), RTT: q.rtt, question: q}
+		raw := RawReply{Msg: q.reply, Server: q.serverName(), RTT: q.rtt, brief: q.brief, question: q}
 		switch {
 		case q.reply != nil:
 			raw.Status = rcodeName(q.reply.Rcode)
+		case q.status == StatusOK:
+			raw.Status = rcodeName(q.rcode)
 		case q.status == StatusTimeout:
 			raw.Status = "TIMEOUT"
 		default:

@@ -393,6 +393,30 @@ func oneName(t *testing.T, r *Resolver, name, recordType string) (res NameResult
 	return res
 }
 
+// FuzzNameResult: a result is written as encoding/json writes it.
+func FuzzNameResult(f *testing.F) {
+	f.Add("host.test", "NOERROR", "", "127.0.0.1:53", "192.0.2.1", "documentation", uint32(60), byte(2))
+	f.Add("héc\"\\<&>\u2028\xff", "ERROR", "bad-reply", "https://a.test/?a&b", "\"x\" \x7f", "", uint32(1<<31), byte(1))
+	f.Add("", "", "", "", "", "", uint32(0), byte(0))
+	f.Fuzz(func(t *testing.T, name, status, why, server, answer, special string, ttl uint32, answers byte) {
+		if !plain(status) || !plain(why) || !plain(special) { // which are the project's own
+			return
+		}
+		res := NameResult{Name: name, Class: "IN", Type: "A", Status: status, Error: why, Timestamp: testNow.Add(time.Duration(ttl)), RTT: int64(ttl) - 9}
+		res.Data.Answers, res.Data.Resolver = []NameAnswer{}, server
+		for range answers % 4 {
+			res.Data.Answers = append(res.Data.Answers, NameAnswer{name, "IN", "A", ttl, answer, special})
+		}
+		got, err := res.appendTo(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want, err := json.Marshal(res); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s\nwant %s, %v", got, want, err)
+		}
+	})
+}
+
 func TestNamesKeepTheOrder(t *testing.T) {
 	addr := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
 		if strings.HasPrefix(q.Name, "slow") {
