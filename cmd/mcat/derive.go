@@ -77,6 +77,9 @@ func derivePart(ctx context.Context, w *derive.Writer, part warc.Part) error {
 		return err
 	}
 	defer f.Close() // was read only
+	if part.Length == 0 {
+		return nil // a store's, of which nothing was committed
+	}
 	in := bufio.NewReaderSize(io.NewSectionReader(f, 0, length), 64<<10)
 	if err := refuseOurs(in, part.Path); err != nil {
 		return err

@@ -29,6 +29,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"math"
 	"net/http"
 	"path/filepath"
 	"strconv"
@@ -38,6 +39,7 @@ import (
 
 	"mercator/formats/warc"
 	"mercator/pkg/extract"
+	"mercator/pkg/fault"
 	"mercator/pkg/httpmsg"
 	"mercator/pkg/process"
 )
@@ -78,7 +80,6 @@ type Writer struct {
 	member  []byte // reused
 	started bool
 	left    uint64 // records that may still be written
-	limited bool
 }
 
 // NewWriter writes to out. Most records, the warcinfo record aside: head; 0: no bound.
@@ -86,19 +87,26 @@ func NewWriter(out io.Writer, head uint64, opt Options) *Writer {
 	if opt.MaxBody <= 0 {
 		opt.MaxBody = extract.DefaultMaxBody
 	}
-	return &Writer{out: out, opt: opt, encoder: warc.Encoder{BlockDigest: true}, left: head, limited: head > 0}
+	if head == 0 {
+		head = math.MaxUint64
+	}
+	return &Writer{out: out, opt: opt, encoder: warc.Encoder{BlockDigest: true}, left: head}
 }
 
-// File derives from one WARC file. name is that by which derived records tell it.
+// File derives from one WARC file, which is not empty. name is that by which derived
+// records tell it.
 func (w *Writer) File(ctx context.Context, in io.Reader, name string) error {
 	r := warc.NewReader(in, warc.ReaderOptions{Name: name})
 	defer r.Close()
-	for !w.limited || w.left > 0 {
+	for w.left > 0 {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		rec, err := r.Next()
 		if err == io.EOF {
+			if r.Number() == 0 {
+				return &fault.Error{Class: fault.Truncated, File: name, Found: "an empty file", Want: "a WARC record"}
+			}
 			return nil
 		}
 		if err != nil {
