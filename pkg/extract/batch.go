@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -262,8 +263,8 @@ func settle(ctx context.Context, b Books, s Settings, j *job, report *Report) er
 		if e.err != nil {
 			return e.err
 		}
-		for reason, n := range e.refused {
-			b.Refuse(reason, n)
+		for _, reason := range slices.Sorted(maps.Keys(e.refused)) { // the books may not hold all
+			b.Refuse(reason, e.refused[reason])
 		}
 		for _, m := range e.failed {
 			report.ModuleFailures[m]++

@@ -23,6 +23,7 @@ import (
 	"os"
 	"sort"
 	"strconv"
+	"strings"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
@@ -369,12 +370,12 @@ func (b *Batch[In, Out]) Pass(row *Out) error {
 
 // Make writes a row that no input row became (robots rows, links), by reason.
 func (b *Batch[In, Out]) Make(reason string, row *Out) error {
-	b.made[reason]++
+	enter(b.made, reason, 1)
 	return b.write(row)
 }
 
 // Drop accounts for an input row that goes no further, by reason.
-func (b *Batch[In, Out]) Drop(reason string) { b.drops[reason]++ }
+func (b *Batch[In, Out]) Drop(reason string) { enter(b.drops, reason, 1) }
 
 // Consume accounts for an input row that was used up (a page whose links were made).
 func (b *Batch[In, Out]) Consume() { b.consumed++ }
@@ -382,8 +383,29 @@ func (b *Batch[In, Out]) Consume() { b.consumed++ }
 // Refuse counts candidates that never became rows, by reason.
 func (b *Batch[In, Out]) Refuse(reason string, n uint64) {
 	if n > 0 {
-		b.refused[reason] += n
+		enter(b.refused, reason, n)
 	}
+}
+
+// What the books of a stage tell apart: so many reasons, of so many bytes, each of what was
+// dropped, made and refused. A filter may have more rules than a ledger holds, and rows of
+// other programs may say anything; what is beyond counts together, as ReasonOther.
+const (
+	maxReasons = 1000
+	maxReason  = 256
+)
+
+// ReasonOther is the reason of all that the books do not tell apart.
+const ReasonOther = "other"
+
+func enter(m map[string]uint64, reason string, n uint64) {
+	if _, ok := m[reason]; !ok {
+		if len(m) >= maxReasons || len(reason) > maxReason {
+			reason = ReasonOther
+		}
+		reason = strings.Clone(reason) // that of a row would keep its batch in memory
+	}
+	m[reason] += n
 }
 
 func counts(m map[string]uint64) []record.Count {

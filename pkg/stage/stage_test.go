@@ -361,6 +361,46 @@ func TestWithoutStoreTheRoundPassesThrough(t *testing.T) {
 	}
 }
 
+// The books are bounded, whatever reasons the rows of other programs bring.
+func TestManyReasons(t *testing.T) {
+	const n = 3 * maxReasons
+	out := &bufferSink{}
+	_, err := Run(t.Context(), Spec{Name: "dropper"}, input(t, stream(t, "r9", n)), []Sink{out}, func(_ context.Context, b *Batch[record.URL, record.URL]) error {
+		var row record.URL
+		for i := 0; ; i++ {
+			if err := b.Read(&row); err == io.EOF {
+				return nil
+			} else if err != nil {
+				return err
+			}
+			switch b.Refuse(row.URL, 2); i {
+			case n - 1:
+				b.Drop(strings.Repeat("x", maxReason+1))
+			default:
+				b.Drop(row.URL)
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, end := out.rows(t)
+	s := end.Ledger.Stages[len(end.Ledger.Stages)-1]
+	for name, counts := range map[string][]record.Count{"drops": s.Drops, "refused": s.Refused} {
+		var all, other uint64
+		for _, c := range counts {
+			if all += c.N; c.Reason == ReasonOther {
+				other = c.N
+			} else if len(c.Reason) > maxReason {
+				t.Errorf("%s: a reason of %d bytes", name, len(c.Reason))
+			}
+		}
+		if want := map[string]uint64{"drops": n, "refused": 2 * n}[name]; len(counts) != maxReasons+1 || all != want || other == 0 {
+			t.Errorf("%s: %d reasons for %d rows, %d of them other ones; want %d for %d", name, len(counts), all, other, maxReasons+1, want)
+		}
+	}
+}
+
 func TestSourceWithoutTxnSpools(t *testing.T) {
 	st := newStore(t)
 	out := &bufferSink{}
