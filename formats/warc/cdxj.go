@@ -39,8 +39,8 @@ func (r *Reader) CDXJ(filename string) (line []byte, ok bool, err error) {
 	payload := rec.Block
 	entry.MIME, _ = httpmsg.MediaType(rec.ContentType)
 	if strings.HasPrefix(entry.MIME, "application/http") {
-		entry.MIME = ""
-		// A reply that is not HTTP is indexed without status and media type.
+		entry.MIME, payload = "", nil
+		// A reply that is not HTTP is indexed without status and media type, and has no payload.
 		if m, err := httpmsg.Open(rec.Block); err == nil {
 			payload = m.Payload
 			entry.MIME, _ = httpmsg.MediaType(m.Head.Get("Content-Type"))
@@ -52,7 +52,7 @@ func (r *Reader) CDXJ(filename string) (line []byte, ok bool, err error) {
 	}
 	if sum, ok := parseSHA1(rec.Get(FieldPayloadDigest)); ok {
 		entry.Digest = Base32SHA1(sum)
-	} else if rec.Type != TypeRevisit {
+	} else if payload != nil && rec.Type != TypeRevisit {
 		h := sha1.New()
 		io.Copy(h, payload) // a payload cut short is digested as far as it goes
 		entry.Digest = Base32SHA1([sha1.Size]byte(h.Sum(nil)))

@@ -27,10 +27,7 @@ func TestSURT(t *testing.T) {
 
 func TestCDXJ(t *testing.T) {
 	for _, c := range codecs {
-		file, ends := testFile(t, None)
-		if c != None {
-			file, ends = testFile(t, c)
-		}
+		file, ends := testFile(t, c)
 		r := NewReader(bytes.NewReader(file), ReaderOptions{})
 		var lines []string
 		for {
@@ -53,5 +50,23 @@ func TestCDXJ(t *testing.T) {
 		if r.Good() != ends[len(ends)-1] {
 			t.Errorf("%s: good %d", c, r.Good())
 		}
+	}
+}
+
+// TestCDXJOfNoHTTP: a reply that is no HTTP has no payload of which a digest could be told.
+func TestCDXJOfNoHTTP(t *testing.T) {
+	block := "220 ftp ready\r\n\r\nrest"
+	member, err := Encoder{}.Append(nil, &Record{Type: TypeResponse, Date: testDate, TargetURI: "http://example.com/", ContentType: MediaResponse,
+		Block: strings.NewReader(block), Length: int64(len(block))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewReader(bytes.NewReader(member), ReaderOptions{})
+	if _, err := r.Next(); err != nil {
+		t.Fatal(err)
+	}
+	line, ok, err := r.CDXJ("a.warc.gz")
+	if err != nil || !ok || strings.Contains(string(line), "digest") || strings.Contains(string(line), "status") {
+		t.Errorf("%s, %v, %v", line, ok, err)
 	}
 }

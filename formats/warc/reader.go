@@ -412,8 +412,8 @@ func (r *Reader) fill(all []Field) error {
 		case "content-type":
 			rec.ContentType = f.Value
 		case "content-length":
-			n, err := strconv.ParseUint(f.Value, 10, 63)
-			if err != nil || f.Value[0] == '+' {
+			n, err := strconv.ParseUint(f.Value, 10, 63) // which takes no sign
+			if err != nil {
 				return r.fault(fault.Corrupt, fmt.Sprintf("Content-Length %q", cut([]byte(f.Value))), "a number of bytes")
 			}
 			rec.Length = int64(n)
