@@ -176,18 +176,10 @@ type Outcome struct {
 	Row   record.Fetch
 }
 
-// NewOutcome returns the metadata record that ends a contact's group of records:
-// the whole row, except for the place of the response, which a reader knows, and
-// the columns that this version does not know, which the round's input holds.
-func NewOutcome(r Round, row *record.Fetch) *Record {
-	b := AppendOutcome(nil, r, row)
-	return &Record{
-		Type: TypeMetadata, Date: row.FetchTime.Go(), TargetURI: row.URL, ContentType: MediaFields,
-		Block: bytes.NewReader(b), Length: int64(len(b)),
-	}
-}
-
-// AppendOutcome appends the block of the record that NewOutcome returns.
+// AppendOutcome appends the block of the metadata record (MediaFields) that ends a
+// contact's group of records: the whole row, except for the place of the response, which
+// a reader knows, and the columns that this version does not know, which the round's
+// input holds.
 func AppendOutcome(b []byte, r Round, row *record.Fetch) []byte {
 	b = appendField(b, fieldTxn, r.Txn)
 	b = append(strconv.AppendUint(append(b, fieldEpoch+": "...), r.Epoch, 10), "\r\n"...)
@@ -197,8 +189,8 @@ func AppendOutcome(b []byte, r Round, row *record.Fetch) []byte {
 	return b
 }
 
-// ReadOutcome reads a metadata record. ok is false for one that NewOutcome did not make.
-// The caller fills in WARCFilename, WARCOffset and WARCLength.
+// ReadOutcome reads a metadata record. ok is false for one whose block AppendOutcome did
+// not make. The caller fills in WARCFilename, WARCOffset and WARCLength.
 func ReadOutcome(rec *Record) (o Outcome, ok bool, err error) {
 	if rec.ContentType != MediaFields {
 		return o, false, nil

@@ -32,7 +32,8 @@ func TestOutcomeComesBackWhole(t *testing.T) {
 	}
 	round := Round{Txn: "r1", Epoch: 4}
 	for _, row := range []record.Fetch{fullRow, {URL: "http://h.test/", Role: record.RoleRobots, Outcome: record.OutcomeDNS}} {
-		got, ok, err := ReadOutcome(NewOutcome(round, &row))
+		block := AppendOutcome(nil, round, &row)
+		got, ok, err := ReadOutcome(&Record{Type: TypeMetadata, ContentType: MediaFields, Block: bytes.NewReader(block), Length: int64(len(block))})
 		if err != nil || !ok || got.Round != round {
 			t.Fatalf("%+v, %v, %v", got.Round, ok, err)
 		}

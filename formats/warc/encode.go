@@ -253,11 +253,10 @@ func (e Encoder) appendHeader(b []byte, rec *Record, date, block []byte) []byte 
 
 // Writer appends encoded records to a file in large writes. Errors stick.
 type Writer struct {
-	w       io.Writer
-	buf     []byte
-	offset  int64 // of the next record
-	flushed int64
-	err     error
+	w      io.Writer
+	buf    []byte
+	offset int64 // of the next record
+	err    error
 }
 
 // bufferSize is how many bytes a Writer gathers before it writes.
@@ -265,11 +264,11 @@ const bufferSize = 1 << 20
 
 // NewWriter returns a Writer that appends to w, whose length is offset bytes.
 func NewWriter(w io.Writer, offset int64) *Writer {
-	return &Writer{w: w, offset: offset, flushed: offset}
+	return &Writer{w: w, offset: offset}
 }
 
 // Append adds one encoded record and returns where it begins and its length.
-// The bytes are in the file only once Flushed has passed them.
+// The bytes are in the file only once Flush has returned.
 func (w *Writer) Append(member []byte) (offset, length int64, err error) {
 	if w.err != nil {
 		return 0, 0, w.err
@@ -312,7 +311,6 @@ func (w *Writer) Flush() error {
 
 func (w *Writer) write(b []byte) error {
 	n, err := w.w.Write(b)
-	w.flushed += int64(n)
 	if err == nil && n != len(b) {
 		err = io.ErrShortWrite
 	}
@@ -322,6 +320,3 @@ func (w *Writer) write(b []byte) error {
 
 // Offset is where the next record will begin.
 func (w *Writer) Offset() int64 { return w.offset }
-
-// Flushed is the length of the file: records that end at or before it are in it.
-func (w *Writer) Flushed() int64 { return w.flushed }

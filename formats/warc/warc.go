@@ -51,7 +51,6 @@ const (
 	FieldRefersToFilename  = "WARC-Refers-To-Filename"    // not of the standard; Heritrix writes it too
 	FieldRefersToOffset    = "WARC-Refers-To-File-Offset" // and this
 	FieldProfile           = "WARC-Profile"
-	FieldWarcinfoID        = "WARC-Warcinfo-ID"
 	FieldFilename          = "WARC-Filename"
 )
 

@@ -141,20 +141,8 @@ func (s *Stream) Close() error {
 // Len is the number of bytes kept.
 func (s *Stream) Len() int64 { return int64(s.n) + s.fileN + int64(s.tailN) }
 
-// Full says whether the limit is reached.
-func (s *Stream) Full() bool { return s.Len() >= s.max }
-
 // Truncated says whether bytes did not fit.
 func (s *Stream) Truncated() bool { return s.truncated }
-
-// InMemory returns the whole document if it is small enough to be in memory. The
-// slice is valid until the Stream is written to, reset or closed.
-func (s *Stream) InMemory() ([]byte, bool) {
-	if s.fileN > 0 || s.tailN > 0 {
-		return nil, false
-	}
-	return s.Start(), true
-}
 
 // Start returns the part in memory: the whole document, or its first MemoryMax bytes.
 func (s *Stream) Start() []byte {
