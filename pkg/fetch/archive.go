@@ -149,16 +149,14 @@ func (a *archive) find(name string) (path string, size int64, err error) {
 // and cuts what follows.
 func (a *archive) recover(name string, committed int64) error {
 	path, size, err := a.find(name)
-	if err != nil {
-		if committed == 0 && errors.Is(err, fs.ErrNotExist) {
-			return nil // reserved, but never made
-		}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return &fault.Error{Class: fault.Corrupt, File: a.st.Path(name), Found: "the file is missing", Want: fmt.Sprintf("%d bytes", committed), Err: err}
-	}
-	if size < committed {
+	case err != nil:
+		return err
+	case size < committed:
 		return &fault.Error{Class: fault.Truncated, File: path, Found: fmt.Sprintf("%d bytes", size), Want: fmt.Sprintf("%d", committed)}
-	}
-	if size == committed {
+	case size == committed:
 		return nil
 	}
 	f, err := a.fs.OpenFile(path, os.O_RDWR, 0o644)

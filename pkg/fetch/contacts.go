@@ -67,5 +67,3 @@ func (s *scheduler) save(tx *store.Tx, now micros) error {
 		return nil
 	})
 }
-
-func itoa(n int) string { return strconv.Itoa(n) }

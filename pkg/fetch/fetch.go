@@ -67,6 +67,8 @@ func CreateStore(dir string, opt store.Options) error {
 // for the rest of the batch.
 const failsMax = 5
 
+const hostFailed = "host failed five times in a row"
+
 // Options say how a batch is fetched. Zero durations, Deadline aside, are no delay.
 type Options struct {
 	Store     *store.Store
@@ -402,7 +404,7 @@ func (r *runner) resume(ctx context.Context) error {
 			saved.in = q.tail
 		}
 	}
-	fails, waiting := map[string]int{}, map[string][]string{}
+	waiting := map[string][]string{}
 	for i := range r.archive.saved.rows {
 		s := &r.archive.saved.rows[i]
 		if s.in == none {
@@ -412,7 +414,7 @@ func (r *runner) resume(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.remember(&g.Row, fails)
+		r.remember(&g.Row)
 		if g.Row.Role == record.RoleRobots {
 			text, err := g.Body(robotsTextMax)
 			if err == nil {
@@ -458,22 +460,24 @@ func (r *runner) resume(ctx context.Context) error {
 	return nil
 }
 
-// remember holds to what a server asked for in an earlier run of the batch.
-func (r *runner) remember(row *record.Fetch, fails map[string]int) {
-	if !overloaded(row) {
-		delete(fails, row.Host)
-	} else {
-		fails[row.Host]++
-	}
+// remember holds to how a contact in an earlier run of the batch ended, and to what the
+// server asked for.
+func (r *runner) remember(row *record.Fetch) {
 	if row.Addr == "" {
 		return
 	}
-	gap := r.gap(row, 0, fails[row.Host])
-	c := contact{next: int64(row.FetchTime) + row.DurationUS + gap, required: gap}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if c.next > r.s.contacts[row.Host].next && c.next > r.now() {
+	c := r.s.contacts[row.Host]
+	c.fails = failsAfter(row, c.fails)
+	gap := r.gap(row, 0, c.fails)
+	if next := int64(row.FetchTime) + row.DurationUS + gap; next > c.next {
+		c.next, c.required = next, gap
+	}
+	if c.next > r.now() || c.fails > 0 {
 		r.s.contacts[row.Host] = c
+	} else {
+		delete(r.s.contacts, row.Host)
 	}
 }
 
@@ -857,13 +861,8 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, req *Request,
 		row.Body = keep.Bytes()
 	}
 	r.mu.Lock()
-	if failed(row.Outcome) || overloaded(row) {
-		h.fails++
-		if h.fails >= failsMax && h.deferred == "" {
-			h.deferred = "host failed five times in a row"
-		}
-	} else {
-		h.fails = 0
+	if h.fails = failsAfter(row, h.fails); h.fails >= failsMax && h.deferred == "" {
+		h.deferred = hostFailed
 	}
 	t.required = r.gap(row, h.asked, h.fails)
 	r.wire += reply.Wire
@@ -892,6 +891,15 @@ func (r *runner) gap(row *record.Fetch, asked micros, fails int) micros {
 // backoffMin is the gap after a first reply that says "too many requests" and
 // not for how long; it doubles with each in a row.
 const backoffMin = micros(time.Second / time.Microsecond)
+
+// failsAfter is how many contacts in a row have failed with one that had failed so many
+// times before.
+func failsAfter(row *record.Fetch, before int) int {
+	if failed(row.Outcome) || overloaded(row) {
+		return before + 1
+	}
+	return 0
+}
 
 // overloaded says whether a server asks to be asked less.
 func overloaded(row *record.Fetch) bool { return row.Status == 429 || row.Status == 503 }

@@ -501,14 +501,36 @@ func TestAHostThatFailsFiveTimesIsDeferred(t *testing.T) {
 		w.replies[u] = ""
 		urls = append(urls, url(u))
 	}
-	got := outcomes(t, run(t, options(newStore(t), w), "r1", urls), urls)
-	n := map[string]int{}
-	for _, o := range got {
-		n[o]++
+	check := func(rows []record.Fetch) {
+		t.Helper()
+		n := map[string]int{}
+		for _, o := range outcomes(t, rows, urls) {
+			n[o]++
+		}
+		if n[record.OutcomeConnect] != 5 || n[record.OutcomeDeferred] != 3 {
+			t.Errorf("outcomes %v, want five failures and three deferred", n)
+		}
 	}
-	if n[record.OutcomeConnect] != 5 || n[record.OutcomeDeferred] != 3 {
-		t.Errorf("outcomes %v, want five failures and three deferred", n)
-	}
+	check(run(t, options(newStore(t), w), "r1", urls))
+	inBubble(t, "those of an interrupted run count", func(t *testing.T) {
+		w.delay = time.Second // so that each is written before the next
+		opt := options(newStore(t), w)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		failed := 0
+		opt.OnRow = func(row *record.Fetch) {
+			if row.Outcome == record.OutcomeConnect {
+				if failed++; failed == 3 {
+					cancel()
+				}
+			}
+		}
+		if _, err := try(t, ctx, opt, "r1", urls); err == nil {
+			t.Fatal("not interrupted")
+		}
+		opt.OnRow = nil
+		check(run(t, opt, "r1", urls))
+	})
 }
 
 // inBubble runs a subtest under a clock that moves on only when all wait.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -91,7 +92,7 @@ func robotsRow(row *record.Fetch) (v verdict, why, next string) {
 	case row.Status >= 300 && row.Status < 500 && row.Status != 304: // nobody asked for less than the whole
 		return allowAll, "", ""
 	}
-	return unreachable, "status " + itoa(int(row.Status)), ""
+	return unreachable, "status " + strconv.Itoa(int(row.Status)), ""
 }
 
 // robotsText is what counts of the text that came with a robots row, in a form that can

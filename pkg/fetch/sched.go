@@ -158,7 +158,7 @@ func (s *scheduler) host(name string, now micros) *host {
 		s.space(h, s.holdGap)
 	}
 	if h.fails >= failsMax {
-		h.deferred = "host failed five times in a row"
+		h.deferred = hostFailed
 	}
 	if len(s.lines) > 0 {
 		h.line = &s.lines[fingerprint.OfString(name)%uint64(len(s.lines))]
