@@ -14,6 +14,9 @@ import (
 // that what the audit computes from them is exactly what the scheduler held to.
 type micros = int64
 
+// rememberedMax is of how many hosts without work it is remembered that they have failed.
+const rememberedMax = 1 << 16
+
 const parkAfter = micros(politeness.LongestGap / time.Microsecond)
 
 // host is a host (name and port) that has work in this batch.
@@ -332,9 +335,9 @@ func (s *scheduler) retire(h *host, now micros) {
 	if h.next > now || h.fails > 0 {
 		s.contacts[h.name] = contact{next: h.next, required: h.required, fails: h.fails}
 	}
-	if len(s.contacts) >= s.sweepAt {
+	if many := len(s.contacts) >= rememberedMax; len(s.contacts) >= s.sweepAt {
 		for name, c := range s.contacts {
-			if c.next <= now && c.fails == 0 {
+			if c.next <= now && (c.fails == 0 || many) {
 				delete(s.contacts, name)
 			}
 		}

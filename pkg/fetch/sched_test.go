@@ -178,6 +178,27 @@ func TestContactTimesOutliveAHostsWork(t *testing.T) {
 	}
 }
 
+// TestFailuresInMemory: of many hosts that fail once, the failures of few are remembered.
+func TestFailuresInMemory(t *testing.T) {
+	s := newScheduler(0)
+	most := 0
+	for i := range micros(5 * rememberedMax) {
+		h := s.host(fmt.Sprint("h", i), i)
+		h.queue.n = 1
+		s.schedule(h, i)
+		s.take(i)
+		h.queue.n, h.fails = 0, 1
+		s.release(h, i, true, 1)
+		most = max(most, len(s.contacts))
+	}
+	if most > 2*rememberedMax {
+		t.Errorf("%d hosts without work in memory, want at most %d", most, 2*rememberedMax)
+	}
+	if c := s.contacts[fmt.Sprint("h", 5*rememberedMax-1)]; c.fails != 1 {
+		t.Error("the last failure is forgotten")
+	}
+}
+
 func TestAHostThatAsksForLongIsParked(t *testing.T) {
 	s := newScheduler(0)
 	h := s.host("a", 0)
