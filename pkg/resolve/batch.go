@@ -141,7 +141,6 @@ type batch[R record.Row] struct {
 
 // lookup is a name of a window.
 type lookup struct {
-	tag     uint64 // hash of name
 	key     uint64 // FP64 of name
 	name    string
 	entry   entry
@@ -517,13 +516,13 @@ func (r *batch[R]) find(w *window[R]) (missing []*inquiry, err error) {
 	here := r.emptyIndex(len(w.rows))
 	for i := range w.rows {
 		name := r.use.name(&w.rows[i])
-		tag := tagOf(name)
-		at := int(tag) & (len(here) - 1)
-		for here[at] != 0 && (w.first[here[at]-1].tag != tag || w.first[here[at]-1].name != name) {
+		key := fingerprint.OfString(name)
+		at := int(key) & (len(here) - 1)
+		for here[at] != 0 && (w.first[here[at]-1].key != key || w.first[here[at]-1].name != name) {
 			at = (at + 1) & (len(here) - 1)
 		}
 		if here[at] == 0 {
-			w.first = append(w.first, lookup{tag: tag, key: fingerprint.OfString(name), name: name, inquiry: r.asking[name]})
+			w.first = append(w.first, lookup{key: key, name: name, inquiry: r.asking[name]})
 			here[at] = uint32(len(w.first))
 		}
 		w.lookups = append(w.lookups, &w.first[here[at]-1])
@@ -611,22 +610,15 @@ func (r *batch[R]) load(first []lookup) error {
 		slices.Sort(only)
 	}
 	r.stored = newEntries(r.opt.Memory / storedPart)
+	names := int64(len(only))
 	if only == nil {
-		r.stored.mem.expect(r.files.length() / storedName)
+		names = r.files.length() / storedName
 	}
-	some := make([]lookup, 0, together)
-	err := r.files.load(r.opt.Resolver, r.now, only, func(key uint64, name string, e *entry) (err error) {
-		// Rows are told these alone; the file keeps the others.
-		some = append(some, lookup{key: key, name: name, entry: entry{Addr: e.Addr, Expires: e.Expires, Error: e.Error, CNAME: e.CNAME}})
-		if len(some) == together {
-			err = r.stored.putAll(some)
-			some = some[:0]
-		}
-		return err
+	r.stored.mem.expect(names)
+	err := r.files.load(r.opt.Resolver, r.now, only, func(key uint64, name string, e *entry) error {
+		e.Server, e.Family, e.Zone, e.Absent, e.Failed = "", "", "", "", "" // told to no row, and kept by the file
+		return r.stored.put(key, name, e)
 	})
-	if err == nil {
-		err = r.stored.putAll(some)
-	}
 	if err != nil {
 		return err
 	}

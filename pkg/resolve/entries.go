@@ -46,19 +46,6 @@ func (s *entries) put(key uint64, name string, e *entry) error {
 	return nil
 }
 
-// putAll is put of several names.
-func (s *entries) putAll(names []lookup) error {
-	names = slices.DeleteFunc(names, func(l lookup) bool { return itemBytes(l.name, &l.entry) > maxItem })
-	for {
-		if names = s.mem.putAll(names); len(names) == 0 {
-			return nil
-		}
-		if err := s.spill(); err != nil {
-			return err
-		}
-	}
-}
-
 // getAll finds the entries of names that are not known, where they are.
 func (s *entries) getAll(names []*lookup) (err error) {
 	s.mem.getAll(names)
@@ -78,7 +65,7 @@ func (s *entries) getAll(names []*lookup) (err error) {
 
 // get finds a name's entry.
 func (s *entries) get(key uint64, name string) (e entry, ok bool, err error) {
-	if e, ok = s.mem.get(name); ok {
+	if e, ok = s.mem.get(key, name); ok {
 		return e, true, nil
 	}
 	return s.getOld(key, name)

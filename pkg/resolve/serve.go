@@ -91,7 +91,7 @@ func NewServer(st *store.Store, r *Resolver, memory int64, now func() time.Time)
 	defer c.Close()
 	slices.Reverse(c) // what has no room is old
 	err = c.load(r, now(), nil, func(key uint64, name string, e *entry) error {
-		if _, newer := s.known.get(name); newer {
+		if _, newer := s.known.get(key, name); newer {
 			return nil
 		}
 		if itemBytes(name, e) <= maxItem && !s.known.put(key, name, e) {
@@ -238,7 +238,7 @@ func (s *Server) addresses(ctx context.Context, m *dns.Msg, q dns.Question, tcp 
 	name := strings.ToLower(strings.TrimSuffix(q.Name, "."))
 	now := s.now()
 	s.mu.Lock()
-	e, ok := s.known.get(name)
+	e, ok := s.known.get(fingerprint.OfString(name), name)
 	s.mu.Unlock()
 	if ok && e.valid(q.Qtype, now) {
 		s.Stats.Cached.Add(1)

@@ -15,6 +15,7 @@ import (
 	"github.com/miekg/dns"
 
 	"mercator/formats/store"
+	"mercator/pkg/fingerprint"
 )
 
 // serving starts a Server on a store; end stops it, and returns its error.
@@ -367,7 +368,7 @@ func TestAbsentFamily(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := s.known.get("host.test"); ok != c.want {
+		if _, ok := s.known.get(fingerprint.OfString("host.test"), "host.test"); ok != c.want {
 			t.Errorf("after %v there is an entry: %t", c.at, ok)
 		}
 		r.Close()

@@ -100,21 +100,25 @@ func (it item) compare(key uint64, name []byte) int {
 
 // table keeps items in memory, without pointers that the garbage collector would have
 // to follow: at 10^5 names these would be most of its work.
+//
+// The index is by FP64, so that a cache file's names fill it from its beginning to its end.
+// But names whose FP64 are alike can be made on purpose: if one is too far from where it is
+// looked for first, the index is made again, by a hash of this process alone.
 type table struct {
 	limit  int64    // bytes
-	index  []uint64 // by hash of the name: 32 bits of that, then place + 1 of an item; 0 is empty
+	index  []uint64 // a tag of 32 bits, then place + 1 of an item; 0 is empty
+	seeded bool     // tags are not of the FP64, but of the process's hash
 	names  int
 	chunks [][]byte // a place is chunk × chunkSize + offset
 	used   int      // chunks that are not empty
 	texts  []byte   // of some items, for getAll
 }
 
-// seed is of the hashes of all tables. They are of this process alone: names whose FP64 are
-// alike can be made on purpose.
-var seed = maphash.MakeSeed()
+// maxProbes is how far a name is from where it is looked for first. With tags that are even
+// it is a third of that, for 10^6 names.
+const maxProbes = 1024
 
-// tagOf is a name's hash, as an index has it.
-func tagOf(name string) uint64 { return maphash.String(seed, name) >> 32 }
+var seed = maphash.MakeSeed()
 
 const chunkSize = 1 << 18
 
@@ -135,27 +139,38 @@ func (t *table) expect(names int64) {
 
 func (t *table) at(place uint32) item { return firstItem(t.chunks[place/chunkSize][place%chunkSize:]) }
 
+// tag is what the index has of a name, with its FP64.
+func (t *table) tag(key uint64, name string) uint64 {
+	if t.seeded {
+		return maphash.String(seed, name) >> 32
+	}
+	return key >> 32
+}
+
+// first is where the search for a tag begins: it ascends with the tag.
+func (t *table) first(tag uint64) int { return int(tag * uint64(len(t.index)) >> 32) }
+
 // slot finds the place in the index for a name with its tag, and its item, if there is one.
+// It gives -1 if that is too far.
 func (t *table) slot(name string, tag uint64) (slot int, it item) {
-	for i := t.first(tag); ; i = (i + 1) & (len(t.index) - 1) {
+	i := t.first(tag)
+	for n := 0; n < maxProbes || t.seeded; n++ {
 		if t.index[i] == 0 {
 			return i, nil
 		}
-		if t.index[i]>>32 != tag {
-			continue
+		if t.index[i]>>32 == tag {
+			if it := t.at(uint32(t.index[i]) - 1); string(it.name()) == name {
+				return i, it
+			}
 		}
-		if it := t.at(uint32(t.index[i]) - 1); string(it.name()) == name {
-			return i, it
-		}
+		i = (i + 1) & (len(t.index) - 1)
 	}
+	return -1, nil
 }
 
-// first is where the search for a tag begins.
-func (t *table) first(tag uint64) int { return int(tag) & (len(t.index) - 1) }
-
 // get finds a name's entry.
-func (t *table) get(name string) (e entry, ok bool) {
-	_, it := t.slot(name, tagOf(name))
+func (t *table) get(key uint64, name string) (e entry, ok bool) {
+	_, it := t.slot(name, t.tag(key, name))
 	if it == nil {
 		return e, false
 	}
@@ -172,11 +187,12 @@ func (t *table) getAll(names []*lookup) {
 	if t.names == 0 {
 		return
 	}
-	var heads [together]uint64
+	var tags, heads [together]uint64
 	var items [together]item
 	for some := range slices.Chunk(names, together) {
 		for i, l := range some {
-			heads[i] = t.index[t.first(l.tag)]
+			tags[i] = t.tag(l.key, l.name)
+			heads[i] = t.index[t.first(tags[i])]
 		}
 		for i := range some {
 			if items[i] = nil; heads[i] != 0 {
@@ -186,8 +202,8 @@ func (t *table) getAll(names []*lookup) {
 		t.texts = t.texts[:0]
 		for i, l := range some {
 			it := items[i]
-			if it != nil && !l.known && (heads[i]>>32 != l.tag || string(it.name()) != l.name) {
-				_, it = t.slot(l.name, l.tag)
+			if it != nil && !l.known && (heads[i]>>32 != tags[i] || string(it.name()) != l.name) {
+				_, it = t.slot(l.name, tags[i])
 			}
 			if items[i] = it; it == nil || l.known {
 				items[i] = nil
@@ -210,29 +226,6 @@ func (t *table) getAll(names []*lookup) {
 // put takes an entry in, in place of the name's former one. It says false, and takes
 // nothing, where there is no room.
 func (t *table) put(key uint64, name string, e *entry) bool {
-	return t.putTagged(tagOf(name), key, name, e)
-}
-
-// putAll is put of several names. It takes as many as there is room for, and returns the rest.
-func (t *table) putAll(names []lookup) (rest []lookup) {
-	var heads [together]uint64
-	for len(names) > 0 {
-		some := names[:min(together, len(names))]
-		for i := range some {
-			some[i].tag = tagOf(some[i].name)
-			heads[i] = t.index[t.first(some[i].tag)] // which is then at hand
-		}
-		for i := range some {
-			if l := &some[i]; !t.putTagged(l.tag, l.key, l.name, &l.entry) {
-				return names[i:]
-			}
-		}
-		names = names[len(some):]
-	}
-	return nil
-}
-
-func (t *table) putTagged(tag, key uint64, name string, e *entry) bool {
 	if t.used == 0 || len(t.chunks[t.used-1])+itemBytes(name, e) > chunkSize {
 		if t.used > 0 && int64(t.used+1)*chunkSize+int64(len(t.index))*8 > t.limit {
 			return false
@@ -243,38 +236,50 @@ func (t *table) putTagged(tag, key uint64, name string, e *entry) bool {
 		t.used++
 	}
 	if t.names*4 >= len(t.index)*3 {
-		t.grow()
+		t.rebuild(2 * len(t.index))
 	}
-	slot, old := t.slot(name, tag)
+	slot, old := t.slot(name, t.tag(key, name))
+	if slot < 0 {
+		t.seeded = true
+		t.rebuild(len(t.index))
+		slot, old = t.slot(name, t.tag(key, name))
+	}
 	if old == nil {
 		t.names++
 	}
 	c := &t.chunks[t.used-1]
-	t.index[slot] = tag<<32 | uint64((t.used-1)*chunkSize+len(*c)+1)
+	t.index[slot] = t.tag(key, name)<<32 | uint64((t.used-1)*chunkSize+len(*c)+1)
 	*c = appendItem(*c, key, name, e)
 	return true
 }
 
-// grow doubles the index.
-func (t *table) grow() {
+// rebuild makes the index again, with so many places.
+func (t *table) rebuild(size int) {
 	old := t.index
-	t.index = make([]uint64, 2*len(old))
+	t.index = make([]uint64, size)
 	for _, e := range old {
 		if e == 0 {
 			continue
 		}
-		i := t.first(e >> 32)
-		for t.index[i] != 0 {
-			i = (i + 1) & (len(t.index) - 1)
+		it := t.at(uint32(e) - 1)
+		tag := t.tag(it.key(), string(it.name()))
+		i := t.first(tag)
+		for n := 1; t.index[i] != 0; n++ {
+			if n == maxProbes && !t.seeded {
+				t.seeded, t.index = true, old
+				t.rebuild(size)
+				return
+			}
+			i = (i + 1) & (size - 1)
 		}
-		t.index[i] = e
+		t.index[i] = tag<<32 | e&(1<<32-1)
 	}
 }
 
 // reset empties the table; it keeps its memory.
 func (t *table) reset() {
 	clear(t.index)
-	t.names, t.used = 0, 0
+	t.names, t.used, t.seeded = 0, 0, false
 	for i := range t.chunks {
 		t.chunks[i] = t.chunks[i][:0]
 	}

@@ -25,16 +25,36 @@ func TestTable(t *testing.T) {
 		t.Errorf("%d names in %d bytes of 4 MiB", n, size)
 	}
 	for i := range n {
-		if got, ok := tb.get(fmt.Sprintf("host%d.test", i)); !ok || got != testEntry(i) {
+		if got, ok := tb.get(uint64(i), fmt.Sprintf("host%d.test", i)); !ok || got != testEntry(i) {
 			t.Fatalf("host%d.test: %+v %v", i, got, ok)
 		}
 	}
-	if _, ok := tb.get("other.test"); ok {
+	if _, ok := tb.get(1, "other.test"); ok {
 		t.Error("a name that was not put in was found")
 	}
+	if !tb.seeded {
+		t.Error("names whose FP64 are alike stand far from where they are looked for")
+	}
 	tb.reset()
-	if _, ok := tb.get("host1.test"); ok || tb.names != 0 {
+	if _, ok := tb.get(1, "host1.test"); ok || tb.names != 0 {
 		t.Error("an emptied table still has a name")
+	}
+}
+
+// TestTableInOrder: names that are expected, and come in a cache file's order, need no other
+// hash, however full the index is.
+func TestTableInOrder(t *testing.T) {
+	tb := newTable(8 << 20)
+	e := testEntry(1)
+	const names = 49_000 // of 65,536 places
+	tb.expect(names)
+	for i := range names {
+		if key := uint64(i) * ((1<<64 - 1) / names); !tb.put(key, fmt.Sprintf("host%d.test", i), &e) {
+			t.Fatalf("no room for %d names", i)
+		}
+	}
+	if len(tb.index) != 1<<16 || tb.seeded {
+		t.Errorf("%d names: an index of %d places, seeded: %t", tb.names, len(tb.index), tb.seeded)
 	}
 }
 
