@@ -10,32 +10,41 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
 )
 
 // load reads the contact times that still lie ahead at now.
 func (s *scheduler) load(st *store.Store, base *store.Manifest, now micros) error {
+	var last record.Module
 	return loadModules(st, base, roleContacts, func(row *record.Module) error {
 		a, b, _ := strings.Cut(row.Value, " ")
 		next, err1 := strconv.ParseInt(a, 10, 64)
 		gap, err2 := strconv.ParseInt(b, 10, 64)
-		addr, err3 := netip.Addr{}, error(nil)
-		if row.Module == moduleAddr {
-			addr, err3 = netip.ParseAddr(row.Name)
+		addr, err3 := netip.ParseAddr(row.Name)
+		switch {
+		case row.Module != moduleHost && row.Module != moduleAddr:
+			return badRow(clean(row.Module), "module "+moduleHost+" or "+moduleAddr)
+		case row.Module == moduleAddr && err3 != nil:
+			return badRow(clean(row.Name), "an IP address")
+		case err1 != nil || err2 != nil || next < 0 || gap < 0:
+			return badRow(clean(row.Value), "two numbers of microseconds")
+		case last.Name != "" && compareContacts(&last, row) >= 0:
+			return badRow("a row out of order", "each after "+clean(last.Name))
 		}
-		if err1 != nil || err2 != nil || err3 != nil {
-			return &fault.Error{Class: fault.Corrupt, File: "contact times", Place: clean(row.Name), Found: clean(row.Value), Want: "two numbers of microseconds"}
-		}
+		last = record.Module{Key: row.Key, Module: strings.Clone(row.Module), Name: strings.Clone(row.Name)}
 		switch {
 		case next <= now:
 		case row.Module == moduleAddr:
 			s.addrs[addr] = next
 		default:
-			s.contacts[strings.Clone(row.Name)] = contact{next: next, required: gap}
+			s.contacts[last.Name] = contact{next: next, required: gap}
 		}
 		return nil
 	})
+}
+
+func compareContacts(a, b *record.Module) int {
+	return cmp.Or(cmp.Compare(a.Module, b.Module), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Name, b.Name))
 }
 
 // save writes the contact times that lie ahead at now.
@@ -55,9 +64,7 @@ func (s *scheduler) save(tx *store.Tx, now micros) error {
 	for addr, a := range s.slots {
 		add(moduleAddr, addr.String(), a.next, s.addrDelay)
 	}
-	slices.SortFunc(rows, func(a, b record.Module) int {
-		return cmp.Or(cmp.Compare(a.Module, b.Module), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(rows, func(a, b record.Module) int { return compareContacts(&a, &b) })
 	return saveModules(tx, roleContacts, func(write func(*record.Module) error) error {
 		for i := range rows {
 			if err := write(&rows[i]); err != nil {

@@ -65,14 +65,14 @@ func (p *payload) entry() segment.Entry {
 	return segment.Entry{Order: p.key(), URL: record.URL{URL: p.url, Discovered: p.date, LastContentFP: p.rest(), Via: p.file + "#" + strconv.FormatInt(p.offset, 10)}}
 }
 
-func payloadOf(e *segment.Entry) (p payload, err error) {
+func payloadOf(e *segment.Entry, name string) (p payload, err error) {
 	binary.BigEndian.PutUint64(p.digest[:8], e.Order)
 	binary.BigEndian.PutUint64(p.digest[8:], e.URL.LastContentFP)
 	p.url, p.date = e.URL.URL, e.URL.Discovered
 	file, offset, _ := strings.Cut(e.URL.Via, "#")
 	p.file = file
 	if p.offset, err = strconv.ParseInt(offset, 10, 64); err != nil || p.offset < 0 || path.IsAbs(file) {
-		return p, &fault.Error{Class: fault.Corrupt, File: "payloads", Place: clean(p.url), Found: clean(e.URL.Via), Want: "a WARC file, #, and an offset"}
+		return p, &fault.Error{Class: fault.Corrupt, File: name, Place: clean(p.url), Found: clean(e.URL.Via), Want: "a WARC file, #, and an offset"}
 	}
 	return p, nil
 }
@@ -179,7 +179,7 @@ func (r *payloadRun) find(want *payload) (payload, bool, error) {
 	err := scan.Seek(want.key(), &e)
 	for err == nil && e.Order == want.key() {
 		if e.URL.LastContentFP == want.rest() {
-			found, err := payloadOf(&e)
+			found, err := payloadOf(&e, r.names[1])
 			return found, err == nil, err
 		}
 		err = scan.Next(&e)

@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"container/list"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -281,8 +283,8 @@ func (c *robotsCache) forget(a *authority) {
 	}
 }
 
-// Files of the store beside the WARC files: streams of module rows, so that
-// mcat shows them.
+// Files of the store beside the WARC files (SPEC.md): streams of module rows, so
+// that mcat shows them.
 const (
 	roleRobots   = "robots"
 	roleContacts = "contacts"
@@ -304,8 +306,16 @@ func loadModules(st *store.Store, base *store.Manifest, role string, f func(*rec
 		r, err := record.NewReader[record.Module](file, record.ReaderOptions{Name: st.Path(e.Path)})
 		for err == nil {
 			var row record.Module
-			if err = r.Read(&row); err == nil {
+			if err = r.Read(&row); err != nil {
+				break
+			}
+			if row.Name == "" || row.Key != fingerprint.OfString(row.Name) {
+				err = badRow(fmt.Sprintf("url_key %016x", row.Key), "the FP64 of key")
+			} else {
 				err = f(&row)
+			}
+			if bad := (*fault.Error)(nil); errors.As(err, &bad) && bad.File == "" {
+				bad.File, bad.Place = st.Path(e.Path), "key "+clean(row.Name)
 			}
 		}
 		file.Close()
@@ -314,6 +324,11 @@ func loadModules(st *store.Store, base *store.Manifest, role string, f func(*rec
 		}
 	}
 	return nil
+}
+
+// badRow is the fault of a row that no file of the store has; loadModules says where it is.
+func badRow(found, want string) error {
+	return &fault.Error{Class: fault.Corrupt, Found: found, Want: want}
 }
 
 // saveModules writes a file of that role in place of the one before.
@@ -359,10 +374,17 @@ func (c *robotsCache) load(st *store.Store, base *store.Manifest, now time.Time)
 		head, text, _ := strings.Cut(row.Value, "\n")
 		when, kind, _ := strings.Cut(head, " ")
 		t, err := time.Parse(time.RFC3339Nano, when)
-		if err != nil || kind != "allow-all" && kind != "rules" || len(row.Name) > math.MaxUint16 || len(text) > 3*robotsTextMax {
-			return &fault.Error{Class: fault.Corrupt, File: "robots rules", Place: clean(row.Name), Found: clean(head)}
+		switch {
+		case row.Module != moduleRobots:
+			return badRow(clean(row.Module), "module "+moduleRobots)
+		case err != nil || !strings.HasSuffix(when, "Z") || kind != "allow-all" && kind != "rules":
+			return badRow(clean(head), "a time of RFC 3339 in UTC, and rules or allow-all")
+		case kind == "allow-all" && row.Value != head:
+			return badRow("a text behind allow-all", "nothing")
+		case len(row.Name) > math.MaxUint16 || len(text) > 3*robotsTextMax:
+			return badRow(fmt.Sprintf("%d bytes of key, %d of text", len(row.Name), len(text)), fmt.Sprintf("%d and %d at most", math.MaxUint16, 3*robotsTextMax))
 		}
-		fp := fingerprint.OfString(row.Name)
+		fp := row.Key
 		if !t.Add(robotsKeep).After(now) || t.After(now) || len(c.known) >= c.max || c.known[fp] != nil {
 			return nil
 		}
