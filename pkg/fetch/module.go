@@ -127,15 +127,20 @@ func (l *Limits) Keep(r io.Reader) (*Document, error) {
 		d.Close()
 		return nil, err
 	case err != nil:
-		d.Truncated = httpmsg.TruncatedDisconnect
-		var f *Failure
-		if errors.As(Classify(err, ""), &f) && f.Outcome == record.OutcomeTimeout {
-			d.Truncated = httpmsg.TruncatedTime
-		}
+		d.Truncated = Truncated(err)
 	case d.Stream.Truncated():
 		d.Truncated = httpmsg.TruncatedLength
 	}
 	return d, nil
+}
+
+// Truncated is how WARC-Truncated names what an error of the network did to a document.
+func Truncated(err error) string {
+	var f *Failure
+	if errors.As(Classify(err, ""), &f) && f.Outcome == record.OutcomeTimeout {
+		return httpmsg.TruncatedTime
+	}
+	return httpmsg.TruncatedDisconnect
 }
 
 // source remembers the error of a reader, so that it is told from one of the file.

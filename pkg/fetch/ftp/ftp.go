@@ -43,7 +43,6 @@ import (
 	"mercator/pkg/canon"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
-	"mercator/pkg/httpmsg"
 )
 
 // ListingType is the media type of listings: lines of MLSD, or of LIST in the style
@@ -203,12 +202,12 @@ func (c *client) fact(line string) (string, error) {
 // refusal is an answer of 400 or above.
 type refusal struct {
 	code    int
-	command string // its first word; "": the greeting
+	command string // its first word, or "greeting"
 	text    string
 }
 
 func (r *refusal) Error() string {
-	return strings.TrimSpace(fmt.Sprintf("%s: %d %s", strings.TrimSuffix("ftp "+r.command, " "), r.code, r.text))
+	return strings.TrimSpace(fmt.Sprintf("ftp %s: %d %s", r.command, r.code, r.text))
 }
 
 // status is the HTTP status that says the same.
@@ -257,7 +256,7 @@ func (c *client) connect(addr netip.Addr, host string) error {
 	}
 	c.addr, c.conn, c.in = addr, conn, bufio.NewReaderSize(conn, lineMax)
 	for code := 120; code == 120 && err == nil; { // "ready in some minutes" comes before the greeting
-		code, _, err = c.answer("")
+		code, _, err = c.answer("greeting")
 	}
 	return err
 }
@@ -383,7 +382,7 @@ func (c *client) transfer(line, media string) (*fetch.Reply, error) {
 			err = fetch.Broken("answer %d %s, want one of 2xx", code, text)
 		}
 		if err != nil {
-			reply.Truncated, reply.Error = httpmsg.TruncatedDisconnect, err.Error()
+			reply.Truncated, reply.Error = fetch.Truncated(err), err.Error()
 		}
 	}
 	return reply, nil

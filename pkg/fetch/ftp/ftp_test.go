@@ -316,7 +316,7 @@ func TestHostileServers(t *testing.T) {
 		{name: "421 in mid-transfer", data: func(c net.Conn, _ string) { io.WriteString(c, "da"); c.Close() }, say: map[string]string{"226": "421 bye\r\n"},
 			outcome: record.OutcomeFetched, truncated: "disconnect"},
 		{name: "426 in mid-transfer", data: func(c net.Conn, _ string) { c.Close() }, say: map[string]string{"226": "426 cut\r\n"}, outcome: record.OutcomeFetched, truncated: "disconnect"},
-		{name: "no word after the data", data: func(c net.Conn, _ string) { c.Close() }, say: map[string]string{"226": ""}, outcome: record.OutcomeFetched, truncated: "disconnect"},
+		{name: "no word after the data", data: func(c net.Conn, _ string) { c.Close() }, say: map[string]string{"226": ""}, outcome: record.OutcomeFetched, truncated: "time"},
 		{name: "RETR done before it began", say: map[string]string{"RETR": "226 done\r\n"}, outcome: record.OutcomeProtocol},
 		{name: "all commands unknown", say: map[string]string{"MLSD": "500\r\n", "LIST": "500\r\n"}, outcome: record.OutcomeFetched, status: 501, url: "ftp://h.test/"},
 		{name: "busy", say: map[string]string{"RETR": "450 busy\r\n"}, outcome: record.OutcomeFetched, status: 503},
@@ -330,6 +330,9 @@ func TestHostileServers(t *testing.T) {
 			r, body := get(t, s, c.url, func(m *Module) { m.BodyMax = 100_000 })
 			if r.Outcome != c.outcome || r.Truncated != c.truncated || r.Status != c.status {
 				t.Errorf("outcome %q (%s), truncated %q, status %d; want %q, %q, %d", r.Outcome, r.Error, r.Truncated, r.Status, c.outcome, c.truncated, c.status)
+			}
+			if strings.Contains(r.Error, " :") {
+				t.Errorf("error %q", r.Error)
 			}
 			if len(body) > 100_000 || len(r.Sent) > talkMax+1000 || len(r.Error) > 10_000 {
 				t.Errorf("%d bytes of body, %d of conversation, %d of error", len(body), len(r.Sent), len(r.Error))
