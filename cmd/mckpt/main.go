@@ -83,7 +83,7 @@ func (c *initCmd) Run(std *cli.Std) error {
 		}
 	} else if conf, err := config.Load(filepath.Join(c.Crawl, config.Name)); err == nil {
 		settings = conf.File
-	} else if !errors.Is(err, os.ErrNotExist) {
+	} else if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 		return err
 	}
 	if p := settings.Sets.Polynomial; p != "" && c.Polynomial == "" {
@@ -310,7 +310,10 @@ func (c *showCmd) Run(std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	if c.Number != nil && *c.Number > 0 {
+	if c.Number != nil && *c.Number == 0 {
+		return &fault.Error{Class: fault.Usage, File: c.Crawl, Found: "checkpoint 0 is the empty crawl, which holds nothing"}
+	}
+	if c.Number != nil {
 		k, err := crawl.Checkpoint(*c.Number)
 		if err != nil {
 			return err

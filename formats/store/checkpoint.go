@@ -31,33 +31,32 @@ type Crawl struct {
 // maxConfig bounds the size of a crawl.toml.
 const maxConfig = 16 << 20
 
-// InitCrawl makes a crawl folder: its configuration (crawl.toml), its stores, by
-// makeStores, and last of all CURRENT, so that a folder with CURRENT is complete.
+// InitCrawl makes a crawl folder: its stores, by makeStores, its configuration
+// (crawl.toml), and last of all CURRENT, so that a folder with CURRENT is complete.
 // In a folder that is there already it makes what is missing. A configuration
 // other than the one there is fault.Usage; nil keeps that one, or writes preset.
 func InitCrawl(dir string, config, preset []byte, makeStores func() error, opt Options) (*Crawl, error) {
 	c := &Crawl{fs: opt.fs(), dir: dir, opt: opt}
+	if err := c.notFile(); err != nil {
+		return nil, err
+	}
 	if err := durable.MkdirAll(c.fs, c.path(checkpointsDir)); err != nil {
 		return nil, err
 	}
 	content := config
 	if config == nil {
 		content = preset
-	}
-	err := durable.LinkFile(c.fs, c.path(configFile), content)
-	if errors.Is(err, fs.ErrExist) && config != nil {
-		have, err := durable.ReadFile(c.fs, c.path(configFile), maxConfig)
-		if err != nil {
-			return nil, err
-		}
-		if !bytes.Equal(have, config) {
-			return nil, &fault.Error{Class: fault.Usage, File: c.path(configFile), Found: "another configuration than the one given",
-				Hint: "edit that file to change the crawl, or make a crawl in another folder"}
-		}
-	} else if err != nil && !errors.Is(err, fs.ErrExist) {
+	} else if err := c.notConfigured(config); err != nil {
 		return nil, err
 	}
 	if err := makeStores(); err != nil {
+		return nil, err
+	}
+	err := durable.LinkFile(c.fs, c.path(configFile), content)
+	if errors.Is(err, fs.ErrExist) && config != nil {
+		err = c.notConfigured(config)
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
 	data, err := seal(magicCurrent, current{})
@@ -71,9 +70,32 @@ func InitCrawl(dir string, config, preset []byte, makeStores func() error, opt O
 	return c, err
 }
 
+// notConfigured is fault.Usage if the folder has another configuration.
+func (c *Crawl) notConfigured(config []byte) error {
+	have, err := durable.ReadFile(c.fs, c.path(configFile), maxConfig)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err == nil && !bytes.Equal(have, config):
+		return &fault.Error{Class: fault.Usage, File: c.path(configFile), Found: "another configuration than the one given",
+			Hint: "edit that file to change the crawl, or make a crawl in another folder"}
+	}
+	return err
+}
+
+func (c *Crawl) notFile() error {
+	if st, err := c.fs.Stat(c.dir); err == nil && !st.IsDir() {
+		return &fault.Error{Class: fault.Usage, File: c.dir, Found: "a file", Want: "a crawl folder"}
+	}
+	return nil
+}
+
 // OpenCrawl opens a crawl folder: fault.Usage if dir is none.
 func OpenCrawl(dir string, opt Options) (*Crawl, error) {
 	c := &Crawl{fs: opt.fs(), dir: dir, opt: opt}
+	if err := c.notFile(); err != nil {
+		return nil, err
+	}
 	_, err := c.current()
 	return c, err
 }
