@@ -42,10 +42,9 @@ func open(std *cli.Std, name string) (*input, error) {
 	if name == "-" {
 		in := &input{Reader: bufio.NewReaderSize(std.In, 64<<10), opt: record.ReaderOptions{Name: "standard input"}}
 		if f, ok := std.In.(*os.File); ok {
-			if term.IsTerminal(int(f.Fd())) {
+			if in.opt.Pipe = isPipe(f); !in.opt.Pipe && term.IsTerminal(int(f.Fd())) {
 				return nil, &fault.Error{Class: fault.Usage, File: in.opt.Name, Found: "a terminal", Want: "a file or a pipe", Hint: `name files, or pipe into it; see "mcat --help"`}
 			}
-			in.opt.Pipe = isPipe(f)
 		}
 		return in, nil
 	}

@@ -120,7 +120,7 @@ const grace = 3 * time.Second
 // returns the exit code. defaultMemory bounds peak memory where --memory is not
 // given.
 func Main(name, about string, grammar any, defaultMemory Size) int {
-	std := &Std{Name: name, In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Now: time.Now, defaultMemory: defaultMemory}
+	std := &Std{Name: name, In: standardInput(), Out: os.Stdout, Err: os.Stderr, Now: time.Now, defaultMemory: defaultMemory}
 	g, ok := grammar.(interface{ common() *Common })
 	if !ok {
 		panic("grammar of " + name + " does not embed cli.Common")
@@ -212,6 +212,7 @@ func (s *Std) run(kctx *kong.Context) int {
 	if err := s.startProfile(); err != nil {
 		return s.fail(err)
 	}
+	in, _ := s.In.(*os.File) // PeekIn may exchange it
 	done := make(chan error, 1)
 	started := time.Now()
 	go func() { done <- kctx.Run() }()
@@ -221,6 +222,9 @@ func (s *Std) run(kctx *kong.Context) int {
 	case <-sig:
 		interrupted := &fault.Error{Class: fault.Interrupted, Found: "interrupted", Hint: "committed work is kept; run the same command again to go on"}
 		cancel(interrupted)
+		if in != nil {
+			_ = in.SetReadDeadline(s.Now()) // a read that waits ends, where it can be
+		}
 		select {
 		case err = <-done:
 			if err != nil {
@@ -373,7 +377,7 @@ func (s *Std) Warn(format string, args ...any) {
 // isTerminal says whether f is a terminal.
 func isTerminal(f any) bool {
 	file, ok := f.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
+	return ok && !isPipe(f) && term.IsTerminal(int(file.Fd())) // Fd makes a read of a pipe one that cannot be ended
 }
 
 // buildInfo describes the binary: module version, commit and Go version.

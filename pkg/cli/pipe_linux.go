@@ -11,7 +11,22 @@ const pipeBytes = 1 << 20
 
 // widenPipe enlarges a pipe's buffer. It is a wish: the kernel may refuse.
 func widenPipe(f any) {
-	if file, ok := f.(*os.File); ok && isPipe(f) {
-		_, _ = unix.FcntlInt(file.Fd(), unix.F_SETPIPE_SZ, pipeBytes)
+	file, ok := f.(*os.File)
+	if !ok || !isPipe(f) {
+		return
 	}
+	if conn, err := file.SyscallConn(); err == nil { // after Fd no read could be ended any more
+		_ = conn.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeBytes) })
+	}
+}
+
+// standardInput is os.Stdin. A pipe is opened once more, as one of which a read that waits can be ended
+// by a deadline: to let os.Stdin be such a one would change it for all processes that share it.
+func standardInput() *os.File {
+	if isPipe(os.Stdin) {
+		if file, err := os.OpenFile("/proc/self/fd/0", unix.O_NONBLOCK, 0); err == nil { // a socket cannot be opened
+			return file
+		}
+	}
+	return os.Stdin
 }
