@@ -85,15 +85,3 @@ func TestMerge(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
-
-func TestParseHash(t *testing.T) {
-	h := Hash{1, 2, 0xFF}
-	if got, err := ParseHash(h.String()); err != nil || got != h {
-		t.Errorf("%v, %v", got, err)
-	}
-	for _, s := range []string{"", "00", "zz" + h.String()[2:], h.String() + "00"} {
-		if _, err := ParseHash(s); err == nil {
-			t.Errorf("%q was taken for a hash", s)
-		}
-	}
-}

@@ -21,17 +21,6 @@ type Hash [16]byte
 
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// ParseHash reads the text form.
-func ParseHash(s string) (Hash, error) {
-	var h Hash
-	b, err := hex.DecodeString(s)
-	if err != nil || len(b) != len(h) {
-		return h, fmt.Errorf("hash %q, want 32 hex digits", s)
-	}
-	copy(h[:], b)
-	return h, nil
-}
-
 func sum128(h *xxh3.Hasher) Hash { return h.Sum128().Bytes() }
 
 // RowHasher computes the Hash of rows that do not come from a record stream

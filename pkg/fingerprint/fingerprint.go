@@ -66,13 +66,6 @@ func URLKey(host, canonicalURL string) uint64 { return mercator.URLKey(host, can
 // JoinKey is URLKey of the FP64 of the host and that of the canonical URL.
 func JoinKey(host, url uint64) uint64 { return host&hostMask | url&^hostMask }
 
-// DocKey returns the key by which a document is known to the content-seen test:
-// the FP64 of contentFP and length in eight big-endian bytes each and one byte
-// that is 1 for a truncated body, else 0.
-func DocKey(contentFP uint64, length int64, truncated bool) uint64 {
-	return mercator.DocKey(contentFP, length, truncated)
-}
-
 // Format returns v as 16 hexadecimal digits, the form of every 64-bit value in text.
 func Format(v uint64) string { return string(Append(nil, v)) }
 
@@ -170,7 +163,9 @@ func (f *Poly) URLKey(host, canonicalURL string) uint64 {
 	return JoinKey(f.OfString(host), f.OfString(canonicalURL))
 }
 
-// DocKey is the package's DocKey with this polynomial.
+// DocKey returns the key by which a document is known to the content-seen test:
+// the fingerprint of contentFP and length in eight big-endian bytes each and one byte
+// that is 1 for a truncated body, else 0.
 func (f *Poly) DocKey(contentFP uint64, length int64, truncated bool) uint64 {
 	var b [17]byte
 	binary.BigEndian.PutUint64(b[0:], contentFP)

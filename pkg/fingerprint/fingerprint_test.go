@@ -151,12 +151,16 @@ func TestURLKey(t *testing.T) {
 }
 
 func TestDocKey(t *testing.T) {
+	poly, err := fingerprint.NewPoly(fingerprint.Polynomial)
+	if err != nil {
+		t.Fatal(err)
+	}
 	b := []byte{0x3b, 0x6e, 0x25, 0xbd, 0x6e, 0x0e, 0x10, 0xfb, 0, 0, 0, 0, 0, 0, 0, 3, 1}
-	if got, want := fingerprint.DocKey(0x3b6e25bd6e0e10fb, 3, true), fingerprint.Of(b); got != want {
+	if got, want := poly.DocKey(0x3b6e25bd6e0e10fb, 3, true), fingerprint.Of(b); got != want {
 		t.Errorf("DocKey = %016x, want %016x", got, want)
 	}
 	b[16] = 0
-	if got, want := fingerprint.DocKey(0x3b6e25bd6e0e10fb, 3, false), fingerprint.Of(b); got != want {
+	if got, want := poly.DocKey(0x3b6e25bd6e0e10fb, 3, false), fingerprint.Of(b); got != want {
 		t.Errorf("DocKey = %016x, want %016x", got, want)
 	}
 }

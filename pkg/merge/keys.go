@@ -54,7 +54,6 @@ func (k *KeyFile) Finish() (*fpfile.Reader, error) {
 // Close gives the space back.
 func (k *KeyFile) Close() error { return k.file.Close() }
 
-// Keys of KeyReaders and of sorting.
 const (
 	// sortRuns is how many runs of SortKeys are merged at a time.
 	sortRuns = 64
@@ -92,7 +91,8 @@ func (f *keyFunc) Read(dst []uint64) (n int, err error) {
 }
 
 // SortKeys sorts and deduplicates the keys of in into a KeyFile, within about mem
-// bytes of memory. Keys that ascend already are not sorted again.
+// bytes of memory, and up to 8 MiB of read buffers while sorted runs are merged. Keys
+// that ascend already are not sorted again.
 func SortKeys(in KeyReader, mem int64, dir string, polynomial uint64) (*KeyFile, error) {
 	s := &keySorter{mem: mem, dir: dir, polynomial: polynomial}
 	defer s.close()
@@ -208,7 +208,6 @@ func (s *keySorter) merge(runs []*KeyFile) (*KeyFile, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.SetReadAhead(s.mem / 4 / int64(len(runs)))
 		set = append(set, r)
 	}
 	f, err := NewKeyFile(s.dir, s.polynomial)

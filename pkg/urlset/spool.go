@@ -84,7 +84,7 @@ func (s *spool) write(row *record.URL) error {
 		b[first] |= newDiscovered
 		b = binary.AppendVarint(b, int64(row.Discovered))
 	}
-	if row.Priority != p.Priority || row.Attempt != p.Attempt || row.Depth != p.Depth || row.Score != p.Score {
+	if row.Priority != p.Priority || row.Attempt != p.Attempt || row.Depth != p.Depth || math.Float32bits(row.Score) != math.Float32bits(p.Score) {
 		b[first] |= newRank
 		b = append(b, row.Priority, row.Attempt)
 		b = binary.LittleEndian.AppendUint16(b, row.Depth)

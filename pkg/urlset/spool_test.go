@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -81,6 +82,33 @@ func TestSpool(t *testing.T) {
 }
 
 // TestSpoolExtra: columns that this version does not know come back.
+// A score comes back to the bit: the hash of the rows is made of its bits.
+func TestSpoolScores(t *testing.T) {
+	s, err := newSpool(t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	scores := []float32{0, float32(math.Copysign(0, -1)), 0, float32(math.NaN()), 1}
+	for _, score := range scores {
+		if err := s.write(&record.URL{Score: score}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.rewind(); err != nil {
+		t.Fatal(err)
+	}
+	for i, score := range scores {
+		var row record.URL
+		if err := s.read(&row); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := math.Float32bits(row.Score), math.Float32bits(score); got != want {
+			t.Errorf("row %d: score %08x, want %08x", i, got, want)
+		}
+	}
+}
+
 func TestSpoolExtra(t *testing.T) {
 	f, err := os.Open("../../formats/record/testdata/good/extra-column.arrows.zst")
 	if err != nil {
