@@ -55,7 +55,8 @@
 // lines of a text file, which must be sorted by bytes (LC_ALL=C sort -u) and canonical;
 // empty lines and lines that begin with "#" do not count. A list that fits into the
 // memory that Load is given is kept there. Any other stays on disk, with some bits an entry
-// in memory that spare most reads. Both are searched exactly: there are no false answers.
+// in memory that spare most reads, 16 MiB of them for all lists together. Both are searched
+// exactly: there are no false answers.
 //
 // # Documents
 //

@@ -30,10 +30,10 @@ type list struct {
 // Bounds of a list on disk: its memory is the first lines of blocks, some 4 MiB with lines of
 // usual length, and the sieve's.
 const (
-	listBlock   = 2 << 10 // bytes of a block, at the least
-	listBlocks  = 1 << 15 // blocks, at the most
-	listLineMax = 8 << 10 // bytes of a line
-	sieveMax    = 16 << 20
+	listBlock   = 2 << 10  // bytes of a block, at the least
+	listBlocks  = 1 << 15  // blocks, at the most
+	listLineMax = 8 << 10  // bytes of a line
+	sievesMax   = 16 << 20 // bytes of all sieves; each takes half of what is left at the most
 )
 
 // entryKind says what the lines of a list are.
@@ -111,8 +111,9 @@ func (k entryKind) key(line string) (key string, hash uint64) {
 }
 
 // openList reads a list once from end to end. It stays in memory if it takes not more
-// than memory bytes, and is then cost bytes there; else it stays open.
-func openList(name string, kind entryKind, memory int64, schemes *canon.Schemes) (l *list, cost int64, err error) {
+// than memory bytes, and is then cost bytes there; else it stays open, and its sieve takes cost
+// of the bytes that are left for sieves.
+func openList(name string, kind entryKind, memory, sieves int64, schemes *canon.Schemes) (l *list, cost int64, err error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, 0, &fault.Error{Class: fault.Usage, File: name, Found: pathError(err), Want: "a sorted list, one entry a line", Err: err}
@@ -131,7 +132,7 @@ func openList(name string, kind entryKind, memory int64, schemes *canon.Schemes)
 		return nil, 0, err
 	}
 	l = &list{name: name, file: f}
-	l.disk = newSieve(min(info.Size(), 8*sieveMax)) // a bit a byte: lines are 14 to 20 long
+	l.disk = newSieve(min(info.Size(), 8*sieves/2)) // a bit a byte: lines are 14 to 20 long
 	block := max(listBlock, info.Size()/listBlocks)
 	var size, lines int64
 	err = scanLines(f, name, func(n, at int64, line string) error {
@@ -153,7 +154,7 @@ func openList(name string, kind entryKind, memory int64, schemes *canon.Schemes)
 	if cost = tableCost(size, lines); cost > memory || size > math.MaxUint32 {
 		l.starts = append(l.starts, size)
 		keep = true
-		return l, 0, nil
+		return l, 8 * int64(len(l.disk.words)), nil
 	}
 	var text []byte
 	if lines > 0 {

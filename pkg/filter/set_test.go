@@ -225,6 +225,31 @@ func TestListOnDisk(t *testing.T) {
 	}
 }
 
+// The sieves of all lists on disk share their memory.
+func TestSievesShare(t *testing.T) {
+	all := names(10_000)
+	slices.Sort(all)
+	path := filepath.Join(t.TempDir(), "list")
+	if err := os.WriteFile(path, []byte(strings.Join(slices.Compact(all), "\n")), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	const sieves = 4 << 10
+	l := &loader{Filter: &Filter{}, memory: 1, sieves: sieves, lists: make(map[listKey]*list)}
+	defer l.Close()
+	p := &parser{place: &place{loader: l}}
+	total := 0
+	for _, kind := range []entryKind{entryHost, entryDomain} {
+		one, err := p.list(path, kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += 8 * len(one.disk.words)
+	}
+	if total < sieves/2 || total > sieves {
+		t.Errorf("%d bytes of sieves, want at most %d", total, sieves)
+	}
+}
+
 // Judging allocates nothing, whatever is tested.
 func TestJudgingAllocatesNothing(t *testing.T) {
 	list := strings.Join(names(1000), "\n")

@@ -321,13 +321,15 @@ func (p *parser) list(name string, kind entryKind) (*list, error) {
 	if l := p.lists[key]; l != nil {
 		return l, nil
 	}
-	l, cost, err := openList(name, kind, p.memory, p.schemes)
+	l, cost, err := openList(name, kind, p.memory, p.sieves, p.schemes)
 	if err != nil {
 		return nil, err
 	}
-	p.memory -= cost
 	if l.file != nil {
+		p.sieves -= cost
 		p.files = append(p.files, l.file)
+	} else {
+		p.memory -= cost
 	}
 	p.lists[key] = l
 	p.Files = append(p.Files, name)
