@@ -106,10 +106,10 @@ type test struct {
 // Validate refuses numbers that mean nothing.
 func (t *test) Validate() error {
 	switch {
-	case t.Cache < 0:
-		return fmt.Errorf("--cache: %d, want a number of URLs, or 0 for none", t.Cache)
-	case t.Together < 1:
-		return fmt.Errorf("--together: %d, want 1 or more", t.Together)
+	case t.Cache < 0 || t.Cache > urlset.MaxCache:
+		return fmt.Errorf("--cache: %d, want a number of URLs, at most %d, or 0 for none", t.Cache, urlset.MaxCache)
+	case t.Together < 1 || t.Together > urlset.MaxTogether:
+		return fmt.Errorf("--together: %d, want 1 to %d", t.Together, urlset.MaxTogether)
 	}
 	return nil
 }

@@ -45,10 +45,13 @@ type Common struct {
 
 func (c *Common) common() *Common { return c }
 
+// maxThreads bounds -@: the system refuses very many, and not kindly.
+const maxThreads = 1024
+
 // Validate refuses numbers that mean nothing.
 func (c *Common) Validate() error {
-	if c.Threads < 0 {
-		return fmt.Errorf("--threads: %d, want a number of threads, or 0 for all processors", c.Threads)
+	if c.Threads < 0 || c.Threads > maxThreads {
+		return fmt.Errorf("--threads: %d, want a number of threads, at most %d, or 0 for all processors", c.Threads, maxThreads)
 	}
 	return nil
 }
