@@ -69,7 +69,8 @@ polynomial that nobody knows. It is drawn once, and "murlset stat" tells it.
 func (c *initCmd) Run(std *cli.Std) error {
 	var given []byte
 	var settings config.File
-	if path := string(std.Common.Config); path != "" {
+	path := string(std.Common.Config)
+	if path != "" {
 		conf, err := config.Load(path)
 		if err != nil {
 			return err
@@ -82,14 +83,17 @@ func (c *initCmd) Run(std *cli.Std) error {
 			return err
 		}
 	} else if conf, err := config.Load(filepath.Join(c.Crawl, config.Name)); err == nil {
-		settings = conf.File
+		settings, path = conf.File, conf.Path
 	} else if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 		return err
 	}
 	if p := settings.Sets.Polynomial; p != "" && c.Polynomial == "" {
 		if err := c.Polynomial.UnmarshalText([]byte(p)); err != nil {
-			return err
+			return &fault.Error{Class: fault.Usage, File: path, Place: "sets.polynomial", Err: err}
 		}
+	}
+	if std.Given("policy") || std.Given("back-queues") {
+		path = "" // of what may be wrong
 	}
 	if c.Policy != "" {
 		settings.Frontier.Policy = c.Policy
@@ -97,12 +101,21 @@ func (c *initCmd) Run(std *cli.Std) error {
 	if c.BackQueues != "" {
 		settings.Frontier.BackQueues = c.BackQueues
 	}
-	_, err := store.InitCrawl(c.Crawl, given, preset(), func() error {
-		p, err := polynomialOf(c.Crawl, c.Polynomial, c.options())
-		if err != nil {
-			return err
+	p, err := polynomialOf(c.Crawl, c.Polynomial, c.options())
+	if err != nil {
+		return err
+	}
+	makers, err := makersOf(path, &settings, p)
+	if err != nil {
+		return err
+	}
+	_, err = store.InitCrawl(c.Crawl, given, preset(), func() error {
+		for _, m := range makers {
+			if err := m.make(filepath.Join(c.Crawl, m.name), c.options()); err != nil {
+				return err
+			}
 		}
-		return makeStores(c.Crawl, &settings, p, c.options())
+		return nil
 	}, c.options())
 	return err
 }

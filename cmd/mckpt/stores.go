@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"mercator/formats/store"
@@ -35,44 +36,47 @@ func polynomialOf(crawl string, choice cli.NewPolynomial, opt store.Options) (ui
 	return choice.Choose()
 }
 
-// makeStores makes the stores of a crawl folder, each by the package that owns it,
-// as the crawl's configuration has it.
-func makeStores(crawl string, conf *config.File, polynomial uint64, opt store.Options) error {
+// maker makes one store of a crawl folder.
+type maker struct {
+	name string
+	make func(dir string, opt store.Options) error
+}
+
+// makersOf are those of a crawl as its configuration, of the file path, has it, each of the package
+// that owns the store. What they would refuse is refused here, before anything is made.
+func makersOf(path string, conf *config.File, polynomial uint64) ([]maker, error) {
+	bad := func(place string, err error) error {
+		return &fault.Error{Class: fault.Usage, File: path, Place: place, Err: err}
+	}
 	urls, err := setOptions(conf.Sets.URLs, conf.Sets.BloomSize, polynomial)
 	if err != nil {
-		return err
+		return nil, bad("sets.urls", err)
 	}
 	content, err := setOptions(conf.Sets.Content, conf.Sets.BloomSize, polynomial)
 	if err != nil {
-		return err
+		return nil, bad("sets.content", err)
 	}
 	params, err := frontierParams(conf)
+	if err == nil {
+		_, err = params.Encode()
+	}
 	if err != nil {
-		return &fault.Error{Class: fault.Usage, File: config.Name, Err: err}
+		return nil, bad("", err)
 	}
-	type maker struct {
-		name string
-		make func(dir string, opt store.Options) error
-	}
-	stores := []maker{
-		{"urls", func(dir string, opt store.Options) error { return urlset.Create(dir, urls, opt) }},
-		{"frontier", func(dir string, opt store.Options) error { return frontier.Create(dir, params, opt) }},
+	makers := []maker{
+		{urlset.Kind, func(dir string, opt store.Options) error { return urlset.Create(dir, urls, opt) }},
+		{frontier.Kind, func(dir string, opt store.Options) error { return frontier.Create(dir, params, opt) }},
 		{"dns", resolve.CreateStore},
 		{"fetch", fetch.CreateStore},
-		{"content", func(dir string, opt store.Options) error { return fpset.Create(dir, content, opt) }},
+		{fpset.Kind, func(dir string, opt store.Options) error { return fpset.Create(dir, content, opt) }},
 	}
 	for _, name := range conf.Extract.ModuleState {
 		if err := process.CheckName(name); err != nil {
-			return &fault.Error{Class: fault.Usage, File: config.Name, Place: "extract.module_state", Err: err}
+			return nil, bad("extract.module_state", err)
 		}
-		stores = append(stores, maker{filepath.Join("modules", name), process.CreateStore})
+		makers = append(makers, maker{filepath.Join("modules", name), process.CreateStore})
 	}
-	for _, s := range stores {
-		if err := s.make(filepath.Join(crawl, s.name), opt); err != nil {
-			return err
-		}
-	}
-	return nil
+	return makers, nil
 }
 
 // frontierParams are those of the frontier.
@@ -184,10 +188,13 @@ func checkRules(crawl string) error {
 // filter of the crawl.
 func setOptions(impl, size string, polynomial uint64) (fpset.CreateOptions, error) {
 	with := fpset.CreateOptions{Polynomial: polynomial, Impl: impl}
+	if impl != "" && !slices.Contains(fpset.Impls(), impl) {
+		return with, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%q", impl), Want: "one of " + strings.Join(fpset.Impls(), ", ")}
+	}
 	if impl == fpset.Bloom && size != "" {
 		var bytes cli.Size
 		if err := bytes.UnmarshalText([]byte(size)); err != nil {
-			return with, &fault.Error{Class: fault.Usage, File: config.Name, Place: "sets.bloom_size", Err: err}
+			return with, &fault.Error{Class: fault.Usage, Place: "bloom_size", Err: err}
 		}
 		with.Size = int64(bytes)
 	}
