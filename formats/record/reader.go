@@ -15,6 +15,7 @@ import (
 type ReaderOptions struct {
 	Name string // file name for messages; "standard input" for a pipe
 	Pipe bool   // a missing trailer is fault.Upstream (exit 4) and not fault.Truncated (exit 3)
+	Kept int    // rows are valid until so many further batches have been read (see Reader.Buffered), whose memory is used again then; 0: as long as they are needed
 }
 
 // Source is an opened input whose kind is known and whose rows are not read yet.
@@ -50,6 +51,9 @@ func Open(in io.Reader, opt ReaderOptions) (*Source, error) {
 		return nil, err
 	}
 	s.first = &s.layout.schema
+	if opt.Kept > 0 {
+		s.frames.kept = make([][]byte, opt.Kept+1)
+	}
 	return s, nil
 }
 
@@ -160,6 +164,7 @@ func (s *Source) nextBatch() (b batch, t *Trailer, err error) {
 			return b, nil, s.fail(err)
 		}
 		if b.rows > 0 {
+			s.frames.keep()
 			return b, nil, nil
 		}
 	}
@@ -310,7 +315,7 @@ func (r *Reader[T]) Read(row *T) error {
 	return nil
 }
 
-// Buffered is how many rows Read gives without reading from the input.
+// Buffered is how many rows Read gives without reading another batch from the input.
 func (r *Reader[T]) Buffered() int { return r.batch.rows - r.row }
 
 func (r *Reader[T]) flushHash() {

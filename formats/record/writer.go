@@ -135,6 +135,7 @@ func (w *Writer[T]) eachColumn(fn func(c *outColumn)) {
 type messageCollector struct {
 	schema []byte // the first
 	batch  []byte // the newest after it, or memory for the next
+	body   int    // bytes of the next one's body, at most
 }
 
 func (m *messageCollector) Start() error { return nil }
@@ -143,8 +144,8 @@ func (m *messageCollector) Close() error { return nil }
 func (m *messageCollector) WritePayload(p ipc.Payload) error {
 	meta := p.Meta()
 	defer meta.Release()
-	b := m.batch[:0]
 	padded := (meta.Len() + 7) &^ 7
+	b := slices.Grow(m.batch[:0], 8+padded+m.body)
 	b = binary.LittleEndian.AppendUint32(b, arrowMagic)
 	b = binary.LittleEndian.AppendUint32(b, uint32(padded))
 	b = append(b, meta.Bytes()...)
@@ -161,6 +162,9 @@ func (m *messageCollector) WritePayload(p ipc.Payload) error {
 	return nil
 }
 
+// arrowAlign is what each buffer of a body is padded to a multiple of, in bytes, at most.
+const arrowAlign = 64
+
 type appender struct{ b []byte }
 
 func (a *appender) Write(p []byte) (int, error) {
@@ -171,7 +175,11 @@ func (a *appender) Write(p []byte) (int, error) {
 // collect leaves the Arrow message of the current columns in w.msg.batch.
 func (w *Writer[T]) collect(rows int) error {
 	var arrays []arrow.Array
-	w.eachColumn(func(c *outColumn) { arrays = append(arrays, c.array(rows)) })
+	w.msg.body = 0
+	w.eachColumn(func(c *outColumn) {
+		arrays = append(arrays, c.array(rows))
+		w.msg.body += len(c.valid) + len(c.offsets) + len(c.data) + 3*arrowAlign
+	})
 	rec := array.NewRecord(w.schema, arrays, int64(rows))
 	err := w.arrow.Write(rec)
 	rec.Release()

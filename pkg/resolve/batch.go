@@ -359,9 +359,10 @@ func (in *intake[R]) fill(b *stage.Batch[R, R]) bool {
 	if len(in.rows) <= 1 {
 		signal(in.some)
 	}
+	in.rows = slices.Grow(in.rows, max(0, min(b.Buffered(), in.max.rows-len(in.rows))))
 	for err == nil && b.Buffered() > 0 && !in.isFull() {
 		n := len(in.rows)
-		in.rows = slices.Grow(in.rows, 1)[:n+1]
+		in.rows = in.rows[:n+1]
 		if err = b.Read(&in.rows[n]); err != nil {
 			in.rows = in.rows[:n]
 		} else {

@@ -550,19 +550,21 @@ type cacheReader struct {
 	idle  chan []record.Module // to be filled; closed: no more are wanted
 }
 
-// page is some rows of a cache file, and what was found behind them.
+// page is some rows of a cache file, all of one batch of records, and what was found behind
+// them. Their text is valid until maxPages others have been read: while the page is in use,
+// and that of the row before its first one a little longer.
 type page struct {
 	rows []record.Module
 	err  error // io.EOF at the end of the file
 }
 
 const (
-	pageRows = 512
+	pageRows = 2048
 	maxPages = 3 // in memory, with the batches of records whose text they share
 )
 
 func newCacheReader(in io.Reader, name string) (*cacheReader, error) {
-	rows, err := record.NewReader[record.Module](in, record.ReaderOptions{Name: name})
+	rows, err := record.NewReader[record.Module](in, record.ReaderOptions{Name: name, Kept: maxPages})
 	if err != nil {
 		return nil, err
 	}
@@ -592,7 +594,7 @@ func (c *cacheReader) read(rows *record.Reader[record.Module]) {
 	before := &last
 	for buf := range c.idle {
 		p := page{rows: buf[:0]}
-		for len(p.rows) < pageRows {
+		for len(p.rows) < pageRows && (len(p.rows) == 0 || rows.Buffered() > 0) {
 			row := &buf[:pageRows][len(p.rows)]
 			if p.err = rows.Read(row); p.err != nil {
 				break
