@@ -2,6 +2,7 @@ package derive
 
 import (
 	"bytes"
+	"crypto/sha1"
 	"encoding/json"
 	"io"
 	"slices"
@@ -80,7 +81,7 @@ func (w *Writer) envelope(r *warc.Reader, rec *warc.Record, file string) (object
 		}
 	}
 	container := object{{"Filename", file}, {"Compressed", r.Codec() != warc.None}, {"Offset", number(rec.Offset)}}
-	envelope := object{{"Format", "WARC/" + rec.Version}, {"WARC-Header-Length", number(int64(rec.Header))}, {"WARC-Header-Metadata", fields}}
+	envelope := object{{"Format", "WARC"}, {"WARC-Header-Length", number(int64(rec.Header))}, {"WARC-Header-Metadata", fields}}
 	inflated := int64(rec.Header) + rec.Length + 4
 	offset, codec := rec.Offset, r.Codec()
 
@@ -119,7 +120,11 @@ func (w *Writer) envelope(r *warc.Reader, rec *warc.Record, file string) (object
 		payload.add("WARC-Metadata-Metadata", object{{"Metadata-Records", list}})
 	}
 	payload.add("Actual-Content-Length", number(m.blockLength))
-	payload.add("Trailing-Slop-Length", "4")
+	slop := "4" // the line ends behind the block, which Common Crawl counts as part of fields
+	if info.Len() > 0 {
+		slop = "0"
+	}
+	payload.add("Trailing-Slop-Length", slop)
 	payload.add("Block-Digest", warc.FormatSHA1(m.block))
 	envelope.add("Payload-Metadata", payload)
 	return object{{"Container", container}, {"Envelope", envelope}}, nil
@@ -175,20 +180,24 @@ func requestOf(head []byte, m *message) object {
 	for len(words) < 3 {
 		words = append(words, "")
 	}
-	return object{
+	o := object{
 		{"Request-Message", object{{"Method", words[0]}, {"Path", words[1]}, {"Version", words[2]}}},
-		{"Headers-Length", number(int64(min(end+2, len(text))))},
+		{"Headers-Length", number(int64(min(end+2, len(text))))}, // without the blank line, unlike a response's
 		{"Headers", named(warc.ParseFields([]byte(rest)))},
 		{"Entity-Length", number(max(m.blockLength-int64(end)-4, 0))},
-		{"Entity-Trailing-Slop-Length", "0"},
 	}
+	if int64(len(text)) == m.blockLength {
+		o.add("Entity-Digest", warc.FormatSHA1(sha1.Sum(head[min(end+4, len(head)):])))
+	}
+	o.add("Entity-Trailing-Slop-Length", "0")
+	return o
 }
 
 func (w *Writer) response(m *message) object {
 	h := m.head
 	o := object{
 		{"Response-Message", object{{"Version", "HTTP/" + number(int64(h.Major)) + "." + number(int64(h.Minor))}, {"Status", number(int64(h.Status))}, {"Reason", h.Reason}}},
-		{"Headers-Length", number(int64(max(h.Size-2, 0)))},
+		{"Headers-Length", number(int64(h.Size))},
 		{"Headers", headers(h.Fields)},
 		{"Entity-Length", number(m.entityLength)},
 		{"Entity-Digest", warc.FormatSHA1(m.entity)},
