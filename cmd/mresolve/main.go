@@ -39,7 +39,7 @@ type grammar struct {
 type askFlags struct {
 	Server   []string      `placeholder:"ADDR[:PORT]" help:"DNS server: an address, or tcp://ADDR[:PORT], tls://HOST[:PORT], https://HOST/PATH; may be given more than once (default: those of /etc/resolv.conf)."`
 	Rate     float64       `placeholder:"N" help:"Questions a second to one server, at most (default: any number)."`
-	InFlight int           `default:"1000" help:"Questions in flight at most, 1 to 100000, and as many again of those whose first time was up; more than 1000 need 32 MiB of --memory, and 27 KiB each."`
+	InFlight int           `default:"1000" help:"Questions in flight at most, 1 to 100000, and as many again of those whose first time was up; more than 1000 need 32 MiB of --memory, and 11 KiB each."`
 	Timeout  time.Duration `default:"1s" help:"Wait for the first attempt; each further one waits twice as long."`
 	Attempts int           `default:"5" help:"Questions asked before a name counts as timed out, 1 to 100."`
 }

@@ -56,9 +56,9 @@ const (
 	maxServers = 64 // each has sockets of its own
 )
 
-// QuestionSize is the memory that a question in flight takes, at most: stack, message and
-// what waits for its end; and with it one whose first time was up.
-const QuestionSize = 20 << 10
+// QuestionSize is the memory that a question in flight takes, at most, over TCP too, bytes; and
+// with it one whose first time was up.
+const QuestionSize = 8 << 10
 
 // Config of a Resolver. Zero fields take the defaults.
 type Config struct {

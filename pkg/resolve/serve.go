@@ -23,6 +23,7 @@ import (
 // Bounds of a Server.
 const (
 	maxServing = 4096      // questions that are asked for at a time, in a quarter of memory
+	servedSize = 20 << 10  // bytes that one takes, with its goroutine and its message
 	minServing = 256       // of these, however little memory there is
 	maxConns   = 256       // TCP connections; others wait to be accepted
 	maxFresh   = 4 << 20   // bytes of answers that wait to be saved; then they are dropped
@@ -82,7 +83,7 @@ func (u *unsaved) put(name string, e entry) bool {
 
 // NewServer loads as much of the store's cache as a quarter of memory (in bytes) holds.
 func NewServer(st *store.Store, r *Resolver, memory int64, now func() time.Time) (*Server, error) {
-	slots := min(max(memory/4/QuestionSize, minServing), maxServing)
+	slots := min(max(memory/4/servedSize, minServing), maxServing)
 	s := &Server{st: st, resolver: r, now: now, memory: memory, slots: make(chan struct{}, slots), many: make(chan struct{}, 1), known: newTable(memory / 4)}
 	c, err := openBase(st, nil)
 	if err != nil {
