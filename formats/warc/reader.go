@@ -344,10 +344,7 @@ func (r *Reader) header() error {
 	}
 	rec := &r.rec
 	*rec = Record{Offset: r.start, Length: -1, Fields: rec.Fields[:0]}
-	switch version {
-	case "WARC/1.0", "WARC/1.1":
-		rec.Version = version[len("WARC/"):]
-	default:
+	if version != "WARC/1.0" && version != "WARC/1.1" {
 		if v, ok := strings.CutPrefix(version, "WARC/"); ok && isVersion(v) {
 			return r.fault(fault.Version, "version "+v, "1.0 or 1.1")
 		}

@@ -107,9 +107,8 @@ type Record struct {
 	Length int64
 
 	// Set by a Reader.
-	Version string // "1.0" or "1.1"
-	Header  int    // bytes of the header, the blank line included
-	Offset  int64  // of the record's first byte in the file
+	Header int   // bytes of the header, the blank line included
+	Offset int64 // of the record's first byte in the file
 }
 
 // Get returns the value of the first field of that name, in any case, or "".
