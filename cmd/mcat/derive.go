@@ -38,8 +38,10 @@ func (g *grammar) runDerive(ctx context.Context, std *cli.Std, format derive.For
 }
 
 func (g *grammar) derive(ctx context.Context, std *cli.Std, to io.Writer, format derive.Format) error {
+	progress := g.startProgress(std)
+	defer progress.Done()
 	out := bufio.NewWriterSize(to, 64<<10)
-	w := derive.NewWriter(out, g.Head, derive.Options{Format: format, Software: "mercator"})
+	w := derive.NewWriter(out, g.Head, derive.Options{Format: format, Software: "mercator", Progress: progress.Add})
 	files := g.Files
 	if len(files) == 0 {
 		files = []string{"-"}

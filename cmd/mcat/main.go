@@ -5,6 +5,8 @@ import (
 	"context"
 	"os"
 
+	"golang.org/x/term"
+
 	"mercator/formats/record"
 	"mercator/pkg/cli"
 	"mercator/pkg/derive"
@@ -105,6 +107,14 @@ func (g *grammar) Run(ctx context.Context, std *cli.Std) error {
 		return g.runRecords(ctx, std)
 	}
 	return g.runText(ctx, std)
+}
+
+// startProgress counts what is read. Where rows go to a terminal a bar would be in their way.
+func (g *grammar) startProgress(std *cli.Std) *cli.Progress {
+	if f, ok := std.Out.(*os.File); ok && g.Progress == "auto" && (g.Output == "" || g.Output == "-") && term.IsTerminal(int(f.Fd())) {
+		return nil
+	}
+	return std.StartProgress("records", 0)
 }
 
 func usage(found, want string) error {

@@ -47,6 +47,8 @@ func writeRecords[T record.Row](ctx context.Context, g *grammar, std *cli.Std, i
 	if err != nil {
 		return err
 	}
+	progress := g.startProgress(std)
+	defer progress.Done()
 	spec := stage.Spec{Name: "mcat", Txn: in.Schema().Txn, NoEpoch: true, Bodies: in.Schema().HasBody}
 	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[T, T]) error {
 		var row T
@@ -56,6 +58,7 @@ func writeRecords[T record.Row](ctx context.Context, g *grammar, std *cli.Std, i
 			} else if err != nil {
 				return err
 			}
+			progress.Add(1)
 			if g.Head > 0 && n >= g.Head {
 				b.Drop("head")
 				continue
@@ -69,13 +72,15 @@ func writeRecords[T record.Row](ctx context.Context, g *grammar, std *cli.Std, i
 
 // writeBare writes plain Arrow.
 func writeBare[T record.Row](ctx context.Context, g *grammar, std *cli.Std, in stage.Input[T]) error {
+	progress := g.startProgress(std)
+	defer progress.Done()
 	if g.Output != "" && g.Output != "-" {
 		file, err := durable.CreateOutput(g.Output)
 		if err != nil {
 			return err
 		}
 		defer file.Abort()
-		if err := copyBare(ctx, g, file, in); err != nil {
+		if err := copyBare(ctx, g, file, in, progress); err != nil {
 			return err
 		}
 		return file.Commit()
@@ -84,13 +89,13 @@ func writeBare[T record.Row](ctx context.Context, g *grammar, std *cli.Std, in s
 		return err
 	}
 	out := bufio.NewWriterSize(std.Out, 1<<20)
-	if err := copyBare(ctx, g, out, in); err != nil {
+	if err := copyBare(ctx, g, out, in, progress); err != nil {
 		return err
 	}
 	return out.Flush()
 }
 
-func copyBare[T record.Row](ctx context.Context, g *grammar, out io.Writer, in stage.Input[T]) error {
+func copyBare[T record.Row](ctx context.Context, g *grammar, out io.Writer, in stage.Input[T], progress *cli.Progress) error {
 	s := in.Schema()
 	w, err := record.NewWriter[T](out, record.WriterOptions{Level: record.Bare, Like: s, Txn: s.Txn, Now: s.Now, Body: s.HasBody})
 	if err != nil {
@@ -106,6 +111,7 @@ func copyBare[T record.Row](ctx context.Context, g *grammar, out io.Writer, in s
 		} else if err != nil {
 			return err
 		}
+		progress.Add(1)
 		if g.Head > 0 && n >= g.Head {
 			continue
 		}

@@ -83,6 +83,7 @@ func scanSegment[T segment.Row](ctx context.Context, p *printer, r *segment.Read
 		} else if err != nil {
 			return err
 		}
+		p.progress.Add(1)
 		if err := p.put(line(p.line[:0], &row)); err != nil {
 			return err
 		}

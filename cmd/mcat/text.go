@@ -129,6 +129,8 @@ type printer struct {
 	total uint64 // for --count
 	kind  record.Kind
 	files int // record streams shown so far
+
+	progress *cli.Progress
 }
 
 // full says that --head has been reached.
@@ -143,7 +145,8 @@ func (p *printer) put(line []byte) error {
 }
 
 func (g *grammar) runText(ctx context.Context, std *cli.Std) (err error) {
-	p := &printer{g: g, std: std, left: g.Head}
+	p := &printer{g: g, std: std, left: g.Head, progress: g.startProgress(std)}
+	defer p.progress.Done()
 	if g.Output == "" || g.Output == "-" {
 		p.out = bufio.NewWriterSize(std.Out, 64<<10)
 	} else {
@@ -241,6 +244,7 @@ func showRows[T record.Row](ctx context.Context, p *printer, src *record.Source,
 		} else if err != nil {
 			return err
 		}
+		p.progress.Add(1)
 		if line == nil {
 			continue
 		}
@@ -417,6 +421,7 @@ func (p *printer) showFingerprints(ctx context.Context, in *input) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+		p.progress.Add(int64(len(keys)))
 		for _, k := range keys {
 			if p.full() {
 				break
@@ -500,6 +505,7 @@ func (p *printer) showWARC(ctx context.Context, in *input) error {
 			return err
 		}
 		p.total++
+		p.progress.Add(1)
 		if p.g.Check {
 			if err := r.CheckPayload(); err != nil {
 				return err

@@ -68,8 +68,9 @@ const (
 // Options say what is derived.
 type Options struct {
 	Format   Format
-	MaxBody  int64  // bytes of a decoded body that are looked at; 0: extract.DefaultMaxBody
-	Software string // for the warcinfo record
+	MaxBody  int64         // bytes of a decoded body that are looked at; 0: extract.DefaultMaxBody
+	Software string        // for the warcinfo record
+	Progress func(n int64) // is told of records read; may be nil
 }
 
 // Writer writes one derived file. One goroutine.
@@ -117,6 +118,9 @@ func (w *Writer) File(ctx context.Context, in io.Reader, name string) error {
 			if err := w.info(rec); err != nil {
 				return err
 			}
+		}
+		if w.opt.Progress != nil {
+			w.opt.Progress(1)
 		}
 		made, err := w.derive(r, rec, filepath.Base(name))
 		if err != nil {
