@@ -121,6 +121,13 @@ func (c *outColumn) appendText(s string) {
 	c.offsets = binary.LittleEndian.AppendUint32(c.offsets, uint32(len(c.data)))
 }
 
+func (c *outColumn) appendU64(v uint64) { c.data = binary.LittleEndian.AppendUint64(c.data, v) }
+
+func (c *outColumn) appendTime(row int, t Time) {
+	c.appendValid(row, t != 0)
+	c.appendU64(uint64(t))
+}
+
 func (c *outColumn) appendBinary(b []byte) { c.appendText(stringOf(b)) }
 
 // array wraps the column's memory for Arrow, which copies nothing.

@@ -58,7 +58,14 @@ func visit[T Row](c *rowCodec, row *T) {
 	c.next, c.joined, c.at = 0, 0, nil
 	switch r := any(row).(type) {
 	case *URL:
-		c.visitURL(r)
+		switch c.mode {
+		case reading:
+			c.readURL(r)
+		case writing:
+			c.writeURL(r)
+		default:
+			c.visitURL(r)
+		}
 	case *Fetch:
 		c.visitFetch(r)
 	case *Link:
@@ -183,12 +190,7 @@ func (c *rowCodec) text(p *string) {
 		s = validText(s)
 	}
 	c.next++
-	if len(s) < 0x80 { // as most are: one byte of uvarint
-		c.canon = append(c.canon, byte(len(s)))
-	} else {
-		c.canon = binary.AppendUvarint(c.canon, uint64(len(s)))
-	}
-	c.canon = append(c.canon, s...)
+	c.canon = appendText(c.canon, s)
 }
 
 // validText replaces bytes that are not UTF-8, such as a server may put into a
@@ -214,7 +216,7 @@ func (c *rowCodec) u64(p *uint64) {
 	case reading:
 		*p = c.in[c.next].u64(c.row)
 	case writing:
-		c.out[c.next].data = binary.LittleEndian.AppendUint64(c.out[c.next].data, *p)
+		c.out[c.next].appendU64(*p)
 		c.bytes += 8
 	}
 	c.next++
@@ -241,9 +243,7 @@ func (c *rowCodec) time(p *Time) {
 	case reading:
 		*p = Time(c.in[c.next].u64(c.row))
 	case writing:
-		o := &c.out[c.next]
-		o.appendValid(c.row, *p != 0)
-		o.data = binary.LittleEndian.AppendUint64(o.data, uint64(*p))
+		c.out[c.next].appendTime(c.row, *p)
 		c.bytes += 8
 	}
 	c.next++
