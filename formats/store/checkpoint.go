@@ -611,9 +611,35 @@ func (c *Crawl) GC(ctx context.Context, keep int) (forgotten []uint64, freed Fre
 			freed.Files += f.Files
 			freed.Bytes += f.Bytes
 		}
-		return nil
+		return c.removeLeftovers(&freed)
 	})
 	return forgotten, freed, err
+}
+
+// removeLeftovers deletes unpublished files of CURRENT and of checkpoints, which are of
+// commands that were killed: others hold the lock for them.
+func (c *Crawl) removeLeftovers(freed *Freed) error {
+	for _, under := range []string{"", checkpointsDir} {
+		list, err := c.fs.ReadDir(c.path(under))
+		if err != nil {
+			return err
+		}
+		for _, e := range list {
+			if !durable.IsTemp(e.Name()) || under == "" && !strings.HasPrefix(e.Name(), "."+currentFile+".") {
+				continue // perhaps of an output that is being written
+			}
+			info, err := e.Info()
+			if err != nil {
+				return err
+			}
+			if err := c.fs.Remove(c.path(filepath.Join(under, e.Name()))); err != nil {
+				return err
+			}
+			freed.Files++
+			freed.Bytes += info.Size()
+		}
+	}
+	return nil
 }
 
 // NextRound is the number of the round that comes after the current checkpoint,

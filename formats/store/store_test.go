@@ -469,6 +469,32 @@ func TestPatch(t *testing.T) {
 	}
 }
 
+// TestGCRemovesLeftovers: what a commit that was killed left in the crawl's own folders goes.
+func TestGCRemovesLeftovers(t *testing.T) {
+	fsys := testCrawl(t)
+	left := []string{"/c/.CURRENT.7-1.tmp", "/c/checkpoints/.000001.7-2.tmp"}
+	for _, name := range append(left, "/c/.notes.7-3.tmp") {
+		f, err := fsys.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666)
+		must(t, err)
+		_, err = f.Write([]byte("12345"))
+		must(t, err, f.Close())
+	}
+	c, err := OpenCrawl("/c", Options{FS: fsys})
+	must(t, err)
+	_, freed, err := c.GC(ctx, 1)
+	if err != nil || freed != (Freed{Files: 2, Bytes: 10}) {
+		t.Errorf("%+v, %v", freed, err)
+	}
+	for _, name := range left {
+		if ok, err := exists(fsys, name); ok || err != nil {
+			t.Errorf("%s is still there", name)
+		}
+	}
+	if ok, err := exists(fsys, "/c/.notes.7-3.tmp"); !ok || err != nil {
+		t.Error("an output that somebody writes is gone")
+	}
+}
+
 // TestVerifyTellsWhatItReads: every byte is told, and a file of many is left when ctx ends.
 func TestVerifyTellsWhatItReads(t *testing.T) {
 	fsys := testCrawl(t)
