@@ -351,21 +351,30 @@ func (r *Reader) header() error {
 		return r.fault(fault.Corrupt, fmt.Sprintf("version line %q", cut([]byte(version))), `"WARC/1.1"`)
 	}
 	var all []Field
+	var folded strings.Builder // the last field's value, if it has further lines
 	for {
 		line, err := r.line(&left)
 		if err != nil {
 			return err
 		}
-		if line == "" {
-			break
-		}
-		if line[0] == ' ' || line[0] == '\t' { // folded: ISO 28500 section 4
+		if line != "" && (line[0] == ' ' || line[0] == '\t') { // folded: ISO 28500 section 4
 			if len(all) == 0 {
 				return r.fault(fault.Corrupt, "a folded line before the first field", "a named field")
 			}
-			f := &all[len(all)-1]
-			f.Value = strings.TrimSpace(f.Value + " " + strings.TrimSpace(line))
+			if folded.Len() == 0 {
+				folded.WriteString(all[len(all)-1].Value)
+			}
+			if text := strings.TrimSpace(line); text != "" {
+				folded.WriteString(" " + text)
+			}
 			continue
+		}
+		if folded.Len() > 0 {
+			all[len(all)-1].Value = strings.TrimSpace(folded.String())
+			folded.Reset()
+		}
+		if line == "" {
+			break
 		}
 		name, value, ok := strings.Cut(line, ":")
 		if !ok || !isToken(name) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -263,5 +264,22 @@ func TestDigests(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
+	}
+}
+
+// TestFoldedLines: what they cost grows with the header, and no faster.
+func TestFoldedLines(t *testing.T) {
+	var before, after runtime.MemStats
+	file := "WARC/1.0\r\nWARC-Type: resource\r\nWARC-Record-ID: <urn:x:1>\r\nWARC-Date: 2026-01-01T00:00:00Z\r\nX-Long: b\r\n" +
+		strings.Repeat(" \r\n\tc\r\n", 8000) + "Content-Length: 0\r\n\r\n\r\n\r\n"
+	r := NewReader(strings.NewReader(file), ReaderOptions{})
+	runtime.ReadMemStats(&before)
+	rec, err := r.Next()
+	runtime.ReadMemStats(&after)
+	if want := "b" + strings.Repeat(" c", 8000); err != nil || rec.Get("X-Long") != want || rec.Length != 0 {
+		t.Errorf("%+v, %v", rec, err)
+	}
+	if n := after.TotalAlloc - before.TotalAlloc; n > 2<<20 {
+		t.Errorf("%d bytes of memory for a header of %d", n, len(file))
 	}
 }

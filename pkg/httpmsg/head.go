@@ -189,15 +189,9 @@ func (h *Head) Parse(b []byte) error {
 		if line == "" {
 			break
 		}
-		if line[0] == ' ' || line[0] == '\t' { // folded
-			if n := len(h.Fields); n > 0 {
-				f := &h.Fields[n-1]
-				f.Value = strings.TrimSpace(f.Value + " " + clean(line))
-			}
-			continue
-		}
 		name, value, ok := strings.Cut(line, ":")
-		if name = strings.TrimRight(name, " \t"); !ok || name == "" {
+		value, rest = unfold(value, rest)
+		if name = strings.TrimRight(name, " \t"); !ok || name == "" || isFolded(line) {
 			continue
 		}
 		if len(h.Fields) == FieldsMax {
@@ -207,6 +201,25 @@ func (h *Head) Parse(b []byte) error {
 	}
 	return nil
 }
+
+// unfold adds to a value the folded lines that rest begins with.
+func unfold(value, rest string) (whole, after string) {
+	if !isFolded(rest) {
+		return value, rest
+	}
+	var b strings.Builder
+	b.WriteString(clean(value))
+	for isFolded(rest) {
+		value, rest = cutLine(rest)
+		if value = clean(value); value != "" {
+			b.WriteByte(' ')
+			b.WriteString(value)
+		}
+	}
+	return b.String(), rest
+}
+
+func isFolded(line string) bool { return line != "" && (line[0] == ' ' || line[0] == '\t') }
 
 func (h *Head) statusLine(line string) error {
 	proto, rest, _ := strings.Cut(line, " ")

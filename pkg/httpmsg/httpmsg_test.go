@@ -303,6 +303,21 @@ func TestFields(t *testing.T) {
 	}
 }
 
+// TestFoldedLines: what they cost grows with the head, and no faster.
+func TestFoldedLines(t *testing.T) {
+	var before, after runtime.MemStats
+	head := []byte("HTTP/1.1 200 OK\r\nA: b\r\n" + strings.Repeat(" \n\tc\r\n", 9000) + "\r\n")
+	runtime.ReadMemStats(&before)
+	h, err := ParseHead(head)
+	runtime.ReadMemStats(&after)
+	if want := "b" + strings.Repeat(" c", 9000); err != nil || h.Get("A") != want {
+		t.Errorf("%d bytes of value, want %d: %v", len(h.Get("A")), len(want), err)
+	}
+	if n := after.TotalAlloc - before.TotalAlloc; n > 1<<20 {
+		t.Errorf("%d bytes of memory for a head of %d", n, len(head))
+	}
+}
+
 func TestMediaType(t *testing.T) {
 	for in, want := range map[string][2]string{
 		"text/html": {"text/html", ""}, " Text/HTML ; Charset=\"UTF-8\"; charset=x": {"text/html", "utf-8"},
