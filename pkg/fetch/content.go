@@ -310,7 +310,9 @@ func cut(s string) string {
 
 // retryAfter reads both forms of the header (RFC 9110 section 10.2.3).
 func retryAfter(value string, now time.Time) record.Time {
-	value = strings.TrimSpace(value)
+	if value = strings.TrimSpace(value); value == "" { // as most replies have it
+		return 0
+	}
 	wait, ok := deltaSeconds(value)
 	if !ok {
 		t, err := http.ParseTime(value)
