@@ -33,6 +33,7 @@ type Atomic struct {
 	path string
 	temp string
 	err  error // the first error of Write or WriteAt: nothing is published after it
+	shut bool  // f is closed
 	done bool
 	// Of what Write appended: all bytes, and those whose way to the disk has begun.
 	written, begun int64
@@ -226,6 +227,20 @@ func (a *Atomic) Sync() error {
 	return a.err
 }
 
+// Seal syncs and closes the file, still unpublished: so that of many files which wait to
+// be placed together none is open.
+func (a *Atomic) Seal() error {
+	if a.shut {
+		return a.err
+	}
+	a.shut = true
+	err := a.Sync()
+	if e := a.f.Close(); err == nil {
+		a.err = e
+	}
+	return a.err
+}
+
 // Commit syncs and closes the file, renames it to its name, replacing what was
 // there, and syncs the folder. On an error before the rename nothing of the file stays.
 func (a *Atomic) Commit() error {
@@ -259,10 +274,7 @@ func (a *Atomic) publish(place func(temp, path string) error) error {
 	if a.done {
 		return &fs.PathError{Op: "commit", Path: a.path, Err: fs.ErrClosed}
 	}
-	err := a.Sync()
-	if e := a.f.Close(); err == nil {
-		err = e
-	}
+	err := a.Seal()
 	a.done = true
 	if err == nil {
 		err = place(a.temp, a.path)
@@ -280,7 +292,9 @@ func (a *Atomic) Abort() {
 		return
 	}
 	a.done = true
-	_ = a.f.Close()
+	if !a.shut {
+		_ = a.f.Close()
+	}
 	_ = a.fs.Remove(a.temp)
 }
 

@@ -99,13 +99,8 @@ func (p *Parts) refuseOthers(suffix string) error {
 	return nil
 }
 
-// commit publishes all parts.
+// commit publishes all parts, which are sealed.
 func (p *Parts) commit() error {
-	for _, a := range p.files {
-		if err := a.Sync(); err != nil {
-			return err
-		}
-	}
 	first := p.files[0].Name()
 	if err := os.Remove(first); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -162,6 +157,9 @@ func (p *Parts) Keys(src Source, polynomial uint64, workers int, progress func(n
 			}
 		}
 		if err := w.Finish(); err != nil {
+			return err
+		}
+		if err := a.Seal(); err != nil {
 			return err
 		}
 	}
@@ -222,6 +220,9 @@ func SplitRows[T record.Row](p *Parts, in Rows[T], key func(*T) uint64, mem int6
 			return err
 		}
 		if err := finish(w, in.Trailer()); err != nil {
+			return err
+		}
+		if err := a.Seal(); err != nil {
 			return err
 		}
 	}
