@@ -23,6 +23,127 @@ GLOBL bytes8<>(SB), RODATA|NOPTR, $8
 DATA sevens<>+0(SB)/8, $7
 GLOBL sevens<>(SB), RODATA|NOPTR, $8
 
+// What both searches do, in the same registers: DI has the memory, R8 the key and then its
+// bucket, R9 its block and then that one's resident, AX a place.
+
+// RANGE: R11 and R12 are lo and hi of the range of R9, the key less the first of all; R10 has the blocks.
+#define RANGE \
+	MOVQ  memory_shift(DI), R10 ; \
+	SHRXQ R10, R9, R9           ; \
+	MOVQ  memory_starts(DI), R10; \
+	MOVL  (R10)(R9*4), R11      ; \
+	MOVL  4(R10)(R9*4), R12     ; \
+	MOVQ  memory_blocks(DI), R10
+
+// BLOCK: R9 is the number of the block: of lo, less one, and one more for each of the two blocks from
+// there on that do not begin above the key.
+#define BLOCK \
+	LEAQ -1(R11), R9   ; \
+	SHLQ $6, R11       ; \
+	ADDQ R10, R11      ; \
+	PREFETCHT0 -64(R11); \
+	CMPQ R8, (R11)     ; \
+	SBBQ $-1, R9       ; \
+	CMPQ R8, 64(R11)   ; \
+	SBBQ $-1, R9
+
+// HALVE: a step of the binary search in a crowded range.
+#define HALVE \
+	LEAQ    (R11)(R12*1), AX; \
+	SHRQ    $1, AX          ; \
+	MOVQ    AX, BX          ; \
+	SHLQ    $6, BX          ; \
+	MOVQ    (R10)(BX*1), BX ; \
+	CMPQ    BX, R8          ; \
+	CMOVQHI AX, R12         ; \
+	INCQ    AX              ; \
+	CMPQ    R8, BX          ; \
+	CMOVQCC AX, R11
+
+// PART: R11 is the part, the last line of the high part with a rank below the bucket: its number
+// is that of such ranks, but for the first.
+#define PART \
+	VPBROADCASTW R8, Z0          ; \
+	VPCMPUW      $6, (R9), Z0, K1; \
+	KMOVD        K1, R11         ; \
+	SHRL         $13, R11        ; \
+	POPCNTL      R11, R11
+
+// CONSTANTS: Z15 has ones, Z14 zeros, Y13 to Y10 what the low parts are taken apart with.
+#define CONSTANTS \
+	VPTERNLOGQ   $0xff, Z15, Z15, Z15; \
+	VPXORQ       Z14, Z14, Z14       ; \
+	VMOVDQU64    iota4<>(SB), Y13    ; \
+	VMOVDQU64    spread<>(SB), Y12   ; \
+	VPBROADCASTQ bytes8<>(SB), Y11   ; \
+	VPBROADCASTQ sevens<>(SB), Y10
+
+// BUCKET: AX is the place in the line where the bucket begins, after the zero of number Z5; BX is how
+// many keys it has and R10 where it ends. The line's words are summed up by shifting: zeros of each
+// and of those before it say which word has the zero.
+#define BUCKET(LINE) \
+	VPXORQ        (LINE), Z15, Z1 ; \
+	VPOPCNTQ      Z1, Z2          ; \
+	VALIGNQ       $7, Z14, Z2, Z3 ; \
+	VPADDQ        Z2, Z3, Z4      ; \
+	VALIGNQ       $6, Z14, Z4, Z3 ; \
+	VPADDQ        Z4, Z3, Z4      ; \
+	VALIGNQ       $4, Z14, Z4, Z3 ; \
+	VPADDQ        Z4, Z3, Z4      ; \
+	VPCMPQ        $6, Z5, Z4, K1  ; \
+	VPSUBQ        Z2, Z4, Z4      ; \
+	VPSUBQ        Z4, Z5, Z5      ; \
+	VPCOMPRESSQ.Z Z5, K1, Z5      ; \
+	VMOVQ         X5, R11         ; \
+	KMOVB         K1, AX          ; \
+	TZCNTL        AX, AX          ; \
+	MOVQ          (LINE)(AX*8), BX; \
+	NOTQ          BX              ; \
+	MOVL          $1, R12         ; \
+	SHLXQ         R11, R12, R12   ; \
+	PDEPQ         BX, R12, R12    ; \
+	TZCNTQ        R12, R12        ; \
+	SHLQ          $6, AX          ; \
+	LEAQ          1(AX)(R12*1), AX; \
+	MOVQ    AX, R10               ; \
+	SHRQ    $3, R10               ; \
+	MOVL    $56, R11              ; \
+	CMPQ    R10, R11              ; \
+	CMOVQHI R11, R10              ; \
+	MOVQ    (LINE)(R10*1), BX     ; \
+	NOTQ    BX                    ; \
+	SHLQ    $3, R10               ; \
+	MOVQ    AX, R11               ; \
+	SUBQ    R10, R11              ; \
+	SHRXQ   R11, BX, BX           ; \
+	TZCNTQ  BX, BX                ; \
+	LEAQ    (AX)(BX*1), R10
+
+// LOWS: Y1 has, for the four low parts from bit R11 of the byte at AX on, of width W, eight bytes from
+// where each begins.
+#define LOWS(W) \
+	VPBROADCASTQ W, Y0       ; \
+	VPBROADCASTQ R11, Y1     ; \
+	VPMULUDQ     Y13, Y0, Y0 ; \
+	VPADDQ       Y1, Y0, Y0  ; \
+	VPSRLQ       $3, Y0, Y1  ; \
+	VPSHUFB      Y12, Y1, Y1 ; \
+	VPADDB       Y11, Y1, Y1 ; \
+	VPERMB       (AX), Y1, Y1; \
+	VPANDQ       Y10, Y0, Y0 ; \
+	VPSRLVQ      Y0, Y1, Y1
+
+// COMPARE: AX has a bit, and the flags say whether there is one, for each of the first BX lanes of Y1 that
+// is zero in its W low bits.
+#define COMPARE(W) \
+	MOVQ         $-1, R10  ; \
+	BZHIQ        W, R10, W ; \
+	VPBROADCASTQ W, Y0     ; \
+	VPTESTNMQ    Y0, Y1, K1; \
+	KMOVB        K1, AX    ; \
+	BZHIL        BX, AX, AX; \
+	TESTL        AX, AX
+
 // func searchAVX512(m *memory, keys *uint64, n int, found *[together]uint8)
 //
 // The three steps of searchGo, without branches that depend on the data but for what is
@@ -41,25 +162,13 @@ begin:
 	SUBQ  memory_first(DI), R9
 	CMPQ  R9, memory_span(DI)
 	JCC   next
-	MOVQ  memory_shift(DI), R10
-	SHRXQ R10, R9, R9
-	MOVQ  memory_starts(DI), R10
-	MOVL  (R10)(R9*4), R11     // lo
-	MOVL  4(R10)(R9*4), R12    // hi
-	MOVQ  memory_blocks(DI), R10
+	RANGE
 
 crowded:
 	LEAQ 2(R11), AX
 	CMPQ R12, AX
 	JHI  halve
-	LEAQ -1(R11), R9
-	SHLQ $6, R11
-	ADDQ R10, R11
-	PREFETCHT0 -64(R11)
-	CMPQ R8, (R11)
-	SBBQ $-1, R9
-	CMPQ R8, 64(R11)
-	SBBQ $-1, R9              // the block
+	BLOCK
 
 	MOVQ         R9, lookup_block(R13)
 	SHLQ         $6, R9
@@ -72,11 +181,7 @@ crowded:
 	MOVWQZX      resident_inner(R9), R11
 	CMPQ         AX, R11
 	JCC          next
-	VPBROADCASTW R8, Z0
-	VPCMPUW      $6, (R9), Z0, K1
-	KMOVD        K1, R11
-	SHRL         $13, R11            // of the ranks after the first, those below bucket
-	POPCNTL      R11, R11            // the part
+	PART
 	MOVWQSX      resident_ranks(R9)(R11*2), R12
 	SHLQ         $6, R11
 	SUBQ         R12, AX
@@ -100,54 +205,13 @@ next:
 	CMPQ SI, R13
 	JEQ  done
 
-	VPTERNLOGQ   $0xff, Z15, Z15, Z15
-	VPXORQ       Z14, Z14, Z14
-	VMOVDQU64    iota4<>(SB), Y13
-	VMOVDQU64    spread<>(SB), Y12
-	VPBROADCASTQ bytes8<>(SB), Y11
-	VPBROADCASTQ sevens<>(SB), Y10
+	CONSTANTS
 
 zeros:
 	MOVQ          lookup_line(SI), DX
 	ADDQ          memory_data(DI), DX
-	VPXORQ        (DX), Z15, Z1
-	VPOPCNTQ      Z1, Z2             // zeros of each word
-	VALIGNQ       $7, Z14, Z2, Z3
-	VPADDQ        Z2, Z3, Z4
-	VALIGNQ       $6, Z14, Z4, Z3
-	VPADDQ        Z4, Z3, Z4
-	VALIGNQ       $4, Z14, Z4, Z3
-	VPADDQ        Z4, Z3, Z4         // and of those before it
-	VPBROADCASTQ  lookup_zero(SI), Z5
-	VPCMPQ        $6, Z5, Z4, K1     // the word of the zero and those after it
-	VPSUBQ        Z2, Z4, Z4
-	VPSUBQ        Z4, Z5, Z5
-	VPCOMPRESSQ.Z Z5, K1, Z5
-	VMOVQ         X5, R11            // which zero of its word
-	KMOVB         K1, AX
-	TZCNTL        AX, AX             // the word
-	MOVQ          (DX)(AX*8), BX
-	NOTQ          BX
-	MOVL          $1, R12
-	SHLXQ         R11, R12, R12
-	PDEPQ         BX, R12, R12
-	TZCNTQ        R12, R12
-	SHLQ          $6, AX
-	LEAQ          1(AX)(R12*1), AX   // where the bucket begins
-
-	MOVQ    AX, R10
-	SHRQ    $3, R10
-	MOVL    $56, R11
-	CMPQ    R10, R11
-	CMOVQHI R11, R10
-	MOVQ    (DX)(R10*1), BX
-	NOTQ    BX
-	SHLQ    $3, R10
-	MOVQ    AX, R11
-	SUBQ    R10, R11
-	SHRXQ   R11, BX, BX
-	TZCNTQ  BX, BX                   // its keys
-	LEAQ    (AX)(BX*1), R10
+	VPBROADCASTQ lookup_zero(SI), Z5
+	BUCKET(DX)
 	MOVL    $512, R11
 	CMPQ    R10, R11
 	CMOVQCC R11, BX
@@ -185,24 +249,9 @@ lows:
 	MOVQ         lookup_i(SI), CX
 	CMPQ         BX, $const_most
 	JHI          after
-	VPBROADCASTQ R9, Y0
-	VPBROADCASTQ R11, Y1
-	VPMULUDQ     Y13, Y0, Y0
-	VPADDQ       Y1, Y0, Y0          // the bit at which each lane's low bits begin
-	VPSRLQ       $3, Y0, Y1
-	VPSHUFB      Y12, Y1, Y1
-	VPADDB       Y11, Y1, Y1         // the eight bytes from there on
-	VPERMB       (AX), Y1, Y1
-	VPANDQ       Y10, Y0, Y0
-	VPSRLVQ      Y0, Y1, Y1
+	LOWS(R9)
 	VPXORQ.BCST  lookup_d(SI), Y1, Y1
-	MOVQ         $-1, R10
-	BZHIQ        R9, R10, R9
-	VPBROADCASTQ R9, Y0
-	VPTESTNMQ    Y0, Y1, K1          // lanes that do not differ in the low bits
-	KMOVB        K1, AX
-	BZHIL        BX, AX, AX
-	TESTL        AX, AX
+	COMPARE(R9)
 	SETNE        (R14)(CX*1)
 
 after:
@@ -215,16 +264,7 @@ done:
 	RET
 
 halve:
-	LEAQ    (R11)(R12*1), AX
-	SHRQ    $1, AX
-	MOVQ    AX, BX
-	SHLQ    $6, BX
-	MOVQ    (R10)(BX*1), BX
-	CMPQ    BX, R8
-	CMOVQHI AX, R12
-	INCQ    AX
-	CMPQ    R8, BX
-	CMOVQCC AX, R11
+	HALVE
 	JMP     crowded
 
 // func containsAVX512(m *memory, key uint64) uint8
@@ -240,25 +280,13 @@ TEXT ·containsAVX512(SB), NOSPLIT, $0-17
 	SUBQ  memory_first(DI), R9
 	CMPQ  R9, memory_span(DI)
 	JCC   unclear
-	MOVQ  memory_shift(DI), R10
-	SHRXQ R10, R9, R9
-	MOVQ  memory_starts(DI), R10
-	MOVL  (R10)(R9*4), R11     // lo
-	MOVL  4(R10)(R9*4), R12    // hi
-	MOVQ  memory_blocks(DI), R10
+	RANGE
 
 crowded:
 	LEAQ 2(R11), AX
 	CMPQ R12, AX
 	JHI  halve
-	LEAQ -1(R11), R9
-	SHLQ $6, R11
-	ADDQ R10, R11
-	PREFETCHT0 -64(R11)
-	CMPQ R8, (R11)
-	SBBQ $-1, R9
-	CMPQ R8, 64(R11)
-	SBBQ $-1, R9              // the block
+	BLOCK
 
 	SHLQ         $6, R9
 	ADDQ         R10, R9
@@ -270,11 +298,7 @@ crowded:
 	MOVWQZX      resident_inner(R9), R11
 	CMPQ         AX, R11
 	JCC          unclear
-	VPBROADCASTW R8, Z0
-	VPCMPUW      $6, (R9), Z0, K1
-	KMOVD        K1, R11
-	SHRL         $13, R11            // of the ranks after the first, those below bucket
-	POPCNTL      R11, R11            // the part
+	PART
 	MOVWQSX      resident_ranks(R9)(R11*2), R12
 	MOVWQZX      (resident_ranks+2)(R9)(R11*2), BX
 	SHLQ         $6, R11
@@ -303,50 +327,9 @@ crowded:
 	PREFETCHT0   6(AX)
 	PREFETCHT0   70(AX)
 
-	VPTERNLOGQ   $0xff, Z15, Z15, Z15
-	VPXORQ       Z14, Z14, Z14
-	VMOVDQU64    iota4<>(SB), Y13
-	VMOVDQU64    spread<>(SB), Y12
-	VPBROADCASTQ bytes8<>(SB), Y11
-	VPBROADCASTQ sevens<>(SB), Y10
+	CONSTANTS
 
-	VPXORQ        (R13), Z15, Z1
-	VPOPCNTQ      Z1, Z2             // zeros of each word
-	VALIGNQ       $7, Z14, Z2, Z3
-	VPADDQ        Z2, Z3, Z4
-	VALIGNQ       $6, Z14, Z4, Z3
-	VPADDQ        Z4, Z3, Z4
-	VALIGNQ       $4, Z14, Z4, Z3
-	VPADDQ        Z4, Z3, Z4         // and of those before it
-	VPCMPQ        $6, Z5, Z4, K1     // the word of the zero and those after it
-	VPSUBQ        Z2, Z4, Z4
-	VPSUBQ        Z4, Z5, Z5
-	VPCOMPRESSQ.Z Z5, K1, Z5
-	VMOVQ         X5, R11            // which zero of its word
-	KMOVB         K1, AX
-	TZCNTL        AX, AX             // the word
-	MOVQ          (R13)(AX*8), BX
-	NOTQ          BX
-	MOVL          $1, R12
-	SHLXQ         R11, R12, R12
-	PDEPQ         BX, R12, R12
-	TZCNTQ        R12, R12
-	SHLQ          $6, AX
-	LEAQ          1(AX)(R12*1), AX   // where the bucket begins
-
-	MOVQ    AX, R10
-	SHRQ    $3, R10
-	MOVL    $56, R11
-	CMPQ    R10, R11
-	CMOVQHI R11, R10
-	MOVQ    (R13)(R10*1), BX
-	NOTQ    BX
-	SHLQ    $3, R10
-	MOVQ    AX, R11
-	SUBQ    R10, R11
-	SHRXQ   R11, BX, BX
-	TZCNTQ  BX, BX                   // its keys
-	LEAQ    (AX)(BX*1), R10
+	BUCKET(R13)
 	CMPQ    BX, $const_most
 	JHI     unclear
 	CMPQ    R10, $512
@@ -362,24 +345,9 @@ crowded:
 	ADDQ         resident_line(R9), AX
 	ADDQ         memory_data(DI), AX
 	ANDL         $7, R11
-	VPBROADCASTQ R8, Y0
-	VPBROADCASTQ R11, Y1
-	VPMULUDQ     Y13, Y0, Y0
-	VPADDQ       Y1, Y0, Y0          // the bit at which each lane's low bits begin
-	VPSRLQ       $3, Y0, Y1
-	VPSHUFB      Y12, Y1, Y1
-	VPADDB       Y11, Y1, Y1         // the eight bytes from there on
-	VPERMB       (AX), Y1, Y1
-	VPANDQ       Y10, Y0, Y0
-	VPSRLVQ      Y0, Y1, Y1
+	LOWS(R8)
 	VPXORQ       Y9, Y1, Y1
-	MOVQ         $-1, R10
-	BZHIQ        R8, R10, R8
-	VPBROADCASTQ R8, Y0
-	VPTESTNMQ    Y0, Y1, K1          // lanes that do not differ in the low bits
-	KMOVB        K1, AX
-	BZHIL        BX, AX, AX
-	TESTL        AX, AX
+	COMPARE(R8)
 	SETNE        ret+16(FP)
 
 	VZEROUPPER
@@ -391,16 +359,7 @@ unclear:
 	RET
 
 halve:
-	LEAQ    (R11)(R12*1), AX
-	SHRQ    $1, AX
-	MOVQ    AX, BX
-	SHLQ    $6, BX
-	MOVQ    (R10)(BX*1), BX
-	CMPQ    BX, R8
-	CMOVQHI AX, R12
-	INCQ    AX
-	CMPQ    R8, BX
-	CMOVQCC AX, R11
+	HALVE
 	JMP     crowded
 
 // func fetch(a *byte)
