@@ -1,6 +1,6 @@
 // Package record reads and writes record streams (.arrows.zst): Arrow IPC
 // streams of four kinds of rows, in a container that notices damage. The layout
-// is SPEC.md beside this file, version 1.0.
+// is SPEC.md beside this file, version 1.1.
 //
 // # Invariants
 //

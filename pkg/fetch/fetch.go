@@ -21,16 +21,9 @@
 //
 // # What a fetch store holds
 //
-// WARC files (role "warc": NAME.open while one grows), robots rules (role
-// "robots") and contact times (role "contacts", sticky); the latter two are
-// streams of module rows. With Options.Dedup, of each whole payload: the first 64 bits
-// of its SHA-1 in a sorted set (role "payload-keys"), and in a segment by those (role
-// "payloads") its first URL, in discovered the date, in last_content_fp the next 64
-// bits, in via FILE#OFFSET; state "payloads" lists these runs. formats/warc/SPEC.md says which records a round writes.
-// The file BATCH, outside of the generations, has the number of the generation
-// for which servers were contacted last. Where no contact times of that generation
-// or a later one are there, the batch was not ended: the next one then waits as
-// if every host and address had been contacted when it begins.
+// WARC files, robots rules, contact times, and with Options.Dedup which payloads are
+// archived: SPEC.md beside this file. formats/warc/SPEC.md says which records a round
+// writes.
 package fetch
 
 import (

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"mercator/pkg/fault"
 )
 
 // Bounds of the folder of a program that keeps state.
@@ -322,19 +324,30 @@ func pack(out io.Writer, dir string) error {
 	return w.Close()
 }
 
-// unpack makes the files of an archive that pack wrote.
+// unpack makes the files of an archive that pack wrote, and refuses what it does not write.
 func unpack(dir string, in io.Reader) error {
 	r := tar.NewReader(in)
+	files, size := 0, int64(0)
 	for {
 		h, err := r.Next()
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
-			return err
+			return &fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("entry %d of the archive", files+1), Err: err}
 		}
-		if !filepath.IsLocal(h.Name) {
-			return fmt.Errorf("state holds the name %q", h.Name)
+		files++
+		size += h.Size
+		switch bad := (&fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("entry %d of the archive", files)}); {
+		case !filepath.IsLocal(h.Name):
+			bad.Found, bad.Want = fmt.Sprintf("name %q", h.Name), "one within the folder"
+			return bad
+		case h.Typeflag != tar.TypeDir && h.Typeflag != tar.TypeReg:
+			bad.Found, bad.Want = fmt.Sprintf("%q of type %q", h.Name, h.Typeflag), "a file or a folder"
+			return bad
+		case files > MaxStateFiles || size > MaxStateBytes:
+			bad.Found, bad.Want = fmt.Sprintf("%d bytes so far", size), fmt.Sprintf("%d files with %d bytes at most", MaxStateFiles, int64(MaxStateBytes))
+			return bad
 		}
 		path := filepath.Join(dir, filepath.FromSlash(h.Name))
 		if h.Typeflag == tar.TypeDir {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -334,6 +335,41 @@ func TestPack(t *testing.T) {
 	}
 	if err := unpack(t.TempDir(), bytes.NewReader(one.Bytes()[:700])); err == nil {
 		t.Error("an archive that is cut short passes")
+	}
+}
+
+// A state that its module does not write is refused, whatever the store's checksums say.
+func TestBadStates(t *testing.T) {
+	archive := func(headers ...tar.Header) string {
+		var b strings.Builder
+		w := tar.NewWriter(&b)
+		for i := range headers {
+			must(t, w.WriteHeader(&headers[i]))
+		}
+		must(t, w.Close())
+		return b.String()
+	}
+	many := make([]tar.Header, MaxStateFiles+1)
+	for i := range many {
+		many[i] = tar.Header{Name: strconv.Itoa(i), Mode: 0o600, Typeflag: tar.TypeReg}
+	}
+	program := &Exec{ModuleName: "p", Command: "true"}
+	for name, c := range map[string]struct {
+		m           Stateful
+		state, says string
+	}{
+		"two fields":   {tagsModule{}, "a\t1\n", "line 1"},
+		"no number":    {tagsModule{}, "a\t1\t1\nb\tx\t1\n", "line 2"},
+		"a key twice":  {tagsModule{}, "a\t1\t1\na\t2\t2\n", "want keys that ascend"},
+		"keys fall":    {imageModule{}, "b\t1\t1\na\t2\t2\n", "want keys that ascend"},
+		"no archive":   {program, strings.Repeat("x", 1024), "entry 1"},
+		"a name above": {program, archive(tar.Header{Name: "../x", Mode: 0o600, Typeflag: tar.TypeReg}), `name "../x"`},
+		"a link":       {program, archive(tar.Header{Name: "x", Linkname: "/etc/passwd", Typeflag: tar.TypeSymlink}), "a file or a folder"},
+		"many files":   {program, archive(many...), "10000 files"},
+	} {
+		if _, err := c.m.Begin(context.Background(), strings.NewReader(c.state), "r1"); !errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want corrupt with %q", name, err, c.says)
+		}
 	}
 }
 

@@ -33,6 +33,7 @@ func (imageModule) Begin(_ context.Context, old io.Reader, _ string) (State, err
 func readTotals(old io.Reader) (totals, error) {
 	t := make(totals)
 	lines := bufio.NewScanner(old)
+	last := ""
 	for n := 1; lines.Scan(); n++ {
 		f := strings.Split(lines.Text(), "\t")
 		bad := &fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("totals, line %d", n), Found: fmt.Sprintf("%q", cut(lines.Text(), 80)), Want: "KEY<tab>FINDINGS<tab>SUM"}
@@ -44,7 +45,12 @@ func readTotals(old io.Reader) (totals, error) {
 		if err != nil || errSum != nil {
 			return nil, bad
 		}
-		t[f[0]] = total{findings, sum}
+		if n > 1 && f[0] <= last {
+			bad.Want = "keys that ascend"
+			return nil, bad
+		}
+		last = f[0]
+		t[last] = total{findings, sum}
 	}
 	return t, lines.Err()
 }
