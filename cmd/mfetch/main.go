@@ -83,7 +83,7 @@ type fetchCmd struct {
 	Bodies    bool     `help:"Put bodies into the records as well where the output is a pipe, so that mextract need not read the WARC files."`
 
 	Sim    string   `placeholder:"SPEC" help:"Fetch from a synthetic web inside this process, such as seed=1,hosts=50,pages=3000 (see mweb), instead of the network."`
-	Server []string `placeholder:"ADDR[:PORT]" help:"DNS server for addresses that are absent or have expired, as mresolve --server (default: those of /etc/resolv.conf)."`
+	Server cli.Servers `placeholder:"ADDR[:PORT]" help:"DNS server for addresses that are absent or have expired, as mresolve --server (default: those of /etc/resolv.conf)."`
 	Now    string   `placeholder:"TIME" help:"The round's clock, RFC 3339, instead of the input's."`
 	Replay []string `placeholder:"STORE" help:"Contact nobody: answer from what a round of the same --txn saved in this fetch store, or in WARC files, each named."`
 }

@@ -37,7 +37,7 @@ type grammar struct {
 
 // askFlags say how servers are asked.
 type askFlags struct {
-	Server   []string      `placeholder:"ADDR[:PORT]" help:"DNS server: an address, or tcp://ADDR[:PORT], tls://HOST[:PORT], https://HOST/PATH; may be given more than once (default: those of /etc/resolv.conf)."`
+	Server   cli.Servers   `placeholder:"ADDR[:PORT]" help:"DNS server: an address, or tcp://ADDR[:PORT], tls://HOST[:PORT], https://HOST/PATH; may be given more than once (default: those of /etc/resolv.conf)."`
 	Rate     float64       `placeholder:"N" help:"Questions a second to one server, at most (default: any number)."`
 	InFlight int           `default:"1000" help:"Questions in flight at most, 1 to 100000, and as many again of those whose first time was up; more than 1000 need 32 MiB of --memory, and 11 KiB each."`
 	Timeout  time.Duration `default:"1s" help:"Wait for the first attempt; each further one waits twice as long."`
@@ -84,6 +84,7 @@ func (f *askFlags) resolver(std *cli.Std, cfg resolve.Config) (*resolve.Resolver
 			Hint:  fmt.Sprintf("--memory %dM has room for so many", ((int64(f.InFlight)*resolve.QuestionSize+besideQuestions)*4/3+1<<20-1)>>20)}
 	}
 	cfg.Servers, cfg.Rate, cfg.InFlight, cfg.Timeout, cfg.Attempts, cfg.Now = f.Server, f.Rate, f.InFlight, f.Timeout, f.Attempts, std.Now
+	cfg.Mute = func() { std.Warn("no DNS server has answered anything yet") }
 	return resolve.New(cfg)
 }
 

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs testdata/script with a name server on loopback, whose
-// address is in $DNS: aN.test has the address 127.0.0.N, cN.test is an alias of that,
+// address is in $DNS, and one that answers nothing in $MUTE: aN.test has the address 127.0.0.N, cN.test is an alias of that,
 // anything else does not exist.
 func TestScripts(t *testing.T) {
 	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -51,6 +51,11 @@ func TestScripts(t *testing.T) {
 	})}
 	go s.ActivateAndServe()
 	t.Cleanup(func() { s.Shutdown() })
+	mute, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { mute.Close() })
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -65,7 +70,11 @@ func TestScripts(t *testing.T) {
 			},
 			"rows": func(ts *testscript.TestScript, _ bool, args []string) { rows(ts, args[0], args[1]) },
 		},
-		Setup: func(e *testscript.Env) error { e.Setenv("DNS", pc.LocalAddr().String()); return nil },
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("DNS", pc.LocalAddr().String())
+			e.Setenv("MUTE", mute.LocalAddr().String())
+			return nil
+		},
 	})
 }
 

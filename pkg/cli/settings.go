@@ -7,6 +7,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"mercator/pkg/config"
+	"mercator/pkg/fault"
 )
 
 // configFlag is --config: when kong meets it, the file becomes a source of
@@ -60,4 +61,16 @@ func (s settings) Resolve(ctx *kong.Context, parent *kong.Path, flag *kong.Flag)
 	}
 	v, _ := s.Lookup(ctx.Model.Name, verb, flag.Name)
 	return v, nil
+}
+
+// Servers are the DNS servers of --server.
+type Servers []string
+
+// AfterApply refuses a flag without an address, as an empty variable of a script leaves it:
+// it would mean those of the system.
+func (s Servers) AfterApply(p *kong.Path) error {
+	if len(s) > 0 || p.Resolved {
+		return nil
+	}
+	return &fault.Error{Class: fault.Usage, Found: "--server with no address", Want: "an IP address or URL of a DNS server"}
 }
