@@ -143,6 +143,9 @@ func (q *question) judge() {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		q.status = StatusTimeout
 		q.timeout *= 2
+		if q.attempt > 0 && q.r.cfg.Mute != nil && !q.r.heard.Load() {
+			q.r.mute.Do(q.r.cfg.Mute)
+		}
 		q.makeRoom()
 	case errors.Is(err, errBadReply):
 		q.status = StatusBadReply

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"strings"
 	"sync"
@@ -263,6 +264,33 @@ func TestResultsDoNotWait(t *testing.T) {
 		}
 		if i == 0 {
 			close(s.release)
+		}
+	}
+}
+
+// TestMute: that no server answers is told while questions are still asked, once; and not of
+// servers that answered before.
+func TestMute(t *testing.T) {
+	for _, heard := range []bool{false, true} {
+		pc, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pc.Close()
+		told := make(chan struct{}, 2)
+		r, err := New(Config{Servers: []string{pc.LocalAddr().String()}, Timeout: 5 * time.Millisecond, Attempts: 3, Mute: func() { told <- struct{}{} }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.heard.Store(heard)
+		for range 2 {
+			if a := r.Lookup(t.Context(), "host.test"); a.Status != StatusTimeout {
+				t.Errorf("status %q, want %q", a.Status, StatusTimeout)
+			}
+		}
+		r.Close()
+		if want := map[bool]int{false: 1}[heard]; len(told) != want {
+			t.Errorf("heard before: %v: told %d times, want %d", heard, len(told), want)
 		}
 	}
 }

@@ -72,6 +72,7 @@ type Config struct {
 	MaxTTL   time.Duration    // and at most this long [24h]
 	Family   string           // "any": IPv4 addresses, then IPv6; "4" or "6": only those ["any"]
 	Now      func() time.Time // [time.Now]
+	Mute     func()           // called once, if a second attempt was in vain before any server replied to anything; may be nil
 }
 
 // Negative answers are kept as RFC 2308 says: no-such-name for the SOA's
@@ -104,6 +105,7 @@ type Resolver struct {
 	large   large
 	next    atomic.Uint32
 	heard   atomic.Bool // a server has replied to a question
+	mute    sync.Once   // cfg.Mute is called
 
 	arrived chan *question // to be judged; has room for each that is in flight, and for the ends of workers
 	workers sync.WaitGroup
