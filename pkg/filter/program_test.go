@@ -194,7 +194,7 @@ func TestProgramIsCancelled(t *testing.T) {
 	if err := j.URLs(ctx, []Candidate{*candidate(t, "http://h/")}, make([]Verdict, 1)); !errors.Is(err, gone) {
 		t.Error(err)
 	}
-	if d := time.Since(start); d > 5*time.Second {
+	if d := time.Since(start); d > 50*time.Second { // the program would take 100
 		t.Errorf("took %v", d)
 	}
 }
