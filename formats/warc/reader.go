@@ -85,11 +85,15 @@ func NewReader(in io.Reader, opt ReaderOptions) *Reader {
 // OpenAt returns the record at offset of a file. length is its length there, as
 // Writer.Append returned it; 0 reads as far as the record goes.
 func OpenAt(file io.ReaderAt, offset, length int64, opt ReaderOptions) (*Record, *Reader, error) {
+	from := max(offset, 0)
 	if length <= 0 {
-		length = 1<<63 - 1 - offset
+		length = 1<<63 - 1 - from
 	}
 	opt.Offset = offset
-	r := NewReader(io.NewSectionReader(file, offset, length), opt)
+	r := NewReader(io.NewSectionReader(file, from, length), opt)
+	if offset < 0 {
+		return nil, r, r.fault(fault.Corrupt, "a negative offset", "the place of a record")
+	}
 	rec, err := r.Next()
 	if err == io.EOF {
 		err = r.fault(fault.Truncated, "end of file", "a record")

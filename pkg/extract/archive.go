@@ -218,8 +218,9 @@ const idleBody = 1 << 18
 // readAll is io.ReadAll of at most limit bytes, with a guess of how many, into b where
 // that is enough.
 func readAll(b []byte, in io.Reader, guess, limit int64) ([]byte, error) {
-	if b = b[:0]; int64(cap(b)) < min(guess, limit)+bytes.MinRead {
-		b = make([]byte, 0, max(min(guess, limit), 0)+bytes.MinRead)
+	guess = max(min(guess, limit), 0)
+	if b = b[:0]; int64(cap(b)) < guess+bytes.MinRead {
+		b = make([]byte, 0, guess+bytes.MinRead)
 	}
 	for {
 		n, err := in.Read(b[len(b):cap(b)])

@@ -498,7 +498,7 @@ func (o *output) document(row *record.Fetch) (*Document, error) {
 	}
 	// A row of a program that writes no WARC has its body alone, and no header.
 	if o.Settings.Header == nil && (row.WARCFilename != "" || len(row.Body) == 0) {
-		if row.WARCFilename == "" || row.BodyLength == 0 {
+		if row.WARCFilename == "" || row.BodyLength <= 0 {
 			return nil, nil
 		}
 		if o.archive.dir == "" {

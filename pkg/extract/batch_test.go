@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -160,6 +161,23 @@ func TestBatchOfBodiesAlone(t *testing.T) {
 	}
 }
 
+// A row whose length means nothing has no body.
+func TestBatchOfNegativeLengths(t *testing.T) {
+	dir, rows := store(t, "a.warc.gz", "HTTP/1.1 200 OK\r\n\r\n<a href=x>")
+	for _, length := range []int64{-1, -600, math.MinInt64} {
+		for _, truncated := range []string{"", "length"} {
+			row := rows[0]
+			row.BodyLength, row.Truncated = length, truncated
+			b := &books{rows: []record.Fetch{row}}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			if _, err := Batch(ctx, b, Settings{Archive: dir}); err != nil || b.drops["no-body"] != 1 {
+				t.Errorf("%d bytes, truncated %q: %v, drops %v", length, truncated, err, b.drops)
+			}
+			cancel()
+		}
+	}
+}
+
 // Links, findings and books are the same on any number of threads, and whether
 // bodies come with the rows or from the WARC.
 func TestBatchSameOnAnyThreads(t *testing.T) {
@@ -223,6 +241,7 @@ func TestBatchErrors(t *testing.T) {
 		{"cut", whole[:len(whole)-20], nil, fault.Truncated, "a.warc.gz: record "},
 		{"other offset", whole, func(r *record.Fetch) { r.WARCOffset++ }, fault.Corrupt, "a.warc.gz: record "},
 		{"other record", whole, func(r *record.Fetch) { r.WARCOffset, r.WARCLength = 0, 0 }, fault.Corrupt, `a record of "http://h/p0", want "http://h/p1"`},
+		{"negative offset", whole, func(r *record.Fetch) { r.WARCOffset, r.WARCLength = -1, 0 }, fault.Corrupt, "a negative offset"},
 		{"outside", whole, func(r *record.Fetch) { r.WARCFilename = "../a.warc.gz" }, fault.Corrupt, "want one inside the fetch store"},
 		{"missing", whole, func(r *record.Fetch) { r.WARCFilename = "b.warc.gz" }, "", "no such WARC file"},
 	} {
