@@ -59,7 +59,7 @@ type createCmd struct {
 	Queues     int     `placeholder:"N" help:"Policy priority: front queues (Mercator's K), 1 to 16; 0: 3. URLs of a higher priority number share the last."`
 	Bias       float64 `placeholder:"N" help:"Policy priority: how many times as often a front queue is drawn as the next, 1 or more; 0: 2."`
 	Strict     bool    `help:"Policy priority: no draws; a front queue is served only while those before it are empty."`
-	BackQueues string  `placeholder:"N" help:"Policy priority: back queues that a batch goes through, up to 65536. 3C, the default: three for each connection, as Mercator's designers advise (Manning, Raghavan and Schütze, section 20.2.3); 3K: three for each front queue; 0: none."`
+	BackQueues string  `placeholder:"N" help:"Policy priority: back queues that a batch goes through, up to 65536, as far as they and their URLs fit into 4 MiB. 3C, the default: three for each connection, as Mercator's designers advise (Manning, Raghavan and Schütze, section 20.2.3); 3K: three for each front queue; 0: none."`
 	Seed       uint64  `placeholder:"N" help:"Policies priority, revisit and walk: seed of the draws. Policy opic: of the order among URLs of equal credit."`
 	Workers    int     `placeholder:"N" help:"Policy fifo: queues, to which hosts are dealt, 1 to 4096; 0: 256."`
 	Walkers    int     `placeholder:"N" help:"Policy walk: walks that go on at a time, 1 to 4096; 0: 100. A batch has one URL of each."`

@@ -16,7 +16,9 @@ import (
 // What the back queues of a batch take of memory. A URL more is read when one has left.
 const (
 	maxBackQueues = 1 << 16
-	maxHeld       = 4 << 20 // bytes of URLs that stand in back queues
+	maxHeld       = 4 << 20 // bytes of back queues and of the URLs that stand in them
+	queueBytes    = 192     // of a queue, with its places in a heap and a map
+	waitingBytes  = 128     // of a URL, beside its row
 	maxResting    = 1 << 16 // hosts that have no queue and may not be contacted yet
 	minSweep      = 1 << 10
 	maxSpare      = 1 << 10 // bytes of a URL whose memory serves another
@@ -92,7 +94,7 @@ type backQueues struct {
 	ended  bool // draw has no more
 	now    time.Duration
 	filled uint64 // queues so far
-	held   int    // bytes in queues
+	held   int    // bytes of the queues and in them
 	byHost map[uint64]*backQueue
 	rest   backHeap // those that are not contacted, by the time from which they may be
 	busy   backHeap // those that are, by the time when that ends
@@ -116,6 +118,8 @@ type waiting struct {
 	next *waiting
 }
 
+func (u *waiting) bytes() int { return waitingBytes + len(u.row) }
+
 func newBackQueues(queues, connections int, draw func() (drawn, bool, error)) *backQueues {
 	return &backQueues{most: queues, free: connections, draw: draw, byHost: map[uint64]*backQueue{}, gone: resting{until: map[uint64]time.Duration{}}}
 }
@@ -138,10 +142,11 @@ func (b *backQueues) fill() error {
 			b.spare, u.next = u.next, nil
 		}
 		u.decision, u.row = d.decision, append(u.row[:0], d.row...)
-		b.held += len(d.row)
+		b.held += u.bytes()
 		q := b.byHost[d.host]
 		if q == nil {
 			b.filled++
+			b.held += queueBytes
 			q = &backQueue{host: d.host, number: b.filled, first: u}
 			q.at = max(b.now, d.wait, b.gone.until[q.host])
 			b.byHost[q.host] = q
@@ -171,8 +176,10 @@ func (b *backQueues) next() (d drawn, more bool, err error) {
 		case len(b.rest) > 0 && b.free > 0 && (len(b.busy) == 0 || b.rest[0].at <= max(b.now, b.busy[0].at)):
 			q := heap.Pop(&b.rest).(*backQueue)
 			u := q.first
-			q.first = u.next
-			b.held -= len(u.row)
+			if q.first = u.next; q.first == nil {
+				q.last = nil // u is the taker's
+			}
+			b.held -= u.bytes()
 			b.now = max(b.now, q.at)
 			b.free--
 			q.at, q.gap = later(b.now, u.contact), u.gap
@@ -189,6 +196,7 @@ func (b *backQueues) next() (d drawn, more bool, err error) {
 				continue
 			}
 			delete(b.byHost, q.host)
+			b.held -= queueBytes
 			b.gone.add(q.host, q.at, b.now)
 		default:
 			return drawn{}, false, nil

@@ -92,6 +92,9 @@ func TestBackQueues(t *testing.T) {
 				}
 			}
 			for host, q := range b.byHost {
+				if q.first == nil && q.last != nil {
+					t.Fatalf("seed %d: the queue of host %d keeps a URL that it gave away", seed, host)
+				}
 				for u := q.first; u != nil; u = u.next {
 					var of, number uint64
 					fmt.Sscan(string(u.row), &of, &number)
@@ -122,6 +125,14 @@ func TestBackQueuesAreBounded(t *testing.T) {
 		if _, more, err := b.next(); err != nil || !more || drawnSoFar > i+9 || b.held > maxHeld {
 			t.Fatal(i, more, err, drawnSoFar, b.held)
 		}
+	}
+	drawnSoFar = 0
+	b = newBackQueues(5, 2, func() (drawn, bool, error) {
+		drawnSoFar++
+		return drawn{row: []byte{0}}, true, nil
+	})
+	if _, more, err := b.next(); err != nil || !more || drawnSoFar > maxHeld/waitingBytes {
+		t.Fatal(more, err, drawnSoFar)
 	}
 	r := resting{until: map[uint64]time.Duration{}}
 	for i := range uint64(3 * maxResting) {

@@ -71,8 +71,8 @@ type Params struct {
 	// drawn Bias times as often as the next; 1 or more. Strict: always the first of them.
 	Bias   float64 // 0: Bias
 	Strict bool
-	// BackQueues of policy priority are how many a batch goes through: a number up to 65536, or
-	// one for each connection (3C) or front queue (3K); "0": none; "": BackQueues.
+	// BackQueues of policy priority are how many a batch goes through, as far as they fit into
+	// 4 MiB: a number up to 65536, or one for each connection (3C) or front queue (3K); "0": none; "": BackQueues.
 	BackQueues string
 	Seed       uint64 // of the draws; of policies revisit and walk too; of policy opic, of the order among equals
 	// NewShare of policy revisit: the share of URLs never visited in a batch, while there
