@@ -447,6 +447,26 @@ func TestAbandonedMeanwhile(t *testing.T) {
 	must(t, change(fsys, "/c/urls", "new", "r1"))
 }
 
+// TestNothingChanged: a change without a name in which nothing changes makes no generation; one
+// with a name does, since the name is kept.
+func TestNothingChanged(t *testing.T) {
+	fsys := testCrawl(t)
+	s := openStore(t, fsys, "urls")
+	before, err := s.Current()
+	must(t, err)
+	for i, txn := range []string{"", "r1"} {
+		tx, _, err := s.Begin(ctx, "new", txn)
+		must(t, err)
+		_, err = tx.Commit(0, "", record.Ledger{})
+		must(t, err)
+		m, err := s.Current()
+		must(t, err)
+		if m.Generation != before.Generation+uint64(i) {
+			t.Errorf("generation %d after a change named %q, %d before", m.Generation, txn, before.Generation)
+		}
+	}
+}
+
 // TestPatch: bytes overwritten after they were written are in the sum.
 func TestPatch(t *testing.T) {
 	fsys := testCrawl(t)

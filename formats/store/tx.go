@@ -307,7 +307,8 @@ func (t *Tx) SetState(key, value string) { t.state[key] = value }
 func (t *Tx) Keep(f *NewFile) { t.output = f.path }
 
 // Commit syncs all new files, publishes the next generation, and unlocks. After
-// an error the change has either not happened, or has: the next Begin tells.
+// an error the change has either not happened, or has: the next Begin tells. A change
+// without a name in which nothing changes is none: the generation stays as it is.
 func (t *Tx) Commit(inRows uint64, inHash string, l record.Ledger) (*Manifest, error) {
 	defer t.Abort()
 	if t.ended {
@@ -319,6 +320,9 @@ func (t *Tx) Commit(inRows uint64, inHash string, l record.Ledger) (*Manifest, e
 		return nil, &fault.Error{Class: fault.Conflict, File: t.s.dir, Found: "the crawl was abandoned, restored or committed meanwhile", Hint: "run the command again"}
 	}
 	base := t.Base()
+	if t.txn == "" && len(t.files)+len(t.puts)+len(t.drops)+len(t.state)+len(t.journal.Names) == 0 {
+		return base, nil
+	}
 	next := &Manifest{Kind: base.Kind, Version: base.Version, Params: base.Params, State: base.State,
 		Generation: t.Generation(), Parent: base.Generation, Base: t.v.base, Epoch: t.Epoch(), Done: base.Done}
 	if len(t.state) > 0 {

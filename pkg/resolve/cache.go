@@ -249,7 +249,7 @@ func twoDigits(s string, at int) int {
 // entryOf is an answer as the cache and rows tell it, with the order of addresses that was
 // given.
 func (r *Resolver) entryOf(a *Answer) entry {
-	e := entry{Addr: FormatAddrs(a.Addrs), Error: a.Status, CNAME: a.CNAME, Server: a.Server, Zone: a.Zone, Failed: a.Failed, Expires: a.Expires.UTC().Truncate(time.Microsecond)}
+	e := entry{Addr: FormatAddrs(a.Addrs), Error: a.Status, CNAME: a.CNAME, Server: a.Server, Zone: a.Zone, Failed: a.Failed, Expires: a.Expires.UTC().Truncate(time.Second)}
 	if !a.Absent.IsZero() {
 		e.Absent = a.Absent.UTC().Format(time.RFC3339)
 	}
