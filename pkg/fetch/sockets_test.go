@@ -18,6 +18,7 @@ import (
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
 	"mercator/pkg/fetch/http1"
+	"mercator/pkg/stage"
 )
 
 // server is a web server on loopback.
@@ -77,16 +78,30 @@ func loopback(t testing.TB) fetch.HTTP {
 		Guard: addrguard.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}}
 }
 
+// ended tells when an input has been read to its end.
+type ended struct {
+	stage.Input[record.URL]
+	read chan struct{}
+}
+
+func (e ended) Read(row *record.URL) error {
+	err := e.Input.Read(row)
+	if err == io.EOF {
+		close(e.read)
+	}
+	return err
+}
+
 func TestConnectionsAreKept(t *testing.T) {
 	const hosts, each = 10, 20
 	for _, connections := range []int{1, 3, hosts} {
 		t.Run(fmt.Sprint(connections, " connections"), func(t *testing.T) {
-			// The rows have time to be read: a host of which all is fetched before its next row is
+			// First all rows are read: a host of which all is fetched before its next row is
 			// read is done with, and gets another connection.
-			begun := time.Now()
+			read := make(chan struct{})
 			s := newServer(t, func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == "/robots.txt" {
-					time.Sleep(time.Until(begun.Add(300 * time.Millisecond)))
+					<-read
 					w.WriteHeader(404)
 				}
 				io.WriteString(w, "text of "+r.Host+r.URL.Path)
@@ -102,7 +117,12 @@ func TestConnectionsAreKept(t *testing.T) {
 			web.Client.Dial = d.dial
 			opt := options(newStore(t), web)
 			opt.Connections = connections
-			for u, o := range outcomes(t, run(t, opt, "r1", urls), urls) {
+			in := stream(t, "r1", urls)
+			opt.Txn, opt.Schema = "r1", in.Schema()
+			rows := runBody(t, opt.Store, "r1", ended{in, read}, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
+				return fetch.Run(ctx, b, opt)
+			})
+			for u, o := range outcomes(t, rows, urls) {
 				if o != record.OutcomeFetched {
 					t.Errorf("%s: %s", u, o)
 				}
