@@ -145,9 +145,13 @@ func Bare(b []byte) bool { return len(b) > 0 && b[0] == '<' }
 // Plausible says whether b can be the first bytes of a head. It is false as soon
 // as what came can be no HTTP, so that nobody waits for the rest of it.
 func Plausible(b []byte) bool {
-	b = bytes.TrimLeft(b, "\r\n")
-	return hasPrefixFold(b, "HTTP/") || hasPrefixFold(b, "ICY ")
+	rest := bytes.TrimLeft(b, "\r\n")
+	return len(b)-len(rest) <= leadMax && (hasPrefixFold(rest, "HTTP/") || hasPrefixFold(rest, "ICY "))
 }
+
+// leadMax is how many bytes of line ends are waited through before a status line. Whoever
+// sends them one by one has each looked at again with each that follows.
+const leadMax = 1 << 10
 
 // hasPrefixFold compares as far as b goes.
 func hasPrefixFold(b []byte, prefix string) bool {

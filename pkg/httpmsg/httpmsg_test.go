@@ -303,6 +303,19 @@ func TestFields(t *testing.T) {
 	}
 }
 
+// TestPlausible: what can be no head is known as soon as it comes.
+func TestPlausible(t *testing.T) {
+	for b, want := range map[string]bool{
+		"": true, "H": true, "http/1": true, "ICY 200": true, "IC": true, "\r\n\n": true, "\nHTTP/1.1": true,
+		"x": false, "HTTX": false, "\nx": false, " HTTP/1.1": false,
+		strings.Repeat("\n", leadMax) + "H": true, strings.Repeat("\n", leadMax+1): false,
+	} {
+		if Plausible([]byte(b)) != want {
+			t.Errorf("%.20q (%d bytes): %v", b, len(b), !want)
+		}
+	}
+}
+
 // TestFoldedLines: what they cost grows with the head, and no faster.
 func TestFoldedLines(t *testing.T) {
 	var before, after runtime.MemStats

@@ -234,7 +234,7 @@ func servers(good, stranger *tls.Config) []*server {
 		{name: "one line without end", serve: forever(ok+"X: ", big, 0), want: refused(protocol, "65536 bytes")},
 		{name: "status line of 64 KiB", serve: hold("HTTP/1.1 200 " + big + "\r\n\r\n"), want: refused(protocol, "65536 bytes")},
 		{name: "header lines beyond number", serve: hold(ok + strings.Repeat("a:b\n", 600) + "\r\n"), want: refused(protocol, "512 header lines")},
-		{name: "line ends without end", serve: forever("\r\n", strings.Repeat("\r\n", 500), 0), want: refused(protocol, "65536 bytes")},
+		{name: "line ends without end", serve: forever("\r\n", strings.Repeat("\r\n", 500), 0), want: refused(protocol, "want an HTTP status line")},
 		{name: "interim replies without end", serve: forever("HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 100 Continue\r\n\r\n", 0), want: refused(protocol, "interim reply 9")},
 
 		// What is slow.
