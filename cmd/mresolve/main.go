@@ -61,8 +61,14 @@ type silentFlag struct {
 }
 
 // config is what these flags say of a resolver.
-func (f *cacheFlags) config() resolve.Config {
-	return resolve.Config{MinTTL: f.MinTTL, MaxTTL: f.MaxTTL}
+func (f *cacheFlags) config() (cfg resolve.Config, err error) {
+	switch {
+	case f.MinTTL <= 0:
+		err = outOfRange("--min-ttl", f.MinTTL, "more than 0")
+	case f.MaxTTL < f.MinTTL:
+		err = outOfRange("--max-ttl", f.MaxTTL, fmt.Sprintf("--min-ttl, %v, or more", f.MinTTL))
+	}
+	return resolve.Config{MinTTL: f.MinTTL, MaxTTL: f.MaxTTL}, err
 }
 
 // resolver makes the resolver of these flags; cfg has what they do not say.
@@ -152,9 +158,11 @@ func (c *resolveCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 		defer run.replay.Close()
 	} else {
-		cfg := c.config()
+		cfg, err := c.config()
+		if err != nil {
+			return err
+		}
 		cfg.Family = c.Family
-		var err error
 		if run.resolver, err = c.resolver(std, cfg); err != nil {
 			return err
 		}
@@ -312,7 +320,11 @@ func (c *canonCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	r, err := c.resolver(std, c.config())
+	cfg, err := c.config()
+	if err != nil {
+		return err
+	}
+	r, err := c.resolver(std, cfg)
 	if err != nil {
 		return err
 	}
@@ -360,7 +372,11 @@ func (c *serveCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.Save < 0 {
 		return outOfRange("--save", c.Save, "a time of 0 or more")
 	}
-	r, err := c.resolver(std, c.config())
+	cfg, err := c.config()
+	if err != nil {
+		return err
+	}
+	r, err := c.resolver(std, cfg)
 	if err != nil {
 		return err
 	}
