@@ -215,10 +215,11 @@ func (r *Resolver) enter(ctx context.Context) bool {
 	}
 }
 
-// work judges what arrives.
+// work judges what arrives, until the end, which it leaves for the other workers.
 func (r *Resolver) work() {
 	for q := range r.arrived {
 		if q == nil {
+			r.arrived <- nil
 			return
 		}
 		q.judge()

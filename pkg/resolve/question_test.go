@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -292,5 +293,20 @@ func TestMute(t *testing.T) {
 		if want := map[bool]int{false: 1}[heard]; len(told) != want {
 			t.Errorf("heard before: %v: told %d times, want %d", heard, len(told), want)
 		}
+	}
+}
+
+// TestCloseEndsAllWorkers, of which there are as many as there were processors at first: the
+// runtime changes that with what the system grants.
+func TestCloseEndsAllWorkers(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
+	r, _ := scripted(t, 1, "4")
+	runtime.GOMAXPROCS(1)
+	closed := make(chan bool)
+	go func() { r.Close(); close(closed) }()
+	select {
+	case <-closed:
+	case <-time.After(patience):
+		t.Error("a worker waits on")
 	}
 }

@@ -107,7 +107,7 @@ type Resolver struct {
 	heard   atomic.Bool // a server has replied to a question
 	mute    sync.Once   // cfg.Mute is called
 
-	arrived chan *question // to be judged; has room for each that is in flight, and for the ends of workers
+	arrived chan *question // to be judged; has room for each that is in flight, and for the end, nil
 	workers sync.WaitGroup
 
 	mu     sync.Mutex
@@ -144,8 +144,7 @@ func New(cfg Config) (*Resolver, error) {
 	if cfg.MaxTTL < cfg.MinTTL {
 		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("longest time to live %v", cfg.MaxTTL), Want: fmt.Sprintf("at least the shortest, %v", cfg.MinTTL)}
 	}
-	workers := runtime.GOMAXPROCS(0)
-	r := &Resolver{cfg: cfg, slots: make(chan struct{}, cfg.InFlight), late: make(chan struct{}, cfg.InFlight), large: make(large, maxLarge), arrived: make(chan *question, 2*cfg.InFlight+workers), asking: map[string]*resolution{}}
+	r := &Resolver{cfg: cfg, slots: make(chan struct{}, cfg.InFlight), late: make(chan struct{}, cfg.InFlight), large: make(large, maxLarge), arrived: make(chan *question, 2*cfg.InFlight+1), asking: map[string]*resolution{}}
 	servers := cfg.Servers
 	if len(servers) == 0 {
 		var err error
@@ -163,7 +162,7 @@ func New(cfg Config) (*Resolver, error) {
 		}
 		r.servers = append(r.servers, srv)
 	}
-	for range workers {
+	for range runtime.GOMAXPROCS(0) {
 		r.workers.Go(r.work)
 	}
 	return r, nil
@@ -174,9 +173,7 @@ func (r *Resolver) Close() {
 	for _, s := range r.servers {
 		s.close()
 	}
-	for range runtime.GOMAXPROCS(0) {
-		r.arrived <- nil
-	}
+	r.arrived <- nil
 	r.workers.Wait()
 }
 
