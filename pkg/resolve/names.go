@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -68,7 +69,7 @@ type line struct {
 	text   string
 	long   bool
 	name   string
-	fields map[string]json.RawMessage // that are passed through
+	object bool // its other fields are passed through
 }
 
 // size is what a line takes while its result is not written, bytes.
@@ -135,11 +136,12 @@ func (n *names) take(l line) {
 	l.name = l.text
 	legal := !l.long
 	if legal && l.text[0] == '{' {
-		l.name = "" // which null leaves as it is
-		legal = json.Unmarshal([]byte(l.text), &l.fields) == nil && json.Unmarshal(l.fields["name"], &l.name) == nil
-	}
-	if !legal {
-		l.name, l.fields = l.text, nil
+		var fields map[string]json.RawMessage // which may take twenty times the text, and do not wait with it
+		var name string
+		legal = json.Unmarshal([]byte(l.text), &fields) == nil && json.Unmarshal(fields["name"], &name) == nil
+		if l.object = legal; legal {
+			l.name = name
+		}
 	}
 	if _, ok := dns.IsDomainName(l.name); !ok || !legal {
 		n.tell(l, nil)
@@ -197,10 +199,11 @@ func (n *names) result(l *line, raw *RawReply) (result []byte, status string, er
 		res.tell(raw)
 	}
 	result, err = res.appendTo(make([]byte, 0, 384))
-	if l.fields != nil && err == nil {
+	if l.object && err == nil {
+		var fields map[string]json.RawMessage
 		// What the result has counts, before what was there.
-		if err = json.Unmarshal(result, &l.fields); err == nil {
-			result, err = json.Marshal(l.fields) // in order of their names
+		if err = errors.Join(json.Unmarshal([]byte(l.text), &fields), json.Unmarshal(result, &fields)); err == nil {
+			result, err = json.Marshal(fields) // in order of their names
 		}
 	}
 	return append(result, '\n'), res.Status, err
@@ -325,7 +328,8 @@ type lineWriter struct {
 	parked  map[uint64]line   // lines whose results had no room
 }
 
-// maxWaiting bounds the bytes of results that wait for an earlier one.
+// maxWaiting bounds the bytes of results that wait for an earlier one; those of lines that were
+// asked for before there were so many may be as many again.
 const maxWaiting = 16 << 20
 
 func newLineWriter(out io.Writer, inOrder bool) *lineWriter {
@@ -380,9 +384,10 @@ func (w *lineWriter) flush() {
 }
 
 // write takes the result of a line, and flushes when no other is expected, and within
-// windowWait. In order, a large result that comes where there is no room is forgotten, and its
-// line returned when there is: others before it might wait for the memory that it takes. No
-// more than maxLarge of these are asked for again at a time, since most would come in vain.
+// windowWait. In order, a large result that comes where there is no room is forgotten, and where
+// there is twice as much as that, any result. Its line is returned when there is room: others
+// before it might wait for the memory that it takes. No more than maxLarge of these are asked
+// for again at a time, since most would come in vain.
 func (w *lineWriter) write(l line, status string, result []byte) (again []line, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -390,7 +395,7 @@ func (w *lineWriter) write(l line, status string, result []byte) (again []line, 
 	if w.ended {
 		return nil, nil
 	}
-	if w.inOrder && l.n != w.next && w.size > maxWaiting && len(result) > maxDatagram {
+	if w.inOrder && l.n != w.next && w.size > maxWaiting && (len(result) > maxDatagram || w.size > 2*maxWaiting) {
 		w.parked[l.n] = l
 		return nil, nil
 	}

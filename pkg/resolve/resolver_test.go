@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -554,6 +555,77 @@ func TestLargeWithoutRoom(t *testing.T) {
 	write(2, large)
 	if out.String() != "ab"+string(large)+"d" {
 		t.Errorf("%.10q…", out.String())
+	}
+}
+
+// TestResultsThatWaitAreBounded: however many lines wait for one before them, and however small
+// their results are.
+func TestResultsThatWaitAreBounded(t *testing.T) {
+	w := newLineWriter(io.Discard, true)
+	const lines = maxLines / lineCost
+	for range lines {
+		w.expect(&line{})
+	}
+	result, again := bytes.Repeat([]byte("x"), maxDatagram), []line{}
+	write := func(l line) {
+		more, err := w.write(l, "NOERROR", result)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again = append(again, more...); w.size > 2*maxWaiting+maxDatagram {
+			t.Fatalf("%d bytes wait", w.size)
+		}
+	}
+	for n := range uint64(lines - 1) {
+		write(line{n: n + 1})
+	}
+	for write(line{}); len(again) > 0; {
+		next := again[0]
+		again = again[1:]
+		write(next)
+	}
+	if w.next != lines || w.expected != 0 {
+		t.Errorf("%d lines of %d were written, %d are expected", w.next, lines, w.expected)
+	}
+}
+
+// TestLinesWaitAsText: the fields of a line that is an object take much more than its text,
+// which alone is bounded.
+func TestLinesWaitAsText(t *testing.T) {
+	r, s := scripted(t, 100, "4")
+	var in strings.Builder
+	const lines = maxLines / MaxLine / 2
+	for i := range lines {
+		fmt.Fprintf(&in, `{"name":"dead%d.test"`, i)
+		for field := range 6000 {
+			fmt.Fprintf(&in, `,"%x":1`, field)
+		}
+		in.WriteString("}\n")
+	}
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	ended := make(chan NameStats)
+	go func() {
+		stats, err := Names(t.Context(), r, "A", false, time.Now, strings.NewReader(in.String()), io.Discard)
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- stats
+	}()
+	for now := int32(0); now < lines; now, _ = s.exchanges.read() {
+		time.Sleep(time.Millisecond)
+	}
+	if took := heap() - before; took > 2*maxLines {
+		t.Errorf("lines of %d bytes take %d", in.Len(), took)
+	}
+	close(s.release)
+	if stats := <-ended; stats.Names != lines || stats.Silent != stats.Names {
+		t.Errorf("%+v", stats)
 	}
 }
 
