@@ -22,13 +22,14 @@ import (
 
 // Bounds of a Server.
 const (
-	maxServing = 4096      // questions that are asked for at a time, in a quarter of memory
-	servedSize = 20 << 10  // bytes that one takes, with its goroutine and its message
-	minServing = 256       // of these, however little memory there is
-	maxConns   = 256       // TCP connections; others wait to be accepted
-	maxFresh   = 4 << 20   // bytes of answers that wait to be saved; then they are dropped
-	freshCost  = 256       // of these, what one takes beside its text
-	maxWireTTL = 1<<31 - 1 // seconds (RFC 2181, section 8)
+	maxServing = 4096            // questions that are asked for at a time, in a quarter of memory
+	servedSize = 20 << 10        // bytes that one takes, with its goroutine and its message
+	minServing = 256             // of these, however little memory there is
+	maxConns   = 256             // TCP connections; others wait to be accepted
+	writeTime  = 5 * time.Second // for a client to take a reply over TCP
+	maxFresh   = 4 << 20         // bytes of answers that wait to be saved; then they are dropped
+	freshCost  = 256             // of these, what one takes beside its text
+	maxWireTTL = 1<<31 - 1       // seconds (RFC 2181, section 8)
 )
 
 // ServeStats counts the questions to a Server.
@@ -50,6 +51,7 @@ type Server struct {
 	memory   int64
 	slots    chan struct{}
 	many     chan struct{} // has one when there is much to be saved
+	patience time.Duration // writeTime, but in tests
 
 	mu    sync.Mutex
 	known *table
@@ -84,7 +86,7 @@ func (u *unsaved) put(name string, e entry) bool {
 // NewServer loads as much of the store's cache as a quarter of memory (in bytes) holds.
 func NewServer(st *store.Store, r *Resolver, memory int64, now func() time.Time) (*Server, error) {
 	slots := min(max(memory/4/servedSize, minServing), maxServing)
-	s := &Server{st: st, resolver: r, now: now, memory: memory, slots: make(chan struct{}, slots), many: make(chan struct{}, 1), known: newTable(memory / 4)}
+	s := &Server{st: st, resolver: r, now: now, memory: memory, slots: make(chan struct{}, slots), many: make(chan struct{}, 1), patience: writeTime, known: newTable(memory / 4)}
 	c, err := openBase(st, nil)
 	if err != nil {
 		return nil, err
@@ -130,7 +132,7 @@ func (s *Server) Serve(ctx context.Context, pc net.PacketConn, l net.Listener, s
 		m.Truncate(size)
 		w.WriteMsg(m) // one who has gone needs no answer
 	})
-	servers := []*dns.Server{{PacketConn: pc, Handler: handler}, {Listener: netutil.LimitListener(l, maxConns), Handler: handler}}
+	servers := []*dns.Server{{PacketConn: pc, Handler: handler}, {Listener: impatient{netutil.LimitListener(l, maxConns), s.patience}, Handler: handler}}
 	ended := make(chan error, len(servers))
 	for _, srv := range servers {
 		go func() { ended <- srv.ActivateAndServe() }()
@@ -166,6 +168,35 @@ func (s *Server) Serve(ctx context.Context, pc net.PacketConn, l net.Listener, s
 		err = s.save(context.WithoutCancel(ctx))
 	}
 	return err
+}
+
+// impatient ends a connection whose client does not take a reply in time: it would hold its
+// place, and the memory of a large reply, for as long as it likes.
+type impatient struct {
+	net.Listener
+	time time.Duration
+}
+
+type impatientConn struct {
+	net.Conn
+	time time.Duration
+}
+
+func (l impatient) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return impatientConn{c, l.time}, nil
+}
+
+func (c impatientConn) Write(m []byte) (int, error) {
+	c.SetWriteDeadline(time.Now().Add(c.time))
+	n, err := c.Conn.Write(m)
+	if err != nil {
+		c.Close()
+	}
+	return n, err
 }
 
 // enter takes a slot for a question that the Resolver is to be asked, if there is one; over TCP

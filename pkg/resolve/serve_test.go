@@ -2,8 +2,10 @@ package resolve
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -275,6 +277,64 @@ func TestServeFlood(t *testing.T) {
 	}
 	if err := end(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestServeOneWhoReadsNothing: a client that asks over TCP and takes no replies holds neither its
+// connection nor the memory of a reply for long.
+func TestServeOneWhoReadsNothing(t *testing.T) {
+	up := serve(t, func(m *dns.Msg, _ dns.Question, tcp bool) bool {
+		if m.Truncated = !tcp; tcp {
+			bulky(m)
+		}
+		return true
+	})
+	r, err := New(Config{Servers: []string{up}, Timeout: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	st, err := store.Open(newDNSStore(t), StoreKind, StoreVersion, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewServer(st, r, 16<<20, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.patience = 20 * time.Millisecond
+	pc, l := listenBoth(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- s.Serve(ctx, pc, l, 0, nil) }()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.(*net.TCPConn).SetReadBuffer(1 << 12)
+	q, err := newQuery("host.test.", dns.TypeTXT)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began, questions := time.Now(), 0
+	for ; err == nil && time.Since(began) < patience/5; questions++ { // until the connection has ended
+		if questions < 120 { // of more on one the library answers none
+			_, err = c.Write(q.append(binary.BigEndian.AppendUint16(nil, uint16(len(q.wire))), 0))
+			continue
+		}
+		time.Sleep(time.Millisecond)
+		_, err = c.Write([]byte{0})
+	}
+	if err == nil {
+		t.Error("the connection lives on")
+	}
+	c.Close()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	for len(s.slots) > 0 || len(r.large) > 0 {
+		time.Sleep(time.Millisecond)
 	}
 }
 
