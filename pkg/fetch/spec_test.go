@@ -371,3 +371,19 @@ func TestStoreExample(t *testing.T) {
 		t.Errorf("SPEC.md has\n%s\nwhat is written is\n%s", text, out.String())
 	}
 }
+
+// FuzzStoreFiles reads any bytes as the files beside the archive: what is wrong is a fault of the file.
+func FuzzStoreFiles(f *testing.F) {
+	kinds := []string{".contacts", ".robots", ".batch"}
+	for _, v := range storeVectors(f) {
+		for i := range kinds {
+			f.Add(v.bytes, uint8(i))
+		}
+	}
+	f.Fuzz(func(t *testing.T, file []byte, kind uint8) {
+		inStore, err := readVector(t, kinds[int(kind)%len(kinds)], file)
+		if bad := (*fault.Error)(nil); err != nil && (!errors.As(err, &bad) || bad.File != inStore) {
+			t.Fatalf("%v is no fault of %s", err, inStore)
+		}
+	})
+}

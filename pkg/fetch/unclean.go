@@ -3,7 +3,9 @@ package fetch
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"os"
 	"strconv"
 	"strings"
 
@@ -26,10 +28,15 @@ func (r *runner) openBatch(tx *store.Tx) error {
 // tell: the process that made them died, or failed, or was interrupted.
 func (r *runner) unclean(tx *store.Tx) (bool, error) {
 	path := r.opt.Store.Path(batchFile)
-	b, err := durable.ReadFile(r.opt.Store.FS(), path, 64)
+	f, err := r.opt.Store.FS().OpenFile(path, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
+	if err != nil {
+		return false, err
+	}
+	b, err := io.ReadAll(io.LimitReader(f, 64)) // more is no number either
+	f.Close()
 	if err != nil {
 		return false, err
 	}
