@@ -82,10 +82,10 @@ type fetchCmd struct {
 	Digests   bool     `name:"warc-block-digest" help:"Write WARC-Block-Digest too, the SHA-1 of each record's block."`
 	Bodies    bool     `help:"Put bodies into the records as well where the output is a pipe, so that mextract need not read the WARC files."`
 
-	Sim    string   `placeholder:"SPEC" help:"Fetch from a synthetic web inside this process, such as seed=1,hosts=50,pages=3000 (see mweb), instead of the network."`
+	Sim    string      `placeholder:"SPEC" help:"Fetch from a synthetic web inside this process, such as seed=1,hosts=50,pages=3000 (see mweb), instead of the network."`
 	Server cli.Servers `placeholder:"ADDR[:PORT]" help:"DNS server for addresses that are absent or have expired, as mresolve --server (default: those of /etc/resolv.conf)."`
-	Now    string   `placeholder:"TIME" help:"The round's clock, RFC 3339, instead of the input's."`
-	Replay []string `placeholder:"STORE" help:"Contact nobody: answer from what a round of the same --txn saved in this fetch store, or in WARC files, each named."`
+	Now    string      `placeholder:"TIME" help:"The round's clock, RFC 3339, instead of the input's."`
+	Replay []string    `placeholder:"STORE" help:"Contact nobody: answer from what a round of the same --txn saved in this fetch store, or in WARC files, each named."`
 }
 
 // Help is printed by mfetch fetch --help.
