@@ -46,7 +46,7 @@ awk -v n="$n" -v zone="$dir/zone" -v names="$dir/names" 'BEGIN {
 }'
 nsd_start "$dir" "$at"
 pids=$nsd
-until [ "$(echo ns.zone.test | "${bin}mresolve" names --quiet --server "127.0.0.1:$at" | grep -c 127.0.0.1)" = 1 ]; do
+until [ "$(echo ns.zone.test | "${bin}mresolve" names --quiet --server "127.0.0.1:$at" 2> /dev/null | grep -c 127.0.0.1)" = 1 ]; do
 	kill -0 $pids 2> /dev/null || { cat "$dir/nsd.log" >&2; die 'nsd did not start'; }
 	sleep 0.2
 done

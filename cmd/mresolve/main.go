@@ -349,7 +349,8 @@ type serveCmd struct {
 
 // Help is printed by mresolve serve --help.
 func (*serveCmd) Help() string {
-	return `A DNS server for the programs of this machine, until it is interrupted. Addresses come
+	return `A DNS server for the programs of this machine, until it is interrupted, or ended by kill:
+what a script begins with & ignores interrupts. Addresses come
 from STORE, as much of it as a quarter of --memory holds at the start, as long as they are
 valid, and from --server otherwise; records of other types
 are always asked for. What is new goes into STORE, but for the time in which a round of a
