@@ -74,7 +74,7 @@ func TestBriefIsUsed(t *testing.T) {
 		}
 	}
 	for why, change := range map[string]func(m *dns.Msg){
-		"two lives":        func(m *dns.Msg) { good(m); m.Answer = append(m.Answer, rr(t, "host.test. 9 IN A 127.0.0.9")) },
+		"two lives":        func(m *dns.Msg) { good(m); m.Answer = append(m.Answer, a(m.Question[0].Name, "127.0.0.9", 9)) },
 		"an address twice": func(m *dns.Msg) { good(m); good(m) },
 	} {
 		if b, ok := q.brief(reply(q.wire, func(m *dns.Msg) { change(m); m.Compress = true })); ok {
