@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,7 +30,7 @@ func secure(t *testing.T) (https, overTLS string, roots *x509.CertPool) {
 	t.Helper()
 	web := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q, err := io.ReadAll(r.Body)
-		if err != nil || r.Method != http.MethodPost || r.URL.Path != "/dns-query" && r.URL.Path != "/bulky" || r.Header.Get("Content-Type") != "application/dns-message" {
+		if err != nil || r.Method != http.MethodPost || !slices.Contains([]string{"/dns-query", "/bulky", "/other-id"}, r.URL.Path) || r.Header.Get("Content-Type") != "application/dns-message" {
 			http.Error(w, "not a query", http.StatusBadRequest)
 			return
 		}
@@ -38,7 +39,11 @@ func secure(t *testing.T) (https, overTLS string, roots *x509.CertPool) {
 			w.Write(reply(q, bulky))
 			return
 		}
-		w.Write(reply(q, good))
+		m := reply(q, good)
+		if r.URL.Path == "/other-id" {
+			m[1] ^= 7
+		}
+		w.Write(m)
 	}))
 	web.EnableHTTP2 = true
 	web.Config.ErrorLog = log.New(io.Discard, "", 0) // refused certificates are wanted here
@@ -84,6 +89,7 @@ func TestTransports(t *testing.T) {
 		{https + "/dns-query", roots, "127.0.0.1"},
 		{https + "/dns-query", x509.NewCertPool(), StatusNetwork},
 		{https + "/elsewhere", roots, StatusBadReply},
+		{https + "/other-id", roots, StatusBadReply},
 	} {
 		r, err := New(Config{Servers: []string{c.server}, Roots: c.roots, Family: "4", Timeout: patience, Attempts: 2})
 		if err != nil {
