@@ -259,8 +259,8 @@ func (f *batchFlags) options(txn string) (frontier.NextOptions, error) {
 type nextCmd struct {
 	Store string `arg:"" help:"The frontier."`
 	batchFlags
-	Now    time.Time `placeholder:"TIME" format:"2006-01-02T15:04:05.999999999Z07:00" help:"The round's time, RFC 3339 (default: the clock)."`
-	NoWait bool      `help:"If URLs wait but none is due yet, end with exit code 6 instead of waiting."`
+	Now    *time.Time `placeholder:"TIME" format:"2006-01-02T15:04:05.999999999Z07:00" help:"The round's time, RFC 3339 (default: the clock)."`
+	NoWait bool       `help:"If URLs wait but none is due yet, end with exit code 6 instead of waiting."`
 	cli.TxnFlags
 	cli.Output
 }
@@ -360,10 +360,11 @@ func (c *nextCmd) when(ctx context.Context, std *cli.Std, f *frontier.Frontier, 
 	if empty {
 		std.Warn("%s is empty: the crawl is done", c.Store)
 	}
-	now := record.TimeOf(c.Now)
-	if now == 0 {
-		now = record.TimeOf(std.Now())
+	clock := std.Now()
+	if c.Now != nil {
+		clock = *c.Now
 	}
+	now := record.Time(clock.UnixMicro())
 	if c.Overlap {
 		// Beside a batch none is waited for: the first one's outcomes may come before.
 		if out, err := f.Out(); out || err != nil {

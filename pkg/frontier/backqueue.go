@@ -58,7 +58,7 @@ func (p *policy) backQueues(text string, connections int) (int, error) {
 	case connections < 1:
 		return 0, &fault.Error{Class: fault.Usage, Found: "back queues without connections", Want: "at least 1"}
 	case each == "C":
-		n *= connections
+		n *= min(connections, maxBackQueues/n+1) // no product is beyond 32 bits
 	case each == "K":
 		n *= p.queues
 	}

@@ -155,6 +155,9 @@ func TestBackQueueCounts(t *testing.T) {
 			t.Errorf("%q: %d, %v, want %d", text, n, err, want)
 		}
 	}
+	if n, err := p.backQueues("65536C", 1<<16); n != maxBackQueues || err != nil { // 2^32: 0 in 32 bits
+		t.Error(n, err)
+	}
 	for _, text := range []string{"C", "-1", "65537", "3B", "x"} {
 		if n, err := p.backQueues(text, 10); !errors.Is(err, fault.Usage) {
 			t.Errorf("%q: %d, %v", text, n, err)

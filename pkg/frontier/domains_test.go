@@ -177,7 +177,7 @@ func TestBudgetsLoseNothing(t *testing.T) {
 			state["http://first.test/"] = 1
 			for r := 0; ; r++ {
 				txn := fmt.Sprintf("r%d", r)
-				now := record.Time(1 + r*1_000_000_000)
+				now := 1 + record.Time(r)*1_000_000_000
 				batch, err := b.next(now, NextOptions{N: 1 + rng.IntN(40), PerHost: rng.IntN(3), Txn: txn})
 				if err != nil {
 					t.Fatal(err)

@@ -795,8 +795,13 @@ func TestLimitsOfArguments(t *testing.T) {
 	ctx := context.Background()
 	_, top := b.f.Stat(ctx, StatOptions{Top: MaxTop + 1})
 	_, connections := b.f.PlanNext(ctx, NextOptions{N: 1}, 1, Politeness{Connections: maxConnections + 1})
+	if err := b.add("seed", newURL("a.test", "", 0)); err != nil {
+		t.Fatal(err)
+	}
+	_, early := b.next(-1, NextOptions{N: 1, Txn: "r1"})
+	_, earlier := b.f.Wait(ctx, 0, nil)
 	for name, err := range map[string]error{
-		"top": top, "connections": connections,
+		"top": top, "connections": connections, "before 1970": early, "1970": earlier,
 		"queues":   Create("/x", Params{Queues: maxQueues + 1}, store.Options{FS: b.fs}),
 		"per host": NextOptions{N: MaxCapped + 1, PerHost: 1}.Check(),
 	} {

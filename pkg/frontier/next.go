@@ -94,10 +94,21 @@ func (s *state) due() (due record.Time, empty bool) {
 	return due, len(s.Later) == 0
 }
 
+// checkNow refuses times before those that URLs can have: an empty batch would mean an empty frontier.
+func checkNow(now record.Time) error {
+	if now > 0 {
+		return nil
+	}
+	return &fault.Error{Class: fault.Usage, Found: "a round at " + time.UnixMicro(int64(now)).UTC().Format(time.RFC3339), Want: "a time after 1970-01-01T00:00:00Z"}
+}
+
 // Wait waits until a URL is due and returns the round's time: now, or the due
 // time if that is later. sleep waits until due; its error is returned. It
 // returns now at once if the frontier is empty.
 func (f *Frontier) Wait(ctx context.Context, now record.Time, sleep func(ctx context.Context, due record.Time) error) (record.Time, error) {
+	if err := checkNow(now); err != nil {
+		return 0, err
+	}
 	due, empty, err := f.Due()
 	if err != nil || empty || due <= now {
 		return now, err
@@ -110,6 +121,9 @@ func (f *Frontier) Wait(ctx context.Context, now record.Time, sleep func(ctx con
 // it makes no row; without a name to commit that under, or with Overlap, it returns stage.Unchanged.
 func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.URL], o NextOptions) error {
 	if err := o.Check(); err != nil {
+		return err
+	}
+	if err := checkNow(b.Now()); err != nil {
 		return err
 	}
 	tx := b.Tx()

@@ -410,6 +410,28 @@ func TestForLeavesRoom(t *testing.T) {
 	}
 }
 
+// In a day without delays a host has time for more contacts than 32 bits count.
+func TestForWithoutDelays(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{})
+	var urls []record.URL
+	for i := range 20 {
+		urls = append(urls, newURL(fmt.Sprintf("h%d.test", i%2), fmt.Sprint(i), 0))
+	}
+	if err := b.add("seed", urls...); err != nil {
+		t.Fatal(err)
+	}
+	for r, connections := range []int{1, maxConnections} {
+		txn := fmt.Sprint(r)
+		batch, err := b.next(1, NextOptions{For: 23 * time.Hour, Politeness: Politeness{Connections: connections}, Txn: txn})
+		if err != nil || len(batch) != len(urls) {
+			t.Fatalf("%d URLs, want %d: %v", len(batch), len(urls), err)
+		}
+		if err := b.update(txn, 1, deferred(batch)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A batch by time is not empty while a URL is due, or the crawl would end.
 func TestForIsNotEmpty(t *testing.T) {
 	b := open(t, durable.NewCrashFS(), Params{})

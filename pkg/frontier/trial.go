@@ -40,7 +40,7 @@ func pickKnown(ctx context.Context, fs files, s *state, now record.Time, o NextO
 	}
 	if o.For > 0 {
 		// What the connections do if no host is slower than assumed.
-		n = int(float64(o.For) * float64(o.Politeness.Connections) / float64(o.Politeness.Duration+1))
+		n = int(min(float64(o.For)*float64(o.Politeness.Connections)/float64(o.Politeness.Duration+1), maxCandidates))
 		if o.N > 0 {
 			n = min(n, o.N)
 		}
@@ -306,7 +306,7 @@ func (t *trial) contacts(h *segment.Host, p pace) int {
 	if in <= 0 {
 		return 0
 	}
-	n := 1 + int(max(in-p.contact, 0)/max(p.contact+p.gap, 1))
+	n := 1 + int(min(max(in-p.contact, 0)/max(p.contact+p.gap, 1), maxCandidates))
 	if h.Contacts == 0 {
 		n = max(n-1, 1) // one is for robots.txt
 	}
