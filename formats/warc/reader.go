@@ -85,20 +85,30 @@ func NewReader(in io.Reader, opt ReaderOptions) *Reader {
 // OpenAt returns the record at offset of a file. length is its length there, as
 // Writer.Append returned it; 0 reads as far as the record goes.
 func OpenAt(file io.ReaderAt, offset, length int64, opt ReaderOptions) (*Record, *Reader, error) {
+	r := NewReader(nil, opt)
+	rec, err := r.At(file, opt.Name, offset, length)
+	return rec, r, err
+}
+
+// At is OpenAt with a Reader that was used before, for its memory and decompressors.
+// name is that of the file, for messages.
+func (r *Reader) At(file io.ReaderAt, name string, offset, length int64) (*Record, error) {
 	from := max(offset, 0)
 	if length <= 0 {
 		length = 1<<63 - 1 - from
 	}
-	opt.Offset = offset
-	r := NewReader(io.NewSectionReader(file, from, length), opt)
+	r.opt.Name, r.opt.Offset = name, offset
+	r.src = counter{r: io.NewSectionReader(file, from, length)}
+	r.in.Reset(&r.src)
+	r.open, r.number, r.start, r.good, r.err = false, 0, offset, offset, nil
 	if offset < 0 {
-		return nil, r, r.fault(fault.Corrupt, "a negative offset", "the place of a record")
+		return nil, r.fault(fault.Corrupt, "a negative offset", "the place of a record")
 	}
 	rec, err := r.Next()
 	if err == io.EOF {
 		err = r.fault(fault.Truncated, "end of file", "a record")
 	}
-	return rec, r, err
+	return rec, err
 }
 
 // Good is the offset of the first byte after the last record that was read

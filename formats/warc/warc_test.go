@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"runtime"
 	"strings"
 	"testing"
@@ -104,6 +105,58 @@ func TestRoundTrip(t *testing.T) {
 
 // A file cut anywhere is truncated unless the cut falls between two records, and
 // Good says where the sound part ends.
+// TestAt: one Reader gives the records at any offsets, of any codec, in any order, read to
+// their end or not, also after damage, as a new Reader each does.
+func TestAt(t *testing.T) {
+	files := map[string][]byte{}
+	var names []string
+	var ends []int64
+	for _, c := range codecs {
+		file, e := testFile(t, c)
+		damaged := bytes.Clone(file)
+		damaged[e[1]+40] ^= 0x20 // in the response
+		files[string(c)], files["damaged "+string(c)] = file, damaged
+		names, ends = append(names, string(c), "damaged "+string(c)), append(ends, e...)
+	}
+	text := func(r *Reader, rec *Record, err error, whole bool) string {
+		var b []byte
+		if err == nil && whole {
+			if b, err = io.ReadAll(rec.Block); err == nil {
+				err = r.Finish()
+			}
+		}
+		if err != nil {
+			return err.Error()
+		}
+		return fmt.Sprintf("%s %s %v %d %q at %d, good %d", rec.Type, rec.ID, rec.Fields, rec.Length, b, rec.Offset, r.Good())
+	}
+	again := NewReader(nil, ReaderOptions{})
+	defer again.Close()
+	random := rand.New(rand.NewPCG(1, 2))
+	failed := 0
+	for range 400 {
+		name, offset, whole := names[random.IntN(len(names))], int64(0), random.IntN(3) > 0
+		if random.IntN(20) == 0 {
+			offset = -1
+		} else if i := random.IntN(len(ends)); random.IntN(2) == 0 {
+			offset = ends[i] // of this file or, where it is no record's place, of another
+		}
+		rec, fresh, err := OpenAt(bytes.NewReader(files[name]), offset, 0, ReaderOptions{Name: name})
+		want := text(fresh, rec, err, whole)
+		fresh.Close()
+		if err != nil {
+			failed++
+		}
+		rec, err = again.At(bytes.NewReader(files[name]), name, offset, 0)
+		if got := text(again, rec, err, whole); got != want {
+			t.Fatalf("%s at %d: %s\nwant %s", name, offset, got, want)
+		}
+	}
+	if failed < 50 || failed > 350 {
+		t.Errorf("%d of 400 records were damaged", failed)
+	}
+}
+
 func TestCutAtEveryByte(t *testing.T) {
 	for _, c := range codecs {
 		file, ends := testFile(t, c)

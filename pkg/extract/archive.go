@@ -22,12 +22,19 @@ const openFiles = 4
 
 // archive reads the replies that fetch rows point to. One goroutine.
 type archive struct {
-	dir   string
-	files []*os.File // the last one used is last
-	body  []byte     // memory of the reply read last
+	dir      string
+	files    []*os.File   // the last one used is last
+	reader   *warc.Reader // nil before the first row
+	original *warc.Reader // of what a revisit refers to; nil before the first
+	body     []byte       // memory of the reply read last
 }
 
 func (a *archive) close() {
+	for _, r := range []*warc.Reader{a.reader, a.original} {
+		if r != nil {
+			r.Close()
+		}
+	}
 	for _, f := range a.files {
 		f.Close() // was read only
 	}
@@ -65,6 +72,14 @@ func (a *archive) open(name string) (*os.File, error) {
 	return f, nil
 }
 
+// record returns the record at offset of a file, by one of the two readers.
+func (a *archive) record(r **warc.Reader, f *os.File, offset, length int64) (*warc.Record, error) {
+	if *r == nil {
+		*r = warc.NewReader(nil, warc.ReaderOptions{})
+	}
+	return (*r).At(f, f.Name(), offset, length)
+}
+
 // reply is a stored reply: its header, and its body decoded.
 type reply struct {
 	status uint16
@@ -97,8 +112,7 @@ func (a *archive) read(row *record.Fetch, max int64, headOnly bool) (reply, erro
 	if err != nil {
 		return reply{}, err
 	}
-	rec, r, err := warc.OpenAt(f, row.WARCOffset, row.WARCLength, warc.ReaderOptions{Name: f.Name()})
-	defer r.Close()
+	rec, err := a.record(&a.reader, f, row.WARCOffset, row.WARCLength)
 	if err != nil {
 		return reply{}, err
 	}
@@ -118,8 +132,7 @@ func (a *archive) read(row *record.Fetch, max int64, headOnly bool) (reply, erro
 		if err != nil {
 			return reply{}, err
 		}
-		original, fr, err := warc.OpenAt(first, offset, 0, warc.ReaderOptions{Name: first.Name()})
-		defer fr.Close()
+		original, err := a.record(&a.original, first, offset, 0)
 		if err != nil {
 			return reply{}, err
 		}
@@ -140,7 +153,7 @@ func (a *archive) read(row *record.Fetch, max int64, headOnly bool) (reply, erro
 		a.body = p.body
 	}
 	if err == nil && !headOnly {
-		err = r.Finish()
+		err = a.reader.Finish()
 	}
 	return p, err
 }
