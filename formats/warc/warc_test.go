@@ -103,8 +103,6 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// A file cut anywhere is truncated unless the cut falls between two records, and
-// Good says where the sound part ends.
 // TestAt: one Reader gives the records at any offsets, of any codec, in any order, read to
 // their end or not, also after damage, as a new Reader each does.
 func TestAt(t *testing.T) {
@@ -157,6 +155,8 @@ func TestAt(t *testing.T) {
 	}
 }
 
+// A file cut anywhere is truncated unless the cut falls between two records, and
+// Good says where the sound part ends.
 func TestCutAtEveryByte(t *testing.T) {
 	for _, c := range codecs {
 		file, ends := testFile(t, c)
