@@ -355,9 +355,11 @@ from STORE, as much of it as a quarter of --memory holds at the start, as long a
 valid, and from --server otherwise; records of other types
 are always asked for. What is new goes into STORE, but for the time in which a round of a
 crawl is open there. When the crawl goes back to a checkpoint, a server goes on: its answers
-stay valid as long as they were. It asks for as many names at a time as a quarter of --memory
-holds (800 of 64M); a further question over UDP that the cache cannot answer gets no answer
-until its client asks again, one over TCP waits. It listens on loopback only, says so on
+stay valid as long as they were. What several clients ask at a time is asked once. With as
+many questions in flight as --in-flight allows, a further one over UDP that the cache cannot
+answer gets no answer until its client asks again, one over TCP waits; so that dead names do
+not last, a question without an answer in its first time makes room for others, and is
+given up where as many wait already. It listens on loopback only, says so on
 standard error when it does ("serving DNS on 127.0.0.1:5300"), and writes its address to the
 file of --ready.
 
@@ -377,6 +379,7 @@ func (c *serveCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
+	cfg.GiveUp = true
 	r, err := c.resolver(std, cfg)
 	if err != nil {
 		return err

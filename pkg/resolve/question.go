@@ -146,7 +146,11 @@ func (q *question) judge() {
 		if q.attempt > 0 && q.r.cfg.Mute != nil && !q.r.heard.Load() {
 			q.r.mute.Do(q.r.cfg.Mute)
 		}
-		q.makeRoom()
+		if !q.makeRoom() {
+			q.status = StatusCancelled
+			q.over()
+			return
+		}
 	case errors.Is(err, errBadReply):
 		q.status = StatusBadReply
 	default:
@@ -169,16 +173,18 @@ func (q *question) next() {
 
 // makeRoom leaves the slot of a question that was not answered in its first time to another,
 // as long as less than as many as there are slots have done so: else a few dead names hold
-// all slots for most of the time.
-func (q *question) makeRoom() {
+// all slots for most of the time. It says false of one that is to be given up then.
+func (q *question) makeRoom() bool {
 	if q.place != q.r.slots || q.attempt+1 >= q.r.cfg.Attempts {
-		return
+		return true
 	}
 	select {
 	case q.r.late <- struct{}{}:
 		q.leave()
 		q.place = q.r.late
+		return true
 	default:
+		return !q.r.cfg.GiveUp
 	}
 }
 
@@ -202,15 +208,23 @@ func (q *question) serverName() string {
 
 // enter takes a slot. It says false if ctx ended before there was one.
 func (r *Resolver) enter(ctx context.Context) bool {
-	select {
-	case r.slots <- struct{}{}:
+	if r.tryEnter() {
 		return true
-	default:
 	}
 	select {
 	case r.slots <- struct{}{}:
 		return true
 	case <-ctx.Done():
+		return false
+	}
+}
+
+// tryEnter takes a slot, if there is one.
+func (r *Resolver) tryEnter() bool {
+	select {
+	case r.slots <- struct{}{}:
+		return true
+	default:
 		return false
 	}
 }

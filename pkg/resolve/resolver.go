@@ -45,7 +45,7 @@ const (
 	StatusBadReply  = "bad-reply"
 	StatusChain     = "cname-chain" // longer than MaxChain, or a loop
 	StatusBadName   = "bad-name"
-	StatusCancelled = "cancelled"
+	StatusCancelled = "cancelled" // or given up
 )
 
 // Limits on what a server can make us do.
@@ -70,6 +70,7 @@ type Config struct {
 	Attempts int              // questions asked in all before a name counts as timed out [5]
 	MinTTL   time.Duration    // answers are kept at least this long [1m]
 	MaxTTL   time.Duration    // and at most this long [24h]
+	GiveUp   bool             // give a question up, cancelled, that was let wait once where as many others wait already
 	Family   string           // "any": IPv4 addresses, then IPv6; "4" or "6": only those ["any"]
 	Now      func() time.Time // [time.Now]
 	Mute     func()           // called once, if a second attempt was in vain before any server replied to anything; may be nil
@@ -418,6 +419,9 @@ func (r *Resolver) answer(name string, got []walk) *Answer {
 	ttl := r.cfg.MaxTTL
 	for i := range got {
 		f := &got[i].found
+		if f.status == StatusCancelled {
+			return &Answer{Name: name, Status: StatusCancelled}
+		}
 		kept := 0 // for the other family: half, or as many as that has
 		if len(got) > 1 {
 			kept = min(len(got[1-i].found.addrs), MaxAddrs/2)

@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"net"
@@ -22,9 +23,9 @@ import (
 
 // Bounds of a Server.
 const (
-	maxServing = 4096            // questions that are asked for at a time, in a quarter of memory
-	servedSize = 20 << 10        // bytes that one takes, with its goroutine and its message
-	minServing = 256             // of these, however little memory there is
+	maxClients = 4096            // over UDP that wait for an answer, the first to ask for it and others apart, in a quarter of memory
+	clientSize = 10 << 10        // bytes that one takes, with its goroutine and its message
+	minClients = 128             // of these, however little memory there is
 	maxConns   = 256             // TCP connections; others wait to be accepted
 	writeTime  = 5 * time.Second // for a client to take a reply over TCP
 	maxFresh   = 4 << 20         // bytes of answers that wait to be saved; then they are dropped
@@ -49,13 +50,15 @@ type Server struct {
 	resolver *Resolver
 	now      func() time.Time
 	memory   int64
-	slots    chan struct{}
 	many     chan struct{} // has one when there is much to be saved
 	patience time.Duration // writeTime, but in tests
 
-	mu    sync.Mutex
-	known *table
-	fresh unsaved
+	mu     sync.Mutex
+	known  *table
+	fresh  unsaved
+	asking map[subject]*flight
+	firsts crowd // the client of each flight who asked first
+	others crowd // who asked the same in the meantime
 }
 
 // unsaved are answers by name, of as many bytes as maxFresh allows.
@@ -85,8 +88,9 @@ func (u *unsaved) put(name string, e entry) bool {
 
 // NewServer loads as much of the store's cache as a quarter of memory (in bytes) holds.
 func NewServer(st *store.Store, r *Resolver, memory int64, now func() time.Time) (*Server, error) {
-	slots := min(max(memory/4/servedSize, minServing), maxServing)
-	s := &Server{st: st, resolver: r, now: now, memory: memory, slots: make(chan struct{}, slots), many: make(chan struct{}, 1), patience: writeTime, known: newTable(memory / 4)}
+	room := int(min(max(memory/8/clientSize, minClients), maxClients))
+	s := &Server{st: st, resolver: r, now: now, memory: memory, many: make(chan struct{}, 1), patience: writeTime,
+		known: newTable(memory / 4), asking: map[subject]*flight{}, firsts: crowd{room: room}, others: crowd{room: room}}
 	c, err := openBase(st, nil)
 	if err != nil {
 		return nil, err
@@ -118,19 +122,22 @@ var errFull = errors.New("no room for more")
 func (s *Server) Serve(ctx context.Context, pc net.PacketConn, l net.Listener, save time.Duration, warn func(error)) error {
 	handler := dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
 		_, tcp := w.RemoteAddr().(*net.TCPAddr)
-		m, release := s.answer(ctx, q, tcp)
-		defer release()
-		if m == nil {
-			return
-		}
 		size := dns.MinMsgSize
 		if tcp {
 			size = dns.MaxMsgSize
 		} else if opt := q.IsEdns0(); opt != nil {
 			size = max(size, int(opt.UDPSize()))
 		}
+		m, release := s.answer(ctx, q, tcp)
+		if m == nil {
+			return
+		}
 		m.Truncate(size)
-		w.WriteMsg(m) // one who has gone needs no answer
+		wire, err := m.Pack()
+		release()
+		if err == nil {
+			w.Write(wire) // one who has gone needs no answer
+		}
 	})
 	servers := []*dns.Server{{PacketConn: pc, Handler: handler}, {Listener: impatient{netutil.LimitListener(l, maxConns), s.patience}, Handler: handler}}
 	ended := make(chan error, len(servers))
@@ -199,30 +206,8 @@ func (c impatientConn) Write(m []byte) (int, error) {
 	return n, err
 }
 
-// enter takes a slot for a question that the Resolver is to be asked, if there is one; over TCP
-// it waits for one, since connections are few. A question over UDP for which there is none
-// gets no answer: who asks it will ask again, while SERVFAIL would be taken for the name's.
-func (s *Server) enter(ctx context.Context, tcp bool) bool {
-	select {
-	case s.slots <- struct{}{}:
-		return true
-	default:
-	}
-	if !tcp {
-		return false
-	}
-	select {
-	case s.slots <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func (s *Server) leave() { <-s.slots }
-
-// answer makes the reply to one message, nil if there is to be none; release is to be called
-// when it is sent.
+// answer makes the reply to one message, nil if there is to be none; else release is to be called
+// when it is packed.
 func (s *Server) answer(ctx context.Context, q *dns.Msg, tcp bool) (m *dns.Msg, release func()) {
 	s.Stats.Questions.Add(1)
 	m, release = new(dns.Msg), func() {}
@@ -256,16 +241,12 @@ func (s *Server) answer(ctx context.Context, q *dns.Msg, tcp bool) (m *dns.Msg, 
 		if _, ok := Literal(strings.ToLower(strings.TrimSuffix(question.Name, "."))); ok {
 			break
 		}
-		if !s.enter(ctx, tcp) {
-			return nil, release
-		}
-		passed := s.others(ctx, m, question)
-		release = func() { passed(); s.leave() }
+		return s.pass(ctx, m, question, tcp)
 	}
 	return m, release
 }
 
-// addresses answers from the cache, or asks; false: there was no slot to ask.
+// addresses answers from the cache, or asks; false: there is to be no answer.
 func (s *Server) addresses(ctx context.Context, m *dns.Msg, q dns.Question, tcp bool) bool {
 	name := strings.ToLower(strings.TrimSuffix(q.Name, "."))
 	now := s.now()
@@ -274,16 +255,15 @@ func (s *Server) addresses(ctx context.Context, m *dns.Msg, q dns.Question, tcp 
 	s.mu.Unlock()
 	if ok && e.valid(q.Qtype, now) {
 		s.Stats.Cached.Add(1)
+	} else if a, ok := s.resolver.literal(name, now); ok {
+		e = s.resolver.entryOf(&a)
 	} else {
-		if !s.enter(ctx, tcp) {
+		in := s.inquire(ctx, subject{name: name}, tcp)
+		if in == nil {
 			return false
 		}
-		defer s.leave()
-		a := s.resolver.Lookup(ctx, name)
-		e = s.resolver.entryOf(&a)
-		if a.Status != StatusCancelled {
-			s.learn(name, e)
-		}
+		e = in.entry
+		s.part(in)
 		now = s.now() // of the time that is left
 	}
 	ttl := uint32(min(max(e.Expires.Sub(now)/time.Second, 1), maxWireTTL))
@@ -352,11 +332,8 @@ func soa(zone string, ttl uint32) []dns.RR {
 	return []dns.RR{&dns.SOA{Hdr: dns.RR_Header{Name: zone, Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: ttl}, Ns: ".", Mbox: ".", Minttl: ttl}}
 }
 
-// learn keeps an answer, and what others cannot tell without a question is to be saved.
+// learn keeps an answer, which is to be saved.
 func (s *Server) learn(name string, e entry) {
-	if _, ok := s.resolver.literal(name, s.now()); ok {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := fingerprint.OfString(name)
@@ -374,15 +351,20 @@ func (s *Server) learn(name string, e entry) {
 	}
 }
 
-// others passes a question of another type on, and its answer back.
-func (s *Server) others(ctx context.Context, m *dns.Msg, q dns.Question) (release func()) {
-	raw := s.resolver.Raw(ctx, q.Name, q.Qtype)
-	reply := raw.Msg
-	if reply == nil {
-		m.Rcode = dns.RcodeServerFailure
-		return raw.Release
+// pass passes a question of another type on, and its answer back, as answer.
+func (s *Server) pass(ctx context.Context, m *dns.Msg, q dns.Question, tcp bool) (reply *dns.Msg, release func()) {
+	in := s.inquire(ctx, subject{strings.ToLower(q.Name), q.Qtype}, tcp)
+	if in == nil {
+		return nil, nil
 	}
-	m.Rcode, m.Answer, m.Ns = reply.Rcode, reply.Answer, reply.Ns
+	in.mu.Lock()
+	release = func() { in.mu.Unlock(); s.part(in) }
+	got := in.raw.Msg
+	if got == nil {
+		m.Rcode = dns.RcodeServerFailure
+		return m, release
+	}
+	m.Rcode, m.Answer, m.Ns = got.Rcode, got.Answer, got.Ns
 	if m.Rcode > 0xf { // of the extended ones, which this exchange may not have
 		m.Rcode = dns.RcodeServerFailure
 	}
@@ -391,8 +373,128 @@ func (s *Server) others(ctx context.Context, m *dns.Msg, q dns.Question) (releas
 			h.Name = q.Name // the resolver's own question has letters of random case
 		}
 	}
-	return raw.Release
+	return m, release
 }
+
+// subject is what a flight is about.
+type subject struct {
+	name  string // in small letters
+	qtype uint16 // 0: addresses
+}
+
+// flight is a question that the Resolver is asked once, for all clients who ask it meanwhile.
+type flight struct {
+	over   chan struct{} // closed when what follows is known
+	status string
+	entry  entry    // if addresses were asked for
+	raw    RawReply // else
+
+	mu      sync.Mutex // the records of raw are one client's at a time
+	clients int        // the Server's mutex's: who may read raw yet; the last releases it
+}
+
+// inquire asks, unless somebody has, and waits for the answer; nil: there will be none. One that
+// is not nil is to be parted with.
+//
+// The Resolver has a place for each question, which one without an answer in its first time
+// leaves to others. A question over UDP for which there is none, or which is given up, gets no
+// answer: who asks it will ask again, while SERVFAIL would be taken for the name's. So it is with
+// clients: of too many that wait the one who came first gets no answer, where those who repeat
+// what is asked already do not count among those who do not. TCP connections are few, and wait.
+func (s *Server) inquire(ctx context.Context, about subject, tcp bool) *flight {
+	r := s.resolver
+	s.mu.Lock()
+	in, asked := s.asking[about]
+	entered := !asked && r.tryEnter()
+	if !asked && !entered && !tcp {
+		s.mu.Unlock()
+		return nil
+	}
+	crowd := &s.others
+	if !asked {
+		crowd = &s.firsts
+		in = &flight{over: make(chan struct{}), clients: 1} // until there is an answer
+		s.asking[about] = in
+	}
+	in.clients++
+	var gone chan struct{}
+	if !tcp {
+		place := crowd.enter()
+		gone = place.Value.(chan struct{})
+		defer func() {
+			s.mu.Lock()
+			crowd.leave(place)
+			s.mu.Unlock()
+		}()
+	}
+	s.mu.Unlock()
+	if !asked {
+		if !entered && !r.enter(ctx) {
+			return nil
+		}
+		s.begin(in, about)
+	}
+	select {
+	case <-in.over:
+		if tcp || in.status != StatusCancelled {
+			return in
+		}
+	case <-gone:
+	case <-ctx.Done():
+	}
+	s.part(in)
+	return nil
+}
+
+// begin asks for what a flight is about, in a slot of the Resolver.
+func (s *Server) begin(in *flight, about subject) {
+	end := func() {
+		s.mu.Lock()
+		delete(s.asking, about)
+		s.mu.Unlock()
+		close(in.over)
+		s.part(in)
+	}
+	if about.qtype != 0 {
+		s.resolver.raw(wireName(about.name), about.qtype, true, func(raw RawReply) {
+			in.raw, in.status = raw, raw.Why
+			end()
+		})
+		return
+	}
+	s.resolver.begin(about.name, func(a *Answer) {
+		if in.entry, in.status = s.resolver.entryOf(a), a.Status; a.Status != StatusCancelled {
+			s.learn(about.name, in.entry)
+		}
+		end()
+	})
+}
+
+// part ends a part in a flight.
+func (s *Server) part(in *flight) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if in.clients--; in.clients == 0 {
+		in.raw.Release()
+	}
+}
+
+// crowd is of clients that wait.
+type crowd struct {
+	room    int
+	waiting list.List // of channels, one for each in order of arrival, which is closed for who is to go
+}
+
+// enter adds one, for whom the one who came first goes where there is no room.
+func (c *crowd) enter() *list.Element {
+	if c.waiting.Len() == c.room {
+		close(c.waiting.Remove(c.waiting.Front()).(chan struct{}))
+	}
+	return c.waiting.PushBack(make(chan struct{}))
+}
+
+// leave is for one who has waited enough, and may have had to go.
+func (c *crowd) leave(place *list.Element) { c.waiting.Remove(place) }
 
 // save commits what was learnt. Where that fails it is put off; that a round is open in the
 // store, or somebody changes it, is no error.

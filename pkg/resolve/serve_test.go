@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"container/list"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -23,7 +24,12 @@ import (
 // serving starts a Server on a store; end stops it, and returns its error.
 func serving(t *testing.T, dir string, upstream string, now func() time.Time) (s *Server, addr string, end func() error) {
 	t.Helper()
-	r, err := New(Config{Servers: []string{upstream}, Timeout: patience, Attempts: 2, Now: now})
+	return servingWith(t, dir, Config{Servers: []string{upstream}, Timeout: patience, Attempts: 2, Now: now})
+}
+
+func servingWith(t *testing.T, dir string, cfg Config) (s *Server, addr string, end func() error) {
+	t.Helper()
+	r, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +37,7 @@ func serving(t *testing.T, dir string, upstream string, now func() time.Time) (s
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err = NewServer(st, r, 16<<20, now); err != nil {
+	if s, err = NewServer(st, r, 16<<20, r.cfg.Now); err != nil {
 		t.Fatal(err)
 	}
 	pc, l := listenBoth(t)
@@ -206,43 +212,57 @@ func TestServeSlowAnswer(t *testing.T) {
 	}
 }
 
-// TestServeFlood: where as many questions wait as memory has room for, what is known is answered
-// all the same; another question over UDP gets no answer, which its client takes for a lost
-// one, and over TCP it waits for the others.
-func TestServeFlood(t *testing.T) {
+// until waits for what is to come.
+func until(t *testing.T, what string, come func() bool) {
+	t.Helper()
+	for began := time.Now(); !come(); time.Sleep(100 * time.Microsecond) {
+		if time.Since(began) > patience {
+			t.Fatal("no end of waiting: " + what)
+		}
+	}
+}
+
+// held is a server that answers no name that begins with "dead" before open is called; asked
+// counts the questions for these.
+func held(t *testing.T) (up string, asked *atomic.Int32, open func()) {
 	release := make(chan bool)
-	open := sync.OnceFunc(func() { close(release) })
-	up := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
-		if q.Name != "known.test." {
+	open, asked = sync.OnceFunc(func() { close(release) }), new(atomic.Int32)
+	up = serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+		if strings.HasPrefix(q.Name, "dead") {
+			asked.Add(1)
 			<-release
+		}
+		if q.Qtype == dns.TypeTXT {
+			m.Answer = []dns.RR{rr(t, m.Question[0].Name+` 60 IN TXT "text"`)}
+			return true
 		}
 		good(m)
 		return true
 	})
-	t.Cleanup(open)                                          // before the upstream server is shut down
-	s, addr, end := serving(t, newDNSStore(t), up, time.Now) // of 16 MiB
+	t.Cleanup(open) // before the upstream server is shut down
+	return up, asked, open
+}
+
+// TestServeFlood: where as many questions are asked as may be in flight, what is known is answered
+// all the same; another question over UDP gets no answer, which its client takes for a lost
+// one, and over TCP it waits for the others.
+func TestServeFlood(t *testing.T) {
+	const n = 8
+	up, _, open := held(t)
+	s, addr, end := servingWith(t, newDNSStore(t), Config{Servers: []string{up}, Family: "4", InFlight: n, Timeout: patience, Attempts: 2})
 	c, err := dns.Dial("udp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
 	dig(t, addr, "known.test.", dns.TypeA)
-	for began := time.Now(); len(s.slots) > 0; time.Sleep(100 * time.Microsecond) {
-		if time.Since(began) > patience {
-			t.Fatal("an answered question holds its slot")
-		}
-	}
-	for i := range minServing {
+	for i := range n {
 		q := new(dns.Msg)
-		q.SetQuestion(fmt.Sprintf("host%d.test.", i), dns.TypeA)
+		q.SetQuestion(fmt.Sprintf("dead%d.test.", i), dns.TypeA)
 		if err := c.WriteMsg(q); err != nil {
 			t.Fatal(err)
 		}
-		for began := time.Now(); len(s.slots) == i; time.Sleep(100 * time.Microsecond) {
-			if time.Since(began) > patience {
-				t.Fatalf("%d questions wait", i)
-			}
-		}
+		until(t, "a question is asked", func() bool { return len(s.resolver.slots) == i+1 })
 	}
 	if got := dig(t, addr, "known.test.", dns.TypeA); !strings.HasPrefix(got, "NOERROR; known.test. ") {
 		t.Errorf("what is known, without room: %s", got)
@@ -267,16 +287,122 @@ func TestServeFlood(t *testing.T) {
 	if err := <-overTCP; err != nil {
 		t.Error(err)
 	}
-	for began := time.Now(); len(s.slots) > 0; time.Sleep(time.Millisecond) {
-		if time.Since(began) > patience {
-			t.Fatalf("%d questions wait", len(s.slots))
-		}
-	}
+	until(t, "all are answered", func() bool { return len(s.resolver.slots) == 0 })
 	if got := dig(t, addr, "more.test.", dns.TypeA); !strings.HasPrefix(got, "NOERROR; more.test. ") {
 		t.Errorf("with room: %s", got)
 	}
 	if err := end(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestServeEqualQuestions: what many clients ask at a time is asked once, in one place, and each
+// gets the answer in its own letters.
+func TestServeEqualQuestions(t *testing.T) {
+	const clients = 90 // of each type: more than places, and no more than may wait
+	up, asked, open := held(t)
+	s, addr, end := servingWith(t, newDNSStore(t), Config{Servers: []string{up}, Family: "4", InFlight: 3, Timeout: patience, Attempts: 2})
+	var wg sync.WaitGroup
+	names := []string{"dead.test.", "Dead.test.", "DEAD.test."}
+	for i := range clients {
+		name := names[i%len(names)]
+		network := []string{"udp", "udp", "tcp"}[i/len(names)%3]
+		for _, qtype := range []uint16{dns.TypeA, dns.TypeTXT} {
+			wg.Go(func() {
+				q := new(dns.Msg)
+				q.SetQuestion(name, qtype)
+				m, _, err := (&dns.Client{Net: network, Timeout: patience}).Exchange(q, addr)
+				if err != nil || len(m.Answer) != 1 || m.Answer[0].Header().Name != name || m.Answer[0].Header().Rrtype != qtype {
+					t.Errorf("%s: %v, %v", name, m, err)
+				}
+			})
+		}
+	}
+	until(t, "all have asked", func() bool { return s.Stats.Questions.Load() == 2*clients })
+	until(t, "both are asked", func() bool { return asked.Load() == 2 })
+	if got := dig(t, addr, "live.test.", dns.TypeA); !strings.HasPrefix(got, "NOERROR; live.test. ") {
+		t.Errorf("beside them: %s", got)
+	}
+	open()
+	wg.Wait()
+	if asked.Load() != 2 {
+		t.Errorf("asked %d times, want 2", asked.Load())
+	}
+	until(t, "nobody waits any more", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.asking)+s.firsts.waiting.Len()+s.others.waiting.Len() == 0
+	})
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestServeDeadNames: names without an answer, however many are asked for, leave their places to
+// others when their first time is up; what is given up for that is not learnt.
+func TestServeDeadNames(t *testing.T) {
+	const n = 4
+	up, _, _ := held(t)
+	s, addr, end := servingWith(t, newDNSStore(t), Config{Servers: []string{up}, Family: "4", InFlight: n, Timeout: 50 * time.Millisecond, Attempts: 12, GiveUp: true})
+	c, err := dns.Dial("udp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	q, dead := new(dns.Msg), 0
+	for ; len(s.resolver.late) < n || dead < 10*n; dead++ {
+		until(t, "there is a place for another", func() bool { return len(s.resolver.slots) < n })
+		if err := c.WriteMsg(q.SetQuestion(fmt.Sprintf("dead%d.test.", dead), dns.TypeA)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	live := new(dns.Msg).SetQuestion("live.test.", dns.TypeA)
+	until(t, "one that lives is answered", func() bool {
+		m, _, err := (&dns.Client{Timeout: 200 * time.Millisecond}).Exchange(live, addr)
+		return err == nil && len(m.Answer) == 1
+	})
+	s.mu.Lock()
+	for i := range dead {
+		name := fmt.Sprintf("dead%d.test", i)
+		if _, ok := s.known.get(fingerprint.OfString(name), name); ok {
+			t.Errorf("%s is given up, and known", name)
+		}
+	}
+	s.mu.Unlock()
+	more := new(dns.Msg)
+	more.SetQuestion("dead.test.", dns.TypeA)
+	if m, _, err := (&dns.Client{Net: "tcp", Timeout: patience}).Exchange(more, addr); err != nil || m.Rcode != dns.RcodeServerFailure {
+		t.Errorf("over TCP: %v, %v", m, err)
+	}
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCrowd: where there is no room, who came first is to go.
+func TestCrowd(t *testing.T) {
+	c := crowd{room: 2}
+	gone := func(e *list.Element) bool {
+		select {
+		case <-e.Value.(chan struct{}):
+			return true
+		default:
+			return false
+		}
+	}
+	one, two := c.enter(), c.enter()
+	c.leave(one)
+	three := c.enter()
+	if gone(one) || gone(two) || gone(three) {
+		t.Error("one had to go where there was room")
+	}
+	four := c.enter()
+	if !gone(two) || gone(three) || gone(four) {
+		t.Errorf("gone: %t, %t, %t, want the first alone", gone(two), gone(three), gone(four))
+	}
+	c.leave(two)
+	if c.waiting.Len() != 2 {
+		t.Errorf("%d wait, want 2", c.waiting.Len())
 	}
 }
 
@@ -333,7 +459,7 @@ func TestServeOneWhoReadsNothing(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	for len(s.slots) > 0 || len(r.large) > 0 {
+	for len(r.slots) > 0 || len(r.large) > 0 {
 		time.Sleep(time.Millisecond)
 	}
 }
