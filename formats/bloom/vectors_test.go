@@ -2,32 +2,17 @@ package bloom
 
 import (
 	"bytes"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"mercator/formats/spectest"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
 )
-
-var update = flag.Bool("update", false, "write testdata from the vectors in this file")
-
-// vector is one file of testdata. Bad ones carry the rule that they break.
-type vector struct {
-	name  string
-	bytes []byte
-	keys  []uint64 // of a good one
-	class error    // of a bad one
-	says  string   // part of its error
-}
 
 // example is the set of the worked example in SPEC.md.
 var example = []uint64{0x07fa663713929c3e, 0x3b6e25bd6e0e10fb, 0x4b7d239c4d186c4f, fingerprint.Polynomial}
@@ -65,7 +50,7 @@ func must(pages int64, keys ...uint64) []byte {
 	return f.b
 }
 
-func open(b []byte) (*Reader, error) { return Open(bytes.NewReader(b), int64(len(b)), "test") }
+func open(b []byte) (*Reader, error) { return Open(bytes.NewReader(b), int64(len(b)), "x.bloom") }
 
 // edit applies f to a copy of b and then repairs the checksums but those that keep
 // names: "header", "page".
@@ -82,19 +67,19 @@ func edit(b []byte, keep string, f func(b []byte)) []byte {
 	return b
 }
 
-func vectors() []vector {
+func vectors() []spectest.Vector {
 	one := must(1, example...)
-	g := func(name string, b []byte, keys ...uint64) vector {
-		return vector{name: "good/" + name, bytes: b, keys: keys}
+	g := func(name string, pages int64, keys ...uint64) spectest.Vector {
+		return spectest.Vector{Name: "good/" + name, Bytes: must(pages, keys...), Gives: fmt.Sprintf("%x", keys)}
 	}
-	bad := func(name string, class error, says string, b []byte) vector {
-		return vector{name: "bad/" + name, bytes: b, class: class, says: says}
+	bad := func(name string, class fault.Class, says string, b []byte) spectest.Vector {
+		return spectest.Vector{Name: "bad/" + name, Bytes: b, Class: class, Says: says}
 	}
-	var corrupt, cut error = fault.Corrupt, fault.Truncated
-	return []vector{
-		g("01-empty", must(1)),
-		g("02-example", one, example...),
-		g("03-two-pages", must(2, 0, 1, 1<<63, 1<<64-1), 0, 1, 1<<63, 1<<64-1),
+	const corrupt, cut = fault.Corrupt, fault.Truncated
+	return []spectest.Vector{
+		g("01-empty", 1),
+		g("02-example", 1, example...),
+		g("03-two-pages", 2, 0, 1, 1<<63, 1<<64-1),
 
 		bad("R1-magic", fault.WrongKind, "not a Bloom filter", edit(one, "", func(b []byte) { b[1] = 'X' })),
 		bad("R2-nothing", cut, "the end", nil),
@@ -118,8 +103,8 @@ func vectors() []vector {
 }
 
 // decode checks a file and returns which of keys it holds.
-func decode(b []byte, keys []uint64) ([]bool, error) {
-	r, err := open(b)
+func decode(b []byte, name string, keys ...uint64) (held []uint64, err error) {
+	r, err := Open(bytes.NewReader(b), int64(len(b)), name)
 	if err != nil {
 		return nil, err
 	}
@@ -127,80 +112,15 @@ func decode(b []byte, keys []uint64) ([]bool, error) {
 		return nil, err
 	}
 	seen := make([]bool, len(keys))
-	return seen, r.ContainsAll(keys, seen)
-}
-
-func TestVectors(t *testing.T) {
-	want := map[string]bool{}
-	for _, v := range vectors() {
-		path := filepath.Join("testdata", v.name+".bloom")
-		want[path] = true
-		if *update {
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, v.bytes, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatalf("%v (go test -update writes it)", err)
-		}
-		if !bytes.Equal(b, v.bytes) {
-			t.Errorf("%s differs from what this version makes", path)
-		}
-		seen, err := decode(b, v.keys)
-		switch {
-		case v.class == nil && (err != nil || slices.Contains(seen, false)):
-			t.Errorf("%s: %v, %v", v.name, seen, err)
-		case v.class != nil && (!errors.Is(err, v.class) || !strings.Contains(err.Error(), v.says)):
-			t.Errorf("%s: %v, want %v with %q", v.name, err, v.class, v.says)
+	if err := r.ContainsAll(keys, seen); err != nil {
+		return nil, err
+	}
+	for i, yes := range seen {
+		if yes {
+			held = append(held, keys[i])
 		}
 	}
-	files, _ := filepath.Glob("testdata/*/*.bloom")
-	for _, f := range files {
-		if !want[f] {
-			t.Errorf("%s is no vector of this test", f)
-		}
-	}
-}
-
-// TestRules: each rule of SPEC.md names its vectors, and each bad vector its rule.
-func TestRules(t *testing.T) {
-	spec, err := os.ReadFile("SPEC.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rules := map[string]string{}
-	for _, m := range regexp.MustCompile(`(?m)^- \*\*(R\d+)\*\* (.*(?:\n  .*)*)`).FindAllStringSubmatch(string(spec), -1) {
-		rules[m[1]] = m[2]
-	}
-	if len(rules) == 0 {
-		t.Fatal("SPEC.md has no rules")
-	}
-	used := map[string]bool{}
-	for _, v := range vectors() {
-		if v.class == nil {
-			continue
-		}
-		name := strings.TrimPrefix(v.name, "bad/")
-		rule, _, _ := strings.Cut(name, "-")
-		used[rule] = true
-		if text, ok := rules[rule]; !ok || !strings.Contains(text, "`"+name+"`") {
-			t.Errorf("%s: rule %s of SPEC.md does not name it", name, rule)
-		}
-	}
-	for rule, text := range rules {
-		if !used[rule] {
-			t.Errorf("rule %s has no vector: %s", rule, text)
-		}
-		for _, m := range regexp.MustCompile("`(R\\d+-[a-z-]+)`").FindAllStringSubmatch(text, -1) {
-			if _, err := os.Stat(filepath.Join("testdata/bad", m[1]+".bloom")); err != nil {
-				t.Errorf("rule %s names %s: %v", rule, m[1], err)
-			}
-		}
-	}
+	return held, nil
 }
 
 // annotated is the hex of a worked example: the header, and of its one page every
@@ -236,15 +156,16 @@ func annotated(b []byte) string {
 	return out.String()
 }
 
-// TestExample compares the annotated hex of SPEC.md with the encoder.
-func TestExample(t *testing.T) {
-	spec, err := os.ReadFile("SPEC.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, text, _ := strings.Cut(string(spec), "<!-- example -->\n")
-	text, _, _ = strings.Cut(text, "<!-- end -->")
-	if want := annotated(must(1, example...)); text != want {
-		t.Errorf("SPEC.md has\n%s\nthe encoder writes\n%s", text, want)
-	}
+// TestSpec holds the reader to SPEC.md and its vectors. Each file is asked for what any of them holds.
+func TestSpec(t *testing.T) {
+	asked := append(slices.Clone(example), 0, 1, 1<<63, 1<<64-1)
+	spectest.Check(t, spectest.Format{
+		Ext:     ".bloom",
+		Vectors: vectors(),
+		Read: func(_ testing.TB, name string, file []byte) (string, error) {
+			held, err := decode(file, name, asked...)
+			return fmt.Sprintf("%x", held), err
+		},
+		Regions: map[string]string{"example": annotated(must(1, example...))},
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"mercator/formats/spectest"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
 )
@@ -31,8 +32,10 @@ func encode(t testing.TB, keys []uint64) []byte {
 func open(b []byte) (*Reader, error) { return Open(bytes.NewReader(b), int64(len(b)), "x.fps") }
 
 // decode reads and checks a whole file.
-func decode(b []byte) ([]uint64, error) {
-	r, err := open(b)
+func decode(b []byte) ([]uint64, error) { return decodeNamed(b, "x.fps") }
+
+func decodeNamed(b []byte, name string) ([]uint64, error) {
+	r, err := Open(bytes.NewReader(b), int64(len(b)), name)
 	if err != nil {
 		return nil, err
 	}
@@ -392,11 +395,7 @@ func TestDensity(t *testing.T) {
 }
 
 func FuzzReader(f *testing.F) {
-	for _, v := range vectors() {
-		if len(v.bytes) < 4096 {
-			f.Add(v.bytes)
-		}
-	}
+	spectest.Seeds(f, vectors())
 	f.Add(encode(f, shapes()["both ends"]))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := open(b)

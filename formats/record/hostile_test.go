@@ -13,6 +13,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"mercator/formats/spectest"
 	"mercator/pkg/fault"
 )
 
@@ -163,11 +164,7 @@ func (f failing) Read([]byte) (int, error)  { return 0, f.err }
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
 func FuzzReader(f *testing.F) {
-	for _, set := range []map[string][]byte{goodVectors(f), badVectors(f)} {
-		for _, name := range sortedNames(set) {
-			f.Add(set[name])
-		}
-	}
+	spectest.Seeds(f, vectors(f))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s, err := Open(bytes.NewReader(b), ReaderOptions{})
 		if err != nil || s.Kind() != KindURL {

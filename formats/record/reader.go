@@ -72,7 +72,7 @@ func (s *Source) Schema() *Schema { return s.first }
 // cut is the error of an input that ended too early.
 func (s *Source) cut(found string) error {
 	e := &fault.Error{Class: fault.Truncated, File: s.opt.Name, Found: found}
-	if s.frames.at > 0 {
+	if s.frames.off > 0 {
 		e.Place = s.frames.place()
 	}
 	if s.opt.Pipe {

@@ -126,35 +126,17 @@ func TestRoundTrip(t *testing.T) {
 	t.Run("module", testRoundTrip[Module])
 }
 
-func TestCutAnywhere(t *testing.T) {
+// Wherever a pipe is cut, the command before it is to blame. (TestSpec cuts and flips what is in files.)
+func TestCutPipe(t *testing.T) {
 	for _, level := range []Level{Stored, Fast} {
-		b := encode(t, randomRows[URL](40, 1), WriterOptions{Level: level, Txn: "r1"})
+		b := encode(t, randomRows[URL](10, 1), WriterOptions{Level: level, Txn: "r1"})
 		for n := range b {
-			_, _, err := decode[URL](b[:n])
-			if !errors.Is(err, fault.Truncated) {
-				t.Fatalf("cut at %d of %d: %v", n, len(b), err)
-			}
 			r, err := NewReader[URL](bytes.NewReader(b[:n]), ReaderOptions{Pipe: true})
 			for err == nil {
 				err = r.Read(new(URL))
 			}
 			if !errors.Is(err, fault.Upstream) {
 				t.Fatalf("pipe cut at %d of %d: %v", n, len(b), err)
-			}
-		}
-	}
-}
-
-func TestBitFlips(t *testing.T) {
-	for _, level := range []Level{Stored, Fast} {
-		rows := randomRows[Fetch](30, 2)
-		b := encode(t, rows, WriterOptions{Level: level, Txn: "r1", Body: true})
-		for i := 0; i < len(b)*8; i += 13 {
-			b[i/8] ^= 1 << (i % 8)
-			got, _, err := decode[Fetch](b)
-			b[i/8] ^= 1 << (i % 8)
-			if err == nil && !reflect.DeepEqual(got, rows) {
-				t.Fatalf("bit %d of byte %d: other rows, no error", i%8, i/8)
 			}
 		}
 	}

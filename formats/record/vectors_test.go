@@ -4,24 +4,21 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"sort"
 	"strings"
 	"testing"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 
+	"mercator/formats/spectest"
 	"mercator/pkg/fault"
 )
-
-var update = flag.Bool("update", false, "write the vectors in testdata anew")
 
 // vectorURLs are three rows that use every column.
 func vectorURLs() []URL {
@@ -276,67 +273,55 @@ func readAll[T Row](s *Source) (Trailer, *Schema, error) {
 	}
 }
 
-func sortedNames(m map[string][]byte) []string {
-	var names []string
-	for n := range m {
-		names = append(names, n)
+// vectors are the streams above, with what expect.txt says of each.
+func vectors(t testing.TB) (all []spectest.Vector) {
+	t.Helper()
+	file, err := os.ReadFile(filepath.Join("testdata", "expect.txt"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	sort.Strings(names)
-	return names
+	good, bad := goodVectors(t), badVectors(t)
+	expected := regexp.MustCompile(`(?m)^(good|bad)/(\S+): (.*?)(?: \[(.*)\])?$`).FindAllStringSubmatch(string(file), -1)
+	for _, m := range expected {
+		v := spectest.Vector{Name: m[1] + "/" + m[2]}
+		var made bool
+		if m[1] == "good" {
+			v.Bytes, made = good[m[2]]
+			v.Gives, v.Loose = m[3], m[2] == "level-1"
+		} else {
+			v.Bytes, made = bad[m[2]]
+			v.Says, v.Class = m[3], fault.Class(m[4])
+		}
+		if !made {
+			t.Errorf("expect.txt has %s/%s, which is not made", m[1], m[2])
+		}
+		all = append(all, v)
+	}
+	if len(expected) != len(good)+len(bad) || len(expected) != bytes.Count(file, []byte("\n")) {
+		t.Errorf("%d lines in expect.txt, %d of a vector, %d vectors", bytes.Count(file, []byte("\n")), len(expected), len(good)+len(bad))
+	}
+	return all
 }
 
-// TestVectors reads the files in testdata: the good ones give the rows and hash,
-// the bad ones the errors, that expect.txt lists. The files were made by the
-// functions above; all but compressed ones must still come out the same.
-func TestVectors(t *testing.T) {
-	for _, set := range []struct {
-		dir  string
-		make map[string][]byte
-	}{{"good", goodVectors(t)}, {"bad", badVectors(t)}} {
-		dir := filepath.Join("testdata", set.dir)
-		var expect strings.Builder
-		for _, name := range sortedNames(set.make) {
-			file := filepath.Join(dir, name+".arrows.zst")
-			if *update {
-				os.MkdirAll(dir, 0o777)
-				if err := os.WriteFile(file, set.make[name], 0o666); err != nil {
-					t.Fatal(err)
-				}
-			}
-			b, err := os.ReadFile(file)
+// TestSpec holds the reader to SPEC.md and its vectors.
+func TestSpec(t *testing.T) {
+	first := len(goodVectors(t)["url"])
+	spectest.Check(t, spectest.Format{
+		Ext:     ".arrows.zst",
+		Vectors: vectors(t),
+		Read: func(_ testing.TB, name string, file []byte) (string, error) {
+			tr, s, err := readAny(bytes.NewReader(file), ReaderOptions{Name: name})
 			if err != nil {
-				t.Fatal(err)
+				return "", err
 			}
-			if !bytes.Equal(b, set.make[name]) && name != "level-1" {
-				t.Errorf("%s: the writer now makes other bytes", file)
-			}
-			tr, s, err := readAny(bytes.NewReader(b), ReaderOptions{Name: name})
-			if err != nil {
-				if set.dir == "good" {
-					t.Errorf("%v", err)
-				}
-				fmt.Fprintf(&expect, "%v [%s]\n", err, fault.ClassOf(err))
-				continue
-			}
-			if set.dir == "bad" {
-				t.Errorf("%s: accepted", name)
-			}
-			fmt.Fprintf(&expect, "%s: kind %s, version %s, %d rows, hash %v, txn %q, verified %v, extra %v, body %v\n", name, s.Kind, s.Version, tr.Rows, tr.Hash, tr.Txn, tr.Verified, s.ExtraColumns(), s.HasBody)
-		}
-		file := filepath.Join(dir, "expect.txt")
-		if *update {
-			if err := os.WriteFile(file, []byte(expect.String()), 0o666); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if expect.String() != string(want) {
-			t.Errorf("%s: got\n%s\nwant\n%s", file, expect.String(), want)
-		}
-	}
+			return fmt.Sprintf("kind %s, version %s, %d rows, hash %v, txn %q, verified %v, extra %v, body %v", s.Kind, s.Version, tr.Rows, tr.Hash, tr.Txn, tr.Verified, s.ExtraColumns(), s.HasBody), nil
+		},
+		Whole: func(name string, file []byte, n int) bool { // between two streams
+			return name == "good/two-streams.arrows.zst" && n == first
+		},
+		Open:    func(name string, _, _ []byte, _ int) bool { return name == "good/bare.arrows.zst" },
+		Regions: map[string]string{"example": "```\n" + annotate(t, exampleStream(t)) + "```\n"},
+	})
 }
 
 // A column that joined in a later version changes no hash of rows without it, and is
@@ -437,42 +422,6 @@ func TestColumnOfAnotherKind(t *testing.T) {
 	}
 	if got := r.Schema().ExtraColumns(); !slices.Equal(got, []string{"x"}) {
 		t.Errorf("unknown columns %v, want x alone", got)
-	}
-}
-
-// TestRulesHaveVectors ties SPEC.md to testdata/bad: each rule names its vectors,
-// and each vector is named by its rule.
-func TestRulesHaveVectors(t *testing.T) {
-	spec, err := os.ReadFile("SPEC.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	named := map[string]bool{}
-	rules := regexp.MustCompile(`(?m)^- \*\*R(\d+)\*\*.*(?:\n  .*)*`).FindAllStringSubmatch(string(spec), -1)
-	for i, m := range rules {
-		if m[1] != fmt.Sprint(i+1) {
-			t.Errorf("rule R%s at place %d", m[1], i+1)
-		}
-		vectors := regexp.MustCompile("`(R\\d\\d-[^`]+)`").FindAllStringSubmatch(m[0], -1)
-		if len(vectors) == 0 {
-			t.Errorf("R%s has no vector", m[1])
-		}
-		for _, v := range vectors {
-			if v[1][:3] != fmt.Sprintf("R%02s", m[1]) {
-				t.Errorf("R%s names %s", m[1], v[1])
-			}
-			named[v[1]] = true
-		}
-	}
-	made := badVectors(t)
-	for _, n := range sortedNames(made) {
-		if !named[n] {
-			t.Errorf("no rule names %s", n)
-		}
-		delete(named, n)
-	}
-	for n := range named {
-		t.Errorf("vector %s does not exist", n)
 	}
 }
 

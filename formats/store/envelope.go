@@ -66,10 +66,13 @@ func unseal(name, magic string, data []byte, v any) error {
 	}
 	line, _, ok := bytes.Cut(data[:min(len(data), maxHeader)], []byte("\n"))
 	if !ok {
-		if bytes.HasPrefix(line, []byte(magic)) && len(data) < maxHeader {
-			return &fault.Error{Class: fault.Truncated, File: name, Place: "line 1", Found: "no end of line"}
+		switch n := min(len(line), len(magic)); {
+		case string(line[:n]) != magic[:n]:
+			return &fault.Error{Class: fault.WrongKind, File: name, Place: "line 1", Found: strconv.Quote(clip(string(line))), Want: magic}
+		case len(data) < maxHeader:
+			return &fault.Error{Class: fault.Truncated, File: name, Place: "line 1", Found: "the file ends in it"}
 		}
-		return corrupt("line 1", "no end of line", magic)
+		return corrupt("line 1", fmt.Sprintf("no end of line within %d bytes", maxHeader), "")
 	}
 	body := data[len(line)+1:]
 	field := strings.Split(string(line), " ")
@@ -84,7 +87,7 @@ func unseal(name, magic string, data []byte, v any) error {
 		return corrupt("line 1", "version "+strconv.Quote(field[1]), "major.minor")
 	}
 	if major != formatMajor {
-		return newerVersion(name, magic, field[1], formatMajor)
+		return newerVersion(name, "line 1", magic, field[1], formatMajor)
 	}
 	if len(field) != 4 {
 		return corrupt("line 1", fmt.Sprintf("%d fields", len(field)), "4")
@@ -119,8 +122,8 @@ func parseVersion(s string) (major, minor uint64, ok bool) {
 	return major, minor, err1 == nil && err2 == nil
 }
 
-func newerVersion(file, what, have string, major uint64) error {
-	return &fault.Error{Class: fault.Version, File: file,
+func newerVersion(file, place, what, have string, major uint64) error {
+	return &fault.Error{Class: fault.Version, File: file, Place: place,
 		Found: fmt.Sprintf("%s version %s", what, have), Want: fmt.Sprintf("%d.x", major),
 		Hint: "use the release that wrote it, or a later one"}
 }

@@ -174,7 +174,7 @@ func Open(dir, kind, version string, opt Options) (*Store, error) {
 		return nil, fmt.Errorf("store version %q: want major.minor", version)
 	}
 	if have != want {
-		return nil, newerVersion(dir, kind+" store", m.Version, want)
+		return nil, newerVersion(dir, "", kind+" store", m.Version, want)
 	}
 	return s, nil
 }
@@ -657,8 +657,10 @@ func decodeNames(file string, in io.Reader, sum string, each func(line []byte) e
 			return corrupt(place, err)
 		}
 	}
-	if err := scan.Err(); err != nil {
-		return corrupt(fmt.Sprintf("line %d", n+1), err)
+	if err := scan.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return corrupt(fmt.Sprintf("line %d", n+1), fmt.Errorf("no end of line within %d bytes", maxNameLine))
+	} else if err != nil {
+		return err
 	}
 	if have := hexSum(hash); have != sum {
 		return corrupt("whole file", fmt.Errorf("checksum %s, want %s", have, sum))
