@@ -29,7 +29,7 @@ type Reader[T Row] struct {
 func Open[T Row](in io.ReaderAt, size int64, name string) (*Reader[T], error) {
 	r := &Reader[T]{in: in, name: name}
 	if size < headerSize {
-		return nil, r.fault(fault.Truncated, "", fmt.Sprintf("%d bytes", size), "a segment header of 16 bytes")
+		return nil, r.fault(fault.Truncated, "header", fmt.Sprintf("%d bytes", size), "a segment header of 16 bytes")
 	}
 	h := make([]byte, headerSize)
 	if err := r.readAt(h, 0); err != nil {
@@ -178,15 +178,18 @@ func (s *Scanner[T]) Next(row *T) error {
 	f := fieldsOf(row)
 	f.fields(&s.c)
 	order := f.order()
-	bad := s.c.bad || s.c.i != len(s.c.left) || s.outside(order)
+	bad, outside := s.c.bad || s.c.i != len(s.c.left), s.outside(order)
 	s.row++
 	if s.row == s.count {
 		for _, col := range s.c.left {
 			bad = bad || len(col) != 0
 		}
 	}
-	if bad {
+	switch {
+	case bad:
 		return s.undecoded(s.row - 1)
+	case outside:
+		return s.misplaced(s.row-1, order)
 	}
 	s.order = order
 	return nil
@@ -208,8 +211,11 @@ func (s *Scanner[T]) Peek() (order uint64, err error) {
 	}
 	z, n := uvarint(s.c.left[0])
 	order = s.c.prev[0] + unzigzag(z)
-	if n == 0 || s.outside(order) {
+	switch {
+	case n == 0:
 		return 0, s.undecoded(s.row)
+	case s.outside(order):
+		return 0, s.misplaced(s.row, order)
 	}
 	return order, nil
 }
@@ -221,7 +227,13 @@ func (s *Scanner[T]) outside(order uint64) bool {
 
 // undecoded ends the scan at a row.
 func (s *Scanner[T]) undecoded(row uint32) error {
-	s.err = s.corrupt(fmt.Sprintf("row %d does not decode, or is out of order", row), "")
+	s.err = s.corrupt(fmt.Sprintf("row %d does not decode", row), "")
+	return s.err
+}
+
+// misplaced ends the scan at a row whose order is not between its neighbours', or not the block's first or last.
+func (s *Scanner[T]) misplaced(row uint32, order uint64) error {
+	s.err = s.corrupt(fmt.Sprintf("row %d of order %d", row, order), fmt.Sprintf("%d rows ascending from %d to %d", s.count, s.first, s.last))
 	return s.err
 }
 
@@ -477,8 +489,11 @@ func (s *Scanner[T]) passOrders(order uint64) error {
 	for ; row < s.count; row++ {
 		z, n := uvarint(left)
 		next := at + unzigzag(z)
-		if n == 0 || next < at && row > 0 || next > s.last || row == 0 && next != s.first || row == s.count-1 && next != s.last {
+		if n == 0 {
 			return s.undecoded(row)
+		}
+		if next < at && row > 0 || next > s.last || row == 0 && next != s.first || row == s.count-1 && next != s.last {
+			return s.misplaced(row, next)
 		}
 		if next >= order {
 			break

@@ -3,16 +3,11 @@ package segment
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -21,11 +16,10 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"mercator/formats/record"
+	"mercator/formats/spectest"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
 )
-
-var update = flag.Bool("update", false, "write the vectors again")
 
 var ignoreExtra = cmpopts.IgnoreUnexported(record.Extra{})
 
@@ -34,8 +28,10 @@ func encode[T Row](t testing.TB, rows []T) []byte {
 	return encodeWith(t, 0, rows)
 }
 
-func decode[T Row](b []byte) ([]T, error) {
-	r, err := Open[T](bytes.NewReader(b), int64(len(b)), "test.seg")
+func decode[T Row](b []byte) ([]T, error) { return decodeNamed[T](b, "test.seg") }
+
+func decodeNamed[T Row](b []byte, name string) ([]T, error) {
+	r, err := Open[T](bytes.NewReader(b), int64(len(b)), name)
 	if err != nil {
 		return nil, err
 	}
@@ -622,35 +618,42 @@ func TestDamage(t *testing.T) {
 }
 
 // The vectors are made of one good file of three rows.
-func vectors(t *testing.T) (good map[string][]byte, bad map[string][]byte) {
+func vectors(t testing.TB) (all []spectest.Vector) {
 	three := []Entry{example(5), example(6), example(6)}
 	three[1].URL.URL, three[2].URL.URL = "http://a.test/1", "http://a.test/2"
 	for i := range three {
 		three[i].URL.Key = fingerprint.URLKey(three[i].URL.Host, three[i].URL.URL)
 	}
 	file := encode(t, three)
-	good = map[string][]byte{
-		"g01-empty.seg": encode[Entry](t, nil), "g02-example.seg": encode(t, []Entry{example(5)}),
-		"g03-three.seg": file, "g04-zstd.seg": encode(t, entries(200)),
-		"g05-visits.seg": encodeWith(t, Visits, visitedExample()), "g06-domains.seg": encode(t, domains(3)),
-		"g07-spreads.seg": encodeWith(t, Spreads, spread(hosts(3))), "g08-promises.seg": encodeVisits(t, promisedExample()),
+	good := func(name string, b []byte, rows int) {
+		all = append(all, spectest.Vector{Name: "good/" + name, Bytes: b, Loose: name == "04-zstd", Gives: fmt.Sprintf("%d rows", rows)}) // zstd may give other bytes in another version
 	}
-	bad = map[string][]byte{}
+	good("01-empty", encode[Entry](t, nil), 0)
+	good("02-example", encode(t, []Entry{example(5)}), 1)
+	good("03-three", file, 3)
+	good("04-zstd", encode(t, entries(200)), 200)
+	good("05-visits", encodeWith(t, Visits, visitedExample()), 2)
+	good("06-domains", encode(t, domains(3)), 3)
+	good("07-spreads", encodeWith(t, Spreads, spread(hosts(3))), 3)
+	good("08-promises", encodeVisits(t, promisedExample()), 2)
+	bad := func(name string, class fault.Class, says string, b []byte) {
+		all = append(all, spectest.Vector{Name: "bad/" + name, Bytes: b, Class: class, Says: says})
+	}
 	end := len(file)
 	block := file[headerSize:]
 	size := int(blockHead + binary.LittleEndian.Uint32(block[8:]))
 	page := headerSize + size
-	change := func(name string, fn func(b []byte) []byte) { bad[name] = fn(bytes.Clone(file)) }
+	change := func(fn func(b []byte) []byte) []byte { return fn(bytes.Clone(file)) }
 	reseal := func(b []byte, from, to int) { copy(b[to-4:to], seal(bytes.Clone(b[from : to-4]))[to-4-from:]) }
-	header := func(name string, at int, v byte) {
-		change(name, func(b []byte) []byte { b[at] = v; reseal(b, 0, headerSize); return b })
+	header := func(at int, v byte) []byte {
+		return change(func(b []byte) []byte { b[at] = v; reseal(b, 0, headerSize); return b })
 	}
-	trail := func(name string, at int, v byte) {
-		change(name, func(b []byte) []byte { b[end-trailerSize+at] = v; reseal(b, end-trailerSize, end); return b })
+	trail := func(at int, v byte) []byte {
+		return change(func(b []byte) []byte { b[end-trailerSize+at] = v; reseal(b, end-trailerSize, end); return b })
 	}
 	// A changed block keeps its length, so that the rest of the file stays right but for the sum.
-	inBlock := func(name string, fn func(b []byte)) {
-		change(name, func(b []byte) []byte {
+	inBlock := func(fn func(b []byte)) []byte {
+		return change(func(b []byte) []byte {
 			k := b[headerSize : headerSize+size]
 			fn(k)
 			crc := seal(append(bytes.Clone(k[:36]), k[blockHead:]...))
@@ -661,101 +664,82 @@ func vectors(t *testing.T) (good map[string][]byte, bad map[string][]byte) {
 	put := func(at int, v uint32) func([]byte) {
 		return func(b []byte) { binary.LittleEndian.PutUint32(b[at:], v) }
 	}
-	bad["r01-short.seg"] = file[:headerSize-1]
-	header("r02-magic.seg", 0, 'X')
-	change("r03-header-sum.seg", func(b []byte) []byte { b[12] ^= 1; return b })
-	header("r04-major.seg", 8, 2)
-	header("r05-features.seg", 11, 2)
-	header("r06-kind.seg", 10, 2)
-	bad["r07-no-trailer.seg"] = file[:end-trailerSize]
-	change("r08-trailer-sum.seg", func(b []byte) []byte { b[end-1] ^= 1; return b })
-	trail("r09-trailer-reserved.seg", 52, 1)
-	trail("r10-trailer-counts.seg", 8, 9)
-	inBlock("r11-block-magic.seg", func(b []byte) { b[0] = 'X' })
-	inBlock("r12-codec.seg", put(4, 2))
-	inBlock("r13-block-size.seg", put(12, MaxBlockRaw+1))
-	inBlock("r14-block-rows.seg", put(16, 0))
-	inBlock("r15-block-range.seg", put(20, 7))
-	change("r16-block-sum.seg", func(b []byte) []byte { b[headerSize+36] ^= 1; return b })
-	inBlock("r17-zstd.seg", put(4, codecZstd))
-	inBlock("r18-columns.seg", func(b []byte) { b[blockHead] = 0x7f })
+	bad("R01-short", fault.Truncated, "want a segment header", file[:headerSize-1])
+	bad("R02-magic", fault.WrongKind, `"XSEGMENT"`, header(0, 'X'))
+	bad("R03-header-sum", fault.Corrupt, "header: its checksum", change(func(b []byte) []byte { b[12] ^= 1; return b }))
+	bad("R04-major", fault.Version, "segment version 2.0", header(8, 2))
+	bad("R05-features", fault.Version, "unknown feature bits 02", header(11, 2))
+	bad("R06-kind", fault.WrongKind, "a table of hosts, want a queue", header(10, 2))
+	bad("R07-no-trailer", fault.Truncated, "no trailer", file[:end-trailerSize])
+	bad("R08-trailer-sum", fault.Corrupt, "trailer: its checksum", change(func(b []byte) []byte { b[end-1] ^= 1; return b }))
+	bad("R09-trailer-reserved", fault.Corrupt, "reserved bytes", trail(52, 1))
+	bad("R10-trailer-counts", fault.Corrupt, "in 9 blocks", trail(8, 9))
+	bad("R10-directory", fault.Corrupt, "directory at byte 3", trail(24, 3))
+	bad("R10-orders", fault.Corrupt, "orders 9 to 6, want counts", trail(32, 9))
+	bad("R11-block-magic", fault.Corrupt, `"XBLK"`, inBlock(func(b []byte) { b[0] = 'X' }))
+	bad("R12-codec", fault.Version, "codec 2", inBlock(put(4, 2)))
+	bad("R13-block-size", fault.Corrupt, "stored for 1048577", inBlock(put(12, MaxBlockRaw+1)))
+	bad("R13-stored-above-raw", fault.Corrupt, "122 bytes stored for 121", inBlock(func(b []byte) { b[8]++ }))
+	bad("R13-stored-below-raw", fault.Corrupt, "121 bytes stored for 122", inBlock(func(b []byte) { b[12]++ }))
+	bad("R14-many-rows", fault.Corrupt, "8193 rows, want", inBlock(put(16, MaxBlockRows+1)))
+	bad("R14-block-rows", fault.Corrupt, "0 rows, want 1", inBlock(put(16, 0)))
+	bad("R15-block-range", fault.Corrupt, "orders 7 to 6, 121 bytes", inBlock(put(20, 7)))
+	bad("R15-into-directory", fault.Corrupt, "633 bytes, want a block within", inBlock(func(b []byte) { b[9], b[13] = 2, 2 }))
+	bad("R16-block-sum", fault.Corrupt, "block at byte 16: checksum", change(func(b []byte) []byte { b[headerSize+36] ^= 1; return b }))
+	bad("R17-zstd", fault.Corrupt, "a zstd frame", inBlock(put(4, codecZstd)))
+	bad("R18-columns", fault.Corrupt, "runs past", inBlock(func(b []byte) { b[blockHead] = 0x7f }))
 	// The third column, after 1+3 and 1+3 bytes, holds the flags.
-	inBlock("r19-row.seg", func(b []byte) { b[blockHead+9] = allFlags + 1 })
-	inBlock("r20-order.seg", func(b []byte) { b[blockHead+3] = 1 }) // the third order is one below the second's
-	change("r21-page-sum.seg", func(b []byte) []byte { b[page+9] ^= 1; return b })
-	change("r22-page-entries.seg", func(b []byte) []byte { b[page+16] ^= 1; reseal(b, page, page+pageHead+entrySize+4); return b })
-	trail("r23-totals.seg", 16, 2)
-	return good, bad
+	bad("R19-row", fault.Corrupt, "row 0 does not decode", inBlock(func(b []byte) { b[blockHead+9] = allFlags + 1 }))
+	bad("R19-bytes-left", fault.Corrupt, "row 1 does not decode", inBlock(func(b []byte) { binary.LittleEndian.PutUint32(b[16:], 2) }))
+	bad("R20-order", fault.Corrupt, "row 2 of order 5, want", inBlock(func(b []byte) { b[blockHead+3] = 1 })) // the third order is one below the second's
+	bad("R20-first", fault.Corrupt, "row 0 of order 5, want", inBlock(put(20, 4)))
+	bad("R20-last", fault.Corrupt, "row 2 of order 6, want", inBlock(put(28, 7)))
+	bad("R21-page-sum", fault.Corrupt, "index at byte 177: its checksum", change(func(b []byte) []byte { b[page+9] ^= 1; return b }))
+	bad("R11-page-magic", fault.Corrupt, `"XPAG"`, change(func(b []byte) []byte { b[page] = 'X'; reseal(b, page, page+pageHead+entrySize+4); return b }))
+	bad("R21-page-count", fault.Corrupt, "513 entries", change(func(b []byte) []byte { b[page+5] = 2; reseal(b, page, page+pageHead+entrySize+4); return b }))
+	bad("R21-directory-magic", fault.Corrupt, `"XDIR"`, change(func(b []byte) []byte {
+		d := page + pageHead + entrySize + 4
+		b[d] = 'X'
+		reseal(b, d, d+pageHead+entrySize+4)
+		return b
+	}))
+	bad("R22-directory-entries", fault.Corrupt, "do not describe the pages", change(func(b []byte) []byte {
+		d := page + pageHead + entrySize + 4
+		b[d+16] ^= 1
+		reseal(b, d, d+pageHead+entrySize+4)
+		return b
+	}))
+	bad("R22-page-entries", fault.Corrupt, "do not describe the blocks", change(func(b []byte) []byte { b[page+16] ^= 1; reseal(b, page, page+pageHead+entrySize+4); return b }))
+	bad("R23-rows", fault.Corrupt, "3 rows, checksum 1966cba1, last order 6, want 1, 2", trail(16, 2))
+	bad("R23-sum", fault.Corrupt, "want 1, 3, 1966cb02", trail(48, 2))
+	bad("R23-last", fault.Corrupt, "1966cba1, 7", trail(40, 7))
+	return all
 }
 
-func TestVectors(t *testing.T) {
-	good, bad := vectors(t)
-	for dir, files := range map[string]map[string][]byte{"good": good, "bad": bad} {
-		dir = filepath.Join("testdata", dir)
-		for name, b := range files {
-			path := filepath.Join(dir, name)
-			if *update {
-				if err := os.MkdirAll(dir, 0o777); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, b, 0o666); err != nil {
-					t.Fatal(err)
-				}
+// TestSpec holds the reader to SPEC.md and its vectors.
+func TestSpec(t *testing.T) {
+	spectest.Check(t, spectest.Format{
+		Ext:     ".seg",
+		Vectors: vectors(t),
+		Read: func(_ testing.TB, name string, file []byte) (string, error) {
+			n, err := 0, error(nil)
+			switch name {
+			case "good/06-domains.seg":
+				n, err = count[Domain](file, name)
+			case "good/07-spreads.seg":
+				n, err = count[Host](file, name)
+			default:
+				n, err = count[Entry](file, name)
 			}
-			saved, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			// zstd may give other bytes in another version.
-			if name != "g04-zstd.seg" && !bytes.Equal(saved, b) {
-				t.Errorf("%s is not what the encoder gives", path)
-			}
-		}
-		have, err := os.ReadDir(dir)
-		if err != nil || len(have) != len(files) {
-			t.Errorf("%s: %d files, want %d: %v", dir, len(have), len(files), err)
-		}
-	}
-	for name := range good {
-		b, err := os.ReadFile(filepath.Join("testdata/good", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		switch name {
-		case "g06-domains.seg":
-			_, err = decode[Domain](b)
-		case "g07-spreads.seg":
-			_, err = decode[Host](b)
-		default:
-			_, err = decode[Entry](b)
-		}
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	spec, err := os.ReadFile("SPEC.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rules := regexp.MustCompile(`(?m)^\| R(\d+) \| ([a-z ]+) \| (\S+) \|`).FindAllStringSubmatch(string(spec), -1)
-	if len(rules) == 0 || len(rules) != len(bad) {
-		t.Errorf("%d rules and %d vectors", len(rules), len(bad))
-	}
-	for i, r := range rules {
-		if r[1] != fmt.Sprint(i+1) || !strings.HasPrefix(r[3], fmt.Sprintf("r%02d-", i+1)) {
-			t.Errorf("rule R%s has vector %s", r[1], r[3])
-		}
-		b, err := os.ReadFile(filepath.Join("testdata/bad", r[3]))
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		if _, err := decode[Entry](b); string(fault.ClassOf(err)) != r[2] {
-			t.Errorf("%s: %v (%s), want %s", r[3], err, fault.ClassOf(err), r[2])
-		} else {
-			t.Logf("%s: %v", r[3], err)
-		}
-	}
+			return fmt.Sprintf("%d rows", n), err
+		},
+		Example: encode(t, []Entry{example(5)}),
+	})
+}
+
+func count[T Row](file []byte, name string) (int, error) {
+	rows, err := decodeNamed[T](file, name)
+	return len(rows), err
 }
 
 // visitedExample are a URL that was visited and one that was not.
@@ -814,43 +798,8 @@ func example(order uint64) Entry {
 	return Entry{Order: order, URL: u}
 }
 
-// The example of SPEC.md: what stands before "|" is hex, the rest says what it is.
-func TestWorkedExample(t *testing.T) {
-	spec, err := os.ReadFile("SPEC.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, part, _ := strings.Cut(string(spec), "## Worked example")
-	part, _, _ = strings.Cut(part, "\n## ")
-	var text strings.Builder
-	for _, line := range strings.Split(part, "\n") {
-		if digits, _, ok := strings.Cut(line, "|"); ok && strings.HasPrefix(line, "    ") {
-			text.WriteString(strings.ReplaceAll(digits, " ", ""))
-		}
-	}
-	want, err := hex.DecodeString(text.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := encode(t, []Entry{example(5)}); !bytes.Equal(got, want) {
-		t.Errorf("SPEC.md has\n%x\nthe encoder gives\n%x", want, got)
-	}
-}
-
 func FuzzRead(f *testing.F) {
-	for _, dir := range []string{"good", "bad"} {
-		names, err := filepath.Glob(filepath.Join("testdata", dir, "*.seg"))
-		if err != nil || len(names) == 0 {
-			f.Fatal(names, err)
-		}
-		for _, name := range names {
-			b, err := os.ReadFile(name)
-			if err != nil {
-				f.Fatal(err)
-			}
-			f.Add(b)
-		}
-	}
+	spectest.Seeds(f, vectors(f))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if all, err := decode[Domain](resealed(b)); err == nil {
 			if again, err := decode[Domain](encode(t, all)); err != nil || !cmp.Equal(all, again, cmpopts.EquateEmpty()) {

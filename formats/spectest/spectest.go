@@ -34,8 +34,8 @@ const page = "SPEC.md"
 // A Vector is a file that readers must take (good/NAME) or refuse (bad/R7-WHAT), or a case of a rule that is no file.
 type Vector struct {
 	Name  string // of the file below testdata, without Format.Ext; bad ones begin with the rule that they break
-	Bytes []byte // of the file; nil and Loose: another program's, never written
-	Loose bool   // the file may have other bytes than these: those of another program, or of another version of a library
+	Bytes []byte // of the file
+	Loose bool   // the file may have other bytes than these: those of another program, or of another version of a library. It is written only where there is none
 	Gives string // what reading a good one gives
 	Class fault.Class
 	Says  string                   // part of a bad one's error, but of none of another rule's
@@ -139,7 +139,8 @@ func (f *Format) vectors(t testing.TB) {
 func (f *Format) load(t testing.TB, v *Vector) []byte {
 	t.Helper()
 	path := filepath.Join("testdata", v.Name+f.Ext)
-	if *update && (v.Bytes != nil || !v.Loose) {
+	_, err := os.Stat(path)
+	if *update && (!v.Loose || v.Bytes != nil && os.IsNotExist(err)) {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, v.Bytes, 0o666)); err != nil {
 			t.Fatal(err)
 		}
