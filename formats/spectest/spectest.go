@@ -51,6 +51,9 @@ type Format struct {
 	Read func(t testing.TB, name string, file []byte) (gives string, err error)
 	// File is what errors of a file of that name call it; nil: the name.
 	File func(name string) string
+	// Every is how many bytes lie between two that are cut at or damaged, where another format holds the file and is itself
+	// damaged at each; 0: none.
+	Every int
 	// Whole says that the first n bytes of a good file are a file themselves; nil: never.
 	Whole func(name string, file []byte, n int) bool
 	// Open says that a good file in which byte at was damaged may be taken, since no checksum covers it; nil: never.
@@ -225,12 +228,13 @@ func read(t testing.TB) string {
 func region(t testing.TB, text, name string) (from, to int) {
 	t.Helper()
 	begin := "<!-- " + name + " -->\n"
-	from = strings.Index(text, begin) + len(begin)
-	to = from + strings.Index(text[from:]+"<!-- end -->", "<!-- end -->")
-	if from < len(begin) || to == len(text) || strings.Count(text, begin) > 1 {
+	before, rest, found := strings.Cut(text, begin)
+	inside, rest, ended := strings.Cut(rest, "<!-- end -->")
+	if !found || !ended || strings.Contains(rest, begin) {
 		t.Fatalf("%s has no region %q, or no end of it, or two", page, name)
 	}
-	return from, to
+	from = len(before) + len(begin)
+	return from, from + len(inside)
 }
 
 // shown compares the regions of the page with what the test makes.
@@ -283,7 +287,7 @@ func (f *Format) damage(t testing.TB) {
 				t.Errorf("%s, %s, want a fault of %s with its place", name, fmt.Sprintf(format, args...), f.file(name))
 			}
 		}
-		for n := range b {
+		for n := 0; n < len(b); n += 1 + f.Every {
 			_, err := f.Read(t, name, b[:n])
 			if whole := f.Whole != nil && f.Whole(name, b, n); whole && err != nil {
 				t.Errorf("%s, cut at %d where it is whole: %v", name, n, err)
@@ -291,7 +295,7 @@ func (f *Format) damage(t testing.TB) {
 				report("cut at %d of %d: %v", n, len(b), err)
 			}
 		}
-		for at := range b {
+		for at := 0; at < len(b); at += 1 + f.Every {
 			c := bytes.Clone(b)
 			c[at] ^= 1 << (at % 8)
 			if _, err := f.Read(t, name, c); !f.refused(err, name, true) && (err != nil || f.Open == nil || !f.Open(name, b, c, at)) {

@@ -61,6 +61,9 @@ var arrowOwner = map[string]string{
 	"github.com/apache/arrow/": "formats/record",
 }
 
+// testsOnly is the package that no command may be built with.
+const testsOnly = "formats/spectest"
+
 type listed struct {
 	ImportPath   string
 	Imports      []string
@@ -133,6 +136,9 @@ func TestImportsPointDownward(t *testing.T) {
 			}
 			if !strings.HasPrefix(imp, module) {
 				continue
+			}
+			if imp == module+testsOnly {
+				t.Errorf("%s imports %s, which tests alone may", from, imp)
 			}
 			to := strings.TrimPrefix(imp, module)
 			below, ok := floorOf(to)

@@ -315,7 +315,7 @@ func loadModules(st *store.Store, base *store.Manifest, role string, f func(*rec
 				err = f(&row)
 			}
 			if bad := (*fault.Error)(nil); errors.As(err, &bad) && bad.File == "" {
-				bad.File, bad.Place = st.Path(e.Path), "key "+clean(row.Name)
+				bad.File, bad.Place = st.Path(e.Path), "key "+clean(row.Name[:min(len(row.Name), 200)])
 			}
 		}
 		file.Close()

@@ -10,7 +10,7 @@ import (
 	"mercator/formats/record"
 )
 
-func testCache(t *testing.T) *robotsCache {
+func testCache(t testing.TB) *robotsCache {
 	t.Helper()
 	sp, err := newSpool(t.TempDir(), nil)
 	if err != nil {

@@ -3,33 +3,20 @@ package fetch
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"mercator/formats/record"
 	"mercator/formats/segment"
+	"mercator/formats/spectest"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
 )
-
-var update = flag.Bool("update", false, "write testdata from the vectors in this file")
-
-// storeVector is a file of testdata; its extension says how it is read. Bad ones carry the
-// rule that they break.
-type storeVector struct {
-	name  string
-	bytes []byte
-	class error  // of a bad one
-	says  string // part of its error
-}
 
 // specNow is the time at which vectors are read.
 var specNow = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -64,12 +51,13 @@ func exampleContacts() []record.Module {
 	}
 }
 
-func storeVectors(t testing.TB) []storeVector {
-	good := func(name string, rows ...record.Module) storeVector {
-		return storeVector{name: "good/" + name, bytes: moduleStream(t, rows...)}
+// storeVectors are files of the store, whose extension says how each is read, and cases that are none.
+func storeVectors(t testing.TB) []spectest.Vector {
+	good := func(name string, rows ...record.Module) spectest.Vector {
+		return spectest.Vector{Name: "good/" + name, Bytes: moduleStream(t, rows...)}
 	}
-	bad := func(name, says string, rows ...record.Module) storeVector {
-		return storeVector{name: "bad/" + name, bytes: moduleStream(t, rows...), class: fault.Corrupt, says: says}
+	bad := func(name, says string, rows ...record.Module) spectest.Vector {
+		return spectest.Vector{Name: "bad/" + name, Bytes: moduleStream(t, rows...), Class: fault.Corrupt, Says: says}
 	}
 	contacts := exampleContacts()
 	robots := []record.Module{
@@ -88,12 +76,26 @@ func storeVectors(t testing.TB) []storeVector {
 	}
 	host := func(value string) record.Module { return moduleRow(moduleHost, "a.test", value) }
 	rules := func(value string) record.Module { return moduleRow(moduleRobots, "http://a.test", value) }
-	return []storeVector{
+	long := func(name, says string, row record.Module) spectest.Vector { // no file of testdata: it is large
+		return spectest.Vector{Name: "bad/" + name, Class: fault.Corrupt, Says: says, Case: func(t testing.TB) error {
+			file, err := readVector(t, name+".robots", moduleStream(t, row))
+			wantFile(t, err, file)
+			return err
+		}}
+	}
+	payload := func(name, via string) spectest.Vector {
+		return spectest.Vector{Name: "bad/" + name, Class: fault.Corrupt, Says: "a WARC file, #, and an offset", Case: func(t testing.TB) error {
+			_, err := payloadOf(&segment.Entry{URL: record.URL{URL: "http://a.test/", Via: via}}, "payloads/000002-2.seg")
+			wantFile(t, err, "payloads/000002-2.seg")
+			return err
+		}}
+	}
+	return []spectest.Vector{
 		good("contacts.contacts", contacts...),
 		good("robots.robots", robots...),
-		{name: "good/batch.batch", bytes: []byte("7\n")},
-		{name: "bad/R2-cut.contacts", bytes: moduleStream(t, contacts...)[:700], class: fault.Truncated, says: "frame 2"},
-		{name: "bad/R2-kind.robots", bytes: links.Bytes(), class: fault.WrongKind, says: "link records, want module records"},
+		{Name: "good/batch.batch", Bytes: []byte("7\n")},
+		{Name: "bad/R2-cut.contacts", Bytes: moduleStream(t, contacts...)[:700], Class: fault.Truncated, Says: "frame 2"},
+		{Name: "bad/R2-kind.robots", Bytes: links.Bytes(), Class: fault.WrongKind, Says: "link records, want module records"},
 		bad("R3-key.contacts", "want the FP64 of key", off),
 		bad("R3-no-key.robots", "want the FP64 of key", none),
 		bad("R4-module.contacts", "robots, want module contact-host", robots[0]),
@@ -105,12 +107,60 @@ func storeVectors(t testing.TB) []storeVector {
 		bad("R7-time.robots", "a time of RFC 3339 in UTC", rules("2026-01-02T03:00:00+00:00 rules\n")),
 		bad("R7-word.robots", "and rules or allow-all", rules("2026-01-02T03:00:00Z deny-all")),
 		bad("R7-text.robots", "a text behind allow-all", rules("2026-01-02T03:00:00Z allow-all\nDisallow: /")),
-		{name: "bad/R9-number.batch", bytes: []byte("seven\n"), class: fault.Corrupt, says: "the number of a generation"},
+		{Name: "bad/R9-number.batch", Bytes: []byte("seven\n"), Class: fault.Corrupt, Says: "the number of a generation"},
+
+		{Name: "bad/R1-kind", Class: fault.WrongKind, Says: "dns", Case: otherStore("dns", Version)},
+		{Name: "bad/R1-version", Class: fault.Version, Says: "store version 2.0", Case: otherStore(Kind, "2.0")},
+		long("R8-key", "bytes of key, ", moduleRow(moduleRobots, "http://"+strings.Repeat("a", 1<<16), robots[1].Value)),
+		long("R8-text", "bytes of key, ", rules("2026-01-02T03:00:00Z rules\n"+strings.Repeat("#", 3*robotsTextMax+1))),
+		payload("R10-offset", "crawl-000002-1.warc.gz"),
+		payload("R10-absolute", "/crawl-000002-1.warc.gz#0"),
+		{Name: "bad/R11-path", Class: fault.Corrupt, Says: "no file", Case: missingPayloads},
+	}
+}
+
+// otherStore opens a store of another kind or version.
+func otherStore(kind, version string) func(t testing.TB) error {
+	return func(t testing.TB) error {
+		dir := filepath.Join(t.TempDir(), "fetch")
+		if err := store.Create(dir, kind, version, nil, store.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := store.Open(dir, Kind, Version, store.Options{})
+		return err
+	}
+}
+
+// missingPayloads opens runs of payloads of which there are no files.
+func missingPayloads(t testing.TB) error {
+	st := memoryStore(t)
+	tx, _, err := st.Begin(t.Context(), "fetch", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx.SetState(statePayloads, "payloads/000002-1.fps payloads/000002-2.seg")
+	if _, err := tx.Commit(0, "", record.Ledger{}); err != nil {
+		t.Fatal(err)
+	}
+	if tx, _, err = st.Begin(t.Context(), "fetch", ""); err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Abort()
+	_, err = openPayloads(st, tx)
+	wantFile(t, err, st.Path("payloads/000002-1.fps"))
+	return err
+}
+
+// wantFile: a case's error is of that file.
+func wantFile(t testing.TB, err error, file string) {
+	t.Helper()
+	if f := (*fault.Error)(nil); !errors.As(err, &f) || f.File != file {
+		t.Errorf("%v, want a fault of %s", err, file)
 	}
 }
 
 // memoryStore is a fetch store in memory.
-func memoryStore(t *testing.T) *store.Store {
+func memoryStore(t testing.TB) *store.Store {
 	t.Helper()
 	fsys := durable.NewCrashFS()
 	if err := CreateStore("/fetch", store.Options{FS: fsys}); err != nil {
@@ -125,7 +175,7 @@ func memoryStore(t *testing.T) *store.Store {
 
 // readVector puts a file into a store as the kind that its name's end says, and has it read. It says which file
 // that was.
-func readVector(t *testing.T, name string, file []byte) (inStore string, err error) {
+func readVector(t testing.TB, name string, file []byte) (inStore string, err error) {
 	t.Helper()
 	st := memoryStore(t)
 	kind := strings.TrimPrefix(filepath.Ext(name), ".")
@@ -172,134 +222,28 @@ func readVector(t *testing.T, name string, file []byte) (inStore string, err err
 	return inStore, testCache(t).load(st, m, specNow)
 }
 
-func TestStoreVectors(t *testing.T) {
-	want := map[string]bool{}
-	for _, v := range storeVectors(t) {
-		path := filepath.Join("testdata", v.name)
-		want[path] = true
-		if *update {
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
+// TestSpec holds the readers to SPEC.md and their vectors. A BATCH has no checksum.
+func TestSpec(t *testing.T) {
+	spectest.Check(t, spectest.Format{
+		Vectors: storeVectors(t),
+		Read: func(t testing.TB, name string, file []byte) (string, error) {
+			_, err := readVector(t, name, file)
+			return "", err
+		},
+		Every: 12,
+		File: func(name string) string {
+			if kind := strings.TrimPrefix(filepath.Ext(name), "."); kind != "batch" {
+				return "/fetch/" + kind + "-000002-0.arrows.zst"
 			}
-			if err := os.WriteFile(path, v.bytes, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		file, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatalf("%v (go test -update writes it)", err)
-		}
-		if !bytes.Equal(file, v.bytes) {
-			t.Errorf("%s differs from what this version makes", path)
-		}
-		inStore, err := readVector(t, v.name, file)
-		if v.class == nil {
-			if err != nil {
-				t.Errorf("%s: %v", v.name, err)
-			}
-			continue
-		}
-		wantBad(t, v.name, err, v.class, v.says, inStore)
-	}
-	files, _ := filepath.Glob("testdata/*/*")
-	for _, f := range files {
-		if !want[f] {
-			t.Errorf("%s is no vector of this test", f)
-		}
-	}
+			return "/fetch/" + batchFile
+		},
+		Open:    func(name string, _, _ []byte, _ int) bool { return name == "good/batch.batch" },
+		Regions: map[string]string{"example": example(t)},
+	})
 }
 
-func wantBad(t *testing.T, name string, err, class error, says, file string) {
-	t.Helper()
-	var f *fault.Error
-	if !errors.As(err, &f) || !errors.Is(err, class) || !strings.Contains(err.Error(), says) || f.File != file {
-		t.Errorf("%s: %v, want %v of %s with %q", name, err, class, file, says)
-	}
-}
-
-// TestStoreRefusals has the cases of rules whose vectors are no files.
-func TestStoreRefusals(t *testing.T) {
-	for name, c := range map[string]struct {
-		kind, version string
-		class         error
-	}{
-		"R1-kind":    {"dns", Version, fault.WrongKind},
-		"R1-version": {Kind, "2.0", fault.Version},
-	} {
-		dir := filepath.Join(t.TempDir(), "fetch")
-		if err := store.Create(dir, c.kind, c.version, nil, store.Options{}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := store.Open(dir, Kind, Version, store.Options{}); !errors.Is(err, c.class) {
-			t.Errorf("%s: %v, want %v", name, err, c.class)
-		}
-	}
-	for name, row := range map[string]record.Module{
-		"R8-key":  moduleRow(moduleRobots, "http://"+strings.Repeat("a", 1<<16), "2026-01-02T03:00:00Z allow-all"),
-		"R8-text": moduleRow(moduleRobots, "http://a.test", "2026-01-02T03:00:00Z rules\n"+strings.Repeat("#", 3*robotsTextMax+1)),
-	} {
-		file, err := readVector(t, name+".robots", moduleStream(t, row))
-		wantBad(t, name, err, fault.Corrupt, "at most", file)
-	}
-	for name, via := range map[string]string{"R10-offset": "crawl-000002-1.warc.gz", "R10-absolute": "/crawl-000002-1.warc.gz#0"} {
-		_, err := payloadOf(&segment.Entry{URL: record.URL{URL: "http://a.test/", Via: via}}, "payloads/000002-2.seg")
-		wantBad(t, name, err, fault.Corrupt, "a WARC file, #, and an offset", "payloads/000002-2.seg")
-	}
-	st := memoryStore(t)
-	tx, _, err := st.Begin(t.Context(), "fetch", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tx.SetState(statePayloads, "payloads/000002-1.fps payloads/000002-2.seg")
-	if _, err := tx.Commit(0, "", record.Ledger{}); err != nil {
-		t.Fatal(err)
-	}
-	if tx, _, err = st.Begin(t.Context(), "fetch", ""); err != nil {
-		t.Fatal(err)
-	}
-	defer tx.Abort()
-	_, err = openPayloads(st, tx)
-	wantBad(t, "R11-path", err, fault.Corrupt, "no file", st.Path("payloads/000002-1.fps"))
-}
-
-// TestStoreRules: each rule of SPEC.md names its vectors, and each bad vector its rule.
-func TestStoreRules(t *testing.T) {
-	spec, err := os.ReadFile("SPEC.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	bad := map[string]bool{"R1-kind": true, "R1-version": true, "R8-key": true, "R8-text": true, "R10-offset": true, "R10-absolute": true, "R11-path": true}
-	for _, v := range storeVectors(t) {
-		if name, ok := strings.CutPrefix(v.name, "bad/"); ok {
-			bad[name] = true
-		}
-	}
-	rules := regexp.MustCompile(`(?m)^- \*\*(R\d+)\*\* (.*(?:\n  .*)*)`).FindAllStringSubmatch(string(spec), -1)
-	if len(rules) == 0 {
-		t.Fatal("SPEC.md has no rules")
-	}
-	for i, m := range rules {
-		if m[1] != fmt.Sprintf("R%d", i+1) {
-			t.Errorf("rule %d of SPEC.md is %s", i+1, m[1])
-		}
-		names := regexp.MustCompile("`(R\\d+-[a-z.-]+)`").FindAllStringSubmatch(m[2], -1)
-		if len(names) == 0 {
-			t.Errorf("rule %s has no vector", m[1])
-		}
-		for _, n := range names {
-			if !bad[n[1]] || !strings.HasPrefix(n[1], m[1]+"-") {
-				t.Errorf("rule %s names %s, which is no vector of it", m[1], n[1])
-			}
-			delete(bad, n[1])
-		}
-	}
-	for name := range bad {
-		t.Errorf("no rule of SPEC.md names %s", name)
-	}
-}
-
-// TestStoreExample compares the example of SPEC.md with what mfetch writes.
-func TestStoreExample(t *testing.T) {
+// example is the worked example of SPEC.md, as mfetch writes it.
+func example(t *testing.T) string {
 	st := memoryStore(t)
 	tx, _, err := st.Begin(t.Context(), "fetch", "")
 	if err != nil {
@@ -362,14 +306,7 @@ func TestStoreExample(t *testing.T) {
 	line(1+len("192.0.2.1"), "key")
 	line(1+len(rows[0].Value), "value")
 	line(1, "no other column")
-	spec, err := os.ReadFile("SPEC.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, text, _ := strings.Cut(string(spec), "<!-- example -->\n")
-	if text, _, _ = strings.Cut(text, "<!-- end -->"); text != out.String() {
-		t.Errorf("SPEC.md has\n%s\nwhat is written is\n%s", text, out.String())
-	}
+	return out.String()
 }
 
 // FuzzStoreFiles reads any bytes as the files beside the archive: what is wrong is a fault of the file.
@@ -377,7 +314,7 @@ func FuzzStoreFiles(f *testing.F) {
 	kinds := []string{".contacts", ".robots", ".batch"}
 	for _, v := range storeVectors(f) {
 		for i := range kinds {
-			f.Add(v.bytes, uint8(i))
+			f.Add(v.Bytes, uint8(i))
 		}
 	}
 	f.Fuzz(func(t *testing.T, file []byte, kind uint8) {

@@ -3,21 +3,21 @@ package fpset
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
 	"mercator/formats/fpfile"
 	"mercator/formats/record"
+	"mercator/formats/spectest"
 	"mercator/formats/store"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
 )
 
 // change makes one change to st by hand.
-func change(t *testing.T, st *store.Store, fn func(tx *store.Tx)) {
+func change(t testing.TB, st *store.Store, fn func(tx *store.Tx)) {
 	t.Helper()
 	tx, _, err := st.Begin(context.Background(), "add", "")
 	if err != nil {
@@ -31,7 +31,7 @@ func change(t *testing.T, st *store.Store, fn func(tx *store.Tx)) {
 }
 
 // putRun puts a run of keys into tx.
-func putRun(t *testing.T, tx *store.Tx, polynomial uint64, keys ...uint64) {
+func putRun(t testing.TB, tx *store.Tx, polynomial uint64, keys ...uint64) {
 	t.Helper()
 	f, err := tx.Create("runs/", ".fps", roleRun)
 	if err != nil {
@@ -43,76 +43,65 @@ func putRun(t *testing.T, tx *store.Tx, polynomial uint64, keys ...uint64) {
 	}
 }
 
-// TestRefuses has a case for each rule of SPEC.md, and no others.
-func TestRefuses(t *testing.T) {
+// refusals are a case for each rule of SPEC.md.
+func refusals() []spectest.Vector {
 	const poly = fingerprint.Polynomial
-	onRun := func(fn func(t *testing.T, path string)) func(*testing.T, *store.Store) {
-		return func(t *testing.T, st *store.Store) {
-			sum, err := Describe(st)
-			if err != nil {
-				t.Fatal(err)
-			}
-			fn(t, st.Path(sum.Runs[0].Path))
-		}
-	}
-	inTx := func(fn func(t *testing.T, tx *store.Tx)) func(*testing.T, *store.Store) {
-		return func(t *testing.T, st *store.Store) { change(t, st, func(tx *store.Tx) { fn(t, tx) }) }
-	}
-	cases := map[string]struct {
-		class  fault.Class
-		params map[string]string // of the store, instead of a good set's
-		spoil  func(t *testing.T, st *store.Store)
-	}{
-		"R1-polynomial": {class: fault.Corrupt, params: map[string]string{"polynomial": "911498ae0e66bad"}},
-		"R2-impl":       {class: fault.Version, params: map[string]string{"polynomial": fingerprint.Format(poly), "impl": "abacus"}},
-		"R3-batches":    {class: fault.Corrupt, spoil: inTx(func(t *testing.T, tx *store.Tx) { tx.SetState(stateBatches, "1099511627776") })},
-		"R4-short":      {class: fault.Corrupt, spoil: onRun(func(t *testing.T, path string) { resize(t, path, -1) })},
-		"R4-long":       {class: fault.Corrupt, spoil: onRun(func(t *testing.T, path string) { resize(t, path, +1) })},
-		"R5-run-polynomial": {class: fault.WrongKind, spoil: inTx(func(t *testing.T, tx *store.Tx) {
-			putRun(t, tx, poly^1<<20, 9)
-		})},
-		"R6-twice": {class: fault.Corrupt, spoil: inTx(func(t *testing.T, tx *store.Tx) { putRun(t, tx, poly, 2, 9) })},
-	}
-	spec, err := os.ReadFile("SPEC.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var named []string
-	for _, m := range regexp.MustCompile("`(R[0-9]+-[a-z-]+)`").FindAllStringSubmatch(string(spec), -1) {
-		named = append(named, m[1])
-		if _, ok := cases[m[1]]; !ok {
-			t.Errorf("SPEC.md names %s, which has no case", m[1])
-		}
-	}
-	for name, c := range cases {
-		if !slices.Contains(named, name) {
-			t.Errorf("%s is the case of no rule in SPEC.md", name)
-		}
-		t.Run(name, func(t *testing.T) {
+	good := map[string]string{"polynomial": fingerprint.Format(poly)}
+	refuse := func(name string, class fault.Class, says string, params map[string]string, spoil func(t testing.TB, st *store.Store)) spectest.Vector {
+		return spectest.Vector{Name: "bad/" + name, Class: class, Says: says, Case: func(t testing.TB) error {
 			dir := t.TempDir() + "/content"
-			if c.params == nil {
-				c.params = map[string]string{"polynomial": fingerprint.Format(poly)}
-			}
-			if err := store.Create(dir, Kind, Version, c.params, store.Options{}); err != nil {
+			if err := store.Create(dir, Kind, Version, params, store.Options{}); err != nil {
 				t.Fatal(err)
 			}
 			st, err := store.Open(dir, Kind, Version, store.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c.spoil != nil {
+			if spoil != nil {
 				change(t, st, func(tx *store.Tx) { putRun(t, tx, poly, 1, 2, 3) })
 				if err := checkAll(st); err != nil {
 					t.Fatalf("the set is bad before it is spoilt: %v", err)
 				}
-				c.spoil(t, st)
+				spoil(t, st)
 			}
 			err = checkAll(st)
-			if e := (*fault.Error)(nil); !errors.Is(err, c.class) || !errors.As(err, &e) || !strings.HasPrefix(e.File, dir) {
-				t.Errorf("%v, want an error of class %s that names the file", err, c.class)
+			if e := (*fault.Error)(nil); !errors.As(err, &e) || !strings.HasPrefix(e.File, dir) {
+				t.Errorf("%s: %v, want an error that names the file", name, err)
 			}
-		})
+			return err
+		}}
 	}
+	onRun := func(by int64) func(testing.TB, *store.Store) {
+		return func(t testing.TB, st *store.Store) {
+			sum, err := Describe(st)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resize(t, st.Path(sum.Runs[0].Path), by)
+		}
+	}
+	inTx := func(fn func(t testing.TB, tx *store.Tx)) func(testing.TB, *store.Store) {
+		return func(t testing.TB, st *store.Store) { change(t, st, func(tx *store.Tx) { fn(t, tx) }) }
+	}
+	return []spectest.Vector{
+		refuse("R1-polynomial", fault.Corrupt, "want 16 hexadecimal digits", map[string]string{"polynomial": "911498ae0e66bad"}, nil),
+		refuse("R1-none", fault.Corrupt, "want 16 hexadecimal digits", nil, nil),
+		refuse("R2-impl", fault.Version, `implementation "abacus"`, map[string]string{"polynomial": fingerprint.Format(poly), "impl": "abacus"}, nil),
+		refuse("R3-batches", fault.Corrupt, "want a number below 2⁴⁰", good, inTx(func(_ testing.TB, tx *store.Tx) { tx.SetState(stateBatches, "1099511627776") })),
+		refuse("R4-short", fault.Corrupt, "120 bytes, want 121, as in the manifest", good, onRun(-1)),
+		refuse("R4-long", fault.Corrupt, "122 bytes, want 121, as in the manifest", good, onRun(+1)),
+		refuse("R5-run-polynomial", fault.WrongKind, "as in the store", good, inTx(func(t testing.TB, tx *store.Tx) { putRun(t, tx, poly^1<<20, 9) })),
+		refuse("R6-twice", fault.Corrupt, "are in two runs", good, inTx(func(t testing.TB, tx *store.Tx) { putRun(t, tx, poly, 2, 9) })),
+	}
+}
+
+// TestSpec holds the reader to SPEC.md. (A run's own damage is the business of formats/fpfile.)
+func TestSpec(t *testing.T) {
+	var example strings.Builder
+	for _, n := range []uint64{1, 8, 9, 10, 44, 45, 46} {
+		fmt.Fprintf(&example, "    after batch %2d: %s\n", n, strings.Trim(fmt.Sprint(binomialRuns(n)), "[]"))
+	}
+	spectest.Check(t, spectest.Format{Vectors: refusals(), Regions: map[string]string{"example": example.String()}})
 }
 
 // checkAll does what the verb check does.
@@ -144,7 +133,7 @@ func TestAddRefusesOtherKind(t *testing.T) {
 	}
 }
 
-func resize(t *testing.T, path string, by int64) {
+func resize(t testing.TB, path string, by int64) {
 	t.Helper()
 	info, err := os.Stat(path)
 	if err == nil {

@@ -498,7 +498,7 @@ func TestNoTempFile(t *testing.T) {
 }
 
 // cached tells what a store's cache holds.
-func cached(t *testing.T, st *store.Store) (rows []string) {
+func cached(t testing.TB, st *store.Store) (rows []string) {
 	t.Helper()
 	files, err := openBase(st, nil)
 	if err != nil {
@@ -599,7 +599,7 @@ func FuzzCacheFile(f *testing.F) {
 		f.Add(stream(f, text), false)
 	}
 	for _, v := range cacheVectors(f) {
-		f.Add(v.bytes, false)
+		f.Add(v.Bytes, false)
 	}
 	whole := stream(f, valid)
 	f.Add(whole[:len(whole)/2], false)

@@ -3,33 +3,20 @@ package resolve
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"mercator/formats/record"
+	"mercator/formats/spectest"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
 )
-
-var update = flag.Bool("update", false, "write testdata from the vectors in this file")
-
-// cacheVector is one cache file of testdata. Bad ones carry the rule that they break.
-type cacheVector struct {
-	name  string
-	rows  []record.Module
-	bytes []byte
-	class error  // of a bad one
-	says  string // part of its error
-}
 
 // cacheStream is a cache file of rows, in stored frames, so that its bytes do not depend on a
 // library's version.
@@ -77,15 +64,15 @@ func exampleRows(t testing.TB) (rows []record.Module) {
 	return rows
 }
 
-func cacheVectors(t testing.TB) []cacheVector {
+func cacheVectors(t testing.TB) []spectest.Vector {
 	const expires = `"expires":"2026-01-02T04:04:05Z"`
-	good := func(name string, rows ...record.Module) cacheVector {
-		return cacheVector{name: "good/" + name, rows: rows, bytes: cacheStream(t, rows...)}
+	good := func(name string, rows ...record.Module) spectest.Vector {
+		return spectest.Vector{Name: "good/" + name, Bytes: cacheStream(t, rows...), Gives: fmt.Sprintf("%d rows", len(rows))}
 	}
-	bad := func(name, says string, rows ...record.Module) cacheVector {
-		return cacheVector{name: "bad/" + name, rows: rows, bytes: cacheStream(t, rows...), class: fault.Corrupt, says: says}
+	bad := func(name, says string, rows ...record.Module) spectest.Vector {
+		return spectest.Vector{Name: "bad/" + name, Bytes: cacheStream(t, rows...), Class: fault.Corrupt, Says: says}
 	}
-	value := func(name, says, members string) cacheVector {
+	value := func(name, says, members string) spectest.Vector {
 		return bad(name, says, cacheRow("a.test", "{"+members+"}"))
 	}
 	example := exampleRows(t)
@@ -101,14 +88,16 @@ func cacheVectors(t testing.TB) []cacheVector {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []cacheVector{
+	return []spectest.Vector{
 		good("01-empty"),
 		good("02-example", example...),
 		good("03-of-others", // another order, escapes, a member that version 1.0 does not know
 			cacheRow("a.test", ` { "expires" : "2026-01-31T04:04:05.5Z" , "more" : [1] , "addr" : "127.0.0.\u0031" , "family" : "4" } `)),
 
-		{name: "bad/R2-kind", bytes: urls.Bytes(), class: fault.WrongKind, says: "url records, want module records"},
-		{name: "bad/R2-cut", bytes: cacheStream(t, example...)[:900], class: fault.Truncated, says: "frame 2"},
+		{Name: "bad/R1-kind", Class: fault.WrongKind, Says: "content", Case: otherStore("content", StoreVersion)},
+		{Name: "bad/R1-version", Class: fault.Version, Says: "store version 2.0", Case: otherStore(StoreKind, "2.0")},
+		{Name: "bad/R2-kind", Bytes: urls.Bytes(), Class: fault.WrongKind, Says: "url records, want module records"},
+		{Name: "bad/R2-cut", Bytes: cacheStream(t, example...)[:900], Class: fault.Truncated, Says: "frame 2"},
 		bad("R3-module", `a row of module "page", want "dns"`, otherModule),
 		bad("R4-key", "want the FP64 of a name", otherKey),
 		bad("R4-no-name", "want the FP64 of a name", noName),
@@ -119,8 +108,8 @@ func cacheVectors(t testing.TB) []cacheVector {
 		bad("R6-array", "cannot unmarshal array", cacheRow("a.test", `[]`)),
 		value("R6-number", "family is 4, want a text", `"addr":"127.0.0.1",`+expires+`,"family":4`),
 		value("R7-no-expires", `expires "", want a time`, `"addr":"127.0.0.1"`),
-		value("R7-zone", "want a time of RFC 3339 in UTC", `"addr":"127.0.0.1","expires":"2026-01-02T04:04:05+00:00"`),
-		value("R7-day", "want a time of RFC 3339 in UTC", `"addr":"127.0.0.1","expires":"2026-02-30T04:04:05Z"`),
+		value("R7-zone", `expires "2026-01-02T04:04:05+00:00", want a time of RFC 3339 in UTC`, `"addr":"127.0.0.1","expires":"2026-01-02T04:04:05+00:00"`),
+		value("R7-day", `expires "2026-02-30T04:04:05Z", want a time of RFC 3339 in UTC`, `"addr":"127.0.0.1","expires":"2026-02-30T04:04:05Z"`),
 		value("R8-name", "want IP addresses", `"addr":"b.test",`+expires),
 		value("R8-commas", "want IP addresses", `"addr":"127.0.0.1,,127.0.0.2",`+expires),
 		value("R8-zone", "want IP addresses", `"addr":"fe80::1%eth0",`+expires),
@@ -139,7 +128,7 @@ func cacheVectors(t testing.TB) []cacheVector {
 }
 
 // storeOf makes a dns store with one cache file.
-func storeOf(t *testing.T, file []byte) *store.Store {
+func storeOf(t testing.TB, file []byte) *store.Store {
 	t.Helper()
 	fsys := durable.NewCrashFS() // in memory
 	if err := CreateStore("/dns", store.Options{FS: fsys}); err != nil {
@@ -166,7 +155,7 @@ func storeOf(t *testing.T, file []byte) *store.Store {
 }
 
 // changeStore does one change, and returns what its part of it said.
-func changeStore(t *testing.T, st *store.Store, do func(tx *store.Tx) error) error {
+func changeStore(t testing.TB, st *store.Store, do func(tx *store.Tx) error) error {
 	t.Helper()
 	tx, _, err := st.Begin(t.Context(), "resolve", "")
 	if err != nil {
@@ -182,129 +171,77 @@ func changeStore(t *testing.T, st *store.Store, do func(tx *store.Tx) error) err
 	return nil
 }
 
-// TestVectors has each file read by a batch and merged by a commit. Bad ones are refused by
-// both, with file and place, and leave the store as it was.
-func TestVectors(t *testing.T) {
+// otherStore opens a store of another kind or version, which R1 refuses.
+func otherStore(kind, version string) func(t testing.TB) error {
+	return func(t testing.TB) error {
+		dir := filepath.Join(t.TempDir(), "dns")
+		if err := store.Create(dir, kind, version, nil, store.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := store.Open(dir, StoreKind, StoreVersion, store.Options{})
+		return err
+	}
+}
+
+// readCache has a file read by a batch and merged by a commit. What is bad is refused by both, with file and place, and leaves
+// the store as it was.
+func readCache(t testing.TB, r *Resolver, file []byte) (gives string, err error) {
+	t.Helper()
+	st := storeOf(t, file)
+	rows := 0
+	files, err := openBase(st, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	loadErr := files.load(r, testNow, nil, func(uint64, string, *entry) error { rows++; return nil })
+	files.Close()
+	fresh := newEntries(1 << 20)
+	defer fresh.Close()
+	e := entry{Addr: "127.0.0.9", Expires: testNow.Add(time.Hour)}
+	if err := fresh.put(fingerprint.OfString("new.test"), "new.test", &e); err != nil {
+		t.Fatal(err)
+	}
+	commitErr := changeStore(t, st, func(tx *store.Tx) error {
+		return commit(tx, fresh, func() (cacheFiles, error) { return openBase(st, tx) }, testNow)
+	})
+	if loadErr == nil && commitErr == nil {
+		if got := cached(t, st); len(got) != rows+1 {
+			t.Errorf("%d rows and one more, merged: %v", rows, got)
+		}
+		return fmt.Sprintf("%d rows", rows), nil
+	}
+	var read, merged *fault.Error
+	if !errors.As(loadErr, &read) || !errors.As(commitErr, &merged) || read.Class != merged.Class || read.File != merged.File || read.Place != merged.Place {
+		t.Errorf("read: %v; merged: %v", loadErr, commitErr)
+	} else if read.Class == fault.Corrupt && !strings.HasPrefix(read.Place, "name ") && !strings.HasPrefix(read.Place, "frame ") {
+		t.Errorf("%v, want a frame or a name", loadErr)
+	}
+	if m, err := st.Current(); err != nil || m.Generation != 2 || len(m.Files) != 1 {
+		t.Errorf("the store has %+v, %v", m, err)
+	}
+	return "", loadErr
+}
+
+// TestSpec holds the reader to SPEC.md and its vectors.
+func TestSpec(t *testing.T) {
 	r, err := New(Config{Servers: []string{"127.0.0.1:1"}, Family: "4"}) // of which all good vectors tell
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]bool{}
-	for _, v := range cacheVectors(t) {
-		path := filepath.Join("testdata", v.name+".arrows.zst")
-		want[path] = true
-		if *update {
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, v.bytes, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		file, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatalf("%v (go test -update writes it)", err)
-		}
-		if !bytes.Equal(file, v.bytes) {
-			t.Errorf("%s differs from what this version makes", path)
-		}
-		st := storeOf(t, file)
-		loaded := 0
-		files, err := openBase(st, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		inStore := files[0].path
-		loadErr := files.load(r, testNow, nil, func(uint64, string, *entry) error { loaded++; return nil })
-		files.Close()
-		fresh := newEntries(1 << 20)
-		e := entry{Addr: "127.0.0.9", Expires: testNow.Add(time.Hour)}
-		if err := fresh.put(fingerprint.OfString("new.test"), "new.test", &e); err != nil {
-			t.Fatal(err)
-		}
-		commitErr := changeStore(t, st, func(tx *store.Tx) error {
-			return commit(tx, fresh, func() (cacheFiles, error) { return openBase(st, tx) }, testNow)
-		})
-		fresh.Close()
-		if v.class == nil {
-			if loadErr != nil || commitErr != nil || loaded != len(v.rows) {
-				t.Errorf("%s: %d rows read, %v; merged: %v", v.name, loaded, loadErr, commitErr)
-			} else if got := cached(t, st); len(got) != len(v.rows)+1 {
-				t.Errorf("%s: merged: %v", v.name, got)
-			}
-			continue
-		}
-		for what, err := range map[string]error{"read": loadErr, "merged": commitErr} {
-			var f *fault.Error
-			if !errors.As(err, &f) || !errors.Is(err, v.class) || !strings.Contains(err.Error(), v.says) || !strings.HasSuffix(f.File, inStore) || v.rows != nil && !strings.HasPrefix(f.Place, "name ") {
-				t.Errorf("%s, %s: %v, want %v of %s with a place and %q", v.name, what, err, v.class, inStore, v.says)
-			}
-		}
-		if m, err := st.Current(); err != nil || len(m.Files) != 1 || m.Files[0].Path != inStore {
-			t.Errorf("%s: the store has %+v, %v", v.name, m, err)
-		}
+	rows := exampleRows(t)
+	var text strings.Builder
+	for i := range rows {
+		fmt.Fprintf(&text, "    %016x %s %s\n        %s\n", rows[i].Key, rows[i].Module, rows[i].Name, rows[i].Value)
 	}
-	files, _ := filepath.Glob("testdata/*/*")
-	for _, f := range files {
-		if !want[f] {
-			t.Errorf("%s is no vector of this test", f)
-		}
-	}
-}
-
-// TestOtherStores: R1, whose cases are stores.
-func TestOtherStores(t *testing.T) {
-	for name, c := range map[string]struct {
-		kind, version string
-		class         error
-	}{
-		"R1-kind":    {"content", StoreVersion, fault.WrongKind},
-		"R1-version": {StoreKind, "2.0", fault.Version},
-	} {
-		dir := filepath.Join(t.TempDir(), "dns")
-		if err := store.Create(dir, c.kind, c.version, nil, store.Options{}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := store.Open(dir, StoreKind, StoreVersion, store.Options{}); !errors.Is(err, c.class) {
-			t.Errorf("%s: %v, want %v", name, err, c.class)
-		}
-	}
-}
-
-// TestRules: each rule of SPEC.md names its vectors, and each bad vector its rule.
-func TestRules(t *testing.T) {
-	spec, err := os.ReadFile("SPEC.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	bad := map[string]bool{"R1-kind": true, "R1-version": true}
-	for _, v := range cacheVectors(t) {
-		if name, ok := strings.CutPrefix(v.name, "bad/"); ok {
-			bad[name] = true
-		}
-	}
-	rules := regexp.MustCompile(`(?m)^- \*\*(R\d+)\*\* (.*(?:\n  .*)*)`).FindAllStringSubmatch(string(spec), -1)
-	if len(rules) == 0 {
-		t.Fatal("SPEC.md has no rules")
-	}
-	for i, m := range rules {
-		if m[1] != fmt.Sprintf("R%d", i+1) {
-			t.Errorf("rule %d of SPEC.md is %s", i+1, m[1])
-		}
-		names := regexp.MustCompile("`(R\\d+-[a-z-]+)`").FindAllStringSubmatch(m[2], -1)
-		if len(names) == 0 {
-			t.Errorf("rule %s has no vector", m[1])
-		}
-		for _, n := range names {
-			if !bad[n[1]] || !strings.HasPrefix(n[1], m[1]+"-") {
-				t.Errorf("rule %s names %s, which is no vector of it", m[1], n[1])
-			}
-			delete(bad, n[1])
-		}
-	}
-	for name := range bad {
-		t.Errorf("no rule of SPEC.md names %s", name)
-	}
+	at := slices.IndexFunc(rows, func(r record.Module) bool { return r.Name == "www.example.com" })
+	spectest.Check(t, spectest.Format{
+		Ext:     ".arrows.zst",
+		Vectors: cacheVectors(t),
+		Read:    func(t testing.TB, _ string, file []byte) (string, error) { return readCache(t, r, file) },
+		Every:   12,
+		File:    func(string) string { return "/dns/cache/000002-0.arrows.zst" },
+		Regions: map[string]string{"rows": text.String(), "hex": annotated(&rows[at])},
+	})
 }
 
 // annotated is a row of the worked example in hex: its canonical encoding (formats/record).
@@ -336,24 +273,4 @@ func annotated(row *record.Module) string {
 	}
 	line(b, "no other column")
 	return out.String()
-}
-
-// TestExample compares the example of SPEC.md with what is written.
-func TestExample(t *testing.T) {
-	spec, err := os.ReadFile("SPEC.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := exampleRows(t)
-	var want strings.Builder
-	for i := range rows {
-		fmt.Fprintf(&want, "    %016x %s %s\n        %s\n", rows[i].Key, rows[i].Module, rows[i].Name, rows[i].Value)
-	}
-	at := slices.IndexFunc(rows, func(r record.Module) bool { return r.Name == "www.example.com" })
-	for name, want := range map[string]string{"rows": want.String(), "hex": annotated(&rows[at])} {
-		_, text, _ := strings.Cut(string(spec), "<!-- "+name+" -->\n")
-		if text, _, _ = strings.Cut(text, "<!-- end -->"); text != want {
-			t.Errorf("SPEC.md has\n%s\nwhat is written is\n%s", text, want)
-		}
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"mercator/formats/record"
 	"mercator/pkg/fingerprint"
 )
 
@@ -211,8 +212,9 @@ func FuzzParseEntry(f *testing.F) {
 		f.Add(s)
 	}
 	for _, v := range cacheVectors(f) {
-		for _, row := range v.rows {
-			f.Add(row.Value)
+		r, err := record.NewReader[record.Module](bytes.NewReader(v.Bytes), record.ReaderOptions{})
+		for row := (record.Module{}); err == nil; f.Add(row.Value) {
+			err = r.Read(&row)
 		}
 	}
 	f.Fuzz(func(t *testing.T, s string) {
