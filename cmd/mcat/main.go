@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"os"
+	"strings"
 
 	"golang.org/x/term"
 
@@ -79,6 +80,9 @@ type grammar struct {
 }
 
 func (g *grammar) Run(ctx context.Context, std *cli.Std) error {
+	if g.Columns != nil && strings.Join(g.Columns, "") == "" {
+		return usage("--columns without a name", "names of columns, such as url,status")
+	}
 	if g.From != "" {
 		if g.Count || g.Check || g.Canonical || g.Trailer || g.Bare || g.WET || g.WAT {
 			return usage("--from with an option that shows files", "--from alone: its output is a record stream")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha1"
 	"errors"
 	"os"
@@ -44,6 +45,54 @@ func TestScripts(t *testing.T) {
 			"manifest": writeManifest,
 		},
 	})
+}
+
+// TestPause: what a pipe has brought is shown while it pauses.
+func TestPause(t *testing.T) {
+	var rows bytes.Buffer
+	w, err := record.NewWriter[record.URL](&rows, record.WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Write(&record.URL{URL: "http://a.test/"}), w.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		args  []string
+		input []byte
+	}{
+		"json":  {[]string{"--quiet"}, rows.Bytes()},
+		"tsv":   {[]string{"--format", "tsv"}, rows.Bytes()},
+		"arrow": {[]string{"--format", "arrow"}, rows.Bytes()},
+		"bare":  {[]string{"--bare"}, rows.Bytes()},
+		"warc":  {nil, append(oneRecord(t), "WARC/1.1\r\n"...)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, "mcat", c.args...)
+			in, errIn := cmd.StdinPipe()
+			out, errOut := cmd.StdoutPipe()
+			if err := errors.Join(errIn, errOut, cmd.Start()); err != nil {
+				t.Fatal(err)
+			}
+			_, err := in.Write(c.input)
+			var shown []byte
+			for b := make([]byte, 64<<10); err == nil && !bytes.Contains(shown, []byte("http://a.test/")); {
+				var n int
+				n, err = out.Read(b)
+				shown = append(shown, b[:n]...)
+			}
+			if err != nil {
+				t.Errorf("%v after %q", err, shown)
+			}
+			in.Close()
+			if err := cmd.Wait(); err == nil {
+				t.Error("a stream without its end is whole")
+			}
+		})
+	}
 }
 
 // oneRecord is a WARC file with one reply.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"mercator/formats/record"
 	"mercator/pkg/canon"
@@ -80,7 +81,7 @@ func writeBare[T record.Row](ctx context.Context, g *grammar, std *cli.Std, in s
 			return err
 		}
 		defer file.Abort()
-		if err := copyBare(ctx, g, file, in, progress); err != nil {
+		if err := copyBare(ctx, g, file, 0, in, progress); err != nil {
 			return err
 		}
 		return file.Commit()
@@ -88,16 +89,13 @@ func writeBare[T record.Row](ctx context.Context, g *grammar, std *cli.Std, in s
 	if err := std.RefuseTerminal("plain Arrow is"); err != nil {
 		return err
 	}
-	out := bufio.NewWriterSize(std.Out, 1<<20)
-	if err := copyBare(ctx, g, out, in, progress); err != nil {
-		return err
-	}
-	return out.Flush()
+	return copyBare(ctx, g, std.Out, time.Second, in, progress)
 }
 
-func copyBare[T record.Row](ctx context.Context, g *grammar, out io.Writer, in stage.Input[T], progress *cli.Progress) error {
+// copyBare writes plain Arrow, of which a row may wait for its batch for a time; 0: any.
+func copyBare[T record.Row](ctx context.Context, g *grammar, out io.Writer, wait time.Duration, in stage.Input[T], progress *cli.Progress) error {
 	s := in.Schema()
-	w, err := record.NewWriter[T](out, record.WriterOptions{Level: record.Bare, Like: s, Txn: s.Txn, Now: s.Now, Body: s.HasBody})
+	w, err := record.NewWriter[T](out, record.WriterOptions{Level: record.Bare, FlushAfter: wait, Like: s, Txn: s.Txn, Now: s.Now, Body: s.HasBody})
 	if err != nil {
 		return err
 	}

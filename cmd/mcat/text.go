@@ -59,6 +59,17 @@ func open(std *cli.Std, name string) (*input, error) {
 	return &input{Reader: bufio.NewReaderSize(f, 64<<10), file: f, opt: record.ReaderOptions{Name: name, Pipe: isPipe(f)}}, nil
 }
 
+// prompt is a pipe whose reader prints what it has before it waits for more.
+type prompt struct {
+	from io.Reader
+	out  *bufio.Writer
+}
+
+func (p prompt) Read(b []byte) (int, error) {
+	p.out.Flush() // an error is met again by who writes
+	return p.from.Read(b)
+}
+
 func isPipe(f *os.File) bool {
 	st, err := f.Stat()
 	return err == nil && st.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) != 0
@@ -179,6 +190,9 @@ func (p *printer) all(ctx context.Context) error {
 		}
 		in, err := open(p.std, name)
 		if err == nil {
+			if in.opt.Pipe {
+				in.Reader = bufio.NewReaderSize(prompt{in.Reader, p.out}, 64<<10)
+			}
 			err = p.show(ctx, in)
 			in.close()
 		}
