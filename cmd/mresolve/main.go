@@ -120,9 +120,10 @@ Answers are kept in STORE until they expire. --stats says of how many names that
 for all addresses are special-purpose ones, such as 127.0.0.1: mfetch contacts these only
 with --allow-net.
 
-Where no server answers anything, neither for a name nor for the root's name servers, the
-command fails with exit code 6 before it passes on a name without an answer, and commits
-nothing: no URL loses an attempt, and the round can be run again once a server is there.
+Where no server answers anything, neither for a name nor for the root's name servers, which
+are asked for meanwhile, the command fails with exit code 6 before it passes on a name without an
+answer, and commits nothing: no URL loses an attempt, and the round can be run again once a
+server is there. With the defaults that is after 34 s; a warning comes after 3 s.
 
 While a row waits for a name that is slow to come, those behind it wait in a temporary file
 of up to 256 MiB, in TMPDIR, and their names are asked for.
@@ -231,15 +232,20 @@ type namesCmd struct {
 // Help is printed by mresolve names --help.
 func (*namesCmd) Help() string {
 	return `Prints one JSON object a name, as they come or with --in-order as they stand in the
-input: name, class, status, and data with answers and resolver, named as zdns names them;
-rtt_us is the round-trip time in microseconds, error says why where the status is ERROR,
-and special of which range an address is that is not of the public Internet. A line that is a JSON object has the name in its field "name"; its other fields are
-passed through. What is no name, or longer than 64 KiB, has the status ILLEGAL_INPUT. Names
-are asked for as they stand: no search list is applied, and those with letters beyond ASCII
-need their xn-- form. While a name is asked for, equal ones, in letters of either case, wait for
-its answer instead of being asked for too; each is a result. Results are written within 0.2 s,
-whatever other names wait for. Those below onion and invalid do not exist, without a question
-(RFC 7686, RFC 6761).
+input: name, class, type, status, timestamp, duration (seconds, of all attempts), and data with
+answers, protocol and resolver, named as zdns names them; an answer is told as zone files have it.
+Beside these rtt_us is the last attempt's round-trip time in microseconds, error says why where
+the status is ERROR, and special of which range an address is that is not of the public Internet.
+Scripts for zdns 2, which has all this under results and the type, read what
+jq -c '{name, results: {(.type): .}}' makes of a line.
+
+A line that is a JSON object has the name in its field "name"; its other fields are passed
+through. What is no name, or longer than 65,536 bytes without its newline, has the status
+ILLEGAL_INPUT. Names are asked for as they stand: no search list is applied, and those with
+letters beyond ASCII need their xn-- form. While a name is asked for, equal ones, in letters of
+either case, wait for its answer instead of being asked for too; each is a result. Results are
+written within 0.2 s, whatever other names wait for. Those below onion and invalid do not exist,
+without a question (RFC 7686, RFC 6761).
 
 A name that does not exist, or that no server knows, is a result like others, and the exit code 0.
 It is 6 when no server answered for any name: every status is TIMEOUT or ERROR.

@@ -28,9 +28,11 @@ type NameResult struct {
 	Status    string    `json:"status"`          // NOERROR, NXDOMAIN, SERVFAIL, …, TIMEOUT, ERROR
 	Error     string    `json:"error,omitempty"` // of ERROR, why: network-error, bad-reply
 	Timestamp time.Time `json:"timestamp"`
-	RTT       int64     `json:"rtt_us"`
+	Duration  float64   `json:"duration"` // of all attempts, seconds
+	RTT       int64     `json:"rtt_us"`   // of the last, microseconds
 	Data      struct {
 		Answers  []NameAnswer `json:"answers"`
+		Protocol string       `json:"protocol"` // udp, tcp, tls or https
 		Resolver string       `json:"resolver"`
 	} `json:"data"`
 }
@@ -48,7 +50,8 @@ type NameAnswer struct {
 
 // Bounds of the lines of Names. Of one that is longer only the beginning is told.
 const (
-	MaxLine  = 64 << 10
+	MaxLine  = 64 << 10 // bytes without the newline
+	lineRoom = MaxLine + len("\n")
 	maxLines = 4 << 20 // bytes of lines whose results are not written yet
 	lineCost = 128     // of these, what one takes beside its text
 	longHead = 253
@@ -109,7 +112,7 @@ func Names(ctx context.Context, r *Resolver, recordType string, inOrder bool, no
 	stop := context.AfterFunc(ctx, w.end)
 	defer stop()
 	n := &names{r: r, ctx: ctx, fail: cancel, qtype: qtype, kind: dns.Type(qtype).String(), now: now, out: w, asking: map[string][]line{}}
-	lines := bufio.NewReaderSize(in, MaxLine)
+	lines := bufio.NewReaderSize(in, lineRoom)
 	var err error
 	for err == nil && ctx.Err() == nil {
 		var l line
@@ -211,7 +214,8 @@ func (n *names) result(l *line, raw *RawReply) (result []byte, status string, er
 
 // tell fills in what became of the question.
 func (res *NameResult) tell(raw *RawReply) {
-	res.Status, res.Error, res.RTT, res.Data.Resolver = raw.Status, raw.Why, raw.RTT.Microseconds(), raw.Server
+	res.Status, res.Error, res.RTT, res.Duration = raw.Status, raw.Why, raw.RTT.Microseconds(), float64(raw.Took.Microseconds())/1e6
+	res.Data.Resolver, res.Data.Protocol = raw.Server, raw.Protocol
 	for _, addr := range raw.addrs {
 		res.Data.Answers = append(res.Data.Answers, NameAnswer{Name: res.Name, Class: "IN", Type: res.Type, TTL: raw.ttl, Answer: addr.String(), Special: addrguard.Special(addr)})
 	}
@@ -259,6 +263,7 @@ func (res *NameResult) appendTo(b []byte) ([]byte, error) {
 		text(`,"error":"`, res.Error)
 	}
 	b = append(res.Timestamp.AppendFormat(append(b, `,"timestamp":"`...), time.RFC3339Nano), '"')
+	b = strconv.AppendFloat(append(b, `,"duration":`...), res.Duration, 'f', -1, 64)
 	b = strconv.AppendInt(append(b, `,"rtt_us":`...), res.RTT, 10)
 	b = append(b, `,"data":{"answers":[`...)
 	for i := range res.Data.Answers {
@@ -276,7 +281,8 @@ func (res *NameResult) appendTo(b []byte) ([]byte, error) {
 		}
 		b = append(b, '}')
 	}
-	text(`],"resolver":"`, res.Data.Resolver)
+	text(`],"protocol":"`, res.Data.Protocol)
+	text(`,"resolver":"`, res.Data.Resolver)
 	return append(b, "}}"...), nil
 }
 

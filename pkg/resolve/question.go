@@ -30,7 +30,8 @@ type question struct {
 	attempt int
 	again   int // 1 once a server has been asked the same without EDNS
 	timeout time.Duration
-	tcp     bool // the same server is asked once more
+	tcp     bool      // the same server is asked once more
+	began   time.Time // to ask at all
 	start   time.Time
 	wire    []byte // what the transport brought
 	err     error
@@ -51,7 +52,7 @@ func (q *question) ask(name string, qtype uint16) {
 		q.over()
 		return
 	}
-	q.turn, q.attempt, q.again, q.timeout = q.r.next.Add(1), 0, 0, q.r.cfg.Timeout
+	q.turn, q.attempt, q.again, q.timeout, q.began = q.r.next.Add(1), 0, 0, q.r.cfg.Timeout, time.Now()
 	q.send()
 }
 
@@ -143,8 +144,9 @@ func (q *question) judge() {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		q.status = StatusTimeout
 		q.timeout *= 2
-		if q.attempt > 0 && q.r.cfg.Mute != nil && !q.r.heard.Load() {
+		if q.attempt > 0 && !q.r.heard.Load() {
 			q.r.mute.Do(q.r.cfg.Mute)
+			q.r.probe()
 		}
 		if !q.makeRoom() {
 			q.status = StatusCancelled
@@ -204,6 +206,17 @@ func (q *question) serverName() string {
 		return ""
 	}
 	return q.server.name
+}
+
+// protocol is the last that was used.
+func (q *question) protocol() string {
+	switch {
+	case q.server == nil:
+		return ""
+	case q.tcp:
+		return "tcp"
+	}
+	return q.server.scheme
 }
 
 // enter takes a slot. It says false if ctx ended before there was one.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -293,6 +294,96 @@ func TestMute(t *testing.T) {
 		if want := map[bool]int{false: 1}[heard]; len(told) != want {
 			t.Errorf("heard before: %v: told %d times, want %d", heard, len(told), want)
 		}
+	}
+}
+
+// TestProbe: whether servers answer at all is asked while a name still is, though that has the only
+// slot; who wants to know when that is over waits for no more time-outs than one name has.
+func TestProbe(t *testing.T) {
+	var mu sync.Mutex
+	var asked []uint16
+	addr := rawServer(t, func(q []byte) [][]byte {
+		m := new(dns.Msg)
+		if err := m.Unpack(q); err == nil {
+			mu.Lock()
+			asked = append(asked, m.Question[0].Qtype)
+			mu.Unlock()
+		}
+		return nil
+	}, nil)
+	r, err := New(Config{Servers: []string{addr}, InFlight: 1, Family: "4", Timeout: 10 * time.Millisecond, Attempts: 6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	r.late <- struct{}{} // so that a name without an answer keeps its slot
+	if a := r.Lookup(t.Context(), "host.test"); a.Status != StatusTimeout {
+		t.Errorf("%+v", a)
+	}
+	mu.Lock()
+	if at := slices.Index(asked, dns.TypeNS); at < 0 {
+		t.Errorf("asked, by type: %v, want one for %d too", asked, dns.TypeNS)
+	}
+	mu.Unlock()
+	if r.reachable(t.Context()) {
+		t.Error("a server that answers nothing is taken for one")
+	}
+	names, probes := 0, 0
+	for _, qtype := range asked {
+		if qtype == dns.TypeNS {
+			probes++
+		} else {
+			names++
+		}
+	}
+	if names != 6 || probes != 6 {
+		t.Errorf("%d attempts for the name, and %d for the root, want 6 of each", names, probes)
+	}
+}
+
+// TestSocketsAreBounded: sockets that have served their time stay open for the replies that they
+// wait for, up to so many; then they serve on, but for one that has as many questions as it may.
+func TestSocketsAreBounded(t *testing.T) {
+	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pc.Close()
+	r, err := New(Config{Servers: []string{pc.LocalAddr().String()}, Timeout: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := r.servers[0].main.(*udp)
+	used := map[*socket]bool{}
+	for range 20 * maxSockets {
+		s, _, _, err := u.enlist(&question{r: r, timeout: patience})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.mu.Lock()
+		s.left = min(s.left, 0)
+		s.mu.Unlock()
+		used[s] = true
+	}
+	if n := int(u.open.Load()); n != maxSockets || len(used) != n {
+		t.Errorf("%d sockets are open, and %d were used, want %d", n, len(used), maxSockets)
+	}
+	for s := range used {
+		s.mu.Lock()
+		for id, w := range s.waiting {
+			s.dismiss(id, w)
+		}
+		s.mu.Unlock()
+	}
+	if n := u.open.Load(); n != 0 {
+		t.Errorf("%d sockets are open for nobody", n)
+	}
+	full := &socket{left: 1, waiting: map[uint16]*waiting{}}
+	for id := range uint16(socketAsking) {
+		full.waiting[id] = &waiting{}
+	}
+	if full.serves(true) {
+		t.Error("a socket takes more questions than it may")
 	}
 }
 

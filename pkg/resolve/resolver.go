@@ -107,8 +107,10 @@ type Resolver struct {
 	next    atomic.Uint32
 	heard   atomic.Bool // a server has replied to a question
 	mute    sync.Once   // cfg.Mute is called
+	probing atomic.Bool // probe was called
+	probed  chan struct{}
 
-	arrived chan *question // to be judged; has room for each that is in flight, and for the end, nil
+	arrived chan *question // to be judged; has room for each that is in flight, for probe's, and for the end, nil
 	workers sync.WaitGroup
 
 	mu     sync.Mutex
@@ -135,6 +137,9 @@ func New(cfg Config) (*Resolver, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	if cfg.Mute == nil {
+		cfg.Mute = func() {}
+	}
 	switch cfg.Family {
 	case "":
 		cfg.Family = "any"
@@ -145,7 +150,7 @@ func New(cfg Config) (*Resolver, error) {
 	if cfg.MaxTTL < cfg.MinTTL {
 		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("longest time to live %v", cfg.MaxTTL), Want: fmt.Sprintf("at least the shortest, %v", cfg.MinTTL)}
 	}
-	r := &Resolver{cfg: cfg, slots: make(chan struct{}, cfg.InFlight), late: make(chan struct{}, cfg.InFlight), large: make(large, maxLarge), arrived: make(chan *question, 2*cfg.InFlight+1), asking: map[string]*resolution{}}
+	r := &Resolver{cfg: cfg, slots: make(chan struct{}, cfg.InFlight), late: make(chan struct{}, cfg.InFlight), large: make(large, maxLarge), arrived: make(chan *question, 2*cfg.InFlight+2), probed: make(chan struct{}), asking: map[string]*resolution{}}
 	servers := cfg.Servers
 	if len(servers) == 0 {
 		var err error
@@ -589,14 +594,32 @@ func (r *Resolver) negative(q *question, name string) (ttl time.Duration, zone s
 	return min(max(minimum, r.cfg.MinTTL), maxNegativeTTL, r.cfg.MaxTTL), zone
 }
 
-// reachable says whether any server has replied to any question. If none has, it asks for the
-// root's name servers: a server that works says something to that, if only that it refuses.
+// reachable says whether any server has replied to any question. If none has, it waits for what
+// comes of probe.
 func (r *Resolver) reachable(ctx context.Context) bool {
-	if !r.heard.Load() {
-		raw := r.Raw(ctx, ".", dns.TypeNS)
-		raw.Release()
+	if r.heard.Load() {
+		return true
+	}
+	r.probe()
+	select {
+	case <-r.probed:
+	case <-ctx.Done():
 	}
 	return r.heard.Load()
+}
+
+// probe asks for the root's name servers, once: a server that works says something to that, if
+// only that it refuses. It takes no slot, since names without an answer may hold all.
+func (r *Resolver) probe() {
+	if r.probing.Swap(true) {
+		return
+	}
+	q := &question{r: r, place: make(chan struct{})}
+	q.over = func() {
+		q.release()
+		close(r.probed)
+	}
+	q.ask(".", dns.TypeNS)
 }
 
 // pick chooses the server for a turn: the next that is not paused, if there is one.
@@ -651,8 +674,11 @@ type RawReply struct {
 	Msg    *dns.Msg // nil if none came, or only brief was wanted and has all
 	Server string
 	RTT    time.Duration
-	Status string // the name of Msg's code, or without a reply TIMEOUT or ERROR
-	Why    string // there was an error: one of the statuses of an Answer
+	Took   time.Duration // with the attempts before the last
+	Status string        // the name of Msg's code, or without a reply TIMEOUT or ERROR
+	Why    string        // there was an error: one of the statuses of an Answer
+
+	Protocol string // the last that was used: udp, tcp, tls or https
 
 	brief
 	question *question
@@ -696,7 +722,10 @@ func (r *Resolver) raw(name string, qtype uint16, whole bool, done func(RawReply
 	q := &question{r: r, whole: whole, place: r.slots}
 	q.over = func() {
 		q.leave()
-		raw := RawReply{Msg: q.reply, Server: q.serverName(), RTT: q.rtt, brief: q.brief, question: q}
+		raw := RawReply{Msg: q.reply, Server: q.serverName(), Protocol: q.protocol(), RTT: q.rtt, brief: q.brief, question: q}
+		if q.server != nil {
+			raw.Took = time.Since(q.began)
+		}
 		switch {
 		case q.reply != nil:
 			raw.Status = rcodeName(q.reply.Rcode)

@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -403,7 +404,7 @@ func FuzzNameResult(f *testing.F) {
 		if !plain(status) || !plain(why) || !plain(special) { // which are the project's own
 			return
 		}
-		res := NameResult{Name: name, Class: "IN", Type: "A", Status: status, Error: why, Timestamp: testNow.Add(time.Duration(ttl)), RTT: int64(ttl) - 9}
+		res := NameResult{Name: name, Class: "IN", Type: "A", Status: status, Error: why, Timestamp: testNow.Add(time.Duration(ttl)), Duration: float64(ttl) / 1e6, RTT: int64(ttl) - 9}
 		res.Data.Answers, res.Data.Resolver = []NameAnswer{}, server
 		for range answers % 4 {
 			res.Data.Answers = append(res.Data.Answers, NameAnswer{name, "IN", "A", ttl, answer, special})
@@ -454,6 +455,22 @@ func TestNamesKeepTheOrder(t *testing.T) {
 	cancel()
 	if _, err := Names(ctx, resolver(t, addr), "A", false, time.Now, strings.NewReader("a.test\n"), &out); err == nil {
 		t.Error("a cancelled run reported success")
+	}
+}
+
+// TestLongestLine: a line has MaxLine bytes at most, without its newline.
+func TestLongestLine(t *testing.T) {
+	for _, end := range []string{"", "\n", "\nlast"} {
+		for size, long := range map[int]bool{MaxLine - 1: false, MaxLine: false, MaxLine + 1: true, 3 * MaxLine: true} {
+			lines := bufio.NewReaderSize(strings.NewReader(strings.Repeat("x", size)+end), lineRoom)
+			text, tooLong, _ := readLine(lines)
+			if want := map[bool]int{false: size, true: longHead}[long]; tooLong != long || len(text) != want {
+				t.Errorf("%d bytes and %q: %d are told, too long: %t", size, end, len(text), tooLong)
+			}
+			if rest, _, _ := readLine(lines); rest != strings.TrimPrefix(end, "\n") {
+				t.Errorf("%d bytes and %q: then %q", size, end, rest)
+			}
+		}
 	}
 }
 

@@ -61,10 +61,11 @@ const (
 
 // server is one of those that are asked.
 type server struct {
-	name string
-	main transport
-	tcp  transport // for what does not fit a datagram; nil where main is a stream
-	gap  time.Duration
+	name   string
+	scheme string // of main: udp, tcp, tls or https
+	main   transport
+	tcp    transport // for what does not fit a datagram; nil where main is a stream
+	gap    time.Duration
 
 	mu       sync.Mutex
 	failures int       // in a row
@@ -86,13 +87,14 @@ func parseServer(s string, cfg *Config, l large) (*server, error) {
 		if err != nil {
 			return nil, bad
 		}
-		srv.name, srv.main, srv.tcp = ap.String(), &udp{addr: ap}, inBackground(newStream(ap.String(), nil, l))
+		srv.name, srv.scheme, srv.main, srv.tcp = ap.String(), "udp", &udp{addr: ap}, inBackground(newStream(ap.String(), nil, l))
 		return srv, nil
 	}
 	u, err := url.Parse(s)
 	if err != nil || u.Hostname() == "" || u.User != nil || scheme != "https" && (u.Path != "" || u.RawQuery != "") {
 		return nil, bad
 	}
+	srv.scheme = scheme
 	settings := &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12, RootCAs: cfg.Roots}
 	switch scheme {
 	case "tcp":

@@ -105,6 +105,9 @@ func TestTransports(t *testing.T) {
 			})
 		}
 		names.Wait()
+		if raw := r.Raw(t.Context(), "host.test", dns.TypeA); raw.Protocol != c.server[:strings.Index(c.server, ":")] || raw.Took < raw.RTT {
+			t.Errorf("%s: by %s, in %v and %v of these", c.server, raw.Protocol, raw.Took, raw.RTT)
+		}
 		r.Close()
 	}
 }

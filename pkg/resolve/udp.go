@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,6 +20,7 @@ const (
 	udpSockets   = 8
 	socketLife   = 1 << 13 // questions
 	socketAsking = 1 << 14 // questions at a time, of 2^16 ids
+	maxSockets   = 32      // with those that have given way and still wait for replies; then these serve on
 	socketBuffer = 4 << 20 // bytes of replies that may wait to be read
 	maxDatagram  = 4 << 10 // of one, more than udpPayload, for servers that heed none; a longer one is cut
 )
@@ -33,15 +35,18 @@ type udp struct {
 
 	mu      sync.Mutex
 	sockets [udpSockets]*socket
+	open    atomic.Int32 // of these, and those before them
 	closed  bool
 }
 
 type socket struct {
 	conn *net.UDPConn
+	open *atomic.Int32
 
 	mu      sync.Mutex
 	waiting map[uint16]*waiting
-	left    int // questions it may still be asked
+	left    int // questions it should still be asked
+	ended   bool
 }
 
 // waiting is a question whose reply is to come.
@@ -73,13 +78,11 @@ func (u *udp) enlist(q *question) (*socket, uint16, *waiting, error) {
 			return nil, 0, nil, err
 		}
 		s.mu.Lock()
-		if s.left <= 0 { // others were faster
+		if s.ended { // in the meantime
 			s.mu.Unlock()
 			continue
 		}
-		if s.left--; len(s.waiting) >= socketAsking {
-			s.left = 0
-		}
+		s.left--
 		id := uint16(rand.Uint32())
 		for s.waiting[id] != nil {
 			id = uint16(rand.Uint32())
@@ -93,7 +96,8 @@ func (u *udp) enlist(q *question) (*socket, uint16, *waiting, error) {
 }
 
 // pick gives one of the sockets, by chance, and a new one in place of one that has
-// served its time, whose last questions still find their replies.
+// served its time, whose last questions still find their replies. Where there are too many of
+// those, or the system grants no more, one that has served its time serves on.
 func (u *udp) pick() (*socket, error) {
 	i := rand.IntN(udpSockets)
 	u.mu.Lock()
@@ -101,23 +105,40 @@ func (u *udp) pick() (*socket, error) {
 	if u.closed {
 		return nil, net.ErrClosed
 	}
-	if s := u.sockets[i]; s != nil {
-		s.mu.Lock()
-		fresh := s.left > 0
-		s.mu.Unlock()
-		if fresh {
-			return s, nil
-		}
+	if s := u.sockets[i]; s != nil && s.serves(u.open.Load() >= maxSockets) {
+		return s, nil
 	}
 	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(u.addr))
 	if err != nil {
+		for _, s := range u.sockets {
+			if s != nil && s.serves(true) {
+				return s, nil
+			}
+		}
 		return nil, err
 	}
 	_ = conn.SetReadBuffer(socketBuffer) // the system may grant less: replies are lost then, and asked for again
-	s := &socket{conn: conn, waiting: map[uint16]*waiting{}, left: socketLife}
+	s := &socket{conn: conn, open: &u.open, waiting: map[uint16]*waiting{}, left: socketLife}
+	u.open.Add(1)
 	u.sockets[i] = s
 	go s.read()
 	return s, nil
+}
+
+// serves says whether a socket takes questions, on beyond its time or not.
+func (s *socket) serves(on bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.ended && len(s.waiting) < socketAsking && (on || s.left > 0)
+}
+
+// end closes a socket, once. The mutex is held.
+func (s *socket) end() {
+	if !s.ended {
+		s.ended = true
+		s.conn.Close()
+		s.open.Add(-1)
+	}
 }
 
 // dismiss ends the wait for a reply, and the socket with the last one. The mutex is held.
@@ -125,7 +146,7 @@ func (s *socket) dismiss(id uint16, w *waiting) {
 	w.timer.Stop()
 	delete(s.waiting, id)
 	if s.left <= 0 && len(s.waiting) == 0 {
-		s.conn.Close()
+		s.end()
 	}
 }
 
@@ -199,7 +220,7 @@ func (u *udp) close() {
 		if s != nil {
 			s.mu.Lock()
 			s.left = 0
-			s.conn.Close()
+			s.end()
 			s.mu.Unlock()
 		}
 	}
