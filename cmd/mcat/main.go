@@ -6,8 +6,6 @@ import (
 	"os"
 	"strings"
 
-	"golang.org/x/term"
-
 	"mercator/formats/record"
 	"mercator/pkg/cli"
 	"mercator/pkg/derive"
@@ -115,7 +113,7 @@ func (g *grammar) Run(ctx context.Context, std *cli.Std) error {
 
 // startProgress counts what is read. Where rows go to a terminal a bar would be in their way.
 func (g *grammar) startProgress(std *cli.Std) *cli.Progress {
-	if f, ok := std.Out.(*os.File); ok && g.Progress == "auto" && (g.Output == "" || g.Output == "-") && term.IsTerminal(int(f.Fd())) {
+	if g.Progress == "auto" && (g.Output == "" || g.Output == "-") && std.OnTerminal() {
 		return nil
 	}
 	return std.StartProgress("records", 0)

@@ -123,7 +123,8 @@ const grace = 3 * time.Second
 // returns the exit code. defaultMemory bounds peak memory where --memory is not
 // given.
 func Main(name, about string, grammar any, defaultMemory Size) int {
-	std := &Std{Name: name, In: standardInput(), Out: os.Stdout, Err: os.Stderr, Now: time.Now, defaultMemory: defaultMemory}
+	out := &stdout{f: os.Stdout}
+	std := &Std{Name: name, In: standardInput(), Out: out, Err: os.Stderr, Now: time.Now, defaultMemory: defaultMemory}
 	g, ok := grammar.(interface{ common() *Common })
 	if !ok {
 		panic("grammar of " + name + " does not embed cli.Common")
@@ -140,6 +141,7 @@ func Main(name, about string, grammar any, defaultMemory Size) int {
 		kong.UsageOnError(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.Vars{"version": name + " " + buildInfo(), "memory": fmt.Sprintf("%dM", defaultMemory>>20)},
+		kong.Writers(out, os.Stderr),
 		kong.Exit(func(code int) { exit = code; panic(exited{}) }),
 		kong.Bind(std),
 	)
@@ -147,8 +149,11 @@ func Main(name, about string, grammar any, defaultMemory Size) int {
 		panic(err)
 	}
 	kctx, err := parse(parser, os.Args[1:])
+	if out.failed() != nil { // --help or --version
+		return std.fail(out.failed())
+	}
 	if exit >= 0 {
-		return exit // --help or --version
+		return exit
 	}
 	if err != nil {
 		return std.fail(usage(err, kctx))
@@ -241,6 +246,14 @@ func (s *Std) run(kctx *kong.Context) int {
 	}
 	if bar := s.bar.Load(); bar != nil {
 		bar.Done()
+	}
+	if out, ok := s.Out.(*stdout); ok {
+		if err == nil {
+			err = out.failed()
+		}
+		if out.lost() {
+			s.Warn("standard output is closed, or /dev/null opened for reading too: what was written there is lost")
+		}
 	}
 	for _, werr := range []error{s.writeStats(started, err), s.writeProfile()} {
 		if err == nil {
@@ -379,7 +392,7 @@ func (s *Std) Warn(format string, args ...any) {
 
 // isTerminal says whether f is a terminal.
 func isTerminal(f any) bool {
-	file, ok := f.(*os.File)
+	file, ok := fileOf(f)
 	return ok && !isPipe(f) && term.IsTerminal(int(file.Fd())) // Fd makes a read of a pipe one that cannot be ended
 }
 

@@ -32,6 +32,7 @@ type toy struct {
 	Wait toyWait `cmd:"" help:"Wait for a signal."`
 	Show toyShow `cmd:"" help:"Print the settings."`
 	Exec toyExec `cmd:"" help:"Run a shell command."`
+	Say  toySay  `cmd:"" help:"Print a line, and overlook what comes of it."`
 }
 
 type toyCopy struct {
@@ -103,6 +104,15 @@ func (c *toyFail) Run() error {
 		return fmt.Errorf("module: %w", syscall.EPIPE)
 	}
 	return errors.New("plain failure")
+}
+
+type toySay struct{ Nothing bool }
+
+func (c *toySay) Run(std *Std) error {
+	if !c.Nothing {
+		fmt.Fprintln(std.Out, "a line")
+	}
+	return nil
 }
 
 type toyWait struct{}

@@ -11,7 +11,7 @@ const pipeBytes = 1 << 20
 
 // widenPipe enlarges a pipe's buffer. It is a wish: the kernel may refuse.
 func widenPipe(f any) {
-	file, ok := f.(*os.File)
+	file, ok := fileOf(f)
 	if !ok || !isPipe(f) {
 		return
 	}

@@ -26,10 +26,7 @@ const stdinName = "standard input"
 const pipeFlush = time.Second
 
 func isPipe(f any) bool {
-	if p, ok := f.(peeked); ok {
-		f = p.from
-	}
-	file, ok := f.(*os.File)
+	file, ok := fileOf(f)
 	if !ok {
 		return false
 	}
@@ -476,10 +473,13 @@ func (s *Std) Sinks(o Output) ([]stage.Sink, error) {
 	return append(sinks, pipeSink{s.Out, isPipe(s.Out)}), nil
 }
 
+// OnTerminal says whether standard output is a terminal.
+func (s *Std) OnTerminal() bool { return isTerminal(s.Out) }
+
 // RefuseTerminal is an error (fault.Usage) if standard output is a terminal; what
 // says what is binary ("records are").
 func (s *Std) RefuseTerminal(what string) error {
-	if !isTerminal(s.Out) {
+	if !s.OnTerminal() {
 		return nil
 	}
 	return &fault.Error{
