@@ -1,17 +1,13 @@
 package fetch
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"mercator/formats/record"
@@ -50,44 +46,21 @@ type archive struct {
 	w      *warc.Writer
 	closed []string // complete since the round began
 
-	mu    sync.Mutex // guards saved.byURL
-	saved saved
+	saved *savedRows
 }
-
-// saved is what an earlier run of this transaction had archived.
-type saved struct {
-	files []string           // names, relative to the store
-	rows  []savedRow         // pages and robots contacts, in order
-	pages []int32            // indices of pages, sorted by url
-	byURL map[string][]int32 // robots contacts that were not looked at yet
-}
-
-// savedRow is where a group of records begins.
-type savedRow struct {
-	url  urlHash
-	off  int64
-	in   int64 // the input's row in the spool; none: not seen. 0 for robots
-	file uint32
-}
-
-// urlHash stands for a URL in memory. FP64 would not do: people can make two URLs
-// of one fingerprint.
-type urlHash [16]byte
-
-func hashURL(url string) urlHash {
-	sum := sha256.Sum256([]byte(url))
-	return urlHash(sum[:16])
-}
-
-func (h urlHash) compare(other urlHash) int { return bytes.Compare(h[:], other[:]) }
 
 // openArchive recovers what the transaction had written before a crash, cuts the
 // rest, and is then ready to append.
-func openArchive(st *store.Store, tx *store.Tx, opt *Options, round warc.Round) (*archive, error) {
+func openArchive(st *store.Store, tx *store.Tx, opt *Options, round warc.Round) (_ *archive, err error) {
 	a := &archive{
 		st: st, tx: tx, fs: st.FS(), codec: opt.Codec, enc: warc.Encoder{Codec: opt.Codec, BlockDigest: opt.Digests}, sizeMax: opt.WARCSize,
-		round: round, about: opt.About, now: opt.Now, saved: saved{byURL: map[string][]int32{}},
+		round: round, about: opt.About, now: opt.Now, saved: newSavedRows(st.Dir()),
 	}
+	defer func() {
+		if err != nil {
+			a.close()
+		}
+	}()
 	var last string // the open file that is appended to
 	for _, e := range tx.Base().Files {
 		if e.Role != roleWARC || e.Epoch != tx.Epoch() || !e.Growing {
@@ -111,8 +84,6 @@ func openArchive(st *store.Store, tx *store.Tx, opt *Options, round warc.Round) 
 		}
 		last = name
 	}
-	rows := a.saved.rows
-	slices.SortFunc(a.saved.pages, func(x, y int32) int { return rows[x].url.compare(rows[y].url) })
 	if last != "" {
 		ok, err := a.reopen(last)
 		if err != nil {
@@ -183,7 +154,7 @@ func (a *archive) scan(f durable.File, name string, from, to int64) (keep int64,
 	if a.round.Txn == "" {
 		return from, nil
 	}
-	index := uint32(len(a.saved.files))
+	index := len(a.saved.files)
 	r := warc.NewReader(io.NewSectionReader(f, from, to-from), warc.ReaderOptions{Name: name, Offset: from})
 	defer r.Close()
 	keep = from
@@ -223,16 +194,10 @@ func (a *archive) scan(f durable.File, name string, from, to int64) (keep int64,
 			continue
 		}
 		keep = r.Good()
-		row := savedRow{url: hashURL(out.Row.URL), file: index, off: group}
-		n := int32(len(a.saved.rows))
-		switch out.Row.Role {
-		case record.RolePage:
-			row.in = none
-			a.saved.pages = append(a.saved.pages, n)
-			a.saved.rows = append(a.saved.rows, row)
-		case record.RoleRobots:
-			a.saved.byURL[out.Row.URL] = append(a.saved.byURL[out.Row.URL], n)
-			a.saved.rows = append(a.saved.rows, row)
+		if out.Row.Role != "" {
+			if err := a.saved.add(out.Row.Role, out.Row.URL, index, group); err != nil {
+				return 0, err
+			}
 		}
 		group = keep
 	}
@@ -407,47 +372,51 @@ func (c ctxReader) Read(p []byte) (int, error) {
 
 // close lets go of the file. What was not committed stays for the next run.
 func (a *archive) close() {
+	a.saved.close()
 	if a.f != nil {
 		a.f.Close()
 	}
 }
 
-// page returns the saved row of a URL that was not asked for yet, or nil.
-func (a *archive) page(url string) *savedRow {
-	want := hashURL(url)
-	rows := a.saved.rows
-	i, _ := slices.BinarySearchFunc(a.saved.pages, want, func(n int32, want urlHash) int { return rows[n].url.compare(want) })
-	for ; i < len(a.saved.pages) && rows[a.saved.pages[i]].url == want; i++ {
-		if s := &rows[a.saved.pages[i]]; s.in == none {
-			return s
-		}
-	}
-	return nil
-}
-
 // Group is the records of one contact, read back.
 type Group struct {
-	Row      record.Fetch // with its place
-	response []byte       // raw response, at most replyMax bytes of it; nil: none
-	whole    bool         // it is a response with its payload, and no revisit
-	document bool         // response is the document itself, no HTTP
+	Row      record.Fetch  // with its place
+	in       io.ReadSeeker // begins with the group
+	name     string        // of the file
+	offset   int64         // of the group
+	whole    bool          // there is a response with its payload, and no revisit
+	document bool          // the response is the document itself, no HTTP
 }
 
-// Body returns at most max bytes of the decoded body.
-func (g *Group) Body(max int64) ([]byte, error) {
-	if g.response == nil {
+// Body reads at most max bytes of the decoded body.
+func (g *Group) Body(max int64) (body []byte, err error) {
+	if g.Row.WARCLength == 0 || max == 0 {
 		return nil, nil
 	}
-	if g.document {
-		return g.response[:min(max, int64(len(g.response)))], nil
+	if _, err := g.in.Seek(g.Row.WARCOffset-g.offset, io.SeekStart); err != nil {
+		return nil, err
 	}
-	m, err := httpmsg.Open(bytes.NewReader(g.response))
+	r := warc.NewReader(g.in, warc.ReaderOptions{Name: g.name, Offset: g.Row.WARCOffset})
+	defer r.Close()
+	rec, err := r.Next()
+	if err != nil {
+		return nil, err
+	}
+	if g.document {
+		return io.ReadAll(io.LimitReader(rec.Block, max))
+	}
+	m, err := httpmsg.Open(rec.Block)
 	if err != nil {
 		return nil, nil // what is no HTTP has no body
 	}
-	body := httpmsg.NewBody(m.Payload, strings.Join(m.Head.Values("Content-Encoding"), ","), max)
-	defer body.Close()
-	return io.ReadAll(body)
+	decoded := httpmsg.NewBody(m.Payload, strings.Join(m.Head.Values("Content-Encoding"), ","), max)
+	defer decoded.Close()
+	return io.ReadAll(decoded)
+}
+
+// robotsText is what Body gives of a robots.txt: as much as its first reader had.
+func (g *Group) robotsText() ([]byte, error) {
+	return g.Body(min(g.Row.BodyLength, robotsTextMax))
 }
 
 // PipeBody returns the body as a row on a pipe carries it: the whole, or nil if
@@ -463,31 +432,32 @@ func (g *Group) PipeBody() ([]byte, error) {
 	return b, err
 }
 
-// load reads the group that begins at s.
-func (a *archive) load(s *savedRow) (*Group, error) {
+// load reads the group that begins at s, and the text if it is that of a robots.txt.
+func (a *archive) load(s savedRow) (g *Group, robots []byte, err error) {
 	name := a.saved.files[s.file]
 	f, err := a.st.OpenFile(name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer f.Close()
 	fi, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return ReadGroup(io.NewSectionReader(f, s.off, fi.Size()-s.off), name, s.off)
+	g, err = ReadGroup(io.NewSectionReader(f, s.off, fi.Size()-s.off), name, s.off)
+	if err == nil && g.Row.Role == record.RoleRobots {
+		robots, err = g.robotsText()
+	}
+	return g, robots, err
 }
 
-// replyMax bounds what ReadGroup keeps of a response: the longest robots.txt
-// that is read, with its head.
-const replyMax = 1 << 20
-
 // ReadGroup reads one contact's records from in, which begins at offset of the
-// file of that name, and rebuilds the row with its place.
-func ReadGroup(in io.Reader, name string, offset int64) (*Group, error) {
+// file of that name, and rebuilds the row with its place. The group's bodies are read
+// from in.
+func ReadGroup(in io.ReadSeeker, name string, offset int64) (*Group, error) {
 	r := warc.NewReader(in, warc.ReaderOptions{Name: name, Offset: offset})
 	defer r.Close()
-	g := &Group{}
+	g := &Group{in: in, name: name, offset: offset}
 	var at, end int64
 	for {
 		rec, err := r.Next()
@@ -496,14 +466,10 @@ func ReadGroup(in io.Reader, name string, offset int64) (*Group, error) {
 		}
 		switch rec.Type {
 		case warc.TypeResponse, warc.TypeRevisit, warc.TypeResource:
-			g.document = rec.Type == warc.TypeResource
-			if g.response, err = io.ReadAll(io.LimitReader(rec.Block, replyMax)); err != nil {
-				return nil, err
-			}
 			if err := r.Finish(); err != nil {
 				return nil, err
 			}
-			g.whole = rec.Type == warc.TypeResponse
+			g.whole, g.document = rec.Type == warc.TypeResponse, rec.Type == warc.TypeResource
 			at, end = rec.Offset, r.Good()
 		case warc.TypeMetadata:
 			out, ok, err := warc.ReadOutcome(rec)

@@ -314,7 +314,7 @@ func (r *runner) watch(ctx context.Context) {
 // input reads the batch to its end.
 func (r *runner) input(ctx context.Context) error {
 	read := r.read
-	if len(r.archive.saved.rows) > 0 {
+	if r.archive.saved.n > 0 {
 		read = r.resume
 	}
 	if err := read(ctx); err != nil {
@@ -372,49 +372,37 @@ func (r *runner) read(ctx context.Context) error {
 // of the archive gives the same rows in the same order.
 func (r *runner) resume(ctx context.Context) error {
 	missing := noRows
-	found := noRows
 	for {
 		var row record.URL
 		err := r.next(ctx, &row)
 		if err == io.EOF {
 			break
 		}
+		if err == nil {
+			err = r.match(&row, &missing)
+		}
 		if err != nil {
 			return err
-		}
-		q := &missing
-		saved := r.archive.page(row.URL)
-		if saved != nil {
-			q = &found
-		}
-		r.mu.Lock()
-		err = r.sp.push(q, &row)
-		r.mu.Unlock()
-		if err != nil {
-			return err
-		}
-		if saved != nil {
-			saved.in = q.tail
 		}
 	}
-	waiting := map[string][]string{}
-	for i := range r.archive.saved.rows {
-		s := &r.archive.saved.rows[i]
+	redirected := recalled{names: map[string][]string{}}
+	for n := range r.archive.saved.n {
+		s, err := r.archive.saved.at(n)
+		if err != nil {
+			return err
+		}
 		if s.in == none {
 			continue // the input does not hold it any more
 		}
-		g, err := r.archive.load(s)
+		g, text, err := r.archive.load(s)
 		if err != nil {
 			return err
 		}
 		r.remember(&g.Row)
 		if g.Row.Role == record.RoleRobots {
-			text, err := g.Body(robotsTextMax)
-			if err == nil {
-				r.mu.Lock()
-				err = r.robots.recall(&g.Row, text, waiting)
-				r.mu.Unlock()
-			}
+			r.mu.Lock()
+			err = r.robots.recall(&g.Row, text, &redirected)
+			r.mu.Unlock()
 			if err != nil {
 				return err
 			}
@@ -453,6 +441,23 @@ func (r *runner) resume(ctx context.Context) error {
 	return nil
 }
 
+// match spools a row of the input for the contact that an earlier run saved of it, or else
+// appends it to missing.
+func (r *runner) match(row *record.URL, missing *queue) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, found, err := r.archive.saved.take(record.RolePage, row.URL, r.sp.end())
+	if err != nil {
+		return err
+	}
+	q := missing
+	if found {
+		alone := noRows
+		q = &alone
+	}
+	return r.sp.push(q, row)
+}
+
 // remember holds to how a contact in an earlier run of the batch ended, and to what the
 // server asked for.
 func (r *runner) remember(row *record.Fetch) {
@@ -464,7 +469,7 @@ func (r *runner) remember(row *record.Fetch) {
 	c := r.s.contacts[row.Host]
 	c.fails = failsAfter(row, c.fails)
 	gap := r.gap(row, 0, c.fails)
-	if next := int64(row.FetchTime) + row.DurationUS + gap; next > c.next {
+	if next := ended(row) + gap; next > c.next {
 		c.next, c.required = next, gap
 	}
 	if c.next > r.now() || c.fails > 0 {
@@ -867,6 +872,9 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, req *Request,
 	return t, r.emit(ctx, row, reply, made, weight)
 }
 
+// ended is when a contact ended.
+func ended(row *record.Fetch) micros { return int64(row.FetchTime) + row.DurationUS }
+
 // gap is the delay that politeness demands after a contact with a host that asks
 // for a Crawl-delay and has failed so many times in a row.
 func (r *runner) gap(row *record.Fetch, asked micros, fails int) micros {
@@ -874,7 +882,7 @@ func (r *runner) gap(row *record.Fetch, asked micros, fails int) micros {
 	d := max(own.After(row.DurationUS), asked)
 	switch {
 	case row.RetryAfter != 0 && row.Status >= 400:
-		d = max(d, micros(row.RetryAfter)-(int64(row.FetchTime)+row.DurationUS))
+		d = max(d, micros(row.RetryAfter)-ended(row))
 	case overloaded(row):
 		d = max(d, backoffMin<<min(fails-1, 20))
 	}

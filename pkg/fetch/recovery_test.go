@@ -2,10 +2,12 @@ package fetch_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -638,4 +640,77 @@ func TestDiskFull(t *testing.T) {
 	if len(w.log) >= len(urls) {
 		t.Errorf("%d contacts: nothing of the first run was kept", len(w.log))
 	}
+}
+
+// afterRobots begins a round with one page of h.test, stops it once the robots.txt is
+// archived, and after a pause runs it with urls.
+func afterRobots(t *testing.T, opt fetch.Options, w *web, pause time.Duration, urls []record.URL) map[string]string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w.onFetch = func(url string) {
+		if url == "http://h.test/" {
+			time.Sleep(time.Second)
+			cancel()
+		}
+	}
+	if _, err := try(t, ctx, opt, "r1", []record.URL{url("http://h.test/")}); !errors.Is(err, context.Canceled) {
+		t.Fatalf("not interrupted: %v", err)
+	}
+	time.Sleep(pause)
+	w.onFetch, w.log = nil, nil
+	return outcomes(t, run(t, opt, "r1", urls), urls)
+}
+
+// TestRecoveredRulesAreTheSame: a robots.txt is read again with what counted of it, however
+// it came.
+func TestRecoveredRulesAreTheSame(t *testing.T) {
+	rules := "User-agent: *\nDisallow: /first\n" + strings.Repeat("# filler\n", 30_000) + "Disallow: /last\n"
+	var crumbs, zipped strings.Builder
+	for i := range rules {
+		fmt.Fprintf(&crumbs, "1\r\n%c\r\n", rules[i])
+	}
+	z := gzip.NewWriter(&zipped)
+	if _, err := io.WriteString(z, rules); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	urls := []record.URL{url("http://h.test/first"), url("http://h.test/last"), url("http://h.test/")}
+	for name, c := range map[string]struct {
+		reply   string
+		bodyMax int64
+		last    string
+	}{
+		"in chunks of one byte": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + crumbs.String() + "0\r\n\r\n", 1 << 20, record.OutcomeRobotsDenied},
+		"longer than the bound": {fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", zipped.Len(), zipped.String()), 5000, record.OutcomeFetched},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			w := &web{replies: map[string]string{"http://h.test/robots.txt": c.reply}}
+			opt := options(newStore(t), w)
+			opt.BodyMax = c.bodyMax
+			once := outcomes(t, run(t, opt, "r1", urls), urls)
+			if once["http://h.test/last"] != c.last || once["http://h.test/first"] != record.OutcomeRobotsDenied {
+				t.Fatalf("in one run: %v", once)
+			}
+			opt.Store = newStore(t)
+			if got := afterRobots(t, opt, w, 0, urls); !maps.Equal(got, once) {
+				t.Errorf("after a resume %v, in one run %v", got, once)
+			}
+		})
+	}
+}
+
+// TestRecoveredRulesAge: what was learnt of robots rules a day before a batch is run again
+// does not hold any more.
+func TestRecoveredRulesAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &web{replies: map[string]string{"http://h.test/robots.txt": text("User-agent: *\nDisallow: /x\n")}}
+		urls := []record.URL{url("http://h.test/x")}
+		got := afterRobots(t, options(newStore(t), w), w, 25*time.Hour, urls)
+		if len(w.log) != 1 || got["http://h.test/x"] != record.OutcomeRobotsDenied {
+			t.Errorf("contacts %v, outcomes %v; want robots.txt asked for again", w.log, got)
+		}
+	})
 }

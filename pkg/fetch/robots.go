@@ -205,25 +205,46 @@ func (c *robotsCache) conclude(a *authority, name string, v verdict, why string,
 	return nil
 }
 
-// recall takes in a robots row of an earlier run of the batch. waiting has the
-// names of the authorities whose redirects led to a URL.
-func (c *robotsCache) recall(row *record.Fetch, text []byte, waiting map[string][]string) error {
-	names := waiting[row.URL]
-	delete(waiting, row.URL)
+// recalled are the names of the authorities whose redirects led to a URL. Of what is more
+// than recalledMax the saved contacts are gone through again, one after the other.
+type recalled struct {
+	names map[string][]string
+	n     int
+}
+
+const recalledMax = 1 << 14
+
+func (w *recalled) add(url string, names []string) {
+	if len(names) > 0 && w.n+len(names) <= recalledMax {
+		w.names[url] = append(w.names[url], names...)
+		w.n += len(names)
+	}
+}
+
+func (w *recalled) take(url string) []string {
+	names := w.names[url]
+	delete(w.names, url)
+	w.n -= len(names)
+	return names
+}
+
+// recall takes in a robots row of an earlier run of the batch.
+func (c *robotsCache) recall(row *record.Fetch, text []byte, redirected *recalled) error {
+	names := redirected.take(row.URL)
 	if name, ok := strings.CutSuffix(row.URL, "/robots.txt"); ok && strings.Count(name, "/") == 2 {
 		names = append(names, name)
 	}
 	v, why, next := robotsRow(row)
 	if v == asking {
 		if url, _, err := canon.URL(next); err == nil && url != row.URL {
-			waiting[url] = append(waiting[url], names...)
+			redirected.add(url, names)
 		}
 		return nil // where the redirects end nowhere, the contact is gone through again
 	}
 	for _, name := range names {
 		a, err := c.use(name)
 		if err == nil && a.verdict == unknown {
-			err = c.conclude(a, name, v, why, robotsText(row, text), int64(row.FetchTime)+row.DurationUS)
+			err = c.conclude(a, name, v, why, robotsText(row, text), ended(row))
 		}
 		if err != nil {
 			return err

@@ -98,19 +98,20 @@ func (r *runner) choose(addrs []netip.Addr, attempt int) (a netip.Addr, outcome,
 // "" if it has none.
 func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *record.URL, rest halt, req *Request) (t turn, settled bool, err error) {
 	conclude := func(v verdict, why string) (turn, bool, error) {
-		r.conclude(h, e, v, why, nil)
+		r.conclude(h, e, v, why, nil, r.now())
 		return turn{}, true, nil
 	}
-	if saved := r.archive.takeRobots(e.url); saved != nil {
-		g, err := r.archive.load(saved)
+	switch saved, ok, err := r.archive.saved.take(record.RoleRobots, e.url, 0); {
+	case err != nil:
+		return turn{}, false, err
+	case ok:
+		g, text, err := r.archive.load(saved)
 		if err != nil {
 			return turn{}, false, err
 		}
-		text, err := g.Body(robotsTextMax)
-		if err != nil {
-			return turn{}, false, err
+		if r.now()-ended(&g.Row) < us(robotsKeep) {
+			return turn{}, true, r.follow(h, e, &g.Row, text)
 		}
-		return turn{}, true, r.follow(h, e, &g.Row, text)
 	}
 	scheme, _, _ := canon.Split(e.url)
 	protocol := r.opt.Protocols[scheme]
@@ -160,15 +161,15 @@ func (r *runner) follow(h *host, e *errand, row *record.Fetch, text []byte) erro
 	v, why, next := robotsRow(row)
 	switch {
 	case v != asking:
-		r.conclude(h, e, v, why, robotsText(row, text))
+		r.conclude(h, e, v, why, robotsText(row, text), ended(row))
 		return nil
 	case e.hops >= robotsHopsMax: // RFC 9309 section 2.3.1.2
-		r.conclude(h, e, allowAll, "", nil)
+		r.conclude(h, e, allowAll, "", nil, ended(row))
 		return nil
 	}
 	url, name, err := canon.URL(next)
 	if err != nil {
-		r.conclude(h, e, allowAll, "", nil)
+		r.conclude(h, e, allowAll, "", nil, ended(row))
 		return nil
 	}
 	r.mu.Lock()
@@ -182,8 +183,9 @@ func (r *runner) follow(h *host, e *errand, row *record.Fetch, text []byte) erro
 	return nil
 }
 
-// conclude ends an errand: the pages that waited for it may go on.
-func (r *runner) conclude(h *host, e *errand, v verdict, why string, text []byte) {
+// conclude ends an errand, by what was learnt at an instant: the pages that waited for it
+// may go on.
+func (r *runner) conclude(h *host, e *errand, v verdict, why string, text []byte, at micros) {
 	var rules Rules
 	if v == byRules {
 		rules = r.opt.Robots(text)
@@ -191,7 +193,7 @@ func (r *runner) conclude(h *host, e *errand, v verdict, why string, text []byte
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
-	if err := r.robots.conclude(e.auth, e.name, v, why, text, now); err != nil {
+	if err := r.robots.conclude(e.auth, e.name, v, why, text, at); err != nil {
 		r.cancel(err)
 		return
 	}
@@ -204,19 +206,6 @@ func (r *runner) conclude(h *host, e *errand, v verdict, why string, text []byte
 		r.s.schedule(e.from, now)
 		r.stir()
 	}
-}
-
-// takeRobots hands out, once, the group of a robots contact that an earlier run
-// of this transaction had archived.
-func (a *archive) takeRobots(url string) *savedRow {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	list := a.saved.byURL[url]
-	if len(list) == 0 {
-		return nil
-	}
-	a.saved.byURL[url] = list[1:]
-	return &a.saved.rows[list[0]]
 }
 
 // weight bounds bytes of memory that many goroutines hold.
