@@ -2,7 +2,10 @@ package fetch
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
+	"io"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -11,6 +14,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/fingerprint"
+	"mercator/pkg/merge"
 )
 
 // load reads the contact times that still lie ahead at now.
@@ -37,7 +41,7 @@ func (s *scheduler) load(st *store.Store, base *store.Manifest, now micros) erro
 		case row.Module == moduleAddr:
 			s.addrs[addr] = next
 		default:
-			s.contacts[last.Name] = contact{next: next, required: gap}
+			s.contacts.put(last.Name, contact{next: next, required: gap}, now)
 		}
 		return nil
 	})
@@ -47,30 +51,89 @@ func compareContacts(a, b *record.Module) int {
 	return cmp.Or(cmp.Compare(a.Module, b.Module), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Name, b.Name))
 }
 
+// Of the hosts whose names have one FP64, as people can make, contact times of so many are
+// kept; and the memory in which hosts are sorted.
+const (
+	crowdMax   = 1 << 12
+	sortMemory = 8 << 20
+)
+
 // save writes the contact times that lie ahead at now.
 func (s *scheduler) save(tx *store.Tx, now micros) error {
-	var rows []record.Module
-	add := func(module, name string, next, gap micros) {
+	if s.contacts.err != nil {
+		return s.contacts.err
+	}
+	var addrs []record.Module
+	add := func(addr netip.Addr, next micros) {
 		if next > now {
-			rows = append(rows, record.Module{Key: fingerprint.OfString(name), Module: module, Name: name, Value: fmt.Sprintf("%d %d", next, gap)})
+			addrs = append(addrs, contactRow(moduleAddr, addr.String(), next, s.addrDelay))
 		}
 	}
-	for name, c := range s.contacts {
-		add(moduleHost, name, c.next, c.required)
-	}
 	for addr, next := range s.addrs {
-		add(moduleAddr, addr.String(), next, s.addrDelay)
+		add(addr, next)
 	}
 	for addr, a := range s.slots {
-		add(moduleAddr, addr.String(), a.next, s.addrDelay)
+		add(addr, a.next)
 	}
-	slices.SortFunc(rows, func(a, b record.Module) int { return compareContacts(&a, &b) })
+	slices.SortFunc(addrs, func(a, b record.Module) int { return compareContacts(&a, &b) })
+	hosts := merge.NewSorter(sortMemory, s.contacts.far.dir)
+	defer hosts.Close()
+	if err := s.contacts.each(now, func(name string, c contact) error {
+		b := binary.BigEndian.AppendUint64(nil, uint64(c.next))
+		b = binary.BigEndian.AppendUint64(b, uint64(c.required))
+		return hosts.Add(fingerprint.OfString(name), append(b, name...))
+	}); err != nil {
+		return err
+	}
+	sorted, err := hosts.Sort()
+	if err != nil {
+		return err
+	}
 	return saveModules(tx, roleContacts, func(write func(*record.Module) error) error {
-		for i := range rows {
-			if err := write(&rows[i]); err != nil {
+		for i := range addrs {
+			if err := write(&addrs[i]); err != nil {
 				return err
 			}
 		}
-		return nil
+		return saveHosts(sorted, write)
 	})
+}
+
+func contactRow(module, name string, next, gap micros) record.Module {
+	return record.Module{Key: fingerprint.OfString(name), Module: module, Name: name, Value: fmt.Sprintf("%d %d", next, gap)}
+}
+
+// saveHosts writes hosts that come by FP64, each once, with its latest time.
+func saveHosts(sorted *merge.Iter, write func(*record.Module) error) error {
+	crowd := map[string]contact{} // of one FP64
+	last := uint64(0)
+	flush := func() error {
+		for _, name := range slices.Sorted(maps.Keys(crowd)) {
+			row := contactRow(moduleHost, name, crowd[name].next, crowd[name].required)
+			if err := write(&row); err != nil {
+				return err
+			}
+		}
+		clear(crowd)
+		return nil
+	}
+	for {
+		key, b, err := sorted.Next()
+		if err == io.EOF {
+			return flush()
+		}
+		if err != nil {
+			return err
+		}
+		if key != last {
+			if err := flush(); err != nil {
+				return err
+			}
+			last = key
+		}
+		c := contact{next: micros(binary.BigEndian.Uint64(b)), required: micros(binary.BigEndian.Uint64(b[8:]))}
+		if known, ok := crowd[string(b[16:])]; c.next > known.next && (ok || len(crowd) < crowdMax) {
+			crowd[string(b[16:])] = c
+		}
+	}
 }

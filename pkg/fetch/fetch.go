@@ -14,8 +14,9 @@
 //     within five seconds; in use and kept together, at most Options.Connections. From the end of a contact to the
 //     start of the next with the same host lies at least what the row's
 //     required_delay_us says; between contacts with one address, the address delay.
-//   - Memory holds hosts, at most Options.HostsMax with work, and not URLs: rows
-//     wait in a temporary file. Replies that are encoded or wait for the writer,
+//   - Memory holds hosts, at most Options.HostsMax with work and 65,536 without, and not
+//     URLs: rows, what an interrupted run had archived, and further hosts that ask to be
+//     left alone are in temporary files. Replies that are encoded or wait for the writer,
 //     windows of content decoders, parsed robots rules and the names whose rules
 //     are remembered each have a bound of their own.
 //
@@ -149,6 +150,8 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 		weight: newWeight(repliesMax), decoders: newWeight(decodersMax), s: newScheduler(us(opt.AddrDelay)), conns: sessions{max: opt.Connections},
 	}
 	r.room.L = &r.mu
+	r.s.contacts.far.dir = opt.Store.Dir()
+	defer r.s.contacts.close()
 	if opt.Static {
 		r.s.lines = make([]line, opt.Connections)
 	}
@@ -466,17 +469,14 @@ func (r *runner) remember(row *record.Fetch) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c := r.s.contacts[row.Host]
+	now := r.now()
+	c, _ := r.s.contacts.take(row.Host, now)
 	c.fails = failsAfter(row, c.fails)
 	gap := r.gap(row, 0, c.fails)
 	if next := ended(row) + gap; next > c.next {
 		c.next, c.required = next, gap
 	}
-	if c.next > r.now() || c.fails > 0 {
-		r.s.contacts[row.Host] = c
-	} else {
-		delete(r.s.contacts, row.Host)
-	}
+	r.s.contacts.put(row.Host, c, now)
 }
 
 // add puts a row into its host's queue.
@@ -608,8 +608,10 @@ func (r *runner) done(h *host, t turn) (next *host) {
 		r.room.Signal()
 	}
 	next, _ = r.s.take(r.now())
+	err := r.s.contacts.err
 	r.stir()
 	r.mu.Unlock()
+	r.check(err)
 	closeSession(unused)
 	return next
 }

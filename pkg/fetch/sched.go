@@ -14,9 +14,6 @@ import (
 // that what the audit computes from them is exactly what the scheduler held to.
 type micros = int64
 
-// rememberedMax is of how many hosts without work it is remembered that they have failed.
-const rememberedMax = 1 << 16
-
 const parkAfter = micros(politeness.LongestGap / time.Microsecond)
 
 // host is a host (name and port) that has work in this batch.
@@ -102,12 +99,6 @@ type line struct {
 	hosts posHeap // that came to their turn while it was busy
 }
 
-// contact is what outlives a host's work: when it may be contacted again.
-type contact struct {
-	next, required micros
-	fails          int
-}
-
 // scheduler decides which host is contacted when. It is a state machine without
 // a clock and without locks: its caller passes the time and serialises.
 //
@@ -125,12 +116,11 @@ type scheduler struct {
 	slots     map[netip.Addr]*slot
 	times     timeHeap
 	ready     slotHeap
-	contacts  map[string]contact    // hosts without work in this batch
+	contacts  *absent               // hosts without work in this batch
 	addrs     map[netip.Addr]micros // addresses without work, from rounds before
 	holdFrom  micros                // after an unclean stop: when this run began, as if all had been contacted then;
 	holdGap   micros                // the gap that a host waits from there
 	draining  bool
-	sweepAt   int
 }
 
 func newScheduler(addrDelay micros) *scheduler {
@@ -138,9 +128,8 @@ func newScheduler(addrDelay micros) *scheduler {
 		addrDelay: addrDelay,
 		hosts:     map[string]*host{},
 		slots:     map[netip.Addr]*slot{},
-		contacts:  map[string]contact{},
+		contacts:  newAbsent(),
 		addrs:     map[netip.Addr]micros{},
-		sweepAt:   1 << 12,
 	}
 }
 
@@ -151,10 +140,8 @@ func (s *scheduler) host(name string, now micros) *host {
 		return h
 	}
 	h = &host{name: name, queue: noRows}
-	c, known := s.contacts[name]
-	if known {
+	if c, known := s.contacts.take(name, now); known {
 		h.next, h.required, h.fails = c.next, c.required, c.fails
-		delete(s.contacts, name)
 	}
 	if s.holdFrom > 0 {
 		h.last = s.holdFrom
@@ -332,17 +319,7 @@ func (s *scheduler) release(h *host, now micros, contacted bool, required micros
 // retire forgets a host without work, except for what politeness must remember.
 func (s *scheduler) retire(h *host, now micros) {
 	delete(s.hosts, h.name)
-	if h.next > now || h.fails > 0 {
-		s.contacts[h.name] = contact{next: h.next, required: h.required, fails: h.fails}
-	}
-	if many := len(s.contacts) >= rememberedMax; len(s.contacts) >= s.sweepAt {
-		for name, c := range s.contacts {
-			if c.next <= now && (c.fails == 0 || many) {
-				delete(s.contacts, name)
-			}
-		}
-		s.sweepAt = max(1<<12, 2*len(s.contacts))
-	}
+	s.contacts.put(h.name, contact{next: h.next, required: h.required, fails: h.fails}, now)
 }
 
 // drain makes everything due at once, because nothing is to be contacted any more.

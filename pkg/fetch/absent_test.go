@@ -1,0 +1,112 @@
+package fetch
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+)
+
+// TestAbsentHosts holds what is remembered of hosts to a map: most ask to be left alone for
+// long, more than memory is for.
+func TestAbsentHosts(t *testing.T) {
+	const hosts, most = 3000, 400
+	rnd := rand.New(rand.NewPCG(1, 2))
+	s := newScheduler(0)
+	a := s.contacts
+	defer a.close()
+	a.far.dir, a.max, a.sweep = t.TempDir(), most, most
+	model := map[string]contact{}
+	now := micros(1)
+	for range 30_000 {
+		now += 10
+		name := fmt.Sprintf("h%d.test", rnd.IntN(hosts))
+		c, known := a.take(name, now)
+		want := model[name]
+		if want.next > now && (!known || c != want) || known && c != want {
+			t.Fatalf("at %d %s: %v, %v; want %v", now, name, c, known, want)
+		}
+		c.next = max(c.next, now+rnd.Int64N(200_000))
+		c.required, c.fails = rnd.Int64N(1<<40), rnd.IntN(failsMax)
+		a.put(name, c, now)
+		model[name] = c
+		if len(a.near) > most {
+			t.Fatalf("%d hosts in memory", len(a.near))
+		}
+	}
+	if a.err != nil {
+		t.Fatal(a.err)
+	}
+	// They outlive the round, and are read again in another.
+	dir := t.TempDir() + "/fetch"
+	if err := CreateStore(dir, store.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	st, err := store.Open(dir, Kind, Version, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, _, err := st.Begin(t.Context(), "fetch", "r1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.save(tx, now); err != nil {
+		t.Fatal(err)
+	}
+	m, err := tx.Commit(0, "", record.Ledger{Stages: []record.Stage{{Name: "mfetch"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := newScheduler(0)
+	defer again.contacts.close()
+	again.contacts.far.dir, again.contacts.max, again.contacts.sweep = dir, most, most
+	if err := again.load(st, m, now); err != nil {
+		t.Fatal(err)
+	}
+	ahead := 0
+	for name, want := range model {
+		if want.next <= now {
+			continue
+		}
+		ahead++
+		if got, _ := again.contacts.take(name, now); got != (contact{next: want.next, required: want.required}) {
+			t.Errorf("%s read again: %v, want %v", name, got, want)
+		}
+	}
+	if ahead < 2*most || a.far.n == 0 {
+		t.Errorf("%d hosts ask to be left alone, want more than there is memory for", ahead)
+	}
+}
+
+// TestAbsentHostsWithoutDisk: a host whose time cannot be read is not contacted, and the run ends.
+func TestAbsentHostsWithoutDisk(t *testing.T) {
+	a := newAbsent()
+	a.max, a.sweep, a.far.dir = 4, 4, t.TempDir()
+	for i := range 20 {
+		a.put(fmt.Sprint("h", i), contact{next: 1000}, 1)
+	}
+	a.close()
+	if c, known := a.take("h0", 1); !known || c.next < 1000 || a.err == nil {
+		t.Errorf("take = %v, %v; error %v", c, known, a.err)
+	}
+	if err := newSchedulerWith(a).save(nil, 1); err != a.err || !strings.Contains(err.Error(), "closed") {
+		t.Errorf("saved with %v", err)
+	}
+	b := newAbsent()
+	b.max, b.sweep, b.far.dir = 4, 4, t.TempDir()+"/missing"
+	for i := range 4 {
+		b.put(fmt.Sprint("h", i), contact{next: 1000}, 1)
+	}
+	if b.err == nil {
+		t.Error("no error where there is no folder")
+	}
+}
+
+func newSchedulerWith(a *absent) *scheduler {
+	s := newScheduler(0)
+	s.contacts = a
+	return s
+}
