@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/zeebo/xxh3"
@@ -52,6 +53,7 @@ type Store struct {
 	version string
 	wait    time.Duration
 	ahead   bool
+	last    atomic.Pointer[Manifest] // that newest returned: a generation stays as it is
 }
 
 // head is the content of HEAD.
@@ -201,9 +203,7 @@ func (s *Store) FS() durable.FS { return s.fs }
 // are closed: until then every other store of the crawl refuses it. A checkpoint
 // made meanwhile holds the transaction, and its output as long as it is not forgotten.
 func (s *Store) Ahead() *Store {
-	a := *s
-	a.ahead = true
-	return &a
+	return &Store{fs: s.fs, dir: s.dir, kind: s.kind, version: s.version, wait: s.wait, ahead: true}
 }
 
 // Path is the place of a file of the store on the file system.
@@ -307,7 +307,14 @@ func (s *Store) newest() (*Manifest, error) {
 		if ok, err := exists(s.fs, s.manifestPath(g+1)); err != nil {
 			return nil, err
 		} else if !ok {
-			return s.manifest(g)
+			if m := s.last.Load(); m != nil && m.Generation == g {
+				return m, nil
+			}
+			m, err := s.manifest(g)
+			if err == nil {
+				s.last.Store(m)
+			}
+			return m, err
 		}
 	}
 }
