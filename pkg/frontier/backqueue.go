@@ -1,7 +1,6 @@
 package frontier
 
 import (
-	"container/heap"
 	"fmt"
 	"maps"
 	"math"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"mercator/pkg/fault"
+	"mercator/pkg/merge"
 )
 
 // What the back queues of a batch take of memory. A URL more is read when one has left.
@@ -96,8 +96,8 @@ type backQueues struct {
 	filled uint64 // queues so far
 	held   int    // bytes of the queues and in them
 	byHost map[uint64]*backQueue
-	rest   backHeap // those that are not contacted, by the time from which they may be
-	busy   backHeap // those that are, by the time when that ends
+	rest   merge.Heap[*backQueue] // those that are not contacted, by the time from which they may be: the next-contact heap
+	busy   merge.Heap[*backQueue] // those that are, by the time when that ends
 	gone   resting
 	served *waiting // whose bytes are the taker's
 	spare  *waiting // for URLs to come, with their bytes
@@ -121,7 +121,7 @@ type waiting struct {
 func (u *waiting) bytes() int { return waitingBytes + len(u.row) }
 
 func newBackQueues(queues, connections int, draw func() (drawn, bool, error)) *backQueues {
-	return &backQueues{most: queues, free: connections, draw: draw, byHost: map[uint64]*backQueue{}, gone: resting{until: map[uint64]time.Duration{}}}
+	return &backQueues{most: queues, free: connections, draw: draw, byHost: map[uint64]*backQueue{}, rest: merge.NewHeap(sooner), busy: merge.NewHeap(sooner), gone: resting{until: map[uint64]time.Duration{}}}
 }
 
 // fill draws until each queue holds a host.
@@ -150,7 +150,7 @@ func (b *backQueues) fill() error {
 			q = &backQueue{host: d.host, number: b.filled, first: u}
 			q.at = max(b.now, d.wait, b.gone.until[q.host])
 			b.byHost[q.host] = q
-			heap.Push(&b.rest, q)
+			b.rest.Push(q)
 		} else if q.first == nil {
 			q.first = u
 		} else {
@@ -173,8 +173,8 @@ func (b *backQueues) next() (d drawn, more bool, err error) {
 			return drawn{}, false, err
 		}
 		switch {
-		case len(b.rest) > 0 && b.free > 0 && (len(b.busy) == 0 || b.rest[0].at <= max(b.now, b.busy[0].at)):
-			q := heap.Pop(&b.rest).(*backQueue)
+		case b.rest.Len() > 0 && b.free > 0 && (b.busy.Len() == 0 || (*b.rest.First()).at <= max(b.now, (*b.busy.First()).at)):
+			q := b.rest.Pop()
 			u := q.first
 			if q.first = u.next; q.first == nil {
 				q.last = nil // u is the taker's
@@ -183,16 +183,16 @@ func (b *backQueues) next() (d drawn, more bool, err error) {
 			b.now = max(b.now, q.at)
 			b.free--
 			q.at, q.gap = later(b.now, u.contact), u.gap
-			heap.Push(&b.busy, q)
+			b.busy.Push(q)
 			b.served = u
 			return u.drawn, true, nil
-		case len(b.busy) > 0:
-			q := heap.Pop(&b.busy).(*backQueue)
+		case b.busy.Len() > 0:
+			q := b.busy.Pop()
 			b.now = max(b.now, q.at)
 			b.free++
 			q.at = later(q.at, q.gap)
 			if q.first != nil {
-				heap.Push(&b.rest, q)
+				b.rest.Push(q)
 				continue
 			}
 			delete(b.byHost, q.host)
@@ -229,20 +229,9 @@ func (r *resting) add(host uint64, at, now time.Duration) {
 	r.sweep = max(2*len(r.until), minSweep)
 }
 
-// backHeap is the next-contact heap.
-type backHeap []*backQueue
-
-func (h backHeap) Len() int { return len(h) }
-func (h backHeap) Less(i, j int) bool {
-	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].number < h[j].number
-}
-func (h backHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *backHeap) Push(x any)   { *h = append(*h, x.(*backQueue)) }
-func (h *backHeap) Pop() any {
-	x := (*h)[len(*h)-1]
-	(*h)[len(*h)-1] = nil
-	*h = (*h)[:len(*h)-1]
-	return x
+// sooner compares by time, then by which was filled first.
+func sooner(q, r **backQueue) bool {
+	return (*q).at < (*r).at || (*q).at == (*r).at && (*q).number < (*r).number
 }
 
 // latest is when the first of n contacts with a host must begin, so that all have

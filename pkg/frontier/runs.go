@@ -8,6 +8,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
+	"mercator/pkg/merge"
 )
 
 // files opens the files of a store; *store.Store is one.
@@ -98,7 +99,7 @@ func (c *cursor[T]) close() {
 
 // merger reads several runs as one, in ascending order; of equal orders the older run's come first.
 type merger[T segment.Row] struct {
-	heads []mergeHead[T] // a heap
+	heads merge.Heap[mergeHead[T]]
 	all   []*cursor[T]
 	age   int    // of the run that the last row came from; larger is newer
 	taken uint64 // rows
@@ -117,7 +118,7 @@ func (h *mergeHead[T]) below(o *mergeHead[T]) bool {
 
 // newMerger reads runs, oldest first.
 func newMerger[T segment.Row](fs files, runs []run) *merger[T] {
-	m := &merger[T]{}
+	m := &merger[T]{heads: merge.NewHeap((*mergeHead[T]).below)}
 	for _, r := range runs {
 		m.add(&cursor[T]{run: r, fs: fs})
 	}
@@ -127,10 +128,7 @@ func newMerger[T segment.Row](fs files, runs []run) *merger[T] {
 func (m *merger[T]) add(c *cursor[T]) {
 	c.age = len(m.all)
 	m.all = append(m.all, c)
-	m.heads = append(m.heads, mergeHead[T]{c.run.Head, c.age, c})
-	for i := len(m.heads) - 1; i > 0 && m.heads[i].below(&m.heads[(i-1)/2]); i = (i - 1) / 2 {
-		m.heads[i], m.heads[(i-1)/2] = m.heads[(i-1)/2], m.heads[i]
-	}
+	m.heads.Push(mergeHead[T]{c.run.Head, c.age, c})
 }
 
 // addFeed adds rows that are not of a run. first is the order of the first one.
@@ -140,10 +138,10 @@ func (m *merger[T]) addFeed(first uint64, feed func(*T) (uint64, error)) {
 
 // order returns the order of the next row; false at the end.
 func (m *merger[T]) order() (uint64, bool) {
-	if len(m.heads) == 0 {
+	if m.heads.Len() == 0 {
 		return 0, false
 	}
-	return m.heads[0].order, true
+	return m.heads.First().order, true
 }
 
 // next takes the next row; io.EOF after the last.
@@ -164,10 +162,10 @@ func (m *merger[T]) copy(w *runWriter[T]) error {
 
 // take gives read the cursor that has the next row, and moves on; io.EOF after the last.
 func (m *merger[T]) take(read func(*cursor[T]) error) error {
-	if len(m.heads) == 0 {
+	if m.heads.Len() == 0 {
 		return io.EOF
 	}
-	c := m.heads[0].c
+	c := m.heads.First().c
 	if err := c.fill(); err == io.EOF {
 		return c.short()
 	} else if err != nil {
@@ -186,35 +184,15 @@ func (m *merger[T]) take(read func(*cursor[T]) error) error {
 		if c.feed == nil && c.run.Rows != 0 {
 			return c.short()
 		}
-		last := len(m.heads) - 1
-		m.heads[0] = m.heads[last]
-		m.heads = m.heads[:last]
+		m.heads.Pop()
 		c.close()
 	case err != nil:
 		return err
 	default:
-		m.heads[0].order = c.run.Head
+		m.heads.First().order = c.run.Head
+		m.heads.Fix()
 	}
-	m.down()
 	return nil
-}
-
-// down moves the first head to where it belongs.
-func (m *merger[T]) down() {
-	h := m.heads
-	for i := 0; ; {
-		least := i
-		for k := 2*i + 1; k <= 2*i+2 && k < len(h); k++ {
-			if h[k].below(&h[least]) {
-				least = k
-			}
-		}
-		if least == i {
-			return
-		}
-		h[i], h[least] = h[least], h[i]
-		i = least
-	}
 }
 
 // rest returns what is left of the runs, oldest first, and gives the paths of

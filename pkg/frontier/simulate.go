@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"mercator/pkg/merge"
 )
 
 // MaxSimulated is the largest batch that is simulated, where there is all of Memory: its URLs and
@@ -42,9 +44,9 @@ type simulation struct {
 	free  int // connections
 	now   time.Duration
 	state []simState
-	slots []time.Duration // from when each address may be contacted
-	heaps [3]simHeap      // of hosts: those that wait for a time, are due, are contacted
-	parts []simPart       // of hosts, if they are asked for
+	slots []time.Duration      // from when each address may be contacted
+	heaps [3]merge.Heap[int32] // of hosts: those that wait for a time, are due, are contacted
+	parts []simPart            // of hosts, if they are asked for
 }
 
 type simHost struct {
@@ -135,9 +137,7 @@ const (
 
 func newSimulation(p Politeness, urls int) *simulation {
 	s := &simulation{connections: p.Connections, rules: p, urls: make([]uint32, 0, urls), hosts: make([]simHost, 0, urls)}
-	for kind := range s.heaps {
-		s.heaps[kind] = simHeap{s: s, due: kind == simDue}
-	}
+	s.heaps = [...]merge.Heap[int32]{simWaits: merge.NewHeap(s.sooner), simDue: merge.NewHeap(s.earlier), simBusy: merge.NewHeap(s.sooner)}
 	return s
 }
 
@@ -178,63 +178,27 @@ func (s *simulation) end(host int32) int32 {
 	return s.hosts[host+1].first
 }
 
-// simHeap is a heap of the simulation's hosts, by time or, if due, by their next URL. (That of
-// container/heap allocates for each host that is pushed and popped.)
-type simHeap struct {
-	s    *simulation
-	due  bool
-	list []int32
+// earlier compares two hosts by their next URLs.
+func (s *simulation) earlier(i, j *int32) bool {
+	return s.urls[s.state[*i].next] < s.urls[s.state[*j].next]
 }
 
-func (h *simHeap) less(i, j int) bool {
-	a, b := &h.s.state[h.list[i]], &h.s.state[h.list[j]]
-	if !h.due && a.at != b.at {
-		return a.at < b.at
-	}
-	return h.s.urls[a.next] < h.s.urls[b.next]
-}
-
-func (h *simHeap) push(host int32) {
-	h.list = append(h.list, host)
-	for i := len(h.list) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !h.less(i, up) {
-			return
-		}
-		h.list[i], h.list[up] = h.list[up], h.list[i]
-		i = up
-	}
-}
-
-func (h *simHeap) pop() int32 {
-	first, last := h.list[0], len(h.list)-1
-	h.list[0] = h.list[last]
-	h.list = h.list[:last]
-	for i := 0; ; {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < last; child++ {
-			if h.less(child, least) {
-				least = child
-			}
-		}
-		if least == i {
-			return first
-		}
-		h.list[i], h.list[least] = h.list[least], h.list[i]
-		i = least
-	}
+// sooner compares two hosts by time, then by their next URLs.
+func (s *simulation) sooner(i, j *int32) bool {
+	a, b := &s.state[*i], &s.state[*j]
+	return a.at < b.at || a.at == b.at && s.urls[a.next] < s.urls[b.next]
 }
 
 // first is the host that comes first in a heap, -1 if it is empty.
 func (s *simulation) first(kind int) int32 {
-	if len(s.heaps[kind].list) == 0 {
+	if s.heaps[kind].Len() == 0 {
 		return -1
 	}
-	return s.heaps[kind].list[0]
+	return *s.heaps[kind].First()
 }
 
 // move takes the first host of a heap to another.
-func (s *simulation) move(from, to int) { s.heaps[to].push(s.heaps[from].pop()) }
+func (s *simulation) move(from, to int) { s.heaps[to].Push(s.heaps[from].Pop()) }
 
 // Runs of a batch: fewer of a large one, and one where nothing is left to chance. They are tens less one: of nine
 // draws the least and the most leave out a tenth on either side, on the mean.
@@ -312,7 +276,7 @@ func (s *simulation) reset(run int) {
 		s.state[i] = simState{next: h.first, left: n, robots: h.robots, factor: float32(h.stray(s.rng, n)), at: h.wait}
 	}
 	for i := range s.hosts {
-		s.heaps[simWaits].push(int32(i))
+		s.heaps[simWaits].Push(int32(i))
 	}
 }
 
@@ -394,7 +358,7 @@ func (s *simulation) ended(c *curve) bool {
 		}
 		x.left--
 		if x.left == 0 {
-			s.heaps[simBusy].pop()
+			s.heaps[simBusy].Pop()
 			return true
 		}
 		x.next += done

@@ -2,7 +2,6 @@ package frontier
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"mercator/formats/segment"
 	"mercator/formats/store"
 	"mercator/pkg/fault"
+	"mercator/pkg/merge"
 )
 
 // Stat is what a frontier holds.
@@ -81,7 +81,7 @@ func (f *Frontier) Stat(ctx context.Context, o StatOptions) (*Stat, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := &Stat{Policy: m.Params["policy"], Params: maps.Clone(m.Params), Counts: s.Counts, Rewritten: s.Rewritten, Runs: len(s.Later) + len(s.Hosts) + len(s.Held) + len(s.Domains)}
+	st := &Stat{Policy: m.Params["policy"], Params: maps.Clone(m.Params), Counts: s.Counts, Rewritten: s.Rewritten, Runs: len(s.Later) + len(s.Hosts) + len(s.Held) + len(s.Domains) + len(s.Parked)}
 	delete(st.Params, "policy")
 	if st.Outcomes == nil {
 		st.Outcomes = []record.Count{} // a list even when there is none
@@ -142,41 +142,28 @@ func rowsOf(runs []run) (n uint64) {
 	return n
 }
 
-// topHeap holds the hosts with the most URLs left, the least first; here those in flight are among the pending.
-type topHeap []TopHost
-
-func (h topHeap) Len() int           { return len(h) }
-func (h topHeap) Less(i, j int) bool { return compareTop(h[i], h[j]) < 0 }
-func (h topHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *topHeap) Push(x any)        { *h = append(*h, x.(TopHost)) }
-func (h *topHeap) Pop() any {
-	x := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return x
-}
-
 func compareTop(a, b TopHost) int {
 	return cmp.Or(cmp.Compare(a.Pending, b.Pending), cmp.Compare(b.Host, a.Host))
 }
 
 func (f *Frontier) top(ctx context.Context, s *state, n int) ([]TopHost, error) {
-	var h topHeap
+	h := merge.NewHeap(func(a, b *TopHost) bool { return compareTop(*a, *b) < 0 }) // those in flight are among the pending
 	err := eachNewest(ctx, f.st, s.Hosts, func(host *segment.Host) error {
 		t := TopHost{Host: host.Host, Pending: host.Discovered - host.Finished, Discovered: host.Discovered}
 		if t.Pending == 0 {
 			return nil
 		}
-		if len(h) < n {
-			heap.Push(&h, t)
-		} else if compareTop(t, h[0]) > 0 {
-			h[0] = t
-			heap.Fix(&h, 0)
+		if h.Len() < n {
+			h.Push(t)
+		} else if first := h.First(); compareTop(t, *first) > 0 {
+			*first = t
+			h.Fix()
 		}
 		return nil
 	})
-	top := make([]TopHost, len(h))
-	for i := len(h) - 1; i >= 0; i-- {
-		top[i] = heap.Pop(&h).(TopHost)
+	top := make([]TopHost, h.Len())
+	for i := len(top) - 1; i >= 0; i-- {
+		top[i] = h.Pop()
 	}
 	if err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package merge
 
 import (
-	"container/heap"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -26,7 +25,8 @@ type Rows[T record.Row] interface {
 type Records[T record.Row] struct {
 	by     string
 	schema *record.Schema
-	heap   streams[T]
+	inputs []*stream[T]
+	heap   Heap[*stream[T]] // those that have not ended
 	begun  bool
 	sum    record.RowHasher[T]
 	ends   []record.Trailer // of the inputs, as given
@@ -46,7 +46,7 @@ type stream[T record.Row] struct {
 // NewRecords merges one input or more, whose names stand in messages, by a column
 // of numbers, times or text. A row below the one before it in its input is an error.
 func NewRecords[T record.Row](by string, inputs []Rows[T], names []string) (*Records[T], error) {
-	m := &Records[T]{by: by, schema: inputs[0].Schema(), ends: make([]record.Trailer, len(inputs))}
+	m := &Records[T]{by: by, schema: inputs[0].Schema(), heap: NewHeap(before[T]), ends: make([]record.Trailer, len(inputs))}
 	for i, in := range inputs {
 		if err := refuseBody(in, names[i]); err != nil {
 			return nil, err
@@ -63,7 +63,7 @@ func NewRecords[T record.Row](by string, inputs []Rows[T], names []string) (*Rec
 		if _, ok := valueOf(s.field); !ok {
 			return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("column %q has no order", by), Want: "a column of numbers, times or text"}
 		}
-		m.heap = append(m.heap, s)
+		m.inputs = append(m.inputs, s)
 	}
 	return m, nil
 }
@@ -121,53 +121,40 @@ func (m *Records[T]) Read(row *T) error {
 		if err := m.begin(); err != nil {
 			return err
 		}
-	} else if len(m.heap) > 0 {
-		switch err := m.read(m.heap[0]); {
+	} else if m.heap.Len() > 0 {
+		switch err := m.read(*m.heap.First()); {
 		case err == io.EOF:
-			heap.Pop(&m.heap)
+			m.heap.Pop()
 		case err != nil:
 			return err
 		default:
-			heap.Fix(&m.heap, 0)
+			m.heap.Fix()
 		}
 	}
-	if len(m.heap) == 0 {
+	if m.heap.Len() == 0 {
 		return io.EOF
 	}
-	*row = m.heap[0].row
+	*row = (*m.heap.First()).row
 	m.sum.Add(row)
 	return nil
 }
 
 func (m *Records[T]) begin() error {
-	all := m.heap
-	m.heap = nil
-	for _, s := range all {
+	for _, s := range m.inputs {
 		switch err := m.read(s); {
 		case err == nil:
-			m.heap = append(m.heap, s)
+			m.heap.Push(s)
 		case err != io.EOF:
 			return err
 		}
 	}
-	heap.Init(&m.heap)
 	return nil
 }
 
-type streams[T record.Row] []*stream[T]
-
-func (h streams[T]) Len() int { return len(h) }
-func (h streams[T]) Less(i, j int) bool {
-	c := h[i].at.compare(h[j].at)
-	return c < 0 || c == 0 && h[i].order < h[j].order
-}
-func (h streams[T]) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *streams[T]) Push(x any)   { *h = append(*h, x.(*stream[T])) }
-func (h *streams[T]) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return x
+// before compares by value, then by input.
+func before[T record.Row](s, t **stream[T]) bool {
+	c := (*s).at.compare((*t).at)
+	return c < 0 || c == 0 && (*s).order < (*t).order
 }
 
 // sortedRows gives rows back from a Sorter.

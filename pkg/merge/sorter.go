@@ -208,7 +208,7 @@ func (s *Sorter) free() { s.chunk, s.spare, s.scratch = chunk{}, chunk{}, nil }
 type Iter struct {
 	sorter *Sorter // in memory
 	next   int
-	runs   []head // spilled: a heap
+	runs   Heap[head] // spilled
 	begun  bool
 }
 
@@ -224,24 +224,23 @@ func (it *Iter) Next() (key uint64, payload []byte, err error) {
 		return e.key, it.sorter.payload(e.off), nil
 	}
 	if it.begun {
-		top := &it.runs[0]
+		top := it.runs.First()
 		switch err := top.run.read(); {
 		case err == io.EOF:
-			last := len(it.runs) - 1
-			it.runs[0] = it.runs[last]
-			it.runs = it.runs[:last]
+			it.runs.Pop()
 		case err != nil:
 			return 0, nil, err
 		default:
 			top.key = top.run.key
+			it.runs.Fix()
 		}
-		it.down(0)
 	}
 	it.begun = true
-	if len(it.runs) == 0 {
+	if it.runs.Len() == 0 {
 		return 0, nil, io.EOF
 	}
-	return it.runs[0].key, it.runs[0].run.payload, nil
+	top := it.runs.First()
+	return top.key, top.run.payload, nil
 }
 
 // head is a run and its next key, which stands here to be near to the others'.
@@ -252,24 +251,6 @@ type head struct {
 }
 
 func (h *head) below(o *head) bool { return h.key < o.key || h.key == o.key && h.order < o.order }
-
-// down moves the run at i to where it belongs among those below it.
-func (it *Iter) down(i int) {
-	h := it.runs
-	for {
-		least := i
-		for k := 2*i + 1; k <= 2*i+2 && k < len(h); k++ {
-			if h[k].below(&h[least]) {
-				least = k
-			}
-		}
-		if least == i {
-			return
-		}
-		h[i], h[least] = h[least], h[i]
-		i = least
-	}
-}
 
 // spill is a file without name that holds sorted runs, one behind the other: for
 // each record the key in 8 little-endian bytes, the payload's length as uvarint,
@@ -306,17 +287,14 @@ func (p *spill) close() error {
 
 // merge opens runs, which arrived in this order, to be read with about memory bytes.
 func (p *spill) merge(runs []section, memory int64) (*Iter, error) {
-	it := &Iter{}
+	it := &Iter{runs: NewHeap((*head).below)}
 	buffer := max(leastRead, min(runBuffer, memory/int64(len(runs))))
 	for i, r := range runs {
 		rd := p.open(r, int(buffer))
 		if err := rd.read(); err != nil {
 			return nil, err
 		}
-		it.runs = append(it.runs, head{rd.key, i, rd})
-	}
-	for i := len(it.runs)/2 - 1; i >= 0; i-- {
-		it.down(i)
+		it.runs.Push(head{rd.key, i, rd})
 	}
 	return it, nil
 }

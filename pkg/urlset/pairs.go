@@ -220,53 +220,34 @@ func (s *source) next() error {
 var errShort = errors.New("fewer bytes than were written")
 
 // before compares by key, then by arrival, which no two pairs share.
-func (s *source) before(t *source) bool {
-	return s.key < t.key || s.key == t.key && s.arrival < t.arrival
+func before(s, t **source) bool {
+	return (*s).key < (*t).key || (*s).key == (*t).key && (*s).arrival < (*t).arrival
 }
 
 // merge returns a function that gives the pairs of the runs in order.
 func (p *pairs) merge(runs []section) (func() (pair, error), error) {
-	var heap []*source
+	heap := merge.NewHeap(before)
 	for _, r := range runs {
 		s := &source{in: bufio.NewReaderSize(io.NewSectionReader(p.file, r.off, r.length), pairBuffer)}
 		if err := s.next(); err != nil {
 			return nil, err
 		}
-		heap = append(heap, s)
-	}
-	for i := len(heap)/2 - 1; i >= 0; i-- {
-		sink(heap, i)
+		heap.Push(s)
 	}
 	return func() (pair, error) {
-		if len(heap) == 0 {
+		if heap.Len() == 0 {
 			return pair{}, io.EOF
 		}
-		e := heap[0].pair
-		switch err := heap[0].next(); {
+		s := *heap.First()
+		e := s.pair
+		switch err := s.next(); {
 		case err == io.EOF:
-			heap[0] = heap[len(heap)-1]
-			heap = heap[:len(heap)-1]
+			heap.Pop()
 		case err != nil:
 			return pair{}, err
+		default:
+			heap.Fix()
 		}
-		sink(heap, 0)
 		return e, nil
 	}, nil
-}
-
-// sink moves the source at i down to where the heap is in order.
-func sink(heap []*source, i int) {
-	for {
-		least := i
-		for _, child := range [2]int{2*i + 1, 2*i + 2} {
-			if child < len(heap) && heap[child].before(heap[least]) {
-				least = child
-			}
-		}
-		if least == i {
-			return
-		}
-		heap[i], heap[least] = heap[least], heap[i]
-		i = least
-	}
 }
