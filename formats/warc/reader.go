@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"hash/crc32"
 	"io"
 	"strconv"
 	"strings"
@@ -24,6 +25,7 @@ type ReaderOptions struct {
 	Name   string // file name for messages
 	Offset int64  // of the input's first byte in the file
 	Verify bool   // check WARC-Block-Digest where a record has one (SHA-1 only)
+	CRC    bool   // for Reader.Inflated
 
 	HeaderMax int // bytes of a record header; 0: 64 KiB
 	FieldsMax int // named fields of a header; 0: 512
@@ -44,6 +46,8 @@ type Reader struct {
 	zs    *zstd.Decoder
 	frame frameReader
 	codec Codec
+	head  int64       // bytes of the gzip member's header
+	crc   hash.Hash32 // of what the member inflates to; nil: not asked for
 
 	rec    Record
 	block  block
@@ -120,6 +124,16 @@ func (r *Reader) Number() int64 { return r.number }
 
 // Codec says how the current record was compressed.
 func (r *Reader) Codec() Codec { return r.codec }
+
+// Inflated describes the gzip member of the current record when that was read whole
+// (Finish): the bytes of its header, and the CRC-32 of what it inflates to if
+// ReaderOptions.CRC asked for it.
+func (r *Reader) Inflated() (header int64, crc uint32) {
+	if r.crc != nil {
+		crc = r.crc.Sum32()
+	}
+	return r.head, crc
+}
 
 // Close releases the decompressor. Records are not to be used afterwards.
 func (r *Reader) Close() {
@@ -272,7 +286,13 @@ func (r *Reader) openMember() error {
 			return r.failHead(err)
 		}
 		r.gz.Multistream(false)
-		r.wrap(r.gz)
+		r.head = r.offset() - r.start
+		if r.opt.CRC {
+			r.crc = crc32.NewIEEE()
+			r.wrap(io.TeeReader(r.gz, r.crc))
+		} else {
+			r.wrap(r.gz)
+		}
 	case len(magic) >= 4 && binary.LittleEndian.Uint32(magic) == frameMagic:
 		r.codec = Zstd
 		r.frame = frameReader{in: r.in}

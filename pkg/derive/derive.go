@@ -12,7 +12,6 @@
 //     archive gives the same files.
 //   - WET has the text of PDF, DOCX, ODT and plain text besides that of HTML, and
 //     pages of status 2xx only; revisits have none, since their originals do.
-//   - Gzip-Metadata has no Inflated-CRC, Header-Length and Footer-Length.
 //   - Headers that come more than once are an array.
 //   - Lists are bounded (MaxItems), and marked "Truncated" where they were.
 //
@@ -97,7 +96,7 @@ func NewWriter(out io.Writer, head uint64, opt Options) *Writer {
 // File derives from one WARC file, which is not empty. name is that by which derived
 // records tell it.
 func (w *Writer) File(ctx context.Context, in io.Reader, name string) error {
-	r := warc.NewReader(in, warc.ReaderOptions{Name: name})
+	r := warc.NewReader(in, warc.ReaderOptions{Name: name, CRC: w.opt.Format == WAT})
 	defer r.Close()
 	for w.left > 0 {
 		if ctx.Err() != nil {

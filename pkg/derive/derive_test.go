@@ -1,8 +1,12 @@
 package derive
 
 import (
+	"bufio"
 	"bytes"
+	"compress/flate"
+	"compress/gzip"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -170,6 +174,54 @@ func TestWAT(t *testing.T) {
 	inflated, _ := at(response, "Container/Gzip-Metadata/Inflated-Length").(string)
 	if fmt.Sprint(number(atoi(header)+int64(len(body))+4)) != inflated || atoi(header) < 100 {
 		t.Errorf("header of %s bytes, member of %s", header, inflated)
+	}
+}
+
+// What WAT says of gzip members is so, of those with a name and a comment, too.
+func TestWATGzip(t *testing.T) {
+	var file bytes.Buffer
+	members := bufio.NewReader(bytes.NewReader(archive(t, warc.Gzip, reply("text/html", page))))
+	for i := 0; ; i++ {
+		z, err := gzip.NewReader(members)
+		if err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		z.Multistream(false)
+		w := gzip.NewWriter(&file)
+		w.Header = gzip.Header{Extra: make([]byte, i), Name: strings.Repeat("n", i), Comment: "c"}
+		if _, err := io.Copy(w, z); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := int64(0)
+	for _, record := range derived(t, Options{Format: WAT}, 0, file.Bytes()) {
+		_, block, _ := strings.Cut(record, "\n")
+		var v any
+		if err := json.Unmarshal([]byte(block), &v); err != nil {
+			t.Fatal(err)
+		}
+		number := func(name string) int64 {
+			text, _ := at(v, "Container/"+name).(string)
+			return atoi(text)
+		}
+		offset, length, head, foot := number("Offset"), number("Gzip-Metadata/Deflate-Length"), number("Gzip-Metadata/Header-Length"), number("Gzip-Metadata/Footer-Length")
+		if offset != next || foot != 8 || head < 10 || head+foot > length {
+			t.Fatalf("%v", at(v, "Container"))
+		}
+		next = offset + length
+		footer := file.Bytes()[next-foot:]
+		text, err := io.ReadAll(flate.NewReader(bytes.NewReader(file.Bytes()[offset+head : next-foot])))
+		if err != nil || int64(len(text)) != number("Gzip-Metadata/Inflated-Length") || int64(int32(binary.LittleEndian.Uint32(footer))) != number("Gzip-Metadata/Inflated-CRC") {
+			t.Errorf("%v: %d bytes, %v", at(v, "Container"), len(text), err)
+		}
+	}
+	if next != int64(file.Len()) {
+		t.Errorf("records to byte %d of %d", next, file.Len())
 	}
 }
 

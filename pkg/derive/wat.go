@@ -103,7 +103,12 @@ func (w *Writer) envelope(r *warc.Reader, rec *warc.Record, file string) (object
 		return nil, err
 	}
 	if codec == warc.Gzip {
-		container.add("Gzip-Metadata", object{{"Deflate-Length", number(r.Good() - offset)}, {"Inflated-Length", number(inflated)}})
+		header, crc := r.Inflated()
+		container.add("Gzip-Metadata", object{
+			{"Deflate-Length", number(r.Good() - offset)}, // of the whole member
+			{"Header-Length", number(header)}, {"Footer-Length", "8"},
+			{"Inflated-CRC", number(int64(int32(crc)))}, {"Inflated-Length", number(inflated)},
+		})
 	}
 	switch {
 	case m.head != nil:
