@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,11 +12,14 @@ import (
 	"strings"
 	"time"
 
+	"mercator/formats/record"
 	"mercator/formats/warc"
+	"mercator/pkg/canon"
 )
 
-// pack writes pages as response records to a WARC file, gzip or zstd by its name.
-func pack(path string, pages [][]byte) error {
+// pack writes pages as response records to a WARC file, gzip or zstd by its name, and
+// the fetch rows that point to them to another file.
+func pack(path, rows string, pages [][]byte) error {
 	e := warc.Encoder{Codec: warc.Gzip}
 	if strings.HasSuffix(path, ".zst") {
 		e.Codec = warc.Zstd
@@ -25,7 +29,16 @@ func pack(path string, pages [][]byte) error {
 		return err
 	}
 	defer f.Close() // after an error; else it is closed below
+	fetched, err := os.Create(rows)
+	if err != nil {
+		return err
+	}
+	defer fetched.Close()
 	w := warc.NewWriter(f, 0)
+	out, err := record.NewWriter[record.Fetch](fetched, record.WriterOptions{Level: record.Fast})
+	if err != nil {
+		return err
+	}
 	for i, page := range pages {
 		head := fmt.Sprintf("HTTP/1.1 200 OK\r\nServer: nginx\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: %d\r\n\r\n", len(page))
 		block := append([]byte(head), page...)
@@ -33,14 +46,30 @@ func pack(path string, pages [][]byte) error {
 			Type: warc.TypeResponse, TargetURI: fmt.Sprintf("http://example.org/docs/%d.html", i), ContentType: "application/http; msgtype=response",
 			Date: time.Unix(1_700_000_000+int64(i), 0), Block: bytes.NewReader(block), Length: int64(len(block)),
 		}
-		if _, _, err := w.Write(rec, e); err != nil {
+		offset, length, err := w.Write(rec, e)
+		if err != nil {
+			return err
+		}
+		if err := out.Write(&record.Fetch{
+			URL: rec.TargetURI, Key: canon.Options{}.URLKey("example.org", rec.TargetURI), Host: "example.org", FetchTime: record.TimeOf(rec.Date),
+			Role: record.RolePage, Outcome: record.OutcomeFetched, Status: 200, MIME: "text/html", Charset: "utf-8", BodyLength: int64(len(page)),
+			WARCFilename: filepath.Base(path), WARCOffset: offset, WARCLength: length,
+		}); err != nil {
 			return err
 		}
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	return f.Close()
+	n, hash, err := out.Finish()
+	if err != nil {
+		return err
+	}
+	made := record.Stage{Name: "pack", Out: n, OutHash: hash.String(), Made: []record.Count{{Reason: "page", N: n}}}
+	if _, err := out.Commit(record.Ledger{Stages: []record.Stage{made}}); err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), fetched.Close())
 }
 
 // unpack reads a WARC file to its end, and is the measure of decoding alone.
@@ -70,7 +99,8 @@ func unpack(path string) (size int64, took time.Duration, err error) {
 	}
 }
 
-// command measures mextract from WARC files of the pages to link records, beside what
+// command measures mextract from WARC files of the pages to link records, as they are
+// and by the fetch rows that point to them, as in a crawl, beside what
 // decoding alone and finding alone (in memory, so many bytes a second) take together.
 func command(out io.Writer, mextract string, pages [][]byte, perSecond float64, runs int) error {
 	dir, err := os.MkdirTemp("", "bench-html")
@@ -80,33 +110,44 @@ func command(out io.Writer, mextract string, pages [][]byte, perSecond float64, 
 	defer os.RemoveAll(dir)
 	fmt.Fprintln(out, "| from | decoding, MB/s | in memory, MB/s | mextract, MB/s of processor time | of clock, two cores | share of processor time that is decoding and finding | clock: share of the possible |")
 	fmt.Fprintln(out, "|---|---|---|---|---|---|---|")
+	rows := filepath.Join(dir, "rows.arrows.zst")
 	for _, suffix := range []string{".warc.gz", ".warc.zst"} {
 		path := filepath.Join(dir, "pages"+suffix)
-		if err := pack(path, atLeast(pages, 200e6)); err != nil {
+		if err := pack(path, rows, atLeast(pages, 200e6)); err != nil {
 			return err
 		}
+		ways := []struct {
+			name       string
+			args       []string
+			cpu, clock time.Duration
+		}{{name: suffix, args: []string{path}}, {name: "store of " + suffix, args: []string{"--warc", dir, rows}}}
 		var size int64
-		var decode, cpu, clock time.Duration
+		var decode time.Duration
 		for range runs {
 			n, took, err := unpack(path)
 			if err != nil {
 				return err
 			}
 			size, decode = n, least(decode, took)
-			c := exec.Command(mextract, "-@", "2", "--quiet", "-o", filepath.Join(dir, "links.arrows.zst"), path)
-			c.Stderr = os.Stderr
-			start := time.Now()
-			if err := c.Run(); err != nil {
-				return err
+			for i := range ways {
+				way := &ways[i]
+				c := exec.Command(mextract, append([]string{"-@", "2", "--quiet", "-o", filepath.Join(dir, "links.arrows.zst")}, way.args...)...)
+				c.Stderr = os.Stderr
+				start := time.Now()
+				if err := c.Run(); err != nil {
+					return err
+				}
+				way.clock = least(way.clock, time.Since(start))
+				way.cpu = least(way.cpu, c.ProcessState.UserTime()+c.ProcessState.SystemTime())
 			}
-			clock = least(clock, time.Since(start))
-			cpu = least(cpu, c.ProcessState.UserTime()+c.ProcessState.SystemTime())
 		}
 		rate := func(t time.Duration) float64 { return float64(size) / 1e6 / t.Seconds() }
 		memory := time.Duration(float64(size) / perSecond * float64(time.Second))
 		together := decode + memory
-		fmt.Fprintf(out, "| %s | %.0f | %.0f | %.0f | %.0f | %.2f | %.2f |\n", suffix, rate(decode), rate(memory), rate(cpu), rate(clock),
-			together.Seconds()/cpu.Seconds(), together.Seconds()/2/clock.Seconds())
+		for _, way := range ways {
+			fmt.Fprintf(out, "| %s | %.0f | %.0f | %.0f | %.0f | %.2f | %.2f |\n", way.name, rate(decode), rate(memory), rate(way.cpu), rate(way.clock),
+				together.Seconds()/way.cpu.Seconds(), together.Seconds()/2/way.clock.Seconds())
+		}
 	}
 	fmt.Fprintln(out)
 	return nil
