@@ -482,6 +482,49 @@ func (s *Store) OpenFile(path string) (durable.File, error) {
 		Hint: `run the command again; if it is missing still, go back with "mckpt restore"`}
 }
 
+// OpenSummed opens a file of a manifest to be read from its first byte to its last. Where it ends it refuses one that is
+// not as the manifest says: fault.Truncated, or fault.Corrupt. It is not for growing files.
+func (s *Store) OpenSummed(e Entry) (io.ReadCloser, error) {
+	f, err := s.OpenFile(e.Path)
+	if err != nil {
+		return nil, err
+	}
+	return &summed{file: f, path: s.Path(e.Path), want: e, hash: xxh3.New()}, nil
+}
+
+type summed struct {
+	file   durable.File
+	path   string
+	want   Entry
+	hash   *xxh3.Hasher
+	length int64
+}
+
+func (r *summed) Read(b []byte) (int, error) {
+	n, err := r.file.ReadAt(b[:min(int64(len(b)), r.want.Length-r.length)], r.length)
+	r.length += int64(n)
+	_, _ = r.hash.Write(b[:n]) // never fails
+	switch {
+	case r.length < r.want.Length && err == io.EOF:
+		return n, r.refuse(fault.Truncated, fmt.Sprintf("byte %d", r.length), "its end", fmt.Sprintf("%d bytes", r.want.Length))
+	case r.length < r.want.Length:
+		return n, err
+	}
+	if more, _ := r.file.ReadAt(make([]byte, 1), r.length); more > 0 {
+		return n, r.refuse(fault.Corrupt, fmt.Sprintf("byte %d", r.length), "more bytes", fmt.Sprintf("%d", r.want.Length))
+	}
+	if have := hexSum(r.hash); have != r.want.Sum {
+		return n, r.refuse(fault.Corrupt, "whole file", "checksum "+have, r.want.Sum)
+	}
+	return n, io.EOF
+}
+
+func (r *summed) refuse(class fault.Class, place, found, want string) error {
+	return &fault.Error{Class: class, File: r.path, Place: place, Found: found, Want: want + ", as in the manifest", Hint: `go back with "mckpt restore"`}
+}
+
+func (r *summed) Close() error { return r.file.Close() }
+
 // Lookup says what (verb, txn) is to this store now, without the lock.
 // found: it has committed, and its output is there. One that has committed and
 // whose output is gone is fault.Conflict naming the checkpoint; while another

@@ -331,10 +331,11 @@ func unpack(dir string, in io.Reader) error {
 	for {
 		h, err := r.Next()
 		if err == io.EOF {
-			return nil
+			_, err = io.Copy(io.Discard, in) // a checksum is compared at the end
+			return err
 		}
 		if err != nil {
-			return &fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("entry %d of the archive", files+1), Err: err}
+			return corruptEntry(files+1, err)
 		}
 		files++
 		size += h.Size
@@ -352,17 +353,34 @@ func unpack(dir string, in io.Reader) error {
 		path := filepath.Join(dir, filepath.FromSlash(h.Name))
 		if h.Typeflag == tar.TypeDir {
 			if err := os.Mkdir(path, 0o700); err != nil {
-				return err
+				return corruptEntry(files, err)
 			}
 			continue
 		}
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, os.FileMode(h.Mode)&0o700)
 		if err != nil {
-			return err
+			return corruptEntry(files, err)
 		}
 		_, err = io.Copy(f, r)
 		if err := errors.Join(err, f.Close()); err != nil {
-			return err
+			return corruptEntry(files, err)
 		}
 	}
+}
+
+// corruptEntry is the error of an entry of an archive that cannot be: one that ends early, or of a name that another has
+// or that no file can have. What is wrong with a disk is no fault of the archive.
+func corruptEntry(n int, err error) error {
+	e := &fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("entry %d of the archive", n), Err: err}
+	var path *fs.PathError
+	switch {
+	case fault.ClassOf(err) != "":
+		return err
+	case !errors.As(err, &path):
+		return e
+	case errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.EINVAL):
+		e.Found = fmt.Sprintf("name %q: %v", filepath.Base(path.Path), path.Err) // the folder is a temporary one
+		return e
+	}
+	return err
 }

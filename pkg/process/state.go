@@ -106,11 +106,13 @@ func OpenChange(ctx context.Context, dir string, m Stateful, txn string, opt sto
 	c.state, err = m.Begin(ctx, old, txn)
 	if err = c.fail(ctx, err); err != nil {
 		var f *fault.Error
-		if errors.As(err, &f) && f.File == "" {
-			f.File = s.Path(c.base)
-			return nil, err
+		if !errors.As(err, &f) {
+			return nil, &fault.Error{File: s.Path(c.base), Err: err}
 		}
-		return nil, &fault.Error{File: s.Path(c.base), Err: err}
+		if f.File == "" {
+			f.File = s.Path(c.base)
+		}
+		return nil, err
 	}
 	return c, nil
 }
@@ -175,7 +177,10 @@ func (c *Change) Commit(ctx context.Context, stage string, in record.Trailer) er
 		return err
 	}
 	if c.failed != nil {
-		n, _ := strconv.ParseUint(tx.Base().State[keyFailures], 10, 64) // absent: none
+		n, err := failuresOf(c.store, tx.Base())
+		if err != nil {
+			return err
+		}
 		tx.SetState(keyFailures, strconv.FormatUint(n+1, 10))
 	} else if err := replaceState(tx, spool); err != nil {
 		return err
@@ -271,11 +276,11 @@ func openState(s *store.Store, m *store.Manifest) (r io.Reader, close func(), er
 	if e == nil {
 		return eof{}, func() {}, nil
 	}
-	f, err := s.OpenFile(e.Path)
+	f, err := s.OpenSummed(*e)
 	if err != nil {
 		return nil, nil, err
 	}
-	return io.NewSectionReader(f, 0, e.Length), func() { f.Close() }, nil // was read only
+	return f, func() { f.Close() }, nil // was read only
 }
 
 type eof struct{}
@@ -299,7 +304,22 @@ func CopyState(out io.Writer, dir string, opt store.Options) (failures uint64, e
 		return 0, err
 	}
 	defer close()
+	if failures, err = failuresOf(s, m); err != nil {
+		return 0, err
+	}
 	_, err = io.Copy(out, in)
-	failures, _ = strconv.ParseUint(m.State[keyFailures], 10, 64) // absent: none
 	return failures, err
+}
+
+// failuresOf is how many changes are missing from a state.
+func failuresOf(s *store.Store, m *store.Manifest) (uint64, error) {
+	text := m.State[keyFailures]
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, &fault.Error{Class: fault.Corrupt, File: s.Dir(), Place: "state " + keyFailures, Found: strconv.Quote(text), Want: "a number"}
+	}
+	return n, nil
 }

@@ -1,15 +1,12 @@
 package process
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -282,22 +279,6 @@ func TestStateRefused(t *testing.T) {
 	if err := CreateStore("/Tags", opt); !errors.Is(err, fault.Usage) {
 		t.Error(err)
 	}
-	if _, err := OpenChange(context.Background(), "/tags", imageModule{}, "", opt); !errors.Is(err, fault.WrongKind) {
-		t.Error(err)
-	}
-	for _, state := range []string{"a\n", "a\tb\t1\n", "a\t1\t-1\n", "a\t1\t1\t1\n"} {
-		if _, err := (tagsModule{}).Begin(context.Background(), strings.NewReader(state), ""); !errors.Is(err, fault.Corrupt) {
-			t.Errorf("%q: %v", state, err)
-		}
-	}
-	var evil bytes.Buffer
-	if err := packNames(&evil, "../x"); err != nil {
-		t.Fatal(err)
-	}
-	e := &Exec{ModuleName: "x", Command: "true"}
-	if _, err := e.Begin(context.Background(), &evil, ""); err == nil || !strings.Contains(err.Error(), "../x") {
-		t.Error(err)
-	}
 }
 
 // An end from outside is no failure of the module.
@@ -338,41 +319,6 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// A state that its module does not write is refused, whatever the store's checksums say.
-func TestBadStates(t *testing.T) {
-	archive := func(headers ...tar.Header) string {
-		var b strings.Builder
-		w := tar.NewWriter(&b)
-		for i := range headers {
-			must(t, w.WriteHeader(&headers[i]))
-		}
-		must(t, w.Close())
-		return b.String()
-	}
-	many := make([]tar.Header, MaxStateFiles+1)
-	for i := range many {
-		many[i] = tar.Header{Name: strconv.Itoa(i), Mode: 0o600, Typeflag: tar.TypeReg}
-	}
-	program := &Exec{ModuleName: "p", Command: "true"}
-	for name, c := range map[string]struct {
-		m           Stateful
-		state, says string
-	}{
-		"two fields":   {tagsModule{}, "a\t1\n", "line 1"},
-		"no number":    {tagsModule{}, "a\t1\t1\nb\tx\t1\n", "line 2"},
-		"a key twice":  {tagsModule{}, "a\t1\t1\na\t2\t2\n", "want keys that ascend"},
-		"keys fall":    {imageModule{}, "b\t1\t1\na\t2\t2\n", "want keys that ascend"},
-		"no archive":   {program, strings.Repeat("x", 1024), "entry 1"},
-		"a name above": {program, archive(tar.Header{Name: "../x", Mode: 0o600, Typeflag: tar.TypeReg}), `name "../x"`},
-		"a link":       {program, archive(tar.Header{Name: "x", Linkname: "/etc/passwd", Typeflag: tar.TypeSymlink}), "a file or a folder"},
-		"many files":   {program, archive(many...), "10000 files"},
-	} {
-		if _, err := c.m.Begin(context.Background(), strings.NewReader(c.state), "r1"); !errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, want corrupt with %q", name, err, c.says)
-		}
-	}
-}
-
 func readFile(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(name)
@@ -380,15 +326,4 @@ func readFile(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	return string(b)
-}
-
-// packNames writes an archive of empty files.
-func packNames(out io.Writer, names ...string) error {
-	w := tar.NewWriter(out)
-	for _, n := range names {
-		if err := w.WriteHeader(&tar.Header{Name: n, Mode: 0o600}); err != nil {
-			return err
-		}
-	}
-	return w.Close()
 }

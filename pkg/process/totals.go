@@ -30,29 +30,51 @@ func (imageModule) Begin(_ context.Context, old io.Reader, _ string) (State, err
 	return readTotals(old)
 }
 
+// maxLine bounds a line of totals, in bytes: a finding has at most 4,096.
+const maxLine = 64 << 10
+
+// readTotals takes what Write writes, and nothing else.
 func readTotals(old io.Reader) (totals, error) {
 	t := make(totals)
-	lines := bufio.NewScanner(old)
+	in := bufio.NewReaderSize(old, maxLine)
 	last := ""
-	for n := 1; lines.Scan(); n++ {
-		f := strings.Split(lines.Text(), "\t")
-		bad := &fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("totals, line %d", n), Found: fmt.Sprintf("%q", cut(lines.Text(), 80)), Want: "KEY<tab>FINDINGS<tab>SUM"}
+	for n := 1; ; n++ {
+		b, err := in.ReadSlice('\n')
+		line := strings.TrimSuffix(string(b), "\n")
+		refuse := func(class fault.Class, want string) (totals, error) {
+			return nil, &fault.Error{Class: class, Place: fmt.Sprintf("totals, line %d", n), Found: fmt.Sprintf("%q", cut(line, 80)), Want: want}
+		}
+		switch {
+		case err == io.EOF && line == "":
+			return t, nil
+		case err == io.EOF:
+			return refuse(fault.Truncated, "an end of line")
+		case err == bufio.ErrBufferFull:
+			return refuse(fault.Corrupt, fmt.Sprintf("an end of line within %d bytes", maxLine))
+		case err != nil:
+			return nil, err
+		}
+		f := strings.Split(line, "\t")
 		if len(f) != 3 {
-			return nil, bad
+			return refuse(fault.Corrupt, "KEY<tab>FINDINGS<tab>SUM")
 		}
-		findings, err := strconv.ParseUint(f[1], 10, 64)
-		sum, errSum := strconv.ParseUint(f[2], 10, 64)
-		if err != nil || errSum != nil {
-			return nil, bad
-		}
-		if n > 1 && f[0] <= last {
-			bad.Want = "keys that ascend"
-			return nil, bad
+		findings, ok := decimal(f[1])
+		sum, okSum := decimal(f[2])
+		switch {
+		case !ok || !okSum:
+			return refuse(fault.Corrupt, "two numbers below 2⁶⁴ behind the key")
+		case n > 1 && f[0] <= last:
+			return refuse(fault.Corrupt, "keys that ascend")
 		}
 		last = f[0]
 		t[last] = total{findings, sum}
 	}
-	return t, lines.Err()
+}
+
+// decimal reads a number as it is written.
+func decimal(s string) (uint64, bool) {
+	n, err := strconv.ParseUint(s, 10, 64)
+	return n, err == nil && strconv.FormatUint(n, 10) == s
 }
 
 func (t totals) Add(_ uint64, f Finding) error {
