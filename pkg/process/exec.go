@@ -346,6 +346,9 @@ func unpack(dir string, in io.Reader) error {
 		case h.Typeflag != tar.TypeDir && h.Typeflag != tar.TypeReg:
 			bad.Found, bad.Want = fmt.Sprintf("%q of type %q", h.Name, h.Typeflag), "a file or a folder"
 			return bad
+		case h.PAXRecords["GNU.sparse.realsize"] != "" || h.PAXRecords["GNU.sparse.size"] != "": // a few bytes that become gigabytes
+			bad.Found, bad.Want = fmt.Sprintf("%q with holes", h.Name), "a file or a folder"
+			return bad
 		case files > MaxStateFiles || size > MaxStateBytes:
 			bad.Found, bad.Want = fmt.Sprintf("%d bytes so far", size), fmt.Sprintf("%d files with %d bytes at most", MaxStateFiles, int64(MaxStateBytes))
 			return bad

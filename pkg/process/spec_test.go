@@ -85,6 +85,8 @@ func stateVectors(t testing.TB) []spectest.Vector {
 	if err := tar.NewWriter(&claim).WriteHeader(&huge); err != nil {
 		t.Fatal(err)
 	}
+	holes := file("x") // the writer makes none of its own
+	holes.PAXRecords = map[string]string{"GNU_sparse.major": "0", "GNU_sparse.minor": "1", "GNU_sparse.numblocks": "1", "GNU_sparse.map": "0,0", "GNU_sparse.size": "1073741824"}
 	return []spectest.Vector{
 		good("empty.totals", nil),
 		good("example.totals", []byte(exampleTotals)),
@@ -122,6 +124,7 @@ func stateVectors(t testing.TB) []spectest.Vector {
 		bad("R11-above.tar", "want one within the folder", string(tarOf(t, file("../x")))),
 		bad("R11-absolute.tar", "want one within the folder", string(tarOf(t, file("/x")))),
 		bad("R12-link.tar", "want a file or a folder", string(tarOf(t, tar.Header{Name: "x", Linkname: "/etc/passwd", Typeflag: tar.TypeSymlink}))),
+		bad("R12-holes.tar", "want a file or a folder", strings.ReplaceAll(string(tarOf(t, holes)), "GNU_sparse", "GNU.sparse")),
 		bad("R13-twice.tar", "file exists", string(tarOf(t, file("x"), file("x")))),
 		bad("R13-below-a-file.tar", "not a directory", string(tarOf(t, file("x"), file("x/y")))),
 	}
