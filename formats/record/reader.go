@@ -13,9 +13,10 @@ import (
 
 // ReaderOptions say what is read.
 type ReaderOptions struct {
-	Name string // file name for messages; "standard input" for a pipe
-	Pipe bool   // a missing trailer is fault.Upstream (exit 4) and not fault.Truncated (exit 3)
-	Kept int    // rows are valid until so many further batches have been read (see Reader.Buffered), whose memory is used again then; 0: as long as they are needed
+	Name  string // file name for messages; "standard input" for a pipe
+	Pipe  bool   // a missing trailer is fault.Upstream (exit 4) and not fault.Truncated (exit 3)
+	Kept  int    // rows are valid until so many further batches have been read (see Reader.Buffered), whose memory is used again then; 0: as long as they are needed
+	Ahead bool   // another goroutine unpacks the next batch while the rows of one are used; it may still read from the input when the Reader is not used any more
 }
 
 // Source is an opened input whose kind is known and whose rows are not read yet.
@@ -25,7 +26,7 @@ type Source struct {
 	layout *layout // of the current stream
 	schema []byte  // message of the first
 	first  *Schema // of the first
-	rows   uint64  // of all streams so far
+	rows   uint64  // in the batches of all streams so far
 	bare   bool
 }
 
@@ -53,6 +54,9 @@ func Open(in io.Reader, opt ReaderOptions) (*Source, error) {
 	s.first = &s.layout.schema
 	if opt.Kept > 0 {
 		s.frames.kept = make([][]byte, opt.Kept+1)
+		if opt.Ahead {
+			s.frames.kept = append(s.frames.kept, nil)
+		}
 	}
 	return s, nil
 }
@@ -164,6 +168,7 @@ func (s *Source) nextBatch() (b batch, t *Trailer, err error) {
 			return b, nil, s.fail(err)
 		}
 		if b.rows > 0 {
+			s.rows += uint64(b.rows)
 			s.frames.keep()
 			return b, nil, nil
 		}
@@ -257,6 +262,7 @@ type Reader[T Row] struct {
 	src    *Source
 	codec  rowCodec
 	batch  batch
+	ahead  chan next // has what follows the batch, once it is there; nil: nobody reads that
 	row    int
 	hash   xxh3.Hasher  // of the current stream
 	all    *xxh3.Hasher // of all streams, from the second on
@@ -311,7 +317,6 @@ func (r *Reader[T]) Read(row *T) error {
 	}
 	r.row++
 	r.rows++
-	r.src.rows++
 	return nil
 }
 
@@ -330,12 +335,15 @@ func (r *Reader[T]) flushHash() {
 func (r *Reader[T]) advance() error {
 	r.batch, r.row, r.codec.in = batch{}, 0, nil // lets go of its memory
 	for {
-		b, t, err := r.src.nextBatch()
+		b, t, err := r.next()
 		if err != nil {
 			return err
 		}
 		if t == nil {
 			r.batch, r.row, r.codec.in = b, 0, b.known
+			if r.src.opt.Ahead {
+				r.lookAhead()
+			}
 			return nil
 		}
 		if err := r.endStream(t); err != nil {
@@ -354,6 +362,33 @@ func (r *Reader[T]) advance() error {
 		r.hash.Reset()
 		r.rows = 0
 	}
+}
+
+// next is what Source.nextBatch gave.
+type next struct {
+	batch   batch
+	trailer *Trailer
+	err     error
+}
+
+// lookAhead has the next batch read. It ends by itself, when that is there.
+func (r *Reader[T]) lookAhead() {
+	ahead := make(chan next, 1)
+	r.ahead = ahead
+	go func() {
+		b, t, err := r.src.nextBatch()
+		ahead <- next{b, t, err}
+	}()
+}
+
+// next gives the next batch with rows, or the trailer of the stream.
+func (r *Reader[T]) next() (batch, *Trailer, error) {
+	if r.ahead == nil {
+		return r.src.nextBatch()
+	}
+	n := <-r.ahead
+	r.ahead = nil
+	return n.batch, n.trailer, n.err
 }
 
 // endStream compares the trailer with what was read and adds it to the total.

@@ -352,3 +352,63 @@ func TestRowsOutliveTheirBatch(t *testing.T) {
 		t.Errorf("rows changed after they were read; %v", err)
 	}
 }
+
+// TestKeptAhead: whoever lets another goroutine read ahead, or has memory used again, finds the
+// same rows, and the same damage, and rows stay for as many batches as was asked for.
+func TestKeptAhead(t *testing.T) {
+	rows := randomRows[Module](60, 7)
+	var in bytes.Buffer
+	for _, level := range []Level{Stored, Fast} { // two streams in a row
+		w, err := NewWriter[Module](&in, WriterOptions{Level: level})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range rows[:30] {
+			if err := w.Write(&rows[i+30*int(level)]); err != nil {
+				t.Fatal(err)
+			}
+			if i%5 == 4 { // a batch
+				if err := w.Flush(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if _, err := w.Commit(testLedger(30)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(b []byte, opt ReaderOptions) (n int, sum string) {
+		r, err := NewReader[Module](bytes.NewReader(b), opt)
+		if err != nil {
+			return 0, err.Error()
+		}
+		var got []Module
+		for {
+			var row Module
+			if err := r.Read(&row); err == io.EOF {
+				return len(got), r.Trailer().Hash.String()
+			} else if err != nil {
+				return len(got), err.Error()
+			}
+			got = append(got, row)
+			from := 0
+			if opt.Kept > 0 {
+				from = max(0, (len(got)-1)/5-opt.Kept) * 5
+			}
+			for i := from; i < len(got); i++ {
+				if !reflect.DeepEqual(got[i], rows[i]) {
+					t.Fatalf("%+v: row %d changed when row %d was read", opt, i, len(got)-1)
+				}
+			}
+		}
+	}
+	options := []ReaderOptions{{Ahead: true}, {Kept: 1}, {Kept: 1, Ahead: true}, {Kept: 3, Ahead: true}}
+	for cut := in.Len(); cut >= 0; cut -= 13 {
+		want, sum := read(in.Bytes()[:cut], ReaderOptions{})
+		for _, opt := range options {
+			if n, s := read(in.Bytes()[:cut], opt); n != want || s != sum {
+				t.Fatalf("%d bytes, %+v: %d rows, %s; want %d, %s", cut, opt, n, s, want, sum)
+			}
+		}
+	}
+}

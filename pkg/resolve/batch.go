@@ -22,8 +22,9 @@ import (
 	"mercator/pkg/stage"
 )
 
-// Bounds of one window of rows. Three are in memory at most: one is passed on, one is asked
-// for or waits, and one is gathered. Where the first waits for a name that is slow to come,
+// A window of rows is full with so many, or with so much text; put together of rows that came
+// apart, it may have nearly twice that. Three are in memory at most: one is passed on, one is
+// asked for or waits, and one is gathered; rows of one more have been read. Where the first waits for a name that is slow to come,
 // those behind it that are asked for wait on disk (see ahead.go).
 const (
 	windowRows  = 2048
@@ -43,8 +44,8 @@ const (
 	askedPart  = 16
 )
 
-// storedName is what a name takes in a cache file, about: 20 to 60 bytes.
-const storedName = 28
+// storedName is what a name takes in a cache file at the least, in bytes, or nearly; many take 60.
+const storedName = 20
 
 // Options of Resolve.
 type Options struct {
@@ -120,9 +121,11 @@ type batch[R record.Row] struct {
 	use    use[R]
 	b      *stage.Batch[R, R]
 	open   func() (cacheFiles, error)
-	files  cacheFiles // of the store when the batch began
-	now    time.Time  // when the batch began
-	intake *intake[R]
+	files  cacheFiles              // of the store when the batch began
+	now    time.Time               // when the batch began
+	large  bool                    // the store's answers do not fit into memory
+	chunks chan chunk[R]           // what was read
+	spare  chan []R                // memory for chunks
 	gone   chan *window[R]         // rows passed on, answers to be remembered
 	asking map[string]*inquiry     // by windows that are not gone
 	here   []uint32                // index of the names of the window that is gathered: place + 1; 0 is empty
@@ -198,9 +201,8 @@ type window[R record.Row] struct {
 // resolveRows looks up the names of a batch's rows, and passes these on.
 func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Batch[R, R], opt Options, u use[R]) (Stats, error) {
 	r := &batch[R]{opt: opt, use: u, b: b, now: opt.Now(), asking: map[string]*inquiry{}, stuck: make(chan struct{}), came: make(chan struct{}, 1),
-		open: func() (cacheFiles, error) { return openBase(st, b.Tx()) },
-		gone: make(chan *window[R], 2), asked: newEntries(opt.Memory / askedPart), ahead: ahead{size: cmp.Or(opt.ahead, maxAhead)}}
-	large := false
+		open:   func() (cacheFiles, error) { return openBase(st, b.Tx()) },
+		chunks: make(chan chunk[R]), spare: make(chan []R, 1), gone: make(chan *window[R], 2), asked: newEntries(opt.Memory / askedPart), ahead: ahead{size: cmp.Or(opt.ahead, maxAhead)}}
 	if opt.Replay != nil {
 		r.stored = opt.Replay.saved
 	} else {
@@ -209,7 +211,7 @@ func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Ba
 			return r.stats, err
 		}
 		defer r.files.Close()
-		large = r.files.length() > opt.Memory/storedPart/2 // unpacked, it does not fit
+		r.large = r.files.length() > opt.Memory/storedPart/2 // unpacked, it does not fit
 		defer func() {
 			if r.stored != nil {
 				r.stored.Close()
@@ -221,7 +223,7 @@ func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Ba
 	ctx, cancel := context.WithCancel(ctx)
 	defer r.running.Wait()
 	defer cancel()
-	r.intake = read(ctx, b, u.size, large)
+	go r.read(ctx)
 	windows := make(chan *window[R]) // the one that is sent waits with its questions asked
 	r.running.Go(func() { r.gather(ctx, windows) })
 	var last *window[R]
@@ -305,77 +307,70 @@ func (r *batch[R]) answer(q *inquiry, a *Answer) {
 	q.left.down()
 }
 
-// intake is where rows wait for their window: they are read in a goroutine of its own, so
-// that a window can end by time.
-type intake[R record.Row] struct {
-	size func(row *R) int
-
-	mu     sync.Mutex
-	room   sync.Cond     // rows were taken, or ended is true
-	some   chan struct{} // there is a row or err
-	full   chan struct{} // no other row is coming to these
-	rows   []R
-	bytes  int
-	max    struct{ rows, bytes int } // of the window that is filled
-	err    error
-	closed bool
+// chunk is rows that came together, and what was found behind them.
+type chunk[R record.Row] struct {
+	rows []R
+	size int   // bytes of text, about
+	err  error // what ended the input; io.EOF if that is all
 }
 
-// read reads the rows of a batch until its input or ctx ends. Rows keep their record batch
-// alive, which windowBytes bounds in text. The first window is a large one, if that is wanted.
-func read[R record.Row](ctx context.Context, b *stage.Batch[R, R], size func(row *R) int, large bool) *intake[R] {
-	in := &intake[R]{size: size, some: make(chan struct{}, 1), full: make(chan struct{}, 1)}
-	if in.max.rows, in.max.bytes = windowRows, windowBytes; large {
-		in.max.rows, in.max.bytes = firstRows, firstBytes
-	}
-	in.room.L = &in.mu
-	context.AfterFunc(ctx, func() {
-		in.mu.Lock()
-		in.closed = true
-		in.mu.Unlock()
-		in.room.Broadcast()
-	})
-	go func() {
-		for in.fill(b) {
+// read sends the batch's rows on, as they come. It is a goroutine of its own, so that a window
+// can end by time. Rows keep their record batch alive, which windowBytes bounds in text.
+func (r *batch[R]) read(ctx context.Context) {
+	for {
+		var c chunk[R]
+		select {
+		case c.rows = <-r.spare:
+		default:
 		}
-	}()
-	return in
-}
-
-// fill adds the next row, when it comes, with those behind it that are there already, or
-// what ended the input. It says whether others are wanted.
-func (in *intake[R]) fill(b *stage.Batch[R, R]) bool {
-	var row R
-	err := b.Read(&row)
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	for in.isFull() && !in.closed {
-		in.room.Wait()
-	}
-	if err == nil {
-		in.rows = append(in.rows, row)
-		in.bytes += in.size(&row)
-	}
-	if len(in.rows) <= 1 {
-		signal(in.some)
-	}
-	in.rows = slices.Grow(in.rows, max(0, min(b.Buffered(), in.max.rows-len(in.rows))))
-	for err == nil && b.Buffered() > 0 && !in.isFull() {
-		n := len(in.rows)
-		in.rows = in.rows[:n+1]
-		if err = b.Read(&in.rows[n]); err != nil {
-			in.rows = in.rows[:n]
-		} else {
-			in.bytes += in.size(&in.rows[n])
+		for more := true; more; more = r.b.Buffered() > 0 && len(c.rows) < windowRows && c.size < windowBytes {
+			n := len(c.rows)
+			if n == cap(c.rows) {
+				c.rows = slices.Grow(c.rows, 1+min(r.b.Buffered(), windowRows-n))
+			}
+			c.rows = c.rows[:n+1]
+			if c.err = r.b.Read(&c.rows[n]); c.err != nil {
+				c.rows = c.rows[:n]
+				break
+			}
+			c.size += r.use.size(&c.rows[n])
+		}
+		select {
+		case r.chunks <- c:
+		case <-ctx.Done():
+			return
+		}
+		if c.err != nil {
+			return
 		}
 	}
-	if in.err = err; err != nil || in.isFull() {
-		signal(in.full)
-	}
-	return err == nil && !in.closed
 }
 
-func (in *intake[R]) isFull() bool { return len(in.rows) >= in.max.rows || in.bytes > in.max.bytes }
+// take fills a window, until it is full, the input pauses, or ends.
+func (r *batch[R]) take(ctx context.Context, w *window[R], large bool) {
+	rows, bytes := windowRows, windowBytes
+	if large {
+		rows, bytes = firstRows, firstBytes
+	}
+	var late <-chan time.Time
+	for size := 0; w.err == nil && len(w.rows) < rows && size < bytes; {
+		select {
+		case c := <-r.chunks:
+			if w.err = c.err; len(w.rows) == 0 {
+				w.rows = c.rows
+			} else {
+				w.rows = append(w.rows, c.rows...)
+			}
+			if size += c.size; late == nil {
+				late = time.After(windowWait)
+			}
+		case <-late:
+			return
+		case <-ctx.Done():
+			w.err = ctx.Err()
+		}
+	}
+}
 
 func signal(c chan struct{}) {
 	select {
@@ -384,46 +379,15 @@ func signal(c chan struct{}) {
 	}
 }
 
-// take gives the rows of a window: until it is full, the input pauses, or ends. The memory
-// of former rows is used again.
-func (in *intake[R]) take(ctx context.Context, former []R) (rows []R, err error) {
-	select {
-	case <-in.some:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	timer := time.NewTimer(windowWait)
-	defer timer.Stop()
-	select {
-	case <-in.full:
-	case <-timer.C:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	rows, in.rows, in.bytes = in.rows, former[:0], 0
-	in.max.rows, in.max.bytes = windowRows, windowBytes
-	select {
-	case <-in.full:
-	default:
-	}
-	select {
-	case <-in.some:
-	default:
-	}
-	in.room.Broadcast()
-	return rows, in.err
-}
-
 // gather sends windows whose names are known or asked for, until the input or ctx ends.
 func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
 	defer close(windows)
 	var (
-		queue   []*window[R] // to be sent; all but the last are on disk
-		last    *window[R]   // of the queue, if it is in memory
-		missing []*inquiry   // its names that are to be asked for
-		former  []*window[R] // whose memory can be used again
+		queue   []*window[R]   // to be sent; all but the last are on disk
+		last    *window[R]     // of the queue, if it is in memory
+		missing []*inquiry     // its names that are to be asked for
+		spare   = &window[R]{} // whose memory can be used again
+		large   = r.large      // the next window is
 		taking  bool
 		ended   bool // no window comes after the last
 	)
@@ -436,22 +400,24 @@ func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
 		}
 	}
 	reuse := func(w *window[R]) {
-		if cap(w.rows) < firstRows { // the memory of a large one is given back
-			clear(w.rows) // what they point to is most of what a window takes
-			clear(w.lookups)
-			clear(w.first)
-			former = append(former, &window[R]{rows: w.rows, lookups: w.lookups, first: w.first})
+		if cap(w.rows) >= firstRows {
+			return // the memory of a large one is given back
 		}
+		spare = &window[R]{lookups: w.lookups, first: w.first}
+		select {
+		case r.spare <- w.rows[:0]:
+		default:
+		}
+	}
+	if !r.large && r.opt.Replay == nil {
+		fail(r.load(nil)) // beside the input
 	}
 	for !ended || len(queue) > 0 || len(missing) > 0 {
 		if last == nil && len(missing) == 0 && !taking && !ended {
-			w := &window[R]{}
-			if n := len(former); n > 0 {
-				w, former = former[n-1], former[:n-1]
-			}
-			taking = true
+			w, first := spare, large
+			spare, large, taking = &window[R]{}, false, true
 			r.running.Go(func() {
-				w.rows, w.err = r.intake.take(ctx, w.rows)
+				r.take(ctx, w, first)
 				taken <- w
 			})
 		}
@@ -565,7 +531,7 @@ func (r *batch[R]) emptyIndex(names int) []uint32 {
 // recall fills in what needs no question.
 func (r *batch[R]) recall(first []lookup) error {
 	if r.stored == nil && len(first) > 0 {
-		if err := r.load(first); err != nil {
+		if err := r.load(r.only(first)); err != nil {
 			return err
 		}
 	}
@@ -600,16 +566,20 @@ func (r *batch[R]) recall(first []lookup) error {
 	return nil
 }
 
-// load reads the store's cache. If the first names are all that the batch has, only these
-// are kept.
-func (r *batch[R]) load(first []lookup) error {
-	var only []uint64
-	if r.ended {
-		for i := range first {
-			only = append(only, first[i].key)
-		}
-		slices.Sort(only)
+// only is the keys of the first window's names, if these are all that the batch has.
+func (r *batch[R]) only(first []lookup) (keys []uint64) {
+	if !r.ended {
+		return nil
 	}
+	for i := range first {
+		keys = append(keys, first[i].key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// load reads the store's cache, of which it keeps all, or only names of these keys.
+func (r *batch[R]) load(only []uint64) error {
 	r.stored = newEntries(r.opt.Memory / storedPart)
 	names := int64(len(only))
 	if only == nil {

@@ -124,7 +124,15 @@ const chunkSize = 1 << 18
 
 // newTable makes a table of so many bytes, of which places can tell 2 GiB apart.
 func newTable(limit int64) *table {
-	return &table{limit: min(limit, 1<<31), index: make([]uint64, 1<<10)}
+	return &table{limit: min(limit, 1<<31), index: emptyIndex(1 << 10)}
+}
+
+// emptyIndex makes an index of so many places. Each is written at once: memory that is read
+// before it is written costs two page faults, and the second one stops the other processors.
+func emptyIndex(size int) []uint64 {
+	index := make([]uint64, size)
+	clear(index)
+	return index
 }
 
 // expect makes room in the index of an empty table for so many names, as far as the limit
@@ -134,7 +142,7 @@ func (t *table) expect(names int64) {
 	for int64(size)*3 < names*4 && int64(size)*64 <= t.limit {
 		size *= 2
 	}
-	t.index = make([]uint64, size)
+	t.index = emptyIndex(size)
 }
 
 func (t *table) at(place uint32) item { return firstItem(t.chunks[place/chunkSize][place%chunkSize:]) }
@@ -256,7 +264,7 @@ func (t *table) put(key uint64, name string, e *entry) bool {
 // rebuild makes the index again, with so many places.
 func (t *table) rebuild(size int) {
 	old := t.index
-	t.index = make([]uint64, size)
+	t.index = emptyIndex(size)
 	for _, e := range old {
 		if e == 0 {
 			continue
