@@ -30,6 +30,8 @@ type Head struct {
 	Reason       string
 	Fields       []Field
 	Size         int // bytes, the blank line included
+
+	odd bool // it has lines that readers take in different ways
 }
 
 // Get returns the value of the first field of that name, in any case, or "".
@@ -75,6 +77,28 @@ func (h *Head) KeepAlive() bool {
 		return false
 	}
 	return h.Major == 1 && h.Minor >= 1 || h.has("Connection", "keep-alive")
+}
+
+// Certain says whether every reader sees the reply end at the same place: it has one
+// Content-Length or the one coding chunked, and none of the lines that are taken in
+// different ways. RFC 9112 section 6.3 says what to suspect otherwise.
+func (h *Head) Certain() bool {
+	n := 0
+	for i := range h.Fields {
+		switch name, value := h.Fields[i].Name, h.Fields[i].Value; {
+		case strings.EqualFold(name, "Content-Length"):
+			n++
+			if strings.Contains(value, ",") || h.Status == 204 && value != "0" {
+				return false
+			}
+		case strings.EqualFold(name, "Transfer-Encoding"):
+			n++
+			if !strings.EqualFold(value, "chunked") {
+				return false
+			}
+		}
+	}
+	return n <= 1 && !h.odd
 }
 
 // Framing is how the end of a body is known.
@@ -194,8 +218,11 @@ func (h *Head) Parse(b []byte) error {
 			break
 		}
 		name, value, ok := strings.Cut(line, ":")
+		h.odd = h.odd || isFolded(rest) || strings.IndexByte(line, '\r') >= 0
 		value, rest = unfold(value, rest)
-		if name = strings.TrimRight(name, " \t"); !ok || name == "" || isFolded(line) {
+		trimmed := strings.TrimRight(name, " \t")
+		h.odd = h.odd || !ok || trimmed != name
+		if name = trimmed; !ok || name == "" || isFolded(line) {
 			continue
 		}
 		if len(h.Fields) == FieldsMax {

@@ -14,7 +14,8 @@
 //     and memory are bounded (httpmsg.HeadMax, Client.BodyMax, package rewind).
 //   - Each contact has an outcome. Once a whole head has come, it is "fetched",
 //     and what is missing of the body stands in Truncated.
-//   - A connection is used again only after a complete reply with nothing after it.
+//   - A connection is used again only after a complete reply with nothing after it, of
+//     which no reader could see the end elsewhere.
 //   - Exchange.Request is what was sent, but for passwords: the lines Authorization
 //     and Proxy-Authorization are left out of it.
 package http1
@@ -515,7 +516,7 @@ func (c *Client) exchange(conn *Conn, request []byte, x *Exchange) error {
 	if err != nil {
 		return err
 	}
-	if !complete || !x.Head.KeepAlive() {
+	if !complete || !x.Head.KeepAlive() || !x.Head.Certain() {
 		conn.Close()
 	}
 	return nil

@@ -370,6 +370,114 @@ func TestReuseRaces(t *testing.T) {
 	}
 }
 
+// TestSurplusOverTLS: what came behind a reply is never taken for the next, be it in a
+// record that was read with the reply's, or in one that came later.
+func TestSurplusOverTLS(t *testing.T) {
+	const reply, evil = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
+	unused := httptest.NewTLSServer(nil)
+	defer unused.Close()
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		for name, c := range map[string]struct {
+			pause  time.Duration
+			behind string
+			reused bool
+		}{
+			"nothing":        {0, "", true},
+			"in one segment": {0, evil, false},
+			"later":          {10 * time.Millisecond, evil, false},
+		} {
+			t.Run(fmt.Sprintf("%s, version %x", name, version), func(t *testing.T) {
+				sent := make(chan struct{}, 2)
+				url := serve(t, func(plain net.Conn) {
+					held := &holding{Conn: plain}
+					conn := tls.Server(held, &tls.Config{Certificates: unused.TLS.Certificates, MaxVersion: version})
+					for range 2 {
+						request(conn)
+						held.hold = c.pause == 0
+						io.WriteString(conn, reply)
+						time.Sleep(c.pause)
+						if c.behind != "" {
+							io.WriteString(conn, c.behind)
+						}
+						held.flush()
+						sent <- struct{}{}
+					}
+				})
+				client := testClient(t)
+				client.InsecureTLS = true
+				var conn Conn
+				defer conn.Close()
+				for i := range 2 {
+					x := client.Do(context.Background(), Request{URL: strings.Replace(url, "http:", "https:", 1), Addr: loopback}, &conn)
+					if x.Outcome != record.OutcomeFetched {
+						t.Fatalf("request %d: %q %s", i, x.Outcome, x.Error)
+					}
+					if b, _ := io.ReadAll(x.Body(0)); string(b) != "ok" || x.Reused != (c.reused && i > 0) {
+						t.Errorf("request %d: %q, reused %v", i, b, x.Reused)
+					}
+					x.Close()
+					<-sent
+					if !c.reused {
+						awaitStale(t, &conn)
+					}
+				}
+			})
+		}
+	}
+}
+
+// holding writes in one go what was written while hold was set.
+type holding struct {
+	net.Conn
+	hold bool
+	b    []byte
+}
+
+func (h *holding) Write(p []byte) (int, error) {
+	if !h.hold {
+		return h.Conn.Write(p)
+	}
+	h.b = append(h.b, p...)
+	return len(p), nil
+}
+
+func (h *holding) flush() {
+	h.Conn.Write(h.b)
+	h.b, h.hold = nil, false
+}
+
+// TestAmbiguousReplies: a connection is not used again after a reply whose end other
+// readers, such as a proxy between, may see elsewhere.
+func TestAmbiguousReplies(t *testing.T) {
+	for head, reused := range map[string]bool{
+		"Content-Length: 2\r\n\r\nok":                                                 true,
+		"Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n":                      true,
+		"Transfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n2\r\nok\r\n0\r\n\r\n": false,
+		"Transfer-Encoding: chunked, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n":             false,
+		"Transfer-Encoding: identity\r\nContent-Length: 2\r\n\r\nok":                  false,
+		"Content-Length: 2\r\nContent-Length: 2\r\n\r\nok":                            false,
+		"Content-Length: 2, 2\r\n\r\nok":                                              false,
+		"Content-Length : 2\r\n\r\nok":                                                false,
+		"Content-Length:\r\n 2\r\n\r\nok":                                             false,
+		"X: a\rContent-Length: 9\r\nContent-Length: 2\r\n\r\nok":                      false,
+	} {
+		url := serve(t, func(c net.Conn) {
+			for range 2 {
+				request(c)
+				io.WriteString(c, "HTTP/1.1 200 OK\r\n"+head)
+			}
+		})
+		client := testClient(t)
+		var conn Conn
+		x := client.Do(context.Background(), Request{URL: url, Addr: loopback}, &conn)
+		if b, _ := io.ReadAll(x.Body(0)); string(b) != "ok" || conn.Open() != reused {
+			t.Errorf("%q: %q (%s), kept %v, want %v", head, b, x.Error, conn.Open(), reused)
+		}
+		x.Close()
+		conn.Close()
+	}
+}
+
 func TestTLS(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%s %x", r.TLS.ServerName, r.TLS.Version)
