@@ -485,6 +485,10 @@ func (w *walk) step() {
 	}
 	w.release()
 	w.query, w.reply = query{}, nil
+	if w.then != nil && w.found.status == StatusCancelled {
+		w.then = nil // which would be given up too
+		w.res.left.Add(-1)
+	}
 	if w.then != nil {
 		w.then.place = w.place
 		w.then.begin()

@@ -343,7 +343,7 @@ func TestServeEqualQuestions(t *testing.T) {
 func TestServeDeadNames(t *testing.T) {
 	const n = 4
 	up, _, _ := held(t)
-	s, addr, end := servingWith(t, newDNSStore(t), Config{Servers: []string{up}, Family: "4", InFlight: n, Timeout: 50 * time.Millisecond, Attempts: 12, GiveUp: true})
+	s, addr, end := servingWith(t, newDNSStore(t), Config{Servers: []string{up}, InFlight: n, Timeout: 50 * time.Millisecond, Attempts: 12, GiveUp: true})
 	c, err := dns.Dial("udp", addr)
 	if err != nil {
 		t.Fatal(err)
