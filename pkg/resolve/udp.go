@@ -105,15 +105,18 @@ func (u *udp) pick() (*socket, error) {
 	if u.closed {
 		return nil, net.ErrClosed
 	}
-	if s := u.sockets[i]; s != nil && s.serves(u.open.Load() >= maxSockets) {
+	if s := u.sockets[i]; s != nil && s.serves(false) {
 		return s, nil
+	}
+	if u.open.Load() >= maxSockets {
+		if s := u.old(i); s != nil {
+			return s, nil
+		}
 	}
 	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(u.addr))
 	if err != nil {
-		for _, s := range u.sockets {
-			if s != nil && s.serves(true) {
-				return s, nil
-			}
+		if s := u.old(i); s != nil {
+			return s, nil
 		}
 		return nil, err
 	}
@@ -123,6 +126,16 @@ func (u *udp) pick() (*socket, error) {
 	u.sockets[i] = s
 	go s.read()
 	return s, nil
+}
+
+// old gives the i-th socket or one after it that can serve on, nil if there is none.
+func (u *udp) old(i int) *socket {
+	for k := range udpSockets {
+		if s := u.sockets[(i+k)%udpSockets]; s != nil && s.serves(true) {
+			return s
+		}
+	}
+	return nil
 }
 
 // serves says whether a socket takes questions, on beyond its time or not.
