@@ -24,7 +24,7 @@ import (
 // Bounds of a Server.
 const (
 	maxClients = 4096            // over UDP that wait for an answer, the first to ask for it and others apart, in a quarter of memory
-	clientSize = 10 << 10        // bytes that one takes, with its goroutine and its message
+	clientSize = 20 << 10        // bytes that one takes, with its goroutine and its message, and garbage
 	minClients = 128             // of these, however little memory there is
 	maxConns   = 256             // TCP connections; others wait to be accepted
 	writeTime  = 5 * time.Second // for a client to take a reply over TCP
