@@ -59,6 +59,9 @@ type Format struct {
 	// Open says that a good file in which byte at was damaged may be taken, since no checksum covers it; nil: never.
 	Open func(name string, file, damaged []byte, at int) bool
 
+	// Text: people write the file. It has no checksum, so what was cut or damaged may be taken, and it is refused as a wrong usage.
+	Text bool
+
 	Example []byte            // in hex in the region "example"; nil: none
 	Regions map[string]string // text of other regions
 }
@@ -291,14 +294,14 @@ func (f *Format) damage(t testing.TB) {
 			_, err := f.Read(t, name, b[:n])
 			if whole := f.Whole != nil && f.Whole(name, b, n); whole && err != nil {
 				t.Errorf("%s, cut at %d where it is whole: %v", name, n, err)
-			} else if !whole && !f.refused(err, name, n > 0) {
+			} else if !whole && !f.refused(err, name, n > 0) && (err != nil || !f.Text) {
 				report("cut at %d of %d: %v", n, len(b), err)
 			}
 		}
 		for at := 0; at < len(b); at += 1 + f.Every {
 			c := bytes.Clone(b)
 			c[at] ^= 1 << (at % 8)
-			if _, err := f.Read(t, name, c); !f.refused(err, name, true) && (err != nil || f.Open == nil || !f.Open(name, b, c, at)) {
+			if _, err := f.Read(t, name, c); !f.refused(err, name, true) && (err != nil || !f.Text && (f.Open == nil || !f.Open(name, b, c, at))) {
 				report("bit %d of byte %d of %d flipped: %v", at%8, at, len(b), err)
 			}
 		}
@@ -318,6 +321,8 @@ func (f *Format) refused(err error, name string, place bool) bool {
 	switch e.Class {
 	case fault.WrongKind:
 		return true
+	case fault.Usage:
+		return f.Text && (e.Place != "" || !place)
 	case fault.Corrupt, fault.Truncated, fault.Version:
 		return e.Place != "" || !place
 	}

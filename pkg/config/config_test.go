@@ -27,30 +27,6 @@ func TestUnknownKeyNamesTheNearest(t *testing.T) {
 	}
 }
 
-func TestBadValuesNameTheLine(t *testing.T) {
-	for _, text := range []string{"\n[fetch]\nconnections = \"many\"\n", "\n\nbatch = = 3\n"} {
-		_, err := parse("crawl.toml", []byte(text))
-		if !errors.Is(err, fault.Usage) || !strings.HasPrefix(err.Error(), "crawl.toml: line 3: ") {
-			t.Errorf("%q: error %v, want one of line 3", text, err)
-		}
-	}
-}
-
-func TestAnotherTypeOfValue(t *testing.T) {
-	for text, want := range map[string]string{
-		"[politeness]\nmin_delay = 5\n":           `crawl.toml: line 2: another type of value for "politeness.min_delay", want text in quotes, such as "1s"`,
-		"[frontier]\nqueues = 3\n[frontier]\n":    `crawl.toml: line 3: "frontier" a second time, want each table and each key once`,
-		"rounds = 3\nrounds = 3\n":                `crawl.toml: line 2: "rounds" a second time, want each table and each key once`,
-		"[extract]\nmodules = []\nmodules = []\n": `crawl.toml: line 3: "modules" a second time, want each table and each key once`,
-		"batch = \"many\"\n":                      `crawl.toml: line 1: another type of value for "batch", want a whole number`,
-		"[network]\nallow_net = \"10.0.0.0/8\"\n": `crawl.toml: line 2: another type of value for "network.allow_net", want a list of texts, such as ["a", "b"]`,
-	} {
-		if _, err := parse("crawl.toml", []byte(text)); err == nil || err.Error() != want {
-			t.Errorf("%q: %v, want %s", text, err, want)
-		}
-	}
-}
-
 func TestLookupGivesEachCommandItsPart(t *testing.T) {
 	c, err := parse("/c/crawl.toml", []byte(`
 batch = 500

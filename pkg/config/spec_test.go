@@ -1,0 +1,160 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"mercator/formats/spectest"
+	"mercator/pkg/fault"
+)
+
+const exampleText = `seeds = ["seeds.txt"]            # relative to the folder of this file
+batch = 5000
+contact = "you@example.org"
+
+[politeness]
+min_delay = "2s"
+delay_factor = 5.5
+
+[extract]
+modules = ["page", "words=text/html:wc -w"]
+duplicates = true
+`
+
+func settingVectors() []spectest.Vector {
+	good := func(name, gives, text string) spectest.Vector {
+		return spectest.Vector{Name: "good/" + name + ".toml", Bytes: []byte(text), Gives: gives}
+	}
+	bad := func(name, says, text string) spectest.Vector {
+		return spectest.Vector{Name: "bad/" + name + ".toml", Bytes: []byte(text), Class: fault.Usage, Says: says}
+	}
+	load := func(name, says string, do func(t testing.TB, path string) error) spectest.Vector {
+		return spectest.Vector{Name: "bad/" + name, Class: fault.Usage, Says: says, Case: func(t testing.TB) error {
+			return do(t, filepath.Join(t.TempDir(), Name))
+		}}
+	}
+	write := func(t testing.TB, path, text string) {
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return []spectest.Vector{
+		good("empty", "", ""),
+		good("example", "seeds = [DIR/seeds.txt]\nbatch = [5000]\ncontact = [you@example.org]\npoliteness.min_delay = [2s]\npoliteness.delay_factor = [5.5]\n"+
+			"extract.duplicates = [true]\nextract.modules = [page words=text/html:wc -w]\n", exampleText),
+		good("other-forms", "batch = [4096]\npoliteness.delay_factor = [5]\nextract.filter = [default]\nextract.modules = [page]\n",
+			"\"batch\" = 0x1_000\r\npoliteness.delay_factor = 5\nextract = { filter = 'default', modules = [ '''page''', ] }"),
+
+		load("R1-none", "no such file", func(_ testing.TB, path string) error { _, err := Load(path); return err }),
+		load("R1-large", "1048577 bytes", func(t testing.TB, path string) error {
+			write(t, path, strings.Repeat("#", maxFile+1))
+			_, err := Load(path)
+			return err
+		}),
+		bad("R2-two-equals", "line 3: unexpected character", "\n\nbatch = = 3\n"),
+		bad("R2-no-quotes", "line 2: strings must be quoted", "[politeness]\nmin_delay = 1s\n"),
+		bad("R2-open-text", "line 1: basic strings cannot", "contact = \"you\n"),
+		bad("R2-not-utf8", "line 1: invalid UTF-8", "contact = \"\xff\"\n"),
+		bad("R3-setting", `line 2: unknown key "politeness.min_dealy"`, "[politeness]\nmin_dealy = \"1s\"\n"),
+		bad("R3-table", `line 1: unknown key "polite"`, "[polite]\nmin_delay = \"1s\"\n"),
+		bad("R3-without-table", `line 1: unknown key "policy"`, "policy = \"fifo\"\n"),
+		bad("R4-number-for-text", `line 2: another type of value for "politeness.min_delay", want text in quotes, such as "1s"`, "[politeness]\nmin_delay = 5\n"),
+		bad("R4-text-for-number", `line 1: another type of value for "batch", want a whole number`, "batch = \"many\"\n"),
+		bad("R4-text-for-list", `line 2: another type of value for "network.allow_net", want a list of texts, such as ["a", "b"]`, "[network]\nallow_net = \"10.0.0.0/8\"\n"),
+		bad("R4-numbers-for-texts", `line 1: another type of value for "seeds", want a list of texts, such as ["a", "b"]`, "seeds = [1, 2]\n"),
+		bad("R4-value-for-table", `line 1: another type of value for "politeness", want a table, [politeness]`, "politeness = \"1s\"\n"),
+		bad("R5-setting", `line 2: "rounds" a second time, want each table and each key once`, "rounds = 3\nrounds = 3\n"),
+		bad("R5-table", `line 3: "frontier" a second time, want each table and each key once`, "[frontier]\nqueues = 3\n[frontier]\n"),
+		load("R6-path", "seeds: no file", func(t testing.TB, path string) error {
+			write(t, path, exampleText)
+			c, err := Load(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c.CheckPaths(filepath.Dir(path))
+		}),
+	}
+}
+
+// settings are the values that a file sets, in the order of File. DIR is its folder.
+func settings(c *Config) (string, error) {
+	var b strings.Builder
+	for _, k := range Keys() {
+		v, err := c.Setting(k.Name)
+		if err != nil {
+			return "", err
+		}
+		if v != nil {
+			fmt.Fprintf(&b, "%s = %s\n", k.Name, strings.ReplaceAll(fmt.Sprint(v), filepath.Dir(c.Path), "DIR"))
+		}
+	}
+	return b.String(), nil
+}
+
+// table is the page's list of settings.
+func table() string {
+	var b strings.Builder
+	var walk func(t reflect.Type, prefix string)
+	b.WriteString("| setting | type | default of | what |\n|---|---|---|---|\n")
+	walk = func(t reflect.Type, prefix string) {
+		for i := range t.NumField() {
+			f := t.Field(i)
+			name := prefix + f.Tag.Get("toml")
+			if f.Type.Kind() == reflect.Struct {
+				walk(f.Type, name+".")
+				continue
+			}
+			typ := map[reflect.Kind]string{reflect.String: "text", reflect.Slice: "list", reflect.Bool: "yes or no", reflect.Int: "whole", reflect.Int64: "whole", reflect.Uint64: "whole"}[f.Type.Kind()]
+			if typ == "" {
+				typ = "number"
+			}
+			flags := "pipelines"
+			if tag := f.Tag.Get("flag"); tag != "" {
+				flags = "`" + strings.ReplaceAll(tag, ", ", "`, `") + "`"
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", name, typ, flags, strings.ReplaceAll(f.Tag.Get("doc"), "|", `\|`))
+		}
+	}
+	walk(reflect.TypeFor[File](), "")
+	return b.String()
+}
+
+// TestSpec holds the reader to SPEC.md and its vectors.
+func TestSpec(t *testing.T) {
+	var example strings.Builder
+	for line := range strings.Lines(exampleText) {
+		example.WriteString(strings.TrimRight("    "+line, " \n") + "\n")
+	}
+	spectest.Check(t, spectest.Format{
+		Vectors: settingVectors(),
+		Read: func(_ testing.TB, name string, file []byte) (string, error) {
+			c, err := parse(name, file)
+			if err != nil {
+				return "", err
+			}
+			return settings(c)
+		},
+		Text:    true,
+		Regions: map[string]string{"example": example.String(), "settings": table()},
+	})
+}
+
+// What is refused is a fault of the file; what is taken has values for all that it sets.
+func FuzzParse(f *testing.F) {
+	spectest.Seeds(f, settingVectors())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, err := parse("crawl.toml", b)
+		if err == nil {
+			_, err = settings(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+		} else if e, ok := err.(*fault.Error); !ok || e.Class != fault.Usage || e.File != "crawl.toml" {
+			t.Fatalf("%v is no fault of the file", err)
+		}
+	})
+}
