@@ -95,7 +95,9 @@ whatever becomes of it, and one for each robots.txt asked for. Requests, respons
 and outcomes are archived in WARC files in STORE; a record is written only when its
 bytes are there. One connection to a host at a time, with a gap after each contact
 that grows with the time it took. Robots rules (RFC 9309) and the times of the next
-contacts are kept in STORE for later rounds.
+contacts are kept in STORE for later rounds. Where no connection can be had at an address of
+a host, robots.txt is asked for at its next one, and pages go there; a page itself is tried
+at the next address when it is tried again.
 
   mfrontier next crawl/frontier --txn r1 | mresolve crawl/dns --txn r1 |
     mfetch crawl/fetch --txn r1 --contact ops@example.org -o fetched.arrows.zst

@@ -797,6 +797,9 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, rest h
 	if t, err = r.contact(ctx, h, protocol, req, &page, "", keep); err != nil {
 		return t, false, err
 	}
+	if page.Outcome == record.OutcomeConnect {
+		h.dead++
+	}
 	return t, false, r.pop(h)
 }
 

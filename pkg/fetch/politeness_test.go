@@ -284,6 +284,75 @@ func TestNextAddress(t *testing.T) {
 	})
 }
 
+// TestDeadAddress: where nobody listens at an address of a host, robots.txt is asked for at the
+// next, as long as there is one that was not tried, and pages go where the last contact did.
+func TestDeadAddress(t *testing.T) {
+	const robots = "http://h0.test/robots.txt"
+	for _, c := range []struct {
+		name, addr string
+		obey       bool
+		outcomes   []string // of three pages
+		asked      []string // robots.txt, unless it is not obeyed, and pages: the last number of their address
+	}{
+		{"first", "127.0.0.9,127.0.0.1,127.0.0.2", true, []string{"fetched", "fetched", "fetched"}, []string{"9", "1", "1", "1", "1"}},
+		{"two of three", "127.0.0.9,127.0.0.8,127.0.0.2", true, []string{"fetched", "fetched", "fetched"}, []string{"9", "8", "2", "2", "2", "2"}},
+		{"all", "127.0.0.9,127.0.0.8", true, []string{"robots-unreachable", "robots-unreachable", "robots-unreachable"}, []string{"9", "8"}},
+		{"the only one", "127.0.0.9", true, []string{"robots-unreachable", "robots-unreachable", "robots-unreachable"}, []string{"9"}},
+		{"first, without robots.txt", "127.0.0.9,127.0.0.1", false, []string{"connect-failed", "fetched", "fetched"}, []string{"9", "1", "1"}},
+		{"of a resolver", "", true, []string{"fetched", "fetched", "fetched"}, []string{"9", "1", "1", "1", "1"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &clocked{answer: func(_ int, req *fetch.Request) string {
+					if req.URL == robots {
+						return "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+					}
+					return page("x")
+				}}
+				opt := options(newStore(t), listening{w})
+				if !c.obey {
+					opt.Robots = nil
+				}
+				opt.MinDelay, opt.MaxDelay = time.Second, time.Second
+				opt.Resolver = several{"127.0.0.9", "127.0.0.1"}
+				urls := pages(1, 3)
+				for i := range urls {
+					urls[i].Addr = c.addr
+				}
+				got := outcomes(t, run(t, opt, "r1", urls), urls)
+				for i, u := range urls {
+					if got[u.URL] != c.outcomes[i] {
+						t.Errorf("%s: %s, want %s", u.URL, got[u.URL], c.outcomes[i])
+					}
+				}
+				var asked []string
+				for _, req := range w.asked {
+					asked = append(asked, strings.TrimPrefix(req.Addr.String(), "127.0.0."))
+				}
+				if !slices.Equal(asked, c.asked) {
+					t.Errorf("asked at %v, want %v", asked, c.asked)
+				}
+				for i, gap := range w.gaps() {
+					if gap < opt.MinDelay {
+						t.Errorf("contact %d came %v after the one before", i+1, gap)
+					}
+				}
+			})
+		})
+	}
+}
+
+// listening fails to connect to 127.0.0.8 and 127.0.0.9.
+type listening struct{ *clocked }
+
+func (l listening) Fetch(ctx context.Context, req *fetch.Request) *fetch.Reply {
+	reply := l.clocked.Fetch(ctx, req)
+	if a := req.Addr.As4(); a[3] >= 8 {
+		return &fetch.Reply{Outcome: record.OutcomeConnect, Error: "nobody listens"}
+	}
+	return reply
+}
+
 // several is a resolver that has the same addresses for each name.
 type several []string
 

@@ -74,6 +74,8 @@ type errand struct {
 	url  string
 	host string
 	hops int
+
+	tried int // addresses at which nobody listens
 }
 
 // robotsRow says what a robots row means: a verdict, or a URL to go on with.

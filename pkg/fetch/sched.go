@@ -32,11 +32,12 @@ type host struct {
 	fails    int    // contacts in a row that failed
 	deferred string // why its URLs are not tried; "" if they are
 
-	addr     netip.Addr // of the next contact; invalid until a worker found it
-	resolved netip.Addr // what the resolver said,
-	expires  micros     // until then
-	texted   netip.Addr // the address last contacted,
-	text     string     // as text
+	addr     netip.Addr   // of the next contact; invalid until a worker found it
+	dead     int          // contacts in this run that could not connect: the next goes to another address
+	resolved []netip.Addr // what the resolver said,
+	expires  micros       // until then
+	texted   netip.Addr   // the address last contacted,
+	text     string       // as text
 	rules    [len(withRobots)]*authority
 
 	spoke        string    // the scheme of the last contact,

@@ -32,51 +32,60 @@ func parseLiteral(name string) (a netip.Addr, ok bool) {
 	return a, err == nil
 }
 
-// address finds the address for the host's next contact: that of row, unless it
-// has expired, or else the resolver's. outcome is not "" if there is none.
+// address finds the address for the host's next contact. outcome is not "" if there is none.
 func (r *runner) address(ctx context.Context, h *host, row *record.URL) (a netip.Addr, outcome, detail string, err error) {
+	addrs, outcome, detail, err := r.addresses(ctx, h, row)
+	if err != nil || outcome != "" {
+		return a, outcome, detail, err
+	}
+	first := h.dead
+	if row != nil {
+		first += int(row.Attempt)
+	}
+	return r.choose(addrs, first)
+}
+
+// addresses are the host's: those of row, unless they have expired, or else the resolver's.
+// outcome is not "" if there are none.
+func (r *runner) addresses(ctx context.Context, h *host, row *record.URL) (addrs []netip.Addr, outcome, detail string, err error) {
 	name := hostname(h.name)
 	now := r.now()
-	attempt := 0
-	if row != nil {
-		attempt = int(row.Attempt)
-	}
 	switch literal, isLiteral := parseLiteral(name); {
 	case isLiteral:
-		return r.choose([]netip.Addr{literal}, 0)
+		return []netip.Addr{literal}, "", "", nil
 	case row != nil && row.AddrError != "":
-		return a, record.OutcomeDNS, row.AddrError, nil
+		return nil, record.OutcomeDNS, row.AddrError, nil
 	case row != nil && row.Addr != "" && (row.AddrExpires == 0 || int64(row.AddrExpires) > now):
-		addrs := make([]netip.Addr, 0, 4)
+		addrs = make([]netip.Addr, 0, 4)
 		for text := range strings.SplitSeq(row.Addr, ",") {
-			if a, err = netip.ParseAddr(text); err != nil {
-				return a, record.OutcomeDNS, "not an address: " + text, nil
+			a, err := netip.ParseAddr(text)
+			if err != nil {
+				return nil, record.OutcomeDNS, "not an address: " + text, nil
 			}
 			addrs = append(addrs, a)
 		}
-		return r.choose(addrs, attempt)
-	case h.resolved.IsValid() && h.expires > now:
-		return r.choose([]netip.Addr{h.resolved}, 0)
+		return addrs, "", "", nil
+	case len(h.resolved) > 0 && h.expires > now:
+		return h.resolved, "", "", nil
 	case r.opt.Resolver == nil:
-		return a, record.OutcomeDNS, "no valid address, and no resolver", nil
+		return nil, record.OutcomeDNS, "no valid address, and no resolver", nil
 	}
 	addrs, expires, failure := r.opt.Resolver.Resolve(ctx, name)
 	if err := context.Cause(ctx); err != nil {
-		return a, "", "", err
+		return nil, "", "", err
 	}
 	if failure != "" || len(addrs) == 0 {
-		return a, record.OutcomeDNS, failure, nil
+		return nil, record.OutcomeDNS, failure, nil
 	}
-	a, outcome, detail, err = r.choose(addrs, attempt)
-	h.resolved, h.expires = a, expires.UnixMicro()
-	return a, outcome, detail, err
+	h.resolved, h.expires = addrs, expires.UnixMicro()
+	return addrs, "", "", nil
 }
 
-// choose takes one of a host's addresses: a URL that is tried again is tried at the next,
+// choose takes one of a host's addresses: what is tried again is tried at the next,
 // and one that is refused gives way to the others, if there are any.
-func (r *runner) choose(addrs []netip.Addr, attempt int) (a netip.Addr, outcome, detail string, err error) {
+func (r *runner) choose(addrs []netip.Addr, first int) (a netip.Addr, outcome, detail string, err error) {
 	for i := range addrs {
-		next := addrs[(attempt+i)%len(addrs)].Unmap()
+		next := addrs[(first+i)%len(addrs)].Unmap()
 		refused := ""
 		if r.opt.Guard != nil {
 			if refused, err = r.opt.Guard(next); err != nil {
@@ -93,6 +102,18 @@ func (r *runner) choose(addrs []netip.Addr, attempt int) (a netip.Addr, outcome,
 	return a, outcome, detail, nil
 }
 
+// elsewhere says whether a robots contact is to be made again, at the host's next address:
+// it has one that was not tried, and nobody listens at the last. row may be nil.
+func (r *runner) elsewhere(ctx context.Context, h *host, e *errand, robots *record.Fetch, row *record.URL) (bool, error) {
+	if robots.Outcome != record.OutcomeConnect {
+		return false, nil
+	}
+	h.dead++
+	e.tried++
+	addrs, _, _, err := r.addresses(ctx, h, row)
+	return e.tried < len(addrs), err
+}
+
 // serveErrand asks for a robots.txt, or goes one hop along its redirects.
 // settled: there was no contact, go on. row is the host's first URL; row.URL is
 // "" if it has none.
@@ -100,6 +121,9 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 	conclude := func(v verdict, why string) (turn, bool, error) {
 		r.conclude(h, e, v, why, nil, r.now())
 		return turn{}, true, nil
+	}
+	if row.URL == "" {
+		row = nil
 	}
 	switch saved, ok, err := r.archive.saved.take(record.RoleRobots, e.url, 0); {
 	case err != nil:
@@ -110,6 +134,9 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 			return turn{}, false, err
 		}
 		if r.now()-ended(&g.Row) < us(robotsKeep) {
+			if again, err := r.elsewhere(ctx, h, e, &g.Row, row); err != nil || again {
+				return turn{}, true, err
+			}
 			return turn{}, true, r.follow(h, e, &g.Row, text)
 		}
 	}
@@ -126,9 +153,6 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 	case protocol == nil || !hasRobots(scheme) || portRefused(e.host):
 		return conclude(unreachable, "robots.txt: redirected to "+e.url)
 	}
-	if row.URL == "" {
-		row = nil
-	}
 	a, outcome, detail, err := r.address(ctx, h, row)
 	if err != nil {
 		return turn{}, false, err
@@ -144,6 +168,9 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 	*req = Request{URL: e.url, Host: e.host, Addr: a}
 	t, err = r.contact(ctx, h, protocol, req, robots, record.RoleRobots, text)
 	if err != nil {
+		return t, false, err
+	}
+	if again, err := r.elsewhere(ctx, h, e, robots, row); err != nil || again {
 		return t, false, err
 	}
 	if err := r.follow(h, e, robots, text.Bytes()); err != nil {
