@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"mercator/formats/record"
@@ -380,12 +381,10 @@ func (a *archive) close() {
 
 // Group is the records of one contact, read back.
 type Group struct {
-	Row      record.Fetch  // with its place
-	in       io.ReadSeeker // begins with the group
-	name     string        // of the file
-	offset   int64         // of the group
-	whole    bool          // there is a response with its payload, and no revisit
-	document bool          // the response is the document itself, no HTTP
+	Row      record.Fetch // with its place
+	file     io.ReaderAt
+	whole    bool // there is a response with its payload, and no revisit
+	document bool // the response is the document itself, no HTTP
 }
 
 // Body reads at most max bytes of the decoded body.
@@ -393,12 +392,9 @@ func (g *Group) Body(max int64) (body []byte, err error) {
 	if g.Row.WARCLength == 0 || max == 0 {
 		return nil, nil
 	}
-	if _, err := g.in.Seek(g.Row.WARCOffset-g.offset, io.SeekStart); err != nil {
-		return nil, err
-	}
-	r := warc.NewReader(g.in, warc.ReaderOptions{Name: g.name, Offset: g.Row.WARCOffset})
-	defer r.Close()
-	rec, err := r.Next()
+	r := readers.Get().(*warc.Reader)
+	defer readers.Put(r)
+	rec, err := r.At(g.file, g.Row.WARCFilename, g.Row.WARCOffset, g.Row.WARCLength)
 	if err != nil {
 		return nil, err
 	}
@@ -440,27 +436,25 @@ func (a *archive) load(s savedRow) (g *Group, robots []byte, err error) {
 		return nil, nil, err
 	}
 	defer f.Close()
-	fi, err := f.Stat()
-	if err != nil {
-		return nil, nil, err
-	}
-	g, err = ReadGroup(io.NewSectionReader(f, s.off, fi.Size()-s.off), name, s.off)
+	g, err = ReadGroup(f, name, s.off)
 	if err == nil && g.Row.Role == record.RoleRobots {
 		robots, err = g.robotsText()
 	}
 	return g, robots, err
 }
 
-// ReadGroup reads one contact's records from in, which begins at offset of the
-// file of that name, and rebuilds the row with its place. The group's bodies are read
-// from in.
-func ReadGroup(in io.ReadSeeker, name string, offset int64) (*Group, error) {
-	r := warc.NewReader(in, warc.ReaderOptions{Name: name, Offset: offset})
-	defer r.Close()
-	g := &Group{in: in, name: name, offset: offset}
+// readers serve one after the other: a Reader's memory is more than most groups are long.
+var readers = sync.Pool{New: func() any { return warc.NewReader(nil, warc.ReaderOptions{}) }}
+
+// ReadGroup reads one contact's records, which begin at offset of file, and rebuilds the
+// row with its place in the file of that name. The group's bodies are read from file.
+func ReadGroup(file io.ReaderAt, name string, offset int64) (*Group, error) {
+	r := readers.Get().(*warc.Reader)
+	defer readers.Put(r)
+	rec, err := r.At(file, name, offset, 0)
+	g := &Group{file: file}
 	var at, end int64
-	for {
-		rec, err := r.Next()
+	for ; ; rec, err = r.Next() {
 		if err != nil {
 			return nil, err
 		}

@@ -257,7 +257,7 @@ func (a *archive) emit(ctx context.Context, b *stage.Batch[record.URL, record.Fe
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		g, err := fetch.ReadGroup(io.NewSectionReader(f, p.off, length-p.off), a.name, p.off)
+		g, err := fetch.ReadGroup(io.NewSectionReader(f, 0, length), a.name, p.off)
 		if err != nil {
 			if errors.Is(err, io.EOF) {
 				err = &fault.Error{Class: fault.Truncated, File: a.Path, Found: "the file became shorter"}
