@@ -123,7 +123,7 @@ type batch[R record.Row] struct {
 	open   func() (cacheFiles, error)
 	files  cacheFiles              // of the store when the batch began
 	now    time.Time               // when the batch began
-	large  bool                    // the store's answers do not fit into memory
+	large  bool                    // is the next window, the first one of a batch whose store is
 	chunks chan chunk[R]           // what was read
 	spare  chan []R                // memory for chunks
 	gone   chan *window[R]         // rows passed on, answers to be remembered
@@ -387,7 +387,6 @@ func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
 		last    *window[R]     // of the queue, if it is in memory
 		missing []*inquiry     // its names that are to be asked for
 		spare   = &window[R]{} // whose memory can be used again
-		large   = r.large      // the next window is
 		taking  bool
 		ended   bool // no window comes after the last
 	)
@@ -409,15 +408,12 @@ func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
 		default:
 		}
 	}
-	if !r.large && r.opt.Replay == nil {
-		fail(r.load(nil)) // beside the input
-	}
 	for !ended || len(queue) > 0 || len(missing) > 0 {
 		if last == nil && len(missing) == 0 && !taking && !ended {
-			w, first := spare, large
-			spare, large, taking = &window[R]{}, false, true
+			w, large := spare, r.large
+			spare, r.large, taking = &window[R]{}, false, true
 			r.running.Go(func() {
-				r.take(ctx, w, first)
+				r.take(ctx, w, large)
 				taken <- w
 			})
 		}
@@ -531,7 +527,7 @@ func (r *batch[R]) emptyIndex(names int) []uint32 {
 // recall fills in what needs no question.
 func (r *batch[R]) recall(first []lookup) error {
 	if r.stored == nil && len(first) > 0 {
-		if err := r.load(r.only(first)); err != nil {
+		if err := r.load(first); err != nil {
 			return err
 		}
 	}
@@ -566,20 +562,16 @@ func (r *batch[R]) recall(first []lookup) error {
 	return nil
 }
 
-// only is the keys of the first window's names, if these are all that the batch has.
-func (r *batch[R]) only(first []lookup) (keys []uint64) {
-	if !r.ended {
-		return nil
+// load reads the store's cache. If the first names are all that the batch has, only these
+// are kept.
+func (r *batch[R]) load(first []lookup) error {
+	var only []uint64
+	if r.ended {
+		for i := range first {
+			only = append(only, first[i].key)
+		}
+		slices.Sort(only)
 	}
-	for i := range first {
-		keys = append(keys, first[i].key)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-// load reads the store's cache, of which it keeps all, or only names of these keys.
-func (r *batch[R]) load(only []uint64) error {
 	r.stored = newEntries(r.opt.Memory / storedPart)
 	names := int64(len(only))
 	if only == nil {

@@ -2,6 +2,7 @@ package resolve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -773,5 +774,112 @@ func TestSpecialPurposeAddresses(t *testing.T) {
 		if len(res.Data.Answers) != 1 || res.Data.Answers[0].Special != want {
 			t.Errorf("%s: %+v, want %q", name, res.Data.Answers, want)
 		}
+	}
+}
+
+// TestDamagedCacheFile: a file that is cut anywhere, or has one bit flipped, is refused, by a
+// batch's reading and by a commit's.
+func TestDamagedCacheFile(t *testing.T) {
+	r, err := New(Config{Servers: []string{"127.0.0.1:1"}, Now: func() time.Time { return testNow }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := record.Module{Key: fingerprint.OfString("one.test"), Module: moduleName, Name: "one.test", Value: `{"addr":"127.0.0.1","expires":"2100-01-02T03:04:05Z"}`}
+	whole := cacheStream(t, row)
+	load := func(b []byte) error {
+		files := cacheFiles{{name: "cache", in: io.NopCloser(bytes.NewReader(b))}}
+		return files.load(r, testNow, nil, func(uint64, string, *entry) error { return nil })
+	}
+	merge := func(b []byte) error {
+		m, err := cacheFiles{{name: "cache", in: io.NopCloser(bytes.NewReader(b))}}.merge()
+		if err != nil {
+			return err
+		}
+		defer m.Close()
+		return m.upTo(nil, func(*cacheReader) error { return nil })
+	}
+	if err := cmp.Or(load(whole), merge(whole)); err != nil {
+		t.Fatal(err)
+	}
+	check := func(what string, at int, err error) {
+		if e := new(fault.Error); !errors.As(err, &e) || e.File != "cache" || e.Class.ExitCode() != 3 {
+			t.Fatalf("%s byte %d of %d: %v", what, at, len(whole), err)
+		}
+	}
+	for i := range whole {
+		check("cut at", i, load(whole[:i]))
+		if i%3 == 0 {
+			flipped := bytes.Clone(whole)
+			flipped[i] ^= 1 << (i / 3 % 8)
+			check("flipped at", i, merge(flipped))
+		}
+	}
+}
+
+// TestWindows: rows that come in batches of any size are in windows once each, in order, and a
+// window is bounded.
+func TestWindows(t *testing.T) {
+	const rows = 12 * windowRows
+	random := rand.New(rand.NewPCG(1, 2))
+	var in bytes.Buffer
+	w, err := record.NewWriter[record.URL](&in, record.WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := 0 // of a batch of records
+	for i := range rows {
+		if err := w.Write(&record.URL{URL: "u", Key: uint64(i)}); err != nil {
+			t.Fatal(err)
+		}
+		if left--; left < 0 {
+			if err := w.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			left = 1 << random.IntN(13)
+		}
+	}
+	if _, err := w.Commit(record.Ledger{}); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := record.NewReader[record.URL](&in, record.ReaderOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = stage.Run(t.Context(), stage.Spec{Name: "test", NoOutput: true}, reader, nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+		r := &batch[record.URL]{b: b, chunks: make(chan chunk[record.URL]), spare: make(chan []record.URL, 1)}
+		r.use.size = func(*record.URL) int { return 1 }
+		go r.read(ctx)
+		n, most := 0, firstRows
+		for {
+			w := &window[record.URL]{}
+			r.take(ctx, w, most == firstRows)
+			if len(w.rows) >= most+windowRows {
+				t.Errorf("a window of %d rows, want less than %d", len(w.rows), most+windowRows)
+			}
+			for i := range w.rows {
+				if w.rows[i].Key != uint64(n) {
+					t.Fatalf("row %d where %d was to come", w.rows[i].Key, n)
+				}
+				b.Consume()
+				n++
+			}
+			if w.err == io.EOF {
+				break
+			} else if w.err != nil {
+				return w.err
+			}
+			select {
+			case r.spare <- w.rows[:0]:
+			default:
+			}
+			most = windowRows
+		}
+		if n != rows {
+			t.Errorf("%d rows, want %d", n, rows)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
