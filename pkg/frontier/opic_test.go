@@ -443,6 +443,25 @@ func TestOpicBeyondOrder(t *testing.T) {
 	}
 }
 
+// All URLs together have so much credit and no more, whatever the rows say that are added; what was there before stays.
+func TestCreditIsBounded(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{Policy: opic})
+	var urls []record.URL
+	for i, credit := range []uint64{1 << 61, math.MaxUint64, 5} {
+		u := newURL("a.test", fmt.Sprint(i), 0)
+		u.Extra = creditColumns.Extra(func(string) uint64 { return credit })
+		urls = append(urls, u)
+	}
+	if err := b.add("", urls...); err != nil {
+		t.Fatal(err)
+	}
+	have, all := b.credits()
+	if want := fmt.Sprint(map[string]uint64{urls[0].URL: 1 << 61, urls[1].URL: mostCredit - 1<<61, urls[2].URL: 0}); fmt.Sprint(have) != want || all.Total != mostCredit {
+		t.Errorf("%v, %d in all, want %v", have, all.Total, want)
+	}
+	b.check()
+}
+
 func TestOpicNeedsLinks(t *testing.T) {
 	b := open(t, durable.NewCrashFS(), Params{Policy: opic})
 	err := b.updateFrom("r1", urlRows("r1"), UpdateOptions{Txn: "r1", Retries: DefaultRetries, Outcomes: func() (stage.Input[record.Fetch], error) {
