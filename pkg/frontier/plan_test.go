@@ -168,6 +168,7 @@ func TestMeasure(t *testing.T) {
 // No time that is told of a batch is negative, or before another one, whatever its records say.
 func TestMeasureOfLongTimes(t *testing.T) {
 	for _, starts := range [][]record.Time{{1, math.MaxInt64, 5}, {1, 1 << 62, 1 << 61}, {5, 6, 7}} {
+		want := times(uint64(slices.Max(starts)-starts[0]), time.Microsecond)
 		a, err := new(Frontier).Measure(t.Context(), func(row *record.Fetch) error {
 			if len(starts) == 0 {
 				return io.EOF
@@ -189,13 +190,36 @@ func TestMeasureOfLongTimes(t *testing.T) {
 			t.Fatal(err)
 		}
 		host := a.Hosts[0].Actual
-		if a.Duration < time.Hour || host.End != a.Duration || host.Gap < 0 || host.Contact != time.Hour {
+		if a.Duration < time.Hour || a.Duration < want || host.End != a.Duration || host.Gap < 0 || host.Contact != time.Hour {
 			t.Errorf("%v, %+v", a.Duration, host)
 		}
 		for i, p := range a.Curve {
 			if p.At < time.Hour || i > 0 && p.At < a.Curve[i-1].At {
 				t.Errorf("%v", a.Curve)
 			}
+		}
+	}
+}
+
+// A host is asked for robots.txt first if it was never contacted, or not for a day; and what part of its
+// URLs needed a contact before does now.
+func TestContacts(t *testing.T) {
+	const day = record.Time(24 * 3600e6)
+	p := planner{now: 10 * day}
+	for _, c := range []struct {
+		host   segment.Host
+		pages  uint64
+		robots bool
+	}{
+		{segment.Host{}, 100, true},
+		{segment.Host{Contacts: 20, Finished: 20, LastContact: 9 * day}, 100, false},
+		{segment.Host{Contacts: 20, Finished: 20, LastContact: 9*day - 1}, 100, true},
+		{segment.Host{Contacts: 10, Finished: 50, Dead: 10, LastContact: 10 * day}, 25, false},
+		{segment.Host{Contacts: 1, Finished: 1000, LastContact: 10 * day}, 1, false},
+		{segment.Host{Contacts: 1, Finished: 10, Dead: 10, LastContact: 10 * day}, 100, false},
+	} {
+		if pages, robots := p.contacts(&c.host, 100); pages != c.pages || robots != c.robots {
+			t.Errorf("%+v: %d pages, robots.txt %v, want %d, %v", c.host, pages, robots, c.pages, c.robots)
 		}
 	}
 }
@@ -274,6 +298,18 @@ func TestSimulationByChance(t *testing.T) {
 		f, err := s.foresee(t.Context())
 		if again, _ := s.foresee(t.Context()); err != nil || again.end != f.end || again.low != f.low || again.high != f.high {
 			t.Error("two simulations of one batch differ: ", f, again, err)
+		}
+		var ends []time.Duration
+		for i := range s.runs() {
+			r, err := s.run(t.Context(), i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ends = append(ends, r.end)
+		}
+		slices.Sort(ends)
+		if out := len(ends) / 10; f.low != ends[out] || f.high != ends[len(ends)-1-out] || f.end != ends[len(ends)/2] {
+			t.Errorf("%v, %v, %v are not the tenths and the median of %v", f.low, f.end, f.high, ends)
 		}
 		if last := f.curve[len(f.curve)-1]; last != (Point{f.end, uint64(50 * hosts)}) || f.low >= f.end || f.end >= f.high {
 			t.Errorf("%v to %v, the median %v, the curve ends with %v", f.low, f.high, f.end, last)

@@ -248,6 +248,50 @@ func TestWhatRepliesSay(t *testing.T) {
 }
 
 // What a visit cannot tell, because a clock is wrong, does not count for long.
+// A page that is not found is visited again twice as long after each visit, until it is gone.
+func TestGone(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{Policy: revisit, MinInterval: time.Hour, GoneAfter: 4})
+	if err := b.add("seed", newURL("a.test", "", 0)); err != nil {
+		t.Fatal(err)
+	}
+	const hour = record.Time(3600e6)
+	now := hour
+	for r, want := range []record.Time{hour, 2 * hour, 4 * hour, 8 * hour, 0} {
+		batch, err := b.next(now, NextOptions{N: 1})
+		if err != nil || len(batch) != 1 {
+			t.Fatal(batch, err)
+		}
+		o := fetchOf(batch[0], record.OutcomeFetched, 404, now)
+		if r == 0 {
+			o.Status, o.ContentFP, o.BodyLength = 200, 1, 1
+		}
+		if err := b.update("", now, []record.Fetch{o}); err != nil {
+			t.Fatal(err)
+		}
+		due, empty, err := b.f.Due()
+		if err != nil || empty != (want == 0) || !empty && due != now+want {
+			t.Errorf("visit %d: due %d after %d, want %d; empty: %v, %v", r, due, now, want, empty, err)
+		}
+		now = due
+	}
+	b.check()
+}
+
+// What is known of a page with many changes is halved, changes and time alike: its rate stays.
+func TestOldChangesCountHalf(t *testing.T) {
+	p, err := newSchedule(&Params{Policy: revisit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const day = 24 * 3600e6
+	v := segment.Visit{Visits: enough, Changes: enough - 1, ObservedUS: (enough - 1) * day, Last: 100 * day}
+	mean := p.mean(v.Changes, v.ObservedUS)
+	p.learn(&v, &sighting{at: 102 * day, modified: 101 * day, fp: 2}, 1)
+	if after := p.mean(v.Changes, v.ObservedUS); v.Changes != enough/2 || after < mean*95/100 || after > mean*105/100 {
+		t.Errorf("%d changes, a mean of %d, want %d, %d", v.Changes, after, enough/2, mean)
+	}
+}
+
 func TestWrongClocks(t *testing.T) {
 	p, err := newSchedule(&Params{Policy: revisit, MinInterval: time.Hour, MaxInterval: 24 * time.Hour})
 	if err != nil {
