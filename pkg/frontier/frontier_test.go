@@ -790,6 +790,37 @@ func TestCollidingOutcomesAreBounded(t *testing.T) {
 	}
 }
 
+// What waits is told by how far off its time is, and what is in flight waits no more.
+func TestStatTopAndDetail(t *testing.T) {
+	const now, minute = record.Time(1e15), record.Time(60e6)
+	b := open(t, durable.NewCrashFS(), Params{})
+	var urls []record.URL
+	for i, due := range []record.Time{0, 0, 0, now - 1, now, now + 1, now + minute, now + 90*minute, now + 48*60*minute} {
+		u := newURL("a.test", fmt.Sprint(i), 0)
+		u.Due, u.Depth = due, uint16(10*i)
+		urls = append(urls, u)
+	}
+	if err := b.add("seed", append(urls, newURL("b.test", "", 0))...); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.next(1, NextOptions{N: 2, PerHost: 1}); err != nil {
+		t.Fatal(err)
+	}
+	st, err := b.f.Stat(context.Background(), StatOptions{Top: 1, Detail: true, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []TopHost{{"a.test", 8, 1, 9}}; !slices.Equal(st.Top, want) {
+		t.Errorf("%+v, want %+v", st.Top, want)
+	}
+	if want := []DueCount{{"now", 2}, {"1m", 2}, {"1h", 0}, {"24h", 1}, {"later", 1}}; !slices.Equal(st.Detail.Due, want) {
+		t.Errorf("%+v, want %+v", st.Detail.Due, want)
+	}
+	if d := st.Detail.Depth; d[0] != 2 || d[10] != 1 || d[15] != 7 {
+		t.Errorf("by depth %v", d)
+	}
+}
+
 func TestLimitsOfArguments(t *testing.T) {
 	b := open(t, durable.NewCrashFS(), Params{Strict: true})
 	ctx := context.Background()
