@@ -503,10 +503,10 @@ func TestOverlapRefusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, most := range []int{49, 50, 1000} {
+	for _, most := range []int{10, 49, 50, 1000} {
 		var set hostSet
 		err := set.add(context.Background(), b.f.st, s.InFlight, most)
-		if (err == nil) != (most >= 50) || err != nil && !errors.Is(err, fault.Usage) || cap(set) > 4*50 {
+		if (err == nil) != (most >= 50) || err != nil && !errors.Is(err, fault.Usage) || cap(set) > 4*min(most, 50) {
 			t.Errorf("at most %d: %v, %d hosts in room for %d", most, err, len(set), cap(set))
 		}
 		if err == nil && (len(set) != 50 || !set.has("h7.test") || set.has("h50.test")) {
@@ -515,8 +515,6 @@ func TestOverlapRefusals(t *testing.T) {
 	}
 }
 
-// Walkers whose visits are in the second batch stand still while those of the first
-// move on.
 // An empty frontier opens no round of its own name with Overlap, or there would be no end to them.
 func TestOverlapOfNothing(t *testing.T) {
 	b := open(t, durable.NewCrashFS(), Params{})
@@ -530,6 +528,8 @@ func TestOverlapOfNothing(t *testing.T) {
 	}
 }
 
+// Walkers whose visits are in the second batch stand still while those of the first
+// move on.
 func TestWalkBeside(t *testing.T) {
 	b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walkers: 12, Seed: 5})
 	if err := b.add("seed", pageURL("a.test/"), pageURL("b.test/"), pageURL("c.test/"), pageURL("d.test/")); err != nil {
