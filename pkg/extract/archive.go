@@ -123,9 +123,6 @@ func (a *archive) read(row *record.Fetch, max int64, headOnly bool) (reply, erro
 			Hint: "the rows and the WARC files are of different crawls",
 		}
 	}
-	if row.Truncated == httpmsg.TruncatedLength {
-		max = min(max, row.BodyLength) // no more than was looked at when it was fetched
-	}
 	var payload io.Reader
 	if file, offset, ok := rec.Original(); ok && !headOnly {
 		first, err := a.open(file)

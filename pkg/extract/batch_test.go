@@ -111,7 +111,7 @@ func TestBatchBooks(t *testing.T) {
 		page+"<a href=x>", page+"<a href=x>", page+"Sitemap: /s.xml", page, page+"<a href=x>", page+"<a href=x>", page+"<a href='mailto:x'><a href=/no><a href=/y><a href=y>",
 		"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nLink: <mailto:y>\r\n\r\n\x1f\x8b\x08")
 	rows[1].Duplicate = true
-	rows[2].Role = record.RoleRobots
+	rows[2].Role, rows[2].Duplicate = record.RoleRobots, true // which does not matter
 	rows[4].Status, rows[4].RedirectURL = 301, "http://g/"
 	rows[5].Status = 404
 	rows = append(rows, record.Fetch{URL: "http://h/denied", Role: record.RolePage, Outcome: record.OutcomeRobotsDenied},
@@ -158,6 +158,26 @@ func TestBatchOfBodiesAlone(t *testing.T) {
 	b := &books{rows: []record.Fetch{row}}
 	if _, err := Batch(t.Context(), b, Settings{}); err != nil || len(b.links) != 1 || b.consumed != 1 {
 		t.Errorf("%v, links %v, drops %v", err, b.links, b.drops)
+	}
+}
+
+// Of many WARC files few are open at a time.
+func TestOpenFiles(t *testing.T) {
+	dir, rows := store(t, "0.warc.gz", page+"<a href=x>")
+	file, err := os.ReadFile(filepath.Join(dir, "0.warc.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &archive{dir: dir}
+	defer a.close()
+	for i := range 3 * openFiles {
+		rows[0].WARCFilename = fmt.Sprintf("%d.warc.gz", i%(openFiles+2))
+		if err := os.WriteFile(filepath.Join(dir, rows[0].WARCFilename), file, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := a.read(&rows[0], 1<<20, false); err != nil || string(p.body) != "<a href=x>" || len(a.files) > openFiles {
+			t.Fatalf("file %d: %q, %v, %d files are open", i, p.body, err, len(a.files))
+		}
 	}
 }
 

@@ -300,6 +300,10 @@ func TestOpenForeignElements(t *testing.T) {
 			t.Errorf("%s: %v, want the link of the a element behind", open, f.found.all)
 		}
 	}
+	var f finder
+	if diff, declined, _ := differ(&f, []byte("<svg>"+strings.Repeat("<path d=x />", 1000)+"</svg><a href=x>"), "utf-8"); declined || diff != "" {
+		t.Errorf("elements that close themselves: declined %v, %s", declined, diff)
+	}
 }
 
 func manyAttributes(n int) string {

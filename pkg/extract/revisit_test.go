@@ -54,6 +54,9 @@ func TestRevisit(t *testing.T) {
 	again := add(revisit("a.warc.gz", first), coded)
 	raw := add(revisit("a.warc.gz", first), plain)
 	wrong := add(revisit("a.warc.gz", 0), plain)
+	asked := response("sha1:ONE")
+	asked.Type = warc.TypeRequest
+	request := add(revisit("a.warc.gz", add(asked, plain+"the text")), plain)
 	outside := add(revisit("../a.warc.gz", first), plain)
 	gone := add(revisit("b.warc.gz", first), plain)
 	if err := os.WriteFile(filepath.Join(dir, "a.warc.gz.open"), file, 0o666); err != nil {
@@ -73,7 +76,7 @@ func TestRevisit(t *testing.T) {
 	if p, err := read(raw, false); err != nil || !bytes.Equal(p.body, packed.Bytes()) || p.status != 200 {
 		t.Errorf("without content coding: %+v, %v", p, err)
 	}
-	for name, at := range map[string]int64{"another payload": wrong, "a name that leads out of the store": outside} {
+	for name, at := range map[string]int64{"another payload": wrong, "no response": request, "a name that leads out of the store": outside} {
 		if _, err := read(at, false); !errors.Is(err, fault.Corrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
