@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha1"
 	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,7 +20,6 @@ import (
 	"mercator/formats/segment"
 	"mercator/formats/store"
 	"mercator/formats/warc"
-	"mercator/pkg/cli"
 )
 
 func TestMain(m *testing.M) {
@@ -170,33 +167,4 @@ func writeManifest(ts *testscript.TestScript, _ bool, args []string) {
 	b, err := m.Encode()
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b, 0o666))
-}
-
-// TestRowsAsTheyCome: the rows of a batch are printed before the next batch is there.
-func TestRowsAsTheyCome(t *testing.T) {
-	in, feed := io.Pipe()
-	out, printed := io.Pipe()
-	std := &cli.Std{In: in, Out: printed, Err: io.Discard, Now: time.Now, Common: &cli.Common{Progress: "off"}}
-	done := make(chan error, 1)
-	go func() { done <- (&grammar{Format: "text"}).runText(t.Context(), std) }()
-	w, err := record.NewWriter[record.URL](feed, record.WriterOptions{Level: record.Stored})
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(out)
-	for _, url := range []string{"http://a.test/", "http://b.test/"} {
-		if err := errors.Join(w.Write(&record.URL{URL: url}), w.Flush()); err != nil {
-			t.Fatal(err)
-		}
-		if !lines.Scan() || lines.Text() != url {
-			t.Fatalf("printed %q, want %q", lines.Text(), url)
-		}
-	}
-	if _, err := w.Commit(record.Ledger{}); err != nil {
-		t.Fatal(err)
-	}
-	feed.Close()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
 }

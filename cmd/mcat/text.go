@@ -253,11 +253,6 @@ func showRows[T record.Row](ctx context.Context, p *printer, src *record.Source,
 		if p.full() {
 			return nil
 		}
-		if rows.Buffered() == 0 { // the next may be long in coming
-			if err := p.out.Flush(); err != nil {
-				return err
-			}
-		}
 		if err := rows.Read(&row); err == io.EOF {
 			break
 		} else if err != nil {
