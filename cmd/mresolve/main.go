@@ -37,7 +37,7 @@ type grammar struct {
 
 // askFlags say how servers are asked.
 type askFlags struct {
-	Server   cli.Servers   `placeholder:"ADDR[:PORT]" help:"DNS server: an address, or tcp://ADDR[:PORT], tls://HOST[:PORT], https://HOST/PATH; may be given more than once (default: those of /etc/resolv.conf)."`
+	Server   cli.Servers   `placeholder:"ADDR[:PORT]" help:"DNS server: an address, or tcp://ADDR[:PORT], tls://HOST[:PORT], https://HOST/PATH; may be given more than once (default: those of /etc/resolv.conf). The system, or the file that SSL_CERT_FILE names, must trust the certificates of tls and https."`
 	Rate     float64       `placeholder:"N" help:"Questions a second to one server, at most (default: any number)."`
 	InFlight int           `default:"1000" help:"Questions in flight at most, 1 to 100000, and as many again of those whose first time was up; more than 1000 need 32 MiB of --memory, and 11 KiB each."`
 	Timeout  time.Duration `default:"1s" help:"Wait for the first attempt; each further one waits twice as long."`
@@ -115,7 +115,9 @@ type resolveCmd struct {
 func (*resolveCmd) Help() string {
 	return `Reads url records and writes the same records in the same order, with the columns
 addr (addresses in order of preference), addr_expires, and addr_error for a name that
-has none. A name that cannot be resolved is a row with its reason, never a lost one.
+has none. A name that cannot be resolved is a row with its reason, never a lost one: nxdomain,
+no-address, servfail, refused, timeout, network-error, bad-reply, cname-chain (a loop, or more
+than 16 aliases) or bad-name. Of one name at most 16 addresses are kept.
 Answers are kept in STORE until they expire. --stats says of how many names that were asked
 for all addresses are special-purpose ones, such as 127.0.0.1: mfetch contacts these only
 with --allow-net.
@@ -222,6 +224,14 @@ func (r *batch[R]) do(ctx context.Context, std *cli.Std, body func(context.Conte
 	})
 }
 
+// why says, at the end of a hint, what a server could not be reached for.
+func why(r *resolve.Resolver) string {
+	if trouble := r.Trouble(); trouble != "" {
+		return " (" + trouble + ")"
+	}
+	return ""
+}
+
 type namesCmd struct {
 	Files   []string `arg:"" optional:"" help:"Files of names, one a line (default: standard input)."`
 	Type    string   `default:"A" help:"Record type, such as A, AAAA, MX, TXT, or TYPE with its number."`
@@ -240,7 +250,8 @@ Scripts for zdns 2, which has all this under results and the type, read what
 jq -c '{name, results: {(.type): .}}' makes of a line.
 
 A line that is a JSON object has the name in its field "name"; its other fields are passed
-through. What is no name, or longer than 65,536 bytes without its newline, has the status
+through, but for those that have the name of one of ours. Empty lines are passed over. Names
+in answers stand without their last dot. What is no name, or longer than 65,536 bytes without its newline, has the status
 ILLEGAL_INPUT. Names are asked for as they stand: no search list is applied, and those with
 letters beyond ASCII need their xn-- form. While a name is asked for, equal ones, in letters of
 either case, wait for its answer instead of being asked for too; each is a result. Results are
@@ -282,7 +293,7 @@ func (c *namesCmd) Run(ctx context.Context, std *cli.Std) error {
 		std.Warn("%s of more than %d bytes: only the beginning was told, as ILLEGAL_INPUT", cli.Count(stats.TooLong, "line"), resolve.MaxLine)
 	}
 	if err == nil && stats.Silent > 0 && stats.Silent == stats.Names {
-		return &fault.Error{Class: fault.No, Found: fmt.Sprintf("no answer from any DNS server, for %s", cli.Count(stats.Names, "name")), Hint: "name a server that can be reached with --server"}
+		return &fault.Error{Class: fault.No, Found: fmt.Sprintf("no answer from any DNS server, for %s", cli.Count(stats.Names, "name")), Hint: "name a server that can be reached with --server" + why(r)}
 	}
 	return err
 }

@@ -647,8 +647,12 @@ func (r *batch[R]) forward(ctx context.Context, row *R, e *entry) error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
+		trouble := r.opt.Resolver.Trouble()
+		if trouble != "" {
+			trouble = " (" + trouble + ")"
+		}
 		return &fault.Error{Class: fault.No, Found: "no answer from any DNS server, to anything that was asked", Want: "one that answers",
-			Hint: "name a server that can be reached by --server, or by servers in crawl.toml, and run this again: nothing was committed; --silent-ok goes on without"}
+			Hint: "name a server that can be reached by --server, or by servers in crawl.toml, and run this again: nothing was committed; --silent-ok goes on without" + trouble}
 	}
 	if err := r.use.tell(row, e); err != nil {
 		return err

@@ -157,6 +157,10 @@ func (q *question) judge() {
 		q.status = StatusBadReply
 	default:
 		q.status = StatusNetwork
+		if !q.r.heard.Load() {
+			trouble := q.server.name + ": " + err.Error()
+			q.r.trouble.Store(&trouble)
+		}
 		if q.attempt+1-q.again >= 2*servers {
 			q.over()
 			return

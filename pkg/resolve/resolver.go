@@ -105,9 +105,10 @@ type Resolver struct {
 	late    chan struct{} // but for those whose first time is up, while there is room here
 	large   large
 	next    atomic.Uint32
-	heard   atomic.Bool // a server has replied to a question
-	mute    sync.Once   // cfg.Mute is called
-	probing atomic.Bool // probe was called
+	heard   atomic.Bool            // a server has replied to a question
+	trouble atomic.Pointer[string] // see Trouble
+	mute    sync.Once              // cfg.Mute is called
+	probing atomic.Bool            // probe was called
 	probed  chan struct{}
 
 	arrived chan *question // to be judged; has room for each that is in flight, for probe's, and for the end, nil
@@ -172,6 +173,15 @@ func New(cfg Config) (*Resolver, error) {
 		r.workers.Go(r.work)
 	}
 	return r, nil
+}
+
+// Trouble says which server could not be reached last, and why, as long as none has
+// replied to anything: a certificate that is not trusted, say. It is "" if that did not happen.
+func (r *Resolver) Trouble() string {
+	if trouble := r.trouble.Load(); trouble != nil && !r.heard.Load() {
+		return *trouble
+	}
+	return ""
 }
 
 // Close ends the connections to servers. No Lookup may be under way.
