@@ -712,3 +712,41 @@ func TestRecoveredRulesAge(t *testing.T) {
 		}
 	})
 }
+
+// TestRecoveredDeadAddress: a batch that is run again, whenever it was interrupted, asks for
+// robots.txt at the addresses that are left, and pages go where it was had.
+func TestRecoveredDeadAddress(t *testing.T) {
+	for _, until := range []int{1, 2, 3, 4} { // contacts: robots.txt at two dead addresses, then all at the third
+		inBubble(t, fmt.Sprint(until), func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			w := &clocked{answer: func(n int, req *fetch.Request) string {
+				if n == until {
+					time.Sleep(time.Second)
+					cancel()
+				}
+				if strings.HasSuffix(req.URL, "/robots.txt") {
+					return "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+				}
+				return page("x")
+			}}
+			opt := options(newStore(t), listening{w})
+			urls := pages(1, 3)
+			for i := range urls {
+				urls[i].Addr = "127.0.0.8,127.0.0.9,127.0.0.1"
+			}
+			if _, err := try(t, ctx, opt, "r1", urls); !errors.Is(err, context.Canceled) {
+				t.Fatalf("not interrupted: %v", err)
+			}
+			rows := run(t, opt, "r1", urls)
+			for u, o := range outcomes(t, rows, urls) {
+				if o != record.OutcomeFetched {
+					t.Errorf("%s: %s", u, o)
+				}
+			}
+			if len(rows) != 6 || len(w.asked) != 7 {
+				t.Errorf("%d rows and %d contacts, want 6, and the interrupted one twice", len(rows), len(w.asked))
+			}
+		})
+	}
+}

@@ -62,6 +62,7 @@ type authority struct {
 	at      int64  // where name and text stand in the spool
 	fetched micros
 	why     string // unreachable
+	again   bool   // an earlier run of the batch met an address where nobody listens: not to be recalled
 
 	newer, older *authority // among those that no host uses
 }
@@ -230,7 +231,8 @@ func (w *recalled) take(url string) []string {
 	return names
 }
 
-// recall takes in a robots row of an earlier run of the batch.
+// recall takes in a robots row of an earlier run of the batch. Where one could not connect,
+// the saved contacts are gone through again: the next address may not have been tried yet.
 func (c *robotsCache) recall(row *record.Fetch, text []byte, redirected *recalled) error {
 	names := redirected.take(row.URL)
 	if name, ok := strings.CutSuffix(row.URL, "/robots.txt"); ok && strings.Count(name, "/") == 2 {
@@ -245,7 +247,11 @@ func (c *robotsCache) recall(row *record.Fetch, text []byte, redirected *recalle
 	}
 	for _, name := range names {
 		a, err := c.use(name)
-		if err == nil && a.verdict == unknown {
+		if err != nil {
+			return err
+		}
+		a.again = a.again || row.Outcome == record.OutcomeConnect
+		if a.verdict == unknown && !a.again {
 			err = c.conclude(a, name, v, why, robotsText(row, text), ended(row))
 		}
 		if err != nil {
