@@ -250,12 +250,7 @@ func TestNextAddress(t *testing.T) {
 		w := &clocked{answer: func(int, *fetch.Request) string { return page("x") }}
 		opt := options(newStore(t), w)
 		opt.Robots = nil
-		opt.Guard = func(a netip.Addr) (string, error) {
-			if a.IsPrivate() {
-				return "private use", nil
-			}
-			return "", nil
-		}
+		opt.Guard = notPrivate
 		opt.Resolver = several{"127.0.0.5", "10.0.0.5", "127.0.0.6"}
 		urls := pages(1, 9)
 		for i := range urls[:6] {
@@ -278,10 +273,17 @@ func TestNextAddress(t *testing.T) {
 		for _, req := range w.asked {
 			asked = append(asked, req.Addr.String())
 		}
-		if want := []string{"127.0.0.1", "127.0.0.3", "127.0.0.3", "127.0.0.1", "127.0.0.3", "127.0.0.3", "127.0.0.1", "127.0.0.6"}; !slices.Equal(asked, want) {
+		if want := []string{"127.0.0.1", "127.0.0.3", "127.0.0.1", "127.0.0.3", "127.0.0.1", "127.0.0.3", "127.0.0.1", "127.0.0.6"}; !slices.Equal(asked, want) {
 			t.Errorf("asked at %v, want %v", asked, want)
 		}
 	})
+}
+
+func notPrivate(a netip.Addr) (string, error) {
+	if a.IsPrivate() {
+		return "private use", nil
+	}
+	return "", nil
 }
 
 // TestDeadAddress: where nobody listens at an address of a host, robots.txt is asked for at the
@@ -297,6 +299,7 @@ func TestDeadAddress(t *testing.T) {
 		{"first", "127.0.0.9,127.0.0.1,127.0.0.2", true, []string{"fetched", "fetched", "fetched"}, []string{"9", "1", "1", "1", "1"}},
 		{"two of three", "127.0.0.9,127.0.0.8,127.0.0.2", true, []string{"fetched", "fetched", "fetched"}, []string{"9", "8", "2", "2", "2", "2"}},
 		{"all", "127.0.0.9,127.0.0.8", true, []string{"robots-unreachable", "robots-unreachable", "robots-unreachable"}, []string{"9", "8"}},
+		{"two, beside one that is refused", "10.0.0.1,127.0.0.9,127.0.0.8", true, []string{"robots-unreachable", "robots-unreachable", "robots-unreachable"}, []string{"9", "8"}},
 		{"the only one", "127.0.0.9", true, []string{"robots-unreachable", "robots-unreachable", "robots-unreachable"}, []string{"9"}},
 		{"first, without robots.txt", "127.0.0.9,127.0.0.1", false, []string{"connect-failed", "fetched", "fetched"}, []string{"9", "1", "1"}},
 		{"of a resolver", "", true, []string{"fetched", "fetched", "fetched"}, []string{"9", "1", "1", "1", "1"}},
@@ -314,6 +317,7 @@ func TestDeadAddress(t *testing.T) {
 					opt.Robots = nil
 				}
 				opt.MinDelay, opt.MaxDelay = time.Second, time.Second
+				opt.Guard = notPrivate
 				opt.Resolver = several{"127.0.0.9", "127.0.0.1"}
 				urls := pages(1, 3)
 				for i := range urls {

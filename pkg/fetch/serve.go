@@ -3,6 +3,7 @@ package fetch
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,27 +33,52 @@ func parseLiteral(name string) (a netip.Addr, ok bool) {
 	return a, err == nil
 }
 
-// address finds the address for the host's next contact. outcome is not "" if there is none.
+// address finds the address for the host's next contact: what is tried again is tried at the
+// next. outcome is not "" if there is none.
 func (r *runner) address(ctx context.Context, h *host, row *record.URL) (a netip.Addr, outcome, detail string, err error) {
 	addrs, outcome, detail, err := r.addresses(ctx, h, row)
 	if err != nil || outcome != "" {
 		return a, outcome, detail, err
 	}
-	first := h.dead
+	n := h.dead
 	if row != nil {
-		first += int(row.Attempt)
+		n += int(row.Attempt)
 	}
-	return r.choose(addrs, first)
+	return addrs[n%len(addrs)], "", "", nil
 }
 
-// addresses are the host's: those of row, unless they have expired, or else the resolver's.
-// outcome is not "" if there are none.
-func (r *runner) addresses(ctx context.Context, h *host, row *record.URL) (addrs []netip.Addr, outcome, detail string, err error) {
+// addresses are those of the host that may be contacted. outcome is not "" if there are none.
+func (r *runner) addresses(ctx context.Context, h *host, row *record.URL) (allowed []netip.Addr, outcome, detail string, err error) {
+	addrs, outcome, detail, err := r.lookup(ctx, h, row)
+	if err != nil || outcome != "" || r.opt.Guard == nil {
+		return addrs, outcome, detail, err
+	}
+	allowed = addrs[:0]
+	for _, a := range addrs {
+		refused, err := r.opt.Guard(a)
+		switch {
+		case err != nil:
+			return nil, "", "", err
+		case refused == "":
+			allowed = append(allowed, a)
+		case detail == "":
+			detail = a.String() + " is refused: " + refused
+		}
+	}
+	if len(allowed) == 0 {
+		return nil, record.OutcomeAddress, detail, nil
+	}
+	return allowed, "", "", nil
+}
+
+// lookup returns the host's addresses: those of row, unless they have expired, or else the
+// resolver's. The caller may change them. outcome is not "" if there are none.
+func (r *runner) lookup(ctx context.Context, h *host, row *record.URL) (addrs []netip.Addr, outcome, detail string, err error) {
 	name := hostname(h.name)
 	now := r.now()
 	switch literal, isLiteral := parseLiteral(name); {
 	case isLiteral:
-		return []netip.Addr{literal}, "", "", nil
+		return []netip.Addr{literal.Unmap()}, "", "", nil
 	case row != nil && row.AddrError != "":
 		return nil, record.OutcomeDNS, row.AddrError, nil
 	case row != nil && row.Addr != "" && (row.AddrExpires == 0 || int64(row.AddrExpires) > now):
@@ -62,11 +88,11 @@ func (r *runner) addresses(ctx context.Context, h *host, row *record.URL) (addrs
 			if err != nil {
 				return nil, record.OutcomeDNS, "not an address: " + text, nil
 			}
-			addrs = append(addrs, a)
+			addrs = append(addrs, a.Unmap())
 		}
 		return addrs, "", "", nil
 	case len(h.resolved) > 0 && h.expires > now:
-		return h.resolved, "", "", nil
+		return slices.Clone(h.resolved), "", "", nil
 	case r.opt.Resolver == nil:
 		return nil, record.OutcomeDNS, "no valid address, and no resolver", nil
 	}
@@ -77,29 +103,12 @@ func (r *runner) addresses(ctx context.Context, h *host, row *record.URL) (addrs
 	if failure != "" || len(addrs) == 0 {
 		return nil, record.OutcomeDNS, failure, nil
 	}
-	h.resolved, h.expires = addrs, expires.UnixMicro()
-	return addrs, "", "", nil
-}
-
-// choose takes one of a host's addresses: what is tried again is tried at the next,
-// and one that is refused gives way to the others, if there are any.
-func (r *runner) choose(addrs []netip.Addr, first int) (a netip.Addr, outcome, detail string, err error) {
-	for i := range addrs {
-		next := addrs[(first+i)%len(addrs)].Unmap()
-		refused := ""
-		if r.opt.Guard != nil {
-			if refused, err = r.opt.Guard(next); err != nil {
-				return next, "", "", err
-			}
-		}
-		if refused == "" {
-			return next, "", "", nil
-		}
-		if i == 0 {
-			a, outcome, detail = next, record.OutcomeAddress, next.String()+" is refused: "+refused
-		}
+	h.resolved = make([]netip.Addr, 0, len(addrs))
+	for _, a := range addrs {
+		h.resolved = append(h.resolved, a.Unmap())
 	}
-	return a, outcome, detail, nil
+	h.expires = expires.UnixMicro()
+	return slices.Clone(h.resolved), "", "", nil
 }
 
 // elsewhere says whether a robots contact is to be made again, at the host's next address:
