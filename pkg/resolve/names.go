@@ -2,6 +2,7 @@ package resolve
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -206,10 +207,19 @@ func (n *names) result(l *line, raw *RawReply) (result []byte, status string, er
 		var fields map[string]json.RawMessage
 		// What the result has counts, before what was there.
 		if err = errors.Join(json.Unmarshal([]byte(l.text), &fields), json.Unmarshal(result, &fields)); err == nil {
-			result, err = json.Marshal(fields) // in order of their names
+			result, err = marshal(fields) // in order of their names
 		}
 	}
 	return append(result, '\n'), res.Status, err
+}
+
+// marshal is json.Marshal, but for <, > and &, which stand as they are.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // tell fills in what became of the question.
@@ -249,7 +259,7 @@ func (res *NameResult) appendTo(b []byte) ([]byte, error) {
 		easy = easy && plain(a.Name) && plain(a.Answer)
 	}
 	if !easy {
-		value, err := json.Marshal(res)
+		value, err := marshal(res)
 		return append(b, value...), err
 	}
 	text := func(field, value string) {

@@ -29,6 +29,7 @@ type question struct {
 	turn    uint32
 	attempt int
 	again   int // 1 once a server has been asked the same without EDNS
+	refused int // attempts in a row that came to nothing at once
 	timeout time.Duration
 	tcp     bool      // the same server is asked once more
 	began   time.Time // to ask at all
@@ -52,7 +53,7 @@ func (q *question) ask(name string, qtype uint16) {
 		q.over()
 		return
 	}
-	q.turn, q.attempt, q.again, q.timeout, q.began = q.r.next.Add(1), 0, 0, q.r.cfg.Timeout, time.Now()
+	q.turn, q.attempt, q.again, q.refused, q.timeout, q.began = q.r.next.Add(1), 0, 0, 0, q.r.cfg.Timeout, time.Now()
 	q.send()
 }
 
@@ -144,6 +145,7 @@ func (q *question) judge() {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		q.status = StatusTimeout
 		q.timeout *= 2
+		q.refused = 0
 		if q.attempt > 0 && !q.r.heard.Load() {
 			q.r.mute.Do(q.r.cfg.Mute)
 			q.r.probe()
@@ -161,10 +163,14 @@ func (q *question) judge() {
 			trouble := q.server.name + ": " + err.Error()
 			q.r.trouble.Store(&trouble)
 		}
-		if q.attempt+1-q.again >= 2*servers {
+		// It is no attempt while another server may be but slow.
+		if q.refused++; q.refused >= 2*servers {
 			q.over()
 			return
 		}
+		q.turn++
+		q.send()
+		return
 	}
 	q.next()
 }

@@ -254,6 +254,38 @@ func TestAnotherServerIsAskedAfterAFailure(t *testing.T) {
 	}
 }
 
+// TestServersWhereNobodyListens: they take no attempts from one that is slow.
+func TestServersWhereNobodyListens(t *testing.T) {
+	var asked atomic.Int32
+	slow := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+		m.Answer = append(m.Answer, rr(t, q.Name+" 60 IN A 127.0.0.9"))
+		return asked.Add(1) > 2
+	})
+	nobody := func() string {
+		pc, l := listenBoth(t)
+		pc.Close()
+		l.Close()
+		return pc.LocalAddr().String()
+	}
+	servers := []string{slow, nobody(), nobody()}
+	for range servers {
+		asked.Store(0)
+		r, err := New(Config{Servers: servers, InFlight: 32, Timeout: 20 * time.Millisecond, Attempts: 10, Family: "4"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := r.Lookup(t.Context(), "host.test"); FormatAddrs(a.Addrs) != "127.0.0.9" {
+			t.Errorf("%+v", a)
+		}
+		r.Close()
+		servers = append(servers[1:], servers[0])
+	}
+	r := resolver(t, nobody(), nobody())
+	if a := r.Lookup(t.Context(), "host.test"); a.Status != StatusNetwork {
+		t.Errorf("%+v", a)
+	}
+}
+
 // counted is a context that notes once when somebody waits with it.
 type counted struct {
 	context.Context
@@ -413,7 +445,7 @@ func FuzzNameResult(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want, err := json.Marshal(res); err != nil || !bytes.Equal(got, want) {
+		if want, err := marshal(res); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s\nwant %s, %v", got, want, err)
 		}
 	})
@@ -428,12 +460,12 @@ func TestNamesKeepTheOrder(t *testing.T) {
 		return true
 	})
 	var out bytes.Buffer
-	in := strings.NewReader("slow.test\nfast.test\n\nbad..name\n{\"rank\": 7, \"name\": \"json.test\", \"status\": 1}\n{\n{\"name\": null}\n" + strings.Repeat("x", MaxLine+1) + "\nlast.test")
+	in := strings.NewReader("slow.test\nfast.test\n\nbad..name\n{\"rank\": 7, \"text\": \"<&>\", \"name\": \"json.test\", \"status\": 1}\n{\n{\"name\": null}\n" + strings.Repeat("x", MaxLine+1) + "\nlast.test")
 	stats, err := Names(t.Context(), resolver(t, addr), "txt", true, time.Now, in, &out)
 	if err != nil || stats != (NameStats{Names: 8, Failed: 4, TooLong: 1}) {
 		t.Fatalf("%+v, %v", stats, err)
 	}
-	if !strings.Contains(out.String(), `"rank":7`) {
+	if !strings.Contains(out.String(), `"rank":7`) || !strings.Contains(out.String(), `"text":"<&>"`) {
 		t.Error("a field of the input was lost")
 	}
 	var names []string

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -91,8 +92,8 @@ func parseServer(s string, cfg *Config, l large) (*server, error) {
 		return srv, nil
 	}
 	u, err := url.Parse(s)
-	if err != nil || u.Hostname() == "" || u.User != nil || scheme != "https" && (u.Path != "" || u.RawQuery != "") {
-		return nil, bad
+	if err != nil || u.Hostname() == "" || u.Port() == "0" || u.User != nil || strings.ContainsAny(s, "#{") || scheme != "https" && (u.Path != "" || u.RawQuery != "") {
+		return nil, bad // names of certificates behind #, and templates, are not known
 	}
 	srv.scheme = scheme
 	settings := &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12, RootCAs: cfg.Roots}
@@ -123,7 +124,10 @@ func parseServer(s string, cfg *Config, l large) (*server, error) {
 // parseAddr reads an address, in brackets or not, with a port or not.
 func parseAddr(s string) (netip.AddrPort, error) {
 	if ap, err := netip.ParseAddrPort(s); err == nil {
-		return ap, nil
+		if ap.Port() == 0 {
+			err = errors.New("port 0")
+		}
+		return ap, err
 	}
 	if in, ok := strings.CutPrefix(s, "["); ok {
 		if s, ok = strings.CutSuffix(in, "]"); !ok {

@@ -541,7 +541,8 @@ func TestDepthRecovers(t *testing.T) {
 }
 
 func TestServersThatAreNone(t *testing.T) {
-	for _, s := range []string{"", "one.two", "127.0.0.1:x", "ftp://127.0.0.1", "tls://", "tls://host/path", "https://user@host/", "tcp://host.test", "127.0.0.1:99999", "[::1", "::1]", "[::1]x", "[[::1]]", "[127.0.0.1]:", " ::1"} {
+	for _, s := range []string{"", "one.two", "127.0.0.1:x", "ftp://127.0.0.1", "tls://", "tls://host/path", "https://user@host/", "tcp://host.test", "127.0.0.1:99999", "[::1", "::1]", "[::1]x", "[[::1]]", "[127.0.0.1]:", " ::1",
+		"127.0.0.1:0", "tcp://127.0.0.1:0", "tls://127.0.0.1:0", "tls://127.0.0.1#dns.test", "https://dns.test/dns-query{?dns}", "https://dns.test/#a"} {
 		if _, err := New(Config{Servers: []string{s}}); err == nil || !strings.Contains(err.Error(), "DNS server") {
 			t.Errorf("%q: %v", s, err)
 		}
