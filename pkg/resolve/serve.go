@@ -224,7 +224,7 @@ func (s *Server) answer(ctx context.Context, q *dns.Msg, tcp bool) (m *dns.Msg, 
 		m.Rcode = dns.RcodeNotImplemented
 		return m, release
 	}
-	if len(q.Question) != 1 {
+	if len(q.Question) != 1 || q.Question[0].Qtype == dns.TypeNone {
 		m.Rcode = dns.RcodeFormatError
 		return m, release
 	}

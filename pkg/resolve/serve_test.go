@@ -152,6 +152,13 @@ func TestServe(t *testing.T) {
 	if m, _ := s.answer(t.Context(), q, false); m.Rcode != dns.RcodeRefused {
 		t.Errorf("a transfer: %s", dns.RcodeToString[m.Rcode])
 	}
+	q.SetQuestion("test.", dns.TypeNone)
+	if m, _ := s.answer(t.Context(), q, false); m.Rcode != dns.RcodeFormatError {
+		t.Errorf("a question of type 0: %s", dns.RcodeToString[m.Rcode])
+	}
+	if _, ok := s.known.get(fingerprint.OfString("test."), "test."); ok {
+		t.Error("a question of type 0 was taken for one for addresses, of another name")
+	}
 	if err := end(); err != nil {
 		t.Fatal(err)
 	}
