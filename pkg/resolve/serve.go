@@ -28,6 +28,7 @@ const (
 	minClients = 128             // of these, however little memory there is
 	maxConns   = 256             // TCP connections; others wait to be accepted
 	writeTime  = 5 * time.Second // for a client to take a reply over TCP
+	sendBuffer = 64 << 10        // bytes of replies that the system keeps for a connection, and as much for its own use: by itself it grows to megabytes
 	maxFresh   = 4 << 20         // bytes of answers that wait to be saved; then they are dropped
 	freshCost  = 256             // of these, what one takes beside its text
 	maxWireTTL = 1<<31 - 1       // seconds (RFC 2181, section 8)
@@ -139,7 +140,7 @@ func (s *Server) Serve(ctx context.Context, pc net.PacketConn, l net.Listener, s
 			w.Write(wire) // one who has gone needs no answer
 		}
 	})
-	servers := []*dns.Server{{PacketConn: pc, Handler: handler}, {Listener: impatient{netutil.LimitListener(l, maxConns), s.patience}, Handler: handler}}
+	servers := []*dns.Server{{PacketConn: pc, Handler: handler}, {Listener: netutil.LimitListener(impatient{l, s.patience}, maxConns), Handler: handler}}
 	ended := make(chan error, len(servers))
 	for _, srv := range servers {
 		go func() { ended <- srv.ActivateAndServe() }()
@@ -178,7 +179,8 @@ func (s *Server) Serve(ctx context.Context, pc net.PacketConn, l net.Listener, s
 }
 
 // impatient ends a connection whose client does not take a reply in time: it would hold its
-// place, and the memory of a large reply, for as long as it likes.
+// place, and the memory of a large reply, for as long as it likes. Of the system's memory a
+// connection takes sendBuffer.
 type impatient struct {
 	net.Listener
 	time time.Duration
@@ -193,6 +195,9 @@ func (l impatient) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
+	}
+	if c, ok := c.(*net.TCPConn); ok {
+		_ = c.SetWriteBuffer(sendBuffer) // else it is the system's bound that holds
 	}
 	return impatientConn{c, l.time}, nil
 }

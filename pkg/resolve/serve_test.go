@@ -461,6 +461,9 @@ func TestServeOneWhoReadsNothing(t *testing.T) {
 	if err == nil {
 		t.Error("the connection lives on")
 	}
+	if n := s.Stats.Questions.Load(); n > 16 {
+		t.Errorf("%d replies of 50 KB were made that nobody reads", n)
+	}
 	c.Close()
 	cancel()
 	if err := <-ended; err != nil {
