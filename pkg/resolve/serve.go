@@ -32,6 +32,7 @@ const (
 	maxFresh   = 4 << 20         // bytes of answers that wait to be saved; then they are dropped
 	freshCost  = 256             // of these, what one takes beside its text
 	maxWireTTL = 1<<31 - 1       // seconds (RFC 2181, section 8)
+	maxPayload = 65535 - 20 - 8  // bytes of a datagram, without the headers of IPv4 and UDP
 )
 
 // ServeStats counts the questions to a Server.
@@ -127,7 +128,7 @@ func (s *Server) Serve(ctx context.Context, pc net.PacketConn, l net.Listener, s
 		if tcp {
 			size = dns.MaxMsgSize
 		} else if opt := q.IsEdns0(); opt != nil {
-			size = max(size, int(opt.UDPSize()))
+			size = min(max(size, int(opt.UDPSize())), maxPayload)
 		}
 		m, release := s.answer(ctx, q, tcp)
 		if m == nil {
@@ -136,6 +137,10 @@ func (s *Server) Serve(ctx context.Context, pc net.PacketConn, l net.Listener, s
 		m.Truncate(size)
 		wire, err := m.Pack()
 		release()
+		if err != nil { // a text of the store that is no name
+			m.Rcode, m.Answer, m.Ns = dns.RcodeServerFailure, nil, nil
+			wire, err = m.Pack()
+		}
 		if err == nil {
 			w.Write(wire) // one who has gone needs no answer
 		}

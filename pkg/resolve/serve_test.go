@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -74,9 +75,15 @@ func dig(t *testing.T, addr, name string, qtype uint16) string {
 
 func TestServe(t *testing.T) {
 	var asked atomic.Int32
-	up := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+	up := serve(t, func(m *dns.Msg, q dns.Question, tcp bool) bool {
 		asked.Add(1)
 		switch {
+		case q.Name == "long.test.":
+			if m.Truncated = !tcp; tcp {
+				text := func(n int) dns.RR { return rr(t, m.Question[0].Name+` 60 IN TXT "`+strings.Repeat("x", n)+`"`) }
+				m.Answer = append(slices.Repeat([]dns.RR{text(255)}, 244), text(77)) // 65,520 bytes
+				m.Compress = true
+			}
 		case q.Name == "nowhere.test.":
 			m.Rcode = dns.RcodeNameError
 			m.Ns = append(m.Ns, rr(t, "test. 600 IN SOA ns.test. root.test. 1 2 3 4 500"))
@@ -131,6 +138,16 @@ func TestServe(t *testing.T) {
 		if got := dig(t, addr, c.name, c.qtype); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
+	}
+	s.mu.Lock()
+	s.known.put(fingerprint.OfString("odd.test"), "odd.test", &entry{Addr: "192.0.2.1", CNAME: "a..b", Expires: testNow.Add(time.Hour)})
+	s.mu.Unlock()
+	if got := dig(t, addr, "odd.test.", dns.TypeA); got != "SERVFAIL" {
+		t.Errorf("a canonical name that is none: %s", got)
+	}
+	long := new(dns.Msg).SetQuestion("long.test.", dns.TypeTXT).SetEdns0(dns.MaxMsgSize, false)
+	if m, _, err := (&dns.Client{Timeout: patience}).Exchange(long, addr); err != nil || !m.Truncated {
+		t.Errorf("a reply that no datagram holds: truncated %t, %v", m != nil && m.Truncated, err)
 	}
 	if got := dig(t, addr, "many.test.", dns.TypeAAAA); strings.Count(got, "AAAA") != MaxAddrs-1 { // the first is an IPv4 address
 		t.Errorf("many addresses: %s", got)
