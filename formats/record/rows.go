@@ -117,9 +117,9 @@ const (
 	OutcomeRobotsDenied      = "robots-denied"      // robots.txt forbids it
 	OutcomeRobotsUnreachable = "robots-unreachable" // robots.txt could not be had; try later (RFC 9309 section 2.3.1.4)
 	OutcomeDNS               = "dns-failed"         // no address
-	OutcomeConnect           = "connect-failed"
+	OutcomeConnect           = "connect-failed"     // no connection, for whatever reason
 	OutcomeTLS               = "tls-failed"
-	OutcomeTimeout           = "timeout"
+	OutcomeTimeout           = "timeout"            // of what comes after connecting
 	OutcomeDisconnect        = "disconnected"       // closed before a whole header came
 	OutcomeProtocol          = "protocol-error"     // the reply is none of the scheme's protocol, or breaks a limit
 	OutcomeAddress           = "address-refused"    // special-purpose address, not allowed by --allow-net

@@ -432,7 +432,7 @@ func (c *Client) connect(ctx context.Context, deadline time.Time, t *target, add
 		raw, err = dial(ctx, "tcp", addr.String())
 	}
 	if err != nil {
-		return classify(err, record.OutcomeConnect)
+		return named(err, record.OutcomeConnect)
 	}
 	*conn = Conn{conn: raw, scheme: t.scheme, host: t.host, addr: addr}
 	if t.scheme == "https" {
@@ -471,16 +471,22 @@ func (c *Client) tlsConfig(name string, conn *Conn) *tls.Config {
 	return config
 }
 
-// classify makes a failure of an error of the network: a timeout is one wherever
-// it comes, everything else is what outcome says.
+// classify makes a failure of an error on a connection: a timeout is one wherever it comes,
+// everything else is what outcome says. That no connection came in time is another failure:
+// a host's next address may do.
 func classify(err error, outcome string) error {
+	if isTimeout(err) {
+		outcome = record.OutcomeTimeout
+	}
+	return named(err, outcome)
+}
+
+// named makes a failure with an outcome of an error that has none.
+func named(err error, outcome string) error {
 	var known *failure
 	var proxy *ProxyError
 	if errors.As(err, &known) || errors.As(err, &proxy) {
 		return err
-	}
-	if isTimeout(err) {
-		outcome = record.OutcomeTimeout
 	}
 	return &failure{outcome, err}
 }
