@@ -17,6 +17,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -27,6 +28,7 @@ import (
 	"sync"
 
 	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
 
 	"mercator/pkg/fault"
 )
@@ -200,19 +202,20 @@ const maxFile = 1 << 20
 
 // Load reads and checks path. Errors are fault.Usage with file and line.
 func Load(path string) (*Config, error) {
-	st, err := os.Stat(path)
+	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "no such file", Want: "a configuration, such as the crawl.toml that mckpt init makes", Err: err}
 	}
 	if err != nil {
 		return nil, err
 	}
-	if st.Size() > maxFile {
-		return nil, &fault.Error{Class: fault.Usage, File: path, Found: fmt.Sprintf("%d bytes", st.Size()), Want: fmt.Sprintf("at most %d", maxFile)}
-	}
-	b, err := os.ReadFile(path)
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, err
+	}
+	if len(b) > maxFile {
+		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "more bytes", Want: fmt.Sprintf("at most %d", maxFile)}
 	}
 	return parse(path, b)
 }
@@ -223,6 +226,9 @@ func parse(path string, b []byte) (*Config, error) {
 	d.DisallowUnknownFields()
 	if err := d.Decode(&c.File); err != nil {
 		return nil, explain(path, err)
+	}
+	if name, line := otherCase(b); name != "" {
+		return nil, unknown(path, name, line, nil)
 	}
 	if err := toml.Unmarshal(b, &c.set); err != nil {
 		return nil, explain(path, err)
@@ -236,10 +242,7 @@ func explain(path string, err error) error {
 		e := strict.Errors[0]
 		line, _ := e.Position()
 		name := strings.Join(e.Key(), ".")
-		return &fault.Error{
-			Class: fault.Usage, File: path, Place: fmt.Sprintf("line %d", line),
-			Found: fmt.Sprintf("unknown key %q", name), Hint: fmt.Sprintf("did you mean %q?", nearest(name)), Err: err,
-		}
+		return unknown(path, name, line, err)
 	}
 	var de *toml.DecodeError
 	if errors.As(err, &de) {
@@ -256,6 +259,51 @@ func explain(path string, err error) error {
 		return &fault.Error{Class: fault.Usage, File: path, Place: place, Found: strings.TrimPrefix(de.Error(), "toml: "), Hint: "text stands in quotes, as in min_delay = \"1s\""}
 	}
 	return &fault.Error{Class: fault.Usage, File: path, Err: err}
+}
+
+func unknown(path, name string, line int, err error) error {
+	return &fault.Error{
+		Class: fault.Usage, File: path, Place: fmt.Sprintf("line %d", line),
+		Found: fmt.Sprintf("unknown key %q", name), Hint: fmt.Sprintf("did you mean %q?", nearest(name)), Err: err,
+	}
+}
+
+// otherCase finds the first name of a file that decodes which is a setting's or a table's but for
+// capitals: TOML tells them apart, and the decoder does not.
+func otherCase(b []byte) (name string, line int) {
+	var p unstable.Parser
+	p.Reset(b)
+	var find func(e *unstable.Node, table string) bool
+	find = func(e *unstable.Node, table string) bool {
+		name = table
+		for key := e.Key(); key.Next(); {
+			name = strings.TrimPrefix(name+"."+string(key.Node().Data), ".")
+			line = p.Shape(key.Node().Raw).Start.Line
+		}
+		if wanted(name) == "" {
+			return true
+		}
+		if e.Kind == unstable.KeyValue && e.Value().Kind == unstable.InlineTable {
+			inner := name
+			for in := e.Value().Children(); in.Next(); {
+				if in.Node().Kind == unstable.KeyValue && find(in.Node(), inner) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	table := ""
+	for p.NextExpression() {
+		e := p.Expression()
+		if e.Kind == unstable.KeyValue && find(e, table) || e.Kind == unstable.Table && find(e, "") {
+			return name, line
+		}
+		if e.Kind == unstable.Table {
+			table = name
+		}
+	}
+	return "", 0
 }
 
 // wanted says in words what kind of value a key takes; "" if there is no such key.
@@ -283,7 +331,7 @@ func wanted(name string) string {
 		return `a list of texts, such as ["a", "b"]`
 	case reflect.Bool:
 		return "true or false"
-	case reflect.Pointer:
+	case reflect.Pointer, reflect.Float64:
 		return "a number"
 	}
 	return "a whole number"
@@ -292,6 +340,9 @@ func wanted(name string) string {
 // nearest is the known key with the least edit distance; before others comes one
 // that has the same name in a table, or in another one.
 func nearest(name string) string {
+	if small := strings.ToLower(name); small != name && wanted(small) != "" {
+		return small
+	}
 	keys := Keys()
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	for _, k := range keys {

@@ -50,7 +50,8 @@ func settingVectors() []spectest.Vector {
 			"\"batch\" = 0x1_000\r\npoliteness.delay_factor = 5\nextract = { filter = 'default', modules = [ '''page''', ] }"),
 
 		load("R1-none", "no such file", func(_ testing.TB, path string) error { _, err := Load(path); return err }),
-		load("R1-large", "1048577 bytes", func(t testing.TB, path string) error {
+		load("R1-endless", "more bytes, want at most 1048576", func(testing.TB, string) error { _, err := Load("/dev/zero"); return err }),
+		load("R1-large", "more bytes, want at most 1048576", func(t testing.TB, path string) error {
 			write(t, path, strings.Repeat("#", maxFile+1))
 			_, err := Load(path)
 			return err
@@ -62,8 +63,12 @@ func settingVectors() []spectest.Vector {
 		bad("R3-setting", `line 2: unknown key "politeness.min_dealy"`, "[politeness]\nmin_dealy = \"1s\"\n"),
 		bad("R3-table", `line 1: unknown key "polite"`, "[polite]\nmin_delay = \"1s\"\n"),
 		bad("R3-without-table", `line 1: unknown key "policy"`, "policy = \"fifo\"\n"),
+		bad("R3-capitals", `line 2: unknown key "Batch"`, "\nBatch = 3\n"),
+		bad("R3-capitals-of-a-table", `line 2: unknown key "URLs"`, "[sets]\n[URLs]\nmax_url = 3\n"),
+		bad("R3-capitals-within", `line 1: unknown key "politeness.Min_delay"`, "politeness = { max_delay = '1m', Min_delay = '1s' }\n"),
 		bad("R4-number-for-text", `line 2: another type of value for "politeness.min_delay", want text in quotes, such as "1s"`, "[politeness]\nmin_delay = 5\n"),
 		bad("R4-text-for-number", `line 1: another type of value for "batch", want a whole number`, "batch = \"many\"\n"),
+		bad("R4-text-for-rate", `line 2: another type of value for "frontier.bias", want a number`, "[frontier]\nbias = \"2\"\n"),
 		bad("R4-text-for-list", `line 2: another type of value for "network.allow_net", want a list of texts, such as ["a", "b"]`, "[network]\nallow_net = \"10.0.0.0/8\"\n"),
 		bad("R4-numbers-for-texts", `line 1: another type of value for "seeds", want a list of texts, such as ["a", "b"]`, "seeds = [1, 2]\n"),
 		bad("R4-value-for-table", `line 1: another type of value for "politeness", want a table, [politeness]`, "politeness = \"1s\"\n"),
