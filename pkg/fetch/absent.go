@@ -39,8 +39,8 @@ func (a *absent) close() {
 
 // put remembers a host at an instant, in place of what was known of it.
 func (a *absent) put(name string, c contact, now micros) {
-	if c.next <= now && c.fails == 0 {
-		return // what may be known of it on disk has passed too
+	if a.err != nil || c.next <= now && c.fails == 0 {
+		return // take gives none any more; what may be known of it on disk has passed too
 	}
 	a.near[name] = c
 	if len(a.near) < a.sweep {
@@ -88,15 +88,14 @@ func (a *absent) take(name string, now micros) (c contact, known bool) {
 		delete(a.near, name)
 		return c, true
 	}
-	if a.far.n == 0 {
-		return c, false
+	var v nums
+	if a.err == nil {
+		v, a.err = a.far.get(idOf(name))
 	}
-	v, err := a.far.get(idOf(name))
-	if err != nil { // nobody is contacted before the run ends
-		a.err = err
+	switch {
+	case a.err != nil: // nobody is contacted before the run ends
 		return contact{next: now + us(time.Hour)}, true
-	}
-	if v[0] <= now {
+	case v[0] <= now:
 		return c, false
 	}
 	return farContact(v), true

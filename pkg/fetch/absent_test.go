@@ -97,11 +97,14 @@ func TestAbsentHostsWithoutDisk(t *testing.T) {
 	}
 	b := newAbsent()
 	b.max, b.sweep, b.far.dir = 4, 4, t.TempDir()+"/missing"
-	for i := range 4 {
+	for i := range 20 {
 		b.put(fmt.Sprint("h", i), contact{next: 1000}, 1)
 	}
-	if b.err == nil {
-		t.Error("no error where there is no folder")
+	if b.err == nil || len(b.near) > b.max {
+		t.Errorf("where there is no folder: error %v, %d hosts in memory", b.err, len(b.near))
+	}
+	if c, known := b.take("h19", 1); !known || c.next < 1000 {
+		t.Errorf("of what the disk did not take: %v, %v", c, known)
 	}
 }
 
