@@ -69,7 +69,7 @@ func (a *absent) putFar(now micros) {
 		if v, a.err = a.far.get(i); a.err == nil && v == (nums{}) {
 			var at int64
 			at, a.err = a.names.blob([]byte(name))
-			v[2] = at<<16 | int64(len(name))
+			v[2] = at<<24 | int64(len(name)) // no record has 16 MiB
 		}
 		if v[0], v[1] = c.next, c.required<<8|micros(min(c.fails, failsMax)); a.err == nil {
 			a.err = a.far.put(i, v)
@@ -115,8 +115,8 @@ func (a *absent) each(now micros, f func(name string, c contact) error) error {
 		if v[0] <= now {
 			return nil
 		}
-		name := make([]byte, v[2]&0xffff)
-		if err := a.names.readAt(name, v[2]>>16); err != nil {
+		name := make([]byte, v[2]&(1<<24-1))
+		if err := a.names.readAt(name, v[2]>>24); err != nil {
 			return err
 		}
 		return f(string(name), farContact(v))

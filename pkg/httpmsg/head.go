@@ -93,7 +93,7 @@ func (h *Head) Certain() bool {
 			}
 		case strings.EqualFold(name, "Transfer-Encoding"):
 			n++
-			if !strings.EqualFold(value, "chunked") {
+			if !strings.EqualFold(value, "chunked") || h.Status == 204 {
 				return false
 			}
 		}

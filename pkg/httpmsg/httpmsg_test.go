@@ -387,3 +387,24 @@ func TestOpenLineEndsBeforeTheHead(t *testing.T) {
 		t.Errorf("%d line ends: %v", HeadMax+1, err)
 	}
 }
+
+// TestCertain: replies without a body, whose fields may say that there is one.
+func TestCertain(t *testing.T) {
+	for head, want := range map[string]bool{
+		"204 No Content\r\n\r\n":                                 true,
+		"204 No Content\r\nContent-Length: 0\r\n\r\n":            true,
+		"204 No Content\r\nContent-Length: 5\r\n\r\n":            false,
+		"204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n":   false,
+		"304 Not Modified\r\n\r\n":                               true,
+		"304 Not Modified\r\nContent-Length: 5\r\n\r\n":          true,
+		"304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\n": true,
+	} {
+		h, err := ParseHead([]byte("HTTP/1.1 " + head))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := h.Certain(); got != want {
+			t.Errorf("%q: certain %v, want %v", head, got, want)
+		}
+	}
+}
