@@ -197,6 +197,10 @@ type folder struct {
 
 // Begin makes the program's folder from the state so far, and tells it.
 func (e *Exec) Begin(ctx context.Context, old io.Reader, txn string) (State, error) {
+	return e.begin(ctx, old, txn, MaxStateFiles)
+}
+
+func (e *Exec) begin(ctx context.Context, old io.Reader, txn string, most int) (State, error) {
 	dir, err := os.MkdirTemp("", "mercator-module-"+e.ModuleName+"-")
 	if err != nil {
 		return nil, err
@@ -204,7 +208,7 @@ func (e *Exec) Begin(ctx context.Context, old io.Reader, txn string) (State, err
 	f := &folder{Exec: e, dir: dir, txn: txn}
 	if f.findings, err = unnamedFile(); err == nil {
 		f.out = bufio.NewWriter(f.findings)
-		err = unpack(dir, old)
+		err = unpack(dir, old, most)
 	}
 	if err != nil {
 		f.remove()
@@ -324,8 +328,8 @@ func pack(out io.Writer, dir string) error {
 	return w.Close()
 }
 
-// unpack makes the files of an archive that pack wrote, and refuses what it does not write.
-func unpack(dir string, in io.Reader) error {
+// unpack makes the files of an archive that pack wrote, and refuses what it does not write, and more than most files.
+func unpack(dir string, in io.Reader, most int) error {
 	r := tar.NewReader(in)
 	files, size := 0, int64(0)
 	for {
@@ -349,8 +353,8 @@ func unpack(dir string, in io.Reader) error {
 		case h.PAXRecords["GNU.sparse.realsize"] != "" || h.PAXRecords["GNU.sparse.size"] != "": // a few bytes that become gigabytes
 			bad.Found, bad.Want = fmt.Sprintf("%q with holes", h.Name), "a file or a folder"
 			return bad
-		case files > MaxStateFiles || size > MaxStateBytes:
-			bad.Found, bad.Want = fmt.Sprintf("%d bytes so far", size), fmt.Sprintf("%d files with %d bytes at most", MaxStateFiles, int64(MaxStateBytes))
+		case files > most || size > MaxStateBytes:
+			bad.Found, bad.Want = fmt.Sprintf("%d bytes so far", size), fmt.Sprintf("%d files with %d bytes at most", most, int64(MaxStateBytes))
 			return bad
 		}
 		path := filepath.Join(dir, filepath.FromSlash(h.Name))

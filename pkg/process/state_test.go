@@ -219,7 +219,7 @@ func TestCrashAtEveryCall(t *testing.T) {
 		"totals": {tagsModule{}, oracle, func(s string) string { return s }, 1},
 		"program": {appends, list, func(s string) string {
 			dir := t.TempDir()
-			if err := unpack(dir, strings.NewReader(s)); err != nil {
+			if err := unpack(dir, strings.NewReader(s), MaxStateFiles); err != nil {
 				t.Fatal(err)
 			}
 			return readFile(t, dir+"/all")
@@ -307,14 +307,14 @@ func TestPack(t *testing.T) {
 		t.Fatal(err)
 	}
 	var one, two bytes.Buffer
-	must(t, pack(&one, from), unpack(to, bytes.NewReader(one.Bytes())), pack(&two, to))
+	must(t, pack(&one, from), unpack(to, bytes.NewReader(one.Bytes()), MaxStateFiles), pack(&two, to))
 	if !bytes.Equal(one.Bytes(), two.Bytes()) || one.Len() == 0 {
 		t.Error("the copy's archive differs")
 	}
 	if readFile(t, to+"/d/f") != "x" {
 		t.Error("d/f")
 	}
-	if err := unpack(t.TempDir(), bytes.NewReader(one.Bytes()[:700])); err == nil {
+	if err := unpack(t.TempDir(), bytes.NewReader(one.Bytes()[:700]), MaxStateFiles); err == nil {
 		t.Error("an archive that is cut short passes")
 	}
 }
