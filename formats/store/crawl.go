@@ -47,7 +47,7 @@ func decodeCurrent(file string, data []byte) (current, error) {
 		return c, err
 	}
 	if c.Epoch > maxGeneration || c.Checkpoint > c.Last || c.Last > maxGeneration {
-		return c, &fault.Error{Class: fault.Corrupt, File: file, Found: fmt.Sprintf("epoch %d, checkpoint %d of %d", c.Epoch, c.Checkpoint, c.Last),
+		return c, &fault.Error{Class: fault.Corrupt, File: file, Place: "checkpoint", Found: fmt.Sprintf("epoch %d, checkpoint %d of %d", c.Epoch, c.Checkpoint, c.Last),
 			Want: fmt.Sprintf("at most %d, and checkpoint at most the last", uint64(maxGeneration))}
 	}
 	return c, nil

@@ -449,7 +449,8 @@ func (m *Manifest) withSticky(newest *Manifest) *Manifest {
 }
 
 // Current returns the manifest that counts now: inside a crawl folder, of a store
-// of an older epoch, that of the checkpoint's generation. Readers need no lock.
+// of an older epoch, that of the checkpoint's generation. Readers need no lock. Others
+// get the same one: it is not to be changed.
 func (s *Store) Current() (*Manifest, error) {
 	v, err := s.look()
 	if err != nil {

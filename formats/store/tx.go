@@ -204,7 +204,7 @@ func decodeJournal(file string, data []byte) (journal, error) {
 	}
 	for _, name := range j.Names {
 		if !checkPath(name) {
-			return j, &fault.Error{Class: fault.Corrupt, File: file, Found: "path " + strconv.Quote(clip(name)), Want: "a path inside the store"}
+			return j, &fault.Error{Class: fault.Corrupt, File: file, Place: "names", Found: "path " + strconv.Quote(clip(name)), Want: "a path inside the store"}
 		}
 	}
 	return j, nil
@@ -218,7 +218,7 @@ func (s *Store) writeJournal(j journal) error {
 	return durable.WriteFile(s.fs, s.Path(journalFile), data)
 }
 
-// Base is the generation that the change starts from.
+// Base is the generation that the change starts from; it is not to be changed.
 func (t *Tx) Base() *Manifest { return t.v.counts }
 
 // Epoch is the crawl's epoch, 0 outside a crawl folder.

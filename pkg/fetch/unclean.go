@@ -42,7 +42,7 @@ func (r *runner) unclean(tx *store.Tx) (bool, error) {
 	}
 	begun, err := strconv.ParseUint(strings.TrimSuffix(string(b), "\n"), 10, 64)
 	if err != nil {
-		return false, &fault.Error{Class: fault.Corrupt, File: path, Found: strconv.Quote(clean(string(b))), Want: "the number of a generation",
+		return false, &fault.Error{Class: fault.Corrupt, File: path, Place: "line 1", Found: strconv.Quote(clean(string(b))), Want: "the number of a generation",
 			Hint: "remove the file and wait for the longest delay before the next batch"}
 	}
 	for _, e := range tx.Base().Files {
