@@ -10,10 +10,12 @@
 //   - Only records of the batch's transaction are used; if it ran more than once
 //     (a round that was abandoned), those of its last epoch.
 //   - Each URL of the batch gets the row that was saved for it, or the run fails.
-//   - Memory is 16 bytes for each URL of the batch and each record, whatever they hold.
+//   - Memory does not grow with the batch or the archive: what is known of each URL and each
+//     record is in temporary files.
 package replay
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -29,7 +31,6 @@ import (
 	"mercator/formats/warc"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
-	"mercator/pkg/fingerprint"
 	"mercator/pkg/merge"
 	"mercator/pkg/stage"
 )
@@ -43,17 +44,37 @@ type Options struct {
 	OnRow  func(row *record.Fetch)
 }
 
-// place is where something begins: in the spool, or in a WARC file.
-type place struct {
-	fp  uint64 // of the URL
-	off int64
-}
-
-// archive is one WARC file and the records of the transaction in it.
+// archive is one WARC file and the groups of records of the transaction in it.
 type archive struct {
 	warc.Part
-	name   string // when it was written
-	groups []place
+	name    string // when it was written
+	from, n int64  // the offsets of the groups, among those of all files
+}
+
+// numbers is a file of 64-bit numbers, which is written before it is read.
+type numbers struct {
+	f *os.File
+	w *bufio.Writer
+	n int64
+}
+
+func newNumbers() (*numbers, error) {
+	f, err := merge.TempFile("")
+	if err != nil {
+		return nil, err
+	}
+	return &numbers{f: f, w: bufio.NewWriterSize(f, 64<<10)}, nil
+}
+
+func (s *numbers) add(x uint64) error {
+	s.n++
+	_, err := s.w.Write(binary.BigEndian.AppendUint64(nil, x))
+	return err
+}
+
+// in returns n numbers from the given one on, to be read one after the other.
+func (s *numbers) in(from, n int64) io.Reader {
+	return bufio.NewReaderSize(io.NewSectionReader(s.f, 8*from, 8*n), 64<<10)
 }
 
 // Run is the body of a stage. It writes no WARC files.
@@ -61,29 +82,29 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 	if opt.Txn == "" {
 		return &fault.Error{Class: fault.Usage, Found: "a replay without a transaction", Want: "the --txn of the round that was saved"}
 	}
-	batch, err := readBatch(ctx, b, opt.Schema)
+	batch, err := readBatch(ctx, b.Read, opt.Schema)
 	if err != nil {
 		return err
 	}
-	defer batch.f.Close()
-	archives, err := index(ctx, opt)
+	defer batch.close()
+	groups, err := newNumbers()
+	if err != nil {
+		return err
+	}
+	defer groups.f.Close()
+	archives, err := index(ctx, opt, groups)
 	if err != nil {
 		return err
 	}
 	for _, a := range archives {
-		if err := a.emit(ctx, b, batch, opt); err != nil {
+		if err := a.emit(ctx, b, batch, groups, opt); err != nil {
 			return err
 		}
 	}
 	if batch.left > 0 {
 		var row record.URL
-		for i, p := range batch.rows {
-			if !batch.used[i] {
-				if err := batch.read(p.off, &row); err != nil {
-					return err
-				}
-				break
-			}
+		if err := batch.untaken(&row); err != nil {
+			return err
 		}
 		return &fault.Error{Class: fault.Conflict, File: fmt.Sprintf("%d WARC files", len(archives)),
 			Found: fmt.Sprintf("no record of %s and %d more URLs in transaction %q", row.URL, batch.left-1, opt.Txn),
@@ -92,95 +113,19 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 	return nil
 }
 
-// batch is the input, on disk, found by URL.
-type batch struct {
-	f    *os.File
-	like *record.Schema
-	rows []place // sorted by fp
-	used []bool
-	left int
-}
-
-// readBatch spools the input: per row its length in four bytes and its canonical encoding.
-func readBatch(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], like *record.Schema) (*batch, error) {
-	f, err := merge.TempFile("")
-	if err != nil {
-		return nil, err
-	}
-	t := &batch{f: f, like: like}
-	w := newSpoolWriter(f)
-	for {
-		var row record.URL
-		err := b.Read(&row)
-		if err == io.EOF {
-			break
-		}
-		if err == nil {
-			err = context.Cause(ctx)
-		}
-		if err == nil {
-			t.rows = append(t.rows, place{fingerprint.OfString(row.URL), w.at})
-			err = w.add(&row)
-		}
-		if err != nil {
-			f.Close()
-			return nil, err
-		}
-	}
-	if err := w.Flush(); err != nil {
-		f.Close()
-		return nil, err
-	}
-	slices.SortStableFunc(t.rows, func(a, b place) int { return cmp.Compare(a.fp, b.fp) })
-	t.used, t.left = make([]bool, len(t.rows)), len(t.rows)
-	return t, nil
-}
-
-func (t *batch) read(off int64, row *record.URL) error {
-	var n [4]byte
-	if _, err := t.f.ReadAt(n[:], off); err != nil {
-		return err
-	}
-	b := make([]byte, binary.LittleEndian.Uint32(n[:]))
-	if _, err := t.f.ReadAt(b, off+4); err != nil {
-		return err
-	}
-	_, err := record.ParseCanonical(b, row, t.like)
-	return err
-}
-
-// take fills row with the batch's row for a URL, once.
-func (t *batch) take(url string, row *record.URL) (bool, error) {
-	fp := fingerprint.OfString(url)
-	i, _ := slices.BinarySearchFunc(t.rows, fp, func(p place, fp uint64) int { return cmp.Compare(p.fp, fp) })
-	for ; i < len(t.rows) && t.rows[i].fp == fp; i++ {
-		if t.used[i] {
-			continue
-		}
-		if err := t.read(t.rows[i].off, row); err != nil {
-			return false, err
-		}
-		if row.URL == url {
-			t.used[i] = true
-			t.left--
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// index finds the records of the transaction's last epoch.
-func index(ctx context.Context, opt Options) ([]*archive, error) {
+// index finds the records of the transaction's last epoch, and adds to groups where they are.
+func index(ctx context.Context, opt Options, groups *numbers) ([]*archive, error) {
 	var all []*archive
 	epoch := uint64(0)
 	for _, part := range opt.Files {
 		a := &archive{Part: part, name: filepath.Base(part.Path)}
 		all = append(all, a)
-		if err := a.scan(ctx, opt.Txn, func(e uint64) bool {
+		a.from = groups.n
+		if err := a.scan(ctx, opt.Txn, groups, func(e uint64) bool {
 			if e > epoch {
 				epoch = e
 				for _, b := range all {
-					b.groups = nil
+					b.from, b.n = groups.n, 0
 				}
 			}
 			return e == epoch
@@ -188,12 +133,15 @@ func index(ctx context.Context, opt Options) ([]*archive, error) {
 			return nil, err
 		}
 	}
+	if err := groups.w.Flush(); err != nil {
+		return nil, err
+	}
 	slices.SortFunc(all, func(a, b *archive) int { return natural(a.name, b.name) })
 	return all, nil
 }
 
 // scan lists the groups of records of a transaction. mine says whether an epoch counts.
-func (a *archive) scan(ctx context.Context, txn string, mine func(epoch uint64) bool) error {
+func (a *archive) scan(ctx context.Context, txn string, groups *numbers, mine func(epoch uint64) bool) error {
 	f, length, err := a.Open()
 	if err != nil {
 		return err
@@ -230,7 +178,10 @@ func (a *archive) scan(ctx context.Context, txn string, mine func(epoch uint64) 
 				return err
 			}
 			if ok && out.Round.Txn == txn && mine(out.Round.Epoch) {
-				a.groups = append(a.groups, place{off: group})
+				a.n++
+				if err := groups.add(uint64(group)); err != nil {
+					return err
+				}
 			}
 			ends = ok
 		}
@@ -244,8 +195,8 @@ func (a *archive) scan(ctx context.Context, txn string, mine func(epoch uint64) 
 }
 
 // emit writes the rows of one file.
-func (a *archive) emit(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], t *batch, opt Options) error {
-	if len(a.groups) == 0 {
+func (a *archive) emit(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], t *batch, groups *numbers, opt Options) error {
+	if a.n == 0 {
 		return nil
 	}
 	f, length, err := a.Open()
@@ -253,11 +204,16 @@ func (a *archive) emit(ctx context.Context, b *stage.Batch[record.URL, record.Fe
 		return err
 	}
 	defer f.Close()
-	for _, p := range a.groups {
+	offsets := groups.in(a.from, a.n)
+	for range a.n {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		g, err := fetch.ReadGroup(io.NewSectionReader(f, 0, length), a.name, p.off)
+		var off [8]byte
+		if _, err := io.ReadFull(offsets, off[:]); err != nil {
+			return err
+		}
+		g, err := fetch.ReadGroup(io.NewSectionReader(f, 0, length), a.name, int64(binary.BigEndian.Uint64(off[:])))
 		if err != nil {
 			if errors.Is(err, io.EOF) {
 				err = &fault.Error{Class: fault.Truncated, File: a.Path, Found: "the file became shorter"}
