@@ -226,7 +226,9 @@ func (c *rowCodec) u64(p *uint64) {
 func (c *rowCodec) i64(p *int64) {
 	u := uint64(*p)
 	c.u64(&u)
-	*p = int64(u)
+	if int64(u) != *p { // others may read a row that is written
+		*p = int64(u)
+	}
 }
 
 func (c *rowCodec) time(p *Time) {
