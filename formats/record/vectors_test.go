@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
@@ -306,11 +307,13 @@ func vectors(t testing.TB) (all []spectest.Vector) {
 // TestSpec holds the reader to SPEC.md and its vectors.
 func TestSpec(t *testing.T) {
 	first := len(goodVectors(t)["url"])
+	in := bufio.NewReaderSize(nil, 64<<10) // for all reads, of which there are 70,000
 	spectest.Check(t, spectest.Format{
 		Ext:     ".arrows.zst",
 		Vectors: vectors(t),
 		Read: func(_ testing.TB, name string, file []byte) (string, error) {
-			tr, s, err := readAny(bytes.NewReader(file), ReaderOptions{Name: name})
+			in.Reset(bytes.NewReader(file))
+			tr, s, err := readAny(in, ReaderOptions{Name: name})
 			if err != nil {
 				return "", err
 			}
