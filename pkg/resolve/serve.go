@@ -26,6 +26,7 @@ const (
 	maxClients = 4096            // over UDP that wait for an answer, the first to ask for it and others apart, in a quarter of memory
 	clientSize = 20 << 10        // bytes that one takes, with its goroutine and its message, and garbage
 	minClients = 128             // of these, however little memory there is
+	maxBusy    = 256             // UDP questions that are worked on at a time, beside those that wait for an answer; more are dropped
 	maxConns   = 256             // TCP connections; others wait to be accepted
 	writeTime  = 5 * time.Second // for a client to take a reply over TCP
 	sendBuffer = 64 << 10        // bytes of replies that the system keeps for a connection, and as much for its own use: by itself it grows to megabytes
@@ -53,6 +54,7 @@ type Server struct {
 	now      func() time.Time
 	memory   int64
 	many     chan struct{} // has one when there is much to be saved
+	busy     chan struct{} // has one for each question over UDP
 	patience time.Duration // writeTime, but in tests
 
 	mu     sync.Mutex
@@ -91,7 +93,7 @@ func (u *unsaved) put(name string, e entry) bool {
 // NewServer loads as much of the store's cache as a quarter of memory (in bytes) holds.
 func NewServer(st *store.Store, r *Resolver, memory int64, now func() time.Time) (*Server, error) {
 	room := int(min(max(memory/8/clientSize, minClients), maxClients))
-	s := &Server{st: st, resolver: r, now: now, memory: memory, many: make(chan struct{}, 1), patience: writeTime,
+	s := &Server{st: st, resolver: r, now: now, memory: memory, many: make(chan struct{}, 1), busy: make(chan struct{}, 2*room+maxBusy), patience: writeTime,
 		known: newTable(memory / 4), asking: map[subject]*flight{}, firsts: crowd{room: room}, others: crowd{room: room}}
 	c, err := openBase(st, nil)
 	if err != nil {
@@ -127,8 +129,16 @@ func (s *Server) Serve(ctx context.Context, pc net.PacketConn, l net.Listener, s
 		size := dns.MinMsgSize
 		if tcp {
 			size = dns.MaxMsgSize
-		} else if opt := q.IsEdns0(); opt != nil {
-			size = min(max(size, int(opt.UDPSize())), maxPayload)
+		} else {
+			select {
+			case s.busy <- struct{}{}:
+				defer func() { <-s.busy }()
+			default: // they would wait for the mutex, any number of them
+				return
+			}
+			if opt := q.IsEdns0(); opt != nil {
+				size = min(max(size, int(opt.UDPSize())), maxPayload)
+			}
 		}
 		m, release := s.answer(ctx, q, tcp)
 		if m == nil {

@@ -320,6 +320,35 @@ func TestServeFlood(t *testing.T) {
 	}
 }
 
+// TestServeBusy: where as many questions over UDP are worked on as may be, another is dropped.
+func TestServeBusy(t *testing.T) {
+	up, _, _ := held(t)
+	s, addr, end := serving(t, newDNSStore(t), up, time.Now)
+	for range cap(s.busy) {
+		s.busy <- struct{}{}
+	}
+	q := new(dns.Msg).SetQuestion("live.test.", dns.TypeA)
+	if m, _, err := (&dns.Client{Timeout: 50 * time.Millisecond}).Exchange(q, addr); err == nil {
+		t.Errorf("without room: %v", m)
+	}
+	if m, _, err := (&dns.Client{Net: "tcp", Timeout: patience}).Exchange(q, addr); err != nil || len(m.Answer) != 1 {
+		t.Errorf("over TCP: %v, %v", m, err)
+	}
+	for range cap(s.busy) {
+		<-s.busy
+	}
+	if got := dig(t, addr, "live.test.", dns.TypeA); !strings.HasPrefix(got, "NOERROR; live.test. ") {
+		t.Errorf("with room: %s", got)
+	}
+	until(t, "nothing is worked on", func() bool { return len(s.busy) == 0 })
+	if n := s.Stats.Questions.Load(); n != 2 {
+		t.Errorf("%d questions were worked on, want those two that were answered", n)
+	}
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestServeEqualQuestions: what many clients ask at a time is asked once, in one place, and each
 // gets the answer in its own letters.
 func TestServeEqualQuestions(t *testing.T) {
