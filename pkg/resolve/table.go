@@ -124,12 +124,12 @@ const chunkSize = 1 << 18
 
 // newTable makes a table of so many bytes, of which places can tell 2 GiB apart.
 func newTable(limit int64) *table {
-	return &table{limit: min(limit, 1<<31), index: emptyIndex(1 << 10)}
+	return &table{limit: min(limit, 1<<31), index: newIndex(1 << 10)}
 }
 
-// emptyIndex makes an index of so many places. Each is written at once: memory that is read
+// newIndex makes an index of so many places. Each is written at once: memory that is read
 // before it is written costs two page faults, and the second one stops the other processors.
-func emptyIndex(size int) []uint64 {
+func newIndex(size int) []uint64 {
 	index := make([]uint64, size)
 	clear(index)
 	return index
@@ -142,7 +142,7 @@ func (t *table) expect(names int64) {
 	for int64(size)*3 < names*4 && int64(size)*64 <= t.limit {
 		size *= 2
 	}
-	t.index = emptyIndex(size)
+	t.index = newIndex(size)
 }
 
 func (t *table) at(place uint32) item { return firstItem(t.chunks[place/chunkSize][place%chunkSize:]) }
@@ -264,7 +264,7 @@ func (t *table) put(key uint64, name string, e *entry) bool {
 // rebuild makes the index again, with so many places.
 func (t *table) rebuild(size int) {
 	old := t.index
-	t.index = emptyIndex(size)
+	t.index = newIndex(size)
 	for _, e := range old {
 		if e == 0 {
 			continue
