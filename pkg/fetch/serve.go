@@ -3,7 +3,6 @@ package fetch
 import (
 	"context"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,7 +35,8 @@ func parseLiteral(name string) (a netip.Addr, ok bool) {
 // address finds the address for the host's next contact: what is tried again is tried at the
 // next. outcome is not "" if there is none.
 func (r *runner) address(ctx context.Context, h *host, row *record.URL) (a netip.Addr, outcome, detail string, err error) {
-	addrs, outcome, detail, err := r.addresses(ctx, h, row)
+	var room [4]netip.Addr
+	addrs, outcome, detail, err := r.addresses(ctx, h, row, room[:0])
 	if err != nil || outcome != "" {
 		return a, outcome, detail, err
 	}
@@ -47,9 +47,10 @@ func (r *runner) address(ctx context.Context, h *host, row *record.URL) (a netip
 	return addrs[n%len(addrs)], "", "", nil
 }
 
-// addresses are those of the host that may be contacted. outcome is not "" if there are none.
-func (r *runner) addresses(ctx context.Context, h *host, row *record.URL) (allowed []netip.Addr, outcome, detail string, err error) {
-	addrs, outcome, detail, err := r.lookup(ctx, h, row)
+// addresses appends to room those of the host that may be contacted. outcome is not "" if there
+// are none.
+func (r *runner) addresses(ctx context.Context, h *host, row *record.URL, room []netip.Addr) (allowed []netip.Addr, outcome, detail string, err error) {
+	addrs, outcome, detail, err := r.lookup(ctx, h, row, room)
 	if err != nil || outcome != "" || r.opt.Guard == nil {
 		return addrs, outcome, detail, err
 	}
@@ -71,28 +72,27 @@ func (r *runner) addresses(ctx context.Context, h *host, row *record.URL) (allow
 	return allowed, "", "", nil
 }
 
-// lookup returns the host's addresses: those of row, unless they have expired, or else the
-// resolver's. The caller may change them. outcome is not "" if there are none.
-func (r *runner) lookup(ctx context.Context, h *host, row *record.URL) (addrs []netip.Addr, outcome, detail string, err error) {
+// lookup appends the host's addresses to room: those of row, unless they have expired, or else
+// the resolver's. outcome is not "" if there are none.
+func (r *runner) lookup(ctx context.Context, h *host, row *record.URL, room []netip.Addr) (addrs []netip.Addr, outcome, detail string, err error) {
 	name := hostname(h.name)
 	now := r.now()
 	switch literal, isLiteral := parseLiteral(name); {
 	case isLiteral:
-		return []netip.Addr{literal.Unmap()}, "", "", nil
+		return append(room, literal.Unmap()), "", "", nil
 	case row != nil && row.AddrError != "":
 		return nil, record.OutcomeDNS, row.AddrError, nil
 	case row != nil && row.Addr != "" && (row.AddrExpires == 0 || int64(row.AddrExpires) > now):
-		addrs = make([]netip.Addr, 0, 4)
 		for text := range strings.SplitSeq(row.Addr, ",") {
 			a, err := netip.ParseAddr(text)
 			if err != nil {
 				return nil, record.OutcomeDNS, "not an address: " + text, nil
 			}
-			addrs = append(addrs, a.Unmap())
+			room = append(room, a.Unmap())
 		}
-		return addrs, "", "", nil
+		return room, "", "", nil
 	case len(h.resolved) > 0 && h.expires > now:
-		return slices.Clone(h.resolved), "", "", nil
+		return append(room, h.resolved...), "", "", nil
 	case r.opt.Resolver == nil:
 		return nil, record.OutcomeDNS, "no valid address, and no resolver", nil
 	}
@@ -108,7 +108,7 @@ func (r *runner) lookup(ctx context.Context, h *host, row *record.URL) (addrs []
 		h.resolved = append(h.resolved, a.Unmap())
 	}
 	h.expires = expires.UnixMicro()
-	return slices.Clone(h.resolved), "", "", nil
+	return append(room, h.resolved...), "", "", nil
 }
 
 // elsewhere says whether a robots contact is to be made again, at the host's next address:
@@ -119,7 +119,7 @@ func (r *runner) elsewhere(ctx context.Context, h *host, e *errand, robots *reco
 	}
 	h.dead++
 	e.tried++
-	addrs, _, _, err := r.addresses(ctx, h, row)
+	addrs, _, _, err := r.addresses(ctx, h, row, nil)
 	return e.tried < len(addrs), err
 }
 
