@@ -841,13 +841,21 @@ func TestWindows(t *testing.T) {
 	if _, err := w.Commit(record.Ledger{}); err != nil {
 		t.Fatal(err)
 	}
-	reader, err := record.NewReader[record.URL](&in, record.ReaderOptions{})
+	for _, size := range []int{1, windowBytes / 100} { // bytes of a row's text
+		takeWindows(t, in.Bytes(), rows, size)
+	}
+}
+
+// takeWindows has a stream of so many rows cut into windows.
+func takeWindows(t *testing.T, in []byte, rows, size int) {
+	t.Helper()
+	reader, err := record.NewReader[record.URL](bytes.NewReader(in), record.ReaderOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = stage.Run(t.Context(), stage.Spec{Name: "test", NoOutput: true}, reader, nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 		r := &batch[record.URL]{b: b, chunks: make(chan chunk[record.URL]), spare: make(chan []record.URL, 1)}
-		r.use.size = func(*record.URL) int { return 1 }
+		r.use.size = func(*record.URL) int { return size }
 		go r.read(ctx)
 		n, most := 0, firstRows
 		for {
@@ -855,6 +863,9 @@ func TestWindows(t *testing.T) {
 			r.take(ctx, w, most == firstRows)
 			if len(w.rows) >= most+windowRows {
 				t.Errorf("a window of %d rows, want less than %d", len(w.rows), most+windowRows)
+			}
+			if text := len(w.rows) * size; text >= firstBytes+windowBytes+size || most == windowRows && text >= 2*windowBytes+size {
+				t.Errorf("a window of %d bytes", text)
 			}
 			for i := range w.rows {
 				if w.rows[i].Key != uint64(n) {
