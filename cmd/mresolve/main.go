@@ -379,7 +379,8 @@ stay valid as long as they were. What several clients ask at a time is asked onc
 many questions in flight as --in-flight allows, a further one over UDP that the cache cannot
 answer gets no answer until its client asks again, one over TCP waits; so that dead names do
 not last, a question without an answer in its first time makes room for others, and is
-given up where as many wait already. It listens on loopback only, says so on
+given up where as many wait already. Of a flood over UDP, questions are dropped beyond those
+that it can work on at a time, what the cache could answer too. It listens on loopback only, says so on
 standard error when it does ("serving DNS on 127.0.0.1:5300"), and writes its address to the
 file of --ready.
 
