@@ -409,26 +409,17 @@ func (c *Client) connect(ctx context.Context, deadline time.Time, t *target, add
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	direct := net.Dialer{KeepAlive: -1}
 	dial := c.Dial
 	if dial == nil {
-		dial = direct.DialContext
+		// Not DialTCP: its zero local address is bound to before connecting, and a local port
+		// that was bound to serves one destination only.
+		dial = (&net.Dialer{KeepAlive: -1}).DialContext
 	}
 	var raw net.Conn
 	var err error
-	switch {
-	case c.Proxy != nil:
+	if c.Proxy != nil {
 		raw, err = c.Proxy.dial(ctx, dial, t, addr, c.UserAgent)
-	case c.Dial == nil:
-		var tcp *net.TCPConn
-		if tcp, err = direct.DialTCP(ctx, "tcp", netip.AddrPort{}, addr); err == nil {
-			raw = tcp
-		}
-		var op *net.OpError
-		if errors.As(err, &op) {
-			op.Source = nil // ":0" says nothing
-		}
-	default:
+	} else {
 		raw, err = dial(ctx, "tcp", addr.String())
 	}
 	if err != nil {

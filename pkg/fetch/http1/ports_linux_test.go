@@ -1,0 +1,84 @@
+package http1_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mercator/formats/record"
+	"mercator/pkg/fetch/addrguard"
+	"mercator/pkg/fetch/http1"
+)
+
+// alone runs the test that calls it again, in a process with a network of its own, where
+// this returns true. Its caller returns where it is false.
+func alone(t *testing.T) bool {
+	const mark = "MERCATOR_TEST_OWN_NETWORK"
+	if os.Getenv(mark) == "" {
+		cmd := exec.Command(os.Args[0], "-test.v", "-test.run=^"+t.Name()+"$")
+		cmd.Env = append(os.Environ(), mark+"=1")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWUSER,
+			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}}
+		out, err := cmd.CombinedOutput()
+		if _, ran := err.(*exec.ExitError); err != nil && !ran {
+			t.Skip("no network namespaces here: ", err)
+		}
+		if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return false
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	lo, err := unix.NewIfreq("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lo.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo); err != nil {
+		t.Fatal(err)
+	}
+	return true
+}
+
+// TestLocalPortsAreShared: connections to different addresses may have the same local port,
+// so that ten of them are enough for forty connections.
+func TestLocalPortsAreShared(t *testing.T) {
+	if !alone(t) {
+		return
+	}
+	if err := os.WriteFile("/proc/sys/net/ipv4/ip_local_port_range", []byte("40000 40009"), 0); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp4", "0.0.0.0:8080")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "text") }))
+	c := http1.Client{UserAgent: "mercator", Timeout: time.Minute, Guard: addrguard.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}
+	for i := range 40 {
+		var conn http1.Conn
+		addr := netip.AddrFrom4([4]byte{127, 0, 0, byte(i + 1)})
+		x := c.Do(context.Background(), http1.Request{URL: fmt.Sprintf("http://%s:8080/", addr), Addr: addr}, &conn)
+		if x.Outcome != record.OutcomeFetched {
+			t.Fatalf("connection %d: %s: %s", i+1, x.Outcome, x.Error)
+		}
+		defer conn.Close()
+		x.Close()
+	}
+}
