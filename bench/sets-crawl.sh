@@ -16,7 +16,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 export LC_ALL=C BIN=${BIN:-$here/bin/}
-seed=${SEED:-1} hosts=${HOSTS:-1000} pages=${PAGES:-60000} batches=${BATCHES:-8} impls=${IMPLS-sorted btree bloom}
+seed=${SEED:-1} hosts=${HOSTS:-1000} pages=${PAGES:-60000} batches=${BATCHES:-8} impls=${IMPLS-sorted bloom}
 export BATCH=${BATCH:-10000}
 web=(--seed "$seed" --hosts "$hosts" --pages "$pages")
 

@@ -93,7 +93,7 @@ var settings = map[string][2]string{
 	"extract.module_timeout":       {`"7s"`, "7s"},
 	"sets.mode":                    {`"online"`, "online"},
 	"sets.urls":                    {`"bloom"`, "bloom"},
-	"sets.content":                 {`"btree"`, "btree"},
+	"sets.content":                 {`"bloom"`, "bloom"},
 	"sets.bloom_size":              {`"7K"`, "7168"},
 }
 

@@ -14,7 +14,7 @@ import (
 func TestSetImplementations(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, 7, 3, 20)
-	for _, c := range []struct{ urls, content, mode string }{{"btree", "bloom", "online"}, {"bloom", "btree", "batch"}} {
+	for _, c := range []struct{ urls, content, mode string }{{"sorted", "bloom", "online"}, {"bloom", "sorted", "batch"}} {
 		t.Run(c.urls+"/"+c.mode, func(t *testing.T) {
 			t.Parallel()
 			conf := filepath.Join(t.TempDir(), "my.toml")

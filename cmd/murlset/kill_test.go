@@ -33,7 +33,7 @@ func TestKill(t *testing.T) {
 		return string(out)
 	}
 	rnd := rand.New(rand.NewPCG(1, 2))
-	for _, impl := range []string{"sorted", "btree", "bloom"} {
+	for _, impl := range []string{"sorted", "bloom"} {
 		for _, mode := range []string{"batch", "online"} {
 			set := filepath.Join(dir, impl+mode)
 			must("create", set, "--impl", impl)

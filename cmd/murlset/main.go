@@ -512,12 +512,10 @@ type createCmd struct {
 func (createCmd) Help() string {
 	return `Makes a folder with an empty set. "mckpt init" does it for a whole crawl.
 
-The implementation is chosen here, for good. sorted keeps sorted runs: some 5 bytes a
-key, one sequential pass a batch. btree keeps a B-tree (bbolt): 40 bytes or more a key,
-a page read and written for each; it is there to compare, and its memory is the
-system's, beyond --memory. bloom keeps a Bloom filter of a fixed size: it never forgets a
-key, calls some seen that are not, tells at what rate (stat), and cannot be dumped.
-All have the same transactions, checkpoints and restores.
+A set keeps its implementation. sorted keeps sorted runs: some 5 bytes a key, one
+sequential pass a batch. bloom keeps a Bloom filter of a fixed size: it never forgets a
+key, calls some seen that are not (stat prints the rate), and cannot be dumped.
+Both have the same transactions, checkpoints and restores.
 
 A polynomial is for good, and sets of different ones cannot be compared or merged.
 

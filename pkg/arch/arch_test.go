@@ -38,7 +38,6 @@ var sideways = map[string][]string{
 	"pkg/urlset":      {"pkg/fpset", "pkg/merge", "pkg/stage", "pkg/canon"},
 	"pkg/fpset":       {"pkg/merge", "pkg/stage"},
 	"pkg/fpset/bloom": {"pkg/merge"},
-	"pkg/fpset/btree": {"pkg/merge"},
 	"pkg/filter":      {"pkg/canon"},
 	"pkg/extract":     {"pkg/canon", "pkg/filter", "pkg/pdf", "pkg/process", "pkg/rewind", "pkg/stage"},
 	"pkg/process":     {"pkg/pdf"},

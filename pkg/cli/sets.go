@@ -74,7 +74,7 @@ func (s *Std) CheckSet(dir, kind string) error {
 
 // CreateSetFlags hold the flags of a command that makes a set of fingerprints.
 type CreateSetFlags struct {
-	Impl       string        `placeholder:"NAME" default:"sorted" help:"Implementation: sorted (runs, the default), btree, or bloom (lossy)."`
+	Impl       string        `placeholder:"NAME" default:"sorted" help:"Implementation: sorted (runs, the default) or bloom (lossy)."`
 	BloomSize  Size          `placeholder:"SIZE" default:"0" help:"Size of a Bloom filter, such as 64M; each change writes all of it. 12 bits a key give 0.4 % of false \"seen\" (0: 64M)."`
 	Polynomial NewPolynomial `placeholder:"random|HEX" help:"By which the set's fingerprints are made: one that nobody knows, or that of another set (default: Mercator's)."`
 

@@ -9,18 +9,14 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/fault"
 	"mercator/pkg/fpset/bloom"
-	"mercator/pkg/fpset/btree"
 )
 
 // Sorted is the implementation by sorted runs: the one that a set has unless it
 // was made with another.
 const Sorted = "sorted"
 
-// The other implementations.
-const (
-	BTree = btree.Name
-	Bloom = bloom.Name
-)
+// Bloom is the lossy implementation.
+const Bloom = bloom.Name
 
 // paramImpl names a set's implementation; a store without it is Sorted.
 const paramImpl = "impl"
@@ -34,13 +30,6 @@ var implementations = []struct {
 		s, err := openRuns(st, m, poly, opt)
 		if err != nil {
 			return nil, err // not s, which is nil but not a nil Set
-		}
-		return s, nil
-	}},
-	{BTree, func(st *store.Store, m *store.Manifest, poly uint64, _ Options) (Set, error) {
-		s, err := btree.Open(st, m, poly)
-		if err != nil {
-			return nil, err
 		}
 		return s, nil
 	}},

@@ -61,8 +61,7 @@ func seenOf(t *testing.T, fsys durable.FS, links []record.Link) []bool {
 
 // TestCrashAtEveryCall stops the machine at every call of the file system while a
 // batch is tested, in both modes, with runs and with a filter: what is found then is
-// the old set or the new one, and the same batch again gives the same rows. (A B-tree
-// is on the operating system's file system: cmd/murlset kills it.)
+// the old set or the new one, and the same batch again gives the same rows.
 func TestCrashAtEveryCall(t *testing.T) {
 	var old, links []record.Link
 	for i := range 300 {
