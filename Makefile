@@ -63,7 +63,7 @@ browser: ## our links of pages against Chromium's (needs chromium, documentation
 	@pipelines/browser.sh
 
 .PHONY: dns
-dns: build ## names of a generated zone, compared with dig; mresolve serve and its clients (needs nsd, dnsutils, dnsperf, unbound-host)
+dns: build ## names of a generated zone, compared with dig (needs nsd, dnsutils)
 	@pipelines/dns.sh
 
 .PHONY: disk-full

@@ -6,11 +6,9 @@
 #   1. mresolve names, A and AAAA: each name has exactly one result, and its answers are those of dig.
 #   2. mresolve as a filter, cold, warm, and after kill -9 while the cache was written: each row comes out once, in its
 #      place, with the addresses that dig gives; the warm run asks nobody.
-#   3. mresolve serve: dig, unbound-host and dnsperf are its clients.
 #
 # The names: addresses of one family, of both and of neither, aliases in chains, a wildcard, names that do not exist.
-# N= is how many [1000]. It needs nsd, dig (dnsutils), dnsperf, unbound-host and python3, and ends
-# what it started.
+# N= is how many [1000]. It needs nsd, dig (dnsutils) and python3, and ends what it started.
 set -euo pipefail
 export LC_ALL=C
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -19,7 +17,7 @@ PATH=$PATH:/usr/sbin
 # shellcheck source=pipelines/nsd.sh
 . "$here/pipelines/nsd.sh"
 die() { echo "dns.sh: $1" >&2; exit 1; }
-for tool in nsd dig dnsperf unbound-host python3; do
+for tool in nsd dig python3; do
 	command -v $tool > /dev/null || die "$tool is not installed"
 done
 [ -x "${bin}mresolve" ] || die "no ${bin}mresolve: run \"make build\""
@@ -126,44 +124,3 @@ for wait in 0.01 0.02 0.03 0.05 0.08 0.12; do
 	wait $victim 2> /dev/null || true
 done
 resolve; check "rows, after $killed kills"
-
-# --- a server -----------------------------------------------------------------
-
-"${bin}mresolve" serve "$dir/dns" --quiet --listen 127.0.0.1:0 --server "127.0.0.1:$at" --ready "$dir/ready" &
-server=$!
-pids="$pids $server"
-until [ -s "$dir/ready" ]; do kill -0 $server || die 'mresolve serve did not start'; sleep 0.1; done
-ours=$(cut -d: -f2 "$dir/ready")
-for type in A AAAA; do digs "$ours" $type; done | awk 'NF == 2 && $2 ~ /^[0-9.]+$|:/' | sort -u > "$dir/served"
-same 'mresolve serve and dig' "$dir/addresses" "$dir/served"
-printf 'server:\n  do-not-query-localhost: no\n  local-zone: "test." nodefault\nforward-zone:\n  name: "."\n  forward-addr: 127.0.0.1@%s\n' "$ours" > "$dir/unbound.conf"
-unbound-host -C "$dir/unbound.conf" -t A h7.zone.test > "$dir/unbound"
-grep -qx 'h0.zone.test has address 127.0.0.0' "$dir/unbound" || { cat "$dir/unbound"; die 'unbound-host has no answer'; }
-echo 'unbound-host: has its answer'
-sed 's/$/ A/' "$dir/names" > "$dir/queries"
-dnsperf -s 127.0.0.1 -p "$ours" -d "$dir/queries" -l 2 -c 8 > "$dir/dnsperf"
-grep -E 'Queries (completed|lost)|per second' "$dir/dnsperf"
-grep -Eq 'Queries lost: +0 ' "$dir/dnsperf" || die 'the server lost questions'
-kill -TERM $server
-wait $server || die "mresolve serve ended with $?"
-pids=${pids% *}
-
-# It is killed while it saves: what the store then holds is of some save.
-rm -rf "$dir/dns"
-"${bin}mresolve" create "$dir/dns"
-for wait in 0.1 0.2 0.3; do
-	rm -f "$dir/ready"
-	"${bin}mresolve" serve "$dir/dns" --quiet --listen 127.0.0.1:0 --save 5ms --server "127.0.0.1:$at" --ready "$dir/ready" &
-	server=$!
-	pids="$pids $server"
-	until [ -s "$dir/ready" ]; do kill -0 $server || die 'mresolve serve did not start'; sleep 0.1; done
-	"${bin}mresolve" names --quiet --attempts 1 --timeout 100ms --rate 2000 --server "$(cat "$dir/ready")" "$dir/names" > "$dir/json" &
-	asking=$!
-	sleep $wait
-	kill -KILL $server
-	wait $server 2> /dev/null || true
-	pids=${pids% *}
-	kill $asking 2> /dev/null || true
-	wait $asking 2> /dev/null || true
-done
-resolve; check 'rows, after mresolve serve was killed three times'

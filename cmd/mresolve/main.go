@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
-	"net/netip"
 	"os"
 	"runtime/debug"
 	"time"
@@ -17,7 +15,6 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/cli"
-	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/resolve"
@@ -31,13 +28,12 @@ type grammar struct {
 	Resolve resolveCmd `cmd:"" default:"withargs" name:"resolve" help:"Add addresses to url records (the default)."`
 	Names   namesCmd   `cmd:"" help:"Resolve names, one a line, to JSON lines."`
 	Canon   canonCmd   `cmd:"" help:"Let links to a host that is an alias lead to its canonical name."`
-	Serve   serveCmd   `cmd:"" help:"Answer other programs' questions on loopback, from the cache."`
 	Create  createCmd  `cmd:"" help:"Make an empty dns store."`
 }
 
 // askFlags say how servers are asked.
 type askFlags struct {
-	Server   cli.Servers   `placeholder:"ADDR[:PORT]" help:"DNS server: an address, or tcp://ADDR[:PORT], tls://HOST[:PORT], https://HOST/PATH; may be given more than once (default: those of /etc/resolv.conf). The system, or the file that SSL_CERT_FILE names, must trust the certificates of tls and https."`
+	Server   cli.Servers   `placeholder:"ADDR[:PORT]" help:"DNS server: an IP address, with its port where that is not 53; may be given more than once (default: those of /etc/resolv.conf)."`
 	Rate     float64       `placeholder:"N" help:"Questions a second to one server, at most (default: any number)."`
 	InFlight int           `default:"1000" help:"Questions in flight at most, 1 to 100000, and as many again of those whose first time was up; more than 1000 need 32 MiB of --memory, and 11 KiB each."`
 	Timeout  time.Duration `default:"1s" help:"Wait for the first attempt; each further one waits twice as long."`
@@ -356,83 +352,6 @@ func (c *canonCmd) Run(ctx context.Context, std *cli.Std) error {
 		warnSilent(std, stats.Stats)
 		return stats, err
 	})
-}
-
-type serveCmd struct {
-	Store  string        `arg:"" help:"The dns store, such as crawl/dns."`
-	Listen string        `default:"127.0.0.1:5300" placeholder:"ADDR:PORT" help:"Loopback address to listen on, UDP and TCP; port 0 takes a free one (default: 127.0.0.1:5300)."`
-	Ready  string        `placeholder:"FILE" help:"Write the address to this file when questions are answered."`
-	Save   time.Duration `default:"1m" help:"Put new answers into the store so often, and at the end; 0: never."`
-	askFlags
-	cacheFlags
-}
-
-// Help is printed by mresolve serve --help.
-func (*serveCmd) Help() string {
-	return `A DNS server for the programs of this machine, until it is interrupted, or ended by kill:
-what a script begins with & ignores interrupts. Addresses come
-from STORE, as much of it as a quarter of --memory holds at the start, as long as they are
-valid, and from --server otherwise; records of other types
-are always asked for. What is new goes into STORE, but for the time in which a round of a
-crawl is open there. When the crawl goes back to a checkpoint, a server goes on: its answers
-stay valid as long as they were. What several clients ask at a time is asked once. With as
-many questions in flight as --in-flight allows, a further one over UDP that the cache cannot
-answer gets no answer until its client asks again, one over TCP waits; so that dead names do
-not last, a question without an answer in its first time makes room for others, and is
-given up where as many wait already. Of a flood over UDP, questions are dropped beyond those
-that it can work on at a time, what the cache could answer too. It listens on loopback only, says so on
-standard error when it does ("serving DNS on 127.0.0.1:5300"), and writes its address to the
-file of --ready.
-
-  mresolve serve crawl/dns --server 192.0.2.53 &
-  dig @127.0.0.1 -p 5300 www.example.com`
-}
-
-func (c *serveCmd) Run(ctx context.Context, std *cli.Std) error {
-	addr, err := netip.ParseAddrPort(c.Listen)
-	if err != nil || !addr.Addr().IsLoopback() {
-		return outOfRange("--listen", c.Listen, "a loopback address with its port, such as 127.0.0.1:5300")
-	}
-	if c.Save < 0 {
-		return outOfRange("--save", c.Save, "a time of 0 or more")
-	}
-	cfg, err := c.config()
-	if err != nil {
-		return err
-	}
-	cfg.GiveUp = true
-	r, err := c.resolver(std, cfg)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	st, err := store.Open(c.Store, resolve.StoreKind, resolve.StoreVersion, store.Options{LockWait: time.Second})
-	if err != nil {
-		return err
-	}
-	s, err := resolve.NewServer(st, r, std.MemoryLimit(), std.Now)
-	if err != nil {
-		return err
-	}
-	l, err := net.Listen("tcp", c.Listen)
-	if err != nil {
-		return err
-	}
-	defer l.Close()
-	pc, err := net.ListenPacket("udp", l.Addr().String())
-	if err != nil {
-		return err
-	}
-	defer pc.Close()
-	if c.Ready != "" {
-		if err := durable.WriteOutput(c.Ready, []byte(l.Addr().String()+"\n")); err != nil {
-			return err
-		}
-	}
-	std.Warn("serving DNS on %s", l.Addr())
-	err = s.Serve(ctx, pc, l, c.Save, func(err error) { std.Warn("%v; the answers wait for the next time", err) })
-	std.Stat("serve", map[string]uint64{"questions": s.Stats.Questions.Load(), "cached": s.Stats.Cached.Load(), "saved": s.Stats.Saved.Load()})
-	return err
 }
 
 type createCmd struct {

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/miekg/dns"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -60,15 +59,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"links": func(ts *testscript.TestScript, _ bool, args []string) { links(ts, args[0], args[1]) },
-			"serving": func(ts *testscript.TestScript, _ bool, args []string) {
-				for ; ; time.Sleep(10 * time.Millisecond) {
-					if b, err := os.ReadFile(ts.MkAbs(args[0])); err == nil && len(b) > 0 {
-						ts.Setenv("SERVED", strings.TrimSpace(string(b)))
-						return
-					}
-				}
-			},
-			"rows": func(ts *testscript.TestScript, _ bool, args []string) { rows(ts, args[0], args[1]) },
+			"rows":  func(ts *testscript.TestScript, _ bool, args []string) { rows(ts, args[0], args[1]) },
 		},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("DNS", pc.LocalAddr().String())

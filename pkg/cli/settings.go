@@ -72,5 +72,5 @@ func (s Servers) AfterApply(p *kong.Path) error {
 	if len(s) > 0 || p.Resolved {
 		return nil
 	}
-	return &fault.Error{Class: fault.Usage, Found: "--server with no address", Want: "an IP address or URL of a DNS server"}
+	return &fault.Error{Class: fault.Usage, Found: "--server with no address", Want: "the IP address of a DNS server"}
 }

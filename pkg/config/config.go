@@ -131,7 +131,7 @@ type File struct {
 	} `toml:"network"`
 
 	Resolve struct {
-		Servers []string `toml:"servers" flag:"mresolve --server, mfetch --server" doc:"DNS servers: ADDR, ADDR:PORT, tcp://…, tls://… or https://…" like:"[\"192.0.2.53\"]"`
+		Servers []string `toml:"servers" flag:"mresolve --server, mfetch --server" doc:"DNS servers: ADDR or ADDR:PORT" like:"[\"192.0.2.53\"]"`
 		Rate    float64  `toml:"rate" flag:"mresolve --rate" doc:"questions a second to one server; 0: any number" like:"200"`
 		MinTTL  string   `toml:"min_ttl" flag:"mresolve --min-ttl" doc:"shortest time that an answer is kept" like:"\"1m\""`
 		MaxTTL  string   `toml:"max_ttl" flag:"mresolve --max-ttl" doc:"longest time that an answer is kept" like:"\"24h\""`

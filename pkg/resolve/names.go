@@ -33,7 +33,7 @@ type NameResult struct {
 	RTT       int64     `json:"rtt_us"`   // of the last, microseconds
 	Data      struct {
 		Answers  []NameAnswer `json:"answers"`
-		Protocol string       `json:"protocol"` // udp, tcp, tls or https
+		Protocol string       `json:"protocol"` // udp or tcp
 		Resolver string       `json:"resolver"`
 	} `json:"data"`
 }

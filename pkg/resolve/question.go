@@ -93,7 +93,7 @@ func (q *question) judge() {
 	wire, err := q.wire, q.err
 	q.wire, q.err = nil, nil
 	// TCP tells what did not fit a datagram, and whether letters of other case are the server's.
-	if q.server.tcp != nil && !q.tcp && (errors.Is(err, errOtherCase) || err == nil && wire[2]&0x02 != 0) {
+	if !q.tcp && (errors.Is(err, errOtherCase) || err == nil && wire[2]&0x02 != 0) {
 		q.tcp = true
 		q.await()
 		return
@@ -150,11 +150,7 @@ func (q *question) judge() {
 			q.r.mute.Do(q.r.cfg.Mute)
 			q.r.probe()
 		}
-		if !q.makeRoom() {
-			q.status = StatusCancelled
-			q.over()
-			return
-		}
+		q.makeRoom()
 	case errors.Is(err, errBadReply):
 		q.status = StatusBadReply
 	default:
@@ -185,18 +181,16 @@ func (q *question) next() {
 
 // makeRoom leaves the slot of a question that was not answered in its first time to another,
 // as long as less than as many as there are slots have done so: else a few dead names hold
-// all slots for most of the time. It says false of one that is to be given up then.
-func (q *question) makeRoom() bool {
+// all slots for most of the time.
+func (q *question) makeRoom() {
 	if q.place != q.r.slots || q.attempt+1 >= q.r.cfg.Attempts {
-		return true
+		return
 	}
 	select {
 	case q.r.late <- struct{}{}:
 		q.leave()
 		q.place = q.r.late
-		return true
 	default:
-		return !q.r.cfg.GiveUp
 	}
 }
 
@@ -226,7 +220,7 @@ func (q *question) protocol() string {
 	case q.tcp:
 		return "tcp"
 	}
-	return q.server.scheme
+	return "udp"
 }
 
 // enter takes a slot. It says false if ctx ended before there was one.

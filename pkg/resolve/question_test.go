@@ -85,7 +85,7 @@ func scripted(t *testing.T, n int, family string) (*Resolver, *script) {
 		t.Fatal(err)
 	}
 	s := &script{release: make(chan struct{}), never: os.ErrDeadlineExceeded}
-	r.servers[0].main, r.servers[0].tcp = inBackground(s), nil
+	r.servers[0].main = inBackground(s)
 	return r, s
 }
 

@@ -15,7 +15,6 @@ package resolve
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -45,7 +44,7 @@ const (
 	StatusBadReply  = "bad-reply"
 	StatusChain     = "cname-chain" // longer than MaxChain, or a loop
 	StatusBadName   = "bad-name"
-	StatusCancelled = "cancelled" // or given up
+	StatusCancelled = "cancelled"
 )
 
 // Limits on what a server can make us do.
@@ -64,13 +63,11 @@ const QuestionSize = 8 << 10
 type Config struct {
 	Servers  []string         // see parseServer; default: those of /etc/resolv.conf
 	Rate     float64          // questions a second to one server, at most; 0: any number
-	Roots    *x509.CertPool   // whom servers' certificates must come from; nil: the system's
 	InFlight int              // questions at a time, and as many again that were let wait once [1000]
 	Timeout  time.Duration    // of the first attempt; each further one waits twice as long [1s]
 	Attempts int              // questions asked in all before a name counts as timed out [5]
 	MinTTL   time.Duration    // answers are kept at least this long [1m]
 	MaxTTL   time.Duration    // and at most this long [24h]
-	GiveUp   bool             // give a question up, cancelled, that was let wait once where as many others wait already
 	Family   string           // "any": IPv4 addresses, then IPv6; "4" or "6": only those ["any"]
 	Now      func() time.Time // [time.Now]
 	Mute     func()           // called once, if a second attempt was in vain before any server replied to anything; may be nil
@@ -176,7 +173,7 @@ func New(cfg Config) (*Resolver, error) {
 }
 
 // Trouble says which server could not be reached last, and why, as long as none has
-// replied to anything: a certificate that is not trusted, say. It is "" if that did not happen.
+// replied to anything. It is "" if that did not happen.
 func (r *Resolver) Trouble() string {
 	if trouble := r.trouble.Load(); trouble != nil && !r.heard.Load() {
 		return *trouble
@@ -434,9 +431,6 @@ func (r *Resolver) answer(name string, got []walk) *Answer {
 	ttl := r.cfg.MaxTTL
 	for i := range got {
 		f := &got[i].found
-		if f.status == StatusCancelled {
-			return &Answer{Name: name, Status: StatusCancelled}
-		}
 		kept := 0 // for the other family: half, or as many as that has
 		if len(got) > 1 {
 			kept = min(len(got[1-i].found.addrs), MaxAddrs/2)
@@ -495,10 +489,6 @@ func (w *walk) step() {
 	}
 	w.release()
 	w.query, w.reply = query{}, nil
-	if w.then != nil && w.found.status == StatusCancelled {
-		w.then = nil // which would be given up too
-		w.res.left.Add(-1)
-	}
 	if w.then != nil {
 		w.then.place = w.place
 		w.then.begin()
@@ -692,7 +682,7 @@ type RawReply struct {
 	Status string        // the name of Msg's code, or without a reply TIMEOUT or ERROR
 	Why    string        // there was an error: one of the statuses of an Answer
 
-	Protocol string // the last that was used: udp, tcp, tls or https
+	Protocol string // the last that was used: udp or tcp
 
 	brief
 	question *question

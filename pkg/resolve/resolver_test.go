@@ -286,18 +286,6 @@ func TestServersWhereNobodyListens(t *testing.T) {
 	}
 }
 
-// TestGivenUp: a name of which one family was given up is given up, or it would be learnt without that.
-func TestGivenUp(t *testing.T) {
-	r := resolver(t, "127.0.0.1")
-	got := []walk{{found: found{addrs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}, ttl: time.Hour}}, {found: found{status: StatusCancelled}}}
-	for range 2 {
-		if a := r.answer("host.test", got); a.Status != StatusCancelled || len(a.Addrs) > 0 {
-			t.Errorf("%+v", a)
-		}
-		got[0], got[1] = walk{found: got[1].found}, walk{found: got[0].found}
-	}
-}
-
 // counted is a context that notes once when somebody waits with it.
 type counted struct {
 	context.Context
