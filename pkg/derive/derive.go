@@ -245,7 +245,7 @@ func readMessage(rec *warc.Record, max int64) (*message, error) {
 		}
 		m.head = &msg.Head
 		entity.in = msg.Payload
-		decoded := httpmsg.NewBody(entity, msg.Head.Get("Content-Encoding"), max)
+		decoded := httpmsg.NewBody(&msg.Head, entity, max)
 		if body, err = io.ReadAll(decoded); err == nil {
 			err = decoded.Close()
 		}

@@ -195,7 +195,7 @@ func readReply(rec *warc.Record, payload io.Reader, length, limit int64, headOnl
 			w = &watched{Reader: payload}
 			payload = w
 		}
-		body := httpmsg.NewBody(payload, m.Head.Get("Content-Encoding"), limit)
+		body := httpmsg.NewBody(&m.Head, payload, limit)
 		p.body, err = readAll(buf, body, length, limit)
 		if err == nil {
 			err = body.Close()

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/gabriel-vasile/mimetype"
+
+	"mercator/pkg/httpmsg"
 )
 
 // What a document is searched as.
@@ -51,7 +53,7 @@ func MediaType(doc *Document) string {
 	switch {
 	case m == "application/octet-stream":
 		return sniff(head)
-	case m == "text/plain" && isBinary(head):
+	case m == "text/plain" && !httpmsg.IsText(head):
 		if s := sniff(head); !strings.HasPrefix(s, "text/") {
 			return s
 		}
@@ -68,16 +70,6 @@ func MediaType(doc *Document) string {
 func sniff(b []byte) string {
 	m, _, _ := strings.Cut(mimetype.Detect(b[:min(len(b), sniffLen)]).String(), ";")
 	return m
-}
-
-// isBinary reports whether there are bytes that no text has (MIME Sniffing section 7.2).
-func isBinary(b []byte) bool {
-	if enc, _ := markEncoding(b); enc != nil {
-		return false
-	}
-	return bytes.IndexFunc(b, func(r rune) bool {
-		return r < ' ' && r != '\t' && r != '\n' && r != '\r' && r != '\f' && r != 0x1B
-	}) >= 0
 }
 
 // isFeed reports whether what is called HTML begins as a feed (MIME Sniffing section 7.3).

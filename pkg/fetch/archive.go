@@ -405,7 +405,7 @@ func (g *Group) Body(max int64) (body []byte, err error) {
 	if err != nil {
 		return nil, nil // what is no HTTP has no body
 	}
-	decoded := httpmsg.NewBody(m.Payload, strings.Join(m.Head.Values("Content-Encoding"), ","), max)
+	decoded := httpmsg.NewBody(&m.Head, m.Payload, max)
 	defer decoded.Close()
 	return io.ReadAll(decoded)
 }

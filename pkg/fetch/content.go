@@ -75,12 +75,15 @@ func describe(row *record.Fetch, reply *Reply, bodyMax int64, end time.Time, kee
 	defer scalesPool.Put(s)
 	s.sha.Reset()
 	s.fp.Reset()
-	codings := strings.Join(h.Values("Content-Encoding"), ",")
+	if why := h.WrongLength(); why != "" {
+		also(row, why)
+	}
+	codings := h.Codings()
 	if codings == "" {
 		err = s.plain(row, payload, bodyMax, keep)
 	} else {
 		window := decoders.acquire(decoderWeight(codings))
-		err = s.coded(row, payload, codings, min(bodyMax, swollenMax(reply.Length)), keep)
+		err = s.coded(row, h, payload, min(bodyMax, swollenMax(reply.Length)), keep)
 		decoders.release(window)
 	}
 	if err != nil {
@@ -209,9 +212,10 @@ func (s *scales) plain(row *record.Fetch, payload io.Reader, most int64, keep io
 }
 
 // coded weighs a body that is decoded.
-func (s *scales) coded(row *record.Fetch, payload io.Reader, codings string, most int64, keep io.Writer) (err error) {
+func (s *scales) coded(row *record.Fetch, h *httpmsg.Head, payload io.Reader, most int64, keep io.Writer) (err error) {
+	cut := row.Truncated != ""
 	payload = io.TeeReader(payload, s.sha)
-	body := httpmsg.NewBody(payload, codings, most)
+	body := httpmsg.NewBody(h, payload, most)
 	defer body.Close()
 	var w io.Writer = s.fp
 	if keep != nil {
@@ -228,7 +232,8 @@ func (s *scales) coded(row *record.Fetch, payload io.Reader, codings string, mos
 	if row.Truncated == "" {
 		row.Truncated = body.Truncated()
 	}
-	if err := body.Err(); err != nil {
+	// Where the reply was cut, its coding ends early, too: that says nothing more.
+	if err := body.Err(); err != nil && (!cut || body.Truncated() != httpmsg.TruncatedDisconnect) {
 		also(row, err.Error())
 	}
 	return nil

@@ -266,7 +266,7 @@ func keptMax(reply *Reply, keep *limited) int64 {
 	switch {
 	case keep == nil:
 		return 0
-	case reply.spoken() || reply.Head != nil && len(reply.Head.Values("Content-Encoding")) == 0:
+	case reply.spoken() || reply.Head != nil && reply.Head.Codings() == "":
 		return min(reply.Length, int64(keep.max))
 	}
 	return min(swollenMax(reply.Length), int64(keep.max))

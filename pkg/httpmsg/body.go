@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -29,41 +30,96 @@ const (
 	TruncatedUnspecified = "unspecified"
 )
 
-// Body is a payload without its content coding: gzip, deflate (with or without
-// zlib's frame), br and zstd, also stacked. A payload that does not begin as its
-// gzip or zstd coding says is passed as it is, since servers lie. Close returns
-// the decoders.
+// Body is a payload without its codings: gzip, deflate (with or without zlib's
+// frame), br and zstd, also stacked. A payload that does not begin as its gzip or
+// zstd coding says is passed as it is, since servers lie. So is text, as its media
+// type and its first bytes say, that has a coding which nobody knows ("none",
+// "utf-8"); Err tells. Close returns the decoders.
 type Body struct {
 	r         io.Reader
 	left      int64
 	truncated string
-	err       error // why the payload ended early
+	err       error // why the payload ended early, or of a coding that nobody knows
 	done      bool
 	undo      []func()
 }
 
-// NewBody decodes payload as the Content-Encoding value says and hands out at most
+// NewBody decodes the payload of a reply, as Head.Codings says, and hands out at most
 // max bytes (max ≤ 0: no bound).
-func NewBody(payload io.Reader, contentEncoding string, max int64) *Body {
+func NewBody(h *Head, payload io.Reader, max int64) *Body {
 	b := &Body{r: payload, left: max}
 	if max <= 0 {
 		b.left = 1<<63 - 1
 	}
-	if contentEncoding == "" {
+	coded := h.Codings()
+	if coded == "" {
 		return b
 	}
-	codings := strings.Split(contentEncoding, ",")
+	codings := strings.Split(coded, ",")
 	if len(codings) > codingsMax {
 		b.fail(refuse("more than four content codings", "fewer"))
 		return b
 	}
+	unknown := ""
 	for i := len(codings) - 1; i >= 0; i-- {
-		if err := b.push(strings.ToLower(strings.TrimSpace(codings[i]))); err != nil {
-			b.ended(err)
-			return b
+		coding := strings.ToLower(strings.TrimSpace(codings[i]))
+		switch coding {
+		case "", "identity":
+		case "gzip", "x-gzip", "deflate", "br", "zstd":
+			if err := b.push(coding); err != nil {
+				b.ended(err)
+				return b
+			}
+		default:
+			unknown = coding
 		}
 	}
+	if unknown != "" {
+		b.passOver(unknown, h.Get("Content-Type"))
+	}
 	return b
+}
+
+// passOver takes a body with a coding that nobody knows as it is, if it is text.
+func (b *Body) passOver(coding, contentType string) {
+	head, err := b.buffer().Peek(512)
+	if len(head) == 0 && err == io.EOF {
+		return // an empty payload is an empty body
+	}
+	mime, _ := MediaType(contentType)
+	typed := strings.HasPrefix(mime, "text/")
+	for _, word := range [...]string{"html", "xml", "json", "javascript"} {
+		typed = typed || strings.Contains(mime, word)
+	}
+	typed = typed || mime == "" && bytes.HasPrefix(bytes.TrimLeft(head, "\xef\xbb\xbf \t\r\n"), []byte("<"))
+	coding = strconv.Quote(coding[:min(len(coding), 40)])
+	if typed && IsText(head) {
+		b.err = refuse("text with content coding "+coding, "none")
+		return
+	}
+	b.fail(refuse("content coding "+coding, "gzip, deflate, br or zstd"))
+}
+
+// IsText says whether b, the first bytes of a body, has no byte that text has not
+// (WHATWG MIME Sniffing, section 7.2), or begins with a byte order mark.
+func IsText(b []byte) bool {
+	for _, mark := range [...]string{"\xef\xbb\xbf", "\xfe\xff", "\xff\xfe"} {
+		if bytes.HasPrefix(b, []byte(mark)) {
+			return true
+		}
+	}
+	return bytes.IndexFunc(b, func(r rune) bool {
+		return r < ' ' && r != '\t' && r != '\n' && r != '\r' && r != '\f' && r != 0x1B
+	}) < 0
+}
+
+// buffer puts a buffer above b.r.
+func (b *Body) buffer() *bufio.Reader {
+	in := bufPool.Get().(*bufio.Reader)
+	in.Reset(b.r)
+	b.undo = append(b.undo, func() { in.Reset(nil); bufPool.Put(in) })
+	b.r = in
+	return in
 }
 
 func (b *Body) fail(err error) {
@@ -118,7 +174,8 @@ func (b *Body) ended(err error) {
 // "unspecified" (the coding is damaged or unknown).
 func (b *Body) Truncated() string { return b.truncated }
 
-// Err is the cause where Truncated is "disconnect" or "unspecified".
+// Err is the cause where Truncated is "disconnect" or "unspecified", or tells of a
+// coding that nobody knows.
 func (b *Body) Err() error { return b.err }
 
 // Close returns the decoders to their pools.
@@ -181,13 +238,7 @@ var gzipMagic = []byte{0x1f, 0x8b}
 
 // push puts the decoder of one coding above b.r.
 func (b *Body) push(coding string) error {
-	if coding == "" || coding == "identity" {
-		return nil
-	}
-	in := bufPool.Get().(*bufio.Reader)
-	in.Reset(b.r)
-	b.undo = append(b.undo, func() { in.Reset(nil); bufPool.Put(in) })
-	b.r = in
+	in := b.buffer()
 	head, err := in.Peek(4)
 	if len(head) == 0 {
 		if err == io.EOF {
@@ -237,8 +288,6 @@ func (b *Body) push(coding string) error {
 			return unexpected(err)
 		}
 		b.r = z
-	default:
-		return refuse("content coding \""+coding[:min(len(coding), 40)]+"\"", "gzip, deflate, br or zstd")
 	}
 	return nil
 }
@@ -262,7 +311,7 @@ type Message struct {
 // someone took out while leaving the header is taken as it is. The caller decodes:
 //
 //	m, err := httpmsg.Open(rec.Block)
-//	body := httpmsg.NewBody(m.Payload, m.Head.Get("Content-Encoding"), 1<<20)
+//	body := httpmsg.NewBody(&m.Head, m.Payload, 1<<20)
 //	defer body.Close()
 func Open(block io.Reader) (*Message, error) {
 	in := bufio.NewReaderSize(block, 4<<10)

@@ -113,32 +113,86 @@ const (
 
 // Framing says how the body ends and, for ByLength, how long it is. As browsers
 // do, chunked wins over Content-Length and counts from HTTP/1.1 on only; a
-// Content-Length that is no number, or several that differ, count as none.
+// Content-Length that is no number, or several that differ, count as none
+// (WrongLength tells).
 func (h *Head) Framing() (Framing, int64) {
 	if h.Status < 200 || h.Status == 204 || h.Status == 304 {
 		return NoBody, 0
 	}
-	if (h.Major > 1 || h.Major == 1 && h.Minor >= 1) && h.has("Transfer-Encoding", "chunked") {
+	if h.transferCoded() && h.has("Transfer-Encoding", "chunked") {
 		return ByChunks, 0
 	}
-	length := int64(-1)
+	length, wrong := h.length()
+	if length < 0 || wrong != "" {
+		return UntilClose, 0
+	}
+	return ByLength, length
+}
+
+// length is the Content-Length, -1 if there is none, and what is wrong with it.
+func (h *Head) length() (length int64, wrong string) {
+	length = -1
 	for i := range h.Fields {
 		if !strings.EqualFold(h.Fields[i].Name, "Content-Length") {
 			continue
 		}
 		for part := range strings.SplitSeq(h.Fields[i].Value, ",") {
-			n, err := strconv.ParseUint(strings.TrimSpace(part), 10, 63)
-			if err != nil || length >= 0 && length != int64(n) {
-				return UntilClose, 0
+			part = strings.TrimSpace(part)
+			n, err := strconv.ParseUint(part, 10, 63)
+			switch {
+			case err != nil:
+				return length, "Content-Length " + strconv.Quote(part[:min(len(part), 40)])
+			case length >= 0 && length != int64(n):
+				return length, "Content-Length " + strconv.FormatInt(length, 10) + " and " + part[:min(len(part), 40)]
 			}
 			length = int64(n)
 		}
 	}
-	if length < 0 {
-		return UntilClose, 0
-	}
-	return ByLength, length
+	return length, ""
 }
+
+// WrongLength says what is wrong with the Content-Length of a body that ends with the
+// connection for that reason; "" of any other.
+func (h *Head) WrongLength() string {
+	if framing, _ := h.Framing(); framing != UntilClose {
+		return ""
+	}
+	_, wrong := h.length()
+	return wrong
+}
+
+// Codings lists what a payload was coded with, first to last, as Content-Encoding
+// does: content codings, then those of Transfer-Encoding beside chunked that RFC 9112
+// section 7 has. "": nothing.
+func (h *Head) Codings() string {
+	all := ""
+	add := func(coding string) {
+		if coding = strings.TrimSpace(coding); all != "" {
+			coding = ", " + coding
+		}
+		all += coding
+	}
+	for i := range h.Fields {
+		if strings.EqualFold(h.Fields[i].Name, "Content-Encoding") {
+			add(h.Fields[i].Value)
+		}
+	}
+	for i := range h.Fields {
+		if !h.transferCoded() || !strings.EqualFold(h.Fields[i].Name, "Transfer-Encoding") {
+			continue
+		}
+		for part := range strings.SplitSeq(h.Fields[i].Value, ",") {
+			switch part = strings.ToLower(strings.TrimSpace(part)); part {
+			case "gzip", "x-gzip", "deflate":
+				add(part)
+			}
+		}
+	}
+	return all
+}
+
+// transferCoded says whether Transfer-Encoding counts: it does from HTTP/1.1 on.
+func (h *Head) transferCoded() bool { return h.Major > 1 || h.Major == 1 && h.Minor >= 1 }
 
 // HeadEnd returns the length of the head at the start of b, its blank line
 // included, or -1 if that has not come yet. from says how far b was searched before.

@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"compress/zlib"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"runtime"
@@ -48,8 +49,14 @@ func pack(t testing.TB, coding string, text []byte) []byte {
 	return b.Bytes()
 }
 
+// inChunks is a chunked body of one chunk.
+func inChunks(b []byte) string { return fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(b), b) }
+
+// codedAs is the head of a reply with a Content-Encoding.
+func codedAs(coding string) *Head { return &Head{Fields: []Field{{"Content-Encoding", coding}}} }
+
 func decode(payload []byte, coding string, max int64) (string, *Body, error) {
-	b := NewBody(bytes.NewReader(payload), coding, max)
+	b := NewBody(codedAs(coding), bytes.NewReader(payload), max)
 	defer b.Close()
 	got, err := io.ReadAll(b)
 	return string(got), b, err
@@ -128,14 +135,48 @@ func TestBadContentCodings(t *testing.T) {
 			t.Errorf("%q: %q, %q, %v", c.payload, got, b.Truncated(), b.Err())
 		}
 	}
-	none := NewBody(&exact{r: strings.NewReader(""), left: 5}, "gzip", 0)
+	none := NewBody(codedAs("gzip"), &exact{r: strings.NewReader(""), left: 5}, 0)
 	if got, err := io.ReadAll(none); len(got) != 0 || err != nil || none.Truncated() != TruncatedDisconnect {
 		t.Errorf("nothing of five bytes: %q, %q, %v", got, none.Truncated(), err)
 	}
 	broken := errors.New("broken")
-	b := NewBody(io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)), "", 0)
+	b := NewBody(codedAs(""), io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)), 0)
 	if got, err := io.ReadAll(b); string(got) != "abc" || err != nil || !errors.Is(b.Err(), broken) {
 		t.Errorf("%q %v %v", got, err, b.Err())
+	}
+}
+
+// TestUnknownCodings: text with a coding that nobody knows is taken as it is, with an error.
+func TestUnknownCodings(t *testing.T) {
+	packed := string(pack(t, "gzip", []byte("<p>hello")))
+	for _, c := range []struct {
+		coding, mime, payload string
+		body                  string // "": it is refused
+	}{
+		{"none", "text/html; charset=utf-8", "<p>hello", "<p>hello"},
+		{"utf-8", "text/plain", "hello", "hello"},
+		{"identity,none", "text/css", "a{}", "a{}"},
+		{"UTF-8", "application/xhtml+xml", "<html/>", "<html/>"},
+		{"none", "", "\r\n<!DOCTYPE html>", "\r\n<!DOCTYPE html>"},
+		{"gzip, none", "text/html", packed, "<p>hello"},
+		{"none, gzip", "text/html", packed, "<p>hello"},
+		{"none", "text/plain", "\xff\xfeh\x00i\x00", "\xff\xfeh\x00i\x00"},
+		{"none", "", "hello", ""},
+		{"none", "image/png", "hello", ""},
+		{"compress", "text/html", "\x1f\x9d\x90h\xca\xb0a\xf3\x06", ""},
+	} {
+		head := codedAs(c.coding)
+		head.Fields = append(head.Fields, Field{"Content-Type", c.mime})
+		b := NewBody(head, strings.NewReader(c.payload), 0)
+		got, err := io.ReadAll(b)
+		truncated := ""
+		if c.body == "" {
+			truncated = TruncatedUnspecified
+		}
+		if string(got) != c.body || err != nil || b.Truncated() != truncated || b.Err() == nil || !strings.Contains(b.Err().Error(), "content coding") {
+			t.Errorf("%q of %s %q: %q, %q, %v, %v", c.coding, c.mime, c.payload, got, b.Truncated(), b.Err(), err)
+		}
+		b.Close()
 	}
 }
 
@@ -148,7 +189,7 @@ func TestBombs(t *testing.T) {
 		allocated := uint64(math.MaxUint64)
 		for range 5 { // the first time fills the pool; one on another processor may not find it
 			runtime.ReadMemStats(&before)
-			body := NewBody(bytes.NewReader(packed), c, 1<<20)
+			body := NewBody(codedAs(c), bytes.NewReader(packed), 1<<20)
 			n, _ := io.Copy(io.Discard, body)
 			if n != 1<<20 || body.Truncated() != TruncatedLength {
 				t.Fatalf("%s: %d bytes, %q", c, n, body.Truncated())
@@ -256,13 +297,19 @@ func TestOpen(t *testing.T) {
 		{"no body", "HTTP/1.1 304 Not Modified\r\n\r\nabc", "", ""},
 		{"no head", "<html>", "<html>", ""},
 		{"gzip", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + string(pack(t, "gzip", []byte("abc"))), "abc", ""},
+		{"gzip in two lines", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Encoding: gzip\r\n\r\n" + string(pack(t, "gzip", pack(t, "gzip", []byte("abc")))), "abc", ""},
+		{"gzip, then chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n" + inChunks(pack(t, "gzip", []byte("abc"))), "abc", ""},
+		{"deflate, then chunks, in two lines", "HTTP/1.1 200 OK\r\nTransfer-Encoding: deflate\r\nTransfer-Encoding: chunked\r\n\r\n" + inChunks(pack(t, "deflate", []byte("abc"))), "abc", ""},
+		{"br, then gzip", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\nContent-Encoding: br\r\n\r\n" + string(pack(t, "gzip", pack(t, "br", []byte("abc")))), "abc", ""},
+		{"gzip, then chunks, cut", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n" + inChunks(pack(t, "gzip", []byte("abc")))[:24], "abc", TruncatedDisconnect},
+		{"transfer codings of HTTP/1.0", "HTTP/1.0 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n" + string(pack(t, "gzip", []byte("abc"))), string(pack(t, "gzip", []byte("abc"))), ""},
 	} {
 		m, err := Open(iotest.OneByteReader(strings.NewReader(c.block)))
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		b := NewBody(m.Payload, m.Head.Get("content-encoding"), 0)
+		b := NewBody(&m.Head, m.Payload, 0)
 		got, _ := io.ReadAll(b)
 		if string(got) != c.body || b.Truncated() != c.truncated {
 			t.Errorf("%s: %q, %q", c.name, got, b.Truncated())
@@ -355,7 +402,7 @@ func FuzzOpen(f *testing.F) {
 		if len(m.Head.Fields) > FieldsMax || m.Head.Size > HeadMax {
 			t.Errorf("%d fields, %d bytes", len(m.Head.Fields), m.Head.Size)
 		}
-		b := NewBody(m.Payload, m.Head.Get("Content-Encoding"), 1<<16)
+		b := NewBody(&m.Head, m.Payload, 1<<16)
 		defer b.Close()
 		if n, err := io.Copy(io.Discard, b); n > 1<<16 || err != nil {
 			t.Errorf("%d bytes, %v", n, err)

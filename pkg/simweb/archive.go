@@ -180,8 +180,13 @@ func (a *Archive) read(scratch []byte, url string, at place) (Response, error) {
 		switch http.CanonicalHeaderKey(f.Name) {
 		case "Connection", "Keep-Alive", "Content-Length", "Transfer-Encoding", "Trailer":
 			continue // of that connection; ours has its own
+		case "Content-Encoding":
+			continue
 		}
 		p.Fields = append(p.Fields, f.Name+": "+f.Value+"\r\n"...)
+	}
+	if codings := m.Head.Codings(); codings != "" { // the payload still has those of the transfer
+		p.Fields = append(p.Fields, "Content-Encoding: "+codings+"\r\n"...)
 	}
 	payload := m.Payload
 	if name, offset, ok := rec.Original(); ok {

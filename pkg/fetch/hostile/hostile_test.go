@@ -94,6 +94,9 @@ func (s *server) check(t *testing.T, row *record.Fetch) {
 	if row.Outcome != s.outcome || row.Truncated != s.truncated || !strings.Contains(row.Error, s.says) {
 		t.Errorf("%s: outcome %q, truncated %q, error %q, want %q, %q, %q", s.name, row.Outcome, row.Truncated, row.Error, s.outcome, s.truncated, s.says)
 	}
+	if s.says == "" && s.outcome == record.OutcomeFetched && s.truncated != httpmsg.TruncatedUnspecified && s.truncated != httpmsg.TruncatedDisconnect && row.RedirectURL == "" && row.Status/100 != 3 && row.Error != "" {
+		t.Errorf("%s: error %q, want none", s.name, row.Error)
+	}
 	if took := time.Duration(row.DurationUS) * time.Microsecond; took != s.took {
 		t.Errorf("%s: took %v, want %v", s.name, took, s.took)
 	}
@@ -148,7 +151,7 @@ func archived(t *testing.T, st *store.Store, name string, row *record.Fetch) {
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	body := httpmsg.NewBody(m.Payload, strings.Join(m.Head.Values("Content-Encoding"), ","), row.BodyLength)
+	body := httpmsg.NewBody(&m.Head, m.Payload, row.BodyLength)
 	defer body.Close()
 	b, err := io.ReadAll(body)
 	if err != nil || int64(len(b)) != row.BodyLength || m.Head.Status != int(row.Status) {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -54,6 +55,10 @@ func cut(truncated, body string) want {
 	return want{outcome: record.OutcomeFetched, truncated: truncated, body: body}
 }
 func refused(outcome, says string) want { return want{outcome: outcome, says: says} }
+func telling(w want, says string) want {
+	w.says = says
+	return w
+}
 func late(w want, took time.Duration) want {
 	w.took = took
 	return w
@@ -151,6 +156,9 @@ func servers(good, stranger *tls.Config) []*server {
 		noTLS    = record.OutcomeTLS
 	)
 	big := strings.Repeat("0123456789abcdef", 4<<10) // 64 KiB
+	noise := string(noisy(3 << 20))
+	packed := pack(noise, len(noise), "gzip")
+	const chunkedGzip = ok + "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
 	old := good.Clone()
 	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
 	list := []*server{
@@ -191,13 +199,13 @@ func servers(good, stranger *tls.Config) []*server {
 		{name: "length too large, then silence", serve: hold(ok + "Content-Length: 50\r\n\r\nhello"), want: late(cut(slow, "hello"), timeout)},
 		{name: "length too large, then a reset", serve: reset(ok + "Content-Length: 50\r\n\r\nhello"), want: cut(disconnect, "hello")},
 		{name: "length of all numbers", serve: say(ok + "Content-Length: 9223372036854775807\r\n\r\nhello"), want: cut(disconnect, "hello")},
-		{name: "length beyond all numbers", serve: say(ok + "Content-Length: 18446744073709551616\r\n\r\nhello"), want: fetched("hello")},
-		{name: "length negative", serve: say(ok + "Content-Length: -5\r\n\r\nhello"), want: fetched("hello")},
-		{name: "length hexadecimal", serve: say(ok + "Content-Length: 0x2\r\n\r\nhello"), want: fetched("hello")},
-		{name: "length empty", serve: say(ok + "Content-Length:\r\n\r\nhello"), want: fetched("hello")},
+		{name: "length beyond all numbers", serve: say(ok + "Content-Length: 18446744073709551616\r\n\r\nhello"), want: telling(fetched("hello"), "Content-Length")},
+		{name: "length negative", serve: say(ok + "Content-Length: -5\r\n\r\nhello"), want: telling(fetched("hello"), "Content-Length \"-5\"")},
+		{name: "length hexadecimal", serve: say(ok + "Content-Length: 0x2\r\n\r\nhello"), want: telling(fetched("hello"), "Content-Length")},
+		{name: "length empty", serve: say(ok + "Content-Length:\r\n\r\nhello"), want: telling(fetched("hello"), "Content-Length")},
 		{name: "length twice the same", serve: hold(ok + "Content-Length: 5\r\nContent-Length: 5, 5\r\n\r\nhello"), want: fetched("hello")},
-		{name: "lengths that differ", serve: say(ok + "Content-Length: 5\r\nContent-Length: 3\r\n\r\nhello"), want: fetched("hello")},
-		{name: "lengths that differ in a line", serve: say(ok + "Content-Length: 5, 3\r\n\r\nhello"), want: fetched("hello")},
+		{name: "lengths that differ", serve: say(ok + "Content-Length: 5\r\nContent-Length: 3\r\n\r\nhello"), want: telling(fetched("hello"), "Content-Length 5 and 3")},
+		{name: "lengths that differ in a line", serve: say(ok + "Content-Length: 5, 3\r\n\r\nhello"), want: telling(fetched("hello"), "Content-Length 5 and 3")},
 		{name: "length and chunks", serve: hold(ok + "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n" + end), want: fetched("hello")},
 
 		// Chunks: what Chromium and curl accept, and what they do not.
@@ -296,6 +304,13 @@ func servers(good, stranger *tls.Config) []*server {
 		{name: "gzip with a wrong checksum", serve: hold(coded("gzip", flip(pack("hello", 5, "gzip"), -6))), want: cut(damaged, "hello")},
 		{name: "zstd that wants 128 MiB", serve: hold(coded("zstd", "\x28\xb5\x2f\xfd\x00\x88\x01\x00\x00")), want: cut(damaged, "")},
 		{name: "five codings", serve: hold(coded("gzip, gzip, gzip, gzip, gzip", pack("hello", 5, "gzip", "gzip", "gzip", "gzip", "gzip"))), want: cut(damaged, "")},
+		{name: "gzip longer than the bound", serve: hold(coded("gzip", pack(noise, len(noise), "gzip"))), want: cut(length, "…")},
+		{name: "gzip in chunks longer than the bound", serve: forever(chunkedGzip, fmt.Sprintf("%x\r\n%s\r\n", len(packed), packed), 0), want: cut(length, "…")},
+		{name: "page with the coding none", serve: hold(ok + "Content-Type: text/html\r\nContent-Encoding: none\r\nContent-Length: 8\r\n\r\n<p>hello"), want: telling(fetched("<p>hello"), `content coding "none"`)},
+		{name: "page with the coding utf-8", serve: hold(ok + "Content-Encoding: identity, utf-8\r\nContent-Length: 8\r\n\r\n<p>hello"), want: telling(fetched("<p>hello"), `content coding "utf-8"`)},
+		{name: "gzip as transfer coding", serve: hold(ok + "Transfer-Encoding: gzip, chunked\r\n\r\n" + inChunks(pack("hello", 5, "gzip"))), want: fetched("hello")},
+		{name: "gzip as transfer coding to the end", serve: say(ok + "Transfer-Encoding: gzip\r\n\r\n" + pack("hello", 5, "gzip")), want: fetched("hello")},
+		{name: "gzip bomb as transfer coding", serve: hold(ok + "Transfer-Encoding: gzip, chunked\r\n\r\n" + inChunks(pack("0", 16<<20, "gzip"))), want: cut(length, strings.Repeat("0", bodyMax))},
 		{name: "a coding nobody knows", serve: hold(coded("lzma", "hello")), want: cut(damaged, "")},
 
 		// TLS.
@@ -363,6 +378,16 @@ func servers(good, stranger *tls.Config) []*server {
 		}
 	}
 	return list
+}
+
+// inChunks is a chunked body of one chunk.
+func inChunks(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) + end }
+
+// noisy is n bytes that do not compress.
+func noisy(n int) []byte {
+	b := make([]byte, n)
+	rand.NewChaCha8([32]byte{}).Read(b)
+	return b
 }
 
 // flip changes the byte at a place, from the end where that is negative.

@@ -129,9 +129,9 @@ func (x *Exchange) Payload() io.Reader {
 	return httpmsg.NewPayload(&x.Head, body)
 }
 
-// Body returns at most max bytes of the payload without its content coding.
+// Body returns at most max bytes of the payload without its codings.
 func (x *Exchange) Body(max int64) *httpmsg.Body {
-	return httpmsg.NewBody(x.Payload(), x.Head.Get("Content-Encoding"), max)
+	return httpmsg.NewBody(&x.Head, x.Payload(), max)
 }
 
 // Conn keeps a connection between contacts with the same server. The zero Conn is
