@@ -116,6 +116,9 @@ A URL whose record has etag or last_modified is asked for only if it has changed
 it has not, its outcome is not-modified, and the archive has a revisit record. A row's
 fresh_until is until when the reply says, by Cache-Control or Expires, that it stays.
 
+A server that knows only old TLS (1.0, 1.1, key exchange by RSA) is tried once more with it,
+unless a --login is for it; the record's error column says so. Its certificate is verified.
+
 With --dedup STORE remembers the digest of each whole payload that it archives from
 then on, with URL, date and place. mextract and mweb find the payload of a revisit
 record by its WARC-Refers-To-Filename and -File-Offset. Of replies with one payload

@@ -16,6 +16,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/warc"
 	"mercator/pkg/canon"
+	"mercator/pkg/fetch/http1"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/httpmsg"
 )
@@ -104,7 +105,10 @@ func validators(row *record.Fetch, etag, modified string) {
 			row.ETag, row.LastModified = "", "" // the rest is still to be had
 		}
 	case row.Outcome == record.OutcomeNotModified:
-		row.ETag, row.LastModified = cmp.Or(etag, row.ETag), cmp.Or(modified, row.LastModified)
+		if http1.PlainTag(row.ETag) != etag { // else it is of the same, and the longer one stands for both
+			row.ETag = cmp.Or(etag, row.ETag)
+		}
+		row.LastModified = cmp.Or(modified, row.LastModified)
 	}
 }
 

@@ -368,6 +368,7 @@ func TestValidators(t *testing.T) {
 		"cut":       {"HTTP/1.1 200 OK\r\n" + both + "Content-Length: 9\r\n\r\nx", "", ""},
 		"damaged":   {reply("200 OK", both+"Content-Encoding: gzip\r\n", "\x1f\x8bxxxx"), "", ""},
 		"same":      {"HTTP/1.1 304 Not Modified\r\nETag: \"new\"\r\n\r\n", `"new"`, modified},
+		"plain":     {"HTTP/1.1 304 Not Modified\r\nETag: \"old\"\r\n\r\n", `"old-gzip"`, modified},
 		"not found": {reply("404 Not Found", both, "x"), old, modified},
 		"busy":      {reply("503 Busy", both, "x"), old, modified},
 		"moved":     {reply("302 Found", both+"Location: /x\r\n", "x"), old, modified},
@@ -375,6 +376,9 @@ func TestValidators(t *testing.T) {
 	} {
 		u := url("http://" + strings.ReplaceAll(name, " ", "-") + ".test/")
 		u.ETag, u.LastModified, u.LastContentFP = old, modified, 7
+		if name == "plain" {
+			u.ETag = c.etag
+		}
 		w.replies[u.URL] = c.reply
 		want[u.URL] = [2]string{c.etag, c.modified}
 		urls = append(urls, u)

@@ -64,7 +64,7 @@ type Client struct {
 	Logins         Logins          // sent to their own servers
 	Cookies        *Jar            // nil: none are kept or sent
 	Proxy          *Proxy          // nil: servers are contacted directly
-	TLS            *tls.Config     // roots and the like; nil: the system's. TLS 1.2 is the least in any case
+	TLS            *tls.Config     // roots and the like; nil: the system's. TLS 1.2 is the least, but see oldtls.go
 	InsecureTLS    bool            // go on when verification fails; Exchange.TLSFault says why it did
 
 	// Dial makes the connection; nil: a net.Dialer.
@@ -87,7 +87,7 @@ type Exchange struct {
 	Outcome   string // one of the record.Outcome constants; "deferred" when ctx was cancelled
 	Error     string // detail for people; "" where there is none
 	Truncated string // of the body as WARC-Truncated: "", "length", "time", "disconnect", "unspecified"
-	TLSFault  string // what verification found, with InsecureTLS
+	TLSFault  string // what verification found, with InsecureTLS; and that old TLS was needed
 	// Err is a failure of this machine and not of the server (no room for the
 	// backing file): the crawl should stop, and Outcome is "deferred".
 	Err error
@@ -356,7 +356,7 @@ func (c *Client) head(b []byte, req *Request, t *target, now time.Time) (kept, s
 	b = appendField(b, "User-Agent", c.UserAgent)
 	b = appendField(b, "Accept", or(c.Accept, "*/*"))
 	b = appendField(b, "Accept-Encoding", or(c.AcceptEncoding, "gzip, deflate, br, zstd"))
-	b = appendField(b, "If-None-Match", req.ETag)
+	b = appendField(b, "If-None-Match", EntityTags(req.ETag))
 	b = appendField(b, "If-Modified-Since", req.LastModified)
 	for _, f := range c.Header {
 		b = appendField(b, f.Name, f.Value)
@@ -374,6 +374,27 @@ func (c *Client) head(b []byte, req *Request, t *target, now time.Time) (kept, s
 	}
 	sent = append(append(make([]byte, 0, len(kept)+len(secrets)), b...), secrets...)
 	return kept, append(sent, "\r\n"...)
+}
+
+// EntityTags is an entity tag as If-None-Match asks for it (RFC 9110 section 13.1.2): as it
+// is, and behind that without the suffix by which a server told a coded page from the page
+// itself. Apache compares the latter before it compresses, and answers 200 for ever to the
+// tag that it sent.
+func EntityTags(tag string) string {
+	if plain := PlainTag(tag); plain != tag {
+		return tag + ", " + plain
+	}
+	return tag
+}
+
+// PlainTag is an entity tag without such a suffix.
+func PlainTag(tag string) string {
+	for _, suffix := range [...]string{`-gzip"`, `-br"`, `-zstd"`} {
+		if plain, ok := strings.CutSuffix(tag, suffix); ok {
+			return plain + `"`
+		}
+	}
+	return tag
 }
 
 // appendField writes a header line, unless its value is empty. What would end the
@@ -409,6 +430,20 @@ func (c *Client) connect(ctx context.Context, deadline time.Time, t *target, add
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
+	first := c.open(ctx, t, addr, conn, false)
+	if first == nil || t.scheme != "https" || !isTooNew(first) || c.Logins.basic(t) != "" {
+		return first
+	}
+	if err := c.open(ctx, t, addr, conn, true); err != nil {
+		return err
+	}
+	state := conn.conn.(*tls.Conn).ConnectionState()
+	conn.fault = strings.TrimSuffix(oldFault(state, first)+"; "+conn.fault, "; ")
+	return nil
+}
+
+// open makes a connection; old: with TLS of any age.
+func (c *Client) open(ctx context.Context, t *target, addr netip.AddrPort, conn *Conn, old bool) error {
 	dial := c.Dial
 	if dial == nil {
 		// Not DialTCP: its zero local address is bound to before connecting, and a local port
@@ -427,7 +462,11 @@ func (c *Client) connect(ctx context.Context, deadline time.Time, t *target, add
 	}
 	*conn = Conn{conn: raw, scheme: t.scheme, host: t.host, addr: addr}
 	if t.scheme == "https" {
-		secure := tls.Client(raw, c.tlsConfig(t.name, conn))
+		config := c.tlsConfig(t.name, conn)
+		if old {
+			makeOld(config)
+		}
+		secure := tls.Client(raw, config)
 		if err := secure.HandshakeContext(ctx); err != nil {
 			conn.Close()
 			return classify(err, record.OutcomeTLS)

@@ -3,11 +3,14 @@ package http1
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -517,8 +520,95 @@ func TestTLS(t *testing.T) {
 	}
 	x.Close()
 
-	server.TLS.MaxVersion = tls.VersionTLS11
-	if x := do("https://example.com" + port + "/"); x.Outcome != record.OutcomeTLS {
-		t.Errorf("TLS 1.1: %q", x.Outcome)
+}
+
+// TestOldTLS: a server that knows old cipher suites or versions alone is asked once more, and
+// the exchange says so. Its certificate is verified as ever.
+func TestOldTLS(t *testing.T) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"example.com"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(cert)
+	for _, c := range []struct {
+		name   string
+		tls    *tls.Config // nil: the defaults
+		host   string      // "": example.com
+		login  bool
+		fault  string // "": none, or the contact fails
+		failed string
+		dials  int
+	}{
+		{name: "new", dials: 1},
+		{name: "RSA key exchange", tls: &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_GCM_SHA256}},
+			fault: "old TLS: TLS 1.2 with TLS_RSA_WITH_AES_128_GCM_SHA256, after ", dials: 2},
+		{name: "3DES", tls: &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_RSA_WITH_3DES_EDE_CBC_SHA}},
+			fault: "TLS_RSA_WITH_3DES_EDE_CBC_SHA", dials: 2},
+		{name: "TLS 1.1", tls: &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, fault: "old TLS: TLS 1.1 with ", dials: 2},
+		{name: "TLS 1.0", tls: &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS10}, fault: "old TLS: TLS 1.0 with ", dials: 2},
+		{name: "another name", tls: &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, host: "other.test", failed: "certificate", dials: 2},
+		{name: "a new server of another name", host: "other.test", failed: "certificate", dials: 1},
+		{name: "a client certificate is wanted", tls: &tls.Config{MaxVersion: tls.VersionTLS12, ClientAuth: tls.RequireAnyClientCert}, failed: "remote error", dials: 2},
+		{name: "a password would be sent", tls: &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, login: true, failed: "version", dials: 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			config := c.tls
+			if config == nil {
+				config = &tls.Config{}
+			}
+			config.Certificates = []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}
+			url := serve(t, func(plain net.Conn) {
+				conn := tls.Server(plain, config)
+				if conn.Handshake() == nil {
+					request(conn)
+					io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+				}
+			})
+			origin := "https://" + or(c.host, "example.com") + url[strings.LastIndexByte(strings.TrimSuffix(url, "/"), ':'):]
+			client := testClient(t)
+			client.TLS = &tls.Config{RootCAs: roots}
+			dials := 0
+			client.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				dials++
+				return (&net.Dialer{}).DialContext(ctx, network, addr)
+			}
+			if c.login {
+				client.Logins = Logins{strings.TrimSuffix(origin, "/"): login{"anna", "secret"}}
+			}
+			x := client.Do(context.Background(), Request{URL: origin, Addr: loopback}, nil)
+			outcome := record.OutcomeFetched
+			if c.failed != "" {
+				outcome = record.OutcomeTLS
+			}
+			if x.Outcome != outcome || !strings.Contains(x.Error, c.failed) || !strings.Contains(x.TLSFault, c.fault) || c.fault == "" && x.TLSFault != "" {
+				t.Errorf("%s (%s), TLS fault %q", x.Outcome, x.Error, x.TLSFault)
+			}
+			if dials != c.dials {
+				t.Errorf("%d connections, want %d", dials, c.dials)
+			}
+			x.Close()
+		})
+	}
+}
+
+// TestEntityTags: a tag that Apache made for a compressed page is asked for without that, too.
+func TestEntityTags(t *testing.T) {
+	for tag, want := range map[string]string{
+		`"a-gzip"`: `"a-gzip", "a"`, `W/"a-br"`: `W/"a-br", W/"a"`, `"a-zstd"`: `"a-zstd", "a"`,
+		`"a"`: `"a"`, `a-gzip`: `a-gzip`, `"-gzip-x"`: `"-gzip-x"`, ``: ``,
+	} {
+		if got := EntityTags(tag); got != want {
+			t.Errorf("%s: %s, want %s", tag, got, want)
+		}
 	}
 }

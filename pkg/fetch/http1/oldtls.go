@@ -1,0 +1,55 @@
+package http1
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+)
+
+// A server may know no version of TLS and no cipher suite that are still thought safe: key
+// exchange by RSA alone, CBC, TLS 1.0 and 1.1. Browsers and curl turn down some of these, but
+// what the crawl wants is a public page, and the certificate is verified as ever. So after a
+// handshake that failed for want of common parameters the same contact tries once more, on
+// another connection to the same address, with all that crypto/tls knows. Exchange.TLSFault
+// says so. An origin that is sent a password is not asked again: whoever sits between could
+// make both sides fall back.
+
+// oldSuites are all that crypto/tls knows.
+var oldSuites = func() (ids []uint16) {
+	for _, s := range append(tls.CipherSuites(), tls.InsecureCipherSuites()...) {
+		ids = append(ids, s.ID)
+	}
+	return ids
+}()
+
+// makeOld lets config agree to what was good twenty years ago.
+func makeOld(config *tls.Config) {
+	config.MinVersion, config.MaxVersion = tls.VersionTLS10, tls.VersionTLS12
+	config.CipherSuites = oldSuites
+}
+
+// isTooNew says whether a handshake failed because server and client had no version or
+// cipher suite in common. Package tls has no types for it: alerts of a server come as
+// *net.OpError, and what a server chose wrongly as text.
+func isTooNew(err error) bool {
+	var f *failure
+	if errors.As(err, &f) {
+		err = f.err
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "remote error" {
+		for _, alert := range [...]tls.AlertError{40, 70, 71} { // handshake_failure, protocol_version, insufficient_security
+			if op.Err.Error() == alert.Error() {
+				return true
+			}
+		}
+	}
+	return strings.Contains(err.Error(), "server selected unsupported protocol version")
+}
+
+// oldFault tells of a connection that came about in this way.
+func oldFault(state tls.ConnectionState, first error) string {
+	return fmt.Sprintf("old TLS: %s with %s, after %q", tls.VersionName(state.Version), tls.CipherSuiteName(state.CipherSuite), first)
+}
