@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -196,9 +195,7 @@ type abandonCmd struct {
 // Help is printed by mckpt abandon --help.
 func (*abandonCmd) Help() string {
 	return `The crawl goes on from its current checkpoint, as if nothing had been done since: the
-open round, the batch taken ahead of it with "mfrontier next --overlap", and changes made
-without --txn are given up, and the rounds' names are free again. A batch that was out when
-the checkpoint was made is out again: the same "mfrontier next" gives it once more. Only the
+open round and changes made without --txn are given up, and the round's name is free again. Only the
 times at which hosts were contacted stay, so that politeness holds. The epoch rises even where
 nothing was done since: it keeps a command that still runs from committing.
 
@@ -220,28 +217,14 @@ func (c *abandonCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	if len(before.Rounds) == 0 && len(before.Changed) == 0 {
 		std.Warn("nothing to give up: the crawl stands at checkpoint %d; what still runs will not commit (epoch %d)", before.Checkpoint, after.Epoch)
-		stillOut(std, after)
 		return nil
 	}
 	given := before.Rounds
-	for _, round := range before.Ahead {
-		if !slices.Contains(after.Ahead, round) {
-			given = append(given, round)
-		}
-	}
 	if len(given) == 0 {
 		given = []string{"what was done without --txn"}
 	}
 	std.Warn("given up: %s; stores that go back: %s", strings.Join(given, ", "), orNone(strings.Join(before.Changed, ", ")))
-	stillOut(std, after)
 	return nil
-}
-
-// stillOut tells of the batches that the checkpoint holds as being out.
-func stillOut(std *cli.Std, st *store.State) {
-	for _, round := range st.Ahead {
-		std.Warn("still out, as checkpoint %d holds it: %s; \"mfrontier next --txn %s\" gives its batch again", st.Checkpoint, round, round)
-	}
 }
 
 type listCmd struct {
@@ -305,9 +288,8 @@ type showCmd struct {
 
 // Help is printed by mckpt show --help.
 func (*showCmd) Help() string {
-	return `Without a number: the current checkpoint, the open round, rounds ahead of it whose batches
-are out ("mfrontier next --overlap"), the stores that changed since the checkpoint, and for each store what it holds and which commands of the open round have
-committed. A store that changed and shows none of them was changed without --txn: that is
+	return `Without a number: the current checkpoint, the open round, the stores that changed since the checkpoint,
+and for each store what it holds and which commands of the open round have committed. A store that changed and shows none of them was changed without --txn: that is
 in no checkpoint until the next commit, and abandon and restore drop it. Settings of crawl.toml that were changed and have no
 effect any more (those of the frontier's policy) are named, and so are rules for URLs other than those of the set of URLs:
 with these no command adds to the set, and --next-round ends with an error. With a number: the stores'
@@ -369,10 +351,10 @@ func (c *showCmd) Run(std *cli.Std) error {
 		return printJSON(std, st)
 	}
 	out := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(out, "checkpoint\t%d %s\nepoch\t%d\nopen round\t%s\nahead\t%s\nchanged\t%s\n\n", st.Checkpoint, st.Txn, st.Epoch, orNone(strings.Join(st.Rounds, ", ")), orNone(strings.Join(st.Ahead, ", ")), orNone(strings.Join(st.Changed, ", ")))
-	fmt.Fprintln(out, "store\tkind\tgeneration\tfiles\tbytes\tround\tcommitted\tahead")
+	fmt.Fprintf(out, "checkpoint\t%d %s\nepoch\t%d\nopen round\t%s\nchanged\t%s\n\n", st.Checkpoint, st.Txn, st.Epoch, orNone(strings.Join(st.Rounds, ", ")), orNone(strings.Join(st.Changed, ", ")))
+	fmt.Fprintln(out, "store\tkind\tgeneration\tfiles\tbytes\tround\tcommitted")
 	for _, s := range st.Stores {
-		fmt.Fprintf(out, "%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\n", s.Name, s.Kind, s.Generation, s.Files, s.Bytes, s.Round, strings.Join(s.Committed, " "), strings.Join(s.Ahead, " "))
+		fmt.Fprintf(out, "%s\t%s\t%d\t%d\t%d\t%s\t%s\n", s.Name, s.Kind, s.Generation, s.Files, s.Bytes, s.Round, strings.Join(s.Committed, " "))
 	}
 	return out.Flush()
 }
@@ -517,11 +499,7 @@ func (c *restoreCmd) Run(ctx context.Context, std *cli.Std) error {
 		return makeRoom(c.Crawl, err)
 	}
 	std.Warn("the crawl goes on from checkpoint %d%s", c.Number, given)
-	st, err := crawl.State()
-	if err == nil {
-		stillOut(std, st)
-	}
-	return err
+	return nil
 }
 
 type gcCmd struct {

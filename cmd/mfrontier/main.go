@@ -219,7 +219,6 @@ type batchFlags struct {
 	PerHost   int           `placeholder:"N" help:"URLs of one host, at most; 0: any number."`
 	PerDomain int           `placeholder:"N" help:"URLs of one registered domain (example.co.uk), at most; 0: any number. At most --number URLs of hosts and domains that have their share are passed over, so the batch may be smaller."`
 	For       time.Duration `help:"As many URLs as can be fetched in this time, of each host and of all, with the delays and connections below and the speeds that hosts had before; no more than --number, if that is given too."`
-	Overlap   bool          `help:"While a batch is out, one more beside it, of URLs of other hosts; at most --number URLs of its hosts are passed over."`
 
 	BackQueues string `placeholder:"N" help:"Policy priority: back queues that this batch goes through, as with \"mfrontier create\"; 0: none. Default: those of the frontier."`
 
@@ -249,7 +248,7 @@ func (f *batchFlags) options(txn string) (frontier.NextOptions, error) {
 	case f.For == 0:
 		n = defaultNumber
 	}
-	o := frontier.NextOptions{N: n, PerHost: f.PerHost, PerDomain: f.PerDomain, Overlap: f.Overlap, For: f.For, Politeness: f.politeness(), BackQueues: f.BackQueues, Txn: txn}
+	o := frontier.NextOptions{N: n, PerHost: f.PerHost, PerDomain: f.PerDomain, For: f.For, Politeness: f.politeness(), BackQueues: f.BackQueues, Txn: txn}
 	if err := o.Politeness.Check(); err != nil {
 		return o, err
 	}
@@ -286,22 +285,14 @@ its address alone, since addresses are not known before mresolve: fifty hosts on
 times as long. Plan what mresolve made of the batch, and take one of fewer URLs of these hosts (--per-host).
 
 If nothing is due, it waits for the earliest due time. An empty batch means an empty
-frontier: the crawl is done, and the round can be closed like any other (with --overlap none is opened).
+frontier: the crawl is done, and the round can be closed like any other.
 
 The same --txn again gives the same batch again, also where the flags say otherwise now: that is told. A batch
 with other flags needs another name, once this round is closed or given up ("mckpt abandon").
 
-With --overlap the frontier may hold two batches: one more is taken while the first is out, so that who
-fetches need not wait for the first to be extracted and merged. No host has URLs in both. The second
-knows nothing of what the first discovers, and is best where there are many more hosts than a batch has.
-If there is no such URL that is due, it ends with exit code 6. The first round is closed first: until its
-"mckpt commit" all other stores refuse the second. "mckpt abandon" gives up both, and a checkpoint made
-between them holds the second: after a restore the same command gives its batch again.
-
   mfrontier next crawl/frontier -n 10000 --txn r12 -o batch.arrows.zst
   mfrontier next crawl/frontier --for 30m --connections 64 --txn r12 -o batch.arrows.zst
-  mfrontier next crawl/frontier --per-host 50 --txn r12 | mresolve crawl/dns --txn r12 -o resolved.arrows.zst
-  mfrontier next crawl/frontier -n 10000 --txn r13 --overlap -o batch13.arrows.zst`
+  mfrontier next crawl/frontier --per-host 50 --txn r12 | mresolve crawl/dns --txn r12 -o resolved.arrows.zst`
 }
 
 func (c *nextCmd) Run(ctx context.Context, std *cli.Std) error {
@@ -321,21 +312,13 @@ func (c *nextCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	spec := stage.Spec{Name: "mfrontier next", Verb: "next", Store: c.store(f), Txn: c.Txn, Now: now, Spooled: true}
+	spec := stage.Spec{Name: "mfrontier next", Verb: "next", Store: f.Store(), Txn: c.Txn, Now: now, Spooled: true}
 	if std.MemoryLimit() < frontier.Memory {
 		spec.Threads = 1 // that compress the batch: each takes some 3 MiB
 	}
 	return cli.RunStage(ctx, std, spec, nil, sinks, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 		return f.Next(ctx, b, o)
 	})
-}
-
-// store is the frontier's, as the transaction of this batch sees it.
-func (c *nextCmd) store(f *frontier.Frontier) *store.Store {
-	if c.Overlap {
-		return f.Store().Ahead()
-	}
-	return f.Store()
 }
 
 // sayWait is the shortest wait for a due time that is announced.
@@ -349,7 +332,7 @@ func (c *nextCmd) when(ctx context.Context, std *cli.Std, f *frontier.Frontier, 
 		return 0, err
 	}
 	if c.Txn != "" {
-		done, found, err := c.store(f).Lookup("next", c.Txn)
+		done, found, err := f.Store().Lookup("next", c.Txn)
 		if err == nil && found {
 			err = c.again(std, f, o, done, empty)
 		}
@@ -365,12 +348,6 @@ func (c *nextCmd) when(ctx context.Context, std *cli.Std, f *frontier.Frontier, 
 		clock = *c.Now
 	}
 	now := record.Time(clock.UnixMicro())
-	if c.Overlap {
-		// Beside a batch none is waited for: the first one's outcomes may come before.
-		if out, err := f.Out(); out || err != nil {
-			return now, err
-		}
-	}
 	return f.Wait(ctx, now, func(ctx context.Context, due record.Time) error {
 		if c.NoWait {
 			return &fault.Error{Class: fault.No, File: c.Store, Found: "no URL is due before " + due.Go().Format(time.RFC3339)}

@@ -106,7 +106,7 @@ func (c *statCmd) Run(ctx context.Context, std *cli.Std) error {
 		fmt.Fprintf(t, "  first due\t%s\n", st.NextDue)
 	}
 	fmt.Fprintf(t, "in flight\t%d\n", st.InFlight)
-	for _, b := range st.Batches {
+	if b := st.Batch; b != nil {
 		fmt.Fprintf(t, "  %s\t%d, since %s\n", cmp.Or(cli.Printable(b.Txn), "(without a name)"), b.URLs, b.Now)
 	}
 	fmt.Fprintf(t, "finished\t%d\n", st.Finished)
@@ -209,7 +209,7 @@ func hostOf(text string) string {
 
 type planCmd struct {
 	Store string   `arg:"" help:"The frontier, whose host table knows how fast hosts are."`
-	Files []string `arg:"" optional:"" help:"Files of url records, or of URLs one a line (*.txt, or with --text): the batch to plan, instead of what next would take now (-n, --per-host, --per-domain, --for, --overlap, --back-queues)."`
+	Files []string `arg:"" optional:"" help:"Files of url records, or of URLs one a line (*.txt, or with --text): the batch to plan, instead of what next would take now (-n, --per-host, --per-domain, --for, --back-queues)."`
 	Text  bool     `help:"Read URLs, one a line."`
 	batchFlags
 	cli.RewriteFlags
@@ -225,7 +225,7 @@ through the batch as mfetch will, from the round's time on: a host's contacts co
 other with the delay of politeness between them; of the hosts that are due the one whose URL stands
 first gets the next connection; a host that was not contacted for a day is asked for robots.txt first;
 where only a part of a host's URLs needed a contact so far (robots.txt forbids the others, for
-instance), that goes on. It changes nothing, and with --overlap it is refused where "next" would be.
+instance), that goes on. It changes nothing.
 
 How long contacts take is drawn by chance, with the mean and the deviation that the last 64 or so had, and so is
 that mean itself: the fewer contacts it is of, the further off it may be. So is how many of a host's URLs need one.
@@ -272,7 +272,7 @@ func (c *planCmd) check(std *cli.Std) error {
 		}
 		return nil
 	}
-	for _, flag := range []string{"number", "per-host", "per-domain", "for", "overlap", "back-queues"} {
+	for _, flag := range []string{"number", "per-host", "per-domain", "for", "back-queues"} {
 		if std.Given(flag) {
 			return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--%s, and FILES", flag), Want: "one of them: a flag that chooses a batch, or the batch"}
 		}

@@ -480,7 +480,6 @@ type State struct {
 	Checkpoint uint64       `json:"checkpoint"`        // that it goes on from; 0: the empty crawl
 	Txn        string       `json:"txn,omitempty"`     // the round that this one closed
 	Rounds     []string     `json:"rounds,omitempty"`  // open rounds: one, unless commands ran with different names
-	Ahead      []string     `json:"ahead,omitempty"`   // rounds that come after those, whose batches are out
 	Changed    []string     `json:"changed,omitempty"` // stores that changed since the checkpoint, with a round or without a name
 	Stores     []StoreState `json:"stores"`
 }
@@ -494,7 +493,6 @@ type StoreState struct {
 	Bytes      int64    `json:"bytes"`
 	Round      string   `json:"round,omitempty"`     // open in this store
 	Committed  []string `json:"committed,omitempty"` // its verbs
-	Ahead      []string `json:"ahead,omitempty"`     // rounds that come after it
 }
 
 // State reads it without a lock.
@@ -531,13 +529,12 @@ func (c *Crawl) State() (*State, error) {
 		if changed {
 			st.Changed = append(st.Changed, one.Name)
 		}
-		one.Round, one.Ahead = v.openRound(), v.counts.ahead()
+		one.Round = v.openRound()
 		for _, d := range v.counts.Done {
 			if d.Txn == one.Round {
 				one.Committed = append(one.Committed, d.Verb)
 			}
 		}
-		st.Ahead = append(st.Ahead, one.Ahead...)
 		if one.Round != "" && !slices.Contains(st.Rounds, one.Round) {
 			st.Rounds = append(st.Rounds, one.Round)
 		}

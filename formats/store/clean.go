@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"path"
-	"slices"
 	"strconv"
 
 	"mercator/pkg/durable"
@@ -119,11 +118,9 @@ func (s *Store) sweep(base, next *Manifest, journaled []string) {
 		}
 		_ = s.fs.Remove(s.manifestPath(g))
 	}
-	// A closed round's output is of no use even to the checkpoint that holds it, unless
-	// the round was ahead then.
+	// A closed round's output is of no use even to the checkpoint that holds it.
 	for _, e := range base.withRole(RoleOutput) {
-		ahead := slices.ContainsFunc(base.Done, func(d Done) bool { return d.Output == e.Path && d.Ahead })
-		if next.File(e.Path) == nil && !ahead {
+		if next.File(e.Path) == nil {
 			_ = s.remove(e.Path)
 		}
 	}
@@ -177,8 +174,8 @@ func (s *Store) collect(v *view) (Freed, error) {
 			continue
 		}
 		for _, e := range m.Files {
-			// Outputs serve until the next round, as a rule, not as long as their generation.
-			if e.Role != RoleOutput || m.Generation == v.counts.Generation || m.serves(e.Path) {
+			// Outputs serve until the next round, not as long as their generation.
+			if e.Role != RoleOutput || m.Generation == v.counts.Generation {
 				held[e.Path], held[e.Path+openSuffix] = true, true
 			}
 		}

@@ -68,15 +68,6 @@ func change(fsys durable.FS, dir, verb, txn string) error {
 	return changeStore(s, verb, txn)
 }
 
-// nextAhead is a change of the frontier that may be of a round after the open one.
-func nextAhead(fsys durable.FS, txn string) error {
-	s, err := Open("/c/frontier", "frontier", "1.0", Options{FS: fsys})
-	if err != nil {
-		return err
-	}
-	return changeStore(s.Ahead(), "next", txn)
-}
-
 func changeStore(s *Store, verb, txn string) error {
 	t, done, err := s.Begin(ctx, verb, txn)
 	if err != nil || done != nil {
@@ -195,7 +186,7 @@ func crawlState(t *testing.T, fsys durable.FS) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := []string{fmt.Sprintf("epoch %d checkpoint %d rounds %q, then %q", st.Epoch, st.Checkpoint, st.Rounds, st.Ahead)}
+	lines := []string{fmt.Sprintf("epoch %d checkpoint %d rounds %q", st.Epoch, st.Checkpoint, st.Rounds)}
 	for _, name := range testStores {
 		s, err := storeState(fsys, name)
 		if err != nil {
@@ -233,10 +224,6 @@ func TestCrash(t *testing.T) {
 		twoRounds(t, fsys)
 		must(t, change(fsys, "/c/urls", "new", "r3"), change(fsys, "/c/frontier", "next", "r3"), change(fsys, "/c/frontier", "update", "r3"))
 	}
-	ahead := func(t *testing.T, fsys *durable.CrashFS) {
-		openRound(t, fsys)
-		must(t, nextAhead(fsys, "r4"))
-	}
 	for _, test := range []struct {
 		name  string
 		setup func(t *testing.T, fsys *durable.CrashFS)
@@ -247,19 +234,6 @@ func TestCrash(t *testing.T) {
 		{"a change that opens a round", twoRounds, func(fsys durable.FS) error { return change(fsys, "/c/urls", "new", "r3") }, "r3"},
 		{"a change within a round", openRound, func(fsys durable.FS) error { return change(fsys, "/c/modules/tags", "tags", "r3") }, "r3"},
 		{"a change without a name", twoRounds, func(fsys durable.FS) error { return change(fsys, "/c/urls", "new", "") }, "r3"},
-		{"a change ahead", openRound, func(fsys durable.FS) error { return nextAhead(fsys, "r4") }, "r3"},
-		{"a checkpoint beside a round ahead", ahead, func(fsys durable.FS) error { return commit(fsys, "r3") }, "r4"},
-		{"a round ahead goes on", func(t *testing.T, fsys *durable.CrashFS) {
-			ahead(t, fsys)
-			must(t, commit(fsys, "r3"))
-		}, func(fsys durable.FS) error { return change(fsys, "/c/frontier", "update", "r4") }, "r4"},
-		{"a round ahead goes on after a restore", func(t *testing.T, fsys *durable.CrashFS) {
-			ahead(t, fsys)
-			must(t, commit(fsys, "r3"))
-			wholeRound(t, fsys, "r4")
-			wholeRound(t, fsys, "r5")
-			must(t, restore(fsys, 3))
-		}, func(fsys durable.FS) error { return change(fsys, "/c/frontier", "update", "r4") }, "r4"},
 		{"a checkpoint", openRound, func(fsys durable.FS) error { return commit(fsys, "r3") }, "r4"},
 		{"abandon", openRound, abandon, "r3"},
 		{"a change after abandon", func(t *testing.T, fsys *durable.CrashFS) {
@@ -398,19 +372,6 @@ type model struct {
 	stores map[string]modelStore
 }
 
-// waitsFor is the round that has to be closed before a store may open txn, or "".
-func (m model) waitsFor(txn string) string {
-	f := m.stores["frontier"]
-	rounds := f.ahead
-	if f.round != "" {
-		rounds = append([]string{f.round}, rounds...)
-	}
-	if slices.Index(rounds, txn) > 0 {
-		return rounds[0]
-	}
-	return ""
-}
-
 // rounds lists the open rounds.
 func (m model) rounds() (open []string) {
 	for _, name := range testStores {
@@ -426,24 +387,15 @@ type modelStore struct {
 	runs   []string
 	last   string
 	names  []string // of this round and before
-	recent []string // "verb txn", the open round's, the last closed one's, and those ahead
-	ahead  []string // rounds that have transactions ahead only
+	recent []string // "verb txn", the open round's and the last closed one's
 }
 
 // change adds a transaction. Those of the closed round go then.
 func (s *modelStore) change(verb, txn string) {
 	if s.round == "" {
-		s.recent = slices.DeleteFunc(slices.Clone(s.recent), func(d string) bool {
-			_, of, _ := strings.Cut(d, " ")
-			return !slices.Contains(s.ahead, of)
-		})
+		s.recent = nil
 	}
-	if verb == "next" && (s.round != "" && s.round != txn || len(s.ahead) > 0) {
-		s.ahead = append(slices.Clone(s.ahead), txn)
-	} else {
-		s.round = txn
-		s.ahead = slices.DeleteFunc(slices.Clone(s.ahead), func(r string) bool { return r == txn })
-	}
+	s.round = txn
 	s.names = append(s.names, txn)
 	s.recent = append(slices.Clone(s.recent), verb+" "+txn)
 	if len(s.runs) == 3 {
@@ -456,7 +408,7 @@ func (s *modelStore) change(verb, txn string) {
 func (m model) clone() model {
 	c := model{stores: map[string]modelStore{}}
 	for k, s := range m.stores {
-		s.runs, s.names, s.recent, s.ahead = slices.Clone(s.runs), slices.Clone(s.names), slices.Clone(s.recent), slices.Clone(s.ahead)
+		s.runs, s.names, s.recent = slices.Clone(s.runs), slices.Clone(s.names), slices.Clone(s.recent)
 		c.stores[k] = s
 	}
 	return c
@@ -478,12 +430,12 @@ func TestModel(t *testing.T) {
 		var log []string
 		for step := 0; step < 40; step++ {
 			what := ""
-			switch op := rng.IntN(23); {
+			switch op := rng.IntN(20); {
 			case op < 11: // a change of a store
 				name := testStores[rng.IntN(len(testStores))]
 				s := now.stores[name]
 				txn := s.round
-				if open := append(now.rounds(), now.stores["frontier"].ahead...); txn == "" && len(open) > 0 && rng.IntN(10) > 0 {
+				if open := now.rounds(); txn == "" && len(open) > 0 && rng.IntN(10) > 0 {
 					txn = open[0]
 				}
 				if txn == "" || rng.IntN(8) == 0 {
@@ -496,8 +448,7 @@ func TestModel(t *testing.T) {
 				what = "change " + name + " " + txn
 				err := change(fsys, "/c/"+name, verbs[name], txn)
 				repeated := slices.Contains(s.recent, verbs[name]+" "+txn)
-				refused := s.round != "" && s.round != txn || s.round == "" && slices.Contains(s.names, txn) && !slices.Contains(s.ahead, txn) ||
-					s.round == "" && now.waitsFor(txn) != ""
+				refused := s.round != "" && s.round != txn || s.round == "" && slices.Contains(s.names, txn)
 				// A closed round's output serves until the next change of its store.
 				if repeated {
 					refused = err != nil && s.round != txn
@@ -512,23 +463,6 @@ func TestModel(t *testing.T) {
 				names = append(names, txn)
 				contacts[name] = fmt.Sprintf("contacts %s %s\n", verbs[name], txn)
 				now.stores[name] = s
-			case op >= 20: // a batch of the frontier, ahead or not
-				s := now.stores["frontier"]
-				rounds++
-				txn := fmt.Sprintf("r%d", rounds)
-				again := len(s.ahead) > 0 && rng.IntN(2) == 0
-				if again {
-					txn = s.ahead[0]
-				}
-				what = "next " + txn
-				must(t, nextAhead(fsys, txn))
-				if again {
-					break
-				}
-				s.change("next", txn)
-				names = append(names, txn)
-				contacts["frontier"] = fmt.Sprintf("contacts next %s\n", txn)
-				now.stores["frontier"] = s
 			case op < 14:
 				open := now.rounds()
 				if len(open) == 0 {

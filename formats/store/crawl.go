@@ -20,7 +20,6 @@ const (
 	checkpointsDir = "checkpoints"
 	modulesDir     = "modules"
 	roundsDir      = "rounds"
-	frontierDir    = "frontier" // the store that may be a round ahead of the others
 )
 
 // current is the content of a crawl's CURRENT, which alone decides what counts:

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path"
 	"regexp"
-	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -37,17 +36,14 @@ type Entry struct {
 
 // Done is a committed transaction.
 type Done struct {
-	Verb       string `json:"verb"`
-	Txn        string `json:"txn"`
-	Generation uint64 `json:"generation"`
-	Epoch      uint64 `json:"epoch,omitempty"`
-	InRows     uint64 `json:"in_rows"`
-	InHash     string `json:"in_hash,omitempty"` // rows hash of its input, hex; "" for a source
-	Output     string `json:"output,omitempty"`  // path of the kept output; "" for none
-	// Ahead: another round was not closed yet when this one got its first transaction
-	// here. It counts as begun with the first transaction that is not ahead.
-	Ahead  bool          `json:"ahead,omitempty"`
-	Ledger record.Ledger `json:"ledger"` // of its output, or for a sink of what it read, itself last
+	Verb       string        `json:"verb"`
+	Txn        string        `json:"txn"`
+	Generation uint64        `json:"generation"`
+	Epoch      uint64        `json:"epoch,omitempty"`
+	InRows     uint64        `json:"in_rows"`
+	InHash     string        `json:"in_hash,omitempty"` // rows hash of its input, hex; "" for a source
+	Output     string        `json:"output,omitempty"`  // path of the kept output; "" for none
+	Ledger     record.Ledger `json:"ledger"`            // of its output, or for a sink of what it read, itself last
 }
 
 // Manifest is one generation, read-only.
@@ -61,8 +57,8 @@ type Manifest struct {
 	Params     map[string]string `json:"params,omitempty"` // fixed at Create (polynomial, policy)
 	State      map[string]string `json:"state,omitempty"`  // small values that change with a generation
 	Files      []Entry           `json:"files,omitempty"`  // in order of path
-	// Done holds the committed transactions of the open round, of the last closed one
-	// and of those ahead, oldest first. Older names are in the files of role "names".
+	// Done holds the committed transactions of the open round and of the last closed one,
+	// oldest first. Older names are in the files of role "names".
 	Done []Done `json:"done,omitempty"`
 }
 
@@ -73,27 +69,6 @@ func (m *Manifest) File(p string) *Entry {
 		return &m.Files[i]
 	}
 	return nil
-}
-
-// begun reports whether a round has a transaction that is not ahead.
-func (m *Manifest) begun(round string) bool {
-	return slices.ContainsFunc(m.Done, func(d Done) bool { return d.Txn == round && !d.Ahead })
-}
-
-// ahead lists the rounds that have transactions ahead only, oldest first.
-func (m *Manifest) ahead() (rounds []string) {
-	for _, d := range m.Done {
-		if !m.begun(d.Txn) && !slices.Contains(rounds, d.Txn) {
-			rounds = append(rounds, d.Txn)
-		}
-	}
-	return rounds
-}
-
-// serves reports whether a file of role "output" is needed as long as m is: a round
-// ahead goes on from it.
-func (m *Manifest) serves(output string) bool {
-	return slices.ContainsFunc(m.Done, func(d Done) bool { return d.Output == output && !m.begun(d.Txn) })
 }
 
 // Encode returns the bytes of the manifest's file.

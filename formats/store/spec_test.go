@@ -23,7 +23,7 @@ func exampleManifest() *Manifest {
 			{Path: "warc/000002-1.warc.gz", Role: "warc", Length: 7, Growing: true, Born: 2},
 			{Path: "warc/000003-0.warc.gz", Role: "warc", Length: 5, Sum: chained("hello").Sum(), Link: chained("hello").Link(), Growing: true, Born: 3, Epoch: 1},
 		},
-		Done: []Done{{Verb: "new", Txn: "r2", Generation: 3, Epoch: 1, InRows: 1, InHash: sum128([]byte("in")), Output: "000003-1.arrows.zst", Ahead: true, Ledger: books("r2")}},
+		Done: []Done{{Verb: "new", Txn: "r2", Generation: 3, Epoch: 1, InRows: 1, InHash: sum128([]byte("in")), Output: "000003-1.arrows.zst", Ledger: books("r2")}},
 	}
 }
 

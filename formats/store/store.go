@@ -52,7 +52,6 @@ type Store struct {
 	kind    string
 	version string
 	wait    time.Duration
-	ahead   bool
 	last    atomic.Pointer[Manifest] // that newest returned: a generation stays as it is
 }
 
@@ -198,14 +197,6 @@ func (s *Store) Kind() string { return s.kind }
 // FS is the file system that the store is on.
 func (s *Store) FS() durable.FS { return s.fs }
 
-// Ahead is the store for a transaction that may belong to a later round than the one
-// that is open, of which it is the first then. That round goes on when those before it
-// are closed: until then every other store of the crawl refuses it. A checkpoint
-// made meanwhile holds the transaction, and its output as long as it is not forgotten.
-func (s *Store) Ahead() *Store {
-	return &Store{fs: s.fs, dir: s.dir, kind: s.kind, version: s.version, wait: s.wait, ahead: true}
-}
-
 // Path is the place of a file of the store on the file system.
 func (s *Store) Path(rel string) string { return filepath.Join(s.dir, filepath.FromSlash(rel)) }
 
@@ -335,51 +326,19 @@ func (v *view) openRound() string {
 		return ""
 	}
 	for _, d := range v.counts.Done {
-		if d.Generation > v.base && v.counts.begun(d.Txn) {
+		if d.Generation > v.base {
 			return d.Txn
 		}
 	}
 	return ""
 }
 
-// rounds are those that are not closed, in the order in which they are to be.
-func (v *view) rounds() []string {
-	if open := v.openRound(); open != "" {
-		return append([]string{open}, v.counts.ahead()...)
-	}
-	return v.counts.ahead()
-}
-
-// closed reports whether a round is closed once txn is asked for, ahead or not.
-func (v *view) closed(round, txn string, ahead bool) bool {
-	for _, d := range v.counts.Done {
-		if d.Txn == round && d.Generation > v.base && !v.outside {
-			return false
-		}
-	}
-	return v.counts.begun(round) && (!v.outside || round != txn && !ahead)
-}
-
-// waitsFor is the round that has to be closed before a transaction of txn may open
-// that one in this store, or "": the crawl's frontier may be a round ahead.
-func (s *Store) waitsFor(v *view, txn string) (string, error) {
+// closed reports whether d belongs to a closed round once txn is asked for.
+func (v *view) closed(d *Done, txn string) bool {
 	if v.outside {
-		return "", nil
+		return d.Txn != txn
 	}
-	if s.nameInCrawl() != frontierDir {
-		f := &Store{fs: s.fs, dir: filepath.Join(crawlDir(s.dir), frontierDir)}
-		ok, err := exists(f.fs, f.Path(headFile))
-		if !ok || err != nil {
-			return "", err
-		}
-		if v, err = f.look(); err != nil {
-			return "", err
-		}
-	}
-	if rounds := v.rounds(); slices.Index(rounds, txn) > 0 {
-		return rounds[0], nil
-	}
-	return "", nil
+	return d.Generation <= v.base
 }
 
 // look reads the state. Writers may be at work: what they replaced in between
@@ -529,8 +488,7 @@ func (r *summed) Close() error { return r.file.Close() }
 // Lookup says what (verb, txn) is to this store now, without the lock.
 // found: it has committed, and its output is there. One that has committed and
 // whose output is gone is fault.Conflict naming the checkpoint; while another
-// round is open every name but that round's is fault.Conflict too, and so is that
-// of a round whose turn has not come. Epoch is the one in which the output's rows count.
+// round is open every name but that round's is fault.Conflict too.
 func (s *Store) Lookup(verb, txn string) (done *Done, found bool, err error) {
 	v, err := s.look()
 	if err != nil {
@@ -574,13 +532,9 @@ func (s *Store) lookup(v *view, verb, txn string) (*Done, error) {
 				return nil, s.outputGone(verb, txn, s.closedBy(v, txn))
 			}
 		}
-		found := *d
-		if !v.outside && !v.closed(txn, txn, false) {
-			found.Epoch = v.crawl.Epoch // the round goes on after a restore
-		}
-		return &found, nil
+		return d, nil
 	}
-	if sameRound != nil && v.closed(txn, txn, false) {
+	if sameRound != nil && v.closed(sameRound, txn) {
 		return nil, s.outputGone(verb, txn, s.closedBy(v, txn))
 	}
 	if checkpoint, found, err := s.findName(v.counts, txn); err != nil {
@@ -588,26 +542,10 @@ func (s *Store) lookup(v *view, verb, txn string) (*Done, error) {
 	} else if found {
 		return nil, s.outputGone(verb, txn, checkpoint)
 	}
-	if s.ahead {
-		// Rounds that are ahead come after those that have begun: one that has begun cannot follow them.
-		if ahead := v.counts.ahead(); len(ahead) > 0 && v.counts.begun(txn) {
-			return nil, s.notClosed(ahead[0], txn)
-		}
-		return nil, nil
-	}
 	if open != "" && open != txn {
 		return nil, s.roundOpen(fmt.Sprintf("transaction %q", txn), open)
 	}
-	first, err := s.waitsFor(v, txn)
-	if err == nil && first != "" {
-		err = s.notClosed(first, txn)
-	}
-	return nil, err
-}
-
-func (s *Store) notClosed(round, txn string) error {
-	return &fault.Error{Class: fault.Conflict, File: s.dir, Found: fmt.Sprintf("round %q is not closed yet", round), Want: fmt.Sprintf("that before round %q goes on", txn),
-		Hint: fmt.Sprintf(`close it with "mckpt commit CRAWL --txn %s"; or give up both with "mckpt abandon CRAWL"`, round)}
+	return nil, nil
 }
 
 func (s *Store) roundOpen(what, open string) error {

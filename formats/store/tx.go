@@ -338,9 +338,8 @@ func (t *Tx) Commit(inRows uint64, inHash string, l record.Ledger) (*Manifest, e
 		if err := t.retire(next); err != nil {
 			return nil, err
 		}
-		ahead := t.s.ahead && slices.ContainsFunc(next.Done, func(d Done) bool { return d.Txn != t.txn })
 		next.Done = append(slices.Clone(next.Done), Done{Verb: t.verb, Txn: t.txn, Generation: next.Generation, Epoch: next.Epoch,
-			InRows: inRows, InHash: inHash, Output: t.output, Ahead: ahead, Ledger: l})
+			InRows: inRows, InHash: inHash, Output: t.output, Ledger: l})
 	}
 	if err := t.place(next); err != nil {
 		return nil, err
@@ -360,7 +359,7 @@ func (t *Tx) retire(next *Manifest) error {
 	var lines strings.Builder
 	for i := range next.Done {
 		d := &next.Done[i]
-		if !t.v.closed(d.Txn, t.txn, t.s.ahead) {
+		if !t.v.closed(d, t.txn) {
 			kept = append(kept, *d)
 			continue
 		}

@@ -316,7 +316,7 @@ func (v *verifier) content(name string) error {
 // Spent reports whether a file of the generation m is a kept output that is gone, as it may: it
 // served until the next round only, and a checkpoint that is gone back to does not bring it back.
 func (s *Store) Spent(m *Manifest, e Entry) bool {
-	if e.Role != RoleOutput || m.serves(e.Path) {
+	if e.Role != RoleOutput {
 		return false
 	}
 	ok, err := exists(s.fs, s.Path(e.Path))

@@ -47,7 +47,7 @@ func crashRounds(t *testing.T, p Params) {
 	for i := range 12 {
 		seeds = append(seeds, newURL(fmt.Sprintf("h%d.test", i%6), fmt.Sprint(i), uint8(i%2)))
 	}
-	var batches [2][]record.URL
+	var batch []record.URL
 	update := func(b *bench, txn string, batch []record.URL) error {
 		var outcomes []record.Fetch
 		for i, u := range batch {
@@ -60,17 +60,12 @@ func crashRounds(t *testing.T, p Params) {
 	steps := []crashStep{
 		{"add", func(b *bench) error { return b.add("seed", seeds...) }},
 		{"next", func(b *bench) (err error) {
-			batches[0], err = b.next(1, NextOptions{N: 4, PerHost: 2, Txn: "r1"})
+			batch, err = b.next(1, NextOptions{N: 4, PerHost: 2, Txn: "r1"})
 			return err
 		}},
-		{"next beside it", func(b *bench) (err error) {
-			batches[1], err = b.next(1, NextOptions{N: 5, Txn: "r2", Overlap: true})
-			return err
-		}},
-		{"update", func(b *bench) error { return update(b, "r1", batches[0]) }},
-		{"update of the one beside", func(b *bench) error { return update(b, "r2", batches[1]) }},
+		{"update", func(b *bench) error { return update(b, "r1", batch) }},
 		{"next with due URLs", func(b *bench) (err error) {
-			batches[0], err = b.next(1e9, NextOptions{N: 3, Txn: "r3"})
+			batch, err = b.next(1e9, NextOptions{N: 3, Txn: "r2"})
 			return err
 		}},
 		{"update with budgets", func(b *bench) error {
@@ -78,13 +73,13 @@ func crashRounds(t *testing.T, p Params) {
 			for i := range 5 {
 				fresh = append(fresh, newURL(fmt.Sprintf("h%d.farm.test", i), "", 0))
 			}
-			return b.budgeted("r3", Budgets{Base: 1, Growth: 1}, batches[0], fresh, []record.Link{linkTo(batches[0][0], fresh[0])})
+			return b.budgeted("r2", Budgets{Base: 1, Growth: 1}, batch, fresh, []record.Link{linkTo(batch[0], fresh[0])})
 		}},
 	}
 	if p.Policy == opic { // knows no budgets
 		steps = steps[:len(steps)-1]
 	}
-	crashAtEveryCall(t, durable.NewCrashFS(), p, &batches, steps)
+	crashAtEveryCall(t, durable.NewCrashFS(), p, &batch, steps)
 }
 
 // So does an update during which two merges go on.
@@ -104,8 +99,7 @@ func TestCrashWhileMerging(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var batches [2][]record.URL
-	crashAtEveryCall(t, fs, p, &batches, []crashStep{{"update", func(b *bench) error {
+	crashAtEveryCall(t, fs, p, &batch, []crashStep{{"update", func(b *bench) error {
 		b.f.layout.step = 35 // rows, of which there are 29 and 30: a merge is done, and one goes on
 		return b.update("r1", 1, []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 200, 1)}, newURL("h0.test", "new", 0))
 	}}})
@@ -125,17 +119,17 @@ func TestCrashWhileMerging(t *testing.T) {
 
 // A walk begins, visits, and goes on by a link or anew; so does one whose start set grows.
 func TestWalkCrashAtEveryCall(t *testing.T) {
-	var batches [2][]record.URL
-	crashAtEveryCall(t, durable.NewCrashFS(), Params{Policy: walk, Walkers: 6}, &batches, []crashStep{
+	var batch []record.URL
+	crashAtEveryCall(t, durable.NewCrashFS(), Params{Policy: walk, Walkers: 6}, &batch, []crashStep{
 		{"add", func(b *bench) error { return b.add("seed", pageURL("a.test/"), pageURL("d.test/"), pageURL("a.test/")) }},
 		{"next", func(b *bench) (err error) {
-			batches[0], err = b.next(1, NextOptions{N: 4, Txn: "r1"})
+			batch, err = b.next(1, NextOptions{N: 4, Txn: "r1"})
 			return err
 		}},
 		{"update", func(b *bench) error {
 			var outcomes []record.Fetch
 			var links []record.Link
-			for i, u := range batches[0] {
+			for i, u := range batch {
 				kind := []string{record.OutcomeFetched, record.OutcomeTimeout, record.OutcomeDeferred, record.OutcomeFetched}[i%4]
 				outcomes = append(outcomes, fetchOf(u, kind, 200, 1))
 				if kind == record.OutcomeFetched {
@@ -154,8 +148,8 @@ type crashStep struct {
 	do   func(b *bench) error
 }
 
-// crashAtEveryCall stops each step at each of its calls, on a copy of fs; batches is what steps leave to later ones.
-func crashAtEveryCall(t *testing.T, fs *durable.CrashFS, p Params, batches *[2][]record.URL, steps []crashStep) {
+// crashAtEveryCall stops each step at each of its calls, on a copy of fs; batch is what steps leave to later ones.
+func crashAtEveryCall(t *testing.T, fs *durable.CrashFS, p Params, batch *[]record.URL, steps []crashStep) {
 	t.Helper()
 	for _, step := range steps {
 		before := open(t, fs, p).contents()
@@ -170,13 +164,13 @@ func crashAtEveryCall(t *testing.T, fs *durable.CrashFS, p Params, batches *[2][
 		if before == after {
 			t.Fatal(step.name, " changes nothing")
 		}
-		kept := *batches
+		kept := *batch
 		for n := 1; n <= calls; n++ {
 			trial := fs.AfterCrash(durable.KeepAll)
 			b := open(t, trial, p)
 			trial.CrashAt(n)
 			crashed := step.do(b)
-			*batches = kept
+			*batch = kept
 			for _, loss := range []durable.Loss{durable.LoseAll, durable.KeepAll, durable.Loss(1000 + n)} {
 				b := open(t, trial.AfterCrash(loss), p)
 				switch got := b.contents(); {

@@ -115,9 +115,6 @@ type state struct {
 	Later    []run    `json:"later"`             // by due time
 	Hosts    []run    `json:"hosts"`             // by hostOrder; the rows of one order in a newer run replace those in older ones
 	InFlight *flight  `json:"in_flight,omitempty"`
-	// Ahead is the batch that was taken while InFlight is out, and takes its place when
-	// that one has landed. No host has URLs in both.
-	Ahead *flight `json:"ahead,omitempty"`
 	// Given are the flags of the last two transactions of each verb that have names.
 	Given []given `json:"flags,omitempty"`
 	// Parked are the dead hosts, as Hosts, until when each is parked; none is after ParkedUntil.
@@ -165,16 +162,6 @@ type flight struct {
 	Rows uint64      `json:"rows"`
 	Txn  string      `json:"txn"`
 	Now  record.Time `json:"now"`
-}
-
-// flights are the batches that are in flight, at most two, the older first.
-func (s *state) flights() (out []*flight) {
-	for _, fl := range []*flight{s.InFlight, s.Ahead} {
-		if fl != nil {
-			out = append(out, fl)
-		}
-	}
-	return out
 }
 
 func (f *Frontier) load(m *store.Manifest) (*state, error) {

@@ -100,11 +100,7 @@ func (b *bench) add(txn string, urls ...record.URL) error {
 
 func (b *bench) next(now record.Time, o NextOptions) ([]record.URL, error) {
 	var out memory
-	st := b.f.Store()
-	if o.Overlap {
-		st = st.Ahead()
-	}
-	spec := stage.Spec{Name: "mfrontier next", Verb: "next", Store: st, Txn: o.Txn, Now: now, Spooled: true}
+	spec := stage.Spec{Name: "mfrontier next", Verb: "next", Store: b.f.Store(), Txn: o.Txn, Now: now, Spooled: true}
 	_, err := stage.Run(context.Background(), spec, nil, []stage.Sink{&out}, func(ctx context.Context, s *stage.Batch[record.URL, record.URL]) error {
 		return b.f.Next(ctx, s, o)
 	})
@@ -177,10 +173,9 @@ func linkOf(from, to record.URL) record.Link {
 
 // model is a frontier in memory: what every URL's state must be.
 type model struct {
-	p        Params
-	state    map[string]*modelURL
-	order    []string // of arrival
-	overlaps bool     // some batch was taken beside another one: workers pass hosts over
+	p     Params
+	state map[string]*modelURL
+	order []string // of arrival
 }
 
 type modelURL struct {
@@ -213,7 +208,7 @@ func (m *model) level(u *record.URL) uint8 {
 // line names those that come out in the order in which they went in.
 func (m *model) line(u *record.URL) string {
 	switch {
-	case m.p.Policy == fifo && !m.overlaps:
+	case m.p.Policy == fifo:
 		return fmt.Sprint(hostOrder(u.Host) % uint64(m.p.Workers))
 	case m.p.Policy == opic:
 		return u.URL
@@ -233,31 +228,21 @@ func (m *model) waiting() (n int) {
 // take checks a batch against the model and puts it in flight.
 func (m *model) take(t *testing.T, batch []record.URL, n int, now record.Time) {
 	t.Helper()
-	away := map[string]bool{} // hosts of a batch that is out
-	for _, u := range m.state {
-		if u.inFlight {
-			away[u.Host] = true
-		}
-	}
 	eligible := map[uint8]int{}
-	total, passed := 0, 0
+	total := 0
 	for _, u := range m.state {
-		switch {
-		case u.inFlight || u.final != "" || u.Due > now:
-		case away[u.Host]:
-			passed++
-		default:
+		if !u.inFlight && u.final == "" && u.Due <= now {
 			eligible[m.level(&u.URL)]++
 			total++
 		}
 	}
-	if len(batch) != min(n, total) && (len(batch) > n || passed < n) {
+	if len(batch) != min(n, total) {
 		t.Fatalf("batch of %d, want %d of %d", len(batch), n, total)
 	}
 	level := uint8(0)
 	for _, u := range batch {
 		s := m.state[u.URL]
-		if s == nil || s.inFlight || s.final != "" || s.Due > now || away[u.Host] {
+		if s == nil || s.inFlight || s.final != "" || s.Due > now {
 			t.Fatalf("%s in a batch: %+v", u.URL, s)
 		}
 		if d := cmp.Diff(s.URL, u, cmpopts.IgnoreUnexported(record.Extra{})); d != "" {
@@ -286,7 +271,7 @@ func (m *model) take(t *testing.T, batch []record.URL, n int, now record.Time) {
 	left := map[line]bool{}
 	for _, name := range m.order {
 		u := m.state[name]
-		if u.retried || u.final != "" || away[u.Host] {
+		if u.retried || u.final != "" {
 			continue
 		}
 		k := line{m.line(&u.URL), m.level(&u.URL)}

@@ -389,19 +389,14 @@ func (f *Frontier) Host(ctx context.Context, host string) (h HostStat, found boo
 
 // flying adds to the hosts of count what they have in flight.
 func (f *Frontier) flying(ctx context.Context, s *state, count map[string]uint64) error {
-	for _, fl := range s.flights() {
-		if fl.Rows == 0 {
-			continue
-		}
-		err := eachEntry(ctx, f.st, []run{{Path: fl.Path, Rows: fl.Rows, From: segment.Start}}, func(e *segment.Entry) error {
-			if n, ok := count[e.URL.Host]; ok {
-				count[e.URL.Host] = n + 1
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
+	fl := s.InFlight
+	if fl == nil || fl.Rows == 0 {
+		return nil
 	}
-	return nil
+	return eachEntry(ctx, f.st, []run{{Path: fl.Path, Rows: fl.Rows, From: segment.Start}}, func(e *segment.Entry) error {
+		if n, ok := count[e.URL.Host]; ok {
+			count[e.URL.Host] = n + 1
+		}
+		return nil
+	})
 }

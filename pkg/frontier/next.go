@@ -14,8 +14,7 @@ import (
 	"mercator/pkg/stage"
 )
 
-// MaxCapped is the largest batch with a limit per host or domain, or beside another
-// one: hosts and domains are counted in memory.
+// MaxCapped is the largest batch with a limit per host or domain: these are counted in memory.
 const MaxCapped = 500_000
 
 // maxFor bounds NextOptions.For.
@@ -39,12 +38,6 @@ type NextOptions struct {
 	// Params count where Politeness.Connections is set.
 	BackQueues string
 	Txn        string // the round, kept with the batch that is in flight; may be ""
-	// Overlap: the batch may be taken while another one is in flight, and then has no URL
-	// of that one's hosts; both need names. URLs passed over for it count as those beyond
-	// PerHost do. That there is none is fault.No.
-	Overlap bool
-
-	away hostSet // what pick made of Overlap
 }
 
 // Check refuses options that make no batch.
@@ -56,8 +49,8 @@ func (o NextOptions) Check() error {
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%d URLs per host", o.PerHost), Want: "0 (no limit) or more"}
 	case o.PerDomain < 0:
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%d URLs per domain", o.PerDomain), Want: "0 (no limit) or more"}
-	case (o.PerHost+o.PerDomain > 0 || o.Overlap) && o.N > MaxCapped && o.For == 0:
-		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a batch of %d URLs with a limit per host or domain, or beside another one", o.N), Want: fmt.Sprintf("at most %d", MaxCapped)}
+	case o.PerHost+o.PerDomain > 0 && o.N > MaxCapped && o.For == 0:
+		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a batch of %d URLs with a limit per host or domain", o.N), Want: fmt.Sprintf("at most %d", MaxCapped)}
 	case o.For < 0 || o.For > maxFor:
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a batch of %v", o.For), Want: fmt.Sprintf("more than 0s, at most %v", maxFor)}
 	}
@@ -118,7 +111,7 @@ func (f *Frontier) Wait(ctx context.Context, now record.Time, sleep func(ctx con
 
 // Next is the body of stage "mfrontier next": it takes a batch, in the order in
 // which its URLs should be started, and puts it in flight. From an empty frontier
-// it makes no row; without a name to commit that under, or with Overlap, it returns stage.Unchanged.
+// it makes no row; without a name to commit that under it returns stage.Unchanged.
 func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.URL], o NextOptions) error {
 	if err := o.Check(); err != nil {
 		return err
@@ -131,15 +124,11 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	if err != nil {
 		return err
 	}
-	beside, err := s.room(o)
-	if err != nil {
-		return err
+	if s.InFlight != nil {
+		return inFlight(s.InFlight)
 	}
 	due, empty := s.due()
-	if beside && (empty || due > b.Now()) {
-		return noneBeside(s.InFlight)
-	}
-	if empty && o.Txn != "" && !o.Overlap {
+	if empty && o.Txn != "" {
 		return nil // an empty batch, which a round of its name can be closed with
 	}
 	if empty || due > b.Now() {
@@ -170,9 +159,6 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 		return err
 	}
 	defer p.close()
-	if beside && batch.rows == 0 {
-		return noneBeside(s.InFlight)
-	}
 	s.Draws = p.draws
 	for k, lane := range p.lanes {
 		s.Ready[k] = lane.rest(tx.Drop)
@@ -198,12 +184,7 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	if err != nil {
 		return err
 	}
-	fl := &flight{Path: flying.Path, Rows: flying.Rows, Txn: o.Txn, Now: b.Now()}
-	if beside {
-		s.Ahead = fl
-	} else {
-		s.InFlight = fl
-	}
+	s.InFlight = &flight{Path: flying.Path, Rows: flying.Rows, Txn: o.Txn, Now: b.Now()}
 	limit := uint64(o.N)
 	if o.For > 0 {
 		limit = 0
@@ -382,20 +363,16 @@ func (p *picker) within(perHost int) {
 
 // limits count the URLs of a batch by host and registered domain.
 type limits struct {
-	away               hostSet
 	perHost, perDomain int
 	hosts, domains     map[uint64]int32 // by hostOrder
 }
 
 func newLimits(o NextOptions) *limits {
-	return &limits{o.away, o.PerHost, o.PerDomain, map[uint64]int32{}, map[uint64]int32{}}
+	return &limits{o.PerHost, o.PerDomain, map[uint64]int32{}, map[uint64]int32{}}
 }
 
 // admit reports whether another URL of host is within the limits, and counts it.
 func (l *limits) admit(host string) bool {
-	if len(l.away) > 0 && l.away.has(host) {
-		return false
-	}
 	var h, d uint64
 	if l.perHost > 0 {
 		if h = hostOrder(host); int(l.hosts[h]) == l.perHost {
@@ -419,9 +396,6 @@ func pick(ctx context.Context, fs files, s *state, now record.Time, o NextOption
 	o.PerHost, o.PerDomain = min(o.PerHost, MaxCapped), min(o.PerDomain, MaxCapped) // no batch with a limit has more
 	back, err := s.policy.backQueues(o.BackQueues, o.Politeness.Connections)
 	if err != nil {
-		return nil, err
-	}
-	if o.away, err = s.away(ctx, fs, o); err != nil {
 		return nil, err
 	}
 	if o.For > 0 || len(s.Parked) > 0 || back > 0 {

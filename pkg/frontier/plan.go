@@ -65,7 +65,7 @@ const maxConnections = 100_000
 // maxFactor bounds the gaps, so that they stay numbers.
 const maxFactor = 1_000_000
 
-// PlanNext plans the batch that Next would take now; without Overlap, also while another one is in flight.
+// PlanNext plans the batch that Next would take now, also while another one is in flight.
 func (f *Frontier) PlanNext(ctx context.Context, o NextOptions, now record.Time, p Politeness) (*Plan, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -73,13 +73,6 @@ func (f *Frontier) PlanNext(ctx context.Context, o NextOptions, now record.Time,
 	s, _, err := f.current()
 	if err != nil {
 		return nil, err
-	}
-	beside := false
-	if o.Overlap { // as Next would refuse it, whatever the batch will be named
-		o.Txn = cmp.Or(o.Txn, "planned")
-		if beside, err = s.room(o); err != nil {
-			return nil, err
-		}
 	}
 	pl, err := f.newPlanner(p, now)
 	if err != nil {
@@ -92,9 +85,6 @@ func (f *Frontier) PlanNext(ctx context.Context, o NextOptions, now record.Time,
 		return nil, err
 	}
 	defer batch.close()
-	if beside && pl.urls == 0 {
-		return nil, noneBeside(s.InFlight)
-	}
 	return pl.plan(ctx, f.st, s.Hosts)
 }
 

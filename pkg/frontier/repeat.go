@@ -29,8 +29,7 @@ func (l *flagList) add(name string, given bool, value any) {
 	}
 }
 
-// given has the flags that choose a batch's URLs or their order. Overlap is not among
-// them: the batch is taken with it, and given again without.
+// given has the flags that choose a batch's URLs or their order.
 func (o NextOptions) given(p *policy) given {
 	var l flagList
 	l.add("number", o.N > 0, o.N)

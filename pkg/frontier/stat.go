@@ -25,7 +25,7 @@ type Stat struct {
 	Waiting   uint64    `json:"waiting"`
 	Held      uint64    `json:"held,omitempty"`      // over the budgets of their domains
 	NextDue   string    `json:"next_due,omitempty"`  // when the first of the waiting is due, RFC 3339
-	Batches   []Flight  `json:"batches,omitempty"`   // in flight, the older first
+	Batch     *Flight   `json:"batch,omitempty"`     // in flight
 	Runs      int       `json:"runs"`                // files
 	Rewritten uint64    `json:"rewritten"`           // times that a waiting URL was written again
 	Pages     *Pages    `json:"pages,omitempty"`     // of policy revisit
@@ -35,7 +35,7 @@ type Stat struct {
 	Walk      *WalkStat `json:"walk,omitempty"`      // policy walk
 }
 
-// Flight is a batch that is in flight.
+// Flight is the batch that is in flight.
 type Flight struct {
 	Txn  string `json:"txn,omitempty"`
 	URLs uint64 `json:"urls"`
@@ -98,8 +98,8 @@ func (f *Frontier) Stat(ctx context.Context, o StatOptions) (*Stat, error) {
 		}
 		st.NextDue = timeText(record.Time(due))
 	}
-	for _, fl := range s.flights() {
-		st.Batches = append(st.Batches, Flight{fl.Txn, fl.Rows, timeText(fl.Now)})
+	if fl := s.InFlight; fl != nil {
+		st.Batch = &Flight{fl.Txn, fl.Rows, timeText(fl.Now)}
 	}
 	if w := s.Walk; w != nil {
 		st.Walk = &WalkStat{w.Size, w.Steps, w.Restarts, w.DeadEnds}
@@ -216,16 +216,13 @@ const (
 	queueHeld
 )
 
-// each calls fn for every URL of the frontier: those in flight by batch and flightOrder, then
+// each calls fn for every URL of the frontier: those in flight by flightOrder, then
 // those that wait in order of service, those that wait for a time, and those that are held.
 func (f *Frontier) each(ctx context.Context, s *state, fn func(queue, *segment.Entry) error) error {
 	walk := func(q queue, runs []run) error {
 		return eachEntry(ctx, f.st, runs, func(e *segment.Entry) error { return fn(q, e) })
 	}
-	for _, fl := range s.flights() {
-		if fl.Rows == 0 {
-			continue
-		}
+	if fl := s.InFlight; fl != nil && fl.Rows > 0 {
 		if err := walk(queueFlight, []run{{Path: fl.Path, Rows: fl.Rows, From: segment.Start}}); err != nil {
 			return err
 		}
@@ -278,11 +275,9 @@ func (f *Frontier) EachURL(ctx context.Context, fn func(*record.URL) error) erro
 	return f.each(ctx, s, func(_ queue, e *segment.Entry) error { return fn(&e.URL) })
 }
 
-// repeats reports whether an output is a batch in flight, which Next gives again from it.
+// repeats reports whether an output is the batch in flight, which Next gives again from it.
 func (s *state) repeats(m *store.Manifest, output string) bool {
-	return slices.ContainsFunc(m.Done, func(d store.Done) bool {
-		return d.Output == output && slices.ContainsFunc(s.flights(), func(fl *flight) bool { return fl.Txn == d.Txn })
-	})
+	return s.InFlight != nil && slices.ContainsFunc(m.Done, func(d store.Done) bool { return d.Output == output && d.Txn == s.InFlight.Txn })
 }
 
 // Check reads every file of the frontier whole and compares what they hold with
@@ -402,7 +397,7 @@ func (s *state) paths() map[string]struct{} {
 			p[r.Path] = struct{}{}
 		}
 	}
-	for _, fl := range s.flights() {
+	if fl := s.InFlight; fl != nil {
 		p[fl.Path] = struct{}{}
 	}
 	return p

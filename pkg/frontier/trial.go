@@ -49,10 +49,6 @@ func pickKnown(ctx context.Context, fs files, s *state, now record.Time, o NextO
 		most = MaxCapped
 	}
 	n = min(max(n, firstCandidates), most)
-	if len(o.away) > 0 {
-		n = min(n, MaxCapped)
-		most = n // all that is passed over is written again: no more than one batch's worth
-	}
 	for whole := o.PerHost == 0; ; {
 		t, err := try(ctx, fs, s, now, o, back, n, whole)
 		switch {
@@ -290,7 +286,7 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 	if err := errors.Join(byHost.Close(), sizes.Close()); err != nil || !passed {
 		return err
 	}
-	first.fits = t.fits == 0 && len(t.o.away) == 0 // an empty batch would mean an empty frontier
+	first.fits = t.fits == 0 // an empty batch would mean an empty frontier
 	return t.decide(1, first)
 }
 

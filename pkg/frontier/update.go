@@ -531,7 +531,7 @@ func flightOrder(host, url string) uint64 {
 	return binary.BigEndian.Uint64(h[:])
 }
 
-// land gives each URL of the older batch in flight its outcome. Both sides come in flightOrder, so
+// land gives each URL of the batch in flight its outcome. Both sides come in flightOrder, so
 // that the first difference shows.
 func (c *change) land(ctx context.Context, outcomes *sorter) error {
 	fl := c.s.InFlight
@@ -572,7 +572,7 @@ func (c *change) land(ctx context.Context, outcomes *sorter) error {
 	}
 	c.tx.Drop(fl.Path)
 	c.s.Counts.InFlight -= fl.Rows
-	c.s.InFlight, c.s.Ahead = c.s.Ahead, nil
+	c.s.InFlight = nil
 	return nil
 }
 

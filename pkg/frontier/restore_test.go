@@ -1,0 +1,366 @@
+package frontier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+)
+
+// flying is a batch that is out in the model.
+type flying struct {
+	txn  string
+	urls []record.URL
+}
+
+// crawled is a crawl folder with nothing but a frontier, and what must be true of it.
+type crawled struct {
+	*model
+	out    *flying
+	open   string // a round that has landed and is not closed
+	rounds int    // names given
+}
+
+func (c *crawled) clone() *crawled {
+	n := *c
+	m := *c.model
+	m.order, m.state = slices.Clone(m.order), map[string]*modelURL{}
+	for k, u := range c.state {
+		u := *u
+		m.state[k] = &u
+	}
+	n.model = &m
+	return &n
+}
+
+// A crawl folder with checkpoints, abandon, restore, gc and losses of all that was not synced
+// in between: a batch that is out comes again as it was, no other is given meanwhile, and every
+// URL gets one outcome.
+func TestRestoreAgainstModel(t *testing.T) {
+	ctx := context.Background()
+	did := map[string]int{} // what all crawls came to together
+	for _, size := range []int{3, 30} {
+		for seed, p := range []Params{{Strict: true}, {Seed: 5}, {Policy: dynamic}, {Policy: fifo, Workers: 3}, {Policy: opic, Seed: 7},
+			{Policy: revisit, Seed: 3, MinInterval: time.Minute, MaxInterval: time.Hour, GoneAfter: 2}} {
+			t.Run(fmt.Sprintf("batch %d %+v", size, p), func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(uint64(seed), uint64(size)))
+				fs := durable.NewCrashFS()
+				opt := store.Options{FS: fs}
+				if _, err := store.InitCrawl("/crawl", nil, nil, func() error { return Create("/crawl/frontier", p, opt) }, opt); err != nil {
+					t.Fatal(err)
+				}
+				b := open(t, fs, p)
+				now := &crawled{model: &model{p: p, state: map[string]*modelURL{}}}
+				serial := 0
+				some := func(n int) (urls []record.URL) {
+					for range n {
+						u := newURL(fmt.Sprintf("h%d.test", min(rng.IntN(20), rng.IntN(20))), fmt.Sprint(serial), uint8(rng.IntN(4)))
+						serial++
+						urls = append(urls, u)
+					}
+					return urls
+				}
+				crawl := func() *store.Crawl {
+					c, err := store.OpenCrawl("/crawl", store.Options{FS: fs})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return c
+				}
+				checkpoints := map[uint64]*crawled{}
+				current := uint64(0)
+				commit := func(txn string) {
+					k, made, err := crawl().Commit(ctx, txn, time.Unix(0, 0), 0)
+					if err != nil || !made {
+						t.Fatal(txn, made, err)
+					}
+					now.open = ""
+					current = k.Number
+					checkpoints[current] = now.clone()
+				}
+				seeds := some(60)
+				if err := b.add("seed", seeds...); err != nil {
+					t.Fatal(err)
+				}
+				now.add(seeds...)
+				commit("seed")
+				at := record.Time(1_000_000)
+				// next takes a batch where none is out; done says what came of it.
+				next := func(size int) (done string) {
+					at++
+					txn := fmt.Sprint("r", now.rounds+1)
+					due := 0
+					for _, u := range now.state {
+						if !u.inFlight && u.final == "" && u.Due <= at {
+							due++
+						}
+					}
+					batch, err := b.next(at, NextOptions{N: size, Txn: txn})
+					switch {
+					case now.out != nil || now.open != "":
+						if !errors.Is(err, fault.Conflict) {
+							t.Fatal("a second round: ", err)
+						}
+						return "refused"
+					case err != nil:
+						t.Fatal(err)
+					case len(batch) == 0 && due > 0:
+						t.Fatal("an empty batch")
+					}
+					if _, begun, err := b.f.Store().Lookup("next", txn); err != nil {
+						t.Fatal(err)
+					} else if !begun {
+						return "nothing due"
+					}
+					now.take(t, batch, size, at)
+					now.rounds++
+					now.out = &flying{txn, batch}
+					return "taken"
+				}
+				land := func() {
+					fl := now.out
+					var outcomes []record.Fetch
+					for _, u := range fl.urls {
+						s := now.state[u.URL]
+						s.inFlight = false
+						switch rng.IntN(4) {
+						case 0:
+							s.retried, s.Due = true, 0
+							outcomes = append(outcomes, fetchOf(u, record.OutcomeDeferred, 0, at))
+						case 1:
+							if outcomes = append(outcomes, fetchOf(u, record.OutcomeTimeout, 0, at)); u.Attempt == 2 {
+								s.final = record.OutcomeTimeout
+								continue
+							}
+							s.retried = true
+							s.Attempt++
+							s.Due = outcomeDue(t, &outcomes[len(outcomes)-1])
+						case 2:
+							s.final = record.OutcomeRobotsDenied
+							outcomes = append(outcomes, fetchOf(u, record.OutcomeRobotsDenied, 0, at))
+						default:
+							s.final = record.OutcomeFetched
+							outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, at))
+						}
+					}
+					var fresh []record.URL
+					if serial < 200 {
+						fresh = some(rng.IntN(6))
+					}
+					if err := b.update(fl.txn, at, outcomes, fresh...); err != nil {
+						t.Fatal(err)
+					}
+					now.add(fresh...)
+					now.out, now.open = nil, fl.txn
+					if p.Policy != revisit {
+						return
+					}
+					// What comes back, and when, is for the tests of that policy.
+					batch := map[string]bool{}
+					for _, u := range fl.urls {
+						batch[u.URL] = true
+					}
+					if err := b.f.EachURL(ctx, func(u *record.URL) error {
+						if batch[u.URL] {
+							now.state[u.URL] = &modelURL{URL: *u, retried: true}
+						}
+						return nil
+					}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for step := 0; step < 40; step++ {
+					switch op := rng.IntN(20); {
+					case op < 9:
+						did[next(size)]++
+					case op < 14:
+						if now.open != "" {
+							commit(now.open)
+						} else if now.out != nil {
+							land()
+						}
+					case op < 17:
+						if fl := now.out; fl != nil {
+							again, err := b.next(at+99, NextOptions{N: size, Txn: fl.txn})
+							if d := cmp.Diff(fl.urls, again, cmpopts.IgnoreUnexported(record.Extra{})); d != "" || err != nil {
+								t.Fatal("repeated: ", err, d)
+							}
+						}
+					case op < 18:
+						at += record.Time(time.Hour.Microseconds())
+					case op < 19:
+						if _, err := crawl().Abandon(ctx); err != nil {
+							t.Fatal(err)
+						}
+						now = checkpoints[current].clone()
+						did["abandon"]++
+					default:
+						if rng.IntN(2) == 0 {
+							if _, _, err := crawl().GC(ctx, 3); (err == nil) != (now.open == "" && now.out == nil) {
+								t.Fatal(now.open, now.out, err)
+							}
+							for n := range maps.Keys(checkpoints) {
+								if _, err := crawl().Checkpoint(n); err != nil {
+									delete(checkpoints, n)
+								}
+							}
+							break
+						}
+						numbers := slices.Sorted(maps.Keys(checkpoints))
+						current = numbers[rng.IntN(len(numbers))]
+						if err := crawl().Restore(ctx, current); err != nil {
+							t.Fatal(err)
+						}
+						now = checkpoints[current].clone()
+						did["restore"]++
+					}
+					fs = fs.AfterCrash(durable.LoseAll)
+					b = open(t, fs, p)
+					if step%8 == 0 {
+						b.check()
+					}
+					st, err := b.f.Stat(ctx, StatOptions{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					got, want := "", ""
+					if fl := st.Batch; fl != nil {
+						got = fmt.Sprint(fl.Txn, " ", fl.URLs)
+					}
+					if fl := now.out; fl != nil {
+						want = fmt.Sprint(fl.txn, " ", len(fl.urls))
+					}
+					if got != want || int(st.Pending) != now.waiting() {
+						t.Fatal(st.Pending, now.waiting(), got, want)
+					}
+				}
+				for p.Policy != revisit && now.waiting() > 0 || now.out != nil || now.open != "" {
+					at += record.Time(time.Hour.Microseconds())
+					switch {
+					case now.open != "":
+						commit(now.open)
+					case now.out != nil:
+						land()
+					default:
+						next(100)
+					}
+				}
+				b.check()
+				if c := b.counts(); int(c.Finished) != len(now.state)-now.waiting() || int(c.Pending) != now.waiting() {
+					t.Fatal(c)
+				}
+			})
+		}
+	}
+	for _, what := range []string{"refused", "taken", "abandon", "restore"} {
+		if did[what] == 0 {
+			t.Errorf("never: %s (%v)", what, did)
+		}
+	}
+}
+
+// Outside a crawl folder the next name closes a round: none may while a batch is out.
+func TestAddWhileABatchIsOut(t *testing.T) {
+	for _, p := range []Params{{}, {Policy: walk, Walkers: 2}} {
+		b := open(t, durable.NewCrashFS(), p)
+		if err := b.add("seed", pageURL("a.test/"), pageURL("d.test/")); err != nil {
+			t.Fatal(err)
+		}
+		batch, err := b.next(1, NextOptions{N: 1, Txn: "r1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.add("more", pageURL("b.test/")); !errors.Is(err, fault.Conflict) {
+			t.Error(err)
+		}
+		for _, txn := range []string{"", "r1"} {
+			if err := b.add(txn, pageURL("b.test/"+txn)); err != nil {
+				t.Error(err)
+			}
+		}
+		outcomes := []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 200, 1)}
+		if p.Policy == walk {
+			err = b.walk("r1", outcomes, nil)
+		} else {
+			err = b.update("r1", 1, outcomes)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		if err := b.add("more", pageURL("c.test/")); err != nil {
+			t.Error(err)
+		}
+		b.check()
+	}
+}
+
+// TestCheckAfterRestore: the batches of rounds that were closed are gone, and are no damage
+// where a crawl goes back to them.
+func TestCheckAfterRestore(t *testing.T) {
+	ctx := context.Background()
+	fs := durable.NewCrashFS()
+	opt := store.Options{FS: fs}
+	c, err := store.InitCrawl("/crawl", nil, nil, func() error { return Create("/crawl/frontier", Params{}, opt) }, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := open(t, fs, Params{})
+	if err := b.add("seed", pageURL("a.test/"), pageURL("b.test/"), pageURL("c.test/")); err != nil {
+		t.Fatal(err)
+	}
+	for i, txn := range []string{"seed", "r1", "r2"} {
+		if i > 0 {
+			batch, err := b.next(1, NextOptions{N: 1, Txn: txn})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := b.update(txn, 1, []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 200, 1)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, _, err := c.Commit(ctx, txn, time.Unix(0, 0), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := b.next(1, NextOptions{N: 1, Txn: "r3"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Restore(ctx, 2); err != nil {
+		t.Fatal(err)
+	}
+	m, err := b.f.Store().Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := 0
+	for _, e := range m.Files {
+		if _, err := fs.Stat(b.f.Store().Path(e.Path)); err != nil && e.Role == store.RoleOutput {
+			gone++
+		}
+	}
+	if gone == 0 {
+		t.Error("the batch is there still")
+	}
+	if err := b.f.Check(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// outcomeDue is when a URL with this outcome is due again.
+func outcomeDue(t *testing.T, o *record.Fetch) record.Time {
+	t.Helper()
+	_, due := DefaultRetries.judge(o, o.Attempt, o.FetchTime)
+	return due
+}
