@@ -62,7 +62,7 @@ type linksCmd struct {
 	WARC           string   `name:"warc" type:"existingdir" placeholder:"STORE" help:"Fetch store whose WARC files hold the documents of the records."`
 	Txn            string   `placeholder:"NAME" help:"Name of the round, passed on to the commands behind."`
 	IgnoreNofollow bool     `help:"Find links although the page (meta robots, X-Robots-Tag) says nofollow."`
-	Duplicates     bool     `help:"Search documents that are marked duplicate, too."`
+	Duplicates     bool     `help:"Search all documents that are marked duplicate, not only style sheets."`
 	MaxBody        cli.Size `default:"8M" placeholder:"SIZE" help:"Search so much of a document (8M)."`
 	MaxLinks       int      `default:"100000" placeholder:"N" help:"Keep so many links of a document (100000)."`
 	From           []string `default:"default" placeholder:"SOURCE" help:"What links are taken from, of headers, html, css, sitemap, feed, robots, pdf, ftp, gopher; text, json, xml; default (all before the semicolon), all."`
@@ -91,6 +91,10 @@ not) are read as they are. Links come from redirects and from what --from names:
     text      not by default, as the two below, since they are guesses: URLs in plain text
     json      strings that are URLs, or have a key such as "url"
     xml       the same in elements and attributes of any other vocabulary
+
+Of equal documents the first is searched, as in Mercator; the others are counted as
+"duplicate". Links that are relative, and lead elsewhere from another folder, are lost
+then. Style sheets are searched at each place, and with --duplicates all documents.
 
 Only those of the --scheme URLs are kept. Each is canonical; what is not wanted is
 counted by reason in the stream's ledger. The type of a document is what its header

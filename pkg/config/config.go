@@ -141,7 +141,7 @@ type File struct {
 		Filter         string   `toml:"filter" path:"yes" word:"default" flag:"mextract --filter" doc:"file of filter rules, or default: those that are shipped, against traps" like:"\"filter.txt\""`
 		IgnoreNofollow bool     `toml:"ignore_nofollow" flag:"mextract --ignore-nofollow" doc:"follow links marked nofollow" like:"false"`
 		From           []string `toml:"from" flag:"mextract --from" doc:"what links are taken from: default, or a list of headers, html, css, sitemap, feed, robots, pdf, ftp, gopher, text, json, xml" like:"[\"default\"]"`
-		Duplicates     bool     `toml:"duplicates" flag:"mextract --duplicates" doc:"extract links of duplicate documents too" like:"false"`
+		Duplicates     bool     `toml:"duplicates" flag:"mextract --duplicates" doc:"search all duplicate documents for links, not only style sheets" like:"false"`
 		Modules        []string `toml:"modules" flag:"mextract --module" doc:"processing modules: NAME, NAME=TYPE,TYPE or NAME=TYPE,TYPE:COMMAND; pipelines keep what they find in rounds/rN/modules.arrows.zst" like:"[\"page\", \"words=text/html,text/plain:wc -w\"]"`
 		ModuleState    []string `toml:"module_state" flag:"mextract --module-state" doc:"those of them that keep a state over the whole crawl, in modules/NAME: tags, image or a command; after a change, mckpt init makes the stores that are missing" like:"[\"tags\"]"`
 		ModuleTimeout  string   `toml:"module_timeout" flag:"mextract --module-timeout" doc:"time that a module's command gets for one document" like:"\"10s\""`

@@ -27,7 +27,7 @@ type Settings struct {
 	Links      Options
 	Filter     *filter.Filter     // nil: every URL is wanted
 	Modules    []process.Selected // processing modules
-	Duplicates bool               // extract documents that are marked duplicate, too
+	Duplicates bool               // extract documents that are marked duplicate, too; style sheets are in any case
 	Archive    string             // fetch store with the WARC files; "": rows carry their bodies
 	MaxBody    int64              // bytes of a decoded body; 0: DefaultMaxBody
 	Threads    int                // workers; 0: 1
@@ -143,7 +143,8 @@ type ending struct {
 //	redirects        consumed; one link to the target, at the row's own depth
 //	not fetched      dropped, by outcome
 //	other status     dropped, "status-4xx"
-//	duplicates       dropped, "duplicate", unless Settings.Duplicates
+//	duplicates       dropped, "duplicate", unless Settings.Duplicates; style sheets are
+//	                 searched all the same, but not by modules
 //	without a body   dropped, "no-body", unless their header has links
 //	denied by a rule for documents   dropped, "filter:NAME" of the rule
 //	pages            consumed; their links, at the row's depth + 1
@@ -422,7 +423,7 @@ func (o *output) extract() (drop string, err error) {
 		return "", nil
 	case row.Status < 200 || row.Status > 299:
 		return fmt.Sprintf("status-%dxx", row.Status/100), nil
-	case row.Duplicate && !o.Duplicates && !isRobots:
+	case o.repeated() && row.MIME != "text/css":
 		return "duplicate", nil
 	}
 	doc, err := o.document(row)
@@ -451,6 +452,14 @@ func (o *output) extract() (drop string, err error) {
 		o.found(deeper(row.Depth))
 	}
 	return "", nil
+}
+
+// repeated says whether the row is a copy of a document that was searched. Its relative links
+// lead elsewhere, so those of a copy can be lost: of style sheets none are, since a folder of
+// pages that was copied has one for many pages.
+func (o *output) repeated() bool {
+	row := &o.job.row
+	return row.Duplicate && !o.Duplicates && row.Role != record.RoleRobots
 }
 
 // bare takes the links in the header of a reply without a body, such as one with a
@@ -580,7 +589,7 @@ func (o *output) add(n int, p canon.Parts, key uint64, l *foundLink, text []byte
 
 // process runs the modules.
 func (o *output) process(row *record.Fetch, doc *Document) {
-	if len(o.Modules) == 0 {
+	if len(o.Modules) == 0 || o.repeated() {
 		return
 	}
 	findings, failed := o.runner.Run(o.ctx, &process.Document{

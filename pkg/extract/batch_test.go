@@ -106,6 +106,65 @@ func store(t *testing.T, name string, replies ...string) (dir string, rows []rec
 
 const page = "HTTP/1.1 200 OK\r\nLink: </next>; rel=next\r\n\r\n"
 
+// counter is a module that counts documents.
+type counter int
+
+func (*counter) Name() string            { return "counter" }
+func (*counter) Types() []string         { return []string{"*/*"} }
+func (c *counter) New() process.Instance { return c }
+func (c *counter) Process(context.Context, *process.Document, func(key, value string)) error {
+	*c++
+	return nil
+}
+
+// TestDuplicateStyleSheets: each copy of a style sheet is searched where it stands, also where
+// the archive has it once. Modules see it once.
+func TestDuplicateStyleSheets(t *testing.T) {
+	const sheet = "HTTP/1.1 200 OK\r\nContent-Type: text/css\r\n\r\n@import 'b.css'; p { background: url(i.png) }"
+	dir, rows := store(t, "a.warc.gz.open", sheet, sheet, page+"<a href=x>")
+	name := filepath.Join(dir, "a.warc.gz.open")
+	file, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := strings.SplitAfter(sheet, "\r\n\r\n")[0]
+	third, at := rows[0], len(file)
+	third.URL = "http://h/c/p3"
+	if file, err = (&warc.Encoder{Codec: warc.Gzip}).Append(file, &warc.Record{
+		Type: warc.TypeRevisit, TargetURI: third.URL, Date: time.Unix(9, 0), ContentType: warc.MediaResponse, Block: strings.NewReader(head), Length: int64(len(head)),
+		Fields: []warc.Field{{Name: warc.FieldProfile, Value: warc.ProfileIdenticalPayload}, {Name: warc.FieldRefersToFilename, Value: "a.warc.gz"}, {Name: warc.FieldRefersToOffset, Value: "0"}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, file, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	third.WARCOffset, third.WARCLength = int64(at), int64(len(file)-at)
+	rows = append(rows, third)
+	rows[1].URL, rows[1].BodyLength = "http://h/p1", rows[0].BodyLength
+	for i := range rows {
+		rows[i].MIME, rows[i].Duplicate = "text/css", i > 0
+	}
+	rows[2].MIME = "text/html"
+	seen := counter(0)
+	count := process.Selected{Module: &seen}
+	b := &books{rows: rows}
+	if _, err := Batch(context.Background(), b, Settings{Archive: dir, Modules: []process.Selected{count}, Finding: func(*record.Module) error { return nil }}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"css-import http://h/b.css depth 5 from http://h/p0", "css http://h/i.png depth 5 from http://h/p0",
+		"css-import http://h/b.css depth 5 from http://h/p1", "css http://h/i.png depth 5 from http://h/p1",
+		"css-import http://h/c/b.css depth 5 from http://h/c/p3", "css http://h/c/i.png depth 5 from http://h/c/p3",
+	}
+	if diff := cmp.Diff(want, b.links); diff != "" {
+		t.Error(diff)
+	}
+	if b.drops["duplicate"] != 1 || b.consumed != 3 || seen != 1 {
+		t.Errorf("%v dropped, %d consumed, modules saw %d", b.drops, b.consumed, seen)
+	}
+}
+
 func TestBatchBooks(t *testing.T) {
 	dir, rows := store(t, "a.warc.gz.open",
 		page+"<a href=x>", page+"<a href=x>", page+"Sitemap: /s.xml", page, page+"<a href=x>", page+"<a href=x>", page+"<a href='mailto:x'><a href=/no><a href=/y><a href=y>",
