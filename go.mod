@@ -3,7 +3,6 @@ module mercator
 go 1.26.0
 
 require (
-	github.com/FastFilter/xorfilter v0.4.2-0.20260120015552-4e5a4d9df65a
 	github.com/Shopify/toxiproxy/v2 v2.5.0
 	github.com/abadojack/whatlanggo v1.0.1
 	github.com/alecthomas/kong v1.17.0

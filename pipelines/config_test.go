@@ -25,7 +25,6 @@ var settings = map[string][2]string{
 	"memory.fetch":         {`"77M"`, "80740352"},
 	"memory.stages":        {`"77M"`, "80740352"},
 	"sets.polynomial":      {`"d800000000000000"`, "d800000000000000"},
-	"sets.prefilter":       {`true`, "true"},
 	"frontier.policy":      {`"seven"`, "seven"},
 	"frontier.queues":      {`7`, "7"},
 	"frontier.bias":        {`7.5`, "7.5"},

@@ -1,13 +1,27 @@
 package main
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
 
 	"mercator/bench/sets/keys"
 	"mercator/formats/fpfile"
+	"mercator/pkg/fingerprint"
 )
+
+// encode makes a fingerprint file in memory.
+func encode(list []uint64) ([]byte, error) {
+	var out bytes.Buffer
+	out.Grow(6 * len(list))
+	w := fpfile.NewWriter(&out, fingerprint.Polynomial)
+	if err := w.AddKeys(list); err != nil {
+		return nil, err
+	}
+	err := w.Finish()
+	return out.Bytes(), err
+}
 
 // decode reads all keys of a set in memory, in order.
 func decode(b *bench) error {
@@ -28,7 +42,7 @@ func decode(b *bench) error {
 	block := make([]uint64, 4096)
 	took, err := b.turns(
 		contender{"blocks", nil, func() error {
-			r, err := fpfile.OpenBytes(data, "memory")
+			r, err := fpfile.Open(bytes.NewReader(data), int64(len(data)), "memory")
 			if err != nil {
 				return err
 			}

@@ -34,9 +34,8 @@ type group struct {
 var groups = []group{
 	{"memory", "union, difference, intersection, sorting in memory beside sort and comm", memory},
 	{"files", "the same from file to file", files},
-	{"seen", "a batch of 1 % against one run, beside copying the set and beside Pebble", seen},
+	{"seen", "a batch of 1 % against one run, beside reading and writing the set and beside Pebble", seen},
 	{"cold", "a batch of 1 % from and to disk, nothing in the page cache, beside reading the files", cold},
-	{"point", "point tests in memory beside binary search", point},
 	{"size", "bits a key, beside the least possible", size},
 	{"decode", "decoding beside uvarint differences", decode},
 	{"fp64", "FP64 beside hash/crc64", fp64},

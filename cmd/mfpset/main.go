@@ -54,7 +54,6 @@ type markCmd struct {
 	set
 	Files  []string `arg:"" optional:"" help:"Fetch records; standard input if there are none."`
 	Bodies bool     `default:"true" negatable:"" help:"Pass bodies on, down a pipe, where the input carries them."`
-	cli.SetFlags
 	cli.TxnFlags
 	cli.Output
 }
@@ -89,7 +88,7 @@ func (c *markCmd) Run(ctx context.Context, std *cli.Std) error {
 	defer progress.Done()
 	spec := stage.Spec{Name: "mfpset mark", Verb: "mark", Store: st, Txn: c.Txn, Bodies: c.Bodies && in.Schema().HasBody}
 	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.Fetch, record.Fetch]) error {
-		stats, err := fpset.Mark(ctx, st, b, std.MemoryLimit()/8, std.SetOptions(c.SetFlags), progress.Add)
+		stats, err := fpset.Mark(ctx, st, b, std.MemoryLimit()/8, fpset.Options{Workers: std.Threads()}, progress.Add)
 		std.Stat("documents", stats)
 		return err
 	})
@@ -125,7 +124,7 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	defer fpset.CloseInputs(in)
-	stats, err := fpset.Add(ctx, st, c.Txn, in, std.SetOptions(cli.SetFlags{}))
+	stats, err := fpset.Add(ctx, st, c.Txn, in, fpset.Options{Workers: std.Threads()})
 	std.Stat("keys", stats.Distinct)
 	std.Stat("fresh", stats.Fresh)
 	std.Stat("set", stats.Set)
@@ -168,7 +167,6 @@ type testCmd struct {
 	set
 	Files []string `arg:"" optional:"" help:"Text, 16 hexadecimal digits a line (default: standard input), fingerprint files (*.fps), or the folders of other sets."`
 	JSON  bool     `help:"Print a JSON object a line."`
-	cli.SetFlags
 }
 
 // Help is the long text of --help.
@@ -184,7 +182,7 @@ The exit code is 0 if all were seen, 6 if one was not.
 }
 
 func (c *testCmd) Run(ctx context.Context, std *cli.Std) error {
-	set, err := std.LoadSet(c.Store, fpset.Kind, c.SetFlags)
+	set, err := std.LoadSet(c.Store, fpset.Kind)
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,6 @@ type test struct {
 	Cache int    `default:"262144" help:"Popular URLs to remember while it runs (0: none)."`
 
 	Together int `default:"256" help:"URLs that --mode online asks for together where they are at hand, so that their reads overlap and share blocks (1: one by one)."`
-	cli.SetFlags
 }
 
 // Validate refuses numbers that mean nothing.
@@ -172,7 +171,7 @@ func run[In record.Row](ctx context.Context, std *cli.Std, spec stage.Spec, how 
 			body = urlset.Online[In]
 		}
 		stats, err := body(ctx, spec.Store, b, urlset.Options[In]{Convert: convert, Like: like, Canon: form, Quiet: spec.NoOutput, Cache: how.Cache, Together: how.Together,
-			Memory: std.MemoryLimit() / 2, Set: std.SetOptions(how.SetFlags), Progress: progress.Add})
+			Memory: std.MemoryLimit() / 2, Set: fpset.Options{Workers: std.Threads()}, Progress: progress.Add})
 		std.Stat("urls", stats)
 		return err
 	})
@@ -256,7 +255,7 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	defer fpset.CloseInputs(in)
-	stats, err := fpset.Add(ctx, st, c.Txn, in, std.SetOptions(c.SetFlags))
+	stats, err := fpset.Add(ctx, st, c.Txn, in, fpset.Options{Workers: std.Threads()})
 	std.Stat("keys", stats.Distinct)
 	std.Stat("fresh", stats.Fresh)
 	std.Stat("set", stats.Set)
@@ -266,7 +265,6 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 type testCmd struct {
 	Store string   `arg:"" help:"The set, such as crawl/urls."`
 	Files []string `arg:"" optional:"" help:"Text, one URL a line (default: standard input)."`
-	cli.SetFlags
 	cli.RewriteFlags
 }
 
@@ -291,7 +289,7 @@ func (c *testCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err := ruled(st, form); err != nil {
 		return err
 	}
-	set, err := fpset.LoadCurrent(st, std.SetOptions(c.SetFlags))
+	set, err := fpset.LoadCurrent(st, fpset.Options{Workers: std.Threads()})
 	if err != nil {
 		return err
 	}

@@ -150,18 +150,6 @@ func BenchmarkMark(b *testing.B) {
 			}
 		})
 	})
-	b.Run("in memory", func(b *testing.B) {
-		r, err := OpenBytes(data, path)
-		if err != nil {
-			b.Fatal(err)
-		}
-		it := r.All()
-		perKey(b, len(batch), func() {
-			if err := it.Mark(batch, seen); err != nil {
-				b.Fatal(err)
-			}
-		})
-	})
 	b.Run("read alone", func(b *testing.B) {
 		buf := make([]byte, readAhead)
 		perKey(b, len(batch), func() {
@@ -173,55 +161,5 @@ func BenchmarkMark(b *testing.B) {
 	b.Run("copy alone", func(b *testing.B) {
 		out := make([]byte, len(data))
 		perKey(b, len(batch), func() { copy(out, data) })
-	})
-}
-
-// BenchmarkLookup tests keys in any order, half of them in the file, which lies in memory.
-func BenchmarkLookup(b *testing.B) {
-	keys := benchKeys()
-	r, err := open(encode(b, keys))
-	if err == nil {
-		err = r.Load()
-	}
-	if err != nil {
-		b.Fatal(err)
-	}
-	rnd := rand.New(rand.NewPCG(29, 30))
-	all := make([]uint64, 1<<20)
-	for i := range all {
-		all[i] = keys[rnd.IntN(len(keys))] + rnd.Uint64N(2)
-	}
-	for _, v := range r.mem.blocks[:r.Blocks()] { // each block is verified
-		if is, err := r.Contains(v.first); !is || err != nil {
-			b.Fatal(is, err)
-		}
-	}
-	probes := all[:1<<12]
-	seen := make([]bool, len(probes))
-	next := 0
-	// Each run has keys that none before had for long.
-	perProbe := func(b *testing.B, f func()) {
-		perKey(b, len(probes), func() {
-			next = (next + len(probes)) % len(all)
-			probes = all[next:][:len(probes)]
-			f()
-		})
-	}
-	b.Run("single", func(b *testing.B) {
-		perProbe(b, func() {
-			for i, p := range probes {
-				seen[i], _ = r.Contains(p)
-			}
-		})
-	})
-	b.Run("together", func(b *testing.B) {
-		perProbe(b, func() { r.ContainsAll(probes, seen) })
-	})
-	b.Run("binary search", func(b *testing.B) {
-		perProbe(b, func() {
-			for i, p := range probes {
-				_, seen[i] = slices.BinarySearch(keys, p)
-			}
-		})
 	})
 }

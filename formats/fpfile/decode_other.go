@@ -10,14 +10,6 @@ func (v *block) join(keys []uint64, at []uint16) bool { return v.joinGo(keys, at
 // useAVX512 is what tests switch where there is assembly.
 var useAVX512 bool
 
-func (m *memory) search(keys []uint64, found *[together]uint8) { m.searchGo(keys, found) }
-
-func (m *memory) searchOne(key uint64) uint8 { return m.searchOneGo(key) }
-
-// fetch asks for a line of memory; where there is no way not to wait for it, it
-// does nothing.
-func fetch(*byte) {}
-
 func pack(rest []byte, keys []uint64, first uint64, w int) { packGo(rest, keys, first, w) }
 
 // useFold is false: the standard library has the checksum.

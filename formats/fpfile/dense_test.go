@@ -27,7 +27,7 @@ func TestLookupsBesideDenseBlock(t *testing.T) {
 	for _, avx512 := range []bool{useAVX512, false} {
 		defer func(was bool) { useAVX512 = was }(useAVX512)
 		useAVX512 = avx512
-		r, err := OpenBytes(file.Bytes(), "dense")
+		r, err := open(file.Bytes())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,16 +10,15 @@
 //   - One set of fingerprints has one encoding: equal sets are equal files.
 //   - A file without a valid trailer is never read as complete.
 //   - A block's bytes are used only after their checksum was verified.
-//   - Memory is a few blocks, and 8 bytes for each 8 MiB of file; that of Load and
-//     OpenBytes is the file.
+//   - Memory is a few blocks, and 8 bytes for each 8 MiB of file.
 //
 // # Which call
 //
 // Everything in order: Reader.All or Range, and Iter.Block. A few keys anywhere:
-// Contains or ContainsAll, which read a block for each; many lookups in a set that
-// fits into memory: Load first. Keys in order, many or few: Iter.Mark, which reads
-// the blocks between the first and the last at most once. Writing: AddKeys, of some
-// ten thousand keys at a time; SetWorkers if there are processors to spare.
+// Contains or ContainsAll, which read a block for each at most. Keys in order, many or
+// few: Iter.Mark, which reads the blocks between the first and the last at most once.
+// Writing: AddKeys, of some ten thousand keys at a time; SetWorkers if there are
+// processors to spare.
 //
 // # Assembly
 //

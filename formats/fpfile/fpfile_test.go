@@ -141,20 +141,6 @@ func TestLookups(t *testing.T) {
 					t.Fatalf("Contains(%016x) = %v, %v, want %v", p, got, err, want)
 				}
 			}
-			slices.Sort(probes)
-			it := r.All()
-			for _, p := range probes {
-				i, want := slices.BinarySearch(keys, p)
-				if got, err := it.Seek(p); err != nil || got != want {
-					t.Fatalf("Seek(%016x) = %v, %v, want %v", p, got, err, want)
-				}
-				if rnd.IntN(10) == 0 && i < len(keys) {
-					if got, err := it.Next(); err != nil || got != keys[i] {
-						t.Fatalf("Next after Seek(%016x) = %016x, %v, want %016x", p, got, err, keys[i])
-					}
-					it = r.All()
-				}
-			}
 			for range 20 {
 				lo, hi := probes[rnd.IntN(len(probes))], probes[rnd.IntN(len(probes))]
 				it, err := r.Range(lo, hi)
@@ -215,14 +201,6 @@ func TestReads(t *testing.T) {
 			t.Fatalf("a lookup read %d times, up to %d bytes", c.calls, c.most)
 		}
 	}
-	// A sweep for two keys at both ends leaves the blocks between alone.
-	*c = countingReader{ReaderAt: c.ReaderAt}
-	it := r.All()
-	it.Seek(keys[0])
-	it.Seek(keys[len(keys)-1])
-	if c.calls != 2 || c.most > BlockSize {
-		t.Errorf("two distant keys took %d reads, up to %d bytes", c.calls, c.most)
-	}
 	r.SetReadAhead(4 * BlockSize)
 	*c = countingReader{ReaderAt: c.ReaderAt}
 	for it := r.All(); err == nil; {
@@ -257,12 +235,6 @@ func TestManyPages(t *testing.T) {
 		i := rnd.IntN(len(keys))
 		if ok, err := r.Contains(keys[i]); !ok || err != nil {
 			t.Fatalf("key %d: %v, %v", i, ok, err)
-		}
-	}
-	it := r.All()
-	for i := 0; i < len(keys); i += 1 + rnd.IntN(9000) {
-		if ok, err := it.Seek(keys[i]); !ok || err != nil {
-			t.Fatalf("Seek of key %d: %v, %v", i, ok, err)
 		}
 	}
 	// An entry that reaches into the next page's range, with right checksums (R18).
@@ -405,16 +377,11 @@ func FuzzReader(f *testing.F) {
 		r.Contains(1 << 40)
 		it, err := r.Range(1000, 1<<50)
 		if err == nil {
-			it.Seek(1 << 30)
 			it.Next()
 		}
 		probes := []uint64{0, 1000, 1 << 40, 1<<64 - 1}
 		r.ContainsAll(probes, make([]bool, len(probes)))
 		r.All().Mark(probes, make([]bool, len(probes)))
-		inMemory, memErr := OpenBytes(b, "x.fps")
-		if memErr == nil {
-			inMemory.ContainsAll(probes, make([]bool, len(probes)))
-		}
 		keys, err := decode(b)
 		if err != nil {
 			if c := fault.ClassOf(err); c.ExitCode() != 3 {
@@ -426,30 +393,19 @@ func FuzzReader(f *testing.F) {
 		if err != nil || !slices.Equal(again, keys) {
 			t.Fatalf("accepted, but %d keys come back as %d, %v", len(keys), len(again), err)
 		}
-		if memErr != nil {
-			t.Fatalf("OpenBytes: %v", memErr)
+		for _, k := range keys {
+			if ok, err := r.Contains(k); !ok || err != nil {
+				t.Fatalf("Contains(%016x) = %v, %v", k, ok, err)
+			}
 		}
 		bothWays(func(way string) {
-			seen := make([]bool, len(keys))
-			if err := inMemory.ContainsAll(keys, seen); err != nil || slices.Contains(seen, false) {
-				t.Fatalf("ContainsAll, %s: not all keys found, %v", way, err)
-			}
-		})
-		for _, k := range keys {
-			for _, r := range []*Reader{r, inMemory} {
-				if ok, err := r.Contains(k); !ok || err != nil {
-					t.Fatalf("Contains(%016x) = %v, %v", k, ok, err)
+			for name, f := range map[string]func([]uint64, []bool) error{"Mark": r.All().Mark, "ContainsAll": r.ContainsAll} {
+				seen := make([]bool, len(keys))
+				if err := f(keys, seen); err != nil || slices.Contains(seen, false) {
+					t.Fatalf("%s, %s: %v", name, way, err)
 				}
 			}
-		}
-		for name, f := range map[string]func([]uint64, []bool) error{
-			"Mark": r.All().Mark, "ContainsAll": r.ContainsAll, "ContainsAll in memory": inMemory.ContainsAll,
-		} {
-			seen := make([]bool, len(keys))
-			if err := f(keys, seen); err != nil || slices.Contains(seen, false) {
-				t.Fatalf("%s: %v", name, err)
-			}
-		}
+		})
 	})
 }
 

@@ -2,7 +2,6 @@ package fpfile
 
 import (
 	"cmp"
-	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -31,14 +30,11 @@ func (it *Iter) Mark(keys []uint64, seen []bool) error {
 }
 
 // ContainsAll sets seen[i] for each keys[i] that is in the file, and clears none.
-// Keys may come in any order. A file in memory (OpenBytes) is searched for
-// several keys at a time; of another each block is read once, several at a time.
+// Keys may come in any order. Each block that may hold one is read once, several at
+// a time.
 func (r *Reader) ContainsAll(keys []uint64, seen []bool) error {
 	if r.count == 0 {
 		return nil
-	}
-	if r.mem != nil {
-		return r.containsAllMem(keys, seen)
 	}
 	if r.all == nil {
 		r.all = &sorted{marker: marker{r: r}}
@@ -80,24 +76,6 @@ func (s *sorted) mark(keys []uint64, seen []bool) error {
 		seen[j] = seen[j] || s.seen[i]
 	}
 	return err
-}
-
-// AppendRange appends the fingerprints from lo to hi, both included, to dst.
-func (r *Reader) AppendRange(dst []uint64, lo, hi uint64) ([]uint64, error) {
-	it, err := r.Range(lo, hi)
-	if err != nil {
-		return dst, err
-	}
-	for {
-		keys, err := it.Block()
-		if err == io.EOF {
-			return dst, nil
-		}
-		if err != nil {
-			return dst, err
-		}
-		dst = append(dst, keys...)
-	}
 }
 
 // marker tests ascending keys in windows of the file: while one is searched, the
@@ -154,11 +132,7 @@ func (m *marker) mark(keys []uint64, seen []bool) error {
 			return m.search(now, keys, seen)
 		}
 		read := make(chan error, 1)
-		if m.r.mem != nil {
-			read <- nil
-		} else {
-			go func() { read <- then.read(m.r) }()
-		}
+		go func() { read <- then.read(m.r) }()
 		err = m.search(now, keys, seen)
 		if readErr := <-read; err == nil {
 			err = readErr
@@ -245,7 +219,7 @@ func (w *window) take(off int64, n, room int) (at int, ok bool) {
 
 // read reads the window, many extents at a time.
 func (w *window) read(r *Reader) error {
-	if r.mem != nil || len(w.reads) == 0 {
+	if len(w.reads) == 0 {
 		return nil
 	}
 	w.buf = grow(w.buf[:0], w.reads[len(w.reads)-1].end)
@@ -275,14 +249,7 @@ func (w *window) read(r *Reader) error {
 // search tests the keys of a window that has been read.
 func (m *marker) search(w *window, keys []uint64, seen []bool) error {
 	for _, h := range w.hits {
-		b := w.buf
-		if m.r.mem != nil {
-			off, n := m.r.geo.block(h.k)
-			b = m.r.mem.data[off : off+n]
-		} else {
-			b = b[h.at:h.end]
-		}
-		v, err := m.r.parse(h.k, h.first, b)
+		v, err := m.r.parse(h.k, h.first, w.buf[h.at:h.end])
 		if err != nil {
 			return err
 		}

@@ -67,58 +67,21 @@ func TestMark(t *testing.T) {
 				for i, j := range order {
 					mixed[i], answers[i] = probes[j], before[j]
 				}
-				inMemory, err := OpenBytes(encode(t, keys), "x.fps")
-				if err != nil {
-					t.Fatal(err)
-				}
 				bothWays(func(way string) {
-					for _, r := range []*Reader{r, inMemory} {
-						answers := slices.Clone(answers)
-						if err := r.ContainsAll(mixed, answers); err != nil {
-							t.Fatal(err)
+					answers := slices.Clone(answers)
+					if err := r.ContainsAll(mixed, answers); err != nil {
+						t.Fatal(err)
+					}
+					for i, j := range order {
+						if answers[i] != want[j] {
+							t.Fatalf("ContainsAll, %s: %016x is %v", way, mixed[i], answers[i])
 						}
-						for i, j := range order {
-							if answers[i] != want[j] {
-								t.Fatalf("ContainsAll, %s: %016x is %v", way, mixed[i], answers[i])
-							}
-							if got, err := r.Contains(mixed[i]); err != nil || (got || before[j]) != want[j] {
-								t.Fatalf("Contains(%016x), %s: %v, %v", mixed[i], way, got, err)
-							}
+						if got, err := r.Contains(mixed[i]); err != nil || (got || before[j]) != want[j] {
+							t.Fatalf("Contains(%016x), %s: %v, %v", mixed[i], way, got, err)
 						}
 					}
 				})
-				got = slices.Clone(before)
-				if err := inMemory.All().Mark(probes, got); err != nil || !slices.Equal(got, want) {
-					t.Fatalf("Mark in memory: %v", err)
-				}
 			})
-		}
-	}
-}
-
-func TestAppendRange(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(17, 18))
-	for name, keys := range shapes() {
-		r, err := open(encode(t, keys))
-		if err != nil {
-			t.Fatal(err)
-		}
-		probes := probesOf(keys, 1+len(keys)/20, rnd)
-		for range 50 {
-			lo, hi := probes[rnd.IntN(len(probes))], probes[rnd.IntN(len(probes))]
-			got, err := r.AppendRange([]uint64{7}, lo, hi)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := []uint64{7}
-			for _, k := range keys {
-				if lo <= k && k <= hi {
-					want = append(want, k)
-				}
-			}
-			if !slices.Equal(got, want) {
-				t.Fatalf("%s: AppendRange(%016x, %016x) gives %d keys, want %d", name, lo, hi, len(got)-1, len(want)-1)
-			}
 		}
 	}
 }
@@ -166,23 +129,8 @@ func TestFlipsOnEveryPath(t *testing.T) {
 		"Contains":    func(key uint64) error { _, err := r.Contains(key); return err },
 		"ContainsAll": func(key uint64) error { return r.ContainsAll([]uint64{key}, make([]bool, 1)) },
 		"Mark":        func(key uint64) error { return r.All().Mark([]uint64{key}, make([]bool, 1)) },
-		"AppendRange": func(key uint64) error { _, err := r.AppendRange(nil, key, key); return err },
-		"Seek":        func(key uint64) error { _, err := r.All().Seek(key); return err },
+		"Range":       func(key uint64) error { _, err := r.Range(key, key); return err },
 		"Check":       func(uint64) error { return r.Check(nil) },
-		"OpenBytes": func(key uint64) error {
-			r, err := OpenBytes(b, "x.fps")
-			if err == nil {
-				_, err = r.Contains(key)
-			}
-			return err
-		},
-		"OpenBytes, ContainsAll": func(key uint64) error {
-			r, err := OpenBytes(b, "x.fps")
-			if err == nil {
-				err = r.ContainsAll([]uint64{1, key}, make([]bool, 2))
-			}
-			return err
-		},
 	}
 	for range 300 {
 		key := keys[rnd.IntN(len(keys))]
@@ -254,30 +202,4 @@ func (c *lockedReader) ReadAt(b []byte, off int64) (int, error) {
 	c.most = max(c.most, len(b))
 	c.lock.Unlock()
 	return c.ReaderAt.ReadAt(b, off)
-}
-
-// TestLoad: a file that was loaded gives the same, and one cut short an error.
-func TestLoad(t *testing.T) {
-	for name, keys := range shapes() {
-		b := encode(t, keys)
-		r, err := open(b)
-		if err == nil {
-			err = r.Load()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := r.AppendRange(nil, 0, 1<<64-1)
-		if err != nil || !slices.Equal(got, keys) {
-			t.Errorf("%s: %d keys, %v, want %d", name, len(got), err, len(keys))
-		}
-		if r.Check(nil) != nil {
-			t.Errorf("%s: Check", name)
-		}
-		r, _ = open(b)
-		r.in = bytes.NewReader(b[:len(b)-1])
-		if err := r.Load(); !errors.Is(err, ErrTruncated) {
-			t.Errorf("%s, cut short after Open: %v", name, err)
-		}
-	}
 }

@@ -29,7 +29,6 @@ type Reader struct {
 	pages      map[int64][]uint64
 	point      []byte  // block buffer of Contains
 	aheadMax   int64   // slots that one read of an Iter fetches at most
-	mem        *memory // of OpenBytes
 	all        *sorted // of ContainsAll
 }
 
@@ -264,14 +263,6 @@ func (r *Reader) flawed(k int64, bad *flaw) error {
 // Contains reports whether key is in the file. It reads one block of at most
 // 8 KiB, and its index page if that is not in memory; order of calls is free.
 func (r *Reader) Contains(key uint64) (bool, error) {
-	if r.mem != nil {
-		return r.containsMem(key)
-	}
-	return r.containsFile(key)
-}
-
-// containsFile is Contains of a file that is not in memory.
-func (r *Reader) containsFile(key uint64) (bool, error) {
 	if key > r.last || r.count == 0 {
 		return false, nil
 	}
@@ -404,9 +395,6 @@ func (it *Iter) fits(k int64, keys []uint64) *flaw {
 // bytes returns the encoded block k.
 func (it *Iter) bytes(k int64) ([]byte, error) {
 	off, n := it.r.geo.block(k)
-	if it.r.mem != nil {
-		return it.r.mem.data[off : off+n], nil
-	}
 	if off < it.off || off+n > it.off+int64(len(it.buf)) {
 		if off != it.off+int64(len(it.buf)) {
 			it.ahead = 1 // a jump: the blocks between were not wanted
@@ -457,37 +445,6 @@ func (it *Iter) AppendBlock(dst []uint64) ([]uint64, error) {
 	dst = append(dst, it.keys...)
 	it.keys, it.space = nil, nil // the next blocks take no room here
 	return dst, nil
-}
-
-// Seek moves forward to the first fingerprint that is not below key, and reports
-// whether it is key; Next returns it. Blocks that lie between are not read. Keys
-// must not descend from call to call.
-func (it *Iter) Seek(key uint64) (bool, error) {
-	if key > it.hi {
-		it.keys, it.next = nil, it.r.geo.blocks
-		return false, nil
-	}
-	if n := len(it.keys); n == 0 || it.keys[n-1] < key {
-		it.keys = nil
-		k, err := it.r.find(key)
-		if err != nil {
-			return false, err
-		}
-		if k < it.next {
-			// The key lies between two blocks, or in the one that was read:
-			// it is in none, and the next block is not needed yet.
-			return false, nil
-		}
-		it.next = k
-		if err := it.load(); err != nil {
-			if err == io.EOF {
-				err = nil
-			}
-			return false, err
-		}
-	}
-	it.keys = it.keys[lowerFrom(it.keys, key):]
-	return len(it.keys) > 0 && it.keys[0] == key, nil
 }
 
 // upperFrom returns the number of values not above key. Like lowerFrom, it gallops.

@@ -9,27 +9,13 @@ import (
 	"mercator/pkg/fpset"
 )
 
-// SetFlags hold the flags of a command that asks a set of fingerprints for keys.
-type SetFlags struct {
-	Prefilter bool `help:"Keep filters of the set's smaller files in memory, an eighth of --memory at most. They spare reads where a set is asked again and again for keys most of which are not in it, as by mfpset mark and by murlset --mode online, and spare none in one pass; answers are the same."`
-}
-
-// SetOptions are those with which a set is opened.
-func (s *Std) SetOptions(f SetFlags) fpset.Options {
-	opt := fpset.Options{Workers: s.Threads()}
-	if f.Prefilter {
-		opt.Prefilter = s.MemoryLimit() / 8
-	}
-	return opt
-}
-
 // LoadSet opens the set of the kind in dir as it is now.
-func (s *Std) LoadSet(dir, kind string, f SetFlags) (fpset.Set, error) {
+func (s *Std) LoadSet(dir, kind string) (fpset.Set, error) {
 	st, err := s.openSet(dir, kind)
 	if err != nil {
 		return nil, err
 	}
-	return fpset.LoadCurrent(st, s.SetOptions(f))
+	return fpset.LoadCurrent(st, fpset.Options{Workers: s.Threads()})
 }
 
 func (s *Std) openSet(dir, kind string) (*store.Store, error) {
@@ -62,7 +48,7 @@ func (s *Std) StatSet(dir, kind string) error {
 
 // CheckSet is the verb check: it reads the whole set and verifies it.
 func (s *Std) CheckSet(dir, kind string) error {
-	set, err := s.LoadSet(dir, kind, SetFlags{})
+	set, err := s.LoadSet(dir, kind)
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,6 @@ type File struct {
 
 	Sets struct {
 		Polynomial string `toml:"polynomial" flag:"mckpt init --polynomial, murlset create --polynomial, mfpset create --polynomial" doc:"by which the sets of URLs and documents are made, for good: random, which nobody knows, or 16 hexadecimal digits" like:"\"911498ae0e66bad6\""`
-		Prefilter  bool   `toml:"prefilter" flag:"mfpset mark --prefilter, mfpset test --prefilter, murlset new --prefilter, murlset add --prefilter, murlset test --prefilter" doc:"filters in memory spare reads of the sets" like:"false"`
 		Mode       string `toml:"mode" flag:"murlset new --mode, murlset add --mode" doc:"URL-seen test: batch or online" like:"\"batch\""`
 		URLs       string `toml:"urls" flag:"murlset create --impl" doc:"implementation of the URL set, when the crawl is made: sorted or bloom" like:"\"sorted\""`
 		Content    string `toml:"content" flag:"mfpset create --impl" doc:"the same of the set of documents" like:"\"sorted\""`

@@ -55,7 +55,6 @@ func TestDamageIsMet(t *testing.T) {
 		"Sweep over another":        {false, func(s Set) error { return s.Sweep(30000).Mark(low, make([]bool, len(low))) }},
 		"Sweep by points":           {true, func(s Set) error { return s.Sweep(1).Mark(middle, make([]bool, len(middle))) }},
 		"Check":                     {true, func(s Set) error { return s.Check(nil) }},
-		"a filter of the run":       {true, func(s Set) error { _, err := filterOf(s.(*runs).list[1].Reader); return err }},
 		"a change that merges it":   {true, func(s Set) error { return extendBy(t, st, s, 7) }},
 		"a change that leaves it":   {false, func(s Set) error { return extendBy(t, st, s, 1) }},
 		"the union, as for a merge": {true, func(s Set) error { return drain(s) }},

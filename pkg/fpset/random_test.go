@@ -29,7 +29,7 @@ type config struct {
 func randomConfig(rnd *rand.Rand) config {
 	pick := func(v ...int64) int64 { return v[rnd.IntN(len(v))] }
 	return config{
-		opt:   Options{Workers: 1 + rnd.IntN(3), Prefilter: pick(0, 64, 3000, 1<<20)},
+		opt:   Options{Workers: 1 + rnd.IntN(3)},
 		mem:   pick(0, 100_000, 1<<20),
 		micro: int(pick(1, 2, 37, 1000, 8192)),
 	}

@@ -49,9 +49,6 @@ type run struct {
 	file  *counted
 	*fpfile.Reader
 	iter *fpfile.Iter // of the sweep; made by the first
-
-	mayFilter bool    // whether a filter has its share of the memory
-	filter    *filter // nil: none yet
 }
 
 // counted is a file that counts its reads.
@@ -80,15 +77,6 @@ func openRuns(st *store.Store, m *store.Manifest, poly uint64, opt Options) (*ru
 			return nil, errors.Join(err, s.Close())
 		}
 		s.list = append(s.list, r)
-	}
-	// The newest runs are the smallest as a rule: their filters spare the most
-	// reads for their memory.
-	left := opt.Prefilter
-	for _, r := range slices.Backward(s.list) {
-		if n := filterBytes(r.Count()); n <= left {
-			r.mayFilter = true
-			left -= n
-		}
 	}
 	return s, nil
 }
@@ -193,7 +181,7 @@ func (s *runs) Reads() (tests, reads, bytes uint64) {
 func (s *runs) ContainsAll(keys []uint64, seen []bool) error {
 	s.tests += uint64(len(keys))
 	for _, r := range s.list {
-		if err := s.ask(r, keys, seen, r.ContainsAll); err != nil {
+		if err := s.ask(keys, seen, r.ContainsAll); err != nil {
 			return err
 		}
 	}
@@ -228,27 +216,16 @@ type runSweep struct {
 
 func (w *runSweep) Mark(keys []uint64, seen []bool) error {
 	w.set.tests += uint64(len(keys))
-	for i, r := range w.set.list {
-		if err := w.set.ask(r, keys, seen, w.asks[i]); err != nil {
+	for _, ask := range w.asks {
+		if err := w.set.ask(keys, seen, ask); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// filterAfter is when a run gets its filter: when so many times its own size was
-// read of it. A batch that is asked for in one pass thus makes none, since that
-// would cost a pass of its own.
-const filterAfter = 2
-
-// ask asks r for the keys that are not seen yet, since no key is in two runs, and
-// that its filter lets through.
-func (s *runs) ask(r *run, keys []uint64, seen []bool, ask question) (err error) {
-	if r.mayFilter && r.filter == nil && r.file.bytes.Load() >= filterAfter*uint64(r.entry.Length) {
-		if r.filter, err = filterOf(r.Reader); err != nil {
-			return err
-		}
-	}
+// ask asks one run for the keys that are not seen yet, since no key is in two runs.
+func (s *runs) ask(keys []uint64, seen []bool, ask question) error {
 	s.keys = slices.Grow(s.keys[:0], len(keys))[:len(keys)]
 	n := 0
 	for i, k := range keys {
@@ -258,9 +235,6 @@ func (s *runs) ask(r *run, keys []uint64, seen []bool, ask question) (err error)
 		}
 	}
 	picked := s.keys[:n]
-	if r.filter != nil {
-		picked = r.filter.pass(picked)
-	}
 	if len(picked) == len(keys) {
 		return ask(keys, seen)
 	}

@@ -110,8 +110,7 @@ func CreateKind(dir, kind string, with CreateOptions, opt store.Options) error {
 
 // Options of a set that is opened.
 type Options struct {
-	Workers   int   // goroutines that merge runs; 1 unless set
-	Prefilter int64 // bytes for filters that spare reads; 0: none
+	Workers int // goroutines that merge runs; 1 unless set
 }
 
 // Load opens the set that a manifest of the store describes (Tx.Base within a
