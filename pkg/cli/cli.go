@@ -209,10 +209,11 @@ func (s *Std) run(kctx *kong.Context) int {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	sig := make(chan os.Signal, 2)
-	for _, one := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
-		if !signal.Ignored(one) { // by nohup, or by the shell for a job in the background
-			signal.Notify(sig, one)
-		}
+	// A shell without job control starts what a script runs in the background with SIGINT
+	// ignored. Who sends it to such a command means it.
+	signal.Notify(sig, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // by nohup
+		signal.Notify(sig, syscall.SIGHUP)
 	}
 	defer signal.Stop(sig)
 
@@ -250,9 +251,6 @@ func (s *Std) run(kctx *kong.Context) int {
 	if out, ok := s.Out.(*stdout); ok {
 		if err == nil {
 			err = out.failed()
-		}
-		if out.lost() {
-			s.Warn("standard output is closed, or /dev/null opened for reading too: what was written there is lost")
 		}
 	}
 	for _, werr := range []error{s.writeStats(started, err), s.writeProfile()} {
