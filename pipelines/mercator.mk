@@ -29,11 +29,12 @@
 #   CHECKPOINT_INTERVAL  least time between two checkpoints that are kept
 #            [its checkpoint_interval, or 0s: keep all]
 # Flags for one command each, passed on as they are:
-#   INIT_FLAGS SEED_FLAGS NEXT_FLAGS RESOLVE_FLAGS FETCH_FLAGS MARK_FLAGS
+#   INIT_FLAGS SEED_FLAGS [--strict: a bad line of SEEDS is an error] NEXT_FLAGS RESOLVE_FLAGS FETCH_FLAGS MARK_FLAGS
 #   EXTRACT_FLAGS NEW_FLAGS UPDATE_FLAGS COMMIT_FLAGS
 
 CRAWL   ?= crawl
 SEEDS   ?=
+SEED_FLAGS ?= --strict
 CONFIG  ?=
 CONTACT ?=
 ROUNDS  ?=
@@ -53,37 +54,41 @@ export BIN
 Q := $(if $(V),,@)
 Z := arrows.zst
 
-POLICY_OF = $(BIN)mfrontier stat $(CRAWL)/frontier | sed -n 's/^policy  *//p'
-
+# One driver at a time: a make that was killed may have left commands behind.
 .PHONY: crawl
-crawl: seeded
-	@n=$$($(dir $(THIS))stale.sh $(CRAWL)) || exit; \
-	[ -z '$(POLICY)' ] || [ "$$($(POLICY_OF))" = '$(POLICY)' ] || { \
-	  echo "mercator.mk: $(CRAWL) is a crawl of policy $$($(POLICY_OF)), for good: for POLICY=$(POLICY) name another folder with CRAWL=" >&2; exit 2; }; \
+crawl: $(CRAWL)/CURRENT
+	@$(BIN)mckpt hold $(CRAWL) $(MAKE) -f $(THIS) rounds
+
+.PHONY: rounds
+rounds: seeded
+	@n=$$($(dir $(THIS))stale.sh $(CRAWL)) && policy=$$($(BIN)mckpt show $(CRAWL) --param frontier.policy) || exit; \
+	[ -z '$(POLICY)' ] || [ "$$policy" = '$(POLICY)' ] || { \
+	  echo "mercator.mk: $(CRAWL) is a crawl of policy $$policy, for good: for POLICY=$(POLICY) name another folder with CRAWL=" >&2; exit 2; }; \
 	rounds='$(ROUNDS)'; [ -n "$$rounds" ] || rounds=$$($(BIN)mckpt show $(CRAWL) --setting rounds) || exit; \
-	if [ "$${rounds:-0}" -eq 0 ] && [ "$$($(POLICY_OF))" = walk ]; then \
+	if [ "$${rounds:-0}" -eq 0 ] && [ "$$policy" = walk ]; then \
 	  echo 'mercator.mk: a walk has no end: say how many rounds, ROUNDS=50, or rounds in crawl.toml' >&2; exit 2; fi; \
 	while [ "$${rounds:-0}" -eq 0 ] || [ $$n -le $$rounds ]; do \
 	  if $(BIN)mfrontier stat --empty $(CRAWL)/frontier; then \
 	    echo "mercator.mk: the frontier is empty after round $$((n - 1))"; exit 0; \
-	  else [ $$? -eq 6 ] || exit 1; fi; \
+	  else s=$$?; [ $$s -eq 6 ] || exit $$s; fi; \
 	  $(MAKE) -f $(THIS) round R=$$n || exit; \
 	  n=$$((n + 1)); \
 	done; echo "mercator.mk: stopped after round $$((n - 1))"
 
-# The crawl folder, its stores, and the seeds in the frontier: checkpoint 1.
+# The seeds in the frontier: checkpoint 1.
 .PHONY: seeded
-seeded: $(CRAWL)/CURRENT
-	@if [ "$$($(BIN)mckpt show --next-round $(CRAWL))" = 0 ]; then \
-	  seeds='$(SEEDS)'; [ -n "$$seeds" ] || seeds=$$($(BIN)mckpt show $(CRAWL) --setting seeds) || exit; \
-	  [ -n "$$seeds" ] || { echo 'mercator.mk: name a file of seed URLs: SEEDS=seeds.txt, or seeds in crawl.toml' >&2; exit 2; }; \
-	  mkdir -p $(CRAWL)/rounds/seed && \
-	  $(BIN)murlset new $(CRAWL)/urls --txn seed --text $(SEED_FLAGS) $$seeds -o $(CRAWL)/rounds/seed/new.$(Z) && \
-	  $(BIN)mfrontier add $(CRAWL)/frontier --txn seed $(CRAWL)/rounds/seed/new.$(Z) && \
-	  $(BIN)mckpt commit --quiet $(CRAWL) --txn seed; \
-	fi
+seeded:
+	@n=$$($(BIN)mckpt show --next-round $(CRAWL)) || exit; [ "$$n" = 0 ] || exit 0; \
+	seeds='$(SEEDS)'; [ -n "$$seeds" ] || seeds=$$($(BIN)mckpt show $(CRAWL) --setting seeds) || exit; \
+	[ -n "$$seeds" ] || { echo 'mercator.mk: name a file of seed URLs: SEEDS=seeds.txt, or seeds in crawl.toml' >&2; exit 2; }; \
+	mkdir -p $(CRAWL)/rounds/seed && \
+	$(BIN)murlset new $(CRAWL)/urls --txn seed --text $(SEED_FLAGS) $$seeds -o $(CRAWL)/rounds/seed/new.$(Z) && \
+	$(BIN)mfrontier add $(CRAWL)/frontier --txn seed $(CRAWL)/rounds/seed/new.$(Z) && \
+	$(BIN)mckpt commit --quiet $(CRAWL) --txn seed
 
+# The crawl folder and its stores.
 $(CRAWL)/CURRENT:
+	@for f in $(SEEDS); do [ "$$f" = - ] || [ -r "$$f" ] || { echo "mercator.mk: $$f: no file of seed URLs here" >&2; exit 2; }; done
 	$(Q)$(BIN)mckpt init $(CRAWL) $(CONFIG:%=--config %) $(POLICY:%=--policy %) $(INIT_FLAGS)
 
 # --- one round, R ---------------------------------------------------------
@@ -93,11 +98,13 @@ T := --txn r$(R)
 
 .PHONY: round
 round:
-	@mkdir -p $(D); $(BIN)mckpt show --epoch $(CRAWL) > $(D)/epoch
-	@env | grep -E '^(BATCH|(NEXT|MARK|EXTRACT|NEW|UPDATE)_FLAGS)=' > $(D)/flags || true
-	@$(MAKE) -f $(THIS) $(D)/updated R=$(R)
+	@mkdir -p $(D) && $(BIN)mckpt show --epoch $(CRAWL) > $(D)/epoch && \
+	for name in BATCH NEXT_FLAGS MARK_FLAGS EXTRACT_FLAGS NEW_FLAGS UPDATE_FLAGS; do \
+	  eval "value=\$$$$name"; [ -z "$$value" ] || printf '%s=%s\n' "$$name" "$$value"; done > $(D)/flags && \
+	policy=$$($(BIN)mckpt show $(CRAWL) --param frontier.policy) && modules=$$($(BIN)mckpt show $(CRAWL) --setting extract.modules) && \
+	$(MAKE) -f $(THIS) $(D)/updated R=$(R) CRAWL_POLICY="$$policy" CRAWL_MODULES="$${modules:+1}"
 	$(Q)$(BIN)mckpt commit --quiet $(CRAWL) $(T) $(CHECKPOINT_INTERVAL:%=--interval %) $(COMMIT_FLAGS)
-	@$(BIN)mfrontier stat $(CRAWL)/frontier | \
+	@totals=$$($(BIN)mfrontier stat $(CRAWL)/frontier) || exit; echo "$$totals" | \
 	  awk '/^pending/ { waiting = $$2 } /^finished/ { done = $$2 } END { printf "r$(R): %d URLs finished, %d waiting\n", done, waiting }'
 
 $(D)/batch.$(Z):
@@ -113,8 +120,8 @@ $(D)/marked.$(Z): $(D)/fetched.$(Z)
 	$(Q)$(BIN)mfpset mark $(CRAWL)/content $(T) $(MARK_FLAGS) $< -o $@
 
 # What became of the batch, and what mfrontier update reads of what was found.
-ifneq ($(R),)
-ifeq ($(shell $(POLICY_OF)),walk)
+ifneq ($(CRAWL_POLICY),)
+ifeq ($(CRAWL_POLICY),walk)
 OUTCOMES := $(D)/fetched.$(Z)
 FOUND := $(D)/links.$(Z)
 else
@@ -122,10 +129,9 @@ OUTCOMES := $(D)/marked.$(Z)
 FOUND := $(D)/new.$(Z)
 LINKS := --links $(D)/links.$(Z)
 endif
-endif
 
 # What the processing modules of crawl.toml find is kept beside the links.
-MODULES = $(if $(shell $(BIN)mckpt show $(CRAWL) --setting extract.modules),--modules $(D)/modules.$(Z))
+MODULES = $(CRAWL_MODULES:%=--modules $(D)/modules.$(Z))
 
 $(D)/links.$(Z): $(OUTCOMES)
 	$(Q)$(BIN)mextract --warc $(CRAWL)/fetch $(T) $(MODULES) $(EXTRACT_FLAGS) $< -o $@
@@ -136,3 +142,4 @@ $(D)/new.$(Z): $(D)/links.$(Z)
 $(D)/updated: $(FOUND)
 	$(Q)$(BIN)mfrontier update $(CRAWL)/frontier $(T) $(UPDATE_FLAGS) $< --outcomes $(OUTCOMES) $(LINKS)
 	@touch $@
+endif

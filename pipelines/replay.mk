@@ -54,7 +54,8 @@ replay: $(REPLAY)/seed.same
 	  $(MAKE) -f $(THIS) round R=r$$n || exit; \
 	  n=$$((n + 1)); \
 	done; \
-	if [ $(ROUNDS) -eq 0 ] && $(BIN)mckpt show $(CRAWL) | grep -q '^open round  *none'; then \
+	state=$$($(BIN)mckpt show $(CRAWL)) || exit; \
+	if [ $(ROUNDS) -eq 0 ] && echo "$$state" | grep -q '^open round  *none'; then \
 	  for m in $(CRAWL)/modules/*/; do [ -d "$$m" ] || continue; m=$${m%/}; \
 	    t=$$(mktemp -d) && $(BIN)mextract state $$m > $$t/saved && $(BIN)mextract state $(REPLAY)/modules/$${m##*/} > $$t/replayed && cmp $$t/saved $$t/replayed || \
 	      { rm -rf "$$t"; echo "replay.mk: the state of $(REPLAY)/modules/$${m##*/} is not that of $$m" >&2; exit 1; }; \
@@ -72,9 +73,9 @@ $(REPLAY)/CURRENT:
 	  case $$d in ..|../*) continue ;; esac; \
 	  echo "$$files" | while IFS= read -r x; do case $$x in /*) ;; *) \
 	    mkdir -p "$$(dirname "$(REPLAY)/$$d/$$x")" && cp "$(CRAWL)/$$d/$$x" "$(REPLAY)/$$d/$$x" || exit ;; esac; done || exit; done
-	@p=$$($(BIN)murlset stat $(CRAWL)/urls | sed -n 's/.*"polynomial": "\([0-9a-f]*\)".*/\1/p') && \
-	o=$$($(BIN)mfrontier stat --json $(CRAWL)/frontier | sed -n 's/.*"policy": "\([a-z]*\)".*/\1/p') && \
-	b=$$($(BIN)mfrontier stat --json $(CRAWL)/frontier | sed -n 's/.*"back_queues": "\([0-9CK]*\)".*/\1/p') && \
+	@p=$$($(BIN)mckpt show $(CRAWL) --param urls.polynomial) && \
+	o=$$($(BIN)mckpt show $(CRAWL) --param frontier.policy) && \
+	b=$$($(BIN)mckpt show $(CRAWL) --param frontier.back_queues) && \
 	$(BIN)mckpt init --quiet $(REPLAY) --config $(CRAWL)/crawl.toml --polynomial $$p --policy $$o --back-queues $${b:-0}
 
 # $(call same,FILE,STAGE): the rows of FILE are those that the crawl saved. A crawl
@@ -116,7 +117,10 @@ T := --txn $(R)
 -include $(FROM)/flags
 
 # A walk goes by both seen-tests.
-POLICY := $(shell $(BIN)mfrontier stat $(CRAWL)/frontier | sed -n 's/^policy  *//p')
+POLICY := $(shell $(BIN)mckpt show $(CRAWL) --param frontier.policy)
+ifeq ($(POLICY),)
+$(error replay.mk: the policy of $(CRAWL) cannot be read)
+endif
 WALK := $(filter walk,$(POLICY))
 OUTCOMES := $(if $(WALK),fetched,marked)
 FOUND := $(if $(WALK),links,new)
@@ -126,9 +130,7 @@ FOUND := $(if $(WALK),links,new)
 # parked, or a batch has a time, URLs are passed over too, and the number asked for counts; policy revisit
 # keeps it, to know what rounds have room for.
 SHARES := $(findstring --per-,$(NEXT_FLAGS))$(findstring --for,$(NEXT_FLAGS))$(findstring --dead-after,$(UPDATE_FLAGS))$(shell grep -E '^ *(per_host|per_domain|for|dead_after)' $(CRAWL)/crawl.toml)$(filter opic revisit,$(POLICY))
-ROWS = $$($(BIN)mcat --format tsv --columns role $(FROM)/$(OUTCOMES).$(Z) | grep -c '^page')
-SIZE = $(if $(SHARES),$(BATCH:%=-n %),-n $(ROWS))
-NOW  = --now "$$($(BIN)mcat --trailer $(FROM)/$(OUTCOMES).$(Z) | sed -n 's/.*"now":"\([^"]*\)".*/\1/p')"
+SIZE = $(if $(SHARES),$(BATCH:%=-n %),-n $$rows)
 endif
 
 .PHONY: round
@@ -139,7 +141,9 @@ round: $(D)/$(FOUND).same
 $(D)/batch.same:
 	@for f in $(OUTCOMES) links; do [ -e $(FROM)/$$f.$(Z) ] || { echo "replay.mk: round $(R): no $(FROM)/$$f.$(Z)" >&2; exit 1; }; done
 	@mkdir -p $(D)
-	$(BIN)mfrontier next $Q $(REPLAY)/frontier $(T) $(SIZE) $(NOW) $(NEXT_FLAGS) -o $(D)/batch.$(Z)
+	roles=$$($(BIN)mcat --format tsv --columns role $(FROM)/$(OUTCOMES).$(Z)) && rows=$$(echo "$$roles" | awk '/^page/ { n++ } END { print n + 0 }') && \
+	trailer=$$($(BIN)mcat --trailer $(FROM)/$(OUTCOMES).$(Z)) && now=$$(echo "$$trailer" | sed -n 's/.*"now":"\([^"]*\)".*/\1/p') && \
+	$(BIN)mfrontier next $Q $(REPLAY)/frontier $(T) $(SIZE) --now "$$now" $(NEXT_FLAGS) -o $(D)/batch.$(Z)
 	$(call same,batch,mfrontier next)
 	@touch $@
 

@@ -13,31 +13,38 @@ rounds=$1/rounds
 epoch=$("${BIN}mckpt" show --epoch "$1")
 next=$("${BIN}mckpt" show --next-round "$1")
 
+made_in() { # FOLDER UNKNOWN: prints the epoch in which its files were made
+  e=
+  if [ -e "$1/epoch" ]; then read -r e < "$1/epoch" || true; fi
+  echo "${e:-$2}"
+}
+
 aside() { # FOLDER
-  to=$rounds/undone/${1##*/}.$(cat "$1/epoch" 2> /dev/null || echo unknown)
+  to=$rounds/undone/${1##*/}.$(made_in "$1" unknown)
   rm -rf "$to" # files of the same round and epoch, which it made again
   mkdir -p "$rounds/undone" && mv "$1" "$to"
 }
 
 for d in "$rounds"/r[0-9]*; do
   n=${d##*/r}
-  if [ -d "$d" ] && [ "$n" -ge "$next" ] && [ "$(cat "$d/epoch" 2> /dev/null)" != "$epoch" ]; then
+  if [ -d "$d" ] && [ "$n" -ge "$next" ] && [ "$(made_in "$d" unknown)" != "$epoch" ]; then
     aside "$d"
   fi
 done
 
 # The rounds closed by the checkpoints from which the crawl goes on, and their epochs.
-"${BIN}mckpt" list "$1" | awk '
+list=$("${BIN}mckpt" list "$1")
+closed=$(echo "$list" | awk '
   { if ($1 == "*") { at = $2; sub(/^\* */, "") } round[$1] = $2; after[$1] = $4; epoch[$1] = $5 }
-  END { for (; at > 0 && at in round; at = after[at]) if (round[at] ~ /^r[0-9]+$/) print round[at], epoch[at] }' |
-  while read -r r e; do
-    d=$rounds/$r
-    if [ "$(cat "$d/epoch" 2> /dev/null || echo "$e")" != "$e" ]; then
-      aside "$d"
-    fi
-    if [ ! -e "$d" ] && [ -d "$rounds/undone/$r.$e" ]; then
-      mv "$rounds/undone/$r.$e" "$d"
-    fi
-  done
+  END { for (; at > 0 && at in round; at = after[at]) if (round[at] ~ /^r[0-9]+$/) print round[at], epoch[at] }')
+echo "$closed" | while read -r r e; do
+  d=$rounds/$r
+  if [ -n "$r" ] && [ "$(made_in "$d" "$e")" != "$e" ]; then
+    aside "$d"
+  fi
+  if [ -n "$r" ] && [ ! -e "$d" ] && [ -d "$rounds/undone/$r.$e" ]; then
+    mv "$rounds/undone/$r.$e" "$d"
+  fi
+done
 
 echo "$next"

@@ -5,8 +5,9 @@
 #
 # Runs rounds until the frontier is empty or ROUNDS is reached (ROUNDS=1: one).
 # Interrupt or kill it, or any command of it, at any moment; the same command
-# again goes on where it was. No pipefail is needed: a stage that dies leaves the
-# stream without its trailer, so the last stage of the pipe does not commit.
+# again goes on where it was, once what it left running has ended. No pipefail is
+# needed: a stage that dies leaves the stream without its trailer, so the last
+# stage of the pipe does not commit.
 #
 # A walk (POLICY=walk) goes by both seen-tests, and needs ROUNDS, as in mercator.mk;
 # a crawl of policy revisit goes on without it until it is interrupted.
@@ -15,12 +16,18 @@
 # crawl.toml: CRAWL SEEDS CONFIG CONTACT ROUNDS BATCH POLICY BIN
 # CHECKPOINT_INTERVAL, and the same *_FLAGS.
 set -u
-here=$(cd "$(dirname "$0")" && pwd)
 : "${CRAWL:=crawl}" "${SEEDS:=}" "${CONFIG:=}" "${CONTACT:=}" "${ROUNDS:=}" "${BATCH:=}" "${POLICY:=}" "${BIN:=}"
 export BIN
 : "${CHECKPOINT_INTERVAL:=}"
-: "${INIT_FLAGS:=}" "${SEED_FLAGS:=}" "${NEXT_FLAGS:=}" "${RESOLVE_FLAGS:=}" "${FETCH_FLAGS:=}" "${MARK_FLAGS:=}"
+: "${INIT_FLAGS:=}" "${SEED_FLAGS=--strict}" "${NEXT_FLAGS:=}" "${RESOLVE_FLAGS:=}" "${FETCH_FLAGS:=}" "${MARK_FLAGS:=}"
 : "${EXTRACT_FLAGS:=}" "${NEW_FLAGS:=}" "${UPDATE_FLAGS:=}" "${COMMIT_FLAGS:=}"
+
+# A command that was killed says nothing itself.
+fail() {
+  echo "stream.sh: $1 failed (exit status $2)" >&2
+  exit "$2"
+}
+show() { "${BIN}mckpt" show "$CRAWL" "$@"; }
 
 # The *_FLAGS are lists of words, and are split as such on purpose.
 # shellcheck disable=SC2086
@@ -47,9 +54,12 @@ links() {
 # shellcheck disable=SC2086
 round() {
   d=$CRAWL/rounds/$1
-  mkdir -p "$d" && "${BIN}mckpt" show --epoch "$CRAWL" > "$d/epoch" || return
-  env | grep -E '^(BATCH|(NEXT|MARK|EXTRACT|NEW|UPDATE)_FLAGS)=' > "$d/flags" # for replay.mk
-  modules=$("${BIN}mckpt" show "$CRAWL" --setting extract.modules) || return
+  mkdir -p "$d" && show --epoch > "$d/epoch" || return
+  for name in BATCH NEXT_FLAGS MARK_FLAGS EXTRACT_FLAGS NEW_FLAGS UPDATE_FLAGS; do # for replay.mk
+    eval "value=\$$name"
+    [ -z "$value" ] || printf '%s=%s\n' "$name" "$value"
+  done > "$d/flags" || return
+  modules=$(show --setting extract.modules) || return
   if [ "$policy" = walk ]; then
     contact "$1" --copy "$d/fetched.arrows.zst" |
       links "$1" |
@@ -63,28 +73,34 @@ round() {
         --outcomes "$d/marked.arrows.zst" --links "$d/links.arrows.zst"
   fi &&
     "${BIN}mckpt" commit --quiet "$CRAWL" --txn "$1" ${CHECKPOINT_INTERVAL:+--interval "$CHECKPOINT_INTERVAL"} $COMMIT_FLAGS &&
-    "${BIN}mfrontier" stat "$CRAWL/frontier" |
+    totals=$("${BIN}mfrontier" stat "$CRAWL/frontier") || return
+  echo "$totals" |
     awk -v r="$1" '/^pending/ { waiting = $2 } /^finished/ { done = $2 } END { printf "%s: %d URLs finished, %d waiting\n", r, done, waiting }'
 }
 
-if [ ! -e "$CRAWL/CURRENT" ]; then
-  # shellcheck disable=SC2086
-  "${BIN}mckpt" init "$CRAWL" ${CONFIG:+--config "$CONFIG"} ${POLICY:+--policy "$POLICY"} $INIT_FLAGS || exit
+if [ "${1:-}" != held ]; then # no other driver of this crawl may run, nor what one has left
+  if [ ! -e "$CRAWL/CURRENT" ]; then
+    for file in $SEEDS; do
+      [ "$file" = - ] || [ -r "$file" ] || { echo "stream.sh: $file: no file of seed URLs here" >&2; exit 2; }
+    done
+    # shellcheck disable=SC2086
+    "${BIN}mckpt" init "$CRAWL" ${CONFIG:+--config "$CONFIG"} ${POLICY:+--policy "$POLICY"} $INIT_FLAGS || fail "mckpt init" $?
+  fi
+  exec "${BIN}mckpt" hold "$CRAWL" sh "$0" held
 fi
-policy=$("${BIN}mfrontier" stat "$CRAWL/frontier" | sed -n 's/^policy  *//p')
+policy=$(show --param frontier.policy) || fail "mckpt show" $?
 [ -z "$POLICY" ] || [ "$policy" = "$POLICY" ] || {
   echo "stream.sh: $CRAWL is a crawl of policy $policy, for good: for POLICY=$POLICY name another folder with CRAWL=" >&2
   exit 2
 }
-n=$("${BIN}mckpt" show --next-round "$CRAWL") || exit
+n=$(show --next-round) || fail "mckpt show" $?
 if [ "$n" = 0 ]; then
-  : "${SEEDS:=$("${BIN}mckpt" show "$CRAWL" --setting seeds)}"
+  [ -n "$SEEDS" ] || SEEDS=$(show --setting seeds) || fail "mckpt show" $?
   [ -n "$SEEDS" ] || { echo 'stream.sh: name a file of seed URLs: SEEDS=seeds.txt, or seeds in crawl.toml' >&2; exit 2; }
-  seed || exit
+  seed || fail "putting the seeds in" $?
 fi
-n=$("$here/stale.sh" "$CRAWL") || exit
-: "${ROUNDS:=$("${BIN}mckpt" show "$CRAWL" --setting rounds)}"
-policy=$("${BIN}mfrontier" stat "$CRAWL/frontier" | sed -n 's/^policy  *//p')
+n=$("$(dirname "$0")/stale.sh" "$CRAWL") || fail stale.sh $?
+[ -n "$ROUNDS" ] || ROUNDS=$(show --setting rounds) || fail "mckpt show" $?
 if [ "${ROUNDS:=0}" -eq 0 ] && [ "$policy" = walk ]; then
   echo 'stream.sh: a walk has no end: say how many rounds, ROUNDS=50, or rounds in crawl.toml' >&2
   exit 2
@@ -94,9 +110,9 @@ while [ "$ROUNDS" -eq 0 ] || [ "$n" -le "$ROUNDS" ]; do
   case $? in
     0) echo "stream.sh: the frontier is empty after round $((n - 1))"; exit 0 ;;
     6) ;;
-    *) exit 1 ;;
+    *) fail "mfrontier stat" $? ;;
   esac
-  round "r$n" || exit
+  round "r$n" || fail "round r$n" $?
   n=$((n + 1))
 done
 echo "stream.sh: stopped after round $((n - 1))"

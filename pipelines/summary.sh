@@ -1,16 +1,17 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # Prints what a crawl did, from its records.
 #
 #   summary.sh CRAWL [SECONDS]
 #
 # SECONDS is how long it took, for the rate; left out, the rate is too.
-set -eu
+set -euo pipefail
 : "${BIN:=}"
 crawl=$1
 seconds=${2:-0}
+policy=$("${BIN}mckpt" show "$crawl" --param frontier.policy)
 set -- "$crawl"/rounds/r*/marked.arrows.zst
 what='URLs finished'
-! "${BIN}mfrontier" stat "$crawl/frontier" | grep -q '^policy  *revisit$' || what=visits
+[ "$policy" != revisit ] || what=visits
 [ -e "$1" ] || { what=visits; set -- "$crawl"/rounds/r*/fetched.arrows.zst; } # a walk
 [ -e "$1" ] || { echo "summary.sh: $crawl: no finished round" >&2; exit 1; }
 first=$1
@@ -28,7 +29,7 @@ echo
       printf "%9d %s on %d hosts in %d rounds\n", urls, what, nh, rounds
       printf "%9d replies, %d of them 2xx, %d duplicates; %d robots.txt contacts; %.1f MB of bodies\n", pages, ok, dup, robots, bytes / 1e6
       if (seconds > 0) printf "%9.0f replies/s over %d s, all stages\n", pages / seconds, seconds
-      if (pages == 0) { print "No page was fetched. These outcomes are final: change the settings, and begin anew with another CRAWL=."; for (i = 0; i < why; i++) print "          " reason[i] }
+      if (pages == 0) { print "No page was fetched:"; for (i = 0; i < why; i++) print "          " reason[i] }
       for (o in outcome) if (o != "fetched") printf "%9d %s\n", outcome[o], o | "sort -rn"
     }'
 echo "Drops by reason:"

@@ -32,6 +32,7 @@ type grammar struct {
 	Verify  verifyCmd  `cmd:"" help:"Check every file and all books; exit 6 if one is wrong."`
 	Restore restoreCmd `cmd:"" help:"Go back to a checkpoint."`
 	GC      gcCmd      `cmd:"" name:"gc" help:"Forget old checkpoints and delete what none needs."`
+	Hold    holdCmd    `cmd:"" help:"Run a program that drives the crawl, such as make, while no other does."`
 }
 
 type lockFlag struct {
@@ -284,6 +285,7 @@ type showCmd struct {
 	NextRound bool    `xor:"what" help:"Print only the number of the next round: N+1 after round rN, 1 after the seeds, 0 before."`
 	Epoch     bool    `xor:"what" help:"Print only the epoch, which abandon and restore raise."`
 	Setting   string  `xor:"what" placeholder:"KEY" help:"Print only the values of this setting of crawl.toml, such as seeds or politeness.min_delay, one a line; nothing where it is not set."`
+	Param     string  `xor:"what" placeholder:"STORE.NAME" help:"Print only this parameter with which a store was made, such as frontier.policy or urls.polynomial; an empty line where it has none of that name."`
 }
 
 // Help is printed by mckpt show --help.
@@ -297,7 +299,8 @@ generations in that checkpoint, and the round's books, stage by stage.
 
   mckpt show crawl
   mckpt show crawl 12 --json | jq .ledger.stages
-  mckpt show crawl --setting seeds`
+  mckpt show crawl --setting seeds
+  mckpt show crawl --param frontier.policy`
 }
 
 func (c *showCmd) Run(std *cli.Std) error {
@@ -320,6 +323,9 @@ func (c *showCmd) Run(std *cli.Std) error {
 	}
 	if c.Setting != "" {
 		return c.setting(std)
+	}
+	if c.Param != "" {
+		return c.param(std, crawl)
 	}
 	if !c.Epoch && !c.JSON { // those who go on with the crawl ask for the round
 		if err := warnOfFixed(std, c.Crawl); err != nil {
@@ -375,6 +381,28 @@ func (c *showCmd) setting(std *cli.Std) error {
 		}
 	}
 	return nil
+}
+
+func (c *showCmd) param(std *cli.Std, crawl *store.Crawl) error {
+	name, param, _ := strings.Cut(c.Param, ".")
+	stores, err := crawl.Stores()
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, s := range stores {
+		if s.Name() != name {
+			names = append(names, s.Name())
+			continue
+		}
+		m, err := s.Current()
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(std.Out, m.Params[param])
+		return err
+	}
+	return &fault.Error{Class: fault.Usage, Place: "--param", Found: fmt.Sprintf("%q", c.Param), Want: "STORE.NAME; the stores are " + strings.Join(names, ", ")}
 }
 
 func orNone(s string) string {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -175,6 +176,17 @@ func (c *Crawl) locked(ctx context.Context, what string, f func(current) error) 
 		return err
 	}
 	return f(cur)
+}
+
+// Hold takes the lock of the crawl's driver, which says who runs its rounds, waiting at
+// most wait: then fault.Busy, naming the holder. Changes of the crawl and of stores do not
+// need it. The lock goes with the last process that inherited the file.
+func (c *Crawl) Hold(ctx context.Context, what string, wait time.Duration) (*os.File, error) {
+	lock, err := acquire(ctx, durable.OS, c.path(DriverFile), what, wait)
+	if err != nil {
+		return nil, err
+	}
+	return lock.(*os.File), nil
 }
 
 // lockStores takes the locks of all stores.

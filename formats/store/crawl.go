@@ -16,6 +16,7 @@ import (
 // Files of a crawl folder.
 const (
 	currentFile    = "CURRENT"
+	DriverFile     = "DRIVER" // the lock of the one driver of the crawl, see Hold
 	configFile     = "crawl.toml"
 	checkpointsDir = "checkpoints"
 	modulesDir     = "modules"

@@ -60,7 +60,7 @@ func acquire(ctx context.Context, fsys durable.FS, file, what string, wait time.
 	host, _ := os.Hostname() // for the message only
 	deadline := time.Now().Add(wait)
 	for {
-		lock, err := fsys.Lock(file, fmt.Sprintf("process %d on %s (%s)", os.Getpid(), host, what))
+		lock, err := fsys.Lock(file, fmt.Sprintf("process %d on %s since %s (%s)", os.Getpid(), host, time.Now().UTC().Format(time.RFC3339), what))
 		if err == nil || !errors.Is(err, durable.ErrLocked) {
 			return lock, err
 		}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"mercator/formats/store"
+	"mercator/pkg/cli"
+	"mercator/pkg/fault"
+)
+
+type holdCmd struct {
+	Crawl   string   `arg:"" help:"The crawl folder."`
+	Command []string `arg:"" passthrough:"" help:"The program, and its arguments."`
+	lockFlag
+}
+
+// Help is printed by mckpt hold --help.
+func (*holdCmd) Help() string {
+	return `Takes the lock of the crawl's driver and becomes the program. All processes that the program
+starts inherit the lock. If the program is killed and leaves some behind, the next driver waits
+until they have ended, up to --lock-wait; then it names them and ends with exit code 5.
+"stream.sh" and "mercator.mk" do this themselves. Single commands need no such lock.
+
+  mckpt hold crawl make -f my-crawl.mk`
+}
+
+func (c *holdCmd) Run(ctx context.Context, std *cli.Std) error {
+	crawl, err := store.OpenCrawl(c.Crawl, store.Options{})
+	if err != nil {
+		return err
+	}
+	program, err := exec.LookPath(c.Command[0])
+	if err != nil {
+		return &fault.Error{Class: fault.Usage, Err: err}
+	}
+	lock, err := crawl.Hold(ctx, strings.Join(c.Command, " "), 0)
+	if errors.Is(err, fault.Busy) && c.LockWait > 0 {
+		std.Warn("%v; waiting up to %v", err, c.LockWait)
+		lock, err = crawl.Hold(ctx, strings.Join(c.Command, " "), c.LockWait)
+	}
+	if errors.Is(err, fault.Busy) {
+		return &fault.Error{Class: fault.Busy, Err: err, Hint: "wait for it to end" + stillRunning(filepath.Join(c.Crawl, store.DriverFile))}
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := unix.FcntlInt(lock.Fd(), unix.F_SETFD, 0); err != nil { // the program inherits it
+		return err
+	}
+	return fmt.Errorf("%s: %w", program, syscall.Exec(program, c.Command, os.Environ()))
+}
+
+// stillRunning names the processes that have a file open, where the system tells.
+func stillRunning(file string) string {
+	want, err := os.Stat(file)
+	if err != nil {
+		return ""
+	}
+	const most = 8
+	var list []string
+	procs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, proc := range procs {
+		open, _ := filepath.Glob(proc + "/fd/*")
+		for _, fd := range open {
+			if is, err := os.Stat(fd); err != nil || !os.SameFile(want, is) {
+				continue
+			}
+			name, _ := os.ReadFile(proc + "/comm") // it may have ended
+			list = append(list, filepath.Base(proc)+" "+strings.TrimSpace(string(name)))
+			break
+		}
+		if len(list) == most {
+			break
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return "; these processes hold the crawl: " + strings.Join(list, ", ")
+}
