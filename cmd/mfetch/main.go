@@ -26,6 +26,7 @@ import (
 	"mercator/pkg/fetch/http1"
 	"mercator/pkg/fetch/program"
 	"mercator/pkg/fetch/replay"
+	"mercator/pkg/localfault"
 	"mercator/pkg/resolve"
 	"mercator/pkg/robots"
 	"mercator/pkg/stage"
@@ -83,7 +84,7 @@ type fetchCmd struct {
 	Bodies    bool     `help:"Put bodies into the records as well where the output is a pipe, so that mextract need not read the WARC files."`
 
 	Sim    string      `placeholder:"SPEC" help:"Fetch from a synthetic web inside this process, such as seed=1,hosts=50,pages=3000 (see mweb), instead of the network."`
-	Server cli.Servers `placeholder:"ADDR[:PORT]" help:"DNS server for addresses that are absent or have expired, as mresolve --server (default: those of /etc/resolv.conf)."`
+	Server cli.Servers `placeholder:"ADDR[:PORT]" help:"DNS server for addresses that are absent or have expired (default: those that mresolve asked for this batch, else those of /etc/resolv.conf)."`
 	Now    string      `placeholder:"TIME" help:"The round's clock, RFC 3339, instead of the input's."`
 	Replay []string    `placeholder:"STORE" help:"Contact nobody: answer from what a round of the same --txn saved in this fetch store, or in WARC files, each named."`
 }
@@ -258,6 +259,9 @@ func (c *fetchCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
+	if names, ok := opt.Resolver.(*resolver); ok {
+		names.said = in.Schema().Resolver
+	}
 	sinks, err := std.Sinks(c.Output)
 	if err != nil {
 		return err
@@ -354,8 +358,12 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store) (fetch.Options, error)
 	}
 	names := &resolver{servers: c.Server, now: std.Now}
 	opt.Resolver = names
-	if len(c.Server) > 0 {
-		_, err = names.dns()
+	if len(c.Server) == 0 {
+		return opt, nil
+	}
+	r, err := resolve.New(resolve.Config{Servers: c.Server}) // a bad one is told before a pipe's other commands have worked
+	if err == nil {
+		r.Close()
 	}
 	return opt, err
 }
@@ -539,14 +547,25 @@ func main() { os.Exit(cli.Main("mfetch", about, &grammar{}, 128<<20)) }
 // resolver asks DNS servers. It is made when the first name needs it: a crawl
 // whose addresses hold needs no server.
 type resolver struct {
-	servers []string
+	servers []string // of flags; none: those of mresolve
+	said    string   // by the input: how mresolve looked names up
 	now     func() time.Time
 	made    resolverOnce
 }
 
 func (r *resolver) dns() (*resolve.Resolver, error) {
 	return r.made.get(func() (*resolve.Resolver, error) {
-		return resolve.New(resolve.Config{Servers: r.servers, Now: r.now})
+		var cfg resolve.Config
+		if r.said != "" {
+			var err error
+			if cfg, err = resolve.ReadSettings(r.said); err != nil {
+				return nil, err
+			}
+		}
+		if cfg.Now = r.now; len(r.servers) > 0 {
+			cfg.Servers = r.servers
+		}
+		return resolve.New(cfg)
 	})
 }
 
@@ -557,7 +576,7 @@ func (r *resolver) Resolve(ctx context.Context, name string) ([]netip.Addr, time
 	}
 	dns, err := r.dns()
 	if err != nil {
-		return nil, time.Time{}, err.Error()
+		return nil, time.Time{}, localfault.Prefix + err.Error()
 	}
 	a := dns.Lookup(ctx, name)
 	return a.Addrs, a.Expires, a.Status

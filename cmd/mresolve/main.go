@@ -167,6 +167,9 @@ func (c *resolveCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 		defer run.resolver.Close()
 	}
+	if run.resolver != nil {
+		run.spec.Resolver = run.resolver.Settings() // for mfetch, which looks up where robots.txt leads
+	}
 	return run.do(ctx, std, func(ctx context.Context, st *store.Store, b *stage.Batch[record.URL, record.URL], opt resolve.Options) (any, error) {
 		stats, err := resolve.Resolve(ctx, st, b, opt)
 		warnSilent(std, stats)

@@ -197,6 +197,8 @@ type Schema struct {
 	Epoch   string // of the crawl in whose folder the rows were made; "": none
 	HasBody bool   // a fetch stream with the body column
 
+	Resolver string // how names were looked up, as mresolve tells mfetch; "": nobody said
+
 	extra []column // unknown columns, sorted by name
 }
 

@@ -132,6 +132,8 @@ func parseSchema(m message) (*layout, error) {
 			now = kv.string(1)
 		case metaEpoch:
 			l.schema.Epoch = kv.string(1)
+		case metaResolver:
+			l.schema.Resolver = kv.string(1)
 		}
 	})
 	if f.err != nil {

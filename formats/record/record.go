@@ -44,6 +44,7 @@ const (
 	metaTxn      = "mercator.txn"
 	metaNow      = "mercator.now"
 	metaEpoch    = "mercator.epoch"
+	metaResolver = "mercator.resolver"
 )
 
 // maxTxn bounds the name of a transaction, in bytes.

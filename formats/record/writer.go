@@ -39,6 +39,7 @@ type WriterOptions struct {
 	Txn        string        // stands in metadata and trailer
 	Now        Time          // the round's clock, metadata "mercator.now"; 0: none
 	Epoch      string        // of the crawl folder, metadata "mercator.epoch"; "": none
+	Resolver   string        // how names were looked up, metadata "mercator.resolver", at most 1,024 bytes; "": it is not told
 	Threads    int           // compression threads, of which maxThreads at most are used; 0: 1
 }
 
@@ -100,6 +101,9 @@ func NewWriter[T Row](out io.Writer, opt WriterOptions) (*Writer[T], error) {
 	}
 	if opt.Epoch != "" {
 		keys, values = append(keys, metaEpoch), append(values, opt.Epoch)
+	}
+	if opt.Resolver != "" && len(opt.Resolver) <= maxValue {
+		keys, values = append(keys, metaResolver), append(values, opt.Resolver)
 	}
 	md := arrow.NewMetadata(keys, values)
 	w.schema = arrow.NewSchema(fields, &md)

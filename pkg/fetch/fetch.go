@@ -126,6 +126,11 @@ type runner struct {
 	eof    bool
 	wire   int64
 	reason string // why the rest is deferred
+
+	unnamed []*host // whose addresses are to be looked up
+	naming  int     // goroutines that do
+	namers  sync.WaitGroup
+	named   context.Context // ends when no host needs addresses any more
 }
 
 // output is a row on its way to the writer.
@@ -224,6 +229,9 @@ func (r *runner) run(ctx context.Context) error {
 	var side, workers, writer sync.WaitGroup
 	watching, unwatch := context.WithCancel(ctx)
 	defer unwatch()
+	var unname context.CancelFunc
+	r.named, unname = context.WithCancel(ctx)
+	defer unname()
 	writer.Go(func() { r.check(r.write(ctx)) })
 	side.Go(func() { r.watch(watching) })
 	reader := make(chan struct{})
@@ -234,6 +242,8 @@ func (r *runner) run(ctx context.Context) error {
 	r.dispatch(ctx, &workers)
 	close(r.idle)
 	workers.Wait()
+	unname()
+	r.namers.Wait()
 	select {
 	case <-reader:
 		close(r.out)
@@ -674,6 +684,10 @@ func (r *runner) serve(ctx context.Context, h *host, req *Request) (turn, error)
 			t, settled, err = r.servePage(ctx, h, &row, rest, req)
 		default:
 			return turn{}, nil
+		}
+		if err == errUnnamed {
+			r.name(r.named, h)
+			return t, nil
 		}
 		if err != nil || !settled {
 			return t, err

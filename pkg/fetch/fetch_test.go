@@ -220,7 +220,7 @@ func outcomes(t testing.TB, rows []record.Fetch, urls []record.URL) map[string]s
 
 func TestEveryOutcome(t *testing.T) {
 	expired := url("http://expired.test/")
-	expired.AddrExpires = 1
+	expired.Addr = "" // names says that it does not exist
 	unresolved := url("http://nx.test/")
 	unresolved.Addr, unresolved.AddrError = "", "nxdomain"
 	refused := url("http://private.test/")

@@ -243,6 +243,136 @@ func TestAddressesExpire(t *testing.T) {
 	})
 }
 
+// deaf is a resolver that says nothing of hosts called dead for 31 s, and then that.
+type deaf struct {
+	failure string
+	mu      sync.Mutex
+	asked   map[string]int
+}
+
+func (d *deaf) Resolve(_ context.Context, name string) ([]netip.Addr, time.Time, string) {
+	d.mu.Lock()
+	d.asked[name]++
+	d.mu.Unlock()
+	if strings.HasPrefix(name, "dead") {
+		time.Sleep(31 * time.Second)
+		return nil, time.Now().Add(30 * time.Second), d.failure
+	}
+	return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, time.Now().Add(time.Hour), ""
+}
+
+// TestNamesHoldNoConnection: a host whose name nobody answers for takes the time of one look-up,
+// however many URLs it has, and meanwhile no connection: there is one, and the other hosts have it.
+func TestNamesHoldNoConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var last time.Duration
+		w := &clocked{answer: func(int, *fetch.Request) string { last = time.Since(began); return page("x") }}
+		opt := options(newStore(t), w)
+		resolver := &deaf{failure: "timeout", asked: map[string]int{}}
+		opt.Robots, opt.Connections, opt.Resolver = nil, 1, resolver
+		var urls []record.URL
+		for i := range 3 {
+			for _, host := range []string{"dead1.test", "dead2.test", "live1.test", "live2.test"} {
+				u := url(fmt.Sprintf("http://%s/%d", host, i))
+				u.Addr = ""
+				urls = append(urls, u)
+			}
+		}
+		for u, o := range outcomes(t, run(t, opt, "r1", urls), urls) {
+			if want := strings.Contains(u, "live"); (o == record.OutcomeFetched) != want || !want && o != record.OutcomeDNS {
+				t.Errorf("%s: %s", u, o)
+			}
+		}
+		if took := time.Since(began); took != 31*time.Second || last >= time.Second {
+			t.Errorf("in %v, the pages in %v", took, last)
+		}
+		for name, n := range resolver.asked {
+			if n != 1 {
+				t.Errorf("%s is asked for %d times", name, n)
+			}
+		}
+	})
+}
+
+// TestManyDeadNames: beyond the names that are looked up at a time others wait, and what is
+// stopped waits for none.
+func TestManyDeadNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		opt := options(newStore(t), &clocked{answer: func(int, *fetch.Request) string { return page("x") }})
+		resolver := &deaf{failure: "timeout", asked: map[string]int{}}
+		opt.Robots, opt.Resolver, opt.Deadline = nil, resolver, 40*time.Second
+		var urls []record.URL
+		for i := range 600 {
+			u := url(fmt.Sprintf("http://dead%d.test/", i))
+			u.Addr = ""
+			urls = append(urls, u)
+		}
+		n := map[string]int{}
+		for _, o := range outcomes(t, run(t, opt, "r1", urls), urls) {
+			n[o]++
+		}
+		if n[record.OutcomeDNS] != 256 || n[record.OutcomeDeferred] != 344 || len(resolver.asked) != 512 {
+			t.Errorf("%v, %d names asked for", n, len(resolver.asked))
+		}
+		if took := time.Since(began); took < 40*time.Second || took > 63*time.Second {
+			t.Errorf("in %v", took)
+		}
+	})
+}
+
+// TestExpiredAddresses: what was good when the batch was resolved is better than none. A round
+// that goes on later has addresses that have expired; where the resolver knows nothing, or says
+// that there is no such name, it is contacted there.
+func TestExpiredAddresses(t *testing.T) {
+	for _, failure := range []string{"nxdomain", "timeout", "this machine: no network", ""} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &clocked{answer: func(int, *fetch.Request) string { return page("x") }}
+			opt := options(newStore(t), w)
+			resolver := &deaf{failure: failure, asked: map[string]int{}}
+			if opt.Robots = nil; failure != "" {
+				opt.Resolver = resolver
+			}
+			var urls []record.URL
+			for i := range 6 {
+				u := url(fmt.Sprintf("http://dead%d.test/%d", i%2, i))
+				u.Addr, u.AddrExpires = "127.0.0.9", record.TimeOf(time.Now().Add(-90*time.Second))
+				urls = append(urls, u)
+			}
+			for u, o := range outcomes(t, run(t, opt, "r1", urls), urls) {
+				if o != record.OutcomeFetched {
+					t.Errorf("%s: %s", u, o)
+				}
+			}
+			for _, req := range w.asked {
+				if req.Addr.String() != "127.0.0.9" {
+					t.Errorf("asked at %v", req.Addr)
+				}
+			}
+			for name, n := range resolver.asked {
+				if n != 1 {
+					t.Errorf("%s is asked for %d times", name, n)
+				}
+			}
+		})
+	}
+}
+
+// TestMachineCannotAsk: a name that this machine could not ask for costs its URLs nothing.
+func TestMachineCannotAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opt := options(newStore(t), &clocked{answer: func(int, *fetch.Request) string { return page("x") }})
+		opt.Robots, opt.Resolver = nil, &deaf{failure: "this machine: no network", asked: map[string]int{}}
+		live, dead := url("http://live.test/"), url("http://dead.test/")
+		live.Addr, dead.Addr = "", ""
+		urls := []record.URL{live, dead}
+		if got := outcomes(t, run(t, opt, "r1", urls), urls); got[live.URL] != record.OutcomeFetched || got[dead.URL] != record.OutcomeDeferred {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
 // TestNextAddress: a URL that is tried again is tried at its host's next address, and one that
 // may not be contacted gives way to the others.
 func TestNextAddress(t *testing.T) {

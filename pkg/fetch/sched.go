@@ -34,7 +34,9 @@ type host struct {
 
 	addr     netip.Addr   // of the next contact; invalid until a worker found it
 	dead     int          // contacts in this run that could not connect: the next goes to another address
+	naming   bool         // its name is being looked up, and it waits
 	resolved []netip.Addr // what the resolver said,
+	nameless string       // or why there are none,
 	expires  micros       // until then
 	texted   netip.Addr   // the address last contacted,
 	text     string       // as text
@@ -56,7 +58,7 @@ type host struct {
 type place uint8
 
 const (
-	idle    place = iota // has no work, or waits for robots contacts elsewhere
+	idle    place = iota // has no work, or waits for robots contacts elsewhere, or for its addresses
 	waiting              // in the time heap
 	ready                // may be contacted now
 	busy                 // with a worker
@@ -64,7 +66,7 @@ const (
 
 // work says whether a worker could do anything for the host.
 func (h *host) work() bool {
-	return len(h.errands) > 0 || h.blocked == 0 && h.queue.n > 0
+	return !h.naming && (len(h.errands) > 0 || h.blocked == 0 && h.queue.n > 0)
 }
 
 // position orders hosts that are due: as their first URLs stand in the batch,
@@ -191,7 +193,7 @@ func (s *scheduler) schedule(h *host, now micros) {
 	switch {
 	case !h.work():
 		h.at = idle
-		if h.queue.n == 0 && h.blocked == 0 {
+		if h.queue.n == 0 && h.blocked == 0 && !h.naming {
 			s.retire(h, now)
 		}
 	case h.next > now && !s.free(h):
@@ -336,6 +338,15 @@ func (s *scheduler) drain() {
 		s.makeReady(e.host, e.at)
 	}
 	heap.Init(&s.times)
+	// Hosts need no addresses any more.
+	for _, h := range s.hosts {
+		if h.naming {
+			h.naming = false
+			if h.at == idle && h.work() {
+				s.makeReady(h, 0)
+			}
+		}
+	}
 	// Hosts that wait for their worker or address are taken out of its queue.
 	for i := range s.lines {
 		for _, h := range s.lines[i].hosts {

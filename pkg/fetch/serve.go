@@ -2,14 +2,17 @@ package fetch
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"mercator/formats/record"
 	"mercator/pkg/canon"
 	"mercator/pkg/fetch/addrguard"
+	"mercator/pkg/localfault"
 )
 
 // portRefused says whether a host's port is one that browsers refuse.
@@ -72,8 +75,9 @@ func (r *runner) addresses(ctx context.Context, h *host, row *record.URL, room [
 	return allowed, "", "", nil
 }
 
-// lookup appends the host's addresses to room: those of row, unless they have expired, or else
-// the resolver's. outcome is not "" if there are none.
+// lookup appends the host's addresses to room: those of row, until they expire, or else the
+// resolver's, if it has any: what was good when the batch was resolved is better than none.
+// outcome is not "" if there are none. The error is errUnnamed if the resolver is to be asked.
 func (r *runner) lookup(ctx context.Context, h *host, row *record.URL, room []netip.Addr) (addrs []netip.Addr, outcome, detail string, err error) {
 	name := hostname(h.name)
 	now := r.now()
@@ -82,7 +86,9 @@ func (r *runner) lookup(ctx context.Context, h *host, row *record.URL, room []ne
 		return append(room, literal.Unmap()), "", "", nil
 	case row != nil && row.AddrError != "":
 		return nil, record.OutcomeDNS, row.AddrError, nil
-	case row != nil && row.Addr != "" && (row.AddrExpires == 0 || int64(row.AddrExpires) > now):
+	case len(h.resolved) > 0 && h.expires > now && !given(row, now):
+		return append(room, h.resolved...), "", "", nil
+	case given(row, now), given(row, 0) && (h.nameless != "" || r.opt.Resolver == nil):
 		for text := range strings.SplitSeq(row.Addr, ",") {
 			a, err := netip.ParseAddr(text)
 			if err != nil {
@@ -91,24 +97,75 @@ func (r *runner) lookup(ctx context.Context, h *host, row *record.URL, room []ne
 			room = append(room, a.Unmap())
 		}
 		return room, "", "", nil
-	case len(h.resolved) > 0 && h.expires > now:
-		return append(room, h.resolved...), "", "", nil
 	case r.opt.Resolver == nil:
-		return nil, record.OutcomeDNS, "no valid address, and no resolver", nil
+		return nil, record.OutcomeDNS, "no address, and no resolver", nil
+	case h.nameless != "" && h.expires > now && localfault.Is(h.nameless):
+		return nil, record.OutcomeDeferred, h.nameless, nil
+	case h.nameless != "" && h.expires > now:
+		return nil, record.OutcomeDNS, h.nameless, nil
 	}
-	addrs, expires, failure := r.opt.Resolver.Resolve(ctx, name)
-	if err := context.Cause(ctx); err != nil {
-		return nil, "", "", err
+	return nil, "", "", errUnnamed
+}
+
+// given says whether a row carries addresses that are valid at a time; 0: at any.
+func given(row *record.URL, now micros) bool {
+	return row != nil && row.Addr != "" && (row.AddrExpires == 0 || int64(row.AddrExpires) > now || now == 0)
+}
+
+// errUnnamed: the host waits for its addresses, and nobody waits for the host.
+var errUnnamed = errors.New("the name is to be looked up")
+
+const (
+	namingMax = 256         // names that are looked up at a time
+	namedMin  = time.Second // that an answer of the resolver serves at least
+)
+
+// name has the resolver asked for a host's addresses. A worker has the host, and gives it back.
+func (r *runner) name(ctx context.Context, h *host) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.reason != "" {
+		return // it needs none
 	}
-	if failure != "" || len(addrs) == 0 {
-		return nil, record.OutcomeDNS, failure, nil
+	h.naming = true
+	r.unnamed = append(r.unnamed, h)
+	if r.naming < namingMax {
+		r.naming++
+		r.namers.Go(func() { r.nameAll(ctx) })
 	}
-	h.resolved = make([]netip.Addr, 0, len(addrs))
-	for _, a := range addrs {
-		h.resolved = append(h.resolved, a.Unmap())
+}
+
+// nameAll looks names up while there are any.
+func (r *runner) nameAll(ctx context.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.unnamed) > 0 && ctx.Err() == nil {
+		h := r.unnamed[0]
+		r.unnamed = r.unnamed[1:]
+		r.mu.Unlock()
+		addrs, expires, failure := r.opt.Resolver.Resolve(ctx, hostname(h.name))
+		r.mu.Lock()
+		if ctx.Err() != nil || !h.naming {
+			continue
+		}
+		now := r.now()
+		h.naming, h.nameless, h.expires = false, "", max(expires.UnixMicro(), now+us(namedMin))
+		switch {
+		case (failure != "" || len(addrs) == 0) && len(h.resolved) > 0: // those of before serve on
+		case failure != "":
+			h.nameless = failure
+		case len(addrs) == 0:
+			h.nameless = "no address"
+		default:
+			h.resolved = make([]netip.Addr, 0, len(addrs))
+			for _, a := range addrs {
+				h.resolved = append(h.resolved, a.Unmap())
+			}
+		}
+		r.s.schedule(h, now)
+		r.stir()
 	}
-	h.expires = expires.UnixMicro()
-	return append(room, h.resolved...), "", "", nil
+	r.naming--
 }
 
 // elsewhere says whether a robots contact is to be made again, at the host's next address:

@@ -204,7 +204,7 @@ func SplitRows[T record.Row](p *Parts, in Rows[T], key func(*T) uint64, mem int6
 		if cerr != nil {
 			return cerr
 		}
-		w, werr := record.NewWriter[T](a, record.WriterOptions{Name: a.Name(), Level: record.Fast, Like: schema, Txn: schema.Txn, Now: schema.Now, Epoch: schema.Epoch})
+		w, werr := record.NewWriter[T](a, record.WriterOptions{Name: a.Name(), Level: record.Fast, Like: schema, Txn: schema.Txn, Now: schema.Now, Epoch: schema.Epoch, Resolver: schema.Resolver})
 		if werr != nil {
 			return werr
 		}

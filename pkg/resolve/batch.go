@@ -19,6 +19,7 @@ import (
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch/addrguard"
 	"mercator/pkg/fingerprint"
+	"mercator/pkg/localfault"
 	"mercator/pkg/stage"
 )
 
@@ -680,7 +681,9 @@ func (w *window[R]) count() {
 }
 
 // silent says that no server answered.
-func (e *entry) silent() bool { return e.Error == StatusTimeout || e.Error == StatusNetwork }
+func (e *entry) silent() bool {
+	return e.Error == StatusTimeout || e.Error == StatusNetwork || localfault.Is(e.Error)
+}
 
 // count adds a name that was asked for.
 func (s *Stats) count(q *inquiry) {

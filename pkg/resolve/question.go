@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"mercator/pkg/localfault"
 )
 
 // question is one question on its way, to one server after another, until a reply comes that
@@ -140,9 +142,9 @@ func (q *question) judge() {
 		q.next()
 		return
 	}
-	q.server.report(false)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
+		q.server.report(false)
 		q.status = StatusTimeout
 		q.timeout *= 2
 		q.refused = 0
@@ -152,9 +154,15 @@ func (q *question) judge() {
 		}
 		q.makeRoom()
 	case errors.Is(err, errBadReply):
+		q.server.report(false)
 		q.status = StatusBadReply
 	default:
 		q.status = StatusNetwork
+		if text, ok := localfault.Of(err); ok {
+			q.status = text
+		} else {
+			q.server.report(false)
+		}
 		if !q.r.heard.Load() {
 			trouble := q.server.name + ": " + err.Error()
 			q.r.trouble.Store(&trouble)

@@ -15,6 +15,7 @@ package resolve
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -30,6 +31,7 @@ import (
 	"github.com/miekg/dns"
 
 	"mercator/pkg/fault"
+	"mercator/pkg/localfault"
 )
 
 // Status of an answer, in lower case as it stands in column addr_error.
@@ -45,6 +47,7 @@ const (
 	StatusChain     = "cname-chain" // longer than MaxChain, or a loop
 	StatusBadName   = "bad-name"
 	StatusCancelled = "cancelled"
+	// or, where this machine could not ask, what package localfault says; that is not kept
 )
 
 // Limits on what a server can make us do.
@@ -59,25 +62,53 @@ const (
 // with it one whose first time was up.
 const QuestionSize = 8 << 10
 
-// Config of a Resolver. Zero fields take the defaults.
+// Config of a Resolver. Zero fields take the defaults. Those with names in JSON are its Settings.
 type Config struct {
-	Servers  []string         // see parseServer; default: those of /etc/resolv.conf
-	Rate     float64          // questions a second to one server, at most; 0: any number
-	InFlight int              // questions at a time, and as many again that were let wait once [1000]
-	Timeout  time.Duration    // of the first attempt; each further one waits twice as long [1s]
-	Attempts int              // questions asked in all before a name counts as timed out [5]
-	MinTTL   time.Duration    // answers are kept at least this long [1m]
-	MaxTTL   time.Duration    // and at most this long [24h]
-	Family   string           // "any": IPv4 addresses, then IPv6; "4" or "6": only those ["any"]
-	Now      func() time.Time // [time.Now]
-	Mute     func()           // called once, if a second attempt was in vain before any server replied to anything; may be nil
+	Servers  []string         `json:"servers"`  // see parseServer; default: those of /etc/resolv.conf
+	Rate     float64          `json:"rate"`     // questions a second to one server, at most; 0: any number
+	InFlight int              `json:"-"`        // questions at a time, and as many again that were let wait once [1000]
+	Timeout  time.Duration    `json:"timeout"`  // of the first attempt; each further one waits twice as long [1s]
+	Attempts int              `json:"attempts"` // questions asked in all before a name counts as timed out [5]
+	MinTTL   time.Duration    `json:"min_ttl"`  // answers are kept at least this long [1m]
+	MaxTTL   time.Duration    `json:"max_ttl"`  // and at most this long [24h]
+	Family   string           `json:"family"`   // "any": IPv4 addresses, then IPv6; "4" or "6": only those ["any"]
+	Now      func() time.Time `json:"-"`        // [time.Now]
+	Mute     func()           `json:"-"`        // called once, if a second attempt was in vain before any server replied to anything; may be nil
+}
+
+// maxSettings bounds the text of Settings: a record stream's metadata have room for so much.
+const maxSettings = 1024
+
+// Settings tells another program how this one asks: ReadSettings makes a Config of it. Servers
+// for which there is no room are left out.
+func (r *Resolver) Settings() string {
+	cfg := r.cfg
+	cfg.Servers = nil
+	for _, s := range r.servers {
+		cfg.Servers = append(cfg.Servers, s.name)
+	}
+	for {
+		text, err := json.Marshal(cfg)
+		if err != nil || len(text) <= maxSettings {
+			return string(text)
+		}
+		cfg.Servers = cfg.Servers[:len(cfg.Servers)-1]
+	}
+}
+
+// ReadSettings reads what Settings told. New checks the values, as far as they can harm.
+func ReadSettings(text string) (cfg Config, err error) {
+	if err := json.Unmarshal([]byte(text), &cfg); err != nil || cfg.Attempts > 100 || cfg.Rate < 0 {
+		return Config{}, &fault.Error{Class: fault.Corrupt, Found: fmt.Sprintf("settings of a resolver %.100q", text), Want: "those that mresolve writes", Err: err}
+	}
+	return cfg, nil
 }
 
 // Negative answers are kept as RFC 2308 says: no-such-name for the SOA's
 // minimum, within these bounds; a server's failure briefly (section 7).
 const (
 	maxNegativeTTL = 3 * time.Hour
-	failureTTL     = 30 * time.Second
+	failureTTL     = 30 * time.Second // of RFC 9520's 1 s to 5 minutes (section 3.2)
 )
 
 // Answer is what became of a name.
@@ -113,7 +144,11 @@ type Resolver struct {
 
 	mu     sync.Mutex
 	asking map[string]*resolution // equal names in flight are asked once
+	known  map[string]*Answer     // to Lookup, failures too
 }
+
+// maxKnown bounds the answers that Lookup keeps.
+const maxKnown = 1 << 14
 
 // New makes a resolver. fault.Usage if a server's address is none.
 func New(cfg Config) (*Resolver, error) {
@@ -148,7 +183,7 @@ func New(cfg Config) (*Resolver, error) {
 	if cfg.MaxTTL < cfg.MinTTL {
 		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("longest time to live %v", cfg.MaxTTL), Want: fmt.Sprintf("at least the shortest, %v", cfg.MinTTL)}
 	}
-	r := &Resolver{cfg: cfg, slots: make(chan struct{}, cfg.InFlight), late: make(chan struct{}, cfg.InFlight), large: make(large, maxLarge), arrived: make(chan *question, 2*cfg.InFlight+2), probed: make(chan struct{}), asking: map[string]*resolution{}}
+	r := &Resolver{cfg: cfg, slots: make(chan struct{}, cfg.InFlight), late: make(chan struct{}, cfg.InFlight), large: make(large, maxLarge), arrived: make(chan *question, 2*cfg.InFlight+2), probed: make(chan struct{}), asking: map[string]*resolution{}, known: map[string]*Answer{}}
 	servers := cfg.Servers
 	if len(servers) == 0 {
 		var err error
@@ -248,13 +283,29 @@ func unbracketed(host string) string {
 	return host
 }
 
-// Lookup resolves a name (see Name). It waits for a free slot.
+// Lookup resolves a name (see Name). It waits for a free slot. An answer is kept as long as it
+// is valid, one that says that there is no address as well (RFC 2308, RFC 9520).
 func (r *Resolver) Lookup(ctx context.Context, name string) Answer {
-	if a, ok := r.literal(name, r.cfg.Now()); ok {
+	now := r.cfg.Now()
+	if a, ok := r.literal(name, now); ok {
 		return a
 	}
+	r.mu.Lock()
+	a := r.known[name]
+	r.mu.Unlock()
+	if a != nil && a.Expires.After(now) {
+		return *a
+	}
 	answer := make(chan *Answer, 1)
-	done := func(a *Answer) { answer <- a }
+	done := func(a *Answer) {
+		r.mu.Lock()
+		if len(r.known) >= maxKnown {
+			clear(r.known) // then they are asked for again
+		}
+		r.known[name] = a
+		r.mu.Unlock()
+		answer <- a
+	}
 	if !r.join(name, done) {
 		if !r.enter(ctx) {
 			return Answer{Name: name, Status: StatusCancelled}
@@ -446,7 +497,9 @@ func (r *Resolver) answer(name string, got []walk) *Answer {
 			a.Zone = f.zone
 		case StatusNXDomain:
 		default:
-			a.Failed = f.status
+			if a.Failed = f.status; localfault.Is(f.status) {
+				a.Failed = StatusNetwork
+			}
 		}
 		a.Absent = r.cfg.Now().Add(f.ttl)
 	}
@@ -504,6 +557,9 @@ func (w *walk) step() {
 func (w *walk) arrives() bool {
 	f := &w.found
 	f.status, f.ttl, f.server, f.rtt = w.status, failureTTL, w.serverName(), w.rtt
+	if localfault.Is(w.status) {
+		f.ttl = 0
+	}
 	if w.status != "" {
 		return true
 	}

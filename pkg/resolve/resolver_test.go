@@ -14,15 +14,19 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/miekg/dns"
 
+	"mercator/formats/store"
 	"mercator/pkg/fault"
+	"mercator/pkg/localfault"
 )
 
 // serve runs a DNS server on loopback for a test; answer fills in the reply, or
@@ -283,6 +287,120 @@ func TestServersWhereNobodyListens(t *testing.T) {
 	r := resolver(t, nobody(), nobody())
 	if a := r.Lookup(t.Context(), "host.test"); a.Status != StatusNetwork {
 		t.Errorf("%+v", a)
+	}
+}
+
+// TestLookupKeepsAnswers: also those that there is no such name, or that no server answered, each
+// as long as it is valid, and of any number of names so many.
+func TestLookupKeepsAnswers(t *testing.T) {
+	now := testNow
+	var asked atomic.Int32
+	addr := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+		asked.Add(1)
+		switch q.Name[:2] {
+		case "ok":
+			good(m)
+		case "nx":
+			m.Rcode = dns.RcodeNameError
+			m.Ns = []dns.RR{rr(t, "test. 600 IN SOA ns. root. 1 2 3 4 600")}
+		default:
+			return false
+		}
+		return true
+	})
+	r, err := New(Config{Servers: []string{addr}, Family: "4", Timeout: 10 * time.Millisecond, Attempts: 2, Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for _, c := range []struct {
+		name, want string
+		kept       time.Duration
+		questions  int32
+	}{
+		{"ok.test", "", time.Minute, 1},
+		{"nx.test", StatusNXDomain, 10 * time.Minute, 1},
+		{"mute.test", StatusTimeout, failureTTL, 2},
+	} {
+		for _, step := range []struct {
+			wait  time.Duration
+			asked int32
+		}{{0, c.questions}, {c.kept - time.Second, 0}, {time.Second, c.questions}} {
+			now = now.Add(step.wait)
+			asked.Store(0)
+			if a := r.Lookup(t.Context(), c.name); a.Status != c.want || asked.Load() != step.asked {
+				t.Errorf("%s after %v: %q by %d questions, want %q by %d", c.name, step.wait, a.Status, asked.Load(), c.want, step.asked)
+			}
+		}
+	}
+	for i := range maxKnown {
+		r.known[strconv.Itoa(i)] = &Answer{}
+	}
+	if r.Lookup(t.Context(), "ok2.test"); len(r.known) != 1 {
+		t.Errorf("%d answers are kept", len(r.known))
+	}
+}
+
+// TestMachineFault: what this machine could not do is told apart from what a server did, and is
+// not kept.
+func TestMachineFault(t *testing.T) {
+	r := resolver(t, "192.0.2.1")
+	r.servers[0].main = inBackground(refusing{&net.OpError{Op: "dial", Net: "udp", Err: syscall.EMFILE}})
+	a := r.Lookup(t.Context(), "host.test")
+	if a.Status != localfault.NoFile || a.Expires.After(r.cfg.Now()) {
+		t.Errorf("%+v", a)
+	}
+	if r.servers[0].failures > 0 {
+		t.Error("the server is blamed")
+	}
+	st, err := store.Open(newDNSStore(t), StoreKind, StoreVersion, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, _, err := runOn(t, st, "r1", Options{Resolver: r, Now: time.Now, SilentOK: true}, "host.test")
+	if err != nil || rows[0].AddrError != localfault.NoFile || len(cached(t, st)) > 0 {
+		t.Errorf("%+v, %q in the cache, %v", rows, cached(t, st), err)
+	}
+	if _, _, err := runOn(t, st, "r2", Options{Resolver: r, Now: time.Now}, "host.test"); !errors.Is(err, fault.No) {
+		t.Errorf("%v", err)
+	}
+}
+
+// refusing is a transport that fails at once.
+type refusing struct{ err error }
+
+func (f refusing) exchange(context.Context, *query, time.Duration) ([]byte, error) { return nil, f.err }
+func (refusing) close()                                                            {}
+
+// TestSettings: what one program tells another of its resolver is a Config that asks alike.
+func TestSettings(t *testing.T) {
+	r, err := New(Config{Servers: []string{"192.0.2.53", "[::1]:5353"}, Rate: 12.5, Timeout: 2 * time.Second, Attempts: 3, MinTTL: time.Second, MaxTTL: time.Hour, Family: "6"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"servers":["192.0.2.53:53","[::1]:5353"],"rate":12.5,"timeout":2000000000,"attempts":3,"min_ttl":1000000000,"max_ttl":3600000000000,"family":"6"}`
+	if got := r.Settings(); got != want {
+		t.Errorf("%s", got)
+	}
+	cfg, err := ReadSettings(r.Settings())
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := New(cfg)
+	if err != nil || again.Settings() != want {
+		t.Errorf("%s, %v", again.Settings(), err)
+	}
+	many, err := New(Config{Servers: slices.Repeat([]string{"[2001:db8::1234:5678]:5353"}, maxServers)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := many.Settings(); len(s) > maxSettings || !strings.Contains(s, "5353") {
+		t.Errorf("%s", s)
+	}
+	for _, bad := range []string{"", "x", "[]", `{"rate":-1}`, `{"attempts":1000}`, `{"servers":"x"}`} {
+		if _, err := ReadSettings(bad); !errors.Is(err, fault.Corrupt) {
+			t.Errorf("%q: %v", bad, err)
+		}
 	}
 }
 

@@ -66,6 +66,11 @@ func (u *udp) ask(q *question) {
 	}
 	binary.BigEndian.PutUint16(message, id)
 	if _, err := s.conn.Write(message); err != nil {
+		if c, again := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(u.addr)); again != nil {
+			err = again // which package localfault knows, if the fault is this machine's
+		} else {
+			c.Close()
+		}
 		s.fail(id, w, err)
 	}
 }

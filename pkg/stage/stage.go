@@ -57,6 +57,7 @@ type Spec struct {
 	Threads  int            // for compression
 	NoOutput bool           // a sink: writes no rows (mfrontier update)
 	NoEpoch  bool           // the output is of no epoch of a crawl, whatever the input's (mcat)
+	Resolver string         // how names were looked up (record.WriterOptions.Resolver)
 	Like     *record.Schema // further columns of the output, where there is no input that has them (mfrontier export)
 	Bodies   bool           // fetch rows carry their bodies to sinks that take them (pipes)
 	// Spooled: rows reach the sinks only after the store's commit and unlock
@@ -223,9 +224,12 @@ func (b *Batch[In, Out]) declare(o record.WriterOptions) record.WriterOptions {
 	o.Txn = b.spec.Txn
 	o.Threads = b.spec.Threads
 	if b.in != nil && b.in.Schema().Kind == kindOf[Out]() {
-		o.Like = b.in.Schema()
+		o.Like, o.Resolver = b.in.Schema(), b.in.Schema().Resolver
 	} else if b.spec.Like != nil {
 		o.Like = b.spec.Like
+	}
+	if b.spec.Resolver != "" {
+		o.Resolver = b.spec.Resolver
 	}
 	return o
 }
@@ -638,7 +642,7 @@ func (b *Batch[In, Out]) emit(ctx context.Context, from io.ReadSeeker, name stri
 			b.spec.Now = src.Schema().Now
 		}
 		o := b.declare(s.Options())
-		o.Like, o.Epoch = src.Schema(), src.Schema().Epoch
+		o.Like, o.Epoch, o.Resolver = src.Schema(), src.Schema().Epoch, src.Schema().Resolver
 		if b.done != nil && o.Epoch != "" {
 			o.Epoch = strconv.FormatUint(b.done.Epoch, 10)
 		}
