@@ -10,8 +10,7 @@
 # of the same size, as rounds do: after 24 the first merge is due, and goes on with each further one. So from some 10^7 URLs on one is under
 # way when the rounds begin, as it is in every round of a crawl but the first 24; the table says how many rows of it an update copied. Then
 # ROUNDS (5) rounds are measured, each "next -n 100000" and "update" with 10^6 new URLs.
-# The policy is the default one, and so is BACK_QUEUES (3C), three back queues for each connection: what "next" takes whose user asks for nothing else.
-# 0 costs about half as much, at each size. The files were just written and are in the page cache as far as there is memory for them.
+# The policy is the default one. The files were just written and are in the page cache as far as there is memory for them.
 # Beside them, on the same records: mcat copying the new ones, and Nutch's way of making a round, written with GNU sort: sort all that waits,
 # cut off the batch, put the new ones to the rest; once.
 #
@@ -20,7 +19,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 export LC_ALL=C BIN=${BIN:-$here/bin/}
-seed=${SEED:-1} sizes=${SIZES:-1e6 1e7} pieces=${PIECES:-40} back=${BACK_QUEUES:-3C} rounds=${ROUNDS:-5} batch=${BATCH:-100000} fresh=${FRESH:-1e6}
+seed=${SEED:-1} sizes=${SIZES:-1e6 1e7} pieces=${PIECES:-40} rounds=${ROUNDS:-5} batch=${BATCH:-100000} fresh=${FRESH:-1e6}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM HUP
@@ -64,7 +63,7 @@ numbered() { # text to lines with the number of the URL in its host's queue
 # --- The frontier -------------------------------------------------------------
 build() { # STORE N HOSTS
 	local at piece=$((($2 + pieces - 1) / pieces))
-	"${BIN}mfrontier" create "$1" --back-queues "$back"
+	"${BIN}mfrontier" create "$1"
 	for ((at = 0; at < $2; at += piece)); do
 		"$dir/gen" -seed "$seed" -hosts "$3" -from $at -n $((at + piece > $2 ? $2 - at : piece)) | "${BIN}mfrontier" add -q "$1"
 		progress "$((at + piece)) of $2 URLs added"
@@ -90,7 +89,7 @@ round() { # STORE N HOSTS R [PREFIX]: a round, measured
 of() { awk -v w="$1" -v c="$2" '$1 == w { print $c }' "$dir/figures" | median; }
 most() { awk -v w="$1" '$1 == w && $4 > m { m = $4 } END { printf "%.0f", m / 1048576 }' "$dir/figures"; }
 
-echo "commit $(git -C "$here" rev-parse --short HEAD 2> /dev/null || echo unknown), $(uname -sm), $(getconf _NPROCESSORS_ONLN) cores, load $(cut -d ' ' -f 1 /proc/loadavg), $(date -u +%FT%RZ), back queues $back"
+echo "commit $(git -C "$here" rev-parse --short HEAD 2> /dev/null || echo unknown), $(uname -sm), $(getconf _NPROCESSORS_ONLN) cores, load $(cut -d ' ' -f 1 /proc/loadavg), $(date -u +%FT%RZ)"
 if [ -n "${BIG:-}" ]; then
 	echo "| URLs | of one host beside them | next, s (CPU) | MiB | without it, s (CPU) | MiB | times as long (CPU) |"
 	echo "|--:|--:|--:|--:|--:|--:|--:|"

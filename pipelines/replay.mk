@@ -75,8 +75,7 @@ $(REPLAY)/CURRENT:
 	    mkdir -p "$$(dirname "$(REPLAY)/$$d/$$x")" && cp "$(CRAWL)/$$d/$$x" "$(REPLAY)/$$d/$$x" || exit ;; esac; done || exit; done
 	@p=$$($(BIN)mckpt show $(CRAWL) --param urls.polynomial) && \
 	o=$$($(BIN)mckpt show $(CRAWL) --param frontier.policy) && \
-	b=$$($(BIN)mckpt show $(CRAWL) --param frontier.back_queues) && \
-	$(BIN)mckpt init --quiet $(REPLAY) --config $(CRAWL)/crawl.toml --polynomial $$p --policy $$o --back-queues $${b:-0}
+	$(BIN)mckpt init --quiet $(REPLAY) --config $(CRAWL)/crawl.toml --polynomial $$p --policy $$o
 
 # $(call same,FILE,STAGE): the rows of FILE are those that the crawl saved. A crawl
 # by stream.sh keeps the files of some stages only.

@@ -45,7 +45,6 @@ type initCmd struct {
 	Crawl      string            `arg:"" help:"Folder to make."`
 	Polynomial cli.NewPolynomial `placeholder:"random|HEX" help:"By which the sets of URLs and documents are made: one that nobody knows, or that of another crawl (default: Mercator's)."`
 	Policy     string            `placeholder:"NAME" help:"Order in which the frontier serves URLs; \"mfrontier policies\" lists them (default: priority)."`
-	BackQueues string            `placeholder:"N" help:"Policy priority: as mfrontier create --back-queues (default: 3C)."`
 	lockFlag
 }
 
@@ -92,14 +91,11 @@ func (c *initCmd) Run(std *cli.Std) error {
 			return &fault.Error{Class: fault.Usage, File: path, Place: "sets.polynomial", Err: err}
 		}
 	}
-	if std.Given("policy") || std.Given("back-queues") {
+	if std.Given("policy") {
 		path = "" // of what may be wrong
 	}
 	if c.Policy != "" {
 		settings.Frontier.Policy = c.Policy
-	}
-	if c.BackQueues != "" {
-		settings.Frontier.BackQueues = c.BackQueues
 	}
 	p, err := polynomialOf(c.Crawl, c.Polynomial, c.options())
 	if err != nil {

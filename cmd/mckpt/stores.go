@@ -82,7 +82,7 @@ func makersOf(path string, conf *config.File, polynomial uint64) ([]maker, error
 // frontierParams are those of the frontier.
 func frontierParams(conf *config.File) (frontier.Params, error) {
 	f := conf.Frontier
-	p := frontier.Params{Policy: f.Policy, Queues: f.Queues, Bias: f.Bias, Strict: f.Strict, BackQueues: f.BackQueues, Seed: f.Seed, Workers: f.Workers, Walkers: f.Walkers, Restart: f.Restart,
+	p := frontier.Params{Policy: f.Policy, Queues: f.Queues, Bias: f.Bias, Strict: f.Strict, Seed: f.Seed, Workers: f.Workers, Walkers: f.Walkers, Restart: f.Restart,
 		NewShare: f.NewShare, GoneAfter: f.GoneAfter, Buffer: f.Buffer, Tax: f.Tax}
 	for _, d := range []struct {
 		key, text string

@@ -54,17 +54,16 @@ func open(std *cli.Std, dir string, f cli.TxnFlags) (*frontier.Frontier, error) 
 }
 
 type createCmd struct {
-	Store      string  `arg:"" help:"Folder to make, such as crawl/frontier."`
-	Policy     string  `default:"priority" help:"Order of service; \"mfrontier policies\" lists them."`
-	Queues     int     `placeholder:"N" help:"Policy priority: front queues (Mercator's K), 1 to 16; 0: 3. URLs of a higher priority number share the last."`
-	Bias       float64 `placeholder:"N" help:"Policy priority: how many times as often a front queue is drawn as the next, 1 or more; 0: 2."`
-	Strict     bool    `help:"Policy priority: no draws; a front queue is served only while those before it are empty."`
-	BackQueues string  `placeholder:"N" help:"Policy priority: back queues that a batch goes through, up to 65536, as far as they and their URLs fit into 4 MiB. 3C, the default: three for each connection, as Mercator's designers advise (Manning, Raghavan and Schütze, section 20.2.3); 3K: three for each front queue; 0: none."`
-	Seed       uint64  `placeholder:"N" help:"Policies priority, revisit and walk: seed of the draws. Policy opic: of the order among URLs of equal credit."`
-	Workers    int     `placeholder:"N" help:"Policy fifo: queues, to which hosts are dealt, 1 to 4096; 0: 256."`
-	Walkers    int     `placeholder:"N" help:"Policy walk: walks that go on at a time, 1 to 4096; 0: 100. A batch has one URL of each."`
-	Restart    float64 `placeholder:"N" help:"Policy walk: chance that a walk begins anew instead of following a link, above 0 and at most 1; 0: 1/7."`
-	Tax        float64 `placeholder:"N" help:"Policy opic: part of a page's credit that all URLs share, 0.000001 to 1; 0: 0.1. The rest goes to the URLs that it links to."`
+	Store   string  `arg:"" help:"Folder to make, such as crawl/frontier."`
+	Policy  string  `default:"priority" help:"Order of service; \"mfrontier policies\" lists them."`
+	Queues  int     `placeholder:"N" help:"Policy priority: front queues (Mercator's K), 1 to 16; 0: 3. URLs of a higher priority number share the last."`
+	Bias    float64 `placeholder:"N" help:"Policy priority: how many times as often a front queue is drawn as the next, 1 or more; 0: 2."`
+	Strict  bool    `help:"Policy priority: no draws; a front queue is served only while those before it are empty."`
+	Seed    uint64  `placeholder:"N" help:"Policies priority, revisit and walk: seed of the draws. Policy opic: of the order among URLs of equal credit."`
+	Workers int     `placeholder:"N" help:"Policy fifo: queues, to which hosts are dealt, 1 to 4096; 0: 256."`
+	Walkers int     `placeholder:"N" help:"Policy walk: walks that go on at a time, 1 to 4096; 0: 100. A batch has one URL of each."`
+	Restart float64 `placeholder:"N" help:"Policy walk: chance that a walk begins anew instead of following a link, above 0 and at most 1; 0: 1/7."`
+	Tax     float64 `placeholder:"N" help:"Policy opic: part of a page's credit that all URLs share, 0.000001 to 1; 0: 0.1. The rest goes to the URLs that it links to."`
 
 	Buffer int `placeholder:"N" help:"URLs of each run of a queue that are in memory when it is read or written, 16 to 8192, as Mercator's buffers of 600; 0: what 64 KiB hold, some 600 (with more than four front queues less). Fewer take less memory and compress worse."`
 
@@ -90,7 +89,7 @@ A URL is finished, as under other policies, when its first visit finds no page; 
 as long after the last; and at once when its scheme, port or address is refused.
 
   mfrontier create crawl/frontier
-  mfrontier create crawl/frontier --policy priority --queues 5 --bias 3 --back-queues 3K
+  mfrontier create crawl/frontier --policy priority --queues 5 --bias 3
   mfrontier create crawl/frontier --policy fifo --workers 500
   mfrontier create crawl/frontier --policy walk --walkers 20 --seed 7
   mfrontier create crawl/frontier --policy revisit --new-share 0.3 --min-interval 6h
@@ -98,7 +97,7 @@ as long after the last; and at once when its scheme, port or address is refused.
 }
 
 func (c *createCmd) Run() error {
-	p := frontier.Params{Policy: c.Policy, Queues: c.Queues, Bias: c.Bias, Strict: c.Strict, BackQueues: c.BackQueues, Seed: c.Seed, Workers: c.Workers, Walkers: c.Walkers, Restart: c.Restart,
+	p := frontier.Params{Policy: c.Policy, Queues: c.Queues, Bias: c.Bias, Strict: c.Strict, Seed: c.Seed, Workers: c.Workers, Walkers: c.Walkers, Restart: c.Restart,
 		NewShare: c.NewShare, MinInterval: c.MinInterval, MaxInterval: c.MaxInterval, GoneAfter: c.GoneAfter, Buffer: c.Buffer, Tax: c.Tax}
 	return frontier.Create(c.Store, p, store.Options{})
 }
@@ -220,8 +219,6 @@ type batchFlags struct {
 	PerDomain int           `placeholder:"N" help:"URLs of one registered domain (example.co.uk), at most; 0: any number. At most --number URLs of hosts and domains that have their share are passed over, so the batch may be smaller."`
 	For       time.Duration `help:"As many URLs as can be fetched in this time, of each host and of all, with the delays and connections below and the speeds that hosts had before; no more than --number, if that is given too."`
 
-	BackQueues string `placeholder:"N" help:"Policy priority: back queues that this batch goes through, as with \"mfrontier create\"; 0: none. Default: those of the frontier."`
-
 	MinDelay    time.Duration `default:"1s" help:"As mfetch --min-delay."`
 	DelayFactor float64       `default:"10" help:"As mfetch --delay-factor."`
 	MaxDelay    time.Duration `default:"30s" help:"As mfetch --max-delay."`
@@ -248,7 +245,7 @@ func (f *batchFlags) options(txn string) (frontier.NextOptions, error) {
 	case f.For == 0:
 		n = defaultNumber
 	}
-	o := frontier.NextOptions{N: n, PerHost: f.PerHost, PerDomain: f.PerDomain, For: f.For, Politeness: f.politeness(), BackQueues: f.BackQueues, Txn: txn}
+	o := frontier.NextOptions{N: n, PerHost: f.PerHost, PerDomain: f.PerDomain, For: f.For, Politeness: f.politeness(), Txn: txn}
 	if err := o.Politeness.Check(); err != nil {
 		return o, err
 	}
@@ -270,12 +267,6 @@ func (*nextCmd) Help() string {
 started, which is that of the policy: hosts in turn, as a rule, so that no host fills a batch while
 others wait; within a host first in, first out. URLs that were tried before and are due are served
 with the rest.
-
-Under policy priority, URLs drawn from the front queues go through back queues, which hold one
-host each and are refilled when they empty; the row that comes next is of the queue whose host may
-be contacted earliest, with the delays and connections below and the speeds that hosts had before.
-mfetch keeps times by host itself, and is no faster for it; this is for programs that take the rows as they
-come, and spares them memory.
 
 A batch has a number of URLs (-n), or what can be fetched in a time (--for): a slow host then gives
 few URLs and a fast one many, and hosts with much to do begin first, so that all are done at about

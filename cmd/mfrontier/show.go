@@ -209,7 +209,7 @@ func hostOf(text string) string {
 
 type planCmd struct {
 	Store string   `arg:"" help:"The frontier, whose host table knows how fast hosts are."`
-	Files []string `arg:"" optional:"" help:"Files of url records, or of URLs one a line (*.txt, or with --text): the batch to plan, instead of what next would take now (-n, --per-host, --per-domain, --for, --back-queues)."`
+	Files []string `arg:"" optional:"" help:"Files of url records, or of URLs one a line (*.txt, or with --text): the batch to plan, instead of what next would take now (-n, --per-host, --per-domain, --for)."`
 	Text  bool     `help:"Read URLs, one a line."`
 	batchFlags
 	cli.RewriteFlags
@@ -272,7 +272,7 @@ func (c *planCmd) check(std *cli.Std) error {
 		}
 		return nil
 	}
-	for _, flag := range []string{"number", "per-host", "per-domain", "for", "back-queues"} {
+	for _, flag := range []string{"number", "per-host", "per-domain", "for"} {
 		if std.Given(flag) {
 			return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--%s, and FILES", flag), Want: "one of them: a flag that chooses a batch, or the batch"}
 		}

@@ -70,7 +70,6 @@ type File struct {
 		Seed         uint64  `toml:"seed" flag:"mfrontier create --seed" doc:"policies priority, revisit and walk: of the draws; policy opic: of the order among URLs of equal credit" like:"0"`
 		Workers      int     `toml:"workers" flag:"mfrontier create --workers" doc:"policy fifo: queues, to which hosts are dealt" like:"256"`
 		Tax          float64 `toml:"tax" flag:"mfrontier create --tax" doc:"policy opic: part of a page's credit that all URLs share" like:"0.1"`
-		BackQueues   string  `toml:"back_queues" flag:"mckpt init --back-queues, mfrontier create --back-queues" doc:"policy priority: back queues that a batch goes through; 3C: three for each connection, 3K: for each front queue; 0: none" like:"\"3C\""`
 		Walkers      int     `toml:"walkers" flag:"mfrontier create --walkers" doc:"policy walk: walks that go on at a time" like:"100"`
 		Restart      float64 `toml:"restart" flag:"mfrontier create --restart" doc:"policy walk: chance that a walk begins anew instead of following a link; 0: 1/7" like:"0.15"`
 		Buffer       int     `toml:"buffer" flag:"mfrontier create --buffer" doc:"URLs of each run of a queue that are in memory; 0: what 64 KiB hold, some 600" like:"0"`

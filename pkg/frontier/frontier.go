@@ -13,9 +13,8 @@
 // front queues there are and which is served next, and whether hosts take turns
 // or workers (Mercator's threads, 1999), to each of which many hosts are dealt.
 //
-// Next takes the lowest places as a batch, which then is in flight. Under policy priority the
-// batch goes through back queues of one host each, as in Mercator, so that it comes out in the
-// order in which its hosts may be contacted. Update reads
+// Next takes the lowest places as a batch, which then is in flight. Mercator's back queues, of
+// one host each, are not here: they are mfetch's scheduler. Update reads
 // one outcome for each URL in flight. It ends the URL, or puts it off (deferred:
 // it goes back to its old place, ahead of the rest of its host), or queues it
 // again for a later time (a failure that may pass, with back-off and a limit).

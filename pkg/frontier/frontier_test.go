@@ -328,9 +328,6 @@ func TestAgainstModel(t *testing.T) {
 						t.Fatal(err)
 					}
 					o := NextOptions{N: size, Txn: txn}
-					if p.Seed != 0 { // and so, of policy priority, through back queues
-						o.Politeness.Connections = 2
-					}
 					batch, err := b.next(now, o)
 					if err != nil {
 						t.Fatal(err)

@@ -33,11 +33,8 @@ type NextOptions struct {
 	// all as Politeness.Connections can in all of it: contacts that take longer than expected, or wait
 	// for a connection, then make no tail.
 	For        time.Duration
-	Politeness Politeness // with For, and where there are back queues
-	// BackQueues, if not "", is for this batch what Params.BackQueues is for all. Those of
-	// Params count where Politeness.Connections is set.
-	BackQueues string
-	Txn        string // the round, kept with the batch that is in flight; may be ""
+	Politeness Politeness // with For
+	Txn        string     // the round, kept with the batch that is in flight; may be ""
 }
 
 // Check refuses options that make no batch.
@@ -54,12 +51,7 @@ func (o NextOptions) Check() error {
 	case o.For < 0 || o.For > maxFor:
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a batch of %v", o.For), Want: fmt.Sprintf("more than 0s, at most %v", maxFor)}
 	}
-	if o.BackQueues != "" {
-		if _, _, err := parseBackQueues(o.BackQueues); err != nil {
-			return err
-		}
-	}
-	if o.For > 0 || o.Politeness.Connections != 0 {
+	if o.For > 0 {
 		return o.Politeness.Check()
 	}
 	return nil
@@ -394,12 +386,8 @@ func (l *limits) admit(host string) bool {
 // pick picks a batch. The picker tells what is left in the queues, and must be closed.
 func pick(ctx context.Context, fs files, s *state, now record.Time, o NextOptions, out outlets) (*picker, error) {
 	o.PerHost, o.PerDomain = min(o.PerHost, MaxCapped), min(o.PerDomain, MaxCapped) // no batch with a limit has more
-	back, err := s.policy.backQueues(o.BackQueues, o.Politeness.Connections)
-	if err != nil {
-		return nil, err
-	}
-	if o.For > 0 || len(s.Parked) > 0 || back > 0 {
-		return pickKnown(ctx, fs, s, now, o, back, out)
+	if o.For > 0 || len(s.Parked) > 0 {
+		return pickKnown(ctx, fs, s, now, o, out)
 	}
 	p, err := newPicker(ctx, fs, s, now)
 	if err != nil {

@@ -3,7 +3,6 @@ package frontier
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -33,7 +32,7 @@ const (
 // Policies lists the policies that Create knows.
 func Policies() []Policy {
 	return []Policy{
-		{priority, "K front queues; each URL of a batch comes from one drawn at random, with a bias to the first; within a queue hosts in turn, within a host first in, first out; back queues of one host each put a batch in the order in which hosts may be contacted, for fetchers that take rows as they come (mfetch is no faster for it)"},
+		{priority, "K front queues; each URL of a batch comes from one drawn at random, with a bias to the first; within a queue hosts in turn, within a host first in, first out"},
 		{dynamic, "one queue; hosts in turn, whatever the priority; within a host first in, first out"},
 		{revisit, "two queues, new URLs and pages to visit again, each with a share of a batch; a page is visited as often as keeps most pages fresh, by its estimated rate of change; never ends by itself"},
 		{fifo, "one queue for each worker; hosts are dealt to workers by a hash of their names; workers in turn, within a worker first in, first out"},
@@ -48,8 +47,6 @@ const (
 	Bias    = 2   // how much more often a front queue is drawn than the next
 	Workers = 256 // of policy fifo: as many as mfetch's connections
 	Tax     = 0.1 // of policy opic
-
-	BackQueues = "3C" // Mercator's B: three for each connection
 )
 
 const (
@@ -71,10 +68,7 @@ type Params struct {
 	// drawn Bias times as often as the next; 1 or more. Strict: always the first of them.
 	Bias   float64 // 0: Bias
 	Strict bool
-	// BackQueues of policy priority are how many a batch goes through, as far as they fit into
-	// 4 MiB: a number up to 65536, or one for each connection (3C) or front queue (3K); "0": none; "": BackQueues.
-	BackQueues string
-	Seed       uint64 // of the draws; of policies revisit and walk too; of policy opic, of the order among equals
+	Seed   uint64 // of the draws; of policies revisit and walk too; of policy opic, of the order among equals
 	// NewShare of policy revisit: the share of URLs never visited in a batch, while there
 	// are both these and pages to visit again; more than 0, at most 1. 0: NewShare.
 	NewShare float64
@@ -101,21 +95,13 @@ type Params struct {
 	Tax float64
 }
 
-// Create makes a frontier store. It is no error if the same is there already, nor, where
-// BackQueues is "", if it has none.
+// Create makes a frontier store. It is no error if the same is there already.
 func Create(dir string, p Params, opt store.Options) error {
 	text, err := p.Encode()
 	if err != nil {
 		return err
 	}
-	err = store.Create(dir, Kind, Version, text, opt)
-	if errors.Is(err, fault.Usage) && p.BackQueues == "" && text["back_queues"] != "" { // one of before there were any?
-		delete(text, "back_queues")
-		if store.Create(dir, Kind, Version, text, opt) == nil {
-			return nil
-		}
-	}
-	return err
+	return store.Create(dir, Kind, Version, text, opt)
 }
 
 // Encode gives the params as the manifest keeps them, those that are zero as what they mean.
@@ -138,7 +124,6 @@ func (p Params) Encode() (map[string]string, error) {
 		{p.Queues != 0, "front queues", priority},
 		{p.Bias != 0, "a bias", priority},
 		{p.Strict, "a strict order of front queues", priority},
-		{p.BackQueues != "" && p.BackQueues != "0", "back queues", priority},
 		{p.Walkers != 0, "walkers", walk},
 		{p.Restart != 0, "a chance of restarts", walk},
 		{p.NewShare != 0, "a share of new URLs", revisit},
@@ -180,16 +165,6 @@ func (p Params) Encode() (map[string]string, error) {
 			text["bias"] = "strict"
 		}
 		text["seed"] = strconv.FormatUint(p.Seed, 10)
-		if p.BackQueues == "" {
-			p.BackQueues = BackQueues
-		}
-		n, each, err := parseBackQueues(p.BackQueues)
-		if err != nil {
-			return nil, err
-		}
-		if n > 0 {
-			text["back_queues"] = strconv.Itoa(n) + each
-		}
 	case fifo:
 		if p.Workers == 0 {
 			p.Workers = Workers
@@ -251,7 +226,6 @@ type policy struct {
 	revisit *schedule // nil: a URL that was fetched is finished
 	buffer  int       // Params.Buffer
 	tax     uint64    // in millionths; 0: there are no credits
-	back    string    // Params.BackQueues; "": none
 }
 
 // policyOf is the reverse of Params.Encode.
@@ -296,9 +270,6 @@ func policyOf(m *store.Manifest) (*policy, error) {
 			p.Bias = fraction("bias")
 		}
 		p.Seed = seed()
-		if p.BackQueues = m.Params["back_queues"]; p.BackQueues == "" {
-			p.BackQueues = "0"
-		}
 	case fifo:
 		p.Workers = number("workers")
 	case walk:
@@ -313,7 +284,7 @@ func policyOf(m *store.Manifest) (*policy, error) {
 	if bad != nil || err != nil || len(text) != len(m.Params) {
 		return nil, &fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("generation %d", m.Generation), Found: "parameters " + store.ParamsText(m.Params), Want: "those of a policy"}
 	}
-	out := &policy{name: p.Policy, queues: max(p.Queues, 1), seed: p.Seed, workers: uint64(p.Workers), walkers: uint64(p.Walkers), restart: p.Restart, buffer: p.Buffer, back: text["back_queues"],
+	out := &policy{name: p.Policy, queues: max(p.Queues, 1), seed: p.Seed, workers: uint64(p.Workers), walkers: uint64(p.Walkers), restart: p.Restart, buffer: p.Buffer,
 		tax: uint64(math.Round(p.Tax * millionths))}
 	if p.Policy == revisit {
 		out.queues, out.weight = revisitQueues, []float64{p.NewShare, 1 - p.NewShare}

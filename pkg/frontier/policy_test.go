@@ -33,11 +33,7 @@ func TestBias(t *testing.T) {
 	var drawn [4]float64
 	for r := range rounds {
 		txn := fmt.Sprintf("r%d", r)
-		o := NextOptions{N: n, Txn: txn}
-		if r%2 == 0 { // through back queues
-			o.Politeness.Connections = 2
-		}
-		batch, err := b.next(1, o)
+		batch, err := b.next(1, NextOptions{N: n, Txn: txn})
 		if err != nil || len(batch) != n {
 			t.Fatal(len(batch), err)
 		}
@@ -115,7 +111,7 @@ func TestCreateRefusals(t *testing.T) {
 	opt := store.Options{FS: durable.NewCrashFS()}
 	for _, p := range []Params{
 		{Policy: "magic"}, {Queues: -1}, {Queues: maxQueues + 1}, {Bias: 0.5}, {Bias: maxBias + 1}, {Bias: 2, Strict: true}, {Workers: 3},
-		{Policy: dynamic, Queues: 3}, {Policy: dynamic, Seed: 1}, {Policy: fifo, Strict: true}, {Policy: fifo, Workers: -1}, {Tax: 0.1}, {Policy: opic, Tax: 1.1}, {Policy: opic, Tax: -1}, {Policy: opic, Tax: 1e-9}, {Policy: opic, Workers: 1}, {BackQueues: "C"}, {BackQueues: "65537"}, {Policy: dynamic, BackQueues: "3C"}, {Policy: fifo, Seed: 1}, {Policy: fifo, Workers: maxWorkers + 1},
+		{Policy: dynamic, Queues: 3}, {Policy: dynamic, Seed: 1}, {Policy: fifo, Strict: true}, {Policy: fifo, Workers: -1}, {Tax: 0.1}, {Policy: opic, Tax: 1.1}, {Policy: opic, Tax: -1}, {Policy: opic, Tax: 1e-9}, {Policy: opic, Workers: 1}, {Policy: fifo, Seed: 1}, {Policy: fifo, Workers: maxWorkers + 1},
 	} {
 		if err := Create("/frontier", p, opt); !errors.Is(err, fault.Usage) {
 			t.Errorf("%+v: %v", p, err)
@@ -125,13 +121,13 @@ func TestCreateRefusals(t *testing.T) {
 	for _, params := range []map[string]string{
 		{}, {"policy": "magic"}, {"policy": priority}, {"policy": dynamic, "queues": "3"}, {"policy": fifo, "workers": "x"}, {"policy": opic, "seed": "0"}, {"policy": opic, "tax": "0.1"}, {"policy": opic, "tax": "NaN", "seed": "0"},
 		{"policy": priority, "queues": "3", "bias": "2"}, {"policy": priority, "queues": "3", "bias": "NaN", "seed": "0"},
-		{"policy": priority, "queues": "3", "bias": "2", "seed": "0", "back_queues": "0"}, {"policy": priority, "queues": "3", "bias": "2", "seed": "0", "back_queues": "3B"},
+		{"policy": priority, "queues": "3", "bias": "2", "seed": "0", "back_queues": "3C"},
 	} {
 		if _, err := policyOf(&store.Manifest{Params: params}); !errors.Is(err, fault.Corrupt) {
 			t.Errorf("%v: %v", params, err)
 		}
 	}
-	for _, p := range []Params{{}, {Queues: 5, Bias: 1.5, Seed: 1 << 63}, {Strict: true}, {BackQueues: "7"}, {BackQueues: "0"}, {Policy: dynamic, BackQueues: "0"}, {Policy: fifo}, {Policy: opic, Tax: 0.25, Seed: 2}} {
+	for _, p := range []Params{{}, {Queues: 5, Bias: 1.5, Seed: 1 << 63}, {Strict: true}, {Policy: dynamic}, {Policy: fifo}, {Policy: opic, Tax: 0.25, Seed: 2}} {
 		text, err := p.Encode()
 		if err != nil {
 			t.Fatal(err)
@@ -142,34 +138,16 @@ func TestCreateRefusals(t *testing.T) {
 	}
 }
 
-// A frontier has three back queues a connection, or as many as it was created with; none if
-// its manifest tells of none, as before there were any. To make such a one again is no error.
-func TestBackQueuesOfAFrontier(t *testing.T) {
-	for given, want := range map[string]int{"": 30, "0": 0, "7": 7, "2K": 10} {
-		text, err := Params{Queues: 5, BackQueues: given}.Encode()
-		if err != nil {
+// To make a frontier again is no error, unless it is another.
+func TestCreateAgain(t *testing.T) {
+	opt := store.Options{FS: durable.NewCrashFS()}
+	for range 2 {
+		if err := Create("/frontier", Params{Queues: 5}, opt); err != nil {
 			t.Fatal(err)
 		}
-		p, err := policyOf(&store.Manifest{Params: text})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n, err := p.backQueues("", 10); n != want || err != nil {
-			t.Errorf("created with %q: %d, %v, want %d", given, n, err, want)
-		}
-		if n, err := p.backQueues("11", 10); n != 11 || err != nil {
-			t.Errorf("created with %q, 11 for a batch: %d, %v", given, n, err)
-		}
-		opt := store.Options{FS: durable.NewCrashFS()}
-		if err := Create("/frontier", Params{Queues: 5, BackQueues: given}, opt); err != nil {
-			t.Fatal(err)
-		}
-		if err := Create("/frontier", Params{Queues: 5}, opt); (err == nil) != (given == "" || given == "0") {
-			t.Errorf("created with %q, and again: %v", given, err)
-		}
-		if err := Create("/frontier", Params{Queues: 4}, opt); !errors.Is(err, fault.Usage) {
-			t.Errorf("created again with other queues: %v", err)
-		}
+	}
+	if err := Create("/frontier", Params{Queues: 4}, opt); !errors.Is(err, fault.Usage) {
+		t.Errorf("created again with other queues: %v", err)
 	}
 }
 

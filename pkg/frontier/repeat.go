@@ -17,7 +17,7 @@ type given struct {
 
 // Options are those of a verb: NextOptions, AddOptions and UpdateOptions.
 type Options interface {
-	given(p *policy) given
+	given() given
 }
 
 // flagList is a list of flags, each with its value.
@@ -30,15 +30,13 @@ func (l *flagList) add(name string, given bool, value any) {
 }
 
 // given has the flags that choose a batch's URLs or their order.
-func (o NextOptions) given(p *policy) given {
+func (o NextOptions) given() given {
 	var l flagList
 	l.add("number", o.N > 0, o.N)
 	l.add("per-host", o.PerHost > 0, o.PerHost)
 	l.add("per-domain", o.PerDomain > 0, o.PerDomain)
 	l.add("for", o.For > 0, o.For)
-	l.add("back-queues", o.BackQueues != "", o.BackQueues)
-	back, _ := p.backQueues(o.BackQueues, o.Politeness.Connections) // Check has seen it
-	timed := o.For > 0 || back > 0
+	timed := o.For > 0
 	l.add("min-delay", timed, o.Politeness.MinDelay)
 	l.add("delay-factor", timed, strconv.FormatFloat(o.Politeness.DelayFactor, 'g', -1, 64))
 	l.add("max-delay", timed, o.Politeness.MaxDelay)
@@ -47,13 +45,13 @@ func (o NextOptions) given(p *policy) given {
 	return given{Txn: o.Txn, Flags: l}
 }
 
-func (o AddOptions) given(*policy) given {
+func (o AddOptions) given() given {
 	var l flagList
 	l.arrivals(o.Limits, o.Prioritizer)
 	return given{"add", o.Txn, l}
 }
 
-func (o UpdateOptions) given(*policy) given {
+func (o UpdateOptions) given() given {
 	var l flagList
 	l.add("max-attempts", true, o.Retries.MaxAttempts)
 	l.add("retry-delay", true, o.Retries.Delay)
@@ -76,7 +74,7 @@ func (l *flagList) arrivals(limits Limits, p Prioritizer) {
 
 // note keeps the flags of a transaction that has a name.
 func (s *state) note(o Options) {
-	g := o.given(s.policy)
+	g := o.given()
 	if g.Txn == "" {
 		return
 	}
@@ -96,7 +94,7 @@ func (f *Frontier) Repeats(o Options) (had, has []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	now := o.given(s.policy)
+	now := o.given()
 	for _, was := range s.Given {
 		if was.Verb == now.Verb && was.Txn == now.Txn {
 			return without(was.Flags, now.Flags), without(now.Flags, was.Flags), nil

@@ -27,17 +27,9 @@ type outlets struct {
 	wait  func(*segment.Entry) error               // its host is parked until URL.Due, in any order
 }
 
-// pickKnown picks a batch that takes o.For, or one without URLs of parked hosts, or
-// one that goes through back queues.
-func pickKnown(ctx context.Context, fs files, s *state, now record.Time, o NextOptions, back int, out outlets) (*picker, error) {
+// pickKnown picks a batch that takes o.For, or one without URLs of parked hosts.
+func pickKnown(ctx context.Context, fs files, s *state, now record.Time, o NextOptions, out outlets) (*picker, error) {
 	n, most := o.N, maxCandidates
-	if o.For == 0 && len(s.Parked) == 0 { // each candidate fits
-		t, err := try(ctx, fs, s, now, o, back, n, o.PerHost == 0)
-		if err != nil {
-			return nil, err
-		}
-		return t.finish(out)
-	}
 	if o.For > 0 {
 		// What the connections do if no host is slower than assumed.
 		n = int(min(float64(o.For)*float64(o.Politeness.Connections)/float64(o.Politeness.Duration+1), maxCandidates))
@@ -50,7 +42,7 @@ func pickKnown(ctx context.Context, fs files, s *state, now record.Time, o NextO
 	}
 	n = min(max(n, firstCandidates), most)
 	for whole := o.PerHost == 0; ; {
-		t, err := try(ctx, fs, s, now, o, back, n, whole)
+		t, err := try(ctx, fs, s, now, o, n, whole)
 		switch {
 		case err != nil:
 			return nil, err
@@ -70,7 +62,6 @@ func pickKnown(ctx context.Context, fs files, s *state, now record.Time, o NextO
 type trial struct {
 	*picker
 	o         NextOptions
-	back      int // queues
 	now       record.Time
 	room      time.Duration // of all connections
 	rows      *sorter       // candidates, by number: order, and what appendRow gives
@@ -103,12 +94,12 @@ func (t *trial) further(n int) int {
 
 // try takes n candidates: of the whole frontier, or of the places that picker.within
 // leaves.
-func try(ctx context.Context, fs files, s *state, now record.Time, o NextOptions, back, n int, whole bool) (*trial, error) {
+func try(ctx context.Context, fs files, s *state, now record.Time, o NextOptions, n int, whole bool) (*trial, error) {
 	p, err := newPicker(ctx, fs, s, now)
 	if err != nil {
 		return nil, err
 	}
-	t := &trial{picker: p, o: o, back: back, now: now, room: o.For * time.Duration(o.Politeness.Connections)}
+	t := &trial{picker: p, o: o, now: now, room: o.For * time.Duration(o.Politeness.Connections)}
 	t.rows, t.decisions, t.rest = p.sorter(smallSort), p.sorter(smallSort), p.sorter(smallSort)
 	if !whole {
 		t.within(o.PerHost)
@@ -122,43 +113,29 @@ func try(ctx context.Context, fs files, s *state, now record.Time, o NextOptions
 
 // decision is what was decided about a candidate.
 type decision struct {
-	fits   bool          // it is in the batch, if that has room
-	until  record.Time   // when its host is parked no more, if it does not fit; 0: it is not parked
-	host   uint64        // number of its host in the trial
-	latest time.Duration // when it must be begun, so that its host is done in time
-	pace
+	fits    bool          // it is in the batch, if that has room
+	until   record.Time   // when its host is parked no more, if it does not fit; 0: it is not parked
+	latest  time.Duration // when it must be begun, so that its host is done in time
+	contact time.Duration // that it takes
 }
 
 func (d *decision) append(b []byte) []byte {
 	if !d.fits {
 		return binary.AppendUvarint(append(b, 0), uint64(d.until))
 	}
-	b = binary.AppendUvarint(append(b, 1), d.host)
-	for _, x := range [...]time.Duration{d.latest, d.contact, d.gap, d.wait} {
-		b = binary.AppendUvarint(b, uint64(x))
-	}
-	return b
+	b = binary.AppendUvarint(append(b, 1), uint64(d.latest))
+	return binary.AppendUvarint(b, uint64(d.contact))
 }
 
-// decodeDecision is the reverse of append, for bytes that this process wrote. It gives
-// back what stands behind them.
-func decodeDecision(b []byte) (d decision, rest []byte) {
-	d.fits = b[0] == 1
-	b = b[1:]
-	number := func() uint64 {
-		x, n := binary.Uvarint(b)
-		b = b[n:]
-		return x
+// decodeDecision is the reverse of append, for bytes that this process wrote.
+func decodeDecision(b []byte) (d decision) {
+	first, n := binary.Uvarint(b[1:])
+	if b[0] == 0 {
+		d.until = record.Time(first)
+		return d
 	}
-	if !d.fits {
-		d.until = record.Time(number())
-		return d, b
-	}
-	d.host = number()
-	for _, x := range [...]*time.Duration{&d.latest, &d.contact, &d.gap, &d.wait} {
-		*x = time.Duration(number())
-	}
-	return d, b
+	contact, _ := binary.Uvarint(b[1+n:])
+	return decision{fits: true, latest: time.Duration(first), contact: time.Duration(contact)}
 }
 
 // decide keeps what was decided about a candidate.
@@ -176,7 +153,6 @@ func (t *trial) decide(number uint64, d decision) error {
 // trialHost is a host of the group that the join is at.
 type trialHost struct {
 	pace
-	number uint64
 	left   int  // contacts that it has time for
 	robots bool // robots.txt comes first
 }
@@ -208,7 +184,7 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 		return err
 	}
 	table := openTable[segment.Host](fs, speeds(t.s.Hosts))
-	if t.o.For == 0 && t.back == 0 {
+	if t.o.For == 0 {
 		table = openTable[segment.Host](fs, t.s.Parked)
 	}
 	defer table.close()
@@ -222,13 +198,12 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 	}
 	var group hostGroup
 	var turns []trialHost // of the group's hosts
-	var hosts uint64
-	size := 0           // candidates of the group
-	first := decision{} // on the first candidate, if it does not fit: given when all others are
-	passed := false     // it does not
+	size := 0             // candidates of the group
+	first := decision{}   // on the first candidate, if it does not fit: given when all others are
+	passed := false       // it does not
 	room := t.room
 	for order := uint64(0); !rows.done; {
-		if hosts == 0 || rows.key != order {
+		if len(turns) == 0 || rows.key != order {
 			if err := context.Cause(ctx); err != nil {
 				return err
 			}
@@ -248,9 +223,8 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 			return err
 		}
 		for i := len(turns); i < len(group); i++ {
-			hosts++
 			p := t.o.Politeness.pace(&group[i], t.now)
-			turns = append(turns, trialHost{p, hosts, t.contacts(&group[i], p), group[i].Contacts == 0})
+			turns = append(turns, trialHost{p, t.contacts(&group[i], p), group[i].Contacts == 0})
 			if t.o.For > 0 {
 				turns[i].left = min(turns[i].left, size)
 			}
@@ -262,9 +236,9 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 		switch turn := &turns[at]; {
 		case turn.left > 0:
 			t.fits++
-			v := decision{fits: true, host: turn.number, latest: turn.latest(turn.left, t.o.For), pace: turn.pace}
+			v := decision{fits: true, latest: turn.latest(turn.left, t.o.For), contact: turn.contact}
 			if turn.robots {
-				v.contact, v.gap = times(2, v.contact), times(2, v.gap)
+				v.contact = times(2, v.contact)
 				turn.robots = false
 			}
 			turn.left--
@@ -323,6 +297,12 @@ func (t *trial) finish(out outlets) (*picker, error) {
 	return t.picker, nil
 }
 
+// drawn is a URL of the batch. Its bytes are the taker's until it takes the next.
+type drawn struct {
+	latest time.Duration // of its decision
+	row    []byte        // as it stands in trial.rows
+}
+
 // fitting draws the candidates that go into the batch, in order of service, and gives
 // all others to out.
 func (t *trial) fitting(out outlets) (func() (drawn, bool, error), error) {
@@ -346,11 +326,11 @@ func (t *trial) fitting(out outlets) (func() (drawn, bool, error), error) {
 			if held = true; err != nil || rows.done {
 				return d, false, err
 			}
-			v, _ := decodeDecision(decisions.row)
+			v := decodeDecision(decisions.row)
 			if v.fits && (t.o.N == 0 || left > 0) && (t.o.For == 0 || room > 0) {
 				left--
 				room -= v.contact
-				return drawn{v, rows.row}, true, nil
+				return drawn{v.latest, rows.row}, true, nil
 			}
 			if err = t.decode(rows.row, &e); err != nil {
 				return d, false, err
@@ -389,8 +369,7 @@ func (t *trial) timed(draw func() (drawn, bool, error)) (func() (drawn, bool, er
 		if t.s.policy.workers > 0 { // first in, first out
 			key = n
 		}
-		t.buf = append(d.decision.append(t.buf[:0]), d.row...)
-		if err := byTime.add(key, t.buf); err != nil {
+		if err := byTime.add(key, d.row); err != nil {
 			return nil, err
 		}
 	}
@@ -406,13 +385,12 @@ func (t *trial) timed(draw func() (drawn, bool, error)) (func() (drawn, bool, er
 		if held = true; err != nil || rows.done {
 			return d, false, err
 		}
-		d.decision, d.row = decodeDecision(rows.row)
-		return d, true, nil
+		return drawn{row: rows.row}, true, nil
 	}, nil
 }
 
 // serve takes the batch in the order of service: as the URLs were drawn or, if it has a
-// time, as that asks for. Either order goes through the back queues, if there are any.
+// time, as that asks for.
 func (t *trial) serve(out outlets) error {
 	draw, err := t.fitting(out)
 	if err == nil && t.o.For > 0 {
@@ -420,9 +398,6 @@ func (t *trial) serve(out outlets) error {
 	}
 	if err != nil {
 		return err
-	}
-	if t.back > 0 {
-		draw = newBackQueues(t.back, t.o.Politeness.Connections, draw).next
 	}
 	var e segment.Entry
 	for {
@@ -438,4 +413,17 @@ func (t *trial) serve(out outlets) error {
 			return err
 		}
 	}
+}
+
+// pace is how a host is served: how long a contact takes, the gap after it, and the
+// time from the batch's begin to the first contact.
+type pace struct{ contact, gap, wait time.Duration }
+
+// latest is when the first of n contacts with a host must begin, so that all have
+// ended after a time.
+func (p pace) latest(n int, end time.Duration) time.Duration {
+	if each := p.contact + p.gap; n > 0 && each > 0 && time.Duration(n) > math.MaxInt64/each {
+		return 0
+	}
+	return max(end-time.Duration(n)*(p.contact+p.gap), 0)
 }
