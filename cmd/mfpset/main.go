@@ -182,7 +182,11 @@ The exit code is 0 if all were seen, 6 if one was not.
 }
 
 func (c *testCmd) Run(ctx context.Context, std *cli.Std) error {
-	set, err := std.LoadSet(c.Store, fpset.Kind)
+	st, err := c.open(std, cli.TxnFlags{})
+	if err != nil {
+		return err
+	}
+	set, err := fpset.LoadCurrent(st, fpset.Options{Workers: std.Threads()})
 	if err != nil {
 		return err
 	}
@@ -311,54 +315,20 @@ func (c *buildCmd) Run(std *cli.Std) error {
 		return err
 	}
 	defer fpset.CloseInputs(in)
-	n, err := fpset.Export(c.Output, false, std.Out, in[0].Polynomial, std.Threads(), func(dst merge.Dest) error {
-		sources, err := fpset.Sources(in)
-		if err != nil {
-			return err
-		}
-		return merge.Union(dst, sources...)
-	})
-	std.Stat("keys", n)
-	return err
+	return std.WriteSet(c.Output, false, merge.OpUnion, in)
 }
 
-type dumpCmd struct {
-	set
-	Output string `short:"o" placeholder:"FILE" help:"Write a fingerprint file instead of text on standard output; text if it is named *.txt. Missing folders are made."`
-}
+type dumpCmd struct{ cli.DumpSet }
 
-// Help is the long text of --help.
-func (dumpCmd) Help() string {
-	return `Prints all keys in ascending order, 16 hexadecimal digits a line.
+func (c *dumpCmd) Run(std *cli.Std) error { return c.Write(std, fpset.Kind) }
 
-  mfpset dump crawl/content | wc -l
-  mfpset dump crawl/content -o content.fps`
-}
+type statCmd struct{ cli.StatSet }
 
-func (c *dumpCmd) Run(std *cli.Std) error { return std.DumpSet(c.Store, fpset.Kind, c.Output) }
+func (c *statCmd) Run(std *cli.Std) error { return c.Print(std, fpset.Kind) }
 
-type statCmd struct{ set }
+type checkCmd struct{ cli.CheckSet }
 
-// Help is the long text of --help.
-func (statCmd) Help() string {
-	return `Prints count, size on disk, batches so far, and the runs that the set consists of.
-
-  mfpset stat crawl/content | jq .count`
-}
-
-func (c *statCmd) Run(std *cli.Std) error { return std.StatSet(c.Store, fpset.Kind) }
-
-type checkCmd struct{ set }
-
-// Help is the long text of --help.
-func (checkCmd) Help() string {
-	return `Reads every byte of the set: checksums, order, index, counts, and that no key is in two
-runs. The exit code is 0, or 3 with the place of the damage.
-
-  mfpset check crawl/content`
-}
-
-func (c *checkCmd) Run(std *cli.Std) error { return std.CheckSet(c.Store, fpset.Kind) }
+func (c *checkCmd) Run(std *cli.Std) error { return c.Read(std, fpset.Kind) }
 
 type fpCmd struct {
 	Files      []string       `arg:"" optional:"" help:"Files to read whole (default: standard input)."`

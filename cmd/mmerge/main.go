@@ -61,25 +61,7 @@ func (s *sets) run(std *cli.Std, op merge.Op) error {
 		return err
 	}
 	defer fpset.CloseInputs(in)
-	var sets []merge.Set
-	var total uint64
-	for _, i := range in {
-		files, err := i.Files()
-		if err != nil {
-			return err
-		}
-		sets = append(sets, files)
-		total += i.Count
-	}
-	progress := std.StartProgress("fingerprints", int64(total))
-	defer progress.Done()
-	n, err := fpset.Export(s.Output, s.Text, std.Out, in[0].Polynomial, std.Threads(), func(dst merge.Dest) error {
-		return merge.Files(dst, op, sets, merge.Options{Threads: std.Threads(), Memory: std.MemoryLimit() * 3 / 8, Progress: progress.Add})
-	})
-	std.Stat("inputs", len(in))
-	std.Stat("keys_in", total)
-	std.Stat("keys", n)
-	return err
+	return std.WriteSet(s.Output, s.Text, op, in)
 }
 
 type unionCmd struct{ sets }

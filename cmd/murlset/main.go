@@ -339,63 +339,25 @@ func (c *buildCmd) Run(std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	sorted, err := merge.SortKeys(merge.KeysOf(next), std.MemoryLimit()/4, "", poly.Polynomial())
+	in, err := fpset.SortInput("URLs", merge.KeysOf(next), poly.Polynomial(), std.MemoryLimit()/4)
 	if err != nil {
 		return err
 	}
-	defer sorted.Close()
-	keys, err := sorted.Finish()
-	if err != nil {
-		return err
-	}
-	n, err := fpset.Export(c.Output, false, std.Out, poly.Polynomial(), std.Threads(), func(dst merge.Dest) error {
-		return merge.Copy(dst, keys.All())
-	})
-	std.Stat("keys", n)
-	return err
+	defer in.Close()
+	return std.WriteSet(c.Output, false, merge.OpUnion, []*fpset.Input{in})
 }
 
-type dumpCmd struct {
-	Store  string `arg:"" help:"The set, such as crawl/urls."`
-	Output string `short:"o" placeholder:"FILE" help:"Write a fingerprint file instead of text on standard output; text if it is named *.txt. Missing folders are made."`
-}
+type dumpCmd struct{ cli.DumpSet }
 
-// Help is the long text of --help.
-func (dumpCmd) Help() string {
-	return `Prints all checksums in ascending order, 16 hexadecimal digits a line.
+func (c *dumpCmd) Run(std *cli.Std) error { return c.Write(std, urlset.Kind) }
 
-  murlset dump crawl/urls | wc -l
-  murlset dump crawl/urls -o urls.fps`
-}
+type statCmd struct{ cli.StatSet }
 
-func (c *dumpCmd) Run(std *cli.Std) error { return std.DumpSet(c.Store, urlset.Kind, c.Output) }
+func (c *statCmd) Run(std *cli.Std) error { return c.Print(std, urlset.Kind) }
 
-type statCmd struct {
-	Store string `arg:"" help:"The set, such as crawl/urls."`
-}
+type checkCmd struct{ cli.CheckSet }
 
-// Help is the long text of --help.
-func (statCmd) Help() string {
-	return `Prints count, size on disk, batches so far, and the runs that the set consists of.
-
-  murlset stat crawl/urls | jq .count`
-}
-
-func (c *statCmd) Run(std *cli.Std) error { return std.StatSet(c.Store, urlset.Kind) }
-
-type checkCmd struct {
-	Store string `arg:"" help:"The set, such as crawl/urls."`
-}
-
-// Help is the long text of --help.
-func (checkCmd) Help() string {
-	return `Reads every byte of the set: checksums, order, index, counts, and that no URL is in two
-runs. The exit code is 0, or 3 with the place of the damage.
-
-  murlset check crawl/urls`
-}
-
-func (c *checkCmd) Run(std *cli.Std) error { return std.CheckSet(c.Store, urlset.Kind) }
+func (c *checkCmd) Run(std *cli.Std) error { return c.Read(std, urlset.Kind) }
 
 type keyCmd struct {
 	Files      []string       `arg:"" optional:"" help:"Text, one URL a line (default: standard input)."`

@@ -166,6 +166,9 @@ func (r *Reader) Polynomial() uint64 { return r.polynomial }
 // Count is the number of fingerprints.
 func (r *Reader) Count() uint64 { return r.count }
 
+// Size is the file's, in bytes.
+func (r *Reader) Size() int64 { return r.geo.size() }
+
 // Blocks is the number of blocks.
 func (r *Reader) Blocks() int64 { return r.geo.blocks }
 

@@ -2,42 +2,100 @@ package cli
 
 import (
 	"encoding/json"
+	"os"
 
 	"github.com/alecthomas/kong"
 
-	"mercator/formats/store"
 	"mercator/pkg/fpset"
+	"mercator/pkg/merge"
 )
 
-// LoadSet opens the set of the kind in dir as it is now.
-func (s *Std) LoadSet(dir, kind string) (fpset.Set, error) {
-	st, err := s.openSet(dir, kind)
+// WriteSet writes what op makes of sets to output as fpset.Export does, and nothing
+// unless all of them were good.
+func (s *Std) WriteSet(output string, text bool, op merge.Op, in []*fpset.Input) error {
+	var sets []merge.Set
+	var total uint64
+	for _, i := range in {
+		files, err := i.Files()
+		if err != nil {
+			return err
+		}
+		sets = append(sets, files)
+		total += i.Count
+	}
+	progress := s.StartProgress("fingerprints", int64(total))
+	defer progress.Done()
+	n, err := fpset.Export(output, text, s.Out, in[0].Polynomial, s.Threads(), func(dst merge.Dest) error {
+		return merge.Files(dst, op, sets, merge.Options{Threads: s.Threads(), Memory: s.MemoryLimit() * 3 / 8, Progress: progress.Add})
+	})
+	s.Stat("inputs", len(in))
+	s.Stat("keys_in", total)
+	s.Stat("keys", n)
+	return err
+}
+
+// OneSet is what a verb reads that is about one set.
+type OneSet struct {
+	Set string `arg:"" help:"The set: the folder of a store, a fingerprint file (*.fps), or text (*.txt)."`
+}
+
+// open opens it; a store is of the kind.
+func (o OneSet) open(s *Std, kind string) (*fpset.Input, error) {
+	if info, err := os.Stat(o.Set); err == nil && info.IsDir() {
+		if _, err := s.OpenStore(o.Set, kind, fpset.Version, TxnFlags{}); err != nil {
+			return nil, err
+		}
+	}
+	in, err := fpset.OpenInputs([]string{o.Set}, false, 0, s.In, s.MemoryLimit()/4)
 	if err != nil {
 		return nil, err
 	}
-	return fpset.LoadCurrent(st, fpset.Options{Workers: s.Threads()})
+	return in[0], nil
 }
 
-func (s *Std) openSet(dir, kind string) (*store.Store, error) {
-	return s.OpenStore(dir, kind, fpset.Version, TxnFlags{})
+// DumpSet is the verb dump.
+type DumpSet struct {
+	OneSet
+	Output string `short:"o" placeholder:"FILE" help:"Write a fingerprint file instead of text on standard output; text if it is named *.txt. Missing folders are made."`
 }
 
-// DumpSet is the verb dump: it writes the set to output as fpset.Dump does.
-func (s *Std) DumpSet(dir, kind, output string) error {
-	st, err := s.openSet(dir, kind)
+// Help is the long text of --help.
+func (DumpSet) Help() string {
+	return `Prints all fingerprints in ascending order, 16 hexadecimal digits a line.
+
+  murlset dump crawl/urls | wc -l
+  mfpset dump crawl/content -o content.fps`
+}
+
+// Write runs the verb on a set of the kind.
+func (d DumpSet) Write(s *Std, kind string) error {
+	in, err := d.open(s, kind)
 	if err != nil {
 		return err
 	}
-	return fpset.Dump(st, output, s.Out)
+	defer in.Close()
+	return s.WriteSet(d.Output, false, merge.OpUnion, []*fpset.Input{in})
 }
 
-// StatSet is the verb stat: it describes the set, as JSON.
-func (s *Std) StatSet(dir, kind string) error {
-	st, err := s.openSet(dir, kind)
+// StatSet is the verb stat.
+type StatSet struct{ OneSet }
+
+// Help is the long text of --help.
+func (StatSet) Help() string {
+	return `Prints, as JSON, the number of fingerprints, bytes and polynomial; of a store also its
+batches so far, and the runs that the set consists of.
+
+  murlset stat crawl/urls | jq .count`
+}
+
+// Print runs the verb on a set of the kind.
+func (c StatSet) Print(s *Std, kind string) error {
+	in, err := c.open(s, kind)
 	if err != nil {
 		return err
 	}
-	sum, err := fpset.Describe(st)
+	defer in.Close()
+	sum, err := in.Describe()
 	if err != nil {
 		return err
 	}
@@ -46,16 +104,27 @@ func (s *Std) StatSet(dir, kind string) error {
 	return e.Encode(sum)
 }
 
-// CheckSet is the verb check: it reads the whole set and verifies it.
-func (s *Std) CheckSet(dir, kind string) error {
-	set, err := s.LoadSet(dir, kind)
+// CheckSet is the verb check.
+type CheckSet struct{ OneSet }
+
+// Help is the long text of --help.
+func (CheckSet) Help() string {
+	return `Reads every byte of the set: checksums, order, index, counts, and that no fingerprint is
+in two runs. The exit code is 0, or 3 with the place of the damage.
+
+  murlset check crawl/urls`
+}
+
+// Read runs the verb on a set of the kind.
+func (c CheckSet) Read(s *Std, kind string) error {
+	in, err := c.open(s, kind)
 	if err != nil {
 		return err
 	}
-	defer set.Close()
+	defer in.Close()
 	progress := s.StartProgress("bytes", 0)
 	defer progress.Done()
-	return set.Check(progress.Add)
+	return in.Check(progress.Add)
 }
 
 // CreateSetFlags hold the flags of a command that makes a set of fingerprints.

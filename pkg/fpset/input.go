@@ -40,6 +40,7 @@ type Input struct {
 	files      merge.Set // nil if the set is not kept in fingerprint files
 	open       func() (merge.Source, error)
 	check      func(progress func(int64)) error
+	describe   func() (any, error)
 	close      func() error
 }
 
@@ -84,6 +85,9 @@ func (in *Input) Source() (merge.Source, error) { return in.open() }
 
 // Check verifies the whole of it.
 func (in *Input) Check(progress func(bytes int64)) error { return in.check(progress) }
+
+// Describe is what the verb stat prints: a JSON value.
+func (in *Input) Describe() (any, error) { return in.describe() }
 
 // Close lets go of its files.
 func (in *Input) Close() error { return in.close() }
@@ -196,7 +200,10 @@ func openInput(path string, text bool, polynomial uint64, stdin io.Reader, mem, 
 func fileInput(name string, r *fpfile.Reader, ahead int64, closer func() error) *Input {
 	r.SetReadAhead(min(ahead, readAhead))
 	return &Input{Name: name, Polynomial: r.Polynomial(), Count: r.Count(), files: merge.Set{r}, check: r.Check, close: closer,
-		open: func() (merge.Source, error) { return r.All(), nil }}
+		open: func() (merge.Source, error) { return r.All(), nil },
+		describe: func() (any, error) {
+			return FileSummary{Polynomial: fingerprint.Format(r.Polynomial()), Run: Run{name, r.Count(), r.Size(), r.Blocks()}}, nil
+		}}
 }
 
 func openText(in io.Reader, name string, polynomial uint64, mem, ahead int64) (*Input, error) {
@@ -221,7 +228,12 @@ func Documents(read func(*record.Fetch) error, polynomial uint64, mem int64) (*I
 			}
 		}
 	}
-	return sortInput("documents", merge.KeysOf(next), polynomial, mem, readAhead)
+	return SortInput("documents", merge.KeysOf(next), polynomial, mem)
+}
+
+// SortInput sorts keys of the polynomial into an Input.
+func SortInput(name string, keys merge.KeyReader, polynomial uint64, mem int64) (*Input, error) {
+	return sortInput(name, keys, polynomial, mem, readAhead)
 }
 
 func sortInput(name string, keys merge.KeyReader, polynomial uint64, mem, ahead int64) (*Input, error) {
@@ -257,7 +269,8 @@ func openStore(dir string) (*Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := &Input{Name: dir, Kind: st.Kind(), Polynomial: s.Polynomial(), Count: s.Count(), open: s.All, check: s.Check, close: s.Close}
+	in := &Input{Name: dir, Kind: st.Kind(), Polynomial: s.Polynomial(), Count: s.Count(), open: s.All, check: s.Check, close: s.Close,
+		describe: func() (any, error) { return Describe(st) }}
 	if s, ok := s.(*runs); ok {
 		in.files = merge.Set{}
 		for _, r := range s.list {
@@ -330,19 +343,4 @@ func exportText(out io.Writer, polynomial uint64, produce func(merge.Dest) error
 		return 0, err
 	}
 	return r.Count(), merge.WriteText(out, r.All())
-}
-
-// Dump writes the set of st as Export does.
-func Dump(st *store.Store, path string, stdout io.Writer) error {
-	set, err := LoadCurrent(st, Options{})
-	if err != nil {
-		return err
-	}
-	defer set.Close()
-	all, err := set.All()
-	if err != nil {
-		return err
-	}
-	_, err = Export(path, false, stdout, set.Polynomial(), 1, func(dst merge.Dest) error { return merge.Copy(dst, all) })
-	return err
 }

@@ -164,6 +164,12 @@ type Summary struct {
 	Detail     any    `json:"detail,omitempty"` // of any other
 }
 
+// FileSummary is what the verb stat prints of a fingerprint file.
+type FileSummary struct {
+	Polynomial string `json:"polynomial"`
+	Run
+}
+
 // Describe sums up the set of st.
 func Describe(st *store.Store) (*Summary, error) {
 	m, err := st.Current()
