@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path"
 	"strconv"
+	"strings"
 
 	"mercator/pkg/durable"
 )
@@ -69,25 +70,33 @@ func (s *Store) remove(rel string) error {
 	return err
 }
 
-// removeLeftovers deletes unpublished files, and those named after the
-// generation that is to come, but for the journal's.
+// removeLeftovers deletes unpublished files, journals of generations that have come, and
+// files named after the one that is to come, but for those of its journal j.
 func (s *Store) removeLeftovers(j journal) error {
 	keep := map[string]bool{}
 	for _, name := range j.Names {
 		keep[name], keep[name+openSuffix] = true, true
 	}
 	return s.walk(func(rel string) error {
-		if durable.IsTemp(path.Base(rel)) || generationOf(rel) == j.Generation && !keep[rel] {
+		if durable.IsTemp(path.Base(rel)) || staleJournal(rel, j.Generation) || generationOf(rel) == j.Generation && !keep[rel] {
 			return s.remove(rel)
 		}
 		return nil
 	})
 }
 
+// staleJournal reports whether rel is a journal of another generation than the one to come.
+func staleJournal(rel string, next uint64) bool {
+	return strings.HasPrefix(rel, journalPrefix) && rel != journalName(next)
+}
+
 // sweep deletes what base → next has made useless. An error leaves a file too
 // many, which the next gc finds: the change itself is done.
-func (s *Store) sweep(base, next *Manifest, journaled []string) {
-	for _, name := range journaled {
+func (s *Store) sweep(base, next *Manifest, j journal) {
+	if len(j.Names) > 0 {
+		_ = s.remove(journalName(j.Generation))
+	}
+	for _, name := range j.Names {
 		if next.File(name) == nil {
 			_ = s.remove(name)
 			_ = s.remove(name + openSuffix)
@@ -180,17 +189,18 @@ func (s *Store) collect(v *view) (Freed, error) {
 			}
 		}
 	}
-	j, err := s.readJournal()
+	next := v.newest.Generation + 1
+	j, err := s.readJournal(next)
 	if err != nil {
 		return freed, err
 	}
-	if j.Generation == v.newest.Generation+1 && j.Epoch == v.crawl.Epoch {
+	if j.Epoch == v.crawl.Epoch {
 		for _, name := range j.Names {
 			held[name], held[name+openSuffix] = true, true
 		}
 	}
 	err = s.walk(func(rel string) error {
-		if held[rel] || !loose[rel] && generationOf(rel) == 0 && !durable.IsTemp(path.Base(rel)) {
+		if held[rel] || !loose[rel] && generationOf(rel) == 0 && !durable.IsTemp(path.Base(rel)) && !staleJournal(rel, next) {
 			return nil
 		}
 		st, err := s.fs.Stat(s.Path(rel))

@@ -26,7 +26,7 @@ import (
 const (
 	headFile       = "HEAD"
 	lockFile       = "LOCK"
-	journalFile    = "JOURNAL"
+	journalPrefix  = "JOURNAL-" // and the generation that its transaction will make
 	manifestPrefix = "MANIFEST-"
 	openSuffix     = ".open" // of a growing file that its owner is still writing
 )

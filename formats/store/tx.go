@@ -41,8 +41,8 @@ type Tx struct {
 	ended   bool
 }
 
-// journal is the content of JOURNAL: the growing files of the transaction that
-// is under way, which no manifest knows yet.
+// journal is the content of JOURNAL-G: the growing files of the transaction that is
+// to make generation G, which no manifest knows yet. Once there is one, nobody reads it.
 type journal struct {
 	Generation uint64   `json:"generation"` // that the transaction will make
 	Epoch      uint64   `json:"epoch"`
@@ -110,11 +110,12 @@ func (s *Store) begin(lock io.Closer, verb, txn string) (*Tx, *Done, error) {
 	}
 	t := &Tx{s: s, v: v, verb: verb, txn: txn, lock: lock,
 		drops: map[string]bool{}, puts: map[string]Entry{}, state: map[string]string{}}
-	if t.journal, err = s.readJournal(); err != nil {
+	next := v.newest.Generation + 1
+	if t.journal, err = s.readJournal(next); err != nil {
 		return nil, nil, err
 	}
-	switch mine := (journal{Generation: v.newest.Generation + 1, Epoch: v.crawl.Epoch, Verb: verb, Txn: txn}); {
-	case t.journal.Generation != mine.Generation:
+	switch mine := (journal{Generation: next, Epoch: v.crawl.Epoch, Verb: verb, Txn: txn}); {
+	case t.journal.Generation == 0: // there is none
 		t.journal = mine
 	case txn == "" || t.journal.Epoch != mine.Epoch || t.journal.Verb != verb || t.journal.Txn != txn:
 		// Another transaction's files go, but their names stay used.
@@ -185,16 +186,26 @@ func (s *Store) publish(m *Manifest) error {
 	return s.writeHead(m.Generation)
 }
 
-func (s *Store) readJournal() (journal, error) {
-	file := s.Path(journalFile)
+func journalName(generation uint64) string { return fmt.Sprintf("%s%06d", journalPrefix, generation) }
+
+// readJournal reads that of the generation to come; the zero journal if there is none.
+func (s *Store) readJournal(generation uint64) (journal, error) {
+	file := s.Path(journalName(generation))
 	data, err := durable.ReadFile(s.fs, file, maxHeader+maxBody)
 	if errors.Is(err, fs.ErrNotExist) {
 		return journal{}, nil
 	}
-	if err != nil {
-		return journal{}, err
+	var j journal
+	if err == nil {
+		j, err = decodeJournal(file, data)
 	}
-	return decodeJournal(file, data)
+	if err == nil && j.Generation != generation {
+		err = &fault.Error{Class: fault.Corrupt, File: file, Place: "generation", Found: strconv.FormatUint(j.Generation, 10), Want: strconv.FormatUint(generation, 10)}
+	}
+	if err != nil {
+		return j, &fault.Error{Err: err, Hint: "remove the file and run the command again, which then does the work of the interrupted run anew"}
+	}
+	return j, nil
 }
 
 func decodeJournal(file string, data []byte) (journal, error) {
@@ -215,7 +226,7 @@ func (s *Store) writeJournal(j journal) error {
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(s.fs, s.Path(journalFile), data)
+	return durable.WriteFile(s.fs, s.Path(journalName(j.Generation)), data)
 }
 
 // Base is the generation that the change starts from; it is not to be changed.
@@ -348,7 +359,7 @@ func (t *Tx) Commit(inRows uint64, inHash string, l record.Ledger) (*Manifest, e
 		return nil, err
 	}
 	t.v.newest, t.v.counts = next, next
-	t.s.sweep(base, next, t.journal.Names)
+	t.s.sweep(base, next, t.journal)
 	return next, nil
 }
 

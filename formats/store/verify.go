@@ -173,6 +173,11 @@ func (v *verifier) store(s *Store) {
 	}
 	m := look.counts
 	v.claims(s, m, "the current generation")
+	if look.newest.Epoch == look.crawl.Epoch { // else the journal is as obsolete as the change
+		if _, err := s.readJournal(look.newest.Generation + 1); err != nil {
+			v.problem(err)
+		}
+	}
 	for _, d := range m.Done {
 		if d.Generation > look.base || look.crawl.Checkpoint == 0 {
 			v.balance(s.manifestPath(m.Generation), d.Verb+" "+d.Txn, d.Ledger)

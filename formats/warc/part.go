@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 
+	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 )
 
@@ -16,7 +17,9 @@ type Part struct {
 
 // Open opens the file and returns how many bytes of it count.
 func (p Part) Open() (f *os.File, length int64, err error) {
-	if f, err = os.Open(p.Path); err != nil {
+	if f, err = durable.Open(p.Path); fault.ClassOf(err) != "" {
+		return nil, 0, err
+	} else if err != nil {
 		return nil, 0, &fault.Error{Class: fault.Usage, Err: err}
 	}
 	fi, err := f.Stat()

@@ -30,6 +30,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
 
+	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 )
 
@@ -200,7 +201,11 @@ const maxFile = 1 << 20
 
 // Load reads and checks path. Errors are fault.Usage with file and line.
 func Load(path string) (*Config, error) {
-	f, err := os.Open(path)
+	open := os.Open
+	if filepath.Base(path) == Name { // a crawl folder's; one that is named otherwise may come down a pipe
+		open = durable.Open
+	}
+	f, err := open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "no such file", Want: "a configuration, such as the crawl.toml that mckpt init makes", Err: err}
 	}

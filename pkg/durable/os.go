@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"mercator/pkg/fault"
 )
 
 // ErrLocked is what FS.Lock returns while another holds the lock.
@@ -19,11 +21,38 @@ var OS FS = osFS{}
 type osFS struct{}
 
 func (osFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
-	f, err := os.OpenFile(name, flag, perm)
+	f, err := openRegular(name, flag, perm)
 	if err != nil {
 		return nil, err // not a nil *os.File in an interface
 	}
 	return f, nil
+}
+
+// Open opens a file of a store, a crawl folder or a round for reading. What is no
+// regular file is refused: to open a FIFO would wait for a writer.
+func Open(name string) (*os.File, error) { return openRegular(name, os.O_RDONLY, 0) }
+
+func openRegular(name string, flag int, perm fs.FileMode) (*os.File, error) {
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return nil, NotRegular(name, info.Mode())
+	}
+	return os.OpenFile(name, flag, perm)
+}
+
+// NotRegular is the error of something that stands where a file of ours belongs.
+func NotRegular(name string, is fs.FileMode) error {
+	found := "no regular file"
+	switch {
+	case is.IsDir():
+		found = "a folder"
+	case is&fs.ModeNamedPipe != 0:
+		found = "a named pipe"
+	case is&fs.ModeSocket != 0:
+		found = "a socket"
+	case is&fs.ModeDevice != 0:
+		found = "a device"
+	}
+	return &fault.Error{Class: fault.WrongKind, File: name, Found: found, Want: "a regular file"}
 }
 
 func (osFS) Link(oldname, newname string) error           { return os.Link(oldname, newname) }
@@ -50,7 +79,7 @@ func gone(pid int) bool { return errors.Is(unix.Kill(pid, 0), unix.ESRCH) }
 const maxOwner = 256
 
 func (osFS) Lock(name, owner string) (io.Closer, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666)
+	f, err := openRegular(name, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/warc"
+	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/httpmsg"
 )
@@ -54,12 +55,15 @@ func (a *archive) open(name string) (*os.File, error) {
 			return f, nil
 		}
 	}
-	f, err := os.Open(path)
+	f, err := durable.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if f, err = os.Open(path + ".open"); errors.Is(err, fs.ErrNotExist) {
+		if f, err = durable.Open(path + ".open"); errors.Is(err, fs.ErrNotExist) {
 			// It may have been completed between the two calls.
-			f, err = os.Open(path)
+			f, err = durable.Open(path)
 		}
+	}
+	if fault.ClassOf(err) != "" {
+		return nil, err
 	}
 	if err != nil {
 		return nil, &fault.Error{File: path, Found: "no such WARC file", Hint: "give the fetch store that the rows came from as --warc", Err: err}
@@ -151,6 +155,9 @@ func (a *archive) read(row *record.Fetch, max int64, headOnly bool) (reply, erro
 	}
 	if err == nil && !headOnly {
 		err = a.reader.Finish()
+	}
+	if err == nil && payload != nil { // its checksum stands behind it
+		err = a.original.Finish()
 	}
 	return p, err
 }

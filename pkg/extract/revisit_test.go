@@ -57,6 +57,9 @@ func TestRevisit(t *testing.T) {
 	asked := response("sha1:ONE")
 	asked.Type = warc.TypeRequest
 	request := add(revisit("a.warc.gz", add(asked, plain+"the text")), plain)
+	damaged := add(response("sha1:ONE"), plain+"the text")
+	file[len(file)-6] ^= 1 // of the member's CRC-32
+	damaged = add(revisit("a.warc.gz", damaged), plain)
 	outside := add(revisit("../a.warc.gz", first), plain)
 	gone := add(revisit("b.warc.gz", first), plain)
 	if err := os.WriteFile(filepath.Join(dir, "a.warc.gz.open"), file, 0o666); err != nil {
@@ -76,7 +79,7 @@ func TestRevisit(t *testing.T) {
 	if p, err := read(raw, false); err != nil || !bytes.Equal(p.body, packed.Bytes()) || p.status != 200 {
 		t.Errorf("without content coding: %+v, %v", p, err)
 	}
-	for name, at := range map[string]int64{"another payload": wrong, "no response": request, "a name that leads out of the store": outside} {
+	for name, at := range map[string]int64{"another payload": wrong, "no response": request, "a damaged original": damaged, "a name that leads out of the store": outside} {
 		if _, err := read(at, false); !errors.Is(err, fault.Corrupt) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -48,6 +48,7 @@ type archive struct {
 	closed []string // complete since the round began
 
 	saved *savedRows
+	sound map[string]int64 // by file, how much of it is committed or was recovered
 }
 
 // openArchive recovers what the transaction had written before a crash, cuts the
@@ -55,13 +56,18 @@ type archive struct {
 func openArchive(st *store.Store, tx *store.Tx, opt *Options, round warc.Round) (_ *archive, err error) {
 	a := &archive{
 		st: st, tx: tx, fs: st.FS(), codec: opt.Codec, enc: warc.Encoder{Codec: opt.Codec, BlockDigest: opt.Digests}, sizeMax: opt.WARCSize,
-		round: round, about: opt.About, now: opt.Now, saved: newSavedRows(st.Dir()),
+		round: round, about: opt.About, now: opt.Now, saved: newSavedRows(st.Dir()), sound: map[string]int64{},
 	}
 	defer func() {
 		if err != nil {
 			a.close()
 		}
 	}()
+	for _, e := range tx.Base().Files {
+		if e.Role == roleWARC {
+			a.sound[e.Path] = e.Length
+		}
+	}
 	var last string // the open file that is appended to
 	for _, e := range tx.Base().Files {
 		if e.Role != roleWARC || e.Epoch != tx.Epoch() || !e.Growing {
@@ -140,6 +146,7 @@ func (a *archive) recover(name string, committed int64) error {
 	if err != nil {
 		return err
 	}
+	a.sound[name] = keep
 	if keep < size {
 		if err := f.Truncate(keep); err != nil {
 			return err
@@ -150,7 +157,9 @@ func (a *archive) recover(name string, committed int64) error {
 }
 
 // scan finds the groups of this round in file[from:to] and returns where the
-// last whole one ends.
+// last whole one ends. A group that refers to a payload which was cut away is
+// not whole: its URL is fetched again, with all behind it. Records refer to what
+// stands before them, in this file or in one that was recovered earlier.
 func (a *archive) scan(f durable.File, name string, from, to int64) (keep int64, err error) {
 	if a.round.Txn == "" {
 		return from, nil
@@ -175,6 +184,10 @@ func (a *archive) scan(f durable.File, name string, from, to int64) (keep int64,
 			var round warc.Round
 			if round, whole, err = warc.ReadRound(rec); err == nil && whole {
 				mine = round.Txn == a.round.Txn && round.Epoch == a.round.Epoch
+			}
+		case warc.TypeRevisit:
+			if file, offset, refers := rec.Original(); refers {
+				mine = offset < a.sound[file] || file == name && offset < keep
 			}
 		case warc.TypeResource:
 			_, whole, err = warc.ReadHostname(rec)

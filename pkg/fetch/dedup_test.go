@@ -1,7 +1,11 @@
 package fetch_test
 
 import (
+	"errors"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -9,11 +13,25 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/formats/segment"
 	"mercator/formats/store"
 	"mercator/formats/warc"
 	"mercator/pkg/fetch"
 	"mercator/pkg/httpmsg"
 )
+
+// init has the encoder of segments make its channels outside of any bubble of synctest: it
+// serves tests inside and outside.
+func init() {
+	w := segment.NewWriter[segment.Entry](io.Discard, "warm", 0)
+	err := w.Add(&segment.Entry{URL: record.URL{URL: strings.Repeat("http://h0.test/", 100)}})
+	if err == nil {
+		_, err = w.Finish()
+	}
+	if err != nil {
+		panic(err)
+	}
+}
 
 // TestDedup: a payload is archived once, and other replies with it as revisit
 // records that lead to it: in one round, in a later one, and in one that was killed
@@ -159,5 +177,87 @@ func checkWARC(t *testing.T, opt fetch.Options) {
 	}
 	if growing != 1 || revisits != 5 {
 		t.Errorf("%d of %d files grow, and %d revisit records are in the index; want 1 and 5", growing, len(parts), revisits)
+	}
+}
+
+// TestDedupOfWhatWasCut damages each file that an interrupted round left, at many places: what
+// refers to a payload that is gone is fetched again, and every revisit leads to a whole record.
+func TestDedupOfWhatWasCut(t *testing.T) {
+	for codec, places := range map[warc.Codec]int{warc.Gzip: 3, warc.Zstd: 1} {
+		t.Run(string(codec), func(t *testing.T) {
+			payload := func(i int) string { return fmt.Sprintf("the text of group %d", i%9) }
+			w := &web{replies: map[string]string{}}
+			urls := pages(6, 16)
+			text := map[string]string{}
+			for i, u := range urls {
+				text[u.URL] = payload(i)
+				w.replies[u.URL] = page(payload(i))
+			}
+			set := func(st *store.Store) fetch.Options {
+				opt := options(st, w)
+				opt.Dedup, opt.Codec, opt.WARCSize, opt.Connections = true, codec, 20<<10, 1
+				return opt
+			}
+			opt := set(newStore(t))
+			run(t, opt, "r1", pages(3, 1)) // a committed part before
+			interrupted(t, opt, "r2", urls)
+			files := warcs(t, opt.Store)
+			if len(files) < 3 {
+				t.Fatalf("the interrupted round wrote %d files, want some that are complete", len(files))
+			}
+			m, err := opt.Store.Current()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, file := range files {
+				whole, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				from := 0
+				if e := m.File(strings.TrimSuffix(filepath.Base(file), ".open")); e != nil {
+					from = int(e.Length)
+				}
+				for k := range places {
+					at := from + (len(whole)-from)*(2*k+1)/(2*places)
+					for _, damage := range []string{"cut", "flip", "delete"} {
+						b := whole[:at:at]
+						if damage == "flip" {
+							b = slices.Clone(whole)
+							b[at] ^= 0x10
+						}
+						dir := filepath.Join(t.TempDir(), "fetch")
+						copied := filepath.Join(dir, filepath.Base(file))
+						err := os.CopyFS(dir, os.DirFS(opt.Store.Dir()))
+						if damage != "delete" {
+							err = errors.Join(err, os.WriteFile(copied, b, 0o644))
+						} else if k > 0 || from > 0 || codec != warc.Gzip {
+							continue
+						} else {
+							err = errors.Join(err, os.Remove(copied))
+						}
+						if err != nil {
+							t.Fatal(err)
+						}
+						again := set(open(t, dir))
+						rows := run(t, again, "r2", urls)
+						for u, o := range outcomes(t, rows, urls) {
+							if o != record.OutcomeFetched {
+								t.Errorf("%s: %s", u, o)
+							}
+						}
+						checkPlaces(t, again.Store, rows)
+						for j := range rows {
+							if rows[j].Role == record.RolePage {
+								original(t, again.Store, &rows[j], text[rows[j].URL])
+							}
+						}
+						if t.Failed() {
+							t.Fatalf("file %d of %d, %s at byte %d of %d", i, len(files), damage, at, len(whole))
+						}
+					}
+				}
+			}
+		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/miekg/dns"
 
 	"mercator/formats/warc"
+	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/httpmsg"
@@ -61,7 +62,7 @@ func OpenArchive(paths []string, port int) (*Archive, error) {
 }
 
 func (a *Archive) add(path string) error {
-	f, err := os.Open(path)
+	f, err := durable.Open(path)
 	if err != nil {
 		return err
 	}
