@@ -81,7 +81,6 @@ type fetchCmd struct {
 	WARCSize  cli.Size `name:"warc-size" default:"1G" help:"Begin another WARC file when one has this length."`
 	Dedup     bool     `help:"Archive a payload once: another reply with the same is a revisit record (identical-payload-digest) that refers to it."`
 	Digests   bool     `name:"warc-block-digest" help:"Write WARC-Block-Digest too, the SHA-1 of each record's block."`
-	Bodies    bool     `help:"Put bodies into the records as well where the output is a pipe, so that mextract need not read the WARC files."`
 
 	Sim    string      `placeholder:"SPEC" help:"Fetch from a synthetic web inside this process, such as seed=1,hosts=50,pages=3000 (see mweb), instead of the network."`
 	Server cli.Servers `placeholder:"ADDR[:PORT]" help:"DNS server for addresses that are absent or have expired (default: those that mresolve asked for this batch, else those of /etc/resolv.conf)."`
@@ -274,9 +273,9 @@ func (c *fetchCmd) Run(ctx context.Context, std *cli.Std) error {
 			progress.Add(1)
 		}
 	}
-	spec := stage.Spec{Name: "mfetch", Verb: "fetch", Store: st, Txn: c.Txn, Now: now, Threads: std.Threads(), Bodies: c.Bodies}
+	spec := stage.Spec{Name: "mfetch", Verb: "fetch", Store: st, Txn: c.Txn, Now: now, Threads: std.Threads()}
 	if len(c.Replay) > 0 {
-		opt := replay.Options{Files: parts, Txn: c.Txn, Schema: in.Schema(), Bodies: c.Bodies, OnRow: onRow}
+		opt := replay.Options{Files: parts, Txn: c.Txn, Schema: in.Schema(), OnRow: onRow}
 		err = cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
 			return replay.Run(ctx, b, opt)
 		})
@@ -309,7 +308,7 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store) (fetch.Options, error)
 		MinDelay: c.MinDelay, DelayFactor: c.DelayFactor, MaxDelay: c.MaxDelay, AddrDelay: c.AddrDelay,
 		Deadline: c.Deadline, BytesMax: int64(c.MaxBytes), BodyMax: int64(c.MaxBody),
 		DenyEvery: 200 * time.Millisecond, Codec: warc.Codec(c.WARCCodec), WARCSize: int64(c.WARCSize), Dedup: c.Dedup, Digests: c.Digests,
-		Method: c.Method, Txn: c.Txn, Bodies: c.Bodies, Now: std.Now, Warn: std.Warn,
+		Method: c.Method, Txn: c.Txn, Now: std.Now, Warn: std.Warn,
 		About: []warc.Field{
 			{Name: "software", Value: "mercator mfetch"},
 			{Name: "format", Value: "WARC File Format 1.1"},

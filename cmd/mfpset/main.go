@@ -52,8 +52,7 @@ func (s set) open(std *cli.Std, flags cli.TxnFlags) (*store.Store, error) {
 
 type markCmd struct {
 	set
-	Files  []string `arg:"" optional:"" help:"Fetch records; standard input if there are none."`
-	Bodies bool     `default:"true" negatable:"" help:"Pass bodies on, down a pipe, where the input carries them."`
+	Files []string `arg:"" optional:"" help:"Fetch records; standard input if there are none."`
 	cli.TxnFlags
 	cli.Output
 }
@@ -86,7 +85,7 @@ func (c *markCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	progress := std.StartProgress("records", 0)
 	defer progress.Done()
-	spec := stage.Spec{Name: "mfpset mark", Verb: "mark", Store: st, Txn: c.Txn, Bodies: c.Bodies && in.Schema().HasBody}
+	spec := stage.Spec{Name: "mfpset mark", Verb: "mark", Store: st, Txn: c.Txn, Bodies: in.Schema().HasBody}
 	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.Fetch, record.Fetch]) error {
 		stats, err := fpset.Mark(ctx, st, b, std.MemoryLimit()/8, fpset.Options{Workers: std.Threads()}, progress.Add)
 		std.Stat("documents", stats)

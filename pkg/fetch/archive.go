@@ -428,19 +428,6 @@ func (g *Group) robotsText() ([]byte, error) {
 	return g.Body(min(g.Row.BodyLength, robotsTextMax))
 }
 
-// PipeBody returns the body as a row on a pipe carries it: the whole, or nil if
-// it is empty or longer than that allows.
-func (g *Group) PipeBody() ([]byte, error) {
-	if g.Row.BodyLength == 0 || g.Row.BodyLength > bodyOnPipe || !g.whole {
-		return nil, nil
-	}
-	b, err := g.Body(g.Row.BodyLength)
-	if int64(len(b)) != g.Row.BodyLength {
-		return nil, err
-	}
-	return b, err
-}
-
 // load reads the group that begins at s, and the text if it is that of a robots.txt.
 func (a *archive) load(s savedRow) (g *Group, robots []byte, err error) {
 	name := a.saved.files[s.file]

@@ -22,9 +22,8 @@ import (
 )
 
 const (
-	bodyOnPipe = 1 << 20 // longer bodies do not travel in a row: mextract reads them from the WARC
-	valueMax   = 1 << 10 // bytes kept of a header value or a message
-	retryMax   = 366 * 24 * time.Hour
+	valueMax = 1 << 10 // bytes kept of a header value or a message
+	retryMax = 366 * 24 * time.Hour
 )
 
 // scales weigh a body: what its row tells of its bytes. Pooled.
@@ -275,16 +274,14 @@ func toStart(reply *Reply) error {
 	return err
 }
 
-// limited keeps the first bytes that are written to it and notes when there were more.
+// limited keeps the first bytes that are written to it.
 type limited struct {
 	bytes.Buffer
-	max  int
-	over bool
+	max int
 }
 
 func (l *limited) Write(p []byte) (int, error) {
 	if room := l.max - l.Len(); len(p) > room {
-		l.over = true
 		l.Buffer.Write(p[:room])
 	} else {
 		l.Buffer.Write(p)

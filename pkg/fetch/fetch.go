@@ -95,10 +95,9 @@ type Options struct {
 	Txn      string
 	Schema   *record.Schema // of the input, for columns that this version does not know
 
-	Bodies bool // rows carry their bodies, for sinks that take them
-	Now    func() time.Time
-	OnRow  func(row *record.Fetch) // called for each row that is emitted, by one goroutine
-	Warn   func(format string, args ...any)
+	Now   func() time.Time
+	OnRow func(row *record.Fetch) // called for each row that is emitted, by one goroutine
+	Warn  func(format string, args ...any)
 }
 
 // runner is one batch.
@@ -804,11 +803,7 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, rest h
 	}
 	page := pageRow(row)
 	*req = Request{Method: r.opt.Method, URL: row.URL, Host: row.Host, Addr: a, ETag: row.ETag, LastModified: row.LastModified}
-	var keep *limited
-	if r.opt.Bodies {
-		keep = &limited{max: bodyOnPipe}
-	}
-	if t, err = r.contact(ctx, h, protocol, req, &page, "", keep); err != nil {
+	if t, err = r.contact(ctx, h, protocol, req, &page, "", nil); err != nil {
 		return t, false, err
 	}
 	if page.Outcome == record.OutcomeConnect {
@@ -873,9 +868,6 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, req *Request,
 	if err != nil {
 		reply.release()
 		return t, err
-	}
-	if made == "" && keep != nil && !keep.over && row.BodyLength > 0 {
-		row.Body = keep.Bytes()
 	}
 	r.mu.Lock()
 	if h.fails = failsAfter(row, h.fails); h.fails >= failsMax && h.deferred == "" {

@@ -136,7 +136,7 @@ func peakHeap(f func()) uint64 {
 func TestMemoryOfLargeReplies(t *testing.T) {
 	peak := peakHeap(func() {
 		opt := options(newStore(t), noisyWeb{1 << 20})
-		opt.Connections, opt.Robots, opt.Bodies = 128, nil, true
+		opt.Connections, opt.Robots = 128, nil
 		urls := pages(128, 1)
 		outcomes(t, run(t, opt, "r1", urls), urls)
 		// One reply larger than all that is allowed goes alone.
@@ -167,7 +167,7 @@ func TestMemoryOfDecodedBodies(t *testing.T) {
 		w.replies[urls[i].URL] = fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", gz.Len(), gz.Bytes())
 	}
 	opt := options(newStore(t), w)
-	opt.Connections, opt.Robots, opt.Bodies = len(urls), nil, true
+	opt.Connections, opt.Robots = len(urls), nil
 	var slow sync.Once
 	opt.OnRow = func(*record.Fetch) { slow.Do(func() { time.Sleep(time.Second) }) }
 	peak := peakHeap(func() { outcomes(t, run(t, opt, "r1", urls), urls) })

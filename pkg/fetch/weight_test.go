@@ -8,11 +8,11 @@ import (
 
 // What a body may swell to counts wherever among the fields its coding stands.
 func TestKeptMax(t *testing.T) {
-	keep := &limited{max: bodyOnPipe}
+	keep := &limited{max: robotsTextMax}
 	for _, c := range []struct {
 		codings []string
 		want    int64
-	}{{nil, 100}, {[]string{"gzip"}, bodyOnPipe}, {[]string{"", "gzip"}, bodyOnPipe}} {
+	}{{nil, 100}, {[]string{"gzip"}, robotsTextMax}, {[]string{"", "gzip"}, robotsTextMax}} {
 		head := &httpmsg.Head{}
 		for _, v := range c.codings {
 			head.Fields = append(head.Fields, httpmsg.Field{Name: "Content-Encoding", Value: v})

@@ -40,7 +40,6 @@ type Options struct {
 	Files  []warc.Part // in any order
 	Txn    string
 	Schema *record.Schema // of the input
-	Bodies bool           // rows carry their bodies, for sinks that take them
 	OnRow  func(row *record.Fetch)
 }
 
@@ -238,11 +237,6 @@ func (a *archive) emit(ctx context.Context, b *stage.Batch[record.URL, record.Fe
 			continue // an earlier run of the round had it in its batch
 		}
 		page := fetch.Merge(&row, &g.Row)
-		if opt.Bodies {
-			if page.Body, err = g.PipeBody(); err != nil {
-				return err
-			}
-		}
 		if opt.OnRow != nil {
 			opt.OnRow(&page)
 		}
