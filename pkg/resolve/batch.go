@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"mercator/formats/record"
@@ -23,16 +22,13 @@ import (
 	"mercator/pkg/stage"
 )
 
-// A window of rows is full with so many, or with so much text; put together of rows that came
-// apart, it may have nearly twice that. Three are in memory at most: one is passed on, one is
-// asked for or waits, and one is gathered; rows of one more have been read. Where the first waits for a name that is slow to come,
-// those behind it that are asked for wait on disk (see ahead.go).
+// Rows come in blocks of at most so many, or so much text: what the input has without waiting.
 const (
-	windowRows  = 2048
-	windowBytes = 1 << 20
-	windowWait  = 200 * time.Millisecond // a slow input's rows do not wait longer for company
+	blockRows  = 2048
+	blockBytes = 1 << 20
+	flushWait  = 200 * time.Millisecond // a slow input's rows do not wait longer for company
 
-	// Of the first window, where the store is large: if it is the whole batch, the rest of
+	// Of the first block, where the store is large: if it is the whole batch, the rest of
 	// the store need not be kept.
 	firstRows  = 16384
 	firstBytes = 4 << 20
@@ -57,12 +53,12 @@ type Options struct {
 	Now      func() time.Time
 	Progress func(n int64) // rows done; may be nil
 
-	ahead int64 // maxAhead, but in tests
+	spill int64 // maxSpill, but in tests
 }
 
 // Stats of a batch. Names are Cached and Asked together.
 type Stats struct {
-	Names  uint64 `json:"names"`  // distinct within some windows
+	Names  uint64 `json:"names"`  // distinct within a block of rows
 	Cached uint64 `json:"cached"` // answered from the store or from this batch, or without any question
 	Asked  uint64 `json:"asked"`
 	Failed uint64 `json:"failed"` // asked, without an address
@@ -111,39 +107,44 @@ func rotated(list string, hash uint64) (string, error) {
 	return FormatAddrs(Rotate(addrs, hash)), nil
 }
 
-// batch is the state of one run. One goroutine reads rows, one finds out what is known of
-// their names and has the others asked, and one passes the rows on.
+// batch is the state of one run.
+//
+// Blocks of rows stand in a queue, in the order of the input. When a block comes its names are
+// looked up in the answers of this batch and in the store, and those that neither has are asked
+// for; the next block is taken in when all have been asked. The first block's rows go out as their answers come. While one is slow to come,
+// the blocks behind it, as many as there is room for, go to disk (see spill.go): rows alone, since
+// all answers go to r.asked, where they are looked up again when a block comes back.
 //
 // All rows of a host get the same answer, whatever the number of hosts, so that a replay,
 // which has one for each host, can give it: an answer of this batch counts for all of it,
 // and one of the store that was valid when the batch began.
 type batch[R record.Row] struct {
-	opt    Options
-	use    use[R]
-	b      *stage.Batch[R, R]
-	open   func() (cacheFiles, error)
-	files  cacheFiles              // of the store when the batch began
-	now    time.Time               // when the batch began
-	large  bool                    // is the next window, the first one of a batch whose store is
-	chunks chan chunk[R]           // what was read
-	spare  chan []R                // memory for chunks
-	gone   chan *window[R]         // rows passed on, answers to be remembered
-	asking map[string]*inquiry     // by windows that are not gone
-	here   []uint32                // index of the names of the window that is gathered: place + 1; 0 is empty
-	names  []*lookup               // of that window, to be looked up
-	ended  bool                    // no window is behind that one
-	ahead  ahead                   // windows on disk
-	stuck  chan struct{}           // a window that is passed on has long waited for wanted
-	wanted atomic.Pointer[inquiry] // what that window waits for
-	came   chan struct{}           // its answer may be there
-	stored *entries                // of the store; nil before its file is read
-	asked  *entries                // answers of the windows that are gone
-	stats  Stats
+	opt     Options
+	use     use[R]
+	b       *stage.Batch[R, R]
+	like    *record.Schema // of rows
+	open    func() (cacheFiles, error)
+	files   cacheFiles          // of the store when the batch began
+	now     time.Time           // when the batch began
+	chunks  chan chunk[R]       // what was read
+	free    block[R]            // whose memory can be used again
+	spare   chan []R            // memory for chunks
+	queue   []*block[R]         // that have not gone out
+	asking  map[string]*inquiry // names whose answers are to come
+	missing []*inquiry          // of these, to be asked for
+	here    []uint32            // index of a block's names: place + 1; 0 is empty
+	names   []*lookup           // of a block, to be looked up
+	spill   spill               // blocks of the queue that are on disk
+	stored  *entries            // of the store; nil before its files are read
+	asked   *entries            // answers of this batch
+	stats   Stats
 
-	running sync.WaitGroup // gather
+	mu       sync.Mutex
+	answered []*inquiry    // whose answers are to be taken in
+	came     chan struct{} // there are some
 }
 
-// lookup is a name of a window.
+// lookup is a name of a block.
 type lookup struct {
 	key     uint64 // FP64 of name
 	name    string
@@ -152,58 +153,30 @@ type lookup struct {
 	inquiry *inquiry // that has the entry, if it was not known
 }
 
-// inquiry is a name that is asked for, by one window or several.
+// inquiry is a name that is asked for.
 type inquiry struct {
-	key   uint64
-	name  string
-	entry entry
-
-	left    *countdown  // of the window that asks
-	special bool        // special-purpose addresses, and no other
-	over    atomic.Bool // the answer is there
+	key     uint64
+	name    string
+	entry   entry
+	special bool // special-purpose addresses, and no other
+	over    bool // the answer is there
 }
 
-// countdown of a window's names whose answers are to come. Those of a window on disk are in
-// memory, so that it goes there only when they are few.
-type countdown struct {
-	n   atomic.Int32
-	few chan struct{} // closed when there are few
-}
-
-const fewNames = windowRows / 32
-
-func newCountdown(n int) *countdown {
-	c := &countdown{few: make(chan struct{})}
-	if c.n.Store(int32(n)); n <= fewNames {
-		close(c.few)
-	}
-	return c
-}
-
-func (c *countdown) down() {
-	if c.n.Add(-1) == fewNames {
-		close(c.few)
-	}
-}
-
-// window is a number of rows, with the lookup of each.
-type window[R record.Row] struct {
-	rows    []R
+// block is a number of rows, with the lookup of each.
+type block[R record.Row] struct {
+	rows    []R // nil: they are on disk
+	size    int // bytes of text, about
 	lookups []*lookup
-	first   []lookup   // one of each name
-	asked   []*inquiry // of names that no window before it has asked for
-	left    *countdown // of these
-	stats   Stats      // of names that are in neither any more
-	few     bool       // of these have no answer
-	away    *away      // where the rows are, if they are on disk
-	err     error      // what ended the input after these rows; io.EOF if that is all
+	first   []lookup // one of each name
+	next    int      // row that goes out next
+	away    away     // where the rows are on disk
 }
 
 // resolveRows looks up the names of a batch's rows, and passes these on.
 func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Batch[R, R], opt Options, u use[R]) (Stats, error) {
-	r := &batch[R]{opt: opt, use: u, b: b, now: opt.Now(), asking: map[string]*inquiry{}, stuck: make(chan struct{}), came: make(chan struct{}, 1),
+	r := &batch[R]{opt: opt, use: u, b: b, like: b.Schema(), now: opt.Now(), asking: map[string]*inquiry{}, came: make(chan struct{}, 1),
 		open:   func() (cacheFiles, error) { return openBase(st, b.Tx()) },
-		chunks: make(chan chunk[R]), spare: make(chan []R, 1), gone: make(chan *window[R], 2), asked: newEntries(opt.Memory / askedPart), ahead: ahead{size: cmp.Or(opt.ahead, maxAhead)}}
+		chunks: make(chan chunk[R]), spare: make(chan []R, 1), asked: newEntries(opt.Memory / askedPart), spill: spill{size: cmp.Or(opt.spill, maxSpill)}}
 	if opt.Replay != nil {
 		r.stored = opt.Replay.saved
 	} else {
@@ -212,7 +185,6 @@ func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Ba
 			return r.stats, err
 		}
 		defer r.files.Close()
-		r.large = r.files.length() > opt.Memory/storedPart/2 // unpacked, it does not fit
 		defer func() {
 			if r.stored != nil {
 				r.stored.Close()
@@ -220,42 +192,11 @@ func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Ba
 		}()
 	}
 	defer r.asked.Close()
-	defer r.ahead.Close()
+	defer r.spill.Close()
 	ctx, cancel := context.WithCancel(ctx)
-	defer r.running.Wait()
 	defer cancel()
 	go r.read(ctx)
-	windows := make(chan *window[R]) // the one that is sent waits with its questions asked
-	r.running.Go(func() { r.gather(ctx, windows) })
-	var last *window[R]
-	for w := range windows {
-		if err := r.pass(ctx, w); err != nil {
-			return r.stats, err
-		}
-		if last = w; w.err == io.EOF {
-			continue // to the channel's end, from which on the batch is this goroutine's alone
-		}
-		if w.err != nil {
-			return r.stats, w.err
-		}
-		select {
-		case r.gone <- w:
-		case <-ctx.Done(): // then nobody may take it
-		}
-	}
-	if err := context.Cause(ctx); err != nil {
-		return r.stats, err
-	}
-	if opt.Replay != nil {
-		return r.stats, nil // saved answers are not news
-	}
-	close(r.gone)
-	for w := range r.gone {
-		if err := r.remember(w); err != nil {
-			return r.stats, err
-		}
-	}
-	if err := r.remember(last); err != nil {
+	if err := r.run(ctx); err != nil || opt.Replay != nil { // saved answers are not news
 		return r.stats, err
 	}
 	if r.stored != nil {
@@ -293,19 +234,90 @@ func openBase(st *store.Store, tx *store.Tx) (cacheFiles, error) {
 	}
 }
 
-// ask has a name looked up, in a slot that was taken.
-func (r *batch[R]) ask(q *inquiry) {
-	r.opt.Resolver.begin(q.name, func(a *Answer) { r.answer(q, a) })
+// run takes rows in, has their names asked for, and passes them on, until all are out.
+func (r *batch[R]) run(ctx context.Context) error {
+	var ended error // that of the input, io.EOF too
+	for first := true; ended == nil || len(r.queue) > 0; {
+		if err := r.learn(); err != nil {
+			return err
+		}
+		if err := r.pass(ctx); err != nil {
+			return err
+		}
+		var chunks <-chan chunk[R]
+		var slots chan<- struct{}
+		switch {
+		case len(r.missing) > 0:
+			slots = r.opt.Resolver.slots
+		case ended == nil:
+			room, err := r.room()
+			if err != nil {
+				return err
+			}
+			if room {
+				chunks = r.chunks
+			}
+		case len(r.queue) == 0:
+			continue
+		}
+		select {
+		case c := <-chunks:
+			if first {
+				r.company(ctx, &c)
+			}
+			ended = c.err
+			if err := r.take(&c, first && ended != nil); err != nil {
+				return err
+			}
+			first = false
+		case slots <- struct{}{}:
+			r.ask()
+			for len(r.missing) > 0 && r.opt.Resolver.tryEnter() {
+				r.ask()
+			}
+		case <-r.came:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	if ended != io.EOF {
+		return ended
+	}
+	return nil
 }
 
-func (r *batch[R]) answer(q *inquiry, a *Answer) {
-	q.entry = r.opt.Resolver.entryOf(a)
-	q.special = len(a.Addrs) > 0 && !slices.ContainsFunc(a.Addrs, func(a netip.Addr) bool { return addrguard.Special(a) == "" })
-	q.over.Store(true)
-	if r.wanted.Load() == q {
-		signal(r.came)
+// ask has the first missing name looked up, in a slot that was taken.
+func (r *batch[R]) ask() {
+	q := r.missing[0]
+	r.missing = r.missing[1:]
+	r.opt.Resolver.begin(q.name, func(a *Answer) {
+		q.entry = r.opt.Resolver.entryOf(a)
+		q.special = len(a.Addrs) > 0 && !slices.ContainsFunc(a.Addrs, func(a netip.Addr) bool { return addrguard.Special(a) == "" })
+		r.mu.Lock()
+		r.answered = append(r.answered, q)
+		r.mu.Unlock()
+		select {
+		case r.came <- struct{}{}:
+		default:
+		}
+	})
+}
+
+// learn takes in the answers that have come.
+func (r *batch[R]) learn() error {
+	r.mu.Lock()
+	answered := r.answered
+	r.answered = nil
+	r.mu.Unlock()
+	for _, q := range answered {
+		q.over = true
+		delete(r.asking, q.name)
+		r.stats.count(q)
+		if err := r.asked.put(q.key, q.name, &q.entry); err != nil {
+			return err
+		}
 	}
-	q.left.down()
+	return nil
 }
 
 // chunk is rows that came together, and what was found behind them.
@@ -315,8 +327,8 @@ type chunk[R record.Row] struct {
 	err  error // what ended the input; io.EOF if that is all
 }
 
-// read sends the batch's rows on, as they come. It is a goroutine of its own, so that a window
-// can end by time. Rows keep their record batch alive, which windowBytes bounds in text.
+// read sends the batch's rows on, as they come. Rows keep their record batch alive, which blockBytes
+// bounds in text.
 func (r *batch[R]) read(ctx context.Context) {
 	for {
 		var c chunk[R]
@@ -324,10 +336,10 @@ func (r *batch[R]) read(ctx context.Context) {
 		case c.rows = <-r.spare:
 		default:
 		}
-		for more := true; more; more = r.b.Buffered() > 0 && len(c.rows) < windowRows && c.size < windowBytes {
+		for more := true; more; more = r.b.Buffered() > 0 && len(c.rows) < blockRows && c.size < blockBytes {
 			n := len(c.rows)
 			if n == cap(c.rows) {
-				c.rows = slices.Grow(c.rows, 1+min(r.b.Buffered(), windowRows-n))
+				c.rows = slices.Grow(c.rows, 1+min(r.b.Buffered(), blockRows-n))
 			}
 			c.rows = c.rows[:n+1]
 			if c.err = r.b.Read(&c.rows[n]); c.err != nil {
@@ -347,136 +359,68 @@ func (r *batch[R]) read(ctx context.Context) {
 	}
 }
 
-// take fills a window, until it is full, the input pauses, or ends.
-func (r *batch[R]) take(ctx context.Context, w *window[R], large bool) {
-	rows, bytes := windowRows, windowBytes
-	if large {
-		rows, bytes = firstRows, firstBytes
+// company adds to the first chunk, where the store is large, what comes in a short time.
+func (r *batch[R]) company(ctx context.Context, c *chunk[R]) {
+	if r.files.length() <= r.opt.Memory/storedPart/2 { // unpacked, it fits
+		return
 	}
-	var late <-chan time.Time
-	for size := 0; w.err == nil && len(w.rows) < rows && size < bytes; {
+	late := time.After(flushWait)
+	for c.err == nil && len(c.rows) < firstRows && c.size < firstBytes {
 		select {
-		case c := <-r.chunks:
-			if w.err = c.err; len(w.rows) == 0 {
-				w.rows = c.rows
-			} else {
-				w.rows = append(w.rows, c.rows...)
-			}
-			if size += c.size; late == nil {
-				late = time.After(windowWait)
-			}
+		case more := <-r.chunks:
+			c.rows, c.size, c.err = append(c.rows, more.rows...), c.size+more.size, more.err
 		case <-late:
 			return
 		case <-ctx.Done():
-			w.err = ctx.Err()
+			c.err = context.Cause(ctx)
 		}
 	}
 }
 
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
+// take puts a chunk's rows into the queue. only: they are the whole batch.
+func (r *batch[R]) take(c *chunk[R], only bool) error {
+	if len(c.rows) == 0 {
+		return nil
 	}
+	w := &block[R]{rows: c.rows, size: c.size}
+	if err := r.find(w, only); err != nil {
+		return err
+	}
+	for i := range w.first {
+		if w.first[i].known {
+			r.stats.Cached++
+			r.stats.Names++
+		}
+	}
+	r.queue = append(r.queue, w)
+	return nil
 }
 
-// gather sends windows whose names are known or asked for, until the input or ctx ends.
-func (r *batch[R]) gather(ctx context.Context, windows chan<- *window[R]) {
-	defer close(windows)
-	var (
-		queue   []*window[R]   // to be sent; all but the last are on disk
-		last    *window[R]     // of the queue, if it is in memory
-		missing []*inquiry     // its names that are to be asked for
-		spare   = &window[R]{} // whose memory can be used again
-		taking  bool
-		ended   bool // no window comes after the last
-	)
-	taken := make(chan *window[R], 1)
-	failed := false
-	fail := func(err error) {
-		if err != nil && !failed {
-			failed, ended, last = true, true, &window[R]{err: err}
-			queue = append(queue[:0], last)
+// room says whether another block may be taken in. If there are many rows in memory, the last
+// block goes to disk for it.
+func (r *batch[R]) room() (bool, error) {
+	rows, size := 0, 0
+	for _, w := range r.queue {
+		rows += len(w.rows)
+		size += w.size
+	}
+	if rows < 2*blockRows && size < 2*blockBytes || len(r.queue) == 0 {
+		return true, nil
+	}
+	last := r.queue[len(r.queue)-1]
+	if len(r.queue) > 1 && last.rows != nil {
+		if err := r.putAway(last); err != nil {
+			return false, err
 		}
 	}
-	reuse := func(w *window[R]) {
-		if cap(w.rows) >= firstRows {
-			return // the memory of a large one is given back
-		}
-		spare = &window[R]{lookups: w.lookups, first: w.first}
-		select {
-		case r.spare <- w.rows[:0]:
-		default:
-		}
-	}
-	for !ended || len(queue) > 0 || len(missing) > 0 {
-		if last == nil && len(missing) == 0 && !taking && !ended {
-			w, large := spare, r.large
-			spare, r.large, taking = &window[R]{}, false, true
-			r.running.Go(func() {
-				r.take(ctx, w, large)
-				taken <- w
-			})
-		}
-		// A window is sent while its names are asked for, so that rows flow as
-		// their answers come.
-		var sent chan<- *window[R]
-		var head *window[R]
-		if len(queue) > 0 {
-			sent, head = windows, queue[0]
-		}
-		var slots chan<- struct{}
-		if len(missing) > 0 {
-			slots = r.opt.Resolver.slots
-		}
-		var stuck, few <-chan struct{}
-		if last != nil && last.err == nil && len(missing) == 0 && !r.ahead.full {
-			if few = last.left.few; last.few {
-				few, stuck = nil, r.stuck
-			}
-		}
-		select {
-		case w := <-taken:
-			if taking = false; failed {
-				break
-			}
-			queue, last, ended = append(queue, w), w, w.err != nil
-			r.ended = w.err == io.EOF
-			var err error
-			missing, err = r.find(w)
-			fail(err)
-		case sent <- head:
-			if queue = queue[1:]; head == last {
-				last = nil
-			}
-		case slots <- struct{}{}:
-			r.ask(missing[0])
-			missing = missing[1:]
-		case w := <-r.gone:
-			fail(r.remember(w))
-			if w.away == nil {
-				reuse(w)
-			}
-		case <-few:
-			last.few = true
-		case <-stuck:
-			memory := *last
-			err := r.putAway(last)
-			fail(err)
-			if err == nil && last.away != nil {
-				reuse(&memory)
-				last = nil
-			}
-		case <-ctx.Done():
-			return
-		}
-	}
+	return last.rows == nil, nil
 }
 
-// find gives each row of a window its lookup, and returns those names that must be asked for.
-func (r *batch[R]) find(w *window[R]) (missing []*inquiry, err error) {
-	w.lookups = w.lookups[:0]
-	w.first = slices.Grow(w.first[:0], len(w.rows))
+// find gives each row of a block its lookup. Names of which nothing is known are to be asked for.
+func (r *batch[R]) find(w *block[R], only bool) error {
+	w.lookups = r.free.lookups[:0]
+	w.first = slices.Grow(r.free.first[:0], len(w.rows)) // it is pointed to, and does not grow
+	r.free = block[R]{}
 	here := r.emptyIndex(len(w.rows))
 	for i := range w.rows {
 		name := r.use.name(&w.rows[i])
@@ -491,8 +435,13 @@ func (r *batch[R]) find(w *window[R]) (missing []*inquiry, err error) {
 		}
 		w.lookups = append(w.lookups, &w.first[here[at]-1])
 	}
+	if r.stored == nil {
+		if err := r.load(w.first, only); err != nil {
+			return err
+		}
+	}
 	if err := r.recall(w.first); err != nil {
-		return nil, err
+		return err
 	}
 	for i := range w.first {
 		l := &w.first[i]
@@ -500,18 +449,14 @@ func (r *batch[R]) find(w *window[R]) (missing []*inquiry, err error) {
 			continue
 		}
 		if r.opt.Replay != nil {
-			return nil, r.opt.Replay.lacks(l.name)
+			return r.opt.Replay.lacks(l.name)
 		}
-		// It may outlive the window, whose text it must not keep.
+		// It may outlive the block, whose text it must not keep.
 		l.inquiry = &inquiry{key: l.key, name: strings.Clone(l.name)}
 		r.asking[l.inquiry.name] = l.inquiry
-		w.asked = append(w.asked, l.inquiry)
+		r.missing = append(r.missing, l.inquiry)
 	}
-	w.left = newCountdown(len(w.asked))
-	for _, q := range w.asked {
-		q.left = w.left
-	}
-	return w.asked, nil
+	return nil
 }
 
 // emptyIndex is an index for so many names, at most half full.
@@ -527,27 +472,20 @@ func (r *batch[R]) emptyIndex(names int) []uint32 {
 
 // recall fills in what needs no question.
 func (r *batch[R]) recall(first []lookup) error {
-	if r.stored == nil && len(first) > 0 {
-		if err := r.load(first); err != nil {
-			return err
-		}
-	}
 	r.names = r.names[:0]
 	for i := range first {
 		if first[i].inquiry == nil {
 			r.names = append(r.names, &first[i])
 		}
 	}
-	if r.stored != nil && r.stored.onDisk() || r.asked.onDisk() {
+	if r.stored.onDisk() || r.asked.onDisk() {
 		slices.SortFunc(r.names, func(a, b *lookup) int { return cmp.Compare(a.key, b.key) })
 	}
 	if err := r.asked.getAll(r.names); err != nil {
 		return err
 	}
-	if r.stored != nil {
-		if err := r.stored.getAll(r.names); err != nil {
-			return err
-		}
+	if err := r.stored.getAll(r.names); err != nil {
+		return err
 	}
 	if r.opt.Replay != nil {
 		return nil
@@ -565,9 +503,9 @@ func (r *batch[R]) recall(first []lookup) error {
 
 // load reads the store's cache. If the first names are all that the batch has, only these
 // are kept.
-func (r *batch[R]) load(first []lookup) error {
+func (r *batch[R]) load(first []lookup, all bool) error {
 	var only []uint64
-	if r.ended {
+	if all {
 		for i := range first {
 			only = append(only, first[i].key)
 		}
@@ -589,56 +527,39 @@ func (r *batch[R]) load(first []lookup) error {
 	return r.stored.flush()
 }
 
-// pass sends a window's rows on as their answers come.
-func (r *batch[R]) pass(ctx context.Context, w *window[R]) error {
-	if w.away != nil {
-		if err := r.passAway(ctx, w.away); err != nil {
-			return err
-		}
-	}
-	for i := range w.rows {
-		l := w.lookups[i]
-		e := &l.entry
-		if l.inquiry != nil {
-			if err := r.await(ctx, l.inquiry, false); err != nil {
+// pass sends rows of the queue on, up to the first whose answer is to come.
+func (r *batch[R]) pass(ctx context.Context) error {
+	for len(r.queue) > 0 {
+		w := r.queue[0]
+		if w.rows == nil {
+			if err := r.fetch(w); err != nil {
 				return err
 			}
-			e = &l.inquiry.entry
 		}
-		if err := r.forward(ctx, &w.rows[i], e); err != nil {
-			return err
+		for ; w.next < len(w.rows); w.next++ {
+			l := w.lookups[w.next]
+			e := &l.entry
+			if l.inquiry != nil {
+				if e = &l.inquiry.entry; !l.inquiry.over {
+					return nil
+				}
+			}
+			if err := r.forward(ctx, &w.rows[w.next], e); err != nil {
+				return err
+			}
 		}
-	}
-	w.count()
-	r.stats.add(w.stats)
-	return nil
-}
-
-// await waits for an answer. If it is slow to come, windows may go to disk; at once, if this
-// one was there.
-func (r *batch[R]) await(ctx context.Context, q *inquiry, atOnce bool) error {
-	r.wanted.Store(q)
-	if !q.over.Load() {
-		var stuck chan<- struct{}
-		var slow <-chan time.Time
-		if atOnce {
-			stuck = r.stuck
-		} else {
-			t := time.NewTimer(windowWait)
-			defer t.Stop()
-			slow = t.C
-		}
-		for !q.over.Load() && ctx.Err() == nil {
+		r.queue[0] = nil
+		r.queue = r.queue[1:]
+		r.spill.full = false
+		if cap(w.rows) < firstRows { // the memory of a large one is given back
+			r.free = *w
 			select {
-			case <-r.came: // or one that was wanted before
-			case <-slow:
-				stuck = r.stuck
-			case stuck <- struct{}{}:
-			case <-ctx.Done():
+			case r.spare <- w.rows[:0]:
+			default:
 			}
 		}
 	}
-	return context.Cause(ctx)
+	return nil
 }
 
 // forward passes a row on. One without an answer of a server is passed on only where servers
@@ -667,19 +588,6 @@ func (r *batch[R]) forward(ctx context.Context, row *R, e *entry) error {
 	return nil
 }
 
-// count adds the window's names, all of which have their answers, to its stats.
-func (w *window[R]) count() {
-	for i := range w.first {
-		if w.first[i].known {
-			w.stats.Cached++
-			w.stats.Names++
-		}
-	}
-	for _, q := range w.asked {
-		w.stats.count(q)
-	}
-}
-
 // silent says that no server answered.
 func (e *entry) silent() bool {
 	return e.Error == StatusTimeout || e.Error == StatusNetwork || localfault.Is(e.Error)
@@ -698,32 +606,4 @@ func (s *Stats) count(q *inquiry) {
 	if q.special {
 		s.Special++
 	}
-}
-
-func (s *Stats) add(o Stats) {
-	s.Names += o.Names
-	s.Cached += o.Cached
-	s.Asked += o.Asked
-	s.Failed += o.Failed
-	s.Silent += o.Silent
-	s.Special += o.Special
-}
-
-// remember keeps what was asked for a window that is gone.
-func (r *batch[R]) remember(w *window[R]) error {
-	if w.away != nil {
-		r.ahead.free(w.away)
-	}
-	for _, q := range w.asked {
-		if err := r.learn(q); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// learn keeps an answer.
-func (r *batch[R]) learn(q *inquiry) error {
-	delete(r.asking, q.name)
-	return r.asked.put(q.key, q.name, &q.entry)
 }

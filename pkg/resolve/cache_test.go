@@ -179,7 +179,7 @@ func TestABatchKeepsOrderAndFillsTheCache(t *testing.T) {
 	}
 }
 
-func TestManyNamesOverSeveralWindows(t *testing.T) {
+func TestManyNamesOverSeveralBlocks(t *testing.T) {
 	addr := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
 		m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 600}, A: net.IPv4(127, 0, 0, 1)})
 		return true
@@ -191,7 +191,7 @@ func TestManyNamesOverSeveralWindows(t *testing.T) {
 	opt := Options{Resolver: r, Now: time.Now}
 	dir := newDNSStore(t)
 	var hosts []string
-	for i := range 8*windowRows + 500 {
+	for i := range 8*blockRows + 500 {
 		hosts = append(hosts, fmt.Sprintf("h%d.test", i%2000))
 	}
 	for round, wantAsked := range []uint64{2000, 0} {
@@ -266,7 +266,7 @@ func TestOneAnswerForEachHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hosts := make([]string, windowRows+10)
+	hosts := make([]string, blockRows+10)
 	for i := range hosts {
 		hosts[i] = "a.test"
 	}
@@ -434,13 +434,12 @@ func TestWarmMemory(t *testing.T) {
 	}
 	defer b.files.Close()
 	defer b.asked.Close()
-	if err := b.load(nil); err != nil {
+	if err := b.load(nil, false); err != nil {
 		t.Fatal(err)
 	}
 	defer b.stored.Close()
-	asked := &window[record.URL]{asked: make([]*inquiry, windowRows)}
-	for at := 0; at < names; at += windowRows {
-		first := make([]lookup, min(windowRows, names-at))
+	for at := 0; at < names; at += blockRows {
+		first := make([]lookup, min(blockRows, names-at))
 		for i := range first {
 			first[i] = lookup{key: fingerprint.OfString(name(at + i)), name: name(at + i)}
 		}
@@ -452,11 +451,11 @@ func TestWarmMemory(t *testing.T) {
 				t.Fatalf("%s is not known: %+v", first[i].name, first[i])
 			}
 		}
-		for i := range asked.asked {
+		for i := range blockRows {
 			other := name(names + at + i)
-			asked.asked[i] = &inquiry{key: fingerprint.OfString(other), name: other, entry: e}
+			b.answered = append(b.answered, &inquiry{key: fingerprint.OfString(other), name: other, entry: e})
 		}
-		if err := b.remember(asked); err != nil {
+		if err := b.learn(); err != nil {
 			t.Fatal(err)
 		}
 		// An index and a block; and a table of as much as it may take.
@@ -475,7 +474,7 @@ func TestWarmMemory(t *testing.T) {
 // TestNoTempFile: where answers cannot be put aside a batch fails, whenever that is found
 // out, and passes no row twice until then.
 func TestNoTempFile(t *testing.T) {
-	hosts := make([]string, 4*windowRows)
+	hosts := make([]string, 4*blockRows)
 	for i := range hosts {
 		hosts[i] = fmt.Sprintf("host%d.test", i)
 	}
@@ -485,7 +484,7 @@ func TestNoTempFile(t *testing.T) {
 		for range 3 {
 			r, _ := instantResolver(t)
 			opt := Options{Resolver: r, Now: r.cfg.Now, Memory: 1} // one chunk a table
-			rows, _, err := runBatch(t, dir, "r1", opt, hosts[:windows*windowRows]...)
+			rows, _, err := runBatch(t, dir, "r1", opt, hosts[:windows*blockRows]...)
 			if !errors.Is(err, os.ErrNotExist) {
 				t.Fatalf("%d windows: %v", windows, err)
 			}
@@ -816,10 +815,10 @@ func TestDamagedCacheFile(t *testing.T) {
 	}
 }
 
-// TestWindows: rows that come in batches of any size are in windows once each, in order, and a
-// window is bounded.
-func TestWindows(t *testing.T) {
-	const rows = 12 * windowRows
+// TestBlocks: rows that come in batches of any size are in blocks once each, in order, and a
+// block is bounded.
+func TestBlocks(t *testing.T) {
+	const rows = 12 * blockRows
 	random := rand.New(rand.NewPCG(1, 2))
 	var in bytes.Buffer
 	w, err := record.NewWriter[record.URL](&in, record.WriterOptions{})
@@ -841,13 +840,15 @@ func TestWindows(t *testing.T) {
 	if _, err := w.Commit(record.Ledger{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, size := range []int{1, windowBytes / 100} { // bytes of a row's text
-		takeWindows(t, in.Bytes(), rows, size)
+	for _, size := range []int{1, blockBytes / 100} { // bytes of a row's text
+		for _, large := range []bool{false, true} { // the store is
+			takeBlocks(t, in.Bytes(), rows, size, large)
+		}
 	}
 }
 
-// takeWindows has a stream of so many rows cut into windows.
-func takeWindows(t *testing.T, in []byte, rows, size int) {
+// takeBlocks has a stream of so many rows cut into blocks.
+func takeBlocks(t *testing.T, in []byte, rows, size int, large bool) {
 	t.Helper()
 	reader, err := record.NewReader[record.URL](bytes.NewReader(in), record.ReaderOptions{})
 	if err != nil {
@@ -855,35 +856,37 @@ func takeWindows(t *testing.T, in []byte, rows, size int) {
 	}
 	_, err = stage.Run(t.Context(), stage.Spec{Name: "test", NoOutput: true}, reader, nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 		r := &batch[record.URL]{b: b, chunks: make(chan chunk[record.URL]), spare: make(chan []record.URL, 1)}
+		if large {
+			r.files = cacheFiles{{length: 1 << 30}}
+		}
 		r.use.size = func(*record.URL) int { return size }
 		go r.read(ctx)
-		n, most := 0, firstRows
+		n := 0
 		for {
-			w := &window[record.URL]{}
-			r.take(ctx, w, most == firstRows)
-			if len(w.rows) >= most+windowRows {
-				t.Errorf("a window of %d rows, want less than %d", len(w.rows), most+windowRows)
+			most, bytes := blockRows, blockBytes+size
+			c := <-r.chunks
+			if r.company(ctx, &c); large {
+				most, bytes = firstRows+blockRows, firstBytes+blockBytes+size
 			}
-			if text := len(w.rows) * size; text >= firstBytes+windowBytes+size || most == windowRows && text >= 2*windowBytes+size {
-				t.Errorf("a window of %d bytes", text)
+			if len(c.rows) > most || len(c.rows)*size > bytes || c.size != len(c.rows)*size {
+				t.Errorf("a block of %d rows, %d bytes", len(c.rows), c.size)
 			}
-			for i := range w.rows {
-				if w.rows[i].Key != uint64(n) {
-					t.Fatalf("row %d where %d was to come", w.rows[i].Key, n)
+			for i := range c.rows {
+				if c.rows[i].Key != uint64(n) {
+					t.Fatalf("row %d where %d was to come", c.rows[i].Key, n)
 				}
 				b.Consume()
 				n++
 			}
-			if w.err == io.EOF {
+			if c.err == io.EOF {
 				break
-			} else if w.err != nil {
-				return w.err
+			} else if c.err != nil {
+				return c.err
 			}
 			select {
-			case r.spare <- w.rows[:0]:
+			case r.spare <- c.rows[:0]:
 			default:
 			}
-			most = windowRows
 		}
 		if n != rows {
 			t.Errorf("%d rows, want %d", n, rows)

@@ -179,7 +179,7 @@ type run struct {
 	file   *os.File
 	level  int
 	size   int64 // of a block, at the least
-	blocks []block
+	blocks []runBlock
 	length int64
 	last   item // a copy
 
@@ -187,7 +187,7 @@ type run struct {
 	buf    []byte // what was read last
 }
 
-type block struct {
+type runBlock struct {
 	key uint64
 	at  int64
 }
@@ -221,7 +221,7 @@ func (w *runWriter) add(it item) error {
 			r.blocks = r.blocks[:n/2]
 			r.size *= 2
 		}
-		r.blocks = append(r.blocks, block{it.key(), r.length})
+		r.blocks = append(r.blocks, runBlock{it.key(), r.length})
 	}
 	r.last = append(r.last[:0], it...)
 	r.length += int64(len(it))

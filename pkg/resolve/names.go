@@ -400,7 +400,7 @@ func (w *lineWriter) flush() {
 }
 
 // write takes the result of a line, and flushes when no other is expected, and within
-// windowWait. In order, a large result that comes where there is no room is forgotten, and where
+// flushWait. In order, a large result that comes where there is no room is forgotten, and where
 // there is twice as much as that, any result. Its line is returned when there is room: others
 // before it might wait for the memory that it takes. No more than maxLarge of these are asked
 // for again at a time, since most would come in vain.
@@ -442,7 +442,7 @@ func (w *lineWriter) write(l line, status string, result []byte) (again []line, 
 		err = w.out.Flush()
 	case !w.timed && w.out.Buffered() > 0:
 		w.timed = true
-		time.AfterFunc(windowWait, w.flush)
+		time.AfterFunc(flushWait, w.flush)
 	}
 	if err != nil {
 		w.ended, w.err = true, err
