@@ -252,7 +252,7 @@ func TestReplayGivesTheSavedColumns(t *testing.T) {
 	}
 }
 
-// TestOneAnswerForEachHost lets answers expire while a batch of two windows runs.
+// TestOneAnswerForEachHost lets answers expire while a batch of two blocks runs.
 func TestOneAnswerForEachHost(t *testing.T) {
 	var asked atomic.Int32
 	addr := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
@@ -371,7 +371,7 @@ func TestMoreHostsThanMemory(t *testing.T) {
 			t.Errorf("round %d: %+v, %d questions", round, stats, server.asked.Load())
 		}
 	}
-	// Of a batch that is one window, only its names are taken from the store.
+	// Of a batch that is one block, only its names are taken from the store.
 	for i, n := range []int{1, firstRows - 2, firstRows - 1, firstRows} {
 		batch := append(slices.Clone(hosts[:n]), fmt.Sprintf("new%d.test", n))
 		rows, stats, err := runBatch(t, dir, fmt.Sprintf("n%d", n), opt, batch...)
@@ -480,17 +480,17 @@ func TestNoTempFile(t *testing.T) {
 	}
 	dir := newDNSStore(t)
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
-	for windows := 3; windows <= 4; windows++ {
+	for blocks := 3; blocks <= 4; blocks++ {
 		for range 3 {
 			r, _ := instantResolver(t)
 			opt := Options{Resolver: r, Now: r.cfg.Now, Memory: 1} // one chunk a table
-			rows, _, err := runBatch(t, dir, "r1", opt, hosts[:windows*blockRows]...)
+			rows, _, err := runBatch(t, dir, "r1", opt, hosts[:blocks*blockRows]...)
 			if !errors.Is(err, os.ErrNotExist) {
-				t.Fatalf("%d windows: %v", windows, err)
+				t.Fatalf("%d blocks: %v", blocks, err)
 			}
 			for i := range rows {
 				if rows[i].Host != hosts[i] {
-					t.Fatalf("%d windows: row %d is of %s", windows, i, rows[i].Host)
+					t.Fatalf("%d blocks: row %d is of %s", blocks, i, rows[i].Host)
 				}
 			}
 		}
