@@ -71,6 +71,7 @@ var settings = map[string][2]string{
 	"fetch.login":                  {`"login.txt"`, "FOLDER/login.txt"},
 	"fetch.cookies":                {`true`, "true"},
 	"fetch.proxy":                  {`"socks5://127.0.0.1:7"`, "socks5://127.0.0.1:7"},
+	"fetch.refused_ok":             {`true`, "true"},
 	"fetch.tls_insecure":           {`true`, "true"},
 	"robots.engine":                {`"temoto"`, "temoto"},
 	"network.allow_net":            {`["127.0.0.0/8", "::1/128"]`, "[127.0.0.0/8 ::1/128]"},

@@ -64,6 +64,7 @@ type fetchCmd struct {
 	MaxBytes    cli.Size      `default:"0" help:"Stop contacting after so many bytes received; the rest comes out as deferred."`
 	Deny        string        `placeholder:"FILE" help:"Hosts, with all below them, and beginnings of URLs never to be contacted, one a line. Read again when it changes; then contacts under way end as ever, and no other is made."`
 	AllowNet    []string      `placeholder:"CIDR" help:"Contact addresses of this special-purpose network too, such as 127.0.0.0/8."`
+	RefusedOK   bool          `name:"refused-ok" help:"Go on where --allow-net, --deny or --scheme refuse many URLs, as told above."`
 
 	Method  string   `default:"GET" enum:"GET,HEAD" help:"GET, or HEAD to ask for headers alone. robots.txt is always got."`
 	Header  []string `sep:"none" placeholder:"NAME: VALUE" help:"A header line for every request, such as \"Accept-Language: de\"."`
@@ -138,6 +139,16 @@ it must refuse what is not to be contacted. The proxy's own address is not judge
 
   mfetch crawl/fetch --txn r1 --contact ops@example.org --proxy socks5://127.0.0.1:1080 batch.arrows.zst
   mfetch crawl/fetch --txn r1 --contact ops@example.org --method HEAD --header 'Accept-Language: de, en;q=0.5' batch.arrows.zst
+
+Settings may refuse a URL: its address needs --allow-net, --deny forbids it, or nothing fetches
+its scheme. Where that happens to all seeds of a batch, or to more than 1 % of a batch (and more
+than 10 URLs) that are seeds or on hosts that were contacted before, a setting is probably wrong:
+mfetch ends with exit code 1 and commits nothing. Run the same command with the right settings: what
+was fetched is not fetched again. Or go on without these URLs, with --refused-ok.
+
+What this machine cannot do (no free port, too many open files, no route, its own firewall) is
+no failure of a server: such URLs come out as deferred, with an error that begins "this machine: ".
+Where nothing else happened in a batch, it ends with exit code 1, and nothing is committed.
 
 Connections need open files, and so do long bodies: the limit of open files is raised
 as far as it goes, and must reach one and a half times --connections, and 64.
@@ -308,7 +319,7 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store) (fetch.Options, error)
 		MinDelay: c.MinDelay, DelayFactor: c.DelayFactor, MaxDelay: c.MaxDelay, AddrDelay: c.AddrDelay,
 		Deadline: c.Deadline, BytesMax: int64(c.MaxBytes), BodyMax: int64(c.MaxBody),
 		DenyEvery: 200 * time.Millisecond, Codec: warc.Codec(c.WARCCodec), WARCSize: int64(c.WARCSize), Dedup: c.Dedup, Digests: c.Digests,
-		Method: c.Method, Txn: c.Txn, Now: std.Now, Warn: std.Warn,
+		Method: c.Method, RefusedOK: c.RefusedOK, Txn: c.Txn, Now: std.Now, Warn: std.Warn,
 		About: []warc.Field{
 			{Name: "software", Value: "mercator mfetch"},
 			{Name: "format", Value: "WARC File Format 1.1"},

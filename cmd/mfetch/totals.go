@@ -6,6 +6,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/cli"
+	"mercator/pkg/localfault"
 	"mercator/pkg/resolve"
 )
 
@@ -15,6 +16,7 @@ type totals struct {
 	robots   int64
 	bytes    int64  // decoded
 	refused  string // the first row's refusal
+	machine  int64  // deferred because of this machine
 }
 
 func newTotals() *totals { return &totals{outcomes: map[string]int64{}} }
@@ -26,6 +28,9 @@ func (t *totals) add(row *record.Fetch) {
 	}
 	if t.outcomes[row.Outcome]++; row.Outcome == record.OutcomeAddress && t.refused == "" {
 		t.refused = row.Error
+	}
+	if row.Outcome == record.OutcomeDeferred && localfault.Is(row.Error) {
+		t.machine++
 	}
 	t.bytes += row.BodyLength
 }
@@ -47,6 +52,8 @@ func (t *totals) report(std *cli.Std) {
 			n, cli.Printable(t.refused))
 	}
 	std.Stat("outcomes", list)
+	std.Stat("refused_by_settings", t.outcomes[record.OutcomeAddress]+t.outcomes[record.OutcomeDenied]+t.outcomes[record.OutcomeScheme])
+	std.Stat("deferred_by_this_machine", t.machine)
 	std.Stat("robots_contacts", t.robots)
 	std.Stat("body_bytes", t.bytes)
 }

@@ -117,16 +117,16 @@ const (
 	OutcomeRobotsDenied      = "robots-denied"      // robots.txt forbids it
 	OutcomeRobotsUnreachable = "robots-unreachable" // robots.txt could not be had; try later (RFC 9309 section 2.3.1.4)
 	OutcomeDNS               = "dns-failed"         // no address
-	OutcomeConnect           = "connect-failed"     // no connection, for whatever reason
+	OutcomeConnect           = "connect-failed"     // no connection, of the server's or the network's making
 	OutcomeTLS               = "tls-failed"
 	OutcomeTimeout           = "timeout"            // of what comes after connecting
 	OutcomeDisconnect        = "disconnected"       // closed before a whole header came
 	OutcomeProtocol          = "protocol-error"     // the reply is none of the scheme's protocol, or breaks a limit
-	OutcomeAddress           = "address-refused"    // special-purpose address, not allowed by --allow-net
+	OutcomeAddress           = "address-refused"    // a setting: special-purpose address, not allowed by --allow-net
 	OutcomePort              = "port-refused"       // a port that browsers refuse
-	OutcomeDenied            = "denied"             // the operator's --deny
-	OutcomeScheme            = "scheme-unsupported" // no protocol module for it, or the module cannot ask for this URL
-	OutcomeDeferred          = "deferred"           // not tried in this batch: deadline, budget, parked host
+	OutcomeDenied            = "denied"             // a setting: the operator's --deny
+	OutcomeScheme            = "scheme-unsupported" // a setting: no protocol module for it; or the module cannot ask for this URL
+	OutcomeDeferred          = "deferred"           // not tried in this batch: deadline, budget, parked host; or this machine could not (package localfault)
 )
 
 // Link is a row of kind "link": one link of one page, already canonical.

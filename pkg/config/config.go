@@ -117,6 +117,7 @@ type File struct {
 		Cookies     bool     `toml:"cookies" flag:"mfetch --cookies" doc:"keep each host's cookies within a round" like:"false"`
 		Exec        []string `toml:"exec" flag:"mfetch --exec" doc:"programs that fetch a scheme's URLs, SCHEME=COMMAND" like:"[\"gemini=./gemini.sh\"]"`
 		Proxy       string   `toml:"proxy" flag:"mfetch --proxy" doc:"http://HOST:PORT or socks5://HOST:PORT" like:"\"socks5://127.0.0.1:1080\""`
+		RefusedOK   bool     `toml:"refused_ok" flag:"mfetch --refused-ok" doc:"go on where settings refuse many URLs of a batch" like:"false"`
 		TLSInsecure bool     `toml:"tls_insecure" flag:"mfetch --tls-insecure" doc:"go on when a certificate does not verify" like:"false"`
 	} `toml:"fetch"`
 

@@ -42,6 +42,7 @@ import (
 	"mercator/formats/warc"
 	"mercator/pkg/canon"
 	"mercator/pkg/fault"
+	"mercator/pkg/localfault"
 	"mercator/pkg/politeness"
 	"mercator/pkg/stage"
 )
@@ -95,6 +96,9 @@ type Options struct {
 	Txn      string
 	Schema   *record.Schema // of the input, for columns that this version does not know
 
+	// RefusedOK goes on where settings refuse more URLs than a mistake in them is held for.
+	RefusedOK bool
+
 	Now   func() time.Time
 	OnRow func(row *record.Fetch) // called for each row that is emitted, by one goroutine
 	Warn  func(format string, args ...any)
@@ -110,6 +114,7 @@ type runner struct {
 	robots   *robotsCache
 	weight   *weight // of replies
 	decoders *weight
+	ours     *ours
 	out      chan *output
 	wake     chan struct{}
 	idle     chan *host // hands hosts to workers
@@ -124,7 +129,8 @@ type runner struct {
 	asleep micros // until then the dispatcher sleeps, unless it is woken
 	eof    bool
 	wire   int64
-	reason string // why the rest is deferred
+	reason string          // why the rest is deferred
+	told   map[string]bool // what this machine lacks, of which a warning was given
 
 	unnamed []*host // whose addresses are to be looked up
 	naming  int     // goroutines that do
@@ -152,6 +158,7 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 		opt: opt, b: b, cancel: cancel, started: opt.Now(),
 		out: make(chan *output, queued), wake: make(chan struct{}, 1), idle: make(chan *host),
 		weight: newWeight(repliesMax), decoders: newWeight(decodersMax), s: newScheduler(us(opt.AddrDelay)), conns: sessions{max: opt.Connections},
+		told: map[string]bool{},
 	}
 	r.room.L = &r.mu
 	r.s.contacts.far.dir = opt.Store.Dir()
@@ -164,6 +171,10 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 		return err
 	}
 	defer r.sp.close()
+	if r.ours, err = newOurs(opt.Store.Dir()); err != nil {
+		return err
+	}
+	defer r.ours.f.Close()
 	r.robots = newRobotsCache(opt.Robots, r.sp, &r.mu)
 	tx := b.Tx()
 	now := r.now()
@@ -245,7 +256,10 @@ func (r *runner) run(ctx context.Context) error {
 	r.namers.Wait()
 	select {
 	case <-reader:
+		err := r.settleOurs(ctx)
 		close(r.out)
+		writer.Wait() // what was fetched is archived in any case
+		r.check(err)
 	case <-ctx.Done(): // it may wait for its input, which nobody will write
 	}
 	writer.Wait()
@@ -720,14 +734,20 @@ func (h *host) addrText(addr netip.Addr) string {
 	return h.text
 }
 
-// settle emits the row of a URL for which nothing is contacted, and takes the URL
-// off its host's queue.
-func (r *runner) settle(ctx context.Context, h *host, row *record.URL, outcome, detail string, later micros) error {
+// settle emits the row of a URL for which nothing is contacted, or puts it aside, and takes
+// the URL off its host's queue.
+func (r *runner) settle(ctx context.Context, h *host, row *record.URL, outcome, detail string, later micros, aside bool) error {
 	page := pageRow(row)
 	page.FetchTime = record.TimeOf(r.opt.Now())
 	page.Outcome, page.Error = outcome, clean(detail)
 	page.RetryAfter = record.Time(later)
-	if err := r.emit(ctx, &page, nil, "", 0); err != nil {
+	var err error
+	if aside {
+		err = r.hold(h, &page)
+	} else {
+		err = r.emit(ctx, &page, nil, "", 0)
+	}
+	if err != nil {
 		return err
 	}
 	return r.pop(h)
@@ -742,28 +762,42 @@ func (r *runner) pop(h *host) error {
 // servePage deals with the first URL of a host. settled: there was no contact, go on.
 func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, rest halt, req *Request) (t turn, settled bool, err error) {
 	settle := func(outcome, detail string) (turn, bool, error) {
-		return turn{}, true, r.settle(ctx, h, row, outcome, detail, 0)
+		return turn{}, true, r.settle(ctx, h, row, outcome, detail, 0, false)
+	}
+	refuse := func(outcome, detail string) (turn, bool, error) {
+		return turn{}, true, r.settle(ctx, h, row, outcome, detail, 0, true)
 	}
 	scheme, _, _ := canon.Split(row.URL)
 	protocol := r.opt.Protocols[scheme]
 	rule := r.opt.Deny.Check(row.URL, row.Host)
 	switch {
 	case rule != "":
-		return settle(record.OutcomeDenied, "denied by "+rule)
+		return refuse(record.OutcomeDenied, "denied by "+rule)
 	case protocol == nil:
-		return settle(record.OutcomeScheme, scheme)
+		return refuse(record.OutcomeScheme, scheme)
 	case protocol.Check(row.URL) != nil:
 		return settle(record.OutcomeScheme, protocol.Check(row.URL).Error())
 	case portRefused(row.Host):
 		return settle(record.OutcomePort, "port of "+row.Host)
+	case rest.why == localfault.NoIPv6: // there may never be one: no crawl waits for it
+		return refuse(record.OutcomeAddress, rest.why)
+	case localfault.Is(rest.why):
+		return refuse(record.OutcomeDeferred, rest.why)
 	case rest.why != "":
-		return turn{}, true, r.settle(ctx, h, row, record.OutcomeDeferred, rest.why, rest.until)
+		return turn{}, true, r.settle(ctx, h, row, record.OutcomeDeferred, rest.why, rest.until, false)
 	}
 	a, outcome, detail, err := r.address(ctx, h, row)
 	if err != nil {
 		return turn{}, false, err
 	}
-	if outcome != "" {
+	switch outcome {
+	case "":
+	case record.OutcomeDeferred:
+		r.leave(h, detail)
+		return turn{}, true, nil
+	case record.OutcomeAddress:
+		return refuse(outcome, detail)
+	default:
 		return settle(outcome, detail)
 	}
 	if r.opt.Robots != nil && hasRobots(scheme) {
@@ -805,6 +839,9 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, rest h
 	*req = Request{Method: r.opt.Method, URL: row.URL, Host: row.Host, Addr: a, ETag: row.ETag, LastModified: row.LastModified}
 	if t, err = r.contact(ctx, h, protocol, req, &page, "", nil); err != nil {
 		return t, false, err
+	}
+	if page.Outcome == record.OutcomeDeferred {
+		return t, false, r.forgo(ctx, h, row, page.Error)
 	}
 	if page.Outcome == record.OutcomeConnect {
 		h.dead++
@@ -849,8 +886,12 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, req *Request,
 	if reply.Err != nil {
 		closeSession(reply.Session)
 		reply.release()
+		if text, ok := localfault.Of(reply.Err); ok {
+			return r.lack(ctx, h, row, text, len(reply.Sent) > 0 || reply.Wire > 0, end)
+		}
 		return turn{}, reply.Err
 	}
+	h.lacks = 0
 	t := turn{made: true, end: end.UnixMicro(), session: reply.Session}
 	row.DurationUS = t.end - int64(row.FetchTime)
 	weight := r.weight.acquire(replyWeight(reply.Length) + keptMax(reply, keep))
@@ -944,6 +985,9 @@ func (r *runner) emit(ctx context.Context, row *record.Fetch, reply *Reply, made
 }
 
 func (r *runner) send(ctx context.Context, o *output) error {
+	if o.row != nil {
+		r.ours.count(o.row)
+	}
 	select {
 	case r.out <- o:
 		return nil

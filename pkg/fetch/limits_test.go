@@ -242,6 +242,7 @@ func TestDenyIsReadAgain(t *testing.T) {
 			urls = append(urls, url(fmt.Sprintf("http://stop.test/%d", i)), url(fmt.Sprintf("http://go.test/%d", i)))
 		}
 		opt := options(newStore(t), w)
+		opt.RefusedOK = true
 		var err error
 		if opt.Deny, err = fetch.OpenDeny(path, canon.Options{}); err != nil {
 			t.Fatal(err)

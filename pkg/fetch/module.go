@@ -14,6 +14,7 @@ import (
 	"mercator/pkg/fetch/addrguard"
 	"mercator/pkg/fetch/http1"
 	"mercator/pkg/httpmsg"
+	"mercator/pkg/localfault"
 	"mercator/pkg/rewind"
 )
 
@@ -94,10 +95,14 @@ func (b *bounded) Close() error {
 }
 
 // Classify makes a Failure of an error of the network: a timeout is one wherever it
-// comes, everything else is what outcome says.
+// comes, everything else is what outcome says. What this machine could not do is no Failure:
+// package localfault tells which errors those are.
 func Classify(err error, outcome string) error {
 	var known *Failure
 	if errors.As(err, &known) {
+		return err
+	}
+	if _, ok := localfault.Of(err); ok {
 		return err
 	}
 	var slow net.Error

@@ -66,8 +66,8 @@ type Reply struct {
 	// Wire is the number of bytes received, for budgets.
 	Wire int64
 
-	// Err is a failure of this machine and not of the server, such as a full
-	// disk. It ends the whole run.
+	// Err is a failure of this machine and not of the server. It ends the whole run, as a full
+	// disk does, unless package localfault knows it: then the URL is deferred.
 	Err error
 
 	// Session is a connection that the next contact with the host may use; nil
@@ -107,7 +107,7 @@ type Protocol interface {
 type Resolver interface {
 	// Resolve returns the addresses of a name (without port) in order of
 	// preference and when they expire. failure says why there is none, as
-	// the column addr_error does.
+	// the column addr_error does; one that localfault.Is knows defers the URL.
 	Resolve(ctx context.Context, name string) (addrs []netip.Addr, expires time.Time, failure string)
 }
 

@@ -165,6 +165,12 @@ func (c *robotsCache) use(name string) (*authority, error) {
 	return fresh, c.note(fresh, name, nil)
 }
 
+// holds says whether rules are kept of an authority: it was contacted within a day.
+func (c *robotsCache) holds(name string) bool {
+	a := c.known[fingerprint.OfString(name)]
+	return a != nil && (a.verdict == allowAll || a.verdict == byRules)
+}
+
 // note puts name and text of an authority into the spool.
 func (c *robotsCache) note(a *authority, name string, text []byte) (err error) {
 	a.named, a.text = uint16(len(name)), uint32(len(text))

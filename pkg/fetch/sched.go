@@ -33,6 +33,7 @@ type host struct {
 	deferred string // why its URLs are not tried; "" if they are
 
 	addr     netip.Addr   // of the next contact; invalid until a worker found it
+	lacks    int          // contacts in a row that this machine could not make
 	dead     int          // contacts in this run that could not connect: the next goes to another address
 	naming   bool         // its name is being looked up, and it waits
 	resolved []netip.Addr // what the resolver said,

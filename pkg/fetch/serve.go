@@ -84,6 +84,8 @@ func (r *runner) lookup(ctx context.Context, h *host, row *record.URL, room []ne
 	switch literal, isLiteral := parseLiteral(name); {
 	case isLiteral:
 		return append(room, literal.Unmap()), "", "", nil
+	case row != nil && localfault.Is(row.AddrError):
+		return nil, record.OutcomeDeferred, row.AddrError, nil
 	case row != nil && row.AddrError != "":
 		return nil, record.OutcomeDNS, row.AddrError, nil
 	case len(h.resolved) > 0 && h.expires > now && !given(row, now):
@@ -210,6 +212,9 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 	protocol := r.opt.Protocols[scheme]
 	rule := r.opt.Deny.Check(e.url, e.host)
 	switch {
+	case rest.host && localfault.Is(rest.why):
+		r.leave(e.from, rest.why)
+		return conclude(unknown, "")
 	case rest.host && rest.why != "":
 		return conclude(unreachable, rest.why)
 	case rest.why != "":
@@ -223,6 +228,10 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 	if err != nil {
 		return turn{}, false, err
 	}
+	if outcome == record.OutcomeDeferred {
+		r.leave(h, detail)
+		return turn{}, true, nil
+	}
 	if outcome != "" {
 		return conclude(unreachable, "robots.txt: "+outcome+": "+detail)
 	}
@@ -235,6 +244,9 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 	t, err = r.contact(ctx, h, protocol, req, robots, record.RoleRobots, text)
 	if err != nil {
 		return t, false, err
+	}
+	if robots.Outcome == record.OutcomeDeferred {
+		return t, false, r.forgo(ctx, h, row, robots.Error)
 	}
 	if again, err := r.elsewhere(ctx, h, e, robots, row); err != nil || again {
 		return t, false, err

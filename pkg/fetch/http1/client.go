@@ -39,6 +39,7 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/fetch/addrguard"
 	"mercator/pkg/httpmsg"
+	"mercator/pkg/localfault"
 	"mercator/pkg/rewind"
 )
 
@@ -511,12 +512,16 @@ func classify(err error, outcome string) error {
 	return named(err, outcome)
 }
 
-// named makes a failure with an outcome of an error that has none.
+// named makes a failure with an outcome of an error that has none, unless it is one of this
+// machine.
 func named(err error, outcome string) error {
 	var known *failure
 	var proxy *ProxyError
 	if errors.As(err, &known) || errors.As(err, &proxy) {
 		return err
+	}
+	if _, ok := localfault.Of(err); ok {
+		return &localError{err}
 	}
 	return &failure{outcome, err}
 }

@@ -184,7 +184,7 @@ func (r *reply) cut(err error) error {
 	return nil
 }
 
-// localError is a failure of the backing file.
+// localError is a failure of this machine: of the backing file, or of a socket.
 type localError struct{ err error }
 
 func (e *localError) Error() string { return e.err.Error() }

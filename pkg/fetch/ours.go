@@ -1,0 +1,273 @@
+package fetch
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/pkg/fault"
+	"mercator/pkg/localfault"
+	"mercator/pkg/merge"
+)
+
+// ours are the rows of URLs that were not contacted because of our own settings, or because
+// this machine could not. They wait for the end of the batch: only then are they archived and
+// emitted, or, where they are too many, the run fails. So a batch that is run again tries them
+// anew, and takes from its archive only what servers did.
+type ours struct {
+	mu   sync.Mutex
+	f    *os.File // per row its length in four bytes and its canonical encoding
+	w    *bufio.Writer
+	row  []byte
+	pity bool // the warning was given that there are too many
+
+	pages  int64            // rows that were not ours,
+	done   int64            // those of all that were not deferred, and no mistake
+	held   int64            // rows that are ours
+	local  map[string]int64 // of those, this machine's, by kind
+	first  [3]record.Fetch  // the first of those that a setting refused, by index in settings,
+	number [3]int64         // how many there are,
+	known  int64            // and how many of all are seeds, or of hosts that were contacted before
+}
+
+// settings are the outcomes that come from settings, and what changes them.
+var settings = [3]struct{ outcome, hint string }{
+	{record.OutcomeAddress, "--allow-net NETWORK (allow_net in crawl.toml) allows special-purpose addresses"},
+	{record.OutcomeDenied, "--deny (deny in crawl.toml) names the list"},
+	{record.OutcomeScheme, "--scheme and --exec (schemes and exec in crawl.toml) name what fetches a scheme"},
+}
+
+// oursMax is how many of n URLs settings may refuse before that is held for a mistake.
+func oursMax(n int64) int64 { return max(10, n/100) }
+
+// newOurs makes the file at once: there may be too many open ones when it is needed.
+func newOurs(dir string) (*ours, error) {
+	f, err := merge.TempFile(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &ours{f: f, w: bufio.NewWriterSize(f, 16<<10), local: map[string]int64{}}, nil
+}
+
+// count counts a page's row that is not ours.
+func (o *ours) count(row *record.Fetch) {
+	if row.Role != record.RolePage {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.pages++; row.Outcome != record.OutcomeDeferred {
+		o.done++
+	}
+}
+
+// hold takes in a row that is ours. known: it is a seed, or its host was contacted before. What
+// pages link to is no sign of a mistake: anyone may link to any address. warn is what is to be
+// told at once, or "".
+func (o *ours) hold(row *record.Fetch, known bool) (warn string, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.held++
+	if localfault.Is(row.Error) {
+		o.local[row.Error]++
+		if row.Outcome != record.OutcomeDeferred && !known {
+			o.done++
+		}
+	} else {
+		for i, s := range settings {
+			if s.outcome == row.Outcome {
+				if o.number[i]++; o.number[i] == 1 {
+					o.first[i] = record.Fetch{URL: strings.Clone(row.URL), Outcome: row.Outcome, Error: strings.Clone(row.Error)}
+				}
+			}
+		}
+		if known {
+			o.known++
+		}
+		if !o.pity && o.known > oursMax(o.pages+o.held) {
+			o.pity = true
+			warn = o.refused()
+		}
+	}
+	o.row = record.AppendCanonical(append(o.row[:0], 0, 0, 0, 0), row)
+	binary.LittleEndian.PutUint32(o.row, uint32(len(o.row)-4))
+	_, err = o.w.Write(o.row)
+	return warn, err
+}
+
+// most is the index in settings of the outcome that most URLs have.
+func (o *ours) most() (most int) {
+	for i, n := range o.number {
+		if n > o.number[most] {
+			most = i
+		}
+	}
+	return most
+}
+
+// refused says how many URLs settings refused, with an example.
+func (o *ours) refused() string {
+	i := o.most()
+	return fmt.Sprintf("%d of %d URLs were not fetched because of settings: %s: %s, such as %s; %s",
+		o.number[0]+o.number[1]+o.number[2], o.pages+o.held, o.first[i].Outcome, clean(o.first[i].Error), clean(o.first[i].URL), settings[i].hint)
+}
+
+// judge is called when all rows have come. An error says that the batch is not to be committed.
+func (o *ours) judge(refusedOK bool) error {
+	refused := o.number[0] + o.number[1] + o.number[2]
+	few := refused <= oursMax(o.pages+o.held)
+	switch {
+	case refused > 0 && !refusedOK && (o.known > oursMax(o.pages+o.held) || o.done == 0 && (o.known > 0 || !few)):
+		return &fault.Error{Found: o.refused(), Hint: "run this again with the right settings: nothing was committed, and what was fetched is not fetched again; --refused-ok goes on without these URLs"}
+	case len(o.local) > 0 && o.done == 0:
+		return &fault.Error{Found: "nothing was fetched: " + o.lacks(), Hint: "run this again when that has ended: nothing was committed"}
+	}
+	return nil
+}
+
+// lacks says what this machine could not do, and for how many URLs.
+func (o *ours) lacks() string {
+	var said []string
+	for text, n := range o.local {
+		said = append(said, fmt.Sprintf("%d URLs: %s", n, text))
+	}
+	slices.Sort(said)
+	return strings.Join(said, "; ")
+}
+
+// each calls f for the rows that are held.
+func (o *ours) each(like *record.Schema, f func(row *record.Fetch) error) error {
+	if err := o.w.Flush(); err != nil {
+		return err
+	}
+	if _, err := o.f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	in := bufio.NewReaderSize(o.f, 64<<10)
+	for range o.held {
+		var n [4]byte
+		if _, err := io.ReadFull(in, n[:]); err != nil {
+			return err
+		}
+		b := make([]byte, binary.LittleEndian.Uint32(n[:]))
+		if _, err := io.ReadFull(in, b); err != nil {
+			return err
+		}
+		row := new(record.Fetch)
+		if _, err := record.ParseCanonical(b, row, like); err != nil {
+			return err
+		}
+		if err := f(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hold puts a row aside that is ours.
+func (r *runner) hold(h *host, row *record.Fetch) error {
+	scheme, _, _ := strings.Cut(row.URL, ":")
+	r.mu.Lock()
+	known := row.Depth == 0 || r.robots.holds(scheme+"://"+h.name)
+	r.mu.Unlock()
+	warn, err := r.ours.hold(row, known)
+	if warn != "" {
+		r.warn("%s", warn)
+	}
+	return err
+}
+
+// settleOurs emits the rows that are ours, or fails.
+func (r *runner) settleOurs(ctx context.Context) error {
+	if err := r.ours.judge(r.opt.RefusedOK); err != nil {
+		return err
+	}
+	if len(r.ours.local) > 0 {
+		r.warn("%s", r.ours.lacks())
+	}
+	return r.ours.each(r.opt.Schema, func(row *record.Fetch) error { return r.emit(ctx, row, nil, "", 0) })
+}
+
+// Of what this machine lacks.
+const (
+	lackPause = time.Second // before the connection that had it is used again
+	lackMax   = 5           // contacts in a row that may fail for a host by what may be over in a second
+)
+
+// tell tells what this machine lacks, once for each kind.
+func (r *runner) tell(text string) {
+	r.mu.Lock()
+	told := r.told[text]
+	r.told[text] = true
+	r.mu.Unlock()
+	if !told {
+		r.warn("%s: such URLs wait for a later round, at no cost to them", text)
+	}
+}
+
+// lack ends a contact that this machine could not make. sent: the server had been contacted
+// before that.
+func (r *runner) lack(ctx context.Context, h *host, row *record.Fetch, text string, sent bool, end time.Time) (turn, error) {
+	row.Outcome, row.Error = record.OutcomeDeferred, text
+	t := turn{made: sent, end: end.UnixMicro()}
+	r.mu.Lock()
+	if sent {
+		t.required = r.gap(row, h.asked, h.fails)
+	} else {
+		r.conns.end(h, nil, 0)
+	}
+	r.mu.Unlock()
+	r.tell(text)
+	if localfault.Passing(text) {
+		select {
+		case <-time.After(lackPause):
+		case <-ctx.Done():
+		}
+	}
+	return t, context.Cause(ctx)
+}
+
+// forgo decides how a host goes on after a contact that this machine could not make: at its next
+// address, or again, or not in this batch. row may be nil.
+func (r *runner) forgo(ctx context.Context, h *host, row *record.URL, why string) error {
+	tries := 1
+	switch {
+	case localfault.Passing(why):
+		tries = lackMax
+	case localfault.Unrouted(why):
+		h.dead++
+		addrs, _, _, err := r.addresses(ctx, h, row, nil)
+		if err != nil {
+			return err
+		}
+		tries = len(addrs)
+	}
+	if h.lacks++; h.lacks >= tries {
+		r.leave(h, why)
+	}
+	return nil
+}
+
+// leave leaves a host alone for the rest of the batch, because of this machine.
+func (r *runner) leave(h *host, why string) {
+	r.tell(why)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if h.deferred == "" {
+		h.deferred = why
+	}
+}
+
+func (r *runner) warn(format string, args ...any) {
+	if r.opt.Warn != nil {
+		r.opt.Warn(format, args...)
+	}
+}
