@@ -2,7 +2,7 @@
 //
 // A file holds strictly increasing 64-bit fingerprints in checksummed
 // Elias–Fano blocks of 8 KiB, closed by a trailer. The layout is SPEC.md beside
-// this file, version 1.0.
+// this file, version 1.
 //
 // # Invariants
 //
@@ -42,7 +42,7 @@ var (
 	ErrCorrupt   error = fault.Corrupt   // a checksum, a bound or a rule of SPEC.md does not hold
 	ErrTruncated error = fault.Truncated // the file ends before its trailer
 	ErrWrongKind error = fault.WrongKind // not a fingerprint file, or one of another polynomial
-	ErrVersion   error = fault.Version   // written by a later version
+	ErrVersion   error = fault.Version   // of another format version
 )
 
 // The layout. A slot is 8 KiB of file; each holds one block, but every 1,024th
@@ -56,7 +56,7 @@ var (
 const (
 	BlockSize = 8192 // bytes of a slot, and the most that a block takes
 
-	major, minor = 1, 0
+	version = 1
 
 	headerSize  = 32
 	footerSize  = 48

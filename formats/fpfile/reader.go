@@ -34,7 +34,7 @@ type Reader struct {
 
 // Open verifies the header and the trailer of a file of size bytes; name stands
 // in messages. A file that is cut short is fault.Truncated, one of another kind
-// fault.WrongKind, one of a later version fault.Version, anything else that is
+// fault.WrongKind, one of another version fault.Version, anything else that is
 // wrong fault.Corrupt.
 func Open(in io.ReaderAt, size int64, name string) (*Reader, error) {
 	r := &Reader{in: in, name: name, pages: map[int64][]uint64{}, aheadMax: readAhead / BlockSize}
@@ -48,17 +48,16 @@ func Open(in io.ReaderAt, size int64, name string) (*Reader, error) {
 	if size < headerSize+footerSize {
 		return nil, r.truncated(size)
 	}
-	if v := le.Uint16(head[8:]); v != major {
+	if v := le.Uint32(head[8:]); v != version {
 		return nil, &fault.Error{Class: fault.Version, File: name, Place: "byte 8",
-			Found: fmt.Sprintf("format version %d.%d", v, le.Uint16(head[10:])), Want: fmt.Sprintf("%d.x", major),
-			Hint: "this file was written by a later version of mercator"}
+			Found: fmt.Sprintf("format version %d", v), Want: fmt.Sprint(version),
+			Hint: "this file was written by another version of mercator"}
 	}
 	if got, want := checksum(head[:28]), le.Uint32(head[28:]); got != want {
 		return nil, r.corrupt("header", hex32(got), fmt.Sprintf("%08x", want))
 	}
 	if v := le.Uint32(head[12:]); v != 0 {
-		return nil, &fault.Error{Class: fault.Version, File: name, Place: "byte 12",
-			Found: fmt.Sprintf("unknown features %08x", v), Hint: "this file was written by a later version of mercator"}
+		return nil, r.corrupt("byte 12", fmt.Sprintf("reserved bytes %08x", v), "00000000")
 	}
 	if v := le.Uint32(head[24:]); v != 0 {
 		return nil, r.corrupt("header", fmt.Sprintf("reserved bytes %08x", v), "00000000")

@@ -43,8 +43,7 @@ func NewWriter(out io.Writer, polynomial uint64) *Writer {
 	w := &Writer{out: out, workers: 1, page: make([]byte, pageHeader, BlockSize)}
 	var h [headerSize]byte
 	copy(h[:], headMagic)
-	le.PutUint16(h[8:], major)
-	le.PutUint16(h[10:], minor)
+	le.PutUint32(h[8:], version)
 	le.PutUint64(h[16:], polynomial)
 	le.PutUint32(h[28:], checksum(h[:28]))
 	w.write(h[:])
