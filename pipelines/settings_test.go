@@ -1,0 +1,41 @@
+package pipelines
+
+import (
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestCrawlWithoutItsSettings: a crawl that is taken up again without --allow-net stops, and no
+// URL has an outcome by that. With its flags it goes on, and equals the oracle.
+func TestCrawlWithoutItsSettings(t *testing.T) {
+	t.Parallel()
+	w := startWeb(t, 3, 12, 300)
+	for driver := range drivers {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			c := newCrawl(t, w)
+			c.finish(t, driver, "ROUNDS=4", "BATCH=40")
+			rounds := output(t, "mckpt", "show", "--next-round", c.dir)
+			for range 2 { // again is no better
+				cmd := c.command(driver, "BATCH=40", "FETCH_FLAGS=--min-delay 0 --delay-factor 0 --addr-delay 0")
+				out, err := cmd.CombinedOutput()
+				var exit *exec.ExitError
+				if !errors.As(err, &exit) {
+					t.Fatalf("the crawl went on without --allow-net: %v\n%s", err, tail(out))
+				}
+				for _, want := range []string{"of 40 URLs were not fetched because of settings: address-refused: 127.", "--allow-net", "--refused-ok"} {
+					if !strings.Contains(string(out), want) {
+						t.Errorf("it does not say %q:\n%s", want, tail(out))
+					}
+				}
+				if now := output(t, "mckpt", "show", "--next-round", c.dir); now != rounds {
+					t.Errorf("round %s was committed, want %s next", now, rounds)
+				}
+			}
+			c.finish(t, driver)
+			c.check(t)
+		})
+	}
+}
