@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -213,61 +212,41 @@ type planCmd struct {
 	Text  bool     `help:"Read URLs, one a line."`
 	batchFlags
 	cli.RewriteFlags
-	Curve  bool   `help:"Also tell how many URLs will be done when."`
-	Actual string `type:"path" placeholder:"FILE" help:"Fetch records of the batch that FILES hold: compare the plan with what happened."`
-	JSON   bool   `name:"json" help:"Print JSON."`
+	JSON bool `name:"json" help:"Print JSON."`
 }
 
 // Help is printed by mfrontier plan --help.
 func (*planCmd) Help() string {
-	return `Says, before anything is fetched, how long a batch will take and which hosts hold it up. It goes
-through the batch as mfetch will, from the round's time on: a host's contacts come one after the
-other with the delay of politeness between them; of the hosts that are due the one whose URL stands
-first gets the next connection; a host that was not contacted for a day is asked for robots.txt first;
-where only a part of a host's URLs needed a contact so far (robots.txt forbids the others, for
-instance), that goes on. It changes nothing.
+	return `Estimates, before anything is fetched, how long a batch will take, and which hosts hold it up.
+It changes nothing. The duration is the longest of three:
 
-How long contacts take is drawn by chance, with the mean and the deviation that the last 64 or so had, and so is
-that mean itself: the fewer contacts it is of, the further off it may be. So is how many of a host's URLs need one.
-What hosts asked for beside (Crawl-delay) is the mean of it, as far as gaps were longer than the delays below make
-them: where these were longer in the last rounds, a plan is too long until some contacts have shown it.
-Up to 39 such batches are gone through. The duration told is the median; "eight of ten" leaves out the tenth
-of them that is shortest and the tenth that is longest. Batches end within these times about eight times
-in ten, if their hosts are as they were. Of hosts that were never contacted nothing is known: each contact
-is taken to need --duration, and the times tell nothing of how far that is off.
+  slowest host          its contacts, each as long as its last ones were on the mean, and the gaps of
+                        politeness between them, or those that it asked for (Crawl-delay)
+  slowest address       the gaps between contacts with one address
+  all connections busy  all contacts, shared by the connections
 
-A batch is gone through if it has at most 262144 URLs, or 52428 with the least --memory, 32M (in between, in
-proportion): so many hosts fit. A larger one gets the longest of three bounds instead, without a range: the slowest
-host, the slowest address, and all contacts shared by the connections. These are exact sums of means, for any batch.
+A host that was never contacted is taken to need --duration for each contact. A host that was not
+contacted for a day is asked for robots.txt first. Where only a part of a host's URLs needed a contact
+so far, because robots.txt forbids the others, that goes on. The tail is how much longer the
+slowest host takes than the addresses and connections do. The ten slowest hosts are named.
 
-  mfrontier plan crawl/frontier -n 10000 --curve
+  mfrontier plan crawl/frontier -n 10000
   mfrontier plan crawl/frontier --connections 64 resolved.arrows.zst
   mfrontier plan crawl/frontier urls.txt
-  mfrontier plan crawl/frontier batch.arrows.zst --actual fetched.arrows.zst
 
-With --actual it also names the ten hosts whose ends it missed by most: their contacts, how long one took,
-the gap between two and when the host was done, as planned and in truth. Compare before "mfrontier update": after it, the frontier knows how fast the hosts were.
-
---curve draws 20 lines: a time from the begin, how many URLs are done by then (with --actual, also in truth), and
-a bar, in which an A stands for the truth. All times in JSON are in microseconds:
+All times in JSON are in microseconds:
 
   urls, hosts, addresses, measured   of the batch; measured are hosts whose speed is on record
-  duration_us, low_us, high_us       as told above; low and high are 0 where the batch is not gone through
-  by_host_us, by_addr_us, by_work_us the three bounds
-  tail_us                            at the end, with fewer than half of the connections busy
-  slow_hosts                         the ten slowest alone, each with host, urls, measured and took_us
-  curve                              with --curve: up to 200 points, urls done at_us from the begin
-  actual                             with --actual: urls, duration_us, curve; and hosts, as in the table, each
-                                     with planned and actual: contacts, contact_us, gap_us, end_us`
+  duration_us                        the estimate
+  by_host_us, by_addr_us, by_work_us the three
+  tail_us                            what the slowest host adds
+  slow_hosts                         the ten slowest, each with host, urls, measured and took_us`
 }
 
 // check refuses flags that would do nothing. (Those of crawl.toml are of no account where there is a batch.)
 func (c *planCmd) check(std *cli.Std) error {
 	if len(c.Files) == 0 {
-		switch {
-		case c.Actual != "":
-			return &fault.Error{Class: fault.Usage, Found: "--actual without a batch", Want: "the files of url records that were fetched"}
-		case c.Text:
+		if c.Text {
 			return &fault.Error{Class: fault.Usage, Found: "--text without FILES", Want: "the files of URLs that are to be planned"}
 		}
 		return nil
@@ -288,29 +267,13 @@ func (c *planCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	var actual *frontier.Actual
-	var fetched string // the round
-	if c.Actual != "" {
-		in, err := cli.OpenRecords[record.Fetch](std, []string{c.Actual})
-		if err != nil {
-			return hinted(err, "--actual takes what mfetch made of the batch, the arguments what it was given")
-		}
-		fetched = in.Schema().Txn
-		if actual, err = f.Measure(ctx, in.Read); err != nil {
-			return err
-		}
-		defer actual.Close()
-	}
 	var plan *frontier.Plan
 	if len(c.Files) > 0 {
 		in, err := urls(std, c.Files, c.Text, false, c.RewriteFlags)
 		if err != nil {
-			return hinted(err, "the batch is what mfrontier next or mresolve made; what mfetch made of it goes to --actual")
+			return hinted(err, "the batch is what mfrontier next or mresolve made")
 		}
-		if txn := in.Schema().Txn; txn != "" && fetched != "" && txn != fetched {
-			return &fault.Error{Class: fault.Conflict, File: c.Actual, Found: fmt.Sprintf("fetch records of transaction %q", fetched), Want: fmt.Sprintf("%q, as the batch", txn)}
-		}
-		plan, err = f.PlanRecords(ctx, in.Read, cmp.Or(in.Schema().Now, record.TimeOf(std.Now())), c.politeness(), actual)
+		plan, err = f.Plan(ctx, in.Read, cmp.Or(in.Schema().Now, record.TimeOf(std.Now())), c.politeness())
 		if err != nil {
 			return err
 		}
@@ -323,48 +286,21 @@ func (c *planCmd) Run(ctx context.Context, std *cli.Std) error {
 			return err
 		}
 	}
-	if c.Curve && plan.URLs > f.Simulated() {
-		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--curve of %d URLs", plan.URLs), Want: fmt.Sprintf("at most %d, with this --memory", f.Simulated())}
-	}
 	if c.JSON {
-		if !c.Curve {
-			plan.Curve = nil
-			if actual != nil {
-				actual.Curve = nil
-			}
-		}
 		return printJSON(std.Out, plan)
 	}
 	t := tabwriter.NewWriter(std.Out, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(t, "URLs\t%d\n", plan.URLs)
 	fmt.Fprintf(t, "hosts\t%d, %d with measured speed\n", plan.Hosts, plan.Measured)
 	fmt.Fprintf(t, "duration\t%v\n", short(plan.Duration))
-	if plan.Low < plan.High {
-		fmt.Fprintf(t, "  eight of ten\t%v to %v\n", short(plan.Low), short(plan.High))
-	}
 	fmt.Fprintf(t, "  slowest host\t%v\n", short(plan.ByHost))
 	fmt.Fprintf(t, "  slowest address\t%v\n", short(plan.ByAddr))
 	fmt.Fprintf(t, "  all connections busy\t%v\n", short(plan.ByWork))
-	fmt.Fprintf(t, "tail\t%v with fewer than half of the connections busy\n", short(plan.Tail))
+	fmt.Fprintf(t, "tail\t%v of the slowest host alone\n", short(plan.Tail))
 	for _, h := range plan.Slow {
 		fmt.Fprintf(t, "%s\t%s, %v\n", cli.Printable(h.Host), cli.Count(h.URLs, "URL"), short(h.Took))
 	}
-	if actual != nil {
-		fmt.Fprintf(t, "actual\t%v for %s, %+.1f %% against the plan\n", short(actual.Duration), cli.Count(actual.URLs, "URL"), 100*(float64(actual.Duration)/float64(max(plan.Duration, 1))-1))
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	if actual != nil {
-		differences(t, actual)
-		if err := t.Flush(); err != nil {
-			return err
-		}
-	}
-	if !c.Curve {
-		return nil
-	}
-	return plot(std.Out, plan, actual)
+	return t.Flush()
 }
 
 // hinted gives an error a hint, if it has none.
@@ -376,16 +312,6 @@ func hinted(err error, hint string) error {
 	with := *e
 	with.Hint = hint
 	return &with
-}
-
-// differences is a table of the hosts that the plan missed by most: as planned, and in truth.
-func differences(w io.Writer, a *frontier.Actual) {
-	fmt.Fprint(w, "missed by most: planned, and actual\tcontacts\t\teach\t\tgap\t\tdone at\t\n")
-	for _, d := range a.Hosts {
-		p, a := d.Planned, d.Actual
-		fmt.Fprintf(w, "%s\t%d\t%d\t%v\t%v\t%v\t%v\t%v\t%v\n", cli.Printable(d.Host), p.Contacts, a.Contacts,
-			p.Contact.Round(time.Millisecond), a.Contact.Round(time.Millisecond), short(p.Gap), short(a.Gap), short(p.End), short(a.End))
-	}
 }
 
 // rate writes how often something is done: three digits of what is small, whole numbers of what is not.
@@ -402,51 +328,6 @@ func short(d time.Duration) time.Duration {
 		return d.Round(time.Millisecond)
 	}
 	return d.Round(10 * time.Millisecond)
-}
-
-// plot draws how many URLs are done after each twentieth of the time: planned as a
-// bar, and where an A stands in truth. It fits a terminal of 80 columns.
-func plot(w io.Writer, plan *frontier.Plan, actual *frontier.Actual) error {
-	if plan.URLs == 0 {
-		return nil
-	}
-	end := plan.Duration
-	if actual != nil {
-		end = max(end, actual.Duration)
-	}
-	lines := min(max(end/time.Microsecond, 1), 20)
-	unit := 10 * time.Millisecond
-	for unit > end/200 && unit > time.Microsecond {
-		unit /= 10
-	}
-	var b bytes.Buffer
-	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', tabwriter.AlignRight)
-	var planned, fetched []uint64
-	for i := time.Duration(1); i <= lines; i++ {
-		at := end/lines*i + end%lines*i/lines
-		planned = append(planned, frontier.At(plan.Curve, at))
-		fmt.Fprintf(t, "%v\t%d\t", at.Round(unit), planned[i-1])
-		if actual != nil {
-			fetched = append(fetched, frontier.At(actual.Curve, at))
-			fmt.Fprintf(t, "%d\t", fetched[i-1])
-		}
-		fmt.Fprintln(t)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	for i, line := range strings.Split(strings.TrimRight(b.String(), "\n"), "\n") {
-		width := max(80-len("  A")-len(line), 10)
-		of := func(n uint64) int { return int(min(float64(n)/float64(plan.URLs), 1) * float64(width)) }
-		bar := append(bytes.Repeat([]byte{'#'}, of(planned[i])), bytes.Repeat([]byte{' '}, width+1-of(planned[i]))...)
-		if actual != nil {
-			bar[of(fetched[i])] = 'A'
-		}
-		if _, err := fmt.Fprintf(w, "%s\n", bytes.TrimRight(append([]byte(line+"  "), bar...), " ")); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // exportText writes URLs, one a line, to standard output, or to -o and --copy,

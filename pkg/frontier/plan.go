@@ -3,11 +3,10 @@ package frontier
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -28,115 +27,91 @@ type Politeness struct {
 	Duration    time.Duration // assumed of a contact with a host that was never contacted
 }
 
-// Plan predicts a batch.
+// Plan estimates how long a batch takes, by the mean speeds that its hosts had. It takes at least as long as
+// the slowest host, the slowest address, and all contacts over the connections: the longest of these is the estimate.
 type Plan struct {
 	URLs      uint64
 	Hosts     uint64
 	Addresses uint64        // of the records; of hosts whose records carry none, those that they were last contacted at
 	Measured  uint64        // hosts whose speed is on record
-	Duration  time.Duration // of the batch: simulated, or the longest of the three ByHost, ByAddr and ByWork
-	Low       time.Duration // one simulated batch in ten took less,
-	High      time.Duration // and one in ten more; 0: it is not simulated
+	Duration  time.Duration // the longest of ByHost, ByAddr and ByWork
 	ByHost    time.Duration // the slowest host alone
 	ByAddr    time.Duration // the slowest address alone
 	ByWork    time.Duration // all contacts, shared evenly by the connections
-	// Tail is how long fewer than half of the connections are busy, at the end.
-	Tail time.Duration
-	Slow []PlanHost // the slowest first
-	// Curve is simulated; nil for a batch of more URLs than Frontier.Simulated.
-	Curve  []Point
-	Actual *Actual // what became of the batch, if that was given
+	Tail      time.Duration // by how much the slowest host is longer than ByAddr and ByWork
+	Slow      []PlanHost    // the slowest first, at most ten
 }
 
 // PlanHost is a host's part in a plan.
 type PlanHost struct {
 	Host     string
 	URLs     uint64
-	Measured bool
-	Took     time.Duration
+	Measured bool          // its speed is on record
+	Took     time.Duration // from the batch's begin to the end of its last contact
 }
 
 // slowHosts is how many hosts a plan names.
 const slowHosts = 10
 
-// maxConnections bounds the times that a plan holds in memory, to see the tail.
-const maxConnections = 100_000
-
-// maxFactor bounds the gaps, so that they stay numbers.
-const maxFactor = 1_000_000
+const (
+	maxConnections = 100_000
+	maxFactor      = 1_000_000 // bounds the gaps, so that they stay numbers
+)
 
 // PlanNext plans the batch that Next would take now, also while another one is in flight.
 func (f *Frontier) PlanNext(ctx context.Context, o NextOptions, now record.Time, p Politeness) (*Plan, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	s, _, err := f.current()
-	if err != nil {
-		return nil, err
-	}
-	pl, err := f.newPlanner(p, now)
-	if err != nil {
-		return nil, err
-	}
-	defer pl.close()
-	nothing := func(*segment.Entry) error { return nil }
-	batch, err := pick(ctx, f.st, s, now, o, outlets{leave: nothing, wait: nothing, take: func(e *segment.Entry, _ []byte) error { return pl.add(&e.URL) }})
-	if err != nil {
-		return nil, err
-	}
-	defer batch.close()
-	return pl.plan(ctx, f.st, s.Hosts)
-}
-
-// PlanRecords plans a batch of url records that is begun at now (0: when no host has
-// to wait any more). read gives them, io.EOF at the end. actual, unless nil, is what
-// became of the batch, and is told which hosts the plan missed by most.
-func (f *Frontier) PlanRecords(ctx context.Context, read func(*record.URL) error, now record.Time, p Politeness, actual *Actual) (*Plan, error) {
-	s, _, err := f.current()
-	if err != nil {
-		return nil, err
-	}
-	pl, err := f.newPlanner(p, now)
-	if err != nil {
-		return nil, err
-	}
-	defer pl.close()
-	pl.actual = actual
-	var t ticker
-	for {
-		var u record.URL
-		err := read(&u)
-		if err == io.EOF {
-			return pl.plan(ctx, f.st, s.Hosts)
-		}
+	return f.estimate(ctx, now, p, func(s *state, add func(*record.URL) error) error {
+		nothing := func(*segment.Entry) error { return nil }
+		batch, err := pick(ctx, f.st, s, now, o, outlets{leave: nothing, wait: nothing, take: func(e *segment.Entry, _ []byte) error { return add(&e.URL) }})
 		if err == nil {
-			err = t.err(ctx)
+			batch.close()
 		}
-		if err == nil {
-			err = pl.add(&u)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
+		return err
+	})
 }
 
-type planner struct {
-	p         Politeness
-	now       record.Time
-	actual    *Actual // nil: it is not known
-	simulated uint64  // URLs, at most
-	hosts     *sorter // number of the URL and its address, by host
-	addrs     *sorter
-	urls      uint64
-	buf       []byte
+// Plan plans a batch of url records that is begun at now (0: when no host has to wait any more), or
+// what is left of one. read gives them, io.EOF at the end.
+func (f *Frontier) Plan(ctx context.Context, read func(*record.URL) error, now record.Time, p Politeness) (*Plan, error) {
+	return f.estimate(ctx, now, p, func(_ *state, add func(*record.URL) error) error {
+		var t ticker
+		for {
+			var u record.URL
+			err := read(&u)
+			if err == io.EOF {
+				return nil
+			}
+			if err == nil {
+				err = t.err(ctx)
+			}
+			if err == nil {
+				err = add(&u)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	})
 }
 
-func (f *Frontier) newPlanner(p Politeness, now record.Time) (*planner, error) {
+func (f *Frontier) estimate(ctx context.Context, now record.Time, p Politeness, each func(s *state, add func(*record.URL) error) error) (*Plan, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	return &planner{p: p, now: now, simulated: f.Simulated(), hosts: f.layout.sorter(smallSort), addrs: f.layout.sorter(smallSort)}, nil
+	s, _, err := f.current()
+	if err != nil {
+		return nil, err
+	}
+	pl := planner{p: p, now: now, hosts: f.layout.sorter(smallSort), addrs: f.layout.sorter(smallSort)}
+	defer pl.hosts.Close()
+	defer pl.addrs.Close()
+	if err := each(s, pl.add); err != nil {
+		return nil, err
+	}
+	return pl.plan(ctx, f.st, s.Hosts)
 }
 
 // Check refuses what mfetch refuses, too.
@@ -159,23 +134,108 @@ func (p Politeness) Check() error {
 	return nil
 }
 
-func (p *planner) close() {
-	p.hosts.Close()
-	p.addrs.Close()
+// normal are the middles of 16 parts of the standard normal distribution.
+var normal = func() (z [16]float64) {
+	for i := range z {
+		z[i] = math.Sqrt2 * math.Erfinv((2*float64(i)+1)/float64(len(z))-1)
+	}
+	return z
+}()
+
+// meanDelay is the mean of the gaps that mfetch leaves by its own rules after contacts of a mean duration and
+// deviation, which are taken to be log-normal. The gap after the mean is another: the gaps have a least and a longest.
+func (p *Politeness) meanDelay(contact, spread time.Duration) (mean time.Duration) {
+	own := politeness.Rules{MinDelay: p.MinDelay, DelayFactor: p.DelayFactor, MaxDelay: p.MaxDelay}
+	delay := func(d time.Duration) time.Duration {
+		return time.Duration(own.After(d.Microseconds())) * time.Microsecond
+	}
+	if contact == 0 || spread == 0 {
+		return delay(contact)
+	}
+	square := math.Log1p(math.Pow(float64(spread)/float64(contact), 2))
+	for _, z := range normal {
+		d := float64(contact) * math.Exp(z*math.Sqrt(square)-square/2)
+		mean += delay(time.Duration(min(d, float64(longest*time.Microsecond)))) / time.Duration(len(normal))
+	}
+	return mean
+}
+
+// pace is how a host is served: how long a contact takes, the gap after it, and the
+// time from the batch's begin to the first contact.
+type pace struct{ contact, gap, wait time.Duration }
+
+// pace is how a host is to be served in a batch that begins at now; 0: at any time.
+func (p *Politeness) pace(h *segment.Host, now record.Time) pace {
+	out, spread := pace{contact: p.Duration}, time.Duration(0)
+	if h.Contacts > 0 {
+		out.contact = time.Duration(min(h.DurationUS, longest)) * time.Microsecond
+		spread = time.Duration(min(h.SpreadUS, longest)) * time.Microsecond
+	}
+	out.gap = p.meanDelay(out.contact, spread)
+	// Before, it may have been longer: Crawl-delay, Retry-After.
+	out.gap = max(out.gap, min(time.Duration(min(h.DelayUS, longest))*time.Microsecond, politeness.LongestGap))
+	if h.Addr != "" {
+		out.gap = max(out.gap, p.AddrDelay) // its own contacts are with that address too
+	}
+	if now > 0 {
+		until := h.ParkedUntil // as a server asked for, too (Retry-After)
+		if h.Contacts > 0 {
+			until = max(until, h.LastContact+record.Time(out.gap.Microseconds()))
+		}
+		out.wait = times(uint64(max(until-now, 0)), time.Microsecond)
+	}
+	return out
+}
+
+// took is how long n contacts take, from the batch's begin.
+func (p pace) took(n uint64) time.Duration {
+	if n == 0 {
+		return p.wait
+	}
+	return later(p.wait, later(times(n, p.contact), times(n-1, p.gap)))
+}
+
+// latest is when the first of n contacts with a host must begin, so that all have
+// ended after a time.
+func (p pace) latest(n int, end time.Duration) time.Duration {
+	return max(end-times(uint64(n), later(p.contact, p.gap)), 0)
+}
+
+// times is n times d, or the longest duration there is.
+func times(n uint64, d time.Duration) time.Duration {
+	if d > 0 && n > uint64(math.MaxInt64/d) {
+		return math.MaxInt64
+	}
+	return time.Duration(n) * d
+}
+
+// later is a sum of durations, none of them negative: the longest there is, if it is longer.
+func later(a, b time.Duration) time.Duration {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+type planner struct {
+	p     Politeness
+	now   record.Time
+	hosts *sorter // by host: whether the record carries an address, and the host's name
+	addrs *sorter
+	urls  uint64
+	buf   []byte
 }
 
 func (p *planner) add(u *record.URL) error {
-	a := uint64(0)
+	p.urls++
+	p.buf = append(p.buf[:0], 0)
 	if addr, _, _ := strings.Cut(u.Addr, ","); addr != "" {
-		a = hostOrder(addr)
-		if err := p.addrs.add(a, nil); err != nil {
+		p.buf[0] = 1
+		if err := p.addrs.add(hostOrder(addr), nil); err != nil {
 			return err
 		}
 	}
-	p.buf = binary.AppendUvarint(p.buf[:0], p.urls)
-	p.buf = binary.BigEndian.AppendUint64(p.buf, a)
 	p.buf = append(p.buf, u.Host...)
-	p.urls++
 	return p.hosts.add(hostOrder(u.Host), p.buf)
 }
 
@@ -207,123 +267,6 @@ func groups(ctx context.Context, s *sorter, each func(row []byte), fn func(key, 
 	return nil
 }
 
-// speed is how a host was served before.
-type speed struct {
-	contact time.Duration // mean duration of a contact,
-	spread  time.Duration // and its standard deviation
-	asked   time.Duration // what the gap after it was longer than our own rules make it (Crawl-delay, Retry-After)
-}
-
-// delay is the gap that mfetch leaves after a contact of duration d, by its own rules.
-func (p *Politeness) delay(d time.Duration) time.Duration {
-	own := politeness.Rules{MinDelay: p.MinDelay, DelayFactor: p.DelayFactor, MaxDelay: p.MaxDelay}
-	return time.Duration(own.After(d.Microseconds())) * time.Microsecond
-}
-
-// A contact's duration is taken to be log-normal: never below 0, and sometimes much above
-// the mean. stretch is what the mean is multiplied by for a standard normal z, where the deviation
-// is so many times the mean.
-func stretch(deviation, z float64) float64 {
-	square := math.Log1p(deviation * deviation)
-	return math.Exp(z*math.Sqrt(square) - square/2)
-}
-
-func (v *speed) stretch(z float64) float64 {
-	return stretch(float64(v.spread)/float64(v.contact), z)
-}
-
-// guessed contacts stand beside those on record, when it comes to how far these are from each other: of
-// two that took as long nobody knows that all will. They are guessedSpread of the mean from it.
-const (
-	guessed       = 2
-	guessedSpread = 0.5
-)
-
-// widen makes spread, the deviation of so many contacts from their own mean, that of a host with such contacts.
-func (v *speed) widen(contacts uint64) {
-	n, guess, own := float64(min(contacts, lately)), guessedSpread*float64(v.contact), float64(v.spread)
-	if n > 0 {
-		v.spread = time.Duration(math.Sqrt((guessed*guess*guess + n*own*own) / (guessed + n - 1)))
-	}
-}
-
-// draw is the duration of a contact by chance, where the mean is so many times what it was.
-func (v *speed) draw(rng *rand.Rand, factor float64) time.Duration {
-	if v.spread == 0 {
-		return v.contact
-	}
-	return time.Duration(min(float64(v.contact)*factor*v.stretch(rng.NormFloat64()), float64(longest*time.Microsecond))).Truncate(time.Microsecond)
-}
-
-// normal are the middles of 16 parts of the standard normal distribution.
-var normal = func() (z [16]float64) {
-	for i := range z {
-		z[i] = math.Sqrt2 * math.Erfinv((2*float64(i)+1)/float64(len(z))-1)
-	}
-	return z
-}()
-
-// meanDelay is the mean of delay. That of the mean is another: the gaps have a least and a longest.
-func (p *Politeness) meanDelay(v *speed) (mean time.Duration) {
-	if v.spread == 0 {
-		return p.delay(v.contact)
-	}
-	for _, z := range normal {
-		mean += p.delay(time.Duration(min(float64(v.contact)*v.stretch(z), float64(longest*time.Microsecond)))) / time.Duration(len(normal))
-	}
-	return mean
-}
-
-// speed is how a host was served before, and the mean gap between two contacts.
-func (p *Politeness) speed(h *segment.Host) (v speed, gap time.Duration) {
-	v.contact = p.Duration
-	if h.Contacts > 0 {
-		v.contact = time.Duration(min(h.DurationUS, longest)) * time.Microsecond
-		if h.DurationUS > 0 {
-			v.spread = time.Duration(min(h.SpreadUS, longest)) * time.Microsecond
-		}
-	}
-	gap = p.meanDelay(&v)
-	if before := min(time.Duration(min(h.DelayUS, longest))*time.Microsecond, politeness.LongestGap); before > gap {
-		v.asked = before - gap
-		gap = before
-	}
-	return v, gap
-}
-
-// pace is how a host is to be served in a batch that begins at now; 0: at any time.
-func (p *Politeness) pace(h *segment.Host, now record.Time) pace {
-	v, gap := p.speed(h)
-	out := pace{contact: v.contact, gap: gap}
-	if h.Addr != "" {
-		out.gap = max(out.gap, p.AddrDelay) // its own contacts are with that address too
-	}
-	if now > 0 {
-		until := h.ParkedUntil // as a server asked for, too (Retry-After)
-		if h.Contacts > 0 {
-			until = max(until, h.LastContact+record.Time(out.gap.Microseconds()))
-		}
-		out.wait = times(uint64(max(until-now, 0)), time.Microsecond)
-	}
-	return out
-}
-
-// took is how long n contacts take, from the batch's begin.
-func (p pace) took(n uint64) time.Duration {
-	if n == 0 {
-		return p.wait
-	}
-	return later(p.wait, later(times(n, p.contact), times(n-1, p.gap)))
-}
-
-// times is n times d, or the longest duration there is.
-func times(n uint64, d time.Duration) time.Duration {
-	if d > 0 && n > uint64(math.MaxInt64/d) {
-		return math.MaxInt64
-	}
-	return time.Duration(n) * d
-}
-
 // contacts is how many contacts n URLs of a host take, and whether robots.txt is asked
 // for before. Of the URLs that a host had, some may have been settled without one: what its
 // robots.txt forbids, for instance. It is taken to go on like that; those that were given up
@@ -338,38 +281,19 @@ func (p *planner) contacts(h *segment.Host, n uint64) (pages uint64, robots bool
 	return n, p.now-h.LastContact > record.Time(politeness.KeepRobots.Microseconds())
 }
 
-// plan adds up, and simulates. A host's n contacts take n durations and n-1 delays,
-// one after the other, after what it has to be left alone.
-// So a batch takes at least as long as its slowest host, its slowest address, and the
-// sum of all contacts over the connections.
+// plan adds up. A host's n contacts take n durations and n-1 gaps, one after the
+// other, after what it has to be left alone.
 func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error) {
 	table := openTable[segment.Host](fs, hosts)
 	defer table.close()
-	out := &Plan{URLs: p.urls, Actual: p.actual}
-	var sim *simulation
-	if p.urls <= p.simulated {
-		sim = newSimulation(p.p, int(p.urls))
-	}
-	var against *comparison
-	if p.actual != nil {
-		var err error
-		if against, err = p.actual.compare(); err != nil {
-			return nil, err
-		}
-		defer against.close()
-	}
+	out := &Plan{URLs: p.urls}
 	var work time.Duration
-	last := longestTimes{n: (p.p.Connections + 1) / 2}
 	var same hostGroup
 	var name []byte
 	carried := false // a record of the host carries an address
 	each := func(row []byte) {
-		number, n := binary.Uvarint(row)
-		addr := binary.BigEndian.Uint64(row[n:])
-		carried = carried || addr != 0
-		if name = append(name[:0], row[n+8:]...); sim != nil {
-			sim.add(uint32(number), addr)
-		}
+		carried = carried || row[0] == 1
+		name = append(name[:0], row[1:]...)
 	}
 	err := groups(ctx, p.hosts, each, func(k, n uint64) error {
 		var err error
@@ -380,12 +304,6 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 		if err != nil {
 			return err
 		}
-		took := PlanHost{Host: h.Host, URLs: n, Measured: h.Contacts > 0}
-		if took.Measured {
-			out.Measured++
-		}
-		pace := p.p.pace(h, p.now)
-		contacts, robots := p.contacts(h, n)
 		if !carried && h.Addr != "" {
 			for range n {
 				if err := p.addrs.add(hostOrder(h.Addr), nil); err != nil {
@@ -394,30 +312,17 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 			}
 		}
 		carried = false
-		if sim != nil {
-			if h.Addr != "" {
-				sim.address(hostOrder(h.Addr)) // where no record has one
-			}
-			v, _ := p.p.speed(h)
-			v.widen(h.Contacts)
-			if had := h.Finished - h.Dead; h.Contacts > 0 {
-				sim.before(had, had-min(h.Contacts, had))
-			}
-			sim.endHost(v, pace.wait, int(contacts), robots, h.Contacts)
-		}
+		pace := p.p.pace(h, p.now)
+		contacts, robots := p.contacts(h, n)
 		if robots {
 			contacts++
 		}
-		took.Took = pace.took(contacts)
-		if against != nil {
-			if err := against.planned(k, h.Host, HostPart{Contacts: contacts, Contact: pace.contact, Gap: pace.gap, End: took.Took}, sim == nil); err != nil {
-				return err
-			}
-		}
 		work = later(work, times(contacts, pace.contact))
 		out.Hosts++
-		last.add(took.Took)
-		out.slow(took)
+		if h.Contacts > 0 {
+			out.Measured++
+		}
+		out.slow(PlanHost{Host: h.Host, URLs: n, Measured: h.Contacts > 0, Took: pace.took(contacts)})
 		return nil
 	})
 	if err != nil {
@@ -436,26 +341,8 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 		out.ByHost = out.Slow[0].Took
 	}
 	out.Duration = max(out.ByHost, out.ByAddr, out.ByWork)
-	out.Tail = out.ByHost - last.shortest() // from there on there are too few hosts
-	median := 0                             // of the runs
-	if sim != nil {
-		f, err := sim.foresee(ctx)
-		if err != nil {
-			return nil, err
-		}
-		out.Duration, out.Low, out.High, out.Tail, out.Curve = f.end, f.low, f.high, f.tail, f.curve
-		median = f.number
-	}
-	if against == nil {
-		return out, nil
-	}
-	if sim != nil { // once more, for what became of each host
-		sim.parts = make([]simPart, len(sim.hosts))
-		if _, err := sim.run(ctx, median); err != nil {
-			return nil, err
-		}
-	}
-	return out, against.finish(sim)
+	out.Tail = out.Duration - max(out.ByAddr, out.ByWork)
+	return out, nil
 }
 
 // slow keeps a host, if it is one of the slowest.
@@ -468,27 +355,28 @@ func (p *Plan) slow(h PlanHost) {
 	}
 }
 
-// longestTimes are the n longest of some times, at least: when there are twice as many, the others go.
-type longestTimes struct {
-	n   int
-	all []time.Duration
+// MarshalJSON has the times in microseconds, as records have them.
+func (p *Plan) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		URLs      uint64     `json:"urls"`
+		Hosts     uint64     `json:"hosts"`
+		Addresses uint64     `json:"addresses"`
+		Measured  uint64     `json:"measured"`
+		Duration  int64      `json:"duration_us"`
+		ByHost    int64      `json:"by_host_us"`
+		ByAddr    int64      `json:"by_addr_us"`
+		ByWork    int64      `json:"by_work_us"`
+		Tail      int64      `json:"tail_us"`
+		Slow      []PlanHost `json:"slow_hosts"`
+	}{p.URLs, p.Hosts, p.Addresses, p.Measured, p.Duration.Microseconds(), p.ByHost.Microseconds(), p.ByAddr.Microseconds(), p.ByWork.Microseconds(), p.Tail.Microseconds(), append([]PlanHost{}, p.Slow...)})
 }
 
-func (l *longestTimes) add(d time.Duration) {
-	if l.all = append(l.all, d); len(l.all) >= 2*l.n {
-		l.cut()
-	}
-}
-
-func (l *longestTimes) cut() {
-	slices.SortFunc(l.all, func(a, b time.Duration) int { return cmp.Compare(b, a) })
-	l.all = l.all[:min(len(l.all), l.n)]
-}
-
-// shortest is the n-th longest; 0 if there are fewer.
-func (l *longestTimes) shortest() time.Duration {
-	if l.cut(); len(l.all) < l.n {
-		return 0
-	}
-	return l.all[l.n-1]
+// MarshalJSON shows it as Plan's.
+func (h PlanHost) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Host     string `json:"host"`
+		URLs     uint64 `json:"urls"`
+		Measured bool   `json:"measured"`
+		Took     int64  `json:"took_us"`
+	}{h.Host, h.URLs, h.Measured, h.Took.Microseconds()})
 }

@@ -414,16 +414,3 @@ func (t *trial) serve(out outlets) error {
 		}
 	}
 }
-
-// pace is how a host is served: how long a contact takes, the gap after it, and the
-// time from the batch's begin to the first contact.
-type pace struct{ contact, gap, wait time.Duration }
-
-// latest is when the first of n contacts with a host must begin, so that all have
-// ended after a time.
-func (p pace) latest(n int, end time.Duration) time.Duration {
-	if each := p.contact + p.gap; n > 0 && each > 0 && time.Duration(n) > math.MaxInt64/each {
-		return 0
-	}
-	return max(end-time.Duration(n)*(p.contact+p.gap), 0)
-}
