@@ -126,6 +126,7 @@ const (
 	OutcomePort              = "port-refused"       // a port that browsers refuse
 	OutcomeDenied            = "denied"             // a setting: the operator's --deny
 	OutcomeScheme            = "scheme-unsupported" // a setting: no protocol module for it; or the module cannot ask for this URL
+	OutcomeParked            = "parked"             // not tried: the host asks to be left alone longer than --longest-wait; see RetryAfter
 	OutcomeDeferred          = "deferred"           // not tried in this batch: deadline, budget, parked host; or this machine could not (package localfault)
 )
 

@@ -12,6 +12,12 @@ const rememberedMax = 1 << 16
 type contact struct {
 	next, required micros
 	fails          int // in a row
+	hung           int // as of the host
+}
+
+// counts reports whether anything of it outlives the batch at an instant.
+func (c contact) counts(now micros) bool {
+	return c.next > now || c.hung > 0 && c.next > now-keepHung
 }
 
 // absent remembers the contacts of hosts without work in this batch. Most are forgotten
@@ -39,7 +45,7 @@ func (a *absent) close() {
 
 // put remembers a host at an instant, in place of what was known of it.
 func (a *absent) put(name string, c contact, now micros) {
-	if a.err != nil || c.next <= now && c.fails == 0 {
+	if a.err != nil || !c.counts(now) && c.fails == 0 {
 		return // take gives none any more; what may be known of it on disk has passed too
 	}
 	a.near[name] = c
@@ -47,7 +53,7 @@ func (a *absent) put(name string, c contact, now micros) {
 		return
 	}
 	many := len(a.near) >= a.max
-	maps.DeleteFunc(a.near, func(_ string, c contact) bool { return c.next <= now && (c.fails == 0 || many) })
+	maps.DeleteFunc(a.near, func(_ string, c contact) bool { return !c.counts(now) && (c.fails == 0 || many) })
 	if len(a.near) > a.max/2 && many {
 		a.putFar(now)
 	}
@@ -59,7 +65,7 @@ func (a *absent) putFar(now micros) {
 	if a.names == nil {
 		a.names, a.err = newSpool(a.far.dir, nil)
 	}
-	a.far.stale = func(v nums) bool { return v[0] <= now }
+	a.far.stale = func(v nums) bool { return !farContact(v).counts(now) }
 	for name, c := range a.near {
 		if a.err != nil {
 			return
@@ -71,7 +77,7 @@ func (a *absent) putFar(now micros) {
 			at, a.err = a.names.blob([]byte(name))
 			v[2] = at<<24 | int64(len(name)) // no record has 16 MiB
 		}
-		if v[0], v[1] = c.next, c.required<<8|micros(min(c.fails, failsMax)); a.err == nil {
+		if v[0], v[1] = c.next, c.required<<8|micros(c.hung<<4|min(c.fails, failsMax)); a.err == nil {
 			a.err = a.far.put(i, v)
 		}
 	}
@@ -79,7 +85,7 @@ func (a *absent) putFar(now micros) {
 }
 
 func farContact(v nums) contact {
-	return contact{next: v[0], required: v[1] >> 8, fails: int(v[1] & 0xff)}
+	return contact{next: v[0], required: v[1] >> 8, fails: int(v[1] & 0xf), hung: int(v[1] >> 4 & 0xf)}
 }
 
 // take returns what is remembered of a host that has work again at an instant.
@@ -95,24 +101,24 @@ func (a *absent) take(name string, now micros) (c contact, known bool) {
 	switch {
 	case a.err != nil: // nobody is contacted before the run ends
 		return contact{next: now + us(time.Hour)}, true
-	case v[0] <= now:
+	case !farContact(v).counts(now):
 		return c, false
 	}
 	return farContact(v), true
 }
 
-// each calls f with the hosts that may not be contacted yet at an instant, in no order. Of
+// each calls f with the hosts of which something outlives the batch at an instant, in no order. Of
 // one on disk that was contacted since it is called for both times.
 func (a *absent) each(now micros, f func(name string, c contact) error) error {
 	for name, c := range a.near {
-		if c.next > now {
+		if c.counts(now) {
 			if err := f(name, c); err != nil {
 				return err
 			}
 		}
 	}
 	return a.far.each(func(_ id, v nums) error {
-		if v[0] <= now {
+		if !farContact(v).counts(now) {
 			return nil
 		}
 		name := make([]byte, v[2]&(1<<24-1))

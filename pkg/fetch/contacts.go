@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
@@ -17,13 +18,26 @@ import (
 	"mercator/pkg/merge"
 )
 
-// load reads the contact times that still lie ahead at now.
+// keepHung is how long it is remembered that a host had to be put off.
+const keepHung = micros(24 * time.Hour / time.Microsecond)
+
+// jumped is how far a time may lie ahead of what a clock that goes right has set.
+const jumped = micros(2 * time.Second / time.Microsecond)
+
+// load reads the contact times that still lie ahead at now. A contact that ended later than now
+// was told by a clock that was wrong, or is now: the host waits for its gap from now on.
 func (s *scheduler) load(st *store.Store, base *store.Manifest, now micros) error {
 	var last record.Module
 	return loadModules(st, base, roleContacts, func(row *record.Module) error {
 		a, b, _ := strings.Cut(row.Value, " ")
+		b, n, third := strings.Cut(b, " ")
 		next, err1 := strconv.ParseInt(a, 10, 64)
 		gap, err2 := strconv.ParseInt(b, 10, 64)
+		hung := uint64(0)
+		var err4 error
+		if third {
+			hung, err4 = strconv.ParseUint(n, 10, 8)
+		}
 		addr, err3 := netip.ParseAddr(row.Name)
 		switch {
 		case row.Module != moduleHost && row.Module != moduleAddr:
@@ -32,16 +46,25 @@ func (s *scheduler) load(st *store.Store, base *store.Manifest, now micros) erro
 			return badRow(clean(row.Name), "an IP address")
 		case err1 != nil || err2 != nil || next < 0 || gap < 0:
 			return badRow(clean(row.Value), "two numbers of microseconds")
+		case third && (err4 != nil || hung < 1 || hung > hungMax || row.Module != moduleHost):
+			return badRow(clean(row.Value), fmt.Sprintf("of a host a third number from 1 to %d, or none", hungMax))
 		case last.Name != "" && compareContacts(&last, row) >= 0:
 			return badRow("a row out of order", "each after "+clean(last.Name))
 		}
 		last = record.Module{Key: row.Key, Module: strings.Clone(row.Module), Name: strings.Clone(row.Name)}
+		gap = min(gap, askedMax)
+		if over := next - s.bounded(gap) - now; over > jumped {
+			if over > s.ahead {
+				s.ahead, s.aheadOf = over, last.Name
+			}
+			next = now + s.bounded(gap)
+		}
 		switch {
-		case next <= now:
+		case next <= now && (hung == 0 || next <= now-keepHung):
 		case row.Module == moduleAddr:
 			s.addrs[addr] = next
 		default:
-			s.contacts.put(last.Name, contact{next: next, required: gap}, now)
+			s.contacts.put(last.Name, contact{next: next, required: gap, hung: int(hung)}, now)
 		}
 		return nil
 	})
@@ -80,7 +103,7 @@ func (s *scheduler) save(tx *store.Tx, now micros) error {
 	defer hosts.Close()
 	if err := s.contacts.each(now, func(name string, c contact) error {
 		b := binary.BigEndian.AppendUint64(nil, uint64(c.next))
-		b = binary.BigEndian.AppendUint64(b, uint64(c.required))
+		b = append(binary.BigEndian.AppendUint64(b, uint64(c.required)), byte(c.hung))
 		return hosts.Add(fingerprint.OfString(name), append(b, name...))
 	}); err != nil {
 		return err
@@ -109,7 +132,11 @@ func saveHosts(sorted *merge.Iter, write func(*record.Module) error) error {
 	last := uint64(0)
 	flush := func() error {
 		for _, name := range slices.Sorted(maps.Keys(crowd)) {
-			row := contactRow(moduleHost, name, crowd[name].next, crowd[name].required)
+			c := crowd[name]
+			row := contactRow(moduleHost, name, c.next, c.required)
+			if c.hung > 0 {
+				row.Value += " " + strconv.Itoa(c.hung)
+			}
 			if err := write(&row); err != nil {
 				return err
 			}
@@ -131,9 +158,9 @@ func saveHosts(sorted *merge.Iter, write func(*record.Module) error) error {
 			}
 			last = key
 		}
-		c := contact{next: micros(binary.BigEndian.Uint64(b)), required: micros(binary.BigEndian.Uint64(b[8:]))}
-		if known, ok := crowd[string(b[16:])]; c.next > known.next && (ok || len(crowd) < crowdMax) {
-			crowd[string(b[16:])] = c
+		c := contact{next: micros(binary.BigEndian.Uint64(b)), required: micros(binary.BigEndian.Uint64(b[8:])), hung: int(b[16])}
+		if known, ok := crowd[string(b[17:])]; c.next > known.next && (ok || len(crowd) < crowdMax) {
+			crowd[string(b[17:])] = c
 		}
 	}
 }

@@ -28,7 +28,9 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"io"
 	"net/netip"
 	"slices"
@@ -79,8 +81,10 @@ type Options struct {
 	MinDelay    time.Duration // from the end of a contact to the start of the next with the same host
 	DelayFactor float64       // or so many times the contact's duration,
 	MaxDelay    time.Duration // at most this
+	LongestWait time.Duration // who asks for a longer one is parked; 0: politeness.LongestWait
 	AddrDelay   time.Duration // between contacts with one address; 0: none, and as many at a time as there are hosts
 	Deadline    time.Duration // after this long the rest is deferred; 0: never
+	Patience    bool          // the rest is deferred when only slow hosts hold up the batch
 	BytesMax    int64         // after so many bytes received the rest is deferred; 0: never
 	BodyMax     int64         // decoded bytes that count of a body
 	HostsMax    int           // hosts with work in memory; further input waits. 0: 65,536
@@ -131,6 +135,8 @@ type runner struct {
 	wire   int64
 	reason string          // why the rest is deferred
 	told   map[string]bool // what this machine lacks, of which a warning was given
+	brisk  bool            // a host that is not slow was served
+	turns  map[*host]*worker
 
 	unnamed []*host // whose addresses are to be looked up
 	naming  int     // goroutines that do
@@ -158,8 +164,10 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 		opt: opt, b: b, cancel: cancel, started: opt.Now(),
 		out: make(chan *output, queued), wake: make(chan struct{}, 1), idle: make(chan *host),
 		weight: newWeight(repliesMax), decoders: newWeight(decodersMax), s: newScheduler(us(opt.AddrDelay)), conns: sessions{max: opt.Connections},
-		told: map[string]bool{},
+		told:  map[string]bool{},
+		turns: map[*host]*worker{},
 	}
+	r.s.slowGap = us(max(slowGap, 2*opt.MinDelay))
 	r.room.L = &r.mu
 	r.s.contacts.far.dir = opt.Store.Dir()
 	defer r.s.contacts.close()
@@ -181,8 +189,13 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 	if err := r.robots.load(opt.Store, tx.Base(), r.started); err != nil {
 		return err
 	}
+	r.s.longest = us(max(cmp.Or(opt.LongestWait, politeness.LongestWait), opt.MinDelay, opt.MaxDelay))
 	if err := r.s.load(opt.Store, tx.Base(), now); err != nil {
 		return err
+	}
+	if r.s.ahead > 0 && opt.Warn != nil {
+		opt.Warn("the clock jumped: the last contact with %s ended %v after now; what was contacted later than now waits for its gap from now on",
+			clean(r.s.aheadOf), (time.Duration(r.s.ahead) * time.Microsecond).Round(time.Second))
 	}
 	round := warc.Round{Txn: opt.Txn, Epoch: tx.Epoch(), Now: b.Now()}
 	if r.archive, err = openArchive(opt.Store, tx, &opt, round); err != nil {
@@ -296,18 +309,23 @@ func (r *runner) poke() {
 // stop defers what is left.
 func (r *runner) stop(reason string) {
 	r.mu.Lock()
+	r.end(reason)
+	r.mu.Unlock()
+}
+
+// end is stop with r.mu held.
+func (r *runner) end(reason string) {
 	if r.reason == "" {
 		r.reason = reason
 		r.s.drain()
 		r.room.Broadcast()
 	}
-	r.mu.Unlock()
 	r.poke()
 }
 
 // watch keeps the deadline and reads the deny list again.
 func (r *runner) watch(ctx context.Context) {
-	var deadline, deny <-chan time.Time
+	var deadline, deny, look <-chan time.Time
 	if r.opt.Deadline > 0 {
 		t := time.NewTimer(r.opt.Deadline)
 		defer t.Stop()
@@ -318,6 +336,11 @@ func (r *runner) watch(ctx context.Context) {
 		defer t.Stop()
 		deny = t.C
 	}
+	if r.opt.Patience {
+		t := time.NewTicker(firstPatience / 20)
+		defer t.Stop()
+		look = t.C
+	}
 	warned := ""
 	for {
 		select {
@@ -325,6 +348,10 @@ func (r *runner) watch(ctx context.Context) {
 			return
 		case <-deadline:
 			r.stop("deadline")
+		case <-look:
+			r.mu.Lock()
+			r.lose(r.now())
+			r.mu.Unlock()
 		case <-deny:
 			text := ""
 			if err := r.opt.Deny.Reload(); err != nil {
@@ -557,6 +584,11 @@ func (r *runner) dispatch(ctx context.Context, workers *sync.WaitGroup) {
 			r.mu.Lock()
 			now := r.now()
 			h, wait := r.s.take(now)
+			if h == nil {
+				if r.lose(now); r.reason != "" {
+					h, wait = r.s.take(now)
+				}
+			}
 			if wait < 0 {
 				wait = us(time.Hour)
 			}
@@ -596,10 +628,17 @@ func (r *runner) dispatch(ctx context.Context, workers *sync.WaitGroup) {
 // work serves hosts, one after the other: those that the dispatcher hands it, and
 // after each the next that is due by then.
 func (r *runner) work(ctx context.Context, tokens chan struct{}) {
-	var req Request // of one contact after the other
+	var w worker
 	for h := range r.idle {
 		for h != nil {
-			t, err := r.serve(ctx, h, &req)
+			w.renew(ctx)
+			r.mu.Lock()
+			w.began, r.turns[h] = r.now(), &w
+			r.mu.Unlock()
+			t, err := r.serve(ctx, h, &w)
+			if errors.Is(err, errBrokenOff) {
+				t, err = r.breakOff(h, &w), nil
+			}
 			if err != nil {
 				closeSession(t.session)
 				r.cancel(err)
@@ -615,8 +654,10 @@ func (r *runner) work(ctx context.Context, tokens chan struct{}) {
 func (r *runner) done(h *host, t turn) (next *host) {
 	var unused io.Closer
 	r.mu.Lock()
+	delete(r.turns, h)
 	if t.made {
 		unused = r.conns.end(h, t.session, t.required)
+		r.brisk = r.brisk || t.required <= r.s.slowGap
 	} else {
 		t.end = r.now()
 	}
@@ -652,22 +693,33 @@ type halt struct {
 	why   string // "": it may be
 	host  bool   // because of the host, and not of the run
 	until micros // 0: it is not known
+
+	parked bool // it asked for more than the longest wait
 }
 
 // halted says whether a host is left alone. runner.mu is held: what another host's
 // worker learns of robots rules may put this one off.
 func (r *runner) halted(h *host) halt {
+	var rest halt
+	now := r.now()
+	until := r.s.parked(h)
 	switch {
+	case until > 0 && h.deferred != "" && h.next > now:
+		return halt{h.deferred, true, until, true}
 	case r.reason != "":
-		return halt{why: r.reason}
-	case h.deferred != "" && h.next > r.now():
-		return halt{h.deferred, true, h.next}
+		rest.why = cmp.Or(h.deferred, r.reason)
+	case h.deferred != "":
+		rest.why, rest.host = h.deferred, true
 	}
-	return halt{why: h.deferred, host: true}
+	// What ends at a deadline goes on with the next batch, with all hosts together.
+	if (h.deferred != "" || r.reason == onlySlowLeft) && h.next > now {
+		rest.until = h.next
+	}
+	return rest
 }
 
 // serve makes the host's next contact, and settles what needs none before it.
-func (r *runner) serve(ctx context.Context, h *host, req *Request) (turn, error) {
+func (r *runner) serve(ctx context.Context, h *host, w *worker) (turn, error) {
 	for {
 		if err := context.Cause(ctx); err != nil {
 			return turn{}, err
@@ -692,9 +744,9 @@ func (r *runner) serve(ctx context.Context, h *host, req *Request) (turn, error)
 		var settled bool
 		switch {
 		case e != nil:
-			t, settled, err = r.serveErrand(ctx, h, e, &row, rest, req)
+			t, settled, err = r.serveErrand(ctx, h, e, &row, rest, w)
 		case page:
-			t, settled, err = r.servePage(ctx, h, &row, rest, req)
+			t, settled, err = r.servePage(ctx, h, &row, rest, w)
 		default:
 			return turn{}, nil
 		}
@@ -760,7 +812,7 @@ func (r *runner) pop(h *host) error {
 }
 
 // servePage deals with the first URL of a host. settled: there was no contact, go on.
-func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, rest halt, req *Request) (t turn, settled bool, err error) {
+func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, rest halt, w *worker) (t turn, settled bool, err error) {
 	settle := func(outcome, detail string) (turn, bool, error) {
 		return turn{}, true, r.settle(ctx, h, row, outcome, detail, 0, false)
 	}
@@ -783,7 +835,12 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, rest h
 		return refuse(record.OutcomeAddress, rest.why)
 	case localfault.Is(rest.why):
 		return refuse(record.OutcomeDeferred, rest.why)
+	case rest.parked:
+		return turn{}, true, r.settle(ctx, h, row, record.OutcomeParked, rest.why, rest.until, false)
 	case rest.why != "":
+		if why := r.unreachable(h, scheme); why != "" && !rest.host {
+			return settle(record.OutcomeRobotsUnreachable, why) // which needs no contact
+		}
 		return turn{}, true, r.settle(ctx, h, row, record.OutcomeDeferred, rest.why, rest.until, false)
 	}
 	a, outcome, detail, err := r.address(ctx, h, row)
@@ -836,8 +893,8 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, rest h
 		return turn{}, false, nil
 	}
 	page := pageRow(row)
-	*req = Request{Method: r.opt.Method, URL: row.URL, Host: row.Host, Addr: a, ETag: row.ETag, LastModified: row.LastModified}
-	if t, err = r.contact(ctx, h, protocol, req, &page, "", nil); err != nil {
+	w.req = Request{Method: r.opt.Method, URL: row.URL, Host: row.Host, Addr: a, ETag: row.ETag, LastModified: row.LastModified}
+	if t, err = r.contact(ctx, h, protocol, w, &page, "", nil); err != nil {
 		return t, false, err
 	}
 	if page.Outcome == record.OutcomeDeferred {
@@ -862,7 +919,8 @@ func (r *runner) granted(h *host, a netip.Addr) bool {
 }
 
 // contact makes one contact, archives it and emits its row.
-func (r *runner) contact(ctx context.Context, h *host, p Protocol, req *Request, row *record.Fetch, made string, keep *limited) (turn, error) {
+func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, row *record.Fetch, made string, keep *limited) (turn, error) {
+	req := &w.req
 	if err := r.mark(); err != nil {
 		return turn{}, err
 	}
@@ -878,10 +936,10 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, req *Request,
 	req.Session = session
 	start := r.opt.Now()
 	row.FetchTime, row.Addr = record.TimeOf(start), h.addrText(req.Addr)
-	reply := p.Fetch(ctx, req)
+	reply := p.Fetch(w.ctx, req)
 	end := r.opt.Now()
-	if ctx.Err() != nil {
-		reply.Err = context.Cause(ctx) // an interrupted contact has no outcome
+	if w.ctx.Err() != nil {
+		reply.Err = context.Cause(w.ctx) // an interrupted contact has no outcome
 	}
 	if reply.Err != nil {
 		closeSession(reply.Session)
@@ -895,12 +953,12 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, req *Request,
 	t := turn{made: true, end: end.UnixMicro(), session: reply.Session}
 	row.DurationUS = t.end - int64(row.FetchTime)
 	weight := r.weight.acquire(replyWeight(reply.Length) + keptMax(reply, keep))
-	var w io.Writer
+	var copied io.Writer
 	if keep != nil {
 		keep.Grow(int(min(reply.Length, int64(keep.max)))) // all that most need
-		w = keep
+		copied = keep
 	}
-	err := describe(row, reply, r.opt.BodyMax, end, w, r.decoders, r.opt.Canon)
+	err := describe(row, reply, r.opt.BodyMax, end, copied, r.decoders, r.opt.Canon)
 	if keep != nil { // most bodies need less than they might
 		needed := min(weight, replyWeight(reply.Length)+int64(keep.Cap()))
 		r.weight.release(weight - needed)
@@ -915,6 +973,7 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, req *Request,
 		h.deferred = hostFailed
 	}
 	t.required = r.gap(row, h.asked, h.fails)
+	h.hung = min(h.hung, fitting(row.DurationUS))
 	r.wire += reply.Wire
 	over := r.opt.BytesMax > 0 && r.wire >= r.opt.BytesMax
 	r.mu.Unlock()
@@ -1095,6 +1154,16 @@ func (r *runner) authority(h *host, scheme string) (*authority, error) {
 		h.rules[i], err = r.robots.use(scheme + "://" + h.name)
 	}
 	return h.rules[i], err
+}
+
+// unreachable says why a host's robots.txt could not be had in this batch; "" if it could, or was not asked for.
+func (r *runner) unreachable(h *host, scheme string) string {
+	if i := slices.Index(withRobots[:], scheme); i >= 0 && h.rules[i] != nil {
+		if v, why := r.verdict(h.rules[i]); v == unreachable {
+			return why
+		}
+	}
+	return ""
 }
 
 // verdict is what holds for an authority now. Rules that are too old are asked

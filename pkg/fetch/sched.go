@@ -30,6 +30,7 @@ type host struct {
 	required micros // the gap that next stands for
 	asked    micros // Crawl-delay
 	fails    int    // contacts in a row that failed
+	hung     int    // how patient a batch is with its contacts: see patience
 	deferred string // why its URLs are not tried; "" if they are
 
 	addr     netip.Addr   // of the next contact; invalid until a worker found it
@@ -52,6 +53,7 @@ type host struct {
 	line  *line // of the worker that it is assigned to; nil: of any
 	lined bool  // that worker is busy with it
 	at    place
+	slow  bool  // while waiting: its own gap keeps it from the batch, and not its turn
 	pos   int64 // while ready: its place among hosts that are due
 }
 
@@ -125,11 +127,20 @@ type scheduler struct {
 	holdFrom  micros                // after an unclean stop: when this run began, as if all had been contacted then;
 	holdGap   micros                // the gap that a host waits from there
 	draining  bool
+
+	ahead   micros // by how much the latest contact of rounds before ended after this one began,
+	aheadOf string // and whose it was: a clock has jumped
+
+	longest micros // that a host is waited for: one that asks for more is parked
+	slowGap micros // hosts that wait for more are slow
+	lively  int    // hosts that wait and are not slow
+	busy    int    // hosts that are busy
 }
 
 func newScheduler(addrDelay micros) *scheduler {
 	return &scheduler{
 		addrDelay: addrDelay,
+		longest:   us(politeness.LongestWait),
 		hosts:     map[string]*host{},
 		slots:     map[netip.Addr]*slot{},
 		contacts:  newAbsent(),
@@ -145,7 +156,7 @@ func (s *scheduler) host(name string, now micros) *host {
 	}
 	h = &host{name: name, queue: noRows}
 	if c, known := s.contacts.take(name, now); known {
-		h.next, h.required, h.fails = c.next, c.required, c.fails
+		h.next, h.required, h.fails, h.hung = c.next, c.required, c.fails, c.hung
 	}
 	if s.holdFrom > 0 {
 		h.last = s.holdFrom
@@ -164,9 +175,23 @@ func (s *scheduler) host(name string, now micros) *host {
 
 // space makes a host wait for gap after its last contact, if that is longer.
 func (s *scheduler) space(h *host, gap micros) {
-	if h.last > 0 && h.last+gap > h.next {
-		h.next, h.required = h.last+gap, gap
+	if gap = min(gap, askedMax); h.last > 0 && (h.last+s.bounded(gap) > h.next || gap > h.required) {
+		h.next, h.required = h.last+s.bounded(gap), gap
 	}
+}
+
+// askedMax bounds what servers ask for: fifty years.
+const askedMax = micros(50 * 365 * 24 * time.Hour / time.Microsecond)
+
+// bounded is how long is waited after a contact where a server asks for gap.
+func (s *scheduler) bounded(gap micros) micros { return min(gap, s.longest) }
+
+// parked is until when a host asked to be left alone that asked for more than the longest wait; 0: it did not.
+func (s *scheduler) parked(h *host) micros {
+	if h.required <= s.longest {
+		return 0
+	}
+	return h.next - s.longest + h.required
 }
 
 // ask notes a Crawl-delay. It says whether it is too early for a contact now.
@@ -181,10 +206,17 @@ func (s *scheduler) ask(h *host, delay, now micros) bool {
 
 // park defers a host that is not to be contacted for a long time.
 func (s *scheduler) park(h *host, now micros) {
-	if h.deferred == "" && h.next-now > parkAfter {
-		h.deferred = "host asks to be left alone until " + time.UnixMicro(h.next).UTC().Format(time.RFC3339)
+	if h.deferred != "" || h.next <= now {
+		return
+	}
+	if until := s.parked(h); until > 0 {
+		h.deferred = "host asks to be left alone until " + timeText(until)
+	} else if h.next-now > parkAfter {
+		h.deferred = "host is left alone until " + timeText(h.next)
 	}
 }
+
+func timeText(t micros) string { return time.UnixMicro(t).UTC().Format(time.RFC3339) }
 
 // schedule puts a host that is not busy where it belongs.
 func (s *scheduler) schedule(h *host, now micros) {
@@ -198,11 +230,31 @@ func (s *scheduler) schedule(h *host, now micros) {
 			s.retire(h, now)
 		}
 	case h.next > now && !s.free(h):
-		h.at = waiting
+		h.at, h.slow = waiting, s.isSlow(h, now)
+		if !h.slow {
+			s.lively++
+		}
 		heap.Push(&s.times, event{at: h.next, host: h})
 	default:
 		s.makeReady(h, now)
 	}
+}
+
+func (s *scheduler) isSlow(h *host, now micros) bool {
+	return h.required > s.slowGap || h.next-now > s.slowGap
+}
+
+// onlySlow reports whether nothing is due, or will be soon, but hosts that are slow.
+func (s *scheduler) onlySlow() bool {
+	if s.lively > 0 {
+		return false
+	}
+	for _, e := range s.times {
+		if e.slot != nil && len(e.slot.hosts) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // free says whether the host's turn makes no contact, and so needs no waiting.
@@ -250,8 +302,15 @@ func (s *scheduler) take(now micros) (h *host, wait micros) {
 		e := heap.Pop(&s.times).(event)
 		switch {
 		case e.host != nil && e.host.next > now: // it was put off meanwhile
+			if !e.host.slow && s.isSlow(e.host, now) {
+				e.host.slow = true
+				s.lively--
+			}
 			heap.Push(&s.times, event{at: e.host.next, host: e.host})
 		case e.host != nil:
+			if !e.host.slow {
+				s.lively--
+			}
 			s.makeReady(e.host, now)
 		case len(e.slot.hosts) > 0:
 			e.slot.busy = false
@@ -266,6 +325,7 @@ func (s *scheduler) take(now micros) (h *host, wait micros) {
 		if h.line == nil || !h.line.busy || s.free(h) {
 			heap.Remove(&s.ready, 0)
 			h.at, h.slot = busy, a
+			s.busy++
 			a.busy = true
 			if h.line != nil && !s.free(h) {
 				h.line.busy, h.lined = true, true
@@ -294,6 +354,7 @@ func (s *scheduler) release(h *host, now micros, contacted bool, required micros
 	a := h.slot
 	h.slot = nil
 	h.at = idle
+	s.busy--
 	if l := h.line; l != nil {
 		l.busy = l.busy && !h.lined
 		h.lined = false
@@ -302,7 +363,8 @@ func (s *scheduler) release(h *host, now micros, contacted bool, required micros
 		}
 	}
 	if contacted {
-		h.last, h.next, h.required = now, now+required, required
+		required = min(required, askedMax)
+		h.last, h.next, h.required = now, now+s.bounded(required), required
 		s.park(h, now)
 		a.next = now + s.addrDelay
 	}
@@ -323,14 +385,14 @@ func (s *scheduler) release(h *host, now micros, contacted bool, required micros
 // retire forgets a host without work, except for what politeness must remember.
 func (s *scheduler) retire(h *host, now micros) {
 	delete(s.hosts, h.name)
-	s.contacts.put(h.name, contact{next: h.next, required: h.required, fails: h.fails}, now)
+	s.contacts.put(h.name, contact{next: h.next, required: h.required, fails: h.fails, hung: h.hung}, now)
 }
 
 // drain makes everything due at once, because nothing is to be contacted any more.
 func (s *scheduler) drain() {
 	s.draining = true
 	events := s.times
-	s.times = nil
+	s.times, s.lively = nil, 0
 	for _, e := range events {
 		if e.slot != nil {
 			s.times = append(s.times, e)

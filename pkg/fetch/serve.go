@@ -185,7 +185,7 @@ func (r *runner) elsewhere(ctx context.Context, h *host, e *errand, robots *reco
 // serveErrand asks for a robots.txt, or goes one hop along its redirects.
 // settled: there was no contact, go on. row is the host's first URL; row.URL is
 // "" if it has none.
-func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *record.URL, rest halt, req *Request) (t turn, settled bool, err error) {
+func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *record.URL, rest halt, w *worker) (t turn, settled bool, err error) {
 	conclude := func(v verdict, why string) (turn, bool, error) {
 		r.conclude(h, e, v, why, nil, r.now())
 		return turn{}, true, nil
@@ -240,8 +240,8 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 	}
 	robots := &record.Fetch{URL: e.url, Key: r.opt.Canon.URLKey(e.host, e.url), Host: e.host, Role: record.RoleRobots}
 	text := &limited{max: robotsTextMax}
-	*req = Request{URL: e.url, Host: e.host, Addr: a}
-	t, err = r.contact(ctx, h, protocol, req, robots, record.RoleRobots, text)
+	w.req = Request{URL: e.url, Host: e.host, Addr: a}
+	t, err = r.contact(ctx, h, protocol, w, robots, record.RoleRobots, text)
 	if err != nil {
 		return t, false, err
 	}

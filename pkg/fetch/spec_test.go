@@ -92,6 +92,7 @@ func storeVectors(t testing.TB) []spectest.Vector {
 	}
 	return []spectest.Vector{
 		good("contacts.contacts", contacts...),
+		good("hung.contacts", moduleRow(moduleHost, "a.test", "1767323046000000 20000000 1")),
 		good("robots.robots", robots...),
 		{Name: "good/batch.batch", Bytes: []byte("7\n")},
 		{Name: "bad/R2-cut.contacts", Bytes: moduleStream(t, contacts...)[:700], Class: fault.Truncated, Says: "frame 2"},
@@ -102,6 +103,7 @@ func storeVectors(t testing.TB) []spectest.Vector {
 		bad("R4-module.robots", "contact-host, want module robots", contacts[1]),
 		bad("R5-one-number.contacts", "want two numbers", host("1767323046000000")),
 		bad("R5-negative.contacts", "want two numbers", host("1767323046000000 -1")),
+		bad("R5-third.contacts", "a third number from 1 to", host("1767323046000000 1 0")),
 		bad("R5-address.contacts", "want an IP address", moduleRow(moduleAddr, "a.test", contacts[0].Value)),
 		bad("R6-order.contacts", "out of order", contacts[1], contacts[0]),
 		bad("R7-time.robots", "a time of RFC 3339 in UTC", rules("2026-01-02T03:00:00+00:00 rules\n")),

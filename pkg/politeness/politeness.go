@@ -21,6 +21,10 @@ func (r Rules) After(contact int64) int64 {
 // left alone until a later one.
 const LongestGap = 5 * time.Minute
 
+// LongestWait is the longest wait that a server is granted by default: who asks for more
+// (Crawl-delay, Retry-After) is parked.
+const LongestWait = 24 * time.Hour
+
 // KeepRobots is how long the rules of a robots.txt hold before it is asked for again (RFC 9309
 // section 2.4).
 const KeepRobots = 24 * time.Hour

@@ -1,0 +1,103 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"math/bits"
+	"time"
+)
+
+// A batch must not wait for its slowest host while others have nothing to do: what they
+// found is in the next batch. So with Options.Patience it ends when
+//
+//   - a host that is not slow was served,
+//   - nothing is due or will be soon but hosts that are slow: their own gap is longer than
+//     slowGap and twice Options.MinDelay, and
+//   - each contact under way has lasted longer than the batch waits for that host.
+//
+// Such contacts are broken off. That is no attempt: their URLs come out as deferred, like all that is
+// left. The batch waits firstPatience for a host, and twice as long each time it was in
+// vain. In between, the host is put off for some putOff times as long, so that others lose about
+// one part in putOff. The same is done, without an end of the batch, where such contacts hold all
+// connections for crowdPatience, and others wait for one. A host that is slow is served in the end, and one that never
+// answers meets its time-out. Hosts are put off to common times, so that one wait is for many.
+const (
+	slowGap       = 2 * time.Second
+	firstPatience = time.Second
+	crowdPatience = 10 * time.Second
+	putOff        = 20
+	hungMax       = 12 // doublings: more than an hour
+)
+
+const (
+	onlySlowLeft = "only slow hosts were left"
+	brokenOff    = "no reply while only slow hosts were left"
+)
+
+// errBrokenOff is the cause of a turn's context when the batch does not wait for it any more.
+var errBrokenOff = errors.New(brokenOff)
+
+// patience is how long a batch waits for a contact with h, when nothing else is to be done.
+func (h *host) patience() micros { return us(firstPatience) << min(h.hung, hungMax) }
+
+// fitting is the number of doublings after which the patience lasts for a contact of that duration.
+func fitting(duration micros) int {
+	return min(bits.Len64(uint64(max(duration-1, 0)/us(firstPatience))), hungMax)
+}
+
+// putOffUntil is when a host may be contacted again for which the batch waited so long in vain.
+func putOffUntil(now, waited micros) micros {
+	step := putOff * waited
+	return (now + 2*step - 1) / step * step
+}
+
+// worker is what one goroutine needs for its turns.
+type worker struct {
+	req    Request
+	ctx    context.Context // of contacts; ended with errBrokenOff
+	cancel context.CancelCauseFunc
+	began  micros // this turn
+}
+
+func (w *worker) renew(ctx context.Context) {
+	if w.ctx == nil || w.ctx.Err() != nil {
+		w.ctx, w.cancel = context.WithCancelCause(ctx)
+	}
+}
+
+// lose ends the batch if only slow hosts hold it up, and breaks off what hangs. r.mu is held.
+func (r *runner) lose(now micros) {
+	if !r.opt.Patience || !r.brisk || len(r.turns) < r.s.busy || r.naming > 0 {
+		return // or a turn is about to begin, or names are looked up
+	}
+	least := micros(0)
+	crowd := len(r.turns) == r.opt.Connections && len(r.s.hosts) > len(r.turns)
+	switch {
+	case crowd && r.reason == "" && (!r.eof || !r.s.onlySlow() || len(r.s.ready) > 0):
+		least = us(crowdPatience)
+	case r.reason == "" && (!r.eof || !r.s.onlySlow()) || len(r.s.ready) > 0:
+		return
+	}
+	for h, w := range r.turns {
+		if now-w.began < max(h.patience(), least) {
+			return
+		}
+	}
+	if r.reason == "" && least == 0 && len(r.s.hosts) > 0 {
+		r.end(onlySlowLeft)
+	}
+	for _, w := range r.turns {
+		w.cancel(errBrokenOff)
+	}
+}
+
+// breakOff puts off a host whose turn was broken off.
+func (r *runner) breakOff(h *host, w *worker) turn {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := turn{made: true, end: r.now()}
+	t.required = putOffUntil(t.end, max(h.patience(), t.end-w.began)) - t.end
+	h.hung = min(h.hung+1, hungMax)
+	h.deferred = brokenOff
+	return t
+}

@@ -1,0 +1,309 @@
+package fetch_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/pkg/fetch"
+)
+
+// chained is a web with a good host, where each page links to the next, and others.
+type chained struct {
+	mu    sync.Mutex
+	at    map[string][]time.Time // of the contacts, by host
+	robot string                 // robots.txt of hosts slowN.test
+	page  time.Duration          // how long their pages take
+	limit time.Duration          // time-out of contacts; 0: a minute
+	hang  string                 // what never comes from hosts hangN.test: a path, or "" for all
+}
+
+func (*chained) Check(string) error { return nil }
+
+func (w *chained) Fetch(ctx context.Context, req *fetch.Request) *fetch.Reply {
+	w.mu.Lock()
+	w.at[req.Host] = append(w.at[req.Host], time.Now())
+	w.mu.Unlock()
+	wait, limit := 20*time.Millisecond, cmp.Or(w.limit, time.Minute)
+	raw := page("text of " + req.URL)
+	robots := strings.HasSuffix(req.URL, "/robots.txt")
+	switch {
+	case strings.HasPrefix(req.Host, "hang") && strings.Contains(req.URL, w.hang):
+		wait = limit
+	case strings.HasPrefix(req.Host, "slow") && robots:
+		raw = text(w.robot)
+	case strings.HasPrefix(req.Host, "slow"):
+		wait = max(wait, w.page)
+	case robots:
+		raw = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+	}
+	select {
+	case <-ctx.Done():
+		return &fetch.Reply{Outcome: record.OutcomeDeferred}
+	case <-time.After(wait):
+	}
+	if wait == limit {
+		return &fetch.Reply{Outcome: record.OutcomeTimeout, Error: "no reply"}
+	}
+	return &fetch.Reply{Outcome: record.OutcomeFetched, Sent: []byte("GET " + req.URL + "\r\n\r\n"),
+		Response: strings.NewReader(raw), Length: int64(len(raw)), Wire: int64(len(raw))}
+}
+
+// roundCost is what a round takes beside its contacts.
+const roundCost = 300 * time.Millisecond
+
+// crawlChain crawls from the first page of the chain and the pages of other hosts until the chain has
+// so many pages, or nothing is left. It returns how long the chain took, and all last outcomes.
+func crawlChain(t *testing.T, opt fetch.Options, pages int, others []record.URL) (took time.Duration, last map[string]record.Fetch) {
+	t.Helper()
+	began := time.Now()
+	waiting := map[string]record.URL{}
+	add := func(u record.URL) { waiting[u.URL] = u }
+	if pages > 0 {
+		add(url("http://good.test/1"))
+	}
+	for _, u := range others {
+		add(u)
+	}
+	last = map[string]record.Fetch{}
+	for round := 1; len(waiting) > 0; round++ {
+		time.Sleep(roundCost)
+		now := record.TimeOf(time.Now())
+		var batch []record.URL
+		first := record.Time(1 << 62)
+		for _, name := range slices.Sorted(maps.Keys(waiting)) {
+			u := waiting[name]
+			first = min(first, u.Due)
+			if u.Due <= now {
+				batch = append(batch, u)
+			}
+		}
+		if len(batch) == 0 {
+			time.Sleep(first.Go().Sub(now.Go()))
+			continue
+		}
+		for _, row := range run(t, opt, fmt.Sprint("r", round), batch) {
+			if row.Role != record.RolePage {
+				continue
+			}
+			u := waiting[row.URL]
+			last[row.URL] = row
+			delete(waiting, row.URL)
+			var n int
+			switch {
+			case row.Outcome == record.OutcomeDeferred:
+				u.Due = row.RetryAfter
+				add(u)
+			case row.Host == "good.test":
+				if fmt.Sscanf(row.URL, "http://good.test/%d", &n); n == pages {
+					return time.Since(began), last
+				}
+				add(url(fmt.Sprintf("http://good.test/%d", n+1)))
+			}
+		}
+	}
+	return time.Since(began), last
+}
+
+func polite(t *testing.T, w fetch.Protocol) fetch.Options {
+	opt := options(newStore(t), w)
+	opt.MinDelay, opt.DelayFactor, opt.MaxDelay, opt.AddrDelay = time.Second, 10, 30*time.Second, 500*time.Millisecond
+	opt.Deadline, opt.Patience = 45*time.Second, true
+	return opt
+}
+
+// hostPages are n pages of each of so many hosts.
+func hostPages(name string, hosts, n int) (rows []record.URL) {
+	for i := range hosts * n {
+		rows = append(rows, url(fmt.Sprintf("http://%s%d.test/%d", name, i%hosts, i)))
+	}
+	return rows
+}
+
+// TestSlowHostsHoldNobodyUp: a chain of pages, each found on the one before, gets 95 % of what
+// politeness allows it, whatever is beside it, and all else is served, too.
+func TestSlowHostsHoldNobodyUp(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		web    *chained
+		others []record.URL
+		least  int // contacts with each other host in a minute
+	}{
+		{"alone", &chained{}, nil, 0},
+		{"Crawl-delay", &chained{robot: "User-agent: *\nCrawl-delay: 20\n"}, hostPages("slow", 1, 40), 3},
+		{"ten times Crawl-delay", &chained{robot: "User-agent: *\nCrawl-delay: 20\n"}, hostPages("slow", 10, 40), 3},
+		{"pages of 800 ms", &chained{page: 800 * time.Millisecond}, hostPages("slow", 3, 40), 5},
+		{"pages of 3 s", &chained{page: 3 * time.Second}, hostPages("slow", 1, 40), 1},
+		{"no replies", &chained{}, hostPages("hang", 5, 3), 2},
+		{"no robots.txt", &chained{hang: "/robots.txt"}, hostPages("hang", 1, 3), 2},
+	} {
+		for _, pages := range []int{12, 60} {
+			inBubble(t, fmt.Sprintf("%s, %d pages", c.name, pages), func(t *testing.T) {
+				w := &chained{robot: c.web.robot, page: c.web.page, hang: c.web.hang}
+				w.at = map[string][]time.Time{}
+				took, last := crawlChain(t, polite(t, w), pages, c.others)
+				allowed := time.Duration(pages) * (1020 * time.Millisecond)
+				t.Logf("%v for %d pages: %.1f %%", took, pages, 100*float64(allowed)/float64(took))
+				if float64(allowed) < 0.95*float64(took-roundCost-1020*time.Millisecond) { // before the first page is robots.txt
+					t.Errorf("%d pages took %v, politeness allows %v", pages, took, allowed)
+				}
+				for _, u := range c.others {
+					if n := len(w.at[u.Host]); pages == 60 && n < c.least {
+						t.Errorf("%s was contacted %d times, want %d", u.Host, n, c.least)
+					}
+				}
+				for name, row := range last {
+					if o := row.Outcome; strings.HasPrefix(row.Host, "hang") && o != record.OutcomeDeferred {
+						t.Errorf("%s is %s: it was not waited for long enough for that", name, o)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestConnectionsThatHangAreTakenBack: hosts that never answer do not keep all connections from others.
+func TestConnectionsThatHangAreTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &chained{at: map[string][]time.Time{}}
+		took, _ := crawlChain(t, polite(t, w), 30, hostPages("hang", 30, 3))
+		if took > 90*time.Second { // a minute for each eight of them without
+			t.Errorf("30 pages took %v", took)
+		}
+	})
+}
+
+// TestAHangingHostMeetsItsTimeout: a host that never answers has its attempt in the end, though others have work.
+func TestAHangingHostMeetsItsTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &chained{at: map[string][]time.Time{}, limit: 7 * time.Second}
+		others := hostPages("hang", 1, 1)
+		took, last := crawlChain(t, polite(t, w), 300, others)
+		if last[others[0].URL].Outcome != record.OutcomeTimeout && last[others[0].URL].Outcome != record.OutcomeRobotsUnreachable {
+			t.Errorf("after %v: %v", took, last[others[0].URL])
+		}
+		if n := len(w.at["hang0.test"]); n < 4 || n > 5 {
+			t.Errorf("%d contacts with a host that hangs, want some doublings of a second up to 7 s", n)
+		}
+		if allowed := 300 * 1020 * time.Millisecond; float64(allowed) < 0.94*float64(took) {
+			t.Errorf("300 pages took %v, politeness allows %v", took, allowed)
+		}
+	})
+}
+
+// TestSlowHostsAloneAreOneBatch: where no other host has work, a batch goes on to its deadline.
+func TestSlowHostsAloneAreOneBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &chained{at: map[string][]time.Time{}, robot: "User-agent: *\nCrawl-delay: 20\n"}
+		urls := hostPages("slow", 2, 10)
+		n := map[string]int{}
+		for _, o := range outcomes(t, run(t, polite(t, w), "r1", urls), urls) {
+			n[o]++
+		}
+		if n[record.OutcomeFetched] != 4 || n[record.OutcomeDeferred] != 16 {
+			t.Errorf("%v, want two pages of each host", n)
+		}
+	})
+}
+
+// TestWhoAsksForTooLongIsParked: delays that a server asks for are bounded, and its URLs say so.
+func TestWhoAsksForTooLongIsParked(t *testing.T) {
+	const day = 24 * time.Hour
+	for name, c := range map[string]struct {
+		robots, retry string
+		want          string
+		until         time.Duration // from the last contact
+	}{
+		"Crawl-delay of a day":           {"86400", "", record.OutcomeDeferred, day},
+		"of a second more":               {"86401", "", record.OutcomeParked, day + time.Second},
+		"of years":                       {"99999999", "", record.OutcomeParked, 365 * day},
+		"of more than there is":          {"99999999999999999999999", "", record.OutcomeParked, 365 * day},
+		"negative":                       {"-5", "", record.OutcomeFetched, 0},
+		"Retry-After of a day":           {"", "86400", record.OutcomeDeferred, day},
+		"Retry-After of a second more":   {"", "86401", record.OutcomeParked, day + time.Second},
+		"Retry-After of years":           {"", "99999999999999999999", record.OutcomeParked, 366 * day},
+		"Retry-After in the year 9999":   {"", "Fri, 31 Dec 9999 23:59:59 GMT", record.OutcomeParked, 366 * day},
+		"Retry-After of less than zero":  {"", "-99", record.OutcomeFetched, 0},
+		"Retry-After a while ago":        {"", "Fri, 31 Dec 1999 23:59:59 GMT", record.OutcomeFetched, 0},
+		"Retry-After that is not a time": {"", "soon", record.OutcomeFetched, 0},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			busy := "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nRetry-After: " + c.retry + "\r\n\r\n"
+			w := &web{replies: map[string]string{"http://a.test/1": page("x")}}
+			if c.robots != "" {
+				w.replies["http://a.test/robots.txt"] = text("User-agent: *\nCrawl-delay: " + c.robots + "\n")
+			} else {
+				w.replies["http://a.test/1"] = busy
+			}
+			opt := polite(t, w)
+			urls := []record.URL{url("http://a.test/1"), url("http://a.test/2"), url("http://a.test/3")}
+			rows := run(t, opt, "r1", urls)
+			check := func(rows []record.Fetch, ago time.Duration) {
+				t.Helper()
+				got := 0
+				for _, row := range rows {
+					if row.Role == record.RolePage && row.Outcome == c.want && row.URL != urls[0].URL {
+						got++
+						if until := time.Now().Add(c.until - ago); c.until > 0 && (row.RetryAfter.Go().Sub(until).Abs() > 5*time.Second) {
+							t.Errorf("%s until %v, want %v", row.Outcome, row.RetryAfter.Go(), until)
+						}
+					}
+				}
+				if got != 2 {
+					t.Errorf("%d URLs are %s, want 2: %v", got, c.want, rows)
+				}
+			}
+			check(rows, 0)
+			if c.want == record.OutcomeFetched {
+				return
+			}
+			// The next round knows it.
+			time.Sleep(time.Hour)
+			n := len(w.log)
+			check(run(t, opt, "r2", urls[1:]), time.Hour)
+			if len(w.log) != n {
+				t.Errorf("%v was asked for", w.log[n:])
+			}
+			// And a day later the host has another chance.
+			time.Sleep(day)
+			run(t, opt, "r3", urls[1:])
+			if len(w.log) == n {
+				t.Error("nothing was asked for after the longest wait")
+			}
+		})
+	}
+}
+
+// TestTheClockJumped: contact times of a clock that was ahead make nobody wait for longer than the gap.
+func TestTheClockJumped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opt := polite(t, &chained{at: map[string][]time.Time{}, robot: "User-agent: *\nCrawl-delay: 20\n"})
+		ahead := opt
+		ahead.Now = func() time.Time { return time.Now().Add(2 * time.Hour) }
+		first := hostPages("slow", 2, 1)
+		run(t, ahead, "r1", first)
+		var told []string
+		opt.Warn = func(format string, args ...any) { told = append(told, fmt.Sprintf(format, args...)) }
+		began := time.Now()
+		second := []record.URL{url("http://slow0.test/a"), url("http://slow1.test/a")}
+		for u, o := range outcomes(t, run(t, opt, "r2", second), second) {
+			if o != record.OutcomeFetched {
+				t.Errorf("%s is %s", u, o)
+			}
+		}
+		if took := time.Since(began); took < 20*time.Second || took > 45*time.Second {
+			t.Errorf("the second round took %v, want one gap of 20 s and no more for robots.txt", took)
+		}
+		if len(told) == 0 || !strings.Contains(told[0], "the clock jumped") {
+			t.Errorf("told %q", told)
+		}
+	})
+}
