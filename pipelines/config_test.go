@@ -43,7 +43,7 @@ var settings = map[string][2]string{
 
 	"frontier.per_host":            {`7`, "7"},
 	"frontier.per_domain":          {`7`, "7"},
-	"frontier.for":                 {`"7m"`, "7m0s"},
+	"round_time":                   {`"7m"`, "7m0s"},
 	"frontier.max_attempts":        {`7`, "7"},
 	"frontier.dead_after":          {`7`, "7"},
 	"frontier.dead_delay":          {`"7h"`, "7h0m0s"},
@@ -57,6 +57,7 @@ var settings = map[string][2]string{
 	"politeness.delay_factor":      {`7`, "7"},
 	"politeness.max_delay":         {`"7m"`, "7m0s"},
 	"politeness.addr_delay":        {`"7ms"`, "7ms"},
+	"politeness.longest_wait":      {`"7h"`, "7h0m0s"},
 	"fetch.connections":            {`7`, "7"},
 	"fetch.timeout":                {`"7s"`, "7s"},
 	"fetch.max_body":               {`"7K"`, "7168"},

@@ -19,6 +19,7 @@ type auditCmd struct {
 	DelayFactor float64       `placeholder:"N" help:"Demand the gap to be so many times the duration of the contact before,"`
 	MaxDelay    time.Duration `help:"but not more than this (0: no limit)."`
 	AddrDelay   time.Duration `help:"Demand this gap between contacts with one address; 0: not checked."`
+	LongestWait time.Duration `default:"24h" help:"What servers asked for counts up to this, as mfetch --longest-wait."`
 	Worst       int           `default:"5" help:"Print so many of the smallest margins, at most 10000."`
 	JSON        bool          `name:"json" help:"Print JSON."`
 }
@@ -43,6 +44,9 @@ func (c *auditCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err := checkDelays(c.MinDelay, c.DelayFactor, c.MaxDelay, c.AddrDelay); err != nil {
 		return err
 	}
+	if c.LongestWait <= 0 {
+		return wrong("--longest-wait", c.LongestWait.String(), "more than 0s")
+	}
 	if c.Worst < 0 || c.Worst > 10_000 {
 		return wrong("--worst", fmt.Sprint(c.Worst), "0 to 10000")
 	}
@@ -51,7 +55,7 @@ func (c *auditCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	a := fetch.NewAuditor(fetch.AuditOptions{
-		MinDelay: c.MinDelay, DelayFactor: c.DelayFactor, MaxDelay: c.MaxDelay, AddrDelay: c.AddrDelay,
+		MinDelay: c.MinDelay, DelayFactor: c.DelayFactor, MaxDelay: c.MaxDelay, AddrDelay: c.AddrDelay, LongestWait: c.LongestWait,
 		Memory: std.MemoryLimit() / 2, Worst: c.Worst,
 	})
 	defer a.Close()

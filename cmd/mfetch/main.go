@@ -60,7 +60,9 @@ type fetchCmd struct {
 	AddrDelay   time.Duration `default:"500ms" help:"Gap between contacts with one address; 0 for none."`
 	Timeout     time.Duration `default:"1m" help:"Of one contact, from connecting to the last byte."`
 	MaxBody     cli.Size      `default:"5M" help:"Bytes kept of a body, and decoded of it, but beyond the first MiB no more than 256 times its size; the rest is cut off and the record says so."`
-	Deadline    time.Duration `help:"Stop contacting after this long; the rest of the batch comes out as deferred."`
+	LongestWait time.Duration `default:"24h" help:"Longest wait that a server is granted by Crawl-delay or Retry-After: URLs of one that asks for more come out as parked."`
+	For         time.Duration `default:"0s" help:"Time of a round, as mfrontier next --for; 0s: any. The rest of the batch comes out as deferred after half as long again, and before that when only slow hosts are left, so that they keep nobody waiting."`
+	Deadline    time.Duration `help:"Stop contacting after this long; the rest of the batch comes out as deferred. Default: one and a half times --for."`
 	MaxBytes    cli.Size      `default:"0" help:"Stop contacting after so many bytes received; the rest comes out as deferred."`
 	Deny        string        `placeholder:"FILE" help:"Hosts, with all below them, and beginnings of URLs never to be contacted, one a line. Read again when it changes; then contacts under way end as ever, and no other is made."`
 	AllowNet    []string      `placeholder:"CIDR" help:"Contact addresses of this special-purpose network too, such as 127.0.0.0/8."`
@@ -108,6 +110,10 @@ Lines of text will do, too: their hosts are then looked up here (--server).
 
   mfetch create fetched
   mfetch fetched --contact ops@example.org urls.txt | mcat
+
+With --for a batch ends early when only slow hosts are left: those whose own gap (Crawl-delay, Retry-After, long
+replies) is more than 2 s, and those that do not answer. What is left comes out as deferred, which is no attempt. A host that
+hangs is waited for longer each time. URLs of a host that asks for a longer gap than --longest-wait come out as parked.
 
 After a crash the same command with the same --txn goes on: what was archived is not
 fetched again, and the hosts wait their full delay first. Without --txn it begins anew. The WARC file that still grows is called
@@ -196,6 +202,10 @@ func (c *fetchCmd) validate(memory int64) error {
 		return wrong("--connections", fmt.Sprint(c.Connections), "1 to 100000")
 	case c.Deadline < 0:
 		return wrong("--deadline", c.Deadline.String(), "0 or more")
+	case c.For < 0 || c.For > 24*time.Hour:
+		return wrong("--for", c.For.String(), "0 to 24h")
+	case c.LongestWait <= 0 || c.LongestWait > 366*24*time.Hour:
+		return wrong("--longest-wait", c.LongestWait.String(), "more than 0s, at most 8784h")
 	case c.MaxDelay < c.MinDelay && c.DelayFactor > 0:
 		return wrong("--max-delay", c.MaxDelay.String(), "at least --min-delay")
 	case c.Timeout <= 0:
@@ -317,7 +327,7 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store) (fetch.Options, error)
 	opt := fetch.Options{
 		Store: st, Connections: c.Connections, Static: c.Assign == "static",
 		MinDelay: c.MinDelay, DelayFactor: c.DelayFactor, MaxDelay: c.MaxDelay, AddrDelay: c.AddrDelay,
-		Deadline: c.Deadline, BytesMax: int64(c.MaxBytes), BodyMax: int64(c.MaxBody),
+		LongestWait: c.LongestWait, Deadline: cmp.Or(c.Deadline, c.For*3/2), Patience: c.For > 0, BytesMax: int64(c.MaxBytes), BodyMax: int64(c.MaxBody),
 		DenyEvery: 200 * time.Millisecond, Codec: warc.Codec(c.WARCCodec), WARCSize: int64(c.WARCSize), Dedup: c.Dedup, Digests: c.Digests,
 		Method: c.Method, RefusedOK: c.RefusedOK, Txn: c.Txn, Now: std.Now, Warn: std.Warn,
 		About: []warc.Field{

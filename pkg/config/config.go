@@ -39,6 +39,7 @@ import (
 type File struct {
 	Seeds              []string `toml:"seeds" path:"yes" doc:"files with one seed URL a line, where SEEDS= names none" like:"[\"seeds.txt\"]"`
 	Batch              int      `toml:"batch" flag:"mfrontier next --number, mfrontier plan --number" doc:"URLs a round, at most" like:"10000"`
+	RoundTime          string   `toml:"round_time" flag:"mfrontier next --for, mfrontier plan --for, mfetch --for" doc:"time that a round is to take: of each host what it can do in that time, at most batch in all; 0s: any" like:"\"30s\""`
 	Rounds             int      `toml:"rounds" doc:"stop after this round, where ROUNDS= names none; 0: when the frontier is empty" like:"0"`
 	CheckpointInterval string   `toml:"checkpoint_interval" flag:"mckpt commit --interval" doc:"least time between two checkpoints that are kept; 0s: keep that of every round" like:"\"1h\""`
 	Schemes            []string `toml:"schemes" flag:"mfetch --scheme, mextract --scheme, mfrontier add --scheme, murlset new --scheme, murlset add --scheme, murlset test --scheme, murlset build --scheme, murlset key --scheme, mcat --scheme, mresolve canon --scheme" doc:"schemes whose URLs are crawled, others with their default ports" like:"[\"http\", \"https\", \"ftp\", \"gopher\"]"`
@@ -76,7 +77,6 @@ type File struct {
 		Buffer       int     `toml:"buffer" flag:"mfrontier create --buffer" doc:"URLs of each run of a queue that are in memory; 0: what 64 KiB hold, some 600" like:"0"`
 		PerHost      int     `toml:"per_host" flag:"mfrontier next --per-host, mfrontier plan --per-host" doc:"URLs of one host in a batch; 0: any number" like:"0"`
 		PerDomain    int     `toml:"per_domain" flag:"mfrontier next --per-domain, mfrontier plan --per-domain" doc:"URLs of one registered domain in a batch; 0: any number" like:"0"`
-		For          string  `toml:"for" flag:"mfrontier next --for, mfrontier plan --for" doc:"time that a batch is to take; with batch too, it ends at whichever is met first" like:"\"0s\""`
 		MaxAttempts  int     `toml:"max_attempts" flag:"mfrontier update --max-attempts" doc:"fetches of one URL before it is given up" like:"3"`
 		DeadAfter    int     `toml:"dead_after" flag:"mfrontier update --dead-after" doc:"failed contacts in a row, after which a host is parked; 0: never" like:"0"`
 		DeadDelay    string  `toml:"dead_delay" flag:"mfrontier update --dead-delay" doc:"how long such a host is parked; doubles" like:"\"1h\""`
@@ -98,6 +98,7 @@ type File struct {
 		MinDelay    string   `toml:"min_delay" flag:"mfetch --min-delay, mfetch audit --min-delay, mfrontier next --min-delay, mfrontier plan --min-delay" doc:"least gap between two contacts to a host" like:"\"1s\""`
 		DelayFactor *float64 `toml:"delay_factor" flag:"mfetch --delay-factor, mfetch audit --delay-factor, mfrontier next --delay-factor, mfrontier plan --delay-factor" doc:"gap as a multiple of the last contact's duration" like:"10.0"`
 		MaxDelay    string   `toml:"max_delay" flag:"mfetch --max-delay, mfetch audit --max-delay, mfrontier next --max-delay, mfrontier plan --max-delay" doc:"longest gap of our own making" like:"\"30s\""`
+		LongestWait string   `toml:"longest_wait" flag:"mfetch --longest-wait, mfetch audit --longest-wait" doc:"longest wait that a server is granted by Crawl-delay or Retry-After; who asks for more is parked" like:"\"24h\""`
 		AddrDelay   string   `toml:"addr_delay" flag:"mfetch --addr-delay, mfetch audit --addr-delay, mfrontier next --addr-delay, mfrontier plan --addr-delay" doc:"gap between two contacts to one address" like:"\"500ms\""`
 	} `toml:"politeness"`
 

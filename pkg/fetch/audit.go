@@ -20,6 +20,7 @@ type AuditOptions struct {
 	DelayFactor float64       // or so many times the contact before,
 	MaxDelay    time.Duration // at most this
 	AddrDelay   time.Duration // gap between contacts with one address; 0: not checked
+	LongestWait time.Duration // what servers asked for counts up to this; 0: any
 	Memory      int64         // for sorting
 	Worst       int           // how many of the smallest margins are kept
 }
@@ -95,6 +96,9 @@ func (a *Auditor) Add(row *record.Fetch) error {
 	c := contactSpan{start: int64(row.FetchTime), end: int64(row.FetchTime) + row.DurationUS, required: row.RequiredDelayUS, host: row.Host, addr: row.Addr}
 	if row.RetryAfter != 0 && row.Status >= 400 {
 		c.asked = max(0, int64(row.RetryAfter)-c.end)
+	}
+	if longest := us(a.opt.LongestWait); longest > 0 {
+		c.asked, c.required = min(c.asked, longest), min(c.required, longest)
 	}
 	a.buf = c.append(a.buf[:0])
 	return a.byTime.Add(uint64(c.start), a.buf)
