@@ -67,7 +67,7 @@ func (w *worker) renew(ctx context.Context) {
 
 // lose ends the batch if only slow hosts hold it up, and breaks off what hangs. r.mu is held.
 func (r *runner) lose(now micros) {
-	if !r.opt.Patience || !r.brisk || len(r.turns) < r.s.busy || r.naming > 0 {
+	if !r.opt.Patience || !r.brisk || len(r.turns) < r.s.busy || r.reason == "" && r.naming > 0 {
 		return // or a turn is about to begin, or names are looked up
 	}
 	least := micros(0)
