@@ -98,7 +98,7 @@ T := --txn r$(R)
 
 .PHONY: round
 round:
-	@mkdir -p $(D) && $(BIN)mckpt show --epoch $(CRAWL) > $(D)/epoch && \
+	@mkdir -p $(D) && e=$$($(BIN)mckpt show --epoch $(CRAWL)) && rm -f $(D)/epoch.* && : > $(D)/epoch.$$e && \
 	for name in BATCH NEXT_FLAGS MARK_FLAGS EXTRACT_FLAGS NEW_FLAGS UPDATE_FLAGS; do \
 	  eval "value=\$$$$name"; [ -z "$$value" ] || printf '%s=%s\n' "$$name" "$$value"; done > $(D)/flags && \
 	policy=$$($(BIN)mckpt show $(CRAWL) --param frontier.policy) && modules=$$($(BIN)mckpt show $(CRAWL) --setting extract.modules) && \

@@ -6,7 +6,7 @@
 #
 #   stale.sh CRAWL
 #
-# rounds/rN/epoch says in which epoch of the crawl the files were made.
+# rounds/rN/epoch.E, empty, says that the files were made in epoch E of the crawl.
 set -eu
 : "${BIN:=}"
 rounds=$1/rounds
@@ -15,7 +15,7 @@ next=$("${BIN}mckpt" show --next-round "$1")
 
 made_in() { # FOLDER UNKNOWN: prints the epoch in which its files were made
   e=
-  if [ -e "$1/epoch" ]; then read -r e < "$1/epoch" || true; fi
+  for f in "$1"/epoch.*; do [ ! -e "$f" ] || e=${f##*.}; done
   echo "${e:-$2}"
 }
 

@@ -54,7 +54,7 @@ links() {
 # shellcheck disable=SC2086
 round() {
   d=$CRAWL/rounds/$1
-  mkdir -p "$d" && show --epoch > "$d/epoch" || return
+  mkdir -p "$d" && epoch=$(show --epoch) && rm -f "$d"/epoch.* && : > "$d/epoch.$epoch" || return
   for name in BATCH NEXT_FLAGS MARK_FLAGS EXTRACT_FLAGS NEW_FLAGS UPDATE_FLAGS; do # for replay.mk
     eval "value=\$$name"
     [ -z "$value" ] || printf '%s=%s\n' "$name" "$value"

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -475,6 +476,14 @@ func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
 	progress.Done()
 	if err != nil {
 		return err
+	}
+	for _, check := range []func() error{
+		func() error { _, err := config.Load(filepath.Join(c.Crawl, config.Name)); return err },
+		func() error { return checkFetch(c.Crawl) },
+	} {
+		if err := check(); err != nil && !slices.Contains(v.Problems, err.Error()) {
+			v.Problems = append(v.Problems, err.Error())
+		}
 	}
 	std.Stat("verified", v)
 	if c.JSON {

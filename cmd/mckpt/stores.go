@@ -200,3 +200,12 @@ func setOptions(impl, size string, polynomial uint64) (fpset.CreateOptions, erro
 	}
 	return with, nil
 }
+
+// checkFetch checks what the fetch store holds beside its generations.
+func checkFetch(crawl string) error {
+	st, err := store.Open(filepath.Join(crawl, fetch.Kind), fetch.Kind, fetch.Version, store.Options{})
+	if err != nil {
+		return nil // store.Verify tells what is wrong with it
+	}
+	return fetch.CheckStore(st)
+}

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zeebo/xxh3"
+
 	"mercator/formats/record"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
@@ -131,6 +133,34 @@ func (c *Crawl) setCurrent(cur current) error {
 
 // Stores opens all stores of the folder, in order of name.
 func (c *Crawl) Stores() ([]*Store, error) {
+	folders, err := c.folders()
+	if err != nil {
+		return nil, err
+	}
+	var stores []*Store
+	for _, s := range folders {
+		if ok, err := exists(c.fs, s.Path(headFile)); err != nil {
+			return nil, err
+		} else if !ok {
+			if list, err := s.generations(); err != nil {
+				return nil, err
+			} else if list[len(list)-1] > 1 {
+				return nil, s.noHead()
+			}
+			continue // one that is being made
+		}
+		m, err := s.newest()
+		if err != nil {
+			return nil, err
+		}
+		s.kind, s.version = m.Kind, m.Version
+		stores = append(stores, s)
+	}
+	return stores, nil
+}
+
+// folders lists those that hold a store, whole or not, in order of name.
+func (c *Crawl) folders() ([]*Store, error) {
 	var stores []*Store
 	for _, under := range []string{"", modulesDir} {
 		list, err := c.fs.ReadDir(c.path(under))
@@ -141,23 +171,22 @@ func (c *Crawl) Stores() ([]*Store, error) {
 			return nil, err
 		}
 		for _, e := range list {
-			dir := c.path(filepath.Join(under, e.Name()))
+			s := &Store{fs: c.fs, dir: c.path(filepath.Join(under, e.Name())), wait: c.opt.LockWait}
 			// A store may be a link to a folder on another disk.
-			if st, err := c.fs.Stat(dir); err != nil || !st.IsDir() {
+			if st, err := c.fs.Stat(s.dir); err != nil || !st.IsDir() {
 				continue
 			}
-			s := &Store{fs: c.fs, dir: dir, wait: c.opt.LockWait}
-			if ok, err := exists(c.fs, s.Path(headFile)); err != nil {
-				return nil, err
-			} else if !ok {
-				continue
-			}
-			m, err := s.newest()
+			head, err := exists(c.fs, s.Path(headFile))
 			if err != nil {
 				return nil, err
 			}
-			s.kind, s.version = m.Kind, m.Version
-			stores = append(stores, s)
+			list, err := s.generations()
+			if err != nil {
+				return nil, err
+			}
+			if head || len(list) > 0 {
+				stores = append(stores, s)
+			}
 		}
 	}
 	slices.SortFunc(stores, func(a, b *Store) int { return strings.Compare(a.nameInCrawl(), b.nameInCrawl()) })
@@ -257,14 +286,26 @@ func (c *Crawl) Commit(ctx context.Context, txn string, now time.Time, interval 
 		}
 		defer unlock()
 		k, made, err = c.commit(cur, stores, txn, now)
-		if err == nil && made && interval > 0 {
-			err = c.thin(k, interval)
+		if err != nil || !made {
+			return err
+		}
+		next := current{Epoch: cur.Epoch, Checkpoint: k.Number, Last: k.Number, Forgotten: cur.Forgotten}
+		thin, err := c.thin(cur, k, interval)
+		if err != nil {
+			return err
+		}
+		if thin {
+			next.Forgotten = next.Forgotten.with(k.Parent)
+		}
+		if err = c.setCurrent(next); err == nil && thin {
+			err = c.fs.Remove(checkpointPath(c.dir, k.Parent))
 		}
 		return err
 	})
 	return k, made, err
 }
 
+// commit makes the checkpoint's file; it is one when CURRENT names it.
 func (c *Crawl) commit(cur current, stores []*Store, txn string, now time.Time) (*Checkpoint, bool, error) {
 	k := &Checkpoint{Number: cur.Last + 1, Parent: cur.Checkpoint, Epoch: cur.Epoch, Txn: txn, Made: now.UTC().Format(time.RFC3339)}
 	refuse := func(s *Store, found, hint string) error {
@@ -332,6 +373,10 @@ func (c *Crawl) commit(cur current, stores []*Store, txn string, now time.Time) 
 		}
 	}
 	k.Ledger = end.Ledger
+	var err error
+	if k.Files, err = c.roundFiles(txn); err != nil {
+		return nil, false, err
+	}
 	data, err := seal(magicCheckpoint, k)
 	if err != nil {
 		return nil, false, err
@@ -341,7 +386,42 @@ func (c *Crawl) commit(cur current, stores []*Store, txn string, now time.Time) 
 	if err := durable.WriteFile(c.fs, checkpointPath(c.dir, k.Number), data); err != nil {
 		return nil, false, err
 	}
-	return k, true, c.setCurrent(current{Epoch: cur.Epoch, Checkpoint: k.Number, Last: k.Number})
+	return k, true, nil
+}
+
+// roundFiles lists what a pipeline keeps of a round.
+func (c *Crawl) roundFiles(txn string) (files []RoundFile, err error) {
+	dir := c.path(filepath.Join(roundsDir, txn))
+	list, err := c.fs.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range list {
+		if e.Type().IsRegular() && checkPath(e.Name()) { // no unpublished file, which begins with a dot
+			f, err := roundFile(c.fs, filepath.Join(dir, e.Name()), func(in io.Reader) io.Reader { return in })
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, f)
+		}
+	}
+	slices.SortFunc(files, func(a, b RoundFile) int { return strings.Compare(a.Name, b.Name) })
+	return files, nil
+}
+
+// roundFile reads a file, by way of read, for its length and sum.
+func roundFile(fsys durable.FS, path string, read func(io.Reader) io.Reader) (RoundFile, error) {
+	f, err := fsys.OpenFile(path, os.O_RDONLY, 0)
+	if err != nil {
+		return RoundFile{}, err
+	}
+	defer f.Close()
+	hash := xxh3.New()
+	n, err := io.Copy(hash, read(f))
+	return RoundFile{Name: filepath.Base(path), Length: n, Sum: hexSum(hash)}, err
 }
 
 // ledgerStores lists the stores that a ledger names, each once, in order.
@@ -364,26 +444,29 @@ func ledgerStores(l record.Ledger) []string {
 	return names
 }
 
-// thin forgets k's parent if it was made less than interval after the checkpoint
-// kept before it; one that has none before it stays.
-func (c *Crawl) thin(k *Checkpoint, interval time.Duration) error {
-	numbers, err := checkpointNumbers(c.fs, c.dir, k.Number)
+// thin says whether k's parent goes: it was made less than interval after the checkpoint
+// kept before it. One that has none before it stays.
+func (c *Crawl) thin(cur current, k *Checkpoint, interval time.Duration) (bool, error) {
+	if interval <= 0 {
+		return false, nil
+	}
+	numbers, err := checkpointNumbers(c.fs, c.dir, cur)
 	if err != nil {
-		return err
+		return false, err
 	}
 	i, ok := slices.BinarySearch(numbers, k.Parent)
 	if !ok || i == 0 {
-		return nil
+		return false, nil
 	}
 	parent, err := readCheckpoint(c.fs, c.dir, k.Parent)
 	if err != nil {
-		return err
+		return false, err
 	}
 	before, err := readCheckpoint(c.fs, c.dir, numbers[i-1])
-	if err != nil || parent.time().Sub(before.time()) >= interval {
-		return err
+	if err != nil {
+		return false, err
 	}
-	return c.fs.Remove(checkpointPath(c.dir, parent.Number))
+	return parent.time().Sub(before.time()) < interval, nil
 }
 
 func (k *Checkpoint) time() time.Time {
@@ -398,6 +481,9 @@ func (c *Crawl) Abandon(ctx context.Context) (before *State, err error) {
 		if before, err = c.State(); err != nil {
 			return err
 		}
+		if err := c.complete(cur.Checkpoint, nil); err != nil {
+			return err
+		}
 		cur.Epoch++
 		return c.setCurrent(cur)
 	})
@@ -406,18 +492,105 @@ func (c *Crawl) Abandon(ctx context.Context) (before *State, err error) {
 
 // Restore lets the crawl go on from a checkpoint, 0 being the empty crawl. What
 // was done since is given up, but for contact times; later checkpoints stay and
-// can be restored too.
+// can be restored too. A checkpoint that is not complete is refused.
 func (c *Crawl) Restore(ctx context.Context, number uint64) error {
 	return c.locked(ctx, "mckpt restore", func(cur current) error {
+		var k *Checkpoint
 		if number > 0 {
-			if _, err := c.checkpoint(cur, number); err != nil {
+			var err error
+			if k, err = c.checkpoint(cur, number); err != nil {
 				return err
 			}
+		}
+		if err := c.complete(number, k); err != nil {
+			return err
 		}
 		cur.Epoch++
 		cur.Checkpoint = number
 		return c.setCurrent(cur)
 	})
+}
+
+// complete refuses a checkpoint from which the crawl could not go on: each store's manifest must be
+// the one that it binds, and each file of it be there, be readable and have its length. What
+// is in the files Verify reads. k is the checkpoint of the number, nil if it was not read yet.
+func (c *Crawl) complete(number uint64, k *Checkpoint) (err error) {
+	if number > 0 && k == nil {
+		if k, err = readCheckpoint(c.fs, c.dir, number); err != nil {
+			return err
+		}
+	}
+	stores, err := c.folders()
+	if err != nil {
+		return err
+	}
+	if k != nil {
+		for _, ks := range k.Stores {
+			s := &Store{fs: c.fs, dir: c.path(filepath.FromSlash(ks.Name))}
+			if _, err := s.bound(ks, number); err != nil {
+				return err
+			}
+		}
+	}
+	for _, s := range stores {
+		newest, err := s.newest()
+		if errors.Is(err, fs.ErrNotExist) {
+			if ok, e := exists(c.fs, s.Path(headFile)); e == nil && !ok && (k == nil || k.store(s.nameInCrawl()) == nil) {
+				continue // one that is being made
+			}
+		}
+		if err != nil {
+			return err
+		}
+		generation := uint64(1)
+		if k != nil && k.store(s.nameInCrawl()) != nil {
+			generation = k.store(s.nameInCrawl()).Generation
+		}
+		m, err := s.manifest(generation)
+		if err != nil {
+			return err
+		}
+		m = m.withSticky(newest)
+		for _, e := range m.Files {
+			if s.Spent(m, e) {
+				continue
+			}
+			if err := s.present(e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// bound is the manifest that a checkpoint binds.
+func (s *Store) bound(ks CheckpointStore, number uint64) (*Manifest, error) {
+	file := s.manifestPath(ks.Generation)
+	data, err := durable.ReadFile(s.fs, file, maxHeader+maxBody)
+	if err != nil {
+		return nil, err
+	}
+	if sum := sum128(data); sum != ks.Sum {
+		return nil, &fault.Error{Class: fault.Corrupt, File: file, Found: "checksum " + sum, Want: fmt.Sprintf("%s, as checkpoint %d says", ks.Sum, number)}
+	}
+	return DecodeManifest(file, data)
+}
+
+// present refuses a file of a generation that is not there, cannot be read or is not as long as it should.
+func (s *Store) present(e Entry) error {
+	f, err := s.OpenFile(e.Path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if st.Size() < e.Length || !e.Growing && st.Size() != e.Length {
+		return &fault.Error{Class: fault.Corrupt, File: s.Path(e.Path), Found: fmt.Sprintf("%d bytes", st.Size()), Want: strconv.FormatInt(e.Length, 10)}
+	}
+	return nil
 }
 
 // Checkpoint reads one; a forgotten one, or one that never was, is fault.Usage.
@@ -430,38 +603,33 @@ func (c *Crawl) Checkpoint(number uint64) (*Checkpoint, error) {
 }
 
 func (c *Crawl) checkpoint(cur current, number uint64) (*Checkpoint, error) {
-	k, err := readCheckpoint(c.fs, c.dir, number)
-	if err == nil && number <= cur.Last || err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if number > 0 && number <= cur.Last && !cur.Forgotten.has(number) {
+		k, err := readCheckpoint(c.fs, c.dir, number)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = c.deleted(number, number)
+		}
 		return k, err
 	}
 	e := &fault.Error{Class: fault.Usage, File: c.dir, Found: fmt.Sprintf("there is no checkpoint %d", number), Err: fs.ErrNotExist}
 	if number > 0 && number <= cur.Last {
 		e.Found = fmt.Sprintf("checkpoint %d has been forgotten", number)
 	}
-	numbers, err := checkpointNumbers(c.fs, c.dir, cur.Last)
+	numbers, err := checkpointNumbers(c.fs, c.dir, cur)
 	if err != nil {
 		return nil, err
 	}
-	e.Hint = fmt.Sprintf("%q shows those that can be restored: %s", "mckpt list "+c.dir, ranges(numbers))
+	e.Hint = fmt.Sprintf("%q shows those that can be restored: %s", "mckpt list "+c.dir, strings.ReplaceAll(strings.TrimSuffix("0,"+string(spansOf(numbers)), ","), ",", ", "))
 	return nil, e
 }
 
-// ranges prints numbers in order, runs as "3–7".
-func ranges(numbers []uint64) string {
-	parts := []string{"0"}
-	for i := 0; i < len(numbers); {
-		j := i
-		for j+1 < len(numbers) && numbers[j+1] == numbers[j]+1 {
-			j++
-		}
-		if i == j {
-			parts = append(parts, fmt.Sprint(numbers[i]))
-		} else {
-			parts = append(parts, fmt.Sprintf("%d-%d", numbers[i], numbers[j]))
-		}
-		i = j + 1
+// deleted is the error of checkpoints that have no file and were not forgotten.
+func (c *Crawl) deleted(first, last uint64) error {
+	found := "missing"
+	if last > first {
+		found = fmt.Sprintf("missing, with all to %d", last)
 	}
-	return strings.Join(parts, ", ")
+	return &fault.Error{Class: fault.Corrupt, File: checkpointPath(c.dir, first), Found: found, Want: "a file of each checkpoint that gc has not forgotten", Err: fs.ErrNotExist,
+		Hint: "put it back from a copy, or go on without: it is needed to go back to it alone"}
 }
 
 // List reads all checkpoints that exist, in order of number, one at a time.
@@ -470,7 +638,7 @@ func (c *Crawl) List(each func(*Checkpoint) error) error {
 	if err != nil {
 		return err
 	}
-	numbers, err := checkpointNumbers(c.fs, c.dir, cur.Last)
+	numbers, err := checkpointNumbers(c.fs, c.dir, cur)
 	if err != nil {
 		return err
 	}
@@ -596,21 +764,24 @@ func (c *Crawl) GC(ctx context.Context, keep int) (forgotten []uint64, freed Fre
 				return s.roundOpen("gc", round)
 			}
 		}
-		numbers, err := checkpointNumbers(c.fs, c.dir, cur.Last)
+		numbers, err := checkpointNumbers(c.fs, c.dir, cur)
 		if err != nil {
 			return err
 		}
 		// A checkpoint goes before what it needs.
 		for i, n := range numbers {
 			if i < len(numbers)-keep && n != cur.Checkpoint {
-				if err := c.fs.Remove(checkpointPath(c.dir, n)); err != nil {
-					return err
-				}
+				cur.Forgotten = cur.Forgotten.with(n)
 				forgotten = append(forgotten, n)
 			}
 		}
-		if err := c.fs.SyncDir(c.path(checkpointsDir)); err != nil {
-			return err
+		if len(forgotten) > 0 {
+			if err := c.setCurrent(cur); err != nil {
+				return err
+			}
+			for _, v := range views {
+				v.crawl = cur
+			}
 		}
 		for i, s := range stores {
 			f, err := s.collect(views[i])
@@ -620,22 +791,25 @@ func (c *Crawl) GC(ctx context.Context, keep int) (forgotten []uint64, freed Fre
 			freed.Files += f.Files
 			freed.Bytes += f.Bytes
 		}
-		return c.removeLeftovers(&freed)
+		return c.removeLeftovers(cur, &freed)
 	})
 	return forgotten, freed, err
 }
 
-// removeLeftovers deletes unpublished files of CURRENT and of checkpoints, which are of
-// commands that were killed: others hold the lock for them.
-func (c *Crawl) removeLeftovers(freed *Freed) error {
+// removeLeftovers deletes forgotten checkpoints, and unpublished files of CURRENT and of checkpoints,
+// which are of commands that were killed: others hold the lock for them.
+func (c *Crawl) removeLeftovers(cur current, freed *Freed) error {
 	for _, under := range []string{"", checkpointsDir} {
 		list, err := c.fs.ReadDir(c.path(under))
 		if err != nil {
 			return err
 		}
 		for _, e := range list {
-			if !durable.IsTemp(e.Name()) || under == "" && !strings.HasPrefix(e.Name(), "."+currentFile+".") {
-				continue // perhaps of an output that is being written
+			unpublished := durable.IsTemp(e.Name()) && (under != "" || strings.HasPrefix(e.Name(), "."+currentFile+".")) // others may be of an output that is being written
+			n, err := strconv.ParseUint(e.Name(), 10, 64)
+			gone := under != "" && err == nil && cur.Forgotten.has(n)
+			if !unpublished && !gone {
+				continue
 			}
 			info, err := e.Info()
 			if err != nil {
@@ -644,8 +818,10 @@ func (c *Crawl) removeLeftovers(freed *Freed) error {
 			if err := c.fs.Remove(c.path(filepath.Join(under, e.Name()))); err != nil {
 				return err
 			}
-			freed.Files++
-			freed.Bytes += info.Size()
+			if unpublished {
+				freed.Files++
+				freed.Bytes += info.Size()
+			}
 		}
 	}
 	return nil
@@ -659,7 +835,7 @@ func (c *Crawl) NextRound() (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	numbers, err := checkpointNumbers(c.fs, c.dir, cur.Last)
+	numbers, err := checkpointNumbers(c.fs, c.dir, cur)
 	if err != nil {
 		return 0, err
 	}

@@ -3,11 +3,13 @@ package store
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"path"
 	"strconv"
 	"strings"
 
 	"mercator/pkg/durable"
+	"mercator/pkg/fault"
 )
 
 // What may be deleted, and when:
@@ -146,10 +148,10 @@ type Freed struct {
 // left holds. The lock is held.
 func (s *Store) collect(v *view) (Freed, error) {
 	var freed Freed
-	keep := map[uint64]bool{1: true, v.counts.Generation: true, v.counts.Parent: true}
+	keep := map[uint64]bool{1: true, v.counts.Generation: true}
 	if !v.outside {
 		crawl := crawlDir(s.dir)
-		numbers, err := checkpointNumbers(s.fs, crawl, v.crawl.Last)
+		numbers, err := checkpointNumbers(s.fs, crawl, v.crawl)
 		if err != nil {
 			return freed, err
 		}
@@ -163,6 +165,8 @@ func (s *Store) collect(v *view) (Freed, error) {
 			}
 		}
 	}
+	needed := maps.Clone(keep)
+	keep[v.counts.Parent] = true // for readers that have it open
 	list, err := s.generations()
 	if err != nil {
 		return freed, err
@@ -172,6 +176,10 @@ func (s *Store) collect(v *view) (Freed, error) {
 	var gone []uint64
 	for _, g := range list {
 		m, err := s.manifest(g)
+		if err != nil && !needed[g] && fault.ClassOf(err) != "" {
+			gone = append(gone, g) // damaged, and of no use to anyone
+			continue
+		}
 		if err != nil {
 			return freed, err
 		}

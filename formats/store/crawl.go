@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"mercator/formats/record"
@@ -26,9 +27,10 @@ const (
 // current is the content of a crawl's CURRENT, which alone decides what counts:
 // commit, abandon and restore are one rename of it.
 type current struct {
-	Epoch      uint64 `json:"epoch"`      // raised by abandon and restore; 0 at first
-	Checkpoint uint64 `json:"checkpoint"` // that the crawl goes on from; 0 is the empty crawl
-	Last       uint64 `json:"last"`       // the highest number that a checkpoint ever had
+	Epoch      uint64 `json:"epoch"`               // raised by abandon and restore; 0 at first
+	Checkpoint uint64 `json:"checkpoint"`          // that the crawl goes on from; 0 is the empty crawl
+	Last       uint64 `json:"last"`                // the highest number that a checkpoint ever had
+	Forgotten  spans  `json:"forgotten,omitempty"` // by gc and commit; every other up to last has a file
 }
 
 // readCurrent reads it; fs.ErrNotExist if dir is no crawl folder.
@@ -49,6 +51,9 @@ func decodeCurrent(file string, data []byte) (current, error) {
 	if c.Epoch > maxGeneration || c.Checkpoint > c.Last || c.Last > maxGeneration {
 		return c, &fault.Error{Class: fault.Corrupt, File: file, Place: "checkpoint", Found: fmt.Sprintf("epoch %d, checkpoint %d of %d", c.Epoch, c.Checkpoint, c.Last),
 			Want: fmt.Sprintf("at most %d, and checkpoint at most the last", uint64(maxGeneration))}
+	}
+	if end := uint64(0); !c.Forgotten.each(func(_, last uint64) bool { end = last; return true }) || end > c.Last || c.Checkpoint > 0 && c.Forgotten.has(c.Checkpoint) {
+		return c, &fault.Error{Class: fault.Corrupt, File: file, Place: "forgotten", Found: strconv.Quote(clip(string(c.Forgotten))), Want: "numbers of checkpoints in order, without the current one"}
 	}
 	return c, nil
 }
@@ -77,7 +82,8 @@ type Checkpoint struct {
 	Txn    string            `json:"txn"`  // the round that it closed
 	Made   string            `json:"made"` // RFC 3339, UTC
 	Stores []CheckpointStore `json:"stores"`
-	Ledger record.Ledger     `json:"ledger"` // the round's books, from mfrontier update or add
+	Ledger record.Ledger     `json:"ledger"`          // the round's books, from mfrontier update or add
+	Files  []RoundFile       `json:"files,omitempty"` // of rounds/TXN when the round was closed
 }
 
 // CheckpointStore is one store's generation in a checkpoint.
@@ -86,6 +92,13 @@ type CheckpointStore struct {
 	Kind       string `json:"kind"`
 	Generation uint64 `json:"generation"`
 	Sum        string `json:"sum"` // xxh3-128 of the manifest's file
+}
+
+// RoundFile is a file that a pipeline keeps of a round.
+type RoundFile struct {
+	Name   string `json:"name"` // in rounds/TXN
+	Length int64  `json:"length"`
+	Sum    string `json:"sum"` // xxh3-128
 }
 
 func (k *Checkpoint) store(name string) *CheckpointStore {
@@ -124,6 +137,17 @@ func (k *Checkpoint) check(name string) error {
 			return bad(place, "sum "+strconv.Quote(clip(s.Sum)), "32 hex digits")
 		}
 	}
+	for i, f := range k.Files {
+		place := fmt.Sprintf("file %d", i)
+		switch {
+		case !checkPath(f.Name) || strings.Contains(f.Name, "/"):
+			return bad(place, "name "+strconv.Quote(clip(f.Name)), "a name in the round's folder")
+		case i > 0 && k.Files[i-1].Name >= f.Name:
+			return bad(place, "name "+strconv.Quote(f.Name), "one that follows "+strconv.Quote(k.Files[i-1].Name))
+		case f.Length < 0 || !isSum(f.Sum):
+			return bad(place, fmt.Sprintf("length %d, sum %s", f.Length, strconv.Quote(clip(f.Sum))), "0 or more, and a checksum")
+		}
+	}
 	return nil
 }
 
@@ -155,9 +179,9 @@ func decodeCheckpoint(file string, data []byte) (*Checkpoint, error) {
 	return k, k.check(file)
 }
 
-// checkpointNumbers lists the checkpoints that exist, in order. A number above
-// last belongs to a commit that died.
-func checkpointNumbers(fsys durable.FS, dir string, last uint64) ([]uint64, error) {
+// checkpointNumbers lists the checkpoints that exist, in order. A file of a number above
+// the last belongs to a commit that died, one of a forgotten number to a gc that died.
+func checkpointNumbers(fsys durable.FS, dir string, cur current) ([]uint64, error) {
 	list, err := fsys.ReadDir(filepath.Join(dir, checkpointsDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -168,7 +192,7 @@ func checkpointNumbers(fsys durable.FS, dir string, last uint64) ([]uint64, erro
 	var numbers []uint64
 	for _, e := range list {
 		n, err := strconv.ParseUint(e.Name(), 10, 64)
-		if err == nil && n > 0 && n <= last && e.Name() == filepath.Base(checkpointPath(dir, n)) {
+		if err == nil && n > 0 && n <= cur.Last && !cur.Forgotten.has(n) && e.Name() == filepath.Base(checkpointPath(dir, n)) {
 			numbers = append(numbers, n)
 		}
 	}

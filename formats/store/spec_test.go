@@ -36,7 +36,7 @@ func chained(s string) *Chain {
 func exampleCheckpoint() *Checkpoint {
 	return &Checkpoint{Number: 2, Parent: 1, Epoch: 1, Txn: "r2", Made: "2026-11-21T10:00:00Z",
 		Stores: []CheckpointStore{{Name: "frontier", Kind: "frontier", Generation: 4, Sum: sum128([]byte("a"))}, {Name: "urls", Kind: "urls", Generation: 3, Sum: sum128([]byte("b"))}},
-		Ledger: books("r2")}
+		Ledger: books("r2"), Files: []RoundFile{{"epoch.1", 0, sum128(nil)}, {"links.arrows.zst", 3, sum128([]byte("abc"))}}}
 }
 
 func mustSeal(magic string, v any) []byte {
@@ -59,7 +59,7 @@ func goodVectors() []spectest.Vector {
 		good("full.manifest", mustSeal(magicManifest, exampleManifest())),
 		good("head.head", mustSeal(magicHead, head{3})),
 		good("journal.journal", mustSeal(magicJournal, journal{Generation: 4, Epoch: 1, Verb: "fetch", Txn: "r3", Serial: 1, Names: []string{"warc/000004-0.warc.gz"}})),
-		good("current.current", mustSeal(magicCurrent, current{Epoch: 1, Checkpoint: 2, Last: 5})),
+		good("current.current", mustSeal(magicCurrent, current{Epoch: 1, Checkpoint: 2, Last: 5, Forgotten: "1,3-4"})),
 		good("two.checkpoint", mustSeal(magicCheckpoint, exampleCheckpoint())),
 		good("one.names", []byte(exampleNames)),
 	}
@@ -128,6 +128,11 @@ func badVectors() []spectest.Vector {
 		bad("R21-parent-of-itself.checkpoint", checkpoint(func(k *Checkpoint) { k.Parent = 2 }), fault.Corrupt, "number above its parent's"),
 		bad("R21-store-generation.checkpoint", checkpoint(func(k *Checkpoint) { k.Stores[0].Generation = 0 }), fault.Corrupt, "store 0: generation 0"),
 		bad("R22-made.checkpoint", checkpoint(func(k *Checkpoint) { k.Made = "2026-11-21T10:00:00+01:00" }), fault.Corrupt, `made: "2026`),
+		bad("R27-name.checkpoint", checkpoint(func(k *Checkpoint) { k.Files[0].Name = "../a" }), fault.Corrupt, "want a name in the round's folder"),
+		bad("R27-order.checkpoint", checkpoint(func(k *Checkpoint) { k.Files[1].Name = "a" }), fault.Corrupt, "want one that follows"),
+		bad("R27-sum.checkpoint", checkpoint(func(k *Checkpoint) { k.Files[1].Sum = "" }), fault.Corrupt, "0 or more, and a checksum"),
+		bad("R26-forgotten.current", mustSeal(magicCurrent, current{Checkpoint: 2, Last: 5, Forgotten: "3-4,1"}), fault.Corrupt, `forgotten: "3-4,1"`),
+		bad("R26-forgotten-is-current.current", mustSeal(magicCurrent, current{Checkpoint: 2, Last: 5, Forgotten: "1-2"}), fault.Corrupt, `forgotten: "1-2"`),
 		bad("R23-checkpoint-above-last.current", mustSeal(magicCurrent, current{Checkpoint: 2, Last: 1}), fault.Corrupt, "checkpoint 2 of 1"),
 		bad("R24-first-line.names", []byte("mercator-store-names 2.0\n"), fault.Corrupt, `want "mercator-store-names 1.0"`),
 		bad("R24-three-fields.names", []byte(namesMagic+"\nnew\tr1\t2\n"), fault.Corrupt, "line 2: 3 fields"),

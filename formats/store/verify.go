@@ -45,29 +45,27 @@ func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &verifier{c: c, ctx: ctx, files: map[string][]claim{}, bound: map[uint64]*Checkpoint{}, rounds: map[roundKey][]record.Ledger{}, closed: map[string]closedRound{}}
+	v := &verifier{c: c, ctx: ctx, files: map[string][]claim{}, bound: map[uint64]*Checkpoint{}, damaged: map[string]bool{}, rounds: map[roundKey][]record.Ledger{}, closed: map[string]closedRound{}}
 	v.Problems = []string{} // in JSON a list, also when it is empty
-	numbers, err := checkpointNumbers(c.fs, c.dir, cur.Last)
+	numbers, err := checkpointNumbers(c.fs, c.dir, cur)
 	if err != nil {
 		return nil, err
 	}
-	if i := sort.Search(len(numbers), func(i int) bool { return numbers[i] >= cur.Checkpoint }); cur.Checkpoint > 0 && (i == len(numbers) || numbers[i] != cur.Checkpoint) {
-		v.problem(&fault.Error{File: checkpointPath(c.dir, cur.Checkpoint), Found: "missing", Want: "the checkpoint that CURRENT names"})
-	}
+	v.missing(cur, numbers)
 	for _, n := range numbers {
 		v.checkpoint(n)
 	}
 	for k := v.bound[cur.Checkpoint]; k != nil; k = v.bound[k.Parent] {
 		v.closed[k.Txn] = closedRound{epochText(k.Epoch), k.Number}
 	}
-	stores, err := c.Stores()
+	stores, err := c.folders()
 	if err != nil {
-		v.problem(err)
+		return nil, err
 	}
 	for _, s := range stores {
 		v.store(s)
 	}
-	for _, step := range []func() error{v.contents, v.recordFiles} {
+	for _, step := range []func() error{v.regular, v.contents, v.recordFiles} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -80,12 +78,13 @@ func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
 
 type verifier struct {
 	Verified
-	c      *Crawl
-	ctx    context.Context
-	files  map[string][]claim           // by path on the file system
-	bound  map[uint64]*Checkpoint       // by number
-	rounds map[roundKey][]record.Ledger // books of closed rounds; one without an epoch may be any of its name
-	closed map[string]closedRound       // the rounds that the crawl's state stands on, by name
+	c       *Crawl
+	ctx     context.Context
+	files   map[string][]claim           // by path on the file system
+	bound   map[uint64]*Checkpoint       // by number
+	damaged map[string]bool              // manifests, and the current checkpoint, of which a problem is noted; by path
+	rounds  map[roundKey][]record.Ledger // books of closed rounds; one without an epoch may be any of its name
+	closed  map[string]closedRound       // the rounds that the crawl's state stands on, by name
 }
 
 // roundKey names a round: after a restore there may be several of a name.
@@ -124,7 +123,36 @@ func (r verifyReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (v *verifier) problem(err error) { v.Problems = append(v.Problems, err.Error()) }
+// problem notes an error, once.
+func (v *verifier) problem(err error) {
+	if text := err.Error(); !slices.Contains(v.Problems, text) {
+		v.Problems = append(v.Problems, text)
+	}
+}
+
+// missing tells of checkpoints that have no file and were not forgotten.
+func (v *verifier) missing(cur current, numbers []uint64) {
+	next := uint64(1)
+	to := func(n uint64) { // all before n are to be there
+		if next < n {
+			v.problem(v.c.deleted(next, n-1))
+			if next <= cur.Checkpoint && cur.Checkpoint < n {
+				v.damaged[checkpointPath(v.c.dir, cur.Checkpoint)] = true
+			}
+		}
+		next = max(next, n+1)
+	}
+	for _, n := range append(numbers, cur.Last+1) {
+		cur.Forgotten.each(func(first, last uint64) bool {
+			if next <= first && first < n {
+				to(first)
+				next = last + 1
+			}
+			return first < n
+		})
+		to(n)
+	}
+}
 
 func (v *verifier) checkpoint(number uint64) {
 	k, err := readCheckpoint(v.c.fs, v.c.dir, number)
@@ -141,18 +169,10 @@ func (v *verifier) checkpoint(number uint64) {
 	v.balance(file, fmt.Sprintf("round %q", k.Txn), k.Ledger)
 	for _, ks := range k.Stores {
 		s := &Store{fs: v.c.fs, dir: v.c.path(filepath.FromSlash(ks.Name))}
-		data, err := durable.ReadFile(s.fs, s.manifestPath(ks.Generation), maxHeader+maxBody)
+		m, err := s.bound(ks, number)
 		if err != nil {
 			v.problem(err)
-			continue
-		}
-		if sum := sum128(data); sum != ks.Sum {
-			v.problem(&fault.Error{File: s.manifestPath(ks.Generation), Found: "checksum " + sum, Want: fmt.Sprintf("%s, as checkpoint %d says", ks.Sum, number)})
-			continue
-		}
-		m, err := DecodeManifest(s.manifestPath(ks.Generation), data)
-		if err != nil {
-			v.problem(err)
+			v.damaged[s.manifestPath(ks.Generation)] = true
 			continue
 		}
 		v.claims(s, m, fmt.Sprintf("checkpoint %d", number))
@@ -164,12 +184,43 @@ func (v *verifier) checkpoint(number uint64) {
 	}
 }
 
-// store checks the generation that counts now.
+// store checks all manifests, and the generation that counts now.
 func (v *verifier) store(s *Store) {
-	look, err := s.look()
+	list, err := s.generations()
 	if err != nil {
 		v.problem(err)
 		return
+	}
+	if len(list) == 0 || list[0] != 1 {
+		v.problem(&fault.Error{File: s.manifestPath(1), Found: "missing", Want: "the first generation, which is never deleted"})
+	}
+	kind := ""
+	for _, g := range list {
+		m, err := s.manifest(g)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) || v.damaged[s.manifestPath(g)]: // a writer's, meanwhile; or told already
+		case err != nil:
+			v.problem(err)
+		case kind != "" && m.Kind != kind:
+			v.problem(&fault.Error{File: s.manifestPath(g), Found: "kind " + m.Kind, Want: kind + ", as in generations before"})
+		default:
+			kind = m.Kind
+		}
+	}
+	if ok, err := exists(s.fs, s.Path(headFile)); err == nil && !ok {
+		v.problem(s.noHead())
+		return
+	}
+	look, err := s.look()
+	if err != nil {
+		if !v.toldOf(err) {
+			v.problem(err)
+		}
+		return
+	}
+	if n := len(list); n > 0 && list[n-1] > look.newest.Generation {
+		v.problem(&fault.Error{File: s.Path(headFile), Found: fmt.Sprintf("generation %d, from which %d is reached", look.newest.Generation, look.newest.Generation),
+			Want: fmt.Sprintf("the way to %d, which is there", list[n-1])})
 	}
 	m := look.counts
 	v.claims(s, m, "the current generation")
@@ -179,10 +230,73 @@ func (v *verifier) store(s *Store) {
 		}
 	}
 	for _, d := range m.Done {
-		if d.Generation > look.base || look.crawl.Checkpoint == 0 {
-			v.balance(s.manifestPath(m.Generation), d.Verb+" "+d.Txn, d.Ledger)
+		if d.Generation <= look.base && look.crawl.Checkpoint > 0 {
+			continue
+		}
+		v.balance(s.manifestPath(m.Generation), d.Verb+" "+d.Txn, d.Ledger)
+		if e := m.File(d.Output); e != nil && s.Spent(m, *e) {
+			v.problem(&fault.Error{File: s.Path(e.Path), Found: "missing", Want: fmt.Sprintf("the kept output of %s %s, a round that is open", d.Verb, d.Txn)})
 		}
 	}
+}
+
+// toldOf reports whether an error is of a file of which a problem is noted.
+func (v *verifier) toldOf(err error) bool {
+	var f *fault.Error
+	var p *fs.PathError
+	if errors.As(err, &p) && v.damaged[p.Path] {
+		return true
+	}
+	return errors.As(err, &f) && v.damaged[f.File]
+}
+
+// regular tells of what stands where files and folders belong and is neither.
+func (v *verifier) regular() error {
+	var down func(dir string, depth int) error
+	look := func(path string, depth int) error {
+		st, err := v.c.fs.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			v.problem(err)
+			return nil
+		case st.IsDir():
+			return down(path, depth)
+		case !st.Mode().IsRegular():
+			v.problem(durable.NotRegular(path, st.Mode()))
+		}
+		return nil
+	}
+	down = func(dir string, depth int) error {
+		list, err := v.c.fs.ReadDir(dir)
+		if err != nil || depth == maxDepth {
+			return err
+		}
+		for _, e := range list {
+			if e.Type().IsRegular() {
+				continue
+			}
+			if err := look(filepath.Join(dir, e.Name()), depth+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	stores, err := v.c.folders()
+	if err != nil {
+		return err
+	}
+	ours := []string{v.c.path(lockFile), v.c.path(DriverFile), v.c.path(configFile), v.c.path(checkpointsDir), v.c.path(roundsDir)}
+	for _, s := range stores {
+		ours = append(ours, s.dir)
+	}
+	for _, path := range ours {
+		if err := look(path, 0); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (v *verifier) claims(s *Store, m *Manifest, who string) {
@@ -378,24 +492,57 @@ func (v *verifier) recordFiles() error {
 		if err != nil {
 			return err
 		}
+		another := false // the files are another epoch's: the pipelines exchange them
+		whole := map[string]bool{}
 		for _, f := range files {
 			if err := v.ctx.Err(); err != nil {
 				return err
 			}
+			path := v.c.path(filepath.Join(roundsDir, r.Name(), f.Name()))
 			if durable.IsTemp(f.Name()) || !strings.HasSuffix(f.Name(), recordSuffix) {
+				whole[f.Name()] = true
 				continue
 			}
-			if err := v.recordFile(v.c.path(filepath.Join(roundsDir, r.Name(), f.Name()))); err != nil {
+			if err := v.recordFile(path, r.Name()); err != nil {
 				v.problem(err)
+				another = another || errors.Is(err, errAnotherEpoch)
 				continue
 			}
+			whole[f.Name()] = true
 			v.RecordFiles++
+		}
+		if c, ok := v.closed[r.Name()]; ok && !another {
+			v.roundFiles(r.Name(), c.checkpoint, whole)
 		}
 	}
 	return nil
 }
 
-func (v *verifier) recordFile(name string) error {
+var errAnotherEpoch = errors.New("records of another epoch")
+
+// roundFiles compares the files of a closed round that are whole with what its checkpoint
+// says of them, and misses those that are gone.
+func (v *verifier) roundFiles(round string, checkpoint uint64, whole map[string]bool) {
+	for _, want := range v.bound[checkpoint].Files {
+		path := v.c.path(filepath.Join(roundsDir, round, want.Name))
+		if ok, err := exists(v.c.fs, path); err == nil && !ok {
+			v.problem(&fault.Error{File: path, Found: "missing", Want: fmt.Sprintf("%d bytes, as checkpoint %d says, or none of the round's files", want.Length, checkpoint)})
+			continue
+		}
+		if !whole[want.Name] {
+			continue // told already
+		}
+		have, err := roundFile(v.c.fs, path, v.read)
+		if err != nil {
+			v.problem(err)
+		} else if have != want {
+			v.problem(&fault.Error{File: path, Found: fmt.Sprintf("%d bytes, checksum %s", have.Length, have.Sum),
+				Want: fmt.Sprintf("%d, %s, as checkpoint %d says", want.Length, want.Sum, checkpoint)})
+		}
+	}
+}
+
+func (v *verifier) recordFile(name, round string) error {
 	f, err := v.c.fs.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
 		return err
@@ -415,13 +562,16 @@ func (v *verifier) recordFile(name string) error {
 	if len(l.Stages) == 0 {
 		return &fault.Error{File: name, Place: "trailer", Found: "no books", Want: "those of the stage that wrote it"}
 	}
+	if trailer.Txn != "" && trailer.Txn != round {
+		return &fault.Error{File: name, Found: fmt.Sprintf("records of round %q", trailer.Txn), Want: fmt.Sprintf("those of %q", round)}
+	}
 	own := l.Stages[len(l.Stages)-1]
 	if own.Out != trailer.Rows || own.OutHash != trailer.Hash.String() {
 		return &fault.Error{File: name, Place: "trailer", Found: fmt.Sprintf("%d rows %s", trailer.Rows, trailer.Hash), Want: describeStage(own) + ", as its books say"}
 	}
 	if c, ok := v.closed[trailer.Txn]; ok && trailer.Epoch != "" && trailer.Epoch != c.epoch {
 		return &fault.Error{File: name, Place: fmt.Sprintf("round %q", trailer.Txn), Found: "records of epoch " + trailer.Epoch + " of the crawl",
-			Want: fmt.Sprintf("epoch %s, in which checkpoint %d closed the round", c.epoch, c.checkpoint)}
+			Want: fmt.Sprintf("epoch %s, in which checkpoint %d closed the round", c.epoch, c.checkpoint), Err: errAnotherEpoch}
 	}
 	var same []record.Stage
 	for _, books := range v.rounds[roundKey{trailer.Txn, trailer.Epoch}] {

@@ -27,23 +27,9 @@ func (r *runner) openBatch(tx *store.Tx) error {
 // unclean says whether contacts were made of which no committed contact times
 // tell: the process that made them died, or failed, or was interrupted.
 func (r *runner) unclean(tx *store.Tx) (bool, error) {
-	path := r.opt.Store.Path(batchFile)
-	f, err := r.opt.Store.FS().OpenFile(path, os.O_RDONLY, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
+	begun, err := readBatch(r.opt.Store)
+	if begun == 0 || err != nil {
 		return false, err
-	}
-	b, err := io.ReadAll(io.LimitReader(f, 64)) // more is no number either
-	f.Close()
-	if err != nil {
-		return false, err
-	}
-	begun, err := strconv.ParseUint(strings.TrimSuffix(string(b), "\n"), 10, 64)
-	if err != nil {
-		return false, &fault.Error{Class: fault.Corrupt, File: path, Place: "line 1", Found: strconv.Quote(clean(string(b))), Want: "the number of a generation",
-			Hint: "remove the file and wait for the longest delay before the next batch"}
 	}
 	for _, e := range tx.Base().Files {
 		if e.Role == roleContacts && e.Born >= begun {
@@ -51,4 +37,33 @@ func (r *runner) unclean(tx *store.Tx) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// CheckStore reads what a fetch store holds outside of its generations, for mckpt verify.
+func CheckStore(st *store.Store) error {
+	_, err := readBatch(st)
+	return err
+}
+
+// readBatch returns the generation in BATCH, 0 if there is none.
+func readBatch(st *store.Store) (uint64, error) {
+	path := st.Path(batchFile)
+	f, err := st.FS().OpenFile(path, os.O_RDONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	b, err := io.ReadAll(io.LimitReader(f, 64)) // more is no number either
+	f.Close()
+	if err != nil {
+		return 0, err
+	}
+	begun, err := strconv.ParseUint(strings.TrimSuffix(string(b), "\n"), 10, 64)
+	if err != nil {
+		return 0, &fault.Error{Class: fault.Corrupt, File: path, Place: "line 1", Found: strconv.Quote(clean(string(b))), Want: "the number of a generation",
+			Hint: "remove the file and wait for the longest delay before the next batch"}
+	}
+	return begun, nil
 }
