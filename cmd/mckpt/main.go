@@ -456,8 +456,9 @@ type verifyCmd struct {
 func (*verifyCmd) Help() string {
 	return `Reads everything that a checkpoint or the present state needs and checks it: manifests,
 each file's length and checksum, the books of each round from stage to stage, and the
-record files kept under CRAWL/rounds. Each problem is a line that names the file and the
-place. It needs no lock. Exit 0: all is well; 6: there are problems.
+files kept under CRAWL/rounds. Each problem is a line that names the file and the place.
+It needs no lock. Exit 0: all is well; 6: there are problems. formats/store/VERIFY.md has a
+table of what it notices.
 
 After a restore, files of another round of the same name may lie under CRAWL/rounds, and
 are problems too; the pipelines exchange them when they next run.

@@ -302,6 +302,10 @@ func (s *Store) newest() (*Manifest, error) {
 				return m, nil
 			}
 			m, err := s.manifest(g)
+			if g == h.Generation && errors.Is(err, fs.ErrNotExist) {
+				err = &fault.Error{Class: fault.Corrupt, File: s.Path(headFile), Found: fmt.Sprintf("generation %d, and no %s", g, filepath.Base(s.manifestPath(g))),
+					Want: "the number of a generation that is there", Err: err}
+			}
 			if err == nil {
 				s.last.Store(m)
 			}
