@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # The main job, as "make crawl" runs it: a whole crawl, checked, and a summary.
 #
 #   make crawl                                     the embedded web, to its end
@@ -11,7 +11,7 @@
 # outcome; one that stopped before (ROUNDS=), or that has no end, nothing else.
 # Run again after an interruption it goes on; CRAWL= names the folder [crawl].
 # SEED=, HOSTS= and PAGES= choose another web. Other variables: see mercator.mk.
-set -eu
+set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 if [ -z "${BIN+x}" ]; then
   # The commands beside this script, where it stands in the source, else those in PATH.
@@ -25,7 +25,13 @@ fi
 : "${FETCH_FLAGS:=}" "${RESOLVE_FLAGS:=}" "${UPDATE_FLAGS:=}"
 export BIN CRAWL SEEDS CONTACT CONFIG FETCH_FLAGS RESOLVE_FLAGS UPDATE_FLAGS
 mcat=${BIN}mcat
-mkdir -p "$CRAWL"
+begun=0 # the number of the next round: 0 before the seeds
+if [ -e "$CRAWL/CURRENT" ]; then
+  begun=$("${BIN}mckpt" show --next-round "$CRAWL")
+fi
+for file in $SEEDS; do
+  [ "$begun" != 0 ] || [ -r "$file" ] || { echo "crawl.sh: $file: no file of seed URLs here" >&2; exit 2; }
+done
 
 json() { # the value of a key in the one-line object that mweb prints
   sed -n "s/.*\"$1\":\"\{0,1\}\([^\",}]*\).*/\1/p" "$2"
@@ -33,23 +39,28 @@ json() { # the value of a key in the one-line object that mweb prints
 
 # What a crawl folder was begun with, so that it is not taken up with something else.
 same() { # same FILE TEXT WHAT
-  if [ -e "$1" ] && [ "$(cat "$1")" != "$2" ]; then
-    echo "crawl.sh: $CRAWL holds a crawl of other $3: name another folder with CRAWL=, or remove this one" >&2
+  if [ "$begun" != 0 ] && [ -e "$1" ] && [ "$(cat "$1")" != "$2" ]; then
+    echo "crawl.sh: $CRAWL holds a crawl of other $3: name another folder with CRAWL=" >&2
+    [ "$3" != seeds ] || echo "crawl.sh: or add URLs to it, and go on without SEEDS=:
+  ${BIN}murlset new $CRAWL/urls --txn more --text $SEEDS | ${BIN}mfrontier add $CRAWL/frontier --txn more && ${BIN}mckpt commit $CRAWL --txn more" >&2
     exit 2
   fi
+  mkdir -p "$CRAWL"
   printf '%s\n' "$2" > "$1"
 }
 if [ -n "$SEEDS" ]; then
-  if [ -e "$CRAWL/web.json" ]; then
-    echo "crawl.sh: $CRAWL holds a crawl of the embedded web: name another folder with CRAWL=, or remove this one" >&2
+  if [ "$begun" != 0 ] && [ -e "$CRAWL/web.json" ]; then
+    echo "crawl.sh: $CRAWL holds a crawl of the embedded web: name another folder with CRAWL=" >&2
     exit 2
   fi
   # shellcheck disable=SC2086 # a list of files
-  same "$CRAWL/seeds.txt" "$(cat $SEEDS)" "seeds"
+  seeds=$(cat $SEEDS)
+  same "$CRAWL/seeds.txt" "$seeds" seeds
+  rm -f "$CRAWL/web.json"
 fi
 
 embedded=
-if [ -z "$SEEDS" ] && { [ ! -e "$CRAWL/CURRENT" ] || [ -e "$CRAWL/web.json" ]; }; then
+if [ -z "$SEEDS" ] && { [ "$begun" = 0 ] || [ -e "$CRAWL/web.json" ]; }; then
   embedded=1
   same "$CRAWL/web.txt" "seed $SEED, $HOSTS hosts, $PAGES pages" "seed, hosts or pages"
   # URLs hold the port: a crawl that is taken up again needs the same one.
@@ -79,11 +90,10 @@ if [ -z "$SEEDS" ] && { [ ! -e "$CRAWL/CURRENT" ] || [ -e "$CRAWL/web.json" ]; }
   echo "The embedded web: seed $SEED, $HOSTS hosts on 127.0.0.0/8, port $port."
 fi
 
-resumed=$("${BIN}mckpt" show --next-round "$CRAWL" 2> /dev/null || echo 0)
 began=$(date +%s)
-"${MAKE:-make}" --no-print-directory -f "$here/mercator.mk" crawl 9>&-
+"${MAKE:-make}" --no-print-directory -f "$here/mercator.mk" crawl 9>&- || exit 1
 seconds=$(($(date +%s) - began))
-[ "$resumed" -le 1 ] || seconds=0 # the rate of a part would mislead
+[ "$begun" -le 1 ] || seconds=0 # the rate of a part would mislead
 
 set -- "$CRAWL"/rounds/r*/marked.arrows.zst
 [ -e "$1" ] || set -- "$CRAWL"/rounds/r*/fetched.arrows.zst # a walk

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -109,5 +110,69 @@ func TestDriverIsKilled(t *testing.T) {
 			}
 			output(t, "mckpt", "verify", "--quiet", c.dir)
 		})
+	}
+}
+
+// TestFailedStart makes the mistakes of a first start, one after the other in the same folder: each
+// is told, and the corrected command works. No message tells to remove a folder.
+func TestFailedStart(t *testing.T) {
+	t.Parallel()
+	w := startWeb(t, 12, 2, 10)
+	dir := t.TempDir()
+	for name, text := range map[string]string{"bare.txt": "www.example.org\n", "empty.txt": "# none yet\n", "other.txt": "http://other.mweb.test/\n", "dead.txt": "http://127.0.0.77:9/\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	starts := map[string][]string{"crawl.sh": {"./crawl.sh"}}
+	for name, words := range drivers {
+		starts[name] = words
+	}
+	for driver, words := range starts {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			c := newCrawl(t, w, "POLICY=fifo")
+			run := func(env ...string) (string, error) {
+				cmd := c.command("stream.sh", env...)
+				real := exec.Command(words[0], words[1:]...)
+				real.Env = cmd.Env
+				out, err := real.CombinedOutput()
+				if strings.Contains(string(out), "remove") {
+					t.Errorf("%q tells to remove something:\n%s", env, out)
+				}
+				return string(out), err
+			}
+			fails := func(says string, env ...string) {
+				if out, err := run(env...); err == nil || !strings.Contains(out, says) {
+					t.Errorf("%q: %v, want an error with %q\n%s", env, err, says, out)
+				}
+			}
+			fails("no file of seed URLs here", "SEEDS=typo.txt")
+			if _, err := os.Stat(c.dir); err == nil {
+				t.Errorf("SEEDS=typo.txt left a folder")
+			}
+			fails("bare.txt: line 1: ", "SEEDS="+dir+"/bare.txt")
+			fails("empty.txt: no URL, want one a line", "SEEDS="+dir+"/empty.txt")
+			fails("typo.txt: no ", "SEEDS="+dir+"/typo.txt "+dir+"/bare.txt", "SEED_FLAGS=--quiet")
+			if out, err := run(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			c.check(t)
+			if driver == "crawl.sh" {
+				fails("murlset new "+c.dir+"/urls --txn more", "SEEDS="+dir+"/other.txt")
+			}
+			c.dir += "-dead"
+			fails("nothing was fetched of 1 URL: port-refused 1", "SEEDS="+dir+"/dead.txt")
+		})
+	}
+}
+
+// TestSummaryWithoutCommands: what cannot be read is no crawl that fetched nothing.
+func TestSummaryWithoutCommands(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("./summary.sh", goldenCrawl)
+	cmd.Env = append(os.Environ(), "BIN=/nowhere/")
+	if out, err := cmd.CombinedOutput(); err == nil || strings.Contains(string(out), "No page was fetched") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -31,6 +31,8 @@ echo
       if (seconds > 0) printf "%9.0f replies/s over %d s, all stages\n", pages / seconds, seconds
       if (pages == 0) { print "No page was fetched:"; for (i = 0; i < why; i++) print "          " reason[i] }
       for (o in outcome) if (o != "fetched") printf "%9d %s\n", outcome[o], o | "sort -rn"
+      close("sort -rn")
+      exit pages == 0
     }'
 echo "Drops by reason:"
 set --

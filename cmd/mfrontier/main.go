@@ -2,12 +2,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -25,10 +27,10 @@ const about = `Keep the URLs that are still to be fetched, and say which are nex
 A crawl's round begins with "next" and ends with "update"; between them the batch is in flight. Every URL that was
 added gets one final outcome: "stat" shows how many have, and "check" proves it.
 
-  mfrontier create crawl/frontier
-  mfrontier add crawl/frontier --txn seed seeds.txt
-  mfrontier next crawl/frontier -n 1000 --txn r1 -o batch.arrows.zst
-  mfrontier update crawl/frontier --txn r1 --outcomes fetched.arrows.zst new.arrows.zst`
+  mfrontier create frontier
+  mfrontier add frontier --txn seed seeds.txt
+  mfrontier next frontier -n 1000 --txn r1 -o batch.arrows.zst
+  mfrontier update frontier --txn r1 --outcomes fetched.arrows.zst new.arrows.zst`
 
 type grammar struct {
 	cli.Common
@@ -106,7 +108,7 @@ type addCmd struct {
 	Store  string   `arg:"" help:"The frontier."`
 	Files  []string `arg:"" optional:"" help:"Files of url records, or of URLs one a line (*.txt, or with --text); default: standard input."`
 	Text   bool     `help:"Read URLs, one a line."`
-	Strict bool     `help:"A bad line is an error; otherwise it is named, skipped and counted."`
+	Strict bool     `help:"A bad line of text is an error, and text without a URL; otherwise bad lines are named, skipped and counted."`
 	newFlags
 	cli.RewriteFlags
 	cli.TxnFlags
@@ -144,7 +146,7 @@ code 7, and nothing has changed.
 // Help is printed by mfrontier add --help.
 func (*addCmd) Help() string {
 	return `Puts every record in, whether or not the URL was seen before: that is the question
-that "murlset new" answers; those beyond --max-depth and --max-host-urls are dropped. Records with a due time wait for it. A text line is brought
+that "murlset new" answers. So text is refused in a crawl folder, but for a walk. Those beyond --max-depth and --max-host-urls are dropped. Records with a due time wait for it. A text line is brought
 into canonical form first. Columns that url records do not have are not kept, but for those that "mfrontier export" of a frontier
 of the same policy adds.
 
@@ -154,7 +156,7 @@ time and depth; a URL that is in it already is dropped as "seen".
 The same --txn again changes nothing, also where the flags say otherwise now: that is told.
 
   murlset new crawl/urls --txn seed seeds.txt | mfrontier add crawl/frontier --txn seed
-  mfrontier add crawl/frontier more.txt
+  mfrontier add frontier more.txt
 ` + helpPrioritizer
 }
 
@@ -170,6 +172,11 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 	if _, err := repeated(std, f, "add", c.Txn, o); err != nil {
 		return err
 	}
+	if cli.IsText(c.Text, c.Files) {
+		if err := c.unseen(f); err != nil {
+			return err
+		}
+	}
 	in, err := urls(std, c.Files, c.Text, c.Strict, c.RewriteFlags)
 	if err != nil {
 		return err
@@ -178,6 +185,29 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 	return cli.RunStage(ctx, std, spec, counting(std, in, "URLs"), nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 		return f.Add(ctx, b, o)
 	})
+}
+
+// unseen refuses text for the frontier of a crawl whose set of URLs lets each through once: what
+// passes the set by is fetched again when a page links to it. A walk has no such test.
+func (c *addCmd) unseen(f *frontier.Frontier) error {
+	crawl := f.Store().CrawlDir()
+	m, err := f.Store().Current()
+	if err != nil || crawl == "" || m.Params["policy"] == "walk" {
+		return err
+	}
+	set := filepath.Join(crawl, urlset.Kind)
+	if _, err := store.Open(set, urlset.Kind, urlset.Version, store.Options{}); errors.Is(err, fault.Usage) {
+		return nil // a crawl of one's own without the set
+	} else if err != nil {
+		return err
+	}
+	if up := filepath.Dir(filepath.Clean(c.Store)); up != "." { // as the user names it
+		set, crawl = filepath.Join(up, urlset.Kind), up
+	}
+	txn := cmp.Or(c.Txn, "more")
+	return &fault.Error{Class: fault.Usage, File: c.Store, Found: "text for the frontier of a crawl, past its set of URLs", Want: "records from murlset new",
+		Hint: strings.Join(strings.Fields(fmt.Sprintf("murlset new %s --txn %s --text %s", set, txn, strings.Join(c.Files, " "))), " ") +
+			fmt.Sprintf(" | mfrontier add %s --txn %s && mckpt commit %s --txn %[2]s", c.Store, txn, crawl)}
 }
 
 // counted shows in the progress how many rows were read.

@@ -39,7 +39,7 @@ func printPolicies(w io.Writer) error {
 type statCmd struct {
 	Store  string `arg:"" help:"The frontier."`
 	JSON   bool   `name:"json" help:"Print JSON."`
-	Empty  bool   `help:"Print nothing; exit with 0 if no URL waits and none is in flight, else with 6."`
+	Empty  bool   `help:"Print nothing; exit with 0 if no URL waits and none is in flight, else with 6; with 1 if all are finished and none of them was fetched."`
 	Top    int    `default:"0" help:"Also name the hosts with the most URLs left (reads the host table)."`
 	Detail bool   `help:"Also count URLs by depth and by due time (reads all URLs)."`
 }
@@ -78,7 +78,10 @@ func (c *statCmd) Run(ctx context.Context, std *cli.Std) error {
 		if err == nil && !empty {
 			err = fault.No // the exit code is the answer
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return c.fetchedNothing(ctx, f)
 	}
 	st, err := f.Stat(ctx, frontier.StatOptions{Top: c.Top, Detail: c.Detail, Now: record.TimeOf(std.Now())})
 	if err != nil {
@@ -150,6 +153,26 @@ func (c *statCmd) Run(ctx context.Context, std *cli.Std) error {
 		fmt.Fprintf(t, "%s\t%d of %d left\n", cli.Printable(h.Host), h.Pending+h.InFlight, h.Discovered)
 	}
 	return t.Flush()
+}
+
+// fetchedNothing is an error if URLs are finished and none of them was ever fetched.
+func (c *statCmd) fetchedNothing(ctx context.Context, f *frontier.Frontier) error {
+	st, err := f.Stat(ctx, frontier.StatOptions{})
+	if err != nil {
+		return err
+	}
+	var outcomes []string
+	for _, o := range st.Outcomes {
+		if o.Reason == record.OutcomeFetched || o.Reason == record.OutcomeNotModified {
+			return nil
+		}
+		outcomes = append(outcomes, fmt.Sprintf("%s %d", cli.Printable(o.Reason), o.N))
+	}
+	if st.Finished == 0 {
+		return nil
+	}
+	return &fault.Error{File: c.Store, Found: fmt.Sprintf("nothing was fetched of %s: %s", cli.Count(st.Finished, "URL"), strings.Join(outcomes, ", ")),
+		Hint: "why: mcat --format tsv --columns url,outcome,error CRAWL/rounds/r*/marked.arrows.zst"}
 }
 
 type hostsCmd struct {

@@ -43,7 +43,7 @@ type grammar struct {
 type urls struct {
 	Files  []string `arg:"" optional:"" help:"Link or url records, or text with one URL a line (*.txt, or --text); standard input if there are none."`
 	Text   bool     `help:"Read text, one URL a line, whatever the files' names."`
-	Strict bool     `help:"Let a bad line of text be an error instead of skipping it."`
+	Strict bool     `help:"Let a bad line of text be an error instead of skipping it, and text without a URL too."`
 	cli.RewriteFlags
 }
 

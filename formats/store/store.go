@@ -227,6 +227,14 @@ func (s *Store) crawl() (c current, outside bool, err error) {
 	return c, false, err
 }
 
+// CrawlDir is the folder of the crawl that the store lies in, or "".
+func (s *Store) CrawlDir() string {
+	if dir := crawlDir(s.dir); IsCrawl(dir, Options{FS: s.fs}) {
+		return dir
+	}
+	return ""
+}
+
 // nameInCrawl is how checkpoints call the store: "urls", "modules/NAME".
 func (s *Store) nameInCrawl() string {
 	rel, err := filepath.Rel(crawlDir(s.dir), absolute(s.dir))

@@ -266,6 +266,9 @@ func (t *text) Read(row *record.URL) error {
 	for {
 		if t.lines == nil {
 			if len(t.files) == 0 {
+				if rows, _ := t.sum.Sum(); rows == 0 && t.strict {
+					return &fault.Error{Class: fault.Corrupt, File: t.name, Found: "no URL", Want: "one a line"}
+				}
 				if t.bad > 0 {
 					t.std.Warn("bad lines skipped: %d", t.bad)
 					t.std.Stat("bad_lines", t.bad)
