@@ -70,6 +70,10 @@ dns: build ## names of a generated zone, compared with dig (needs nsd, dnsutils)
 disk-full: build ## crawl on a disk that fills up, make room, go on (needs root or user namespaces)
 	@pipelines/disk-full.sh
 
+.PHONY: soak
+soak: build ## crawl hosts of all kinds under kills at random, for two minutes or MINUTES= (needs Linux)
+	@pipelines/soak.sh
+
 .PHONY: bench-sets
 bench-sets: ## sets beside GNU sort and comm, Pebble, memcpy, at N=1e6 keys (some two minutes)
 	@bench/sets.sh

@@ -302,6 +302,21 @@ func TestCrawlEqualsOracle(t *testing.T) {
 	}
 }
 
+// TestRoughHosts: hosts that are slow, dead or hostile have the outcomes that the oracle tells, and
+// all others theirs.
+func TestRoughHosts(t *testing.T) {
+	t.Parallel()
+	w := startWeb(t, 13, 20, 100, "--rough")
+	for _, outcome := range []string{"timeout", "disconnected", "protocol-error"} {
+		if !strings.Contains(w.oracle(t), "\t"+outcome+"\t") {
+			t.Errorf("the oracle knows no URL of outcome %s", outcome)
+		}
+	}
+	c := newCrawl(t, w)
+	c.finish(t, "stream.sh", "FETCH_FLAGS=--allow-net 127.0.0.0/8 --min-delay 0 --delay-factor 0 --addr-delay 0 --timeout 2s")
+	c.check(t)
+}
+
 func TestBatchSizeMakesNoDifference(t *testing.T) {
 	t.Parallel()
 	batches := []string{"7", "1000000"}

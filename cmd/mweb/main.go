@@ -38,12 +38,13 @@ type webFlags struct {
 	Sitemaps bool   `default:"true" negatable:"" help:"Robots files name sitemaps, where some pages are found only. Off for crawlers that read none."`
 	Changing bool   `help:"With --hard: pages change at rates of their own, from every 5 minutes to never; see mweb changes."`
 	Hard     bool   `help:"Add what depends on time and order: 429 with Retry-After, slow hosts and names, Crawl-delay, robots.txt that fails at first, pages that change, links without end."`
+	Rough    bool   `help:"Of each ten hosts one is slow, one dead (it closes connections, and says nothing to who asks for its root), one sends what is no HTTP. The oracle tells what becomes of their URLs where each is tried once, for less than 4 s."`
 	Traps    int    `placeholder:"N" help:"Hosts of each ten that have an almanac: pages without end, each of which links to 30 further ones. No crawl comes to its end then; the oracle leaves them out."`
 }
 
 func (f *webFlags) web(port int) (*simweb.Web, error) {
 	return simweb.New(simweb.Config{Seed: f.Seed, Hosts: f.Hosts, Pages: f.Pages, Size: f.Size, Degree: f.Degree,
-		Sitemaps: f.Sitemaps, Hard: f.Hard, Changing: f.Changing, Traps: f.Traps, Port: port})
+		Sitemaps: f.Sitemaps, Hard: f.Hard, Changing: f.Changing, Traps: f.Traps, Rough: f.Rough, Port: port})
 }
 
 // portFlag is for the verbs that only print: the port is part of every URL.

@@ -57,7 +57,7 @@ func (w *Web) Oracle() []Verdict {
 		}
 		status := w.status(r)
 		switch {
-		case w.denied(r):
+		case w.denied(r), w.rough(r) != "":
 		case r.kind == kindRedirect:
 			to, _ := w.redirection(r)
 			meet(to)
@@ -82,6 +82,8 @@ func (w *Web) Oracle() []Verdict {
 			v.Outcome = record.OutcomeDNS
 		case w.denied(r):
 			v.Outcome = record.OutcomeRobotsDenied
+		case w.rough(r) != "":
+			v.Outcome = w.rough(r)
 		default:
 			v.Outcome, v.Status = record.OutcomeFetched, w.status(r)
 		}

@@ -38,6 +38,7 @@ type Response struct {
 	Freshness    string // header lines, each with its line end
 	RetryAfter   int    // seconds; 0 is none
 	Fields       []byte // further header lines, each with its line end
+	Raw          []byte // not nil: sent as it is, and the connection closed
 }
 
 // Respond makes the reply. It appends the body to scratch, which may be nil,
@@ -78,6 +79,9 @@ func (w *Web) Respond(scratch []byte, q *Request) Response {
 	}
 
 	r := w.resolve(host, q.Target)
+	if w.rough(r) != "" {
+		return Response{Raw: roughly(r)}
+	}
 	p := Response{Status: w.status(r), Type: w.contentType(r)}
 	d := w.dice(saltReply, r)
 	if r.kind == kindRedirect {

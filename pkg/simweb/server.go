@@ -24,7 +24,9 @@ type Responder func(scratch []byte, q *Request) (Response, time.Duration)
 
 // Calm is the responder of a web without time.
 func (w *Web) Calm() Responder {
-	return func(scratch []byte, q *Request) (Response, time.Duration) { return w.Respond(scratch, q), 0 }
+	return func(scratch []byte, q *Request) (Response, time.Duration) {
+		return w.Respond(scratch, q), w.roughDelayOf(q)
+	}
 }
 
 // Clocked is the responder of a hard web under a clock.
@@ -167,10 +169,12 @@ func (s *Server) converse(conn net.Conn) {
 		if delay > 0 {
 			time.Sleep(delay)
 		}
-		if cap(p.Body) <= outFlush {
+		if p.Raw != nil {
+			h.closing = true
+			out = append(out, p.Raw...)
+		} else if out = p.AppendHTTP(out, h.http10, h.closing, h.Method == "HEAD"); cap(p.Body) <= outFlush {
 			scratch = p.Body
 		}
-		out = p.AppendHTTP(out, h.http10, h.closing, h.Method == "HEAD")
 		if len(out) >= outFlush || h.closing || s.Log != nil {
 			_, err := conn.Write(out)
 			if s.Log != nil {
