@@ -31,7 +31,7 @@ const (
 // before. now stands in for the time of a contact that the row does not tell.
 // It is a function of its arguments alone.
 func (r Retries) judge(o *record.Fetch, attempt uint8, now record.Time) (verdict, record.Time) {
-	if o.Outcome == record.OutcomeDeferred {
+	if o.Outcome == record.OutcomeDeferred || o.Outcome == record.OutcomeParked {
 		return putOff, o.RetryAfter
 	}
 	if !passing(o) {

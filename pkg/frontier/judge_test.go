@@ -42,6 +42,7 @@ func TestJudge(t *testing.T) {
 		{"503 with early Retry-After", record.Fetch{Outcome: record.OutcomeFetched, Status: 503, FetchTime: 10 * sec, RetryAfter: 11 * sec}, 0, again, 70 * sec},
 		{"503 for the last time", record.Fetch{Outcome: record.OutcomeFetched, Status: 503}, 2, giveUp, 0},
 		{"deferred", record.Fetch{Outcome: record.OutcomeDeferred}, 2, putOff, 0},
+		{"parked", record.Fetch{Outcome: record.OutcomeParked, RetryAfter: 500 * sec}, 2, putOff, 500 * sec},
 		{"deferred to a time", record.Fetch{Outcome: record.OutcomeDeferred, RetryAfter: 500 * sec}, 2, putOff, 500 * sec},
 	} {
 		got, due := r.judge(&c.row, c.attempt, now)
