@@ -518,7 +518,7 @@ func (r *batch[R]) load(first []lookup, all bool) error {
 	}
 	r.stored.mem.expect(names)
 	err := r.files.load(r.opt.Resolver, r.now, only, func(key uint64, name string, e *entry) error {
-		e.Server, e.Family, e.Zone, e.Absent, e.Failed = "", "", "", "", "" // told to no row, and kept by the file
+		e.Server, e.Family = "", "" // told to no row, and kept by the file
 		return r.stored.put(key, name, e)
 	})
 	if err != nil {

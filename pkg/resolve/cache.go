@@ -50,15 +50,12 @@ type entry struct {
 	CNAME   string    `json:"cname,omitempty"`
 	Server  string    `json:"server,omitempty"`
 	Family  string    `json:"family,omitempty"` // "4" or "6" where only those addresses were asked for
-	Zone    string    `json:"zone,omitempty"`   // that has no such name, or none of its addresses of one family; with its last dot
-	Absent  string    `json:"absent,omitempty"` // when Addr has addresses of one family: until when there are none of the other (RFC 3339)
-	Failed  string    `json:"failed,omitempty"` // and why nobody knows whether there are, until then; "": there are none
 }
 
 // appendTo appends the value of a row. Texts in which JSON escapes nothing, which is
 // nearly all, need no stack for encoding/json: that was half the memory of goroutines.
 func (e *entry) appendTo(b []byte) ([]byte, error) {
-	texts := [...]string{e.Addr, "", e.Error, e.CNAME, e.Server, e.Family, e.Zone, e.Absent, e.Failed}
+	texts := [...]string{e.Addr, "", e.Error, e.CNAME, e.Server, e.Family}
 	for _, text := range texts {
 		if !plain(text) {
 			value, err := json.Marshal(e)
@@ -113,7 +110,7 @@ func parseEntry(value string) (entry, error) {
 func quickEntry(value string) (e entry, ok bool) {
 	var expires string
 	rest, sep := value, byte('{')
-	for i, to := range [...]*string{&e.Addr, &expires, &e.Error, &e.CNAME, &e.Server, &e.Family, &e.Zone, &e.Absent, &e.Failed} {
+	for i, to := range [...]*string{&e.Addr, &expires, &e.Error, &e.CNAME, &e.Server, &e.Family} {
 		if rest == "" || rest[0] != sep {
 			break
 		}
@@ -128,7 +125,7 @@ func quickEntry(value string) (e entry, ok bool) {
 		*to, rest, sep = text[:end], text[end+1:], ','
 	}
 	// Of the other texts check takes none that JSON would write in another way.
-	if rest != "}" || !plain(e.CNAME) || !plain(e.Server) || !plain(e.Zone) {
+	if rest != "}" || !plain(e.CNAME) || !plain(e.Server) {
 		return e, false
 	}
 	return e, e.check(expires) == nil
@@ -142,7 +139,7 @@ func parseAnyEntry(value string) (e entry, err error) {
 		return e, err
 	}
 	var expires string
-	for i, to := range [...]*string{&e.Addr, &expires, &e.Error, &e.CNAME, &e.Server, &e.Family, &e.Zone, &e.Absent, &e.Failed} {
+	for i, to := range [...]*string{&e.Addr, &expires, &e.Error, &e.CNAME, &e.Server, &e.Family} {
 		name := entryFields[i][1 : len(entryFields[i])-len(`":"`)]
 		text, found := members[name]
 		if !found {
@@ -179,15 +176,8 @@ func (e *entry) check(expires string) (err error) {
 		return fmt.Errorf("family %q, want 4 or 6", e.Family)
 	case (e.Addr == "") == (e.Error == ""):
 		return fmt.Errorf("addresses %q and error %q, want one of them", e.Addr, e.Error)
-	case !isStatus(e.Error), !isStatus(e.Failed):
-		return fmt.Errorf("error %q, failed %q: want at most 32 lower-case letters and hyphens", e.Error, e.Failed)
-	case e.Absent == "" && e.Failed != "", e.Absent != "" && (e.Addr == "" || e.Family != ""):
-		return fmt.Errorf("failed %q, absent %q, addresses %q, family %q: want absent with addresses, of no family, or neither", e.Failed, e.Absent, e.Addr, e.Family)
-	}
-	if e.Absent != "" {
-		if _, err = parseTime(e.Absent); err != nil {
-			return fmt.Errorf("absent %q, want a time of RFC 3339 in UTC", e.Absent)
-		}
+	case !isStatus(e.Error):
+		return fmt.Errorf("error %q, want at most 32 lower-case letters and hyphens", e.Error)
 	}
 	return nil
 }
@@ -203,7 +193,7 @@ func isStatus(s string) bool {
 }
 
 // entryFields are the names of an entry's fields, in their order, as JSON writes them before a text.
-var entryFields = [...]string{`"addr":"`, `"expires":"`, `"error":"`, `"cname":"`, `"server":"`, `"family":"`, `"zone":"`, `"absent":"`, `"failed":"`}
+var entryFields = [...]string{`"addr":"`, `"expires":"`, `"error":"`, `"cname":"`, `"server":"`, `"family":"`}
 
 // parseTime reads a time of RFC 3339 in UTC. The standard library's parser is slower, and takes
 // hours of one digit and commas too.
@@ -256,47 +246,26 @@ func twoDigits(s string, at int) int {
 // entryOf is an answer as the cache and rows tell it, with the order of addresses that was
 // given.
 func (r *Resolver) entryOf(a *Answer) entry {
-	e := entry{Addr: FormatAddrs(a.Addrs), Error: a.Status, CNAME: a.CNAME, Server: a.Server, Zone: a.Zone, Failed: a.Failed, Expires: a.Expires.UTC().Truncate(time.Second)}
-	if !a.Absent.IsZero() {
-		e.Absent = a.Absent.UTC().Format(time.RFC3339)
-	}
+	e := entry{Addr: FormatAddrs(a.Addrs), Error: a.Status, CNAME: a.CNAME, Server: a.Server, Expires: a.Expires.UTC().Truncate(time.Second)}
 	if r.cfg.Family != "any" {
 		e.Family = r.cfg.Family
 	}
 	return e
 }
 
-// absent is until when a name with addresses of one family has none of the other (RFC 2308,
-// section 5: that is kept for a time of its own).
-func (e *entry) absent() (time.Time, error) {
-	if e.Absent == "" {
-		return e.Expires, nil
-	}
-	return time.Parse(time.RFC3339, e.Absent)
-}
-
 // usable makes of an entry of the store one for those who want addresses of r's family. It
-// says false if those were not asked for.
+// says false if those were not asked for, or there were none: whether that still holds is not known.
 func (r *Resolver) usable(e *entry) (ok bool, err error) {
-	if e.Family == r.cfg.Family || e.Family == "" && r.cfg.Family == "any" {
+	if e.Family == r.cfg.Family || e.Family == "" && (r.cfg.Family == "any" || e.Error != StatusOK) {
 		return true, nil
 	}
 	if e.Family != "" {
 		return false, nil
 	}
 	addrs, err := parseAddrs(e.Addr)
-	if err != nil {
-		return false, err
-	}
-	a := r.wanted(Answer{Addrs: addrs, Status: e.Error, CNAME: e.CNAME, Expires: e.Expires, Server: e.Server, Zone: e.Zone})
-	if a.Status == StatusNoAddress && e.Error == StatusOK {
-		a.Status = cmp.Or(e.Failed, StatusNoAddress)
-		if a.Expires, err = e.absent(); err != nil {
-			return false, err
-		}
-	}
-	*e = r.entryOf(&a)
-	return true, nil
+	addrs = r.family(addrs)
+	e.Addr = FormatAddrs(addrs)
+	return len(addrs) > 0, err
 }
 
 func parseAddrs(list string) (addrs []netip.Addr, err error) {
@@ -328,7 +297,6 @@ func (c *cacheReader) load(r *Resolver, now time.Time, only []uint64, put func(k
 		ok := err == nil && e.Expires.After(now)
 		if ok {
 			ok, err = r.usable(&e)
-			ok = ok && e.Expires.After(now)
 		}
 		if err != nil {
 			return c.corrupt(c.row, err)

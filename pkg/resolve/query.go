@@ -128,7 +128,7 @@ type brief struct {
 	addrs   []netip.Addr
 	rcode   int
 	ttl     uint32        // of the addresses, seconds
-	zone    string        // without addresses: the owner of the SOA record, if there is one
+	soa     bool          // without addresses: there is a SOA record
 	minimum time.Duration // of that
 }
 
@@ -172,14 +172,10 @@ func (q *query) brief(wire []byte) (b brief, ok bool) {
 		if r.kind == dns.TypeSOA && answers == 0 && i < authority {
 			rest, ok1 := skipName(wire, end-len(r.data))
 			rest, ok2 := skipName(wire, rest)
-			if !ok1 || !ok2 || rest+20 != end || b.zone != "" {
+			if !ok1 || !ok2 || rest+20 != end || b.soa {
 				return b, false
 			}
-			owner, _, err := dns.UnpackDomainName(wire, at)
-			if err != nil {
-				return b, false
-			}
-			b.zone, b.minimum = owner, min(seconds(r.ttl), seconds(binary.BigEndian.Uint32(wire[end-4:])))
+			b.soa, b.minimum = true, min(seconds(r.ttl), seconds(binary.BigEndian.Uint32(wire[end-4:])))
 		}
 		at = end
 	}

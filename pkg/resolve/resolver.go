@@ -116,9 +116,6 @@ type Answer struct {
 	Name    string       // as asked, without port, lower case
 	Addrs   []netip.Addr // in order of preference
 	CNAME   string       // canonical name, where it differs
-	Zone    string       // that has no such name, or none of its addresses of one family
-	Absent  time.Time    // with addresses of one family alone: until when there are none of the other
-	Failed  string       // and the status of a question for these that failed, until then
 	Status  string       // StatusOK or why there is no address
 	Expires time.Time
 	Server  string // that answered
@@ -468,7 +465,6 @@ func (r *Resolver) wanted(a Answer) Answer {
 // found is what one question type gave.
 type found struct {
 	addrs  []netip.Addr
-	zone   string
 	cname  string
 	status string
 	ttl    time.Duration
@@ -490,30 +486,18 @@ func (r *Resolver) answer(name string, got []walk) *Answer {
 		if len(f.addrs) > 0 {
 			ttl = min(ttl, f.ttl)
 			a.CNAME = f.cname
-			continue
 		}
-		switch f.status {
-		case StatusNoAddress:
-			a.Zone = f.zone
-		case StatusNXDomain:
-		default:
-			if a.Failed = f.status; localfault.Is(f.status) {
-				a.Failed = StatusNetwork
-			}
-		}
-		a.Absent = r.cfg.Now().Add(f.ttl)
 	}
 	if len(a.Addrs) > 0 {
 		a.Expires = r.cfg.Now().Add(max(ttl, r.cfg.MinTTL))
 		return a
 	}
 	// The first family's failure stands for both, unless only it has none.
-	a.Absent, a.Failed = time.Time{}, ""
 	f := &got[0].found
 	if f.status == StatusNoAddress && len(got) > 1 {
 		f = &got[1].found
 	}
-	a.Status, a.Zone = f.status, f.zone
+	a.Status = f.status
 	a.Expires = r.cfg.Now().Add(f.ttl)
 	return a
 }
@@ -591,7 +575,7 @@ func (w *walk) arrives() bool {
 		if w.rcode == dns.RcodeNameError {
 			f.status = StatusNXDomain
 		}
-		f.ttl, f.zone = w.r.negative(&w.question, w.res.name)
+		f.ttl = w.r.negative(&w.question)
 		f.ttl = min(f.ttl, max(w.ttl, w.r.cfg.MinTTL)) // then an alias may lead elsewhere
 		return true
 	}
@@ -633,25 +617,21 @@ func withAddr(addrs []netip.Addr, data []byte) []netip.Addr {
 func seconds(ttl uint32) time.Duration { return time.Duration(ttl) * time.Second }
 
 // negative tells how long there is no such name or address (RFC 2308, section 5: the lesser
-// of the SOA's own TTL and its minimum field), and the zone that says so, if it is one that
-// the name can be of.
-func (r *Resolver) negative(q *question, name string) (ttl time.Duration, zone string) {
-	owner, minimum := q.zone, q.minimum
+// of the SOA's own TTL and its minimum field).
+func (r *Resolver) negative(q *question) time.Duration {
+	minimum, ok := q.minimum, q.soa
 	if q.reply != nil {
 		for _, rr := range q.reply.Ns {
-			if s, ok := rr.(*dns.SOA); ok {
-				owner, minimum = s.Hdr.Name, min(seconds(s.Hdr.Ttl), seconds(s.Minttl))
+			if s, is := rr.(*dns.SOA); is {
+				minimum, ok = min(seconds(s.Hdr.Ttl), seconds(s.Minttl)), true
 				break
 			}
 		}
 	}
-	if owner == "" {
-		return r.cfg.MinTTL, ""
+	if !ok {
+		return r.cfg.MinTTL
 	}
-	if dns.IsSubDomain(owner, dns.Fqdn(name)) {
-		zone = strings.ToLower(owner)
-	}
-	return min(max(minimum, r.cfg.MinTTL), maxNegativeTTL, r.cfg.MaxTTL), zone
+	return min(max(minimum, r.cfg.MinTTL), maxNegativeTTL, r.cfg.MaxTTL)
 }
 
 // reachable says whether any server has replied to any question. If none has, it waits for what

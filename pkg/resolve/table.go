@@ -10,8 +10,8 @@ import (
 
 // An item is a name with its entry, as tables and runs hold it: its length in 2 bytes, the
 // name's FP64 and the expiry (µs) in 8 bytes each, all little-endian; then, each after its
-// length as uvarint, name, addresses, error, canonical name, server, family, zone, absent and
-// failed; those at the end that are empty are left out.
+// length as uvarint, name, addresses, error, canonical name, server and family;
+// those at the end that are empty are left out.
 type item []byte
 
 // Limits of an item. The text of an answer takes some 2 KiB at most.
@@ -26,7 +26,7 @@ func appendItem(b []byte, key uint64, name string, e *entry) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(e.Expires.UnixMicro()))
 	b = appendText(b, name)
 	empty := 0 // texts that are left out unless another follows
-	for _, s := range [...]*string{&e.Addr, &e.Error, &e.CNAME, &e.Server, &e.Family, &e.Zone, &e.Absent, &e.Failed} {
+	for _, s := range [...]*string{&e.Addr, &e.Error, &e.CNAME, &e.Server, &e.Family} {
 		if *s == "" {
 			empty++
 			continue
@@ -46,7 +46,7 @@ func appendText(b []byte, s string) []byte {
 
 // itemBytes is what an item takes at most.
 func itemBytes(name string, e *entry) int {
-	return itemHead + 9*binary.MaxVarintLen16 + len(name) + len(e.Addr) + len(e.Error) + len(e.CNAME) + len(e.Server) + len(e.Family) + len(e.Zone) + len(e.Absent) + len(e.Failed)
+	return itemHead + 6*binary.MaxVarintLen16 + len(name) + len(e.Addr) + len(e.Error) + len(e.CNAME) + len(e.Server) + len(e.Family)
 }
 
 // firstItem is the item that bytes begin with.
@@ -77,7 +77,7 @@ func (it item) entry() (e entry) {
 func (it item) read(e *entry, texts string) {
 	_, b := it.cut()
 	*e = entry{Expires: time.UnixMicro(int64(binary.LittleEndian.Uint64(it[10:]))).UTC()}
-	for _, to := range [...]*string{&e.Addr, &e.Error, &e.CNAME, &e.Server, &e.Family, &e.Zone, &e.Absent, &e.Failed} {
+	for _, to := range [...]*string{&e.Addr, &e.Error, &e.CNAME, &e.Server, &e.Family} {
 		if len(b) == 0 {
 			break
 		}
