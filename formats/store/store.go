@@ -311,7 +311,7 @@ func (s *Store) newest() (*Manifest, error) {
 			}
 			m, err := s.manifest(g)
 			if g == h.Generation && errors.Is(err, fs.ErrNotExist) {
-				err = &fault.Error{Class: fault.Corrupt, File: s.Path(headFile), Found: fmt.Sprintf("generation %d, and no %s", g, filepath.Base(s.manifestPath(g))),
+				err = &fault.Error{Class: fault.Corrupt, File: s.Path(headFile), Found: fmt.Sprintf("generation %d, and no %s", g, s.manifestPath(g)),
 					Want: "the number of a generation that is there", Err: err}
 			}
 			if err == nil {
