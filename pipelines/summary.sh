@@ -17,12 +17,13 @@ what='URLs finished'
 first=$1
 
 echo
-"${BIN}mcat" --format tsv --columns role,host,outcome,status,duplicate,body_length,url,error "$@" |
+"${BIN}mcat" --format tsv --columns role,host,outcome,status,duplicate,body_length,url,error,truncated "$@" |
   awk -F '\t' -v rounds=$# -v what="$what" -v seconds="$seconds" '
     $1 == "robots" { robots++ }
     $1 != "page" { next }
     { outcome[$3]++; hosts[$2] = 1; bytes += $6; urls++ }
     $3 != "fetched" && why < 3 { reason[why++] = $7 ": " $3 ($8 == "" ? "" : ": " $8) }
+    $9 != "" { cut[$9]++ }
     $3 == "fetched" { pages++; if ($4 >= 200 && $4 < 300) ok++; if ($5 == "true") dup++ }
     END {
       for (h in hosts) nh++
@@ -30,6 +31,8 @@ echo
       printf "%9d replies, %d of them 2xx, %d duplicates; %d robots.txt contacts; %.1f MB of bodies\n", pages, ok, dup, robots, bytes / 1e6
       if (seconds > 0) printf "%9.0f replies/s over %d s, all stages\n", pages / seconds, seconds
       if (pages == 0) { print "No page was fetched:"; for (i = 0; i < why; i++) print "          " reason[i] }
+      for (c in cut) printf "%9d documents are cut: %s\n", cut[c], c == "length" ? "longer than --max-body (fetch.max_body in crawl.toml)" : c | "sort -rn"
+      close("sort -rn")
       for (o in outcome) if (o != "fetched") printf "%9d %s\n", outcome[o], o | "sort -rn"
       close("sort -rn")
       exit pages == 0

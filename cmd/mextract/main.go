@@ -63,7 +63,7 @@ type linksCmd struct {
 	Txn            string   `placeholder:"NAME" help:"Name of the round, passed on to the commands behind."`
 	IgnoreNofollow bool     `help:"Find links although the page (meta robots, X-Robots-Tag) says nofollow."`
 	Duplicates     bool     `help:"Search all documents that are marked duplicate, not only style sheets."`
-	MaxBody        cli.Size `default:"8M" placeholder:"SIZE" help:"Search so much of a document (8M)."`
+	MaxBody        cli.Size `default:"10M" placeholder:"SIZE" help:"Search so much of a document (10M, for which the default of --memory is enough)."`
 	MaxLinks       int      `default:"100000" placeholder:"N" help:"Keep so many links of a document (100000)."`
 	From           []string `default:"default" placeholder:"SOURCE" help:"What links are taken from, of headers, html, css, sitemap, feed, robots, pdf, ftp, gopher; text, json, xml; default (all before the semicolon), all."`
 	HTMLEngine     string   `name:"html-engine" enum:"fast,xnet" default:"fast" placeholder:"NAME" help:"What reads HTML: fast, a lexer that leaves odd pages to the other, or xnet, the tree of golang.org/x/net/html (fast)."`
@@ -182,6 +182,9 @@ func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
 			return err
 		}
 		std.Stat("extract", report)
+		if n := report.Cut[extract.CutMaxBody]; n > 0 {
+			std.Warn("%d documents were not searched to their end, since they are longer than --max-body, or fetch.max_body in crawl.toml, allows", n)
+		}
 		return m.publish(ctx, std, report, in.Trailer())
 	})
 }

@@ -20,9 +20,9 @@ import (
 func hostile() []document {
 	fill := func(head string, next func(i int) string) string {
 		var b strings.Builder
-		b.Grow(9<<20 + 4<<20)
+		b.Grow(11<<20 + 4<<20)
 		b.WriteString(head)
-		for i := 0; b.Len() < 9<<20; i++ {
+		for i := 0; b.Len() < 11<<20; i++ {
 			b.WriteString(next(i))
 		}
 		return b.String()

@@ -59,7 +59,7 @@ type fetchCmd struct {
 	MaxDelay    time.Duration `default:"30s" help:"but not longer than this. Crawl-delay and Retry-After can make it longer."`
 	AddrDelay   time.Duration `default:"500ms" help:"Gap between contacts with one address; 0 for none."`
 	Timeout     time.Duration `default:"1m" help:"Of one contact, from connecting to the last byte."`
-	MaxBody     cli.Size      `default:"5M" help:"Bytes kept of a body, and decoded of it, but beyond the first MiB no more than 256 times its size; the rest is cut off and the record says so."`
+	MaxBody     cli.Size      `default:"10M" help:"Bytes kept of a body, and decoded of it, but beyond the first MiB no more than 256 times its size; the rest is cut off, and the record and the ledger say so."`
 	LongestWait time.Duration `default:"24h" help:"Longest wait that a server is granted by Crawl-delay or Retry-After: URLs of one that asks for more come out as parked."`
 	For         time.Duration `default:"0s" help:"Time of a round, as mfrontier next --for; 0s: any. The rest of the batch comes out as deferred after half as long again, and before that when only slow hosts are left, so that they keep nobody waiting."`
 	Deadline    time.Duration `help:"Stop contacting after this long; the rest of the batch comes out as deferred. Default: one and a half times --for."`

@@ -6,6 +6,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/cli"
+	"mercator/pkg/httpmsg"
 	"mercator/pkg/localfault"
 	"mercator/pkg/resolve"
 )
@@ -14,12 +15,13 @@ import (
 type totals struct {
 	outcomes map[string]int64
 	robots   int64
-	bytes    int64  // decoded
+	bytes    int64 // decoded
+	cut      map[string]int64
 	refused  string // the first row's refusal
 	machine  int64  // deferred because of this machine
 }
 
-func newTotals() *totals { return &totals{outcomes: map[string]int64{}} }
+func newTotals() *totals { return &totals{outcomes: map[string]int64{}, cut: map[string]int64{}} }
 
 func (t *totals) add(row *record.Fetch) {
 	if row.Role == record.RoleRobots {
@@ -33,6 +35,9 @@ func (t *totals) add(row *record.Fetch) {
 		t.machine++
 	}
 	t.bytes += row.BodyLength
+	if row.Truncated != "" {
+		t.cut[row.Truncated]++
+	}
 }
 
 // outcome is one line of the totals.
@@ -51,9 +56,13 @@ func (t *totals) report(std *cli.Std) {
 		std.Warn("%d URLs not fetched because of their addresses: %s; a network is allowed by --allow-net, such as --allow-net 127.0.0.0/8, or by allow_net in crawl.toml",
 			n, cli.Printable(t.refused))
 	}
+	if n := t.cut[httpmsg.TruncatedLength]; n > 0 {
+		std.Warn("%d documents were cut, since they are longer than --max-body, or fetch.max_body in crawl.toml, allows", n)
+	}
 	std.Stat("outcomes", list)
 	std.Stat("refused_by_settings", t.outcomes[record.OutcomeAddress]+t.outcomes[record.OutcomeDenied]+t.outcomes[record.OutcomeScheme])
 	std.Stat("deferred_by_this_machine", t.machine)
+	std.Stat("bodies_cut", t.cut)
 	std.Stat("robots_contacts", t.robots)
 	std.Stat("body_bytes", t.bytes)
 }

@@ -105,7 +105,7 @@ type File struct {
 	Fetch struct {
 		Connections int      `toml:"connections" flag:"mfetch --connections, mfrontier next --connections, mfrontier plan --connections" doc:"open at a time" like:"256"`
 		Timeout     string   `toml:"timeout" flag:"mfetch --timeout" doc:"of one fetch" like:"\"1m\""`
-		MaxBody     string   `toml:"max_body" flag:"mfetch --max-body" doc:"decoded bytes kept of a document" like:"\"5M\""`
+		MaxBody     string   `toml:"max_body" flag:"mfetch --max-body, mextract --max-body" doc:"decoded bytes kept of a document, and searched" like:"\"10M\""`
 		UserAgent   string   `toml:"user_agent" flag:"mfetch --user-agent" doc:"product name" like:"\"mercator\""`
 		WARCCodec   string   `toml:"warc_codec" flag:"mfetch --warc-codec" doc:"gzip or zstd" like:"\"gzip\""`
 		WARCSize    string   `toml:"warc_size" flag:"mfetch --warc-size" doc:"size at which a WARC file is complete" like:"\"1G\""`

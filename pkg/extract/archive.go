@@ -89,7 +89,7 @@ type reply struct {
 	status uint16
 	header http.Header
 	body   []byte
-	cut    bool // body is not all of it
+	cut    string // why body is not all of it, as the column truncated; ""
 	// undecodable says why the body cannot be had, although the WARC is sound.
 	undecodable error
 }
@@ -207,7 +207,7 @@ func readReply(rec *warc.Record, payload io.Reader, length, limit int64, headOnl
 		if err == nil {
 			err = body.Close()
 		}
-		p.cut = body.Truncated() != ""
+		p.cut = body.Truncated()
 		if len(p.body) == 0 && body.Truncated() == httpmsg.TruncatedUnspecified {
 			p.undecodable = body.Err()
 		}
@@ -220,8 +220,8 @@ func readReply(rec *warc.Record, payload io.Reader, length, limit int64, headOnl
 			return p, nil
 		}
 		b, err := readAll(buf, io.LimitReader(w, limit+1), length, limit+1)
-		if p.cut = int64(len(b)) > limit; p.cut {
-			b = b[:limit]
+		if int64(len(b)) > limit {
+			b, p.cut = b[:limit], httpmsg.TruncatedLength
 		}
 		p.status, p.body = 200, b
 		return p, err

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -15,11 +16,13 @@ import (
 	"mercator/pkg/fault"
 	"mercator/pkg/filter"
 	"mercator/pkg/fingerprint"
+	"mercator/pkg/httpmsg"
 	"mercator/pkg/process"
 )
 
-// DefaultMaxBody bounds a document's decoded body, in bytes.
-const DefaultMaxBody = 8 << 20
+// DefaultMaxBody bounds a document's decoded body, in bytes: as mfetch --max-body does. With
+// it documents made to cost memory take mextract to some 60 of its 64 MiB; with 16 MiB it is 70.
+const DefaultMaxBody = 10 << 20
 
 // Settings say how a batch is extracted. The zero value takes bodies from the
 // rows, filters nothing and runs no modules.
@@ -56,9 +59,16 @@ type Books interface {
 // Report is what happened beside the books.
 type Report struct {
 	Bytes          uint64            `json:"body_bytes"`                // of bodies searched
-	Cut            uint64            `json:"bodies_cut"`                // not searched to the end: longer than MaxBody, damaged in their coding, or with a giant tag
+	Cut            map[string]uint64 `json:"bodies_cut,omitempty"`      // not searched to the end, by reason
 	ModuleFailures map[string]uint64 `json:"module_failures,omitempty"` // by module
 }
+
+// Reasons for which a document is not searched to its end, beside those of the column
+// truncated. In the ledger they stand among what was refused, behind "cut-".
+const (
+	CutMaxBody = "max-body" // it is longer than Settings.MaxBody
+	CutTag     = "tag"      // the search ended at a token that is too long
+)
 
 // bodiesInFlight bounds the bodies, in bytes, of rows on their way: many pages of a
 // usual size, and one at a time of the longest. Finding its links takes about three
@@ -131,7 +141,7 @@ type ending struct {
 	refused map[string]uint64
 	failed  []string // modules
 	bytes   int
-	cut     bool
+	cut     string // why the document was not searched to its end; ""
 	err     error
 }
 
@@ -215,7 +225,7 @@ func Batch(ctx context.Context, b Books, s Settings) (Report, error) {
 		}
 	}()
 
-	report := Report{ModuleFailures: make(map[string]uint64)}
+	report := Report{Cut: make(map[string]uint64), ModuleFailures: make(map[string]uint64)}
 	for j := range order {
 		if err := settle(ctx, b, s, j, &report); err != nil {
 			// Workers end at once. The reader may be waiting for a pipe, and ends
@@ -271,8 +281,9 @@ func settle(ctx context.Context, b Books, s Settings, j *job, report *Report) er
 			report.ModuleFailures[m]++
 		}
 		report.Bytes += uint64(e.bytes)
-		if e.cut {
-			report.Cut++
+		if e.cut != "" {
+			report.Cut[e.cut]++
+			b.Refuse("cut-"+e.cut, 1)
 		}
 		if e.drop != "" {
 			b.Drop(e.drop)
@@ -341,6 +352,9 @@ func (w *worker) run(ctx context.Context, j *job, bodies *budget) {
 	j.row.Body = nil // the job stays in line until its turn
 	w.seen.reset()
 	w.finder.found.reset()
+	if j.cost > bodiesInFlight/2 { // before another document may take its place
+		debug.FreeOSMemory()
+	}
 	bodies.give(j.cost)
 	o.flush()
 }
@@ -491,7 +505,9 @@ func deeper(depth uint16) uint16 {
 // found makes rows of what the finder has found.
 func (o *output) found(depth uint16) {
 	page := &o.finder.page
-	o.ending.cut = o.ending.cut || page.Cut
+	if page.Cut && o.ending.cut == "" {
+		o.ending.cut = CutTag
+	}
 	for reason, n := range page.Refused {
 		o.refuse(reason, n)
 	}
@@ -528,15 +544,24 @@ func (o *output) document(row *record.Fetch) (*Document, error) {
 		doc.Header = p.header
 		if row.Body == nil {
 			doc.Body = p.body
-			o.ending.cut = p.cut && int64(len(p.body)) < row.BodyLength
+			if p.cut != "" && int64(len(p.body)) < row.BodyLength {
+				o.ending.cut = p.cut
+			}
 		}
 	}
 	if int64(len(doc.Body)) > o.MaxBody {
 		doc.Body = doc.Body[:o.MaxBody]
-		o.ending.cut = true
+		o.ending.cut = CutMaxBody
 	}
 	if len(doc.Body) == 0 {
+		o.ending.cut = ""
 		return nil, nil
+	}
+	if o.ending.cut == "" {
+		o.ending.cut = row.Truncated
+	}
+	if o.ending.cut == httpmsg.TruncatedLength && int64(len(doc.Body)) == o.MaxBody {
+		o.ending.cut = CutMaxBody
 	}
 	return doc, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -105,6 +106,31 @@ func store(t *testing.T, name string, replies ...string) (dir string, rows []rec
 }
 
 const page = "HTTP/1.1 200 OK\r\nLink: </next>; rel=next\r\n\r\n"
+
+// TestCutDocuments: a document that is not searched to its end is counted, by reason.
+func TestCutDocuments(t *testing.T) {
+	long := page + "<a href=x>" + strings.Repeat(" ", 100)
+	dir, rows := store(t, "a.warc.gz.open", long, long, page+"<a href=y><a href='"+strings.Repeat("q", 3*maxToken)+"'><a href=z>", page+"<a href=x>")
+	rows[1].Truncated = "disconnect"
+	rows[0].Truncated = "length" // MaxBody would cut it, too
+	b := &books{rows: rows[:2]}
+	report, err := Batch(context.Background(), b, Settings{Archive: dir, MaxBody: 50})
+	want := map[string]uint64{"max-body": 2}
+	if err != nil || !maps.Equal(report.Cut, want) {
+		t.Errorf("%v, %v; want %v", report.Cut, err, want)
+	}
+	b = &books{rows: rows}
+	report, err = Batch(context.Background(), b, Settings{Archive: dir})
+	want = map[string]uint64{"length": 1, "disconnect": 1, "tag": 1}
+	if err != nil || !maps.Equal(report.Cut, want) {
+		t.Errorf("%v, %v; want %v", report.Cut, err, want)
+	}
+	for reason, n := range want {
+		if b.refused["cut-"+reason] != n {
+			t.Errorf("the ledger has %v, want %v", b.refused, want)
+		}
+	}
+}
 
 // counter is a module that counts documents.
 type counter int

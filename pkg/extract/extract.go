@@ -110,8 +110,8 @@ const (
 const maxToken = 2 << 20
 
 // maxReferences bounds the references of a document's links and their texts, in bytes,
-// unless the document itself is longer. What is packed, or has an xml:base, may have
-// many times as much as its body.
+// unless the document itself is more than twice as long. What is packed, or has an
+// xml:base, may have many times as much as its body.
 const maxReferences = 8 << 20
 
 // Document is what links are looked for in.
@@ -181,7 +181,7 @@ func (f *finder) begin(doc *Document, opt Options) bool {
 	}
 	f.opt, f.page, f.encoding, f.text, f.repeated = opt, Page{}, nil, false, 0
 	f.found.reset()
-	f.found.room = max(len(doc.Body), maxReferences)
+	f.found.room = max(len(doc.Body)/2, maxReferences)
 	base, err := opt.Canon.Base(doc.URL)
 	if err != nil {
 		f.page.refuse(string(canon.ReasonOf(err)), 1)

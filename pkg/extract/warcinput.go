@@ -124,7 +124,7 @@ func (in *WARCInput) fill(row *record.Fetch, rec *warc.Record) (bool, error) {
 		in.bad[string(canon.ReasonOf(err))]++
 		return false, nil
 	}
-	offset, kind, contentType := rec.Offset, rec.Type, rec.ContentType
+	offset, kind, contentType, truncated := rec.Offset, rec.Type, rec.ContentType, rec.Get(warc.FieldTruncated)
 	date := record.TimeOf(rec.Date)
 	p, err := readReply(rec, nil, rec.Length, in.maxBody, false, *in.bodies.Get().(*[]byte))
 	if err != nil {
@@ -139,8 +139,8 @@ func (in *WARCInput) fill(row *record.Fetch, rec *warc.Record) (bool, error) {
 		FetchTime: date, Discovered: date, Outcome: record.OutcomeFetched, Status: p.status,
 		BodyLength: int64(len(p.body)), Body: p.body, WARCFilename: filepath.Base(in.name), WARCOffset: offset,
 	}
-	if p.cut {
-		row.Truncated = "length"
+	if row.Truncated = p.cut; row.Truncated == "" {
+		row.Truncated = truncated
 	}
 	if _, _, rest := canon.Split(u); rest == "/robots.txt" {
 		row.Role = record.RoleRobots

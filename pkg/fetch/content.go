@@ -19,6 +19,7 @@ import (
 	"mercator/pkg/fetch/http1"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/httpmsg"
+	"mercator/pkg/stage"
 )
 
 const (
@@ -91,6 +92,14 @@ func describe(row *record.Fetch, reply *Reply, bodyMax int64, end time.Time, kee
 	}
 	s.enter(row)
 	return toStart(reply)
+}
+
+// EnterCut counts a page whose body is not all there in the ledger, by the reason in the
+// column truncated.
+func EnterCut(b *stage.Batch[record.URL, record.Fetch], row *record.Fetch) {
+	if row.Role == record.RolePage && row.Truncated != "" {
+		b.Refuse("cut-"+row.Truncated, 1)
+	}
 }
 
 // validators sets what the next request for the URL may refer to. A reply that has

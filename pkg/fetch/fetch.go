@@ -1073,6 +1073,7 @@ func (r *runner) write(ctx context.Context) error {
 			if o.row == nil {
 				continue
 			}
+			EnterCut(r.b, o.row)
 			if r.opt.OnRow != nil {
 				r.opt.OnRow(o.row)
 			}

@@ -237,6 +237,7 @@ func (a *archive) emit(ctx context.Context, b *stage.Batch[record.URL, record.Fe
 			continue // an earlier run of the round had it in its batch
 		}
 		page := fetch.Merge(&row, &g.Row)
+		fetch.EnterCut(b, &page)
 		if opt.OnRow != nil {
 			opt.OnRow(&page)
 		}
