@@ -331,7 +331,6 @@ func commit(tx *store.Tx, fresh *entries, open func() (cacheFiles, error), now t
 	if err != nil {
 		return err
 	}
-	defer old.Close()
 	f, err := tx.Create("cache/", ".arrows.zst", roleCache)
 	if err != nil {
 		return err
@@ -430,9 +429,7 @@ func (files cacheFiles) load(r *Resolver, now time.Time, only []uint64, put func
 		if err != nil {
 			return err
 		}
-		err = c.load(r, now, only, put)
-		c.Close()
-		if err != nil {
+		if err := c.load(r, now, only, put); err != nil {
 			return err
 		}
 	}
@@ -450,19 +447,12 @@ func (files cacheFiles) merge() (*cacheMerge, error) {
 	for i := range files {
 		c, err := newCacheReader(files[i].in, files[i].name)
 		if err != nil {
-			m.Close()
 			return nil, err
 		}
 		m.files = append(m.files, c)
 	}
 	m.choose()
 	return m, nil
-}
-
-func (m *cacheMerge) Close() {
-	for _, c := range m.files {
-		c.Close()
-	}
 }
 
 // choose finds the least row, and of equal ones the newest.
@@ -512,84 +502,41 @@ func (m *cacheMerge) upTo(limit *record.Module, keep func(*cacheReader) error) e
 	return nil
 }
 
-// cacheReader walks a cache file once, forward. Another goroutine unpacks and checks the
-// rows that come next: that is half of the work.
+// cacheReader walks a cache file once, forward. Its record reader unpacks what comes next meanwhile.
 type cacheReader struct {
-	name string         // for messages
-	row  *record.Module // until the next advance
+	name string // for messages
+	rows *record.Reader[record.Module]
+	row  *record.Module   // until the next advance
+	both [2]record.Module // that, and the one before it
 	end  bool
-
-	page  page
-	at    int                  // of row in the page
-	ahead chan page            // has room for all pages
-	idle  chan []record.Module // to be filled; closed: no more are wanted
 }
-
-// page is some rows of a cache file, all of one batch of records, and what was found behind
-// them. Their text is valid until maxPages others have been read: while the page is in use,
-// and that of the row before its first one a little longer.
-type page struct {
-	rows []record.Module
-	err  error // io.EOF at the end of the file
-}
-
-const (
-	pageRows = 2048
-	maxPages = 3 // in memory, with the batches of records whose text they share
-)
 
 func newCacheReader(in io.Reader, name string) (*cacheReader, error) {
-	rows, err := record.NewReader[record.Module](in, record.ReaderOptions{Name: name, Kept: maxPages, Ahead: true})
+	rows, err := record.NewReader[record.Module](in, record.ReaderOptions{Name: name, Kept: 2, Ahead: true})
 	if err != nil {
 		return nil, err
 	}
-	c := &cacheReader{name: name, ahead: make(chan page, maxPages), idle: make(chan []record.Module, maxPages)}
-	for range maxPages {
-		c.idle <- make([]record.Module, 0, pageRows)
-	}
-	go c.read(rows)
-	if err := c.turn(); err != nil {
-		c.Close()
-		return nil, err
-	}
-	return c, nil
+	c := &cacheReader{name: name, rows: rows}
+	return c, c.advance()
 }
 
-// Close ends the reading, of which a batch of records may still be under way.
-func (c *cacheReader) Close() {
-	close(c.idle)
-	for range c.ahead {
+// advance goes to the next row.
+func (c *cacheReader) advance() error {
+	before, row := c.row, &c.both[0]
+	if before == row {
+		row = &c.both[1]
 	}
-}
-
-// read fills pages, and checks rows but for their values.
-func (c *cacheReader) read(rows *record.Reader[record.Module]) {
-	defer close(c.ahead)
-	var last record.Module
-	before := &last
-	for buf := range c.idle {
-		p := page{rows: buf[:0]}
-		for len(p.rows) < pageRows && (len(p.rows) == 0 || rows.Buffered() > 0) {
-			row := &buf[:pageRows][len(p.rows)]
-			if p.err = rows.Read(row); p.err != nil {
-				break
-			}
-			if before.Name != "" && compareRows(before, row) >= 0 {
-				p.err = c.corrupt(row, errors.New("out of order"))
-				break
-			}
-			if p.err = c.checkRow(row); p.err != nil {
-				break
-			}
-			p.rows = buf[:len(p.rows)+1]
-			before = row
-		}
-		last = *before // the page is another's from now on
-		before = &last
-		if c.ahead <- p; p.err != nil {
-			return
-		}
+	if err := c.rows.Read(row); err == io.EOF {
+		c.end = true
+		return nil
+	} else if err != nil {
+		return err
 	}
+	if before != nil && compareRows(before, row) >= 0 {
+		return c.corrupt(row, errors.New("out of order"))
+	}
+	c.row = row
+	return c.checkRow(row)
 }
 
 // checkRow refuses a row that is none of a cache, but for its value.
@@ -605,34 +552,6 @@ func (c *cacheReader) checkRow(row *record.Module) error {
 
 func (c *cacheReader) corrupt(row *record.Module, err error) error {
 	return &fault.Error{Class: fault.Corrupt, File: c.name, Place: fmt.Sprintf("name %q", row.Name), Err: err}
-}
-
-// advance goes to the next row.
-func (c *cacheReader) advance() error {
-	if c.at++; c.at < len(c.page.rows) {
-		c.row = &c.page.rows[c.at]
-		return nil
-	}
-	return c.turn()
-}
-
-// turn goes to the next page's first row.
-func (c *cacheReader) turn() error {
-	if c.page.err == nil {
-		if c.page.rows != nil {
-			c.idle <- c.page.rows
-		}
-		c.page, c.at = <-c.ahead, 0
-	}
-	switch {
-	case c.at < len(c.page.rows):
-		c.row = &c.page.rows[c.at]
-	case c.page.err == io.EOF:
-		c.end = true
-	default:
-		return c.page.err
-	}
-	return nil
 }
 
 func compareRows(a, b *record.Module) int {

@@ -509,7 +509,6 @@ func cached(t testing.TB, st *store.Store) (rows []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer m.Close()
 	if err := m.upTo(nil, func(c *cacheReader) error { rows = append(rows, c.row.Name+" "+c.row.Value); return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -645,22 +644,21 @@ func FuzzCacheFile(f *testing.F) {
 	})
 }
 
-// TestCacheFileOutOfOrder: a name twice, or before the one before it, is a fault, in any
-// page, and all before it is read.
+// TestCacheFileOutOfOrder: a name twice, or before the one before it, is a fault, wherever
+// it stands, and all before it is read.
 func TestCacheFileOutOfOrder(t *testing.T) {
 	var sorted []record.Module
-	for i := range 4*pageRows + 1 {
+	for i := range 4*2048 + 1 {
 		name := fmt.Sprintf("h%d.test", i)
 		sorted = append(sorted, record.Module{Key: fingerprint.OfString(name), Module: moduleName, Name: name, Value: `{"addr":"127.0.0.1","expires":"2100-01-02T03:04:05Z"}`})
 	}
 	slices.SortFunc(sorted, func(a, b record.Module) int { return compareRows(&a, &b) })
-	for _, rows := range []int{1, pageRows - 1, pageRows, pageRows + 1, 4 * pageRows} {
+	for _, rows := range []int{1, 2047, 2048, 2049, 4 * 2048} {
 		for _, back := range []int{0, 1} { // the last name again, or one before it
 			list := append(slices.Clone(sorted[1:rows+1]), sorted[rows-back])
 			read := 0
 			m, err := cacheFiles{{name: "cache", in: io.NopCloser(bytes.NewReader(cacheStream(t, list...)))}}.merge()
 			if err == nil {
-				defer m.Close()
 				err = m.upTo(nil, func(*cacheReader) error { read++; return nil })
 			}
 			if !errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), "out of order") || read != rows {
@@ -794,7 +792,6 @@ func TestDamagedCacheFile(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		defer m.Close()
 		return m.upTo(nil, func(*cacheReader) error { return nil })
 	}
 	if err := cmp.Or(load(whole), merge(whole)); err != nil {
