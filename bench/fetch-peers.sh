@@ -117,7 +117,7 @@ curl_z() { named curl -sZ --no-progress-meter --parallel-max 32 -w '%{stderr}%{h
 curl_z_count() { grep -c "200\$" "$1/codes"; }
 
 flags() { # of stream.sh and mercator.mk; $1 is the crawl's folder
-	export CRAWL=$1 BIN=$bin RESOLVE_FLAGS="--server 127.20.1.1:$dns_port" FETCH_FLAGS="${undelayed[*]}" EXTRACT_FLAGS="--duplicates --filter $dir/filter"
+	export CRAWL=$1 BIN=$bin RESOLVE_FLAGS="--server 127.20.1.1:$dns_port" POLITENESS_FLAGS='--for 0' FETCH_FLAGS="${undelayed[*]}" EXTRACT_FLAGS="--duplicates --filter $dir/filter"
 }
 logged() { "$@" >"$dir/log" 2>&1 || { cat "$dir/log" >&2; return 1; }; }
 counted() { "${bin}mcat" --format tsv --columns role,status "$1"/crawl/rounds/r*/marked.arrows.zst | grep -c '^page	200'; }

@@ -39,7 +39,8 @@ port=$(sed 's/.*"port":\([0-9]*\).*/\1/' "$dir/web.json")
 export CRAWL=$dir/crawl SEEDS=$dir/seeds.txt INIT_FLAGS=--quiet SEED_FLAGS=--quiet NEXT_FLAGS=--quiet
 export MARK_FLAGS=--quiet EXTRACT_FLAGS=--quiet NEW_FLAGS=--quiet COMMIT_FLAGS=--quiet
 export RESOLVE_FLAGS="--quiet --server $names" UPDATE_FLAGS='--quiet --max-attempts 1'
-export FETCH_FLAGS="--quiet --stats $dir/fetch.json --allow-net 127.0.0.0/8 --min-delay 0 --delay-factor 0 --addr-delay 0"
+export FETCH_FLAGS="--quiet --stats $dir/fetch.json --allow-net 127.0.0.0/8"
+export POLITENESS_FLAGS='--for 0 --min-delay 0 --delay-factor 0 --addr-delay 0'
 number() { # KEY: the first number of that name
 	awk -v key="\"$1\":" '$1 == key { sub(",", "", $2); print $2; exit }' "$dir/fetch.json"
 }

@@ -47,7 +47,8 @@ export INIT_FLAGS=--quiet SEED_FLAGS=--quiet NEXT_FLAGS MARK_FLAGS EXTRACT_FLAGS
 export RESOLVE_FLAGS FETCH_FLAGS UPDATE_FLAGS
 NEXT_FLAGS=$(stats next)
 RESOLVE_FLAGS="$(stats resolve) --server $names"
-FETCH_FLAGS="$(stats fetch) --sim seed=$seed,hosts=$hosts,pages=$pages --connections $connections --min-delay 0 --delay-factor 0 --addr-delay 0"
+FETCH_FLAGS="$(stats fetch) --sim seed=$seed,hosts=$hosts,pages=$pages --connections $connections"
+export POLITENESS_FLAGS='--for 0 --min-delay 0 --delay-factor 0 --addr-delay 0'
 MARK_FLAGS=$(stats mark)
 EXTRACT_FLAGS=$(stats extract)
 NEW_FLAGS=$(stats new)

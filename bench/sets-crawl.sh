@@ -41,7 +41,8 @@ names=$(sed 's/.*"dns":"\([^"]*\)".*/\1/' "$dir/web.json")
 export CRAWL=$dir/crawl SEEDS=$dir/seeds.txt
 export INIT_FLAGS=--quiet SEED_FLAGS=--quiet NEXT_FLAGS=--quiet MARK_FLAGS=--quiet EXTRACT_FLAGS=--quiet NEW_FLAGS=--quiet COMMIT_FLAGS=--quiet
 export RESOLVE_FLAGS="--quiet --server $names" UPDATE_FLAGS="--quiet --max-attempts 1"
-export FETCH_FLAGS="--quiet --sim seed=$seed,hosts=$hosts,pages=$pages --min-delay 0 --delay-factor 0 --addr-delay 0"
+export FETCH_FLAGS="--quiet --sim seed=$seed,hosts=$hosts,pages=$pages"
+export POLITENESS_FLAGS='--for 0 --min-delay 0 --delay-factor 0 --addr-delay 0'
 "$here/pipelines/stream.sh" > "$dir/log" 2>&1 || { cat "$dir/log" >&2; exit 1; }
 
 rounds=$(cd "$CRAWL/rounds" && printf '%s\n' r[0-9]* | sort -t r -k 2 -n)

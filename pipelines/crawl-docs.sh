@@ -127,7 +127,7 @@ rule() { echo "allow $3: host $1:$PORT"; }
 
 began=$(date +%s)
 SEEDS=$CRAWL/seeds.txt RESOLVE_FLAGS="--server $resolver:$DNS_PORT" \
-  FETCH_FLAGS='--allow-net 127.0.0.0/8 --min-delay 0 --delay-factor 0 --addr-delay 0' \
+  POLITENESS_FLAGS='--min-delay 0 --delay-factor 0 --addr-delay 0' FETCH_FLAGS='--allow-net 127.0.0.0/8' \
   EXTRACT_FLAGS="--filter $CRAWL/filter.txt --ignore-nofollow" "$here/stream.sh"
 ours_took=$(($(date +%s) - began))
 "${BIN}mckpt" verify "$CRAWL" > /dev/null

@@ -22,8 +22,8 @@ if [ -z "${BIN+x}" ]; then
   fi
 fi
 : "${CRAWL:=crawl}" "${SEEDS:=}" "${CONTACT:=}" "${CONFIG:=}" "${SEED:=1}" "${HOSTS:=50}" "${PAGES:=3000}"
-: "${FETCH_FLAGS:=}" "${RESOLVE_FLAGS:=}" "${UPDATE_FLAGS:=}"
-export BIN CRAWL SEEDS CONTACT CONFIG FETCH_FLAGS RESOLVE_FLAGS UPDATE_FLAGS
+: "${POLITENESS_FLAGS:=}" "${FETCH_FLAGS:=}" "${RESOLVE_FLAGS:=}" "${UPDATE_FLAGS:=}"
+export BIN CRAWL SEEDS CONTACT CONFIG POLITENESS_FLAGS FETCH_FLAGS RESOLVE_FLAGS UPDATE_FLAGS
 mcat=${BIN}mcat
 begun=0 # the number of the next round: 0 before the seeds
 if [ -e "$CRAWL/CURRENT" ]; then
@@ -85,7 +85,8 @@ if [ -z "$SEEDS" ] && { [ "$begun" = 0 ] || [ -e "$CRAWL/web.json" ]; }; then
   "${BIN}mweb" seeds --seed "$SEED" --hosts "$HOSTS" --pages "$PAGES" --port "$port" > "$CRAWL/seeds.txt"
   SEEDS=$CRAWL/seeds.txt
   RESOLVE_FLAGS="$RESOLVE_FLAGS --server $(json dns "$CRAWL/web.json")"
-  FETCH_FLAGS="$FETCH_FLAGS --allow-net 127.0.0.0/8 --min-delay 20ms --delay-factor 0 --addr-delay 0"
+  FETCH_FLAGS="$FETCH_FLAGS --allow-net 127.0.0.0/8"
+  POLITENESS_FLAGS="$POLITENESS_FLAGS --min-delay 20ms --delay-factor 0 --addr-delay 0"
   UPDATE_FLAGS="$UPDATE_FLAGS --max-attempts 1" # its errors are for good: trying again later is of no use
   echo "The embedded web: seed $SEED, $HOSTS hosts on 127.0.0.0/8, port $port."
 fi

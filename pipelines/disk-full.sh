@@ -87,7 +87,7 @@ crawl() { # DRIVER
     export BIN="$dir/bin/" CRAWL="$dir/disk/crawl" SEEDS="$dir/seeds.txt" BATCH=$((PAGES / 2)) TMPDIR="$dir/disk"
     RESOLVE_FLAGS="--server $(json dns)"
     export RESOLVE_FLAGS UPDATE_FLAGS='--max-attempts 1'
-    export FETCH_FLAGS='--allow-net 127.0.0.0/8 --min-delay 0 --delay-factor 0 --addr-delay 0'
+    export POLITENESS_FLAGS='--min-delay 0 --delay-factor 0 --addr-delay 0' FETCH_FLAGS='--allow-net 127.0.0.0/8'
     case $1 in
     stream.sh) "$here/stream.sh" ;;
     mercator.mk) make -s -f "$here/mercator.mk" ;;

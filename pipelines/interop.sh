@@ -78,7 +78,7 @@ stop() { exec 9>&-; wait $web; }
 crawl() {
   make -s -f "$here/mercator.mk" CRAWL="$1" SEEDS="$work/seeds.txt" \
     INIT_FLAGS=-q SEED_FLAGS=-q NEXT_FLAGS=-q RESOLVE_FLAGS="-q --server $dns" MARK_FLAGS=-q EXTRACT_FLAGS=-q NEW_FLAGS=-q \
-    FETCH_FLAGS='-q --dedup --warc-block-digest --allow-net 127.0.0.0/8 --min-delay 0 --delay-factor 0 --addr-delay 0' \
+    POLITENESS_FLAGS='--min-delay 0 --delay-factor 0 --addr-delay 0' FETCH_FLAGS='-q --dedup --warc-block-digest --allow-net 127.0.0.0/8' \
     UPDATE_FLAGS='-q --max-attempts 1' COMMIT_FLAGS=-q 9>&- > /dev/null
 }
 found() {

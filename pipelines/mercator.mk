@@ -28,6 +28,8 @@
 #   POLICY   order of service, for a new crawl: mfrontier policies [its frontier.policy, or priority]
 #   CHECKPOINT_INTERVAL  least time between two checkpoints that are kept
 #            [its checkpoint_interval, or 0s: keep all]
+# Delays and connections, for next and mfetch alike, so that batches suit them:
+#   POLITENESS_FLAGS [crawl.toml's], such as '--min-delay 2s --connections 64'
 # Flags for one command each, passed on as they are:
 #   INIT_FLAGS SEED_FLAGS [--strict: a bad line of SEEDS is an error] NEXT_FLAGS RESOLVE_FLAGS FETCH_FLAGS MARK_FLAGS
 #   EXTRACT_FLAGS NEW_FLAGS UPDATE_FLAGS COMMIT_FLAGS
@@ -99,7 +101,7 @@ T := --txn r$(R)
 .PHONY: round
 round:
 	@mkdir -p $(D) && e=$$($(BIN)mckpt show --epoch $(CRAWL)) && rm -f $(D)/epoch.* && : > $(D)/epoch.$$e && \
-	for name in BATCH NEXT_FLAGS MARK_FLAGS EXTRACT_FLAGS NEW_FLAGS UPDATE_FLAGS; do \
+	for name in BATCH POLITENESS_FLAGS NEXT_FLAGS MARK_FLAGS EXTRACT_FLAGS NEW_FLAGS UPDATE_FLAGS; do \
 	  eval "value=\$$$$name"; [ -z "$$value" ] || printf '%s=%s\n' "$$name" "$$value"; done > $(D)/flags && \
 	policy=$$($(BIN)mckpt show $(CRAWL) --param frontier.policy) && modules=$$($(BIN)mckpt show $(CRAWL) --setting extract.modules) && \
 	$(MAKE) -f $(THIS) $(D)/updated R=$(R) CRAWL_POLICY="$$policy" CRAWL_MODULES="$${modules:+1}"
@@ -108,13 +110,13 @@ round:
 	  awk '/^pending/ { waiting = $$2 } /^finished/ { done = $$2 } END { printf "r$(R): %d URLs finished, %d waiting\n", done, waiting }'
 
 $(D)/batch.$(Z):
-	$(Q)$(BIN)mfrontier next $(CRAWL)/frontier $(T) $(BATCH:%=-n %) $(NEXT_FLAGS) -o $@
+	$(Q)$(BIN)mfrontier next $(CRAWL)/frontier $(T) $(BATCH:%=-n %) $(POLITENESS_FLAGS) $(NEXT_FLAGS) -o $@
 
 $(D)/resolved.$(Z): $(D)/batch.$(Z)
 	$(Q)$(BIN)mresolve $(CRAWL)/dns $(T) $(RESOLVE_FLAGS) $< -o $@
 
 $(D)/fetched.$(Z): $(D)/resolved.$(Z)
-	$(Q)$(BIN)mfetch $(CRAWL)/fetch $(T) $(CONTACT:%=--contact '%') $(FETCH_FLAGS) $< -o $@
+	$(Q)$(BIN)mfetch $(CRAWL)/fetch $(T) $(CONTACT:%=--contact '%') $(POLITENESS_FLAGS) $(FETCH_FLAGS) $< -o $@
 
 $(D)/marked.$(Z): $(D)/fetched.$(Z)
 	$(Q)$(BIN)mfpset mark $(CRAWL)/content $(T) $(MARK_FLAGS) $< -o $@

@@ -44,7 +44,7 @@ modules = ["page", "tidy=text/html:$here/module-tidy.sh"]
 module_state = ["tidy"]
 EOF
 CRAWL=$work/crawl CONFIG=$work/crawl.toml SEEDS=$work/seeds.txt BATCH=15 INIT_FLAGS=-q SEED_FLAGS=-q RESOLVE_FLAGS="--server $dns" \
-  FETCH_FLAGS='--allow-net 127.0.0.0/8 --min-delay 0 --delay-factor 0 --addr-delay 0' UPDATE_FLAGS='--max-attempts 1' \
+  POLITENESS_FLAGS='--min-delay 0 --delay-factor 0 --addr-delay 0' FETCH_FLAGS='--allow-net 127.0.0.0/8' UPDATE_FLAGS='--max-attempts 1' \
   "$here/stream.sh" 9>&- > /dev/null 2> "$work/log" || { cat "$work/log" >&2; die "the crawl failed"; }
 exec 9>&-
 wait $web

@@ -123,13 +123,6 @@ endif
 WALK := $(filter walk,$(POLICY))
 OUTCOMES := $(if $(WALK),fetched,marked)
 FOUND := $(if $(WALK),links,new)
-
-# The batch is as long as it was: one outcome of role page for each of its URLs.
-# Where hosts or domains have a share (under policy opic always), dead hosts are
-# parked, or a batch has a time, URLs are passed over too, and the number asked for counts; policy revisit
-# keeps it, to know what rounds have room for.
-SHARES := $(findstring --per-,$(NEXT_FLAGS))$(findstring --for,$(NEXT_FLAGS))$(findstring --dead-after,$(UPDATE_FLAGS))$(shell grep -E '^ *(per_host|per_domain|for|dead_after)' $(CRAWL)/crawl.toml)$(filter opic revisit,$(POLICY))
-SIZE = $(if $(SHARES),$(BATCH:%=-n %),-n $$rows)
 endif
 
 .PHONY: round
@@ -140,9 +133,8 @@ round: $(D)/$(FOUND).same
 $(D)/batch.same:
 	@for f in $(OUTCOMES) links; do [ -e $(FROM)/$$f.$(Z) ] || { echo "replay.mk: round $(R): no $(FROM)/$$f.$(Z)" >&2; exit 1; }; done
 	@mkdir -p $(D)
-	roles=$$($(BIN)mcat --format tsv --columns role $(FROM)/$(OUTCOMES).$(Z)) && rows=$$(echo "$$roles" | awk '/^page/ { n++ } END { print n + 0 }') && \
 	trailer=$$($(BIN)mcat --trailer $(FROM)/$(OUTCOMES).$(Z)) && now=$$(echo "$$trailer" | sed -n 's/.*"now":"\([^"]*\)".*/\1/p') && \
-	$(BIN)mfrontier next $Q $(REPLAY)/frontier $(T) $(SIZE) --now "$$now" $(NEXT_FLAGS) -o $(D)/batch.$(Z)
+	$(BIN)mfrontier next $Q $(REPLAY)/frontier $(T) $(BATCH:%=-n %) --now "$$now" $(POLITENESS_FLAGS) $(NEXT_FLAGS) -o $(D)/batch.$(Z)
 	$(call same,batch,mfrontier next)
 	@touch $@
 

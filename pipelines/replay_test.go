@@ -62,8 +62,8 @@ func TestReplay(t *testing.T) {
 		}
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
-			fetch := "FETCH_FLAGS=--connections 8 --allow-net 127.0.0.0/8 --min-delay 0 --delay-factor 0 --addr-delay 0"
-			c := newCrawl(t, w, "BATCH=40", "UPDATE_FLAGS=--max-attempts 2 --retry-delay 0s", fetch+" --max-bytes 100K")
+			fetch := "FETCH_FLAGS=--connections 8 --allow-net 127.0.0.0/8"
+			c := newCrawl(t, w, "BATCH=40", "UPDATE_FLAGS=--max-attempts 2 --retry-delay 0s", "POLITENESS_FLAGS=--min-delay 0 --delay-factor 0 --addr-delay 0", fetch+" --max-bytes 100K")
 			c.finish(t, driver, "ROUNDS=2")
 
 			// Round 3 dies in mfetch, is taken up, dies in murlset, is abandoned.

@@ -23,7 +23,7 @@ RANDOM=$SEED
 connections=64
 in_flight=$((connections + 64)) # and what had ended but was not in the archive yet
 export UPDATE_FLAGS='--max-attempts 1' BATCH=$((PAGES / 6))
-export FETCH_FLAGS="--connections $connections --allow-net 127.0.0.0/8 --min-delay 5ms --delay-factor 0 --addr-delay 0 --timeout 2s"
+export POLITENESS_FLAGS="--connections $connections --min-delay 5ms --delay-factor 0 --addr-delay 0" FETCH_FLAGS='--allow-net 127.0.0.0/8 --timeout 2s'
 
 dir=$(mktemp -d)
 web='' driver='' sessions='' webs=0
@@ -112,7 +112,7 @@ while [ $webs = 0 ] || [ $SECONDS -lt $((end - 30)) ]; do
 
   set -- "$CRAWL"/rounds/r*/marked.arrows.zst
   "${BIN}mcat" --format tsv --columns role,url,outcome,status "$@" |
-    awk -F '\t' -v OFS='\t' '$1 == "page" { print $2, $3, $4 }' | LC_ALL=C sort > "$dir/found.tsv"
+    awk -F '\t' -v OFS='\t' '$1 == "page" && $3 != "deferred" { print $2, $3, $4 }' | LC_ALL=C sort > "$dir/found.tsv"
   cmp -s "$dir/oracle.tsv" "$dir/found.tsv" || wrong "the crawl differs from the oracle (< oracle, > crawl):
 $(diff "$dir/oracle.tsv" "$dir/found.tsv" | head -20)"
   again=$(awk -F '\t' '$5 != "\"/robots.txt\"" && $6 != 0 && n[$4 $5]++ { again++ } END { print again + 0 }' "$dir/requests.tsv")

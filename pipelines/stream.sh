@@ -14,12 +14,12 @@
 #
 # Variables as in mercator.mk, some of which win over the crawl folder's
 # crawl.toml: CRAWL SEEDS CONFIG CONTACT ROUNDS BATCH POLICY BIN
-# CHECKPOINT_INTERVAL, and the same *_FLAGS.
+# CHECKPOINT_INTERVAL, POLITENESS_FLAGS and the other *_FLAGS.
 set -u
 : "${CRAWL:=crawl}" "${SEEDS:=}" "${CONFIG:=}" "${CONTACT:=}" "${ROUNDS:=}" "${BATCH:=}" "${POLICY:=}" "${BIN:=}"
 export BIN
 : "${CHECKPOINT_INTERVAL:=}"
-: "${INIT_FLAGS:=}" "${SEED_FLAGS=--strict}" "${NEXT_FLAGS:=}" "${RESOLVE_FLAGS:=}" "${FETCH_FLAGS:=}" "${MARK_FLAGS:=}"
+: "${POLITENESS_FLAGS:=}" "${INIT_FLAGS:=}" "${SEED_FLAGS=--strict}" "${NEXT_FLAGS:=}" "${RESOLVE_FLAGS:=}" "${FETCH_FLAGS:=}" "${MARK_FLAGS:=}"
 : "${EXTRACT_FLAGS:=}" "${NEW_FLAGS:=}" "${UPDATE_FLAGS:=}" "${COMMIT_FLAGS:=}"
 
 # A command that was killed says nothing itself.
@@ -41,9 +41,9 @@ seed() {
 # shellcheck disable=SC2086
 contact() {
   r=$1; shift
-  "${BIN}mfrontier" next "$CRAWL/frontier" --txn "$r" ${BATCH:+-n "$BATCH"} $NEXT_FLAGS |
+  "${BIN}mfrontier" next "$CRAWL/frontier" --txn "$r" ${BATCH:+-n "$BATCH"} $POLITENESS_FLAGS $NEXT_FLAGS |
     "${BIN}mresolve" "$CRAWL/dns" --txn "$r" $RESOLVE_FLAGS |
-    "${BIN}mfetch" "$CRAWL/fetch" --txn "$r" ${CONTACT:+--contact "$CONTACT"} $FETCH_FLAGS "$@"
+    "${BIN}mfetch" "$CRAWL/fetch" --txn "$r" ${CONTACT:+--contact "$CONTACT"} $POLITENESS_FLAGS $FETCH_FLAGS "$@"
 }
 
 # shellcheck disable=SC2086
@@ -55,7 +55,7 @@ links() {
 round() {
   d=$CRAWL/rounds/$1
   mkdir -p "$d" && epoch=$(show --epoch) && rm -f "$d"/epoch.* && : > "$d/epoch.$epoch" || return
-  for name in BATCH NEXT_FLAGS MARK_FLAGS EXTRACT_FLAGS NEW_FLAGS UPDATE_FLAGS; do # for replay.mk
+  for name in BATCH POLITENESS_FLAGS NEXT_FLAGS MARK_FLAGS EXTRACT_FLAGS NEW_FLAGS UPDATE_FLAGS; do # for replay.mk
     eval "value=\$$name"
     [ -z "$value" ] || printf '%s=%s\n' "$name" "$value"
   done > "$d/flags" || return

@@ -61,7 +61,7 @@ type fetchCmd struct {
 	Timeout     time.Duration `default:"1m" help:"Of one contact, from connecting to the last byte."`
 	MaxBody     cli.Size      `default:"10M" help:"Bytes kept of a body, and decoded of it, but beyond the first MiB no more than 256 times its size; the rest is cut off, and the record and the ledger say so."`
 	LongestWait time.Duration `default:"24h" help:"Longest wait that a server is granted by Crawl-delay or Retry-After: URLs of one that asks for more come out as parked."`
-	For         time.Duration `default:"0s" help:"Time of a round, as mfrontier next --for; 0s: any. The rest of the batch comes out as deferred after half as long again, and before that when only slow hosts are left, so that they keep nobody waiting."`
+	For         time.Duration `default:"0s" help:"Time of a round, as mfrontier next --for; 0s: any. In a crawl folder 30s, unless crawl.toml says otherwise (round_time). The rest of the batch comes out as deferred after half as long again, and before that when only slow hosts are left, so that they keep nobody waiting."`
 	Deadline    time.Duration `help:"Stop contacting after this long; the rest of the batch comes out as deferred. Default: one and a half times --for."`
 	MaxBytes    cli.Size      `default:"0" help:"Stop contacting after so many bytes received; the rest comes out as deferred."`
 	Deny        string        `placeholder:"FILE" help:"Hosts, with all below them, and beginnings of URLs never to be contacted, one a line. Read again when it changes; then contacts under way end as ever, and no other is made."`

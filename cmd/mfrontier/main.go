@@ -244,10 +244,10 @@ func urls(std *cli.Std, files []string, text, strict bool, flags cli.RewriteFlag
 
 // batchFlags say what a batch is.
 type batchFlags struct {
-	Number    *int          `short:"n" help:"URLs in the batch, at most (default: 10000; with --for any number)."`
+	Number    *int          `short:"n" help:"URLs in the batch, at most (default: 10000)."`
 	PerHost   int           `placeholder:"N" help:"URLs of one host, at most; 0: any number."`
 	PerDomain int           `placeholder:"N" help:"URLs of one registered domain (example.co.uk), at most; 0: any number. At most --number URLs of hosts and domains that have their share are passed over, so the batch may be smaller."`
-	For       time.Duration `help:"As many URLs as can be fetched in this time, of each host and of all, with the delays and connections below and the speeds that hosts had before; no more than --number, if that is given too."`
+	For       time.Duration `help:"As many URLs as can be fetched in this time, of each host and of all, with the delays and connections below and the speeds that hosts had before, but no more than --number; 0s: any time. In a crawl folder 30s, unless crawl.toml says otherwise (round_time)."`
 
 	MinDelay    time.Duration `default:"1s" help:"As mfetch --min-delay."`
 	DelayFactor float64       `default:"10" help:"As mfetch --delay-factor."`
@@ -261,19 +261,17 @@ func (f *batchFlags) politeness() frontier.Politeness {
 	return frontier.Politeness{MinDelay: f.MinDelay, DelayFactor: f.DelayFactor, MaxDelay: f.MaxDelay, AddrDelay: f.AddrDelay, Connections: f.Connections, Duration: f.Duration}
 }
 
-// defaultNumber is the size of a batch for which neither number nor time is given.
+// defaultNumber is the size of a batch for which no number is given.
 const defaultNumber = 10_000
 
 // options are the flags as they are meant; those that make no batch are fault.Usage.
 func (f *batchFlags) options(txn string) (frontier.NextOptions, error) {
-	n := 0
-	switch {
-	case f.Number != nil && *f.Number < 1:
-		return frontier.NextOptions{}, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a batch of %d URLs", *f.Number), Want: "at least 1"}
-	case f.Number != nil:
+	n := defaultNumber
+	if f.Number != nil {
 		n = *f.Number
-	case f.For == 0:
-		n = defaultNumber
+	}
+	if n < 1 {
+		return frontier.NextOptions{}, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a batch of %d URLs", n), Want: "at least 1"}
 	}
 	o := frontier.NextOptions{N: n, PerHost: f.PerHost, PerDomain: f.PerDomain, For: f.For, Politeness: f.politeness(), Txn: txn}
 	if err := o.Politeness.Check(); err != nil {
@@ -298,7 +296,7 @@ started, which is that of the policy: hosts in turn, as a rule, so that no host 
 others wait; within a host first in, first out. URLs that were tried before and are due are served
 with the rest.
 
-A batch has a number of URLs (-n), or what can be fetched in a time (--for): a slow host then gives
+A batch has at most a number of URLs (-n), and no more than can be fetched in a time (--for): a slow host then gives
 few URLs and a fast one many, and hosts with much to do begin first, so that all are done at about
 the same moment. Each host gets what it can do in four fifths of the time: some contacts will take
 longer than before. Hosts that were never contacted are taken to need --duration. Each host is taken to have

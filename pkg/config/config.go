@@ -4,7 +4,8 @@
 // Every setting is the default of one flag of one or more commands; a flag on
 // the command line wins. The tag flag lists them as "command --flag". Settings
 // without that tag are read by pipelines ("mckpt show --setting"). The tag path
-// marks names of files, which are relative to the folder of crawl.toml.
+// marks names of files, which are relative to the folder of crawl.toml. The tag crawl
+// is the default in a crawl folder, where it is not that of the flags.
 //
 // # Invariants
 //
@@ -39,7 +40,7 @@ import (
 type File struct {
 	Seeds              []string `toml:"seeds" path:"yes" doc:"files with one seed URL a line, where SEEDS= names none" like:"[\"seeds.txt\"]"`
 	Batch              int      `toml:"batch" flag:"mfrontier next --number, mfrontier plan --number" doc:"URLs a round, at most" like:"10000"`
-	RoundTime          string   `toml:"round_time" flag:"mfrontier next --for, mfrontier plan --for, mfetch --for" doc:"time that a round is to take: of each host what it can do in that time, at most batch in all; 0s: any" like:"\"30s\""`
+	RoundTime          string   `toml:"round_time" crawl:"30s" flag:"mfrontier next --for, mfrontier plan --for, mfetch --for" doc:"time that a round is to take: of each host what it can do in that time, at most batch in all; 30s where it is not set, 0s: any" like:"\"30s\""`
 	Rounds             int      `toml:"rounds" doc:"stop after this round, where ROUNDS= names none; 0: when the frontier is empty" like:"0"`
 	CheckpointInterval string   `toml:"checkpoint_interval" flag:"mckpt commit --interval" doc:"least time between two checkpoints that are kept; 0s: keep that of every round" like:"\"1h\""`
 	Schemes            []string `toml:"schemes" flag:"mfetch --scheme, mextract --scheme, mfrontier add --scheme, murlset new --scheme, murlset add --scheme, murlset test --scheme, murlset build --scheme, murlset key --scheme, mcat --scheme, mresolve canon --scheme" doc:"schemes whose URLs are crawled, others with their default ports" like:"[\"http\", \"https\", \"ftp\", \"gopher\"]"`
@@ -161,6 +162,7 @@ type Key struct {
 	Targets []Target
 	Path    bool   // the value is a file's name, or several
 	Word    string // a value that is no file's name although Path is set; "" if there is none
+	Crawl   string // what Lookup gives in a crawl folder whose crawl.toml does not set it; "": nothing
 }
 
 // Keys lists all settings, in the order of File.
@@ -177,7 +179,7 @@ func keysOf(t reflect.Type, prefix string) (keys []Key) {
 			keys = append(keys, keysOf(f.Type, name+".")...)
 			continue
 		}
-		k := Key{Name: name, Doc: f.Tag.Get("doc"), Like: f.Tag.Get("like"), Path: f.Tag.Get("path") != "", Word: f.Tag.Get("word")}
+		k := Key{Name: name, Doc: f.Tag.Get("doc"), Like: f.Tag.Get("like"), Path: f.Tag.Get("path") != "", Word: f.Tag.Get("word"), Crawl: f.Tag.Get("crawl")}
 		for _, s := range strings.Split(f.Tag.Get("flag"), ", ") {
 			switch w := strings.Fields(s); len(w) {
 			case 2:
@@ -379,8 +381,8 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// Lookup returns the value that the file sets for a command's flag; found is
-// false where it sets none. Values are strings, int64, float64, bool or []any.
+// Lookup returns the value that the file sets for a command's flag, or that a crawl
+// folder has without; found is false where there is none. Values are strings, int64, float64, bool or []any.
 // File names are relative to the folder of crawl.toml.
 func (c *Config) Lookup(command, verb, flag string) (value any, found bool) {
 	for _, k := range allKeys() {
@@ -388,10 +390,18 @@ func (c *Config) Lookup(command, verb, flag string) (value any, found bool) {
 			if t.Command != command || t.Flag != flag || t.Verb != "" && t.Verb != verb {
 				continue
 			}
-			return c.value(k)
+			if value, found = c.value(k); !found && k.Crawl != "" && c.ofCrawl() {
+				return k.Crawl, true
+			}
+			return value, found
 		}
 	}
 	return nil, false
+}
+
+// ofCrawl reports whether the file is a crawl folder's.
+func (c *Config) ofCrawl() bool {
+	return filepath.Base(c.Path) == Name && isFile(filepath.Join(filepath.Dir(c.Path), "CURRENT"))
 }
 
 // value is a setting as the file has it, names of files made relative to the

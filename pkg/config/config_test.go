@@ -82,6 +82,37 @@ func TestFindNeedsACrawlFolder(t *testing.T) {
 	}
 }
 
+// A crawl folder's rounds have a time, also where crawl.toml sets none; nothing else has.
+func TestRoundTime(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name, text string) any {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		c, err := Load(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, _ := c.Lookup("mfetch", "fetch", "for")
+		return v
+	}
+	if v := at(Name, ""); v != nil {
+		t.Errorf("%v without a crawl", v)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "CURRENT"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if v := at(Name, ""); v != "30s" {
+		t.Errorf("%v, want 30s", v)
+	}
+	if v := at(Name, `round_time = "0s"`); v != "0s" {
+		t.Errorf("%v, want 0s", v)
+	}
+	if v := at("other.toml", ""); v != nil {
+		t.Errorf("%v by --config", v)
+	}
+}
+
 func TestEveryKeyIsDescribed(t *testing.T) {
 	for _, k := range Keys() {
 		if k.Doc == "" {
