@@ -96,8 +96,20 @@ func (r *runner) breakOff(h *host, w *worker) turn {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t := turn{made: true, end: r.now()}
-	t.required = putOffUntil(t.end, max(h.patience(), t.end-w.began)) - t.end
+	t.required = min(putOffUntil(t.end, max(h.patience(), t.end-w.began))-t.end, r.s.longest) // else it would count as parked
 	h.hung = min(h.hung+1, hungMax)
 	h.deferred = brokenOff
 	return t
+}
+
+// putOffWith puts off a host whose robots.txt is at another that was put off.
+func (r *runner) putOffWith(h, other *host, why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if h.deferred == "" {
+		h.deferred = why
+	}
+	if now := r.now(); h.at == idle && h.next < other.next {
+		h.next, h.required = other.next, max(h.required, other.next-now)
+	}
 }

@@ -38,6 +38,8 @@ func (w *chained) Fetch(ctx context.Context, req *fetch.Request) *fetch.Reply {
 	switch {
 	case strings.HasPrefix(req.Host, "hang") && strings.Contains(req.URL, w.hang):
 		wait = limit
+	case strings.HasPrefix(req.Host, "moved") && robots:
+		raw = "HTTP/1.1 301 Moved\r\nLocation: http://hang0.test/robots.txt\r\nContent-Length: 0\r\n\r\n"
 	case strings.HasPrefix(req.Host, "slow") && robots:
 		raw = text(w.robot)
 	case strings.HasPrefix(req.Host, "slow"):
@@ -195,6 +197,42 @@ func TestAHangingHostMeetsItsTimeout(t *testing.T) {
 		}
 		if allowed := 300 * 1020 * time.Millisecond; float64(allowed) < 0.94*float64(took) {
 			t.Errorf("300 pages took %v, politeness allows %v", took, allowed)
+		}
+	})
+}
+
+// TestWhoWasPutOffIsNotParked: the host did not ask for the time that it is put off, which the
+// longest wait bounds, too.
+func TestWhoWasPutOffIsNotParked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opt := polite(t, &chained{at: map[string][]time.Time{}})
+		opt.LongestWait = 30 * time.Second
+		others := hostPages("hang", 1, 3)
+		_, last := crawlChain(t, opt, 60, others)
+		for _, u := range others {
+			if row := last[u.URL]; row.Outcome != record.OutcomeDeferred || row.RetryAfter.Go().Sub(time.Now()) > 30*time.Second {
+				t.Errorf("%s is %s until %v: %s", row.URL, row.Outcome, row.RetryAfter.Go(), row.Error)
+			}
+		}
+	})
+}
+
+// TestRobotsOfAHostThatWasPutOff: where robots.txt is at a host that was put off, its pages wait as
+// long, at no cost.
+func TestRobotsOfAHostThatWasPutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &chained{at: map[string][]time.Time{}}
+		opt := polite(t, w)
+		opt.Resolver = several{"127.0.0.7"}
+		others := hostPages("moved", 1, 3)
+		_, last := crawlChain(t, opt, 500, others)
+		for _, u := range others {
+			if row := last[u.URL]; row.Outcome != record.OutcomeDeferred {
+				t.Errorf("%s is %s: %s", row.URL, row.Outcome, row.Error)
+			}
+		}
+		if n := len(w.at["hang0.test"]); n < 2 || n > 5 {
+			t.Errorf("%d contacts with the host that hangs, want some, less and less often", n)
 		}
 	})
 }

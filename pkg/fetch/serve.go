@@ -215,6 +215,9 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 	case rest.host && localfault.Is(rest.why):
 		r.leave(e.from, rest.why)
 		return conclude(unknown, "")
+	case rest.host && h.hung > 0 && !rest.parked && rest.why != hostFailed:
+		r.putOffWith(e.from, h, rest.why)
+		return conclude(unknown, "")
 	case rest.host && rest.why != "":
 		return conclude(unreachable, rest.why)
 	case rest.why != "":
