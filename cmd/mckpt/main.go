@@ -456,7 +456,8 @@ type verifyCmd struct {
 func (*verifyCmd) Help() string {
 	return `Reads everything that a checkpoint or the present state needs and checks it: manifests,
 each file's length and checksum, the books of each round from stage to stage, and the
-files kept under CRAWL/rounds. Each problem is a line that names the file and the place.
+files kept under CRAWL/rounds. Last it looks for URLs of the frontier that the set of URLs has
+not, and which would be fetched twice (about 1 s per million). Each problem is a line that names the file and the place.
 It needs no lock. Exit 0: all is well; 6: there are problems. formats/store/VERIFY.md has a
 table of what it notices.
 
@@ -478,12 +479,22 @@ func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
+	hint := fmt.Sprintf("a stage that is not ours leaves a gap in the books unless mcat --stage names it; if a file is damaged, %q goes back to a checkpoint without it", "mckpt restore "+c.Crawl+" N")
 	for _, check := range []func() error{
 		func() error { _, err := config.Load(filepath.Join(c.Crawl, config.Name)); return err },
 		func() error { return checkFetch(c.Crawl) },
+		func() error { return checkSeen(ctx, c.Crawl, len(v.Problems) > 0) },
 	} {
-		if err := check(); err != nil && !slices.Contains(v.Problems, err.Error()) {
+		if err := check(); ctx.Err() != nil {
+			return ctx.Err()
+		} else if err != nil && !slices.Contains(v.Problems, err.Error()) {
 			v.Problems = append(v.Problems, err.Error())
+			var own *fault.Error
+			if errors.As(err, &own) && own.Hint != "" && len(v.Problems) == 1 {
+				hint = own.Hint
+			} else if own != nil && own.Hint != "" {
+				hint += "; " + own.Hint
+			}
 		}
 	}
 	std.Stat("verified", v)
@@ -498,7 +509,7 @@ func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	if n := len(v.Problems); n > 0 {
 		return &fault.Error{Class: fault.No, File: c.Crawl, Found: fmt.Sprintf("problems: %d", n),
-			Hint: fmt.Sprintf("a stage that is not ours leaves a gap in the books unless mcat --stage names it; if a file is damaged, %q goes back to a checkpoint without it", "mckpt restore "+c.Crawl+" N")}
+			Hint: hint}
 	}
 	std.Warn("%s, %s of %s, %s, %s: all is well", cli.Count(v.Checkpoints, "checkpoint"), cli.Count(v.Files, "file"), cli.Count(v.Bytes, "byte"), cli.Count(v.Books, "book"), cli.Count(v.RecordFiles, "record file"))
 	return nil

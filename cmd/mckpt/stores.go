@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/canon"
 	"mercator/pkg/cli"
@@ -209,3 +211,38 @@ func checkFetch(crawl string) error {
 	}
 	return fetch.CheckStore(st)
 }
+
+// checkSeen tells of URLs that the frontier has and the set of URLs has not: what passed the set by is
+// fetched again when a page links to it. A walk has no such test. Damage is not told where other problems are:
+// store.Verify has told it.
+func checkSeen(ctx context.Context, crawl string, others bool) error {
+	var opt store.Options
+	f, err := frontier.Open(filepath.Join(crawl, frontier.Kind), opt)
+	var set *store.Store
+	var m *store.Manifest
+	if err == nil {
+		m, err = f.Store().Current()
+	}
+	if err == nil {
+		set, err = store.Open(filepath.Join(crawl, urlset.Kind), urlset.Kind, urlset.Version, opt)
+	}
+	if errors.Is(err, fault.Usage) || err == nil && m.Params["policy"] == "walk" {
+		return nil // a crawl of one's own without the set
+	}
+	var n uint64
+	var example string
+	if err == nil {
+		n, example, err = urlset.Unseen(set, sortMemory, func(fn func(*record.URL) error) error { return f.EachURL(ctx, fn) })
+	}
+	if err != nil && others && ctx.Err() == nil {
+		return nil
+	}
+	if err != nil || n == 0 {
+		return err
+	}
+	return &fault.Error{File: f.Store().Dir(), Found: fmt.Sprintf("%s not in the set of URLs, such as %s", cli.Count(n, "URL"), example),
+		Hint: fmt.Sprintf("%q adds them", fmt.Sprintf("mfrontier export %s | murlset add %s", f.Store().Dir(), set.Dir()))}
+}
+
+// sortMemory is for the checksums of the frontier's URLs; what does not fit is sorted in temporary files.
+const sortMemory = 8 << 20

@@ -1,6 +1,8 @@
 package urlset
 
 import (
+	"strings"
+
 	"mercator/formats/store"
 	"mercator/pkg/canon"
 	"mercator/pkg/fault"
@@ -26,6 +28,16 @@ func CheckRules(st *store.Store, m *store.Manifest, o canon.Options) error {
 		}
 	}
 	return nil
+}
+
+// rulesOf are the key rules by which the URLs of the set were made.
+func rulesOf(st *store.Store, m *store.Manifest) (form canon.Options, err error) {
+	if was := m.State[keyRules]; was != "" {
+		if form.KeyRules, err = canon.ParseRules(strings.Split(was, ",")); err != nil {
+			return form, &fault.Error{Class: fault.Corrupt, File: st.Dir(), Place: keyRules, Err: err}
+		}
+	}
+	return form, nil
 }
 
 func orNone(rules string) string {
