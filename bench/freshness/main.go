@@ -281,7 +281,7 @@ func run(f *frontier.Frontier, verb, txn string, now record.Time, in []record.UR
 
 // next takes a batch; nil if nothing is due.
 func next(f *frontier.Frontier, txn string, now record.Time, n int) (batch []record.URL, err error) {
-	due, empty, err := f.Due()
+	due, empty, err := f.Due(now)
 	if err != nil || due > now {
 		return nil, err
 	}

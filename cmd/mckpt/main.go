@@ -146,8 +146,8 @@ type commitCmd struct {
 // Help is printed by mckpt commit --help.
 func (*commitCmd) Help() string {
 	return `Binds the present generation of every store together as the next checkpoint, and closes
-the round NAME. It refuses, and says which store, unless the frontier committed "update"
-or "add" of that name and every store in its ledger committed the round: then run the
+the round NAME. It refuses, and says which store, unless the frontier committed "update",
+"add" or "release" of that name and every store in its ledger committed the round: then run the
 round's pipe again, which repeats what was committed and does the rest. Committing a
 closed round again changes nothing and ends 0.
 

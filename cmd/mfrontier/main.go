@@ -39,6 +39,7 @@ type grammar struct {
 	Next     nextCmd     `cmd:"" help:"Take the next batch."`
 	Update   updateCmd   `cmd:"" help:"End the batch with its outcomes, and put new URLs in."`
 	Plan     planCmd     `cmd:"" help:"Predict how long a batch will take."`
+	Release  releaseCmd  `cmd:"" help:"Put parked URLs back."`
 	Stat     statCmd     `cmd:"" help:"Show what the frontier holds."`
 	Hosts    hostsCmd    `cmd:"" help:"Show one host's whole state."`
 	Policies policiesCmd `cmd:"" help:"List the policies."`
@@ -88,7 +89,7 @@ Last-Modified. Before the time to which a reply said that it stays (fresh_until 
 visited, as far as it was ever seen to stay half as long, and not any more once it had changed before.
 A URL is finished, as under other policies, when its first visit finds no page; later, when
 --gone-after visits in a row find none (404, 410, other errors, no attempts left, robots.txt), each twice
-as long after the last; and at once when its scheme, port or address is refused.
+as long after the last; and at once when its port is refused.
 
   mfrontier create crawl/frontier
   mfrontier create crawl/frontier --policy priority --queues 5 --bias 3
@@ -303,8 +304,8 @@ longer than before. Hosts that were never contacted are taken to need --duration
 its address alone, since addresses are not known before mresolve: fifty hosts on one address take some five
 times as long. Plan what mresolve made of the batch, and take one of fewer URLs of these hosts (--per-host).
 
-If nothing is due, it waits for the earliest due time. An empty batch means an empty
-frontier: the crawl is done, and the round can be closed like any other.
+If nothing is due, it waits for the earliest due time. An empty batch means that no URL is left, but for
+parked ones ("mfrontier release"): the crawl is done, and the round can be closed like any other.
 
 The same --txn again gives the same batch again, also where the flags say otherwise now: that is told. A batch
 with other flags needs another name, once this round is closed or given up ("mckpt abandon").
@@ -346,7 +347,12 @@ const sayWait = 5 * time.Second
 // when is the round's time, waited for if need be; 0 for a round whose output is
 // kept and has its own.
 func (c *nextCmd) when(ctx context.Context, std *cli.Std, f *frontier.Frontier, o frontier.NextOptions) (record.Time, error) {
-	empty, err := f.Empty()
+	clock := std.Now()
+	if c.Now != nil {
+		clock = *c.Now
+	}
+	now := record.Time(clock.UnixMicro())
+	empty, err := f.Empty(now)
 	if err != nil {
 		return 0, err
 	}
@@ -361,12 +367,15 @@ func (c *nextCmd) when(ctx context.Context, std *cli.Std, f *frontier.Frontier, 
 	}
 	if empty {
 		std.Warn("%s is empty: the crawl is done", c.Store)
+		if err := warnParked(std, f, c.Store); err != nil {
+			return 0, err
+		}
 	}
-	clock := std.Now()
-	if c.Now != nil {
-		clock = *c.Now
+	if due, err := f.Jumped(now); err != nil {
+		return 0, err
+	} else if due > 0 {
+		std.Warn("%s: the clock jumped: a URL is due at %s, which is later than any delay of this crawl: such URLs are not waited for", c.Store, due.Go().Format(time.RFC3339))
 	}
-	now := record.Time(clock.UnixMicro())
 	return f.Wait(ctx, now, func(ctx context.Context, due record.Time) error {
 		if c.NoWait {
 			return &fault.Error{Class: fault.No, File: c.Store, Found: "no URL is due before " + due.Go().Format(time.RFC3339)}
@@ -446,9 +455,10 @@ type updateCmd struct {
 	MaxAttempts   int           `default:"3" help:"Fetches of one URL before it is given up, 1 to 255."`
 	RetryDelay    time.Duration `default:"1m" help:"Wait after a first failure that may pass; doubles with each further one."`
 	MaxRetryDelay time.Duration `default:"24h" help:"Longest wait of our own making; a server's Retry-After may ask for more."`
-	DeadAfter     int           `placeholder:"N" help:"Contacts with a host that fail, one after the other, until it is taken to be dead and parked; 0: never."`
-	DeadDelay     time.Duration `default:"1h" help:"How long a dead host is parked; doubles each time that it is found dead again."`
-	MaxDeadDelay  time.Duration `default:"168h" help:"Longest time for which a dead host is parked."`
+	LongestWait   time.Duration `default:"24h" help:"As mfetch --longest-wait: a URL whose server asks for more (Retry-After) is parked."`
+	DeadAfter     int           `placeholder:"N" help:"Contacts with a host that fail, one after the other, until it is taken to be dead and left alone; 0: never."`
+	DeadDelay     time.Duration `default:"1h" help:"How long a dead host is left alone; doubles each time that it is found dead again."`
+	MaxDeadDelay  time.Duration `default:"168h" help:"Longest time for which a dead host is left alone."`
 	newFlags
 	DomainBudget uint64   `placeholder:"N" help:"New URLs of one registered domain (example.co.uk) that a round lets into the queues; others are held for later rounds. Needs --links. 0: any number."`
 	DomainGrowth *float64 `placeholder:"N" help:"By how much --domain-budget is larger for each other domain that links to it (default 1); 256 of these count at the most."`
@@ -459,11 +469,12 @@ type updateCmd struct {
 func (*updateCmd) Help() string {
 	return `Reads the new URLs to their end, then the outcomes, and makes one change of both. Failures
 that may pass (no connection, timeout, DNS server failure, robots.txt not to be had, status
-429 and 5xx) are queued again; deferred URLs go back to their old places; all others are
-finished. Outcomes that are not exactly those of the batch in flight are refused. The same --txn again
+429 and 5xx) are queued again; deferred URLs go back to their old places. URLs
+that a setting refused (address-refused, denied, scheme-unsupported without a module) are parked until "mfrontier
+release"; those of servers that ask for more than --longest-wait, until that time. All others are finished. Outcomes that are not exactly those of the batch in flight are refused. The same --txn again
 changes nothing, also where the flags say otherwise now: that is told.
 
-With --dead-after N, a host with N failed contacts in a row is parked (a contact is a row with addr and fetch_time): batches have no URLs of it, as
+With --dead-after N, a host with N failed contacts in a row is left alone for a time (a contact is a row with addr and fetch_time): batches have no URLs of it, as
 long as there are others. Then it gets another chance: those of its URLs that batches have met
 meanwhile come back in their order, but side by side with those that still had to come.
 
@@ -504,7 +515,7 @@ func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	o := frontier.UpdateOptions{
 		Txn:     c.Txn,
-		Retries: frontier.Retries{MaxAttempts: c.MaxAttempts, Delay: c.RetryDelay, MaxDelay: c.MaxRetryDelay},
+		Retries: frontier.Retries{MaxAttempts: c.MaxAttempts, Delay: c.RetryDelay, MaxDelay: c.MaxRetryDelay, LongestWait: c.LongestWait},
 		Dead:    frontier.Dead{After: c.DeadAfter, Delay: c.DeadDelay, MaxDelay: c.MaxDeadDelay},
 		Limits:  c.limits(),
 
@@ -580,6 +591,57 @@ func change[In record.Row](ctx context.Context, std *cli.Std, spec stage.Spec, c
 		return err
 	}
 	return cli.RunStage(ctx, std, spec, counting(std, in, what), nil, body)
+}
+
+type releaseCmd struct {
+	Store   string `arg:"" help:"The frontier."`
+	Outcome string `placeholder:"NAME" help:"Only URLs parked as address-refused, denied, scheme-unsupported or parked."`
+	Host    string `help:"Only URLs of this host, with :PORT where it is not the scheme's default."`
+	cli.TxnFlags
+}
+
+// Help is printed by mfrontier release --help.
+func (*releaseCmd) Help() string {
+	return `Makes parked URLs due at once: the next batches have them. A URL is parked where it was not fetched because
+
+  address-refused, denied, scheme-unsupported   a setting refused it: change that first (--allow-net, --deny, --scheme)
+  parked                                        its server asks for a longer wait than --longest-wait; when that
+                                                time has come, a crawl that is run again fetches it without this
+
+A crawl does not wait for parked URLs: it ends without them, and tells how many there are, as "stat" does.
+Those that are refused again are parked again. Repeating a committed --txn changes nothing.
+
+  mfrontier release crawl/frontier
+  mfrontier release crawl/frontier --outcome parked --host example.org
+  mfrontier release crawl/frontier --txn again && mckpt commit crawl --txn again`
+}
+
+func (c *releaseCmd) Run(ctx context.Context, std *cli.Std) error {
+	o := frontier.ReleaseOptions{Txn: c.Txn, Outcome: c.Outcome}
+	if c.Host != "" {
+		o.Host = hostOf(c.Host)
+	}
+	if err := o.Check(); err != nil {
+		return err
+	}
+	f, err := open(std, c.Store, c.TxnFlags)
+	if err != nil {
+		return err
+	}
+	done, err := repeated(std, f, "release", c.Txn, o)
+	if err != nil {
+		return err
+	}
+	var n uint64
+	spec := stage.Spec{Name: "mfrontier release", Verb: "release", Store: f.Store(), Txn: c.Txn, Now: record.TimeOf(std.Now()), NoOutput: true}
+	err = cli.RunStage(ctx, std, spec, nil, nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) (err error) {
+		n, err = f.Release(ctx, b, o)
+		return err
+	})
+	if err == nil && !done {
+		_, err = fmt.Fprintf(std.Out, "%s put back\n", cli.Count(n, "URL"))
+	}
+	return err
 }
 
 type policiesCmd struct{}

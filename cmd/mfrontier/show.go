@@ -39,7 +39,7 @@ func printPolicies(w io.Writer) error {
 type statCmd struct {
 	Store  string `arg:"" help:"The frontier."`
 	JSON   bool   `name:"json" help:"Print JSON."`
-	Empty  bool   `help:"Print nothing; exit with 0 if no URL waits and none is in flight, else with 6; with 1 if all are finished and none of them was fetched."`
+	Empty  bool   `help:"Print nothing; exit with 0 if no URL is left but parked ones, which are told, else with 6; with 1 if none was ever fetched."`
 	Top    int    `default:"0" help:"Also name the hosts with the most URLs left (reads the host table)."`
 	Detail bool   `help:"Also count URLs by depth and by due time (reads all URLs)."`
 }
@@ -59,6 +59,7 @@ did not wait any more, as a measure of their importance; the rest is of those th
 
 "given up" are URLs that were finished because all their attempts had failed ("dead" in JSON).
 "retried" is how often URLs were queued again after a failure, "deferred" without one.
+"parked" are pending URLs that no crawl waits for, by outcome: see "mfrontier release".
 Of policy revisit front queue 0 holds new URLs, and front queue 1 pages whose next visit is due.
 "rewritten" is how many waiting URLs were written again, since files are merged; "files" are
 those that the frontier has now ("runs" in JSON).
@@ -74,11 +75,14 @@ func (c *statCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	if c.Empty {
-		empty, err := f.Empty()
+		empty, err := f.Empty(record.TimeOf(std.Now()))
 		if err == nil && !empty {
 			err = fault.No // the exit code is the answer
 		}
 		if err != nil {
+			return err
+		}
+		if err := warnParked(std, f, c.Store); err != nil {
 			return err
 		}
 		return c.fetchedNothing(ctx, f)
@@ -103,6 +107,13 @@ func (c *statCmd) Run(ctx context.Context, std *cli.Std) error {
 	fmt.Fprintf(t, "  waiting for a time\t%d\n", st.Waiting)
 	if st.Held > 0 {
 		fmt.Fprintf(t, "  held, over their domain's budget\t%d\n", st.Held)
+	}
+	for _, p := range st.Parked {
+		due := ""
+		if p.Due != "" {
+			due = ", until " + p.Due + " or later"
+		}
+		fmt.Fprintf(t, "  parked, %s\t%d%s\n", p.Outcome, p.URLs, due)
 	}
 	if st.NextDue != "" {
 		fmt.Fprintf(t, "  first due\t%s\n", st.NextDue)
@@ -155,7 +166,27 @@ func (c *statCmd) Run(ctx context.Context, std *cli.Std) error {
 	return t.Flush()
 }
 
-// fetchedNothing is an error if URLs are finished and none of them was ever fetched.
+// warnParked tells how many URLs are parked, if any are.
+func warnParked(std *cli.Std, f *frontier.Frontier, store string) error {
+	parked, host, err := f.Parked()
+	if err != nil || len(parked) == 0 {
+		return err
+	}
+	var n uint64
+	var by []string
+	for _, p := range parked {
+		n += p.URLs
+		by = append(by, fmt.Sprintf("%s %d", p.Outcome, p.URLs))
+	}
+	are, back := "URLs are", "them"
+	if n == 1 {
+		are, back = "URL is", "it"
+	}
+	std.Warn("%d %s parked (%s; such as of %s): \"mfrontier release %s\" puts %s back", n, are, strings.Join(by, ", "), cli.Printable(host), store, back)
+	return nil
+}
+
+// fetchedNothing is an error if URLs are finished or parked and none was ever fetched.
 func (c *statCmd) fetchedNothing(ctx context.Context, f *frontier.Frontier) error {
 	st, err := f.Stat(ctx, frontier.StatOptions{})
 	if err != nil {
@@ -168,10 +199,15 @@ func (c *statCmd) fetchedNothing(ctx context.Context, f *frontier.Frontier) erro
 		}
 		outcomes = append(outcomes, fmt.Sprintf("%s %d", cli.Printable(o.Reason), o.N))
 	}
-	if st.Finished == 0 {
+	all := st.Finished
+	for _, p := range st.Parked {
+		all += p.URLs
+		outcomes = append(outcomes, fmt.Sprintf("%s %d", p.Outcome, p.URLs))
+	}
+	if all == 0 || st.Visits > 0 {
 		return nil
 	}
-	return &fault.Error{File: c.Store, Found: fmt.Sprintf("nothing was fetched of %s: %s", cli.Count(st.Finished, "URL"), strings.Join(outcomes, ", ")),
+	return &fault.Error{File: c.Store, Found: fmt.Sprintf("nothing was fetched of %s: %s", cli.Count(all, "URL"), strings.Join(outcomes, ", ")),
 		Hint: "why: mcat --format tsv --columns url,outcome,error CRAWL/rounds/r*/marked.arrows.zst"}
 }
 

@@ -242,7 +242,7 @@ func (c *Crawl) lockStores(ctx context.Context, what string) ([]*Store, func(), 
 }
 
 // roundEnd finds the frontier's transaction that ends a round, whose ledger holds the
-// books of the whole round: the update, or the add where no batch was taken. Without one it
+// books of the whole round: the update, or the add or release where no batch was taken. Without one it
 // says what there is not.
 func roundEnd(m *Manifest, txn string) (end *Done, missing string) {
 	missing = fmt.Sprintf("no update or add of %q", txn)
@@ -255,7 +255,7 @@ func roundEnd(m *Manifest, txn string) (end *Done, missing string) {
 		switch d.Verb {
 		case "update":
 			return d, ""
-		case "add":
+		case "add", "release":
 			end = d
 		case "next":
 			batch = true
@@ -269,7 +269,7 @@ func roundEnd(m *Manifest, txn string) (end *Done, missing string) {
 
 // Commit closes the round txn by a checkpoint: every store's generation, and the
 // round's books. It refuses (fault.Conflict) unless the frontier committed update
-// of that name, or add if it took no batch, and every store in its ledger committed the round. Made is
+// of that name, or add or release if it took no batch, and every store in its ledger committed the round. Made is
 // false if the round was closed before; k then holds its name, and its number if
 // that checkpoint is not forgotten.
 //

@@ -79,8 +79,8 @@ type File struct {
 		PerHost      int     `toml:"per_host" flag:"mfrontier next --per-host, mfrontier plan --per-host" doc:"URLs of one host in a batch; 0: any number" like:"0"`
 		PerDomain    int     `toml:"per_domain" flag:"mfrontier next --per-domain, mfrontier plan --per-domain" doc:"URLs of one registered domain in a batch; 0: any number" like:"0"`
 		MaxAttempts  int     `toml:"max_attempts" flag:"mfrontier update --max-attempts" doc:"fetches of one URL before it is given up" like:"3"`
-		DeadAfter    int     `toml:"dead_after" flag:"mfrontier update --dead-after" doc:"failed contacts in a row, after which a host is parked; 0: never" like:"0"`
-		DeadDelay    string  `toml:"dead_delay" flag:"mfrontier update --dead-delay" doc:"how long such a host is parked; doubles" like:"\"1h\""`
+		DeadAfter    int     `toml:"dead_after" flag:"mfrontier update --dead-after" doc:"failed contacts in a row, after which a host is left alone; 0: never" like:"0"`
+		DeadDelay    string  `toml:"dead_delay" flag:"mfrontier update --dead-delay" doc:"how long such a host is left alone; doubles" like:"\"1h\""`
 		MaxDepth     int     `toml:"max_depth" flag:"mfrontier update --max-depth, mfrontier add --max-depth" doc:"links from a seed, beyond which new URLs are dropped; 0: any number" like:"0"`
 		MaxHostURLs  int     `toml:"max_host_urls" flag:"mfrontier update --max-host-urls, mfrontier add --max-host-urls" doc:"URLs of one host, beyond which new ones are dropped; 0: any number" like:"0"`
 		Prioritizer  string  `toml:"prioritizer" flag:"mfrontier update --prioritizer, mfrontier add --prioritizer" doc:"what gives new URLs their priority: depth, or a command that answers a line of JSON with PRIORITY or PRIORITY SCORE" like:"\"depth\""`
@@ -99,7 +99,7 @@ type File struct {
 		MinDelay    string   `toml:"min_delay" flag:"mfetch --min-delay, mfetch audit --min-delay, mfrontier next --min-delay, mfrontier plan --min-delay" doc:"least gap between two contacts to a host" like:"\"1s\""`
 		DelayFactor *float64 `toml:"delay_factor" flag:"mfetch --delay-factor, mfetch audit --delay-factor, mfrontier next --delay-factor, mfrontier plan --delay-factor" doc:"gap as a multiple of the last contact's duration" like:"10.0"`
 		MaxDelay    string   `toml:"max_delay" flag:"mfetch --max-delay, mfetch audit --max-delay, mfrontier next --max-delay, mfrontier plan --max-delay" doc:"longest gap of our own making" like:"\"30s\""`
-		LongestWait string   `toml:"longest_wait" flag:"mfetch --longest-wait, mfetch audit --longest-wait" doc:"longest wait that a server is granted by Crawl-delay or Retry-After; who asks for more is parked" like:"\"24h\""`
+		LongestWait string   `toml:"longest_wait" flag:"mfetch --longest-wait, mfetch audit --longest-wait, mfrontier update --longest-wait" doc:"longest wait that a server is granted by Crawl-delay or Retry-After; who asks for more is parked" like:"\"24h\""`
 		AddrDelay   string   `toml:"addr_delay" flag:"mfetch --addr-delay, mfetch audit --addr-delay, mfrontier next --addr-delay, mfrontier plan --addr-delay" doc:"gap between two contacts to one address" like:"\"500ms\""`
 	} `toml:"politeness"`
 

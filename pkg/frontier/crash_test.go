@@ -51,7 +51,7 @@ func crashRounds(t *testing.T, p Params) {
 	update := func(b *bench, txn string, batch []record.URL) error {
 		var outcomes []record.Fetch
 		for i, u := range batch {
-			kind := []string{record.OutcomeFetched, record.OutcomeTimeout, record.OutcomeDeferred}[i%3]
+			kind := []string{record.OutcomeFetched, record.OutcomeTimeout, record.OutcomeDeferred, record.OutcomeDenied}[i%4]
 			outcomes = append(outcomes, fetchOf(u, kind, 0, 1))
 			b.links = append(b.links, linkOf(u, seeds[11]), linkOf(u, seeds[3]), linkOf(u, newURL("h9.test", "new "+txn, 2)))
 		}
@@ -64,6 +64,10 @@ func crashRounds(t *testing.T, p Params) {
 			return err
 		}},
 		{"update", func(b *bench) error { return update(b, "r1", batch) }},
+		{"release", func(b *bench) error {
+			_, err := b.release(1e9, ReleaseOptions{Txn: "again"})
+			return err
+		}},
 		{"next with due URLs", func(b *bench) (err error) {
 			batch, err = b.next(1e9, NextOptions{N: 3, Txn: "r2"})
 			return err

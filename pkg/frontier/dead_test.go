@@ -24,7 +24,7 @@ func (b *bench) updateDead(txn string, dead Dead, outcomes []record.Fetch, fresh
 	})
 }
 
-func TestPark(t *testing.T) {
+func TestRest(t *testing.T) {
 	const hour = record.Time(3600e6)
 	d := Dead{After: 3, Delay: time.Hour, MaxDelay: 3 * time.Hour}
 	for _, c := range []struct {
@@ -39,7 +39,7 @@ func TestPark(t *testing.T) {
 		{"the longest", segment.Host{Failures: 5, Contacts: 9, LastContact: 9 * hour}, segment.Host{Failures: 4, Contacts: 8, LastContact: 5 * hour, ParkedUntil: 7 * hour}, 12 * hour},
 		{"asked for more", segment.Host{Failures: 3, Contacts: 3, LastContact: hour, ParkedUntil: 9 * hour}, segment.Host{}, 9 * hour},
 	} {
-		if d.park(&c.h, &c.before); c.h.ParkedUntil != c.want {
+		if d.rest(&c.h, &c.before); c.h.ParkedUntil != c.want {
 			t.Errorf("%s: parked until %d, want %d", c.name, c.h.ParkedUntil, c.want)
 		}
 	}
@@ -97,10 +97,10 @@ func TestDeadHost(t *testing.T) {
 		}
 	}
 	// Only the dead host has URLs: the crawl is not over.
-	if empty, err := b.f.Empty(); empty || err != nil {
+	if empty, err := b.f.Empty(never - 1); empty || err != nil {
 		t.Fatal(empty, err)
 	}
-	if due, empty, err := b.f.Due(); err != nil || empty || due < 3600*sec {
+	if due, empty, err := b.f.Due(1); err != nil || empty || due < 3600*sec {
 		t.Fatal(due, empty, err)
 	}
 	// Later it is served again, in order.
@@ -115,7 +115,7 @@ func TestDeadHost(t *testing.T) {
 	if fmt.Sprint(served["dead.test"]) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", served["dead.test"], want)
 	}
-	if empty, err := b.f.Empty(); !empty || err != nil {
+	if empty, err := b.f.Empty(never - 1); !empty || err != nil {
 		t.Fatal(empty, err)
 	}
 }
@@ -139,7 +139,7 @@ func TestDeadHostsAtRandom(t *testing.T) {
 		}
 		now := record.Time(1e6)
 		for round := 0; ; round++ {
-			if empty, err := b.f.Empty(); err != nil {
+			if empty, err := b.f.Empty(never - 1); err != nil {
 				t.Fatal(err)
 			} else if empty {
 				break
@@ -159,7 +159,7 @@ func TestDeadHostsAtRandom(t *testing.T) {
 				if h, _, err := b.f.Host(context.Background(), u.Host); err != nil {
 					t.Fatal(err)
 				} else if dead.dead(&h.Host) && h.ParkedUntil > now && len(batch) > 1 {
-					t.Fatalf("round %d: %s is parked, in a batch of %d", round, u.Host, len(batch))
+					t.Fatalf("round %d: %s is dead, in a batch of %d", round, u.Host, len(batch))
 				}
 				o := fetchOf(u, record.OutcomeFetched, 200, now)
 				if round < 60 && (u.Host[1]+byte(round/15))%3 == 0 {

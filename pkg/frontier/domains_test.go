@@ -231,7 +231,7 @@ func TestBudgetsLoseNothing(t *testing.T) {
 					t.Errorf("%s never came out", url)
 				}
 			}
-			if empty, err := b.f.Empty(); err != nil || !empty {
+			if empty, err := b.f.Empty(never - 1); err != nil || !empty {
 				t.Error(empty, err)
 			}
 		})

@@ -19,7 +19,9 @@
 // it goes back to its old place, ahead of the rest of its host), or queues it
 // again for a later time (a failure that may pass, with back-off and a limit).
 // What has a time waits in a queue by time and gets a place when Next finds it due.
-// A host that Update finds dead is parked for a time; Next lets its URLs wait so long.
+// A host that Update finds dead is left alone for a time; Next lets its URLs wait so long.
+// A URL that a setting of the crawl refused, or that its server wants later than a crawl
+// waits, is parked: no crawl waits for it, and Release puts it back (see parking).
 // New URLs beyond the budget of their registered domain are held, by the round in which
 // an Update lets them in or judges them again (Budgets).
 // While a batch is in flight Next can take one more, of other hosts; they land in order.
@@ -116,9 +118,13 @@ type state struct {
 	InFlight *flight  `json:"in_flight,omitempty"`
 	// Given are the flags of the last two transactions of each verb that have names.
 	Given []given `json:"flags,omitempty"`
-	// Parked are the dead hosts, as Hosts, until when each is parked; none is after ParkedUntil.
-	Parked      []run       `json:"parked,omitempty"`
-	ParkedUntil record.Time `json:"parked_until,omitempty"`
+	// Dead are the dead hosts, as Hosts, until when each is left alone; none is after DeadUntil.
+	Dead      []run       `json:"dead,omitempty"`
+	DeadUntil record.Time `json:"dead_until,omitempty"`
+	// Parked are the URLs that are parked, by due time, for each of parking.
+	Parked [len(parking)][]run `json:"parked,omitzero"`
+	// Longest is the longest delay that a waiting URL was ever given; 0: not known.
+	Longest record.Time `json:"longest_delay,omitempty"`
 	// Domains is the table of registered domains, as Hosts; Held are the URLs that are over
 	// their budgets, by the round that they are held for; Round counts the updates with budgets.
 	Domains []run  `json:"domains,omitempty"`

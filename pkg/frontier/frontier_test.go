@@ -123,6 +123,15 @@ func (b *bench) next(now record.Time, o NextOptions) ([]record.URL, error) {
 	}
 }
 
+func (b *bench) release(now record.Time, o ReleaseOptions) (n uint64, err error) {
+	spec := stage.Spec{Name: "mfrontier release", Verb: "release", Store: b.f.Store(), Txn: o.Txn, Now: now, NoOutput: true}
+	_, err = stage.Run(context.Background(), spec, nil, nil, func(ctx context.Context, s *stage.Batch[record.URL, record.URL]) (err error) {
+		n, err = b.f.Release(ctx, s, o)
+		return err
+	})
+	return n, err
+}
+
 func (b *bench) update(txn string, now record.Time, outcomes []record.Fetch, fresh ...record.URL) error {
 	return b.updateFrom(txn, &rows[record.URL]{all: fresh, txn: txn, kind: record.KindURL, now: now}, UpdateOptions{
 		Txn: txn, Retries: DefaultRetries,
@@ -183,7 +192,8 @@ type modelURL struct {
 	inFlight bool
 	retried  bool // was put off or tried again: FIFO no longer binds it
 	final    string
-	visits   int // of policy revisit
+	parked   string // by which outcome
+	visits   int    // of policy revisit
 	gone     int
 }
 
@@ -221,6 +231,27 @@ func (m *model) waiting() (n int) {
 		if !u.inFlight && u.final == "" {
 			n++
 		}
+	}
+	return n
+}
+
+// parked compares what is parked with the frontier, and counts it.
+func (m *model) parked(t *testing.T, b *bench) (n int) {
+	t.Helper()
+	want := map[string]uint64{}
+	for _, u := range m.state {
+		if u.final == "" && !u.inFlight && u.parked != "" {
+			want[u.parked]++
+			n++
+		}
+	}
+	all, host, err := b.f.Parked()
+	got := map[string]uint64{}
+	for _, p := range all {
+		got[p.Outcome] = p.URLs
+	}
+	if d := cmp.Diff(want, got); d != "" || err != nil || (host == "") != (n == 0) {
+		t.Fatal(d, host, err)
 	}
 	return n
 }
@@ -291,6 +322,7 @@ func TestAgainstModel(t *testing.T) {
 		{record.OutcomeFetched, 200, true}, {record.OutcomeFetched, 404, true}, {record.OutcomeFetched, 503, false}, {record.OutcomeNotModified, 304, true}, {record.OutcomeNotModified, 304, true},
 		{record.OutcomeTimeout, 0, false}, {record.OutcomeDNS, 0, false}, {record.OutcomeRobotsDenied, 0, true},
 		{record.OutcomeDeferred, 0, false}, {record.OutcomeDeferred, 0, false},
+		{record.OutcomeParked, 0, false}, {record.OutcomeDenied, 0, false}, {record.OutcomeAddress, 0, false},
 	}
 	policies := []Params{{Strict: true}, {Seed: 5}, {Policy: dynamic}, {Policy: fifo, Workers: 3}, {Policy: opic, Seed: 7},
 		{Policy: revisit, Seed: 3, MinInterval: time.Second, MaxInterval: 20 * time.Second, GoneAfter: 2}}
@@ -327,6 +359,22 @@ func TestAgainstModel(t *testing.T) {
 					if now, err = b.f.Wait(context.Background(), now, func(context.Context, record.Time) error { return nil }); err != nil {
 						t.Fatal(err)
 					}
+					parked := m.parked(t, b)
+					if empty, err := b.f.Empty(now); err != nil {
+						t.Fatal(err)
+					} else if empty {
+						if parked != m.waiting() {
+							t.Fatalf("%d URLs are parked, %d wait", parked, m.waiting())
+						}
+						if n, err := b.release(now, ReleaseOptions{}); err != nil || int(n) != parked {
+							t.Fatal(n, err)
+						}
+						for _, u := range m.state {
+							if u.final == "" {
+								u.parked, u.Due = "", now
+							}
+						}
+					}
 					o := NextOptions{N: size, Txn: txn}
 					batch, err := b.next(now, o)
 					if err != nil {
@@ -352,8 +400,14 @@ func TestAgainstModel(t *testing.T) {
 						}
 						o := fetchOf(u, k.kind, k.status, now)
 						s := m.state[u.URL]
-						s.inFlight = false
+						s.inFlight, s.parked = false, ""
 						switch {
+						case slices.Contains(parking[:], k.kind) && !k.final:
+							s.retried, s.parked, s.Due = true, k.kind, never
+							if k.kind == record.OutcomeParked {
+								s.Due = now + record.Time(rng.IntN(1e10))
+								o.RetryAfter = s.Due
+							}
 						case k.kind == record.OutcomeDeferred:
 							s.retried = true
 							if rng.IntN(2) == 0 {
@@ -410,7 +464,7 @@ func TestAgainstModel(t *testing.T) {
 				if d := cmp.Diff(want, got); d != "" || c.Discovered != uint64(serial) || c.Finished != uint64(serial) {
 					t.Fatal(d, c)
 				}
-				if empty, err := b.f.Empty(); err != nil || !empty {
+				if empty, err := b.f.Empty(never - 1); err != nil || !empty {
 					t.Fatal(empty, err)
 				}
 			})

@@ -98,11 +98,11 @@ func (c *change) hosts(ctx context.Context) (run, error) {
 			if at := slices.IndexFunc(was, func(b segment.Host) bool { return b.Host == h.Host }); at >= 0 {
 				before = was[at]
 			}
-			c.dead.park(h, &before)
+			c.dead.rest(h, &before)
 			if err := w.add(h); err != nil {
 				return run{}, err
 			}
-			if err := c.notePark(h, &before); err != nil {
+			if err := c.noteDead(h, &before); err != nil {
 				return run{}, err
 			}
 		}
@@ -113,9 +113,9 @@ func (c *change) hosts(ctx context.Context) (run, error) {
 // dead reports whether a host is taken to be dead.
 func (d *Dead) dead(h *segment.Host) bool { return d.After > 0 && h.Failures >= uint64(d.After) }
 
-// park parks a host that is dead and was contacted again. before is its state before
-// that: if it was dead then, it is parked twice as long as the last time.
-func (d *Dead) park(h, before *segment.Host) {
+// rest leaves a host alone that is dead and was contacted again. before is its state before
+// that: if it was dead then, twice as long as the last time.
+func (d *Dead) rest(h, before *segment.Host) {
 	if !d.dead(h) || h.Contacts == before.Contacts {
 		return
 	}
@@ -126,20 +126,20 @@ func (d *Dead) park(h, before *segment.Host) {
 	h.ParkedUntil = max(h.ParkedUntil, h.LastContact+min(wait, record.Time(d.MaxDelay.Microseconds())))
 }
 
-// notePark tells batches that a host is dead, or that it is so no more. before is its
+// noteDead tells batches that a host is dead, or that it is so no more. before is its
 // state before.
-func (c *change) notePark(h, before *segment.Host) (err error) {
+func (c *change) noteDead(h, before *segment.Host) (err error) {
 	told := c.dead.dead(before) && before.ParkedUntil > c.now
 	if dead := c.dead.dead(h); dead && h.ParkedUntil <= c.now || !dead && !told {
 		return nil
 	}
-	if c.parked == nil {
-		if c.parked, err = newRun[segment.Host](c.tx, "parked/", "parked", 0); err != nil {
+	if c.deads == nil {
+		if c.deads, err = newRun[segment.Host](c.tx, "dead/", "dead", 0); err != nil {
 			return err
 		}
 	}
-	c.s.ParkedUntil = max(c.s.ParkedUntil, h.ParkedUntil)
-	return c.parked.add(h)
+	c.s.DeadUntil = max(c.s.DeadUntil, h.ParkedUntil)
+	return c.deads.add(h)
 }
 
 // arrival is a new URL, and what must be known of it to give it its place.
@@ -212,8 +212,10 @@ func (c *change) place(h *segment.Host, a *arrival) error {
 	case a.hold > 0:
 		return c.gate.hold(a.hold, a.row)
 	case c.s.Credit != nil:
+		c.s.Longest = max(c.s.Longest, a.due-c.clock)
 		return c.endow(a)
 	case a.due != 0:
+		c.s.Longest = max(c.s.Longest, a.due-c.clock)
 		return c.later.add(uint64(a.due), a.row)
 	case c.s.policy.workers > 0:
 		c.buf = binary.AppendUvarint(c.buf[:0], h.Order%c.s.policy.workers)

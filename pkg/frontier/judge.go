@@ -1,9 +1,12 @@
 package frontier
 
 import (
+	"cmp"
+	"strings"
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/politeness"
 )
 
 // Retries say how often and when a failed fetch is tried again.
@@ -11,6 +14,7 @@ type Retries struct {
 	MaxAttempts int           // fetches of one URL, at least 1
 	Delay       time.Duration // wait after the first failure; doubles with each further one
 	MaxDelay    time.Duration // longest wait of our own making
+	LongestWait time.Duration // who asks for a longer one is parked; 0: politeness.LongestWait
 }
 
 // DefaultRetries are three attempts, a minute and two minutes apart.
@@ -24,6 +28,7 @@ const (
 	again                 // to be tried again, at a time
 	putOff                // was not tried: back to its place
 	giveUp                // could be tried again, but no attempt is left
+	park                  // was not tried, for a reason that no crawl waits for to pass
 )
 
 // judge decides about the URL of an outcome row and, for again and putOff, when
@@ -31,7 +36,22 @@ const (
 // before. now stands in for the time of a contact that the row does not tell.
 // It is a function of its arguments alone.
 func (r Retries) judge(o *record.Fetch, attempt uint8, now record.Time) (verdict, record.Time) {
-	if o.Outcome == record.OutcomeDeferred || o.Outcome == record.OutcomeParked {
+	ended := now
+	if o.FetchTime != 0 {
+		ended = o.FetchTime + record.Time(o.DurationUS)
+	}
+	far := o.RetryAfter-ended > record.Time(cmp.Or(r.LongestWait, politeness.LongestWait).Microseconds())
+	switch o.Outcome {
+	case record.OutcomeAddress, record.OutcomeDenied:
+		return park, 0
+	case record.OutcomeScheme:
+		if strings.HasPrefix(o.URL, o.Error+":") {
+			return park, 0 // else there is a module, and it cannot ask for this URL
+		}
+	case record.OutcomeDeferred, record.OutcomeParked:
+		if far || o.Outcome == record.OutcomeParked {
+			return park, o.RetryAfter
+		}
 		return putOff, o.RetryAfter
 	}
 	if !passing(o) {
@@ -44,9 +64,8 @@ func (r Retries) judge(o *record.Fetch, attempt uint8, now record.Time) (verdict
 	for i := uint8(0); i < attempt && wait < r.MaxDelay; i++ {
 		wait *= 2
 	}
-	ended := now
-	if o.FetchTime != 0 {
-		ended = o.FetchTime + record.Time(o.DurationUS)
+	if far {
+		return park, o.RetryAfter
 	}
 	due := ended + record.Time(min(wait, r.MaxDelay).Microseconds())
 	return again, max(due, o.RetryAfter)

@@ -57,26 +57,58 @@ func (o NextOptions) Check() error {
 	return nil
 }
 
-// Due tells when the next URL may be fetched: 0 for at once. empty: no URL waits.
-func (f *Frontier) Due() (due record.Time, empty bool, err error) {
+// Due tells when the next URL may be fetched: 0 for at once. empty: no URL waits, but for
+// those that are parked at now.
+func (f *Frontier) Due(now record.Time) (due record.Time, empty bool, err error) {
 	s, _, err := f.current()
 	if err != nil {
 		return 0, false, err
 	}
-	due, empty = s.due()
+	due, empty = s.due(now)
 	return due, empty, nil
 }
 
-func (s *state) due() (due record.Time, empty bool) {
+func (s *state) due(now record.Time) (due record.Time, empty bool) {
 	if s.ready() || len(s.Held) > 0 {
 		return 0, false
 	}
-	for i, r := range s.Later {
-		if t := record.Time(r.Head); i == 0 || t < due {
-			due = t
+	due, empty = firstOf(s.Later), len(s.Later) == 0
+	if !empty && s.ahead(due, now) {
+		return 0, false
+	}
+	for _, runs := range s.Parked {
+		if t := firstOf(runs); t <= now || !empty {
+			due, empty = min(due, t), false
 		}
 	}
-	return due, len(s.Later) == 0
+	if empty {
+		return 0, true
+	}
+	return due, false
+}
+
+// firstOf is when the first URL of runs by time is due.
+func firstOf(runs []run) record.Time {
+	first := record.Time(never)
+	for _, r := range runs {
+		first = min(first, record.Time(r.Head))
+	}
+	return first
+}
+
+// ahead reports whether a time is later than any delay could make it that was ever given: the
+// clock jumped.
+func (s *state) ahead(due, now record.Time) bool { return s.Longest > 0 && due-now > s.Longest }
+
+// Jumped returns the due time of the first waiting URL, if it is so late that the clock must have
+// been wrong when it was given, or is so now; else 0. Next does not wait for such times: mfetch keeps
+// the gaps between contacts.
+func (f *Frontier) Jumped(now record.Time) (record.Time, error) {
+	s, _, err := f.current()
+	if err != nil || len(s.Later) == 0 || !s.ahead(firstOf(s.Later), now) {
+		return 0, err
+	}
+	return firstOf(s.Later), nil
 }
 
 // checkNow refuses times before those that URLs can have: an empty batch would mean an empty frontier.
@@ -94,7 +126,7 @@ func (f *Frontier) Wait(ctx context.Context, now record.Time, sleep func(ctx con
 	if err := checkNow(now); err != nil {
 		return 0, err
 	}
-	due, empty, err := f.Due()
+	due, empty, err := f.Due(now)
 	if err != nil || empty || due <= now {
 		return now, err
 	}
@@ -119,7 +151,7 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	if s.InFlight != nil {
 		return inFlight(s.InFlight)
 	}
-	due, empty := s.due()
+	due, empty := s.due(b.Now())
 	if empty && o.Txn != "" {
 		return nil // an empty batch, which a round of its name can be closed with
 	}
@@ -133,7 +165,14 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	taken := make([]uint64, len(s.Ready)) // of each front queue
 	var out outlets
 	out.leave = func(e *segment.Entry) error { return addRow(left, e.Order, e) }
-	out.wait = func(e *segment.Entry) error { return addRow(late, uint64(e.URL.Due), e) }
+	parked := s.layout.sorter(smallSort)
+	defer parked.Close()
+	out.wait = func(e *segment.Entry) error {
+		if s.ahead(e.URL.Due, b.Now()) { // its server asked for it
+			return addRow(parked, uint64(e.URL.Due), e)
+		}
+		return addRow(late, uint64(e.URL.Due), e)
+	}
 	out.take = func(e *segment.Entry, row []byte) error {
 		taken[levelOf(e.Order)]++
 		if err := b.Make("scheduled", &e.URL); err != nil {
@@ -156,7 +195,16 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 		s.Ready[k] = lane.rest(tx.Drop)
 	}
 	s.Later, s.Held = p.later.rest(tx.Drop), p.held.rest(tx.Drop)
-	s.Rewritten += uint64(left.rows + late.rows)
+	for i := range s.Parked {
+		s.Parked[i] = p.parked[i].rest(tx.Drop)
+	}
+	s.Rewritten += uint64(left.rows + late.rows + parked.rows)
+	if parked.rows > 0 {
+		lists := [len(parking)]*sorter{asParked: parked}
+		if err := s.addParked(tx, lists[:]); err != nil {
+			return err
+		}
+	}
 	if late.rows > 0 {
 		r, err := writeRun(tx, late, "later/", "later")
 		if err != nil {
@@ -214,13 +262,14 @@ func inFlight(fl *flight) *fault.Error {
 
 // picker reads a frontier in the order of service.
 type picker struct {
-	s     *state
-	lanes []*merger[segment.Entry] // of each front queue
-	later *merger[segment.Entry]
-	held  *merger[segment.Entry]
-	draws uint64
-	end   []uint64 // of each front queue, the place that the batch must not reach; nil: any
-	sorts []*sorter
+	s      *state
+	lanes  []*merger[segment.Entry] // of each front queue
+	later  *merger[segment.Entry]
+	held   *merger[segment.Entry]
+	parked [len(parking)]*merger[segment.Entry]
+	draws  uint64
+	end    []uint64 // of each front queue, the place that the batch must not reach; nil: any
+	sorts  []*sorter
 }
 
 // newPicker opens the frontier of s as of now: what waited for a time and is due
@@ -229,6 +278,9 @@ func newPicker(ctx context.Context, fs files, s *state, now record.Time) (*picke
 	p := &picker{s: s, later: newMerger[segment.Entry](fs, s.Later), held: newMerger[segment.Entry](fs, s.Held), draws: s.Draws}
 	for _, runs := range s.Ready {
 		p.lanes = append(p.lanes, newMerger[segment.Entry](fs, runs))
+	}
+	for i, runs := range s.Parked {
+		p.parked[i] = newMerger[segment.Entry](fs, runs)
 	}
 	if err := p.promote(ctx, now); err != nil {
 		p.close()
@@ -248,20 +300,22 @@ func (p *picker) promote(ctx context.Context, now record.Time) error {
 	byPlace := make([]*sorter, len(p.lanes))
 	var t ticker
 	var e segment.Entry
-	for {
-		due, ok := p.later.order()
-		if !ok || record.Time(due) > now {
-			break
-		}
-		err := p.later.next(&e)
-		if err == nil {
-			err = t.err(ctx)
-		}
-		if err != nil {
-			return err
-		}
-		if err := addRow(byLine, p.s.policy.line(e.URL.Host), &e); err != nil {
-			return err
+	wait := func(m *merger[segment.Entry], now record.Time) bool {
+		due, ok := m.order()
+		return !ok || record.Time(due) > now && (m != p.later || !p.s.ahead(record.Time(due), now))
+	}
+	for _, m := range append(p.parked[:], p.later) {
+		for !wait(m, now) {
+			err := m.next(&e)
+			if err == nil {
+				err = t.err(ctx)
+			}
+			if err != nil {
+				return err
+			}
+			if err := addRow(byLine, p.s.policy.line(e.URL.Host), &e); err != nil {
+				return err
+			}
 		}
 	}
 	if byLine.rows == 0 && !p.s.ready() {
@@ -318,6 +372,9 @@ func (p *picker) close() {
 	}
 	p.later.close()
 	p.held.close()
+	for _, m := range p.parked {
+		m.close()
+	}
 	for _, s := range p.sorts {
 		s.Close()
 	}
@@ -386,7 +443,7 @@ func (l *limits) admit(host string) bool {
 // pick picks a batch. The picker tells what is left in the queues, and must be closed.
 func pick(ctx context.Context, fs files, s *state, now record.Time, o NextOptions, out outlets) (*picker, error) {
 	o.PerHost, o.PerDomain = min(o.PerHost, MaxCapped), min(o.PerDomain, MaxCapped) // no batch with a limit has more
-	if o.For > 0 || len(s.Parked) > 0 {
+	if o.For > 0 || len(s.Dead) > 0 {
 		return pickKnown(ctx, fs, s, now, o, out)
 	}
 	p, err := newPicker(ctx, fs, s, now)

@@ -107,6 +107,7 @@ type settlement struct {
 const (
 	toReady byte = iota
 	toLater
+	toParked // and further ones, for each of parking
 )
 
 func newSettlement(c *change) *settlement {
@@ -140,8 +141,11 @@ func (t *settlement) wait(e *segment.Entry, queue byte) error {
 }
 
 // back notes a page that is to be fetched yet.
-func (t *settlement) back(e *segment.Entry) error {
-	if e.URL.Due != 0 {
+func (t *settlement) back(e *segment.Entry, o *outcome) error {
+	switch {
+	case o.verdict == park:
+		return t.wait(e, toParked+byte(parkedAs(o.outcome)))
+	case e.URL.Due != 0:
 		return t.wait(e, toLater)
 	}
 	return t.wait(e, toReady)
@@ -242,9 +246,15 @@ func (t *settlement) collect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	later, err := t.rewrite(ctx, s.Later, "later/", "later", toLater, func(e *segment.Entry) uint64 { return e.Order })
+	byTime := func(e *segment.Entry) uint64 { return e.Order }
+	later, err := t.rewrite(ctx, s.Later, "later/", "later", toLater, byTime)
 	if err != nil {
 		return err
+	}
+	for i := range s.Parked {
+		if s.Parked[i], err = t.rewrite(ctx, s.Parked[i], "parked/", "parked", toParked+byte(i), byTime); err != nil {
+			return err
+		}
 	}
 	s.Ready[0], s.Later = ready, later
 	s.Credit.Share = 0
@@ -378,7 +388,11 @@ func (t *settlement) lapse(gifts *peeker, while func() bool) error {
 
 // queue puts a row into its queue.
 func (t *settlement) queue(e *segment.Entry, queue byte) error {
-	if queue == toLater {
+	switch {
+	case queue >= toParked:
+		e.Order = parkOrder(e.URL.Due)
+		return addRow(t.c.park(int(queue-toParked)), e.Order, e)
+	case queue == toLater:
 		e.Order = uint64(e.URL.Due)
 		return addRow(t.c.later, e.Order, e)
 	}

@@ -180,7 +180,7 @@ func (p *Politeness) pace(h *segment.Host, now record.Time) pace {
 	if now > 0 {
 		until := h.ParkedUntil // as a server asked for, too (Retry-After)
 		if h.Contacts > 0 {
-			until = max(until, h.LastContact+record.Time(out.gap.Microseconds()))
+			until = max(until, min(h.LastContact, now)+record.Time(out.gap.Microseconds()))
 		}
 		out.wait = times(uint64(max(until-now, 0)), time.Microsecond)
 	}

@@ -15,7 +15,7 @@ type given struct {
 	Flags []string `json:"flags"`
 }
 
-// Options are those of a verb: NextOptions, AddOptions and UpdateOptions.
+// Options are those of a verb: NextOptions, AddOptions, UpdateOptions and ReleaseOptions.
 type Options interface {
 	given() given
 }
@@ -56,6 +56,7 @@ func (o UpdateOptions) given() given {
 	l.add("max-attempts", true, o.Retries.MaxAttempts)
 	l.add("retry-delay", true, o.Retries.Delay)
 	l.add("max-retry-delay", true, o.Retries.MaxDelay)
+	l.add("longest-wait", o.Retries.LongestWait > 0, o.Retries.LongestWait)
 	l.add("dead-after", o.Dead.After > 0, o.Dead.After)
 	l.add("dead-delay", o.Dead.After > 0, o.Dead.Delay)
 	l.add("max-dead-delay", o.Dead.After > 0, o.Dead.MaxDelay)
@@ -63,6 +64,13 @@ func (o UpdateOptions) given() given {
 	l.add("domain-budget", o.Budgets.Base > 0, o.Budgets.Base)
 	l.add("domain-growth", o.Budgets.Base > 0, strconv.FormatFloat(o.Budgets.Growth, 'g', -1, 64))
 	return given{"update", o.Txn, l}
+}
+
+func (o ReleaseOptions) given() given {
+	var l flagList
+	l.add("outcome", o.Outcome != "", o.Outcome)
+	l.add("host", o.Host != "", o.Host)
+	return given{"release", o.Txn, l}
 }
 
 // arrivals adds the flags that say what becomes of new URLs.

@@ -135,7 +135,7 @@ func TestRestoreAgainstModel(t *testing.T) {
 					for _, u := range fl.urls {
 						s := now.state[u.URL]
 						s.inFlight = false
-						switch rng.IntN(4) {
+						switch rng.IntN(5) {
 						case 0:
 							s.retried, s.Due = true, 0
 							outcomes = append(outcomes, fetchOf(u, record.OutcomeDeferred, 0, at))
@@ -148,6 +148,10 @@ func TestRestoreAgainstModel(t *testing.T) {
 							s.Attempt++
 							s.Due = outcomeDue(t, &outcomes[len(outcomes)-1])
 						case 2:
+							s.retried, s.Due = true, at+record.Time(time.Hour.Microseconds())
+							outcomes = append(outcomes, fetchOf(u, record.OutcomeParked, 0, at))
+							outcomes[len(outcomes)-1].RetryAfter = s.Due
+						case 3:
 							s.final = record.OutcomeRobotsDenied
 							outcomes = append(outcomes, fetchOf(u, record.OutcomeRobotsDenied, 0, at))
 						default:

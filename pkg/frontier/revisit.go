@@ -133,7 +133,7 @@ func look(o *record.Fetch, now record.Time) sighting {
 	}
 	document := o.Outcome == record.OutcomeFetched && o.Status >= 200 && o.Status < 300
 	switch {
-	case o.Outcome == record.OutcomeScheme || o.Outcome == record.OutcomePort || o.Outcome == record.OutcomeAddress:
+	case o.Outcome == record.OutcomeScheme || o.Outcome == record.OutcomePort:
 		s.sight = barred
 	case document && o.Truncated != "" && o.Truncated != "length":
 		s.sight = unclear // where it was cut is chance

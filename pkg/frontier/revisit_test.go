@@ -268,7 +268,7 @@ func TestGone(t *testing.T) {
 		if err := b.update("", now, []record.Fetch{o}); err != nil {
 			t.Fatal(err)
 		}
-		due, empty, err := b.f.Due()
+		due, empty, err := b.f.Due(1)
 		if err != nil || empty != (want == 0) || !empty && due != now+want {
 			t.Errorf("visit %d: due %d after %d, want %d; empty: %v, %v", r, due, now, want, empty, err)
 		}

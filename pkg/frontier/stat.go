@@ -24,6 +24,7 @@ type Stat struct {
 	Ready     []uint64  `json:"ready"` // waiting for their turn, for each front queue
 	Waiting   uint64    `json:"waiting"`
 	Held      uint64    `json:"held,omitempty"`      // over the budgets of their domains
+	Parked    []Parked  `json:"parked,omitempty"`    // until they are due or released, by outcome
 	NextDue   string    `json:"next_due,omitempty"`  // when the first of the waiting is due, RFC 3339
 	Batch     *Flight   `json:"batch,omitempty"`     // in flight
 	Runs      int       `json:"runs"`                // files
@@ -81,7 +82,7 @@ func (f *Frontier) Stat(ctx context.Context, o StatOptions) (*Stat, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := &Stat{Policy: m.Params["policy"], Params: maps.Clone(m.Params), Counts: s.Counts, Rewritten: s.Rewritten, Runs: len(s.Later) + len(s.Hosts) + len(s.Held) + len(s.Domains) + len(s.Parked)}
+	st := &Stat{Policy: m.Params["policy"], Params: maps.Clone(m.Params), Counts: s.Counts, Rewritten: s.Rewritten, Runs: len(s.Later) + len(s.Hosts) + len(s.Held) + len(s.Domains) + len(s.Dead)}
 	delete(st.Params, "policy")
 	if st.Outcomes == nil {
 		st.Outcomes = []record.Count{} // a list even when there is none
@@ -97,6 +98,10 @@ func (f *Frontier) Stat(ctx context.Context, o StatOptions) (*Stat, error) {
 			due = min(due, r.Head)
 		}
 		st.NextDue = timeText(record.Time(due))
+	}
+	st.Parked = s.parkedURLs()
+	for _, runs := range s.Parked {
+		st.Runs += len(runs)
 	}
 	if fl := s.InFlight; fl != nil {
 		st.Batch = &Flight{fl.Txn, fl.Rows, timeText(fl.Now)}
@@ -126,13 +131,14 @@ func (f *Frontier) Stat(ctx context.Context, o StatOptions) (*Stat, error) {
 
 func timeText(t record.Time) string { return t.Go().Format("2006-01-02T15:04:05.999999Z07:00") }
 
-// Empty reports whether no URL waits and none is in flight.
-func (f *Frontier) Empty() (bool, error) {
+// Empty reports whether no URL waits and none is in flight, but for those that are parked at now.
+func (f *Frontier) Empty(now record.Time) (bool, error) {
 	s, _, err := f.current()
 	if err != nil {
 		return false, err
 	}
-	return s.Counts.Pending == 0 && s.InFlight == nil, nil
+	_, empty := s.due(now)
+	return empty && s.InFlight == nil, nil
 }
 
 func rowsOf(runs []run) (n uint64) {
@@ -214,10 +220,11 @@ const (
 	queueReady
 	queueLater
 	queueHeld
+	queueParked
 )
 
 // each calls fn for every URL of the frontier: those in flight by flightOrder, then
-// those that wait in order of service, those that wait for a time, and those that are held.
+// those that wait in order of service, those that wait for a time, those that are held, and those that are parked.
 func (f *Frontier) each(ctx context.Context, s *state, fn func(queue, *segment.Entry) error) error {
 	walk := func(q queue, runs []run) error {
 		return eachEntry(ctx, f.st, runs, func(e *segment.Entry) error { return fn(q, e) })
@@ -235,7 +242,15 @@ func (f *Frontier) each(ctx context.Context, s *state, fn func(queue, *segment.E
 	if err := walk(queueLater, s.Later); err != nil {
 		return err
 	}
-	return walk(queueHeld, s.Held)
+	if err := walk(queueHeld, s.Held); err != nil {
+		return err
+	}
+	for _, runs := range s.Parked {
+		if err := walk(queueParked, runs); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // eachEntry calls fn for every row of runs, by order. The row is fn's to keep.
@@ -293,9 +308,9 @@ func (f *Frontier) Check(ctx context.Context) error {
 			return err
 		}
 		switch e.Role {
-		case "ready", "later", "inflight", "held", "starts", "known":
+		case "ready", "later", "inflight", "held", "parked", "starts", "known":
 			err = verify[segment.Entry](f.st, e.Path)
-		case "hosts", "parked":
+		case "hosts", "dead":
 			err = verify[segment.Host](f.st, e.Path)
 		case "domains":
 			err = verify[segment.Domain](f.st, e.Path)
@@ -373,7 +388,7 @@ func (f *Frontier) Check(ctx context.Context) error {
 		{"retries by the host table", c.Retried, n.Retried},
 		{"deferrals by the host table", c.Deferred, n.Deferred},
 		{"URLs given up by the host table", c.Dead, n.Dead},
-		{"URLs in the queues", waiting[queueReady] + waiting[queueLater] + waiting[queueHeld], n.Pending},
+		{"URLs in the queues", waiting[queueReady] + waiting[queueLater] + waiting[queueHeld] + waiting[queueParked], n.Pending},
 		{"URLs in flight", waiting[queueFlight], n.InFlight},
 		{"final outcomes", outcomes, n.Finished},
 		{"URLs pending, in flight and finished", n.Pending + n.InFlight + n.Finished, n.Discovered},
@@ -388,7 +403,8 @@ func (f *Frontier) Check(ctx context.Context) error {
 // paths are the files that a state names.
 func (s *state) paths() map[string]struct{} {
 	p := map[string]struct{}{}
-	all := append([][]run{s.Later, s.Hosts, s.Parked, s.Domains, s.Held}, s.Ready...)
+	all := append([][]run{s.Later, s.Hosts, s.Dead, s.Domains, s.Held}, s.Ready...)
+	all = append(all, s.Parked[:]...)
 	if s.Walk != nil {
 		all = append(all, s.Walk.Starts, s.Walk.Known)
 	}

@@ -24,10 +24,10 @@ const (
 type outlets struct {
 	take  func(e *segment.Entry, row []byte) error // into the batch, in order; row is what appendRow gives of it, or nil
 	leave func(*segment.Entry) error               // back, in any order
-	wait  func(*segment.Entry) error               // its host is parked until URL.Due, in any order
+	wait  func(*segment.Entry) error               // its host is dead or put off until URL.Due, in any order
 }
 
-// pickKnown picks a batch that takes o.For, or one without URLs of parked hosts.
+// pickKnown picks a batch that takes o.For, or one without URLs of dead hosts.
 func pickKnown(ctx context.Context, fs files, s *state, now record.Time, o NextOptions, out outlets) (*picker, error) {
 	n, most := o.N, maxCandidates
 	if o.For > 0 {
@@ -47,7 +47,7 @@ func pickKnown(ctx context.Context, fs files, s *state, now record.Time, o NextO
 		case err != nil:
 			return nil, err
 		case t.fits == 0 && !whole:
-			whole = true // others may stand behind hosts that are parked
+			whole = true // others may stand behind hosts that are dead
 		case t.more && n < most && t.small():
 			n = min(n+t.further(n), most)
 		default:
@@ -114,7 +114,7 @@ func try(ctx context.Context, fs files, s *state, now record.Time, o NextOptions
 // decision is what was decided about a candidate.
 type decision struct {
 	fits    bool          // it is in the batch, if that has room
-	until   record.Time   // when its host is parked no more, if it does not fit; 0: it is not parked
+	until   record.Time   // when its host may be contacted again, if it does not fit; 0: at any time
 	latest  time.Duration // when it must be begun, so that its host is done in time
 	contact time.Duration // that it takes
 }
@@ -185,7 +185,7 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 	}
 	table := openTable[segment.Host](fs, speeds(t.s.Hosts))
 	if t.o.For == 0 {
-		table = openTable[segment.Host](fs, t.s.Parked)
+		table = openTable[segment.Host](fs, t.s.Dead)
 	}
 	defer table.close()
 	rows, err := byHost.sorted()
@@ -267,7 +267,7 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 // contacts is how many URLs of a host may be in the batch.
 func (t *trial) contacts(h *segment.Host, p pace) int {
 	switch {
-	case h.ParkedUntil > t.now && h.Failures > 0 && (t.o.For > 0 || len(t.s.Parked) > 0):
+	case h.ParkedUntil > t.now && h.Failures > 0 && (t.o.For > 0 || len(t.s.Dead) > 0):
 		return 0 // mfetch waits as a server asks (Retry-After), but does not know of dead hosts
 	case t.o.For == 0:
 		return math.MaxInt

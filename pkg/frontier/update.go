@@ -43,7 +43,7 @@ func (f *Frontier) Add(ctx context.Context, b *stage.Batch[record.URL, record.UR
 	}
 	c := newChange(f, b)
 	defer c.close()
-	c.limits, c.adds = o.Limits, s.policy
+	c.limits, c.adds, c.clock = o.Limits, s.policy, b.Now()
 	if err := c.spool(ctx, b, o.Prioritizer, c.arrive); err != nil {
 		return err
 	}
@@ -83,12 +83,17 @@ func (c *change) beginAdd(ctx context.Context, o AddOptions) error {
 		return err
 	}
 	c.s.note(o)
-	fl := c.s.InFlight
-	if o.Txn == "" || fl == nil || fl.Txn == "" || fl.Txn == o.Txn || c.tx.InCrawl() {
+	return c.s.beside(c.tx, o.Txn, "add")
+}
+
+// beside refuses a change of another name than the round's whose commit would close that.
+func (s *state) beside(tx *store.Tx, txn, verb string) error {
+	fl := s.InFlight
+	if txn == "" || fl == nil || fl.Txn == "" || fl.Txn == txn || tx.InCrawl() {
 		return nil
 	}
 	e := inFlight(fl)
-	e.Hint += ", or add without --txn"
+	e.Hint += ", or " + verb + " without --txn"
 	return e
 }
 
@@ -108,11 +113,11 @@ type UpdateOptions struct {
 	Budgets     Budgets     // of domains; they need Links
 }
 
-// Dead says when a host is taken to be dead. It is parked then, which means that no
+// Dead says when a host is taken to be dead. It is left alone then, which means that no
 // batch has URLs of it while another host has any.
 type Dead struct {
 	After    int           // contacts that failed, one after the other; 0: never
-	Delay    time.Duration // for which it is parked; doubles with each further time
+	Delay    time.Duration // for which it is left alone; doubles with each further time
 	MaxDelay time.Duration
 }
 
@@ -201,7 +206,7 @@ func (c *change) update(ctx context.Context, f *Frontier, o UpdateOptions) error
 	if s.InFlight != nil {
 		now = s.InFlight.Now
 	}
-	c.now, c.revisits = now, s.policy.revisit != nil
+	c.now, c.clock, c.revisits = now, now, s.policy.revisit != nil
 	outcomes := c.sorter(smallSort)
 	pages, outcomesEpoch, err := c.readOutcomes(ctx, o, now, outcomes)
 	if err != nil {
@@ -232,6 +237,7 @@ func (c *change) update(ctx context.Context, f *Frontier, o UpdateOptions) error
 	if err := c.b.OfEpoch("links", linksEpoch); err != nil {
 		return err
 	}
+	c.s.Longest = max(c.s.Longest, o.longest(c.s.policy))
 	if nothing && c.s.InFlight == nil {
 		return c.finish(ctx)
 	}
@@ -280,13 +286,15 @@ type change struct {
 	s       *state
 	sorts   []*sorter
 	fresh   *sorter                  // arrivals, by hostOrder
-	parked  *runWriter[segment.Host] // of dead hosts; nil: none
+	deads   *runWriter[segment.Host] // dead hosts; nil: none
+	parked  [len(parking)]*sorter    // URLs that are parked; nil: none
 	events  *sorter                  // what happened to hosts, by hostOrder and time
 	lines   *sorter                  // new URLs of policy fifo, in order of arrival
 	queue   *sorter                  // URLs with a place, by order
 	later   *sorter                  // URLs that wait for a time
 	added   uint64
 	now     record.Time   // of the round; 0 for an add
+	clock   record.Time   // that, or the time of an add
 	entry   segment.Entry // of arrive, and its host and row
 	host    []byte
 	row     []byte
@@ -428,7 +436,10 @@ func (c *change) readOutcomes(ctx context.Context, o UpdateOptions, now record.T
 		if row.Role != record.RoleRobots {
 			n++
 			v, due := o.Retries.judge(row, row.Attempt, now)
-			if v == again || v == putOff || c.revisits {
+			if v == park && c.walking != nil {
+				v, due = finish, 0 // the walker goes on; the start set has the URL
+			}
+			if v == again || v == putOff || v == park || c.revisits {
 				c.returning++
 			}
 			out := outcome{verdict: v, attempt: row.Attempt, due: max(due, 0), outcome: row.Outcome, url: row.URL, host: row.Host}
@@ -508,7 +519,7 @@ func verdictOf(ev *segment.Host, v verdict, outcome string) {
 	switch v {
 	case again:
 		ev.Retried = 1
-	case putOff:
+	case putOff, park:
 		ev.Deferred = 1
 	default:
 		ev.Finished = 1
@@ -656,7 +667,7 @@ func (c *change) apply(e *segment.Entry, o *outcome) error {
 	case again:
 		n.Retried++
 		e.URL.Attempt++
-	case putOff:
+	case putOff, park:
 		n.Deferred++
 	default:
 		if c.revisits {
@@ -679,10 +690,13 @@ func (c *change) apply(e *segment.Entry, o *outcome) error {
 	}
 	n.Pending++
 	e.URL.Due = o.due
-	if c.credit != nil {
-		return c.credit.back(e)
-	}
-	if o.due != 0 {
+	switch {
+	case c.credit != nil:
+		return c.credit.back(e, o)
+	case o.verdict == park:
+		e.Order, e.Place = parkOrder(o.due), 0
+		return addRow(c.park(parkedAs(o.outcome)), e.Order, e)
+	case o.due != 0:
 		return c.wait(e)
 	}
 	e.Order, e.Place = e.Place, 0
@@ -703,6 +717,9 @@ func tableList[T segment.Row](c *change, runs *[]run, role string) list[T] {
 // mergeQueues goes on with the merges of waiting URLs, beside what follows. The change writes about own URLs itself.
 func (c *change) mergeQueues(ctx context.Context, own int) (err error) {
 	lists := []list[segment.Entry]{{&c.s.Later, "later/", "later", c.s.layout.queueFan, every}, {&c.s.Held, "held/", "held", c.s.layout.queueFan, every}}
+	for i := range c.s.Parked {
+		lists = append(lists, list[segment.Entry]{&c.s.Parked[i], "parked/", "parked", c.s.layout.queueFan, every})
+	}
 	for level := range c.s.Ready {
 		lists = append(lists, list[segment.Entry]{&c.s.Ready[level], fmt.Sprintf("ready/%d-", level), "ready", c.s.layout.queueFan, every})
 	}
@@ -724,13 +741,13 @@ func (c *change) finish(ctx context.Context) error {
 			return err
 		}
 	}
-	if c.now > s.ParkedUntil {
-		for _, r := range s.Parked {
+	if c.now > s.DeadUntil {
+		for _, r := range s.Dead {
 			c.tx.Drop(r.Path)
 		}
-		s.Parked, s.ParkedUntil = nil, 0
+		s.Dead, s.DeadUntil = nil, 0
 	}
-	if err := mergeRuns(ctx, c.st, c.tx, s, 0, c.s.layout.step, tableList[segment.Host](c, &s.Parked, "parked")); err != nil {
+	if err := mergeRuns(ctx, c.st, c.tx, s, 0, c.s.layout.step, tableList[segment.Host](c, &s.Dead, "dead")); err != nil {
 		return err
 	}
 	hosts, err := c.hosts(ctx)
@@ -745,12 +762,12 @@ func (c *change) finish(ctx context.Context) error {
 	if err := c.line(); err != nil {
 		return err
 	}
-	if c.parked != nil {
-		r, err := c.parked.finish()
+	if c.deads != nil {
+		r, err := c.deads.finish()
 		if err != nil {
 			return err
 		}
-		s.Parked = append(s.Parked, r)
+		s.Dead = append(s.Dead, r)
 	}
 	if c.credit != nil {
 		if err := c.credit.pay(ctx); err != nil {
@@ -781,6 +798,9 @@ func (c *change) finish(ctx context.Context) error {
 			return err
 		}
 		s.Later = append(s.Later, r)
+	}
+	if err := s.addParked(c.tx, c.parked[:]); err != nil {
+		return err
 	}
 	if err := c.gate.writeHeld(); err != nil {
 		return err

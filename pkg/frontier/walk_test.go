@@ -248,7 +248,7 @@ func visitOf(u *record.URL) string {
 // comes out exactly once, and each that has its final outcome is followed by exactly one:
 // of a page that it links to, or of any that was found.
 func TestWalkAgainstModel(t *testing.T) {
-	kinds := []string{record.OutcomeFetched, record.OutcomeFetched, record.OutcomeFetched, record.OutcomeTimeout, record.OutcomeRobotsDenied, record.OutcomeDeferred}
+	kinds := []string{record.OutcomeFetched, record.OutcomeFetched, record.OutcomeFetched, record.OutcomeTimeout, record.OutcomeRobotsDenied, record.OutcomeDeferred, record.OutcomeAddress, record.OutcomeParked}
 	for seed, size := range []int{1, 4, 1000} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			t.Parallel()
@@ -300,6 +300,9 @@ func TestWalkAgainstModel(t *testing.T) {
 						outcome[visit{u.URL, u.Attempt}] = kinds[rng.IntN(len(kinds))]
 					}
 					o := fetchOf(u, outcome[visit{u.URL, u.Attempt}], 200, now)
+					if o.Outcome == record.OutcomeParked {
+						o.RetryAfter = never
+					}
 					outcomes = append(outcomes, o)
 					again := u
 					switch {

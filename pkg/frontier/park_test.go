@@ -1,0 +1,171 @@
+package frontier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/segment"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+)
+
+// A frontier whose only work is parked is at its end; what its server wants later comes
+// back then, and the rest by Release, of one outcome, of one host, and of all.
+func TestParked(t *testing.T) {
+	const year = record.Time(365 * 24 * 3600e6)
+	for _, p := range []Params{{}, {Policy: dynamic}, {Policy: fifo}, {Policy: opic}, {Policy: revisit}} {
+		t.Run(p.Policy, func(t *testing.T) {
+			b := open(t, durable.NewCrashFS(), p)
+			kinds := []string{record.OutcomeAddress, record.OutcomeDenied, record.OutcomeParked, record.OutcomeFetched}
+			var seeds []record.URL
+			for i := range 12 {
+				seeds = append(seeds, newURL(fmt.Sprintf("h%d.test", i/4), kinds[i%4], 0))
+			}
+			if err := b.add("seed", seeds...); err != nil {
+				t.Fatal(err)
+			}
+			round, now := 0, record.Time(1)
+			serve := func(want int, kind func(u record.URL) string) (batch []record.URL) {
+				t.Helper()
+				round++
+				txn := fmt.Sprint("r", round)
+				batch, err := b.next(now, NextOptions{N: 100, Txn: txn})
+				if err != nil || len(batch) != want {
+					t.Fatalf("%d URLs, want %d: %v", len(batch), want, err)
+				}
+				var outcomes []record.Fetch
+				for _, u := range batch {
+					o := fetchOf(u, kind(u), 404, now)
+					if o.Outcome == record.OutcomeParked {
+						o.RetryAfter = year
+					}
+					outcomes = append(outcomes, o)
+				}
+				if err := b.update(txn, now, outcomes); err != nil {
+					t.Fatal(err)
+				}
+				b.check()
+				return batch
+			}
+			put := func(want uint64, o ReleaseOptions) {
+				t.Helper()
+				if n, err := b.release(now, o); n != want || err != nil {
+					t.Fatal(n, err)
+				}
+				b.check()
+			}
+			end := func(at record.Time, want bool) {
+				t.Helper()
+				if empty, err := b.f.Empty(at); empty != want || err != nil {
+					t.Fatal(empty, err)
+				}
+			}
+			fetched := func(record.URL) string { return record.OutcomeFetched }
+			serve(12, func(u record.URL) string { return u.URL[strings.LastIndex(u.URL, "/")+1:] })
+			end(now, true)
+			if n := b.counts(); n.Pending != 9 || n.Finished != 3 {
+				t.Fatal(n)
+			}
+			serve(0, nil)
+			end(year-1, true)
+			end(year, false)
+			put(1, ReleaseOptions{Outcome: record.OutcomeDenied, Host: "h1.test"})
+			end(now, false)
+			if batch := serve(1, func(record.URL) string { return record.OutcomeDenied }); batch[0].Host != "h1.test" || batch[0].Attempt != 0 {
+				t.Fatal(batch)
+			}
+			put(3, ReleaseOptions{Outcome: record.OutcomeDenied})
+			serve(3, fetched)
+			put(0, ReleaseOptions{Host: "h9.test"})
+			end(now, true)
+			now = year
+			serve(3, fetched)
+			put(3, ReleaseOptions{})
+			serve(3, fetched)
+			if n := b.counts(); n.Pending != 0 || n.Finished != 12 {
+				t.Fatal(n)
+			}
+			if _, err := b.release(now, ReleaseOptions{Outcome: record.OutcomeFetched}); !errors.Is(err, fault.Usage) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A batch by time parks what else waits of a host that asked for years.
+func TestParkedHostInABatchByTime(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{})
+	var seeds []record.URL
+	for i := range 5 {
+		seeds = append(seeds, newURL("slow.test", fmt.Sprint(i), 0), newURL("good.test", fmt.Sprint(i), 0))
+	}
+	if err := b.add("seed", seeds...); err != nil {
+		t.Fatal(err)
+	}
+	batch, err := b.next(1, NextOptions{N: 2, Txn: "r1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var outcomes []record.Fetch
+	for _, u := range batch {
+		o := fetchOf(u, record.OutcomeFetched, 200, 1)
+		if u.Host == "slow.test" {
+			o.Status, o.RetryAfter = 503, never-1
+		}
+		outcomes = append(outcomes, o)
+	}
+	if err := b.update("r1", 1, outcomes); err != nil {
+		t.Fatal(err)
+	}
+	batch, err = b.next(60e6, NextOptions{For: time.Minute, Politeness: Politeness{MinDelay: time.Second, Connections: 9, Duration: time.Second}, Txn: "r2"})
+	if err != nil || len(batch) != 4 || slices.ContainsFunc(batch, func(u record.URL) bool { return u.Host != "good.test" }) {
+		t.Fatal(batch, err)
+	}
+	b.check()
+	if all, host, err := b.f.Parked(); err != nil || len(all) != 1 || all[0].URLs != 5 || host != "slow.test" {
+		t.Fatal(all, host, err)
+	}
+}
+
+// Times that no delay could have made are not waited for.
+func TestClockJumped(t *testing.T) {
+	const day = record.Time(24 * 3600e6)
+	b := open(t, durable.NewCrashFS(), Params{})
+	if err := b.add("seed", newURL("a.test", "", 0), newURL("b.test", "", 0)); err != nil {
+		t.Fatal(err)
+	}
+	batch, err := b.next(day, NextOptions{N: 2, Txn: "r1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var outcomes []record.Fetch
+	for _, u := range batch { // by a clock that is a year ahead
+		outcomes = append(outcomes, fetchOf(u, record.OutcomeTimeout, 0, 365*day))
+	}
+	if err := b.update("r1", day, outcomes); err != nil {
+		t.Fatal(err)
+	}
+	if due, err := b.f.Jumped(day); err != nil || due < 365*day {
+		t.Fatal(due, err)
+	}
+	if due, err := b.f.Jumped(364*day + 1e9); due != 0 || err != nil { // less than the longest delay before it
+		t.Fatal(due, err)
+	}
+	now, err := b.f.Wait(context.Background(), day, func(context.Context, record.Time) error { return errors.New("waited") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if batch, err = b.next(now, NextOptions{N: 2, Txn: "r2"}); len(batch) != 2 || err != nil {
+		t.Fatal(batch, err)
+	}
+	p := Politeness{MinDelay: time.Second}
+	if got := p.pace(&segment.Host{Contacts: 1, LastContact: 365 * day}, day).wait; got != time.Second {
+		t.Errorf("a host last contacted in a year waits %v", got)
+	}
+}
