@@ -2,7 +2,7 @@
 #
 #   make -f mercator.mk CRAWL=crawl SEEDS=seeds.txt CONTACT=you@example.org
 #
-# Runs rounds until the frontier is empty or ROUNDS is reached. Interrupt or kill
+# Runs rounds until the frontier is empty, but for parked URLs, or ROUNDS is reached. Interrupt or kill
 # it at any moment; the same command again goes on where it was. Each file under
 # $(CRAWL)/rounds/rN appears complete or not at all:
 #

@@ -3,7 +3,7 @@
 #
 #   CRAWL=crawl SEEDS=seeds.txt CONTACT=you@example.org stream.sh
 #
-# Runs rounds until the frontier is empty or ROUNDS is reached (ROUNDS=1: one).
+# Runs rounds until the frontier is empty, but for parked URLs, or ROUNDS is reached (ROUNDS=1: one).
 # Interrupt or kill it, or any command of it, at any moment; the same command
 # again goes on where it was, once what it left running has ended. No pipefail is
 # needed: a stage that dies leaves the stream without its trailer, so the last

@@ -37,6 +37,9 @@ echo
       close("sort -rn")
       exit pages == 0
     }'
+"${BIN}mfrontier" stat "$crawl/frontier" | awk -v release="${BIN}mfrontier release $crawl/frontier" '
+    $1 == "parked," { n += $3; by = by (by == "" ? "" : ", ") $2 " " $3 }
+    END { if (n > 0) printf "%9d URLs are parked (%s): \"%s\" puts them back\n", n, by, release }'
 echo "Drops by reason:"
 set --
 for d in "$crawl"/rounds/r*; do # a crawl by pipe keeps no new.arrows.zst: its links are the last in a round
