@@ -27,7 +27,7 @@ type ours struct {
 	f    *os.File // per row its length in four bytes and its canonical encoding
 	w    *bufio.Writer
 	row  []byte
-	pity bool // the warning was given that there are too many
+	told bool // the warning was given that there are too many
 
 	pages  int64            // rows that were not ours,
 	done   int64            // those of all that were not deferred, and no mistake
@@ -92,8 +92,8 @@ func (o *ours) hold(row *record.Fetch, known bool) (warn string, err error) {
 		if known {
 			o.known++
 		}
-		if !o.pity && o.known > oursMax(o.pages+o.held) {
-			o.pity = true
+		if !o.told && o.known > oursMax(o.pages+o.held) {
+			o.told = true
 			warn = o.refused()
 		}
 	}
