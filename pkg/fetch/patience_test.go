@@ -231,6 +231,9 @@ func TestRobotsOfAHostThatWasPutOff(t *testing.T) {
 				t.Errorf("%s is %s: %s", row.URL, row.Outcome, row.Error)
 			}
 		}
+		if n := len(w.at["moved0.test"]); n > 10 {
+			t.Errorf("%d contacts with the host that leads there", n)
+		}
 		if n := len(w.at["hang0.test"]); n < 2 || n > 5 {
 			t.Errorf("%d contacts with the host that hangs, want some, less and less often", n)
 		}

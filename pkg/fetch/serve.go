@@ -215,7 +215,7 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 	case rest.host && localfault.Is(rest.why):
 		r.leave(e.from, rest.why)
 		return conclude(unknown, "")
-	case rest.host && h.hung > 0 && !rest.parked && rest.why != hostFailed:
+	case h.hung > 0 && !rest.parked && rest.why != hostFailed && (rest.host || rest.until > 0):
 		r.putOffWith(e.from, h, rest.why)
 		return conclude(unknown, "")
 	case rest.host && rest.why != "":
