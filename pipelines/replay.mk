@@ -14,7 +14,7 @@
 # What shaped the rows stands in crawl.toml and in rounds/rN/flags, which the
 # pipelines write; flags given by hand to single commands have to be given here.
 # What cannot be repeated from the records shows as a difference: a stage of your
-# own, URLs added behind the pipelines' back, batches taken by
+# own, URLs added or released behind the pipelines' back, batches taken by
 # another version of mfrontier that learns the speeds of hosts in another way, and
 # rounds whose files were written anew after "mckpt restore", when a later restore
 # took the older ones again ("mckpt verify" names them).
