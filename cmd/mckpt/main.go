@@ -525,14 +525,19 @@ type restoreCmd struct {
 func (*restoreCmd) Help() string {
 	return `The crawl goes on from checkpoint NUMBER, as often as you like. What was done since is
 given up, but for the times at which hosts were contacted. Later checkpoints stay: they
-can be restored too, until gc forgets them.
+can be restored too, until gc forgets them. If the newest manifest of a store is damaged,
+restore warns and takes the checkpoint's contact times; mfetch then waits for the longest delay first.
 
   mckpt list crawl
   mckpt restore crawl 7`
 }
 
 func (c *restoreCmd) Run(ctx context.Context, std *cli.Std) error {
-	crawl, err := store.OpenCrawl(c.Crawl, c.options())
+	opt := c.options()
+	opt.Warn = func(err error) {
+		std.Warn("%v; the store goes on from the checkpoint's manifest, with its contact times; %q deletes the damaged one", err, "mckpt gc "+c.Crawl+" --keep N")
+	}
+	crawl, err := store.OpenCrawl(c.Crawl, opt)
 	if err != nil {
 		return err
 	}

@@ -481,7 +481,7 @@ func (c *Crawl) Abandon(ctx context.Context) (before *State, err error) {
 		if before, err = c.State(); err != nil {
 			return err
 		}
-		if err := c.complete(cur.Checkpoint, nil); err != nil {
+		if err := c.complete(cur.Checkpoint, nil, nil); err != nil {
 			return err
 		}
 		cur.Epoch++
@@ -493,6 +493,9 @@ func (c *Crawl) Abandon(ctx context.Context) (before *State, err error) {
 // Restore lets the crawl go on from a checkpoint, 0 being the empty crawl. What
 // was done since is given up, but for contact times; later checkpoints stay and
 // can be restored too. A checkpoint that is not complete is refused.
+//
+// A newest generation that is damaged is no hindrance: its number stays used, and the checkpoint's
+// content is published above it, with the checkpoint's own sticky files. Options.Warn is told.
 func (c *Crawl) Restore(ctx context.Context, number uint64) error {
 	return c.locked(ctx, "mckpt restore", func(cur current) error {
 		var k *Checkpoint
@@ -502,19 +505,45 @@ func (c *Crawl) Restore(ctx context.Context, number uint64) error {
 				return err
 			}
 		}
-		if err := c.complete(number, k); err != nil {
+		above := map[*Store]*Manifest{}
+		if err := c.complete(number, k, func(s *Store, m *Manifest, err error) error {
+			h, herr := s.readHead()
+			list, lerr := s.generations()
+			if herr != nil || lerr != nil {
+				return errors.Join(herr, lerr)
+			}
+			next := *m
+			next.Parent, next.Base = m.Generation, m.Generation
+			next.Generation = max(h.Generation, list[len(list)-1]) + 1
+			next.Epoch = cur.Epoch + 1
+			above[s] = &next
+			if c.opt.Warn != nil {
+				c.opt.Warn(err)
+			}
+			return nil
+		}); err != nil {
 			return err
 		}
 		cur.Epoch++
 		cur.Checkpoint = number
-		return c.setCurrent(cur)
+		if err := c.setCurrent(cur); err != nil {
+			return err
+		}
+		// Until this is done, the store is refused, and restore can be run again.
+		for s, m := range above {
+			if err := s.publish(m); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
 // complete refuses a checkpoint from which the crawl could not go on: each store's manifest must be
 // the one that it binds, and each file of it be there, be readable and have its length. What
-// is in the files Verify reads. k is the checkpoint of the number, nil if it was not read yet.
-func (c *Crawl) complete(number uint64, k *Checkpoint) (err error) {
+// is in the files Verify reads. k is the checkpoint of the number, nil if it was not read yet. damaged, if
+// not nil, is told of a newest generation that is damaged, and of the store's manifest at the checkpoint.
+func (c *Crawl) complete(number uint64, k *Checkpoint, damaged func(s *Store, m *Manifest, err error) error) (err error) {
 	if number > 0 && k == nil {
 		if k, err = readCheckpoint(c.fs, c.dir, number); err != nil {
 			return err
@@ -533,14 +562,14 @@ func (c *Crawl) complete(number uint64, k *Checkpoint) (err error) {
 		}
 	}
 	for _, s := range stores {
-		newest, err := s.newest()
-		if errors.Is(err, fs.ErrNotExist) {
+		newest, lost := s.newest()
+		if errors.Is(lost, fs.ErrNotExist) {
 			if ok, e := exists(c.fs, s.Path(headFile)); e == nil && !ok && (k == nil || k.store(s.nameInCrawl()) == nil) {
 				continue // one that is being made
 			}
 		}
-		if err != nil {
-			return err
+		if lost != nil && (damaged == nil || !errors.Is(lost, fault.Corrupt) && !errors.Is(lost, fault.Truncated) && !errors.Is(lost, fault.WrongKind)) {
+			return lost
 		}
 		generation := uint64(1)
 		if k != nil && k.store(s.nameInCrawl()) != nil {
@@ -550,7 +579,11 @@ func (c *Crawl) complete(number uint64, k *Checkpoint) (err error) {
 		if err != nil {
 			return err
 		}
-		m = m.withSticky(newest)
+		if lost == nil {
+			m = m.withSticky(newest)
+		} else if err := damaged(s, m, lost); err != nil {
+			return err
+		}
 		for _, e := range m.Files {
 			if s.Spent(m, e) {
 				continue

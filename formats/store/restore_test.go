@@ -80,6 +80,56 @@ func TestRestoreRefusesFirst(t *testing.T) {
 	}
 }
 
+// TestRestorePastDamage: a newest manifest that is damaged or gone, and that the checkpoint does not bind, keeps
+// nobody from going back, wherever that dies; its number is not used again, and gc takes it away.
+func TestRestorePastDamage(t *testing.T) {
+	for what, damage := range map[string]func(*durable.CrashFS, string) error{
+		"deleted": func(fsys *durable.CrashFS, path string) error { return fsys.Remove(path) },
+		"cut":     func(fsys *durable.CrashFS, path string) error { return durable.WriteFile(fsys, path, []byte("merc")) },
+		"another": func(fsys *durable.CrashFS, path string) error { return durable.WriteFile(fsys, path, []byte("x\n")) },
+	} {
+		for _, number := range []uint64{0, 1, 2} {
+			whole := testCrawl(t)
+			rounds(t, whole, 1, 2, 0)
+			must(t, change(whole, "/c/urls", "new", "r3"))
+			s := openStore(t, whole, "urls")
+			newest, err := s.newest()
+			must(t, err)
+			must(t, damage(whole, s.manifestPath(newest.Generation)))
+			for at, dies := 1, true; dies; at++ {
+				for _, loss := range losses {
+					fsys := clone(whole)
+					fsys.CrashAt(at)
+					_ = restore(fsys, number)
+					dies = fsys.Crashed()
+					fsys = fsys.AfterCrash(loss)
+					warned := 0
+					c, err := OpenCrawl("/c", Options{FS: fsys, Warn: func(error) { warned++ }})
+					must(t, err)
+					must(t, c.Restore(ctx, number))
+					if dies && loss == durable.LoseAll && at == 1 && warned != 1 {
+						t.Errorf("%s, to %d: %d warnings, want 1", what, number, warned)
+					}
+					st, err := c.State()
+					must(t, err)
+					if st.Checkpoint != number || len(st.Changed) > 0 || len(st.Rounds) > 0 {
+						t.Fatalf("%s, to %d, dead at %d: %+v", what, number, at, st)
+					}
+					must(t, change(fsys, "/c/urls", "new", "r9"), change(fsys, "/c/frontier", "update", "r9"), commit(fsys, "r9"))
+					s := openStore(t, fsys, "urls")
+					if m, err := s.newest(); err != nil || m.Generation <= newest.Generation+1 {
+						t.Fatalf("%s: newest %+v, %v", what, m, err)
+					}
+					must(t, gc(fsys, 5))
+					if v, err := c.Verify(ctx); err != nil || len(v.Problems) > 0 {
+						t.Fatalf("%s, to %d, dead at %d: verify says %+v, %v", what, number, at, v, err)
+					}
+				}
+			}
+		}
+	}
+}
+
 func content(t *testing.T, fsys durable.FS, path string) string {
 	t.Helper()
 	b, err := durable.ReadFile(fsys, path, 1<<20)

@@ -35,6 +35,7 @@ const (
 type Options struct {
 	FS       durable.FS        // nil: durable.OS
 	Progress func(bytes int64) // is told what Crawl.Verify reads; may be nil
+	Warn     func(err error)   // is told of damage that Crawl.Restore passes by; may be nil
 	LockWait time.Duration     // how long a busy lock is awaited; 0: fail at once (commands pass 70 s)
 }
 
