@@ -73,6 +73,7 @@ port=$(json port) || exit 1
 for c in mfrontier mresolve mfetch mfpset mextract murlset mckpt; do
   cat > "$dir/bin/$c" << END
 #!/bin/sh
+[ "\$1" != hold ] || exec "${BIN}$c" "\$@" # its words and status are those of the driver that it runs
 said=\$(mktemp "$dir/said/$c.XXXXXX")
 "${BIN}$c" "\$@" 2> "\$said"
 status=\$?
