@@ -1,0 +1,143 @@
+package pipelines
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// chainHost serves pages of which each links to the next, and notes when it was asked.
+type chainHost struct {
+	pages int
+	mu    sync.Mutex
+	asked []time.Time
+	whole chan struct{} // closed when the last page was asked for
+}
+
+func (c *chainHost) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	c.mu.Lock()
+	c.asked = append(c.asked, time.Now())
+	c.mu.Unlock()
+	n := 0
+	if _, err := fmt.Sscanf(req.URL.Path, "/%d", &n); err != nil {
+		http.NotFound(w, req)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html")
+	fmt.Fprintf(w, "<p>page %d", n)
+	if n < c.pages {
+		fmt.Fprintf(w, `<a href="/%d">next</a>`, n+1)
+		return
+	}
+	close(c.whole)
+}
+
+// slowHost answers as such hosts do that hold others up.
+func slowHost(kind string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		robots := req.URL.Path == "/robots.txt"
+		switch {
+		case kind == "silent", kind == "robots" && robots:
+			<-req.Context().Done()
+		case robots:
+			fmt.Fprint(w, "User-agent: *\nCrawl-delay: 20\n")
+		default:
+			w.Header().Set("Content-Type", "text/html")
+			for i := range 40 {
+				fmt.Fprintf(w, `<a href="/%d">%[1]d</a>`, i)
+			}
+		}
+	})
+}
+
+// TestSlowHosts: slow hosts, silent ones and one whose robots.txt hangs do not keep another from
+// what politeness allows it: a page a second. bench/slow-hosts.sh prints its figures at full length.
+func TestSlowHosts(t *testing.T) {
+	t.Parallel()
+	chains, least := []int{6}, 0.4 // a machine that is busy with other tests has slow rounds
+	if long {
+		chains, least = []int{12, 60}, 0.8
+	}
+	for i, c := range []struct {
+		name, kind string
+		n          int
+	}{
+		{"nothing", "", 0},
+		{"one host of Crawl-delay 20 and 40 links", "delay", 1},
+		{"ten such hosts", "delay", 10},
+		{"five hosts that never answer", "silent", 5},
+		{"a host whose robots.txt hangs", "robots", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if !long {
+				t.Parallel()
+			}
+			for _, pages := range chains {
+				good := &chainHost{pages: pages, whole: make(chan struct{})}
+				seeds := []string{"http://" + listen(t, fmt.Sprintf("127.0.%d.1", 70+i), good) + "/1"}
+				for k := range c.n {
+					seeds = append(seeds, "http://"+listen(t, fmt.Sprintf("127.0.%d.%d", 70+i, k+2), slowHost(c.kind))+"/")
+				}
+				file := filepath.Join(t.TempDir(), "seeds.txt")
+				if err := os.WriteFile(file, []byte(strings.Join(seeds, "\n")+"\n"), 0o666); err != nil {
+					t.Fatal(err)
+				}
+				ctx, stop := context.WithTimeout(t.Context(), 10*time.Duration(pages)*time.Second+30*time.Second)
+				defer stop()
+				crawl := newCrawl(t, &web{seeds: file})
+				cmd := crawl.command("stream.sh", "POLITENESS_FLAGS=", "RESOLVE_FLAGS=", "FETCH_FLAGS=--allow-net 127.0.0.0/8")
+				cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+				var out bytes.Buffer
+				cmd.Stdout, cmd.Stderr = &out, &out
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				select {
+				case <-good.whole:
+				case <-ctx.Done():
+				}
+				syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // slow hosts would take long
+				cmd.Wait()
+				good.mu.Lock()
+				n := len(good.asked)
+				if n == 0 {
+					t.Fatalf("no request to the good host\n%s", tail(out.Bytes()))
+				}
+				took := good.asked[n-1].Sub(good.asked[0]).Seconds()
+				good.mu.Unlock()
+				share := float64(n-1) / took
+				for i := range n - 1 {
+					if gap := good.asked[i+1].Sub(good.asked[i]); gap > 1500*time.Millisecond {
+						t.Logf("request %d, at %.1f s: %.1f s after the one before", i+1, good.asked[i+1].Sub(good.asked[0]).Seconds(), gap.Seconds())
+					}
+				}
+				t.Logf("beside %s: %d requests in %.1f s, %.0f %% of what politeness allows", c.name, n, took, 100*share)
+				if n <= pages || share < least {
+					t.Errorf("chain of %d pages: %d requests in %.1f s, want all, at %.0f %% of the speed or more\n%s", pages, n, took, 100*least, tail(out.Bytes()))
+				}
+			}
+		})
+	}
+}
+
+// listen serves on an address of its own until the test ends, and returns it with its port.
+func listen(t *testing.T, addr string, h http.Handler) string {
+	t.Helper()
+	l, err := net.Listen("tcp", addr+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: h}
+	go s.Serve(l)
+	t.Cleanup(func() { s.Close() })
+	return l.Addr().String()
+}
