@@ -341,8 +341,11 @@ func (c *nextCmd) Run(ctx context.Context, std *cli.Std) error {
 	})
 }
 
-// sayWait is the shortest wait for a due time that is announced.
-const sayWait = 5 * time.Second
+// sayWait is the shortest wait for a due time that is announced, sayAgain the time between two announcements.
+const (
+	sayWait  = 5 * time.Second
+	sayAgain = 30 * time.Second
+)
 
 // when is the round's time, waited for if need be; 0 for a round whose output is
 // kept and has its own.
@@ -380,19 +383,38 @@ func (c *nextCmd) when(ctx context.Context, std *cli.Std, f *frontier.Frontier, 
 		if c.NoWait {
 			return &fault.Error{Class: fault.No, File: c.Store, Found: "no URL is due before " + due.Go().Format(time.RFC3339)}
 		}
-		wait := time.Duration(due-now) * time.Microsecond
-		if wait >= sayWait {
-			std.Warn("%s: no URL is due before %s: waiting", c.Store, due.Go().Format(time.RFC3339))
+		first, err := f.First()
+		if err != nil {
+			return err
 		}
-		t := time.NewTimer(wait)
-		defer t.Stop()
+		why := "its host is to be left alone until then"
+		switch {
+		case first.URL.Attempt > 0:
+			why = fmt.Sprintf("it is tried again after %s", cli.Count(uint64(first.URL.Attempt), "failure"))
+		case first.Visit.Visits > 0:
+			why = "its next visit"
+		}
+		return sleep(ctx, time.Duration(due-now)*time.Microsecond, func() {
+			std.Warn("%s: no URL is due before %s: waiting for %s: %s", c.Store, due.Go().Format(time.RFC3339), cli.Printable(first.URL.URL), why)
+		})
+	})
+}
+
+// sleep waits, and tells so: at once, if it takes sayWait or more, and then every sayAgain.
+func sleep(ctx context.Context, wait time.Duration, tell func()) error {
+	for first := true; wait > 0; first = false {
+		if wait >= sayWait || !first {
+			tell()
+		}
+		step := min(wait, sayAgain)
 		select {
-		case <-t.C:
-			return nil
+		case <-time.After(step):
+			wait -= step
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-	})
+	}
+	return nil
 }
 
 // again tells who asks for a batch that was taken before, and is given again as it

@@ -137,6 +137,7 @@ type runner struct {
 	told   map[string]bool // what this machine lacks, of which a warning was given
 	brisk  bool            // a host that is not slow was served
 	turns  map[*host]*worker
+	begun  int // turns so far
 
 	unnamed []*host // whose addresses are to be looked up
 	naming  int     // goroutines that do
@@ -341,6 +342,13 @@ func (r *runner) watch(ctx context.Context) {
 		defer t.Stop()
 		look = t.C
 	}
+	var says <-chan time.Time
+	if r.opt.Warn != nil {
+		t := time.NewTicker(time.Second)
+		defer t.Stop()
+		says = t.C
+	}
+	wait := announcer{since: r.now()}
 	warned := ""
 	for {
 		select {
@@ -352,6 +360,13 @@ func (r *runner) watch(ctx context.Context) {
 			r.mu.Lock()
 			r.lose(r.now())
 			r.mu.Unlock()
+		case <-says:
+			r.mu.Lock()
+			text := wait.text(r, r.now())
+			r.mu.Unlock()
+			if text != "" {
+				r.opt.Warn("%s", text)
+			}
 		case <-deny:
 			text := ""
 			if err := r.opt.Deny.Reload(); err != nil {
@@ -634,6 +649,7 @@ func (r *runner) work(ctx context.Context, tokens chan struct{}) {
 			w.renew(ctx)
 			r.mu.Lock()
 			w.began, r.turns[h] = r.now(), &w
+			r.begun++
 			r.mu.Unlock()
 			t, err := r.serve(ctx, h, &w)
 			if errors.Is(err, errBrokenOff) {

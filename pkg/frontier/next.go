@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"mercator/formats/record"
@@ -66,6 +67,22 @@ func (f *Frontier) Due(now record.Time) (due record.Time, empty bool, err error)
 	}
 	due, empty = s.due(now)
 	return due, empty, nil
+}
+
+// First is the URL that is due first, of those that wait for a time.
+func (f *Frontier) First() (*segment.Entry, error) {
+	s, _, err := f.current()
+	if err != nil {
+		return nil, err
+	}
+	runs := slices.Clone(s.Later)
+	for _, parked := range s.Parked {
+		runs = append(runs, parked...)
+	}
+	later := newMerger[segment.Entry](f.st, runs)
+	defer later.close()
+	e := new(segment.Entry)
+	return e, later.next(e)
 }
 
 func (s *state) due(now record.Time) (due record.Time, empty bool) {
