@@ -147,9 +147,9 @@ it must refuse what is not to be contacted. The proxy's own address is not judge
   mfetch crawl/fetch --txn r1 --contact ops@example.org --method HEAD --header 'Accept-Language: de, en;q=0.5' batch.arrows.zst
 
 Settings may refuse a URL: its address needs --allow-net, --deny forbids it, or nothing fetches
-its scheme. Where that happens to all seeds of a batch, to all of more than 10 URLs, or to more than 1 % of a batch
-(and more than 10 URLs) that are seeds or on hosts that were contacted before, a setting is probably wrong:
-mfetch ends with exit code 1 and commits nothing. Run the same command with the right settings: what
+its scheme. That is probably a mistake where nothing else happens to a batch that has seeds or hosts
+contacted before, or where such URLs are more than 1 % of the batch and 10, on as many hosts (with few
+hosts: on more than half of them). Then mfetch ends with exit code 1 and commits nothing. Run the same command with the right settings: what
 was fetched is not fetched again. Or go on without these URLs, with --refused-ok.
 
 What this machine cannot do (no free port, too many open files, no route, its own firewall) is

@@ -35,7 +35,8 @@ type ours struct {
 	local  map[string]int64 // of those, this machine's, by kind
 	first  [3]record.Fetch  // the first of those that a setting refused, by index in settings,
 	number [3]int64         // how many there are,
-	known  int64            // and how many of all are seeds, or of hosts that were contacted before
+	known  int64            // and how many of all are seeds, or of hosts that were contacted before,
+	hosts  int64            // and on how many hosts these are
 }
 
 // settings are the outcomes that come from settings, and what changes them.
@@ -45,8 +46,15 @@ var settings = [3]struct{ outcome, hint string }{
 	{record.OutcomeScheme, "--scheme and --exec (schemes and exec in crawl.toml) name what fetches a scheme"},
 }
 
-// oursMax is how many of n URLs settings may refuse before that is held for a mistake.
+// oursMax is how many of n URLs, or hosts, settings may refuse before that is held for a mistake.
 func oursMax(n int64) int64 { return max(10, n/100) }
+
+// mistaken says whether settings refused so much of a batch on so many hosts that one of them is
+// probably wrong. It takes more than half of few hosts: no single host, by an address that it
+// gives itself, can stop the crawl of others.
+func (o *ours) mistaken(hosts int64) bool {
+	return o.known > oursMax(o.pages+o.held) && o.hosts > min(oursMax(hosts), hosts/2)
+}
 
 // newOurs makes the file at once: there may be too many open ones when it is needed.
 func newOurs(dir string) (*ours, error) {
@@ -70,9 +78,9 @@ func (o *ours) count(row *record.Fetch) {
 }
 
 // hold takes in a row that is ours. known: it is a seed, or its host was contacted before. What
-// pages link to is no sign of a mistake: anyone may link to any address. warn is what is to be
-// told at once, or "".
-func (o *ours) hold(row *record.Fetch, known bool) (warn string, err error) {
+// pages link to is no sign of a mistake: anyone may link to any address. first: no such row of
+// its host came before. warn is what is to be told at once, or "".
+func (o *ours) hold(row *record.Fetch, known, first bool) (warn string, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.held++
@@ -91,6 +99,9 @@ func (o *ours) hold(row *record.Fetch, known bool) (warn string, err error) {
 		}
 		if known {
 			o.known++
+		}
+		if first {
+			o.hosts++
 		}
 		if !o.told && o.known > oursMax(o.pages+o.held) {
 			o.told = true
@@ -120,15 +131,14 @@ func (o *ours) refused() string {
 		o.number[0]+o.number[1]+o.number[2], o.pages+o.held, o.first[i].Outcome, clean(o.first[i].Error), clean(o.first[i].URL), settings[i].hint)
 }
 
-// judge is called when all rows have come. An error says that the batch is not to be committed.
-func (o *ours) judge(refusedOK bool) error {
-	refused := o.number[0] + o.number[1] + o.number[2]
-	few := refused <= oursMax(o.pages+o.held)
+// judge is called when all rows have come, of so many hosts. An error says that the batch is not
+// to be committed.
+func (o *ours) judge(refusedOK bool, hosts int64) error {
 	switch {
-	case refused > 0 && !refusedOK && (o.known > oursMax(o.pages+o.held) || o.done == 0 && (o.known > 0 || !few)):
+	case !refusedOK && (o.mistaken(hosts) || o.done == 0 && o.known > 0):
 		return &fault.Error{Found: o.refused(), Hint: "run this again with the right settings: nothing was committed, and what was fetched is not fetched again; --refused-ok goes on without these URLs"}
 	case len(o.local) > 0 && o.done == 0:
-		return &fault.Error{Found: "nothing was fetched: " + o.lacks(), Hint: "run this again when that has ended: nothing was committed"}
+		return &fault.Error{Found: "nothing was fetched: " + o.lacks(), Hint: "nothing was committed: mend that, and run this again"}
 	}
 	return nil
 }
@@ -177,8 +187,10 @@ func (r *runner) hold(h *host, row *record.Fetch) error {
 	scheme, _, _ := strings.Cut(row.URL, ":")
 	r.mu.Lock()
 	known := row.Depth == 0 || r.robots.holds(scheme+"://"+h.name)
+	first := known && !h.refused && !localfault.Is(row.Error)
+	h.refused = h.refused || first
 	r.mu.Unlock()
-	warn, err := r.ours.hold(row, known)
+	warn, err := r.ours.hold(row, known, first)
 	if warn != "" {
 		r.warn("%s", warn)
 	}
@@ -187,7 +199,7 @@ func (r *runner) hold(h *host, row *record.Fetch) error {
 
 // settleOurs emits the rows that are ours, or fails.
 func (r *runner) settleOurs(ctx context.Context) error {
-	if err := r.ours.judge(r.opt.RefusedOK); err != nil {
+	if err := r.ours.judge(r.opt.RefusedOK, r.s.made); err != nil {
 		return err
 	}
 	if len(r.ours.local) > 0 {
@@ -209,7 +221,7 @@ func (r *runner) tell(text string) {
 	r.told[text] = true
 	r.mu.Unlock()
 	if !told {
-		r.warn("%s: such URLs wait for a later round, at no cost to them", text)
+		r.warn("%s: these URLs are put off to a later round; it does not count as an attempt", text)
 	}
 }
 

@@ -96,6 +96,15 @@ func TestSettingsAreNoOutcome(t *testing.T) {
 		}
 		return urls
 	}
+	of := func(hosts, n int) (urls []record.URL) { // n URLs of each of the first of these hosts
+		for _, u := range known(hosts) {
+			for i := range n {
+				u.URL = fmt.Sprintf("http://%s/%d", u.Host, i)
+				urls = append(urls, u)
+			}
+		}
+		return urls
+	}
 	ftp := url("ftp://seed.test/")
 	for _, c := range []struct {
 		name  string
@@ -112,7 +121,9 @@ func TestSettingsAreNoOutcome(t *testing.T) {
 		{"a link to a host contacted before", known(1), true, "--allow-net"},
 		{"links to hosts never contacted", append(linked("new", 50), away...), false, ""},
 		{"one link alone", linked("new", 1), false, ""},
-		{"eleven links alone", linked("new", 11), true, "--allow-net"},
+		{"eleven links alone", linked("new", 11), false, ""},
+		{"many URLs of one host contacted before", append(of(1, 50), away...), false, ""},
+		{"five of six hosts contacted before", append(of(5, 4), away[0]), true, "--allow-net"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -32,6 +32,7 @@ type host struct {
 	fails    int    // contacts in a row that failed
 	hung     int    // how patient a batch is with its contacts: see patience
 	deferred string // why its URLs are not tried; "" if they are
+	refused  bool   // settings refused a URL of it, as ours.hosts counts
 
 	addr     netip.Addr   // of the next contact; invalid until a worker found it
 	lacks    int          // contacts in a row that this machine could not make
@@ -135,6 +136,7 @@ type scheduler struct {
 	slowGap micros // hosts that wait for more are slow
 	lively  int    // hosts that wait and are not slow
 	busy    int    // hosts that are busy
+	made    int64  // hosts that had work so far; one whose work ended and came anew counts twice
 }
 
 func newScheduler(addrDelay micros) *scheduler {
@@ -155,6 +157,7 @@ func (s *scheduler) host(name string, now micros) *host {
 		return h
 	}
 	h = &host{name: name, queue: noRows}
+	s.made++
 	if c, known := s.contacts.take(name, now); known {
 		h.next, h.required, h.fails, h.hung = c.next, c.required, c.fails, c.hung
 	}
