@@ -50,7 +50,7 @@ func TestParkedHosts(t *testing.T) {
 	for _, n := range []int{2, 3, 9} {
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.%d:%d", n, port))
 		if err != nil {
-			t.Skip(err) // another process has the port there
+			t.Skip("needs the same free port on 127.0.0.2, .3 and .9: ", err)
 		}
 		go server.Serve(l)
 	}
