@@ -1,0 +1,189 @@
+package fetch
+
+import (
+	"context"
+	"slices"
+
+	"mercator/formats/record"
+	"mercator/pkg/canon"
+	"mercator/pkg/localfault"
+)
+
+// elsewhere says whether a robots contact is to be made again, at the host's next address:
+// it has one that was not tried, and nobody listens at the last. row may be nil.
+func (r *runner) elsewhere(ctx context.Context, h *host, e *errand, robots *record.Fetch, row *record.URL) (bool, error) {
+	if robots.Outcome != record.OutcomeConnect {
+		return false, nil
+	}
+	h.dead++
+	e.tried++
+	addrs, _, _, err := r.addresses(ctx, h, row, nil)
+	return e.tried < len(addrs), err
+}
+
+// serveErrand asks for a robots.txt, or goes one hop along its redirects.
+// settled: there was no contact, go on. row is the host's first URL; row.URL is
+// "" if it has none.
+func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *record.URL, rest halt, w *worker) (t turn, settled bool, err error) {
+	conclude := func(v verdict, why string) (turn, bool, error) {
+		r.conclude(h, e, v, why, nil, r.now())
+		return turn{}, true, nil
+	}
+	if row.URL == "" {
+		row = nil
+	}
+	switch saved, ok, err := r.archive.saved.take(record.RoleRobots, e.url, 0); {
+	case err != nil:
+		return turn{}, false, err
+	case ok:
+		g, text, err := r.archive.load(saved)
+		if err != nil {
+			return turn{}, false, err
+		}
+		if r.now()-ended(&g.Row) < us(robotsKeep) {
+			if again, err := r.elsewhere(ctx, h, e, &g.Row, row); err != nil || again {
+				return turn{}, true, err
+			}
+			return turn{}, true, r.follow(h, e, &g.Row, text)
+		}
+	}
+	scheme, _, _ := canon.Split(e.url)
+	protocol := r.opt.Protocols[scheme]
+	rule := r.opt.Deny.Check(e.url, e.host)
+	switch {
+	case rest.host && localfault.Is(rest.why):
+		r.leave(e.from, rest.why)
+		return conclude(unknown, "")
+	case h.hung > 0 && !rest.parked && rest.why != hostFailed && (rest.host || rest.until > 0):
+		r.putOffWith(e.from, h, rest.why)
+		return conclude(unknown, "")
+	case rest.host && rest.why != "":
+		return conclude(unreachable, rest.why)
+	case rest.why != "":
+		return conclude(unknown, "")
+	case rule != "":
+		return conclude(unreachable, "robots.txt: denied by "+rule)
+	case protocol == nil || !hasRobots(scheme) || portRefused(e.host):
+		return conclude(unreachable, "robots.txt: redirected to "+e.url)
+	}
+	a, outcome, detail, err := r.address(ctx, h, row)
+	if err != nil {
+		return turn{}, false, err
+	}
+	if outcome == record.OutcomeDeferred {
+		r.leave(h, detail)
+		return turn{}, true, nil
+	}
+	if outcome != "" {
+		return conclude(unreachable, "robots.txt: "+outcome+": "+detail)
+	}
+	if !r.granted(h, a) {
+		return turn{}, false, nil
+	}
+	robots := &record.Fetch{URL: e.url, Key: r.opt.Canon.URLKey(e.host, e.url), Host: e.host, Role: record.RoleRobots}
+	text := &limited{max: robotsTextMax}
+	w.req = Request{URL: e.url, Host: e.host, Addr: a}
+	t, err = r.contact(ctx, h, protocol, w, robots, record.RoleRobots, text)
+	if err != nil {
+		return t, false, err
+	}
+	if robots.Outcome == record.OutcomeDeferred {
+		return t, false, r.forgo(ctx, h, row, robots.Error)
+	}
+	if again, err := r.elsewhere(ctx, h, e, robots, row); err != nil || again {
+		return t, false, err
+	}
+	if err := r.follow(h, e, robots, text.Bytes()); err != nil {
+		return t, false, err
+	}
+	// A Crawl-delay holds from this contact on.
+	r.mu.Lock()
+	t.required = max(t.required, h.asked)
+	r.mu.Unlock()
+	return t, false, nil
+}
+
+// follow draws the consequence of a robots row.
+func (r *runner) follow(h *host, e *errand, row *record.Fetch, text []byte) error {
+	v, why, next := robotsRow(row)
+	switch {
+	case v != asking:
+		r.conclude(h, e, v, why, robotsText(row, text), ended(row))
+		return nil
+	case e.hops >= robotsHopsMax: // RFC 9309 section 2.3.1.2
+		r.conclude(h, e, allowAll, "", nil, ended(row))
+		return nil
+	}
+	url, name, err := canon.URL(next)
+	if err != nil {
+		r.conclude(h, e, allowAll, "", nil, ended(row))
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h.errands = h.errands[1:]
+	now := r.now()
+	to := r.s.host(name, now)
+	to.errands = append(to.errands, &errand{auth: e.auth, name: e.name, from: e.from, url: url, host: name, hops: e.hops + 1})
+	r.s.schedule(to, now)
+	r.stir()
+	return nil
+}
+
+// conclude ends an errand, by what was learnt at an instant: the pages that waited for it
+// may go on.
+func (r *runner) conclude(h *host, e *errand, v verdict, why string, text []byte, at micros) {
+	var rules Rules
+	if v == byRules {
+		rules = r.opt.Robots(text)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.now()
+	if err := r.robots.conclude(e.auth, e.name, v, why, text, at); err != nil {
+		r.cancel(err)
+		return
+	}
+	if v == byRules {
+		r.s.ask(e.from, us(rules.CrawlDelay()), now)
+	}
+	h.errands = h.errands[1:]
+	e.from.blocked--
+	if e.from != h {
+		r.s.schedule(e.from, now)
+		r.stir()
+	}
+}
+
+// authority returns what is known of the robots rules for a host and scheme.
+func (r *runner) authority(h *host, scheme string) (*authority, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := slices.Index(withRobots[:], scheme)
+	var err error
+	if h.rules[i] == nil {
+		h.rules[i], err = r.robots.use(scheme + "://" + h.name)
+	}
+	return h.rules[i], err
+}
+
+// unreachable says why a host's robots.txt could not be had in this batch; "" if it could, or was not asked for.
+func (r *runner) unreachable(h *host, scheme string) string {
+	if i := slices.Index(withRobots[:], scheme); i >= 0 && h.rules[i] != nil {
+		if v, why := r.verdict(h.rules[i]); v == unreachable {
+			return why
+		}
+	}
+	return ""
+}
+
+// verdict is what holds for an authority now. Rules that are too old are asked
+// for again.
+func (r *runner) verdict(a *authority) (verdict, string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if (a.verdict == allowAll || a.verdict == byRules) && r.now()-a.fetched > us(robotsKeep) {
+		a.verdict = unknown
+	}
+	return a.verdict, a.why
+}

@@ -1,0 +1,157 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/pkg/localfault"
+)
+
+// parseLiteral reads a host name that is an address. Names that cannot be one cost
+// nothing.
+func parseLiteral(name string) (a netip.Addr, ok bool) {
+	if name == "" || strings.IndexByte(name, ':') < 0 && (name[len(name)-1] < '0' || name[len(name)-1] > '9') {
+		return a, false
+	}
+	a, err := netip.ParseAddr(name)
+	return a, err == nil
+}
+
+// address finds the address for the host's next contact: what is tried again is tried at the
+// next. outcome is not "" if there is none.
+func (r *runner) address(ctx context.Context, h *host, row *record.URL) (a netip.Addr, outcome, detail string, err error) {
+	var room [4]netip.Addr
+	addrs, outcome, detail, err := r.addresses(ctx, h, row, room[:0])
+	if err != nil || outcome != "" {
+		return a, outcome, detail, err
+	}
+	n := h.dead
+	if row != nil {
+		n += int(row.Attempt)
+	}
+	return addrs[n%len(addrs)], "", "", nil
+}
+
+// addresses appends to room those of the host that may be contacted. outcome is not "" if there
+// are none.
+func (r *runner) addresses(ctx context.Context, h *host, row *record.URL, room []netip.Addr) (allowed []netip.Addr, outcome, detail string, err error) {
+	addrs, outcome, detail, err := r.lookup(ctx, h, row, room)
+	if err != nil || outcome != "" || r.opt.Guard == nil {
+		return addrs, outcome, detail, err
+	}
+	allowed = addrs[:0]
+	for _, a := range addrs {
+		refused, err := r.opt.Guard(a)
+		switch {
+		case err != nil:
+			return nil, "", "", err
+		case refused == "":
+			allowed = append(allowed, a)
+		case detail == "":
+			detail = a.String() + " is refused: " + refused
+		}
+	}
+	if len(allowed) == 0 {
+		return nil, record.OutcomeAddress, detail, nil
+	}
+	return allowed, "", "", nil
+}
+
+// lookup appends the host's addresses to room: those of row, until they expire, or else the
+// resolver's, if it has any: what was good when the batch was resolved is better than none.
+// outcome is not "" if there are none. The error is errUnnamed if the resolver is to be asked.
+func (r *runner) lookup(ctx context.Context, h *host, row *record.URL, room []netip.Addr) (addrs []netip.Addr, outcome, detail string, err error) {
+	name := hostname(h.name)
+	now := r.now()
+	switch literal, isLiteral := parseLiteral(name); {
+	case isLiteral:
+		return append(room, literal.Unmap()), "", "", nil
+	case row != nil && localfault.Is(row.AddrError):
+		return nil, record.OutcomeDeferred, row.AddrError, nil
+	case row != nil && row.AddrError != "":
+		return nil, record.OutcomeDNS, row.AddrError, nil
+	case len(h.resolved) > 0 && h.expires > now && !given(row, now):
+		return append(room, h.resolved...), "", "", nil
+	case given(row, now), given(row, 0) && (h.nameless != "" || r.opt.Resolver == nil):
+		for text := range strings.SplitSeq(row.Addr, ",") {
+			a, err := netip.ParseAddr(text)
+			if err != nil {
+				return nil, record.OutcomeDNS, "not an address: " + text, nil
+			}
+			room = append(room, a.Unmap())
+		}
+		return room, "", "", nil
+	case r.opt.Resolver == nil:
+		return nil, record.OutcomeDNS, "no address, and no resolver", nil
+	case h.nameless != "" && h.expires > now && localfault.Is(h.nameless):
+		return nil, record.OutcomeDeferred, h.nameless, nil
+	case h.nameless != "" && h.expires > now:
+		return nil, record.OutcomeDNS, h.nameless, nil
+	}
+	return nil, "", "", errUnnamed
+}
+
+// given says whether a row carries addresses that are valid at a time; 0: at any.
+func given(row *record.URL, now micros) bool {
+	return row != nil && row.Addr != "" && (row.AddrExpires == 0 || int64(row.AddrExpires) > now || now == 0)
+}
+
+// errUnnamed: the host waits for its addresses, and nobody waits for the host.
+var errUnnamed = errors.New("the name is to be looked up")
+
+const (
+	namingMax = 256         // names that are looked up at a time
+	namedMin  = time.Second // that an answer of the resolver serves at least
+)
+
+// name has the resolver asked for a host's addresses. A worker has the host, and gives it back.
+func (r *runner) name(ctx context.Context, h *host) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.reason != "" {
+		return // it needs none
+	}
+	h.naming = true
+	r.unnamed = append(r.unnamed, h)
+	if r.naming < namingMax {
+		r.naming++
+		r.namers.Go(func() { r.nameAll(ctx) })
+	}
+}
+
+// nameAll looks names up while there are any.
+func (r *runner) nameAll(ctx context.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.unnamed) > 0 && ctx.Err() == nil {
+		h := r.unnamed[0]
+		r.unnamed = r.unnamed[1:]
+		r.mu.Unlock()
+		addrs, expires, failure := r.opt.Resolver.Resolve(ctx, hostname(h.name))
+		r.mu.Lock()
+		if ctx.Err() != nil || !h.naming {
+			continue
+		}
+		now := r.now()
+		h.naming, h.nameless, h.expires = false, "", max(expires.UnixMicro(), now+us(namedMin))
+		switch {
+		case (failure != "" || len(addrs) == 0) && len(h.resolved) > 0: // those of before serve on
+		case failure != "":
+			h.nameless = failure
+		case len(addrs) == 0:
+			h.nameless = "no address"
+		default:
+			h.resolved = make([]netip.Addr, 0, len(addrs))
+			for _, a := range addrs {
+				h.resolved = append(h.resolved, a.Unmap())
+			}
+		}
+		r.s.schedule(h, now)
+		r.stir()
+	}
+	r.naming--
+}

@@ -1,0 +1,282 @@
+package fetch
+
+import (
+	"context"
+	"io"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/pkg/canon"
+	"mercator/pkg/fetch/addrguard"
+	"mercator/pkg/localfault"
+	"mercator/pkg/politeness"
+)
+
+// portRefused says whether a host's port is one that browsers refuse.
+func portRefused(host string) bool {
+	i := strings.LastIndexByte(host, ':')
+	if i < 0 || strings.HasSuffix(host, "]") {
+		return false
+	}
+	n, err := strconv.ParseUint(host[i+1:], 10, 16)
+	return err != nil || addrguard.PortRefused(uint16(n))
+}
+
+// servePage deals with the first URL of a host. settled: there was no contact, go on.
+func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, rest halt, w *worker) (t turn, settled bool, err error) {
+	settle := func(outcome, detail string) (turn, bool, error) {
+		return turn{}, true, r.settle(ctx, h, row, outcome, detail, 0, false)
+	}
+	refuse := func(outcome, detail string) (turn, bool, error) {
+		return turn{}, true, r.settle(ctx, h, row, outcome, detail, 0, true)
+	}
+	scheme, _, _ := canon.Split(row.URL)
+	protocol := r.opt.Protocols[scheme]
+	rule := r.opt.Deny.Check(row.URL, row.Host)
+	switch {
+	case rule != "":
+		return refuse(record.OutcomeDenied, "denied by "+rule)
+	case protocol == nil:
+		return refuse(record.OutcomeScheme, scheme)
+	case protocol.Check(row.URL) != nil:
+		return settle(record.OutcomeScheme, protocol.Check(row.URL).Error())
+	case portRefused(row.Host):
+		return settle(record.OutcomePort, "port of "+row.Host)
+	case rest.why == localfault.NoIPv6: // there may never be one: no crawl waits for it
+		return refuse(record.OutcomeAddress, rest.why)
+	case localfault.Is(rest.why):
+		return refuse(record.OutcomeDeferred, rest.why)
+	case rest.parked:
+		return turn{}, true, r.settle(ctx, h, row, record.OutcomeParked, rest.why, rest.until, false)
+	case rest.why != "":
+		if why := r.unreachable(h, scheme); why != "" && !rest.host {
+			return settle(record.OutcomeRobotsUnreachable, why) // which needs no contact
+		}
+		return turn{}, true, r.settle(ctx, h, row, record.OutcomeDeferred, rest.why, rest.until, false)
+	}
+	a, outcome, detail, err := r.address(ctx, h, row)
+	if err != nil {
+		return turn{}, false, err
+	}
+	switch outcome {
+	case "":
+	case record.OutcomeDeferred:
+		r.leave(h, detail)
+		return turn{}, true, nil
+	case record.OutcomeAddress:
+		return refuse(outcome, detail)
+	default:
+		return settle(outcome, detail)
+	}
+	if r.opt.Robots != nil && hasRobots(scheme) {
+		auth, err := r.authority(h, scheme)
+		if err != nil {
+			return turn{}, false, err
+		}
+		switch v, why := r.verdict(auth); v {
+		case unreachable:
+			return settle(record.OutcomeRobotsUnreachable, why)
+		case byRules:
+			rules, err := r.robots.rules(auth)
+			if err != nil {
+				return turn{}, false, err
+			}
+			if !rules.Allowed(row.URL) {
+				return settle(record.OutcomeRobotsDenied, "")
+			}
+			r.mu.Lock()
+			early := r.s.ask(h, us(rules.CrawlDelay()), r.now())
+			r.mu.Unlock()
+			if early {
+				return turn{}, false, nil
+			}
+		case unknown:
+			r.mu.Lock()
+			auth.verdict = asking
+			h.blocked++
+			name := scheme + "://" + h.name
+			h.errands = append(h.errands, &errand{auth: auth, name: name, from: h, url: name + "/robots.txt", host: row.Host})
+			r.mu.Unlock()
+			return turn{}, true, nil
+		}
+	}
+	if !r.granted(h, a) {
+		return turn{}, false, nil
+	}
+	page := pageRow(row)
+	w.req = Request{Method: r.opt.Method, URL: row.URL, Host: row.Host, Addr: a, ETag: row.ETag, LastModified: row.LastModified}
+	if t, err = r.contact(ctx, h, protocol, w, &page, "", nil); err != nil {
+		return t, false, err
+	}
+	if page.Outcome == record.OutcomeDeferred {
+		return t, false, r.forgo(ctx, h, row, page.Error)
+	}
+	if page.Outcome == record.OutcomeConnect {
+		h.dead++
+	}
+	return t, false, r.pop(h)
+}
+
+// settle emits the row of a URL for which nothing is contacted, or puts it aside, and takes
+// the URL off its host's queue.
+func (r *runner) settle(ctx context.Context, h *host, row *record.URL, outcome, detail string, later micros, aside bool) error {
+	page := pageRow(row)
+	page.FetchTime = record.TimeOf(r.opt.Now())
+	page.Outcome, page.Error = outcome, clean(detail)
+	page.RetryAfter = record.Time(later)
+	var err error
+	if aside {
+		err = r.hold(h, &page)
+	} else {
+		err = r.emit(ctx, &page, nil, "", 0)
+	}
+	if err != nil {
+		return err
+	}
+	return r.pop(h)
+}
+
+func (r *runner) pop(h *host) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sp.pop(&h.queue)
+}
+
+// granted says whether the host's turn is for this address. If not, the host
+// waits for the turn of the right one.
+func (r *runner) granted(h *host, a netip.Addr) bool {
+	if r.opt.AddrDelay == 0 || h.slot.addr == a {
+		return true
+	}
+	r.mu.Lock()
+	h.addr = a
+	r.mu.Unlock()
+	return false
+}
+
+// contact makes one contact, archives it and emits its row.
+func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, row *record.Fetch, made string, keep *limited) (turn, error) {
+	req := &w.req
+	if err := r.mark(); err != nil {
+		return turn{}, err
+	}
+	r.mu.Lock()
+	session, surplus := r.conns.begin(h)
+	row.RequiredDelayUS = h.required
+	r.mu.Unlock()
+	closeSession(surplus)
+	if scheme, _, _ := strings.Cut(req.URL, ":"); scheme != h.spoke {
+		closeSession(session) // another module's
+		h.spoke, session = strings.Clone(scheme), nil
+	}
+	req.Session = session
+	start := r.opt.Now()
+	row.FetchTime, row.Addr = record.TimeOf(start), h.addrText(req.Addr)
+	reply := p.Fetch(w.ctx, req)
+	end := r.opt.Now()
+	if w.ctx.Err() != nil {
+		reply.Err = context.Cause(w.ctx) // an interrupted contact has no outcome
+	}
+	if reply.Err != nil {
+		closeSession(reply.Session)
+		reply.release()
+		if text, ok := localfault.Of(reply.Err); ok {
+			return r.lack(ctx, h, row, text, len(reply.Sent) > 0 || reply.Wire > 0, end)
+		}
+		return turn{}, reply.Err
+	}
+	h.lacks = 0
+	t := turn{made: true, end: end.UnixMicro(), session: reply.Session}
+	row.DurationUS = t.end - int64(row.FetchTime)
+	weight := r.weight.acquire(replyWeight(reply.Length) + keptMax(reply, keep))
+	var copied io.Writer
+	if keep != nil {
+		keep.Grow(int(min(reply.Length, int64(keep.max)))) // all that most need
+		copied = keep
+	}
+	err := describe(row, reply, r.opt.BodyMax, end, copied, r.decoders, r.opt.Canon)
+	if keep != nil { // most bodies need less than they might
+		needed := min(weight, replyWeight(reply.Length)+int64(keep.Cap()))
+		r.weight.release(weight - needed)
+		weight = needed
+	}
+	if err != nil {
+		reply.release()
+		return t, err
+	}
+	r.mu.Lock()
+	if h.fails = failsAfter(row, h.fails); h.fails >= failsMax && h.deferred == "" {
+		h.deferred = hostFailed
+	}
+	t.required = r.gap(row, h.asked, h.fails)
+	h.hung = min(h.hung, fitting(row.DurationUS))
+	r.wire += reply.Wire
+	over := r.opt.BytesMax > 0 && r.wire >= r.opt.BytesMax
+	r.mu.Unlock()
+	if over {
+		r.stop("max-bytes")
+	}
+	return t, r.emit(ctx, row, reply, made, weight)
+}
+
+// pageRow carries over what the next round needs of a URL.
+func pageRow(u *record.URL) record.Fetch {
+	return record.Fetch{
+		URL: u.URL, Key: u.Key, Host: u.Host, Priority: u.Priority, Score: u.Score, Depth: u.Depth, Attempt: u.Attempt,
+		Via: u.Via, Discovered: u.Discovered, ETag: u.ETag, LastModified: u.LastModified, LastContentFP: u.LastContentFP,
+		Role: record.RolePage, Extra: u.Extra,
+	}
+}
+
+// Merge returns the row that a saved one gives in a batch that holds u: what
+// became of the URL as it was saved, what the frontier says of it as it is in u.
+func Merge(u *record.URL, saved *record.Fetch) record.Fetch {
+	row, given := *saved, pageRow(u)
+	row.URL, row.Key, row.Host, row.Priority, row.Score = given.URL, given.Key, given.Host, given.Priority, given.Score
+	row.Depth, row.Attempt, row.Via, row.Discovered, row.LastContentFP, row.Extra = given.Depth, given.Attempt, given.Via, given.Discovered, given.LastContentFP, given.Extra
+	return row
+}
+
+// addrText is addr as a row has it.
+func (h *host) addrText(addr netip.Addr) string {
+	if h.texted != addr {
+		h.texted, h.text = addr, addr.String()
+	}
+	return h.text
+}
+
+// ended is when a contact ended.
+func ended(row *record.Fetch) micros { return int64(row.FetchTime) + row.DurationUS }
+
+// gap is the delay that politeness demands after a contact with a host that asks
+// for a Crawl-delay and has failed so many times in a row.
+func (r *runner) gap(row *record.Fetch, asked micros, fails int) micros {
+	own := politeness.Rules{MinDelay: r.opt.MinDelay, DelayFactor: r.opt.DelayFactor, MaxDelay: r.opt.MaxDelay}
+	d := max(own.After(row.DurationUS), asked)
+	switch {
+	case row.RetryAfter != 0 && row.Status >= 400:
+		d = max(d, micros(row.RetryAfter)-ended(row))
+	case overloaded(row):
+		d = max(d, backoffMin<<min(fails-1, 20))
+	}
+	return d
+}
+
+// backoffMin is the gap after a first reply that says "too many requests" and
+// not for how long; it doubles with each in a row.
+const backoffMin = micros(time.Second / time.Microsecond)
+
+// failsAfter is how many contacts in a row have failed with one that had failed so many
+// times before.
+func failsAfter(row *record.Fetch, before int) int {
+	if failed(row.Outcome) || overloaded(row) {
+		return before + 1
+	}
+	return 0
+}
+
+// overloaded says whether a server asks to be asked less.
+func overloaded(row *record.Fetch) bool { return row.Status == 429 || row.Status == 503 }

@@ -1,0 +1,205 @@
+package fetch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"mercator/formats/record"
+)
+
+// dispatch gives hosts that are due to workers until all is done.
+func (r *runner) dispatch(ctx context.Context, workers *sync.WaitGroup) {
+	tokens := make(chan struct{}, r.opt.Connections)
+	running := 0
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case tokens <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		for {
+			r.mu.Lock()
+			now := r.now()
+			h, wait := r.s.take(now)
+			if h == nil {
+				if r.lose(now); r.reason != "" {
+					h, wait = r.s.take(now)
+				}
+			}
+			if wait < 0 {
+				wait = us(time.Hour)
+			}
+			r.asleep = now + wait
+			done := r.eof && len(r.s.hosts) == 0
+			r.mu.Unlock()
+			if h != nil {
+				select {
+				case r.idle <- h:
+				default:
+					if running < r.opt.Connections {
+						running++
+						workers.Go(func() { r.work(ctx, tokens) })
+					}
+					select {
+					case r.idle <- h:
+					case <-ctx.Done():
+						return
+					}
+				}
+				break
+			}
+			if done {
+				return
+			}
+			timer.Reset(time.Duration(wait) * time.Microsecond)
+			select {
+			case <-r.wake:
+			case <-timer.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// work serves hosts, one after the other: those that the dispatcher hands it, and
+// after each the next that is due by then.
+func (r *runner) work(ctx context.Context, tokens chan struct{}) {
+	var w worker
+	for h := range r.idle {
+		for h != nil {
+			w.renew(ctx)
+			r.mu.Lock()
+			w.began, r.turns[h] = r.now(), &w
+			r.begun++
+			r.mu.Unlock()
+			t, err := r.serve(ctx, h, &w)
+			if errors.Is(err, errBrokenOff) {
+				t, err = r.breakOff(h, &w), nil
+			}
+			if err != nil {
+				closeSession(t.session)
+				r.cancel(err)
+				return
+			}
+			h = r.done(h, t)
+		}
+		<-tokens
+	}
+}
+
+// done gives a host back after its turn, and takes the next that is due, or nil.
+func (r *runner) done(h *host, t turn) (next *host) {
+	var unused io.Closer
+	r.mu.Lock()
+	delete(r.turns, h)
+	if t.made {
+		unused = r.conns.end(h, t.session, t.required)
+		r.brisk = r.brisk || t.required <= r.s.slowGap
+	} else {
+		t.end = r.now()
+	}
+	r.s.release(h, t.end, t.made, t.required)
+	if r.s.hosts[h.name] != h { // nothing more to be asked of it
+		if rested := r.conns.take(h); rested != nil {
+			unused = rested
+		}
+		r.robots.leave(h)
+	}
+	if len(r.s.hosts) < r.opt.HostsMax {
+		r.room.Signal()
+	}
+	next, _ = r.s.take(r.now())
+	err := r.s.contacts.err
+	r.stir()
+	r.mu.Unlock()
+	r.check(err)
+	closeSession(unused)
+	return next
+}
+
+// turn is what a worker did with a host.
+type turn struct {
+	made     bool   // a contact
+	end      micros // of it
+	required micros // the gap to the next
+	session  io.Closer
+}
+
+// halt is why a host is not contacted now.
+type halt struct {
+	why   string // "": it may be
+	host  bool   // because of the host, and not of the run
+	until micros // 0: it is not known
+
+	parked bool // it asked for more than the longest wait
+}
+
+// halted says whether a host is left alone. runner.mu is held: what another host's
+// worker learns of robots rules may put this one off.
+func (r *runner) halted(h *host) halt {
+	var rest halt
+	now := r.now()
+	until := r.s.parked(h)
+	switch {
+	case until > 0 && h.deferred != "" && h.next > now:
+		return halt{h.deferred, true, until, true}
+	case r.reason != "":
+		rest.why = cmp.Or(h.deferred, r.reason)
+	case h.deferred != "":
+		rest.why, rest.host = h.deferred, true
+	}
+	// What ends at a deadline goes on with the next batch, with all hosts together.
+	if (h.deferred != "" || r.reason == onlySlowLeft) && h.next > now {
+		rest.until = h.next
+	}
+	return rest
+}
+
+// serve makes the host's next contact, and settles what needs none before it.
+func (r *runner) serve(ctx context.Context, h *host, w *worker) (turn, error) {
+	for {
+		if err := context.Cause(ctx); err != nil {
+			return turn{}, err
+		}
+		var row record.URL
+		var e *errand
+		var err error
+		r.mu.Lock()
+		rest := r.halted(h)
+		if len(h.errands) > 0 {
+			e = h.errands[0]
+		}
+		page := h.queue.n > 0 && h.blocked == 0
+		if h.queue.n > 0 {
+			err = r.sp.peek(&h.queue, &row)
+		}
+		r.mu.Unlock()
+		if err != nil {
+			return turn{}, err
+		}
+		var t turn
+		var settled bool
+		switch {
+		case e != nil:
+			t, settled, err = r.serveErrand(ctx, h, e, &row, rest, w)
+		case page:
+			t, settled, err = r.servePage(ctx, h, &row, rest, w)
+		default:
+			return turn{}, nil
+		}
+		if err == errUnnamed {
+			r.name(r.named, h)
+			return t, nil
+		}
+		if err != nil || !settled {
+			return t, err
+		}
+	}
+}

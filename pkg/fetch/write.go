@@ -1,0 +1,213 @@
+package fetch
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"mercator/formats/record"
+)
+
+// output is a row on its way to the writer.
+type output struct {
+	group  *group // records; nil: they stand in the archive already
+	row    *record.Fetch
+	made   string // reason of a row that no URL became; "": it is a page
+	weight int64
+	whole  bool // its payload is one that others may refer to
+}
+
+// emit encodes the contact's records, frees the reply and sends the row on.
+func (r *runner) emit(ctx context.Context, row *record.Fetch, reply *Reply, made string, weight int64) error {
+	var first *payload
+	digest, whole := [16]byte{}, false
+	if r.payloads != nil && reply != nil && reply.Media == "" && identifiable(row) {
+		digest, whole = payloadDigest(row)
+	}
+	if whole {
+		known, found, err := r.payloads.find(digest)
+		if err != nil {
+			reply.release()
+			return err
+		}
+		if found {
+			first, whole = &known, false
+		}
+	}
+	group, err := encodeGroup(r.archive.enc, r.archive.round, row, reply, first)
+	if reply != nil {
+		reply.release()
+	}
+	if err != nil {
+		return err
+	}
+	return r.send(ctx, &output{group: group, row: row, made: made, weight: weight, whole: whole})
+}
+
+func (r *runner) send(ctx context.Context, o *output) error {
+	if o.row != nil {
+		r.ours.count(o.row)
+	}
+	select {
+	case r.out <- o:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// write appends groups to the archive in large writes and emits their rows once
+// they are there.
+func (r *runner) write(ctx context.Context) error {
+	var pending []*output
+	size := 0
+	due := time.NewTimer(0) // when what is pending is written at the latest
+	due.Stop()
+	flush := func() error {
+		due.Stop()
+		if err := r.archive.w.Flush(); err != nil {
+			return err
+		}
+		for i, o := range pending {
+			pending[i] = nil
+			r.weight.release(o.weight)
+			if o.row == nil {
+				continue
+			}
+			EnterCut(r.b, o.row)
+			if r.opt.OnRow != nil {
+				r.opt.OnRow(o.row)
+			}
+			var err error
+			if o.whole { // others may refer to it from here on, since it is in the file
+				if err = r.payloads.add(o.row); err != nil {
+					return err
+				}
+			}
+			if o.made != "" {
+				err = r.b.Make(o.made, o.row)
+			} else {
+				err = r.b.Pass(o.row)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		pending, size = pending[:0], 0
+		return nil
+	}
+	for {
+		var o *output
+		var ok bool
+		select {
+		case o, ok = <-r.out:
+		case <-due.C:
+			if err := flush(); err != nil {
+				return err
+			}
+			continue
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if !ok {
+			return flush()
+		}
+		if o.group != nil {
+			name, offset, err := r.archive.append(o.group.b)
+			if err != nil {
+				return err
+			}
+			if o.row != nil && o.group.length > 0 {
+				o.row.WARCFilename, o.row.WARCOffset, o.row.WARCLength = name, offset, o.group.length
+			}
+			size += len(o.group.b)
+			o.group.free()
+			o.group = nil
+		}
+		if len(pending) == 0 {
+			due.Reset(pendingTime)
+		}
+		if pending = append(pending, o); size >= writeMax || len(pending) >= pendingMax {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// Unwritten is how many contacts may have ended and not be in the archive yet.
+const Unwritten = queued + pendingMax
+
+// What may be lost by a kill, besides what is with a connection.
+const (
+	queued      = 32
+	writeMax    = 1 << 20 // bytes that are gathered before they are written
+	pendingMax  = 32      // rows
+	pendingTime = 2 * time.Millisecond
+)
+
+// weight bounds bytes of memory that many goroutines hold.
+type weight struct {
+	mu   sync.Mutex
+	free sync.Cond
+	max  int64
+	held int64
+	off  bool // the run has failed: nobody waits any more
+}
+
+const (
+	repliesMax = 24 << 20 // of replies that are encoded or wait for the writer,
+	replyBase  = 8 << 10  // and of a small one
+)
+
+// replyWeight is what a reply of n bytes takes: raw, compressed and as a row.
+func replyWeight(n int64) int64 { return replyBase + 3*n }
+
+// keptMax is the most that keep (nil: nothing) takes of a reply's body, decoded.
+func keptMax(reply *Reply, keep *limited) int64 {
+	switch {
+	case keep == nil:
+		return 0
+	case reply.spoken() || reply.Head != nil && reply.Head.Codings() == "":
+		return min(reply.Length, int64(keep.max))
+	}
+	return min(swollenMax(reply.Length), int64(keep.max))
+}
+
+func newWeight(max int64) *weight {
+	w := &weight{max: max}
+	w.free.L = &w.mu
+	return w
+}
+
+// acquire waits until n more bytes may be held, and returns n. What is more than
+// all that is allowed goes alone.
+func (w *weight) acquire(n int64) int64 {
+	if n == 0 {
+		return 0
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for !w.off && w.held > 0 && w.held+n > w.max {
+		w.free.Wait()
+	}
+	w.held += n
+	return n
+}
+
+func (w *weight) close() {
+	w.mu.Lock()
+	w.off = true
+	w.free.Broadcast()
+	w.mu.Unlock()
+}
+
+func (w *weight) release(n int64) {
+	if n == 0 {
+		return
+	}
+	w.mu.Lock()
+	w.held -= n
+	w.free.Broadcast()
+	w.mu.Unlock()
+}
