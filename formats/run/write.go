@@ -1,0 +1,220 @@
+package run
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"mercator/pkg/fault"
+)
+
+// Writer writes a run. Errors stick; a file that Close did not end is refused by every reader.
+// Blocks are packed in another goroutine, one at a time, while the rows of the next are
+// added; out is written to by the caller's own.
+type Writer struct {
+	out    io.Writer
+	t      trailer
+	off    uint64
+	rows   []byte      // of the open block
+	count  uint32      // of these
+	first  uint64      // key of the open block's first row
+	last   uint64      // key of the last row
+	page   []byte      // entries of the open page
+	dir    []byte      // entries of the directory
+	idle   []byte      // memory for the next block's rows
+	spare  []byte      // memory for packing
+	packs  chan packed // gives the block that is being packed; nil: none is
+	target int
+	most   uint32
+	plain  bool
+	err    error
+}
+
+// NewWriter starts a run of a kind on out: 1 to 16 lower-case letters and hyphens.
+func NewWriter(out io.Writer, kind string) *Writer {
+	w := &Writer{out: out, target: BlockTarget, most: 1<<32 - 1}
+	if !validKind(kind) {
+		w.err = &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a run of kind %q", kind), Want: fmt.Sprintf("1 to %d lower-case letters and hyphens", MaxKind)}
+	}
+	h := append(make([]byte, 0, headerSize), headerMagic...)
+	h = binary.LittleEndian.AppendUint32(h, version)
+	h = append(h, kind...)
+	h = append(h, make([]byte, max(0, headerSize-4-len(h)))...)
+	w.write(seal(h))
+	return w
+}
+
+// Blocks makes blocks end at so many bytes of rows, 1 to MaxBlockTarget, or at so many rows.
+// A block is what is gathered before it is written, and what is read at once.
+func (w *Writer) Blocks(bytes, rows int) {
+	w.target, w.most = min(max(bytes, 1), MaxBlockTarget), uint32(min(max(rows, 1), 1<<31))
+}
+
+// Plain makes blocks be stored as they are: for files that live too shortly to be worth packing.
+func (w *Writer) Plain() { w.plain = true }
+
+// seal appends the checksum of b to it.
+func seal(b []byte) []byte {
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+func (w *Writer) write(b []byte) {
+	if w.err == nil {
+		_, w.err = w.out.Write(b)
+	}
+	w.off += uint64(len(b))
+}
+
+// Add appends a row, whose key must not be below that of the row before it. It copies payload.
+func (w *Writer) Add(key uint64, payload []byte) error {
+	switch {
+	case w.err != nil:
+		return w.err
+	case key < w.last:
+		w.err = &fault.Error{Class: fault.Corrupt, Found: fmt.Sprintf("a row of key %d after one of %d", key, w.last), Want: "ascending keys"}
+		return w.err
+	case len(payload) > MaxPayload:
+		w.err = &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a payload of %d bytes", len(payload)), Want: fmt.Sprintf("at most %d", MaxPayload)}
+		return w.err
+	}
+	if w.count == 0 {
+		w.first, w.last = key, key
+	}
+	w.rows = binary.AppendUvarint(w.rows, key-w.last)
+	w.rows = binary.AppendUvarint(w.rows, uint64(len(payload)))
+	w.rows = append(w.rows, payload...)
+	w.last = key
+	w.count++
+	if len(w.rows) >= w.target || w.count >= w.most {
+		w.endBlock()
+	}
+	return w.err
+}
+
+// packed is a block ready to be written.
+type packed struct {
+	head  [blockHead]byte
+	body  []byte
+	rows  []byte // what it was made of
+	spare []byte // memory for packing
+	first uint64
+}
+
+// endBlock has the open block packed, beside the rows of the next one.
+func (w *Writer) endBlock() {
+	w.writeBlock()
+	if w.t.blocks == 0 {
+		w.t.first = w.first
+	}
+	w.t.last = w.last
+	w.t.blocks++
+	w.t.rows += uint64(w.count)
+	b := packed{rows: w.rows, first: w.first, spare: w.spare}
+	count, last, plain := w.count, w.last, w.plain
+	w.packs = make(chan packed, 1)
+	if plain {
+		b.pack(w.packs, count, last, plain)
+	} else {
+		go b.pack(w.packs, count, last, plain)
+	}
+	w.rows, w.count = w.idle[:0], 0
+}
+
+// pack makes a block of its rows and gives it to done.
+func (b packed) pack(done chan<- packed, count uint32, last uint64, plain bool) {
+	codec := uint32(codecStored)
+	b.body = b.rows
+	if !plain && len(b.rows) >= leastPacked && len(b.rows) <= MaxPacked {
+		b.spare = encoder().EncodeAll(b.rows, b.spare[:0])
+		if len(b.spare) < len(b.rows) {
+			codec, b.body = codecZstd, b.spare
+		}
+	}
+	h := append(b.head[:0], blockMagic...)
+	h = binary.LittleEndian.AppendUint32(h, codec)
+	h = binary.LittleEndian.AppendUint32(h, uint32(len(b.body)))
+	h = binary.LittleEndian.AppendUint32(h, uint32(len(b.rows)))
+	h = binary.LittleEndian.AppendUint32(h, count)
+	h = binary.LittleEndian.AppendUint64(h, b.first)
+	h = binary.LittleEndian.AppendUint64(h, last)
+	binary.LittleEndian.AppendUint32(h, crc32.Update(crc32.Checksum(h, castagnoli), castagnoli, b.body))
+	done <- b
+}
+
+// writeBlock writes the block that is being packed, if there is one.
+func (w *Writer) writeBlock() {
+	if w.packs == nil {
+		return
+	}
+	b := <-w.packs
+	w.packs, w.idle, w.spare = nil, b.rows, b.spare
+	w.page = appendEntry(w.page, w.off, b.first)
+	w.write(b.head[:])
+	w.write(b.body)
+	if cap(w.idle) > 2*MaxBlockTarget { // a large payload was in it
+		w.idle = nil
+	}
+	w.t.sum = crc32.Update(w.t.sum, castagnoli, b.head[blockHead-4:])
+	if len(w.page) == pageEntries*entrySize {
+		w.endPage()
+	}
+}
+
+func appendEntry(b []byte, offset, first uint64) []byte {
+	b = binary.LittleEndian.AppendUint64(b, offset)
+	return binary.LittleEndian.AppendUint64(b, first)
+}
+
+func (w *Writer) endPage() {
+	if len(w.page) == 0 {
+		return
+	}
+	w.dir = appendEntry(w.dir, w.off, entryFirst(w.page, 0))
+	w.write(table(pageMagic, w.page))
+	w.page = w.page[:0]
+}
+
+// table frames entries as a page or the directory.
+func table(magic string, entries []byte) []byte {
+	b := append(make([]byte, 0, pageHead+len(entries)+4), magic...)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(entries)/entrySize))
+	return seal(append(b, entries...))
+}
+
+// Close ends the run with its directory and trailer. The caller syncs and closes what it gave to NewWriter.
+func (w *Writer) Close() error {
+	if w.err == nil && w.count > 0 {
+		w.endBlock()
+	}
+	w.writeBlock()
+	w.endPage()
+	w.t.directory = w.off
+	w.write(table(dirMagic, w.dir))
+	w.write(w.t.encode())
+	return w.err
+}
+
+// Rows is the number of rows added.
+func (w *Writer) Rows() uint64 { return w.t.rows + uint64(w.count) }
+
+// trailer is the end of a file.
+type trailer struct {
+	blocks, rows, directory, first, last uint64
+	sum                                  uint32 // of the blocks' checksums, in order
+}
+
+func (t *trailer) encode() []byte {
+	b := append(make([]byte, 0, trailerSize), trailerMagic...)
+	for _, x := range []uint64{t.blocks, t.rows, t.directory, t.first, t.last} {
+		b = binary.LittleEndian.AppendUint64(b, x)
+	}
+	return seal(binary.LittleEndian.AppendUint32(b, t.sum))
+}
+
+func (t *trailer) decode(b []byte) {
+	for i, x := range []*uint64{&t.blocks, &t.rows, &t.directory, &t.first, &t.last} {
+		*x = binary.LittleEndian.Uint64(b[8+8*i:])
+	}
+	t.sum = binary.LittleEndian.Uint32(b[48:])
+}
