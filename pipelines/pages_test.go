@@ -1,19 +1,23 @@
 package pipelines
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"unicode/utf8"
 )
 
 // pages are the project's own, but for bench/RESULTS.md, which has a test of its own.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	text := map[string]string{}
-	for _, pattern := range []string{"README.md", "*/README.md", "*/*/README.md", "*/*/SPEC.md"} {
+	for _, pattern := range []string{"README.md", "*/README.md", "*/*/README.md", "*/*/SPEC.md", "*/*/manual.md"} {
 		names, err := filepath.Glob(filepath.Join("..", pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -60,30 +64,9 @@ func TestPagesLead(t *testing.T) {
 // TestPagesNameWhatIsThere: the verbs and flags of commands on the pages are those of the commands.
 func TestPagesNameWhatIsThere(t *testing.T) {
 	t.Parallel()
-	help := func(args ...string) string {
-		out, err := exec.Command(filepath.Join(bin, args[0]), append(args[1:], "--help")...).Output()
-		if err != nil {
-			t.Fatalf("%v: %v", args, err)
-		}
-		return string(out)
-	}
-	verbs, flags := map[string]bool{}, map[string]bool{}
-	listed := regexp.MustCompile(`(?m)^  ([a-z]+) `)
-	flag := regexp.MustCompile(`--[a-z][a-z-]*[a-z]`)
-	take := func(text string) {
-		for _, f := range flag.FindAllString(strings.ReplaceAll(text, "--[no-]", "--"), -1) {
-			flags[f] = true
-		}
-	}
-	commands := []string{"mfrontier", "mresolve", "mfetch", "mfpset", "mextract", "murlset", "mmerge", "mcat", "mckpt", "mweb"}
-	for _, c := range commands {
-		text := help(c)
-		take(text)
-		_, list, _ := strings.Cut(text, "\nCommands:\n")
-		for _, m := range listed.FindAllStringSubmatch(list, -1) {
-			verbs[c+" "+m[1]] = true
-			take(help(c, m[1]))
-		}
+	all, err := helps()
+	if err != nil {
+		t.Fatal(err)
 	}
 	// Command lines stand indented, or between backquotes.
 	code := regexp.MustCompile("(?m)^ {4}.*$|`[^`\n]+`")
@@ -91,18 +74,123 @@ func TestPagesNameWhatIsThere(t *testing.T) {
 	for name, text := range pages(t) {
 		for _, line := range code.FindAllString(text, -1) {
 			for _, m := range called.FindAllStringSubmatch(strings.Trim(line, "`"), -1) {
-				if !verbs[m[1]+" "+m[2]] {
+				if all[m[1]+" "+m[2]] == "" {
 					t.Errorf("%s: %s has no %s: %s", name, m[1], m[2], line)
 				}
 			}
 			if !called.MatchString(line) && !strings.HasPrefix(line, "`--") {
 				continue // flags of other programs
 			}
-			for _, f := range flag.FindAllString(line, -1) {
-				if !flags[f] {
+			for _, f := range anyFlag.FindAllString(line, -1) {
+				if !hasFlag(all, "", f) {
 					t.Errorf("%s: no command has %s: %s", name, f, line)
 				}
 			}
+		}
+	}
+}
+
+var (
+	commands = []string{"mfrontier", "mresolve", "mfetch", "mfpset", "mextract", "murlset", "mmerge", "mcat", "mckpt", "mweb"}
+	anyFlag  = regexp.MustCompile(`--[a-z][a-z-]*[a-z]`)
+)
+
+// helps is what --help prints, of "command" and of "command verb".
+var helps = sync.OnceValues(func() (map[string]string, error) {
+	all := map[string]string{}
+	help := func(args ...string) (string, error) {
+		out, err := exec.Command(filepath.Join(bin, args[0]), append(args[1:], "--help")...).Output()
+		all[strings.Join(args, " ")] = string(out)
+		return string(out), err
+	}
+	listed := regexp.MustCompile(`(?m)^  ([a-z]+) `)
+	for _, c := range commands {
+		text, err := help(c)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c, err)
+		}
+		_, list, _ := strings.Cut(text, "\nCommands:\n")
+		for _, m := range listed.FindAllStringSubmatch(list, -1) {
+			if _, err := help(c, m[1]); err != nil {
+				return nil, fmt.Errorf("%s %s: %w", c, m[1], err)
+			}
+		}
+	}
+	return all, nil
+})
+
+// hasFlag says whether a verb has a flag, or one of those whose names begin with its.
+func hasFlag(all map[string]string, verb, flag string) bool {
+	for name, text := range all {
+		if !strings.HasPrefix(name, verb) {
+			continue
+		}
+		for _, m := range shownFlag.FindAllStringSubmatch(text, -1) {
+			if "--"+m[1] == flag {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+var shownFlag = regexp.MustCompile(`(?m)^ +(?:-., )?--(?:\[no-\])?([a-z-]+)`)
+
+// TestHelp: a verb's help fits on a screen, the manual has a section of each, and the flags that either
+// tells of are the verb's, or those of a command that the line runs.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	const most, columns = 45, 80
+	longer := map[string]int{"mfetch fetch": 223, "mextract links": 136, "mcat": 110, "mfrontier update": 127}
+	unwritten := commands
+	called := regexp.MustCompile(`\b(` + strings.Join(commands, "|") + `)( [a-z]+)?\b`)
+	foreign := []string{"--unbuffered"}
+	all, err := helps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range all {
+		command, _, _ := strings.Cut(name, " ")
+		if slices.Contains(unwritten, command) {
+			continue
+		}
+		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+		if n := max(most, longer[name]); len(lines) > n {
+			t.Errorf("%s --help has %d lines, want at most %d", name, len(lines), n)
+		}
+		for _, line := range lines {
+			if utf8.RuneCountInString(line) > columns {
+				t.Errorf("%s --help: a line of more than %d columns: %s", name, columns, line)
+			}
+		}
+		page, err := os.ReadFile(filepath.Join("..", "cmd", command, "manual.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, section, found := strings.Cut(string(page), "\n## "+name+"\n")
+		if !found && name != command {
+			t.Errorf("%s/manual.md has no section %q", command, name)
+		}
+		section, _, _ = strings.Cut(section, "\n## ")
+		_, examples, _ := strings.Cut(text, "\nExamples:\n")
+		for _, line := range strings.Split(section+"\n"+examples, "\n") {
+			verbs := []string{name}
+			for _, m := range called.FindAllStringSubmatch(line, -1) {
+				if all[m[0]] == "" {
+					m[0] = m[1] // its default verb
+				}
+				verbs = append(verbs, m[0])
+			}
+			for _, f := range anyFlag.FindAllString(line, -1) {
+				if !slices.Contains(foreign, f) && !slices.ContainsFunc(verbs, func(v string) bool { return hasFlag(all, v, f) }) {
+					t.Errorf("%s has no %s: %s", name, f, line)
+				}
+			}
+		}
+	}
+	for name := range longer {
+		if n := strings.Count(all[name], "\n"); n <= most {
+			t.Errorf("%s --help has %d lines: no exception is needed", name, n)
 		}
 	}
 }

@@ -33,14 +33,14 @@ import (
 
 // Common holds the flags of every command; embed it in the grammar (embed:"").
 type Common struct {
-	Threads  int              `short:"@" default:"0" help:"Worker threads (0: all processors)."`
-	Memory   Size             `default:"0" help:"Bound on peak resident memory, such as 64M (0: ${memory})."`
-	Config   configFlag       `placeholder:"crawl.toml" help:"Read settings from this file; flags win. Default: the crawl.toml of the crawl folder that a store argument lies in."`
-	Stats    string           `placeholder:"FILE" help:"Write statistics as JSON to this file when done."`
-	Profile  string           `placeholder:"FILE" help:"Write a CPU profile to this file when done, for go tool pprof."`
-	Progress string           `enum:"auto,plain,json,off" default:"auto" help:"Progress on standard error: auto (a bar, on a terminal only), plain, json or off."`
-	Quiet    bool             `short:"q" help:"Print errors only."`
-	Version  kong.VersionFlag `help:"Print version and build information."`
+	Threads  int              `group:"Common flags:" short:"@" placeholder:"N" help:"Worker threads (default: all processors)."`
+	Memory   Size             `group:"Common flags:" placeholder:"${memory}" help:"Memory limit."`
+	Config   configFlag       `group:"Common flags:" placeholder:"FILE" help:"Settings (default: crawl.toml of the crawl folder)."`
+	Stats    string           `group:"Common flags:" placeholder:"FILE" help:"Write statistics to this file as JSON."`
+	Profile  string           `group:"Common flags:" placeholder:"FILE" help:"Write a CPU profile, for go tool pprof."`
+	Progress string           `group:"Common flags:" placeholder:"MODE" enum:"auto,plain,json,off" default:"auto" help:"auto (a bar on a terminal), plain, json or off."`
+	Quiet    bool             `group:"Common flags:" short:"q" help:"Print errors only."`
+	Version  kong.VersionFlag `group:"Common flags:" help:"Print the version."`
 }
 
 func (c *Common) common() *Common { return c }
@@ -58,14 +58,14 @@ func (c *Common) Validate() error {
 
 // Output holds the flags of a command that writes records.
 type Output struct {
-	Output string   `short:"o" placeholder:"FILE" help:"Write to this file, which appears complete or not at all, instead of standard output. Missing folders are made."`
-	Copy   []string `sep:"none" placeholder:"FILE" help:"Also keep the output in this file, published before the stream's trailer goes down the pipe. Missing folders are made."`
+	Output string   `group:"Output:" short:"o" placeholder:"FILE" help:"Write to this file instead of standard output."`
+	Copy   []string `group:"Output:" sep:"none" placeholder:"FILE" help:"Write to this file too."`
 }
 
 // TxnFlags hold the flags of a command that changes a store.
 type TxnFlags struct {
-	Txn      string        `placeholder:"NAME" help:"Name of this change. Repeating a committed one returns its output."`
-	LockWait time.Duration `default:"70s" help:"How long to wait for a store that another process is changing."`
+	Txn      string        `group:"Transaction:" placeholder:"NAME" help:"Name of this change; repeating it changes nothing."`
+	LockWait time.Duration `group:"Transaction:" default:"70s" help:"Wait this long for a store that is in use."`
 }
 
 // Size is a number of bytes; text with K, M, G (powers of 1024).
@@ -138,8 +138,8 @@ func Main(name, about string, grammar any, defaultMemory Size) int {
 	parser, err := kong.New(grammar,
 		kong.Name(name),
 		kong.Description(about),
-		kong.UsageOnError(),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 80}),
+		kong.Help(printHelp),
 		kong.Vars{"version": name + " " + buildInfo(), "memory": fmt.Sprintf("%dM", defaultMemory>>20)},
 		kong.Writers(out, os.Stderr),
 		kong.Exit(func(code int) { exit = code; panic(exited{}) }),
@@ -169,6 +169,33 @@ func Main(name, about string, grammar any, defaultMemory Size) int {
 		runtime.GOMAXPROCS(max(n, 2)) // one more than the work, for the collector and I/O
 	}
 	return std.run(kctx)
+}
+
+// commonFlags is the heading of the flags in Common, where a verb's help shows them.
+const commonFlags = "Common flags:"
+
+// printHelp prints what --help shows, which fits on a screen: what a verb does, its arguments,
+// its own flags, the flags of all verbs, and examples. A verb's Help method returns what its
+// summary leaves out, in a sentence or two, and below a line "Examples:" two or three of them,
+// indented. The rest stands in manual.md beside the command.
+func printHelp(o kong.HelpOptions, ctx *kong.Context) error {
+	app := ctx.Model
+	shown := app.Node
+	app.HelpFlag.Help, app.HelpFlag.Group = "Print this help.", &kong.Group{Key: commonFlags, Title: commonFlags}
+	if verb := ctx.Selected(); verb != nil {
+		shown = verb
+		verb.Flags, app.Flags = append(verb.Flags, app.Flags...), nil
+	}
+	common := func(f *kong.Flag) bool { return f.Group != nil && f.Group.Key == commonFlags }
+	own := slices.DeleteFunc(slices.Clone(shown.Flags), common)
+	shown.Flags = append(own, slices.DeleteFunc(shown.Flags, func(f *kong.Flag) bool { return !common(f) })...)
+	var examples string
+	shown.Detail, examples, _ = strings.Cut(shown.Detail, "Examples:\n")
+	if err := kong.DefaultHelpPrinter(o, ctx); err != nil || examples == "" {
+		return err
+	}
+	_, err := fmt.Fprintf(ctx.Stdout, "\nExamples:\n%s\n", examples)
+	return err
 }
 
 // exited unwinds kong after --help and --version.

@@ -36,7 +36,7 @@ func (s *Std) WriteSet(output string, text bool, op merge.Op, in []*fpset.Input)
 
 // OneSet is what a verb reads that is about one set.
 type OneSet struct {
-	Set string `arg:"" help:"The set: the folder of a store, a fingerprint file (*.fps), or text (*.txt)."`
+	Set string `arg:"" help:"A store's folder, a fingerprint file (*.fps) or text (*.txt)."`
 }
 
 // open opens it; a store is of the kind.
@@ -56,13 +56,14 @@ func (o OneSet) open(s *Std, kind string) (*fpset.Input, error) {
 // DumpSet is the verb dump.
 type DumpSet struct {
 	OneSet
-	Output string `short:"o" placeholder:"FILE" help:"Write a fingerprint file instead of text on standard output; text if it is named *.txt. Missing folders are made."`
+	Output string `short:"o" placeholder:"FILE" help:"Write a fingerprint file, or text if it is named *.txt."`
 }
 
-// Help is the long text of --help.
+// Help is part of --help.
 func (DumpSet) Help() string {
-	return `Prints all fingerprints in ascending order, 16 hexadecimal digits a line.
+	return `The keys are in ascending order, 16 hexadecimal digits each.
 
+Examples:
   murlset dump crawl/urls | wc -l
   mfpset dump crawl/content -o content.fps`
 }
@@ -80,11 +81,9 @@ func (d DumpSet) Write(s *Std, kind string) error {
 // StatSet is the verb stat.
 type StatSet struct{ OneSet }
 
-// Help is the long text of --help.
+// Help is part of --help.
 func (StatSet) Help() string {
-	return `Prints, as JSON, the number of fingerprints, bytes and polynomial; of a store also its
-batches so far, and the runs that the set consists of.
-
+	return `Examples:
   murlset stat crawl/urls | jq .count`
 }
 
@@ -107,11 +106,11 @@ func (c StatSet) Print(s *Std, kind string) error {
 // CheckSet is the verb check.
 type CheckSet struct{ OneSet }
 
-// Help is the long text of --help.
+// Help is part of --help.
 func (CheckSet) Help() string {
-	return `Reads every byte of the set: checksums, order, index, counts, and that no fingerprint is
-in two runs. The exit code is 0, or 3 with the place of the damage.
+	return `The exit code is 0, or 3 with the place of the damage.
 
+Examples:
   murlset check crawl/urls`
 }
 
@@ -129,9 +128,9 @@ func (c CheckSet) Read(s *Std, kind string) error {
 
 // CreateSetFlags hold the flags of a command that makes a set of fingerprints.
 type CreateSetFlags struct {
-	Impl       string        `placeholder:"NAME" default:"sorted" help:"Implementation: sorted (runs, the default) or bloom (lossy)."`
-	BloomSize  Size          `placeholder:"SIZE" default:"0" help:"Size of a Bloom filter, such as 64M; each change writes all of it. 12 bits a key give 0.4 % of false \"seen\" (0: 64M)."`
-	Polynomial NewPolynomial `placeholder:"random|HEX" help:"By which the set's fingerprints are made: one that nobody knows, or that of another set (default: Mercator's)."`
+	Impl       string        `placeholder:"NAME" default:"sorted" help:"sorted (the default) or bloom (lossy)."`
+	BloomSize  Size          `placeholder:"64M" help:"Size of a Bloom filter: 12 bits a key err in 0.4 %."`
+	Polynomial NewPolynomial `placeholder:"HEX" help:"That of another set, or random (default: Mercator's)."`
 
 	configured bool // BloomSize is crawl.toml's
 }

@@ -10,16 +10,16 @@ import (
 // URLFlags hold what the commands of a crawl must agree on about canonical URLs and
 // their keys.
 type URLFlags struct {
-	Scheme   []string `default:"http,https,ftp,gopher" placeholder:"NAME" help:"Schemes that are crawled: http, https, ftp, gopher, or another with its default port, such as gemini:1965."`
-	MaxURL   int      `name:"max-url" default:"2083" placeholder:"N" help:"Longest canonical URL, in bytes (2083)."`
-	KeyRules []string `placeholder:"RULE" help:"Differences between URLs that the URL-seen test overlooks: session-ids, www, query-order, tracking, trailing-slash. \"murlset key --help\" explains them."`
+	Scheme   []string `group:"URLs:" default:"http,https,ftp,gopher" placeholder:"NAME" help:"Crawl these schemes (http,https,ftp,gopher)."`
+	MaxURL   int      `group:"URLs:" name:"max-url" default:"2083" help:"Longest canonical URL, in bytes."`
+	KeyRules []string `group:"URLs:" placeholder:"RULE" help:"Differences that the URL-seen test ignores."`
 }
 
 // RewriteFlags are URLFlags of a command that makes URLs canonical.
 type RewriteFlags struct {
 	URLFlags `embed:""`
 
-	URLRules []string `placeholder:"RULE" help:"Rules by which URLs themselves are rewritten; the same ones."`
+	URLRules []string `group:"URLs:" placeholder:"RULE" help:"Rewrite URLs; \"murlset key\" lists the rules."`
 }
 
 // Canon reads the flags.
