@@ -22,22 +22,19 @@ import (
 	"mercator/pkg/stage"
 )
 
-const about = `Keep a set of document fingerprints, and mark documents that were seen before.
-
-The set is a store, such as crawl/content. A document is known by its key: the 64-bit fingerprint of its content's
-fingerprint, its length, and whether it was cut short.`
+const about = `Keep a set of document fingerprints, and mark documents that were seen before. The set is a store, such as crawl/content.`
 
 type grammar struct {
 	cli.Common `embed:""`
 
-	Mark   markCmd   `cmd:"" help:"Mark fetch records whose document was seen before, and add the others to the set."`
+	Mark   markCmd   `cmd:"" help:"Mark documents that were seen before, and add the others to the set."`
 	Add    addCmd    `cmd:"" help:"Add keys to the set."`
-	Test   testCmd   `cmd:"" help:"Say of each key whether it is in the set."`
+	Test   testCmd   `cmd:"" help:"Say for each key whether it is in the set."`
 	Build  buildCmd  `cmd:"" help:"Make a fingerprint file, without a store."`
 	Dump   dumpCmd   `cmd:"" help:"Print the set, one key a line."`
 	Stat   statCmd   `cmd:"" help:"Describe the set, as JSON."`
 	Check  checkCmd  `cmd:"" help:"Read the whole set and verify it."`
-	Fp     fpCmd     `cmd:"" help:"Print the fingerprint of files."`
+	Fp     fpCmd     `cmd:"" help:"Print the fingerprint of each file."`
 	Create createCmd `cmd:"" aliases:"new" help:"Make an empty set."`
 }
 
@@ -52,22 +49,19 @@ func (s set) open(std *cli.Std, flags cli.TxnFlags) (*store.Store, error) {
 
 type markCmd struct {
 	set
-	Files []string `arg:"" optional:"" help:"Fetch records; standard input if there are none."`
+	Files []string `arg:"" optional:"" help:"Fetch records; default: standard input."`
 	cli.TxnFlags
 	cli.Output
 }
 
-// Help is the long text of --help.
+// Help is part of --help.
 func (markCmd) Help() string {
-	return `Reads fetch records and writes the same records in the same order, with the column
-duplicate set on each whose document is in the set or came before in the input. The
-other documents become part of the set. Only pages of status 2xx that have a body are
-tested; all other records pass as they are, not duplicate.
+	return `The same records are written in the same order, with the column duplicate set.
+The set changes only after all input was read.
 
-Records go on within two seconds, so that the commands behind keep working. The set
-changes when all input has ended well, and not before.
-
-  mfetch crawl/fetch --txn r1 urls.arrows.zst | mfpset mark crawl/content --txn r1 -o marked.arrows.zst`
+Examples:
+  mfetch crawl/fetch --txn r1 urls.arrows.zst |
+    mfpset mark crawl/content --txn r1 -o marked.arrows.zst`
 }
 
 func (c *markCmd) Run(ctx context.Context, std *cli.Std) error {
@@ -99,12 +93,9 @@ type addCmd struct {
 	cli.TxnFlags
 }
 
-// Help is the long text of --help.
+// Help is part of --help.
 func (addCmd) Help() string {
-	return `Adds keys to the set: the documents of fetch records, or fingerprint files (*.fps), the
-folders of other sets of documents, and text (*.txt, or --text) of 16 hexadecimal digits
-a line. A set of URLs is refused; files do not say what they are of.
-
+	return `Examples:
   mfpset add crawl/content other-crawl/content
   mfpset add crawl/content --txn known fetched.arrows.zst`
 }
@@ -132,8 +123,8 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 
 // keys are fingerprints to read.
 type keys struct {
-	Files []string `arg:"" optional:"" help:"Fetch records, fingerprint files (*.fps), sets, or text (*.txt, or --text); standard input if there are none."`
-	Text  bool     `help:"Read text, 16 hexadecimal digits a line, whatever the files' names."`
+	Files []string `arg:"" optional:"" help:"Fetch records, *.fps, sets or *.txt; default: standard input."`
+	Text  bool     `help:"The input is text, 16 hexadecimal digits a line."`
 }
 
 // inputs opens what is given; text and records become keys of the polynomial; 0
@@ -164,18 +155,16 @@ func (k *keys) inputs(std *cli.Std, polynomial uint64) ([]*fpset.Input, error) {
 
 type testCmd struct {
 	set
-	Files []string `arg:"" optional:"" help:"Text, 16 hexadecimal digits a line (default: standard input), fingerprint files (*.fps), or the folders of other sets."`
-	JSON  bool     `help:"Print a JSON object a line."`
+	Files []string `arg:"" optional:"" help:"Text of keys, *.fps or sets; default: standard input."`
+	JSON  bool     `help:"Print JSON lines."`
 }
 
-// Help is the long text of --help.
+// Help is part of --help.
 func (testCmd) Help() string {
-	return `Prints "seen" or "unseen", a tab, and the key, for each key in order of arrival; with
---json {"key":"…","seen":true}. Of a set the keys come in ascending order. Answers come
-within about a second. Nothing is added.
+	return `A line is "seen" or "unseen", a tab, and the key. The exit code is 0 if all were
+seen, 6 if not.
 
-The exit code is 0 if all were seen, 6 if one was not.
-
+Examples:
   mfpset dump a | mfpset test b
   mfpset test crawl/content keys.fps --json | jq -r 'select(.seen | not).key'`
 }
@@ -295,15 +284,13 @@ func (f *keyFiles) close() error {
 
 type buildCmd struct {
 	keys
-	Output     string         `short:"o" required:"" placeholder:"FILE" help:"Fingerprint file to write; text if it is named *.txt. Missing folders are made."`
-	Polynomial cli.Polynomial `placeholder:"HEX" help:"Of the keys: by which those of records are made, and those of text were made (default: Mercator's)."`
+	Output     string         `short:"o" required:"" placeholder:"FILE" help:"Fingerprint file to write; text if it is named *.txt."`
+	Polynomial cli.Polynomial `placeholder:"HEX" help:"Polynomial of the keys (default: Mercator's)."`
 }
 
-// Help is the long text of --help.
+// Help is part of --help.
 func (buildCmd) Help() string {
-	return `Makes a fingerprint file of keys in any order, each as often as it comes: of text, of
-fetch records, or of other sets.
-
+	return `Examples:
   sort -R keys.txt | mfpset build --text -o keys.fps
   mfpset build -o content.fps crawl/content`
 }
@@ -330,19 +317,18 @@ type checkCmd struct{ cli.CheckSet }
 func (c *checkCmd) Run(std *cli.Std) error { return c.Read(std, fpset.Kind) }
 
 type fpCmd struct {
-	Files      []string       `arg:"" optional:"" help:"Files to read whole (default: standard input)."`
-	Lines      bool           `help:"Print the fingerprint of each line, without its end, and the line."`
-	Polynomial cli.Polynomial `placeholder:"HEX" help:"An irreducible polynomial, the coefficient of x⁰ as the first bit (default: Mercator's)."`
+	Files      []string       `arg:"" optional:"" help:"Files; default: standard input."`
+	Lines      bool           `help:"Print the fingerprint of each line, and the line."`
+	Polynomial cli.Polynomial `placeholder:"HEX" help:"Irreducible polynomial (default: Mercator's)."`
 }
 
-// Help is the long text of --help.
+// Help is part of --help.
 func (fpCmd) Help() string {
-	return `Prints the 64-bit Rabin fingerprint of each file's bytes, a tab, and the file's name, so that
-anyone can check fingerprints by hand.
+	return `A line is the 64-bit Rabin fingerprint, a tab, and the file's name.
 
+Examples:
   printf abc | mfpset fp                  # 3b6e25bd6e0e10fb
-  mfpset fp --lines urls.txt
-  mfpset fp --polynomial d800000000000000 page.html`
+  mfpset fp --lines urls.txt`
 }
 
 func (c *fpCmd) Run(std *cli.Std) error {
@@ -416,17 +402,11 @@ type createCmd struct {
 	cli.CreateSetFlags
 }
 
-// Help is the long text of --help.
+// Help is part of --help.
 func (createCmd) Help() string {
-	return `Makes a folder with an empty set. "mckpt init" does it for a whole crawl.
+	return `A whole crawl is made by "mckpt init".
 
-A set keeps its implementation. sorted keeps sorted runs: some 5 bytes a key, one
-sequential pass a batch. bloom keeps a Bloom filter of a fixed size: it never forgets a
-key, calls some seen that are not (stat prints the rate), and cannot be dumped.
-Both have the same transactions, checkpoints and restores.
-
-A polynomial is for good, and sets of different ones cannot be compared or merged.
-
+Examples:
   mfpset create content
   mfpset create --polynomial random content
   mfpset create small --impl bloom --bloom-size 4M`

@@ -18,21 +18,7 @@ import (
 
 const about = `Merge, compare, cut and check sets of fingerprints, and record streams.
 
-A set is a fingerprint file (*.fps), the folder of a store such as crawl/urls, or text: 16 hexadecimal digits a line,
-in any order (*.txt, or --text; "-" is standard input). Stores of URLs and stores of documents are not merged with each
-other; files do not say which they are of. Sets are merged on all processors (-@), in memory that does not
-grow with them; the output is the same for any number of threads.
-
-For those who come from sort, comm and join (with LC_ALL=C, on lines of 16 lower-case hexadecimal digits):
-
-  sort -u a b            mmerge union --text a b
-  sort -mu a b           mmerge union --text a b         # sorted text is noticed, and not sorted again
-  comm -12 a b           mmerge intersect --text a b
-  comm -23 a b           mmerge diff --text a b
-  comm -13 a b           mmerge diff --text b a
-  sort -mu a b -o c      mmerge union -o c.fps a.fps b.fps
-  sort -cu a             mmerge check a.fps
-  join a b               mmerge join --by url_key --columns etag a.arrows.zst b.arrows.zst`
+A set is a fingerprint file (*.fps), the folder of a store such as crawl/urls, or text (*.txt) of 16 hexadecimal digits a line.`
 
 type grammar struct {
 	cli.Common `embed:""`
@@ -41,17 +27,17 @@ type grammar struct {
 	Intersect intersectCmd `cmd:"" help:"Write what is in every set."`
 	Diff      diffCmd      `cmd:"" help:"Write what is in the first set and in no other."`
 	Records   recordsCmd   `cmd:"" help:"Merge record streams in the order of a column."`
-	Join      joinCmd      `cmd:"" help:"Take columns over from one record stream into another, by key."`
+	Join      joinCmd      `cmd:"" help:"Copy columns from one record stream into another, by key."`
 	Split     splitCmd     `cmd:"" help:"Cut a set or a record stream into parts by key."`
 	Check     checkCmd     `cmd:"" help:"Read sets and record streams whole and verify them."`
 }
 
 // sets are the operands of the set verbs.
 type sets struct {
-	Files      []string       `arg:"" help:"Sets: *.fps, folders of stores, *.txt, or - for text on standard input."`
-	Text       bool           `help:"Read and write text, whatever the files' names."`
-	Polynomial cli.Polynomial `placeholder:"HEX" help:"That of the sets: text does not name its own (default: that of the other sets, or Mercator's)."`
-	Output     string         `short:"o" placeholder:"FILE" help:"Write a fingerprint file, which appears complete or not at all, instead of text on standard output; text if it is named *.txt. Missing folders are made."`
+	Files      []string       `arg:"" help:"Sets; - is text on standard input."`
+	Text       bool           `help:"Read and write text."`
+	Polynomial cli.Polynomial `placeholder:"HEX" help:"Polynomial of text (default: that of other sets)."`
+	Output     string         `short:"o" placeholder:"FILE" help:"Write a fingerprint file, or text if it is *.txt."`
 }
 
 // run merges all sets by op, and writes nothing unless all of them were good.
@@ -66,12 +52,11 @@ func (s *sets) run(std *cli.Std, op merge.Op) error {
 
 type unionCmd struct{ sets }
 
-// Help is the long text of --help.
+// Help is part of --help.
 func (unionCmd) Help() string {
-	return `Writes the fingerprints that are in any of the sets, ascending, each once. All of
-them are read: damage is exit code 3, and nothing is written. Sets of different
-polynomials are refused.
+	return `Each key is written once, in ascending order.
 
+Examples:
   mmerge union -o both.fps monday/urls tuesday/urls
   mmerge union a.fps b.fps | wc -l
   mmerge union --text keys1 keys2 > all           # sort -u keys1 keys2`
@@ -83,13 +68,9 @@ func (c *unionCmd) Run(std *cli.Std) error {
 
 type intersectCmd struct{ sets }
 
-// Help is the long text of --help.
+// Help is part of --help.
 func (intersectCmd) Help() string {
-	return `Writes the fingerprints that are in all of the sets, ascending.
-
-Only what the answer needs is read, and damage found there is exit code 3, with nothing
-written; damage elsewhere is not met. "mmerge check" reads all.
-
+	return `Examples:
   mmerge intersect -o still-there.fps monday/urls tuesday/urls
   mmerge intersect --text keys1 keys2             # comm -12 keys1 keys2`
 }
@@ -100,13 +81,9 @@ func (c *intersectCmd) Run(std *cli.Std) error {
 
 type diffCmd struct{ sets }
 
-// Help is the long text of --help.
+// Help is part of --help.
 func (diffCmd) Help() string {
-	return `Writes the fingerprints that are in the first set and in none of the others, ascending.
-
-Only what the answer needs is read, and damage found there is exit code 3, with nothing
-written; damage elsewhere is not met. "mmerge check" reads all.
-
+	return `Examples:
   mmerge diff -o new.fps tuesday/urls monday/urls
   mmerge diff --text keys1 keys2                  # comm -23 keys1 keys2
   murlset key < seeds.txt | cut -f1 | mmerge diff - crawl/urls`
@@ -117,19 +94,16 @@ func (c *diffCmd) Run(std *cli.Std) error {
 }
 
 type recordsCmd struct {
-	By    string   `required:"" placeholder:"COLUMN" help:"Column that orders the rows, such as url_key or fetch_time."`
-	Sort  bool     `help:"Sort each input first; without it an input out of order is an error."`
+	By    string   `required:"" placeholder:"COLUMN" help:"Order rows by this column, such as url_key."`
+	Sort  bool     `help:"Sort each input first, instead of failing."`
 	Files []string `arg:"" help:"Record streams of one kind; - is standard input."`
 	cli.Output
 }
 
-// Help is the long text of --help.
+// Help is part of --help.
 func (recordsCmd) Help() string {
-	return `Merges record streams of one kind into one that ascends by a column. Rows of equal values
-keep the order of the files, and in a file their order. Columns that this version does
-not know are kept if the first file has them, and refused by name otherwise; so are bodies.
-
-  mmerge records --by url_key --sort -o all.arrows.zst r1/links.arrows.zst r2/links.arrows.zst`
+	return `Examples:
+  mmerge records --by url_key --sort -o all.arrows.zst r*/links.arrows.zst`
 }
 
 func (c *recordsCmd) Run(ctx context.Context, std *cli.Std) error {
@@ -216,21 +190,20 @@ func passAll[T record.Row](ctx context.Context, std *cli.Std, name string, in st
 }
 
 type joinCmd struct {
-	By      string   `required:"" placeholder:"COLUMN" help:"Key of both streams, of numbers, times or text, such as url_key or host; LEFT=RIGHT where the names differ."`
-	Columns []string `required:"" placeholder:"COLUMN" help:"Columns to take over, comma-separated; LEFT=RIGHT where the names differ."`
-	Left    string   `arg:"" help:"Record stream whose rows go on; - is standard input."`
-	Right   string   `arg:"" help:"Record stream that columns are taken from, of any kind."`
+	By      string   `required:"" placeholder:"COLUMN" help:"Key of both, such as url_key; or LEFT=RIGHT."`
+	Columns []string `required:"" placeholder:"COLUMN" help:"Columns to copy; LEFT=RIGHT if names differ."`
+	Left    string   `arg:"" help:"Record stream to write; - is standard input."`
+	Right   string   `arg:"" help:"Record stream to copy columns from, of any kind."`
 	cli.Output
 }
 
-// Help is the long text of --help.
+// Help is part of --help.
 func (joinCmd) Help() string {
-	return `Writes the rows of LEFT, in their order, with columns taken over from the row of RIGHT
-that has the same key: the last such row, if there are several. Rows without one stay as
-they are. Neither stream need be sorted; the rows of both wait on disk, within --memory.
-Rows that carry bodies are refused.
+	return `Each row of LEFT takes the columns from the last row of RIGHT with the same key.
 
-  mmerge join --by url_key --columns last_content_fp=content_fp,etag urls.arrows.zst fetched.arrows.zst`
+Examples:
+  mmerge join --by url_key --columns last_content_fp=content_fp,etag \
+    urls.arrows.zst fetched.arrows.zst`
 }
 
 func (c *joinCmd) Run(ctx context.Context, std *cli.Std) error {
@@ -288,20 +261,16 @@ func join[L, R record.Row](ctx context.Context, std *cli.Std, c *joinCmd, left s
 type splitCmd struct {
 	Buckets    int            `required:"" placeholder:"N" help:"Number of parts, 1 to 4096."`
 	File       string         `arg:"" help:"A set, or a record stream."`
-	Prefix     string         `short:"o" name:"output" required:"" placeholder:"PREFIX" help:"Parts are named PREFIX-000.fps or PREFIX-000.arrows.zst, and so on. Missing folders are made."`
-	Text       bool           `help:"Read a set as text."`
-	Polynomial cli.Polynomial `placeholder:"HEX" help:"That of a set which is text (default: Mercator's)."`
+	Prefix     string         `short:"o" name:"output" required:"" placeholder:"PREFIX" help:"Name parts PREFIX-000.fps and so on."`
+	Text       bool           `help:"The input is text."`
+	Polynomial cli.Polynomial `placeholder:"HEX" help:"Polynomial of text (default: Mercator's)."`
 }
 
-// Help is the long text of --help.
+// Help is part of --help.
 func (splitCmd) Help() string {
-	return `Cuts by the top 12 bits of the key: of a set, of url_key, or of a link's target. All URLs
-of one host are in one part, and part i of one file belongs to part i of another cut into
-as many, unless a set has a polynomial of its own, by which url_key is not made. Parts of
-sets are joined again with union. No part appears before all are written, and part 000
-appears last: where it is, all are. Parts of another cut that would stay beside them are
-refused, so that no pattern such as PREFIX-* can mix the two.
+	return `All URLs of a host are in one part.
 
+Examples:
   mmerge split --buckets 16 -o parts/urls crawl/urls`
 }
 
@@ -359,11 +328,11 @@ type checkCmd struct {
 	Files []string `arg:"" help:"Sets and record streams."`
 }
 
-// Help is the long text of --help.
+// Help is part of --help.
 func (checkCmd) Help() string {
-	return `Reads each file whole: every checksum, order, index, count and trailer. Prints a line for
-each good one. The first bad one ends it with exit code 3 and the place of the damage.
+	return `The first damaged one ends the command with exit code 3.
 
+Examples:
   mmerge check *.fps crawl/urls links.arrows.zst`
 }
 

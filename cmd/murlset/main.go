@@ -21,29 +21,27 @@ import (
 	"mercator/pkg/urlset"
 )
 
-const about = `Keep a set of URL checksums, and let each URL through once.
-
-The set is a store, such as crawl/urls. A URL is known by 64 bits: 16 of its host's fingerprint, 48 of its own.`
+const about = `Keep a set of URL checksums, and let each URL through once. The set is a store, such as crawl/urls.`
 
 type grammar struct {
 	cli.Common `embed:""`
 
-	New    newCmd    `cmd:"" help:"Write url records of the URLs never seen before, and add them to the set."`
+	New    newCmd    `cmd:"" help:"Write the URLs that were never seen before, and add them to the set."`
 	Add    addCmd    `cmd:"" help:"Add URLs to the set."`
-	Test   testCmd   `cmd:"" help:"Say of each URL whether it is in the set."`
+	Test   testCmd   `cmd:"" help:"Say for each URL whether it is in the set."`
 	Build  buildCmd  `cmd:"" help:"Make a fingerprint file of URLs, without a store."`
 	Dump   dumpCmd   `cmd:"" help:"Print the set, one checksum a line."`
 	Stat   statCmd   `cmd:"" help:"Describe the set, as JSON."`
 	Check  checkCmd  `cmd:"" help:"Read the whole set and verify it."`
-	Key    keyCmd    `cmd:"" help:"Print the checksum and the canonical form of URLs."`
+	Key    keyCmd    `cmd:"" help:"Print the checksum and the canonical form of each URL."`
 	Create createCmd `cmd:"" help:"Make an empty set."`
 }
 
 // urls are URLs to read: link or url records, or text.
 type urls struct {
-	Files  []string `arg:"" optional:"" help:"Link or url records, or text with one URL a line (*.txt, or --text); standard input if there are none."`
-	Text   bool     `help:"Read text, one URL a line, whatever the files' names."`
-	Strict bool     `help:"Let a bad line of text be an error instead of skipping it, and text without a URL too."`
+	Files  []string `arg:"" optional:"" help:"Links, url records or text (*.txt); default: standard input."`
+	Text   bool     `help:"The input is text, one URL a line."`
+	Strict bool     `help:"Fail on a bad line of text instead of skipping it."`
 	cli.RewriteFlags
 }
 
@@ -96,10 +94,10 @@ func keysOf[In record.Row](in stage.Input[In], poly *fingerprint.Poly, form cano
 
 // test says how the URL-seen test is made.
 type test struct {
-	Mode  string `enum:"batch,online" default:"batch" help:"batch: read all input, then ask the set in one pass. online: ask for each URL, and let it through at once."`
-	Cache int    `default:"262144" help:"Popular URLs to remember while it runs (0: none)."`
+	Mode  string `enum:"batch,online" default:"batch" placeholder:"batch" help:"batch reads all input first; online does not wait."`
+	Cache int    `default:"262144" help:"Popular URLs to keep in memory (0 for none)."`
 
-	Together int `default:"256" help:"URLs that --mode online asks for together where they are at hand, so that their reads overlap and share blocks (1: one by one)."`
+	Together int `default:"256" help:"URLs that --mode online looks up together."`
 }
 
 // Validate refuses numbers that mean nothing.
@@ -185,24 +183,13 @@ type newCmd struct {
 	cli.Output
 }
 
-// Help is the long text of --help.
+// Help is part of --help.
 func (newCmd) Help() string {
-	return `Reads link records, url records, or text, and writes a url record for each URL that is
-neither in the set nor came before in the input, in order of arrival. Then those URLs
-are in the set. A link becomes a url record with the page it was found on as via. Text
-is made canonical; a line that is no URL is named, counted and skipped.
+	return `The set changes only after all input was read. Bad lines of text are skipped.
 
-Output begins when all input is read and the set has committed. The ledger counts what
-is dropped under "seen". Memory is bounded however long the input: rows wait in a
-temporary file (TMPDIR), and only checksums are sorted.
-
-With --mode online a URL goes on as soon as it is known to be new: nothing waits, but
-each costs a read of the set unless it is popular, and the store is locked from the
-start. What goes on, and in which order, is the same. In both modes the set changes when
-all input has ended well. --stats counts what the cache and the set were asked.
-
-  murlset new crawl/urls --txn seed seeds.txt | mfrontier add crawl/frontier --txn seed
-  mextract --warc crawl/fetch marked.arrows.zst | murlset new crawl/urls --txn r1 -o new.arrows.zst`
+Examples:
+  murlset new crawl/urls --txn seed seeds.txt |
+    mfrontier add crawl/frontier --txn seed`
 }
 
 func (c *newCmd) Run(ctx context.Context, std *cli.Std) error {
@@ -220,12 +207,12 @@ type addCmd struct {
 	cli.TxnFlags
 }
 
-// Help is the long text of --help.
+// Help is part of --help.
 func (addCmd) Help() string {
-	return `Adds URLs like "murlset new", and writes nothing. Fingerprint files (*.fps), and the
-folders of other sets of URLs, are added too, alone, in one pass whatever --mode says. A
-set of documents is refused; files do not say what they are of.
+	return `It works like "murlset new", but writes nothing. Other sets of URLs, as folders
+or fingerprint files (*.fps), can be added too.
 
+Examples:
   murlset add crawl/urls --txn known already-fetched.txt
   murlset add crawl/urls other-crawl/urls`
 }
@@ -264,16 +251,16 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 
 type testCmd struct {
 	Store string   `arg:"" help:"The set, such as crawl/urls."`
-	Files []string `arg:"" optional:"" help:"Text, one URL a line (default: standard input)."`
+	Files []string `arg:"" optional:"" help:"Text, one URL a line; default: standard input."`
 	cli.RewriteFlags
 }
 
-// Help is the long text of --help.
+// Help is part of --help.
 func (testCmd) Help() string {
-	return `Prints "seen" or "unseen", a tab, and the URL in canonical form, for each line. The exit
-code is 0 if all were seen, 6 if one was not. Nothing is added. The first line that is no
-URL ends it with exit code 3, where new and add without --strict skip and count it.
+	return `A line is "seen" or "unseen", a tab, and the canonical URL. The exit code is 0
+if all were seen, 6 if not.
 
+Examples:
   echo http://www.example.com/ | murlset test crawl/urls`
 }
 
@@ -317,15 +304,13 @@ func (c *testCmd) Run(ctx context.Context, std *cli.Std) error {
 
 type buildCmd struct {
 	urls
-	Output     string         `short:"o" required:"" placeholder:"FILE" help:"Fingerprint file to write; text if it is named *.txt. Missing folders are made."`
-	Polynomial cli.Polynomial `placeholder:"HEX" help:"That of the set which the file is for, as \"murlset stat\" prints it (default: Mercator's)."`
+	Output     string         `short:"o" required:"" placeholder:"FILE" help:"Fingerprint file to write; text if it is named *.txt."`
+	Polynomial cli.Polynomial `placeholder:"HEX" help:"That of the set (murlset stat); default: Mercator's."`
 }
 
-// Help is the long text of --help.
+// Help is part of --help.
 func (buildCmd) Help() string {
-	return `Makes a fingerprint file of the checksums of all URLs, without a store: for mmerge, or
-for "murlset add".
-
+	return `Examples:
   murlset build -o monday.fps monday.txt
   mmerge diff -o gone.fps monday.fps tuesday.fps`
 }
@@ -360,41 +345,26 @@ type checkCmd struct{ cli.CheckSet }
 func (c *checkCmd) Run(std *cli.Std) error { return c.Read(std, urlset.Kind) }
 
 type keyCmd struct {
-	Files      []string       `arg:"" optional:"" help:"Text, one URL a line (default: standard input)."`
-	Polynomial cli.Polynomial `placeholder:"HEX" xor:"polynomial" help:"That of a set, as \"murlset stat\" prints it (default: Mercator's, by which url_key is made)."`
+	Files      []string       `arg:"" optional:"" help:"Text, one URL a line; default: standard input."`
+	Polynomial cli.Polynomial `placeholder:"HEX" xor:"polynomial" help:"Polynomial of the checksum (default: Mercator's)."`
 	Set        string         `placeholder:"STORE" xor:"polynomial" help:"Take the polynomial of this set."`
-	Form       string         `enum:"url,key,surt,cdx" default:"url" help:"What stands behind the checksum: url, the canonical URL; key, what --key-rules leave of it, of which the checksum is made; surt, the URL with its host reversed, http://(org,example,)/; cdx, its key in CDX indexes, org,example)/."`
+	Form       string         `enum:"url,key,surt,cdx" default:"url" placeholder:"url" help:"Print behind the checksum: url, key, surt or cdx."`
 	cli.RewriteFlags
 }
 
-// Help is the long text of --help.
+// Help is part of --help.
 func (keyCmd) Help() string {
-	return `Prints the URL checksum, a tab, and the canonical form, for each line, so that anyone can
-check them by hand. A line that is no URL is an error.
-
-  echo HTTP://www.Example.com | murlset key
-  murlset key --set crawl/urls seeds.txt        # as "murlset dump crawl/urls" has them
-  murlset key --form surt seeds.txt | cut -f2 | sort        # domains together
-
-A canonical URL has no fragment, user name or default port; its host is lower-case ASCII,
-its dot segments are resolved, its escapes upper-case and only where they must be. A crawl
-may have more taken away, by rules:
-
-  session-ids     the arguments and parameters jsessionid, phpsessid, aspsessionid…, sid
-                  of 32 letters and digits, cfid with cftoken
-  www             www. and www2. before a name with a dot
-  query-order     arguments are sorted by name, then by value
-  tracking        ` + wrapped(canon.Trackers, 72, "                  ") + `
+	return `Rules for --key-rules and --url-rules:
+  session-ids     jsessionid, phpsessid, sid and other session arguments
+  www             www. and www2. before a name
+  query-order     the order of arguments
+  tracking        utm_*, fbclid and other arguments for tracking
   trailing-slash  the / at the end of a path
 
-With --key-rules (crawl.toml: urls.key_rules) URLs stay as they are found, and only their
-checksums are made of what the rules leave: of URLs that are one by them, the first to be
-found is fetched. With --url-rules (urls.url_rules) the URLs themselves are rewritten; do
-this only where servers answer what is left. The target of a redirect between two URLs
-that are one by the rules is fetched all the same. The rules are the crawl's: set them in
-crawl.toml before it begins. A set takes no URLs by other rules than its first ones.
-
-  echo 'http://www.example.com/a?utm_source=x' | murlset key --key-rules www,tracking --form key`
+Examples:
+  echo HTTP://www.Example.com | murlset key
+  murlset key --form surt seeds.txt | cut -f2 | sort   # domains together
+  murlset key --key-rules www,tracking --form key urls.txt`
 }
 
 func (c *keyCmd) Run(std *cli.Std) error {
@@ -443,42 +413,16 @@ func (c *keyCmd) Run(std *cli.Std) error {
 	}
 }
 
-// wrapped joins words, in lines of at most width bytes that continue behind indent.
-func wrapped(words []string, width int, indent string) string {
-	var b strings.Builder
-	line := 0
-	for i, w := range words {
-		switch {
-		case i == 0:
-		case line+2+len(w) > width:
-			b.WriteString(",\n" + indent)
-			line = 0
-		default:
-			b.WriteString(", ")
-			line += 2
-		}
-		b.WriteString(w)
-		line += len(w)
-	}
-	return b.String()
-}
-
 type createCmd struct {
 	Store string `arg:"" help:"Folder to make."`
 	cli.CreateSetFlags
 }
 
-// Help is the long text of --help.
+// Help is part of --help.
 func (createCmd) Help() string {
-	return `Makes a folder with an empty set. "mckpt init" does it for a whole crawl.
+	return `A whole crawl is made by "mckpt init".
 
-A set keeps its implementation. sorted keeps sorted runs: some 5 bytes a key, one
-sequential pass a batch. bloom keeps a Bloom filter of a fixed size: it never forgets a
-key, calls some seen that are not (stat prints the rate), and cannot be dumped.
-Both have the same transactions, checkpoints and restores.
-
-A polynomial is for good, and sets of different ones cannot be compared or merged.
-
+Examples:
   murlset create urls
   murlset create --polynomial random urls
   murlset create small --impl bloom --bloom-size 4M`

@@ -7,12 +7,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/canon"
 	"mercator/pkg/urlset"
 )
 
@@ -103,4 +105,17 @@ func modules(ts *testscript.TestScript, _ bool, args []string) {
 	_, err = w.Commit(record.Ledger{})
 	ts.Check(err)
 	ts.Check(f.Close())
+}
+
+// The manual lists what the rules take away.
+func TestManualListsRules(t *testing.T) {
+	page, err := os.ReadFile("manual.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range canon.Trackers {
+		if !strings.Contains(string(page), "`"+name+"`") {
+			t.Errorf("%s is not in manual.md", name)
+		}
+	}
 }

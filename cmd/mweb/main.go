@@ -16,30 +16,24 @@ import (
 	"mercator/pkg/simweb"
 )
 
-const about = `Serve a web on loopback addresses to try crawlers on.
+const about = `Serve a synthetic web, or a saved one, on loopback addresses to try crawlers on.
 
-The web is synthetic: every page is a function of --seed and its URL, so it needs no disk, is the same each time, and
-"mweb oracle" knows without looking which URLs a correct crawl fetches and what comes of each. Or it is a saved crawl:
-"mweb serve --warc".
-
-  mweb serve --seed 7 --port 18080 --dns 127.0.0.1:15353     # in one terminal
-  mweb seeds --seed 7 --port 18080                           # where to begin
-  mweb oracle --seed 7 --port 18080 > want.tsv               # what to find
-
-Nothing here needs root or touches another machine.`
+  mweb serve --seed 7 --port 18080 --dns 127.0.0.1:15353   # in one terminal
+  mweb seeds --seed 7 --port 18080                         # where to begin
+  mweb oracle --seed 7 --port 18080 > want.tsv             # what to find`
 
 // webFlags describe the web. The same flags describe the same web to every verb.
 type webFlags struct {
-	Seed     uint64 `default:"1" help:"Number that the whole web is drawn from."`
-	Hosts    int    `default:"50" help:"Hosts, h0.mweb.test and so on; the first is the biggest."`
-	Pages    int    `default:"3000" help:"HTML pages aimed at, over all hosts; pictures, redirects, traps and mirrors come on top."`
-	Size     int    `default:"4096" help:"Median size of a page, in bytes."`
-	Degree   int    `default:"8" help:"Median number of random links on a page."`
-	Sitemaps bool   `default:"true" negatable:"" help:"Robots files name sitemaps, where some pages are found only. Off for crawlers that read none."`
-	Changing bool   `help:"With --hard: pages change at rates of their own, from every 5 minutes to never; see mweb changes."`
-	Hard     bool   `help:"Add what depends on time and order: 429 with Retry-After, slow hosts and names, Crawl-delay, robots.txt that fails at first, pages that change, links without end."`
-	Rough    bool   `help:"Of each ten hosts one is slow, one dead (it closes connections, and says nothing to who asks for its root), one sends what is no HTTP. The oracle tells what becomes of their URLs where each is tried once, for less than 4 s."`
-	Traps    int    `placeholder:"N" help:"Hosts of each ten that have an almanac: pages without end, each of which links to 30 further ones. No crawl comes to its end then; the oracle leaves them out."`
+	Seed     uint64 `group:"The web:" default:"1" help:"Number that the whole web is drawn from."`
+	Hosts    int    `group:"The web:" default:"50" help:"Hosts: h0.mweb.test, which is the biggest, and so on."`
+	Pages    int    `group:"The web:" default:"3000" help:"About this many HTML pages, over all hosts."`
+	Size     int    `group:"The web:" default:"4096" help:"Median size of a page, in bytes."`
+	Degree   int    `group:"The web:" default:"8" help:"Median number of random links on a page."`
+	Sitemaps bool   `group:"The web:" default:"true" negatable:"" help:"Some pages are found in sitemaps only (default)."`
+	Hard     bool   `group:"The web:" help:"Slow hosts, 429, Crawl-delay, pages that change."`
+	Changing bool   `group:"The web:" help:"With --hard: pages change at rates of their own."`
+	Rough    bool   `group:"The web:" help:"Of ten hosts one is slow, one dead, one not HTTP."`
+	Traps    int    `group:"The web:" placeholder:"N" help:"Of ten hosts, N have pages without end."`
 }
 
 func (f *webFlags) web(port int) (*simweb.Web, error) {
@@ -49,7 +43,7 @@ func (f *webFlags) web(port int) (*simweb.Web, error) {
 
 // portFlag is for the verbs that only print: the port is part of every URL.
 type portFlag struct {
-	Port int `default:"18080" help:"Port of the URLs, as \"mweb serve\" has it; 80 leaves it out."`
+	Port int `group:"The web:" default:"18080" help:"Port in the URLs; 80 is left out."`
 }
 
 type seedsCmd struct {
@@ -57,9 +51,9 @@ type seedsCmd struct {
 	portFlag
 }
 
+// Help is part of --help.
 func (seedsCmd) Help() string {
-	return `Print the URLs from which everything is reached, one a line.
-
+	return `Examples:
   mweb seeds --seed 7 > seeds.txt`
 }
 
@@ -79,23 +73,17 @@ func (c *seedsCmd) Run(_ context.Context, std *cli.Std) error {
 type oracleCmd struct {
 	webFlags
 	portFlag
-	JSON       bool `name:"json" help:"Print a JSON object a line instead of tab-separated text."`
-	Duplicates bool `help:"Print only how many URLs, documents and duplicate documents there are, as one JSON object."`
+	JSON       bool `name:"json" help:"Print JSON lines instead of text with tabs."`
+	Duplicates bool `help:"Only count URLs, documents and duplicates."`
 }
 
+// Help is part of --help.
 func (oracleCmd) Help() string {
-	return `Print every URL that a correct crawl comes across and what becomes of it, sorted by URL: url, outcome and HTTP status (0: no reply),
-between tabs. No network is used, no page is read. The outcomes are those of fetch records: fetched, robots-denied, dns-failed.
+	return `A line has the URL, its outcome and its HTTP status (0: no reply).
 
-A crawl is correct that obeys robots.txt; follows redirects and the links of a, area, iframe, img, script and link elements on
-pages of status 200; takes the sitemaps that robots.txt names; and sets no limit. In which order it works makes no difference,
-nor whether it skips the links of a page whose content it has seen. With --hard the answer leaves out what --hard adds.
-
+Examples:
   mweb oracle --seed 7 > want.tsv
-  mweb oracle --seed 7 --json | jq -r 'select(.status == 200).url'
-  mweb oracle --seed 7 --duplicates
-
-Memory grows with the web here, by about 300 bytes a URL.`
+  mweb oracle --seed 7 --json | jq -r 'select(.status == 200).url'`
 }
 
 func (c *oracleCmd) Run(_ context.Context, std *cli.Std) error {
@@ -135,15 +123,15 @@ func (c *oracleCmd) Run(_ context.Context, std *cli.Std) error {
 type changesCmd struct {
 	webFlags
 	portFlag
-	At time.Time `placeholder:"TIME" format:"2006-01-02T15:04:05.999999999Z07:00" help:"RFC 3339 (default: the clock)."`
+	At time.Time `placeholder:"TIME" format:"2006-01-02T15:04:05.999999999Z07:00" help:"Time of the web, RFC 3339 (default: now)."`
 }
 
+// Help is part of --help.
 func (changesCmd) Help() string {
-	return `Print, sorted by URL and between tabs, the pages of a web with --hard --changing; the mean time between two changes of each in seconds
-(0: it never changes); and the times of the last change up to --at and of the next one, empty if there is none. Pages change from 1970 to 2200. Changes come as a Poisson process,
-drawn from the seed: at the same time a page is the same to everybody. Of the pages, a quarter each tells ETag, Last-Modified, both, or neither;
-one in four tells truly how long it stays as it is, by Cache-Control or Expires; one in ten falsely: a year if it changes, no time if it never does. Pages of h3, h13 and so on change every second.
+	return `A line has the URL, the mean time between two changes in seconds (0: never), the
+time of the last change and of the next.
 
+Examples:
   mweb changes --seed 7 --hard --changing --at 2026-11-01T00:00:00Z`
 }
 
@@ -178,10 +166,9 @@ type resolveCmd struct {
 	Names []string `arg:"" help:"Host names."`
 }
 
+// Help is part of --help.
 func (resolveCmd) Help() string {
-	return `Print what the built-in name server answers for names: the address, the alias it is behind, or the error. For use by hand and in scripts
-that fill a hosts file.
-
+	return `Examples:
   mweb resolve h0.mweb.test h6.mweb.test nxdomain0.mweb.test`
 }
 
@@ -200,11 +187,11 @@ func (c *resolveCmd) Run(_ context.Context, std *cli.Std) error {
 
 type grammar struct {
 	cli.Common `embed:""`
-	Serve      serveCmd   `cmd:"" help:"Serve a web until interrupted."`
-	Seeds      seedsCmd   `cmd:"" help:"Print the seed URLs."`
-	Oracle     oracleCmd  `cmd:"" help:"Print what a correct crawl finds."`
+	Serve      serveCmd   `cmd:"" help:"Serve a web until interrupted, and print its ports and seeds as JSON."`
+	Seeds      seedsCmd   `cmd:"" help:"Print the URLs to begin with, one a line."`
+	Oracle     oracleCmd  `cmd:"" help:"Print every URL that a correct crawl finds, and its outcome."`
 	Changes    changesCmd `cmd:"" help:"Print how often pages change."`
-	Resolve    resolveCmd `cmd:"" help:"Print the addresses of names."`
+	Resolve    resolveCmd `cmd:"" help:"Print what the name server answers for names."`
 }
 
 func main() { os.Exit(cli.Main("mweb", about, &grammar{}, 256<<20)) }

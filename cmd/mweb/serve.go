@@ -19,39 +19,24 @@ import (
 
 type serveCmd struct {
 	webFlags
-	Port             int       `default:"0" help:"TCP port of all hosts; it is part of every URL. 0 takes a free one."`
-	DNS              string    `name:"dns" default:"127.0.0.1:0" placeholder:"ADDR:PORT" help:"Where the name server listens, in UDP and TCP. Port 0 takes a free one."`
-	OneAddress       bool      `help:"All hosts share 127.0.0.1 and are told apart by the Host header. Always so except on Linux, where each host has an address of its own."`
+	Port             int       `default:"0" placeholder:"PORT" help:"TCP port of all hosts (default: a free one)."`
+	DNS              string    `name:"dns" default:"127.0.0.1:0" placeholder:"ADDR:PORT" help:"Name server (default: a free port of 127.0.0.1)."`
+	OneAddress       bool      `help:"All hosts share 127.0.0.1."`
 	IPv6             bool      `name:"ipv6" help:"Every second host has the address ::1 too."`
-	Ready            string    `placeholder:"FILE" help:"Also write the line about ports and seeds to this file, once requests are taken. The file appears complete or not at all."`
-	Log              string    `placeholder:"FILE" help:"Append a line for each request: when its head was read, when the reply was written, address, host, target, status."`
-	WARC             []string  `name:"warc" sep:"none" placeholder:"FILE" help:"Serve what these WARC files hold instead of a synthetic web."`
+	Ready            string    `placeholder:"FILE" help:"Write the line of JSON to this file too."`
+	Log              string    `placeholder:"FILE" help:"Append a line for each request to this file."`
+	WARC             []string  `name:"warc" sep:"none" placeholder:"FILE" help:"Serve these WARC files, not a synthetic web."`
 	Files            []string  `arg:"" optional:"" help:"Further files for --warc."`
-	Clock            time.Time `placeholder:"TIME" format:"2006-01-02T15:04:05.999999999Z07:00" help:"With --hard: the web's time when it starts, RFC 3339 (default: the clock)."`
-	Speed            float64   `default:"1" help:"With --hard: how many times as fast as the clock the web's time runs, so that pages change while one watches. How long replies are held back stays what it is."`
-	UntilStdinCloses bool      `help:"Stop when standard input ends, so that the web dies with the script that started it."`
+	Clock            time.Time `placeholder:"TIME" format:"2006-01-02T15:04:05.999999999Z07:00" help:"With --hard: time of the web at its start."`
+	Speed            float64   `default:"1" help:"With --hard: the web's time runs this fast."`
+	UntilStdinCloses bool      `help:"Stop when standard input ends."`
 }
 
+// Help is part of --help.
 func (serveCmd) Help() string {
-	return `Serve until SIGINT or SIGTERM. Once all is ready one line of JSON appears on standard output, and in --ready FILE:
-
-  {"seed":7,"port":18080,"dns":"127.0.0.1:15353","one_address":false,"seeds":["http://h0.mweb.test:18080/"]}
-
-Each host has its own loopback address (Linux) and all have one port. Point a resolver or a crawler at the name server, or go by hand:
-
+	return `Examples:
   mweb serve --seed 7 --port 18080 --dns 127.0.0.1:15353 &
-  dig +short @127.0.0.1 -p 15353 h3.mweb.test
-  curl --resolve h3.mweb.test:18080:127.1.0.4 http://h3.mweb.test:18080/robots.txt
-
-In a script, with the web ending when the script does:
-
-  mkfifo hold; mweb serve --ready web.json --until-stdin-closes < hold > /dev/null & exec 9> hold
-
-A saved crawl as a web, for other crawlers to be pointed at. Its URLs have ports of their own, so use it as a proxy for http, or give
-the URLs this port; a request is answered with the saved reply to the http URL, or else to the https one:
-
-  mweb serve --port 18080 --warc crawl/fetch/*.warc.gz* &
-  http_proxy=http://127.0.0.1:18080 wget -r http://www.example.org/`
+  mweb serve --port 18080 --warc crawl/fetch/*.warc.gz*`
 }
 
 // check finds what is wrong with the flags before anything is opened.
