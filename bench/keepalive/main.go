@@ -12,6 +12,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
 	"mercator/pkg/fetch/http1"
 )
@@ -39,8 +41,8 @@ func run() error {
 		return fmt.Errorf("%q connections, want at least 1", os.Args[1])
 	}
 	guard := addrguard.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
-	client := &http1.Client{UserAgent: "keepalive", Guard: guard, BodyMax: 64 << 20}
-	lists := make([][]http1.Request, connections)
+	client := &http1.Client{UserAgent: "keepalive", Limits: fetch.Limits{Guard: guard, BodyMax: 64 << 20}}
+	lists := make([][]fetch.Request, connections)
 	hosts := map[string]int{}
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
@@ -54,7 +56,7 @@ func run() error {
 			hosts[host] = len(hosts) % connections
 		}
 		c := hosts[host]
-		lists[c] = append(lists[c], http1.Request{URL: url, Addr: addr})
+		lists[c] = append(lists[c], fetch.Request{URL: url, Addr: addr})
 	}
 	if err := lines.Err(); err != nil {
 		return err
@@ -63,22 +65,21 @@ func run() error {
 	var all sync.WaitGroup
 	for _, list := range lists {
 		all.Go(func() {
-			conns := map[string]*http1.Conn{}
+			sessions := map[string]io.Closer{}
 			for _, r := range list {
 				host, _, _ := strings.Cut(r.URL[len("http://"):], "/")
-				conn := conns[host]
-				if conn == nil {
-					conn = new(http1.Conn)
-					conns[host] = conn
-				}
-				x := client.Do(context.Background(), r, conn)
-				if x.Response != nil && x.Head.Status == 200 && x.Truncated == "" {
+				r.Session = sessions[host]
+				reply := client.Fetch(context.Background(), &r)
+				if reply.Response != nil && reply.Head.Status == 200 && reply.Truncated == "" {
 					whole.Add(1)
 				}
-				x.Close()
+				reply.Memory.Close()
+				sessions[host] = reply.Session
 			}
-			for _, conn := range conns {
-				conn.Close()
+			for _, session := range sessions {
+				if session != nil {
+					session.Close()
+				}
 			}
 		})
 	}

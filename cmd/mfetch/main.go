@@ -390,13 +390,12 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store) (fetch.Options, error)
 
 // protocols makes the modules of the schemes.
 func (c *fetchCmd) protocols(client *http1.Client, schemes *canon.Schemes) (map[string]fetch.Protocol, error) {
-	limits := fetch.Limits{Timeout: client.Timeout, BodyMax: client.BodyMax, TempDir: client.TempDir, Guard: client.Guard}
+	limits := client.Limits
 	if client.Proxy != nil {
 		limits.Dial = client.Proxy.Dialer(client.UserAgent)
 	}
-	web := fetch.HTTP{Client: client}
 	builtin := map[string]fetch.Protocol{
-		"http": web, "https": web,
+		"http": client, "https": client,
 		"ftp":    &ftp.Module{Limits: limits, Password: cmp.Or(c.Contact, c.UserAgent+"@"), Login: client.Logins.Login},
 		"gopher": &gopher.Module{Limits: limits},
 	}
@@ -422,7 +421,7 @@ func (c *fetchCmd) protocols(client *http1.Client, schemes *canon.Schemes) (map[
 
 // client makes the client that the flags describe.
 func (c *fetchCmd) client() (*http1.Client, error) {
-	client := &http1.Client{UserAgent: c.userAgent(), Timeout: c.Timeout, BodyMax: int64(c.MaxBody), InsecureTLS: c.TLSInsecure}
+	client := &http1.Client{UserAgent: c.userAgent(), Limits: fetch.Limits{Timeout: c.Timeout, BodyMax: int64(c.MaxBody)}, InsecureTLS: c.TLSInsecure}
 	for _, line := range c.Header {
 		f, err := http1.ParseHeader(line)
 		if err != nil {

@@ -46,8 +46,8 @@ var sideways = map[string][]string{
 	"bench/sets/gen": {"bench/sets/keys"},
 
 	"pkg/cli":           {"pkg/config"},
-	"pkg/fetch":         {"pkg/fetch/http1", "pkg/fetch/addrguard"},
-	"pkg/fetch/http1":   {"pkg/fetch/addrguard"},
+	"pkg/fetch":         {"pkg/fetch/addrguard"},
+	"pkg/fetch/http1":   {"pkg/fetch", "pkg/fetch/addrguard"},
 	"pkg/fetch/replay":  {"pkg/fetch"},
 	"pkg/fetch/ftp":     {"pkg/fetch", "pkg/fetch/addrguard"},
 	"pkg/fetch/gopher":  {"pkg/fetch"},

@@ -16,7 +16,6 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/warc"
 	"mercator/pkg/canon"
-	"mercator/pkg/fetch/http1"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/httpmsg"
 	"mercator/pkg/stage"
@@ -113,7 +112,7 @@ func validators(row *record.Fetch, etag, modified string) {
 			row.ETag, row.LastModified = "", "" // the rest is still to be had
 		}
 	case row.Outcome == record.OutcomeNotModified:
-		if http1.PlainTag(row.ETag) != etag { // else it is of the same, and the longer one stands for both
+		if httpmsg.PlainTag(row.ETag) != etag { // else it is of the same, and the longer one stands for both
 			row.ETag = cmp.Or(etag, row.ETag)
 		}
 		row.LastModified = cmp.Or(modified, row.LastModified)

@@ -144,7 +144,7 @@ func TestFaultyNetwork(t *testing.T) {
 				urls = append(urls, u)
 			}
 		}
-		opt := options(newStore(t), fetch.HTTP{Client: &http1.Client{UserAgent: "mercator", TempDir: t.TempDir(), Timeout: 10 * time.Second, Dial: f.dial,
+		opt := options(newStore(t), &http1.Client{UserAgent: "mercator", Limits: fetch.Limits{TempDir: t.TempDir(), Timeout: 10 * time.Second, Dial: f.dial,
 			Guard: addrguard.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}})
 		opt.MinDelay, opt.MaxDelay, opt.AddrDelay = 100*time.Millisecond, 100*time.Millisecond, 50*time.Millisecond
 		again, whole := faultyRound(t, opt, "r1", urls)

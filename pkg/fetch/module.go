@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,11 +9,12 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/fault"
 	"mercator/pkg/fetch/addrguard"
-	"mercator/pkg/fetch/http1"
 	"mercator/pkg/httpmsg"
 	"mercator/pkg/localfault"
 	"mercator/pkg/rewind"
@@ -21,17 +23,21 @@ import (
 // Limits bound the contacts of a protocol module, whatever servers do, and hold what
 // modules share. The zero value has the defaults.
 type Limits struct {
-	Timeout time.Duration // of a whole contact; 0: a minute
-	BodyMax int64         // bytes kept of a document; 0: rewind.DefaultMax
-	TempDir string        // for documents beyond 64 KiB; "": the system's
-	Guard   addrguard.Guard
+	Timeout        time.Duration // of a whole contact; 0: DefaultTimeout
+	ConnectTimeout time.Duration // of connecting, a handshake of TLS included; 0: DefaultConnectTimeout
+	BodyMax        int64         // bytes kept of a document; 0: rewind.DefaultMax
+	TempDir        string        // for documents beyond 64 KiB; "": the system's
+	Guard          addrguard.Guard
 
 	// Dial makes a connection; nil: a net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// connectMax is how long connecting may take.
-const connectMax = 20 * time.Second
+// Defaults of Limits.
+const (
+	DefaultTimeout        = time.Minute
+	DefaultConnectTimeout = 20 * time.Second
+)
 
 // Failure is why a contact failed, with its outcome.
 type Failure struct {
@@ -49,30 +55,30 @@ func Broken(format string, args ...any) error {
 
 // Begin returns the context of one contact, which ends by the time limit.
 func (l *Limits) Begin(ctx context.Context) (context.Context, context.CancelFunc) {
-	timeout := l.Timeout
-	if timeout <= 0 {
-		timeout = time.Minute
+	return context.WithTimeout(ctx, cmp.Or(l.Timeout, DefaultTimeout))
+}
+
+// Judge returns the Failure of an address that is not to be contacted.
+func (l *Limits) Judge(addr netip.Addr) error {
+	if ok, reason := l.Guard.Allowed(addr); !ok {
+		return &Failure{record.OutcomeAddress, fmt.Errorf("%s is a %s address", addr, reason)}
 	}
-	return context.WithTimeout(ctx, timeout)
+	return nil
 }
 
 // Connect opens a TCP connection, on which reading and writing end with ctx. The
 // address is judged here, whoever gave it.
 func (l *Limits) Connect(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
-	if ok, reason := l.Guard.Allowed(addr.Addr()); !ok {
-		return nil, &Failure{record.OutcomeAddress, fmt.Errorf("%s is a %s address", addr.Addr(), reason)}
+	if err := l.Judge(addr.Addr()); err != nil {
+		return nil, err
 	}
 	dial := l.Dial
 	if dial == nil {
 		dial = (&net.Dialer{KeepAlive: -1}).DialContext
 	}
-	soon, cancel := context.WithTimeout(ctx, connectMax)
+	soon, cancel := context.WithTimeout(ctx, cmp.Or(l.ConnectTimeout, DefaultConnectTimeout))
 	defer cancel()
 	conn, err := dial(soon, "tcp", addr.String())
-	var proxy *http1.ProxyError
-	if errors.As(err, &proxy) {
-		return nil, err
-	}
 	if err != nil {
 		return nil, Classify(err, record.OutcomeConnect)
 	}
@@ -95,11 +101,13 @@ func (b *bounded) Close() error {
 }
 
 // Classify makes a Failure of an error of the network: a timeout is one wherever it
-// comes, everything else is what outcome says. What this machine could not do is no Failure:
-// package localfault tells which errors those are.
+// comes, everything else is what outcome says. What is no server's fault is no Failure: what
+// this machine could not do (package localfault tells which errors those are), and what the
+// operator is to mend, a *fault.Error.
 func Classify(err error, outcome string) error {
 	var known *Failure
-	if errors.As(err, &known) {
+	var operators *fault.Error
+	if errors.As(err, &known) || errors.As(err, &operators) {
 		return err
 	}
 	if _, ok := localfault.Of(err); ok {
@@ -173,9 +181,17 @@ func (d *Document) Reply(media string) *Reply {
 // Failed makes the reply that an error is: a Failure has its outcome, any other is
 // one of this machine and ends the run.
 func Failed(err error) *Reply {
+	r := &Reply{}
+	r.Fail(err)
+	return r
+}
+
+// Fail makes r the reply that an error is, as Failed does. What r.Error says already stays before it.
+func (r *Reply) Fail(err error) {
 	var f *Failure
-	if errors.As(err, &f) {
-		return &Reply{Outcome: f.Outcome, Error: f.Error()}
+	if !errors.As(err, &f) {
+		r.Outcome, r.Err = record.OutcomeDeferred, err
+		return
 	}
-	return &Reply{Outcome: record.OutcomeDeferred, Err: err}
+	r.Outcome, r.Error = f.Outcome, strings.TrimPrefix(r.Error+"; "+f.Error(), "; ")
 }

@@ -16,7 +16,7 @@ type Request struct {
 	URL          string     // canonical
 	Host         string     // canonical host, with ":port" where it is not the scheme's default
 	Addr         netip.Addr // address to contact
-	ETag         string     // sent as If-None-Match, unless empty: see http1.EntityTags
+	ETag         string     // sent as If-None-Match, unless empty
 	LastModified string     // sent as If-Modified-Since, unless empty
 
 	// Session is what the Reply of an earlier contact with the host by this scheme

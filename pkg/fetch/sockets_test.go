@@ -73,8 +73,8 @@ func (s *server) at(host, path string) record.URL {
 	return u
 }
 
-func loopback(t testing.TB) fetch.HTTP {
-	return fetch.HTTP{Client: &http1.Client{UserAgent: "mercator", TempDir: t.TempDir(), Timeout: time.Minute,
+func loopback(t testing.TB) *http1.Client {
+	return &http1.Client{UserAgent: "mercator", Limits: fetch.Limits{TempDir: t.TempDir(), Timeout: time.Minute,
 		Guard: addrguard.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}}
 }
 
@@ -114,7 +114,7 @@ func TestConnectionsAreKept(t *testing.T) {
 			}
 			d := &dialer{}
 			web := loopback(t)
-			web.Client.Dial = d.dial
+			web.Dial = d.dial
 			opt := options(newStore(t), web)
 			opt.Connections = connections
 			in := stream(t, "r1", urls)
@@ -144,7 +144,7 @@ func TestTLSInsecure(t *testing.T) {
 	s := newServer(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "secret") }, true)
 	for insecure, want := range map[bool]string{false: record.OutcomeTLS, true: record.OutcomeFetched} {
 		web := loopback(t)
-		web.Client.InsecureTLS = insecure
+		web.InsecureTLS = insecure
 		opt := options(newStore(t), web)
 		opt.Protocols = map[string]fetch.Protocol{"https": web}
 		opt.Robots = nil

@@ -120,9 +120,9 @@ func TestToxics(t *testing.T) {
 			urls = append(urls, u)
 		}
 	}
-	client := &http1.Client{UserAgent: "mercator", TempDir: t.TempDir(), Timeout: 500 * time.Millisecond,
-		Guard: addrguard.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}
-	opt := options(newStore(t), fetch.HTTP{Client: client})
+	client := &http1.Client{UserAgent: "mercator", Limits: fetch.Limits{TempDir: t.TempDir(), Timeout: 500 * time.Millisecond,
+		Guard: addrguard.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}}
+	opt := options(newStore(t), client)
 	opt.Robots, opt.Connections = nil, len(kinds)
 	again, whole := faultyRound(t, opt, "r1", urls)
 	for i, k := range kinds {

@@ -361,3 +361,14 @@ func MediaType(value string) (mime, charset string) {
 	}
 	return mime, charset
 }
+
+// PlainTag is an entity tag without the suffix by which a server tells a coded page from the
+// page itself.
+func PlainTag(tag string) string {
+	for _, suffix := range [...]string{`-gzip"`, `-br"`, `-zstd"`} {
+		if plain, ok := strings.CutSuffix(tag, suffix); ok {
+			return plain + `"`
+		}
+	}
+	return tag
+}

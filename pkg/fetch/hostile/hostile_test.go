@@ -199,10 +199,10 @@ func batch(t *testing.T, st *store.Store, list []*server, net *network, roots *x
 		add(neighbour(i), at)
 	}
 	guard := addrguard.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
-	web := &metered{HTTP: fetch.HTTP{Client: &http1.Client{
-		UserAgent: "test", Timeout: timeout, ConnectTimeout: connectTimeout, BodyMax: bodyMax, TempDir: st.Dir(),
-		Guard: guard, TLS: &tls.Config{RootCAs: roots}, Dial: net.dial,
-	}}, wire: wire}
+	web := &metered{Protocol: &http1.Client{
+		UserAgent: "test", TLS: &tls.Config{RootCAs: roots},
+		Limits: fetch.Limits{Timeout: timeout, ConnectTimeout: connectTimeout, BodyMax: bodyMax, TempDir: st.Dir(), Guard: guard, Dial: net.dial},
+	}, wire: wire}
 	in := stream(t, urls)
 	opt := fetch.Options{
 		Store: st, Protocols: map[string]fetch.Protocol{"http": web, "https": web}, Resolver: private{},
@@ -241,13 +241,13 @@ func batch(t *testing.T, st *store.Store, list []*server, net *network, roots *x
 
 // metered notes how many bytes each contact read.
 type metered struct {
-	fetch.HTTP
+	fetch.Protocol
 	mu   sync.Mutex
 	wire map[string]int64
 }
 
 func (m *metered) Fetch(ctx context.Context, req *fetch.Request) *fetch.Reply {
-	r := m.HTTP.Fetch(ctx, req)
+	r := m.Protocol.Fetch(ctx, req)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.wire[req.URL] = r.Wire

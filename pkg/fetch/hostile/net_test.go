@@ -20,7 +20,7 @@ type network struct {
 	open    sync.WaitGroup     // connections
 }
 
-// dial is http1.Client.Dial.
+// dial is fetch.Limits.Dial.
 func (n *network) dial(_ context.Context, _, addr string) (net.Conn, error) {
 	s := n.servers[addr]
 	if s == nil || s.serve == nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/fetch"
 )
 
 // TestCompressedPagesOfApache: a page that has not changed is answered with 304, by a server
@@ -44,12 +45,12 @@ func unchanged(t *testing.T, url string) {
 		client := testClient(t)
 		client.AcceptEncoding = coding
 		get := func(etag string) (int, string) {
-			x := client.Do(context.Background(), Request{URL: url, Addr: loopback, ETag: etag}, nil)
+			x := client.once(context.Background(), &fetch.Request{URL: url, Addr: loopback, ETag: etag})
 			defer x.Close()
 			if x.Outcome != record.OutcomeFetched {
 				t.Fatalf("%s: %s (%s)", coding, x.Outcome, x.Error)
 			}
-			return x.Head.Status, x.Head.Get("ETag")
+			return x.head.Status, x.head.Get("ETag")
 		}
 		status, etag := get("")
 		if status != 200 || !strings.HasSuffix(etag, "-"+coding+`"`) {

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"mercator/pkg/fetch"
 )
 
 const serverEnv = "MERCATOR_TEST_HTTP1_SERVER"
@@ -116,12 +118,12 @@ func BenchmarkRequest(b *testing.B) {
 			})
 		})
 		b.Run("http1"+path, func(b *testing.B) {
-			client := &Client{UserAgent: "test", Guard: allow}
+			client := &Client{UserAgent: "test", Limits: fetch.Limits{Guard: allow}}
 			var conn Conn
 			defer conn.Close()
 			ctx := context.Background()
 			measure(b, func() {
-				x := client.Do(ctx, Request{URL: url, Addr: loopback}, &conn)
+				x := client.do(ctx, &fetch.Request{URL: url, Addr: loopback}, &conn)
 				if x.Response == nil || x.Truncated != "" {
 					b.Fatal(x.Outcome, x.Error)
 				}

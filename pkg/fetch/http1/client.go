@@ -1,5 +1,5 @@
-// Package http1 fetches one http or https URL from a given address and keeps the
-// bytes of request and reply as they went over the wire, for the archive.
+// Package http1 is the protocol module for http and https: it fetches one URL from a given
+// address and keeps the bytes of request and reply as they went over the wire, for the archive.
 //
 // It speaks HTTP/1.1 and reads what browsers read: HTTP/1.0, ICY, replies without
 // a head that begin with '<', LF for CRLF, folded lines, interim replies, and
@@ -10,18 +10,18 @@
 //   - No address is contacted that the Guard refuses, and no port that browsers
 //     refuse. Redirects are not followed; they are replies like others. With a
 //     proxy, see Proxy.
-//   - A contact ends by Client.Timeout, whatever the server does. Head, body
-//     and memory are bounded (httpmsg.HeadMax, Client.BodyMax, package rewind).
+//   - A contact ends by Limits.Timeout, whatever the server does. Head, body
+//     and memory are bounded (httpmsg.HeadMax, Limits.BodyMax, package rewind).
 //   - Each contact has an outcome. Once a whole head has come, it is "fetched",
 //     and what is missing of the body stands in Truncated.
 //   - A connection is used again only after a complete reply with nothing after it, of
 //     which no reader could see the end elsewhere.
-//   - Exchange.Request is what was sent, but for passwords: the lines Authorization
+//   - Reply.Sent is what was sent, but for passwords: the lines Authorization
 //     and Proxy-Authorization are left out of it.
 package http1
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -29,111 +29,59 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/netip"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
 	"mercator/pkg/httpmsg"
-	"mercator/pkg/localfault"
 	"mercator/pkg/rewind"
 )
 
-// Defaults of Client.
-const (
-	DefaultTimeout        = time.Minute
-	DefaultConnectTimeout = 20 * time.Second
-	interimMax            = 8 // replies with a status below 200
-)
+const interimMax = 8 // replies with a status below 200
 
-// Client says how contacts are made. It holds no connections and may be used by
-// many goroutines. Its fields are not to change once it is in use.
+// Client is the protocol module: it says how contacts are made. It holds no connections and
+// may be used by many goroutines. Its fields are not to change once it is in use.
 type Client struct {
+	fetch.Limits
 	UserAgent      string
-	Accept         string        // "": */*
-	AcceptEncoding string        // "": gzip, deflate, br, zstd
-	Timeout        time.Duration // of a whole contact; 0: DefaultTimeout
-	ConnectTimeout time.Duration // of connecting and of the TLS handshake; 0: DefaultConnectTimeout
-	BodyMax        int64         // wire bytes of a body; 0: rewind.DefaultMax
-	TempDir        string        // for bodies beyond 64 KiB; "": the system's
-	Guard          addrguard.Guard
+	Accept         string          // "": */*
+	AcceptEncoding string          // "": gzip, deflate, br, zstd
 	Header         []httpmsg.Field // sent with each request, see ParseHeader
 	Logins         Logins          // sent to their own servers
 	Cookies        *Jar            // nil: none are kept or sent
 	Proxy          *Proxy          // nil: servers are contacted directly
 	TLS            *tls.Config     // roots and the like; nil: the system's. TLS 1.2 is the least, but see oldtls.go
-	InsecureTLS    bool            // go on when verification fails; Exchange.TLSFault says why it did
-
-	// Dial makes the connection; nil: a net.Dialer.
-	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Now is the clock of Exchange.Start and Duration; nil: time.Now.
-	Now func() time.Time
+	InsecureTLS    bool            // go on when verification fails; Reply.Error says why it did
 }
 
-// Request is one contact to be made.
-type Request struct {
-	Method       string     // "": GET; or HEAD, whose reply has no body
-	URL          string     // canonical, http or https
-	Addr         netip.Addr // of the server
-	ETag         string     // sent as If-None-Match, unless empty
-	LastModified string     // sent as If-Modified-Since, unless empty
-}
-
-// Exchange is what came of a contact. Close it.
-type Exchange struct {
-	Outcome   string // one of the record.Outcome constants; "deferred" when ctx was cancelled
-	Error     string // detail for people; "" where there is none
-	Truncated string // of the body as WARC-Truncated: "", "length", "time", "disconnect", "unspecified"
-	TLSFault  string // what verification found, with InsecureTLS; and that old TLS was needed
-	// Err is a failure of this machine and not of the server (no room for the
-	// backing file): the crawl should stop, and Outcome is "deferred".
-	Err error
-
-	Addr      netip.AddrPort
-	Start     time.Time
-	Duration  time.Duration
-	Reused    bool  // on a connection that stood before
-	Forwarded bool  // a proxy was sent the request, and found an address itself
-	Wire      int64 // bytes received, interim replies and surplus included
-
-	Request []byte       // as sent, without passwords; nil if nothing was
-	Head    httpmsg.Head // of the final reply; zero unless Outcome is "fetched"
-	NoBody  bool         // the method asked for none
-
-	// Response holds the final reply as received, head and body with its
-	// transfer coding. nil unless Outcome is "fetched".
-	Response *rewind.Stream
+// exchange is a Reply with what it takes to make it, in one piece of memory.
+type exchange struct {
+	fetch.Reply
+	stream *rewind.Stream // Response, once there is one
+	head   httpmsg.Head   // what Reply.Head refers to
+	reused bool           // on a connection that stood before
 
 	target  target
-	request [512]byte         // the memory of Request,
-	fields  [16]httpmsg.Field // and of Head
+	request [512]byte         // the memory of Sent,
+	fields  [16]httpmsg.Field // and of head
 }
 
-// Close gives the exchange's memory back. Response is not to be used afterwards.
-func (x *Exchange) Close() {
-	if x.Response != nil {
-		putStream(x.Response)
-		x.Response = nil
+// Close implements fetch.Reply.Memory.
+func (x *exchange) Close() {
+	if x.stream != nil {
+		x.stream.Close()
+		streams.Put(x.stream) // its memory stays in the pools
+		x.stream = nil
 	}
 }
 
-// Payload returns the body without its transfer coding, from its start.
-func (x *Exchange) Payload() io.Reader {
-	if x.NoBody {
-		return bytes.NewReader(nil)
-	}
-	body := x.Response.Section(int64(x.Head.Size), x.Response.Len()-int64(x.Head.Size))
-	return httpmsg.NewPayload(&x.Head, body)
-}
-
-// Body returns at most max bytes of the payload without its codings.
-func (x *Exchange) Body(max int64) *httpmsg.Body {
-	return httpmsg.NewBody(&x.Head, x.Payload(), max)
-}
+var streams = sync.Pool{New: func() any { return rewind.New("", 0) }}
 
 // Conn keeps a connection between contacts with the same server. The zero Conn is
 // ready; it serves one goroutine.
@@ -184,14 +132,6 @@ func (c *Conn) begin(ctx context.Context, deadline time.Time) error {
 	return ctx.Err() // if it ended before the deadline was set
 }
 
-var streams = sync.Pool{New: func() any { return rewind.New("", 0) }}
-
-// putStream keeps the Stream for another contact and its memory in the pools.
-func putStream(s *rewind.Stream) {
-	s.Close()
-	streams.Put(s)
-}
-
 // target is a URL taken apart.
 type target struct {
 	scheme string
@@ -238,110 +178,89 @@ func parseTarget(url string) (t target, err error) {
 	return t, nil
 }
 
-// failure is an outcome with its cause.
-type failure struct {
-	outcome string
-	err     error
-}
+// Check implements fetch.Protocol. Every canonical URL of http and https can be asked for.
+func (c *Client) Check(string) error { return nil }
 
-func (f *failure) Error() string { return f.err.Error() }
-
-// Do makes one contact. conn, if not nil, is used again where it leads to the same
-// server, and keeps the connection afterwards where that is possible. A connection
-// that turns out to have been closed meanwhile is replaced once.
-func (c *Client) Do(ctx context.Context, req Request, conn *Conn) *Exchange {
-	now := c.Now
-	if now == nil {
-		now = time.Now
-	}
-	x := &Exchange{Start: now(), NoBody: req.Method == "HEAD"}
-	x.Head.Fields = x.fields[:0]
+// Fetch implements fetch.Protocol. The connection of an earlier contact is used again where it
+// leads to the same server; one that turns out to have been closed meanwhile is replaced once.
+func (c *Client) Fetch(ctx context.Context, req *fetch.Request) *fetch.Reply {
+	conn, _ := req.Session.(*Conn)
 	if conn == nil {
 		conn = new(Conn)
-		defer conn.Close()
 	}
-	timeout := c.Timeout
-	if timeout <= 0 {
-		timeout = DefaultTimeout
+	return &c.do(ctx, req, conn).Reply
+}
+
+// do makes one contact.
+func (c *Client) do(ctx context.Context, req *fetch.Request, conn *Conn) *exchange {
+	x := &exchange{}
+	x.Outcome, x.NoBody, x.Memory = record.OutcomeFetched, req.Method == http.MethodHead, x
+	x.head.Fields = x.fields[:0]
+	if err := c.ask(ctx, req, conn, x); err == nil {
+		x.Response, x.Length, x.Head = x.stream, x.stream.Len(), &x.head
+	} else {
+		conn.Close()
+		x.Close()
+		x.Reply.Fail(err)
 	}
-	err := c.do(ctx, time.Now().Add(timeout), &req, conn, x)
-	x.Duration = now().Sub(x.Start)
-	if err == nil {
-		x.Outcome = record.OutcomeFetched
-		return x
-	}
-	conn.Close()
-	x.Close()
-	x.Head = httpmsg.Head{}
-	x.Outcome, x.Error = record.OutcomeProtocol, err.Error()
-	var f *failure
-	if errors.As(err, &f) {
-		x.Outcome = f.outcome
-	}
-	var local *localError
-	if errors.As(err, &local) {
-		x.Outcome, x.Err = record.OutcomeDeferred, local.err
-	}
-	var proxy *ProxyError
-	if errors.As(err, &proxy) {
-		x.Outcome, x.Err = record.OutcomeDeferred, err
-	}
-	if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		x.Outcome = record.OutcomeDeferred
+	if conn.Open() {
+		x.Session = conn
 	}
 	return x
 }
 
-func (c *Client) do(ctx context.Context, deadline time.Time, req *Request, conn *Conn, x *Exchange) error {
+func (c *Client) ask(ctx context.Context, req *fetch.Request, conn *Conn, x *exchange) error {
+	deadline := time.Now().Add(cmp.Or(c.Timeout, fetch.DefaultTimeout))
 	var err error
 	if x.target, err = parseTarget(req.URL); err != nil {
-		return &failure{record.OutcomeScheme, err}
+		return &fetch.Failure{Outcome: record.OutcomeScheme, Err: err}
 	}
 	t := &x.target
-	x.Addr, x.Forwarded = netip.AddrPortFrom(req.Addr, t.port), c.Proxy.forwards(t)
+	x.Forwarded = c.Proxy.forwards(t)
 	if addrguard.PortRefused(t.port) {
-		return &failure{record.OutcomePort, fmt.Errorf("port %d is not for the web", t.port)}
+		return &fetch.Failure{Outcome: record.OutcomePort, Err: fmt.Errorf("port %d is not for the web", t.port)}
 	}
-	if ok, reason := c.Guard.Allowed(req.Addr); !ok {
-		return &failure{record.OutcomeAddress, fmt.Errorf("%s is a %s address", req.Addr, reason)}
+	if err := c.Judge(req.Addr); err != nil {
+		return err
 	}
-	kept, sent := c.head(x.request[:0], req, t, x.Start)
-	if !conn.leads(t, x.Addr) {
+	addr := netip.AddrPortFrom(req.Addr, t.port)
+	kept, sent := c.request(x.request[:0], req, t)
+	if !conn.leads(t, addr) {
 		conn.Close()
 	}
 	for {
-		x.Reused = conn.conn != nil
-		if !x.Reused {
-			if err := c.connect(ctx, deadline, t, x.Addr, conn); err != nil {
+		x.reused = conn.conn != nil
+		if !x.reused {
+			if err := c.connect(ctx, deadline, t, addr, conn); err != nil {
 				return err
 			}
 		}
-		x.TLSFault, x.Request = conn.fault, kept
+		x.Sent, x.Error = kept, conn.fault
 		before := x.Wire
 		err := conn.begin(ctx, deadline)
 		if err == nil {
 			err = c.exchange(conn, sent, x)
 		} else {
-			err = classify(err, record.OutcomeDisconnect)
+			err = fetch.Classify(err, record.OutcomeDisconnect)
 		}
-		var f *failure
-		if x.Reused && x.Wire == before && errors.As(err, &f) && f.outcome == record.OutcomeDisconnect {
+		var f *fetch.Failure
+		if x.reused && x.Wire == before && errors.As(err, &f) && f.Outcome == record.OutcomeDisconnect {
 			conn.Close() // the server closed it between two requests
 			continue
 		}
-		if err == nil && c.Proxy.forwards(t) && x.Head.Status == 407 {
+		if err == nil && x.Forwarded && x.head.Status == http.StatusProxyAuthRequired {
 			return c.Proxy.down(errNoLogin)
 		}
 		if err == nil && c.Cookies != nil {
-			c.Cookies.keep(t, &x.Head, x.Start)
+			c.Cookies.keep(t, &x.head, time.Now())
 		}
 		return err
 	}
 }
 
-// head writes the request to b: as it is kept, and as it is sent.
-func (c *Client) head(b []byte, req *Request, t *target, now time.Time) (kept, sent []byte) {
-	b = append(append(b, or(req.Method, "GET")...), ' ')
+// request writes the request to b: as it is kept, and as it is sent.
+func (c *Client) request(b []byte, req *fetch.Request, t *target) (kept, sent []byte) {
+	b = append(append(b, cmp.Or(req.Method, http.MethodGet)...), ' ')
 	if c.Proxy.forwards(t) {
 		b = append(append(append(b, t.scheme...), "://"...), t.host...)
 	}
@@ -355,15 +274,15 @@ func (c *Client) head(b []byte, req *Request, t *target, now time.Time) (kept, s
 	b = append(b, " HTTP/1.1\r\n"...)
 	b = appendField(b, "Host", t.host)
 	b = appendField(b, "User-Agent", c.UserAgent)
-	b = appendField(b, "Accept", or(c.Accept, "*/*"))
-	b = appendField(b, "Accept-Encoding", or(c.AcceptEncoding, "gzip, deflate, br, zstd"))
-	b = appendField(b, "If-None-Match", EntityTags(req.ETag))
+	b = appendField(b, "Accept", cmp.Or(c.Accept, "*/*"))
+	b = appendField(b, "Accept-Encoding", cmp.Or(c.AcceptEncoding, "gzip, deflate, br, zstd"))
+	b = appendField(b, "If-None-Match", entityTags(req.ETag))
 	b = appendField(b, "If-Modified-Since", req.LastModified)
 	for _, f := range c.Header {
 		b = appendField(b, f.Name, f.Value)
 	}
 	if c.Cookies != nil {
-		b = c.Cookies.appendTo(b, t, now)
+		b = c.Cookies.appendTo(b, t, time.Now())
 	}
 	secrets := appendField(nil, "Authorization", c.Logins.basic(t))
 	if c.Proxy.forwards(t) {
@@ -377,23 +296,12 @@ func (c *Client) head(b []byte, req *Request, t *target, now time.Time) (kept, s
 	return kept, append(sent, "\r\n"...)
 }
 
-// EntityTags is an entity tag as If-None-Match asks for it (RFC 9110 section 13.1.2): as it
-// is, and behind that without the suffix by which a server told a coded page from the page
-// itself. Apache compares the latter before it compresses, and answers 200 for ever to the
-// tag that it sent.
-func EntityTags(tag string) string {
-	if plain := PlainTag(tag); plain != tag {
+// entityTags is an entity tag as If-None-Match asks for it (RFC 9110 section 13.1.2): as it
+// is, and behind that as httpmsg.PlainTag has it. Apache compares the latter before it
+// compresses, and answers 200 for ever to the tag that it sent.
+func entityTags(tag string) string {
+	if plain := httpmsg.PlainTag(tag); plain != tag {
 		return tag + ", " + plain
-	}
-	return tag
-}
-
-// PlainTag is an entity tag without such a suffix.
-func PlainTag(tag string) string {
-	for _, suffix := range [...]string{`-gzip"`, `-br"`, `-zstd"`} {
-		if plain, ok := strings.CutSuffix(tag, suffix); ok {
-			return plain + `"`
-		}
 	}
 	return tag
 }
@@ -413,20 +321,9 @@ func appendField(b []byte, name, value string) []byte {
 	return append(b, "\r\n"...)
 }
 
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
-}
-
 // connect opens a connection to the server, through the proxy if there is one.
 func (c *Client) connect(ctx context.Context, deadline time.Time, t *target, addr netip.AddrPort, conn *Conn) error {
-	timeout := c.ConnectTimeout
-	if timeout <= 0 {
-		timeout = DefaultConnectTimeout
-	}
-	if soon := time.Now().Add(timeout); soon.Before(deadline) {
+	if soon := time.Now().Add(cmp.Or(c.ConnectTimeout, fetch.DefaultConnectTimeout)); soon.Before(deadline) {
 		deadline = soon
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
@@ -459,7 +356,12 @@ func (c *Client) open(ctx context.Context, t *target, addr netip.AddrPort, conn 
 		raw, err = dial(ctx, "tcp", addr.String())
 	}
 	if err != nil {
-		return named(err, record.OutcomeConnect)
+		err = fetch.Classify(err, record.OutcomeConnect)
+		var f *fetch.Failure
+		if errors.As(err, &f) { // that no connection came in time, too: a host's next address may do
+			f.Outcome = record.OutcomeConnect
+		}
+		return err
 	}
 	*conn = Conn{conn: raw, scheme: t.scheme, host: t.host, addr: addr}
 	if t.scheme == "https" {
@@ -470,7 +372,7 @@ func (c *Client) open(ctx context.Context, t *target, addr netip.AddrPort, conn 
 		secure := tls.Client(raw, config)
 		if err := secure.HandshakeContext(ctx); err != nil {
 			conn.Close()
-			return classify(err, record.OutcomeTLS)
+			return fetch.Classify(err, record.OutcomeTLS)
 		}
 		conn.conn = secure
 	}
@@ -502,62 +404,29 @@ func (c *Client) tlsConfig(name string, conn *Conn) *tls.Config {
 	return config
 }
 
-// classify makes a failure of an error on a connection: a timeout is one wherever it comes,
-// everything else is what outcome says. That no connection came in time is another failure:
-// a host's next address may do.
-func classify(err error, outcome string) error {
-	if isTimeout(err) {
-		outcome = record.OutcomeTimeout
-	}
-	return named(err, outcome)
-}
-
-// named makes a failure with an outcome of an error that has none, unless it is one of this
-// machine.
-func named(err error, outcome string) error {
-	var known *failure
-	var proxy *ProxyError
-	if errors.As(err, &known) || errors.As(err, &proxy) {
-		return err
-	}
-	if _, ok := localfault.Of(err); ok {
-		return &localError{err}
-	}
-	return &failure{outcome, err}
-}
-
-func isTimeout(err error) bool {
-	var timeout net.Error
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
-}
-
-// exchange sends the request and reads the reply into x.Response.
-func (c *Client) exchange(conn *Conn, request []byte, x *Exchange) error {
+// exchange sends the request and reads the reply into x.
+func (c *Client) exchange(conn *Conn, request []byte, x *exchange) error {
 	// A server may answer and close before it has read the request: what it
 	// said counts, so a failed write is left to the read to report.
 	_, writeErr := conn.conn.Write(request)
 
-	if x.Response == nil {
-		x.Response = streams.Get().(*rewind.Stream)
+	if x.stream == nil {
+		x.stream = streams.Get().(*rewind.Stream)
 	}
-	r := &reply{conn: conn.conn, s: x.Response, x: x}
+	r := &reply{conn: conn.conn, s: x.stream, x: x}
 	r.s.SetDir(c.TempDir)
 	r.s.Reset(httpmsg.HeadMax)
 	if err := r.readHead(); err != nil {
 		if writeErr != nil && errors.Is(err, io.EOF) {
-			err = writeErr
+			err = fetch.Classify(writeErr, record.OutcomeDisconnect)
 		}
 		return err
 	}
-	bodyMax := c.BodyMax
-	if bodyMax <= 0 {
-		bodyMax = rewind.DefaultMax
-	}
-	complete, err := r.readBody(bodyMax)
+	complete, err := r.readBody(cmp.Or(c.BodyMax, rewind.DefaultMax))
 	if err != nil {
 		return err
 	}
-	if !complete || !x.Head.KeepAlive() || !x.Head.Certain() {
+	if !complete || !x.head.KeepAlive() || !x.head.Certain() {
 		conn.Close()
 	}
 	return nil

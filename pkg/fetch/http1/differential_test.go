@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/fetch"
 	"mercator/pkg/httpmsg"
 )
 
@@ -143,17 +144,17 @@ func TestAgainstNetHTTP(t *testing.T) {
 		want.Body.Close()
 		peer.CloseIdleConnections()
 
-		client := &Client{Guard: allow, Timeout: time.Minute, Dial: pipeTo(rnd, raw, closes)}
+		client := &Client{Limits: fetch.Limits{Guard: allow, Timeout: time.Minute, Dial: pipeTo(rnd, raw, closes)}}
 		var conn Conn
-		x := client.Do(context.Background(), Request{Method: method, URL: "http://h.test/", Addr: loopback}, &conn)
+		x := client.do(context.Background(), &fetch.Request{Method: method, URL: "http://h.test/", Addr: loopback}, &conn)
 		if x.Outcome != record.OutcomeFetched || x.Truncated != "" {
 			fail("%q, truncated %q (%s)", x.Outcome, x.Truncated, x.Error)
 		}
-		if x.Head.Status != want.StatusCode || x.Head.Minor != want.ProtoMinor {
-			fail("status %d of HTTP/1.%d, want %d of %s", x.Head.Status, x.Head.Minor, want.StatusCode, want.Proto)
+		if x.head.Status != want.StatusCode || x.head.Minor != want.ProtoMinor {
+			fail("status %d of HTTP/1.%d, want %d of %s", x.head.Status, x.head.Minor, want.StatusCode, want.Proto)
 		}
 		header := http.Header{}
-		for _, f := range x.Head.Fields {
+		for _, f := range x.head.Fields {
 			header.Add(f.Name, f.Value)
 		}
 		for _, name := range []string{"Transfer-Encoding", "Connection"} { // net/http keeps those elsewhere
@@ -163,7 +164,7 @@ func TestAgainstNetHTTP(t *testing.T) {
 		if fmt.Sprint(header) != fmt.Sprint(want.Header) {
 			fail("header %q, want %q", header, want.Header)
 		}
-		body, err := io.ReadAll(x.Payload())
+		body, err := io.ReadAll(x.payload())
 		if err != nil || !bytes.Equal(body, wantBody) {
 			fail("%d bytes (%v), want %d", len(body), err, len(wantBody))
 		}
@@ -208,14 +209,14 @@ func FuzzReply(f *testing.F) {
 	f.Add([]byte("\r\nHTTP/1.1 200 OK\rX\r\nTransfer-Encoding: chunked\r\n\r\n00003 ;x\nabc\n0\nT: v\n\n"), uint16(3))
 	f.Fuzz(func(t *testing.T, raw []byte, piece uint16) {
 		const most = 4096
-		do := func(piece int) (*Exchange, []byte) {
-			client := &Client{Guard: allow, BodyMax: most, Dial: func(context.Context, string, string) (net.Conn, error) {
+		do := func(piece int) (*exchange, []byte) {
+			client := &Client{Limits: fetch.Limits{Guard: allow, BodyMax: most, Dial: func(context.Context, string, string) (net.Conn, error) {
 				return &scripted{raw: raw, piece: piece}, nil
-			}}
-			x := client.Do(context.Background(), Request{URL: "http://h.test/", Addr: loopback}, nil)
+			}}}
+			x := client.once(context.Background(), &fetch.Request{URL: "http://h.test/", Addr: loopback})
 			var payload []byte
 			if x.Response != nil {
-				payload, _ = io.ReadAll(x.Payload())
+				payload, _ = io.ReadAll(x.payload())
 			}
 			return x, payload
 		}
@@ -227,11 +228,11 @@ func FuzzReply(f *testing.F) {
 				t.Errorf("%s (%q) with a response", x.Outcome, x.Error)
 			}
 		case record.OutcomeFetched:
-			kept := make([]byte, x.Response.Len())
-			if _, err := x.Response.ReadAt(kept, 0); err != nil && err != io.EOF {
+			kept := make([]byte, x.Length)
+			if _, err := x.stream.ReadAt(kept, 0); err != nil && err != io.EOF {
 				t.Fatal(err)
 			}
-			if len(kept) > x.Head.Size+most || !bytes.Contains(raw, kept) || len(payload) > most {
+			if len(kept) > x.head.Size+most || !bytes.Contains(raw, kept) || len(payload) > most {
 				t.Errorf("%d bytes kept, %d of payload", len(kept), len(payload))
 			}
 			m, err := httpmsg.Open(bytes.NewReader(kept))
@@ -239,15 +240,15 @@ func FuzzReply(f *testing.F) {
 				t.Fatalf("the archived reply: %v", err)
 			}
 			again, err := io.ReadAll(m.Payload)
-			if m.Head.Status != x.Head.Status || !bytes.Equal(again, payload) || (err != nil) != (x.Truncated != "") && x.Truncated == "" {
-				t.Errorf("the archive gives status %d and %q (%v), want %d and %q", m.Head.Status, again, err, x.Head.Status, payload)
+			if m.Head.Status != x.head.Status || !bytes.Equal(again, payload) || (err != nil) != (x.Truncated != "") && x.Truncated == "" {
+				t.Errorf("the archive gives status %d and %q (%v), want %d and %q", m.Head.Status, again, err, x.head.Status, payload)
 			}
 		default:
 			t.Errorf("outcome %q (%s)", x.Outcome, x.Error)
 		}
 		whole, other := do(len(raw) + 1)
 		defer whole.Close()
-		if whole.Outcome != x.Outcome || whole.Truncated != x.Truncated || !bytes.Equal(other, payload) || whole.Head.Status != x.Head.Status {
+		if whole.Outcome != x.Outcome || whole.Truncated != x.Truncated || !bytes.Equal(other, payload) || whole.head.Status != x.head.Status {
 			t.Errorf("in pieces: %s %q %q; at once: %s %q %q", x.Outcome, x.Truncated, payload, whole.Outcome, whole.Truncated, other)
 		}
 	})

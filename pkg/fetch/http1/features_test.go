@@ -20,6 +20,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/fault"
+	"mercator/pkg/fetch"
 	"mercator/pkg/httpmsg"
 )
 
@@ -49,11 +50,11 @@ func readHead(c net.Conn) string {
 	return string(b)
 }
 
-func body(x *Exchange) string {
+func body(x *exchange) string {
 	if x.Response == nil {
 		return x.Outcome + ": " + x.Error
 	}
-	b, _ := io.ReadAll(x.Body(0))
+	b, _ := io.ReadAll(x.body())
 	return string(b)
 }
 
@@ -63,12 +64,12 @@ func TestHead(t *testing.T) {
 	defer conn.Close()
 	url := serve(t, echo)
 	for i, method := range []string{"HEAD", "GET", "HEAD"} {
-		x := client.Do(context.Background(), Request{Method: method, URL: url, Addr: loopback}, &conn)
-		if x.Outcome != record.OutcomeFetched || x.Truncated != "" || x.NoBody != (method == "HEAD") || x.Reused != (i > 0) || (body(x) == "") != x.NoBody {
-			t.Errorf("%s: %q, truncated %q, reused %v, body %q", method, x.Outcome, x.Truncated, x.Reused, body(x))
+		x := client.do(context.Background(), &fetch.Request{Method: method, URL: url, Addr: loopback}, &conn)
+		if x.Outcome != record.OutcomeFetched || x.Truncated != "" || x.NoBody != (method == "HEAD") || x.reused != (i > 0) || (body(x) == "") != x.NoBody {
+			t.Errorf("%s: %q, truncated %q, reused %v, body %q", method, x.Outcome, x.Truncated, x.reused, body(x))
 		}
-		if want := int64(x.Head.Size); x.NoBody && x.Response.Len() != want {
-			t.Errorf("%d bytes kept, want %d", x.Response.Len(), want)
+		if want := int64(x.head.Size); x.NoBody && x.Length != want {
+			t.Errorf("%d bytes kept, want %d", x.Length, want)
 		}
 		x.Close()
 	}
@@ -87,14 +88,14 @@ func TestLoginsAndHeaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	client.Header = []httpmsg.Field{{Name: "Accept-Language", Value: "de"}}
-	x := client.Do(context.Background(), Request{URL: url, Addr: loopback}, nil)
+	x := client.once(context.Background(), &fetch.Request{URL: url, Addr: loopback})
 	defer x.Close()
 	const login = "Authorization: Basic QWxhZGRpbjpvcGVuOnNlc2FtZQ==\r\n"
 	sent := body(x)
-	if !strings.Contains(sent, "\r\n"+login) || !strings.Contains(sent, "\r\nAccept-Language: de\r\n") || strings.Replace(sent, login, "", 1) != string(x.Request) {
-		t.Errorf("sent %q, kept %q", sent, x.Request)
+	if !strings.Contains(sent, "\r\n"+login) || !strings.Contains(sent, "\r\nAccept-Language: de\r\n") || strings.Replace(sent, login, "", 1) != string(x.Sent) {
+		t.Errorf("sent %q, kept %q", sent, x.Sent)
 	}
-	other := client.Do(context.Background(), Request{URL: strings.Replace(url, "127.0.0.1", "localhost", 1), Addr: loopback}, nil)
+	other := client.once(context.Background(), &fetch.Request{URL: strings.Replace(url, "127.0.0.1", "localhost", 1), Addr: loopback})
 	defer other.Close()
 	if strings.Contains(body(other), "Authorization") {
 		t.Errorf("another host was sent %q", body(other))
@@ -201,7 +202,7 @@ func TestCookiesTravel(t *testing.T) {
 	for i, jar := range []*Jar{nil, nil, NewJar()} {
 		client.Cookies = jar
 		for again := range 2 {
-			x := client.Do(context.Background(), Request{URL: url, Addr: loopback}, nil)
+			x := client.once(context.Background(), &fetch.Request{URL: url, Addr: loopback})
 			if got := strings.Contains(body(x), "Cookie: seen=yes"); got != (jar != nil && again == 1) {
 				t.Errorf("%d: request %d: %q", i, again, body(x))
 			}
@@ -325,7 +326,7 @@ func TestProxy(t *testing.T) {
 		{"socks5://u:p@" + socks, "https://example.com:" + port + "/", "127.0.0.1:" + port, "secure example.com:" + port},
 	} {
 		client.Proxy = mustProxy(t, c.proxy)
-		x := client.Do(context.Background(), Request{URL: c.url, Addr: loopback}, nil)
+		x := client.once(context.Background(), &fetch.Request{URL: c.url, Addr: loopback})
 		if got := body(x); !strings.HasPrefix(got, c.body) || x.Outcome != record.OutcomeFetched {
 			t.Errorf("%s by %s: %q", c.url, c.proxy, got)
 		} else if got := <-asked; !strings.HasPrefix(got, c.asked) {
@@ -334,8 +335,8 @@ func TestProxy(t *testing.T) {
 		if want := strings.HasPrefix(c.asked, "GET http://"); x.Forwarded != want {
 			t.Errorf("%s by %s: forwarded %v", c.url, c.proxy, x.Forwarded)
 		}
-		if strings.Contains(string(x.Request), "Proxy-") {
-			t.Errorf("kept %q", x.Request)
+		if strings.Contains(string(x.Sent), "Proxy-") {
+			t.Errorf("kept %q", x.Sent)
 		}
 		x.Close()
 	}
@@ -351,7 +352,7 @@ func TestProxy(t *testing.T) {
 		{"socks5://" + mute, "https://example.com/", "proxy: "},
 	} {
 		client.Proxy = mustProxy(t, c.proxy)
-		x := client.Do(context.Background(), Request{URL: c.url, Addr: loopback}, nil)
+		x := client.once(context.Background(), &fetch.Request{URL: c.url, Addr: loopback})
 		want := record.OutcomeConnect
 		if c.says == "" {
 			want = record.OutcomePort
@@ -375,7 +376,7 @@ func TestProxy(t *testing.T) {
 		{"socks5://127.0.0.1:1", "https://example.com/", "refused"},
 	} {
 		client.Proxy = mustProxy(t, c.proxy)
-		x := client.Do(context.Background(), Request{URL: c.url, Addr: loopback}, nil)
+		x := client.once(context.Background(), &fetch.Request{URL: c.url, Addr: loopback})
 		if x.Outcome != record.OutcomeDeferred || x.Err == nil || !strings.Contains(x.Err.Error(), c.says) || strings.Contains(x.Err.Error(), "wrong") {
 			t.Errorf("%s by %s: %q, %v", c.url, c.proxy, x.Outcome, x.Err)
 		}
@@ -388,7 +389,7 @@ func TestProxy(t *testing.T) {
 
 	// The guard judges the server's address, proxy or not.
 	client.Proxy = mustProxy(t, "socks5://u:p@"+socks)
-	if x := client.Do(context.Background(), Request{URL: "http://h/", Addr: netip.MustParseAddr("10.0.0.1")}, nil); x.Outcome != record.OutcomeAddress {
+	if x := client.once(context.Background(), &fetch.Request{URL: "http://h/", Addr: netip.MustParseAddr("10.0.0.1")}); x.Outcome != record.OutcomeAddress {
 		t.Errorf("a private address by proxy: %q", x.Outcome)
 	}
 	for _, bad := range []string{"", "127.0.0.1:80", "https://h:1", "socks4://h:1", "http://h", "http://:1", "http://h:1/path", "http://h:1?q", "http://u:p@h:1", "socks5://u@h:1"} {

@@ -6,13 +6,15 @@ import (
 	"fmt"
 	"net"
 	"strings"
+
+	"mercator/pkg/fetch"
 )
 
 // A server may know no version of TLS and no cipher suite that are still thought safe: key
 // exchange by RSA alone, CBC, TLS 1.0 and 1.1. Browsers and curl turn down some of these, but
 // what the crawl wants is a public page, and the certificate is verified as ever. So after a
 // handshake that failed for want of common parameters the same contact tries once more, on
-// another connection to the same address, with all that crypto/tls knows. Exchange.TLSFault
+// another connection to the same address, with all that crypto/tls knows. Reply.Error
 // says so. An origin that is sent a password is not asked again: whoever sits between could
 // make both sides fall back.
 
@@ -34,9 +36,9 @@ func makeOld(config *tls.Config) {
 // cipher suite in common. Package tls has no types for it: alerts of a server come as
 // *net.OpError, and what a server chose wrongly as text.
 func isTooNew(err error) bool {
-	var f *failure
+	var f *fetch.Failure
 	if errors.As(err, &f) {
-		err = f.err
+		err = f.Err
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "remote error" {

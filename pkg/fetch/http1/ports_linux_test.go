@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mercator/formats/record"
+	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
 	"mercator/pkg/fetch/http1"
 )
@@ -70,15 +71,14 @@ func TestLocalPortsAreShared(t *testing.T) {
 	}
 	defer l.Close()
 	go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "text") }))
-	c := http1.Client{UserAgent: "mercator", Timeout: time.Minute, Guard: addrguard.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}
+	c := http1.Client{UserAgent: "mercator", Limits: fetch.Limits{Timeout: time.Minute, Guard: addrguard.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}}
 	for i := range 40 {
-		var conn http1.Conn
 		addr := netip.AddrFrom4([4]byte{127, 0, 0, byte(i + 1)})
-		x := c.Do(context.Background(), http1.Request{URL: fmt.Sprintf("http://%s:8080/", addr), Addr: addr}, &conn)
+		x := c.Fetch(context.Background(), &fetch.Request{URL: fmt.Sprintf("http://%s:8080/", addr), Addr: addr})
 		if x.Outcome != record.OutcomeFetched {
 			t.Fatalf("connection %d: %s: %s", i+1, x.Outcome, x.Error)
 		}
-		defer conn.Close()
-		x.Close()
+		defer x.Session.Close()
+		x.Memory.Close()
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/canon"
 	"mercator/pkg/fault"
+	"mercator/pkg/fetch"
 	"mercator/pkg/httpmsg"
 )
 
@@ -60,18 +61,13 @@ func (p *Proxy) forwards(t *target) bool {
 
 // failed is a contact that the proxy did not make.
 func (p *Proxy) failed(err error) error {
-	return &failure{record.OutcomeConnect, fmt.Errorf("proxy: %w", err)}
+	return &fetch.Failure{Outcome: record.OutcomeConnect, Err: fmt.Errorf("proxy: %w", err)}
 }
 
-// ProxyError is a proxy that cannot be used, whichever server is asked for. It is a
-// failure of this side: no URL is to bear it.
-type ProxyError struct{ Err *fault.Error }
-
-func (e *ProxyError) Error() string { return e.Err.Error() }
-func (e *ProxyError) Unwrap() error { return e.Err }
-
+// down is a proxy that cannot be used, whichever server is asked for. It is a failure of this
+// side: no URL is to bear it.
 func (p *Proxy) down(err error) error {
-	return &ProxyError{&fault.Error{Place: "proxy " + p.scheme + "://" + p.addr, Err: err, Hint: "what was fetched is kept: run again when the proxy serves"}}
+	return &fault.Error{Place: "proxy " + p.scheme + "://" + p.addr, Err: err, Hint: "what was fetched is kept: run again when the proxy serves"}
 }
 
 // errNoLogin is status 407, to CONNECT or to a request.

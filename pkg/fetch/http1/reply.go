@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 
 	"mercator/formats/record"
+	"mercator/pkg/fetch"
 	"mercator/pkg/httpmsg"
 	"mercator/pkg/rewind"
 )
@@ -15,7 +17,7 @@ import (
 type reply struct {
 	conn net.Conn
 	s    *rewind.Stream
-	x    *Exchange
+	x    *exchange
 }
 
 // more reads once from the connection into the stream. n is 0 only with an error,
@@ -54,10 +56,10 @@ func (r *reply) readHead() error {
 		b := r.s.Start()
 		switch {
 		case interim == 0 && httpmsg.Bare(b):
-			r.x.Head = httpmsg.BareHead()
+			r.x.head = httpmsg.BareHead()
 			return nil
 		case !httpmsg.Plausible(b):
-			return &failure{record.OutcomeProtocol, fmt.Errorf("reply begins %.40q, want an HTTP status line", b)}
+			return fetch.Broken("reply begins %.40q, want an HTTP status line", b)
 		}
 		end := httpmsg.HeadEnd(b, searched)
 		if end < 0 {
@@ -67,15 +69,15 @@ func (r *reply) readHead() error {
 			}
 			continue
 		}
-		head := &r.x.Head
+		head := &r.x.head
 		if err := head.Parse(b[:end]); err != nil {
-			return &failure{record.OutcomeProtocol, err}
+			return &fetch.Failure{Outcome: record.OutcomeProtocol, Err: err}
 		}
 		if head.Status >= 200 {
 			return nil
 		}
 		if interim++; interim > interimMax || head.Status == 101 {
-			return &failure{record.OutcomeProtocol, fmt.Errorf("interim reply %d with status %d, want a final one", interim, head.Status)}
+			return fetch.Broken("interim reply %d with status %d, want a final one", interim, head.Status)
 		}
 		if err := r.s.DropStart(end); err != nil {
 			return &localError{err}
@@ -91,22 +93,22 @@ func (r *reply) wait() error {
 	case n > 0:
 		return nil
 	case err == nil:
-		return &failure{record.OutcomeProtocol, fmt.Errorf("no end of the head in %d bytes", r.s.Len())}
+		return fetch.Broken("no end of the head in %d bytes", r.s.Len())
 	case errors.Is(err, io.EOF):
-		return &failure{record.OutcomeDisconnect, fmt.Errorf("connection closed after %d bytes of the head: %w", r.s.Len(), io.EOF)}
+		return &fetch.Failure{Outcome: record.OutcomeDisconnect, Err: fmt.Errorf("connection closed after %d bytes of the head: %w", r.s.Len(), io.EOF)}
 	}
 	var local *localError
 	if errors.As(err, &local) {
 		return err
 	}
-	return classify(err, record.OutcomeDisconnect)
+	return fetch.Classify(err, record.OutcomeDisconnect)
 }
 
 // readBody reads the body as its framing says, up to max bytes of the wire.
 // complete: the reply has come whole, with nothing after it.
 func (r *reply) readBody(max int64) (complete bool, err error) {
-	head := int64(r.x.Head.Size)
-	framing, length := r.x.Head.Framing()
+	head := int64(r.x.head.Size)
+	framing, length := r.x.head.Framing()
 	if r.x.NoBody {
 		framing = httpmsg.NoBody
 	}
@@ -173,18 +175,14 @@ func (r *reply) step() (stop bool, err error) {
 // since it is none of the server's fault.
 func (r *reply) cut(err error) error {
 	var local *localError
-	switch {
-	case errors.As(err, &local):
+	if errors.As(err, &local) {
 		return err
-	case isTimeout(err):
-		r.x.Truncated = httpmsg.TruncatedTime
-	default:
-		r.x.Truncated = httpmsg.TruncatedDisconnect
 	}
+	r.x.Truncated = fetch.Truncated(err)
 	return nil
 }
 
-// localError is a failure of this machine: of the backing file, or of a socket.
+// localError is a failure of the backing file, which is none of the server's.
 type localError struct{ err error }
 
 func (e *localError) Error() string { return e.err.Error() }
@@ -211,7 +209,7 @@ func (r *reply) readChunks(at int64) (complete bool, err error) {
 				if err != nil {
 					// How much more had come by now is chance.
 					r.s.Cut(at + int64(used))
-					r.x.Truncated, r.x.Error = httpmsg.TruncatedUnspecified, err.Error()
+					r.x.Truncated, r.x.Error = httpmsg.TruncatedUnspecified, strings.TrimPrefix(r.x.Error+"; "+err.Error(), "; ")
 					return false, nil
 				}
 				at += int64(used)
