@@ -113,14 +113,16 @@ func (r *Reader) Kind() string  { return r.kind }
 // Scanner reads rows in order.
 type Scanner struct {
 	r      *Reader
-	off    uint64     // of the open block
-	next   uint64     // of what follows it
-	rows   []byte     // those left of the open block
-	count  uint32     // rows of the open block
-	row    uint32     // number of the next one
-	first  uint64     // key of the open block
-	last   uint64     // key of the open block
+	off    uint64 // of the open block
+	next   uint64 // of what follows it
+	rows   []byte // those left of the open block
+	count  uint32 // rows of the open block
+	row    uint32 // number of the next one
+	first  uint64 // its keys
+	last   uint64
 	key    uint64     // of the row before
+	peeked uint64     // key of the next row, if it was looked at
+	behind int        // bytes of its gap; 0: it was not
 	skip   uint32     // rows to pass over in the block to be opened
 	page   []byte     // of the index, which the last search read
 	pageAt int        // its number, -1 for none
@@ -149,27 +151,43 @@ func (s *Scanner) Position() Position {
 
 // Next gives the next row; io.EOF itself after the last one.
 func (s *Scanner) Next() (key uint64, payload []byte, err error) {
-	if s.row == s.count {
-		if err := s.ready(); err != nil {
-			return 0, nil, err
-		}
+	if key, err = s.Peek(); err != nil {
+		return 0, nil, err
 	}
-	if s.err != nil {
-		return 0, nil, s.err
-	}
-	gap, n := uvarint(s.rows)
-	rest := s.rows[n:]
-	size, m := uvarint(rest)
-	if n == 0 || m == 0 || size > uint64(len(rest)-m) || s.row == s.count-1 && size < uint64(len(rest)-m) {
+	rest := s.rows[s.behind:]
+	size, n := uvarint(rest)
+	if n == 0 || size > uint64(len(rest)-n) || s.row == s.count-1 && size < uint64(len(rest)-n) {
 		return 0, nil, s.undecoded()
 	}
-	if key = s.key + gap; s.outside(key) {
-		return 0, nil, s.misplaced(key)
-	}
-	payload, s.rows = rest[m:][:size:size], rest[m:][size:]
-	s.key = key
+	payload, s.rows = rest[n:][:size:size], rest[n:][size:]
+	s.key, s.behind = key, 0
 	s.row++
 	return key, payload, nil
+}
+
+// Peek returns the key of the row that Next gives next; io.EOF itself if there is none.
+// Of that row it checks the key only.
+func (s *Scanner) Peek() (key uint64, err error) {
+	if s.behind > 0 {
+		return s.peeked, nil
+	}
+	for s.err == nil && s.row == s.count {
+		s.err = s.open()
+	}
+	if s.err != nil {
+		return 0, s.err
+	}
+	gap, n := uvarint(s.rows)
+	key = s.key + gap
+	switch {
+	case n == 0:
+		return 0, s.undecoded()
+	case key < s.key || key > s.last || s.row == 0 && key != s.first || s.row == s.count-1 && key != s.last:
+		s.err = s.corrupt(fmt.Sprintf("row %d of key %d", s.row, key), fmt.Sprintf("%d rows ascending from %d to %d", s.count, s.first, s.last))
+		return 0, s.err
+	}
+	s.peeked, s.behind = key, n
+	return key, nil
 }
 
 // uvarint is binary.Uvarint; n is 0 where that is not above 0.
@@ -181,45 +199,10 @@ func uvarint(b []byte) (x uint64, n int) {
 	return x, max(n, 0)
 }
 
-// ready opens the next row's block.
-func (s *Scanner) ready() error {
-	for s.err == nil && s.row == s.count {
-		s.err = s.open()
-	}
-	return s.err
-}
-
-// Peek returns the key of the row that Next gives next; io.EOF itself if there is none.
-// Of that row it checks the key only.
-func (s *Scanner) Peek() (key uint64, err error) {
-	if err := s.ready(); err != nil {
-		return 0, err
-	}
-	gap, n := uvarint(s.rows)
-	key = s.key + gap
-	switch {
-	case n == 0:
-		return 0, s.undecoded()
-	case s.outside(key):
-		return 0, s.misplaced(key)
-	}
-	return key, nil
-}
-
-// outside reports whether the next row cannot have that key.
-func (s *Scanner) outside(key uint64) bool {
-	return key < s.key || key > s.last || s.row == 0 && key != s.first || s.row == s.count-1 && key != s.last
-}
-
 // undecoded ends the scan at the next row.
 func (s *Scanner) undecoded() error {
+	s.behind = 0
 	s.err = s.corrupt(fmt.Sprintf("row %d does not decode", s.row), "")
-	return s.err
-}
-
-// misplaced ends the scan at the next row, whose key is not between its neighbours', or not the block's first or last.
-func (s *Scanner) misplaced(key uint64) error {
-	s.err = s.corrupt(fmt.Sprintf("row %d of key %d", s.row, key), fmt.Sprintf("%d rows ascending from %d to %d", s.count, s.first, s.last))
 	return s.err
 }
 
@@ -247,7 +230,7 @@ func (r *Reader) block(from uint64) (b block) {
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 func (r *Reader) read(b *block) error {
-	var head [blockHead]byte
+	h := make([]byte, blockHead) // of a block; a page and what follows it are longer, too
 	for {
 		if b.off >= r.t.directory {
 			if b.off > r.t.directory {
@@ -255,7 +238,6 @@ func (r *Reader) read(b *block) error {
 			}
 			return io.EOF
 		}
-		h := head[:pageHead]
 		if err := r.readAt(h, int64(b.off)); err != nil {
 			return err
 		}
@@ -267,10 +249,6 @@ func (r *Reader) read(b *block) error {
 			return err
 		}
 		b.off += uint64(pageHead + len(page) + 4)
-	}
-	h := head[:]
-	if err := r.readAt(h, int64(b.off)); err != nil {
-		return err
 	}
 	u32 := func(at int) uint32 { return binary.LittleEndian.Uint32(h[at:]) }
 	codec, stored, raw, sum := u32(4), u32(8), u32(12), u32(36)
@@ -437,7 +415,7 @@ func (s *Scanner) Pass(key uint64) (next uint64, err error) {
 		if off > s.next {
 			s.next, s.skip, s.jumped = off, 0, true
 		}
-		s.row, s.count = 0, 0
+		s.row, s.count, s.behind = 0, 0, 0
 	}
 	for {
 		if next, err = s.Peek(); err != nil || next >= key {

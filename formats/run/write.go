@@ -16,13 +16,13 @@ type Writer struct {
 	out    io.Writer
 	t      trailer
 	off    uint64
-	rows   []byte      // of the open block
+	open   []byte      // the open block: room for its head, and its rows
 	count  uint32      // of these
 	first  uint64      // key of the open block's first row
 	last   uint64      // key of the last row
 	page   []byte      // entries of the open page
 	dir    []byte      // entries of the directory
-	idle   []byte      // memory for the next block's rows
+	idle   []byte      // memory for the next block
 	spare  []byte      // memory for packing
 	packs  chan packed // gives the block that is being packed; nil: none is
 	target int
@@ -79,26 +79,28 @@ func (w *Writer) Add(key uint64, payload []byte) error {
 		return w.err
 	}
 	if w.count == 0 {
+		w.open = append(w.open[:0], noHead[:]...)
 		w.first, w.last = key, key
 	}
-	w.rows = binary.AppendUvarint(w.rows, key-w.last)
-	w.rows = binary.AppendUvarint(w.rows, uint64(len(payload)))
-	w.rows = append(w.rows, payload...)
+	w.open = binary.AppendUvarint(w.open, key-w.last)
+	w.open = binary.AppendUvarint(w.open, uint64(len(payload)))
+	w.open = append(w.open, payload...)
 	w.last = key
 	w.count++
-	if len(w.rows) >= w.target || w.count >= w.most {
+	if len(w.open)-blockHead >= w.target || w.count >= w.most {
 		w.endBlock()
 	}
 	return w.err
 }
 
+var noHead [blockHead]byte
+
 // packed is a block ready to be written.
 type packed struct {
-	head  [blockHead]byte
-	body  []byte
-	rows  []byte // what it was made of
-	spare []byte // memory for packing
+	block []byte // with its head
 	first uint64
+	plain []byte // what it was made of
+	spare []byte // memory for packing
 }
 
 // endBlock has the open block packed, beside the rows of the next one.
@@ -110,36 +112,36 @@ func (w *Writer) endBlock() {
 	w.t.last = w.last
 	w.t.blocks++
 	w.t.rows += uint64(w.count)
-	b := packed{rows: w.rows, first: w.first, spare: w.spare}
-	count, last, plain := w.count, w.last, w.plain
-	w.packs = make(chan packed, 1)
-	if plain {
-		b.pack(w.packs, count, last, plain)
+	b := packed{plain: w.open, first: w.first, spare: w.spare}
+	count, last, packs := w.count, w.last, make(chan packed, 1)
+	if w.packs = packs; w.plain {
+		packs <- b.pack(count, last, false)
 	} else {
-		go b.pack(w.packs, count, last, plain)
+		go func() { packs <- b.pack(count, last, true) }()
 	}
-	w.rows, w.count = w.idle[:0], 0
+	w.open, w.count = w.idle, 0
 }
 
-// pack makes a block of its rows and gives it to done.
-func (b packed) pack(done chan<- packed, count uint32, last uint64, plain bool) {
+// pack makes the block of its rows.
+func (b packed) pack(count uint32, last uint64, compress bool) packed {
+	rows := b.plain[blockHead:]
 	codec := uint32(codecStored)
-	b.body = b.rows
-	if !plain && len(b.rows) >= leastPacked && len(b.rows) <= MaxPacked {
-		b.spare = encoder().EncodeAll(b.rows, b.spare[:0])
-		if len(b.spare) < len(b.rows) {
-			codec, b.body = codecZstd, b.spare
+	b.block = b.plain
+	if compress && len(rows) >= leastPacked && len(rows) <= MaxPacked {
+		b.spare = encoder().EncodeAll(rows, append(b.spare[:0], noHead[:]...))
+		if len(b.spare) < len(b.plain) {
+			codec, b.block = codecZstd, b.spare
 		}
 	}
-	h := append(b.head[:0], blockMagic...)
+	h := append(b.block[:0], blockMagic...)
 	h = binary.LittleEndian.AppendUint32(h, codec)
-	h = binary.LittleEndian.AppendUint32(h, uint32(len(b.body)))
-	h = binary.LittleEndian.AppendUint32(h, uint32(len(b.rows)))
+	h = binary.LittleEndian.AppendUint32(h, uint32(len(b.block)-blockHead))
+	h = binary.LittleEndian.AppendUint32(h, uint32(len(rows)))
 	h = binary.LittleEndian.AppendUint32(h, count)
 	h = binary.LittleEndian.AppendUint64(h, b.first)
 	h = binary.LittleEndian.AppendUint64(h, last)
-	binary.LittleEndian.AppendUint32(h, crc32.Update(crc32.Checksum(h, castagnoli), castagnoli, b.body))
-	done <- b
+	binary.LittleEndian.AppendUint32(h, crc32.Update(crc32.Checksum(h, castagnoli), castagnoli, b.block[blockHead:]))
+	return b
 }
 
 // writeBlock writes the block that is being packed, if there is one.
@@ -148,14 +150,13 @@ func (w *Writer) writeBlock() {
 		return
 	}
 	b := <-w.packs
-	w.packs, w.idle, w.spare = nil, b.rows, b.spare
-	w.page = appendEntry(w.page, w.off, b.first)
-	w.write(b.head[:])
-	w.write(b.body)
+	w.packs, w.idle, w.spare = nil, b.plain, b.spare
 	if cap(w.idle) > 2*MaxBlockTarget { // a large payload was in it
 		w.idle = nil
 	}
-	w.t.sum = crc32.Update(w.t.sum, castagnoli, b.head[blockHead-4:])
+	w.page = appendEntry(w.page, w.off, b.first)
+	w.write(b.block)
+	w.t.sum = crc32.Update(w.t.sum, castagnoli, b.block[blockHead-4:blockHead])
 	if len(w.page) == pageEntries*entrySize {
 		w.endPage()
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"mercator/formats/record"
+	"mercator/formats/run"
 	"mercator/pkg/fault"
 )
 
@@ -298,7 +299,7 @@ func sortText[T record.Row](in Rows[T], row *T, text *string, by string, mem int
 		return fail(err)
 	}
 	s.items, s.arena = nil, nil
-	for fan := int(max(2, mem/2/runBuffer)); len(s.spill.runs) > fan; {
+	for fan := int(max(2, mem/2/runBlock)); len(s.spill.runs) > fan; {
 		if err := s.pass(fan); err != nil {
 			return fail(err)
 		}
@@ -316,17 +317,17 @@ func (s *textSorter[T]) flush() error {
 		return nil
 	}
 	slices.SortStableFunc(s.items, func(a, b textItem) int { return strings.Compare(a.text, b.text) })
-	w, err := s.spill.begin()
-	if err != nil {
-		return err
-	}
-	for _, i := range s.items {
-		if err := w.add(0, s.arena[i.off:i.to]); err != nil {
-			return err
+	left := s.items
+	err := s.spill.write(func() (uint64, []byte, error) {
+		if len(left) == 0 {
+			return 0, nil, io.EOF
 		}
-	}
+		i := left[0]
+		left = left[1:]
+		return 0, s.arena[i.off:i.to], nil
+	})
 	s.items, s.arena = s.items[:0], s.arena[:0]
-	return w.end()
+	return err
 }
 
 // merge opens runs of p, which arrived in this order.
@@ -334,7 +335,11 @@ func (s *textSorter[T]) merge(p *spill, runs []section) (*Records[T], error) {
 	rows := []Rows[T]{&textRun[T]{schema: s.from.Schema()}} // that no run be no case of its own
 	names := []string{"temporary file"}
 	for _, r := range runs {
-		rows = append(rows, &textRun[T]{p.open(r, runBuffer), s.from.Schema()})
+		in, err := p.open(r)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, &textRun[T]{in, s.from.Schema()})
 		names = append(names, names[0])
 	}
 	return NewRecords(s.by, rows, names)
@@ -349,20 +354,16 @@ func (s *textSorter[T]) pass(fan int) error {
 	for runs := old.runs; len(runs) > 0; {
 		n := min(fan, len(runs))
 		in, err := s.merge(old, runs[:n])
-		if err != nil {
-			return errors.Join(err, old.close())
-		}
-		w, err := next.begin()
-		for err == nil {
-			if err = in.Read(&row); err == nil {
+		if err == nil {
+			err = next.write(func() (uint64, []byte, error) {
+				if err := in.Read(&row); err != nil {
+					return 0, nil, err
+				}
 				b = record.AppendCanonical(b[:0], &row)
-				err = w.add(0, b)
-			}
+				return 0, b, nil
+			})
 		}
-		if err != io.EOF {
-			return errors.Join(err, old.close())
-		}
-		if err := w.end(); err != nil {
+		if err != nil {
 			return errors.Join(err, old.close())
 		}
 		runs = runs[n:]
@@ -372,7 +373,7 @@ func (s *textSorter[T]) pass(fan int) error {
 
 // textRun is a run as rows; without a reader it is empty.
 type textRun[T record.Row] struct {
-	in     *runReader
+	in     *run.Scanner
 	schema *record.Schema
 }
 
@@ -380,10 +381,11 @@ func (r *textRun[T]) Read(row *T) error {
 	if r.in == nil {
 		return io.EOF
 	}
-	if err := r.in.read(); err != nil {
+	_, payload, err := r.in.Next()
+	if err != nil {
 		return err
 	}
-	_, err := record.ParseCanonical(r.in.payload, row, r.schema)
+	_, err = record.ParseCanonical(payload, row, r.schema)
 	return err
 }
 

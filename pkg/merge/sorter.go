@@ -1,21 +1,23 @@
 package merge
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
+
+	"mercator/formats/run"
 )
 
 // Limits of a Sorter.
 const (
 	entryBytes = 32       // of memory for each record beside its payload: the entry, and its place in the radix sort
-	runBuffer  = 64 << 10 // read buffer of each run while runs are merged,
-	leastRead  = 16 << 10 // where a Sorter has so many that there is no memory for that
+	runBlock   = 32 << 10 // bytes of a spilled run that are in memory while runs are merged
 	minMemory  = 1 << 20
-	maxPayload = 1 << 30
+
+	runKind = "spill"
 )
 
 // Sorter sorts records of any size by a 64-bit key, and records of one key by
@@ -55,8 +57,8 @@ func NewSorter(mem int64, dir string) *Sorter {
 
 // Add copies payload, which may be empty.
 func (s *Sorter) Add(key uint64, payload []byte) error {
-	if len(payload) > maxPayload {
-		return fmt.Errorf("merge: a record of %d bytes, want at most %d", len(payload), maxPayload)
+	if len(payload) > run.MaxPayload {
+		return fmt.Errorf("merge: a record of %d bytes, want at most %d", len(payload), run.MaxPayload)
 	}
 	// Half of the memory: the other half is for growing, and then for the chunk that is being flushed.
 	used := int64(len(s.arena)) + int64(len(payload)) + entryBytes*int64(len(s.entries)+1)
@@ -105,16 +107,8 @@ func (s *Sorter) flushed() error {
 // write sorts the spare chunk, which is full, and writes it as a run.
 func (s *Sorter) write() error {
 	s.spare.entries, s.scratch = radix(s.spare.entries, s.scratch)
-	w, err := s.spill.begin()
-	if err != nil {
-		return err
-	}
-	for _, e := range s.spare.entries {
-		if err := w.add(e.key, s.spare.payload(e.off)); err != nil {
-			return err
-		}
-	}
-	return w.end()
+	rows := Iter{chunk: &s.spare}
+	return s.spill.write(rows.Next)
 }
 
 // radix sorts entries by key, least significant byte first: it is stable, and
@@ -154,7 +148,7 @@ func radix(entries, scratch []entry) (sorted, free []entry) {
 func (s *Sorter) Sort() (*Iter, error) {
 	if s.spill == nil {
 		s.entries, s.scratch = radix(s.entries, s.scratch)
-		return &Iter{sorter: s}, nil
+		return &Iter{chunk: &s.chunk}, nil
 	}
 	if len(s.entries) > 0 {
 		if err := s.flush(); err != nil {
@@ -165,13 +159,13 @@ func (s *Sorter) Sort() (*Iter, error) {
 		return nil, err
 	}
 	s.free()
-	fan := int(max(2, s.mem/2/leastRead))
+	fan := int(max(2, s.mem/2/runBlock))
 	for len(s.spill.runs) > fan {
 		if err := s.pass(fan); err != nil {
 			return nil, err
 		}
 	}
-	return s.spill.merge(s.spill.runs, s.mem/2)
+	return s.spill.merge(s.spill.runs)
 }
 
 // pass merges neighbouring runs, fan at a time, into a new file.
@@ -180,7 +174,11 @@ func (s *Sorter) pass(fan int) error {
 	next := &spill{dir: s.dir}
 	for runs := old.runs; len(runs) > 0; {
 		n := min(fan, len(runs))
-		if err := old.mergeTo(next, runs[:n], s.mem/2); err != nil {
+		it, err := old.merge(runs[:n])
+		if err == nil {
+			err = next.write(it.Next)
+		}
+		if err != nil {
 			return errors.Join(err, next.close())
 		}
 		runs = runs[n:]
@@ -206,55 +204,66 @@ func (s *Sorter) free() { s.chunk, s.spare, s.scratch = chunk{}, chunk{}, nil }
 
 // Iter gives records in order.
 type Iter struct {
-	sorter *Sorter // in memory
-	next   int
-	runs   Heap[head] // spilled
-	begun  bool
+	chunk *chunk // in memory, sorted; nil: in runs
+	next  int
+	runs  []*run.Scanner
+	heads Heap[head]
+}
+
+// head is the key of a run's next row.
+type head struct {
+	key uint64
+	run int // its number, in order of arrival
+}
+
+func (h *head) below(o *head) bool { return h.key < o.key || h.key == o.key && h.run < o.run }
+
+// Runs merges sorted runs: rows of one key come in the order of the runs.
+func Runs(runs []*run.Scanner) (*Iter, error) {
+	it := &Iter{runs: runs, heads: NewHeap((*head).below)}
+	for i, rows := range runs {
+		switch key, err := rows.Peek(); err {
+		case nil:
+			it.heads.Push(head{key, i})
+		case io.EOF:
+		default:
+			return nil, err
+		}
+	}
+	return it, nil
 }
 
 // Next returns the next record; io.EOF after the last. The payload is valid until
 // the next call.
 func (it *Iter) Next() (key uint64, payload []byte, err error) {
-	if it.sorter != nil {
-		if it.next == len(it.sorter.entries) {
+	if it.chunk != nil {
+		if it.next == len(it.chunk.entries) {
 			return 0, nil, io.EOF
 		}
-		e := it.sorter.entries[it.next]
+		e := it.chunk.entries[it.next]
 		it.next++
-		return e.key, it.sorter.payload(e.off), nil
+		return e.key, it.chunk.payload(e.off), nil
 	}
-	if it.begun {
-		top := it.runs.First()
-		switch err := top.run.read(); {
-		case err == io.EOF:
-			it.runs.Pop()
-		case err != nil:
-			return 0, nil, err
-		default:
-			top.key = top.run.key
-			it.runs.Fix()
-		}
-	}
-	it.begun = true
-	if it.runs.Len() == 0 {
+	if it.heads.Len() == 0 {
 		return 0, nil, io.EOF
 	}
-	top := it.runs.First()
-	return top.key, top.run.payload, nil
+	top := it.heads.First()
+	rows := it.runs[top.run]
+	if key, payload, err = rows.Next(); err != nil {
+		return 0, nil, err
+	}
+	switch top.key, err = rows.Peek(); err {
+	case nil:
+		it.heads.Fix()
+	case io.EOF:
+		it.heads.Pop()
+	default:
+		return 0, nil, err
+	}
+	return key, payload, nil
 }
 
-// head is a run and its next key, which stands here to be near to the others'.
-type head struct {
-	key   uint64
-	order int // of the runs, by arrival
-	run   *runReader
-}
-
-func (h *head) below(o *head) bool { return h.key < o.key || h.key == o.key && h.order < o.order }
-
-// spill is a file without name that holds sorted runs, one behind the other: for
-// each record the key in 8 little-endian bytes, the payload's length as uvarint,
-// the payload.
+// spill is a file without name that holds sorted runs, one behind the other.
 type spill struct {
 	dir  string
 	file *os.File
@@ -264,16 +273,38 @@ type spill struct {
 
 type section struct{ off, length int64 }
 
-// begin starts a run at the end of the file.
-func (p *spill) begin() (*runWriter, error) {
+// write appends the rows that next gives, in order, as a run.
+func (p *spill) write(next func() (key uint64, payload []byte, err error)) error {
 	if p.file == nil {
 		f, err := TempFile(p.dir)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		p.file = f
 	}
-	return &runWriter{spill: p, out: bufio.NewWriterSize(io.NewOffsetWriter(p.file, p.end), runBuffer)}, nil
+	out := io.NewOffsetWriter(p.file, p.end)
+	w := run.NewWriter(out, runKind)
+	w.Plain()
+	w.Blocks(runBlock, math.MaxInt)
+	for {
+		key, payload, err := next()
+		if err == io.EOF {
+			break
+		}
+		if err == nil {
+			err = w.Add(key, payload)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	length, _ := out.Seek(0, io.SeekCurrent)
+	p.runs = append(p.runs, section{p.end, length})
+	p.end += length
+	return nil
 }
 
 func (p *spill) close() error {
@@ -285,124 +316,26 @@ func (p *spill) close() error {
 	return err
 }
 
-// merge opens runs, which arrived in this order, to be read with about memory bytes.
-func (p *spill) merge(runs []section, memory int64) (*Iter, error) {
-	it := &Iter{runs: NewHeap((*head).below)}
-	buffer := max(leastRead, min(runBuffer, memory/int64(len(runs))))
-	for i, r := range runs {
-		rd := p.open(r, int(buffer))
-		if err := rd.read(); err != nil {
+// open opens a run.
+func (p *spill) open(s section) (*run.Scanner, error) {
+	r, err := run.Open(io.NewSectionReader(p.file, s.off, s.length), s.length, "temporary file", runKind)
+	if err != nil {
+		return nil, err
+	}
+	return r.Scan(run.Start), nil
+}
+
+// merge opens runs, which arrived in this order.
+func (p *spill) merge(runs []section) (*Iter, error) {
+	var all []*run.Scanner
+	for _, s := range runs {
+		rows, err := p.open(s)
+		if err != nil {
 			return nil, err
 		}
-		it.runs.Push(head{rd.key, i, rd})
+		all = append(all, rows)
 	}
-	return it, nil
-}
-
-// mergeTo writes the merger of runs as one run of next.
-func (p *spill) mergeTo(next *spill, runs []section, memory int64) error {
-	it, err := p.merge(runs, memory)
-	if err != nil {
-		return err
-	}
-	w, err := next.begin()
-	if err != nil {
-		return err
-	}
-	for {
-		key, payload, err := it.Next()
-		if err == io.EOF {
-			return w.end()
-		}
-		if err != nil {
-			return err
-		}
-		if err := w.add(key, payload); err != nil {
-			return err
-		}
-	}
-}
-
-type runWriter struct {
-	spill  *spill
-	out    *bufio.Writer
-	length int64
-}
-
-func (w *runWriter) add(key uint64, payload []byte) error {
-	var head [8 + binary.MaxVarintLen64]byte
-	binary.LittleEndian.PutUint64(head[:], key)
-	h := binary.AppendUvarint(head[:8], uint64(len(payload)))
-	w.out.Write(h) // the buffer's error sticks
-	n, err := w.out.Write(payload)
-	w.length += int64(len(h) + n)
-	return err
-}
-
-func (w *runWriter) end() error {
-	if err := w.out.Flush(); err != nil {
-		return err
-	}
-	w.spill.runs = append(w.spill.runs, section{w.spill.end, w.length})
-	w.spill.end += w.length
-	return nil
-}
-
-// open opens a run, to be read buffer bytes at a time.
-func (p *spill) open(r section, buffer int) *runReader {
-	return &runReader{file: p.file, at: r.off, end: r.off + r.length, buffer: buffer}
-}
-
-// runReader reads a run.
-type runReader struct {
-	file    *os.File
-	at, end int64 // what is not in the buffer yet
-	buffer  int
-	buf     []byte // of that size, or larger for a record that is
-	left    []byte // of buf: what was not read yet
-	key     uint64
-	payload []byte // in buf
-}
-
-// read sets key and payload; io.EOF after the last record.
-func (r *runReader) read() error {
-	if len(r.left) == 0 && r.at == r.end {
-		return io.EOF
-	}
-	for {
-		if len(r.left) > 8 {
-			if n, w := binary.Uvarint(r.left[8:]); w > 0 && uint64(len(r.left)-8-w) >= n {
-				r.key = binary.LittleEndian.Uint64(r.left)
-				r.payload, r.left = r.left[8+w:][:n], r.left[8+w+int(n):]
-				return nil
-			}
-		}
-		if err := r.fill(); err != nil {
-			return err
-		}
-	}
-}
-
-// fill reads on, because what is left does not hold a record.
-func (r *runReader) fill() error {
-	if r.at == r.end {
-		return io.ErrUnexpectedEOF
-	}
-	if len(r.left) == cap(r.buf) { // none of it was read
-		r.buf = make([]byte, max(r.buffer, 2*len(r.left)))
-	}
-	n := copy(r.buf, r.left)
-	more := r.buf[n:]
-	more = more[:min(int64(len(more)), r.end-r.at)]
-	if _, err := r.file.ReadAt(more, r.at); err != nil {
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
-		return err
-	}
-	r.at += int64(len(more))
-	r.left = r.buf[:n+len(more)]
-	return nil
+	return Runs(all)
 }
 
 // TempFile creates a file in dir ("": the system's folder for temporary files)
