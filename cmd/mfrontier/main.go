@@ -24,26 +24,26 @@ import (
 
 const about = `Keep the URLs that are still to be fetched, and say which are next.
 
-A crawl's round begins with "next" and ends with "update"; between them the batch is in flight. Every URL that was
-added gets one final outcome: "stat" shows how many have, and "check" proves it.
+A round begins with "next" and ends with "update"; between them its batch is in flight.
 
   mfrontier create frontier
   mfrontier add frontier --txn seed seeds.txt
   mfrontier next frontier -n 1000 --txn r1 -o batch.arrows.zst
-  mfrontier update frontier --txn r1 --outcomes fetched.arrows.zst new.arrows.zst`
+  mfrontier update frontier --txn r1 --outcomes fetched.arrows.zst \
+    new.arrows.zst`
 
 type grammar struct {
 	cli.Common
 	Create   createCmd   `cmd:"" help:"Make an empty frontier."`
-	Add      addCmd      `cmd:"" help:"Put URLs in."`
-	Next     nextCmd     `cmd:"" help:"Take the next batch."`
-	Update   updateCmd   `cmd:"" help:"End the batch with its outcomes, and put new URLs in."`
-	Plan     planCmd     `cmd:"" help:"Predict how long a batch will take."`
-	Release  releaseCmd  `cmd:"" help:"Put parked URLs back."`
+	Add      addCmd      `cmd:"" help:"Add URLs."`
+	Next     nextCmd     `cmd:"" help:"Take the next batch; wait if nothing is due yet."`
+	Update   updateCmd   `cmd:"" help:"End the batch with its outcomes, and add new URLs."`
+	Plan     planCmd     `cmd:"" help:"Estimate how long a batch will take, and name the slowest hosts."`
+	Release  releaseCmd  `cmd:"" help:"Put parked URLs back into the queue."`
 	Stat     statCmd     `cmd:"" help:"Show what the frontier holds."`
-	Hosts    hostsCmd    `cmd:"" help:"Show one host's whole state."`
+	Hosts    hostsCmd    `cmd:"" help:"Show everything about one host, as JSON."`
 	Policies policiesCmd `cmd:"" help:"List the policies."`
-	Check    checkCmd    `cmd:"" help:"Read everything and compare it with the books."`
+	Check    checkCmd    `cmd:"" help:"Read everything and compare it with the ledger."`
 	Export   exportCmd   `cmd:"" help:"Write all URLs that are not finished."`
 }
 
@@ -76,27 +76,14 @@ type createCmd struct {
 	GoneAfter   int           `placeholder:"N" help:"Policy revisit: visits in a row that do not find a page, after which it is finished, 1 to 255; 0: 3."`
 }
 
-// Help is printed by mfrontier create --help.
+// Help is part of --help.
 func (*createCmd) Help() string {
-	return `Makes a store. "mckpt init" does this for a whole crawl. Making the same again is no error.
-The policy and its parameters are fixed from then on.
+	return `The policy and its parameters cannot be changed later.
 
-Policy revisit never ends by itself. A page that was found is visited again, after a time that depends on
-how often it was seen to change, on Last-Modified, and on how many visits the rounds had room for: pages
-that change faster than these can follow are visited less often than others. A page that changes and one
-that did not are told apart by content fingerprints; visits are conditional where the server gave ETag or
-Last-Modified. Before the time to which a reply said that it stays (fresh_until of its row) a page is not
-visited, as far as it was ever seen to stay half as long, and not any more once it had changed before.
-A URL is finished, as under other policies, when its first visit finds no page; later, when
---gone-after visits in a row find none (404, 410, other errors, no attempts left, robots.txt), each twice
-as long after the last; and at once when its port is refused.
-
+Examples:
   mfrontier create crawl/frontier
   mfrontier create crawl/frontier --policy priority --queues 5 --bias 3
-  mfrontier create crawl/frontier --policy fifo --workers 500
-  mfrontier create crawl/frontier --policy walk --walkers 20 --seed 7
-  mfrontier create crawl/frontier --policy revisit --new-share 0.3 --min-interval 6h
-  mfrontier create crawl/frontier --policy opic --tax 0.15`
+  mfrontier create crawl/frontier --policy revisit --new-share 0.3`
 }
 
 func (c *createCmd) Run() error {
@@ -107,9 +94,9 @@ func (c *createCmd) Run() error {
 
 type addCmd struct {
 	Store  string   `arg:"" help:"The frontier."`
-	Files  []string `arg:"" optional:"" help:"Files of url records, or of URLs one a line (*.txt, or with --text); default: standard input."`
-	Text   bool     `help:"Read URLs, one a line."`
-	Strict bool     `help:"A bad line of text is an error, and text without a URL; otherwise bad lines are named, skipped and counted."`
+	Files  []string `arg:"" optional:"" help:"Url records or text (*.txt); default: standard input."`
+	Text   bool     `help:"The input is text, one URL a line."`
+	Strict bool     `help:"Fail on a bad line of text instead of skipping it."`
 	newFlags
 	cli.RewriteFlags
 	cli.TxnFlags
@@ -117,10 +104,10 @@ type addCmd struct {
 
 // newFlags say what becomes of new URLs.
 type newFlags struct {
-	MaxDepth           int           `placeholder:"N" help:"Drop new URLs that are more links than this from a seed; 0: any number."`
-	MaxHostURLs        uint64        `name:"max-host-urls" placeholder:"N" help:"Drop new URLs of a host that has had this many, finished ones included; 0: any number."`
-	Prioritizer        string        `placeholder:"COMMAND" help:"What gives new URLs their priority and score: a command that reads them as JSON, one a line, and answers each with a line \"PRIORITY\" or \"PRIORITY SCORE\"; or depth, which needs no command. Default: as they come."`
-	PrioritizerTimeout time.Duration `default:"10s" help:"Time that the command has for an answer."`
+	MaxDepth           int           `group:"New URLs:" placeholder:"N" help:"Drop those more than N links from a seed."`
+	MaxHostURLs        uint64        `group:"New URLs:" name:"max-host-urls" placeholder:"N" help:"Drop those of a host that has N already."`
+	Prioritizer        string        `group:"New URLs:" placeholder:"COMMAND" help:"Program that gives priorities; or depth."`
+	PrioritizerTimeout time.Duration `group:"New URLs:" default:"10s" help:"Time for each of its answers."`
 }
 
 func (f *newFlags) limits() frontier.Limits {
@@ -131,34 +118,14 @@ func (f *newFlags) prioritizer() frontier.Prioritizer {
 	return frontier.Prioritizer{Command: f.Prioritizer, Timeout: f.PrioritizerTimeout}
 }
 
-// helpPrioritizer is part of the help of add and update.
-const helpPrioritizer = `
---prioritizer asks a program for the priority of each new URL: it decides in which front queue the URL
-waits. On its standard input is a JSON object a line, with the names that mcat shows: url, host, depth,
-via (the page it was found on), score. The score is that page's, so a program that answers
-"PRIORITY SCORE" hands what it thinks of a page on to the pages it links to. Its answer must not wait in a
-buffer, nor what it reads: mawk, the awk of Debian, needs -W interactive. A program that hangs, dies, or says too little or too much ends the command with exit
-code 7, and nothing has changed.
-
-  --prioritizer depth
-  --prioritizer "mawk -W interactive '{ print (/\"url\":\"[^\"]*[?]/ ? 2 : 0); fflush() }'"
-  --prioritizer 'jq -r --unbuffered "if .depth < 3 then 0 else 1 end"'`
-
-// Help is printed by mfrontier add --help.
+// Help is part of --help.
 func (*addCmd) Help() string {
-	return `Puts every record in, whether or not the URL was seen before: that is the question
-that "murlset new" answers. So text is refused in a crawl folder, but for a walk. Those beyond --max-depth and --max-host-urls are dropped. Records with a due time wait for it. A text line is brought
-into canonical form first. Columns that url records do not have are not kept, but for those that "mfrontier export" of a frontier
-of the same policy adds.
+	return `In a crawl folder, text must come through "murlset new".
 
-Of policy walk, what is added joins the start set, from which walks begin: once each, without its due
-time and depth; a URL that is in it already is dropped as "seen".
-
-The same --txn again changes nothing, also where the flags say otherwise now: that is told.
-
-  murlset new crawl/urls --txn seed seeds.txt | mfrontier add crawl/frontier --txn seed
-  mfrontier add frontier more.txt
-` + helpPrioritizer
+Examples:
+  murlset new crawl/urls --txn seed seeds.txt |
+    mfrontier add crawl/frontier --txn seed
+  mfrontier add frontier more.txt`
 }
 
 func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
@@ -245,17 +212,17 @@ func urls(std *cli.Std, files []string, text, strict bool, flags cli.RewriteFlag
 
 // batchFlags say what a batch is.
 type batchFlags struct {
-	Number    *int          `short:"n" help:"URLs in the batch, at most (default: 10000)."`
-	PerHost   int           `placeholder:"N" help:"URLs of one host, at most; 0: any number."`
-	PerDomain int           `placeholder:"N" help:"URLs of one registered domain (example.co.uk), at most; 0: any number. At most --number URLs of hosts and domains that have their share are passed over, so the batch may be smaller."`
-	For       time.Duration `help:"As many URLs as can be fetched in this time, of each host and of all, with the delays and connections below and the speeds that hosts had before, but no more than --number; 0s: any time. In a crawl folder 30s, unless crawl.toml says otherwise (round_time)."`
+	Number    *int          `group:"The batch:" short:"n" placeholder:"10000" help:"At most this many URLs."`
+	PerHost   int           `group:"The batch:" placeholder:"N" help:"At most N URLs of a host."`
+	PerDomain int           `group:"The batch:" placeholder:"N" help:"At most N URLs of a registered domain."`
+	For       time.Duration `group:"The batch:" placeholder:"TIME" help:"What can be fetched in this time (in a crawl: 30s)."`
 
-	MinDelay    time.Duration `default:"1s" help:"As mfetch --min-delay."`
-	DelayFactor float64       `default:"10" help:"As mfetch --delay-factor."`
-	MaxDelay    time.Duration `default:"30s" help:"As mfetch --max-delay."`
-	AddrDelay   time.Duration `default:"500ms" help:"As mfetch --addr-delay, for the addresses that records carry or hosts were last contacted at. With --for each host has its address alone."`
-	Connections int           `default:"256" help:"As mfetch --connections."`
-	Duration    time.Duration `default:"500ms" help:"Duration of a contact with a host that was never contacted."`
+	MinDelay    time.Duration `group:"Speed of fetching, as of mfetch:" default:"1s" help:"Least time between contacts with a host."`
+	DelayFactor float64       `group:"Speed of fetching, as of mfetch:" default:"10" help:"Wait this many times as long as a contact took."`
+	MaxDelay    time.Duration `group:"Speed of fetching, as of mfetch:" default:"30s" help:"But not longer than this."`
+	AddrDelay   time.Duration `group:"Speed of fetching, as of mfetch:" default:"500ms" help:"Least time between contacts with an address."`
+	Connections int           `group:"Speed of fetching, as of mfetch:" default:"256" help:"Connections at a time."`
+	Duration    time.Duration `group:"Speed of fetching, as of mfetch:" default:"500ms" help:"Expected duration of a contact with a new host."`
 }
 
 func (f *batchFlags) politeness() frontier.Politeness {
@@ -284,35 +251,16 @@ func (f *batchFlags) options(txn string) (frontier.NextOptions, error) {
 type nextCmd struct {
 	Store string `arg:"" help:"The frontier."`
 	batchFlags
-	Now    *time.Time `placeholder:"TIME" format:"2006-01-02T15:04:05.999999999Z07:00" help:"The round's time, RFC 3339 (default: the clock)."`
-	NoWait bool       `help:"If URLs wait but none is due yet, end with exit code 6 instead of waiting."`
+	Now    *time.Time `group:"The batch:" placeholder:"TIME" format:"2006-01-02T15:04:05.999999999Z07:00" help:"Time of the round, RFC 3339 (default: now)."`
+	NoWait bool       `group:"The batch:" help:"If nothing is due yet, exit with 6."`
 	cli.TxnFlags
 	cli.Output
 }
 
-// Help is printed by mfrontier next --help.
+// Help is part of --help.
 func (*nextCmd) Help() string {
-	return `Takes a batch and puts it in flight. The rows stand in the order in which they should be
-started, which is that of the policy: hosts in turn, as a rule, so that no host fills a batch while
-others wait; within a host first in, first out. URLs that were tried before and are due are served
-with the rest.
-
-A batch has at most a number of URLs (-n), and no more than can be fetched in a time (--for): a slow host then gives
-few URLs and a fast one many, and hosts with much to do begin first, so that all are done at about
-the same moment. Each host gets what it can do in four fifths of the time: some contacts will take
-longer than before. Hosts that were never contacted are taken to need --duration. Each host is taken to have
-its address alone, since addresses are not known before mresolve: fifty hosts on one address take some five
-times as long. Plan what mresolve made of the batch, and take one of fewer URLs of these hosts (--per-host).
-
-If nothing is due, it waits for the earliest due time. An empty batch means that no URL is left, but for
-parked ones ("mfrontier release"): the crawl is done, and the round can be closed like any other.
-
-The same --txn again gives the same batch again, also where the flags say otherwise now: that is told. A batch
-with other flags needs another name, once this round is closed or given up ("mckpt abandon").
-
-  mfrontier next crawl/frontier -n 10000 --txn r12 -o batch.arrows.zst
-  mfrontier next crawl/frontier --for 30m --connections 64 --txn r12 -o batch.arrows.zst
-  mfrontier next crawl/frontier --per-host 50 --txn r12 | mresolve crawl/dns --txn r12 -o resolved.arrows.zst`
+	return `Examples:
+  mfrontier next crawl/frontier -n 10000 --txn r12 -o batch.arrows.zst`
 }
 
 func (c *nextCmd) Run(ctx context.Context, std *cli.Std) error {
@@ -470,60 +418,28 @@ func repeated(std *cli.Std, f *frontier.Frontier, verb, txn string, o frontier.O
 
 type updateCmd struct {
 	Store         string        `arg:"" help:"The frontier."`
-	Files         []string      `arg:"" optional:"" help:"Files of url records: the new URLs; of policy walk, of link records (default: standard input)."`
-	NoNew         bool          `help:"There are no new URLs (of policy walk: no links): read neither FILES nor standard input."`
-	Outcomes      string        `required:"" type:"path" placeholder:"FILE" help:"Fetch records of the batch, one of role page for each URL."`
-	Links         string        `type:"path" placeholder:"FILE" help:"Link records found in the batch. They must be whole and of this round; the priority policy needs nothing else of them."`
-	MaxAttempts   int           `default:"3" help:"Fetches of one URL before it is given up, 1 to 255."`
-	RetryDelay    time.Duration `default:"1m" help:"Wait after a first failure that may pass; doubles with each further one."`
-	MaxRetryDelay time.Duration `default:"24h" help:"Longest wait of our own making; a server's Retry-After may ask for more."`
-	LongestWait   time.Duration `default:"24h" help:"As mfetch --longest-wait: a URL whose server asks for more (Retry-After) is parked."`
-	DeadAfter     int           `placeholder:"N" help:"Contacts with a host that fail, one after the other, until it is taken to be dead and left alone; 0: never."`
-	DeadDelay     time.Duration `default:"1h" help:"How long a dead host is left alone; doubles each time that it is found dead again."`
-	MaxDeadDelay  time.Duration `default:"168h" help:"Longest time for which a dead host is left alone."`
+	Files         []string      `arg:"" optional:"" help:"New URLs (policy walk: links); default: standard input."`
+	Outcomes      string        `required:"" type:"path" placeholder:"FILE" help:"Fetch records of the batch."`
+	Links         string        `type:"path" placeholder:"FILE" help:"Links found in the batch, for opic and budgets."`
+	NoNew         bool          `help:"There are no new URLs; do not read them."`
+	MaxAttempts   int           `group:"Failures:" default:"3" help:"Fetches of a URL before it is given up, 1 to 255."`
+	RetryDelay    time.Duration `group:"Failures:" default:"1m" help:"Wait after a failure; doubles with each further one."`
+	MaxRetryDelay time.Duration `group:"Failures:" default:"24h" help:"Longest such wait."`
+	LongestWait   time.Duration `group:"Failures:" default:"24h" help:"Park URLs of servers that ask for more."`
+	DeadAfter     int           `group:"Failures:" placeholder:"N" help:"Leave a host alone after N failed contacts."`
+	DeadDelay     time.Duration `group:"Failures:" default:"1h" help:"How long; doubles each time."`
+	MaxDeadDelay  time.Duration `group:"Failures:" default:"168h" help:"Longest time to leave it alone."`
 	newFlags
-	DomainBudget uint64   `placeholder:"N" help:"New URLs of one registered domain (example.co.uk) that a round lets into the queues; others are held for later rounds. Needs --links. 0: any number."`
-	DomainGrowth *float64 `placeholder:"N" help:"By how much --domain-budget is larger for each other domain that links to it (default 1); 256 of these count at the most."`
+	DomainBudget uint64   `group:"New URLs:" placeholder:"N" help:"Let in N of a registered domain a round."`
+	DomainGrowth *float64 `group:"New URLs:" placeholder:"1" help:"And more, for each domain that links to it."`
 	cli.TxnFlags
 }
 
-// Help is printed by mfrontier update --help.
+// Help is part of --help.
 func (*updateCmd) Help() string {
-	return `Reads the new URLs to their end, then the outcomes, and makes one change of both. Failures
-that may pass (no connection, timeout, DNS server failure, robots.txt not to be had, status
-429 and 5xx) are queued again; deferred URLs go back to their old places. URLs
-that a setting refused (address-refused, denied, scheme-unsupported without a module) are parked until "mfrontier
-release"; those of servers that ask for more than --longest-wait, until that time. All others are finished. Outcomes that are not exactly those of the batch in flight are refused. The same --txn again
-changes nothing, also where the flags say otherwise now: that is told.
-
-With --dead-after N, a host with N failed contacts in a row is left alone for a time (a contact is a row with addr and fetch_time): batches have no URLs of it, as
-long as there are others. Then it gets another chance: those of its URLs that batches have met
-meanwhile come back in their order, but side by side with those that still had to come.
-
-Policy opic needs the links: they say which URLs get the credit of the pages that were fetched. Its
-update reads and writes all that waits.
-
-New URLs beyond --max-depth and --max-host-urls are dropped, as "too-deep" and "host-full" in the
-books. They were seen then: links to them are not new URLs again, whatever the limits are later.
-
---domain-budget is for spam farms. A round lets N new URLs of a registered domain into the queues, and
---domain-growth more for each other domain that was seen to link to it, so that hosts and links made below one
-domain gain nothing. What is over the budget is lost in no case: it counts as pending ("held" in stat), comes
-back in a later round, and is judged again by the budget of then. A new URL that still fits goes before those that are held.
-Links count from the first round with a budget on; nofollow links do not.
-
+	return `Examples:
   murlset new crawl/urls --txn r12 links.arrows.zst |
-    mfrontier update crawl/frontier --txn r12 --outcomes fetched.arrows.zst --links links.arrows.zst
-  mfrontier update crawl/frontier --txn r12 --outcomes fetched.arrows.zst --no-new
-
-Policy walk needs no new URLs, but all links of the batch, and reads them in their place: neither
-"murlset new" nor "mfpset mark" has a part in a walk. A link counts if it leads to a page (a, area, frame,
-iframe, redirect, refresh, an entry of a listing or menu), nofollow or not; others are dropped as
-"not-followed". --max-depth bounds the links of a walk since it last began anew.
-
-  mextract --warc crawl/fetch --txn r12 fetched.arrows.zst |
-    mfrontier update crawl/frontier --txn r12 --outcomes fetched.arrows.zst
-` + helpPrioritizer
+    mfrontier update crawl/frontier --txn r12 --outcomes fetched.arrows.zst`
 }
 
 func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
@@ -617,23 +533,17 @@ func change[In record.Row](ctx context.Context, std *cli.Std, spec stage.Spec, c
 
 type releaseCmd struct {
 	Store   string `arg:"" help:"The frontier."`
-	Outcome string `placeholder:"NAME" help:"Only URLs parked as address-refused, denied, scheme-unsupported or parked."`
-	Host    string `help:"Only URLs of this host, with :PORT where it is not the scheme's default."`
+	Outcome string `placeholder:"NAME" help:"Only URLs with this outcome."`
+	Host    string `help:"Only URLs of this host, or HOST:PORT."`
 	cli.TxnFlags
 }
 
-// Help is printed by mfrontier release --help.
+// Help is part of --help.
 func (*releaseCmd) Help() string {
-	return `Makes parked URLs due at once: the next batches have them. A URL is parked where it was not fetched because
+	return `Outcomes of parked URLs: address-refused, denied, scheme-unsupported (change the
+setting that refused them first), and parked (the server asked for a long wait).
 
-  address-refused, denied, scheme-unsupported   a setting refused it: change that first (--allow-net, --deny, --scheme)
-  parked                                        its server asks for a longer wait than --longest-wait; when that
-                                                time has come, a crawl that is run again fetches it without this
-
-A crawl does not wait for parked URLs: it ends without them, and tells how many there are, as "stat" does.
-Those that are refused again are parked again. Repeating a committed --txn changes nothing.
-
-  mfrontier release crawl/frontier
+Examples:
   mfrontier release crawl/frontier --outcome parked --host example.org
   mfrontier release crawl/frontier --txn again && mckpt commit crawl --txn again`
 }
@@ -668,24 +578,17 @@ func (c *releaseCmd) Run(ctx context.Context, std *cli.Std) error {
 
 type policiesCmd struct{}
 
-// Help is printed by mfrontier policies --help.
-func (*policiesCmd) Help() string {
-	return `Prints the policies that "mfrontier create --policy" and crawl.toml know, each with what it does.`
-}
-
 func (c *policiesCmd) Run(std *cli.Std) error { return printPolicies(std.Out) }
 
 type checkCmd struct {
 	Store string `arg:"" help:"The frontier."`
 }
 
-// Help is printed by mfrontier check --help.
+// Help is part of --help.
 func (*checkCmd) Help() string {
-	return `Reads every file that counts now and its checksums ("mckpt verify" reads those of all
-checkpoints, too), counts every URL and host, and compares that with the
-books: discovered = pending + in flight + finished. Exit code 3 means damage, 6 that the
-books do not balance.
+	return `Exit code 3 means damage, 6 that the numbers do not add up.
 
+Examples:
   mfrontier check crawl/frontier`
 }
 
@@ -699,25 +602,14 @@ func (c *checkCmd) Run(ctx context.Context, std *cli.Std) error {
 
 type exportCmd struct {
 	Store string `arg:"" help:"The frontier."`
-	Text  bool   `help:"Write URLs, one a line."`
+	Text  bool   `help:"Write text, one URL a line."`
 	cli.Output
 }
 
-// Help is printed by mfrontier export --help.
+// Help is part of --help.
 func (*exportCmd) Help() string {
-	return `Writes every URL that is not finished: those in flight first, then the others in the order in
-which they would be served. The records are those that were put in, with all columns, attempts and due times, so that they can be
-added to another frontier: there they have the same order within each host and front queue, and wait for the same times.
-Further columns hold what the policy keeps of each URL: of revisit visits, changes, observed_us, last_visit, gone, promised_until and
-promises_broken, of pages that were found; of opic credit. Of walk the start set is written, each URL once; the walks begin
-anew where it is added. What is known of hosts and domains, the lambda page's credit and which URLs have finished stay behind.
-
-With --text only the URLs remain, and where they are added they are new: without attempts, due times, visits and
-credit, and of depth 0. As JSON all is kept: mcat shows it, and reads it with --like.
-
-  mfrontier export crawl/frontier | mfrontier add other/frontier --prioritizer ''
-  mfrontier export crawl/frontier -o all.arrows.zst && mcat all.arrows.zst > all.json
-  mcat --from json --kind url --like all.arrows.zst all.json | mfrontier add other/frontier
+	return `Examples:
+  mfrontier export crawl/frontier | mfrontier add other/frontier
   mfrontier export crawl/frontier --text | head`
 }
 

@@ -39,31 +39,14 @@ func printPolicies(w io.Writer) error {
 type statCmd struct {
 	Store  string `arg:"" help:"The frontier."`
 	JSON   bool   `name:"json" help:"Print JSON."`
-	Empty  bool   `help:"Print nothing; exit with 0 if no URL is left but parked ones, which are told, else with 6; with 1 if none was ever fetched."`
-	Top    int    `default:"0" help:"Also name the hosts with the most URLs left (reads the host table)."`
-	Detail bool   `help:"Also count URLs by depth and by due time (reads all URLs)."`
+	Empty  bool   `help:"Exit with 0 if nothing is left to fetch, else with 6."`
+	Top    int    `default:"0" placeholder:"N" help:"Name the N hosts with the most URLs left."`
+	Detail bool   `help:"Count URLs by depth and due time (reads all)."`
 }
 
-// Help is printed by mfrontier stat --help.
+// Help is part of --help.
 func (*statCmd) Help() string {
-	return `Prints totals: what waits in each front queue, what waits for a time, what is in flight, and
-how many URLs have which final outcome. In the books of policy walk each visit is a URL of its own:
-"finished" are the visits made, and pending or in flight is one for each walker.
-
-Policy revisit also tells how many pages it visits, by their estimated mean time between two changes, how often,
-and what share of them it expects to be as they are in the crawl.
-
-Policy opic also tells its credit: 2^32 units for each URL that "add" put in. Of these the lambda page has some, a
-virtual page that all pages pay a tax to, and that gives what it has to all URLs; others were given to URLs that
-did not wait any more, as a measure of their importance; the rest is of those that wait and are in flight.
-
-"given up" are URLs that were finished because all their attempts had failed ("dead" in JSON).
-"retried" is how often URLs were queued again after a failure, "deferred" without one.
-"parked" are pending URLs that no crawl waits for, by outcome: see "mfrontier release".
-Of policy revisit front queue 0 holds new URLs, and front queue 1 pages whose next visit is due.
-"rewritten" is how many waiting URLs were written again, since files are merged; "files" are
-those that the frontier has now ("runs" in JSON).
-
+	return `Examples:
   mfrontier stat crawl/frontier --top 10
   mfrontier stat crawl/frontier --json --detail | jq .detail.depth
   mfrontier stat --empty crawl/frontier && echo 'nothing is left to fetch'`
@@ -213,27 +196,12 @@ func (c *statCmd) fetchedNothing(ctx context.Context, f *frontier.Frontier) erro
 
 type hostsCmd struct {
 	Store string `arg:"" help:"The frontier."`
-	Host  string `arg:"" help:"Host, with :PORT where it is not the scheme's default; or a URL of it."`
+	Host  string `arg:"" help:"Host, HOST:PORT, or a URL."`
 }
 
-// Help is printed by mfrontier hosts --help.
+// Help is part of --help.
 func (*hostsCmd) Help() string {
-	return `Prints all that the frontier knows of a host, as JSON:
-
-  discovered           its URLs: pending (they wait), in_flight and finished; unfinished are the first two
-  fetched, dead        of the finished: those that were had, and those given up after all attempts
-  retried, deferred    how often URLs of it were queued again, after a failure and without one
-  contacts             with the host, the last at last_contact, with the address addr
-  failures_in_a_row    contacts that failed since the last that did not
-  mean_duration_us     of a contact; duration_spread_us is how far they are from it, mean_delay_us
-                       the time that politeness asked for between two
-  parked_until         left alone until then: it asked to be, or is dead
-  last_place           by front queue, the place at which the newest of its URLs stands. Hosts take
-                       turns by place, the lowest first: two URLs of a host never have the same, so
-                       one with many reaches far back. It says nothing under policies walk and opic
-  registered_domain    where domains have budgets: how many others link to this one (linked_by), the
-                       round up to which its budget is given away, and how much of that round's
-
+	return `Examples:
   mfrontier hosts crawl/frontier example.org`
 }
 
@@ -266,40 +234,18 @@ func hostOf(text string) string {
 }
 
 type planCmd struct {
-	Store string   `arg:"" help:"The frontier, whose host table knows how fast hosts are."`
-	Files []string `arg:"" optional:"" help:"Files of url records, or of URLs one a line (*.txt, or with --text): the batch to plan, instead of what next would take now (-n, --per-host, --per-domain, --for)."`
-	Text  bool     `help:"Read URLs, one a line."`
+	Store string   `arg:"" help:"The frontier; it knows how fast hosts are."`
+	Files []string `arg:"" optional:"" help:"The batch; default: what \"next\" would take."`
+	Text  bool     `help:"The input is text, one URL a line."`
 	batchFlags
 	cli.RewriteFlags
 	JSON bool `name:"json" help:"Print JSON."`
 }
 
-// Help is printed by mfrontier plan --help.
+// Help is part of --help.
 func (*planCmd) Help() string {
-	return `Estimates, before anything is fetched, how long a batch will take, and which hosts hold it up.
-It changes nothing. The duration is the longest of three:
-
-  slowest host          its contacts, each as long as its last ones were on the mean, and the gaps of
-                        politeness between them, or those that it asked for (Crawl-delay)
-  slowest address       the gaps between contacts with one address
-  all connections busy  all contacts, shared by the connections
-
-A host that was never contacted is taken to need --duration for each contact. A host that was not
-contacted for a day is asked for robots.txt first. Where only a part of a host's URLs needed a contact
-so far, because robots.txt forbids the others, that goes on. The tail is how much longer the
-slowest host takes than the addresses and connections do. The ten slowest hosts are named.
-
-  mfrontier plan crawl/frontier -n 10000
-  mfrontier plan crawl/frontier --connections 64 resolved.arrows.zst
-  mfrontier plan crawl/frontier urls.txt
-
-All times in JSON are in microseconds:
-
-  urls, hosts, addresses, measured   of the batch; measured are hosts whose speed is on record
-  duration_us                        the estimate
-  by_host_us, by_addr_us, by_work_us the three
-  tail_us                            what the slowest host adds
-  slow_hosts                         the ten slowest, each with host, urls, measured and took_us`
+	return `Examples:
+  mfrontier plan crawl/frontier --connections 64 resolved.arrows.zst`
 }
 
 // check refuses flags that would do nothing. (Those of crawl.toml are of no account where there is a batch.)
