@@ -143,16 +143,16 @@ func writeSegment(ts *testscript.TestScript, _ bool, args []string) {
 	var queue, hosts, domains bytes.Buffer
 	q := segment.NewWriter[segment.Entry](&queue, args[0], 0)
 	for i, url := range []string{"http://a.test/", "http://b.test/"} {
-		ts.Check(q.Add(&segment.Entry{Order: uint64(i), URL: record.URL{URL: url, Key: 1, Host: "a.test", Depth: 2}}))
+		ts.Check(q.Add(&segment.Entry{Key: uint64(i), URL: record.URL{URL: url, Key: 1, Host: "a.test", Depth: 2}}))
 	}
 	_, err := q.Finish()
 	ts.Check(err)
 	h := segment.NewWriter[segment.Host](&hosts, args[1], 0)
-	ts.Check(h.Add(&segment.Host{Order: 1, Host: "a.test", Discovered: 2}))
+	ts.Check(h.Add(&segment.Host{Key: 1, Host: "a.test", Discovered: 2}))
 	_, err = h.Finish()
 	ts.Check(err)
 	d := segment.NewWriter[segment.Domain](&domains, args[2], 0)
-	ts.Check(d.Add(&segment.Domain{Order: 1, Domain: "a.test", Sources: []uint32{3, 5}}))
+	ts.Check(d.Add(&segment.Domain{Key: 1, Domain: "a.test", Sources: []uint32{3, 5}}))
 	_, err = d.Finish()
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), queue.Bytes(), 0o666))

@@ -20,7 +20,7 @@ func BenchmarkRead(b *testing.B) {
 		host := fmt.Sprintf("www.h%d.example", i*7919%1000)
 		via := fmt.Sprintf("http://%s/docs/part%d/", host, i%7)
 		u := fmt.Sprintf("%s%d.html", via, i)
-		e = Entry{Order: uint64(i / 3), URL: record.URL{URL: u, Host: host, Key: fingerprint.URLKey(host, u), Via: via, Depth: 3, Discovered: 1_700_000_000_000_000 + record.Time(i)}}
+		e = Entry{Key: uint64(i / 3), URL: record.URL{URL: u, Host: host, Key: fingerprint.URLKey(host, u), Via: via, Depth: 3, Discovered: 1_700_000_000_000_000 + record.Time(i)}}
 		if err := w.Add(&e); err != nil {
 			b.Fatal(err)
 		}
@@ -63,7 +63,7 @@ func BenchmarkPass(b *testing.B) {
 	w := NewWriter[Host](&out, "bench", Spreads)
 	var orders []uint64
 	for i := range uint64(n) {
-		h := Host{Order: i*(1<<64/n) + i*7919%(1<<40), Host: fmt.Sprintf("www.h%d.example", i*7919%n), Discovered: i * i % 300, Last: []LevelPlace{{0, i * i % 3000}}}
+		h := Host{Key: i*(1<<64/n) + i*7919%(1<<40), Host: fmt.Sprintf("www.h%d.example", i*7919%n), Discovered: i * i % 300, Last: []LevelPlace{{0, i * i % 3000}}}
 		if i%2 == 0 {
 			h.Finished, h.Fetched, h.Contacts = 1+i%7, i%7, 1+i%8
 			h.DurationUS, h.SpreadUS, h.DelayUS = 100_000+i%1000, 5_000+i%777, 1_000_000
@@ -73,7 +73,7 @@ func BenchmarkPass(b *testing.B) {
 			b.Fatal(err)
 		}
 		if i%every == 0 {
-			orders = append(orders, h.Order)
+			orders = append(orders, h.Key)
 		}
 	}
 	if _, err := w.Finish(); err != nil {
@@ -88,7 +88,7 @@ func BenchmarkPass(b *testing.B) {
 		}
 		s := r.Scan(Start)
 		for _, order := range orders {
-			if err := s.Seek(order, &h); err != nil || h.Order != order {
+			if err := s.Seek(order, &h); err != nil || h.Key != order {
 				b.Fatal(err)
 			}
 		}

@@ -234,7 +234,7 @@ const (
 // fields is the layout of an Entry; SPEC.md numbers the columns in this order.
 func (e *Entry) fields(c *coder) {
 	u := &e.URL
-	c.delta(&e.Order)
+	c.delta(&e.Key)
 	c.delta(&e.Place)
 	var flags uint64
 	if !c.reading {
@@ -347,7 +347,7 @@ func authority(url string) string {
 
 // fields is the layout of a Host.
 func (h *Host) fields(c *coder) {
-	c.delta(&h.Order)
+	c.delta(&h.Key)
 	c.string(&h.Host)
 	for _, x := range []*uint64{&h.Discovered, &h.Finished, &h.Fetched, &h.Retried, &h.Deferred, &h.Dead, &h.Contacts, &h.Failures, &h.DurationUS, &h.DelayUS} {
 		c.uint(x, math.MaxUint64)
@@ -389,7 +389,7 @@ func (h *Host) fields(c *coder) {
 
 // fields is the layout of a Domain.
 func (d *Domain) fields(c *coder) {
-	c.delta(&d.Order)
+	c.delta(&d.Key)
 	c.string(&d.Domain)
 	n := uint64(d.InDegree())
 	c.uint(&n, MaxSources)

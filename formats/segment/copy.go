@@ -247,7 +247,7 @@ func (w *Writer[T]) AddCoded(order, place uint64, row []byte) error {
 	if err := coded.Decode(row, entry); err != nil {
 		return err
 	}
-	entry.Order, entry.Place = order, place
+	entry.Key, entry.Place = order, place
 	return w.Add(&w.row)
 }
 

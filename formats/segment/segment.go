@@ -49,7 +49,7 @@ const (
 
 // Entry is a URL in a queue.
 type Entry struct {
-	Order uint64 // what the segment is sorted by; the queue says what it is
+	Key   uint64 // what the segment is sorted by; the queue says what it is
 	Place uint64 // the row's place in the queue that it came from; 0 where that is Order
 	URL   record.URL
 	Visit Visit // kept by segments with the feature Visits only
@@ -77,7 +77,7 @@ type LevelPlace struct {
 
 // Host is a host's state. Counts are of URLs unless said otherwise.
 type Host struct {
-	Order       uint64 // the first eight bytes of SHA-256 of Host
+	Key         uint64 // the first eight bytes of SHA-256 of Host
 	Host        string
 	Discovered  uint64 // ever put into the frontier
 	Finished    uint64 // with a final outcome
@@ -98,7 +98,7 @@ type Host struct {
 
 // Domain is a registered domain's state.
 type Domain struct {
-	Order  uint64 // the first eight bytes of SHA-256 of Domain
+	Key    uint64 // the first eight bytes of SHA-256 of Domain
 	Domain string
 	// Sources are the other domains that link to it, MaxSources-1 at most: the last four
 	// bytes of SHA-256 of each, ascending. Many: there are more, and they are not listed.
@@ -153,9 +153,9 @@ type fielder interface {
 	order() uint64
 }
 
-func (e *Entry) order() uint64  { return e.Order }
-func (h *Host) order() uint64   { return h.Order }
-func (d *Domain) order() uint64 { return d.Order }
+func (e *Entry) order() uint64  { return e.Key }
+func (h *Host) order() uint64   { return h.Key }
+func (d *Domain) order() uint64 { return d.Key }
 
 func fieldsOf[T Row](row *T) fielder { return any(row).(fielder) }
 

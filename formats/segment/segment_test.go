@@ -73,7 +73,7 @@ func entries(n int) []Entry {
 			u.Key = fingerprint.URLKey(u.Host, u.URL)
 		}
 		order += uint64(rng.IntN(3))
-		rows = append(rows, Entry{Order: order, Place: rng.Uint64N(9), URL: u})
+		rows = append(rows, Entry{Key: order, Place: rng.Uint64N(9), URL: u})
 	}
 	return rows
 }
@@ -124,7 +124,7 @@ func hosts(n int) []Host {
 	order := uint64(0)
 	for i := range n {
 		order += rng.Uint64N(1 << 40)
-		h := Host{Order: order, Host: fmt.Sprintf("h%d.test", i), Discovered: rng.Uint64N(1e6), Contacts: 1, DurationUS: 5, LastContact: 7, Addr: "127.0.0.1"}
+		h := Host{Key: order, Host: fmt.Sprintf("h%d.test", i), Discovered: rng.Uint64N(1e6), Contacts: 1, DurationUS: 5, LastContact: 7, Addr: "127.0.0.1"}
 		for l := range rng.IntN(4) {
 			h.Last = append(h.Last, LevelPlace{uint8(l * 3), rng.Uint64()})
 		}
@@ -139,7 +139,7 @@ func domains(n int) []Domain {
 	order := uint64(0)
 	for i := range n {
 		order += rng.Uint64N(1 << 40)
-		d := Domain{Order: order, Domain: fmt.Sprintf("d%d.test", i), Round: rng.Uint64N(99), Used: rng.Uint64N(9), Many: i%50 == 49}
+		d := Domain{Key: order, Domain: fmt.Sprintf("d%d.test", i), Round: rng.Uint64N(99), Used: rng.Uint64N(9), Many: i%50 == 49}
 		for s := uint32(0); !d.Many && len(d.Sources) < i*7%MaxSources; s++ {
 			d.Sources = append(d.Sources, s<<24|uint32(i))
 		}
@@ -367,8 +367,8 @@ func TestAddCoded(t *testing.T) {
 	w := NewWriter[Entry](&out, "coded", Visits|Promises)
 	var coder RowCoder[Entry]
 	for _, e := range rows {
-		order, place := e.Order, e.Place
-		e.Order, e.Place = 0, 0
+		order, place := e.Key, e.Place
+		e.Key, e.Place = 0, 0
 		b := coder.Append(nil, &e)
 		if err := w.AddCoded(order, place, b); err != nil {
 			t.Fatal(err)
@@ -378,7 +378,7 @@ func TestAddCoded(t *testing.T) {
 		t.Errorf("other bytes than those of Add: %v", err)
 	}
 	e := rows[1] // without visit
-	e.Order, e.Place = 0, 0
+	e.Key, e.Place = 0, 0
 	b := coder.Append(nil, &e)
 	for n := range b {
 		w := NewWriter[Entry](io.Discard, "cut", 0)
@@ -466,10 +466,10 @@ func TestSeek(t *testing.T) {
 		s := r.Scan(Start)
 		at := 0
 		for at < len(rows) {
-			order := rows[at].Order - rng.Uint64N(2) // itself, or just before
+			order := rows[at].Key - rng.Uint64N(2) // itself, or just before
 			var row Host
-			if err := s.Seek(order, &row); err != nil || row.Order != rows[at].Order {
-				t.Fatal(step, at, row.Order, rows[at].Order, err)
+			if err := s.Seek(order, &row); err != nil || row.Key != rows[at].Key {
+				t.Fatal(step, at, row.Key, rows[at].Key, err)
 			}
 			at += 1 + rng.IntN(step)
 			if step == 1 && at > 5000 {
@@ -494,7 +494,7 @@ func TestPass(t *testing.T) {
 	for i := range rows {
 		h := &rows[i]
 		h.Host = strings.Repeat("x", rng.IntN(300)*rng.IntN(2)) + h.Host
-		h.Order = rows[max(i-rng.IntN(2), 0)].Order
+		h.Key = rows[max(i-rng.IntN(2), 0)].Key
 		for _, x := range []*uint64{&h.Discovered, &h.Finished, &h.Contacts, &h.Failures, &h.DurationUS, &h.DelayUS, &h.SpreadUS} {
 			*x = number()
 		}
@@ -522,11 +522,11 @@ func TestPass(t *testing.T) {
 		}
 		for at := 0; ; at++ {
 			if to := at + rng.IntN(step); to < len(rows) {
-				order := rows[to].Order - rng.Uint64N(2)
-				for at < to && rows[at].Order < order {
+				order := rows[to].Key - rng.Uint64N(2)
+				for at < to && rows[at].Key < order {
 					at++
 				}
-				if got, err := s.Pass(order); err != nil || got != rows[at].Order {
+				if got, err := s.Pass(order); err != nil || got != rows[at].Key {
 					t.Fatal(step, at, got, err)
 				}
 			}
@@ -552,10 +552,10 @@ func TestPass(t *testing.T) {
 	s := r.Scan(Start)
 	var want []Host
 	for at := 100; at < len(rows); at += 100 {
-		if _, err := s.Pass(rows[at-1].Order + 1); err != nil {
+		if _, err := s.Pass(rows[at-1].Key + 1); err != nil {
 			t.Fatal(err)
 		}
-		for ; rows[at].Order == rows[at-1].Order; at++ {
+		for ; rows[at].Key == rows[at-1].Key; at++ {
 		}
 		want = append(want, rows[at])
 		if err := w.Copy(s); err != nil {
@@ -572,10 +572,10 @@ func TestPass(t *testing.T) {
 
 func TestWriterRefuses(t *testing.T) {
 	w := NewWriter[Entry](io.Discard, "x", 0)
-	if err := w.Add(&Entry{Order: 2}); err != nil {
+	if err := w.Add(&Entry{Key: 2}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Add(&Entry{Order: 1}); !errors.Is(err, ErrCorrupt) {
+	if err := w.Add(&Entry{Key: 1}); !errors.Is(err, ErrCorrupt) {
 		t.Fatal(err)
 	}
 	if _, err := w.Finish(); err == nil {
@@ -795,7 +795,7 @@ func TestVisitsRefused(t *testing.T) {
 func example(order uint64) Entry {
 	u := record.URL{URL: "http://a.test/", Host: "a.test"}
 	u.Key = fingerprint.URLKey(u.Host, u.URL)
-	return Entry{Order: order, URL: u}
+	return Entry{Key: order, URL: u}
 }
 
 func FuzzRead(f *testing.F) {
@@ -835,8 +835,8 @@ func samePass(t *testing.T, b []byte) {
 		return
 	}
 	for i := 0; i < len(all); i += 1 + i/4 {
-		first := slices.IndexFunc(all, func(h Host) bool { return h.Order == all[i].Order })
-		if err := r.Scan(Start).Seek(all[i].Order, &row); err != nil || !reflect.DeepEqual(all[first], row) {
+		first := slices.IndexFunc(all, func(h Host) bool { return h.Key == all[i].Key })
+		if err := r.Scan(Start).Seek(all[i].Key, &row); err != nil || !reflect.DeepEqual(all[first], row) {
 			t.Fatal(err, cmp.Diff(all[first], row))
 		}
 	}
@@ -886,7 +886,7 @@ func sameCoded(t *testing.T, b []byte) {
 		if err := new(RowCoder[Entry]).Decode(b, &e); err != nil {
 			return err
 		}
-		e.Order, e.Place = 7, 3
+		e.Key, e.Place = 7, 3
 		return w.Add(&e)
 	})
 	got, err := write(func(w *Writer[Entry]) error { return w.AddCoded(7, 3, b) })
@@ -900,7 +900,7 @@ func TestAddCodedRefusesWhatDecodeDoes(t *testing.T) {
 	var coder RowCoder[Entry]
 	rows := visited(entries(15))
 	for i := range rows {
-		rows[i].Order, rows[i].Place = 0, 0
+		rows[i].Key, rows[i].Place = 0, 0
 		if i%2 == 0 {
 			rows[i].Visit = Visit{}
 		}
@@ -927,7 +927,7 @@ func FuzzRow(f *testing.F) {
 	var hosts RowCoder[Host]
 	for _, e := range visited(entries(20)) {
 		f.Add(rows.Append(nil, &e))
-		e.Order, e.Place, e.Visit = 0, 0, Visit{}
+		e.Key, e.Place, e.Visit = 0, 0, Visit{}
 		f.Add(rows.Append(nil, &e))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

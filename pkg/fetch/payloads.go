@@ -62,11 +62,11 @@ func (p *payload) rest() uint64 { return binary.BigEndian.Uint64(p.digest[8:]) }
 // entry is the payload as a row of a segment: its order is the first half of the
 // digest, last_content_fp the second, discovered the date, via FILE#OFFSET.
 func (p *payload) entry() segment.Entry {
-	return segment.Entry{Order: p.key(), URL: record.URL{URL: p.url, Discovered: p.date, LastContentFP: p.rest(), Via: p.file + "#" + strconv.FormatInt(p.offset, 10)}}
+	return segment.Entry{Key: p.key(), URL: record.URL{URL: p.url, Discovered: p.date, LastContentFP: p.rest(), Via: p.file + "#" + strconv.FormatInt(p.offset, 10)}}
 }
 
 func payloadOf(e *segment.Entry, name string) (p payload, err error) {
-	binary.BigEndian.PutUint64(p.digest[:8], e.Order)
+	binary.BigEndian.PutUint64(p.digest[:8], e.Key)
 	binary.BigEndian.PutUint64(p.digest[8:], e.URL.LastContentFP)
 	p.url, p.date = e.URL.URL, e.URL.Discovered
 	file, offset, _ := strings.Cut(e.URL.Via, "#")
@@ -177,7 +177,7 @@ func (r *payloadRun) find(want *payload) (payload, bool, error) {
 	scan := r.rows.Scan(segment.Start)
 	var e segment.Entry
 	err := scan.Seek(want.key(), &e)
-	for err == nil && e.Order == want.key() {
+	for err == nil && e.Key == want.key() {
 		if e.URL.LastContentFP == want.rest() {
 			found, err := payloadOf(&e, r.names[1])
 			return found, err == nil, err
@@ -371,19 +371,19 @@ func mergePayloads(keysOut, rowsOut io.Writer, sources []payloadSource) error {
 	for n := 0; ; n++ {
 		var least *payloadSource
 		for i := range sources {
-			if s := &sources[i]; !s.done && (least == nil || s.head.Order < least.head.Order) {
+			if s := &sources[i]; !s.done && (least == nil || s.head.Key < least.head.Key) {
 				least = s
 			}
 		}
 		if least == nil {
 			break
 		}
-		if n == 0 || last != least.head.Order {
-			if err := keys.Add(least.head.Order); err != nil {
+		if n == 0 || last != least.head.Key {
+			if err := keys.Add(least.head.Key); err != nil {
 				return err
 			}
 		}
-		last = least.head.Order
+		last = least.head.Key
 		if err := rows.Add(&least.head); err != nil {
 			return err
 		}

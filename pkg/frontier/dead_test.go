@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/formats/segment"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/stage"
@@ -29,15 +28,15 @@ func TestRest(t *testing.T) {
 	d := Dead{After: 3, Delay: time.Hour, MaxDelay: 3 * time.Hour}
 	for _, c := range []struct {
 		name      string
-		h, before segment.Host
+		h, before Host
 		want      record.Time
 	}{
-		{"alive", segment.Host{Failures: 2, Contacts: 2, LastContact: hour}, segment.Host{}, 0},
-		{"dead", segment.Host{Failures: 3, Contacts: 3, LastContact: hour}, segment.Host{Failures: 2, Contacts: 2}, 2 * hour},
-		{"not contacted", segment.Host{Failures: 3, Contacts: 3, LastContact: hour, ParkedUntil: 7}, segment.Host{Failures: 3, Contacts: 3}, 7},
-		{"dead again", segment.Host{Failures: 4, Contacts: 9, LastContact: 5 * hour, ParkedUntil: 2 * hour}, segment.Host{Failures: 3, Contacts: 8, LastContact: hour, ParkedUntil: 2 * hour}, 7 * hour},
-		{"the longest", segment.Host{Failures: 5, Contacts: 9, LastContact: 9 * hour}, segment.Host{Failures: 4, Contacts: 8, LastContact: 5 * hour, ParkedUntil: 7 * hour}, 12 * hour},
-		{"asked for more", segment.Host{Failures: 3, Contacts: 3, LastContact: hour, ParkedUntil: 9 * hour}, segment.Host{}, 9 * hour},
+		{"alive", Host{Failures: 2, Contacts: 2, LastContact: hour}, Host{}, 0},
+		{"dead", Host{Failures: 3, Contacts: 3, LastContact: hour}, Host{Failures: 2, Contacts: 2}, 2 * hour},
+		{"not contacted", Host{Failures: 3, Contacts: 3, LastContact: hour, ParkedUntil: 7}, Host{Failures: 3, Contacts: 3}, 7},
+		{"dead again", Host{Failures: 4, Contacts: 9, LastContact: 5 * hour, ParkedUntil: 2 * hour}, Host{Failures: 3, Contacts: 8, LastContact: hour, ParkedUntil: 2 * hour}, 7 * hour},
+		{"the longest", Host{Failures: 5, Contacts: 9, LastContact: 9 * hour}, Host{Failures: 4, Contacts: 8, LastContact: 5 * hour, ParkedUntil: 7 * hour}, 12 * hour},
+		{"asked for more", Host{Failures: 3, Contacts: 3, LastContact: hour, ParkedUntil: 9 * hour}, Host{}, 9 * hour},
 	} {
 		if d.rest(&c.h, &c.before); c.h.ParkedUntil != c.want {
 			t.Errorf("%s: parked until %d, want %d", c.name, c.h.ParkedUntil, c.want)
@@ -189,7 +188,7 @@ func TestDeadHostsAtRandom(t *testing.T) {
 // the places that a limit per host lets the batch look at.
 func TestDeadHostStandsBefore(t *testing.T) {
 	alive, gone := "a.test", "b.test"
-	if hostOrder(alive) > hostOrder(gone) { // who comes first within a place
+	if hostKey(alive) > hostKey(gone) { // who comes first within a place
 		alive, gone = gone, alive
 	}
 	b := open(t, durable.NewCrashFS(), Params{})

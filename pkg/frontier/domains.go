@@ -52,7 +52,7 @@ func (b Budgets) check(p *policy, links bool) error {
 }
 
 // of is the budget of a domain.
-func (b Budgets) of(d *segment.Domain) uint64 {
+func (b Budgets) of(d *Domain) uint64 {
 	return b.Base + uint64(b.Growth*float64(d.InDegree()))
 }
 
@@ -60,9 +60,9 @@ func (b Budgets) of(d *segment.Domain) uint64 {
 type gate struct {
 	c        *change
 	by       Budgets
-	arrivals *sorter // new URLs: as arrival, by the hostOrder of their domain
+	arrivals *sorter // new URLs: as arrival, by the hostKey of their domain
 	released *sorter // the same of URLs whose round has come
-	links    *sorter // four bytes of the source and the domain that is linked to, by its hostOrder
+	links    *sorter // four bytes of the source and the domain that is linked to, by its hostKey
 	held     *sorter // URLs by the round that they are held for
 
 	src, srcHost, srcDomain string // of the last link
@@ -109,7 +109,7 @@ func (g *gate) domain(host string) string {
 
 // arrive takes in a new URL.
 func (g *gate) arrive(host string, row []byte) error {
-	return g.arrivals.add(hostOrder(g.domain(host)), row)
+	return g.arrivals.add(hostKey(g.domain(host)), row)
 }
 
 // link counts a link. One that the page does not vouch for (nofollow) does not count.
@@ -129,7 +129,7 @@ func (g *gate) link(l *record.Link) error {
 	if to == g.srcDomain {
 		return nil
 	}
-	link := domainLink{hostOrder(to), sourceOf(g.srcDomain)}
+	link := domainLink{hostKey(to), sourceOf(g.srcDomain)}
 	seen := &g.recent[(link.to^uint64(link.from)*0x9e3779b97f4a7c15)>>32%recentLinks]
 	if *seen == link {
 		return nil
@@ -162,7 +162,7 @@ func (c *change) admit(ctx context.Context) error {
 // with the new ones.
 func (c *change) release(ctx context.Context) error {
 	s := c.s
-	m := newMerger[segment.Entry](c.st, s.Held)
+	m := newMerger[Entry](c.st, s.Held)
 	defer m.close()
 	if first, ok := m.order(); ok && c.added == 0 && c.queue.rows == 0 && !s.ready() {
 		s.Round = max(s.Round, first)
@@ -173,7 +173,7 @@ func (c *change) release(ctx context.Context) error {
 		to = c.gate.released
 	}
 	var t ticker
-	var e segment.Entry
+	var e Entry
 	for n := uint64(0); ; n++ {
 		if round, ok := m.order(); !ok || round > s.Round {
 			break
@@ -186,14 +186,14 @@ func (c *change) release(ctx context.Context) error {
 			return err
 		}
 		s.Rewritten++
-		e.Order = 0
+		e.Key = 0
 		c.host = append(c.host[:0], e.URL.Host...)
 		c.row = appendRow(&to.coders, c.row[:0], &e)
 		a := arrival{priority: e.URL.Priority, number: n, known: true, host: c.host, row: c.row}
 		c.buf = a.append(c.buf[:0])
-		order := hostOrder(e.URL.Host)
+		order := hostKey(e.URL.Host)
 		if c.gate != nil {
-			order = hostOrder(c.gate.domain(e.URL.Host))
+			order = hostKey(c.gate.domain(e.URL.Host))
 		}
 		if err := to.add(order, c.buf); err != nil {
 			return err
@@ -219,10 +219,10 @@ func (g *gate) judged(ctx context.Context) error {
 			return err
 		}
 	}
-	table := openTable[segment.Domain](c.st, c.s.Domains)
+	table := openTable[Domain](c.st, c.s.Domains)
 	defer table.close()
-	var w *runWriter[segment.Domain]
-	var group []segment.Domain
+	var w *runWriter[Domain]
+	var group []Domain
 	for {
 		if err := context.Cause(ctx); err != nil {
 			return err
@@ -256,11 +256,11 @@ func (g *gate) judged(ctx context.Context) error {
 			continue
 		}
 		if w == nil {
-			if w, err = newRun[segment.Domain](c.tx, "domains/", "domains", 0); err != nil {
+			if w, err = newRun[Domain](c.tx, "domains/", "domains", 0); err != nil {
 				return err
 			}
 		}
-		slices.SortFunc(group, func(a, b segment.Domain) int { return strings.Compare(a.Domain, b.Domain) })
+		slices.SortFunc(group, func(a, b Domain) int { return strings.Compare(a.Domain, b.Domain) })
 		for i := range group {
 			if err := w.add(&group[i]); err != nil {
 				return err
@@ -277,7 +277,7 @@ func (g *gate) judged(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := mergeRuns(ctx, c.st, c.tx, c.s, r.Rows, c.s.layout.step, tableList[segment.Domain](c, &c.s.Domains, "domains")); err != nil {
+	if err := mergeRuns(ctx, c.st, c.tx, c.s, r.Rows, c.s.layout.step, tableList[Domain](c, &c.s.Domains, "domains")); err != nil {
 		return err
 	}
 	c.s.Domains = append(c.s.Domains, r)
@@ -297,21 +297,21 @@ func lowest(in []*peeker) (key uint64, more bool) {
 
 // domainGroup are the domains of one order, which is one as a rule.
 type domainGroup struct {
-	rows    []segment.Domain
+	rows    []Domain
 	given   []uint64 // of each, URLs that this round has let in
 	changed bool
 }
 
 // at returns the place of a domain, which is new if it is not there.
 func (g *domainGroup) at(order uint64, name string) (int, error) {
-	i := slices.IndexFunc(g.rows, func(d segment.Domain) bool { return d.Domain == name })
+	i := slices.IndexFunc(g.rows, func(d Domain) bool { return d.Domain == name })
 	if i >= 0 {
 		return i, nil
 	}
 	if len(g.rows) == maxSame {
 		return 0, tooManySame(order)
 	}
-	g.rows = append(g.rows, segment.Domain{Order: order, Domain: strings.Clone(name)})
+	g.rows = append(g.rows, Domain{Key: order, Domain: strings.Clone(name)})
 	g.given = append(g.given, 0)
 	return len(g.rows) - 1, nil
 }
@@ -347,7 +347,7 @@ func (g *gate) decide(all *domainGroup, order uint64, row []byte) error {
 	budget := g.by.of(d)
 	if all.given[i] < budget {
 		all.given[i]++
-		return g.c.fresh.add(hostOrder(string(a.host)), row)
+		return g.c.fresh.add(hostKey(string(a.host)), row)
 	}
 	all.changed = true
 	round := book(d, g.c.s.Round, budget)
@@ -356,7 +356,7 @@ func (g *gate) decide(all *domainGroup, order uint64, row []byte) error {
 	}
 	a.hold = round // its host counts it
 	g.c.buf = a.append(g.c.buf[:0])
-	return g.c.fresh.add(hostOrder(string(a.host)), g.c.buf)
+	return g.c.fresh.add(hostKey(string(a.host)), g.c.buf)
 }
 
 // leastHorizon is how many rounds ahead a budget is given away at the least.
@@ -365,7 +365,7 @@ const leastHorizon = 16
 // book returns the round that the next URL of a domain is held for, as the domain
 // has budget in every round. It is never further ahead than rounds have been: the
 // budget may have grown by then. So a URL is judged again log2(rounds) times.
-func book(d *segment.Domain, now, budget uint64) uint64 {
+func book(d *Domain, now, budget uint64) uint64 {
 	if d.Round <= now {
 		d.Round, d.Used = now+1, 0
 	}
@@ -402,8 +402,8 @@ func (g *gate) writeHeld() error {
 
 // unhold takes one held URL where nothing else is there to be fetched: an empty batch would
 // mean an empty frontier.
-func (p *picker) unhold(to func(*segment.Entry) error) error {
-	var e segment.Entry
+func (p *picker) unhold(to func(*Entry) error) error {
+	var e Entry
 	switch err := p.held.next(&e); err {
 	case io.EOF:
 		return nil
@@ -416,20 +416,20 @@ func (p *picker) unhold(to func(*segment.Entry) error) error {
 
 // Domain returns the state of a host's registered domain; found is false where no
 // other domain links to it and its budget was never exceeded.
-func (f *Frontier) Domain(host string) (d segment.Domain, found bool, err error) {
+func (f *Frontier) Domain(host string) (d Domain, found bool, err error) {
 	s, _, err := f.current()
 	if err != nil {
 		return d, false, err
 	}
-	table := openTable[segment.Domain](f.st, s.Domains)
+	table := openTable[Domain](f.st, s.Domains)
 	defer table.close()
 	return domainOf(table, host)
 }
 
 // domainOf finds the registered domain of a host.
-func domainOf(table *table[segment.Domain], host string) (d segment.Domain, found bool, err error) {
+func domainOf(table *table[Domain], host string) (d Domain, found bool, err error) {
 	name := canon.RegisteredDomain(host)
-	group, err := table.find(hostOrder(name), nil)
+	group, err := table.find(hostKey(name), nil)
 	for _, d := range group {
 		if d.Domain == name {
 			return d, true, nil

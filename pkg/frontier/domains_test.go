@@ -240,7 +240,7 @@ func TestBudgetsLoseNothing(t *testing.T) {
 
 // A budget is given away round by round, no further ahead than rounds have been.
 func TestBook(t *testing.T) {
-	var d segment.Domain
+	var d Domain
 	got := map[uint64]int{}
 	for range 100 {
 		got[book(&d, 20, 3)]++

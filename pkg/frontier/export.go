@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"mercator/formats/record"
-	"mercator/formats/segment"
 	"mercator/pkg/stage"
 )
 
@@ -63,10 +62,10 @@ func (f *Frontier) EachExported(ctx context.Context, fn func(*record.URL) error)
 		return err
 	}
 	if s.Walk != nil {
-		return eachEntry(ctx, f.st, s.Walk.Starts, func(e *segment.Entry) error { return fn(&e.URL) })
+		return eachEntry(ctx, f.st, s.Walk.Starts, func(e *Entry) error { return fn(&e.URL) })
 	}
 	columns := s.policy.further()
-	put := func(q queue, e *segment.Entry) error {
+	put := func(q queue, e *Entry) error {
 		switch {
 		case s.policy.revisit != nil && e.Visit.Visits > 0:
 			e.URL.Extra = visitExtra(columns, &e.Visit)
@@ -76,7 +75,7 @@ func (f *Frontier) EachExported(ctx context.Context, fn func(*record.URL) error)
 		}
 		return fn(&e.URL)
 	}
-	// What is in flight lies in flightOrder; it goes out as it was served, ahead of all that waits.
+	// What is in flight lies in flightKey; it goes out as it was served, ahead of all that waits.
 	flying := s.layout.sorter(smallSort)
 	defer flying.Close()
 	landed := false
@@ -85,12 +84,12 @@ func (f *Frontier) EachExported(ctx context.Context, fn func(*record.URL) error)
 			return nil
 		}
 		landed = true
-		return eachRow(flying, func(e *segment.Entry) error { return put(queueFlight, e) })
+		return eachRow(flying, func(e *Entry) error { return put(queueFlight, e) })
 	}
-	err = f.each(ctx, s, func(q queue, e *segment.Entry) error {
+	err = f.each(ctx, s, func(q queue, e *Entry) error {
 		switch {
 		case q == queueFlight && s.Credit != nil:
-			return addRow(flying, s.policy.creditOrder(e), e)
+			return addRow(flying, s.policy.creditKey(e), e)
 		case q == queueFlight:
 			return addRow(flying, e.Place, e)
 		}
@@ -105,7 +104,7 @@ func (f *Frontier) EachExported(ctx context.Context, fn func(*record.URL) error)
 	return land()
 }
 
-func visitExtra(s *record.Schema, v *segment.Visit) record.Extra {
+func visitExtra(s *record.Schema, v *Visit) record.Extra {
 	return s.Extra(func(name string) uint64 {
 		switch name {
 		case columnVisits:
@@ -127,7 +126,7 @@ func visitExtra(s *record.Schema, v *segment.Visit) record.Extra {
 
 // visitOf is the reverse of visitExtra, for any row: nothing in it is more than visits
 // lead to.
-func (p *schedule) visitOf(x record.Extra) (v segment.Visit) {
+func (p *schedule) visitOf(x record.Extra) (v Visit) {
 	number := func(name string, most uint64) uint64 {
 		n, _ := x.Number(name)
 		return min(n, most)

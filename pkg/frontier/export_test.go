@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"mercator/formats/record"
-	"mercator/formats/segment"
 	"mercator/pkg/durable"
 )
 
@@ -212,7 +211,7 @@ func TestVisitsThatNobodyMade(t *testing.T) {
 	}
 	for _, n := range []uint64{0, 1, 1 << 31, 1 << 32, 1 << 63, math.MaxUint64} {
 		v := p.visitOf(visitColumns.Extra(func(string) uint64 { return n }))
-		if n == 0 && v != (segment.Visit{}) || n > 0 && v.Visits == 0 || v.Changes >= enough || v.Gone >= p.gone || v.ObservedUS > p.mostObserved(v.Changes) {
+		if n == 0 && v != (Visit{}) || n > 0 && v.Visits == 0 || v.Changes >= enough || v.Gone >= p.gone || v.ObservedUS > p.mostObserved(v.Changes) {
 			t.Errorf("%d: %+v", n, v)
 		}
 		if at := max(record.Time(n), 0); v.Last != at || v.Until != at { // no time is before 1970
@@ -222,7 +221,7 @@ func TestVisitsThatNobodyMade(t *testing.T) {
 		p.learn(&v, &sighting{at: 1, fp: 2}, 1)
 		p.promised(&v, 1)
 	}
-	if v := p.visitOf(record.Extra{}); v != (segment.Visit{}) {
+	if v := p.visitOf(record.Extra{}); v != (Visit{}) {
 		t.Errorf("%+v of a row without the columns", v)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/formats/segment"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 )
@@ -43,9 +42,9 @@ func TestFresh(t *testing.T) {
 		for all := range 2 {
 			var got []string
 			p, err := pick(context.Background(), b.f.st, s, now, o, outlets{
-				take:  func(e *segment.Entry, _ []byte) error { got = append(got, e.URL.URL); return nil },
-				leave: func(*segment.Entry) error { return nil },
-				wait:  func(*segment.Entry) error { return nil },
+				take:  func(e *Entry, _ []byte) error { got = append(got, e.URL.URL); return nil },
+				leave: func(*Entry) error { return nil },
+				wait:  func(*Entry) error { return nil },
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -114,7 +114,7 @@ type state struct {
 	Workers  []uint64 `json:"workers,omitempty"` // of policy fifo: the place that the next new URL of each gets at the least
 	Ready    [][]run  `json:"ready"`             // for each front queue, oldest run first
 	Later    []run    `json:"later"`             // by due time
-	Hosts    []run    `json:"hosts"`             // by hostOrder; the rows of one order in a newer run replace those in older ones
+	Hosts    []run    `json:"hosts"`             // by hostKey; the rows of one order in a newer run replace those in older ones
 	InFlight *flight  `json:"in_flight,omitempty"`
 	// Given are the flags of the last two transactions of each verb that have names.
 	Given []given `json:"flags,omitempty"`
@@ -161,7 +161,7 @@ type run struct {
 	Fresh bool `json:"fresh,omitempty"`
 }
 
-// flight is the batch that is in flight: a segment sorted by flightOrder.
+// flight is the batch that is in flight: a segment sorted by flightKey.
 type flight struct {
 	Path string      `json:"path"`
 	Rows uint64      `json:"rows"`
@@ -208,9 +208,9 @@ func (s *state) save(tx *store.Tx) error {
 // A queue's rows are ordered by level and place, in one number.
 const placeBits = 56
 
-func orderOf(level uint8, place uint64) uint64 { return uint64(level)<<placeBits | place }
-func levelOf(order uint64) uint8               { return uint8(order >> placeBits) }
-func placeOf(order uint64) uint64              { return order & (1<<placeBits - 1) }
+func keyOf(level uint8, place uint64) uint64 { return uint64(level)<<placeBits | place }
+func levelOf(order uint64) uint8             { return uint8(order >> placeBits) }
+func placeOf(order uint64) uint64            { return order & (1<<placeBits - 1) }
 
 // ticker looks at a context once in many rows.
 type ticker struct{ n uint32 }

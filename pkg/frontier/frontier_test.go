@@ -219,7 +219,7 @@ func (m *model) level(u *record.URL) uint8 {
 func (m *model) line(u *record.URL) string {
 	switch {
 	case m.p.Policy == fifo:
-		return fmt.Sprint(hostOrder(u.Host) % uint64(m.p.Workers))
+		return fmt.Sprint(hostKey(u.Host) % uint64(m.p.Workers))
 	case m.p.Policy == opic:
 		return u.URL
 	}
@@ -818,7 +818,7 @@ func TestCollidingOutcomesAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := matcher{rows: rows}
-	if _, err := m.match(&segment.Entry{Order: 7, URL: record.URL{URL: "other"}}); !errors.Is(err, fault.Conflict) {
+	if _, err := m.match(&Entry{Key: 7, URL: record.URL{URL: "other"}}); !errors.Is(err, fault.Conflict) {
 		t.Error(err)
 	}
 	if len(m.aside) > maxAside {

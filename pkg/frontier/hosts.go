@@ -13,19 +13,19 @@ import (
 )
 
 // hostGroup are the hosts of one order, which is one as a rule.
-type hostGroup []segment.Host
+type hostGroup []Host
 
 // host returns the state of the host of that name, a new one if there is none.
-func (g *hostGroup) host(name []byte) (*segment.Host, error) {
+func (g *hostGroup) host(name []byte) (*Host, error) {
 	for i := range *g {
 		if (*g)[i].Host == string(name) {
 			return &(*g)[i], nil
 		}
 	}
-	h := segment.Host{Host: string(name)}
-	h.Order = hostOrder(h.Host)
+	h := Host{Host: string(name)}
+	h.Key = hostKey(h.Host)
 	if len(*g) == maxSame {
-		return nil, tooManySame(h.Order)
+		return nil, tooManySame(h.Key)
 	}
 	*g = append(*g, h)
 	return &(*g)[len(*g)-1], nil
@@ -44,14 +44,14 @@ func (c *change) hosts(ctx context.Context) (run, error) {
 	if err != nil || fresh.done && events.done {
 		return run{}, err
 	}
-	table := openTable[segment.Host](c.st, c.s.Hosts)
+	table := openTable[Host](c.st, c.s.Hosts)
 	defer table.close()
-	w, err := newRun[segment.Host](c.tx, "hosts/", "hosts", 0)
+	w, err := newRun[Host](c.tx, "hosts/", "hosts", 0)
 	if err != nil {
 		return run{}, err
 	}
 	var group, was hostGroup
-	var ev segment.Host
+	var ev Host
 	var name []byte
 	for !events.done || !fresh.done {
 		if err := context.Cause(ctx); err != nil {
@@ -92,10 +92,10 @@ func (c *change) hosts(ctx context.Context) (run, error) {
 				return run{}, err
 			}
 		}
-		slices.SortFunc(group, func(a, b segment.Host) int { return strings.Compare(a.Host, b.Host) })
+		slices.SortFunc(group, func(a, b Host) int { return strings.Compare(a.Host, b.Host) })
 		for i := range group {
-			h, before := &group[i], segment.Host{}
-			if at := slices.IndexFunc(was, func(b segment.Host) bool { return b.Host == h.Host }); at >= 0 {
+			h, before := &group[i], Host{}
+			if at := slices.IndexFunc(was, func(b Host) bool { return b.Host == h.Host }); at >= 0 {
 				before = was[at]
 			}
 			c.dead.rest(h, &before)
@@ -111,11 +111,11 @@ func (c *change) hosts(ctx context.Context) (run, error) {
 }
 
 // dead reports whether a host is taken to be dead.
-func (d *Dead) dead(h *segment.Host) bool { return d.After > 0 && h.Failures >= uint64(d.After) }
+func (d *Dead) dead(h *Host) bool { return d.After > 0 && h.Failures >= uint64(d.After) }
 
 // rest leaves a host alone that is dead and was contacted again. before is its state before
 // that: if it was dead then, twice as long as the last time.
-func (d *Dead) rest(h, before *segment.Host) {
+func (d *Dead) rest(h, before *Host) {
 	if !d.dead(h) || h.Contacts == before.Contacts {
 		return
 	}
@@ -128,13 +128,13 @@ func (d *Dead) rest(h, before *segment.Host) {
 
 // noteDead tells batches that a host is dead, or that it is so no more. before is its
 // state before.
-func (c *change) noteDead(h, before *segment.Host) (err error) {
+func (c *change) noteDead(h, before *Host) (err error) {
 	told := c.dead.dead(before) && before.ParkedUntil > c.now
 	if dead := c.dead.dead(h); dead && h.ParkedUntil <= c.now || !dead && !told {
 		return nil
 	}
 	if c.deads == nil {
-		if c.deads, err = newRun[segment.Host](c.tx, "dead/", "dead", 0); err != nil {
+		if c.deads, err = newRun[Host](c.tx, "dead/", "dead", 0); err != nil {
 			return err
 		}
 	}
@@ -194,7 +194,7 @@ func decodeArrival(b []byte) (a arrival) {
 }
 
 // place queues a new URL of host h, if its host may have one more.
-func (c *change) place(h *segment.Host, a *arrival) error {
+func (c *change) place(h *Host, a *arrival) error {
 	if !a.known {
 		if c.limits.HostURLs > 0 && h.Discovered >= c.limits.HostURLs {
 			c.b.Drop(dropHost)
@@ -218,12 +218,12 @@ func (c *change) place(h *segment.Host, a *arrival) error {
 		c.s.Longest = max(c.s.Longest, a.due-c.clock)
 		return c.later.add(uint64(a.due), a.row)
 	case c.s.policy.workers > 0:
-		c.buf = binary.AppendUvarint(c.buf[:0], h.Order%c.s.policy.workers)
+		c.buf = binary.AppendUvarint(c.buf[:0], h.Key%c.s.policy.workers)
 		c.buf = append(c.buf, a.row...)
 		return c.lines.add(a.number, c.buf)
 	}
 	level := c.s.policy.level(a.priority, a.class > 0)
-	return c.queue.add(orderOf(level, nextPlace(h, level, c.s.V[level], turn(h))), a.row)
+	return c.queue.add(keyOf(level, nextPlace(h, level, c.s.V[level], turn(h))), a.row)
 }
 
 // line gives new URLs of policy fifo their places, in order of arrival.
@@ -233,7 +233,7 @@ func (c *change) line() error {
 		worker, n := binary.Uvarint(rows.row)
 		place := max(c.s.V[0], c.s.Workers[worker])
 		c.s.Workers[worker] = place + 1
-		if err := c.queue.add(orderOf(0, place), rows.row[n:]); err != nil {
+		if err := c.queue.add(keyOf(0, place), rows.row[n:]); err != nil {
 			return err
 		}
 	}
@@ -244,7 +244,7 @@ func (c *change) line() error {
 // takes for a contact and the delay after it, as far as that is known. So a host
 // has turns as often as it can take them, and what slow hosts cannot take does not pile up
 // in front of the others (weighted fair queueing).
-func turn(h *segment.Host) uint64 {
+func turn(h *Host) uint64 {
 	const second = 1_000_000
 	return min(max((h.DurationUS+h.DelayUS+second/2)/second, 1), maxTurn)
 }
@@ -253,15 +253,15 @@ func turn(h *segment.Host) uint64 {
 const maxTurn = 300
 
 // nextPlace is the end of the host's queue: v = max(V, last + turn).
-func nextPlace(h *segment.Host, level uint8, v, turn uint64) uint64 {
+func nextPlace(h *Host, level uint8, v, turn uint64) uint64 {
 	i := 0
 	for i < len(h.Last) && h.Last[i].Level < level {
 		i++
 	}
 	if i == len(h.Last) || h.Last[i].Level != level {
-		h.Last = append(h.Last, segment.LevelPlace{})
+		h.Last = append(h.Last, LevelPlace{})
 		copy(h.Last[i+1:], h.Last[i:])
-		h.Last[i] = segment.LevelPlace{Level: level, Place: v}
+		h.Last[i] = LevelPlace{Level: level, Place: v}
 		return v
 	}
 	h.Last[i].Place = max(v, h.Last[i].Place+turn)
@@ -293,7 +293,7 @@ func widen(spread, mean, newest, n uint64) uint64 {
 
 // absorb adds an event to a host's state. Events come in the
 // order of the outcomes, which is that of the contacts.
-func absorb(h, ev *segment.Host) {
+func absorb(h, ev *Host) {
 	h.Finished += ev.Finished
 	h.Fetched += ev.Fetched
 	h.Retried += ev.Retried
@@ -324,7 +324,7 @@ func absorb(h, ev *segment.Host) {
 }
 
 // known reports whether something of a host's state tells when it may be contacted, and for how long.
-func known(h *segment.Host) bool {
+func known(h *Host) bool {
 	return h.Contacts > 0 || h.Failures > 0 || h.DurationUS > 0 || h.SpreadUS > 0 || h.DelayUS > 0 || h.LastContact != 0 || h.ParkedUntil != 0 || h.Addr != ""
 }
 
@@ -336,22 +336,22 @@ func speeds(runs []run) []run {
 
 // HostStat is what the frontier knows of a host: Discovered = Pending + InFlight + Finished.
 type HostStat struct {
-	segment.Host
+	Host
 	Pending  uint64
 	InFlight uint64
-	Domain   *segment.Domain // nil: nothing is known of its registered domain
+	Domain   *Domain // nil: nothing is known of its registered domain
 }
 
-// MarshalJSON shows it to people and programs, as segment.Host is shown.
+// MarshalJSON shows it to people and programs, as Host is shown.
 func (h *HostStat) MarshalJSON() ([]byte, error) {
 	host, err := json.Marshal(&h.Host)
 	if err != nil {
 		return nil, err
 	}
 	more, err := json.Marshal(struct {
-		Pending  uint64          `json:"pending"`
-		InFlight uint64          `json:"in_flight"`
-		Domain   *segment.Domain `json:"registered_domain,omitempty"`
+		Pending  uint64  `json:"pending"`
+		InFlight uint64  `json:"in_flight"`
+		Domain   *Domain `json:"registered_domain,omitempty"`
 	}{h.Pending, h.InFlight, h.Domain})
 	if err != nil {
 		return nil, err
@@ -366,10 +366,10 @@ func (f *Frontier) Host(ctx context.Context, host string) (h HostStat, found boo
 	if err != nil {
 		return h, false, err
 	}
-	table := openTable[segment.Host](f.st, s.Hosts)
+	table := openTable[Host](f.st, s.Hosts)
 	defer table.close()
-	group, err := table.find(hostOrder(host), nil)
-	i := slices.IndexFunc(group, func(h segment.Host) bool { return h.Host == host })
+	group, err := table.find(hostKey(host), nil)
+	i := slices.IndexFunc(group, func(h Host) bool { return h.Host == host })
 	if err != nil || i < 0 {
 		return h, false, err
 	}
@@ -380,7 +380,7 @@ func (f *Frontier) Host(ctx context.Context, host string) (h HostStat, found boo
 	}
 	h.InFlight = flying[host]
 	h.Pending = h.Discovered - h.Finished - h.InFlight
-	domains := openTable[segment.Domain](f.st, s.Domains)
+	domains := openTable[Domain](f.st, s.Domains)
 	defer domains.close()
 	d, known, err := domainOf(domains, host)
 	if known {
@@ -395,7 +395,7 @@ func (f *Frontier) flying(ctx context.Context, s *state, count map[string]uint64
 	if fl == nil || fl.Rows == 0 {
 		return nil
 	}
-	return eachEntry(ctx, f.st, []run{{Path: fl.Path, Rows: fl.Rows, From: segment.Start}}, func(e *segment.Entry) error {
+	return eachEntry(ctx, f.st, []run{{Path: fl.Path, Rows: fl.Rows, From: segment.Start}}, func(e *Entry) error {
 		if n, ok := count[e.URL.Host]; ok {
 			count[e.URL.Host] = n + 1
 		}

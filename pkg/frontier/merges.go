@@ -80,8 +80,8 @@ type reading[T segment.Row] interface {
 	whole() bool
 }
 
-func every(m *merger[segment.Entry]) reading[segment.Entry] { return m }                    // all URLs
-func newest[T segment.Row](m *merger[T]) reading[T]         { return &newestRows[T]{m: m} } // of each row of a table the newest state
+func every(m *merger[Entry]) reading[Entry]         { return m }                    // all URLs
+func newest[T segment.Row](m *merger[T]) reading[T] { return &newestRows[T]{m: m} } // of each row of a table the newest state
 
 // merging is what mergeBeside does, beside the rest of the change.
 type merging[T segment.Row] struct {

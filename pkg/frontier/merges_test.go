@@ -65,13 +65,13 @@ func TestBuffer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, file, err := openRun[segment.Entry](b.f.st, s.Ready[0][0].Path)
+	in, file, err := openRun[Entry](b.f.st, s.Ready[0][0].Path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
 	scan := in.Scan(segment.Start)
-	var e segment.Entry
+	var e Entry
 	blocks := map[uint64]int{}
 	for at := scan.Position(); scan.Next(&e) == nil; at = scan.Position() {
 		blocks[at.Offset]++
@@ -95,7 +95,7 @@ func TestMemory(t *testing.T) {
 }
 
 // mergeDue has three runs of 5,000 URLs, of which a merge is due, and begins a change.
-func mergeDue(t *testing.T) (*bench, *state, *store.Tx, list[segment.Entry]) {
+func mergeDue(t *testing.T) (*bench, *state, *store.Tx, list[Entry]) {
 	t.Helper()
 	b := open(t, durable.NewCrashFS(), Params{Policy: dynamic})
 	for i := range 3 {
@@ -116,7 +116,7 @@ func mergeDue(t *testing.T) (*bench, *state, *store.Tx, list[segment.Entry]) {
 		t.Fatal(err)
 	}
 	t.Cleanup(tx.Abort)
-	return b, s, tx, list[segment.Entry]{&s.Ready[0], "ready/0-", "ready", 3, every}
+	return b, s, tx, list[Entry]{&s.Ready[0], "ready/0-", "ready", 3, every}
 }
 
 // A merge beside a change ends with it, and its errors are the change's.
@@ -179,12 +179,12 @@ func (h *holders) look(b *bench) {
 				continue
 			}
 			h.files[r.Path] = true
-			in, file, err := openRun[segment.Entry](b.f.st, r.Path)
+			in, file, err := openRun[Entry](b.f.st, r.Path)
 			if err != nil {
 				b.t.Fatal(err)
 			}
 			scan := in.Scan(segment.Start)
-			var e segment.Entry
+			var e Entry
 			for scan.Next(&e) == nil {
 				h.urls[e.URL.URL]++
 			}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/formats/segment"
 	"mercator/formats/store"
 	"mercator/pkg/canon"
 	"mercator/pkg/fault"
@@ -70,7 +69,7 @@ func (f *Frontier) Due(now record.Time) (due record.Time, empty bool, err error)
 }
 
 // First is the URL that is due first, of those that wait for a time.
-func (f *Frontier) First() (*segment.Entry, error) {
+func (f *Frontier) First() (*Entry, error) {
 	s, _, err := f.current()
 	if err != nil {
 		return nil, err
@@ -79,9 +78,9 @@ func (f *Frontier) First() (*segment.Entry, error) {
 	for _, parked := range s.Parked {
 		runs = append(runs, parked...)
 	}
-	later := newMerger[segment.Entry](f.st, runs)
+	later := newMerger[Entry](f.st, runs)
 	defer later.close()
-	e := new(segment.Entry)
+	e := new(Entry)
 	return e, later.next(e)
 }
 
@@ -181,22 +180,22 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	defer batch.Close()
 	taken := make([]uint64, len(s.Ready)) // of each front queue
 	var out outlets
-	out.leave = func(e *segment.Entry) error { return addRow(left, e.Order, e) }
+	out.leave = func(e *Entry) error { return addRow(left, e.Key, e) }
 	parked := s.layout.sorter(smallSort)
 	defer parked.Close()
-	out.wait = func(e *segment.Entry) error {
+	out.wait = func(e *Entry) error {
 		if s.ahead(e.URL.Due, b.Now()) { // its server asked for it
 			return addRow(parked, uint64(e.URL.Due), e)
 		}
 		return addRow(late, uint64(e.URL.Due), e)
 	}
-	out.take = func(e *segment.Entry, row []byte) error {
-		taken[levelOf(e.Order)]++
+	out.take = func(e *Entry, row []byte) error {
+		taken[levelOf(e.Key)]++
 		if err := b.Make("scheduled", &e.URL); err != nil {
 			return err
 		}
 		s.served(e)
-		order := flightOrder(e.URL.Host, e.URL.URL)
+		order := flightKey(e.URL.Host, e.URL.URL)
 		if row == nil {
 			return addRow(batch, order, e)
 		}
@@ -253,14 +252,14 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 }
 
 // served notes that a URL goes into a batch: its Place becomes what it is put back by.
-func (s *state) served(e *segment.Entry) {
+func (s *state) served(e *Entry) {
 	if s.Credit != nil {
 		e.Place += s.Credit.Share
 		return
 	}
-	level := levelOf(e.Order)
-	s.V[level] = max(s.V[level], placeOf(e.Order))
-	e.Place = e.Order
+	level := levelOf(e.Key)
+	s.V[level] = max(s.V[level], placeOf(e.Key))
+	e.Place = e.Key
 }
 
 func inFlight(fl *flight) *fault.Error {
@@ -280,10 +279,10 @@ func inFlight(fl *flight) *fault.Error {
 // picker reads a frontier in the order of service.
 type picker struct {
 	s      *state
-	lanes  []*merger[segment.Entry] // of each front queue
-	later  *merger[segment.Entry]
-	held   *merger[segment.Entry]
-	parked [len(parking)]*merger[segment.Entry]
+	lanes  []*merger[Entry] // of each front queue
+	later  *merger[Entry]
+	held   *merger[Entry]
+	parked [len(parking)]*merger[Entry]
 	draws  uint64
 	end    []uint64 // of each front queue, the place that the batch must not reach; nil: any
 	sorts  []*sorter
@@ -292,12 +291,12 @@ type picker struct {
 // newPicker opens the frontier of s as of now: what waited for a time and is due
 // gets places, as many behind V as its line has such URLs, and is served with the rest.
 func newPicker(ctx context.Context, fs files, s *state, now record.Time) (*picker, error) {
-	p := &picker{s: s, later: newMerger[segment.Entry](fs, s.Later), held: newMerger[segment.Entry](fs, s.Held), draws: s.Draws}
+	p := &picker{s: s, later: newMerger[Entry](fs, s.Later), held: newMerger[Entry](fs, s.Held), draws: s.Draws}
 	for _, runs := range s.Ready {
-		p.lanes = append(p.lanes, newMerger[segment.Entry](fs, runs))
+		p.lanes = append(p.lanes, newMerger[Entry](fs, runs))
 	}
 	for i, runs := range s.Parked {
-		p.parked[i] = newMerger[segment.Entry](fs, runs)
+		p.parked[i] = newMerger[Entry](fs, runs)
 	}
 	if err := p.promote(ctx, now); err != nil {
 		p.close()
@@ -316,8 +315,8 @@ func (p *picker) promote(ctx context.Context, now record.Time) error {
 	byLine := p.sorter(smallSort)
 	byPlace := make([]*sorter, len(p.lanes))
 	var t ticker
-	var e segment.Entry
-	wait := func(m *merger[segment.Entry], now record.Time) bool {
+	var e Entry
+	wait := func(m *merger[Entry], now record.Time) bool {
 		due, ok := m.order()
 		return !ok || record.Time(due) > now && (m != p.later || !p.s.ahead(record.Time(due), now))
 	}
@@ -336,28 +335,28 @@ func (p *picker) promote(ctx context.Context, now record.Time) error {
 		}
 	}
 	if byLine.rows == 0 && !p.s.ready() {
-		if err := p.unhold(func(e *segment.Entry) error { return addRow(byLine, p.s.policy.line(e.URL.Host), e) }); err != nil {
+		if err := p.unhold(func(e *Entry) error { return addRow(byLine, p.s.policy.line(e.URL.Host), e) }); err != nil {
 			return err
 		}
 	}
 	var line uint64
 	behind := map[uint8]uint64{} // URLs of this line before, by front queue
-	err := eachRow(byLine, func(e *segment.Entry) error {
-		if e.Order != line {
-			line = e.Order
+	err := eachRow(byLine, func(e *Entry) error {
+		if e.Key != line {
+			line = e.Key
 			clear(behind)
 		}
 		level := p.s.policy.level(e.URL.Priority, e.Visit.Visits > 0)
 		if p.s.Credit != nil {
-			e.Order = p.s.policy.creditOrder(e)
+			e.Key = p.s.policy.creditKey(e)
 		} else {
-			e.Order, e.Place = orderOf(level, p.s.V[level]+behind[level]), 0
+			e.Key, e.Place = keyOf(level, p.s.V[level]+behind[level]), 0
 			behind[level]++
 		}
 		if byPlace[level] == nil {
 			byPlace[level] = p.sorter(smallSort / int64(len(p.lanes)))
 		}
-		return addRow(byPlace[level], e.Order, e)
+		return addRow(byPlace[level], e.Key, e)
 	})
 	if err != nil {
 		return err
@@ -370,14 +369,14 @@ func (p *picker) promote(ctx context.Context, now record.Time) error {
 		if err != nil {
 			return err
 		}
-		p.lanes[level].addFeed(places.key, func(e *segment.Entry) (uint64, error) {
+		p.lanes[level].addFeed(places.key, func(e *Entry) (uint64, error) {
 			if places.done {
 				return 0, io.EOF
 			}
 			if err := decodeRow(&rows.coders, places.row, places.key, e); err != nil {
 				return 0, err
 			}
-			return e.Order, places.take()
+			return e.Key, places.take()
 		})
 	}
 	return nil
@@ -404,7 +403,7 @@ func (p *picker) ready(queue int) bool {
 }
 
 // next takes the next URL in order of service; io.EOF if there is none.
-func (p *picker) next(e *segment.Entry) error {
+func (p *picker) next(e *Entry) error {
 	k := p.s.policy.choose(p.draws, p.ready)
 	if k < 0 {
 		return io.EOF
@@ -430,7 +429,7 @@ func (p *picker) within(perHost int) {
 // limits count the URLs of a batch by host and registered domain.
 type limits struct {
 	perHost, perDomain int
-	hosts, domains     map[uint64]int32 // by hostOrder
+	hosts, domains     map[uint64]int32 // by hostKey
 }
 
 func newLimits(o NextOptions) *limits {
@@ -441,12 +440,12 @@ func newLimits(o NextOptions) *limits {
 func (l *limits) admit(host string) bool {
 	var h, d uint64
 	if l.perHost > 0 {
-		if h = hostOrder(host); int(l.hosts[h]) == l.perHost {
+		if h = hostKey(host); int(l.hosts[h]) == l.perHost {
 			return false
 		}
 	}
 	if l.perDomain > 0 {
-		if d = hostOrder(canon.RegisteredDomain(host)); int(l.domains[d]) == l.perDomain {
+		if d = hostKey(canon.RegisteredDomain(host)); int(l.domains[d]) == l.perDomain {
 			return false
 		}
 		l.domains[d]++
@@ -480,11 +479,11 @@ func pick(ctx context.Context, fs files, s *state, now record.Time, o NextOption
 
 // stream takes n URLs within the limits, and leaves at most n others, or as many as
 // a reserve holds. more: there are further ones.
-func (p *picker) stream(ctx context.Context, o NextOptions, n int, leave func(*segment.Entry) error, take func(e *segment.Entry, row []byte) error) (more bool, err error) {
+func (p *picker) stream(ctx context.Context, o NextOptions, n int, leave func(*Entry) error, take func(e *Entry, row []byte) error) (more bool, err error) {
 	l := newLimits(o)
 	aside := p.reserve(o, n)
 	var t ticker
-	var e segment.Entry
+	var e Entry
 	taken, passed := 0, 0
 	for more = true; taken < n && passed < n && !aside.full(); {
 		err := p.next(&e)
@@ -512,7 +511,7 @@ func (p *picker) stream(ctx context.Context, o NextOptions, n int, leave func(*s
 			return false, err
 		}
 	}
-	return more, aside.each(func(e *segment.Entry) error {
+	return more, aside.each(func(e *Entry) error {
 		if taken < n && l.admit(e.URL.Host) {
 			taken++
 			return take(e, nil)
@@ -522,7 +521,7 @@ func (p *picker) stream(ctx context.Context, o NextOptions, n int, leave func(*s
 }
 
 // drain leaves what was due and is not in the batch: it has places now.
-func (p *picker) drain(leave func(*segment.Entry) error) error {
+func (p *picker) drain(leave func(*Entry) error) error {
 	for _, lane := range p.lanes {
 		if err := lane.drainFeeds(leave); err != nil {
 			return err
@@ -535,7 +534,7 @@ func (p *picker) drain(leave func(*segment.Entry) error) error {
 // each front queue.
 type queueWriter struct {
 	tx   *store.Tx
-	w    *runWriter[segment.Entry]
+	w    *runWriter[Entry]
 	runs []run
 }
 
@@ -549,7 +548,7 @@ func (q *queueWriter) add(order, place uint64, row []byte) error {
 		}
 	}
 	if q.w == nil {
-		w, err := newRun[segment.Entry](q.tx, fmt.Sprintf("ready/%d-", levelOf(order)), "ready", 0)
+		w, err := newRun[Entry](q.tx, fmt.Sprintf("ready/%d-", levelOf(order)), "ready", 0)
 		if err != nil {
 			return err
 		}
@@ -582,7 +581,7 @@ func (q *queueWriter) finish(s *state) error {
 
 // writeRun writes what a sorter holds, in its order, as a new run; one of no rows if it holds none.
 func writeRun(tx *store.Tx, s *sorter, folder, role string) (run, error) {
-	w, err := newRun[segment.Entry](tx, folder, role, 0)
+	w, err := newRun[Entry](tx, folder, role, 0)
 	if err != nil {
 		return run{}, err
 	}

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"mercator/formats/record"
-	"mercator/formats/segment"
 	"mercator/pkg/fault"
 )
 
@@ -83,9 +82,9 @@ func steps(place uint64) uint64 {
 	return uint64(creditSteps-1-(n-leastCredit)) << tieBits
 }
 
-// creditOrder is the order of a row by its credit.
-func (p *policy) creditOrder(e *segment.Entry) uint64 {
-	return steps(e.Place) | mix(textOrder(e.URL.URL)^p.seed)>>(64-tieBits)
+// creditKey is the order of a row by its credit.
+func (p *policy) creditKey(e *Entry) uint64 {
+	return steps(e.Place) | mix(textKey(e.URL.URL)^p.seed)>>(64-tieBits)
 }
 
 // settlement is what an update does to credits.
@@ -120,28 +119,28 @@ func (t *settlement) link(l *record.Link) error {
 		return nil
 	}
 	if l.SrcURL != t.source {
-		t.source, t.order = l.SrcURL, textOrder(l.SrcURL)
+		t.source, t.order = l.SrcURL, textKey(l.SrcURL)
 	}
 	t.n++
-	t.buf = binary.BigEndian.AppendUint64(t.buf[:0], textOrder(l.URL))
+	t.buf = binary.BigEndian.AppendUint64(t.buf[:0], textKey(l.URL))
 	t.buf = binary.BigEndian.AppendUint64(t.buf, l.Key)
 	return t.links.add(t.order, t.buf)
 }
 
 // give notes that a page has its final outcome.
-func (t *settlement) give(e *segment.Entry) error {
+func (t *settlement) give(e *Entry) error {
 	t.buf = binary.AppendUvarint(t.buf[:0], e.Place)
-	return t.givers.add(textOrder(e.URL.URL), t.buf)
+	return t.givers.add(textKey(e.URL.URL), t.buf)
 }
 
 // wait notes a row that waits, and may be paid.
-func (t *settlement) wait(e *segment.Entry, queue byte) error {
+func (t *settlement) wait(e *Entry, queue byte) error {
 	t.buf = appendRow(&t.waiting.coders, append(t.buf[:0], queue), e)
-	return t.waiting.add(textOrder(e.URL.URL), t.buf)
+	return t.waiting.add(textKey(e.URL.URL), t.buf)
 }
 
 // back notes a page that is to be fetched yet.
-func (t *settlement) back(e *segment.Entry, o *outcome) error {
+func (t *settlement) back(e *Entry, o *outcome) error {
 	switch {
 	case o.verdict == park:
 		return t.wait(e, toParked+byte(parkedAs(o.outcome)))
@@ -240,13 +239,13 @@ func (t *settlement) collect(ctx context.Context) error {
 		return err
 	}
 	s := t.c.s
-	ready, err := t.rewrite(ctx, s.Ready[0], "ready/0-", "ready", toReady, func(e *segment.Entry) uint64 {
-		return steps(e.Place) | e.Order&(1<<tieBits-1)
+	ready, err := t.rewrite(ctx, s.Ready[0], "ready/0-", "ready", toReady, func(e *Entry) uint64 {
+		return steps(e.Place) | e.Key&(1<<tieBits-1)
 	})
 	if err != nil {
 		return err
 	}
-	byTime := func(e *segment.Entry) uint64 { return e.Order }
+	byTime := func(e *Entry) uint64 { return e.Key }
 	later, err := t.rewrite(ctx, s.Later, "later/", "later", toLater, byTime)
 	if err != nil {
 		return err
@@ -263,13 +262,13 @@ func (t *settlement) collect(ctx context.Context) error {
 }
 
 // rewrite writes runs as one, but for the rows that are marked.
-func (t *settlement) rewrite(ctx context.Context, runs []run, folder, role string, queue byte, order func(*segment.Entry) uint64) ([]run, error) {
+func (t *settlement) rewrite(ctx context.Context, runs []run, folder, role string, queue byte, order func(*Entry) uint64) ([]run, error) {
 	s := t.c.s
-	m := newMerger[segment.Entry](t.c.st, runs)
+	m := newMerger[Entry](t.c.st, runs)
 	defer m.close()
-	var w *runWriter[segment.Entry]
+	var w *runWriter[Entry]
 	var tick ticker
-	var e segment.Entry
+	var e Entry
 	last := uint64(0)
 	for {
 		err := m.next(&e)
@@ -284,18 +283,18 @@ func (t *settlement) rewrite(ctx context.Context, runs []run, folder, role strin
 		}
 		s.Rewritten++
 		e.Place += s.Credit.Share
-		e.Order = order(&e)
+		e.Key = order(&e)
 		// Credits beyond the steps of an order may change places.
-		if t.marked.has(e.URL.Key) || e.Order < last {
+		if t.marked.has(e.URL.Key) || e.Key < last {
 			if err := t.wait(&e, queue); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		last = e.Order
+		last = e.Key
 		t.count(&e)
 		if w == nil {
-			if w, err = newRun[segment.Entry](t.c.tx, folder, role, 0); err != nil {
+			if w, err = newRun[Entry](t.c.tx, folder, role, 0); err != nil {
 				return nil, err
 			}
 		}
@@ -326,7 +325,7 @@ func (t *settlement) pay(ctx context.Context) error {
 	}
 	k := t.c.s.Credit
 	var tick ticker
-	var e segment.Entry
+	var e Entry
 	for !waiting.done {
 		order := waiting.key
 		if err := tick.err(ctx); err != nil {
@@ -369,7 +368,7 @@ func (t *settlement) pay(ctx context.Context) error {
 }
 
 // count notes a row that is written.
-func (t *settlement) count(e *segment.Entry) {
+func (t *settlement) count(e *Entry) {
 	t.rows++
 	t.most = max(t.most, e.Place)
 }
@@ -387,22 +386,22 @@ func (t *settlement) lapse(gifts *peeker, while func() bool) error {
 }
 
 // queue puts a row into its queue.
-func (t *settlement) queue(e *segment.Entry, queue byte) error {
+func (t *settlement) queue(e *Entry, queue byte) error {
 	switch {
 	case queue >= toParked:
-		e.Order = parkOrder(e.URL.Due)
-		return addRow(t.c.park(int(queue-toParked)), e.Order, e)
+		e.Key = parkKey(e.URL.Due)
+		return addRow(t.c.park(int(queue-toParked)), e.Key, e)
 	case queue == toLater:
-		e.Order = uint64(e.URL.Due)
-		return addRow(t.c.later, e.Order, e)
+		e.Key = uint64(e.URL.Due)
+		return addRow(t.c.later, e.Key, e)
 	}
-	e.Order = t.c.s.policy.creditOrder(e)
-	return addRow(t.c.queue, e.Order, e)
+	e.Key = t.c.s.policy.creditKey(e)
+	return addRow(t.c.queue, e.Key, e)
 }
 
 // endow queues a new URL: Add's with credit, Update's when gifts are paid.
 func (c *change) endow(a *arrival) error {
-	var e segment.Entry
+	var e Entry
 	if err := decodeRow(&c.fresh.coders, a.row, 0, &e); err != nil {
 		return err
 	}
@@ -449,7 +448,7 @@ type reserve struct {
 	policy *policy
 	share  int            // of a host
 	most   int            // rows
-	taken  map[uint64]int // by hostOrder
+	taken  map[uint64]int // by hostKey
 }
 
 // reserve is that of a batch of n URLs, or of n candidates for one. Other policies have none, since
@@ -469,7 +468,7 @@ func (r *reserve) wants(host string) bool {
 	if r == nil {
 		return false
 	}
-	h := hostOrder(host)
+	h := hostKey(host)
 	if r.taken[h] == r.share {
 		return true
 	}
@@ -477,14 +476,14 @@ func (r *reserve) wants(host string) bool {
 	return false
 }
 
-func (r *reserve) keep(e *segment.Entry) error { return addRow(r.rows, uint64(r.rows.rows), e) }
+func (r *reserve) keep(e *Entry) error { return addRow(r.rows, uint64(r.rows.rows), e) }
 
-func (r *reserve) each(fn func(*segment.Entry) error) error {
+func (r *reserve) each(fn func(*Entry) error) error {
 	if r == nil {
 		return nil
 	}
-	return eachRow(r.rows, func(e *segment.Entry) error {
-		e.Order = r.policy.creditOrder(e)
+	return eachRow(r.rows, func(e *Entry) error {
+		e.Key = r.policy.creditKey(e)
 		return fn(e)
 	})
 }
@@ -497,7 +496,7 @@ type Credit struct {
 }
 
 // creditOf is the credit of a URL, 0 under other policies.
-func (s *state) creditOf(q queue, e *segment.Entry) uint64 {
+func (s *state) creditOf(q queue, e *Entry) uint64 {
 	switch {
 	case s.Credit == nil:
 		return 0

@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/formats/segment"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/stage"
@@ -154,7 +153,7 @@ func (b *bench) credits() (map[string]uint64, credits) {
 		b.t.Fatal(err)
 	}
 	all := map[string]uint64{}
-	err = b.f.each(context.Background(), s, func(q queue, e *segment.Entry) error {
+	err = b.f.each(context.Background(), s, func(q queue, e *Entry) error {
 		all[e.URL.URL] += s.creditOf(q, e)
 		return nil
 	})
@@ -407,8 +406,8 @@ func TestOpicBeyondOrder(t *testing.T) {
 	p := &policy{tax: 1, seed: 5}
 	last := uint64(math.MaxUint64)
 	for _, credit := range []int64{math.MinInt64, leastCredit, -1, 0, 1, seedCredit, leastCredit + creditSteps - 1} {
-		e := segment.Entry{Place: uint64(credit), URL: newURL("a.test", "", 0)}
-		order := p.creditOrder(&e)
+		e := Entry{Place: uint64(credit), URL: newURL("a.test", "", 0)}
+		order := p.creditKey(&e)
 		if order > last || levelOf(order) != 0 {
 			t.Errorf("credit %d has order %x after %x", credit, order, last)
 		}

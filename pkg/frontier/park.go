@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"mercator/formats/record"
-	"mercator/formats/segment"
 	"mercator/formats/store"
 	"mercator/pkg/fault"
 	"mercator/pkg/politeness"
@@ -26,8 +25,8 @@ const asParked = len(parking) - 1 // of these
 // never is when a URL is due that waits for Release.
 const never = math.MaxInt64
 
-// parkOrder is the order of a parked URL; due is 0 if only Release puts it back.
-func parkOrder(due record.Time) uint64 { return uint64(cmp.Or(due, never)) }
+// parkKey is the order of a parked URL; due is 0 if only Release puts it back.
+func parkKey(due record.Time) uint64 { return uint64(cmp.Or(due, never)) }
 
 // parkedAs is the list of an outcome with the verdict park.
 func parkedAs(outcome string) int {
@@ -101,8 +100,8 @@ func (f *Frontier) Parked() (all []Parked, host string, err error) {
 	}
 	for _, runs := range s.Parked {
 		if len(runs) > 0 && host == "" {
-			var e segment.Entry
-			m := newMerger[segment.Entry](f.st, runs[:1])
+			var e Entry
+			m := newMerger[Entry](f.st, runs[:1])
 			defer m.close()
 			if err := m.next(&e); err != nil {
 				return nil, "", err
@@ -154,9 +153,9 @@ func (f *Frontier) Release(ctx context.Context, b *stage.Batch[record.URL, recor
 		var left [len(parking)]*sorter
 		left[i] = s.layout.sorter(smallSort)
 		defer left[i].Close()
-		if err := eachEntry(ctx, f.st, runs, func(e *segment.Entry) error {
+		if err := eachEntry(ctx, f.st, runs, func(e *Entry) error {
 			if o.Host != "" && o.Host != e.URL.Host {
-				return addRow(left[i], e.Order, e)
+				return addRow(left[i], e.Key, e)
 			}
 			e.URL.Due = b.Now()
 			return addRow(late, uint64(e.URL.Due), e)

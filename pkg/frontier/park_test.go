@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/formats/segment"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 )
@@ -165,7 +164,7 @@ func TestClockJumped(t *testing.T) {
 		t.Fatal(batch, err)
 	}
 	p := Politeness{MinDelay: time.Second}
-	if got := p.pace(&segment.Host{Contacts: 1, LastContact: 365 * day}, day).wait; got != time.Second {
+	if got := p.pace(&Host{Contacts: 1, LastContact: 365 * day}, day).wait; got != time.Second {
 		t.Errorf("a host last contacted in a year waits %v", got)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/formats/segment"
 	"mercator/pkg/fault"
 	"mercator/pkg/politeness"
 )
@@ -64,8 +63,8 @@ func (f *Frontier) PlanNext(ctx context.Context, o NextOptions, now record.Time,
 		return nil, err
 	}
 	return f.estimate(ctx, now, p, func(s *state, add func(*record.URL) error) error {
-		nothing := func(*segment.Entry) error { return nil }
-		batch, err := pick(ctx, f.st, s, now, o, outlets{leave: nothing, wait: nothing, take: func(e *segment.Entry, _ []byte) error { return add(&e.URL) }})
+		nothing := func(*Entry) error { return nil }
+		batch, err := pick(ctx, f.st, s, now, o, outlets{leave: nothing, wait: nothing, take: func(e *Entry, _ []byte) error { return add(&e.URL) }})
 		if err == nil {
 			batch.close()
 		}
@@ -165,7 +164,7 @@ func (p *Politeness) meanDelay(contact, spread time.Duration) (mean time.Duratio
 type pace struct{ contact, gap, wait time.Duration }
 
 // pace is how a host is to be served in a batch that begins at now; 0: at any time.
-func (p *Politeness) pace(h *segment.Host, now record.Time) pace {
+func (p *Politeness) pace(h *Host, now record.Time) pace {
 	out, spread := pace{contact: p.Duration}, time.Duration(0)
 	if h.Contacts > 0 {
 		out.contact = time.Duration(min(h.DurationUS, longest)) * time.Microsecond
@@ -231,12 +230,12 @@ func (p *planner) add(u *record.URL) error {
 	p.buf = append(p.buf[:0], 0)
 	if addr, _, _ := strings.Cut(u.Addr, ","); addr != "" {
 		p.buf[0] = 1
-		if err := p.addrs.add(hostOrder(addr), nil); err != nil {
+		if err := p.addrs.add(hostKey(addr), nil); err != nil {
 			return err
 		}
 	}
 	p.buf = append(p.buf, u.Host...)
-	return p.hosts.add(hostOrder(u.Host), p.buf)
+	return p.hosts.add(hostKey(u.Host), p.buf)
 }
 
 // groups calls fn with each key of s and how many rows it has; each, which may be
@@ -271,7 +270,7 @@ func groups(ctx context.Context, s *sorter, each func(row []byte), fn func(key, 
 // for before. Of the URLs that a host had, some may have been settled without one: what its
 // robots.txt forbids, for instance. It is taken to go on like that; those that were given up
 // do not count, since what kept them back (no robots.txt to be had, no address) may pass.
-func (p *planner) contacts(h *segment.Host, n uint64) (pages uint64, robots bool) {
+func (p *planner) contacts(h *Host, n uint64) (pages uint64, robots bool) {
 	if h.Contacts == 0 {
 		return n, true
 	}
@@ -284,7 +283,7 @@ func (p *planner) contacts(h *segment.Host, n uint64) (pages uint64, robots bool
 // plan adds up. A host's n contacts take n durations and n-1 gaps, one after the
 // other, after what it has to be left alone.
 func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error) {
-	table := openTable[segment.Host](fs, hosts)
+	table := openTable[Host](fs, hosts)
 	defer table.close()
 	out := &Plan{URLs: p.urls}
 	var work time.Duration
@@ -306,7 +305,7 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 		}
 		if !carried && h.Addr != "" {
 			for range n {
-				if err := p.addrs.add(hostOrder(h.Addr), nil); err != nil {
+				if err := p.addrs.add(hostKey(h.Addr), nil); err != nil {
 					return err
 				}
 			}

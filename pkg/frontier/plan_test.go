@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/formats/segment"
 	"mercator/pkg/durable"
 )
 
@@ -104,16 +103,16 @@ func TestContacts(t *testing.T) {
 	const day = record.Time(24 * 3600e6)
 	p := planner{now: 10 * day}
 	for _, c := range []struct {
-		host   segment.Host
+		host   Host
 		pages  uint64
 		robots bool
 	}{
-		{segment.Host{}, 100, true},
-		{segment.Host{Contacts: 20, Finished: 20, LastContact: 9 * day}, 100, false},
-		{segment.Host{Contacts: 20, Finished: 20, LastContact: 9*day - 1}, 100, true},
-		{segment.Host{Contacts: 10, Finished: 50, Dead: 10, LastContact: 10 * day}, 25, false},
-		{segment.Host{Contacts: 1, Finished: 1000, LastContact: 10 * day}, 1, false},
-		{segment.Host{Contacts: 1, Finished: 10, Dead: 10, LastContact: 10 * day}, 100, false},
+		{Host{}, 100, true},
+		{Host{Contacts: 20, Finished: 20, LastContact: 9 * day}, 100, false},
+		{Host{Contacts: 20, Finished: 20, LastContact: 9*day - 1}, 100, true},
+		{Host{Contacts: 10, Finished: 50, Dead: 10, LastContact: 10 * day}, 25, false},
+		{Host{Contacts: 1, Finished: 1000, LastContact: 10 * day}, 1, false},
+		{Host{Contacts: 1, Finished: 10, Dead: 10, LastContact: 10 * day}, 100, false},
 	} {
 		if pages, robots := p.contacts(&c.host, 100); pages != c.pages || robots != c.robots {
 			t.Errorf("%+v: %d pages, robots.txt %v, want %d, %v", c.host, pages, robots, c.pages, c.robots)
@@ -125,12 +124,12 @@ func TestContacts(t *testing.T) {
 // of all of them, and against those of another speed, which are forgotten.
 func TestSpeeds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	var h segment.Host
+	var h Host
 	var sum, squares float64
 	for n := 1.0; n <= lately; n++ {
 		d := 200_000 + rng.Float64()*1_800_000
 		sum, squares = sum+d, squares+d*d
-		absorb(&h, &segment.Host{Contacts: 1, DurationUS: uint64(d), DelayUS: uint64(2 * d)})
+		absorb(&h, &Host{Contacts: 1, DurationUS: uint64(d), DelayUS: uint64(2 * d)})
 		mean := sum / n
 		spread := math.Sqrt(squares/n - mean*mean)
 		if math.Abs(float64(h.DurationUS)-mean) > n || math.Abs(float64(h.SpreadUS)-spread) > n+4 || math.Abs(float64(h.DelayUS)-2*mean) > 2*n {
@@ -138,15 +137,15 @@ func TestSpeeds(t *testing.T) {
 		}
 	}
 	for range 10 * lately {
-		absorb(&h, &segment.Host{Contacts: 1, DurationUS: 10_000, DelayUS: 1_000_000})
+		absorb(&h, &Host{Contacts: 1, DurationUS: 10_000, DelayUS: 1_000_000})
 	}
 	if h.DurationUS > 10_100 || h.SpreadUS > 20_000 || h.DelayUS > 1_000_100 {
 		t.Errorf("%d ± %d, gap %d, want 10000 and a gap of 1000000", h.DurationUS, h.SpreadUS, h.DelayUS)
 	}
-	h = segment.Host{}
+	h = Host{}
 	for range 200 { // whatever a record says
-		absorb(&h, &segment.Host{Contacts: 1, DurationUS: math.MaxUint64, DelayUS: math.MaxUint64})
-		absorb(&h, &segment.Host{Contacts: 1})
+		absorb(&h, &Host{Contacts: 1, DurationUS: math.MaxUint64, DelayUS: math.MaxUint64})
+		absorb(&h, &Host{Contacts: 1})
 	}
 	if h.DurationUS > longest || h.SpreadUS > longest {
 		t.Errorf("%d ± %d", h.DurationUS, h.SpreadUS)
@@ -155,7 +154,7 @@ func TestSpeeds(t *testing.T) {
 
 func TestPlanOfLongTimes(t *testing.T) {
 	p := Politeness{MinDelay: math.MaxInt64, DelayFactor: 1e6, MaxDelay: math.MaxInt64, AddrDelay: math.MaxInt64, Connections: 1}
-	h := segment.Host{Contacts: 1, DurationUS: math.MaxUint64, SpreadUS: math.MaxUint64, DelayUS: math.MaxUint64}
+	h := Host{Contacts: 1, DurationUS: math.MaxUint64, SpreadUS: math.MaxUint64, DelayUS: math.MaxUint64}
 	if took := p.pace(&h, 0).took(1 << 60); took != math.MaxInt64 {
 		t.Errorf("%v alone", took)
 	}
@@ -172,13 +171,13 @@ func TestPlanOfLongTimes(t *testing.T) {
 func TestPace(t *testing.T) {
 	p := Politeness{MinDelay: time.Second, DelayFactor: 2, MaxDelay: 3 * time.Second, Connections: 1, Duration: time.Second / 4}
 	for _, c := range []struct {
-		host         segment.Host
+		host         Host
 		contact, gap time.Duration
 	}{
-		{segment.Host{}, time.Second / 4, time.Second},
-		{segment.Host{Contacts: 9, DurationUS: 1_000_000, DelayUS: 1_000_000}, time.Second, 2 * time.Second},
-		{segment.Host{Contacts: 9, DurationUS: 1_000_000, DelayUS: 4_000_000}, time.Second, 4 * time.Second},
-		{segment.Host{Contacts: 9, DurationUS: 9_000_000}, 9 * time.Second, 3 * time.Second},
+		{Host{}, time.Second / 4, time.Second},
+		{Host{Contacts: 9, DurationUS: 1_000_000, DelayUS: 1_000_000}, time.Second, 2 * time.Second},
+		{Host{Contacts: 9, DurationUS: 1_000_000, DelayUS: 4_000_000}, time.Second, 4 * time.Second},
+		{Host{Contacts: 9, DurationUS: 9_000_000}, 9 * time.Second, 3 * time.Second},
 	} {
 		if got := p.pace(&c.host, 0); got.contact != c.contact || got.gap != c.gap {
 			t.Errorf("%+v: %+v, want %v and %v", c.host, got, c.contact, c.gap)

@@ -312,7 +312,7 @@ func (p *policy) level(priority uint8, visited bool) uint8 {
 
 // line is in whose queue a URL stands: those of one line take turns with those of others.
 func (p *policy) line(host string) uint64 {
-	h := hostOrder(host)
+	h := hostKey(host)
 	if p.workers > 0 {
 		return h % p.workers
 	}
@@ -365,10 +365,10 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// hostOrder is what the host table is sorted by: the first eight bytes of SHA-256.
+// hostKey is what the host table is sorted by: the first eight bytes of SHA-256.
 // FP64 would not do: who has a domain can make names below it by the thousand
 // that have one FP64, since it is linear.
-var hostOrder = func(host string) uint64 {
+var hostKey = func(host string) uint64 {
 	h := sha256.Sum256([]byte(host))
 	return binary.BigEndian.Uint64(h[:])
 }

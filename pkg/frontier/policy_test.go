@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/formats/segment"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
@@ -95,11 +94,11 @@ func TestFifo(t *testing.T) {
 	}
 	var want, got [2][]string
 	for _, u := range urls {
-		w := hostOrder(u.Host) % 2
+		w := hostKey(u.Host) % 2
 		want[w] = append(want[w], u.URL)
 	}
 	for _, u := range batch {
-		w := hostOrder(u.Host) % 2
+		w := hostKey(u.Host) % 2
 		got[w] = append(got[w], u.URL)
 		if d := len(got[0]) - len(got[1]); (d > 1 && len(got[1]) < len(want[1])) || (d < -1 && len(got[0]) < len(want[0])) {
 			t.Fatalf("%d of one worker, %d of the other", len(got[0]), len(got[1]))
@@ -156,9 +155,9 @@ func TestCreateAgain(t *testing.T) {
 
 // Hosts of one order are kept apart.
 func TestHostsOfOneOrder(t *testing.T) {
-	real := hostOrder
-	defer func() { hostOrder = real }()
-	hostOrder = func(host string) uint64 { return real(host) % 3 }
+	real := hostKey
+	defer func() { hostKey = real }()
+	hostKey = func(host string) uint64 { return real(host) % 3 }
 	b := open(t, durable.NewCrashFS(), Params{})
 	name := func(i int) string { return fmt.Sprintf("h%d.test", i) }
 	const rounds = 24 // so that runs are merged
@@ -190,7 +189,7 @@ func TestHostsOfOneOrder(t *testing.T) {
 	if _, found, err := b.f.Host(context.Background(), "nobody.test"); found || err != nil {
 		t.Error(found, err)
 	}
-	hostOrder = func(string) uint64 { return 7 }
+	hostKey = func(string) uint64 { return 7 }
 	var urls []record.URL
 	for i := range maxSame + 1 {
 		urls = append(urls, newURL(name(100+i), "", 0))
@@ -385,7 +384,7 @@ func TestForHasNoTail(t *testing.T) {
 		end, tail := played(batch, polite, func(host string) pace {
 			var h int
 			fmt.Sscanf(host, "h%d.test", &h)
-			return polite.pace(&segment.Host{Contacts: 1, DurationUS: uint64(took[h])}, 0)
+			return polite.pace(&Host{Contacts: 1, DurationUS: uint64(took[h])}, 0)
 		})
 		if tail > span/10 || end > span*11/10 || end < span*9/10 {
 			t.Errorf("seed %d, %d connections: %v, of which %v are the tail", seed, polite.Connections, end, tail)

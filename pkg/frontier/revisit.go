@@ -92,11 +92,11 @@ func newSchedule(p *Params) (*schedule, error) {
 // features are what segments of T have in the store of m besides the columns of all.
 func features[T segment.Row](m *store.Manifest) segment.Features {
 	switch any((*T)(nil)).(type) {
-	case *segment.Entry:
+	case *Entry:
 		if m.Params["policy"] == revisit {
 			return segment.Visits | segment.Promises
 		}
-	case *segment.Host:
+	case *Host:
 		return segment.Spreads
 	}
 	return 0
@@ -221,7 +221,7 @@ const reach = 4
 // after a time in which it would have anyway (blind) told nothing by that: seen always
 // as rarely, it could never be told from pages that change much more often, and would be
 // given up with them.
-func (p *schedule) probe(v *segment.Visit, blind bool, interval uint64) uint64 {
+func (p *schedule) probe(v *Visit, blind bool, interval uint64) uint64 {
 	switch {
 	case v.Changes == 0:
 		return min(interval, p.min+reach*v.ObservedUS)
@@ -243,7 +243,7 @@ const doubt = 4
 // promised lengthens the interval to the next visit to the time that the last one was
 // told that the page stays as it is: a visit before would find nothing new. It is not
 // shortened to it: most promises say for how long copies may be used, and not when the page will change.
-func (p *schedule) promised(v *segment.Visit, interval uint64) uint64 {
+func (p *schedule) promised(v *Visit, interval uint64) uint64 {
 	if v.Broken > 0 || v.Until <= v.Last {
 		return interval
 	}
@@ -254,7 +254,7 @@ func (p *schedule) promised(v *segment.Visit, interval uint64) uint64 {
 // had changed, by the time that is given, while it was to stay. Of a change at some time before
 // the visit that is the time of the visit: after a promise has ended nobody
 // can tell, for those that a page stays until it changes end with changes too.
-func judge(v *segment.Visit, changed bool, at record.Time) {
+func judge(v *Visit, changed bool, at record.Time) {
 	switch {
 	case v.Until == 0:
 	case changed && at < v.Until:
@@ -270,7 +270,7 @@ const maxDoubled = 16
 const day = 24 * 3600e6 // µs
 
 // comeBack queues a URL for its next visit. back is false if it needs none.
-func (c *change) comeBack(e *segment.Entry, o *outcome) (back bool, err error) {
+func (c *change) comeBack(e *Entry, o *outcome) (back bool, err error) {
 	p, r, v := c.s.policy.revisit, c.s.Revisits, &e.Visit
 	if v.Visits > 0 {
 		r.Rates[p.class(v)]--
@@ -293,9 +293,9 @@ func (c *change) comeBack(e *segment.Entry, o *outcome) (back bool, err error) {
 	}
 	if v.Visits == 0 || v.Gone >= p.gone { // a page that was never there is not waited for
 		// The host learns here that it has one URL less, since its outcome alone did not tell.
-		ev := segment.Host{Order: hostOrder(e.URL.Host), Host: e.URL.Host}
+		ev := Host{Key: hostKey(e.URL.Host), Host: e.URL.Host}
 		verdictOf(&ev, o.verdict, o.outcome)
-		return false, addRow(c.events, ev.Order, &ev)
+		return false, addRow(c.events, ev.Key, &ev)
 	}
 	class := p.class(v)
 	r.Rates[class]++
@@ -325,7 +325,7 @@ const slowest = 8
 // learn adds to what is known about a page what a visit saw. was is the content
 // fingerprint of the visit before. The visit was blind if it found a change, nothing
 // tells when it was, and the visit before was more than two mean times between changes ago.
-func (p *schedule) learn(v *segment.Visit, s *sighting, was uint64) (blind bool) {
+func (p *schedule) learn(v *Visit, s *sighting, was uint64) (blind bool) {
 	v.Gone = 0
 	first := v.Last == 0
 	if v.Visits < math.MaxUint32 {
@@ -379,7 +379,7 @@ func (p *schedule) mean(changes uint32, observed uint64) uint64 {
 // already: the t for which t = E[T | T < within] if T is exponential with the mean that
 // t leads to. It is the step of the expectation-maximization algorithm (Dempster, Laird
 // and Rubin, 1977) with which the likelihood of censored visits is greatest.
-func (p *schedule) sinceChange(v *segment.Visit, within uint64) uint64 {
+func (p *schedule) sinceChange(v *Visit, within uint64) uint64 {
 	low, high := uint64(0), within/2
 	for low < high {
 		t := low + (high-low+1)/2
@@ -403,7 +403,7 @@ const (
 )
 
 // class of a page's rate.
-func (p *schedule) class(v *segment.Visit) int {
+func (p *schedule) class(v *Visit) int {
 	m := p.mean(v.Changes, v.ObservedUS) >> firstClass
 	if m < 4 {
 		return 0
@@ -591,7 +591,7 @@ func (p *policy) knownPages() *knownPages {
 	return &knownPages{p.revisit, make([]uint64, classes)}
 }
 
-func (k *knownPages) count(e *segment.Entry) {
+func (k *knownPages) count(e *Entry) {
 	if k != nil && e.Visit.Visits > 0 {
 		k.rates[k.p.class(&e.Visit)]++
 	}

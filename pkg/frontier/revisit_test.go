@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/formats/segment"
 	"mercator/pkg/durable"
 )
 
@@ -44,7 +43,7 @@ func (m *model) readDue(t *testing.T, b *bench, now record.Time) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = b.f.each(context.Background(), s, func(_ queue, e *segment.Entry) error {
+	err = b.f.each(context.Background(), s, func(_ queue, e *Entry) error {
 		u := m.state[e.URL.URL]
 		if int(e.Visit.Visits) != u.visits || int(e.Visit.Gone) != u.gone && u.visits > 0 {
 			t.Fatalf("%+v of %+v", e.Visit, u)
@@ -70,7 +69,7 @@ func TestBlindVisits(t *testing.T) {
 	}
 	const hour = 3600e6
 	long := uint64(2000 * hour) // what the schedule asks for
-	var v segment.Visit
+	var v Visit
 	at, fp := record.Time(1), uint64(1)
 	visit := func(wait uint64, changed bool, modified record.Time) uint64 {
 		was := fp
@@ -116,7 +115,7 @@ func TestPromises(t *testing.T) {
 		t.Fatal(err)
 	}
 	const hour = uint64(3600e6)
-	var v segment.Visit
+	var v Visit
 	at, fp := record.Time(1), uint64(1)
 	// visit comes after a time, and returns the hours until the next if the schedule asks for asked.
 	visit := func(wait uint64, changed bool, modified record.Time, promise, asked uint64) uint64 {
@@ -138,7 +137,7 @@ func TestPromises(t *testing.T) {
 	if got := visit(3*hour, false, 0, 3*hour, 7*hour); got != 7 {
 		t.Errorf("a visit after %d h, want 7: a promise makes none earlier", got)
 	}
-	v, at, fp = segment.Visit{}, 1, 1
+	v, at, fp = Visit{}, 1, 1
 	if got := visit(0, false, 0, year, hour); got != 4 {
 		t.Errorf("the second visit of a page that is to stay for a year after %d h, want 4", got)
 	}
@@ -217,7 +216,7 @@ func TestWhatRepliesSay(t *testing.T) {
 	}
 
 	const hour = record.Time(3600e6)
-	known := segment.Visit{Visits: 2, Changes: 1, ObservedUS: uint64(hour), Last: 500 * 365 * 24 * hour / 100}
+	known := Visit{Visits: 2, Changes: 1, ObservedUS: uint64(hour), Last: 500 * 365 * 24 * hour / 100}
 	for modified, want := range map[string]uint64{
 		"":                              uint64(hour),
 		"Thu, 01 Jan 1970 00:00:01 GMT": uint64(2 * hour),
@@ -234,7 +233,7 @@ func TestWhatRepliesSay(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.s = s
-		e := segment.Entry{URL: u, Visit: known}
+		e := Entry{URL: u, Visit: known}
 		s.Revisits.Rates[s.policy.revisit.class(&known)] = 1
 		o := outcome{outcome: record.OutcomeFetched, sighting: look(&record.Fetch{Outcome: record.OutcomeFetched, Status: 200, ContentFP: 9, Truncated: "time", LastModified: modified, FetchTime: known.Last + hour}, known.Last+hour)}
 		if _, err := c.comeBack(&e, &o); err != nil {
@@ -284,7 +283,7 @@ func TestOldChangesCountHalf(t *testing.T) {
 		t.Fatal(err)
 	}
 	const day = 24 * 3600e6
-	v := segment.Visit{Visits: enough, Changes: enough - 1, ObservedUS: (enough - 1) * day, Last: 100 * day}
+	v := Visit{Visits: enough, Changes: enough - 1, ObservedUS: (enough - 1) * day, Last: 100 * day}
 	mean := p.mean(v.Changes, v.ObservedUS)
 	p.learn(&v, &sighting{at: 102 * day, modified: 101 * day, fp: 2}, 1)
 	if after := p.mean(v.Changes, v.ObservedUS); v.Changes != enough/2 || after < mean*95/100 || after > mean*105/100 {
@@ -303,7 +302,7 @@ func TestWrongClocks(t *testing.T) {
 			t.Errorf("a contact at %d is taken to be at %d", at, s.at)
 		}
 	}
-	v := segment.Visit{Visits: 3, Changes: 1, ObservedUS: 10 * hour, Last: now + 300*24*hour}
+	v := Visit{Visits: 3, Changes: 1, ObservedUS: 10 * hour, Last: now + 300*24*hour}
 	ahead := v
 	p.learn(&v, &sighting{at: now, fp: 2}, 1)
 	if v.Changes != ahead.Changes || v.ObservedUS != ahead.ObservedUS || v.Last != now {
@@ -318,7 +317,7 @@ func TestWrongClocks(t *testing.T) {
 			t.Errorf("Last-Modified %q is %d", modified, got)
 		}
 	}
-	v = segment.Visit{}
+	v = Visit{}
 	p.learn(&v, &sighting{at: now, fp: 1, modified: now + hour}, 0)
 	if v.Changes != 0 || v.ObservedUS != 0 {
 		t.Errorf("%+v of a page modified in the future", v)

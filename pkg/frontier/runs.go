@@ -73,14 +73,14 @@ func (c *cursor[T]) fill() error {
 	return nil
 }
 
-func rowOrder[T segment.Row](row *T) uint64 {
+func rowKey[T segment.Row](row *T) uint64 {
 	switch r := any(row).(type) {
-	case *segment.Entry:
-		return r.Order
-	case *segment.Host:
-		return r.Order
-	case *segment.Domain:
-		return r.Order
+	case *Entry:
+		return r.Key
+	case *Host:
+		return r.Key
+	case *Domain:
+		return r.Key
 	}
 	return 0
 }
@@ -259,16 +259,16 @@ func newRun[T segment.Row](tx *store.Tx, folder, role string, tier int) (*runWri
 	}
 	w := segment.NewWriter[T](file, file.Path(), features[T](tx.Base()))
 	w.Blocks(p.blocks())
-	_, fresh := any(new(T)).(*segment.Host)
+	_, fresh := any(new(T)).(*Host)
 	return &runWriter[T]{file: file, w: w, run: run{Path: file.Path(), Tier: tier, From: segment.Start, Fresh: fresh}}, nil
 }
 
 func (w *runWriter[T]) add(row *T) error {
-	if h, ok := any(row).(*segment.Host); ok && known(h) {
+	if h, ok := any(row).(*Host); ok && known(h) {
 		w.run.Fresh = false
 	}
 	if w.w.Rows() == 0 {
-		w.run.Head = rowOrder(row)
+		w.run.Head = rowKey(row)
 	}
 	return w.w.Add(row)
 }

@@ -41,20 +41,20 @@ func (l *layout) sorter(size int64) *sorter { return newSorter(int64(l.sort * fl
 
 // coders encode and decode rows of both kinds.
 type coders struct {
-	entry segment.RowCoder[segment.Entry]
-	host  segment.RowCoder[segment.Host]
+	entry segment.RowCoder[Entry]
+	host  segment.RowCoder[Host]
 }
 
 func appendRow[T segment.Row](c *coders, b []byte, row *T) []byte {
 	switch r := any(row).(type) {
-	case *segment.Entry:
-		order, place := r.Order, r.Place
+	case *Entry:
+		order, place := r.Key, r.Place
 		b = binary.AppendUvarint(b, place)
-		r.Order, r.Place = 0, 0 // the key tells it, and this stands before all others
+		r.Key, r.Place = 0, 0 // the key tells it, and this stands before all others
 		b = c.entry.Append(b, r)
-		r.Order, r.Place = order, place
+		r.Key, r.Place = order, place
 		return b
-	case *segment.Host:
+	case *Host:
 		return c.host.Append(b, r)
 	}
 	return b
@@ -63,13 +63,13 @@ func appendRow[T segment.Row](c *coders, b []byte, row *T) []byte {
 // decodeRow decodes what appendRow gave; the row's order is key.
 func decodeRow[T segment.Row](c *coders, b []byte, key uint64, row *T) (err error) {
 	switch r := any(row).(type) {
-	case *segment.Entry:
+	case *Entry:
 		place, n := binary.Uvarint(b)
 		err = c.entry.Decode(b[n:], r)
-		r.Order, r.Place = key, place
-	case *segment.Host:
+		r.Key, r.Place = key, place
+	case *Host:
 		err = c.host.Decode(b, r)
-		r.Order = key
+		r.Key = key
 	}
 	return err
 }

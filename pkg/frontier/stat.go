@@ -154,7 +154,7 @@ func compareTop(a, b TopHost) int {
 
 func (f *Frontier) top(ctx context.Context, s *state, n int) ([]TopHost, error) {
 	h := merge.NewHeap(func(a, b *TopHost) bool { return compareTop(*a, *b) < 0 }) // those in flight are among the pending
-	err := eachNewest(ctx, f.st, s.Hosts, func(host *segment.Host) error {
+	err := eachNewest(ctx, f.st, s.Hosts, func(host *Host) error {
 		t := TopHost{Host: host.Host, Pending: host.Discovered - host.Finished, Discovered: host.Discovered}
 		if t.Pending == 0 {
 			return nil
@@ -198,7 +198,7 @@ func (f *Frontier) detail(ctx context.Context, s *state, now record.Time) (*Deta
 	for i, b := range dueBounds {
 		d.Due[i].Within = b.name
 	}
-	err := f.each(ctx, s, func(q queue, e *segment.Entry) error {
+	err := f.each(ctx, s, func(q queue, e *Entry) error {
 		d.Depth[min(int(e.URL.Depth), len(d.Depth)-1)]++
 		if q == queueLater {
 			i := 0
@@ -223,11 +223,11 @@ const (
 	queueParked
 )
 
-// each calls fn for every URL of the frontier: those in flight by flightOrder, then
+// each calls fn for every URL of the frontier: those in flight by flightKey, then
 // those that wait in order of service, those that wait for a time, those that are held, and those that are parked.
-func (f *Frontier) each(ctx context.Context, s *state, fn func(queue, *segment.Entry) error) error {
+func (f *Frontier) each(ctx context.Context, s *state, fn func(queue, *Entry) error) error {
 	walk := func(q queue, runs []run) error {
-		return eachEntry(ctx, f.st, runs, func(e *segment.Entry) error { return fn(q, e) })
+		return eachEntry(ctx, f.st, runs, func(e *Entry) error { return fn(q, e) })
 	}
 	if fl := s.InFlight; fl != nil && fl.Rows > 0 {
 		if err := walk(queueFlight, []run{{Path: fl.Path, Rows: fl.Rows, From: segment.Start}}); err != nil {
@@ -254,12 +254,12 @@ func (f *Frontier) each(ctx context.Context, s *state, fn func(queue, *segment.E
 }
 
 // eachEntry calls fn for every row of runs, by order. The row is fn's to keep.
-func eachEntry(ctx context.Context, fs files, runs []run, fn func(*segment.Entry) error) error {
-	m := newMerger[segment.Entry](fs, runs)
+func eachEntry(ctx context.Context, fs files, runs []run, fn func(*Entry) error) error {
+	m := newMerger[Entry](fs, runs)
 	defer m.close()
 	var t ticker
 	for order := uint64(0); ; {
-		var e segment.Entry
+		var e Entry
 		err := m.next(&e)
 		if err == io.EOF {
 			return nil
@@ -267,11 +267,11 @@ func eachEntry(ctx context.Context, fs files, runs []run, fn func(*segment.Entry
 		if err == nil {
 			err = t.err(ctx)
 		}
-		if err == nil && e.Order < order {
-			err = &fault.Error{Class: fault.Corrupt, Found: fmt.Sprintf("a run with a row of order %d, where one of %d was served before", e.Order, order)}
+		if err == nil && e.Key < order {
+			err = &fault.Error{Class: fault.Corrupt, Found: fmt.Sprintf("a run with a row of order %d, where one of %d was served before", e.Key, order)}
 		}
 		if err == nil {
-			order = e.Order
+			order = e.Key
 			err = fn(&e)
 		}
 		if err != nil {
@@ -287,7 +287,7 @@ func (f *Frontier) EachURL(ctx context.Context, fn func(*record.URL) error) erro
 	if err != nil {
 		return err
 	}
-	return f.each(ctx, s, func(_ queue, e *segment.Entry) error { return fn(&e.URL) })
+	return f.each(ctx, s, func(_ queue, e *Entry) error { return fn(&e.URL) })
 }
 
 // repeats reports whether an output is the batch in flight, which Next gives again from it.
@@ -309,11 +309,11 @@ func (f *Frontier) Check(ctx context.Context) error {
 		}
 		switch e.Role {
 		case "ready", "later", "inflight", "held", "parked", "starts", "known":
-			err = verify[segment.Entry](f.st, e.Path)
+			err = verify[Entry](f.st, e.Path)
 		case "hosts", "dead":
-			err = verify[segment.Host](f.st, e.Path)
+			err = verify[Host](f.st, e.Path)
 		case "domains":
-			err = verify[segment.Domain](f.st, e.Path)
+			err = verify[Domain](f.st, e.Path)
 		default:
 			if s.repeats(m, e.Path) || !f.st.Spent(m, e) {
 				err = f.st.CheckFile(e)
@@ -335,7 +335,7 @@ func (f *Frontier) Check(ctx context.Context) error {
 	waiting := map[queue]uint64{}
 	pages := s.policy.knownPages()
 	var credit uint64
-	if err := f.each(ctx, s, func(q queue, e *segment.Entry) error {
+	if err := f.each(ctx, s, func(q queue, e *Entry) error {
 		waiting[q]++
 		pages.count(e)
 		credit += s.creditOf(q, e)
@@ -346,7 +346,7 @@ func (f *Frontier) Check(ctx context.Context) error {
 	if err := s.checkCredit(f.st.Dir(), credit); err != nil {
 		return err
 	}
-	err = eachNewest(ctx, f.st, s.Hosts, func(h *segment.Host) error {
+	err = eachNewest(ctx, f.st, s.Hosts, func(h *Host) error {
 		c.Discovered += h.Discovered
 		c.Finished += h.Finished
 		c.Retried += h.Retried
@@ -358,7 +358,7 @@ func (f *Frontier) Check(ctx context.Context) error {
 		return err
 	}
 	fresh := slices.DeleteFunc(slices.Clone(s.Hosts), func(r run) bool { return !r.Fresh })
-	if err := eachNewest(ctx, f.st, fresh, func(h *segment.Host) error {
+	if err := eachNewest(ctx, f.st, fresh, func(h *Host) error {
 		if known(h) {
 			return &fault.Error{Class: fault.No, File: f.st.Dir(), Found: fmt.Sprintf("the speed of host %s in a table that is said to have none", h.Host)}
 		}

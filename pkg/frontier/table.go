@@ -152,10 +152,10 @@ func (g *newestRows[T]) next(row *T) error {
 				g.group, age = g.group[:0], g.m.age
 			}
 			if len(g.group) == maxSame {
-				return tooManySame(rowOrder(&r))
+				return tooManySame(rowKey(&r))
 			}
 			g.group = append(g.group, r)
-			if order, more := g.m.order(); !more || order != rowOrder(&r) {
+			if order, more := g.m.order(); !more || order != rowKey(&r) {
 				break
 			}
 		}

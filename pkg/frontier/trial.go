@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/formats/segment"
 )
 
 // A batch that must know its hosts is found by trial: candidates are taken in order
@@ -22,9 +21,9 @@ const (
 
 // outlets are where the URLs go that a batch has taken from the queues.
 type outlets struct {
-	take  func(e *segment.Entry, row []byte) error // into the batch, in order; row is what appendRow gives of it, or nil
-	leave func(*segment.Entry) error               // back, in any order
-	wait  func(*segment.Entry) error               // its host is dead or put off until URL.Due, in any order
+	take  func(e *Entry, row []byte) error // into the batch, in order; row is what appendRow gives of it, or nil
+	leave func(*Entry) error               // back, in any order
+	wait  func(*Entry) error               // its host is dead or put off until URL.Due, in any order
 }
 
 // pickKnown picks a batch that takes o.For, or one without URLs of dead hosts.
@@ -158,16 +157,16 @@ type trialHost struct {
 }
 
 func (t *trial) run(ctx context.Context, fs files, n int) error {
-	leave := func(e *segment.Entry) error { return addRow(t.rest, e.Order, e) }
+	leave := func(e *Entry) error { return addRow(t.rest, e.Key, e) }
 	byHost, sizes := t.sorter(largeSort), t.sorter(smallSort)
 	number := uint64(0) // in order of service, from 1
-	more, err := t.stream(ctx, t.o, n, leave, func(e *segment.Entry, _ []byte) error {
+	more, err := t.stream(ctx, t.o, n, leave, func(e *Entry, _ []byte) error {
 		number++
-		t.buf = appendRow(&t.rows.coders, binary.AppendUvarint(t.buf[:0], e.Order), e)
+		t.buf = appendRow(&t.rows.coders, binary.AppendUvarint(t.buf[:0], e.Key), e)
 		if err := t.rows.add(number, t.buf); err != nil {
 			return err
 		}
-		host := hostOrder(e.URL.Host)
+		host := hostKey(e.URL.Host)
 		if t.o.For > 0 {
 			if err := sizes.add(host, nil); err != nil {
 				return err
@@ -183,9 +182,9 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 	if err := t.drain(leave); err != nil {
 		return err
 	}
-	table := openTable[segment.Host](fs, speeds(t.s.Hosts))
+	table := openTable[Host](fs, speeds(t.s.Hosts))
 	if t.o.For == 0 {
-		table = openTable[segment.Host](fs, t.s.Dead)
+		table = openTable[Host](fs, t.s.Dead)
 	}
 	defer table.close()
 	rows, err := byHost.sorted()
@@ -265,7 +264,7 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 }
 
 // contacts is how many URLs of a host may be in the batch.
-func (t *trial) contacts(h *segment.Host, p pace) int {
+func (t *trial) contacts(h *Host, p pace) int {
 	switch {
 	case h.ParkedUntil > t.now && h.Failures > 0 && (t.o.For > 0 || len(t.s.Dead) > 0):
 		return 0 // mfetch waits as a server asks (Retry-After), but does not know of dead hosts
@@ -314,7 +313,7 @@ func (t *trial) fitting(out outlets) (func() (drawn, bool, error), error) {
 	if err != nil {
 		return nil, err
 	}
-	var e segment.Entry
+	var e Entry
 	left, room, held := t.o.N, t.room, false
 	return func() (d drawn, more bool, err error) {
 		for {
@@ -348,7 +347,7 @@ func (t *trial) fitting(out outlets) (func() (drawn, bool, error), error) {
 }
 
 // decode decodes a candidate.
-func (t *trial) decode(row []byte, e *segment.Entry) error {
+func (t *trial) decode(row []byte, e *Entry) error {
 	order, n := binary.Uvarint(row)
 	return decodeRow(&t.rows.coders, row[n:], order, e)
 }
@@ -399,7 +398,7 @@ func (t *trial) serve(out outlets) error {
 	if err != nil {
 		return err
 	}
-	var e segment.Entry
+	var e Entry
 	for {
 		d, more, err := draw()
 		if err != nil || !more {

@@ -285,17 +285,17 @@ type change struct {
 	tx      *store.Tx
 	s       *state
 	sorts   []*sorter
-	fresh   *sorter                  // arrivals, by hostOrder
-	deads   *runWriter[segment.Host] // dead hosts; nil: none
-	parked  [len(parking)]*sorter    // URLs that are parked; nil: none
-	events  *sorter                  // what happened to hosts, by hostOrder and time
-	lines   *sorter                  // new URLs of policy fifo, in order of arrival
-	queue   *sorter                  // URLs with a place, by order
-	later   *sorter                  // URLs that wait for a time
+	fresh   *sorter               // arrivals, by hostKey
+	deads   *runWriter[Host]      // dead hosts; nil: none
+	parked  [len(parking)]*sorter // URLs that are parked; nil: none
+	events  *sorter               // what happened to hosts, by hostKey and time
+	lines   *sorter               // new URLs of policy fifo, in order of arrival
+	queue   *sorter               // URLs with a place, by order
+	later   *sorter               // URLs that wait for a time
 	added   uint64
-	now     record.Time   // of the round; 0 for an add
-	clock   record.Time   // that, or the time of an add
-	entry   segment.Entry // of arrive, and its host and row
+	now     record.Time // of the round; 0 for an add
+	clock   record.Time // that, or the time of an add
+	entry   Entry       // of arrive, and its host and row
 	host    []byte
 	row     []byte
 	buf     []byte
@@ -303,8 +303,8 @@ type change struct {
 	walking *walking    // policy walk; else nil
 	credit  *settlement // of an update by policy opic; else nil
 
-	returning int                     // URLs that wait again after their outcome, and with revisit others, too
-	merges    *merging[segment.Entry] // of waiting URLs; nil: they have not begun
+	returning int             // URLs that wait again after their outcome, and with revisit others, too
+	merges    *merging[Entry] // of waiting URLs; nil: they have not begun
 
 	// Of policy revisit, whose outcomes end a URL only where its visits before say so.
 	revisits  bool
@@ -371,7 +371,7 @@ func (c *change) arrive(u *record.URL) error {
 	if c.gate != nil && u.Due == 0 {
 		return c.gate.arrive(u.Host, c.buf)
 	}
-	return c.fresh.add(hostOrder(u.Host), c.buf)
+	return c.fresh.add(hostKey(u.Host), c.buf)
 }
 
 func (c *change) begin(ctx context.Context) error {
@@ -449,11 +449,11 @@ func (c *change) readOutcomes(ctx context.Context, o UpdateOptions, now record.T
 				verdictOf(&ev, v, row.Outcome)
 			}
 			packed = out.append(packed[:0])
-			if err := pages.add(flightOrder(row.Host, row.URL), packed); err != nil {
+			if err := pages.add(flightKey(row.Host, row.URL), packed); err != nil {
 				return err
 			}
 		}
-		return addRow(c.events, ev.Order, &ev)
+		return addRow(c.events, ev.Key, &ev)
 	})
 	if err != nil {
 		return 0, "", err
@@ -497,8 +497,8 @@ func (c *change) readLinks(ctx context.Context, o UpdateOptions) (epoch string, 
 }
 
 // contact is what a row tells about its host.
-func contact(o *record.Fetch) segment.Host {
-	ev := segment.Host{Order: hostOrder(o.Host), Host: o.Host, ParkedUntil: max(o.RetryAfter, 0)}
+func contact(o *record.Fetch) Host {
+	ev := Host{Key: hostKey(o.Host), Host: o.Host, ParkedUntil: max(o.RetryAfter, 0)}
 	if o.Addr == "" || o.FetchTime <= 0 {
 		return ev
 	}
@@ -515,7 +515,7 @@ func contact(o *record.Fetch) segment.Host {
 }
 
 // verdictOf adds a page's verdict to its host's event.
-func verdictOf(ev *segment.Host, v verdict, outcome string) {
+func verdictOf(ev *Host, v verdict, outcome string) {
 	switch v {
 	case again:
 		ev.Retried = 1
@@ -532,21 +532,21 @@ func verdictOf(ev *segment.Host, v verdict, outcome string) {
 	}
 }
 
-// flightOrder is what the batch in flight and its outcomes are sorted by. It is not
+// flightKey is what the batch in flight and its outcomes are sorted by. It is not
 // the url_key: anyone can make thousands of URLs of one url_key, which a set with a
 // polynomial of its own lets through, and a page can link to all of them.
-func flightOrder(host, url string) uint64 {
+func flightKey(host, url string) uint64 {
 	var room [512]byte
 	b := append(append(room[:0], host...), 0) // in no host
 	h := sha256.Sum256(append(b, url...))
 	return binary.BigEndian.Uint64(h[:])
 }
 
-// land gives each URL of the batch in flight its outcome. Both sides come in flightOrder, so
+// land gives each URL of the batch in flight its outcome. Both sides come in flightKey, so
 // that the first difference shows.
 func (c *change) land(ctx context.Context, outcomes *sorter) error {
 	fl := c.s.InFlight
-	r, file, err := openRun[segment.Entry](c.st, fl.Path)
+	r, file, err := openRun[Entry](c.st, fl.Path)
 	if err != nil {
 		return err
 	}
@@ -558,7 +558,7 @@ func (c *change) land(ctx context.Context, outcomes *sorter) error {
 	m := matcher{rows: rows}
 	scan := r.Scan(segment.Start)
 	var t ticker
-	var e segment.Entry
+	var e Entry
 	for {
 		err := scan.Next(&e)
 		if err == io.EOF {
@@ -588,9 +588,9 @@ func (c *change) land(ctx context.Context, outcomes *sorter) error {
 }
 
 // of reports whether it is an outcome of a URL in flight.
-func (o *outcome) of(e *segment.Entry) bool { return o.url == e.URL.URL && o.host == e.URL.Host }
+func (o *outcome) of(e *Entry) bool { return o.url == e.URL.URL && o.host == e.URL.Host }
 
-// matcher finds the outcome of each URL in flight, in flightOrder.
+// matcher finds the outcome of each URL in flight, in flightKey.
 type matcher struct {
 	rows  *peeker
 	key   uint64
@@ -601,12 +601,12 @@ type matcher struct {
 // where a URL stands in the batch as often.
 const maxAside = 1024
 
-func (m *matcher) match(e *segment.Entry) (outcome, error) {
-	if e.Order != m.key {
+func (m *matcher) match(e *Entry) (outcome, error) {
+	if e.Key != m.key {
 		if err := m.leftover(); err != nil {
 			return outcome{}, err
 		}
-		m.key = e.Order
+		m.key = e.Key
 	}
 	// Walks may visit a URL twice in a batch, with one of them for the second time.
 	exact := func(o outcome) bool { return o.of(e) && o.attempt == e.URL.Attempt }
@@ -661,7 +661,7 @@ func notTheBatch(found string) error {
 }
 
 // apply does to a URL what its outcome means.
-func (c *change) apply(e *segment.Entry, o *outcome) error {
+func (c *change) apply(e *Entry, o *outcome) error {
 	n := &c.s.Counts
 	switch o.verdict {
 	case again:
@@ -682,7 +682,7 @@ func (c *change) apply(e *segment.Entry, o *outcome) error {
 		}
 		switch {
 		case c.walking != nil:
-			return addRow(c.walking.ended, textOrder(e.URL.URL), e)
+			return addRow(c.walking.ended, textKey(e.URL.URL), e)
 		case c.credit != nil:
 			return c.credit.give(e)
 		}
@@ -694,19 +694,19 @@ func (c *change) apply(e *segment.Entry, o *outcome) error {
 	case c.credit != nil:
 		return c.credit.back(e, o)
 	case o.verdict == park:
-		e.Order, e.Place = parkOrder(o.due), 0
-		return addRow(c.park(parkedAs(o.outcome)), e.Order, e)
+		e.Key, e.Place = parkKey(o.due), 0
+		return addRow(c.park(parkedAs(o.outcome)), e.Key, e)
 	case o.due != 0:
 		return c.wait(e)
 	}
-	e.Order, e.Place = e.Place, 0
-	return addRow(c.queue, e.Order, e)
+	e.Key, e.Place = e.Place, 0
+	return addRow(c.queue, e.Key, e)
 }
 
 // wait puts a URL that has a due time into the queue by time.
-func (c *change) wait(e *segment.Entry) error {
-	e.Order, e.Place = uint64(e.URL.Due), 0
-	return addRow(c.later, e.Order, e)
+func (c *change) wait(e *Entry) error {
+	e.Key, e.Place = uint64(e.URL.Due), 0
+	return addRow(c.later, e.Key, e)
 }
 
 // tableList is a list of runs of a table.
@@ -716,12 +716,12 @@ func tableList[T segment.Row](c *change, runs *[]run, role string) list[T] {
 
 // mergeQueues goes on with the merges of waiting URLs, beside what follows. The change writes about own URLs itself.
 func (c *change) mergeQueues(ctx context.Context, own int) (err error) {
-	lists := []list[segment.Entry]{{&c.s.Later, "later/", "later", c.s.layout.queueFan, every}, {&c.s.Held, "held/", "held", c.s.layout.queueFan, every}}
+	lists := []list[Entry]{{&c.s.Later, "later/", "later", c.s.layout.queueFan, every}, {&c.s.Held, "held/", "held", c.s.layout.queueFan, every}}
 	for i := range c.s.Parked {
-		lists = append(lists, list[segment.Entry]{&c.s.Parked[i], "parked/", "parked", c.s.layout.queueFan, every})
+		lists = append(lists, list[Entry]{&c.s.Parked[i], "parked/", "parked", c.s.layout.queueFan, every})
 	}
 	for level := range c.s.Ready {
-		lists = append(lists, list[segment.Entry]{&c.s.Ready[level], fmt.Sprintf("ready/%d-", level), "ready", c.s.layout.queueFan, every})
+		lists = append(lists, list[Entry]{&c.s.Ready[level], fmt.Sprintf("ready/%d-", level), "ready", c.s.layout.queueFan, every})
 	}
 	c.merges, err = mergeBeside(ctx, c.st, c.tx, c.s, uint64(own), c.s.layout.step, lists...)
 	return err
@@ -747,14 +747,14 @@ func (c *change) finish(ctx context.Context) error {
 		}
 		s.Dead, s.DeadUntil = nil, 0
 	}
-	if err := mergeRuns(ctx, c.st, c.tx, s, 0, c.s.layout.step, tableList[segment.Host](c, &s.Dead, "dead")); err != nil {
+	if err := mergeRuns(ctx, c.st, c.tx, s, 0, c.s.layout.step, tableList[Host](c, &s.Dead, "dead")); err != nil {
 		return err
 	}
 	hosts, err := c.hosts(ctx)
 	if err != nil {
 		return err
 	}
-	hostMerges, err := mergeBeside(ctx, c.st, c.tx, s, hosts.Rows, c.s.layout.step, tableList[segment.Host](c, &s.Hosts, "hosts"))
+	hostMerges, err := mergeBeside(ctx, c.st, c.tx, s, hosts.Rows, c.s.layout.step, tableList[Host](c, &s.Hosts, "hosts"))
 	if err != nil {
 		return err
 	}

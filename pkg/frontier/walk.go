@@ -48,7 +48,7 @@ type walkState struct {
 	DeadEnds uint64 `json:"dead_ends"` // visits after which there was no link to follow
 	Size     uint64 `json:"size"`      // URLs of the start set
 	Starts   []run  `json:"starts"`    // the start set by number, from 0
-	Known    []run  `json:"known"`     // of each URL in it the flightOrder, by that
+	Known    []run  `json:"known"`     // of each URL in it the flightKey, by that
 }
 
 // WalkStat is what Stat tells of policy walk.
@@ -112,9 +112,9 @@ func (o *UpdateOptions) checkWalk() error {
 type walking struct {
 	*change
 	books books   // in which the URLs for the start set are rows of the input
-	links *sorter // that may be followed, by textOrder of their pages, which are in Via
-	ended *sorter // visits that have their final outcomes, by textOrder
-	found *sorter // URLs for the start set, by flightOrder
+	links *sorter // that may be followed, by textKey of their pages, which are in Via
+	ended *sorter // visits that have their final outcomes, by textKey
+	found *sorter // URLs for the start set, by flightKey
 }
 
 // visits stands in for the books of the input where a change counts URLs that are
@@ -135,7 +135,7 @@ func newWalk(f *Frontier, b books) *walking {
 func (w *walking) readLinks(ctx context.Context, b *stage.Batch[record.Link, record.URL]) error {
 	var t ticker
 	var l record.Link
-	var e segment.Entry
+	var e Entry
 	for {
 		err := b.Read(&l)
 		if err == io.EOF {
@@ -161,15 +161,15 @@ func (w *walking) readLinks(ctx context.Context, b *stage.Batch[record.Link, rec
 			b.Drop(dropDepth)
 		default:
 			b.Consume()
-			if err := addRow(w.links, textOrder(l.SrcURL), &e); err != nil {
+			if err := addRow(w.links, textKey(l.SrcURL), &e); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// textOrder brings visits and the links of their pages together.
-func textOrder(url string) uint64 {
+// textKey brings visits and the links of their pages together.
+func textKey(url string) uint64 {
 	h := sha256.Sum256([]byte(url))
 	return binary.BigEndian.Uint64(h[:])
 }
@@ -203,10 +203,10 @@ func ofWalk(l Limits) error {
 // find offers a URL to the start set. A walk that begins there is no links deep, and
 // needs the page's links, whether or not it has changed since somebody had it.
 func (w *walking) find(u *record.URL) error {
-	start := segment.Entry{URL: *u}
+	start := Entry{URL: *u}
 	start.URL.Depth, start.URL.Attempt, start.URL.Due = 0, 0, 0
 	start.URL.ETag, start.URL.LastModified, start.URL.LastContentFP = "", "", 0
-	return addRow(w.found, flightOrder(u.Host, u.URL), &start)
+	return addRow(w.found, flightKey(u.Host, u.URL), &start)
 }
 
 // draw is the next random number, uniform on [0, 1).
@@ -248,7 +248,7 @@ func (w *walking) move(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var e segment.Entry
+	var e Entry
 	var here []standing
 	steps := uint64(0)
 	var t ticker
@@ -335,17 +335,17 @@ func (w *walking) restart(ctx context.Context, steps uint64) error {
 		return err
 	}
 	if err := mergeRuns(ctx, w.st, w.tx, w.s, s.Size-first, w.s.layout.step,
-		list[segment.Entry]{&s.Starts, "starts/", "starts", w.s.layout.queueFan, every},
-		list[segment.Entry]{&s.Known, "known/", "known", w.s.layout.hostFan, every}); err != nil || first == s.Size {
+		list[Entry]{&s.Starts, "starts/", "starts", w.s.layout.queueFan, every},
+		list[Entry]{&s.Known, "known/", "known", w.s.layout.hostFan, every}); err != nil || first == s.Size {
 		return err
 	}
-	run, err := newRun[segment.Entry](w.tx, "starts/", "starts", 0)
+	run, err := newRun[Entry](w.tx, "starts/", "starts", 0)
 	if err != nil {
 		return err
 	}
 	starts = starts[later:]
-	err = eachRow(fresh, func(e *segment.Entry) error {
-		for ; len(starts) > 0 && starts[0] == e.Order; starts = starts[1:] {
+	err = eachRow(fresh, func(e *Entry) error {
+		for ; len(starts) > 0 && starts[0] == e.Key; starts = starts[1:] {
 			if err := w.begins(e); err != nil {
 				return err
 			}
@@ -361,7 +361,7 @@ func (w *walking) restart(ctx context.Context, steps uint64) error {
 }
 
 // begins makes a URL of the start set the next visit of a walker.
-func (w *walking) begins(e *segment.Entry) error {
+func (w *walking) begins(e *Entry) error {
 	visit := e.URL
 	visit.Via = ""
 	return w.arrive(&visit)
@@ -387,18 +387,18 @@ func (w *walking) look(numbers []uint64) error {
 }
 
 func (w *walking) lookIn(r run, numbers []uint64) error {
-	rd, file, err := openRun[segment.Entry](w.st, r.Path)
+	rd, file, err := openRun[Entry](w.st, r.Path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
 	scan := rd.Scan(r.From)
-	var e segment.Entry
+	var e Entry
 	for i, n := range numbers {
 		if i == 0 || n != numbers[i-1] {
 			if err := scan.Seek(n, &e); err != nil && err != io.EOF {
 				return err
-			} else if err == io.EOF || e.Order != n {
+			} else if err == io.EOF || e.Key != n {
 				return &fault.Error{Class: fault.Corrupt, File: r.Path, Found: fmt.Sprintf("no URL of number %d", n)}
 			}
 		}
@@ -417,12 +417,12 @@ func (w *walking) grow(ctx context.Context) (fresh *sorter, known run, err error
 	if err != nil || rows.done {
 		return fresh, known, err
 	}
-	table := openTable[segment.Entry](w.st, w.s.Walk.Known)
+	table := openTable[Entry](w.st, w.s.Walk.Known)
 	defer table.close()
-	var run *runWriter[segment.Entry]
+	var run *runWriter[Entry]
 	var t ticker
-	var e segment.Entry
-	var same []segment.Entry // of the same order, in the table
+	var e Entry
+	var same []Entry // of the same order, in the table
 	seen, last := false, uint64(0)
 	for first := true; err == nil && !rows.done; first = false {
 		if err = t.err(ctx); err != nil {
@@ -441,7 +441,7 @@ func (w *walking) grow(ctx context.Context) (fresh *sorter, known run, err error
 			w.books.Consume()
 			seen = true
 			if run == nil {
-				run, err = newRun[segment.Entry](w.tx, "known/", "known", 0)
+				run, err = newRun[Entry](w.tx, "known/", "known", 0)
 			}
 			if err == nil {
 				err = decodeRow(&w.found.coders, rows.row, last, &e)
@@ -450,7 +450,7 @@ func (w *walking) grow(ctx context.Context) (fresh *sorter, known run, err error
 				err = addRow(fresh, w.s.Walk.Size, &e)
 			}
 			if err == nil {
-				err = run.add(&segment.Entry{Order: last, URL: nameless})
+				err = run.add(&Entry{Key: last, URL: nameless})
 			}
 			w.s.Walk.Size++
 		}
@@ -480,16 +480,16 @@ func (f *Frontier) checkWalk(ctx context.Context, s *state) error {
 		return wrong(fmt.Sprintf("%d steps and restarts", made), n.Discovered)
 	}
 	numbered, known := uint64(0), uint64(0)
-	if err := eachEntry(ctx, f.st, s.Walk.Starts, func(e *segment.Entry) error {
-		if e.Order != numbered {
-			return wrong(fmt.Sprintf("a URL of number %d in the start set", e.Order), numbered)
+	if err := eachEntry(ctx, f.st, s.Walk.Starts, func(e *Entry) error {
+		if e.Key != numbered {
+			return wrong(fmt.Sprintf("a URL of number %d in the start set", e.Key), numbered)
 		}
 		numbered++
 		return nil
 	}); err != nil {
 		return err
 	}
-	if err := eachEntry(ctx, f.st, s.Walk.Known, func(*segment.Entry) error { known++; return nil }); err != nil {
+	if err := eachEntry(ctx, f.st, s.Walk.Known, func(*Entry) error { known++; return nil }); err != nil {
 		return err
 	}
 	if numbered != s.Walk.Size || known != s.Walk.Size {
