@@ -37,8 +37,8 @@ var settings = map[string][2]string{
 	"frontier.restart":    {`0.7`, "0.7"},
 
 	"frontier.new_share":    {`0.7`, "0.7"},
-	"frontier.min_interval": {`"7h"`, "7h0m0s"},
-	"frontier.max_interval": {`"77h"`, "77h0m0s"},
+	"frontier.min_interval": {`"7h"`, "7h"},
+	"frontier.max_interval": {`"77h"`, "77h"},
 	"frontier.gone_after":   {`7`, "7"},
 
 	"frontier.per_host":            {`7`, "7"},

@@ -60,11 +60,11 @@ type setting struct {
 
 // compare runs both schedules and prints what came of them.
 func compare(out io.Writer, s setting) error {
-	uniform, err := crawl(s, frontier.Params{Policy: "revisit", MinInterval: s.every, MaxInterval: s.every})
+	uniform, err := crawl(s, frontier.Params{Policy: "revisit", Revisit: frontier.Revisit{MinInterval: s.every.String(), MaxInterval: s.every.String()}})
 	if err != nil {
 		return err
 	}
-	rates, err := crawl(s, frontier.Params{Policy: "revisit", MinInterval: s.round, MaxInterval: 8 * s.every})
+	rates, err := crawl(s, frontier.Params{Policy: "revisit", Revisit: frontier.Revisit{MinInterval: s.round.String(), MaxInterval: (8 * s.every).String()}})
 	if err != nil {
 		return err
 	}

@@ -13,11 +13,11 @@ import (
 // fetches: small batches have room for some more than the uniform one makes.
 func TestRatesBeatUniform(t *testing.T) {
 	s := setting{pages: 200, days: 240, every: 336 * time.Hour, round: 12 * time.Hour, seed: 1}
-	uniform, err := crawl(s, frontier.Params{Policy: "revisit", MinInterval: s.every, MaxInterval: s.every})
+	uniform, err := crawl(s, frontier.Params{Policy: "revisit", Revisit: frontier.Revisit{MinInterval: s.every.String(), MaxInterval: s.every.String()}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	rates, err := crawl(s, frontier.Params{Policy: "revisit", MinInterval: s.round, MaxInterval: 8 * s.every})
+	rates, err := crawl(s, frontier.Params{Policy: "revisit", Revisit: frontier.Revisit{MinInterval: s.round.String(), MaxInterval: (8 * s.every).String()}})
 	if err != nil {
 		t.Fatal(err)
 	}

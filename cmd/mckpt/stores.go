@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
@@ -58,11 +57,8 @@ func makersOf(path string, conf *config.File, polynomial uint64) ([]maker, error
 	if err != nil {
 		return nil, bad("sets.content", err)
 	}
-	params, err := frontierParams(conf)
-	if err == nil {
-		_, err = params.Encode()
-	}
-	if err != nil {
+	params := conf.Frontier.Params
+	if _, err := params.Encode(); err != nil {
 		return nil, bad("", err)
 	}
 	makers := []maker{
@@ -79,26 +75,6 @@ func makersOf(path string, conf *config.File, polynomial uint64) ([]maker, error
 		makers = append(makers, maker{filepath.Join("modules", name), process.CreateStore})
 	}
 	return makers, nil
-}
-
-// frontierParams are those of the frontier.
-func frontierParams(conf *config.File) (frontier.Params, error) {
-	f := conf.Frontier
-	p := frontier.Params{Policy: f.Policy, Queues: f.Queues, Bias: f.Bias, Strict: f.Strict, Seed: f.Seed, Workers: f.Workers, Walkers: f.Walkers, Restart: f.Restart,
-		NewShare: f.NewShare, GoneAfter: f.GoneAfter, Buffer: f.Buffer, Tax: f.Tax}
-	for _, d := range []struct {
-		key, text string
-		to        *time.Duration
-	}{{"min_interval", f.MinInterval, &p.MinInterval}, {"max_interval", f.MaxInterval, &p.MaxInterval}} {
-		if d.text == "" {
-			continue
-		}
-		var err error
-		if *d.to, err = time.ParseDuration(d.text); err != nil {
-			return p, &fault.Error{Class: fault.Usage, Place: "frontier." + d.key, Found: fmt.Sprintf("%q", d.text), Want: `a duration such as "6h"`}
-		}
-	}
-	return p, nil
 }
 
 // warnOfFixed tells of settings in crawl.toml that say otherwise than what the frontier was
@@ -119,40 +95,33 @@ func warnOfFixed(std *cli.Std, crawl string) error {
 		return nil
 	}
 	made := m.Params
-	told := func(key, param string) {
+	told := func(name string) {
 		is := "without it"
-		if value, found := made[param]; found {
-			is = "with " + param + "=" + value
+		if value, found := made[name]; found {
+			is = "with " + name + "=" + value
 		}
-		std.Warn("%s: frontier.%s has no effect: the frontier was made %s, for good", conf.Path, key, is)
+		std.Warn("%s: frontier.%s has no effect: the frontier was made %s, for good", conf.Path, name, is)
 	}
 	if p := conf.File.Frontier.Policy; p != "" && p != made["policy"] {
-		told("policy", "policy")
+		told("policy")
 		return nil
 	}
-	params, err := frontierParams(&conf.File)
+	params := conf.File.Frontier.Params
 	params.Policy = made["policy"]
-	var now map[string]string
-	if err == nil {
-		now, err = params.Encode()
-	}
+	now, err := params.Encode()
 	if err != nil {
 		std.Warn("%s: %v; it has no effect", conf.Path, err)
 		return nil
 	}
 	either := maps.Clone(made)
 	maps.Copy(either, now)
-	for _, param := range slices.Sorted(maps.Keys(either)) {
-		key := param
-		if param == "bias" && (now[param] == "strict") != (made[param] == "strict") {
-			key = "strict"
-		}
-		given, err := conf.Setting("frontier." + key)
+	for _, name := range slices.Sorted(maps.Keys(either)) {
+		given, err := conf.Setting("frontier." + name)
 		if err != nil {
 			return err
 		}
-		if len(given) > 0 && now[param] != made[param] {
-			told(key, param)
+		if len(given) > 0 && now[name] != made[name] {
+			told(name)
 		}
 	}
 	return nil

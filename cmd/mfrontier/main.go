@@ -57,23 +57,8 @@ func open(std *cli.Std, dir string, f cli.TxnFlags) (*frontier.Frontier, error) 
 }
 
 type createCmd struct {
-	Store   string  `arg:"" help:"Folder to make, such as crawl/frontier."`
-	Policy  string  `default:"priority" help:"Order of service; \"mfrontier policies\" lists them."`
-	Queues  int     `placeholder:"N" help:"Policy priority: front queues (Mercator's K), 1 to 16; 0: 3. URLs of a higher priority number share the last."`
-	Bias    float64 `placeholder:"N" help:"Policy priority: how many times as often a front queue is drawn as the next, 1 or more; 0: 2."`
-	Strict  bool    `help:"Policy priority: no draws; a front queue is served only while those before it are empty."`
-	Seed    uint64  `placeholder:"N" help:"Policies priority, revisit and walk: seed of the draws. Policy opic: of the order among URLs of equal credit."`
-	Workers int     `placeholder:"N" help:"Policy fifo: queues, to which hosts are dealt, 1 to 4096; 0: 256."`
-	Walkers int     `placeholder:"N" help:"Policy walk: walks that go on at a time, 1 to 4096; 0: 100. A batch has one URL of each."`
-	Restart float64 `placeholder:"N" help:"Policy walk: chance that a walk begins anew instead of following a link, above 0 and at most 1; 0: 1/7."`
-	Tax     float64 `placeholder:"N" help:"Policy opic: part of a page's credit that all URLs share, 0.000001 to 1; 0: 0.1. The rest goes to the URLs that it links to."`
-
-	Buffer int `placeholder:"N" help:"URLs of each run of a queue that are in memory when it is read or written, 16 to 8192, as Mercator's buffers of 600; 0: what 64 KiB hold, some 600 (with more than four front queues less). Fewer take less memory and compress worse."`
-
-	NewShare    float64       `placeholder:"N" help:"Policy revisit: share of URLs never visited in a batch, while pages to visit again are due too; more than 0, at most 1; 0: 0.5."`
-	MinInterval time.Duration `help:"Policy revisit: least time between two visits of a page, 1s or more; 0: 1h."`
-	MaxInterval time.Duration `help:"Policy revisit: longest time between two visits of a page, up to 8760h; 0: 720h. As long as the least: all pages are visited as often."`
-	GoneAfter   int           `placeholder:"N" help:"Policy revisit: visits in a row that do not find a page, after which it is finished, 1 to 255; 0: 3."`
+	Store string `arg:"" help:"Folder to make, such as crawl/frontier."`
+	frontier.Params
 }
 
 // Help is part of --help.
@@ -86,11 +71,7 @@ Examples:
   mfrontier create crawl/frontier --policy revisit --new-share 0.3`
 }
 
-func (c *createCmd) Run() error {
-	p := frontier.Params{Policy: c.Policy, Queues: c.Queues, Bias: c.Bias, Strict: c.Strict, Seed: c.Seed, Workers: c.Workers, Walkers: c.Walkers, Restart: c.Restart,
-		NewShare: c.NewShare, MinInterval: c.MinInterval, MaxInterval: c.MaxInterval, GoneAfter: c.GoneAfter, Buffer: c.Buffer, Tax: c.Tax}
-	return frontier.Create(c.Store, p, store.Options{})
-}
+func (c *createCmd) Run() error { return frontier.Create(c.Store, c.Params, store.Options{}) }
 
 type addCmd struct {
 	Store  string   `arg:"" help:"The frontier."`

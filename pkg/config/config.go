@@ -5,7 +5,8 @@
 // the command line wins. The tag flag lists them as "command --flag". Settings
 // without that tag are read by pipelines ("mckpt show --setting"). The tag path
 // marks names of files, which are relative to the folder of crawl.toml. The tag crawl
-// is the default in a crawl folder, where it is not that of the flags.
+// is the default in a crawl folder, where it is not that of the flags. An embedded struct with
+// the tag flag has settings that are flags of that command by the same names.
 //
 // # Invariants
 //
@@ -16,6 +17,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +27,7 @@ import (
 	"reflect"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -33,6 +36,7 @@ import (
 
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
+	"mercator/pkg/frontier"
 )
 
 // File is the layout of crawl.toml. Durations are text such as "1s", sizes text
@@ -66,30 +70,17 @@ type File struct {
 	} `toml:"sets"`
 
 	Frontier struct {
-		Policy       string  `toml:"policy" flag:"mckpt init --policy, mfrontier create --policy" doc:"order of service, when the crawl is made; see mfrontier policies" like:"\"priority\""`
-		Queues       int     `toml:"queues" flag:"mfrontier create --queues" doc:"policy priority: front queues" like:"3"`
-		Bias         float64 `toml:"bias" flag:"mfrontier create --bias" doc:"policy priority: how many times as often a front queue is drawn as the next" like:"2.0"`
-		Strict       bool    `toml:"strict" flag:"mfrontier create --strict" doc:"policy priority: no draws; a front queue waits for those before it" like:"false"`
-		Seed         uint64  `toml:"seed" flag:"mfrontier create --seed" doc:"policies priority, revisit and walk: of the draws; policy opic: of the order among URLs of equal credit" like:"0"`
-		Workers      int     `toml:"workers" flag:"mfrontier create --workers" doc:"policy fifo: queues, to which hosts are dealt" like:"256"`
-		Tax          float64 `toml:"tax" flag:"mfrontier create --tax" doc:"policy opic: part of a page's credit that all URLs share" like:"0.1"`
-		Walkers      int     `toml:"walkers" flag:"mfrontier create --walkers" doc:"policy walk: walks that go on at a time" like:"100"`
-		Restart      float64 `toml:"restart" flag:"mfrontier create --restart" doc:"policy walk: chance that a walk begins anew instead of following a link; 0: 1/7" like:"0.15"`
-		Buffer       int     `toml:"buffer" flag:"mfrontier create --buffer" doc:"URLs of each run of a queue that are in memory; 0: what 64 KiB hold, some 600" like:"0"`
-		PerHost      int     `toml:"per_host" flag:"mfrontier next --per-host, mfrontier plan --per-host" doc:"URLs of one host in a batch; 0: any number" like:"0"`
-		PerDomain    int     `toml:"per_domain" flag:"mfrontier next --per-domain, mfrontier plan --per-domain" doc:"URLs of one registered domain in a batch; 0: any number" like:"0"`
-		MaxAttempts  int     `toml:"max_attempts" flag:"mfrontier update --max-attempts" doc:"fetches of one URL before it is given up" like:"3"`
-		DeadAfter    int     `toml:"dead_after" flag:"mfrontier update --dead-after" doc:"failed contacts in a row, after which a host is left alone; 0: never" like:"0"`
-		DeadDelay    string  `toml:"dead_delay" flag:"mfrontier update --dead-delay" doc:"how long such a host is left alone; doubles" like:"\"1h\""`
-		MaxDepth     int     `toml:"max_depth" flag:"mfrontier update --max-depth, mfrontier add --max-depth" doc:"links from a seed, beyond which new URLs are dropped; 0: any number" like:"0"`
-		MaxHostURLs  int     `toml:"max_host_urls" flag:"mfrontier update --max-host-urls, mfrontier add --max-host-urls" doc:"URLs of one host, beyond which new ones are dropped; 0: any number" like:"0"`
-		Prioritizer  string  `toml:"prioritizer" flag:"mfrontier update --prioritizer, mfrontier add --prioritizer" doc:"what gives new URLs their priority: depth, or a command that answers a line of JSON with PRIORITY or PRIORITY SCORE" like:"\"depth\""`
-		PriorityWait string  `toml:"prioritizer_timeout" flag:"mfrontier update --prioritizer-timeout, mfrontier add --prioritizer-timeout" doc:"time that the command has for an answer" like:"\"10s\""`
+		frontier.Params `flag:"mfrontier create"`
 
-		NewShare    float64 `toml:"new_share" flag:"mfrontier create --new-share" doc:"policy revisit: share of URLs never visited in a batch" like:"0.5"`
-		MinInterval string  `toml:"min_interval" flag:"mfrontier create --min-interval" doc:"policy revisit: least time between two visits of a page" like:"\"1h\""`
-		MaxInterval string  `toml:"max_interval" flag:"mfrontier create --max-interval" doc:"policy revisit: longest time between two visits of a page" like:"\"720h\""`
-		GoneAfter   int     `toml:"gone_after" flag:"mfrontier create --gone-after" doc:"policy revisit: visits in a row that do not find a page, after which it is finished" like:"3"`
+		PerHost      int    `toml:"per_host" flag:"mfrontier next --per-host, mfrontier plan --per-host" doc:"URLs of one host in a batch; 0: any number" like:"0"`
+		PerDomain    int    `toml:"per_domain" flag:"mfrontier next --per-domain, mfrontier plan --per-domain" doc:"URLs of one registered domain in a batch; 0: any number" like:"0"`
+		MaxAttempts  int    `toml:"max_attempts" flag:"mfrontier update --max-attempts" doc:"fetches of one URL before it is given up" like:"3"`
+		DeadAfter    int    `toml:"dead_after" flag:"mfrontier update --dead-after" doc:"failed contacts in a row, after which a host is left alone; 0: never" like:"0"`
+		DeadDelay    string `toml:"dead_delay" flag:"mfrontier update --dead-delay" doc:"how long such a host is left alone; doubles" like:"\"1h\""`
+		MaxDepth     int    `toml:"max_depth" flag:"mfrontier update --max-depth, mfrontier add --max-depth" doc:"links from a seed, beyond which new URLs are dropped; 0: any number" like:"0"`
+		MaxHostURLs  int    `toml:"max_host_urls" flag:"mfrontier update --max-host-urls, mfrontier add --max-host-urls" doc:"URLs of one host, beyond which new ones are dropped; 0: any number" like:"0"`
+		Prioritizer  string `toml:"prioritizer" flag:"mfrontier update --prioritizer, mfrontier add --prioritizer" doc:"what gives new URLs their priority: depth, or a command that answers a line of JSON with PRIORITY or PRIORITY SCORE" like:"\"depth\""`
+		PriorityWait string `toml:"prioritizer_timeout" flag:"mfrontier update --prioritizer-timeout, mfrontier add --prioritizer-timeout" doc:"time that the command has for an answer" like:"\"10s\""`
 
 		DomainBudget int      `toml:"domain_budget" flag:"mfrontier update --domain-budget" doc:"new URLs of one registered domain that a round lets into the queues, others wait; 0: any number" like:"0"`
 		DomainGrowth *float64 `toml:"domain_growth" flag:"mfrontier update --domain-growth" doc:"by how much that is larger for each other domain that links to it" like:"1.0"`
@@ -163,24 +154,43 @@ type Key struct {
 	Path    bool   // the value is a file's name, or several
 	Word    string // a value that is no file's name although Path is set; "" if there is none
 	Crawl   string // what Lookup gives in a crawl folder whose crawl.toml does not set it; "": nothing
+
+	typ   reflect.Type
+	flags string // Targets, as text
 }
 
 // Keys lists all settings, in the order of File.
 func Keys() []Key { return slices.Clone(allKeys()) }
 
 // allKeys reads the tags once: Lookup is asked for every flag of a command.
-var allKeys = sync.OnceValue(func() []Key { return keysOf(reflect.TypeOf(File{}), "") })
+var allKeys = sync.OnceValue(func() []Key { return keysOf(reflect.TypeOf(File{}), Key{}, "") })
 
-func keysOf(t reflect.Type, prefix string) (keys []Key) {
+// keysOf lists the settings of a struct. of has what they have in common, verb the command that has
+// a flag of the name of each.
+func keysOf(t reflect.Type, of Key, verb string) (keys []Key) {
 	for i := range t.NumField() {
 		f := t.Field(i)
-		name := prefix + f.Tag.Get("toml")
-		if f.Type.Kind() == reflect.Struct {
-			keys = append(keys, keysOf(f.Type, name+".")...)
+		tag := f.Tag.Get
+		k := Key{Name: of.Name + tag("toml"), Doc: tag("doc"), Like: tag("like"), Path: tag("path") != "", Word: tag("word"), Crawl: tag("crawl"), typ: f.Type, flags: tag("flag")}
+		switch {
+		case f.Anonymous:
+			of := Key{Name: of.Name}
+			if group := tag("group"); group != "" {
+				of.Doc = small(group) + ": "
+			}
+			keys = append(keys, keysOf(f.Type, of, cmp.Or(k.flags, verb))...)
 			continue
+		case f.Type.Kind() == reflect.Struct:
+			keys = append(keys, keysOf(f.Type, Key{Name: k.Name + "."}, "")...)
+			continue
+		case verb != "": // a flag of its own
+			k.flags = cmp.Or(k.flags, verb+" --"+strings.ReplaceAll(tag("toml"), "_", "-"))
+			k.Doc, k.Like = of.Doc+strings.TrimSuffix(small(tag("help")), "."), tag("placeholder")
+			if f.Type.Kind() == reflect.String {
+				k.Like = strconv.Quote(k.Like)
+			}
 		}
-		k := Key{Name: name, Doc: f.Tag.Get("doc"), Like: f.Tag.Get("like"), Path: f.Tag.Get("path") != "", Word: f.Tag.Get("word"), Crawl: f.Tag.Get("crawl")}
-		for _, s := range strings.Split(f.Tag.Get("flag"), ", ") {
+		for _, s := range strings.Split(k.flags, ", ") {
 			switch w := strings.Fields(s); len(w) {
 			case 2:
 				k.Targets = append(k.Targets, Target{w[0], "", strings.TrimPrefix(w[1], "--")})
@@ -191,6 +201,14 @@ func keysOf(t reflect.Type, prefix string) (keys []Key) {
 		keys = append(keys, k)
 	}
 	return keys
+}
+
+// small is a text as it goes on in a sentence.
+func small(text string) string {
+	if len(text) > 1 && text[1] >= 'a' {
+		return strings.ToLower(text[:1]) + text[1:]
+	}
+	return text
 }
 
 // Config is a crawl.toml that was read.

@@ -72,6 +72,7 @@ func settingVectors() []spectest.Vector {
 		bad("R4-text-for-list", `line 2: another type of value for "network.allow_net", want a list of texts, such as ["a", "b"]`, "[network]\nallow_net = \"10.0.0.0/8\"\n"),
 		bad("R4-numbers-for-texts", `line 1: another type of value for "seeds", want a list of texts, such as ["a", "b"]`, "seeds = [1, 2]\n"),
 		bad("R4-value-for-table", `line 1: another type of value for "politeness", want a table, [politeness]`, "politeness = \"1s\"\n"),
+		bad("R4-number-for-duration", `line 2: another type of value for "frontier.min_interval", want text in quotes, such as "1s"`, "[frontier]\nmin_interval = 6\n"),
 		bad("R5-setting", `line 2: "rounds" a second time, want each table and each key once`, "rounds = 3\nrounds = 3\n"),
 		bad("R5-table", `line 3: "frontier" a second time, want each table and each key once`, "[frontier]\nqueues = 3\n[frontier]\n"),
 		load("R6-path", "seeds: no file", func(t testing.TB, path string) error {
@@ -103,28 +104,18 @@ func settings(c *Config) (string, error) {
 // table is the page's list of settings.
 func table() string {
 	var b strings.Builder
-	var walk func(t reflect.Type, prefix string)
 	b.WriteString("| setting | type | default of | what |\n|---|---|---|---|\n")
-	walk = func(t reflect.Type, prefix string) {
-		for i := range t.NumField() {
-			f := t.Field(i)
-			name := prefix + f.Tag.Get("toml")
-			if f.Type.Kind() == reflect.Struct {
-				walk(f.Type, name+".")
-				continue
-			}
-			typ := map[reflect.Kind]string{reflect.String: "text", reflect.Slice: "list", reflect.Bool: "yes or no", reflect.Int: "whole", reflect.Int64: "whole", reflect.Uint64: "whole"}[f.Type.Kind()]
-			if typ == "" {
-				typ = "number"
-			}
-			flags := "pipelines"
-			if tag := f.Tag.Get("flag"); tag != "" {
-				flags = "`" + strings.ReplaceAll(tag, ", ", "`, `") + "`"
-			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", name, typ, flags, strings.ReplaceAll(f.Tag.Get("doc"), "|", `\|`))
+	for _, k := range Keys() {
+		typ := map[reflect.Kind]string{reflect.String: "text", reflect.Slice: "list", reflect.Bool: "yes or no", reflect.Int: "whole", reflect.Int64: "whole", reflect.Uint64: "whole"}[k.typ.Kind()]
+		if typ == "" {
+			typ = "number"
 		}
+		flags := "pipelines"
+		if k.flags != "" {
+			flags = "`" + strings.ReplaceAll(k.flags, ", ", "`, `") + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.Name, typ, flags, strings.ReplaceAll(k.Doc, "|", `\|`))
 	}
-	walk(reflect.TypeFor[File](), "")
 	return b.String()
 }
 

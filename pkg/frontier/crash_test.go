@@ -88,7 +88,7 @@ func crashRounds(t *testing.T, p Params) {
 
 // So does an update during which two merges go on.
 func TestCrashWhileMerging(t *testing.T) {
-	fs, p := durable.NewCrashFS(), Params{Queues: 2, Buffer: minBuffer}
+	fs, p := durable.NewCrashFS(), Params{Buffer: minBuffer, Priority: Priority{Queues: 2}}
 	b := open(t, fs, p)
 	for i := range 3 {
 		var urls []record.URL
@@ -124,7 +124,7 @@ func TestCrashWhileMerging(t *testing.T) {
 // A walk begins, visits, and goes on by a link or anew; so does one whose start set grows.
 func TestWalkCrashAtEveryCall(t *testing.T) {
 	var batch []record.URL
-	crashAtEveryCall(t, durable.NewCrashFS(), Params{Policy: walk, Walkers: 6}, &batch, []crashStep{
+	crashAtEveryCall(t, durable.NewCrashFS(), Params{Policy: walk, Walk: Walk{Walkers: 6}}, &batch, []crashStep{
 		{"add", func(b *bench) error { return b.add("seed", pageURL("a.test/"), pageURL("d.test/"), pageURL("a.test/")) }},
 		{"next", func(b *bench) (err error) {
 			batch, err = b.next(1, NextOptions{N: 4, Txn: "r1"})

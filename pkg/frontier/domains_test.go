@@ -156,7 +156,7 @@ func TestSpamFarm(t *testing.T) {
 // Whatever is linked, held, put off and switched on and off: every URL comes out once,
 // and none of a domain beyond what it had budget for.
 func TestBudgetsLoseNothing(t *testing.T) {
-	for seed, p := range []Params{{Strict: true, Queues: 2}, {Policy: dynamic}, {Policy: fifo, Workers: 3}} {
+	for seed, p := range []Params{{Priority: Priority{Strict: true, Queues: 2}}, {Policy: dynamic}, {Policy: fifo, Fifo: Fifo{Workers: 3}}} {
 		t.Run(fmt.Sprintf("%+v", p), func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(uint64(seed), 3))

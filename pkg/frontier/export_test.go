@@ -28,7 +28,7 @@ func (b *bench) exported() (urls []record.URL) {
 // A frontier that is exported and added to a new one gives the same URLs with all their
 // columns, and within a host (a worker) and front queue in the same order.
 func TestExportAndAdd(t *testing.T) {
-	for seed, p := range []Params{{Strict: true}, {Seed: 3}, {Policy: dynamic}, {Policy: fifo, Workers: 3}} {
+	for seed, p := range []Params{{Priority: Priority{Strict: true}}, {Seed: 3}, {Policy: dynamic}, {Policy: fifo, Fifo: Fifo{Workers: 3}}} {
 		t.Run(fmt.Sprintf("%+v", p), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(seed), 4))
 			b := open(t, durable.NewCrashFS(), p)
@@ -105,7 +105,7 @@ func TestExportAndAdd(t *testing.T) {
 
 // A batch that is in flight does not change the order in which a host's URLs are exported.
 func TestExportOfABatch(t *testing.T) {
-	for _, p := range []Params{{Strict: true}, {Policy: dynamic}, {Policy: fifo, Workers: 2}} {
+	for _, p := range []Params{{Priority: Priority{Strict: true}}, {Policy: dynamic}, {Policy: fifo, Fifo: Fifo{Workers: 2}}} {
 		b := open(t, durable.NewCrashFS(), p)
 		var urls []record.URL
 		for i := range 60 {
@@ -205,10 +205,7 @@ func TestExportAndAddOfEachPolicy(t *testing.T) {
 
 // A row that claims more of a page than visits can have told is taken for what they can.
 func TestVisitsThatNobodyMade(t *testing.T) {
-	p, err := newSchedule(&Params{Policy: revisit})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := scheduleOf(t, Revisit{})
 	for _, n := range []uint64{0, 1, 1 << 31, 1 << 32, 1 << 63, math.MaxUint64} {
 		v := p.visitOf(visitColumns.Extra(func(string) uint64 { return n }))
 		if n == 0 && v != (Visit{}) || n > 0 && v.Visits == 0 || v.Changes >= enough || v.Gone >= p.gone || v.ObservedUS > p.mostObserved(v.Changes) {

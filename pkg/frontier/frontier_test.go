@@ -212,7 +212,7 @@ func (m *model) level(u *record.URL) uint8 {
 	case revisit:
 		return uint8(min(m.state[u.URL].visits, 1))
 	}
-	return min(u.Priority, Queues-1)
+	return min(u.Priority, 2)
 }
 
 // line names those that come out in the order in which they went in.
@@ -324,8 +324,8 @@ func TestAgainstModel(t *testing.T) {
 		{record.OutcomeDeferred, 0, false}, {record.OutcomeDeferred, 0, false},
 		{record.OutcomeParked, 0, false}, {record.OutcomeDenied, 0, false}, {record.OutcomeAddress, 0, false},
 	}
-	policies := []Params{{Strict: true}, {Seed: 5}, {Policy: dynamic}, {Policy: fifo, Workers: 3}, {Policy: opic, Seed: 7},
-		{Policy: revisit, Seed: 3, MinInterval: time.Second, MaxInterval: 20 * time.Second, GoneAfter: 2}}
+	policies := []Params{{Priority: Priority{Strict: true}}, {Seed: 5}, {Policy: dynamic}, {Policy: fifo, Fifo: Fifo{Workers: 3}}, {Policy: opic, Seed: 7},
+		{Policy: revisit, Seed: 3, Revisit: Revisit{MinInterval: "1s", MaxInterval: "20s", GoneAfter: 2}}}
 	for _, size := range []int{1, 7, 1 << 20} {
 		for seed, p := range policies {
 			t.Run(fmt.Sprintf("batch %d %+v", size, p), func(t *testing.T) {
@@ -473,7 +473,7 @@ func TestAgainstModel(t *testing.T) {
 }
 
 func TestHostsTakeTurns(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Strict: true})
+	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
 	var urls []record.URL
 	for i := range 1000 {
 		urls = append(urls, newURL("big.test", fmt.Sprint(i), 0))
@@ -502,7 +502,7 @@ func TestHostsTakeTurns(t *testing.T) {
 }
 
 func TestPerHost(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Strict: true})
+	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
 	var urls []record.URL
 	for i := range 100 {
 		urls = append(urls, newURL("big.test", fmt.Sprint(i), 0))
@@ -556,7 +556,7 @@ func deferred(batch []record.URL) (outcomes []record.Fetch) {
 }
 
 func TestDeferredKeepsItsPlace(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Strict: true})
+	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
 	var urls []record.URL
 	for i := range 6 {
 		urls = append(urls, newURL("a.test", fmt.Sprint(i), 0))
@@ -579,7 +579,7 @@ func TestDeferredKeepsItsPlace(t *testing.T) {
 }
 
 func TestUpdateRefusals(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Strict: true})
+	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
 	urls := []record.URL{newURL("a.test", "1", 0), newURL("a.test", "2", 0)}
 	if err := b.update("r0", 1, nil); err != nil {
 		t.Fatal("the round of an empty frontier: ", err)
@@ -629,7 +629,7 @@ func TestUpdateRefusals(t *testing.T) {
 
 // Two URLs of one checksum, and one URL twice, are told apart in flight.
 func TestEqualChecksums(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Strict: true})
+	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
 	x, y := newURL("a.test", "x", 0), newURL("a.test", "y", 0)
 	y.Key = x.Key
 	if err := b.add("seed", x, y, x, y, x); err != nil {
@@ -653,7 +653,7 @@ func TestEqualChecksums(t *testing.T) {
 // URLs of one checksum are made by thousands (pkg/fingerprint/SPEC.md): a batch of
 // them is matched with its outcomes, whatever their order.
 func TestManyEqualChecksums(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Strict: true})
+	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
 	var urls []record.URL
 	var outcomes []record.Fetch
 	for i := range 2 * maxAside {
@@ -676,7 +676,7 @@ func TestManyEqualChecksums(t *testing.T) {
 }
 
 func TestHostState(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Strict: true})
+	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
 	a, c := newURL("a.test:8080", "1", 0), newURL("c.test", "1", 0)
 	if err := b.add("seed", a, c); err != nil {
 		t.Fatal(err)
@@ -708,7 +708,7 @@ func TestHostState(t *testing.T) {
 }
 
 func TestExportRestores(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Strict: true})
+	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
 	var urls []record.URL
 	for i := range 50 {
 		u := newURL(fmt.Sprintf("h%d.test", i%3), fmt.Sprint(i), uint8(i%4))
@@ -732,7 +732,7 @@ func TestExportRestores(t *testing.T) {
 		return out
 	}
 	all := export(b)
-	c := open(t, durable.NewCrashFS(), Params{Strict: true})
+	c := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
 	if err := c.add("seed", all...); err != nil {
 		t.Fatal(err)
 	}
@@ -747,7 +747,7 @@ func TestExportRestores(t *testing.T) {
 }
 
 func TestRunsAreMerged(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Strict: true})
+	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
 	b.f.layout = layoutDefault
 	want := map[string][]string{}
 	for i := range 100 {
@@ -785,7 +785,7 @@ func TestRunsAreMerged(t *testing.T) {
 
 // What no segment can hold is dropped and counted, not fatal to the round.
 func TestOutOfRangeIsDropped(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Strict: true})
+	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
 	long, early := newURL("a.test", "1", 0), newURL("a.test", "2", 0)
 	long.Via = strings.Repeat("x", segment.MaxString+1)
 	early.Due = -1
@@ -858,7 +858,7 @@ func TestStatTopAndDetail(t *testing.T) {
 }
 
 func TestLimitsOfArguments(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Strict: true})
+	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
 	ctx := context.Background()
 	_, top := b.f.Stat(ctx, StatOptions{Top: MaxTop + 1})
 	_, connections := b.f.PlanNext(ctx, NextOptions{N: 1}, 1, Politeness{Connections: maxConnections + 1})
@@ -869,7 +869,7 @@ func TestLimitsOfArguments(t *testing.T) {
 	_, earlier := b.f.Wait(ctx, 0, nil)
 	for name, err := range map[string]error{
 		"top": top, "connections": connections, "before 1970": early, "1970": earlier,
-		"queues":   Create("/x", Params{Queues: maxQueues + 1}, store.Options{FS: b.fs}),
+		"queues":   Create("/x", Params{Priority: Priority{Queues: maxQueues + 1}}, store.Options{FS: b.fs}),
 		"per host": NextOptions{N: MaxCapped + 1, PerHost: 1}.Check(),
 	} {
 		if !errors.Is(err, fault.Usage) {

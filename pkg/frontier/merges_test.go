@@ -40,7 +40,7 @@ func TestBuffer(t *testing.T) {
 		p     Params
 		bytes int
 		rows  int
-	}{{Params{}, 64 << 10, 8192}, {Params{Queues: 4}, 64 << 10, 8192}, {Params{Queues: 16}, 16 << 10, 8192}, {Params{Policy: dynamic, Buffer: 600}, 512 << 10, 600}} {
+	}{{Params{}, 64 << 10, 8192}, {Params{Priority: Priority{Queues: 4}}, 64 << 10, 8192}, {Params{Priority: Priority{Queues: 16}}, 16 << 10, 8192}, {Params{Policy: dynamic, Buffer: 600}, 512 << 10, 600}} {
 		text, err := c.p.Encode()
 		if err != nil {
 			t.Fatal(err)
@@ -196,7 +196,7 @@ func (h *holders) look(b *bench) {
 // A host with very many URLs among others: none of its URLs is written again more than
 // three times, and no update copies much more than it writes.
 func TestRewritesAreFewAndSpread(t *testing.T) {
-	for _, p := range []Params{{Policy: dynamic}, {Queues: 2, Seed: 3}} {
+	for _, p := range []Params{{Policy: dynamic}, {Seed: 3, Priority: Priority{Queues: 2}}} {
 		b := open(t, durable.NewCrashFS(), p)
 		b.f.layout = layout{queueFan: 4, hostFan: 4, step: 1, sort: 1}
 		const rounds, each, big = 200, 12, 600 // 200 < 4^4

@@ -8,7 +8,9 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,7 +24,7 @@ import (
 // While all front queues have URLs, each is drawn as the bias says.
 func TestBias(t *testing.T) {
 	const n, rounds = 1000, 6
-	b := open(t, durable.NewCrashFS(), Params{Queues: 4, Bias: 3, Seed: 42})
+	b := open(t, durable.NewCrashFS(), Params{Seed: 42, Priority: Priority{Queues: 4, Bias: 3}})
 	var urls []record.URL
 	for i := range n * rounds {
 		for k := range uint8(4) {
@@ -78,7 +80,7 @@ func TestChoose(t *testing.T) {
 // FIFO by worker: a worker's URLs come in order of arrival, whatever their hosts and
 // priorities; workers take turns.
 func TestFifo(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Policy: fifo, Workers: 2})
+	b := open(t, durable.NewCrashFS(), Params{Policy: fifo, Fifo: Fifo{Workers: 2}})
 	var urls []record.URL
 	for i := range 40 {
 		urls = append(urls, newURL(fmt.Sprintf("h%d.test", i*i%11), fmt.Sprint(i), uint8(i)))
@@ -112,8 +114,8 @@ func TestFifo(t *testing.T) {
 func TestCreateRefusals(t *testing.T) {
 	opt := store.Options{FS: durable.NewCrashFS()}
 	for _, p := range []Params{
-		{Policy: "magic"}, {Queues: -1}, {Queues: maxQueues + 1}, {Bias: 0.5}, {Bias: maxBias + 1}, {Bias: 2, Strict: true}, {Workers: 3},
-		{Policy: dynamic, Queues: 3}, {Policy: dynamic, Seed: 1}, {Policy: fifo, Strict: true}, {Policy: fifo, Workers: -1}, {Tax: 0.1}, {Policy: opic, Tax: 1.1}, {Policy: opic, Tax: -1}, {Policy: opic, Tax: 1e-9}, {Policy: opic, Workers: 1}, {Policy: fifo, Seed: 1}, {Policy: fifo, Workers: maxWorkers + 1},
+		{Policy: "magic"}, {Priority: Priority{Queues: -1}}, {Priority: Priority{Queues: maxQueues + 1}}, {Priority: Priority{Bias: 0.5}}, {Priority: Priority{Bias: maxBias + 1}}, {Priority: Priority{Bias: 2, Strict: true}}, {Fifo: Fifo{Workers: 3}},
+		{Policy: dynamic, Priority: Priority{Queues: 3}}, {Policy: dynamic, Seed: 1}, {Policy: fifo, Priority: Priority{Strict: true}}, {Policy: fifo, Fifo: Fifo{Workers: -1}}, {Opic: Opic{Tax: 0.1}}, {Policy: opic, Opic: Opic{Tax: 1.1}}, {Policy: opic, Opic: Opic{Tax: -1}}, {Policy: opic, Opic: Opic{Tax: 1e-9}}, {Policy: opic, Fifo: Fifo{Workers: 1}}, {Policy: fifo, Seed: 1}, {Policy: fifo, Fifo: Fifo{Workers: maxWorkers + 1}},
 	} {
 		if err := Create("/frontier", p, opt); !errors.Is(err, fault.Usage) {
 			t.Errorf("%+v: %v", p, err)
@@ -121,15 +123,15 @@ func TestCreateRefusals(t *testing.T) {
 	}
 	// What a manifest says must be what Create can have written.
 	for _, params := range []map[string]string{
-		{}, {"policy": "magic"}, {"policy": priority}, {"policy": dynamic, "queues": "3"}, {"policy": fifo, "workers": "x"}, {"policy": opic, "seed": "0"}, {"policy": opic, "tax": "0.1"}, {"policy": opic, "tax": "NaN", "seed": "0"},
-		{"policy": priority, "queues": "3", "bias": "2"}, {"policy": priority, "queues": "3", "bias": "NaN", "seed": "0"},
-		{"policy": priority, "queues": "3", "bias": "2", "seed": "0", "back_queues": "3C"},
+		{}, {"policy": "magic"}, {"policy": priority}, {"policy": dynamic, "queues": "3"}, {"policy": fifo, "workers": "x"}, {"policy": opic, "seed": "0"}, {"policy": opic, "tax": "0.10"}, {"policy": opic, "tax": "NaN", "seed": "0"},
+		{"policy": priority, "queues": "3"}, {"policy": priority, "queues": "3", "bias": "NaN", "seed": "0"},
+		{"policy": priority, "queues": "3", "bias": "2", "back_queues": "3C"}, {"policy": priority, "queues": "3", "bias": "2", "seed": "0"},
 	} {
 		if _, err := policyOf(&store.Manifest{Params: params}); !errors.Is(err, fault.Corrupt) {
 			t.Errorf("%v: %v", params, err)
 		}
 	}
-	for _, p := range []Params{{}, {Queues: 5, Bias: 1.5, Seed: 1 << 63}, {Strict: true}, {Policy: dynamic}, {Policy: fifo}, {Policy: opic, Tax: 0.25, Seed: 2}} {
+	for _, p := range []Params{{}, {Seed: 1 << 63, Priority: Priority{Queues: 5, Bias: 1.5}}, {Priority: Priority{Strict: true}}, {Policy: dynamic}, {Policy: fifo}, {Policy: opic, Seed: 2, Opic: Opic{Tax: 0.25}}} {
 		text, err := p.Encode()
 		if err != nil {
 			t.Fatal(err)
@@ -140,15 +142,64 @@ func TestCreateRefusals(t *testing.T) {
 	}
 }
 
+// What help and crawl.toml show as a parameter's default is what it is if nothing is given; with a
+// policy that has no use for it, it is refused by name.
+func TestParameters(t *testing.T) {
+	n := 0
+	for _, own := range new(Params).all() {
+		if err := own.complete(); err != nil {
+			t.Errorf("%s: %v", nameOf(own), err)
+		}
+		for name, v := range fields(own) {
+			n++
+			f, _ := v.Interface().(float64)
+			shown := reflect.New(v.Type()).Elem()
+			field, _ := reflect.TypeOf(own).Elem().FieldByNameFunc(func(f string) bool {
+				field, _ := reflect.TypeOf(own).Elem().FieldByName(f)
+				return field.Tag.Get("toml") == name
+			})
+			text := field.Tag.Get("placeholder")
+			if d, err := time.ParseDuration(text); err == nil && v.Kind() == reflect.String {
+				text = d.String()
+			}
+			if err := parse(text, shown); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if got, _ := shown.Interface().(float64); math.Abs(got-f) > 1e-6 || f == 0 && shown.Interface() != v.Interface() {
+				t.Errorf("%s is %v where nothing is given, and said to be %v", name, v, shown)
+			}
+			for _, other := range Policies() {
+				p := Params{Policy: other.Name}
+				for _, params := range p.all() {
+					for same, to := range fields(params) {
+						if same == name {
+							if to.Set(v); to.Kind() == reflect.Bool {
+								to.SetBool(true)
+							}
+						}
+					}
+				}
+				_, err := p.Encode()
+				if mine := other.Name == nameOf(own); mine != (err == nil) || err != nil && !strings.Contains(err.Error(), name+" for policy "+other.Name+", want none, or policy "+nameOf(own)) {
+					t.Errorf("%s for policy %s: %v", name, other.Name, err)
+				}
+			}
+		}
+	}
+	if n < 11 {
+		t.Errorf("%d parameters of policies", n)
+	}
+}
+
 // To make a frontier again is no error, unless it is another.
 func TestCreateAgain(t *testing.T) {
 	opt := store.Options{FS: durable.NewCrashFS()}
 	for range 2 {
-		if err := Create("/frontier", Params{Queues: 5}, opt); err != nil {
+		if err := Create("/frontier", Params{Priority: Priority{Queues: 5}}, opt); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := Create("/frontier", Params{Queues: 4}, opt); !errors.Is(err, fault.Usage) {
+	if err := Create("/frontier", Params{Priority: Priority{Queues: 4}}, opt); !errors.Is(err, fault.Usage) {
 		t.Errorf("created again with other queues: %v", err)
 	}
 }

@@ -41,7 +41,7 @@ func TestPrioritizer(t *testing.T) {
 		"score": {`sed -u -E 's/.*"score":([0-9]+).*/2 \10.5/'`, func(int) uint8 { return 2 }, func(i int) float32 { return float32(10*i) + 0.5 }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := open(t, durable.NewCrashFS(), Params{Strict: true, Queues: 16})
+			b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true, Queues: 16}})
 			books, err := b.addBy("seed", Prioritizer{Command: c.command}, urls...)
 			if err != nil {
 				t.Fatal(err)
@@ -110,7 +110,7 @@ func TestPrioritizerFails(t *testing.T) {
 }
 
 func TestPrioritizerRefusals(t *testing.T) {
-	for _, p := range []Params{{Policy: dynamic}, {Policy: fifo}, {Queues: 1}} {
+	for _, p := range []Params{{Policy: dynamic}, {Policy: fifo}, {Priority: Priority{Queues: 1}}} {
 		b := open(t, durable.NewCrashFS(), p)
 		if _, err := b.addBy("seed", Prioritizer{Command: ByDepth}); !errors.Is(err, fault.Usage) {
 			t.Errorf("%+v: %v", p, err)

@@ -52,8 +52,8 @@ func TestRestoreAgainstModel(t *testing.T) {
 	ctx := context.Background()
 	did := map[string]int{} // what all crawls came to together
 	for _, size := range []int{3, 30} {
-		for seed, p := range []Params{{Strict: true}, {Seed: 5}, {Policy: dynamic}, {Policy: fifo, Workers: 3}, {Policy: opic, Seed: 7},
-			{Policy: revisit, Seed: 3, MinInterval: time.Minute, MaxInterval: time.Hour, GoneAfter: 2}} {
+		for seed, p := range []Params{{Priority: Priority{Strict: true}}, {Seed: 5}, {Policy: dynamic}, {Policy: fifo, Fifo: Fifo{Workers: 3}}, {Policy: opic, Seed: 7},
+			{Policy: revisit, Seed: 3, Revisit: Revisit{MinInterval: "1m", MaxInterval: "1h", GoneAfter: 2}}} {
 			t.Run(fmt.Sprintf("batch %d %+v", size, p), func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(uint64(seed), uint64(size)))
 				fs := durable.NewCrashFS()
@@ -277,7 +277,7 @@ func TestRestoreAgainstModel(t *testing.T) {
 
 // Outside a crawl folder the next name closes a round: none may while a batch is out.
 func TestAddWhileABatchIsOut(t *testing.T) {
-	for _, p := range []Params{{}, {Policy: walk, Walkers: 2}} {
+	for _, p := range []Params{{}, {Policy: walk, Walk: Walk{Walkers: 2}}} {
 		b := open(t, durable.NewCrashFS(), p)
 		if err := b.add("seed", pageURL("a.test/"), pageURL("d.test/")); err != nil {
 			t.Fatal(err)

@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -16,11 +17,26 @@ import (
 	"mercator/pkg/stage"
 )
 
-// What Create takes for policy walk where nothing is given.
-const (
-	Walkers = 100     // walks at a time
-	Restart = 1.0 / 7 // chance that a walk is begun anew after a visit
-)
+// Walk are the parameters of policy walk.
+type Walk struct {
+	Walkers int     `toml:"walkers" placeholder:"100" help:"Walks that go on at a time, 1 to 4096. A batch has one URL of each."`
+	Restart float64 `toml:"restart" placeholder:"0.142857" help:"Chance that a walk begins anew instead of following a link, above 0 and at most 1."`
+}
+
+const walk = "walk"
+
+func (*Walk) about() about {
+	return about{seed: true, text: "random walks: after each page one of its links, or at random and at dead ends any URL found so far; pages are visited again and again, and there is no end"}
+}
+
+func (w *Walk) complete() error {
+	w.Walkers = cmp.Or(w.Walkers, 100)
+	w.Restart = cmp.Or(w.Restart, 1.0/7)
+	if !(w.Restart > 0 && w.Restart <= 1) {
+		return outside(fmt.Sprintf("restarts with chance %v", w.Restart), "more than 0, at most 1")
+	}
+	return within("%v walkers", w.Walkers, 1, maxWalkers)
+}
 
 // maxWalkers bounds what is in memory while walkers move.
 const maxWalkers = 1 << 12
@@ -70,7 +86,7 @@ func (f *Frontier) Walks() (bool, error) {
 // links that were found in the batch in flight, not new URLs; o.Links must be nil.
 //
 // Each visit that has its final outcome is followed by another one: with the
-// chance Params.Restart, and where no link can be followed, of a URL drawn from the
+// chance Walk.Restart, and where no link can be followed, of a URL drawn from the
 // start set, else of one link of the page. Each link row has the same chance, and
 // mextract gives one for each URL, kind and nofollow, however often the page has the
 // link. A redirect is a page with one link. A visit that is tried again or put off

@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -32,18 +33,45 @@ import (
 // later, and within bounds (promised).
 const revisit = "revisit"
 
-// What Create takes for policy revisit where nothing is given.
-const (
-	NewShare    = 0.5
-	MinInterval = time.Hour
-	MaxInterval = 30 * 24 * time.Hour
-	GoneAfter   = 3
-)
+// Revisit are the parameters of policy revisit.
+type Revisit struct {
+	NewShare    float64 `toml:"new_share" placeholder:"0.5" help:"Share of URLs never visited in a batch, while pages to visit again are due too; more than 0, at most 1."`
+	MinInterval string  `toml:"min_interval" placeholder:"1h" help:"Least time between two visits of a page, 1s or more."`
+	MaxInterval string  `toml:"max_interval" placeholder:"720h" help:"Longest time between two visits of a page, up to 8760h. As long as the least: all pages are visited as often."`
+	GoneAfter   int     `toml:"gone_after" placeholder:"3" help:"Visits in a row that do not find a page that was there, after which it is finished, 1 to 255."`
+}
 
 const (
 	leastInterval = time.Second
 	mostInterval  = 365 * 24 * time.Hour
 )
+
+func (*Revisit) about() about {
+	return about{seed: true, text: "two queues, new URLs and pages to visit again, each with a share of a batch; a page is visited as often as keeps most pages fresh, by its estimated rate of change; never ends by itself"}
+}
+
+func (r *Revisit) complete() error {
+	r.NewShare, r.GoneAfter = cmp.Or(r.NewShare, 0.5), cmp.Or(r.GoneAfter, 3)
+	least, most, err := r.intervals()
+	switch {
+	case err != nil:
+		return err
+	case !(r.NewShare > 0 && r.NewShare <= 1):
+		return outside(fmt.Sprintf("a share of %v for new URLs", r.NewShare), "more than 0, at most 1")
+	case least < leastInterval || most < least || most > mostInterval:
+		return outside(fmt.Sprintf("intervals from %v to %v", least, most), fmt.Sprintf("from %v or more to %v or less", leastInterval, mostInterval))
+	}
+	return within("pages gone after %v visits", r.GoneAfter, 1, math.MaxUint8)
+}
+
+// intervals are the bounds of the time between two visits.
+func (r *Revisit) intervals() (least, most time.Duration, err error) {
+	if least, err = duration("min_interval", &r.MinInterval, time.Hour); err != nil {
+		return 0, 0, err
+	}
+	most, err = duration("max_interval", &r.MaxInterval, max(30*24*time.Hour, least))
+	return least, most, err
+}
 
 // The front queues of policy revisit.
 const (
@@ -59,34 +87,12 @@ type schedule struct {
 	gone     uint8  // visits in a row that do not find a page, after which it is finished
 }
 
-func newSchedule(p *Params) (*schedule, error) {
-	refuse := func(found, want string) (*schedule, error) {
-		return nil, &fault.Error{Class: fault.Usage, Found: found, Want: want}
-	}
-	if p.NewShare == 0 {
-		p.NewShare = NewShare
-	}
-	if !(p.NewShare > 0 && p.NewShare <= 1) {
-		return refuse(fmt.Sprintf("a share of %v for new URLs", p.NewShare), "more than 0, at most 1")
-	}
-	if p.MinInterval == 0 {
-		p.MinInterval = MinInterval
-	}
-	if p.MaxInterval == 0 {
-		p.MaxInterval = max(MaxInterval, p.MinInterval)
-	}
-	if p.MinInterval < leastInterval || p.MaxInterval < p.MinInterval || p.MaxInterval > mostInterval {
-		return refuse(fmt.Sprintf("intervals from %v to %v", p.MinInterval, p.MaxInterval), fmt.Sprintf("from %v or more to %v or less", leastInterval, mostInterval))
-	}
-	if p.GoneAfter == 0 {
-		p.GoneAfter = GoneAfter
-	}
-	if p.GoneAfter < 1 || p.GoneAfter > math.MaxUint8 {
-		return refuse(fmt.Sprintf("pages gone after %d visits", p.GoneAfter), "1 to 255")
-	}
-	s := &schedule{min: uint64(p.MinInterval.Microseconds()), max: uint64(p.MaxInterval.Microseconds()), gone: uint8(p.GoneAfter)}
+// newSchedule is that of complete parameters.
+func newSchedule(p Revisit) *schedule {
+	least, most, _ := p.intervals()
+	s := &schedule{min: uint64(least.Microseconds()), max: uint64(most.Microseconds()), gone: uint8(p.GoneAfter)}
 	s.prior = 2 * s.min
-	return s, nil
+	return s
 }
 
 // features are what segments of T have in the store of m besides the columns of all.

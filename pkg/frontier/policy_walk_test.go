@@ -118,7 +118,7 @@ func (g graph) stationary(restart float64) map[string]float64 {
 // of freedom. Of all visits the total variation distance is below 0.01.
 func TestWalkFrequencies(t *testing.T) {
 	const walkers, every, samples = 250, 20, 8
-	b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walkers: walkers, Seed: 1})
+	b := open(t, durable.NewCrashFS(), Params{Policy: walk, Seed: 1, Walk: Walk{Walkers: walkers}})
 	var seeds []record.URL
 	for _, page := range []string{"a.test/", "d.test/"} {
 		seeds = append(seeds, pageURL(page))
@@ -142,7 +142,7 @@ func TestWalkFrequencies(t *testing.T) {
 	}
 	b.check()
 	chi, distance := 0.0, 0.0
-	for page, p := range smallWeb.stationary(Restart) {
+	for page, p := range smallWeb.stationary(1.0 / 7) {
 		want := p * walkers * samples
 		chi += (sampled[page] - want) * (sampled[page] - want) / want
 		distance += math.Abs(all[page]/total-p) / 2
@@ -165,7 +165,7 @@ func TestStartSetIsDrawnUniformly(t *testing.T) {
 	// Restart 1: each visit is a draw. The set is added in parts, so that it stands in
 	// several runs, and most of it is merged.
 	const urls, parts, walkers, rounds = 300, 30, 1000, 30
-	b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walkers: walkers, Restart: 1, Seed: 4})
+	b := open(t, durable.NewCrashFS(), Params{Policy: walk, Seed: 4, Walk: Walk{Walkers: walkers, Restart: 1}})
 	b.f.layout = layout{queueFan: 3, hostFan: 3, step: 7}
 	for part := range parts {
 		var add []record.URL
@@ -204,7 +204,7 @@ func TestStartSetIsDrawnUniformly(t *testing.T) {
 
 func TestWalkRepeats(t *testing.T) {
 	trace := func(seed uint64) string {
-		b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walkers: 5, Seed: seed})
+		b := open(t, durable.NewCrashFS(), Params{Policy: walk, Seed: seed, Walk: Walk{Walkers: 5}})
 		if err := b.add("seed", pageURL("a.test/")); err != nil {
 			t.Fatal(err)
 		}
@@ -254,7 +254,7 @@ func TestWalkAgainstModel(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(uint64(seed), 5))
 			const walkers = 12
-			b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walkers: walkers, Restart: 0.3, Seed: uint64(seed)})
+			b := open(t, durable.NewCrashFS(), Params{Policy: walk, Seed: uint64(seed), Walk: Walk{Walkers: walkers, Restart: 0.3}})
 			b.f.layout = layout{queueFan: 3, hostFan: 3, step: 1}
 			found := map[string]bool{}
 			add := func(pages ...string) {
@@ -374,7 +374,7 @@ func TestWalkAgainstModel(t *testing.T) {
 }
 
 func TestWalkRefusals(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walkers: 2})
+	b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walk: Walk{Walkers: 2}})
 	if err := b.walk("r0", nil, nil); err != nil {
 		t.Fatal("the round of an empty frontier: ", err)
 	}
@@ -429,7 +429,7 @@ func TestWalkRefusals(t *testing.T) {
 func TestWalkDepth(t *testing.T) {
 	const most = 5
 	g := graph{"a.test/": {"a.test/"}}
-	b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walkers: 2, Restart: 1e-9})
+	b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walk: Walk{Walkers: 2, Restart: 1e-9}})
 	if err := b.add("seed", pageURL("a.test/")); err != nil {
 		t.Fatal(err)
 	}
@@ -469,7 +469,7 @@ func TestWalkDepth(t *testing.T) {
 
 // What is known of a page from before does not keep a walk from its links.
 func TestWalkAsksForWholePages(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walkers: 1})
+	b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walk: Walk{Walkers: 1}})
 	u := pageURL("a.test/")
 	u.ETag, u.LastModified, u.LastContentFP = `"1"`, "Thu, 01 Jan 2026 00:00:00 GMT", 7
 	if err := b.add("seed", u); err != nil {

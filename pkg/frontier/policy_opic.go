@@ -1,16 +1,38 @@
 package frontier
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"math/bits"
 	"slices"
 
 	"mercator/formats/record"
 	"mercator/pkg/fault"
 )
+
+// Opic are the parameters of policy opic.
+type Opic struct {
+	Tax float64 `toml:"tax" placeholder:"0.1" help:"Part of a page's credit that all URLs share, 0.000001 to 1. The rest goes to the URLs that it links to."`
+}
+
+const opic = "opic"
+
+func (*Opic) about() about {
+	return about{seed: true, text: "one queue; the URL of most credit first, which pages give to those that they link to (adaptive on-line page importance); no host fills a batch"}
+}
+
+func (o *Opic) complete() error {
+	given := cmp.Or(o.Tax, 0.1)
+	o.Tax = math.Round(given*millionths) / millionths
+	if o.Tax == 0 {
+		return outside(fmt.Sprintf("a tax of %v", given), "0.000001 to 1")
+	}
+	return within("a tax of %v", o.Tax, 1./millionths, 1)
+}
 
 // Policy opic serves the URL of most credit first: "Adaptive on-line page importance
 // computation" (Abiteboul, Preda and Cobena, WWW 2003), for a crawl that fetches each

@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"mercator/formats/record"
 	"mercator/pkg/durable"
@@ -60,13 +59,19 @@ func (m *model) readDue(t *testing.T, b *bench, now record.Time) {
 	}
 }
 
+// scheduleOf is the schedule of parameters.
+func scheduleOf(t *testing.T, r Revisit) *schedule {
+	t.Helper()
+	if err := r.complete(); err != nil {
+		t.Fatal(err)
+	}
+	return newSchedule(r)
+}
+
 // A page that has changed whenever it was visited, each time after long, is visited
 // soon for once, until it is known whether it changes all the time.
 func TestBlindVisits(t *testing.T) {
-	p, err := newSchedule(&Params{Policy: revisit, MinInterval: 12 * time.Hour, MaxInterval: 2688 * time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := scheduleOf(t, Revisit{MinInterval: "12h", MaxInterval: "2688h"})
 	const hour = 3600e6
 	long := uint64(2000 * hour) // what the schedule asks for
 	var v Visit
@@ -110,10 +115,7 @@ func TestBlindVisits(t *testing.T) {
 // A page is not visited while it is to stay as it is, as far as what is known of it makes
 // that likely; who breaks the promise is not believed again before keeping as many as are in doubt.
 func TestPromises(t *testing.T) {
-	p, err := newSchedule(&Params{Policy: revisit, MinInterval: time.Hour, MaxInterval: 1000 * time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := scheduleOf(t, Revisit{MinInterval: "1h", MaxInterval: "1000h"})
 	const hour = uint64(3600e6)
 	var v Visit
 	at, fp := record.Time(1), uint64(1)
@@ -249,7 +251,7 @@ func TestWhatRepliesSay(t *testing.T) {
 // What a visit cannot tell, because a clock is wrong, does not count for long.
 // A page that is not found is visited again twice as long after each visit, until it is gone.
 func TestGone(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Policy: revisit, MinInterval: time.Hour, GoneAfter: 4})
+	b := open(t, durable.NewCrashFS(), Params{Policy: revisit, Revisit: Revisit{MinInterval: "1h", GoneAfter: 4}})
 	if err := b.add("seed", newURL("a.test", "", 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -278,10 +280,7 @@ func TestGone(t *testing.T) {
 
 // What is known of a page with many changes is halved, changes and time alike: its rate stays.
 func TestOldChangesCountHalf(t *testing.T) {
-	p, err := newSchedule(&Params{Policy: revisit})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := scheduleOf(t, Revisit{})
 	const day = 24 * 3600e6
 	v := Visit{Visits: enough, Changes: enough - 1, ObservedUS: (enough - 1) * day, Last: 100 * day}
 	mean := p.mean(v.Changes, v.ObservedUS)
@@ -292,10 +291,7 @@ func TestOldChangesCountHalf(t *testing.T) {
 }
 
 func TestWrongClocks(t *testing.T) {
-	p, err := newSchedule(&Params{Policy: revisit, MinInterval: time.Hour, MaxInterval: 24 * time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := scheduleOf(t, Revisit{MinInterval: "1h", MaxInterval: "24h"})
 	const hour, now = 3600e6, 1000 * 3600e6
 	for _, at := range []record.Time{math.MinInt64, -1, 0, now + 366*24*hour, math.MaxInt64} {
 		if s := look(&record.Fetch{Outcome: record.OutcomeFetched, Status: 200, FetchTime: at}, now); s.at != now {

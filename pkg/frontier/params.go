@@ -1,0 +1,239 @@
+package frontier
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"mercator/formats/segment"
+	"mercator/formats/store"
+	"mercator/pkg/fault"
+)
+
+// Params are fixed when a frontier is created. Each embedded struct is a policy: a new one is a
+// line here and a file of its own. What the chosen policy has no use for must be left zero; a zero
+// parameter of its own means the default.
+//
+// The fields are the flags of "mfrontier create", named by their Go names, and the settings of
+// crawl.toml, named by the tag toml. The tag placeholder is the default.
+type Params struct {
+	Policy string `toml:"policy" flag:"mckpt init --policy, mfrontier create --policy" default:"priority" placeholder:"priority" help:"Order of service; \"mfrontier policies\" lists them."`
+	Seed   uint64 `toml:"seed" placeholder:"0" help:"Seed of random draws; of policy opic, of the order among URLs of equal credit."`
+	Buffer int    `toml:"buffer" placeholder:"0" help:"URLs of each run of a queue in memory, 16 to 8192, as Mercator's buffers of 600; 0: what 64 KiB hold, some 600."`
+
+	Priority `group:"Policy priority"`
+	Dynamic  `group:"Policy dynamic"`
+	Revisit  `group:"Policy revisit"`
+	Fifo     `group:"Policy fifo"`
+	Walk     `group:"Policy walk"`
+	Opic     `group:"Policy opic"`
+}
+
+// defaultPolicy is that of Params that name none.
+const defaultPolicy = "priority"
+
+// parameters are those of one policy, a struct that Params embeds. Its type's name is the policy's.
+type parameters interface {
+	// about says what the policy does.
+	about() about
+	// complete puts the defaults where nothing is given, and refuses what is out of range.
+	complete() error
+}
+
+// about describes a policy.
+type about struct {
+	text string
+	seed bool // it has a use for Params.Seed
+}
+
+// Policy is a policy that there is.
+type Policy struct {
+	Name  string
+	About string
+}
+
+// Policies lists them.
+func Policies() (all []Policy) {
+	for _, own := range new(Params).all() {
+		all = append(all, Policy{nameOf(own), own.about().text})
+	}
+	return all
+}
+
+// all are the parameters of each policy.
+func (p *Params) all() (all []parameters) {
+	v := reflect.ValueOf(p).Elem()
+	for i := range v.NumField() {
+		if own, ok := v.Field(i).Addr().Interface().(parameters); ok {
+			all = append(all, own)
+		}
+	}
+	return all
+}
+
+func nameOf(p parameters) string { return strings.ToLower(reflect.TypeOf(p).Elem().Name()) }
+
+// own are the parameters of the policy that p names.
+func (p *Params) own() (parameters, error) {
+	for _, own := range p.all() {
+		if nameOf(own) == p.Policy {
+			return own, nil
+		}
+	}
+	return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("unknown policy %q", p.Policy), Hint: `"mfrontier policies" lists those there are`}
+}
+
+const (
+	minBuffer = 16
+	maxBuffer = segment.MaxBlockRows
+)
+
+// complete refuses what the policy has no use for and what is out of range, and puts the defaults
+// where nothing is given.
+func (p *Params) complete() error {
+	if p.Policy == "" {
+		p.Policy = defaultPolicy
+	}
+	own, err := p.own()
+	if err != nil {
+		return err
+	}
+	for _, other := range p.all() {
+		if nameOf(other) == p.Policy {
+			continue
+		}
+		for name, v := range fields(other) {
+			if !v.IsZero() {
+				return p.useless(name, []string{nameOf(other)})
+			}
+		}
+	}
+	if p.Seed != 0 && !own.about().seed {
+		return p.useless("seed", policiesWith(func(a about) bool { return a.seed }))
+	}
+	if p.Buffer != 0 {
+		if err := within("a buffer of %v URLs", p.Buffer, minBuffer, maxBuffer); err != nil {
+			return err
+		}
+	}
+	return own.complete()
+}
+
+func (p *Params) useless(name string, of []string) error {
+	return &fault.Error{Class: fault.Usage, Found: name + " for policy " + p.Policy, Want: "none, or policy " + strings.Join(of, ", ")}
+}
+
+// policiesWith names the policies of which something is true.
+func policiesWith(is func(about) bool) (names []string) {
+	for _, own := range new(Params).all() {
+		if is(own.about()) {
+			names = append(names, nameOf(own))
+		}
+	}
+	return names
+}
+
+// Encode gives the params as the manifest keeps them: those of the policy, by the names of the
+// settings, with the defaults in place of those that are zero. What is zero then is left out.
+// What the policy has no use for is fault.Usage, and so is what is out of range.
+func (p Params) Encode() (map[string]string, error) {
+	if err := p.complete(); err != nil {
+		return nil, err
+	}
+	text := map[string]string{}
+	put := func(params any) {
+		for name, v := range fields(params) {
+			if !v.IsZero() {
+				text[name] = fmt.Sprint(v.Interface())
+			}
+		}
+	}
+	put(&p)
+	own, _ := p.own()
+	put(own)
+	return text, nil
+}
+
+// decodeParams is the reverse of Encode.
+func decodeParams(m *store.Manifest) (*Params, error) {
+	p := &Params{Policy: m.Params["policy"]}
+	own, err := p.own()
+	if err == nil {
+		for _, params := range []any{p, own} {
+			for name, v := range fields(params) {
+				if text, ok := m.Params[name]; ok {
+					err = errors.Join(err, parse(text, v))
+				}
+			}
+		}
+	}
+	if text, encodeErr := p.Encode(); err != nil || encodeErr != nil || !maps.Equal(text, m.Params) {
+		return nil, &fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("generation %d", m.Generation), Found: "parameters " + store.ParamsText(m.Params), Want: "those of a policy"}
+	}
+	return p, nil
+}
+
+// fields are the parameters in a struct, by the names of their settings.
+func fields(params any) func(yield func(name string, v reflect.Value) bool) {
+	return func(yield func(string, reflect.Value) bool) {
+		v := reflect.ValueOf(params).Elem()
+		for i := range v.NumField() {
+			if name := v.Type().Field(i).Tag.Get("toml"); name != "" && !yield(name, v.Field(i)) {
+				return
+			}
+		}
+	}
+}
+
+// parse reads what Encode wrote.
+func parse(text string, v reflect.Value) (err error) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Bool:
+		var b bool
+		b, err = strconv.ParseBool(text)
+		v.SetBool(b)
+	case reflect.Int:
+		var n int64
+		n, err = strconv.ParseInt(text, 10, 64)
+		v.SetInt(n)
+	case reflect.Uint64:
+		var n uint64
+		n, err = strconv.ParseUint(text, 10, 64)
+		v.SetUint(n)
+	case reflect.Float64:
+		var x float64
+		x, err = strconv.ParseFloat(text, 64)
+		v.SetFloat(x)
+	}
+	return err
+}
+
+// within refuses a number outside of a range. what says which one it is.
+func within[T int | float64](what string, n, least, most T) error {
+	if n >= least && n <= most { // not so of NaN
+		return nil
+	}
+	plain := func(n T) string { return strconv.FormatFloat(float64(n), 'f', -1, 64) } // 1048576, 0.000001
+	return outside(fmt.Sprintf(what, n), plain(least)+" to "+plain(most))
+}
+
+func outside(found, want string) error {
+	return &fault.Error{Class: fault.Usage, Found: found, Want: want}
+}
+
+// duration reads a parameter, and writes it as all are written.
+func duration(name string, text *string, otherwise time.Duration) (d time.Duration, err error) {
+	if d = otherwise; *text != "" {
+		if d, err = time.ParseDuration(*text); err != nil {
+			return 0, outside(fmt.Sprintf("%s of %q", name, *text), `a duration such as "6h"`)
+		}
+	}
+	*text = d.String()
+	return d, nil
+}

@@ -1,0 +1,36 @@
+package frontier
+
+import (
+	"cmp"
+	"fmt"
+)
+
+// Priority are the parameters of policy priority. URLs of higher priority numbers share the last queue.
+type Priority struct {
+	Queues int     `toml:"queues" placeholder:"3" help:"Front queues (Mercator's K), 1 to 16."`
+	Bias   float64 `toml:"bias" placeholder:"2" help:"How many times as often a front queue is drawn as the next, 1 or more."`
+	Strict bool    `toml:"strict" placeholder:"false" help:"No draws: a front queue is served only while those before it are empty."`
+}
+
+const priority = "priority"
+
+const (
+	maxQueues = 16 // each may have URLs that are due in memory; a place's top byte holds the number
+	maxBias   = 1 << 20
+)
+
+func (*Priority) about() about {
+	return about{seed: true, text: "K front queues; each URL of a batch comes from one drawn at random, with a bias to the first; within a queue hosts in turn, within a host first in, first out"}
+}
+
+func (p *Priority) complete() error {
+	if p.Strict && p.Bias != 0 {
+		return outside(fmt.Sprintf("a bias of %v, and strict", p.Bias), "one of them")
+	}
+	p.Queues = cmp.Or(p.Queues, 3)
+	if p.Strict {
+		return within("%v front queues", p.Queues, 1, maxQueues)
+	}
+	p.Bias = cmp.Or(p.Bias, 2)
+	return cmp.Or(within("%v front queues", p.Queues, 1, maxQueues), within("a bias of %v", p.Bias, 1, maxBias))
+}
