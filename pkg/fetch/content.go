@@ -3,6 +3,7 @@ package fetch
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/sha1"
 	"hash"
 	"io"
@@ -12,6 +13,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"golang.org/x/sync/semaphore"
 
 	"mercator/formats/record"
 	"mercator/formats/warc"
@@ -40,7 +43,7 @@ var scalesPool = sync.Pool{New: func() any { return &scales{sha: sha1.New(), fp:
 // keep, if not nil, is given the decoded body. end is when the contact ended.
 // decoders bounds what content decoders hold, among all connections. form says which
 // redirects can be followed.
-func describe(row *record.Fetch, reply *Reply, bodyMax int64, end time.Time, keep io.Writer, decoders *weight, form canon.Options) error {
+func describe(ctx context.Context, row *record.Fetch, reply *Reply, bodyMax int64, end time.Time, keep io.Writer, decoders *semaphore.Weighted, form canon.Options) error {
 	row.Outcome, row.Error, row.Truncated = reply.Outcome, clean(reply.Error), reply.Truncated
 	if reply.spoken() {
 		return describeDocument(row, reply, bodyMax, keep, form)
@@ -82,9 +85,12 @@ func describe(row *record.Fetch, reply *Reply, bodyMax int64, end time.Time, kee
 	if codings == "" {
 		err = s.plain(row, payload, bodyMax, keep)
 	} else {
-		window := decoders.acquire(decoderWeight(codings))
+		var window int64
+		if window, err = take(ctx, decoders, decoderWeight(codings), decodersMax); err != nil {
+			return err
+		}
 		err = s.coded(row, h, payload, min(bodyMax, swollenMax(reply.Length)), keep)
-		decoders.release(window)
+		decoders.Release(window)
 	}
 	if err != nil {
 		return err

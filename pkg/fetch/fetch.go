@@ -33,6 +33,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/formats/warc"
@@ -108,8 +110,8 @@ type runner struct {
 	archive  *archive
 	payloads *payloads // nil: each payload is archived
 	robots   *robotsCache
-	weight   *weight // of replies
-	decoders *weight
+	replies  *semaphore.Weighted // bytes of those that are encoded or wait for the writer
+	decoders *semaphore.Weighted // bytes of their windows
 	ours     *ours
 	out      chan *output
 	wake     chan struct{}
@@ -147,7 +149,7 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 	r := &runner{
 		opt: opt, b: b, cancel: cancel, started: opt.Now(),
 		out: make(chan *output, queued), wake: make(chan struct{}, 1), idle: make(chan *host),
-		weight: newWeight(repliesMax), decoders: newWeight(decodersMax), s: newScheduler(us(opt.AddrDelay)), conns: sessions{max: opt.Connections},
+		replies: semaphore.NewWeighted(repliesMax), decoders: semaphore.NewWeighted(decodersMax), s: newScheduler(us(opt.AddrDelay)), conns: sessions{max: opt.Connections},
 		told:  map[string]bool{},
 		turns: map[*host]*worker{},
 	}
@@ -228,8 +230,6 @@ func (r *runner) run(ctx context.Context) error {
 		r.mu.Lock()
 		r.room.Broadcast()
 		r.mu.Unlock()
-		r.weight.close()
-		r.decoders.close()
 	})
 	defer stop()
 	defer r.conns.closeAll() // when all workers have ended

@@ -191,16 +191,20 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, ro
 	h.lacks = 0
 	t := turn{made: true, end: end.UnixMicro(), session: reply.Session}
 	row.DurationUS = t.end - int64(row.FetchTime)
-	weight := r.weight.acquire(replyWeight(reply.Length) + keptMax(reply, keep))
+	weight, err := take(ctx, r.replies, replyWeight(reply.Length)+keptMax(reply, keep), repliesMax)
+	if err != nil {
+		reply.release()
+		return t, err
+	}
 	var copied io.Writer
 	if keep != nil {
 		keep.Grow(int(min(reply.Length, int64(keep.max)))) // all that most need
 		copied = keep
 	}
-	err := describe(row, reply, r.opt.BodyMax, end, copied, r.decoders, r.opt.Canon)
+	err = describe(ctx, row, reply, r.opt.BodyMax, end, copied, r.decoders, r.opt.Canon)
 	if keep != nil { // most bodies need less than they might
 		needed := min(weight, replyWeight(reply.Length)+int64(keep.Cap()))
-		r.weight.release(weight - needed)
+		r.replies.Release(weight - needed)
 		weight = needed
 	}
 	if err != nil {

@@ -2,8 +2,9 @@ package fetch
 
 import (
 	"context"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"mercator/formats/record"
 )
@@ -70,7 +71,7 @@ func (r *runner) write(ctx context.Context) error {
 		}
 		for i, o := range pending {
 			pending[i] = nil
-			r.weight.release(o.weight)
+			r.replies.Release(o.weight)
 			if o.row == nil {
 				continue
 			}
@@ -146,15 +147,6 @@ const (
 	pendingTime = 2 * time.Millisecond
 )
 
-// weight bounds bytes of memory that many goroutines hold.
-type weight struct {
-	mu   sync.Mutex
-	free sync.Cond
-	max  int64
-	held int64
-	off  bool // the run has failed: nobody waits any more
-}
-
 const (
 	repliesMax = 24 << 20 // of replies that are encoded or wait for the writer,
 	replyBase  = 8 << 10  // and of a small one
@@ -174,40 +166,15 @@ func keptMax(reply *Reply, keep *limited) int64 {
 	return min(swollenMax(reply.Length), int64(keep.max))
 }
 
-func newWeight(max int64) *weight {
-	w := &weight{max: max}
-	w.free.L = &w.mu
-	return w
-}
-
-// acquire waits until n more bytes may be held, and returns n. What is more than
-// all that is allowed goes alone.
-func (w *weight) acquire(n int64) int64 {
+// take waits for n bytes of a budget of so many, and returns how many it took: what is more than
+// the whole budget goes alone.
+func take(ctx context.Context, budget *semaphore.Weighted, n, whole int64) (int64, error) {
+	n = min(n, whole)
 	if n == 0 {
-		return 0
+		return 0, nil
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for !w.off && w.held > 0 && w.held+n > w.max {
-		w.free.Wait()
+	if err := budget.Acquire(ctx, n); err != nil {
+		return 0, context.Cause(ctx)
 	}
-	w.held += n
-	return n
-}
-
-func (w *weight) close() {
-	w.mu.Lock()
-	w.off = true
-	w.free.Broadcast()
-	w.mu.Unlock()
-}
-
-func (w *weight) release(n int64) {
-	if n == 0 {
-		return
-	}
-	w.mu.Lock()
-	w.held -= n
-	w.free.Broadcast()
-	w.mu.Unlock()
+	return n, nil
 }
