@@ -42,6 +42,8 @@ func Unrouted(text string) bool { return text == NoRoute || text == NoIPv6 || te
 //
 // "Unreachable" comes from this machine's own table of routes, or from a router somewhere. It
 // is the former if connecting a UDP socket fails, too: that looks at the table and sends nothing.
+// Even so it is about that address alone, and its host is one that cannot be had, where the table
+// leads elsewhere: an operator's route that prohibits a network is not over in a later round.
 func Of(err error) (text string, ok bool) {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
@@ -72,11 +74,13 @@ func Of(err error) (text string, ok bool) {
 		}
 		return NoPort, true
 	case syscall.EACCES, syscall.EPERM:
-		return Firewall, true
+		if !to.IsValid() || routed(to) || !routed(elsewhere(to)) {
+			return Firewall, true
+		}
 	case syscall.EAFNOSUPPORT:
 		return unrouted(to), true
-	case syscall.ENETUNREACH, syscall.EHOSTUNREACH:
-		if to.IsValid() && !routed(to) {
+	case syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.EINVAL: // the last of a route "blackhole"
+		if to.IsValid() && !routed(to) && !routed(elsewhere(to)) {
 			return unrouted(to), true
 		}
 	}
@@ -103,11 +107,16 @@ func routed(to netip.Addr) bool {
 	return true
 }
 
-// somewhere is an address of IPv4 that belongs to nobody (RFC 5737).
-var somewhere = netip.AddrFrom4([4]byte{192, 0, 2, 1})
+// elsewhere is an address of the same kind that belongs to nobody (RFC 5737, RFC 3849).
+func elsewhere(to netip.Addr) netip.Addr {
+	if to.Is6() {
+		return netip.MustParseAddr("2001:db8::1")
+	}
+	return netip.MustParseAddr("192.0.2.1")
+}
 
 func unrouted(to netip.Addr) string {
-	if to.Is6() && routed(somewhere) {
+	if to.Is6() && routed(elsewhere(netip.IPv4Unspecified())) {
 		return NoIPv6
 	}
 	return NoRoute

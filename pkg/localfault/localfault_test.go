@@ -82,11 +82,27 @@ func TestNoRoute(t *testing.T) {
 	}
 	expect("192.0.2.1:80", localfault.NoRoute)
 	expect("[2001:db8::1]:80", localfault.NoRoute)
-	for _, args := range []string{"link set lo up", "route add 192.0.2.0/24 dev lo", "route add prohibit 198.51.100.0/24"} {
+	ip := func(args string) {
 		if out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput(); err != nil {
 			t.Skipf("ip %s: %v: %s", args, err, out)
 		}
 	}
+	ip("link set lo up")
+	for _, kind := range []string{"prohibit", "unreachable", "blackhole"} {
+		want := localfault.NoRoute // to anything
+		if kind == "prohibit" {
+			want = localfault.Firewall
+		}
+		ip("route add " + kind + " default")
+		expect("198.51.100.1:80", want)
+		ip("route del " + kind + " default")
+	}
+	ip("route add 192.0.2.0/24 dev lo")
 	expect("[2001:db8::1]:80", localfault.NoIPv6)
-	expect("198.51.100.1:80", localfault.Firewall)
+	expect("203.0.113.1:80", "") // there is a way to others
+	for _, kind := range []string{"prohibit", "unreachable", "blackhole"} {
+		ip("route add " + kind + " 198.51.100.0/24")
+		expect("198.51.100.1:80", "")
+		ip("route del " + kind + " 198.51.100.0/24")
+	}
 }
