@@ -54,7 +54,7 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 	case rest.host && localfault.Is(rest.why):
 		r.leave(e.from, rest.why)
 		return conclude(unknown, "")
-	case h.hung > 0 && !rest.parked && rest.why != hostFailed && (rest.host || rest.until > 0):
+	case rest.ahead && !rest.parked && rest.why != hostFailed:
 		r.putOffWith(e.from, h, rest.why)
 		return conclude(unknown, "")
 	case rest.host && rest.why != "":

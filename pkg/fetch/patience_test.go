@@ -40,6 +40,8 @@ func (w *chained) Fetch(ctx context.Context, req *fetch.Request) *fetch.Reply {
 		wait = limit
 	case strings.HasPrefix(req.Host, "moved") && robots:
 		raw = "HTTP/1.1 301 Moved\r\nLocation: http://hang0.test/robots.txt\r\nContent-Length: 0\r\n\r\n"
+	case strings.HasPrefix(req.Host, "lead") && robots:
+		raw = "HTTP/1.1 301 Moved\r\nLocation: http://slow0.test/robots.txt\r\nContent-Length: 0\r\n\r\n"
 	case strings.HasPrefix(req.Host, "slow") && robots:
 		raw = text(w.robot)
 	case strings.HasPrefix(req.Host, "slow"):
@@ -238,6 +240,28 @@ func TestRobotsOfAHostThatWasPutOff(t *testing.T) {
 			t.Errorf("%d contacts with the host that hangs, want some, less and less often", n)
 		}
 	})
+}
+
+// TestRobotsOfASlowHost: where robots.txt is at a host that has to wait, by its Crawl-delay, its
+// pages wait as long, and it is not asked for again in every round.
+func TestRobotsOfASlowHost(t *testing.T) {
+	for _, delay := range []string{"60", "400"} { // more than the five minutes that a batch waits at most, too
+		synctest.Test(t, func(t *testing.T) {
+			w := &chained{at: map[string][]time.Time{}, robot: "User-agent: *\nCrawl-delay: " + delay + "\n"}
+			opt := polite(t, w)
+			opt.Resolver = several{"127.0.0.7"}
+			_, last := crawlChain(t, opt, 150, append(hostPages("slow", 1, 100), hostPages("lead", 1, 3)...))
+			slow, lead := len(w.at["slow0.test"]), len(w.at["lead0.test"])
+			if lead > slow+4 { // each with one of the other, and its pages
+				t.Errorf("Crawl-delay %s: %d contacts with the host that leads there, %d with that", delay, lead, slow)
+			}
+			for i := range 3 {
+				if row := last[fmt.Sprintf("http://lead0.test/%d", i)]; row.Outcome != record.OutcomeDeferred && row.Outcome != record.OutcomeFetched {
+					t.Errorf("Crawl-delay %s: %s is %s: %s", delay, row.URL, row.Outcome, row.Error)
+				}
+			}
+		})
+	}
 }
 
 // TestSlowHostsAloneAreOneBatch: where no other host has work, a batch goes on to its deadline.

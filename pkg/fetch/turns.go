@@ -138,25 +138,26 @@ type halt struct {
 	host  bool   // because of the host, and not of the run
 	until micros // 0: it is not known
 
+	ahead  bool // the next contact lies ahead
 	parked bool // it asked for more than the longest wait
 }
 
 // halted says whether a host is left alone. runner.mu is held: what another host's
 // worker learns of robots rules may put this one off.
 func (r *runner) halted(h *host) halt {
-	var rest halt
 	now := r.now()
+	rest := halt{ahead: h.next > now}
 	until := r.s.parked(h)
 	switch {
 	case until > 0 && h.deferred != "" && h.next > now:
-		return halt{h.deferred, true, until, true}
+		return halt{why: h.deferred, host: true, until: until, ahead: true, parked: true}
 	case r.reason != "":
 		rest.why = cmp.Or(h.deferred, r.reason)
 	case h.deferred != "":
 		rest.why, rest.host = h.deferred, true
 	}
 	// What ends at a deadline goes on with the next batch, with all hosts together.
-	if (h.deferred != "" || r.reason == onlySlowLeft) && h.next > now {
+	if (h.deferred != "" || r.reason == onlySlowLeft) && rest.ahead {
 		rest.until = h.next
 	}
 	return rest

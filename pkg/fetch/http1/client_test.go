@@ -599,9 +599,14 @@ func TestOldTLS(t *testing.T) {
 			client := testClient(t)
 			client.TLS = &tls.Config{RootCAs: roots}
 			dials := 0
+			var first *told
 			client.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
-				dials++
-				return (&net.Dialer{}).DialContext(ctx, network, addr)
+				if dials++; first != nil && !first.closed.Load() {
+					t.Error("two connections at a time")
+				}
+				conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+				first = &told{Conn: conn}
+				return first, err
 			}
 			if c.login {
 				client.Logins = Logins{strings.TrimSuffix(origin, "/"): login{"anna", "secret"}}
@@ -620,6 +625,17 @@ func TestOldTLS(t *testing.T) {
 			x.Close()
 		})
 	}
+}
+
+// told is a connection that tells whether it was closed.
+type told struct {
+	net.Conn
+	closed atomic.Bool
+}
+
+func (c *told) Close() error {
+	c.closed.Store(true)
+	return c.Conn.Close()
 }
 
 // TestEntityTags: a tag that Apache made for a compressed page is asked for without that, too.

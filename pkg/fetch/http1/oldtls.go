@@ -15,7 +15,9 @@ import (
 // what the crawl wants is a public page, and the certificate is verified as ever. So after a
 // handshake that failed for want of common parameters the same contact tries once more, on
 // another connection to the same address, with all that crypto/tls knows. Reply.Error
-// says so. An origin that is sent a password is not asked again: whoever sits between could
+// says so. The first connection carried no request and is closed before the second is made, so
+// both are one contact: it lasts from the one's beginning to the other's end, and the gap to the
+// next contact is counted from there. An origin that is sent a password is not asked again: whoever sits between could
 // make both sides fall back.
 
 // oldSuites are all that crypto/tls knows.

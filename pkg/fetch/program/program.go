@@ -15,9 +15,9 @@
 // is none by "Status: 404".
 //
 // It ends with status 0. Status 75 (EX_TEMPFAIL) says that the server could not be
-// reached, and the URL is tried again in a later round ("connect-failed"); any other
-// that it cannot be had ("protocol-error"). The last line on its standard error is the
-// row's error.
+// reached, and the URL is tried again in a later round ("connect-failed"). Status 126 or 127 is
+// the shell's: there is no such program, and the run ends. Any other says that the URL cannot
+// be had ("protocol-error"). The last line on its standard error is the row's error.
 //
 // # Invariants
 //
@@ -47,6 +47,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 )
 
@@ -56,6 +57,8 @@ const (
 	stderrMax   = 4 << 10  // the end of standard error that is kept
 	argumentMax = 64 << 10 // bytes of an argument; Linux takes 128 KiB
 	tempFail    = 75       // EX_TEMPFAIL of sysexits.h
+	cannotRun   = 126      // what a shell says of a file that is no program,
+	notFound    = 127      // and of one that is not there
 )
 
 // Module fetches by a program. Many goroutines may use it.
@@ -114,6 +117,9 @@ func (m *Module) run(ctx context.Context, req *fetch.Request) (*fetch.Reply, err
 	case full || err != nil && ended == nil:
 	case errors.As(ended, &exit) && exit.ExitCode() == tempFail:
 		err = &fetch.Failure{Outcome: record.OutcomeConnect, Err: errors.New(said.line("the program could not reach the server"))}
+	case errors.As(ended, &exit) && (exit.ExitCode() == cannotRun || exit.ExitCode() == notFound):
+		err = &fault.Error{Class: fault.Program, Place: "--exec " + m.Command, Found: fmt.Sprintf("status %d: %s", exit.ExitCode(), said.line("no message")), Want: "a program that can be run",
+			Hint: "what was fetched is kept: mend the command, and run this again"}
 	case errors.As(ended, &exit) && exit.ExitCode() > 0:
 		err = fetch.Broken("%s", said.line(fmt.Sprintf("the program ended with status %d", exit.ExitCode())))
 	case ended != nil && err == nil:

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
 )
@@ -57,7 +58,6 @@ func TestPrograms(t *testing.T) {
 		{"fails after a document", `printf '\nhalf'; exit 1; :`, record.OutcomeProtocol, "", "", 0, "", "status 1"},
 		{"fails for now", `echo busy >&2; exit 75; :`, record.OutcomeConnect, "", "", 0, "", "busy"},
 		{"is killed by itself", `kill -9 $$; :`, record.OutcomeProtocol, "", "", 0, "", "empty line"},
-		{"is not there", `/does/not/exist`, record.OutcomeProtocol, "", "", 0, "", "exist"},
 		{"says nothing", `:`, record.OutcomeProtocol, "", "", 0, "", "empty line"},
 		{"header without an end", `yes 'A: b'; :`, record.OutcomeProtocol, "", "", 0, "", "header"},
 		{"endless line", `tr '\0' x < /dev/zero; :`, record.OutcomeProtocol, "", "", 0, "", "header"},
@@ -71,6 +71,21 @@ func TestPrograms(t *testing.T) {
 				t.Errorf("outcome %q (%s), media %q, status %d, truncated %q, body %.200q", r.Outcome, r.Error, r.Media, r.Status, r.Truncated, body)
 			}
 		})
+	}
+}
+
+// TestNoProgram: a command that cannot be run is the operator's to mend, and no URL bears it.
+func TestNoProgram(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(file, []byte("no program"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"/does/not/exist", file} {
+		m := &Module{Command: command, Limits: fetch.Limits{TempDir: t.TempDir(), Guard: addrguard.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}}
+		r := m.Fetch(t.Context(), &fetch.Request{URL: "x://h.test/", Host: "h.test", Addr: netip.MustParseAddr("127.0.0.1")})
+		if fault.ClassOf(r.Err) != fault.Program || !strings.Contains(r.Err.Error(), command) {
+			t.Errorf("%s: %v, outcome %q", command, r.Err, r.Outcome)
+		}
 	}
 }
 
