@@ -50,7 +50,7 @@ func writeRecords[T record.Row](ctx context.Context, g *grammar, std *cli.Std, i
 	}
 	progress := g.startProgress(std)
 	defer progress.Done()
-	spec := stage.Spec{Name: "mcat", Txn: in.Schema().Txn, NoEpoch: true, Bodies: in.Schema().HasBody}
+	spec := stage.Spec{Name: "mcat", Txn: in.Schema().Txn, NoEpoch: true}
 	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[T, T]) error {
 		var row T
 		for n := uint64(0); ; n++ {
@@ -95,7 +95,7 @@ func writeBare[T record.Row](ctx context.Context, g *grammar, std *cli.Std, in s
 // copyBare writes plain Arrow, of which a row may wait for its batch for a time; 0: any.
 func copyBare[T record.Row](ctx context.Context, g *grammar, out io.Writer, wait time.Duration, in stage.Input[T], progress *cli.Progress) error {
 	s := in.Schema()
-	w, err := record.NewWriter[T](out, record.WriterOptions{Level: record.Bare, FlushAfter: wait, Like: s, Txn: s.Txn, Now: s.Now, Body: s.HasBody})
+	w, err := record.NewWriter[T](out, record.WriterOptions{Level: record.Bare, FlushAfter: wait, Like: s, Txn: s.Txn, Now: s.Now})
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,6 @@ func drain[T record.Row](ctx context.Context, l *likeFile, from *cli.Records) er
 
 func fromText[T record.Row](ctx context.Context, g *grammar, std *cli.Std, like likeFile) error {
 	s := *like.schema
-	s.HasBody = false
 	form, err := g.Canon()
 	if err != nil {
 		return err

@@ -329,7 +329,6 @@ func lineOf[T record.Row](p *printer, s *record.Schema) (func([]byte, *T) []byte
 type trailerText struct {
 	File     string        `json:"file"`
 	Kind     record.Kind   `json:"kind"`
-	Version  string        `json:"version"`
 	Verified bool          `json:"verified"`
 	Rows     uint64        `json:"rows"`
 	Hash     string        `json:"hash"`
@@ -341,7 +340,7 @@ type trailerText struct {
 }
 
 func (p *printer) showTrailer(s *record.Schema, t record.Trailer, name string) error {
-	text := trailerText{File: name, Kind: s.Kind, Version: s.Version, Verified: t.Verified, Rows: t.Rows, Hash: t.Hash.String(), Txn: t.Txn, Balanced: true, Ledger: t.Ledger}
+	text := trailerText{File: name, Kind: s.Kind, Verified: t.Verified, Rows: t.Rows, Hash: t.Hash.String(), Txn: t.Txn, Balanced: true, Ledger: t.Ledger}
 	if s.Now != 0 {
 		text.Now = s.Now.Go().Format(time.RFC3339Nano)
 	}

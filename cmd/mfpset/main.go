@@ -79,7 +79,7 @@ func (c *markCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	progress := std.StartProgress("records", 0)
 	defer progress.Done()
-	spec := stage.Spec{Name: "mfpset mark", Verb: "mark", Store: st, Txn: c.Txn, Bodies: in.Schema().HasBody}
+	spec := stage.Spec{Name: "mfpset mark", Verb: "mark", Store: st, Txn: c.Txn}
 	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.Fetch, record.Fetch]) error {
 		stats, err := fpset.Mark(ctx, st, b, std.MemoryLimit()/8, fpset.Options{Workers: std.Threads()}, progress.Add)
 		std.Stat("documents", stats)

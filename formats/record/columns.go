@@ -7,8 +7,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 )
 
-// typeID is a column type that a stream may hold. Its number is part of the
-// canonical encoding of unknown columns, so it never changes.
+// typeID is a column type that a stream may hold. Its number is part of a row's byte form.
 type typeID uint8
 
 const (
@@ -106,96 +105,13 @@ func (c column) arrow() arrow.Field {
 	return f
 }
 
-func must(name string, t typeID) column { return column{name: name, typ: t, required: true} }
-func col(name string, t typeID) column  { return column{name: name, typ: t} }
-func when(name string) column {
-	return column{name: name, typ: typeTimeUS, zone: "UTC", nullable: true}
-}
-
-// The columns of each kind, in the order of the row encoders in rowcodec.go.
-var (
-	urlColumns = []column{
-		must("url", typeUTF8), must("url_key", typeUint64), must("host", typeUTF8),
-		col("priority", typeUint8), col("score", typeFloat32), col("depth", typeUint16), col("attempt", typeUint8),
-		col("via", typeUTF8), when("discovered"), when("due"),
-		col("addr", typeUTF8), when("addr_expires"), col("addr_error", typeUTF8),
-		col("etag", typeUTF8), col("last_modified", typeUTF8), col("last_content_fp", typeUint64),
-	}
-	fetchColumns = []column{
-		must("url", typeUTF8), must("url_key", typeUint64), must("host", typeUTF8),
-		col("priority", typeUint8), col("score", typeFloat32), col("depth", typeUint16), col("attempt", typeUint8),
-		col("via", typeUTF8), when("discovered"),
-		col("addr", typeUTF8), col("etag", typeUTF8), col("last_modified", typeUTF8), col("last_content_fp", typeUint64),
-		must("role", typeUTF8), when("fetch_time"), col("duration_us", typeInt64), col("required_delay_us", typeInt64),
-		must("outcome", typeUTF8), col("status", typeUint16), col("mime", typeUTF8), col("charset", typeUTF8),
-		col("body_length", typeInt64), col("truncated", typeUTF8), col("content_fp", typeUint64),
-		col("payload_sha1", typeUTF8), col("duplicate", typeBool), col("redirect_url", typeUTF8), when("retry_after"),
-		col("error", typeUTF8), col("warc_filename", typeUTF8), col("warc_record_offset", typeInt64), col("warc_record_length", typeInt64),
-		when(joined),
-	}
-	linkColumns = []column{
-		col("src_url", typeUTF8), col("src_key", typeUint64),
-		must("url", typeUTF8), must("url_key", typeUint64), must("host", typeUTF8),
-		col("link_kind", typeUTF8), col("nofollow", typeBool), col("text", typeUTF8), col("depth", typeUint16),
-		col("score", typeFloat32), when("discovered"),
-	}
-	moduleColumns = []column{
-		must("url_key", typeUint64), must("module", typeUTF8), must("key", typeUTF8), must("value", typeUTF8),
-	}
-	bodyColumn = column{name: "body", typ: typeBinary, nullable: true}
-)
-
-// joined is the column that fetch rows have since version 1.1. In the canonical encoding
-// it stands as an unknown column does, by its name and only where it is set: so a
-// program that does not know it finds the same row hash, and rows without it have the hash
-// that they had before (SPEC.md, "Row hash").
-const joined = "fresh_until"
-
-// versionOf is the first version of the format that has all known columns of a kind.
-func versionOf(k Kind) string {
-	if k == KindFetch {
-		return "1.1"
-	}
-	return "1.0"
-}
-
-// columnsOf returns the known columns of a kind, body aside; nil for an unknown kind.
-func columnsOf(k Kind) []column {
-	switch k {
-	case KindURL:
-		return urlColumns
-	case KindFetch:
-		return fetchColumns
-	case KindLink:
-		return linkColumns
-	case KindModule:
-		return moduleColumns
-	}
-	return nil
-}
-
-// kindOf returns the kind of a row type.
-func kindOf[T Row]() Kind {
-	switch any((*T)(nil)).(type) {
-	case *URL:
-		return KindURL
-	case *Fetch:
-		return KindFetch
-	case *Link:
-		return KindLink
-	}
-	return KindModule
-}
-
 // Schema describes an input's columns and metadata, so that an output can be
 // declared with the same unknown columns (WriterOptions.Like).
 type Schema struct {
-	Kind    Kind
-	Version string // major.minor; "" where the input did not say
-	Now     Time   // the round's clock; 0: none
-	Txn     string
-	Epoch   string // of the crawl in whose folder the rows were made; "": none
-	HasBody bool   // a fetch stream with the body column
+	Kind  Kind
+	Now   Time // the round's clock; 0: none
+	Txn   string
+	Epoch string // of the crawl in whose folder the rows were made; "": none
 
 	Resolver string // how names were looked up, as mresolve tells mfetch; "": nobody said
 

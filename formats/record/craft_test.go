@@ -92,9 +92,9 @@ func withExtra(rows []URL) *Schema {
 			continue
 		}
 		rows[i].Extra = Extra{batch: &extraBatch{schema: s, columns: []inColumn{
-			oneValue(typeBool, []byte{byte(i & 1)}),
-			oneValue(typeInt64, binary.LittleEndian.AppendUint64(nil, uint64(i))),
-			oneValue(typeUTF8, []byte("note é")),
+			oneValue(typeBool, string(rune(i&1))),
+			oneValue(typeInt64, string(binary.LittleEndian.AppendUint64(nil, uint64(i)))),
+			oneValue(typeUTF8, "note é"),
 		}}}
 	}
 	return s

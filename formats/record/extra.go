@@ -34,7 +34,7 @@ func NewSchema(k Kind, columns ...Column) *Schema {
 	for _, c := range columns {
 		further := column{name: c.Name, typ: typeUint64, nullable: true}
 		if c.Time {
-			further = when(c.Name)
+			further = column{name: c.Name, typ: typeTimeUS, zone: "UTC", nullable: true}
 		}
 		s.extra = append(s.extra, further)
 	}
@@ -68,49 +68,33 @@ func (e Extra) Number(name string) (n uint64, ok bool) {
 	return e.batch.columns[i].u64(e.row), true
 }
 
-// appendCanonical appends, in order of name, each value that is there, that of the column
-// joined (0: none) among them: name, type, value; then an empty name.
-func (e Extra) appendCanonical(canon []byte, late Time) []byte {
+// append appends each unknown value that is not null, in order of name, to the byte form of a row.
+func (e Extra) append(b []byte) []byte {
 	if e.batch != nil {
-		for i, c := range e.batch.schema.extra {
-			canon, late = appendJoined(canon, late, c.name)
-			canon = appendCanonicalExtra(canon, c, &e.batch.columns[i], e.row)
+		for i := range e.batch.schema.extra {
+			b = appendExtra(b, &e.batch.schema.extra[i], &e.batch.columns[i], e.row)
 		}
 	}
-	canon, _ = appendJoined(canon, late, "")
-	return append(canon, 0)
+	return b
 }
 
-// appendJoined appends the column joined, if it is set and its turn comes before that of
-// the column before ("": the end), and returns what is left to append of it.
-func appendJoined(canon []byte, late Time, before string) ([]byte, Time) {
-	if late == 0 || before != "" && before < joined {
-		return canon, late
-	}
-	canon = append(binary.AppendUvarint(canon, uint64(len(joined))), joined...)
-	return binary.LittleEndian.AppendUint64(append(canon, byte(typeTimeUS)), uint64(late)), 0
-}
-
-func appendCanonicalExtra(canon []byte, c column, in *inColumn, row int) []byte {
+// appendExtra appends name, type and value of an unknown column.
+func appendExtra(b []byte, c *column, in *inColumn, row int) []byte {
 	if in.null(row) {
-		return canon
+		return b
 	}
-	canon = append(binary.AppendUvarint(canon, uint64(len(c.name))), c.name...)
-	canon = append(canon, byte(c.typ))
+	b = append(appendText(b, c.name), byte(c.typ))
 	switch {
 	case c.typ.variable():
-		b := in.binary(row)
-		canon = append(binary.AppendUvarint(canon, uint64(len(b))), b...)
+		return appendText(b, stringOf(in.binary(row)))
 	case c.typ == typeBool:
-		canon = append(canon, 0)
 		if in.boolean(row) {
-			canon[len(canon)-1] = 1
+			return append(b, 1)
 		}
-	default:
-		w := c.typ.width()
-		canon = append(canon, in.data[row*w:(row+1)*w]...)
+		return append(b, 0)
 	}
-	return canon
+	w := c.typ.width()
+	return append(b, in.data[row*w:(row+1)*w]...)
 }
 
 // extraWriter copies the unknown columns of rows to an output.
@@ -120,9 +104,9 @@ type extraWriter struct {
 	from  []int       // for each column of out its place in batch, or -1
 }
 
-// write appends the row's values to the output's columns and to the canonical
-// encoding; it returns both, and how many bytes the values take.
-func (x *extraWriter) write(e Extra, outRow int, canon []byte, late Time) ([]byte, int) {
+// write appends the row's values to the output's columns, and those that are not null to the byte form of the row;
+// it returns the form, and how many bytes the columns take.
+func (x *extraWriter) write(b []byte, e Extra, outRow int) (form []byte, bytes int) {
 	if e.batch != x.batch || len(x.from) < len(x.out) {
 		x.batch, x.from = e.batch, x.from[:0]
 		for i := range x.out {
@@ -136,7 +120,6 @@ func (x *extraWriter) write(e Extra, outRow int, canon []byte, late Time) ([]byt
 			x.from = append(x.from, from)
 		}
 	}
-	bytes := 0
 	for i := range x.out {
 		o := &x.out[i]
 		var in *inColumn
@@ -144,13 +127,11 @@ func (x *extraWriter) write(e Extra, outRow int, canon []byte, late Time) ([]byt
 			in = &e.batch.columns[x.from[i]]
 		}
 		bytes += o.appendExtra(in, e.row, outRow)
-		canon, late = appendJoined(canon, late, o.name)
 		if in != nil {
-			canon = appendCanonicalExtra(canon, o.column, in, e.row)
+			b = appendExtra(b, &o.column, in, e.row)
 		}
 	}
-	canon, _ = appendJoined(canon, late, "")
-	return append(canon, 0), bytes
+	return b, bytes
 }
 
 var zeros [8]byte

@@ -92,7 +92,7 @@ type layout struct {
 // layoutColumn ties a column of the stream to its use.
 type layoutColumn struct {
 	column
-	known int // place in the kind's table, body behind the last; -1 for an unknown column
+	known int // place in the kind's table; -1 for an unknown column
 }
 
 // parseSchema reads the schema message. Its errors are faults without a place.
@@ -108,7 +108,7 @@ func parseSchema(m message) (*layout, error) {
 		return nil, corrupt("big-endian data, want little-endian")
 	}
 	l := &layout{}
-	features, version, kind := "", "", ""
+	version, kind := "", ""
 	var now string
 	if _, n := m.table.vector(2, 4); n > maxMetadata {
 		return nil, corrupt("%d entries of schema metadata, want at most %d", n, maxMetadata)
@@ -124,8 +124,6 @@ func parseSchema(m message) (*layout, error) {
 			kind = kv.string(1)
 		case metaVersion:
 			version = kv.string(1)
-		case metaFeatures:
-			features = kv.string(1)
 		case metaTxn:
 			l.schema.Txn = kv.string(1)
 		case metaNow:
@@ -143,11 +141,11 @@ func parseSchema(m message) (*layout, error) {
 		return nil, &fault.Error{Class: fault.WrongKind, Found: "an Arrow stream without " + metaKind + " in its schema's metadata",
 			Want: "url, fetch, link or module", Hint: `"mcat --from json --kind KIND" makes a record stream of JSON lines`}
 	}
-	if err := checkVersion(version, features); err != nil {
-		return nil, err
+	if version != "" && version != formatVersion {
+		return nil, otherVersion("version "+version+" of the record format", formatVersion)
 	}
-	l.schema.Kind, l.schema.Version = Kind(kind), version
-	known := columnsOf(l.schema.Kind)
+	l.schema.Kind = Kind(kind)
+	known := rowTypeOfKind(l.schema.Kind)
 	if known == nil {
 		return nil, &fault.Error{Class: fault.Version, Found: fmt.Sprintf("rows of kind %q", kind), Want: "url, fetch, link or module"}
 	}
@@ -179,16 +177,11 @@ func parseSchema(m message) (*layout, error) {
 			return
 		}
 		seen[c.name] = true
-		lc := layoutColumn{column: c, known: slices.IndexFunc(known, func(k column) bool { return k.name == c.name })}
-		want := bodyColumn
-		switch {
-		case lc.known >= 0:
-			want = known[lc.known]
-		case c.name == bodyColumn.name && l.schema.Kind == KindFetch:
-			lc.known = len(known)
-			l.schema.HasBody = true
-		default:
-			want = c
+		lc := layoutColumn{column: c, known: known.find(c.name)}
+		want := c
+		if lc.known >= 0 {
+			want = known.columns[lc.known]
+		} else {
 			l.schema.extra = append(l.schema.extra, c)
 		}
 		if c.typ != want.typ || c.typ == typeTimeUS && lc.known >= 0 && c.zone == "" {
@@ -203,7 +196,7 @@ func parseSchema(m message) (*layout, error) {
 	if problem != nil {
 		return nil, problem
 	}
-	for _, c := range known {
+	for _, c := range known.columns {
 		if c.required && !seen[c.name] {
 			return nil, corrupt("no column %q, which each stream of kind %s has", c.name, kind)
 		}
@@ -219,32 +212,9 @@ func (c column) typeString() string {
 	return c.typ.String()
 }
 
-// checkVersion refuses what a later major version or an unknown feature wrote.
-func checkVersion(version, features string) error {
-	if version != "" {
-		major, minor, ok := strings.Cut(version, ".")
-		n, err := strconv.ParseUint(major, 10, 16)
-		_, err2 := strconv.ParseUint(minor, 10, 16)
-		if !ok || err != nil || err2 != nil {
-			return &fault.Error{Class: fault.Corrupt, Found: fmt.Sprintf("%s %q", metaVersion, version), Want: "major.minor"}
-		}
-		if n != versionMajor {
-			return &fault.Error{Class: fault.Version, Found: "version " + version + " of the record format", Want: fmt.Sprintf("%d.x", versionMajor),
-				Hint: "this file was written by a newer release; use that one"}
-		}
-	}
-	if features == "" {
-		return nil
-	}
-	bits, err := strconv.ParseUint(features, 16, 64)
-	if err != nil {
-		return &fault.Error{Class: fault.Corrupt, Found: fmt.Sprintf("%s %q", metaFeatures, features), Want: "a hexadecimal number"}
-	}
-	if bits != 0 {
-		return &fault.Error{Class: fault.Version, Found: fmt.Sprintf("feature bits %x", bits), Want: "none that this version does not know",
-			Hint: "this file was written by a newer release; use that one"}
-	}
-	return nil
+// otherVersion refuses what another version of the format wrote.
+func otherVersion(found, want string) error {
+	return &fault.Error{Class: fault.Version, Found: found, Want: want, Hint: "it was written by another release, which reads it"}
 }
 
 // parseField reads one Field table of the schema.
@@ -318,7 +288,7 @@ func parseField(t table) (column, error) {
 // batch is a decoded record batch: parts of the message, nothing copied.
 type batch struct {
 	rows  int
-	known []inColumn  // in table order, body last; absent columns are not present
+	known []inColumn  // in table order; absent columns are not present
 	extra *extraBatch // nil if the stream has no unknown columns
 }
 
@@ -358,7 +328,7 @@ func parseBatch(m message, l *layout, first *Schema) (batch, error) {
 	case nb != want:
 		return batch{}, fmt.Errorf("%d buffers, want %d", nb, want)
 	}
-	b := batch{rows: int(rows), known: make([]inColumn, len(columnsOf(l.schema.Kind))+1)}
+	b := batch{rows: int(rows), known: make([]inColumn, len(rowTypeOfKind(l.schema.Kind).fields))}
 	if len(first.extra) > 0 {
 		b.extra = &extraBatch{schema: first, columns: make([]inColumn, len(first.extra))}
 	}

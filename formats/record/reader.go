@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"unsafe"
 
 	"github.com/zeebo/xxh3"
 
@@ -260,10 +261,11 @@ func (s *Source) nextStream() error {
 // Reader reads rows of one kind. One goroutine.
 type Reader[T Row] struct {
 	src    *Source
-	codec  rowCodec
+	table  *rowType
 	batch  batch
 	ahead  chan next // has what follows the batch, once it is there; nil: nobody reads that
 	row    int
+	forms  []byte       // of rows, not hashed yet
 	hash   xxh3.Hasher  // of the current stream
 	all    *xxh3.Hasher // of all streams, from the second on
 	rows   uint64       // of the current stream
@@ -274,10 +276,11 @@ type Reader[T Row] struct {
 
 // Rows starts reading; fault.WrongKind ("link records, want url records") if the kinds differ.
 func Rows[T Row](s *Source) (*Reader[T], error) {
-	if want := kindOf[T](); s.Kind() != want {
-		return nil, &fault.Error{Class: fault.WrongKind, File: s.opt.Name, Found: fmt.Sprintf("%s records", s.Kind()), Want: fmt.Sprintf("%s records", want)}
+	t := rowTypeOf[T]()
+	if s.Kind() != t.kind {
+		return nil, &fault.Error{Class: fault.WrongKind, File: s.opt.Name, Found: fmt.Sprintf("%s records", s.Kind()), Want: fmt.Sprintf("%s records", t.kind)}
 	}
-	return &Reader[T]{src: s, codec: rowCodec{mode: reading}}, nil
+	return &Reader[T]{src: s, table: t}, nil
 }
 
 // NewReader is Open and Rows in one.
@@ -304,15 +307,17 @@ func (r *Reader[T]) Read(row *T) error {
 			return r.sticky
 		}
 	}
-	r.codec.row = r.row
-	visit(&r.codec, row)
-	e := extraOf(row)
-	*e = Extra{}
-	if r.batch.extra != nil {
+	t, p := r.table, unsafe.Pointer(row)
+	t.read(p, r.batch.known, r.row)
+	from := len(r.forms)
+	r.forms = t.append(r.forms, p)
+	e := t.extraOf(p)
+	if *e = (Extra{}); r.batch.extra != nil {
 		*e = Extra{batch: r.batch.extra, row: r.row}
+		to := len(r.forms)
+		r.forms = t.endRow(e.append(r.forms), from, to)
 	}
-	r.codec.canon = e.appendCanonical(r.codec.canon, r.codec.joined)
-	if len(r.codec.canon) >= hashBlock {
+	if len(r.forms) >= hashBlock {
 		r.flushHash()
 	}
 	r.row++
@@ -324,23 +329,23 @@ func (r *Reader[T]) Read(row *T) error {
 func (r *Reader[T]) Buffered() int { return r.batch.rows - r.row }
 
 func (r *Reader[T]) flushHash() {
-	r.hash.Write(r.codec.canon)
+	r.hash.Write(r.forms)
 	if r.all != nil {
-		r.all.Write(r.codec.canon)
+		r.all.Write(r.forms)
 	}
-	r.codec.canon = r.codec.canon[:0]
+	r.forms = r.forms[:0]
 }
 
 // advance makes the next batch the current one, over the end of a stream if need be.
 func (r *Reader[T]) advance() error {
-	r.batch, r.row, r.codec.in = batch{}, 0, nil // lets go of its memory
+	r.batch, r.row = batch{}, 0 // lets go of its memory
 	for {
 		b, t, err := r.next()
 		if err != nil {
 			return err
 		}
 		if t == nil {
-			r.batch, r.row, r.codec.in = b, 0, b.known
+			r.batch = b
 			if r.src.opt.Ahead {
 				r.lookAhead()
 			}

@@ -1,6 +1,6 @@
 // Package record reads and writes record streams (.arrows.zst): Arrow IPC
 // streams of four kinds of rows, in a container that notices damage. The layout
-// is SPEC.md beside this file, version 1.1.
+// is SPEC.md beside this file, version 2.
 //
 // # Invariants
 //
@@ -10,8 +10,8 @@
 //   - No message is larger than MaxMessage, and memory does not grow with what an
 //     input claims: sizes are checked before anything is allocated, and the layout
 //     of each message is checked before a value of it is used.
-//   - The row hash depends on the rows alone: not on batch cuts, compression, the
-//     body column, or on how rows were spread over concatenated streams.
+//   - The row hash depends on the rows alone: not on batch cuts, compression, or on
+//     how rows were spread over concatenated streams.
 //
 // Errors are *fault.Error with the frame's number (the schema's is 1) and offset.
 // A Reader or Writer serves one goroutine.
@@ -20,7 +20,7 @@ package record
 // Limits of the format.
 const (
 	MaxMessage = 16 << 20 // bytes of one Arrow message, uncompressed
-	MaxRow     = 14 << 20 // bytes of all values of one row, its body included
+	MaxRow     = 14 << 20 // bytes of all values of one row
 	MaxSchema  = 1 << 20  // bytes of the schema message
 	MaxColumns = 1024
 	MaxLedger  = 1 << 20 // bytes of a trailer's JSON
@@ -30,17 +30,16 @@ const (
 	batchBytes = 1 << 20 // or when its values take this many bytes
 )
 
-// Version of the format. Readers accept any minor version of the same major one. A
-// writer names the first that has what the kind's columns are (versionOf).
-const Version = "1.1"
-
-const versionMajor = 1
+// Version of the format, the only one that is read.
+const (
+	Version       = 2
+	formatVersion = "2"
+)
 
 // Keys of the schema's metadata.
 const (
 	metaKind     = "mercator.kind"
 	metaVersion  = "mercator.version"
-	metaFeatures = "mercator.features"
 	metaTxn      = "mercator.txn"
 	metaNow      = "mercator.now"
 	metaEpoch    = "mercator.epoch"

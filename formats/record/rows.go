@@ -44,63 +44,63 @@ type Row interface {
 
 // URL is a row of kind "url": one URL that is to be fetched, or was found.
 type URL struct {
-	URL           string  // canonical
-	Key           uint64  // URL checksum; column url_key
-	Host          string  // canonical host, with ":port" where it is not the scheme's default
-	Priority      uint8   // front queue; 0 is served first
-	Score         float32 // set by prioritizers; larger is better; before that, the score of the page it was found on
-	Depth         uint16  // links from a seed; 0 for a seed
-	Attempt       uint8   // fetches that failed so far
-	Via           string  // URL it was found on; "" for a seed
-	Discovered    Time
-	Due           Time   // not to be fetched before; 0 is at once
-	Addr          string // addresses in order of preference, comma-separated
-	AddrExpires   Time
-	AddrError     string // why there is no address: "nxdomain", "servfail", "timeout", …
-	ETag          string // of the last fetch; column etag
-	LastModified  string // header value of the last fetch, verbatim
-	LastContentFP uint64 // column last_content_fp; 0 is "not fetched before"
-	Extra         Extra  // columns that this version does not know
+	URL           string  `col:"url,required"`     // canonical
+	Key           uint64  `col:"url_key,required"` // URL checksum
+	Host          string  `col:"host,required"`    // canonical host, with ":port" where it is not the scheme's default
+	Priority      uint8   `col:"priority"`         // front queue; 0 is served first
+	Score         float32 `col:"score"`            // set by prioritizers; larger is better; before that, the score of the page it was found on
+	Depth         uint16  `col:"depth"`            // links from a seed; 0 for a seed
+	Attempt       uint8   `col:"attempt"`          // fetches that failed so far
+	Via           string  `col:"via"`              // URL it was found on; "" for a seed
+	Discovered    Time    `col:"discovered"`
+	Due           Time    `col:"due"`  // not to be fetched before; 0 is at once
+	Addr          string  `col:"addr"` // addresses in order of preference, comma-separated
+	AddrExpires   Time    `col:"addr_expires"`
+	AddrError     string  `col:"addr_error"`      // why there is no address: "nxdomain", "servfail", "timeout", …
+	ETag          string  `col:"etag"`            // of the last fetch
+	LastModified  string  `col:"last_modified"`   // header value of the last fetch, verbatim
+	LastContentFP uint64  `col:"last_content_fp"` // 0 is "not fetched before"
+	Extra         Extra   // columns that this version does not know
 }
 
 // Fetch is a row of kind "fetch": one contact with a server, or the reason why
 // there was none. Each URL of a batch has exactly one row of role "page".
 type Fetch struct {
-	URL           string
-	Key           uint64 // column url_key
-	Host          string
-	Priority      uint8
-	Score         float32
-	Depth         uint16
-	Attempt       uint8
-	Via           string
-	Discovered    Time
-	Addr          string // the address that was contacted; "" if none was
-	ETag          string // what the next fetch may ask with: of this reply if it has the document, or else as given; column etag
-	LastModified  string
-	LastContentFP uint64 // as given: the content fingerprint of the fetch before
+	URL           string  `col:"url,required"`
+	Key           uint64  `col:"url_key,required"`
+	Host          string  `col:"host,required"`
+	Priority      uint8   `col:"priority"`
+	Score         float32 `col:"score"`
+	Depth         uint16  `col:"depth"`
+	Attempt       uint8   `col:"attempt"`
+	Via           string  `col:"via"`
+	Discovered    Time    `col:"discovered"`
+	Addr          string  `col:"addr"` // the address that was contacted; "" if none was
+	ETag          string  `col:"etag"` // what the next fetch may ask with: of this reply if it has the document, or else as given
+	LastModified  string  `col:"last_modified"`
+	LastContentFP uint64  `col:"last_content_fp"` // as given: the content fingerprint of the fetch before
 
-	Role            string // RolePage or RoleRobots
-	FetchTime       Time   // start of the contact
-	DurationUS      int64  // from start of the contact to its end; column duration_us
-	RequiredDelayUS int64  // gap to this host that politeness demanded before this contact; column required_delay_us
-	Outcome         string // one of the Outcome constants
-	Status          uint16 // HTTP status; 0 if there was no reply
-	MIME            string // media type of Content-Type, lower case; column mime
-	Charset         string // charset parameter, lower case
-	BodyLength      int64  // decoded bytes kept
-	Truncated       string // "", "length", "time", "disconnect", "unspecified" (WARC-Truncated)
-	ContentFP       uint64 // FP64 of the decoded body; 0 if there is none
-	PayloadSHA1     string // base32, upper case, without "sha1:"; column payload_sha1
-	Duplicate       bool
-	RedirectURL     string // canonical target of a redirect
-	RetryAfter      Time   // when the server wants to be asked again
-	Error           string // detail for people
-	WARCFilename    string // relative to the fetch store; column warc_filename
-	WARCOffset      int64  // of the response record; column warc_record_offset
-	WARCLength      int64  // compressed; column warc_record_length
-	FreshUntil      Time   // until when the reply says that it stays as it is (RFC 9111 section 4.2); 0: it does not say; column fresh_until, since 1.1
-	Body            []byte // decoded body; only on a pipe, where both sides asked for it (nil: not carried)
+	Role            string `col:"role,required"`     // RolePage or RoleRobots
+	FetchTime       Time   `col:"fetch_time"`        // start of the contact
+	DurationUS      int64  `col:"duration_us"`       // from start of the contact to its end
+	RequiredDelayUS int64  `col:"required_delay_us"` // gap to this host that politeness demanded before this contact
+	Outcome         string `col:"outcome,required"`  // one of the Outcome constants
+	Status          uint16 `col:"status"`            // HTTP status; 0 if there was no reply
+	MIME            string `col:"mime"`              // media type of Content-Type, lower case
+	Charset         string `col:"charset"`           // charset parameter, lower case
+	BodyLength      int64  `col:"body_length"`       // decoded bytes kept
+	Truncated       string `col:"truncated"`         // "", "length", "time", "disconnect", "unspecified" (WARC-Truncated)
+	ContentFP       uint64 `col:"content_fp"`        // FP64 of the decoded body; 0 if there is none
+	PayloadSHA1     string `col:"payload_sha1"`      // base32, upper case, without "sha1:"
+	Duplicate       bool   `col:"duplicate"`
+	RedirectURL     string `col:"redirect_url"`       // canonical target of a redirect
+	RetryAfter      Time   `col:"retry_after"`        // when the server wants to be asked again
+	Error           string `col:"error"`              // detail for people
+	WARCFilename    string `col:"warc_filename"`      // relative to the fetch store
+	WARCOffset      int64  `col:"warc_record_offset"` // of the response record
+	WARCLength      int64  `col:"warc_record_length"` // compressed
+	FreshUntil      Time   `col:"fresh_until"`        // until when the reply says that it stays as it is (RFC 9111 section 4.2); 0: it does not say
+	Body            []byte // decoded body, within a program only: no stream carries it
 	Extra           Extra
 }
 
@@ -132,25 +132,25 @@ const (
 
 // Link is a row of kind "link": one link of one page, already canonical.
 type Link struct {
-	SrcURL     string
-	SrcKey     uint64
-	URL        string
-	Key        uint64 // column url_key
-	Host       string
-	LinkKind   string // "a", "img", "frame", "redirect", "sitemap", …
-	Nofollow   bool
-	Text       string
-	Depth      uint16  // of the target: the source's + 1 (redirects keep the source's)
-	Score      float32 // of the source
-	Discovered Time    // fetch_time of the source
+	SrcURL     string  `col:"src_url"`
+	SrcKey     uint64  `col:"src_key"`
+	URL        string  `col:"url,required"`
+	Key        uint64  `col:"url_key,required"`
+	Host       string  `col:"host,required"`
+	LinkKind   string  `col:"link_kind"` // "a", "img", "frame", "redirect", "sitemap", …
+	Nofollow   bool    `col:"nofollow"`
+	Text       string  `col:"text"`
+	Depth      uint16  `col:"depth"`      // of the target: the source's + 1 (redirects keep the source's)
+	Score      float32 `col:"score"`      // of the source
+	Discovered Time    `col:"discovered"` // fetch_time of the source
 	Extra      Extra
 }
 
 // Module is a row of kind "module": one finding of a processing module.
 type Module struct {
-	Key    uint64 // column url_key
-	Module string
-	Name   string // column key
-	Value  string
+	Key    uint64 `col:"url_key,required"`
+	Module string `col:"module,required"`
+	Name   string `col:"key,required"`
+	Value  string `col:"value,required"`
 	Extra  Extra
 }

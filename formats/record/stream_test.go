@@ -37,7 +37,7 @@ func unzstd(t *testing.T, b []byte) []byte {
 func TestArrowReadsUs(t *testing.T) {
 	rows := randomRows[Fetch](batchRows+100, 5)
 	for _, level := range []Level{Stored, Fast, Bare} {
-		b := encode(t, rows, WriterOptions{Level: level, Body: true, Txn: "r1", Now: 1763719200000000})
+		b := encode(t, rows, WriterOptions{Level: level, Txn: "r1", Now: 1763719200000000})
 		if level != Bare {
 			b = unzstd(t, b)
 		}
@@ -46,7 +46,7 @@ func TestArrowReadsUs(t *testing.T) {
 			t.Fatal(err)
 		}
 		md := r.Schema().Metadata()
-		for k, want := range map[string]string{metaKind: "fetch", metaVersion: "1.1", metaFeatures: "0", metaTxn: "r1", metaNow: "2025-11-21T10:00:00Z"} {
+		for k, want := range map[string]string{metaKind: "fetch", metaVersion: "2", metaTxn: "r1", metaNow: "2025-11-21T10:00:00Z"} {
 			if i := md.FindKey(k); i < 0 || md.Values()[i] != want {
 				t.Errorf("metadata %s: %v, want %s", k, md, want)
 			}
@@ -58,11 +58,11 @@ func TestArrowReadsUs(t *testing.T) {
 			key := rec.Column(1).(*array.Uint64)
 			found := rec.Column(8).(*array.Timestamp)
 			dup := rec.Column(25).(*array.Boolean)
-			body := rec.Column(33).(*array.Binary)
+			fresh := rec.Column(32).(*array.Timestamp)
 			for i := range int(rec.NumRows()) {
 				w := rows[n]
 				if url.Value(i) != w.URL || key.Value(i) != w.Key || dup.Value(i) != w.Duplicate || found.IsNull(i) != (w.Discovered == 0) ||
-					int64(found.Value(i)) != int64(w.Discovered) || body.IsNull(i) != (w.Body == nil) || !bytes.Equal(body.Value(i), w.Body) {
+					int64(found.Value(i)) != int64(w.Discovered) || fresh.IsNull(i) != (w.FreshUntil == 0) || int64(fresh.Value(i)) != int64(w.FreshUntil) {
 					t.Fatalf("level %d, row %d differs", level, n)
 				}
 				n++
@@ -156,13 +156,13 @@ func TestExtraColumns(t *testing.T) {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		b := AppendCanonical(nil, &row)
-		n, err := ParseCanonical(append(b, "rest"...), &back, r.Schema())
+		b := AppendRow(nil, &row)
+		n, err := ParseRow(string(b)+"rest", &back, r.Schema())
 		if err != nil || n != len(b) {
 			t.Fatalf("%d of %d bytes: %v", n, len(b), err)
 		}
 		for i := range b {
-			if _, err := ParseCanonical(b[:i], new(URL), r.Schema()); err == nil {
+			if _, err := ParseRow(string(b[:i]), new(URL), r.Schema()); err == nil {
 				t.Fatalf("%d of %d bytes were taken for a row", i, len(b))
 			}
 		}
@@ -182,7 +182,7 @@ func TestExtraColumns(t *testing.T) {
 	}
 }
 
-// Row hash and rows do not depend on batch cuts, threads, body, level, or on the
+// Row hash and rows do not depend on batch cuts, threads, bodies, level, or on the
 // number of streams.
 func TestHashIsBlindToCuts(t *testing.T) {
 	rows := randomRows[Fetch](2*batchRows+10, 9)
@@ -199,7 +199,10 @@ func TestHashIsBlindToCuts(t *testing.T) {
 	}
 	check("level 1", encode(t, rows, WriterOptions{Level: Fast, Txn: "x"}))
 	check("three threads", encode(t, rows, WriterOptions{Level: Fast, Threads: 3}))
-	check("bodies", encode(t, rows, WriterOptions{Body: true}))
+	for i := range rows {
+		rows[i].Body = []byte("in no stream")
+	}
+	check("bodies", encode(t, rows, WriterOptions{}))
 	var b bytes.Buffer
 	w, err := NewWriter[Fetch](&b, WriterOptions{})
 	if err != nil {
@@ -284,14 +287,14 @@ func (f *failsAfter) Write(p []byte) (int, error) {
 }
 
 func TestWriterLimits(t *testing.T) {
-	w, err := NewWriter[Fetch](io.Discard, WriterOptions{Body: true, Name: "o"})
+	w, err := NewWriter[Fetch](io.Discard, WriterOptions{Name: "o"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Write(&Fetch{Body: make([]byte, MaxRow-1000)}); err != nil {
+	if err := w.Write(&Fetch{Error: strings.Repeat("e", MaxRow-1000)}); err != nil {
 		t.Fatalf("a row below the limit: %v", err)
 	}
-	err = w.Write(&Fetch{Body: make([]byte, MaxRow)})
+	err = w.Write(&Fetch{Error: strings.Repeat("e", MaxRow)})
 	if !errors.Is(err, fault.Usage) || !strings.HasPrefix(err.Error(), "o: row 2: 14680") {
 		t.Fatalf("a row above the limit: %v", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+	"unsafe"
 
 	"mercator/pkg/fault"
 )
@@ -20,44 +21,39 @@ import (
 // Text turns rows into lines of text and back: JSON objects, or values between
 // tabs. Keys and fingerprints are 16 hex digits, times RFC 3339 in UTC (outside the
 // years 0 to 9999: @ and the number in the column's unit), bytes base64. No line holds a control character: JSON has \u00XX for it, TSV has \t,
-// \n, \r, \\ and \u00XX. The body column is there only if it is named.
+// \n, \r, \\ and \u00XX.
 type Text[T Row] struct {
 	columns []textColumn
 	byName  map[string]textColumn // all columns, for ParseJSON
 	schema  *Schema
-	codec   rowCodec
+	table   *rowType
 }
 
 // textColumn is a column of the output.
 type textColumn struct {
 	column
-	known int // place in the kind's table, or -1
-	extra int // place in schema.extra
+	known *field // nil for an unknown column
+	extra int    // place in schema.extra
 }
 
 // hex says that the column's values are keys or fingerprints.
-func (c textColumn) hex() bool { return c.known >= 0 && c.typ == typeUint64 }
+func (c textColumn) hex() bool { return c.known != nil && c.typ == typeUint64 }
 
-// NewText makes a Text of the named columns, or of all but body where none are
-// named. s may be nil: no unknown columns.
+// NewText makes a Text of the named columns, or of all where none are named. s may be nil: no unknown columns.
 func NewText[T Row](s *Schema, columns []string) (*Text[T], error) {
-	kind := kindOf[T]()
+	t := rowTypeOf[T]()
 	if s == nil {
-		s = &Schema{Kind: kind}
+		s = &Schema{Kind: t.kind}
 	}
-	x := &Text[T]{schema: s, byName: map[string]textColumn{}}
-	known := columnsOf(kind)
+	x := &Text[T]{schema: s, byName: map[string]textColumn{}, table: t}
 	var all []textColumn
-	for i, c := range known {
-		all = append(all, textColumn{column: c, known: i})
+	for i, c := range t.columns {
+		all = append(all, textColumn{column: c, known: &t.fields[i]})
 	}
 	for i, c := range s.extra {
-		all = append(all, textColumn{column: c, known: -1, extra: i})
+		all = append(all, textColumn{column: c, extra: i})
 	}
 	x.columns = all
-	if kind == KindFetch {
-		all = append(all[:len(all):len(all)], textColumn{column: bodyColumn, known: len(known)})
-	}
 	var names []string
 	for _, c := range all {
 		x.byName[c.name] = c
@@ -68,12 +64,11 @@ func NewText[T Row](s *Schema, columns []string) (*Text[T], error) {
 		for _, n := range columns {
 			c, ok := x.byName[n]
 			if !ok {
-				return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("column %q of %s rows", n, kind), Want: "one of " + strings.Join(names, ", ")}
+				return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("column %q of %s rows", n, t.kind), Want: "one of " + strings.Join(names, ", ")}
 			}
 			x.columns = append(x.columns, c)
 		}
 	}
-	x.codec.vals = make([]value, len(known)+1)
 	return x, nil
 }
 
@@ -84,13 +79,6 @@ func (x *Text[T]) Columns() []string {
 		names = append(names, c.name)
 	}
 	return names
-}
-
-// show puts a row's known values into codec.vals.
-func (x *Text[T]) show(row *T) Extra {
-	x.codec.mode = showing
-	visit(&x.codec, row)
-	return *extraOf(row)
 }
 
 // extraValue is the value of an unknown column.
@@ -128,23 +116,26 @@ func (x *Text[T]) extraValue(c textColumn, e Extra) value {
 	return value{num: in.u64(e.row)}
 }
 
-func (x *Text[T]) value(c textColumn, e Extra) value {
-	if c.known >= 0 {
-		return x.codec.vals[c.known]
+// value is the row's value of a column; text is valid.
+func (x *Text[T]) value(c textColumn, row *T) value {
+	p := unsafe.Pointer(row)
+	if c.known == nil {
+		return x.extraValue(c, *x.table.extraOf(p))
 	}
-	return x.extraValue(c, e)
+	v := c.known.get(p)
+	v.str = strings.ToValidUTF8(v.str, "\uFFFD")
+	return v
 }
 
 // AppendJSON appends the row as one JSON object, without a line end. Sparse
 // leaves out what is empty, zero or null, so that equal rows give equal text
 // whatever columns their stream had.
 func (x *Text[T]) AppendJSON(dst []byte, row *T, sparse bool) []byte {
-	e := x.show(row)
 	dst = append(dst, '{')
 	first := true
 	for _, c := range x.columns {
-		v := x.value(c, e)
-		if sparse && (v.null || c.known >= 0 && v.num == 0 && v.str == "") {
+		v := x.value(c, row)
+		if sparse && (v.null || c.known != nil && v.num == 0 && v.str == "") {
 			continue
 		}
 		if !first {
@@ -184,12 +175,11 @@ func (c textColumn) finite(v value) bool {
 // AppendTSV appends the row's values between tabs, without a line end. Null is
 // the empty string.
 func (x *Text[T]) AppendTSV(dst []byte, row *T) []byte {
-	e := x.show(row)
 	for i, c := range x.columns {
 		if i > 0 {
 			dst = append(dst, '\t')
 		}
-		switch v := x.value(c, e); {
+		switch v := x.value(c, row); {
 		case v.null:
 		case c.typ == typeUTF8:
 			dst = AppendEscaped(dst, v.str)
@@ -341,7 +331,7 @@ func (x *Text[T]) ParseJSON(line []byte, row *T) error {
 	if _, err := d.Token(); err != io.EOF {
 		return fmt.Errorf("more than one JSON object in a line")
 	}
-	fill := x.filler()
+	fill := filler[T]{x: x}
 	names := make([]string, 0, len(obj))
 	for n := range obj {
 		names = append(names, n)
@@ -363,20 +353,20 @@ func (x *Text[T]) ParseJSON(line []byte, row *T) error {
 		}
 		c, ok := x.byName[n]
 		if !ok {
-			return fmt.Errorf("column %q is not one of %s rows", n, kindOf[T]())
+			return fmt.Errorf("column %q is not one of %s rows", n, x.table.kind)
 		}
 		if err := fill.set(c, s); err != nil {
 			return err
 		}
 	}
-	fill.row(row)
+	*row = fill.row
 	return nil
 }
 
 // ParseTSV reads one line of values in the order of Columns. Empty values are
 // null, or zero.
 func (x *Text[T]) ParseTSV(line string, row *T) error {
-	fill := x.filler()
+	fill := filler[T]{x: x}
 	values := strings.Split(line, "\t")
 	if len(values) != len(x.columns) {
 		return fmt.Errorf("%d values, want %d", len(values), len(x.columns))
@@ -393,20 +383,14 @@ func (x *Text[T]) ParseTSV(line string, row *T) error {
 			return err
 		}
 	}
-	fill.row(row)
+	*row = fill.row
 	return nil
 }
 
 // filler collects a row's values.
 type filler[T Row] struct {
-	x     *Text[T]
-	extra *extraBatch
-}
-
-func (x *Text[T]) filler() *filler[T] {
-	clear(x.codec.vals)
-	x.codec.vals[len(x.codec.vals)-1].null = true // body
-	return &filler[T]{x: x}
+	x   *Text[T]
+	row T
 }
 
 func (f *filler[T]) set(c textColumn, s string) error {
@@ -414,25 +398,20 @@ func (f *filler[T]) set(c textColumn, s string) error {
 	if err != nil {
 		return fmt.Errorf("column %q: %q, want %s", c.name, s, err)
 	}
-	if c.known >= 0 {
-		f.x.codec.vals[c.known] = v
+	p := unsafe.Pointer(&f.row)
+	if c.known != nil {
+		c.known.set(p, v)
 		return nil
 	}
-	if f.extra == nil {
-		f.extra = &extraBatch{schema: f.x.schema, columns: make([]inColumn, len(f.x.schema.extra))}
+	e := f.x.table.extraOf(p)
+	if e.batch == nil {
+		e.batch = &extraBatch{schema: f.x.schema, columns: make([]inColumn, len(f.x.schema.extra))}
 	}
-	raw := []byte(v.str)
 	if !c.typ.variable() {
-		raw = binary.LittleEndian.AppendUint64(nil, v.num)[:max(c.typ.width(), 1)]
+		v.str = string(binary.LittleEndian.AppendUint64(nil, v.num)[:max(c.typ.width(), 1)])
 	}
-	f.extra.columns[c.extra] = oneValue(c.typ, raw)
+	e.batch.columns[c.extra] = oneValue(c.typ, v.str)
 	return nil
-}
-
-func (f *filler[T]) row(row *T) {
-	f.x.codec.mode = filling
-	visit(&f.x.codec, row)
-	*extraOf(row) = Extra{batch: f.extra}
 }
 
 // wanted is what a value should have been.

@@ -15,8 +15,8 @@ import (
 	"mercator/pkg/fault"
 )
 
-// Hash is the hash of a stream's rows in their canonical encoding, blind to
-// batch cuts, codec and the body column. Text form: 32 hex digits.
+// Hash is the hash of a stream's rows in their byte form, whatever the batches and their compression. Text form:
+// 32 hex digits.
 type Hash [16]byte
 
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
@@ -26,24 +26,23 @@ func sum128(h *xxh3.Hasher) Hash { return h.Sum128().Bytes() }
 // RowHasher computes the Hash of rows that do not come from a record stream
 // (text). The zero value is ready.
 type RowHasher[T Row] struct {
-	codec rowCodec
+	forms []byte // of rows, not hashed yet
 	hash  xxh3.Hasher
 	rows  uint64
 }
 
 // Add hashes one more row.
 func (h *RowHasher[T]) Add(row *T) {
-	visit(&h.codec, row)
-	h.codec.canon = extraOf(row).appendCanonical(h.codec.canon, h.codec.joined)
+	h.forms = AppendRow(h.forms, row)
 	h.rows++
-	if len(h.codec.canon) >= hashBlock {
+	if len(h.forms) >= hashBlock {
 		h.flush()
 	}
 }
 
 func (h *RowHasher[T]) flush() {
-	h.hash.Write(h.codec.canon)
-	h.codec.canon = h.codec.canon[:0]
+	h.hash.Write(h.forms)
+	h.forms = h.forms[:0]
 }
 
 // Sum returns the number of rows so far and their hash.
@@ -52,7 +51,7 @@ func (h *RowHasher[T]) Sum() (uint64, Hash) {
 	return h.rows, sum128(&h.hash)
 }
 
-// hashBlock is how many bytes of canonical encoding are hashed at a time.
+// hashBlock is how many bytes of rows are hashed at a time.
 const hashBlock = 16 << 10
 
 // Trailer is what stands after Arrow's end of stream, on success only.
@@ -79,11 +78,10 @@ func JoinEpochs(a, b string) string {
 
 // The trailer's frame; SPEC.md has the layout.
 const (
-	trailerFrame   = 0x184D2A5D // a zstd skippable frame
-	trailerMagic   = "mrecords"
-	trailerVersion = 1
-	trailerFixed   = 64 // bytes before the JSON, skippable header included
-	trailerSum     = 8  // bytes behind it
+	trailerFrame = 0x184D2A5D // a zstd skippable frame
+	trailerMagic = "mrecords"
+	trailerFixed = 64 // bytes before the JSON, skippable header included
+	trailerSum   = 8  // bytes behind it
 )
 
 type trailerJSON struct {
@@ -104,7 +102,7 @@ func encodeTrailer(t Trailer, wire Hash) ([]byte, error) {
 	b = binary.LittleEndian.AppendUint32(b, trailerFrame)
 	b = binary.LittleEndian.AppendUint32(b, uint32(trailerFixed-8+len(doc)+trailerSum))
 	b = append(b, trailerMagic...)
-	b = binary.LittleEndian.AppendUint32(b, trailerVersion)
+	b = binary.LittleEndian.AppendUint32(b, Version)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(doc)))
 	b = binary.LittleEndian.AppendUint64(b, t.Rows)
 	b = append(b, t.Hash[:]...)
@@ -134,8 +132,8 @@ func decodeTrailer(b []byte) (t Trailer, wire Hash, err error) {
 	if got := xxhash.Sum64(body); got != sum {
 		return t, wire, &fault.Error{Class: fault.Corrupt, Found: fmt.Sprintf("trailer checksum %016x", got), Want: fmt.Sprintf("%016x", sum)}
 	}
-	if v := binary.LittleEndian.Uint32(b[16:]); v != trailerVersion {
-		return t, wire, &fault.Error{Class: fault.Version, Found: fmt.Sprintf("trailer version %d", v), Want: fmt.Sprint(trailerVersion)}
+	if v := binary.LittleEndian.Uint32(b[16:]); v != Version {
+		return t, wire, otherVersion(fmt.Sprintf("version %d of the trailer", v), formatVersion)
 	}
 	doc := body[trailerFixed:]
 	if n := binary.LittleEndian.Uint32(b[20:]); int64(n) != int64(len(doc)) {

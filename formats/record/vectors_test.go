@@ -32,18 +32,14 @@ func vectorURLs() []URL {
 	}
 }
 
-func vectorFetches(body bool) []Fetch {
-	rows := []Fetch{
+func vectorFetches() []Fetch {
+	return []Fetch{
 		{URL: "http://a.test/", Key: 1, Host: "a.test", Addr: "192.0.2.1", Role: RolePage, FetchTime: 1763719200000000, DurationUS: 1234,
 			RequiredDelayUS: 1000000, Outcome: OutcomeFetched, Status: 200, MIME: "text/html", Charset: "utf-8", BodyLength: 5, ContentFP: 9,
 			PayloadSHA1: "VL2MMHO4YXUKFWV63YHTWSBM3GXKSQ2N", WARCFilename: "warc/000001-0.warc.gz", WARCOffset: 300, WARCLength: 200, FreshUntil: 1763722800000000},
 		{URL: "http://a.test/old", Key: 2, Host: "a.test", Role: RolePage, Outcome: OutcomeFetched, Status: 301, RedirectURL: "http://a.test/", Duplicate: true, Truncated: "length"},
 		{URL: "http://c.test/", Key: 3, Host: "c.test", Role: RolePage, Outcome: OutcomeDNS, Error: "no such name", RetryAfter: 1763719300000000},
 	}
-	if body {
-		rows[0].Body, rows[1].Body = []byte("hello"), []byte{}
-	}
-	return rows
 }
 
 func vectorLinks() []Link {
@@ -66,30 +62,18 @@ func goodVectors(t testing.TB) map[string][]byte {
 	like := o
 	like.Like = schema
 	bare, _ := messages(t, urls)
-	withBody := o
-	withBody.Body = true
 	fast := o
 	fast.Level = Fast
-	minor := bytes.Clone(bare[0])
-	minor = bytes.Replace(minor, []byte("1.0"), []byte("1.9"), 1)
-	_, tr := messages(t, urls)
-	older, err := os.ReadFile(filepath.Join("testdata", "good", "fetch-1.0.arrows.zst")) // kept: no writer makes it any more
-	if err != nil {
-		t.Fatal(err)
-	}
 	return map[string][]byte{
-		"fetch-1.0":    older,
 		"url":          urls,
-		"fetch":        encode(t, vectorFetches(false), o),
+		"fetch":        encode(t, vectorFetches(), o),
 		"link":         encode(t, vectorLinks(), o),
 		"module":       encode(t, vectorModules(), o),
 		"empty":        encode(t, []URL{}, o),
 		"two-streams":  append(bytes.Clone(urls), encode(t, vectorURLs()[:1], o)...),
 		"extra-column": encode(t, extra, like),
 		"bare":         bytes.Join(bare, nil),
-		"body":         encode(t, vectorFetches(true), withBody),
 		"level-1":      encode(t, vectorURLs(), fast),
-		"newer-minor":  seal(t, append([][]byte{minor}, bare[1:]...), tr),
 	}
 }
 
@@ -117,15 +101,12 @@ func badVectors(t testing.TB) map[string][]byte {
 			return m
 		})
 	}
-	swap := func(old, new string) []byte {
-		return with(0, func(m []byte) []byte { return bytes.Replace(m, []byte(old), []byte(new), 1) })
-	}
 	byteAt := func(at int, xor byte) []byte {
 		b := bytes.Clone(good)
 		b[at] ^= xor
 		return b
 	}
-	metadata := map[string]string{metaKind: "url", metaVersion: "1.0"}
+	metadata := map[string]string{metaKind: "url", metaVersion: "2"}
 	essential := []arrow.Field{{Name: "url", Type: arrow.BinaryTypes.String}, {Name: "url_key", Type: arrow.PrimitiveTypes.Uint64}, {Name: "host", Type: arrow.BinaryTypes.String}}
 	foreign := func(md map[string]string, fields []arrow.Field, opts ...ipc.Option) []byte {
 		return seal(t, bareMessages(t, arrowStream(t, md, fields, opts...)), Trailer{})
@@ -171,57 +152,55 @@ func badVectors(t testing.TB) map[string][]byte {
 	v["R10-second-schema"] = seal(t, [][]byte{msgs[0], msgs[0], msgs[1], msgs[2]}, tr)
 	v["R11-no-kind"] = foreign(nil, essential)
 	v["R11-unknown-kind"] = foreign(map[string]string{metaKind: "page"}, essential)
-	v["R12-newer-major"] = swap("1.0", "2.0")
-	v["R13-unknown-feature"] = foreign(map[string]string{metaKind: "url", metaFeatures: "4"}, essential)
-	v["R14-nested-column"] = foreign(metadata, plus(arrow.Field{Name: "x", Type: arrow.ListOf(arrow.PrimitiveTypes.Int8)}))
-	v["R14-unknown-type"] = foreign(metadata, plus(arrow.Field{Name: "x", Type: arrow.FixedWidthTypes.Date32}))
-	v["R14-column-twice"] = foreign(metadata, plus(arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int8}, arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int8}))
-	v["R14-no-name"] = foreign(metadata, plus(arrow.Field{Name: "", Type: arrow.PrimitiveTypes.Int8}))
-	v["R15-type-of-known-column"] = foreign(metadata, plus(arrow.Field{Name: "depth", Type: arrow.PrimitiveTypes.Int64}))
-	v["R15-type-of-joined-column"] = foreign(map[string]string{metaKind: "fetch", metaVersion: "1.0"}, plus(arrow.Field{Name: "role", Type: arrow.BinaryTypes.String},
-		arrow.Field{Name: "outcome", Type: arrow.BinaryTypes.String}, arrow.Field{Name: joined, Type: arrow.BinaryTypes.String}))
-	v["R15-naive-timestamp"] = foreign(metadata, plus(arrow.Field{Name: "due", Type: &arrow.TimestampType{Unit: arrow.Microsecond}}))
-	v["R15-no-host"] = foreign(metadata, essential[:2])
-	v["R16-node-count"] = patch(func(meta []byte, h table, _ []byte) {
+	v["R12-older"] = foreign(map[string]string{metaKind: "url", metaVersion: "1.1"}, essential)
+	v["R12-newer"] = foreign(map[string]string{metaKind: "url", metaVersion: "3"}, essential)
+	v["R13-nested-column"] = foreign(metadata, plus(arrow.Field{Name: "x", Type: arrow.ListOf(arrow.PrimitiveTypes.Int8)}))
+	v["R13-unknown-type"] = foreign(metadata, plus(arrow.Field{Name: "x", Type: arrow.FixedWidthTypes.Date32}))
+	v["R13-column-twice"] = foreign(metadata, plus(arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int8}, arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int8}))
+	v["R13-no-name"] = foreign(metadata, plus(arrow.Field{Name: "", Type: arrow.PrimitiveTypes.Int8}))
+	v["R14-type-of-known-column"] = foreign(metadata, plus(arrow.Field{Name: "depth", Type: arrow.PrimitiveTypes.Int64}))
+	v["R14-naive-timestamp"] = foreign(metadata, plus(arrow.Field{Name: "due", Type: &arrow.TimestampType{Unit: arrow.Microsecond}}))
+	v["R14-no-host"] = foreign(metadata, essential[:2])
+	v["R15-node-count"] = patch(func(meta []byte, h table, _ []byte) {
 		binary.LittleEndian.PutUint32(meta[nodeAt(h, 0)-4:], 15)
 	})
-	v["R16-buffer-count"] = patch(func(meta []byte, h table, _ []byte) {
+	v["R15-buffer-count"] = patch(func(meta []byte, h table, _ []byte) {
 		binary.LittleEndian.PutUint32(meta[bufferAt(h, 0)-4:], 30)
 	})
-	v["R16-compressed-buffers"] = func() []byte {
+	v["R15-compressed-buffers"] = func() []byte {
 		out := bareMessages(t, arrowStream(t, metadata, essential, ipc.WithLZ4()))
 		return seal(t, out, Trailer{})
 	}()
-	v["R17-misaligned"] = patch(func(meta []byte, h table, _ []byte) {
+	v["R16-misaligned"] = patch(func(meta []byte, h table, _ []byte) {
 		put64(meta, bufferAt(h, 2), 4+int64(binary.LittleEndian.Uint64(meta[bufferAt(h, 2):])))
 	})
-	v["R17-overlap"] = patch(func(meta []byte, h table, _ []byte) { put64(meta, bufferAt(h, 2), 0) })
-	v["R17-outside"] = patch(func(meta []byte, h table, _ []byte) { put64(meta, bufferAt(h, 2)+8, 1<<40) })
-	v["R18-node-length"] = patch(func(meta []byte, h table, _ []byte) { put64(meta, nodeAt(h, 0), 1<<31) })
-	v["R18-null-count"] = patch(func(meta []byte, h table, _ []byte) { put64(meta, nodeAt(h, 9)+8, 1) })
-	v["R18-row-count"] = patch(func(meta []byte, h table, _ []byte) { put64(meta, h.field(0), -1) })
-	v["R19-short-buffer"] = patch(func(meta []byte, h table, _ []byte) { put64(meta, bufferAt(h, 4)+8, 8) })
-	v["R19-falling-offset"] = patch(func(meta []byte, h table, body []byte) {
+	v["R16-overlap"] = patch(func(meta []byte, h table, _ []byte) { put64(meta, bufferAt(h, 2), 0) })
+	v["R16-outside"] = patch(func(meta []byte, h table, _ []byte) { put64(meta, bufferAt(h, 2)+8, 1<<40) })
+	v["R17-node-length"] = patch(func(meta []byte, h table, _ []byte) { put64(meta, nodeAt(h, 0), 1<<31) })
+	v["R17-null-count"] = patch(func(meta []byte, h table, _ []byte) { put64(meta, nodeAt(h, 9)+8, 1) })
+	v["R17-row-count"] = patch(func(meta []byte, h table, _ []byte) { put64(meta, h.field(0), -1) })
+	v["R18-short-buffer"] = patch(func(meta []byte, h table, _ []byte) { put64(meta, bufferAt(h, 4)+8, 8) })
+	v["R18-falling-offset"] = patch(func(meta []byte, h table, body []byte) {
 		binary.LittleEndian.PutUint32(body[4:], 1<<20)
 	})
-	v["R19-offset-outside"] = patch(func(meta []byte, h table, body []byte) {
+	v["R18-offset-outside"] = patch(func(meta []byte, h table, body []byte) {
 		binary.LittleEndian.PutUint32(body[12:], 1<<20)
 	})
-	v["R20-not-utf8"] = with(1, func(m []byte) []byte { return bytes.Replace(m, []byte("é"), []byte{0xFF, 0xFE}, 1) })
-	v["R20-cut-character"] = patch(func(meta []byte, h table, body []byte) {
+	v["R19-not-utf8"] = with(1, func(m []byte) []byte { return bytes.Replace(m, []byte("é"), []byte{0xFF, 0xFE}, 1) })
+	v["R19-cut-character"] = patch(func(meta []byte, h table, body []byte) {
 		at := bytes.Index(body, []byte("é")) - bytes.Index(body, []byte("http://a.test/"))
 		binary.LittleEndian.PutUint32(body[8:], uint32(at+1))
 	})
-	v["R21-other-frame"] = append(bytes.Clone(good[:wireEnd]), 0x50, 0x2A, 0x4D, 0x18, 0, 0, 0, 0)
-	v["R21-text-behind-trailer"] = append(bytes.Clone(good), "more"...)
+	v["R20-other-frame"] = append(bytes.Clone(good[:wireEnd]), 0x50, 0x2A, 0x4D, 0x18, 0, 0, 0, 0)
+	v["R20-text-behind-trailer"] = append(bytes.Clone(good), "more"...)
 	trailer := func(change func(b []byte) []byte) []byte {
 		return append(bytes.Clone(good[:wireEnd]), change(bytes.Clone(good[wireEnd:]))...)
 	}
-	v["R22-trailer-checksum"] = trailer(func(b []byte) []byte { b[trailerFixed] ^= 1; return b })
-	v["R22-trailer-magic"] = trailer(func(b []byte) []byte { b[8] = 'x'; return resum(b) })
-	v["R22-trailer-version"] = trailer(func(b []byte) []byte { b[16] = 2; return resum(b) })
-	v["R22-trailer-json"] = trailer(func(b []byte) []byte { b[trailerFixed] = '['; return resum(b) })
-	v["R22-trailer-objects"] = trailer(func(b []byte) []byte {
+	v["R21-trailer-checksum"] = trailer(func(b []byte) []byte { b[trailerFixed] ^= 1; return b })
+	v["R21-trailer-magic"] = trailer(func(b []byte) []byte { b[8] = 'x'; return resum(b) })
+	v["R21-trailer-version"] = trailer(func(b []byte) []byte { b[16] = 1; return resum(b) })
+	v["R21-trailer-json"] = trailer(func(b []byte) []byte { b[trailerFixed] = '['; return resum(b) })
+	v["R21-trailer-objects"] = trailer(func(b []byte) []byte {
 		doc := `{"ledger":{"stages":[{}` + strings.Repeat(",{}", MaxObjects) + "]}}"
 		b = append(b[:trailerFixed:trailerFixed], doc...)
 		binary.LittleEndian.PutUint32(b[4:], uint32(len(b)-8+trailerSum))
@@ -231,14 +210,14 @@ func badVectors(t testing.TB) map[string][]byte {
 	fewer, other := tr, tr
 	fewer.Rows--
 	other.Hash[3] ^= 1
-	v["R23-rows"] = seal(t, msgs, fewer)
-	v["R23-row-hash"] = seal(t, msgs, other)
-	v["R24-wire-hash"] = trailer(func(b []byte) []byte { b[50] ^= 1; return resum(b) })
-	v["R25-another-kind"] = append(bytes.Clone(good), encode(t, vectorLinks(), o)...)
-	v["R25-more-columns"] = append(bytes.Clone(good), goodVectors(t)["extra-column"]...)
+	v["R22-rows"] = seal(t, msgs, fewer)
+	v["R22-row-hash"] = seal(t, msgs, other)
+	v["R23-wire-hash"] = trailer(func(b []byte) []byte { b[50] ^= 1; return resum(b) })
+	v["R24-another-kind"] = append(bytes.Clone(good), encode(t, vectorLinks(), o)...)
+	v["R24-more-columns"] = append(bytes.Clone(good), goodVectors(t)["extra-column"]...)
 	bare := bytes.Join(msgs, nil)
-	v["R26-bare-cut"] = bare[:len(bare)-8]
-	v["R26-bare-and-more"] = append(bytes.Clone(bare), bare...)
+	v["R25-bare-cut"] = bare[:len(bare)-8]
+	v["R25-bare-and-more"] = append(bytes.Clone(bare), bare...)
 	return v
 }
 
@@ -317,7 +296,7 @@ func TestSpec(t *testing.T) {
 			if err != nil {
 				return "", err
 			}
-			return fmt.Sprintf("kind %s, version %s, %d rows, hash %v, txn %q, verified %v, extra %v, body %v", s.Kind, s.Version, tr.Rows, tr.Hash, tr.Txn, tr.Verified, s.ExtraColumns(), s.HasBody), nil
+			return fmt.Sprintf("kind %s, %d rows, extra %v, hash %v, txn %q, verified %v", s.Kind, tr.Rows, s.ExtraColumns(), tr.Hash, tr.Txn, tr.Verified), nil
 		},
 		Whole: func(name string, file []byte, n int) bool { // between two streams
 			return name == "good/two-streams.arrows.zst" && n == first
@@ -325,59 +304,6 @@ func TestSpec(t *testing.T) {
 		Open:    func(name string, _, _ []byte, _ int) bool { return name == "good/bare.arrows.zst" },
 		Regions: map[string]string{"example": "```\n" + annotate(t, exampleStream(t)) + "```\n"},
 	})
-}
-
-// A column that joined in a later version changes no hash of rows without it, and is
-// hashed as a program of version 1.0 hashes it, to which it is an unknown column.
-func TestJoinedColumn(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join("testdata", "good", "fetch-1.0.arrows.zst"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows, before, err := decode[Fetch](b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, after, err := decode[Fetch](encode(t, rows, WriterOptions{}))
-	if err != nil || before.Hash != after.Hash || before.Rows != 3 {
-		t.Errorf("row hash %v written as 1.0, %v as %s: %v", before.Hash, after.Hash, Version, err)
-	}
-
-	const until = Time(0x0102030405060708)
-	value := "\x0bfresh_until\x10\x08\x07\x06\x05\x04\x03\x02\x01"
-	for _, c := range []struct{ column, value, canonical string }{
-		{"a", `"a":"x"`, "\x01a\x0c\x01x" + value},
-		{"z", `"z":"x"`, value + "\x01z\x0c\x01x"},
-		{"a", "", value},
-	} {
-		schema := &Schema{Kind: KindFetch, extra: []column{{name: c.column, typ: typeUTF8}}}
-		x, err := NewText[Fetch](schema, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		plain := rows[0]
-		var row, back Fetch
-		if err := x.ParseJSON([]byte("{"+c.value+"}"), &row); err != nil {
-			t.Fatal(err)
-		}
-		extra := row.Extra
-		row = plain
-		row.Extra, row.FreshUntil = extra, until
-		known := AppendCanonical(nil, &plain)
-		want := string(known[:len(known)-1]) + c.canonical + "\x00"
-		got := AppendCanonical(nil, &row)
-		if string(got) != want {
-			t.Errorf("column %q: canonical %q, want %q", c.column, got, want)
-		}
-		back.FreshUntil = 1
-		if n, err := ParseCanonical(got, &back, schema); n != len(got) || err != nil || !bytes.Equal(AppendCanonical(nil, &back), got) {
-			t.Errorf("column %q: %+v, %v", c.column, back, err)
-		}
-		stream := encode(t, []Fetch{row}, WriterOptions{Like: schema})
-		if out, _, err := decode[Fetch](stream); err != nil || !bytes.Equal(AppendCanonical(nil, &out[0]), got) {
-			t.Errorf("column %q: %+v, %v", c.column, out, err)
-		}
-	}
 }
 
 // Further columns come back from a stream as they were, null where a row has none.
@@ -417,8 +343,8 @@ func TestFurtherColumns(t *testing.T) {
 
 // A url row's column that fetch rows have too, as something else, ends there.
 func TestColumnOfAnotherKind(t *testing.T) {
-	like := &Schema{Kind: KindURL, extra: []column{{name: joined, typ: typeUTF8}, {name: "status", typ: typeUTF8}, {name: "x", typ: typeUTF8}}}
-	rows := vectorFetches(false)
+	like := &Schema{Kind: KindURL, extra: []column{{name: "fresh_until", typ: typeUTF8}, {name: "status", typ: typeUTF8}, {name: "x", typ: typeUTF8}}}
+	rows := vectorFetches()
 	r, err := NewReader[Fetch](bytes.NewReader(encode(t, rows, WriterOptions{Like: like})), ReaderOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -34,7 +35,6 @@ type WriterOptions struct {
 	Name       string        // for messages
 	Level      Level         // frames' compression
 	FlushAfter time.Duration // also cut a batch this long after its first row; 0: by rows and bytes only
-	Body       bool          // fetch only: with the body column
 	Like       *Schema       // pass this input's unknown columns through; may be nil
 	Txn        string        // stands in metadata and trailer
 	Now        Time          // the round's clock, metadata "mercator.now"; 0: none
@@ -56,7 +56,11 @@ type Writer[T Row] struct {
 
 	mu    sync.Mutex // against the timer; used with FlushAfter only
 	timer *time.Timer
-	codec rowCodec
+	table *rowType
+	out   []outColumn // the batch: one column for each field of the table
+	row   int         // rows in the batch
+	bytes int         // of values in the batch
+	forms []byte      // of rows, not hashed yet
 	extra extraWriter
 	hash  xxh3.Hasher
 	rows  uint64
@@ -68,21 +72,16 @@ type Writer[T Row] struct {
 
 // NewWriter writes the schema at once, so that a reader downstream can open.
 func NewWriter[T Row](out io.Writer, opt WriterOptions) (*Writer[T], error) {
-	kind := kindOf[T]()
 	if len(opt.Txn) > maxTxn || !utf8.ValidString(opt.Txn) {
 		return nil, &fault.Error{Class: fault.Usage, File: opt.Name, Found: fmt.Sprintf("a transaction name of %d bytes", len(opt.Txn)), Want: fmt.Sprintf("at most %d bytes of UTF-8", maxTxn)}
 	}
-	w := &Writer[T]{opt: opt, codec: rowCodec{mode: writing}}
-	columns := columnsOf(kind)
-	if kind == KindFetch && opt.Body {
-		columns = append(columns[:len(columns):len(columns)], bodyColumn)
-	}
-	for _, c := range columns {
-		w.codec.out = append(w.codec.out, outColumn{column: c})
+	w := &Writer[T]{opt: opt, table: rowTypeOf[T]()}
+	for _, c := range w.table.columns {
+		w.out = append(w.out, outColumn{column: c})
 	}
 	if opt.Like != nil {
 		for _, c := range opt.Like.extra {
-			if slices.ContainsFunc(columns, func(k column) bool { return k.name == c.name }) {
+			if w.table.find(c.name) >= 0 {
 				continue // of another kind's rows, where the name meant something else
 			}
 			c.nullable = true
@@ -91,8 +90,8 @@ func NewWriter[T Row](out io.Writer, opt WriterOptions) (*Writer[T], error) {
 	}
 	var fields []arrow.Field
 	w.eachColumn(func(c *outColumn) { c.reset(); fields = append(fields, c.arrow()) })
-	keys := []string{metaKind, metaVersion, metaFeatures}
-	values := []string{string(kind), versionOf(kind), "0"}
+	keys := []string{metaKind, metaVersion}
+	values := []string{string(w.table.kind), formatVersion}
 	if opt.Txn != "" {
 		keys, values = append(keys, metaTxn), append(values, opt.Txn)
 	}
@@ -127,8 +126,8 @@ func NewWriter[T Row](out io.Writer, opt WriterOptions) (*Writer[T], error) {
 }
 
 func (w *Writer[T]) eachColumn(fn func(c *outColumn)) {
-	for i := range w.codec.out {
-		fn(&w.codec.out[i])
+	for i := range w.out {
+		fn(&w.out[i])
 	}
 	for i := range w.extra.out {
 		fn(&w.extra.out[i])
@@ -214,7 +213,7 @@ func (w *Writer[T]) unlock() {
 
 // Write appends a row; it keeps no reference to it. Text that is not UTF-8 is
 // stored, and hashed, with U+FFFD for each run of bad bytes. A row with more than MaxRow
-// bytes of text and body is an error.
+// bytes of values is an error.
 func (w *Writer[T]) Write(row *T) error {
 	w.lock()
 	defer w.unlock()
@@ -224,24 +223,29 @@ func (w *Writer[T]) Write(row *T) error {
 	if w.ended {
 		return w.stick(errors.New("write to a record stream that has ended"))
 	}
-	c := &w.codec
-	before := c.bytes
-	visit(c, row)
-	var bytes int
-	c.canon, bytes = w.extra.write(*extraOf(row), c.row, c.canon, c.joined)
-	c.bytes += bytes
-	if c.bytes-before > MaxRow {
-		return w.stick(&fault.Error{Class: fault.Usage, File: w.opt.Name, Place: fmt.Sprintf("row %d", w.rows+1), Found: fmt.Sprintf("%d bytes in one row", c.bytes-before), Want: fmt.Sprintf("at most %d", MaxRow)})
+	t, p := w.table, unsafe.Pointer(valid(w.table, row))
+	from := len(w.forms)
+	w.forms = t.append(w.forms, p)
+	bytes := t.write(p, w.out, w.row)
+	if len(w.extra.out) > 0 {
+		to, more := len(w.forms), 0
+		w.forms, more = w.extra.write(w.forms, *t.extraOf(p), w.row)
+		w.forms = t.endRow(w.forms, from, to)
+		bytes += more
 	}
-	if len(c.canon) >= hashBlock {
+	if bytes > MaxRow {
+		return w.stick(&fault.Error{Class: fault.Usage, File: w.opt.Name, Place: fmt.Sprintf("row %d", w.rows+1), Found: fmt.Sprintf("%d bytes in one row", bytes), Want: fmt.Sprintf("at most %d", MaxRow)})
+	}
+	if len(w.forms) >= hashBlock {
 		w.flushHash()
 	}
 	w.rows++
-	c.row++
-	if c.row == batchRows || c.bytes >= batchBytes {
+	w.row++
+	w.bytes += bytes
+	if w.row == batchRows || w.bytes >= batchBytes {
 		return w.flush()
 	}
-	if c.row == 1 && w.opt.FlushAfter > 0 {
+	if w.row == 1 && w.opt.FlushAfter > 0 {
 		w.startTimer()
 	}
 	return nil
@@ -267,27 +271,26 @@ func (w *Writer[T]) stick(err error) error {
 }
 
 func (w *Writer[T]) flushHash() {
-	w.hash.Write(w.codec.canon)
-	w.codec.canon = w.codec.canon[:0]
+	w.hash.Write(w.forms)
+	w.forms = w.forms[:0]
 }
 
 // flush writes the batch; the caller holds the lock.
 func (w *Writer[T]) flush() error {
-	c := &w.codec
-	if c.row == 0 {
+	if w.row == 0 {
 		return nil
 	}
 	if w.timer != nil {
 		w.timer.Stop()
 	}
-	err := w.collect(c.row)
+	err := w.collect(w.row)
 	if err == nil {
 		w.msg.batch, err = w.frames.write(w.msg.batch)
 	}
 	if err != nil {
 		return w.stick(w.named(err))
 	}
-	c.row, c.bytes = 0, 0
+	w.row, w.bytes = 0, 0
 	w.eachColumn((*outColumn).reset)
 	return nil
 }

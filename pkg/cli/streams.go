@@ -512,7 +512,7 @@ func (p pipeSink) Options() record.WriterOptions {
 	if !p.pipe {
 		return record.WriterOptions{Name: "standard output", Level: record.Fast}
 	}
-	return record.WriterOptions{Name: "standard output", Level: record.Stored, FlushAfter: pipeFlush, Body: true}
+	return record.WriterOptions{Name: "standard output", Level: record.Stored, FlushAfter: pipeFlush}
 }
 func (p pipeSink) Publish() error { return nil }
 func (p pipeSink) Abort()         {}

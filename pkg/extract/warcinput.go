@@ -54,9 +54,9 @@ func (in *WARCInput) Recycle(body []byte) {
 	}
 }
 
-// Schema of the rows: fetch, with bodies.
+// Schema of the rows: fetch.
 func (in *WARCInput) Schema() *record.Schema {
-	return &record.Schema{Kind: record.KindFetch, HasBody: true}
+	return &record.Schema{Kind: record.KindFetch}
 }
 
 // Header is that of the row which was read last.

@@ -455,7 +455,7 @@ func sameRound(t *testing.T, st *store.Store, txn string, urls []record.URL, row
 		t.Fatalf("replay gave %d rows, want %d", len(again), len(rows))
 	}
 	for i := range rows {
-		if !bytes.Equal(record.AppendCanonical(nil, &rows[i]), record.AppendCanonical(nil, &again[i])) {
+		if !bytes.Equal(record.AppendRow(nil, &rows[i]), record.AppendRow(nil, &again[i])) {
 			t.Fatalf("replay gave %+v, want %+v", again[i], rows[i])
 		}
 	}
@@ -721,7 +721,7 @@ func TestKilled(t *testing.T) {
 		t.Fatalf("replay gave %d rows, want %d", len(again2), len(rows))
 	}
 	for i := range rows {
-		if a, b := record.AppendCanonical(nil, &rows[i]), record.AppendCanonical(nil, &again2[i]); !bytes.Equal(a, b) {
+		if a, b := record.AppendRow(nil, &rows[i]), record.AppendRow(nil, &again2[i]); !bytes.Equal(a, b) {
 			t.Fatalf("row %d: replay gave\n%+v\nwant\n%+v", i, again2[i], rows[i])
 		}
 	}

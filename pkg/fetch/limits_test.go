@@ -326,7 +326,7 @@ func TestCodecs(t *testing.T) {
 			return replay.Run(ctx, b, replay.Options{Files: saved, Txn: "r1", Schema: in.Schema()})
 		})
 		for i := range rows {
-			if !bytes.Equal(record.AppendCanonical(nil, &rows[i]), record.AppendCanonical(nil, &again[i])) {
+			if !bytes.Equal(record.AppendRow(nil, &rows[i]), record.AppendRow(nil, &again[i])) {
 				t.Fatalf("%s: replay gave %+v, want %+v", codec, again[i], rows[i])
 			}
 			rows[i].WARCFilename, rows[i].WARCOffset, rows[i].WARCLength = "", 0, 0
@@ -335,7 +335,7 @@ func TestCodecs(t *testing.T) {
 			want = rows
 		}
 		for i := range rows {
-			if !bytes.Equal(record.AppendCanonical(nil, &rows[i]), record.AppendCanonical(nil, &want[i])) {
+			if !bytes.Equal(record.AppendRow(nil, &rows[i]), record.AppendRow(nil, &want[i])) {
 				t.Fatalf("%s: row %+v, want %+v", codec, rows[i], want[i])
 			}
 		}

@@ -108,7 +108,7 @@ func (o *ours) hold(row *record.Fetch, known, first bool) (warn string, err erro
 			warn = o.refused()
 		}
 	}
-	o.row = record.AppendCanonical(append(o.row[:0], 0, 0, 0, 0), row)
+	o.row = record.AppendRow(append(o.row[:0], 0, 0, 0, 0), row)
 	binary.LittleEndian.PutUint32(o.row, uint32(len(o.row)-4))
 	_, err = o.w.Write(o.row)
 	return warn, err
@@ -172,7 +172,7 @@ func (o *ours) each(like *record.Schema, f func(row *record.Fetch) error) error 
 			return err
 		}
 		row := new(record.Fetch)
-		if _, err := record.ParseCanonical(b, row, like); err != nil {
+		if _, err := record.ParseRow(string(b), row, like); err != nil {
 			return err
 		}
 		if err := f(row); err != nil {

@@ -291,7 +291,7 @@ func example(t *testing.T) string {
 	err = loadModules(st, m, roleContacts, func(row *record.Module) error {
 		fmt.Fprintf(&out, "    %016x %s %s %s\n", row.Key, row.Module, row.Name, row.Value)
 		if first == nil {
-			first = record.AppendCanonical(nil, row)
+			first = record.AppendRow(nil, row)
 		}
 		return nil
 	})
@@ -303,11 +303,11 @@ func example(t *testing.T) string {
 		fmt.Fprintf(&out, "    %-71s   # %s\n", fmt.Sprintf("% x", first[:n]), note)
 		first = first[n:]
 	}
+	line(1, "no unknown columns")
 	line(8, "url_key")
 	line(1+len(moduleAddr), "module, after its length")
 	line(1+len("192.0.2.1"), "key")
 	line(1+len(rows[0].Value), "value")
-	line(1, "no other column")
 	return out.String()
 }
 

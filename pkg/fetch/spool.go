@@ -62,7 +62,7 @@ func (s *spool) push(q *queue, row *record.URL) error {
 		}
 	}
 	b := append(s.row[:0], make([]byte, spoolHead)...)
-	b = record.AppendCanonical(b, row)
+	b = record.AppendRow(b, row)
 	binary.LittleEndian.PutUint64(b, uint64(math.MaxUint64)) // none
 	binary.LittleEndian.PutUint32(b[8:], uint32(len(b)-spoolHead))
 	s.row = b
@@ -159,7 +159,7 @@ func (s *spool) rowAt(at int64, row *record.URL) (next int64, err error) {
 			return none, err
 		}
 	}
-	_, err = record.ParseCanonical(s.row[spoolHead:], row, s.like)
+	_, err = record.ParseRow(string(s.row[spoolHead:]), row, s.like)
 	return next, err
 }
 

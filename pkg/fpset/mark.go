@@ -17,7 +17,7 @@ const (
 	microAhead = 1024 // rows of the next, read while this one is worked on
 	microBytes = 4 << 20
 	microWait  = 250 * time.Millisecond // the stream after it adds its own second
-	rowBytes   = 512                    // of a fetch row without its body
+	rowBytes   = 512                    // of a fetch row
 )
 
 // Document returns the key of a row's document, and whether the content-seen test
@@ -56,7 +56,7 @@ func Mark(ctx context.Context, st *store.Store, b *stage.Batch[record.Fetch, rec
 	var at []int // row of each key
 	var seen []bool
 	in := &intake[*record.Fetch]{rows: microRows, ahead: microAhead, bytes: microBytes, wait: microWait,
-		size: func(row **record.Fetch) int { return rowBytes + len((*row).Body) }}
+		size: func(**record.Fetch) int { return rowBytes }}
 	next := func(row **record.Fetch) error {
 		*row = new(record.Fetch)
 		return b.Read(*row)

@@ -49,9 +49,6 @@ type stream[T record.Row] struct {
 func NewRecords[T record.Row](by string, inputs []Rows[T], names []string) (*Records[T], error) {
 	m := &Records[T]{by: by, schema: inputs[0].Schema(), heap: NewHeap(before[T]), ends: make([]record.Trailer, len(inputs))}
 	for i, in := range inputs {
-		if err := refuseBody(in, names[i]); err != nil {
-			return nil, err
-		}
 		if more := m.schema.Lacks(in.Schema()); len(more) > 0 {
 			return nil, &fault.Error{Class: fault.Usage, File: names[i], Found: fmt.Sprintf("column %q", more[0]), Want: "no columns that are not in " + names[0] + " by the same name and type",
 				Hint: "give the file that has all columns first"}
@@ -67,15 +64,6 @@ func NewRecords[T record.Row](by string, inputs []Rows[T], names []string) (*Rec
 		m.inputs = append(m.inputs, s)
 	}
 	return m, nil
-}
-
-// refuseBody refuses rows that carry bodies, which nothing here keeps.
-func refuseBody[T record.Row](in Rows[T], name string) error {
-	if !in.Schema().HasBody {
-		return nil
-	}
-	return &fault.Error{Class: fault.Usage, File: name, Found: `column "body"`, Want: "rows without bodies",
-		Hint: "bodies are for pipes; mextract finds them in the WARC files"}
 }
 
 // read reads the next row of s; io.EOF after the last.
@@ -184,7 +172,7 @@ func (s *sortedRows[T]) Read(row *T) error {
 	if err != nil {
 		return err
 	}
-	if _, err := record.ParseCanonical(payload[8:], row, s.from.Schema()); err != nil {
+	if _, err := record.ParseRow(string(payload[8:]), row, s.from.Schema()); err != nil {
 		return err
 	}
 	s.sum.Add(row)
@@ -215,7 +203,7 @@ func sortInto[T record.Row](in Rows[T], row *T, p any, key func(value) uint64, m
 		}
 		if err == nil {
 			v, _ := valueOf(p) // keyColumn knows that it has an order
-			b = record.AppendCanonical(binary.LittleEndian.AppendUint64(b[:0], n), row)
+			b = record.AppendRow(binary.LittleEndian.AppendUint64(b[:0], n), row)
 			err = s.Add(key(v), b)
 		}
 		if err != nil {
@@ -229,9 +217,6 @@ func sortInto[T record.Row](in Rows[T], row *T, p any, key func(value) uint64, m
 // numbers, times or text, equal ones in order of arrival. About mem bytes of memory
 // are used, and files in dir ("": the system's folder for temporary files).
 func SortRows[T record.Row](in Rows[T], by string, mem int64, dir string) (Rows[T], error) {
-	if err := refuseBody(in, ""); err != nil {
-		return nil, err
-	}
 	row := new(T)
 	p, err := keyColumn(row, by)
 	if err != nil {
@@ -286,7 +271,7 @@ func sortText[T record.Row](in Rows[T], row *T, text *string, by string, mem int
 			return fail(err)
 		}
 		off := len(s.arena)
-		s.arena = record.AppendCanonical(s.arena, row)
+		s.arena = record.AppendRow(s.arena, row)
 		s.items = append(s.items, textItem{*text, off, len(s.arena)})
 		if used += int64(len(*text)+len(s.arena)-off) + textItemBytes; used > mem/2 {
 			if err := s.flush(); err != nil {
@@ -359,7 +344,7 @@ func (s *textSorter[T]) pass(fan int) error {
 				if err := in.Read(&row); err != nil {
 					return 0, nil, err
 				}
-				b = record.AppendCanonical(b[:0], &row)
+				b = record.AppendRow(b[:0], &row)
 				return 0, b, nil
 			})
 		}
@@ -385,7 +370,7 @@ func (r *textRun[T]) Read(row *T) error {
 	if err != nil {
 		return err
 	}
-	_, err = record.ParseCanonical(payload, row, r.schema)
+	_, err = record.ParseRow(string(payload), row, r.schema)
 	return err
 }
 
@@ -444,9 +429,6 @@ func Join[L, R record.Row](left Rows[L], right Rows[R], spec JoinSpec) (Rows[L],
 			return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("columns %s and %s are of different types", to, from), Want: "columns of one type"}
 		}
 		pairs = append(pairs, pair{lp, rp})
-	}
-	if err := refuseBody(left, ""); err != nil {
-		return nil, err
 	}
 	leftBy, rightBy := sides(spec.By)
 	lkey, err := keyColumn(&l, leftBy)
@@ -512,7 +494,7 @@ func Join[L, R record.Row](left Rows[L], right Rows[R], spec JoinSpec) (Rows[L],
 		}
 		for ; rerr == nil && at <= h; at, rrow, rerr = rit.Next() {
 			if at == h {
-				if _, err := record.ParseCanonical(rrow[8:], &r, nil); err != nil {
+				if _, err := record.ParseRow(string(rrow[8:]), &r, nil); err != nil {
 					return fail(err)
 				}
 				v, _ := valueOf(rkey)
@@ -522,19 +504,19 @@ func Join[L, R record.Row](left Rows[L], right Rows[R], spec JoinSpec) (Rows[L],
 		if rerr != nil && rerr != io.EOF {
 			return fail(rerr)
 		}
-		if _, err := record.ParseCanonical(payload[8:], &l, left.Schema()); err != nil {
+		if _, err := record.ParseRow(string(payload[8:]), &l, left.Schema()); err != nil {
 			return fail(err)
 		}
 		v, _ := valueOf(lkey)
 		if row, ok := held[v]; ok {
-			if _, err := record.ParseCanonical(row, &r, nil); err != nil {
+			if _, err := record.ParseRow(string(row), &r, nil); err != nil {
 				return fail(err)
 			}
 			for _, p := range pairs {
 				assign(p.to, p.from)
 			}
 		}
-		b = record.AppendCanonical(append(b[:0], payload[:8]...), &l)
+		b = record.AppendRow(append(b[:0], payload[:8]...), &l)
 		if err := out.Add(binary.LittleEndian.Uint64(payload), b); err != nil {
 			return fail(err)
 		}

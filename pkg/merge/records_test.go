@@ -68,13 +68,6 @@ func TestMergeKeepsAllBooks(t *testing.T) {
 	}
 }
 
-// bodied are rows that say they carry bodies.
-type bodied struct{ Rows[record.Fetch] }
-
-func (bodied) Schema() *record.Schema {
-	return &record.Schema{Kind: record.KindFetch, HasBody: true}
-}
-
 // What would be lost is refused by name.
 func TestRefusesWhatItDoesNotKeep(t *testing.T) {
 	want := func(what string, err error) {
@@ -83,18 +76,6 @@ func TestRefusesWhatItDoesNotKeep(t *testing.T) {
 			t.Errorf("%v, want a refusal of %s", err, what)
 		}
 	}
-	_, err := NewRecords("url_key", []Rows[record.Fetch]{bodied{}}, []string{"x"})
-	want(`x: column "body"`, err)
-	_, err = SortRows[record.Fetch](bodied{}, "url_key", 0, "")
-	want(`column "body"`, err)
-	_, err = Join[record.Fetch, record.Link](bodied{}, links(t, "a", "r1"), JoinSpec{By: "url_key", Columns: []string{"depth"}})
-	want(`column "body"`, err)
-	parts, err := NewParts(t.TempDir()+"/p", 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want(`column "body"`, SplitRows(parts, bodied{}, func(r *record.Fetch) uint64 { return r.Key }, 0, nil))
-
 	open := func(name string) Rows[record.URL] {
 		b, err := os.ReadFile("../../formats/record/testdata/good/" + name)
 		if err != nil {
@@ -110,7 +91,7 @@ func TestRefusesWhatItDoesNotKeep(t *testing.T) {
 	if _, err := NewRecords("url_key", []Rows[record.URL]{more, plain}, []string{"more", "plain"}); err != nil {
 		t.Error(err)
 	}
-	_, err = NewRecords("url_key", []Rows[record.URL]{plain, more}, []string{"plain", "more"})
+	_, err := NewRecords("url_key", []Rows[record.URL]{plain, more}, []string{"plain", "more"})
 	want(`more: column "`+more.Schema().ExtraColumns()[0]+`"`, err)
 }
 

@@ -170,9 +170,6 @@ func (p *Parts) Keys(src Source, polynomial uint64, workers int, progress func(n
 // order. They are sorted by part first, within mem bytes of memory, so that one
 // part is written at a time. progress, which may be nil, is told the number of rows.
 func SplitRows[T record.Row](p *Parts, in Rows[T], key func(*T) uint64, mem int64, progress func(n int64)) error {
-	if err := refuseBody(in, ""); err != nil {
-		return err
-	}
 	s := NewSorter(mem, "")
 	defer s.Close()
 	var row T
@@ -183,7 +180,7 @@ func SplitRows[T record.Row](p *Parts, in Rows[T], key func(*T) uint64, mem int6
 			break
 		}
 		if err == nil {
-			b = record.AppendCanonical(b[:0], &row)
+			b = record.AppendRow(b[:0], &row)
 			err = s.Add(uint64(p.part(key(&row))), b)
 		}
 		if err != nil {
@@ -209,7 +206,7 @@ func SplitRows[T record.Row](p *Parts, in Rows[T], key func(*T) uint64, mem int6
 			return werr
 		}
 		for ; err == nil && at == uint64(part); at, payload, err = it.Next() {
-			if _, err := record.ParseCanonical(payload, &row, schema); err != nil {
+			if _, err := record.ParseRow(string(payload), &row, schema); err != nil {
 				return err
 			}
 			if err := w.Write(&row); err != nil {

@@ -67,7 +67,7 @@ func (r *batch[R]) putAway(w *block[R]) (err error) {
 	out := bufio.NewWriterSize(io.NewOffsetWriter(s.file, s.end), runBuffer)
 	var row, length []byte
 	for i := range w.rows {
-		row = record.AppendCanonical(row[:0], &w.rows[i])
+		row = record.AppendRow(row[:0], &w.rows[i])
 		length = binary.AppendUvarint(length[:0], uint64(len(row)))
 		on.length += int64(len(length) + len(row))
 		out.Write(length) // an error of which stays, and Flush tells it
@@ -104,7 +104,7 @@ func (r *batch[R]) readBack(w *block[R]) ([]R, error) {
 	for i := range rows {
 		n, used := binary.Uvarint(b)
 		end := used + int(n)
-		if _, err := record.ParseCanonical(b[used:end], &rows[i], r.like); err != nil {
+		if _, err := record.ParseRow(string(b[used:end]), &rows[i], r.like); err != nil {
 			return nil, err
 		}
 		b = b[end:]

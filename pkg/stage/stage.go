@@ -59,7 +59,6 @@ type Spec struct {
 	NoEpoch  bool           // the output is of no epoch of a crawl, whatever the input's (mcat)
 	Resolver string         // how names were looked up (record.WriterOptions.Resolver)
 	Like     *record.Schema // further columns of the output, where there is no input that has them (mfrontier export)
-	Bodies   bool           // fetch rows carry their bodies to sinks that take them (pipes)
 	// Spooled: rows reach the sinks only after the store's commit and unlock
 	// (mfrontier next, murlset new). Otherwise rows stream as they are made.
 	Spooled bool
@@ -219,7 +218,6 @@ func (b *Batch[In, Out]) fileOptions(name string) record.WriterOptions {
 
 // declare completes a sink's options with what the whole stage shares.
 func (b *Batch[In, Out]) declare(o record.WriterOptions) record.WriterOptions {
-	o.Body = o.Body && b.spec.Bodies
 	o.Now, o.Epoch = b.Now(), b.epoch()
 	o.Txn = b.spec.Txn
 	o.Threads = b.spec.Threads
@@ -629,7 +627,6 @@ func (b *Batch[In, Out]) emitKept(ctx context.Context, path string) error {
 
 // emit opens the sinks and copies a whole stream of rows into each.
 func (b *Batch[In, Out]) emit(ctx context.Context, from io.ReadSeeker, name string) (l record.Ledger, err error) {
-	b.spec.Bodies = false // files carry none
 	for _, s := range b.sinks {
 		if _, err := from.Seek(0, io.SeekStart); err != nil {
 			return l, err

@@ -102,7 +102,7 @@ func (s *spool) write(row *record.URL) error {
 		b = appendText(b, p.LastModified, row.LastModified)
 	}
 	if s.like != nil {
-		b = record.AppendCanonical(b, &record.URL{Extra: row.Extra})
+		b = record.AppendRow(b, &record.URL{Extra: row.Extra})
 	}
 	s.block, s.prev = b, *row
 	if len(b) >= spoolBlock {
@@ -232,7 +232,7 @@ func (s *spool) read(row *record.URL) error {
 	}
 	if s.like != nil {
 		var only record.URL
-		n, err := record.ParseCanonical(s.block[s.at:], &only, s.like)
+		n, err := record.ParseRow(string(s.block[s.at:]), &only, s.like)
 		if err != nil {
 			return damaged()
 		}

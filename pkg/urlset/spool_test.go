@@ -150,7 +150,7 @@ func TestSpoolExtra(t *testing.T) {
 		if err := s.read(&back); err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(record.AppendCanonical(nil, &back), record.AppendCanonical(nil, &rows[i])) {
+		if !bytes.Equal(record.AppendRow(nil, &back), record.AppendRow(nil, &rows[i])) {
 			t.Errorf("row %d differs", i)
 		}
 	}

@@ -66,7 +66,7 @@ func readBatch(ctx context.Context, next func(*record.URL) error, like *record.S
 		if err := sorter.Add(fingerprint.OfString(row.URL), off); err != nil {
 			return nil, err
 		}
-		buf = record.AppendCanonical(append(buf[:0], 0, 0, 0, 0), &row)
+		buf = record.AppendRow(append(buf[:0], 0, 0, 0, 0), &row)
 		binary.LittleEndian.PutUint32(buf, uint32(len(buf)-4))
 		if _, err := w.Write(buf); err != nil {
 			return nil, err
@@ -129,7 +129,7 @@ func (t *batch) read(off uint64, row *record.URL) error {
 	if _, err := t.rows.ReadAt(b, int64(off)+4); err != nil {
 		return err
 	}
-	_, err := record.ParseCanonical(b, row, t.like)
+	_, err := record.ParseRow(string(b), row, t.like)
 	return err
 }
 

@@ -1,0 +1,261 @@
+package record
+
+import (
+	"encoding/binary"
+	"errors"
+	"unsafe"
+)
+
+// AppendRow appends the row's byte form: what rows are kept as outside of record streams, and what the row hash is
+// made of (SPEC.md, "The byte form of a row"). Equal rows have equal forms.
+func AppendRow[T Row](b []byte, row *T) []byte {
+	t := rowTypeOf[T]()
+	p := unsafe.Pointer(valid(t, row))
+	from := len(b)
+	b = t.append(b, p)
+	to := len(b)
+	return t.endRow(t.extraOf(p).append(b), from, to)
+}
+
+// append appends the fields of a row whose text is valid.
+func (t *rowType) append(b []byte, row unsafe.Pointer) []byte {
+	from := len(b)
+	b = append(b, zeros[:t.flagBytes()]...)
+	var flags uint32
+	for k := range t.fields {
+		f := t.fields[k]
+		at := f.of(row)
+		switch f.typ {
+		case typeUTF8:
+			s := *(*string)(at)
+			if s == "" && f.flag != 0 {
+				continue
+			}
+			b = appendText(b, s)
+		case typeUint64, typeTimeUS:
+			n := *(*uint64)(at)
+			if n == 0 && f.flag != 0 {
+				continue
+			}
+			b = binary.LittleEndian.AppendUint64(b, n)
+		case typeInt64:
+			n := *(*int64)(at)
+			if n == 0 {
+				continue
+			}
+			b = binary.AppendVarint(b, n)
+		case typeFloat32:
+			n := *(*uint32)(at)
+			if n == 0 {
+				continue
+			}
+			b = binary.LittleEndian.AppendUint32(b, n)
+		case typeUint16:
+			n := *(*uint16)(at)
+			if n == 0 {
+				continue
+			}
+			b = append(b, byte(n), byte(n>>8))
+		case typeUint8:
+			n := *(*uint8)(at)
+			if n == 0 {
+				continue
+			}
+			b = append(b, n)
+		case typeBool:
+			if !*(*bool)(at) {
+				continue
+			}
+		}
+		flags |= f.flag
+	}
+	for i := range t.flagBytes() {
+		b[from+i] = byte(flags >> (8 * i))
+	}
+	return b
+}
+
+// flagBytes is how many bytes of flags a row begins with.
+func (t *rowType) flagBytes() int { return (t.flags + 7) / 8 }
+
+// endRow ends the form of a row that begins at from, and whose unknown columns are what stands behind to.
+func (t *rowType) endRow(b []byte, from, to int) []byte {
+	if len(b) == to {
+		return b
+	}
+	last := t.flags - 1
+	b[from+last/8] |= 1 << (last % 8)
+	return append(b, 0)
+}
+
+// appendText appends a length and that many bytes.
+func appendText(b []byte, s string) []byte {
+	if len(s) < 0x80 { // as most are: one byte of varint
+		b = append(b, byte(len(s)))
+	} else {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+	}
+	return append(b, s...)
+}
+
+var errForm = errors.New("not the byte form of a row")
+
+// ParseRow reads one row from the front of b and returns how many bytes that took. Nothing is copied: the row's text
+// is part of b. Unknown columns come back where s has them by the same name and type; s may be nil. A row that is taken
+// with all its columns has no other form than the one that was read, if its text is UTF-8, which is not checked.
+func ParseRow[T Row](b string, row *T, s *Schema) (n int, err error) {
+	*row = *new(T)
+	t, p := rowTypeOf[T](), &parser{left: b}
+	if more := t.parse(p, unsafe.Pointer(row)); more {
+		*t.extraOf(unsafe.Pointer(row)) = p.extra(s)
+	}
+	if p.bad {
+		return 0, errForm
+	}
+	return len(b) - len(p.left), nil
+}
+
+// parse fills the fields of a row of zeros; more says that unknown columns follow.
+func (t *rowType) parse(p *parser, row unsafe.Pointer) (more bool) {
+	flags := uint32(p.word(t.flagBytes()))
+	for k := range t.fields {
+		f := t.fields[k]
+		if f.flag != 0 && flags&f.flag == 0 {
+			continue
+		}
+		at := f.of(row)
+		zero := false
+		switch f.typ {
+		case typeUTF8:
+			s := p.text()
+			*(*string)(at), zero = s, s == ""
+		case typeUint64, typeTimeUS:
+			n := p.word8()
+			*(*uint64)(at), zero = n, n == 0
+		case typeInt64:
+			u := p.varint()
+			n := int64(u>>1) ^ -int64(u&1)
+			*(*int64)(at), zero = n, n == 0
+		case typeFloat32:
+			n := p.word(4)
+			*(*uint32)(at), zero = uint32(n), n == 0
+		case typeUint16:
+			n := p.word(2)
+			*(*uint16)(at), zero = uint16(n), n == 0
+		case typeUint8:
+			n := p.word(1)
+			*(*uint8)(at), zero = uint8(n), n == 0
+		case typeBool:
+			*(*bool)(at) = true
+		}
+		if zero && f.flag != 0 {
+			p.bad = true
+		}
+	}
+	if flags>>t.flags != 0 {
+		p.bad = true
+	}
+	return flags>>(t.flags-1) != 0
+}
+
+// parser takes values from the front of what is left.
+type parser struct {
+	left string
+	bad  bool // left ended too early, or holds what AppendRow would not have written
+}
+
+// take takes n bytes.
+func (p *parser) take(n uint64) string {
+	if n > uint64(len(p.left)) {
+		p.bad = true
+		return ""
+	}
+	s := p.left[:n]
+	p.left = p.left[n:]
+	return s
+}
+
+// word takes a number of n bytes.
+func (p *parser) word(n int) (v uint64) {
+	s := p.take(uint64(n))
+	for i := len(s) - 1; i >= 0; i-- {
+		v = v<<8 | uint64(s[i])
+	}
+	return v
+}
+
+// word8 is word(8), in one load.
+func (p *parser) word8() uint64 {
+	s := p.left
+	if len(s) < 8 {
+		p.bad = true
+		return 0
+	}
+	p.left = s[8:]
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+}
+
+// varint takes a varint (LEB128), which must be as short as can be.
+func (p *parser) varint() uint64 {
+	if len(p.left) > 0 && p.left[0] < 0x80 {
+		return p.word(1)
+	}
+	v, n := binary.Uvarint(unsafe.Slice(unsafe.StringData(p.left), len(p.left)))
+	if n <= 0 || p.left[n-1] == 0 {
+		p.bad = true
+		return 0
+	}
+	p.left = p.left[n:]
+	return v
+}
+
+// text takes a length and that many bytes.
+func (p *parser) text() string { return p.take(p.varint()) }
+
+// extra takes the unknown columns of a row.
+func (p *parser) extra(s *Schema) (e Extra) {
+	for last := ""; ; {
+		name := p.text()
+		if name <= last { // in order, and one at least; the end is the empty name
+			p.bad = p.bad || name != "" || last == ""
+			return e
+		}
+		last = name
+		typ := typeID(p.word(1))
+		if typ == typeNone || int(typ) >= len(typeNames) {
+			p.bad = true
+		}
+		if p.bad {
+			return e
+		}
+		var v string
+		switch {
+		case typ.variable():
+			v = p.text()
+		case typ == typeBool:
+			v = p.take(1)
+			p.bad = p.bad || v > "\x01"
+		default:
+			v = p.take(uint64(typ.width()))
+		}
+		if p.bad || s == nil {
+			continue
+		}
+		if i := s.findExtra(name); i >= 0 && s.extra[i].typ == typ {
+			if e.batch == nil {
+				e.batch = &extraBatch{schema: s, columns: make([]inColumn, len(s.extra))}
+			}
+			e.batch.columns[i] = oneValue(typ, v)
+		}
+	}
+}
+
+// oneValue is a column of one row.
+func oneValue(typ typeID, v string) inColumn {
+	c := inColumn{present: true, data: []byte(v)}
+	if typ.variable() {
+		c.offsets = binary.LittleEndian.AppendUint32(make([]byte, 4), uint32(len(v)))
+		c.chars = v
+	}
+	return c
+}

@@ -1,0 +1,286 @@
+package record
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode/utf8"
+	"unsafe"
+
+	"mercator/pkg/fault"
+)
+
+// rowType is the table of a kind's columns, made from the tags of its Go type. All that handles rows goes by it:
+// reading, writing, the byte form, text, and order.
+type rowType struct {
+	kind    Kind
+	columns []column // in the order of the Go type
+	fields  []field  // where a row has each
+	texts   []field  // those of text
+	extra   uintptr  // offset of the field Extra
+	flags   int      // flags in the byte form, that of the unknown columns last
+}
+
+// field is where a row has the value of a column, and what loops over rows need to know of that.
+type field struct {
+	typ    typeID
+	offset uint16
+	flag   uint32 // in the byte form: set where the value is not zero; 0 for required columns, which have no flag
+}
+
+var (
+	urlType    = newRowType[URL](KindURL)
+	fetchType  = newRowType[Fetch](KindFetch)
+	linkType   = newRowType[Link](KindLink)
+	moduleType = newRowType[Module](KindModule)
+)
+
+func newRowType[T Row](kind Kind) *rowType {
+	t := &rowType{kind: kind}
+	row := reflect.TypeFor[T]()
+	for i := range row.NumField() {
+		f := row.Field(i)
+		if f.Name == "Extra" {
+			t.extra = f.Offset
+		}
+		name, option, _ := strings.Cut(f.Tag.Get("col"), ",")
+		if name == "" {
+			continue
+		}
+		c := columnFor(f.Type)
+		c.name, c.required = name, option == "required"
+		at := field{typ: c.typ, offset: uint16(f.Offset)}
+		if !c.required {
+			at.flag = 1 << t.flags
+			t.flags++
+		}
+		t.columns, t.fields = append(t.columns, c), append(t.fields, at)
+		if c.typ == typeUTF8 {
+			t.texts = append(t.texts, at)
+		}
+	}
+	t.flags++
+	return t
+}
+
+// columnFor is a nameless column for values of a Go type.
+func columnFor(t reflect.Type) column {
+	if t == reflect.TypeFor[Time]() {
+		return column{typ: typeTimeUS, zone: "UTC", nullable: true}
+	}
+	return column{typ: map[reflect.Kind]typeID{reflect.Bool: typeBool, reflect.Uint8: typeUint8, reflect.Uint16: typeUint16, reflect.Uint64: typeUint64,
+		reflect.Int64: typeInt64, reflect.Float32: typeFloat32, reflect.String: typeUTF8}[t.Kind()]}
+}
+
+// rowTypeOf is the table of a row's Go type.
+func rowTypeOf[T Row]() *rowType {
+	switch any((*T)(nil)).(type) {
+	case *URL:
+		return urlType
+	case *Fetch:
+		return fetchType
+	case *Link:
+		return linkType
+	}
+	return moduleType
+}
+
+// rowTypeOfKind is the table of a kind; nil for an unknown one.
+func rowTypeOfKind(k Kind) *rowType {
+	for _, t := range []*rowType{urlType, fetchType, linkType, moduleType} {
+		if t.kind == k {
+			return t
+		}
+	}
+	return nil
+}
+
+// find returns the place of a column, or -1.
+func (t *rowType) find(name string) int {
+	return slices.IndexFunc(t.columns, func(c column) bool { return c.name == name })
+}
+
+// extraOf returns the place of a row's unknown columns.
+func (t *rowType) extraOf(row unsafe.Pointer) *Extra { return (*Extra)(unsafe.Add(row, t.extra)) }
+
+// read fills the row's fields from row i of a batch.
+func (t *rowType) read(row unsafe.Pointer, in []inColumn, i int) {
+	in = in[:len(t.fields)]
+	for k := range t.fields {
+		f, c := t.fields[k], &in[k]
+		at := f.of(row)
+		switch f.typ {
+		case typeUTF8:
+			*(*string)(at) = c.text(i)
+		case typeUint64, typeInt64, typeTimeUS:
+			*(*uint64)(at) = c.u64(i)
+		case typeFloat32:
+			*(*uint32)(at) = c.u32(i)
+		case typeUint16:
+			*(*uint16)(at) = c.u16(i)
+		case typeUint8:
+			*(*uint8)(at) = c.u8(i)
+		case typeBool:
+			*(*bool)(at) = c.boolean(i)
+		}
+	}
+}
+
+// write appends the row's fields, whose text is valid, to the columns of a batch, as its row i. It returns how
+// many bytes they take there.
+func (t *rowType) write(row unsafe.Pointer, out []outColumn, i int) (bytes int) {
+	out = out[:len(t.fields)]
+	for k := range t.fields {
+		f, c := t.fields[k], &out[k]
+		at := f.of(row)
+		switch f.typ {
+		case typeUTF8:
+			s := *(*string)(at)
+			c.appendText(s)
+			bytes += 4 + len(s)
+		case typeUint64, typeInt64:
+			c.appendU64(*(*uint64)(at))
+			bytes += 8
+		case typeTimeUS:
+			c.appendTime(i, *(*Time)(at))
+			bytes += 8
+		case typeFloat32:
+			c.data = binary.LittleEndian.AppendUint32(c.data, *(*uint32)(at))
+			bytes += 4
+		case typeUint16:
+			c.data = binary.LittleEndian.AppendUint16(c.data, *(*uint16)(at))
+			bytes += 2
+		case typeUint8:
+			c.data = append(c.data, *(*uint8)(at))
+			bytes++
+		case typeBool:
+			c.appendBool(i, *(*bool)(at))
+			bytes++
+		}
+	}
+	return bytes
+}
+
+// valid returns the row, or a copy of it in which text is UTF-8: an Arrow utf8 column must hold nothing else, and a
+// server may put anything into a header.
+func valid[T Row](t *rowType, row *T) *T {
+	for _, f := range t.texts {
+		if !utf8.ValidString(*(*string)(f.of(unsafe.Pointer(row)))) {
+			fixed := *row
+			for _, f := range t.texts {
+				s := (*string)(f.of(unsafe.Pointer(&fixed)))
+				*s = strings.ToValidUTF8(*s, "\uFFFD")
+			}
+			return &fixed
+		}
+	}
+	return row
+}
+
+// of is where a row has the field.
+func (f field) of(row unsafe.Pointer) unsafe.Pointer { return unsafe.Add(row, f.offset) }
+
+// value is one value of a row, known or not: numbers and times in num (floats as their bits), text and bytes in str.
+type value struct {
+	num  uint64
+	str  string
+	null bool
+}
+
+// get reads the field of a row, whose text is as it is.
+func (f field) get(row unsafe.Pointer) (v value) {
+	at := f.of(row)
+	switch f.typ {
+	case typeUTF8:
+		v.str = *(*string)(at)
+	case typeUint64, typeInt64:
+		v.num = *(*uint64)(at)
+	case typeTimeUS:
+		v.num = *(*uint64)(at)
+		v.null = v.num == 0
+	case typeFloat32:
+		v.num = uint64(*(*uint32)(at))
+	case typeUint16:
+		v.num = uint64(*(*uint16)(at))
+	case typeUint8, typeBool:
+		v.num = uint64(*(*uint8)(at))
+	}
+	return v
+}
+
+// set is the reverse of get.
+func (f field) set(row unsafe.Pointer, v value) {
+	at := f.of(row)
+	switch f.typ {
+	case typeUTF8:
+		*(*string)(at) = v.str
+	case typeUint64, typeInt64, typeTimeUS:
+		*(*uint64)(at) = v.num
+	case typeFloat32:
+		*(*uint32)(at) = uint32(v.num)
+	case typeUint16:
+		*(*uint16)(at) = uint16(v.num)
+	case typeUint8:
+		*(*uint8)(at) = uint8(v.num)
+	case typeBool:
+		*(*bool)(at) = v.num != 0
+	}
+}
+
+// Field is a column of rows of T that the format knows.
+type Field[T Row] struct{ f field }
+
+// FieldOf finds a column by name; fault.Usage if there is none.
+func FieldOf[T Row](name string) (Field[T], error) {
+	t := rowTypeOf[T]()
+	if i := t.find(name); i >= 0 {
+		return Field[T]{t.fields[i]}, nil
+	}
+	var names []string
+	for _, c := range t.columns {
+		names = append(names, c.name)
+	}
+	return Field[T]{}, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("no column %q in %s rows", name, t.kind), Want: "one of " + strings.Join(names, ", ")}
+}
+
+// Ordered says whether the column has an order: it holds numbers, times or text.
+func (c Field[T]) Ordered() bool { return c.f.typ != typeBool && c.f.typ != typeFloat32 }
+
+// IsText says whether the column holds text.
+func (c Field[T]) IsText() bool { return c.f.typ == typeUTF8 }
+
+// SameType says whether the values of two columns can be copied from one to the other.
+func SameType[T, U Row](a Field[T], b Field[U]) bool { return a.f.typ == b.f.typ }
+
+// Value is one value of a row: text, or a number or time that ascends as Num does.
+type Value struct {
+	Num  uint64
+	Text string
+}
+
+// Compare orders two values of one column.
+func (v Value) Compare(o Value) int {
+	return cmp.Or(cmp.Compare(v.Num, o.Num), strings.Compare(v.Text, o.Text))
+}
+
+// sign makes signed numbers ascend as unsigned ones.
+func (c Field[T]) sign() uint64 {
+	if c.f.typ == typeInt64 || c.f.typ == typeTimeUS {
+		return 1 << 63
+	}
+	return 0
+}
+
+// Value is the row's value of the column.
+func (c Field[T]) Value(row *T) Value {
+	v := c.f.get(unsafe.Pointer(row))
+	return Value{v.num ^ c.sign(), v.str}
+}
+
+// Set gives the row a value of a column of the same type.
+func (c Field[T]) Set(row *T, v Value) {
+	c.f.set(unsafe.Pointer(row), value{num: v.Num ^ c.sign(), str: v.Text})
+}
