@@ -15,7 +15,7 @@ func TestRandomPolynomial(t *testing.T) {
 	if err := os.WriteFile(toml, []byte("[sets]\npolynomial = \"random\"\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	c := newCrawl(t, startWeb(t, 5, 4, 40), "CONFIG="+toml)
+	c := newCrawl(t, startWeb(t, 5, 3, 15), "CONFIG="+toml)
 	c.finish(t, "stream.sh")
 	c.check(t)
 	urls, content := polynomial(t, "murlset", c.dir+"/urls"), polynomial(t, "mfpset", c.dir+"/content")

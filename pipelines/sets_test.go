@@ -13,7 +13,11 @@ import (
 // to an earlier checkpoint and on from there.
 func TestSetImplementations(t *testing.T) {
 	t.Parallel()
-	w := startWeb(t, 7, 3, 20)
+	hosts := 1
+	if long {
+		hosts = 3
+	}
+	w := startWeb(t, 7, hosts, 20)
 	for _, c := range []struct{ urls, content, mode string }{{"sorted", "bloom", "online"}, {"bloom", "sorted", "batch"}} {
 		t.Run(c.urls+"/"+c.mode, func(t *testing.T) {
 			t.Parallel()
