@@ -14,6 +14,15 @@
 //     and the member's checksum have been read (Reader.Good).
 //
 // An Encoder is safe for many goroutines; a Writer and a Reader serve one.
+//
+// # Why so
+//
+// A member per record: a record is read by its offset and length alone, and a crash
+// harms only the last one. gzip by default: every WARC reader has it; zstd takes a tenth
+// less room and is read three times as fast, but few readers know it. No dictionary: a file
+// is readable by itself. Fixed Huffman codes for short records: each page has two of a few
+// hundred bytes, for which codes of their own cost four times the processor time and
+// save a sixth.
 package warc
 
 import (
