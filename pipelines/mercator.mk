@@ -65,7 +65,7 @@ crawl: $(CRAWL)/CURRENT
 rounds: seeded
 	@n=$$($(dir $(THIS))stale.sh $(CRAWL)) && policy=$$($(BIN)mckpt show $(CRAWL) --param frontier.policy) || exit; \
 	[ -z '$(POLICY)' ] || [ "$$policy" = '$(POLICY)' ] || { \
-	  echo "mercator.mk: $(CRAWL) is a crawl of policy $$policy, for good: for POLICY=$(POLICY) name another folder with CRAWL=" >&2; exit 2; }; \
+	  echo "mercator.mk: $(CRAWL) is a crawl of policy $$policy, which cannot change: for POLICY=$(POLICY) give another folder with CRAWL=" >&2; exit 2; }; \
 	rounds='$(ROUNDS)'; [ -n "$$rounds" ] || rounds=$$($(BIN)mckpt show $(CRAWL) --setting rounds) || exit; \
 	if [ "$${rounds:-0}" -eq 0 ] && [ "$$policy" = walk ]; then \
 	  echo 'mercator.mk: a walk has no end: say how many rounds, ROUNDS=50, or rounds in crawl.toml' >&2; exit 2; fi; \

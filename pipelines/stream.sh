@@ -90,7 +90,7 @@ if [ "${1:-}" != held ]; then # no other driver of this crawl may run, nor what 
 fi
 policy=$(show --param frontier.policy) || fail "mckpt show" $?
 [ -z "$POLICY" ] || [ "$policy" = "$POLICY" ] || {
-  echo "stream.sh: $CRAWL is a crawl of policy $policy, for good: for POLICY=$POLICY name another folder with CRAWL=" >&2
+  echo "stream.sh: $CRAWL is a crawl of policy $policy, which cannot change: for POLICY=$POLICY give another folder with CRAWL=" >&2
   exit 2
 }
 n=$(show --next-round) || fail "mckpt show" $?

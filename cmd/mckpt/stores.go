@@ -100,7 +100,7 @@ func warnOfFixed(std *cli.Std, crawl string) error {
 		if value, found := made[name]; found {
 			is = "with " + name + "=" + value
 		}
-		std.Warn("%s: frontier.%s has no effect: the frontier was made %s, for good", conf.Path, name, is)
+		std.Warn("%s: frontier.%s has no effect: the frontier was made %s", conf.Path, name, is)
 	}
 	if p := conf.File.Frontier.Policy; p != "" && p != made["policy"] {
 		told("policy")

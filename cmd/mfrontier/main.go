@@ -154,7 +154,7 @@ func (c *addCmd) unseen(f *frontier.Frontier) error {
 		set, crawl = filepath.Join(up, urlset.Kind), up
 	}
 	txn := cmp.Or(c.Txn, "more")
-	return &fault.Error{Class: fault.Usage, File: c.Store, Found: "text for the frontier of a crawl, past its set of URLs", Want: "records from murlset new",
+	return &fault.Error{Class: fault.Usage, File: c.Store, Found: "text for the frontier of a crawl", Want: "records from murlset new, which knows the URLs of the crawl",
 		Hint: strings.Join(strings.Fields(fmt.Sprintf("murlset new %s --txn %s --text %s", set, txn, strings.Join(c.Files, " "))), " ") +
 			fmt.Sprintf(" | mfrontier add %s --txn %s && mckpt commit %s --txn %[2]s", c.Store, txn, crawl)}
 }
@@ -306,7 +306,7 @@ func (c *nextCmd) when(ctx context.Context, std *cli.Std, f *frontier.Frontier, 
 	if due, err := f.Jumped(now); err != nil {
 		return 0, err
 	} else if due > 0 {
-		std.Warn("%s: the clock jumped: a URL is due at %s, which is later than any delay of this crawl: such URLs are not waited for", c.Store, due.Go().Format(time.RFC3339))
+		std.Warn("%s: the clock jumped: a URL is due at %s, later than any delay of this crawl; the crawl does not wait for it", c.Store, due.Go().Format(time.RFC3339))
 	}
 	return f.Wait(ctx, now, func(ctx context.Context, due record.Time) error {
 		if c.NoWait {
@@ -353,16 +353,18 @@ func (c *nextCmd) again(std *cli.Std, f *frontier.Frontier, o frontier.NextOptio
 	if err != nil {
 		return err
 	}
-	batch := fmt.Sprintf("%s: the batch of %q was taken before, and is given again as it was", c.Store, c.Txn)
+	tell := func(how string) {
+		std.Warn("%s: batch %q was taken before, %s; it is the same again", c.Store, c.Txn, how)
+	}
 	if stages := done.Ledger.Stages; len(stages) > 0 && stages[len(stages)-1].Out == 0 {
 		if empty {
 			std.Warn("%s is empty: the crawl is done", c.Store)
 		} else {
-			std.Warn("%s: empty, as the frontier was then", batch)
+			tell("from an empty frontier")
 		}
 	}
 	if text := differ(had, has); text != "" {
-		std.Warn("%s: %s", batch, text)
+		tell(text)
 	}
 	return nil
 }
@@ -392,7 +394,7 @@ func repeated(std *cli.Std, f *frontier.Frontier, verb, txn string, o frontier.O
 	}
 	had, has, err := f.Repeats(o)
 	if text := differ(had, has); text != "" {
-		std.Warn("%s: the %s of %q was made before, and stays as it was: %s", f.Store().Dir(), verb, txn, text)
+		std.Warn("%s: %s %q has committed before, %s; nothing changes", f.Store().Dir(), verb, txn, text)
 	}
 	return true, err
 }
@@ -461,7 +463,7 @@ func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	if !done && (c.NoNew || len(c.Files) > 0) { // else nothing reads them, or standard input comes from who writes them
 		if _, err := os.Stat(c.Outcomes); errors.Is(err, fs.ErrNotExist) {
-			return &fault.Error{Class: fault.Usage, File: c.Outcomes, Found: "no such file", Hint: "it has what became of the URLs of the batch: mfetch writes it, or mfpset mark behind it"}
+			return &fault.Error{Class: fault.Usage, File: c.Outcomes, Found: "no such file", Hint: "give the fetch records of the batch, as mfetch or mfpset mark wrote them"}
 		}
 	}
 	spec := stage.Spec{Name: "mfrontier update", Verb: "update", Store: f.Store(), Txn: c.Txn, NoOutput: true, LateLock: true}

@@ -252,13 +252,13 @@ func (*planCmd) Help() string {
 func (c *planCmd) check(std *cli.Std) error {
 	if len(c.Files) == 0 {
 		if c.Text {
-			return &fault.Error{Class: fault.Usage, Found: "--text without FILES", Want: "the files of URLs that are to be planned"}
+			return &fault.Error{Class: fault.Usage, Found: "--text without FILES", Want: "files of URLs to plan"}
 		}
 		return nil
 	}
 	for _, flag := range []string{"number", "per-host", "per-domain", "for"} {
 		if std.Given(flag) {
-			return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--%s, and FILES", flag), Want: "one of them: a flag that chooses a batch, or the batch"}
+			return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--%s, and FILES", flag), Want: "one of them: a flag that chooses a batch, or the batch itself"}
 		}
 	}
 	return nil

@@ -198,6 +198,6 @@ func main() { os.Exit(cli.Main("mweb", about, &grammar{}, 256<<20)) }
 
 // listenError names the address that could not be had.
 func listenError(flag string, err error) error {
-	hint := "choose another with " + flag + ", or leave it out and take a free one"
+	hint := "give another " + flag + ", or none to take a free one"
 	return &fault.Error{Place: "listen", Found: err.Error(), Err: err, Hint: hint}
 }

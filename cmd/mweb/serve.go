@@ -43,9 +43,9 @@ func (serveCmd) Help() string {
 func (c *serveCmd) check() error {
 	switch {
 	case len(c.Files) > 0 && len(c.WARC) == 0:
-		return &fault.Error{Class: fault.Usage, Found: "unexpected argument " + c.Files[0], Hint: "a saved crawl is served with --warc FILE..."}
+		return &fault.Error{Class: fault.Usage, Found: "unexpected argument " + c.Files[0], Hint: "serve a saved crawl with --warc FILE"}
 	case !c.Hard && (c.Speed != 1 || !c.Clock.IsZero()):
-		return &fault.Error{Class: fault.Usage, Found: "--clock or --speed for a web without time", Want: "--hard"}
+		return &fault.Error{Class: fault.Usage, Found: "--clock or --speed without --hard", Want: "--hard"}
 	case !(c.Speed > 0 && c.Speed <= 1e9):
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--speed %v", c.Speed), Want: "more than 0, at most 1e9"}
 	case len(c.WARC) > 0 && c.Hard:

@@ -240,7 +240,7 @@ func Load(path string) (*Config, error) {
 		return nil, err
 	}
 	if len(b) > maxFile {
-		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "more bytes", Want: fmt.Sprintf("at most %d", maxFile)}
+		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "a longer file", Want: fmt.Sprintf("at most %d bytes", maxFile)}
 	}
 	return parse(path, b)
 }
@@ -281,7 +281,7 @@ func explain(path string, err error) error {
 			// The decoder's own text shows our struct.
 			return &fault.Error{Class: fault.Usage, File: path, Place: place, Found: fmt.Sprintf("another type of value for %q", name), Want: want}
 		}
-		return &fault.Error{Class: fault.Usage, File: path, Place: place, Found: strings.TrimPrefix(de.Error(), "toml: "), Hint: "text stands in quotes, as in min_delay = \"1s\""}
+		return &fault.Error{Class: fault.Usage, File: path, Place: place, Found: strings.TrimPrefix(de.Error(), "toml: "), Hint: "put text in quotes, as in min_delay = \"1s\""}
 	}
 	return &fault.Error{Class: fault.Usage, File: path, Err: err}
 }

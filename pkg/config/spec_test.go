@@ -50,8 +50,8 @@ func settingVectors() []spectest.Vector {
 			"\"batch\" = 0x1_000\r\npoliteness.delay_factor = 5\nextract = { filter = 'default', modules = [ '''page''', ] }"),
 
 		load("R1-none", "no such file", func(_ testing.TB, path string) error { _, err := Load(path); return err }),
-		load("R1-endless", "more bytes, want at most 1048576", func(testing.TB, string) error { _, err := Load("/dev/zero"); return err }),
-		load("R1-large", "more bytes, want at most 1048576", func(t testing.TB, path string) error {
+		load("R1-endless", "a longer file, want at most 1048576 bytes", func(testing.TB, string) error { _, err := Load("/dev/zero"); return err }),
+		load("R1-large", "a longer file, want at most 1048576 bytes", func(t testing.TB, path string) error {
 			write(t, path, strings.Repeat("#", maxFile+1))
 			_, err := Load(path)
 			return err

@@ -80,7 +80,7 @@ func parse(name string, in io.Reader, opt Options) (*Filter, error) {
 	}
 	if f.All && l.hasDefault {
 		f.Close()
-		return nil, &fault.Error{Class: fault.Usage, File: name, Found: "default with match all", Want: "one of them: a URL is wanted that meets every rule"}
+		return nil, &fault.Error{Class: fault.Usage, File: name, Found: "default with match all", Want: "one of them: with match all, a URL must match every rule"}
 	}
 	return f, nil
 }

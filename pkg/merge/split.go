@@ -93,7 +93,7 @@ func (p *Parts) refuseOthers(suffix string) error {
 			continue // no part
 		}
 		if old := dir + e.Name(); part >= uint64(p.n) || old != p.path(int(part), suffix) {
-			return &fault.Error{Class: fault.Usage, File: old, Found: "a part of another cut", Want: fmt.Sprintf("none but the %d to be written", p.n), Hint: "remove the old parts, or choose another prefix"}
+			return &fault.Error{Class: fault.Usage, File: old, Found: "a part of another cut", Want: fmt.Sprintf("only the %d parts of this one", p.n), Hint: "remove the old parts, or choose another prefix"}
 		}
 	}
 	return nil

@@ -201,7 +201,7 @@ func (c *Change) check(tx *store.Tx, in record.Trailer) error {
 		base = e.Path
 	}
 	if base != c.base {
-		return &fault.Error{Class: fault.Conflict, File: c.store.Dir(), Found: "a state that another process has changed meanwhile", Want: "that of the start", Hint: "run the stage again"}
+		return &fault.Error{Class: fault.Conflict, File: c.store.Dir(), Found: "another process has changed the state", Want: "the state of the start", Hint: "run the stage again"}
 	}
 	if epoch := strconv.FormatUint(tx.Epoch(), 10); tx.InCrawl() && in.Epoch != "" && in.Epoch != epoch {
 		return &fault.Error{Class: fault.Conflict, File: "input", Found: "records of epoch " + in.Epoch + " of the crawl", Want: "epoch " + epoch,

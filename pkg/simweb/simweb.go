@@ -87,7 +87,7 @@ func New(c Config) (*Web, error) {
 		}
 	}
 	if c.Changing && !c.Hard {
-		return nil, &fault.Error{Class: fault.Usage, Place: "changing", Found: "pages that change on a web without time", Want: "a hard web"}
+		return nil, &fault.Error{Class: fault.Usage, Place: "changing", Found: "pages that change without --hard", Want: "--hard"}
 	}
 	w := &Web{Config: c}
 	for h := range c.Hosts {

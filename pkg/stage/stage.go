@@ -196,7 +196,7 @@ func (b *Batch[In, Out]) OfEpoch(file, epoch string) error {
 		return nil
 	}
 	return &fault.Error{Class: fault.Conflict, File: file, Found: "records of epoch " + epoch + " of the crawl", Want: fmt.Sprintf("epoch %d", now),
-		Hint: "abandon or restore has undone the round that made them: make the file again; records of another crawl go through \"mcat --format arrow\""}
+		Hint: "abandon or restore has undone the round that made them: make the file again. For records of another crawl use \"mcat --format arrow\""}
 }
 
 // epoch is what the output says of its epoch.
@@ -310,7 +310,7 @@ func (b *Batch[In, Out]) otherTxn() (txn string, found bool) {
 
 func (b *Batch[In, Out]) refuse(txn string) error {
 	e := &fault.Error{Class: fault.Conflict, File: "input", Found: fmt.Sprintf("records of transaction %q", txn), Want: fmt.Sprintf("%q", b.spec.Txn),
-		Hint: "all stages of a round have the --txn of the batch that \"mfrontier next\" gave"}
+		Hint: "give all stages of a round the --txn of its \"mfrontier next\""}
 	if txn == "" {
 		e.Found = "records of several transactions"
 	}

@@ -24,7 +24,7 @@ func CheckRules(st *store.Store, m *store.Manifest, o canon.Options) error {
 	}{{keyRules, o.KeyRules}, {urlRules, o.URLRules}} {
 		if was, found := m.State[r.name]; found && was != r.is.String() {
 			return &fault.Error{Class: fault.Conflict, File: st.Dir(), Place: "urls." + r.name, Found: orNone(r.is.String()), Want: orNone(was) + ", by which the URLs of the set were made",
-				Hint: "rules are for good: say them in crawl.toml as they were, and make again what was extracted meanwhile"}
+				Hint: "the rules of a crawl cannot change: restore them in crawl.toml, and repeat what was extracted by other rules"}
 		}
 	}
 	return nil

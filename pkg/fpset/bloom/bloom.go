@@ -163,8 +163,7 @@ func (w sweep) Mark(keys []uint64, seen []bool) error { return w.s.ContainsAll(k
 
 // All is refused (fault.Usage): a filter does not know what is in it.
 func (s *Set) All() (merge.Source, error) {
-	return nil, &fault.Error{Class: fault.Usage, File: s.dir, Found: "a set of implementation bloom, which keeps no fingerprints", Want: "one whose fingerprints can be listed",
-		Hint: "sorted sets can"}
+	return nil, &fault.Error{Class: fault.Usage, File: s.dir, Found: "a Bloom filter, which cannot list its fingerprints", Want: "a sorted set"}
 }
 
 // Extend puts into tx, whose base is the set, the filter with the fresh keys.
