@@ -243,7 +243,8 @@ func FieldOf[T Row](name string) (Field[T], error) {
 	for _, c := range t.columns {
 		names = append(names, c.name)
 	}
-	return Field[T]{}, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("no column %q in %s rows", name, t.kind), Want: "one of " + strings.Join(names, ", ")}
+	slices.Sort(names)
+	return Field[T]{}, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("no column %q", name), Want: "one of " + strings.Join(names, ", ")}
 }
 
 // Ordered says whether the column has an order: it holds numbers, times or text.

@@ -1,16 +1,15 @@
 package merge
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/maphash"
 	"io"
-	"slices"
 	"strings"
 
 	"mercator/formats/record"
-	"mercator/formats/run"
 	"mercator/pkg/fault"
 )
 
@@ -25,6 +24,7 @@ type Rows[T record.Row] interface {
 // input. Rows of equal values keep the order of the inputs. It is Rows itself.
 type Records[T record.Row] struct {
 	by     string
+	column record.Field[T]
 	schema *record.Schema
 	inputs []*stream[T]
 	heap   Heap[*stream[T]] // those that have not ended
@@ -39,31 +39,35 @@ type stream[T record.Row] struct {
 	name  string
 	order int
 	row   T
-	field any // of row, the column that it is ordered by
-	at    value
+	at    record.Value // of row, in the column that it is ordered by
 	n     uint64
 }
 
 // NewRecords merges one input or more, whose names stand in messages, by a column
 // of numbers, times or text. A row below the one before it in its input is an error.
 func NewRecords[T record.Row](by string, inputs []Rows[T], names []string) (*Records[T], error) {
-	m := &Records[T]{by: by, schema: inputs[0].Schema(), heap: NewHeap(before[T]), ends: make([]record.Trailer, len(inputs))}
+	column, err := ordered[T](by)
+	if err != nil {
+		return nil, err
+	}
+	m := &Records[T]{by: by, column: column, schema: inputs[0].Schema(), heap: NewHeap(before[T]), ends: make([]record.Trailer, len(inputs))}
 	for i, in := range inputs {
 		if more := m.schema.Lacks(in.Schema()); len(more) > 0 {
 			return nil, &fault.Error{Class: fault.Usage, File: names[i], Found: fmt.Sprintf("column %q", more[0]), Want: "no columns that are not in " + names[0] + " by the same name and type",
 				Hint: "give the file that has all columns first"}
 		}
-		s := &stream[T]{rows: in, name: names[i], order: i}
-		var err error
-		if s.field, err = column(&s.row, by); err != nil {
-			return nil, err
-		}
-		if _, ok := valueOf(s.field); !ok {
-			return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("column %q has no order", by), Want: "a column of numbers, times or text"}
-		}
-		m.inputs = append(m.inputs, s)
+		m.inputs = append(m.inputs, &stream[T]{rows: in, name: names[i], order: i})
 	}
 	return m, nil
+}
+
+// ordered finds a column, which must have an order.
+func ordered[T record.Row](name string) (record.Field[T], error) {
+	c, err := record.FieldOf[T](name)
+	if err == nil && !c.Ordered() {
+		err = &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("column %q has no order", name), Want: "a column of numbers, times or text"}
+	}
+	return c, err
 }
 
 // read reads the next row of s; io.EOF after the last.
@@ -75,8 +79,8 @@ func (m *Records[T]) read(s *stream[T]) error {
 	if err != nil {
 		return err
 	}
-	v, _ := valueOf(s.field) // NewRecords knows that it has an order
-	if s.n > 0 && v.compare(s.at) < 0 {
+	v := m.column.Value(&s.row)
+	if s.n > 0 && v.Compare(s.at) < 0 {
 		return &fault.Error{Class: fault.Usage, File: s.name, Place: fmt.Sprintf("row %d", s.n), Found: m.by + " descends",
 			Want: "rows in its order", Hint: "merge it with --sort"}
 	}
@@ -142,7 +146,7 @@ func (m *Records[T]) begin() error {
 
 // before compares by value, then by input.
 func before[T record.Row](s, t **stream[T]) bool {
-	c := (*s).at.compare((*t).at)
+	c := (*s).at.Compare((*t).at)
 	return c < 0 || c == 0 && (*s).order < (*t).order
 }
 
@@ -150,6 +154,7 @@ func before[T record.Row](s, t **stream[T]) bool {
 type sortedRows[T record.Row] struct {
 	sorter *Sorter
 	it     *Iter
+	text   bool    // payloads begin with the text that they are sorted by
 	from   Rows[T] // read to its end: for schema and trailer
 	sum    record.RowHasher[T]
 }
@@ -172,43 +177,42 @@ func (s *sortedRows[T]) Read(row *T) error {
 	if err != nil {
 		return err
 	}
-	if _, err := record.ParseRow(string(payload[8:]), row, s.from.Schema()); err != nil {
+	if s.text {
+		_, payload = cutText(payload)
+	}
+	if _, err := record.ParseRow(string(payload), row, s.from.Schema()); err != nil {
 		return err
 	}
 	s.sum.Add(row)
 	return nil
 }
 
-// keyColumn returns the field of row that a column stands for, which must have an order.
-func keyColumn[T record.Row](row *T, name string) (any, error) {
-	p, err := column(row, name)
+// sorted sorts what is in s, and gives it back as rows of from.
+func sorted[T record.Row](s *Sorter, from Rows[T], text bool) (Rows[T], error) {
+	it, err := s.Sort()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, s.Close())
 	}
-	if _, ok := valueOf(p); !ok {
-		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("column %q has no order", name), Want: "a column of numbers, times or text"}
-	}
-	return p, nil
+	return &sortedRows[T]{sorter: s, it: it, text: text, from: from}, nil
 }
 
-// sortInto reads all of in into a Sorter, by what key makes of the column that p is
-// of row. Each payload begins with the row's number in 8 bytes.
-func sortInto[T record.Row](in Rows[T], row *T, p any, key func(value) uint64, mem int64, dir string) (*Sorter, error) {
-	s := NewSorter(mem, dir)
+// fill adds all rows of in to s. Each payload is what key appends to b, and the row's byte form behind it.
+func fill[T record.Row](s *Sorter, in Rows[T], key func(row *T, n uint64, b []byte) (uint64, []byte)) error {
+	var row T
 	var b []byte
 	for n := uint64(0); ; n++ {
-		err := in.Read(row)
+		err := in.Read(&row)
 		if err == io.EOF {
-			return s, nil
+			return nil
 		}
 		if err == nil {
-			v, _ := valueOf(p) // keyColumn knows that it has an order
-			b = record.AppendRow(binary.LittleEndian.AppendUint64(b[:0], n), row)
-			err = s.Add(key(v), b)
+			var k uint64
+			k, b = key(&row, n, b[:0])
+			b = record.AppendRow(b, &row)
+			err = s.Add(k, b)
 		}
 		if err != nil {
-			s.Close()
-			return nil, err
+			return errors.Join(err, s.Close())
 		}
 	}
 }
@@ -217,186 +221,38 @@ func sortInto[T record.Row](in Rows[T], row *T, p any, key func(value) uint64, m
 // numbers, times or text, equal ones in order of arrival. About mem bytes of memory
 // are used, and files in dir ("": the system's folder for temporary files).
 func SortRows[T record.Row](in Rows[T], by string, mem int64, dir string) (Rows[T], error) {
-	row := new(T)
-	p, err := keyColumn(row, by)
+	column, err := ordered[T](by)
 	if err != nil {
 		return nil, err
 	}
-	if !isNumber(p) {
-		return sortText(in, row, p.(*string), by, mem, dir)
+	s := NewSorter(mem, dir)
+	key := func(row *T, _ uint64, b []byte) (uint64, []byte) { return column.Value(row).Num, b }
+	if column.IsText() {
+		// By the text's first bytes, and rows that have the same ones by all of it.
+		s.Ties = compareTexts
+		key = func(row *T, _ uint64, b []byte) (uint64, []byte) {
+			text := column.Value(row).Text
+			var first [8]byte
+			copy(first[:], text)
+			return binary.BigEndian.Uint64(first[:]), append(binary.AppendUvarint(b, uint64(len(text))), text...)
+		}
 	}
-	s, err := sortInto(in, row, p, func(v value) uint64 { return v.n }, mem, dir)
-	if err != nil {
+	if err := fill(s, in, key); err != nil {
 		return nil, err
 	}
-	it, err := s.Sort()
-	if err != nil {
-		s.Close()
-		return nil, err
-	}
-	return &sortedRows[T]{sorter: s, it: it, from: in}, nil
+	return sorted(s, in, column.IsText())
 }
 
-// textSorter sorts rows by a column of text: runs that fit memory go to a file, and
-// are merged as record streams are.
-type textSorter[T record.Row] struct {
-	from  Rows[T]
-	by    string
-	mem   int64
-	spill *spill
-	items []textItem
-	arena []byte
+// cutText takes the text from the front of a payload.
+func cutText(payload []byte) (text, rest []byte) {
+	n, w := binary.Uvarint(payload)
+	return payload[w : w+int(n)], payload[w+int(n):]
 }
 
-// textItem is a row in memory: its text, and its canonical encoding in the arena.
-type textItem struct {
-	text    string
-	off, to int
-}
-
-// textItemBytes is what an item takes beside its text and its arena.
-const textItemBytes = 64
-
-func sortText[T record.Row](in Rows[T], row *T, text *string, by string, mem int64, dir string) (Rows[T], error) {
-	mem = max(mem, minMemory)
-	s := &textSorter[T]{from: in, by: by, mem: mem, spill: &spill{dir: dir}}
-	fail := func(err error) (Rows[T], error) { return nil, errors.Join(err, s.spill.close()) }
-	var used int64
-	for {
-		err := in.Read(row)
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return fail(err)
-		}
-		off := len(s.arena)
-		s.arena = record.AppendRow(s.arena, row)
-		s.items = append(s.items, textItem{*text, off, len(s.arena)})
-		if used += int64(len(*text)+len(s.arena)-off) + textItemBytes; used > mem/2 {
-			if err := s.flush(); err != nil {
-				return fail(err)
-			}
-			used = 0
-		}
-	}
-	if err := s.flush(); err != nil {
-		return fail(err)
-	}
-	s.items, s.arena = nil, nil
-	for fan := int(max(2, mem/2/runBlock)); len(s.spill.runs) > fan; {
-		if err := s.pass(fan); err != nil {
-			return fail(err)
-		}
-	}
-	merged, err := s.merge(s.spill, s.spill.runs)
-	if err != nil {
-		return fail(err)
-	}
-	return &sortedText[T]{Records: merged, sorter: s}, nil
-}
-
-// flush writes what is in memory as a run.
-func (s *textSorter[T]) flush() error {
-	if len(s.items) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(s.items, func(a, b textItem) int { return strings.Compare(a.text, b.text) })
-	left := s.items
-	err := s.spill.write(func() (uint64, []byte, error) {
-		if len(left) == 0 {
-			return 0, nil, io.EOF
-		}
-		i := left[0]
-		left = left[1:]
-		return 0, s.arena[i.off:i.to], nil
-	})
-	s.items, s.arena = s.items[:0], s.arena[:0]
-	return err
-}
-
-// merge opens runs of p, which arrived in this order.
-func (s *textSorter[T]) merge(p *spill, runs []section) (*Records[T], error) {
-	rows := []Rows[T]{&textRun[T]{schema: s.from.Schema()}} // that no run be no case of its own
-	names := []string{"temporary file"}
-	for _, r := range runs {
-		in, err := p.open(r)
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, &textRun[T]{in, s.from.Schema()})
-		names = append(names, names[0])
-	}
-	return NewRecords(s.by, rows, names)
-}
-
-// pass merges neighbouring runs, fan at a time, into a new file.
-func (s *textSorter[T]) pass(fan int) error {
-	old, next := s.spill, &spill{dir: s.spill.dir}
-	s.spill = next
-	var row T
-	var b []byte
-	for runs := old.runs; len(runs) > 0; {
-		n := min(fan, len(runs))
-		in, err := s.merge(old, runs[:n])
-		if err == nil {
-			err = next.write(func() (uint64, []byte, error) {
-				if err := in.Read(&row); err != nil {
-					return 0, nil, err
-				}
-				b = record.AppendRow(b[:0], &row)
-				return 0, b, nil
-			})
-		}
-		if err != nil {
-			return errors.Join(err, old.close())
-		}
-		runs = runs[n:]
-	}
-	return old.close()
-}
-
-// textRun is a run as rows; without a reader it is empty.
-type textRun[T record.Row] struct {
-	in     *run.Scanner
-	schema *record.Schema
-}
-
-func (r *textRun[T]) Read(row *T) error {
-	if r.in == nil {
-		return io.EOF
-	}
-	_, payload, err := r.in.Next()
-	if err != nil {
-		return err
-	}
-	_, err = record.ParseRow(string(payload), row, r.schema)
-	return err
-}
-
-func (r *textRun[T]) Schema() *record.Schema  { return r.schema }
-func (r *textRun[T]) Trailer() record.Trailer { return record.Trailer{} }
-
-// sortedText gives rows back from a textSorter.
-type sortedText[T record.Row] struct {
-	*Records[T]
-	sorter *textSorter[T]
-}
-
-func (s *sortedText[T]) Trailer() record.Trailer {
-	t := s.sorter.from.Trailer()
-	t.Rows, t.Hash = s.sum.Sum()
-	return t
-}
-
-func (s *sortedText[T]) Read(row *T) error {
-	err := s.Records.Read(row)
-	if err == io.EOF {
-		if cerr := s.sorter.spill.close(); cerr != nil {
-			return cerr
-		}
-	}
-	return err
+func compareTexts(a, b []byte) int {
+	s, _ := cutText(a)
+	t, _ := cutText(b)
+	return bytes.Compare(s, t)
 }
 
 // JoinSpec says how two inputs are joined.
@@ -411,58 +267,62 @@ type JoinSpec struct {
 // from the row of right that has the same key: the last such row, if there are several.
 // Rows without one stay as they are. Neither input need be sorted.
 func Join[L, R record.Row](left Rows[L], right Rows[R], spec JoinSpec) (Rows[L], error) {
-	var l L
-	var r R
-	type pair struct{ to, from any }
-	var pairs []pair
+	type pair struct {
+		to   record.Field[L]
+		from record.Field[R]
+	}
+	columns := func(s string, fits func(p pair) bool) (p pair, err error) {
+		to, from := sides(s)
+		if p.to, err = record.FieldOf[L](to); err != nil {
+			return p, err
+		}
+		if p.from, err = record.FieldOf[R](from); err == nil && !fits(p) {
+			err = &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("columns %s and %s are of different types", to, from), Want: "columns of one type"}
+		}
+		return p, err
+	}
+	var taken []pair
 	for _, c := range spec.Columns {
-		to, from := sides(c)
-		lp, err := column(&l, to)
+		p, err := columns(c, func(p pair) bool { return record.SameType(p.to, p.from) })
 		if err != nil {
 			return nil, err
 		}
-		rp, err := column(&r, from)
-		if err != nil {
-			return nil, err
-		}
-		if !assign(lp, rp) {
-			return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("columns %s and %s are of different types", to, from), Want: "columns of one type"}
-		}
-		pairs = append(pairs, pair{lp, rp})
+		taken = append(taken, p)
+	}
+	by, err := columns(spec.By, func(p pair) bool { return p.to.IsText() == p.from.IsText() })
+	if err != nil {
+		return nil, err
 	}
 	leftBy, rightBy := sides(spec.By)
-	lkey, err := keyColumn(&l, leftBy)
-	if err != nil {
+	if _, err := ordered[L](leftBy); err != nil {
 		return nil, err
 	}
-	rkey, err := keyColumn(&r, rightBy)
-	if err != nil {
+	if _, err := ordered[R](rightBy); err != nil {
 		return nil, err
-	}
-	if isNumber(lkey) != isNumber(rkey) {
-		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("columns %s and %s are of different types", leftBy, rightBy), Want: "columns of one type"}
 	}
 	// Text is joined by a hash, and compared where hashes are equal. Its seed is
 	// random, so that nobody can choose texts of one hash; the result has the
 	// order of left, whatever the hashes.
 	seed := maphash.MakeSeed()
-	hash := func(v value) uint64 {
-		if isNumber(lkey) {
-			return v.n
+	hash := func(v record.Value) uint64 {
+		if by.to.IsText() {
+			return maphash.String(seed, v.Text)
 		}
-		return maphash.String(seed, v.s)
+		return v.Num
 	}
 	mem := spec.Memory / 3
-	rs, err := sortInto(right, &r, rkey, hash, mem, spec.Dir)
-	if err != nil {
-		return nil, err
-	}
+	rs, ls := NewSorter(mem, spec.Dir), NewSorter(mem, spec.Dir)
 	defer rs.Close()
-	ls, err := sortInto(left, &l, lkey, hash, mem, spec.Dir)
+	defer ls.Close()
+	if err := fill(rs, right, func(row *R, _ uint64, b []byte) (uint64, []byte) { return hash(by.from.Value(row)), b }); err != nil {
+		return nil, err
+	}
+	err = fill(ls, left, func(row *L, n uint64, b []byte) (uint64, []byte) {
+		return hash(by.to.Value(row)), binary.LittleEndian.AppendUint64(b, n)
+	})
 	if err != nil {
 		return nil, err
 	}
-	defer ls.Close()
 	lit, err := ls.Sort()
 	if err != nil {
 		return nil, err
@@ -472,16 +332,15 @@ func Join[L, R record.Row](left Rows[L], right Rows[R], spec JoinSpec) (Rows[L],
 		return nil, err
 	}
 	out := NewSorter(mem, spec.Dir)
-	fail := func(err error) (Rows[L], error) {
-		out.Close()
-		return nil, err
-	}
-	at, rrow, rerr := rit.Next()
-	held := map[value][]byte{} // of one hash: the last row of each value
+	fail := func(err error) (Rows[L], error) { return nil, errors.Join(err, out.Close()) }
+	var l L
+	var r R
+	at, payload, rerr := rit.Next()
+	held := map[record.Value]R{} // of one hash: the last row of each value
 	var heldHash uint64
 	var b []byte
 	for {
-		h, payload, err := lit.Next()
+		h, lrow, err := lit.Next()
 		if err == io.EOF {
 			break
 		}
@@ -492,40 +351,31 @@ func Join[L, R record.Row](left Rows[L], right Rows[R], spec JoinSpec) (Rows[L],
 			clear(held)
 			heldHash = h
 		}
-		for ; rerr == nil && at <= h; at, rrow, rerr = rit.Next() {
+		for ; rerr == nil && at <= h; at, payload, rerr = rit.Next() {
 			if at == h {
-				if _, err := record.ParseRow(string(rrow[8:]), &r, nil); err != nil {
+				if _, err := record.ParseRow(string(payload), &r, nil); err != nil {
 					return fail(err)
 				}
-				v, _ := valueOf(rkey)
-				held[v] = append(held[v][:0], rrow[8:]...)
+				held[by.from.Value(&r)] = r
 			}
 		}
 		if rerr != nil && rerr != io.EOF {
 			return fail(rerr)
 		}
-		if _, err := record.ParseRow(string(payload[8:]), &l, left.Schema()); err != nil {
+		if _, err := record.ParseRow(string(lrow[8:]), &l, left.Schema()); err != nil {
 			return fail(err)
 		}
-		v, _ := valueOf(lkey)
-		if row, ok := held[v]; ok {
-			if _, err := record.ParseRow(string(row), &r, nil); err != nil {
-				return fail(err)
-			}
-			for _, p := range pairs {
-				assign(p.to, p.from)
+		if r, ok := held[by.to.Value(&l)]; ok {
+			for _, p := range taken {
+				p.to.Set(&l, p.from.Value(&r))
 			}
 		}
-		b = record.AppendRow(append(b[:0], payload[:8]...), &l)
-		if err := out.Add(binary.LittleEndian.Uint64(payload), b); err != nil {
+		b = record.AppendRow(b[:0], &l)
+		if err := out.Add(binary.LittleEndian.Uint64(lrow), b); err != nil {
 			return fail(err)
 		}
 	}
-	it, err := out.Sort()
-	if err != nil {
-		return fail(err)
-	}
-	return &sortedRows[L]{sorter: out, it: it, from: left}, nil
+	return sorted(out, left, false)
 }
 
 // sides splits LEFT=RIGHT; one name stands for both.

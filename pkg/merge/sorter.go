@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 
 	"mercator/formats/run"
 )
@@ -28,6 +29,10 @@ const (
 // Call Add for each record, then Sort once, and read the Iter to its end, and Close in any
 // case. One goroutine.
 type Sorter struct {
+	// Ties, if it is set before the first Add, orders records of one key by their payloads. Those that it finds equal
+	// stay in order of arrival.
+	Ties func(a, b []byte) int
+
 	mem     int64
 	dir     string
 	chunk   // records are added to it
@@ -106,9 +111,25 @@ func (s *Sorter) flushed() error {
 
 // write sorts the spare chunk, which is full, and writes it as a run.
 func (s *Sorter) write() error {
-	s.spare.entries, s.scratch = radix(s.spare.entries, s.scratch)
+	s.order(&s.spare)
 	rows := Iter{chunk: &s.spare}
 	return s.spill.write(rows.Next)
+}
+
+// order sorts a chunk.
+func (s *Sorter) order(c *chunk) {
+	c.entries, s.scratch = radix(c.entries, s.scratch)
+	if s.Ties == nil {
+		return
+	}
+	for rest := c.entries; len(rest) > 0; {
+		n := slices.IndexFunc(rest, func(e entry) bool { return e.key != rest[0].key })
+		if n < 0 {
+			n = len(rest)
+		}
+		slices.SortStableFunc(rest[:n], func(a, b entry) int { return s.Ties(c.payload(a.off), c.payload(b.off)) })
+		rest = rest[n:]
+	}
 }
 
 // radix sorts entries by key, least significant byte first: it is stable, and
@@ -147,7 +168,7 @@ func radix(entries, scratch []entry) (sorted, free []entry) {
 // Sort ends the input. The Sorter must not be used any more but to Close it.
 func (s *Sorter) Sort() (*Iter, error) {
 	if s.spill == nil {
-		s.entries, s.scratch = radix(s.entries, s.scratch)
+		s.order(&s.chunk)
 		return &Iter{chunk: &s.chunk}, nil
 	}
 	if len(s.entries) > 0 {
@@ -165,7 +186,7 @@ func (s *Sorter) Sort() (*Iter, error) {
 			return nil, err
 		}
 	}
-	return s.spill.merge(s.spill.runs)
+	return s.spill.merge(s.spill.runs, s.Ties)
 }
 
 // pass merges neighbouring runs, fan at a time, into a new file.
@@ -174,7 +195,7 @@ func (s *Sorter) pass(fan int) error {
 	next := &spill{dir: s.dir}
 	for runs := old.runs; len(runs) > 0; {
 		n := min(fan, len(runs))
-		it, err := old.merge(runs[:n])
+		it, err := old.merge(runs[:n], s.Ties)
 		if err == nil {
 			err = next.write(it.Next)
 		}
@@ -210,21 +231,32 @@ type Iter struct {
 	heads Heap[head]
 }
 
-// head is the key of a run's next row.
+// head is a run's next row.
 type head struct {
-	key uint64
-	run int // its number, in order of arrival
+	key     uint64
+	payload []byte
+	run     int // its number, in order of arrival
 }
 
-func (h *head) below(o *head) bool { return h.key < o.key || h.key == o.key && h.run < o.run }
-
 // Runs merges sorted runs: rows of one key come in the order of the runs.
-func Runs(runs []*run.Scanner) (*Iter, error) {
-	it := &Iter{runs: runs, heads: NewHeap((*head).below)}
+func Runs(runs []*run.Scanner) (*Iter, error) { return mergeRuns(runs, nil) }
+
+func mergeRuns(runs []*run.Scanner, ties func(a, b []byte) int) (*Iter, error) {
+	it := &Iter{runs: runs, heads: NewHeap(func(h, o *head) bool {
+		if h.key != o.key {
+			return h.key < o.key
+		}
+		if ties != nil {
+			if c := ties(h.payload, o.payload); c != 0 {
+				return c < 0
+			}
+		}
+		return h.run < o.run
+	})}
 	for i, rows := range runs {
-		switch key, err := rows.Peek(); err {
+		switch key, payload, err := rows.Next(); err {
 		case nil:
-			it.heads.Push(head{key, i})
+			it.heads.Push(head{key, payload, i})
 		case io.EOF:
 		default:
 			return nil, err
@@ -248,11 +280,8 @@ func (it *Iter) Next() (key uint64, payload []byte, err error) {
 		return 0, nil, io.EOF
 	}
 	top := it.heads.First()
-	rows := it.runs[top.run]
-	if key, payload, err = rows.Next(); err != nil {
-		return 0, nil, err
-	}
-	switch top.key, err = rows.Peek(); err {
+	key, payload = top.key, top.payload
+	switch top.key, top.payload, err = it.runs[top.run].Next(); err {
 	case nil:
 		it.heads.Fix()
 	case io.EOF:
@@ -326,7 +355,7 @@ func (p *spill) open(s section) (*run.Scanner, error) {
 }
 
 // merge opens runs, which arrived in this order.
-func (p *spill) merge(runs []section) (*Iter, error) {
+func (p *spill) merge(runs []section, ties func(a, b []byte) int) (*Iter, error) {
 	var all []*run.Scanner
 	for _, s := range runs {
 		rows, err := p.open(s)
@@ -335,7 +364,7 @@ func (p *spill) merge(runs []section) (*Iter, error) {
 		}
 		all = append(all, rows)
 	}
-	return Runs(all)
+	return mergeRuns(all, ties)
 }
 
 // TempFile creates a file in dir ("": the system's folder for temporary files)
