@@ -142,7 +142,7 @@ func TestHelp(t *testing.T) {
 	t.Parallel()
 	const most, columns = 45, 80
 	longer := map[string]int{"mfetch fetch": 223, "mextract links": 136, "mcat": 110, "mfrontier create": 61, "mfrontier update": 48}
-	unwritten := []string{"mresolve", "mfetch", "mextract", "mcat", "mckpt"}
+	unwritten := []string{"mresolve", "mfetch", "mextract", "mcat"}
 	called := regexp.MustCompile(`\b(` + strings.Join(commands, "|") + `)( [a-z]+)?\b`)
 	foreign := []string{"--unbuffered", "--resolve"} // of jq, curl
 	all, err := helps()

@@ -19,17 +19,13 @@ import (
 
 type holdCmd struct {
 	Crawl   string   `arg:"" help:"The crawl folder."`
-	Command []string `arg:"" passthrough:"" help:"The program, and its arguments."`
+	Command []string `arg:"" passthrough:"" help:"The program and its arguments."`
 	lockFlag
 }
 
-// Help is printed by mckpt hold --help.
+// Help is part of --help.
 func (*holdCmd) Help() string {
-	return `Takes the lock of the crawl's driver and becomes the program. All processes that the program
-starts inherit the lock. If the program is killed and leaves some behind, the next driver waits
-until they have ended, up to --lock-wait; then it names them and ends with exit code 5.
-"stream.sh" and "mercator.mk" do this themselves. Single commands need no such lock.
-
+	return `Examples:
   mckpt hold crawl make -f my-crawl.mk`
 }
 

@@ -21,49 +21,42 @@ import (
 	"mercator/pkg/fault"
 )
 
-const about = "Make a crawl folder; close its rounds by checkpoints, and go back to them."
+const about = "Make a crawl folder, close its rounds with checkpoints, and go back to them."
 
 type grammar struct {
 	cli.Common
 	Init    initCmd    `cmd:"" help:"Make a crawl folder with all its stores."`
-	Commit  commitCmd  `cmd:"" help:"Close a round by a checkpoint."`
-	Abandon abandonCmd `cmd:"" help:"Give up what was done since the last checkpoint."`
+	Commit  commitCmd  `cmd:"" help:"Close a round with a checkpoint."`
+	Abandon abandonCmd `cmd:"" help:"Drop everything since the last checkpoint."`
 	List    listCmd    `cmd:"" help:"List the checkpoints."`
 	Show    showCmd    `cmd:"" help:"Show where the crawl stands, or one checkpoint."`
-	Verify  verifyCmd  `cmd:"" help:"Check every file and all books; exit 6 if one is wrong."`
+	Verify  verifyCmd  `cmd:"" help:"Check every file and every ledger; exit 6 if one is wrong."`
 	Restore restoreCmd `cmd:"" help:"Go back to a checkpoint."`
-	GC      gcCmd      `cmd:"" name:"gc" help:"Forget old checkpoints and delete what none needs."`
-	Hold    holdCmd    `cmd:"" help:"Run a program that drives the crawl, such as make, while no other does."`
+	GC      gcCmd      `cmd:"" name:"gc" help:"Forget old checkpoints and delete files that no other needs."`
+	Hold    holdCmd    `cmd:"" help:"Run a driver of the crawl, such as make, and keep others out."`
 }
 
 type lockFlag struct {
-	LockWait time.Duration `default:"70s" help:"How long to wait for a store that another process is changing."`
+	LockWait time.Duration `default:"70s" help:"Wait this long for a store that is in use."`
 }
 
 func (l lockFlag) options() store.Options { return store.Options{LockWait: l.LockWait} }
 
 type initCmd struct {
 	Crawl      string            `arg:"" help:"Folder to make."`
-	Polynomial cli.NewPolynomial `placeholder:"random|HEX" help:"By which the sets of URLs and documents are made: one that nobody knows, or that of another crawl (default: Mercator's)."`
-	Policy     string            `placeholder:"NAME" help:"Order in which the frontier serves URLs; \"mfrontier policies\" lists them (default: priority)."`
+	Polynomial cli.NewPolynomial `placeholder:"HEX" help:"That of another crawl, or random (default: Mercator's)."`
+	Policy     string            `placeholder:"NAME" help:"Order of the frontier; see \"mfrontier policies\"."`
 	lockFlag
 }
 
-// Help is printed by mckpt init --help.
+// Help is part of --help.
 func (*initCmd) Help() string {
-	return `Makes CRAWL with the stores urls, frontier, dns, fetch and content, those of the modules
-that crawl.toml lists as module_state, and a copy of the
-file given with --config, or else a crawl.toml in which every setting is a comment.
-File names in it are relative to CRAWL, and must be there.
-The crawl stands at checkpoint 0, the empty crawl. Run again, it makes what is missing.
+	return `If you run it again, it makes what is missing.
 
-Against people who make URLs that the set of URLs takes for others, let it have a
-polynomial that nobody knows. It is drawn once, and "murlset stat" tells it.
-
+Examples:
+  mckpt init crawl && $EDITOR crawl/crawl.toml
   mckpt init crawl --config crawl.toml
-  mckpt init crawl --polynomial random
-  mckpt init crawl --policy fifo
-  mckpt init crawl && $EDITOR crawl/crawl.toml`
+  mckpt init crawl --policy fifo`
 }
 
 func (c *initCmd) Run(std *cli.Std) error {
@@ -138,21 +131,18 @@ func preset() []byte {
 
 type commitCmd struct {
 	Crawl    string        `arg:"" help:"The crawl folder."`
-	Txn      string        `required:"" placeholder:"NAME" help:"The round that all its commands ran with."`
-	Interval time.Duration `default:"0s" help:"Also forget the checkpoint before the new one, if it was made less than this after the one before it (0s: keep all)."`
+	Txn      string        `required:"" placeholder:"NAME" help:"Name of the round."`
+	Interval time.Duration `default:"0s" help:"Forget checkpoints closer together than this."`
 	lockFlag
 }
 
-// Help is printed by mckpt commit --help.
+// Help is part of --help.
 func (*commitCmd) Help() string {
-	return `Binds the present generation of every store together as the next checkpoint, and closes
-the round NAME. It refuses, and says which store, unless the frontier committed "update",
-"add" or "release" of that name and every store in its ledger committed the round: then run the
-round's pipe again, which repeats what was committed and does the rest. Committing a
-closed round again changes nothing and ends 0.
+	return `All commands of the round must have committed. If one has not, the command names
+its store: then run the round's pipe again.
 
-  mckpt commit crawl --txn r12
-  mckpt commit crawl --txn r12 --interval 1h`
+Examples:
+  mckpt commit crawl --txn r12`
 }
 
 func (c *commitCmd) Run(ctx context.Context, std *cli.Std) error {
@@ -190,13 +180,12 @@ type abandonCmd struct {
 	lockFlag
 }
 
-// Help is printed by mckpt abandon --help.
+// Help is part of --help.
 func (*abandonCmd) Help() string {
-	return `The crawl goes on from its current checkpoint, as if nothing had been done since: the
-open round and changes made without --txn are given up, and the round's name is free again. Only the
-times at which hosts were contacted stay, so that politeness holds. The epoch rises even where
-nothing was done since: it keeps a command that still runs from committing.
+	return `The round's name is free again. The times of contacts with hosts are kept, so
+the crawl stays polite.
 
+Examples:
   mckpt abandon crawl`
 }
 
@@ -227,14 +216,14 @@ func (c *abandonCmd) Run(ctx context.Context, std *cli.Std) error {
 
 type listCmd struct {
 	Crawl string `arg:"" help:"The crawl folder."`
-	JSON  bool   `name:"json" help:"One JSON object a checkpoint."`
+	JSON  bool   `name:"json" help:"Print JSON lines."`
 }
 
-// Help is printed by mckpt list --help.
+// Help is part of --help.
 func (*listCmd) Help() string {
-	return `Prints the checkpoints that can be restored, oldest first; * marks the one that the
-crawl goes on from. Number 0, the empty crawl, is always there.
+	return `The oldest is first, and * marks the current one. 0 is the empty crawl.
 
+Examples:
   mckpt list crawl
   mckpt list crawl --json | jq -r '[.number, .txn, .made] | @tsv'`
 }
@@ -277,27 +266,20 @@ func (c *listCmd) Run(std *cli.Std) error {
 
 type showCmd struct {
 	Crawl     string  `arg:"" help:"The crawl folder."`
-	Number    *uint64 `arg:"" optional:"" help:"A checkpoint (default: where the crawl stands now)."`
+	Number    *uint64 `arg:"" optional:"" help:"A checkpoint; default: the present state."`
 	JSON      bool    `name:"json" xor:"what" help:"Print JSON."`
-	NextRound bool    `xor:"what" help:"Print only the number of the next round: N+1 after round rN, 1 after the seeds, 0 before."`
-	Epoch     bool    `xor:"what" help:"Print only the epoch, which abandon and restore raise."`
-	Setting   string  `xor:"what" placeholder:"KEY" help:"Print only the values of this setting of crawl.toml, such as seeds or politeness.min_delay, one a line; nothing where it is not set."`
-	Param     string  `xor:"what" placeholder:"STORE.NAME" help:"Print only this parameter with which a store was made, such as frontier.policy or urls.polynomial; an empty line where it has none of that name."`
+	NextRound bool    `xor:"what" help:"Print the number of the next round."`
+	Epoch     bool    `xor:"what" help:"Print the epoch, which abandon and restore raise."`
+	Setting   string  `xor:"what" placeholder:"KEY" help:"Print this setting, such as politeness.min_delay."`
+	Param     string  `xor:"what" placeholder:"STORE.NAME" help:"Print this parameter, such as frontier.policy."`
 }
 
-// Help is printed by mckpt show --help.
+// Help is part of --help.
 func (*showCmd) Help() string {
-	return `Without a number: the current checkpoint, the open round, the stores that changed since the checkpoint,
-and for each store what it holds and which commands of the open round have committed. A store that changed and shows none of them was changed without --txn: that is
-in no checkpoint until the next commit, and abandon and restore drop it. Settings of crawl.toml that were changed and have no
-effect any more (those of the frontier's policy) are named, and so are rules for URLs other than those of the set of URLs:
-with these no command adds to the set, and --next-round ends with an error. With a number: the stores'
-generations in that checkpoint, and the round's books, stage by stage.
-
+	return `Examples:
   mckpt show crawl
   mckpt show crawl 12 --json | jq .ledger.stages
-  mckpt show crawl --setting seeds
-  mckpt show crawl --param frontier.policy`
+  mckpt show crawl --setting seeds`
 }
 
 func (c *showCmd) Run(std *cli.Std) error {
@@ -449,21 +431,14 @@ func counts(list []record.Count) string {
 
 type verifyCmd struct {
 	Crawl string `arg:"" help:"The crawl folder."`
-	JSON  bool   `name:"json" help:"Print what was checked, and the problems, as JSON."`
+	JSON  bool   `name:"json" help:"Print JSON."`
 }
 
-// Help is printed by mckpt verify --help.
+// Help is part of --help.
 func (*verifyCmd) Help() string {
-	return `Reads everything that a checkpoint or the present state needs and checks it: manifests,
-each file's length and checksum, the books of each round from stage to stage, and the
-files kept under CRAWL/rounds. Last it looks for URLs of the frontier that the set of URLs has
-not, and which would be fetched twice (about 1 s per million). Each problem is a line that names the file and the place.
-It needs no lock. Exit 0: all is well; 6: there are problems. formats/store/VERIFY.md has a
-table of what it notices.
+	return `Each problem is a line with the file and the place.
 
-After a restore, files of another round of the same name may lie under CRAWL/rounds, and
-are problems too; the pipelines exchange them when they next run.
-
+Examples:
   mckpt verify crawl && mckpt gc crawl --keep 3`
 }
 
@@ -521,13 +496,11 @@ type restoreCmd struct {
 	lockFlag
 }
 
-// Help is printed by mckpt restore --help.
+// Help is part of --help.
 func (*restoreCmd) Help() string {
-	return `The crawl goes on from checkpoint NUMBER, as often as you like. What was done since is
-given up, but for the times at which hosts were contacted. Later checkpoints stay: they
-can be restored too, until gc forgets them. If the newest manifest of a store is damaged,
-restore warns and takes the checkpoint's contact times; mfetch then waits for the longest delay first.
+	return `Everything since the current checkpoint is dropped. Later checkpoints stay.
 
+Examples:
   mckpt list crawl
   mckpt restore crawl 7`
 }
@@ -554,16 +527,13 @@ func (c *restoreCmd) Run(ctx context.Context, std *cli.Std) error {
 
 type gcCmd struct {
 	Crawl string `arg:"" help:"The crawl folder."`
-	Keep  int    `required:"" placeholder:"N" help:"Checkpoints to keep, the newest ones; the current one is kept in any case."`
+	Keep  int    `required:"" placeholder:"N" help:"Keep the N newest, and the current one."`
 	lockFlag
 }
 
-// Help is printed by mckpt gc --help.
+// Help is part of --help.
 func (*gcCmd) Help() string {
-	return `Forgets all checkpoints but the newest N, and deletes the generations and files that none
-of them needs. It refuses while a round is open. A forgotten checkpoint cannot be
-restored.
-
+	return `Examples:
   mckpt gc crawl --keep 3`
 }
 
