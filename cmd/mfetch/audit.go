@@ -14,30 +14,24 @@ import (
 )
 
 type auditCmd struct {
-	Files       []string      `arg:"" optional:"" help:"Files of fetch records, in any order (default: standard input)."`
-	MinDelay    time.Duration `help:"Demand this gap from the end of a contact to the next with the same host, besides what the records say was required."`
-	DelayFactor float64       `placeholder:"N" help:"Demand the gap to be so many times the duration of the contact before,"`
-	MaxDelay    time.Duration `help:"but not more than this (0: no limit)."`
-	AddrDelay   time.Duration `help:"Demand this gap between contacts with one address; 0: not checked."`
-	LongestWait time.Duration `default:"24h" help:"What servers asked for counts up to this, as mfetch --longest-wait."`
-	Worst       int           `default:"5" help:"Print so many of the smallest margins, at most 10000."`
+	Files       []string      `arg:"" optional:"" help:"Fetch records, in any order; default: standard input."`
+	MinDelay    time.Duration `placeholder:"TIME" help:"Demand this gap between contacts with a host too."`
+	DelayFactor float64       `placeholder:"N" help:"Demand a gap of N times the last contact's duration,"`
+	MaxDelay    time.Duration `placeholder:"TIME" help:"but not more than this."`
+	AddrDelay   time.Duration `placeholder:"TIME" help:"Demand this gap between contacts with an address."`
+	LongestWait time.Duration `default:"24h" help:"Waits that servers ask for count up to this."`
+	Worst       int           `default:"5" help:"Print this many of the smallest margins."`
 	JSON        bool          `name:"json" help:"Print JSON."`
 }
 
-// Help is printed by mfetch audit --help.
+// Help is part of --help.
 func (*auditCmd) Help() string {
-	return `Reads the fetch records of one or more rounds and checks, contact by contact, that no
-two contacts with one host overlapped and that the gap before each was at least what
-politeness required of it (column required_delay_us), and what the server asked for
-before (Retry-After with a status of 400 or above). With the other flags the gaps are
-checked against your own demands too. Prints how much longer than required the
-gaps were: how many gaps had a margin from so long up to twice that, and the worst.
-Exit code 6 if a contact came early. Memory is bounded (--memory), whatever the number
-of records: they are sorted on disk.
+	return `Exit code 6 means that a contact came too early.
 
+Examples:
   mfetch audit crawl/rounds/r*/fetched.arrows.zst
-  mfetch audit --min-delay 1s --addr-delay 500ms crawl/rounds/r*/fetched.arrows.zst
-  mfetch audit --json crawl/rounds/r*/fetched.arrows.zst | jq .hosts.worst`
+  mfetch audit --min-delay 1s --addr-delay 500ms fetched.arrows.zst
+  mfetch audit --json fetched.arrows.zst | jq .hosts.worst`
 }
 
 func (c *auditCmd) Run(ctx context.Context, std *cli.Std) error {

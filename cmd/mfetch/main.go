@@ -32,146 +32,78 @@ import (
 	"mercator/pkg/stage"
 )
 
-const about = "Fetch the URLs of a batch, politely, and keep every byte in WARC files."
+const about = "Fetch the URLs of a batch politely, and keep every byte in WARC files."
 
 type grammar struct {
 	cli.Common
-	Fetch  fetchCmd  `cmd:"" default:"withargs" name:"fetch" help:"Make fetch records of url records (the default)."`
-	Audit  auditCmd  `cmd:"" help:"Prove from fetch records that no server was contacted early."`
-	Robots robotsCmd `cmd:"" help:"Answer allow or deny for URLs, by a robots.txt."`
+	Fetch  fetchCmd  `cmd:"" default:"withargs" name:"fetch" help:"Fetch URLs, and write a fetch record for each (the default)."`
+	Audit  auditCmd  `cmd:"" help:"Check in fetch records that no server was contacted too early."`
+	Robots robotsCmd `cmd:"" help:"Say allow or deny for each URL, by a robots.txt."`
 	Create createCmd `cmd:"" help:"Make an empty fetch store."`
 }
 
 type fetchCmd struct {
 	Store string   `arg:"" help:"The fetch store, such as crawl/fetch."`
-	Files []string `arg:"" optional:"" help:"Files of url records, or of URLs one a line (*.txt, or with --text); default: standard input."`
+	Files []string `arg:"" optional:"" help:"Url records or text (*.txt); default: standard input."`
 	cli.TxnFlags
 	cli.Output
-	Text   bool `help:"Read URLs, one a line."`
-	Strict bool `help:"A bad line is an error; otherwise it is named, skipped and counted."`
+	Text   bool `help:"The input is text, one URL a line."`
+	Strict bool `help:"Fail on a bad line of text instead of skipping it."`
 
-	Contact     string        `placeholder:"ADDRESS" help:"How the servers' owners reach you: an e-mail address or a URL. It goes into the User-Agent; public addresses are not contacted without it."`
-	UserAgent   string        `default:"mercator" help:"Product name that servers and robots.txt files see."`
-	Connections int           `default:"256" help:"Connections at a time, one for each host."`
-	Assign      string        `default:"dynamic" enum:"dynamic,static" help:"Which connection serves a host: dynamic, whichever is free, or static, the one that its name hashes to."`
-	MinDelay    time.Duration `default:"1s" help:"Least gap from the end of a contact to the start of the next with the same host."`
-	DelayFactor float64       `default:"10" help:"The gap as a multiple of the last contact's duration, if that is longer,"`
-	MaxDelay    time.Duration `default:"30s" help:"but not longer than this. Crawl-delay and Retry-After can make it longer."`
-	AddrDelay   time.Duration `default:"500ms" help:"Gap between contacts with one address; 0 for none."`
-	Timeout     time.Duration `default:"1m" help:"Of one contact, from connecting to the last byte."`
-	MaxBody     cli.Size      `default:"10M" help:"Bytes kept of a body, and decoded of it, but beyond the first MiB no more than 256 times its size; the rest is cut off, and the record and the ledger say so."`
-	LongestWait time.Duration `default:"24h" help:"Longest wait that a server is granted by Crawl-delay or Retry-After: URLs of one that asks for more come out as parked."`
-	For         time.Duration `default:"0s" help:"Time of a round, as mfrontier next --for; 0s: any. In a crawl folder 30s, unless crawl.toml says otherwise (round_time). The rest of the batch comes out as deferred after half as long again, and before that when only slow hosts are left, so that they keep nobody waiting."`
-	Deadline    time.Duration `help:"Stop contacting after this long; the rest of the batch comes out as deferred. Default: one and a half times --for."`
-	MaxBytes    cli.Size      `default:"0" help:"Stop contacting after so many bytes received; the rest comes out as deferred."`
-	Deny        string        `placeholder:"FILE" help:"Hosts, with all below them, and beginnings of URLs never to be contacted, one a line. Read again when it changes; then contacts under way end as ever, and no other is made."`
-	AllowNet    []string      `placeholder:"CIDR" help:"Contact addresses of this special-purpose network too, such as 127.0.0.0/8."`
-	RefusedOK   bool          `name:"refused-ok" help:"Go on where --allow-net, --deny or --scheme refuse many URLs, as told above."`
+	Contact   string `group:"Requests:" placeholder:"ADDRESS" help:"Your e-mail address or URL, for the servers."`
+	UserAgent string `group:"Requests:" default:"mercator" placeholder:"mercator" help:"Product name, also for robots.txt."`
 
-	Method  string   `default:"GET" enum:"GET,HEAD" help:"GET, or HEAD to ask for headers alone. robots.txt is always got."`
-	Header  []string `sep:"none" placeholder:"NAME: VALUE" help:"A header line for every request, such as \"Accept-Language: de\"."`
-	Login   string   `placeholder:"FILE" help:"User names and passwords (Basic), a line each: ORIGIN USER:PASSWORD, as in https://example.org anna:secret."`
-	Cookies bool     `help:"Keep each host's cookies and send them back to it, within this run."`
-	Proxy   string   `placeholder:"URL" help:"Contact servers through http://HOST:PORT or socks5://HOST:PORT, as told above."`
+	Connections int           `group:"Politeness:" default:"256" help:"Connections at a time, one for each host."`
+	Assign      string        `group:"Politeness:" default:"dynamic" placeholder:"dynamic" enum:"dynamic,static" help:"Hosts go to free connections; static: by hash."`
+	MinDelay    time.Duration `group:"Politeness:" default:"1s" help:"Least gap between contacts with a host."`
+	DelayFactor float64       `group:"Politeness:" default:"10" help:"Gap as a multiple of the last contact's duration,"`
+	MaxDelay    time.Duration `group:"Politeness:" default:"30s" help:"but not longer than this."`
+	AddrDelay   time.Duration `group:"Politeness:" default:"500ms" help:"Least gap between contacts with an address."`
+	LongestWait time.Duration `group:"Politeness:" default:"24h" help:"Park URLs of servers that ask for more."`
+
+	Timeout  time.Duration `group:"Limits:" default:"1m" help:"Duration of a contact."`
+	MaxBody  cli.Size      `group:"Limits:" default:"10M" help:"Bytes to keep of a body; the rest is cut off."`
+	For      time.Duration `group:"Limits:" placeholder:"TIME" help:"Duration of a round (in a crawl: 30s); 0s: no limit."`
+	Deadline time.Duration `group:"Limits:" placeholder:"TIME" help:"Contact nobody after this (default: 1.5 times --for)."`
+	MaxBytes cli.Size      `group:"Limits:" placeholder:"SIZE" help:"Contact nobody after this many bytes."`
+
+	Deny      string   `group:"What may be contacted:" placeholder:"FILE" help:"Hosts and URL prefixes not to contact, one a line."`
+	AllowNet  []string `group:"What may be contacted:" placeholder:"CIDR" help:"Special-purpose networks, such as 127.0.0.0/8."`
+	RefusedOK bool     `group:"What may be contacted:" name:"refused-ok" help:"Go on even if settings refuse many URLs."`
+
+	Method  string   `group:"Requests:" default:"GET" placeholder:"GET" enum:"GET,HEAD" help:"GET or HEAD."`
+	Header  []string `group:"Requests:" sep:"none" placeholder:"LINE" help:"Header line, such as \"Accept-Language: de\"."`
+	Login   string   `group:"Requests:" placeholder:"FILE" help:"Lines of ORIGIN USER:PASSWORD."`
+	Cookies bool     `group:"Requests:" help:"Keep cookies of each host for this run."`
+	Proxy   string   `group:"Requests:" placeholder:"URL" help:"http://HOST:PORT or socks5://HOST:PORT."`
 
 	cli.URLFlags
-	Exec []string `sep:"none" placeholder:"SCHEME=COMMAND" help:"Fetch a scheme's URLs by a program, as told above."`
+	Exec []string `group:"Requests:" sep:"none" placeholder:"S=COMMAND" help:"Fetch URLs of scheme S by a program."`
 
-	RobotsEngine string `default:"rfc9309" enum:"rfc9309,temoto" help:"What reads robots.txt: rfc9309 or temoto."`
-	TLSInsecure  bool   `name:"tls-insecure" help:"Go on when a certificate does not verify; the record's error column says why it did not."`
+	RobotsEngine string `group:"Requests:" default:"rfc9309" placeholder:"rfc9309" enum:"rfc9309,temoto" help:"Parser of robots.txt: rfc9309 or temoto."`
+	TLSInsecure  bool   `group:"Requests:" name:"tls-insecure" help:"Accept certificates that do not verify."`
 
-	WARCCodec string   `name:"warc-codec" default:"gzip" enum:"gzip,zstd" help:"Compression of WARC records: gzip (every reader has it) or zstd."`
-	WARCSize  cli.Size `name:"warc-size" default:"1G" help:"Begin another WARC file when one has this length."`
-	Dedup     bool     `help:"Archive a payload once: another reply with the same is a revisit record (identical-payload-digest) that refers to it."`
-	Digests   bool     `name:"warc-block-digest" help:"Write WARC-Block-Digest too, the SHA-1 of each record's block."`
+	WARCCodec string   `group:"WARC files:" name:"warc-codec" default:"gzip" placeholder:"gzip" enum:"gzip,zstd" help:"gzip or zstd."`
+	WARCSize  cli.Size `group:"WARC files:" name:"warc-size" default:"1G" help:"Begin another file at this size."`
+	Dedup     bool     `group:"WARC files:" help:"Keep equal payloads once, by revisit records."`
+	Digests   bool     `group:"WARC files:" name:"warc-block-digest" help:"Write WARC-Block-Digest too."`
 
-	Sim    string      `placeholder:"SPEC" help:"Fetch from a synthetic web inside this process, such as seed=1,hosts=50,pages=3000 (see mweb), instead of the network."`
-	Server cli.Servers `placeholder:"ADDR[:PORT]" help:"DNS server for addresses that are absent or have expired (default: those that mresolve asked for this batch, else those of /etc/resolv.conf)."`
-	Now    string      `placeholder:"TIME" help:"The round's clock, RFC 3339, instead of the input's."`
-	Replay []string    `placeholder:"STORE" help:"Contact nobody: answer from what a round of the same --txn saved in this fetch store, or in WARC files, each named."`
+	Sim    string      `group:"Repeating and testing:" placeholder:"SPEC" help:"Fetch from a synthetic web: seed=1,pages=3000."`
+	Server cli.Servers `group:"Requests:" placeholder:"ADDR" help:"DNS server, if records have no addresses."`
+	Now    string      `group:"Repeating and testing:" placeholder:"TIME" help:"Time of the round, RFC 3339."`
+	Replay []string    `group:"Repeating and testing:" placeholder:"STORE" help:"Answer from what this round saved there."`
 }
 
-// Help is printed by mfetch fetch --help.
+// Help is part of --help.
 func (*fetchCmd) Help() string {
-	return `Reads url records, as mresolve writes them, and writes one fetch record for each,
-whatever becomes of it, and one for each robots.txt asked for. Requests, responses
-and outcomes are archived in WARC files in STORE; a record is written only when its
-bytes are there. One connection to a host at a time, with a gap after each contact
-that grows with the time it took. Robots rules (RFC 9309) and the times of the next
-contacts are kept in STORE for later rounds. Where no connection can be had at an address of
-a host, robots.txt is asked for at its next one, and pages go there; a page itself is tried
-at the next address when it is tried again.
+	return `Repeat an interrupted run with the same --txn: it continues where it was. Public
+addresses are contacted only with --contact.
 
+Examples:
   mfrontier next crawl/frontier --txn r1 | mresolve crawl/dns --txn r1 |
     mfetch crawl/fetch --txn r1 --contact ops@example.org -o fetched.arrows.zst
-  mfetch crawl/fetch --txn r1 --allow-net 127.0.0.0/8 --min-delay 20ms --delay-factor 0 batch.arrows.zst
-
-Lines of text will do, too: their hosts are then looked up here (--server).
-
-  mfetch create fetched
-  mfetch fetched --contact ops@example.org urls.txt | mcat
-
-With --for a batch ends early when only slow hosts are left: those whose own gap (Crawl-delay, Retry-After, long
-replies) is more than 2 s, and those that do not answer. What is left comes out as deferred, which is no attempt. A host that
-hangs is waited for longer each time. URLs of a host that asks for a longer gap than --longest-wait come out as parked.
-
-After a crash the same command with the same --txn goes on: what was archived is not
-fetched again, and the hosts wait their full delay first. Without --txn it begins anew. The WARC file that still grows is called
-NAME.open: crawl/fetch/*.warc.gz* names them all.
-
-A URL whose record has etag or last_modified is asked for only if it has changed; if
-it has not, its outcome is not-modified, and the archive has a revisit record. A row's
-fresh_until is until when the reply says, by Cache-Control or Expires, that it stays.
-
-A server that knows only old TLS (1.0, 1.1, key exchange by RSA) is tried once more with it,
-unless a --login is for it; the record's error column says so. Its certificate is verified.
-
-With --dedup STORE remembers the digest of each whole payload that it archives from
-then on, with URL, date and place. mextract and mweb find the payload of a revisit
-record by its WARC-Refers-To-Filename and -File-Offset. Of replies with one payload
-that come within the same instant more than one may be archived.
-
-  mfetch crawl/fetch --txn r1 --contact ops@example.org --dedup --warc-size 100M batch.arrows.zst
-
-Names and passwords of --login go to their own origin alone (or to the proxy, where
-ORIGIN is what --proxy says), and are not archived;
-cookies and other headers are. Cookies go to no other host than the one that set
-them, and are forgotten when the run ends.
-
-With --proxy the addresses of servers are found and judged here as ever (--allow-net,
-special-purpose networks), and the proxy is told them: by socks5, and by CONNECT for
-https. For http URLs an http proxy is told the URL and finds the address itself, so
-it must refuse what is not to be contacted. The proxy's own address is not judged.
-
-  mfetch crawl/fetch --txn r1 --contact ops@example.org --proxy socks5://127.0.0.1:1080 batch.arrows.zst
-  mfetch crawl/fetch --txn r1 --contact ops@example.org --method HEAD --header 'Accept-Language: de, en;q=0.5' batch.arrows.zst
-
-Settings may refuse a URL: its address needs --allow-net, --deny forbids it, or nothing fetches
-its scheme. That is probably a mistake where nothing else happens to a batch that has seeds or hosts
-contacted before, or where such URLs are more than 1 % of the batch and 10, on as many hosts (with few
-hosts: on more than half of them). Then mfetch ends with exit code 1 and commits nothing. Run the same command with the right settings: what
-was fetched is not fetched again. Or go on without these URLs, with --refused-ok.
-
-What this machine cannot do (no free port, too many open files, no route, its own firewall) is
-no failure of a server: such URLs come out as deferred, with an error that begins "this machine: ".
-Where nothing else happened in a batch, it ends with exit code 1, and nothing is committed.
-
-Connections need open files, and so do long bodies: the limit of open files is raised
-as far as it goes, and must reach one and a half times --connections, and 64.
-Mercator gave each of its threads the hosts whose names hash to it; --assign static
-does so too, to compare.
-
-Besides http and https, ftp (files, and listings of directories) and gopher URLs are
-fetched, and others by programs. A program of --exec gets the URL as its last argument
-and the address to contact as MERCATOR_ADDR (by MERCATOR_PROXY, if that is not empty), and
-writes what a CGI program does: Content-Type, Status and Location lines, an empty line, the
-document. It is killed after --timeout or --max-body. Exit status 75 means "try again later". Names and passwords of
---login are for ftp origins, too. robots.txt is asked for by http, https and ftp.
-
-  mfetch crawl/fetch --txn r1 --contact ops@example.org --scheme http,https,gemini:1965 --exec gemini=./gemini.sh batch.arrows.zst
-
-With --replay a saved round is answered from its archive, in the same order, with
-the same times.`
+  mfetch create pages
+  mfetch pages --contact ops@example.org urls.txt | mcat`
 }
 
 func wrong(flag, found, want string) error {
@@ -494,11 +426,11 @@ type createCmd struct {
 	Store string `arg:"" help:"Folder to make."`
 }
 
-// Help is printed by mfetch create --help.
+// Help is part of --help.
 func (*createCmd) Help() string {
-	return `Makes a store without records. "mckpt init" does this for a whole crawl. Making the same
-again is no error.
+	return `A whole crawl is made by "mckpt init".
 
+Examples:
   mfetch create crawl/fetch`
 }
 
@@ -506,16 +438,16 @@ func (c *createCmd) Run() error { return fetch.CreateStore(c.Store, store.Option
 
 type robotsCmd struct {
 	File   string `arg:"" help:"A robots.txt."`
-	Agent  string `default:"mercator" help:"Product name that the rules are read for."`
-	Engine string `default:"rfc9309" enum:"rfc9309,temoto" help:"What reads it: rfc9309 or temoto."`
+	Agent  string `default:"mercator" placeholder:"mercator" help:"Product name that the rules are for."`
+	Engine string `default:"rfc9309" placeholder:"rfc9309" enum:"rfc9309,temoto" help:"Parser: rfc9309 or temoto."`
 }
 
-// Help is printed by mfetch robots --help.
+// Help is part of --help.
 func (*robotsCmd) Help() string {
-	return `Prints allow or deny for each URL on standard input, one a line, as a crawl with
-these rules would decide.
+	return `It reads URLs from standard input, one a line.
 
-  echo http://example.org/private/a.html | mfetch robots robots.txt --agent mercator`
+Examples:
+  echo http://example.org/private/a.html | mfetch robots robots.txt`
 }
 
 func (c *robotsCmd) Run(std *cli.Std) error {
