@@ -1,8 +1,11 @@
 package fetch
 
 import (
+	"encoding/binary"
 	"maps"
 	"time"
+
+	"mercator/pkg/merge"
 )
 
 // rememberedMax is of how many hosts without work memory holds what politeness must know.
@@ -20,28 +23,36 @@ func (c contact) counts(now micros) bool {
 	return c.next > now || c.hung > 0 && c.next > now-keepHung
 }
 
+// append appends it and the name of its host.
+func (c contact) append(b []byte, name string) []byte {
+	b = binary.BigEndian.AppendUint64(b, uint64(c.next))
+	b = binary.BigEndian.AppendUint64(b, uint64(c.required))
+	return append(append(b, byte(c.hung), byte(min(c.fails, failsMax))), name...)
+}
+
+func parseContact(b []byte) (c contact, name []byte) {
+	c.next, c.required = micros(binary.BigEndian.Uint64(b)), micros(binary.BigEndian.Uint64(b[8:]))
+	c.hung, c.fails = int(b[16]), int(b[17])
+	return c, b[18:]
+}
+
 // absent remembers the contacts of hosts without work in this batch. Most are forgotten
 // within seconds. Where more than max hosts ask to be left alone, they are on disk. Of
 // those that may be contacted it is remembered that they failed while there are few.
 type absent struct {
 	near  map[string]contact
 	max   int
-	sweep int // of this many in near, those that count no more are forgotten
-	far   table
-	names *spool // of the hosts in far; nil: there are none
+	sweep int    // of this many in near, those that count no more are forgotten
+	far   levels // contacts, behind the number of their move to the disk: of one host those of the last count
+	moves uint64
 	err   error  // of the disk: it ends the run
 }
 
 func newAbsent() *absent {
-	return &absent{near: map[string]contact{}, max: rememberedMax, sweep: 1 << 12}
+	return &absent{near: map[string]contact{}, max: rememberedMax, sweep: 1 << 12, far: levels{kind: "contacts"}}
 }
 
-func (a *absent) close() {
-	a.far.close()
-	if a.names != nil {
-		a.names.close()
-	}
-}
+func (a *absent) close() { a.far.close() }
 
 // put remembers a host at an instant, in place of what was known of it.
 func (a *absent) put(name string, c contact, now micros) {
@@ -55,37 +66,29 @@ func (a *absent) put(name string, c contact, now micros) {
 	many := len(a.near) >= a.max
 	maps.DeleteFunc(a.near, func(_ string, c contact) bool { return !c.counts(now) && (c.fails == 0 || many) })
 	if len(a.near) > a.max/2 && many {
-		a.putFar(now)
+		a.err = a.putFar(now)
 	}
 	a.sweep = min(max(1<<12, 2*len(a.near)), a.max)
 }
 
 // putFar moves all that is in memory to the disk.
-func (a *absent) putFar(now micros) {
-	if a.names == nil {
-		a.names, a.err = newSpool(a.far.dir, nil)
-	}
-	a.far.stale = func(v nums) bool { return !farContact(v).counts(now) }
+func (a *absent) putFar(now micros) error {
+	a.moves++
+	rows := &unsorted{Sorter: merge.NewSorter(sortMemory, a.far.dir)}
 	for name, c := range a.near {
-		if a.err != nil {
-			return
+		if err := rows.add(idOf(name), func(b []byte) []byte { return c.append(binary.BigEndian.AppendUint64(b, a.moves), name) }); err != nil {
+			return err
 		}
-		i := idOf(name)
-		var v nums
-		if v, a.err = a.far.get(i); a.err == nil && v == (nums{}) {
-			var at int64
-			at, a.err = a.names.blob([]byte(name))
-			v[2] = at<<24 | int64(len(name)) // no record has 16 MiB
-		}
-		if v[0], v[1] = c.next, c.required<<8|micros(c.hung<<4|min(c.fails, failsMax)); a.err == nil {
-			a.err = a.far.put(i, v)
-		}
+	}
+	a.far.keep = func(value []byte) bool {
+		c, _ := parseContact(value[8:])
+		return c.counts(now)
+	}
+	if err := rows.addTo(&a.far); err != nil {
+		return err // the run ends, and near says of none that it may be contacted
 	}
 	clear(a.near)
-}
-
-func farContact(v nums) contact {
-	return contact{next: v[0], required: v[1] >> 8, fails: int(v[1] & 0xf), hung: int(v[1] >> 4 & 0xf)}
+	return nil
 }
 
 // take returns what is remembered of a host that has work again at an instant.
@@ -94,37 +97,40 @@ func (a *absent) take(name string, now micros) (c contact, known bool) {
 		delete(a.near, name)
 		return c, true
 	}
-	var v nums
 	if a.err == nil {
-		v, a.err = a.far.get(idOf(name))
+		last := uint64(0)
+		a.err = a.far.find(idOf(name), func(value []byte) bool {
+			if n := binary.BigEndian.Uint64(value); n > last {
+				last = n
+				c, _ = parseContact(value[8:])
+				known = c.counts(now)
+			}
+			return false
+		})
 	}
-	switch {
-	case a.err != nil: // nobody is contacted before the run ends
+	if a.err != nil { // nobody is contacted before the run ends
 		return contact{next: now + us(time.Hour)}, true
-	case !farContact(v).counts(now):
-		return c, false
 	}
-	return farContact(v), true
+	if !known {
+		c = contact{}
+	}
+	return c, known
 }
 
-// each calls f with the hosts of which something outlives the batch at an instant, in no order. Of
-// one on disk that was contacted since it is called for both times.
+// each calls f with the hosts of which something outlives the batch at an instant, in no order. Of one
+// on disk it may be called several times, the last of which counts.
 func (a *absent) each(now micros, f func(name string, c contact) error) error {
-	for name, c := range a.near {
-		if c.counts(now) {
-			if err := f(name, c); err != nil {
-				return err
-			}
-		}
-	}
-	return a.far.each(func(_ id, v nums) error {
-		if !farContact(v).counts(now) {
+	err := a.far.each(func(value []byte) error {
+		c, name := parseContact(value[8:])
+		if !c.counts(now) {
 			return nil
 		}
-		name := make([]byte, v[2]&(1<<24-1))
-		if err := a.names.readAt(name, v[2]>>24); err != nil {
-			return err
-		}
-		return f(string(name), farContact(v))
+		return f(string(name), c)
 	})
+	for name, c := range a.near {
+		if err == nil && c.counts(now) {
+			err = f(name, c)
+		}
+	}
+	return err
 }

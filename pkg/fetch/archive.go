@@ -91,6 +91,9 @@ func openArchive(st *store.Store, tx *store.Tx, opt *Options, round warc.Round) 
 		}
 		last = name
 	}
+	if err := a.saved.end(); err != nil {
+		return nil, err
+	}
 	if last != "" {
 		ok, err := a.reopen(last)
 		if err != nil {

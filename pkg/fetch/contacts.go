@@ -159,7 +159,7 @@ func saveHosts(sorted *merge.Iter, write func(*record.Module) error) error {
 			last = key
 		}
 		c := contact{next: micros(binary.BigEndian.Uint64(b)), required: micros(binary.BigEndian.Uint64(b[8:])), hung: int(b[16])}
-		if known, ok := crowd[string(b[17:])]; c.next > known.next && (ok || len(crowd) < crowdMax) {
+		if known, ok := crowd[string(b[17:])]; c.next >= known.next && (ok || len(crowd) < crowdMax) {
 			crowd[string(b[17:])] = c
 		}
 	}

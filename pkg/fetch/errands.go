@@ -32,7 +32,7 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 	if row.URL == "" {
 		row = nil
 	}
-	switch saved, ok, err := r.archive.saved.take(record.RoleRobots, e.url, 0); {
+	switch saved, ok, err := r.archive.saved.take(record.RoleRobots, e.url); {
 	case err != nil:
 		return turn{}, false, err
 	case ok:

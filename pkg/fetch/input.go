@@ -10,6 +10,7 @@ import (
 	"mercator/formats/warc"
 	"mercator/pkg/canon"
 	"mercator/pkg/fault"
+	"mercator/pkg/merge"
 )
 
 // input reads the batch to its end.
@@ -73,54 +74,51 @@ func (r *runner) read(ctx context.Context) error {
 // of the archive gives the same rows in the same order.
 func (r *runner) resume(ctx context.Context) error {
 	missing := noRows
+	found := merge.NewSorter(sortMemory, r.opt.Store.Dir()) // pages with their rows of the input, by number
+	defer found.Close()
+	var b []byte
 	for {
 		var row record.URL
 		err := r.next(ctx, &row)
 		if err == io.EOF {
 			break
 		}
+		var s savedRow
+		var ok bool
 		if err == nil {
-			err = r.match(&row, &missing)
+			s, ok, err = r.archive.saved.take(record.RolePage, row.URL)
+		}
+		switch {
+		case err != nil:
+		case ok:
+			b = record.AppendRow(s.append(b[:0]), &row)
+			err = found.Add(uint64(s.n), b)
+		default:
+			r.mu.Lock()
+			err = r.sp.push(&missing, &row)
+			r.mu.Unlock()
 		}
 		if err != nil {
 			return err
 		}
 	}
+	if err := r.archive.saved.robots(func(s savedRow) error { return found.Add(uint64(s.n), s.append(b[:0])) }); err != nil {
+		return err
+	}
+	sorted, err := found.Sort()
+	if err != nil {
+		return err
+	}
 	redirected := recalled{names: map[string][]string{}}
-	for n := range r.archive.saved.n {
-		s, err := r.archive.saved.at(n)
+	for {
+		_, b, err := sorted.Next()
+		if err == io.EOF {
+			break
+		}
+		if err == nil {
+			err = r.emitSaved(ctx, b, &redirected)
+		}
 		if err != nil {
-			return err
-		}
-		if s.in == none {
-			continue // the input does not hold it any more
-		}
-		g, text, err := r.archive.load(s)
-		if err != nil {
-			return err
-		}
-		r.remember(&g.Row)
-		if g.Row.Role == record.RoleRobots {
-			r.mu.Lock()
-			err = r.robots.recall(&g.Row, text, &redirected)
-			r.mu.Unlock()
-			if err != nil {
-				return err
-			}
-		}
-		o := &output{row: &g.Row, made: g.Row.Role}
-		if g.Row.Role == record.RolePage {
-			var row record.URL
-			r.mu.Lock()
-			err := r.sp.readRow(s.in, &row)
-			r.mu.Unlock()
-			if err != nil {
-				return err
-			}
-			page := Merge(&row, &g.Row)
-			o = &output{row: &page, whole: r.payloads != nil && g.whole && identifiable(&page)}
-		}
-		if err := r.send(ctx, o); err != nil {
 			return err
 		}
 	}
@@ -142,21 +140,32 @@ func (r *runner) resume(ctx context.Context) error {
 	return nil
 }
 
-// match spools a row of the input for the contact that an earlier run saved of it, or else
-// appends it to missing.
-func (r *runner) match(row *record.URL, missing *queue) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, found, err := r.archive.saved.take(record.RolePage, row.URL, r.sp.end())
+// emitSaved emits the row of a contact that an earlier run archived: b is its savedRow, and of a page
+// the input's row.
+func (r *runner) emitSaved(ctx context.Context, b []byte, redirected *recalled) error {
+	s, in := parseSavedRow(b)
+	g, text, err := r.archive.load(s)
 	if err != nil {
 		return err
 	}
-	q := missing
-	if found {
-		alone := noRows
-		q = &alone
+	r.remember(&g.Row)
+	o := &output{row: &g.Row, made: g.Row.Role}
+	if s.page {
+		var row record.URL
+		if _, err := record.ParseRow(string(in), &row, r.opt.Schema); err != nil {
+			return err
+		}
+		page := Merge(&row, &g.Row)
+		o = &output{row: &page, whole: r.payloads != nil && g.whole && identifiable(&page)}
+	} else {
+		r.mu.Lock()
+		err := r.robots.recall(&g.Row, text, redirected)
+		r.mu.Unlock()
+		if err != nil {
+			return err
+		}
 	}
-	return r.sp.push(q, row)
+	return r.send(ctx, o)
 }
 
 // remember holds to how a contact in an earlier run of the batch ended, and to what the

@@ -1,34 +1,24 @@
 package fetch
 
 import (
-	"bufio"
-	"bytes"
+	"cmp"
 	"crypto/sha1"
 	"encoding/base32"
 	"encoding/binary"
-	"io"
-	"maps"
+	"fmt"
 	"os"
-	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
-	"mercator/formats/fpfile"
 	"mercator/formats/record"
-	"mercator/formats/segment"
 	"mercator/formats/store"
 	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
 	"mercator/pkg/merge"
 )
 
-// Roles of the files that know payloads: two a run.
-const (
-	rolePayloadKeys = "payload-keys" // fpfile: the first 64 bits of the payloads' SHA-1
-	rolePayloads    = "payloads"     // segment in their order: see payload.entry
-)
+// rolePayloads is of the files that know payloads: one a run, see levels.
+const rolePayloads = "payloads"
 
 // payloadsMax is how many payloads of a round are held in memory before they
 // become a run.
@@ -56,103 +46,66 @@ func identifiable(row *record.Fetch) bool {
 	return row.Role == record.RolePage && row.Outcome == record.OutcomeFetched && row.Status != 0 && row.Truncated == "" && row.BodyLength > 0
 }
 
-func (p *payload) key() uint64  { return binary.BigEndian.Uint64(p.digest[:8]) }
-func (p *payload) rest() uint64 { return binary.BigEndian.Uint64(p.digest[8:]) }
-
-// entry is the payload as a row of a segment: its order is the first half of the
-// digest, last_content_fp the second, discovered the date, via FILE#OFFSET.
-func (p *payload) entry() segment.Entry {
-	return segment.Entry{Key: p.key(), URL: record.URL{URL: p.url, Discovered: p.date, LastContentFP: p.rest(), Via: p.file + "#" + strconv.FormatInt(p.offset, 10)}}
+// append appends all but the digest: date, offset and length of the file's name as varints,
+// that name, the URL.
+func (p *payload) append(b []byte) []byte {
+	for _, n := range [...]int64{int64(p.date), p.offset, int64(len(p.file))} {
+		b = binary.AppendVarint(b, n)
+	}
+	return append(append(b, p.file...), p.url...)
 }
 
-func payloadOf(e *segment.Entry, name string) (p payload, err error) {
-	binary.BigEndian.PutUint64(p.digest[:8], e.Key)
-	binary.BigEndian.PutUint64(p.digest[8:], e.URL.LastContentFP)
-	p.url, p.date = e.URL.URL, e.URL.Discovered
-	file, offset, _ := strings.Cut(e.URL.Via, "#")
-	p.file = file
-	if p.offset, err = strconv.ParseInt(offset, 10, 64); err != nil || p.offset < 0 || path.IsAbs(file) {
-		return p, &fault.Error{Class: fault.Corrupt, File: name, Place: clean(p.url), Found: clean(e.URL.Via), Want: "a WARC file, #, and an offset"}
+func parsePayload(digest [16]byte, value []byte, name string) (p payload, err error) {
+	p.digest = digest
+	rest, length, ok := value, int64(0), true
+	for _, at := range [...]*int64{(*int64)(&p.date), &p.offset, &length} {
+		n, size := binary.Varint(rest)
+		*at, rest, ok = n, rest[max(size, 0):], ok && size > 0
 	}
+	if !ok || p.offset < 0 || length < 1 || length > int64(len(rest)) || rest[0] == '/' {
+		return p, &fault.Error{Class: fault.Corrupt, File: name, Place: fmt.Sprintf("payload %x", digest), Found: strconv.Quote(clean(string(value))), Want: "a date, an offset and a WARC file"}
+	}
+	p.file, p.url = string(rest[:length]), string(rest[length:])
 	return p, nil
 }
 
 // payloads is the store of payload digests: where each payload was archived first.
-// It is a list of sorted runs, the newest last; a round adds one, merged with those
-// before it that are not twice as large, so that there are few. Memory is a round's
-// newest payloads, at most max, and a few blocks a run.
+// Memory is a round's newest payloads, at most max, and a few blocks a run.
 type payloads struct {
-	st *store.Store
 	tx *store.Tx
 
 	mu    sync.Mutex // guards all below
 	fresh map[[16]byte]payload
-	runs  []*payloadRun
+	known levels
 	max   int
 }
 
-// payloadRun is two files: what is known, and what is known of it.
-type payloadRun struct {
-	keys  *fpfile.Reader
-	rows  *segment.Reader[segment.Entry]
-	names [2]string // of keys and rows in the store; "": in temporary files
-	files []io.Closer
-}
-
-// statePayloads lists the runs, oldest first: "KEYS ROWS", separated by commas.
+// statePayloads lists the runs, oldest first, separated by commas.
 const statePayloads = "payloads"
 
 // openPayloads opens what earlier rounds knew.
 func openPayloads(st *store.Store, tx *store.Tx) (*payloads, error) {
-	p := &payloads{st: st, tx: tx, fresh: map[[16]byte]payload{}, max: payloadsMax}
-	for _, pair := range strings.FieldsFunc(tx.Base().State[statePayloads], func(r rune) bool { return r == ',' }) {
-		r := &payloadRun{}
-		p.runs = append(p.runs, r)
-		r.names[0], r.names[1], _ = strings.Cut(pair, " ")
-		for i, name := range r.names {
-			if err := r.open(st, i, name); err != nil {
-				p.close()
-				return nil, err
+	p := &payloads{tx: tx, fresh: map[[16]byte]payload{}, max: payloadsMax, known: levels{dir: st.Dir(), kind: rolePayloads}}
+	for _, path := range strings.FieldsFunc(tx.Base().State[statePayloads], func(r rune) bool { return r == ',' }) {
+		f, err := st.OpenFile(path)
+		if err == nil {
+			var fi os.FileInfo
+			if fi, err = f.Stat(); err == nil {
+				err = p.known.open(f, fi.Size(), f, st.Path(path), path)
 			}
+			if err != nil {
+				f.Close()
+			}
+		}
+		if err != nil {
+			p.close()
+			return nil, err
 		}
 	}
 	return p, nil
 }
 
-func (r *payloadRun) open(st *store.Store, i int, name string) error {
-	f, err := st.OpenFile(name)
-	if err != nil {
-		return err
-	}
-	r.files = append(r.files, f)
-	fi, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	return r.read(i, f, fi.Size(), st.Path(name))
-}
-
-func (r *payloadRun) read(i int, f io.ReaderAt, size int64, name string) (err error) {
-	if i == 0 {
-		r.keys, err = fpfile.Open(f, size, name)
-	} else {
-		r.rows, err = segment.Open[segment.Entry](f, size, name)
-	}
-	return err
-}
-
-func (p *payloads) close() {
-	for _, r := range p.runs {
-		r.close()
-	}
-}
-
-// close lets go of files that were only read.
-func (r *payloadRun) close() {
-	for _, f := range r.files {
-		f.Close()
-	}
-}
+func (p *payloads) close() { p.known.close() }
 
 // find returns the first payload with a digest.
 func (p *payloads) find(digest [16]byte) (found payload, ok bool, err error) {
@@ -161,239 +114,93 @@ func (p *payloads) find(digest [16]byte) (found payload, ok bool, err error) {
 	if found, ok = p.fresh[digest]; ok {
 		return found, true, nil
 	}
-	want := payload{digest: digest}
-	for _, r := range p.runs {
-		if found, ok, err = r.find(&want); ok || err != nil {
-			return found, ok, err
-		}
-	}
-	return found, false, nil
+	var bad error
+	err = p.known.find(digest, func(value []byte) bool {
+		found, bad = parsePayload(digest, value, "payloads")
+		ok = bad == nil
+		return true
+	})
+	return found, ok, cmp.Or(err, bad)
 }
 
-func (r *payloadRun) find(want *payload) (payload, bool, error) {
-	if known, err := r.keys.Contains(want.key()); !known || err != nil {
-		return payload{}, false, err
-	}
-	scan := r.rows.Scan(segment.Start)
-	var e segment.Entry
-	err := scan.Seek(want.key(), &e)
-	for err == nil && e.Key == want.key() {
-		if e.URL.LastContentFP == want.rest() {
-			found, err := payloadOf(&e, r.names[1])
-			return found, err == nil, err
-		}
-		err = scan.Next(&e)
-	}
-	if err == io.EOF {
-		err = nil
-	}
-	return payload{}, false, err
-}
-
-// add notes where the payload of a row was archived, unless it is known.
+// add notes where the payload of a row was archived that find did not know. Of those that came
+// within one instant the first counts.
 func (p *payloads) add(row *record.Fetch) error {
 	fresh := payload{url: row.URL, date: row.FetchTime, file: row.WARCFilename, offset: row.WARCOffset}
 	var ok bool
 	if fresh.digest, ok = payloadDigest(row); !ok {
 		return nil
 	}
-	if _, known, err := p.find(fresh.digest); known || err != nil {
-		return err
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if _, known := p.fresh[fresh.digest]; known {
+		return nil
+	}
 	p.fresh[fresh.digest] = fresh
 	if len(p.fresh) < p.max {
 		return nil
 	}
-	return p.merge(p.small(len(p.runs), true), p.spill)
+	return p.spill()
 }
 
-// small is how many of the first n runs stay when the fresh payloads become a run:
-// not those at the end that are no more than twice as large as what is merged
-// already. spills: only those of this round go.
-func (p *payloads) small(n int, spills bool) int {
-	size := uint64(len(p.fresh))
-	for _, r := range p.runs[n:] {
-		size += r.rows.Rows()
+// spill moves what is in memory to a run that lasts as long as the process.
+func (p *payloads) spill() error {
+	rows := &unsorted{Sorter: merge.NewSorter(sortMemory, p.known.dir)}
+	for digest, known := range p.fresh {
+		if err := rows.add(digest, known.append); err != nil {
+			return err
+		}
 	}
-	for n > 0 && p.runs[n-1].rows.Rows() <= 2*size && !(spills && p.runs[n-1].committed()) {
-		n--
-		size += p.runs[n].rows.Rows()
-	}
-	return n
+	clear(p.fresh)
+	return rows.addTo(&p.known)
 }
-
-func (r *payloadRun) committed() bool { return r.names[0] != "" }
 
 // commit makes the round's payloads a part of the next generation.
 func (p *payloads) commit() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	old := len(p.runs)
-	for old > 0 && !p.runs[old-1].committed() {
-		old--
-	}
-	if old < len(p.runs) || len(p.fresh) > 0 {
-		if err := p.merge(p.small(old, false), p.keep); err != nil {
+	if len(p.fresh) > 0 {
+		if err := p.spill(); err != nil {
 			return err
 		}
 	}
-	p.state()
-	return nil
-}
-
-func (p *payloads) state() {
-	var list []string
-	for _, r := range p.runs {
-		list = append(list, r.names[0]+" "+r.names[1])
+	all := p.known.runs
+	n := len(all)
+	for n > 0 && all[n-1].path == "" {
+		n--
 	}
-	p.tx.SetState(statePayloads, strings.Join(list, ","))
-}
-
-// merge makes one run, by way of into, of the fresh payloads and of the runs from
-// keep on.
-func (p *payloads) merge(keep int, into func(sources []payloadSource) (*payloadRun, error)) error {
-	list := slices.SortedFunc(maps.Values(p.fresh), func(a, b payload) int { return bytes.Compare(a.digest[:], b.digest[:]) })
-	at := 0
-	sources := []payloadSource{{next: func(e *segment.Entry) error {
-		if at == len(list) {
-			return io.EOF
-		}
-		*e = list[at].entry()
-		at++
-		return nil
-	}}}
-	for _, r := range p.runs[keep:] {
-		sources = append(sources, payloadSource{next: r.rows.Scan(segment.Start).Next})
+	if n == len(all) {
+		return nil // nothing is new
 	}
-	made, err := into(sources)
+	n = p.known.small(n, true)
+	made, err := p.merge(n)
 	if err != nil {
 		return err
 	}
-	for _, r := range p.runs[keep:] {
-		if r.committed() {
-			p.tx.Drop(r.names[0])
-			p.tx.Drop(r.names[1])
+	var paths []string
+	for i, r := range all {
+		if i < n {
+			paths = append(paths, r.path)
+		} else if r.path != "" {
+			p.tx.Drop(r.path)
 		}
-		r.close()
 	}
-	p.runs = append(p.runs[:keep], made)
-	clear(p.fresh)
+	p.tx.SetState(statePayloads, strings.Join(append(paths, made), ","))
 	return nil
 }
 
-// keep writes a run of the next generation.
-func (p *payloads) keep(sources []payloadSource) (*payloadRun, error) {
-	keys, err := p.tx.Create("payloads/", ".fps", rolePayloadKeys)
+// merge writes the runs from n on as one of the next generation.
+func (p *payloads) merge(n int) (path string, err error) {
+	f, err := p.tx.Create("payloads/", ".run", rolePayloads)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	rows, err := p.tx.Create("payloads/", ".seg", rolePayloads)
-	if err != nil {
-		return nil, err
-	}
-	r := &payloadRun{names: [2]string{keys.Path(), rows.Path()}}
-	if err := mergePayloads(keys, rows, sources); err != nil {
-		return nil, err
-	}
-	for i, f := range [...]*store.NewFile{keys, rows} {
-		in, size, err := f.Open()
-		if err == nil {
-			err = r.read(i, in, size, f.Path())
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return r, nil
-}
-
-// spill writes a run that lasts as long as the process.
-func (p *payloads) spill(sources []payloadSource) (*payloadRun, error) {
-	r := &payloadRun{}
-	var out [2]*bufio.Writer
-	var files [2]*os.File
-	for i := range files {
-		f, err := merge.TempFile(p.st.Dir())
-		if err != nil {
-			r.close()
-			return nil, err
-		}
-		r.files = append(r.files, f)
-		files[i], out[i] = f, bufio.NewWriter(f)
-	}
-	err := mergePayloads(out[0], out[1], sources)
-	for i, f := range files {
-		if err == nil {
-			err = out[i].Flush()
-		}
-		var fi os.FileInfo
-		if err == nil {
-			fi, err = f.Stat()
-		}
-		if err == nil {
-			err = r.read(i, f, fi.Size(), f.Name())
-		}
+	rows, err := p.known.merged(n)
+	if err == nil {
+		_, err = p.known.write(f, rows, false)
 	}
 	if err != nil {
-		r.close()
-		return nil, err
+		return "", err
 	}
-	return r, nil
-}
-
-// payloadSource is one of the streams of a merge.
-type payloadSource struct {
-	next func(*segment.Entry) error
-	head segment.Entry
-	done bool
-}
-
-func (s *payloadSource) step() error {
-	err := s.next(&s.head)
-	if err == io.EOF {
-		s.done, err = true, nil
-	}
-	return err
-}
-
-// mergePayloads writes the entries of sorted sources, of which no two have one
-// digest, and their keys.
-func mergePayloads(keysOut, rowsOut io.Writer, sources []payloadSource) error {
-	keys, rows := fpfile.NewWriter(keysOut, fingerprint.Polynomial), segment.NewWriter[segment.Entry](rowsOut, "payloads", 0)
-	for i := range sources {
-		if err := sources[i].step(); err != nil {
-			return err
-		}
-	}
-	last := uint64(0)
-	for n := 0; ; n++ {
-		var least *payloadSource
-		for i := range sources {
-			if s := &sources[i]; !s.done && (least == nil || s.head.Key < least.head.Key) {
-				least = s
-			}
-		}
-		if least == nil {
-			break
-		}
-		if n == 0 || last != least.head.Key {
-			if err := keys.Add(least.head.Key); err != nil {
-				return err
-			}
-		}
-		last = least.head.Key
-		if err := rows.Add(&least.head); err != nil {
-			return err
-		}
-		if err := least.step(); err != nil {
-			return err
-		}
-	}
-	if err := keys.Finish(); err != nil {
-		return err
-	}
-	_, err := rows.Finish()
-	return err
+	return f.Path(), f.Close()
 }

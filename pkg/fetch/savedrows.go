@@ -2,7 +2,6 @@ package fetch
 
 import (
 	"encoding/binary"
-	"os"
 	"sync"
 
 	"mercator/formats/record"
@@ -10,31 +9,29 @@ import (
 )
 
 // savedRows are the contacts that an earlier run of the transaction had archived. They
-// stand on disk: memory holds the names of files.
+// stand on disk, found by role and URL: memory holds the names of files, and a bit of each.
 type savedRows struct {
-	dir   string
 	files []string // relative to the store
 	n     int64    // contacts, in order
+	rows  unsorted // until all are there
 
 	mu    sync.Mutex // guards what follows
-	rows  *os.File   // savedRow by number; nil: there are none
-	byURL table      // one more than the numbers of the first and the last that nobody took
+	byURL levels
+	taken []uint64
 }
 
-// savedRow is where a group of records begins.
+// savedRow is where a contact's group of records begins.
 type savedRow struct {
+	n    int64 // its number
 	file int64 // index in files
 	off  int64
-	in   int64 // of a page, the input's row in the spool; none: it was not asked for
-	next int64 // the number of the next with its role and URL; none: this is the last
+	page bool
 }
 
-const savedBytes = 4 * 8
-
-func newSavedRows(dir string) *savedRows { return &savedRows{dir: dir, byURL: table{dir: dir}} }
+func newSavedRows(dir string) *savedRows { return &savedRows{byURL: levels{dir: dir, kind: "saved"}} }
 
 func (s *savedRows) close() {
-	if s.rows != nil {
+	if s.rows.Sorter != nil {
 		s.rows.Close()
 	}
 	s.byURL.close()
@@ -42,87 +39,68 @@ func (s *savedRows) close() {
 
 func savedID(role, url string) id { return idOf(role + " " + url) }
 
-// add notes a contact, behind all others.
-func (s *savedRows) add(role, url string, file int, off int64) (err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.rows == nil {
-		if s.rows, err = merge.TempFile(s.dir); err != nil {
-			return err
-		}
+func (r *savedRow) append(b []byte) []byte {
+	for _, x := range [...]int64{r.n, r.file, r.off} {
+		b = binary.BigEndian.AppendUint64(b, uint64(x))
 	}
-	n := s.n
-	s.n++
-	row := savedRow{file: int64(file), off: off, next: none}
-	if role == record.RolePage {
-		row.in = none
+	if r.page {
+		return append(b, 1)
 	}
-	if err := s.put(n, row); err != nil {
-		return err
-	}
-	i := savedID(role, url)
-	ends, err := s.byURL.get(i)
-	if err != nil {
-		return err
-	}
-	if ends == (nums{}) {
-		return s.byURL.put(i, nums{n + 1, n + 1})
-	}
-	last, err := s.row(ends[1] - 1)
-	if err != nil {
-		return err
-	}
-	last.next = n
-	if err := s.put(ends[1]-1, last); err != nil {
-		return err
-	}
-	return s.byURL.put(i, nums{ends[0], n + 1})
+	return append(b, 0)
 }
 
-// take hands out the first contact of a role with a URL, once. in is noted of it.
-func (s *savedRows) take(role, url string, in int64) (row savedRow, ok bool, err error) {
+// parseSavedRow also returns what stands behind it.
+func parseSavedRow(b []byte) (r savedRow, rest []byte) {
+	for _, x := range [...]*int64{&r.n, &r.file, &r.off} {
+		*x, b = int64(binary.BigEndian.Uint64(b)), b[8:]
+	}
+	r.page = b[0] == 1
+	return r, b[1:]
+}
+
+// add notes a contact, behind all others.
+func (s *savedRows) add(role, url string, file int, off int64) error {
+	if s.rows.Sorter == nil {
+		s.rows.Sorter = merge.NewSorter(sortMemory, s.byURL.dir)
+	}
+	row := savedRow{s.n, int64(file), off, role == record.RolePage}
+	s.n++
+	return s.rows.add(savedID(role, url), row.append)
+}
+
+// end is called when all are there.
+func (s *savedRows) end() error {
+	if s.n == 0 {
+		return nil
+	}
+	s.taken = make([]uint64, s.n/64+1)
+	return s.rows.addTo(&s.byURL)
+}
+
+// take hands out the first contact of a role with a URL, once.
+func (s *savedRows) take(role, url string) (row savedRow, ok bool, err error) {
 	if s.n == 0 {
 		return row, false, nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := savedID(role, url)
-	ends, err := s.byURL.get(i)
-	if err != nil || ends[0] == 0 {
-		return row, false, err
+	err = s.byURL.find(savedID(role, url), func(value []byte) bool {
+		row, _ = parseSavedRow(value)
+		ok = s.taken[row.n/64]>>(row.n%64)&1 == 0
+		return ok
+	})
+	if ok {
+		s.taken[row.n/64] |= 1 << (row.n % 64)
 	}
-	n := ends[0] - 1
-	if row, err = s.row(n); err != nil {
-		return row, false, err
-	}
-	row.in = in
-	if err := s.put(n, row); err != nil {
-		return row, false, err
-	}
-	return row, true, s.byURL.put(i, nums{row.next + 1, ends[1]})
+	return row, ok && err == nil, err
 }
 
-// at returns contact n.
-func (s *savedRows) at(n int64) (savedRow, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.row(n)
-}
-
-func (s *savedRows) row(n int64) (r savedRow, err error) {
-	var b [savedBytes]byte
-	_, err = s.rows.ReadAt(b[:], n*savedBytes)
-	for k, x := range [...]*int64{&r.file, &r.off, &r.in, &r.next} {
-		*x = int64(binary.LittleEndian.Uint64(b[8*k:]))
-	}
-	return r, err
-}
-
-func (s *savedRows) put(n int64, r savedRow) error {
-	var b [savedBytes]byte
-	for k, x := range [...]int64{r.file, r.off, r.in, r.next} {
-		binary.LittleEndian.PutUint64(b[8*k:], uint64(x))
-	}
-	_, err := s.rows.WriteAt(b[:], n*savedBytes)
-	return err
+// robots calls f with the contacts that were for no page.
+func (s *savedRows) robots(f func(row savedRow) error) error {
+	return s.byURL.each(func(value []byte) error {
+		if row, _ := parseSavedRow(value); !row.page {
+			return f(row)
+		}
+		return nil
+	})
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/formats/segment"
 	"mercator/formats/spectest"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
@@ -83,10 +82,12 @@ func storeVectors(t testing.TB) []spectest.Vector {
 			return err
 		}}
 	}
-	payload := func(name, via string) spectest.Vector {
-		return spectest.Vector{Name: "bad/" + name, Class: fault.Corrupt, Says: "a WARC file, #, and an offset", Case: func(t testing.TB) error {
-			_, err := payloadOf(&segment.Entry{URL: record.URL{URL: "http://a.test/", Via: via}}, "payloads/000002-2.seg")
-			wantFile(t, err, "payloads/000002-2.seg")
+	noted := func(name string, known payload, cut int) spectest.Vector {
+		return spectest.Vector{Name: "bad/" + name, Class: fault.Corrupt, Says: "want a date, an offset and a WARC file", Case: func(t testing.TB) error {
+			known.url = "http://a.test/"
+			b := known.append(nil)
+			_, err := parsePayload(known.digest, b[:len(b)-cut], "payloads/000002-2.run")
+			wantFile(t, err, "payloads/000002-2.run")
 			return err
 		}}
 	}
@@ -115,8 +116,9 @@ func storeVectors(t testing.TB) []spectest.Vector {
 		{Name: "bad/R1-version", Class: fault.Version, Says: "store version 2.0", Case: otherStore(Kind, "2.0")},
 		long("R8-key", "bytes of key, ", moduleRow(moduleRobots, "http://"+strings.Repeat("a", 1<<16), robots[1].Value)),
 		long("R8-text", "bytes of key, ", rules("2026-01-02T03:00:00Z rules\n"+strings.Repeat("#", 3*robotsTextMax+1))),
-		payload("R10-offset", "crawl-000002-1.warc.gz"),
-		payload("R10-absolute", "/crawl-000002-1.warc.gz#0"),
+		noted("R10-offset", payload{file: "crawl-000002-1.warc.gz", offset: -1}, 0),
+		noted("R10-absolute", payload{file: "/crawl-000002-1.warc.gz"}, 0),
+		noted("R10-cut", payload{file: "crawl-000002-1.warc.gz"}, 20),
 		{Name: "bad/R11-path", Class: fault.Corrupt, Says: "no file", Case: missingPayloads},
 	}
 }
@@ -140,7 +142,7 @@ func missingPayloads(t testing.TB) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tx.SetState(statePayloads, "payloads/000002-1.fps payloads/000002-2.seg")
+	tx.SetState(statePayloads, "payloads/000002-1.run")
 	if _, err := tx.Commit(0, "", record.Ledger{}); err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +151,7 @@ func missingPayloads(t testing.TB) error {
 	}
 	defer tx.Abort()
 	_, err = openPayloads(st, tx)
-	wantFile(t, err, st.Path("payloads/000002-1.fps"))
+	wantFile(t, err, st.Path("payloads/000002-1.run"))
 	return err
 }
 

@@ -132,35 +132,23 @@ func (s *spool) readAt(b []byte, at int64) error {
 }
 
 // peek fills row with the first row of q, which is not empty.
-func (s *spool) peek(q *queue, row *record.URL) (err error) {
-	q.second, err = s.rowAt(q.head, row)
-	return err
-}
-
-// readRow fills row with the row at an offset.
-func (s *spool) readRow(at int64, row *record.URL) error {
-	_, err := s.rowAt(at, row)
-	return err
-}
-
-// rowAt is readRow, and says where the host's next row stands.
-func (s *spool) rowAt(at int64, row *record.URL) (next int64, err error) {
-	n := int(min(spoolGuess, s.end()-at))
+func (s *spool) peek(q *queue, row *record.URL) error {
+	n := int(min(spoolGuess, s.end()-q.head))
 	s.row = slices.Grow(s.row[:0], n)[:n]
-	if err := s.readAt(s.row, at); err != nil {
-		return none, err
+	if err := s.readAt(s.row, q.head); err != nil {
+		return err
 	}
-	next = int64(binary.LittleEndian.Uint64(s.row))
+	q.second = int64(binary.LittleEndian.Uint64(s.row))
 	if whole := spoolHead + int(binary.LittleEndian.Uint32(s.row[8:])); whole <= n {
 		s.row = s.row[:whole]
 	} else {
 		s.row = slices.Grow(s.row, whole-n)[:whole]
-		if err := s.readAt(s.row[n:], at+int64(n)); err != nil {
-			return none, err
+		if err := s.readAt(s.row[n:], q.head+int64(n)); err != nil {
+			return err
 		}
 	}
-	_, err = record.ParseRow(string(s.row[spoolHead:]), row, s.like)
-	return next, err
+	_, err := record.ParseRow(string(s.row[spoolHead:]), row, s.like)
+	return err
 }
 
 // pop takes the first row of q away.

@@ -1,57 +1,75 @@
 package fetch
 
 import (
-	"encoding/binary"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/formats/warc"
+	"mercator/pkg/merge"
 )
 
-// TestTable holds a table to a map: what is put under ids, some of them beside each other,
-// in place of what was there, while it grows and leaves out what is stale.
-func TestTable(t *testing.T) {
+// TestLevels holds levels to a map: values by ids, some of which differ in their second half alone,
+// with several values of an id, while what is stale is left out.
+func TestLevels(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
-	tb := table{dir: t.TempDir(), stale: func(v nums) bool { return v[0] < 0 }}
-	defer tb.close()
-	if v, err := tb.get(idOf("x")); v != (nums{}) || err != nil {
-		t.Fatalf("in an empty table stands %v, %v", v, err)
-	}
-	model := map[id]nums{}
+	l := levels{dir: t.TempDir(), kind: "test", keep: func(value []byte) bool { return value[0] != 'x' }}
+	defer l.close()
+	model := map[id][]string{} // oldest first
 	text := func() id {
-		n := rnd.IntN(6000)
-		i := idOf(fmt.Sprint(n))
-		if n < 50 { // where the file ends
-			binary.BigEndian.PutUint64(i[:], 1<<64-1)
+		n := rnd.IntN(3000)
+		if n < 100 {
+			return id{15: byte(n)}
 		}
-		return i
+		return idOf(fmt.Sprint(n))
 	}
-	for n := range int64(20_000) {
-		i, v := text(), nums{rnd.Int64N(9) - 1, n, -n}
-		if err := tb.put(i, v); err != nil {
+	for round := range 60 {
+		rows := &unsorted{Sorter: merge.NewSorter(0, l.dir)}
+		for k := range 1 + rnd.IntN(300) {
+			i, value := text(), fmt.Sprintf("%c%d.%d", "abx"[rnd.IntN(3)], round, k)
+			if err := rows.add(i, func(b []byte) []byte { return append(b, value...) }); err != nil {
+				t.Fatal(err)
+			}
+			if value[0] != 'x' {
+				model[i] = append(model[i], value)
+			}
+		}
+		if err := rows.addTo(&l); err != nil {
 			t.Fatal(err)
 		}
-		model[i] = v
-		if i = text(); n%3 == 0 {
-			got, err := tb.get(i)
-			if want := model[i]; err != nil || got != want && (got != (nums{}) || want[0] >= 0) {
-				t.Fatalf("after %d: %v, %v; want %v", n, got, err, want)
+		if len(l.runs) > 8 {
+			t.Fatalf("round %d: %d runs", round, len(l.runs))
+		}
+		for range 100 {
+			i := text()
+			var all []string
+			if err := l.find(i, func(value []byte) bool { all = append(all, string(value)); return false }); err != nil {
+				t.Fatal(err)
+			}
+			slices.Sort(all)
+			if want := slices.Sorted(slices.Values(model[i])); !slices.Equal(all, want) {
+				t.Fatalf("round %d: %q, want %q", round, all, want)
+			}
+			var first string
+			if err := l.find(i, func(value []byte) bool { first = string(value); return true }); err != nil || len(all) > 0 && first == "" {
+				t.Fatalf("round %d: first is %q, %v", round, first, err)
 			}
 		}
 	}
-	maps.DeleteFunc(model, func(_ id, v nums) bool { return v[0] < 0 })
-	got := map[id]nums{}
-	if err := tb.each(func(i id, v nums) error { got[i] = v; return nil }); err != nil || !maps.Equal(got, model) {
-		t.Errorf("%d entries, %v; want %d", len(got), err, len(model))
+	n := 0
+	if err := l.each(func([]byte) error { n++; return nil }); err != nil {
+		t.Fatal(err)
 	}
-	if tb.bits <= leastBits {
-		t.Error("the table did not grow")
+	for _, all := range model {
+		n -= len(all)
+	}
+	if n != 0 {
+		t.Errorf("%d values too many", n)
 	}
 }
 
