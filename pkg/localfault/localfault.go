@@ -79,7 +79,11 @@ func Of(err error) (text string, ok bool) {
 		}
 	case syscall.EAFNOSUPPORT:
 		return unrouted(to), true
-	case syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.EINVAL: // the last of a route "blackhole"
+	case syscall.ENETUNREACH:
+		if to.IsValid() && !routed(to) {
+			return unrouted(to), true
+		}
+	case syscall.EHOSTUNREACH, syscall.EINVAL: // there is a route, "unreachable" or "blackhole"
 		if to.IsValid() && !routed(to) && !routed(elsewhere(to)) {
 			return unrouted(to), true
 		}

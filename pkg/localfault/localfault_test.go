@@ -99,8 +99,8 @@ func TestNoRoute(t *testing.T) {
 	}
 	ip("route add 192.0.2.0/24 dev lo")
 	expect("[2001:db8::1]:80", localfault.NoIPv6)
-	expect("203.0.113.1:80", "") // there is a way to others
-	for _, kind := range []string{"prohibit", "unreachable", "blackhole"} {
+	expect("203.0.113.1:80", localfault.NoRoute)
+	for _, kind := range []string{"prohibit", "unreachable", "blackhole"} { // there is a way to others
 		ip("route add " + kind + " 198.51.100.0/24")
 		expect("198.51.100.1:80", "")
 		ip("route del " + kind + " 198.51.100.0/24")
