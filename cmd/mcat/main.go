@@ -12,69 +12,40 @@ import (
 	"mercator/pkg/fault"
 )
 
-const about = `Show what is in a file, whatever its kind: record streams, fingerprint files, queue segments, WARC files, store
-manifests. The kind is
-told by the first bytes; several files are read one after the other. Nothing that reaches the output holds a control
-character.
-
-  mcat r12/links.arrows.zst | head               # rows as JSON lines
-  mcat --format tsv --columns url,status r12/fetched.arrows.zst
-  mfrontier export crawl/frontier | mcat --format text    # URLs, one a line
-  mcat --count r12/*.arrows.zst                  # how many rows
-  mcat --check r12/*.arrows.zst && echo whole    # exit 3 and one line if not
-  mcat --trailer r12/new.arrows.zst              # the ledger: who dropped what, and why
-  mcat --format cdxj crawl/fetch/*.warc.gz*      # an index of saved pages
-
-What Common Crawl offers beside its WARC files, mcat makes of any: a WET file has the text of each page, a WAT file the
-metadata of each record and the links of each page, as JSON. A crawl folder stands for what it has committed.
-
-  mcat --wet crawl -o crawl.warc.wet.gz
-  mcat --wat pages.warc.gz -o pages.warc.wat.gz
-
-Two crawls are the same if their rows are, however they were cut and compressed:
-
-  cmp <(mcat --canonical a.arrows.zst) <(mcat --canonical b.arrows.zst)
-
-With --format arrow the output is a record stream: one, with one trailer, made of all input. With --bare it is plain
-Arrow, for programs that do not know the container. And with --from it is made of text, so that a line of awk, jq or
-Python can stand in for a stage. Columns that a line lacks are zero; url_key and host are made from the url, with --config
-by the rules of a crawl:
-
-  mcat batch.arrows.zst | jq -c 'select(.depth < 3)' | mcat --from json --kind url -o shallow.arrows.zst
-
-Such a program keeps no books, so the ledger shows a gap there. To keep the chain, name the program, and the file that
-it read:
-
-  mcat new.arrows.zst | jq -c 'select(.depth < 3)' | mcat --from json --kind url --stage shallow --like new.arrows.zst
-
-The rows that came in less are then booked as dropped by "shallow", and columns that only that file has may be used.
-A program that makes rows of another kind, such as a fetcher of your own, says so with --kind:
-
-  mcat batch.arrows.zst | fetcher | mcat --from json --kind fetch --stage fetcher --like batch.arrows.zst -o fetched.arrows.zst`
+const about = `Show what is in a file: record streams, fingerprint files, queues, WARC files, store manifests. Or make record streams from text.`
 
 type grammar struct {
 	cli.Common
-	Output  string   `short:"o" placeholder:"FILE" help:"Write to this file, which appears complete or not at all, instead of standard output. Missing folders are made."`
-	Format  string   `enum:"json,tsv,text,arrow,cdxj" default:"json" help:"json: an object a line; tsv: with a line of names; text: URLs, or fingerprints, one a line; arrow: one record stream; cdxj: an index of fetch rows or WARC files."`
-	Columns []string `placeholder:"NAMES" help:"Only these columns, in this order (json, tsv). The column body must be named to be seen."`
-	Head    uint64   `placeholder:"N" help:"Only the first N rows."`
+	Output  string   `group:"Rows:" short:"o" placeholder:"FILE" help:"Write to this file instead of standard output."`
+	Format  string   `group:"Rows:" enum:"json,tsv,text,arrow,cdxj" default:"json" placeholder:"json" help:"json, tsv, text, arrow or cdxj."`
+	Columns []string `group:"Rows:" placeholder:"NAME" help:"Only these columns, in this order (json, tsv)."`
+	Head    uint64   `group:"Rows:" placeholder:"N" help:"Only the first N rows."`
 
-	Count     bool `xor:"mode" help:"Print the number of rows, records or fingerprints of all files."`
-	Check     bool `xor:"mode" help:"Print nothing; exit 3 if a file is damaged or not whole."`
-	Canonical bool `xor:"mode" help:"Print rows as JSON without empty values: the same rows give the same bytes, however they were stored. Bodies are left out."`
-	Trailer   bool `xor:"mode" help:"Print what the end of each record stream says, as JSON: rows, hash, transaction, the round's clock, ledger, and whether the ledger balances."`
-	Bare      bool `xor:"mode" help:"Write plain Arrow, without container, checksums and trailer."`
+	Count     bool `group:"Instead of rows:" xor:"mode" help:"Print the number of rows of all files."`
+	Check     bool `group:"Instead of rows:" xor:"mode" help:"Exit with 3 if a file is damaged or truncated."`
+	Canonical bool `group:"Instead of rows:" xor:"mode" help:"Print JSON that is the same for the same rows."`
+	Trailer   bool `group:"Instead of rows:" xor:"mode" help:"Print the trailer: rows, hash, transaction, ledger."`
+	Bare      bool `group:"Instead of rows:" xor:"mode" help:"Write plain Arrow, without checksums and trailer."`
 
-	WET bool `name:"wet" xor:"mode" help:"Write a WET file, the text of pages, as Common Crawl has it, of WARC files, fetch stores or crawl folders."`
-	WAT bool `name:"wat" xor:"mode" help:"Write a WAT file, metadata and links as JSON, of the same."`
+	WET bool `group:"Instead of rows:" name:"wet" xor:"mode" help:"Write a WET file: the text of pages in WARC files."`
+	WAT bool `group:"Instead of rows:" name:"wat" xor:"mode" help:"Write a WAT file: their metadata and links."`
 
-	From  string `enum:",json,tsv" default:"" help:"Read text and write a record stream: json lines, or tsv with a line of names."`
-	Kind  string `enum:",url,fetch,link,module" default:"" help:"Kind of the rows (--from): url, fetch, link or module; default: that of --like."`
-	Like  string `placeholder:"FILE" help:"Record stream that the text was made from (--from): the round's name and clock are taken over, and its unknown columns unless --kind is another."`
-	Stage string `placeholder:"NAME" help:"Name in the ledger of the program that made the text (--from)."`
+	From  string `group:"Record streams from text:" enum:",json,tsv" default:"" placeholder:"FORMAT" help:"Read json lines, or tsv with a line of names."`
+	Kind  string `group:"Record streams from text:" enum:",url,fetch,link,module" default:"" placeholder:"KIND" help:"url, fetch, link or module (default: as --like)."`
+	Like  string `group:"Record streams from text:" placeholder:"FILE" help:"Record stream that the text was made from."`
+	Stage string `group:"Record streams from text:" placeholder:"NAME" help:"Your program's name in the ledger."`
 	cli.RewriteFlags
 
-	Files []string `arg:"" optional:"" help:"Files; - or none: standard input."`
+	Files []string `arg:"" optional:"" help:"Files; default: standard input."`
+}
+
+// Help is part of --help.
+func (*grammar) Help() string {
+	return `Examples:
+  mcat r12/links.arrows.zst | head
+  mcat --format tsv --columns url,status r12/fetched.arrows.zst
+  mcat batch.arrows.zst | jq -c 'select(.depth < 3)' |
+    mcat --from json --kind url -o shallow.arrows.zst`
 }
 
 func (g *grammar) Run(ctx context.Context, std *cli.Std) error {
