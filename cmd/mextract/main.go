@@ -22,25 +22,23 @@ import (
 	"mercator/pkg/stage"
 )
 
-const about = `Find the links of fetched documents, as link records in order of arrival.
+const about = `Find the links of fetched documents, and run processing modules on them.
 
     mextract --warc crawl/fetch fetched.arrows.zst -o links.arrows.zst
-    mextract pages.warc.gz | mcat
-
-"mextract links --help" explains all of it.`
+    mextract pages.warc.gz | mcat`
 
 type grammar struct {
 	cli.Common `embed:""`
 
-	Links   linksCmd   `cmd:"" default:"withargs" help:"Read fetch records or WARC files, write link records (the default)."`
-	State   stateCmd   `cmd:"" help:"Print what a module has kept over a crawl."`
+	Links   linksCmd   `cmd:"" default:"withargs" help:"Write the links of documents as link records (the default)."`
+	State   stateCmd   `cmd:"" help:"Print the state that a module keeps over a crawl."`
 	Create  createCmd  `cmd:"" help:"Make an empty store for a module's state."`
-	Explain explainCmd `cmd:"" help:"Say what becomes of a URL: its canonical form, and the filter rule that decides."`
+	Explain explainCmd `cmd:"" help:"Show the canonical form of a URL, and which filter rule decides on it."`
 }
 
 // candidates are the flags that say which URLs become links.
 type candidates struct {
-	Filter string `placeholder:"FILE" help:"Rules that say which URLs and documents are wanted (\"mextract explain --help\"), or default: those that are shipped, against traps."`
+	Filter string `placeholder:"FILE" help:"Rule file (see mextract explain), or default."`
 	cli.RewriteFlags
 }
 
@@ -58,15 +56,15 @@ type linksCmd struct {
 	cli.Output `embed:""`
 	candidates `embed:""`
 
-	Files          []string `arg:"" optional:"" help:"Fetch records, or WARC files; - or none: standard input, either of them."`
-	WARC           string   `name:"warc" type:"existingdir" placeholder:"STORE" help:"Fetch store whose WARC files hold the documents of the records."`
-	Txn            string   `placeholder:"NAME" help:"Name of the round, passed on to the commands behind."`
-	IgnoreNofollow bool     `help:"Find links although the page (meta robots, X-Robots-Tag) says nofollow."`
-	Duplicates     bool     `help:"Search all documents that are marked duplicate, not only style sheets."`
-	MaxBody        cli.Size `default:"10M" placeholder:"SIZE" help:"Search so much of a document (10M, for which the default of --memory is enough)."`
-	MaxLinks       int      `default:"100000" placeholder:"N" help:"Keep so many links of a document (100000)."`
-	From           []string `default:"default" placeholder:"SOURCE" help:"What links are taken from, of headers, html, css, sitemap, feed, robots, pdf, ftp, gopher; text, json, xml; default (all before the semicolon), all."`
-	HTMLEngine     string   `name:"html-engine" enum:"fast,xnet" default:"fast" placeholder:"NAME" help:"What reads HTML: fast, a lexer that leaves odd pages to the other, or xnet, the tree of golang.org/x/net/html (fast)."`
+	Files          []string `arg:"" optional:"" help:"Fetch records or WARC files; default: standard input."`
+	WARC           string   `name:"warc" type:"existingdir" placeholder:"STORE" help:"Fetch store with the documents of the records."`
+	Txn            string   `placeholder:"NAME" help:"Name of the round."`
+	IgnoreNofollow bool     `help:"Find links of pages that say nofollow too."`
+	Duplicates     bool     `help:"Search duplicate documents too."`
+	MaxBody        cli.Size `default:"10M" help:"Search this much of a document."`
+	MaxLinks       int      `default:"100000" help:"Keep at most this many links of a document."`
+	From           []string `default:"default" placeholder:"SOURCE" help:"default, all, or some of the sources above."`
+	HTMLEngine     string   `name:"html-engine" enum:"fast,xnet" default:"fast" placeholder:"fast" help:"fast (a lexer) or xnet (golang.org/x/net/html)."`
 	moduleFlags    `embed:""`
 }
 
@@ -74,65 +72,15 @@ type linksCmd struct {
 // at most, in bytes.
 const outsideHeap = 30 << 20
 
-// Help is the long text of --help.
+// Help is part of --help.
 func (*linksCmd) Help() string {
-	return `Bodies come from the WARC files of the fetch store, or from the records where
-they carry them; WARC files given as arguments (of any program, compressed or
-not) are read as they are. Links come from redirects and from what --from names:
+	return `Sources of --from: headers, html, css, sitemap, feed, robots, pdf, ftp, gopher
+(the default); text, json, xml (guesses).
 
-    headers   Link, Refresh, Content-Location, and Location of replies that are no redirects
-    html css  pages, with their style elements and attributes; style sheets
-    sitemap   XML or text, compressed or not, with images, videos and languages
-    feed      RSS and Atom: links, enclosures, comments, images
-    robots    Sitemap lines of robots.txt
-    pdf       link annotations
-    ftp       listings
-    gopher    menus
-    text      not by default, as the two below, since they are guesses: URLs in plain text
-    json      strings that are URLs, or have a key such as "url"
-    xml       the same in elements and attributes of any other vocabulary
-
-Of equal documents the first is searched, as in Mercator; the others are counted as
-"duplicate". Links that are relative, and lead elsewhere from another folder, are lost
-then. Style sheets are searched at each place, and with --duplicates all documents.
-
-Only those of the --scheme URLs are kept. Each is canonical; what is not wanted is
-counted by reason in the stream's ledger. The type of a document is what its header
-says, but what its body says where the header has no type, application/octet-stream,
-text/plain for binary data, text/html for a feed, or text for what is compressed;
-"X-Content-Type-Options: nosniff" is obeyed. Its encoding is that of a byte order mark,
-the header, a meta element or declaration, or else guessed from its bytes.
-
-    mextract --warc crawl/fetch fetched.arrows.zst -o links.arrows.zst
-    mextract pages.warc.gz | mcat --format tsv
-    mextract < pages.warc.gz | mcat | jq -r 'select(.link_kind == "a").url'
-    mextract --from default,text pages.warc.gz | mcat --format tsv
-    mextract --warc crawl/fetch --filter rules.txt --txn r12 < fetched.arrows.zst | murlset new crawl/urls --txn r12
-
-Modules report on documents by media type: page (title, description, language),
-tags (elements counted), image (format, size, frames), forms (action, method, fields),
-simhash (near-duplicates differ in few bits), text (of HTML, PDF, DOCX, ODT and plain
-text). A command is one, too: it reads the document and writes "KEY<tab>VALUE" lines.
-It finds MERCATOR_URL, MERCATOR_URL_KEY, MERCATOR_MIME and MERCATOR_CHARSET in its
-environment. One that fails or hangs costs its findings of that document, is counted, and
-hurts nothing else; a finding with the key "error" has its exit status and the first line
-of its standard error.
-
-    mextract pages.warc.gz -o links.arrows.zst --modules found.arrows.zst --module page --module 'words=text/html,text/plain:wc -w'
-
-Findings name their document by url_key. Its URL stands in the fetch record, or, for
-WARC files, is found by the key (the shell is bash):
-
-    urls() { mcat pages.warc.gz | jq -r 'select(.type == "response").target_uri' | murlset key | sort -u; }
-    join -t $'\t' <(urls) <(mcat --format tsv --columns url_key,key,value found.arrows.zst | sort)
-
-The modules tags and image, and every command, can keep a state over a whole crawl, in
-a store of its own that changes with the round and goes back with the crawl: totals, or
-a folder that the command is told to bring up to date ("mextract create --help").
-"mextract state" prints it.
-
-    mextract --warc crawl/fetch --txn r12 --module tags --module-state tags < fetched.arrows.zst > links.arrows.zst
-    mextract state crawl/modules/tags | sort -t "$(printf '\t')" -k3nr | head`
+Examples:
+  mextract --warc crawl/fetch fetched.arrows.zst -o links.arrows.zst
+  mextract pages.warc.gz | mcat --format tsv
+  mextract pages.warc.gz -o links.arrows.zst --modules found.arrows.zst`
 }
 
 func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
@@ -225,55 +173,28 @@ type explainCmd struct {
 	candidates `embed:""`
 
 	Base         string   `placeholder:"URL" help:"Resolve the URLs as links of this page."`
-	Kind         string   `default:"a" help:"Link kind that the rules see."`
+	Kind         string   `default:"a" placeholder:"a" help:"Link kind that the rules see."`
 	Depth        uint16   `default:"1" help:"Depth that the rules see."`
-	MIME         string   `name:"mime" placeholder:"TYPE" help:"Explain what becomes of a document of this media type, too."`
-	JSON         bool     `name:"json" help:"Write a JSON object a URL, one a line."`
-	PrintDefault bool     `help:"Print the rules that are shipped, and nothing else."`
-	ListFiles    bool     `help:"Print the files that the filter is made of, relative to the folder of the first, and nothing else."`
-	URLs         []string `arg:"" optional:"" name:"url" help:"What is to be explained; lines of standard input if there is none, or -."`
+	MIME         string   `name:"mime" placeholder:"TYPE" help:"Explain rules for documents of this media type too."`
+	JSON         bool     `name:"json" help:"Print JSON lines."`
+	PrintDefault bool     `help:"Print the rules of \"default\", and nothing else."`
+	ListFiles    bool     `help:"Print the files of the filter, and nothing else."`
+	URLs         []string `arg:"" optional:"" name:"url" help:"URLs to explain; default: lines of standard input."`
 }
 
-// Help is the long text of --help.
+// Help is part of --help.
 func (*explainCmd) Help() string {
-	return `Prints the canonical form, host, URL checksum and what else rules look at, then
-each rule down to the one that decides, with its tests: yes, no, or not needed where
-those before it had decided, and what was looked at. Exit code 6 if a URL is refused.
+	return `Exit code 6: a URL is refused. In a rule file the first matching rule decides:
 
-A rule file has one rule a line: allow or deny, a name, a colon, a condition.
+  include default
+  deny  trap:    path-depth > 12 or repeated-segments > 3
+  deny  blocked: domain @blocked.txt
+  allow docs:    domain example.org and not extension zip exe
+  default deny
 
-    include default
-    deny  trap:    path-depth > 12 or repeated-segments > 3 or regex "/calendar/[0-9]"
-    deny  blocked: domain @blocked.txt
-    allow docs:    domain example.org and not extension zip exe
-    allow pics:    kind img and (host img.example.org:8080 or prefix http://example.net/i/)
-    deny  films:   mime video/*
-    default deny
-
-The first rule whose condition holds decides, else "default allow" or "default deny".
-After the line "match all" a URL must meet every allow and no deny instead.
-"include FILE" stands for the rules of another file, "include default" for those that
-are shipped (--print-default), against traps; "include default without NAME" leaves some out.
-
-Tests with one or more words, of which one must hold: scheme, host, domain,
-registered-domain, port, url, prefix, suffix, contains, regex (RE2), extension, kind, mime.
-Tests with <, <=, =, >= or > and a number: url-length, path-depth, repeated-segments,
-depth (links from a seed). Without anything: any, query. A host without a port is meant on any.
-
-For host, domain, registered-domain, url and prefix, @FILE stands for the lines of a file
-sorted by LC_ALL=C sort -u, of any length: what does not fit into a quarter of --memory
-is searched on disk. Both are exact.
-
-A rule with mime judges documents when they have been fetched (--mime TYPE), and no URLs: what
-it denies is not searched for links, and dropped as filter:NAME. All other rules judge URLs.
-
-exec "COMMAND" asks a program that reads lines URL<tab>HOST<tab>DEPTH<tab>KIND<tab>MIME and
-writes "yes" or "no" for each, with its reason behind a tab if it likes. Its answer must depend
-on the line alone. It has 10 s for an answer, or what a line "timeout 30s" says.
-
-    mextract explain 'http://Example.com:80/a/../b#top'
-    mextract explain --filter rules.txt --base http://example.org/docs/ ../img/logo.png --kind img
-    mextract explain --filter default --json < urls.txt | jq -r 'select(.wanted).canonical'`
+Examples:
+  mextract explain 'http://Example.com:80/a/../b#top'
+  mextract explain --filter rules.txt --base http://example.org/docs/ ../a.html`
 }
 
 func (c *explainCmd) Run(ctx context.Context, std *cli.Std) error {

@@ -24,12 +24,12 @@ import (
 
 // moduleFlags choose processing modules.
 type moduleFlags struct {
-	Modules       string        `type:"path" placeholder:"FILE" help:"Write what processing modules find to this file, as module records."`
-	Module        []string      `sep:"none" placeholder:"SPEC" help:"With --modules: run this processing module, NAME, NAME=TYPE,TYPE or NAME=TYPE,TYPE:COMMAND, instead of all built-in ones but text."`
-	ModuleTimeout time.Duration `default:"10s" placeholder:"TIME" help:"Time that a module's command gets for one document (10s)."`
-	ModuleState   []string      `placeholder:"NAME" help:"Let this module keep its state over the whole crawl, with --modules or without."`
-	ModuleStores  string        `type:"path" placeholder:"DIR" help:"Folder of the stores of modules that keep state (default: modules, beside the store --warc in a crawl folder)."`
-	LockWait      time.Duration `default:"70s" help:"How long to wait for a module's store that another process is changing."`
+	Modules       string        `group:"Processing modules:" type:"path" placeholder:"FILE" help:"Write findings to this file."`
+	Module        []string      `group:"Processing modules:" sep:"none" placeholder:"SPEC" help:"NAME, NAME=TYPES or NAME=TYPES:COMMAND."`
+	ModuleTimeout time.Duration `group:"Processing modules:" default:"10s" help:"Time for a command and a document."`
+	ModuleState   []string      `group:"Processing modules:" placeholder:"NAME" help:"Keep the state of this module over the crawl."`
+	ModuleStores  string        `group:"Processing modules:" type:"path" placeholder:"DIR" help:"Stores of states (default: CRAWL/modules)."`
+	LockWait      time.Duration `group:"Processing modules:" default:"70s" help:"Wait this long for a store in use."`
 }
 
 // modules are those that run, and where their findings go.
@@ -251,15 +251,11 @@ type stateCmd struct {
 	Store string `arg:"" type:"existingdir" help:"Store of the module, such as crawl/modules/tags."`
 }
 
-// Help is printed by mextract state --help.
+// Help is part of --help.
 func (*stateCmd) Help() string {
-	return `Prints the state that a module has kept: of tags and image lines
-"KEY<tab>FINDINGS<tab>SUM", sorted by key (documents that have the tag, and how many
-there are of it; a value that is no number stands in the key, as in format=gif), of a
-command a tar archive of its folder.
-
-    mextract state crawl/modules/tags
-    mextract state crawl/modules/words | tar t`
+	return `Examples:
+  mextract state crawl/modules/tags
+  mextract state crawl/modules/words | tar t`
 }
 
 func (c *stateCmd) Run(std *cli.Std) error {
@@ -288,28 +284,17 @@ func (w textOnly) Write(p []byte) (int, error) {
 }
 
 type createCmd struct {
-	Store string `arg:"" help:"Folder to make, named as the module."`
+	Store string `arg:"" help:"Folder to make, with the name of the module."`
 }
 
-// Help is printed by mextract create --help.
+// Help is part of --help.
 func (*createCmd) Help() string {
-	return `Makes the store of a module's state; "mckpt init" makes those of the modules that
-crawl.toml lists as module_state.
+	return `The stores of a whole crawl are made by "mckpt init".
 
-    mextract create totals/tags
-    mextract pages.warc.gz --module tags --module-state tags --module-stores totals > links.arrows.zst
-
-A command finds in MERCATOR_EVENT what it is run for: document, or, if it keeps state,
-begin, commit (with all findings on standard input, in the order of the documents, a
-line each, "URL_KEY<tab>KEY<tab>VALUE") and abort. For these it finds in
-MERCATOR_MODULE_DIR a folder with what it left there in the batch before, and in
-MERCATOR_TXN the name of the round. What the folder holds after commit becomes the new
-state, at once or not at all, so that a command needs no care of its own:
-
-    case $MERCATOR_EVENT in
-    document) wc -w ;;
-    commit)   cut -f 3 >> "$MERCATOR_MODULE_DIR/sizes" ;;
-    esac`
+Examples:
+  mextract create totals/tags
+  mextract pages.warc.gz --module tags --module-state tags \
+    --module-stores totals > links.arrows.zst`
 }
 
 func (c *createCmd) Run() error { return process.CreateStore(c.Store, store.Options{}) }
