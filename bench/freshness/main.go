@@ -206,7 +206,7 @@ func crawl(s setting, p frontier.Params) (r result, err error) {
 	if err != nil {
 		return r, err
 	}
-	r.expected = st.Pages.Fresh
+	r.expected = st.Own.(*frontier.Pages).Fresh
 	return r, f.Check(context.Background())
 }
 

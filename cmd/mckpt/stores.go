@@ -188,14 +188,14 @@ func checkSeen(ctx context.Context, crawl string, others bool) error {
 	var opt store.Options
 	f, err := frontier.Open(filepath.Join(crawl, frontier.Kind), opt)
 	var set *store.Store
-	var m *store.Manifest
+	fromLinks := false // it visits URLs any number of times
 	if err == nil {
-		m, err = f.Store().Current()
+		fromLinks, err = f.FromLinks()
 	}
 	if err == nil {
 		set, err = store.Open(filepath.Join(crawl, urlset.Kind), urlset.Kind, urlset.Version, opt)
 	}
-	if errors.Is(err, fault.Usage) || err == nil && m.Params["policy"] == "walk" {
+	if errors.Is(err, fault.Usage) || err == nil && fromLinks {
 		return nil // a crawl of one's own without the set
 	}
 	var n uint64

@@ -140,8 +140,8 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 // passes the set by is fetched again when a page links to it. A walk has no such test.
 func (c *addCmd) unseen(f *frontier.Frontier) error {
 	crawl := f.Store().CrawlDir()
-	m, err := f.Store().Current()
-	if err != nil || crawl == "" || m.Params["policy"] == "walk" {
+	fromLinks, err := f.FromLinks()
+	if err != nil || crawl == "" || fromLinks {
 		return err
 	}
 	set := filepath.Join(crawl, urlset.Kind)
@@ -430,7 +430,7 @@ func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	walks, err := f.Walks()
+	fromLinks, err := f.FromLinks()
 	if err != nil {
 		return err
 	}
@@ -467,9 +467,9 @@ func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 	}
 	spec := stage.Spec{Name: "mfrontier update", Verb: "update", Store: f.Store(), Txn: c.Txn, NoOutput: true, LateLock: true}
-	if walks {
+	if fromLinks {
 		return change(ctx, std, spec, c, record.KindLink, "links", func(ctx context.Context, b *stage.Batch[record.Link, record.URL]) error {
-			return f.Walk(ctx, b, o)
+			return f.UpdateFromLinks(ctx, b, o)
 		})
 	}
 	return change(ctx, std, spec, c, record.KindURL, "URLs", func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {

@@ -23,14 +23,6 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{Dir: "testdata/script", Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "hosts": hosts, "resident": resident}})
 }
 
-func TestRate(t *testing.T) {
-	for perDay, want := range map[float64]string{0: "0", 1.0 / 15: "0.0667", 5.5: "5.5", 10416.4: "10416", 8e6: "8000000"} {
-		if got := rate(perDay); got != want {
-			t.Errorf("%v a day is %q, want %q", perDay, got, want)
-		}
-	}
-}
-
 // code N COMMAND…: the command ends with this exit code.
 func code(ts *testscript.TestScript, _ bool, args []string) {
 	got := 0

@@ -112,24 +112,16 @@ func (c *statCmd) Run(ctx context.Context, std *cli.Std) error {
 	fmt.Fprintf(t, "retried\t%d\n", st.Retried)
 	fmt.Fprintf(t, "deferred\t%d\n", st.Deferred)
 	fmt.Fprintf(t, "given up\t%d\n", st.Dead)
-	if p := st.Pages; p != nil {
+	if st.Visits > 0 {
 		fmt.Fprintf(t, "to come back\t%s, after a visit\n", cli.Count(st.Visits, "time"))
-		fmt.Fprintf(t, "pages to visit\t%d, %s visits a day, room for %s; %.1f %% expected fresh\n", p.Known, rate(p.Visits), rate(p.Room), 100*p.Fresh)
-		for _, n := range p.Change {
-			if n.Pages > 0 {
-				fmt.Fprintf(t, "  change in %s\t%d, visited every %v\n", n.Within, n.Pages, time.Duration(n.IntervalS)*time.Second)
-			}
+	}
+	if st.Own != nil {
+		_, lines := st.Own.Lines()
+		for _, l := range lines {
+			fmt.Fprintf(t, "%s\t%s\n", l[0], l[1])
 		}
 	}
-	if k := st.Credit; k != nil {
-		fmt.Fprintf(t, "credit\t%d units\n  lambda page\t%d\n  of URLs that did not wait\t%d\n", k.Total, k.Lambda, k.Kept)
-	}
 	fmt.Fprintf(t, "rewritten\t%s, in %s\n", cli.Count(st.Rewritten, "time"), cli.Count(st.Runs, "file"))
-	if w := st.Walk; w != nil {
-		fmt.Fprintf(t, "start set\t%d\n", w.Starts)
-		fmt.Fprintf(t, "links followed\t%d\n", w.Steps)
-		fmt.Fprintf(t, "walks begun\t%d, after %d dead ends\n", w.Restarts, w.DeadEnds)
-	}
 	if st.Detail != nil {
 		for depth, n := range st.Detail.Depth {
 			switch {
@@ -317,14 +309,6 @@ func hinted(err error, hint string) error {
 	with := *e
 	with.Hint = hint
 	return &with
-}
-
-// rate writes how often something is done: three digits of what is small, whole numbers of what is not.
-func rate(perDay float64) string {
-	if perDay < 100 {
-		return fmt.Sprintf("%.3g", perDay)
-	}
-	return fmt.Sprintf("%.0f", perDay)
 }
 
 // short leaves of a time what a reader wants.

@@ -47,6 +47,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"sort"
 
 	"mercator/formats/record"
@@ -109,12 +110,11 @@ func (c *Counts) outcome(name string) {
 // stands as JSON in the manifest, under stateKey.
 type state struct {
 	Counts   Counts   `json:"counts"`
-	V        []uint64 `json:"v"`                 // for each front queue, the highest place that was served
-	Draws    uint64   `json:"draws"`             // of a front queue, by all batches so far
-	Workers  []uint64 `json:"workers,omitempty"` // of policy fifo: the place that the next new URL of each gets at the least
-	Ready    [][]run  `json:"ready"`             // for each front queue, oldest run first
-	Later    []run    `json:"later"`             // by due time
-	Hosts    []run    `json:"hosts"`             // by hostKey; the rows of one order in a newer run replace those in older ones
+	V        []uint64 `json:"v"`     // for each front queue, the highest place that was served
+	Draws    uint64   `json:"draws"` // of a front queue, by all batches so far
+	Ready    [][]run  `json:"ready"` // for each front queue, oldest run first
+	Later    []run    `json:"later"` // by due time
+	Hosts    []run    `json:"hosts"` // by hostKey; the rows of one order in a newer run replace those in older ones
 	InFlight *flight  `json:"in_flight,omitempty"`
 	// Given are the flags of the last two transactions of each verb that have names.
 	Given []given `json:"flags,omitempty"`
@@ -132,12 +132,10 @@ type state struct {
 	Round   uint64 `json:"round,omitempty"`
 	// Rewritten counts how often a URL that waits was written again: when runs were
 	// merged, and when a batch passed it over.
-	Rewritten uint64     `json:"rewritten"`
-	Merges    uint64     `json:"merges,omitempty"` // that have begun
-	Walk      *walkState `json:"walk,omitempty"`   // policy walk
-	Credit    *credits   `json:"credit,omitempty"` // policy opic
-	// Revisits is what policy revisit keeps; nil with others.
-	Revisits *revisits `json:"revisits,omitempty"`
+	Rewritten uint64 `json:"rewritten"`
+	Merges    uint64 `json:"merges,omitempty"` // that have begun
+	// Policy is what the policy keeps.
+	Policy json.RawMessage `json:"policy,omitempty"`
 
 	policy *policy
 	layout layout
@@ -174,29 +172,37 @@ func (f *Frontier) load(m *store.Manifest) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &state{V: make([]uint64, p.queues), Ready: make([][]run, p.queues), Workers: make([]uint64, p.workers), policy: p, layout: f.layout}
-	if p.walkers > 0 {
-		s.Walk = &walkState{}
-	}
-	if p.revisit != nil {
-		s.Revisits = &revisits{Rates: make([]uint64, classes)}
-		p.revisit.adjust(s.Revisits)
+	return f.loadFor(m, p)
+}
+
+// loadFor gives the policy the state of a manifest, in place of what it had.
+func (f *Frontier) loadFor(m *store.Manifest, p *policy) (*state, error) {
+	s := &state{V: make([]uint64, p.queues()), Ready: make([][]run, p.queues()), policy: p, layout: f.layout}
+	kept := p.kept()
+	if kept != nil {
+		reflect.ValueOf(kept).Elem().SetZero()
 	}
 	text, ok := m.State[stateKey]
 	if !ok {
-		if p.tax > 0 {
-			s.Credit = &credits{}
-		}
 		return s, nil
 	}
-	if err := json.Unmarshal([]byte(text), s); err != nil || len(s.V) != p.queues || len(s.Ready) != p.queues || len(s.Workers) != int(p.workers) || (s.Walk != nil) != (p.walkers > 0) ||
-		(s.Credit != nil) != (p.tax > 0) || (s.Revisits != nil) != (p.revisit != nil) || s.Revisits != nil && len(s.Revisits.Rates) != classes {
+	err := json.Unmarshal([]byte(text), s)
+	if err == nil && kept != nil {
+		err = json.Unmarshal(s.Policy, kept)
+	}
+	if err != nil || len(s.V) != p.queues() || len(s.Ready) != p.queues() || (kept != nil) != (s.Policy != nil) {
 		return nil, &fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("generation %d", m.Generation), Found: "a frontier state that does not decode", Err: err}
 	}
 	return s, nil
 }
 
 func (s *state) save(tx *store.Tx) error {
+	var err error
+	if kept := s.policy.kept(); kept != nil {
+		if s.Policy, err = json.Marshal(kept); err != nil {
+			return err
+		}
+	}
 	b, err := json.Marshal(s)
 	if err != nil {
 		return err

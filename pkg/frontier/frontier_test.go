@@ -65,6 +65,16 @@ func (*memory) Options() record.WriterOptions { return record.WriterOptions{} }
 func (*memory) Publish() error                { return nil }
 func (*memory) Abort()                        {}
 
+// The names of policies.
+const (
+	priority = "priority"
+	dynamic  = "dynamic"
+	revisit  = "revisit"
+	fifo     = "fifo"
+	walk     = "walk"
+	opic     = "opic"
+)
+
 // bench is a frontier store in memory and what a test does with it.
 type bench struct {
 	t     testing.TB

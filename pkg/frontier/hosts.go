@@ -149,21 +149,12 @@ type arrival struct {
 	number   uint64 // in order of arrival
 	hold     uint64 // round until which it is held; 0: it gets a place
 	known    bool   // it was held, so that its host has counted it
-	class    uint8  // of a page that was found before, by policy revisit: 1 + schedule.class; else 0
-	credit   uint64 // by policy opic, if given
-	given    bool
 	host     []byte
 	row      []byte // as appendRow gives it
 }
 
 func (a *arrival) append(b []byte) []byte {
-	b = append(b, a.priority, a.class)
-	credit := [2]uint64{}
-	if a.given {
-		credit = [2]uint64{1, a.credit}
-	}
-	b = binary.AppendUvarint(binary.AppendUvarint(b, credit[0]), credit[1])
-	b = binary.AppendUvarint(b, uint64(a.due))
+	b = binary.AppendUvarint(append(b, a.priority), uint64(a.due))
 	b = binary.AppendUvarint(b, a.number)
 	hold := a.hold << 1
 	if a.known {
@@ -176,12 +167,9 @@ func (a *arrival) append(b []byte) []byte {
 
 // decodeArrival is the reverse of append, for bytes that this process wrote.
 func decodeArrival(b []byte) (a arrival) {
-	a.priority, a.class = b[0], b[1]
-	a.given = b[2] == 1
-	credit, n := binary.Uvarint(b[3:])
-	a.credit, b = credit, b[3+n:]
-	due, n := binary.Uvarint(b)
-	b = b[n:]
+	a.priority = b[0]
+	due, n := binary.Uvarint(b[1:])
+	b = b[1+n:]
 	a.due = record.Time(due)
 	a.number, n = binary.Uvarint(b)
 	b = b[n:]
@@ -200,72 +188,20 @@ func (c *change) place(h *Host, a *arrival) error {
 			c.b.Drop(dropHost)
 			return nil
 		}
-		c.b.Consume()
+		if c.policy.links != onlyLinks {
+			c.b.Consume()
+		}
 		h.Discovered++
 		c.s.Counts.Discovered++
 		c.s.Counts.Pending++
-		if a.class > 0 {
-			c.s.Revisits.Rates[a.class-1]++
-		}
 	}
-	switch {
-	case a.hold > 0:
+	if a.hold > 0 {
 		return c.gate.hold(a.hold, a.row)
-	case c.s.Credit != nil:
+	}
+	if a.due != 0 {
 		c.s.Longest = max(c.s.Longest, a.due-c.clock)
-		return c.endow(a)
-	case a.due != 0:
-		c.s.Longest = max(c.s.Longest, a.due-c.clock)
-		return c.later.add(uint64(a.due), a.row)
-	case c.s.policy.workers > 0:
-		c.buf = binary.AppendUvarint(c.buf[:0], h.Key%c.s.policy.workers)
-		c.buf = append(c.buf, a.row...)
-		return c.lines.add(a.number, c.buf)
 	}
-	level := c.s.policy.level(a.priority, a.class > 0)
-	return c.queue.add(keyOf(level, nextPlace(h, level, c.s.V[level], turn(h))), a.row)
-}
-
-// line gives new URLs of policy fifo their places, in order of arrival.
-func (c *change) line() error {
-	rows, err := c.lines.sorted()
-	for ; err == nil && !rows.done; err = rows.take() {
-		worker, n := binary.Uvarint(rows.row)
-		place := max(c.s.V[0], c.s.Workers[worker])
-		c.s.Workers[worker] = place + 1
-		if err := c.queue.add(keyOf(0, place), rows.row[n:]); err != nil {
-			return err
-		}
-	}
-	return err
-}
-
-// turn is how many places lie between two URLs of a host: one for each second that it
-// takes for a contact and the delay after it, as far as that is known. So a host
-// has turns as often as it can take them, and what slow hosts cannot take does not pile up
-// in front of the others (weighted fair queueing).
-func turn(h *Host) uint64 {
-	const second = 1_000_000
-	return min(max((h.DurationUS+h.DelayUS+second/2)/second, 1), maxTurn)
-}
-
-// maxTurn is five minutes: hosts that ask for more are put off by mfetch.
-const maxTurn = 300
-
-// nextPlace is the end of the host's queue: v = max(V, last + turn).
-func nextPlace(h *Host, level uint8, v, turn uint64) uint64 {
-	i := 0
-	for i < len(h.Last) && h.Last[i].Level < level {
-		i++
-	}
-	if i == len(h.Last) || h.Last[i].Level != level {
-		h.Last = append(h.Last, LevelPlace{})
-		copy(h.Last[i+1:], h.Last[i:])
-		h.Last[i] = LevelPlace{Level: level, Place: v}
-		return v
-	}
-	h.Last[i].Place = max(v, h.Last[i].Place+turn)
-	return h.Last[i].Place
+	return c.policy.arrive(c, h, a)
 }
 
 // lately is how many contacts the means of a host are about: each counts one n-th of n

@@ -31,6 +31,9 @@ const (
 	park                  // was not tried, for a reason that no crawl waits for to pass
 )
 
+// final reports whether the URL has its final outcome.
+func (v verdict) final() bool { return v == finish || v == giveUp }
+
 // judge decides about the URL of an outcome row and, for again and putOff, when
 // it is due (0: at once). attempt is the number of attempts that had failed
 // before. now stands in for the time of a contact that the row does not tell.

@@ -27,7 +27,7 @@ func (p *policy) blocks() (bytes, rows int) {
 		return segment.MaxBlockTarget, p.buffer
 	}
 	const queues = 4 // whose blocks are of full size
-	return segment.BlockTarget * queues / max(p.queues, queues), segment.MaxBlockRows
+	return segment.BlockTarget * queues / max(p.queues(), queues), segment.MaxBlockRows
 }
 
 // sequence is the number of the merge that a run belongs to, as a source or as a

@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"slices"
@@ -194,7 +195,7 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 		if err := b.Make("scheduled", &e.URL); err != nil {
 			return err
 		}
-		s.served(e)
+		s.policy.served(s, e)
 		order := flightKey(e.URL.Host, e.URL.URL)
 		if row == nil {
 			return addRow(batch, order, e)
@@ -245,21 +246,10 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	if o.For > 0 {
 		limit = 0
 	}
-	s.measure(b.Now(), taken, limit)
+	s.policy.taken(s, b.Now(), taken, limit)
 	s.Counts.Pending -= flying.Rows
 	s.Counts.InFlight += flying.Rows
 	return s.save(tx)
-}
-
-// served notes that a URL goes into a batch: its Place becomes what it is put back by.
-func (s *state) served(e *Entry) {
-	if s.Credit != nil {
-		e.Place += s.Credit.Share
-		return
-	}
-	level := levelOf(e.Key)
-	s.V[level] = max(s.V[level], placeOf(e.Key))
-	e.Place = e.Key
 }
 
 func inFlight(fl *flight) *fault.Error {
@@ -346,13 +336,8 @@ func (p *picker) promote(ctx context.Context, now record.Time) error {
 			line = e.Key
 			clear(behind)
 		}
-		level := p.s.policy.level(e.URL.Priority, e.Visit.Visits > 0)
-		if p.s.Credit != nil {
-			e.Key = p.s.policy.creditKey(e)
-		} else {
-			e.Key, e.Place = keyOf(level, p.s.V[level]+behind[level]), 0
-			behind[level]++
-		}
+		p.s.policy.due(p.s, e, behind)
+		level := levelOf(e.Key)
 		if byPlace[level] == nil {
 			byPlace[level] = p.sorter(smallSort / int64(len(p.lanes)))
 		}
@@ -416,7 +401,7 @@ func (p *picker) next(e *Entry) error {
 // three places has perHost URLs before. So what lies behind of a host with very many is
 // not even looked at, and none of its URLs is passed over more than twice.
 func (p *picker) within(perHost int) {
-	if perHost == 0 || p.s.policy.workers > 0 || p.s.Credit != nil {
+	if perHost == 0 || !p.s.policy.turns {
 		return
 	}
 	p.end = make([]uint64, len(p.lanes))
@@ -518,6 +503,67 @@ func (p *picker) stream(ctx context.Context, o NextOptions, n int, leave func(*E
 		}
 		return leave(e)
 	})
+}
+
+// overLook is how many times a batch's URLs are looked through for hosts that do not have their
+// share of it yet.
+const overLook = 4
+
+// reserve is what a batch has only if it would be too small without: URLs of hosts that have
+// their share of it already. nil: hosts may have all of it.
+type reserve struct {
+	rows  *sorter        // in order of service, each behind its key
+	share int            // of a host
+	most  int            // rows
+	taken map[uint64]int // by hostKey
+	buf   []byte
+}
+
+// reserve is that of a batch, of which n URLs are to be found. There is none for a batch by time, nor, since
+// it counts hosts in memory, for more than MaxCapped.
+func (p *picker) reserve(o NextOptions, n int) *reserve {
+	share := p.s.policy.share
+	if share == 0 || o.For > 0 || n > MaxCapped {
+		return nil
+	}
+	return &reserve{rows: p.sorter(smallSort), share: (o.N + share - 1) / share, most: (overLook - 1) * n, taken: map[uint64]int{}}
+}
+
+func (r *reserve) full() bool { return r != nil && r.rows.rows == r.most }
+
+// wants reports whether a host has its share of the batch, and counts its URL if it has not.
+func (r *reserve) wants(host string) bool {
+	if r == nil {
+		return false
+	}
+	h := hostKey(host)
+	if r.taken[h] == r.share {
+		return true
+	}
+	r.taken[h]++
+	return false
+}
+
+func (r *reserve) keep(e *Entry) error {
+	r.buf = appendRow(&r.rows.coders, binary.AppendUvarint(r.buf[:0], e.Key), e)
+	return r.rows.add(uint64(r.rows.rows), r.buf)
+}
+
+func (r *reserve) each(fn func(*Entry) error) error {
+	if r == nil {
+		return nil
+	}
+	rows, err := r.rows.sorted()
+	var e Entry
+	for err == nil && !rows.done {
+		key, n := binary.Uvarint(rows.row)
+		if err = decodeRow(&r.rows.coders, rows.row[n:], key, &e); err == nil {
+			if err = fn(&e); err == nil {
+				err = rows.take()
+			}
+		}
+	}
+	return err
 }
 
 // drain leaves what was due and is not in the batch: it has places now.

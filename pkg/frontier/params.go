@@ -42,12 +42,8 @@ type parameters interface {
 	about() about
 	// complete puts the defaults where nothing is given, and refuses what is out of range.
 	complete() error
-}
-
-// about describes a policy.
-type about struct {
-	text string
-	seed bool // it has a use for Params.Seed
+	// policy is the policy of complete parameters, as of a new frontier.
+	policy(seed uint64) hooks
 }
 
 // Policy is a policy that there is.
@@ -108,12 +104,12 @@ func (p *Params) complete() error {
 		}
 		for name, v := range fields(other) {
 			if !v.IsZero() {
-				return p.useless(name, []string{nameOf(other)})
+				return useless(name, p.Policy, nameOf(other))
 			}
 		}
 	}
 	if p.Seed != 0 && !own.about().seed {
-		return p.useless("seed", policiesWith(func(a about) bool { return a.seed }))
+		return useless("seed", p.Policy, policiesWith(func(a about) bool { return a.seed })...)
 	}
 	if p.Buffer != 0 {
 		if err := within("a buffer of %v URLs", p.Buffer, minBuffer, maxBuffer); err != nil {
@@ -123,8 +119,13 @@ func (p *Params) complete() error {
 	return own.complete()
 }
 
-func (p *Params) useless(name string, of []string) error {
-	return &fault.Error{Class: fault.Usage, Found: name + " for policy " + p.Policy, Want: "none, or policy " + strings.Join(of, ", ")}
+func useless(what, policy string, of ...string) error {
+	return outside(what+" for policy "+policy, "none, or policy "+strings.Join(of, ", "))
+}
+
+// useless refuses what the policy has no use for; others have.
+func (p *policy) useless(what string, others func(about) bool) error {
+	return useless(what, p.name, policiesWith(others)...)
 }
 
 // policiesWith names the policies of which something is true.
@@ -159,9 +160,9 @@ func (p Params) Encode() (map[string]string, error) {
 }
 
 // decodeParams is the reverse of Encode.
-func decodeParams(m *store.Manifest) (*Params, error) {
-	p := &Params{Policy: m.Params["policy"]}
-	own, err := p.own()
+func decodeParams(m *store.Manifest) (p *Params, own parameters, err error) {
+	p = &Params{Policy: m.Params["policy"]}
+	own, err = p.own()
 	if err == nil {
 		for _, params := range []any{p, own} {
 			for name, v := range fields(params) {
@@ -172,9 +173,9 @@ func decodeParams(m *store.Manifest) (*Params, error) {
 		}
 	}
 	if text, encodeErr := p.Encode(); err != nil || encodeErr != nil || !maps.Equal(text, m.Params) {
-		return nil, &fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("generation %d", m.Generation), Found: "parameters " + store.ParamsText(m.Params), Want: "those of a policy"}
+		return nil, nil, &fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("generation %d", m.Generation), Found: "parameters " + store.ParamsText(m.Params), Want: "those of a policy"}
 	}
-	return p, nil
+	return p, own, nil
 }
 
 // fields are the parameters in a struct, by the names of their settings.

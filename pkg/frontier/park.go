@@ -36,12 +36,12 @@ func parkedAs(outcome string) int {
 	return asParked // a reply with Retry-After
 }
 
-// park is the sorter of a list of parked URLs.
-func (c *change) park(i int) *sorter {
+// park puts a URL into a list of parked ones.
+func (c *change) park(e *Entry, i int) error {
 	if c.parked[i] == nil {
 		c.parked[i] = c.sorter(smallSort / int64(len(parking)))
 	}
-	return c.parked[i]
+	return addRow(c.parked[i], parkKey(e.URL.Due), e)
 }
 
 // addParked adds a run to each list that there are rows for.
@@ -60,16 +60,12 @@ func (s *state) addParked(tx *store.Tx, lists []*sorter) error {
 }
 
 // longest is the longest delay that an update gives a URL which is not parked.
-func (o *UpdateOptions) longest(p *policy) record.Time {
+func (o *UpdateOptions) longest() record.Time {
 	d := max(o.Retries.Delay, o.Retries.MaxDelay, cmp.Or(o.Retries.LongestWait, politeness.LongestWait))
 	if o.Dead.After > 0 {
 		d = max(d, o.Dead.Delay, o.Dead.MaxDelay)
 	}
-	us := record.Time(d.Microseconds())
-	if p.revisit != nil {
-		us = max(us, record.Time(p.revisit.max))
-	}
-	return us
+	return record.Time(d.Microseconds())
 }
 
 // Parked counts parked URLs of one outcome.

@@ -1,12 +1,96 @@
 package frontier
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"math"
+	"context"
 
+	"mercator/formats/record"
 	"mercator/formats/store"
 )
+
+// hooks are what a policy decides. The machinery of queues, hosts, batches and updates calls them and
+// knows no policy by name. Fair has all of them, so that a policy writes those that it does otherwise.
+type hooks interface {
+	// Of every batch:
+
+	// choose is the front queue of the next URL, of queues; -1 if none is ready. The same draw
+	// gives the same queue, in every run.
+	choose(draw uint64, ready func(queue int) bool) int
+	queues() int
+	// line is in whose name a URL stands: those of one line take turns with those of others.
+	line(host string) uint64
+	// due gives a key to a URL that waited for a time; before counts those of its line so far, by front queue.
+	due(s *state, e *Entry, before map[uint8]uint64)
+	// served notes that a URL goes into the batch. Its Place is kept there, from which order gives
+	// the key that it was served by.
+	served(s *state, e *Entry)
+	order(e *Entry) uint64
+	// taken tells how many URLs of each front queue a batch of at most limit (0: any number) has.
+	taken(s *state, now record.Time, n []uint64, limit uint64)
+
+	// Of every Add and Update, in this order:
+
+	// found takes a row of the input, link a link of the batch that has landed, judged a verdict about
+	// one of its URLs, which the hook may change. There is no state yet.
+	found(c *change, u *record.URL) error
+	link(c *change, l *record.Link) error
+	judged(o *record.Fetch, out *outcome, now record.Time)
+	// ended ends a URL of the batch, unless it comes back; waits puts one back that is to be fetched yet.
+	ended(c *change, e *Entry, o *outcome) (back bool, err error)
+	waits(c *change, e *Entry, o *outcome) error
+	// landed is called when all outcomes are known, and before new URLs get their keys.
+	landed(ctx context.Context, c *change) error
+	// arrive queues a new URL of host h.
+	arrive(c *change, h *Host, a *arrival) error
+	// settle is called when all new URLs have arrived, and before the queues are written.
+	settle(ctx context.Context, c *change) error
+
+	// What there is besides the queues:
+
+	// kept is what the policy keeps in the manifest, a pointer for JSON; zero in a new frontier. nil: nothing.
+	kept() any
+	// files are the lists of runs that it keeps.
+	files() [][]run
+	// stat is what Stat tells of it; nil: nothing.
+	stat(s *state) PolicyStat
+	// check begins a comparison of what it keeps with all URLs: each is given to each, then end is called.
+	check(ctx context.Context, f *Frontier, s *state) (each func(queue, *Entry), end func() error)
+	// columns are those of exported rows beside a record's; export sets them, and recall reads them
+	// from a row that is added. starts are the runs to export in place of all URLs; nil: those.
+	columns() *record.Schema
+	export(q queue, e *Entry)
+	recall(e *Entry)
+	starts() []run
+}
+
+// linkUse says what an update needs the links of its batch for.
+type linkUse uint8
+
+const (
+	noLinks   linkUse = iota // nothing
+	withLinks                // beside new URLs
+	onlyLinks                // in place of these: new URLs are the policy's own, and no rows of the input
+)
+
+// about says what a policy does, and what the machinery has to heed.
+type about struct {
+	text    string
+	links   linkUse
+	seed    bool // Params.Seed means something
+	ranks   bool // front queues are by priority
+	budgets bool // domains may have budgets
+	turns   bool // keys are places in virtual time, at which hosts take turns
+	inOrder bool // a batch by time keeps its order, too
+	late    bool // URLs that wait are moved by landed and settle: merges come after these
+	share   int  // one in so many URLs of a batch may be of one host while others wait; 0: all
+}
+
+// policy is that of a frontier.
+type policy struct {
+	hooks
+	about
+	name   string
+	buffer int // Params.Buffer
+}
 
 // Create makes a frontier store. It is no error if the same is there already.
 func Create(dir string, p Params, opt store.Options) error {
@@ -17,110 +101,11 @@ func Create(dir string, p Params, opt store.Options) error {
 	return store.Create(dir, Kind, Version, text, opt)
 }
 
-// policy is what Params mean.
-type policy struct {
-	name    string
-	queues  int
-	weight  []float64 // in a draw, of a front queue that is so many behind the first that is ready; nil: strictly the first
-	seed    uint64
-	workers uint64 // 0: hosts take turns
-	walkers uint64 // 0: no walk
-	restart float64
-	revisit *schedule // nil: a URL that was fetched is finished
-	buffer  int       // Params.Buffer
-	tax     uint64    // in millionths; 0: there are no credits
-}
-
-// policyOf is the policy that a manifest names.
+// policyOf is the policy that a manifest names, as of a new frontier.
 func policyOf(m *store.Manifest) (*policy, error) {
-	p, err := decodeParams(m)
+	p, own, err := decodeParams(m)
 	if err != nil {
 		return nil, err
 	}
-	out := &policy{name: p.Policy, queues: max(p.Queues, 1), seed: p.Seed, workers: uint64(p.Workers), walkers: uint64(p.Walkers), restart: p.Restart, buffer: p.Buffer,
-		tax: uint64(math.Round(p.Tax * millionths))}
-	if p.Policy == revisit {
-		out.queues, out.weight = revisitQueues, []float64{p.NewShare, 1 - p.NewShare}
-		out.revisit = newSchedule(p.Revisit)
-	}
-	if p.Policy == priority && !p.Strict {
-		for k := range p.Queues {
-			out.weight = append(out.weight, math.Pow(p.Bias, -float64(k)))
-		}
-	}
-	return out, nil
-}
-
-// level is the front queue of a URL of a priority; visited if it is to be visited again.
-func (p *policy) level(priority uint8, visited bool) uint8 {
-	switch {
-	case p.revisit == nil:
-		return uint8(min(int(priority), p.queues-1))
-	case visited:
-		return oldURLs
-	}
-	return newURLs
-}
-
-// line is in whose queue a URL stands: those of one line take turns with those of others.
-func (p *policy) line(host string) uint64 {
-	h := hostKey(host)
-	if p.workers > 0 {
-		return h % p.workers
-	}
-	return h
-}
-
-// choose draws one of the front queues that are ready, or returns -1 if none is.
-// draw is the number of the draw: the same one gives the same queue, in every run.
-func (p *policy) choose(draw uint64, ready func(queue int) bool) int {
-	sum := 0.0
-	first := -1
-	for k := range p.queues {
-		if ready(k) {
-			if first < 0 {
-				first = k
-			}
-			if p.weight == nil {
-				return k
-			}
-			sum += p.weight[k-first]
-		}
-	}
-	if first < 0 {
-		return -1
-	}
-	at := random(p.seed, draw) * sum
-	last := first
-	for k := first; k < p.queues; k++ {
-		if !ready(k) {
-			continue
-		}
-		if last = k; at < p.weight[k-first] {
-			break
-		}
-		at -= p.weight[k-first]
-	}
-	return last
-}
-
-// random is the n-th number of a seed, uniform on [0, 1): SplitMix64 (Steele, Lea
-// and Flood, 2014), any number of which can be had without those before it.
-func random(seed, n uint64) float64 {
-	return float64(mix(seed+(n+1)*0x9e3779b97f4a7c15)>>11) / (1 << 53)
-}
-
-// mix is SplitMix64's bijection, whose values look random.
-func mix(z uint64) uint64 {
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return z ^ z>>31
-}
-
-// hostKey is what the host table is sorted by: the first eight bytes of SHA-256.
-// FP64 would not do: who has a domain can make names below it by the thousand
-// that have one FP64, since it is linear.
-var hostKey = func(host string) uint64 {
-	h := sha256.Sum256([]byte(host))
-	return binary.BigEndian.Uint64(h[:])
+	return &policy{own.policy(p.Seed), own.about(), p.Policy, p.Buffer}, nil
 }

@@ -1,12 +1,12 @@
 package frontier
 
-// Dynamic is policy dynamic, which has no parameters.
+// Dynamic is policy dynamic, which has no parameters: fair service from one queue.
 type Dynamic struct{}
 
-const dynamic = "dynamic"
-
 func (*Dynamic) about() about {
-	return about{text: "one queue; hosts in turn, whatever the priority; within a host first in, first out"}
+	return about{budgets: true, turns: true, text: "one queue; hosts in turn, whatever the priority; within a host first in, first out"}
 }
 
 func (*Dynamic) complete() error { return nil }
+
+func (*Dynamic) policy(uint64) hooks { return fair{} }

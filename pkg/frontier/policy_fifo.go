@@ -1,21 +1,69 @@
 package frontier
 
-import "cmp"
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+)
 
 // Fifo are the parameters of policy fifo.
 type Fifo struct {
 	Workers int `toml:"workers" placeholder:"256" help:"Queues to which hosts are dealt, 1 to 4096."` // as many as mfetch's connections
 }
 
-const fifo = "fifo"
-
 const maxWorkers = 1 << 12 // each has a number in the manifest
 
 func (*Fifo) about() about {
-	return about{text: "one queue for each worker; hosts are dealt to workers by a hash of their names; workers in turn, within a worker first in, first out"}
+	return about{budgets: true, inOrder: true, text: "one queue for each worker; hosts are dealt to workers by a hash of their names; workers in turn, within a worker first in, first out"}
 }
 
 func (f *Fifo) complete() error {
 	f.Workers = cmp.Or(f.Workers, 256)
 	return within("%v workers", f.Workers, 1, maxWorkers)
+}
+
+func (f *Fifo) policy(uint64) hooks { return &fifoPolicy{workers: f.Workers} }
+
+// fifoPolicy is fair to workers, not to hosts: those are Mercator's threads (1999).
+type fifoPolicy struct {
+	fair
+	workers int
+	next    []uint64 // the place that the next new URL of each worker gets at the least; nil: 0
+	lines   *sorter  // new URLs, each behind its worker, in order of arrival
+}
+
+func (p *fifoPolicy) kept() any { return &p.next }
+
+func (p *fifoPolicy) line(host string) uint64 { return hostKey(host) % uint64(p.workers) }
+
+func (p *fifoPolicy) arrive(c *change, h *Host, a *arrival) error {
+	if a.due != 0 {
+		return p.fair.arrive(c, h, a)
+	}
+	if p.lines == nil {
+		p.lines = c.sorter(smallSort)
+	}
+	c.buf = binary.AppendUvarint(c.buf[:0], p.line(h.Host))
+	c.buf = append(c.buf, a.row...)
+	return p.lines.add(a.number, c.buf)
+}
+
+// settle gives new URLs their places, in order of arrival.
+func (p *fifoPolicy) settle(_ context.Context, c *change) error {
+	if p.lines == nil {
+		return nil
+	}
+	if len(p.next) != p.workers {
+		p.next = make([]uint64, p.workers)
+	}
+	rows, err := p.lines.sorted()
+	for ; err == nil && !rows.done; err = rows.take() {
+		worker, n := binary.Uvarint(rows.row)
+		place := max(c.s.V[0], p.next[worker])
+		p.next[worker] = place + 1
+		if err := c.queue.add(keyOf(0, place), rows.row[n:]); err != nil {
+			return err
+		}
+	}
+	return err
 }

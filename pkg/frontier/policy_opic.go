@@ -19,10 +19,8 @@ type Opic struct {
 	Tax float64 `toml:"tax" placeholder:"0.1" help:"Part of a page's credit that all URLs share, 0.000001 to 1. The rest goes to the URLs that it links to."`
 }
 
-const opic = "opic"
-
 func (*Opic) about() about {
-	return about{seed: true, text: "one queue; the URL of most credit first, which pages give to those that they link to (adaptive on-line page importance); no host fills a batch"}
+	return about{seed: true, links: withLinks, late: true, share: hostShare, text: "one queue; the URL of most credit first, which pages give to those that they link to (adaptive on-line page importance); no host fills a batch"}
 }
 
 func (o *Opic) complete() error {
@@ -63,10 +61,7 @@ const (
 	mostCredit = 1 << 62 // in all; URLs that Add puts in beyond bring none
 	maxTargets = 1 << 16 // URLs that one page gives to: those of lowest order
 
-	// hostShare is how much of a batch may be of one host, one URL at the least, while
-	// among the overLook × n URLs of most credit are others.
-	hostShare = 4
-	overLook  = 4
+	hostShare = 4 // one in so many URLs of a batch may be of one host
 
 	creditSort = 4 << 20 // of each sorter of payments
 
@@ -86,16 +81,107 @@ type credits struct {
 	Kept   uint64 `json:"kept,omitempty"` // given to URLs that did not wait
 }
 
-// seed brings in the credit of a new URL that Add puts in, and is its row's Place: seedCredit,
-// or what it had in the frontier that it comes from.
-func (k *credits) seed(a *arrival) uint64 {
-	n := uint64(seedCredit)
-	if a.given {
-		n = a.credit
+func (o *Opic) policy(seed uint64) hooks {
+	return &opicPolicy{tax: uint64(math.Round(o.Tax * millionths)), seed: seed}
+}
+
+// opicPolicy serves by credit. The key of a URL comes of its credit, and its Place is that, in each queue.
+type opicPolicy struct {
+	fair
+	tax  uint64 // in millionths
+	seed uint64
+	credits
+	*settlement // of an Update, once there is a link, an outcome or a new URL; else nil
+}
+
+func (p *opicPolicy) kept() any { return &p.credits }
+
+func (p *opicPolicy) due(_ *state, e *Entry, _ map[uint8]uint64) { e.Key = p.order(e) }
+
+// served: Place becomes the whole credit.
+func (p *opicPolicy) served(_ *state, e *Entry) { e.Place += p.Share }
+
+// order is the key of a row by its credit.
+func (p *opicPolicy) order(e *Entry) uint64 {
+	return steps(e.Place) | mix(textKey(e.URL.URL)^p.seed)>>(64-tieBits)
+}
+
+func (p *opicPolicy) link(c *change, l *record.Link) error { return p.begun(c).link(l) }
+
+func (p *opicPolicy) begun(c *change) *settlement {
+	if p.settlement == nil {
+		p.settlement = newSettlement(c, p)
 	}
-	n = min(n, mostCredit-k.Total)
-	k.Total += n
-	return n - k.Share
+	return p.settlement
+}
+
+func (p *opicPolicy) ended(c *change, e *Entry, _ *outcome) (bool, error) {
+	return false, p.begun(c).give(e)
+}
+
+func (p *opicPolicy) waits(c *change, e *Entry, o *outcome) error {
+	queue := toReady
+	switch {
+	case o.verdict == park:
+		queue = toParked + byte(parkedAs(o.outcome))
+	case e.URL.Due != 0:
+		queue = toLater
+	}
+	return p.begun(c).wait(e, queue)
+}
+
+// arrive queues a new URL: Add's with credit, Update's when gifts are paid.
+func (p *opicPolicy) arrive(c *change, _ *Host, a *arrival) error {
+	var e Entry
+	if err := decodeRow(&c.fresh.coders, a.row, 0, &e); err != nil {
+		return err
+	}
+	queue := toReady
+	if a.due != 0 {
+		queue = toLater
+	}
+	if !c.adds {
+		return p.begun(c).wait(&e, queue)
+	}
+	e.Place = min(e.Place, mostCredit-p.Total)
+	p.Total += e.Place
+	e.Place -= p.Share
+	return p.put(c, &e, queue)
+}
+
+// recall gives a URL that is added the credit that it had in the frontier that it comes from, or seedCredit.
+func (p *opicPolicy) recall(e *Entry) {
+	e.Place = seedCredit
+	if n, given := e.URL.Extra.Number(columnCredit); given {
+		e.Place = n
+	}
+}
+
+// columnCredit is that of exported rows.
+const columnCredit = "credit"
+
+var creditColumns = record.NewSchema(record.KindURL, record.Column{Name: columnCredit})
+
+func (p *opicPolicy) columns() *record.Schema { return creditColumns }
+
+func (p *opicPolicy) export(q queue, e *Entry) {
+	credit := p.creditOf(q, e)
+	e.URL.Extra = creditColumns.Extra(func(string) uint64 { return credit })
+}
+
+// landed takes out of the queues what is paid: an Update has read all links and outcomes.
+func (p *opicPolicy) landed(ctx context.Context, c *change) error {
+	if c.adds {
+		return nil
+	}
+	return p.begun(c).collect(ctx)
+}
+
+func (p *opicPolicy) settle(ctx context.Context, _ *change) error {
+	if p.settlement == nil {
+		return nil
+	}
+	return p.pay(ctx)
 }
 
 // steps is the part of an order that tells a credit.
@@ -104,14 +190,10 @@ func steps(place uint64) uint64 {
 	return uint64(creditSteps-1-(n-leastCredit)) << tieBits
 }
 
-// creditKey is the order of a row by its credit.
-func (p *policy) creditKey(e *Entry) uint64 {
-	return steps(e.Place) | mix(textKey(e.URL.URL)^p.seed)>>(64-tieBits)
-}
-
 // settlement is what an update does to credits.
 type settlement struct {
 	c       *change
+	opic    *opicPolicy
 	links   *sorter // of all pages: by source, the target's order and key
 	n       int     // of these
 	source  string  // of the last link
@@ -131,8 +213,8 @@ const (
 	toParked // and further ones, for each of parking
 )
 
-func newSettlement(c *change) *settlement {
-	return &settlement{c: c, links: c.sorter(creditSort), givers: c.sorter(smallSort), gifts: c.sorter(creditSort), waiting: c.sorter(largeSort)}
+func newSettlement(c *change, p *opicPolicy) *settlement {
+	return &settlement{c: c, opic: p, links: c.sorter(creditSort), givers: c.sorter(smallSort), gifts: c.sorter(creditSort), waiting: c.sorter(largeSort)}
 }
 
 // link notes a link, for the case that its source gives.
@@ -159,17 +241,6 @@ func (t *settlement) give(e *Entry) error {
 func (t *settlement) wait(e *Entry, queue byte) error {
 	t.buf = appendRow(&t.waiting.coders, append(t.buf[:0], queue), e)
 	return t.waiting.add(textKey(e.URL.URL), t.buf)
-}
-
-// back notes a page that is to be fetched yet.
-func (t *settlement) back(e *Entry, o *outcome) error {
-	switch {
-	case o.verdict == park:
-		return t.wait(e, toParked+byte(parkedAs(o.outcome)))
-	case e.URL.Due != 0:
-		return t.wait(e, toLater)
-	}
-	return t.wait(e, toReady)
 }
 
 // target is a URL that is linked to.
@@ -230,9 +301,9 @@ func (t *settlement) distribute(ctx context.Context) error {
 		targets = distinct(targets)
 		part := uint64(0)
 		if len(targets) > 0 {
-			part = (credit - taxOf(credit, t.c.s.policy.tax)) / uint64(len(targets))
+			part = (credit - taxOf(credit, t.opic.tax)) / uint64(len(targets))
 		}
-		t.c.s.Credit.Lambda += credit - part*uint64(len(targets))
+		t.opic.Lambda += credit - part*uint64(len(targets))
 		if part == 0 {
 			continue
 		}
@@ -278,7 +349,7 @@ func (t *settlement) collect(ctx context.Context) error {
 		}
 	}
 	s.Ready[0], s.Later = ready, later
-	s.Credit.Share = 0
+	t.opic.Share = 0
 	t.marked = nil
 	return nil
 }
@@ -304,7 +375,7 @@ func (t *settlement) rewrite(ctx context.Context, runs []run, folder, role strin
 			return nil, err
 		}
 		s.Rewritten++
-		e.Place += s.Credit.Share
+		e.Place += t.opic.Share
 		e.Key = order(&e)
 		// Credits beyond the steps of an order may change places.
 		if t.marked.has(e.URL.Key) || e.Key < last {
@@ -345,7 +416,7 @@ func (t *settlement) pay(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	k := t.c.s.Credit
+	k := &t.opic.credits
 	var tick ticker
 	var e Entry
 	for !waiting.done {
@@ -370,7 +441,7 @@ func (t *settlement) pay(ctx context.Context) error {
 		}
 		e.Place += gift
 		t.count(&e)
-		if err := t.queue(&e, queue); err != nil {
+		if err := t.opic.put(t.c, &e, queue); err != nil {
 			return err
 		}
 		if err := waiting.take(); err != nil {
@@ -399,7 +470,7 @@ func (t *settlement) count(e *Entry) {
 func (t *settlement) lapse(gifts *peeker, while func() bool) error {
 	for !gifts.done && while() {
 		n, _ := binary.Uvarint(gifts.row)
-		t.c.s.Credit.Kept += n
+		t.opic.Kept += n
 		if err := gifts.take(); err != nil {
 			return err
 		}
@@ -407,35 +478,15 @@ func (t *settlement) lapse(gifts *peeker, while func() bool) error {
 	return nil
 }
 
-// queue puts a row into its queue.
-func (t *settlement) queue(e *Entry, queue byte) error {
+// put puts a row into its queue.
+func (p *opicPolicy) put(c *change, e *Entry, queue byte) error {
 	switch {
 	case queue >= toParked:
-		e.Key = parkKey(e.URL.Due)
-		return addRow(t.c.park(int(queue-toParked)), e.Key, e)
+		return c.park(e, int(queue-toParked))
 	case queue == toLater:
-		e.Key = uint64(e.URL.Due)
-		return addRow(t.c.later, e.Key, e)
+		return addRow(c.later, uint64(e.URL.Due), e)
 	}
-	e.Key = t.c.s.policy.creditKey(e)
-	return addRow(t.c.queue, e.Key, e)
-}
-
-// endow queues a new URL: Add's with credit, Update's when gifts are paid.
-func (c *change) endow(a *arrival) error {
-	var e Entry
-	if err := decodeRow(&c.fresh.coders, a.row, 0, &e); err != nil {
-		return err
-	}
-	queue := toReady
-	if a.due != 0 {
-		queue = toLater
-	}
-	if c.credit != nil {
-		return c.credit.wait(&e, queue)
-	}
-	e.Place = c.s.Credit.seed(a)
-	return (&settlement{c: c}).queue(&e, queue)
+	return addRow(c.queue, p.order(e), e)
 }
 
 // marks is a Bloom filter of URL checksums, a word of 64 bits for each, with at most a few
@@ -463,53 +514,6 @@ func (m marks) has(key uint64) bool {
 	return m[word]&mask == mask
 }
 
-// reserve is what a batch has only if it would be too small without: URLs of hosts that have
-// their share of it already. nil: none are kept.
-type reserve struct {
-	rows   *sorter // in order of service
-	policy *policy
-	share  int            // of a host
-	most   int            // rows
-	taken  map[uint64]int // by hostKey
-}
-
-// reserve is that of a batch of n URLs, or of n candidates for one. Other policies have none, since
-// hosts take turns, and neither have batches by time. It counts hosts in memory, so there is none
-// for more than MaxCapped.
-func (p *picker) reserve(o NextOptions, n int) *reserve {
-	if p.s.Credit == nil || o.For > 0 || n > MaxCapped {
-		return nil
-	}
-	return &reserve{p.sorter(smallSort), p.s.policy, (o.N + hostShare - 1) / hostShare, (overLook - 1) * n, map[uint64]int{}}
-}
-
-func (r *reserve) full() bool { return r != nil && r.rows.rows == r.most }
-
-// wants reports whether a host has its share of the batch, and counts its URL if it has not.
-func (r *reserve) wants(host string) bool {
-	if r == nil {
-		return false
-	}
-	h := hostKey(host)
-	if r.taken[h] == r.share {
-		return true
-	}
-	r.taken[h]++
-	return false
-}
-
-func (r *reserve) keep(e *Entry) error { return addRow(r.rows, uint64(r.rows.rows), e) }
-
-func (r *reserve) each(fn func(*Entry) error) error {
-	if r == nil {
-		return nil
-	}
-	return eachRow(r.rows, func(e *Entry) error {
-		e.Key = r.policy.creditKey(e)
-		return fn(e)
-	})
-}
-
 // Credit is what a frontier of policy opic has given out, in units: 2^32 for each URL that was added.
 type Credit struct {
 	Total  uint64 `json:"total"`
@@ -517,21 +521,27 @@ type Credit struct {
 	Kept   uint64 `json:"kept"`   // and what URLs were given that did not wait
 }
 
-// creditOf is the credit of a URL, 0 under other policies.
-func (s *state) creditOf(q queue, e *Entry) uint64 {
-	switch {
-	case s.Credit == nil:
-		return 0
-	case q == queueFlight:
-		return e.Place
-	}
-	return e.Place + s.Credit.Share
+// Lines has a line a number.
+func (k *Credit) Lines() (key string, lines [][2]string) {
+	return "credit", [][2]string{{"credit", fmt.Sprintf("%d units", k.Total)}, {"  lambda page", fmt.Sprint(k.Lambda)}, {"  of URLs that did not wait", fmt.Sprint(k.Kept)}}
 }
 
-// checkCredit adds up what all URLs and the lambda page have.
-func (s *state) checkCredit(dir string, sum uint64) error {
-	if k := s.Credit; k != nil && sum+k.Lambda+k.Kept != k.Total {
-		return &fault.Error{Class: fault.No, File: dir, Found: fmt.Sprintf("credit of %d units", sum+k.Lambda+k.Kept), Want: fmt.Sprint(k.Total)}
+func (p *opicPolicy) stat(*state) PolicyStat { return &Credit{p.Total, p.Lambda, p.Kept} }
+
+func (p *opicPolicy) creditOf(q queue, e *Entry) uint64 {
+	if q == queueFlight {
+		return e.Place
 	}
-	return nil
+	return e.Place + p.Share
+}
+
+// check adds up what all URLs and the lambda page have.
+func (p *opicPolicy) check(_ context.Context, f *Frontier, _ *state) (each func(queue, *Entry), end func() error) {
+	sum := p.Lambda + p.Kept
+	return func(q queue, e *Entry) { sum += p.creditOf(q, e) }, func() error {
+		if sum != p.Total {
+			return &fault.Error{Class: fault.No, File: f.st.Dir(), Found: fmt.Sprintf("credit of %d units", sum), Want: fmt.Sprint(p.Total)}
+		}
+		return nil
+	}
 }

@@ -145,6 +145,8 @@ func (w *web) crawl(t *testing.T, p Params, size, most int, fetched func(i int),
 	b.check()
 }
 
+func opicOf(s *state) *opicPolicy { return s.policy.hooks.(*opicPolicy) }
+
 // credits are what the URLs of a frontier have, by URL.
 func (b *bench) credits() (map[string]uint64, credits) {
 	b.t.Helper()
@@ -154,13 +156,13 @@ func (b *bench) credits() (map[string]uint64, credits) {
 	}
 	all := map[string]uint64{}
 	err = b.f.each(context.Background(), s, func(q queue, e *Entry) error {
-		all[e.URL.URL] += s.creditOf(q, e)
+		all[e.URL.URL] += opicOf(s).creditOf(q, e)
 		return nil
 	})
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return all, *s.Credit
+	return all, opicOf(s).credits
 }
 
 // One URL at a time, each that is served has most credit by the definition, and
@@ -403,11 +405,11 @@ func TestOpicHostShare(t *testing.T) {
 
 // Credits that an order cannot tell apart are kept all the same.
 func TestOpicBeyondOrder(t *testing.T) {
-	p := &policy{tax: 1, seed: 5}
+	p := &opicPolicy{tax: 1, seed: 5}
 	last := uint64(math.MaxUint64)
 	for _, credit := range []int64{math.MinInt64, leastCredit, -1, 0, 1, seedCredit, leastCredit + creditSteps - 1} {
 		e := Entry{Place: uint64(credit), URL: newURL("a.test", "", 0)}
-		order := p.creditKey(&e)
+		order := p.order(&e)
 		if order > last || levelOf(order) != 0 {
 			t.Errorf("credit %d has order %x after %x", credit, order, last)
 		}
@@ -418,7 +420,7 @@ func TestOpicBeyondOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	// As if 2^29 URLs had been added and fetched.
-	rich := func(s *state) { s.Credit.Total += 1 << 61; s.Credit.Lambda += 1 << 61 }
+	rich := func(s *state) { opicOf(s).Total += 1 << 61; opicOf(s).Lambda += 1 << 61 }
 	b.change(rich)
 	var fresh []record.URL
 	for i := range 5 {
@@ -477,7 +479,7 @@ func TestOpicCheck(t *testing.T) {
 	if err := b.add("seed", newURL("a.test", "", 0)); err != nil {
 		t.Fatal(err)
 	}
-	b.change(func(s *state) { s.Credit.Lambda++ })
+	b.change(func(s *state) { opicOf(s).Lambda++ })
 	if err := b.f.Check(context.Background()); !errors.Is(err, fault.No) {
 		t.Error(err)
 	}

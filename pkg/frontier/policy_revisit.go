@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -9,8 +10,6 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/formats/segment"
-	"mercator/formats/store"
 	"mercator/pkg/fault"
 )
 
@@ -31,7 +30,6 @@ import (
 //
 // What a server says of the future (Expires, Cache-Control) can only make the next visit
 // later, and within bounds (promised).
-const revisit = "revisit"
 
 // Revisit are the parameters of policy revisit.
 type Revisit struct {
@@ -47,7 +45,7 @@ const (
 )
 
 func (*Revisit) about() about {
-	return about{seed: true, text: "two queues, new URLs and pages to visit again, each with a share of a batch; a page is visited as often as keeps most pages fresh, by its estimated rate of change; never ends by itself"}
+	return about{seed: true, turns: true, text: "two queues, new URLs and pages to visit again, each with a share of a batch; a page is visited as often as keeps most pages fresh, by its estimated rate of change; never ends by itself"}
 }
 
 func (r *Revisit) complete() error {
@@ -95,17 +93,51 @@ func newSchedule(p Revisit) *schedule {
 	return s
 }
 
-// features are what segments of T have in the store of m besides the columns of all.
-func features[T segment.Row](m *store.Manifest) segment.Features {
-	switch any((*T)(nil)).(type) {
-	case *Entry:
-		if m.Params["policy"] == revisit {
-			return segment.Visits | segment.Promises
-		}
-	case *Host:
-		return segment.Spreads
+func (r *Revisit) policy(seed uint64) hooks {
+	return &revisitPolicy{schedule: newSchedule(*r), weighted: weighted{seed: seed, weight: []float64{r.NewShare, 1 - r.NewShare}}}
+}
+
+// revisitPolicy draws from two front queues.
+type revisitPolicy struct {
+	*schedule
+	weighted
+	revisits
+	every []uint64 // between two visits, by class; nil until needed
+}
+
+func (p *revisitPolicy) kept() any { return &p.revisits }
+
+func (p *revisitPolicy) due(s *state, e *Entry, before map[uint8]uint64) {
+	s.takeTurn(e, levelOfVisit(&e.Visit), before)
+}
+
+func levelOfVisit(v *Visit) uint8 {
+	if v.Visits > 0 {
+		return oldURLs
 	}
-	return 0
+	return newURLs
+}
+
+// arrive: only rows of an export were visited before.
+func (p *revisitPolicy) arrive(c *change, h *Host, a *arrival) error {
+	var e Entry
+	if c.adds && !a.known {
+		if err := decodeRow(&c.fresh.coders, a.row, 0, &e); err != nil {
+			return err
+		}
+		if e.Visit.Visits > 0 {
+			p.Rates[p.class(&e.Visit)]++
+		}
+	}
+	return c.takePlace(h, a, levelOfVisit(&e.Visit))
+}
+
+// judged leaves the end of a URL to ended.
+func (p *revisitPolicy) judged(o *record.Fetch, out *outcome, now record.Time) {
+	if out.verdict.final() {
+		seen := look(o, now)
+		out.open, out.note = true, seen.append(out.note)
+	}
 }
 
 // sight is what a visit saw.
@@ -200,13 +232,14 @@ func (s *sighting) decode(b []byte) {
 // revisits is what a frontier of policy revisit keeps besides its URLs.
 type revisits struct {
 	// Rates counts the pages that are visited again and again, by class of their rates.
-	Rates []uint64 `json:"rates"`
+	Rates [classes]uint64 `json:"rates"`
 	// PerDay is how many visits of known pages a day the rounds have room for: a mean of
 	// the last rounds, of which recent ones weigh more. 0: not known yet.
 	PerDay float64 `json:"per_day"`
 	// Load is what share of them the pages are to ask for, so that batches are full and no more.
 	Load float64 `json:"load"`
 	// Multiplier is Lagrange's, in µs: how much freshness a visit must bring to be made.
+	// 0: PerDay is not known.
 	Multiplier float64 `json:"multiplier"`
 	// Of the batch before: when it was taken; the most URLs that it could have (0: any
 	// number); its URLs, and those of them of known pages; known pages that were due and
@@ -275,22 +308,24 @@ const maxDoubled = 16
 
 const day = 24 * 3600e6 // µs
 
-// comeBack queues a URL for its next visit. back is false if it needs none.
-func (c *change) comeBack(e *Entry, o *outcome) (back bool, err error) {
-	p, r, v := c.s.policy.revisit, c.s.Revisits, &e.Visit
+// ended queues a URL for its next visit, if it needs one.
+func (p *revisitPolicy) ended(c *change, e *Entry, o *outcome) (back bool, err error) {
+	v := &e.Visit
 	if v.Visits > 0 {
-		r.Rates[p.class(v)]--
+		p.Rates[p.class(v)]--
 	}
+	var s sighting
+	s.decode(o.note)
 	blind := false
-	switch s := &o.sighting; s.sight {
+	switch s.sight {
 	case found:
-		blind = p.learn(v, s, e.URL.LastContentFP)
+		blind = p.learn(v, &s, e.URL.LastContentFP)
 		e.URL.ETag, e.URL.LastModified, e.URL.LastContentFP = s.etag, s.last, s.fp
 	case unclear:
 		v.Gone, v.Visits = 0, max(v.Visits, 1)
 		if s.modified > 0 && s.modified <= v.Last { // what there is of it is what was there before
 			s.fp = e.URL.LastContentFP
-			p.learn(v, s, s.fp)
+			p.learn(v, &s, s.fp)
 		}
 	case barred:
 		v.Gone = math.MaxUint8
@@ -304,20 +339,21 @@ func (c *change) comeBack(e *Entry, o *outcome) (back bool, err error) {
 		return false, addRow(c.events, ev.Key, &ev)
 	}
 	class := p.class(v)
-	r.Rates[class]++
-	if c.intervals == nil {
-		c.intervals = p.intervals(r.Multiplier)
+	p.Rates[class]++
+	if p.every == nil {
+		p.every = p.intervals(p.multiplier(&p.revisits))
 	}
-	wait := p.probe(v, blind, c.intervals[class])
-	if o.sighting.sight == found {
+	wait := p.probe(v, blind, p.every[class])
+	if s.sight == found {
 		wait = p.promised(v, wait)
 	}
 	wait = min(wait<<min(v.Gone, maxDoubled), p.max)
 	e.URL.Attempt = 0
-	e.URL.Due = o.sighting.at + record.Time(wait)
+	e.URL.Due = s.at + record.Time(wait)
+	c.s.Longest = max(c.s.Longest, record.Time(p.max))
 	c.s.Counts.Visits++
 	c.s.Counts.Pending++
-	return true, c.wait(e)
+	return true, p.waits(c, e, o)
 }
 
 // enough is how many changes of a page tell its rate: beyond, what was seen long ago
@@ -454,11 +490,19 @@ func (p *schedule) interval(mean, multiplier float64) uint64 {
 	return min(max(uint64(whole), p.min), p.max)
 }
 
+// multiplier is the multiplier; as long as nothing tells what there is room for, a page of which nothing is known is
+// visited about as often as it changes.
+func (p *schedule) multiplier(r *revisits) float64 {
+	if r.Multiplier == 0 {
+		return float64(p.prior) / 4
+	}
+	return r.Multiplier
+}
+
 // adjust sets the multiplier so that the pages that are known need as many visits as
 // the rounds have room for.
 func (p *schedule) adjust(r *revisits) {
 	if r.PerDay == 0 {
-		r.Multiplier = float64(p.prior) / 4 // a page of which nothing is known is visited about as often as it changes
 		return
 	}
 	low, high := math.Log(1e3), math.Log(float64(slowest*p.max))
@@ -489,17 +533,14 @@ const growth = 1.5
 // leastLoad is the least share of the room for visits that pages are to ask for.
 const leastLoad = 0.9
 
-// measure notes what a batch of at most limit URLs (0: any number) taken now has of each
+// taken notes what a batch of at most limit URLs (0: any number) taken now has of each
 // front queue, and learns from the time since the one before how many visits the rounds
 // have room for: more than was thought while batches are not filled, less while pages
 // that are due find no room in them.
-func (s *state) measure(now record.Time, taken []uint64, limit uint64) {
-	r := s.Revisits
-	if r == nil {
-		return
-	}
+func (p *revisitPolicy) taken(s *state, now record.Time, taken []uint64, limit uint64) {
+	r := &p.revisits
 	if r.Now > 0 && now > r.Now {
-		share := 1 - s.policy.weight[newURLs]
+		share := 1 - p.weight[newURLs]
 		perDay := day / float64(now-r.Now)
 		most := max(float64(r.Limit)-float64(r.All-r.Old), share*float64(max(r.Limit, r.All))) // of known pages in that batch
 		room := most * perDay
@@ -519,7 +560,7 @@ func (s *state) measure(now record.Time, taken []uint64, limit uint64) {
 		} else if most > 0 {
 			r.Load = min(r.Load+(1-float64(r.Old)/most)/16, growth)
 		}
-		s.policy.revisit.adjust(r)
+		p.adjust(r)
 	}
 	r.Now, r.Limit, r.All, r.Old, r.Left = now, limit, taken[newURLs]+taken[oldURLs], taken[oldURLs], 0
 	if limit == 0 || r.All == limit { // else the hosts of what is left have their share
@@ -535,6 +576,25 @@ type Pages struct {
 	IntervalS float64       `json:"mean_interval_s"` // Known, divided by the visits
 	Fresh     float64       `json:"expected_fresh"`  // share of the copies that are as the page is, if visits are in time and estimates right
 	Change    []ChangeCount `json:"change"`          // by estimated mean time between two changes
+}
+
+// Lines has how many pages there are, and how often those of each class are visited.
+func (p *Pages) Lines() (key string, lines [][2]string) {
+	lines = append(lines, [2]string{"pages to visit", fmt.Sprintf("%d, %s visits a day, room for %s; %.1f %% expected fresh", p.Known, rate(p.Visits), rate(p.Room), 100*p.Fresh)})
+	for _, n := range p.Change {
+		if n.Pages > 0 {
+			lines = append(lines, [2]string{"  change in " + n.Within, fmt.Sprintf("%d, visited every %v", n.Pages, time.Duration(n.IntervalS)*time.Second)})
+		}
+	}
+	return "pages", lines
+}
+
+// rate writes how often something is done: three digits of what is small, whole numbers of what is not.
+func rate(perDay float64) string {
+	if perDay < 100 {
+		return fmt.Sprintf("%.3g", perDay)
+	}
+	return fmt.Sprintf("%.0f", perDay)
 }
 
 // ChangeCount counts pages that change within a time, in the mean, and not within the
@@ -554,7 +614,7 @@ var changeBounds = []struct {
 func (p *schedule) pages(r *revisits) *Pages {
 	out := &Pages{Room: r.PerDay, Change: make([]ChangeCount, len(changeBounds))}
 	visits := make([]float64, len(changeBounds)) // a day
-	for class, interval := range p.intervals(r.Multiplier) {
+	for class, interval := range p.intervals(p.multiplier(r)) {
 		n, mean := r.Rates[class], classMean(class)
 		i := 0
 		for mean > changeBounds[i].micros {
@@ -584,34 +644,89 @@ func meanInterval(pages uint64, visits float64) float64 {
 	return math.Round(float64(pages) / visits * 86400)
 }
 
-// knownPages counts pages by class, as revisits does; nil with policies other than revisit.
-type knownPages struct {
-	p     *schedule
-	rates []uint64
-}
+func (p *revisitPolicy) stat(*state) PolicyStat { return p.pages(&p.revisits) }
 
-func (p *policy) knownPages() *knownPages {
-	if p.revisit == nil {
-		return nil
-	}
-	return &knownPages{p.revisit, make([]uint64, classes)}
-}
-
-func (k *knownPages) count(e *Entry) {
-	if k != nil && e.Visit.Visits > 0 {
-		k.rates[k.p.class(&e.Visit)]++
-	}
-}
-
-// equal refuses books that tell other numbers.
-func (k *knownPages) equal(r *revisits) error {
-	if k == nil {
-		return nil
-	}
-	for class, n := range k.rates {
-		if n != r.Rates[class] {
-			return &fault.Error{Class: fault.No, Found: fmt.Sprintf("%d pages that change about every %v", n, time.Duration(classMean(class))*time.Microsecond), Want: fmt.Sprint(r.Rates[class])}
+// check counts the pages by class.
+func (p *revisitPolicy) check(context.Context, *Frontier, *state) (each func(queue, *Entry), end func() error) {
+	var rates [classes]uint64
+	each = func(_ queue, e *Entry) {
+		if e.Visit.Visits > 0 {
+			rates[p.class(&e.Visit)]++
 		}
 	}
-	return nil
+	return each, func() error {
+		for class, n := range rates {
+			if n != p.Rates[class] {
+				return &fault.Error{Class: fault.No, Found: fmt.Sprintf("%d pages that change about every %v", n, time.Duration(classMean(class))*time.Microsecond), Want: fmt.Sprint(p.Rates[class])}
+			}
+		}
+		return nil
+	}
+}
+
+// Columns of exported pages that url records do not have otherwise.
+const (
+	columnVisits   = "visits"
+	columnChanges  = "changes"
+	columnObserved = "observed_us"
+	columnVisited  = "last_visit"
+	columnGone     = "gone"
+	columnUntil    = "promised_until"
+	columnBroken   = "promises_broken"
+)
+
+var visitColumns = record.NewSchema(record.KindURL, record.Column{Name: columnVisits}, record.Column{Name: columnChanges}, record.Column{Name: columnObserved}, record.Column{Name: columnVisited, Time: true}, record.Column{Name: columnGone}, record.Column{Name: columnUntil, Time: true}, record.Column{Name: columnBroken})
+
+func (p *revisitPolicy) columns() *record.Schema { return visitColumns }
+
+func (p *revisitPolicy) export(_ queue, e *Entry) {
+	if e.Visit.Visits > 0 {
+		e.URL.Extra = visitExtra(visitColumns, &e.Visit)
+	}
+}
+
+func (p *revisitPolicy) recall(e *Entry) { e.Visit = p.visitOf(e.URL.Extra) }
+
+func visitExtra(s *record.Schema, v *Visit) record.Extra {
+	return s.Extra(func(name string) uint64 {
+		switch name {
+		case columnVisits:
+			return uint64(v.Visits)
+		case columnChanges:
+			return uint64(v.Changes)
+		case columnObserved:
+			return v.ObservedUS
+		case columnVisited:
+			return uint64(v.Last)
+		case columnGone:
+			return uint64(v.Gone)
+		case columnUntil:
+			return uint64(v.Until)
+		}
+		return uint64(v.Broken)
+	})
+}
+
+// visitOf is the reverse of visitExtra, for any row: nothing in it is more than visits
+// lead to.
+func (p *schedule) visitOf(x record.Extra) (v Visit) {
+	number := func(name string, most uint64) uint64 {
+		n, _ := x.Number(name)
+		return min(n, most)
+	}
+	when := func(name string) record.Time {
+		n, _ := x.Number(name)
+		return max(record.Time(n), 0)
+	}
+	v.Visits = uint32(number(columnVisits, math.MaxUint32))
+	if v.Visits == 0 {
+		return v
+	}
+	v.Changes = uint32(number(columnChanges, enough-1))
+	v.ObservedUS = number(columnObserved, p.mostObserved(v.Changes))
+	v.Last = when(columnVisited)
+	v.Gone = uint8(number(columnGone, uint64(p.gone-1))) // a page that is gone for good does not wait
+	v.Until = when(columnUntil)
+	v.Broken = uint8(number(columnBroken, math.MaxUint8))
+	return v
 }

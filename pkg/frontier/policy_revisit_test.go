@@ -229,16 +229,18 @@ func TestWhatRepliesSay(t *testing.T) {
 		if err := b.add("seed", u); err != nil {
 			t.Fatal(err)
 		}
-		c := newChange(b.f, nil)
 		s, _, err := b.f.current()
 		if err != nil {
 			t.Fatal(err)
 		}
+		c := newChange(b.f, nil, s.policy)
 		c.s = s
+		p := s.policy.hooks.(*revisitPolicy)
 		e := Entry{URL: u, Visit: known}
-		s.Revisits.Rates[s.policy.revisit.class(&known)] = 1
-		o := outcome{outcome: record.OutcomeFetched, sighting: look(&record.Fetch{Outcome: record.OutcomeFetched, Status: 200, ContentFP: 9, Truncated: "time", LastModified: modified, FetchTime: known.Last + hour}, known.Last+hour)}
-		if _, err := c.comeBack(&e, &o); err != nil {
+		p.Rates[p.class(&known)] = 1
+		o := outcome{outcome: record.OutcomeFetched}
+		p.judged(&record.Fetch{Outcome: record.OutcomeFetched, Status: 200, ContentFP: 9, Truncated: "time", LastModified: modified, FetchTime: known.Last + hour}, &o, known.Last+hour)
+		if _, err := p.ended(c, &e, &o); err != nil {
 			t.Fatal(err)
 		}
 		if e.Visit.ObservedUS != want || e.Visit.Changes != known.Changes || e.URL.LastContentFP != u.LastContentFP {
@@ -322,6 +324,14 @@ func TestWrongClocks(t *testing.T) {
 		p.learn(&v, &sighting{at: at, fp: uint64(at), modified: 1}, 0)
 		if most := slowest * p.max * (2*uint64(v.Changes) + 1) / 2; v.ObservedUS > most {
 			t.Errorf("%+v, want at most %d observed", v, most)
+		}
+	}
+}
+
+func TestRate(t *testing.T) {
+	for perDay, want := range map[float64]string{0: "0", 1.0 / 15: "0.0667", 5.5: "5.5", 10416.4: "10416", 8e6: "8000000"} {
+		if got := rate(perDay); got != want {
+			t.Errorf("%v a day is %q, want %q", perDay, got, want)
 		}
 	}
 }

@@ -63,11 +63,11 @@ func TestBias(t *testing.T) {
 
 // A draw that only one queue can win gives that queue, however small its weight.
 func TestChoose(t *testing.T) {
-	p := &policy{queues: 16}
-	for k := range p.queues {
+	p := &weighted{}
+	for k := range 16 {
 		p.weight = append(p.weight, 1/float64(uint64(1)<<(4*k)))
 	}
-	for k := range p.queues {
+	for k := range p.queues() {
 		if got := p.choose(7, func(q int) bool { return q == k }); got != k {
 			t.Errorf("drew %d, only %d is ready", got, k)
 		}
@@ -136,7 +136,7 @@ func TestCreateRefusals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := policyOf(&store.Manifest{Params: text}); err != nil || got.weight == nil != (p.Strict || p.Policy != "") {
+		if got, _, err := decodeParams(&store.Manifest{Params: text}); err != nil || p.complete() != nil || *got != p {
 			t.Errorf("%+v: %+v %v", p, got, err)
 		}
 	}

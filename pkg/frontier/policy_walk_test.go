@@ -46,7 +46,7 @@ func (b *bench) walkFrom(txn string, links []record.Link, o UpdateOptions) error
 	spec := stage.Spec{Name: "mfrontier update", Verb: "update", Store: b.f.Store(), Txn: txn, NoOutput: true, LateLock: true}
 	in := &rows[record.Link]{all: links, txn: txn, kind: record.KindLink}
 	_, err := stage.Run(context.Background(), spec, in, nil, func(ctx context.Context, s *stage.Batch[record.Link, record.URL]) error {
-		return b.f.Walk(ctx, s, o)
+		return b.f.UpdateFromLinks(ctx, s, o)
 	})
 	return err
 }
@@ -156,8 +156,8 @@ func TestWalkFrequencies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if st.Walk.Starts != uint64(len(smallWeb)) || st.Walk.Steps+st.Walk.Restarts != st.Discovered || st.Pending != walkers {
-		t.Errorf("%+v %+v", st.Walk, st.Counts)
+	if st.Own.(*WalkStat).Starts != uint64(len(smallWeb)) || st.Own.(*WalkStat).Steps+st.Own.(*WalkStat).Restarts != st.Discovered || st.Pending != walkers {
+		t.Errorf("%+v %+v", st.Own, st.Counts)
 	}
 }
 
@@ -366,8 +366,8 @@ func TestWalkAgainstModel(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if st.Finished != visits || st.Discovered != visits+walkers || st.Walk.Starts != uint64(len(found)) {
-				t.Errorf("%d visits of %d pages: %+v %+v", visits, len(found), st.Counts, st.Walk)
+			if st.Finished != visits || st.Discovered != visits+walkers || st.Own.(*WalkStat).Starts != uint64(len(found)) {
+				t.Errorf("%d visits of %d pages: %+v %+v", visits, len(found), st.Counts, st.Own)
 			}
 		})
 	}
@@ -418,8 +418,8 @@ func TestWalkRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	st, err := b.f.Stat(context.Background(), StatOptions{})
-	if err != nil || st.Walk.Starts != 2 || st.Walk.Steps != 0 {
-		t.Error(st.Walk, err)
+	if err != nil || st.Own.(*WalkStat).Starts != 2 || st.Own.(*WalkStat).Steps != 0 {
+		t.Error(st.Own, err)
 	}
 	b.check()
 }

@@ -49,12 +49,12 @@ func (p Prioritizer) check(policy *policy) error {
 	if p.Timeout < 0 {
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a prioritizer's answer within %v", p.Timeout), Want: "no negative time"}
 	}
-	if p.Command != "" && (policy.name != priority || policy.queues == 1) {
-		found := "a prioritizer for policy " + policy.name
-		if policy.name == priority {
-			found += " with one front queue"
-		}
-		return &fault.Error{Class: fault.Usage, Found: found, Want: "policy " + priority + " with several front queues"}
+	ranks := func(a about) bool { return a.ranks }
+	switch {
+	case p.Command != "" && !policy.ranks:
+		return policy.useless("a prioritizer", ranks)
+	case p.Command != "" && policy.queues() == 1:
+		return &fault.Error{Class: fault.Usage, Found: "a prioritizer for policy " + policy.name + " with one front queue", Want: "several front queues"}
 	}
 	return nil
 }

@@ -257,7 +257,7 @@ func newRun[T segment.Row](tx *store.Tx, folder, role string, tier int) (*runWri
 	if err != nil {
 		return nil, err
 	}
-	w := segment.NewWriter[T](file, file.Path(), features[T](tx.Base()))
+	w := segment.NewWriter[T](file, file.Path(), features[T](p))
 	w.Blocks(p.blocks())
 	_, fresh := any(new(T)).(*Host)
 	return &runWriter[T]{file: file, w: w, run: run{Path: file.Path(), Tier: tier, From: segment.Start, Fresh: fresh}}, nil
@@ -302,4 +302,17 @@ func (w *runWriter[T]) finish() (run, error) {
 	}
 	w.run.Rows = rows
 	return w.run, w.file.Close()
+}
+
+// features are what segments of T have besides the columns of all.
+func features[T segment.Row](p *policy) segment.Features {
+	switch any((*T)(nil)).(type) {
+	case *Entry:
+		if _, ok := p.hooks.(*revisitPolicy); ok {
+			return segment.Visits | segment.Promises
+		}
+	case *Host:
+		return segment.Spreads
+	}
+	return 0
 }

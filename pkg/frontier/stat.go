@@ -3,6 +3,7 @@ package frontier
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -29,11 +30,31 @@ type Stat struct {
 	Batch     *Flight   `json:"batch,omitempty"`     // in flight
 	Runs      int       `json:"runs"`                // files
 	Rewritten uint64    `json:"rewritten"`           // times that a waiting URL was written again
-	Pages     *Pages    `json:"pages,omitempty"`     // of policy revisit
-	Credit    *Credit   `json:"credit,omitempty"`    // of policy opic
 	Detail    *Detail   `json:"detail,omitempty"`    // nil unless asked for
 	Top       []TopHost `json:"top_hosts,omitempty"` // most URLs left first
-	Walk      *WalkStat `json:"walk,omitempty"`      // policy walk
+
+	Own PolicyStat `json:"-"` // of the policy; nil: nothing. In JSON by its key.
+}
+
+// PolicyStat is what a policy tells: *Pages, *Credit, *WalkStat.
+type PolicyStat interface {
+	// Lines are names and values for people, and key is its name in JSON.
+	Lines() (key string, lines [][2]string)
+}
+
+// MarshalJSON has Own beside the others.
+func (s *Stat) MarshalJSON() ([]byte, error) {
+	type plain Stat
+	all, err := json.Marshal((*plain)(s))
+	if err != nil || s.Own == nil {
+		return all, err
+	}
+	own, err := json.Marshal(s.Own)
+	if err != nil {
+		return nil, err
+	}
+	key, _ := s.Own.Lines()
+	return fmt.Appendf(all[:len(all)-1], ",%q:%s}", key, own), nil
 }
 
 // Flight is the batch that is in flight.
@@ -106,16 +127,10 @@ func (f *Frontier) Stat(ctx context.Context, o StatOptions) (*Stat, error) {
 	if fl := s.InFlight; fl != nil {
 		st.Batch = &Flight{fl.Txn, fl.Rows, timeText(fl.Now)}
 	}
-	if w := s.Walk; w != nil {
-		st.Walk = &WalkStat{w.Size, w.Steps, w.Restarts, w.DeadEnds}
-		st.Runs += len(w.Starts) + len(w.Known)
+	for _, runs := range s.policy.files() {
+		st.Runs += len(runs)
 	}
-	if s.Revisits != nil {
-		st.Pages = s.policy.revisit.pages(s.Revisits)
-	}
-	if k := s.Credit; k != nil {
-		st.Credit = &Credit{Total: k.Total, Lambda: k.Lambda, Kept: k.Kept}
-	}
+	st.Own = s.policy.stat(s)
 	if o.Top > 0 {
 		if st.Top, err = f.top(ctx, s, o.Top); err != nil {
 			return nil, err
@@ -333,17 +348,15 @@ func (f *Frontier) Check(ctx context.Context) error {
 	}
 	var c Counts
 	waiting := map[queue]uint64{}
-	pages := s.policy.knownPages()
-	var credit uint64
+	each, end := s.policy.check(ctx, f, s)
 	if err := f.each(ctx, s, func(q queue, e *Entry) error {
 		waiting[q]++
-		pages.count(e)
-		credit += s.creditOf(q, e)
+		each(q, e)
 		return nil
 	}); err != nil {
 		return err
 	}
-	if err := s.checkCredit(f.st.Dir(), credit); err != nil {
+	if err := end(); err != nil {
 		return err
 	}
 	err = eachNewest(ctx, f.st, s.Hosts, func(h *Host) error {
@@ -364,14 +377,6 @@ func (f *Frontier) Check(ctx context.Context) error {
 		}
 		return nil
 	}); err != nil {
-		return err
-	}
-	if s.Walk != nil {
-		if err := f.checkWalk(ctx, s); err != nil {
-			return err
-		}
-	}
-	if err := pages.equal(s.Revisits); err != nil {
 		return err
 	}
 	var outcomes uint64
@@ -405,9 +410,7 @@ func (s *state) paths() map[string]struct{} {
 	p := map[string]struct{}{}
 	all := append([][]run{s.Later, s.Hosts, s.Dead, s.Domains, s.Held}, s.Ready...)
 	all = append(all, s.Parked[:]...)
-	if s.Walk != nil {
-		all = append(all, s.Walk.Starts, s.Walk.Known)
-	}
+	all = append(all, s.policy.files()...)
 	for _, runs := range all {
 		for _, r := range runs {
 			p[r.Path] = struct{}{}

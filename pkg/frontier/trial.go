@@ -365,7 +365,7 @@ func (t *trial) timed(draw func() (drawn, bool, error)) (func() (drawn, bool, er
 			break
 		}
 		key := uint64(d.latest)
-		if t.s.policy.workers > 0 { // first in, first out
+		if t.s.policy.inOrder {
 			key = n
 		}
 		if err := byTime.add(key, d.row); err != nil {

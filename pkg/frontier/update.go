@@ -38,16 +38,16 @@ func (f *Frontier) Add(ctx context.Context, b *stage.Batch[record.URL, record.UR
 	if err != nil {
 		return err
 	}
-	if s.Walk != nil {
-		return f.addStarts(ctx, b, o)
-	}
-	c := newChange(f, b)
+	c := newChange(f, b, s.policy)
 	defer c.close()
-	c.limits, c.adds, c.clock = o.Limits, s.policy, b.Now()
-	if err := c.spool(ctx, b, o.Prioritizer, c.arrive); err != nil {
+	c.limits, c.adds, c.clock = o.Limits, true, b.Now()
+	if err := c.spool(ctx, b, o.Prioritizer); err != nil {
 		return err
 	}
 	if err := c.beginAdd(ctx, o); err != nil {
+		return err
+	}
+	if err := c.policy.landed(ctx, c); err != nil {
 		return err
 	}
 	return c.finish(ctx)
@@ -68,10 +68,8 @@ func (f *Frontier) checkAdd(o AddOptions) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.Walk != nil {
-		if err := ofWalk(o.Limits); err != nil {
-			return nil, err
-		}
+	if err := o.Limits.of(s.policy); err != nil {
+		return nil, err
 	}
 	return s, o.Prioritizer.check(s.policy)
 }
@@ -135,6 +133,14 @@ func (l Limits) check() error {
 	return nil
 }
 
+// of refuses limits that mean nothing to a policy that makes its URLs from links.
+func (l Limits) of(p *policy) error {
+	if l.HostURLs > 0 && p.links == onlyLinks {
+		return &fault.Error{Class: fault.Usage, Found: "a limit of URLs per host for policy " + p.name, Want: "none: it visits a URL any number of times"}
+	}
+	return nil
+}
+
 // Update is the body of stage "mfrontier update": it ends the batch that is in
 // flight with one outcome for each of its URLs, and adds the rows of its input.
 func (f *Frontier) Update(ctx context.Context, b *stage.Batch[record.URL, record.URL], o UpdateOptions) error {
@@ -142,19 +148,45 @@ func (f *Frontier) Update(ctx context.Context, b *stage.Batch[record.URL, record
 	if err != nil {
 		return err
 	}
-	if s.Walk != nil {
-		return &fault.Error{Class: fault.Usage, Found: "new URLs for policy " + walk, Want: "the links of the batch"}
+	if s.policy.links == onlyLinks {
+		return &fault.Error{Class: fault.Usage, Found: "new URLs for policy " + s.policy.name, Want: "the links of the batch"}
 	}
-	c := newChange(f, b)
+	c := newChange(f, b, s.policy)
 	defer c.close()
 	c.limits, c.gate = o.Limits, newGate(c, o.Budgets)
-	if err := c.spool(ctx, b, o.Prioritizer, c.arrive); err != nil {
+	if err := c.spool(ctx, b, o.Prioritizer); err != nil {
 		return err
 	}
 	return c.update(ctx, f, o)
 }
 
-// CheckUpdate refuses options that mean nothing to a frontier of this policy. Update and Walk do, too, but
+// UpdateFromLinks is Update for a policy that makes its URLs from links (FromLinks): all that were found in
+// the batch in flight are the input, and o.Links must be nil.
+func (f *Frontier) UpdateFromLinks(ctx context.Context, b *stage.Batch[record.Link, record.URL], o UpdateOptions) error {
+	s, err := f.checkUpdate(o)
+	if err != nil {
+		return err
+	}
+	c := newChange(f, b, s.policy)
+	defer c.close()
+	c.limits = o.Limits
+	err = eachRead(ctx, b.Read, func(l *record.Link) error {
+		c.added++
+		return c.policy.link(c, l)
+	})
+	if err != nil {
+		return err
+	}
+	return c.update(ctx, f, o)
+}
+
+// FromLinks reports whether the frontier's policy makes its URLs from links.
+func (f *Frontier) FromLinks() (bool, error) {
+	s, _, err := f.current()
+	return err == nil && s.policy.links == onlyLinks, err
+}
+
+// CheckUpdate refuses options that mean nothing to a frontier of this policy. Update does, too, but
 // a transaction that was committed is repeated without them.
 func (f *Frontier) CheckUpdate(o UpdateOptions) error {
 	_, err := f.checkUpdate(o)
@@ -169,11 +201,14 @@ func (f *Frontier) checkUpdate(o UpdateOptions) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.Walk != nil {
-		return s, o.checkWalk()
+	switch {
+	case s.policy.links == withLinks && o.Links == nil:
+		return nil, &fault.Error{Class: fault.Usage, Found: "policy " + s.policy.name + " without links", Want: "the links of the batch", Hint: "give them with --links"}
+	case s.policy.links == onlyLinks && o.Links != nil:
+		return nil, &fault.Error{Class: fault.Usage, Found: "links as a second input for policy " + s.policy.name, Want: "them as the input"}
 	}
-	if s.Credit != nil && o.Links == nil {
-		return nil, &fault.Error{Class: fault.Usage, Found: "policy opic without links", Want: "the links of the batch, which say where its credit goes", Hint: "give them with --links"}
+	if err := o.Limits.of(s.policy); err != nil {
+		return nil, err
 	}
 	if err := o.Budgets.check(s.policy, o.Links != nil); err != nil {
 		return nil, err
@@ -206,16 +241,13 @@ func (c *change) update(ctx context.Context, f *Frontier, o UpdateOptions) error
 	if s.InFlight != nil {
 		now = s.InFlight.Now
 	}
-	c.now, c.clock, c.revisits = now, now, s.policy.revisit != nil
+	c.now, c.clock = now, now
 	outcomes := c.sorter(smallSort)
 	pages, outcomesEpoch, err := c.readOutcomes(ctx, o, now, outcomes)
 	if err != nil {
 		return err
 	}
 	linksEpoch := ""
-	if s.Credit != nil {
-		c.credit = newSettlement(c)
-	}
 	if o.Links != nil {
 		if linksEpoch, err = c.readLinks(ctx, o); err != nil {
 			return err
@@ -237,7 +269,7 @@ func (c *change) update(ctx context.Context, f *Frontier, o UpdateOptions) error
 	if err := c.b.OfEpoch("links", linksEpoch); err != nil {
 		return err
 	}
-	c.s.Longest = max(c.s.Longest, o.longest(c.s.policy))
+	c.s.Longest = max(c.s.Longest, o.longest())
 	if nothing && c.s.InFlight == nil {
 		return c.finish(ctx)
 	}
@@ -247,7 +279,7 @@ func (c *change) update(ctx context.Context, f *Frontier, o UpdateOptions) error
 	if c.s.InFlight.Txn != o.Txn {
 		return inFlight(c.s.InFlight)
 	}
-	if c.gate == nil && c.credit == nil && c.walking == nil && len(c.s.Held) == 0 { // else waiting URLs are taken before finish
+	if c.gate == nil && !c.policy.late && len(c.s.Held) == 0 { // else waiting URLs are taken before finish
 		if err := c.mergeQueues(ctx, c.fresh.rows+c.returning); err != nil {
 			return err
 		}
@@ -255,10 +287,8 @@ func (c *change) update(ctx context.Context, f *Frontier, o UpdateOptions) error
 	if err := c.land(ctx, outcomes); err != nil {
 		return err
 	}
-	if c.walking != nil {
-		if err := c.walking.move(ctx); err != nil {
-			return err
-		}
+	if err := c.policy.landed(ctx, c); err != nil {
+		return err
 	}
 	if err := c.admit(ctx); err != nil {
 		return err
@@ -276,45 +306,39 @@ type books interface {
 
 // change is what one add or update does to a frontier.
 type change struct {
-	f       *Frontier
-	st      *store.Store
-	b       books
-	limits  Limits
-	dead    Dead
-	gate    *gate // nil: there are no budgets
-	tx      *store.Tx
-	s       *state
-	sorts   []*sorter
-	fresh   *sorter               // arrivals, by hostKey
-	deads   *runWriter[Host]      // dead hosts; nil: none
-	parked  [len(parking)]*sorter // URLs that are parked; nil: none
-	events  *sorter               // what happened to hosts, by hostKey and time
-	lines   *sorter               // new URLs of policy fifo, in order of arrival
-	queue   *sorter               // URLs with a place, by order
-	later   *sorter               // URLs that wait for a time
-	added   uint64
-	now     record.Time // of the round; 0 for an add
-	clock   record.Time // that, or the time of an add
-	entry   Entry       // of arrive, and its host and row
-	host    []byte
-	row     []byte
-	buf     []byte
-	adds    *policy     // of an Add, whose rows may come from an export; else nil
-	walking *walking    // policy walk; else nil
-	credit  *settlement // of an update by policy opic; else nil
+	f      *Frontier
+	st     *store.Store
+	b      books
+	limits Limits
+	dead   Dead
+	gate   *gate // nil: there are no budgets
+	tx     *store.Tx
+	s      *state
+	sorts  []*sorter
+	fresh  *sorter               // arrivals, by hostKey
+	deads  *runWriter[Host]      // dead hosts; nil: none
+	parked [len(parking)]*sorter // URLs that are parked; nil: none
+	events *sorter               // what happened to hosts, by hostKey and time
+	queue  *sorter               // URLs with a place, by order
+	later  *sorter               // URLs that wait for a time
+	added  uint64
+	now    record.Time // of the round; 0 for an add
+	clock  record.Time // that, or the time of an add
+	entry  Entry       // of arrive, and its host and row
+	host   []byte
+	row    []byte
+	buf    []byte
+	adds   bool // it is an Add, whose rows may come from an export
+	policy *policy
 
 	returning int             // URLs that wait again after their outcome, and with revisit others, too
 	merges    *merging[Entry] // of waiting URLs; nil: they have not begun
-
-	// Of policy revisit, whose outcomes end a URL only where its visits before say so.
-	revisits  bool
-	intervals []uint64 // between two visits, by class; nil until needed
 }
 
-func newChange(f *Frontier, b books) *change {
-	c := &change{f: f, st: f.st, b: b}
+func newChange(f *Frontier, b books, p *policy) *change {
+	c := &change{f: f, st: f.st, b: b, policy: p}
 	c.fresh, c.queue = c.sorter(largeSort), c.sorter(largeSort)
-	c.events, c.lines, c.later = c.sorter(smallSort), c.sorter(smallSort), c.sorter(smallSort)
+	c.events, c.later = c.sorter(smallSort), c.sorter(smallSort)
 	return c
 }
 
@@ -334,9 +358,9 @@ func (c *change) close() {
 }
 
 // spool reads URLs to the verified end of the main input, without the lock, and gives
-// them to take.
-func (c *change) spool(ctx context.Context, b *stage.Batch[record.URL, record.URL], p Prioritizer, take func(*record.URL) error) error {
-	ranks, err := p.ranked(take)
+// them to the policy.
+func (c *change) spool(ctx context.Context, b *stage.Batch[record.URL, record.URL], p Prioritizer) error {
+	ranks, err := p.ranked(func(u *record.URL) error { return c.policy.found(c, u) })
 	if err != nil {
 		return err
 	}
@@ -364,7 +388,10 @@ func (c *change) arrive(u *record.URL) error {
 	c.entry.URL = *u
 	c.host = append(c.host[:0], u.Host...)
 	a := arrival{priority: u.Priority, due: u.Due, number: c.added, host: c.host}
-	c.recall(u, &a)
+	c.entry.Visit, c.entry.Place = Visit{}, 0
+	if c.adds {
+		c.policy.recall(&c.entry)
+	}
 	c.row = appendRow(&c.fresh.coders, c.row[:0], &c.entry)
 	a.row = c.row
 	c.buf = a.append(c.buf[:0])
@@ -380,43 +407,48 @@ func (c *change) begin(ctx context.Context) error {
 		return err
 	}
 	c.tx = tx
-	c.s, err = c.f.load(tx.Base())
+	c.s, err = c.f.loadFor(tx.Base(), c.policy)
 	return err
 }
 
 // outcome is what became of a URL in flight.
 type outcome struct {
-	verdict  verdict
-	attempt  uint8
-	due      record.Time
-	outcome  string
-	url      string
-	host     string
-	sighting sighting // with policy revisit
+	verdict verdict
+	attempt uint8
+	due     record.Time
+	outcome string
+	url     string
+	host    string
+	open    bool   // the policy may not end the URL, whatever the verdict
+	note    []byte // of the policy
 }
 
 func (o *outcome) append(b []byte) []byte {
-	b = append(b, byte(o.verdict), o.attempt)
+	open := byte(0)
+	if o.open {
+		open = 1
+	}
+	b = append(b, byte(o.verdict), o.attempt, open)
 	b = binary.AppendUvarint(b, uint64(o.due))
 	for _, s := range []string{o.outcome, o.url, o.host} {
 		b = binary.AppendUvarint(b, uint64(len(s)))
 		b = append(b, s...)
 	}
-	return o.sighting.append(b)
+	return append(b, o.note...)
 }
 
 // decode is the reverse of append, for bytes that this process wrote.
 func (o *outcome) decode(b []byte) {
-	o.verdict, o.attempt = verdict(b[0]), b[1]
-	due, n := binary.Uvarint(b[2:])
-	b = b[2+n:]
+	o.verdict, o.attempt, o.open = verdict(b[0]), b[1], b[2] == 1
+	due, n := binary.Uvarint(b[3:])
+	b = b[3+n:]
 	o.due = record.Time(due)
 	for _, s := range []*string{&o.outcome, &o.url, &o.host} {
 		size, n := binary.Uvarint(b)
 		*s = string(b[n:][:size])
 		b = b[n+int(size):]
 	}
-	o.sighting.decode(b)
+	o.note = slices.Clone(b)
 }
 
 // readOutcomes reads the outcomes to their verified end; epoch is that of the crawl
@@ -436,17 +468,13 @@ func (c *change) readOutcomes(ctx context.Context, o UpdateOptions, now record.T
 		if row.Role != record.RoleRobots {
 			n++
 			v, due := o.Retries.judge(row, row.Attempt, now)
-			if v == park && c.walking != nil {
-				v, due = finish, 0 // the walker goes on; the start set has the URL
-			}
-			if v == again || v == putOff || v == park || c.revisits {
+			out := outcome{verdict: v, attempt: row.Attempt, due: max(due, 0), outcome: row.Outcome, url: row.URL, host: row.Host}
+			c.policy.judged(row, &out, now)
+			if out.open || !out.verdict.final() {
 				c.returning++
 			}
-			out := outcome{verdict: v, attempt: row.Attempt, due: max(due, 0), outcome: row.Outcome, url: row.URL, host: row.Host}
-			if c.revisits && (v == finish || v == giveUp) {
-				out.sighting = look(row, now)
-			} else {
-				verdictOf(&ev, v, row.Outcome)
+			if !out.open {
+				verdictOf(&ev, out.verdict, row.Outcome)
 			}
 			packed = out.append(packed[:0])
 			if err := pages.add(flightKey(row.Host, row.URL), packed); err != nil {
@@ -485,10 +513,7 @@ func (c *change) readLinks(ctx context.Context, o UpdateOptions) (epoch string, 
 				return err
 			}
 		}
-		if c.credit != nil {
-			return c.credit.link(row)
-		}
-		return nil
+		return c.policy.link(c, row)
 	})
 	if err != nil {
 		return "", err
@@ -670,43 +695,19 @@ func (c *change) apply(e *Entry, o *outcome) error {
 	case putOff, park:
 		n.Deferred++
 	default:
-		if c.revisits {
-			if back, err := c.comeBack(e, o); back || err != nil {
-				return err
-			}
+		if back, err := c.policy.ended(c, e, o); back || err != nil {
+			return err
 		}
 		n.Finished++
 		n.outcome(o.outcome)
 		if o.verdict == giveUp {
 			n.Dead++
 		}
-		switch {
-		case c.walking != nil:
-			return addRow(c.walking.ended, textKey(e.URL.URL), e)
-		case c.credit != nil:
-			return c.credit.give(e)
-		}
 		return nil
 	}
 	n.Pending++
 	e.URL.Due = o.due
-	switch {
-	case c.credit != nil:
-		return c.credit.back(e, o)
-	case o.verdict == park:
-		e.Key, e.Place = parkKey(o.due), 0
-		return addRow(c.park(parkedAs(o.outcome)), e.Key, e)
-	case o.due != 0:
-		return c.wait(e)
-	}
-	e.Key, e.Place = e.Place, 0
-	return addRow(c.queue, e.Key, e)
-}
-
-// wait puts a URL that has a due time into the queue by time.
-func (c *change) wait(e *Entry) error {
-	e.Key, e.Place = uint64(e.URL.Due), 0
-	return addRow(c.later, e.Key, e)
+	return c.policy.waits(c, e, o)
 }
 
 // tableList is a list of runs of a table.
@@ -731,11 +732,6 @@ func (c *change) mergeQueues(ctx context.Context, own int) (err error) {
 // What it merges are runs from before: those that it writes cannot be read before the commit.
 func (c *change) finish(ctx context.Context) error {
 	s := c.s
-	if c.credit != nil {
-		if err := c.credit.collect(ctx); err != nil {
-			return err
-		}
-	}
 	if c.merges == nil {
 		if err := c.mergeQueues(ctx, c.fresh.rows+c.queue.rows+c.later.rows); err != nil {
 			return err
@@ -759,9 +755,6 @@ func (c *change) finish(ctx context.Context) error {
 		return err
 	}
 	defer hostMerges.stop()
-	if err := c.line(); err != nil {
-		return err
-	}
 	if c.deads != nil {
 		r, err := c.deads.finish()
 		if err != nil {
@@ -769,10 +762,8 @@ func (c *change) finish(ctx context.Context) error {
 		}
 		s.Dead = append(s.Dead, r)
 	}
-	if c.credit != nil {
-		if err := c.credit.pay(ctx); err != nil {
-			return err
-		}
+	if err := c.policy.settle(ctx, c); err != nil {
+		return err
 	}
 	q := newQueueWriter(c.tx)
 	if err := eachCoded(c.queue, q.add); err != nil {
