@@ -30,7 +30,7 @@ json() { sed -n "s/.*\"$1\":\"\{0,1\}\([^\",}]*\).*/\1/p" "$hold/web.json"; }
 # Failed URLs are tried again at once, and batches are cut short now and then.
 make -s -f "$here/../../pipelines/mercator.mk" CRAWL="$dir/crawl" SEEDS="$hold/seeds.txt" BATCH=30 ROUNDS=6 \
   INIT_FLAGS=--quiet NEXT_FLAGS=--quiet RESOLVE_FLAGS="--quiet --server $(json dns)" \
-  POLITENESS_FLAGS='--min-delay 0 --delay-factor 0 --addr-delay 0' FETCH_FLAGS='--quiet --allow-net 127.0.0.0/8 --max-bytes 100K' \
+  POLITENESS_FLAGS='--min-delay 0 --delay-factor 0 --addr-delay 0 --for 0' FETCH_FLAGS='--quiet --allow-net 127.0.0.0/8 --max-bytes 100K' \
   UPDATE_FLAGS='--quiet --max-attempts 2 --retry-delay 0s' 9>&-
 "${BIN}mckpt" gc --quiet --keep 2 "$dir/crawl"
 "$here/digest.sh" "$dir/crawl" > "$dir/digests"
