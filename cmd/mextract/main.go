@@ -131,7 +131,7 @@ func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 		std.Stat("extract", report)
 		if n := report.Cut[extract.CutMaxBody]; n > 0 {
-			std.Warn("%d documents were not searched to their end, since they are longer than --max-body, or fetch.max_body in crawl.toml, allows", n)
+			std.Warn("%s searched only up to %d bytes, the limit of --max-body (fetch.max_body in crawl.toml)", cli.Count(n, "document"), c.MaxBody)
 		}
 		return m.publish(ctx, std, report, in.Trailer())
 	})

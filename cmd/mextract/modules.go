@@ -164,7 +164,7 @@ func (m *modules) write(ctx context.Context, row *record.Module) error {
 func (m *modules) publish(ctx context.Context, std *cli.Std, report extract.Report, in record.Trailer) error {
 	for _, s := range m.selected {
 		if n := report.ModuleFailures[s.Module.Name()]; n > 0 {
-			std.Warn("module %s failed on %d documents: its findings with the key %q say why", s.Module.Name(), n, process.KeyError)
+			std.Warn("module %s failed on %s: its findings with the key %q say why", s.Module.Name(), cli.Count(n, "document"), process.KeyError)
 		}
 	}
 	missed := make(map[string]string)
@@ -268,7 +268,7 @@ func (c *stateCmd) Run(std *cli.Std) error {
 		return err
 	}
 	if failures > 0 {
-		std.Warn("%d batches are missing from it: the module failed on them as a whole", failures)
+		std.Warn("without %s, on which the module failed as a whole", cli.Count(failures, "round"))
 	}
 	return nil
 }

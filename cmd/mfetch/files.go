@@ -20,6 +20,9 @@ func enoughFiles(connections int) error {
 	if !known || limit >= want {
 		return nil
 	}
-	return &fault.Error{Class: fault.Usage, Place: "--connections", Found: fmt.Sprintf("a limit of %d open files", limit), Want: fmt.Sprintf("%d for %d connections", want, connections),
-		Hint: fmt.Sprintf("raise it (ulimit -Hn %d), or give at most %d connections", want, max(0, int64(limit)-filesBeside)*2/3)}
+	hint := fmt.Sprintf("raise it: ulimit -Hn %d", want)
+	if limit >= filesBeside+2 {
+		hint += fmt.Sprintf("; or give --connections %d", (limit-filesBeside)*2/3)
+	}
+	return &fault.Error{Class: fault.Usage, Place: "--connections", Found: fmt.Sprintf("a limit of %d open files", limit), Want: fmt.Sprintf("%d for %d connections", want, connections), Hint: hint}
 }

@@ -238,7 +238,7 @@ func (c *fetchCmd) Run(ctx context.Context, std *cli.Std) error {
 			return fetch.Run(ctx, b, opt)
 		})
 	}
-	totals.report(std)
+	totals.report(std, c.MaxBody)
 	return err
 }
 
@@ -415,8 +415,8 @@ func (g guard) judge(addr netip.Addr) (string, error) {
 		return reason, nil
 	}
 	if !g.contact && addrguard.Special(addr) == "" {
-		return "", &fault.Error{Class: fault.Usage, Found: addr.String() + " is a public address, and servers there are not told whom to ask",
-			Hint: "give --contact with an e-mail address or a URL"}
+		return "", &fault.Error{Class: fault.Usage, Found: addr.String() + " is a public address, and no --contact is given",
+			Hint: "give --contact with your e-mail address or URL"}
 	}
 	return "", nil
 }

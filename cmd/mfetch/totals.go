@@ -46,18 +46,18 @@ type outcome struct {
 	N       int64  `json:"n"`
 }
 
-func (t *totals) report(std *cli.Std) {
+func (t *totals) report(std *cli.Std, maxBody cli.Size) {
 	var list []outcome
 	for name, n := range t.outcomes {
 		list = append(list, outcome{name, n})
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].Outcome < list[j].Outcome })
 	if n := t.outcomes[record.OutcomeAddress]; n > 0 {
-		std.Warn("%d URLs not fetched because of their addresses: %s; a network is allowed by --allow-net, such as --allow-net 127.0.0.0/8, or by allow_net in crawl.toml",
-			n, cli.Printable(t.refused))
+		std.Warn("%s not fetched because of the address: %s; to allow a network give --allow-net, such as --allow-net 127.0.0.0/8, or allow_net in crawl.toml",
+			cli.Count(n, "URL"), cli.Printable(t.refused))
 	}
 	if n := t.cut[httpmsg.TruncatedLength]; n > 0 {
-		std.Warn("%d documents were cut, since they are longer than --max-body, or fetch.max_body in crawl.toml, allows", n)
+		std.Warn("%s cut off at %d bytes, the limit of --max-body (fetch.max_body in crawl.toml)", cli.Count(n, "document"), maxBody)
 	}
 	std.Stat("outcomes", list)
 	std.Stat("refused_by_settings", t.outcomes[record.OutcomeAddress]+t.outcomes[record.OutcomeDenied]+t.outcomes[record.OutcomeScheme])

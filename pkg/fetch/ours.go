@@ -136,9 +136,9 @@ func (o *ours) refused() string {
 func (o *ours) judge(refusedOK bool, hosts int64) error {
 	switch {
 	case !refusedOK && (o.mistaken(hosts) || o.done == 0 && o.known > 0):
-		return &fault.Error{Found: o.refused(), Hint: "run this again with the right settings: nothing was committed, and what was fetched is not fetched again; --refused-ok goes on without these URLs"}
+		return &fault.Error{Found: o.refused(), Hint: "correct the settings and run this again: nothing was committed, and fetched URLs are not fetched again. To go on without these URLs, give --refused-ok"}
 	case len(o.local) > 0 && o.done == 0:
-		return &fault.Error{Found: "nothing was fetched: " + o.lacks(), Hint: "nothing was committed: mend that, and run this again"}
+		return &fault.Error{Found: "nothing was fetched: " + o.lacks(), Hint: "nothing was committed: correct this, and run the command again"}
 	}
 	return nil
 }
@@ -147,7 +147,7 @@ func (o *ours) judge(refusedOK bool, hosts int64) error {
 func (o *ours) lacks() string {
 	var said []string
 	for text, n := range o.local {
-		said = append(said, fmt.Sprintf("%d URLs: %s", n, text))
+		said = append(said, fmt.Sprintf("%s (URLs: %d)", text, n))
 	}
 	slices.Sort(said)
 	return strings.Join(said, "; ")
