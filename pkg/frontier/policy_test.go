@@ -158,6 +158,9 @@ func TestParameters(t *testing.T) {
 				field, _ := reflect.TypeOf(own).Elem().FieldByName(f)
 				return field.Tag.Get("toml") == name
 			})
+			if strings.ToLower(field.Name) != strings.ReplaceAll(name, "_", "") {
+				t.Errorf("the setting %s is the flag of field %s", name, field.Name)
+			}
 			text := field.Tag.Get("placeholder")
 			if d, err := time.ParseDuration(text); err == nil && v.Kind() == reflect.String {
 				text = d.String()

@@ -1,0 +1,77 @@
+// Package frontier keeps the URLs that are still to be fetched: Mercator's URL
+// frontier, on disk, as sorted runs.
+//
+// # A URL's life
+//
+// Add and Update put a URL at the end of its host's queue: it gets a place, v =
+// max(V, last place of its host + its turn). V is the place that the last batch
+// reached, and the turn is how many seconds the host takes for a contact and the
+// delay after it, 1 if that is not known. So the frontier serves hosts in turn, each as
+// often as it can be contacted, and the 10^7 URLs of one host lie far back
+// where nobody reads them (weighted fair queueing by virtual time; Demers, Keshav and
+// Shenker, 1989). Each front queue has its own places.
+//
+// Next takes the lowest places as a batch, which then is in flight. Mercator's back queues, of
+// one host each, are not here: they are mfetch's scheduler. Update reads
+// one outcome for each URL in flight. It ends the URL, or puts it off (deferred:
+// it goes back to its old place, ahead of the rest of its host), or queues it
+// again for a later time (a failure that may pass, with back-off and a limit).
+// What has a time waits in a queue by time and gets a place when Next finds it due.
+// A host that Update finds dead is left alone for a time; Next lets its URLs wait so long.
+// A URL that a setting of the crawl refused, or that its server wants later than a crawl
+// waits, is parked: no crawl waits for it, and Release puts it back (see parking).
+// New URLs beyond the budget of their registered domain are held, by the round in which
+// an Update lets them in or judges them again (Budgets).
+//
+// # What holds
+//
+//   - Every URL that went in has exactly one final outcome or is still there:
+//     discovered = pending + in flight + finished.
+//   - Within one host and front queue (with policy fifo, within one worker), URLs
+//     come out in the order in which they went in, but for those that had to wait
+//     for a time.
+//   - A round reads and writes what its batch needs, not what the frontier holds:
+//     runs are read from where the last round stopped, hosts are found through the
+//     runs' indexes, and runs are merged 24 at a time, step by step, so a URL is
+//     rewritten log24(rounds) times and no update copies much more than another.
+//     (Policy opic reads and writes all that waits in each update.)
+//   - Memory does not depend on the number of URLs or hosts.
+//   - Every change is one transaction of formats/store.
+//
+// Nothing here reads the clock or draws random numbers.
+//
+// # Where things are decided
+//
+//   - What an outcome means for its URL (final, again and when, put off, parked): judge.go.
+//     Update calls it for each outcome row that it reads (readOutcomes), sorts the verdicts
+//     beside the batch (land), and does what each says (apply).
+//   - Which URL is next: the policy, policy_NAME.go. Fair service, which most of them share: fair.go.
+//   - How large a batch is, by number or by time, and which hosts it leaves out: next.go, trial.go.
+//   - How fast a host is, and when it is dead: hosts.go. How long a batch will take: plan.go.
+//   - Which URLs of a domain have to wait: domains.go. Which URLs are parked: park.go.
+//   - How rows lie on disk: runs.go, table.go (hosts, domains), merges.go; in memory: sort.go.
+//
+// # How a policy is added
+//
+// A policy is a file policy_NAME.go and a line in Params (params.go). The file has
+//
+//   - a struct of the policy's name with its parameters, which the line embeds. Its tags make
+//     the flags of "mfrontier create", the settings of crawl.toml and the keys of the manifest;
+//
+//   - the three methods of the interface parameters: about says what the policy does and what the
+//     machinery has to heed, complete has defaults and bounds, policy makes the policy itself;
+//
+//   - the policy itself: a struct that embeds fair and writes the hooks (policy.go) that it does
+//     otherwise. Most policies need some of these:
+//
+//     choose   the front queue that the next URL of a batch is taken from
+//     due      the key of a URL whose time has come
+//     arrive   the key of a new URL
+//     ended    whether a URL with its final outcome comes back
+//     settle   what is done once in an update, before the queues are written
+//     kept     what the policy keeps in the manifest from round to round
+//
+// policy_dynamic.go is the smallest, policy_priority.go has parameters and front queues, policy_fifo.go
+// keeps something, policy_revisit.go comes back to URLs, and policy_opic.go takes over the whole order.
+// The tests take a new policy up by themselves where they ask the same of all: parameters, export, "mfrontier policies".
+package frontier
