@@ -159,7 +159,7 @@ func (c *linksCmd) input(std *cli.Std, opt canon.Options, s *extract.Settings) (
 		}
 		return os.Open(name)
 	}, opt, int64(c.MaxBody))
-	s.Header, s.Recycle = in.Header, in.Recycle
+	s.WARC = in
 	return in, nil
 }
 

@@ -32,7 +32,8 @@ func hostile() []document {
 		{"text/html", "", fill("", func(i int) string { return fmt.Sprintf("<a href=/%d/%030d>%030d</a>", i, i, i) })},
 		{"text/html", "", fill("", repeat("<a "+strings.Repeat("b ", maxTagAttributes)+">"))},
 		{"text/html", "", fill("", repeat("<a href='/"+strings.Repeat("q", 2*maxTagAttributes)+"'>"))},
-		{"text/html", "", "<table><i>" + strings.Repeat("<b c=d>x</b>", 9_500)}, // left to the tree
+		{"text/html", "", smallTree()},
+		{"text/html", "", smallTree()},
 		{"text/html", "", "<table><i>" + strings.Repeat("<b c=d>x</b>", 9_500)},
 		{"text/html", "windows-1252", fill("<table><i>", repeat("<b>\x80 &amp; </b><a href=x>"))},
 		{"text/xml", "", "<feed xml:base='http://h/" + strings.Repeat("p", 2000) + "/'>" + fill("", func(i int) string { return fmt.Sprintf("<link href='%d'/>", i) })},
@@ -54,6 +55,16 @@ func hostile() []document {
 		{"application/pdf", "", pdfPage("", strings.Repeat("BT /F 9 Tf (aaaa aaaa) Tj ET ", 1<<17), longStreams())},
 		{"application/vnd.oasis.opendocument.text", "", zipped("content.xml", "<text:p>a <x "+strings.Repeat("a ", 2<<20)+"/>"+strings.Repeat("<text:p>words ", 1<<20))},
 	}
+}
+
+// smallTree is a page that is left to a tree, and makes it large.
+func smallTree() string {
+	var b strings.Builder
+	b.WriteString("<title><x y=\"</title><select><div></select><p>")
+	for i := range 140 {
+		fmt.Fprintf(&b, "<b %c>", 'a'+rune(i))
+	}
+	return b.String() + strings.Repeat("<p>x", (2<<10-b.Len())/4)
 }
 
 // deflated is 16 MiB of a text, packed.

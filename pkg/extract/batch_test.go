@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -378,36 +377,6 @@ func TestBatchErrors(t *testing.T) {
 	if _, err := Batch(ctx, &books{rows: rows}, Settings{Archive: dir}); err != context.Canceled {
 		t.Errorf("cancelled: %v", err)
 	}
-}
-
-// No more than bodiesInFlight are under way, but one larger body may be, alone.
-func TestBudget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // its clock moves on when all wait
-		b := &budget{free: bodiesInFlight, more: make(chan struct{}, 1)}
-		blocked := func(n int64) bool {
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
-			defer cancel()
-			return b.take(ctx, n) != nil
-		}
-		if blocked(bodiesInFlight - 1) {
-			t.Fatal("the first body waits")
-		}
-		if !blocked(2) || blocked(1) {
-			t.Error("the bound does not hold")
-		}
-		b.give(bodiesInFlight - 1)
-		if !blocked(bodiesInFlight * 2) {
-			t.Error("a large body does not wait to be alone")
-		}
-		b.give(1)
-		if blocked(bodiesInFlight*2) || !blocked(1) {
-			t.Error("a large body is not alone")
-		}
-		b.give(bodiesInFlight * 2)
-		if blocked(1) {
-			t.Error("what was given back is gone")
-		}
-	})
 }
 
 // What a server got wrong is no damage: the page is used as far as it goes.

@@ -2,14 +2,15 @@ package extract
 
 import (
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
 // HTML engines, for Options.HTMLEngine. They find the same links; README.md says how,
 // and where they do not.
 const (
-	EngineFast = "fast" // the lexer; the tree for pages whose links depend on its shape
-	EngineXNet = "xnet" // the tree of golang.org/x/net/html for all pages that are not too large for it
+	EngineFast = "fast" // the lexer; the tree for small pages whose links depend on its shape
+	EngineXNet = "xnet" // the tree of golang.org/x/net/html for all pages, whatever memory it takes
 )
 
 // metaURLs are the names and properties of meta elements whose value is a URL, and
@@ -47,18 +48,27 @@ func (h *htmlState) reset() { h.based, h.anchor = false, -1 }
 // findHTML finds the links of an HTML document.
 func (f *finder) findHTML(doc *Document) {
 	f.html.reset()
-	if f.opt.HTMLEngine != EngineXNet && f.flatHTML(doc, true) {
-		return
-	}
-	if nodes := f.treeSize(doc); nodes <= maxNodes {
-		f.again(doc)
-		if f.treeHTML(doc, nodes) {
+	if f.opt.HTMLEngine != EngineXNet {
+		if f.flatHTML(doc) || len(doc.Body) > maxTree {
 			return
 		}
+		oneTree.Lock()
+		defer oneTree.Unlock()
 	}
 	f.again(doc)
-	f.flatHTML(doc, false)
+	if !f.treeHTML(doc) {
+		f.again(doc)
+		f.flatHTML(doc)
+	}
 }
+
+// maxTree bounds a page, in bytes, that is left to a tree. A tree makes every formatting
+// element that is open again in each block, so that its nodes grow with the square of the
+// page: at most some 8 MB for a page of this size.
+const maxTree = 2 << 10
+
+// oneTree is held while there is a tree of a page that the lexer declined.
+var oneTree sync.Mutex
 
 // again forgets all but the links of the header.
 func (f *finder) again(doc *Document) {

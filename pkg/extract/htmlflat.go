@@ -8,10 +8,10 @@ import (
 
 // flat reads HTML tag by tag, without a tree. Links mostly do not depend on the tree's
 // shape. Where they do, flat either follows as much of tree construction (HTML
-// section 13.2.6) as that takes, or declines the page. README.md lists both.
+// section 13.2.6) as that takes, or declines the page and goes on as well as may be.
+// README.md lists both.
 type flat struct {
-	strict   bool // decline; else go on as well as may be
-	declined bool
+	declined bool // a tree finds other links, or may
 
 	begun     bool         // the body element has begun
 	headEnded bool         // by its end tag
@@ -38,27 +38,26 @@ type tableState struct {
 	section tag // the open tbody, thead or tfoot; tagTbody if implied
 }
 
-// mostOpen bounds what flat keeps of open elements: beyond it a page is declined,
-// and in the end read without them.
+// mostOpen bounds what flat keeps of open elements: beyond it a page is declined.
 const mostOpen = 64
 
-func (h *flat) reset(strict bool) {
-	*h = flat{strict: strict, first: true, foreign: h.foreign[:0], tables: h.tables[:0], inside: h.inside[:0]}
+func (h *flat) reset() {
+	*h = flat{first: true, foreign: h.foreign[:0], tables: h.tables[:0], inside: h.inside[:0]}
 }
 
-func (h *flat) decline() { h.declined = h.strict }
+func (h *flat) decline() { h.declined = true }
 
-// flatHTML finds the links of a document. Strict: it returns false for a page whose
-// links a tree finds otherwise, or may.
-func (f *finder) flatHTML(doc *Document, strict bool) bool {
+// flatHTML finds the links of a document. It returns false for one of which a tree
+// finds other links, or may.
+func (f *finder) flatHTML(doc *Document) bool {
 	h, l := &f.html.flat, &f.html.lexer
-	h.reset(strict)
+	h.reset()
 	text, enc := decode(doc, sortHTML)
 	f.encoding = enc
 	l.open(text, doc.Body)
 	defer l.close()
-	for !h.declined {
-		l.texts = f.html.anchor >= 0 && !f.html.label.full || !h.begun && strict
+	for {
+		l.texts = f.html.anchor >= 0 && !f.html.label.full || !h.begun
 		l.calm = f.html.anchor < 0 && h.begun && len(h.foreign) == 0 && !h.inSelect && h.inFlow()
 		switch l.next() {
 		case tokenStart:
@@ -71,11 +70,10 @@ func (f *finder) flatHTML(doc *Document, strict bool) bool {
 			if !l.fill() {
 				f.endAnchor()
 				f.page.Cut = f.page.Cut || l.long
-				return true
+				return !h.declined
 			}
 		}
 	}
-	return false
 }
 
 // inFlow reports whether the document is not between the parts of a table.
@@ -98,9 +96,7 @@ func (f *finder) flatText() {
 	// A tree joins texts between which a tag was dropped, and so halves of a
 	// character; and it replaces a NUL byte here and drops it there.
 	if !utf8.Valid(l.text) || len(h.foreign) > 0 && bytes.IndexByte(l.text, 0) >= 0 {
-		if h.decline(); h.declined {
-			return
-		}
+		h.decline()
 	}
 	for text := l.text; len(text) > 0 && !f.html.label.full; {
 		part := text
@@ -129,7 +125,7 @@ func (f *finder) flatStart() {
 		if e.tag == tagA && f.html.anchor >= 0 {
 			h.decline() // the one around it goes on behind it
 		}
-		if l.cdata = len(h.foreign) > 0; h.templates == 0 && !h.declined {
+		if l.cdata = len(h.foreign) > 0; h.templates == 0 {
 			f.startTag(e)
 		}
 		return
@@ -159,9 +155,7 @@ func (f *finder) flatStart() {
 		case tagMath:
 			e.space = spaceMath
 		}
-		if h.first = false; h.declined {
-			return
-		}
+		h.first = false
 		if e.has != 0 || f.html.anchor >= 0 {
 			f.startTag(e)
 		}
@@ -235,9 +229,9 @@ func (h *flat) drops(e *element) bool {
 			h.decline()
 		}
 	case tagFrame: // frameset pages were declined
-		return h.strict
+		return !h.declined
 	case tagForm:
-		if h.form && h.strict {
+		if h.form && !h.declined {
 			return true
 		}
 		h.form = true
@@ -255,7 +249,7 @@ func (h *flat) drops(e *element) bool {
 	if n := len(h.tables); n > 0 {
 		h.tables[n-1].start(h, e)
 	} else if e.traits&isCell != 0 {
-		return h.strict
+		return !h.declined
 	}
 	return false
 }
@@ -395,9 +389,8 @@ func (f *finder) flatEnd() {
 	}
 	if e.tag == tagA {
 		if f.html.anchor >= 0 {
-			if h.anchorEnd(); !h.declined {
-				f.endAnchor()
-			}
+			h.anchorEnd()
+			f.endAnchor()
 		}
 		return
 	}
@@ -447,9 +440,8 @@ func (h *flat) foreignStart(e *element) {
 	}
 	switch {
 	case e.traits&isBreakout != 0:
-		if h.decline(); !h.strict {
-			h.foreign, e.space = h.foreign[:0], spaceHTML
-		}
+		h.decline()
+		h.foreign, e.space = h.foreign[:0], spaceHTML
 		return
 	case e.tag == tagStyle || e.tag == tagScript || e.slashed:
 		h.decline() // their content is markup here
@@ -471,9 +463,7 @@ func (h *flat) foreignEnd(e *element) bool {
 		h.foreign = h.foreign[:n-1]
 		return true
 	}
-	if h.decline(); h.strict {
-		return false
-	}
+	h.decline()
 	for i := n - 1; i >= 0; i-- {
 		if h.foreign[i].key == e.key {
 			h.foreign = h.foreign[:i]
@@ -502,7 +492,7 @@ func (f *finder) flatRaw() {
 		if unsure {
 			h.decline()
 		}
-		if isStyle && h.templates == 0 && !h.declined {
+		if isStyle && h.templates == 0 {
 			f.css(plainCSS(text))
 		}
 		return

@@ -38,7 +38,6 @@ type element struct {
 	slashed     bool   // ends with the "/" of a bare value, which x/net may take for selfClosing
 	space       space
 	plain       bool   // values are decoded; else they are as in the document
-	count       int    // of all attributes
 	has         uint64 // a bit for each attr
 	val         [attrs][]byte
 	buf         []byte // of decoded values
@@ -397,7 +396,7 @@ func (l *lexer) readTag(i int, keep bool) bool {
 	}
 	e := &l.element
 	e.key, e.start, e.tagInfo = key, start, lookupTag(key, b[start:i])
-	e.has, e.count, e.selfClosing, e.slashed, e.buf = 0, 0, false, false, e.buf[:0]
+	e.has, e.selfClosing, e.slashed, e.buf = 0, false, false, e.buf[:0]
 	for {
 		c := b[i]
 		if c == '>' {
@@ -412,7 +411,6 @@ func (l *lexer) readTag(i int, keep bool) bool {
 			}
 			continue
 		}
-		e.count++
 		name, end := i, i
 		if len(b)-i > 16 {
 			end += nameEnd(binary.LittleEndian.Uint64(b[i:]))

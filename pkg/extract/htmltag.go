@@ -7,19 +7,18 @@ type tag uint8
 type trait uint16
 
 const (
-	isVoid       trait = 1 << iota // has neither content nor an end tag
-	isRaw                          // its content is text up to its end tag
-	isSpecial                      // "special" in HTML section 13.2.4.2
-	isBlock                        // begins and ends a word of the text around it
-	closesP                        // its start tag ends an open p element
-	inHead                         // does not begin the body
-	inTable                        // stands between the parts of a table without being moved out
-	inSelect                       // stands in a select element without ending it
-	isCell                         // part of a table's structure: dropped outside of tables
-	isScope                        // hides the open elements around it from the tags within it
-	mayEndA                        // may end an open a element, for what stands around that
-	isBreakout                     // ends SVG and MathML
-	isFormatting                   // is made again in blocks that begin within it, section 13.2.4.3
+	isVoid     trait = 1 << iota // has neither content nor an end tag
+	isRaw                        // its content is text up to its end tag
+	isSpecial                    // "special" in HTML section 13.2.4.2
+	isBlock                      // begins and ends a word of the text around it
+	closesP                      // its start tag ends an open p element
+	inHead                       // does not begin the body
+	inTable                      // stands between the parts of a table without being moved out
+	inSelect                     // stands in a select element without ending it
+	isCell                       // part of a table's structure: dropped outside of tables
+	isScope                      // hides the open elements around it from the tags within it
+	mayEndA                      // may end an open a element, for what stands around that
+	isBreakout                   // ends SVG and MathML
 )
 
 const (
@@ -95,7 +94,7 @@ var tagNames = [tagFirstPlain]struct {
 	name   string
 	traits trait
 }{
-	tagA:             {"a", isFormatting},
+	tagA:             {"a", 0},
 	tagAnnotationXML: {"annotation-xml", 0},
 	tagApplet:        {"applet", isSpecial | isScope},
 	tagArea:          {"area", isVoid | isSpecial},
@@ -173,13 +172,13 @@ var plainTags = []struct {
 	{[]string{"hr"}, isVoid | isSpecial | isBlock | closesP | inSelect | isBreakout},
 	{[]string{"legend"}, isBlock},
 	{[]string{"optgroup", "option"}, isBlock | mayEndA | inSelect},
-	{[]string{"nobr"}, mayEndA | isBreakout | isFormatting},
+	{[]string{"nobr"}, mayEndA | isBreakout},
 	{[]string{"marquee"}, isSpecial | isScope},
 	{[]string{"noembed"}, isRaw | isSpecial},
 	{[]string{"noframes"}, isRaw | isSpecial | inHead},
 	{[]string{"basefont", "bgsound"}, isVoid | isSpecial | inHead},
 	{[]string{"keygen", "param", "wbr"}, isVoid | isSpecial},
-	{[]string{"b", "big", "code", "em", "font", "i", "s", "small", "strike", "strong", "tt", "u"}, isBreakout | isFormatting},
+	{[]string{"b", "big", "code", "em", "font", "i", "s", "small", "strike", "strong", "tt", "u"}, isBreakout},
 	{[]string{"ruby", "span", "sub", "sup", "var"}, isBreakout},
 }
 
