@@ -270,11 +270,11 @@ type body = func(context.Context, *stage.Batch[record.URL, record.URL]) error
 func run(f *frontier.Frontier, verb, txn string, now record.Time, in []record.URL, out *memory, do body) error {
 	spec := stage.Spec{Name: "mfrontier " + verb, Verb: verb, Store: f.Store(), Txn: txn, Now: now}
 	if verb == "next" {
-		spec.Spooled = true
-		_, err := stage.Run(context.Background(), spec, nil, []stage.Sink{out}, do)
+		spec.Shape = stage.Source
+		_, err := stage.Run(context.Background(), spec, nil, []stage.Output{out}, do)
 		return err
 	}
-	spec.NoOutput, spec.LateLock = true, true
+	spec.Shape = stage.Sink
 	_, err := stage.Run(context.Background(), spec, stage.Input[record.URL](&rows[record.URL]{all: in, txn: txn}), nil, do)
 	return err
 }

@@ -50,8 +50,8 @@ func writeRecords[T record.Row](ctx context.Context, g *grammar, std *cli.Std, i
 	}
 	progress := g.startProgress(std)
 	defer progress.Done()
-	spec := stage.Spec{Name: "mcat", Txn: in.Schema().Txn, NoEpoch: true}
-	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[T, T]) error {
+	spec := stage.Spec{Name: "mcat", Txn: in.Schema().Txn}
+	return cli.RunStage(ctx, std, spec, stage.Input[T](ofNoEpoch[T]{in}), sinks, func(ctx context.Context, b *stage.Batch[T, T]) error {
 		var row T
 		for n := uint64(0); ; n++ {
 			if err := b.Read(&row); err == io.EOF {
@@ -69,6 +69,15 @@ func writeRecords[T record.Row](ctx context.Context, g *grammar, std *cli.Std, i
 			}
 		}
 	})
+}
+
+// ofNoEpoch is an input for any crawl: what is made of its rows says of no epoch.
+type ofNoEpoch[T record.Row] struct{ stage.Input[T] }
+
+func (in ofNoEpoch[T]) Schema() *record.Schema {
+	s := *in.Input.Schema()
+	s.Epoch = ""
+	return &s
 }
 
 // writeBare writes plain Arrow.

@@ -163,7 +163,7 @@ func (c *linksCmd) input(std *cli.Std, opt canon.Options, s *extract.Settings) (
 	return in, nil
 }
 
-func abort(sinks []stage.Sink) {
+func abort(sinks []stage.Output) {
 	for _, s := range sinks {
 		s.Abort()
 	}

@@ -198,7 +198,7 @@ func (m *modules) close(ctx context.Context) {
 
 // findings is the file of module records.
 type findings struct {
-	sink stage.Sink
+	sink stage.Output
 	w    *record.Writer[record.Module]
 	txn  string
 	made map[string]uint64

@@ -130,7 +130,7 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: f.Store(), Txn: c.Txn, NoOutput: true, LateLock: true}
+	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: f.Store(), Txn: c.Txn, Shape: stage.Sink}
 	return cli.RunStage(ctx, std, spec, counting(std, in, "URLs"), nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 		return f.Add(ctx, b, o)
 	})
@@ -261,7 +261,7 @@ func (c *nextCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	spec := stage.Spec{Name: "mfrontier next", Verb: "next", Store: f.Store(), Txn: c.Txn, Now: now, Spooled: true}
+	spec := stage.Spec{Name: "mfrontier next", Verb: "next", Store: f.Store(), Txn: c.Txn, Now: now, Shape: stage.Source}
 	if std.MemoryLimit() < frontier.Memory {
 		spec.Threads = 1 // that compress the batch: each takes some 3 MiB
 	}
@@ -466,7 +466,7 @@ func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
 			return &fault.Error{Class: fault.Usage, File: c.Outcomes, Found: "no such file", Hint: "give the fetch records of the batch, as mfetch or mfpset mark wrote them"}
 		}
 	}
-	spec := stage.Spec{Name: "mfrontier update", Verb: "update", Store: f.Store(), Txn: c.Txn, NoOutput: true, LateLock: true}
+	spec := stage.Spec{Name: "mfrontier update", Verb: "update", Store: f.Store(), Txn: c.Txn, Shape: stage.Sink}
 	if fromLinks {
 		return change(ctx, std, spec, c, record.KindLink, "links", func(ctx context.Context, b *stage.Batch[record.Link, record.URL]) error {
 			return f.UpdateFromLinks(ctx, b, o)
@@ -548,7 +548,7 @@ func (c *releaseCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	var n uint64
-	spec := stage.Spec{Name: "mfrontier release", Verb: "release", Store: f.Store(), Txn: c.Txn, Now: record.TimeOf(std.Now()), NoOutput: true}
+	spec := stage.Spec{Name: "mfrontier release", Verb: "release", Store: f.Store(), Txn: c.Txn, Now: record.TimeOf(std.Now()), Shape: stage.Sink}
 	err = cli.RunStage(ctx, std, spec, nil, nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) (err error) {
 		n, err = f.Release(ctx, b, o)
 		return err
@@ -612,7 +612,7 @@ func (c *exportCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	return cli.RunStage(ctx, std, stage.Spec{Name: "mfrontier export", Like: columns}, nil, sinks, f.Export)
+	return cli.RunStage(ctx, std, stage.Spec{Name: "mfrontier export", Shape: stage.Source, Like: columns}, nil, sinks, f.Export)
 }
 
 func main() { os.Exit(cli.Main("mfrontier", about, &grammar{}, frontier.Memory)) }

@@ -349,7 +349,7 @@ func (c *canonCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	defer r.Close()
 	run := batch[record.Link]{store: c.Store, files: c.Files, txn: c.TxnFlags, output: c.Output, unit: "links", resolver: r, silentOK: c.SilentOK,
-		spec: stage.Spec{Name: "mresolve canon", Verb: "canon", Spooled: true, LateLock: true}} // mresolve is in the same pipe, before it
+		spec: stage.Spec{Name: "mresolve canon", Verb: "canon", Shape: stage.Gate}} // mresolve is in the same pipe, before it
 	return run.do(ctx, std, func(ctx context.Context, st *store.Store, b *stage.Batch[record.Link, record.Link], opt resolve.Options) (any, error) {
 		stats, err := resolve.Canon(ctx, st, b, opt, urls)
 		warnSilent(std, stats.Stats)

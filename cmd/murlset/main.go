@@ -121,7 +121,7 @@ func ruled(st *store.Store, form canon.Options) error {
 }
 
 // change runs the stage that lets each URL through once.
-func (u *urls) change(ctx context.Context, std *cli.Std, dir string, flags cli.TxnFlags, how test, verb string, sinks []stage.Sink) error {
+func (u *urls) change(ctx context.Context, std *cli.Std, dir string, flags cli.TxnFlags, how test, verb string, sinks []stage.Output) error {
 	st, err := std.OpenStore(dir, urlset.Kind, urlset.Version, flags)
 	if err != nil {
 		return err
@@ -133,8 +133,12 @@ func (u *urls) change(ctx context.Context, std *cli.Std, dir string, flags cli.T
 	if err := ruled(st, form); err != nil { // before anything is read, and of a batch that was committed
 		return err
 	}
-	batch := how.Mode == "batch"
-	spec := stage.Spec{Name: "murlset " + verb, Verb: verb, Store: st, Txn: flags.Txn, Spooled: batch, LateLock: batch, NoOutput: sinks == nil}
+	spec := stage.Spec{Name: "murlset " + verb, Verb: verb, Store: st, Txn: flags.Txn, Shape: stage.Gate}
+	if sinks == nil {
+		spec.Shape = stage.Sink
+	} else if how.Mode == "online" {
+		spec.Shape = stage.Filter
+	}
 	if cli.IsText(u.Text, u.Files) {
 		in, err := u.text(std)
 		if err != nil {
@@ -160,7 +164,7 @@ func (u *urls) change(ctx context.Context, std *cli.Std, dir string, flags cli.T
 	return run(ctx, std, spec, how, form, in, sinks, urlset.FromURL, in.Schema())
 }
 
-func run[In record.Row](ctx context.Context, std *cli.Std, spec stage.Spec, how test, form canon.Options, in stage.Input[In], sinks []stage.Sink, convert func(*In, *record.URL), like *record.Schema) error {
+func run[In record.Row](ctx context.Context, std *cli.Std, spec stage.Spec, how test, form canon.Options, in stage.Input[In], sinks []stage.Output, convert func(*In, *record.URL), like *record.Schema) error {
 	progress := std.StartProgress("URLs", 0)
 	defer progress.Done()
 	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[In, record.URL]) error {
@@ -168,7 +172,7 @@ func run[In record.Row](ctx context.Context, std *cli.Std, spec stage.Spec, how 
 		if how.Mode == "online" {
 			body = urlset.Online[In]
 		}
-		stats, err := body(ctx, spec.Store, b, urlset.Options[In]{Convert: convert, Like: like, Canon: form, Quiet: spec.NoOutput, Cache: how.Cache, Together: how.Together,
+		stats, err := body(ctx, spec.Store, b, urlset.Options[In]{Convert: convert, Like: like, Canon: form, Quiet: spec.Shape == stage.Sink, Cache: how.Cache, Together: how.Together,
 			Memory: std.MemoryLimit() / 2, Set: fpset.Options{Workers: std.Threads()}, Progress: progress.Add})
 		std.Stat("urls", stats)
 		return err

@@ -442,8 +442,8 @@ func (l *lines) Close() error {
 
 // Sinks opens the places where rows go: the copies, then -o FILE or standard
 // output (refused if it is a terminal).
-func (s *Std) Sinks(o Output) ([]stage.Sink, error) {
-	var sinks []stage.Sink
+func (s *Std) Sinks(o Output) ([]stage.Output, error) {
+	var sinks []stage.Output
 	add := func(path string) error {
 		a, err := durable.CreateOutput(path)
 		if err != nil {
@@ -452,7 +452,7 @@ func (s *Std) Sinks(o Output) ([]stage.Sink, error) {
 		sinks = append(sinks, &fileSink{Atomic: a, path: path})
 		return nil
 	}
-	fail := func(err error) ([]stage.Sink, error) {
+	fail := func(err error) ([]stage.Output, error) {
 		for _, k := range sinks {
 			k.Abort()
 		}
@@ -523,7 +523,7 @@ func (s *Std) OpenStore(dir, kind, version string, f TxnFlags) (*store.Store, er
 }
 
 // RunStage is stage.Run with the books put into --stats.
-func RunStage[In, Out record.Row](ctx context.Context, s *Std, spec stage.Spec, in stage.Input[In], sinks []stage.Sink, body func(ctx context.Context, b *stage.Batch[In, Out]) error) error {
+func RunStage[In, Out record.Row](ctx context.Context, s *Std, spec stage.Spec, in stage.Input[In], sinks []stage.Output, body func(ctx context.Context, b *stage.Batch[In, Out]) error) error {
 	if spec.Threads == 0 {
 		spec.Threads = s.Threads()
 	}

@@ -94,7 +94,7 @@ func (nowhere) Abort()                        {}
 
 func drain(b testing.TB, opt fetch.Options, in stage.Input[record.URL]) {
 	spec := stage.Spec{Name: "mfetch", Verb: "fetch", Store: opt.Store, Txn: opt.Txn}
-	_, err := stage.Run(b.Context(), spec, in, []stage.Sink{nowhere{io.Discard}}, func(ctx context.Context, batch *stage.Batch[record.URL, record.Fetch]) error {
+	_, err := stage.Run(b.Context(), spec, in, []stage.Output{nowhere{io.Discard}}, func(ctx context.Context, batch *stage.Batch[record.URL, record.Fetch]) error {
 		return fetch.Run(ctx, batch, opt)
 	})
 	if err != nil {

@@ -168,7 +168,7 @@ func faultyRound(t *testing.T, opt fetch.Options, txn string, urls []record.URL)
 	in := stream(t, txn, urls)
 	opt.Txn, opt.Schema = txn, in.Schema()
 	var out buffer
-	done, err := stage.Run(t.Context(), stage.Spec{Name: "mfetch", Verb: "fetch", Store: opt.Store, Txn: txn}, in, []stage.Sink{&out}, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
+	done, err := stage.Run(t.Context(), stage.Spec{Name: "mfetch", Verb: "fetch", Store: opt.Store, Txn: txn}, in, []stage.Output{&out}, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
 		return fetch.Run(ctx, b, opt)
 	})
 	if err != nil {

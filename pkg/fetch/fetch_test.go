@@ -171,7 +171,7 @@ func runBody(t testing.TB, st *store.Store, txn string, in stage.Input[record.UR
 	t.Helper()
 	out := &buffer{}
 	spec := stage.Spec{Name: "mfetch", Verb: "fetch", Store: st, Txn: txn}
-	if _, err := stage.Run(t.Context(), spec, in, []stage.Sink{out}, body); err != nil {
+	if _, err := stage.Run(t.Context(), spec, in, []stage.Output{out}, body); err != nil {
 		t.Fatal(err)
 	}
 	return readAll(t, out)

@@ -36,7 +36,7 @@ func attempt(t testing.TB, opt fetch.Options, txn string, urls []record.URL) (ro
 	opt.Txn, opt.Schema = txn, in.Schema()
 	out := &buffer{}
 	spec := stage.Spec{Name: "mfetch", Verb: "fetch", Store: opt.Store, Txn: txn}
-	_, err = stage.Run(t.Context(), spec, in, []stage.Sink{out}, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
+	_, err = stage.Run(t.Context(), spec, in, []stage.Output{out}, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
 		return fetch.Run(ctx, b, opt)
 	})
 	if err == nil {

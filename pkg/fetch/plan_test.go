@@ -114,7 +114,7 @@ func (c *planned) meet(urls []string) (rows []record.URL) {
 }
 
 func (c *planned) add(t *testing.T, rows []record.URL) {
-	_, err := stage.Run(t.Context(), stage.Spec{Name: "mfrontier add", Verb: "add", Store: c.f.Store(), NoOutput: true, LateLock: true}, stream(t, "", rows), nil,
+	_, err := stage.Run(t.Context(), stage.Spec{Name: "mfrontier add", Verb: "add", Store: c.f.Store(), Shape: stage.Sink}, stream(t, "", rows), nil,
 		func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 			return c.f.Add(ctx, b, frontier.AddOptions{})
 		})
@@ -145,8 +145,8 @@ func reader[T record.Row](t *testing.T, b *buffer) *record.Reader[T] {
 // frontier keeps for the whole process must not be made in one.
 func (c *planned) round(t *testing.T, txn string) (plan *frontier.Plan, took time.Duration) {
 	var batch, fetched buffer
-	next := stage.Spec{Name: "mfrontier next", Verb: "next", Store: c.f.Store(), Txn: txn, Now: record.TimeOf(c.clock), Spooled: true}
-	_, err := stage.Run(t.Context(), next, nil, []stage.Sink{&batch}, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+	next := stage.Spec{Name: "mfrontier next", Verb: "next", Store: c.f.Store(), Txn: txn, Now: record.TimeOf(c.clock), Shape: stage.Source}
+	_, err := stage.Run(t.Context(), next, nil, []stage.Output{&batch}, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 		return c.f.Next(ctx, b, frontier.NextOptions{N: c.batch, PerHost: c.perHost, Txn: txn})
 	})
 	if err != nil {
@@ -159,7 +159,7 @@ func (c *planned) round(t *testing.T, txn string) (plan *frontier.Plan, took tim
 		opt.Resolver, opt.Codec, opt.DenyEvery, opt.Txn = names{}, warc.None, time.Hour, txn
 		in := reader[record.URL](t, &batch)
 		opt.Schema = in.Schema()
-		_, err := stage.Run(t.Context(), stage.Spec{Name: "mfetch", Verb: "fetch", Store: opt.Store, Txn: txn}, in, []stage.Sink{&fetched}, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
+		_, err := stage.Run(t.Context(), stage.Spec{Name: "mfetch", Verb: "fetch", Store: opt.Store, Txn: txn}, in, []stage.Output{&fetched}, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
 			return fetch.Run(ctx, b, opt)
 		})
 		if err != nil {
@@ -175,7 +175,7 @@ func (c *planned) round(t *testing.T, txn string) (plan *frontier.Plan, took tim
 	for in := reader[record.Fetch](t, &fetched); in.Read(&row) == nil; {
 		took = max(took, (row.FetchTime + record.Time(row.DurationUS)).Go().Sub(next.Now.Go()))
 	}
-	update := stage.Spec{Name: "mfrontier update", Verb: "update", Store: c.f.Store(), Txn: txn, NoOutput: true, LateLock: true}
+	update := stage.Spec{Name: "mfrontier update", Verb: "update", Store: c.f.Store(), Txn: txn, Shape: stage.Sink}
 	_, err = stage.Run(t.Context(), update, stream(t, txn, nil), nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 		return c.f.Update(ctx, b, frontier.UpdateOptions{Txn: txn, Retries: frontier.DefaultRetries, Outcomes: func() (stage.Input[record.Fetch], error) {
 			return reader[record.Fetch](t, &fetched), nil

@@ -33,7 +33,7 @@ func try(t testing.TB, ctx context.Context, opt fetch.Options, txn string, urls 
 	opt.Txn, opt.Schema = txn, in.Schema()
 	out := &buffer{}
 	spec := stage.Spec{Name: "mfetch", Verb: "fetch", Store: opt.Store, Txn: txn}
-	_, err := stage.Run(ctx, spec, in, []stage.Sink{out}, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
+	_, err := stage.Run(ctx, spec, in, []stage.Output{out}, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
 		return fetch.Run(ctx, b, opt)
 	})
 	if err != nil {

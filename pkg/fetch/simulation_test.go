@@ -140,7 +140,7 @@ func (c *crawl) run(t *testing.T) {
 		t.Fatal(err)
 	}
 	zipf := rand.NewZipf(c.rng, 1.1, 1, uint64(c.hosts-1))
-	add := stage.Spec{Name: "mfrontier add", Verb: "add", Store: f.Store(), NoOutput: true, LateLock: true}
+	add := stage.Spec{Name: "mfrontier add", Verb: "add", Store: f.Store(), Shape: stage.Sink}
 	_, err = stage.Run(t.Context(), add, c.fresh("", 3*c.hosts, zipf), nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 		return f.Add(ctx, b, frontier.AddOptions{})
 	})
@@ -151,8 +151,8 @@ func (c *crawl) run(t *testing.T) {
 		c.rounds++
 		txn := fmt.Sprint("r", c.rounds)
 		var out sink
-		next := stage.Spec{Name: "mfrontier next", Verb: "next", Store: f.Store(), Txn: txn, Now: record.Time(began + c.now), Spooled: true}
-		_, err := stage.Run(t.Context(), next, nil, []stage.Sink{&out}, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+		next := stage.Spec{Name: "mfrontier next", Verb: "next", Store: f.Store(), Txn: txn, Now: record.Time(began + c.now), Shape: stage.Source}
+		_, err := stage.Run(t.Context(), next, nil, []stage.Output{&out}, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 			return f.Next(ctx, b, frontier.NextOptions{For: c.span, Politeness: p, Txn: txn})
 		})
 		if err != nil {
@@ -160,7 +160,7 @@ func (c *crawl) run(t *testing.T) {
 		}
 		visits := c.serve(t, &out)
 		in := c.fresh(txn, 2*len(visits), zipf)
-		update := stage.Spec{Name: "mfrontier update", Verb: "update", Store: f.Store(), Txn: txn, NoOutput: true, LateLock: true}
+		update := stage.Spec{Name: "mfrontier update", Verb: "update", Store: f.Store(), Txn: txn, Shape: stage.Sink}
 		_, err = stage.Run(t.Context(), update, in, nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 			return f.Update(ctx, b, frontier.UpdateOptions{Txn: txn, Retries: frontier.DefaultRetries, Outcomes: func() (stage.Input[record.Fetch], error) {
 				return &made[record.Fetch]{kind: record.KindFetch, txn: txn, n: len(visits), row: func(i int, row *record.Fetch) { c.outcome(&visits[i], row) }}, nil

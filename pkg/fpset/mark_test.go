@@ -66,7 +66,7 @@ func TestMarkOnAPipe(t *testing.T) {
 		done := make(chan error, 1)
 		go func() {
 			spec := stage.Spec{Name: "mfpset mark", Verb: "mark", Store: st, Txn: "r1"}
-			_, err := stage.Run(context.Background(), spec, in, []stage.Sink{pipeSink{w}}, func(ctx context.Context, b *stage.Batch[record.Fetch, record.Fetch]) error {
+			_, err := stage.Run(context.Background(), spec, in, []stage.Output{pipeSink{w}}, func(ctx context.Context, b *stage.Batch[record.Fetch, record.Fetch]) error {
 				_, err := Mark(ctx, st, b, 8<<20, Options{}, func(int64) {})
 				return err
 			})

@@ -103,15 +103,15 @@ func (b *bench) adding(o AddOptions) func(context.Context, *stage.Batch[record.U
 }
 
 func (b *bench) add(txn string, urls ...record.URL) error {
-	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: b.f.Store(), Txn: txn, NoOutput: true, LateLock: true}
+	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: b.f.Store(), Txn: txn, Shape: stage.Sink}
 	_, err := stage.Run(context.Background(), spec, urlRows(txn, urls...), nil, b.adding(AddOptions{Txn: txn}))
 	return err
 }
 
 func (b *bench) next(now record.Time, o NextOptions) ([]record.URL, error) {
 	var out memory
-	spec := stage.Spec{Name: "mfrontier next", Verb: "next", Store: b.f.Store(), Txn: o.Txn, Now: now, Spooled: true}
-	_, err := stage.Run(context.Background(), spec, nil, []stage.Sink{&out}, func(ctx context.Context, s *stage.Batch[record.URL, record.URL]) error {
+	spec := stage.Spec{Name: "mfrontier next", Verb: "next", Store: b.f.Store(), Txn: o.Txn, Now: now, Shape: stage.Source}
+	_, err := stage.Run(context.Background(), spec, nil, []stage.Output{&out}, func(ctx context.Context, s *stage.Batch[record.URL, record.URL]) error {
 		return b.f.Next(ctx, s, o)
 	})
 	if err != nil {
@@ -134,7 +134,7 @@ func (b *bench) next(now record.Time, o NextOptions) ([]record.URL, error) {
 }
 
 func (b *bench) release(now record.Time, o ReleaseOptions) (n uint64, err error) {
-	spec := stage.Spec{Name: "mfrontier release", Verb: "release", Store: b.f.Store(), Txn: o.Txn, Now: now, NoOutput: true}
+	spec := stage.Spec{Name: "mfrontier release", Verb: "release", Store: b.f.Store(), Txn: o.Txn, Now: now, Shape: stage.Sink}
 	_, err = stage.Run(context.Background(), spec, nil, nil, func(ctx context.Context, s *stage.Batch[record.URL, record.URL]) (err error) {
 		n, err = b.f.Release(ctx, s, o)
 		return err
@@ -155,7 +155,7 @@ func (b *bench) update(txn string, now record.Time, outcomes []record.Fetch, fre
 }
 
 func (b *bench) updateFrom(txn string, in *rows[record.URL], o UpdateOptions) error {
-	spec := stage.Spec{Name: "mfrontier update", Verb: "update", Store: b.f.Store(), Txn: txn, NoOutput: true, LateLock: true}
+	spec := stage.Spec{Name: "mfrontier update", Verb: "update", Store: b.f.Store(), Txn: txn, Shape: stage.Sink}
 	_, err := stage.Run(context.Background(), spec, in, nil, func(ctx context.Context, s *stage.Batch[record.URL, record.URL]) error {
 		return b.f.Update(ctx, s, o)
 	})
@@ -800,7 +800,7 @@ func TestOutOfRangeIsDropped(t *testing.T) {
 	long.Via = strings.Repeat("x", segment.MaxString+1)
 	early.Due = -1
 	in := urlRows("seed", long, newURL("a.test", "3", 0), early)
-	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: b.f.Store(), Txn: "seed", NoOutput: true, LateLock: true}
+	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: b.f.Store(), Txn: "seed", Shape: stage.Sink}
 	res, err := stage.Run(context.Background(), spec, in, nil, b.adding(AddOptions{}))
 	if err != nil {
 		t.Fatal(err)

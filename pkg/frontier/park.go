@@ -132,7 +132,10 @@ func (f *Frontier) Release(ctx context.Context, b *stage.Batch[record.URL, recor
 	if err := checkNow(b.Now()); err != nil {
 		return 0, err
 	}
-	tx := b.Tx()
+	tx, err := b.Begin(ctx)
+	if err != nil {
+		return 0, err
+	}
 	s, err := f.load(tx.Base())
 	if err == nil {
 		err = s.beside(tx, o.Txn, "release")

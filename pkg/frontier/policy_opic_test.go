@@ -488,18 +488,22 @@ func TestOpicCheck(t *testing.T) {
 // change changes the state behind everybody's back.
 func (b *bench) change(fn func(*state)) {
 	b.t.Helper()
-	spec := stage.Spec{Name: "test", Verb: "add", Store: b.f.Store(), NoOutput: true}
+	spec := stage.Spec{Name: "test", Verb: "add", Store: b.f.Store(), Shape: stage.Sink}
 	_, err := stage.Run(context.Background(), spec, urlRows(""), nil, func(_ context.Context, sb *stage.Batch[record.URL, record.URL]) error {
 		var end record.URL
 		if err := sb.Read(&end); err != io.EOF {
 			return err
 		}
-		s, err := b.f.load(sb.Tx().Base())
+		tx, err := sb.Begin(context.Background())
+		if err != nil {
+			return err
+		}
+		s, err := b.f.load(tx.Base())
 		if err != nil {
 			return err
 		}
 		fn(s)
-		return s.save(sb.Tx())
+		return s.save(tx)
 	})
 	if err != nil {
 		b.t.Fatal(err)

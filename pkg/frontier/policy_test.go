@@ -553,7 +553,7 @@ func TestLimits(t *testing.T) {
 		}
 		var drops []record.Count
 		in := &rows[record.URL]{all: fresh, txn: txn, kind: record.KindURL, now: 1}
-		spec := stage.Spec{Name: "mfrontier update", Verb: "update", Store: b.f.Store(), Txn: txn, NoOutput: true, LateLock: true}
+		spec := stage.Spec{Name: "mfrontier update", Verb: "update", Store: b.f.Store(), Txn: txn, Shape: stage.Sink}
 		o := UpdateOptions{Txn: txn, Retries: DefaultRetries, Limits: Limits{Depth: 2, HostURLs: 4 - uint64(round)}, Outcomes: func() (stage.Input[record.Fetch], error) {
 			return &rows[record.Fetch]{all: []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 200, 1)}, txn: txn, kind: record.KindFetch}, nil
 		}}

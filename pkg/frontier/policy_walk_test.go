@@ -43,7 +43,7 @@ func (b *bench) walk(txn string, outcomes []record.Fetch, links []record.Link) e
 }
 
 func (b *bench) walkFrom(txn string, links []record.Link, o UpdateOptions) error {
-	spec := stage.Spec{Name: "mfrontier update", Verb: "update", Store: b.f.Store(), Txn: txn, NoOutput: true, LateLock: true}
+	spec := stage.Spec{Name: "mfrontier update", Verb: "update", Store: b.f.Store(), Txn: txn, Shape: stage.Sink}
 	in := &rows[record.Link]{all: links, txn: txn, kind: record.KindLink}
 	_, err := stage.Run(context.Background(), spec, in, nil, func(ctx context.Context, s *stage.Batch[record.Link, record.URL]) error {
 		return b.f.UpdateFromLinks(ctx, s, o)

@@ -16,7 +16,7 @@ import (
 
 // addBy adds URLs with the priorities that a prioritizer gives.
 func (b *bench) addBy(txn string, p Prioritizer, urls ...record.URL) (record.Stage, error) {
-	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: b.f.Store(), Txn: txn, NoOutput: true, LateLock: true}
+	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: b.f.Store(), Txn: txn, Shape: stage.Sink}
 	res, err := stage.Run(context.Background(), spec, urlRows(txn, urls...), nil, b.adding(AddOptions{Limits: Limits{Depth: 9}, Prioritizer: p}))
 	return res.Stage, err
 }

@@ -71,7 +71,7 @@ func TestCanon(t *testing.T) {
 	}
 	var out memSink
 	var stats CanonStats
-	_, err = stage.Run(t.Context(), stage.Spec{Name: "mresolve canon", Verb: "canon", Store: st, Txn: "r1"}, rows, []stage.Sink{&out},
+	_, err = stage.Run(t.Context(), stage.Spec{Name: "mresolve canon", Verb: "canon", Store: st, Txn: "r1"}, rows, []stage.Output{&out},
 		func(ctx context.Context, b *stage.Batch[record.Link, record.Link]) (err error) {
 			stats, err = Canon(ctx, st, b, Options{Resolver: r, Memory: 16 << 20, Now: now}, canon.Options{})
 			return err
@@ -148,7 +148,7 @@ func TestCanonBesideResolve(t *testing.T) {
 	go func() {
 		rows, err := record.NewReader[record.Link](&in, record.ReaderOptions{})
 		if err == nil {
-			_, err = stage.Run(t.Context(), stage.Spec{Name: "mresolve canon", Verb: "canon", Store: st, Txn: "r1", Spooled: true, LateLock: true}, rows, []stage.Sink{&memSink{}},
+			_, err = stage.Run(t.Context(), stage.Spec{Name: "mresolve canon", Verb: "canon", Store: st, Txn: "r1", Shape: stage.Gate}, rows, []stage.Output{&memSink{}},
 				func(ctx context.Context, b *stage.Batch[record.Link, record.Link]) error {
 					close(begun)
 					<-resolved // as if its rows came only now

@@ -81,7 +81,7 @@ func runOn(t *testing.T, st *store.Store, txn string, opt Options, hosts ...stri
 	}
 	var stats Stats
 	var out memSink
-	_, failed := stage.Run(t.Context(), stage.Spec{Name: "mresolve", Verb: "resolve", Store: st, Txn: txn}, rows, []stage.Sink{&out},
+	_, failed := stage.Run(t.Context(), stage.Spec{Name: "mresolve", Verb: "resolve", Store: st, Txn: txn}, rows, []stage.Output{&out},
 		func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) (err error) {
 			stats, err = Resolve(ctx, st, b, opt)
 			return err
@@ -851,7 +851,7 @@ func takeBlocks(t *testing.T, in []byte, rows, size int, large bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = stage.Run(t.Context(), stage.Spec{Name: "test", NoOutput: true}, reader, nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+	_, err = stage.Run(t.Context(), stage.Spec{Name: "test", Shape: stage.Sink}, reader, nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 		r := &batch[record.URL]{b: b, chunks: make(chan chunk[record.URL]), spare: make(chan []record.URL, 1)}
 		if large {
 			r.files = cacheFiles{{length: 1 << 30}}

@@ -64,7 +64,7 @@ func crawlInMemory(t *testing.T, w *Web, p frontier.Params, n, size int) (traps 
 	}
 	run := func(verb, txn string, in stage.Input[record.URL], body func(context.Context, *stage.Batch[record.URL, record.URL]) error) {
 		t.Helper()
-		spec := stage.Spec{Name: "mfrontier " + verb, Verb: verb, Store: f.Store(), Txn: txn, Now: 1, NoOutput: true, LateLock: verb != "next", Spooled: verb == "next"}
+		spec := stage.Spec{Name: "mfrontier " + verb, Verb: verb, Store: f.Store(), Txn: txn, Now: 1, Shape: map[bool]stage.Shape{true: stage.Source, false: stage.Sink}[verb == "next"]}
 		if _, err := stage.Run(ctx, spec, in, nil, body); err != nil {
 			t.Fatal(err)
 		}

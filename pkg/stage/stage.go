@@ -6,6 +6,21 @@
 // so that a command commits only what its whole upstream committed, and a pipe
 // that died anywhere is repaired by running it again.
 //
+// A stage has one of four shapes, which say when the store is locked and when rows go out:
+//
+//   - Filter: the store is locked first, and rows go out as they are made. mresolve, mfetch,
+//     mfpset mark and murlset new --mode online, which pass rows on while they work; without
+//     a store mextract, mcat and mmerge.
+//   - Source: no input. The store is locked first, and rows go out when it has committed, so that
+//     the stages behind cannot take rows that were never given: mfrontier next. Without a
+//     store rows go out as they are made: mfrontier export.
+//   - Gate: all input is read, then the body takes the lock (Batch.Begin), and rows go out
+//     when the store has committed: murlset new and mresolve canon. A gate that reads for hours
+//     locks its store for seconds, and what it repeats or refuses it does before a row is out.
+//   - Sink: like Gate, but no rows go out: mfrontier add, update and release, murlset add.
+//
+// Rows that wait are in the transaction's kept output, or else in a temporary file.
+//
 // # Invariants
 //
 //   - No sink gets a trailer before the store has committed.
@@ -38,37 +53,44 @@ type Input[T record.Row] interface {
 	Trailer() record.Trailer // after io.EOF
 }
 
-// Sink is one place where the output goes.
-type Sink interface {
+// Output is one place where rows go.
+type Output interface {
 	io.Writer
 	Options() record.WriterOptions // level, flush, body, name
 	Publish() error                // after the trailer: fsync and rename of a file; nothing for a pipe
 	Abort()                        // nothing of it stays; after Publish it does nothing
 }
 
+// Shape says when a stage locks its store, and when its rows go out. See the package's comment.
+type Shape int
+
+// The shapes. A Source has no input, a Sink no outputs.
+const (
+	Filter Shape = iota
+	Source
+	Gate
+	Sink
+)
+
 // Spec says what is run.
 type Spec struct {
-	Name     string         // in the ledger: "mresolve", "murlset new"
+	Name     string // in the ledger: "mresolve", "murlset new"
+	Shape    Shape
 	Verb     string         // of the transaction: "new"
 	Store    *store.Store   // nil: nothing is committed
 	Stores   []string       // further stores that the body commits to once its input has ended (record.Stage.Stores)
 	Txn      string         // "": commits at once, keeps no output; without a store, the input's if all of it has one
 	Now      record.Time    // the round's clock; 0: the input's
 	Threads  int            // for compression
-	NoOutput bool           // a sink: writes no rows (mfrontier update)
-	NoEpoch  bool           // the output is of no epoch of a crawl, whatever the input's (mcat)
 	Resolver string         // how names were looked up (record.WriterOptions.Resolver)
 	Like     *record.Schema // further columns of the output, where there is no input that has them (mfrontier export)
-	// Spooled: rows reach the sinks only after the store's commit and unlock
-	// (mfrontier next, murlset new). Otherwise rows stream as they are made.
-	Spooled bool
-	// LateLock: the body calls Batch.Begin itself, once its inputs have ended
-	// (mfrontier update, murlset new, mresolve canon). Otherwise the lock is taken before
-	// the body. Rows that are passed before Begin wait in a temporary file.
-	// It goes with Spooled or NoOutput only: what Begin finds committed meanwhile
-	// must not follow rows that are out already.
-	LateLock bool
 }
+
+// locksLate: the body takes the lock itself, by Batch.Begin.
+func (s *Spec) locksLate() bool { return s.Shape == Gate || s.Shape == Sink }
+
+// holdsRows: rows go out when the store has committed and is unlocked.
+func (s *Spec) holdsRows() bool { return s.Shape == Gate || s.Shape == Source && s.Store != nil }
 
 // Unchanged is returned by a body that found nothing to do: nothing is
 // committed, no transaction is recorded, and the empty output ends whole.
@@ -90,7 +112,7 @@ type Result struct {
 type Batch[In, Out record.Row] struct {
 	spec  Spec
 	in    Input[In]
-	sinks []Sink
+	sinks []Output
 	tx    *store.Tx
 	done  *store.Done // of a repeated transaction
 	eof   bool
@@ -101,14 +123,14 @@ type Batch[In, Out record.Row] struct {
 	writers []*record.Writer[Out]
 	kept    *store.NewFile
 	keptW   *record.Writer[Out]
-	spool   *os.File // Spooled without a kept output, or before Begin
+	spool   *os.File // rows that wait, without a kept output or before Begin
 	spoolW  *record.Writer[Out]
 
 	passed, consumed     uint64
 	drops, made, refused map[string]uint64
 }
 
-// Tx is the store's transaction; nil before Begin with LateLock, or without store.
+// Tx is the store's transaction; nil without a store, and in a Gate or Sink before Begin.
 func (b *Batch[In, Out]) Tx() *store.Tx { return b.tx }
 
 // Now is the round's clock: Spec.Now, or what the input's metadata says, or 0.
@@ -122,7 +144,7 @@ func (b *Batch[In, Out]) Now() record.Time {
 // Schema is the input's.
 func (b *Batch[In, Out]) Schema() *record.Schema { return b.in.Schema() }
 
-// Begin takes the store's lock, for a body with LateLock. If the transaction
+// Begin takes the store's lock, for the body of a Gate or Sink. If the transaction
 // has committed meanwhile, its error must be returned by the body as it is.
 func (b *Batch[In, Out]) Begin(ctx context.Context) (*store.Tx, error) {
 	tx, done, err := b.spec.Store.Begin(ctx, b.spec.Verb, b.spec.Txn)
@@ -142,7 +164,7 @@ func (b *Batch[In, Out]) Begin(ctx context.Context) (*store.Tx, error) {
 			return nil, err
 		}
 	}
-	if b.spec.Txn != "" && !b.spec.NoOutput {
+	if b.spec.Txn != "" && b.spec.Shape != Sink {
 		if b.kept, err = tx.Create("outputs/"+b.spec.Verb+"-", ".arrows.zst", "output"); err != nil {
 			return nil, err
 		}
@@ -202,8 +224,6 @@ func (b *Batch[In, Out]) OfEpoch(file, epoch string) error {
 // epoch is what the output says of its epoch.
 func (b *Batch[In, Out]) epoch() string {
 	switch {
-	case b.spec.NoEpoch:
-		return ""
 	case b.tx != nil && b.tx.InCrawl():
 		return strconv.FormatUint(b.tx.Epoch(), 10)
 	case b.in != nil:
@@ -323,7 +343,7 @@ func (b *Batch[In, Out]) write(row *Out) error {
 			return err
 		}
 	}
-	if b.spec.Spooled {
+	if b.spec.holdsRows() {
 		if b.keptW != nil {
 			return nil
 		}
@@ -449,7 +469,7 @@ func (b *Batch[In, Out]) books() (record.Stage, error) {
 // read exactly once (Pass, Drop or Consume); Run refuses unbalanced books. For a
 // source in is nil. An error of body, a cancelled ctx or a truncated input leaves
 // the store and all sinks as they were.
-func Run[In, Out record.Row](ctx context.Context, spec Spec, in Input[In], sinks []Sink, body func(ctx context.Context, b *Batch[In, Out]) error) (Result, error) {
+func Run[In, Out record.Row](ctx context.Context, spec Spec, in Input[In], sinks []Output, body func(ctx context.Context, b *Batch[In, Out]) error) (Result, error) {
 	if spec.Txn == "" && spec.Store == nil && in != nil {
 		spec.Txn = in.Schema().Txn // a stage without state belongs to its input's round
 	}
@@ -459,8 +479,8 @@ func Run[In, Out record.Row](ctx context.Context, spec Spec, in Input[In], sinks
 	}
 	b.batches, _ = in.(interface{ Buffered() int })
 	defer b.release()
-	if spec.LateLock && !spec.Spooled && !spec.NoOutput {
-		return Result{}, fmt.Errorf("%s: a late lock, and rows that are not spooled", spec.Name)
+	if spec.Shape == Source && in != nil || spec.Shape == Sink && len(sinks) > 0 {
+		return Result{}, fmt.Errorf("%s: a source with an input, or a sink with outputs", spec.Name)
 	}
 	if spec.Txn != "" && in != nil {
 		if t := in.Schema().Txn; t != "" && t != spec.Txn {
@@ -472,7 +492,7 @@ func Run[In, Out record.Row](ctx context.Context, spec Spec, in Input[In], sinks
 		if spec.Txn != "" {
 			done, found, err = spec.Store.Lookup(spec.Verb, spec.Txn)
 		}
-		if err == nil && !found && !spec.LateLock {
+		if err == nil && !found && !spec.locksLate() {
 			_, err = b.Begin(ctx)
 			done, found = b.done, err == errRepeated
 		}
@@ -483,7 +503,7 @@ func Run[In, Out record.Row](ctx context.Context, spec Spec, in Input[In], sinks
 			return Result{}, err
 		}
 	}
-	if !spec.NoOutput && !spec.Spooled {
+	if !spec.holdsRows() {
 		if err := b.openSinks(); err != nil {
 			return Result{}, err
 		}
@@ -502,6 +522,9 @@ func Run[In, Out record.Row](ctx context.Context, spec Spec, in Input[In], sinks
 	}
 	if in != nil && !b.eof {
 		return Result{}, fmt.Errorf("%s: stopped before its input ended", spec.Name)
+	}
+	if spec.Store != nil && b.tx == nil {
+		return Result{}, fmt.Errorf("%s: ended without Begin", spec.Name)
 	}
 	return b.finish(ctx)
 }
@@ -536,7 +559,7 @@ func (b *Batch[In, Out]) finish(ctx context.Context) (Result, error) {
 	}
 	before, inHash := b.ledgerBefore()
 	s.InHash = inHash
-	if b.spec.Spooled && b.keptW == nil {
+	if b.spec.holdsRows() && b.keptW == nil {
 		if err := b.openSpool(); err != nil { // no row was written
 			return Result{}, err
 		}
@@ -572,7 +595,7 @@ func (b *Batch[In, Out]) finish(ctx context.Context) (Result, error) {
 			return Result{}, err
 		}
 	}
-	if !b.spec.NoOutput && b.spec.Spooled {
+	if b.spec.holdsRows() {
 		if err := b.emitSpooled(ctx); err != nil {
 			return Result{}, err
 		}
@@ -705,7 +728,7 @@ func (b *Batch[In, Out]) unchanged() (Result, error) {
 	s.InHash = inHash
 	s.Store = "" // it commits to none
 	b.keptW, b.kept = nil, nil
-	if !b.spec.NoOutput && b.spec.Spooled {
+	if b.spec.holdsRows() {
 		if err := b.openSinks(); err != nil {
 			return Result{}, err
 		}
@@ -750,7 +773,7 @@ func (b *Batch[In, Out]) repeat(ctx context.Context, done *store.Done) (Result, 
 		}
 	}
 	ledger := done.Ledger
-	if !b.spec.NoOutput {
+	if b.spec.Shape != Sink {
 		b.spec.Now = 0
 		if err := b.emitKept(ctx, done.Output); err != nil {
 			return Result{}, err

@@ -181,26 +181,25 @@ func evensThenLock(ctx context.Context, b *Batch[record.URL, record.URL]) error 
 
 // shapes are the ways in which stages run.
 var shapes = map[string]struct {
-	spooled, late bool
-	body          func(context.Context, *Batch[record.URL, record.URL]) error
+	shape Shape
+	body  func(context.Context, *Batch[record.URL, record.URL]) error
 }{
-	"streaming":                {false, false, evens},
-	"spooled":                  {true, false, evens},
-	"spooled, late":            {true, true, lateEvens},
-	"spooled, late, in a file": {true, true, evensThenLock},
+	"filter":                         {Filter, evens},
+	"gate":                           {Gate, lateEvens},
+	"gate, passing rows before lock": {Gate, evensThenLock},
 }
 
 func TestCommitThenRepeat(t *testing.T) {
 	for name, shape := range shapes {
 		t.Run(name, func(t *testing.T) {
 			st := newStore(t)
-			spec := Spec{Name: "evens", Verb: "pick", Store: st, Txn: "r1", Spooled: shape.spooled, LateLock: shape.late}
+			spec := Spec{Name: "evens", Verb: "pick", Store: st, Txn: "r1", Shape: shape.shape}
 			in := stream(t, "r1", 9)
 			before := generation(t, st)
 			var order []string
 			file := &bufferSink{opt: record.WriterOptions{Level: record.Fast}, onPublish: func() { order = append(order, fmt.Sprintf("file after %d", generation(t, st)-before)) }}
 			pipe := &bufferSink{onPublish: func() { order = append(order, "pipe") }}
-			first, err := Run(t.Context(), spec, input(t, in), []Sink{file, pipe}, shape.body)
+			first, err := Run(t.Context(), spec, input(t, in), []Output{file, pipe}, shape.body)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -221,7 +220,7 @@ func TestCommitThenRepeat(t *testing.T) {
 
 			again := &bufferSink{}
 			spec.Store = open(t, st.Dir())
-			second, err := Run(t.Context(), spec, input(t, in), []Sink{again}, func(context.Context, *Batch[record.URL, record.URL]) error {
+			second, err := Run(t.Context(), spec, input(t, in), []Output{again}, func(context.Context, *Batch[record.URL, record.URL]) error {
 				t.Error("the body ran again")
 				return nil
 			})
@@ -239,7 +238,7 @@ func TestCommitThenRepeat(t *testing.T) {
 				t.Error(err)
 			}
 
-			_, err = Run(t.Context(), spec, input(t, stream(t, "r1", 8)), []Sink{&bufferSink{}}, shape.body)
+			_, err = Run(t.Context(), spec, input(t, stream(t, "r1", 8)), []Output{&bufferSink{}}, shape.body)
 			if !errors.Is(err, fault.Conflict) {
 				t.Errorf("other input under the same name: %v", err)
 			}
@@ -284,8 +283,8 @@ func TestNothingStaysOfAFailure(t *testing.T) {
 			t.Run(name+"/"+c.name, func(t *testing.T) {
 				st := newStore(t)
 				before := generation(t, st)
-				spec := Spec{Name: "evens", Verb: "pick", Store: st, Txn: "r1", Spooled: shape.spooled, LateLock: shape.late}
-				_, err := Run(t.Context(), spec, input(t, c.in), []Sink{c.sink}, c.body)
+				spec := Spec{Name: "evens", Verb: "pick", Store: st, Txn: "r1", Shape: shape.shape}
+				_, err := Run(t.Context(), spec, input(t, c.in), []Output{c.sink}, c.body)
 				if err == nil || c.want != nil && !errors.Is(err, c.want) {
 					t.Fatalf("error %v, want %v", err, c.want)
 				}
@@ -295,7 +294,7 @@ func TestNothingStaysOfAFailure(t *testing.T) {
 				// The same transaction can run at once, so the lock is free.
 				ok := &bufferSink{}
 				spec.Store = open(t, st.Dir())
-				if _, err := Run(t.Context(), spec, input(t, whole), []Sink{ok}, shape.body); err != nil {
+				if _, err := Run(t.Context(), spec, input(t, whole), []Output{ok}, shape.body); err != nil {
 					t.Fatal(err)
 				}
 				if urls, _ := ok.rows(t); len(urls) != 5 {
@@ -312,13 +311,13 @@ func TestSinkFails(t *testing.T) {
 	for name, shape := range shapes {
 		t.Run(name, func(t *testing.T) {
 			st := newStore(t)
-			spec := Spec{Name: "evens", Verb: "pick", Store: st, Txn: "r1", Spooled: shape.spooled, LateLock: shape.late}
-			if _, err := Run(t.Context(), spec, input(t, stream(t, "r1", 50000)), []Sink{&bufferSink{failAfter: 20000}}, shape.body); err == nil {
+			spec := Spec{Name: "evens", Verb: "pick", Store: st, Txn: "r1", Shape: shape.shape}
+			if _, err := Run(t.Context(), spec, input(t, stream(t, "r1", 50000)), []Output{&bufferSink{failAfter: 20000}}, shape.body); err == nil {
 				t.Fatal("no error")
 			}
 			ok := &bufferSink{}
 			spec.Store = open(t, st.Dir())
-			if _, err := Run(t.Context(), spec, input(t, stream(t, "r1", 50000)), []Sink{ok}, shape.body); err != nil {
+			if _, err := Run(t.Context(), spec, input(t, stream(t, "r1", 50000)), []Output{ok}, shape.body); err != nil {
 				t.Fatal(err)
 			}
 			if urls, _ := ok.rows(t); len(urls) != 25000 {
@@ -332,8 +331,8 @@ func TestUnchangedCommitsNothing(t *testing.T) {
 	st := newStore(t)
 	before := generation(t, st)
 	out := &bufferSink{}
-	spec := Spec{Name: "next", Verb: "next", Store: st, Txn: "r1", Spooled: true, Now: 99}
-	if _, err := Run[record.URL, record.URL](t.Context(), spec, nil, []Sink{out}, func(context.Context, *Batch[record.URL, record.URL]) error {
+	spec := Spec{Name: "next", Verb: "next", Store: st, Txn: "r1", Shape: Source, Now: 99}
+	if _, err := Run[record.URL, record.URL](t.Context(), spec, nil, []Output{out}, func(context.Context, *Batch[record.URL, record.URL]) error {
 		return Unchanged
 	}); err != nil {
 		t.Fatal(err)
@@ -349,7 +348,7 @@ func TestUnchangedCommitsNothing(t *testing.T) {
 
 func TestWithoutStoreTheRoundPassesThrough(t *testing.T) {
 	out := &bufferSink{}
-	if _, err := Run(t.Context(), Spec{Name: "evens"}, input(t, stream(t, "r9", 3)), []Sink{out}, evens); err != nil {
+	if _, err := Run(t.Context(), Spec{Name: "evens"}, input(t, stream(t, "r9", 3)), []Output{out}, evens); err != nil {
 		t.Fatal(err)
 	}
 	r, err := record.NewReader[record.URL](bytes.NewReader(out.Bytes()), record.ReaderOptions{})
@@ -365,7 +364,7 @@ func TestWithoutStoreTheRoundPassesThrough(t *testing.T) {
 func TestManyReasons(t *testing.T) {
 	const n = 3 * maxReasons
 	out := &bufferSink{}
-	_, err := Run(t.Context(), Spec{Name: "dropper"}, input(t, stream(t, "r9", n)), []Sink{out}, func(_ context.Context, b *Batch[record.URL, record.URL]) error {
+	_, err := Run(t.Context(), Spec{Name: "dropper"}, input(t, stream(t, "r9", n)), []Output{out}, func(_ context.Context, b *Batch[record.URL, record.URL]) error {
 		var row record.URL
 		for i := 0; ; i++ {
 			if err := b.Read(&row); err == io.EOF {
@@ -404,8 +403,8 @@ func TestManyReasons(t *testing.T) {
 func TestSourceWithoutTxnSpools(t *testing.T) {
 	st := newStore(t)
 	out := &bufferSink{}
-	spec := Spec{Name: "next", Verb: "next", Store: st, Spooled: true, Now: 5}
-	res, err := Run[record.URL, record.URL](t.Context(), spec, nil, []Sink{out}, func(_ context.Context, b *Batch[record.URL, record.URL]) error {
+	spec := Spec{Name: "next", Verb: "next", Store: st, Shape: Source, Now: 5}
+	res, err := Run[record.URL, record.URL](t.Context(), spec, nil, []Output{out}, func(_ context.Context, b *Batch[record.URL, record.URL]) error {
 		if b.Now() != 5 {
 			t.Errorf("now %d", b.Now())
 		}
@@ -425,7 +424,7 @@ func TestCancelledRunCommitsNothing(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("stopped")
 	out := &bufferSink{}
-	_, err := Run(ctx, Spec{Name: "evens", Verb: "pick", Store: st, Txn: "r1"}, input(t, stream(t, "r1", 9)), []Sink{out},
+	_, err := Run(ctx, Spec{Name: "evens", Verb: "pick", Store: st, Txn: "r1"}, input(t, stream(t, "r1", 9)), []Output{out},
 		func(ctx context.Context, b *Batch[record.URL, record.URL]) error {
 			err := evens(ctx, b)
 			cancel(why)
@@ -448,7 +447,7 @@ func TestStreamsOfSeveralTransactionsAreRefused(t *testing.T) {
 				st := newStore(t)
 				in := input(t, append(stream(t, c.first, 3), stream(t, c.second, 2)...))
 				var sink bufferSink
-				_, err := Run(t.Context(), Spec{Name: "evens", Verb: "even", Store: st, Txn: "r1", Spooled: sh.spooled, LateLock: sh.late}, in, []Sink{&sink}, sh.body)
+				_, err := Run(t.Context(), Spec{Name: "evens", Verb: "even", Store: st, Txn: "r1", Shape: sh.shape}, in, []Output{&sink}, sh.body)
 				if !errors.Is(err, fault.Conflict) || sink.published || generation(t, st) != 1 {
 					t.Errorf("%v, published %v, generation %d", err, sink.published, generation(t, st))
 				}
@@ -458,7 +457,7 @@ func TestStreamsOfSeveralTransactionsAreRefused(t *testing.T) {
 	// Without a store they are copied, and a store does not take the copy for either round.
 	var mixed bufferSink
 	in := input(t, append(stream(t, "r1", 3), stream(t, "r2", 2)...))
-	if _, err := Run(t.Context(), Spec{Name: "evens"}, in, []Sink{&mixed}, evens); err != nil {
+	if _, err := Run(t.Context(), Spec{Name: "evens"}, in, []Output{&mixed}, evens); err != nil {
 		t.Fatal(err)
 	}
 	if _, tr := mixed.rows(t); tr.Txn != "" || tr.Ledger.Balance() != nil {
@@ -473,12 +472,16 @@ func TestStreamsOfSeveralTransactionsAreRefused(t *testing.T) {
 	}
 }
 
-// Rows that are out already cannot be followed by a kept output.
-func TestLateLockNeedsASpool(t *testing.T) {
-	var sink bufferSink
-	_, err := Run(t.Context(), Spec{Name: "evens", Verb: "even", Store: newStore(t), Txn: "r1", LateLock: true}, input(t, stream(t, "r1", 3)), []Sink{&sink}, lateEvens)
-	if err == nil || sink.Len() > 0 {
-		t.Errorf("%v, %d bytes out", err, sink.Len())
+// What no command is: a source that reads, a sink that writes, and a body that ends without the lock.
+func TestShapes(t *testing.T) {
+	var out bufferSink
+	for name, spec := range map[string]Spec{"source with an input": {Shape: Source}, "sink with an output": {Shape: Sink}, "gate without Begin": {Shape: Gate}} {
+		st := newStore(t)
+		spec.Name, spec.Verb, spec.Store, spec.Txn = "evens", "even", st, "r1"
+		_, err := Run(t.Context(), spec, input(t, stream(t, "r1", 3)), []Output{&out}, evens)
+		if err == nil || out.Len() > 0 || generation(t, st) != 1 {
+			t.Errorf("%s: %v, %d bytes out, generation %d", name, err, out.Len(), generation(t, st))
+		}
 	}
 }
 
@@ -531,8 +534,8 @@ func TestRowsOfAnotherEpoch(t *testing.T) {
 				}
 				for place, st := range map[string]*store.Store{"in the crawl": st, "elsewhere": newStore(t)} {
 					out := &bufferSink{}
-					spec := Spec{Name: "evens", Verb: "pick", Store: st, Txn: "r1", Spooled: shape.spooled, LateLock: shape.late}
-					_, err = Run(t.Context(), spec, input(t, c.in), []Sink{out}, shape.body)
+					spec := Spec{Name: "evens", Verb: "pick", Store: st, Txn: "r1", Shape: shape.shape}
+					_, err = Run(t.Context(), spec, input(t, c.in), []Output{out}, shape.body)
 					if c.out == "" && place == "in the crawl" {
 						if !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "of the crawl, want epoch 1") || out.published {
 							t.Errorf("%v, published %v", err, out.published)

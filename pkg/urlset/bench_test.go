@@ -55,8 +55,8 @@ func BenchmarkNew(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		spec := stage.Spec{Name: "murlset new", Verb: "new", Store: st, Spooled: true, LateLock: true}
-		_, err = stage.Run(context.Background(), spec, r, []stage.Sink{nowhere{io.Discard}}, func(ctx context.Context, b *stage.Batch[record.Link, record.URL]) error {
+		spec := stage.Spec{Name: "murlset new", Verb: "new", Store: st, Shape: stage.Gate}
+		_, err = stage.Run(context.Background(), spec, r, []stage.Output{nowhere{io.Discard}}, func(ctx context.Context, b *stage.Batch[record.Link, record.URL]) error {
 			_, err := urlset.New(ctx, st, b, urlset.Options[record.Link]{Convert: urlset.FromLink, Cache: urlset.CacheSize, Memory: 32 << 20, Progress: func(int64) {}})
 			return err
 		})
@@ -76,7 +76,7 @@ func BenchmarkRecords(b *testing.B) {
 			b.Fatal(err)
 		}
 		spec := stage.Spec{Name: "murlset new"}
-		_, err = stage.Run(context.Background(), spec, r, []stage.Sink{nowhere{io.Discard}}, func(ctx context.Context, b *stage.Batch[record.Link, record.URL]) error {
+		_, err = stage.Run(context.Background(), spec, r, []stage.Output{nowhere{io.Discard}}, func(ctx context.Context, b *stage.Batch[record.Link, record.URL]) error {
 			var in record.Link
 			var row record.URL
 			known := map[uint64]bool{}

@@ -27,7 +27,7 @@ func step(t *testing.T, fsys durable.FS, w way, in []byte) ([]record.URL, error)
 	}
 	var out sink
 	var stats urlset.Stats
-	_, err = stage.Run(context.Background(), w.spec(st, "new", "r1"), r, []stage.Sink{&out}, body(w, st, urlset.Options[record.Link]{Convert: urlset.FromLink}, &stats))
+	_, err = stage.Run(context.Background(), w.spec(st, "new", "r1"), r, []stage.Output{&out}, body(w, st, urlset.Options[record.Link]{Convert: urlset.FromLink}, &stats))
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func TestCrashAtEveryCall(t *testing.T) {
 				}
 				var out sink
 				var stats urlset.Stats
-				if _, err := stage.Run(context.Background(), w.spec(st, "new", "r0"), r, []stage.Sink{&out}, body(w, st, urlset.Options[record.Link]{Convert: urlset.FromLink}, &stats)); err != nil {
+				if _, err := stage.Run(context.Background(), w.spec(st, "new", "r0"), r, []stage.Output{&out}, body(w, st, urlset.Options[record.Link]{Convert: urlset.FromLink}, &stats)); err != nil {
 					t.Fatal(err)
 				}
 				before := seenOf(t, base, links)

@@ -21,9 +21,14 @@ const (
 // the 1999 paper (section 3.5): the cache of popular URLs first, then one lookup in
 // the set, and a row that is unseen goes on at once. It passes on the rows that New
 // passes on, in the same order. The keys become part of the set when the stage
-// commits, so that a crash leaves the old set; the store is locked all the while,
-// and the stage must have neither Spooled nor LateLock.
+// commits, so that a crash leaves the old set; the store is locked all the while. The
+// stage is a Filter or, with Quiet, a Sink.
 func Online[In record.Row](ctx context.Context, st *store.Store, b *stage.Batch[In, record.URL], opt Options[In]) (stats Stats, err error) {
+	if opt.Quiet {
+		if _, err := b.Begin(ctx); err != nil {
+			return Stats{}, err
+		}
+	}
 	if err := CheckRules(st, b.Tx().Base(), opt.Canon); err != nil {
 		return stats, err
 	}

@@ -23,7 +23,7 @@ func TestRules(t *testing.T) {
 			}
 			var out sink
 			var stats urlset.Stats
-			_, err = stage.Run(context.Background(), w.spec(st, "new", ""), in, []stage.Sink{&out}, body(w, st, urlset.Options[record.Link]{Convert: urlset.FromLink, Canon: form}, &stats))
+			_, err = stage.Run(context.Background(), w.spec(st, "new", ""), in, []stage.Output{&out}, body(w, st, urlset.Options[record.Link]{Convert: urlset.FromLink, Canon: form}, &stats))
 			return err
 		}
 		ruled := canon.Options{KeyRules: canon.WWW, URLRules: canon.Tracking}

@@ -144,8 +144,8 @@ func (o *Options[In]) emit(b *stage.Batch[In, record.URL], row *record.URL) erro
 	return b.Pass(row)
 }
 
-// New is the body of the stages "murlset new" and "murlset add", which must have
-// LateLock: it passes on the rows whose URL is not in the set of st, makes those
+// New is the body of the stages "murlset new", a Gate, and "murlset add", a Sink:
+// it passes on the rows whose URL is not in the set of st, makes those
 // URLs part of the set, and drops the others. Rows wait in temporary files.
 func New[In record.Row](ctx context.Context, st *store.Store, b *stage.Batch[In, record.URL], opt Options[In]) (stats Stats, err error) {
 	rows, err := newSpool(opt.TempDir, opt.Like)

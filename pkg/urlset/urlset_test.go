@@ -77,8 +77,15 @@ type way struct {
 	together int
 }
 
+func (w way) shape() stage.Shape {
+	if w.online {
+		return stage.Filter
+	}
+	return stage.Gate
+}
+
 func (w way) spec(st *store.Store, verb, txn string) stage.Spec {
-	return stage.Spec{Name: "murlset " + verb, Verb: verb, Store: st, Txn: txn, Spooled: !w.online, LateLock: !w.online}
+	return stage.Spec{Name: "murlset " + verb, Verb: verb, Store: st, Txn: txn, Shape: w.shape()}
 }
 
 func body[In record.Row](w way, st *store.Store, opt urlset.Options[In], stats *urlset.Stats) func(context.Context, *stage.Batch[In, record.URL]) error {
@@ -102,7 +109,7 @@ func unseen(t *testing.T, st *store.Store, txn string, links []record.Link, w wa
 	}
 	var out sink
 	var stats urlset.Stats
-	res, err := stage.Run(context.Background(), w.spec(st, "new", txn), in, []stage.Sink{&out}, body(w, st, urlset.Options[record.Link]{Convert: urlset.FromLink}, &stats))
+	res, err := stage.Run(context.Background(), w.spec(st, "new", txn), in, []stage.Output{&out}, body(w, st, urlset.Options[record.Link]{Convert: urlset.FromLink}, &stats))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +215,7 @@ func TestOnlineAtOnce(t *testing.T) {
 	var stats urlset.Stats
 	done := make(chan error)
 	go func() {
-		_, err := stage.Run(context.Background(), w.spec(st, "new", "r1"), in, []stage.Sink{out}, body(w, st, urlset.Options[record.Link]{Convert: urlset.FromLink}, &stats))
+		_, err := stage.Run(context.Background(), w.spec(st, "new", "r1"), in, []stage.Output{out}, body(w, st, urlset.Options[record.Link]{Convert: urlset.FromLink}, &stats))
 		done <- err
 	}()
 	<-out.writes // the schema
@@ -271,7 +278,7 @@ func TestMemory(t *testing.T) {
 	st := newStore(t)
 	b := &counted{n: 400_000}
 	var most uint64
-	spec := stage.Spec{Name: "murlset add", Verb: "add", Store: st, Spooled: true, LateLock: true, NoOutput: true}
+	spec := stage.Spec{Name: "murlset add", Verb: "add", Store: st, Shape: stage.Sink}
 	var calls int
 	_, err := stage.Run(context.Background(), spec, b, nil, func(ctx context.Context, b *stage.Batch[record.Link, record.URL]) error {
 		_, err := urlset.New(ctx, st, b, urlset.Options[record.Link]{Convert: urlset.FromLink, Cache: urlset.CacheSize, Quiet: true, Memory: mem, Progress: func(int64) {

@@ -215,7 +215,7 @@ func batch(t *testing.T, st *store.Store, list []*server, net *network, roots *x
 	}
 	var out sink
 	spec := stage.Spec{Name: "mfetch", Verb: "fetch", Store: st, Txn: "r1"}
-	_, err := stage.Run(t.Context(), spec, in, []stage.Sink{&out}, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
+	_, err := stage.Run(t.Context(), spec, in, []stage.Output{&out}, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
 		return fetch.Run(ctx, b, opt)
 	})
 	if err != nil {
