@@ -80,3 +80,21 @@ func TestGolden(t *testing.T) {
 		})
 	}
 }
+
+// A round whose mark of its epoch is another is moved, and said to be.
+func TestRenamedEpochIsTold(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "crawl")
+	if err := os.CopyFS(dir, os.DirFS("../testdata/golden/v1/crawl")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(dir+"/rounds/r6/epoch.0", dir+"/rounds/r6/epoch.9"); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("./stale.sh", dir)
+	cmd.Env = append(os.Environ(), "BIN="+bin)
+	out, err := cmd.CombinedOutput()
+	if want := dir + "/rounds/r6: its files are not of the round that counts: moved to " + dir + "/rounds/undone/r6.9"; err != nil || !strings.Contains(string(out), want) {
+		t.Errorf("%v\n%s\nwant %s", err, out, want)
+	}
+}

@@ -23,6 +23,7 @@ aside() { # FOLDER
   to=$rounds/undone/${1##*/}.$(made_in "$1" unknown)
   rm -rf "$to" # files of the same round and epoch, which it made again
   mkdir -p "$rounds/undone" && mv "$1" "$to"
+  echo "stale.sh: $1: its files are not of the round that counts: moved to $to" >&2
 }
 
 for d in "$rounds"/r[0-9]*; do

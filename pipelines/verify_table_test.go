@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-var update = flag.Bool("update", false, "write the table of formats/store/VERIFY.md")
+var update = flag.Bool("update", false, "write the table of pkg/crawl/VERIFY.md")
 
 // kinds of file of a crawl folder: the pattern of their paths, and which of those it matches is
 // damaged, counted from the first, or from the last if it is below 0.
@@ -104,7 +104,7 @@ func sibling(path string, matches []string) string {
 }
 
 // TestVerifyTable makes a crawl that has every kind of file, damages one of each in every way,
-// and holds the table of formats/store/VERIFY.md to what mckpt verify says.
+// and holds the table of pkg/crawl/VERIFY.md to what mckpt verify says.
 func TestVerifyTable(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, 5, 4, 60)
@@ -202,7 +202,7 @@ func TestVerifyTable(t *testing.T) {
 	if said, code := verify(t, c.dir); code != 0 {
 		t.Errorf("the crawl is not whole in the end:\n%s", said)
 	}
-	const page = "../formats/store/VERIFY.md"
+	const page = "../pkg/crawl/VERIFY.md"
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)

@@ -162,7 +162,7 @@ func writeSegment(ts *testscript.TestScript, _ bool, args []string) {
 
 // manifest FILE: a store's manifest with one file.
 func writeManifest(ts *testscript.TestScript, _ bool, args []string) {
-	m := store.Manifest{Kind: "urls", Version: "1.0", Generation: 2, Parent: 1, Base: 1, Files: []store.Entry{
+	m := store.Manifest{Kind: "urls", Version: 1, Generation: 2, Parent: 1, Base: 1, Files: []store.Entry{
 		{Path: "runs/000001-0.fps", Role: "run", Length: 10, Sum: strings.Repeat("0", 32), Born: 1}}}
 	b, err := m.Encode()
 	ts.Check(err)

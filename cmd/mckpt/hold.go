@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mercator/formats/store"
 	"mercator/pkg/cli"
+	"mercator/pkg/crawl"
 	"mercator/pkg/fault"
 )
 
@@ -30,7 +30,7 @@ func (*holdCmd) Help() string {
 }
 
 func (c *holdCmd) Run(ctx context.Context, std *cli.Std) error {
-	crawl, err := store.OpenCrawl(c.Crawl, store.Options{})
+	folder, err := crawl.Open(c.Crawl, crawl.Options{})
 	if err != nil {
 		return err
 	}
@@ -38,13 +38,13 @@ func (c *holdCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return &fault.Error{Class: fault.Usage, Err: err}
 	}
-	lock, err := crawl.Hold(ctx, strings.Join(c.Command, " "), 0)
+	lock, err := folder.Hold(ctx, strings.Join(c.Command, " "), 0)
 	if errors.Is(err, fault.Busy) && c.LockWait > 0 {
 		std.Warn("%v; waiting up to %v", err, c.LockWait)
-		lock, err = crawl.Hold(ctx, strings.Join(c.Command, " "), c.LockWait)
+		lock, err = folder.Hold(ctx, strings.Join(c.Command, " "), c.LockWait)
 	}
 	if errors.Is(err, fault.Busy) {
-		return &fault.Error{Class: fault.Busy, Err: err, Hint: "wait for it to end" + stillRunning(filepath.Join(c.Crawl, store.DriverFile))}
+		return &fault.Error{Class: fault.Busy, Err: err, Hint: "wait for it to end" + stillRunning(filepath.Join(c.Crawl, crawl.DriverFile))}
 	}
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
+	"mercator/pkg/crawl"
 	"mercator/pkg/fault"
 )
 
@@ -40,7 +41,7 @@ type lockFlag struct {
 	LockWait time.Duration `default:"70s" help:"Wait this long for a store that is in use."`
 }
 
-func (l lockFlag) options() store.Options { return store.Options{LockWait: l.LockWait} }
+func (l lockFlag) options() crawl.Options { return crawl.Options{LockWait: l.LockWait} }
 
 type initCmd struct {
 	Crawl      string            `arg:"" help:"Folder to make."`
@@ -91,7 +92,7 @@ func (c *initCmd) Run(std *cli.Std) error {
 	if c.Policy != "" {
 		settings.Frontier.Policy = c.Policy
 	}
-	p, err := polynomialOf(c.Crawl, c.Polynomial, c.options())
+	p, err := polynomialOf(c.Crawl, c.Polynomial, store.Options{LockWait: c.LockWait})
 	if err != nil {
 		return err
 	}
@@ -99,9 +100,9 @@ func (c *initCmd) Run(std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	_, err = store.InitCrawl(c.Crawl, given, preset(), func() error {
+	_, err = crawl.Init(c.Crawl, given, preset(), func() error {
 		for _, m := range makers {
-			if err := m.make(filepath.Join(c.Crawl, m.name), c.options()); err != nil {
+			if err := m.make(filepath.Join(c.Crawl, m.name), store.Options{LockWait: c.LockWait}); err != nil {
 				return err
 			}
 		}
@@ -146,11 +147,11 @@ Examples:
 }
 
 func (c *commitCmd) Run(ctx context.Context, std *cli.Std) error {
-	crawl, err := store.OpenCrawl(c.Crawl, c.options())
+	folder, err := crawl.Open(c.Crawl, c.options())
 	if err != nil {
 		return err
 	}
-	k, made, err := crawl.Commit(ctx, c.Txn, std.Now(), c.Interval)
+	k, made, err := folder.Commit(ctx, c.Txn, std.Now(), c.Interval)
 	if err != nil {
 		return makeRoom(c.Crawl, err)
 	}
@@ -167,12 +168,12 @@ func (c *commitCmd) Run(ctx context.Context, std *cli.Std) error {
 }
 
 // makeRoom gives the error of a full disk a hint at what in a crawl folder can go.
-func makeRoom(crawl string, err error) error {
+func makeRoom(dir string, err error) error {
 	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 		return err
 	}
 	return &fault.Error{Err: err, Hint: fmt.Sprintf("where no round is open, %q makes room; in any case the files of older rounds in %s do, moved elsewhere: no store reads them",
-		"mckpt gc "+crawl+" --keep N", filepath.Join(crawl, "rounds"))}
+		"mckpt gc "+dir+" --keep N", filepath.Join(dir, "rounds"))}
 }
 
 type abandonCmd struct {
@@ -190,15 +191,15 @@ Examples:
 }
 
 func (c *abandonCmd) Run(ctx context.Context, std *cli.Std) error {
-	crawl, err := store.OpenCrawl(c.Crawl, c.options())
+	folder, err := crawl.Open(c.Crawl, c.options())
 	if err != nil {
 		return err
 	}
-	before, err := crawl.Abandon(ctx)
+	before, err := folder.Abandon(ctx)
 	if err != nil {
 		return makeRoom(c.Crawl, err)
 	}
-	after, err := crawl.State()
+	after, err := folder.State()
 	if err != nil {
 		return err
 	}
@@ -229,15 +230,15 @@ Examples:
 }
 
 func (c *listCmd) Run(std *cli.Std) error {
-	crawl, err := store.OpenCrawl(c.Crawl, store.Options{})
+	folder, err := crawl.Open(c.Crawl, crawl.Options{})
 	if err != nil {
 		return err
 	}
 	if c.JSON {
 		out := json.NewEncoder(std.Out)
-		return crawl.List(func(k *store.Checkpoint) error { return out.Encode(k) })
+		return folder.List(func(k *crawl.Checkpoint) error { return out.Encode(k) })
 	}
-	st, err := crawl.State()
+	st, err := folder.State()
 	if err != nil {
 		return err
 	}
@@ -250,7 +251,7 @@ func (c *listCmd) Run(std *cli.Std) error {
 	out := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(out, "\tnumber\tround\tmade\tafter\tepoch\tURLs in\tout")
 	fmt.Fprintf(out, "%s\t0\t(empty)\t\t\t\t\t\n", mark(0))
-	err = crawl.List(func(k *store.Checkpoint) error {
+	err = folder.List(func(k *crawl.Checkpoint) error {
 		var in, ended uint64
 		if n := len(k.Ledger.Stages); n > 0 {
 			in, ended = k.Ledger.Stages[0].Out, k.Ledger.Stages[n-1].In
@@ -283,7 +284,7 @@ func (*showCmd) Help() string {
 }
 
 func (c *showCmd) Run(std *cli.Std) error {
-	crawl, err := store.OpenCrawl(c.Crawl, store.Options{})
+	folder, err := crawl.Open(c.Crawl, crawl.Options{})
 	if err != nil {
 		return err
 	}
@@ -291,7 +292,7 @@ func (c *showCmd) Run(std *cli.Std) error {
 		return &fault.Error{Class: fault.Usage, File: c.Crawl, Found: "checkpoint 0 is the empty crawl, which holds nothing"}
 	}
 	if c.Number != nil {
-		k, err := crawl.Checkpoint(*c.Number)
+		k, err := folder.Checkpoint(*c.Number)
 		if err != nil {
 			return err
 		}
@@ -304,7 +305,7 @@ func (c *showCmd) Run(std *cli.Std) error {
 		return c.setting(std)
 	}
 	if c.Param != "" {
-		return c.param(std, crawl)
+		return c.param(std, folder)
 	}
 	if !c.Epoch && !c.JSON { // those who go on with the crawl ask for the round
 		if err := warnOfFixed(std, c.Crawl); err != nil {
@@ -317,14 +318,14 @@ func (c *showCmd) Run(std *cli.Std) error {
 		}
 	}
 	if c.NextRound {
-		n, err := crawl.NextRound()
+		n, err := folder.NextRound()
 		if err != nil {
 			return err
 		}
 		_, err = fmt.Fprintln(std.Out, n)
 		return err
 	}
-	st, err := crawl.State()
+	st, err := folder.State()
 	if err != nil {
 		return err
 	}
@@ -362,9 +363,9 @@ func (c *showCmd) setting(std *cli.Std) error {
 	return nil
 }
 
-func (c *showCmd) param(std *cli.Std, crawl *store.Crawl) error {
+func (c *showCmd) param(std *cli.Std, folder *crawl.Crawl) error {
 	name, param, _ := strings.Cut(c.Param, ".")
-	stores, err := crawl.Stores()
+	stores, err := folder.Stores()
 	if err != nil {
 		return err
 	}
@@ -397,7 +398,7 @@ func printJSON(std *cli.Std, v any) error {
 	return out.Encode(v)
 }
 
-func showCheckpoint(std *cli.Std, k *store.Checkpoint) error {
+func showCheckpoint(std *cli.Std, k *crawl.Checkpoint) error {
 	out := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(out, "checkpoint\t%d\nround\t%s\nmade\t%s\nafter\t%d\nepoch\t%d\n\n", k.Number, k.Txn, k.Made, k.Parent, k.Epoch)
 	fmt.Fprintln(out, "store\tkind\tgeneration")
@@ -445,11 +446,11 @@ Examples:
 func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
 	progress := std.StartProgress("bytes", 0)
 	defer progress.Done()
-	crawl, err := store.OpenCrawl(c.Crawl, store.Options{Progress: progress.Add})
+	folder, err := crawl.Open(c.Crawl, crawl.Options{Progress: progress.Add})
 	if err != nil {
 		return err
 	}
-	v, err := crawl.Verify(ctx)
+	v, err := folder.Verify(ctx)
 	progress.Done()
 	if err != nil {
 		return err
@@ -510,15 +511,15 @@ func (c *restoreCmd) Run(ctx context.Context, std *cli.Std) error {
 	opt.Warn = func(err error) {
 		std.Warn("%v; the store goes on from the checkpoint's manifest, with its contact times; %q deletes the damaged one", err, "mckpt gc "+c.Crawl+" --keep N")
 	}
-	crawl, err := store.OpenCrawl(c.Crawl, opt)
+	folder, err := crawl.Open(c.Crawl, opt)
 	if err != nil {
 		return err
 	}
 	given := ""
-	if before, err := crawl.State(); err == nil && len(before.Rounds) > 0 { // where that is damaged, restoring goes on
+	if before, err := folder.State(); err == nil && len(before.Rounds) > 0 { // where that is damaged, restoring goes on
 		given = "; given up: " + strings.Join(before.Rounds, ", ")
 	}
-	if err := crawl.Restore(ctx, c.Number); err != nil {
+	if err := folder.Restore(ctx, c.Number); err != nil {
 		return makeRoom(c.Crawl, err)
 	}
 	std.Warn("the crawl goes on from checkpoint %d%s", c.Number, given)
@@ -538,11 +539,11 @@ func (*gcCmd) Help() string {
 }
 
 func (c *gcCmd) Run(ctx context.Context, std *cli.Std) error {
-	crawl, err := store.OpenCrawl(c.Crawl, c.options())
+	folder, err := crawl.Open(c.Crawl, c.options())
 	if err != nil {
 		return err
 	}
-	forgotten, freed, err := crawl.GC(ctx, c.Keep)
+	forgotten, freed, err := folder.GC(ctx, c.Keep)
 	if err != nil {
 		return err
 	}

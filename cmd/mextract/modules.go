@@ -108,7 +108,7 @@ func (c *linksCmd) openModules(ctx context.Context, std *cli.Std, in *record.Sch
 	m.inCrawl = store.IsCrawl(filepath.Dir(filepath.Clean(dir)), store.Options{})
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 		i := slices.IndexFunc(m.selected, func(s process.Selected) bool { return s.Module.Name() == name })
-		change, err := process.OpenChange(ctx, filepath.Join(dir, name), m.selected[i].Module.(process.Stateful), c.Txn, store.Options{LockWait: c.LockWait})
+		change, err := process.OpenChange(ctx, filepath.Join(dir, name), m.selected[i].Module.(process.Stateful), c.Txn, store.Options{LockWait: c.LockWait, Maker: "mextract create"})
 		if err != nil {
 			m.close(ctx)
 			return nil, err
@@ -263,7 +263,7 @@ func (c *stateCmd) Run(std *cli.Std) error {
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		out = textOnly{out}
 	}
-	failures, err := process.CopyState(out, c.Store, store.Options{})
+	failures, err := process.CopyState(out, c.Store, store.Options{Maker: "mextract create"})
 	if err != nil {
 		return err
 	}

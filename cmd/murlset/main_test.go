@@ -91,9 +91,9 @@ func hold(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Defer(func() { tx.Abort() })
 }
 
-// newer STORE makes a store of the next major version.
+// newer STORE makes a store of another version.
 func newer(ts *testscript.TestScript, _ bool, args []string) {
-	ts.Check(store.Create(ts.MkAbs(args[0]), urlset.Kind, "2.0", nil, store.Options{}))
+	ts.Check(store.Create(ts.MkAbs(args[0]), urlset.Kind, urlset.Version+1, nil, store.Options{}))
 }
 
 // modules FILE makes a stream of module records.

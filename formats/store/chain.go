@@ -34,7 +34,7 @@ func NewChain() *Chain {
 // are to be written; once those up to e.Length have been, Sum is e.Sum.
 func ResumeChain(e Entry) (*Chain, error) {
 	c := &Chain{hash: xxh3.New(), length: e.Length - e.Length%chainBlock}
-	if n, err := hex.Decode(c.link[:], []byte(e.Link)); err != nil || n != len(c.link) || !isSum(e.Link) {
+	if n, err := hex.Decode(c.link[:], []byte(e.Link)); err != nil || n != len(c.link) || !IsSum(e.Link) {
 		return nil, &fault.Error{Class: fault.Corrupt, File: e.Path, Place: "link", Found: clip(e.Link), Want: "32 hex digits"}
 	}
 	c.begin()
@@ -65,7 +65,7 @@ func (c *Chain) Write(p []byte) (int, error) {
 func (c *Chain) Length() int64 { return c.length }
 
 // Sum is Entry.Sum of the file so far.
-func (c *Chain) Sum() string { return hexSum(c.hash) }
+func (c *Chain) Sum() string { return HexSum(c.hash) }
 
 // Link is Entry.Link of the file so far.
 func (c *Chain) Link() string { return hex.EncodeToString(c.link[:]) }

@@ -20,10 +20,10 @@ import (
 //     one before is of no use to anyone; with it go the files that were made and
 //     dropped since the last checkpoint (sweep, at Commit). This looks at a few
 //     manifests only, whatever the number of checkpoints.
-//   - All else needs every checkpoint to be read (collect: when a store follows an
-//     abandon or restore, and at gc).
+//   - All else needs all checkpoints to be known, which the package above reads (Collect).
 
-const maxDepth = 4 // folders below a store that are searched
+// MaxDepth is how many folders below a store are searched.
+const MaxDepth = 4
 
 // walk calls each with the path of every file of the store that is not one of the store's own.
 func (s *Store) walk(each func(rel string) error) error {
@@ -36,7 +36,7 @@ func (s *Store) walk(each func(rel string) error) error {
 		for _, e := range list {
 			p := path.Join(rel, e.Name())
 			switch {
-			case e.IsDir() && depth < maxDepth:
+			case e.IsDir() && depth < MaxDepth:
 				err = down(p, depth+1)
 			case e.Type().IsRegular():
 				err = each(p)
@@ -109,7 +109,7 @@ func (s *Store) sweep(base, next *Manifest, j journal) {
 	}
 	// On this line of generations, which an epoch does not leave, there is no
 	// checkpoint between base's and base itself.
-	list, err := s.generations()
+	list, err := s.Generations()
 	if err != nil {
 		return
 	}
@@ -117,7 +117,7 @@ func (s *Store) sweep(base, next *Manifest, j journal) {
 		if g <= base.Base || g >= base.Generation {
 			continue
 		}
-		old, err := s.manifest(g)
+		old, err := s.At(g)
 		if err != nil || old.Epoch != next.Epoch {
 			continue
 		}
@@ -127,10 +127,10 @@ func (s *Store) sweep(base, next *Manifest, j journal) {
 				_ = s.remove(e.Path + openSuffix)
 			}
 		}
-		_ = s.fs.Remove(s.manifestPath(g))
+		_ = s.fs.Remove(s.ManifestPath(g))
 	}
 	// A closed round's output is of no use even to the checkpoint that holds it.
-	for _, e := range base.withRole(RoleOutput) {
+	for _, e := range base.WithRole(RoleOutput) {
 		if next.File(e.Path) == nil {
 			_ = s.remove(e.Path)
 		}
@@ -143,31 +143,18 @@ type Freed struct {
 	Bytes int64 `json:"bytes"`
 }
 
-// collect deletes every generation that is neither the one that counts, the one
-// before it, the first, nor a checkpoint's, and every file that no generation
-// left holds. The lock is held.
-func (s *Store) collect(v *view) (Freed, error) {
+// Collect deletes every generation that is neither the one that counts, the one
+// before it, the first, nor a checkpoint's, which bound lists, and every file that no
+// generation left holds. The lock is held, and v is what Settle returned.
+func (s *Store) Collect(v *View, bound []uint64) (Freed, error) {
 	var freed Freed
-	keep := map[uint64]bool{1: true, v.counts.Generation: true}
-	if !v.outside {
-		crawl := crawlDir(s.dir)
-		numbers, err := checkpointNumbers(s.fs, crawl, v.crawl)
-		if err != nil {
-			return freed, err
-		}
-		for _, n := range numbers {
-			c, err := readCheckpoint(s.fs, crawl, n)
-			if err != nil {
-				return freed, err
-			}
-			if g := c.store(s.nameInCrawl()); g != nil {
-				keep[g.Generation] = true
-			}
-		}
+	keep := map[uint64]bool{1: true, v.Counts.Generation: true}
+	for _, g := range bound {
+		keep[g] = true
 	}
 	needed := maps.Clone(keep)
-	keep[v.counts.Parent] = true // for readers that have it open
-	list, err := s.generations()
+	keep[v.Counts.Parent] = true // for readers that have it open
+	list, err := s.Generations()
 	if err != nil {
 		return freed, err
 	}
@@ -175,7 +162,7 @@ func (s *Store) collect(v *view) (Freed, error) {
 	loose := map[string]bool{} // files of generations that go
 	var gone []uint64
 	for _, g := range list {
-		m, err := s.manifest(g)
+		m, err := s.At(g)
 		if err != nil && !needed[g] && fault.ClassOf(err) != "" {
 			gone = append(gone, g) // damaged, and of no use to anyone
 			continue
@@ -192,17 +179,17 @@ func (s *Store) collect(v *view) (Freed, error) {
 		}
 		for _, e := range m.Files {
 			// Outputs serve until the next round, not as long as their generation.
-			if e.Role != RoleOutput || m.Generation == v.counts.Generation {
+			if e.Role != RoleOutput || m.Generation == v.Counts.Generation {
 				held[e.Path], held[e.Path+openSuffix] = true, true
 			}
 		}
 	}
-	next := v.newest.Generation + 1
+	next := v.Newest.Generation + 1
 	j, err := s.readJournal(next)
 	if err != nil {
 		return freed, err
 	}
-	if j.Epoch == v.crawl.Epoch {
+	if j.Epoch == v.Current.Epoch {
 		for _, name := range j.Names {
 			held[name], held[name+openSuffix] = true, true
 		}
@@ -224,7 +211,7 @@ func (s *Store) collect(v *view) (Freed, error) {
 	}
 	for _, g := range gone {
 		freed.Files++
-		if err := s.fs.Remove(s.manifestPath(g)); err != nil {
+		if err := s.fs.Remove(s.ManifestPath(g)); err != nil {
 			return freed, err
 		}
 	}

@@ -19,30 +19,31 @@ import (
 // Every small file of a store is a line of text that says what it is and holds
 // the checksum of the rest, and then JSON:
 //
-//	mercator-store-manifest 1.0 312 9f3a…\n
+//	mercator-store-manifest 1 312 9f3a…\n
 //	{"kind":"urls",…}\n
 const (
-	magicManifest   = "mercator-store-manifest"
-	magicHead       = "mercator-store-head"
-	magicJournal    = "mercator-store-journal"
-	magicCurrent    = "mercator-crawl-current"
-	magicCheckpoint = "mercator-checkpoint"
+	magicManifest = "mercator-store-manifest"
+	magicHead     = "mercator-store-head"
+	magicJournal  = "mercator-store-journal"
+	magicCurrent  = "mercator-crawl-current"
 
-	formatMajor = 1
-	formatMinor = 0
+	version = 1 // of these files; any other is refused
 
 	maxHeader = 128      // bytes of the first line
 	maxBody   = 64 << 20 // bytes of JSON
+
+	// MaxFile bounds such a file, in bytes.
+	MaxFile = maxHeader + maxBody
 )
 
-// sum128 is the checksum of everything in this package: xxh3-128, 32 hex digits.
-func sum128(b []byte) string {
+// Sum is the checksum of everything in this package: xxh3-128, 32 hex digits.
+func Sum(b []byte) string {
 	s := xxh3.Hash128(b).Bytes()
 	return hex.EncodeToString(s[:])
 }
 
-// seal encodes v under a magic.
-func seal(magic string, v any) ([]byte, error) {
+// Seal encodes v under a magic.
+func Seal(magic string, v any) ([]byte, error) {
 	body, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
@@ -51,13 +52,13 @@ func seal(magic string, v any) ([]byte, error) {
 	if len(body) > maxBody {
 		return nil, fmt.Errorf("%s of %d bytes, at most %d are allowed", magic, len(body), maxBody)
 	}
-	head := fmt.Sprintf("%s %d.%d %d %s\n", magic, formatMajor, formatMinor, len(body), sum128(body))
+	head := fmt.Sprintf("%s %d %d %s\n", magic, version, len(body), Sum(body))
 	return append([]byte(head), body...), nil
 }
 
-// unseal decodes the file name, of content data, into v. It checks magic, version,
+// Unseal decodes the file name, of content data, into v. It checks magic, version,
 // length and checksum before it looks at the JSON.
-func unseal(name, magic string, data []byte, v any) error {
+func Unseal(name, magic string, data []byte, v any) error {
 	corrupt := func(place, found, want string) error {
 		return &fault.Error{Class: fault.Corrupt, File: name, Place: place, Found: found, Want: want}
 	}
@@ -80,14 +81,10 @@ func unseal(name, magic string, data []byte, v any) error {
 		return &fault.Error{Class: fault.WrongKind, File: name, Place: "line 1", Found: strconv.Quote(field[0]), Want: magic}
 	}
 	if len(field) < 2 {
-		return corrupt("line 1", "no version", fmt.Sprintf("%d.%d", formatMajor, formatMinor))
+		return corrupt("line 1", "no version", strconv.Itoa(version))
 	}
-	major, _, ok := parseVersion(field[1])
-	if !ok {
-		return corrupt("line 1", "version "+strconv.Quote(field[1]), "major.minor")
-	}
-	if major != formatMajor {
-		return newerVersion(name, "line 1", magic, field[1], formatMajor)
+	if field[1] != strconv.Itoa(version) {
+		return otherVersion(name, "line 1", magic, clip(field[1]), version)
 	}
 	if len(field) != 4 {
 		return corrupt("line 1", fmt.Sprintf("%d fields", len(field)), "4")
@@ -102,7 +99,7 @@ func unseal(name, magic string, data []byte, v any) error {
 	} else if n > length {
 		return corrupt(fmt.Sprintf("byte %d", uint64(len(line)+1)+length), fmt.Sprintf("%d bytes too many", n-length), "")
 	}
-	if s := sum128(body); s != field[3] {
+	if s := Sum(body); s != field[3] {
 		return corrupt("line 1", "checksum "+s, field[3])
 	}
 	if err := json.Unmarshal(body, v); err != nil {
@@ -111,21 +108,10 @@ func unseal(name, magic string, data []byte, v any) error {
 	return nil
 }
 
-// parseVersion reads "major.minor".
-func parseVersion(s string) (major, minor uint64, ok bool) {
-	a, b, ok := strings.Cut(s, ".")
-	if !ok {
-		return 0, 0, false
-	}
-	major, err1 := strconv.ParseUint(a, 10, 16)
-	minor, err2 := strconv.ParseUint(b, 10, 16)
-	return major, minor, err1 == nil && err2 == nil
-}
-
-func newerVersion(file, place, what, have string, major uint64) error {
+func otherVersion(file, place, what, have string, want int) error {
 	return &fault.Error{Class: fault.Version, File: file, Place: place,
-		Found: fmt.Sprintf("%s version %s", what, have), Want: fmt.Sprintf("%d.x", major),
-		Hint: "use the release that wrote it, or a later one"}
+		Found: fmt.Sprintf("%s version %s", what, have), Want: strconv.Itoa(want),
+		Hint: "use the release that wrote it"}
 }
 
 // exists reports whether path is there.

@@ -48,8 +48,8 @@ type Done struct {
 
 // Manifest is one generation, read-only.
 type Manifest struct {
-	Kind       string            `json:"kind"`    // "urls", "frontier", "fetch", "dns", "content", "module"
-	Version    string            `json:"version"` // of the store's own format, major.minor
+	Kind       string            `json:"kind"`    // what the store holds: its owner's word
+	Version    int               `json:"version"` // of the kind's own format
 	Generation uint64            `json:"generation"`
 	Parent     uint64            `json:"parent"`
 	Base       uint64            `json:"base"`             // generation of the checkpoint that it was built on; 1 if none holds the store
@@ -76,20 +76,20 @@ func (m *Manifest) Encode() ([]byte, error) {
 	if err := m.check("manifest"); err != nil {
 		return nil, err
 	}
-	return seal(magicManifest, m)
+	return Seal(magicManifest, m)
 }
 
 // DecodeManifest reads the bytes of a manifest's file. name is for messages.
 func DecodeManifest(name string, data []byte) (*Manifest, error) {
 	m := new(Manifest)
-	if err := unseal(name, magicManifest, data, m); err != nil {
+	if err := Unseal(name, magicManifest, data, m); err != nil {
 		return nil, err
 	}
 	return m, m.check(name)
 }
 
 func readManifest(fsys durable.FS, file string, generation uint64) (*Manifest, error) {
-	data, err := durable.ReadFile(fsys, file, maxHeader+maxBody)
+	data, err := durable.ReadFile(fsys, file, MaxFile)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func readManifest(fsys durable.FS, file string, generation uint64) (*Manifest, e
 }
 
 const (
-	maxGeneration = 1 << 53 // what every JSON reader holds exactly
+	MaxGeneration = 1 << 53 // what every JSON reader holds exactly
 	maxTxn        = 64
 	maxPath       = 512
 )
@@ -113,6 +113,9 @@ var (
 	nameShape = regexp.MustCompile(`([0-9]{6,})-([0-9]+)`)
 )
 
+// IsTxn reports whether a transaction can have the name.
+func IsTxn(txn string) bool { return txnShape.MatchString(txn) }
+
 // CheckTxn refuses a name that no transaction can have (fault.Usage).
 func CheckTxn(txn string) error {
 	if txnShape.MatchString(txn) {
@@ -122,8 +125,8 @@ func CheckTxn(txn string) error {
 		Want: fmt.Sprintf("1 to %d letters, digits, '.', '_' or '-', not beginning with '.' or '-'", maxTxn)}
 }
 
-// isSum reports whether s is written as a checksum is: 32 lower-case hex digits.
-func isSum(s string) bool {
+// IsSum reports whether s is written as a checksum is: 32 lower-case hex digits.
+func IsSum(s string) bool {
 	return len(s) == 32 && strings.Trim(s, "0123456789abcdef") == ""
 }
 
@@ -134,8 +137,8 @@ func clip(s string) string {
 	return s
 }
 
-// checkPath reports whether p stays inside the store, in plain characters.
-func checkPath(p string) bool {
+// CheckPath reports whether p stays inside the store, in plain characters.
+func CheckPath(p string) bool {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 	return p != "" && len(p) <= maxPath && strings.Contains(plain, p[:1]) && strings.Trim(p, plain+"./-") == "" &&
 		path.Clean(p) == p && !strings.Contains(p, "..")
@@ -149,11 +152,11 @@ func (m *Manifest) check(name string) error {
 	if !wordShape.MatchString(m.Kind) {
 		return bad("kind", strconv.Quote(m.Kind), "a lower-case word")
 	}
-	if _, _, ok := parseVersion(m.Version); !ok {
-		return bad("version", strconv.Quote(m.Version), "major.minor")
+	if m.Version < 1 {
+		return bad("version", m.Version, "1 or more")
 	}
-	if m.Generation == 0 || m.Generation > maxGeneration {
-		return bad("generation", m.Generation, fmt.Sprintf("1 to %d", uint64(maxGeneration)))
+	if m.Generation == 0 || m.Generation > MaxGeneration {
+		return bad("generation", m.Generation, fmt.Sprintf("1 to %d", uint64(MaxGeneration)))
 	}
 	if m.Parent >= m.Generation {
 		return bad("parent", m.Parent, fmt.Sprintf("less than %d", m.Generation))
@@ -164,7 +167,7 @@ func (m *Manifest) check(name string) error {
 	for i, e := range m.Files {
 		place := fmt.Sprintf("file %d", i)
 		switch {
-		case !checkPath(e.Path):
+		case !CheckPath(e.Path):
 			return bad(place, "path "+strconv.Quote(clip(e.Path)), "a path inside the store")
 		case i > 0 && m.Files[i-1].Path >= e.Path:
 			return bad(place, "path "+strconv.Quote(e.Path), "a path after "+strconv.Quote(m.Files[i-1].Path))
@@ -172,9 +175,9 @@ func (m *Manifest) check(name string) error {
 			return bad(place, "role "+strconv.Quote(clip(e.Role)), "a lower-case word")
 		case e.Length < 0:
 			return bad(place, fmt.Sprintf("length %d", e.Length), "0 or more")
-		case e.Sum == "" && !e.Growing || e.Sum != "" && !isSum(e.Sum):
+		case e.Sum == "" && !e.Growing || e.Sum != "" && !IsSum(e.Sum):
 			return bad(place, "sum "+strconv.Quote(clip(e.Sum)), "32 hex digits")
-		case e.Link != "" && (e.Sum == "" || !isSum(e.Link)):
+		case e.Link != "" && (e.Sum == "" || !IsSum(e.Link)):
 			return bad(place, "link "+strconv.Quote(clip(e.Link)), "32 hex digits, beside a sum")
 		case e.Born == 0 || e.Born > m.Generation:
 			return bad(place, fmt.Sprintf("born %d", e.Born), fmt.Sprintf("1 to %d", m.Generation))
@@ -189,9 +192,9 @@ func (m *Manifest) check(name string) error {
 			return bad(place, "name "+strconv.Quote(clip(d.Txn)), "a transaction's name")
 		case d.Generation == 0 || d.Generation > m.Generation || i > 0 && d.Generation <= m.Done[i-1].Generation:
 			return bad(place, fmt.Sprintf("generation %d", d.Generation), fmt.Sprintf("at most %d, in order", m.Generation))
-		case d.InHash != "" && !isSum(d.InHash):
+		case d.InHash != "" && !IsSum(d.InHash):
 			return bad(place, "input hash "+strconv.Quote(clip(d.InHash)), "32 hex digits")
-		case d.Output != "" && !checkPath(d.Output):
+		case d.Output != "" && !CheckPath(d.Output):
 			return bad(place, "output "+strconv.Quote(clip(d.Output)), "a path inside the store")
 		}
 	}

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// spans is a set of numbers above 0, as text: "1-3,7". It is in order, and no two of its parts touch.
-type spans string
+// Spans is a set of numbers above 0, as text: "1-3,7". It is in order, and no two of its parts touch.
+type Spans string
 
-// each calls f with the ends of every part, until it returns false. ok: the text is as spans are.
-func (s spans) each(f func(first, last uint64) bool) (ok bool) {
+// Each calls f with the ends of every part, until it returns false. ok: the text is as Spans are.
+func (s Spans) Each(f func(first, last uint64) bool) (ok bool) {
 	if s == "" {
 		return true
 	}
@@ -23,7 +23,7 @@ func (s spans) each(f func(first, last uint64) bool) (ok bool) {
 		}
 		first, err1 := strconv.ParseUint(from, 10, 64)
 		last, err2 := strconv.ParseUint(to, 10, 64)
-		if err1 != nil || err2 != nil || first == 0 || before > 0 && first < before+2 || last < first || last > maxGeneration || spanText(first, last) != part {
+		if err1 != nil || err2 != nil || first == 0 || before > 0 && first < before+2 || last < first || last > MaxGeneration || spanText(first, last) != part {
 			return false
 		}
 		if !f(first, last) {
@@ -41,8 +41,8 @@ func spanText(first, last uint64) string {
 	return fmt.Sprintf("%d-%d", first, last)
 }
 
-// spansOf is the set of numbers that are in order.
-func spansOf(numbers []uint64) spans {
+// SpansOf is the set of numbers that are in order.
+func SpansOf(numbers []uint64) Spans {
 	var parts []string
 	for i := 0; i < len(numbers); {
 		j := i
@@ -52,24 +52,25 @@ func spansOf(numbers []uint64) spans {
 		parts = append(parts, spanText(numbers[i], numbers[j]))
 		i = j + 1
 	}
-	return spans(strings.Join(parts, ","))
+	return Spans(strings.Join(parts, ","))
 }
 
-func (s spans) has(n uint64) (has bool) {
-	s.each(func(first, last uint64) bool {
+// Has reports whether a number is in the set.
+func (s Spans) Has(n uint64) (has bool) {
+	s.Each(func(first, last uint64) bool {
 		has = first <= n && n <= last
 		return n > last
 	})
 	return has
 }
 
-// with is the set and a number.
-func (s spans) with(n uint64) spans {
-	if s.has(n) {
+// With is the set and a number.
+func (s Spans) With(n uint64) Spans {
+	if s.Has(n) {
 		return s
 	}
 	list := [][2]uint64{{n, n}}
-	s.each(func(first, last uint64) bool {
+	s.Each(func(first, last uint64) bool {
 		list = append(list, [2]uint64{first, last})
 		return true
 	})
@@ -87,5 +88,5 @@ func (s spans) with(n uint64) spans {
 		}
 		parts = append(parts, spanText(first, last))
 	}
-	return spans(strings.Join(parts, ","))
+	return Spans(strings.Join(parts, ","))
 }

@@ -27,7 +27,7 @@ import (
 // NewFile may have another.
 type Tx struct {
 	s       *Store
-	v       *view
+	v       *View
 	verb    string
 	txn     string
 	lock    io.Closer
@@ -55,8 +55,8 @@ type journal struct {
 // lockPoll is how often a busy lock is tried again.
 const lockPoll = 50 * time.Millisecond
 
-// acquire takes the lock file, waiting at most wait.
-func acquire(ctx context.Context, fsys durable.FS, file, what string, wait time.Duration) (io.Closer, error) {
+// Lock takes a lock file, waiting at most wait: then fault.Busy, naming who has it.
+func Lock(ctx context.Context, fsys durable.FS, file, what string, wait time.Duration) (io.Closer, error) {
 	host, _ := os.Hostname() // for the message only
 	deadline := time.Now().Add(wait)
 	for {
@@ -83,13 +83,18 @@ func acquire(ctx context.Context, fsys durable.FS, file, what string, wait time.
 	}
 }
 
+// Lock takes the store's lock for what, waiting LockWait.
+func (s *Store) Lock(ctx context.Context, what string) (io.Closer, error) {
+	return Lock(ctx, s.fs, s.Path(LockFile), what, s.wait)
+}
+
 // Begin takes the store's lock (waiting LockWait, then fault.Busy naming the
 // holder), moves a store of an older epoch to the checkpoint's generation,
 // looks (verb, txn) up again, and removes what a crashed change left behind.
 // If it has committed meanwhile, Begin returns (nil, done, nil) and holds nothing.
 // txn "" is a change of its own: refused while a round is open.
 func (s *Store) Begin(ctx context.Context, verb, txn string) (*Tx, *Done, error) {
-	lock, err := acquire(ctx, s.fs, s.Path(lockFile), strings.TrimSpace(verb+" "+txn), s.wait)
+	lock, err := s.Lock(ctx, strings.TrimSpace(verb+" "+txn))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -101,7 +106,7 @@ func (s *Store) Begin(ctx context.Context, verb, txn string) (*Tx, *Done, error)
 }
 
 func (s *Store) begin(lock io.Closer, verb, txn string) (*Tx, *Done, error) {
-	v, err := s.settle()
+	v, err := s.Settle()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -110,11 +115,11 @@ func (s *Store) begin(lock io.Closer, verb, txn string) (*Tx, *Done, error) {
 	}
 	t := &Tx{s: s, v: v, verb: verb, txn: txn, lock: lock,
 		drops: map[string]bool{}, puts: map[string]Entry{}, state: map[string]string{}}
-	next := v.newest.Generation + 1
+	next := v.Newest.Generation + 1
 	if t.journal, err = s.readJournal(next); err != nil {
 		return nil, nil, err
 	}
-	switch mine := (journal{Generation: next, Epoch: v.crawl.Epoch, Verb: verb, Txn: txn}); {
+	switch mine := (journal{Generation: next, Epoch: v.Current.Epoch, Verb: verb, Txn: txn}); {
 	case t.journal.Generation == 0: // there is none
 		t.journal = mine
 	case txn == "" || t.journal.Epoch != mine.Epoch || t.journal.Verb != verb || t.journal.Txn != txn:
@@ -131,10 +136,10 @@ func (s *Store) begin(lock io.Closer, verb, txn string) (*Tx, *Done, error) {
 	return t, nil, s.removeLeftovers(t.journal)
 }
 
-// settle brings a store to a state that a change can start from: HEAD names the
+// Settle brings a store to a state that a change can start from: HEAD names the
 // newest generation, and that one counts. The lock is held.
-func (s *Store) settle() (*view, error) {
-	v, err := s.look()
+func (s *Store) Settle() (*View, error) {
+	v, err := s.Look()
 	if err != nil {
 		return nil, err
 	}
@@ -142,40 +147,37 @@ func (s *Store) settle() (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	if h.Generation != v.newest.Generation {
+	if h.Generation != v.Newest.Generation {
 		// The writer of that generation stopped between link and pointer; the
 		// link may not be on the disk yet.
 		if err := s.fs.SyncDir(s.dir); err != nil {
 			return nil, err
 		}
-		if err := s.writeHead(v.newest.Generation); err != nil {
+		if err := s.writeHead(v.Newest.Generation); err != nil {
 			return nil, err
 		}
 	}
-	if !v.outside && v.newest.Epoch != v.crawl.Epoch {
-		next := *v.counts
-		next.Parent = v.counts.Generation
-		next.Base = v.base
-		next.Generation = v.newest.Generation + 1
-		next.Epoch = v.crawl.Epoch
-		if err := s.publish(&next); err != nil {
+	if !v.Outside && v.Newest.Epoch != v.Current.Epoch {
+		next := *v.Counts
+		next.Parent = v.Counts.Generation
+		next.Base = v.Base
+		next.Generation = v.Newest.Generation + 1
+		next.Epoch = v.Current.Epoch
+		if err := s.Publish(&next); err != nil {
 			return nil, err
 		}
-		v.newest, v.counts = &next, &next
-		if _, err := s.collect(v); err != nil {
-			return nil, err
-		}
+		v.Newest, v.Counts = &next, &next
 	}
 	return v, nil
 }
 
-// publish makes m the newest generation.
-func (s *Store) publish(m *Manifest) error {
+// Publish makes m the newest generation.
+func (s *Store) Publish(m *Manifest) error {
 	data, err := m.Encode()
 	if err != nil {
 		return err
 	}
-	err = durable.LinkFile(s.fs, s.manifestPath(m.Generation), data)
+	err = durable.LinkFile(s.fs, s.ManifestPath(m.Generation), data)
 	if errors.Is(err, fs.ErrExist) {
 		return &fault.Error{Class: fault.Conflict, File: s.dir, Found: fmt.Sprintf("generation %d was made by another process", m.Generation), Err: err,
 			Hint: "run the command again"}
@@ -188,10 +190,16 @@ func (s *Store) publish(m *Manifest) error {
 
 func journalName(generation uint64) string { return fmt.Sprintf("%s%06d", journalPrefix, generation) }
 
+// CheckJournal refuses a damaged journal of a generation to come.
+func (s *Store) CheckJournal(generation uint64) error {
+	_, err := s.readJournal(generation)
+	return err
+}
+
 // readJournal reads that of the generation to come; the zero journal if there is none.
 func (s *Store) readJournal(generation uint64) (journal, error) {
 	file := s.Path(journalName(generation))
-	data, err := durable.ReadFile(s.fs, file, maxHeader+maxBody)
+	data, err := durable.ReadFile(s.fs, file, MaxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return journal{}, nil
 	}
@@ -210,11 +218,11 @@ func (s *Store) readJournal(generation uint64) (journal, error) {
 
 func decodeJournal(file string, data []byte) (journal, error) {
 	var j journal
-	if err := unseal(file, magicJournal, data, &j); err != nil {
+	if err := Unseal(file, magicJournal, data, &j); err != nil {
 		return j, err
 	}
 	for _, name := range j.Names {
-		if !checkPath(name) {
+		if !CheckPath(name) {
 			return j, &fault.Error{Class: fault.Corrupt, File: file, Place: "names", Found: "path " + strconv.Quote(clip(name)), Want: "a path inside the store"}
 		}
 	}
@@ -222,7 +230,7 @@ func decodeJournal(file string, data []byte) (journal, error) {
 }
 
 func (s *Store) writeJournal(j journal) error {
-	data, err := seal(magicJournal, j)
+	data, err := Seal(magicJournal, j)
 	if err != nil {
 		return err
 	}
@@ -230,21 +238,21 @@ func (s *Store) writeJournal(j journal) error {
 }
 
 // Base is the generation that the change starts from; it is not to be changed.
-func (t *Tx) Base() *Manifest { return t.v.counts }
+func (t *Tx) Base() *Manifest { return t.v.Counts }
 
 // Epoch is the crawl's epoch, 0 outside a crawl folder.
-func (t *Tx) Epoch() uint64 { return t.v.crawl.Epoch }
+func (t *Tx) Epoch() uint64 { return t.v.Current.Epoch }
 
 // InCrawl says whether the store lies in a crawl folder.
-func (t *Tx) InCrawl() bool { return !t.v.outside }
+func (t *Tx) InCrawl() bool { return !t.v.Outside }
 
 // Generation is the number that the change will have.
-func (t *Tx) Generation() uint64 { return t.v.newest.Generation + 1 }
+func (t *Tx) Generation() uint64 { return t.v.Newest.Generation + 1 }
 
 // name makes a name that was never used.
 func (t *Tx) name(prefix, suffix string) (string, error) {
 	name := fmt.Sprintf("%s%06d-%d%s", prefix, t.Generation(), t.serial, suffix)
-	if !checkPath(name) || nameShape.MatchString(prefix) || !strings.HasPrefix(suffix, ".") {
+	if !CheckPath(name) || nameShape.MatchString(prefix) || !strings.HasPrefix(suffix, ".") {
 		return "", fmt.Errorf("store %s: %q, %q do not make a file name", t.s.dir, prefix, suffix)
 	}
 	t.serial++
@@ -325,9 +333,9 @@ func (t *Tx) Commit(inRows uint64, inHash string, l record.Ledger) (*Manifest, e
 	if t.ended {
 		return nil, fmt.Errorf("store %s: the change has ended", t.s.dir)
 	}
-	if c, outside, err := t.s.crawl(); err != nil {
+	if c, outside, err := t.s.current(); err != nil {
 		return nil, err
-	} else if c != t.v.crawl || outside != t.v.outside {
+	} else if c.Epoch != t.v.Current.Epoch || c.Checkpoint != t.v.Current.Checkpoint || outside != t.v.Outside {
 		return nil, &fault.Error{Class: fault.Conflict, File: t.s.dir, Found: "the crawl was abandoned, restored or committed meanwhile", Hint: "run the command again"}
 	}
 	base := t.Base()
@@ -335,7 +343,7 @@ func (t *Tx) Commit(inRows uint64, inHash string, l record.Ledger) (*Manifest, e
 		return base, nil
 	}
 	next := &Manifest{Kind: base.Kind, Version: base.Version, Params: base.Params, State: base.State,
-		Generation: t.Generation(), Parent: base.Generation, Base: t.v.base, Epoch: t.Epoch(), Done: base.Done}
+		Generation: t.Generation(), Parent: base.Generation, Base: t.v.Base, Epoch: t.Epoch(), Done: base.Done}
 	if len(t.state) > 0 {
 		next.State = map[string]string{}
 		for k, v := range base.State {
@@ -355,10 +363,10 @@ func (t *Tx) Commit(inRows uint64, inHash string, l record.Ledger) (*Manifest, e
 	if err := t.place(next); err != nil {
 		return nil, err
 	}
-	if err := t.s.publish(next); err != nil {
+	if err := t.s.Publish(next); err != nil {
 		return nil, err
 	}
-	t.v.newest, t.v.counts = next, next
+	t.v.Newest, t.v.Counts = next, next
 	t.s.sweep(base, next, t.journal)
 	return next, nil
 }
@@ -377,7 +385,7 @@ func (t *Tx) retire(next *Manifest) error {
 		if d.Output != "" {
 			t.drops[d.Output] = true
 		}
-		lines.WriteString(nameLine(d, t.s.closedBy(t.v, d.Txn)))
+		lines.WriteString(nameLine(d, t.v.closedBy(d.Txn)))
 	}
 	next.Done = kept
 	if lines.Len() == 0 {
@@ -387,7 +395,7 @@ func (t *Tx) retire(next *Manifest) error {
 	// once per doubling, and there are few files.
 	var merge []Entry
 	size := int64(lines.Len())
-	names := t.Base().withRole(RoleNames)
+	names := t.Base().WithRole(RoleNames)
 	sort.Slice(names, func(i, j int) bool { return names[i].Born < names[j].Born })
 	for i := len(names) - 1; i >= 0 && names[i].Length-int64(len(namesMagic)) <= 2*size; i-- {
 		merge = append(merge, names[i])
@@ -414,8 +422,8 @@ func (t *Tx) retire(next *Manifest) error {
 	return err
 }
 
-// withRole lists the files of a role.
-func (m *Manifest) withRole(role string) []Entry {
+// WithRole lists the files of a role.
+func (m *Manifest) WithRole(role string) []Entry {
 	var list []Entry
 	for _, e := range m.Files {
 		if e.Role == role {
@@ -552,11 +560,12 @@ func (f *NewFile) place() (Entry, error) {
 			return Entry{}, err
 		}
 	}
-	e := Entry{Path: f.path, Role: f.role, Length: f.length, Sum: hexSum(f.hash), Sticky: f.sticky}
+	e := Entry{Path: f.path, Role: f.role, Length: f.length, Sum: HexSum(f.hash), Sticky: f.sticky}
 	return e, f.file.Place()
 }
 
-func hexSum(h *xxh3.Hasher) string {
+// HexSum is a checksum as it stands in manifests.
+func HexSum(h *xxh3.Hasher) string {
 	s := h.Sum128().Bytes()
 	return hex.EncodeToString(s[:])
 }

@@ -45,10 +45,10 @@ type toyCopy struct {
 }
 
 func (c *toyCopy) Run(ctx context.Context, std *Std) error {
-	if err := store.Create(c.Store, "toy", "1.0", nil, store.Options{}); err != nil {
+	if err := store.Create(c.Store, "toy", 1, nil, store.Options{}); err != nil {
 		return err
 	}
-	st, err := std.OpenStore(c.Store, "toy", "1.0", c.TxnFlags)
+	st, err := std.OpenStore(c.Store, "toy", 1, c.TxnFlags)
 	if err != nil {
 		return err
 	}

@@ -518,8 +518,13 @@ func (p pipeSink) Publish() error { return nil }
 func (p pipeSink) Abort()         {}
 
 // OpenStore opens a store with the flags' lock wait.
-func (s *Std) OpenStore(dir, kind, version string, f TxnFlags) (*store.Store, error) {
-	return store.Open(dir, kind, version, store.Options{LockWait: f.LockWait})
+func (s *Std) OpenStore(dir, kind string, version int, f TxnFlags) (*store.Store, error) {
+	return store.Open(dir, kind, version, s.StoreOptions(f))
+}
+
+// StoreOptions are those by which the command opens stores of its own kind.
+func (s *Std) StoreOptions(f TxnFlags) store.Options {
+	return store.Options{LockWait: f.LockWait, Maker: s.Name + " create"}
 }
 
 // RunStage is stage.Run with the books put into --stats.

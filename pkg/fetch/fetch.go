@@ -46,7 +46,7 @@ import (
 // Kind and Version of a fetch store.
 const (
 	Kind    = "fetch"
-	Version = "1.0"
+	Version = 1
 )
 
 // CreateStore makes an empty fetch store.

@@ -19,6 +19,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/formats/warc"
+	"mercator/pkg/crawl"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
@@ -324,12 +325,12 @@ func TestCrawlDelayHoldsAfterAnUncleanStop(t *testing.T) {
 }
 
 // inCrawl makes a crawl folder with a fetch store alone.
-func inCrawl(t testing.TB) (*store.Crawl, *store.Store) {
+func inCrawl(t testing.TB) (*crawl.Crawl, *store.Store) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "crawl")
-	c, err := store.InitCrawl(dir, nil, []byte("# none\n"), func() error {
+	c, err := crawl.Init(dir, nil, []byte("# none\n"), func() error {
 		return fetch.CreateStore(filepath.Join(dir, "fetch"), store.Options{})
-	}, store.Options{})
+	}, crawl.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -113,7 +113,7 @@ func storeVectors(t testing.TB) []spectest.Vector {
 		{Name: "bad/R9-number.batch", Bytes: []byte("seven\n"), Class: fault.Corrupt, Says: "the number of a generation"},
 
 		{Name: "bad/R1-kind", Class: fault.WrongKind, Says: "dns", Case: otherStore("dns", Version)},
-		{Name: "bad/R1-version", Class: fault.Version, Says: "store version 2.0", Case: otherStore(Kind, "2.0")},
+		{Name: "bad/R1-version", Class: fault.Version, Says: "store version 2, want 1", Case: otherStore(Kind, 2)},
 		long("R8-key", "bytes of key, ", moduleRow(moduleRobots, "http://"+strings.Repeat("a", 1<<16), robots[1].Value)),
 		long("R8-text", "bytes of key, ", rules("2026-01-02T03:00:00Z rules\n"+strings.Repeat("#", 3*robotsTextMax+1))),
 		noted("R10-offset", payload{file: "crawl-000002-1.warc.gz", offset: -1}, 0),
@@ -124,7 +124,7 @@ func storeVectors(t testing.TB) []spectest.Vector {
 }
 
 // otherStore opens a store of another kind or version.
-func otherStore(kind, version string) func(t testing.TB) error {
+func otherStore(kind string, version int) func(t testing.TB) error {
 	return func(t testing.TB) error {
 		dir := filepath.Join(t.TempDir(), "fetch")
 		if err := store.Create(dir, kind, version, nil, store.Options{}); err != nil {

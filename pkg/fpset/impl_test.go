@@ -11,6 +11,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/crawl"
 	"mercator/pkg/fault"
 )
 
@@ -80,9 +81,9 @@ func life(t *testing.T, impl string, rnd *rand.Rand) {
 	if impl == Bloom {
 		with.Size = 1 << 20
 	}
-	crawl, err := store.InitCrawl(dir, []byte("# none\n"), nil, func() error {
-		return errors.Join(Create(dir+"/content", with, store.Options{}), store.Create(dir+"/frontier", "frontier", "1.0", nil, store.Options{}))
-	}, store.Options{})
+	crawl, err := crawl.Init(dir, []byte("# none\n"), nil, func() error {
+		return errors.Join(Create(dir+"/content", with, store.Options{}), store.Create(dir+"/frontier", "frontier", 1, nil, store.Options{}))
+	}, crawl.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,7 @@ func life(t *testing.T, impl string, rnd *rand.Rand) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	frontier, err := store.Open(dir+"/frontier", "frontier", "1.0", store.Options{})
+	frontier, err := store.Open(dir+"/frontier", "frontier", 1, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

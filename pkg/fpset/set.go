@@ -14,7 +14,7 @@ import (
 // The store of document keys.
 const (
 	Kind    = "content"
-	Version = "1.0" // of a set's store, whatever its kind
+	Version = 1 // of a set's store, whatever its kind
 )
 
 const paramPoly = "polynomial"

@@ -16,7 +16,7 @@ import (
 // Kind and Version of the store.
 const (
 	Kind    = "frontier"
-	Version = "2.0"
+	Version = 2
 )
 
 // Frontier is an opened frontier store.

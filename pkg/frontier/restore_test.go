@@ -15,6 +15,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/crawl"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 )
@@ -58,7 +59,7 @@ func TestRestoreAgainstModel(t *testing.T) {
 				rng := rand.New(rand.NewPCG(uint64(seed), uint64(size)))
 				fs := durable.NewCrashFS()
 				opt := store.Options{FS: fs}
-				if _, err := store.InitCrawl("/crawl", nil, nil, func() error { return Create("/crawl/frontier", p, opt) }, opt); err != nil {
+				if _, err := crawl.Init("/crawl", nil, nil, func() error { return Create("/crawl/frontier", p, opt) }, crawl.Options{FS: fs}); err != nil {
 					t.Fatal(err)
 				}
 				b := open(t, fs, p)
@@ -72,8 +73,8 @@ func TestRestoreAgainstModel(t *testing.T) {
 					}
 					return urls
 				}
-				crawl := func() *store.Crawl {
-					c, err := store.OpenCrawl("/crawl", store.Options{FS: fs})
+				crawl := func() *crawl.Crawl {
+					c, err := crawl.Open("/crawl", crawl.Options{FS: fs})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -316,7 +317,7 @@ func TestCheckAfterRestore(t *testing.T) {
 	ctx := context.Background()
 	fs := durable.NewCrashFS()
 	opt := store.Options{FS: fs}
-	c, err := store.InitCrawl("/crawl", nil, nil, func() error { return Create("/crawl/frontier", Params{}, opt) }, opt)
+	c, err := crawl.Init("/crawl", nil, nil, func() error { return Create("/crawl/frontier", Params{}, opt) }, crawl.Options{FS: opt.FS})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func stateVectors(t testing.TB) []spectest.Vector {
 			return err
 		}}
 	}
-	other := func(name string, class fault.Class, says, kind, version string, m Stateful) spectest.Vector {
+	other := func(name string, class fault.Class, says, kind string, version int, m Stateful) spectest.Vector {
 		return spectest.Vector{Name: "bad/" + name, Class: class, Says: says, Case: func(t testing.TB) error {
 			opt := store.Options{FS: durable.NewCrashFS()}
 			if err := store.Create("/tags", kind, version, nil, opt); err != nil {
@@ -91,7 +91,7 @@ func stateVectors(t testing.TB) []spectest.Vector {
 		good("folder.tar", packed.Bytes()),
 
 		other("R1-kind", fault.WrongKind, "dns", "dns", Version, tagsModule{}),
-		other("R1-version", fault.Version, "store version 2.0", Kind, "2.0", tagsModule{}),
+		other("R1-version", fault.Version, "store version 2, want 1", Kind, 2, tagsModule{}),
 		other("R1-module", fault.WrongKind, "the store of module tags, want that of image", Kind, Version, imageModule{}),
 		damaged("R2-short", fault.Truncated, "its end, want 23 bytes, as in the manifest", exampleTotals[:20]),
 		damaged("R2-long", fault.Corrupt, "more bytes, want 23, as in the manifest", exampleTotals+"q\t1\t1\n"),

@@ -17,7 +17,7 @@ import (
 // Kind, Version and Verb of modules' stores, and the role of the one file in them.
 const (
 	Kind      = "module"
-	Version   = "1.0"
+	Version   = 1
 	Verb      = "process"
 	roleState = "state"
 )

@@ -13,6 +13,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/crawl"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 )
@@ -68,12 +69,12 @@ func oracle(rounds ...string) string {
 }
 
 // newCrawl makes a crawl folder /c of a frontier and a module.
-func newCrawl(t *testing.T, fsys durable.FS) *store.Crawl {
+func newCrawl(t *testing.T, fsys durable.FS) *crawl.Crawl {
 	t.Helper()
 	opt := store.Options{FS: fsys}
-	c, err := store.InitCrawl("/c", []byte("# none\n"), nil, func() error {
-		return errors.Join(store.Create("/c/frontier", "frontier", "1.0", nil, opt), CreateStore("/c/modules/tags", opt))
-	}, opt)
+	c, err := crawl.Init("/c", []byte("# none\n"), nil, func() error {
+		return errors.Join(store.Create("/c/frontier", "frontier", 1, nil, opt), CreateStore("/c/modules/tags", opt))
+	}, crawl.Options{FS: fsys})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,7 @@ func newCrawl(t *testing.T, fsys durable.FS) *store.Crawl {
 
 // frontier commits the round's update, whose books name the module's store.
 func frontier(fsys durable.FS, txn string) error {
-	s, err := store.Open("/c/frontier", "frontier", "1.0", store.Options{FS: fsys})
+	s, err := store.Open("/c/frontier", "frontier", 1, store.Options{FS: fsys})
 	if err != nil {
 		return err
 	}
@@ -100,7 +101,7 @@ func frontier(fsys durable.FS, txn string) error {
 	return err
 }
 
-func commit(c *store.Crawl, txn string) error {
+func commit(c *crawl.Crawl, txn string) error {
 	_, _, err := c.Commit(context.Background(), txn, time.Unix(1, 0), 0)
 	return err
 }
@@ -251,13 +252,13 @@ func TestCrashAtEveryCall(t *testing.T) {
 					}
 					given := fsys.AfterCrash(durable.KeepAll)
 					must(t, change(dir, kind.m, "r2", opt), frontier(fsys, "r2"))
-					c, err := store.OpenCrawl("/c", opt)
+					c, err := crawl.Open("/c", crawl.Options{FS: opt.FS})
 					must(t, err, commit(c, "r2"))
 					if got := kind.read(stateOf(t, dir, opt)); got != kind.want("r1", "r2") {
 						t.Fatalf("call %d of %d, again: %q", n, calls, got)
 					}
 					opt = store.Options{FS: given}
-					c, err = store.OpenCrawl("/c", opt)
+					c, err = crawl.Open("/c", crawl.Options{FS: opt.FS})
 					must(t, err)
 					if _, err := c.Abandon(context.Background()); err != nil {
 						t.Fatal(err)

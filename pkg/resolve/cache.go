@@ -26,7 +26,7 @@ import (
 // a batch. What has expired is left out then.
 const (
 	StoreKind    = "dns"
-	StoreVersion = "1.0"
+	StoreVersion = 1
 	roleCache    = "cache"
 	moduleName   = "dns"
 )

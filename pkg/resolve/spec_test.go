@@ -95,7 +95,7 @@ func cacheVectors(t testing.TB) []spectest.Vector {
 			cacheRow("a.test", ` { "expires" : "2026-01-31T04:04:05.5Z" , "more" : [1] , "addr" : "127.0.0.\u0031" , "family" : "4" } `)),
 
 		{Name: "bad/R1-kind", Class: fault.WrongKind, Says: "content", Case: otherStore("content", StoreVersion)},
-		{Name: "bad/R1-version", Class: fault.Version, Says: "store version 2.0", Case: otherStore(StoreKind, "2.0")},
+		{Name: "bad/R1-version", Class: fault.Version, Says: "store version 2, want 1", Case: otherStore(StoreKind, 2)},
 		{Name: "bad/R2-kind", Bytes: urls.Bytes(), Class: fault.WrongKind, Says: "url records, want module records"},
 		{Name: "bad/R2-cut", Bytes: cacheStream(t, example...)[:900], Class: fault.Truncated, Says: "frame 2"},
 		bad("R3-module", `a row of module "page", want "dns"`, otherModule),
@@ -167,7 +167,7 @@ func changeStore(t testing.TB, st *store.Store, do func(tx *store.Tx) error) err
 }
 
 // otherStore opens a store of another kind or version, which R1 refuses.
-func otherStore(kind, version string) func(t testing.TB) error {
+func otherStore(kind string, version int) func(t testing.TB) error {
 	return func(t testing.TB) error {
 		dir := filepath.Join(t.TempDir(), "dns")
 		if err := store.Create(dir, kind, version, nil, store.Options{}); err != nil {

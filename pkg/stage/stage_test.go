@@ -12,6 +12,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/crawl"
 	"mercator/pkg/fault"
 )
 
@@ -96,7 +97,7 @@ func input(t *testing.T, b []byte) Input[record.URL] {
 func newStore(t *testing.T) *store.Store {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "st")
-	if err := store.Create(dir, "test", "1.0", nil, store.Options{}); err != nil {
+	if err := store.Create(dir, "test", 1, nil, store.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	return open(t, dir)
@@ -104,7 +105,7 @@ func newStore(t *testing.T) *store.Store {
 
 func open(t *testing.T, dir string) *store.Store {
 	t.Helper()
-	s, err := store.Open(dir, "test", "1.0", store.Options{})
+	s, err := store.Open(dir, "test", 1, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -519,16 +520,16 @@ func TestRowsOfAnotherEpoch(t *testing.T) {
 		} {
 			t.Run(name+"/"+c.name, func(t *testing.T) {
 				dir := filepath.Join(t.TempDir(), "crawl")
-				crawl, err := store.InitCrawl(dir, nil, []byte("# none\n"), func() error {
-					return store.Create(filepath.Join(dir, "urls"), "urls", "1.0", nil, store.Options{})
-				}, store.Options{})
+				crawl, err := crawl.Init(dir, nil, []byte("# none\n"), func() error {
+					return store.Create(filepath.Join(dir, "urls"), "urls", 1, nil, store.Options{})
+				}, crawl.Options{})
 				if err != nil {
 					t.Fatal(err)
 				}
 				if _, err := crawl.Abandon(t.Context()); err != nil { // epoch 1
 					t.Fatal(err)
 				}
-				st, err := store.Open(filepath.Join(dir, "urls"), "urls", "1.0", store.Options{})
+				st, err := store.Open(filepath.Join(dir, "urls"), "urls", 1, store.Options{})
 				if err != nil {
 					t.Fatal(err)
 				}

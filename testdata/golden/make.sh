@@ -2,19 +2,18 @@
 # Makes a golden crawl: a few dozen pages of mweb, crawled by mercator.mk, with
 # every file of it and the digests of what the files hold.
 #
-#   BIN=bin/ testdata/golden/make.sh testdata/golden/v2
+#   BIN=bin/ testdata/golden/make.sh testdata/golden/v1
 #
-# TestGolden reads, verifies and repeats each golden crawl, and compares digests
-# of rows, never of compressed bytes. A golden crawl is not made again when a
-# format gains a version: it shows that old files can still be read. A new one
-# is made beside it.
+# TestGolden reads, verifies and repeats the golden crawl, and compares digests
+# of rows, never of compressed bytes. It shows that a change leaves the formats as
+# they are. When one gets another version number, the golden crawl is made again.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 : "${BIN:=}"
 case $BIN in */*) BIN=$(cd "$BIN" && pwd)/ ;; esac
 export BIN
 dir=$1
-[ ! -e "$dir" ] || { echo "make.sh: $dir exists; golden crawls are kept" >&2; exit 1; }
+[ ! -e "$dir" ] || { echo "make.sh: $dir exists; remove it first" >&2; exit 1; }
 mkdir -p "$dir"
 
 hold=$(mktemp -d)
@@ -30,7 +29,7 @@ json() { sed -n "s/.*\"$1\":\"\{0,1\}\([^\",}]*\).*/\1/p" "$hold/web.json"; }
 # Failed URLs are tried again at once, and batches are cut short now and then.
 make -s -f "$here/../../pipelines/mercator.mk" CRAWL="$dir/crawl" SEEDS="$hold/seeds.txt" BATCH=30 ROUNDS=6 \
   INIT_FLAGS=--quiet NEXT_FLAGS=--quiet RESOLVE_FLAGS="--quiet --server $(json dns)" \
-  POLITENESS_FLAGS='--min-delay 0 --delay-factor 0 --addr-delay 0 --for 0' FETCH_FLAGS='--quiet --allow-net 127.0.0.0/8 --max-bytes 100K' \
+  POLITENESS_FLAGS='--for 0 --min-delay 0 --delay-factor 0 --addr-delay 0' FETCH_FLAGS='--quiet --allow-net 127.0.0.0/8 --max-bytes 100K' \
   UPDATE_FLAGS='--quiet --max-attempts 2 --retry-delay 0s' 9>&-
 "${BIN}mckpt" gc --quiet --keep 2 "$dir/crawl"
 "$here/digest.sh" "$dir/crawl" > "$dir/digests"

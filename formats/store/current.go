@@ -1,0 +1,129 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+)
+
+const (
+	currentFile = "CURRENT"
+	// ModulesDir is a folder of a crawl folder, whose stores belong to that too.
+	ModulesDir = "modules"
+)
+
+// Current is the content of CURRENT, which alone decides what generations of the stores of a
+// crawl folder count. A store reads it; package crawl writes it, each time by one rename.
+type Current struct {
+	Epoch      uint64            `json:"epoch"`               // raised when the crawl goes back
+	Checkpoint uint64            `json:"checkpoint"`          // that the crawl goes on from; 0 is the empty crawl
+	Txn        string            `json:"txn,omitempty"`       // the name that this checkpoint closed
+	Stores     map[string]uint64 `json:"stores,omitempty"`    // generation of each store in it, by folder: "urls", "modules/NAME"
+	Last       uint64            `json:"last"`                // the highest number that a checkpoint ever had
+	Forgotten  Spans             `json:"forgotten,omitempty"` // checkpoints that were deleted; every other up to last has a file
+}
+
+// base is the generation that the checkpoint holds of a store: the first if it holds none.
+func (c *Current) base(store string) uint64 { return max(c.Stores[store], 1) }
+
+// ReadCurrent reads the CURRENT of a crawl folder; fs.ErrNotExist if dir is none.
+func ReadCurrent(fsys durable.FS, dir string) (Current, error) {
+	file := filepath.Join(dir, currentFile)
+	data, err := durable.ReadFile(fsys, file, MaxFile)
+	if err != nil {
+		return Current{}, err
+	}
+	return decodeCurrent(file, data)
+}
+
+// CreateCurrent makes dir a crawl folder at the empty crawl, if it is none yet.
+func CreateCurrent(fsys durable.FS, dir string) error {
+	data, err := Seal(magicCurrent, Current{})
+	if err != nil {
+		return err
+	}
+	if err := durable.LinkFile(fsys, filepath.Join(dir, currentFile), data); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// WriteCurrent replaces the CURRENT of a crawl folder, whose lock is held.
+func WriteCurrent(fsys durable.FS, dir string, c Current) error {
+	data, err := Seal(magicCurrent, c)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(fsys, filepath.Join(dir, currentFile), data)
+}
+
+func decodeCurrent(file string, data []byte) (Current, error) {
+	var c Current
+	if err := Unseal(file, magicCurrent, data, &c); err != nil {
+		return c, err
+	}
+	bad := func(place, found, want string) (Current, error) {
+		return c, &fault.Error{Class: fault.Corrupt, File: file, Place: place, Found: found, Want: want}
+	}
+	if c.Epoch > MaxGeneration || c.Checkpoint > c.Last || c.Last > MaxGeneration {
+		return bad("checkpoint", fmt.Sprintf("epoch %d, checkpoint %d of %d", c.Epoch, c.Checkpoint, c.Last),
+			fmt.Sprintf("at most %d, and checkpoint at most the last", uint64(MaxGeneration)))
+	}
+	if end := uint64(0); !c.Forgotten.Each(func(_, last uint64) bool { end = last; return true }) || end > c.Last || c.Checkpoint > 0 && c.Forgotten.Has(c.Checkpoint) {
+		return bad("forgotten", strconv.Quote(clip(string(c.Forgotten))), "numbers of checkpoints in order, without the current one")
+	}
+	for name, generation := range c.Stores {
+		if !CheckPath(name) || generation == 0 || generation > MaxGeneration {
+			return bad("stores", fmt.Sprintf("%q: %d", clip(name), generation), "folders inside the crawl, each with a generation")
+		}
+	}
+	return c, nil
+}
+
+// IsCrawl says whether dir is a crawl folder, whole or damaged.
+func IsCrawl(dir string, opt Options) bool {
+	ok, err := exists(opt.fs(), filepath.Join(dir, currentFile))
+	return ok && err == nil
+}
+
+// crawlDir is the folder of the crawl that a store in dir would belong to: the
+// one above, or for modules/NAME the one above that.
+func crawlDir(dir string) string {
+	up := filepath.Dir(absolute(dir))
+	if filepath.Base(up) == ModulesDir {
+		up = filepath.Dir(up)
+	}
+	return up
+}
+
+// current reads the state of the crawl that the store belongs to; outside is true
+// if it belongs to none.
+func (s *Store) current() (c Current, outside bool, err error) {
+	c, err = ReadCurrent(s.fs, crawlDir(s.dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Current{}, true, nil
+	}
+	return c, false, err
+}
+
+// CrawlDir is the folder of the crawl that the store lies in, or "".
+func (s *Store) CrawlDir() string {
+	if dir := crawlDir(s.dir); IsCrawl(dir, Options{FS: s.fs}) {
+		return dir
+	}
+	return ""
+}
+
+// NameInCrawl is what CURRENT calls the store: "urls", "modules/NAME".
+func (s *Store) NameInCrawl() string {
+	rel, err := filepath.Rel(crawlDir(s.dir), absolute(s.dir))
+	if err != nil {
+		return s.Name()
+	}
+	return filepath.ToSlash(rel)
+}

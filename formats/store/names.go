@@ -1,0 +1,97 @@
+package store
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/zeebo/xxh3"
+
+	"mercator/pkg/fault"
+)
+
+// A file of role "names" is a first line, and for each transaction
+// "verb TAB name TAB generation TAB checkpoint".
+const namesMagic = "mercator-store-names 1"
+
+// nameLine is a line of it; checkpoint is 0 where none closed the round.
+func nameLine(d *Done, checkpoint uint64) string {
+	return fmt.Sprintf("%s\t%s\t%d\t%d\n", d.Verb, d.Txn, d.Generation, checkpoint)
+}
+
+// FindName looks for a transaction's name among those of closed rounds.
+func (s *Store) FindName(m *Manifest, txn string) (checkpoint uint64, found bool, err error) {
+	for _, e := range m.Files {
+		if e.Role != RoleNames {
+			continue
+		}
+		err := s.readNames(e, func(line []byte) error {
+			name, n, err := parseName(line)
+			if name == txn {
+				checkpoint, found = n, true
+			}
+			return err
+		})
+		if found || err != nil {
+			return checkpoint, found, err
+		}
+	}
+	return 0, false, nil
+}
+
+// readNames calls each with every line of a names file, and then checks its sum.
+func (s *Store) readNames(e Entry, each func(line []byte) error) error {
+	f, err := s.OpenFile(e.Path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return decodeNames(s.Path(e.Path), f, e.Sum, each)
+}
+
+const maxNameLine = 256 // bytes
+
+func decodeNames(file string, in io.Reader, sum string, each func(line []byte) error) error {
+	corrupt := func(place string, err error) error {
+		return &fault.Error{Class: fault.Corrupt, File: file, Place: place, Err: err}
+	}
+	hash := xxh3.New()
+	scan := bufio.NewScanner(io.TeeReader(in, hash))
+	scan.Buffer(nil, maxNameLine)
+	n := 0
+	for scan.Scan() {
+		n++
+		place := fmt.Sprintf("line %d", n)
+		if n == 1 {
+			if scan.Text() != namesMagic {
+				return corrupt(place, fmt.Errorf("%q, want %q", clip(scan.Text()), namesMagic))
+			}
+			continue
+		}
+		if err := each(scan.Bytes()); err != nil {
+			return corrupt(place, err)
+		}
+	}
+	if err := scan.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return corrupt(fmt.Sprintf("line %d", n+1), fmt.Errorf("no end of line within %d bytes", maxNameLine))
+	} else if err != nil {
+		return err
+	}
+	if have := HexSum(hash); have != sum {
+		return corrupt("whole file", fmt.Errorf("checksum %s, want %s", have, sum))
+	}
+	return nil
+}
+
+// parseName reads a line of a names file.
+func parseName(line []byte) (txn string, checkpoint uint64, err error) {
+	field := bytes.Split(line, []byte("\t"))
+	if len(field) != 4 {
+		return "", 0, fmt.Errorf("%d fields, want 4", len(field))
+	}
+	checkpoint, err = strconv.ParseUint(string(field[3]), 10, 64)
+	return string(field[1]), checkpoint, err
+}

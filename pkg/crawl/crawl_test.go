@@ -1,0 +1,346 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+)
+
+func openStore(t *testing.T, fsys durable.FS, name string) *store.Store {
+	t.Helper()
+	s, err := store.Open("/c/"+name, kindOf(name), 1, store.Options{FS: fsys})
+	must(t, err)
+	return s
+}
+
+func testCrawl(t *testing.T) *durable.CrashFS {
+	t.Helper()
+	fsys := durable.NewCrashFS()
+	must(t, newCrawl(fsys))
+	return fsys
+}
+
+func TestOpen(t *testing.T) {
+	fsys := testCrawl(t)
+	opt := store.Options{FS: fsys, Maker: "murlset create"}
+	for _, test := range []struct {
+		dir, kind   string
+		version     int
+		class       fault.Class
+		found, hint string
+	}{
+		{"/c/none", "urls", 1, fault.Usage, "no store here", `"murlset create /c/none"`},
+		{"/c/urls", "frontier", 1, fault.WrongKind, "a store of kind urls", ""},
+		{"/c/urls", "urls", 2, fault.Version, "urls store version 1, want 2", ""},
+		{"/c/urls", "urls", 1, "", "", ""},
+	} {
+		_, err := store.Open(test.dir, test.kind, test.version, opt)
+		if test.class == "" {
+			must(t, err)
+		} else if !errors.Is(err, test.class) || !strings.Contains(err.Error(), test.found) || !strings.Contains(fault.HintOf(err), test.hint) {
+			t.Errorf("%s %s %d: %v (%s)", test.dir, test.kind, test.version, err, fault.HintOf(err))
+		}
+	}
+	if err := store.Create("/c/urls", "urls", 1, map[string]string{"p": "2"}, opt); !errors.Is(err, fault.Usage) {
+		t.Errorf("other params: %v", err)
+	}
+	must(t, fsys.Remove("/c/urls/HEAD"))
+	must(t, store.Create("/c/urls", "urls", 1, map[string]string{"p": "1"}, opt))
+	wholeRound(t, fsys, "r1")
+	must(t, fsys.Remove("/c/urls/HEAD"))
+	if _, err := store.Open("/c/urls", "urls", 1, opt); !errors.Is(err, fault.Corrupt) {
+		t.Errorf("a store that changed and lost its HEAD: %v", err)
+	}
+	if err := store.Create("/c/urls", "urls", 1, map[string]string{"p": "1"}, opt); !errors.Is(err, fault.Corrupt) {
+		t.Errorf("Create over it: %v", err)
+	}
+}
+
+func TestLookup(t *testing.T) {
+	fsys := testCrawl(t)
+	s := openStore(t, fsys, "urls")
+	expect := func(verb, txn string, found bool, class fault.Class, text string) {
+		t.Helper()
+		_, ok, err := s.Lookup(verb, txn)
+		if ok != found || class == "" && err != nil || class != "" && (!errors.Is(err, class) || !strings.Contains(err.Error(), text)) {
+			t.Errorf("%s %s: found %v, error %v", verb, txn, ok, err)
+		}
+	}
+	for _, bad := range []string{"-r", ".r", "a b", "a/b", strings.Repeat("a", 65), "r\n"} {
+		expect("new", bad, false, fault.Usage, "--txn")
+	}
+	expect("new", "r1", false, "", "")
+	must(t, change(fsys, "/c/urls", "new", "r1"))
+	expect("new", "r1", true, "", "")
+	expect("add", "r1", false, "", "")
+	expect("new", "r2", false, fault.Conflict, `round "r1" is open`)
+	expect("new", "", false, fault.Conflict, `round "r1" is open`)
+	must(t, change(fsys, "/c/frontier", "update", "r1"), commit(fsys, "r1"))
+	expect("new", "r1", true, "", "")
+	expect("add", "r1", false, fault.Conflict, `round "r1" was closed by checkpoint 1`)
+	expect("new", "", false, "", "")
+	expect("new", "r2", false, "", "")
+	must(t, change(fsys, "/c/urls", "new", "r2"))
+	expect("new", "r1", false, fault.Conflict, `round "r1" was closed by checkpoint 1`)
+	must(t, abandon(fsys))
+	expect("new", "r1", false, fault.Conflict, `round "r1" was closed by checkpoint 1`) // its output is gone
+	expect("new", "r2", false, "", "")
+	if _, done, err := s.Begin(ctx, "new", "r1"); done != nil || !errors.Is(err, fault.Conflict) {
+		t.Errorf("begin r1: %v %v", done, err)
+	}
+	must(t, change(fsys, "/c/urls", "new", "r2"))
+	if _, done, err := s.Begin(ctx, "new", "r2"); done == nil || err != nil {
+		t.Errorf("begin r2 again: %v %v", done, err)
+	}
+}
+
+// A round whose batch is out is not closed by an add: its update could not come any more.
+func TestCommitNeedsUpdate(t *testing.T) {
+	fsys := testCrawl(t)
+	must(t, change(fsys, "/c/frontier", "next", "r1"), change(fsys, "/c/urls", "new", "r1"), change(fsys, "/c/frontier", "add", "r1"))
+	if err := commit(fsys, "r1"); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), `no update of "r1", whose batch is out`) {
+		t.Error(err)
+	}
+	must(t, change(fsys, "/c/frontier", "update", "r1"), commit(fsys, "r1"), change(fsys, "/c/urls", "new", "r2"), change(fsys, "/c/frontier", "add", "r2"), commit(fsys, "r2"))
+}
+
+// grow appends to a growing file as its owner does, and syncs it.
+func grow(t *testing.T, s *store.Store, name, text string) int64 {
+	t.Helper()
+	must(t, durable.MkdirAll(s.FS(), s.Path("warc")))
+	f, err := s.FS().OpenFile(s.Path(name)+".open", os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
+	must(t, err)
+	_, err = f.Write([]byte(text))
+	must(t, err, f.Sync(), s.FS().SyncDir(s.Path("warc")))
+	st, err := f.Stat()
+	must(t, err, f.Close())
+	return st.Size()
+}
+
+func TestGrowing(t *testing.T) {
+	fsys := testCrawl(t)
+	s := openStore(t, fsys, "modules/tags")
+	begin := func(txn string) *store.Tx {
+		t.Helper()
+		tx, done, err := s.Begin(ctx, "tags", txn)
+		if err != nil || done != nil {
+			t.Fatal(done, err)
+		}
+		return tx
+	}
+	journaled := func(tx *store.Tx, want string) {
+		t.Helper()
+		if names, err := tx.Journaled(); err != nil || strings.Join(names, " ") != want {
+			t.Fatalf("journaled %q, %v, want %q", names, err, want)
+		}
+	}
+	restart := func() {
+		fsys = fsys.AfterCrash(durable.LoseAll)
+		s = openStore(t, fsys, "modules/tags")
+	}
+	// A dead transaction's file is there for its next run,
+	tx := begin("r1")
+	first, err := tx.Journal("warc/", ".warc")
+	must(t, err)
+	grow(t, s, first, "one")
+	restart()
+	tx = begin("r1")
+	journaled(tx, first)
+	second, err := tx.Journal("warc/", ".warc")
+	must(t, err)
+	if second == first {
+		t.Fatal("a name was given twice")
+	}
+	grow(t, s, second, "two")
+	restart()
+	// and for nobody else's, which gets other names.
+	tx = begin("r2")
+	journaled(tx, "")
+	third, err := tx.Journal("warc/", ".warc")
+	must(t, err)
+	if third == first || third == second {
+		t.Fatalf("%s was given twice", third)
+	}
+	for _, gone := range []string{first, second} {
+		if _, err := s.OpenFile(gone); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("%s is still there: %v", gone, err)
+		}
+	}
+	// A committed one has a length, and stays where a tail follows it.
+	tx.Put(store.Entry{Path: third, Role: "warc", Length: grow(t, s, third, "abc"), Sum: store.Sum([]byte("abc")), Growing: true})
+	_, err = tx.Commit(0, "", record.Ledger{})
+	must(t, err)
+	grow(t, s, third, "tail")
+	must(t, change(fsys, "/c/urls", "new", "r2"), change(fsys, "/c/frontier", "update", "r2"), commit(fsys, "r2"))
+	tx = begin("r3")
+	e := tx.Base().File(third)
+	if e == nil || e.Length != 3 || e.Epoch != tx.Epoch() {
+		t.Fatalf("%+v", e)
+	}
+	fourth, err := tx.Journal("warc/", ".warc")
+	must(t, err)
+	grow(t, s, fourth, "four")
+	tx.Abort()
+	// After abandon it is of an older epoch, and what was journaled is gone.
+	must(t, abandon(fsys))
+	tx = begin("r3")
+	journaled(tx, "")
+	if e := tx.Base().File(third); e == nil || e.Epoch == tx.Epoch() {
+		t.Fatalf("%+v", e)
+	}
+	if fifth, err := tx.Journal("warc/", ".warc"); err != nil || fifth == fourth {
+		t.Fatal(fifth, err)
+	}
+	tx.Abort()
+	// Finished, it loses its suffix; older generations see their part of it.
+	must(t, fsys.Rename(s.Path(third)+".open", s.Path(third)), fsys.SyncDir(s.Path("warc")))
+	c, err := Open("/c", Options{FS: fsys})
+	must(t, err)
+	if v, err := c.Verify(ctx); err != nil || len(v.Problems) > 0 {
+		t.Fatal(err, v)
+	}
+	f, err := fsys.OpenFile(s.Path(third), os.O_RDWR, 0)
+	must(t, err)
+	_, err = f.WriteAt([]byte("X"), 1)
+	must(t, err)
+	if v, err := c.Verify(ctx); err != nil || len(v.Problems) != 1 || !strings.Contains(v.Problems[0], "bytes 0 to 3") {
+		t.Fatal(err, v)
+	}
+}
+
+// TestInterval: commits within an interval leave one checkpoint of it, and the first.
+func TestInterval(t *testing.T) {
+	fsys := testCrawl(t)
+	c, err := Open("/c", Options{FS: fsys})
+	must(t, err)
+	for i := range 10 {
+		txn := fmt.Sprintf("r%d", i)
+		must(t, change(fsys, "/c/urls", "new", txn), change(fsys, "/c/frontier", "update", txn))
+		_, made, err := c.Commit(ctx, txn, time.Unix(int64(i)*600, 0), 25*time.Minute)
+		if err != nil || !made {
+			t.Fatal(made, err)
+		}
+	}
+	var kept []string
+	must(t, c.List(func(k *Checkpoint) error {
+		kept = append(kept, k.Txn)
+		return nil
+	}))
+	if got := strings.Join(kept, " "); got != "r0 r3 r6 r9" {
+		t.Errorf("kept %s", got)
+	}
+	if n, err := c.NextRound(); err != nil || n != 10 {
+		t.Errorf("next round %d, %v", n, err)
+	}
+	must(t, c.Restore(ctx, 4), gc(fsys, 1))
+	if n, err := c.NextRound(); err != nil || n != 4 {
+		t.Errorf("next round after restore %d, %v", n, err)
+	}
+}
+
+// TestCommitRefuses names the store that did not commit.
+func TestCommitRefuses(t *testing.T) {
+	fsys := testCrawl(t)
+	must(t, change(fsys, "/c/frontier", "update", "r1"))
+	if err := commit(fsys, "r1"); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), `/c/urls: round "r1" is not committed here`) {
+		t.Error(err)
+	}
+	must(t, change(fsys, "/c/urls", "new", "r2"))
+	if err := commit(fsys, "r1"); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), `/c/urls: round "r2" is open`) {
+		t.Error(err)
+	}
+	must(t, abandon(fsys), change(fsys, "/c/frontier", "update", "r1"), change(fsys, "/c/urls", "new", "r1"), commit(fsys, "r1"))
+}
+
+// TestAbandonedMeanwhile: a change that began before an abandon does not commit.
+func TestAbandonedMeanwhile(t *testing.T) {
+	fsys := testCrawl(t)
+	tx, _, err := openStore(t, fsys, "urls").Begin(ctx, "new", "r1")
+	must(t, err, abandon(fsys))
+	if _, err := tx.Commit(0, "", record.Ledger{}); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "abandoned") {
+		t.Error(err)
+	}
+	must(t, change(fsys, "/c/urls", "new", "r1"))
+}
+
+// TestNothingChanged: a change without a name in which nothing changes makes no generation; one
+// with a name does, since the name is kept.
+func TestNothingChanged(t *testing.T) {
+	fsys := testCrawl(t)
+	s := openStore(t, fsys, "urls")
+	before, err := s.Current()
+	must(t, err)
+	for i, txn := range []string{"", "r1"} {
+		tx, _, err := s.Begin(ctx, "new", txn)
+		must(t, err)
+		_, err = tx.Commit(0, "", record.Ledger{})
+		must(t, err)
+		m, err := s.Current()
+		must(t, err)
+		if m.Generation != before.Generation+uint64(i) {
+			t.Errorf("generation %d after a change named %q, %d before", m.Generation, txn, before.Generation)
+		}
+	}
+}
+
+// TestGCRemovesLeftovers: what a commit that was killed left in the crawl's own folders goes.
+func TestGCRemovesLeftovers(t *testing.T) {
+	fsys := testCrawl(t)
+	left := []string{"/c/.CURRENT.7-1.tmp", "/c/checkpoints/.000001.7-2.tmp"}
+	for _, name := range append(left, "/c/.notes.7-3.tmp") {
+		f, err := fsys.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666)
+		must(t, err)
+		_, err = f.Write([]byte("12345"))
+		must(t, err, f.Close())
+	}
+	c, err := Open("/c", Options{FS: fsys})
+	must(t, err)
+	_, freed, err := c.GC(ctx, 1)
+	if err != nil || freed != (store.Freed{Files: 2, Bytes: 10}) {
+		t.Errorf("%+v, %v", freed, err)
+	}
+	for _, name := range left {
+		if ok, err := exists(fsys, name); ok || err != nil {
+			t.Errorf("%s is still there", name)
+		}
+	}
+	if ok, err := exists(fsys, "/c/.notes.7-3.tmp"); !ok || err != nil {
+		t.Error("an output that somebody writes is gone")
+	}
+}
+
+// TestVerifyTellsWhatItReads: every byte is told, and a file of many is left when ctx ends.
+func TestVerifyTellsWhatItReads(t *testing.T) {
+	fsys := testCrawl(t)
+	s := openStore(t, fsys, "urls")
+	tx, _, err := s.Begin(ctx, "new", "")
+	must(t, err)
+	f, err := tx.Create("runs/", ".fps", "run")
+	must(t, err)
+	_, err = f.Write(make([]byte, 4<<20))
+	must(t, err)
+	_, err = tx.Commit(0, "", record.Ledger{})
+	must(t, err)
+	told := int64(0)
+	stopped, cancel := context.WithCancel(ctx)
+	each := func(int64) {}
+	c, err := Open("/c", Options{FS: fsys, Progress: func(n int64) { told += n; each(n) }})
+	must(t, err)
+	if v, err := c.Verify(ctx); err != nil || len(v.Problems) > 0 || v.Bytes < 4<<20 || told < v.Bytes {
+		t.Errorf("%+v, %v: told of %d bytes", v, err, told)
+	}
+	told, each = 0, func(int64) { cancel() }
+	if _, err := c.Verify(stopped); !errors.Is(err, context.Canceled) || told > 1<<20 {
+		t.Errorf("stopped at once, and %d bytes were read: %v", told, err)
+	}
+}

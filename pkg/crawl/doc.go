@@ -1,0 +1,56 @@
+// Package crawl is a crawl folder: it makes one, closes rounds by checkpoints, goes back to
+// them, and verifies all that is on the disk. A round is all transactions of one name in the
+// stores of the folder. The layout is SPEC.md beside this file, version 1; what a store does
+// by itself is package store.
+//
+// # What happens on disk when a round commits
+//
+// The round r12 is over: each command has committed its transaction of that name to its store
+// (package store tells how), and the crawl folder is this:
+//
+//	crawl/
+//	  CURRENT                      {"epoch":0,"checkpoint":12,"txn":"r11","stores":{"frontier":40,"urls":25,…},"last":12}
+//	  checkpoints/000012           of round r11
+//	  frontier/HEAD                {"generation":42}
+//	  frontier/MANIFEST-000040     bound by checkpoint 12: the base
+//	  frontier/MANIFEST-000041     "next r12"
+//	  frontier/MANIFEST-000042     "update r12": its ledger is that of the round
+//	  urls/HEAD                    {"generation":26}
+//	  urls/MANIFEST-000025         the base
+//	  urls/MANIFEST-000026         "new r12"
+//	  rounds/r12/*.arrows.zst      what the pipeline keeps of the round
+//
+// A kill up to here costs what was in flight: run again, each command finds its transaction
+// committed and repeats its output. "mckpt commit crawl --txn r12" (Crawl.Commit) then does, in order:
+//
+//  1. lock crawl/LOCK, then the LOCK of each store, so that nothing changes meanwhile;
+//  2. look whether the round is whole: the frontier has "update r12" (or "add" or "release", and no "next"),
+//     each store that this one's ledger names has a transaction r12, and no store has another round open;
+//  3. read rounds/r12 for lengths and checksums;
+//  4. write checkpoints/000013: for each store its newest generation and its manifest's checksum, the
+//     ledger, and the files of rounds/r12. Temporary name, fsync, rename, fsync of the folder.
+//     It is no checkpoint yet, since CURRENT's last is 12: a kill here leaves a file that the next
+//     commit writes over;
+//  5. write CURRENT with checkpoint 13 and the generations 42, 26, …, in the same way. The rename is the commit:
+//     before it the round is open in every store, after it it is closed in every one;
+//  6. with --interval, delete the file of a checkpoint that CURRENT now says is forgotten;
+//  7. unlock.
+//
+// Stores are not written to. Each learns from CURRENT that its generation 42 is the base, when it
+// is next opened. Its next transaction moves the name r12 from the manifest to a file of names, and deletes
+// generation 41 and the kept outputs of r12.
+//
+// # Abandon and restore
+//
+// They too are one rename of CURRENT: with a higher epoch, and other generations. A generation of
+// an older epoch does not count. Then each store that nobody holds publishes what counts as a
+// new generation, and what no checkpoint needs is deleted. A store that a command holds does it when
+// that command's successor begins.
+//
+// # Why
+//
+//   - CURRENT alone decides. To change a dozen stores at once one would need a log of intents
+//     and its recovery; one rename of one small file needs neither.
+//   - Checkpoints bind manifests by checksum, so that a manifest that was exchanged is noticed.
+//   - Numbers of checkpoints are used once: a number in a log or a script always means the same state.
+package crawl

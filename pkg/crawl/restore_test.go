@@ -1,0 +1,203 @@
+package crawl
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+	"time"
+
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+)
+
+// rounds runs and commits n rounds in the test's crawl.
+func rounds(t *testing.T, fsys durable.FS, from, to int, interval time.Duration) {
+	t.Helper()
+	c, err := Open("/c", Options{FS: fsys})
+	must(t, err)
+	for i := from; i <= to; i++ {
+		txn := fmt.Sprintf("r%d", i)
+		must(t, change(fsys, "/c/urls", "new", txn), change(fsys, "/c/frontier", "update", txn))
+		_, _, err = c.Commit(ctx, txn, time.Unix(int64(60*i), 0), interval)
+		must(t, err)
+	}
+}
+
+// TestRestoreRefusesFirst: a checkpoint of which a manifest or a file is damaged or gone is
+// refused while the crawl still stands where it stood.
+func TestRestoreRefusesFirst(t *testing.T) {
+	for what, damage := range map[string]func(*durable.CrashFS, string) error{
+		"deleted": func(fsys *durable.CrashFS, path string) error { return fsys.Remove(path) },
+		"cut":     func(fsys *durable.CrashFS, path string) error { return durable.WriteFile(fsys, path, []byte("merc")) },
+	} {
+		for _, of := range []string{"manifest", "file", "current", "checkpoint"} {
+			fsys := testCrawl(t)
+			rounds(t, fsys, 1, 3, 0)
+			k, err := readCheckpoint(fsys, "/c", 1)
+			must(t, err)
+			s := openStore(t, fsys, "urls")
+			m, err := s.At(k.of("urls").Generation)
+			must(t, err)
+			path, number := s.ManifestPath(m.Generation), uint64(1)
+			switch of {
+			case "file":
+				path = s.Path(m.WithRole("run")[0].Path)
+			case "current": // abandon and restore go back to it
+				k, err = readCheckpoint(fsys, "/c", 3)
+				must(t, err)
+				path, number = s.ManifestPath(k.of("urls").Generation), 3
+			case "checkpoint":
+				path = checkpointPath("/c", 1)
+			}
+			must(t, damage(fsys, path))
+			before := content(t, fsys, "/c/CURRENT")
+			if err := restore(fsys, number); err == nil || !strings.Contains(err.Error(), path) {
+				t.Errorf("%s %s: restore says %v, want %s named", of, what, err, path)
+			}
+			switch of {
+			case "current":
+				if err := abandon(fsys); err == nil || !strings.Contains(err.Error(), path) {
+					t.Errorf("%s %s: abandon says %v, want %s named", of, what, err, path)
+				}
+			case "manifest", "checkpoint": // others are whole
+				must(t, restore(fsys, 2), restore(fsys, 3), restore(fsys, 2))
+				before = content(t, fsys, "/c/CURRENT")
+				if err := restore(fsys, 1); err == nil {
+					t.Errorf("%s %s: restored", of, what)
+				}
+			}
+			if after := content(t, fsys, "/c/CURRENT"); after != before {
+				t.Errorf("%s %s: CURRENT changed from %q to %q", of, what, before, after)
+			}
+			c, err := Open("/c", Options{FS: fsys})
+			must(t, err)
+			if v, err := c.Verify(ctx); err != nil || len(v.Problems) == 0 {
+				t.Errorf("%s %s: verify says %+v, %v", of, what, v, err)
+			}
+		}
+	}
+}
+
+// TestRestorePastDamage: a newest manifest that is damaged or gone, and that the checkpoint does not bind, keeps
+// nobody from going back, wherever that dies; its number is not used again, and gc takes it away.
+func TestRestorePastDamage(t *testing.T) {
+	for what, damage := range map[string]func(*durable.CrashFS, string) error{
+		"deleted": func(fsys *durable.CrashFS, path string) error { return fsys.Remove(path) },
+		"cut":     func(fsys *durable.CrashFS, path string) error { return durable.WriteFile(fsys, path, []byte("merc")) },
+		"another": func(fsys *durable.CrashFS, path string) error { return durable.WriteFile(fsys, path, []byte("x\n")) },
+	} {
+		for _, number := range []uint64{0, 1, 2} {
+			whole := testCrawl(t)
+			rounds(t, whole, 1, 2, 0)
+			must(t, change(whole, "/c/urls", "new", "r3"))
+			s := openStore(t, whole, "urls")
+			newest, err := s.Newest()
+			must(t, err)
+			must(t, damage(whole, s.ManifestPath(newest.Generation)))
+			for at, dies := 1, true; dies; at++ {
+				for _, loss := range losses {
+					fsys := clone(whole)
+					fsys.CrashAt(at)
+					_ = restore(fsys, number)
+					dies = fsys.Crashed()
+					fsys = fsys.AfterCrash(loss)
+					warned := 0
+					c, err := Open("/c", Options{FS: fsys, Warn: func(error) { warned++ }})
+					must(t, err)
+					must(t, c.Restore(ctx, number))
+					if dies && loss == durable.LoseAll && at == 1 && warned != 1 {
+						t.Errorf("%s, to %d: %d warnings, want 1", what, number, warned)
+					}
+					st, err := c.State()
+					must(t, err)
+					if st.Checkpoint != number || len(st.Changed) > 0 || len(st.Rounds) > 0 {
+						t.Fatalf("%s, to %d, dead at %d: %+v", what, number, at, st)
+					}
+					must(t, change(fsys, "/c/urls", "new", "r9"), change(fsys, "/c/frontier", "update", "r9"), commit(fsys, "r9"))
+					s := openStore(t, fsys, "urls")
+					if m, err := s.Newest(); err != nil || m.Generation <= newest.Generation+1 {
+						t.Fatalf("%s: newest %+v, %v", what, m, err)
+					}
+					must(t, gc(fsys, 5))
+					if v, err := c.Verify(ctx); err != nil || len(v.Problems) > 0 {
+						t.Fatalf("%s, to %d, dead at %d: verify says %+v, %v", what, number, at, v, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+func content(t *testing.T, fsys durable.FS, path string) string {
+	t.Helper()
+	b, err := durable.ReadFile(fsys, path, 1<<20)
+	must(t, err)
+	return string(b)
+}
+
+// TestForgottenCheckpoints: a checkpoint that gc or commit forgot is none that was deleted,
+// and gc takes the file of one that died with it.
+func TestForgottenCheckpoints(t *testing.T) {
+	fsys := testCrawl(t)
+	rounds(t, fsys, 1, 5, 90*time.Second) // every second one stays
+	must(t, gc(fsys, 2))
+	rounds(t, fsys, 6, 6, 0)
+	c, err := Open("/c", Options{FS: fsys})
+	must(t, err)
+	problems := func() int {
+		v, err := c.Verify(ctx)
+		must(t, err)
+		return len(v.Problems)
+	}
+	cur, err := c.current()
+	must(t, err)
+	if problems() != 0 || cur.Forgotten == "" {
+		t.Errorf("CURRENT %+v, %d problems; want forgotten checkpoints, and none missed", cur, problems())
+	}
+	forgotten := uint64(0)
+	cur.Forgotten.Each(func(first, last uint64) bool { forgotten = first; return false })
+	if _, err := c.Checkpoint(forgotten); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "forgotten") {
+		t.Errorf("a forgotten checkpoint: %v", err)
+	}
+	left := checkpointPath("/c", forgotten)
+	must(t, durable.WriteFile(fsys, left, []byte("of a gc that died")))
+	if problems() != 0 {
+		t.Error("the file of a forgotten checkpoint is a problem")
+	}
+	must(t, gc(fsys, 2))
+	if _, err := fsys.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after gc the file of a forgotten checkpoint is still there: %v", err)
+	}
+	numbers, err := checkpointNumbers(fsys, "/c", cur)
+	must(t, err)
+	must(t, fsys.Remove(checkpointPath("/c", numbers[0])))
+	if problems() != 1 {
+		t.Error("verify does not miss a checkpoint that was deleted")
+	}
+	if err := restore(fsys, numbers[0]); !errors.Is(err, fault.Corrupt) {
+		t.Errorf("restore to a checkpoint that was deleted: %v", err)
+	}
+}
+
+// TestObsoleteManifest: damage of a generation that only readers of a moment ago may need is
+// told by verify, and gc takes it away.
+func TestObsoleteManifest(t *testing.T) {
+	fsys := testCrawl(t)
+	rounds(t, fsys, 1, 2, 0)
+	must(t, change(fsys, "/c/urls", "new", "r3"), change(fsys, "/c/urls", "again", "r3"))
+	s := openStore(t, fsys, "urls")
+	m, err := s.Newest()
+	must(t, err)
+	must(t, durable.WriteFile(fsys, s.ManifestPath(m.Generation-1), []byte("merc")))
+	c, err := Open("/c", Options{FS: fsys})
+	must(t, err)
+	if v, err := c.Verify(ctx); err != nil || len(v.Problems) != 1 {
+		t.Errorf("verify says %+v, %v; want one problem", v, err)
+	}
+	must(t, change(fsys, "/c/frontier", "update", "r3"), commit(fsys, "r3"), gc(fsys, 3))
+	if v, err := c.Verify(ctx); err != nil || len(v.Problems) != 0 {
+		t.Errorf("after gc verify says %+v, %v", v, err)
+	}
+}

@@ -1,0 +1,73 @@
+package crawl
+
+import (
+	"strings"
+	"testing"
+
+	"mercator/formats/spectest"
+	"mercator/formats/store"
+	"mercator/pkg/fault"
+)
+
+func exampleCheckpoint() *Checkpoint {
+	return &Checkpoint{Number: 2, Parent: 1, Epoch: 1, Txn: "r2", Made: "2026-11-21T10:00:00Z",
+		Stores: []CheckpointStore{{Name: "frontier", Kind: "frontier", Generation: 4, Sum: store.Sum([]byte("a"))}, {Name: "urls", Kind: "urls", Generation: 3, Sum: store.Sum([]byte("b"))}},
+		Ledger: books("r2"), Files: []RoundFile{{"epoch.1", 0, store.Sum(nil)}, {"links.arrows.zst", 3, store.Sum([]byte("abc"))}}}
+}
+
+func vectors() []spectest.Vector {
+	encode := func(k *Checkpoint) []byte {
+		b, err := store.Seal(magic, k)
+		if err != nil {
+			panic(err)
+		}
+		return b
+	}
+	checkpoint := func(edit func(*Checkpoint)) []byte {
+		k := exampleCheckpoint()
+		edit(k)
+		return encode(k)
+	}
+	bad := func(name string, data []byte, class fault.Class, says string) spectest.Vector {
+		return spectest.Vector{Name: "bad/" + name, Bytes: data, Class: class, Says: says}
+	}
+	two := encode(exampleCheckpoint())
+	return []spectest.Vector{
+		{Name: "good/two.checkpoint", Bytes: two, Gives: string(two)},
+		bad("R3-name.checkpoint", checkpoint(func(k *Checkpoint) { k.Stores[0].Name = ".." }), fault.Corrupt, "want a folder inside the crawl"),
+		bad("R3-twice.checkpoint", checkpoint(func(k *Checkpoint) { k.Stores[1].Name = "frontier" }), fault.Corrupt, "a name after"),
+		bad("R3-sum.checkpoint", checkpoint(func(k *Checkpoint) { k.Stores[0].Sum = "0" }), fault.Corrupt, `sum "0", want 32 hex`),
+		bad("R2-txn.checkpoint", checkpoint(func(k *Checkpoint) { k.Txn = "" }), fault.Corrupt, `txn: ""`),
+		bad("R1-parent-of-itself.checkpoint", checkpoint(func(k *Checkpoint) { k.Parent = 2 }), fault.Corrupt, "number above its parent's"),
+		bad("R3-generation-0.checkpoint", checkpoint(func(k *Checkpoint) { k.Stores[0].Generation = 0 }), fault.Corrupt, "store 0: generation 0"),
+		bad("R4-made.checkpoint", checkpoint(func(k *Checkpoint) { k.Made = "2026-11-21T10:00:00+01:00" }), fault.Corrupt, `made: "2026`),
+		bad("R5-name.checkpoint", checkpoint(func(k *Checkpoint) { k.Files[0].Name = "../a" }), fault.Corrupt, "want a name in the round's folder"),
+		bad("R5-order.checkpoint", checkpoint(func(k *Checkpoint) { k.Files[1].Name = "a" }), fault.Corrupt, "want one that follows"),
+		bad("R5-sum.checkpoint", checkpoint(func(k *Checkpoint) { k.Files[1].Sum = "" }), fault.Corrupt, "0 or more, and a checksum"),
+	}
+}
+
+// example is the page's checkpoint.
+func example() string {
+	var b strings.Builder
+	for line := range strings.Lines(string(vectors()[0].Bytes)) {
+		b.WriteString("    " + line)
+	}
+	return b.String()
+}
+
+// TestSpec holds the reader to SPEC.md and its vectors.
+func TestSpec(t *testing.T) {
+	spectest.Check(t, spectest.Format{
+		Vectors: vectors(),
+		Read: func(_ testing.TB, name string, file []byte) (string, error) {
+			k, err := decodeCheckpoint(name, file)
+			if err != nil {
+				return "", err
+			}
+			again, err := store.Seal(magic, k)
+			return string(again), err
+		},
+		Regions: map[string]string{"example": example()},
+	})
+}

@@ -1,0 +1,597 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+)
+
+// Verified says what Verify looked at, and what was wrong with it.
+type Verified struct {
+	Checkpoints int      `json:"checkpoints"`
+	Files       int      `json:"files"`
+	Bytes       int64    `json:"bytes"`
+	Books       int      `json:"books"`        // ledgers found balanced
+	RecordFiles int      `json:"record_files"` // under rounds/, whole and as the books say
+	Problems    []string `json:"problems"`
+}
+
+// Verify checks a whole crawl, and goes on after a problem:
+//
+//   - each checkpoint and manifest is whole, and each manifest is the one that its checkpoint bound;
+//   - each file of each of these generations has its length and checksum (of a growing file, its first bytes);
+//   - the books of each round balance, and chain from stage to stage;
+//   - what each store noted of the round is what the round's books say;
+//   - record files kept under rounds/ are whole, hold the rows that the books say, and are of
+//     the epoch in which the round was closed that the crawl went on from.
+//
+// An error means that it could not go on.
+func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
+	cur, err := c.current()
+	if err != nil {
+		return nil, err
+	}
+	v := &verifier{c: c, ctx: ctx, files: map[string][]claim{}, bound: map[uint64]*Checkpoint{}, damaged: map[string]bool{}, rounds: map[roundKey][]record.Ledger{}, closed: map[string]closedRound{}}
+	v.Problems = []string{} // in JSON a list, also when it is empty
+	numbers, err := checkpointNumbers(c.fs, c.dir, cur)
+	if err != nil {
+		return nil, err
+	}
+	v.missing(cur, numbers)
+	for _, n := range numbers {
+		v.checkpoint(n)
+	}
+	for k := v.bound[cur.Checkpoint]; k != nil; k = v.bound[k.Parent] {
+		v.closed[k.Txn] = closedRound{epochText(k.Epoch), k.Number}
+	}
+	if k := v.bound[cur.Checkpoint]; k != nil && (cur.Txn != k.Txn || !maps.Equal(cur.Stores, k.generations())) {
+		v.problem(&fault.Error{File: c.path("CURRENT"), Place: "stores", Found: fmt.Sprintf("round %q, %d stores", cur.Txn, len(cur.Stores)),
+			Want: fmt.Sprintf("round %q and the generations of checkpoint %d", k.Txn, k.Number)})
+	}
+	stores, err := c.folders()
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range stores {
+		v.store(s)
+	}
+	for _, step := range []func() error{v.regular, v.contents, v.recordFiles} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return &v.Verified, nil
+}
+
+type verifier struct {
+	Verified
+	c       *Crawl
+	ctx     context.Context
+	files   map[string][]claim           // by path on the file system
+	bound   map[uint64]*Checkpoint       // by number
+	damaged map[string]bool              // manifests of which a problem is noted; by path
+	rounds  map[roundKey][]record.Ledger // books of closed rounds; one without an epoch may be any of its name
+	closed  map[string]closedRound       // the rounds that the crawl's state stands on, by name
+}
+
+// roundKey names a round: after a restore there may be several of a name.
+type roundKey struct{ txn, epoch string }
+
+type closedRound struct {
+	epoch      string
+	checkpoint uint64
+}
+
+// claim is what one generation says of a file.
+type claim struct {
+	length  int64
+	sum     string
+	link    string // of a chained sum
+	growing bool
+	who     string
+}
+
+// read is in, whose bytes are told to store.Options.Progress, and which ends when ctx does.
+func (v *verifier) read(in io.Reader) io.Reader { return verifyReader{v, in} }
+
+type verifyReader struct {
+	v  *verifier
+	in io.Reader
+}
+
+func (r verifyReader) Read(p []byte) (int, error) {
+	if err := r.v.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := r.in.Read(p)
+	if tell := r.v.c.opt.Progress; tell != nil {
+		tell(int64(n))
+	}
+	return n, err
+}
+
+// problem notes an error, once.
+func (v *verifier) problem(err error) {
+	if text := err.Error(); !slices.Contains(v.Problems, text) {
+		v.Problems = append(v.Problems, text)
+	}
+}
+
+// missing tells of checkpoints that have no file and were not forgotten.
+func (v *verifier) missing(cur store.Current, numbers []uint64) {
+	next := uint64(1)
+	to := func(n uint64) { // all before n are to be there
+		if next < n {
+			v.problem(v.c.deleted(next, n-1))
+		}
+		next = max(next, n+1)
+	}
+	for _, n := range append(numbers, cur.Last+1) {
+		cur.Forgotten.Each(func(first, last uint64) bool {
+			if next <= first && first < n {
+				to(first)
+				next = last + 1
+			}
+			return first < n
+		})
+		to(n)
+	}
+}
+
+func (v *verifier) checkpoint(number uint64) {
+	k, err := readCheckpoint(v.c.fs, v.c.dir, number)
+	if err != nil {
+		v.problem(err)
+		return
+	}
+	v.Checkpoints++
+	for _, key := range []roundKey{{k.Txn, ""}, {k.Txn, epochText(k.Epoch)}} {
+		v.rounds[key] = append(v.rounds[key], k.Ledger)
+	}
+	v.bound[number] = k
+	file := checkpointPath(v.c.dir, number)
+	v.balance(file, fmt.Sprintf("round %q", k.Txn), k.Ledger)
+	for _, ks := range k.Stores {
+		s := v.c.folder(ks.Name)
+		m, err := bound(s, ks, number)
+		if err != nil {
+			v.problem(err)
+			v.damaged[s.ManifestPath(ks.Generation)] = true
+			continue
+		}
+		v.claims(s, m, fmt.Sprintf("checkpoint %d", number))
+		for _, d := range m.Done {
+			if d.Txn == k.Txn {
+				v.noted(s, m, d, k.Ledger)
+			}
+		}
+	}
+}
+
+// store checks all manifests, and the generation that counts now.
+func (v *verifier) store(s *store.Store) {
+	list, err := s.Generations()
+	if err != nil {
+		v.problem(err)
+		return
+	}
+	if len(list) == 0 || list[0] != 1 {
+		v.problem(&fault.Error{File: s.ManifestPath(1), Found: "missing", Want: "the first generation, which is never deleted"})
+	}
+	kind := ""
+	for _, g := range list {
+		m, err := s.At(g)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) || v.damaged[s.ManifestPath(g)]: // a writer's, meanwhile; or told already
+		case err != nil:
+			v.problem(err)
+		case kind != "" && m.Kind != kind:
+			v.problem(&fault.Error{File: s.ManifestPath(g), Found: "kind " + m.Kind, Want: kind + ", as in generations before"})
+		default:
+			kind = m.Kind
+		}
+	}
+	if made, err := s.Made(); err != nil || !made {
+		if err == nil {
+			err = &fault.Error{Class: fault.Corrupt, File: s.Path("HEAD"), Found: "missing", Want: "the number of the newest generation"}
+		}
+		v.problem(err)
+		return
+	}
+	look, err := s.Look()
+	if err != nil {
+		if !v.toldOf(err) {
+			v.problem(err)
+		}
+		return
+	}
+	if n := len(list); n > 0 && list[n-1] > look.Newest.Generation {
+		v.problem(&fault.Error{File: s.Path("HEAD"), Found: fmt.Sprintf("generation %d, from which %d is reached", look.Newest.Generation, look.Newest.Generation),
+			Want: fmt.Sprintf("the way to %d, which is there", list[n-1])})
+	}
+	m := look.Counts
+	v.claims(s, m, "the current generation")
+	if look.Newest.Epoch == look.Current.Epoch { // else the journal is as obsolete as the change
+		if err := s.CheckJournal(look.Newest.Generation + 1); err != nil {
+			v.problem(err)
+		}
+	}
+	for _, d := range m.Done {
+		if d.Generation <= look.Base && look.Current.Checkpoint > 0 {
+			continue
+		}
+		v.balance(s.ManifestPath(m.Generation), d.Verb+" "+d.Txn, d.Ledger)
+		if e := m.File(d.Output); e != nil && s.Spent(m, *e) {
+			v.problem(&fault.Error{File: s.Path(e.Path), Found: "missing", Want: fmt.Sprintf("the kept output of %s %s, a round that is open", d.Verb, d.Txn)})
+		}
+	}
+}
+
+// toldOf reports whether an error is of a file of which a problem is noted.
+func (v *verifier) toldOf(err error) bool {
+	var f *fault.Error
+	var p *fs.PathError
+	if errors.As(err, &p) && v.damaged[p.Path] {
+		return true
+	}
+	return errors.As(err, &f) && v.damaged[f.File]
+}
+
+// regular tells of what stands where files and folders belong and is neither.
+func (v *verifier) regular() error {
+	var down func(dir string, depth int) error
+	look := func(path string, depth int) error {
+		st, err := v.c.fs.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			v.problem(err)
+			return nil
+		case st.IsDir():
+			return down(path, depth)
+		case !st.Mode().IsRegular():
+			v.problem(durable.NotRegular(path, st.Mode()))
+		}
+		return nil
+	}
+	down = func(dir string, depth int) error {
+		list, err := v.c.fs.ReadDir(dir)
+		if err != nil || depth == store.MaxDepth {
+			return err
+		}
+		for _, e := range list {
+			if e.Type().IsRegular() {
+				continue
+			}
+			if err := look(filepath.Join(dir, e.Name()), depth+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	stores, err := v.c.folders()
+	if err != nil {
+		return err
+	}
+	ours := []string{v.c.path(store.LockFile), v.c.path(DriverFile), v.c.path(configFile), v.c.path(checkpointsDir), v.c.path(roundsDir)}
+	for _, s := range stores {
+		ours = append(ours, s.Dir())
+	}
+	for _, path := range ours {
+		if err := look(path, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *verifier) claims(s *store.Store, m *store.Manifest, who string) {
+	for _, e := range m.Files {
+		name := s.Path(e.Path)
+		if s.Spent(m, e) {
+			continue
+		}
+		v.files[name] = append(v.files[name], claim{e.Length, e.Sum, e.Link, e.Growing, who})
+	}
+}
+
+func (v *verifier) balance(file, place string, l record.Ledger) {
+	if err := l.Balance(); err != nil {
+		v.problem(&fault.Error{File: file, Place: place, Found: err.Error()})
+		return
+	}
+	v.Books++
+}
+
+// noted compares what a store wrote down of a transaction with the round's books.
+func (v *verifier) noted(s *store.Store, m *store.Manifest, d store.Done, books record.Ledger) {
+	if len(d.Ledger.Stages) == 0 {
+		return
+	}
+	own := d.Ledger.Stages[len(d.Ledger.Stages)-1]
+	if same := findStages(books, own.Name, own.Store); len(same) > 0 && !anyEqual(same, own) {
+		v.problem(&fault.Error{File: s.ManifestPath(m.Generation), Place: d.Verb + " " + d.Txn,
+			Found: describeStage(own), Want: describeStage(same[0]) + ", as the round's books say"})
+	}
+	// A module's store notes what its stage read.
+	if by := stageOf(books, s.NameInCrawl()); by != nil && (by.In != d.InRows || by.InHash != d.InHash) {
+		v.problem(&fault.Error{File: s.ManifestPath(m.Generation), Place: d.Verb + " " + d.Txn,
+			Found: fmt.Sprintf("in %d rows %s", d.InRows, d.InHash), Want: describeStage(*by) + ", as the round's books say"})
+	}
+}
+
+// stageOf is the stage that lists a store among its further ones, or nil.
+func stageOf(l record.Ledger, name string) *record.Stage {
+	for i := range l.Stages {
+		if slices.Contains(l.Stages[i].Stores, name) {
+			return &l.Stages[i]
+		}
+	}
+	return nil
+}
+
+// findStages lists the stages of a name and store in a ledger.
+func findStages(l record.Ledger, name, store string) []record.Stage {
+	var found []record.Stage
+	for _, j := range l.Joined {
+		found = append(found, findStages(j, name, store)...)
+	}
+	for _, st := range l.Stages {
+		if st.Name == name && st.Store == store {
+			found = append(found, st)
+		}
+	}
+	return found
+}
+
+func anyEqual(list []record.Stage, st record.Stage) bool {
+	for _, o := range list {
+		if o.Out == st.Out && o.OutHash == st.OutHash && o.In == st.In && o.InHash == st.InHash {
+			return true
+		}
+	}
+	return false
+}
+
+func describeStage(st record.Stage) string {
+	return fmt.Sprintf("%s: in %d rows %s, out %d rows %s", st.Name, st.In, st.InHash, st.Out, st.OutHash)
+}
+
+// contents reads every file once, up to the longest length that is claimed.
+func (v *verifier) contents() error {
+	names := make([]string, 0, len(v.files))
+	for name := range v.files {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		if err := v.ctx.Err(); err != nil {
+			return err
+		}
+		if err := v.content(name); err != nil {
+			v.problem(err)
+		}
+	}
+	return nil
+}
+
+func (v *verifier) content(name string) error {
+	claims := v.files[name]
+	sort.SliceStable(claims, func(i, j int) bool { return claims[i].length < claims[j].length })
+	s := store.Folder(filepath.Dir(name), v.c.opt.stores())
+	f, err := s.OpenFile(filepath.Base(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return &fault.Error{File: name, Found: "missing", Want: fmt.Sprintf("%d bytes, as %s says", claims[0].length, claims[0].who)}
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	v.Files++
+	hash, chain := xxh3.New(), store.NewChain()
+	var at int64
+	for _, c := range claims {
+		if st.Size() < c.length || !c.growing && !grows(claims) && st.Size() != c.length {
+			return &fault.Error{File: name, Found: fmt.Sprintf("%d bytes", st.Size()), Want: fmt.Sprintf("%d, as %s says", c.length, c.who)}
+		}
+		n, err := io.Copy(io.MultiWriter(hash, chain), v.read(io.NewSectionReader(f, at, c.length-at)))
+		v.Bytes += n
+		at += n
+		if err != nil {
+			return err
+		}
+		sum := store.HexSum(hash)
+		if c.link != "" {
+			sum = chain.Sum()
+			if link := chain.Link(); link != c.link {
+				return &fault.Error{File: name, Place: fmt.Sprintf("whole MiB of bytes 0 to %d", c.length), Found: "checksum " + link, Want: fmt.Sprintf("%s, as %s says", c.link, c.who)}
+			}
+		}
+		if c.sum != "" && sum != c.sum {
+			return &fault.Error{File: name, Place: fmt.Sprintf("bytes 0 to %d", c.length), Found: "checksum " + sum, Want: fmt.Sprintf("%s, as %s says", c.sum, c.who)}
+		}
+	}
+	return nil
+}
+
+// grows reports whether any generation knew the file as growing.
+func grows(claims []claim) bool {
+	for _, c := range claims {
+		if c.growing {
+			return true
+		}
+	}
+	return false
+}
+
+const recordSuffix = ".arrows.zst"
+
+// recordFiles checks what pipelines keep in rounds/NAME/.
+func (v *verifier) recordFiles() error {
+	rounds, err := v.c.fs.ReadDir(v.c.path(roundsDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, r := range rounds {
+		if !r.IsDir() {
+			continue
+		}
+		files, err := v.c.fs.ReadDir(v.c.path(filepath.Join(roundsDir, r.Name())))
+		if err != nil {
+			return err
+		}
+		another := false // the files are another epoch's: the pipelines exchange them
+		whole := map[string]bool{}
+		for _, f := range files {
+			if err := v.ctx.Err(); err != nil {
+				return err
+			}
+			path := v.c.path(filepath.Join(roundsDir, r.Name(), f.Name()))
+			if durable.IsTemp(f.Name()) || !strings.HasSuffix(f.Name(), recordSuffix) {
+				whole[f.Name()] = true
+				continue
+			}
+			if err := v.recordFile(path, r.Name()); err != nil {
+				v.problem(err)
+				another = another || errors.Is(err, errAnotherEpoch)
+				continue
+			}
+			whole[f.Name()] = true
+			v.RecordFiles++
+		}
+		if c, ok := v.closed[r.Name()]; ok && !another {
+			v.roundFiles(r.Name(), c.checkpoint, whole)
+		}
+	}
+	return nil
+}
+
+var errAnotherEpoch = errors.New("records of another epoch")
+
+// roundFiles compares the files of a closed round that are whole with what its checkpoint
+// says of them, and misses those that are gone.
+func (v *verifier) roundFiles(round string, checkpoint uint64, whole map[string]bool) {
+	for _, want := range v.bound[checkpoint].Files {
+		path := v.c.path(filepath.Join(roundsDir, round, want.Name))
+		if ok, err := exists(v.c.fs, path); err == nil && !ok {
+			v.problem(&fault.Error{File: path, Found: "missing", Want: fmt.Sprintf("%d bytes, as checkpoint %d says, or none of the round's files", want.Length, checkpoint)})
+			continue
+		}
+		if !whole[want.Name] {
+			continue // told already
+		}
+		have, err := roundFile(v.c.fs, path, v.read)
+		if err != nil {
+			v.problem(err)
+		} else if have != want {
+			v.problem(&fault.Error{File: path, Found: fmt.Sprintf("%d bytes, checksum %s", have.Length, have.Sum),
+				Want: fmt.Sprintf("%d, %s, as checkpoint %d says", want.Length, want.Sum, checkpoint)})
+		}
+	}
+}
+
+func (v *verifier) recordFile(name, round string) error {
+	f, err := v.c.fs.OpenFile(name, os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	trailer, err := drain(v.read(f), name)
+	if err != nil {
+		return err
+	}
+	if !trailer.Verified {
+		return &fault.Error{File: name, Place: "end", Found: "no trailer", Want: "the rows' hash and their books"}
+	}
+	l := trailer.Ledger
+	if err := l.Balance(); err != nil {
+		return &fault.Error{File: name, Place: "trailer", Found: err.Error()}
+	}
+	if len(l.Stages) == 0 {
+		return &fault.Error{File: name, Place: "trailer", Found: "no books", Want: "those of the stage that wrote it"}
+	}
+	if trailer.Txn != "" && trailer.Txn != round {
+		return &fault.Error{File: name, Found: fmt.Sprintf("records of round %q", trailer.Txn), Want: fmt.Sprintf("those of %q", round)}
+	}
+	own := l.Stages[len(l.Stages)-1]
+	if own.Out != trailer.Rows || own.OutHash != trailer.Hash.String() {
+		return &fault.Error{File: name, Place: "trailer", Found: fmt.Sprintf("%d rows %s", trailer.Rows, trailer.Hash), Want: describeStage(own) + ", as its books say"}
+	}
+	if c, ok := v.closed[trailer.Txn]; ok && trailer.Epoch != "" && trailer.Epoch != c.epoch {
+		return &fault.Error{File: name, Place: fmt.Sprintf("round %q", trailer.Txn), Found: "records of epoch " + trailer.Epoch + " of the crawl",
+			Want: fmt.Sprintf("epoch %s, in which checkpoint %d closed the round", c.epoch, c.checkpoint), Err: errAnotherEpoch}
+	}
+	var same []record.Stage
+	for _, books := range v.rounds[roundKey{trailer.Txn, trailer.Epoch}] {
+		same = append(same, findStages(books, own.Name, own.Store)...)
+	}
+	if len(same) > 0 && !anyEqual(same, own) {
+		return &fault.Error{File: name, Place: fmt.Sprintf("round %q, stage %q", trailer.Txn, own.Name),
+			Found: fmt.Sprintf("%d rows %s", trailer.Rows, trailer.Hash), Want: fmt.Sprintf("%d rows %s, as the round's books say", same[0].Out, same[0].OutHash)}
+	}
+	return nil
+}
+
+// drain reads a record stream of any kind to its end.
+func drain(in io.Reader, name string) (record.Trailer, error) {
+	src, err := record.Open(in, record.ReaderOptions{Name: name})
+	if err != nil {
+		return record.Trailer{}, err
+	}
+	switch kind := src.Kind(); kind {
+	case record.KindURL:
+		return drainRows[record.URL](src)
+	case record.KindFetch:
+		return drainRows[record.Fetch](src)
+	case record.KindLink:
+		return drainRows[record.Link](src)
+	case record.KindModule:
+		return drainRows[record.Module](src)
+	default:
+		return record.Trailer{}, &fault.Error{Class: fault.WrongKind, File: name, Found: fmt.Sprintf("kind %q", kind)}
+	}
+}
+
+func drainRows[T record.Row](src *record.Source) (record.Trailer, error) {
+	r, err := record.Rows[T](src)
+	if err != nil {
+		return record.Trailer{}, err
+	}
+	var row T
+	for {
+		if err := r.Read(&row); err == io.EOF {
+			return r.Trailer(), nil
+		} else if err != nil {
+			return record.Trailer{}, err
+		}
+	}
+}
+
+func epochText(n uint64) string { return strconv.FormatUint(n, 10) }
