@@ -118,9 +118,6 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err := f.CheckAdd(o); err != nil {
 		return err
 	}
-	if _, err := repeated(std, f, "add", c.Txn, o); err != nil {
-		return err
-	}
 	if cli.IsText(c.Text, c.Files) {
 		if err := c.unseen(f); err != nil {
 			return err
@@ -253,7 +250,7 @@ func (c *nextCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	now, err := c.when(ctx, std, f, o)
+	now, err := c.when(ctx, std, f)
 	if err != nil {
 		return err
 	}
@@ -278,7 +275,7 @@ const (
 
 // when is the round's time, waited for if need be; 0 for a round whose output is
 // kept and has its own.
-func (c *nextCmd) when(ctx context.Context, std *cli.Std, f *frontier.Frontier, o frontier.NextOptions) (record.Time, error) {
+func (c *nextCmd) when(ctx context.Context, std *cli.Std, f *frontier.Frontier) (record.Time, error) {
 	clock := std.Now()
 	if c.Now != nil {
 		clock = *c.Now
@@ -291,7 +288,7 @@ func (c *nextCmd) when(ctx context.Context, std *cli.Std, f *frontier.Frontier, 
 	if c.Txn != "" {
 		done, found, err := f.Store().Lookup("next", c.Txn)
 		if err == nil && found {
-			err = c.again(std, f, o, done, empty)
+			c.again(std, done, empty)
 		}
 		if found || err != nil {
 			return 0, err
@@ -346,57 +343,23 @@ func sleep(ctx context.Context, wait time.Duration, tell func()) error {
 	return nil
 }
 
-// again tells who asks for a batch that was taken before, and is given again as it
-// was, where that is not what the flags say now.
-func (c *nextCmd) again(std *cli.Std, f *frontier.Frontier, o frontier.NextOptions, done *store.Done, empty bool) error {
-	had, has, err := f.Repeats(o)
-	if err != nil {
-		return err
-	}
-	tell := func(how string) {
-		std.Warn("%s: batch %q was taken before, %s; it is the same again", c.Store, c.Txn, how)
-	}
-	if stages := done.Ledger.Stages; len(stages) > 0 && stages[len(stages)-1].Out == 0 {
-		if empty {
-			std.Warn("%s is empty: the crawl is done", c.Store)
-		} else {
-			tell("from an empty frontier")
-		}
-	}
-	if text := differ(had, has); text != "" {
-		tell(text)
-	}
-	return nil
-}
-
-// differ says how flags of before differ from those of now; "" where they do not.
-func differ(had, has []string) string {
-	switch was, is := strings.Join(had, " "), strings.Join(has, " "); {
-	case was == "" && is == "":
-		return ""
-	case was == "":
-		return "without " + is
-	case is == "":
-		return "with " + was
+// again tells who asks for a batch that was taken before why it has no URLs.
+func (c *nextCmd) again(std *cli.Std, done *store.Done, empty bool) {
+	switch stages := done.Ledger.Stages; {
+	case len(stages) == 0 || stages[len(stages)-1].Out > 0:
+	case empty:
+		std.Warn("%s is empty: the crawl is done", c.Store)
 	default:
-		return "with " + was + ", not " + is
+		std.Warn("%s: batch %q was taken before, from an empty frontier; it is the same again", c.Store, c.Txn)
 	}
 }
 
-// repeated tells whether a change was made before under its name, and its user where that was with other flags.
-func repeated(std *cli.Std, f *frontier.Frontier, verb, txn string, o frontier.Options) (bool, error) {
-	if txn == "" {
-		return false, nil
+// committed reports whether a change was made before under its name.
+func committed(f *frontier.Frontier, verb, txn string) (found bool, err error) {
+	if txn != "" {
+		_, found, err = f.Store().Lookup(verb, txn)
 	}
-	_, found, err := f.Store().Lookup(verb, txn)
-	if !found || err != nil {
-		return found, err
-	}
-	had, has, err := f.Repeats(o)
-	if text := differ(had, has); text != "" {
-		std.Warn("%s: %s %q has committed before, %s; nothing changes", f.Store().Dir(), verb, txn, text)
-	}
-	return true, err
+	return found, err
 }
 
 type updateCmd struct {
@@ -457,7 +420,7 @@ func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.NoNew && len(c.Files) > 0 {
 		return &fault.Error{Class: fault.Usage, Found: "--no-new, and " + c.Files[0], Want: "one of them"}
 	}
-	done, err := repeated(std, f, "update", c.Txn, o)
+	done, err := committed(f, "update", c.Txn)
 	if err != nil {
 		return err
 	}
@@ -543,7 +506,7 @@ func (c *releaseCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	done, err := repeated(std, f, "release", c.Txn, o)
+	done, err := committed(f, "release", c.Txn)
 	if err != nil {
 		return err
 	}

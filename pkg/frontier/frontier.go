@@ -73,8 +73,6 @@ type state struct {
 	Later    []run    `json:"later"` // by due time
 	Hosts    []run    `json:"hosts"` // by hostKey; the rows of one order in a newer run replace those in older ones
 	InFlight *flight  `json:"in_flight,omitempty"`
-	// Given are the flags of the last two transactions of each verb that have names.
-	Given []given `json:"flags,omitempty"`
 	// Dead are the dead hosts, as Hosts, until when each is left alone; none is after DeadUntil.
 	Dead      []run       `json:"dead,omitempty"`
 	DeadUntil record.Time `json:"dead_until,omitempty"`

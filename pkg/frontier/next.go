@@ -236,7 +236,6 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	if err := q.finish(s); err != nil {
 		return err
 	}
-	s.note(o)
 	flying, err := writeRun(tx, batch, "inflight/", "inflight")
 	if err != nil {
 		return err

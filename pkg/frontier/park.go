@@ -185,6 +185,5 @@ func (f *Frontier) Release(ctx context.Context, b *stage.Batch[record.URL, recor
 		s.Later = append(s.Later, r)
 		s.Rewritten += released
 	}
-	s.note(o)
 	return released, s.save(tx)
 }

@@ -80,7 +80,6 @@ func (c *change) beginAdd(ctx context.Context, o AddOptions) error {
 	if err := c.begin(ctx); err != nil {
 		return err
 	}
-	c.s.note(o)
 	return c.s.beside(c.tx, o.Txn, "add")
 }
 
@@ -262,7 +261,6 @@ func (c *change) update(ctx context.Context, f *Frontier, o UpdateOptions) error
 	if err := c.begin(ctx); err != nil {
 		return err
 	}
-	c.s.note(o)
 	if err := c.b.OfEpoch("outcomes", outcomesEpoch); err != nil {
 		return err
 	}
