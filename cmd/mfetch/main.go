@@ -234,6 +234,9 @@ func (c *fetchCmd) Run(ctx context.Context, std *cli.Std) error {
 		})
 	} else {
 		opt.Schema, opt.OnRow = in.Schema(), onRow
+		if std.Common.Stats != "" {
+			opt.OnQueues = totals.look
+		}
 		err = cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
 			return fetch.Run(ctx, b, opt)
 		})

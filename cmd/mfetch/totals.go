@@ -6,6 +6,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/cli"
+	"mercator/pkg/fetch"
 	"mercator/pkg/httpmsg"
 	"mercator/pkg/localfault"
 	"mercator/pkg/resolve"
@@ -19,6 +20,17 @@ type totals struct {
 	cut      map[string]int64
 	refused  string // the first row's refusal
 	machine  int64  // deferred because of this machine
+	queues   fetch.BackQueues
+}
+
+// look keeps how the back queues stood when some were open last.
+func (t *totals) look(q fetch.BackQueues) {
+	if q.Open == 0 {
+		opened, most := q.Opened, q.Most
+		q = t.queues
+		q.Opened, q.Most = opened, most
+	}
+	t.queues = q
 }
 
 func newTotals() *totals { return &totals{outcomes: map[string]int64{}, cut: map[string]int64{}} }
@@ -64,6 +76,9 @@ func (t *totals) report(std *cli.Std, maxBody cli.Size) {
 	std.Stat("deferred_by_this_machine", t.machine)
 	std.Stat("bodies_cut", t.cut)
 	std.Stat("robots_contacts", t.robots)
+	if t.queues.Opened > 0 {
+		std.Stat("back_queues", t.queues)
+	}
 	std.Stat("body_bytes", t.bytes)
 }
 

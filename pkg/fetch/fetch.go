@@ -14,7 +14,7 @@
 //     within five seconds; in use and kept together, at most Options.Connections. From the end of a contact to the
 //     start of the next with the same host lies at least what the row's
 //     required_delay_us says; between contacts with one address, the address delay.
-//   - Memory holds hosts, at most Options.HostsMax with work and 65,536 without, and not
+//   - Memory holds hosts, at most Options.BackQueues with work and 65,536 without, and not
 //     URLs: rows, what an interrupted run had archived, and further hosts that ask to be
 //     left alone are in temporary files. Replies that are encoded or wait for the writer,
 //     windows of content decoders, parsed robots rules and the names whose rules
@@ -81,7 +81,7 @@ type Options struct {
 	Patience    bool          // the rest is deferred when only slow hosts hold up the batch
 	BytesMax    int64         // after so many bytes received the rest is deferred; 0: never
 	BodyMax     int64         // decoded bytes that count of a body
-	HostsMax    int           // hosts with work in memory; further input waits. 0: 65,536
+	BackQueues  int           // open at a time, each of one host; further input waits. 0: 65,536, see scheduler
 
 	Deny      *Deny // nil: nothing is denied
 	DenyEvery time.Duration
@@ -99,59 +99,46 @@ type Options struct {
 
 	Now   func() time.Time
 	OnRow func(row *record.Fetch) // called for each row that is emitted, by one goroutine
+	// OnQueues is called each second, before what is left is deferred, and at the end, by one goroutine
+	// at a time; nil: nobody is told.
+	OnQueues func(BackQueues)
 	Warn  func(format string, args ...any)
 }
 
-// runner is one batch.
+// runner is one batch. What belongs together stands in a part, with its methods:
+// writer (write.go), dispatcher (turns.go), lookups (names.go), ours (ours.go).
 type runner struct {
-	opt      Options
-	b        *stage.Batch[record.URL, record.Fetch]
-	cancel   context.CancelCauseFunc
-	archive  *archive
-	payloads *payloads // nil: each payload is archived
+	opt Options
+	writer
 	robots   *robotsCache
-	replies  *semaphore.Weighted // bytes of those that are encoded or wait for the writer
 	decoders *semaphore.Weighted // bytes of their windows
 	ours     *ours
-	out      chan *output
-	wake     chan struct{}
-	idle     chan *host // hands hosts to workers
+	cancel   context.CancelCauseFunc
 	started  time.Time
 	mark     func() error // before the first contact: openBatch
 
-	mu     sync.Mutex // guards all below
-	room   sync.Cond  // hosts may be added
-	s      *scheduler
-	conns  sessions
-	sp     *spool
-	asleep micros // until then the dispatcher sleeps, unless it is woken
+	mu    sync.Mutex // guards all below
+	room  sync.Cond  // hosts may be added
+	s     *scheduler
+	conns sessions
+	sp    *spool
+	dispatcher
+	lookups
 	eof    bool
 	wire   int64
-	reason string          // why the rest is deferred
-	told   map[string]bool // what this machine lacks, of which a warning was given
-	brisk  bool            // a host that is not slow was served
-	turns  map[*host]*worker
-	begun  int // turns so far
-
-	unnamed []*host // whose addresses are to be looked up
-	naming  int     // goroutines that do
-	namers  sync.WaitGroup
-	named   context.Context // ends when no host needs addresses any more
+	reason string // why the rest is deferred
 }
 
 // Run fetches the batch b. It is the body of a stage.
 func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Options) error {
-	if opt.HostsMax == 0 {
-		opt.HostsMax = 1 << 16
-	}
+	opt.BackQueues = cmp.Or(opt.BackQueues, 1<<16)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r := &runner{
-		opt: opt, b: b, cancel: cancel, started: opt.Now(),
-		out: make(chan *output, queued), wake: make(chan struct{}, 1), idle: make(chan *host),
-		replies: semaphore.NewWeighted(repliesMax), decoders: semaphore.NewWeighted(decodersMax), s: newScheduler(us(opt.AddrDelay)), conns: sessions{max: opt.Connections},
-		told:  map[string]bool{},
-		turns: map[*host]*worker{},
+		opt: opt, cancel: cancel, started: opt.Now(), decoders: semaphore.NewWeighted(decodersMax),
+		writer:     writer{b: b, onRow: opt.OnRow, out: make(chan *output, queued), replies: semaphore.NewWeighted(repliesMax)},
+		dispatcher: dispatcher{wake: make(chan struct{}, 1), idle: make(chan *host), turns: map[*host]*worker{}},
+		s:          newScheduler(us(opt.AddrDelay)), conns: sessions{max: opt.Connections},
 	}
 	r.s.slowGap = us(max(slowGap, 2*opt.MinDelay))
 	r.room.L = &r.mu
@@ -169,6 +156,7 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 		return err
 	}
 	defer r.ours.f.Close()
+	r.count = r.ours.count
 	r.robots = newRobotsCache(opt.Robots, r.sp, &r.mu)
 	tx := b.Tx()
 	now := r.now()
@@ -207,7 +195,13 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 			r.s.holdGap = max(r.s.holdGap, us(opt.MaxDelay))
 		}
 	}
-	if err := r.run(ctx); err != nil {
+	err = r.run(ctx)
+	if opt.OnQueues != nil {
+		r.mu.Lock()
+		opt.OnQueues(r.s.backQueues())
+		r.mu.Unlock()
+	}
+	if err != nil {
 		return err
 	}
 	if err := r.archive.commit(ctx); err != nil {
@@ -276,20 +270,6 @@ func (r *runner) check(err error) {
 	}
 }
 
-// stir wakes the dispatcher if it has something to do. r.mu is held.
-func (r *runner) stir() {
-	if len(r.s.ready) > 0 || len(r.s.times) > 0 && r.s.times[0].at < r.asleep || r.eof && len(r.s.hosts) == 0 {
-		r.poke()
-	}
-}
-
-func (r *runner) poke() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
-}
-
 // stop defers what is left.
 func (r *runner) stop(reason string) {
 	r.mu.Lock()
@@ -301,6 +281,9 @@ func (r *runner) stop(reason string) {
 func (r *runner) end(reason string) {
 	if r.reason == "" {
 		r.reason = reason
+		if r.opt.OnQueues != nil {
+			r.opt.OnQueues(r.s.backQueues())
+		}
 		r.s.drain()
 		r.room.Broadcast()
 	}
@@ -326,7 +309,7 @@ func (r *runner) watch(ctx context.Context) {
 		look = t.C
 	}
 	var says <-chan time.Time
-	if r.opt.Warn != nil {
+	if r.opt.Warn != nil || r.opt.OnQueues != nil {
 		t := time.NewTicker(time.Second)
 		defer t.Stop()
 		says = t.C
@@ -346,9 +329,12 @@ func (r *runner) watch(ctx context.Context) {
 		case <-says:
 			r.mu.Lock()
 			text := wait.text(r, r.now())
+			if r.opt.OnQueues != nil && r.reason == "" {
+				r.opt.OnQueues(r.s.backQueues())
+			}
 			r.mu.Unlock()
 			if text != "" {
-				r.opt.Warn("%s", text)
+				r.warn("%s", text)
 			}
 		case <-deny:
 			text := ""

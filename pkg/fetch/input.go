@@ -189,7 +189,7 @@ func (r *runner) remember(row *record.Fetch) {
 // add puts a row into its host's queue.
 func (r *runner) add(ctx context.Context, row *record.URL) error {
 	r.mu.Lock()
-	for r.s.hosts[row.Host] == nil && len(r.s.hosts) >= r.opt.HostsMax && ctx.Err() == nil {
+	for r.s.hosts[row.Host] == nil && len(r.s.hosts) >= r.opt.BackQueues && ctx.Err() == nil {
 		r.room.Wait()
 	}
 	if err := context.Cause(ctx); err != nil {

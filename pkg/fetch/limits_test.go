@@ -44,7 +44,7 @@ func TestFewHostsInMemory(t *testing.T) {
 	for _, connections := range []int{1, 3, 30} {
 		for _, addrDelay := range []time.Duration{0, time.Millisecond} {
 			opt := options(newStore(t), w)
-			opt.HostsMax, opt.Connections, opt.AddrDelay = 2, connections, addrDelay
+			opt.BackQueues, opt.Connections, opt.AddrDelay = 2, connections, addrDelay
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			rows, err := try(t, ctx, opt, "r1", urls)
 			cancel()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"strings"
+	"sync"
 	"time"
 
 	"mercator/formats/record"
@@ -98,6 +99,14 @@ func (r *runner) lookup(ctx context.Context, h *host, row *record.URL, room []ne
 // given says whether a row carries addresses that are valid at a time; 0: at any.
 func given(row *record.URL, now micros) bool {
 	return row != nil && row.Addr != "" && (row.AddrExpires == 0 || int64(row.AddrExpires) > now || now == 0)
+}
+
+// lookups are the hosts whose names are looked up here.
+type lookups struct {
+	unnamed []*host // whose addresses are to be looked up
+	naming  int     // goroutines that do
+	namers  sync.WaitGroup
+	named   context.Context // ends when no host needs addresses any more
 }
 
 // errUnnamed: the host waits for its addresses, and nobody waits for the host.

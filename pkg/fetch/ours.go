@@ -27,7 +27,8 @@ type ours struct {
 	f    *os.File // per row its length in four bytes and its canonical encoding
 	w    *bufio.Writer
 	row  []byte
-	told bool // the warning was given that there are too many
+	told bool            // the warning was given that there are too many
+	said map[string]bool // what this machine lacks, of which a warning was given
 
 	pages  int64            // rows that were not ours,
 	done   int64            // those of all that were not deferred, and no mistake
@@ -62,7 +63,7 @@ func newOurs(dir string) (*ours, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ours{f: f, w: bufio.NewWriterSize(f, 16<<10), local: map[string]int64{}}, nil
+	return &ours{f: f, w: bufio.NewWriterSize(f, 16<<10), local: map[string]int64{}, said: map[string]bool{}}, nil
 }
 
 // count counts a page's row that is not ours.
@@ -216,13 +217,18 @@ const (
 
 // tell tells what this machine lacks, once for each kind.
 func (r *runner) tell(text string) {
-	r.mu.Lock()
-	told := r.told[text]
-	r.told[text] = true
-	r.mu.Unlock()
-	if !told {
+	if r.ours.say(text) {
 		r.warn("%s: these URLs are put off to a later round; it does not count as an attempt", text)
 	}
+}
+
+// say says whether a warning of that kind is the first.
+func (o *ours) say(text string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	first := !o.said[text]
+	o.said[text] = true
+	return first
 }
 
 // lack ends a contact that this machine could not make. sent: the server had been contacted

@@ -264,6 +264,29 @@ func TestRobotsOfASlowHost(t *testing.T) {
 	}
 }
 
+// TestBackQueues: what is told of the back queues while a batch waits, and before the rest is deferred.
+func TestBackQueues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &chained{at: map[string][]time.Time{}, robot: "User-agent: *\nCrawl-delay: 20\n"}
+		opt := polite(t, w)
+		var all []fetch.BackQueues
+		opt.OnQueues = func(q fetch.BackQueues) { all = append(all, q) }
+		began := time.Now()
+		run(t, opt, "r1", append(hostPages("slow", 3, 30), hostPages("hang", 1, 1)...))
+		at := all[9] // ten seconds after the begin, robots.txt has come
+		if at.Opened != 4 || at.Most != 4 || at.Open != 4 || at.Busy != 1 || at.Waiting != 3 || at.Due != 0 {
+			t.Errorf("while it waits: %+v", at)
+		}
+		if wait := at.Next.Sub(began); wait < 20*time.Second || wait > 22*time.Second {
+			t.Errorf("the next contact is after %v", wait)
+		}
+		rest, last := all[len(all)-2], all[len(all)-1]
+		if rest.Open != 4 && rest.Open != 3 || last.Open != 0 || last.Most != 4 {
+			t.Errorf("before the end %+v, then %+v", rest, last)
+		}
+	})
+}
+
 // TestSlowHostsAloneAreOneBatch: where no other host has work, a batch goes on to its deadline.
 func TestSlowHostsAloneAreOneBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

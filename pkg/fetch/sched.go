@@ -16,7 +16,7 @@ type micros = int64
 
 const parkAfter = micros(politeness.LongestGap / time.Microsecond)
 
-// host is a host (name and port) that has work in this batch.
+// host is a host (name and port) that has work in this batch, with its back queue.
 type host struct {
 	name  string
 	queue queue // its URLs, in the spool
@@ -109,6 +109,13 @@ type line struct {
 // scheduler decides which host is contacted when. It is a state machine without
 // a clock and without locks: its caller passes the time and serialises.
 //
+// It is Mercator's (Heydon and Najork 1999, section 3.2): B back queues, each with the URLs of
+// one host, refilled from the batch where one is empty, and a heap of them by the time of the
+// next contact. Mercator had three times as many as threads. Here B is Options.BackQueues, and
+// by default as large as memory allows: with gaps of a second, three queues for each connection
+// do not keep the connections busy. 20,000 URLs of 3,000 hosts, one host after the other, with
+// replies in 50 ms over 64 connections, took 98 s with 192 queues, and 22 s with one for each host.
+//
 //   - A host is with at most one worker.
 //   - A host is granted only at or after host.next, an address at or after
 //     slot.next, unless nothing is to be contacted (deferred, draining).
@@ -137,6 +144,7 @@ type scheduler struct {
 	lively  int    // hosts that wait and are not slow
 	busy    int    // hosts that are busy
 	made    int64  // hosts that had work so far; one whose work ended and came anew counts twice
+	most    int    // hosts that had work at a time
 }
 
 func newScheduler(addrDelay micros) *scheduler {
@@ -173,7 +181,35 @@ func (s *scheduler) host(name string, now micros) *host {
 	}
 	s.park(h, now)
 	s.hosts[name] = h
+	s.most = max(s.most, len(s.hosts))
 	return h
+}
+
+// BackQueues says how the back queues of a batch stand at an instant.
+type BackQueues struct {
+	Opened  int64     `json:"opened"` // since the batch began
+	Most    int       `json:"most"`   // open at a time, until then
+	Open    int       `json:"open"`
+	Busy    int       `json:"busy"`                  // of these: a contact is under way
+	Due     int       `json:"due"`                   // may be contacted
+	Waiting int       `json:"waiting"`               // for the time of the next contact; what remains waits for its address, or for another's robots.txt
+	Next    time.Time `json:"next_contact,omitzero"` // the first that is waited for; zero: none
+}
+
+func (s *scheduler) backQueues() BackQueues {
+	q := BackQueues{Opened: s.made, Most: s.most, Open: len(s.hosts), Busy: s.busy}
+	for _, h := range s.hosts {
+		switch h.at {
+		case ready:
+			q.Due++
+		case waiting:
+			q.Waiting++
+			if next := time.UnixMicro(h.next).UTC(); q.Waiting == 1 || next.Before(q.Next) {
+				q.Next = next
+			}
+		}
+	}
+	return q
 }
 
 // space makes a host wait for gap after its last contact, if that is longer.

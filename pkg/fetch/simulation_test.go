@@ -129,7 +129,7 @@ func (c *crawl) run(t *testing.T) {
 		c.list = append(c.list, s)
 	}
 	p := frontier.Politeness{MinDelay: time.Second, DelayFactor: 10, MaxDelay: 30 * time.Second, AddrDelay: time.Second / 2, Connections: c.connections, Duration: time.Second / 2}
-	c.r = &runner{opt: Options{MinDelay: p.MinDelay, DelayFactor: p.DelayFactor, MaxDelay: p.MaxDelay, AddrDelay: p.AddrDelay, HostsMax: 1 << 16}}
+	c.r = &runner{opt: Options{MinDelay: p.MinDelay, DelayFactor: p.DelayFactor, MaxDelay: p.MaxDelay, AddrDelay: p.AddrDelay, BackQueues: 1 << 16}}
 	c.s = newScheduler(us(p.AddrDelay))
 	dir := filepath.Join(t.TempDir(), "frontier")
 	if err := frontier.Create(dir, frontier.Params{}, store.Options{}); err != nil {
@@ -228,7 +228,7 @@ func (c *crawl) serve(t *testing.T, batch io.Reader) (visits []visit) {
 					t.Fatal(err)
 				}
 			}
-			if waits = c.s.hosts[row.Host] == nil && len(c.s.hosts) >= c.r.opt.HostsMax; waits {
+			if waits = c.s.hosts[row.Host] == nil && len(c.s.hosts) >= c.r.opt.BackQueues; waits {
 				break
 			}
 			var host, url int32

@@ -11,6 +11,30 @@ import (
 	"mercator/formats/record"
 )
 
+// dispatcher is how hosts come to workers, and what these do.
+type dispatcher struct {
+	wake   chan struct{}
+	idle   chan *host // hands hosts to workers
+	asleep micros     // until then the dispatcher sleeps, unless it is woken
+	turns  map[*host]*worker
+	begun  int  // turns so far
+	brisk  bool // a host that is not slow was served
+}
+
+// stir wakes the dispatcher if it has something to do. r.mu is held.
+func (r *runner) stir() {
+	if len(r.s.ready) > 0 || len(r.s.times) > 0 && r.s.times[0].at < r.asleep || r.eof && len(r.s.hosts) == 0 {
+		r.poke()
+	}
+}
+
+func (d *dispatcher) poke() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
 // dispatch gives hosts that are due to workers until all is done.
 func (r *runner) dispatch(ctx context.Context, workers *sync.WaitGroup) {
 	tokens := make(chan struct{}, r.opt.Connections)
@@ -112,7 +136,7 @@ func (r *runner) done(h *host, t turn) (next *host) {
 		}
 		r.robots.leave(h)
 	}
-	if len(r.s.hosts) < r.opt.HostsMax {
+	if len(r.s.hosts) < r.opt.BackQueues {
 		r.room.Signal()
 	}
 	next, _ = r.s.take(r.now())

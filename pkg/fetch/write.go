@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"mercator/formats/record"
+	"mercator/pkg/stage"
 )
 
 // output is a row on its way to the writer.
@@ -18,15 +19,26 @@ type output struct {
 	whole  bool // its payload is one that others may refer to
 }
 
+// writer brings what came of contacts into the archive, and their rows from there to the next stage.
+type writer struct {
+	b        *stage.Batch[record.URL, record.Fetch]
+	onRow    func(row *record.Fetch) // nil: nobody is told
+	count    func(row *record.Fetch) // is told of rows that are on their way
+	archive  *archive
+	payloads *payloads           // nil: each payload is archived
+	replies  *semaphore.Weighted // bytes of those that are encoded or wait
+	out      chan *output
+}
+
 // emit encodes the contact's records, frees the reply and sends the row on.
-func (r *runner) emit(ctx context.Context, row *record.Fetch, reply *Reply, made string, weight int64) error {
+func (w *writer) emit(ctx context.Context, row *record.Fetch, reply *Reply, made string, weight int64) error {
 	var first *payload
 	digest, whole := [16]byte{}, false
-	if r.payloads != nil && reply != nil && reply.Media == "" && identifiable(row) {
+	if w.payloads != nil && reply != nil && reply.Media == "" && identifiable(row) {
 		digest, whole = payloadDigest(row)
 	}
 	if whole {
-		known, found, err := r.payloads.find(digest)
+		known, found, err := w.payloads.find(digest)
 		if err != nil {
 			reply.release()
 			return err
@@ -35,22 +47,22 @@ func (r *runner) emit(ctx context.Context, row *record.Fetch, reply *Reply, made
 			first, whole = &known, false
 		}
 	}
-	group, err := encodeGroup(r.archive.enc, r.archive.round, row, reply, first)
+	group, err := encodeGroup(w.archive.enc, w.archive.round, row, reply, first)
 	if reply != nil {
 		reply.release()
 	}
 	if err != nil {
 		return err
 	}
-	return r.send(ctx, &output{group: group, row: row, made: made, weight: weight, whole: whole})
+	return w.send(ctx, &output{group: group, row: row, made: made, weight: weight, whole: whole})
 }
 
-func (r *runner) send(ctx context.Context, o *output) error {
+func (w *writer) send(ctx context.Context, o *output) error {
 	if o.row != nil {
-		r.ours.count(o.row)
+		w.count(o.row)
 	}
 	select {
-	case r.out <- o:
+	case w.out <- o:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -59,36 +71,36 @@ func (r *runner) send(ctx context.Context, o *output) error {
 
 // write appends groups to the archive in large writes and emits their rows once
 // they are there.
-func (r *runner) write(ctx context.Context) error {
+func (w *writer) write(ctx context.Context) error {
 	var pending []*output
 	size := 0
 	due := time.NewTimer(0) // when what is pending is written at the latest
 	due.Stop()
 	flush := func() error {
 		due.Stop()
-		if err := r.archive.w.Flush(); err != nil {
+		if err := w.archive.w.Flush(); err != nil {
 			return err
 		}
 		for i, o := range pending {
 			pending[i] = nil
-			r.replies.Release(o.weight)
+			w.replies.Release(o.weight)
 			if o.row == nil {
 				continue
 			}
-			EnterCut(r.b, o.row)
-			if r.opt.OnRow != nil {
-				r.opt.OnRow(o.row)
+			EnterCut(w.b, o.row)
+			if w.onRow != nil {
+				w.onRow(o.row)
 			}
 			var err error
 			if o.whole { // others may refer to it from here on, since it is in the file
-				if err = r.payloads.add(o.row); err != nil {
+				if err = w.payloads.add(o.row); err != nil {
 					return err
 				}
 			}
 			if o.made != "" {
-				err = r.b.Make(o.made, o.row)
+				err = w.b.Make(o.made, o.row)
 			} else {
-				err = r.b.Pass(o.row)
+				err = w.b.Pass(o.row)
 			}
 			if err != nil {
 				return err
@@ -101,7 +113,7 @@ func (r *runner) write(ctx context.Context) error {
 		var o *output
 		var ok bool
 		select {
-		case o, ok = <-r.out:
+		case o, ok = <-w.out:
 		case <-due.C:
 			if err := flush(); err != nil {
 				return err
@@ -114,7 +126,7 @@ func (r *runner) write(ctx context.Context) error {
 			return flush()
 		}
 		if o.group != nil {
-			name, offset, err := r.archive.append(o.group.b)
+			name, offset, err := w.archive.append(o.group.b)
 			if err != nil {
 				return err
 			}
