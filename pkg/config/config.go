@@ -8,6 +8,9 @@
 // is the default in a crawl folder, where it is not that of the flags. An embedded struct with
 // the tag flag has settings that are flags of that command by the same names.
 //
+// Settings are defaults of flags and nothing else, so that whatever a crawl does can be tried with a
+// flag first. File names are relative to the file, so that a crawl folder can be moved.
+//
 // # Invariants
 //
 //   - An unknown key is an error that names it, its line, and the nearest known key.

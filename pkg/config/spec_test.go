@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -112,11 +113,30 @@ func table() string {
 		}
 		flags := "pipelines"
 		if k.flags != "" {
-			flags = "`" + strings.ReplaceAll(k.flags, ", ", "`, `") + "`"
+			flags = flagsText(k.Targets)
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.Name, typ, flags, strings.ReplaceAll(k.Doc, "|", `\|`))
 	}
 	return b.String()
+}
+
+// flagsText lists flags, each with the commands that have it.
+func flagsText(targets []Target) string {
+	var flags []string
+	commands := map[string][]string{}
+	for _, t := range targets {
+		if !slices.Contains(flags, t.Flag) {
+			flags = append(flags, t.Flag)
+		}
+		if !slices.Contains(commands[t.Flag], t.Command) {
+			commands[t.Flag] = append(commands[t.Flag], t.Command)
+		}
+	}
+	var parts []string
+	for _, f := range flags {
+		parts = append(parts, strings.Join(commands[f], ", ")+" `--"+f+"`")
+	}
+	return strings.Join(parts, "; ")
 }
 
 // TestSpec holds the reader to SPEC.md and its vectors.
