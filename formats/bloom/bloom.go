@@ -5,7 +5,7 @@
 // called seen (a false drop). It is blocked (Putze, Sanders and Singler, "Cache-,
 // hash- and space-efficient Bloom filters", 2007): all bits of a fingerprint lie in one
 // block of 64 bytes, so that a test reads one page. The layout is SPEC.md beside this
-// file, version 1.0.
+// file, version 2.
 //
 // # Invariants
 //
@@ -15,6 +15,14 @@
 //   - Memory is two pages, whatever the file's size.
 //
 // A Reader serves one goroutine.
+//
+// # Why so
+//
+//   - Blocks: a test reads one page, and a batch that is sorted by place reads each page once. A filter whose bits lie
+//     anywhere has fewer false drops: 2.2 % at 8 bits a fingerprint (here 2.5 %), 0.046 % at 16 (here 0.099 %).
+//   - Seven bits are 63 bits of one hash. It is the best number at 10 bits a fingerprint, and near it from 8 to 16.
+//   - The size is fixed: filters of different sizes cannot be joined, and growing would need the fingerprints.
+//   - Each change writes the whole file again, so that a generation never changes and can be returned to.
 package bloom
 
 import (
@@ -36,7 +44,7 @@ import (
 const (
 	PageSize = 8192 // bytes
 
-	major, minor = 1, 0
+	version = 2
 
 	headerSize = 64
 	blockBytes = 64
@@ -140,8 +148,7 @@ type Header struct {
 func (h *Header) encode() []byte {
 	b := make([]byte, headerSize)
 	copy(b, magic)
-	le.PutUint16(b[8:], major)
-	le.PutUint16(b[10:], minor)
+	le.PutUint32(b[8:], version)
 	le.PutUint64(b[16:], h.Polynomial)
 	le.PutUint64(b[24:], h.Keys)
 	le.PutUint64(b[32:], uint64(h.Pages))
@@ -156,30 +163,24 @@ func decodeHeader(b []byte, size int64, name string) (h Header, err error) {
 	corrupt := func(found, want string) error {
 		return &fault.Error{Class: fault.Corrupt, File: name, Place: "header", Found: found, Want: want}
 	}
-	later := func(found, want string) error {
-		return &fault.Error{Class: fault.Version, File: name, Place: "header", Found: found, Want: want, Hint: "this file was written by a later version of mercator"}
-	}
 	if n := min(len(b), len(magic)); string(b[:n]) != magic[:n] {
 		return h, &fault.Error{Class: fault.WrongKind, File: name, Place: "byte 0", Found: "not a Bloom filter"}
 	}
 	if len(b) < headerSize {
 		return h, truncated(name, size, "a header of 64")
 	}
-	if v := le.Uint16(b[8:]); v != major {
-		return h, later(fmt.Sprintf("format version %d.%d", v, le.Uint16(b[10:])), fmt.Sprintf("%d.x", major))
+	if v := le.Uint32(b[8:]); v != version {
+		return h, &fault.Error{Class: fault.Version, File: name, Place: "header", Found: fmt.Sprintf("format version %d", v), Want: fmt.Sprint(version), Hint: "it was written by another release, which reads it"}
 	}
 	if got, want := checksum(b[:60]), le.Uint32(b[60:]); got != want {
 		return h, corrupt(fmt.Sprintf("checksum %08x", got), fmt.Sprintf("%08x", want))
-	}
-	if v := le.Uint32(b[12:]); v != 0 {
-		return h, later(fmt.Sprintf("unknown features %08x", v), "none")
 	}
 	pages := le.Uint64(b[32:])
 	if pages == 0 || pages > MaxPages {
 		return h, corrupt(fmt.Sprintf("%d pages", pages), fmt.Sprintf("1 to %d", MaxPages))
 	}
 	h = Header{le.Uint64(b[16:]), le.Uint64(b[24:]), int64(pages), le.Uint64(b[40:]), math.Float64frombits(le.Uint64(b[48:]))}
-	if le.Uint32(b[56:]) != 0 || !(h.Rate >= 0 && h.Rate <= 1) {
+	if le.Uint32(b[12:]) != 0 || le.Uint32(b[56:]) != 0 || !(h.Rate >= 0 && h.Rate <= 1) {
 		return h, corrupt("reserved bytes, or a rate out of range", "zero bytes, and a rate of 0 to 1")
 	}
 	switch want := headerSize + h.Pages*PageSize; {

@@ -28,7 +28,7 @@ type asked struct {
 
 // Open verifies the header of a file of size bytes; name stands in messages. A
 // file that is cut short is fault.Truncated, one of another kind fault.WrongKind, one
-// of a later version fault.Version, anything else that is wrong fault.Corrupt.
+// of another version fault.Version, anything else that is wrong fault.Corrupt.
 func Open(in io.ReaderAt, size int64, name string) (*Reader, error) {
 	b := make([]byte, min(size, headerSize))
 	if _, err := in.ReadAt(b, 0); err != nil && !errors.Is(err, io.EOF) {

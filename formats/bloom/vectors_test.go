@@ -85,20 +85,21 @@ func vectors() []spectest.Vector {
 		bad("R2-nothing", cut, "the end", nil),
 		bad("R2-header", cut, "a header of 64", one[:40]),
 		bad("R2-page", cut, "8256 bytes for 1 pages", one[:5000]),
-		bad("R3-major", fault.Version, "format version 2.0", edit(one, "", func(b []byte) { b[8] = 2 })),
+		bad("R3-older", fault.Version, "format version 1", edit(one, "", func(b []byte) { b[8] = 1 })),
+		bad("R3-newer", fault.Version, "format version 3", edit(one, "", func(b []byte) { b[8] = 3 })),
 		bad("R4-header-checksum", corrupt, "header: checksum", edit(one, "header", func(b []byte) { b[24]++ })),
-		bad("R5-features", fault.Version, "unknown features 00000001", edit(one, "", func(b []byte) { b[12] = 1 })),
-		bad("R6-no-pages", corrupt, "0 pages", edit(one, "", func(b []byte) { b[32] = 0 })),
-		bad("R6-many-pages", corrupt, "pages, want 1 to", edit(one, "", func(b []byte) { b[39] = 1 })),
-		bad("R7-reserved", corrupt, "reserved bytes", edit(one, "", func(b []byte) { b[56] = 1 })),
-		bad("R7-rate", corrupt, "a rate out of range", edit(one, "", func(b []byte) { le.PutUint64(b[48:], math.Float64bits(math.NaN())) })),
-		bad("R8-size", corrupt, "8257 bytes of file", append(slices.Clone(one), 0)),
-		bad("R9-page-checksum", corrupt, "page 0 at byte 64: checksum", edit(one, "page", func(b []byte) { b[100] ^= 1 })),
-		bad("R10-page-number", corrupt, "page number 1", edit(one, "", func(b []byte) { b[headerSize+numberAt] = 1 })),
-		bad("R11-padding", corrupt, "bits outside", edit(one, "", func(b []byte) { b[headerSize+pageBlocks*blockBytes] = 1 })),
-		bad("R12-page-ones", corrupt, "bits set", edit(one, "", func(b []byte) { b[headerSize+onesAt]++ })),
-		bad("R13-ones", corrupt, "as counted", edit(one, "", func(b []byte) { b[40]++ })),
-		bad("R13-rate", corrupt, "as counted", edit(one, "", func(b []byte) { b[48] ^= 1 })),
+		bad("R5-no-pages", corrupt, "0 pages", edit(one, "", func(b []byte) { b[32] = 0 })),
+		bad("R5-many-pages", corrupt, "pages, want 1 to", edit(one, "", func(b []byte) { b[39] = 1 })),
+		bad("R6-reserved", corrupt, "reserved bytes", edit(one, "", func(b []byte) { b[56] = 1 })),
+		bad("R6-reserved-12", corrupt, "reserved bytes", edit(one, "", func(b []byte) { b[12] = 1 })),
+		bad("R6-rate", corrupt, "a rate out of range", edit(one, "", func(b []byte) { le.PutUint64(b[48:], math.Float64bits(math.NaN())) })),
+		bad("R7-size", corrupt, "8257 bytes of file", append(slices.Clone(one), 0)),
+		bad("R8-page-checksum", corrupt, "page 0 at byte 64: checksum", edit(one, "page", func(b []byte) { b[100] ^= 1 })),
+		bad("R9-page-number", corrupt, "page number 1", edit(one, "", func(b []byte) { b[headerSize+numberAt] = 1 })),
+		bad("R10-padding", corrupt, "bits outside", edit(one, "", func(b []byte) { b[headerSize+pageBlocks*blockBytes] = 1 })),
+		bad("R11-page-ones", corrupt, "bits set", edit(one, "", func(b []byte) { b[headerSize+onesAt]++ })),
+		bad("R12-ones", corrupt, "as counted", edit(one, "", func(b []byte) { b[40]++ })),
+		bad("R12-rate", corrupt, "as counted", edit(one, "", func(b []byte) { b[48] ^= 1 })),
 	}
 }
 
@@ -135,8 +136,8 @@ func annotated(b []byte) string {
 		fmt.Fprintf(&out, "    %-47s   # %s\n", fmt.Sprintf("% x", p), note)
 	}
 	line(b[0:8], "magic")
-	line(b[8:12], "version 1.0")
-	line(b[12:16], "features")
+	line(b[8:12], "version 2")
+	line(b[12:16], "reserved")
 	line(b[16:24], fmt.Sprintf("polynomial %016x", le.Uint64(b[16:])))
 	line(b[24:32], fmt.Sprintf("%d fingerprints", le.Uint64(b[24:])))
 	line(b[32:40], fmt.Sprintf("%d page", le.Uint64(b[32:])))

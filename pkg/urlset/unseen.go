@@ -3,7 +3,6 @@ package urlset
 import (
 	"errors"
 	"fmt"
-	"io"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
@@ -37,52 +36,19 @@ func Unseen(st *store.Store, mem int64, each func(func(*record.URL) error) error
 	if err != nil {
 		return 0, "", err
 	}
-	sorted, err := keys.Sort()
-	if err != nil {
-		return 0, "", err
-	}
 	set, err := fpset.LoadCurrent(st, fpset.Options{})
 	if err != nil {
 		return 0, "", err
 	}
 	defer set.Close()
-	sweep := set.Sweep(rows)
 	var first uint64 // that is missing
-	ask, seen := make([]uint64, 0, askKeys), make([]bool, askKeys)
-	flush := func() error {
-		clear(seen)
-		if err := sweep.Mark(ask, seen[:len(ask)]); err != nil {
-			return err
+	_, err = unseen(set, rows, keys, func(key uint64, _ []byte) error {
+		if n++; n == 1 {
+			first = key
 		}
-		for i, key := range ask {
-			if !seen[i] {
-				if n++; n == 1 {
-					first = key
-				}
-			}
-		}
-		ask = ask[:0]
 		return nil
-	}
-	for last, begun := uint64(0), false; ; begun = true {
-		key, _, err := sorted.Next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return 0, "", err
-		}
-		if begun && key == last {
-			continue
-		}
-		last = key
-		if ask = append(ask, key); len(ask) == askKeys {
-			if err := flush(); err != nil {
-				return 0, "", err
-			}
-		}
-	}
-	if err := flush(); err != nil || n == 0 {
+	})
+	if err != nil || n == 0 {
 		return n, "", err
 	}
 	example = fmt.Sprintf("that of checksum %016x", first) // if it has been finished meanwhile

@@ -3,9 +3,8 @@
 //
 // It stands on package fpset, whose sets it shares; only the keys and the batch
 // differ. There are two ways to the same answers. New is the duplicate URL eliminator
-// of SRC-RR-173: a batch is buffered whole, its rows wait in a temporary file, the keys
-// alone are sorted, one sequential pass asks the set for all of them, and the unseen
-// rows go on in order of arrival. Online is the URL-seen test of the 1999 paper: each
+// of SRC-RR-173: a batch is buffered whole and sorted by key, one sequential pass asks the
+// set for all keys, and the unseen rows are sorted by arrival and go on. Online is the URL-seen test of the 1999 paper: each
 // URL is looked up as it comes, and goes on at once. A cache of popular URLs stands in
 // front of both; it lives as long as the process.
 //
@@ -29,6 +28,7 @@ package urlset
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"strings"
@@ -148,22 +148,16 @@ func (o *Options[In]) emit(b *stage.Batch[In, record.URL], row *record.URL) erro
 // it passes on the rows whose URL is not in the set of st, makes those
 // URLs part of the set, and drops the others. Rows wait in temporary files.
 func New[In record.Row](ctx context.Context, st *store.Store, b *stage.Batch[In, record.URL], opt Options[In]) (stats Stats, err error) {
-	rows, err := newSpool(opt.TempDir, opt.Like)
-	if err != nil {
-		return stats, err
-	}
-	defer rows.close()
-	// Keys take half of the memory while they are read, sorted and merged; the
-	// arrivals of fresh ones the other half.
-	keys := newPairs(opt.Memory/2, opt.TempDir)
-	defer keys.close()
-	fresh := newPairs(opt.Memory/2, opt.TempDir)
-	defer fresh.close()
+	// All rows take half of the memory while they are read and sorted by key, the unseen ones the other half.
+	rows := merge.NewSorter(opt.Memory/2, opt.TempDir)
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	fresh := merge.NewSorter(opt.Memory/2, opt.TempDir)
+	defer func() { err = errors.Join(err, fresh.Close()) }()
 	poly, err := Polynomial(st) // fixed when the set was made
 	if err != nil {
 		return stats, err
 	}
-	if err := gather(ctx, b, &opt, poly, rows, keys, &stats); err != nil {
+	if err := gather(ctx, b, &opt, poly, rows, &stats); err != nil {
 		return stats, err
 	}
 	tx, err := b.Begin(ctx)
@@ -173,24 +167,25 @@ func New[In record.Row](ctx context.Context, st *store.Store, b *stage.Batch[In,
 	if err := CheckRules(st, tx.Base(), opt.Canon); err != nil {
 		return stats, err
 	}
-	if err := extend(st, tx, opt.Set, keys, fresh, opt.TempDir, &stats); err != nil {
+	if err := extend(st, tx, opt.Set, rows, fresh, opt.TempDir, &stats); err != nil {
 		return stats, err
 	}
 	if stats.Fresh > 0 {
 		noteRules(tx, opt.Canon)
 	}
-	if err := keys.close(); err != nil {
+	if err := rows.Close(); err != nil {
 		return stats, err
 	}
-	return stats, deliver(ctx, b, &opt, rows, fresh)
+	return stats, deliver(ctx, b, &opt, fresh, &stats)
 }
 
-// gather reads all input into rows, and the key of each row into keys.
-func gather[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL], opt *Options[In], poly *fingerprint.Poly, rows *spool, keys *pairs, stats *Stats) error {
+// gather reads all input into rows, by key: each payload is the row's number, and the row.
+func gather[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL], opt *Options[In], poly *fingerprint.Poly, rows *merge.Sorter, stats *Stats) error {
 	popular := newCache(opt.Cache)
 	var in In
 	var row record.URL
-	var lookups, arrival uint64
+	var payload []byte
+	var lookups uint64
 	for {
 		if err := b.Read(&in); err == io.EOF {
 			break
@@ -207,13 +202,10 @@ func gather[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL], 
 			b.Drop(ReasonSeen) // the first of them is in this batch
 			continue
 		}
-		if err := rows.write(&row); err != nil {
+		payload = record.AppendRow(binary.AppendUvarint(payload[:0], lookups), &row)
+		if err := rows.Add(key, payload); err != nil {
 			return err
 		}
-		if err := keys.add(key, arrival); err != nil {
-			return err
-		}
-		arrival++
 	}
 	stats.cache(popular, lookups)
 	return nil
@@ -222,9 +214,9 @@ func gather[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL], 
 // checkEvery is the number of rows after which an interruption is looked for.
 const checkEvery = 8192
 
-// extend asks the set for each of the keys, in one pass, and adds the fresh ones
-// to it, and their first arrivals to fresh.
-func extend(st *store.Store, tx *store.Tx, opt fpset.Options, keys, fresh *pairs, dir string, stats *Stats) (err error) {
+// extend asks the set for the keys of all rows, in one pass, adds the unseen keys to it, and the first row of each to
+// fresh, by arrival.
+func extend(st *store.Store, tx *store.Tx, opt fpset.Options, rows, fresh *merge.Sorter, dir string, stats *Stats) (err error) {
 	set, err := fpset.Load(st, tx.Base(), opt)
 	if err != nil {
 		return err
@@ -235,55 +227,11 @@ func extend(st *store.Store, tx *store.Tx, opt fpset.Options, keys, fresh *pairs
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	next, err := keys.sort()
+	stats.Keys, err = unseen(set, stats.CacheMisses, rows, func(key uint64, payload []byte) error {
+		arrival, n := binary.Uvarint(payload)
+		return errors.Join(f.Add(key), fresh.Add(arrival, payload[n:]))
+	})
 	if err != nil {
-		return err
-	}
-	// Keys are asked for together: distinct ones, each with its first arrival.
-	sweep := set.Sweep(keys.n)
-	var ask, unseen, arrivals []uint64
-	seen := make([]bool, askKeys)
-	flush := func() error {
-		clear(seen[:len(ask)])
-		if err := sweep.Mark(ask, seen[:len(ask)]); err != nil {
-			return err
-		}
-		unseen = unseen[:0]
-		for i, key := range ask {
-			if seen[i] {
-				continue
-			}
-			unseen = append(unseen, key)
-			if err := fresh.add(arrivals[i], 0); err != nil {
-				return err
-			}
-		}
-		ask, arrivals = ask[:0], arrivals[:0]
-		return f.AddKeys(unseen)
-	}
-	var last uint64
-	for {
-		e, err := next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		if stats.Keys > 0 && e.key == last {
-			continue // a later arrival of the same URL
-		}
-		last = e.key
-		stats.Keys++
-		ask = append(ask, e.key)
-		arrivals = append(arrivals, e.arrival)
-		if len(ask) == askKeys {
-			if err := flush(); err != nil {
-				return err
-			}
-		}
-	}
-	if err := flush(); err != nil {
 		return err
 	}
 	stats.Fresh = f.Count()
@@ -298,40 +246,90 @@ func extend(st *store.Store, tx *store.Tx, opt fpset.Options, keys, fresh *pairs
 	return set.Extend(tx, r)
 }
 
-// askKeys is how many keys the set is asked for together.
-const askKeys = 8192
+// Limits of what the set is asked for together.
+const (
+	askKeys  = 8192
+	askBytes = 1 << 20 // of payloads
+)
 
-// deliver reads the rows again and passes on those whose arrivals are fresh.
-func deliver[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL], opt *Options[In], rows *spool, fresh *pairs) error {
-	if err := rows.rewind(); err != nil {
-		return err
+// unseen calls fn with each key of rows that is not in the set, in order, and the payload of its first row. It returns
+// the number of distinct keys; rows has so many of any.
+func unseen(set fpset.Set, n uint64, rows *merge.Sorter, fn func(key uint64, payload []byte) error) (distinct uint64, err error) {
+	sorted, err := rows.Sort()
+	if err != nil {
+		return 0, err
 	}
-	next, err := fresh.sort()
+	sweep := set.Sweep(n)
+	var keys []uint64
+	var payloads []byte
+	var ends []int // of each in payloads
+	seen := make([]bool, askKeys)
+	ask := func() error {
+		clear(seen[:len(keys)])
+		if err := sweep.Mark(keys, seen[:len(keys)]); err != nil {
+			return err
+		}
+		at := 0
+		for i, key := range keys {
+			if !seen[i] {
+				if err := fn(key, payloads[at:ends[i]]); err != nil {
+					return err
+				}
+			}
+			at = ends[i]
+		}
+		keys, payloads, ends = keys[:0], payloads[:0], ends[:0]
+		return nil
+	}
+	for last := uint64(0); ; {
+		key, payload, err := sorted.Next()
+		if err == io.EOF {
+			return distinct, ask()
+		}
+		if err != nil {
+			return distinct, err
+		}
+		if distinct > 0 && key == last {
+			continue // a later row of the same URL
+		}
+		last = key
+		distinct++
+		keys, payloads = append(keys, key), append(payloads, payload...)
+		if ends = append(ends, len(payloads)); len(keys) == askKeys || len(payloads) >= askBytes {
+			if err := ask(); err != nil {
+				return distinct, err
+			}
+		}
+	}
+}
+
+// deliver passes the fresh rows on, and counts the others.
+func deliver[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL], opt *Options[In], fresh *merge.Sorter, stats *Stats) error {
+	for range stats.CacheMisses - stats.Fresh {
+		b.Drop(ReasonSeen)
+	}
+	sorted, err := fresh.Sort()
 	if err != nil {
 		return err
 	}
-	want, err := next()
 	var row record.URL
-	for n := uint64(0); ; n++ {
-		if err != nil && err != io.EOF {
-			return err
-		}
+	for n := 0; ; n++ {
 		if n%checkEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if rerr := rows.read(&row); rerr == io.EOF {
+		_, payload, err := sorted.Next()
+		if err == io.EOF {
 			return nil
-		} else if rerr != nil {
-			return rerr
 		}
-		if err == io.EOF || want.key != n {
-			b.Drop(ReasonSeen)
-			continue
+		if err != nil {
+			return err
 		}
-		if eerr := opt.emit(b, &row); eerr != nil {
-			return eerr
+		if _, err := record.ParseRow(string(payload), &row, opt.Like); err != nil {
+			return err
 		}
-		want, err = next()
+		if err := opt.emit(b, &row); err != nil {
+			return err
+		}
 	}
 }
 

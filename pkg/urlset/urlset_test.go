@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"slices"
 	"testing"
@@ -294,7 +295,7 @@ func TestMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The cache of popular URLs takes about 12 MiB on top, the writer of the spool a few.
+	// The cache of popular URLs takes about 12 MiB on top, the runs that are merged a few.
 	if most > mem+24<<20 {
 		t.Errorf("heap of %d MiB, want about %d", most>>20, (mem+12<<20)>>20)
 	}
@@ -344,5 +345,37 @@ func TestKeyOfRules(t *testing.T) {
 	}
 	if a, b := urlset.KeyOf(poly, form, &record.URL{URL: "http://www.a.test/", Host: "www.a.test"}), key("http://a.test/", other); a != b {
 		t.Errorf("a row without url_key has %x, want %x", a, b)
+	}
+}
+
+// TestUnknownColumns: what a row carries beside the columns that the format names comes out as it came in.
+func TestUnknownColumns(t *testing.T) {
+	in, err := os.ReadFile("../../formats/record/testdata/good/extra-column.arrows.zst")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := record.NewReader[record.URL](bytes.NewReader(in), record.ReaderOptions{Name: "rows"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Schema().ExtraColumns()) == 0 {
+		t.Fatal("the vector has no unknown column")
+	}
+	var out sink
+	spec := stage.Spec{Name: "murlset new", Verb: "new", Store: newStore(t), Shape: stage.Gate}
+	_, err = stage.Run(t.Context(), spec, r, []stage.Output{&out}, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+		_, err := urlset.New(ctx, spec.Store, b, urlset.Options[record.URL]{Convert: urlset.FromURL, Like: r.Schema(), Memory: 1 << 20, Progress: func(int64) {}})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := record.NewReader[record.URL](&out.Buffer, record.ReaderOptions{Name: "out"})
+	var row record.URL
+	for err == nil {
+		err = back.Read(&row)
+	}
+	if err != io.EOF || back.Trailer().Rows != 3 || back.Trailer().Hash != r.Trailer().Hash {
+		t.Errorf("%v, %d rows with hash %v, want those of %v", err, back.Trailer().Rows, back.Trailer().Hash, r.Trailer().Hash)
 	}
 }
