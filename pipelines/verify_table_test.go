@@ -37,7 +37,7 @@ var kinds = []struct {
 	{"`urls`: run", "urls/runs/*.fps", 0},
 	{"`content`: Bloom filter", "content/*/*.bloom", 0},
 	{"`frontier`: queues, hosts, domains", "frontier/*/*.seg", -1},
-	{"`dns`: cache", "dns/*/*.arrows.zst", 0},
+	{"`dns`: cache", "dns/*/*.run", 0},
 	{"`fetch`: WARC file", "fetch/*.warc.gz", 0},
 	{"`fetch`: WARC file of an open round", "fetch/*.warc.gz.open", 0},
 	{"`fetch`: robots rules", "fetch/robots-*", 0},

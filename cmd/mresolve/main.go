@@ -33,11 +33,11 @@ type grammar struct {
 
 // askFlags say how servers are asked.
 type askFlags struct {
-	Server   cli.Servers   `placeholder:"ADDR[:PORT]" help:"DNS server: an IP address, with its port where that is not 53; may be given more than once (default: those of /etc/resolv.conf)."`
-	Rate     float64       `placeholder:"N" help:"Questions a second to one server, at most (default: any number)."`
-	InFlight int           `default:"1000" help:"Questions in flight at most, 1 to 100000, and as many again of those whose first time was up; more than 1000 need 32 MiB of --memory, and 11 KiB each."`
-	Timeout  time.Duration `default:"1s" help:"Wait for the first attempt; each further one waits twice as long."`
-	Attempts int           `default:"5" help:"Questions asked before a name counts as timed out, 1 to 100."`
+	Server   cli.Servers   `placeholder:"ADDR[:PORT]" help:"DNS server; repeatable (default: resolv.conf's)."`
+	Rate     float64       `placeholder:"N" help:"Questions a second to one server, at most."`
+	InFlight int           `default:"1000" help:"Questions at a time, 1 to 100000."`
+	Timeout  time.Duration `default:"1s" help:"Wait for the first attempt; then twice that."`
+	Attempts int           `default:"5" help:"Questions before a name counts as timed out."`
 }
 
 // besideQuestions is what a command takes beside its questions in flight, in bytes, and tables in a
@@ -53,7 +53,7 @@ type cacheFlags struct {
 
 // silentFlag is of the stages.
 type silentFlag struct {
-	SilentOK bool `name:"silent-ok" help:"Pass names on as timed out even where no server answers anything."`
+	SilentOK bool `name:"silent-ok" help:"Go on where no server answers anything."`
 }
 
 // config is what these flags say of a resolver.
@@ -101,33 +101,19 @@ type resolveCmd struct {
 	askFlags
 	cacheFlags
 	silentFlag
-	Family string `default:"any" enum:"any,4,6" help:"Addresses wanted: any (IPv4 first), 4 or 6."`
+	Family string `default:"any" enum:"any,4,6" help:"Addresses wanted: any, 4 or 6."`
 	cli.TxnFlags
 	cli.Output
-	Replay []string `placeholder:"STORE" help:"Answer from the DNS records that mfetch saved in this fetch store (or in WARC files, each named), for the same --txn, instead of asking servers."`
+	Replay []string `placeholder:"STORE" help:"Answer from DNS records saved in this fetch store."`
 }
 
-// Help is printed by mresolve resolve --help.
+// Help is part of --help.
 func (*resolveCmd) Help() string {
-	return `Reads url records and writes the same records in the same order, with the columns
-addr (addresses in order of preference), addr_expires, and addr_error for a name that
-has none. A name that cannot be resolved is a row with its reason, never a lost one: nxdomain,
-no-address, servfail, refused, timeout, network-error, bad-reply, cname-chain (a loop, or more
-than 16 aliases) or bad-name. Of one name at most 16 addresses are kept.
-Answers are kept in STORE until they expire. --stats says of how many names that were asked
-for all addresses are special-purpose ones, such as 127.0.0.1: mfetch contacts these only
-with --allow-net.
+	return `Rows keep their order. The columns are addr, addr_expires and addr_error.
 
-Where no server answers anything, neither for a name nor for the root's name servers, which
-are asked for meanwhile, the command fails with exit code 6 before it passes on a name without an
-answer, and commits nothing: no URL loses an attempt, and the round can be run again once a
-server is there. With the defaults that is after 34 s; a warning comes after 3 s.
-
-While a row waits for a name that is slow to come, those behind it wait in a temporary file
-of up to 256 MiB, in TMPDIR, and their names are asked for.
-
-  mfrontier next crawl/frontier --txn r1 | mresolve crawl/dns --txn r1 | mcat --head 3
-  mresolve crawl/dns --server 127.0.0.1:5353 -o resolved.arrows.zst batch.arrows.zst`
+Examples:
+  mfrontier next crawl/frontier --txn r1 | mresolve crawl/dns --txn r1 | mcat
+  mresolve crawl/dns --server 127.0.0.1:5353 -o out.arrows.zst in.arrows.zst`
 }
 
 // What the program takes beside its heap, in bytes, and how far the heap may grow within
@@ -232,38 +218,19 @@ func why(r *resolve.Resolver) string {
 }
 
 type namesCmd struct {
-	Files   []string `arg:"" optional:"" help:"Files of names, one a line (default: standard input)."`
-	Type    string   `default:"A" help:"Record type, such as A, AAAA, MX, TXT, or TYPE with its number."`
-	InOrder bool     `help:"Print results in the order of the input, not as they come."`
+	Files []string `arg:"" optional:"" help:"Files of names, one a line (default: standard input)."`
+	Type  string   `default:"A" help:"Record type, such as A, AAAA, MX, TXT, or TYPE with its number."`
 	askFlags
 }
 
-// Help is printed by mresolve names --help.
+// Help is part of --help.
 func (*namesCmd) Help() string {
-	return `Prints one JSON object a name, as they come or with --in-order as they stand in the
-input: name, class, type, status, timestamp, duration (seconds, of all attempts), and data with
-answers, protocol and resolver, named as zdns names them; an answer is told as zone files have it.
-Beside these rtt_us is the last attempt's round-trip time in microseconds, error says why where
-the status is ERROR, and special of which range an address is that is not of the public Internet.
-Scripts for zdns 2, which has all this under results and the type, read what
-jq -c '{name, results: {(.type): .}}' makes of a line.
+	return `Prints one JSON object a name, with zdns's field names, as results come. A line that is a JSON
+object has its name in the field "name"; its other fields are passed through.
 
-A line that is a JSON object has the name in its field "name"; its other fields are passed
-through, but for those that have the name of one of ours. Empty lines are passed over. Names
-in answers stand without their last dot. What is no name, or longer than 65,536 bytes without its newline, has the status
-ILLEGAL_INPUT. Names are asked for as they stand: no search list is applied, and those with
-letters beyond ASCII need their xn-- form. While a name is asked for, equal ones, in letters of
-either case, wait for its answer instead of being asked for too; each is a result. Results are
-written within 0.2 s, whatever other names wait for. Those below onion and invalid do not exist,
-without a question (RFC 7686, RFC 6761).
-
-Each question that a server loses costs a time-out. One whose socket has the system's usual buffer
-has room for some 270 that it has not read: such a server is done sooner with --in-flight 200.
-
-A name that does not exist, or that no server knows, is a result like others, and the exit code 0.
-It is 6 when no server answered for any name: every status is TIMEOUT or ERROR.
-
-  printf 'example.org\nexample.com\n' | mresolve names --type AAAA`
+Examples:
+  printf 'example.org\nexample.com\n' | mresolve names --type AAAA
+  mresolve names --server 192.0.2.53 names.txt > names.jsonl`
 }
 
 func (c *namesCmd) Run(ctx context.Context, std *cli.Std) error {
@@ -285,7 +252,7 @@ func (c *namesCmd) Run(ctx context.Context, std *cli.Std) error {
 	if std.Common.Progress != "auto" || std.RefuseTerminal("") == nil { // no bar between lines on a terminal
 		progress = std.StartProgress("names", 0)
 	}
-	stats, err := resolve.Names(ctx, r, c.Type, c.InOrder, std.Now, in, lineCounter{std.Out, progress})
+	stats, err := resolve.Names(ctx, r, c.Type, std.Now, in, lineCounter{std.Out, progress})
 	progress.Done()
 	std.Stat("names", stats)
 	if err == nil && stats.TooLong > 0 {
@@ -320,18 +287,13 @@ type canonCmd struct {
 	cli.Output
 }
 
-// Help is printed by mresolve canon --help.
+// Help is part of --help.
 func (*canonCmd) Help() string {
-	return `Stands before the URL-seen test: pages of one host under several names are then fetched
-once. A name is an alias if its addresses stand under another name (CNAME). Beware: where
-sites are served by a content network, the canonical name is that of the network's server,
-under which unrelated sites meet and none answers; so no crawl does this unasked. Every host
-that is linked to is looked up, not only those that are fetched. --stats says how many links
-were folded, and of how many hosts. What other servers say of names is not archived with a round: a crawl with this
-stage repeats its rows only while the answers are in STORE.
+	return `Beware: where a content network serves sites, the canonical name is that of its
+server, under which none answers; so no crawl does this unasked.
 
-  mextract --warc crawl/fetch --txn r12 < marked.arrows.zst |
-    mresolve canon crawl/dns --txn r12 | murlset new crawl/urls --txn r12 > new.arrows.zst`
+Examples:
+  mresolve canon crawl/dns --txn r12 < links.arrows.zst > folded.arrows.zst`
 }
 
 func (c *canonCmd) Run(ctx context.Context, std *cli.Std) error {
@@ -361,11 +323,12 @@ type createCmd struct {
 	Store string `arg:"" help:"Folder to make."`
 }
 
-// Help is printed by mresolve create --help.
+// Help is part of --help.
 func (*createCmd) Help() string {
 	return `Makes a store without answers. "mckpt init" does this for a whole crawl. Making the same
 again is no error.
 
+Examples:
   mresolve create crawl/dns`
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"math/bits"
 	"net/netip"
 	"slices"
 	"strings"
@@ -17,32 +16,22 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch/addrguard"
-	"mercator/pkg/fingerprint"
-	"mercator/pkg/localfault"
 	"mercator/pkg/stage"
 )
 
-// Rows come in blocks of at most so many, or so much text: what the input has without waiting.
 const (
-	blockRows  = 2048
+	blockRows  = 2048 // rows are read in blocks of at most so many, or so many bytes: what the input has without waiting
 	blockBytes = 1 << 20
-	flushWait  = 200 * time.Millisecond // a slow input's rows do not wait longer for company
+	memoryRows = 6 << 20 // bytes of rows that wait in memory; others wait on disk
 
-	// Of the first block, where the store is large: if it is the whole batch, the rest of
-	// the store need not be kept.
-	firstRows  = 16384
-	firstBytes = 4 << 20
+	// Names are looked up in files together, since that reads much of a file: those of so many
+	// rows, or that come in so much time.
+	groupRows = 16 * blockRows
+	groupWait = 20 * time.Millisecond
+
+	tablePart = 4       // of the memory is for the table
+	tableMax  = 2 << 30 // bytes
 )
-
-// Parts of the memory that tables take. At 64 MiB, 10^5 names of a store fit, and what is
-// beyond them costs less than a garbage collector without room.
-const (
-	storedPart = 8
-	askedPart  = 16
-)
-
-// storedName is what a name takes in a cache file at the least, in bytes, or nearly; many take 60.
-const storedName = 20
 
 // Options of Resolve.
 type Options struct {
@@ -58,7 +47,7 @@ type Options struct {
 
 // Stats of a batch. Names are Cached and Asked together.
 type Stats struct {
-	Names  uint64 `json:"names"`  // distinct within a block of rows
+	Names  uint64 `json:"names"`  // distinct, as far as the memory holds them
 	Cached uint64 `json:"cached"` // answered from the store or from this batch, or without any question
 	Asked  uint64 `json:"asked"`
 	Failed uint64 `json:"failed"` // asked, without an address
@@ -69,9 +58,9 @@ type Stats struct {
 
 // use is what a batch does with rows of one kind.
 type use[R record.Row] struct {
-	name func(row *R) string               // that is to be looked up
-	size func(row *R) int                  // bytes of text, about
-	tell func(row *R, answer *entry) error // puts the answer into the row
+	name func(row *R) string           // that is to be looked up
+	size func(row *R) int              // bytes of text, about
+	tell func(row *R, a *answer) error // puts the answer into the row
 }
 
 // Resolve is the body of mresolve: url rows in, the same out in the same order
@@ -80,21 +69,16 @@ type use[R record.Row] struct {
 func Resolve(ctx context.Context, st *store.Store, b *stage.Batch[record.URL, record.URL], opt Options) (Stats, error) {
 	u := use[record.URL]{
 		name: func(row *record.URL) string { return Name(row.Host) },
-		size: func(row *record.URL) int { return len(row.URL) + len(row.Host) + len(row.Via) },
-		tell: func(row *record.URL, e *entry) (err error) {
-			if row.Addr = e.Addr; strings.Contains(e.Addr, ",") {
-				row.Addr, err = rotated(e.Addr, row.Key>>48)
+		tell: func(row *record.URL, a *answer) (err error) {
+			if row.Addr = a.addr; opt.Replay == nil && strings.Contains(a.addr, ",") {
+				row.Addr, err = rotated(a.addr, row.Key>>48)
 			}
-			row.AddrExpires, row.AddrError = record.TimeOf(e.Expires), e.Error
+			row.AddrExpires, row.AddrError = a.expires, a.status
 			return err
 		},
 	}
 	if opt.Replay != nil { // it knows hosts, with their ports, and the order of their addresses
 		u.name = func(row *record.URL) string { return row.Host }
-		u.tell = func(row *record.URL, e *entry) error {
-			row.Addr, row.AddrExpires, row.AddrError = e.Addr, record.TimeOf(e.Expires), e.Error
-			return nil
-		}
 	}
 	return resolveRows(ctx, st, b, opt, u)
 }
@@ -109,108 +93,94 @@ func rotated(list string, hash uint64) (string, error) {
 
 // batch is the state of one run.
 //
-// Blocks of rows stand in a queue, in the order of the input. When a block comes its names are
-// looked up in the answers of this batch and in the store, and those that neither has are asked
-// for; the next block is taken in when all have been asked. The first block's rows go out as their answers come. While one is slow to come,
-// the blocks behind it, as many as there is room for, go to disk (see spill.go): rows alone, since
-// all answers go to r.asked, where they are looked up again when a block comes back.
+// Rows wait in a queue, in the order of the input, until their names' answers are in the table. The names
+// that it has not are looked for in files, those of the store and those of learnt; for the others
+// servers are asked. While a name is slow to come the rows behind it wait, on disk if they are many (see
+// spill.go), and their names are asked for.
 //
-// All rows of a host get the same answer, whatever the number of hosts, so that a replay,
-// which has one for each host, can give it: an answer of this batch counts for all of it,
-// and one of the store that was valid when the batch began.
+// When the table is full no more rows are taken in until the queue is empty; then it is begun again.
+//
+// All rows of a name get the same answer, whatever the number of names, so that a replay, which has
+// one for each host, can give it: an answer of this batch counts for all of it, and one of the
+// store that was valid when the batch began.
 type batch[R record.Row] struct {
-	opt     Options
-	use     use[R]
-	b       *stage.Batch[R, R]
-	like    *record.Schema // of rows
-	open    func() (cacheFiles, error)
-	files   cacheFiles          // of the store when the batch began
-	now     time.Time           // when the batch began
-	chunks  chan chunk[R]       // what was read
-	free    block[R]            // whose memory can be used again
-	spare   chan []R            // memory for chunks
-	queue   []*block[R]         // that have not gone out
-	asking  map[string]*inquiry // names whose answers are to come
-	missing []*inquiry          // of these, to be asked for
-	here    []uint32            // index of a block's names: place + 1; 0 is empty
-	names   []*lookup           // of a block, to be looked up
-	spill   spill               // blocks of the queue that are on disk
-	stored  *entries            // of the store; nil before its files are read
-	asked   *entries            // answers of this batch
-	stats   Stats
+	opt    Options
+	use    use[R]
+	b      *stage.Batch[R, R]
+	like   *record.Schema // of rows
+	files  cacheFiles     // of the store when the batch began
+	now    record.Time    // when the batch began
+	learnt *learnt
+	stats  Stats
+
+	blocks chan *block // what was read
+	ended  error       // of the input, valid when blocks is closed; io.EOF too
+	queue  []*block    // that have not gone out
+	memory int         // bytes of their rows
+	spill  spill       // blocks of the queue that are on disk
+
+	unknown []uint32 // names that are to be looked for in files
+	behind  int      // rows since the first of these
+	missing []uint32 // names to be asked for
 
 	mu       sync.Mutex
-	answered []*inquiry    // whose answers are to be taken in
+	answered []answered    // that are to be taken in
 	came     chan struct{} // there are some
 }
 
-// lookup is a name of a block.
-type lookup struct {
-	key     uint64 // FP64 of name
-	name    string
-	entry   entry
-	known   bool
-	inquiry *inquiry // that has the entry, if it was not known
+// answered is a name whose answer has come.
+type answered struct {
+	name uint32
+	is   *Answer
 }
 
-// inquiry is a name that is asked for.
-type inquiry struct {
-	key     uint64
-	name    string
-	entry   entry
-	special bool // special-purpose addresses, and no other
-	over    bool // the answer is there
-}
-
-// block is a number of rows, with the lookup of each.
-type block[R record.Row] struct {
-	rows    []R // nil: they are on disk
-	size    int // bytes of text, about
-	lookups []*lookup
-	first   []lookup // one of each name
+// block is a number of rows that came together.
+type block struct {
+	rows    string   // byte forms; "": they are on disk
+	names   []string // of each row, until they are looked up
+	numbers []uint32 // then
 	next    int      // row that goes out next
-	away    away     // where the rows are on disk
+	read    int      // bytes of rows before it
+
+	at     int64 // where they are on disk
+	length int
 }
 
 // resolveRows looks up the names of a batch's rows, and passes these on.
 func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Batch[R, R], opt Options, u use[R]) (Stats, error) {
-	r := &batch[R]{opt: opt, use: u, b: b, like: b.Schema(), now: opt.Now(), asking: map[string]*inquiry{}, came: make(chan struct{}, 1),
-		open:   func() (cacheFiles, error) { return openBase(st, b.Tx()) },
-		chunks: make(chan chunk[R]), spare: make(chan []R, 1), asked: newEntries(opt.Memory / askedPart), spill: spill{size: cmp.Or(opt.spill, maxSpill)}}
-	if opt.Replay != nil {
-		r.stored = opt.Replay.saved
-	} else {
-		var err error
-		if r.files, err = r.open(); err != nil {
-			return r.stats, err
-		}
-		defer r.files.Close()
-		defer func() {
-			if r.stored != nil {
-				r.stored.Close()
-			}
-		}()
-	}
-	defer r.asked.Close()
+	r := &batch[R]{opt: opt, use: u, b: b, like: b.Schema(), now: record.TimeOf(opt.Now()), learnt: newLearnt(opt.Resolver),
+		blocks: make(chan *block), came: make(chan struct{}, 1), spill: spill{size: cmp.Or(opt.spill, maxSpill)}}
+	defer r.learnt.Close()
 	defer r.spill.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go r.read(ctx)
-	if err := r.run(ctx); err != nil || opt.Replay != nil { // saved answers are not news
+	if opt.Replay != nil { // its answers are no news
+		r.files, r.now = opt.Replay.saved.runs, 0
+		go r.read(ctx)
+		return r.stats, r.run(ctx)
+	}
+	var err error
+	if r.files, err = openBase(st, b.Tx()); err != nil {
 		return r.stats, err
 	}
-	if r.stored != nil {
-		r.stored.Close() // the merge needs room
-		r.stored = nil
+	defer r.files.Close()
+	go r.read(ctx)
+	if err := r.run(ctx); err != nil {
+		return r.stats, err
+	}
+	if err := r.learnt.flush(); err != nil {
+		return r.stats, err
 	}
 	tx := b.Tx()
 	if tx == nil {
-		var err error
 		if tx, err = b.Begin(ctx); err != nil {
 			return r.stats, err
 		}
 	}
-	return r.stats, commit(tx, r.asked, r.open, opt.Now())
+	if len(r.learnt.runs) == 0 {
+		return r.stats, nil // nothing new: the files stay
+	}
+	return r.stats, commit(tx, st, r.learnt, record.TimeOf(opt.Now()))
 }
 
 // openBase opens the cache that a transaction changes, or without one, the newest.
@@ -236,40 +206,42 @@ func openBase(st *store.Store, tx *store.Tx) (cacheFiles, error) {
 
 // run takes rows in, has their names asked for, and passes them on, until all are out.
 func (r *batch[R]) run(ctx context.Context) error {
-	var ended error // that of the input, io.EOF too
-	for first := true; ended == nil || len(r.queue) > 0; {
-		if err := r.learn(); err != nil {
-			return err
-		}
+	for r.blocks != nil || len(r.queue) > 0 {
+		r.learn()
 		if err := r.pass(ctx); err != nil {
 			return err
 		}
-		var chunks <-chan chunk[R]
+		room, err := r.room()
+		if err != nil {
+			return err
+		}
+		var blocks <-chan *block
 		var slots chan<- struct{}
+		var late <-chan time.Time
 		switch {
+		case r.blocks == nil && len(r.queue) == 0:
+			continue // all are out
 		case len(r.missing) > 0:
 			slots = r.opt.Resolver.slots
-		case ended == nil:
-			room, err := r.room()
-			if err != nil {
+		case len(r.unknown) > 0 && (r.blocks == nil || !room || r.behind >= groupRows || len(r.files)+len(r.learnt.runs) == 0):
+			if err := r.recall(); err != nil {
 				return err
 			}
-			if room {
-				chunks = r.chunks
-			}
-		case len(r.queue) == 0:
 			continue
+		case room:
+			if blocks = r.blocks; len(r.unknown) > 0 {
+				late = time.After(groupWait)
+			}
 		}
 		select {
-		case c := <-chunks:
-			if first {
-				r.company(ctx, &c)
+		case w, more := <-blocks:
+			if !more {
+				r.blocks = nil
+				continue
 			}
-			ended = c.err
-			if err := r.take(&c, first && ended != nil); err != nil {
-				return err
-			}
-			first = false
+			r.take(w)
+		case <-late:
+			r.behind = groupRows
 		case slots <- struct{}{}:
 			r.ask()
 			for len(r.missing) > 0 && r.opt.Resolver.tryEnter() {
@@ -280,21 +252,19 @@ func (r *batch[R]) run(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	if ended != io.EOF {
-		return ended
+	if r.ended != io.EOF {
+		return r.ended
 	}
 	return nil
 }
 
 // ask has the first missing name looked up, in a slot that was taken.
 func (r *batch[R]) ask() {
-	q := r.missing[0]
+	n := r.missing[0]
 	r.missing = r.missing[1:]
-	r.opt.Resolver.begin(q.name, func(a *Answer) {
-		q.entry = r.opt.Resolver.entryOf(a)
-		q.special = len(a.Addrs) > 0 && !slices.ContainsFunc(a.Addrs, func(a netip.Addr) bool { return addrguard.Special(a) == "" })
+	r.opt.Resolver.begin(r.learnt.name(n), func(a *Answer) {
 		r.mu.Lock()
-		r.answered = append(r.answered, q)
+		r.answered = append(r.answered, answered{n, a})
 		r.mu.Unlock()
 		select {
 		case r.came <- struct{}{}:
@@ -304,268 +274,189 @@ func (r *batch[R]) ask() {
 }
 
 // learn takes in the answers that have come.
-func (r *batch[R]) learn() error {
+func (r *batch[R]) learn() {
 	r.mu.Lock()
-	answered := r.answered
+	came := r.answered
 	r.answered = nil
 	r.mu.Unlock()
-	for _, q := range answered {
-		q.over = true
-		delete(r.asking, q.name)
-		r.stats.count(q)
-		if err := r.asked.put(q.key, q.name, &q.entry); err != nil {
+	for _, a := range came {
+		r.learnt.learn(a.name, answerOf(a.is))
+		r.stats.count(a.is)
+	}
+}
+
+// count adds a name that was asked for.
+func (s *Stats) count(a *Answer) {
+	s.Names++
+	s.Asked++
+	switch {
+	case a.Status != StatusOK:
+		s.Failed++
+		if isSilent(a.Status) {
+			s.Silent++
+		}
+	case !slices.ContainsFunc(a.Addrs, func(a netip.Addr) bool { return addrguard.Special(a) == "" }):
+		s.Special++
+	}
+}
+
+// read sends the batch's rows on in blocks, as they come.
+func (r *batch[R]) read(ctx context.Context) {
+	defer close(r.blocks)
+	var row R
+	var rows []byte
+	for r.ended == nil {
+		w := &block{}
+		rows = rows[:0]
+		for more := true; more; more = r.b.Buffered() > 0 && len(w.names) < blockRows && len(rows) < blockBytes {
+			if r.ended = r.b.Read(&row); r.ended != nil {
+				break
+			}
+			rows = record.AppendRow(rows, &row)
+			w.names = append(w.names, r.use.name(&row))
+		}
+		if len(w.names) == 0 {
+			continue
+		}
+		w.rows = string(rows)
+		select {
+		case r.blocks <- w:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// take puts a block into the queue.
+func (r *batch[R]) take(w *block) {
+	w.numbers = make([]uint32, len(w.names))
+	for i, name := range w.names {
+		n, isNew := r.learnt.find(name)
+		w.numbers[i] = n
+		if !isNew {
+			continue
+		}
+		if r.opt.Replay == nil {
+			if is, ok := r.opt.Resolver.literal(name, r.opt.Now()); ok {
+				r.know(n, answerOf(&is))
+				continue
+			}
+		}
+		r.unknown = append(r.unknown, n)
+	}
+	w.names = nil
+	if len(r.unknown) > 0 {
+		r.behind += len(w.numbers)
+	}
+	r.queue = append(r.queue, w)
+	r.memory += len(w.rows)
+}
+
+// know takes in an answer that costs no question.
+func (r *batch[R]) know(n uint32, a *answer) {
+	r.learnt.set(n, a)
+	r.stats.Names++
+	r.stats.Cached++
+}
+
+// recall looks for unknown names in files, the newest first. Those that are not there are to be asked for.
+func (r *batch[R]) recall() (err error) {
+	files := slices.Concat(r.files, r.learnt.runs)
+	var left []sought
+	if len(files) > 0 {
+		left = r.learnt.sorted(r.unknown)
+	}
+	for i := len(files) - 1; i >= 0; i-- {
+		after := r.now
+		if i >= len(r.files) {
+			after = 0
+		}
+		left, err = files[i].search(left, func(n uint32, row *record.URL) bool {
+			ok := row.AddrExpires > after && (r.opt.Replay != nil || r.opt.Resolver.usable(row))
+			if ok {
+				r.know(n, &answer{row.Addr, row.AddrError, row.Via, row.AddrExpires})
+			}
+			return ok
+		})
+		if err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// chunk is rows that came together, and what was found behind them.
-type chunk[R record.Row] struct {
-	rows []R
-	size int   // bytes of text, about
-	err  error // what ended the input; io.EOF if that is all
-}
-
-// read sends the batch's rows on, as they come. Rows keep their record batch alive, which blockBytes
-// bounds in text.
-func (r *batch[R]) read(ctx context.Context) {
-	for {
-		var c chunk[R]
-		select {
-		case c.rows = <-r.spare:
-		default:
+	for _, n := range r.unknown {
+		if r.learnt.known(n) {
+			continue
 		}
-		for more := true; more; more = r.b.Buffered() > 0 && len(c.rows) < blockRows && c.size < blockBytes {
-			n := len(c.rows)
-			if n == cap(c.rows) {
-				c.rows = slices.Grow(c.rows, 1+min(r.b.Buffered(), blockRows-n))
-			}
-			c.rows = c.rows[:n+1]
-			if c.err = r.b.Read(&c.rows[n]); c.err != nil {
-				c.rows = c.rows[:n]
-				break
-			}
-			c.size += r.use.size(&c.rows[n])
+		if r.opt.Replay != nil {
+			return r.opt.Replay.lacks(r.learnt.name(n))
 		}
-		select {
-		case r.chunks <- c:
-		case <-ctx.Done():
-			return
-		}
-		if c.err != nil {
-			return
-		}
+		r.missing = append(r.missing, n)
 	}
-}
-
-// company adds to the first chunk, where the store is large, what comes in a short time.
-func (r *batch[R]) company(ctx context.Context, c *chunk[R]) {
-	if r.files.length() <= r.opt.Memory/storedPart/2 { // unpacked, it fits
-		return
-	}
-	late := time.After(flushWait)
-	for c.err == nil && len(c.rows) < firstRows && c.size < firstBytes {
-		select {
-		case more := <-r.chunks:
-			c.rows, c.size, c.err = append(c.rows, more.rows...), c.size+more.size, more.err
-		case <-late:
-			return
-		case <-ctx.Done():
-			c.err = context.Cause(ctx)
-		}
-	}
-}
-
-// take puts a chunk's rows into the queue. only: they are the whole batch.
-func (r *batch[R]) take(c *chunk[R], only bool) error {
-	if len(c.rows) == 0 {
-		return nil
-	}
-	w := &block[R]{rows: c.rows, size: c.size}
-	if err := r.find(w, only); err != nil {
-		return err
-	}
-	for i := range w.first {
-		if w.first[i].known {
-			r.stats.Cached++
-			r.stats.Names++
-		}
-	}
-	r.queue = append(r.queue, w)
+	r.unknown, r.behind = r.unknown[:0], 0
 	return nil
 }
 
 // room says whether another block may be taken in. If there are many rows in memory, the last
-// block goes to disk for it.
+// block goes to disk for it. A full table is begun again when nobody waits.
 func (r *batch[R]) room() (bool, error) {
-	rows, size := 0, 0
-	for _, w := range r.queue {
-		rows += len(w.rows)
-		size += w.size
+	if r.learnt.size() > min(r.opt.Memory/tablePart, tableMax) {
+		if len(r.queue) > 0 {
+			return false, nil
+		}
+		return true, r.learnt.flush()
 	}
-	if rows < 2*blockRows && size < 2*blockBytes || len(r.queue) == 0 {
+	if r.memory < memoryRows || len(r.queue) < 2 {
 		return true, nil
 	}
 	last := r.queue[len(r.queue)-1]
-	if len(r.queue) > 1 && last.rows != nil {
-		if err := r.putAway(last); err != nil {
+	if last.rows != "" {
+		if err := r.spill.put(last); err != nil {
 			return false, err
 		}
-	}
-	return last.rows == nil, nil
-}
-
-// find gives each row of a block its lookup. Names of which nothing is known are to be asked for.
-func (r *batch[R]) find(w *block[R], only bool) error {
-	w.lookups = r.free.lookups[:0]
-	w.first = slices.Grow(r.free.first[:0], len(w.rows)) // it is pointed to, and does not grow
-	r.free = block[R]{}
-	here := r.emptyIndex(len(w.rows))
-	for i := range w.rows {
-		name := r.use.name(&w.rows[i])
-		key := fingerprint.OfString(name)
-		at := int(key) & (len(here) - 1)
-		for here[at] != 0 && (w.first[here[at]-1].key != key || w.first[here[at]-1].name != name) {
-			at = (at + 1) & (len(here) - 1)
-		}
-		if here[at] == 0 {
-			w.first = append(w.first, lookup{key: key, name: name, inquiry: r.asking[name]})
-			here[at] = uint32(len(w.first))
-		}
-		w.lookups = append(w.lookups, &w.first[here[at]-1])
-	}
-	if r.stored == nil {
-		if err := r.load(w.first, only); err != nil {
-			return err
+		if last.rows == "" {
+			r.memory -= last.length
 		}
 	}
-	if err := r.recall(w.first); err != nil {
-		return err
-	}
-	for i := range w.first {
-		l := &w.first[i]
-		if l.known || l.inquiry != nil {
-			continue
-		}
-		if r.opt.Replay != nil {
-			return r.opt.Replay.lacks(l.name)
-		}
-		// It may outlive the block, whose text it must not keep.
-		l.inquiry = &inquiry{key: l.key, name: strings.Clone(l.name)}
-		r.asking[l.inquiry.name] = l.inquiry
-		r.missing = append(r.missing, l.inquiry)
-	}
-	return nil
-}
-
-// emptyIndex is an index for so many names, at most half full.
-func (r *batch[R]) emptyIndex(names int) []uint32 {
-	size := 1 << bits.Len(uint(2*names))
-	if cap(r.here) < size {
-		r.here = make([]uint32, size)
-	}
-	r.here = r.here[:size]
-	clear(r.here)
-	return r.here
-}
-
-// recall fills in what needs no question.
-func (r *batch[R]) recall(first []lookup) error {
-	r.names = r.names[:0]
-	for i := range first {
-		if first[i].inquiry == nil {
-			r.names = append(r.names, &first[i])
-		}
-	}
-	if r.stored.onDisk() || r.asked.onDisk() {
-		slices.SortFunc(r.names, func(a, b *lookup) int { return cmp.Compare(a.key, b.key) })
-	}
-	if err := r.asked.getAll(r.names); err != nil {
-		return err
-	}
-	if err := r.stored.getAll(r.names); err != nil {
-		return err
-	}
-	if r.opt.Replay != nil {
-		return nil
-	}
-	for _, l := range r.names {
-		if l.known {
-			continue
-		}
-		if a, ok := r.opt.Resolver.literal(l.name, r.now); ok {
-			l.entry, l.known = r.opt.Resolver.entryOf(&a), true
-		}
-	}
-	return nil
-}
-
-// load reads the store's cache. If the first names are all that the batch has, only these
-// are kept.
-func (r *batch[R]) load(first []lookup, all bool) error {
-	var only []uint64
-	if all {
-		for i := range first {
-			only = append(only, first[i].key)
-		}
-		slices.Sort(only)
-	}
-	r.stored = newEntries(r.opt.Memory / storedPart)
-	names := int64(len(only))
-	if only == nil {
-		names = r.files.length() / storedName
-	}
-	r.stored.mem.expect(names)
-	err := r.files.load(r.opt.Resolver, r.now, only, func(key uint64, name string, e *entry) error {
-		e.Server, e.Family = "", "" // told to no row, and kept by the file
-		return r.stored.put(key, name, e)
-	})
-	if err != nil {
-		return err
-	}
-	return r.stored.flush()
+	return last.rows == "", nil
 }
 
 // pass sends rows of the queue on, up to the first whose answer is to come.
 func (r *batch[R]) pass(ctx context.Context) error {
+	var row R
 	for len(r.queue) > 0 {
 		w := r.queue[0]
-		if w.rows == nil {
-			if err := r.fetch(w); err != nil {
-				return err
+		for ; w.next < len(w.numbers); w.next++ {
+			n := w.numbers[w.next]
+			if !r.learnt.known(n) {
+				return nil
 			}
-		}
-		for ; w.next < len(w.rows); w.next++ {
-			l := w.lookups[w.next]
-			e := &l.entry
-			if l.inquiry != nil {
-				if e = &l.inquiry.entry; !l.inquiry.over {
-					return nil
+			if w.rows == "" {
+				if err := r.spill.back(w); err != nil {
+					return err
 				}
+				r.memory += len(w.rows)
 			}
-			if err := r.forward(ctx, &w.rows[w.next], e); err != nil {
+			size, err := record.ParseRow(w.rows[w.read:], &row, r.like)
+			if err != nil {
+				return err
+			}
+			w.read += size
+			a := r.learnt.answer(n)
+			if err := r.forward(ctx, &row, &a); err != nil {
 				return err
 			}
 		}
+		r.memory -= len(w.rows)
 		r.queue[0] = nil
 		r.queue = r.queue[1:]
 		r.spill.full = false
-		if cap(w.rows) < firstRows { // the memory of a large one is given back
-			r.free = *w
-			select {
-			case r.spare <- w.rows[:0]:
-			default:
-			}
-		}
 	}
 	return nil
 }
 
 // forward passes a row on. One without an answer of a server is passed on only where servers
 // answer at all: what comes after would take it for the fault of each of the batch's names.
-func (r *batch[R]) forward(ctx context.Context, row *R, e *entry) error {
-	if e.silent() && r.opt.Resolver != nil && !r.opt.SilentOK && !r.opt.Resolver.reachable(ctx) {
+func (r *batch[R]) forward(ctx context.Context, row *R, a *answer) error {
+	if isSilent(a.status) && r.opt.Replay == nil && !r.opt.SilentOK && !r.opt.Resolver.reachable(ctx) {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
@@ -576,7 +467,7 @@ func (r *batch[R]) forward(ctx context.Context, row *R, e *entry) error {
 		return &fault.Error{Class: fault.No, Found: "no answer from any DNS server, to anything that was asked", Want: "one that answers",
 			Hint: "name a server that can be reached by --server, or by servers in crawl.toml, and run this again: nothing was committed; --silent-ok goes on without" + trouble}
 	}
-	if err := r.use.tell(row, e); err != nil {
+	if err := r.use.tell(row, a); err != nil {
 		return err
 	}
 	if err := r.b.Pass(row); err != nil {
@@ -586,24 +477,4 @@ func (r *batch[R]) forward(ctx context.Context, row *R, e *entry) error {
 		r.opt.Progress(1)
 	}
 	return nil
-}
-
-// silent says that no server answered.
-func (e *entry) silent() bool {
-	return e.Error == StatusTimeout || e.Error == StatusNetwork || localfault.Is(e.Error)
-}
-
-// count adds a name that was asked for.
-func (s *Stats) count(q *inquiry) {
-	s.Names++
-	s.Asked++
-	if q.entry.Error != StatusOK {
-		s.Failed++
-	}
-	if q.entry.silent() {
-		s.Silent++
-	}
-	if q.special {
-		s.Special++
-	}
 }

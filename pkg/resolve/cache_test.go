@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -20,6 +21,7 @@ import (
 	"github.com/miekg/dns"
 
 	"mercator/formats/record"
+	"mercator/formats/run"
 	"mercator/formats/store"
 	"mercator/formats/warc"
 	"mercator/pkg/durable"
@@ -371,104 +373,6 @@ func TestMoreHostsThanMemory(t *testing.T) {
 			t.Errorf("round %d: %+v, %d questions", round, stats, server.asked.Load())
 		}
 	}
-	// Of a batch that is one block, only its names are taken from the store.
-	for i, n := range []int{1, firstRows - 2, firstRows - 1, firstRows} {
-		batch := append(slices.Clone(hosts[:n]), fmt.Sprintf("new%d.test", n))
-		rows, stats, err := runBatch(t, dir, fmt.Sprintf("n%d", n), opt, batch...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(rows) != n+1 || stats.Asked != 1 || server.asked.Load() != distinct+int32(i)+1 {
-			t.Errorf("%d names: %d rows, %+v, %d questions", n, len(rows), stats, server.asked.Load())
-		}
-		for i := range rows[:n] {
-			if rows[i].Addr != first[i].Addr {
-				t.Fatalf("%d names, row %d: %q, want %q", n, i, rows[i].Addr, first[i].Addr)
-			}
-		}
-	}
-}
-
-// bytes is the memory that s holds: its table, and what is kept of its runs.
-func (s *entries) bytes() int {
-	n := len(s.mem.chunks)*chunkSize + cap(s.mem.index)*8
-	for _, r := range s.runs {
-		n += cap(r.blocks)*16 + cap(r.last) + cap(r.buf)
-	}
-	return n
-}
-
-// TestWarmMemory: of a store of more names than a batch's table holds, only an index is in
-// memory; so it is with answers that the batch adds.
-func TestWarmMemory(t *testing.T) {
-	r, _ := instantResolver(t)
-	dir := newDNSStore(t)
-	st, err := store.Open(dir, StoreKind, StoreVersion, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	const names, memory = 30_000, 16 << 20
-	known := newEntries(64 << 20)
-	defer known.Close()
-	e := entry{Addr: "127.0.0.1", Expires: testNow.Add(time.Hour), Family: "4"}
-	name := func(i int) string { return fmt.Sprintf("%d.%s.test", i, strings.Repeat("x", 60)) }
-	for i := range names {
-		if err := known.put(fingerprint.OfString(name(i)), name(i), &e); err != nil {
-			t.Fatal(err)
-		}
-	}
-	tx, _, err := st.Begin(t.Context(), "serve", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tx.Abort()
-	if err := commit(tx, known, func() (cacheFiles, error) { return openBase(st, tx) }, testNow); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Commit(0, "", record.Ledger{}); err != nil {
-		t.Fatal(err)
-	}
-	b := &batch[record.URL]{opt: Options{Resolver: r, Memory: memory}, now: testNow, asked: newEntries(memory / askedPart)}
-	if b.files, err = openBase(st, nil); err != nil {
-		t.Fatal(err)
-	}
-	defer b.files.Close()
-	defer b.asked.Close()
-	if err := b.load(nil, false); err != nil {
-		t.Fatal(err)
-	}
-	defer b.stored.Close()
-	for at := 0; at < names; at += blockRows {
-		first := make([]lookup, min(blockRows, names-at))
-		for i := range first {
-			first[i] = lookup{key: fingerprint.OfString(name(at + i)), name: name(at + i)}
-		}
-		if err := b.recall(first); err != nil {
-			t.Fatal(err)
-		}
-		for i := range first {
-			if !first[i].known || first[i].entry.Addr != e.Addr {
-				t.Fatalf("%s is not known: %+v", first[i].name, first[i])
-			}
-		}
-		for i := range blockRows {
-			other := name(names + at + i)
-			b.answered = append(b.answered, &inquiry{key: fingerprint.OfString(other), name: other, entry: e})
-		}
-		if err := b.learn(); err != nil {
-			t.Fatal(err)
-		}
-		// An index and a block; and a table of as much as it may take.
-		if n := b.stored.bytes(); n > 64<<10 {
-			t.Fatalf("%d bytes for the store after %d names", n, at)
-		}
-		if n := b.asked.bytes(); n > memory/askedPart+256<<10 {
-			t.Fatalf("%d bytes for answers after %d names", n, at)
-		}
-	}
-	if !b.stored.onDisk() || !b.asked.onDisk() {
-		t.Error("all fits: too few names for this test")
-	}
 }
 
 // TestNoTempFile: where answers cannot be put aside a batch fails, whenever that is found
@@ -505,14 +409,192 @@ func cached(t testing.TB, st *store.Store) (rows []string) {
 		t.Fatal(err)
 	}
 	defer files.Close()
-	m, err := files.merge()
+	for _, row := range merged(t, files) {
+		rows = append(rows, fmt.Sprintf("%s %s%s %s", row.Host, row.Addr, row.AddrError, row.AddrExpires.Go().Format(time.RFC3339)))
+	}
+	return rows
+}
+
+// merged gives the rows of files, merged.
+func merged(t testing.TB, files cacheFiles) (rows []record.URL) {
+	t.Helper()
+	var out bytes.Buffer
+	w := run.NewWriter(&out, kindAnswers)
+	if err := cmp.Or(files.merge(w, 0), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	f, err := openFile(fileOf(out.Bytes()), int64(out.Len()), "merged")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.upTo(nil, func(c *cacheReader) error { rows = append(rows, c.row.Name+" "+c.row.Value); return nil }); err != nil {
-		t.Fatal(err)
+	c := newCursor(&f)
+	for err := c.step(); !c.end; err = c.step() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, c.row)
 	}
 	return rows
+}
+
+// memFile is a file in memory.
+type memFile struct{ *bytes.Reader }
+
+func (memFile) Close() error { return nil }
+
+func fileOf(b []byte) memFile { return memFile{bytes.NewReader(b)} }
+
+// runOf makes a cache file of rows, as they stand.
+func runOf(t testing.TB, rows ...record.URL) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := run.NewWriter(&out, kindAnswers)
+	for i := range rows {
+		if err := w.Add(rows[i].Key, record.AppendRow(nil, &rows[i])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func cacheRow(name, addr, failure string) record.URL {
+	return record.URL{Key: fingerprint.OfString(name), Host: name, Addr: addr, AddrError: failure, AddrExpires: record.TimeOf(testNow.Add(time.Hour))}
+}
+
+// TestCacheFileRefused: a file with a row that is no answer, or that is cut or has a bit flipped, is
+// refused by a batch's search and by a commit's merge, with the file's name.
+func TestCacheFileRefused(t *testing.T) {
+	good := cacheRow("one.test", "127.0.0.1,::1", "")
+	with := func(change func(row *record.URL)) []byte {
+		row := good
+		change(&row)
+		return runOf(t, row)
+	}
+	files := map[string][]byte{
+		"want the FP64 of a name":       with(func(row *record.URL) { row.Host = "two.test" }),
+		"key 0000000000000000":          with(func(row *record.URL) { row.Host, row.Key = "", 0 }),
+		"family 5":                      with(func(row *record.URL) { row.Priority = 5 }),
+		"in an answer of family 4":      with(func(row *record.URL) { row.Priority = 4 }),
+		"in an answer of family 6":      with(func(row *record.URL) { row.Priority = 6 }),
+		"want IP addresses":             with(func(row *record.URL) { row.Addr = "one" }),
+		"want IP addresses with commas": with(func(row *record.URL) { row.Addr = "127.0.0.1,,127.0.0.2" }),
+		`"fe80::1%eth0"`:                with(func(row *record.URL) { row.Addr = "fe80::1%eth0" }),
+		`addresses "", error ""`:        with(func(row *record.URL) { row.Addr = "" }),
+		`error "nxdomain"`:              with(func(row *record.URL) { row.AddrError = "nxdomain" }),
+		"expiry 0":                      with(func(row *record.URL) { row.AddrExpires = 0 }),
+		"out of order":                  runOf(t, good, good),
+	}
+	whole := runOf(t, cacheRow("three.test", "", StatusNXDomain), good)
+	for i := range whole {
+		flipped := bytes.Clone(whole)
+		flipped[i] ^= 1 << (i % 8)
+		files[fmt.Sprintf("cut at %d", i)], files[fmt.Sprintf("flipped at %d", i)] = whole[:i], flipped
+	}
+	for says, b := range files {
+		for _, how := range []string{"search", "merge"} {
+			f, err := openFile(fileOf(b), int64(len(b)), "cache.run")
+			table := newTable()
+			n, _ := table.find(good.Host)
+			m, _ := table.find("three.test")
+			switch {
+			case err != nil:
+			case how == "merge":
+				var out bytes.Buffer
+				w := run.NewWriter(&out, kindAnswers)
+				err = cmp.Or(cacheFiles{f}.merge(w, 0), w.Close())
+				if err == nil && bytes.Equal(out.Bytes(), whole) {
+					continue // it is the index that is damaged, which a merge does not need
+				}
+			case strings.HasPrefix(says, "want the FP64"), strings.HasPrefix(says, "key 0"): // it is not met
+				continue
+			default:
+				_, err = f.search(table.sorted([]uint32{n, m}), func(uint32, *record.URL) bool { return says != "out of order" })
+				if err == nil && says == "out of order" {
+					continue // of two equal rows a search meets the first
+				}
+			}
+			e := new(fault.Error)
+			isCut := strings.HasPrefix(says, "cut") || strings.HasPrefix(says, "flipped")
+			if !errors.As(err, &e) || e.File != "cache.run" || !isCut && (e.Class != fault.Corrupt || !strings.Contains(err.Error(), says)) {
+				t.Errorf("%s: %s: %v", says, how, err)
+			}
+		}
+	}
+}
+
+// FuzzCacheFile: of any row, a search and a merge tell the same, without a panic; what is taken is
+// written again as it was.
+func FuzzCacheFile(f *testing.F) {
+	f.Add("one.test", "127.0.0.1", "", "", uint8(0), int64(1))
+	f.Add("one.test", "::1", "", "alias.test", uint8(6), int64(1))
+	f.Add("two.test", "", "nxdomain", "", uint8(4), int64(-1))
+	f.Add("", "x", "y", "", uint8(7), int64(0))
+	f.Fuzz(func(t *testing.T, name, addr, failure, cname string, family uint8, expires int64) {
+		row := record.URL{Key: fingerprint.OfString(name), Host: name, Addr: addr, AddrError: failure, Via: cname, Priority: family, AddrExpires: record.Time(expires)}
+		b := runOf(t, row)
+		file, err := openFile(fileOf(b), int64(len(b)), "cache.run")
+		if err != nil {
+			t.Fatal(err)
+		}
+		table := newTable()
+		n, _ := table.find(name)
+		var found *record.URL
+		_, searched := file.search(table.sorted([]uint32{n}), func(_ uint32, row *record.URL) bool { found = row; return true })
+		w := run.NewWriter(io.Discard, kindAnswers)
+		if err := (cacheFiles{file}).merge(w, math.MinInt64); (err == nil) != (searched == nil) {
+			t.Fatalf("searched: %v; merged: %v", searched, err)
+		}
+		if searched == nil {
+			a := answer{found.Addr, found.AddrError, found.Via, found.AddrExpires}
+			if got := appendAnswer(nil, found.Key, found.Host, &a, found.Priority); !bytes.Equal(got, record.AppendRow(nil, &row)) {
+				t.Errorf("%+v becomes %x", row, got)
+			}
+		}
+	})
+}
+
+// TestSearch holds search against a map: names whose FP64 are alike too, since these can be made on purpose.
+func TestSearch(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		table, l := newTable(), newLearnt(nil)
+		defer l.Close()
+		var asked []uint32
+		known := map[string]string{}
+		for i := range random.IntN(300) {
+			name := fmt.Sprintf("host%d.test", i)
+			if n, _ := table.find(name); random.IntN(2) == 0 {
+				asked = append(asked, n)
+			}
+			if n, _ := l.find(name); random.IntN(2) == 0 {
+				known[name] = fmt.Sprintf("127.0.0.%d", i%256)
+				l.learn(n, &answer{addr: known[name], expires: 1})
+			}
+		}
+		if err := l.flush(); err != nil || len(l.runs) == 0 {
+			continue
+		}
+		want := len(asked)
+		left, err := l.runs[0].search(table.sorted(asked), func(n uint32, row *record.URL) bool {
+			if row.Host != table.name(n) || row.Addr != known[row.Host] {
+				t.Fatalf("%s: %+v, want %s", table.name(n), row, known[row.Host])
+			}
+			delete(known, row.Host)
+			want--
+			return true
+		})
+		if err != nil || len(left) != want {
+			t.Fatalf("%d of %d names are left, %v", len(left), want, err)
+		}
+		for _, s := range left {
+			if known[s.name] != "" {
+				t.Fatalf("%s was not found", s.name)
+			}
+		}
+	}
 }
 
 // TestCrashAtEveryCall stops the machine at every call of the file system while the cache is
@@ -563,7 +645,7 @@ func TestCrashAtEveryCall(t *testing.T) {
 			fsys := trial.AfterCrash(loss)
 			// The address of three.test is another in each trial.
 			got := found(fsys)
-			isNew := len(got) == 3 && strings.Contains(strings.Join(got, "\n"), "three.test {")
+			isNew := len(got) == 3 && strings.Contains(strings.Join(got, "\n"), "three.test 127.")
 			if !isNew && (!slices.Equal(got, before) || crashed == nil) {
 				t.Fatalf("call %d of %d, loss %d, error %v: the cache holds %v", n, calls, loss, crashed, got)
 			}
@@ -574,172 +656,66 @@ func TestCrashAtEveryCall(t *testing.T) {
 	}
 }
 
-// FuzzCacheFile reads any bytes, and any rows, as a cache file, and merges them with a new
-// answer: that is a fault, or gives a cache that can be read and has the answer.
-func FuzzCacheFile(f *testing.F) {
-	stream := func(t testing.TB, text string) []byte {
-		var rows []record.Module
-		for line := range strings.Lines(text) {
-			name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-			rows = append(rows, record.Module{Key: fingerprint.OfString(name), Module: moduleName, Name: name, Value: value})
-		}
-		return cacheStream(t, rows...)
-	}
-	const valid = `two.test {"addr":"127.0.0.1,::1","expires":"2100-01-02T03:04:05Z"}`
-	texts := []string{
-		"", valid, valid + "\n" + valid, "\n\n", "two.test", "two.test {", " " + valid,
-		"one.test {}\n" + valid, valid + "\none.test {}",
-		`one.test {"addr":"x","expires":"2100-01-02T03:04:05Z"}`,
-		`one.test {"expires":"0000-00-00T00:00:00Z"}`,
-		`two.test {"expires":"9999-12-31T23:59:59.999999999Z","family":"4","error":"\u0000"}`,
-	}
-	for _, text := range texts {
-		f.Add([]byte(text), true)
-		f.Add(stream(f, text), false)
-	}
-	for _, v := range cacheVectors(f) {
-		f.Add(v.Bytes, false)
-	}
-	whole := stream(f, valid)
-	f.Add(whole[:len(whole)/2], false)
-	f.Add(append(bytes.Clone(whole), whole...), false)
-	whole[len(whole)/3] ^= 4
-	f.Add(whole, false)
-	r, err := New(Config{Servers: []string{"127.0.0.1:1"}, Now: func() time.Time { return testNow }})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Fuzz(func(t *testing.T, data []byte, isText bool) {
-		if isText {
-			data = stream(t, string(data))
-		}
-		st := storeOf(t, data)
-		check := func(err error) {
-			if e := new(fault.Error); err != nil && (!errors.As(err, &e) || !strings.HasPrefix(e.File, "/dns/cache/")) {
-				t.Fatalf("%v is no fault of the file", err)
-			}
-		}
-		files, err := openBase(st, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer files.Close()
-		loaded, fresh := newEntries(1<<20), newEntries(1<<20)
-		defer loaded.Close()
-		check(files.load(r, testNow, nil, func(key uint64, name string, e *entry) error { return loaded.put(key, name, e) }))
-
-		e := entry{Addr: "127.0.0.9", Expires: testNow.Add(time.Hour)}
-		if err := fresh.put(fingerprint.OfString("two.test"), "two.test", &e); err != nil {
-			t.Fatal(err)
-		}
-		err = changeStore(t, st, func(tx *store.Tx) error {
-			return commit(tx, fresh, func() (cacheFiles, error) { return openBase(st, tx) }, testNow)
-		})
-		if check(err); err != nil {
-			return
-		}
-		if got := strings.Join(cached(t, st), "\n"); strings.Count(got, `two.test {"addr":"127.0.0.9"`) != 1 {
-			t.Fatalf("the cache holds %s", got)
-		}
-	})
-}
-
-// TestCacheFileOutOfOrder: a name twice, or before the one before it, is a fault, wherever
-// it stands, and all before it is read.
-func TestCacheFileOutOfOrder(t *testing.T) {
-	var sorted []record.Module
-	for i := range 4*2048 + 1 {
-		name := fmt.Sprintf("h%d.test", i)
-		sorted = append(sorted, record.Module{Key: fingerprint.OfString(name), Module: moduleName, Name: name, Value: `{"addr":"127.0.0.1","expires":"2100-01-02T03:04:05Z"}`})
-	}
-	slices.SortFunc(sorted, func(a, b record.Module) int { return compareRows(&a, &b) })
-	for _, rows := range []int{1, 2047, 2048, 2049, 4 * 2048} {
-		for _, back := range []int{0, 1} { // the last name again, or one before it
-			list := append(slices.Clone(sorted[1:rows+1]), sorted[rows-back])
-			read := 0
-			m, err := cacheFiles{{name: "cache", in: io.NopCloser(bytes.NewReader(cacheStream(t, list...)))}}.merge()
-			if err == nil {
-				err = m.upTo(nil, func(*cacheReader) error { read++; return nil })
-			}
-			if !errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), "out of order") || read != rows {
-				t.Errorf("%d rows in order, then one %d back: %d read, %v", rows, back, read, err)
-			}
-		}
-	}
-}
-
 // TestCommitsMergeFiles: however many batches commit, the store has few files, a batch writes
 // little beside its own answers, and of each name the newest answer is found.
 func TestCommitsMergeFiles(t *testing.T) {
-	r, err := New(Config{Servers: []string{"127.0.0.1:1"}, Now: func() time.Time { return testNow }})
-	if err != nil {
-		t.Fatal(err)
-	}
 	st, err := store.Open(newDNSStore(t), StoreKind, StoreVersion, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	const batches, names, perBatch = 30, 10_000, 1000
 	random := rand.New(rand.NewPCG(1, 2))
-	newest := map[string]entry{}
+	newest := map[string]answer{}
 	now := testNow
-	var learnt, written int64
+	var learnt, written uint64
 	for batch := range batches {
 		now = now.Add(time.Minute)
-		fresh := newEntries(1 << 20)
+		l := newLearnt(nil)
 		for range perBatch {
-			n := uint64(random.IntN(names))
-			name := fmt.Sprintf("%016x.test", n*0x9e3779b97f4a7c15)
-			e := entry{Addr: fmt.Sprintf("127.0.%d.%d", batch, random.IntN(256)), Expires: now.Add(time.Duration(1+n%100) * time.Minute)}
-			if err := fresh.put(fingerprint.OfString(name), name, &e); err != nil {
-				t.Fatal(err)
+			i := uint64(random.IntN(names))
+			name := fmt.Sprintf("%016x.test", i*0x9e3779b97f4a7c15)
+			a := answer{addr: fmt.Sprintf("127.0.%d.%d", batch, random.IntN(256)), expires: record.TimeOf(now.Add(time.Duration(1+i%100) * time.Minute))}
+			if n, isNew := l.find(name); isNew {
+				l.learn(n, &a)
+				newest[name] = a
 			}
-			newest[name] = e
 		}
-		learnt += fresh.size()
-		tx, _, err := st.Begin(t.Context(), "serve", "")
+		learnt += uint64(len(l.fresh))
+		if err := l.flush(); err != nil {
+			t.Fatal(err)
+		}
+		tx, _, err := st.Begin(t.Context(), "resolve", "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := commit(tx, fresh, func() (cacheFiles, error) { return openBase(st, tx) }, now); err != nil {
+		if err := commit(tx, st, l, record.TimeOf(now)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := tx.Commit(0, "", record.Ledger{}); err != nil {
 			t.Fatal(err)
 		}
-		fresh.Close()
-
+		l.Close()
 		files, err := openBase(st, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		written += files[len(files)-1].length
+		written += files[len(files)-1].run.Rows()
 		if len(files) > 4 {
 			t.Fatalf("%d files after %d batches", len(files), batch+1)
 		}
-		if batch%4 != 3 {
-			files.Close()
-			continue
+		found := map[string]record.URL{}
+		for _, row := range merged(t, files) {
+			found[row.Host] = row
 		}
-		found := map[string]entry{}
-		err = files.load(r, now, nil, func(_ uint64, name string, e *entry) error { found[name] = *e; return nil })
 		files.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
 		for name, want := range newest {
-			if got := found[name]; want.Expires.After(now) && got != want {
+			if got := found[name]; want.expires > record.TimeOf(now) && (got.Addr != want.addr || got.AddrExpires != want.expires) {
 				t.Fatalf("batch %d: %s: %+v, want %+v", batch, name, got, want)
 			}
 		}
-		for name, got := range found {
-			if !got.Expires.After(now) {
-				t.Fatalf("batch %d: %s has expired: %+v", batch, name, got)
-			}
-		}
 	}
-	if written > 3*learnt {
-		t.Errorf("%d bytes learnt, and %d written", learnt, written)
+	if written > 4*learnt {
+		t.Errorf("%d answers learnt, and %d written", learnt, written)
 	}
 }
 
@@ -771,126 +747,5 @@ func TestSpecialPurposeAddresses(t *testing.T) {
 		if len(res.Data.Answers) != 1 || res.Data.Answers[0].Special != want {
 			t.Errorf("%s: %+v, want %q", name, res.Data.Answers, want)
 		}
-	}
-}
-
-// TestDamagedCacheFile: a file that is cut anywhere, or has one bit flipped, is refused, by a
-// batch's reading and by a commit's.
-func TestDamagedCacheFile(t *testing.T) {
-	r, err := New(Config{Servers: []string{"127.0.0.1:1"}, Now: func() time.Time { return testNow }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	row := record.Module{Key: fingerprint.OfString("one.test"), Module: moduleName, Name: "one.test", Value: `{"addr":"127.0.0.1","expires":"2100-01-02T03:04:05Z"}`}
-	whole := cacheStream(t, row)
-	load := func(b []byte) error {
-		files := cacheFiles{{name: "cache", in: io.NopCloser(bytes.NewReader(b))}}
-		return files.load(r, testNow, nil, func(uint64, string, *entry) error { return nil })
-	}
-	merge := func(b []byte) error {
-		m, err := cacheFiles{{name: "cache", in: io.NopCloser(bytes.NewReader(b))}}.merge()
-		if err != nil {
-			return err
-		}
-		return m.upTo(nil, func(*cacheReader) error { return nil })
-	}
-	if err := cmp.Or(load(whole), merge(whole)); err != nil {
-		t.Fatal(err)
-	}
-	check := func(what string, at int, err error) {
-		if e := new(fault.Error); !errors.As(err, &e) || e.File != "cache" || e.Class.ExitCode() != 3 {
-			t.Fatalf("%s byte %d of %d: %v", what, at, len(whole), err)
-		}
-	}
-	for i := range whole {
-		check("cut at", i, load(whole[:i]))
-		if i%3 == 0 {
-			flipped := bytes.Clone(whole)
-			flipped[i] ^= 1 << (i / 3 % 8)
-			check("flipped at", i, merge(flipped))
-		}
-	}
-}
-
-// TestBlocks: rows that come in batches of any size are in blocks once each, in order, and a
-// block is bounded.
-func TestBlocks(t *testing.T) {
-	const rows = 12 * blockRows
-	random := rand.New(rand.NewPCG(1, 2))
-	var in bytes.Buffer
-	w, err := record.NewWriter[record.URL](&in, record.WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	left := 0 // of a batch of records
-	for i := range rows {
-		if err := w.Write(&record.URL{URL: "u", Key: uint64(i)}); err != nil {
-			t.Fatal(err)
-		}
-		if left--; left < 0 {
-			if err := w.Flush(); err != nil {
-				t.Fatal(err)
-			}
-			left = 1 << random.IntN(13)
-		}
-	}
-	if _, err := w.Commit(record.Ledger{}); err != nil {
-		t.Fatal(err)
-	}
-	for _, size := range []int{1, blockBytes / 100} { // bytes of a row's text
-		for _, large := range []bool{false, true} { // the store is
-			takeBlocks(t, in.Bytes(), rows, size, large)
-		}
-	}
-}
-
-// takeBlocks has a stream of so many rows cut into blocks.
-func takeBlocks(t *testing.T, in []byte, rows, size int, large bool) {
-	t.Helper()
-	reader, err := record.NewReader[record.URL](bytes.NewReader(in), record.ReaderOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = stage.Run(t.Context(), stage.Spec{Name: "test", Shape: stage.Sink}, reader, nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
-		r := &batch[record.URL]{b: b, chunks: make(chan chunk[record.URL]), spare: make(chan []record.URL, 1)}
-		if large {
-			r.files = cacheFiles{{length: 1 << 30}}
-		}
-		r.use.size = func(*record.URL) int { return size }
-		go r.read(ctx)
-		n := 0
-		for {
-			most, bytes := blockRows, blockBytes+size
-			c := <-r.chunks
-			if r.company(ctx, &c); large {
-				most, bytes = firstRows+blockRows, firstBytes+blockBytes+size
-			}
-			if len(c.rows) > most || len(c.rows)*size > bytes || c.size != len(c.rows)*size {
-				t.Errorf("a block of %d rows, %d bytes", len(c.rows), c.size)
-			}
-			for i := range c.rows {
-				if c.rows[i].Key != uint64(n) {
-					t.Fatalf("row %d where %d was to come", c.rows[i].Key, n)
-				}
-				b.Consume()
-				n++
-			}
-			if c.err == io.EOF {
-				break
-			} else if c.err != nil {
-				return c.err
-			}
-			select {
-			case r.spare <- c.rows[:0]:
-			default:
-			}
-		}
-		if n != rows {
-			t.Errorf("%d rows, want %d", n, rows)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 }

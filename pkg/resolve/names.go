@@ -17,6 +17,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"mercator/formats/record"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch/addrguard"
 )
@@ -31,11 +32,17 @@ type NameResult struct {
 	Timestamp time.Time `json:"timestamp"`
 	Duration  float64   `json:"duration"` // of all attempts, seconds
 	RTT       int64     `json:"rtt_us"`   // of the last, microseconds
-	Data      struct {
-		Answers  []NameAnswer `json:"answers"`
-		Protocol string       `json:"protocol"` // udp or tcp
-		Resolver string       `json:"resolver"`
-	} `json:"data"`
+
+	Data NameData `json:"data"`
+
+	data []byte // that, as JSON
+}
+
+// NameData is what a server said.
+type NameData struct {
+	Answers  []NameAnswer `json:"answers"`
+	Protocol string       `json:"protocol"` // udp or tcp
+	Resolver string       `json:"resolver"`
 }
 
 // NameAnswer is one record of an answer.
@@ -51,16 +58,18 @@ type NameAnswer struct {
 
 // Bounds of the lines of Names. Of one that is longer only the beginning is told.
 const (
-	MaxLine  = 64 << 10 // bytes without the newline
-	lineRoom = MaxLine + len("\n")
-	maxLines = 4 << 20 // bytes of lines whose results are not written yet
-	lineCost = 128     // of these, what one takes beside its text
-	longHead = 253
+	MaxLine   = 64 << 10 // bytes without the newline
+	lineRoom  = MaxLine + len("\n")
+	maxLines  = 4 << 20 // bytes of lines whose results are not written yet
+	lineCost  = 128     // of these, what one takes beside its text
+	longHead  = 253
+	flushWait = 200 * time.Millisecond // a result does not wait longer for company
 )
 
 // NameStats counts the lines of Names.
 type NameStats struct {
 	Names   uint64 `json:"names"`
+	Cached  uint64 `json:"cached"`  // that came before, and were not asked for again
 	Failed  uint64 `json:"failed"`  // whose status is not NOERROR
 	Silent  uint64 `json:"silent"`  // of those, without an answer of a server: TIMEOUT, ERROR
 	TooLong uint64 `json:"toolong"` // of those that failed, longer than MaxLine
@@ -69,7 +78,6 @@ type NameStats struct {
 // line is one of the input, without the space around it or, of one that is too long, its
 // beginning.
 type line struct {
-	n      uint64
 	text   string
 	long   bool
 	name   string
@@ -91,37 +99,36 @@ type names struct {
 
 	mu     sync.Mutex
 	asking map[string][]line // by what is asked for, the lines that wait for it
+	known  *table            // names, with what was told of them: addr is the data, and cname the error
 }
 
-// Names resolves one name a line to one JSON object a line; empty lines are skipped. Results
-// come as they are known or, with inOrder, in the order of the input: then a name without an
-// answer holds up those that are maxWaiting bytes of results behind it. Equal questions in
-// flight are asked once.
+// Names resolves one name a line to one JSON object a line, as results are known; empty lines are
+// skipped. Equal questions in flight are asked once, and a name that comes again is told what
+// was answered, as long as that is valid and memory holds it.
 //
 // A line that is a JSON object has the name in its field "name"; its other fields are
 // passed through, where the result has none of that name. A line that is no name has the
 // status ILLEGAL_INPUT, and one of more than MaxLine bytes too.
-func Names(ctx context.Context, r *Resolver, recordType string, inOrder bool, now func() time.Time, in io.Reader, out io.Writer) (NameStats, error) {
+func Names(ctx context.Context, r *Resolver, recordType string, now func() time.Time, in io.Reader, out io.Writer) (NameStats, error) {
 	qtype, ok := parseType(recordType)
 	if !ok || isTransfer(qtype) {
 		return NameStats{}, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("record type %q", recordType), Want: "A, AAAA, MX, NS, TXT, CNAME, SOA, …, or TYPE with a number"}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w := newLineWriter(out, inOrder)
+	w := newLineWriter(out)
 	defer w.end()
 	stop := context.AfterFunc(ctx, w.end)
 	defer stop()
-	n := &names{r: r, ctx: ctx, fail: cancel, qtype: qtype, kind: dns.Type(qtype).String(), now: now, out: w, asking: map[string][]line{}}
+	n := &names{r: r, ctx: ctx, fail: cancel, qtype: qtype, kind: dns.Type(qtype).String(), now: now, out: w, asking: map[string][]line{}, known: newTable()}
 	lines := bufio.NewReaderSize(in, lineRoom)
 	var err error
 	for err == nil && ctx.Err() == nil {
 		var l line
-		if l.text, l.long, err = readLine(lines); l.text == "" {
-			continue
+		if l.text, l.long, err = readLine(lines); l.text != "" {
+			w.expect(&l)
+			n.take(l)
 		}
-		l.n = w.expect(&l)
-		n.take(l)
 	}
 	stats, failed := w.drain()
 	switch {
@@ -135,7 +142,7 @@ func Names(ctx context.Context, r *Resolver, recordType string, inOrder bool, no
 	return stats, err
 }
 
-// take finds the name of a line, and asks for it.
+// take finds the name of a line, and its result if that is known, or asks for it.
 func (n *names) take(l line) {
 	l.name = l.text
 	legal := !l.long
@@ -147,18 +154,22 @@ func (n *names) take(l line) {
 			l.name = name
 		}
 	}
+	res := &NameResult{Status: "ILLEGAL_INPUT", data: noData}
 	if _, ok := dns.IsDomainName(l.name); !ok || !legal {
-		n.tell(l, nil)
+		n.tell(l, res)
 		return
 	}
-	n.ask(l)
-}
-
-// ask asks for the name of a line, or has the line wait with others for the reply. It waits
-// for a free slot.
-func (n *names) ask(l line) {
-	name := strings.ToLower(wireName(l.name))
 	n.mu.Lock()
+	if i, _ := n.known.within(maxKnown).find(l.name); n.known.known(i) {
+		if a := n.known.answer(i); a.expires.Go().After(n.now()) {
+			res.Status, res.Error, res.data = a.status, a.cname, []byte(a.addr)
+			n.mu.Unlock()
+			n.out.cached()
+			n.tell(l, res)
+			return
+		}
+	}
+	name := strings.ToLower(wireName(l.name))
 	lines, asked := n.asking[name]
 	n.asking[name] = append(lines, l)
 	n.mu.Unlock()
@@ -173,44 +184,66 @@ func (n *names) came(name string, raw *RawReply) {
 	lines := n.asking[name]
 	delete(n.asking, name)
 	n.mu.Unlock()
+	expires := record.TimeOf(n.now().Add(raw.lifetime()))
 	for _, l := range lines {
-		n.tell(l, raw)
+		res, err := n.result(l.name, raw)
+		if err != nil {
+			n.fail(err)
+			break
+		}
+		if len(res.data) <= maxDatagram {
+			n.mu.Lock()
+			i, _ := n.known.find(l.name)
+			n.known.set(i, &answer{string(res.data), res.Status, res.Error, expires})
+			n.mu.Unlock()
+		}
+		n.tell(l, res)
 	}
 	raw.Release()
 }
 
-// tell writes the result of a line; raw is nil if nothing was asked.
-func (n *names) tell(l line, raw *RawReply) {
-	result, status, err := n.result(&l, raw)
+// tell writes the result of a line.
+func (n *names) tell(l line, res *NameResult) {
+	res.Name, res.Class, res.Type, res.Timestamp = l.name, "IN", n.kind, n.now().UTC()
+	text := res.appendTo(make([]byte, 0, 384))
+	var err error
+	if l.object {
+		var fields map[string]json.RawMessage
+		// What the result has counts, before what was there.
+		if err = errors.Join(json.Unmarshal([]byte(l.text), &fields), json.Unmarshal(text, &fields)); err == nil {
+			text, err = marshal(fields) // in order of their names
+		}
+	}
+	if err == nil {
+		err = n.out.write(&l, res.Status, append(text, '\n'))
+	}
 	if err != nil {
 		n.fail(err)
-		return
-	}
-	again, err := n.out.write(l, status, result)
-	if err != nil {
-		n.fail(err)
-	}
-	for _, l := range again {
-		go n.ask(l) // since no reply is read where this waits
 	}
 }
 
-// result makes the result of a line.
-func (n *names) result(l *line, raw *RawReply) (result []byte, status string, err error) {
-	res := NameResult{Name: l.name, Class: "IN", Type: n.kind, Status: "ILLEGAL_INPUT", Timestamp: n.now().UTC()}
-	res.Data.Answers = []NameAnswer{}
-	if raw != nil && raw.Why != StatusBadName {
-		res.tell(raw)
+// appendTo appends the result as JSON. By encoding/json that takes a tenth of the command's time.
+func (res *NameResult) appendTo(b []byte) []byte {
+	b = appendJSON(append(b, `{"name":`...), res.Name)
+	b = appendJSON(append(b, `,"class":`...), res.Class)
+	b = appendJSON(append(b, `,"type":`...), res.Type)
+	b = appendJSON(append(b, `,"status":`...), res.Status)
+	if res.Error != "" {
+		b = appendJSON(append(b, `,"error":`...), res.Error)
 	}
-	result, err = res.appendTo(make([]byte, 0, 384))
-	if l.object && err == nil {
-		var fields map[string]json.RawMessage
-		// What the result has counts, before what was there.
-		if err = errors.Join(json.Unmarshal([]byte(l.text), &fields), json.Unmarshal(result, &fields)); err == nil {
-			result, err = marshal(fields) // in order of their names
-		}
+	b = append(res.Timestamp.AppendFormat(append(b, `,"timestamp":"`...), time.RFC3339Nano), '"')
+	b = strconv.AppendFloat(append(b, `,"duration":`...), res.Duration, 'f', -1, 64)
+	b = strconv.AppendInt(append(b, `,"rtt_us":`...), res.RTT, 10)
+	return append(append(append(b, `,"data":`...), res.data...), '}')
+}
+
+// appendJSON appends a text as JSON.
+func appendJSON(b []byte, s string) []byte {
+	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_. ") == "" {
+		return append(append(append(b, '"'), s...), '"')
 	}
-	return append(result, '\n'), res.Status, err
+	text, _ := marshal(s) // no text is refused
+	return append(b, text...)
 }
 
 // marshal is json.Marshal, but for <, > and &, which stand as they are.
@@ -222,78 +255,39 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// tell fills in what became of the question.
-func (res *NameResult) tell(raw *RawReply) {
-	res.Status, res.Error, res.RTT, res.Duration = raw.Status, raw.Why, raw.RTT.Microseconds(), float64(raw.Took.Microseconds())/1e6
-	res.Data.Resolver, res.Data.Protocol = raw.Server, raw.Protocol
-	for _, addr := range raw.addrs {
-		res.Data.Answers = append(res.Data.Answers, NameAnswer{Name: res.Name, Class: "IN", Type: res.Type, TTL: raw.ttl, Answer: addr.String(), Special: addrguard.Special(addr)})
-	}
-	if raw.Msg == nil {
-		return
-	}
-	asked := withoutDot(wireName(res.Name))
-	for _, rr := range raw.Msg.Answer {
-		h := rr.Header()
-		owner := withoutDot(h.Name)
-		if strings.EqualFold(owner, asked) {
-			owner = res.Name // in the letters of the input
-		}
-		answer := NameAnswer{Name: owner, Class: dns.Class(h.Class).String(), Type: dns.Type(h.Rrtype).String(), TTL: h.Ttl, Answer: rdata(rr)}
-		switch rr := rr.(type) {
-		case *dns.A:
-			answer.Special = special(rr.A)
-		case *dns.AAAA:
-			answer.Special = special(rr.AAAA)
-		}
-		res.Data.Answers = append(res.Data.Answers, answer)
-	}
-}
+var noData = []byte(`{"answers":[],"protocol":"","resolver":""}`)
 
-// appendTo appends the result as JSON. Texts in which that escapes nothing, as nearly all, need
-// no encoding/json, which took a fifteenth of the time.
-func (res *NameResult) appendTo(b []byte) ([]byte, error) {
-	easy := plain(res.Name) && plain(res.Data.Resolver)
-	for i := range res.Data.Answers {
-		a := &res.Data.Answers[i]
-		easy = easy && plain(a.Name) && plain(a.Answer)
+// result tells what became of the question for a name.
+func (n *names) result(name string, raw *RawReply) (*NameResult, error) {
+	if raw.Why == StatusBadName {
+		return &NameResult{Status: "ILLEGAL_INPUT", data: noData}, nil
 	}
-	if !easy {
-		value, err := marshal(res)
-		return append(b, value...), err
+	res := &NameResult{Status: raw.Status, Error: raw.Why, RTT: raw.RTT.Microseconds(), Duration: float64(raw.Took.Microseconds()) / 1e6}
+	data := NameData{Answers: []NameAnswer{}, Protocol: raw.Protocol, Resolver: raw.Server}
+	for _, addr := range raw.addrs {
+		data.Answers = append(data.Answers, NameAnswer{Name: name, Class: "IN", Type: n.kind, TTL: raw.ttl, Answer: addr.String(), Special: addrguard.Special(addr)})
 	}
-	text := func(field, value string) {
-		b = append(append(append(b, field...), value...), '"')
-	}
-	text(`{"name":"`, res.Name)
-	text(`,"class":"`, res.Class)
-	text(`,"type":"`, res.Type)
-	text(`,"status":"`, res.Status)
-	if res.Error != "" {
-		text(`,"error":"`, res.Error)
-	}
-	b = append(res.Timestamp.AppendFormat(append(b, `,"timestamp":"`...), time.RFC3339Nano), '"')
-	b = strconv.AppendFloat(append(b, `,"duration":`...), res.Duration, 'f', -1, 64)
-	b = strconv.AppendInt(append(b, `,"rtt_us":`...), res.RTT, 10)
-	b = append(b, `,"data":{"answers":[`...)
-	for i := range res.Data.Answers {
-		a := &res.Data.Answers[i]
-		if i > 0 {
-			b = append(b, ',')
+	if raw.Msg != nil {
+		asked := withoutDot(wireName(name))
+		for _, rr := range raw.Msg.Answer {
+			h := rr.Header()
+			owner := withoutDot(h.Name)
+			if strings.EqualFold(owner, asked) {
+				owner = name // in the letters of the input
+			}
+			answer := NameAnswer{Name: owner, Class: dns.Class(h.Class).String(), Type: dns.Type(h.Rrtype).String(), TTL: h.Ttl, Answer: rdata(rr)}
+			switch rr := rr.(type) {
+			case *dns.A:
+				answer.Special = special(rr.A)
+			case *dns.AAAA:
+				answer.Special = special(rr.AAAA)
+			}
+			data.Answers = append(data.Answers, answer)
 		}
-		text(`{"name":"`, a.Name)
-		text(`,"class":"`, a.Class)
-		text(`,"type":"`, a.Type)
-		b = strconv.AppendUint(append(b, `,"ttl":`...), uint64(a.TTL), 10)
-		text(`,"answer":"`, a.Answer)
-		if a.Special != "" {
-			text(`,"special":"`, a.Special)
-		}
-		b = append(b, '}')
 	}
-	text(`],"protocol":"`, res.Data.Protocol)
-	text(`,"resolver":"`, res.Data.Resolver)
-	return append(b, "}}"...), nil
+	text, err := marshal(data)
+	res.data = text
+	return res, err
 }
 
 // parseType reads a record type by its name, or by its number as TYPE65280 (RFC 3597,
@@ -328,7 +322,7 @@ func isTransfer(qtype uint16) bool { return qtype == dns.TypeAXFR || qtype == dn
 // lineWriter writes results.
 type lineWriter struct {
 	mu       sync.Mutex
-	room     sync.Cond // waiting or asked has shrunk, or ended is true
+	room     sync.Cond // asked has shrunk, or ended is true
 	out      *bufio.Writer
 	stats    NameStats
 	expected int  // lines that are to come
@@ -336,39 +330,34 @@ type lineWriter struct {
 	timed    bool // what waits in out is flushed in time
 	ended    bool
 	err      error // that it ended with
-
-	inOrder bool
-	next    uint64            // line to be written
-	waiting map[uint64][]byte // results before which others are to come
-	size    int               // bytes of these
-	parked  map[uint64]line   // lines whose results had no room
 }
 
-// maxWaiting bounds the bytes of results that wait for an earlier one; those of lines that were
-// asked for before there were so many may be as many again.
-const maxWaiting = 16 << 20
-
-func newLineWriter(out io.Writer, inOrder bool) *lineWriter {
-	w := &lineWriter{out: bufio.NewWriterSize(out, 1<<16), inOrder: inOrder, waiting: map[uint64][]byte{}, parked: map[uint64]line{}}
+func newLineWriter(out io.Writer) *lineWriter {
+	w := &lineWriter{out: bufio.NewWriterSize(out, 1<<16)}
 	w.room.L = &w.mu
 	return w
 }
 
-// expect tells of a line to come, for which those before it need not be held back, and gives
-// its number. It waits for room.
-func (w *lineWriter) expect(l *line) (n uint64) {
+// expect tells of a line to come, for which those before it need not be held back. It waits for room.
+func (w *lineWriter) expect(l *line) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for (w.asked > maxLines || w.size > maxWaiting) && !w.ended {
+	for w.asked > maxLines && !w.ended {
 		w.room.Wait()
 	}
 	w.expected++
 	w.asked += l.size()
+	w.stats.Names++
 	if l.long {
 		w.stats.TooLong++
 	}
-	w.stats.Names++
-	return w.stats.Names - 1
+}
+
+// cached counts a line that is not asked for.
+func (w *lineWriter) cached() {
+	w.mu.Lock()
+	w.stats.Cached++
+	w.mu.Unlock()
 }
 
 // drain waits until all results are written, or there was an error.
@@ -399,42 +388,22 @@ func (w *lineWriter) flush() {
 	}
 }
 
-// write takes the result of a line, and flushes when no other is expected, and within
-// flushWait. In order, a large result that comes where there is no room is forgotten, and where
-// there is twice as much as that, any result. Its line is returned when there is room: others
-// before it might wait for the memory that it takes. No more than maxLarge of these are asked
-// for again at a time, since most would come in vain.
-func (w *lineWriter) write(l line, status string, result []byte) (again []line, err error) {
+// write takes the result of a line, and flushes when no other is expected, and within flushWait.
+func (w *lineWriter) write(l *line, status string, result []byte) (err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	defer w.room.Broadcast()
 	if w.ended {
-		return nil, nil
-	}
-	if w.inOrder && l.n != w.next && w.size > maxWaiting && (len(result) > maxDatagram || w.size > 2*maxWaiting) {
-		w.parked[l.n] = l
-		return nil, nil
+		return nil
 	}
 	w.stats.count(status)
 	w.expected--
 	w.asked -= l.size()
-	if w.inOrder {
-		w.waiting[l.n] = result
-		w.size += len(result)
-	} else {
-		err = w.put(result)
+	if len(result) > w.out.Available() { // whole lines only, so that an interrupt leaves no part of one
+		err = w.out.Flush()
 	}
-	for err == nil && w.waiting[w.next] != nil {
-		err = w.put(w.waiting[w.next])
-		w.size -= len(w.waiting[w.next])
-		delete(w.waiting, w.next)
-		w.next++
-	}
-	for n := w.next; len(w.parked) > 0 && (n == w.next || n < w.next+maxLarge && w.size <= maxWaiting); n++ {
-		if l, ok := w.parked[n]; ok {
-			again = append(again, l)
-			delete(w.parked, n)
-		}
+	if err == nil {
+		_, err = w.out.Write(result)
 	}
 	switch {
 	case err != nil:
@@ -447,7 +416,7 @@ func (w *lineWriter) write(l line, status string, result []byte) (again []line, 
 	if err != nil {
 		w.ended, w.err = true, err
 	}
-	return again, err
+	return err
 }
 
 func (s *NameStats) count(status string) {
@@ -457,17 +426,6 @@ func (s *NameStats) count(status string) {
 	if status == "TIMEOUT" || status == "ERROR" {
 		s.Silent++
 	}
-}
-
-// put writes whole lines only, so that an interrupt leaves no part of one.
-func (w *lineWriter) put(line []byte) error {
-	if len(line) > w.out.Available() {
-		if err := w.out.Flush(); err != nil {
-			return err
-		}
-	}
-	_, err := w.out.Write(line)
-	return err
 }
 
 // special names the range of an address that is not of the public Internet.

@@ -1,9 +1,11 @@
 package resolve
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -153,4 +155,29 @@ func TestServerThatReadsNothing(t *testing.T) {
 		}
 		r.Close()
 	}
+}
+
+// Raw asks for any record type and returns the reply as it came, for tools.
+func (r *Resolver) Raw(ctx context.Context, name string, qtype uint16) RawReply {
+	if r.enter(ctx) {
+		var wanted atomic.Bool // cleared by who is first: the reply, or the end of ctx
+		wanted.Store(true)
+		reply := make(chan RawReply, 1)
+		r.raw(wireName(name), qtype, true, func(raw RawReply) {
+			if !wanted.Swap(false) {
+				raw.Release()
+				return
+			}
+			reply <- raw
+		})
+		select {
+		case raw := <-reply:
+			return raw
+		case <-ctx.Done():
+		}
+		if !wanted.Swap(false) {
+			return <-reply
+		}
+	}
+	return RawReply{Status: "ERROR", Why: StatusCancelled}
 }

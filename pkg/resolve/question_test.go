@@ -106,7 +106,7 @@ func TestDeadNamesLetOthersPass(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		var err error
-		if stats, err = Names(t.Context(), r, "A", false, time.Now, input, io.Discard); err != nil {
+		if stats, err = Names(t.Context(), r, "A", time.Now, input, io.Discard); err != nil {
 			t.Error(err)
 		}
 	})
@@ -160,39 +160,6 @@ func TestLateNames(t *testing.T) {
 	}
 }
 
-// TestFewAskAgain: of the lines whose large results had no room, a few ask again where there is
-// some, in the order of the input.
-func TestFewAskAgain(t *testing.T) {
-	w := newLineWriter(io.Discard, true)
-	const lines = 100
-	for range lines {
-		w.expect(&line{})
-	}
-	w.size = maxWaiting + 1
-	large := bytes.Repeat([]byte("x"), maxDatagram+1)
-	write := func(n uint64, want int) {
-		t.Helper()
-		again, err := w.write(line{n: n}, "NOERROR", large)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(again) != want {
-			t.Errorf("after line %d, %d ask again, want %d", n, len(again), want)
-		}
-		for i, l := range again {
-			if l.n != n+1+uint64(i) {
-				t.Errorf("line %d asks again as number %d after %d", l.n, i, n)
-			}
-		}
-	}
-	for n := range uint64(lines - 1) {
-		write(n+1, 0)
-	}
-	write(0, 1) // the next alone, without room
-	w.size = maxWaiting
-	write(1, maxLarge)
-}
-
 // lineByLine gives a line for each call of Read, and closes end when all have been taken.
 type lineByLine struct {
 	lines []string
@@ -224,7 +191,7 @@ func TestEqualLinesAreAskedOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		var err error
-		if stats, err = Names(t.Context(), r, "A", true, time.Now, in, &out); err != nil {
+		if stats, err = Names(t.Context(), r, "A", time.Now, in, &out); err != nil {
 			t.Error(err)
 		}
 	})
@@ -238,14 +205,18 @@ func TestEqualLinesAreAskedOnce(t *testing.T) {
 		t.Errorf("%d questions at a time, want 1", m)
 	}
 	d := json.NewDecoder(&out)
-	for i := range lines {
+	seen := map[int]bool{}
+	for range lines {
 		var got struct {
 			Name, Status string
 			I            int
 		}
-		if err := d.Decode(&got); err != nil || got.I != i || got.Name != []string{"dead", "Dead", "DEAD"}[i%3]+".test" || got.Status != "TIMEOUT" {
+		err := d.Decode(&got)
+		i := got.I
+		if again := seen[i]; err != nil || again || got.Name != []string{"dead", "Dead", "DEAD"}[i%3]+".test" || got.Status != "TIMEOUT" {
 			t.Fatalf("line %d: %+v, %v", i, got, err)
 		}
+		seen[i] = true
 	}
 	if len(r.slots) != 0 || len(r.late) != 0 {
 		t.Errorf("%d slots and %d of the late are still held", len(r.slots), len(r.late))
@@ -257,7 +228,7 @@ func TestResultsDoNotWait(t *testing.T) {
 	r, s := scripted(t, 2, "4")
 	results, out := io.Pipe()
 	go func() {
-		_, err := Names(t.Context(), r, "A", false, time.Now, strings.NewReader("dead.test\nlive.test\n"), out)
+		_, err := Names(t.Context(), r, "A", time.Now, strings.NewReader("dead.test\nlive.test\n"), out)
 		out.CloseWithError(err)
 	}()
 	lines := bufio.NewReader(results)

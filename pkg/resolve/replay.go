@@ -5,13 +5,12 @@ import (
 
 	"mercator/formats/warc"
 	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
 )
 
 // Replay answers from the DNS records of a saved round: what the columns of each
 // host said then, they say again.
 type Replay struct {
-	saved *entries // by host
+	saved *learnt // by host
 	txn   string
 }
 
@@ -19,7 +18,7 @@ type Replay struct {
 // of which mem bytes are kept in memory. If the transaction ran more than once (a round
 // that was abandoned), those of its last epoch count.
 func OpenReplay(files []warc.Part, txn string, mem int64) (*Replay, error) {
-	r := &Replay{newEntries(mem), txn}
+	r := &Replay{newLearnt(nil), txn}
 	epoch := uint64(0)
 	for _, part := range files {
 		err := readHostnames(part, txn, func(e uint64, h warc.Hostname) error {
@@ -28,18 +27,26 @@ func OpenReplay(files []warc.Part, txn string, mem int64) (*Replay, error) {
 			}
 			if e > epoch {
 				r.saved.Close()
-				r.saved, epoch = newEntries(mem), e
+				r.saved, epoch = newLearnt(nil), e
 			}
-			key := fingerprint.OfString(h.Host)
-			if _, again, err := r.saved.get(key, h.Host); again || err != nil {
-				return err // a round that was interrupted says it once more
+			if r.saved.size() > mem {
+				if err := r.saved.flush(); err != nil {
+					return err
+				}
 			}
-			return r.saved.put(key, h.Host, &entry{Addr: h.Addr, Expires: h.Expires.Go(), Error: h.Error})
+			if n, isNew := r.saved.find(h.Host); isNew { // a round that was interrupted says it once more
+				r.saved.learn(n, &answer{addr: h.Addr, status: h.Error, expires: h.Expires})
+			}
+			return nil
 		})
 		if err != nil {
 			r.Close()
 			return nil, err
 		}
+	}
+	if err := r.saved.flush(); err != nil {
+		r.Close()
+		return nil, err
 	}
 	return r, nil
 }

@@ -50,6 +50,11 @@ const (
 	// or, where this machine could not ask, what package localfault says; that is not kept
 )
 
+// isSilent says that no server answered.
+func isSilent(status string) bool {
+	return status == StatusTimeout || status == StatusNetwork || localfault.Is(status)
+}
+
 // Limits on what a server can make us do.
 const (
 	MaxChain = 16 // CNAMEs from a name to its addresses
@@ -141,11 +146,11 @@ type Resolver struct {
 
 	mu     sync.Mutex
 	asking map[string]*resolution // equal names in flight are asked once
-	known  map[string]*Answer     // to Lookup, failures too
+	known  *table                 // to Lookup, failures too
 }
 
-// maxKnown bounds the answers that Lookup keeps.
-const maxKnown = 1 << 14
+// maxKnown bounds the answers that Lookup keeps, in bytes.
+const maxKnown = 4 << 20
 
 // New makes a resolver. fault.Usage if a server's address is none.
 func New(cfg Config) (*Resolver, error) {
@@ -180,7 +185,7 @@ func New(cfg Config) (*Resolver, error) {
 	if cfg.MaxTTL < cfg.MinTTL {
 		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("longest time to live %v", cfg.MaxTTL), Want: fmt.Sprintf("at least the shortest, %v", cfg.MinTTL)}
 	}
-	r := &Resolver{cfg: cfg, slots: make(chan struct{}, cfg.InFlight), late: make(chan struct{}, cfg.InFlight), large: make(large, maxLarge), arrived: make(chan *question, 2*cfg.InFlight+2), probed: make(chan struct{}), asking: map[string]*resolution{}, known: map[string]*Answer{}}
+	r := &Resolver{cfg: cfg, slots: make(chan struct{}, cfg.InFlight), late: make(chan struct{}, cfg.InFlight), large: make(large, maxLarge), arrived: make(chan *question, 2*cfg.InFlight+2), probed: make(chan struct{}), asking: map[string]*resolution{}, known: newTable()}
 	servers := cfg.Servers
 	if len(servers) == 0 {
 		var err error
@@ -288,18 +293,20 @@ func (r *Resolver) Lookup(ctx context.Context, name string) Answer {
 		return a
 	}
 	r.mu.Lock()
-	a := r.known[name]
-	r.mu.Unlock()
-	if a != nil && a.Expires.After(now) {
-		return *a
+	n, _ := r.known.within(maxKnown).find(name) // what was there is asked for again then
+	if r.known.known(n) {
+		if a := r.known.answer(n); a.expires.Go().After(now) {
+			r.mu.Unlock()
+			addrs, _ := parseAddrs(a.addr)
+			return Answer{Name: name, Addrs: addrs, CNAME: a.cname, Status: a.status, Expires: a.expires.Go()}
+		}
 	}
+	r.mu.Unlock()
 	answer := make(chan *Answer, 1)
 	done := func(a *Answer) {
 		r.mu.Lock()
-		if len(r.known) >= maxKnown {
-			clear(r.known) // then they are asked for again
-		}
-		r.known[name] = a
+		n, _ := r.known.find(name)
+		r.known.set(n, answerOf(a))
 		r.mu.Unlock()
 		answer <- a
 	}
@@ -435,8 +442,16 @@ func (res *resolution) end() {
 	}
 }
 
-// family keeps the addresses wanted, IPv4 before IPv6.
-func (r *Resolver) family(addrs []netip.Addr) []netip.Addr {
+// family is 4 or 6 where only those addresses are wanted.
+func (r *Resolver) family() uint8 {
+	if r.cfg.Family == "any" {
+		return 0
+	}
+	return r.cfg.Family[0] - '0'
+}
+
+// ofFamily keeps the addresses wanted, IPv4 before IPv6.
+func (r *Resolver) ofFamily(addrs []netip.Addr) []netip.Addr {
 	var four, six []netip.Addr
 	for _, a := range addrs {
 		if a.Is4() {
@@ -456,7 +471,7 @@ func (r *Resolver) family(addrs []netip.Addr) []netip.Addr {
 
 // wanted leaves an answer the addresses of the family wanted.
 func (r *Resolver) wanted(a Answer) Answer {
-	if a.Addrs = r.family(a.Addrs); a.Status == StatusOK && len(a.Addrs) == 0 {
+	if a.Addrs = r.ofFamily(a.Addrs); a.Status == StatusOK && len(a.Addrs) == 0 {
 		a.Status = StatusNoAddress
 	}
 	return a
@@ -724,36 +739,33 @@ type RawReply struct {
 	question *question
 }
 
+// lifetime is how long what was said holds.
+func (raw *RawReply) lifetime() time.Duration {
+	q := raw.question
+	switch {
+	case localfault.Is(q.status):
+		return 0
+	case q.status != StatusOK:
+		return failureTTL
+	}
+	ttl, none := seconds(raw.ttl), len(raw.addrs) == 0
+	if raw.Msg != nil {
+		ttl, none = q.r.cfg.MaxTTL, len(raw.Msg.Answer) == 0
+		for _, rr := range raw.Msg.Answer {
+			ttl = min(ttl, seconds(rr.Header().Ttl))
+		}
+	}
+	if none {
+		return q.r.negative(q)
+	}
+	return min(ttl, q.r.cfg.MaxTTL)
+}
+
 // Release is to be called once, when Msg is no longer used.
 func (raw *RawReply) Release() {
 	if raw.question != nil {
 		raw.question.release()
 	}
-}
-
-// Raw asks for any record type and returns the reply as it came, for tools.
-func (r *Resolver) Raw(ctx context.Context, name string, qtype uint16) RawReply {
-	if r.enter(ctx) {
-		var wanted atomic.Bool // cleared by who is first: the reply, or the end of ctx
-		wanted.Store(true)
-		reply := make(chan RawReply, 1)
-		r.raw(wireName(name), qtype, true, func(raw RawReply) {
-			if !wanted.Swap(false) {
-				raw.Release()
-				return
-			}
-			reply <- raw
-		})
-		select {
-		case raw := <-reply:
-			return raw
-		case <-ctx.Done():
-		}
-		if !wanted.Swap(false) {
-			return <-reply
-		}
-	}
-	return RawReply{Status: "ERROR", Why: StatusCancelled}
 }
 
 // raw asks for a name as wireName gives it, in a slot that the caller has taken. done is

@@ -1,20 +1,16 @@
 package resolve
 
 import (
-	"bufio"
-	"encoding/binary"
 	"errors"
-	"io"
 	"os"
 	"syscall"
 
-	"mercator/formats/record"
 	"mercator/pkg/merge"
 )
 
-// maxSpill bounds what waits on disk behind a row whose name is slow to come: a million rows
-// or so, at the full rate what is asked for in half a minute, which is what all attempts for
-// a dead name take by default.
+// maxSpill bounds what waits on disk behind a row whose name is slow to come: millions of rows,
+// at the full rate what is asked for in half a minute, which is what all attempts for a dead
+// name take by default.
 const maxSpill = 256 << 20 // bytes
 
 // spill is a temporary file without a name in which blocks wait. It is filled once, and begun
@@ -27,12 +23,6 @@ type spill struct {
 	full    bool // the disk is, until a block has gone out
 }
 
-// away is where a block's rows are: each its length as uvarint and its canonical encoding.
-type away struct {
-	at, length int64
-	rows       int
-}
-
 // Close gives back the disk.
 func (s *spill) Close() {
 	if s.file != nil {
@@ -40,18 +30,8 @@ func (s *spill) Close() {
 	}
 }
 
-// refused takes note of a full disk: blocks stay in memory then. Any other error is one.
-func (s *spill) refused(err error) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		s.full = true
-		return nil
-	}
-	return err
-}
-
-// putAway writes a block to disk, if there is room.
-func (r *batch[R]) putAway(w *block[R]) (err error) {
-	s := &r.spill
+// put writes a block's rows to disk, if there is room. Where the disk is full they stay in memory.
+func (s *spill) put(w *block) (err error) {
 	if s.waiting == 0 {
 		s.end = 0
 	}
@@ -59,55 +39,29 @@ func (r *batch[R]) putAway(w *block[R]) (err error) {
 		return nil
 	}
 	if s.file == nil {
-		if s.file, err = merge.TempFile(""); err != nil {
-			return s.refused(err)
-		}
+		s.file, err = merge.TempFile("")
 	}
-	on := away{at: s.end, rows: len(w.rows)}
-	out := bufio.NewWriterSize(io.NewOffsetWriter(s.file, s.end), runBuffer)
-	var row, length []byte
-	for i := range w.rows {
-		row = record.AppendRow(row[:0], &w.rows[i])
-		length = binary.AppendUvarint(length[:0], uint64(len(row)))
-		on.length += int64(len(length) + len(row))
-		out.Write(length) // an error of which stays, and Flush tells it
-		out.Write(row)
+	if err == nil {
+		_, err = s.file.WriteAt([]byte(w.rows), s.end)
 	}
-	if err := out.Flush(); err != nil {
-		return s.refused(err)
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		s.full = true
+		return nil
 	}
-	s.end += on.length
+	if err != nil {
+		return err
+	}
+	w.at, w.length, w.rows = s.end, len(w.rows), ""
+	s.end += int64(w.length)
 	s.waiting++
-	*w = block[R]{away: on}
 	return nil
 }
 
-// fetch brings a block back into memory. Its names have been asked for when it came first.
-func (r *batch[R]) fetch(w *block[R]) (err error) {
-	if w.rows, err = r.readBack(w); err != nil {
-		return err
-	}
-	for i := range w.rows {
-		w.size += r.use.size(&w.rows[i])
-	}
-	return r.find(w, false)
-}
-
-// readBack reads a block's rows.
-func (r *batch[R]) readBack(w *block[R]) ([]R, error) {
-	r.spill.waiting--
-	b := make([]byte, w.away.length)
-	if _, err := r.spill.file.ReadAt(b, w.away.at); err != nil {
-		return nil, err
-	}
-	rows := make([]R, w.away.rows)
-	for i := range rows {
-		n, used := binary.Uvarint(b)
-		end := used + int(n)
-		if _, err := record.ParseRow(string(b[used:end]), &rows[i], r.like); err != nil {
-			return nil, err
-		}
-		b = b[end:]
-	}
-	return rows, nil
+// back brings a block's rows back into memory.
+func (s *spill) back(w *block) error {
+	s.waiting--
+	rows := make([]byte, w.length)
+	_, err := s.file.ReadAt(rows, w.at)
+	w.rows = string(rows)
+	return err
 }

@@ -69,13 +69,13 @@ func TestSpillOnAFullDisk(t *testing.T) {
 	if err != nil {
 		t.Skip("needs /dev/full, a disk that is always full: ", err)
 	}
-	r := &batch[record.URL]{spill: spill{size: maxSpill, file: f}}
+	r := &batch[record.URL]{learnt: newLearnt(nil), opt: Options{Memory: 1 << 30}, spill: spill{size: maxSpill, file: f}}
 	defer r.spill.Close()
-	rows := make([]record.URL, 2*blockRows)
 	for range 2 {
-		r.queue = append(r.queue, &block[record.URL]{rows: rows, lookups: make([]*lookup, len(rows))})
+		r.queue = append(r.queue, &block{rows: strings.Repeat("x", memoryRows)})
+		r.memory += memoryRows
 	}
-	if room, err := r.room(); room || err != nil || !r.spill.full || len(r.queue[1].rows) != len(rows) {
+	if room, err := r.room(); room || err != nil || !r.spill.full || r.queue[1].rows == "" {
 		t.Errorf("room: %t, %v, %+v", room, err, r.spill)
 	}
 }
@@ -83,31 +83,30 @@ func TestSpillOnAFullDisk(t *testing.T) {
 // TestSpillIsBegunAgain: the file is no longer than its bound, and a block, and what waits there
 // comes back as it was.
 func TestSpillIsBegunAgain(t *testing.T) {
-	const size = 64 << 10
-	b := &batch[record.URL]{like: record.NewSchema(record.KindURL), spill: spill{size: size}}
-	defer b.spill.Close()
+	s := spill{size: 64 << 10}
+	defer s.Close()
 	put := 0
 	for range 10 {
+		var queue []*block
 		for {
-			w := &block[record.URL]{rows: []record.URL{{URL: strings.Repeat("x", 1000), Key: uint64(put)}}}
-			if err := b.putAway(w); err != nil {
+			w := &block{rows: strings.Repeat(string([]byte{byte(put)}), 1000)}
+			if err := s.put(w); err != nil {
 				t.Fatal(err)
 			}
-			if w.rows != nil {
+			if w.rows != "" {
 				break
 			}
-			b.queue = append(b.queue, w)
+			queue = append(queue, w)
 			put++
 		}
-		if info, err := b.spill.file.Stat(); err != nil || info.Size() > size+2000 || len(b.queue) < 50 {
-			t.Fatalf("%d bytes, %d blocks, %v", info.Size(), len(b.queue), err)
+		if info, err := s.file.Stat(); err != nil || info.Size() > s.size+1000 || len(queue) < 50 {
+			t.Fatalf("%d bytes, %d blocks, %v", info.Size(), len(queue), err)
 		}
-		for i, w := range b.queue {
-			rows, err := b.readBack(w)
-			if n := put - len(b.queue) + i; err != nil || len(rows) != 1 || rows[0].Key != uint64(n) || len(rows[0].URL) != 1000 {
-				t.Fatalf("block %d: %+v, %v", n, rows, err)
+		for i, w := range queue {
+			err := s.back(w)
+			if n := put - len(queue) + i; err != nil || len(w.rows) != 1000 || w.rows[0] != byte(n) || w.rows[999] != byte(n) {
+				t.Fatalf("block %d: %v", n, err)
 			}
 		}
-		b.queue = nil
 	}
 }

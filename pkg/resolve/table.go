@@ -1,306 +1,226 @@
 package resolve
 
 import (
-	"bytes"
 	"encoding/binary"
 	"hash/maphash"
-	"slices"
+	"io"
+	"strings"
 	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/run"
+	"mercator/pkg/merge"
 )
 
-// An item is a name with its entry, as tables and runs hold it: its length in 2 bytes, the
-// name's FP64 and the expiry (µs) in 8 bytes each, all little-endian; then, each after its
-// length as uvarint, name, addresses, error, canonical name, server and family;
-// those at the end that are empty are left out.
-type item []byte
-
-// Limits of an item. The text of an answer takes some 2 KiB at most.
-const (
-	itemHead = 2 + 8 + 8
-	maxItem  = 1<<16 - 1
-)
-
-func appendItem(b []byte, key uint64, name string, e *entry) []byte {
-	at := len(b)
-	b = binary.LittleEndian.AppendUint64(append(b, 0, 0), key)
-	b = binary.LittleEndian.AppendUint64(b, uint64(e.Expires.UnixMicro()))
-	b = appendText(b, name)
-	empty := 0 // texts that are left out unless another follows
-	for _, s := range [...]*string{&e.Addr, &e.Error, &e.CNAME, &e.Server, &e.Family} {
-		if *s == "" {
-			empty++
-			continue
-		}
-		for ; empty > 0; empty-- {
-			b = append(b, 0)
-		}
-		b = appendText(b, *s)
-	}
-	binary.LittleEndian.PutUint16(b[at:], uint16(len(b)-at))
-	return b
+// answer is what is known of a name: addresses, or why there are none.
+type answer struct {
+	addr    string // as in column addr
+	status  string // StatusOK, or why there is no address
+	cname   string // canonical name, where it differs
+	expires record.Time
 }
 
+func answerOf(a *Answer) *answer {
+	return &answer{FormatAddrs(a.Addrs), a.Status, a.CNAME, record.TimeOf(a.Expires.Truncate(time.Second))}
+}
+
+// table is the one map of names in memory, with what is known of them. Names have numbers, from 0.
+//
+// It has few pointers that a garbage collector would have to follow: at 10^5 names these would
+// be most of its work. One goroutine.
+type table struct {
+	index  map[uint64]uint32 // numbers, by a hash of the name, or by the next hash that no other name has
+	places []place           // by number
+	pieces []*strings.Builder
+}
+
+// place is where a name and its answer stand: piece × pieceSize + offset. answer is 0 while it is to come.
+type place struct{ name, answer uint32 }
+
+const (
+	pieceSize = 64 << 10
+	nameCost  = 8 + 24 // bytes that a name takes beside its texts, in places and index
+)
+
+var seed = maphash.MakeSeed()
+
+func newTable() *table { return &table{index: map[uint64]uint32{}} }
+
+// size is the memory that the table takes, about.
+func (t *table) size() int64 {
+	return int64(len(t.pieces))*pieceSize + int64(len(t.places))*nameCost
+}
+
+// within empties the table if it is larger than so many bytes.
+func (t *table) within(size int64) *table {
+	if t.size() > size {
+		clear(t.index)
+		t.places, t.pieces = t.places[:0], nil
+	}
+	return t
+}
+
+// find gives a name's number. isNew says that the name was not there, and is now.
+func (t *table) find(name string) (n uint32, isNew bool) {
+	h := maphash.String(seed, name)
+	for ; ; h++ {
+		n, is := t.index[h]
+		if !is {
+			break
+		}
+		if t.name(n) == name {
+			return n, false
+		}
+	}
+	n = uint32(len(t.places))
+	t.index[h] = n
+	var room [260]byte
+	t.places = append(t.places, place{name: t.keep(appendText(room[:0], name))})
+	return n, true
+}
+
+// name gives a name by its number.
+func (t *table) name(n uint32) string {
+	name, _ := cutText(t.at(t.places[n].name))
+	return name
+}
+
+// set takes in what is known of a name.
+func (t *table) set(n uint32, a *answer) {
+	var room [120]byte
+	b := binary.LittleEndian.AppendUint64(room[:0], uint64(a.expires))
+	b = appendText(appendText(appendText(b, a.addr), a.status), a.cname)
+	t.places[n].answer = t.keep(b)
+}
+
+// known says whether anything is known of a name.
+func (t *table) known(n uint32) bool { return t.places[n].answer != 0 }
+
+// answer gives what is known of a name. Its texts are the table's memory, which does not change.
+func (t *table) answer(n uint32) (a answer) {
+	s := t.at(t.places[n].answer)
+	a.expires = record.Time(binary.LittleEndian.Uint64([]byte(s[:8])))
+	a.addr, s = cutText(s[8:])
+	a.status, s = cutText(s)
+	a.cname, _ = cutText(s)
+	return a
+}
+
+// at gives the texts that begin at a place.
+func (t *table) at(place uint32) string {
+	return t.pieces[place/pieceSize].String()[place%pieceSize:]
+}
+
+// keep copies bytes into a piece.
+func (t *table) keep(b []byte) (place uint32) {
+	last := len(t.pieces) - 1
+	if last < 0 || t.pieces[last].Len()+len(b) > pieceSize {
+		t.pieces = append(t.pieces, new(strings.Builder))
+		last++
+		t.pieces[last].Grow(max(pieceSize, len(b)))
+	}
+	p := t.pieces[last]
+	place = uint32(last*pieceSize + p.Len())
+	p.Write(b)
+	return place
+}
+
+// appendText appends a text after its length.
 func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// itemBytes is what an item takes at most.
-func itemBytes(name string, e *entry) int {
-	return itemHead + 6*binary.MaxVarintLen16 + len(name) + len(e.Addr) + len(e.Error) + len(e.CNAME) + len(e.Server) + len(e.Family)
-}
-
-// firstItem is the item that bytes begin with.
-func firstItem(b []byte) item { return b[:binary.LittleEndian.Uint16(b)] }
-
-func (it item) key() uint64 { return binary.LittleEndian.Uint64(it[2:]) }
-
-func (it item) name() []byte {
-	name, _ := it.cut()
-	return name
-}
-
-// cut gives the item's name, and its other texts.
-func (it item) cut() (name, rest []byte) {
-	n, w := binary.Uvarint(it[itemHead:])
-	end := itemHead + w + int(n)
-	return it[itemHead+w : end], it[end:]
-}
-
-// entry reads the item's entry, in memory of its own: one string for all texts.
-func (it item) entry() (e entry) {
-	_, rest := it.cut()
-	it.read(&e, string(rest))
-	return e
-}
-
-// read reads the entry, whose texts are a copy of those behind the name.
-func (it item) read(e *entry, texts string) {
-	_, b := it.cut()
-	*e = entry{Expires: time.UnixMicro(int64(binary.LittleEndian.Uint64(it[10:]))).UTC()}
-	for _, to := range [...]*string{&e.Addr, &e.Error, &e.CNAME, &e.Server, &e.Family} {
-		if len(b) == 0 {
-			break
-		}
-		n, w := binary.Uvarint(b)
-		*to = texts[w : w+int(n)]
-		b, texts = b[w+int(n):], texts[w+int(n):]
+// cutText gives the first text of what appendText made, and the rest.
+func cutText(s string) (text, rest string) {
+	n, i := 0, 0
+	for ; s[i] >= 0x80; i++ {
+		n |= int(s[i]&0x7f) << (7 * i)
 	}
+	n |= int(s[i]) << (7 * i)
+	return s[i+1:][:n], s[i+1+n:]
 }
 
-// compare orders items as a cache file has them: by key, then by name.
-func (it item) compare(key uint64, name []byte) int {
-	switch k := it.key(); {
-	case k < key:
-		return -1
-	case k > key:
-		return 1
+// learnt is answers as they come, any number of them: in a table, and before those in sorted runs in
+// temporary files, each of what the table held.
+type learnt struct {
+	*table
+	family uint8    // 4 or 6: only these addresses are asked for
+	fresh  []uint32 // of the table, those to be written
+	runs   cacheFiles
+}
+
+// maxRuns bounds the files of learnt: as many become one.
+const maxRuns = 64
+
+// newLearnt makes one for answers of r, which may be nil.
+func newLearnt(r *Resolver) *learnt {
+	l := &learnt{table: newTable()}
+	if r != nil {
+		l.family = r.family()
 	}
-	return bytes.Compare(it.name(), name)
+	return l
 }
 
-// table keeps items in memory, without pointers that the garbage collector would have
-// to follow: at 10^5 names these would be most of its work.
-//
-// The index is by FP64, so that a cache file's names fill it from its beginning to its end.
-// But names whose FP64 are alike can be made on purpose: if one is too far from where it is
-// looked for first, the index is made again, by a hash of this process alone.
-type table struct {
-	limit  int64    // bytes
-	index  []uint64 // a tag of 32 bits, then place + 1 of an item; 0 is empty
-	seeded bool     // tags are not of the FP64, but of the process's hash
-	names  int
-	chunks [][]byte // a place is chunk × chunkSize + offset
-	used   int      // chunks that are not empty
-	texts  []byte   // of some items, for getAll
+// learn takes in what is new of a name.
+func (l *learnt) learn(n uint32, a *answer) {
+	l.set(n, a)
+	l.fresh = append(l.fresh, n)
 }
 
-// maxProbes is how far a name is from where it is looked for first. With tags that are even
-// it is a third of that, for 10^6 names.
-const maxProbes = 1024
-
-var seed = maphash.MakeSeed()
-
-const chunkSize = 1 << 18
-
-// newTable makes a table of so many bytes, of which places can tell 2 GiB apart.
-func newTable(limit int64) *table {
-	return &table{limit: min(limit, 1<<31), index: newIndex(1 << 10)}
-}
-
-// newIndex makes an index of so many places. Each is written at once: memory that is read
-// before it is written costs two page faults, and the second one stops the other processors.
-func newIndex(size int) []uint64 {
-	index := make([]uint64, size)
-	clear(index)
-	return index
-}
-
-// expect makes room in the index of an empty table for so many names, as far as the limit
-// allows.
-func (t *table) expect(names int64) {
-	size := len(t.index)
-	for int64(size)*3 < names*4 && int64(size)*64 <= t.limit {
-		size *= 2
-	}
-	t.index = newIndex(size)
-}
-
-func (t *table) at(place uint32) item { return firstItem(t.chunks[place/chunkSize][place%chunkSize:]) }
-
-// tag is what the index has of a name, with its FP64.
-func (t *table) tag(key uint64, name string) uint64 {
-	if t.seeded {
-		return maphash.String(seed, name) >> 32
-	}
-	return key >> 32
-}
-
-// first is where the search for a tag begins: it ascends with the tag.
-func (t *table) first(tag uint64) int { return int(tag * uint64(len(t.index)) >> 32) }
-
-// slot finds the place in the index for a name with its tag, and its item, if there is one.
-// It gives -1 if that is too far.
-func (t *table) slot(name string, tag uint64) (slot int, it item) {
-	i := t.first(tag)
-	for n := 0; n < maxProbes || t.seeded; n++ {
-		if t.index[i] == 0 {
-			return i, nil
-		}
-		if t.index[i]>>32 == tag {
-			if it := t.at(uint32(t.index[i]) - 1); string(it.name()) == name {
-				return i, it
+// flush empties the table; its fresh answers become a run.
+func (l *learnt) flush() error {
+	if len(l.fresh) > 0 {
+		err := l.write(func(w *run.Writer) (err error) {
+			var payload []byte
+			for _, s := range l.sorted(l.fresh) {
+				a := l.answer(s.number)
+				payload = appendAnswer(payload[:0], s.key, s.name, &a, l.family)
+				if err = w.Add(s.key, payload); err != nil {
+					return err
+				}
 			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		i = (i + 1) & (len(t.index) - 1)
 	}
-	return -1, nil
+	l.table, l.fresh = newTable(), nil
+	if len(l.runs) < maxRuns {
+		return nil
+	}
+	old := l.runs
+	l.runs = nil
+	defer old.Close()
+	return l.write(func(w *run.Writer) error { return old.merge(w, 0) })
 }
 
-// get finds a name's entry.
-func (t *table) get(key uint64, name string) (e entry, ok bool) {
-	_, it := t.slot(name, t.tag(key, name))
-	if it == nil {
-		return e, false
+// write adds a run in a temporary file without a name.
+func (l *learnt) write(rows func(w *run.Writer) error) error {
+	f, err := merge.TempFile("")
+	if err != nil {
+		return err
 	}
-	return it.entry(), true
+	w := run.NewWriter(f, kindAnswers)
+	w.Plain()
+	err = rows(w)
+	if err == nil {
+		err = w.Close()
+	}
+	var c cacheFile
+	if err == nil {
+		var length int64
+		if length, err = f.Seek(0, io.SeekCurrent); err == nil {
+			c, err = openFile(f, length, "temporary file")
+		}
+	}
+	if err != nil {
+		f.Close()
+		return err
+	}
+	l.runs = append(l.runs, c)
+	return nil
 }
 
-// together is how many names are looked up side by side. In a large table each lookup waits
-// for memory twice; those of several names wait at the same time, and that is half of what
-// a batch from the cache does of its own.
-const together = 16
-
-// getAll finds the entries of names that are not known, where they are.
-func (t *table) getAll(names []*lookup) {
-	if t.names == 0 {
-		return
-	}
-	var tags, heads [together]uint64
-	var items [together]item
-	for some := range slices.Chunk(names, together) {
-		for i, l := range some {
-			tags[i] = t.tag(l.key, l.name)
-			heads[i] = t.index[t.first(tags[i])]
-		}
-		for i := range some {
-			if items[i] = nil; heads[i] != 0 {
-				items[i] = t.at(uint32(heads[i]) - 1)
-			}
-		}
-		t.texts = t.texts[:0]
-		for i, l := range some {
-			it := items[i]
-			if it != nil && !l.known && (heads[i]>>32 != tags[i] || string(it.name()) != l.name) {
-				_, it = t.slot(l.name, tags[i])
-			}
-			if items[i] = it; it == nil || l.known {
-				items[i] = nil
-				continue
-			}
-			_, rest := it.cut()
-			t.texts = append(t.texts, rest...)
-		}
-		texts := string(t.texts) // one for all
-		for i, l := range some {
-			if it := items[i]; it != nil {
-				_, rest := it.cut()
-				it.read(&l.entry, texts[:len(rest)])
-				l.known, texts = true, texts[len(rest):]
-			}
-		}
-	}
-}
-
-// put takes an entry in, in place of the name's former one. It says false, and takes
-// nothing, where there is no room.
-func (t *table) put(key uint64, name string, e *entry) bool {
-	if t.used == 0 || len(t.chunks[t.used-1])+itemBytes(name, e) > chunkSize {
-		if t.used > 0 && int64(t.used+1)*chunkSize+int64(len(t.index))*8 > t.limit {
-			return false
-		}
-		if t.used == len(t.chunks) {
-			t.chunks = append(t.chunks, make([]byte, 0, chunkSize))
-		}
-		t.used++
-	}
-	if t.names*4 >= len(t.index)*3 {
-		t.rebuild(2 * len(t.index))
-	}
-	slot, old := t.slot(name, t.tag(key, name))
-	if slot < 0 {
-		t.seeded = true
-		t.rebuild(len(t.index))
-		slot, old = t.slot(name, t.tag(key, name))
-	}
-	if old == nil {
-		t.names++
-	}
-	c := &t.chunks[t.used-1]
-	t.index[slot] = t.tag(key, name)<<32 | uint64((t.used-1)*chunkSize+len(*c)+1)
-	*c = appendItem(*c, key, name, e)
-	return true
-}
-
-// rebuild makes the index again, with so many places.
-func (t *table) rebuild(size int) {
-	old := t.index
-	t.index = newIndex(size)
-	for _, e := range old {
-		if e == 0 {
-			continue
-		}
-		it := t.at(uint32(e) - 1)
-		tag := t.tag(it.key(), string(it.name()))
-		i := t.first(tag)
-		for n := 1; t.index[i] != 0; n++ {
-			if n == maxProbes && !t.seeded {
-				t.seeded, t.index = true, old
-				t.rebuild(size)
-				return
-			}
-			i = (i + 1) & (size - 1)
-		}
-		t.index[i] = tag<<32 | e&(1<<32-1)
-	}
-}
-
-// reset empties the table; it keeps its memory.
-func (t *table) reset() {
-	clear(t.index)
-	t.names, t.used, t.seeded = 0, 0, false
-	for i := range t.chunks {
-		t.chunks[i] = t.chunks[i][:0]
-	}
-}
-
-// sorted gives the items in a cache file's order.
-func (t *table) sorted() []item {
-	items := make([]item, 0, t.names)
-	for _, e := range t.index {
-		if e != 0 {
-			items = append(items, t.at(uint32(e)-1))
-		}
-	}
-	slices.SortFunc(items, func(a, b item) int { return a.compare(b.key(), b.name()) })
-	return items
-}
+// Close gives back the disk.
+func (l *learnt) Close() { l.runs.Close() }
