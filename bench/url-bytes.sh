@@ -6,7 +6,7 @@
 # Each page is a response of a WARC file, its host named after the folder below DIR/doc (or DIR), so that there are as many hosts as packages.
 # mextract finds the links, murlset leaves each URL once, mfrontier takes them in the order in which they were found; the links of the
 # pages to themselves and to each other are what a crawl of them would have in its queues.
-# "in the queues" is the segments of URLs that wait; "with hosts" adds the table of hosts. The folder below TMPDIR is deleted in the end.
+# "in the queues" is the runs of URLs that wait; "with hosts" adds the table of hosts. The folder below TMPDIR is deleted in the end.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 export LC_ALL=C BIN=${BIN:-$here/bin/}

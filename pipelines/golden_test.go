@@ -48,7 +48,7 @@ func TestGolden(t *testing.T) {
 			kinds := map[string]int{}
 			err = filepath.WalkDir(c.dir, func(path string, e fs.DirEntry, err error) error {
 				name := e.Name()
-				for _, kind := range []string{".arrows.zst", ".fps", ".seg", ".warc.gz", "MANIFEST-"} {
+				for _, kind := range []string{".arrows.zst", ".fps", ".run", ".warc.gz", "MANIFEST-"} {
 					if strings.Contains(name, kind) {
 						kinds[kind]++
 						files = append(files, path)

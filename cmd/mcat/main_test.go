@@ -17,9 +17,10 @@ import (
 
 	"mercator/formats/fpfile"
 	"mercator/formats/record"
-	"mercator/formats/segment"
+	"mercator/formats/run"
 	"mercator/formats/store"
 	"mercator/formats/warc"
+	"mercator/pkg/frontier"
 )
 
 func TestMain(m *testing.M) {
@@ -41,7 +42,7 @@ func TestScripts(t *testing.T) {
 			"cut":      cut,
 			"status":   status,
 			"fps":      writeFPS,
-			"segment":  writeSegment,
+			"runs":     writeRuns,
 			"manifest": writeManifest,
 		},
 	})
@@ -138,26 +139,30 @@ func writeFPS(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o666))
 }
 
-// segment QUEUE HOSTS DOMAINS: a queue segment of two URLs, one of one host, and one of one domain.
-func writeSegment(ts *testscript.TestScript, _ bool, args []string) {
-	var queue, hosts, domains bytes.Buffer
-	q := segment.NewWriter[segment.Entry](&queue, args[0], 0)
-	for i, url := range []string{"http://a.test/", "http://b.test/"} {
-		ts.Check(q.Add(&segment.Entry{Key: uint64(i), URL: record.URL{URL: url, Key: 1, Host: "a.test", Depth: 2}}))
+// runs QUEUE HOSTS DOMAINS OTHER BAD: a queue of two URLs, runs of one host, of one domain and of one row of a kind that
+// mcat does not know, and one of hosts whose row does not decode.
+func writeRuns(ts *testscript.TestScript, _ bool, args []string) {
+	write := func(name, kind string, payloads ...[]byte) {
+		var b bytes.Buffer
+		w := run.NewWriter(&b, kind)
+		for i, payload := range payloads {
+			ts.Check(w.Add(uint64(i), payload))
+		}
+		ts.Check(w.Close())
+		ts.Check(os.WriteFile(ts.MkAbs(name), b.Bytes(), 0o666))
 	}
-	_, err := q.Finish()
-	ts.Check(err)
-	h := segment.NewWriter[segment.Host](&hosts, args[1], 0)
-	ts.Check(h.Add(&segment.Host{Key: 1, Host: "a.test", Discovered: 2}))
-	_, err = h.Finish()
-	ts.Check(err)
-	d := segment.NewWriter[segment.Domain](&domains, args[2], 0)
-	ts.Check(d.Add(&segment.Domain{Key: 1, Domain: "a.test", Sources: []uint32{3, 5}}))
-	_, err = d.Finish()
-	ts.Check(err)
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]), queue.Bytes(), 0o666))
-	ts.Check(os.WriteFile(ts.MkAbs(args[1]), hosts.Bytes(), 0o666))
-	ts.Check(os.WriteFile(ts.MkAbs(args[2]), domains.Bytes(), 0o666))
+	var queue [][]byte
+	for _, url := range []string{"http://a.test/", "http://b.test/"} {
+		e := frontier.Entry{URL: record.URL{URL: url, Key: 1, Host: "a.test", Depth: 2}}
+		queue = append(queue, e.Append(nil))
+	}
+	host := frontier.Host{Host: "a.test", Discovered: 2}
+	domain := frontier.Domain{Domain: "a.test", Sources: []uint32{3, 5}}
+	write(args[0], frontier.KindQueue, queue...)
+	write(args[1], frontier.KindHosts, host.Append(nil))
+	write(args[2], frontier.KindDomains, domain.Append(nil))
+	write(args[3], "other", []byte("abc\n"))
+	write(args[4], frontier.KindHosts, []byte("abc"))
 }
 
 // manifest FILE: a store's manifest with one file.

@@ -94,7 +94,7 @@ const (
 	records fileKind = iota // also what is not known: record.Open says what it is not
 	warcs
 	fingerprints
-	segments
+	runs
 	manifest
 )
 
@@ -110,8 +110,8 @@ func sniff(in *bufio.Reader) fileKind {
 		return warcs
 	case bytes.HasPrefix(b, []byte("\x89FPS")):
 		return fingerprints
-	case bytes.HasPrefix(b, []byte("MSEGMENT")):
-		return segments
+	case bytes.HasPrefix(b, []byte("MSORTRUN")):
+		return runs
 	case bytes.HasPrefix(b, []byte(manifestMagic)):
 		return manifest
 	case len(b) >= 4 && b[0]&0xF0 == 0x50 && bytes.Equal(b[1:4], []byte{0x2A, 0x4D, 0x18}):
@@ -213,8 +213,8 @@ func (p *printer) show(ctx context.Context, in *input) error {
 		return p.showWARC(ctx, in)
 	case fingerprints:
 		return p.showFingerprints(ctx, in)
-	case segments:
-		return p.showSegment(ctx, in)
+	case runs:
+		return p.showRun(ctx, in)
 	case manifest:
 		return p.showManifest(in)
 	}

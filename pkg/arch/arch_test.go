@@ -30,9 +30,8 @@ var sideways = map[string][]string{
 	"pkg/durable":     {"pkg/fault"},
 	"pkg/fingerprint": {"pkg/fault"},
 
-	"formats/store":   {"formats/record"},                // a manifest keeps ledgers
-	"formats/segment": {"formats/record"},                // a queue holds url rows
-	"formats/warc":    {"formats/record", "pkg/httpmsg"}, // outcomes are archived as metadata records; payload digests
+	"formats/store": {"formats/record"},                // a manifest keeps ledgers
+	"formats/warc":  {"formats/record", "pkg/httpmsg"}, // outcomes are archived as metadata records; payload digests
 
 	"pkg/frontier":    {"pkg/merge", "pkg/stage", "pkg/canon"}, // registered domains
 	"pkg/urlset":      {"pkg/fpset", "pkg/merge", "pkg/stage", "pkg/canon"},

@@ -13,22 +13,18 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/formats/segment"
+	runfile "mercator/formats/run"
 	"mercator/formats/store"
 	"mercator/formats/warc"
 	"mercator/pkg/fetch"
 	"mercator/pkg/httpmsg"
 )
 
-// init has the encoder of segments make its channels outside of any bubble of synctest: it
+// init has the encoder of runs make its channels outside of any bubble of synctest: it
 // serves tests inside and outside.
 func init() {
-	w := segment.NewWriter[segment.Entry](io.Discard, "warm", 0)
-	err := w.Add(&segment.Entry{URL: record.URL{URL: strings.Repeat("http://h0.test/", 100)}})
-	if err == nil {
-		_, err = w.Finish()
-	}
-	if err != nil {
+	w := runfile.NewWriter(io.Discard, "warm")
+	if err := errors.Join(w.Add(0, []byte(strings.Repeat("http://h0.test/", 100))), w.Close()); err != nil {
 		panic(err)
 	}
 }

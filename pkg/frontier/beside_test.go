@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/formats/segment"
+	runfile "mercator/formats/run"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 )
@@ -75,7 +75,7 @@ func TestEachRead(t *testing.T) {
 // However large rows are, few bytes of them are read before they are taken.
 func TestEachReadHoldsFewBytes(t *testing.T) {
 	const rows = 200
-	text := strings.Repeat("x", segment.MaxString)
+	text := strings.Repeat("x", maxString)
 	var read atomic.Int64
 	taken := int64(0)
 	err := eachRead(context.Background(), func(u *record.Fetch) error {
@@ -90,7 +90,7 @@ func TestEachReadHoldsFewBytes(t *testing.T) {
 			time.Sleep(20 * time.Millisecond) // the reading goes on as far as it may
 		}
 		taken++
-		if ahead := read.Load() - taken; ahead > 3*(readBytes/segment.MaxString+1) {
+		if ahead := read.Load() - taken; ahead > 3*(readBytes/maxString+1) {
 			t.Fatalf("%d rows were read ahead", ahead)
 		}
 		return nil
@@ -156,7 +156,7 @@ func TestFailedUpdateEndsItsMerges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := file.WriteAt([]byte("damage"), int64(segment.Start.Offset)); err != nil {
+		if _, err := file.WriteAt([]byte("damage"), int64(runfile.Start.Offset)); err != nil {
 			t.Fatal(err)
 		}
 		file.Close()

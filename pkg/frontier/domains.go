@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"mercator/formats/record"
-	"mercator/formats/segment"
 	"mercator/pkg/canon"
 	"mercator/pkg/fault"
 )
@@ -24,7 +23,7 @@ import (
 // round, and judged again then (BEAST, section 6).
 type Budgets struct {
 	Base   uint64  // URLs a round; 0: no budgets
-	Growth float64 // for each linking domain, of which segment.MaxSources count at the most
+	Growth float64 // for each linking domain, of which MaxSources count at the most
 }
 
 // maxBudget bounds both numbers, so that sums stay exact.
@@ -110,7 +109,7 @@ func (g *gate) arrive(host string, row []byte) error {
 
 // link counts a link. One that the page does not vouch for (nofollow) does not count.
 func (g *gate) link(l *record.Link) error {
-	if l.Nofollow || max(len(l.Host), len(l.SrcURL)) > segment.MaxString {
+	if l.Nofollow || max(len(l.Host), len(l.SrcURL)) > maxString {
 		return nil
 	}
 	if l.SrcURL != g.src {
@@ -158,9 +157,9 @@ func (c *change) admit(ctx context.Context) error {
 // with the new ones.
 func (c *change) release(ctx context.Context) error {
 	s := c.s
-	m := newMerger[Entry](c.st, s.Held)
+	m := newMerger(c.st, s.Held)
 	defer m.close()
-	if first, ok := m.order(); ok && c.added == 0 && c.queue.rows == 0 && !s.ready() {
+	if first, ok := m.key(); ok && c.added == 0 && c.queue.rows == 0 && !s.ready() {
 		s.Round = max(s.Round, first)
 	}
 	to := c.fresh
@@ -171,7 +170,7 @@ func (c *change) release(ctx context.Context) error {
 	var t ticker
 	var e Entry
 	for n := uint64(0); ; n++ {
-		if round, ok := m.order(); !ok || round > s.Round {
+		if round, ok := m.key(); !ok || round > s.Round {
 			break
 		}
 		err := m.next(&e)
@@ -182,9 +181,8 @@ func (c *change) release(ctx context.Context) error {
 			return err
 		}
 		s.Rewritten++
-		e.Key = 0
 		c.host = append(c.host[:0], e.URL.Host...)
-		c.row = appendRow(&to.coders, c.row[:0], &e)
+		c.row = e.Append(c.row[:0])
 		a := arrival{priority: e.URL.Priority, number: n, known: true, host: c.host, row: c.row}
 		c.buf = a.append(c.buf[:0])
 		order := hostKey(e.URL.Host)
@@ -215,9 +213,9 @@ func (g *gate) judged(ctx context.Context) error {
 			return err
 		}
 	}
-	table := openTable[Domain](c.st, c.s.Domains)
+	table := openTable(c.st, c.s.Domains)
 	defer table.close()
-	var w *runWriter[Domain]
+	var w *runWriter
 	var group []Domain
 	for {
 		if err := context.Cause(ctx); err != nil {
@@ -228,7 +226,7 @@ func (g *gate) judged(ctx context.Context) error {
 			break
 		}
 		var err error
-		if group, err = table.find(order, group[:0]); err != nil {
+		if group, err = find(table, order, group[:0]); err != nil {
 			return err
 		}
 		all := domainGroup{rows: group, given: make([]uint64, len(group))}
@@ -252,13 +250,14 @@ func (g *gate) judged(ctx context.Context) error {
 			continue
 		}
 		if w == nil {
-			if w, err = newRun[Domain](c.tx, "domains/", "domains", 0); err != nil {
+			if w, err = newRun(c.tx, "domains/", "domains", 0); err != nil {
 				return err
 			}
 		}
 		slices.SortFunc(group, func(a, b Domain) int { return strings.Compare(a.Domain, b.Domain) })
 		for i := range group {
-			if err := w.add(&group[i]); err != nil {
+			c.buf = group[i].Append(c.buf[:0])
+			if err := w.add(order, c.buf); err != nil {
 				return err
 			}
 		}
@@ -273,7 +272,7 @@ func (g *gate) judged(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := mergeRuns(ctx, c.st, c.tx, c.s, r.Rows, c.s.layout.step, tableList[Domain](c, &c.s.Domains, "domains")); err != nil {
+	if err := mergeRuns(ctx, c.st, c.tx, c.s, r.Rows, c.s.layout.step, tableList(c, &c.s.Domains, "domains")); err != nil {
 		return err
 	}
 	c.s.Domains = append(c.s.Domains, r)
@@ -326,7 +325,7 @@ func (g *domainGroup) link(order uint64, row []byte) error {
 	}
 	g.changed = true
 	d.Sources = slices.Insert(d.Sources, at, from)
-	if len(d.Sources) == segment.MaxSources {
+	if len(d.Sources) == MaxSources {
 		d.Sources, d.Many = nil, true
 	}
 	return nil
@@ -417,15 +416,15 @@ func (f *Frontier) Domain(host string) (d Domain, found bool, err error) {
 	if err != nil {
 		return d, false, err
 	}
-	table := openTable[Domain](f.st, s.Domains)
+	table := openTable(f.st, s.Domains)
 	defer table.close()
 	return domainOf(table, host)
 }
 
 // domainOf finds the registered domain of a host.
-func domainOf(table *table[Domain], host string) (d Domain, found bool, err error) {
+func domainOf(table *table, host string) (d Domain, found bool, err error) {
 	name := canon.RegisteredDomain(host)
-	group, err := table.find(hostKey(name), nil)
+	group, err := find[Domain](table, hostKey(name), nil)
 	for _, d := range group {
 		if d.Domain == name {
 			return d, true, nil

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/formats/segment"
 	"mercator/pkg/canon"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
@@ -268,7 +267,7 @@ func TestInDegreeIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := 0
-	for r, n := range []int{1, 1, segment.MaxSources - 2, 5} {
+	for r, n := range []int{1, 1, MaxSources - 2, 5} {
 		txn := fmt.Sprintf("r%d", r)
 		batch, err := b.next(1, NextOptions{N: 1, Txn: txn})
 		if err != nil {
@@ -286,7 +285,7 @@ func TestInDegreeIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		d, _, err := b.f.Domain("a.test")
-		if err != nil || d.InDegree() != min(at, segment.MaxSources) || len(d.Sources) >= segment.MaxSources {
+		if err != nil || d.InDegree() != min(at, MaxSources) || len(d.Sources) >= MaxSources {
 			t.Errorf("%d links: %d, %d listed, %v", at, d.InDegree(), len(d.Sources), err)
 		}
 		b.check()

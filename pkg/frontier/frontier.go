@@ -8,7 +8,7 @@ import (
 	"sort"
 
 	"mercator/formats/record"
-	"mercator/formats/segment"
+	runfile "mercator/formats/run"
 	"mercator/formats/store"
 	"mercator/pkg/fault"
 )
@@ -16,7 +16,7 @@ import (
 // Kind and Version of the store.
 const (
 	Kind    = "frontier"
-	Version = 2
+	Version = 3
 )
 
 // Frontier is an opened frontier store.
@@ -98,12 +98,12 @@ type state struct {
 
 const stateKey = "frontier"
 
-// run is a segment of the store and how far it was read.
+// run is a file of the store and how far it was read.
 type run struct {
 	Path string           `json:"path"`
 	Tier int              `json:"tier"` // how often its rows were merged, or will have been when Merge is done
 	Rows uint64           `json:"rows"` // left
-	From segment.Position `json:"from"` // of the first row left
+	From runfile.Position `json:"from"` // of the first row left
 	Head uint64           `json:"head"` // its order
 	// Chain is the number of the merge that wrote it, one piece after the other, and Merge that of
 	// the merge that it is a source of; 0: none. See run.sequence.
@@ -114,12 +114,20 @@ type run struct {
 	Fresh bool `json:"fresh,omitempty"`
 }
 
-// flight is the batch that is in flight: a segment sorted by flightKey.
+// flight is the batch that is in flight: a run sorted by flightKey.
 type flight struct {
 	Path string      `json:"path"`
 	Rows uint64      `json:"rows"`
 	Txn  string      `json:"txn"`
 	Now  record.Time `json:"now"`
+}
+
+// runs are what it is read as.
+func (fl *flight) runs() []run {
+	if fl == nil || fl.Rows == 0 {
+		return nil
+	}
+	return []run{{Path: fl.Path, Rows: fl.Rows, From: runfile.Start}}
 }
 
 func (f *Frontier) load(m *store.Manifest) (*state, error) {

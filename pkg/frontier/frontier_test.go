@@ -17,7 +17,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"mercator/formats/record"
-	"mercator/formats/segment"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
@@ -793,11 +792,11 @@ func TestRunsAreMerged(t *testing.T) {
 	}
 }
 
-// What no segment can hold is dropped and counted, not fatal to the round.
+// What no row can hold is dropped and counted, not fatal to the round.
 func TestOutOfRangeIsDropped(t *testing.T) {
 	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
 	long, early := newURL("a.test", "1", 0), newURL("a.test", "2", 0)
-	long.Via = strings.Repeat("x", segment.MaxString+1)
+	long.Via = strings.Repeat("x", maxString+1)
 	early.Due = -1
 	in := urlRows("seed", long, newURL("a.test", "3", 0), early)
 	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: b.f.Store(), Txn: "seed", Shape: stage.Sink}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"mercator/formats/record"
-	"mercator/formats/segment"
 )
 
 // hostGroup are the hosts of one order, which is one as a rule.
@@ -40,33 +39,34 @@ func (c *change) hosts(ctx context.Context) (run, error) {
 	if err != nil {
 		return run{}, err
 	}
-	fresh, err := c.fresh.sorted()
-	if err != nil || fresh.done && events.done {
+	arrivals, err := c.fresh.sorted()
+	if err != nil || arrivals.done && events.done {
 		return run{}, err
 	}
-	table := openTable[Host](c.st, c.s.Hosts)
+	table := openTable(c.st, c.s.Hosts)
 	defer table.close()
-	w, err := newRun[Host](c.tx, "hosts/", "hosts", 0)
+	w, err := newRun(c.tx, "hosts/", "hosts", 0)
 	if err != nil {
 		return run{}, err
 	}
 	var group, was hostGroup
 	var ev Host
 	var name []byte
-	for !events.done || !fresh.done {
+	fresh := true
+	for !events.done || !arrivals.done {
 		if err := context.Cause(ctx); err != nil {
 			return run{}, err
 		}
 		order := events.key
-		if events.done || !fresh.done && fresh.key < order {
-			order = fresh.key
+		if events.done || !arrivals.done && arrivals.key < order {
+			order = arrivals.key
 		}
-		if group, err = table.find(order, group[:0]); err != nil {
+		if group, err = find(table, order, group[:0]); err != nil {
 			return run{}, err
 		}
 		was = append(was[:0], group...)
 		for !events.done && events.key == order {
-			if err := decodeRow(&c.events.coders, events.row, order, &ev); err != nil {
+			if err := ev.Parse(order, events.row); err != nil {
 				return run{}, err
 			}
 			name = append(name[:0], ev.Host...)
@@ -79,8 +79,8 @@ func (c *change) hosts(ctx context.Context) (run, error) {
 				return run{}, err
 			}
 		}
-		for !fresh.done && fresh.key == order {
-			a := decodeArrival(fresh.row)
+		for !arrivals.done && arrivals.key == order {
+			a := decodeArrival(arrivals.row)
 			h, err := group.host(a.host)
 			if err != nil {
 				return run{}, err
@@ -88,7 +88,7 @@ func (c *change) hosts(ctx context.Context) (run, error) {
 			if err := c.place(h, &a); err != nil {
 				return run{}, err
 			}
-			if err := fresh.take(); err != nil {
+			if err := arrivals.take(); err != nil {
 				return run{}, err
 			}
 		}
@@ -99,7 +99,9 @@ func (c *change) hosts(ctx context.Context) (run, error) {
 				before = was[at]
 			}
 			c.dead.rest(h, &before)
-			if err := w.add(h); err != nil {
+			fresh = fresh && !known(h)
+			c.buf = h.Append(c.buf[:0])
+			if err := w.add(order, c.buf); err != nil {
 				return run{}, err
 			}
 			if err := c.noteDead(h, &before); err != nil {
@@ -107,7 +109,9 @@ func (c *change) hosts(ctx context.Context) (run, error) {
 			}
 		}
 	}
-	return w.finish()
+	r, err := w.finish()
+	r.Fresh = fresh
+	return r, err
 }
 
 // dead reports whether a host is taken to be dead.
@@ -134,12 +138,12 @@ func (c *change) noteDead(h, before *Host) (err error) {
 		return nil
 	}
 	if c.deads == nil {
-		if c.deads, err = newRun[Host](c.tx, "dead/", "dead", 0); err != nil {
+		if c.deads, err = newRun(c.tx, "dead/", "dead", 0); err != nil {
 			return err
 		}
 	}
 	c.s.DeadUntil = max(c.s.DeadUntil, h.ParkedUntil)
-	return c.deads.add(h)
+	return c.deads.add(h.Key, h.Append(nil))
 }
 
 // arrival is a new URL, and what must be known of it to give it its place.
@@ -150,7 +154,7 @@ type arrival struct {
 	hold     uint64 // round until which it is held; 0: it gets a place
 	known    bool   // it was held, so that its host has counted it
 	host     []byte
-	row      []byte // as appendRow gives it
+	row      []byte // its payload
 }
 
 func (a *arrival) append(b []byte) []byte {
@@ -302,9 +306,9 @@ func (f *Frontier) Host(ctx context.Context, host string) (h HostStat, found boo
 	if err != nil {
 		return h, false, err
 	}
-	table := openTable[Host](f.st, s.Hosts)
+	table := openTable(f.st, s.Hosts)
 	defer table.close()
-	group, err := table.find(hostKey(host), nil)
+	group, err := find[Host](table, hostKey(host), nil)
 	i := slices.IndexFunc(group, func(h Host) bool { return h.Host == host })
 	if err != nil || i < 0 {
 		return h, false, err
@@ -316,7 +320,7 @@ func (f *Frontier) Host(ctx context.Context, host string) (h HostStat, found boo
 	}
 	h.InFlight = flying[host]
 	h.Pending = h.Discovered - h.Finished - h.InFlight
-	domains := openTable[Domain](f.st, s.Domains)
+	domains := openTable(f.st, s.Domains)
 	defer domains.close()
 	d, known, err := domainOf(domains, host)
 	if known {
@@ -327,11 +331,7 @@ func (f *Frontier) Host(ctx context.Context, host string) (h HostStat, found boo
 
 // flying adds to the hosts of count what they have in flight.
 func (f *Frontier) flying(ctx context.Context, s *state, count map[string]uint64) error {
-	fl := s.InFlight
-	if fl == nil || fl.Rows == 0 {
-		return nil
-	}
-	return eachEntry(ctx, f.st, []run{{Path: fl.Path, Rows: fl.Rows, From: segment.Start}}, func(e *Entry) error {
+	return eachEntry(ctx, f.st, s.InFlight.runs(), func(e *Entry) error {
 		if n, ok := count[e.URL.Host]; ok {
 			count[e.URL.Host] = n + 1
 		}

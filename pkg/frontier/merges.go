@@ -6,7 +6,7 @@ import (
 	"io"
 	"slices"
 
-	"mercator/formats/segment"
+	runfile "mercator/formats/run"
 	"mercator/formats/store"
 )
 
@@ -24,10 +24,10 @@ var layoutDefault = layout{queueFan: 24, hostFan: 8, step: 1 << 16, sort: 1}
 // has a block of every sequence of every front queue in memory; where these are many, blocks are smaller.
 func (p *policy) blocks() (bytes, rows int) {
 	if p.buffer > 0 {
-		return segment.MaxBlockTarget, p.buffer
+		return runfile.MaxBlockTarget, p.buffer
 	}
 	const queues = 4 // whose blocks are of full size
-	return segment.BlockTarget * queues / max(p.queues(), queues), segment.MaxBlockRows
+	return runfile.BlockTarget * queues / max(p.queues(), queues), maxBuffer
 }
 
 // sequence is the number of the merge that a run belongs to, as a source or as a
@@ -66,26 +66,30 @@ func full(runs []run, fan int) (from, to int) {
 }
 
 // A list is one of the frontier's lists of runs, and what a merge writes for it.
-type list[T segment.Row] struct {
+type list struct {
 	runs         *[]run
 	folder, role string
 	fan          int
-	read         func(*merger[T]) reading[T]
+	read         func(*merger) reading
 }
 
 // reading gives the rows that a merge keeps. After a row, whole tells whether the
 // merge may end before the next one.
-type reading[T segment.Row] interface {
-	copy(*runWriter[T]) error // the next row; io.EOF after the last
+type reading interface {
+	take(fn func(path string, key uint64, payload []byte) error) error // gives the next row; io.EOF after the last
 	whole() bool
 }
 
-func every(m *merger[Entry]) reading[Entry]         { return m }                    // all URLs
-func newest[T segment.Row](m *merger[T]) reading[T] { return &newestRows[T]{m: m} } // of each row of a table the newest state
+func every(m *merger) reading  { return allRows{m} }        // all URLs
+func newest(m *merger) reading { return &newestRows{m: m} } // of each row of a table the newest state
+
+type allRows struct{ *merger }
+
+func (allRows) whole() bool { return true }
 
 // merging is what mergeBeside does, beside the rest of the change.
-type merging[T segment.Row] struct {
-	steps []*step[T]
+type merging struct {
+	steps []*step
 	stop  func() // ends the copying; to be called in any case
 	done  chan struct{}
 	err   error // of the copying, once it is done
@@ -97,8 +101,8 @@ type merging[T segment.Row] struct {
 //
 // It does so in a goroutine of its own. How far each step goes is known before then, and its file has its
 // name: so they are the same however the two take turns. Until end, nobody else may write to lists.
-func mergeBeside[T segment.Row](ctx context.Context, fs files, tx *store.Tx, s *state, own, least uint64, lists ...list[T]) (*merging[T], error) {
-	m := &merging[T]{done: make(chan struct{})}
+func mergeBeside(ctx context.Context, fs files, tx *store.Tx, s *state, own, least uint64, lists ...list) (*merging, error) {
+	m := &merging{done: make(chan struct{})}
 	under, budget := underWay(s, own, least, lists)
 	for _, u := range under {
 		if budget == 0 {
@@ -130,7 +134,7 @@ func mergeBeside[T segment.Row](ctx context.Context, fs files, tx *store.Tx, s *
 }
 
 // end waits for the steps, and puts what they wrote into the lists. It returns how many rows they copied.
-func (m *merging[T]) end(tx *store.Tx) (copied uint64, err error) {
+func (m *merging) end(tx *store.Tx) (copied uint64, err error) {
 	if <-m.done; m.err != nil {
 		return 0, m.err
 	}
@@ -141,7 +145,7 @@ func (m *merging[T]) end(tx *store.Tx) (copied uint64, err error) {
 }
 
 // mergeRuns is mergeBeside with nothing beside it.
-func mergeRuns[T segment.Row](ctx context.Context, fs files, tx *store.Tx, s *state, own, least uint64, lists ...list[T]) error {
+func mergeRuns(ctx context.Context, fs files, tx *store.Tx, s *state, own, least uint64, lists ...list) error {
 	m, err := mergeBeside(ctx, fs, tx, s, own, least, lists...)
 	if err != nil {
 		return err
@@ -152,15 +156,15 @@ func mergeRuns[T segment.Row](ctx context.Context, fs files, tx *store.Tx, s *st
 }
 
 // begun is a merge that has begun.
-type begun[T segment.Row] struct {
-	list   *list[T]
+type begun struct {
+	list   *list
 	number uint64
 	tier   int
 }
 
 // underWay begins the merges that are due. It returns all that have begun, those of the lowest tier first,
 // and how many rows of their sources a change may take.
-func underWay[T segment.Row](s *state, own, least uint64, lists []list[T]) (under []begun[T], budget uint64) {
+func underWay(s *state, own, least uint64, lists []list) (under []begun, budget uint64) {
 	top := 0
 	for i := range lists {
 		l := &lists[i]
@@ -168,11 +172,11 @@ func underWay[T segment.Row](s *state, own, least uint64, lists []list[T]) (unde
 		for at, r := range *l.runs {
 			top = max(top, r.Tier)
 			if r.Merge != 0 && (at == 0 || (*l.runs)[at-1].Merge != r.Merge) {
-				under = append(under, begun[T]{l, r.Merge, r.Tier})
+				under = append(under, begun{l, r.Merge, r.Tier})
 			}
 		}
 	}
-	slices.SortStableFunc(under, func(a, b begun[T]) int { return cmp.Compare(a.tier, b.tier) })
+	slices.SortStableFunc(under, func(a, b begun) int { return cmp.Compare(a.tier, b.tier) })
 	return under, max(own*uint64(top), least)
 }
 
@@ -190,7 +194,7 @@ func (s *state) begin(runs *[]run, fan int) {
 }
 
 // sources tells where the sources of a merge stand.
-func (l *list[T]) sources(merge uint64) (from, to int) {
+func (l *list) sources(merge uint64) (from, to int) {
 	source := func(r run) bool { return r.Merge == merge }
 	from = slices.IndexFunc(*l.runs, source)
 	for to = from; to < len(*l.runs) && source((*l.runs)[to]); {
@@ -200,19 +204,19 @@ func (l *list[T]) sources(merge uint64) (from, to int) {
 }
 
 // step is what a change does for one merge.
-type step[T segment.Row] struct {
-	list    *list[T]
+type step struct {
+	list    *list
 	merge   uint64
 	budget  uint64 // rows of the sources, or few more
 	sources []run
-	w       *runWriter[T]
+	w       *runWriter
 	piece   run // once it is written
 	left    []run
 	used    []string // paths of sources of which nothing is left
 }
 
 // start begins the next step of a merge; nil if there is nothing to do but to note that it has ended.
-func (l *list[T]) start(tx *store.Tx, merge, budget uint64) (*step[T], error) {
+func (l *list) start(tx *store.Tx, merge, budget uint64) (*step, error) {
 	from, to := l.sources(merge)
 	sources := slices.Clone((*l.runs)[from:to])
 	if one(sources) { // nothing to merge it with: it stays as it is, the end of what was written
@@ -223,12 +227,12 @@ func (l *list[T]) start(tx *store.Tx, merge, budget uint64) (*step[T], error) {
 		}
 		return nil, nil
 	}
-	w, err := newRun[T](tx, l.folder, l.role, sources[0].Tier)
-	return &step[T]{list: l, merge: merge, budget: budget, sources: sources, w: w}, err
+	w, err := newRun(tx, l.folder, l.role, sources[0].Tier)
+	return &step{list: l, merge: merge, budget: budget, sources: sources, w: w}, err
 }
 
 // most is how many rows of the sources the step takes.
-func (t *step[T]) most() (rows uint64) {
+func (t *step) most() (rows uint64) {
 	for _, r := range t.sources {
 		rows += min(r.Rows, t.budget-rows)
 	}
@@ -236,13 +240,13 @@ func (t *step[T]) most() (rows uint64) {
 }
 
 // copy writes the piece. It touches nothing but files.
-func (t *step[T]) copy(ctx context.Context, fs files) error {
-	m := newMerger[T](fs, t.sources)
+func (t *step) copy(ctx context.Context, fs files) error {
+	m := newMerger(fs, t.sources)
 	defer m.close()
 	rows := t.list.read(m)
 	var tick ticker
 	for m.taken < t.budget || !rows.whole() {
-		err := rows.copy(t.w)
+		err := rows.take(func(_ string, key uint64, payload []byte) error { return t.w.add(key, payload) })
 		if err == io.EOF {
 			break
 		}
@@ -258,12 +262,13 @@ func (t *step[T]) copy(ctx context.Context, fs files) error {
 		return err
 	}
 	t.piece.Chain = t.merge
+	t.piece.Fresh = !slices.ContainsFunc(t.sources, func(r run) bool { return !r.Fresh })
 	t.left = m.rest(func(path string) { t.used = append(t.used, path) })
 	return nil
 }
 
 // end puts the piece into the list, and returns its rows.
-func (t *step[T]) end(tx *store.Tx) uint64 {
+func (t *step) end(tx *store.Tx) uint64 {
 	for _, path := range t.used {
 		tx.Drop(path)
 	}

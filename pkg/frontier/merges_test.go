@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/formats/segment"
+	runfile "mercator/formats/run"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
@@ -65,18 +65,20 @@ func TestBuffer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, file, err := openRun[Entry](b.f.st, s.Ready[0][0].Path)
+	in, file, err := openRun(b.f.st, s.Ready[0][0].Path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	scan := in.Scan(segment.Start)
-	var e Entry
+	scan := in.Scan(runfile.Start)
 	blocks := map[uint64]int{}
-	for at := scan.Position(); scan.Next(&e) == nil; at = scan.Position() {
+	for at := scan.Position(); ; at = scan.Position() {
+		if _, _, err := scan.Next(); err != nil {
+			break
+		}
 		blocks[at.Offset]++
 	}
-	if len(blocks) != 4 || blocks[segment.Start.Offset] != 16 {
+	if len(blocks) != 4 || blocks[runfile.Start.Offset] != 16 {
 		t.Error(blocks)
 	}
 }
@@ -95,7 +97,7 @@ func TestMemory(t *testing.T) {
 }
 
 // mergeDue has three runs of 5,000 URLs, of which a merge is due, and begins a change.
-func mergeDue(t *testing.T) (*bench, *state, *store.Tx, list[Entry]) {
+func mergeDue(t *testing.T) (*bench, *state, *store.Tx, list) {
 	t.Helper()
 	b := open(t, durable.NewCrashFS(), Params{Policy: dynamic})
 	for i := range 3 {
@@ -116,7 +118,7 @@ func mergeDue(t *testing.T) (*bench, *state, *store.Tx, list[Entry]) {
 		t.Fatal(err)
 	}
 	t.Cleanup(tx.Abort)
-	return b, s, tx, list[Entry]{&s.Ready[0], "ready/0-", "ready", 3, every}
+	return b, s, tx, list{&s.Ready[0], "ready/0-", "ready", 3, every}
 }
 
 // A merge beside a change ends with it, and its errors are the change's.
@@ -179,13 +181,20 @@ func (h *holders) look(b *bench) {
 				continue
 			}
 			h.files[r.Path] = true
-			in, file, err := openRun[Entry](b.f.st, r.Path)
+			in, file, err := openRun(b.f.st, r.Path)
 			if err != nil {
 				b.t.Fatal(err)
 			}
-			scan := in.Scan(segment.Start)
+			scan := in.Scan(runfile.Start)
 			var e Entry
-			for scan.Next(&e) == nil {
+			for {
+				key, payload, err := scan.Next()
+				if err != nil {
+					break
+				}
+				if err := e.Parse(key, payload); err != nil {
+					b.t.Fatal(err)
+				}
 				h.urls[e.URL.URL]++
 			}
 			file.Close()

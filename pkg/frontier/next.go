@@ -79,7 +79,7 @@ func (f *Frontier) First() (*Entry, error) {
 	for _, parked := range s.Parked {
 		runs = append(runs, parked...)
 	}
-	later := newMerger[Entry](f.st, runs)
+	later := newMerger(f.st, runs)
 	defer later.close()
 	e := new(Entry)
 	return e, later.next(e)
@@ -230,7 +230,7 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 		s.Later = append(s.Later, r)
 	}
 	q := newQueueWriter(tx)
-	if err := eachCoded(left, q.add); err != nil {
+	if err := left.each(q.add); err != nil {
 		return err
 	}
 	if err := q.finish(s); err != nil {
@@ -268,10 +268,10 @@ func inFlight(fl *flight) *fault.Error {
 // picker reads a frontier in the order of service.
 type picker struct {
 	s      *state
-	lanes  []*merger[Entry] // of each front queue
-	later  *merger[Entry]
-	held   *merger[Entry]
-	parked [len(parking)]*merger[Entry]
+	lanes  []*merger // of each front queue
+	later  *merger
+	held   *merger
+	parked [len(parking)]*merger
 	draws  uint64
 	end    []uint64 // of each front queue, the place that the batch must not reach; nil: any
 	sorts  []*sorter
@@ -280,12 +280,12 @@ type picker struct {
 // newPicker opens the frontier of s as of now: what waited for a time and is due
 // gets places, as many behind V as its line has such URLs, and is served with the rest.
 func newPicker(ctx context.Context, fs files, s *state, now record.Time) (*picker, error) {
-	p := &picker{s: s, later: newMerger[Entry](fs, s.Later), held: newMerger[Entry](fs, s.Held), draws: s.Draws}
+	p := &picker{s: s, later: newMerger(fs, s.Later), held: newMerger(fs, s.Held), draws: s.Draws}
 	for _, runs := range s.Ready {
-		p.lanes = append(p.lanes, newMerger[Entry](fs, runs))
+		p.lanes = append(p.lanes, newMerger(fs, runs))
 	}
 	for i, runs := range s.Parked {
-		p.parked[i] = newMerger[Entry](fs, runs)
+		p.parked[i] = newMerger(fs, runs)
 	}
 	if err := p.promote(ctx, now); err != nil {
 		p.close()
@@ -305,8 +305,8 @@ func (p *picker) promote(ctx context.Context, now record.Time) error {
 	byPlace := make([]*sorter, len(p.lanes))
 	var t ticker
 	var e Entry
-	wait := func(m *merger[Entry], now record.Time) bool {
-		due, ok := m.order()
+	wait := func(m *merger, now record.Time) bool {
+		due, ok := m.key()
 		return !ok || record.Time(due) > now && (m != p.later || !p.s.ahead(record.Time(due), now))
 	}
 	for _, m := range append(p.parked[:], p.later) {
@@ -353,15 +353,7 @@ func (p *picker) promote(ctx context.Context, now record.Time) error {
 		if err != nil {
 			return err
 		}
-		p.lanes[level].addFeed(places.key, func(e *Entry) (uint64, error) {
-			if places.done {
-				return 0, io.EOF
-			}
-			if err := decodeRow(&rows.coders, places.row, places.key, e); err != nil {
-				return 0, err
-			}
-			return e.Key, places.take()
-		})
+		p.lanes[level].addFeed(places)
 	}
 	return nil
 }
@@ -382,7 +374,7 @@ func (p *picker) close() {
 
 // ready reports whether a front queue has a URL that the batch may take.
 func (p *picker) ready(queue int) bool {
-	order, ok := p.lanes[queue].order()
+	order, ok := p.lanes[queue].key()
 	return ok && (p.end == nil || placeOf(order) < p.end[queue])
 }
 
@@ -405,7 +397,7 @@ func (p *picker) within(perHost int) {
 	}
 	p.end = make([]uint64, len(p.lanes))
 	for k, lane := range p.lanes {
-		order, _ := lane.order()
+		order, _ := lane.key()
 		p.end[k] = max(p.s.V[k], placeOf(order)) + 3*uint64(perHost)
 	}
 }
@@ -544,7 +536,7 @@ func (r *reserve) wants(host string) bool {
 }
 
 func (r *reserve) keep(e *Entry) error {
-	r.buf = appendRow(&r.rows.coders, binary.AppendUvarint(r.buf[:0], e.Key), e)
+	r.buf = e.Append(binary.AppendUvarint(r.buf[:0], e.Key))
 	return r.rows.add(uint64(r.rows.rows), r.buf)
 }
 
@@ -556,7 +548,7 @@ func (r *reserve) each(fn func(*Entry) error) error {
 	var e Entry
 	for err == nil && !rows.done {
 		key, n := binary.Uvarint(rows.row)
-		if err = decodeRow(&r.rows.coders, rows.row[n:], key, &e); err == nil {
+		if err = e.Parse(key, rows.row[n:]); err == nil {
 			if err = fn(&e); err == nil {
 				err = rows.take()
 			}
@@ -579,27 +571,27 @@ func (p *picker) drain(leave func(*Entry) error) error {
 // each front queue.
 type queueWriter struct {
 	tx   *store.Tx
-	w    *runWriter[Entry]
+	w    *runWriter
 	runs []run
 }
 
 func newQueueWriter(tx *store.Tx) *queueWriter { return &queueWriter{tx: tx} }
 
 // add adds a row that a sorter held.
-func (q *queueWriter) add(order, place uint64, row []byte) error {
+func (q *queueWriter) add(order uint64, payload []byte) error {
 	if q.w != nil && levelOf(q.w.run.Head) != levelOf(order) {
 		if err := q.end(); err != nil {
 			return err
 		}
 	}
 	if q.w == nil {
-		w, err := newRun[Entry](q.tx, fmt.Sprintf("ready/%d-", levelOf(order)), "ready", 0)
+		w, err := newRun(q.tx, fmt.Sprintf("ready/%d-", levelOf(order)), "ready", 0)
 		if err != nil {
 			return err
 		}
 		q.w = w
 	}
-	return q.w.addCoded(order, place, row)
+	return q.w.add(order, payload)
 }
 
 func (q *queueWriter) end() error {
@@ -626,11 +618,11 @@ func (q *queueWriter) finish(s *state) error {
 
 // writeRun writes what a sorter holds, in its order, as a new run; one of no rows if it holds none.
 func writeRun(tx *store.Tx, s *sorter, folder, role string) (run, error) {
-	w, err := newRun[Entry](tx, folder, role, 0)
+	w, err := newRun(tx, folder, role, 0)
 	if err != nil {
 		return run{}, err
 	}
-	if err := eachCoded(s, w.addCoded); err != nil {
+	if err := s.each(w.add); err != nil {
 		return run{}, err
 	}
 	return w.finish()

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"mercator/formats/segment"
 	"mercator/formats/store"
 	"mercator/pkg/fault"
 )
@@ -85,7 +84,7 @@ func (p *Params) own() (parameters, error) {
 
 const (
 	minBuffer = 16
-	maxBuffer = segment.MaxBlockRows
+	maxBuffer = 1 << 13
 )
 
 // complete refuses what the policy has no use for and what is out of range, and puts the defaults

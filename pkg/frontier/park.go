@@ -97,7 +97,7 @@ func (f *Frontier) Parked() (all []Parked, host string, err error) {
 	for _, runs := range s.Parked {
 		if len(runs) > 0 && host == "" {
 			var e Entry
-			m := newMerger[Entry](f.st, runs[:1])
+			m := newMerger(f.st, runs[:1])
 			defer m.close()
 			if err := m.next(&e); err != nil {
 				return nil, "", err

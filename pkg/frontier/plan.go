@@ -283,7 +283,7 @@ func (p *planner) contacts(h *Host, n uint64) (pages uint64, robots bool) {
 // plan adds up. A host's n contacts take n durations and n-1 gaps, one after the
 // other, after what it has to be left alone.
 func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error) {
-	table := openTable[Host](fs, hosts)
+	table := openTable(fs, hosts)
 	defer table.close()
 	out := &Plan{URLs: p.urls}
 	var work time.Duration
@@ -296,7 +296,7 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 	}
 	err := groups(ctx, p.hosts, each, func(k, n uint64) error {
 		var err error
-		if same, err = table.find(k, same[:0]); err != nil {
+		if same, err = find(table, k, same[:0]); err != nil {
 			return err
 		}
 		h, err := same.host(name)

@@ -133,7 +133,7 @@ func (p *opicPolicy) waits(c *change, e *Entry, o *outcome) error {
 // arrive queues a new URL: Add's with credit, Update's when gifts are paid.
 func (p *opicPolicy) arrive(c *change, _ *Host, a *arrival) error {
 	var e Entry
-	if err := decodeRow(&c.fresh.coders, a.row, 0, &e); err != nil {
+	if err := e.Parse(0, a.row); err != nil {
 		return err
 	}
 	queue := toReady
@@ -239,7 +239,7 @@ func (t *settlement) give(e *Entry) error {
 
 // wait notes a row that waits, and may be paid.
 func (t *settlement) wait(e *Entry, queue byte) error {
-	t.buf = appendRow(&t.waiting.coders, append(t.buf[:0], queue), e)
+	t.buf = e.Append(append(t.buf[:0], queue))
 	return t.waiting.add(textKey(e.URL.URL), t.buf)
 }
 
@@ -357,9 +357,9 @@ func (t *settlement) collect(ctx context.Context) error {
 // rewrite writes runs as one, but for the rows that are marked.
 func (t *settlement) rewrite(ctx context.Context, runs []run, folder, role string, queue byte, order func(*Entry) uint64) ([]run, error) {
 	s := t.c.s
-	m := newMerger[Entry](t.c.st, runs)
+	m := newMerger(t.c.st, runs)
 	defer m.close()
-	var w *runWriter[Entry]
+	var w *runWriter
 	var tick ticker
 	var e Entry
 	last := uint64(0)
@@ -387,11 +387,12 @@ func (t *settlement) rewrite(ctx context.Context, runs []run, folder, role strin
 		last = e.Key
 		t.count(&e)
 		if w == nil {
-			if w, err = newRun[Entry](t.c.tx, folder, role, 0); err != nil {
+			if w, err = newRun(t.c.tx, folder, role, 0); err != nil {
 				return nil, err
 			}
 		}
-		if err := w.add(&e); err != nil {
+		t.buf = e.Append(t.buf[:0])
+		if err := w.add(e.Key, t.buf); err != nil {
 			return nil, err
 		}
 	}
@@ -436,7 +437,7 @@ func (t *settlement) pay(ctx context.Context) error {
 			}
 		}
 		queue := waiting.row[0]
-		if err := decodeRow(&t.waiting.coders, waiting.row[1:], 0, &e); err != nil {
+		if err := e.Parse(0, waiting.row[1:]); err != nil {
 			return err
 		}
 		e.Place += gift

@@ -122,7 +122,7 @@ func levelOfVisit(v *Visit) uint8 {
 func (p *revisitPolicy) arrive(c *change, h *Host, a *arrival) error {
 	var e Entry
 	if c.adds && !a.known {
-		if err := decodeRow(&c.fresh.coders, a.row, 0, &e); err != nil {
+		if err := e.Parse(0, a.row); err != nil {
 			return err
 		}
 		if e.Visit.Visits > 0 {

@@ -11,9 +11,7 @@ import (
 	"slices"
 
 	"mercator/formats/record"
-	"mercator/formats/segment"
 	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
 )
 
 // Walk are the parameters of policy walk.
@@ -137,7 +135,7 @@ func (w *walkPolicy) link(c *change, l *record.Link) error {
 	switch {
 	case !followed[l.LinkKind]:
 		c.b.Drop(dropKind)
-	case !segment.Fits(&e.URL):
+	case !fits(&e.URL):
 		c.b.Drop(dropRange)
 	case c.limits.Depth > 0 && int(l.Depth) > c.limits.Depth:
 		c.b.Drop(dropDepth)
@@ -225,7 +223,7 @@ func (w *walkPolicy) move(ctx context.Context, c *change) (steps uint64, err err
 		here = here[:0]
 		for ; !ended.done && ended.key == order; err = ended.take() {
 			if err == nil {
-				err = decodeRow(&w.gone.coders, ended.row, order, &e)
+				err = e.Parse(order, ended.row)
 			}
 			if err != nil {
 				return 0, err
@@ -239,7 +237,7 @@ func (w *walkPolicy) move(ctx context.Context, c *change) (steps uint64, err err
 			if links.key < order {
 				continue // of robots.txt
 			}
-			if err := decodeRow(&w.links.coders, links.row, order, &e); err != nil {
+			if err := e.Parse(order, links.row); err != nil {
 				return 0, err
 			}
 			met := false
@@ -302,22 +300,26 @@ func (w *walkPolicy) restart(ctx context.Context, c *change, steps uint64) error
 		return err
 	}
 	if err := mergeRuns(ctx, c.st, c.tx, c.s, s.Size-first, c.s.layout.step,
-		list[Entry]{&s.Starts, "starts/", "starts", c.s.layout.queueFan, every},
-		list[Entry]{&s.Known, "known/", "known", c.s.layout.hostFan, every}); err != nil || first == s.Size {
+		list{&s.Starts, "starts/", "starts", c.s.layout.queueFan, every},
+		list{&s.Known, "known/", "known", c.s.layout.hostFan, every}); err != nil || first == s.Size {
 		return err
 	}
-	run, err := newRun[Entry](c.tx, "starts/", "starts", 0)
+	run, err := newRun(c.tx, "starts/", "starts", 0)
 	if err != nil {
 		return err
 	}
 	starts = starts[later:]
-	err = eachRow(fresh, func(e *Entry) error {
-		for ; len(starts) > 0 && starts[0] == e.Key; starts = starts[1:] {
-			if err := begins(c, e); err != nil {
+	err = fresh.each(func(number uint64, payload []byte) error {
+		var e Entry
+		for ; len(starts) > 0 && starts[0] == number; starts = starts[1:] {
+			if err := e.Parse(number, payload); err != nil {
+				return err
+			}
+			if err := begins(c, &e); err != nil {
 				return err
 			}
 		}
-		return run.add(e)
+		return run.add(number, payload)
 	})
 	if err != nil {
 		return err
@@ -354,7 +356,7 @@ func (w *walkPolicy) look(c *change, numbers []uint64) error {
 }
 
 func lookIn(c *change, r run, numbers []uint64) error {
-	rd, file, err := openRun[Entry](c.st, r.Path)
+	rd, file, err := openRun(c.st, r.Path)
 	if err != nil {
 		return err
 	}
@@ -363,10 +365,15 @@ func lookIn(c *change, r run, numbers []uint64) error {
 	var e Entry
 	for i, n := range numbers {
 		if i == 0 || n != numbers[i-1] {
-			if err := scan.Seek(n, &e); err != nil && err != io.EOF {
+			key, payload, err := scan.Seek(n)
+			switch {
+			case err == nil && key == n:
+				err = parseRow(&e, key, payload, r.Path)
+			case err == nil || err == io.EOF:
+				err = &fault.Error{Class: fault.Corrupt, File: r.Path, Found: fmt.Sprintf("no URL of number %d", n)}
+			}
+			if err != nil {
 				return err
-			} else if err == io.EOF || e.Key != n {
-				return &fault.Error{Class: fault.Corrupt, File: r.Path, Found: fmt.Sprintf("no URL of number %d", n)}
 			}
 		}
 		if err := begins(c, &e); err != nil {
@@ -387,23 +394,20 @@ func (w *walkPolicy) grow(ctx context.Context, c *change) (fresh *sorter, known 
 	if err != nil || rows.done {
 		return fresh, known, err
 	}
-	table := openTable[Entry](c.st, w.Known)
+	table := openTable(c.st, w.Known)
 	defer table.close()
-	var run *runWriter[Entry]
+	var run *runWriter
 	var t ticker
-	var e Entry
-	var same []Entry // of the same order, in the table
 	seen, last := false, uint64(0)
 	for first := true; err == nil && !rows.done; first = false {
 		if err = t.err(ctx); err != nil {
 			break
 		}
 		if order := rows.key; first || order != last {
-			last = order
-			if same, err = table.find(order, same[:0]); err != nil {
+			last, seen = order, false
+			if err = table.each(order, func(string, []byte) error { seen = true; return nil }); err != nil {
 				break
 			}
-			seen = len(same) > 0
 		}
 		if seen {
 			w.count(c, func() { c.b.Drop(dropSeen) })
@@ -411,16 +415,13 @@ func (w *walkPolicy) grow(ctx context.Context, c *change) (fresh *sorter, known 
 			w.count(c, c.b.Consume)
 			seen = true
 			if run == nil {
-				run, err = newRun[Entry](c.tx, "known/", "known", 0)
+				run, err = newRun(c.tx, "known/", "known", 0)
 			}
 			if err == nil {
-				err = decodeRow(&w.fresh.coders, rows.row, last, &e)
+				err = fresh.add(w.Size, rows.row)
 			}
 			if err == nil {
-				err = addRow(fresh, w.Size, &e)
-			}
-			if err == nil {
-				err = run.add(&Entry{Key: last, URL: nameless})
+				err = run.add(last, nil)
 			}
 			w.Size++
 		}
@@ -433,9 +434,6 @@ func (w *walkPolicy) grow(ctx context.Context, c *change) (fresh *sorter, known 
 	}
 	return fresh, known, err
 }
-
-// nameless is the URL of rows whose order is all that they say.
-var nameless = record.URL{Key: fingerprint.URLKey("", "")}
 
 // count counts a row of an Add; an Update's rows are links, which link has counted.
 func (w *walkPolicy) count(c *change, as func()) {
@@ -470,7 +468,7 @@ func (w *walkPolicy) checkStarts(ctx context.Context, f *Frontier, s *state) err
 	}); err != nil {
 		return err
 	}
-	if err := eachEntry(ctx, f.st, w.Known, func(*Entry) error { known++; return nil }); err != nil {
+	if err := eachPayload(ctx, f.st, w.Known, func(string, uint64, []byte) error { known++; return nil }); err != nil {
 		return err
 	}
 	if numbered != w.Size || known != w.Size {

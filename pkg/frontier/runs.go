@@ -1,10 +1,12 @@
 package frontier
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 
-	"mercator/formats/segment"
+	runfile "mercator/formats/run"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
@@ -16,16 +18,29 @@ type files interface {
 	OpenFile(path string) (durable.File, error)
 }
 
-// openRun opens the segment of a run. The caller closes the file.
-func openRun[T segment.Row](fs files, path string) (*segment.Reader[T], durable.File, error) {
+// kindOf is the kind of the runs in a folder.
+func kindOf(path string) string {
+	switch folder, _, _ := strings.Cut(path, "/"); folder {
+	case "hosts", "dead":
+		return KindHosts
+	case "domains":
+		return KindDomains
+	case "known":
+		return KindKeys
+	}
+	return KindQueue
+}
+
+// openRun opens the file of a run. The caller closes it.
+func openRun(fs files, path string) (*runfile.Reader, durable.File, error) {
 	file, err := fs.OpenFile(path)
 	if err != nil {
 		return nil, nil, err
 	}
 	info, err := file.Stat()
 	if err == nil {
-		var r *segment.Reader[T]
-		if r, err = segment.Open[T](file, info.Size(), file.Name()); err == nil {
+		var r *runfile.Reader
+		if r, err = runfile.Open(file, info.Size(), file.Name(), kindOf(path)); err == nil {
 			return r, file, nil
 		}
 	}
@@ -33,135 +48,137 @@ func openRun[T segment.Row](fs files, path string) (*segment.Reader[T], durable.
 	return nil, nil, err
 }
 
+// parseRow decodes a row of a file.
+func parseRow(r Row, key uint64, payload []byte, path string) error {
+	err := r.Parse(key, payload)
+	if e := (*fault.Error)(nil); errors.As(err, &e) {
+		e.File, e.Place = path, fmt.Sprintf("key %d", key)
+	}
+	return err
+}
+
 // cursor reads a run from its first row left. It opens the file only when that
 // row is wanted: what lies far back costs nothing.
-type cursor[T segment.Row] struct {
+type cursor struct {
 	run   run
 	age   int // smaller is older
 	fs    files
 	file  durable.File
-	scan  *segment.Scanner[T]
-	ready bool                               // run.Head is the order of the first row left
-	row   T                                  // of a feed: that row
-	feed  func(*T) (order uint64, err error) // rows that do not come from a run, or nil
+	scan  *runfile.Scanner
+	ready bool    // run.Head is the key of the first row left
+	feed  *peeker // rows that do not come from a run, or nil
 }
 
 // fill looks at the first row left. io.EOF: there is none.
-func (c *cursor[T]) fill() error {
+func (c *cursor) fill() error {
 	if c.ready {
 		return nil
 	}
-	if c.feed == nil && c.scan == nil {
-		r, file, err := openRun[T](c.fs, c.run.Path)
+	if c.feed != nil {
+		if c.feed.done {
+			return io.EOF
+		}
+		c.run.Head, c.ready = c.feed.key, true
+		return nil
+	}
+	if c.scan == nil {
+		r, file, err := openRun(c.fs, c.run.Path)
 		if err != nil {
 			return err
 		}
 		c.file, c.scan = file, r.Scan(c.run.From)
 	}
-	var order uint64
-	var err error
-	if c.feed != nil {
-		order, err = c.feed(&c.row)
-	} else {
-		c.run.From = c.scan.Position()
-		order, err = c.scan.Peek()
-	}
+	c.run.From = c.scan.Position()
+	key, err := c.scan.Peek()
 	if err != nil {
 		return err
 	}
-	c.run.Head, c.ready = order, true
+	c.run.Head, c.ready = key, true
 	return nil
 }
 
-func rowKey[T segment.Row](row *T) uint64 {
-	switch r := any(row).(type) {
-	case *Entry:
-		return r.Key
-	case *Host:
-		return r.Key
-	case *Domain:
-		return r.Key
+// take gives fn the first row left, and moves on.
+func (c *cursor) take(fn func(key uint64, payload []byte) error) error {
+	c.ready = false
+	if c.feed != nil {
+		if err := fn(c.feed.key, c.feed.row); err != nil {
+			return err
+		}
+		return c.feed.take()
 	}
-	return 0
+	key, payload, err := c.scan.Next()
+	if err == nil {
+		err = fn(key, payload)
+	}
+	return err
 }
 
 // short is the error of a run that has other than its number of rows.
-func (c *cursor[T]) short() error {
-	return &fault.Error{Class: fault.Corrupt, File: c.run.Path, Found: fmt.Sprintf("the end of the rows, with %d left by the frontier's books", int64(c.run.Rows))}
+func (c *cursor) short() error {
+	return &fault.Error{Class: fault.Corrupt, File: c.run.Path, Found: fmt.Sprintf("the end of the rows, with %d left by the frontier's ledger", int64(c.run.Rows))}
 }
 
-func (c *cursor[T]) close() {
+func (c *cursor) close() {
 	if c.file != nil {
 		c.file.Close()
 		c.file, c.scan = nil, nil
 	}
 }
 
-// merger reads several runs as one, in ascending order; of equal orders the older run's come first.
-type merger[T segment.Row] struct {
-	heads merge.Heap[mergeHead[T]]
-	all   []*cursor[T]
+// merger reads several runs as one, in ascending order; of equal keys the older run's come first.
+type merger struct {
+	heads merge.Heap[mergeHead]
+	all   []*cursor
 	age   int    // of the run that the last row came from; larger is newer
 	taken uint64 // rows
 }
 
-// mergeHead is a run and the order of its next row, which stands here to be near to the others'.
-type mergeHead[T segment.Row] struct {
-	order uint64
-	age   int
-	c     *cursor[T]
+// mergeHead is a run and the key of its next row, which stands here to be near to the others'.
+type mergeHead struct {
+	key uint64
+	age int
+	c   *cursor
 }
 
-func (h *mergeHead[T]) below(o *mergeHead[T]) bool {
-	return h.order < o.order || h.order == o.order && h.age < o.age
+func (h *mergeHead) below(o *mergeHead) bool {
+	return h.key < o.key || h.key == o.key && h.age < o.age
 }
 
 // newMerger reads runs, oldest first.
-func newMerger[T segment.Row](fs files, runs []run) *merger[T] {
-	m := &merger[T]{heads: merge.NewHeap((*mergeHead[T]).below)}
+func newMerger(fs files, runs []run) *merger {
+	m := &merger{heads: merge.NewHeap((*mergeHead).below)}
 	for _, r := range runs {
-		m.add(&cursor[T]{run: r, fs: fs})
+		m.add(&cursor{run: r, fs: fs})
 	}
 	return m
 }
 
-func (m *merger[T]) add(c *cursor[T]) {
+func (m *merger) add(c *cursor) {
 	c.age = len(m.all)
 	m.all = append(m.all, c)
-	m.heads.Push(mergeHead[T]{c.run.Head, c.age, c})
+	m.heads.Push(mergeHead{c.run.Head, c.age, c})
 }
 
-// addFeed adds rows that are not of a run. first is the order of the first one.
-func (m *merger[T]) addFeed(first uint64, feed func(*T) (uint64, error)) {
-	m.add(&cursor[T]{run: run{Head: first, Rows: 1}, feed: feed})
+// addFeed adds rows that are not of a run; there is one.
+func (m *merger) addFeed(rows *peeker) {
+	m.add(&cursor{run: run{Head: rows.key, Rows: 1}, feed: rows})
 }
 
-// order returns the order of the next row; false at the end.
-func (m *merger[T]) order() (uint64, bool) {
+// key returns the key of the next row; false at the end.
+func (m *merger) key() (uint64, bool) {
 	if m.heads.Len() == 0 {
 		return 0, false
 	}
-	return m.heads.First().order, true
+	return m.heads.First().key, true
 }
 
 // next takes the next row; io.EOF after the last.
-func (m *merger[T]) next(row *T) error {
-	return m.take(func(c *cursor[T]) error {
-		if c.feed != nil {
-			*row = c.row
-			return nil
-		}
-		return c.scan.Next(row)
-	})
+func (m *merger) next(r Row) error {
+	return m.take(func(path string, key uint64, payload []byte) error { return parseRow(r, key, payload, path) })
 }
 
-// copy takes the next row, which must be of a run, to w; io.EOF after the last.
-func (m *merger[T]) copy(w *runWriter[T]) error {
-	return m.take(func(c *cursor[T]) error { return w.copy(c.scan) })
-}
-
-// take gives read the cursor that has the next row, and moves on; io.EOF after the last.
-func (m *merger[T]) take(read func(*cursor[T]) error) error {
+// take gives fn the next row, of the run at path; io.EOF after the last.
+func (m *merger) take(fn func(path string, key uint64, payload []byte) error) error {
 	if m.heads.Len() == 0 {
 		return io.EOF
 	}
@@ -171,10 +188,10 @@ func (m *merger[T]) take(read func(*cursor[T]) error) error {
 	} else if err != nil {
 		return err
 	}
-	if err := read(c); err != nil {
+	m.age = c.age
+	if err := c.take(func(key uint64, payload []byte) error { return fn(c.run.Path, key, payload) }); err != nil {
 		return err
 	}
-	c.ready, m.age = false, c.age
 	m.taken++
 	if c.feed == nil {
 		c.run.Rows--
@@ -189,7 +206,7 @@ func (m *merger[T]) take(read func(*cursor[T]) error) error {
 	case err != nil:
 		return err
 	default:
-		m.heads.First().order = c.run.Head
+		m.heads.First().key = c.run.Head
 		m.heads.Fix()
 	}
 	return nil
@@ -197,7 +214,7 @@ func (m *merger[T]) take(read func(*cursor[T]) error) error {
 
 // rest returns what is left of the runs, oldest first, and gives the paths of
 // those that are used up to drop.
-func (m *merger[T]) rest(drop func(path string)) []run {
+func (m *merger) rest(drop func(path string)) []run {
 	var left []run
 	for _, c := range m.all {
 		switch {
@@ -212,19 +229,17 @@ func (m *merger[T]) rest(drop func(path string)) []run {
 }
 
 // drainFeeds gives leave what is left of rows that do not come from a run.
-func (m *merger[T]) drainFeeds(leave func(*T) error) error {
+func (m *merger) drainFeeds(leave func(*Entry) error) error {
+	var e Entry
 	for _, c := range m.all {
-		if c.feed == nil {
-			continue
-		}
-		for {
-			if err := c.fill(); err == io.EOF {
-				break
-			} else if err != nil {
-				return err
-			}
-			c.ready = false
-			if err := leave(&c.row); err != nil {
+		for c.feed != nil && !c.feed.done {
+			err := c.take(func(key uint64, payload []byte) error {
+				if err := e.Parse(key, payload); err != nil {
+					return err
+				}
+				return leave(&e)
+			})
+			if err != nil {
 				return err
 			}
 		}
@@ -232,87 +247,45 @@ func (m *merger[T]) drainFeeds(leave func(*T) error) error {
 	return nil
 }
 
-// whole is what reading asks: a merge may end after any row.
-func (m *merger[T]) whole() bool { return true }
-
-func (m *merger[T]) close() {
+func (m *merger) close() {
 	for _, c := range m.all {
 		c.close()
 	}
 }
 
 // runWriter writes a run of a new generation.
-type runWriter[T segment.Row] struct {
+type runWriter struct {
 	file *store.NewFile
-	w    *segment.Writer[T]
+	w    *runfile.Writer
 	run  run
 }
 
-func newRun[T segment.Row](tx *store.Tx, folder, role string, tier int) (*runWriter[T], error) {
+func newRun(tx *store.Tx, folder, role string, tier int) (*runWriter, error) {
 	p, err := policyOf(tx.Base())
 	if err != nil {
 		return nil, err
 	}
-	file, err := tx.Create(folder, ".seg", role)
+	file, err := tx.Create(folder, ".run", role)
 	if err != nil {
 		return nil, err
 	}
-	w := segment.NewWriter[T](file, file.Path(), features[T](p))
+	w := runfile.NewWriter(file, kindOf(folder))
 	w.Blocks(p.blocks())
-	_, fresh := any(new(T)).(*Host)
-	return &runWriter[T]{file: file, w: w, run: run{Path: file.Path(), Tier: tier, From: segment.Start, Fresh: fresh}}, nil
+	return &runWriter{file: file, w: w, run: run{Path: file.Path(), Tier: tier, From: runfile.Start}}, nil
 }
 
-func (w *runWriter[T]) add(row *T) error {
-	if h, ok := any(row).(*Host); ok && known(h) {
-		w.run.Fresh = false
-	}
+func (w *runWriter) add(key uint64, payload []byte) error {
 	if w.w.Rows() == 0 {
-		w.run.Head = rowKey(row)
+		w.run.Head = key
 	}
-	return w.w.Add(row)
-}
-
-// addCoded adds a URL as appendRow gives it, but for its place.
-func (w *runWriter[T]) addCoded(order, place uint64, row []byte) error {
-	if w.w.Rows() == 0 {
-		w.run.Head = order
-	}
-	return w.w.AddCoded(order, place, row)
-}
-
-// copy adds the next row of from as it stands there.
-func (w *runWriter[T]) copy(from *segment.Scanner[T]) error {
-	w.run.Fresh = false // its row is not looked at
-	if w.w.Rows() == 0 {
-		head, err := from.Peek()
-		if err != nil {
-			return err
-		}
-		w.run.Head = head
-	}
-	return w.w.Copy(from)
+	return w.w.Add(key, payload)
 }
 
 // finish returns the run; it has rows.
-func (w *runWriter[T]) finish() (run, error) {
-	rows, err := w.w.Finish()
-	if err != nil {
+func (w *runWriter) finish() (run, error) {
+	if err := w.w.Close(); err != nil {
 		return run{}, err
 	}
-	w.run.Rows = rows
+	w.run.Rows = w.w.Rows()
 	return w.run, w.file.Close()
-}
-
-// features are what segments of T have besides the columns of all.
-func features[T segment.Row](p *policy) segment.Features {
-	switch any((*T)(nil)).(type) {
-	case *Entry:
-		if _, ok := p.hooks.(*revisitPolicy); ok {
-			return segment.Visits | segment.Promises
-		}
-	case *Host:
-		return segment.Spreads
-	}
-	return 0
 }

@@ -1,11 +1,9 @@
 package frontier
 
 import (
-	"encoding/binary"
 	"fmt"
 	"io"
 
-	"mercator/formats/segment"
 	"mercator/pkg/fault"
 	"mercator/pkg/merge"
 )
@@ -39,67 +37,30 @@ func (f *Frontier) SetMemory(bytes int64) error {
 // sorter returns a sorter of a size, or of the part of it that there is memory for.
 func (l *layout) sorter(size int64) *sorter { return newSorter(int64(l.sort * float64(size))) }
 
-// coders encode and decode rows of both kinds.
-type coders struct {
-	entry segment.RowCoder[Entry]
-	host  segment.RowCoder[Host]
-}
-
-func appendRow[T segment.Row](c *coders, b []byte, row *T) []byte {
-	switch r := any(row).(type) {
-	case *Entry:
-		order, place := r.Key, r.Place
-		b = binary.AppendUvarint(b, place)
-		r.Key, r.Place = 0, 0 // the key tells it, and this stands before all others
-		b = c.entry.Append(b, r)
-		r.Key, r.Place = order, place
-		return b
-	case *Host:
-		return c.host.Append(b, r)
-	}
-	return b
-}
-
-// decodeRow decodes what appendRow gave; the row's order is key.
-func decodeRow[T segment.Row](c *coders, b []byte, key uint64, row *T) (err error) {
-	switch r := any(row).(type) {
-	case *Entry:
-		place, n := binary.Uvarint(b)
-		err = c.entry.Decode(b[n:], r)
-		r.Key, r.Place = key, place
-	case *Host:
-		err = c.host.Decode(b, r)
-		r.Key = key
-	}
-	return err
-}
-
-// sorter sorts rows of a segment, or bytes, by a 64-bit key; rows of one key keep
+// sorter sorts payloads of rows, or other bytes, by a 64-bit key; those of one key keep
 // their order of arrival.
 type sorter struct {
 	*merge.Sorter
-	coders
 	buf  []byte
 	rows int
 }
 
 func newSorter(memory int64) *sorter { return &sorter{Sorter: merge.NewSorter(memory, "")} }
 
-func (s *sorter) add(key uint64, row []byte) error {
+func (s *sorter) add(key uint64, payload []byte) error {
 	s.rows++
-	return s.Add(key, row)
+	return s.Add(key, payload)
 }
 
-// addRow adds a row whose order is to be key.
-func addRow[T segment.Row](s *sorter, key uint64, row *T) error {
-	s.buf = appendRow(&s.coders, s.buf[:0], row)
+// addRow adds a row whose key is to be key.
+func addRow(s *sorter, key uint64, r Row) error {
+	s.buf = r.Append(s.buf[:0])
 	return s.add(key, s.buf)
 }
 
-// addPlaced adds what appendRow gave of an Entry, with another Place.
-func (s *sorter) addPlaced(key uint64, row []byte, place uint64) error {
-	_, n := binary.Uvarint(row)
-	s.buf = append(binary.AppendUvarint(s.buf[:0], place), row[n:]...)
+// addPlaced adds the payload of an Entry, with another Place.
+func (s *sorter) addPlaced(key uint64, payload []byte, place uint64) error {
+	s.buf = replace(s.buf[:0], payload, place)
 	return s.add(key, s.buf)
 }
 
@@ -111,6 +72,17 @@ func (s *sorter) sorted() (*peeker, error) {
 	}
 	p := &peeker{it: it}
 	return p, p.take()
+}
+
+// each gives fn what the sorter holds, in order.
+func (s *sorter) each(fn func(key uint64, payload []byte) error) error {
+	p, err := s.sorted()
+	for err == nil && !p.done {
+		if err = fn(p.key, p.row); err == nil {
+			err = p.take()
+		}
+	}
+	return err
 }
 
 // peeker reads sorted rows with one row of foresight, which stays valid until take.
@@ -132,27 +104,12 @@ func (p *peeker) take() error {
 }
 
 // eachRow decodes what a sorter holds, in order. The row is fn's until it returns.
-func eachRow[T segment.Row](s *sorter, fn func(*T) error) error {
-	p, err := s.sorted()
-	var row T
-	for err == nil && !p.done {
-		if err = decodeRow(&s.coders, p.row, p.key, &row); err == nil {
-			if err = fn(&row); err == nil {
-				err = p.take()
-			}
+func eachRow[T any, P rowOf[T]](s *sorter, fn func(P) error) error {
+	row := P(new(T))
+	return s.each(func(key uint64, payload []byte) error {
+		if err := row.Parse(key, payload); err != nil {
+			return err
 		}
-	}
-	return err
-}
-
-// eachCoded gives fn the URLs that a sorter holds, in order, as they stand there.
-func eachCoded(s *sorter, fn func(order, place uint64, row []byte) error) error {
-	p, err := s.sorted()
-	for err == nil && !p.done {
-		place, n := binary.Uvarint(p.row)
-		if err = fn(p.key, place, p.row[n:]); err == nil {
-			err = p.take()
-		}
-	}
-	return err
+		return fn(row)
+	})
 }

@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"mercator/formats/record"
-	"mercator/formats/segment"
+	runfile "mercator/formats/run"
 	"mercator/formats/store"
 	"mercator/pkg/fault"
 	"mercator/pkg/merge"
@@ -244,10 +244,8 @@ func (f *Frontier) each(ctx context.Context, s *state, fn func(queue, *Entry) er
 	walk := func(q queue, runs []run) error {
 		return eachEntry(ctx, f.st, runs, func(e *Entry) error { return fn(q, e) })
 	}
-	if fl := s.InFlight; fl != nil && fl.Rows > 0 {
-		if err := walk(queueFlight, []run{{Path: fl.Path, Rows: fl.Rows, From: segment.Start}}); err != nil {
-			return err
-		}
+	if err := walk(queueFlight, s.InFlight.runs()); err != nil {
+		return err
 	}
 	for _, runs := range s.Ready {
 		if err := walk(queueReady, runs); err != nil {
@@ -268,26 +266,36 @@ func (f *Frontier) each(ctx context.Context, s *state, fn func(queue, *Entry) er
 	return nil
 }
 
-// eachEntry calls fn for every row of runs, by order. The row is fn's to keep.
+// eachEntry calls fn for every URL of runs, by key. The row is fn's to keep.
 func eachEntry(ctx context.Context, fs files, runs []run, fn func(*Entry) error) error {
-	m := newMerger[Entry](fs, runs)
+	return eachPayload(ctx, fs, runs, func(path string, key uint64, payload []byte) error {
+		e := new(Entry)
+		if err := parseRow(e, key, payload, path); err != nil {
+			return err
+		}
+		return fn(e)
+	})
+}
+
+// eachPayload calls fn for every row of runs, by key.
+func eachPayload(ctx context.Context, fs files, runs []run, fn func(path string, key uint64, payload []byte) error) error {
+	m := newMerger(fs, runs)
 	defer m.close()
 	var t ticker
-	for order := uint64(0); ; {
-		var e Entry
-		err := m.next(&e)
+	last := uint64(0)
+	for {
+		err := m.take(func(path string, key uint64, payload []byte) error {
+			if key < last {
+				return &fault.Error{Class: fault.Corrupt, File: path, Found: fmt.Sprintf("a row of key %d, where one of %d was served before", key, last)}
+			}
+			last = key
+			return fn(path, key, payload)
+		})
 		if err == io.EOF {
 			return nil
 		}
 		if err == nil {
 			err = t.err(ctx)
-		}
-		if err == nil && e.Key < order {
-			err = &fault.Error{Class: fault.Corrupt, Found: fmt.Sprintf("a run with a row of order %d, where one of %d was served before", e.Key, order)}
-		}
-		if err == nil {
-			order = e.Key
-			err = fn(&e)
 		}
 		if err != nil {
 			return err
@@ -323,12 +331,8 @@ func (f *Frontier) Check(ctx context.Context) error {
 			return err
 		}
 		switch e.Role {
-		case "ready", "later", "inflight", "held", "parked", "starts", "known":
-			err = verify[Entry](f.st, e.Path)
-		case "hosts", "dead":
-			err = verify[Host](f.st, e.Path)
-		case "domains":
-			err = verify[Domain](f.st, e.Path)
+		case "ready", "later", "inflight", "held", "parked", "starts", "known", "hosts", "dead", "domains":
+			err = verify(f.st, e.Path)
 		default:
 			if s.repeats(m, e.Path) || !f.st.Spent(m, e) {
 				err = f.st.CheckFile(e)
@@ -422,11 +426,32 @@ func (s *state) paths() map[string]struct{} {
 	return p
 }
 
-func verify[T segment.Row](fs files, path string) error {
-	r, file, err := openRun[T](fs, path)
+// verify reads a run whole, and decodes each of its rows.
+func verify(fs files, path string) error {
+	r, file, err := openRun(fs, path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	return r.Verify()
+	return verifyRun(r, file.Name())
+}
+
+func verifyRun(r *runfile.Reader, name string) error {
+	if err := r.Verify(); err != nil {
+		return err
+	}
+	row := NewRow(r.Kind())
+	for scan := r.Scan(runfile.Start); row != nil; {
+		key, payload, err := scan.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = parseRow(row, key, payload, name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -5,48 +5,48 @@ import (
 	"fmt"
 	"io"
 
-	"mercator/formats/segment"
+	runfile "mercator/formats/run"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 )
 
-// table looks rows of a table up, of hosts or of domains, in ascending order. Runs are
+// table looks rows of a table up, of hosts or of domains, by ascending keys. Runs are
 // read forward only, and only where a row that is asked for can be.
-type table[T segment.Row] struct {
-	runs []*tableRun[T] // newest first
+type table struct {
+	runs []*tableRun // newest first
 }
 
 // tableRun is a run, or the pieces of one.
-type tableRun[T segment.Row] struct {
+type tableRun struct {
 	fs   files
 	left []run // those not yet read to their end, ascending
 	file durable.File
-	scan *segment.Scanner[T] // of the first of them; nil: not opened
-	next uint64              // order of the next row
-	any  bool                // there is one, and scan stands before it
+	scan *runfile.Scanner // of the first of them; nil: not opened
+	next uint64           // key of the next row
+	any  bool             // there is one, and scan stands before it
 }
 
 // openTable opens the table of runs, which stand oldest first.
-func openTable[T segment.Row](fs files, runs []run) *table[T] {
-	t := &table[T]{}
+func openTable(fs files, runs []run) *table {
+	t := &table{}
 	for to := len(runs); to > 0; {
 		from := to - 1
 		for from > 0 && runs[from].Chain != 0 && runs[from-1].Chain == runs[from].Chain {
 			from--
 		}
-		t.runs = append(t.runs, &tableRun[T]{fs: fs, left: runs[from:to]})
+		t.runs = append(t.runs, &tableRun{fs: fs, left: runs[from:to]})
 		to = from
 	}
 	return t
 }
 
-func (t *table[T]) close() {
+func (t *table) close() {
 	for _, r := range t.runs {
 		r.close()
 	}
 }
 
-func (r *tableRun[T]) close() {
+func (r *tableRun) close() {
 	if r.file != nil {
 		r.scan.Stop()
 		r.file.Close()
@@ -54,14 +54,14 @@ func (r *tableRun[T]) close() {
 	}
 }
 
-// seek moves to the next row whose order is at least order, if there is one.
-func (r *tableRun[T]) seek(order uint64) error {
+// seek moves to the next row whose key is at least key, if there is one.
+func (r *tableRun) seek(key uint64) error {
 	for r.any = false; len(r.left) > 0; r.skip() {
-		for len(r.left) > 1 && r.left[1].Head <= order {
+		for len(r.left) > 1 && r.left[1].Head <= key {
 			r.skip()
 		}
 		if r.scan == nil {
-			in, file, err := openRun[T](r.fs, r.left[0].Path)
+			in, file, err := openRun(r.fs, r.left[0].Path)
 			if err != nil {
 				return err
 			}
@@ -69,7 +69,7 @@ func (r *tableRun[T]) seek(order uint64) error {
 			r.scan.ReadAhead()
 		}
 		var err error
-		if r.next, err = r.scan.Pass(order); err != io.EOF {
+		if r.next, err = r.scan.Pass(key); err != io.EOF {
 			r.any = err == nil
 			return err
 		}
@@ -78,49 +78,59 @@ func (r *tableRun[T]) seek(order uint64) error {
 }
 
 // skip moves to the next piece.
-func (r *tableRun[T]) skip() {
+func (r *tableRun) skip() {
 	r.close()
 	r.left = r.left[1:]
 }
 
-// maxSame bounds the rows of one order: hosts, or domains. More than two are not to be expected, and
+// maxSame bounds the rows of one key: hosts, or domains. More than two are not to be expected, and
 // more than a few cannot be made.
 const maxSame = 64
 
-func tooManySame(order uint64) error {
-	return &fault.Error{Class: fault.Corrupt, Found: fmt.Sprintf("a table with more than %d rows of order %016x", maxSame, order)}
+func tooManySame(key uint64) error {
+	return &fault.Error{Class: fault.Corrupt, Found: fmt.Sprintf("a table with more than %d rows of key %016x", maxSame, key)}
 }
 
-// find appends the rows of that order to group. Orders must ascend
-// from call to call.
-func (t *table[T]) find(order uint64, group []T) ([]T, error) {
+// find appends the rows of that key to group. Keys must ascend from call to call.
+func find[T any, P rowOf[T]](t *table, key uint64, group []T) ([]T, error) {
+	err := t.each(key, func(path string, payload []byte) error {
+		group = append(group, *new(T))
+		return parseRow(P(&group[len(group)-1]), key, payload, path)
+	})
+	return group, err
+}
+
+// each gives fn the rows of that key, as find does.
+func (t *table) each(key uint64, fn func(path string, payload []byte) error) error {
 	for _, r := range t.runs {
-		if !r.any || r.next < order {
-			if err := r.seek(order); err != nil {
-				return nil, err
+		if !r.any || r.next < key {
+			if err := r.seek(key); err != nil {
+				return err
 			}
 		}
-		if !r.any || r.next != order {
+		if !r.any || r.next != key {
 			continue
 		}
-		for r.any && r.next == order {
-			if len(group) == maxSame {
-				return nil, tooManySame(order)
+		for n := 0; r.any && r.next == key; n++ {
+			if n == maxSame {
+				return tooManySame(key)
 			}
-			group = append(group, *new(T))
-			if err := r.take(&group[len(group)-1]); err != nil {
-				return nil, err
+			if err := r.take(fn); err != nil {
+				return err
 			}
 		}
 		break // older runs have older rows
 	}
-	return group, nil
+	return nil
 }
 
-// take gives the row that it stands before and moves on, if the piece has another: the rows of one
-// order are in one piece.
-func (r *tableRun[T]) take(row *T) error {
-	err := r.scan.Next(row)
+// take gives fn the row that it stands before and moves on, if the piece has another: the rows of one
+// key are in one piece.
+func (r *tableRun) take(fn func(path string, payload []byte) error) error {
+	_, payload, err := r.scan.Next()
+	if err == nil {
+		err = fn(r.left[0].Path, payload)
+	}
 	if err == nil {
 		r.next, err = r.scan.Peek()
 	}
@@ -132,60 +142,53 @@ func (r *tableRun[T]) take(row *T) error {
 }
 
 // newestRows reads the runs of a table as one.
-type newestRows[T segment.Row] struct {
-	m     *merger[T]
-	group []T
+type newestRows struct {
+	m     *merger
+	path  string // of the run that the group is of
+	key   uint64 // of the group
+	group [][]byte
 	at    int // in group
 }
 
-// next gives the newest state of the next row; io.EOF after the last.
-func (g *newestRows[T]) next(row *T) error {
+// take gives fn the newest state of the next row; io.EOF after the last.
+func (g *newestRows) take(fn func(path string, key uint64, payload []byte) error) error {
 	if g.at == len(g.group) {
 		g.at, g.group = 0, g.group[:0]
-		var r T
 		age := 0
-		for {
-			if err := g.m.next(&r); err != nil {
+		for more := true; more; {
+			err := g.m.take(func(path string, key uint64, payload []byte) error {
+				if g.m.age != age { // a newer run has the key too
+					g.group, age = g.group[:0], g.m.age
+				}
+				if len(g.group) == maxSame {
+					return tooManySame(key)
+				}
+				g.path, g.key, g.group = path, key, append(g.group, payload)
+				return nil
+			})
+			if err != nil {
 				return err
 			}
-			if g.m.age != age { // a newer run has the order too
-				g.group, age = g.group[:0], g.m.age
-			}
-			if len(g.group) == maxSame {
-				return tooManySame(rowKey(&r))
-			}
-			g.group = append(g.group, r)
-			if order, more := g.m.order(); !more || order != rowKey(&r) {
-				break
-			}
+			next, ok := g.m.key()
+			more = ok && next == g.key
 		}
 	}
-	*row = g.group[g.at]
 	g.at++
-	return nil
+	return fn(g.path, g.key, g.group[g.at-1])
 }
 
-// copy gives w what next gives.
-func (g *newestRows[T]) copy(w *runWriter[T]) error {
-	var row T
-	if err := g.next(&row); err != nil {
-		return err
-	}
-	return w.add(&row)
-}
-
-// whole reports whether all rows of an order were given.
-func (g *newestRows[T]) whole() bool { return g.at == len(g.group) }
+// whole reports whether all rows of a key were given.
+func (g *newestRows) whole() bool { return g.at == len(g.group) }
 
 // eachNewest calls fn for every row of a table, in its order.
-func eachNewest[T segment.Row](ctx context.Context, fs files, runs []run, fn func(*T) error) error {
-	m := newMerger[T](fs, runs)
+func eachNewest[T any, P rowOf[T]](ctx context.Context, fs files, runs []run, fn func(P) error) error {
+	m := newMerger(fs, runs)
 	defer m.close()
-	all := newestRows[T]{m: m}
+	all := newestRows{m: m}
 	var t ticker
 	for {
-		var h T
-		err := all.next(&h)
+		row := P(new(T))
+		err := all.take(func(path string, key uint64, payload []byte) error { return parseRow(row, key, payload, path) })
 		if err == io.EOF {
 			return nil
 		}
@@ -193,7 +196,7 @@ func eachNewest[T segment.Row](ctx context.Context, fs files, runs []run, fn fun
 			err = t.err(ctx)
 		}
 		if err == nil {
-			err = fn(&h)
+			err = fn(row)
 		}
 		if err != nil {
 			return err

@@ -21,7 +21,7 @@ const (
 
 // outlets are where the URLs go that a batch has taken from the queues.
 type outlets struct {
-	take  func(e *Entry, row []byte) error // into the batch, in order; row is what appendRow gives of it, or nil
+	take  func(e *Entry, row []byte) error // into the batch, in order; row is its payload, or nil
 	leave func(*Entry) error               // back, in any order
 	wait  func(*Entry) error               // its host is dead or put off until URL.Due, in any order
 }
@@ -63,7 +63,7 @@ type trial struct {
 	o         NextOptions
 	now       record.Time
 	room      time.Duration // of all connections
-	rows      *sorter       // candidates, by number: order, and what appendRow gives
+	rows      *sorter       // candidates, by number: key and payload
 	decisions *sorter       // on each of them, by number
 	rest      *sorter       // URLs that were none
 	all       int           // candidates
@@ -162,7 +162,7 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 	number := uint64(0) // in order of service, from 1
 	more, err := t.stream(ctx, t.o, n, leave, func(e *Entry, _ []byte) error {
 		number++
-		t.buf = appendRow(&t.rows.coders, binary.AppendUvarint(t.buf[:0], e.Key), e)
+		t.buf = e.Append(binary.AppendUvarint(t.buf[:0], e.Key))
 		if err := t.rows.add(number, t.buf); err != nil {
 			return err
 		}
@@ -182,9 +182,9 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 	if err := t.drain(leave); err != nil {
 		return err
 	}
-	table := openTable[Host](fs, speeds(t.s.Hosts))
+	table := openTable(fs, speeds(t.s.Hosts))
 	if t.o.For == 0 {
-		table = openTable[Host](fs, t.s.Dead)
+		table = openTable(fs, t.s.Dead)
 	}
 	defer table.close()
 	rows, err := byHost.sorted()
@@ -207,7 +207,7 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 				return err
 			}
 			order, turns = rows.key, turns[:0]
-			if group, err = table.find(order, group[:0]); err != nil {
+			if group, err = find(table, order, group[:0]); err != nil {
 				return err
 			}
 			for size = 0; !counts.done && counts.key == order; size++ {
@@ -349,7 +349,7 @@ func (t *trial) fitting(out outlets) (func() (drawn, bool, error), error) {
 // decode decodes a candidate.
 func (t *trial) decode(row []byte, e *Entry) error {
 	order, n := binary.Uvarint(row)
-	return decodeRow(&t.rows.coders, row[n:], order, e)
+	return e.Parse(order, row[n:])
 }
 
 // timed draws the same in another order: those first whose hosts would else not be done in

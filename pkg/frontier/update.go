@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/formats/segment"
+	runfile "mercator/formats/run"
 	"mercator/formats/store"
 	"mercator/pkg/fault"
 	"mercator/pkg/stage"
@@ -18,7 +18,7 @@ import (
 
 // Reasons under which rows are dropped.
 const (
-	dropRange = "out-of-range" // no segment can hold it: a text of more than 65,535 bytes, or a due time before 1970
+	dropRange = "out-of-range" // no row can hold it: a text of more than 65,535 bytes, or a due time before 1970
 	dropDepth = "too-deep"     // Limits.Depth
 	dropHost  = "host-full"    // Limits.HostURLs
 )
@@ -314,7 +314,7 @@ type change struct {
 	s      *state
 	sorts  []*sorter
 	fresh  *sorter               // arrivals, by hostKey
-	deads  *runWriter[Host]      // dead hosts; nil: none
+	deads  *runWriter            // dead hosts; nil: none
 	parked [len(parking)]*sorter // URLs that are parked; nil: none
 	events *sorter               // what happened to hosts, by hostKey and time
 	queue  *sorter               // URLs with a place, by order
@@ -329,8 +329,8 @@ type change struct {
 	adds   bool // it is an Add, whose rows may come from an export
 	policy *policy
 
-	returning int             // URLs that wait again after their outcome, and with revisit others, too
-	merges    *merging[Entry] // of waiting URLs; nil: they have not begun
+	returning int      // URLs that wait again after their outcome, and with revisit others, too
+	merges    *merging // of waiting URLs; nil: they have not begun
 }
 
 func newChange(f *Frontier, b books, p *policy) *change {
@@ -365,7 +365,7 @@ func (c *change) spool(ctx context.Context, b *stage.Batch[record.URL, record.UR
 	defer ranks.close()
 	err = eachRead(ctx, b.Read, func(u *record.URL) error {
 		switch {
-		case !segment.Fits(u) || u.Due < 0:
+		case !fits(u) || u.Due < 0:
 			c.b.Drop(dropRange)
 		case c.limits.Depth > 0 && int(u.Depth) > c.limits.Depth:
 			c.b.Drop(dropDepth)
@@ -390,7 +390,7 @@ func (c *change) arrive(u *record.URL) error {
 	if c.adds {
 		c.policy.recall(&c.entry)
 	}
-	c.row = appendRow(&c.fresh.coders, c.row[:0], &c.entry)
+	c.row = c.entry.Append(c.row[:0])
 	a.row = c.row
 	c.buf = a.append(c.buf[:0])
 	if c.gate != nil && u.Due == 0 {
@@ -459,7 +459,7 @@ func (c *change) readOutcomes(ctx context.Context, o UpdateOptions, now record.T
 	}
 	var packed []byte
 	err = eachRead(ctx, in.Read, func(row *record.Fetch) error {
-		if max(len(row.URL), len(row.Host), len(row.Addr)) > segment.MaxString {
+		if max(len(row.URL), len(row.Host), len(row.Addr)) > maxString {
 			return &fault.Error{Class: fault.Conflict, File: "outcomes", Found: "a URL, host or address of more than 65535 bytes", Want: "URLs of the batch in flight"}
 		}
 		ev := contact(row)
@@ -569,7 +569,7 @@ func flightKey(host, url string) uint64 {
 // that the first difference shows.
 func (c *change) land(ctx context.Context, outcomes *sorter) error {
 	fl := c.s.InFlight
-	r, file, err := openRun[Entry](c.st, fl.Path)
+	r, file, err := openRun(c.st, fl.Path)
 	if err != nil {
 		return err
 	}
@@ -579,13 +579,16 @@ func (c *change) land(ctx context.Context, outcomes *sorter) error {
 		return err
 	}
 	m := matcher{rows: rows}
-	scan := r.Scan(segment.Start)
+	scan := r.Scan(runfile.Start)
 	var t ticker
 	var e Entry
 	for {
-		err := scan.Next(&e)
+		key, payload, err := scan.Next()
 		if err == io.EOF {
 			break
+		}
+		if err == nil {
+			err = parseRow(&e, key, payload, fl.Path)
 		}
 		if err == nil {
 			err = t.err(ctx)
@@ -709,18 +712,18 @@ func (c *change) apply(e *Entry, o *outcome) error {
 }
 
 // tableList is a list of runs of a table.
-func tableList[T segment.Row](c *change, runs *[]run, role string) list[T] {
-	return list[T]{runs, role + "/", role, c.s.layout.hostFan, newest[T]}
+func tableList(c *change, runs *[]run, role string) list {
+	return list{runs, role + "/", role, c.s.layout.hostFan, newest}
 }
 
 // mergeQueues goes on with the merges of waiting URLs, beside what follows. The change writes about own URLs itself.
 func (c *change) mergeQueues(ctx context.Context, own int) (err error) {
-	lists := []list[Entry]{{&c.s.Later, "later/", "later", c.s.layout.queueFan, every}, {&c.s.Held, "held/", "held", c.s.layout.queueFan, every}}
+	lists := []list{{&c.s.Later, "later/", "later", c.s.layout.queueFan, every}, {&c.s.Held, "held/", "held", c.s.layout.queueFan, every}}
 	for i := range c.s.Parked {
-		lists = append(lists, list[Entry]{&c.s.Parked[i], "parked/", "parked", c.s.layout.queueFan, every})
+		lists = append(lists, list{&c.s.Parked[i], "parked/", "parked", c.s.layout.queueFan, every})
 	}
 	for level := range c.s.Ready {
-		lists = append(lists, list[Entry]{&c.s.Ready[level], fmt.Sprintf("ready/%d-", level), "ready", c.s.layout.queueFan, every})
+		lists = append(lists, list{&c.s.Ready[level], fmt.Sprintf("ready/%d-", level), "ready", c.s.layout.queueFan, every})
 	}
 	c.merges, err = mergeBeside(ctx, c.st, c.tx, c.s, uint64(own), c.s.layout.step, lists...)
 	return err
@@ -741,14 +744,14 @@ func (c *change) finish(ctx context.Context) error {
 		}
 		s.Dead, s.DeadUntil = nil, 0
 	}
-	if err := mergeRuns(ctx, c.st, c.tx, s, 0, c.s.layout.step, tableList[Host](c, &s.Dead, "dead")); err != nil {
+	if err := mergeRuns(ctx, c.st, c.tx, s, 0, c.s.layout.step, tableList(c, &s.Dead, "dead")); err != nil {
 		return err
 	}
 	hosts, err := c.hosts(ctx)
 	if err != nil {
 		return err
 	}
-	hostMerges, err := mergeBeside(ctx, c.st, c.tx, s, hosts.Rows, c.s.layout.step, tableList[Host](c, &s.Hosts, "hosts"))
+	hostMerges, err := mergeBeside(ctx, c.st, c.tx, s, hosts.Rows, c.s.layout.step, tableList(c, &s.Hosts, "hosts"))
 	if err != nil {
 		return err
 	}
@@ -764,7 +767,7 @@ func (c *change) finish(ctx context.Context) error {
 		return err
 	}
 	q := newQueueWriter(c.tx)
-	if err := eachCoded(c.queue, q.add); err != nil {
+	if err := c.queue.each(q.add); err != nil {
 		return err
 	}
 	copied, err := c.merges.end(c.tx)
