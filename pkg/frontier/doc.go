@@ -47,7 +47,7 @@
 //     beside the batch (land), and does what each says (apply).
 //   - Which URL is next: the policy, policy_NAME.go. Fair service, which most of them share: fair.go.
 //   - How large a batch is, by number or by time, and which hosts it leaves out: next.go, trial.go.
-//   - How fast a host is, and when it is dead: hosts.go. How long a batch will take: plan.go.
+//   - How fast a host is, and when it is dead: hosts.go. How fast it may be asked: pace.go. How fast it may be asked: pace.go. How long a batch will take: plan.go.
 //   - Which URLs of a domain have to wait: domains.go. Which URLs are parked: park.go.
 //   - How rows lie on disk: runs.go, table.go (hosts, domains), merges.go; in memory: sort.go.
 //

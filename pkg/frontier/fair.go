@@ -75,7 +75,7 @@ func (fair) kept() any { return nil }
 
 func (fair) files() [][]run { return nil }
 
-func (fair) stat(*state) PolicyStat { return nil }
+func (fair) stat() PolicyStat { return nil }
 
 func (fair) check(context.Context, *Frontier, *state) (each func(queue, *Entry), end func() error) {
 	return func(queue, *Entry) {}, func() error { return nil }

@@ -51,7 +51,7 @@ type hooks interface {
 	// files are the lists of runs that it keeps.
 	files() [][]run
 	// stat is what Stat tells of it; nil: nothing.
-	stat(s *state) PolicyStat
+	stat() PolicyStat
 	// check begins a comparison of what it keeps with all URLs: each is given to each, then end is called.
 	check(ctx context.Context, f *Frontier, s *state) (each func(queue, *Entry), end func() error)
 	// columns are those of exported rows beside a record's; export sets them, and recall reads them

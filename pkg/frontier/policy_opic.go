@@ -527,7 +527,7 @@ func (k *Credit) Lines() (key string, lines [][2]string) {
 	return "credit", [][2]string{{"credit", fmt.Sprintf("%d units", k.Total)}, {"  lambda page", fmt.Sprint(k.Lambda)}, {"  of URLs that did not wait", fmt.Sprint(k.Kept)}}
 }
 
-func (p *opicPolicy) stat(*state) PolicyStat { return &Credit{p.Total, p.Lambda, p.Kept} }
+func (p *opicPolicy) stat() PolicyStat { return &Credit{p.Total, p.Lambda, p.Kept} }
 
 func (p *opicPolicy) creditOf(q queue, e *Entry) uint64 {
 	if q == queueFlight {

@@ -644,7 +644,7 @@ func meanInterval(pages uint64, visits float64) float64 {
 	return math.Round(float64(pages) / visits * 86400)
 }
 
-func (p *revisitPolicy) stat(*state) PolicyStat { return p.pages(&p.revisits) }
+func (p *revisitPolicy) stat() PolicyStat { return p.pages(&p.revisits) }
 
 // check counts the pages by class.
 func (p *revisitPolicy) check(context.Context, *Frontier, *state) (each func(queue, *Entry), end func() error) {

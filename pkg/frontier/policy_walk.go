@@ -98,7 +98,7 @@ type WalkStat struct {
 	DeadEnds uint64 `json:"dead_ends"` // visits after which there was no link to follow
 }
 
-func (w *walkPolicy) stat(*state) PolicyStat {
+func (w *walkPolicy) stat() PolicyStat {
 	return &WalkStat{w.Size, w.Steps, w.Restarts, w.DeadEnds}
 }
 

@@ -130,7 +130,7 @@ func (f *Frontier) Stat(ctx context.Context, o StatOptions) (*Stat, error) {
 	for _, runs := range s.policy.files() {
 		st.Runs += len(runs)
 	}
-	st.Own = s.policy.stat(s)
+	st.Own = s.policy.stat()
 	if o.Top > 0 {
 		if st.Top, err = f.top(ctx, s, o.Top); err != nil {
 			return nil, err

@@ -1,0 +1,129 @@
+package frontier
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/pkg/fault"
+	"mercator/pkg/politeness"
+)
+
+// Politeness is what mfetch keeps between contacts, as its flags say.
+type Politeness struct {
+	MinDelay    time.Duration
+	DelayFactor float64
+	MaxDelay    time.Duration
+	AddrDelay   time.Duration
+	Connections int           // at least 1
+	Duration    time.Duration // assumed of a contact with a host that was never contacted
+}
+
+const (
+	maxConnections = 100_000
+	maxFactor      = 1_000_000 // bounds the gaps, so that they stay numbers
+)
+
+// Check refuses what mfetch refuses, too.
+func (p Politeness) Check() error {
+	wrong := func(found, want string) error { return &fault.Error{Class: fault.Usage, Found: found, Want: want} }
+	if p.Duration > longest*time.Microsecond {
+		return wrong(fmt.Sprintf("contacts of %v", p.Duration), fmt.Sprintf("at most %v", longest*time.Microsecond))
+	}
+	for _, d := range []time.Duration{p.MinDelay, p.MaxDelay, p.AddrDelay, p.Duration} {
+		if d < 0 {
+			return wrong(fmt.Sprintf("a delay of %v", d), "0s or more")
+		}
+	}
+	switch {
+	case !(p.DelayFactor >= 0 && p.DelayFactor <= maxFactor):
+		return wrong(fmt.Sprintf("a gap of %v times a contact", p.DelayFactor), fmt.Sprintf("0 to %d", maxFactor))
+	case p.Connections < 1 || p.Connections > maxConnections:
+		return wrong(fmt.Sprintf("%d connections", p.Connections), fmt.Sprintf("1 to %d", maxConnections))
+	}
+	return nil
+}
+
+// normal are the middles of 16 parts of the standard normal distribution.
+var normal = func() (z [16]float64) {
+	for i := range z {
+		z[i] = math.Sqrt2 * math.Erfinv((2*float64(i)+1)/float64(len(z))-1)
+	}
+	return z
+}()
+
+// meanDelay is the mean of the gaps that mfetch leaves by its own rules after contacts of a mean duration and
+// deviation, which are taken to be log-normal. The gap after the mean is another: the gaps have a least and a longest.
+func (p *Politeness) meanDelay(contact, spread time.Duration) (mean time.Duration) {
+	own := politeness.Rules{MinDelay: p.MinDelay, DelayFactor: p.DelayFactor, MaxDelay: p.MaxDelay}
+	delay := func(d time.Duration) time.Duration {
+		return time.Duration(own.After(d.Microseconds())) * time.Microsecond
+	}
+	if contact == 0 || spread == 0 {
+		return delay(contact)
+	}
+	square := math.Log1p(math.Pow(float64(spread)/float64(contact), 2))
+	for _, z := range normal {
+		d := float64(contact) * math.Exp(z*math.Sqrt(square)-square/2)
+		mean += delay(time.Duration(min(d, float64(longest*time.Microsecond)))) / time.Duration(len(normal))
+	}
+	return mean
+}
+
+// pace is how a host is served: how long a contact takes, the gap after it, and the
+// time from the batch's begin to the first contact.
+type pace struct{ contact, gap, wait time.Duration }
+
+// pace is how a host is to be served in a batch that begins at now; 0: at any time.
+func (p *Politeness) pace(h *Host, now record.Time) pace {
+	out, spread := pace{contact: p.Duration}, time.Duration(0)
+	if h.Contacts > 0 {
+		out.contact = time.Duration(min(h.DurationUS, longest)) * time.Microsecond
+		spread = time.Duration(min(h.SpreadUS, longest)) * time.Microsecond
+	}
+	out.gap = p.meanDelay(out.contact, spread)
+	// Before, it may have been longer: Crawl-delay, Retry-After.
+	out.gap = max(out.gap, min(time.Duration(min(h.DelayUS, longest))*time.Microsecond, politeness.LongestGap))
+	if h.Addr != "" {
+		out.gap = max(out.gap, p.AddrDelay) // its own contacts are with that address too
+	}
+	if now > 0 {
+		until := h.ParkedUntil // as a server asked for, too (Retry-After)
+		if h.Contacts > 0 {
+			until = max(until, min(h.LastContact, now)+record.Time(out.gap.Microseconds()))
+		}
+		out.wait = times(uint64(max(until-now, 0)), time.Microsecond)
+	}
+	return out
+}
+
+// took is how long n contacts take, from the batch's begin.
+func (p pace) took(n uint64) time.Duration {
+	if n == 0 {
+		return p.wait
+	}
+	return later(p.wait, later(times(n, p.contact), times(n-1, p.gap)))
+}
+
+// latest is when the first of n contacts with a host must begin, so that all have
+// ended after a time.
+func (p pace) latest(n int, end time.Duration) time.Duration {
+	return max(end-times(uint64(n), later(p.contact, p.gap)), 0)
+}
+
+// times is n times d, or the longest duration there is.
+func times(n uint64, d time.Duration) time.Duration {
+	if d > 0 && n > uint64(math.MaxInt64/d) {
+		return math.MaxInt64
+	}
+	return time.Duration(n) * d
+}
+
+// later is a sum of durations, none of them negative: the longest there is, if it is longer.
+func later(a, b time.Duration) time.Duration {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
