@@ -179,7 +179,7 @@ func keysOf(t reflect.Type, of Key, verb string) (keys []Key) {
 		case f.Anonymous:
 			of := Key{Name: of.Name}
 			if group := tag("group"); group != "" {
-				of.Doc = small(group) + ": "
+				of.Doc = small(group) + " "
 			}
 			keys = append(keys, keysOf(f.Type, of, cmp.Or(k.flags, verb))...)
 			continue

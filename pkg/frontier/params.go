@@ -21,15 +21,15 @@ import (
 // crawl.toml, named by the tag toml. The tag placeholder is the default.
 type Params struct {
 	Policy string `toml:"policy" flag:"mckpt init --policy, mfrontier create --policy" default:"priority" placeholder:"priority" help:"Order of service; \"mfrontier policies\" lists them."`
-	Seed   uint64 `toml:"seed" placeholder:"0" help:"Seed of random draws; of policy opic, of the order among URLs of equal credit."`
-	Buffer int    `toml:"buffer" placeholder:"0" help:"URLs of each run of a queue in memory, 16 to 8192, as Mercator's buffers of 600; 0: what 64 KiB hold, some 600."`
+	Seed   uint64 `toml:"seed" placeholder:"0" help:"Seed of random draws, and of the order of equal credits."`
+	Buffer int    `toml:"buffer" placeholder:"0" help:"URLs of a queue in memory, 16 to 8192; 0: 64 KiB."`
 
-	Priority `group:"Policy priority"`
-	Dynamic  `group:"Policy dynamic"`
-	Revisit  `group:"Policy revisit"`
-	Fifo     `group:"Policy fifo"`
-	Walk     `group:"Policy walk"`
-	Opic     `group:"Policy opic"`
+	Priority `group:"Policy priority:"`
+	Dynamic  `group:"Policy dynamic:"`
+	Revisit  `group:"Policy revisit:"`
+	Fifo     `group:"Policy fifo:"`
+	Walk     `group:"Policy walk:"`
+	Opic     `group:"Policy opic:"`
 }
 
 // defaultPolicy is that of Params that name none.

@@ -16,7 +16,7 @@ import (
 
 // Opic are the parameters of policy opic.
 type Opic struct {
-	Tax float64 `toml:"tax" placeholder:"0.1" help:"Part of a page's credit that all URLs share, 0.000001 to 1. The rest goes to the URLs that it links to."`
+	Tax float64 `toml:"tax" placeholder:"0.1" help:"Part of a page's credit for all URLs, 0.000001 to 1."`
 }
 
 func (*Opic) about() about {

@@ -9,8 +9,8 @@ import (
 // Priority are the parameters of policy priority. URLs of higher priority numbers share the last queue.
 type Priority struct {
 	Queues int     `toml:"queues" placeholder:"3" help:"Front queues (Mercator's K), 1 to 16."`
-	Bias   float64 `toml:"bias" placeholder:"2" help:"How many times as often a front queue is drawn as the next, 1 or more."`
-	Strict bool    `toml:"strict" placeholder:"false" help:"No draws: a front queue is served only while those before it are empty."`
+	Bias   float64 `toml:"bias" placeholder:"2" help:"Draw a front queue this many times as often as the next."`
+	Strict bool    `toml:"strict" placeholder:"false" help:"No draws: serve a queue only if those before it are empty."`
 }
 
 const (

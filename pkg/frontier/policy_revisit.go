@@ -33,10 +33,10 @@ import (
 
 // Revisit are the parameters of policy revisit.
 type Revisit struct {
-	NewShare    float64 `toml:"new_share" placeholder:"0.5" help:"Share of URLs never visited in a batch, while pages to visit again are due too; more than 0, at most 1."`
+	NewShare    float64 `toml:"new_share" placeholder:"0.5" help:"Share of new URLs in a batch if revisits are due too."`
 	MinInterval string  `toml:"min_interval" placeholder:"1h" help:"Least time between two visits of a page, 1s or more."`
-	MaxInterval string  `toml:"max_interval" placeholder:"720h" help:"Longest time between two visits of a page, up to 8760h. As long as the least: all pages are visited as often."`
-	GoneAfter   int     `toml:"gone_after" placeholder:"3" help:"Visits in a row that do not find a page that was there, after which it is finished, 1 to 255."`
+	MaxInterval string  `toml:"max_interval" placeholder:"720h" help:"Longest time between two visits, up to 8760h."`
+	GoneAfter   int     `toml:"gone_after" placeholder:"3" help:"Failed visits in a row that finish a page, 1 to 255."`
 }
 
 const (
