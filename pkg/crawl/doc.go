@@ -21,7 +21,7 @@
 //	  rounds/r12/*.arrows.zst      what the pipeline keeps of the round
 //
 // A kill up to here costs what was in flight: run again, each command finds its transaction
-// committed and repeats its output. "mckpt commit crawl --txn r12" (Crawl.Commit) then does, in order:
+// committed and repeats its output. "mckpt commit crawl --txn r12" (Crawl.Commit, in commit.go) then does, in order:
 //
 //  1. lock crawl/LOCK, then the LOCK of each store, so that nothing changes meanwhile;
 //  2. look whether the round is whole: the frontier has "update r12" (or "add" or "release", and no "next"),

@@ -1,0 +1,254 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zeebo/xxh3"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+)
+
+// roundEnd finds the frontier's transaction that ends a round, whose ledger holds the
+// books of the whole round: the update, or the add or release where no batch was taken. Without one it
+// says what there is not.
+func roundEnd(m *store.Manifest, txn string) (end *store.Done, missing string) {
+	missing = fmt.Sprintf("no update or add of %q", txn)
+	batch := false
+	for i := range m.Done {
+		d := &m.Done[i]
+		if d.Txn != txn {
+			continue
+		}
+		switch d.Verb {
+		case "update":
+			return d, ""
+		case "add", "release":
+			end = d
+		case "next":
+			batch = true
+		}
+	}
+	if batch { // closed now, it could never land
+		return nil, fmt.Sprintf("no update of %q, whose batch is out", txn)
+	}
+	return end, missing
+}
+
+// Commit closes the round txn by a checkpoint: every store's generation, and the
+// round's books. It refuses (fault.Conflict) unless the frontier committed update
+// of that name, or add or release if it took no batch, and every store in its ledger committed the round. Made is
+// false if the round was closed before; k then holds its name, and its number if
+// that checkpoint is not forgotten.
+//
+// With interval, the checkpoint before the new one is forgotten if it was made
+// less than that after the one before it; the first checkpoint stays.
+func (c *Crawl) Commit(ctx context.Context, txn string, now time.Time, interval time.Duration) (k *Checkpoint, made bool, err error) {
+	if err := store.CheckTxn(txn); err != nil {
+		return nil, false, err
+	}
+	err = c.locked(ctx, "mckpt commit "+txn, func(cur store.Current) error {
+		stores, unlock, err := c.lockStores(ctx, "mckpt commit "+txn)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+		k, made, err = c.commit(cur, stores, txn, now)
+		if err != nil || !made {
+			return err
+		}
+		next := store.Current{Epoch: cur.Epoch, Checkpoint: k.Number, Txn: k.Txn, Stores: k.generations(), Last: k.Number, Forgotten: cur.Forgotten}
+		thin, err := c.thin(cur, k, interval)
+		if err != nil {
+			return err
+		}
+		if thin {
+			next.Forgotten = next.Forgotten.With(k.Parent)
+		}
+		if err = store.WriteCurrent(c.fs, c.dir, next); err == nil && thin {
+			err = c.fs.Remove(checkpointPath(c.dir, k.Parent))
+		}
+		return err
+	})
+	return k, made, err
+}
+
+// commit makes the checkpoint's file; it is one when CURRENT names it.
+func (c *Crawl) commit(cur store.Current, stores []*store.Store, txn string, now time.Time) (*Checkpoint, bool, error) {
+	k := &Checkpoint{Number: cur.Last + 1, Parent: cur.Checkpoint, Epoch: cur.Epoch, Txn: txn, Made: now.UTC().Format(time.RFC3339)}
+	refuse := func(s *store.Store, found, hint string) error {
+		return &fault.Error{Class: fault.Conflict, File: s.Dir(), Found: found, Want: fmt.Sprintf("round %q committed", txn), Hint: hint}
+	}
+	committed := map[string]bool{} // stores that committed the round
+	byName := map[string]*store.Store{}
+	var open, closed bool // the round, in some store; in the frontier
+	var end *store.Done
+	var missing string // if there is no end
+	var frontier *store.Store
+	for _, s := range stores {
+		v, err := s.Settle()
+		if err != nil {
+			return nil, false, err
+		}
+		name := s.NameInCrawl()
+		byName[name] = s
+		if v.Newest.Kind == "frontier" {
+			frontier = s
+		}
+		switch round := v.Open(); round {
+		case txn:
+			open = true
+		case "":
+		default:
+			return nil, false, refuse(s, fmt.Sprintf("round %q is open", round), fmt.Sprintf("commit %q, or give it up with %q", round, "mckpt abandon "+c.dir))
+		}
+		for i := range v.Counts.Done {
+			if v.Counts.Done[i].Txn == txn {
+				committed[name] = true
+			}
+		}
+		if v.Newest.Kind == "frontier" {
+			end, missing = roundEnd(v.Counts, txn)
+			_, before, err := s.FindName(v.Counts, txn)
+			if err != nil {
+				return nil, false, err
+			}
+			closed = before || end != nil && end.Generation <= v.Base
+		}
+		sum, err := s.ManifestSum(v.Counts.Generation)
+		if err != nil {
+			return nil, false, err
+		}
+		k.Stores = append(k.Stores, CheckpointStore{Name: s.NameInCrawl(), Kind: v.Newest.Kind, Generation: v.Counts.Generation, Sum: sum})
+	}
+	if !open && closed {
+		return &Checkpoint{Number: findCheckpoint(c.fs, c.dir, cur.Checkpoint, txn), Txn: txn}, false, nil
+	}
+	again := fmt.Sprintf("run the round's commands again with --txn %s; those that committed only repeat their output", txn)
+	if frontier == nil {
+		return nil, false, &fault.Error{Class: fault.Conflict, File: c.dir, Found: "no frontier store", Hint: fmt.Sprintf("make it with %q", "mckpt init "+c.dir)}
+	}
+	if end == nil {
+		return nil, false, refuse(frontier, missing, again)
+	}
+	for _, name := range ledgerStores(end.Ledger) {
+		switch s := byName[name]; {
+		case s == nil:
+			return nil, false, &fault.Error{Class: fault.Conflict, File: c.dir, Found: fmt.Sprintf("no store %q, which the ledger of round %q names", name, txn),
+				Hint: "a crawl's stores lie in its own folder"}
+		case !committed[name]:
+			return nil, false, refuse(s, fmt.Sprintf("round %q is not committed here", txn), again)
+		}
+	}
+	k.Ledger = end.Ledger
+	var err error
+	if k.Files, err = c.roundFiles(txn); err != nil {
+		return nil, false, err
+	}
+	data, err := store.Seal(magic, k)
+	if err != nil {
+		return nil, false, err
+	}
+	// A file of this number can only be of a commit that died before CURRENT
+	// named it: it never was a checkpoint.
+	if err := durable.WriteFile(c.fs, checkpointPath(c.dir, k.Number), data); err != nil {
+		return nil, false, err
+	}
+	return k, true, nil
+}
+
+// roundFiles lists what a pipeline keeps of a round.
+func (c *Crawl) roundFiles(txn string) (files []RoundFile, err error) {
+	dir := c.path(filepath.Join(roundsDir, txn))
+	list, err := c.fs.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range list {
+		if e.Type().IsRegular() && store.CheckPath(e.Name()) { // no unpublished file, which begins with a dot
+			f, err := roundFile(c.fs, filepath.Join(dir, e.Name()), func(in io.Reader) io.Reader { return in })
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, f)
+		}
+	}
+	slices.SortFunc(files, func(a, b RoundFile) int { return strings.Compare(a.Name, b.Name) })
+	return files, nil
+}
+
+// roundFile reads a file, by way of read, for its length and sum.
+func roundFile(fsys durable.FS, path string, read func(io.Reader) io.Reader) (RoundFile, error) {
+	f, err := fsys.OpenFile(path, os.O_RDONLY, 0)
+	if err != nil {
+		return RoundFile{}, err
+	}
+	defer f.Close()
+	hash := xxh3.New()
+	n, err := io.Copy(hash, read(f))
+	return RoundFile{Name: filepath.Base(path), Length: n, Sum: store.HexSum(hash)}, err
+}
+
+// ledgerStores lists the stores that a ledger names, each once, in order.
+func ledgerStores(l record.Ledger) []string {
+	var names []string
+	var add func(l record.Ledger)
+	add = func(l record.Ledger) {
+		for _, j := range l.Joined {
+			add(j)
+		}
+		for _, st := range l.Stages {
+			for _, name := range append([]string{st.Store}, st.Stores...) {
+				if name != "" && !slices.Contains(names, name) {
+					names = append(names, name)
+				}
+			}
+		}
+	}
+	add(l)
+	return names
+}
+
+// thin says whether k's parent goes: it was made less than interval after the checkpoint
+// kept before it. One that has none before it stays.
+func (c *Crawl) thin(cur store.Current, k *Checkpoint, interval time.Duration) (bool, error) {
+	if interval <= 0 {
+		return false, nil
+	}
+	numbers, err := checkpointNumbers(c.fs, c.dir, cur)
+	if err != nil {
+		return false, err
+	}
+	i, ok := slices.BinarySearch(numbers, k.Parent)
+	if !ok || i == 0 {
+		return false, nil
+	}
+	parent, err := readCheckpoint(c.fs, c.dir, k.Parent)
+	if err != nil {
+		return false, err
+	}
+	before, err := readCheckpoint(c.fs, c.dir, numbers[i-1])
+	if err != nil {
+		return false, err
+	}
+	return parent.time().Sub(before.time()) < interval, nil
+}
+
+func (k *Checkpoint) time() time.Time {
+	t, _ := time.Parse(time.RFC3339, k.Made) // check has seen its shape
+	return t
+}

@@ -1,0 +1,101 @@
+package crawl
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"mercator/formats/store"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+)
+
+// GC forgets all but the newest keep checkpoints, and the current one, and
+// deletes what no generation left needs. It refuses while a round is open.
+func (c *Crawl) GC(ctx context.Context, keep int) (forgotten []uint64, freed store.Freed, err error) {
+	if keep < 1 {
+		return nil, freed, &fault.Error{Class: fault.Usage, Place: "--keep", Found: fmt.Sprint(keep), Want: "1 or more"}
+	}
+	err = c.locked(ctx, "mckpt gc", func(cur store.Current) error {
+		stores, unlock, err := c.lockStores(ctx, "mckpt gc")
+		if err != nil {
+			return err
+		}
+		defer unlock()
+		views := make([]*store.View, len(stores))
+		for i, s := range stores {
+			if views[i], err = s.Settle(); err != nil {
+				return err
+			}
+			if round := views[i].Open(); round != "" {
+				return s.RoundOpen("gc", round)
+			}
+		}
+		numbers, err := checkpointNumbers(c.fs, c.dir, cur)
+		if err != nil {
+			return err
+		}
+		// A checkpoint goes before what it needs.
+		for i, n := range numbers {
+			if i < len(numbers)-keep && n != cur.Checkpoint {
+				cur.Forgotten = cur.Forgotten.With(n)
+				forgotten = append(forgotten, n)
+			}
+		}
+		if len(forgotten) > 0 {
+			if err := store.WriteCurrent(c.fs, c.dir, cur); err != nil {
+				return err
+			}
+			for _, v := range views {
+				v.Current = cur
+			}
+		}
+		bound, err := c.bound(cur)
+		if err != nil {
+			return err
+		}
+		for i, s := range stores {
+			f, err := s.Collect(views[i], bound[s.NameInCrawl()])
+			if err != nil {
+				return err
+			}
+			freed.Files += f.Files
+			freed.Bytes += f.Bytes
+		}
+		return c.removeLeftovers(cur, &freed)
+	})
+	return forgotten, freed, err
+}
+
+// removeLeftovers deletes forgotten checkpoints, and unpublished files of CURRENT and of checkpoints,
+// which are of commands that were killed: others hold the lock for them.
+func (c *Crawl) removeLeftovers(cur store.Current, freed *store.Freed) error {
+	for _, under := range []string{"", checkpointsDir} {
+		list, err := c.fs.ReadDir(c.path(under))
+		if err != nil {
+			return err
+		}
+		for _, e := range list {
+			unpublished := durable.IsTemp(e.Name()) && (under != "" || strings.HasPrefix(e.Name(), ".CURRENT.")) // others may be of an output that is being written
+			n, err := strconv.ParseUint(e.Name(), 10, 64)
+			gone := under != "" && err == nil && cur.Forgotten.Has(n)
+			if !unpublished && !gone {
+				continue
+			}
+			info, err := e.Info()
+			if err != nil {
+				return err
+			}
+			if err := c.fs.Remove(c.path(filepath.Join(under, e.Name()))); err != nil {
+				return err
+			}
+			if unpublished {
+				freed.Files++
+				freed.Bytes += info.Size()
+			}
+		}
+	}
+	return nil
+}
