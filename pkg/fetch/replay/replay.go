@@ -1,9 +1,9 @@
-// Package replay answers a batch from the archive of an earlier crawl.
+// Package replay is the body of a stage: Run stands in for fetch.Run, contacts nobody, and
+// answers a batch from the archive of an earlier crawl.
 //
-// It is the protocol module that contacts nobody: rows come out in the order of
-// the archive, with their saved times, outcomes and places, so that every later
-// stage repeats byte for byte. What the frontier says of a URL (priority, depth)
-// is taken from the batch.
+// Rows come out in the order of the archive, with their saved times, outcomes and places, so that
+// every later stage repeats byte for byte. What the frontier says of a URL (priority, depth) is
+// taken from the batch.
 //
 // # Invariants
 //
@@ -76,7 +76,7 @@ func (s *numbers) in(from, n int64) io.Reader {
 	return bufio.NewReaderSize(io.NewSectionReader(s.f, 8*from, 8*n), 64<<10)
 }
 
-// Run is the body of a stage. It writes no WARC files.
+// Run is the body of a stage: it reads the batch, and emits the rows that were saved for it. It writes no WARC files.
 func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Options) error {
 	if opt.Txn == "" {
 		return &fault.Error{Class: fault.Usage, Found: "a replay without a transaction", Want: "the --txn of the round that was saved"}
