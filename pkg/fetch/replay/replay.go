@@ -15,14 +15,13 @@
 package replay
 
 import (
-	"bufio"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -43,37 +42,53 @@ type Options struct {
 	OnRow  func(row *record.Fetch)
 }
 
-// archive is one WARC file and the groups of records of the transaction in it.
+// sortMemory is what each of three sorts takes before it goes on on disk.
+const sortMemory = 8 << 20
+
+// archive is one WARC file.
 type archive struct {
 	warc.Part
-	name    string // when it was written
-	from, n int64  // the offsets of the groups, among those of all files
+	name string // when it was written
 }
 
-// numbers is a file of 64-bit numbers, which is written before it is read.
-type numbers struct {
-	f *os.File
-	w *bufio.Writer
-	n int64
+// contact is where a group of records stands.
+type contact struct {
+	n     uint64 // its number, in the order of the archive
+	epoch uint64
+	file  uint64 // index of the archive
+	off   uint64
 }
 
-func newNumbers() (*numbers, error) {
-	f, err := merge.TempFile("")
-	if err != nil {
-		return nil, err
+func (c *contact) append(b []byte) []byte {
+	for _, x := range [...]uint64{c.n, c.epoch, c.file, c.off} {
+		b = binary.BigEndian.AppendUint64(b, x)
 	}
-	return &numbers{f: f, w: bufio.NewWriterSize(f, 64<<10)}, nil
+	return b
 }
 
-func (s *numbers) add(x uint64) error {
-	s.n++
-	_, err := s.w.Write(binary.BigEndian.AppendUint64(nil, x))
-	return err
+// parseContact also returns what stands behind it.
+func parseContact(b []byte) (c contact, rest []byte) {
+	for _, x := range [...]*uint64{&c.n, &c.epoch, &c.file, &c.off} {
+		*x, b = binary.BigEndian.Uint64(b), b[8:]
+	}
+	return c, b
 }
 
-// in returns n numbers from the given one on, to be read one after the other.
-func (s *numbers) in(from, n int64) io.Reader {
-	return bufio.NewReaderSize(io.NewSectionReader(s.f, 8*from, 8*n), 64<<10)
+// keyOf is what rows and contacts of a URL are brought together by. Who makes two URLs of one FP64
+// would have them compared with each other.
+func keyOf(url string) uint64 {
+	sum := sha256.Sum256([]byte(url))
+	return binary.BigEndian.Uint64(sum[:])
+}
+
+// run is a replay. What is known of each contact and each row of the batch is sorted, on disk.
+type run struct {
+	Options
+	archives []*archive
+	n, epoch uint64        // of the contacts so far: how many, and the last epoch
+	rows     *merge.Sorter // of the batch, by keyOf
+	pages    *merge.Sorter // contacts and URLs, by keyOf
+	found    *merge.Sorter // contacts that give a row, by number; those of pages with the batch's row
 }
 
 // Run is the body of a stage: it reads the batch, and emits the rows that were saved for it. It writes no WARC files.
@@ -81,66 +96,64 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 	if opt.Txn == "" {
 		return &fault.Error{Class: fault.Usage, Found: "a replay without a transaction", Want: "the --txn of the round that was saved"}
 	}
-	batch, err := readBatch(ctx, b.Read, opt.Schema)
-	if err != nil {
+	r := &run{Options: opt, rows: merge.NewSorter(sortMemory, ""), pages: merge.NewSorter(sortMemory, ""), found: merge.NewSorter(sortMemory, "")}
+	defer r.rows.Close()
+	defer r.pages.Close()
+	defer r.found.Close()
+	if err := r.batch(ctx, b.Read); err != nil {
 		return err
 	}
-	defer batch.close()
-	groups, err := newNumbers()
-	if err != nil {
+	if err := r.index(ctx); err != nil {
 		return err
 	}
-	defer groups.f.Close()
-	archives, err := index(ctx, opt, groups)
-	if err != nil {
+	if err := r.match(ctx); err != nil {
 		return err
 	}
-	for _, a := range archives {
-		if err := a.emit(ctx, b, batch, groups, opt); err != nil {
-			return err
-		}
-	}
-	if batch.left > 0 {
+	return r.emit(ctx, b)
+}
+
+// batch reads the batch.
+func (r *run) batch(ctx context.Context, next func(*record.URL) error) error {
+	var buf []byte
+	for {
 		var row record.URL
-		if err := batch.untaken(&row); err != nil {
+		err := next(&row)
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err == nil {
+			buf = record.AppendRow(buf[:0], &row)
+			err = r.rows.Add(keyOf(row.URL), buf)
+		}
+		if err != nil {
 			return err
 		}
-		return &fault.Error{Class: fault.Conflict, File: fmt.Sprintf("%d WARC files", len(archives)),
-			Found: fmt.Sprintf("no record of %s and %d more URLs in transaction %q", row.URL, batch.left-1, opt.Txn),
-			Hint:  "give the fetch store of the crawl, and the batch that the round had"}
+	}
+}
+
+// index finds the transaction's contacts, in the order of the archive.
+func (r *run) index(ctx context.Context) error {
+	for _, part := range r.Files {
+		a := &archive{Part: part, name: filepath.Base(part.Path)}
+		if err := a.info(); err != nil {
+			return err
+		}
+		r.archives = append(r.archives, a)
+	}
+	slices.SortStableFunc(r.archives, func(a, b *archive) int { return natural(a.name, b.name) })
+	for i := range r.archives {
+		if err := r.scan(ctx, uint64(i)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// index finds the records of the transaction's last epoch, and adds to groups where they are.
-func index(ctx context.Context, opt Options, groups *numbers) ([]*archive, error) {
-	var all []*archive
-	epoch := uint64(0)
-	for _, part := range opt.Files {
-		a := &archive{Part: part, name: filepath.Base(part.Path)}
-		all = append(all, a)
-		a.from = groups.n
-		if err := a.scan(ctx, opt.Txn, groups, func(e uint64) bool {
-			if e > epoch {
-				epoch = e
-				for _, b := range all {
-					b.from, b.n = groups.n, 0
-				}
-			}
-			return e == epoch
-		}); err != nil {
-			return nil, err
-		}
-	}
-	if err := groups.w.Flush(); err != nil {
-		return nil, err
-	}
-	slices.SortFunc(all, func(a, b *archive) int { return natural(a.name, b.name) })
-	return all, nil
-}
-
-// scan lists the groups of records of a transaction. mine says whether an epoch counts.
-func (a *archive) scan(ctx context.Context, txn string, groups *numbers, mine func(epoch uint64) bool) error {
+// info takes the name under which a file was written from its first record.
+func (a *archive) info() error {
 	f, length, err := a.Open()
 	if err != nil {
 		return err
@@ -148,9 +161,30 @@ func (a *archive) scan(ctx context.Context, txn string, groups *numbers, mine fu
 	defer f.Close()
 	r := warc.NewReader(io.LimitReader(f, length), warc.ReaderOptions{Name: a.Path})
 	defer r.Close()
+	rec, err := r.Next()
+	if err == io.EOF {
+		return nil
+	}
+	if err == nil && rec.Type == warc.TypeInfo {
+		a.name = cmp.Or(rec.Get(warc.FieldFilename), a.name)
+	}
+	return err
+}
+
+// scan lists the transaction's contacts in one file.
+func (r *run) scan(ctx context.Context, file uint64) error {
+	a := r.archives[file]
+	f, length, err := a.Open()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	in := warc.NewReader(io.LimitReader(f, length), warc.ReaderOptions{Name: a.Path})
+	defer in.Close()
+	var buf []byte
 	group := int64(0)
 	for {
-		rec, err := r.Next()
+		rec, err := in.Next()
 		if err == io.EOF {
 			return nil
 		}
@@ -163,89 +197,187 @@ func (a *archive) scan(ctx context.Context, txn string, groups *numbers, mine fu
 		ends := false
 		switch rec.Type {
 		case warc.TypeInfo:
-			if name := rec.Get(warc.FieldFilename); name != "" {
-				a.name = name
-			}
 			ends = true
 		case warc.TypeResource:
 			if _, ends, err = warc.ReadHostname(rec); err != nil {
 				return err
 			}
 		case warc.TypeMetadata:
-			out, ok, err := warc.ReadOutcome(rec)
+			var out warc.Outcome
+			if out, ends, err = warc.ReadOutcome(rec); err != nil {
+				return err
+			}
+			if !ends || out.Round.Txn != r.Txn {
+				break
+			}
+			c := contact{r.n, out.Round.Epoch, file, uint64(group)}
+			r.n++
+			r.epoch = max(r.epoch, c.epoch)
+			if buf = c.append(buf[:0]); out.Row.Role == record.RolePage {
+				err = r.pages.Add(keyOf(out.Row.URL), append(buf, out.Row.URL...))
+			} else {
+				err = r.found.Add(c.n, buf)
+			}
 			if err != nil {
 				return err
 			}
-			if ok && out.Round.Txn == txn && mine(out.Round.Epoch) {
-				a.n++
-				if err := groups.add(uint64(group)); err != nil {
-					return err
-				}
-			}
-			ends = ok
 		}
 		if ends {
-			if err := r.Finish(); err != nil {
+			if err := in.Finish(); err != nil {
 				return err
 			}
-			group = r.Good()
+			group = in.Good()
 		}
 	}
 }
 
-// emit writes the rows of one file.
-func (a *archive) emit(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], t *batch, groups *numbers, opt Options) error {
-	if a.n == 0 {
-		return nil
-	}
-	f, length, err := a.Open()
+// match finds each row of the batch the contact that was saved for it.
+func (r *run) match(ctx context.Context) error {
+	pages, err := r.pages.Sort()
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	offsets := groups.in(a.from, a.n)
-	for range a.n {
+	rows, err := r.rows.Sort()
+	if err != nil {
+		return err
+	}
+	var buf []byte
+	var same []string // rows of one key, which is one URL, and one row, as a rule
+	left, first := 0, ""
+	missed := func() error {
+		for _, text := range same {
+			var row record.URL
+			if _, err := record.ParseRow(text, &row, r.Schema); err != nil {
+				return err
+			}
+			if left++; left == 1 {
+				first = row.URL
+			}
+		}
+		same = same[:0]
+		return nil
+	}
+	at, page, pageErr := pages.Next()
+	key, text, rowErr := rows.Next()
+	for rowErr == nil {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		var off [8]byte
-		if _, err := io.ReadFull(offsets, off[:]); err != nil {
+		group := key
+		for ; rowErr == nil && key == group; key, text, rowErr = rows.Next() {
+			same = append(same, string(text))
+		}
+		for ; pageErr == nil && at <= group; at, page, pageErr = pages.Next() {
+			c, url := parseContact(page)
+			if at < group || c.epoch != r.epoch {
+				continue
+			}
+			for i, text := range same {
+				var row record.URL
+				if _, err := record.ParseRow(text, &row, r.Schema); err != nil {
+					return err
+				}
+				if row.URL == string(url) {
+					buf = append(c.append(buf[:0]), text...)
+					if err := r.found.Add(c.n, buf); err != nil {
+						return err
+					}
+					if i == 0 {
+						same = same[1:]
+					} else {
+						same = slices.Delete(same, i, i+1)
+					}
+					break
+				}
+			}
+		}
+		if err := missed(); err != nil {
 			return err
 		}
-		g, err := fetch.ReadGroup(io.NewSectionReader(f, 0, length), a.name, int64(binary.BigEndian.Uint64(off[:])))
+	}
+	switch {
+	case rowErr != io.EOF:
+		return rowErr
+	case pageErr != nil && pageErr != io.EOF:
+		return pageErr
+	case left > 0:
+		return &fault.Error{Class: fault.Conflict, File: fmt.Sprintf("%d WARC files", len(r.archives)),
+			Found: fmt.Sprintf("no record of %s and %d more URLs in transaction %q", first, left-1, r.Txn),
+			Hint:  "give the fetch store of the crawl, and the batch that the round had"}
+	}
+	return nil
+}
+
+// emit emits the rows, in the order of the archive.
+func (r *run) emit(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
+	found, err := r.found.Sort()
+	if err != nil {
+		return err
+	}
+	var f io.ReadCloser
+	var in io.ReaderAt
+	defer func() {
+		if f != nil {
+			f.Close()
+		}
+	}()
+	for file := ^uint64(0); ; {
+		_, text, err := found.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		c, row := parseContact(text)
+		if c.epoch != r.epoch {
+			continue
+		}
+		a := r.archives[c.file]
+		if c.file != file {
+			if f != nil {
+				f.Close()
+			}
+			opened, length, err := a.Open()
+			if err != nil {
+				return err
+			}
+			f, in, file = opened, io.NewSectionReader(opened, 0, length), c.file
+		}
+		g, err := fetch.ReadGroup(in, a.name, int64(c.off))
 		if err != nil {
 			if errors.Is(err, io.EOF) {
 				err = &fault.Error{Class: fault.Truncated, File: a.Path, Found: "the file became shorter"}
 			}
 			return err
 		}
-		if g.Row.Role != record.RolePage {
-			if opt.OnRow != nil {
-				opt.OnRow(&g.Row)
-			}
-			if err := b.Make(g.Row.Role, &g.Row); err != nil {
-				return err
-			}
-			continue
-		}
-		var row record.URL
-		found, err := t.take(g.Row.URL, &row)
-		if err != nil {
-			return err
-		}
-		if !found {
-			continue // an earlier run of the round had it in its batch
-		}
-		page := fetch.Merge(&row, &g.Row)
-		fetch.EnterCut(b, &page)
-		if opt.OnRow != nil {
-			opt.OnRow(&page)
-		}
-		if err := b.Pass(&page); err != nil {
+		if err := r.row(b, &g.Row, string(row)); err != nil {
 			return err
 		}
 	}
-	return nil
+}
+
+// row emits one row; text is that of the batch where it is a page's.
+func (r *run) row(b *stage.Batch[record.URL, record.Fetch], saved *record.Fetch, text string) error {
+	if saved.Role != record.RolePage {
+		if r.OnRow != nil {
+			r.OnRow(saved)
+		}
+		return b.Make(saved.Role, saved)
+	}
+	var row record.URL
+	if _, err := record.ParseRow(text, &row, r.Schema); err != nil {
+		return err
+	}
+	page := fetch.Merge(&row, saved)
+	fetch.EnterCut(b, &page)
+	if r.OnRow != nil {
+		r.OnRow(&page)
+	}
+	return b.Pass(&page)
 }
 
 // natural orders names by their texts and numbers, so that file 10 comes after file 9.
