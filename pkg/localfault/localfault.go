@@ -63,8 +63,8 @@ func Of(err error) (text string, ok bool) {
 		return Down, true
 	}
 	var dial *net.OpError
-	if !errors.As(err, &dial) || dial.Op != "dial" {
-		return "", false // a connection that stood: a router, or the other end
+	if !errors.As(err, &dial) || dial.Op != "dial" && (dial.Op != "write" || errno != syscall.EPERM) {
+		return "", false // a connection that stood: a router, or the other end; but a datagram meets the firewall when it is sent
 	}
 	to, _ := remote(dial)
 	switch errno {

@@ -39,6 +39,8 @@ func TestOf(t *testing.T) {
 		{dialError("127.0.0.1:80", syscall.ENETDOWN), localfault.Down},
 		{dialError("127.0.0.1:80", syscall.EPERM), localfault.Firewall},
 		{dialError("127.0.0.1:80", syscall.EACCES), localfault.Firewall},
+		{&net.OpError{Op: "write", Net: "udp", Addr: &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 53}, Err: os.NewSyscallError("write", syscall.EPERM)}, localfault.Firewall},
+		{&net.OpError{Op: "write", Net: "udp", Addr: &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 53}, Err: os.NewSyscallError("write", syscall.ECONNREFUSED)}, ""},
 		{dialError("127.0.0.1:80", syscall.ENETUNREACH), ""},
 		{dialError("127.0.0.1:80", syscall.EHOSTUNREACH), ""},
 		{dialError("127.0.0.1:80", syscall.ECONNREFUSED), ""},

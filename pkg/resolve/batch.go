@@ -59,7 +59,6 @@ type Stats struct {
 // use is what a batch does with rows of one kind.
 type use[R record.Row] struct {
 	name func(row *R) string           // that is to be looked up
-	size func(row *R) int              // bytes of text, about
 	tell func(row *R, a *answer) error // puts the answer into the row
 }
 

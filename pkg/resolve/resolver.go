@@ -1,5 +1,5 @@
 // Package resolve turns host names into addresses: many questions at a time,
-// and a cache on disk that a batch reads once, and adds its answers to (SPEC.md).
+// and a cache on disk (cache.go).
 //
 // Mercator wrote its own resolver because the system's answered one request at
 // a time, which was 87 % of a thread's elapsed time (Heydon and Najork 1999,

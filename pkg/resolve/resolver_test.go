@@ -351,6 +351,11 @@ func TestMachineFault(t *testing.T) {
 	if a.Status != localfault.NoFile || a.Expires.After(r.cfg.Now()) {
 		t.Errorf("%+v", a)
 	}
+	r.servers[0].main = inBackground(refusing{&net.OpError{Op: "write", Net: "udp", Addr: &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 53}, Err: syscall.EPERM}})
+	if a := r.Lookup(t.Context(), "filtered.test"); a.Status != localfault.Firewall {
+		t.Errorf("where a firewall drops questions: %+v", a)
+	}
+	r.servers[0].main = inBackground(refusing{&net.OpError{Op: "dial", Net: "udp", Err: syscall.EMFILE}})
 	if r.servers[0].failures > 0 {
 		t.Error("the server is blamed")
 	}

@@ -133,6 +133,34 @@ func TestSlowTCP(t *testing.T) {
 	}
 }
 
+// TestWaitingForALargeReply: who waits for room for a large reply is let go when the resolver is closed.
+func TestWaitingForALargeReply(t *testing.T) {
+	addr, err := parseAddr(cutServer(t, func(c net.Conn, q []byte) {
+		c.Write([]byte{0xff, 0xff})
+		io.Copy(io.Discard, c)
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newTCP(addr, make(large)) // no room
+	q, err := newQuery("host.test.", dns.TypeA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(30*time.Millisecond, cancel)
+	ended := make(chan error, 1)
+	go func() { _, err := s.exchange(ctx, &q, patience); ended <- err }()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("a reply")
+		}
+	case <-time.After(patience):
+		t.Error("it waits on")
+	}
+}
+
 // TestLargeReplies: of messages that take much memory a few are held at a time, whatever
 // becomes of them, and in the end none.
 func TestLargeReplies(t *testing.T) {

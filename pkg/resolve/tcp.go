@@ -60,7 +60,7 @@ func (t *tcp) exchange(ctx context.Context, q *query, timeout time.Duration) ([]
 	if _, err := conn.Write(q.append(binary.BigEndian.AppendUint16(nil, uint16(len(q.wire))), id)); err != nil {
 		return nil, timedOut(err)
 	}
-	m, err := t.read(conn, timeout)
+	m, err := t.read(ctx, conn, timeout)
 	if err != nil {
 		return nil, timedOut(err)
 	}
@@ -82,14 +82,18 @@ func (t *tcp) exchange(ctx context.Context, q *query, timeout time.Duration) ([]
 
 // read reads a message with its length before it. A large one has its time from when there is
 // room for it.
-func (t *tcp) read(conn net.Conn, timeout time.Duration) ([]byte, error) {
+func (t *tcp) read(ctx context.Context, conn net.Conn, timeout time.Duration) ([]byte, error) {
 	var length [2]byte
 	if _, err := io.ReadFull(conn, length[:]); err != nil {
 		return nil, err
 	}
 	n := binary.BigEndian.Uint16(length[:])
 	if n > maxDatagram {
-		t.large <- struct{}{}
+		select {
+		case t.large <- struct{}{}:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 		conn.SetReadDeadline(time.Now().Add(timeout))
 	}
 	m := make([]byte, n)
