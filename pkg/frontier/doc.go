@@ -43,10 +43,10 @@
 // # Where things are decided
 //
 //   - What an outcome means for its URL (final, again and when, put off, parked): judge.go.
-//     Update calls it for each outcome row that it reads (readOutcomes), sorts the verdicts
-//     beside the batch (land), and does what each says (apply).
+//     Update calls it for each outcome row that it reads (readOutcomes in land.go), finds the URL of
+//     each in the batch (land), and does what the verdict says (apply).
 //   - Which URL is next: the policy, policy_NAME.go. Fair service, which most of them share: fair.go.
-//   - How large a batch is, by number or by time, and which hosts it leaves out: next.go, trial.go.
+//   - How large a batch is, by number or by time, and which hosts it leaves out: next.go, limits.go, trial.go.
 //   - How fast a host is, and when it is dead: hosts.go. How fast it may be asked: pace.go. How fast it may be asked: pace.go. How long a batch will take: plan.go.
 //   - Which URLs of a domain have to wait: domains.go. Which URLs are parked: park.go.
 //   - How rows lie on disk: runs.go, table.go (hosts, domains), merges.go; in memory: sort.go.

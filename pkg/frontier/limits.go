@@ -1,0 +1,98 @@
+package frontier
+
+import (
+	"encoding/binary"
+
+	"mercator/pkg/canon"
+)
+
+// limits count the URLs of a batch by host and registered domain.
+type limits struct {
+	perHost, perDomain int
+	hosts, domains     map[uint64]int32 // by hostKey
+}
+
+func newLimits(o NextOptions) *limits {
+	return &limits{o.PerHost, o.PerDomain, map[uint64]int32{}, map[uint64]int32{}}
+}
+
+// admit reports whether another URL of host is within the limits, and counts it.
+func (l *limits) admit(host string) bool {
+	var h, d uint64
+	if l.perHost > 0 {
+		if h = hostKey(host); int(l.hosts[h]) == l.perHost {
+			return false
+		}
+	}
+	if l.perDomain > 0 {
+		if d = hostKey(canon.RegisteredDomain(host)); int(l.domains[d]) == l.perDomain {
+			return false
+		}
+		l.domains[d]++
+	}
+	if l.perHost > 0 {
+		l.hosts[h]++
+	}
+	return true
+}
+
+// overLook is how many times a batch's URLs are looked through for hosts that do not have their
+// share of it yet.
+const overLook = 4
+
+// reserve is what a batch has only if it would be too small without: URLs of hosts that have
+// their share of it already. nil: hosts may have all of it.
+type reserve struct {
+	rows  *sorter        // in order of service, each behind its key
+	share int            // of a host
+	most  int            // rows
+	taken map[uint64]int // by hostKey
+	buf   []byte
+}
+
+// reserve is that of a batch, of which n URLs are to be found. There is none for a batch by time, nor, since
+// it counts hosts in memory, for more than MaxCapped.
+func (p *picker) reserve(o NextOptions, n int) *reserve {
+	share := p.s.policy.share
+	if share == 0 || o.For > 0 || n > MaxCapped {
+		return nil
+	}
+	return &reserve{rows: p.sorter(smallSort), share: (o.N + share - 1) / share, most: (overLook - 1) * n, taken: map[uint64]int{}}
+}
+
+func (r *reserve) full() bool { return r != nil && r.rows.rows == r.most }
+
+// wants reports whether a host has its share of the batch, and counts its URL if it has not.
+func (r *reserve) wants(host string) bool {
+	if r == nil {
+		return false
+	}
+	h := hostKey(host)
+	if r.taken[h] == r.share {
+		return true
+	}
+	r.taken[h]++
+	return false
+}
+
+func (r *reserve) keep(e *Entry) error {
+	r.buf = e.Append(binary.AppendUvarint(r.buf[:0], e.Key))
+	return r.rows.add(uint64(r.rows.rows), r.buf)
+}
+
+func (r *reserve) each(fn func(*Entry) error) error {
+	if r == nil {
+		return nil
+	}
+	rows, err := r.rows.sorted()
+	var e Entry
+	for err == nil && !rows.done {
+		key, n := binary.Uvarint(rows.row)
+		if err = e.Parse(key, rows.row[n:]); err == nil {
+			if err = fn(&e); err == nil {
+				err = rows.take()
+			}
+		}
+	}
+	return err
+}
