@@ -2,9 +2,12 @@ package record
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
+
+	"mercator/pkg/fingerprint"
 )
 
 // annotate is the worked example of SPEC.md: a stored stream in hex.
@@ -36,7 +39,8 @@ func annotate(t *testing.T, b []byte) string {
 		} else {
 			meta, _ := header(t, msg)
 			put(4, fmt.Sprintf("metadata length %d", len(meta)))
-			put(len(meta), name+" (flatbuffer)")
+			fmt.Fprintf(&out, "%04x  %-47s  %s (flatbuffer, %d bytes)\n", at, "…", name, len(meta))
+			at += len(meta)
 			if n := len(msg) - 8 - len(meta); n > 0 {
 				put(n, "body: url_key; offsets and text of module, key, value")
 			}
@@ -47,7 +51,7 @@ func annotate(t *testing.T, b []byte) string {
 	put(4, "trailer: skippable frame")
 	put(4, "size")
 	put(8, trailerMagic)
-	put(4, "version 1")
+	put(4, "version 2")
 	put(4, fmt.Sprintf("JSON length %d", doc))
 	put(8, fmt.Sprintf("rows %d", tr.Rows))
 	put(16, "row hash")
@@ -71,4 +75,47 @@ func exampleStream(t *testing.T) []byte {
 		t.Fatal(err)
 	}
 	return b.Bytes()
+}
+
+// columnLists are the known columns of each kind.
+func columnLists() string {
+	var out strings.Builder
+	short := map[typeID]string{typeUint8: "u8", typeUint16: "u16", typeUint64: "u64", typeInt64: "i64", typeFloat32: "f32", typeTimeUS: "time"}
+	for _, t := range []*rowType{urlType, fetchType, linkType, moduleType} {
+		line := fmt.Sprintf("- `%s`:", t.kind)
+		for i, c := range t.columns {
+			name := c.name
+			if c.required {
+				name = "**" + name + "**"
+			}
+			word := fmt.Sprintf(" %s %s,", name, cmp.Or(short[c.typ], c.typ.String()))
+			if i == len(t.columns)-1 {
+				word = strings.TrimSuffix(word, ",") + "."
+			}
+			if len(line)+len(word) > 120 {
+				out.WriteString(line + "\n")
+				line = " "
+			}
+			line += word
+		}
+		out.WriteString(line + "\n")
+	}
+	return out.String()
+}
+
+// annotateRow is the byte form of a row in hex.
+func annotateRow() string {
+	row := URL{URL: "http://a.test/", Key: fingerprint.URLKey("a.test", "http://a.test/"), Host: "a.test", Depth: 1}
+	b := AppendRow(nil, &row)
+	var out strings.Builder
+	put := func(n int, meaning string) {
+		fmt.Fprintf(&out, "%-44s  %s\n", fmt.Sprintf("% x", b[:n]), meaning)
+		b = b[n:]
+	}
+	put(2, "flags: depth is the third column that is not bold")
+	put(1+len(row.URL), "url, after its length")
+	put(8, fmt.Sprintf("url_key %016x", row.Key))
+	put(1+len(row.Host), "host")
+	put(len(b), "depth")
+	return "```\n" + out.String() + "```\n"
 }

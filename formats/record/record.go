@@ -13,6 +13,21 @@
 //   - The row hash depends on the rows alone: not on batch cuts, compression, or on
 //     how rows were spread over concatenated streams.
 //
+// # One table
+//
+// A kind's columns stand once, as tags of its Go type (rows.go). Package reflect makes a table of them when the program
+// starts (rowtype.go), and every way to handle a row is one loop over that table: Arrow, the byte form, text, order. A
+// column is added by a field with a tag, and a new Version.
+//
+// # Why so
+//
+//   - The container: Arrow's own framing notices neither a cut between batches nor a flipped bit.
+//   - The wire hash beside the frames' checksums: zstd's decoder ignores some bits.
+//   - The byte form has fixed widths for keys, hashes and times, which are seldom small, and leaves out what is zero:
+//     half of a URL's columns, most of a robots contact's.
+//   - No column of bodies: they are in the WARC files, where readers find them after any accident. Fetch.Body is for
+//     readers of WARC files within a program.
+//
 // Errors are *fault.Error with the frame's number (the schema's is 1) and offset.
 // A Reader or Writer serves one goroutine.
 package record

@@ -302,7 +302,7 @@ func TestSpec(t *testing.T) {
 			return name == "good/two-streams.arrows.zst" && n == first
 		},
 		Open:    func(name string, _, _ []byte, _ int) bool { return name == "good/bare.arrows.zst" },
-		Regions: map[string]string{"example": "```\n" + annotate(t, exampleStream(t)) + "```\n"},
+		Regions: map[string]string{"example": "```\n" + annotate(t, exampleStream(t)) + "```\n", "columns": columnLists(), "row": annotateRow()},
 	})
 }
 

@@ -24,7 +24,7 @@ import (
 // anew, and takes from its archive only what servers did.
 type ours struct {
 	mu   sync.Mutex
-	f    *os.File // per row its length in four bytes and its canonical encoding
+	f    *os.File // per row its length in four bytes and its byte form
 	w    *bufio.Writer
 	row  []byte
 	told bool            // the warning was given that there are too many
