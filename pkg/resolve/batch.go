@@ -22,14 +22,14 @@ import (
 const (
 	blockRows  = 2048 // rows are read in blocks of at most so many, or so many bytes: what the input has without waiting
 	blockBytes = 1 << 20
-	memoryRows = 6 << 20 // bytes of rows that wait in memory; others wait on disk
+	memoryRows = 4 << 20 // bytes of rows that wait in memory; others wait on disk
 
 	// Names are looked up in files together, since that reads much of a file: those of so many
 	// rows, or that come in so much time.
 	groupRows = 16 * blockRows
 	groupWait = 20 * time.Millisecond
 
-	tablePart = 4       // of the memory is for the table
+	tablePart = 6       // of the memory is for the table
 	tableMax  = 2 << 30 // bytes
 )
 

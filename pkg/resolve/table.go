@@ -150,7 +150,7 @@ type learnt struct {
 }
 
 // maxRuns bounds the files of learnt: as many become one.
-const maxRuns = 64
+const maxRuns = 16
 
 // newLearnt makes one for answers of r, which may be nil.
 func newLearnt(r *Resolver) *learnt {
