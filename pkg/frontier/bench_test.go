@@ -46,3 +46,25 @@ func BenchmarkRound(b *testing.B) {
 		})
 	}
 }
+
+// A URL's payload, there and back.
+func BenchmarkEntry(b *testing.B) {
+	u := newURL("www.h17.example", "docs/part3/123456.html", 0)
+	u.Via, u.Depth, u.Discovered = "http://www.h17.example/docs/part3/", 3, 1_700_000_000_000_000
+	e := Entry{Key: 5, URL: u}
+	payload := e.Append(nil)
+	b.Run("append", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			payload = e.Append(payload[:0])
+		}
+	})
+	b.Run("parse", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := e.Parse(5, payload); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

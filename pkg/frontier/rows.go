@@ -166,7 +166,7 @@ func (e *Entry) Append(b []byte) []byte {
 // Parse is the reverse of Append.
 func (e *Entry) Parse(key uint64, payload []byte) error {
 	f := rowFields{left: string(payload)}
-	*e = Entry{Key: key, Place: f.uint(math.MaxUint64)}
+	e.Key, e.Place, e.Visit = key, f.uint(math.MaxUint64), Visit{}
 	flags := f.uint(allFlags)
 	if flags&hasVisit != 0 {
 		e.Visit = Visit{uint32(f.uint(math.MaxUint32)), uint32(f.uint(math.MaxUint32)), f.uint(math.MaxUint64), f.time(), uint8(f.uint(math.MaxUint8)), f.time(), uint8(f.uint(math.MaxUint8))}
@@ -207,8 +207,10 @@ func authority(url string) string {
 	if !ok {
 		return ""
 	}
-	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
-		return rest[:i]
+	for i := 0; i < len(rest); i++ {
+		if c := rest[i]; c == '/' || c == '?' || c == '#' {
+			return rest[:i]
+		}
 	}
 	return rest
 }
