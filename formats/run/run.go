@@ -21,8 +21,8 @@
 //
 // # Why so
 //
-// A row stands whole, key beside payload, although columns compress better: a queue of URLs is 4 %
-// smaller by columns, a table of hosts a third. In return merging rows is copying bytes, a search
+// A row stands whole, key beside payload, although columns compress numbers better: by columns a host took 12.9 bytes, and takes
+// up to 19; a URL of a queue takes no more (26.2 bytes, 27.0 by columns). In return merging rows is copying bytes, a search
 // passes over rows without decoding them, and one codec serves runs and everything else that holds rows.
 //
 // Blocks of 64 KiB hold some 600 URLs. Larger ones compress better (2,400 URLs a block: 7 %), but
