@@ -20,6 +20,21 @@
 // Writing: AddKeys, of some ten thousand keys at a time; SetWorkers if there are
 // processors to spare.
 //
+// # Why so
+//
+//   - Elias–Fano: n fingerprints drawn from 2⁶⁴ cannot take less than 64 − log₂ n + 1.443 bits each. This form takes
+//     0.5 bits more, headers and padding 0.2 %, the index 0.1 %: 42.79 bits at 10⁷ (1.014 of the bound), 36.17 at 10⁹
+//     (1.018). Byte-wise differences miss it by more than 5 %. Golomb–Rice codes come closest, and decode four times slower.
+//   - A width for each block: URL checksums begin with 16 bits of their host's fingerprint, and are crowded where a host
+//     is large. (So they take less room: 33.84 bits at 10⁸ URLs of 10⁶ hosts.)
+//   - Slots: a block's place follows from its number, so the index holds first fingerprints only, reads are aligned, and
+//     blocks can be copied from file to file.
+//   - Index pages among the blocks: a writer and a reader hold one page, whatever the size of the set.
+//   - At most 4,096 in a block: a decoded block stays below 32 KiB, also in a set of consecutive numbers.
+//   - The last fingerprint in the footer: with the root it tells a file's range, so that files outside it are not read.
+//   - Where a block ends depends on its first and last fingerprint and their number: a writer finds the ends by binary
+//     search, and encodes blocks in parallel.
+//
 // # Assembly
 //
 // Decoding, encoding and checksums have a version for AVX-512 (with VBMI2 and

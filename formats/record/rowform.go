@@ -22,8 +22,7 @@ func (t *rowType) append(b []byte, row unsafe.Pointer) []byte {
 	from := len(b)
 	b = append(b, zeros[:t.flagBytes()]...)
 	var flags uint32
-	for k := range t.fields {
-		f := t.fields[k]
+	for _, f := range t.fields {
 		at := f.of(row)
 		switch f.typ {
 		case typeUTF8:
@@ -118,8 +117,7 @@ func ParseRow[T Row](b string, row *T, s *Schema) (n int, err error) {
 // parse fills the fields of a row of zeros; more says that unknown columns follow.
 func (t *rowType) parse(p *parser, row unsafe.Pointer) (more bool) {
 	flags := uint32(p.word(t.flagBytes()))
-	for k := range t.fields {
-		f := t.fields[k]
+	for _, f := range t.fields {
 		if f.flag != 0 && flags&f.flag == 0 {
 			continue
 		}

@@ -109,8 +109,8 @@ func (t *rowType) extraOf(row unsafe.Pointer) *Extra { return (*Extra)(unsafe.Ad
 // read fills the row's fields from row i of a batch.
 func (t *rowType) read(row unsafe.Pointer, in []inColumn, i int) {
 	in = in[:len(t.fields)]
-	for k := range t.fields {
-		f, c := t.fields[k], &in[k]
+	for k, f := range t.fields {
+		c := &in[k]
 		at := f.of(row)
 		switch f.typ {
 		case typeUTF8:
@@ -133,8 +133,8 @@ func (t *rowType) read(row unsafe.Pointer, in []inColumn, i int) {
 // many bytes they take there.
 func (t *rowType) write(row unsafe.Pointer, out []outColumn, i int) (bytes int) {
 	out = out[:len(t.fields)]
-	for k := range t.fields {
-		f, c := t.fields[k], &out[k]
+	for k, f := range t.fields {
+		c := &out[k]
 		at := f.of(row)
 		switch f.typ {
 		case typeUTF8:
