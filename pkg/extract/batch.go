@@ -26,7 +26,7 @@ type Settings struct {
 	Filter     *filter.Filter     // nil: every URL is wanted
 	Modules    []process.Selected // processing modules
 	Duplicates bool               // extract documents that are marked duplicate, too; style sheets are in any case
-	Archive    string             // fetch store with the WARC files; "": rows carry their bodies
+	Archive    string             // fetch store with the WARC files; "": rows have their bodies, as those of WARCInput do
 	MaxBody    int64              // bytes of a decoded body; 0: DefaultMaxBody
 	Threads    int                // workers; 0: 1
 

@@ -250,7 +250,7 @@ func (o *output) document(row *record.Fetch) (*Document, error) {
 		if o.archive.dir == "" {
 			return nil, &fault.Error{
 				Class: fault.Usage, Found: "fetch records without --warc", Want: "the fetch store of their WARC files",
-				Hint: "add --warc crawl/fetch; records that carry bodies need it too, for the links in reply headers",
+				Hint: "add --warc crawl/fetch",
 			}
 		}
 		// The header is read even if the row carries the body: the links must be the
