@@ -259,7 +259,7 @@ func TestThisMachineFails(t *testing.T) {
 						}
 						return
 					}
-					if err == nil || !strings.Contains(err.Error(), "20 URLs: "+c.says) {
+					if err == nil || !strings.Contains(err.Error(), c.says+" (URLs: 20)") {
 						t.Fatalf("error %v, want %q", err, c.says)
 					}
 				} else if err != nil || fmt.Sprint(tally(rows)) != fmt.Sprint(c.want) {
@@ -326,7 +326,7 @@ func TestNamesWithoutNetwork(t *testing.T) {
 		urls[i].Addr = ""
 	}
 	urls[3].AddrError = localfault.Down // as mresolve may say
-	if _, _, err := attempt(t, opt, "r1", urls); err == nil || !strings.Contains(err.Error(), "11 URLs: "+localfault.NoRoute) {
+	if _, _, err := attempt(t, opt, "r1", urls); err == nil || !strings.Contains(err.Error(), localfault.NoRoute+" (URLs: 11)") {
 		t.Errorf("error %v", err)
 	}
 }
