@@ -7,7 +7,7 @@
 #
 # mfetch takes its pages from the synthetic web inside it (--sim) over 256 connections, all delays 0; only the host
 # names are asked of a server, mweb, on loopback. Each round of the driver is measured alone: peak resident memory
-# and processor time of each command (--stats), pages/s, and bytes on disk. When the crawl is over its books are
+# and processor time of each command (--stats), pages/s, and bytes on disk. When the crawl is over its ledger is
 # checked, and what became of each URL is compared with the oracle.
 #
 # It prints tables for RESULTS.md, and leaves the figures of every round in OUT (rounds.tsv). The exit status is 1 if

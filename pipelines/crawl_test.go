@@ -240,7 +240,7 @@ func (c *crawl) found(t *testing.T) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// check compares with the oracle and verifies the books.
+// check compares with the oracle and verifies the ledger.
 func (c *crawl) check(t *testing.T) {
 	t.Helper()
 	if got, want := c.found(t), c.web.oracle(t); got != want {
@@ -340,7 +340,7 @@ func TestRobotsEngines(t *testing.T) {
 	w := startWeb(t, 4, 4, 40)
 	c := newCrawl(t, w)
 	c.finish(t, "stream.sh", "POLITENESS_FLAGS=--min-delay 0 --delay-factor 0 --addr-delay 0", "FETCH_FLAGS=--robots-engine temoto --allow-net 127.0.0.0/8")
-	// The engines differ on wildcards and ties; both must finish with balanced books.
+	// The engines differ on wildcards and ties; both must finish with a balanced ledger.
 	output(t, "mckpt", "verify", "--quiet", c.dir)
 	output(t, "mfrontier", "stat", "--empty", c.dir+"/frontier")
 }
@@ -670,7 +670,7 @@ func TestAbandonAtEveryStage(t *testing.T) {
 
 // TestHard crawls a web that pushes back: 429 with Retry-After, slow hosts,
 // Crawl-delay, pages that change. What it finds depends on time, so that only what
-// always holds is checked: one outcome a URL and round, balanced books, no contact
+// always holds is checked: one outcome a URL and round, a balanced ledger, no contact
 // that came early.
 func TestHard(t *testing.T) {
 	t.Parallel()

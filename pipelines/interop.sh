@@ -13,7 +13,7 @@
 #   - WARC files that wget wrote go through mcat and mextract, which finds in them
 #     the links that it finds in ours;
 #   - mweb serves the saved crawl, and a crawl of that web finds the same pages;
-#   - stage-awk.sh and stage-python.sh stand in for stages, and the books balance.
+#   - stage-awk.sh and stage-python.sh stand in for stages, and the ledger balances.
 #
 # Needs python3 with venv, zstd and wget, and the network for what it installs into
 # a temporary folder: warcio, pyarrow, duckdb and cdxj-indexer from PyPI (VENV= names a folder
@@ -192,4 +192,4 @@ stages() { # a crawl of two rounds with both stages in the pipe
   "${BIN}mckpt" verify -q "$c"
 }
 stages
-say stages "awk and Python: the books balance; queues: $("${BIN}mfrontier" stat "$work/stages/frontier" | awk '/front queue/ { printf "%s ", $4 }')"
+say stages "awk and Python: the ledger balances; queues: $("${BIN}mfrontier" stat "$work/stages/frontier" | awk '/front queue/ { printf "%s ", $4 }')"

@@ -9,7 +9,7 @@
 # table with a line of names, awk takes lines out, and "mcat --from tsv" makes
 # records again. Two things are to be copied for a stage of your own:
 #
-#   --stage NAME --like FILE  keep the books: rows that are missing now count as
+#   --stage NAME --like FILE  keep the ledger: rows that are missing now count as
 #                             dropped by "kinds", and mckpt verify is content.
 #   files between the steps   so that a step that dies ends this script. Down a
 #                             pipe, the next step would take less for all there is.

@@ -8,7 +8,7 @@
 #
 # Standard input and output are url records. "mcat" makes of them a JSON object a
 # line, any program reads and writes such lines, and "mcat --from json" makes
-# records again. --stage and --like keep the books, and the files between the
+# records again. --stage and --like keep the ledger, and the files between the
 # steps make this script end when a step dies: stage-awk.sh says more of both.
 # Python is the one of the PATH, without any packages; others may read the records
 # directly: after "zstd -dc" they are plain Arrow, for pyarrow, DuckDB, polars.

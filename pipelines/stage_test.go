@@ -27,7 +27,7 @@ func pipe(t *testing.T, line string) string {
 }
 
 // TestOwnStage replaces what stands between mextract and murlset by awk. The
-// books balance when the stage has a name, and mckpt verify names the gap when
+// ledger balances when the stage has a name, and mckpt verify names the gap when
 // it has none.
 func TestOwnStage(t *testing.T) {
 	for _, named := range []bool{true, false} {
@@ -60,16 +60,16 @@ func TestOwnStage(t *testing.T) {
 				t.Errorf("a named stage: %v\n%s", err, text)
 			}
 			if got := output(t, "mcat", "--trailer", dir+"/new"); !strings.Contains(got, `"drops":[{"reason":"kinds"`) || !strings.Contains(got, `"balanced":true`) {
-				t.Errorf("the books of the stage: %s", got)
+				t.Errorf("the ledger of the stage: %s", got)
 			}
-		} else if err == nil || !strings.Contains(string(text), "gap") && !strings.Contains(string(text), "keeps no books") {
+		} else if err == nil || !strings.Contains(string(text), "gap") && !strings.Contains(string(text), "keeps no ledger") {
 			t.Errorf("an unnamed stage: %v\n%s", err, text)
 		}
 	}
 }
 
 // A crawl whose priorities a program gives, and whose domains have budgets: the priorities
-// of a page's links depend on the score that it gave the page, the books balance, and the
+// of a page's links depend on the score that it gave the page, the ledger balances, and the
 // crawl is repeated from its records.
 func TestOwnPrioritizer(t *testing.T) {
 	t.Parallel()

@@ -49,7 +49,7 @@ for d in "$crawl"/rounds/r*; do # a crawl by pipe keeps no new.arrows.zst: its l
 done
 "${BIN}mcat" --trailer "$@" |
   awk '
-    # One object a line; a stream has the books of its own stage and of all before it in the round.
+    # One object a line; a stream has the ledger of its own stage and of all before it in the round.
     { line = $0
       while (match(line, /"name":"[^"]*"/)) {
         name = substr(line, RSTART + 8, RLENGTH - 9); line = substr(line, RSTART + RLENGTH)

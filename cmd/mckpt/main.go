@@ -455,7 +455,7 @@ func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	hint := fmt.Sprintf("a stage that is not ours leaves a gap in the books unless mcat --stage names it; if a file is damaged, %q goes back to a checkpoint without it", "mckpt restore "+c.Crawl+" N")
+	hint := fmt.Sprintf("a stage that is not ours leaves a gap in the ledger unless mcat --stage names it; if a file is damaged, %q goes back to a checkpoint without it", "mckpt restore "+c.Crawl+" N")
 	for _, check := range []func() error{
 		func() error { _, err := config.Load(filepath.Join(c.Crawl, config.Name)); return err },
 		func() error { return checkFetch(c.Crawl) },
@@ -487,7 +487,7 @@ func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
 		return &fault.Error{Class: fault.No, File: c.Crawl, Found: fmt.Sprintf("problems: %d", n),
 			Hint: hint}
 	}
-	std.Warn("%s, %s of %s, %s, %s: all is well", cli.Count(v.Checkpoints, "checkpoint"), cli.Count(v.Files, "file"), cli.Count(v.Bytes, "byte"), cli.Count(v.Books, "book"), cli.Count(v.RecordFiles, "record file"))
+	std.Warn("%s, %s of %s, %s, %s: all is well", cli.Count(v.Checkpoints, "checkpoint"), cli.Count(v.Files, "file"), cli.Count(v.Bytes, "byte"), cli.Count(v.Ledgers, "ledger"), cli.Count(v.RecordFiles, "record file"))
 	return nil
 }
 

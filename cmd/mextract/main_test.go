@@ -108,7 +108,7 @@ func writeCrawl(dir, rows string, docs []document) error {
 	return errors.Join(out.Close(), os.WriteFile(filepath.Join(dir, "a.warc.gz"), file, 0o666))
 }
 
-// show FILE prints link or module records, and checks that the books balance.
+// show FILE prints link or module records, and checks that the ledger balances.
 func show(ts *testscript.TestScript, neg bool, args []string) {
 	f, err := os.Open(ts.MkAbs(args[0]))
 	ts.Check(err)

@@ -135,7 +135,7 @@ func (c *linksCmd) openModules(ctx context.Context, std *cli.Std, in *record.Sch
 	return m, nil
 }
 
-// stores are those that the stage commits to, as the books name them.
+// stores are those that the stage commits to, as the ledger names them.
 func (m *modules) stores() (names []string) {
 	for _, k := range m.changes {
 		if m.inCrawl {
@@ -231,16 +231,16 @@ func (f *findings) publish(in record.Trailer) error {
 	if err != nil {
 		return err
 	}
-	books := record.Stage{
+	counts := record.Stage{
 		Name: "mextract modules", Txn: f.txn, In: in.Rows, InHash: in.Hash.String(), Consumed: in.Rows,
 		Out: rows, OutHash: hash.String(),
 	}
 	for module, n := range f.made {
-		books.Made = append(books.Made, record.Count{Reason: module, N: n})
+		counts.Made = append(counts.Made, record.Count{Reason: module, N: n})
 	}
-	slices.SortFunc(books.Made, func(a, b record.Count) int { return strings.Compare(a.Reason, b.Reason) })
+	slices.SortFunc(counts.Made, func(a, b record.Count) int { return strings.Compare(a.Reason, b.Reason) })
 	l := in.Ledger
-	l.Stages = append(l.Stages[:len(l.Stages):len(l.Stages)], books)
+	l.Stages = append(l.Stages[:len(l.Stages):len(l.Stages)], counts)
 	if _, err := f.w.Commit(l); err != nil {
 		return err
 	}

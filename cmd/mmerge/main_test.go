@@ -79,7 +79,7 @@ func urls(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(f.Close())
 }
 
-// show OUT FILE prints url records as urls reads them, and balances their books.
+// show OUT FILE prints url records as urls reads them, and balances their ledger.
 func show(ts *testscript.TestScript, _ bool, args []string) {
 	f, err := os.Open(ts.MkAbs(args[1]))
 	ts.Check(err)

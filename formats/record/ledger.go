@@ -13,7 +13,7 @@ type Count struct {
 	N      uint64 `json:"n"`
 }
 
-// Stage is one stage's books: In = Passed + Consumed + sum(Drops),
+// Stage is one stage's counts: In = Passed + Consumed + sum(Drops),
 // Out = Passed + sum(Made).
 type Stage struct {
 	Name  string `json:"name"`            // "mfetch", "murlset new"
@@ -33,7 +33,7 @@ type Stage struct {
 	OutHash  string   `json:"out_hash,omitempty"` // of the rows written; absent for a sink
 }
 
-// Ledger is the books of this stage (last) and of each before it. Where streams
+// Ledger is the ledger of this stage (last) and of each before it. Where streams
 // of different history were joined, Joined holds their ledgers.
 type Ledger struct {
 	Stages []Stage  `json:"stages"`
@@ -78,7 +78,7 @@ func (l Ledger) Balance() error {
 		case len(l.Joined) > 0 && before != s.In:
 			return gap("before %s: %d rows out of %d joined streams, %d rows in", s.Name, before, len(l.Joined), s.In)
 		case len(l.Joined) == 0 && s.In > 0:
-			return gap("before %s: %d rows in, from a program that keeps no books", s.Name, s.In)
+			return gap("before %s: %d rows in, from a program that keeps no ledger", s.Name, s.In)
 		}
 	}
 	return nil
@@ -100,7 +100,7 @@ func (l Ledger) out() uint64 {
 	return n
 }
 
-// Merge joins the books of two streams that were concatenated. Where the same
+// Merge joins the ledger of two streams that were concatenated. Where the same
 // stages (name, store and transaction) made both, their numbers are added, and the
 // hashes, which cannot be, are dropped. Otherwise both stand side by side in Joined.
 func (l Ledger) Merge(o Ledger) Ledger {

@@ -26,7 +26,7 @@ func TestBalance(t *testing.T) {
 		{"between", "ledger: between mfetch and mextract: 11 rows out, 10 rows in", func(l *Ledger) { l.Stages[2].In--; l.Stages[2].Consumed-- }},
 		{"hash", "ledger: between mfrontier next and mfetch: 10 rows with hash aa out, dd in", func(l *Ledger) { l.Stages[1].InHash = "dd" }},
 		{"stage gone", "ledger: between mfrontier next and mextract: 10 rows out, 11 rows in", func(l *Ledger) { l.Stages = append(l.Stages[:1:1], l.Stages[2]) }},
-		{"no books before", "ledger: before mfetch: 10 rows in, from a program that keeps no books", func(l *Ledger) { l.Stages = l.Stages[1:] }},
+		{"no ledger before", "ledger: before mfetch: 10 rows in, from a program that keeps no ledger", func(l *Ledger) { l.Stages = l.Stages[1:] }},
 		{"joined", "ledger: before mfetch: 9 rows out of 2 joined streams, 10 rows in", func(l *Ledger) {
 			l.Stages = l.Stages[1:]
 			l.Joined = []Ledger{{Stages: []Stage{{Name: "a", Made: []Count{{"x", 4}}, Out: 4}}}, {Stages: []Stage{{Name: "b", Made: []Count{{"x", 5}}, Out: 5}}}}

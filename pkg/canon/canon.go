@@ -61,7 +61,7 @@ import (
 const DefaultMaxURL = 2083
 
 // Reason says why a string has no canonical form. It is the reason under which
-// a stage's books count it.
+// a stage's ledger count it.
 type Reason string
 
 // The reasons.

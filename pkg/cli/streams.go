@@ -527,7 +527,7 @@ func (s *Std) StoreOptions(f TxnFlags) store.Options {
 	return store.Options{LockWait: f.LockWait, Maker: s.Name + " create"}
 }
 
-// RunStage is stage.Run with the books put into --stats.
+// RunStage is stage.Run with the ledger put into --stats.
 func RunStage[In, Out record.Row](ctx context.Context, s *Std, spec stage.Spec, in stage.Input[In], sinks []stage.Output, body func(ctx context.Context, b *stage.Batch[In, Out]) error) error {
 	if spec.Threads == 0 {
 		spec.Threads = s.Threads()

@@ -35,7 +35,7 @@ type Checkpoint struct {
 	Txn    string            `json:"txn"`  // the round that it closed
 	Made   string            `json:"made"` // RFC 3339, UTC
 	Stores []CheckpointStore `json:"stores"`
-	Ledger record.Ledger     `json:"ledger"`          // the round's books, from mfrontier update or add
+	Ledger record.Ledger     `json:"ledger"`          // the round's ledger, from mfrontier update or add
 	Files  []RoundFile       `json:"files,omitempty"` // of rounds/TXN when the round was closed
 }
 

@@ -21,7 +21,7 @@ import (
 )
 
 // roundEnd finds the frontier's transaction that ends a round, whose ledger holds the
-// books of the whole round: the update, or the add or release where no batch was taken. Without one it
+// ledger of the whole round: the update, or the add or release where no batch was taken. Without one it
 // says what there is not.
 func roundEnd(m *store.Manifest, txn string) (end *store.Done, missing string) {
 	missing = fmt.Sprintf("no update or add of %q", txn)
@@ -47,7 +47,7 @@ func roundEnd(m *store.Manifest, txn string) (end *store.Done, missing string) {
 }
 
 // Commit closes the round txn by a checkpoint: every store's generation, and the
-// round's books. It refuses (fault.Conflict) unless the frontier committed update
+// round's ledger. It refuses (fault.Conflict) unless the frontier committed update
 // of that name, or add or release if it took no batch, and every store in its ledger committed the round. Made is
 // false if the round was closed before; k then holds its name, and its number if
 // that checkpoint is not forgotten.

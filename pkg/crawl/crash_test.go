@@ -50,8 +50,8 @@ func kindOf(name string) string {
 	return name
 }
 
-// books is the ledger of a round of the test: urls, then frontier.
-func books(txn string) record.Ledger {
+// ledger is the ledger of a round of the test: urls, then frontier.
+func ledger(txn string) record.Ledger {
 	h := fmt.Sprintf("%032x", len(txn))
 	return record.Ledger{Stages: []record.Stage{
 		{Name: "murlset new", Store: "urls", Txn: txn, Made: []record.Count{{Reason: "text", N: 3}}, Out: 3, OutHash: h},
@@ -104,7 +104,7 @@ func changeStore(s *store.Store, verb, txn string) error {
 		t.Drop(runs[0].Path)
 	}
 	t.SetState("last", txn)
-	_, err = t.Commit(3, "", books(txn))
+	_, err = t.Commit(3, "", ledger(txn))
 	return err
 }
 

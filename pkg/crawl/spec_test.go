@@ -12,7 +12,7 @@ import (
 func exampleCheckpoint() *Checkpoint {
 	return &Checkpoint{Number: 2, Parent: 1, Epoch: 1, Txn: "r2", Made: "2026-11-21T10:00:00Z",
 		Stores: []CheckpointStore{{Name: "frontier", Kind: "frontier", Generation: 4, Sum: store.Sum([]byte("a"))}, {Name: "urls", Kind: "urls", Generation: 3, Sum: store.Sum([]byte("b"))}},
-		Ledger: books("r2"), Files: []RoundFile{{"epoch.1", 0, store.Sum(nil)}, {"links.arrows.zst", 3, store.Sum([]byte("abc"))}}}
+		Ledger: ledger("r2"), Files: []RoundFile{{"epoch.1", 0, store.Sum(nil)}, {"links.arrows.zst", 3, store.Sum([]byte("abc"))}}}
 }
 
 func vectors() []spectest.Vector {

@@ -27,8 +27,8 @@ type Verified struct {
 	Checkpoints int      `json:"checkpoints"`
 	Files       int      `json:"files"`
 	Bytes       int64    `json:"bytes"`
-	Books       int      `json:"books"`        // ledgers found balanced
-	RecordFiles int      `json:"record_files"` // under rounds/, whole and as the books say
+	Ledgers     int      `json:"ledgers"`      // found balanced
+	RecordFiles int      `json:"record_files"` // under rounds/, whole and as the ledger say
 	Problems    []string `json:"problems"`
 }
 
@@ -36,9 +36,9 @@ type Verified struct {
 //
 //   - each checkpoint and manifest is whole, and each manifest is the one that its checkpoint bound;
 //   - each file of each of these generations has its length and checksum (of a growing file, its first bytes);
-//   - the books of each round balance, and chain from stage to stage;
-//   - what each store noted of the round is what the round's books say;
-//   - record files kept under rounds/ are whole, hold the rows that the books say, and are of
+//   - the ledger of each round balance, and chain from stage to stage;
+//   - what each store noted of the round is what the round's ledger says;
+//   - record files kept under rounds/ are whole, hold the rows that the ledger say, and are of
 //     the epoch in which the round was closed that the crawl went on from.
 //
 // An error means that it could not go on.
@@ -89,7 +89,7 @@ type verifier struct {
 	files   map[string][]claim           // by path on the file system
 	bound   map[uint64]*Checkpoint       // by number
 	damaged map[string]bool              // manifests of which a problem is noted; by path
-	rounds  map[roundKey][]record.Ledger // books of closed rounds; one without an epoch may be any of its name
+	rounds  map[roundKey][]record.Ledger // ledgers of closed rounds; one without an epoch may be any of its name
 	closed  map[string]closedRound       // the rounds that the crawl's state stands on, by name
 }
 
@@ -320,23 +320,23 @@ func (v *verifier) balance(file, place string, l record.Ledger) {
 		v.problem(&fault.Error{File: file, Place: place, Found: err.Error()})
 		return
 	}
-	v.Books++
+	v.Ledgers++
 }
 
-// noted compares what a store wrote down of a transaction with the round's books.
-func (v *verifier) noted(s *store.Store, m *store.Manifest, d store.Done, books record.Ledger) {
+// noted compares what a store wrote down of a transaction with the round's ledger.
+func (v *verifier) noted(s *store.Store, m *store.Manifest, d store.Done, ledger record.Ledger) {
 	if len(d.Ledger.Stages) == 0 {
 		return
 	}
 	own := d.Ledger.Stages[len(d.Ledger.Stages)-1]
-	if same := findStages(books, own.Name, own.Store); len(same) > 0 && !anyEqual(same, own) {
+	if same := findStages(ledger, own.Name, own.Store); len(same) > 0 && !anyEqual(same, own) {
 		v.problem(&fault.Error{File: s.ManifestPath(m.Generation), Place: d.Verb + " " + d.Txn,
-			Found: describeStage(own), Want: describeStage(same[0]) + ", as the round's books say"})
+			Found: describeStage(own), Want: describeStage(same[0]) + ", as the round's ledger says"})
 	}
 	// A module's store notes what its stage read.
-	if by := stageOf(books, s.NameInCrawl()); by != nil && (by.In != d.InRows || by.InHash != d.InHash) {
+	if by := stageOf(ledger, s.NameInCrawl()); by != nil && (by.In != d.InRows || by.InHash != d.InHash) {
 		v.problem(&fault.Error{File: s.ManifestPath(m.Generation), Place: d.Verb + " " + d.Txn,
-			Found: fmt.Sprintf("in %d rows %s", d.InRows, d.InHash), Want: describeStage(*by) + ", as the round's books say"})
+			Found: fmt.Sprintf("in %d rows %s", d.InRows, d.InHash), Want: describeStage(*by) + ", as the round's ledger says"})
 	}
 }
 
@@ -528,33 +528,33 @@ func (v *verifier) recordFile(name, round string) error {
 		return err
 	}
 	if !trailer.Verified {
-		return &fault.Error{File: name, Place: "end", Found: "no trailer", Want: "the rows' hash and their books"}
+		return &fault.Error{File: name, Place: "end", Found: "no trailer", Want: "the rows' hash and their ledger"}
 	}
 	l := trailer.Ledger
 	if err := l.Balance(); err != nil {
 		return &fault.Error{File: name, Place: "trailer", Found: err.Error()}
 	}
 	if len(l.Stages) == 0 {
-		return &fault.Error{File: name, Place: "trailer", Found: "no books", Want: "those of the stage that wrote it"}
+		return &fault.Error{File: name, Place: "trailer", Found: "no ledger", Want: "those of the stage that wrote it"}
 	}
 	if trailer.Txn != "" && trailer.Txn != round {
 		return &fault.Error{File: name, Found: fmt.Sprintf("records of round %q", trailer.Txn), Want: fmt.Sprintf("those of %q", round)}
 	}
 	own := l.Stages[len(l.Stages)-1]
 	if own.Out != trailer.Rows || own.OutHash != trailer.Hash.String() {
-		return &fault.Error{File: name, Place: "trailer", Found: fmt.Sprintf("%d rows %s", trailer.Rows, trailer.Hash), Want: describeStage(own) + ", as its books say"}
+		return &fault.Error{File: name, Place: "trailer", Found: fmt.Sprintf("%d rows %s", trailer.Rows, trailer.Hash), Want: describeStage(own) + ", as its ledger say"}
 	}
 	if c, ok := v.closed[trailer.Txn]; ok && trailer.Epoch != "" && trailer.Epoch != c.epoch {
 		return &fault.Error{File: name, Place: fmt.Sprintf("round %q", trailer.Txn), Found: "records of epoch " + trailer.Epoch + " of the crawl",
 			Want: fmt.Sprintf("epoch %s, in which checkpoint %d closed the round", c.epoch, c.checkpoint), Err: errAnotherEpoch}
 	}
 	var same []record.Stage
-	for _, books := range v.rounds[roundKey{trailer.Txn, trailer.Epoch}] {
-		same = append(same, findStages(books, own.Name, own.Store)...)
+	for _, ledger := range v.rounds[roundKey{trailer.Txn, trailer.Epoch}] {
+		same = append(same, findStages(ledger, own.Name, own.Store)...)
 	}
 	if len(same) > 0 && !anyEqual(same, own) {
 		return &fault.Error{File: name, Place: fmt.Sprintf("round %q, stage %q", trailer.Txn, own.Name),
-			Found: fmt.Sprintf("%d rows %s", trailer.Rows, trailer.Hash), Want: fmt.Sprintf("%d rows %s, as the round's books say", same[0].Out, same[0].OutHash)}
+			Found: fmt.Sprintf("%d rows %s", trailer.Rows, trailer.Hash), Want: fmt.Sprintf("%d rows %s, as the round's ledger says", same[0].Out, same[0].OutHash)}
 	}
 	return nil
 }

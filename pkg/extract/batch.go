@@ -30,7 +30,7 @@ type Settings struct {
 	MaxBody    int64              // bytes of a decoded body; 0: DefaultMaxBody
 	Threads    int                // workers; 0: 1
 
-	WARC *WARCInput // what Books reads, where that is WARC files: it has the headers; nil: those are read from Archive
+	WARC *WARCInput // what Rows reads, where that is WARC files: it has the headers; nil: those are read from Archive
 
 	// Finding takes what modules report, in the order of the rows; nil without
 	// modules.
@@ -39,8 +39,8 @@ type Settings struct {
 	Done func()
 }
 
-// Books is a stage.Batch from fetch to link rows.
-type Books interface {
+// Rows is a stage.Batch from fetch to link rows.
+type Rows interface {
 	Read(*record.Fetch) error
 	Make(reason string, row *record.Link) error
 	Drop(reason string)
@@ -48,7 +48,7 @@ type Books interface {
 	Refuse(reason string, n uint64)
 }
 
-// Report is what happened beside the books.
+// Report is what happened beside the ledger.
 type Report struct {
 	Bytes          uint64            `json:"body_bytes"`                // of bodies searched
 	Cut            map[string]uint64 `json:"bodies_cut,omitempty"`      // not searched to the end, by reason
@@ -111,7 +111,7 @@ type ending struct {
 //	without a body   dropped, "no-body", unless their header has links
 //	denied by a rule for documents   dropped, "filter:NAME" of the rule
 //	pages            consumed; their links, at the row's depth + 1
-func Batch(ctx context.Context, b Books, s Settings) (Report, error) {
+func Batch(ctx context.Context, b Rows, s Settings) (Report, error) {
 	if s.MaxBody <= 0 {
 		s.MaxBody = DefaultMaxBody
 	}
@@ -202,8 +202,8 @@ func Batch(ctx context.Context, b Books, s Settings) (Report, error) {
 	return report, readErr
 }
 
-// settle writes the output of one row and enters it in the books.
-func settle(ctx context.Context, b Books, s Settings, j *job, report *Report) error {
+// settle writes the output of one row and enters it in the ledger.
+func settle(ctx context.Context, b Rows, s Settings, j *job, report *Report) error {
 	for {
 		var c chunk
 		select {
@@ -232,7 +232,7 @@ func settle(ctx context.Context, b Books, s Settings, j *job, report *Report) er
 		if e.err != nil {
 			return e.err
 		}
-		for _, reason := range slices.Sorted(maps.Keys(e.refused)) { // the books may not hold all
+		for _, reason := range slices.Sorted(maps.Keys(e.refused)) { // the ledger may not hold all
 			b.Refuse(reason, e.refused[reason])
 		}
 		for _, m := range e.failed {

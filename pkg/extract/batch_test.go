@@ -25,8 +25,8 @@ import (
 	"mercator/pkg/process"
 )
 
-// books is a batch in memory.
-type books struct {
+// rowsInMemory is a batch in memory.
+type rowsInMemory struct {
 	rows     []record.Fetch
 	in       int
 	links    []string
@@ -39,7 +39,7 @@ type books struct {
 
 var errSink = errors.New("the reader went away")
 
-func (b *books) Read(row *record.Fetch) error {
+func (b *rowsInMemory) Read(row *record.Fetch) error {
 	if b.in == len(b.rows) {
 		if b.readErr != nil {
 			return b.readErr
@@ -51,7 +51,7 @@ func (b *books) Read(row *record.Fetch) error {
 	return nil
 }
 
-func (b *books) Make(reason string, row *record.Link) error {
+func (b *rowsInMemory) Make(reason string, row *record.Link) error {
 	if b.failAt > 0 && len(b.links)+1 == b.failAt {
 		return errSink
 	}
@@ -59,16 +59,16 @@ func (b *books) Make(reason string, row *record.Link) error {
 	return nil
 }
 
-func (b *books) Drop(reason string) {
+func (b *rowsInMemory) Drop(reason string) {
 	if b.drops == nil {
 		b.drops = make(map[string]int)
 	}
 	b.drops[reason]++
 }
 
-func (b *books) Consume() { b.consumed++ }
+func (b *rowsInMemory) Consume() { b.consumed++ }
 
-func (b *books) Refuse(reason string, n uint64) {
+func (b *rowsInMemory) Refuse(reason string, n uint64) {
 	if b.refused == nil {
 		b.refused = make(map[string]uint64)
 	}
@@ -112,13 +112,13 @@ func TestCutDocuments(t *testing.T) {
 	dir, rows := store(t, "a.warc.gz.open", long, long, page+"<a href=y><a href='"+strings.Repeat("q", 3*maxToken)+"'><a href=z>", page+"<a href=x>")
 	rows[1].Truncated = "disconnect"
 	rows[0].Truncated = "length" // MaxBody would cut it, too
-	b := &books{rows: rows[:2]}
+	b := &rowsInMemory{rows: rows[:2]}
 	report, err := Batch(context.Background(), b, Settings{Archive: dir, MaxBody: 50})
 	want := map[string]uint64{"max-body": 2}
 	if err != nil || !maps.Equal(report.Cut, want) {
 		t.Errorf("%v, %v; want %v", report.Cut, err, want)
 	}
-	b = &books{rows: rows}
+	b = &rowsInMemory{rows: rows}
 	report, err = Batch(context.Background(), b, Settings{Archive: dir})
 	want = map[string]uint64{"length": 1, "disconnect": 1, "tag": 1}
 	if err != nil || !maps.Equal(report.Cut, want) {
@@ -173,7 +173,7 @@ func TestDuplicateStyleSheets(t *testing.T) {
 	rows[2].MIME = "text/html"
 	seen := counter(0)
 	count := process.Selected{Module: &seen}
-	b := &books{rows: rows}
+	b := &rowsInMemory{rows: rows}
 	if _, err := Batch(context.Background(), b, Settings{Archive: dir, Modules: []process.Selected{count}, Finding: func(*record.Module) error { return nil }}); err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestBatchBooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &books{rows: rows}
+	b := &rowsInMemory{rows: rows}
 	report, err := Batch(context.Background(), b, Settings{Archive: dir, Filter: rules, Threads: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -230,7 +230,7 @@ func TestBatchBooks(t *testing.T) {
 	if b.consumed != 6 || report.Bytes == 0 {
 		t.Errorf("%d consumed, report %+v", b.consumed, report)
 	}
-	b = &books{rows: rows[1:2]}
+	b = &rowsInMemory{rows: rows[1:2]}
 	if _, err := Batch(context.Background(), b, Settings{Archive: dir, Duplicates: true}); err != nil || len(b.links) != 2 || b.drops != nil {
 		t.Errorf("with duplicates: %v, %v, %v", b.links, b.drops, err)
 	}
@@ -239,7 +239,7 @@ func TestBatchBooks(t *testing.T) {
 // Rows of a program that writes no WARC are searched by their bodies alone.
 func TestBatchOfBodiesAlone(t *testing.T) {
 	row := record.Fetch{URL: "http://h/", Role: record.RolePage, Outcome: record.OutcomeFetched, Status: 200, MIME: "text/html", Body: []byte("<a href=x>")}
-	b := &books{rows: []record.Fetch{row}}
+	b := &rowsInMemory{rows: []record.Fetch{row}}
 	if _, err := Batch(t.Context(), b, Settings{}); err != nil || len(b.links) != 1 || b.consumed != 1 {
 		t.Errorf("%v, links %v, drops %v", err, b.links, b.drops)
 	}
@@ -272,7 +272,7 @@ func TestBatchOfNegativeLengths(t *testing.T) {
 		for _, truncated := range []string{"", "length"} {
 			row := rows[0]
 			row.BodyLength, row.Truncated = length, truncated
-			b := &books{rows: []record.Fetch{row}}
+			b := &rowsInMemory{rows: []record.Fetch{row}}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			if _, err := Batch(ctx, b, Settings{Archive: dir}); err != nil || b.drops["no-body"] != 1 {
 				t.Errorf("%d bytes, truncated %q: %v, drops %v", length, truncated, err, b.drops)
@@ -282,7 +282,7 @@ func TestBatchOfNegativeLengths(t *testing.T) {
 	}
 }
 
-// Links, findings and books are the same on any number of threads, and whether
+// Links, findings and rowsInMemory are the same on any number of threads, and whether
 // bodies come with the rows or from the WARC.
 func TestBatchSameOnAnyThreads(t *testing.T) {
 	var replies []string
@@ -304,7 +304,7 @@ func TestBatchSameOnAnyThreads(t *testing.T) {
 				rows[i].Body = []byte(body)
 			}
 		}
-		b := &books{rows: rows}
+		b := &rowsInMemory{rows: rows}
 		var found []string
 		_, err := Batch(context.Background(), b, Settings{
 			Archive: dir, Threads: threads, Modules: []process.Selected{{Module: process.Builtin()[0]}},
@@ -356,25 +356,25 @@ func TestBatchErrors(t *testing.T) {
 		if tt.change != nil {
 			tt.change(&r[1])
 		}
-		b := &books{rows: r}
+		b := &rowsInMemory{rows: r}
 		_, err := Batch(context.Background(), b, Settings{Archive: dir, Threads: 2})
 		if err == nil || fault.ClassOf(err) != tt.class || !strings.Contains(err.Error(), tt.text) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.text)
 		}
 	}
 	os.WriteFile(path, whole, 0o666)
-	if _, err := Batch(context.Background(), &books{rows: rows}, Settings{}); fault.ClassOf(err) != fault.Usage {
+	if _, err := Batch(context.Background(), &rowsInMemory{rows: rows}, Settings{}); fault.ClassOf(err) != fault.Usage {
 		t.Errorf("without archive: %v", err)
 	}
-	if _, err := Batch(context.Background(), &books{rows: rows, failAt: 2}, Settings{Archive: dir}); err != errSink {
+	if _, err := Batch(context.Background(), &rowsInMemory{rows: rows, failAt: 2}, Settings{Archive: dir}); err != errSink {
 		t.Errorf("sink: %v", err)
 	}
-	if _, err := Batch(context.Background(), &books{rows: rows, readErr: errSink}, Settings{Archive: dir}); err != errSink {
+	if _, err := Batch(context.Background(), &rowsInMemory{rows: rows, readErr: errSink}, Settings{Archive: dir}); err != errSink {
 		t.Errorf("source: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Batch(ctx, &books{rows: rows}, Settings{Archive: dir}); err != context.Canceled {
+	if _, err := Batch(ctx, &rowsInMemory{rows: rows}, Settings{Archive: dir}); err != context.Canceled {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -391,7 +391,7 @@ func TestServerNonsense(t *testing.T) {
 	} {
 		dir, rows := store(t, "a.warc.gz", reply)
 		rows[0].BodyLength = 10
-		b := &books{rows: rows}
+		b := &rowsInMemory{rows: rows}
 		if _, err := Batch(context.Background(), b, Settings{Archive: dir}); err != nil || b.consumed+len(b.drops) != 1 {
 			t.Errorf("%s: %v, %+v", name, err, b)
 		}

@@ -62,7 +62,7 @@ func (in *WARCInput) Schema() *record.Schema {
 // Header is that of the row which was read last.
 func (in *WARCInput) Header() http.Header { return in.header }
 
-// Trailer is the books of the input after io.EOF: its one stage, "warc".
+// Trailer is the ledger of the input after io.EOF: its one stage, "warc".
 func (in *WARCInput) Trailer() record.Trailer { return in.end }
 
 // Read fills row with the next reply. Damage is an error with file and place.

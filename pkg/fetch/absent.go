@@ -45,7 +45,7 @@ type absent struct {
 	sweep int    // of this many in near, those that count no more are forgotten
 	far   levels // contacts, behind the number of their move to the disk: of one host those of the last count
 	moves uint64
-	err   error  // of the disk: it ends the run
+	err   error // of the disk: it ends the run
 }
 
 func newAbsent() *absent {

@@ -112,7 +112,7 @@ func (c *faultyConn) Read(b []byte) (int, error) {
 
 func faultyBody(name string) string { return strings.Repeat("text of "+name+" ", 100) }
 
-// TestFaultyNetwork: whatever the network does, the books balance, each URL has one
+// TestFaultyNetwork: whatever the network does, the ledger balances, each URL has one
 // row, what is called whole is whole, and what is not can be had when the network
 // is well again.
 func TestFaultyNetwork(t *testing.T) {
@@ -161,7 +161,7 @@ func TestFaultyNetwork(t *testing.T) {
 }
 
 // faultyRound fetches URLs whose bodies are faultyBody. It returns those that did not
-// come whole, and how many of each host did; the books balance, each URL has one row,
+// come whole, and how many of each host did; the ledger balances, each URL has one row,
 // what is called whole is whole, and a replay gives the same.
 func faultyRound(t *testing.T, opt fetch.Options, txn string, urls []record.URL) (again []record.URL, whole map[string]int) {
 	t.Helper()

@@ -102,7 +102,7 @@ type Options struct {
 	// OnQueues is called each second, before what is left is deferred, and at the end, by one goroutine
 	// at a time; nil: nobody is told.
 	OnQueues func(BackQueues)
-	Warn  func(format string, args ...any)
+	Warn     func(format string, args ...any)
 }
 
 // runner is one batch. What belongs together stands in a part, with its methods:

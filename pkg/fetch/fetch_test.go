@@ -105,8 +105,8 @@ func streamOf(t testing.TB, b io.ReadWriter, txn string, rows iter.Seq[record.UR
 	if err != nil {
 		t.Fatal(err)
 	}
-	books := record.Stage{Name: "source", Out: n, OutHash: hash.String(), Made: []record.Count{{Reason: "due", N: n}}}
-	if _, err := w.Commit(record.Ledger{Stages: []record.Stage{books}}); err != nil {
+	counts := record.Stage{Name: "source", Out: n, OutHash: hash.String(), Made: []record.Count{{Reason: "due", N: n}}}
+	if _, err := w.Commit(record.Ledger{Stages: []record.Stage{counts}}); err != nil {
 		t.Fatal(err)
 	}
 	if f, ok := b.(*os.File); ok {

@@ -388,16 +388,16 @@ func saveModules(tx *store.Tx, role string, rows func(write func(*record.Module)
 	if err := rows(func(row *record.Module) error { n++; return w.Write(row) }); err != nil {
 		return err
 	}
-	books := record.Stage{Name: "mfetch", Out: n}
+	counts := record.Stage{Name: "mfetch", Out: n}
 	if n > 0 {
-		books.Made = []record.Count{{Reason: role, N: n}}
+		counts.Made = []record.Count{{Reason: role, N: n}}
 	}
 	rowsOut, hash, err := w.Finish()
 	if err != nil {
 		return err
 	}
-	books.Out, books.OutHash = rowsOut, hash.String()
-	if _, err := w.Commit(record.Ledger{Stages: []record.Stage{books}}); err != nil {
+	counts.Out, counts.OutHash = rowsOut, hash.String()
+	if _, err := w.Commit(record.Ledger{Stages: []record.Stage{counts}}); err != nil {
 		return err
 	}
 	return f.Close()

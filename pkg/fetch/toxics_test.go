@@ -83,7 +83,7 @@ func (p *toxicProxy) forward(client *net.TCPConn) {
 }
 
 // TestToxics: through real sockets and the faults of Toxiproxy, one kind a host, the
-// books balance, what is called whole is whole, and the rest can be had when the
+// ledger balances, what is called whole is whole, and the rest can be had when the
 // network is well again.
 func TestToxics(t *testing.T) {
 	const perHost = 6

@@ -153,7 +153,7 @@ type Verdict struct {
 	Rule  *Rule // that decided; nil for the default
 }
 
-// Reason is how a stage's books name a refusal: "filter:NAME" of the rule, or
+// Reason is how a stage's ledger name a refusal: "filter:NAME" of the rule, or
 // "filter:default".
 func (v Verdict) Reason() string {
 	if v.Rule == nil {

@@ -148,11 +148,11 @@ func life(t *testing.T, impl string, rnd *rand.Rand) {
 			continue
 		}
 		hash := fmt.Sprintf("%032x", 1)
-		books := record.Ledger{Stages: []record.Stage{
+		ledger := record.Ledger{Stages: []record.Stage{
 			{Name: "mfpset mark", Store: "content", Txn: txn, Made: []record.Count{{Reason: "test", N: 1}}, Out: 1, OutHash: hash},
 			{Name: "mfrontier update", Store: "frontier", Txn: txn, In: 1, InHash: hash, Consumed: 1},
 		}}
-		if _, err := tx.Commit(1, "", books); err != nil {
+		if _, err := tx.Commit(1, "", ledger); err != nil {
 			t.Fatal(err)
 		}
 		if got := contents(t, st, universe); !equal(got, next) {
@@ -162,7 +162,7 @@ func life(t *testing.T, impl string, rnd *rand.Rand) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ftx.Commit(1, hash, books); err != nil {
+		if _, err := ftx.Commit(1, hash, ledger); err != nil {
 			t.Fatal(err)
 		}
 		if rnd.IntN(4) == 0 {

@@ -119,7 +119,7 @@ func TestDeadHost(t *testing.T) {
 	}
 }
 
-// With hosts that die and rise at random every URL ends, and the books hold.
+// With hosts that die and rise at random every URL ends, and the ledger holds.
 func TestDeadHostsAtRandom(t *testing.T) {
 	for seed := range uint64(3) {
 		rng := rand.New(rand.NewPCG(seed, 1))

@@ -40,7 +40,7 @@ func New(st *store.Store) *Frontier { return &Frontier{st: st, layout: layoutDef
 // Store is the store that Open opened.
 func (f *Frontier) Store() *store.Store { return f.st }
 
-// Counts are the frontier's books, in URLs: Discovered = Pending + InFlight + Finished.
+// Counts are the frontier's counts of URLs: Discovered = Pending + InFlight + Finished.
 type Counts struct {
 	Discovered uint64         `json:"discovered"`
 	Pending    uint64         `json:"pending"`

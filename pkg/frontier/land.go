@@ -91,7 +91,7 @@ func (c *change) readOutcomes(ctx context.Context, o UpdateOptions, now record.T
 	return n, in.Trailer().Epoch, ofRound("outcomes", in.Trailer(), o.Txn)
 }
 
-// ofRound refuses a side input of another round, or whose books have a gap.
+// ofRound refuses a side input of another round, or whose ledger has a gap.
 func ofRound(name string, t record.Trailer, txn string) error {
 	if !t.Verified {
 		return &fault.Error{Class: fault.Conflict, File: name, Found: "a stream without trailer", Want: "one that a stage of this round ended"}

@@ -275,7 +275,7 @@ func (w *walkPolicy) move(ctx context.Context, c *change) (steps uint64, err err
 }
 
 // restart brings the start set up to date, and draws from it a visit for each
-// walker that has none; steps have one that the books do not count yet. It reads
+// walker that has none; steps have one that the ledger do not count yet. It reads
 // the old runs before it merges them: what a merge writes cannot be read before the
 // commit.
 func (w *walkPolicy) restart(ctx context.Context, c *change, steps uint64) error {
@@ -442,7 +442,7 @@ func (w *walkPolicy) count(c *change, as func()) {
 	}
 }
 
-// check compares the start set and the walkers with the books.
+// check compares the start set and the walkers with the ledger.
 func (w *walkPolicy) check(ctx context.Context, f *Frontier, s *state) (each func(queue, *Entry), end func() error) {
 	return func(queue, *Entry) {}, func() error { return w.checkStarts(ctx, f, s) }
 }

@@ -42,13 +42,13 @@ func TestPrioritizer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true, Queues: 16}})
-			books, err := b.addBy("seed", Prioritizer{Command: c.command}, urls...)
+			ledger, err := b.addBy("seed", Prioritizer{Command: c.command}, urls...)
 			if err != nil {
 				t.Fatal(err)
 			}
 			deep := uint64(n / 11)
-			if books.In != n || books.Consumed != n-deep || fmt.Sprint(books.Drops) != fmt.Sprintf("[{%s %d}]", dropDepth, deep) {
-				t.Errorf("books: %+v", books)
+			if ledger.In != n || ledger.Consumed != n-deep || fmt.Sprint(ledger.Drops) != fmt.Sprintf("[{%s %d}]", dropDepth, deep) {
+				t.Errorf("ledger: %+v", ledger)
 			}
 			batch, err := b.next(1, NextOptions{N: n, Txn: "r1"})
 			if err != nil || len(batch) != int(n-deep) {

@@ -319,7 +319,7 @@ func (s *state) repeats(m *store.Manifest, output string) bool {
 }
 
 // Check reads every file of the frontier whole and compares what they hold with
-// the books. Damage is fault.Corrupt and its kin, books that do not balance fault.No.
+// the ledger. Damage is fault.Corrupt and its kin, a ledger that does not balance fault.No.
 func (f *Frontier) Check(ctx context.Context) error {
 	s, m, err := f.current()
 	if err != nil {

@@ -289,8 +289,8 @@ func (c *change) update(ctx context.Context, f *Frontier, o UpdateOptions) error
 	return c.finish(ctx)
 }
 
-// books are what a change needs of its stage's batch besides the rows.
-type books interface {
+// stageBatch is what a change needs of its stage's batch besides the rows.
+type stageBatch interface {
 	Begin(ctx context.Context) (*store.Tx, error)
 	OfEpoch(file, epoch string) error
 	Consume()
@@ -301,7 +301,7 @@ type books interface {
 type change struct {
 	f      *Frontier
 	st     *store.Store
-	b      books
+	b      stageBatch
 	limits Limits
 	dead   Dead
 	gate   *gate // nil: there are no budgets
@@ -328,7 +328,7 @@ type change struct {
 	merges    *merging // of waiting URLs; nil: they have not begun
 }
 
-func newChange(f *Frontier, b books, p *policy) *change {
+func newChange(f *Frontier, b stageBatch, p *policy) *change {
 	c := &change{f: f, st: f.st, b: b, policy: p}
 	c.fresh, c.queue = c.sorter(largeSort), c.sorter(largeSort)
 	c.events, c.later = c.sorter(smallSort), c.sorter(smallSort)

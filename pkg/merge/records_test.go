@@ -38,7 +38,7 @@ func links(t *testing.T, name, txn string, keys ...uint64) Rows[record.Link] {
 	return r
 }
 
-// The books of every input come through, whichever ends first.
+// The ledgers of all inputs come through, whichever ends first.
 func TestMergeKeepsAllBooks(t *testing.T) {
 	for name, c := range map[string]struct {
 		a, b []uint64

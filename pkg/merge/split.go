@@ -23,7 +23,7 @@ const bucketBits = 12
 // maxParts is one for each value of those bits.
 const maxParts = 1 << bucketBits
 
-// ReasonOtherPart is the reason under which a part's books count the rows of the
+// ReasonOtherPart is the reason under which a part's ledger count the rows of the
 // other parts.
 const ReasonOtherPart = "other-part"
 

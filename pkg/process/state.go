@@ -147,7 +147,7 @@ func (c *Change) Add(ctx context.Context, key uint64, f Finding) error {
 
 // Commit publishes the new state, or, if the module failed, the old one, and counts
 // that. in is the trailer of the batch's input: a change that was committed before must
-// have seen the same rows. stage is the name in the books.
+// have seen the same rows. stage is the name in the ledger.
 func (c *Change) Commit(ctx context.Context, stage string, in record.Trailer) error {
 	if c.Done() {
 		return c.same(in)
@@ -185,11 +185,11 @@ func (c *Change) Commit(ctx context.Context, stage string, in record.Trailer) er
 	} else if err := replaceState(tx, spool); err != nil {
 		return err
 	}
-	books := in.Ledger
-	books.Stages = append(books.Stages[:len(books.Stages):len(books.Stages)], record.Stage{
+	ledger := in.Ledger
+	ledger.Stages = append(ledger.Stages[:len(ledger.Stages):len(ledger.Stages)], record.Stage{
 		Name: stage + " " + c.store.Name(), Txn: c.txn, In: in.Rows, InHash: in.Hash.String(), Consumed: in.Rows,
 	})
-	_, err = tx.Commit(in.Rows, in.Hash.String(), books)
+	_, err = tx.Commit(in.Rows, in.Hash.String(), ledger)
 	return err
 }
 

@@ -81,7 +81,7 @@ func newCrawl(t *testing.T, fsys durable.FS) *crawl.Crawl {
 	return c
 }
 
-// frontier commits the round's update, whose books name the module's store.
+// frontier commits the round's update, whose ledger names the module's store.
 func frontier(fsys durable.FS, txn string) error {
 	s, err := store.Open("/c/frontier", "frontier", 1, store.Options{FS: fsys})
 	if err != nil {
@@ -93,11 +93,11 @@ func frontier(fsys durable.FS, txn string) error {
 	}
 	defer tx.Abort()
 	in := trailer(txn)
-	books := in.Ledger
-	books.Stages = append(books.Stages,
+	ledger := in.Ledger
+	ledger.Stages = append(ledger.Stages,
 		record.Stage{Name: "mextract", Stores: []string{"modules/tags"}, Txn: txn, In: in.Rows, InHash: in.Hash.String(), Consumed: in.Rows},
 		record.Stage{Name: "mfrontier update", Store: "frontier", Txn: txn})
-	_, err = tx.Commit(0, "", books)
+	_, err = tx.Commit(0, "", ledger)
 	return err
 }
 
@@ -187,7 +187,7 @@ func TestStateInCrawl(t *testing.T) {
 	}
 }
 
-// A store that its module's books contradict is found by verify.
+// A store that its module's ledger contradicts is found by verify.
 func TestVerifyComparesInput(t *testing.T) {
 	fsys := durable.NewCrashFS()
 	c := newCrawl(t, fsys)

@@ -215,7 +215,7 @@ func TestCommitThenRepeat(t *testing.T) {
 				t.Error(err)
 			}
 			if s := first.Stage; s.In != 9 || s.Passed != 5 || len(s.Drops) != 1 || s.Drops[0].N != 4 || s.Out != 5 || s.Store != "st" {
-				t.Errorf("books %+v", s)
+				t.Errorf("ledger %+v", s)
 			}
 			after := generation(t, st)
 
@@ -361,7 +361,7 @@ func TestWithoutStoreTheRoundPassesThrough(t *testing.T) {
 	}
 }
 
-// The books are bounded, whatever reasons the rows of other programs bring.
+// The ledger is bounded, whatever reasons the rows of other programs bring.
 func TestManyReasons(t *testing.T) {
 	const n = 3 * maxReasons
 	out := &bufferSink{}

@@ -48,7 +48,7 @@ const (
 	Version = fpset.Version
 )
 
-// ReasonSeen is the reason under which the books count URLs that were seen before.
+// ReasonSeen is the reason under which the ledger counts URLs that were seen before.
 const ReasonSeen = "seen"
 
 // Create makes an empty set of URL checksums in a new store.

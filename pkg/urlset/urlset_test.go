@@ -117,7 +117,7 @@ func unseen(t *testing.T, st *store.Store, txn string, links []record.Link, w wa
 	return urlsOf(t, &out.Buffer), stats, res
 }
 
-// urlsOf decodes a whole stream whose books balance.
+// urlsOf decodes a whole stream whose ledger balances.
 func urlsOf(t *testing.T, out *bytes.Buffer) (rows []record.URL) {
 	t.Helper()
 	r, err := record.NewReader[record.URL](out, record.ReaderOptions{Name: "out"})
@@ -176,7 +176,7 @@ func TestUnseen(t *testing.T) {
 				got = append(got, rows...)
 				if res.Stage.In != uint64(len(part)) || res.Stage.Passed != uint64(len(rows)) || stats.Fresh != uint64(len(rows)) ||
 					stats.CacheHits+stats.CacheMisses != uint64(len(part)) {
-					t.Errorf("batch %d, %+v: books %+v, stats %+v, %d rows", b, w, res.Stage, stats, len(rows))
+					t.Errorf("batch %d, %+v: ledger %+v, stats %+v, %d rows", b, w, res.Stage, stats, len(rows))
 				}
 			}
 			if want := firsts(links); !slices.Equal(got, want) {
