@@ -199,6 +199,6 @@ func (c *Crawl) deleted(first, last uint64) error {
 	if last > first {
 		found = fmt.Sprintf("missing, with all to %d", last)
 	}
-	return &fault.Error{Class: fault.Corrupt, File: checkpointPath(c.dir, first), Found: found, Want: "a file of each checkpoint that gc has not forgotten", Err: fs.ErrNotExist,
+	return &fault.Error{Class: fault.Corrupt, File: checkpointPath(c.dir, first), Found: found, Want: "the file of each checkpoint that gc has kept", Err: fs.ErrNotExist,
 		Hint: "put it back from a copy, or go on without: it is needed to go back to it alone"}
 }

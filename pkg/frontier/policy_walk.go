@@ -350,7 +350,7 @@ func (w *walkPolicy) look(c *change, numbers []uint64) error {
 		numbers = numbers[n:]
 	}
 	if len(numbers) > 0 {
-		return &fault.Error{Class: fault.Corrupt, File: "starts", Found: fmt.Sprintf("no URL of number %d", numbers[0]), Want: fmt.Sprintf("%d URLs, by the frontier's books", w.Size)}
+		return &fault.Error{Class: fault.Corrupt, File: "starts", Found: fmt.Sprintf("no URL of number %d", numbers[0]), Want: fmt.Sprintf("%d URLs, as the frontier counts them", w.Size)}
 	}
 	return nil
 }
