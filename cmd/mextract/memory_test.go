@@ -61,10 +61,10 @@ func hostile() []document {
 func smallTree() string {
 	var b strings.Builder
 	b.WriteString("<title><x y=\"</title><select><div></select><p>")
-	for i := range 140 {
+	for i := range 70 {
 		fmt.Fprintf(&b, "<b %c>", 'a'+rune(i))
 	}
-	return b.String() + strings.Repeat("<p>x", (2<<10-b.Len())/4)
+	return b.String() + strings.Repeat("<p>x", (1<<10-b.Len())/4)
 }
 
 // deflated is 16 MiB of a text, packed.

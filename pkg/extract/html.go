@@ -64,8 +64,8 @@ func (f *finder) findHTML(doc *Document) {
 
 // maxTree bounds a page, in bytes, that is left to a tree. A tree makes every formatting
 // element that is open again in each block, so that its nodes grow with the square of the
-// page: at most some 8 MB for a page of this size.
-const maxTree = 2 << 10
+// page: at most some 2 MB for a page of this size, beside what else is searched.
+const maxTree = 1 << 10
 
 // oneTree is held while there is a tree of a page that the lexer declined.
 var oneTree sync.Mutex
