@@ -21,6 +21,11 @@ import (
 // domains (Lee, Leonard, Wang and Loguinov, "IRLbot: scaling to 6 billion pages and
 // beyond", WWW 2008, section 5). What is over the budget is not dropped, but held for a later
 // round, and judged again then (BEAST, section 6).
+//
+// Budgets hold where URLs come in, not where they go out: a batch that passed over what exceeds a budget would
+// read the same URLs of a farm at the head of the queue round after round. A domain's row lists the domains that link to
+// it, MaxSources at the most, since more only say that it is popular: that is exact, while whoever chooses
+// names by their hashes makes a few count as millions in a sketch.
 type Budgets struct {
 	Base   uint64  // URLs a round; 0: no budgets
 	Growth float64 // for each linking domain, of which MaxSources count at the most

@@ -100,7 +100,8 @@ func (c *change) takePlace(h *Host, a *arrival, level uint8) error {
 // turn is how many places lie between two URLs of a host: one for each second that it
 // takes for a contact and the delay after it, as far as that is known. So a host
 // has turns as often as it can take them, and what slow hosts cannot take does not pile up
-// in front of the others (weighted fair queueing).
+// in front of the others (weighted fair queueing). A place once given stays: a host that
+// turns out slow keeps the turns of its URLs that were found before.
 func turn(h *Host) uint64 {
 	const second = 1_000_000
 	return min(max((h.DurationUS+h.DelayUS+second/2)/second, 1), maxTurn)

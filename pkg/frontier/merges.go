@@ -10,6 +10,10 @@ import (
 	"mercator/formats/store"
 )
 
+// Runs are merged step by step: all at once, one update in 24 would copy what 24 brought, and one in 576 what 576 did.
+// Files do not change, so each step writes a file of its own, a piece; a batch opens pieces when it reaches them, and
+// still reads one block of each sequence. Sources of which one alone is left stay as they are, so the far end of
+// a very big host is not copied where nothing else lies so far back.
 // layout says how runs are merged, and what there is memory for. Tests make it small.
 type layout struct {
 	queueFan int     // sequences of one tier that are merged

@@ -55,7 +55,12 @@ func (o *Opic) complete() error {
 //
 // The credit of a URL is its row's Place in each queue, without the last share of the lambda
 // page, which the next Update adds to every row as it writes it again: it reads and writes all that
-// waits, in order. What the batch gives is a sorted run, merged with the rows that it is for.
+// waits, in order. What the batch gives is a sorted run, merged with the rows that it is for:
+// those that may be targets, by a Bloom filter of the run's URL checksums. A table of credits by hash would
+// spare rewriting rows that were not paid, but Next would have to look URLs up, and a paid row has to move in any case.
+//
+// In the paper a page that was fetched keeps its credit until it is fetched again. Handed to the lambda
+// page instead, it would come back in equal parts for all that wait: service by age, not by importance.
 const (
 	seedCredit = 1 << 32
 	mostCredit = 1 << 62 // in all; URLs that Add puts in beyond bring none

@@ -280,7 +280,8 @@ const trust = 2
 const doubt = 4
 
 // promised lengthens the interval to the next visit to the time that the last one was
-// told that the page stays as it is: a visit before would find nothing new. It is not
+// told that the page stays as it is: a visit before would find nothing new. A promise that is
+// false but short is not found out, and costs at most the factor trust. The interval is not
 // shortened to it: most promises say for how long copies may be used, and not when the page will change.
 func (p *schedule) promised(v *Visit, interval uint64) uint64 {
 	if v.Broken > 0 || v.Until <= v.Last {

@@ -73,6 +73,19 @@ func (w *Walk) policy(seed uint64) hooks {
 // can be followed, of a URL drawn from the start set, else of one link of the page. Each link row has the same
 // chance, and mextract gives one for each URL, kind and nofollow, however often the page has the link. A
 // redirect is a page with one link. A visit that is tried again or put off stays where it is.
+//
+// All URLs found are starts, one as good as the other: Mercator's seed set grows by the pages discovered, and the
+// frequency of visits has a definition to be compared with, that of PageRank's jump. Henzinger et al. draw a host
+// first and then one of its URLs: endless hosts then catch fewer walks, but pages of small hosts are jumped to more often.
+// Here a filter names the sites to leave out.
+//
+// A URL is drawn by its number, in one read: uniform over the distinct URLs but for size/2^53. The keys in Known
+// tell whether a URL is in the set, for some seven bytes each; a draw among keys would favour those behind wide gaps.
+// Among 10^9 URLs two have one key, so that one is missing, with a chance of 3 %.
+//
+// Random numbers are used in this order, so that the same records make the same walk. Visits that ended stand by
+// textKey. For the visits of one key, one number each for the restart; then for each link row of the page, in order,
+// one for each visit there that may follow it (meet). Last, one for each restart.
 type walkPolicy struct {
 	fair
 	walkers, seed uint64
