@@ -55,7 +55,7 @@ type File struct {
 
 	URLs struct {
 		MaxURL   int      `toml:"max_url" flag:"mfetch --max-url, mextract --max-url, mfrontier add --max-url, murlset new --max-url, murlset add --max-url, murlset test --max-url, murlset build --max-url, murlset key --max-url, mcat --max-url, mresolve canon --max-url" doc:"longest URL, bytes" like:"2083"`
-		KeyRules []string `toml:"key_rules" flag:"mfetch --key-rules, mextract --key-rules, mfrontier add --key-rules, murlset new --key-rules, murlset add --key-rules, murlset test --key-rules, murlset build --key-rules, murlset key --key-rules, mcat --key-rules, mresolve canon --key-rules" doc:"what the URL-seen test overlooks: session-ids, www, query-order, tracking, trailing-slash; set it before the first round, for good" like:"[\"session-ids\"]"`
+		KeyRules []string `toml:"key_rules" flag:"mfetch --key-rules, mextract --key-rules, mfrontier add --key-rules, murlset new --key-rules, murlset add --key-rules, murlset test --key-rules, murlset build --key-rules, murlset key --key-rules, mcat --key-rules, mresolve canon --key-rules" doc:"what the URL-seen test overlooks: session-ids, www, query-order, tracking, trailing-slash; cannot be changed after the first round" like:"[\"session-ids\"]"`
 		URLRules []string `toml:"url_rules" flag:"mextract --url-rules, mfrontier add --url-rules, murlset new --url-rules, murlset add --url-rules, murlset test --url-rules, murlset build --url-rules, murlset key --url-rules, mcat --url-rules" doc:"the same rules, by which URLs themselves are rewritten" like:"[\"tracking\"]"`
 	} `toml:"urls"`
 
@@ -65,7 +65,7 @@ type File struct {
 	} `toml:"memory"`
 
 	Sets struct {
-		Polynomial string `toml:"polynomial" flag:"mckpt init --polynomial, murlset create --polynomial, mfpset create --polynomial" doc:"by which the sets of URLs and documents are made, for good: random, which nobody knows, or 16 hexadecimal digits" like:"\"911498ae0e66bad6\""`
+		Polynomial string `toml:"polynomial" flag:"mckpt init --polynomial, murlset create --polynomial, mfpset create --polynomial" doc:"of the sets of URLs and documents: random, which nobody knows, or 16 hexadecimal digits; cannot be changed later" like:"\"911498ae0e66bad6\""`
 		Mode       string `toml:"mode" flag:"murlset new --mode, murlset add --mode" doc:"URL-seen test: batch or online" like:"\"batch\""`
 		URLs       string `toml:"urls" flag:"murlset create --impl" doc:"implementation of the URL set, when the crawl is made: sorted or bloom" like:"\"sorted\""`
 		Content    string `toml:"content" flag:"mfpset create --impl" doc:"the same of the set of documents" like:"\"sorted\""`
