@@ -176,14 +176,14 @@ func setOptions(impl, size string, polynomial uint64) (fpset.CreateOptions, erro
 func checkFetch(crawl string) error {
 	st, err := store.Open(filepath.Join(crawl, fetch.Kind), fetch.Kind, fetch.Version, store.Options{})
 	if err != nil {
-		return nil // store.Verify tells what is wrong with it
+		return nil // crawl.Verify tells what is wrong with it
 	}
 	return fetch.CheckStore(st)
 }
 
 // checkSeen tells of URLs that the frontier has and the set of URLs has not: what passed the set by is
 // fetched again when a page links to it. A walk has no such test. Damage is not told where other problems are:
-// store.Verify has told it.
+// crawl.Verify has told it.
 func checkSeen(ctx context.Context, crawl string, others bool) error {
 	var opt store.Options
 	f, err := frontier.Open(filepath.Join(crawl, frontier.Kind), opt)

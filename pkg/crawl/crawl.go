@@ -45,7 +45,7 @@ type Crawl struct {
 }
 
 // maxConfig bounds the size of a crawl.toml.
-const maxConfig = 16 << 20
+const maxConfig = 1 << 20 // as in pkg/config
 
 // Init makes a crawl folder: its stores, by makeStores, its configuration
 // (crawl.toml), and last of all CURRENT, so that a folder with CURRENT is complete.

@@ -24,19 +24,21 @@
 // committed and repeats its output. "mckpt commit crawl --txn r12" (Crawl.Commit, in commit.go) then does, in order:
 //
 //  1. lock crawl/LOCK, then the LOCK of each store, so that nothing changes meanwhile;
-//  2. look whether the round is whole: the frontier has "update r12" (or "add" or "release", and no "next"),
+//  2. settle each store (Settle: one whose HEAD lags, or of an older epoch), and look whether the round is whole: the frontier has "update r12" (or "add" or "release", and no "next"),
 //     each store that this one's ledger names has a transaction r12, and no store has another round open;
 //  3. read rounds/r12 for lengths and checksums;
 //  4. write checkpoints/000013: for each store its newest generation and its manifest's checksum, the
-//     ledger, and the files of rounds/r12. Temporary name, fsync, rename, fsync of the folder.
+//     ledger, and the files of rounds/r12. Temporary name, fsync, rename, fsync of the folder: a kill before the
+//     rename leaves the temporary file, which gc deletes.
 //     It is no checkpoint yet, since CURRENT's last is 12: a kill here leaves a file that the next
 //     commit writes over;
 //  5. write CURRENT with checkpoint 13 and the generations 42, 26, …, in the same way. The rename is the commit:
 //     before it the round is open in every store, after it it is closed in every one;
-//  6. with --interval, delete the file of a checkpoint that CURRENT now says is forgotten;
+//  6. with --interval, delete the file of a checkpoint that CURRENT now says is forgotten; a kill before leaves
+//     it, and gc deletes it;
 //  7. unlock.
 //
-// Stores are not written to. Each learns from CURRENT that its generation 42 is the base, when it
+// Stores are not written to, but for step 2. Each learns from CURRENT that its generation 42 is the base, when it
 // is next opened. Its next transaction moves the name r12 from the manifest to a file of names, and deletes
 // generation 41 and the kept outputs of r12.
 //

@@ -28,7 +28,7 @@ type Verified struct {
 	Files       int      `json:"files"`
 	Bytes       int64    `json:"bytes"`
 	Ledgers     int      `json:"ledgers"`      // found balanced
-	RecordFiles int      `json:"record_files"` // under rounds/, whole and as the ledger say
+	RecordFiles int      `json:"record_files"` // under rounds/, whole and as the ledger says
 	Problems    []string `json:"problems"`
 }
 
@@ -36,10 +36,13 @@ type Verified struct {
 //
 //   - each checkpoint and manifest is whole, and each manifest is the one that its checkpoint bound;
 //   - each file of each of these generations has its length and checksum (of a growing file, its first bytes);
-//   - the ledger of each round balance, and chain from stage to stage;
+//   - the ledger of each round balances, and chains from stage to stage;
 //   - what each store noted of the round is what the round's ledger says;
-//   - record files kept under rounds/ are whole, hold the rows that the ledger say, and are of
+//   - record files kept under rounds/ are whole, hold the rows that the ledger says, and are of
 //     the epoch in which the round was closed that the crawl went on from.
+//
+// "mckpt verify" adds three checks of its own: crawl.toml, fetch/BATCH, and URLs of the frontier that the set of
+// URLs has not. Whether the frontier's counts are those of its queues is for "mfrontier check".
 //
 // An error means that it could not go on.
 func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
@@ -542,7 +545,7 @@ func (v *verifier) recordFile(name, round string) error {
 	}
 	own := l.Stages[len(l.Stages)-1]
 	if own.Out != trailer.Rows || own.OutHash != trailer.Hash.String() {
-		return &fault.Error{File: name, Place: "trailer", Found: fmt.Sprintf("%d rows %s", trailer.Rows, trailer.Hash), Want: describeStage(own) + ", as its ledger say"}
+		return &fault.Error{File: name, Place: "trailer", Found: fmt.Sprintf("%d rows %s", trailer.Rows, trailer.Hash), Want: describeStage(own) + ", as its ledger says"}
 	}
 	if c, ok := v.closed[trailer.Txn]; ok && trailer.Epoch != "" && trailer.Epoch != c.epoch {
 		return &fault.Error{File: name, Place: fmt.Sprintf("round %q", trailer.Txn), Found: "records of epoch " + trailer.Epoch + " of the crawl",

@@ -20,6 +20,13 @@
 //     windows of content decoders, parsed robots rules and the names whose rules
 //     are remembered each have a bound of their own.
 //
+// # Where things are decided
+//
+//   - The next host: sched.go (take). Handing hosts out, and a turn: turns.go; its contacts: pages.go.
+//   - The gap after a contact: pages.go (gap). When a batch ends before its time: patience.go.
+//   - Addresses: names.go. robots.txt: robots.go, errands.go. What our own settings refuse: ours.go, deny.go.
+//   - WARC files: archive.go, write.go. What an interrupted run left: unclean.go, savedrows.go.
+//
 // # What a fetch store holds
 //
 // WARC files, robots rules, contact times, and with Options.Dedup which payloads are

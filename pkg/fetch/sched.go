@@ -242,7 +242,7 @@ func (s *scheduler) ask(h *host, delay, now micros) bool {
 	return h.next > now
 }
 
-// park defers a host that is not to be contacted for a long time.
+// park defers a host that is not to be contacted for a long time (the frontier parks URLs, which is another thing).
 func (s *scheduler) park(h *host, now micros) {
 	if h.deferred != "" || h.next <= now {
 		return

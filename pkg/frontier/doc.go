@@ -44,10 +44,11 @@
 //
 //   - What an outcome means for its URL (final, again and when, put off, parked): judge.go.
 //     Update calls it for each outcome row that it reads (readOutcomes in land.go), finds the URL of
-//     each in the batch (land), and does what the verdict says (apply).
+//     each in the batch (land), and does what the verdict says (apply). A policy may change a
+//     verdict (hook judged). The flags are those of updateCmd in cmd/mfrontier.
 //   - Which URL is next: the policy, policy_NAME.go. Fair service, which most of them share: fair.go.
 //   - How large a batch is, by number or by time, and which hosts it leaves out: next.go, limits.go, trial.go.
-//   - How fast a host is, and when it is dead: hosts.go. How fast it may be asked: pace.go. How fast it may be asked: pace.go. How long a batch will take: plan.go.
+//   - How fast a host is, and when it is dead: hosts.go. How fast it may be asked: pace.go. How long a batch will take: plan.go.
 //   - Which URLs of a domain have to wait: domains.go. Which URLs are parked: park.go.
 //   - How rows lie on disk: runs.go, table.go (hosts, domains), merges.go; in memory: sort.go.
 //
@@ -73,5 +74,11 @@
 //
 // policy_dynamic.go is the smallest, policy_priority.go has parameters and front queues, policy_fifo.go
 // keeps something, policy_revisit.go comes back to URLs, and policy_opic.go takes over the whole order.
-// The tests take a new policy up by themselves where they ask the same of all: parameters, export, "mfrontier policies".
+//
+// A parameter is a string, bool, int, uint64 or float64; a duration is a string (duration in params.go). The
+// settings' table in pkg/config/SPEC.md is made anew by "go test ./pkg/config -update". The
+// tests that ask the same of all policies take a new one up by themselves, but pipelines/policies_test.go needs an
+// entry, and the lists of policies in this package's tests (crash, restore, park, export) want one. What a policy
+// keeps is told in SPEC.md, what it does in POLICIES.md and cmd/mfrontier/manual.md. A policy that is fed by links
+// (about.links: onlyLinks) has its own pipe in pipelines: stream.sh and mercator.mk know walk by name.
 package frontier

@@ -28,7 +28,7 @@ const (
 	again                 // to be tried again, at a time
 	putOff                // was not tried: back to its place
 	giveUp                // could be tried again, but no attempt is left
-	park                  // was not tried, for a reason that no crawl waits for to pass
+	park                  // waits, and no crawl waits for it: a setting refused it, or its server wants it later than LongestWait; no attempt of its own
 )
 
 // final reports whether the URL has its final outcome.

@@ -210,6 +210,8 @@ func parse(text string, v reflect.Value) (err error) {
 		var x float64
 		x, err = strconv.ParseFloat(text, 64)
 		v.SetFloat(x)
+	default:
+		panic("frontier: a parameter of kind " + v.Kind().String())
 	}
 	return err
 }

@@ -288,7 +288,7 @@ func (w *walkPolicy) move(ctx context.Context, c *change) (steps uint64, err err
 }
 
 // restart brings the start set up to date, and draws from it a visit for each
-// walker that has none; steps have one that the ledger do not count yet. It reads
+// walker that has none; steps have one that the ledger does not count yet. It reads
 // the old runs before it merges them: what a merge writes cannot be read before the
 // commit.
 func (w *walkPolicy) restart(ctx context.Context, c *change, steps uint64) error {

@@ -1,5 +1,7 @@
 // Package resolve turns host names into addresses: many questions at a time,
-// and a cache on disk (cache.go).
+// and a cache on disk (cache.go). Resolve (batch.go) is the body of mresolve: it asks its table of names, the
+// cache's files, then servers. Lookup is what mfetch calls for a name whose addresses have expired: it has a table
+// of its own and does not see the store.
 //
 // Mercator wrote its own resolver because the system's answered one request at
 // a time, which was 87 % of a thread's elapsed time (Heydon and Najork 1999,

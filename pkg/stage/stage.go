@@ -24,8 +24,8 @@
 // # Invariants
 //
 //   - No sink gets a trailer before the store has committed.
-//   - A body that fails, a cancelled context, a truncated input or an unbalanced
-//     ledger leave the store and every sink file as they were.
+//   - A body that fails, a cancelled context, a truncated input or an an unbalanced
+//     ledger leaves the store and every sink file as they were.
 //   - Repeating a committed transaction changes nothing: its input is drained
 //     and compared with what was committed, then the kept output is emitted.
 package stage
@@ -409,7 +409,7 @@ func (b *Batch[In, Out]) Refuse(reason string, n uint64) {
 	}
 }
 
-// What the ledger of a stage tell apart: so many reasons, of so many bytes, each of what was
+// What the ledger of a stage tells apart: so many reasons, of so many bytes, each of what was
 // dropped, made and refused. A filter may have more rules than a ledger holds, and rows of
 // other programs may say anything; what is beyond counts together, as ReasonOther.
 const (
@@ -417,7 +417,7 @@ const (
 	maxReason  = 256
 )
 
-// ReasonOther is the reason of all that the ledger do not tell apart.
+// ReasonOther is the reason of all that the ledger does not tell apart.
 const ReasonOther = "other"
 
 func enter(m map[string]uint64, reason string, n uint64) {
@@ -446,7 +446,7 @@ func total(m map[string]uint64) (n uint64) {
 	return n
 }
 
-// account closes the stage's account. They must balance, whatever the body did.
+// account closes the stage's account, which must balance, whatever the body did.
 func (b *Batch[In, Out]) account() (record.Stage, error) {
 	s := record.Stage{
 		Name: b.spec.Name, Stores: b.spec.Stores, Txn: b.spec.Txn,
@@ -466,7 +466,7 @@ func (b *Batch[In, Out]) account() (record.Stage, error) {
 // Run runs body over the batch, unless (Verb, Txn) has committed: then it drains
 // the input, refuses another one than it was (fault.Conflict), and emits the
 // kept output. The body must read until io.EOF and account for each row that it
-// read exactly once (Pass, Drop or Consume); Run refuses una balanced ledger. For a
+// read exactly once (Pass, Drop or Consume); Run refuses an unbalanced ledger. For a
 // source in is nil. An error of body, a cancelled ctx or a truncated input leaves
 // the store and all sinks as they were.
 func Run[In, Out record.Row](ctx context.Context, spec Spec, in Input[In], sinks []Output, body func(ctx context.Context, b *Batch[In, Out]) error) (Result, error) {
