@@ -18,6 +18,13 @@
 //     this file has the definition, the odds of false answers, and what somebody
 //     gains who makes strings collide.
 //
+// # Bounds and averages
+//
+// The difference of two strings of at most m bits has no more than m/64 factors of degree 64, hence the bound. Two have
+// the same low 48 bits with probability at most (m+64)/(2⁴⁸ − 2¹⁶): P then divides the difference times x⁶⁴ less one of 2¹⁶
+// remainders. For URLs of 64 bytes that is 576 times the average, and the average is what URLs do. FP64 is linear: if two
+// strings collide, so do all pairs that differ in the same way. The leading one tells apart strings that begin with zeros.
+//
 // # How it is computed
 //
 // Short strings go through tables, 16 bytes a step; long ones, where the machine
@@ -42,7 +49,7 @@ const Polynomial = 0x911498AE0E66BAD6
 // HostBits is the number of high bits of a URL checksum that come from the
 // host. A host's URLs then lie within one 2⁻¹⁶th of the key space, which makes
 // batches local, and 10⁷ URLs of one host still expect only 0.2 false "seen"
-// answers (10¹⁴/2⁴⁹).
+// answers (10¹⁴/2⁴⁹). With 24 bits they would be 45; with 8, 0.0007 and 256 times less locality.
 const HostBits = 16
 
 const hostMask uint64 = (1<<HostBits - 1) << (64 - HostBits)
