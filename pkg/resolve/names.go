@@ -35,7 +35,7 @@ type NameResult struct {
 
 	Data NameData `json:"data"`
 
-	data []byte // that, as JSON
+	data string // that, as JSON
 }
 
 // NameData is what a server said.
@@ -154,18 +154,16 @@ func (n *names) take(l line) {
 			l.name = name
 		}
 	}
-	res := &NameResult{Status: "ILLEGAL_INPUT", data: noData}
 	if _, ok := dns.IsDomainName(l.name); !ok || !legal {
-		n.tell(l, res)
+		n.tell(l, &NameResult{Status: "ILLEGAL_INPUT", Timestamp: n.now(), data: noData})
 		return
 	}
 	n.mu.Lock()
 	if i, _ := n.known.within(maxKnown).find(l.name); n.known.known(i) {
-		if a := n.known.answer(i); a.expires.Go().After(n.now()) {
-			res.Status, res.Error, res.data = a.status, a.cname, []byte(a.addr)
+		if a, now := n.known.answer(i), n.now(); a.expires.Go().After(now) {
 			n.mu.Unlock()
 			n.out.cached()
-			n.tell(l, res)
+			n.tell(l, &NameResult{Status: a.status, Error: a.cname, Timestamp: now, data: a.addr})
 			return
 		}
 	}
@@ -184,17 +182,15 @@ func (n *names) came(name string, raw *RawReply) {
 	lines := n.asking[name]
 	delete(n.asking, name)
 	n.mu.Unlock()
-	expires := record.TimeOf(n.now().Add(raw.lifetime()))
+	now := n.now()
+	expires := record.TimeOf(now.Add(raw.lifetime()))
 	for _, l := range lines {
-		res, err := n.result(l.name, raw)
-		if err != nil {
-			n.fail(err)
-			break
-		}
+		res := n.result(l.name, raw)
+		res.Timestamp = now
 		if len(res.data) <= maxDatagram {
 			n.mu.Lock()
 			i, _ := n.known.find(l.name)
-			n.known.set(i, &answer{string(res.data), res.Status, res.Error, expires})
+			n.known.set(i, &answer{res.data, res.Status, res.Error, expires})
 			n.mu.Unlock()
 		}
 		n.tell(l, res)
@@ -204,7 +200,7 @@ func (n *names) came(name string, raw *RawReply) {
 
 // tell writes the result of a line.
 func (n *names) tell(l line, res *NameResult) {
-	res.Name, res.Class, res.Type, res.Timestamp = l.name, "IN", n.kind, n.now().UTC()
+	res.Name, res.Class, res.Type = l.name, "IN", n.kind
 	text := res.appendTo(make([]byte, 0, 384))
 	var err error
 	if l.object {
@@ -231,7 +227,7 @@ func (res *NameResult) appendTo(b []byte) []byte {
 	if res.Error != "" {
 		b = appendJSON(append(b, `,"error":`...), res.Error)
 	}
-	b = append(res.Timestamp.AppendFormat(append(b, `,"timestamp":"`...), time.RFC3339Nano), '"')
+	b = append(res.Timestamp.UTC().AppendFormat(append(b, `,"timestamp":"`...), time.RFC3339Nano), '"')
 	b = strconv.AppendFloat(append(b, `,"duration":`...), res.Duration, 'f', -1, 64)
 	b = strconv.AppendInt(append(b, `,"rtt_us":`...), res.RTT, 10)
 	return append(append(append(b, `,"data":`...), res.data...), '}')
@@ -239,11 +235,35 @@ func (res *NameResult) appendTo(b []byte) []byte {
 
 // appendJSON appends a text as JSON.
 func appendJSON(b []byte, s string) []byte {
-	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_. ") == "" {
-		return append(append(append(b, '"'), s...), '"')
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			text, _ := marshal(s) // no text is refused
+			return append(b, text...)
+		}
 	}
-	text, _ := marshal(s) // no text is refused
-	return append(b, text...)
+	return append(append(append(b, '"'), s...), '"')
+}
+
+// appendTo appends it as JSON.
+func (d *NameData) appendTo(b []byte) []byte {
+	b = append(b, `{"answers":[`...)
+	for i, a := range d.Answers {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendJSON(append(b, `{"name":`...), a.Name)
+		b = appendJSON(append(b, `,"class":`...), a.Class)
+		b = appendJSON(append(b, `,"type":`...), a.Type)
+		b = strconv.AppendUint(append(b, `,"ttl":`...), uint64(a.TTL), 10)
+		b = appendJSON(append(b, `,"answer":`...), a.Answer)
+		if a.Special != "" {
+			b = appendJSON(append(b, `,"special":`...), a.Special)
+		}
+		b = append(b, '}')
+	}
+	b = appendJSON(append(b, `],"protocol":`...), d.Protocol)
+	b = appendJSON(append(b, `,"resolver":`...), d.Resolver)
+	return append(b, '}')
 }
 
 // marshal is json.Marshal, but for <, > and &, which stand as they are.
@@ -255,15 +275,15 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-var noData = []byte(`{"answers":[],"protocol":"","resolver":""}`)
+const noData = `{"answers":[],"protocol":"","resolver":""}`
 
 // result tells what became of the question for a name.
-func (n *names) result(name string, raw *RawReply) (*NameResult, error) {
+func (n *names) result(name string, raw *RawReply) *NameResult {
 	if raw.Why == StatusBadName {
-		return &NameResult{Status: "ILLEGAL_INPUT", data: noData}, nil
+		return &NameResult{Status: "ILLEGAL_INPUT", data: noData}
 	}
 	res := &NameResult{Status: raw.Status, Error: raw.Why, RTT: raw.RTT.Microseconds(), Duration: float64(raw.Took.Microseconds()) / 1e6}
-	data := NameData{Answers: []NameAnswer{}, Protocol: raw.Protocol, Resolver: raw.Server}
+	data := NameData{Protocol: raw.Protocol, Resolver: raw.Server}
 	for _, addr := range raw.addrs {
 		data.Answers = append(data.Answers, NameAnswer{Name: name, Class: "IN", Type: n.kind, TTL: raw.ttl, Answer: addr.String(), Special: addrguard.Special(addr)})
 	}
@@ -285,9 +305,8 @@ func (n *names) result(name string, raw *RawReply) (*NameResult, error) {
 			data.Answers = append(data.Answers, answer)
 		}
 	}
-	text, err := marshal(data)
-	res.data = text
-	return res, err
+	res.data = string(data.appendTo(make([]byte, 0, 256)))
+	return res
 }
 
 // parseType reads a record type by its name, or by its number as TYPE65280 (RFC 3597,
