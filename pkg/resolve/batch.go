@@ -26,7 +26,7 @@ const (
 
 	// Names are looked up in files together, since that reads much of a file: those of so many
 	// rows, or that come in so much time.
-	groupRows = 16 * blockRows
+	groupRows = 64 * blockRows
 	groupWait = 20 * time.Millisecond
 
 	tablePart = 6       // of the memory is for the table
