@@ -120,7 +120,7 @@ Examples:
 // --memory between two collections: a batch from the cache has little that lives, and
 // a third of its time went to a collector that was given less room.
 const (
-	outsideHeap = 18 << 20
+	outsideHeap = 22 << 20
 	heapGrowth  = 400 // percent
 )
 
