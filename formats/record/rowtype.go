@@ -62,7 +62,9 @@ func newRowType[T Row](kind Kind) *rowType {
 			t.texts = append(t.texts, at)
 		}
 	}
-	t.flags++
+	if t.flags++; t.flags > 32 {
+		panic("record: more columns than a row has flags for")
+	}
 	return t
 }
 

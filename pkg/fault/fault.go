@@ -24,7 +24,7 @@ const (
 	Corrupt     Class = "corrupt"                    // a checksum, a bound or a rule of a format does not hold
 	Truncated   Class = "truncated"                  // a file ends before its trailer
 	WrongKind   Class = "wrong kind"                 // the input is another kind of file or record
-	Version     Class = "unsupported version"        // written by a later major version, or with an unknown feature
+	Version     Class = "unsupported version"        // of another version
 	Upstream    Class = "the pipe ended early"       // standard input ended without its trailer
 	Busy        Class = "busy"                       // another process holds the store
 	No          Class = "no"                         // a check or a test answered no

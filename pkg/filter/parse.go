@@ -272,7 +272,7 @@ func (p *place) rule(allow bool, at int) error {
 		name = fmt.Sprintf("line-%d", p.line)
 	}
 	if name == "default" {
-		return p.bad(nameAt, `rule name "default", which the ledger have for URLs that no rule decides`, "another")
+		return p.bad(nameAt, `rule name "default", which the ledger uses for URLs that no rule decides`, "another")
 	}
 	if before, ok := p.names[name]; ok {
 		return p.bad(nameAt, fmt.Sprintf("rule name %q, which %s has", name, before), "another")

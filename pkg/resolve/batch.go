@@ -154,9 +154,10 @@ func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Ba
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if opt.Replay != nil { // its answers are no news
-		r.files, r.now = opt.Replay.saved.runs, 0
+		r.files, r.now = opt.Replay.saved.runs, never
 		go r.read(ctx)
-		return r.stats, r.run(ctx)
+		err := r.run(ctx)
+		return r.stats, err
 	}
 	var err error
 	if r.files, err = openBase(st, b.Tx()); err != nil {
@@ -336,7 +337,7 @@ func (r *batch[R]) take(w *block) {
 			continue
 		}
 		if r.opt.Replay == nil {
-			if is, ok := r.opt.Resolver.literal(name, r.opt.Now()); ok {
+			if is, ok := r.opt.Resolver.literal(name, r.now.Go()); ok {
 				r.know(n, answerOf(&is))
 				continue
 			}
@@ -368,7 +369,7 @@ func (r *batch[R]) recall() (err error) {
 	for i := len(files) - 1; i >= 0; i-- {
 		after := r.now
 		if i >= len(r.files) {
-			after = 0
+			after = never
 		}
 		left, err = files[i].search(left, func(n uint32, row *record.URL) bool {
 			ok := row.AddrExpires > after && (r.opt.Replay != nil || r.opt.Resolver.usable(row))

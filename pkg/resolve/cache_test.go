@@ -223,6 +223,8 @@ func TestReplayGivesTheSavedColumns(t *testing.T) {
 		add(warc.NewHostname(testNow, warc.Hostname{Host: "a.test:8080", Addr: "127.0.0.2,127.0.0.1", Expires: expires}))
 		if txn == "r2" {
 			add(warc.NewHostname(testNow, warc.Hostname{Host: "b.test", Error: "servfail", Expires: expires}))
+			add(warc.NewHostname(testNow, warc.Hostname{Host: "alone.test"}))                    // whose name mfetch looked up itself
+			add(warc.NewHostname(testNow, warc.Hostname{Host: "other.test", Addr: "127.0.0.3"})) // by another resolver
 		}
 	}
 	if err := os.WriteFile(path, file, 0o666); err != nil {
@@ -234,11 +236,12 @@ func TestReplayGivesTheSavedColumns(t *testing.T) {
 	}
 	defer replay.Close()
 	opt := Options{Replay: replay, Now: time.Now}
-	rows, _, err := runBatch(t, newDNSStore(t), "r2", opt, "b.test", "a.test:8080", "b.test")
+	rows, _, err := runBatch(t, newDNSStore(t), "r2", opt, "b.test", "a.test:8080", "b.test", "alone.test", "other.test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rows[1].Addr != "127.0.0.2,127.0.0.1" || rows[1].AddrExpires != expires || rows[0].AddrError != "servfail" || rows[2].Addr != "" {
+	if rows[1].Addr != "127.0.0.2,127.0.0.1" || rows[1].AddrExpires != expires || rows[0].AddrError != "servfail" || rows[2].Addr != "" ||
+		rows[3].Addr != "" || rows[3].AddrError != "" || rows[4].Addr != "127.0.0.3" || rows[4].AddrExpires != 0 {
 		t.Errorf("%+v", rows)
 	}
 	if _, _, err := runBatch(t, newDNSStore(t), "r2", opt, "c.test"); !errors.Is(err, fault.Conflict) {

@@ -149,6 +149,9 @@ type learnt struct {
 	runs   cacheFiles
 }
 
+// never is before all times, also that of a saved answer that does not tell when it expires.
+const never = -1
+
 // maxRuns bounds the files of learnt: as many become one.
 const maxRuns = 16
 
@@ -192,7 +195,7 @@ func (l *learnt) flush() error {
 	old := l.runs
 	l.runs = nil
 	defer old.Close()
-	return l.write(func(w *run.Writer) error { return old.merge(w, 0) })
+	return l.write(func(w *run.Writer) error { return old.merge(w, never) })
 }
 
 // write adds a run in a temporary file without a name.
@@ -212,6 +215,7 @@ func (l *learnt) write(rows func(w *run.Writer) error) error {
 		var length int64
 		if length, err = f.Seek(0, io.SeekCurrent); err == nil {
 			c, err = openFile(f, length, "temporary file")
+			c.own = true
 		}
 	}
 	if err != nil {
