@@ -15,7 +15,11 @@ func TestRandomPolynomial(t *testing.T) {
 	if err := os.WriteFile(toml, []byte("[sets]\npolynomial = \"random\"\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	c := newCrawl(t, startWeb(t, 5, 3, 15), "CONFIG="+toml)
+	hosts, pages := 3, 15
+	if long {
+		hosts, pages = 4, 40
+	}
+	c := newCrawl(t, startWeb(t, 5, hosts, pages), "CONFIG="+toml)
 	c.finish(t, "stream.sh")
 	c.check(t)
 	urls, content := polynomial(t, "murlset", c.dir+"/urls"), polynomial(t, "mfpset", c.dir+"/content")

@@ -11,7 +11,11 @@ import (
 // URL has an outcome by that. With its flags it goes on, and equals the oracle.
 func TestCrawlWithoutItsSettings(t *testing.T) {
 	t.Parallel()
-	w := startWeb(t, 3, 12, 60)
+	pages := 60
+	if long {
+		pages = 300
+	}
+	w := startWeb(t, 3, 12, pages)
 	for driver := range drivers {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
