@@ -107,7 +107,8 @@ while [ $webs = 0 ] || [ $SECONDS -lt $((end - 30)) ]; do
     done
     status=0
     wait "$driver" 2> /dev/null || status=$?
-    if [ $status != 0 ] && [ $killing = 0 ]; then wrong "without kills the driver ended with $status: $(tail -5 "$dir/log")"; fi
+    # A make whose driver was killed may go on for longer than the next driver waits, which then says who holds the crawl.
+    if [ $status != 0 ] && [ $killing = 0 ] && ! tail -4 "$dir/log" | grep -q '^mckpt: .*: held by process'; then wrong "without kills the driver ended with $status: $(tail -5 "$dir/log")"; fi
   done
   end_sessions
 
