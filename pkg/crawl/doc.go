@@ -46,8 +46,8 @@
 //
 // They too are one rename of CURRENT: with a higher epoch, and other generations. A generation of
 // an older epoch does not count. Then each store that nobody holds publishes what counts as a
-// new generation, and what no checkpoint needs is deleted. A store that a command holds does it when
-// that command's successor begins.
+// new generation, and what no checkpoint needs is deleted. A store that a command holds publishes it
+// at its next change; what it needs no more is then deleted by gc, or by the next abandon or restore.
 //
 // # Why
 //
