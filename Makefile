@@ -1,6 +1,6 @@
 # Mercator: a batch web crawler made of Unix commands. "make" prints this help.
 
-COMMANDS := mfrontier mresolve mfetch mfpset mextract murlset mmerge mcat mckpt mweb
+COMMANDS := mcrawl mfrontier mresolve mfetch mfpset mextract murlset mmerge mcat mckpt mweb
 PREFIX   ?= /usr/local
 DESTDIR  ?=
 GO       ?= go
@@ -41,7 +41,15 @@ test-sets: build ## what the set commands give against sort and comm, on ten mil
 
 .PHONY: crawl
 crawl: build ## crawl the embedded web, or SEEDS=, to the end
-	@pipelines/crawl.sh
+	@set --; crawl=$${CRAWL:-crawl}; for s in $$SET; do set -- "$$@" --set "$$s"; done; \
+	[ -z "$$POLICY" ] || set -- "$$@" --policy "$$POLICY"; \
+	if [ -n "$$SEEDS" ]; then \
+	  for s in $$SEEDS; do set -- "$$@" --seeds "$$s"; done; \
+	  [ -z "$$CONTACT" ] || set -- "$$@" --contact "$$CONTACT"; [ -z "$$CONFIG" ] || set -- "$$@" --config "$$CONFIG"; \
+	  bin/mcrawl new "$$crawl" "$$@" || exit; \
+	fi; \
+	if [ -n "$$SEEDS" ] || { [ -e "$$crawl/CURRENT" ] && [ ! -e "$$crawl/web.json" ]; }; then exec bin/mcrawl run "$$crawl" $${ROUNDS:+--rounds "$$ROUNDS"}; fi; \
+	exec bin/mcrawl try "$$crawl" "$$@" $${ROUNDS:+--rounds "$$ROUNDS"} $${SEED:+--seed "$$SEED"} $${HOSTS:+--hosts "$$HOSTS"} $${PAGES:+--pages "$$PAGES"}
 
 .PHONY: crawl-docs
 crawl-docs: build ## crawl Debian's documentation behind nginx and compare with wget (needs nginx, dnsmasq, wget)
@@ -58,6 +66,10 @@ protocols: build ## crawl over FTP, Gopher and a program, to the end (needs pyth
 .PHONY: modules
 modules: build ## programs of Debian as processing modules (needs tidy, catdoc)
 	@pipelines/modules.sh
+
+.PHONY: walks
+walks: build ## what people do with a crawl, each step checked (needs python3, PyPI)
+	@set -e; for walk in pipelines/walk-*.sh; do echo "--- $$walk"; $$walk; done
 
 .PHONY: browser
 browser: ## our links of pages against Chromium's (needs chromium, documentation packages, PyPI)
@@ -88,11 +100,12 @@ cross: ## compile and link for Linux and macOS, amd64 and arm64
 	  GOOS=$$os GOARCH=$$arch $(GO) vet ./... || exit 1; done; done
 
 .PHONY: install
-install: build ## commands into PREFIX/bin, pipelines into PREFIX/share/mercator
-	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/share/mercator/pipelines"
+install: build ## commands into PREFIX/bin, pipelines and manuals into PREFIX/share/mercator
+	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/share/mercator/pipelines" "$(DESTDIR)$(PREFIX)/share/mercator/manuals"
 	install -m 755 $(COMMANDS:%=bin/%) "$(DESTDIR)$(PREFIX)/bin"
 	install -m 755 pipelines/*.sh "$(DESTDIR)$(PREFIX)/share/mercator/pipelines"
 	install -m 644 pipelines/*.mk pipelines/*.py pipelines/README.md "$(DESTDIR)$(PREFIX)/share/mercator/pipelines"
+	for c in $(COMMANDS); do install -m 644 cmd/$$c/manual.md "$(DESTDIR)$(PREFIX)/share/mercator/manuals/$$c.md" || exit 1; done
 
 .PHONY: uninstall
 uninstall: ## what install put there

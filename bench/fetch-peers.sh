@@ -10,9 +10,9 @@
 #   archive   both docs: mfetch, gzip and zstd, beside wget2 (5 and 32 threads) and wget --warc-file, on disk and in memory
 #   small     the same with small pages alone
 #   large     the same with large pages alone, on disk, and "pigz -1 -p 2" on the same bodies
-#   round     one round as a pipe, from mfrontier next to mfrontier update and the checkpoint, with WARC files: stream.sh
+#   round     one round as a pipe, from mfrontier next to mfrontier update and the checkpoint, with WARC files
 #             beside wget2 in memory
-#   crawl     whole crawls of the small pages from the hosts' front pages: stream.sh beside "wget2 -r"
+#   crawl     whole crawls of the small pages from the hosts' front pages, round by round, beside "wget2 -r"
 #   stages    processor time of each command of such a round; STAGES=DIR gets --stats and --profile files
 #   profile   a processor profile of mfetch, archive's pages in memory, to the file PROFILE=
 #
@@ -116,19 +116,22 @@ keepalive_count() { cat "$1/count"; }
 curl_z() { named curl -sZ --no-progress-meter --parallel-max 32 -w '%{stderr}%{http_code}\n' -K "$dir/curl.list" >/dev/null 2>"$1/codes"; }
 curl_z_count() { grep -c "200\$" "$1/codes"; }
 
-flags() { # of stream.sh and mercator.mk; $1 is the crawl's folder
+flags() { # of pipe.sh and mercator.mk; $1 is the crawl's folder
 	export CRAWL=$1 BIN=$bin RESOLVE_FLAGS="--server 127.20.1.1:$dns_port" POLITENESS_FLAGS='--for 0' FETCH_FLAGS="${undelayed[*]}" EXTRACT_FLAGS="--duplicates --filter $dir/filter"
 }
 logged() { "$@" >"$dir/log" 2>&1 || { cat "$dir/log" >&2; return 1; }; }
 counted() { "${bin}mcat" --format tsv --columns role,status "$1"/crawl/rounds/r*/marked.arrows.zst | grep -c '^page	200'; }
-round_begin() { # what stream.sh does before its first round
+round_begin() { # what is done before the first round
 	"${bin}mckpt" init -q "$1/crawl"
 	"${bin}murlset" new -q "$1/crawl/urls" --txn seed "$dir/urls.txt" | "${bin}mfrontier" add -q "$1/crawl/frontier" --txn seed
 	"${bin}mckpt" commit -q "$1/crawl" --txn seed
 }
-round() { (flags "$1/crawl" && ROUNDS=1 BATCH=$pages logged "$here/pipelines/stream.sh"); }
+piped() { # LAST: in a shell of its own, since its functions have names of modes
+	BIN=$bin sh -c '. "$0" && rounds "$1"' "$here/bench/pipe.sh" "$1"
+}
+round() { (flags "$1/crawl" && BATCH=$pages && export BATCH && logged piped 1); }
 round_count() { counted "$1"; }
-crawl() { (flags "$1/crawl" && ROUNDS=0 SEEDS=$dir/roots.txt logged "$here/pipelines/stream.sh"); }
+crawl() { (flags "$1/crawl" && SEEDS=$dir/roots.txt && export SEEDS && logged piped 0); }
 crawl_count() { counted "$1"; }
 wget2_r() { named wget2 --no-config -q -r -l 0 -x -P "$1" --max-threads="$2" --robots=off -i "$dir/roots.txt" || [ $? = 8 ]; } # 8: a 404
 wget2_r_count() { wget2_i_count "$1"; }
@@ -261,7 +264,8 @@ for mode; do
 			NEXT_FLAGS=$(traced mfrontier-next) RESOLVE_FLAGS="$RESOLVE_FLAGS $(traced mresolve)" FETCH_FLAGS="$FETCH_FLAGS $(traced mfetch)"
 			MARK_FLAGS=$(traced mfpset-mark) EXTRACT_FLAGS="$EXTRACT_FLAGS $(traced mextract)" NEW_FLAGS=$(traced murlset-new)
 			UPDATE_FLAGS=$(traced mfrontier-update) COMMIT_FLAGS=$(traced mckpt-commit)
-			ROUNDS=1 BATCH=$pages logged "$here/pipelines/stream.sh"
+			export BATCH=$pages
+			logged piped 1
 		)
 		links=$("${bin}mcat" --count "$mem/run/crawl/rounds/r1/links.arrows.zst")
 		printf '\n%s, %d links; us of CPU a page; load %s\n' "$(about "one round, both docs")" "$links" "$(cut -d ' ' -f 1-3 /proc/loadavg)"

@@ -5,7 +5,7 @@
 #   bench/many-hosts.sh                  3,000 hosts of mweb, 500,000 URLs in rounds of 20,000
 #   URLS=120000 bench/many-hosts.sh      fewer
 #
-# HOSTS=, URLS= and BATCH= say how many. All stages as a pipe (stream.sh), WARC files are written, all delays are 0.
+# HOSTS=, URLS= and BATCH= say how many. All stages as a pipe, WARC files are written, all delays are 0.
 # It prints a table for RESULTS.md, URLs/s by round, and what of them is mfetch. The exit status is 1 if a URL
 # failed that the web has, if URLs were deferred, or if the last full rounds took more than half as long again as the first.
 # The crawl lies in a temporary folder below TMPDIR, takes about 5 KB a URL there, and is deleted in the end.
@@ -36,6 +36,8 @@ names=$(sed 's/.*"dns":"\([^"]*\)".*/\1/' "$dir/web.json")
 port=$(sed 's/.*"port":\([0-9]*\).*/\1/' "$dir/web.json")
 "${BIN}mweb" seeds "${web[@]}" --port "$port" > "$dir/seeds.txt"
 
+# shellcheck source=bench/pipe.sh
+. "$here/bench/pipe.sh"
 export CRAWL=$dir/crawl SEEDS=$dir/seeds.txt INIT_FLAGS=--quiet SEED_FLAGS=--quiet NEXT_FLAGS=--quiet
 export MARK_FLAGS=--quiet EXTRACT_FLAGS=--quiet NEW_FLAGS=--quiet COMMIT_FLAGS=--quiet
 export RESOLVE_FLAGS="--quiet --server $names" UPDATE_FLAGS='--quiet --max-attempts 1'
@@ -50,7 +52,7 @@ n=0 done=0
 while [ $done -lt "$urls" ] && status=0 && { "${BIN}mfrontier" stat --empty "$CRAWL/frontier" 2> /dev/null || status=$?; [ $status != 0 ]; }; do
 	n=$((n + 1))
 	t=$(date +%s.%N)
-	ROUNDS=$n "$here/pipelines/stream.sh" >> "$dir/log" 2>&1 || { tail -20 "$dir/log" >&2; exit 1; }
+	rounds $n >> "$dir/log" 2>&1 || { tail -20 "$dir/log" >&2; exit 1; }
 	took=$(echo "$(date +%s.%N) $t" | awk '{ print $1 - $2 }')
 	passed=$(number passed)
 	done=$((done + passed))

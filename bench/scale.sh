@@ -16,7 +16,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 export LC_ALL=C BIN=${BIN:-$here/bin/}
-seed=${SEED:-1} hosts=${HOSTS:-5000} pages=${PAGES:-620000} connections=${CONNECTIONS:-256} driver=${DRIVER:-stream.sh}
+seed=${SEED:-1} hosts=${HOSTS:-5000} pages=${PAGES:-620000} connections=${CONNECTIONS:-256} driver=${DRIVER:-pipe}
 export BATCH=${BATCH:-50000}
 web=(--seed "$seed" --hosts "$hosts" --pages "$pages")
 
@@ -41,6 +41,8 @@ names=$(sed 's/.*"dns":"\([^"]*\)".*/\1/' "$dir/web.json")
 "${BIN}mweb" seeds "${web[@]}" --port 80 > "$dir/seeds.txt"
 
 export CRAWL=$dir/crawl SEEDS=$dir/seeds.txt
+# shellcheck source=bench/pipe.sh
+. "$here/bench/pipe.sh"
 commands="next resolve fetch mark extract new update commit"
 stats() { echo "--quiet --stats $dir/$1.json"; }
 export INIT_FLAGS=--quiet SEED_FLAGS=--quiet NEXT_FLAGS MARK_FLAGS EXTRACT_FLAGS NEW_FLAGS COMMIT_FLAGS
@@ -55,11 +57,11 @@ NEW_FLAGS=$(stats new)
 UPDATE_FLAGS="$(stats update) --max-attempts 1" # this web's errors are for good
 COMMIT_FLAGS=$(stats commit)
 
-round() { # N: rounds up to the Nth
+go_on() { # N: rounds up to the Nth
 	case $driver in
-	stream.sh) ROUNDS=$1 "$here/pipelines/stream.sh" ;;
+	pipe) rounds "$1" ;;
 	mercator.mk) ROUNDS=$1 make -s -f "$here/pipelines/mercator.mk" ;;
-	*) echo "scale.sh: DRIVER=$driver, want stream.sh or mercator.mk" >&2; exit 2 ;;
+	*) echo "scale.sh: DRIVER=$driver, want pipe or mercator.mk" >&2; exit 2 ;;
 	esac >> "$dir/log" 2>&1 || { cat "$dir/log" >&2; exit 1; }
 }
 number() { # KEY FILE: the first number of that name
@@ -81,7 +83,7 @@ began=$(date +%s.%N)
 while status=0; "${BIN}mfrontier" stat --empty "$CRAWL/frontier" 2> /dev/null || status=$?; [ $status != 0 ]; do
 	n=$((n + 1))
 	t=$(date +%s.%N)
-	round $n
+	go_on $n
 	t=$(echo "$(date +%s.%N) $t" | awk '{ print $1 - $2 }')
 	urls=$((urls + $(number passed "$dir/fetch.json")))
 	bodies=$((bodies + $(number body_bytes "$dir/fetch.json")))

@@ -39,11 +39,13 @@ names=$(sed 's/.*"dns":"\([^"]*\)".*/\1/' "$dir/web.json")
 "${BIN}mweb" seeds "${web[@]}" --port 80 > "$dir/seeds.txt"
 
 export CRAWL=$dir/crawl SEEDS=$dir/seeds.txt
+# shellcheck source=bench/pipe.sh
+. "$here/bench/pipe.sh"
 export INIT_FLAGS=--quiet SEED_FLAGS=--quiet NEXT_FLAGS=--quiet MARK_FLAGS=--quiet EXTRACT_FLAGS=--quiet NEW_FLAGS=--quiet COMMIT_FLAGS=--quiet
 export RESOLVE_FLAGS="--quiet --server $names" UPDATE_FLAGS="--quiet --max-attempts 1"
 export FETCH_FLAGS="--quiet --sim seed=$seed,hosts=$hosts,pages=$pages"
 export POLITENESS_FLAGS='--for 0 --min-delay 0 --delay-factor 0 --addr-delay 0'
-"$here/pipelines/stream.sh" > "$dir/log" 2>&1 || { cat "$dir/log" >&2; exit 1; }
+rounds 0 > "$dir/log" 2>&1 || { cat "$dir/log" >&2; exit 1; }
 
 rounds=$(cd "$CRAWL/rounds" && printf '%s\n' r[0-9]* | sort -t r -k 2 -n)
 for r in $rounds; do "${BIN}mcat" --format text "$CRAWL/rounds/$r/links.arrows.zst"; done > "$dir/urls.txt"

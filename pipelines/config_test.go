@@ -21,7 +21,7 @@ var settings = map[string][2]string{
 	"checkpoint_interval": {`"7s"`, "7s"},
 	"schemes":             {`["http", "gemini:7"]`, "[http gemini:7]"},
 	"fetch.exec":          {`["http=fetch.sh"]`, "[http=fetch.sh]"},
-	"contact":             {`"me@example.org"`, "me@example.org"},
+	"fetch.contact":       {`"me@example.org"`, "me@example.org"},
 	"memory.fetch":        {`"77M"`, "80740352"},
 	"memory.stages":       {`"77M"`, "80740352"},
 	"sets.polynomial":     {`"d800000000000000"`, "d800000000000000"},
@@ -170,7 +170,7 @@ func TestSettingsReachTheirFlags(t *testing.T) {
 func TestPipelinesReadSettings(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, 3, 2, 20)
-	for _, pipeline := range []string{"mercator.mk", "stream.sh"} {
+	for _, pipeline := range []string{"mercator.mk", "mcrawl"} {
 		t.Run(pipeline, func(t *testing.T) {
 			dir := t.TempDir()
 			toml := filepath.Join(dir, "my.toml")
@@ -180,12 +180,11 @@ func TestPipelinesReadSettings(t *testing.T) {
 				t.Fatal(err)
 			}
 			folder := filepath.Join(dir, "crawl")
-			vars := []string{"CRAWL=" + folder, "CONFIG=" + toml, "BIN=" + bin}
-			cmd := exec.Command("./" + pipeline)
-			if strings.HasSuffix(pipeline, ".mk") {
-				cmd = exec.Command("make", append([]string{"-f", pipeline}, vars...)...)
+			cmd := exec.Command("make", "-f", pipeline, "CRAWL="+folder, "CONFIG="+toml, "BIN="+bin)
+			if pipeline == "mcrawl" {
+				output(t, "mcrawl", "new", folder, "--config", toml)
+				cmd = exec.Command(bin+"mcrawl", "run", folder)
 			}
-			cmd.Env = append(os.Environ(), vars...)
 			out, err := cmd.CombinedOutput()
 			if err != nil || !strings.Contains(string(out), "stopped after round 2") {
 				t.Fatalf("%v\n%s", err, out)

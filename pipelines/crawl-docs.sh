@@ -4,7 +4,7 @@
 #   make crawl-docs
 #
 # nginx serves three documentation packages of Debian as three named hosts on
-# three loopback addresses, dnsmasq resolves the names, and stream.sh crawls them
+# three loopback addresses, dnsmasq resolves the names, and mcrawl crawls them
 # to the end with all delays 0. Then "wget -r" walks the same servers. The URLs
 # that each got with status 200 are compared, by nginx's own log; a difference
 # must fall under a rule named below, or the exit status is 1 and the URLs are
@@ -119,16 +119,29 @@ done
 seed() { echo "http://$1:$PORT/"; }
 each_site seed > "$dir/seeds.txt"
 if [ -e "$CRAWL/seeds.txt" ] && ! cmp -s "$dir/seeds.txt" "$CRAWL/seeds.txt"; then
-  die "$CRAWL is a crawl of other URLs: give it the port that it had, or remove it"
+  die "$CRAWL is a crawl of other URLs: give it the port that it had, or name another folder"
 fi
 cp "$dir/seeds.txt" "$CRAWL/seeds.txt"
 rule() { echo "allow $3: host $1:$PORT"; }
 { each_site rule; echo 'default deny'; } > "$CRAWL/filter.txt"
 
 began=$(date +%s)
-SEEDS=$CRAWL/seeds.txt RESOLVE_FLAGS="--server $resolver:$DNS_PORT" \
-  POLITENESS_FLAGS='--min-delay 0 --delay-factor 0 --addr-delay 0' FETCH_FLAGS='--allow-net 127.0.0.0/8' \
-  EXTRACT_FLAGS="--filter $CRAWL/filter.txt --ignore-nofollow" "$here/stream.sh"
+cat > "$CRAWL/crawl.toml" << EOF
+seeds = ["seeds.txt"]
+[politeness]
+min_delay = "0s"
+delay_factor = 0
+addr_delay = "0s"
+[network]
+allow_net = ["127.0.0.0/8"]
+[resolve]
+servers = ["$resolver:$DNS_PORT"]
+[extract]
+filter = "filter.txt"
+ignore_nofollow = true
+EOF
+[ -e "$CRAWL/CURRENT" ] || "${BIN}mckpt" init "$CRAWL"
+"${BIN}mcrawl" run "$CRAWL"
 ours_took=$(($(date +%s) - began))
 "${BIN}mckpt" verify "$CRAWL" > /dev/null
 
@@ -184,7 +197,6 @@ if grep -q '^none' differences.tsv; then
   failed=1
 fi
 
-"$here/summary.sh" "$CRAWL" "$ours_took"
 echo
 echo "$(wc -l < ours.txt) URLs with status 200 in our crawl ($ours_took s), $(wc -l < wget.txt) in wget's ($wget_took s)"
 cut -f 1 differences.tsv | uniq -c | while read -r n rule; do echo "$n only in wget's, by rule: $rule"; done

@@ -144,7 +144,7 @@ func newCrawl(t *testing.T, w *web, env ...string) *crawl {
 // drivers are the two ways to run a crawl.
 var drivers = map[string][]string{
 	"mercator.mk": {"make", "--no-print-directory", "-f", "mercator.mk"},
-	"stream.sh":   {"./stream.sh"},
+	"mcrawl":      nil, // see crawl.mcrawl
 }
 
 // requests are the lines of the web's log so far.
@@ -187,22 +187,27 @@ func (w *web) again(t *testing.T, flights []flight) (n int, unexplained []string
 }
 
 // command is the driver's command line, with everything polite turned off.
-func (c *crawl) command(driver string, env ...string) *exec.Cmd {
+func (c *crawl) command(t *testing.T, driver string, env ...string) *exec.Cmd {
+	t.Helper()
+	own := []string{
+		"BIN=" + bin, "CRAWL=" + c.dir, "SEEDS=" + c.web.seeds,
+		"RESOLVE_FLAGS=--server " + c.web.dns,
+		"UPDATE_FLAGS=--max-attempts 1", // mweb's errors are for good
+		"POLITENESS_FLAGS=--min-delay 0 --delay-factor 0 --addr-delay 0", "FETCH_FLAGS=--allow-net 127.0.0.0/8"}
+	own = append(append(own, c.env...), env...)
+	if driver == "mcrawl" {
+		return c.mcrawl(t, own)
+	}
 	words := drivers[driver]
 	cmd := exec.Command(words[0], words[1:]...)
-	cmd.Env = append(os.Environ(),
-		"BIN="+bin, "CRAWL="+c.dir, "SEEDS="+c.web.seeds,
-		"RESOLVE_FLAGS=--server "+c.web.dns,
-		"UPDATE_FLAGS=--max-attempts 1", // mweb's errors are for good
-		"POLITENESS_FLAGS=--min-delay 0 --delay-factor 0 --addr-delay 0", "FETCH_FLAGS=--allow-net 127.0.0.0/8")
-	cmd.Env = append(append(cmd.Env, c.env...), env...)
+	cmd.Env = append(os.Environ(), own...)
 	return cmd
 }
 
 // finish runs the driver to the end, which must be a good one.
 func (c *crawl) finish(t *testing.T, driver string, env ...string) {
 	t.Helper()
-	cmd := c.command(driver, env...)
+	cmd := c.command(t, driver, env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", driver, err, tail(out))
 	}
@@ -313,7 +318,7 @@ func TestRoughHosts(t *testing.T) {
 		}
 	}
 	c := newCrawl(t, w)
-	c.finish(t, "stream.sh", "POLITENESS_FLAGS=--min-delay 0 --delay-factor 0 --addr-delay 0", "FETCH_FLAGS=--allow-net 127.0.0.0/8 --timeout 2s")
+	c.finish(t, "mcrawl", "POLITENESS_FLAGS=--min-delay 0 --delay-factor 0 --addr-delay 0", "FETCH_FLAGS=--allow-net 127.0.0.0/8 --timeout 2s")
 	c.check(t)
 }
 
@@ -329,7 +334,7 @@ func TestBatchSizeMakesNoDifference(t *testing.T) {
 		t.Run(batch, func(t *testing.T) {
 			t.Parallel()
 			c := newCrawl(t, w, "BATCH="+batch)
-			c.finish(t, "stream.sh")
+			c.finish(t, "mcrawl")
 			c.check(t)
 		})
 	}
@@ -339,7 +344,7 @@ func TestRobotsEngines(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, 4, 4, 40)
 	c := newCrawl(t, w)
-	c.finish(t, "stream.sh", "POLITENESS_FLAGS=--min-delay 0 --delay-factor 0 --addr-delay 0", "FETCH_FLAGS=--robots-engine temoto --allow-net 127.0.0.0/8")
+	c.finish(t, "mcrawl", "POLITENESS_FLAGS=--min-delay 0 --delay-factor 0 --addr-delay 0", "FETCH_FLAGS=--robots-engine temoto --allow-net 127.0.0.0/8")
 	// The engines differ on wildcards and ties; both must finish with a balanced ledger.
 	output(t, "mckpt", "verify", "--quiet", c.dir)
 	output(t, "mfrontier", "stat", "--empty", c.dir+"/frontier")
@@ -351,30 +356,38 @@ type process struct {
 	name string
 }
 
-// children lists the commands of ours that run in a process group.
-func children(pgid int) (all []process) {
+// children lists the commands of ours among a driver and all that it has started.
+func children(driver int) (all []process) {
 	procs, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
 		return nil
 	}
+	parents, names := map[int]int{}, map[int]string{}
 	for _, p := range procs {
 		b, err := os.ReadFile(p)
 		if err != nil {
 			continue // it has ended
 		}
-		// pid (comm) state ppid pgrp …; comm may hold anything but the last ")".
+		// pid (comm) state ppid …; comm may hold anything but the last ")".
 		open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
 		if open < 0 || end < open {
 			continue
 		}
 		f := strings.Fields(string(b[end+1:]))
-		if len(f) < 3 || f[2] != strconv.Itoa(pgid) || f[0] == "Z" {
+		if len(f) < 2 || f[0] == "Z" {
 			continue
 		}
-		if comm := string(b[open+1 : end]); strings.HasPrefix(comm, "m") && comm != "make" {
-			if pid, err := strconv.Atoi(strings.TrimSpace(string(b[:open]))); err == nil {
-				all = append(all, process{pid, comm})
-			}
+		pid, _ := strconv.Atoi(strings.TrimSpace(string(b[:open])))
+		parents[pid], _ = strconv.Atoi(f[1])
+		names[pid] = string(b[open+1 : end])
+	}
+	for pid, name := range names {
+		root := pid
+		for root > 1 && root != driver {
+			root = parents[root]
+		}
+		if root == driver && strings.HasPrefix(name, "m") && name != "make" {
+			all = append(all, process{pid, name})
 		}
 	}
 	slices.SortFunc(all, func(a, b process) int { return a.pid - b.pid })
@@ -426,7 +439,7 @@ func killedCrawl(t *testing.T, rng *rand.Rand, driver string, kills, pages int) 
 	due, after := time.Time{}, 1+rng.IntN(step)
 	var flights []flight
 	for whole := false; done < kills && !whole; {
-		cmd := c.command(driver, "POLITENESS_FLAGS=--min-delay 2ms --delay-factor 0 --addr-delay 0", fmt.Sprintf("FETCH_FLAGS=--connections %d --allow-net 127.0.0.0/8", connections))
+		cmd := c.command(t, driver, "POLITENESS_FLAGS=--min-delay 2ms --delay-factor 0 --addr-delay 0", fmt.Sprintf("FETCH_FLAGS=--connections %d --allow-net 127.0.0.0/8", connections))
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out
@@ -461,7 +474,7 @@ func killedCrawl(t *testing.T, rng *rand.Rand, driver string, kills, pages int) 
 				}
 				done++
 				due, after = time.Time{}, done*step+1+rng.IntN(step)
-				if driver == "stream.sh" || victim.name == "mfetch" { // in a pipe mfetch ends with its reader
+				if driver == "mcrawl" || victim.name == "mfetch" { // in a pipe mfetch ends with its reader
 					flights = append(flights, flight{from: len(w.requests(t)) - inFlight})
 				}
 			}
@@ -485,8 +498,12 @@ func killedCrawl(t *testing.T, rng *rand.Rand, driver string, kills, pages int) 
 }
 
 // wrap makes a folder of commands in which one is replaced by a shell script.
-func wrap(t *testing.T, command, script string) string {
+func wrap(t *testing.T, command, script string, more ...string) string {
 	t.Helper()
+	scripts := map[string]string{command: script}
+	for i := 0; i < len(more); i += 2 {
+		scripts[more[i]] = more[i+1]
+	}
 	dir := t.TempDir()
 	entries, err := os.ReadDir(bin)
 	if err != nil {
@@ -494,7 +511,7 @@ func wrap(t *testing.T, command, script string) string {
 	}
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
-		if e.Name() == command {
+		if script, own := scripts[e.Name()]; own {
 			err = os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o777)
 		} else {
 			err = os.Symlink(bin+e.Name(), path)
@@ -518,9 +535,9 @@ func TestStageDies(t *testing.T) {
 		until = "ROUNDS=0"
 	}
 	begun := newCrawl(t, w) // round 1 of each
-	begun.finish(t, "stream.sh", "ROUNDS=1")
+	begun.finish(t, "mcrawl", "ROUNDS=1")
 	reference := newCrawl(t, w)
-	reference.finish(t, "stream.sh", until)
+	reference.finish(t, "mcrawl", until)
 	want := reference.found(t)
 	blocked := filepath.Join(t.TempDir(), "blocked")
 	if err := os.MkdirAll(filepath.Join(blocked, "full"), 0o777); err != nil {
@@ -550,14 +567,14 @@ func TestStageDies(t *testing.T) {
 				if err := os.CopyFS(c.dir, os.DirFS(begun.dir)); err != nil {
 					t.Fatal(err)
 				}
-				cmd := c.command("stream.sh", "ROUNDS=2", "BIN="+wrap(t, s.command, script))
+				cmd := c.command(t, "mcrawl", "ROUNDS=2", "BIN="+wrap(t, s.command, script))
 				out, err := cmd.CombinedOutput()
 				// A stage that died after its last byte had done its work, and the rest of
 				// the pipe may say so.
 				if err == nil && !strings.HasPrefix(place, "after") {
 					t.Fatalf("the pipe reported success\n%s", tail(out))
 				}
-				c.finish(t, "stream.sh", until)
+				c.finish(t, "mcrawl", until)
 				if got := c.found(t); got != want {
 					t.Errorf("%s", diff(want, got))
 				}
@@ -577,7 +594,7 @@ func TestRoundOfAnEmptyFrontier(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, 8, 2, 10)
 	c := newCrawl(t, w)
-	c.finish(t, "stream.sh")
+	c.finish(t, "mcrawl")
 	want := c.found(t)
 	n := strings.TrimSpace(output(t, "mckpt", "show", "--next-round", c.dir))
 	pipe := fmt.Sprintf(`set -e; cd %s; d=rounds/r%s
@@ -600,7 +617,7 @@ func TestRestoreAndAbandon(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, 6, 4, 60)
 	c := newCrawl(t, w, "BATCH=25")
-	c.finish(t, "stream.sh")
+	c.finish(t, "mcrawl")
 	c.check(t)
 	want := c.found(t)
 	last := len(c.outcomes(t))
@@ -615,14 +632,14 @@ func TestRestoreAndAbandon(t *testing.T) {
 	for i, n := range steps {
 		if i == len(steps)-1 { // as far as the crawl had come at first
 			output(t, "mckpt", "restore", c.dir, strconv.Itoa(last+1))
-			c.finish(t, "stream.sh")
+			c.finish(t, "mcrawl")
 			output(t, "mckpt", "verify", "--quiet", c.dir)
 			if got := c.found(t); got != want {
 				t.Errorf("the files of the first rounds did not come back: %s", diff(want, got))
 			}
 		}
 		output(t, "mckpt", "restore", c.dir, strconv.Itoa(n))
-		driver := []string{"stream.sh", "mercator.mk"}[i%2]
+		driver := []string{"mcrawl", "mercator.mk"}[i%2]
 		c.finish(t, driver)
 		c.check(t)
 		if got := c.found(t); got != want {
@@ -655,7 +672,7 @@ func TestAbandonAtEveryStage(t *testing.T) {
 		case command == "mckpt":
 			script = fmt.Sprintf("[ \"$1\" = commit ] || exec %s \"$@\"\n%s", bin+command, script)
 		}
-		if out, err := c.command("mercator.mk", "ROUNDS=2", "BIN="+wrap(t, command, script)).CombinedOutput(); err == nil {
+		if out, err := c.command(t, "mercator.mk", "ROUNDS=2", "BIN="+wrap(t, command, script)).CombinedOutput(); err == nil {
 			t.Fatalf("%s did not die\n%s", s, tail(out))
 		}
 		output(t, "mckpt", "abandon", c.dir)
@@ -679,7 +696,7 @@ func TestHard(t *testing.T) {
 	outcomes, asked := 0, 0
 	// A slow machine needs more rounds to be told that it is too fast.
 	for rounds := 3; rounds <= 12 && (outcomes < 50 || asked == 0); rounds++ {
-		c.finish(t, "stream.sh", fmt.Sprintf("ROUNDS=%d", rounds), "POLITENESS_FLAGS=--min-delay 5ms --delay-factor 1 --addr-delay 5ms", "FETCH_FLAGS=--allow-net 127.0.0.0/8 --timeout 2s --deadline 2s")
+		c.finish(t, "mercator.mk", fmt.Sprintf("ROUNDS=%d", rounds), "POLITENESS_FLAGS=--min-delay 5ms --delay-factor 1 --addr-delay 5ms", "FETCH_FLAGS=--allow-net 127.0.0.0/8 --timeout 2s --deadline 2s")
 		outcomes, asked = 0, 0
 		for _, file := range c.outcomes(t) {
 			seen := map[string]bool{}

@@ -3,7 +3,7 @@
 #
 #   pipelines/disk-full.sh
 #
-# A small web is crawled on a small tmpfs, by stream.sh and by mercator.mk, with
+# A small web is crawled on a small tmpfs, by mcrawl and by mercator.mk, with
 # room for ever more of the crawl, so that now this command meets the full disk and
 # now that one. Each time
 #
@@ -69,6 +69,21 @@ port=$(json port) || exit 1
 "${BIN}mweb" seeds --hosts 20 --pages "$PAGES" --port "$port" > "$dir/seeds.txt"
 "${BIN}mweb" oracle --hosts 20 --pages "$PAGES" --port "$port" | sort > "$dir/oracle.tsv"
 
+cat > "$dir/crawl.toml" << END
+seeds = ["$dir/seeds.txt"]
+batch = $((PAGES / 2))
+[frontier]
+max_attempts = 1
+[politeness]
+min_delay = "0s"
+delay_factor = 0
+addr_delay = "0s"
+[network]
+allow_net = ["127.0.0.0/8"]
+[resolve]
+servers = ["$(json dns)"]
+END
+
 # Each command through a wrapper that keeps what it says, and its exit status.
 for c in mfrontier mresolve mfetch mfpset mextract murlset mckpt; do
   cat > "$dir/bin/$c" << END
@@ -83,17 +98,20 @@ END
   chmod +x "$dir/bin/$c"
 done
 
+ln -s "$(cd "$(dirname "$(command -v "${BIN}mcrawl")")" && pwd)/mcrawl" "$dir/bin/mcrawl" # takes the commands beside it
+
 crawl() { # DRIVER
   (
-    export BIN="$dir/bin/" CRAWL="$dir/disk/crawl" SEEDS="$dir/seeds.txt" BATCH=$((PAGES / 2)) TMPDIR="$dir/disk"
-    RESOLVE_FLAGS="--server $(json dns)"
-    export RESOLVE_FLAGS UPDATE_FLAGS='--max-attempts 1'
-    export POLITENESS_FLAGS='--min-delay 0 --delay-factor 0 --addr-delay 0' FETCH_FLAGS='--allow-net 127.0.0.0/8'
+    export BIN="$dir/bin/" CRAWL="$dir/disk/crawl" CONFIG="$dir/crawl.toml" TMPDIR="$dir/disk"
     case $1 in
-    stream.sh) "$here/stream.sh" ;;
+    mcrawl) { [ -e "$CRAWL/CURRENT" ] || "$dir/bin/mckpt" init "$CRAWL" --config "$CONFIG"; } && "$dir/bin/mcrawl" run "$CRAWL" ;;
     mercator.mk) make -s -f "$here/mercator.mk" ;;
     esac
-  ) > "$dir/log" 2>&1
+  ) > "$dir/log" 2>&1 && return
+  if grep '^mcrawl: .*no space left on device' "$dir/log" > "$dir/own"; then # mcrawl itself met the full disk
+    { cat "$dir/own"; echo 'exit 1'; } > "$dir/said/mcrawl.own"
+  fi
+  return 1
 }
 
 failed=0
@@ -139,7 +157,7 @@ judge() {
 
 # --- the crawls ---------------------------------------------------------------
 
-for driver in stream.sh mercator.mk; do
+for driver in mcrawl mercator.mk; do
   mount -t tmpfs none "$dir/disk" || exit 1
   crawl $driver || { cat "$dir/log" >&2; exit 1; }
   whole "$driver with room enough"

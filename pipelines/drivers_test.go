@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -41,7 +41,7 @@ func TestHelperIsKilled(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			said := regexp.MustCompile(`exit status 137|Error 137|Killed`)
+			said := regexp.MustCompile(`exit status 137|Error 137|Killed|was killed`)
 			for n := 1; ; n++ {
 				c := newCrawl(t, w, "CONFIG="+config, "BIN="+folder)
 				for file, text := range map[string]string{calls: "", victim: fmt.Sprint(n)} {
@@ -49,11 +49,11 @@ func TestHelperIsKilled(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				out, err := c.command(driver).CombinedOutput()
+				out, err := c.command(t, driver).CombinedOutput()
 				made, _ := os.ReadFile(calls)
 				lines := strings.Split(strings.TrimSpace(string(made)), "\n")
 				if len(lines) < n {
-					if err != nil || n < 10 {
+					if least := map[string]int{"mercator.mk": 10, "mcrawl": 2}[driver]; err != nil || n < least {
 						t.Fatalf("%d helpers, %v\n%s", len(lines), err, tail(out))
 					}
 					break
@@ -87,7 +87,7 @@ func TestDriverIsKilled(t *testing.T) {
 			c := newCrawl(t, w)
 			begun := filepath.Join(t.TempDir(), "begun")
 			slow := wrap(t, "mfetch", fmt.Sprintf("touch %s; sleep 2; exec %smfetch \"$@\"\n", begun, bin))
-			first := c.command(driver, "BIN="+slow, "ROUNDS=1")
+			first := c.command(t, driver, "BIN="+slow, "ROUNDS=1")
 			first.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the test's own signals do not reach it
 			if err := first.Start(); err != nil {
 				t.Fatal(err)
@@ -104,8 +104,9 @@ func TestDriverIsKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			first.Wait()
-			out, err := c.command(driver, "ROUNDS=1").CombinedOutput()
-			if err != nil || !bytes.Contains(out, []byte(": held by process ")) {
+			out, err := c.command(t, driver, "ROUNDS=1").CombinedOutput()
+			// Commands that mcrawl has started end with it, where the system sees to that.
+			if told := bytes.Contains(out, []byte(": held by process ")); err != nil || !told && (driver != "mcrawl" || runtime.GOOS != "linux") {
 				t.Errorf("%v\n%s", err, tail(out))
 			}
 			if rounds := c.outcomes(t); len(rounds) != 1 {
@@ -122,60 +123,36 @@ func TestFailedStart(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, 12, 2, 10)
 	dir := t.TempDir()
-	for name, text := range map[string]string{"bare.txt": "www.example.org\n", "empty.txt": "# none yet\n", "other.txt": "http://other.mweb.test/\n", "dead.txt": "http://127.0.0.77:9/\n"} {
+	for name, text := range map[string]string{"bare.txt": "www.example.org\n", "empty.txt": "# none yet\n", "dead.txt": "http://127.0.0.77:9/\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
-	starts := map[string][]string{"crawl.sh": {"./crawl.sh"}}
-	for name, words := range drivers {
-		starts[name] = words
+	// What mcrawl says is told by its own scripts (cmd/mcrawl/testdata/script/new.txtar, run.txtar).
+	c := newCrawl(t, w, "POLICY=fifo")
+	run := func(env ...string) (string, error) {
+		out, err := c.command(t, "mercator.mk", env...).CombinedOutput()
+		if strings.Contains(string(out), "remove") {
+			t.Errorf("%q tells to remove something:\n%s", env, out)
+		}
+		return string(out), err
 	}
-	for driver, words := range starts {
-		t.Run(driver, func(t *testing.T) {
-			t.Parallel()
-			c := newCrawl(t, w, "POLICY=fifo")
-			run := func(env ...string) (string, error) {
-				cmd := c.command("stream.sh", env...)
-				real := exec.Command(words[0], words[1:]...)
-				real.Env = cmd.Env
-				out, err := real.CombinedOutput()
-				if strings.Contains(string(out), "remove") {
-					t.Errorf("%q tells to remove something:\n%s", env, out)
-				}
-				return string(out), err
-			}
-			fails := func(says string, env ...string) {
-				if out, err := run(env...); err == nil || !strings.Contains(out, says) {
-					t.Errorf("%q: %v, want an error with %q\n%s", env, err, says, out)
-				}
-			}
-			fails("no file of seed URLs here", "SEEDS=typo.txt")
-			if _, err := os.Stat(c.dir); err == nil {
-				t.Errorf("SEEDS=typo.txt left a folder")
-			}
-			fails("bare.txt: line 1: ", "SEEDS="+dir+"/bare.txt")
-			fails("empty.txt: no URL, want one a line", "SEEDS="+dir+"/empty.txt")
-			fails("typo.txt: no ", "SEEDS="+dir+"/typo.txt "+dir+"/bare.txt", "SEED_FLAGS=--quiet")
-			if out, err := run(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			c.check(t)
-			if driver == "crawl.sh" {
-				fails("murlset new "+c.dir+"/urls --txn more", "SEEDS="+dir+"/other.txt")
-			}
-			c.dir += "-dead"
-			fails("nothing was fetched of 1 URL: port-refused 1", "SEEDS="+dir+"/dead.txt")
-		})
+	fails := func(says string, env ...string) {
+		if out, err := run(env...); err == nil || !strings.Contains(out, says) {
+			t.Errorf("%q: %v, want an error with %q\n%s", env, err, says, out)
+		}
 	}
-}
-
-// TestSummaryWithoutCommands: what cannot be read is no crawl that fetched nothing.
-func TestSummaryWithoutCommands(t *testing.T) {
-	t.Parallel()
-	cmd := exec.Command("./summary.sh", goldenCrawl)
-	cmd.Env = append(os.Environ(), "BIN=/nowhere/")
-	if out, err := cmd.CombinedOutput(); err == nil || strings.Contains(string(out), "No page was fetched") {
-		t.Errorf("%v\n%s", err, out)
+	fails("no file of seed URLs here", "SEEDS=typo.txt")
+	if _, err := os.Stat(c.dir); err == nil {
+		t.Errorf("SEEDS=typo.txt left a folder")
 	}
+	fails("bare.txt: line 1: ", "SEEDS="+dir+"/bare.txt")
+	fails("empty.txt: no URL, want one a line", "SEEDS="+dir+"/empty.txt")
+	fails("typo.txt: no ", "SEEDS="+dir+"/typo.txt "+dir+"/bare.txt", "SEED_FLAGS=--quiet")
+	if out, err := run(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	c.check(t)
+	c.dir += "-dead"
+	fails("nothing was fetched of 1 URL: port-refused 1", "SEEDS="+dir+"/dead.txt")
 }

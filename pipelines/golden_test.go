@@ -91,9 +91,7 @@ func TestRenamedEpochIsTold(t *testing.T) {
 	if err := os.Rename(dir+"/rounds/r6/epoch.0", dir+"/rounds/r6/epoch.9"); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("./stale.sh", dir)
-	cmd.Env = append(os.Environ(), "BIN="+bin)
-	out, err := cmd.CombinedOutput()
+	out, err := exec.Command(bin+"mckpt", "rounds", dir).CombinedOutput()
 	if want := dir + "/rounds/r6: its files are not of the round that counts: moved to " + dir + "/rounds/undone/r6.9"; err != nil || !strings.Contains(string(out), want) {
 		t.Errorf("%v\n%s\nwant %s", err, out, want)
 	}

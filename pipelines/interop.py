@@ -4,18 +4,25 @@
     interop.py cdxj OURS FILE…        cdxj-indexer indexes them as mcat did
     interop.py documents FILE…        warcio checks files of a crawl by FTP and Gopher
     interop.py derived WET WAT        warcio checks them, and reads what they hold
+    interop.py replay INDEX WACZ FILE…  pywb replays pages from the folder and from WACZ, which wacz validates; warcio indexes
+    interop.py pages FOLDER INDEX N   pywb replays N pages of an index from the folder of its configuration
+    interop.py parquet TABLE FILE…    DuckDB and pyarrow read the rows that mcat prints of the files
     interop.py arrow PLAIN ROWS.json  pyarrow and DuckDB read plain Arrow as mcat printed it
 """
 
 import base64
+import datetime
 import hashlib
 import io
 import json
 import os
+import socket
 import struct
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.request
 
 
 def say(who, what):
@@ -159,7 +166,11 @@ def check_arrow(plain, rows_path):
         rows = [json.loads(line) for line in f]
     if table.num_rows != len(rows) or not rows:
         sys.exit(f"{kind}: pyarrow has {table.num_rows} rows, mcat {len(rows)}")
-    if table.column_names != list(rows[0]):
+    if "x" in table.column_names:  # columns of the user's own, which mcat prints by their names: there are none
+        if any(table["x"].to_pylist()):
+            sys.exit(f"{kind}: columns of one's own in {table['x']}")
+        table = table.drop_columns(["x"])
+    if table.column_names != [name for name in rows[0] if name != "round"]:  # which is where the file lies
         sys.exit(f"{kind}: pyarrow has columns {table.column_names}, mcat {list(rows[0])}")
     for field in table.schema:
         for i, value in enumerate(table[field.name].to_pylist()):
@@ -217,6 +228,109 @@ def check_derived(wet, wat):
     say("warcio", f"check passes WET and WAT files: {texts} texts, {links} links")
 
 
+def tool(name, *args, **options):
+    """Runs a command of the virtual environment, which must end well."""
+    path = os.path.join(os.path.dirname(sys.executable), name)
+    made = subprocess.run([path, *args], capture_output=True, text=True, **options)
+    if made.returncode != 0:
+        sys.exit(f"{name}: {made.stdout}{made.stderr}")
+    return made.stdout
+
+
+def replay_pages(folder, index, want=20):
+    """pywb serves a folder, and the pages of the index come back with the bytes that were crawled."""
+    with open(index) as f:
+        lines = [line.split(" ", 2) for line in f]
+    pages = [(time, json.loads(rest)) for _, time, rest in lines]
+    pages = [(time, page) for time, page in pages if page.get("status") == "200" and page.get("mime") == "text/html"]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    config = os.path.join(folder, "config.yaml")
+    name = "all"
+    if os.path.exists(config):
+        with open(config) as f:
+            name = f.read().split("collections:\n  ")[1].split(":")[0]
+    wayback = os.path.join(os.path.dirname(sys.executable), "wayback")
+    with tempfile.TemporaryFile() as log:
+        pywb = subprocess.Popen([wayback, "-d", folder, "-b", "127.0.0.1", "-p", str(port)], stdout=log, stderr=log)
+        try:
+            for _ in range(300):
+                with socket.socket() as s:
+                    if s.connect_ex(("127.0.0.1", port)) == 0:
+                        break
+                if pywb.poll() is not None:
+                    break
+                time.sleep(0.1)
+            same = 0
+            for stamp, page in pages[:want]:
+                # pywb decodes bodies for those who do not say that they can
+                ask = urllib.request.Request(f"http://127.0.0.1:{port}/{name}/{stamp}id_/{page['url']}", headers={"Accept-Encoding": "gzip, deflate, br"})
+                with urllib.request.urlopen(ask, timeout=60) as reply:
+                    body = reply.read()
+                if base64.b32encode(hashlib.sha1(body).digest()).decode() != page["digest"]:
+                    sys.exit(f"{page['url']} of {stamp}: pywb gives another page of {len(body)} bytes")
+                same += 1
+        except OSError as e:
+            log.seek(0)
+            sys.exit(f"pywb: {e}: {log.read()[-2000:].decode()}")
+        finally:
+            pywb.terminate()
+            pywb.wait()
+    if same < min(want, len(pages)) or same == 0:
+        sys.exit(f"pywb replayed {same} of {len(pages)} pages")
+    return same
+
+
+def check_replay(index, wacz, files):
+    said = tool("wacz", "validate", "-f", wacz)
+    if "Validation succeeded" not in said:
+        sys.exit(f"wacz validate: {said}")
+    say("wacz", f"validates a file of {os.path.getsize(wacz)} bytes")
+    cdxj = os.path.join(index, "index.cdxj")
+    say("pywb", f"replays {replay_pages(index, cdxj)} pages from the folder, with the bytes that were crawled")
+    with tempfile.TemporaryDirectory() as folder:
+        tool("wb-manager", "init", "all", cwd=folder)
+        tool("wb-manager", "add", "all", os.path.abspath(wacz), "--unpack-wacz", cwd=folder)
+        say("pywb", f"replays {replay_pages(folder, cdxj)} pages from the WACZ file")
+    records = len(tool("warcio", "index", *files).splitlines())
+    with open(cdxj) as f:
+        lines = len(f.readlines())
+    if records <= lines:
+        sys.exit(f"warcio index finds {records} records, and the index has {lines}")
+    say("warcio", f"indexes {records} records of the files where they are")
+
+
+def check_parquet(table, files):
+    """DuckDB and pyarrow have the rows and columns that mcat prints, and the round of each."""
+    import duckdb
+    import pyarrow.parquet
+
+    rows = []
+    for path in sorted(files, key=lambda path: int(os.path.basename(os.path.dirname(path))[1:])):  # r2 before r10
+        said = subprocess.run([os.environ.get("BIN", "") + "mcat", path], capture_output=True, text=True, check=True).stdout
+        name = os.path.basename(os.path.dirname(path))
+        rows += [json.loads(line) | {"round": name} for line in said.splitlines()]
+    read = pyarrow.parquet.read_table(table)
+    names = read.column_names
+    own = ({"x"} & set(names)) - set(rows[0])  # columns of the user's own: there are none
+    if len(rows) != read.num_rows or not rows or set(rows[0]) | own != set(names):
+        sys.exit(f"{table}: {read.num_rows} rows of {names}, want {len(rows)} of {list(rows[0])}")
+    types = dict(duckdb.sql(f"select column_name, column_type from (describe select * from '{table}')").fetchall())
+    if types["url_key"] != "UBIGINT" or types["discovered"] != "TIMESTAMP WITH TIME ZONE" or types["round"] != "VARCHAR":
+        sys.exit(f"{table}: types {types}")
+    shown = ", ".join(f"printf('%016x', {n})" if types[n] == "UBIGINT" else f"epoch_us({n})" if types[n].startswith("TIMESTAMP") else n for n in names)
+    for row, got in zip(rows, duckdb.sql(f"select {shown} from '{table}'").fetchall(), strict=True):
+        for n, value in zip(names, got, strict=True):
+            want = row.get(n, "")
+            if types[n].startswith("TIMESTAMP"):
+                if (value is None) != (want is None) or want and value // 1000000 != int(datetime.datetime.fromisoformat(want).timestamp()):
+                    sys.exit(f"{table}: {n} is {value}, want {want}")
+            elif value != want:
+                sys.exit(f"{table}: {n} is {value!r}, want {want!r}")
+    say("duckdb", f"{len(rows)} rows, {len(names)} columns of {os.path.basename(table)}")
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "warc":
         check_warc(sys.argv[2:])
@@ -224,6 +338,12 @@ if __name__ == "__main__":
         check_cdxj(sys.argv[2], sys.argv[3:])
     elif sys.argv[1] == "documents":
         check_documents(sys.argv[2:])
+    elif sys.argv[1] == "replay":
+        check_replay(sys.argv[2], sys.argv[3], sys.argv[4:])
+    elif sys.argv[1] == "pages":
+        say("pywb", f"replays {replay_pages(sys.argv[2], sys.argv[3], int(sys.argv[4]))} pages")
+    elif sys.argv[1] == "parquet":
+        check_parquet(sys.argv[2], sys.argv[3:])
     elif sys.argv[1] == "derived":
         check_derived(*sys.argv[2:])
     else:

@@ -7,6 +7,9 @@
 #   - warcio checks the WARC files, and so does jwarc; where make protocols could run,
 #     warcio checks those of a crawl by FTP and Gopher, too;
 #   - warcio reads the WET and WAT files that mcat makes of the crawl;
+#   - of the sealed crawl, wacz validates the WACZ file; pywb replays pages from the folder
+#     and from the WACZ file; warcio indexes the files where they are; DuckDB and pyarrow
+#     open the Parquet files;
 #   - cdxj-indexer makes the index of the WARC files that mcat makes, with the same keys;
 #   - after "zstd -dc", record files of each kind open in pyarrow with the rows and
 #     columns that mcat prints, and in DuckDB from there;
@@ -16,7 +19,7 @@
 #   - stage-awk.sh and stage-python.sh stand in for stages, and the ledger balances.
 #
 # Needs python3 with venv, zstd and wget, and the network for what it installs into
-# a temporary folder: warcio, pyarrow, duckdb and cdxj-indexer from PyPI (VENV= names a folder
+# a temporary folder: warcio, pyarrow, duckdb, cdxj-indexer, wacz and pywb from PyPI (VENV= names a folder
 # that has them), jwarc from Maven Central (JWARC= names its jar). Without java or
 # mvn jwarc is left out, and the script says so.
 set -eu
@@ -44,7 +47,7 @@ done
 if [ -z "$VENV" ]; then
   VENV=$work/venv
   python3 -m venv "$VENV"
-  "$VENV/bin/pip" install --quiet --disable-pip-version-check warcio pyarrow duckdb cdxj-indexer
+  "$VENV/bin/pip" install --quiet --disable-pip-version-check warcio pyarrow duckdb cdxj-indexer wacz pywb
 fi
 python=$VENV/bin/python
 if [ -z "$JWARC" ]; then
@@ -58,12 +61,12 @@ fi
 
 # --- a web and a crawl of it ------------------------------------------------
 
-# serve NAME FLAGS…: starts mweb; it ends when stop is called, or this script ends.
+# serve NAME VERB FLAGS…: starts mweb; it ends when stop is called, or this script ends.
 # It says whether the port was free.
 serve() {
   name=$1; shift
   rm -f "$work/fifo"; mkfifo "$work/fifo"
-  "${BIN}mweb" serve "$@" --ready "$work/$name.json" --until-stdin-closes < "$work/fifo" > /dev/null &
+  "${BIN}mweb" "$@" --ready "$work/$name.json" --until-stdin-closes < "$work/fifo" > /dev/null &
   web=$!
   exec 9> "$work/fifo"
   while [ ! -e "$work/$name.json" ]; do
@@ -91,7 +94,7 @@ shape='--seed 5 --hosts 6 --pages 120'
 # gives to connections.
 port=$((10000 + $$ % 20000))
 # shellcheck disable=SC2086
-until serve web --port $port $shape; do
+until serve web serve --port $port $shape; do
   port=$((port + 1))
   [ $port -lt 31000 ] || die "mweb did not start"
 done
@@ -109,20 +112,17 @@ stop
 
 # --- WARC files -------------------------------------------------------------
 
-mkdir "$work/warc"
-for f in "$work"/crawl/fetch/*.warc.gz*; do
-  cp "$f" "$work/warc/$(basename "$f" .open)" # jwarc goes by the name
-done
-"$python" "$here/interop.py" warc "$work"/warc/*.warc.gz
-"${BIN}mcat" --format cdxj "$work"/warc/*.warc.gz > "$work/ours.cdxj"
-"$python" "$here/interop.py" cdxj "$work/ours.cdxj" "$work"/warc/*.warc.gz
+"${BIN}mcrawl" seal -q "$work/crawl" > /dev/null
+"$python" "$here/interop.py" warc "$work"/crawl/fetch/*.warc.gz
+"${BIN}mcat" --format cdxj "$work"/crawl/fetch/*.warc.gz > "$work/ours.cdxj"
+"$python" "$here/interop.py" cdxj "$work/ours.cdxj" "$work"/crawl/fetch/*.warc.gz
 "${BIN}mcat" --wet "$work/crawl" -o "$work/crawl.warc.wet.gz"
 "${BIN}mcat" --wat "$work/crawl" -o "$work/crawl.warc.wat.gz"
 "$python" "$here/interop.py" derived "$work/crawl.warc.wet.gz" "$work/crawl.warc.wat.gz"
 if [ -n "$JWARC" ]; then
-  java -jar "$JWARC" validate "$work"/warc/*.warc.gz > "$work/jwarc.log" 2>&1 || { tail -20 "$work/jwarc.log" >&2; die "jwarc found fault"; }
+  java -jar "$JWARC" validate "$work"/crawl/fetch/*.warc.gz > "$work/jwarc.log" 2>&1 || { tail -20 "$work/jwarc.log" >&2; die "jwarc found fault"; }
   [ ! -s "$work/jwarc.log" ] || { tail -20 "$work/jwarc.log" >&2; die "jwarc has something to say"; }
-  say jwarc "validate passes $("${BIN}mcat" --count "$work"/warc/*.warc.gz) records"
+  say jwarc "validate passes $("${BIN}mcat" --count "$work"/crawl/fetch/*.warc.gz) records"
 else
   say jwarc "left out: java or mvn is not there"
 fi
@@ -145,6 +145,14 @@ done
 cmp "$work/wget.links" "$work/ours.links" || { diff "$work/wget.links" "$work/ours.links" | head; die "other links in wget's WARC files"; }
 say wget "$("${BIN}mcat" --count "$work"/wget*.warc.gz) records read; on $(wc -l < "$work/pages") pages mextract finds the same $(wc -l < "$work/ours.links") links"
 
+# --- the sealed crawl -------------------------------------------------------
+
+"${BIN}mcrawl" export -q "$work/crawl" --wacz > /dev/null
+"${BIN}mcrawl" export -q "$work/crawl" --parquet "$work/tables" > /dev/null
+"$python" "$here/interop.py" replay "$work/crawl/index" "$work/crawl.wacz" "$work"/crawl/fetch/*.warc.gz
+"$python" "$here/interop.py" parquet "$work/tables/outcomes.parquet" "$work"/crawl/rounds/r*/marked.arrows.zst
+"$python" "$here/interop.py" parquet "$work/tables/links.parquet" "$work"/crawl/rounds/r*/links.arrows.zst
+
 # --- record files -----------------------------------------------------------
 
 r=$work/crawl/rounds/r3
@@ -157,9 +165,7 @@ done
 
 # --- the saved crawl as a web -----------------------------------------------
 
-set --
-for f in "$work"/warc/*.warc.gz; do set -- "$@" --warc "$f"; done
-serve saved --port "$port" "$@" || die "mweb did not start"
+serve saved replay "$work/crawl" --port "$port" || die "mweb did not start"
 crawl "$work/again"
 stop
 found "$work/again" > "$work/again.tsv"

@@ -9,12 +9,13 @@
 #   batch     what mfrontier chose         resolved  with addresses
 #   fetched   what became of each URL      marked    with duplicates marked
 #   links     what the pages link to       new       the URLs never seen before
+#   refused   links that were refused       dropped  URLs that waited until a new rule refused them
 #   flags     what shaped the rows, for replay.mk
 #
 # A walk (POLICY=walk) goes by both seen-tests: it has no marked and no new, and
 # mfrontier update reads the links. It has no end, so ROUNDS must be given. Policy
-# revisit has none either, but is for crawls that go on for good: without ROUNDS
-# they do, and wait where no page is due, until they are interrupted.
+# revisit has none either: without ROUNDS the crawl goes on until you interrupt it, and
+# waits where no page is due.
 #
 # Variables (all can stand in the environment):
 #   CRAWL    crawl folder [crawl]       CONFIG   crawl.toml to start with
@@ -46,7 +47,7 @@ BIN     ?=
 CHECKPOINT_INTERVAL ?=
 
 ifneq ($(words [$(CRAWL)] [$(BIN)] [$(strip $(MAKEFILE_LIST))]),3)
-$(error mercator.mk: a space in the name of a folder: make has none; stream.sh takes them)
+$(error mercator.mk: a space in the name of a folder: make has none; mcrawl takes them)
 endif
 
 SHELL := /bin/sh
@@ -63,13 +64,14 @@ crawl: $(CRAWL)/CURRENT
 
 .PHONY: rounds
 rounds: seeded
-	@n=$$($(dir $(THIS))stale.sh $(CRAWL)) && policy=$$($(BIN)mckpt show $(CRAWL) --param frontier.policy) || exit; \
+	@n=$$($(BIN)mckpt rounds $(CRAWL)) && policy=$$($(BIN)mckpt show $(CRAWL) --param frontier.policy) || exit; \
 	[ -z '$(POLICY)' ] || [ "$$policy" = '$(POLICY)' ] || { \
 	  echo "mercator.mk: $(CRAWL) is a crawl of policy $$policy, which cannot change: for POLICY=$(POLICY) give another folder with CRAWL=" >&2; exit 2; }; \
 	rounds='$(ROUNDS)'; [ -n "$$rounds" ] || rounds=$$($(BIN)mckpt show $(CRAWL) --setting rounds) || exit; \
 	if [ "$${rounds:-0}" -eq 0 ] && [ "$$policy" = walk ]; then \
 	  echo 'mercator.mk: a walk has no end: say how many rounds, ROUNDS=50, or rounds in crawl.toml' >&2; exit 2; fi; \
 	while [ "$${rounds:-0}" -eq 0 ] || [ $$n -le $$rounds ]; do \
+	  [ ! -d $(CRAWL)/inbox ] || $(BIN)mcrawl take $(CRAWL) || exit; \
 	  if $(BIN)mfrontier stat --empty $(CRAWL)/frontier; then \
 	    echo "mercator.mk: the frontier is empty after round $$((n - 1))"; exit 0; \
 	  else s=$$?; [ $$s -eq 6 ] || exit $$s; fi; \
@@ -106,11 +108,10 @@ round:
 	policy=$$($(BIN)mckpt show $(CRAWL) --param frontier.policy) && modules=$$($(BIN)mckpt show $(CRAWL) --setting extract.modules) && \
 	$(MAKE) -f $(THIS) $(D)/updated R=$(R) CRAWL_POLICY="$$policy" CRAWL_MODULES="$${modules:+1}"
 	$(Q)$(BIN)mckpt commit --quiet $(CRAWL) $(T) $(CHECKPOINT_INTERVAL:%=--interval %) $(COMMIT_FLAGS)
-	@totals=$$($(BIN)mfrontier stat $(CRAWL)/frontier) || exit; echo "$$totals" | \
-	  awk '/^pending/ { waiting = $$2 } /^finished/ { done = $$2 } END { printf "r$(R): %d URLs finished, %d waiting\n", done, waiting }'
+	@$(BIN)mcrawl status --line $(CRAWL)
 
 $(D)/batch.$(Z):
-	$(Q)$(BIN)mfrontier next $(CRAWL)/frontier $(T) $(BATCH:%=-n %) $(POLITENESS_FLAGS) $(NEXT_FLAGS) -o $@
+	$(Q)$(BIN)mfrontier next $(CRAWL)/frontier $(T) $(BATCH:%=-n %) $(POLITENESS_FLAGS) --refused $(D)/dropped.$(Z) $(NEXT_FLAGS) -o $@
 
 $(D)/resolved.$(Z): $(D)/batch.$(Z)
 	$(Q)$(BIN)mresolve $(CRAWL)/dns $(T) $(RESOLVE_FLAGS) $< -o $@
@@ -136,7 +137,7 @@ endif
 MODULES = $(CRAWL_MODULES:%=--modules $(D)/modules.$(Z))
 
 $(D)/links.$(Z): $(OUTCOMES)
-	$(Q)$(BIN)mextract --warc $(CRAWL)/fetch $(T) $(MODULES) $(EXTRACT_FLAGS) $< -o $@
+	$(Q)$(BIN)mextract --warc $(CRAWL)/fetch $(T) --refused $(D)/refused.$(Z) $(MODULES) $(EXTRACT_FLAGS) $< -o $@
 
 $(D)/new.$(Z): $(D)/links.$(Z)
 	$(Q)$(BIN)murlset new $(CRAWL)/urls $(T) $(NEW_FLAGS) $< -o $@

@@ -39,13 +39,23 @@ dns=$(sed 's/.*"dns":"\([^"]*\)".*/\1/' "$work/web.json")
 port=$(sed 's/.*"port":\([0-9]*\).*/\1/' "$work/web.json")
 "${BIN}mweb" seeds --seed 3 --hosts 2 --pages 20 --port "$port" > "$work/seeds.txt"
 cat > "$work/crawl.toml" <<EOF
+seeds = ["$work/seeds.txt"]
+batch = 15
+[frontier]
+max_attempts = 1
+[politeness]
+min_delay = "0s"
+delay_factor = 0
+addr_delay = "0s"
+[network]
+allow_net = ["127.0.0.0/8"]
+[resolve]
+servers = ["$dns"]
 [extract]
 modules = ["page", "tidy=text/html:$here/module-tidy.sh"]
 module_state = ["tidy"]
 EOF
-CRAWL=$work/crawl CONFIG=$work/crawl.toml SEEDS=$work/seeds.txt BATCH=15 INIT_FLAGS=-q SEED_FLAGS=-q RESOLVE_FLAGS="--server $dns" \
-  POLITENESS_FLAGS='--min-delay 0 --delay-factor 0 --addr-delay 0' FETCH_FLAGS='--allow-net 127.0.0.0/8' UPDATE_FLAGS='--max-attempts 1' \
-  "$here/stream.sh" 9>&- > /dev/null 2> "$work/log" || { cat "$work/log" >&2; die "the crawl failed"; }
+{ "${BIN}mcrawl" new -q "$work/crawl" --config "$work/crawl.toml" && "${BIN}mcrawl" run "$work/crawl"; } 9>&- > /dev/null 2> "$work/log" || { cat "$work/log" >&2; die "the crawl failed"; }
 exec 9>&-
 wait $web
 

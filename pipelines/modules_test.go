@@ -64,7 +64,7 @@ module_state = ["tags", "sizes"]
 			c := newCrawl(t, w, "CONFIG="+conf, "BATCH=12", "TMPDIR="+t.TempDir()) // where a killed command leaves its copy of a folder
 			for _, after := range []string{"0.001", "0.02", "0.1"} {
 				killed := wrap(t, "mextract", "timeout -s KILL "+after+" "+bin+"mextract \"$@\"\nkill -9 $$\n")
-				out, err := c.command(driver, "ROUNDS=2", "BIN="+killed).CombinedOutput()
+				out, err := c.command(t, driver, "ROUNDS=2", "BIN="+killed).CombinedOutput()
 				if err == nil && after == "0.001" { // later it may have done its work, and the pipe does not miss it
 					t.Fatalf("mextract did not die\n%s", tail(out))
 				}

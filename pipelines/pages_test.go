@@ -91,7 +91,7 @@ func TestPagesNameWhatIsThere(t *testing.T) {
 }
 
 var (
-	commands = []string{"mfrontier", "mresolve", "mfetch", "mfpset", "mextract", "murlset", "mmerge", "mcat", "mckpt", "mweb"}
+	commands = []string{"mcrawl", "mfrontier", "mresolve", "mfetch", "mfpset", "mextract", "murlset", "mmerge", "mcat", "mckpt", "mweb"}
 	anyFlag  = regexp.MustCompile(`--[a-z][a-z-]*[a-z]`)
 )
 

@@ -17,12 +17,12 @@ var policies = map[string]struct {
 	endless bool     // the crawl never ends
 	clock   bool     // pages come back when the clock says so, and most have not changed
 }{
-	"priority": {driver: "stream.sh", rounds: "4", vars: []string{"NEXT_FLAGS=--per-domain 30"}}, // the same batches come of the same number and share alone
+	"priority": {driver: "mcrawl", rounds: "4", vars: []string{"NEXT_FLAGS=--per-domain 30"}}, // the same batches come of the same number and share alone
 	"dynamic":  {driver: "mercator.mk", rounds: "4"},
-	"fifo":     {driver: "stream.sh", rounds: "4"},
-	"opic":     {driver: "stream.sh", rounds: "4", config: "[frontier]\ntax = 0.2\nseed = 3\n"},
+	"fifo":     {driver: "mcrawl", rounds: "4"},
+	"opic":     {driver: "mcrawl", rounds: "4", config: "[frontier]\ntax = 0.2\nseed = 3\n"},
 	"walk":     {driver: "mercator.mk", rounds: "4", endless: true, config: "[frontier]\nwalkers = 50\nseed = 3\n"},
-	"revisit":  {driver: "stream.sh", rounds: "6", endless: true, clock: true, config: "[frontier]\nmin_interval = \"1s\"\nmax_interval = \"2s\"\n"},
+	"revisit":  {driver: "mcrawl", rounds: "6", endless: true, clock: true, config: "[frontier]\nmin_interval = \"1s\"\nmax_interval = \"2s\"\n"},
 }
 
 // Under every policy a crawl goes on after it went back to an earlier checkpoint, is
@@ -80,7 +80,7 @@ func TestPolicies(t *testing.T) {
 			if policy != "walk" {
 				return
 			}
-			if out, err := c.command(p.driver).CombinedOutput(); err == nil || !strings.Contains(string(out), "has no end: say how many rounds") {
+			if out, err := c.command(t, p.driver).CombinedOutput(); err == nil || !strings.Contains(string(out), "has no end: say how many rounds") {
 				t.Errorf("without ROUNDS: %v\n%s", err, tail(out))
 			}
 		})

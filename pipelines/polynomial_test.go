@@ -20,7 +20,7 @@ func TestRandomPolynomial(t *testing.T) {
 		hosts, pages = 4, 40
 	}
 	c := newCrawl(t, startWeb(t, 5, hosts, pages), "CONFIG="+toml)
-	c.finish(t, "stream.sh")
+	c.finish(t, "mcrawl")
 	c.check(t)
 	urls, content := polynomial(t, "murlset", c.dir+"/urls"), polynomial(t, "mfpset", c.dir+"/content")
 	if urls != content || urls == "911498ae0e66bad6" {

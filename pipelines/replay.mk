@@ -3,7 +3,7 @@
 #
 #   make -f replay.mk CRAWL=crawl REPLAY=crawl-replay
 #
-# CRAWL is a crawl by mercator.mk or stream.sh; REPLAY, a folder to make, becomes
+# CRAWL is a crawl by mercator.mk or mcrawl; REPLAY, a folder to make, becomes
 # the same crawl once more. Each round that a checkpoint closed is made again with
 # its own clock, its names and replies taken from CRAWL/fetch, and each stage file
 # that CRAWL/rounds/rN holds must have the same rows, byte for byte in
@@ -13,7 +13,8 @@
 #
 # What shaped the rows stands in crawl.toml and in rounds/rN/flags, which the
 # pipelines write; flags given by hand to single commands have to be given here.
-# What cannot be repeated from the records shows as a difference: a stage of your
+# URLs of "mcrawl add" and "again" are taken from rounds/addN and rounds/againN. What cannot be
+# repeated from the records shows as a difference: a stage of your
 # own, URLs added or released behind the pipelines' back, batches taken by
 # another version of mfrontier that learns the speeds of hosts in another way, and
 # rounds whose files were written anew after "mckpt restore", when a later restore
@@ -48,11 +49,12 @@ Q := --quiet $(THREADS:%=--threads %)
 
 .PHONY: replay
 replay: $(REPLAY)/seed.same
-	@last=$$($(BIN)mckpt show --next-round $(CRAWL)) && n=$$($(BIN)mckpt show --next-round $(REPLAY)) || exit; \
-	[ $(ROUNDS) -eq 0 ] || [ $(ROUNDS) -ge $$last ] || last=$$(($(ROUNDS) + 1)); \
-	while [ $$n -lt $$last ]; do \
-	  $(MAKE) -f $(THIS) round R=r$$n || exit; \
-	  n=$$((n + 1)); \
+	@rounds=$$($(BIN)mckpt rounds --closed $(CRAWL)) && done=$$($(BIN)mckpt rounds --closed $(REPLAY)) || exit; n=0; \
+	for r in $$rounds; do \
+	  case $$r in seed) continue ;; add*|again*) target=$${r%%[0-9]*} ;; \
+	  r[0-9]*) target=round; [ $(ROUNDS) -eq 0 ] || [ $${r#r} -le $(ROUNDS) ] || break; n=$$((n + 1)) ;; *) continue ;; esac; \
+	  if echo "$$done" | grep -qx "$$r"; then continue; fi; \
+	  $(MAKE) -f $(THIS) $$target R=$$r || exit; \
 	done; \
 	state=$$($(BIN)mckpt show $(CRAWL)) || exit; \
 	if [ $(ROUNDS) -eq 0 ] && echo "$$state" | grep -q '^open round  *none'; then \
@@ -61,10 +63,13 @@ replay: $(REPLAY)/seed.same
 	      { rm -rf "$$t"; echo "replay.mk: the state of $(REPLAY)/modules/$${m##*/} is not that of $$m" >&2; exit 1; }; \
 	    rm -rf "$$t"; \
 	  done; fi; \
-	echo "replay.mk: $$((n - 1)) rounds of $(CRAWL) repeated in $(REPLAY): the rows of every stage are the same"
+	echo "replay.mk: $$n rounds of $(CRAWL) repeated in $(REPLAY): the rows of every stage are the same"
 
 $(REPLAY)/CURRENT:
-	@mkdir -p $(REPLAY); for key in extract.filter network.deny; do \
+	@mkdir -p $(REPLAY); seeds=$$($(BIN)mckpt show $(CRAWL) --setting seeds) || exit; for f in $$seeds; do \
+	  d=$$(realpath --relative-to=$(CRAWL) "$$f") || exit; case $$d in ..|../*) continue ;; esac; \
+	  mkdir -p "$$(dirname "$(REPLAY)/$$d")" && cp "$$f" "$(REPLAY)/$$d" || exit; done
+	@for key in extract.filter network.deny; do \
 	  f=$$($(BIN)mckpt show $(CRAWL) --setting $$key) || exit; \
 	  case $$key:$$f in *:|extract.filter:default) continue ;; esac; \
 	  files=$$(basename "$$f"); \
@@ -78,10 +83,11 @@ $(REPLAY)/CURRENT:
 	$(BIN)mckpt init --quiet $(REPLAY) --config $(CRAWL)/crawl.toml --polynomial $$p --policy $$o
 
 # $(call same,FILE,STAGE): the rows of FILE are those that the crawl saved. A crawl
-# by stream.sh keeps the files of some stages only.
+# by mcrawl keeps the files of some stages only.
 define same
 @a=$(FROM)/$1.$(Z); b=$(D)/$1.$(Z); d=$(REPLAY)/differs; \
 [ -e $$a ] || exit 0; \
+[ -e $$b ] || { echo "replay.mk: round $(R), stage $2: no $$b to compare with $$a: the settings are others now" >&2; exit 1; }; \
 t=$$(mktemp -d) && trap 'rm -rf "$$t"' EXIT && \
 $(BIN)mcat --quiet --canonical $$a > "$$t/saved" && $(BIN)mcat --quiet --canonical $$b > "$$t/replayed" || exit; \
 if cmp -s "$$t/saved" "$$t/replayed"; then exit; fi; \
@@ -125,6 +131,24 @@ OUTCOMES := $(if $(WALK),fetched,marked)
 FOUND := $(if $(WALK),links,new)
 endif
 
+# URLs that mcrawl add put in, as seeds are, and those that mcrawl again took once more.
+.PHONY: add
+add:
+	@mkdir -p $(D)
+	$(BIN)mcat --format arrow --quiet $(FROM)/new.$(Z) | $(BIN)murlset new $Q $(REPLAY)/urls $(T) -o $(D)/new.$(Z)
+	$(call same,new,murlset new)
+	$(BIN)mfrontier add $Q $(REPLAY)/frontier $(T) $(D)/new.$(Z)
+	$(BIN)mckpt commit --quiet $(REPLAY) $(T)
+
+.PHONY: again
+again:
+	@mkdir -p $(D)
+	$(BIN)mcat --format arrow --quiet $(FROM)/again.$(Z) > $(D)/again.arrow
+	[ ! -e $(FROM)/links.$(Z) ] || $(BIN)mcat --format arrow --quiet $(FROM)/links.$(Z) | $(BIN)murlset new $Q $(REPLAY)/urls $(T) -o $(D)/new.$(Z)
+	$(if $(wildcard $(FROM)/new.$(Z)),$(call same,new,murlset new))
+	$(BIN)mfrontier add $Q --again $(REPLAY)/frontier $(T) $(D)/again.arrow $(if $(wildcard $(FROM)/new.$(Z)),$(D)/new.$(Z))
+	$(BIN)mckpt commit --quiet $(REPLAY) $(T)
+
 .PHONY: round
 round: $(D)/$(FOUND).same
 	$(BIN)mfrontier update $Q $(REPLAY)/frontier $(T) $(UPDATE_FLAGS) $(D)/$(FOUND).$(Z) --outcomes $(D)/$(OUTCOMES).$(Z) $(if $(WALK),,--links $(D)/links.$(Z))
@@ -134,8 +158,9 @@ $(D)/batch.same:
 	@for f in $(OUTCOMES) links; do [ -e $(FROM)/$$f.$(Z) ] || { echo "replay.mk: round $(R): no $(FROM)/$$f.$(Z)" >&2; exit 1; }; done
 	@mkdir -p $(D)
 	trailer=$$($(BIN)mcat --trailer $(FROM)/$(OUTCOMES).$(Z)) && now=$$(echo "$$trailer" | sed -n 's/.*"now":"\([^"]*\)".*/\1/p') && \
-	$(BIN)mfrontier next $Q $(REPLAY)/frontier $(T) $(BATCH:%=-n %) --now "$$now" $(POLITENESS_FLAGS) $(NEXT_FLAGS) -o $(D)/batch.$(Z)
+	$(BIN)mfrontier next $Q $(REPLAY)/frontier $(T) $(BATCH:%=-n %) --now "$$now" $(POLITENESS_FLAGS) --refused $(D)/dropped.$(Z) $(NEXT_FLAGS) -o $(D)/batch.$(Z)
 	$(call same,batch,mfrontier next)
+	$(call same,dropped,mfrontier next --refused)
 	@touch $@
 
 $(D)/resolved.same: $(D)/batch.same
@@ -154,9 +179,10 @@ $(D)/marked.same: $(D)/fetched.same
 	@touch $@
 
 $(D)/links.same: $(D)/$(OUTCOMES).same
-	$(BIN)mextract $Q --warc $(CRAWL)/fetch --module-stores $(REPLAY)/modules $(T) $(MODULES) $(EXTRACT_FLAGS) $(D)/$(OUTCOMES).$(Z) -o $(D)/links.$(Z)
+	$(BIN)mextract $Q --warc $(CRAWL)/fetch --module-stores $(REPLAY)/modules $(T) --refused $(D)/refused.$(Z) $(MODULES) $(EXTRACT_FLAGS) $(D)/$(OUTCOMES).$(Z) -o $(D)/links.$(Z)
 	$(call same,links,mextract)
 	$(call same,modules,mextract --modules)
+	$(call same,refused,mextract --refused)
 	@touch $@
 
 $(D)/new.same: $(D)/links.same

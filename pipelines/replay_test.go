@@ -62,25 +62,44 @@ func TestReplay(t *testing.T) {
 		}
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
-			fetch := "FETCH_FLAGS=--connections 8 --allow-net 127.0.0.0/8"
-			c := newCrawl(t, w, "BATCH=40", "UPDATE_FLAGS=--max-attempts 2 --retry-delay 0s", "POLITENESS_FLAGS=--min-delay 0 --delay-factor 0 --addr-delay 0", fetch+" --max-bytes 100K")
-			c.finish(t, driver, "ROUNDS=2")
+			// Flags without a setting: for mercator.mk, and where mcrawl starts the commands.
+			const update, fetch = "--retry-delay 0s", "--max-bytes 100K"
+			vars := []string{"UPDATE_FLAGS=--max-attempts 2", "FETCH_FLAGS=--connections 8 --allow-net 127.0.0.0/8"}
+			again := "UPDATE_FLAGS=" + update
+			if driver == "mercator.mk" {
+				vars[0] += " " + update
+				vars[1] += " " + fetch
+				again = vars[0] // as rounds/rN/flags has it
+			}
+			c := newCrawl(t, w, append(vars, "BATCH=40", "POLITENESS_FLAGS=--min-delay 0 --delay-factor 0 --addr-delay 0")...)
+			commands := func(command, script string) string {
+				if driver == "mercator.mk" {
+					return "BIN=" + wrap(t, command, script)
+				}
+				mfetch, mfrontier := fmt.Sprintf("exec %smfetch \"$@\" %s\n", bin, fetch), fmt.Sprintf("[ \"$1\" != update ] || set -- \"$@\" %s\nexec %smfrontier \"$@\"\n", update, bin)
+				return "BIN=" + wrap(t, "mfetch", mfetch, "mfrontier", mfrontier, command, script)
+			}
+			all := commands("none", "")
+			if driver == "mercator.mk" {
+				all = "BIN=" + bin
+			}
+			c.finish(t, driver, all, "ROUNDS=2")
 
 			// Round 3 dies in mfetch, is taken up, dies in murlset, is abandoned.
 			mfetch := "timeout -s KILL 0.1 " + bin + "mfetch \"$@\" --min-delay 100ms\nkill -9 $$\n"
 			for _, stage := range []struct{ command, script string }{{"mfetch", mfetch}, {"murlset", "kill -9 $$\n"}} {
-				if out, err := c.command(driver, "ROUNDS=3", "BIN="+wrap(t, stage.command, stage.script)).CombinedOutput(); err == nil {
+				if out, err := c.command(t, driver, "ROUNDS=3", commands(stage.command, stage.script)).CombinedOutput(); err == nil {
 					t.Fatalf("%s did not die\n%s", stage.command, tail(out))
 				}
 			}
 			output(t, "mckpt", "abandon", c.dir)
-			c.finish(t, driver, "ROUNDS=4")
+			c.finish(t, driver, all, "ROUNDS=4")
 			output(t, "mckpt", "restore", c.dir, "4") // rounds 4 and 5 are made again
 			// Round 4 dies in mfetch once more, and is taken up this time.
-			if out, err := c.command(driver, "ROUNDS=4", "BIN="+wrap(t, "mfetch", mfetch)).CombinedOutput(); err == nil {
+			if out, err := c.command(t, driver, "ROUNDS=4", commands("mfetch", mfetch)).CombinedOutput(); err == nil {
 				t.Fatalf("mfetch did not die\n%s", tail(out))
 			}
-			c.finish(t, driver)
+			c.finish(t, driver, all)
 
 			want := state(t, c.dir)
 			threads := []string{"3"}
@@ -88,9 +107,9 @@ func TestReplay(t *testing.T) {
 				threads = []string{"1", "2", "8"}
 			}
 			for _, threads := range threads {
-				dir, out, err := c.replay(t, "THREADS="+threads, "ROUNDS=2")
+				dir, out, err := c.replay(t, "THREADS="+threads, "ROUNDS=2", again)
 				if err == nil { // and the same command goes on
-					_, out, err = c.replay(t, "THREADS="+threads, "REPLAY="+dir)
+					_, out, err = c.replay(t, "THREADS="+threads, "REPLAY="+dir, again)
 				}
 				if err != nil {
 					t.Fatalf("%s threads: %v\n%s", threads, err, tail(out))
@@ -116,7 +135,7 @@ func TestReplay(t *testing.T) {
 			if err := os.Rename(links+".new", links); err != nil {
 				t.Fatal(err)
 			}
-			_, out, err := c.replay(t, fmt.Sprintf("ROUNDS=%d", round+1))
+			_, out, err := c.replay(t, fmt.Sprintf("ROUNDS=%d", round+1), again)
 			if err == nil || !strings.Contains(string(out), fmt.Sprintf("replay.mk: round r%d, stage mextract:", round)) {
 				t.Errorf("a changed row went unseen: %v\n%s", err, tail(out))
 			}
@@ -143,7 +162,7 @@ func TestReplayOfRevisits(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := newCrawl(t, w, "POLICY=revisit", "BATCH=100", "CONFIG="+config)
-	c.finish(t, "stream.sh", "ROUNDS=4")
+	c.finish(t, "mcrawl", "ROUNDS=4")
 	want := visits(t, c.dir)
 	for _, part := range []string{`"room_a_day": 0,`, `"promised_until":"2`} {
 		if strings.Contains(want, part) != (part[1] == 'p') {

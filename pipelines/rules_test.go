@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -61,11 +60,8 @@ func TestURLRules(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			cmd := exec.Command("./stream.sh")
-			cmd.Env = append(os.Environ(), "CRAWL="+folder, "CONFIG="+toml, "BIN="+bin)
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
+			output(t, "mcrawl", "new", folder, "--config", toml)
+			output(t, "mcrawl", "run", folder)
 			slices.Sort(got)
 			if s := strings.Join(got, " "); s != c.want {
 				t.Errorf("fetched %s\nwant    %s", s, c.want)

@@ -27,7 +27,7 @@ func TestSetImplementations(t *testing.T) {
 				t.Fatal(err)
 			}
 			crawl := newCrawl(t, w, "CONFIG="+conf)
-			crawl.finish(t, "stream.sh")
+			crawl.finish(t, "mcrawl")
 			crawl.check(t)
 			for name, impl := range map[string]string{"murlset stat " + crawl.dir + "/urls": c.urls, "mfpset stat " + crawl.dir + "/content": c.content} {
 				words := strings.Fields(name)
@@ -36,7 +36,7 @@ func TestSetImplementations(t *testing.T) {
 				}
 			}
 			output(t, "mckpt", "restore", crawl.dir, strconv.Itoa(len(crawl.outcomes(t))/2))
-			crawl.finish(t, "stream.sh")
+			crawl.finish(t, "mcrawl")
 			crawl.check(t)
 			output(t, "murlset", "check", crawl.dir+"/urls")
 			output(t, "mfpset", "check", crawl.dir+"/content")

@@ -23,7 +23,7 @@ func TestCrawlWithoutItsSettings(t *testing.T) {
 			c.finish(t, driver, "ROUNDS=4", "BATCH=40")
 			rounds := output(t, "mckpt", "show", "--next-round", c.dir)
 			for range 2 { // again is no better
-				cmd := c.command(driver, "BATCH=40", "POLITENESS_FLAGS=--min-delay 0 --delay-factor 0 --addr-delay 0", "FETCH_FLAGS=")
+				cmd := c.command(t, driver, "BATCH=40", "POLITENESS_FLAGS=--min-delay 0 --delay-factor 0 --addr-delay 0", "FETCH_FLAGS=")
 				out, err := cmd.CombinedOutput()
 				var exit *exec.ExitError
 				if !errors.As(err, &exit) {

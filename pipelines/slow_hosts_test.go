@@ -92,7 +92,7 @@ func TestSlowHosts(t *testing.T) {
 				ctx, stop := context.WithTimeout(t.Context(), 10*time.Duration(pages)*time.Second+30*time.Second)
 				defer stop()
 				crawl := newCrawl(t, &web{seeds: file})
-				cmd := crawl.command("stream.sh", "POLITENESS_FLAGS=", "RESOLVE_FLAGS=", "FETCH_FLAGS=--allow-net 127.0.0.0/8")
+				cmd := crawl.command(t, "mcrawl", "POLITENESS_FLAGS=", "RESOLVE_FLAGS=", "FETCH_FLAGS=--allow-net 127.0.0.0/8")
 				cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 				var out bytes.Buffer
 				cmd.Stdout, cmd.Stderr = &out, &out

@@ -23,8 +23,6 @@ end=$((SECONDS + MINUTES * 60))
 RANDOM=$SEED
 connections=64
 in_flight=$((connections + 64)) # and what had ended but was not in the archive yet
-export UPDATE_FLAGS='--max-attempts 1' BATCH=$((PAGES / 6))
-export POLITENESS_FLAGS="--connections $connections --min-delay 5ms --delay-factor 0 --addr-delay 0" FETCH_FLAGS='--allow-net 127.0.0.0/8 --timeout 2s'
 
 dir=$(mktemp -d)
 web='' driver='' sessions='' webs=0
@@ -69,7 +67,7 @@ end_web() { kill "$web" 2> /dev/null || true; wait "$web" 2> /dev/null || true; 
 start() { # runs a driver in a session of its own; what the one before has left may still run
   sessions=$(running | cut -d ' ' -f 2 | sort -u | tr '\n' ' ')
   if [ $((RANDOM % 2)) = 0 ]; then
-    setsid "$here/stream.sh" >> "$dir/log" 2>&1 9>&- &
+    setsid "${BIN}mcrawl" run "$CRAWL" >> "$dir/log" 2>&1 9>&- &
   else
     setsid make --no-print-directory -f "$here/mercator.mk" >> "$dir/log" 2>&1 9>&- &
   fi
@@ -80,7 +78,7 @@ start() { # runs a driver in a session of its own; what the one before has left 
 while [ $webs = 0 ] || [ $SECONDS -lt $((end - 30)) ]; do
   began=$SECONDS kills=0
   flags="--seed $SEED --hosts $HOSTS --pages $PAGES --rough"
-  export CRAWL=$dir/crawl SEEDS=$dir/seeds.txt
+  export CRAWL=$dir/crawl
   rm -rf "$CRAWL" "$dir/web.json" "$dir/requests.tsv"
   # shellcheck disable=SC2086 # a list of flags
   "${BIN}mweb" serve $flags --ready "$dir/web.json" --log "$dir/requests.tsv" > /dev/null 2> "$dir/web.log" &
@@ -88,9 +86,10 @@ while [ $webs = 0 ] || [ $SECONDS -lt $((end - 30)) ]; do
   while [ ! -e "$dir/web.json" ]; do kill -0 $web || wrong "the web did not start"; sleep 0.1; done
   port=$(sed 's/.*"port":\([0-9]*\).*/\1/' "$dir/web.json")
   # shellcheck disable=SC2086
-  { "${BIN}mweb" seeds $flags --port "$port" > "$SEEDS"; "${BIN}mweb" oracle $flags --port "$port" | LC_ALL=C sort > "$dir/oracle.tsv"; }
-  RESOLVE_FLAGS="--server $(sed 's/.*"dns":"\([^"]*\)".*/\1/' "$dir/web.json")"
-  export RESOLVE_FLAGS
+  { "${BIN}mweb" seeds $flags --port "$port" > "$dir/seeds.txt"; "${BIN}mweb" oracle $flags --port "$port" | LC_ALL=C sort > "$dir/oracle.tsv"; }
+  "${BIN}mcrawl" new --quiet "$CRAWL" --seeds "$dir/seeds.txt" --set batch=$((PAGES / 6)) --set frontier.max_attempts=1 \
+    --set resolve.servers="$(sed 's/.*"dns":"\([^"]*\)".*/\1/' "$dir/web.json")" --set network.allow_net=127.0.0.0/8 \
+    --set fetch.connections=$connections --set fetch.timeout=2s --set politeness.min_delay=5ms --set politeness.delay_factor=0 --set politeness.addr_delay=0s
 
   # Kills, a second or so apart, for a third of the time that is left; then to the end.
   kill_until=$((SECONDS + (end - SECONDS) / 3)) status=1
@@ -108,7 +107,7 @@ while [ $webs = 0 ] || [ $SECONDS -lt $((end - 30)) ]; do
     status=0
     wait "$driver" 2> /dev/null || status=$?
     # A make whose driver was killed may go on for longer than the next driver waits, which then says who holds the crawl.
-    if [ $status != 0 ] && [ $killing = 0 ] && ! tail -4 "$dir/log" | grep -q '^mckpt: .*: held by process'; then wrong "without kills the driver ended with $status: $(tail -5 "$dir/log")"; fi
+    if [ $status != 0 ] && [ $killing = 0 ] && ! tail -4 "$dir/log" | grep -Eq '^(mckpt|mcrawl): .*: held by process'; then wrong "without kills the driver ended with $status: $(tail -5 "$dir/log")"; fi
   done
   end_sessions
 

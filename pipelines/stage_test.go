@@ -83,7 +83,7 @@ func TestOwnPrioritizer(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := newCrawl(t, w, "CONFIG="+toml, "BATCH=1000")
-	c.finish(t, "stream.sh")
+	c.finish(t, "mcrawl")
 	of := map[string]struct{ priority, score float64 }{} // of each URL, as it was fetched
 	parent := map[string]string{}
 	fetched, err := filepath.Glob(c.dir + "/rounds/*/marked.arrows.zst")

@@ -112,7 +112,7 @@ func TestVerifyTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := newCrawl(t, w, "INIT_FLAGS=--config "+conf, "BATCH=20")
-	cmd := c.command("mercator.mk", "ROUNDS=3", "POLITENESS_FLAGS=--min-delay 0s --delay-factor 0 --addr-delay 0s", "FETCH_FLAGS=--dedup --warc-size 20K --allow-net 127.0.0.0/8 --contact you@example.org")
+	cmd := c.command(t, "mercator.mk", "ROUNDS=3", "POLITENESS_FLAGS=--min-delay 0s --delay-factor 0 --addr-delay 0s", "FETCH_FLAGS=--dedup --warc-size 20K --allow-net 127.0.0.0/8 --contact you@example.org")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, tail(out))
 	}

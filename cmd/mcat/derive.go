@@ -4,8 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"io"
-	"path/filepath"
+	"os"
 	"strings"
 
 	"mercator/formats/record"
@@ -24,14 +25,21 @@ func (g *grammar) runDerive(ctx context.Context, std *cli.Std, format derive.For
 		if err := std.RefuseTerminal("WARC files are"); err != nil {
 			return err
 		}
-		return g.derive(ctx, std, std.Out, format)
+	}
+	return g.output(std, func(to io.Writer) error { return g.derive(ctx, std, to, format) })
+}
+
+// output gives write standard output, or the file of -o, which appears complete or not at all.
+func (g *grammar) output(std *cli.Std, write func(io.Writer) error) error {
+	if g.Output == "" || g.Output == "-" {
+		return write(std.Out)
 	}
 	file, err := durable.CreateOutput(g.Output)
 	if err != nil {
 		return err
 	}
 	defer file.Abort()
-	if err := g.derive(ctx, std, file, format); err != nil {
+	if err := write(file); err != nil {
 		return err
 	}
 	return file.Commit()
@@ -57,9 +65,6 @@ func (g *grammar) derive(ctx context.Context, std *cli.Std, to io.Writer, format
 			}
 			continue
 		}
-		if store.IsCrawl(name, store.Options{}) {
-			name = filepath.Join(name, "fetch")
-		}
 		parts, err := fetch.Saved([]string{name}, store.Options{})
 		if err != nil {
 			return err
@@ -71,6 +76,44 @@ func (g *grammar) derive(ctx context.Context, std *cli.Std, to io.Writer, format
 		}
 	}
 	return out.Flush()
+}
+
+// isArchive reports whether the files are crawl folders and fetch stores, of which
+// --format cdxj is the sorted index of what they have committed.
+func (g *grammar) isArchive() bool {
+	for _, name := range g.Files {
+		if st, err := os.Stat(name); err != nil || !st.IsDir() {
+			return false
+		}
+	}
+	return len(g.Files) > 0
+}
+
+// index writes the sorted index of an archive.
+func (g *grammar) index(ctx context.Context, std *cli.Std, to io.Writer) error {
+	progress := g.startProgress(std)
+	defer progress.Done()
+	parts, err := fetch.Saved(g.Files, store.Options{})
+	if err != nil {
+		return err
+	}
+	x := derive.NewIndex(std.MemoryLimit()/2, "")
+	defer x.Close()
+	for _, part := range parts {
+		if err := x.Part(ctx, part, progress.Add); err != nil {
+			return err
+		}
+	}
+	out := bufio.NewWriterSize(to, 64<<10)
+	lines := uint64(0)
+	err = x.Lines(func(line []byte) error {
+		if lines++; g.Head > 0 && lines > g.Head {
+			return nil
+		}
+		_, err := out.Write(append(printable(bytes.TrimSuffix(line, []byte("\n"))), '\n'))
+		return err
+	})
+	return errors.Join(err, out.Flush())
 }
 
 func derivePart(ctx context.Context, w *derive.Writer, part warc.Part) error {

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"os"
 	"strings"
 
@@ -17,9 +18,10 @@ const about = `Show what is in a file: record streams, fingerprint files, queues
 type grammar struct {
 	cli.Common
 	Output  string   `group:"Rows:" short:"o" placeholder:"FILE" help:"Write to this file instead of standard output."`
-	Format  string   `group:"Rows:" enum:"json,tsv,text,arrow,cdxj" default:"json" placeholder:"json" help:"json, tsv, text, arrow or cdxj."`
-	Columns []string `group:"Rows:" placeholder:"NAME" help:"Only these columns, in this order (json, tsv)."`
+	Format  string   `group:"Rows:" enum:"json,tsv,csv,text,arrow,parquet,cdxj" default:"json" placeholder:"json" help:"json, tsv, csv, text, arrow, parquet or cdxj."`
+	Columns []string `group:"Rows:" placeholder:"NAME" help:"Only these columns, in this order (json, tsv, csv)."`
 	Head    uint64   `group:"Rows:" placeholder:"N" help:"Only the first N rows."`
+	Rows    cli.Rows `group:"Rows:" enum:"outcomes,links,refused,urls,modules" default:"outcomes" placeholder:"outcomes" help:"Of a crawl: outcomes, links, refused, urls, modules."`
 
 	Count     bool `group:"Instead of rows:" xor:"mode" help:"Print the number of rows of all files."`
 	Check     bool `group:"Instead of rows:" xor:"mode" help:"Exit with 3 if a file is damaged or truncated."`
@@ -30,20 +32,19 @@ type grammar struct {
 	WET bool `group:"Instead of rows:" name:"wet" xor:"mode" help:"Write a WET file: the text of pages in WARC files."`
 	WAT bool `group:"Instead of rows:" name:"wat" xor:"mode" help:"Write a WAT file: their metadata and links."`
 
-	From  string `group:"Record streams from text:" enum:",json,tsv" default:"" placeholder:"FORMAT" help:"Read json lines, or tsv with a line of names."`
+	From  string `group:"Record streams from text:" enum:",json,tsv,csv" default:"" placeholder:"FORMAT" help:"Read json lines, or tsv or csv with a line of names."`
 	Kind  string `group:"Record streams from text:" enum:",url,fetch,link,module" default:"" placeholder:"KIND" help:"url, fetch, link or module (default: as --like)."`
 	Like  string `group:"Record streams from text:" placeholder:"FILE" help:"Record stream that the text was made from."`
 	Stage string `group:"Record streams from text:" placeholder:"NAME" help:"Your program's name in the ledger."`
 	cli.RewriteFlags
 
-	Files []string `arg:"" optional:"" help:"Files; default: standard input."`
+	Files []string `arg:"" optional:"" help:"Files or crawl folders; default: standard input."`
 }
 
 // Help is part of --help.
 func (*grammar) Help() string {
 	return `Examples:
-  mcat r12/links.arrows.zst | head
-  mcat --format tsv --columns url,status r12/fetched.arrows.zst
+  mcat --format csv --columns url,status crawl > outcomes.csv
   mcat batch.arrows.zst | jq -c 'select(.depth < 3)' |
     mcat --from json --kind url -o shallow.arrows.zst`
 }
@@ -59,7 +60,7 @@ func (g *grammar) Run(ctx context.Context, std *cli.Std) error {
 		return g.runFrom(ctx, std)
 	}
 	if g.Kind != "" || g.Like != "" || g.Stage != "" {
-		return usage("--kind, --like and --stage without --from", "--from json or --from tsv")
+		return usage("--kind, --like and --stage without --from", "--from json, tsv or csv")
 	}
 	if g.Head > 0 && (g.Count || g.Check || g.Trailer) {
 		return usage("--head with --count, --check or --trailer, which read everything", "one of them")
@@ -73,11 +74,17 @@ func (g *grammar) Run(ctx context.Context, std *cli.Std) error {
 		}
 		return g.runDerive(ctx, std, derive.WAT)
 	}
+	if g.Format == "parquet" {
+		return g.runParquet(ctx, std)
+	}
 	if g.Format == "arrow" || g.Bare {
 		if g.Columns != nil {
 			return usage("--columns with a record stream, which has all columns", "--format json or tsv")
 		}
 		return g.runRecords(ctx, std)
+	}
+	if g.Format == "cdxj" && g.isArchive() && !g.Count && !g.Check && !g.Trailer {
+		return g.output(std, func(to io.Writer) error { return g.index(ctx, std, to) })
 	}
 	return g.runText(ctx, std)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha1"
+	"encoding/binary"
 	"errors"
 	"os"
 	"os/exec"
@@ -20,7 +21,9 @@ import (
 	"mercator/formats/run"
 	"mercator/formats/store"
 	"mercator/formats/warc"
+	"mercator/pkg/fetch"
 	"mercator/pkg/frontier"
+	"mercator/pkg/resolve"
 )
 
 func TestMain(m *testing.M) {
@@ -139,8 +142,8 @@ func writeFPS(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o666))
 }
 
-// runs QUEUE HOSTS DOMAINS OTHER BAD: a queue of two URLs, runs of one host, of one domain and of one row of a kind that
-// mcat does not know, and one of hosts whose row does not decode.
+// runs QUEUE HOSTS DOMAINS OTHER BAD ANSWERS PAYLOADS: a queue of two URLs, runs of one host, of one domain and of one row of a kind that
+// mcat does not know, and one of hosts whose row does not decode. Then one answer of name servers, and one payload.
 func writeRuns(ts *testscript.TestScript, _ bool, args []string) {
 	write := func(name, kind string, payloads ...[]byte) {
 		var b bytes.Buffer
@@ -163,6 +166,12 @@ func writeRuns(ts *testscript.TestScript, _ bool, args []string) {
 	write(args[2], frontier.KindDomains, domain.Append(nil))
 	write(args[3], "other", []byte("abc\n"))
 	write(args[4], frontier.KindHosts, []byte("abc"))
+	write(args[5], resolve.KindAnswers, record.AppendRow(nil, &record.URL{Host: "a.test", Addr: "127.0.0.1", AddrExpires: 5, Via: "b.test"}))
+	payload := []byte("\x01\x02\x03\x04\x05\x06\x07\x08")
+	for _, n := range []int64{7, 9, int64(len("x.warc.gz"))} {
+		payload = binary.AppendVarint(payload, n)
+	}
+	write(args[6], fetch.KindPayloads, append(payload, "x.warc.gzhttp://a.test/?a&b"...))
 }
 
 // manifest FILE: a store's manifest with one file.

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"mercator/formats/record"
@@ -19,7 +17,7 @@ import (
 
 // runRecords makes one record stream, or plain Arrow, of record streams.
 func (g *grammar) runRecords(ctx context.Context, std *cli.Std) error {
-	in, err := cli.OpenSource(std, g.Files)
+	in, err := cli.OpenSource(std, g.Files, g.Rows)
 	if err != nil {
 		return err
 	}
@@ -165,7 +163,7 @@ type likeFile struct {
 }
 
 func (l *likeFile) read(ctx context.Context, std *cli.Std, name string) error {
-	in, err := cli.OpenSource(std, []string{name})
+	in, err := cli.OpenSource(std, []string{name}, cli.Outcomes)
 	if err != nil {
 		return err
 	}
@@ -209,10 +207,7 @@ func fromText[T record.Row](ctx context.Context, g *grammar, std *cli.Std, like 
 	return writeRecords[T](ctx, g, std, t)
 }
 
-// lineMax bounds a line of text, in bytes: a row with its body in base64.
-const lineMax = record.MaxRow * 3 / 2
-
-// textRows is a stage.Input of lines of JSON or TSV.
+// textRows is a stage.Input of rows as text.
 type textRows[T record.Row] struct {
 	g      *grammar
 	std    *cli.Std
@@ -221,9 +216,7 @@ type textRows[T record.Row] struct {
 	files  []string
 	form   canon.Options
 	in     *input
-	lines  *bufio.Scanner
-	text   *record.Text[T]
-	line   int
+	text   *record.TextReader[T]
 	sum    record.RowHasher[T]
 }
 
@@ -236,7 +229,7 @@ func (t *textRows[T]) close() {
 	}
 }
 
-// next opens the next file; for TSV it reads the line of names.
+// next opens the next file.
 func (t *textRows[T]) next() error {
 	if len(t.files) == 0 {
 		return io.EOF
@@ -245,26 +238,17 @@ func (t *textRows[T]) next() error {
 	if err != nil {
 		return err
 	}
-	t.in, t.files, t.line = in, t.files[1:], 0
-	t.lines = bufio.NewScanner(in)
-	t.lines.Buffer(nil, lineMax)
-	var columns []string
-	if t.g.From == "tsv" {
-		if !t.lines.Scan() {
-			return t.bad(errors.Join(t.lines.Err(), errors.New("no line of column names")))
-		}
-		t.line++
-		columns = strings.Split(t.lines.Text(), "\t")
-	}
-	t.text, err = record.NewText[T](t.schema, columns)
-	if err != nil {
-		return t.bad(err)
-	}
+	t.in, t.files = in, t.files[1:]
+	t.text = record.NewTextReader[T](in, t.g.From, t.schema)
 	return nil
 }
 
 func (t *textRows[T]) bad(err error) error {
-	return &fault.Error{Class: fault.Corrupt, File: t.in.opt.Name, Place: fmt.Sprintf("line %d", t.line), Found: err.Error(), Err: err}
+	bad := &fault.Error{Class: fault.Corrupt, File: t.in.opt.Name, Place: fmt.Sprintf("line %d", t.text.Line()), Found: err.Error(), Err: err}
+	if e := (*fault.Error)(nil); errors.As(err, &e) {
+		bad.Hint = e.Hint
+	}
+	return bad
 }
 
 func (t *textRows[T]) Read(row *T) error {
@@ -274,33 +258,20 @@ func (t *textRows[T]) Read(row *T) error {
 				return err
 			}
 		}
-		more := t.lines.Scan()
-		t.line++
-		if err := t.lines.Err(); err != nil {
-			return t.bad(err)
-		}
-		if !more {
+		bad, err := t.text.Read(row)
+		if err == io.EOF {
 			t.close()
 			continue
 		}
-		if len(t.lines.Bytes()) > 0 { // empty lines are skipped
-			break
+		if err = errors.Join(bad, err); err == nil {
+			err = complete(row, t.form)
 		}
+		if err != nil {
+			return t.bad(err)
+		}
+		t.sum.Add(row)
+		return nil
 	}
-	var err error
-	if t.g.From == "json" {
-		err = t.text.ParseJSON(t.lines.Bytes(), row)
-	} else {
-		err = t.text.ParseTSV(t.lines.Text(), row)
-	}
-	if err == nil {
-		err = complete(row, t.form)
-	}
-	if err != nil {
-		return t.bad(err)
-	}
-	t.sum.Add(row)
-	return nil
 }
 
 // complete makes the columns that follow from the URL where a line lacks them.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,11 +11,13 @@ import (
 	"mercator/formats/run"
 	"mercator/pkg/cli"
 	"mercator/pkg/fault"
+	"mercator/pkg/fetch"
 	"mercator/pkg/frontier"
+	"mercator/pkg/resolve"
 )
 
-// showRun shows a run: a queue of a frontier as url rows, its hosts and domains as JSON, keys and
-// payloads of other kinds in hex.
+// showRun shows a run: a queue of a frontier as url rows; its hosts and domains, answers of name servers, and payloads
+// that mfetch knows, as JSON; keys and payloads of other kinds in hex.
 func (p *printer) showRun(ctx context.Context, in *input) error {
 	if p.g.Trailer || p.g.Format == "cdxj" {
 		return p.reject(in, "a run")
@@ -27,7 +30,7 @@ func (p *printer) showRun(ctx context.Context, in *input) error {
 	if err != nil {
 		return err
 	}
-	if r.Kind() != frontier.KindQueue && (p.g.Columns != nil || p.g.Format == "tsv") {
+	if r.Kind() != frontier.KindQueue && (p.g.Columns != nil || p.g.Format == "tsv" || p.g.Format == "csv") {
 		return p.reject(in, "a run of "+r.Kind())
 	}
 	p.total += r.Rows()
@@ -43,7 +46,7 @@ func (p *printer) showRun(ctx context.Context, in *input) error {
 	if err != nil {
 		return err
 	}
-	rows, row := r.Scan(run.Start), frontier.NewRow(r.Kind())
+	rows, row := r.Scan(run.Start), newRow(r.Kind())
 	for n := 0; p.g.Check || !p.full(); n++ {
 		if n%cancelEvery == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -72,17 +75,56 @@ func (p *printer) showRun(ctx context.Context, in *input) error {
 	return nil
 }
 
-// rowLine returns what appends a row of a kind as a line; row is nil where the frontier does not know the kind.
-func (p *printer) rowLine(kind string) (func(b []byte, row frontier.Row, key uint64, payload []byte) []byte, error) {
+// parser is a row that is read from a key and its payload.
+type parser interface {
+	Parse(key uint64, payload []byte) error
+}
+
+// newRow returns a row for runs of a kind, nil for a kind that is not known.
+func newRow(kind string) parser {
+	switch kind {
+	case resolve.KindAnswers:
+		return new(answer)
+	case fetch.KindPayloads:
+		return new(fetch.Payload)
+	}
+	if row := frontier.NewRow(kind); row != nil {
+		return row
+	}
+	return nil
+}
+
+// answer is what is known of a name.
+type answer struct {
+	Host    string `json:"host"`
+	Addr    string `json:"addr"`
+	Failure string `json:"addr_error"`
+	Expires int64  `json:"addr_expires"` // microseconds since 1970
+	CNAME   string `json:"canonical"`    // the name that it is an alias of
+	Family  uint8  `json:"family"`       // 4 or 6 where only such addresses were asked for
+}
+
+// Parse implements parser.
+func (a *answer) Parse(_ uint64, payload []byte) error {
+	var u record.URL
+	if n, err := record.ParseRow(string(payload), &u, nil); err != nil || n != len(payload) {
+		return &fault.Error{Class: fault.Corrupt, Found: "an answer that does not decode"}
+	}
+	*a = answer{u.Host, u.Addr, u.AddrError, int64(u.AddrExpires), u.Via, u.Priority}
+	return nil
+}
+
+// rowLine returns what appends a row of a kind as a line; row is nil for a kind that is not known.
+func (p *printer) rowLine(kind string) (func(b []byte, row parser, key uint64, payload []byte) []byte, error) {
 	var url func([]byte, *record.URL) []byte
 	if kind == frontier.KindQueue && !p.g.Check {
 		var err error
 		p.files++
-		if url, err = lineOf[record.URL](p, &record.Schema{Kind: record.KindURL}); err != nil {
+		if url, err = lineOf[record.URL](p, &record.Schema{Kind: record.KindURL}, "-"); err != nil {
 			return nil, err
 		}
 	}
-	return func(b []byte, row frontier.Row, key uint64, payload []byte) []byte {
+	return func(b []byte, row parser, key uint64, payload []byte) []byte {
 		switch r := row.(type) {
 		case *frontier.Entry:
 			return url(b, &r.URL)
@@ -90,6 +132,10 @@ func (p *printer) rowLine(kind string) (func(b []byte, row frontier.Row, key uin
 			return p.object(b, r.Host, r)
 		case *frontier.Domain:
 			return p.object(b, r.Domain, r)
+		case *answer:
+			return p.object(b, r.Host, r)
+		case *fetch.Payload:
+			return p.object(b, r.URL, r)
 		}
 		if p.g.Format == "text" {
 			return fmt.Appendf(b, "%016x %x", key, payload)
@@ -99,13 +145,15 @@ func (p *printer) rowLine(kind string) (func(b []byte, row frontier.Row, key uin
 }
 
 // object shows what has no columns: its name, or all of it as JSON.
-func (p *printer) object(b []byte, name string, v json.Marshaler) []byte {
+func (p *printer) object(b []byte, name string, v any) []byte {
 	if p.g.Format == "text" {
 		return record.AppendEscaped(b, name)
 	}
-	doc, err := v.MarshalJSON()
-	if err != nil {
+	var doc bytes.Buffer
+	to := json.NewEncoder(&doc)
+	to.SetEscapeHTML(false)
+	if err := to.Encode(v); err != nil {
 		panic(err) // numbers and strings only
 	}
-	return append(b, cli.Printable(string(doc))...)
+	return append(b, cli.Printable(string(bytes.TrimSpace(doc.Bytes())))...)
 }

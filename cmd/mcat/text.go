@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -19,9 +21,8 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/formats/warc"
-	"mercator/pkg/canon"
 	"mercator/pkg/cli"
-	"mercator/pkg/durable"
+	"mercator/pkg/derive"
 	"mercator/pkg/fault"
 )
 
@@ -141,6 +142,10 @@ type printer struct {
 	kind  record.Kind
 	files int // record streams shown so far
 
+	columns []string    // of a table: those of its first file
+	table   *csv.Writer // makes a line of CSV in cell
+	cell    bytes.Buffer
+
 	progress *cli.Progress
 }
 
@@ -155,24 +160,13 @@ func (p *printer) put(line []byte) error {
 	return err
 }
 
-func (g *grammar) runText(ctx context.Context, std *cli.Std) (err error) {
+func (g *grammar) runText(ctx context.Context, std *cli.Std) error {
 	p := &printer{g: g, std: std, left: g.Head, progress: g.startProgress(std)}
 	defer p.progress.Done()
-	if g.Output == "" || g.Output == "-" {
-		p.out = bufio.NewWriterSize(std.Out, 64<<10)
-	} else {
-		file, err := durable.CreateOutput(g.Output)
-		if err != nil {
-			return err
-		}
-		defer file.Abort()
-		p.out = bufio.NewWriterSize(file, 64<<10)
-		if err := p.all(ctx); err != nil {
-			return err
-		}
-		return file.Commit()
-	}
-	return p.all(ctx)
+	return g.output(std, func(to io.Writer) error {
+		p.out = bufio.NewWriterSize(to, 64<<10)
+		return p.all(ctx)
+	})
 }
 
 // all shows all files. What was read before an error is still printed.
@@ -180,6 +174,10 @@ func (p *printer) all(ctx context.Context) error {
 	files := p.g.Files
 	if len(files) == 0 {
 		files = []string{"-"}
+	}
+	files, err := cli.RecordFiles(files, p.g.Rows)
+	if err != nil {
+		return err
 	}
 	for _, name := range files {
 		if err := ctx.Err(); err != nil {
@@ -208,7 +206,11 @@ func (p *printer) all(ctx context.Context) error {
 }
 
 func (p *printer) show(ctx context.Context, in *input) error {
-	switch sniff(in.Reader) {
+	kind := sniff(in.Reader)
+	if p.g.Format == "csv" && kind != records && kind != runs {
+		return &fault.Error{Class: fault.WrongKind, File: in.opt.Name, Found: "no rows", Want: "rows for --format csv", Hint: "--format tsv has a line for each of what is in it"}
+	}
+	switch kind {
 	case warcs:
 		return p.showWARC(ctx, in)
 	case fingerprints:
@@ -222,7 +224,7 @@ func (p *printer) show(ctx context.Context, in *input) error {
 	if err != nil {
 		return err
 	}
-	if p.files++; p.files > 1 && src.Kind() != p.kind && p.g.Format == "tsv" {
+	if p.files++; p.files > 1 && src.Kind() != p.kind && (p.g.Format == "tsv" || p.g.Format == "csv") {
 		return &fault.Error{Class: fault.WrongKind, File: in.opt.Name, Found: fmt.Sprintf("rows of kind %s behind rows of kind %s", src.Kind(), p.kind), Want: "one kind in a table"}
 	}
 	p.kind = src.Kind()
@@ -241,7 +243,7 @@ func showRows[T record.Row](ctx context.Context, p *printer, src *record.Source,
 	if err != nil {
 		return err
 	}
-	line, err := lineOf[T](p, rows.Schema())
+	line, err := lineOf[T](p, rows.Schema(), name)
 	if err != nil {
 		return err
 	}
@@ -281,15 +283,35 @@ func showRows[T record.Row](ctx context.Context, p *printer, src *record.Source,
 	return nil
 }
 
-// lineOf returns the function that makes a line of a row; nil if none is shown.
-func lineOf[T record.Row](p *printer, s *record.Schema) (func([]byte, *T) []byte, error) {
+// roundOf is the round whose file it is, by where it lies: rounds/NAME/FILE; else "".
+func roundOf(file string) string {
+	path, err := filepath.Abs(file)
+	dir := filepath.Dir(path)
+	if err != nil || file == "-" || filepath.Base(filepath.Dir(dir)) != "rounds" {
+		return ""
+	}
+	return filepath.Base(dir)
+}
+
+// lineOf returns the function that makes a line of a row of a file; nil if none is shown.
+func lineOf[T record.Row](p *printer, s *record.Schema, file string) (func([]byte, *T) []byte, error) {
 	g := p.g
 	if g.Count || g.Check || g.Trailer {
 		return nil, nil
 	}
-	x, err := record.NewText[T](s, g.Columns)
+	columns := g.Columns
+	if table := g.Format == "tsv" || g.Format == "csv"; table && p.files > 1 {
+		columns = p.columns
+	}
+	x, err := record.NewText[T](s, columns)
 	if err != nil {
 		return nil, err
+	}
+	if round := roundOf(file); round != "" && !g.Canonical {
+		x.InRound(round)
+	}
+	if p.files == 1 {
+		p.columns = x.Columns()
 	}
 	switch {
 	case g.Canonical:
@@ -303,11 +325,13 @@ func lineOf[T record.Row](p *printer, s *record.Schema) (func([]byte, *T) []byte
 			}
 		}
 		return x.AppendTSV, nil
+	case g.Format == "csv":
+		return lineOfCSV(p, x)
 	case g.Format == "cdxj":
 		if s.Kind != record.KindFetch {
 			return nil, &fault.Error{Class: fault.WrongKind, Found: fmt.Sprintf("%s rows", s.Kind), Want: "fetch rows or WARC files for --format cdxj"}
 		}
-		return func(b []byte, row *T) []byte { return appendFetchCDXJ(b, any(row).(*record.Fetch)) }, nil
+		return func(b []byte, row *T) []byte { return printable(derive.AppendRowCDXJ(b, any(row).(*record.Fetch))) }, nil
 	}
 	if s.Kind == record.KindModule {
 		return nil, &fault.Error{Class: fault.WrongKind, Found: "module rows, which have no URL", Want: "--format json or tsv"}
@@ -322,6 +346,36 @@ func lineOf[T record.Row](p *printer, s *record.Schema) (func([]byte, *T) []byte
 			return record.AppendEscaped(b, r.URL)
 		}
 		return b
+	}, nil
+}
+
+// lineOfCSV writes the names of the columns, and returns what makes a record of a row. On a terminal it
+// has no control characters.
+func lineOfCSV[T record.Row](p *printer, x *record.Text[T]) (func([]byte, *T) []byte, error) {
+	if p.table == nil {
+		p.table = csv.NewWriter(&p.cell)
+	}
+	shown := (p.g.Output == "" || p.g.Output == "-") && p.std.OnTerminal()
+	record := func(cells []string) []byte {
+		for i := range cells {
+			if shown {
+				cells[i] = cli.Printable(cells[i])
+			}
+		}
+		p.cell.Reset()
+		p.table.Write(cells) // to memory
+		p.table.Flush()
+		return bytes.TrimSuffix(p.cell.Bytes(), []byte("\n"))
+	}
+	if p.files == 1 {
+		if _, err := fmt.Fprintf(p.out, "%s\n", record(x.Columns())); err != nil {
+			return nil, err
+		}
+	}
+	var cells []string
+	return func(b []byte, row *T) []byte {
+		cells = x.AppendCells(cells[:0], row)
+		return append(b, record(cells)...)
 	}, nil
 }
 
@@ -361,43 +415,8 @@ func (p *printer) putJSON(v any) error {
 	return p.put([]byte(cli.Printable(strings.TrimSuffix(b.String(), "\n"))))
 }
 
-// cdx is the JSON block of a CDXJ line, names as Common Crawl's index has them.
-type cdx struct {
-	URL      string `json:"url"`
-	MIME     string `json:"mime,omitempty"`
-	Status   string `json:"status,omitempty"`
-	Digest   string `json:"digest,omitempty"`
-	Length   string `json:"length,omitempty"`
-	Offset   string `json:"offset"`
-	Filename string `json:"filename"`
-}
-
-// appendCDXJ appends "key timestamp {json}".
-func appendCDXJ(b []byte, stamp string, c cdx) []byte {
-	b = record.AppendEscaped(b, canon.CDXKey(c.URL))
-	b = append(append(append(b, ' '), stamp...), ' ')
-	var doc bytes.Buffer
-	enc := json.NewEncoder(&doc)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(c); err != nil {
-		panic(err) // strings only
-	}
-	return append(b, cli.Printable(strings.TrimSuffix(doc.String(), "\n"))...)
-}
-
-const cdxTime = "20060102150405"
-
-// appendFetchCDXJ leaves out rows that point to no WARC record.
-func appendFetchCDXJ(b []byte, r *record.Fetch) []byte {
-	if r.WARCFilename == "" || r.Role != record.RolePage {
-		return b
-	}
-	c := cdx{URL: r.URL, MIME: r.MIME, Digest: r.PayloadSHA1, Length: fmt.Sprint(r.WARCLength), Offset: fmt.Sprint(r.WARCOffset), Filename: r.WARCFilename}
-	if r.Status != 0 {
-		c.Status = fmt.Sprint(r.Status)
-	}
-	return appendCDXJ(b, r.FetchTime.Go().Format(cdxTime), c)
-}
+// printable takes control characters out of a line.
+func printable(line []byte) []byte { return []byte(cli.Printable(string(line))) }
 
 // reject refuses what a kind of file cannot give.
 func (p *printer) reject(in *input, what string) error {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -43,43 +42,11 @@ func (c *holdCmd) Run(ctx context.Context, std *cli.Std) error {
 		std.Warn("%v; waiting up to %v", err, c.LockWait)
 		lock, err = folder.Hold(ctx, strings.Join(c.Command, " "), c.LockWait)
 	}
-	if errors.Is(err, fault.Busy) {
-		return &fault.Error{Class: fault.Busy, Err: err, Hint: "wait for it to end" + stillRunning(filepath.Join(c.Crawl, crawl.DriverFile))}
-	}
 	if err != nil {
 		return err
 	}
 	if _, err := unix.FcntlInt(lock.Fd(), unix.F_SETFD, 0); err != nil { // the program inherits it
 		return err
 	}
-	return fmt.Errorf("%s: %w", program, syscall.Exec(program, c.Command, os.Environ()))
-}
-
-// stillRunning names the processes that have a file open, where the system tells.
-func stillRunning(file string) string {
-	want, err := os.Stat(file)
-	if err != nil {
-		return ""
-	}
-	const most = 8
-	var list []string
-	procs, _ := filepath.Glob("/proc/[0-9]*")
-	for _, proc := range procs {
-		open, _ := filepath.Glob(proc + "/fd/*")
-		for _, fd := range open {
-			if is, err := os.Stat(fd); err != nil || !os.SameFile(want, is) {
-				continue
-			}
-			name, _ := os.ReadFile(proc + "/comm") // it may have ended
-			list = append(list, filepath.Base(proc)+" "+strings.TrimSpace(string(name)))
-			break
-		}
-		if len(list) == most {
-			break
-		}
-	}
-	if len(list) == 0 {
-		return ""
-	}
-	return "; these processes hold the crawl: " + strings.Join(list, ", ")
+	return fmt.Errorf("%s: %w", program, syscall.Exec(program, c.Command, append(os.Environ(), cli.DriverVariable+"=1")))
 }

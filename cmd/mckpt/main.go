@@ -35,6 +35,7 @@ type grammar struct {
 	Restore restoreCmd `cmd:"" help:"Go back to a checkpoint."`
 	GC      gcCmd      `cmd:"" name:"gc" help:"Forget old checkpoints and delete files that no other needs."`
 	Hold    holdCmd    `cmd:"" help:"Run a driver of the crawl, such as make, and keep others out."`
+	Rounds  roundsCmd  `cmd:"" help:"Keep the files of the rounds that count, and print the next round's number."`
 }
 
 type lockFlag struct {
@@ -100,34 +101,17 @@ func (c *initCmd) Run(std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	_, err = crawl.Init(c.Crawl, given, preset(), func() error {
-		for _, m := range makers {
-			if err := m.make(filepath.Join(c.Crawl, m.name), store.Options{LockWait: c.LockWait}); err != nil {
-				return err
+	return crawl.Whole(c.Crawl, func(dir string) error {
+		_, err := crawl.Init(dir, given, config.Preset(), func() error {
+			for _, m := range makers {
+				if err := m.make(filepath.Join(dir, m.name), store.Options{LockWait: c.LockWait}); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
-	}, c.options())
-	return err
-}
-
-// preset is a crawl.toml that says what could be set, and how.
-func preset() []byte {
-	var b strings.Builder
-	b.WriteString("# Configuration of this crawl: take the # away from what you set. The flags of a\n# command win over this file. File names are relative to its folder.\n\n")
-	table := ""
-	for _, k := range config.Keys() {
-		name := k.Name
-		if t, n, ok := strings.Cut(name, "."); ok {
-			name = n
-			if t != table {
-				fmt.Fprintf(&b, "\n[%s]\n", t)
-			}
-			table = t
-		}
-		fmt.Fprintf(&b, "# %s\n#%s = %s\n", k.Doc, name, k.Like)
-	}
-	return []byte(b.String())
+			return nil
+		}, c.options())
+		return err
+	})
 }
 
 type commitCmd struct {
@@ -153,7 +137,7 @@ func (c *commitCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	k, made, err := folder.Commit(ctx, c.Txn, std.Now(), c.Interval)
 	if err != nil {
-		return makeRoom(c.Crawl, err)
+		return err
 	}
 	std.Stat("checkpoint", k.Number)
 	switch {
@@ -165,15 +149,6 @@ func (c *commitCmd) Run(ctx context.Context, std *cli.Std) error {
 		std.Warn("round %q was closed before", k.Txn)
 	}
 	return nil
-}
-
-// makeRoom gives the error of a full disk a hint at what in a crawl folder can go.
-func makeRoom(dir string, err error) error {
-	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
-		return err
-	}
-	return &fault.Error{Err: err, Hint: fmt.Sprintf("where no round is open, %q makes room; in any case the files of older rounds in %s do, moved elsewhere: no store reads them",
-		"mckpt gc "+dir+" --keep N", filepath.Join(dir, "rounds"))}
 }
 
 type abandonCmd struct {
@@ -197,7 +172,7 @@ func (c *abandonCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	before, err := folder.Abandon(ctx)
 	if err != nil {
-		return makeRoom(c.Crawl, err)
+		return err
 	}
 	after, err := folder.State()
 	if err != nil {
@@ -308,10 +283,7 @@ func (c *showCmd) Run(std *cli.Std) error {
 		return c.param(std, folder)
 	}
 	if !c.Epoch && !c.JSON { // those who go on with the crawl ask for the round
-		if err := warnOfFixed(std, c.Crawl); err != nil {
-			return err
-		}
-		if err := checkRules(c.Crawl); err != nil && c.NextRound {
+		if err := checkSettings(std, c.Crawl); err != nil && c.NextRound {
 			return err
 		} else if err != nil {
 			std.Warn("%v", err)
@@ -430,6 +402,46 @@ func counts(list []record.Count) string {
 	return strings.Join(parts, ", ")
 }
 
+type roundsCmd struct {
+	Crawl  string `arg:"" help:"The crawl folder."`
+	Closed bool   `help:"Change nothing: print the names of the closed rounds, one a line."`
+}
+
+// Help is part of --help.
+func (*roundsCmd) Help() string {
+	return `For drivers: run it before the first round. Files in rounds/ of rounds that abandon
+or restore has undone move to rounds/undone, and back if a restore needs them.
+
+Examples:
+  n=$(mckpt rounds crawl)`
+}
+
+func (c *roundsCmd) Run(std *cli.Std) error {
+	folder, err := crawl.Open(c.Crawl, crawl.Options{Warn: func(err error) { std.Warn("%v", err) }})
+	if err != nil {
+		return err
+	}
+	if c.Closed {
+		rounds, err := folder.Rounds()
+		for _, name := range rounds {
+			if closed, err := folder.Closed(name); err != nil || !closed {
+				return err // an open one is the last
+			}
+			fmt.Fprintln(std.Out, name)
+		}
+		return err
+	}
+	if err := checkSettings(std, c.Crawl); err != nil {
+		return err
+	}
+	n, err := folder.TidyRounds()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(std.Out, n)
+	return err
+}
+
 type verifyCmd struct {
 	Crawl string `arg:"" help:"The crawl folder."`
 	JSON  bool   `name:"json" help:"Print JSON."`
@@ -520,7 +532,7 @@ func (c *restoreCmd) Run(ctx context.Context, std *cli.Std) error {
 		given = "; given up: " + strings.Join(before.Rounds, ", ")
 	}
 	if err := folder.Restore(ctx, c.Number); err != nil {
-		return makeRoom(c.Crawl, err)
+		return err
 	}
 	std.Warn("the crawl goes on from checkpoint %d%s", c.Number, given)
 	return nil

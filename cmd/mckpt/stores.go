@@ -12,7 +12,6 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/canon"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/fault"
@@ -77,8 +76,16 @@ func makersOf(path string, conf *config.File, polynomial uint64) ([]maker, error
 	return makers, nil
 }
 
-// warnOfFixed tells of settings in crawl.toml that say otherwise than what the frontier was
-// made with, which holds for good: without a word they would have no effect.
+// checkSettings tells what crawl.toml says that a crawl cannot change, and refuses what it cannot go on with.
+func checkSettings(std *cli.Std, crawl string) error {
+	if err := warnOfFixed(std, crawl); err != nil {
+		return err
+	}
+	return checkRules(crawl)
+}
+
+// warnOfFixed warns of settings in crawl.toml that differ from those that the frontier was made with. These cannot be
+// changed later, so the settings have no effect.
 func warnOfFixed(std *cli.Std, crawl string) error {
 	conf, err := config.Load(filepath.Join(crawl, config.Name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -135,14 +142,9 @@ func checkRules(crawl string) error {
 	} else if err != nil {
 		return err
 	}
-	var form canon.Options
-	for _, r := range []struct {
-		names []string
-		to    *canon.Rules
-	}{{conf.File.URLs.KeyRules, &form.KeyRules}, {conf.File.URLs.URLRules, &form.URLRules}} {
-		if *r.to, err = canon.ParseRules(r.names); err != nil {
-			return &fault.Error{Class: fault.Usage, File: conf.Path, Place: "urls", Err: err}
-		}
+	form, err := conf.Canon()
+	if err != nil {
+		return err
 	}
 	st, err := store.Open(filepath.Join(crawl, urlset.Kind), urlset.Kind, urlset.Version, store.Options{})
 	if err != nil {

@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"runtime/debug"
 
 	"mercator/formats/record"
+	"mercator/formats/store"
 	"mercator/pkg/canon"
 	"mercator/pkg/cli"
 	"mercator/pkg/extract"
@@ -65,6 +67,7 @@ type linksCmd struct {
 	MaxLinks       int      `default:"100000" help:"Keep at most this many links of a document."`
 	From           []string `default:"default" placeholder:"SOURCE" help:"default, all, or some of the sources above."`
 	HTMLEngine     string   `name:"html-engine" enum:"fast,xnet" default:"fast" placeholder:"fast" help:"fast (a lexer) or xnet (golang.org/x/net/html)."`
+	Refused        string   `type:"path" placeholder:"FILE" help:"Write the links that are refused, and why, to this file."`
 	moduleFlags    `embed:""`
 }
 
@@ -79,7 +82,6 @@ func (*linksCmd) Help() string {
 
 Examples:
   mextract --warc crawl/fetch fetched.arrows.zst -o links.arrows.zst
-  mextract pages.warc.gz | mcat --format tsv
   mextract pages.warc.gz -o links.arrows.zst --modules found.arrows.zst`
 }
 
@@ -99,6 +101,12 @@ func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return &fault.Error{Class: fault.Usage, File: "--from", Err: err}
 	}
+	if c.WARC == "" && len(c.Files) == 1 && c.Files[0] != "-" && store.IsCrawl(c.Files[0], store.Options{}) {
+		c.WARC = c.Files[0]
+	}
+	if c.WARC != "" {
+		c.WARC = store.Within(c.WARC, "fetch", store.Options{})
+	}
 	settings := extract.Settings{
 		Links:  extract.Options{Canon: opt, Sources: from, MaxLinks: c.MaxLinks, IgnoreNofollow: c.IgnoreNofollow, HTMLEngine: c.HTMLEngine},
 		Filter: rules, Duplicates: c.Duplicates, Archive: c.WARC, MaxBody: int64(c.MaxBody), Threads: std.Threads(),
@@ -117,6 +125,15 @@ func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	defer m.close(ctx)
+	refused, err := c.openRefused(std, in.Schema())
+	if err != nil {
+		abort(sinks)
+		return err
+	}
+	defer refused.Abort()
+	if refused != nil {
+		settings.Refused = func(row *record.Link) error { return refused.Write(row.Extra.Text("refused"), row) }
+	}
 	settings.Modules = m.selected
 	settings.Finding = func(row *record.Module) error { return m.write(ctx, row) }
 	progress := std.StartProgress("documents", 0)
@@ -133,8 +150,27 @@ func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
 		if n := report.Cut[extract.CutMaxBody]; n > 0 {
 			std.Warn("%s searched only up to %d bytes, the limit of --max-body (fetch.max_body in crawl.toml)", cli.Count(n, "document"), c.MaxBody)
 		}
-		return m.publish(ctx, std, report, in.Trailer())
+		t := in.Trailer()
+		if err := refused.Publish(record.Stage{Name: "mextract refused", In: t.Rows, InHash: t.Hash.String(), Consumed: t.Rows}, t.Ledger); err != nil {
+			return err
+		}
+		return m.publish(ctx, std, report, t)
 	})
+}
+
+// openRefused makes the file of --refused; nil without it.
+func (c *linksCmd) openRefused(std *cli.Std, in *record.Schema) (*cli.Side[record.Link], error) {
+	if c.Refused == "" {
+		return nil, nil
+	}
+	o := c.sideOptions(in)
+	o.Like = extract.RefusedColumn
+	return cli.CreateSide[record.Link](std, c.Refused, o)
+}
+
+// sideOptions are those of a file beside the links: it is of the same round.
+func (c *linksCmd) sideOptions(in *record.Schema) record.WriterOptions {
+	return record.WriterOptions{Txn: cmp.Or(c.Txn, in.Txn), Now: in.Now, Epoch: in.Epoch}
 }
 
 // input opens the files as fetch records or, if the first is one, as WARC files.

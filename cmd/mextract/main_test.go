@@ -119,7 +119,11 @@ func show(ts *testscript.TestScript, neg bool, args []string) {
 	switch src.Kind() {
 	case record.KindLink:
 		trailer = printRows(ts, src, func(l *record.Link) string {
-			return fmt.Sprintf("%s %s %q depth %d nofollow %v from %s at %d", l.LinkKind, l.URL, l.Text, l.Depth, l.Nofollow, l.SrcURL, l.Discovered)
+			line := fmt.Sprintf("%s %s %q depth %d nofollow %v from %s at %d", l.LinkKind, l.URL, l.Text, l.Depth, l.Nofollow, l.SrcURL, l.Discovered)
+			if reason := l.Extra.Text("refused"); reason != "" {
+				line += " refused " + reason
+			}
+			return line
 		})
 	case record.KindModule:
 		trailer = printRows(ts, src, func(m *record.Module) string { return fmt.Sprintf("%s %s=%s", m.Module, m.Name, m.Value) })

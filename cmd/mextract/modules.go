@@ -5,10 +5,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/term"
@@ -19,13 +19,12 @@ import (
 	"mercator/pkg/extract"
 	"mercator/pkg/fault"
 	"mercator/pkg/process"
-	"mercator/pkg/stage"
 )
 
 // moduleFlags choose processing modules.
 type moduleFlags struct {
 	Modules       string        `group:"Processing modules:" type:"path" placeholder:"FILE" help:"Write findings to this file."`
-	Module        []string      `group:"Processing modules:" sep:"none" placeholder:"SPEC" help:"NAME, NAME=TYPES or NAME=TYPES:COMMAND."`
+	Module        []string      `group:"Processing modules:" sep:"none" placeholder:"SPEC" help:"NAME, NAME=TYPES or NAME=TYPES:[stay ]COMMAND."`
 	ModuleTimeout time.Duration `group:"Processing modules:" default:"10s" help:"Time for a command and a document."`
 	ModuleState   []string      `group:"Processing modules:" placeholder:"NAME" help:"Keep the state of this module over the crawl."`
 	ModuleStores  string        `group:"Processing modules:" type:"path" placeholder:"DIR" help:"Stores of states (default: CRAWL/modules)."`
@@ -35,8 +34,8 @@ type moduleFlags struct {
 // modules are those that run, and where their findings go.
 type modules struct {
 	selected []process.Selected
-	file     *findings // nil without --modules
-	changes  []keeper  // those that keep state
+	file     *cli.Side[record.Module] // nil without --modules
+	changes  []keeper                 // those that keep state
 	inCrawl  bool
 }
 
@@ -124,11 +123,7 @@ func (c *linksCmd) openModules(ctx context.Context, std *cli.Std, in *record.Sch
 	if c.Modules == "" {
 		return m, nil
 	}
-	txn := c.Txn
-	if txn == "" {
-		txn = in.Txn
-	}
-	if m.file, err = createFindings(std, c.Modules, txn, in); err != nil {
+	if m.file, err = cli.CreateSide[record.Module](std, c.Modules, c.sideOptions(in)); err != nil {
 		m.close(ctx)
 		return nil, err
 	}
@@ -153,10 +148,7 @@ func (m *modules) write(ctx context.Context, row *record.Module) error {
 			}
 		}
 	}
-	if m.file == nil {
-		return nil
-	}
-	return m.file.write(row)
+	return m.file.Write(row.Module, row)
 }
 
 // publish commits the states, and then makes the file of findings appear. It tells
@@ -166,6 +158,9 @@ func (m *modules) publish(ctx context.Context, std *cli.Std, report extract.Repo
 		if n := report.ModuleFailures[s.Module.Name()]; n > 0 {
 			std.Warn("module %s failed on %s: its findings with the key %q say why", s.Module.Name(), cli.Count(n, "document"), process.KeyError)
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(report.ModuleEnds)) {
+		std.Warn("module %s: %s: findings of this batch may be wrong", name, report.ModuleEnds[name])
 	}
 	missed := make(map[string]string)
 	for _, k := range m.changes {
@@ -180,10 +175,11 @@ func (m *modules) publish(ctx context.Context, std *cli.Std, report extract.Repo
 	if len(missed) > 0 {
 		std.Stat("module_states_missed", missed)
 	}
-	if m.file == nil {
-		return nil
+	counts := record.Stage{Name: "mextract modules", In: in.Rows, InHash: in.Hash.String(), Consumed: in.Rows}
+	for _, name := range slices.Sorted(maps.Keys(report.ModuleFailures)) {
+		counts.Refused = append(counts.Refused, record.Count{Reason: "failed:" + name, N: report.ModuleFailures[name]})
 	}
-	return m.file.publish(in)
+	return m.file.Publish(counts, in.Ledger)
 }
 
 // close gives up what was not published.
@@ -191,60 +187,7 @@ func (m *modules) close(ctx context.Context) {
 	for _, k := range m.changes {
 		k.change.Close(ctx)
 	}
-	if m.file != nil {
-		m.file.sink.Abort()
-	}
-}
-
-// findings is the file of module records.
-type findings struct {
-	sink stage.Output
-	w    *record.Writer[record.Module]
-	txn  string
-	made map[string]uint64
-}
-
-func createFindings(std *cli.Std, path, txn string, in *record.Schema) (*findings, error) {
-	sinks, err := std.Sinks(cli.Output{Output: path})
-	if err != nil {
-		return nil, err
-	}
-	opt := sinks[0].Options()
-	opt.Txn, opt.Now, opt.Epoch, opt.Threads = txn, in.Now, in.Epoch, std.Threads()
-	w, err := record.NewWriter[record.Module](sinks[0], opt)
-	if err != nil {
-		sinks[0].Abort()
-		return nil, err
-	}
-	return &findings{sink: sinks[0], w: w, txn: txn, made: make(map[string]uint64)}, nil
-}
-
-func (f *findings) write(row *record.Module) error {
-	f.made[row.Module]++
-	return f.w.Write(row)
-}
-
-// publish makes the file appear. Its ledger is that of the rows that the modules
-// saw, and one stage more.
-func (f *findings) publish(in record.Trailer) error {
-	rows, hash, err := f.w.Finish()
-	if err != nil {
-		return err
-	}
-	counts := record.Stage{
-		Name: "mextract modules", Txn: f.txn, In: in.Rows, InHash: in.Hash.String(), Consumed: in.Rows,
-		Out: rows, OutHash: hash.String(),
-	}
-	for module, n := range f.made {
-		counts.Made = append(counts.Made, record.Count{Reason: module, N: n})
-	}
-	slices.SortFunc(counts.Made, func(a, b record.Count) int { return strings.Compare(a.Reason, b.Reason) })
-	l := in.Ledger
-	l.Stages = append(l.Stages[:len(l.Stages):len(l.Stages)], counts)
-	if _, err := f.w.Commit(l); err != nil {
-		return err
-	}
-	return f.sink.Publish()
+	m.file.Abort()
 }
 
 type stateCmd struct {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"mercator/formats/warc"
 	"mercator/pkg/canon"
 	"mercator/pkg/cli"
+	"mercator/pkg/config"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
@@ -146,32 +148,12 @@ func (c *fetchCmd) validate(memory int64) error {
 		return wrong("--max-body", fmt.Sprint(int64(c.MaxBody)), fmt.Sprintf("1 to %d bytes with this --memory", memory/8))
 	case c.WARCSize < 1:
 		return wrong("--warc-size", fmt.Sprint(int64(c.WARCSize)), "at least 1 byte")
-	case !product(c.UserAgent):
+	case !config.IsProduct(c.UserAgent):
 		return wrong("--user-agent", fmt.Sprintf("%q", c.UserAgent), "a product name of letters, digits, '-' and '_', such as mercator or mercator/2")
-	case !printable(c.Contact):
+	case !config.IsContact(c.Contact):
 		return wrong("--contact", fmt.Sprintf("%q", c.Contact), "an e-mail address or a URL")
 	}
 	return nil
-}
-
-// product says whether s is a product token, perhaps with a version.
-func product(s string) bool {
-	name, version, _ := strings.Cut(s, "/")
-	for _, r := range name {
-		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_') {
-			return false
-		}
-	}
-	return name != "" && printable(version) && !strings.ContainsAny(version, " /")
-}
-
-func printable(s string) bool {
-	for _, r := range s {
-		if r < ' ' || r > '~' || r == '(' || r == ')' {
-			return false
-		}
-	}
-	return true
 }
 
 func (c *fetchCmd) userAgent() string {
@@ -218,8 +200,8 @@ func (c *fetchCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	progress := std.StartProgress("URLs", 0)
-	totals := newTotals()
+	totals := newTotals(std.Now)
+	progress := std.StartReport("URLs", totals.progress)
 	onRow := func(row *record.Fetch) {
 		totals.add(row)
 		if row.Role == record.RolePage { // one for each URL, whatever else was asked for
@@ -234,7 +216,7 @@ func (c *fetchCmd) Run(ctx context.Context, std *cli.Std) error {
 		})
 	} else {
 		opt.Schema, opt.OnRow = in.Schema(), onRow
-		if std.Common.Stats != "" {
+		if std.Common.Stats != "" || progress != nil {
 			opt.OnQueues = totals.look
 		}
 		err = cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
@@ -303,7 +285,7 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store) (fetch.Options, error)
 	if err := enoughFiles(c.Connections); err != nil {
 		return opt, err
 	}
-	client, err := c.client()
+	client, err := c.client(std.Now)
 	if err != nil {
 		return opt, err
 	}
@@ -355,8 +337,8 @@ func (c *fetchCmd) protocols(client *http1.Client, schemes *canon.Schemes) (map[
 }
 
 // client makes the client that the flags describe.
-func (c *fetchCmd) client() (*http1.Client, error) {
-	client := &http1.Client{UserAgent: c.userAgent(), Limits: fetch.Limits{Timeout: c.Timeout, BodyMax: int64(c.MaxBody)}, InsecureTLS: c.TLSInsecure}
+func (c *fetchCmd) client(now func() time.Time) (*http1.Client, error) {
+	client := &http1.Client{UserAgent: c.userAgent(), Now: now, Limits: fetch.Limits{Timeout: c.Timeout, BodyMax: int64(c.MaxBody)}, InsecureTLS: c.TLSInsecure}
 	for _, line := range c.Header {
 		f, err := http1.ParseHeader(line)
 		if err != nil {
@@ -399,10 +381,14 @@ func engine(name, agent string) (fetch.ParseRobots, error) {
 type guard struct {
 	addrguard.Guard
 	contact bool
+	hint    string // how to give one
 }
 
 func (c *fetchCmd) guard() (guard, error) {
-	g := guard{contact: c.Contact != ""}
+	g := guard{contact: c.Contact != "", hint: "give --contact with your e-mail address or URL"}
+	if path := config.Find([]string{c.Store}); path != "" {
+		g.hint = fault.Quote("mcrawl", "set", filepath.Dir(path), "fetch.contact=you@example.org")
+	}
 	for _, s := range c.AllowNet {
 		p, err := netip.ParsePrefix(s)
 		if err != nil {
@@ -419,7 +405,7 @@ func (g guard) judge(addr netip.Addr) (string, error) {
 	}
 	if !g.contact && addrguard.Special(addr) == "" {
 		return "", &fault.Error{Class: fault.Usage, Found: addr.String() + " is a public address, and no --contact is given",
-			Hint: "give --contact with your e-mail address or URL"}
+			Hint: g.hint}
 	}
 	return "", nil
 }

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"maps"
 	"sort"
 	"sync"
+	"time"
 
 	"mercator/formats/record"
 	"mercator/pkg/cli"
@@ -12,30 +14,52 @@ import (
 	"mercator/pkg/resolve"
 )
 
-// totals are what --stats tells of a batch.
+// totals are what --stats and --progress tell of a batch.
 type totals struct {
+	mu       sync.Mutex
+	now      func() time.Time
+	started  time.Time
 	outcomes map[string]int64
 	robots   int64
 	bytes    int64 // decoded
 	cut      map[string]int64
 	refused  string // the first row's refusal
 	machine  int64  // deferred because of this machine
-	queues   fetch.BackQueues
+	latest   fetch.BackQueues
+	queues   fetch.BackQueues // when some were open last
 }
 
-// look keeps how the back queues stood when some were open last.
+// look keeps how the back queues stand, and how they stood when some were open last.
 func (t *totals) look(q fetch.BackQueues) {
-	if q.Open == 0 {
-		opened, most := q.Opened, q.Most
-		q = t.queues
-		q.Opened, q.Most = opened, most
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.latest = q; q.Open == 0 {
+		was := t.queues
+		q.Open, q.Busy, q.Due, q.Waiting, q.Next, q.Longest = was.Open, was.Busy, was.Due, was.Waiting, was.Next, was.Longest
 	}
 	t.queues = q
 }
 
-func newTotals() *totals { return &totals{outcomes: map[string]int64{}, cut: map[string]int64{}} }
+func newTotals(now func() time.Time) *totals {
+	return &totals{now: now, started: now(), outcomes: map[string]int64{}, cut: map[string]int64{}}
+}
+
+// progress is what --progress tells.
+func (t *totals) progress() (string, any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := fetch.Progress{Command: "mfetch", Total: t.latest.Read, Robots: t.robots, Bytes: t.latest.Received, Connections: t.latest.Busy,
+		Hosts: t.latest.Open, Waits: t.latest.Longest, Bound: t.latest.Bound, Elapsed: t.now().Sub(t.started).Seconds(), Outcomes: maps.Clone(t.outcomes)}
+	for _, n := range t.outcomes {
+		p.Done += n
+	}
+	p.Total = max(p.Total, p.Done) // a replay has no queues
+	return p.String(), p
+}
 
 func (t *totals) add(row *record.Fetch) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if row.Role == record.RoleRobots {
 		t.robots++
 		return

@@ -131,6 +131,9 @@ type keys struct {
 // stands for that of the sets, or Mercator's.
 func (k *keys) inputs(std *cli.Std, polynomial uint64) ([]*fpset.Input, error) {
 	mem := std.MemoryLimit() / 4
+	for i, f := range k.Files {
+		k.Files[i] = store.Within(f, fpset.Kind, store.Options{})
+	}
 	if len(k.Files) == 0 && k.Text {
 		return fpset.OpenInputs([]string{"-"}, true, polynomial, std.In, mem)
 	}
@@ -246,7 +249,7 @@ func (f *keyFiles) next(key *uint64) (err error) {
 
 func (f *keyFiles) open(name string) error {
 	if name != "-" && fpset.IsSet(name) && !strings.HasSuffix(name, ".txt") {
-		in, err := fpset.OpenInputs([]string{name}, false, 0, nil, 0)
+		in, err := fpset.OpenInputs([]string{store.Within(name, fpset.Kind, store.Options{})}, false, 0, nil, 0)
 		if err != nil {
 			return err
 		}

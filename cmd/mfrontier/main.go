@@ -10,13 +10,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/canon"
 	"mercator/pkg/cli"
 	"mercator/pkg/fault"
+	"mercator/pkg/filter"
 	"mercator/pkg/frontier"
 	"mercator/pkg/stage"
 	"mercator/pkg/urlset"
@@ -78,6 +81,7 @@ type addCmd struct {
 	Files  []string `arg:"" optional:"" help:"Url records or text (*.txt); default: standard input."`
 	Text   bool     `help:"The input is text, one URL a line."`
 	Strict bool     `help:"Fail on a bad line of text instead of skipping it."`
+	Again  bool     `help:"Take URLs once more that were finished or are parked."`
 	newFlags
 	cli.RewriteFlags
 	cli.TxnFlags
@@ -105,16 +109,16 @@ func (*addCmd) Help() string {
 
 Examples:
   murlset new crawl/urls --txn seed seeds.txt |
-    mfrontier add crawl/frontier --txn seed
-  mfrontier add frontier more.txt`
+    mfrontier add crawl/frontier --txn seed`
 }
 
 func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
+	c.Store = store.Within(c.Store, frontier.Kind, store.Options{})
 	f, err := open(std, c.Store, c.TxnFlags)
 	if err != nil {
 		return err
 	}
-	o := frontier.AddOptions{Txn: c.Txn, Limits: c.limits(), Prioritizer: c.prioritizer()}
+	o := frontier.AddOptions{Txn: c.Txn, Limits: c.limits(), Prioritizer: c.prioritizer(), Again: c.Again}
 	if err := f.CheckAdd(o); err != nil {
 		return err
 	}
@@ -231,14 +235,12 @@ type nextCmd struct {
 	batchFlags
 	Now    *time.Time `group:"The batch:" placeholder:"TIME" format:"2006-01-02T15:04:05.999999999Z07:00" help:"Time of the round, RFC 3339 (default: now)."`
 	NoWait bool       `group:"The batch:" help:"If nothing is due yet, exit with 6."`
+
+	Filter  string   `group:"The batch:" placeholder:"FILE" help:"Drop URLs that these filter rules refuse."`
+	Refused string   `group:"The batch:" type:"path" placeholder:"FILE" help:"Write them to this file, if there is a filter."`
+	Scheme  []string `group:"The batch:" hidden:"" default:"http,https,ftp,gopher" help:"Schemes that the rules may name."`
 	cli.TxnFlags
 	cli.Output
-}
-
-// Help is part of --help.
-func (*nextCmd) Help() string {
-	return `Examples:
-  mfrontier next crawl/frontier -n 10000 --txn r12 -o batch.arrows.zst`
 }
 
 func (c *nextCmd) Run(ctx context.Context, std *cli.Std) error {
@@ -263,8 +265,56 @@ func (c *nextCmd) Run(ctx context.Context, std *cli.Std) error {
 		spec.Threads = 1 // that compress the batch: each takes some 3 MiB
 	}
 	return cli.RunStage(ctx, std, spec, nil, sinks, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
-		return f.Next(ctx, b, o)
+		if c.Filter == "" {
+			return f.Next(ctx, b, o)
+		}
+		return c.filtered(ctx, std, f, b, o)
 	})
+}
+
+// refusedColumn is the further column of the rows of --refused.
+var refusedColumn = record.NewSchema(record.KindURL, record.Column{Name: "refused", Text: true})
+
+// filtered takes a batch without the URLs that the filter refuses. Their file is complete before the batch is committed.
+func (c *nextCmd) filtered(ctx context.Context, std *cli.Std, f *frontier.Frontier, b *stage.Batch[record.URL, record.URL], o frontier.NextOptions) error {
+	schemes, err := canon.ParseSchemes(c.Scheme)
+	if err != nil {
+		return &fault.Error{Class: fault.Usage, Place: "--scheme", Err: err}
+	}
+	lists := std.MemoryLimit() / 16
+	rules, err := filter.Load(c.Filter, filter.Options{Memory: lists, Schemes: schemes})
+	if err != nil {
+		return err
+	}
+	defer rules.Close()
+	if err := f.SetMemory(max(std.MemoryLimit()-2*lists, frontier.LeastMemory)); err != nil {
+		return err
+	}
+	var side *cli.Side[record.URL]
+	if c.Refused != "" {
+		of := record.WriterOptions{Txn: c.Txn, Now: b.Now(), Like: refusedColumn}
+		if b.Tx().InCrawl() {
+			of.Epoch = strconv.FormatUint(b.Tx().Epoch(), 10)
+		}
+		if side, err = cli.CreateSide[record.URL](std, c.Refused, of); err != nil {
+			return err
+		}
+		defer side.Abort()
+	}
+	judge := rules.NewJudge()
+	defer judge.Close()
+	o.Judge, o.Refused = judge, func(u *record.URL, rule string) error {
+		row := *u
+		row.Extra = refusedColumn.Texts(func(string) string { return rule })
+		return side.Write(rule, &row)
+	}
+	if err := f.Next(ctx, b, o); err != nil {
+		return err
+	}
+	if err := judge.Close(); err != nil { // verdicts are not to be trusted
+		return err
+	}
+	return side.Publish(record.Stage{Name: "mfrontier next refused"}, record.Ledger{})
 }
 
 // sayWait is the shortest wait for a due time that is announced, sayAgain the time between two announcements.
@@ -305,7 +355,11 @@ func (c *nextCmd) when(ctx context.Context, std *cli.Std, f *frontier.Frontier) 
 	} else if due > 0 {
 		std.Warn("%s: the clock jumped: a URL is due at %s, later than any delay of this crawl; the crawl does not wait for it", c.Store, due.Go().Format(time.RFC3339))
 	}
-	return f.Wait(ctx, now, func(ctx context.Context, due record.Time) error {
+	enough := c.Connections
+	if c.NoWait || c.Now != nil { // who gives a time wants a batch of that
+		enough = 1
+	}
+	return f.Wait(ctx, now, enough, func(ctx context.Context, due record.Time) error {
 		if c.NoWait {
 			return &fault.Error{Class: fault.No, File: c.Store, Found: "no URL is due before " + due.Go().Format(time.RFC3339)}
 		}

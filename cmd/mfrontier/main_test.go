@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,15 +9,20 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/alecthomas/kong"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"mercator/formats/record"
+	"mercator/pkg/cli"
+	"mercator/pkg/fingerprint"
+	"mercator/pkg/frontier"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"mfrontier": main, "outcomes": outcomes, "records": records})
+	testscript.Main(m, map[string]func(){"mfrontier": main, "outcomes": outcomes, "records": records, "found": found, "shown": shown})
 }
 
 func TestScripts(t *testing.T) {
@@ -117,4 +123,52 @@ func empty[T record.Row](txn string) error {
 	}
 	_, err = w.Commit(record.Ledger{Stages: []record.Stage{{Name: "records", Txn: txn, OutHash: hash.String()}}})
 	return err
+}
+
+// found reads lines of a URL and the page it was found on, and writes url records.
+func found() {
+	w, err := record.NewWriter[record.URL](os.Stdout, record.WriterOptions{})
+	must(err)
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		u, via, _ := strings.Cut(lines.Text(), " ")
+		host, _, _ := strings.Cut(strings.TrimPrefix(u, "http://"), "/")
+		must(w.Write(&record.URL{URL: u, Host: host, Key: fingerprint.URLKey(host, u), Via: via}))
+	}
+	_, _, err = w.Finish()
+	must(err)
+	_, err = w.Commit(record.Ledger{})
+	must(err)
+}
+
+// shown prints url records: the URL and the column refused, and then what the last stage refused or made.
+func shown() {
+	r, err := record.NewReader[record.URL](os.Stdin, record.ReaderOptions{Name: "rows"})
+	must(err)
+	var u record.URL
+	for {
+		if err := r.Read(&u); err == io.EOF {
+			break
+		} else {
+			must(err)
+		}
+		fmt.Println(strings.TrimSpace(u.URL + " " + u.Extra.Text("refused")))
+	}
+	stages := r.Trailer().Ledger.Stages
+	last := stages[len(stages)-1]
+	fmt.Println(last.Name, last.Txn, "made", last.Made, "refused", last.Refused)
+}
+
+// TestDefaultPoliteness: what the flags say by default is what package frontier says.
+func TestDefaultPoliteness(t *testing.T) {
+	var g grammar
+	parser, err := kong.New(&g, kong.Vars{"memory": ""}, kong.Bind(&cli.Std{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parser.Parse([]string{"next", "crawl/frontier"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := g.Next.politeness(); got != frontier.DefaultPoliteness {
+		t.Errorf("%+v, want %+v", got, frontier.DefaultPoliteness)
+	}
 }

@@ -182,8 +182,11 @@ func (c *statCmd) fetchedNothing(ctx context.Context, f *frontier.Frontier) erro
 	if all == 0 || st.Visits > 0 {
 		return nil
 	}
-	return &fault.Error{File: c.Store, Found: fmt.Sprintf("nothing was fetched of %s: %s", cli.Count(all, "URL"), strings.Join(outcomes, ", ")),
-		Hint: "why: mcat --format tsv --columns url,outcome,error CRAWL/rounds/r*/marked.arrows.zst"}
+	e := &fault.Error{File: c.Store, Found: fmt.Sprintf("nothing was fetched of %s: %s", cli.Count(all, "URL"), strings.Join(outcomes, ", "))}
+	if crawl := f.Store().CrawlDir(); crawl != "" {
+		e.Hint = fmt.Sprintf("%q says why", "mcat --format tsv --columns url,outcome,error "+fault.Quote(crawl))
+	}
+	return e
 }
 
 type hostsCmd struct {

@@ -38,10 +38,14 @@ type sets struct {
 	Text       bool           `help:"Read and write text."`
 	Polynomial cli.Polynomial `placeholder:"HEX" help:"Polynomial of text (default: that of other sets)."`
 	Output     string         `short:"o" placeholder:"FILE" help:"Write a fingerprint file, or text if it is *.txt."`
+	URLs       bool           `name:"urls" help:"Write URLs, which are taken from the records among the operands."`
 }
 
 // run merges all sets by op, and writes nothing unless all of them were good.
 func (s *sets) run(std *cli.Std, op merge.Op) error {
+	if s.URLs {
+		return s.runURLs(std, op)
+	}
 	in, err := fpset.OpenInputs(s.Files, s.Text, uint64(s.Polynomial), std.In, std.MemoryLimit()/4)
 	if err != nil {
 		return err
@@ -85,6 +89,7 @@ type diffCmd struct{ sets }
 func (diffCmd) Help() string {
 	return `Examples:
   mmerge diff -o new.fps tuesday/urls monday/urls
+  mmerge diff --urls tuesday monday               # URLs that one crawl found
   mmerge diff --text keys1 keys2                  # comm -23 keys1 keys2
   murlset key < seeds.txt | cut -f1 | mmerge diff - crawl/urls`
 }
@@ -112,7 +117,7 @@ func (c *recordsCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	var all []*cli.Records
 	for _, name := range c.Files {
-		src, err := cli.OpenSource(std, []string{name})
+		src, err := cli.OpenSource(std, []string{name}, cli.Outcomes)
 		if err != nil {
 			return err
 		}
@@ -210,7 +215,7 @@ func (c *joinCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err := stdinOnce(c.Left, c.Right); err != nil {
 		return err
 	}
-	src, err := cli.OpenSource(std, []string{c.Left})
+	src, err := cli.OpenSource(std, []string{c.Left}, cli.Outcomes)
 	if err != nil {
 		return err
 	}
@@ -230,7 +235,7 @@ func joinLeft[L record.Row](ctx context.Context, std *cli.Std, c *joinCmd, src *
 	if err != nil {
 		return err
 	}
-	right, err := cli.OpenSource(std, []string{c.Right})
+	right, err := cli.OpenSource(std, []string{c.Right}, cli.Outcomes)
 	if err != nil {
 		return err
 	}
@@ -295,7 +300,7 @@ func (c *splitCmd) Run(std *cli.Std) error {
 		std.Stat("keys", in[0].Count)
 		return parts.Keys(src, in[0].Polynomial, std.Threads(), progress.Add)
 	}
-	src, err := cli.OpenSource(std, []string{c.File})
+	src, err := cli.OpenSource(std, []string{c.File}, cli.Outcomes)
 	if err != nil {
 		return err
 	}
@@ -360,7 +365,7 @@ func (c *checkCmd) check(std *cli.Std, name string, progress *cli.Progress) (str
 		defer fpset.CloseInputs(in)
 		return fmt.Sprintf("good, %d fingerprints", in[0].Count), in[0].Check(progress.Add)
 	}
-	src, err := cli.OpenSource(std, []string{name})
+	src, err := cli.OpenSource(std, []string{name}, cli.Outcomes)
 	if err != nil {
 		return "", err
 	}

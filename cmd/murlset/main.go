@@ -33,7 +33,7 @@ type grammar struct {
 	Dump   dumpCmd   `cmd:"" help:"Print the set, one checksum a line."`
 	Stat   statCmd   `cmd:"" help:"Describe the set, as JSON."`
 	Check  checkCmd  `cmd:"" help:"Read the whole set and verify it."`
-	Key    keyCmd    `cmd:"" help:"Print the checksum and the canonical form of each URL."`
+	Key    keyCmd    `cmd:"" help:"Print checksum, canonical form and input line of each URL."`
 	Create createCmd `cmd:"" help:"Make an empty set."`
 }
 
@@ -68,7 +68,7 @@ func (u *urls) eachKey(std *cli.Std, poly *fingerprint.Poly) (next func() (uint6
 		in, err := u.text(std)
 		return keysOf(in, poly, form, urlset.FromURL), err
 	}
-	src, err := cli.OpenSource(std, u.Files)
+	src, err := cli.OpenSource(std, u.Files, cli.Links)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func (u *urls) change(ctx context.Context, std *cli.Std, dir string, flags cli.T
 		}
 		return run(ctx, std, spec, how, form, in, sinks, urlset.FromURL, nil)
 	}
-	src, err := cli.OpenSource(std, u.Files)
+	src, err := cli.OpenSource(std, u.Files, cli.Links)
 	if err != nil {
 		return err
 	}
@@ -353,6 +353,7 @@ type keyCmd struct {
 	Polynomial cli.Polynomial `placeholder:"HEX" xor:"polynomial" help:"Polynomial of the checksum (default: Mercator's)."`
 	Set        string         `placeholder:"STORE" xor:"polynomial" help:"Take the polynomial of this set."`
 	Form       string         `enum:"url,key,surt,cdx" default:"url" placeholder:"url" help:"Print behind the checksum: url, key, surt or cdx."`
+	Strict     bool           `help:"Fail on a bad line instead of skipping it."`
 	cli.RewriteFlags
 }
 
@@ -390,7 +391,11 @@ func (c *keyCmd) Run(std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	in, err := openText(std, c.Files, true, form)
+	var line string
+	in, err := cli.OpenText(std, c.Files, c.Strict, func(text string, row *record.URL) error {
+		line = text
+		return urlset.ParseLine(text, form, row)
+	})
 	if err != nil {
 		return err
 	}
@@ -408,7 +413,7 @@ func (c *keyCmd) Run(std *cli.Std) error {
 			return out.Flush()
 		}
 		if err == nil {
-			_, err = fmt.Fprintf(out, "%s\t%s\n", fingerprint.Format(urlset.KeyOf(poly, form, &row)), show(&row))
+			_, err = fmt.Fprintf(out, "%s\t%s\t%s\n", fingerprint.Format(urlset.KeyOf(poly, form, &row)), show(&row), record.AppendEscaped(nil, line))
 		}
 		if err != nil {
 			out.Flush()

@@ -188,6 +188,7 @@ func (c *resolveCmd) Run(_ context.Context, std *cli.Std) error {
 type grammar struct {
 	cli.Common `embed:""`
 	Serve      serveCmd   `cmd:"" help:"Serve a web until interrupted, and print its ports and seeds as JSON."`
+	Replay     replayCmd  `cmd:"" help:"Serve a saved crawl until interrupted."`
 	Seeds      seedsCmd   `cmd:"" help:"Print the URLs to begin with, one a line."`
 	Oracle     oracleCmd  `cmd:"" help:"Print every URL that a correct crawl finds, and its outcome."`
 	Changes    changesCmd `cmd:"" help:"Print how often pages change."`

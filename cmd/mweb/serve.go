@@ -11,48 +11,45 @@ import (
 	"sync"
 	"time"
 
+	"mercator/formats/store"
 	"mercator/pkg/cli"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
+	"mercator/pkg/fetch"
 	"mercator/pkg/simweb"
 )
 
+// serverFlags say where a web is served.
+type serverFlags struct {
+	Port             int    `default:"0" placeholder:"PORT" help:"TCP port of all hosts (default: a free one)."`
+	DNS              string `name:"dns" default:"127.0.0.1:0" placeholder:"ADDR:PORT" help:"Name server (default: a free port of 127.0.0.1)."`
+	OneAddress       bool   `help:"All hosts share 127.0.0.1."`
+	IPv6             bool   `name:"ipv6" help:"Every second host has the address ::1 too."`
+	Ready            string `placeholder:"FILE" help:"Write the line of JSON to this file too."`
+	Log              string `placeholder:"FILE" help:"Append a line for each request to this file."`
+	UntilStdinCloses bool   `help:"Stop when standard input ends."`
+}
+
 type serveCmd struct {
 	webFlags
-	Port             int       `default:"0" placeholder:"PORT" help:"TCP port of all hosts (default: a free one)."`
-	DNS              string    `name:"dns" default:"127.0.0.1:0" placeholder:"ADDR:PORT" help:"Name server (default: a free port of 127.0.0.1)."`
-	OneAddress       bool      `help:"All hosts share 127.0.0.1."`
-	IPv6             bool      `name:"ipv6" help:"Every second host has the address ::1 too."`
-	Ready            string    `placeholder:"FILE" help:"Write the line of JSON to this file too."`
-	Log              string    `placeholder:"FILE" help:"Append a line for each request to this file."`
-	WARC             []string  `name:"warc" sep:"none" placeholder:"FILE" help:"Serve these WARC files, not a synthetic web."`
-	Files            []string  `arg:"" optional:"" help:"Further files for --warc."`
-	Clock            time.Time `placeholder:"TIME" format:"2006-01-02T15:04:05.999999999Z07:00" help:"With --hard: time of the web at its start."`
-	Speed            float64   `default:"1" help:"With --hard: the web's time runs this fast."`
-	UntilStdinCloses bool      `help:"Stop when standard input ends."`
+	serverFlags
+	Clock time.Time `placeholder:"TIME" format:"2006-01-02T15:04:05.999999999Z07:00" help:"With --hard: time of the web at its start."`
+	Speed float64   `default:"1" help:"With --hard: the web's time runs this fast."`
 }
 
 // Help is part of --help.
 func (serveCmd) Help() string {
 	return `Examples:
-  mweb serve --seed 7 --port 18080 --dns 127.0.0.1:15353 &
-  mweb serve --port 18080 --warc crawl/fetch/*.warc.gz*`
+  mweb serve --seed 7 --port 18080 --dns 127.0.0.1:15353`
 }
 
 // check finds what is wrong with the flags before anything is opened.
 func (c *serveCmd) check() error {
 	switch {
-	case len(c.Files) > 0 && len(c.WARC) == 0:
-		return &fault.Error{Class: fault.Usage, Found: "unexpected argument " + c.Files[0], Hint: "serve a saved crawl with --warc FILE"}
 	case !c.Hard && (c.Speed != 1 || !c.Clock.IsZero()):
 		return &fault.Error{Class: fault.Usage, Found: "--clock or --speed without --hard", Want: "--hard"}
 	case !(c.Speed > 0 && c.Speed <= 1e9):
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--speed %v", c.Speed), Want: "more than 0, at most 1e9"}
-	case len(c.WARC) > 0 && c.Hard:
-		return &fault.Error{Class: fault.Usage, Found: "--hard with --warc", Want: "one of them: a saved web does not change"}
-	}
-	if _, err := netip.ParseAddrPort(c.DNS); err != nil {
-		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--dns %q", c.DNS), Want: "ADDR:PORT, such as 127.0.0.1:5353; port 0 takes a free one"}
 	}
 	_, err := c.web(c.Port)
 	return err
@@ -73,16 +70,74 @@ func (c *serveCmd) clock(now func() time.Time) func() time.Time {
 
 // readyLine is what serve prints once it takes requests.
 type readyLine struct {
-	Seed       uint64   `json:"seed"` // 0 with --warc
+	Seed       uint64   `json:"seed"` // 0 of a saved crawl
 	Port       int      `json:"port"`
 	DNS        string   `json:"dns"`
 	OneAddress bool     `json:"one_address"`
 	Seeds      []string `json:"seeds"`
 }
 
-func (c *serveCmd) Run(ctx context.Context, std *cli.Std) (err error) {
+func (c *serveCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err := c.check(); err != nil {
 		return err
+	}
+	return c.serve(ctx, std, func(port int) (*served, error) {
+		web, err := c.web(port)
+		if err != nil {
+			return nil, err
+		}
+		s := &served{respond: web.Calm(), lookup: web.Lookup, seed: c.Seed, seeds: web.Seeds()}
+		if c.Hard {
+			s.respond, s.delay = web.NewHard().Clocked(c.clock(std.Now)), web.NameDelay
+		}
+		return s, nil
+	})
+}
+
+type replayCmd struct {
+	Saved []string `arg:"" help:"Crawl folders, fetch stores or WARC files."`
+	serverFlags
+}
+
+// Help is part of --help.
+func (replayCmd) Help() string {
+	return `Each URL gets the reply that was saved last; one that was not saved gets 404.
+Use it as a proxy, or with --port the port of its URLs.
+
+Examples:
+  mweb replay crawl --port 18080 &
+  http_proxy=http://127.0.0.1:18080 wget http://www.example.org/
+  mcrawl set again fetch.proxy=http://127.0.0.1:18080`
+}
+
+func (c *replayCmd) Run(ctx context.Context, std *cli.Std) error {
+	parts, err := fetch.Saved(c.Saved, store.Options{})
+	if err != nil {
+		return err
+	}
+	return c.serve(ctx, std, func(port int) (*served, error) {
+		a, err := simweb.OpenArchive(parts, port)
+		if err != nil {
+			return nil, err
+		}
+		return &served{respond: a.Respond, lookup: a.Lookup, seeds: []string{a.First}, close: a.Close}, nil
+	})
+}
+
+// served is a web.
+type served struct {
+	respond simweb.Responder
+	lookup  func(name string) simweb.Answer
+	delay   func(name string) time.Duration // of a name's answer; nil: none
+	seed    uint64
+	seeds   []string
+	close   func() error // nil: there is nothing to close
+}
+
+// serve serves the web that open makes for a port.
+func (c *serverFlags) serve(ctx context.Context, std *cli.Std, open func(port int) (*served, error)) (err error) {
+	if _, err := netip.ParseAddrPort(c.DNS); err != nil {
+		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--dns %q", c.DNS), Want: "ADDR:PORT, such as 127.0.0.1:5353; port 0 takes a free one"}
 	}
 	listeners, one, err := simweb.Listen(c.Port, c.OneAddress, c.IPv6)
 	if err != nil {
@@ -91,27 +146,16 @@ func (c *serveCmd) Run(ctx context.Context, std *cli.Std) (err error) {
 	server := &simweb.Server{}
 	defer server.Close()
 	port := simweb.Port(listeners[0])
-	ready := readyLine{Seed: c.Seed, Port: port, OneAddress: one.IsValid()}
-	options := simweb.NameOptions{One: one, IPv6: c.IPv6}
-	if len(c.WARC) > 0 {
-		archive, err := simweb.OpenArchive(append(c.WARC, c.Files...), port)
-		if err != nil {
-			return err
-		}
-		defer archive.Close()
-		server.Respond, options.Lookup = archive.Respond, archive.Lookup
-		ready.Seed, ready.Seeds = 0, []string{archive.First}
-	} else {
-		web, err := c.web(port)
-		if err != nil {
-			return err
-		}
-		server.Respond, options.Lookup = web.Calm(), web.Lookup
-		if c.Hard {
-			server.Respond, options.Delay = web.NewHard().Clocked(c.clock(std.Now)), web.NameDelay
-		}
-		ready.Seeds = web.Seeds()
+	web, err := open(port)
+	if err != nil {
+		return err
 	}
+	if web.close != nil {
+		defer web.close()
+	}
+	server.Respond = web.respond
+	ready := readyLine{Seed: web.seed, Port: port, OneAddress: one.IsValid(), Seeds: web.seeds}
+	options := simweb.NameOptions{One: one, IPv6: c.IPv6, Lookup: web.lookup, Delay: web.delay}
 	if c.Log != "" {
 		log, openErr := openLog(c.Log)
 		if openErr != nil {

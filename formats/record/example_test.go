@@ -51,7 +51,7 @@ func annotate(t *testing.T, b []byte) string {
 	put(4, "trailer: skippable frame")
 	put(4, "size")
 	put(8, trailerMagic)
-	put(4, "version 2")
+	put(4, "version "+formatVersion)
 	put(4, fmt.Sprintf("JSON length %d", doc))
 	put(8, fmt.Sprintf("rows %d", tr.Rows))
 	put(16, "row hash")

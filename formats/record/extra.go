@@ -21,10 +21,11 @@ type extraBatch struct {
 	columns []inColumn
 }
 
-// Column is a further column of rows, which the format does not name: numbers, or times.
+// Column is a further column of rows, which the format does not name: numbers, times, or text.
 type Column struct {
 	Name string
 	Time bool
+	Text bool
 }
 
 // NewSchema is the schema of rows of a kind that have further columns. They travel as
@@ -33,8 +34,11 @@ func NewSchema(k Kind, columns ...Column) *Schema {
 	s := &Schema{Kind: k}
 	for _, c := range columns {
 		further := column{name: c.Name, typ: typeUint64, nullable: true}
-		if c.Time {
+		switch {
+		case c.Time:
 			further = column{name: c.Name, typ: typeTimeUS, zone: "UTC", nullable: true}
+		case c.Text:
+			further = column{name: c.Name, typ: typeUTF8, nullable: true}
 		}
 		s.extra = append(s.extra, further)
 	}
@@ -53,6 +57,30 @@ func (s *Schema) Extra(value func(name string) uint64) Extra {
 		b.columns[i] = inColumn{present: n != 0 || !c.typ.timestamp(), data: data[8*i:]}
 	}
 	return Extra{batch: b}
+}
+
+// Texts makes the values of a row for a schema of NewSchema that has text alone; "" is null.
+func (s *Schema) Texts(value func(name string) string) Extra {
+	b := &extraBatch{schema: s, columns: make([]inColumn, len(s.extra))}
+	for i, c := range s.extra {
+		text := value(c.name)
+		b.columns[i] = inColumn{
+			present: text != "", offsets: binary.LittleEndian.AppendUint32(make([]byte, 4, 8), uint32(len(text))), data: []byte(text), chars: text,
+		}
+	}
+	return Extra{batch: b}
+}
+
+// Text is the value of a further column of text; "" if it is null, not there, or of another type.
+func (e Extra) Text(name string) string {
+	if e.batch == nil {
+		return ""
+	}
+	i := e.batch.schema.findExtra(name)
+	if i < 0 || e.batch.schema.extra[i].typ != typeUTF8 {
+		return ""
+	}
+	return e.batch.columns[i].text(e.row)
 }
 
 // Number is the value of a further column of u64 or time[us]; ok is false if it is null,

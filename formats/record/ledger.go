@@ -151,22 +151,26 @@ func (l Ledger) sameChain(o Ledger) bool {
 func (l Ledger) add(o Ledger) Ledger {
 	var out Ledger
 	for i, s := range l.Stages {
-		p := o.Stages[i]
-		s.Stores = slices.Compact(slices.Sorted(slices.Values(slices.Concat(s.Stores, p.Stores))))
-		s.In += p.In
-		s.Passed += p.Passed
-		s.Consumed += p.Consumed
-		s.Out += p.Out
-		s.Drops = addCounts(s.Drops, p.Drops)
-		s.Made = addCounts(s.Made, p.Made)
-		s.Refused = addCounts(s.Refused, p.Refused)
-		s.InHash, s.OutHash = "", ""
-		out.Stages = append(out.Stages, s)
+		out.Stages = append(out.Stages, s.Plus(o.Stages[i]))
 	}
 	for i, j := range l.Joined {
 		out.Joined = append(out.Joined, j.add(o.Joined[i]))
 	}
 	return out
+}
+
+// Plus sums two runs of a stage. What is of one run alone, the hashes, is left out.
+func (s Stage) Plus(o Stage) Stage {
+	s.Stores = slices.Compact(slices.Sorted(slices.Values(slices.Concat(s.Stores, o.Stores))))
+	s.In += o.In
+	s.Passed += o.Passed
+	s.Consumed += o.Consumed
+	s.Out += o.Out
+	s.Drops = addCounts(s.Drops, o.Drops)
+	s.Made = addCounts(s.Made, o.Made)
+	s.Refused = addCounts(s.Refused, o.Refused)
+	s.InHash, s.OutHash = "", ""
+	return s
 }
 
 // addCounts merges two lists that are sorted by reason.

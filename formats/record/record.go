@@ -1,6 +1,6 @@
 // Package record reads and writes record streams (.arrows.zst): Arrow IPC
 // streams of four kinds of rows, in a container that notices damage. The layout
-// is SPEC.md beside this file, version 2.
+// is SPEC.md beside this file, version 3.
 //
 // # Invariants
 //
@@ -47,8 +47,8 @@ const (
 
 // Version of the format, the only one that is read.
 const (
-	Version       = 2
-	formatVersion = "2"
+	Version       = 3
+	formatVersion = "3"
 )
 
 // Keys of the schema's metadata.

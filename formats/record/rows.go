@@ -60,6 +60,7 @@ type URL struct {
 	ETag          string  `col:"etag"`            // of the last fetch
 	LastModified  string  `col:"last_modified"`   // header value of the last fetch, verbatim
 	LastContentFP uint64  `col:"last_content_fp"` // 0 is "not fetched before"
+	X             string  `col:"x"`               // the user's own columns, see own.go
 	Extra         Extra   // columns that this version does not know
 }
 
@@ -100,6 +101,7 @@ type Fetch struct {
 	WARCOffset      int64  `col:"warc_record_offset"` // of the response record
 	WARCLength      int64  `col:"warc_record_length"` // compressed
 	FreshUntil      Time   `col:"fresh_until"`        // until when the reply says that it stays as it is (RFC 9111 section 4.2); 0: it does not say
+	X               string `col:"x"`                  // as given: the user's own columns
 	Body            []byte // decoded body, within a program only: no stream carries it
 	Extra           Extra
 }

@@ -46,7 +46,7 @@ func TestArrowReadsUs(t *testing.T) {
 			t.Fatal(err)
 		}
 		md := r.Schema().Metadata()
-		for k, want := range map[string]string{metaKind: "fetch", metaVersion: "2", metaTxn: "r1", metaNow: "2025-11-21T10:00:00Z"} {
+		for k, want := range map[string]string{metaKind: "fetch", metaVersion: formatVersion, metaTxn: "r1", metaNow: "2025-11-21T10:00:00Z"} {
 			if i := md.FindKey(k); i < 0 || md.Values()[i] != want {
 				t.Errorf("metadata %s: %v, want %s", k, md, want)
 			}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -18,23 +19,33 @@ import (
 	"mercator/pkg/fault"
 )
 
-// Text turns rows into lines of text and back: JSON objects, or values between
-// tabs. Keys and fingerprints are 16 hex digits, times RFC 3339 in UTC (outside the
+// Text turns rows into lines of text and back: JSON objects, values between
+// tabs, or cells of a table. Keys and fingerprints are 16 hex digits, times RFC 3339 in UTC (outside the
 // years 0 to 9999: @ and the number in the column's unit), bytes base64. No line holds a control character: JSON has \u00XX for it, TSV has \t,
 // \n, \r, \\ and \u00XX.
+//
+// The user's own columns, x_NAME, are columns wherever they are named, and in JSON. Of tables
+// whose columns are not named the column x holds them all.
 type Text[T Row] struct {
 	columns []textColumn
 	byName  map[string]textColumn // all columns, for ParseJSON
 	schema  *Schema
 	table   *rowType
+	chosen  bool   // the columns were named
+	round   string // the column "round"
 }
 
 // textColumn is a column of the output.
 type textColumn struct {
 	column
-	known *field // nil for an unknown column
+	known *field // nil for any but a known column
 	extra int    // place in schema.extra
+	own   string // its name in the column x; "": it is none of x_NAME
+	round bool   // it is that of InRound
 }
+
+// roundColumn is no column of rows: it says in which round they were made.
+const roundColumn = "round"
 
 // hex says that the column's values are keys or fingerprints.
 func (c textColumn) hex() bool { return c.known != nil && c.typ == typeUint64 }
@@ -59,10 +70,13 @@ func NewText[T Row](s *Schema, columns []string) (*Text[T], error) {
 		x.byName[c.name] = c
 		names = append(names, c.name)
 	}
+	if _, ok := x.byName[roundColumn]; !ok {
+		x.byName[roundColumn] = textColumn{column: column{name: roundColumn, typ: typeUTF8}, round: true}
+	}
 	if columns != nil {
-		x.columns = nil
+		x.columns, x.chosen = nil, true
 		for _, n := range columns {
-			c, ok := x.byName[n]
+			c, ok := x.find(n)
 			if !ok {
 				return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("column %q of %s rows", n, t.kind), Want: "one of " + strings.Join(names, ", ")}
 			}
@@ -70,6 +84,31 @@ func NewText[T Row](s *Schema, columns []string) (*Text[T], error) {
 		}
 	}
 	return x, nil
+}
+
+// find is the column of a name.
+func (x *Text[T]) find(name string) (textColumn, bool) {
+	c, ok := x.byName[name]
+	if !ok && isOwn(name) && x.table.find(ownColumn) >= 0 {
+		return textColumn{column: column{name: name, typ: typeUTF8}, own: name[len(ownPrefix):]}, true
+	}
+	return c, ok
+}
+
+// InRound gives the rows that follow a column "round", behind all others unless columns were named.
+func (x *Text[T]) InRound(name string) {
+	x.round = name
+	if c := x.byName[roundColumn]; c.round && !x.chosen && !x.columns[len(x.columns)-1].round {
+		x.columns = append(x.columns, c)
+	}
+}
+
+// own is the row's column x, taken apart.
+func (x *Text[T]) own(row *T) map[string]any {
+	if i := x.table.find(ownColumn); i >= 0 {
+		return ownValues(x.table.fields[i].get(unsafe.Pointer(row)).str)
+	}
+	return nil
 }
 
 // Columns names the columns, in order.
@@ -119,7 +158,13 @@ func (x *Text[T]) extraValue(c textColumn, e Extra) value {
 // value is the row's value of a column; text is valid.
 func (x *Text[T]) value(c textColumn, row *T) value {
 	p := unsafe.Pointer(row)
-	if c.known == nil {
+	switch {
+	case c.own != "":
+		v, ok := x.own(row)[c.own]
+		return value{str: ownString(v), null: !ok}
+	case c.round:
+		return value{str: x.round, null: x.round == ""}
+	case c.known == nil:
 		return x.extraValue(c, *x.table.extraOf(p))
 	}
 	v := c.known.get(p)
@@ -134,6 +179,20 @@ func (x *Text[T]) AppendJSON(dst []byte, row *T, sparse bool) []byte {
 	dst = append(dst, '{')
 	first := true
 	for _, c := range x.columns {
+		if c.name == ownColumn && !x.chosen {
+			own := x.own(row)
+			if own != nil || c.known.get(unsafe.Pointer(row)).str == "" {
+				for _, name := range slices.Sorted(maps.Keys(own)) {
+					if !first {
+						dst = append(dst, ',')
+					}
+					first = false
+					dst = append(appendJSONString(dst, ownPrefix+name), ':')
+					dst = appendOwn(dst, own[name])
+				}
+				continue
+			}
+		}
 		v := x.value(c, row)
 		if sparse && (v.null || c.known != nil && v.num == 0 && v.str == "") {
 			continue
@@ -149,6 +208,8 @@ func (x *Text[T]) AppendJSON(dst []byte, row *T, sparse bool) []byte {
 			continue
 		}
 		switch {
+		case c.own != "":
+			dst = appendOwn(dst, x.own(row)[c.own])
 		case c.typ == typeUTF8:
 			dst = appendJSONString(dst, v.str)
 		case c.typ == typeBinary, c.hex(), c.typ.timestamp(), !c.finite(v):
@@ -185,6 +246,21 @@ func (x *Text[T]) AppendTSV(dst []byte, row *T) []byte {
 			dst = AppendEscaped(dst, v.str)
 		default:
 			dst = c.appendPlain(dst, v)
+		}
+	}
+	return dst
+}
+
+// AppendCells appends the row's values as they are, control characters too, for a table. Null is the empty string.
+func (x *Text[T]) AppendCells(dst []string, row *T) []string {
+	for _, c := range x.columns {
+		switch v := x.value(c, row); {
+		case v.null:
+			dst = append(dst, "")
+		case c.typ == typeUTF8:
+			dst = append(dst, v.str)
+		default:
+			dst = append(dst, string(c.appendPlain(nil, v)))
 		}
 	}
 	return dst
@@ -338,6 +414,16 @@ func (x *Text[T]) ParseJSON(line []byte, row *T) error {
 	}
 	slices.Sort(names)
 	for _, n := range names {
+		c, ok := x.find(n)
+		if !ok {
+			return x.noColumn(n)
+		}
+		if c.own != "" {
+			if err := fill.own(c.own, obj[n]); err != nil {
+				return err
+			}
+			continue
+		}
 		var s string
 		switch v := obj[n].(type) {
 		case nil:
@@ -351,49 +437,106 @@ func (x *Text[T]) ParseJSON(line []byte, row *T) error {
 		default:
 			return fmt.Errorf("column %q: an object or a list, want one value", n)
 		}
-		c, ok := x.byName[n]
-		if !ok {
-			return fmt.Errorf("column %q is not one of %s rows", n, x.table.kind)
-		}
 		if err := fill.set(c, s); err != nil {
 			return err
 		}
 	}
-	*row = fill.row
-	return nil
+	return fill.end(row)
+}
+
+// noColumn says that rows have no column of a name.
+func (x *Text[T]) noColumn(name string) error {
+	err := fmt.Errorf("column %q is not one of %s rows", name, x.table.kind)
+	if own := ownPrefix + name; isOwn(own) && x.table.find(ownColumn) >= 0 {
+		err = fmt.Errorf("%w; as a column of your own it would be named %s", err, own)
+	}
+	return err
 }
 
 // ParseTSV reads one line of values in the order of Columns. Empty values are
 // null, or zero.
 func (x *Text[T]) ParseTSV(line string, row *T) error {
-	fill := filler[T]{x: x}
 	values := strings.Split(line, "\t")
+	for i, s := range values {
+		var err error
+		if values[i], err = unescape(s); err != nil && i < len(x.columns) {
+			return fmt.Errorf("column %q: %w", x.columns[i].name, err)
+		}
+	}
+	return x.ParseCells(values, row)
+}
+
+// ParseCells reads values in the order of Columns. Empty values are null, or zero.
+func (x *Text[T]) ParseCells(values []string, row *T) error {
+	fill := filler[T]{x: x}
 	if len(values) != len(x.columns) {
 		return fmt.Errorf("%d values, want %d", len(values), len(x.columns))
 	}
 	for i, c := range x.columns {
-		s, err := unescape(values[i])
-		if err != nil {
-			return fmt.Errorf("column %q: %w", c.name, err)
-		}
-		if s == "" {
+		if values[i] == "" {
 			continue
 		}
-		if err := fill.set(c, s); err != nil {
+		if err := fill.set(c, values[i]); err != nil {
 			return err
 		}
 	}
-	*row = fill.row
-	return nil
+	return fill.end(row)
 }
 
 // filler collects a row's values.
 type filler[T Row] struct {
-	x   *Text[T]
-	row T
+	x      *Text[T]
+	row    T
+	values map[string]any // of the column x
+}
+
+// own takes a value of the column x.
+func (f *filler[T]) own(name string, v any) error {
+	switch v.(type) {
+	case nil:
+		return nil
+	case string, json.Number, bool:
+	default:
+		return fmt.Errorf("column %q: an object or a list, want one value", ownPrefix+name)
+	}
+	if f.values == nil {
+		f.values = map[string]any{}
+	}
+	f.values[name] = v
+	return nil
+}
+
+// end gives the row.
+func (f *filler[T]) end(row *T) error {
+	if f.values != nil {
+		own, err := ownText(f.values)
+		if err != nil {
+			return err
+		}
+		f.x.byName[ownColumn].known.set(unsafe.Pointer(&f.row), value{str: own})
+	}
+	*row = f.row
+	return nil
 }
 
 func (f *filler[T]) set(c textColumn, s string) error {
+	switch {
+	case c.round:
+		return nil
+	case c.own != "":
+		return f.own(c.own, s)
+	case c.name == ownColumn && c.known != nil && s != "":
+		values := ownValues(s)
+		if values == nil {
+			return fmt.Errorf("column %q: %.80q, want %w", c.name, s, errOwn)
+		}
+		for name, v := range values {
+			if err := f.own(name, v); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	v, err := c.parse(s)
 	if err != nil {
 		return fmt.Errorf("column %q: %q, want %s", c.name, s, err)

@@ -63,7 +63,7 @@ func TestTextEscapes(t *testing.T) {
 func TestTextErrors(t *testing.T) {
 	x := NewTextOrFatal[URL](t, nil, []string{"url", "depth"})
 	for line, want := range map[string]string{
-		`{"url":"a","depht":1}`:    `column "depht" is not one of url rows`,
+		`{"url":"a","depht":1}`:    `column "depht" is not one of url rows; as a column of your own it would be named x_depht`,
 		`{"url":"a","depth":-1}`:   `column "depth": "-1", want uint16`,
 		`{"url":"a","url_key":12}`: `column "url_key": "12", want 16 hex digits`,
 		`{"url":["a"]}`:            `column "url": an object or a list, want one value`,

@@ -106,7 +106,7 @@ func badVectors(t testing.TB) map[string][]byte {
 		b[at] ^= xor
 		return b
 	}
-	metadata := map[string]string{metaKind: "url", metaVersion: "2"}
+	metadata := map[string]string{metaKind: "url", metaVersion: formatVersion}
 	essential := []arrow.Field{{Name: "url", Type: arrow.BinaryTypes.String}, {Name: "url_key", Type: arrow.PrimitiveTypes.Uint64}, {Name: "host", Type: arrow.BinaryTypes.String}}
 	foreign := func(md map[string]string, fields []arrow.Field, opts ...ipc.Option) []byte {
 		return seal(t, bareMessages(t, arrowStream(t, md, fields, opts...)), Trailer{})
@@ -152,8 +152,8 @@ func badVectors(t testing.TB) map[string][]byte {
 	v["R10-second-schema"] = seal(t, [][]byte{msgs[0], msgs[0], msgs[1], msgs[2]}, tr)
 	v["R11-no-kind"] = foreign(nil, essential)
 	v["R11-unknown-kind"] = foreign(map[string]string{metaKind: "page"}, essential)
-	v["R12-older"] = foreign(map[string]string{metaKind: "url", metaVersion: "1.1"}, essential)
-	v["R12-newer"] = foreign(map[string]string{metaKind: "url", metaVersion: "3"}, essential)
+	v["R12-older"] = foreign(map[string]string{metaKind: "url", metaVersion: "2"}, essential)
+	v["R12-newer"] = foreign(map[string]string{metaKind: "url", metaVersion: "4"}, essential)
 	v["R13-nested-column"] = foreign(metadata, plus(arrow.Field{Name: "x", Type: arrow.ListOf(arrow.PrimitiveTypes.Int8)}))
 	v["R13-unknown-type"] = foreign(metadata, plus(arrow.Field{Name: "x", Type: arrow.FixedWidthTypes.Date32}))
 	v["R13-column-twice"] = foreign(metadata, plus(arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int8}, arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int8}))
@@ -343,14 +343,14 @@ func TestFurtherColumns(t *testing.T) {
 
 // A url row's column that fetch rows have too, as something else, ends there.
 func TestColumnOfAnotherKind(t *testing.T) {
-	like := &Schema{Kind: KindURL, extra: []column{{name: "fresh_until", typ: typeUTF8}, {name: "status", typ: typeUTF8}, {name: "x", typ: typeUTF8}}}
+	like := &Schema{Kind: KindURL, extra: []column{{name: "fresh_until", typ: typeUTF8}, {name: "status", typ: typeUTF8}, {name: "y", typ: typeUTF8}}}
 	rows := vectorFetches()
 	r, err := NewReader[Fetch](bytes.NewReader(encode(t, rows, WriterOptions{Like: like})), ReaderOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := r.Schema().ExtraColumns(); !slices.Equal(got, []string{"x"}) {
-		t.Errorf("unknown columns %v, want x alone", got)
+	if got := r.Schema().ExtraColumns(); !slices.Equal(got, []string{"y"}) {
+		t.Errorf("unknown columns %v, want y alone", got)
 	}
 }
 

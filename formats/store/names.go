@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sort"
 	"strconv"
 
 	"github.com/zeebo/xxh3"
@@ -40,6 +41,33 @@ func (s *Store) FindName(m *Manifest, txn string) (checkpoint uint64, found bool
 		}
 	}
 	return 0, false, nil
+}
+
+// Names lists the transactions' names that a generation knows, oldest first, each once: of
+// closed rounds, and of the open one.
+func (s *Store) Names(m *Manifest) ([]string, error) {
+	var names []string
+	add := func(txn string) {
+		if len(names) == 0 || names[len(names)-1] != txn {
+			names = append(names, txn)
+		}
+	}
+	files := m.WithRole(RoleNames)
+	sort.Slice(files, func(i, j int) bool { return files[i].Born < files[j].Born })
+	for _, e := range files {
+		err := s.readNames(e, func(line []byte) error {
+			txn, _, err := parseName(line)
+			add(txn)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, d := range m.Done {
+		add(d.Txn)
+	}
+	return names, nil
 }
 
 // readNames calls each with every line of a names file, and then checks its sum.

@@ -125,9 +125,20 @@ func ParamsText(params map[string]string) string {
 	return strings.Join(list, " ")
 }
 
-// Open opens dir, which must hold a store of the kind: fault.Usage with the
-// hint which command makes one, fault.WrongKind, fault.Version.
+// Within is the folder of the store of a kind in a crawl folder that has one; any other
+// folder is itself.
+func Within(dir, kind string, opt Options) string {
+	in := filepath.Join(dir, kind)
+	if ok, err := exists(opt.fs(), filepath.Join(in, headFile)); ok && err == nil && IsCrawl(dir, opt) {
+		return in
+	}
+	return dir
+}
+
+// Open opens dir, which must hold a store of the kind, or be a crawl folder that has one:
+// fault.Usage with the hint which command makes one, fault.WrongKind, fault.Version.
 func Open(dir, kind string, version int, opt Options) (*Store, error) {
+	dir = Within(dir, kind, opt)
 	s := &Store{fs: opt.fs(), dir: dir, kind: kind, version: version, wait: opt.LockWait}
 	if err := s.notFile(); err != nil {
 		return nil, err
@@ -141,11 +152,7 @@ func Open(dir, kind string, version int, opt Options) (*Store, error) {
 			return nil, s.noHead()
 		}
 		if IsCrawl(dir, opt) {
-			e := &fault.Error{Class: fault.Usage, File: dir, Found: "a crawl folder", Want: "a store of kind " + kind}
-			if ok, err := exists(s.fs, filepath.Join(dir, kind, headFile)); ok && err == nil {
-				e.Hint = "name the store in it: " + filepath.Join(dir, kind)
-			}
-			return nil, e
+			return nil, &fault.Error{Class: fault.Usage, File: dir, Found: "a crawl folder without a store of kind " + kind, Want: "a crawl folder that has one, or the store"}
 		}
 		hint := hintInit
 		if opt.Maker != "" {

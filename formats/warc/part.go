@@ -1,8 +1,11 @@
 package warc
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"strings"
 
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
@@ -17,7 +20,11 @@ type Part struct {
 
 // Open opens the file and returns how many bytes of it count.
 func (p Part) Open() (f *os.File, length int64, err error) {
-	if f, err = durable.Open(p.Path); fault.ClassOf(err) != "" {
+	f, err = durable.Open(p.Path)
+	if name, open := strings.CutSuffix(p.Path, ".open"); open && errors.Is(err, fs.ErrNotExist) {
+		f, err = durable.Open(name) // it was completed since
+	}
+	if fault.ClassOf(err) != "" {
 		return nil, 0, err
 	} else if err != nil {
 		return nil, 0, &fault.Error{Class: fault.Usage, Err: err}

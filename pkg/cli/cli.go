@@ -16,10 +16,10 @@ import (
 	"os"
 	"os/signal"
 	"reflect"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -28,6 +28,7 @@ import (
 	"github.com/alecthomas/kong"
 	"golang.org/x/term"
 
+	"mercator/pkg/config"
 	"mercator/pkg/fault"
 )
 
@@ -69,34 +70,7 @@ type TxnFlags struct {
 }
 
 // Size is a number of bytes; text with K, M, G (powers of 1024).
-type Size int64
-
-// UnmarshalText parses "64M", "1GiB" or a plain number of bytes.
-func (s *Size) UnmarshalText(text []byte) error {
-	t := strings.TrimSuffix(strings.TrimSuffix(strings.ToUpper(string(text)), "IB"), "B")
-	shift := 0
-	if n := len(t); n > 0 {
-		switch t[n-1] {
-		case 'K':
-			shift = 10
-		case 'M':
-			shift = 20
-		case 'G':
-			shift = 30
-		case 'T':
-			shift = 40
-		}
-		if shift > 0 {
-			t = t[:n-1]
-		}
-	}
-	n, err := strconv.ParseInt(t, 10, 64)
-	if err != nil || n < 0 || n > (1<<62)>>shift {
-		return fmt.Errorf("size %q, want a number of bytes such as 64M", text)
-	}
-	*s = Size(n << shift)
-	return nil
-}
+type Size = config.Size
 
 // Std is the world as a command sees it. Tests make their own.
 type Std struct {
@@ -130,6 +104,7 @@ func Main(name, about string, grammar any, defaultMemory Size) int {
 		panic("grammar of " + name + " does not embed cli.Common")
 	}
 	std.Common = g.common()
+	keepLock()
 	// A reader that goes away is seen as EPIPE, so that temporary files are removed.
 	// To ignore the signal would do too, but programs that this one starts inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
@@ -158,11 +133,17 @@ func Main(name, about string, grammar any, defaultMemory Size) int {
 	if err != nil {
 		return std.fail(usage(err, kctx))
 	}
+	if err := mistyped(kctx); err != nil {
+		return std.fail(err)
+	}
 	std.Stat("flags", flagValues(kctx))
 	for _, p := range kctx.Path {
 		if p.Flag != nil && !p.Resolved {
 			std.given = append(std.given, p.Flag.Name)
 		}
+	}
+	if err := std.warnOfFlags(kctx); err != nil {
+		return std.fail(err)
 	}
 	debug.SetMemoryLimit(goLimit(std.MemoryLimit()))
 	if n := std.Common.Threads; n > 0 {
@@ -212,11 +193,47 @@ func parse(p *kong.Kong, args []string) (ctx *kong.Context, err error) {
 	return p.Parse(args)
 }
 
+// mistyped refuses an argument that is taken for the verb that needs no name, and looks like the name of
+// another: it names no file, and is near a verb.
+func mistyped(kctx *kong.Context) error {
+	verb := kctx.Selected()
+	if verb == nil || verb.Parent.DefaultCmd != verb {
+		return nil
+	}
+	first := slices.IndexFunc(kctx.Args, func(arg string) bool { return !strings.HasPrefix(arg, "-") })
+	if first < 0 || slices.ContainsFunc(kctx.Path, func(p *kong.Path) bool { return p.Command == verb && kctx.Args[first] == verb.Name }) {
+		return nil
+	}
+	name := kctx.Args[first]
+	isArgument := slices.ContainsFunc(kctx.Path, func(p *kong.Path) bool {
+		if p.Positional == nil {
+			return false
+		}
+		list, _ := p.Positional.Target.Interface().([]string)
+		return p.Positional.Target.Kind() == reflect.String && p.Positional.Target.String() == name || slices.Contains(list, name)
+	})
+	var verbs []string
+	for _, other := range verb.Parent.Children {
+		verbs = append(verbs, other.Name)
+	}
+	hint := fault.DidYouMean(name, verbs)
+	if _, err := os.Stat(name); err == nil || !isArgument || hint == "" || strings.ContainsAny(name, "./") {
+		return nil
+	}
+	return &fault.Error{Class: fault.Usage, File: name, Found: "no such file, and no verb", Want: "one of them", Hint: hint}
+}
+
+// notInEnum is what kong says of a value that is none of a flag's.
+var notInEnum = regexp.MustCompile(`must be one of (\S+) but got "(.*)"$`)
+
 func usage(err error, kctx *kong.Context) error {
 	if fault.ClassOf(err) != "" {
 		return err
 	}
 	hint := ""
+	if m := notInEnum.FindStringSubmatch(err.Error()); m != nil {
+		return &fault.Error{Class: fault.Usage, Err: err, Hint: fault.DidYouMean(m[2], strings.Split(strings.ReplaceAll(m[1], `"`, ""), ","))}
+	}
 	var pe *kong.ParseError
 	if errors.As(err, &pe) && pe.Context != nil {
 		kctx = pe.Context
@@ -263,7 +280,7 @@ func (s *Std) run(kctx *kong.Context) int {
 		}
 		select {
 		case err = <-done:
-			if err != nil {
+			if err != nil && fault.ClassOf(err) != fault.Interrupted { // unless the command says more of it
 				err = interrupted
 			}
 		case <-time.After(grace):
@@ -346,7 +363,11 @@ func (s *Std) fail(err error) int {
 		return code // the answer is the exit code alone
 	}
 	fmt.Fprintf(s.Err, "%s: %s\n", s.Name, shown(text))
-	if hint := fault.HintOf(err); hint != "" {
+	hint := fault.HintOf(err)
+	if hint == "" && fault.ClassOf(err) == fault.Usage {
+		hint = fault.Suggest(err)
+	}
+	if hint != "" {
 		fmt.Fprintf(s.Err, "%s: hint: %s\n", s.Name, shown(hint))
 	}
 	return code
@@ -396,7 +417,7 @@ func (s *Std) MemoryLimit() int64 {
 // goLimit is the part of the resident memory that the Go heap may take: the
 // program's text and the runtime's own pages are the rest.
 func goLimit(rss int64) int64 {
-	const outside = 24 << 20
+	const outside = 28 << 20
 	return max(rss-outside, rss/4)
 }
 
@@ -419,6 +440,19 @@ func (s *Std) Warn(format string, args ...any) {
 func isTerminal(f any) bool {
 	file, ok := fileOf(f)
 	return ok && !isPipe(f) && term.IsTerminal(int(file.Fd())) // Fd makes a read of a pipe one that cannot be ended
+}
+
+// Width is how many characters a line of the terminal has that standard error is; 0: it is none.
+func (s *Std) Width() int {
+	if !isTerminal(s.Err) {
+		return 0
+	}
+	file, _ := fileOf(s.Err)
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
 }
 
 // buildInfo describes the binary: module version, commit and Go version.

@@ -19,6 +19,7 @@ type Progress struct {
 	n       atomic.Int64
 	started time.Time
 	mode    string // "bar", "plain" or "json"
+	detail  func() (line string, value any)
 	bar     *progressbar.ProgressBar
 	stop    chan struct{}
 	once    sync.Once
@@ -29,12 +30,23 @@ type Progress struct {
 const (
 	barEvery  = 200 * time.Millisecond
 	lineEvery = 5 * time.Second
+	jsonEvery = time.Second
 )
 
 // StartProgress begins to report n of total units (total 0: unknown). A bar
 // appears only where standard error is a terminal and standard output is not a
 // pipe, since the commands of one pipe share the terminal.
 func (s *Std) StartProgress(unit string, total int64) *Progress {
+	return s.startProgress(unit, total, nil)
+}
+
+// StartReport is StartProgress of a command that has more to tell: detail returns the line of mode plain, and
+// the value of mode json. It is called by one goroutine at a time.
+func (s *Std) StartReport(unit string, detail func() (line string, value any)) *Progress {
+	return s.startProgress(unit, 0, detail)
+}
+
+func (s *Std) startProgress(unit string, total int64, detail func() (string, any)) *Progress {
 	mode := s.Common.Progress
 	if s.Common.Quiet {
 		mode = "off"
@@ -48,9 +60,12 @@ func (s *Std) StartProgress(unit string, total int64) *Progress {
 	if mode == "off" {
 		return nil
 	}
-	p := &Progress{std: s, mode: mode, unit: unit, total: total, started: time.Now(), stop: make(chan struct{})}
+	p := &Progress{std: s, mode: mode, unit: unit, total: total, started: time.Now(), detail: detail, stop: make(chan struct{})}
 	every := lineEvery
-	if mode == "bar" {
+	switch mode {
+	case "json":
+		every = jsonEvery
+	case "bar":
 		every = barEvery
 		size := total
 		if size == 0 {
@@ -80,31 +95,39 @@ func (s *Std) StartProgress(unit string, total int64) *Progress {
 }
 
 func (p *Progress) report() {
+	if p.mode == "bar" {
+		// The bar only fails when its writer does, and then there is nobody to tell.
+		_ = p.bar.Set64(p.n.Load())
+		return
+	}
+	detail := p.detail
+	if detail == nil {
+		detail = p.count
+	}
+	line, value := detail()
+	if p.mode != "json" {
+		fmt.Fprintf(p.std.Err, "%s: %s\n", p.std.Name, line)
+	} else if b, err := json.Marshal(value); err == nil {
+		fmt.Fprintf(p.std.Err, "%s\n", b)
+	}
+}
+
+// count is the detail of a command that counts units only.
+func (p *Progress) count() (line string, value any) {
 	n := p.n.Load()
 	elapsed := max(time.Since(p.started).Seconds(), 1e-6)
-	switch p.mode {
-	case "bar":
-		// The bar only fails when its writer does, and then there is nobody to tell.
-		_ = p.bar.Set64(n)
-	case "json":
-		b, err := json.Marshal(struct {
-			Command string  `json:"command"`
-			Unit    string  `json:"unit"`
-			N       int64   `json:"n"`
-			Total   int64   `json:"total,omitempty"`
-			Elapsed float64 `json:"elapsed_s"`
-			PerS    float64 `json:"per_s"`
-		}{p.std.Name, p.unit, n, p.total, elapsed, float64(n) / elapsed})
-		if err == nil {
-			fmt.Fprintf(p.std.Err, "%s\n", b)
-		}
-	default:
-		of := ""
-		if p.total > 0 {
-			of = fmt.Sprintf(" of %d", p.total)
-		}
-		fmt.Fprintf(p.std.Err, "%s: %d%s %s, %.0f/s\n", p.std.Name, n, of, p.unit, float64(n)/elapsed)
+	of := ""
+	if p.total > 0 {
+		of = fmt.Sprintf(" of %d", p.total)
 	}
+	return fmt.Sprintf("%d%s %s, %.0f/s", n, of, p.unit, float64(n)/elapsed), struct {
+		Command string  `json:"command"`
+		Unit    string  `json:"unit"`
+		N       int64   `json:"n"`
+		Total   int64   `json:"total,omitempty"`
+		Elapsed float64 `json:"elapsed_s"`
+		PerS    float64 `json:"per_s"`
+	}{p.std.Name, p.unit, n, p.total, elapsed, float64(n) / elapsed}
 }
 
 // Add counts n more units.

@@ -36,17 +36,20 @@ func (s *Std) WriteSet(output string, text bool, op merge.Op, in []*fpset.Input)
 
 // OneSet is what a verb reads that is about one set.
 type OneSet struct {
-	Set string `arg:"" help:"A store's folder, a fingerprint file (*.fps) or text (*.txt)."`
+	Set string `arg:"" help:"A store, a crawl folder, *.fps or *.txt."`
 }
 
 // open opens it; a store is of the kind.
 func (o OneSet) open(s *Std, kind string) (*fpset.Input, error) {
-	if info, err := os.Stat(o.Set); err == nil && info.IsDir() {
-		if _, err := s.OpenStore(o.Set, kind, fpset.Version, TxnFlags{}); err != nil {
+	set := o.Set
+	if info, err := os.Stat(set); err == nil && info.IsDir() {
+		st, err := s.OpenStore(set, kind, fpset.Version, TxnFlags{})
+		if err != nil {
 			return nil, err
 		}
+		set = st.Dir()
 	}
-	in, err := fpset.OpenInputs([]string{o.Set}, false, 0, s.In, s.MemoryLimit()/4)
+	in, err := fpset.OpenInputs([]string{set}, false, 0, s.In, s.MemoryLimit()/4)
 	if err != nil {
 		return nil, err
 	}

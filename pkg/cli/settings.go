@@ -2,11 +2,19 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
 
 	"github.com/alecthomas/kong"
 
 	"mercator/pkg/config"
+	"mercator/pkg/crawl"
 	"mercator/pkg/fault"
 )
 
@@ -63,6 +71,87 @@ func (s settings) Resolve(ctx *kong.Context, parent *kong.Path, flag *kong.Flag)
 	return v, nil
 }
 
+// DriverVariable is set in the environment of a crawl's driver, as "mckpt hold" runs it. What a driver
+// passes to commands it passes on purpose, each round: it is not told of.
+const DriverVariable = "MERCATOR_DRIVER"
+
+// warnOfFlags tells of flags of the command line that differ from the settings of the crawl folder, before a
+// command of a round does anything: the next run would be without them.
+func (s *Std) warnOfFlags(kctx *kong.Context) error {
+	path := config.Find(os.Args[1:])
+	if path == "" || os.Getenv(DriverVariable) != "" || s.Common.Quiet {
+		return nil
+	}
+	inRound := slices.ContainsFunc(kctx.Flags(), func(f *kong.Flag) bool { return f.Name == "txn" })
+	if !inRound {
+		return nil
+	}
+	if given := string(s.Common.Config); given != "" {
+		if !sameFile(given, path) {
+			s.Warn("--config %s: %s, the settings of the crawl, does not count", given, path)
+		}
+		return nil
+	}
+	c, err := config.Load(path)
+	if err != nil {
+		return err
+	}
+	var flags, pairs []string
+	for _, p := range kctx.Path {
+		if p.Flag == nil || p.Resolved || p.Flag.Name == "memory" || slices.Contains(flags, "--"+p.Flag.Name) { // memory changes no crawl
+			continue
+		}
+		k, found := config.KeyOfFlag(kctx.Model.Name, kctx.Selected().Name, p.Flag.Name)
+		if !found {
+			continue
+		}
+		is := p.Flag.Target
+		was, err := settingOf(c, k, kctx, p.Flag)
+		if err != nil {
+			return err
+		}
+		if reflect.DeepEqual(is.Interface(), was.Interface()) || k.Path && is.Kind() == reflect.String && sameFile(is.String(), was.String()) {
+			continue
+		}
+		flags, pairs = append(flags, "--"+p.Flag.Name), append(pairs, k.Name+"="+textOf(k, is))
+	}
+	if len(flags) > 0 {
+		s.Warn("other than %s: %s; to keep that for all rounds: %s", path, strings.Join(flags, ", "), fault.Quote(append([]string{"mcrawl", "set", filepath.Dir(path)}, pairs...)...))
+	}
+	return nil
+}
+
+// settingOf is what a flag would be if the command line did not have it.
+func settingOf(c *config.Config, k config.Key, kctx *kong.Context, f *kong.Flag) (reflect.Value, error) {
+	was := reflect.New(f.Target.Type()).Elem()
+	text, found := c.Lookup(kctx.Model.Name, kctx.Selected().Name, f.Name)
+	switch {
+	case found:
+	case f.HasDefault:
+		text = f.Default
+	case was.Kind() == reflect.Pointer: // its absence has the meaning of the value that the setting shows
+		text = k.Like
+	default:
+		return was, nil
+	}
+	return was, f.Parse(kong.Scan().PushTyped(text, kong.FlagValueToken), was)
+}
+
+// textOf is a flag's value as Set of package config reads it.
+func textOf(k config.Key, v reflect.Value) string {
+	if list, ok := v.Interface().([]string); ok {
+		return k.ListText(list)
+	}
+	return fmt.Sprint(reflect.Indirect(v).Interface())
+}
+
+// sameFile says whether two names are of one file.
+func sameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	other, otherErr := os.Stat(b)
+	return err == nil && otherErr == nil && os.SameFile(one, other)
+}
+
 // Servers are the DNS servers of --server.
 type Servers []string
 
@@ -73,4 +162,12 @@ func (s Servers) AfterApply(p *kong.Path) error {
 		return nil
 	}
 	return &fault.Error{Class: fault.Usage, Found: "--server with no address", Want: "the IP address of a DNS server"}
+}
+
+// keepLock hands the driver's lock on to no program that this command starts: one that hangs would hold the crawl.
+func keepLock() {
+	if fd, err := strconv.Atoi(os.Getenv(crawl.LockVariable)); err == nil {
+		syscall.CloseOnExec(fd)
+		os.Unsetenv(crawl.LockVariable)
+	}
 }

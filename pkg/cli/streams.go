@@ -15,6 +15,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/crawl"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/stage"
@@ -84,24 +85,76 @@ func (s *Std) open(name string) (io.ReadCloser, record.ReaderOptions, error) {
 	return io.NopCloser(s.In), record.ReaderOptions{Name: stdinName, Pipe: isPipe(s.In)}, nil
 }
 
-// RefuseFolder returns a fault if an input is a folder, with a hint at the files in it
-// if it is a crawl's.
+// RefuseFolder returns a fault if an input is a folder.
 func RefuseFolder(f *os.File) error {
 	if st, err := f.Stat(); err != nil || !st.IsDir() {
 		return err
 	}
-	return &fault.Error{Class: fault.Usage, File: f.Name(), Found: "a folder", Want: "a file", Hint: folderHint(f.Name())}
+	e := &fault.Error{Class: fault.Usage, File: f.Name(), Found: "a folder", Want: "a file"}
+	if crawl := filepath.Dir(filepath.Clean(f.Name())); store.IsCrawl(crawl, store.Options{}) {
+		e.Hint = "name the crawl folder: " + crawl
+	}
+	return e
 }
 
-// folderHint says which files of a crawl or a store are meant to be read.
-func folderHint(name string) string {
-	switch crawl := filepath.Clean(name); {
-	case store.IsCrawl(crawl, store.Options{}):
-		return fmt.Sprintf("its pages are in %s/fetch/*.warc.gz*, its records in %s/rounds/*/*.arrows.zst", crawl, crawl)
-	case store.IsCrawl(filepath.Dir(crawl), store.Options{}) && filepath.Base(crawl) == "fetch":
-		return fmt.Sprintf("its pages are in %s/*.warc.gz*", crawl)
+// Rows says which rows are meant where a crawl folder stands for the record files of its rounds.
+type Rows string
+
+// The rows that rounds keep.
+const (
+	Outcomes Rows = "outcomes" // what became of each URL
+	Links    Rows = "links"    // that were found and followed
+	Refused  Rows = "refused"  // links that a rule refused
+	New      Rows = "urls"     // URLs that were new to the set, where a round keeps them: seeds
+	Findings Rows = "modules"  // of processing modules
+)
+
+// roundFiles are the names under which rounds keep rows: the first of which there is a file.
+var roundFiles = map[Rows][]string{
+	Outcomes: {"marked", "fetched"}, // a walk marks nothing
+	Links:    {"links"}, Refused: {"refused"}, New: {"new"}, Findings: {"modules"},
+}
+
+// rowsOf are the rows of a kind.
+func rowsOf[T record.Row]() Rows {
+	switch any((*T)(nil)).(type) {
+	case *record.URL:
+		return New
+	case *record.Link:
+		return Links
+	case *record.Module:
+		return Findings
 	}
-	return ""
+	return Outcomes
+}
+
+// RecordFiles puts the record files of its rounds in the place of each crawl folder, in their order.
+func RecordFiles(files []string, rows Rows) (list []string, err error) {
+	for _, f := range files {
+		if f == "-" || !store.IsCrawl(f, store.Options{}) {
+			list = append(list, f)
+			continue
+		}
+		c, err := crawl.Open(f, crawl.Options{})
+		if err != nil {
+			return nil, err
+		}
+		var found []string
+		for _, name := range roundFiles[rows] {
+			if found, err = c.RoundFiles(name); len(found) > 0 || err != nil {
+				break
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			return nil, &fault.Error{Class: fault.Usage, File: f, Found: fmt.Sprintf("a crawl folder without %s", rows),
+				Want: fmt.Sprintf("a file rounds/*/%s of a round that counts", roundFiles[rows][0]+".arrows.zst")}
+		}
+		list = append(list, found...)
+	}
+	return list, nil
 }
 
 func orStdin(files []string) []string {
@@ -121,9 +174,12 @@ type Records struct {
 }
 
 // OpenSource opens files ("-" or none: standard input) as record streams whose
-// kind the caller chooses by.
-func OpenSource(s *Std, files []string) (*Records, error) {
-	files = orStdin(files)
+// kind the caller chooses by. A crawl folder stands for its rows.
+func OpenSource(s *Std, files []string, rows Rows) (*Records, error) {
+	files, err := RecordFiles(orStdin(files), rows)
+	if err != nil {
+		return nil, err
+	}
 	in, opt, err := s.open(files[0])
 	if err != nil {
 		return nil, err
@@ -148,9 +204,10 @@ func RowsOf[T record.Row](r *Records) (stage.Input[T], error) {
 	return &chain[T]{std: r.std, cur: rows, in: r.in, schema: rows.Schema(), rest: r.rest}, nil
 }
 
-// OpenRecords opens files ("-" or none: standard input) as one input of rows.
+// OpenRecords opens files ("-" or none: standard input) as one input of rows. A crawl folder
+// stands for the files of its rounds that have such rows.
 func OpenRecords[T record.Row](s *Std, files []string) (stage.Input[T], error) {
-	r, err := OpenSource(s, files)
+	r, err := OpenSource(s, files, rowsOf[T]())
 	if err != nil {
 		return nil, err
 	}
@@ -223,26 +280,39 @@ func (c *chain[T]) openNext() error {
 	return err
 }
 
-// IsText says whether files are to be read as text: --text, or all named *.txt.
+// IsText says whether files are to be read as text: --text, or all named as text.
 func IsText(text bool, files []string) bool {
 	if text || len(files) == 0 {
 		return text
 	}
 	for _, f := range files {
-		if !strings.HasSuffix(f, ".txt") {
+		if !strings.HasSuffix(f, ".txt") && formOf(f) == "" {
 			return false
 		}
 	}
 	return true
 }
 
+// formOf is the form of rows in a file of that name; "" for any other, which has a URL a line.
+func formOf(name string) string {
+	switch filepath.Ext(name) {
+	case ".csv":
+		return record.FormCSV
+	case ".tsv":
+		return record.FormTSV
+	case ".jsonl":
+		return record.FormJSON
+	}
+	return ""
+}
+
 // maxLine bounds a line of text, in bytes. Longer ones are bad lines.
 const maxLine = 64 << 10
 
-// OpenText reads lines of URLs as url rows; convert makes a row of a line. A
-// line that it refuses, or that is too long, is named on standard error, counted
-// and skipped; with strict it is an error. Empty lines and lines that begin with
-// # are skipped. The ledger's stage "text" holds the counts.
+// OpenText reads text as url rows: a URL a line or, of files named *.csv, *.tsv or *.jsonl, rows with
+// further columns. Convert makes a row of a URL. A line that it refuses, or that is too long, is named
+// on standard error, counted and skipped; with strict it is an error, and so it is if no line is good. Empty lines and, where a line is
+// a URL, those that begin with # are skipped. The ledger's stage "text" holds the counts.
 func OpenText(s *Std, files []string, strict bool, convert func(line string, row *record.URL) error) (stage.Input[record.URL], error) {
 	return &text{std: s, files: orStdin(files), strict: strict, convert: convert}, nil
 }
@@ -253,7 +323,8 @@ type text struct {
 	strict  bool
 	convert func(string, *record.URL) error
 	in      io.Closer
-	lines   *bufio.Reader
+	lines   *bufio.Reader                  // nil: a file is to be opened
+	rows    *record.TextReader[record.URL] // of it, if it has rows
 	name    string
 	line    int
 	bad     uint64
@@ -266,63 +337,118 @@ func (t *text) Read(row *record.URL) error {
 	for {
 		if t.lines == nil {
 			if len(t.files) == 0 {
-				if rows, _ := t.sum.Sum(); rows == 0 && t.strict {
-					return &fault.Error{Class: fault.Corrupt, File: t.name, Found: "no URL", Want: "one a line"}
-				}
-				if t.bad > 0 {
-					t.std.Warn("bad lines skipped: %d", t.bad)
-					t.std.Stat("bad_lines", t.bad)
-				}
-				return io.EOF
+				return t.ended()
 			}
-			in, opt, err := t.std.open(t.files[0])
-			if err != nil {
-				return err
-			}
-			t.files = t.files[1:]
-			t.in, t.name, t.line = in, opt.Name, 0
-			t.lines = bufio.NewReaderSize(in, maxLine)
-			if err := refuseBinary(t.lines, t.name); err != nil {
-				in.Close()
+			if err := t.open(); err != nil {
 				return err
 			}
 		}
-		line, tooLong, err := readLine(t.lines)
+		said, bad, err := t.read(row)
 		if err == io.EOF {
-			t.lines = nil
+			t.lines, t.rows = nil, nil
 			t.in.Close()
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		t.line++
-		line = strings.TrimSpace(strings.TrimPrefix(line, "\ufeff"))
-		if !tooLong && (line == "" || line[0] == '#') {
-			continue
-		}
-		*row = record.URL{}
-		if tooLong {
-			err = fmt.Errorf("line longer than %d bytes", maxLine)
-		} else {
-			err = t.convert(line, row)
-		}
-		if err == nil {
+		if bad == nil {
 			t.sum.Add(row)
 			return nil
 		}
-		bad := &fault.Error{Class: fault.Corrupt, File: t.name, Place: fmt.Sprintf("line %d", t.line), Err: err}
-		if t.strict {
-			return bad
-		}
-		t.bad++
-		const named = 20
-		if t.bad <= named {
-			t.std.Warn("%s (skipped)", bad)
-		} else if t.bad == named+1 {
-			t.std.Warn("further bad lines are counted only")
+		if err := t.skip(said, bad); err != nil {
+			return err
 		}
 	}
+}
+
+func (t *text) open() error {
+	in, opt, err := t.std.open(t.files[0])
+	if err != nil {
+		return err
+	}
+	form := formOf(t.files[0])
+	t.files = t.files[1:]
+	t.in, t.name, t.line = in, opt.Name, 0
+	t.lines = bufio.NewReaderSize(in, maxLine)
+	if err := refuseBinary(t.lines, t.name); err != nil {
+		in.Close()
+		return err
+	}
+	if form != "" {
+		t.rows = record.NewTextReader[record.URL](t.lines, form, nil)
+	}
+	return nil
+}
+
+// ended is the end of the last file.
+func (t *text) ended() error {
+	// A change of that name would be done with nothing in it, and the corrected file refused.
+	if rows, _ := t.sum.Sum(); rows == 0 && (t.strict || t.bad > 0) {
+		return &fault.Error{Class: fault.Corrupt, File: t.name, Found: "no URL", Want: "one a line, such as https://www.example.org/"}
+	}
+	if t.bad > 0 {
+		t.std.Warn("bad lines skipped: %d", t.bad)
+		t.std.Stat("bad_lines", t.bad)
+	}
+	return io.EOF
+}
+
+// read takes the next line: said is its text, bad what is wrong with it. It passes over empty ones.
+func (t *text) read(row *record.URL) (said string, bad, err error) {
+	if t.rows != nil {
+		bad, err := t.rows.Read(row)
+		t.line = t.rows.Line()
+		if err != nil && err != io.EOF {
+			err = &fault.Error{Class: fault.Corrupt, File: t.name, Place: fmt.Sprintf("line %d", max(t.line, 1)), Err: err}
+		}
+		if bad != nil || err != nil {
+			return "", bad, err
+		}
+		given := *row
+		if err := t.convert(given.URL, row); err != nil {
+			return given.URL, err, nil
+		}
+		given.URL, given.Host, given.Key = row.URL, row.Host, row.Key
+		*row = given
+		return "", nil, nil
+	}
+	for {
+		line, tooLong, err := readLine(t.lines)
+		if err != nil {
+			return "", nil, err
+		}
+		t.line++
+		if tooLong {
+			return "", fmt.Errorf("line longer than %d bytes", maxLine), nil
+		}
+		line = strings.TrimSpace(strings.TrimPrefix(line, "\ufeff"))
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		*row = record.URL{}
+		return line, t.convert(line, row), nil
+	}
+}
+
+// skip names a bad line, or with strict makes it an error.
+func (t *text) skip(said string, bad error) error {
+	if said != "" {
+		const most = 100
+		bad = fmt.Errorf("%.*q: %w", most, said, bad)
+	}
+	e := &fault.Error{Class: fault.Corrupt, File: t.name, Place: fmt.Sprintf("line %d", t.line), Err: bad}
+	if t.strict {
+		return e
+	}
+	t.bad++
+	const named = 20
+	if t.bad <= named {
+		t.std.Warn("%s (skipped)", e)
+	} else if t.bad == named+1 {
+		t.std.Warn("further bad lines are counted only")
+	}
+	return nil
 }
 
 // refuseBinary returns a fault if what is to be read as text begins as records or

@@ -5,7 +5,8 @@
 // the command line wins. The tag flag lists them as "command --flag". Settings
 // without that tag are read by pipelines ("mckpt show --setting"). The tag path
 // marks names of files, which are relative to the folder of crawl.toml. The tag crawl
-// is the default in a crawl folder, where it is not that of the flags. An embedded struct with
+// is the default in a crawl folder, where it is not that of the flags, fixed marks what cannot change after the crawl
+// is made, is says what check takes, and list how Set reads a list. An embedded struct with
 // the tag flag has settings that are flags of that command by the same names.
 //
 // Settings are defaults of flags and nothing else, so that whatever a crawl does can be tried with a
@@ -29,7 +30,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -46,101 +46,101 @@ import (
 // such as "64M".
 type File struct {
 	Seeds              []string `toml:"seeds" path:"yes" doc:"files with one seed URL a line, where SEEDS= names none" like:"[\"seeds.txt\"]"`
-	Batch              int      `toml:"batch" flag:"mfrontier next --number, mfrontier plan --number" doc:"URLs a round, at most" like:"10000"`
-	RoundTime          string   `toml:"round_time" crawl:"30s" flag:"mfrontier next --for, mfrontier plan --for, mfetch --for" doc:"time that a round is to take: of each host what it can do in that time, at most batch in all; 30s where it is not set, 0s: any" like:"\"30s\""`
-	Rounds             int      `toml:"rounds" doc:"stop after this round, where ROUNDS= names none; 0: when the frontier is empty" like:"0"`
-	CheckpointInterval string   `toml:"checkpoint_interval" flag:"mckpt commit --interval" doc:"least time between two checkpoints that are kept; 0s: keep that of every round" like:"\"1h\""`
-	Schemes            []string `toml:"schemes" flag:"mfetch --scheme, mextract --scheme, mfrontier add --scheme, murlset new --scheme, murlset add --scheme, murlset test --scheme, murlset build --scheme, murlset key --scheme, mcat --scheme, mresolve canon --scheme" doc:"schemes whose URLs are crawled, others with their default ports" like:"[\"http\", \"https\", \"ftp\", \"gopher\"]"`
-	Contact            string   `toml:"contact" flag:"mfetch --contact" doc:"address of the crawl's operator, for the User-Agent" like:"\"you@example.org\""`
+	Batch              int      `toml:"batch" is:"whole 1" flag:"mfrontier next --number, mfrontier plan --number" doc:"URLs a round, at most" like:"10000"`
+	RoundTime          string   `toml:"round_time" is:"time 0s 24h" crawl:"30s" flag:"mfrontier next --for, mfrontier plan --for, mfetch --for" doc:"time that a round is to take: of each host what it can do in that time, at most batch in all; 30s where it is not set, 0s: any" like:"\"30s\""`
+	Rounds             int      `toml:"rounds" is:"whole 0" doc:"stop after this round, where ROUNDS= names none; 0: when the frontier is empty" like:"0"`
+	CheckpointInterval string   `toml:"checkpoint_interval" is:"time 0s" flag:"mckpt commit --interval" doc:"least time between two checkpoints that are kept; 0s: keep that of every round" like:"\"1h\""`
+	Schemes            []string `toml:"schemes" is:"schemes" flag:"mfetch --scheme, mextract --scheme, mfrontier next --scheme, mfrontier add --scheme, murlset new --scheme, murlset add --scheme, murlset test --scheme, murlset build --scheme, murlset key --scheme, mcat --scheme, mresolve canon --scheme" doc:"schemes whose URLs are crawled, others with their default ports" like:"[\"http\", \"https\", \"ftp\", \"gopher\"]"`
 
 	URLs struct {
-		MaxURL   int      `toml:"max_url" flag:"mfetch --max-url, mextract --max-url, mfrontier add --max-url, murlset new --max-url, murlset add --max-url, murlset test --max-url, murlset build --max-url, murlset key --max-url, mcat --max-url, mresolve canon --max-url" doc:"longest URL, bytes" like:"2083"`
-		KeyRules []string `toml:"key_rules" flag:"mfetch --key-rules, mextract --key-rules, mfrontier add --key-rules, murlset new --key-rules, murlset add --key-rules, murlset test --key-rules, murlset build --key-rules, murlset key --key-rules, mcat --key-rules, mresolve canon --key-rules" doc:"what the URL-seen test overlooks: session-ids, www, query-order, tracking, trailing-slash; cannot be changed after the first round" like:"[\"session-ids\"]"`
-		URLRules []string `toml:"url_rules" flag:"mextract --url-rules, mfrontier add --url-rules, murlset new --url-rules, murlset add --url-rules, murlset test --url-rules, murlset build --url-rules, murlset key --url-rules, mcat --url-rules" doc:"the same rules, by which URLs themselves are rewritten" like:"[\"tracking\"]"`
+		MaxURL   int      `toml:"max_url" is:"whole 1" flag:"mfetch --max-url, mextract --max-url, mfrontier add --max-url, murlset new --max-url, murlset add --max-url, murlset test --max-url, murlset build --max-url, murlset key --max-url, mcat --max-url, mresolve canon --max-url" doc:"longest URL, bytes" like:"2083"`
+		KeyRules []string `toml:"key_rules" is:"rules" flag:"mfetch --key-rules, mextract --key-rules, mfrontier add --key-rules, murlset new --key-rules, murlset add --key-rules, murlset test --key-rules, murlset build --key-rules, murlset key --key-rules, mcat --key-rules, mresolve canon --key-rules" doc:"what the URL-seen test overlooks: session-ids, www, query-order, tracking, trailing-slash; cannot be changed after the first round" like:"[\"session-ids\"]"`
+		URLRules []string `toml:"url_rules" is:"rules" flag:"mextract --url-rules, mfrontier add --url-rules, murlset new --url-rules, murlset add --url-rules, murlset test --url-rules, murlset build --url-rules, murlset key --url-rules, mcat --url-rules" doc:"the same rules, by which URLs themselves are rewritten" like:"[\"tracking\"]"`
 	} `toml:"urls"`
 
 	Memory struct {
-		Fetch  string `toml:"fetch" flag:"mfetch --memory" doc:"bound on mfetch's resident memory" like:"\"128M\""`
-		Stages string `toml:"stages" flag:"mfrontier --memory, mresolve --memory, mfpset --memory, mextract --memory, murlset --memory" doc:"bound for each other command" like:"\"64M\""`
+		Fetch  string `toml:"fetch" is:"size 1M" flag:"mfetch --memory" doc:"bound on mfetch's resident memory" like:"\"128M\""`
+		Stages string `toml:"stages" is:"size 1M" flag:"mfrontier --memory, mresolve --memory, mfpset --memory, mextract --memory, murlset --memory" doc:"bound for each other command" like:"\"64M\""`
 	} `toml:"memory"`
 
 	Sets struct {
-		Polynomial string `toml:"polynomial" flag:"mckpt init --polynomial, murlset create --polynomial, mfpset create --polynomial" doc:"of the sets of URLs and documents: random, which nobody knows, or 16 hexadecimal digits; cannot be changed later" like:"\"911498ae0e66bad6\""`
-		Mode       string `toml:"mode" flag:"murlset new --mode, murlset add --mode" doc:"URL-seen test: batch or online" like:"\"batch\""`
-		URLs       string `toml:"urls" flag:"murlset create --impl" doc:"implementation of the URL set, when the crawl is made: sorted or bloom" like:"\"sorted\""`
-		Content    string `toml:"content" flag:"mfpset create --impl" doc:"the same of the set of documents" like:"\"sorted\""`
-		BloomSize  string `toml:"bloom_size" flag:"murlset create --bloom-size, mfpset create --bloom-size" doc:"size of each Bloom filter" like:"\"64M\""`
+		Polynomial string `toml:"polynomial" fixed:"yes" is:"polynomial" flag:"mckpt init --polynomial, murlset create --polynomial, mfpset create --polynomial" doc:"of the sets of URLs and documents: random, which nobody knows, or 16 hexadecimal digits; cannot be changed later" like:"\"911498ae0e66bad6\""`
+		Mode       string `toml:"mode" is:"batch|online" flag:"murlset new --mode, murlset add --mode" doc:"URL-seen test: batch or online" like:"\"batch\""`
+		URLs       string `toml:"urls" fixed:"yes" is:"sorted|bloom" flag:"murlset create --impl" doc:"implementation of the URL set, when the crawl is made: sorted or bloom" like:"\"sorted\""`
+		Content    string `toml:"content" fixed:"yes" is:"sorted|bloom" flag:"mfpset create --impl" doc:"the same of the set of documents" like:"\"sorted\""`
+		BloomSize  string `toml:"bloom_size" fixed:"yes" is:"size 1" flag:"murlset create --bloom-size, mfpset create --bloom-size" doc:"size of each Bloom filter" like:"\"64M\""`
 	} `toml:"sets"`
 
 	Frontier struct {
-		frontier.Params `flag:"mfrontier create"`
+		frontier.Params `flag:"mfrontier create" fixed:"yes"`
 
-		PerHost      int    `toml:"per_host" flag:"mfrontier next --per-host, mfrontier plan --per-host" doc:"URLs of one host in a batch; 0: any number" like:"0"`
-		PerDomain    int    `toml:"per_domain" flag:"mfrontier next --per-domain, mfrontier plan --per-domain" doc:"URLs of one registered domain in a batch; 0: any number" like:"0"`
-		MaxAttempts  int    `toml:"max_attempts" flag:"mfrontier update --max-attempts" doc:"fetches of one URL before it is given up" like:"3"`
-		DeadAfter    int    `toml:"dead_after" flag:"mfrontier update --dead-after" doc:"failed contacts in a row, after which a host is left alone; 0: never" like:"0"`
-		DeadDelay    string `toml:"dead_delay" flag:"mfrontier update --dead-delay" doc:"how long such a host is left alone; doubles" like:"\"1h\""`
-		MaxDepth     int    `toml:"max_depth" flag:"mfrontier update --max-depth, mfrontier add --max-depth" doc:"links from a seed, beyond which new URLs are dropped; 0: any number" like:"0"`
-		MaxHostURLs  int    `toml:"max_host_urls" flag:"mfrontier update --max-host-urls, mfrontier add --max-host-urls" doc:"URLs of one host, beyond which new ones are dropped; 0: any number" like:"0"`
+		PerHost      int    `toml:"per_host" is:"whole 0" flag:"mfrontier next --per-host, mfrontier plan --per-host" doc:"URLs of one host in a batch; 0: any number" like:"0"`
+		PerDomain    int    `toml:"per_domain" is:"whole 0" flag:"mfrontier next --per-domain, mfrontier plan --per-domain" doc:"URLs of one registered domain in a batch; 0: any number" like:"0"`
+		MaxAttempts  int    `toml:"max_attempts" is:"whole 1 255" flag:"mfrontier update --max-attempts" doc:"fetches of one URL before it is given up" like:"3"`
+		DeadAfter    int    `toml:"dead_after" is:"whole 0" flag:"mfrontier update --dead-after" doc:"failed contacts in a row, after which a host is left alone; 0: never" like:"0"`
+		DeadDelay    string `toml:"dead_delay" is:"time 0s" flag:"mfrontier update --dead-delay" doc:"how long such a host is left alone; doubles" like:"\"1h\""`
+		MaxDepth     int    `toml:"max_depth" is:"whole 0" flag:"mfrontier update --max-depth, mfrontier add --max-depth" doc:"links from a seed, beyond which new URLs are dropped; 0: any number" like:"0"`
+		MaxHostURLs  int    `toml:"max_host_urls" is:"whole 0" flag:"mfrontier update --max-host-urls, mfrontier add --max-host-urls" doc:"URLs of one host, beyond which new ones are dropped; 0: any number" like:"0"`
 		Prioritizer  string `toml:"prioritizer" flag:"mfrontier update --prioritizer, mfrontier add --prioritizer" doc:"what gives new URLs their priority: depth, or a command that answers a line of JSON with PRIORITY or PRIORITY SCORE" like:"\"depth\""`
-		PriorityWait string `toml:"prioritizer_timeout" flag:"mfrontier update --prioritizer-timeout, mfrontier add --prioritizer-timeout" doc:"time that the command has for an answer" like:"\"10s\""`
+		PriorityWait string `toml:"prioritizer_timeout" is:"time 0s" flag:"mfrontier update --prioritizer-timeout, mfrontier add --prioritizer-timeout" doc:"time that the command has for an answer" like:"\"10s\""`
 
-		DomainBudget int      `toml:"domain_budget" flag:"mfrontier update --domain-budget" doc:"new URLs of one registered domain that a round lets into the queues, others wait; 0: any number" like:"0"`
-		DomainGrowth *float64 `toml:"domain_growth" flag:"mfrontier update --domain-growth" doc:"by how much that is larger for each other domain that links to it" like:"1.0"`
+		DomainBudget int      `toml:"domain_budget" is:"whole 0 4294967296" flag:"mfrontier update --domain-budget" doc:"new URLs of one registered domain that a round lets into the queues, others wait; 0: any number" like:"0"`
+		DomainGrowth *float64 `toml:"domain_growth" is:"number 0 4294967296" flag:"mfrontier update --domain-growth" doc:"by how much that is larger for each other domain that links to it" like:"1.0"`
 	} `toml:"frontier"`
 
 	Politeness struct {
-		MinDelay    string   `toml:"min_delay" flag:"mfetch --min-delay, mfetch audit --min-delay, mfrontier next --min-delay, mfrontier plan --min-delay" doc:"least gap between two contacts to a host" like:"\"1s\""`
-		DelayFactor *float64 `toml:"delay_factor" flag:"mfetch --delay-factor, mfetch audit --delay-factor, mfrontier next --delay-factor, mfrontier plan --delay-factor" doc:"gap as a multiple of the last contact's duration" like:"10.0"`
-		MaxDelay    string   `toml:"max_delay" flag:"mfetch --max-delay, mfetch audit --max-delay, mfrontier next --max-delay, mfrontier plan --max-delay" doc:"longest gap of our own making" like:"\"30s\""`
-		LongestWait string   `toml:"longest_wait" flag:"mfetch --longest-wait, mfetch audit --longest-wait, mfrontier update --longest-wait" doc:"longest wait that a server is granted by Crawl-delay or Retry-After; who asks for more is parked" like:"\"24h\""`
-		AddrDelay   string   `toml:"addr_delay" flag:"mfetch --addr-delay, mfetch audit --addr-delay, mfrontier next --addr-delay, mfrontier plan --addr-delay" doc:"gap between two contacts to one address" like:"\"500ms\""`
+		MinDelay    string   `toml:"min_delay" is:"time 0s" flag:"mfetch --min-delay, mfetch audit --min-delay, mfrontier next --min-delay, mfrontier plan --min-delay" doc:"least gap between two contacts to a host" like:"\"1s\""`
+		DelayFactor *float64 `toml:"delay_factor" is:"number 0 1000000" flag:"mfetch --delay-factor, mfetch audit --delay-factor, mfrontier next --delay-factor, mfrontier plan --delay-factor" doc:"gap as a multiple of the last contact's duration" like:"10.0"`
+		MaxDelay    string   `toml:"max_delay" is:"time 0s" flag:"mfetch --max-delay, mfetch audit --max-delay, mfrontier next --max-delay, mfrontier plan --max-delay" doc:"longest gap of our own making" like:"\"30s\""`
+		LongestWait string   `toml:"longest_wait" is:"time 1ms 8784h" flag:"mfetch --longest-wait, mfetch audit --longest-wait, mfrontier update --longest-wait" doc:"longest wait that a server is granted by Crawl-delay or Retry-After; who asks for more is parked" like:"\"24h\""`
+		AddrDelay   string   `toml:"addr_delay" is:"time 0s" flag:"mfetch --addr-delay, mfetch audit --addr-delay, mfrontier next --addr-delay, mfrontier plan --addr-delay" doc:"gap between two contacts to one address" like:"\"500ms\""`
 	} `toml:"politeness"`
 
 	Fetch struct {
-		Connections int      `toml:"connections" flag:"mfetch --connections, mfrontier next --connections, mfrontier plan --connections" doc:"open at a time" like:"256"`
-		Timeout     string   `toml:"timeout" flag:"mfetch --timeout" doc:"of one fetch" like:"\"1m\""`
-		MaxBody     string   `toml:"max_body" flag:"mfetch --max-body, mextract --max-body" doc:"decoded bytes kept of a document, and searched" like:"\"10M\""`
-		UserAgent   string   `toml:"user_agent" flag:"mfetch --user-agent" doc:"product name" like:"\"mercator\""`
-		WARCCodec   string   `toml:"warc_codec" flag:"mfetch --warc-codec" doc:"gzip or zstd" like:"\"gzip\""`
-		WARCSize    string   `toml:"warc_size" flag:"mfetch --warc-size" doc:"size at which a WARC file is complete" like:"\"1G\""`
+		Connections int      `toml:"connections" is:"whole 1 100000" flag:"mfetch --connections, mfrontier next --connections, mfrontier plan --connections" doc:"open at a time" like:"256"`
+		Timeout     string   `toml:"timeout" is:"time 1ms" flag:"mfetch --timeout" doc:"of one fetch" like:"\"1m\""`
+		MaxBody     string   `toml:"max_body" is:"size 1" flag:"mfetch --max-body, mextract --max-body" doc:"decoded bytes kept of a document, and searched" like:"\"10M\""`
+		Contact     string   `toml:"contact" is:"contact" flag:"mfetch --contact" doc:"address of the crawl's operator, for the User-Agent" like:"\"you@example.org\""`
+		UserAgent   string   `toml:"user_agent" is:"product" flag:"mfetch --user-agent" doc:"product name" like:"\"mercator\""`
+		WARCCodec   string   `toml:"warc_codec" is:"gzip|zstd" flag:"mfetch --warc-codec" doc:"gzip or zstd" like:"\"gzip\""`
+		WARCSize    string   `toml:"warc_size" is:"size 1" flag:"mfetch --warc-size" doc:"size at which a WARC file is complete" like:"\"1G\""`
 		Dedup       bool     `toml:"dedup" flag:"mfetch --dedup" doc:"archive equal payloads once" like:"false"`
 		BlockDigest bool     `toml:"warc_block_digest" flag:"mfetch --warc-block-digest" doc:"digests of WARC blocks besides those of payloads" like:"false"`
-		Assign      string   `toml:"assign" flag:"mfetch --assign" doc:"connections serve the hosts that are due (dynamic) or that hash to them (static)" like:"\"dynamic\""`
-		Method      string   `toml:"method" flag:"mfetch --method" doc:"GET or HEAD" like:"\"GET\""`
-		Headers     []string `toml:"headers" flag:"mfetch --header" doc:"header lines for every request" like:"[\"Accept-Language: de\"]"`
+		Assign      string   `toml:"assign" is:"dynamic|static" flag:"mfetch --assign" doc:"connections serve the hosts that are due (dynamic) or that hash to them (static)" like:"\"dynamic\""`
+		Method      string   `toml:"method" is:"GET|HEAD" flag:"mfetch --method" doc:"GET or HEAD" like:"\"GET\""`
+		Headers     []string `toml:"headers" list:"whole" is:"header" flag:"mfetch --header" doc:"header lines for every request" like:"[\"Accept-Language: de\"]"`
 		Login       string   `toml:"login" path:"yes" flag:"mfetch --login" doc:"file of user names and passwords, ORIGIN USER:PASSWORD a line" like:"\"login.txt\""`
 		Cookies     bool     `toml:"cookies" flag:"mfetch --cookies" doc:"keep each host's cookies within a round" like:"false"`
-		Exec        []string `toml:"exec" flag:"mfetch --exec" doc:"programs that fetch a scheme's URLs, SCHEME=COMMAND" like:"[\"gemini=./gemini.sh\"]"`
-		Proxy       string   `toml:"proxy" flag:"mfetch --proxy" doc:"http://HOST:PORT or socks5://HOST:PORT" like:"\"socks5://127.0.0.1:1080\""`
+		Exec        []string `toml:"exec" list:"whole" is:"program" flag:"mfetch --exec" doc:"programs that fetch a scheme's URLs, SCHEME=COMMAND" like:"[\"gemini=./gemini.sh\"]"`
+		Proxy       string   `toml:"proxy" is:"proxy" flag:"mfetch --proxy" doc:"http://HOST:PORT or socks5://HOST:PORT" like:"\"socks5://127.0.0.1:1080\""`
 		RefusedOK   bool     `toml:"refused_ok" flag:"mfetch --refused-ok" doc:"go on where settings refuse many URLs of a batch" like:"false"`
 		TLSInsecure bool     `toml:"tls_insecure" flag:"mfetch --tls-insecure" doc:"go on when a certificate does not verify" like:"false"`
 	} `toml:"fetch"`
 
 	Robots struct {
-		Engine string `toml:"engine" flag:"mfetch --robots-engine" doc:"rfc9309 or temoto" like:"\"rfc9309\""`
+		Engine string `toml:"engine" is:"rfc9309|temoto" flag:"mfetch --robots-engine" doc:"rfc9309 or temoto" like:"\"rfc9309\""`
 	} `toml:"robots"`
 
 	Network struct {
-		AllowNet []string `toml:"allow_net" flag:"mfetch --allow-net" doc:"special-purpose networks that may be contacted, as CIDR" like:"[\"10.0.0.0/8\"]"`
+		AllowNet []string `toml:"allow_net" is:"network" flag:"mfetch --allow-net" doc:"special-purpose networks that may be contacted, as CIDR" like:"[\"10.0.0.0/8\"]"`
 		Deny     string   `toml:"deny" path:"yes" flag:"mfetch --deny" doc:"file of hosts never to be contacted, read again when it changes" like:"\"deny.txt\""`
 	} `toml:"network"`
 
 	Resolve struct {
-		Servers []string `toml:"servers" flag:"mresolve --server, mfetch --server" doc:"DNS servers: ADDR or ADDR:PORT" like:"[\"192.0.2.53\"]"`
-		Rate    float64  `toml:"rate" flag:"mresolve --rate" doc:"questions a second to one server; 0: any number" like:"200"`
-		MinTTL  string   `toml:"min_ttl" flag:"mresolve --min-ttl" doc:"shortest time that an answer is kept" like:"\"1m\""`
-		MaxTTL  string   `toml:"max_ttl" flag:"mresolve --max-ttl" doc:"longest time that an answer is kept" like:"\"24h\""`
+		Servers []string `toml:"servers" is:"server" flag:"mresolve --server, mfetch --server" doc:"DNS servers: ADDR or ADDR:PORT" like:"[\"192.0.2.53\"]"`
+		Rate    float64  `toml:"rate" is:"rate" flag:"mresolve --rate" doc:"questions a second to one server; 0: any number" like:"200"`
+		MinTTL  string   `toml:"min_ttl" is:"time 1ms" flag:"mresolve --min-ttl" doc:"shortest time that an answer is kept" like:"\"1m\""`
+		MaxTTL  string   `toml:"max_ttl" is:"time 1ms" flag:"mresolve --max-ttl" doc:"longest time that an answer is kept" like:"\"24h\""`
 	} `toml:"resolve"`
 
 	Extract struct {
-		Filter         string   `toml:"filter" path:"yes" word:"default" flag:"mextract --filter" doc:"file of filter rules, or default: those that are shipped, against traps" like:"\"filter.txt\""`
+		Filter         string   `toml:"filter" path:"yes" word:"default" flag:"mextract --filter, mfrontier next --filter" doc:"file of filter rules, or default: those that are shipped, against traps; URLs that wait are judged by it, too" like:"\"filter.txt\""`
 		IgnoreNofollow bool     `toml:"ignore_nofollow" flag:"mextract --ignore-nofollow" doc:"follow links marked nofollow" like:"false"`
-		From           []string `toml:"from" flag:"mextract --from" doc:"what links are taken from: default, or a list of headers, html, css, sitemap, feed, robots, pdf, ftp, gopher, text, json, xml" like:"[\"default\"]"`
+		From           []string `toml:"from" is:"default|all|headers|html|css|sitemap|feed|robots|pdf|ftp|gopher|text|json|xml" flag:"mextract --from" doc:"what links are taken from: default, or a list of headers, html, css, sitemap, feed, robots, pdf, ftp, gopher, text, json, xml" like:"[\"default\"]"`
 		Duplicates     bool     `toml:"duplicates" flag:"mextract --duplicates" doc:"search all duplicate documents for links, not only style sheets" like:"false"`
-		Modules        []string `toml:"modules" flag:"mextract --module" doc:"processing modules: NAME, NAME=TYPE,TYPE or NAME=TYPE,TYPE:COMMAND; pipelines keep what they find in rounds/rN/modules.arrows.zst" like:"[\"page\", \"words=text/html,text/plain:wc -w\"]"`
+		Modules        []string `toml:"modules" list:"whole" is:"module" flag:"mextract --module" doc:"processing modules: NAME, NAME=TYPE,TYPE, NAME=TYPE,TYPE:COMMAND, or with \"stay \" before a COMMAND that stays; pipelines keep what they find in rounds/rN/modules.arrows.zst" like:"[\"page\", \"words=text/html,text/plain:wc -w\"]"`
 		ModuleState    []string `toml:"module_state" flag:"mextract --module-state" doc:"those of them that keep a state over the whole crawl, in modules/NAME: tags, image or a command; after a change, mckpt init makes the stores that are missing" like:"[\"tags\"]"`
-		ModuleTimeout  string   `toml:"module_timeout" flag:"mextract --module-timeout" doc:"time that a module's command gets for one document" like:"\"10s\""`
+		ModuleTimeout  string   `toml:"module_timeout" is:"time 1ms" flag:"mextract --module-timeout" doc:"time that a module's command gets for one document" like:"\"10s\""`
 	} `toml:"extract"`
 }
 
@@ -156,10 +156,13 @@ type Key struct {
 	Targets []Target
 	Path    bool   // the value is a file's name, or several
 	Word    string // a value that is no file's name although Path is set; "" if there is none
+	Fixed   bool   // it counts when the crawl is made, and not later
 	Crawl   string // what Lookup gives in a crawl folder whose crawl.toml does not set it; "": nothing
 
 	typ   reflect.Type
 	flags string // Targets, as text
+	is    string // what a value is, see check
+	whole bool   // a list, of which "=" or ":" begins what may hold commas
 }
 
 // Keys lists all settings, in the order of File.
@@ -174,10 +177,11 @@ func keysOf(t reflect.Type, of Key, verb string) (keys []Key) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		tag := f.Tag.Get
-		k := Key{Name: of.Name + tag("toml"), Doc: tag("doc"), Like: tag("like"), Path: tag("path") != "", Word: tag("word"), Crawl: tag("crawl"), typ: f.Type, flags: tag("flag")}
+		k := Key{Name: of.Name + tag("toml"), Doc: tag("doc"), Like: tag("like"), Path: tag("path") != "", Word: tag("word"), Fixed: of.Fixed || tag("fixed") != "", Crawl: tag("crawl"),
+			typ: f.Type, flags: tag("flag"), is: tag("is"), whole: tag("list") == "whole"}
 		switch {
 		case f.Anonymous:
-			of := Key{Name: of.Name}
+			of := Key{Name: of.Name, Fixed: k.Fixed}
 			if group := tag("group"); group != "" {
 				of.Doc = small(group) + " "
 			}
@@ -378,46 +382,37 @@ func nearest(name string) string {
 			return k.Name
 		}
 	}
-	sort.SliceStable(keys, func(i, j int) bool { return distance(name, keys[i].Name) < distance(name, keys[j].Name) })
-	return keys[0].Name
-}
-
-// distance is Levenshtein's.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	var names []string
+	for _, k := range keys {
+		names = append(names, k.Name)
 	}
-	for i := range len(a) {
-		diag := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diag, row[j+1] = row[j+1], min(diag+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return fault.Nearest(name, names)
 }
 
 // Lookup returns the value that the file sets for a command's flag, or that a crawl
 // folder has without; found is false where there is none. Values are strings, int64, float64, bool or []any.
 // File names are relative to the folder of crawl.toml.
 func (c *Config) Lookup(command, verb, flag string) (value any, found bool) {
+	k, found := KeyOfFlag(command, verb, flag)
+	if !found {
+		return nil, false
+	}
+	if value, found = c.value(k); !found && k.Crawl != "" && c.ofCrawl() {
+		return k.Crawl, true
+	}
+	return value, found
+}
+
+// KeyOfFlag finds the setting that is the default of a command's flag.
+func KeyOfFlag(command, verb, flag string) (Key, bool) {
 	for _, k := range allKeys() {
 		for _, t := range k.Targets {
-			if t.Command != command || t.Flag != flag || t.Verb != "" && t.Verb != verb {
-				continue
+			if t.Command == command && t.Flag == flag && (t.Verb == "" || t.Verb == verb) {
+				return k, true
 			}
-			if value, found = c.value(k); !found && k.Crawl != "" && c.ofCrawl() {
-				return k.Crawl, true
-			}
-			return value, found
 		}
 	}
-	return nil, false
+	return Key{}, false
 }
 
 // ofCrawl reports whether the file is a crawl folder's.
@@ -458,32 +453,30 @@ func (c *Config) join(name string) string {
 // Setting returns the values of a key, as text; none where the file does not set
 // it. An unknown key is fault.Usage.
 func (c *Config) Setting(name string) ([]string, error) {
-	for _, k := range Keys() {
-		if k.Name != name {
-			continue
-		}
-		switch v, _ := c.value(k); v := v.(type) {
-		case nil:
-			return nil, nil
-		case []any:
-			var list []string
-			for _, one := range v {
-				list = append(list, fmt.Sprint(one))
-			}
-			return list, nil
-		default:
-			return []string{fmt.Sprint(v)}, nil
-		}
+	k, err := KeyOf(name)
+	if err != nil {
+		return nil, err
 	}
-	return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("unknown key %q", name), Hint: fmt.Sprintf("did you mean %q?", nearest(name))}
+	switch v, _ := c.value(k); v := v.(type) {
+	case nil:
+		return nil, nil
+	case []any:
+		var list []string
+		for _, one := range v {
+			list = append(list, fmt.Sprint(one))
+		}
+		return list, nil
+	default:
+		return []string{fmt.Sprint(v)}, nil
+	}
 }
 
 // CheckPaths refuses (fault.Usage) a relative name of a file that folder does not
-// have: where crawl.toml is going to be copied to.
-func (c *Config) CheckPaths(folder string) error {
+// have, where crawl.toml is or is going to be copied to. It looks at the settings of these names, or at all.
+func (c *Config) CheckPaths(folder string, only ...string) error {
 	moved := &Config{Path: filepath.Join(folder, Name), set: c.set}
-	for _, k := range Keys() {
-		if !k.Path {
+	for _, k := range allKeys() {
+		if !k.Path || len(only) > 0 && !slices.Contains(only, k.Name) {
 			continue
 		}
 		names, err := moved.Setting(k.Name)

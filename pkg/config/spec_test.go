@@ -15,6 +15,8 @@ import (
 
 const exampleText = `seeds = ["seeds.txt"]            # relative to the folder of this file
 batch = 5000
+
+[fetch]
 contact = "you@example.org"
 
 [politeness]
@@ -45,7 +47,7 @@ func settingVectors() []spectest.Vector {
 	}
 	return []spectest.Vector{
 		good("empty", "", ""),
-		good("example", "seeds = [DIR/seeds.txt]\nbatch = [5000]\ncontact = [you@example.org]\npoliteness.min_delay = [2s]\npoliteness.delay_factor = [5.5]\n"+
+		good("example", "seeds = [DIR/seeds.txt]\nbatch = [5000]\npoliteness.min_delay = [2s]\npoliteness.delay_factor = [5.5]\nfetch.contact = [you@example.org]\n"+
 			"extract.duplicates = [true]\nextract.modules = [page words=text/html:wc -w]\n", exampleText),
 		good("other-forms", "batch = [4096]\npoliteness.delay_factor = [5]\nextract.filter = [default]\nextract.modules = [page]\n",
 			"\"batch\" = 0x1_000\r\npoliteness.delay_factor = 5\nextract = { filter = 'default', modules = [ '''page''', ] }"),
@@ -59,8 +61,8 @@ func settingVectors() []spectest.Vector {
 		}),
 		bad("R2-two-equals", "line 3: unexpected character", "\n\nbatch = = 3\n"),
 		bad("R2-no-quotes", "line 2: strings must be quoted", "[politeness]\nmin_delay = 1s\n"),
-		bad("R2-open-text", "line 1: basic strings cannot", "contact = \"you\n"),
-		bad("R2-not-utf8", "line 1: invalid UTF-8", "contact = \"\xff\"\n"),
+		bad("R2-open-text", "line 2: basic strings cannot", "[fetch]\ncontact = \"you\n"),
+		bad("R2-not-utf8", "line 2: invalid UTF-8", "[fetch]\ncontact = \"\xff\"\n"),
 		bad("R3-setting", `line 2: unknown key "politeness.min_dealy"`, "[politeness]\nmin_dealy = \"1s\"\n"),
 		bad("R3-table", `line 1: unknown key "polite"`, "[polite]\nmin_delay = \"1s\"\n"),
 		bad("R3-without-table", `line 1: unknown key "policy"`, "policy = \"fifo\"\n"),

@@ -4,11 +4,12 @@
 // The program is a command for sh, and inherits the environment. It starts with
 // the first question and ends when its input does. Questions come in batches; it
 // must answer each line without waiting for the next, so an answer must not stay
-// in a buffer.
+// in a buffer. Or a question is a line and a document behind it.
 //
 // # Invariants
 //
-//   - There is exactly one answer to each question, in their order. More is an error.
+//   - There is exactly one answer to each question, in their order. More is an error,
+//     and so is an answer before the whole question was read.
 //   - Time for an answer and its length are bounded, and so is what is kept of
 //     standard error. The last line of it is the hint of the error.
 //   - A program runs in a process group of its own, which is killed when it has
@@ -39,9 +40,8 @@ import (
 // Bounds of a program.
 const (
 	DefaultTimeout = 10 * time.Second // for an answer
-	MaxAnswer      = 4 << 10          // bytes of an answer
-	MaxDeaths      = 100              // of a program that is started again
-	Fruitless      = 3                // deaths of such a program without an answer between them
+	DefaultAnswer  = 4 << 10          // bytes of an answer
+	Fruitless      = 3                // deaths of a program that is started again, without an answer between them
 	maxError       = 4 << 10          // the end of standard error that is kept
 )
 
@@ -49,10 +49,12 @@ const (
 type Program struct {
 	Command string        // for sh -c
 	Timeout time.Duration // for an answer, and for its end; 0: DefaultTimeout
-	// Restart starts a program that ended early again, and asks it what it has not
-	// answered; MaxDeaths times, but only Fruitless times in a row without an answer.
-	// That suits programs whose answers depend on the question alone.
-	Restart bool
+	Answer  int           // bytes of an answer; 0: DefaultAnswer
+	Env     []string      // further variables of its environment
+	// Deaths, if more than 0, starts a program that ended early again, and asks it what
+	// it has not answered, until it ended so often, or Fruitless times in a row without an
+	// answer. That suits programs whose answers depend on the question alone.
+	Deaths int
 
 	running *process
 	deaths  int // all
@@ -69,6 +71,8 @@ type process struct {
 // errDied says that a program ended, or closed its output, before it had answered.
 var errDied = errors.New("it ended")
 
+var errTooMany = errors.New("more answers than questions")
+
 func (p *Program) timeout() time.Duration {
 	if p.Timeout > 0 {
 		return p.Timeout
@@ -76,20 +80,36 @@ func (p *Program) timeout() time.Duration {
 	return DefaultTimeout
 }
 
+func (p *Program) answer() int {
+	if p.Answer > 0 {
+		return p.Answer
+	}
+	return DefaultAnswer
+}
+
 // Ask asks n questions, a line each, and hands over the answers in order, without
 // their line ends. An error of got says what is wrong with an answer. name names
 // the k-th question in an error.
 func (p *Program) Ask(ctx context.Context, questions []byte, n int, name func(k int) string, got func(k int, answer string) error) error {
+	return p.ask(ctx, questions, nil, n, name, got)
+}
+
+// AskAbout asks one question: a line, and a document behind it.
+func (p *Program) AskAbout(ctx context.Context, line, document []byte, name string, got func(answer string) error) error {
+	return p.ask(ctx, line, document, 1, func(int) string { return name }, func(_ int, answer string) error { return got(answer) })
+}
+
+func (p *Program) ask(ctx context.Context, questions, document []byte, n int, name func(k int) string, got func(k int, answer string) error) error {
 	fruitless := 0
 	for k := 0; k < n; {
 		if p.running == nil {
 			var err error
-			if p.running, err = start(p.Command); err != nil {
+			if p.running, err = p.start(); err != nil {
 				return p.fault(err.Error(), "")
 			}
 		}
 		before := k
-		err := p.exchange(ctx, questions, n-k, func(answer string) error {
+		err := p.exchange(ctx, questions, document, n-k, func(answer string) error {
 			if err := got(k, answer); err != nil {
 				return err
 			}
@@ -109,30 +129,39 @@ func (p *Program) Ask(ctx context.Context, questions []byte, n int, name func(k 
 			return p.fault(fmt.Sprintf("%v, asked for %s", err, name(min(k, n-1))), last)
 		}
 		p.deaths++
-		if !p.Restart {
+		if p.Deaths == 0 {
 			return p.fault("it ended without an answer, asked for "+name(k), last)
 		}
 		if k > before {
 			fruitless = 0
 		}
-		if fruitless++; fruitless == Fruitless || p.deaths == MaxDeaths {
+		if fruitless++; fruitless == Fruitless || p.deaths >= p.Deaths {
 			return p.fault(fmt.Sprintf("it ended %d times without an answer to all it was asked, in the end for %s", p.deaths, name(k)), last)
 		}
 	}
 	return nil
 }
 
-// exchange writes questions and reads n answers.
-func (p *Program) exchange(ctx context.Context, questions []byte, n int, got func(answer string) error) error {
+// exchange writes questions and a document, and reads n answers.
+func (p *Program) exchange(ctx context.Context, questions, document []byte, n int, got func(answer string) error) error {
 	r := p.running
+	if r.speaks() {
+		return errTooMany
+	}
 	stop := context.AfterFunc(ctx, func() { r.out.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
-	questions = bytes.Clone(questions) // those with an answer are cut off while others are written
 	var writer sync.WaitGroup
 	defer writer.Wait()
 	defer r.in.SetWriteDeadline(time.Unix(1, 0))
 	r.in.SetWriteDeadline(time.Time{})
-	writer.Go(func() { r.in.Write(questions) }) // if it fails, so does the reading
+	written := false
+	writer.Go(func() {
+		_, err := r.in.Write(questions)
+		if err == nil && len(document) > 0 {
+			_, err = r.in.Write(document)
+		}
+		written = err == nil
+	})
 	for range n {
 		r.out.SetReadDeadline(time.Now().Add(p.timeout()))
 		if ctx.Err() != nil { // perhaps stop's function was before that
@@ -143,7 +172,7 @@ func (p *Program) exchange(ctx context.Context, questions []byte, n int, got fun
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return fmt.Errorf("no answer for %v", p.timeout())
 		case errors.Is(err, bufio.ErrBufferFull):
-			return fmt.Errorf("an answer of more than %d bytes", MaxAnswer)
+			return fmt.Errorf("an answer of more than %d bytes", p.answer())
 		case err != nil:
 			return errDied
 		}
@@ -152,7 +181,11 @@ func (p *Program) exchange(ctx context.Context, questions []byte, n int, got fun
 		}
 	}
 	if r.lines.Buffered() > 0 {
-		return errors.New("more answers than questions")
+		return errTooMany
+	}
+	r.in.SetWriteDeadline(time.Now().Add(p.timeout()))
+	if writer.Wait(); !written {
+		return errors.New("an answer before it had read all of the question")
 	}
 	return nil
 }
@@ -162,12 +195,12 @@ func (p *Program) fault(found, stderr string) error {
 	if stderr != "" {
 		e.Hint = "it wrote: " + stderr
 	} else if strings.HasPrefix(found, "no answer") {
-		e.Hint = "an answer must not wait in a buffer: sed -u, grep --line-buffered, jq --unbuffered, mawk -W interactive"
+		e.Hint = "an answer must not wait in a buffer: sed -u, grep --line-buffered, jq --unbuffered, mawk -W interactive, print(…, flush=True)"
 	}
 	return e
 }
 
-func start(command string) (*process, error) {
+func (p *Program) start() (*process, error) {
 	inR, inW, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -178,7 +211,10 @@ func start(command string) (*process, error) {
 		inW.Close()
 		return nil, err
 	}
-	r := &process{cmd: exec.Command("/bin/sh", "-c", command), in: inW, out: outR, lines: bufio.NewReaderSize(outR, MaxAnswer)}
+	r := &process{cmd: exec.Command("/bin/sh", "-c", p.Command), in: inW, out: outR, lines: bufio.NewReaderSize(outR, p.answer())}
+	if len(p.Env) > 0 {
+		r.cmd.Env = append(os.Environ(), p.Env...)
+	}
 	r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = inR, outW, &r.stderr
 	// A group of its own, so that what it starts ends with it.
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -192,6 +228,22 @@ func start(command string) (*process, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// speaks reports whether the program has written what it was not asked for.
+func (r *process) speaks() (yes bool) {
+	r.out.SetReadDeadline(time.Time{})
+	c, err := r.out.SyscallConn()
+	if err != nil {
+		return false
+	}
+	_ = c.Read(func(fd uintptr) bool {
+		var b [1]byte
+		n, _ := syscall.Read(int(fd), b[:]) // the pipe does not block
+		yes = n > 0
+		return true
+	})
+	return yes
 }
 
 // kill ends the program and returns the last line of its standard error.
@@ -217,7 +269,7 @@ func (p *Program) Close() error {
 	more, err := io.CopyN(io.Discard, r.lines, 1)
 	switch {
 	case more > 0:
-		return p.fault("more answers than questions", r.kill())
+		return p.fault(errTooMany.Error(), r.kill())
 	case !errors.Is(err, io.EOF):
 		return p.fault(fmt.Sprintf("no end within %v of its input's", p.timeout()), r.kill())
 	}

@@ -42,7 +42,7 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestRestart(t *testing.T) {
-	p := &Program{Command: "read l; echo $l", Restart: true}
+	p := &Program{Command: "read l; echo $l", Deaths: 100}
 	if got, err := ask(t, p, 50); err != nil || strings.Join(got[:3], " ") != "0 1 2" {
 		t.Fatal(got, err)
 	}

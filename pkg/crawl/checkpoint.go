@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -36,6 +37,7 @@ type Checkpoint struct {
 	Made   string            `json:"made"` // RFC 3339, UTC
 	Stores []CheckpointStore `json:"stores"`
 	Ledger record.Ledger     `json:"ledger"`          // the round's ledger, from mfrontier update or add
+	Totals Totals            `json:"totals"`          // of all rounds that led here
 	Files  []RoundFile       `json:"files,omitempty"` // of rounds/TXN when the round was closed
 }
 
@@ -98,6 +100,9 @@ func (k *Checkpoint) check(name string) error {
 		case !store.IsSum(s.Sum):
 			return bad(place, "sum "+fmt.Sprintf("%.80q", s.Sum), "32 hex digits")
 		}
+	}
+	if !slices.IsSortedFunc(k.Totals.Stages, func(a, b record.Stage) int { return cmp.Or(strings.Compare(a.Name, b.Name), -1) }) {
+		return bad("totals", "stages out of order", "each once, in order of name")
 	}
 	for i, f := range k.Files {
 		place := fmt.Sprintf("file %d", i)

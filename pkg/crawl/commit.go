@@ -152,6 +152,15 @@ func (c *Crawl) commit(cur store.Current, stores []*store.Store, txn string, now
 		}
 	}
 	k.Ledger = end.Ledger
+	var before Totals
+	if k.Parent > 0 {
+		parent, err := readCheckpoint(c.fs, c.dir, k.Parent)
+		if err != nil {
+			return nil, false, err
+		}
+		before = parent.Totals
+	}
+	k.Totals = before.with(end.Ledger)
 	var err error
 	if k.Files, err = c.roundFiles(txn); err != nil {
 		return nil, false, err

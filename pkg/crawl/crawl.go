@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"mercator/formats/store"
@@ -23,7 +25,7 @@ type Options struct {
 	FS       durable.FS        // nil: durable.OS
 	LockWait time.Duration     // as of a store
 	Progress func(bytes int64) // is told what Verify reads; may be nil
-	Warn     func(err error)   // is told of damage that Restore passes by; may be nil
+	Warn     func(err error)   // is told of damage that Restore passes by, and of files that TidyRounds moves; may be nil
 }
 
 func (o Options) fs() durable.FS {
@@ -82,6 +84,51 @@ func Init(dir string, config, preset []byte, makeStores func() error, opt Option
 	return c, err
 }
 
+// Whole has fill make a folder that is not there under a temporary name beside it, and renames it: if fill fails, it
+// leaves nothing. A folder that is there is filled as it is, since it may be a mount point or a link to a folder; one
+// that was empty is empty again if fill fails.
+func Whole(dir string, fill func(dir string) error) error {
+	dir = filepath.Clean(dir)
+	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+		list, listErr := os.ReadDir(dir)
+		err := fill(dir)
+		if err != nil && listErr == nil && len(list) == 0 {
+			empty(dir)
+		}
+		return err
+	}
+	parent := filepath.Dir(dir)
+	if err := durable.MkdirAll(durable.OS, parent); err != nil {
+		return err
+	}
+	private, err := os.MkdirTemp(parent, "."+filepath.Base(dir)+".*.new")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(private)
+	tmp := filepath.Join(private, filepath.Base(dir)) // has the permissions that fill gives it
+	if err := fill(tmp); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, dir); errors.Is(err, fs.ErrExist) { // somebody made it meanwhile
+		return fill(dir)
+	} else if err != nil {
+		return err
+	}
+	return durable.OS.SyncDir(parent)
+}
+
+// empty removes what a folder holds, unless it is a crawl: then another process has made it meanwhile.
+func empty(dir string) {
+	if _, err := os.Stat(filepath.Join(dir, "CURRENT")); !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	list, _ := os.ReadDir(dir)
+	for _, e := range list {
+		_ = os.RemoveAll(filepath.Join(dir, e.Name())) // the error of the start says more
+	}
+}
+
 // notConfigured is fault.Usage if the folder has another configuration.
 func (c *Crawl) notConfigured(config []byte) error {
 	have, err := durable.ReadFile(c.fs, c.path(configFile), maxConfig)
@@ -90,7 +137,7 @@ func (c *Crawl) notConfigured(config []byte) error {
 		return nil
 	case err == nil && !bytes.Equal(have, config):
 		return &fault.Error{Class: fault.Usage, File: c.path(configFile), Found: "another configuration than the one given",
-			Hint: "edit that file to change the crawl, or make a crawl in another folder"}
+			Hint: fmt.Sprintf("%q changes settings of that crawl; another crawl needs another folder", fault.Quote("mcrawl", "set", c.dir)+" KEY=VALUE")}
 	}
 	return err
 }
@@ -189,21 +236,69 @@ func (c *Crawl) locked(ctx context.Context, what string, f func(store.Current) e
 	}
 	defer lock.Close()
 	cur, err := c.current()
-	if err != nil {
-		return err
+	if err == nil {
+		err = f(cur)
 	}
-	return f(cur)
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return &fault.Error{Err: err, Hint: fmt.Sprintf("where no round is open, %q makes room; in any case the files of older rounds in %s do, moved elsewhere: no store reads them",
+			"mckpt gc "+c.dir+" --keep N", c.path(roundsDir))}
+	}
+	return err
 }
+
+// LockVariable is the environment variable in which a driver names, to the commands that it starts, the descriptor of
+// the lock that they inherit.
+const LockVariable = "MERCATOR_LOCK"
 
 // Hold takes the lock of the crawl's driver, which says who runs its rounds, waiting at
 // most wait: then fault.Busy, naming the holder. Changes of the crawl and of stores do not
 // need it. The lock goes with the last process that inherited the file.
 func (c *Crawl) Hold(ctx context.Context, what string, wait time.Duration) (*os.File, error) {
 	lock, err := store.Lock(ctx, durable.OS, c.path(DriverFile), what, wait)
+	if errors.Is(err, fault.Busy) {
+		return nil, &fault.Error{Class: fault.Busy, Err: err, Hint: "wait for it to end" + stillRunning(c.path(DriverFile))}
+	}
 	if err != nil {
 		return nil, err
 	}
 	return lock.(*os.File), nil
+}
+
+// Driven says who holds the lock of the crawl's driver; "" if nobody does.
+func (c *Crawl) Driven() string {
+	if !durable.Locked(c.path(DriverFile)) {
+		return ""
+	}
+	return cmp.Or(durable.Owner(durable.OS, c.path(DriverFile)), "another process")
+}
+
+// stillRunning names the processes that have a file open, where the system tells.
+func stillRunning(file string) string {
+	want, err := os.Stat(file)
+	if err != nil {
+		return ""
+	}
+	const most = 8
+	var list []string
+	procs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, proc := range procs {
+		open, _ := filepath.Glob(proc + "/fd/*")
+		for _, fd := range open {
+			if is, err := os.Stat(fd); err != nil || !os.SameFile(want, is) {
+				continue
+			}
+			name, _ := os.ReadFile(proc + "/comm") // it may have ended
+			list = append(list, filepath.Base(proc)+" "+strings.TrimSpace(string(name)))
+			break
+		}
+		if len(list) == most {
+			break
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return "; these processes hold the crawl: " + strings.Join(list, ", ")
 }
 
 // lockStores takes the locks of all stores.
@@ -232,4 +327,42 @@ func (c *Crawl) lockStores(ctx context.Context, what string) ([]*store.Store, fu
 // Config returns the folder's crawl.toml.
 func (c *Crawl) Config() ([]byte, error) {
 	return durable.ReadFile(c.fs, c.path(configFile), maxConfig)
+}
+
+// Configure changes the folder's crawl.toml: edit returns the new text of the one there. It is
+// replaced whole, under the lock of the folder, and counts for commands that begin afterwards.
+func (c *Crawl) Configure(ctx context.Context, edit func(old []byte) ([]byte, error)) error {
+	return c.locked(ctx, "set", func(store.Current) error {
+		old, err := c.Config()
+		if err != nil {
+			return err
+		}
+		text, err := edit(old)
+		if err != nil || bytes.Equal(text, old) {
+			return err
+		}
+		return c.replaceConfig(text)
+	})
+}
+
+// replaceConfig replaces crawl.toml by a file with the same permissions.
+func (c *Crawl) replaceConfig(text []byte) error {
+	old, err := c.fs.Stat(c.path(configFile))
+	if err != nil {
+		return err
+	}
+	a, err := durable.Create(c.fs, c.path(configFile))
+	if err != nil {
+		return err
+	}
+	defer a.Abort()
+	if f, ok := a.File().(*os.File); ok { // else a file system of tests
+		if err := f.Chmod(old.Mode().Perm()); err != nil {
+			return err
+		}
+	}
+	if _, err := a.Write(text); err != nil {
+		return err
+	}
+	return a.Commit()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -248,6 +249,42 @@ func TestInterval(t *testing.T) {
 	}
 }
 
+// TestNextRoundForgotten: rounds of other names are passed over where the checkpoints of r1, r2 are forgotten.
+func TestNextRoundForgotten(t *testing.T) {
+	fsys := testCrawl(t)
+	c, err := Open("/c", Options{FS: fsys})
+	must(t, err)
+	next := func(want uint64) {
+		t.Helper()
+		if n, err := c.NextRound(); err != nil || n != want {
+			t.Errorf("next round %d, %v, want %d", n, err, want)
+		}
+	}
+	next(0)
+	for _, txn := range []string{"add1", "seed", "add2", "add3"} {
+		wholeRound(t, fsys, txn)
+		next(1)
+	}
+	must(t, gc(fsys, 1))
+	next(1)
+	for _, txn := range []string{"r1", "r2", "add7", "again8", "add9"} {
+		wholeRound(t, fsys, txn)
+	}
+	must(t, gc(fsys, 2))
+	next(3)
+	if seeded, err := c.Closed("seed"); err != nil || !seeded {
+		t.Errorf("seeds in: %v, %v", seeded, err)
+	}
+	must(t, change(fsys, "/c/frontier", "next", "r3"))
+	next(3)
+	must(t, abandon(fsys))
+	next(3)
+	wholeRound(t, fsys, "r3")
+	next(4)
+	must(t, restore(fsys, 9))
+	next(3)
+}
+
 // TestCommitRefuses names the store that did not commit.
 func TestCommitRefuses(t *testing.T) {
 	fsys := testCrawl(t)
@@ -342,5 +379,76 @@ func TestVerifyTellsWhatItReads(t *testing.T) {
 	told, each = 0, func(int64) { cancel() }
 	if _, err := c.Verify(stopped); !errors.Is(err, context.Canceled) || told > 1<<20 {
 		t.Errorf("stopped at once, and %d bytes were read: %v", told, err)
+	}
+}
+
+// A folder that cannot be made leaves nothing, and the corrected command makes it.
+func TestWhole(t *testing.T) {
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "a", "crawl")
+	fill := func(fail error) func(string) error {
+		return func(dir string) error {
+			if err := os.MkdirAll(filepath.Join(dir, "urls"), 0o777); err != nil {
+				return err
+			}
+			return fail
+		}
+	}
+	full := errors.New("no space left")
+	if err := Whole(dir, fill(full)); !errors.Is(err, full) {
+		t.Errorf("%v, want the error", err)
+	}
+	if list, err := os.ReadDir(filepath.Dir(dir)); err != nil || len(list) > 0 {
+		t.Errorf("left %v, %v", list, err)
+	}
+	for range 2 {
+		if err := Whole(dir, fill(nil)); err != nil {
+			t.Error(err)
+		}
+	}
+	// What is there already is nobody's to remove.
+	if err := Whole(dir, fill(full)); !errors.Is(err, full) {
+		t.Errorf("%v, want the error", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "urls")); err != nil {
+		t.Error(err)
+	}
+	// One that was empty is empty again, and what a killed process left is in nobody's way.
+	bare := filepath.Join(parent, "bare")
+	if err := os.Mkdir(bare, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := Whole(bare, fill(full)); !errors.Is(err, full) {
+		t.Errorf("%v, want the error", err)
+	}
+	if list, err := os.ReadDir(bare); err != nil || len(list) > 0 {
+		t.Errorf("left %v, %v", list, err)
+	}
+	old := filepath.Join(parent, "a", fmt.Sprintf(".next.%d.new", os.Getpid()), "old")
+	if err := os.MkdirAll(old, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	next := filepath.Join(parent, "a", "next")
+	if err := Whole(next, fill(nil)); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(next, "old")); err == nil {
+		t.Error("the new folder has what a killed process left")
+	}
+	if err := os.Remove(bare); err != nil {
+		t.Fatal(err)
+	}
+	// Somebody else is quicker.
+	other := filepath.Join(parent, "other")
+	err := Whole(other, func(dir string) error {
+		if dir != other {
+			if err := fill(nil)(other); err != nil {
+				return err
+			}
+		}
+		return fill(nil)(dir)
+	})
+	if list, readErr := os.ReadDir(parent); err != nil || readErr != nil || len(list) != 2 {
+		t.Errorf("%v, %v, %v", err, list, readErr)
 	}
 }

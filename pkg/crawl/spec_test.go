@@ -12,7 +12,7 @@ import (
 func exampleCheckpoint() *Checkpoint {
 	return &Checkpoint{Number: 2, Parent: 1, Epoch: 1, Txn: "r2", Made: "2026-11-21T10:00:00Z",
 		Stores: []CheckpointStore{{Name: "frontier", Kind: "frontier", Generation: 4, Sum: store.Sum([]byte("a"))}, {Name: "urls", Kind: "urls", Generation: 3, Sum: store.Sum([]byte("b"))}},
-		Ledger: ledger("r2"), Files: []RoundFile{{"epoch.1", 0, store.Sum(nil)}, {"links.arrows.zst", 3, store.Sum([]byte("abc"))}}}
+		Ledger: ledger("r2"), Totals: Totals{}.with(ledger("r1")).with(ledger("r2")), Files: []RoundFile{{"epoch.1", 0, store.Sum(nil)}, {"links.arrows.zst", 3, store.Sum([]byte("abc"))}}}
 }
 
 func vectors() []spectest.Vector {
@@ -41,6 +41,7 @@ func vectors() []spectest.Vector {
 		bad("R1-parent-of-itself.checkpoint", checkpoint(func(k *Checkpoint) { k.Parent = 2 }), fault.Corrupt, "number above its parent's"),
 		bad("R3-generation-0.checkpoint", checkpoint(func(k *Checkpoint) { k.Stores[0].Generation = 0 }), fault.Corrupt, "store 0: generation 0"),
 		bad("R4-made.checkpoint", checkpoint(func(k *Checkpoint) { k.Made = "2026-11-21T10:00:00+01:00" }), fault.Corrupt, `made: "2026`),
+		bad("R6-twice.checkpoint", checkpoint(func(k *Checkpoint) { k.Totals.Stages[1].Name = k.Totals.Stages[0].Name }), fault.Corrupt, "stages out of order"),
 		bad("R5-name.checkpoint", checkpoint(func(k *Checkpoint) { k.Files[0].Name = "../a" }), fault.Corrupt, "want a name in the round's folder"),
 		bad("R5-order.checkpoint", checkpoint(func(k *Checkpoint) { k.Files[1].Name = "a" }), fault.Corrupt, "want one that follows"),
 		bad("R5-sum.checkpoint", checkpoint(func(k *Checkpoint) { k.Files[1].Sum = "" }), fault.Corrupt, "0 or more, and a checksum"),

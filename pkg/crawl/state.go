@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"sort"
-	"strconv"
 	"strings"
 
 	"mercator/formats/store"
@@ -20,6 +18,15 @@ func (c *Crawl) Checkpoint(number uint64) (*Checkpoint, error) {
 		return nil, err
 	}
 	return c.checkpoint(cur, number)
+}
+
+// Current is the checkpoint that the crawl goes on from; nil for the empty crawl.
+func (c *Crawl) Current() (*Checkpoint, error) {
+	cur, err := c.current()
+	if err != nil || cur.Checkpoint == 0 {
+		return nil, err
+	}
+	return readCheckpoint(c.fs, c.dir, cur.Checkpoint)
 }
 
 func (c *Crawl) checkpoint(cur store.Current, number uint64) (*Checkpoint, error) {
@@ -133,44 +140,28 @@ func (c *Crawl) State() (*State, error) {
 	return st, nil
 }
 
-// NextRound is the number of the round that comes after the current checkpoint,
-// where rounds are named r1, r2, … and "seed" counts as r0; 0 if no checkpoint
-// holds the seeds yet. Other names are passed over.
-func (c *Crawl) NextRound() (uint64, error) {
+// NextRound is the number of the next round, where rounds are named r1, r2, …: one above all
+// that were closed in the crawl as it is now, whether their checkpoints are forgotten or not.
+// Without any it is 1, and 0 for the empty crawl. Other names are passed over.
+func (c *Crawl) NextRound() (next uint64, err error) {
 	cur, err := c.current()
+	if err != nil || cur.Checkpoint == 0 {
+		return 0, err
+	}
+	frontier := c.folder("frontier")
+	look, err := frontier.Look()
 	if err != nil {
 		return 0, err
 	}
-	numbers, err := checkpointNumbers(c.fs, c.dir, cur)
+	names, err := frontier.Names(look.Counts)
 	if err != nil {
 		return 0, err
 	}
-	for at := cur.Checkpoint; at > 0; {
-		k, err := readCheckpoint(c.fs, c.dir, at)
-		if errors.Is(err, fs.ErrNotExist) {
-			// A forgotten one: the one before it by number.
-			i := sort.Search(len(numbers), func(i int) bool { return numbers[i] >= at })
-			if i == 0 {
-				break
-			}
-			at = numbers[i-1]
-			continue
+	next = 1
+	for _, name := range names {
+		if n, ok := roundNumber(name); ok && name != look.Open() {
+			next = max(next, n+1)
 		}
-		if err != nil {
-			return 0, err
-		}
-		if k.Txn == "seed" {
-			return 1, nil
-		}
-		if digits, ok := strings.CutPrefix(k.Txn, "r"); ok {
-			if n, err := strconv.ParseUint(digits, 10, 53); err == nil {
-				return n + 1, nil
-			}
-		}
-		at = k.Parent
 	}
-	if cur.Checkpoint > 0 {
-		return 1, nil
-	}
-	return 0, nil
+	return next, nil
 }

@@ -1,11 +1,11 @@
-// Package derive makes of WARC files what Common Crawl offers beside its own: WET
-// files, which hold the text of pages, and WAT files, which hold their metadata and
-// links as JSON.
+// Package derive makes of WARC files what other programs read beside them.
 //
-//	WET   conversion records with text/plain, one for each page with text
-//	WAT   metadata records with application/json, one for each record
+//	WET    conversion records with text/plain, one for each page with text
+//	WAT    metadata records with application/json, one for each record
+//	CDXJ   an index: a sorted line for each reply, for pywb and others that replay
+//	WACZ   a ZIP file of WARC files, their index and their pages
 //
-// Both begin with a warcinfo record, are WARC 1.1, and have a gzip member a record.
+// WET and WAT, as Common Crawl publishes them, begin with a warcinfo record, are WARC 1.1, and have a gzip member a record.
 // Field names are those of Common Crawl's files (ia-web-commons). What differs:
 //
 //   - A record has the date of the one that it was made of, so that the same
@@ -18,6 +18,7 @@
 // # Invariants
 //
 //   - Memory is one body of at most Options.MaxBody bytes, and what is made of it.
+//     An index is sorted in the memory that is granted, and on disk.
 //   - No page makes it fail; damage of the archive does.
 package derive
 

@@ -35,9 +35,15 @@ type Settings struct {
 	// Finding takes what modules report, in the order of the rows; nil without
 	// modules.
 	Finding func(*record.Module) error
+	// Refused takes the links that are refused, in the order of the rows: link rows with the column "refused" (RefusedColumn).
+	// It has the name of the filter's rule, or the ledger's reason. nil: nobody wants them.
+	Refused func(*record.Link) error
 	// Done is called after each row; may be nil.
 	Done func()
 }
+
+// RefusedColumn is the further column of rows of refused links.
+var RefusedColumn = record.NewSchema(record.KindLink, record.Column{Name: "refused", Text: true})
 
 // Rows is a stage.Batch from fetch to link rows.
 type Rows interface {
@@ -52,7 +58,8 @@ type Rows interface {
 type Report struct {
 	Bytes          uint64            `json:"body_bytes"`                // of bodies searched
 	Cut            map[string]uint64 `json:"bodies_cut,omitempty"`      // not searched to the end, by reason
-	ModuleFailures map[string]uint64 `json:"module_failures,omitempty"` // by module
+	ModuleFailures map[string]uint64 `json:"module_failures,omitempty"` // documents, by module
+	ModuleEnds     map[string]string `json:"module_ends,omitempty"`     // what was wrong with a program that stays when it had to end, by module
 }
 
 // Reasons for which a document is not searched to its end, beside those of the column
@@ -84,6 +91,7 @@ type job struct {
 
 type chunk struct {
 	links    []record.Link
+	refused  []record.Link
 	findings []record.Module
 	end      *ending // with the last chunk
 }
@@ -126,11 +134,18 @@ func Batch(ctx context.Context, b Rows, s Settings) (Report, error) {
 	todo := make(chan *job, window)
 	order := make(chan *job, window)
 	var workers sync.WaitGroup
-	closed := make(chan error, s.Threads)
+	type closing struct {
+		modules map[string]error
+		err     error
+	}
+	closed := make(chan closing, s.Threads)
 	for range s.Threads {
 		workers.Go(func() {
 			w := newWorker(s)
-			defer func() { closed <- w.close() }()
+			defer func() {
+				modules, err := w.close()
+				closed <- closing{modules, err}
+			}()
 			for {
 				select {
 				case j, ok := <-todo:
@@ -183,7 +198,7 @@ func Batch(ctx context.Context, b Rows, s Settings) (Report, error) {
 		}
 	}()
 
-	report := Report{Cut: make(map[string]uint64), ModuleFailures: make(map[string]uint64)}
+	report := Report{Cut: make(map[string]uint64), ModuleFailures: make(map[string]uint64), ModuleEnds: make(map[string]string)}
 	for j := range order {
 		if err := settle(ctx, b, s, j, &report); err != nil {
 			// Workers end at once. The reader may be waiting for a pipe, and ends
@@ -195,8 +210,12 @@ func Batch(ctx context.Context, b Rows, s Settings) (Report, error) {
 	}
 	workers.Wait()
 	for range s.Threads {
-		if err := <-closed; readErr == nil {
-			readErr = err
+		c := <-closed
+		if readErr == nil {
+			readErr = c.err
+		}
+		for name, err := range c.modules {
+			report.ModuleEnds[name] = err.Error()
 		}
 	}
 	return report, readErr
@@ -219,6 +238,11 @@ func settle(ctx context.Context, b Rows, s Settings, j *job, report *Report) err
 		if cap(c.links) > 0 {
 			clear(c.links)
 			chunks.Put(&c.links)
+		}
+		for i := range c.refused {
+			if err := s.Refused(&c.refused[i]); err != nil {
+				return err
+			}
 		}
 		for i := range c.findings {
 			if err := s.Finding(&c.findings[i]); err != nil {

@@ -82,7 +82,7 @@ const (
 // Reasons under which a candidate is refused, beside those of package canon.
 const (
 	ReasonNofollow = "nofollow" // the page asks that none of its links be followed
-	ReasonRepeated = "repeated" // the page has the same link above
+	ReasonRepeated = "repeated" // the page has the same link above, with the same text or none
 	ReasonTooMany  = "too-many" // the page has more than Options.MaxLinks links, or more text in them than is kept
 )
 
@@ -129,7 +129,7 @@ type Link struct {
 	Kind     string
 	Ref      string // to be resolved against Page.Base
 	Nofollow bool   // rel=nofollow stands on it
-	Text     string // of an anchor, with single spaces
+	Text     string // of an anchor, or an image's alt, with single spaces
 }
 
 // Page is what was found in one document.
@@ -144,13 +144,19 @@ type Page struct {
 
 // finder collects the links of one document after the other. Its memory is reused.
 type finder struct {
-	opt      Options
-	page     Page // without Links, which are in found
-	found    linkSet
-	repeated uint64            // links refused as such
-	encoding encoding.Encoding // the document's, where queries need it; else nil
-	text     bool              // references come from decoded text, not from a header
-	html     htmlState
+	opt        Options
+	page       Page // without Links, which are in found
+	found      linkSet
+	repeated   uint64       // links refused as such
+	last       int          // the link that add was given last, or the one above that it repeats; -1: it was refused
+	repeats    bool         // it repeats one
+	refused    []refusedRef // references that have no canonical form, or found no room; see keepRefused
+	refusedSet map[refusedRef]bool
+	keep       bool              // references that are refused are kept in refused
+	barred     bool              // the page says nofollow: what was found is refused
+	encoding   encoding.Encoding // the document's, where queries need it; else nil
+	text       bool              // references come from decoded text, not from a header
+	html       htmlState
 }
 
 var finders = sync.Pool{New: func() any { return new(finder) }}
@@ -161,7 +167,9 @@ func Find(doc *Document, opt Options) Page {
 	defer finders.Put(f)
 	f.find(doc, opt)
 	page := f.page
-	page.Links = f.found.links()
+	if !f.barred {
+		page.Links = f.found.links()
+	}
 	return page
 }
 
@@ -180,6 +188,7 @@ func (f *finder) begin(doc *Document, opt Options) bool {
 		opt.MaxUnzipped = DefaultMaxUnzipped
 	}
 	f.opt, f.page, f.encoding, f.text, f.repeated = opt, Page{}, nil, false, 0
+	f.refused, f.refusedSet, f.barred = nil, nil, false
 	f.found.reset()
 	f.found.room = max(len(doc.Body)/2, maxReferences)
 	base, err := opt.Canon.Base(doc.URL)
@@ -230,7 +239,7 @@ func (f *finder) find(doc *Document, opt Options) {
 	f.page.refuse(ReasonRepeated, f.repeated)
 	if f.page.Nofollow && !f.opt.IgnoreNofollow {
 		f.page.refuse(ReasonNofollow, uint64(len(f.found.all)))
-		f.found.reset()
+		f.barred = true
 	}
 }
 
@@ -280,25 +289,71 @@ func (p *Page) refuse(reason string, n uint64) {
 }
 
 // add keeps a link unless it is there already, and returns its index in f.found,
-// or -1. It keeps no part of ref.
+// or -1. It keeps no part of ref. One that is there already may have a text of its own: see texted.
 func (f *finder) add(kind, ref string, nofollow bool) int {
 	if f.text && !isASCII(ref) && (f.encoding != nil || !utf8.ValidString(ref)) && f.opt.Canon.Precheck(ref) == nil {
 		ref = f.encodeQuery(validText(ref))
 	}
 	index, hash, slot := f.found.find(kind, ref, nofollow)
+	f.last, f.repeats = index, index >= 0
 	if index >= 0 {
 		f.repeated++
 		return -1
 	}
 	if err := f.opt.Canon.Precheck(ref); err != nil {
-		f.page.refuse(string(canon.ReasonOf(err)), 1)
+		f.refuse(kind, ref, string(canon.ReasonOf(err)))
 		return -1
 	}
 	if len(f.found.all) >= f.opt.MaxLinks || !f.found.fits(len(ref)) {
-		f.page.refuse(ReasonTooMany, 1)
+		f.refuse(kind, ref, ReasonTooMany)
 		return -1
 	}
-	return f.found.put(kind, ref, nofollow, hash, slot)
+	f.last = f.found.put(kind, ref, nofollow, hash, slot)
+	return f.last
+}
+
+// texted gives a link its text. One that repeats a link above is a link of its own if it has another text.
+func (f *finder) texted(link int, repeats bool, text []byte) {
+	all := f.found.all
+	switch {
+	case !repeats:
+		f.found.setText(link, text)
+	case len(text) > 0 && len(all) < f.opt.MaxLinks && f.found.fits(len(text)) && !f.found.hasText(link, text):
+		f.repeated--
+		f.found.all = append(all, foundLink{kind: all[link].kind, ref: all[link].ref, nofollow: all[link].nofollow})
+		f.found.setText(len(all), text)
+	}
+}
+
+// refusedRef is a reference that was refused as it stood in the page.
+type refusedRef struct{ kind, ref, reason string }
+
+// Of one page so many references are kept that are no links, each once, and so many bytes of each. The ledger counts all.
+const (
+	maxRefused    = 1000
+	maxRefusedRef = 1000
+)
+
+// refuse counts a reference that is no link, and keeps it if that is wanted.
+func (f *finder) refuse(kind, ref, reason string) {
+	f.page.refuse(reason, 1)
+	f.keepRefused(kind, ref, reason)
+}
+
+func (f *finder) keepRefused(kind, ref, reason string) {
+	if !f.keep || len(f.refused) == maxRefused {
+		return
+	}
+	r := refusedRef{kind, ref[:min(len(ref), maxRefusedRef)], reason}
+	if f.refusedSet[r] {
+		return
+	}
+	r.ref = strings.Clone(r.ref)
+	if f.refusedSet == nil {
+		f.refusedSet = map[refusedRef]bool{}
+	}
+	f.refusedSet[r] = true
+	f.refused = append(f.refused, refusedRef{kind, strings.ToValidUTF8(r.ref, "\ufffd"), reason})
 }
 
 // isSitemapName reports whether the last segment of a URL's path says sitemap. A

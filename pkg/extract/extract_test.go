@@ -44,7 +44,9 @@ func TestHTML(t *testing.T) {
 		name, in string
 		want     []string
 	}{
-		{"a", `<a href=x>  one <b>two</b>&amp;<script>no</script> <img alt=pic src=p></a><a>none</a>`, []string{`a http://h/d/x "one two& pic"`, "img http://h/d/p"}},
+		{"a", `<a href=x>  one <b>two</b>&amp;<script>no</script> <img alt=pic src=p></a><a>none</a>`, []string{`a http://h/d/x "one two& pic"`, `img http://h/d/p "pic"`}},
+		{"alt", `<img src=p alt=" one  two "><img src=p><img src=p alt=three><area href=x alt=map><area href=x alt=map><input type=image src=i alt=go>`,
+			[]string{`img http://h/d/p "one two"`, `img http://h/d/p "three"`, `area http://h/d/x "map"`, `img http://h/d/i "go"`}},
 		{"a, empty is the page", `<a href="">`, []string{"a http://h/d/"}},
 		{"a, fragment", `<a href="#top">t</a>`, []string{`a http://h/d/ "t"`}},
 		{"a in a", `<a href=1>x<a href=2>y</a>z</a>`, []string{`a http://h/d/1 "x"`, `a http://h/d/2 "y"`}},
@@ -75,7 +77,8 @@ func TestHTML(t *testing.T) {
 		{"style", `<style>p{background:url("a")}</style><p style="background:url(b)">`, []string{"css http://h/d/a", "css http://h/d/b"}},
 		{"comments and raw text", `<!-- <a href=no> --><textarea><a href=no></textarea><title><a href=no></title>`, nil},
 		{"noscript", `<noscript><img src=a></noscript>`, []string{"img http://h/d/a"}},
-		{"twice", `<a href=x>1</a><a href=x>2</a><img src=x>`, []string{`a http://h/d/x "1"`, "img http://h/d/x"}},
+		{"twice", `<a href=x>1</a><a href=x>2</a><a href=x></a><a href=x>1</a><img src=x>`, []string{`a http://h/d/x "1"`, `a http://h/d/x "2"`, "img http://h/d/x"}},
+		{"text second", `<a href=x><img src=i></a><a href=x>1</a>`, []string{"a http://h/d/x", "img http://h/d/i", `a http://h/d/x "1"`}},
 		{"whitespace", "<a href=' \n x\ty '>", []string{"a http://h/d/xy"}},
 		{"applet", `<applet code=A.class codebase=c archive="x.jar, y.jar"></applet><applet code=B.class>`, []string{"applet http://h/d/c/x.jar", "applet http://h/d/c/y.jar", "applet http://h/d/c/A.class", "applet http://h/d/B.class"}},
 		{"svg", `<svg><a href=1>t</a><image xlink:href=2 /><use href="#x"/><use href="3#x" xlink:href=no /></svg><math href=no>`, []string{`svg http://h/d/1 "t"`, "svg http://h/d/2", "svg http://h/d/3"}},

@@ -53,7 +53,7 @@ func (f *finder) header(h http.Header) {
 func (f *finder) addAbsolute(kind, ref string, nofollow bool) int {
 	u, _, err := f.page.Base.Resolve(strings.TrimSpace(ref))
 	if err != nil {
-		f.page.refuse(string(canon.ReasonOf(err)), 1)
+		f.refuse(kind, ref, string(canon.ReasonOf(err)))
 		return -1
 	}
 	return f.add(kind, u, nofollow)

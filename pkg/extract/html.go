@@ -35,12 +35,14 @@ var itemURLs = map[string]bool{
 // htmlState is what the links of an HTML document depend on beside the tag at hand.
 // Both engines keep it, by the calls of startTag, addText and endAnchor.
 type htmlState struct {
-	based  bool  // the first base element counts
-	anchor int   // the open a element's link, or -1
-	label  label // its text
-	buf    []byte
-	lexer  lexer
-	flat   flat
+	based   bool  // the first base element counts
+	anchor  int   // the open a element's link, or the one above that it repeats; else -1
+	repeats bool  // it repeats one
+	label   label // its text
+	alt     label // of an image
+	buf     []byte
+	lexer   lexer
+	flat    flat
 }
 
 func (h *htmlState) reset() { h.based, h.anchor = false, -1 }
@@ -107,14 +109,14 @@ func (f *finder) startTag(e *element) {
 func (f *finder) endAnchor() {
 	h := &f.html
 	if h.anchor >= 0 {
-		f.found.setText(h.anchor, h.label.b)
+		f.texted(h.anchor, h.repeats, h.label.b)
 		h.anchor = -1
 	}
 }
 
-// openAnchor begins the text of an a element, unless its link is none or was there before.
-func (f *finder) openAnchor(link int) {
-	f.html.anchor = link
+// openAnchor begins the text of an a element whose link add was given last, unless that is none.
+func (f *finder) openAnchor() {
+	f.html.anchor, f.html.repeats = f.last, f.repeats
 	f.html.label.reset()
 }
 
@@ -127,9 +129,13 @@ func (f *finder) addText(text []byte) {
 func (f *finder) element(e *element) {
 	switch e.tag {
 	case tagA:
-		f.openAnchor(f.anchor(KindA, e))
+		f.last = -1
+		f.anchor(KindA, e)
+		f.openAnchor()
 	case tagArea:
+		f.last = -1
 		f.anchor(KindArea, e)
+		f.alt(e)
 	case tagBase:
 		if e.has>>attrHref&1 != 0 && !f.html.based {
 			f.html.based = true
@@ -143,11 +149,15 @@ func (f *finder) element(e *element) {
 		if f.html.anchor >= 0 {
 			f.addText(e.bytes(attrAlt))
 		}
+		f.last = -1
 		f.attr(KindImg, e, attrSrc)
+		f.alt(e)
 		f.srcset(KindImg, e.get(attrSrcset))
 	case tagInput:
 		if strings.EqualFold(strings.TrimSpace(e.get(attrType)), "image") {
+			f.last = -1
 			f.attr(KindImg, e, attrSrc)
+			f.alt(e)
 		}
 	case tagIframe:
 		f.attr(KindIframe, e, attrSrc)
@@ -193,18 +203,28 @@ func (f *finder) svgElement(e *element) {
 		a = attrXlinkHref
 	}
 	if ref := e.get(a); e.tag == tagA && e.has>>a&1 != 0 {
-		f.openAnchor(f.add(KindSVG, ref, hasToken(e.get(attrRel), "nofollow")))
+		f.add(KindSVG, ref, hasToken(e.get(attrRel), "nofollow"))
+		f.openAnchor()
 	} else if ref = strings.TrimSpace(ref); ref != "" && ref[0] != '#' {
 		f.add(KindSVG, ref, false)
 	}
 }
 
 // anchor adds a hyperlink, for which an empty reference is the page itself.
-func (f *finder) anchor(kind string, e *element) int {
-	if e.has>>attrHref&1 == 0 {
-		return -1
+func (f *finder) anchor(kind string, e *element) {
+	if e.has>>attrHref&1 != 0 {
+		f.add(kind, e.get(attrHref), hasToken(e.get(attrRel), "nofollow"))
 	}
-	return f.add(kind, e.get(attrHref), hasToken(e.get(attrRel), "nofollow"))
+}
+
+// alt gives the link of an image, which add was given last, the text that stands for it.
+func (f *finder) alt(e *element) {
+	if f.last >= 0 && e.has>>attrAlt&1 != 0 {
+		l := &f.html.alt
+		l.reset()
+		l.add(e.bytes(attrAlt), f.opt.MaxText)
+		f.texted(f.last, f.repeats, l.b)
+	}
 }
 
 // attr adds an embedded resource, for which an empty reference is none.

@@ -2,8 +2,8 @@ package extract
 
 import "hash/maphash"
 
-// linkSet holds the links of a document, each (kind, reference, nofollow) once. Its
-// memory serves document after document.
+// linkSet holds the links of a document, each (kind, reference, nofollow) once, and once more for
+// a further text. Its memory serves document after document.
 type linkSet struct {
 	all   []foundLink
 	text  []byte   // their references and texts
@@ -88,6 +88,12 @@ func (s *linkSet) grow() {
 
 func (s *linkSet) setText(index int, text []byte) {
 	s.all[index].anchor = s.keep(view(text))
+}
+
+// hasText reports whether a link has the text.
+func (s *linkSet) hasText(index int, text []byte) bool {
+	l := &s.all[index]
+	return string(s.text[l.anchor.start:l.anchor.end]) == string(text)
 }
 
 // fits reports whether there is room for a reference or text.

@@ -43,7 +43,7 @@ func ParseSources(names []string) (Sources, error) {
 		case i >= 0:
 			s |= 1 << i
 		default:
-			return 0, fmt.Errorf("no source %q: there are %s; default, all", name, strings.Join(sourceNames, ", "))
+			return 0, fmt.Errorf("no source %q, want one of %s, default, all", name, strings.Join(sourceNames, ", "))
 		}
 	}
 	return s, nil

@@ -31,6 +31,7 @@ type worker struct {
 	judge      *filter.Judge // nil without a filter
 	candidates []filter.Candidate
 	verdicts   []filter.Verdict
+	refusals   map[string]record.Extra // of rows of refused links, by reason; nil: nobody wants them
 }
 
 func newWorker(s Settings) *worker {
@@ -39,16 +40,20 @@ func newWorker(s Settings) *worker {
 	if s.Filter != nil {
 		w.judge = s.Filter.NewJudge()
 	}
+	if s.Refused != nil {
+		w.refusals, w.finder.keep = make(map[string]record.Extra), true
+	}
 	return w
 }
 
-// close ends what the worker has running. An error says that verdicts are not to be trusted.
-func (w *worker) close() error {
+// close ends what the worker has running. An error says that verdicts are not to be trusted;
+// failed has what went wrong with modules.
+func (w *worker) close() (failed map[string]error, err error) {
 	w.archive.close()
-	if w.judge == nil {
-		return nil
+	if w.judge != nil {
+		err = w.judge.Close()
 	}
-	return w.judge.Close()
+	return w.runner.Close(), err
 }
 
 // output collects the links of one row and hands them on in chunks.
@@ -73,11 +78,13 @@ func (w *worker) run(ctx context.Context, j *job, bodies *semaphore.Weighted) {
 	j.row.Body = nil // the job stays in line until its turn
 	w.seen.reset()
 	w.finder.found.reset()
+	w.finder.refused, w.finder.refusedSet = nil, nil
 	if j.cost > bodiesInFlight/2 { // before another document may take its place
 		debug.FreeOSMemory()
 	}
 	bodies.Release(j.cost)
 	o.flush()
+	w.finder.barred = false
 }
 
 // flush judges what waits, and hands on what is wanted. If the batch was given up it goes
@@ -103,6 +110,14 @@ func (o *output) flush() {
 // rule may have to ask a program.
 func (o *output) filter() error {
 	links := o.wait.links
+	if o.finder.barred {
+		for _, l := range links {
+			o.keepRefused(l, ReasonNofollow)
+		}
+		clear(links)
+		o.wait.links = links[:0]
+		return nil
+	}
 	if o.judge == nil || len(links) == 0 {
 		return nil
 	}
@@ -121,10 +136,36 @@ func (o *output) filter() error {
 			o.wait.links = append(o.wait.links, links[i])
 		} else {
 			o.refuse(v.Reason(), 1)
+			o.keepRefused(links[i], v.Name())
 		}
 	}
 	clear(links[len(o.wait.links):]) // their memory is used again, and would hold on to texts
 	return nil
+}
+
+// keepRefused has a row made of a link that was refused.
+func (o *output) keepRefused(l record.Link, reason string) {
+	if o.refusals == nil {
+		return
+	}
+	extra, ok := o.refusals[reason]
+	if !ok {
+		extra = RefusedColumn.Texts(func(string) string { return reason })
+		o.refusals[reason] = extra
+	}
+	l.Extra = extra
+	o.wait.refused = append(o.wait.refused, l)
+}
+
+// keepReferences does so with what the finder refused: references that have no canonical form have it as URL, without a host.
+func (o *output) keepReferences(depth uint16) {
+	row := &o.job.row
+	for _, r := range o.finder.refused {
+		o.keepRefused(record.Link{SrcURL: row.URL, SrcKey: row.Key, URL: r.ref, LinkKind: r.kind, Depth: depth, Discovered: row.FetchTime}, r.reason)
+		if len(o.wait.refused) == chunkRows {
+			o.flush()
+		}
+	}
 }
 
 func (o *output) refuse(reason string, n uint64) {
@@ -149,6 +190,8 @@ func (o *output) extract() (drop string, err error) {
 		u, _, key, err := o.Links.Canon.Redirect(row.URL, row.RedirectURL)
 		if err != nil {
 			o.refuse(string(canon.ReasonOf(err)), 1)
+			o.finder.keepRefused(KindRedirect, row.RedirectURL, string(canon.ReasonOf(err)))
+			o.keepReferences(row.Depth)
 			return "", nil
 		}
 		o.text = append(o.text, u...)
@@ -209,7 +252,7 @@ func (o *output) bare(row *record.Fetch) (drop string, err error) {
 		header = p.header
 	}
 	o.finder.find(&Document{URL: row.URL, Header: header}, o.Links)
-	if len(o.finder.found.all) == 0 {
+	if len(o.finder.found.all) == 0 || o.finder.barred {
 		drop = "no-body"
 	}
 	o.found(deeper(row.Depth)) // what it refused, if nothing else
@@ -232,7 +275,10 @@ func (o *output) found(depth uint16) {
 	for reason, n := range page.Refused {
 		o.refuse(reason, n)
 	}
-	o.links(depth)
+	if !o.finder.barred || o.refusals != nil {
+		o.links(depth)
+	}
+	o.keepReferences(depth)
 }
 
 // document returns the row's document, or nil if it has no body.
@@ -295,7 +341,10 @@ func (o *output) links(depth uint16) {
 		start := len(o.text)
 		text, p, err := o.finder.page.Base.AppendResolve(o.text, found.text[l.ref.start:l.ref.end])
 		if err != nil {
-			o.refuse(string(canon.ReasonOf(err)), 1)
+			if !o.finder.barred {
+				o.refuse(string(canon.ReasonOf(err)), 1)
+				o.finder.keepRefused(l.kind, view(found.text[l.ref.start:l.ref.end]), string(canon.ReasonOf(err)))
+			}
 			continue
 		}
 		o.text = text
@@ -305,7 +354,7 @@ func (o *output) links(depth uint16) {
 }
 
 // add makes a row of a link to a canonical URL, the last n bytes of o.text, unless the
-// page had it before.
+// page had it before with the same text, or with any and this one has none.
 func (o *output) add(n int, p canon.Parts, key uint64, l *foundLink, text []byte, depth uint16) {
 	row := &o.job.row
 	start := len(o.text) - n
@@ -313,9 +362,15 @@ func (o *output) add(n int, p canon.Parts, key uint64, l *foundLink, text []byte
 	if l.nofollow {
 		again = ^again
 	}
-	if !o.seen.add(again) {
+	fresh := o.seen.add(again)
+	if len(text) > 0 {
+		fresh = o.seen.add(again + fingerprint.Of(text))
+	}
+	if !fresh {
 		o.text = o.text[:start]
-		o.refuse(ReasonRepeated, 1)
+		if !o.finder.barred {
+			o.refuse(ReasonRepeated, 1)
+		}
 		return
 	}
 	o.text = append(o.text, text...)
@@ -339,7 +394,7 @@ func (o *output) process(row *record.Fetch, doc *Document) {
 		return
 	}
 	findings, failed := o.runner.Run(o.ctx, &process.Document{
-		URL: row.URL, Key: row.Key, Header: doc.Header, MIME: MediaType(doc), Charset: moduleCharset(doc),
+		URL: row.URL, Key: row.Key, Header: doc.Header, MIME: MediaType(doc), Charset: moduleCharset(doc), Status: int(row.Status),
 		Truncated: row.Truncated, Body: doc.Body,
 	})
 	o.ending.failed = failed

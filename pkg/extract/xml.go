@@ -196,7 +196,7 @@ func (x *xmlFinder) link(kind, ref string) {
 	if len(x.bases) > 0 {
 		u, _, err := x.base().Resolve(ref)
 		if err != nil {
-			x.page.refuse(string(canon.ReasonOf(err)), 1)
+			x.refuse(kind, ref, string(canon.ReasonOf(err)))
 			return
 		}
 		ref = u

@@ -75,6 +75,7 @@ func (a *absent) put(name string, c contact, now micros) {
 func (a *absent) putFar(now micros) error {
 	a.moves++
 	rows := &unsorted{Sorter: merge.NewSorter(sortMemory, a.far.dir)}
+	defer rows.Close()
 	for name, c := range a.near {
 		if err := rows.add(idOf(name), func(b []byte) []byte { return c.append(binary.BigEndian.AppendUint64(b, a.moves), name) }); err != nil {
 			return err

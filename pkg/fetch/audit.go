@@ -2,7 +2,6 @@ package fetch
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
 	"mercator/pkg/merge"
 )
 
@@ -104,13 +104,6 @@ func (a *Auditor) Add(row *record.Fetch) error {
 	return a.byTime.Add(uint64(c.start), a.buf)
 }
 
-// nameKey brings the contacts with a name together. FP64 would not do: people can
-// make names of one fingerprint, which would come mixed and hide each other.
-func nameKey(name string) uint64 {
-	sum := sha256.Sum256([]byte(name))
-	return binary.BigEndian.Uint64(sum[:])
-}
-
 // contactSpan is a contact as the sorter holds it.
 type contactSpan struct {
 	start, end, required micros
@@ -157,10 +150,11 @@ func (a *Auditor) Report(ctx context.Context) (*Audit, error) {
 		}
 		var c contactSpan
 		c.parse(payload)
-		if err := hosts.Add(nameKey(c.host), payload); err != nil {
+		// Names of one FP64, which people can make, would come mixed and hide each other.
+		if err := hosts.Add(fingerprint.SHA256(c.host), payload); err != nil {
 			return nil, err
 		}
-		if err := addrs.Add(nameKey(c.addr), payload); err != nil {
+		if err := addrs.Add(fingerprint.SHA256(c.addr), payload); err != nil {
 			return nil, err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	runfile "mercator/formats/run"
 	"mercator/formats/store"
 	"mercator/formats/warc"
+	"mercator/pkg/derive"
 	"mercator/pkg/fetch"
 	"mercator/pkg/httpmsg"
 )
@@ -151,11 +152,11 @@ func checkWARC(t *testing.T, opt fetch.Options) {
 					t.Errorf("%s: a %s record without block digest", part.Path, rec.Type)
 				}
 				if index {
-					line, ok, err := r.CDXJ(part.Path)
+					line, err := derive.AppendCDXJ(nil, r, rec, part.Path)
 					if err != nil {
 						t.Fatal(err)
 					}
-					if ok && strings.Contains(string(line), `"mime":"warc/revisit"`) && strings.Contains(string(line), `"digest":"`) {
+					if strings.Contains(string(line), `"mime":"warc/revisit"`) && strings.Contains(string(line), `"digest":"`) {
 						revisits++
 					}
 					continue

@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 
 	"mercator/formats/record"
@@ -9,16 +10,15 @@ import (
 	"mercator/pkg/localfault"
 )
 
-// elsewhere says whether a robots contact is to be made again, at the host's next address:
-// it has one that was not tried, and nobody listens at the last. row may be nil.
-func (r *runner) elsewhere(ctx context.Context, h *host, e *errand, robots *record.Fetch, row *record.URL) (bool, error) {
+// elsewhere says whether a robots contact is to be made again, at the host's next of so many addresses:
+// it has one that was not tried, and nobody listens at the last.
+func elsewhere(h *host, e *errand, robots *record.Fetch, addrs int) bool {
 	if robots.Outcome != record.OutcomeConnect {
-		return false, nil
+		return false
 	}
 	h.dead++
 	e.tried++
-	addrs, _, _, err := r.addresses(ctx, h, row, nil)
-	return e.tried < len(addrs), err
+	return e.tried < addrs
 }
 
 // serveErrand asks for a robots.txt, or goes one hop along its redirects.
@@ -40,10 +40,23 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 		if err != nil {
 			return turn{}, false, err
 		}
-		if r.now()-ended(&g.Row) < us(robotsKeep) {
-			if again, err := r.elsewhere(ctx, h, e, &g.Row, row); err != nil || again {
-				return turn{}, true, err
-			}
+		if r.now()-ended(&g.Row) >= us(robotsKeep) {
+			break
+		}
+		var addrs []netip.Addr
+		if g.Row.Outcome == record.OutcomeConnect {
+			addrs, _, _, err = r.addresses(ctx, h, row, nil)
+		}
+		switch {
+		case err == errUnnamed && rest.why == "":
+			r.archive.saved.giveBack(saved) // for when the addresses are known
+			return turn{}, false, err
+		case err == errUnnamed: // below
+		case err != nil:
+			return turn{}, false, err
+		case elsewhere(h, e, &g.Row, len(addrs)):
+			return turn{}, true, nil
+		default:
 			return turn{}, true, r.follow(h, e, &g.Row, text)
 		}
 	}
@@ -62,11 +75,11 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 	case rest.why != "":
 		return conclude(unknown, "")
 	case rule != "":
-		return conclude(unreachable, "robots.txt: denied by "+rule)
+		return conclude(unreachable, robotsDenied+rule)
 	case protocol == nil || !hasRobots(scheme) || portRefused(e.host):
 		return conclude(unreachable, "robots.txt: redirected to "+e.url)
 	}
-	a, outcome, detail, err := r.address(ctx, h, row)
+	addrs, outcome, detail, err := r.addresses(ctx, h, row, nil)
 	if err != nil {
 		return turn{}, false, err
 	}
@@ -77,6 +90,7 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 	if outcome != "" {
 		return conclude(unreachable, "robots.txt: "+outcome+": "+detail)
 	}
+	a := h.choose(addrs, row)
 	if !r.granted(h, a) {
 		return turn{}, false, nil
 	}
@@ -90,8 +104,8 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 	if robots.Outcome == record.OutcomeDeferred {
 		return t, false, r.forgo(ctx, h, row, robots.Error)
 	}
-	if again, err := r.elsewhere(ctx, h, e, robots, row); err != nil || again {
-		return t, false, err
+	if elsewhere(h, e, robots, len(addrs)) {
+		return t, false, nil
 	}
 	if err := r.follow(h, e, robots, text.Bytes()); err != nil {
 		return t, false, err

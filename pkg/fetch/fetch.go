@@ -38,6 +38,7 @@ import (
 	"cmp"
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -133,7 +134,10 @@ type runner struct {
 	lookups
 	eof    bool
 	wire   int64
-	reason string // why the rest is deferred
+	bound  micros       // so long a connection was free, and no host with URLs left might be contacted yet,
+	rests  micros       // and so it is since then; 0: it is not
+	urls   atomic.Int64 // of the batch that were read
+	reason string       // why the rest is deferred
 }
 
 // Run fetches the batch b. It is the body of a stage.
@@ -189,25 +193,26 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 		}
 		defer r.payloads.close()
 	}
-	unclean, err := r.unclean(tx)
+	ended, err := r.unclean(tx, now)
 	if err != nil {
 		return err
 	}
 	r.mark = sync.OnceValue(func() error { return r.openBatch(tx) })
-	if unclean {
+	if ended > 0 {
 		// Who was being contacted when the process ended is not recorded.
-		r.s.holdFrom = now
+		r.s.holdFrom = ended
 		r.s.holdGap = us(opt.MinDelay)
 		if opt.DelayFactor > 0 {
 			r.s.holdGap = max(r.s.holdGap, us(opt.MaxDelay))
 		}
+		if wait := time.Duration(ended+r.s.holdGap-now) * time.Microsecond; wait >= 5*time.Second {
+			r.warn("the run before was interrupted: no host is contacted for %v, since any may have been contacted just before", wait.Round(time.Second))
+		}
 	}
 	err = r.run(ctx)
-	if opt.OnQueues != nil {
-		r.mu.Lock()
-		opt.OnQueues(r.s.backQueues())
-		r.mu.Unlock()
-	}
+	r.mu.Lock()
+	r.tellQueues()
+	r.mu.Unlock()
 	if err != nil {
 		return err
 	}
@@ -215,7 +220,7 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 		return err
 	}
 	if r.payloads != nil {
-		if err := r.payloads.commit(); err != nil {
+		if err := r.payloads.commit(ctx); err != nil {
 			return err
 		}
 	}
@@ -287,14 +292,23 @@ func (r *runner) stop(reason string) {
 // end is stop with r.mu held.
 func (r *runner) end(reason string) {
 	if r.reason == "" {
+		r.tellQueues()
 		r.reason = reason
-		if r.opt.OnQueues != nil {
-			r.opt.OnQueues(r.s.backQueues())
-		}
 		r.s.drain()
 		r.room.Broadcast()
 	}
 	r.poke()
+}
+
+// tellQueues tells how the batch stands, if anybody asks. r.mu is held.
+func (r *runner) tellQueues() {
+	if r.opt.OnQueues == nil {
+		return
+	}
+	now := r.now()
+	q := r.s.backQueues(now, us(r.opt.MinDelay))
+	q.Read, q.Received, q.Bound = r.urls.Load(), r.wire, seconds(r.boundBy(now))
+	r.opt.OnQueues(q)
 }
 
 // watch keeps the deadline and reads the deny list again.
@@ -336,8 +350,8 @@ func (r *runner) watch(ctx context.Context) {
 		case <-says:
 			r.mu.Lock()
 			text := wait.text(r, r.now())
-			if r.opt.OnQueues != nil && r.reason == "" {
-				r.opt.OnQueues(r.s.backQueues())
+			if r.reason == "" {
+				r.tellQueues()
 			}
 			r.mu.Unlock()
 			if text != "" {

@@ -25,6 +25,9 @@ func (r *runner) input(ctx context.Context) error {
 	r.mu.Lock()
 	r.eof = true
 	r.mu.Unlock()
+	if warn := r.ours.tooMany(r.urls.Load()); warn != "" {
+		r.warn("%s", warn)
+	}
 	r.poke()
 	return nil
 }
@@ -35,6 +38,7 @@ func (r *runner) next(ctx context.Context, row *record.URL) error {
 	if err := r.b.Read(row); err != nil {
 		return err
 	}
+	r.urls.Add(1)
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"io"
@@ -69,7 +70,7 @@ func (l *levels) temporary(rows *merge.Iter) error {
 	if err != nil {
 		return err
 	}
-	size, err := l.write(f, rows, true)
+	size, err := l.write(context.Background(), f, rows, true)
 	if err == nil {
 		err = l.open(f, size, f, f.Name(), "")
 	}
@@ -112,7 +113,7 @@ func (l *levels) merged(n int) (*merge.Iter, error) {
 }
 
 // write makes a run of rows, and returns its length. plain: it is not worth packing.
-func (l *levels) write(out io.Writer, rows *merge.Iter, plain bool) (int64, error) {
+func (l *levels) write(ctx context.Context, out io.Writer, rows *merge.Iter, plain bool) (int64, error) {
 	counted := &counter{w: out}
 	w := run.NewWriter(counted, l.kind)
 	w.Blocks(levelBlock, math.MaxInt)
@@ -124,6 +125,9 @@ func (l *levels) write(out io.Writer, rows *merge.Iter, plain bool) (int64, erro
 		if err == io.EOF {
 			err := w.Close()
 			return counted.n, err
+		}
+		if err == nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
 		}
 		if err == nil && (l.keep == nil || l.keep(payload[8:])) {
 			err = w.Add(key, payload)
@@ -188,7 +192,7 @@ func closeAll(runs []*level) {
 	}
 }
 
-// unsorted are rows that become a run when all are there.
+// unsorted are rows that become a run when all are there. It is to be closed in any case.
 type unsorted struct {
 	*merge.Sorter
 	row []byte
@@ -202,7 +206,6 @@ func (u *unsorted) add(i id, value func(b []byte) []byte) error {
 
 // addTo sorts the rows and adds them.
 func (u *unsorted) addTo(l *levels) error {
-	defer u.Close()
 	rows, err := u.Sort()
 	if err != nil {
 		return err

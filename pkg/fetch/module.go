@@ -80,7 +80,7 @@ func (l *Limits) Connect(ctx context.Context, addr netip.AddrPort) (net.Conn, er
 	defer cancel()
 	conn, err := dial(soon, "tcp", addr.String())
 	if err != nil {
-		return nil, Classify(err, record.OutcomeConnect)
+		return nil, Unconnected(err)
 	}
 	// A proxy's handshake may have left one. A connection that is gone already says so
 	// when it is used.
@@ -118,6 +118,16 @@ func Classify(err error, outcome string) error {
 		outcome = record.OutcomeTimeout
 	}
 	return &Failure{outcome, err}
+}
+
+// Unconnected makes a Failure of an error of connecting. That no connection came in time is one, too: a
+// host's next address may do.
+func Unconnected(err error) error {
+	err = Classify(err, record.OutcomeConnect)
+	if f, ok := errors.AsType[*Failure](err); ok {
+		f.Outcome = record.OutcomeConnect
+	}
+	return err
 }
 
 // Document is what a module fetches, kept within Limits.

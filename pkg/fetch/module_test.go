@@ -10,7 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
@@ -63,6 +65,24 @@ func TestReadmeShowsTheModule(t *testing.T) {
 	shown, _, _ = strings.Cut(shown, "```")
 	if len(shown) < 500 || !strings.Contains(string(source), shown) {
 		t.Errorf("README.md has another module than module_test.go:\n%s", shown)
+	}
+}
+
+// TestConnectFails: a connection that does not come in time is one that failed, as one that is refused.
+func TestConnectFails(t *testing.T) {
+	l := fetch.Limits{ConnectTimeout: time.Millisecond, Guard: addrguard.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}
+	for _, refused := range []bool{false, true} {
+		l.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			if refused {
+				return nil, syscall.ECONNREFUSED
+			}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		_, err := l.Connect(t.Context(), netip.MustParseAddrPort("127.0.0.1:79"))
+		if f, ok := errors.AsType[*fetch.Failure](err); !ok || f.Outcome != record.OutcomeConnect {
+			t.Errorf("refused: %t: %#v, want connect-failed", refused, err)
+		}
 	}
 }
 

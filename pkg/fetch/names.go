@@ -22,19 +22,23 @@ func parseLiteral(name string) (a netip.Addr, ok bool) {
 	return a, err == nil
 }
 
-// address finds the address for the host's next contact: what is tried again is tried at the
-// next. outcome is not "" if there is none.
+// address finds the address for the host's next contact. outcome is not "" if there is none.
 func (r *runner) address(ctx context.Context, h *host, row *record.URL) (a netip.Addr, outcome, detail string, err error) {
 	var room [4]netip.Addr
 	addrs, outcome, detail, err := r.addresses(ctx, h, row, room[:0])
 	if err != nil || outcome != "" {
 		return a, outcome, detail, err
 	}
+	return h.choose(addrs, row), "", "", nil
+}
+
+// choose gives the address for the host's next contact: what is tried again is tried at the next.
+func (h *host) choose(addrs []netip.Addr, row *record.URL) netip.Addr {
 	n := h.dead
 	if row != nil {
 		n += int(row.Attempt)
 	}
-	return addrs[n%len(addrs)], "", "", nil
+	return addrs[n%len(addrs)]
 }
 
 // addresses appends to room those of the host that may be contacted. outcome is not "" if there

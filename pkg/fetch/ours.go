@@ -42,9 +42,9 @@ type ours struct {
 
 // settings are the outcomes that come from settings, and what changes them.
 var settings = [3]struct{ outcome, hint string }{
-	{record.OutcomeAddress, "--allow-net NETWORK (allow_net in crawl.toml) allows special-purpose addresses"},
-	{record.OutcomeDenied, "--deny (deny in crawl.toml) names the list"},
-	{record.OutcomeScheme, "--scheme and --exec (schemes and exec in crawl.toml) name what fetches a scheme"},
+	{record.OutcomeAddress, "--allow-net NETWORK (network.allow_net in crawl.toml) allows special-purpose addresses"},
+	{record.OutcomeDenied, "--deny (network.deny in crawl.toml) names the list"},
+	{record.OutcomeScheme, "--scheme and --exec (schemes and fetch.exec in crawl.toml) name what fetches a scheme"},
 }
 
 // oursMax is how many of n URLs, or hosts, settings may refuse before that is held for a mistake.
@@ -80,8 +80,8 @@ func (o *ours) count(row *record.Fetch) {
 
 // hold takes in a row that is ours. known: it is a seed, or its host was contacted before. What
 // pages link to is no sign of a mistake: anyone may link to any address. first: no such row of
-// its host came before. warn is what is to be told at once, or "".
-func (o *ours) hold(row *record.Fetch, known, first bool) (warn string, err error) {
+// its host came before. size is that of the batch, as far as it is known. warn is what is to be told at once, or "".
+func (o *ours) hold(row *record.Fetch, known, first bool, size int64) (warn string, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.held++
@@ -104,10 +104,7 @@ func (o *ours) hold(row *record.Fetch, known, first bool) (warn string, err erro
 		if first {
 			o.hosts++
 		}
-		if !o.told && o.known > oursMax(o.pages+o.held) {
-			o.told = true
-			warn = o.refused()
-		}
+		warn = o.due(size)
 	}
 	o.row = record.AppendRow(append(o.row[:0], 0, 0, 0, 0), row)
 	binary.LittleEndian.PutUint32(o.row, uint32(len(o.row)-4))
@@ -125,11 +122,35 @@ func (o *ours) most() (most int) {
 	return most
 }
 
-// refused says how many URLs settings refused, with an example.
-func (o *ours) refused() string {
+// refused is how many URLs settings refused.
+func (o *ours) refused() (n int64) {
+	for _, of := range o.number {
+		n += of
+	}
+	return n
+}
+
+// due is the warning that settings refused more than they should of a batch of this size, once.
+func (o *ours) due(size int64) string {
+	if o.told || o.refused() <= oursMax(size) {
+		return ""
+	}
+	o.told = true
+	return o.tell()
+}
+
+// tooMany is due at the end of the input, when the size of the batch is known.
+func (o *ours) tooMany(size int64) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.due(size)
+}
+
+// tell says how many URLs settings refused, with an example.
+func (o *ours) tell() string {
 	i := o.most()
 	return fmt.Sprintf("%d of %d URLs were not fetched because of settings: %s: %s, such as %s; %s",
-		o.number[0]+o.number[1]+o.number[2], o.pages+o.held, o.first[i].Outcome, clean(o.first[i].Error), clean(o.first[i].URL), settings[i].hint)
+		o.refused(), o.pages+o.held, o.first[i].Outcome, clean(o.first[i].Error), clean(o.first[i].URL), settings[i].hint)
 }
 
 // judge is called when all rows have come, of so many hosts. An error says that the batch is not
@@ -137,7 +158,7 @@ func (o *ours) refused() string {
 func (o *ours) judge(refusedOK bool, hosts int64) error {
 	switch {
 	case !refusedOK && (o.mistaken(hosts) || o.done == 0 && o.known > 0):
-		return &fault.Error{Found: o.refused(), Hint: "correct the settings and run this again: nothing was committed, and fetched URLs are not fetched again. To go on without these URLs, give --refused-ok"}
+		return &fault.Error{Found: o.tell(), Hint: "correct the settings and run this again: nothing was committed, and fetched URLs are not fetched again. To go on without these URLs, give --refused-ok (fetch.refused_ok in crawl.toml): they are parked"}
 	case len(o.local) > 0 && o.done == 0:
 		return &fault.Error{Found: "nothing was fetched: " + o.lacks(), Hint: "nothing was committed: correct this, and run the command again"}
 	}
@@ -183,15 +204,23 @@ func (o *ours) each(like *record.Schema, f func(row *record.Fetch) error) error 
 	return nil
 }
 
+// usualBatch is taken for the size of a batch that is not read to its end.
+const usualBatch = 10_000
+
 // hold puts a row aside that is ours.
 func (r *runner) hold(h *host, row *record.Fetch) error {
 	scheme, _, _ := strings.Cut(row.URL, ":")
 	r.mu.Lock()
-	known := row.Depth == 0 || r.robots.holds(scheme+"://"+h.name)
+	byRobots := withoutRobots(row.Error) != record.OutcomeRobotsUnreachable // the host sent us there: no mistake of ours
+	known := !byRobots && (row.Depth == 0 || r.robots.holds(scheme+"://"+h.name))
 	first := known && !h.refused && !localfault.Is(row.Error)
 	h.refused = h.refused || first
+	size := r.urls.Load()
+	if !r.eof {
+		size = max(size, usualBatch)
+	}
 	r.mu.Unlock()
-	warn, err := r.ours.hold(row, known, first)
+	warn, err := r.ours.hold(row, known, first, size)
 	if warn != "" {
 		r.warn("%s", warn)
 	}

@@ -182,6 +182,57 @@ func TestRefusedOK(t *testing.T) {
 	}
 }
 
+// A robots.txt that is said to be where settings do not let us go is no answer of the server: its
+// pages have the outcome of a setting, which no attempts end. No host can stop the batch so.
+func TestRobotsWhereSettingsForbid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to := func(url string) string {
+			return "HTTP/1.1 301 Moved\r\nLocation: " + url + "\r\nContent-Length: 0\r\n\r\n"
+		}
+		urls := linked("a", 30)
+		w := &web{replies: map[string]string{}}
+		for i := range urls {
+			urls[i].Addr = "192.0.2.1"
+			w.replies[urls[i].URL+"robots.txt"] = to("http://inside.test/robots.txt")
+		}
+		w.replies["http://a0.test/robots.txt"] = to("http://deny.test/robots.txt")
+		w.replies["http://a1.test/robots.txt"] = to("ftp://a1.test/robots.txt")
+		opt := options(newStore(t), w)
+		opt.Guard, opt.Deny, opt.Resolver = only("192."), denying(t, "deny.test\n"), names{}
+		rows, _, err := attempt(t, opt, "r1", urls)
+		if n := tally(rows); err != nil || n[record.OutcomeDenied] != 1 || n[record.OutcomeAddress] != 28 || n[record.OutcomeRobotsUnreachable] != 1 {
+			t.Errorf("%v, %v, %s", n, err, rows[len(rows)-1].Error)
+		}
+		for _, url := range w.log {
+			if !strings.HasSuffix(url, "/robots.txt") {
+				t.Errorf("%s was fetched", url)
+			}
+		}
+	})
+}
+
+// What settings refuse is told as soon as it is more than a hundredth of the batch, also of hosts that were never contacted.
+func TestRefusedIsTold(t *testing.T) {
+	for _, c := range []struct {
+		refused, others int
+		told            bool
+	}{{10, 0, false}, {11, 0, true}, {30, 2970, false}, {31, 2969, true}} {
+		synctest.Test(t, func(t *testing.T) {
+			urls := linked("inside", c.refused)
+			for _, u := range linked("out", c.others) {
+				u.Addr = "192.0.2.1"
+				urls = append(urls, u)
+			}
+			opt := options(newStore(t), &web{})
+			opt.Guard = only("192.")
+			_, told, err := attempt(t, opt, "r1", urls)
+			if err != nil || (len(told) > 0) != c.told || c.told && !strings.Contains(told[0], "URLs were not fetched because of settings: address-refused") {
+				t.Errorf("%d of %d: told %q, %v", c.refused, len(urls), told, err)
+			}
+		})
+	}
+}
+
 // lacking is a web that this machine cannot always reach.
 type lacking struct {
 	web

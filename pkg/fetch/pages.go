@@ -53,7 +53,7 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, rest h
 		return turn{}, true, r.settle(ctx, h, row, record.OutcomeParked, rest.why, rest.until, false)
 	case rest.why != "":
 		if why := r.unreachable(h, scheme); why != "" && !rest.host {
-			return settle(record.OutcomeRobotsUnreachable, why) // which needs no contact
+			return settle(withoutRobots(why), why) // which needs no contact
 		}
 		return turn{}, true, r.settle(ctx, h, row, record.OutcomeDeferred, rest.why, rest.until, false)
 	}
@@ -78,7 +78,7 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, rest h
 		}
 		switch v, why := r.verdict(auth); v {
 		case unreachable:
-			return settle(record.OutcomeRobotsUnreachable, why)
+			return settle(withoutRobots(why), why)
 		case byRules:
 			rules, err := r.robots.rules(auth)
 			if err != nil {
@@ -231,7 +231,7 @@ func pageRow(u *record.URL) record.Fetch {
 	return record.Fetch{
 		URL: u.URL, Key: u.Key, Host: u.Host, Priority: u.Priority, Score: u.Score, Depth: u.Depth, Attempt: u.Attempt,
 		Via: u.Via, Discovered: u.Discovered, ETag: u.ETag, LastModified: u.LastModified, LastContentFP: u.LastContentFP,
-		Role: record.RolePage, Extra: u.Extra,
+		Role: record.RolePage, X: u.X, Extra: u.Extra,
 	}
 }
 
@@ -240,7 +240,8 @@ func pageRow(u *record.URL) record.Fetch {
 func Merge(u *record.URL, saved *record.Fetch) record.Fetch {
 	row, given := *saved, pageRow(u)
 	row.URL, row.Key, row.Host, row.Priority, row.Score = given.URL, given.Key, given.Host, given.Priority, given.Score
-	row.Depth, row.Attempt, row.Via, row.Discovered, row.LastContentFP, row.Extra = given.Depth, given.Attempt, given.Via, given.Discovered, given.LastContentFP, given.Extra
+	row.Depth, row.Attempt, row.Via, row.Discovered, row.LastContentFP = given.Depth, given.Attempt, given.Via, given.Discovered, given.LastContentFP
+	row.X, row.Extra = given.X, given.Extra
 	return row
 }
 

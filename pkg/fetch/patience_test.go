@@ -280,6 +280,12 @@ func TestBackQueues(t *testing.T) {
 		if wait := at.Next.Sub(began); wait < 20*time.Second || wait > 22*time.Second {
 			t.Errorf("the next contact is after %v", wait)
 		}
+		if at.Read != 91 || at.Bound < 9 || at.Bound > 10 {
+			t.Errorf("while it waits: %d URLs read, %v s bound by politeness", at.Read, at.Bound)
+		}
+		if len(at.Longest) != 3 || at.Longest[0].Left != 30 || at.Longest[0].Gap != 20 || at.Longest[0].End < 29*20 || at.Longest[0].End > 30*20 {
+			t.Errorf("while it waits, the longest are %+v", at.Longest)
+		}
 		rest, last := all[len(all)-2], all[len(all)-1]
 		if rest.Open != 4 && rest.Open != 3 || last.Open != 0 || last.Most != 4 {
 			t.Errorf("before the end %+v, then %+v", rest, last)

@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha1"
 	"encoding/base32"
 	"encoding/binary"
@@ -17,8 +18,8 @@ import (
 	"mercator/pkg/merge"
 )
 
-// rolePayloads is of the files that know payloads: one a run, see levels.
-const rolePayloads = "payloads"
+// KindPayloads is the role, and the kind of run, of the files that know payloads: one a run, see levels.
+const KindPayloads = "payloads"
 
 // payloadsMax is how many payloads of a round are held in memory before they
 // become a run.
@@ -69,6 +70,24 @@ func parsePayload(digest [16]byte, value []byte, name string) (p payload, err er
 	return p, nil
 }
 
+// Payload is a row of these files, for people to read.
+type Payload struct {
+	Digest string `json:"digest"` // 128 bits of the payload's SHA-1
+	URL    string `json:"url"`
+	Date   int64  `json:"date"` // microseconds since 1970
+	File   string `json:"warc_filename"`
+	Offset int64  `json:"warc_offset"`
+}
+
+// Parse reads a row.
+func (p *Payload) Parse(key uint64, value []byte) error {
+	var digest [16]byte
+	binary.BigEndian.PutUint64(digest[:], key)
+	row, err := parsePayload(digest, value[copy(digest[8:], value):], "")
+	*p = Payload{fmt.Sprintf("%x", digest), row.url, int64(row.date), row.file, row.offset}
+	return err
+}
+
 // payloads is the store of payload digests: where each payload was archived first.
 // Memory is a round's newest payloads, at most max, and a few blocks a run.
 type payloads struct {
@@ -85,7 +104,7 @@ const statePayloads = "payloads"
 
 // openPayloads opens what earlier rounds knew.
 func openPayloads(st *store.Store, tx *store.Tx) (*payloads, error) {
-	p := &payloads{tx: tx, fresh: map[[16]byte]payload{}, max: payloadsMax, known: levels{dir: st.Dir(), kind: rolePayloads}}
+	p := &payloads{tx: tx, fresh: map[[16]byte]payload{}, max: payloadsMax, known: levels{dir: st.Dir(), kind: KindPayloads}}
 	for _, path := range strings.FieldsFunc(tx.Base().State[statePayloads], func(r rune) bool { return r == ',' }) {
 		f, err := st.OpenFile(path)
 		if err == nil {
@@ -111,6 +130,11 @@ func (p *payloads) close() { p.known.close() }
 func (p *payloads) find(digest [16]byte) (found payload, ok bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.look(digest)
+}
+
+// look is find. p.mu is held.
+func (p *payloads) look(digest [16]byte) (found payload, ok bool, err error) {
 	if found, ok = p.fresh[digest]; ok {
 		return found, true, nil
 	}
@@ -123,8 +147,7 @@ func (p *payloads) find(digest [16]byte) (found payload, ok bool, err error) {
 	return found, ok, cmp.Or(err, bad)
 }
 
-// add notes where the payload of a row was archived that find did not know. Of those that came
-// within one instant the first counts.
+// add notes where the payload of a row was archived. If two workers archived it at one time, the first counts.
 func (p *payloads) add(row *record.Fetch) error {
 	fresh := payload{url: row.URL, date: row.FetchTime, file: row.WARCFilename, offset: row.WARCOffset}
 	var ok bool
@@ -133,8 +156,8 @@ func (p *payloads) add(row *record.Fetch) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, known := p.fresh[fresh.digest]; known {
-		return nil
+	if _, known, err := p.look(fresh.digest); known || err != nil {
+		return err
 	}
 	p.fresh[fresh.digest] = fresh
 	if len(p.fresh) < p.max {
@@ -146,6 +169,7 @@ func (p *payloads) add(row *record.Fetch) error {
 // spill moves what is in memory to a run that lasts as long as the process.
 func (p *payloads) spill() error {
 	rows := &unsorted{Sorter: merge.NewSorter(sortMemory, p.known.dir)}
+	defer rows.Close()
 	for digest, known := range p.fresh {
 		if err := rows.add(digest, known.append); err != nil {
 			return err
@@ -156,7 +180,7 @@ func (p *payloads) spill() error {
 }
 
 // commit makes the round's payloads a part of the next generation.
-func (p *payloads) commit() error {
+func (p *payloads) commit(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.fresh) > 0 {
@@ -173,7 +197,7 @@ func (p *payloads) commit() error {
 		return nil // nothing is new
 	}
 	n = p.known.small(n, true)
-	made, err := p.merge(n)
+	made, err := p.merge(ctx, n)
 	if err != nil {
 		return err
 	}
@@ -190,14 +214,14 @@ func (p *payloads) commit() error {
 }
 
 // merge writes the runs from n on as one of the next generation.
-func (p *payloads) merge(n int) (path string, err error) {
-	f, err := p.tx.Create("payloads/", ".run", rolePayloads)
+func (p *payloads) merge(ctx context.Context, n int) (path string, err error) {
+	f, err := p.tx.Create("payloads/", ".run", KindPayloads)
 	if err != nil {
 		return "", err
 	}
 	rows, err := p.known.merged(n)
 	if err == nil {
-		_, err = p.known.write(f, rows, false)
+		_, err = p.known.write(ctx, f, rows, false)
 	}
 	if err != nil {
 		return "", err

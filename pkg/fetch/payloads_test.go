@@ -1,7 +1,9 @@
 package fetch
 
 import (
+	"context"
 	"crypto/sha1"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -63,10 +65,8 @@ func TestPayloadsAreFoundAgain(t *testing.T) {
 				}
 				again := *row(n)
 				again.URL = "http://later.test/" // a later one does not count
-				if _, still := p.fresh[digest]; still {
-					if err := p.add(&again); err != nil {
-						t.Fatal(err)
-					}
+				if err := p.add(&again); err != nil {
+					t.Fatal(err)
 				}
 			}
 			if len(p.fresh) >= p.max {
@@ -74,6 +74,11 @@ func TestPayloadsAreFoundAgain(t *testing.T) {
 			}
 		}
 		if givenUp {
+			cancelled, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := p.commit(cancelled); !errors.Is(err, context.Canceled) {
+				t.Fatalf("a cancelled commit: %v", err)
+			}
 			p.close()
 			tx.Abort()
 			for _, n := range added {
@@ -81,7 +86,7 @@ func TestPayloadsAreFoundAgain(t *testing.T) {
 			}
 			continue
 		}
-		if err := p.commit(); err != nil {
+		if err := p.commit(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := tx.Commit(0, "", record.Ledger{}); err != nil {

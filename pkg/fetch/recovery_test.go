@@ -236,6 +236,24 @@ func TestHostsWaitAfterAnUncleanStop(t *testing.T) {
 			}
 		})
 	}
+	// Who is interrupted while he waits does not begin to wait anew, and who was interrupted after a contact does.
+	inBubble(t, "interrupted again and again", func(t *testing.T) {
+		opt := options(newStore(t), &web{})
+		opt.MinDelay, opt.MaxDelay = 30*time.Second, 30*time.Second
+		interrupted(t, opt, "r1", pages(4, 6))
+		for range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), 14*time.Second)
+			w := &web{}
+			opt.Protocols = map[string]fetch.Protocol{"http": w}
+			if _, err := try(t, ctx, opt, "r1", pages(4, 6)); err == nil || len(w.log) > 0 {
+				t.Fatalf("%v, contacts %v", err, w.log)
+			}
+			cancel()
+		}
+		if got := first(t, opt, "r1", pages(4, 6)); got != 2*time.Second {
+			t.Errorf("first contact after %s, want what is left of 30 s", got)
+		}
+	})
 	inBubble(t, "a server's wish outlives the kill", func(t *testing.T) {
 		st := newStore(t)
 		busy := "HTTP/1.1 429 Too Many\r\nRetry-After: 600\r\nContent-Length: 0\r\n\r\n"
@@ -296,6 +314,36 @@ func TestRecoveredRulesAreKept(t *testing.T) {
 	}
 	if got["http://h0.test/no/1"] != record.OutcomeRobotsDenied || got["http://h2.test/never"] != record.OutcomeRobotsDenied || got["http://h0.test/yes"] != record.OutcomeFetched {
 		t.Errorf("outcomes %v", got)
+	}
+}
+
+// TestRecoveredFailureIsNotRepeated: where a redirect of robots.txt led to a host at which nobody listens,
+// that is not asked again, though its addresses are to be looked up first.
+func TestRecoveredFailureIsNotRepeated(t *testing.T) { synctest.Test(t, recoveredFailure) }
+
+func recoveredFailure(t *testing.T) {
+	w := &web{replies: map[string]string{
+		"http://hop.test/robots.txt": "HTTP/1.1 301 Moved\r\nLocation: http://dead.test/rules.txt\r\nContent-Length: 0\r\n\r\n",
+		"http://dead.test/rules.txt": "",
+	}}
+	opt := options(newStore(t), w)
+	opt.Resolver, opt.MinDelay, opt.MaxDelay = names{}, time.Second, time.Second
+	urls := []record.URL{url("http://hop.test/")}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	opt.OnRow = func(row *record.Fetch) {
+		if row.Host == "dead.test" {
+			cancel()
+		}
+	}
+	if _, err := try(t, ctx, opt, "r1", urls); err == nil {
+		t.Fatal("not interrupted")
+	}
+	opt.OnRow = nil
+	w.log = nil
+	got := outcomes(t, run(t, opt, "r1", urls), urls)
+	if len(w.log) != 0 || got["http://hop.test/"] != record.OutcomeRobotsUnreachable {
+		t.Errorf("contacts %v, outcomes %v, want none, and robots-unreachable", w.log, got)
 	}
 }
 

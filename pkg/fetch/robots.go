@@ -100,6 +100,24 @@ func robotsRow(row *record.Fetch) (v verdict, why, next string) {
 	return unreachable, "status " + strconv.Itoa(int(row.Status)), ""
 }
 
+// Reasons of unreachable that are settings of ours, where robots.txt is said to be somewhere else.
+const (
+	robotsDenied  = "robots.txt: denied by "
+	robotsAddress = "robots.txt: " + record.OutcomeAddress + ": "
+)
+
+// withoutRobots is the outcome of a page whose robots.txt could not be had. If a setting kept us from it,
+// that is no answer of the server.
+func withoutRobots(why string) string {
+	switch {
+	case strings.HasPrefix(why, robotsDenied):
+		return record.OutcomeDenied
+	case strings.HasPrefix(why, robotsAddress):
+		return record.OutcomeAddress
+	}
+	return record.OutcomeRobotsUnreachable
+}
+
 // robotsText is what counts of the text that came with a robots row, in a form that can
 // be kept. Of a longer file, the line that is cut does not count: it may say the opposite.
 func robotsText(row *record.Fetch, text []byte) []byte {

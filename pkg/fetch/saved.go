@@ -12,7 +12,8 @@ import (
 
 // Saved returns the WARC files that paths name. A folder is a fetch store and
 // stands for what it has committed: no tail of a round that was interrupted,
-// abandoned or undone by going back to a checkpoint. A file counts as a whole.
+// abandoned or undone by going back to a checkpoint. A crawl folder is its fetch store.
+// A file counts as a whole.
 func Saved(paths []string, opt store.Options) ([]warc.Part, error) {
 	var parts []warc.Part
 	for _, p := range paths {

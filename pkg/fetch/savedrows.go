@@ -73,6 +73,7 @@ func (s *savedRows) end() error {
 	if s.n == 0 {
 		return nil
 	}
+	defer s.rows.Close()
 	s.taken = make([]uint64, s.n/64+1)
 	return s.rows.addTo(&s.byURL)
 }
@@ -93,6 +94,13 @@ func (s *savedRows) take(role, url string) (row savedRow, ok bool, err error) {
 		s.taken[row.n/64] |= 1 << (row.n % 64)
 	}
 	return row, ok && err == nil, err
+}
+
+// giveBack undoes take.
+func (s *savedRows) giveBack(row savedRow) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.taken[row.n/64] &^= 1 << (row.n % 64)
 }
 
 // robots calls f with the contacts that were for no page.

@@ -1,9 +1,11 @@
 package fetch
 
 import (
+	"cmp"
 	"container/heap"
 	"io"
 	"net/netip"
+	"slices"
 	"time"
 
 	"mercator/pkg/fingerprint"
@@ -193,11 +195,28 @@ type BackQueues struct {
 	Due     int       `json:"due"`                   // may be contacted
 	Waiting int       `json:"waiting"`               // for the time of the next contact; what remains waits for its address, or for another's robots.txt
 	Next    time.Time `json:"next_contact,omitzero"` // the first that is waited for; zero: none
+
+	Read     int64     `json:"read"`                  // URLs of the batch, so far
+	Received int64     `json:"received_bytes"`        // from servers
+	Bound    float64   `json:"bound_by_politeness_s"` // so long a connection was free, and no host with URLs left might be contacted yet
+	Longest  []Holding `json:"longest,omitempty"`     // the hosts that hold the batch up longest
 }
 
-func (s *scheduler) backQueues() BackQueues {
+// Holding is a host and what it has left in a batch.
+type Holding struct {
+	Host string  `json:"host"`
+	Left int     `json:"left"`  // URLs
+	Gap  float64 `json:"gap_s"` // between two contacts
+	End  float64 `json:"end_s"` // until the last contact may begin
+}
+
+// longest is how many hosts BackQueues names.
+const longest = 3
+
+func (s *scheduler) backQueues(now, minDelay micros) BackQueues {
 	q := BackQueues{Opened: s.made, Most: s.most, Open: len(s.hosts), Busy: s.busy}
 	for _, h := range s.hosts {
+		q.hold(s.holding(h, now, minDelay))
 		switch h.at {
 		case ready:
 			q.Due++
@@ -209,6 +228,29 @@ func (s *scheduler) backQueues() BackQueues {
 		}
 	}
 	return q
+}
+
+// holding says how long a host's URLs take at the gap that it has now.
+func (s *scheduler) holding(h *host, now, minDelay micros) Holding {
+	if h.queue.n == 0 || s.free(h) {
+		return Holding{}
+	}
+	gap := s.bounded(max(h.required, h.asked, minDelay))
+	end := max(h.next-now, 0) + int64(h.queue.n-1)*gap
+	return Holding{Host: h.name, Left: h.queue.n, Gap: seconds(gap), End: seconds(end)}
+}
+
+func seconds(d micros) float64 { return float64(d) / 1e6 }
+
+// hold keeps a host, if it is one of those that take longest.
+func (q *BackQueues) hold(h Holding) {
+	longer := func(x, y Holding) int {
+		return cmp.Or(cmp.Compare(y.End, x.End), cmp.Compare(y.Left, x.Left), cmp.Compare(x.Host, y.Host))
+	}
+	if at, _ := slices.BinarySearchFunc(q.Longest, h, longer); at < longest && h.Left > 0 {
+		q.Longest = slices.Insert(q.Longest, at, h)
+		q.Longest = q.Longest[:min(len(q.Longest), longest)]
+	}
 }
 
 // space makes a host wait for gap after its last contact, if that is longer.

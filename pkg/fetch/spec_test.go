@@ -96,6 +96,7 @@ func storeVectors(t testing.TB) []spectest.Vector {
 		good("hung.contacts", moduleRow(moduleHost, "a.test", "1767323046000000 20000000 1")),
 		good("robots.robots", robots...),
 		{Name: "good/batch.batch", Bytes: []byte("7\n")},
+		{Name: "good/batch-ended.batch", Bytes: []byte("7 1700000000000000\n")},
 		{Name: "bad/R2-cut.contacts", Bytes: moduleStream(t, contacts...)[:700], Class: fault.Truncated, Says: "frame 2"},
 		{Name: "bad/R2-kind.robots", Bytes: links.Bytes(), Class: fault.WrongKind, Says: "link records, want module records"},
 		bad("R3-key.contacts", "want the FP64 of key", off),
@@ -110,6 +111,7 @@ func storeVectors(t testing.TB) []spectest.Vector {
 		bad("R7-time.robots", "a time of RFC 3339 in UTC", rules("2026-01-02T03:00:00+00:00 rules\n")),
 		bad("R7-word.robots", "and rules or allow-all", rules("2026-01-02T03:00:00Z deny-all")),
 		bad("R7-text.robots", "a text behind allow-all", rules("2026-01-02T03:00:00Z allow-all\nDisallow: /")),
+		{Name: "bad/R9-time.batch", Bytes: []byte("7 soon\n"), Class: fault.Corrupt, Says: "the number of a generation"},
 		{Name: "bad/R9-number.batch", Bytes: []byte("seven\n"), Class: fault.Corrupt, Says: "the number of a generation"},
 
 		{Name: "bad/R1-kind", Class: fault.WrongKind, Says: "dns", Case: otherStore("dns", Version)},
@@ -198,7 +200,7 @@ func readVector(t testing.TB, name string, file []byte) (inStore string, err err
 		tx := begin()
 		defer tx.Abort()
 		r := &runner{opt: Options{Store: st}}
-		_, err := r.unclean(tx)
+		_, err := r.unclean(tx, 1)
 		return inStore, err
 	}
 	tx := begin()
@@ -241,7 +243,7 @@ func TestSpec(t *testing.T) {
 			}
 			return "/fetch/" + batchFile
 		},
-		Open:    func(name string, _, _ []byte, _ int) bool { return name == "good/batch.batch" },
+		Open:    func(name string, _, _ []byte, _ int) bool { return strings.HasPrefix(name, "good/batch") },
 		Regions: map[string]string{"example": example(t)},
 	})
 }

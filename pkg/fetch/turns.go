@@ -61,6 +61,9 @@ func (r *runner) dispatch(ctx context.Context, workers *sync.WaitGroup) {
 			}
 			r.asleep = now + wait
 			done := r.eof && len(r.s.hosts) == 0
+			if h == nil && r.reason == "" && len(r.s.times) > 0 {
+				r.rests = now
+			}
 			r.mu.Unlock()
 			if h != nil {
 				select {
@@ -88,8 +91,19 @@ func (r *runner) dispatch(ctx context.Context, workers *sync.WaitGroup) {
 			case <-ctx.Done():
 				return
 			}
+			r.mu.Lock()
+			r.bound, r.rests = r.boundBy(r.now()), 0
+			r.mu.Unlock()
 		}
 	}
+}
+
+// boundBy is for how long politeness was all that kept a connection free. r.mu is held.
+func (r *runner) boundBy(now micros) micros {
+	if r.rests == 0 {
+		return r.bound
+	}
+	return r.bound + now - r.rests
 }
 
 // work serves hosts, one after the other: those that the dispatcher hands it, and

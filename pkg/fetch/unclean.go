@@ -16,7 +16,8 @@ import (
 
 // batchFile says for which generation servers were contacted last: a decimal
 // number and a line feed. It stands outside of the generations because it must
-// hold for those that were abandoned too.
+// hold for those that were abandoned too. If nobody was contacted since the run that did so ended, a
+// time by which it had ended stands behind the number.
 const batchFile = "BATCH"
 
 // openBatch notes that contacts begin which the change tx will commit.
@@ -25,45 +26,58 @@ func (r *runner) openBatch(tx *store.Tx) error {
 }
 
 // unclean says whether contacts were made of which no committed contact times
-// tell: the process that made them died, or failed, or was interrupted.
-func (r *runner) unclean(tx *store.Tx) (bool, error) {
-	begun, err := readBatch(r.opt.Store)
+// tell: the process that made them died, or failed, or was interrupted. All of them were made before ended: that
+// is now, unless a run since noted an earlier time and contacted nobody, and it is noted for the next run.
+func (r *runner) unclean(tx *store.Tx, now micros) (ended micros, err error) {
+	begun, ended, err := readBatch(r.opt.Store)
 	if begun == 0 || err != nil {
-		return false, err
+		return 0, err
 	}
 	for _, e := range tx.Base().Files {
 		if e.Role == roleContacts && e.Born >= begun {
-			return false, nil
+			return 0, nil
 		}
 	}
-	return true, nil
+	if ended > 0 && ended <= now { // else the clock was set back
+		return ended, nil
+	}
+	return now, durable.WriteFile(r.opt.Store.FS(), r.opt.Store.Path(batchFile), fmt.Appendf(nil, "%d %d\n", begun, now))
 }
 
 // CheckStore reads what a fetch store holds outside of its generations, for mckpt verify.
 func CheckStore(st *store.Store) error {
-	_, err := readBatch(st)
+	_, _, err := readBatch(st)
 	return err
 }
 
-// readBatch returns the generation in BATCH, 0 if there is none.
-func readBatch(st *store.Store) (uint64, error) {
+// readBatch returns the generation in BATCH, 0 if there is none, and the time, 0 if there is none.
+func readBatch(st *store.Store) (begun uint64, ended micros, err error) {
 	path := st.Path(batchFile)
 	f, err := st.FS().OpenFile(path, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
+		return 0, 0, nil
 	}
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	b, err := io.ReadAll(io.LimitReader(f, 64)) // more is no number either
 	f.Close()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	begun, err := strconv.ParseUint(strings.TrimSuffix(string(b), "\n"), 10, 64)
+	line, whole := strings.CutSuffix(string(b), "\n")
+	number, at, timed := strings.Cut(line, " ")
+	if begun, err = strconv.ParseUint(number, 10, 64); !whole {
+		err = io.ErrUnexpectedEOF
+	}
+	if err == nil && timed {
+		var t uint64
+		t, err = strconv.ParseUint(at, 10, 63)
+		ended = micros(t)
+	}
 	if err != nil {
-		return 0, &fault.Error{Class: fault.Corrupt, File: path, Place: "line 1", Found: strconv.Quote(clean(string(b))), Want: "the number of a generation",
+		return 0, 0, &fault.Error{Class: fault.Corrupt, File: path, Place: "line 1", Found: strconv.Quote(clean(string(b))), Want: "the number of a generation, and perhaps a time",
 			Hint: "remove the file and wait for the longest delay before the next batch"}
 	}
-	return begun, nil
+	return begun, ended, nil
 }

@@ -40,6 +40,7 @@
 //	extension E…            of the last path segment; dot and case do not matter
 //	query                   there is a query, the empty one included
 //	kind K…                 link kind, such as a, img, redirect; empty for seeds
+//	                        (of a URL that waits the kind is not known: see Waiting)
 //	url-length OP N         bytes of the canonical URL
 //	path-depth OP N         path segments that are not empty
 //	repeated-segments OP N  how often the most frequent path segment occurs
@@ -127,6 +128,7 @@ type Filter struct {
 
 	documents bool          // are judged, by a rule or more
 	sets      int           // that rules have
+	kinds     []string      // that kind tests name
 	files     []io.Closer   // lists on disk
 	programs  []string      // commands of exec tests
 	timeout   time.Duration // for a program's answer; 0: the default
@@ -155,12 +157,18 @@ type Verdict struct {
 
 // Reason is how a stage's ledger name a refusal: "filter:NAME" of the rule, or
 // "filter:default".
-func (v Verdict) Reason() string {
+func (v Verdict) Reason() string { return "filter:" + v.Name() }
+
+// Name is that of the rule that decided, or "default".
+func (v Verdict) Name() string {
 	if v.Rule == nil {
-		return "filter:default"
+		return "default"
 	}
-	return "filter:" + v.Rule.Name
+	return v.Rule.Name
 }
+
+// maxDeaths is how often a program may end early while a judge asks it.
+const maxDeaths = 100
 
 // Judge applies a filter, with memory of its own, for one goroutine.
 type Judge struct {
@@ -175,7 +183,7 @@ type Judge struct {
 func (f *Filter) NewJudge() *Judge {
 	j := &Judge{filter: f, view: view{memo: make([]memo, f.sets)}}
 	for _, command := range f.programs {
-		j.programs = append(j.programs, &coprocess.Program{Command: command, Timeout: f.timeout, Restart: true})
+		j.programs = append(j.programs, &coprocess.Program{Command: command, Timeout: f.timeout, Deaths: maxDeaths})
 	}
 	return j
 }

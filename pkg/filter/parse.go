@@ -38,7 +38,7 @@ var Shipped string
 
 // Options say how a rule file is read. The zero value has the defaults.
 type Options struct {
-	Memory  int64          // that lists in memory may take, in bytes, all together, beside those on disk; 0: DefaultMemory
+	Memory  int64          // that lists in memory may take, in bytes, all together, and the sieves of those on disk as much; 0: DefaultMemory
 	Schemes *canon.Schemes // that are crawled; nil: http, https, ftp and gopher
 }
 
@@ -73,7 +73,7 @@ func parse(name string, in io.Reader, opt Options) (*Filter, error) {
 		opt.Memory = DefaultMemory
 	}
 	f := &Filter{}
-	l := &loader{Filter: f, memory: opt.Memory, sieves: sievesMax, schemes: opt.Schemes, names: make(map[string]string), lists: make(map[listKey]*list)}
+	l := &loader{Filter: f, memory: opt.Memory, sieves: min(sievesMax, opt.Memory), schemes: opt.Schemes, names: make(map[string]string), lists: make(map[listKey]*list)}
 	if err := l.file(name, in, nil); err != nil {
 		f.Close()
 		return nil, err

@@ -95,6 +95,11 @@ func portTest(_ *parser, l *leaf, args []string, bad badArg) error {
 
 func kindTest(p *parser, l *leaf, args []string, _ badArg) error {
 	p.kindAt = p.at()
+	for _, a := range args {
+		if !slices.Contains(p.kinds, a) {
+			p.kinds = append(p.kinds, a)
+		}
+	}
 	l.test = func(v *view) bool { return slices.Contains(args, v.Kind) }
 	l.value = func(v *view) string { return v.Kind }
 	return nil

@@ -34,6 +34,7 @@
 package fingerprint
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"hash"
 	"strconv"
@@ -61,6 +62,12 @@ func Of(b []byte) uint64 { return mercator.Of(b) }
 
 // OfString returns the FP64 of s. It does not allocate.
 func OfString(s string) uint64 { return mercator.OfString(s) }
+
+// SHA256 returns the first eight bytes of the SHA-256 of s, for where somebody gains who makes two strings of one FP64.
+func SHA256(s string) uint64 {
+	h := sha256.Sum256([]byte(s))
+	return binary.BigEndian.Uint64(h[:])
+}
 
 // New returns a hash whose Sum64 is the FP64 of what was written. Sum appends
 // it in big-endian order. It is an encoding.BinaryMarshaler too.

@@ -95,7 +95,7 @@ func (in *Input) Close() error { return in.close() }
 // inputAhead bounds the buffers of all files that are merged together.
 const inputAhead = 8 << 20
 
-// OpenInputs opens the sets in paths: fingerprint files, the folders of stores, and
+// OpenInputs opens the sets in paths: fingerprint files, the folders of stores, crawl folders for their URLs, and
 // with text, or named *.txt, text of any order; "-" is stdin, as text. All must be of
 // the polynomial, or, if that is 0, of one. Text, which names none, is taken to be of
 // it: of Mercator's if all is text. Stores must be of one kind; files carry none. mem
@@ -248,7 +248,7 @@ func sortInput(name string, keys merge.KeyReader, polynomial uint64, mem, ahead 
 	return fileInput(name, r, ahead, f.Close), nil
 }
 
-// setKinds are the kinds of stores that hold a set.
+// setKinds are the kinds of stores that hold a set. Of a crawl folder the first is meant.
 var setKinds = []string{"urls", Kind}
 
 func openStore(dir string) (*Input, error) {
@@ -260,7 +260,7 @@ func openStore(dir string) (*Input, error) {
 		}
 	}
 	if errors.Is(err, fault.Usage) { // no store, of any kind
-		return nil, noSet(dir)
+		return nil, &fault.Error{Class: fault.Usage, File: dir, Found: "no store here", Want: "a crawl folder, or the store of a set, of kind " + strings.Join(setKinds, " or ")}
 	}
 	if err != nil {
 		return nil, err
@@ -278,16 +278,6 @@ func openStore(dir string) (*Input, error) {
 		}
 	}
 	return in, nil
-}
-
-// noSet says of a folder that it holds no set, and where one is if it is a crawl's.
-func noSet(dir string) error {
-	e := &fault.Error{Class: fault.Usage, File: dir, Found: "no store here", Want: "the store of a set, of kind " + strings.Join(setKinds, " or ")}
-	if store.IsCrawl(dir, store.Options{}) {
-		e.Found = "a crawl folder"
-		e.Hint = "name the set in it: " + filepath.Join(dir, setKinds[0]) + " or " + filepath.Join(dir, setKinds[1])
-	}
-	return e
 }
 
 // Export writes the keys that produce gives, ascending, to path, which appears

@@ -144,7 +144,7 @@ func TestDeadHostsAtRandom(t *testing.T) {
 				break
 			}
 			var err error
-			if now, err = b.f.Wait(context.Background(), now+record.Time(rng.IntN(20e6)), func(context.Context, record.Time) error { return nil }); err != nil {
+			if now, err = b.f.Wait(context.Background(), now+record.Time(rng.IntN(20e6)), 1, func(context.Context, record.Time) error { return nil }); err != nil {
 				t.Fatal(err)
 			}
 			txn := fmt.Sprintf("r%d", round)

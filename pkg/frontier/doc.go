@@ -11,7 +11,8 @@
 // where nobody reads them (weighted fair queueing by virtual time; Demers, Keshav and
 // Shenker, 1989). Each front queue has its own places.
 //
-// Next takes the lowest places as a batch, which then is in flight. Mercator's back queues, of
+// Next takes the lowest places as a batch, which then is in flight. URLs that a rule of the filter refuses by then
+// leave the queues with it, but are in no batch: Update finishes them, as "refused". Mercator's back queues, of
 // one host each, are not here: they are mfetch's scheduler. Update reads
 // one outcome for each URL in flight. It ends the URL, or puts it off (deferred:
 // it goes back to its old place, ahead of the rest of its host), or queues it
@@ -80,5 +81,5 @@
 // tests that ask the same of all policies take a new one up by themselves, but pipelines/policies_test.go needs an
 // entry, and the lists of policies in this package's tests (crash, restore, park, export) want one. What a policy
 // keeps is told in SPEC.md, what it does in POLICIES.md and cmd/mfrontier/manual.md. A policy that is fed by links
-// (about.links: onlyLinks) has its own pipe in pipelines: stream.sh and mercator.mk know walk by name.
+// (about.links: onlyLinks) has its own pipe: mcrawl knows it by FromLinks, mercator.mk by the name walk.
 package frontier

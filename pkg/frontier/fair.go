@@ -2,10 +2,9 @@ package frontier
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 
 	"mercator/formats/record"
+	"mercator/pkg/fingerprint"
 )
 
 // fair is fair service by virtual time, which policies embed: hosts take turns, each as often as it
@@ -179,7 +178,4 @@ func mix(z uint64) uint64 {
 // hostKey is what the host table is sorted by: the first eight bytes of SHA-256.
 // FP64 would not do: who has a domain can make names below it by the thousand
 // that have one FP64, since it is linear.
-var hostKey = func(host string) uint64 {
-	h := sha256.Sum256([]byte(host))
-	return binary.BigEndian.Uint64(h[:])
-}
+var hostKey = fingerprint.SHA256

@@ -120,14 +120,24 @@ type flight struct {
 	Rows uint64      `json:"rows"`
 	Txn  string      `json:"txn"`
 	Now  record.Time `json:"now"`
+	Head uint64      `json:"head,omitempty"`
+	// Refused are URLs that a rule of the filter refused, sorted as well. They are not in the batch, and the update
+	// finishes them.
+	Refused []run `json:"refused,omitempty"`
 }
+
+// all is how many URLs it is.
+func (fl *flight) all() uint64 { return fl.Rows + rowsOf(fl.Refused) }
 
 // runs are what it is read as.
 func (fl *flight) runs() []run {
-	if fl == nil || fl.Rows == 0 {
+	switch {
+	case fl == nil:
 		return nil
+	case fl.Rows == 0:
+		return fl.Refused
 	}
-	return []run{{Path: fl.Path, Rows: fl.Rows, From: runfile.Start}}
+	return append([]run{{Path: fl.Path, Rows: fl.Rows, From: runfile.Start, Head: fl.Head}}, fl.Refused...)
 }
 
 func (f *Frontier) load(m *store.Manifest) (*state, error) {

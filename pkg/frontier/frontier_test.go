@@ -365,7 +365,7 @@ func TestAgainstModel(t *testing.T) {
 					txn := fmt.Sprintf("r%d", round)
 					now += record.Time(rng.IntN(1_000_000))
 					var err error
-					if now, err = b.f.Wait(context.Background(), now, func(context.Context, record.Time) error { return nil }); err != nil {
+					if now, err = b.f.Wait(context.Background(), now, 1+round%3, func(context.Context, record.Time) error { return nil }); err != nil {
 						t.Fatal(err)
 					}
 					parked := m.parked(t, b)
@@ -875,7 +875,7 @@ func TestLimitsOfArguments(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, early := b.next(-1, NextOptions{N: 1, Txn: "r1"})
-	_, earlier := b.f.Wait(ctx, 0, nil)
+	_, earlier := b.f.Wait(ctx, 0, 1, nil)
 	for name, err := range map[string]error{
 		"top": top, "connections": connections, "before 1970": early, "1970": earlier,
 		"queues":   Create("/x", Params{Priority: Priority{Queues: maxQueues + 1}}, store.Options{FS: b.fs}),
@@ -884,5 +884,49 @@ func TestLimitsOfArguments(t *testing.T) {
 		if !errors.Is(err, fault.Usage) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestFewDueURLsWait: one URL that is due waits for others that soon are, so that a few do not make a round each; a URL that
+// waits for no time is served at once.
+func TestFewDueURLsWait(t *testing.T) {
+	const second = record.Time(1e6)
+	b := open(t, durable.NewCrashFS(), Params{})
+	for i, due := range []record.Time{60, 61, 64, 65, 66, 66} {
+		u := newURL("a.test", fmt.Sprint(i), 0)
+		u.Due = due * second
+		if err := b.add(fmt.Sprint("seed", i), u); err != nil { // a file each
+			t.Fatal(err)
+		}
+	}
+	wait := func(now record.Time, enough int) record.Time {
+		t.Helper()
+		var slept record.Time
+		at, err := b.f.Wait(context.Background(), now, enough, func(_ context.Context, due record.Time) error {
+			slept = due
+			return nil
+		})
+		if err != nil || at != max(now, slept) {
+			t.Fatalf("the round's time is %d after a wait until %d: %v", at, slept, err)
+		}
+		if again, err := b.f.Wait(context.Background(), at, enough, nil); err != nil || again != at {
+			t.Fatalf("at %d it is %d: %v", at, again, err)
+		}
+		return at / second
+	}
+	for _, c := range []struct {
+		now    record.Time
+		enough int
+		want   record.Time
+	}{{1, 100, 65}, {1, 1, 60}, {1, 2, 61}, {1, 3, 64}, {62, 100, 65}, {62, 2, 62}, {65, 100, 65}, {70, 100, 70}} {
+		if got := wait(c.now*second, c.enough); got != c.want {
+			t.Errorf("at %d s, where %d URLs are enough, a round begins at %d s, want %d", c.now, c.enough, got, c.want)
+		}
+	}
+	if err := b.add("new", newURL("a.test", "new", 0)); err != nil {
+		t.Fatal(err)
+	}
+	if got := wait(62*second, 100); got != 62 {
+		t.Errorf("with a new URL a round begins at %d s, want 62", got)
 	}
 }

@@ -60,7 +60,7 @@ func (p *picker) reserve(o NextOptions, n int) *reserve {
 	return &reserve{rows: p.sorter(smallSort), share: (o.N + share - 1) / share, most: (overLook - 1) * n, taken: map[uint64]int{}}
 }
 
-func (r *reserve) full() bool { return r != nil && r.rows.rows == r.most }
+func (r *reserve) full() bool { return r != nil && r.rows.rows >= r.most }
 
 // wants reports whether a host has its share of the batch, and counts its URL if it has not.
 func (r *reserve) wants(host string) bool {

@@ -33,8 +33,25 @@ type NextOptions struct {
 	// for a connection, then make no tail.
 	For        time.Duration
 	Politeness Politeness // with For
-	Txn        string     // the round, kept with the batch that is in flight; may be ""
+	// Judge is asked about each URL that the batch would take. What it refuses leaves the frontier: it is in flight
+	// with the batch, and finished by the update. nil: every URL is wanted.
+	Judge   Judge
+	Refused func(u *record.URL, rule string) error // takes what it refuses, in order of service
+	Txn     string                                 // the round, kept with the batch that is in flight; may be ""
 }
+
+// Judge says which URLs are no longer wanted: *filter.Judge.
+type Judge interface {
+	// Waiting stores for each URL the name of the rule that refuses it; "" if none does.
+	Waiting(ctx context.Context, urls []*record.URL, rules []string) error
+}
+
+// judgedTogether is how many URLs a judge is asked about at a time, since it may have to ask a program, and
+// judgedBytes how many bytes of them.
+const (
+	judgedTogether = 256
+	judgedBytes    = 1 << 20
+)
 
 // Check refuses options that make no batch.
 func (o NextOptions) Check() error {
@@ -73,14 +90,49 @@ func (f *Frontier) First() (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
+	later := newMerger(f.st, s.timed())
+	defer later.close()
+	e := new(Entry)
+	return e, later.next(e)
+}
+
+// timed are the files of all URLs that wait for a time, by that time.
+func (s *state) timed() []run {
 	runs := slices.Clone(s.Later)
 	for _, parked := range s.Parked {
 		runs = append(runs, parked...)
 	}
-	later := newMerger(f.st, runs)
+	return runs
+}
+
+// gathering is for how long a URL that is due waits for others, so that few of them do not make a round.
+const gathering = record.Time(5 * time.Second / time.Microsecond)
+
+// gathered is when enough URLs are due, or the last of those that are due within gathering of the first.
+func (f *Frontier) gathered(enough int) (record.Time, error) {
+	s, _, err := f.current()
+	if err != nil {
+		return 0, err
+	}
+	later := newMerger(f.st, s.timed())
 	defer later.close()
-	e := new(Entry)
-	return e, later.next(e)
+	var first, last record.Time
+	var e Entry
+	for n := range enough {
+		key, more := later.key()
+		due := record.Time(key)
+		if n == 0 {
+			first = due
+		}
+		if !more || due > first+gathering {
+			break
+		}
+		last = due
+		if err := later.next(&e); err != nil {
+			return 0, err
+		}
+	}
+	return last, nil
 }
 
 func (s *state) due(now record.Time) (due record.Time, empty bool) {
@@ -135,13 +187,17 @@ func checkNow(now record.Time) error {
 }
 
 // Wait waits until a URL is due and returns the round's time: now, or the due
-// time if that is later. sleep waits until due; its error is returned. It
+// time if that is later. If less than enough URLs are due by then it waits, at most five seconds
+// longer, for those that soon will be. sleep waits until due; its error is returned. It
 // returns now at once if the frontier is empty.
-func (f *Frontier) Wait(ctx context.Context, now record.Time, sleep func(ctx context.Context, due record.Time) error) (record.Time, error) {
+func (f *Frontier) Wait(ctx context.Context, now record.Time, enough int, sleep func(ctx context.Context, due record.Time) error) (record.Time, error) {
 	if err := checkNow(now); err != nil {
 		return 0, err
 	}
 	due, empty, err := f.Due(now)
+	if err == nil && !empty && due > 0 && enough > 1 {
+		due, err = f.gathered(enough)
+	}
 	if err != nil || empty || due <= now {
 		return now, err
 	}
@@ -200,6 +256,16 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 		}
 		return batch.addPlaced(order, row, e.Place)
 	}
+	refused := s.layout.sorter(smallSort)
+	defer refused.Close()
+	out.refuse = func(e *Entry, rule string) error {
+		b.Refuse("filter:"+rule, 1)
+		if err := o.Refused(&e.URL, rule); err != nil {
+			return err
+		}
+		s.policy.served(s, e)
+		return addRow(refused, flightKey(e.URL.Host, e.URL.URL), e)
+	}
 	p, err := pick(ctx, f.st, s, b.Now(), o, out)
 	if err != nil {
 		return err
@@ -238,20 +304,27 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	if err != nil {
 		return err
 	}
-	s.InFlight = &flight{Path: flying.Path, Rows: flying.Rows, Txn: o.Txn, Now: b.Now()}
+	s.InFlight = &flight{Path: flying.Path, Rows: flying.Rows, Txn: o.Txn, Now: b.Now(), Head: flying.Head}
+	if refused.rows > 0 {
+		r, err := writeRun(tx, refused, "inflight/", "inflight")
+		if err != nil {
+			return err
+		}
+		s.InFlight.Refused = []run{r}
+	}
 	limit := uint64(o.N)
 	if o.For > 0 {
 		limit = 0
 	}
 	s.policy.taken(s, b.Now(), taken, limit)
-	s.Counts.Pending -= flying.Rows
-	s.Counts.InFlight += flying.Rows
+	s.Counts.Pending -= s.InFlight.all()
+	s.Counts.InFlight += s.InFlight.all()
 	return s.save(tx)
 }
 
 func inFlight(fl *flight) *fault.Error {
-	e := &fault.Error{Class: fault.Conflict, Found: fmt.Sprintf("%d URLs are in flight", fl.Rows), Want: "an update with their outcomes first"}
-	if fl.Rows == 1 {
+	e := &fault.Error{Class: fault.Conflict, Found: fmt.Sprintf("%d URLs are in flight", fl.all()), Want: "an update with their outcomes first"}
+	if fl.all() == 1 {
 		e.Found, e.Want = "1 URL is in flight", "an update with its outcome first"
 	}
 	txn := ""
@@ -273,6 +346,8 @@ type picker struct {
 	draws  uint64
 	end    []uint64 // of each front queue, the place that the batch must not reach; nil: any
 	sorts  []*sorter
+	judged []*Entry // that are wanted, and come next
+	gone   bool     // some were refused since within
 }
 
 // newPicker opens the frontier of s as of now: what waited for a time and is due
@@ -386,10 +461,70 @@ func (p *picker) next(e *Entry) error {
 	return p.lanes[k].next(e)
 }
 
+// wanted takes the next URL in order of service that o.Judge does not refuse, and looks for it among most at the most
+// before it asks; io.EOF if there is none. What is refused goes to refuse.
+func (p *picker) wanted(ctx context.Context, o *NextOptions, most int, e *Entry, refuse func(*Entry, string) error) error {
+	if o.Judge == nil {
+		return p.next(e)
+	}
+	for len(p.judged) == 0 {
+		if err := p.judge(ctx, o, most, refuse); err != nil {
+			return err
+		}
+	}
+	*e, p.judged = *p.judged[0], p.judged[1:]
+	return nil
+}
+
+// judge has the next URLs judged; io.EOF if there are none.
+func (p *picker) judge(ctx context.Context, o *NextOptions, most int, refuse func(*Entry, string) error) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	var all []*Entry
+	var urls []*record.URL
+	for size := 0; len(all) < min(most, judgedTogether) && size < judgedBytes; {
+		e := new(Entry)
+		err := p.next(e)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		all, urls = append(all, e), append(urls, &e.URL)
+		size += len(e.URL.URL) + len(e.URL.Via)
+	}
+	if len(all) == 0 {
+		if !p.gone {
+			return io.EOF
+		}
+		p.within(o.PerHost) // places that refused URLs had do not count
+		return nil
+	}
+	rules := make([]string, len(all))
+	if err := o.Judge.Waiting(ctx, urls, rules); err != nil {
+		return err
+	}
+	p.judged = p.judged[:0]
+	for i, rule := range rules {
+		if rule == "" {
+			p.judged = append(p.judged, all[i])
+			continue
+		}
+		p.gone = true
+		if err := refuse(all[i], rule); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // within ends the batch so many places behind V that a host whose turns are of up to
 // three places has perHost URLs before. So what lies behind of a host with very many is
 // not even looked at, and none of its URLs is passed over more than twice.
 func (p *picker) within(perHost int) {
+	p.gone = false
 	if perHost == 0 || !p.s.policy.turns {
 		return
 	}
@@ -411,7 +546,7 @@ func pick(ctx context.Context, fs files, s *state, now record.Time, o NextOption
 		return nil, err
 	}
 	p.within(o.PerHost)
-	if _, err = p.stream(ctx, o, o.N, out.leave, out.take); err == nil {
+	if _, err = p.stream(ctx, o, o.N, out); err == nil {
 		err = p.drain(out.leave)
 	}
 	if err != nil {
@@ -423,14 +558,14 @@ func pick(ctx context.Context, fs files, s *state, now record.Time, o NextOption
 
 // stream takes n URLs within the limits, and leaves at most n others, or as many as
 // a reserve holds. more: there are further ones.
-func (p *picker) stream(ctx context.Context, o NextOptions, n int, leave func(*Entry) error, take func(e *Entry, row []byte) error) (more bool, err error) {
+func (p *picker) stream(ctx context.Context, o NextOptions, n int, out outlets) (more bool, err error) {
 	l := newLimits(o)
 	aside := p.reserve(o, n)
 	var t ticker
 	var e Entry
 	taken, passed := 0, 0
 	for more = true; taken < n && passed < n && !aside.full(); {
-		err := p.next(&e)
+		err := p.wanted(ctx, &o, n-taken, &e, out.refuse)
 		if err == io.EOF {
 			more = false
 			break
@@ -446,21 +581,27 @@ func (p *picker) stream(ctx context.Context, o NextOptions, n int, leave func(*E
 			err = aside.keep(&e)
 		case l.admit(e.URL.Host):
 			taken++
-			err = take(&e, nil)
+			err = out.take(&e, nil)
 		default:
 			passed++
-			err = leave(&e)
+			err = out.leave(&e)
 		}
 		if err != nil {
 			return false, err
 		}
 	}
+	for _, e := range p.judged { // the limits were reached before
+		if err := out.leave(e); err != nil {
+			return false, err
+		}
+	}
+	p.judged = nil
 	return more, aside.each(func(e *Entry) error {
 		if taken < n && l.admit(e.URL.Host) {
 			taken++
-			return take(e, nil)
+			return out.take(e, nil)
 		}
-		return leave(e)
+		return out.leave(e)
 	})
 }
 

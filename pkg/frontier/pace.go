@@ -20,6 +20,9 @@ type Politeness struct {
 	Duration    time.Duration // assumed of a contact with a host that was never contacted
 }
 
+// DefaultPoliteness is what the flags of mfetch and mfrontier say by default.
+var DefaultPoliteness = Politeness{MinDelay: time.Second, DelayFactor: 10, MaxDelay: 30 * time.Second, AddrDelay: 500 * time.Millisecond, Connections: 256, Duration: 500 * time.Millisecond}
+
 const (
 	maxConnections = 100_000
 	maxFactor      = 1_000_000 // bounds the gaps, so that they stay numbers

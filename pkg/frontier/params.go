@@ -79,7 +79,15 @@ func (p *Params) own() (parameters, error) {
 			return own, nil
 		}
 	}
-	return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("unknown policy %q", p.Policy), Hint: `"mfrontier policies" lists those there are`}
+	var names []string
+	for _, own := range p.all() {
+		names = append(names, nameOf(own))
+	}
+	hint := `"mfrontier policies" lists those there are`
+	if near := fault.DidYouMean(p.Policy, names); near != "" {
+		hint = near + " " + hint
+	}
+	return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("unknown policy %q", p.Policy), Hint: hint}
 }
 
 const (

@@ -156,7 +156,7 @@ func TestClockJumped(t *testing.T) {
 	if due, err := b.f.Jumped(364*day + 1e9); due != 0 || err != nil { // less than the longest delay before it
 		t.Fatal(due, err)
 	}
-	now, err := b.f.Wait(context.Background(), day, func(context.Context, record.Time) error { return errors.New("waited") })
+	now, err := b.f.Wait(context.Background(), day, 1, func(context.Context, record.Time) error { return errors.New("waited") })
 	if err != nil {
 		t.Fatal(err)
 	}

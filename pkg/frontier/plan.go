@@ -81,12 +81,11 @@ type planner struct {
 	now   record.Time
 	hosts *sorter // by host: whether the record carries an address, and the host's name
 	addrs *sorter
-	urls  uint64
+	work  time.Duration // of all contacts
 	buf   []byte
 }
 
 func (p *planner) add(u *record.URL) error {
-	p.urls++
 	p.buf = append(p.buf[:0], 0)
 	if addr, _, _ := strings.Cut(u.Addr, ","); addr != "" {
 		p.buf[0] = 1
@@ -145,8 +144,7 @@ func (p *planner) contacts(h *Host, n uint64) (pages uint64, robots bool) {
 func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error) {
 	table := openTable(fs, hosts)
 	defer table.close()
-	out := &Plan{URLs: p.urls}
-	var work time.Duration
+	out := &Plan{}
 	var same hostGroup
 	var name []byte
 	carried := false // a record of the host carries an address
@@ -171,17 +169,7 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 			}
 		}
 		carried = false
-		pace := p.p.pace(h, p.now)
-		contacts, robots := p.contacts(h, n)
-		if robots {
-			contacts++
-		}
-		work = later(work, times(contacts, pace.contact))
-		out.Hosts++
-		if h.Contacts > 0 {
-			out.Measured++
-		}
-		out.slow(PlanHost{Host: h.Host, URLs: n, Measured: h.Contacts > 0, Took: pace.took(contacts)})
+		p.host(out, h, n)
 		return nil
 	})
 	if err != nil {
@@ -195,12 +183,83 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 	if err != nil {
 		return nil, err
 	}
-	out.ByWork = work / time.Duration(p.p.Connections)
+	p.end(out)
+	return out, nil
+}
+
+// host adds n URLs of a host to a plan.
+func (p *planner) host(out *Plan, h *Host, n uint64) {
+	pace := p.p.pace(h, p.now)
+	contacts, robots := p.contacts(h, n)
+	if robots {
+		contacts++
+	}
+	p.work = later(p.work, times(contacts, pace.contact))
+	out.URLs += n
+	out.Hosts++
+	if h.Contacts > 0 {
+		out.Measured++
+	}
+	out.slow(PlanHost{Host: h.Host, URLs: n, Measured: h.Contacts > 0, Took: pace.took(contacts)})
+}
+
+// end is the longest of what takes time.
+func (p *planner) end(out *Plan) {
+	out.ByWork = p.work / time.Duration(p.p.Connections)
 	if len(out.Slow) > 0 {
 		out.ByHost = out.Slow[0].Took
 	}
 	out.Duration = max(out.ByHost, out.ByAddr, out.ByWork)
 	out.Tail = out.Duration - max(out.ByAddr, out.ByWork)
+}
+
+// Bounds of what PlanRest reads.
+const (
+	restHosts  = 1 << 20
+	restParked = 1 << 16
+)
+
+// PlanRest plans all that is left at now as if it were one batch, from the host table alone, without a look
+// at URLs. So it is a lower bound: links that will be found, times for which failed URLs wait and addresses that hosts share
+// are not in it, and parked URLs neither. nil: it would say nothing, under a policy that comes back to pages or walks, or the table is too
+// large to read it each round.
+func (f *Frontier) PlanRest(ctx context.Context, now record.Time, p Politeness) (*Plan, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	s, _, err := f.current()
+	if err != nil {
+		return nil, err
+	}
+	var parkedURLs uint64
+	for _, runs := range s.Parked {
+		parkedURLs += rowsOf(runs)
+	}
+	if s.policy.endless || rowsOf(s.Hosts) > restHosts || parkedURLs > restParked {
+		return nil, nil
+	}
+	parked := map[string]uint64{}
+	for _, runs := range s.Parked {
+		err := eachEntry(ctx, f.st, runs, func(e *Entry) error {
+			parked[e.URL.Host]++
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	pl := planner{p: p, now: now}
+	out := &Plan{}
+	err = eachNewest(ctx, f.st, s.Hosts, func(h *Host) error {
+		if n := h.Discovered - h.Finished - parked[h.Host]; n > 0 {
+			pl.host(out, h, n)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	pl.end(out)
 	return out, nil
 }
 

@@ -202,3 +202,55 @@ func TestMeanDelay(t *testing.T) {
 		}
 	}
 }
+
+// TestPlanRest: what is left altogether, by hosts alone; parked URLs are not waited for.
+func TestPlanRest(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{})
+	var all []record.URL
+	for i := range 20 {
+		all = append(all, newURL("big.test", fmt.Sprint(i), 0))
+	}
+	all = append(all, newURL("small.test", "", 0), newURL("inside.test", "1", 0), newURL("inside.test", "2", 0))
+	if err := b.add("seed", all...); err != nil {
+		t.Fatal(err)
+	}
+	p := Politeness{MinDelay: time.Second, DelayFactor: 10, MaxDelay: time.Minute, Connections: 2, Duration: 50 * time.Millisecond}
+	rest := func(want time.Duration, urls, hosts uint64) {
+		t.Helper()
+		plan, err := b.f.PlanRest(context.Background(), 3600e6, p)
+		if err != nil || plan.Duration != want || plan.URLs != urls || plan.Hosts != hosts || plan.Slow[0].Host != "big.test" {
+			t.Errorf("%+v, %v; want %v for %d URLs on %d hosts", plan, err, want, urls, hosts)
+		}
+	}
+	rest(21*50*time.Millisecond+20*time.Second, 23, 3) // robots.txt too
+	batch, err := b.next(1, NextOptions{N: 100, Txn: "r1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest(21*50*time.Millisecond+20*time.Second, 23, 3) // also while they are in flight
+	var outcomes []record.Fetch
+	for i, u := range batch {
+		switch {
+		case u.Host == "inside.test":
+			outcomes = append(outcomes, fetchOf(u, record.OutcomeAddress, 0, 1))
+		case u.Host == "big.test" && i%2 == 0:
+			outcomes = append(outcomes, fetchOf(u, record.OutcomeDeferred, 0, 1))
+		default:
+			outcomes = append(outcomes, fetchOf(u, record.OutcomeRobotsDenied, 0, 1))
+		}
+	}
+	if err := b.update("r1", 1, outcomes); err != nil {
+		t.Fatal(err)
+	}
+	st, err := b.f.Stat(context.Background(), StatOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := st.Pending - 2
+	rest(time.Duration(left)*time.Millisecond+time.Duration(left-1)*time.Second, left, 1) // as fast as it was
+
+	endless := open(t, durable.NewCrashFS(), Params{Policy: revisit})
+	if plan, err := endless.f.PlanRest(context.Background(), 1, p); plan != nil || err != nil {
+		t.Errorf("a crawl without an end: %+v, %v", plan, err)
+	}
+}

@@ -80,6 +80,7 @@ type about struct {
 	budgets bool // domains may have budgets
 	turns   bool // keys are places in virtual time, at which hosts take turns
 	inOrder bool // a batch by time keeps its order, too
+	endless bool // its crawls have no end
 	late    bool // URLs that wait are moved by landed and settle: merges come after these
 	share   int  // one in so many URLs of a batch may be of one host while others wait; 0: all
 }

@@ -12,6 +12,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
 )
 
 // Opic are the parameters of policy opic.
@@ -108,7 +109,7 @@ func (p *opicPolicy) served(_ *state, e *Entry) { e.Place += p.Share }
 
 // order is the key of a row by its credit.
 func (p *opicPolicy) order(e *Entry) uint64 {
-	return steps(e.Place) | mix(textKey(e.URL.URL)^p.seed)>>(64-tieBits)
+	return steps(e.Place) | mix(fingerprint.SHA256(e.URL.URL)^p.seed)>>(64-tieBits)
 }
 
 func (p *opicPolicy) link(c *change, l *record.Link) error { return p.begun(c).link(l) }
@@ -228,10 +229,10 @@ func (t *settlement) link(l *record.Link) error {
 		return nil
 	}
 	if l.SrcURL != t.source {
-		t.source, t.order = l.SrcURL, textKey(l.SrcURL)
+		t.source, t.order = l.SrcURL, fingerprint.SHA256(l.SrcURL)
 	}
 	t.n++
-	t.buf = binary.BigEndian.AppendUint64(t.buf[:0], textKey(l.URL))
+	t.buf = binary.BigEndian.AppendUint64(t.buf[:0], fingerprint.SHA256(l.URL))
 	t.buf = binary.BigEndian.AppendUint64(t.buf, l.Key)
 	return t.links.add(t.order, t.buf)
 }
@@ -239,13 +240,13 @@ func (t *settlement) link(l *record.Link) error {
 // give notes that a page has its final outcome.
 func (t *settlement) give(e *Entry) error {
 	t.buf = binary.AppendUvarint(t.buf[:0], e.Place)
-	return t.givers.add(textKey(e.URL.URL), t.buf)
+	return t.givers.add(fingerprint.SHA256(e.URL.URL), t.buf)
 }
 
 // wait notes a row that waits, and may be paid.
 func (t *settlement) wait(e *Entry, queue byte) error {
 	t.buf = e.Append(append(t.buf[:0], queue))
-	return t.waiting.add(textKey(e.URL.URL), t.buf)
+	return t.waiting.add(fingerprint.SHA256(e.URL.URL), t.buf)
 }
 
 // target is a URL that is linked to.

@@ -45,7 +45,7 @@ const (
 )
 
 func (*Revisit) about() about {
-	return about{seed: true, turns: true, text: "two queues, new URLs and pages to visit again, each with a share of a batch; a page is visited as often as keeps most pages fresh, by its estimated rate of change; never ends by itself"}
+	return about{seed: true, endless: true, turns: true, text: "two queues, new URLs and pages to visit again, each with a share of a batch; a page is visited as often as keeps most pages fresh, by its estimated rate of change; never ends by itself"}
 }
 
 func (r *Revisit) complete() error {
@@ -171,7 +171,7 @@ func look(o *record.Fetch, now record.Time) sighting {
 	}
 	document := o.Outcome == record.OutcomeFetched && o.Status >= 200 && o.Status < 300
 	switch {
-	case o.Outcome == record.OutcomeScheme || o.Outcome == record.OutcomePort:
+	case o.Outcome == record.OutcomeScheme || o.Outcome == record.OutcomePort || o.Outcome == outcomeRefused:
 		s.sight = barred
 	case document && o.Truncated != "" && o.Truncated != "length":
 		s.sight = unclear // where it was cut is chance

@@ -3,8 +3,6 @@ package frontier
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"math"
@@ -12,6 +10,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
 )
 
 // Walk are the parameters of policy walk.
@@ -21,7 +20,7 @@ type Walk struct {
 }
 
 func (*Walk) about() about {
-	return about{seed: true, links: onlyLinks, late: true, turns: true, text: "random walks: after each page one of its links, or at random and at dead ends any URL found so far; pages are visited again and again, and there is no end"}
+	return about{seed: true, endless: true, links: onlyLinks, late: true, turns: true, text: "random walks: after each page one of its links, or at random and at dead ends any URL found so far; pages are visited again and again, and there is no end"}
 }
 
 func (w *Walk) complete() error {
@@ -128,7 +127,7 @@ func (w *walkPolicy) judged(_ *record.Fetch, o *outcome, _ record.Time) {
 }
 
 func (w *walkPolicy) ended(c *change, e *Entry, _ *outcome) (bool, error) {
-	return false, add(c, &w.gone, textKey(e.URL.URL), e)
+	return false, add(c, &w.gone, fingerprint.SHA256(e.URL.URL), e)
 }
 
 // add gives a sorter a row, and makes it first if need be.
@@ -154,15 +153,9 @@ func (w *walkPolicy) link(c *change, l *record.Link) error {
 		c.b.Drop(dropDepth)
 	default:
 		c.b.Consume()
-		return add(c, &w.links, textKey(l.SrcURL), &e)
+		return add(c, &w.links, fingerprint.SHA256(l.SrcURL), &e)
 	}
 	return nil
-}
-
-// textKey brings visits and the links of their pages together.
-func textKey(url string) uint64 {
-	h := sha256.Sum256([]byte(url))
-	return binary.BigEndian.Uint64(h[:])
 }
 
 // found offers a URL to the start set. A walk that begins there is no links deep, and

@@ -278,7 +278,7 @@ func TestWalkAgainstModel(t *testing.T) {
 					add("d.test/", fmt.Sprintf("e.test/%d", round))
 				}
 				var err error
-				if now, err = b.f.Wait(context.Background(), now+1000, func(context.Context, record.Time) error { return nil }); err != nil {
+				if now, err = b.f.Wait(context.Background(), now+1000, 1, func(context.Context, record.Time) error { return nil }); err != nil {
 					t.Fatal(err)
 				}
 				batch, err := b.next(now, NextOptions{N: size})

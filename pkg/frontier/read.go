@@ -17,9 +17,9 @@ const (
 func heldBytes(row any) int {
 	switch r := row.(type) {
 	case *record.URL:
-		return len(r.URL) + len(r.Host) + len(r.Via) + len(r.Addr) + len(r.AddrError) + len(r.ETag) + len(r.LastModified)
+		return len(r.URL) + len(r.Host) + len(r.Via) + len(r.Addr) + len(r.AddrError) + len(r.ETag) + len(r.LastModified) + len(r.X)
 	case *record.Fetch:
-		return len(r.URL) + len(r.Host) + len(r.Via) + len(r.Addr) + len(r.ETag) + len(r.LastModified) + len(r.RedirectURL) + len(r.Error) + len(r.Body)
+		return len(r.URL) + len(r.Host) + len(r.Via) + len(r.Addr) + len(r.ETag) + len(r.LastModified) + len(r.RedirectURL) + len(r.Error) + len(r.X) + len(r.Body)
 	case *record.Link:
 		return len(r.SrcURL) + len(r.URL) + len(r.Host) + len(r.Text)
 	}

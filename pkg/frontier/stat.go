@@ -59,9 +59,10 @@ func (s *Stat) MarshalJSON() ([]byte, error) {
 
 // Flight is the batch that is in flight.
 type Flight struct {
-	Txn  string `json:"txn,omitempty"`
-	URLs uint64 `json:"urls"`
-	Now  string `json:"now"` // the round's time, RFC 3339
+	Txn     string `json:"txn,omitempty"`
+	URLs    uint64 `json:"urls"`
+	Refused uint64 `json:"refused,omitempty"` // and those that a rule of the filter refused: the update finishes them
+	Now     string `json:"now"`               // the round's time, RFC 3339
 }
 
 // Detail is what only a walk over all URLs tells.
@@ -125,7 +126,7 @@ func (f *Frontier) Stat(ctx context.Context, o StatOptions) (*Stat, error) {
 		st.Runs += len(runs)
 	}
 	if fl := s.InFlight; fl != nil {
-		st.Batch = &Flight{fl.Txn, fl.Rows, timeText(fl.Now)}
+		st.Batch = &Flight{fl.Txn, fl.Rows, rowsOf(fl.Refused), timeText(fl.Now)}
 	}
 	for _, runs := range s.policy.files() {
 		st.Runs += len(runs)
@@ -422,6 +423,9 @@ func (s *state) paths() map[string]struct{} {
 	}
 	if fl := s.InFlight; fl != nil {
 		p[fl.Path] = struct{}{}
+		for _, r := range fl.Refused {
+			p[r.Path] = struct{}{}
+		}
 	}
 	return p
 }

@@ -24,6 +24,8 @@ type outlets struct {
 	take  func(e *Entry, row []byte) error // into the batch, in order; row is its payload, or nil
 	leave func(*Entry) error               // back, in any order
 	wait  func(*Entry) error               // its host is dead or put off until URL.Due, in any order
+
+	refuse func(e *Entry, rule string) error // out of the frontier, in order of service
 }
 
 // pickKnown picks a batch that takes o.For, or one without URLs of dead hosts.
@@ -66,6 +68,7 @@ type trial struct {
 	rows      *sorter       // candidates, by number: key and payload
 	decisions *sorter       // on each of them, by number
 	rest      *sorter       // URLs that were none
+	refused   *sorter       // URLs that a rule refuses: key, rule and payload, in order of service
 	all       int           // candidates
 	fits      int           // those that their hosts have time for
 	over      int           // and that they have not
@@ -99,7 +102,7 @@ func try(ctx context.Context, fs files, s *state, now record.Time, o NextOptions
 		return nil, err
 	}
 	t := &trial{picker: p, o: o, now: now, room: o.For * time.Duration(o.Politeness.Connections)}
-	t.rows, t.decisions, t.rest = p.sorter(smallSort), p.sorter(smallSort), p.sorter(smallSort)
+	t.rows, t.decisions, t.rest, t.refused = p.sorter(smallSort), p.sorter(smallSort), p.sorter(smallSort), p.sorter(smallSort)
 	if !whole {
 		t.within(o.PerHost)
 	}
@@ -160,7 +163,11 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 	leave := func(e *Entry) error { return addRow(t.rest, e.Key, e) }
 	byHost, sizes := t.sorter(largeSort), t.sorter(smallSort)
 	number := uint64(0) // in order of service, from 1
-	more, err := t.stream(ctx, t.o, n, leave, func(e *Entry, _ []byte) error {
+	refuse := func(e *Entry, rule string) error {
+		t.buf = appendText(binary.AppendUvarint(t.buf[:0], e.Key), rule)
+		return t.refused.add(uint64(t.refused.rows), e.Append(t.buf))
+	}
+	more, err := t.stream(ctx, t.o, n, outlets{leave: leave, refuse: refuse, take: func(e *Entry, _ []byte) error {
 		number++
 		t.buf = e.Append(binary.AppendUvarint(t.buf[:0], e.Key))
 		if err := t.rows.add(number, t.buf); err != nil {
@@ -174,7 +181,7 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 		}
 		t.buf = append(binary.AppendUvarint(t.buf[:0], number), e.URL.Host...)
 		return byHost.add(host, t.buf)
-	})
+	}})
 	if err != nil {
 		return err
 	}
@@ -289,11 +296,28 @@ func (t *trial) finish(out outlets) (*picker, error) {
 	if err == nil {
 		err = eachRow(t.rest, out.leave)
 	}
+	if err == nil {
+		err = t.giveUp(out)
+	}
 	if err != nil {
 		t.close()
 		return nil, err
 	}
 	return t.picker, nil
+}
+
+// giveUp gives to out what a rule refuses.
+func (t *trial) giveUp(out outlets) error {
+	var e Entry
+	return t.refused.each(func(_ uint64, row []byte) error {
+		key, n := binary.Uvarint(row)
+		size, m := binary.Uvarint(row[n:])
+		row = row[n+m:]
+		if err := e.Parse(key, row[size:]); err != nil {
+			return err
+		}
+		return out.refuse(&e, string(row[:size]))
+	})
 }
 
 // drawn is a URL of the batch. Its bytes are the taker's until it takes the next.

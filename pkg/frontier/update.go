@@ -23,6 +23,7 @@ type AddOptions struct {
 	Txn         string // the transaction; may be ""
 	Limits      Limits
 	Prioritizer Prioritizer
+	Again       bool // the rows are of URLs that were there before: see again.go
 }
 
 // Add is the body of stage "mfrontier add": every row of the input becomes a
@@ -36,10 +37,12 @@ func (f *Frontier) Add(ctx context.Context, b *stage.Batch[record.URL, record.UR
 	c := newChange(f, b, s.policy)
 	defer c.close()
 	c.limits, c.adds, c.clock = o.Limits, true, b.Now()
-	if err := c.spool(ctx, b, o.Prioritizer); err != nil {
-		return err
+	if o.Again {
+		err = c.addAgain(ctx, b, o)
+	} else if err = c.spool(ctx, b.Read, o.Prioritizer); err == nil {
+		err = c.beginAdd(ctx, o)
 	}
-	if err := c.beginAdd(ctx, o); err != nil {
+	if err != nil {
 		return err
 	}
 	if err := c.policy.landed(ctx, c); err != nil {
@@ -65,6 +68,9 @@ func (f *Frontier) checkAdd(o AddOptions) (*state, error) {
 	}
 	if err := o.Limits.of(s.policy); err != nil {
 		return nil, err
+	}
+	if o.Again && s.policy.links == onlyLinks {
+		return nil, &fault.Error{Class: fault.Usage, Found: "URLs to be fetched again, for policy " + s.policy.name, Want: "another policy: a " + s.policy.name + " visits its URLs again and again"}
 	}
 	return s, o.Prioritizer.check(s.policy)
 }
@@ -148,7 +154,7 @@ func (f *Frontier) Update(ctx context.Context, b *stage.Batch[record.URL, record
 	c := newChange(f, b, s.policy)
 	defer c.close()
 	c.limits, c.gate = o.Limits, newGate(c, o.Budgets)
-	if err := c.spool(ctx, b, o.Prioritizer); err != nil {
+	if err := c.spool(ctx, b.Read, o.Prioritizer); err != nil {
 		return err
 	}
 	return c.update(ctx, f, o)
@@ -350,15 +356,15 @@ func (c *change) close() {
 	}
 }
 
-// spool reads URLs to the verified end of the main input, without the lock, and gives
+// spool reads URLs to their end, which for the main input is verified and comes before the lock is taken, and gives
 // them to the policy.
-func (c *change) spool(ctx context.Context, b *stage.Batch[record.URL, record.URL], p Prioritizer) error {
+func (c *change) spool(ctx context.Context, read func(*record.URL) error, p Prioritizer) error {
 	ranks, err := p.ranked(func(u *record.URL) error { return c.policy.found(c, u) })
 	if err != nil {
 		return err
 	}
 	defer ranks.close()
-	err = eachRead(ctx, b.Read, func(u *record.URL) error {
+	err = eachRead(ctx, read, func(u *record.URL) error {
 		switch {
 		case !fits(u) || u.Due < 0:
 			c.b.Drop(dropRange)

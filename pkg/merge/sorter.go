@@ -180,21 +180,32 @@ func (s *Sorter) Sort() (*Iter, error) {
 		return nil, err
 	}
 	s.free()
-	fan := int(max(2, s.mem/2/runBlock))
-	for len(s.spill.runs) > fan {
-		if err := s.pass(fan); err != nil {
+	for s.fit(s.spill.runs) < len(s.spill.runs) {
+		if err := s.pass(); err != nil {
 			return nil, err
 		}
 	}
 	return s.spill.merge(s.spill.runs, s.Ties)
 }
 
-// pass merges neighbouring runs, fan at a time, into a new file.
-func (s *Sorter) pass(fan int) error {
+// fit is how many of the runs, from the first on, are merged at a time: as many as the memory holds a block of, and two
+// at the least.
+func (s *Sorter) fit(runs []section) int {
+	n := 0
+	for room := s.mem / 2; n < len(runs); n++ {
+		if room -= runs[n].block; room < 0 && n >= 2 {
+			break
+		}
+	}
+	return n
+}
+
+// pass merges neighbouring runs, as many as fit at a time, into a new file.
+func (s *Sorter) pass() error {
 	old := s.spill
 	next := &spill{dir: s.dir}
 	for runs := old.runs; len(runs) > 0; {
-		n := min(fan, len(runs))
+		n := s.fit(runs)
 		it, err := old.merge(runs[:n], s.Ties)
 		if err == nil {
 			err = next.write(it.Next)
@@ -300,7 +311,10 @@ type spill struct {
 	end  int64
 }
 
-type section struct{ off, length int64 }
+type section struct {
+	off, length int64
+	block       int64 // bytes that the largest block takes, at most
+}
 
 // write appends the rows that next gives, in order, as a run.
 func (p *spill) write(next func() (key uint64, payload []byte, err error)) error {
@@ -315,12 +329,14 @@ func (p *spill) write(next func() (key uint64, payload []byte, err error)) error
 	w := run.NewWriter(out, runKind)
 	w.Plain()
 	w.Blocks(runBlock, math.MaxInt)
+	largest := 0
 	for {
 		key, payload, err := next()
 		if err == io.EOF {
 			break
 		}
 		if err == nil {
+			largest = max(largest, len(payload))
 			err = w.Add(key, payload)
 		}
 		if err != nil {
@@ -331,7 +347,7 @@ func (p *spill) write(next func() (key uint64, payload []byte, err error)) error
 		return err
 	}
 	length, _ := out.Seek(0, io.SeekCurrent)
-	p.runs = append(p.runs, section{p.end, length})
+	p.runs = append(p.runs, section{p.end, length, int64(runBlock + largest)})
 	p.end += length
 	return nil
 }

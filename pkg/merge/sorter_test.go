@@ -7,10 +7,13 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
+	"mercator/pkg/fault"
 	"mercator/pkg/merge"
 )
 
@@ -161,6 +164,118 @@ func TestSorterMemory(t *testing.T) {
 	if most > mem+mem/4 {
 		t.Errorf("heap grew by %d bytes, want about %d at most", most, mem)
 	}
+}
+
+// TestSorterMemoryOfLargeRows: where blocks of runs are larger, fewer are merged at a time. One large row is
+// of one run.
+func TestSorterMemoryOfLargeRows(t *testing.T) {
+	const mem = 4 << 20
+	var before, now runtime.MemStats
+	for _, rows := range [][]int{slices.Repeat([]int{300 << 10}, 300), append(slices.Repeat([]int{1 << 10}, 60_000), 3<<20)} {
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		s := merge.NewSorter(mem, t.TempDir())
+		for i, size := range rows {
+			if err := s.Add(uint64(i)*0x9e3779b97f4a7c15, make([]byte, size)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		it, err := s.Sort()
+		n, most := 0, int64(0)
+		for last := uint64(0); err == nil; n++ {
+			var key uint64
+			if key, _, err = it.Next(); err == nil && key < last {
+				t.Fatalf("key %x after %x", key, last)
+			}
+			last = key
+			if n%(len(rows)/8) == 0 {
+				runtime.GC()
+				runtime.ReadMemStats(&now)
+				most = max(most, int64(now.HeapAlloc)-int64(before.HeapAlloc))
+			}
+		}
+		if err != io.EOF || n != len(rows)+1 {
+			t.Errorf("%d rows, %v", n-1, err)
+		}
+		if most > mem+mem/4 {
+			t.Errorf("%d rows: heap grew by %d bytes, want about %d at most", len(rows), most, mem)
+		}
+		s.Close()
+	}
+}
+
+// TestSorterDamage: a bit that changes on the disk while rows wait there is found, whichever it is.
+func TestSorterDamage(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs /proc, to open a file without a name")
+	}
+	const rows = 50_000
+	whole := 0
+	for i := range 40 {
+		dir := t.TempDir()
+		s := merge.NewSorter(1<<20, dir)
+		for i := range rows {
+			if err := s.Add(uint64(i)*0x9e3779b97f4a7c15, binary.BigEndian.AppendUint64(nil, uint64(i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		it, err := s.Sort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := spilled(t, dir)
+		size, err := f.Seek(0, io.SeekEnd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := (2*int64(i) + 1) * size / 80 // past the first blocks, which are in memory
+		var b [1]byte
+		if _, err := f.ReadAt(b[:], at); err != nil {
+			t.Fatal(err)
+		}
+		b[0] ^= 1 << (i % 8)
+		if _, err := f.WriteAt(b[:], at); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		var sum, n uint64
+		for err == nil {
+			var payload []byte
+			if _, payload, err = it.Next(); err == nil {
+				sum += binary.BigEndian.Uint64(payload)
+				n++
+			}
+		}
+		switch fault.ClassOf(err) {
+		case fault.Corrupt, fault.Truncated:
+		default: // what was read already, or is not read again: a header, the directory
+			if err != io.EOF || n != rows || sum != rows*(rows-1)/2 {
+				t.Errorf("bit %d of byte %d of %d: %d rows, %v", i%8, at, size, n, err)
+			}
+			whole++
+		}
+		s.Close()
+	}
+	if whole > 10 {
+		t.Errorf("%d of 40 flips changed nothing that is read", whole)
+	}
+}
+
+// spilled opens the file without a name that stands in dir.
+func spilled(t *testing.T, dir string) *os.File {
+	t.Helper()
+	names, err := filepath.Glob("/proc/self/fd/*")
+	for _, name := range names {
+		if target, err := os.Readlink(name); err == nil && strings.HasPrefix(target, dir) {
+			f, err := os.OpenFile(name, os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return f
+		}
+	}
+	t.Fatalf("no file of %s is open: %v", dir, err)
+	return nil
 }
 
 func TestSorterNoFolder(t *testing.T) {

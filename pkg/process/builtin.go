@@ -80,6 +80,16 @@ func (pageModule) Process(ctx context.Context, doc *Document, report func(key, v
 	return err
 }
 
+// Title is the title of an HTML page, at most MaxValue bytes; "" where it has none, or nobody can read it.
+func Title(doc *Document) (title string) {
+	_ = htmlPage(doc, func(key, value string) {
+		if key == "title" {
+			title = strings.ToValidUTF8(value[:min(len(value), MaxValue)], "")
+		}
+	})
+	return title
+}
+
 func htmlPage(doc *Document, report func(key, value string)) error {
 	text, err := htmlText(doc)
 	if err != nil {

@@ -31,7 +31,7 @@ const eventTime = 60
 // ExecLimits bound a program that works as a module.
 type ExecLimits struct {
 	Timeout time.Duration // for one document; 0: 10 s
-	Output  int           // bytes of standard output; 0: 64 KiB
+	Output  int           // bytes of standard output for one document; 0: 64 KiB
 }
 
 func (l ExecLimits) timeout() time.Duration {
@@ -77,9 +77,15 @@ func (l ExecLimits) output() int {
 // and the copy stays behind in TMPDIR. Begin and commit get sixty times as long as a
 // document. A program that fails at either leaves its state as it was before the round,
 // which is counted.
+//
+// # A program that stays
+//
+// With Stay the program is started once for each thread, and asked for one document after
+// another: see resident. The other events start it anew, as they do any other.
 type Exec struct {
 	ModuleName string
 	Command    string // for sh -c
+	Stay       bool
 	Limits     ExecLimits
 }
 
@@ -90,7 +96,12 @@ func (e *Exec) Name() string { return e.ModuleName }
 func (e *Exec) Types() []string { return nil }
 
 // New returns an instance.
-func (e *Exec) New() Instance { return e }
+func (e *Exec) New() Instance {
+	if e.Stay {
+		return newResident(e)
+	}
+	return e
+}
 
 var errOutput = errors.New("output too long")
 

@@ -23,6 +23,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -46,6 +47,7 @@ type Document struct {
 	Header    http.Header
 	MIME      string // media type, lower case
 	Charset   string // of HTML and text how they are written, of others what the header says; or ""
+	Status    int    // of the reply; 0 if it has none
 	Truncated string // why Body is not whole, or ""
 	Body      []byte // decoded
 }
@@ -55,7 +57,8 @@ type Finding struct {
 	Module, Key, Value string
 }
 
-// Instance works on one document at a time. One goroutine.
+// Instance works on one document at a time. One goroutine. One that is an io.Closer is
+// closed after its last document.
 type Instance interface {
 	// Process reports what it finds. ctx ends when the batch is given up.
 	Process(ctx context.Context, doc *Document, report func(key, value string)) error
@@ -80,8 +83,9 @@ type Selected struct {
 var ErrSpec = errors.New("not a module")
 
 // Parse reads a choice of module as it stands on a command line or in
-// crawl.toml: "NAME", "NAME=TYPE,TYPE" for a built-in module, or
-// "NAME=TYPE,TYPE:COMMAND" for a program, run by the shell.
+// crawl.toml: "NAME", "NAME=TYPE,TYPE" for a built-in module,
+// "NAME=TYPE,TYPE:COMMAND" for a program, run by the shell for each document, or
+// "NAME=TYPE,TYPE:stay COMMAND" for one that stays.
 func Parse(spec string, limits ExecLimits) (Selected, error) {
 	name, rest, _ := strings.Cut(spec, "=")
 	types, command, isExec := strings.Cut(rest, ":")
@@ -100,13 +104,18 @@ func Parse(spec string, limits ExecLimits) (Selected, error) {
 		s.Types = append(s.Types, t)
 	}
 	if isExec {
-		if strings.TrimSpace(command) == "" {
+		command = strings.TrimSpace(command)
+		rest, stay := strings.CutPrefix(command+" ", stays+" ")
+		if stay {
+			command = strings.TrimSpace(rest)
+		}
+		if command == "" {
 			return Selected{}, fmt.Errorf("%w: %q has no command after the colon", ErrSpec, spec)
 		}
 		if len(s.Types) == 0 {
 			return Selected{}, fmt.Errorf("%w: %q has no media types", ErrSpec, spec)
 		}
-		s.Module = &Exec{ModuleName: name, Command: command, Limits: limits}
+		s.Module = &Exec{ModuleName: name, Command: command, Stay: stay, Limits: limits}
 		return s, nil
 	}
 	for _, m := range Builtin() {
@@ -119,7 +128,7 @@ func Parse(spec string, limits ExecLimits) (Selected, error) {
 	for _, m := range Builtin() {
 		known = append(known, m.Name())
 	}
-	return Selected{}, fmt.Errorf("%w: %q is not among %s, and has no command", ErrSpec, name, strings.Join(known, ", "))
+	return Selected{}, fmt.Errorf("%w: %q without a command, want one of %s", ErrSpec, name, strings.Join(known, ", "))
 }
 
 // CheckName refuses a name that no module can have.
@@ -187,6 +196,25 @@ func (r *Runner) Run(ctx context.Context, doc *Document) (findings []Finding, fa
 		}
 	}
 	return findings, failed
+}
+
+// Close ends the modules' instances. It returns what went wrong then, by module: findings
+// of documents before may be wrong.
+func (r *Runner) Close() map[string]error {
+	var failed map[string]error
+	for _, m := range r.modules {
+		c, ok := m.instance.(io.Closer)
+		if !ok {
+			continue
+		}
+		if err := c.Close(); err != nil {
+			if failed == nil {
+				failed = make(map[string]error)
+			}
+			failed[m.Module.Name()] = err
+		}
+	}
+	return failed
 }
 
 // runOne turns a panic of a module into its error.

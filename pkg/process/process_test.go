@@ -201,7 +201,7 @@ func TestFailureStaysAlone(t *testing.T) {
 
 func TestParseErrors(t *testing.T) {
 	for spec, want := range map[string]string{
-		"": "name", "Page": "name", "nosuch": "not among page, tags, image, forms", "page=html": "media type",
+		"": "name", "Page": "name", "nosuch": "want one of page, tags, image, forms", "page=html": "media type",
 		"x=text/html:": "no command", "x=:cat": "no media types",
 	} {
 		if _, err := Parse(spec, ExecLimits{}); !errors.Is(err, ErrSpec) || !strings.Contains(err.Error(), want) {

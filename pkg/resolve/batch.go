@@ -118,9 +118,10 @@ type batch[R record.Row] struct {
 	memory int         // bytes of their rows
 	spill  spill       // blocks of the queue that are on disk
 
-	unknown []uint32 // names that are to be looked for in files
-	behind  int      // rows since the first of these
-	missing []uint32 // names to be asked for
+	unknown []uint32         // names that are to be looked for in files
+	behind  int              // rows since the first of these
+	late    <-chan time.Time // then they have waited long enough
+	missing []uint32         // names to be asked for
 
 	mu       sync.Mutex
 	answered []answered    // that are to be taken in
@@ -217,7 +218,6 @@ func (r *batch[R]) run(ctx context.Context) error {
 		}
 		var blocks <-chan *block
 		var slots chan<- struct{}
-		var late <-chan time.Time
 		switch {
 		case r.blocks == nil && len(r.queue) == 0:
 			continue // all are out
@@ -229,9 +229,7 @@ func (r *batch[R]) run(ctx context.Context) error {
 			}
 			continue
 		case room:
-			if blocks = r.blocks; len(r.unknown) > 0 {
-				late = time.After(groupWait)
-			}
+			blocks = r.blocks
 		}
 		select {
 		case w, more := <-blocks:
@@ -240,7 +238,7 @@ func (r *batch[R]) run(ctx context.Context) error {
 				continue
 			}
 			r.take(w)
-		case <-late:
+		case <-r.late:
 			r.behind = groupRows
 		case slots <- struct{}{}:
 			r.ask()
@@ -322,6 +320,7 @@ func (r *batch[R]) read(ctx context.Context) {
 		select {
 		case r.blocks <- w:
 		case <-ctx.Done():
+			r.ended = context.Cause(ctx)
 			return
 		}
 	}
@@ -346,6 +345,9 @@ func (r *batch[R]) take(w *block) {
 	}
 	w.names = nil
 	if len(r.unknown) > 0 {
+		if r.behind == 0 {
+			r.late = time.After(groupWait)
+		}
 		r.behind += len(w.numbers)
 	}
 	r.queue = append(r.queue, w)
@@ -391,7 +393,7 @@ func (r *batch[R]) recall() (err error) {
 		}
 		r.missing = append(r.missing, n)
 	}
-	r.unknown, r.behind = r.unknown[:0], 0
+	r.unknown, r.behind, r.late = r.unknown[:0], 0, nil
 	return nil
 }
 

@@ -29,7 +29,7 @@ const (
 	StoreKind    = "dns"
 	StoreVersion = 1
 	roleCache    = "cache"
-	kindAnswers  = "addrs"
+	KindAnswers  = "addrs" // of these runs
 )
 
 // Bounds of what a commit merges.
@@ -115,7 +115,7 @@ func openFile(f interface {
 	io.ReaderAt
 	io.Closer
 }, length int64, name string) (cacheFile, error) {
-	r, err := run.Open(f, length, name, kindAnswers)
+	r, err := run.Open(f, length, name, KindAnswers)
 	return cacheFile{name: name, file: f, run: r}, err
 }
 
@@ -316,6 +316,17 @@ func (c *cursor) before(d *cursor) bool {
 	return c.key < d.key || c.key == d.key && c.row.Host < d.row.Host
 }
 
+// large is how many of the files, the oldest, are more than ratio times as large as all behind them, and so many
+// rows, together. Where the others are merged, and rows keep coming, a row is merged again a few times in all.
+func (files cacheFiles) large(rows, ratio uint64) int {
+	n := len(files)
+	for n > 0 && files[n-1].run.Rows() <= ratio*rows {
+		n--
+		rows += files[n].run.Rows()
+	}
+	return n
+}
+
 // commit puts what was learnt into a new cache file, with those files of the store that it is
 // time to merge.
 func commit(tx *store.Tx, st *store.Store, l *learnt, now record.Time) error {
@@ -328,18 +339,16 @@ func commit(tx *store.Tx, st *store.Store, l *learnt, now record.Time) error {
 	for _, f := range l.runs {
 		rows += f.run.Rows()
 	}
-	rows = max(rows, mergeFloor)
-	kept := len(files)
-	for kept > 0 && files[kept-1].run.Rows() <= mergeRatio*rows {
-		kept--
-		rows += files[kept].run.Rows()
-		tx.Drop(files[kept].path)
+	kept := files.large(max(rows, mergeFloor), mergeRatio)
+	for _, f := range files[kept:] {
+		tx.Drop(f.path)
 	}
 	f, err := tx.Create("cache/", ".run", roleCache)
 	if err != nil {
 		return err
 	}
-	w := run.NewWriter(f, kindAnswers)
+	w := run.NewWriter(f, KindAnswers)
+	w.Plain() // twice as large, but to unpack it took a quarter of a warm batch's processor time
 	if err := slices.Concat(files[kept:], l.runs).merge(w, now); err != nil {
 		return err
 	}

@@ -422,7 +422,7 @@ func cached(t testing.TB, st *store.Store) (rows []string) {
 func merged(t testing.TB, files cacheFiles) (rows []record.URL) {
 	t.Helper()
 	var out bytes.Buffer
-	w := run.NewWriter(&out, kindAnswers)
+	w := run.NewWriter(&out, KindAnswers)
 	if err := cmp.Or(files.merge(w, 0), w.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -451,7 +451,7 @@ func fileOf(b []byte) memFile { return memFile{bytes.NewReader(b)} }
 func runOf(t testing.TB, rows ...record.URL) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	w := run.NewWriter(&out, kindAnswers)
+	w := run.NewWriter(&out, KindAnswers)
 	for i := range rows {
 		if err := w.Add(rows[i].Key, record.AppendRow(nil, &rows[i])); err != nil {
 			t.Fatal(err)
@@ -506,7 +506,7 @@ func TestCacheFileRefused(t *testing.T) {
 			case err != nil:
 			case how == "merge":
 				var out bytes.Buffer
-				w := run.NewWriter(&out, kindAnswers)
+				w := run.NewWriter(&out, KindAnswers)
 				err = cmp.Or(cacheFiles{f}.merge(w, 0), w.Close())
 				if err == nil && bytes.Equal(out.Bytes(), whole) {
 					continue // it is the index that is damaged, which a merge does not need
@@ -546,7 +546,7 @@ func FuzzCacheFile(f *testing.F) {
 		n, _ := table.find(name)
 		var found *record.URL
 		_, searched := file.search(table.sorted([]uint32{n}), func(_ uint32, row *record.URL) bool { found = row; return true })
-		w := run.NewWriter(io.Discard, kindAnswers)
+		w := run.NewWriter(io.Discard, KindAnswers)
 		if err := (cacheFiles{file}).merge(w, math.MinInt64); (err == nil) != (searched == nil) {
 			t.Fatalf("searched: %v; merged: %v", searched, err)
 		}

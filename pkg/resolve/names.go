@@ -20,6 +20,7 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch/addrguard"
+	"mercator/pkg/localfault"
 )
 
 // NameResult is one line of Names, with zdns's field names where it has one.
@@ -172,20 +173,26 @@ func (n *names) take(l line) {
 	n.asking[name] = append(lines, l)
 	n.mu.Unlock()
 	if !asked && n.r.enter(n.ctx) {
-		n.r.raw(name, n.qtype, false, func(raw RawReply) { n.came(name, &raw) })
+		q := &question{r: n.r, place: n.r.slots}
+		q.over = func() {
+			q.leave()
+			n.came(name, q)
+			q.release()
+		}
+		q.ask(name, n.qtype)
 	}
 }
 
 // came tells the lines that wait for a reply.
-func (n *names) came(name string, raw *RawReply) {
+func (n *names) came(name string, q *question) {
 	n.mu.Lock()
 	lines := n.asking[name]
 	delete(n.asking, name)
 	n.mu.Unlock()
 	now := n.now()
-	expires := record.TimeOf(now.Add(raw.lifetime()))
+	expires := record.TimeOf(now.Add(q.lifetime()))
 	for _, l := range lines {
-		res := n.result(l.name, raw)
+		res := n.result(l.name, q)
 		res.Timestamp = now
 		if len(res.data) <= maxDatagram {
 			n.mu.Lock()
@@ -195,7 +202,6 @@ func (n *names) came(name string, raw *RawReply) {
 		}
 		n.tell(l, res)
 	}
-	raw.Release()
 }
 
 // tell writes the result of a line.
@@ -277,19 +283,58 @@ func marshal(v any) ([]byte, error) {
 
 const noData = `{"answers":[],"protocol":"","resolver":""}`
 
+// lifetime is how long what was said holds.
+func (q *question) lifetime() time.Duration {
+	switch {
+	case localfault.Is(q.status):
+		return 0
+	case q.status != StatusOK:
+		return failureTTL
+	}
+	ttl, none := seconds(q.ttl), len(q.addrs) == 0
+	if q.reply != nil {
+		ttl, none = q.r.cfg.MaxTTL, len(q.reply.Answer) == 0
+		for _, rr := range q.reply.Answer {
+			ttl = min(ttl, seconds(rr.Header().Ttl))
+		}
+	}
+	if none {
+		return q.negative()
+	}
+	return min(ttl, q.r.cfg.MaxTTL)
+}
+
 // result tells what became of the question for a name.
-func (n *names) result(name string, raw *RawReply) *NameResult {
-	if raw.Why == StatusBadName {
+func (n *names) result(name string, q *question) *NameResult {
+	if q.status == StatusBadName {
 		return &NameResult{Status: "ILLEGAL_INPUT", data: noData}
 	}
-	res := &NameResult{Status: raw.Status, Error: raw.Why, RTT: raw.RTT.Microseconds(), Duration: float64(raw.Took.Microseconds()) / 1e6}
-	data := NameData{Protocol: raw.Protocol, Resolver: raw.Server}
-	for _, addr := range raw.addrs {
-		data.Answers = append(data.Answers, NameAnswer{Name: name, Class: "IN", Type: n.kind, TTL: raw.ttl, Answer: addr.String(), Special: addrguard.Special(addr)})
+	var took time.Duration
+	if q.server != nil {
+		took = time.Since(q.began)
 	}
-	if raw.Msg != nil {
+	res := &NameResult{RTT: q.rtt.Microseconds(), Duration: float64(took.Microseconds()) / 1e6, data: noData}
+	switch {
+	case q.reply != nil || q.status == StatusOK:
+		res.Status = rcodeName(q.rcode)
+	case q.status == StatusTimeout:
+		res.Status = "TIMEOUT"
+	default:
+		res.Status, res.Error = "ERROR", q.status
+	}
+	if q.server == nil { // nobody was asked
+		return res
+	}
+	data := NameData{Protocol: "udp", Resolver: q.server.name}
+	if q.tcp {
+		data.Protocol = "tcp"
+	}
+	for _, addr := range q.addrs {
+		data.Answers = append(data.Answers, NameAnswer{Name: name, Class: "IN", Type: n.kind, TTL: q.ttl, Answer: addr.String(), Special: addrguard.Special(addr)})
+	}
+	if q.reply != nil {
 		asked := withoutDot(wireName(name))
-		for _, rr := range raw.Msg.Answer {
+		for _, rr := range q.reply.Answer {
 			h := rr.Header()
 			owner := withoutDot(h.Name)
 			if strings.EqualFold(owner, asked) {

@@ -1,11 +1,9 @@
 package resolve
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,7 +49,7 @@ func FuzzBrief(f *testing.F) {
 		if !slices.Equal(addrs, b.addrs) || alias != "" || whole.Rcode != b.rcode || len(addrs) > 0 && ttl != seconds(b.ttl) {
 			t.Errorf("%+v, the library reads %v %q %v %d", b, addrs, alias, ttl, whole.Rcode)
 		}
-		if x, y := r.negative(&question{brief: b}), r.negative(&question{reply: whole}); len(addrs) == 0 && x != y {
+		if x, y := (&question{r: r, brief: b}).negative(), (&question{r: r, reply: whole}).negative(); len(addrs) == 0 && x != y {
 			t.Errorf("kept for %v, by the library %v", x, y)
 		}
 	})
@@ -117,8 +115,8 @@ func TestServerWithoutEDNS(t *testing.T) {
 				if a := r.Lookup(t.Context(), "host.test"); FormatAddrs(a.Addrs) != "127.0.0.1" {
 					t.Errorf("%s: %+v", addr, a)
 				}
-				if raw := r.Raw(t.Context(), "host.test", dns.TypeTXT); raw.Status != "NOERROR" {
-					t.Errorf("%s: %+v", addr, raw)
+				if res := oneName(t, r, "host.test", "TXT"); res.Status != "NOERROR" {
+					t.Errorf("%s: %+v", addr, res)
 				}
 				r.Close()
 			}
@@ -155,29 +153,4 @@ func TestServerThatReadsNothing(t *testing.T) {
 		}
 		r.Close()
 	}
-}
-
-// Raw asks for any record type and returns the reply as it came, for tools.
-func (r *Resolver) Raw(ctx context.Context, name string, qtype uint16) RawReply {
-	if r.enter(ctx) {
-		var wanted atomic.Bool // cleared by who is first: the reply, or the end of ctx
-		wanted.Store(true)
-		reply := make(chan RawReply, 1)
-		r.raw(wireName(name), qtype, true, func(raw RawReply) {
-			if !wanted.Swap(false) {
-				raw.Release()
-				return
-			}
-			reply <- raw
-		})
-		select {
-		case raw := <-reply:
-			return raw
-		case <-ctx.Done():
-		}
-		if !wanted.Swap(false) {
-			return <-reply
-		}
-	}
-	return RawReply{Status: "ERROR", Why: StatusCancelled}
 }

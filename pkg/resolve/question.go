@@ -17,7 +17,6 @@ import (
 type question struct {
 	r     *Resolver
 	query query
-	whole bool          // the reply itself is wanted
 	place chan struct{} // r.slots or r.late: one of it is held
 	over  func()        // called once, when the fields below say what became of it
 
@@ -44,8 +43,7 @@ type question struct {
 func (q *question) ask(name string, qtype uint16) {
 	q.reply, q.brief, q.server, q.rtt, q.status = nil, brief{}, nil, 0, StatusTimeout
 	if reserved(name) { // an alias may lead there
-		q.reply, q.status = new(dns.Msg).SetQuestion(name, qtype), ""
-		q.rcode, q.reply.Rcode = dns.RcodeNameError, dns.RcodeNameError
+		q.rcode, q.status = dns.RcodeNameError, ""
 		q.over()
 		return
 	}
@@ -105,7 +103,7 @@ func (q *question) judge() {
 	if err == nil || errors.Is(err, errUnread) {
 		q.r.heard.Store(true)
 	}
-	if err == nil && !q.whole {
+	if err == nil {
 		if b, ok := q.query.brief(wire); ok {
 			q.server.report(true)
 			q.reply, q.brief, q.status = nil, b, ""
@@ -218,17 +216,6 @@ func (q *question) serverName() string {
 		return ""
 	}
 	return q.server.name
-}
-
-// protocol is the last that was used.
-func (q *question) protocol() string {
-	switch {
-	case q.server == nil:
-		return ""
-	case q.tcp:
-		return "tcp"
-	}
-	return "udp"
 }
 
 // enter takes a slot. It says false if ctx ended before there was one.

@@ -20,6 +20,33 @@ import (
 	"github.com/miekg/dns"
 )
 
+// exchanger is a transport that waits for a reply, as tests have them.
+type exchanger interface {
+	exchange(ctx context.Context, q *query, timeout time.Duration) ([]byte, error)
+	close()
+}
+
+// background has an exchanger wait in a goroutine for each question.
+type background struct {
+	exchanger
+	ctx context.Context
+	end context.CancelFunc
+}
+
+func inBackground(e exchanger) *background {
+	ctx, end := context.WithCancel(context.Background())
+	return &background{e, ctx, end}
+}
+
+func (b *background) ask(q *question) {
+	go func() { q.came(b.exchange(b.ctx, &q.query, q.timeout)) }()
+}
+
+func (b *background) close() {
+	b.end()
+	b.exchanger.close()
+}
+
 // gauge counts what is under way.
 type gauge struct {
 	mu        sync.Mutex

@@ -592,7 +592,7 @@ func (w *walk) arrives() bool {
 		if w.rcode == dns.RcodeNameError {
 			f.status = StatusNXDomain
 		}
-		f.ttl = w.r.negative(&w.question)
+		f.ttl = w.negative()
 		f.ttl = min(f.ttl, max(w.ttl, w.r.cfg.MinTTL)) // then an alias may lead elsewhere
 		return true
 	}
@@ -635,7 +635,7 @@ func seconds(ttl uint32) time.Duration { return time.Duration(ttl) * time.Second
 
 // negative tells how long there is no such name or address (RFC 2308, section 5: the lesser
 // of the SOA's own TTL and its minimum field).
-func (r *Resolver) negative(q *question) time.Duration {
+func (q *question) negative() time.Duration {
 	minimum, ok := q.minimum, q.soa
 	if q.reply != nil {
 		for _, rr := range q.reply.Ns {
@@ -646,9 +646,9 @@ func (r *Resolver) negative(q *question) time.Duration {
 		}
 	}
 	if !ok {
-		return r.cfg.MinTTL
+		return q.r.cfg.MinTTL
 	}
-	return min(max(minimum, r.cfg.MinTTL), maxNegativeTTL, r.cfg.MaxTTL)
+	return min(max(minimum, q.r.cfg.MinTTL), maxNegativeTTL, q.r.cfg.MaxTTL)
 }
 
 // reachable says whether any server has replied to any question. If none has, it waits for what
@@ -724,75 +724,6 @@ func wireName(name string) string {
 		return wire
 	}
 	return name
-}
-
-// RawReply is what became of a question.
-type RawReply struct {
-	Msg    *dns.Msg // nil if none came, or only brief was wanted and has all
-	Server string
-	RTT    time.Duration
-	Took   time.Duration // with the attempts before the last
-	Status string        // the name of Msg's code, or without a reply TIMEOUT or ERROR
-	Why    string        // there was an error: one of the statuses of an Answer
-
-	Protocol string // the last that was used: udp or tcp
-
-	brief
-	question *question
-}
-
-// lifetime is how long what was said holds.
-func (raw *RawReply) lifetime() time.Duration {
-	q := raw.question
-	switch {
-	case localfault.Is(q.status):
-		return 0
-	case q.status != StatusOK:
-		return failureTTL
-	}
-	ttl, none := seconds(raw.ttl), len(raw.addrs) == 0
-	if raw.Msg != nil {
-		ttl, none = q.r.cfg.MaxTTL, len(raw.Msg.Answer) == 0
-		for _, rr := range raw.Msg.Answer {
-			ttl = min(ttl, seconds(rr.Header().Ttl))
-		}
-	}
-	if none {
-		return q.r.negative(q)
-	}
-	return min(ttl, q.r.cfg.MaxTTL)
-}
-
-// Release is to be called once, when Msg is no longer used.
-func (raw *RawReply) Release() {
-	if raw.question != nil {
-		raw.question.release()
-	}
-}
-
-// raw asks for a name as wireName gives it, in a slot that the caller has taken. done is
-// called as that of begin.
-func (r *Resolver) raw(name string, qtype uint16, whole bool, done func(RawReply)) {
-	q := &question{r: r, whole: whole, place: r.slots}
-	q.over = func() {
-		q.leave()
-		raw := RawReply{Msg: q.reply, Server: q.serverName(), Protocol: q.protocol(), RTT: q.rtt, brief: q.brief, question: q}
-		if q.server != nil {
-			raw.Took = time.Since(q.began)
-		}
-		switch {
-		case q.reply != nil:
-			raw.Status = rcodeName(q.reply.Rcode)
-		case q.status == StatusOK:
-			raw.Status = rcodeName(q.rcode)
-		case q.status == StatusTimeout:
-			raw.Status = "TIMEOUT"
-		default:
-			raw.Status, raw.Why = "ERROR", q.status
-		}
-		done(raw)
-	}
-	q.ask(name, qtype)
 }
 
 func rcodeName(rcode int) string {

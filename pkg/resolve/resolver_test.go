@@ -551,6 +551,28 @@ func oneName(t *testing.T, r *Resolver, name, recordType string) (res NameResult
 	return res
 }
 
+// FuzzNameResult: a result is written as encoding/json writes it.
+func FuzzNameResult(f *testing.F) {
+	f.Add("host.test", "NOERROR", "", "127.0.0.1:53", "192.0.2.1", "documentation", uint32(60), byte(2))
+	f.Add("h\u00e9c\"\\<&>\u2028\xff", "ERROR", "bad-reply", "https://a.test/?a&b", "\"x\" \x7f", "", uint32(1<<31), byte(1))
+	f.Add("", "", "", "", "", "", uint32(0), byte(0))
+	f.Fuzz(func(t *testing.T, name, status, why, server, answer, special string, ttl uint32, answers byte) {
+		res := NameResult{Name: name, Class: "IN", Type: "A", Status: status, Error: why, Timestamp: testNow.Add(time.Duration(ttl)), Duration: float64(ttl) / 1e6, RTT: int64(ttl) - 9}
+		res.Data.Answers, res.Data.Resolver = []NameAnswer{}, server
+		for range answers % 4 {
+			res.Data.Answers = append(res.Data.Answers, NameAnswer{name, "IN", "A", ttl, answer, special})
+		}
+		want, err := marshal(res)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.data = string(res.Data.appendTo(nil))
+		if got := res.appendTo(nil); !bytes.Equal(got, want) {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	})
+}
+
 func TestNames(t *testing.T) {
 	addr := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
 		if strings.HasPrefix(q.Name, "slow") {
@@ -804,8 +826,8 @@ func TestAnswersOfAllTypes(t *testing.T) {
 			}
 		}
 	}
-	if raw := r.Raw(t.Context(), "host.test", dns.TypeNULL); raw.Status != "BADVERS" {
-		t.Errorf("%s, want BADVERS", raw.Status)
+	if res := oneName(t, r, "host.test", "NULL"); res.Status != "BADVERS" {
+		t.Errorf("%s, want BADVERS", res.Status)
 	}
 	for _, s := range []string{"", "TYPE", "TYPE0", "TYPE65536", "TYPE-1", "TYPE252", "NOSUCH", "axfr"} {
 		if _, err := Names(t.Context(), r, s, time.Now, strings.NewReader(""), io.Discard); err == nil {

@@ -1,7 +1,6 @@
 package resolve
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -20,33 +19,6 @@ type transport interface {
 	close()
 }
 
-// exchanger is a transport that waits for a reply.
-type exchanger interface {
-	exchange(ctx context.Context, q *query, timeout time.Duration) ([]byte, error)
-	close()
-}
-
-// background has an exchanger wait in a goroutine for each question.
-type background struct {
-	exchanger
-	ctx context.Context
-	end context.CancelFunc
-}
-
-func inBackground(e exchanger) *background {
-	ctx, end := context.WithCancel(context.Background())
-	return &background{e, ctx, end}
-}
-
-func (b *background) ask(q *question) {
-	go func() { q.came(b.exchange(b.ctx, &q.query, q.timeout)) }()
-}
-
-func (b *background) close() {
-	b.end()
-	b.exchanger.close()
-}
-
 // A server that failed to answer so often in a row is passed over for a while, which
 // doubles with each further failure.
 const (
@@ -59,7 +31,7 @@ const (
 type server struct {
 	name string
 	main transport // UDP
-	tcp  transport // for what does not fit a datagram
+	tcp  *tcp      // for what does not fit a datagram
 	gap  time.Duration
 
 	mu       sync.Mutex
@@ -74,7 +46,7 @@ func parseServer(s string, cfg *Config, l large) (*server, error) {
 	if err != nil {
 		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("DNS server %q", s), Want: "an IP address, with :PORT or without"}
 	}
-	srv := &server{name: addr.String(), main: &udp{addr: addr}, tcp: inBackground(newTCP(addr, l))}
+	srv := &server{name: addr.String(), main: &udp{addr: addr}, tcp: newTCP(addr, l)}
 	if cfg.Rate > 0 {
 		srv.gap = time.Duration(float64(time.Second) / cfg.Rate)
 	}

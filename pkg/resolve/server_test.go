@@ -194,11 +194,10 @@ func TestLargeReplies(t *testing.T) {
 					if s := FormatAddrs(a.Addrs) + a.Status; s != c.want {
 						t.Errorf("%q, want %q", s, c.want)
 					}
-					raw := r.Raw(t.Context(), fmt.Sprintf("host%d.test", i), dns.TypeA)
-					if raw.Protocol != "tcp" || raw.Took < raw.RTT {
-						t.Errorf("by %s, in %v and %v of these", raw.Protocol, raw.Took, raw.RTT)
+					res := oneName(t, r, fmt.Sprintf("host%d.test", i), "A")
+					if res.Data.Protocol != "tcp" || int64(res.Duration*1e6+0.5) < res.RTT {
+						t.Errorf("by %s, in %v s and %v µs of these", res.Data.Protocol, res.Duration, res.RTT)
 					}
-					raw.Release()
 				})
 			}
 			wg.Wait()

@@ -152,9 +152,6 @@ type learnt struct {
 // never is before all times, also that of a saved answer that does not tell when it expires.
 const never = -1
 
-// maxRuns bounds the files of learnt: as many become one.
-const maxRuns = 16
-
 // newLearnt makes one for answers of r, which may be nil.
 func newLearnt(r *Resolver) *learnt {
 	l := &learnt{table: newTable()}
@@ -189,11 +186,16 @@ func (l *learnt) flush() error {
 		}
 	}
 	l.table, l.fresh = newTable(), nil
-	if len(l.runs) < maxRuns {
+	last := len(l.runs) - 1
+	if last < 1 {
 		return nil
 	}
-	old := l.runs
-	l.runs = nil
+	kept := l.runs[:last].large(l.runs[last].run.Rows(), 1)
+	if kept == last {
+		return nil
+	}
+	old := l.runs[kept:]
+	l.runs = l.runs[:kept:kept]
 	defer old.Close()
 	return l.write(func(w *run.Writer) error { return old.merge(w, never) })
 }
@@ -204,7 +206,7 @@ func (l *learnt) write(rows func(w *run.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	w := run.NewWriter(f, kindAnswers)
+	w := run.NewWriter(f, KindAnswers)
 	w.Plain()
 	err = rows(w)
 	if err == nil {

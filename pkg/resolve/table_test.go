@@ -2,6 +2,7 @@ package resolve
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -38,32 +39,43 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestLearnt: answers of more runs than are kept, each of which the newer one replaces.
+// TestLearnt: answers of many runs, each of which the newer one replaces. A row is merged again a few times in all.
 func TestLearnt(t *testing.T) {
 	l := newLearnt(nil)
 	defer l.Close()
 	want := map[string]string{}
-	for i := range maxRuns + 10 {
-		for _, name := range []string{fmt.Sprintf("host%d.test", i), fmt.Sprintf("host%d.test", i/2), "all.test"} {
-			if n, isNew := l.find(name); isNew {
-				want[name] = fmt.Sprintf("127.0.0.%d", i)
-				l.learn(n, &answer{addr: want[name], expires: 1})
+	const flushes, names = 1024, 10
+	written, rows, most := uint64(0), map[io.Closer]bool{}, 0
+	for i := range flushes {
+		for j := range names {
+			for _, name := range []string{fmt.Sprintf("host%d.%d.test", j, i), fmt.Sprintf("host%d.%d.test", j, i/2), "all.test"} {
+				if n, isNew := l.find(name); isNew {
+					want[name] = fmt.Sprintf("127.%d.%d.%d", j, i>>8, i&255)
+					l.learn(n, &answer{addr: want[name], expires: 1})
+				}
 			}
 		}
 		if err := l.flush(); err != nil {
 			t.Fatal(err)
 		}
+		most = max(most, len(l.runs))
+		for _, f := range l.runs {
+			if !rows[f.file] {
+				rows[f.file] = true
+				written += f.run.Rows()
+			}
+		}
 	}
-	if len(l.runs) >= maxRuns {
-		t.Errorf("%d files", len(l.runs))
+	if limit := uint64(10 * 2 * flushes * names); written > limit || most > 12 {
+		t.Errorf("%d rows written in %d files at a time, want at most %d in 12", written, most, limit)
 	}
-	rows := merged(t, l.runs)
-	for _, row := range rows {
+	got := merged(t, l.runs)
+	for _, row := range got {
 		if row.Addr != want[row.Host] {
 			t.Errorf("%s has %s, want %s", row.Host, row.Addr, want[row.Host])
 		}
 	}
-	if len(rows) != len(want) {
-		t.Errorf("%d names, want %d", len(rows), len(want))
+	if len(got) != len(want) {
+		t.Errorf("%d names, want %d", len(got), len(want))
 	}
 }

@@ -26,15 +26,24 @@ func (l large) free(m []byte) {
 	}
 }
 
-// tcp asks one server what its datagrams do not hold: a connection for each question.
+// tcp asks one server what its datagrams do not hold: a connection, and a goroutine, for each question.
 type tcp struct {
 	addr  netip.AddrPort
 	large large
 	slots chan struct{}
+	ctx   context.Context
+	close context.CancelFunc
 }
 
 func newTCP(addr netip.AddrPort, l large) *tcp {
-	return &tcp{addr, l, make(chan struct{}, maxTCP)}
+	t := &tcp{addr: addr, large: l, slots: make(chan struct{}, maxTCP)}
+	t.ctx, t.close = context.WithCancel(context.Background())
+	return t
+}
+
+// ask implements transport.
+func (t *tcp) ask(q *question) {
+	go func() { q.came(t.exchange(t.ctx, &q.query, q.timeout)) }()
 }
 
 // exchange sends a query and waits for the reply. Waiting for a connection is not of its time.
@@ -103,5 +112,3 @@ func (t *tcp) read(ctx context.Context, conn net.Conn, timeout time.Duration) ([
 	}
 	return m, nil
 }
-
-func (*tcp) close() {}

@@ -13,7 +13,6 @@ import (
 	"github.com/miekg/dns"
 
 	"mercator/formats/warc"
-	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/httpmsg"
@@ -29,7 +28,7 @@ const archivedBody = 64 << 20
 // Its memory is about 40 bytes a URL and 100 a host. It is safe for many
 // goroutines.
 type Archive struct {
-	First string // URL of the first response; a seed to begin with
+	First string // URL of the first response that is no robots.txt; a seed to begin with
 
 	port  string // ":18080", which URLs of the archive do not have
 	files []*os.File
@@ -46,29 +45,34 @@ type place struct {
 
 // OpenArchive reads the files through and keeps them open. port is the one
 // that they will be served on.
-func OpenArchive(paths []string, port int) (*Archive, error) {
+func OpenArchive(parts []warc.Part, port int) (*Archive, error) {
 	a := &Archive{port: fmt.Sprintf(":%d", port), names: map[string]int{}, index: map[uint64]place{}, hosts: map[string]int{}}
-	for _, path := range paths {
-		if err := a.add(path); err != nil {
+	var names []string
+	for _, part := range parts {
+		if err := a.add(part); err != nil {
 			a.Close()
 			return nil, err
 		}
+		names = append(names, part.Path)
 	}
-	if a.First == "" {
+	if len(a.index) == 0 {
 		a.Close()
-		return nil, &fault.Error{Class: fault.WrongKind, File: strings.Join(paths, ", "), Found: "no response record of http or https", Want: "a saved crawl"}
+		return nil, &fault.Error{Class: fault.WrongKind, File: strings.Join(names, ", "), Found: "no response record of http or https", Want: "a saved crawl"}
 	}
 	return a, nil
 }
 
-func (a *Archive) add(path string) error {
-	f, err := durable.Open(path)
+func (a *Archive) add(part warc.Part) error {
+	f, length, err := part.Open()
 	if err != nil {
 		return err
 	}
-	a.names[strings.TrimSuffix(filepath.Base(path), ".open")] = len(a.files)
+	a.names[strings.TrimSuffix(filepath.Base(part.Path), ".open")] = len(a.files)
 	a.files = append(a.files, f)
-	r := warc.NewReader(f, warc.ReaderOptions{Name: path})
+	if length == 0 && part.Length == 0 {
+		return nil // a store's, of which nothing was committed
+	}
+	r := warc.NewReader(io.NewSectionReader(f, 0, length), warc.ReaderOptions{Name: part.Path})
 	defer r.Close()
 	for {
 		rec, err := r.Next()
@@ -88,7 +92,7 @@ func (a *Archive) add(path string) error {
 			return err
 		}
 		a.index[fingerprint.OfString(url)] = place{int32(len(a.files) - 1), offset, r.Good() - offset}
-		if a.First == "" {
+		if a.First == "" && !strings.HasSuffix(url, "/robots.txt") {
 			a.First = url
 		}
 		host, _, _ := strings.Cut(rest, "/")

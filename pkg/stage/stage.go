@@ -392,12 +392,12 @@ func (b *Batch[In, Out]) Pass(row *Out) error {
 
 // Make writes a row that no input row became (robots rows, links), by reason.
 func (b *Batch[In, Out]) Make(reason string, row *Out) error {
-	enter(b.made, reason, 1)
+	Enter(b.made, reason, 1)
 	return b.write(row)
 }
 
 // Drop accounts for an input row that goes no further, by reason.
-func (b *Batch[In, Out]) Drop(reason string) { enter(b.drops, reason, 1) }
+func (b *Batch[In, Out]) Drop(reason string) { Enter(b.drops, reason, 1) }
 
 // Consume accounts for an input row that was used up (a page whose links were made).
 func (b *Batch[In, Out]) Consume() { b.consumed++ }
@@ -405,7 +405,7 @@ func (b *Batch[In, Out]) Consume() { b.consumed++ }
 // Refuse counts candidates that never became rows, by reason.
 func (b *Batch[In, Out]) Refuse(reason string, n uint64) {
 	if n > 0 {
-		enter(b.refused, reason, n)
+		Enter(b.refused, reason, n)
 	}
 }
 
@@ -420,7 +420,8 @@ const (
 // ReasonOther is the reason of all that the ledger does not tell apart.
 const ReasonOther = "other"
 
-func enter(m map[string]uint64, reason string, n uint64) {
+// Enter counts n more of a reason, as far as a ledger holds it.
+func Enter(m map[string]uint64, reason string, n uint64) {
 	if _, ok := m[reason]; !ok {
 		if len(m) >= maxReasons || len(reason) > maxReason {
 			reason = ReasonOther

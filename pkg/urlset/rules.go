@@ -9,7 +9,7 @@ import (
 )
 
 // Entries of a set's state: the rules of canon.Options by which the URLs in it were made. They
-// stand there from its first URLs on, for good: by other rules, what was seen would not be known again.
+// stand there from its first URLs on, and cannot be changed: by other rules, what was seen would not be known again.
 const (
 	keyRules = "key_rules"
 	urlRules = "url_rules"

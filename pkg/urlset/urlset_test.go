@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -377,5 +378,26 @@ func TestUnknownColumns(t *testing.T) {
 	}
 	if err != io.EOF || back.Trailer().Rows != 3 || back.Trailer().Hash != r.Trailer().Hash {
 		t.Errorf("%v, %d rows with hash %v, want those of %v", err, back.Trailer().Rows, back.Trailer().Hash, r.Trailer().Hash)
+	}
+}
+
+// TestScores: a score comes out to the bit, whether rows wait in memory or on disk: the hash of rows is made of its bits.
+func TestScores(t *testing.T) {
+	scores := []float32{0, float32(math.Copysign(0, -1)), math.Float32frombits(0x7fc00001), math.Float32frombits(0xffc00000), float32(math.Inf(-1)), 1}
+	links := make([]record.Link, 30_000)
+	for i := range links {
+		links[i] = link(fmt.Sprintf("http://a.test/%d", i), i)
+		links[i].Score = scores[i%len(scores)]
+	}
+	for _, w := range []way{{mem: 64 << 20}, {}, {online: true}} {
+		rows, _, _ := unseen(t, newStore(t), "r1", links, w)
+		for i := range rows {
+			if got, want := math.Float32bits(rows[i].Score), math.Float32bits(links[i].Score); got != want {
+				t.Fatalf("%+v, row %d: score %08x, want %08x", w, i, got, want)
+			}
+		}
+		if len(rows) != len(links) {
+			t.Errorf("%+v: %d rows, want %d", w, len(rows), len(links))
+		}
 	}
 }

@@ -310,7 +310,7 @@ func TestHostileServers(t *testing.T) {
 		{name: "EPSV with an address", say: map[string]string{"EPSV": "229 (|1|10.0.0.1|2001|)\r\n"}, outcome: record.OutcomeProtocol},
 		{name: "EPSV without a port", say: map[string]string{"EPSV": "229 ((((\r\n"}, outcome: record.OutcomeProtocol},
 		{name: "EPSV above 65535", say: map[string]string{"EPSV": "229 (|||65536|)\r\n"}, outcome: record.OutcomeProtocol},
-		{name: "nobody on the data port", say: map[string]string{"EPSV": "229 (|||2002|)\r\n"}, outcome: record.OutcomeTimeout},
+		{name: "nobody on the data port", say: map[string]string{"EPSV": "229 (|||2002|)\r\n"}, outcome: record.OutcomeConnect},
 		{name: "data without an end", data: func(c net.Conn, _ string) { forever("data")(c) }, outcome: record.OutcomeFetched, truncated: "length"},
 		{name: "data that stops", data: func(c net.Conn, _ string) { io.WriteString(c, "da"); stall(c) }, outcome: record.OutcomeFetched, truncated: "time"},
 		{name: "421 in mid-transfer", data: func(c net.Conn, _ string) { io.WriteString(c, "da"); c.Close() }, say: map[string]string{"226": "421 bye\r\n"},

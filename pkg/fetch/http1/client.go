@@ -50,14 +50,15 @@ const interimMax = 8 // replies with a status below 200
 type Client struct {
 	fetch.Limits
 	UserAgent      string
-	Accept         string          // "": */*
-	AcceptEncoding string          // "": gzip, deflate, br, zstd
-	Header         []httpmsg.Field // sent with each request, see ParseHeader
-	Logins         Logins          // sent to their own servers
-	Cookies        *Jar            // nil: none are kept or sent
-	Proxy          *Proxy          // nil: servers are contacted directly
-	TLS            *tls.Config     // roots and the like; nil: the system's. TLS 1.2 is the least, but see oldtls.go
-	InsecureTLS    bool            // go on when verification fails; Reply.Error says why it did
+	Accept         string           // "": */*
+	AcceptEncoding string           // "": gzip, deflate, br, zstd
+	Header         []httpmsg.Field  // sent with each request, see ParseHeader
+	Logins         Logins           // sent to their own servers
+	Cookies        *Jar             // nil: none are kept or sent
+	Proxy          *Proxy           // nil: servers are contacted directly
+	TLS            *tls.Config      // roots and the like; nil: the system's. TLS 1.2 is the least, but see oldtls.go
+	Now            func() time.Time // for cookies that expire; nil: time.Now
+	InsecureTLS    bool             // go on when verification fails; Reply.Error says why it did
 }
 
 // exchange is a Reply with what it takes to make it, in one piece of memory.
@@ -252,10 +253,17 @@ func (c *Client) ask(ctx context.Context, req *fetch.Request, conn *Conn, x *exc
 			return c.Proxy.down(errNoLogin)
 		}
 		if err == nil && c.Cookies != nil {
-			c.Cookies.keep(t, &x.head, time.Now())
+			c.Cookies.keep(t, &x.head, c.now())
 		}
 		return err
 	}
+}
+
+func (c *Client) now() time.Time {
+	if c.Now == nil {
+		return time.Now()
+	}
+	return c.Now()
 }
 
 // request writes the request to b: as it is kept, and as it is sent.
@@ -282,7 +290,7 @@ func (c *Client) request(b []byte, req *fetch.Request, t *target) (kept, sent []
 		b = appendField(b, f.Name, f.Value)
 	}
 	if c.Cookies != nil {
-		b = c.Cookies.appendTo(b, t, time.Now())
+		b = c.Cookies.appendTo(b, t, c.now())
 	}
 	secrets := appendField(nil, "Authorization", c.Logins.basic(t))
 	if c.Proxy.forwards(t) {
@@ -356,12 +364,7 @@ func (c *Client) open(ctx context.Context, t *target, addr netip.AddrPort, conn 
 		raw, err = dial(ctx, "tcp", addr.String())
 	}
 	if err != nil {
-		err = fetch.Classify(err, record.OutcomeConnect)
-		var f *fetch.Failure
-		if errors.As(err, &f) { // that no connection came in time, too: a host's next address may do
-			f.Outcome = record.OutcomeConnect
-		}
-		return err
+		return fetch.Unconnected(err)
 	}
 	*conn = Conn{conn: raw, scheme: t.scheme, host: t.host, addr: addr}
 	if t.scheme == "https" {

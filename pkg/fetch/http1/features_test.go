@@ -196,12 +196,17 @@ func TestJarIsBounded(t *testing.T) {
 func TestCookiesTravel(t *testing.T) {
 	url := serve(t, func(c net.Conn) {
 		head := readHead(c)
-		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nSet-Cookie: seen=yes\r\nContent-Length: %d\r\n\r\n%s", len(head), head)
+		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nSet-Cookie: seen=yes; Max-Age=60\r\nContent-Length: %d\r\n\r\n%s", len(head), head)
 	})
 	client := testClient(t)
 	for i, jar := range []*Jar{nil, nil, NewJar()} {
 		client.Cookies = jar
-		for again := range 2 {
+		now := time.Unix(1e9, 0)
+		client.Now = func() time.Time { return now }
+		for again := range 3 {
+			if again == 2 {
+				now = now.Add(time.Minute)
+			}
 			x := client.once(context.Background(), &fetch.Request{URL: url, Addr: loopback})
 			if got := strings.Contains(body(x), "Cookie: seen=yes"); got != (jar != nil && again == 1) {
 				t.Errorf("%d: request %d: %q", i, again, body(x))

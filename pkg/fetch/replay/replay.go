@@ -17,7 +17,6 @@ package replay
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -30,6 +29,7 @@ import (
 	"mercator/formats/warc"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
+	"mercator/pkg/fingerprint"
 	"mercator/pkg/merge"
 	"mercator/pkg/stage"
 )
@@ -72,13 +72,6 @@ func parseContact(b []byte) (c contact, rest []byte) {
 		*x, b = binary.BigEndian.Uint64(b), b[8:]
 	}
 	return c, b
-}
-
-// keyOf is what rows and contacts of a URL are brought together by. Who makes two URLs of one FP64
-// would have them compared with each other.
-func keyOf(url string) uint64 {
-	sum := sha256.Sum256([]byte(url))
-	return binary.BigEndian.Uint64(sum[:])
 }
 
 // run is a replay. What is known of each contact and each row of the batch is sorted, on disk.
@@ -126,7 +119,7 @@ func (r *run) batch(ctx context.Context, next func(*record.URL) error) error {
 		}
 		if err == nil {
 			buf = record.AppendRow(buf[:0], &row)
-			err = r.rows.Add(keyOf(row.URL), buf)
+			err = r.rows.Add(fingerprint.SHA256(row.URL), buf)
 		}
 		if err != nil {
 			return err
@@ -214,7 +207,7 @@ func (r *run) scan(ctx context.Context, file uint64) error {
 			r.n++
 			r.epoch = max(r.epoch, c.epoch)
 			if buf = c.append(buf[:0]); out.Row.Role == record.RolePage {
-				err = r.pages.Add(keyOf(out.Row.URL), append(buf, out.Row.URL...))
+				err = r.pages.Add(fingerprint.SHA256(out.Row.URL), append(buf, out.Row.URL...))
 			} else {
 				err = r.found.Add(c.n, buf)
 			}

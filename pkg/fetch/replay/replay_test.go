@@ -10,6 +10,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
 	"mercator/pkg/merge"
 )
 
@@ -45,7 +46,7 @@ func TestMatch(t *testing.T) {
 	saved := func(i int, epoch uint64) {
 		c := contact{n: r.n, epoch: epoch}
 		r.n++
-		if err := r.pages.Add(keyOf(url(i)), append(c.append(nil), url(i)...)); err != nil {
+		if err := r.pages.Add(fingerprint.SHA256(url(i)), append(c.append(nil), url(i)...)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -99,7 +100,7 @@ func TestMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := contact{}
-	if err := r.pages.Add(keyOf("http://h.test/2"), append(c.append(nil), "http://h.test/2"...)); err != nil {
+	if err := r.pages.Add(fingerprint.SHA256("http://h.test/2"), append(c.append(nil), "http://h.test/2"...)); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.match(t.Context()); fault.ClassOf(err) != fault.Conflict || !strings.Contains(err.Error(), "and 1 more URLs") {

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"mercator/pkg/cli"
+	"mercator/pkg/driver"
+	"mercator/pkg/fault"
+	"mercator/pkg/urlset"
+)
+
+type addCmd struct {
+	Crawl string   `arg:"" help:"The crawl folder."`
+	URLs  []string `arg:"" optional:"" name:"url" help:"URLs to add."`
+	File  []string `short:"f" sep:"none" placeholder:"FILE" help:"Add the URLs of this file, one a line; - is standard input."`
+}
+
+// Help is part of --help.
+func (*addCmd) Help() string {
+	return `URLs that the crawl knows are not fetched a second time (see mcrawl again). While
+the crawl runs they are taken in between two rounds.
+
+Examples:
+  mcrawl add crawl https://www.example.org/new/
+  mcrawl add crawl -f more.txt`
+}
+
+func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
+	if len(c.URLs)+len(c.File) == 0 {
+		return &fault.Error{Class: fault.Usage, Found: "no URLs", Want: "some, or -f FILE"}
+	}
+	d, err := driver.Open(c.Crawl, options(std))
+	if err != nil {
+		return err
+	}
+	form, err := d.Form()
+	if err != nil {
+		return err
+	}
+	assumed := func(line, url string) { std.Warn("%s is taken as %s", line, url) }
+	told, err := d.Ask(ctx, driver.Request{Verb: "add", Listed: true}, func(w io.Writer) error {
+		for _, text := range c.URLs {
+			url, guessed, err := urlset.Seed(text, form)
+			if err != nil {
+				return err
+			}
+			if guessed {
+				assumed(text, url)
+			}
+			fmt.Fprintln(w, url)
+		}
+		for _, name := range c.File {
+			in, err := openList(std, name)
+			if err != nil {
+				return err
+			}
+			_, err = urlset.Seeds(w, in, name, form, assumed)
+			in.Close()
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(std.Out, told)
+	return err
+}
+
+// openList opens a file of URLs; - is standard input.
+func openList(std *cli.Std, name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(std.In), nil
+	}
+	in, err := os.Open(name)
+	if err != nil {
+		return nil, &fault.Error{Class: fault.Usage, File: name, Want: "a file of URLs, one a line", Err: err}
+	}
+	return in, nil
+}
+
+// takeCmd is for mercator.mk, which holds the crawl as its driver.
+type takeCmd struct {
+	Crawl string `arg:"" help:"The crawl folder."`
+}
+
+func (c *takeCmd) Run(ctx context.Context, std *cli.Std) error {
+	d, err := driver.Open(c.Crawl, options(std))
+	if err != nil {
+		return err
+	}
+	said, err := d.Take(ctx)
+	for _, line := range said {
+		fmt.Fprintln(std.Err, "mcrawl:", line)
+	}
+	return err
+}

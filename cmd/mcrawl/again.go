@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/pkg/cli"
+	"mercator/pkg/driver"
+	"mercator/pkg/fault"
+	"mercator/pkg/urlset"
+)
+
+type againCmd struct {
+	Crawl   string   `arg:"" help:"The crawl folder."`
+	Outcome []string `placeholder:"NAME,..." help:"URLs whose last outcome is one of these."`
+	Older   string   `placeholder:"TIME" help:"Documents that were fetched longer ago, such as 30d or 12h."`
+	Rule    string   `placeholder:"NAME" help:"URLs that this filter rule refused, and today's rules do not."`
+	File    string   `short:"f" placeholder:"FILE" help:"URLs of this file, one a line."`
+}
+
+// Help is part of --help.
+func (*againCmd) Help() string {
+	return `Puts URLs into the queue once more, parked ones too, and without the failures that
+they had. A URL that waits already is not queued twice. --outcome and --older
+together mean both. Outcomes: "mcat crawl/rounds/r*/marked.arrows.zst" has them.
+
+Examples:
+  mcrawl again crawl --outcome timeout,address-refused
+  mcrawl again crawl --older 30d
+  mcrawl again crawl --rule docs        # after the rule was changed
+  mcrawl again crawl -f urls.txt`
+}
+
+// outcomes are those that a URL can have.
+var outcomes = []string{
+	record.OutcomeFetched, record.OutcomeNotModified, record.OutcomeRobotsDenied, record.OutcomeRobotsUnreachable, record.OutcomeDNS, record.OutcomeConnect, record.OutcomeTLS,
+	record.OutcomeTimeout, record.OutcomeDisconnect, record.OutcomeProtocol, record.OutcomeAddress, record.OutcomePort, record.OutcomeDenied, record.OutcomeScheme, record.OutcomeParked, record.OutcomeDeferred,
+}
+
+func (c *againCmd) Run(ctx context.Context, std *cli.Std) error {
+	r := driver.Request{Verb: "again", Outcomes: c.Outcome, Rule: c.Rule, Listed: c.File != ""}
+	if n := given(len(c.Outcome) > 0 || c.Older != "") + given(c.Rule != "") + given(c.File != ""); n != 1 {
+		return &fault.Error{Class: fault.Usage, Found: "no URLs to fetch again, or several kinds", Want: "--outcome or --older, or --rule, or -f FILE"}
+	}
+	for _, name := range c.Outcome {
+		if !slices.Contains(outcomes, name) {
+			return &fault.Error{Class: fault.Usage, Place: "--outcome", Found: fmt.Sprintf("no outcome %q", name), Want: strings.Join(outcomes, ", "), Hint: fault.DidYouMean(name, outcomes)}
+		}
+	}
+	if c.Older != "" {
+		age, err := ageOf(c.Older)
+		if err != nil {
+			return err
+		}
+		r.Before = record.TimeOf(std.Now().Add(-age))
+	}
+	d, err := driver.Open(c.Crawl, options(std))
+	if err != nil {
+		return err
+	}
+	var list func() (io.ReadCloser, error)
+	var lines func(io.Writer) error
+	if c.File != "" {
+		in, err := openList(std, c.File)
+		if err != nil {
+			return err
+		}
+		text, err := io.ReadAll(io.LimitReader(in, maxList+1))
+		in.Close()
+		if err != nil {
+			return err
+		}
+		if len(text) > maxList {
+			return &fault.Error{Class: fault.Usage, File: c.File, Found: "a longer list", Want: fmt.Sprintf("at most %d bytes", maxList), Hint: "cut it into several"}
+		}
+		form, err := d.Form()
+		if err != nil {
+			return err
+		}
+		var urls bytes.Buffer
+		if _, err := urlset.Seeds(&urls, bytes.NewReader(text), c.File, form, func(line, url string) { std.Warn("%s is taken as %s", line, url) }); err != nil {
+			return err
+		}
+		text = urls.Bytes()
+		list = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }
+		lines = func(w io.Writer) error { _, err := w.Write(text); return err }
+	}
+	if err := d.CheckAgain(r, list); err != nil {
+		return err
+	}
+	told, err := d.Ask(ctx, r, lines)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(std.Out, told)
+	return err
+}
+
+// maxList bounds the list of -f, in bytes: it is in memory, and may come down a pipe.
+const maxList = 16 << 20
+
+func given(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// ageOf reads 30d, or what Go takes for a duration.
+func ageOf(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			return time.Duration(n) * 24 * time.Hour, nil
+		}
+	}
+	age, err := time.ParseDuration(text)
+	if err != nil || age < 0 {
+		return 0, &fault.Error{Class: fault.Usage, Place: "--older", Found: fmt.Sprintf("%q", text), Want: "a time such as 30d or 12h"}
+	}
+	return age, nil
+}

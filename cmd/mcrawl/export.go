@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"mercator/pkg/cli"
+	"mercator/pkg/derive"
+	"mercator/pkg/driver"
+	"mercator/pkg/durable"
+)
+
+type exportCmd struct {
+	Crawl string `arg:"" help:"The crawl folder."`
+	To    string `arg:"" optional:"" help:"File or folder to make, or - (default: CRAWL.wacz and so on)."`
+
+	WACZ    bool `group:"What to make, one of:" name:"wacz" xor:"format" required:"" help:"A WACZ file: the archive, its index and its pages."`
+	Parquet bool `group:"What to make, one of:" xor:"format" required:"" help:"A folder of Parquet files: outcomes, links and so on."`
+	CDXJ    bool `group:"What to make, one of:" name:"cdxj" xor:"format" required:"" help:"The sorted index of all WARC files."`
+	WET     bool `group:"What to make, one of:" name:"wet" xor:"format" required:"" help:"A folder of WET files: the text of pages."`
+	WAT     bool `group:"What to make, one of:" name:"wat" xor:"format" required:"" help:"A folder of WAT files: metadata and links as JSON."`
+}
+
+// Help is part of --help.
+func (*exportCmd) Help() string {
+	return `What the crawl has committed is exported; it may go on meanwhile. The file or
+folder appears when it is whole. A folder must be new or empty.
+
+Examples:
+  mcrawl export crawl --wacz                # crawl.wacz
+  mcrawl export crawl --parquet tables      # tables/outcomes.parquet and so on
+  mcrawl export crawl --cdxj - | head`
+}
+
+func (c *exportCmd) Run(ctx context.Context, std *cli.Std) error {
+	progress := std.StartProgress("records", 0)
+	defer progress.Done()
+	e := driver.Export{Dir: c.Crawl, Now: std.Now, Memory: std.MemoryLimit() / 4, Progress: progress.Add}
+	switch {
+	case c.WACZ:
+		return c.file(ctx, std, ".wacz", e.WACZ)
+	case c.CDXJ:
+		return c.file(ctx, std, ".cdxj", e.CDXJ)
+	}
+	if c.Parquet {
+		to := c.to("-parquet")
+		if err := e.Parquet(ctx, to); err != nil {
+			return err
+		}
+		return c.made(std, to)
+	}
+	format := derive.WET
+	if c.WAT {
+		format = derive.WAT
+	}
+	to := c.to("-" + string(format))
+	if err := e.Derived(ctx, to, format); err != nil {
+		return err
+	}
+	return c.made(std, to)
+}
+
+// to is where the export goes.
+func (c *exportCmd) to(suffix string) string {
+	if c.To != "" {
+		return c.To
+	}
+	return filepath.Clean(c.Crawl) + suffix
+}
+
+func (c *exportCmd) file(ctx context.Context, std *cli.Std, suffix string, write func(context.Context, io.Writer) error) error {
+	if c.To == "-" {
+		if suffix != ".cdxj" {
+			if err := std.RefuseTerminal("WACZ files are"); err != nil {
+				return err
+			}
+		}
+		out := bufio.NewWriterSize(std.Out, 64<<10)
+		if err := write(ctx, out); err != nil {
+			return err
+		}
+		return out.Flush()
+	}
+	to := c.to(suffix)
+	file, err := durable.CreateOutput(to)
+	if err != nil {
+		return err
+	}
+	defer file.Abort()
+	out := bufio.NewWriterSize(file, 1<<20)
+	if err := write(ctx, out); err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	if err := file.Commit(); err != nil {
+		return err
+	}
+	return c.made(std, to)
+}
+
+func (c *exportCmd) made(std *cli.Std, path string) error {
+	_, err := fmt.Fprintln(std.Out, path)
+	return err
+}

@@ -1,0 +1,44 @@
+// Command mcrawl runs whole crawls: it makes a crawl folder and runs the other commands in it.
+package main
+
+import (
+	"os"
+
+	"mercator/pkg/cli"
+	"mercator/pkg/driver"
+)
+
+const about = `Run a crawl in a folder.
+
+  mcrawl site https://www.example.org/ --contact you@example.org
+  mcrawl new crawl --seeds seeds.txt --contact you@example.org
+  mcrawl run crawl          # until nothing is left, or Ctrl-C; again goes on`
+
+// A verb stands in a file of its name.
+type grammar struct {
+	cli.Common
+	Try     tryCmd     `cmd:"" help:"Crawl an embedded web, and compare with its oracle."`
+	New     newCmd     `cmd:"" help:"Make a crawl folder from seeds and settings."`
+	Site    siteCmd    `cmd:"" help:"Crawl a site, or several, into a folder of its name."`
+	Run     runCmd     `cmd:"" help:"Go on with a crawl until its end, a bound, or Ctrl-C."`
+	Status  statusCmd  `cmd:"" help:"Show where a crawl stands, also while it runs."`
+	Set     setCmd     `cmd:"" help:"Change settings of a crawl, or print them."`
+	Seal    sealCmd    `cmd:"" help:"Give the WARC files their final names, and write their index."`
+	Export  exportCmd  `cmd:"" help:"Write a crawl as WACZ, Parquet, CDXJ, WET or WAT."`
+	Add     addCmd     `cmd:"" help:"Add URLs to a crawl, also while it runs."`
+	Take    takeCmd    `cmd:"" hidden:"" help:"Take in what mcrawl add and again ask for; the caller holds the crawl."`
+	Again   againCmd   `cmd:"" help:"Fetch URLs once more."`
+	Refused refusedCmd `cmd:"" help:"Print the URLs that were not followed, and why."`
+}
+
+func main() { os.Exit(cli.Main("mcrawl", about, &grammar{}, 64<<20)) }
+
+// options are those of a driver that tells a person how the crawl goes on.
+func options(std *cli.Std) driver.Options {
+	mode := std.Common.Progress
+	t := &driver.Teller{Out: std.Out, Err: std.Err, JSON: mode == "json", Silent: mode == "off", Quiet: std.Common.Quiet}
+	if mode == "auto" {
+		t.Width = std.Width()
+	}
+	return driver.Options{Threads: std.Common.Threads, Now: std.Now, Warn: std.Warn, Observer: t}
+}

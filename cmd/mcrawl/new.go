@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+
+	"mercator/pkg/cli"
+	"mercator/pkg/config"
+	"mercator/pkg/driver"
+)
+
+// settings are those that people give a new crawl.
+type settings struct {
+	Contact string   `group:"Settings:" placeholder:"ADDRESS" help:"E-mail address or URL of the operator, for the User-Agent."`
+	Set     []string `group:"Settings:" sep:"none" placeholder:"KEY=VALUE" help:"Another setting of crawl.toml, such as fetch.timeout=20s."`
+}
+
+func (s *settings) pairs() ([]config.Pair, error) {
+	pairs, err := config.ParsePairs(s.Set)
+	if s.Contact != "" {
+		pairs = append(pairs, config.Pair{Key: "fetch.contact", Value: s.Contact})
+	}
+	return pairs, err
+}
+
+type newCmd struct {
+	Crawl  string   `arg:"" help:"Folder to make."`
+	Seeds  []string `sep:"none" placeholder:"FILE" help:"Files of URLs to begin with, one a line; - is standard input."`
+	Policy string   `group:"Settings:" placeholder:"NAME" help:"Order of the frontier; see \"mfrontier policies\"."`
+	settings
+	Print bool `help:"Print the shell lines that do the same, and make nothing."`
+}
+
+// Help is part of --help.
+func (*newCmd) Help() string {
+	return `All settings are written into crawl.toml, so a run needs no flags. --config gives a
+crawl.toml to start from. What fails makes nothing.
+
+Examples:
+  mcrawl new crawl --seeds seeds.txt --contact you@example.org
+  mcrawl new crawl --seeds seeds.txt --policy opic --set extract.filter=my.rules`
+}
+
+func (c *newCmd) Run(ctx context.Context, std *cli.Std) error {
+	pairs, err := c.pairs()
+	if err != nil {
+		return err
+	}
+	if c.Policy != "" {
+		pairs = append(pairs, config.Pair{Key: "frontier.policy", Value: c.Policy})
+	}
+	spec := driver.Spec{Seeds: c.Seeds, In: std.In, Config: string(std.Common.Config), Set: pairs}
+	if c.Print {
+		return driver.PrintMake(std.Out, c.Crawl, spec, std.Warn)
+	}
+	made, err := driver.Make(ctx, c.Crawl, spec, std.Warn)
+	if err != nil {
+		return err
+	}
+	state := "is there already, with these seeds and settings"
+	if made {
+		state = "is ready"
+	}
+	std.Warn("%s %s: %q begins", c.Crawl, state, driver.Quote("mcrawl", "run", c.Crawl))
+	return nil
+}

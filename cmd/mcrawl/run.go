@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"mercator/pkg/cli"
+	"mercator/pkg/config"
+	"mercator/pkg/driver"
+	"mercator/pkg/fault"
+)
+
+// howFar bounds a run.
+type howFar struct {
+	Rounds    uint64        `group:"How far:" placeholder:"N" help:"Stop after round N (default: rounds in crawl.toml)."`
+	For       time.Duration `group:"How far:" placeholder:"TIME" help:"Begin no round after this time, such as 2h."`
+	UntilSize cli.Size      `group:"How far:" placeholder:"SIZE" help:"Begin no round when the WARC files have this size, such as 10G."`
+	Print     bool          `help:"Print the shell lines of the next round, and run nothing."`
+}
+
+type runCmd struct {
+	Crawl string `arg:"" help:"The crawl folder."`
+	howFar
+}
+
+// Help is part of --help.
+func (*runCmd) Help() string {
+	return `Settings are those of crawl.toml. Whatever is killed, the same command goes on.
+
+Examples:
+  mcrawl run crawl
+  mcrawl run crawl --for 2h --until-size 10G
+  mcrawl run crawl --print | sh    # one round, without mcrawl`
+}
+
+func (c *runCmd) Run(ctx context.Context, std *cli.Std) error {
+	if err := ownSettings(std, c.Crawl); err != nil {
+		return err
+	}
+	return c.run(ctx, std, c.Crawl)
+}
+
+// run goes on with the crawl in dir, or prints how.
+func (h *howFar) run(ctx context.Context, std *cli.Std, dir string) error {
+	opt := options(std)
+	opt.Rounds, opt.For, opt.UntilSize = h.Rounds, h.For, int64(h.UntilSize)
+	d, err := driver.Open(dir, opt)
+	if err != nil {
+		return err
+	}
+	if h.Print {
+		return d.Print(std.Out)
+	}
+	return d.Run(ctx)
+}
+
+// ownSettings refuses settings that are not the crawl's: the commands read its crawl.toml.
+func ownSettings(std *cli.Std, dir string) error {
+	if !std.Given("config") {
+		return nil
+	}
+	return &fault.Error{Class: fault.Usage, Found: "--config", Want: "the settings of " + filepath.Join(dir, config.Name) + " alone", Hint: fmt.Sprintf("%q changes one", driver.Quote("mcrawl", "set", dir, "KEY=VALUE"))}
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"mercator/pkg/cli"
+	"mercator/pkg/config"
+	"mercator/pkg/crawl"
+	"mercator/pkg/driver"
+	"mercator/pkg/fault"
+)
+
+type setCmd struct {
+	Crawl    string   `arg:"" help:"The crawl folder."`
+	Settings []string `arg:"" optional:"" name:"key=value" help:"Settings; KEY= takes one back, KEY alone prints it."`
+}
+
+// Help is part of --help.
+func (*setCmd) Help() string {
+	return `Several settings are changed together or not at all. They stand in crawl.toml,
+where each is explained, and count from the next round, also while a crawl runs.
+Without settings, those that crawl.toml has are listed.
+
+Examples:
+  mcrawl set crawl fetch.contact=me@example.org politeness.min_delay=2s
+  mcrawl set crawl network.allow_net=10.1.0.0/16,10.2.0.0/16
+  mcrawl set crawl fetch.timeout=       # as if it had not been set
+  mcrawl set crawl`
+}
+
+func (c *setCmd) Run(ctx context.Context, std *cli.Std) error {
+	folder, err := crawl.Open(c.Crawl, crawl.Options{LockWait: 70 * time.Second})
+	if err != nil {
+		return err
+	}
+	values := 0
+	for _, s := range c.Settings {
+		if strings.Contains(s, "=") {
+			values++
+		}
+	}
+	switch values {
+	case 0:
+		return c.print(std, folder)
+	case len(c.Settings):
+		return c.set(ctx, std, folder)
+	}
+	return &fault.Error{Class: fault.Usage, Found: "settings with values, and settings to print", Want: "KEY=VALUE for all, or KEY for all"}
+}
+
+func (c *setCmd) set(ctx context.Context, std *cli.Std, folder *crawl.Crawl) error {
+	pairs, err := config.ParsePairs(c.Settings)
+	if err != nil {
+		return err
+	}
+	changes, err := driver.Set(ctx, folder, pairs)
+	if err != nil {
+		return err
+	}
+	if len(changes) == 0 {
+		std.Warn("nothing to change: %s says so already", config.Name)
+	}
+	for _, s := range changes {
+		if _, err := fmt.Fprintf(std.Out, "%s: %s -> %s\n", s.Key, orNone(s.Was), orNone(s.Is)); err != nil {
+			return err
+		}
+		if s.Key == "extract.module_state" && s.Is != "" {
+			std.Warn("%q makes the stores of new modules, before the next round", driver.Quote("mckpt", "init", c.Crawl))
+		}
+	}
+	return nil
+}
+
+func orNone(value string) string {
+	if value == "" {
+		return "not set"
+	}
+	return cli.Printable(value)
+}
+
+// print lists the settings of crawl.toml, as KEY=VALUE, or the values of those that were asked for.
+func (c *setCmd) print(std *cli.Std, folder *crawl.Crawl) error {
+	conf, err := config.Load(filepath.Join(folder.Dir(), config.Name))
+	if err != nil {
+		return err
+	}
+	for _, name := range c.Settings {
+		k, err := config.KeyOf(name)
+		if err != nil {
+			return err
+		}
+		if text := conf.Text(k); text == "" {
+			std.Warn("%s is not set: %s", name, k.Doc)
+		} else if _, err := fmt.Fprintln(std.Out, text); err != nil {
+			return err
+		}
+	}
+	if len(c.Settings) > 0 {
+		return nil
+	}
+	for _, k := range config.Keys() {
+		if text := conf.Text(k); text != "" {
+			if _, err := fmt.Fprintf(std.Out, "%s=%s\n", k.Name, text); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

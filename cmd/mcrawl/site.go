@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"mercator/pkg/cli"
+	"mercator/pkg/config"
+	"mercator/pkg/driver"
+	"mercator/pkg/fault"
+)
+
+type siteCmd struct {
+	URLs   []string `arg:"" name:"url" help:"Where to begin."`
+	Into   string   `placeholder:"FOLDER" help:"The crawl folder (default: named after the first host)."`
+	Domain bool     `xor:"scope" help:"Stay on the domains of the URLs, not on their hosts."`
+	Prefix bool     `xor:"scope" help:"Stay below the folders of the URLs."`
+	settings
+	howFar
+}
+
+// Help is part of --help.
+func (*siteCmd) Help() string {
+	return `The crawl stays on the hosts of the URLs, and leaves out what looks like a trap. Run
+it again to go on; "mcrawl run" does the same.
+
+Examples:
+  mcrawl site https://www.example.org/ --contact you@example.org
+  mcrawl site www.example.org/docs/ --prefix --into docs --for 2h`
+}
+
+func (c *siteCmd) Run(ctx context.Context, std *cli.Std) error {
+	pairs, err := c.pairs()
+	if err != nil {
+		return err
+	}
+	if err := noFilter(string(std.Common.Config), pairs); err != nil {
+		return err
+	}
+	scope := driver.Hosts
+	switch {
+	case c.Domain:
+		scope = driver.Domains
+	case c.Prefix:
+		scope = driver.Prefixes
+	}
+	folder, rules, err := driver.Site(c.URLs, scope)
+	if err != nil {
+		return err
+	}
+	if c.Into != "" {
+		folder = c.Into
+	}
+	spec := driver.Spec{URLs: c.URLs, Config: string(std.Common.Config), Files: map[string]string{driver.FilterFile: rules},
+		Set: append(pairs, config.Pair{Key: "extract.filter", Value: driver.FilterFile})}
+	if c.Print {
+		if err := driver.PrintMake(std.Out, folder, spec, std.Warn); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(std.Out, driver.Quote("mcrawl", "run", folder)) // whose rounds --print shows
+		return err
+	}
+	if _, err := driver.Make(ctx, folder, spec, std.Warn); err != nil {
+		return err
+	}
+	return c.run(ctx, std, folder)
+}
+
+// noFilter refuses a filter in the settings of a site: its own rules would take the place of it.
+func noFilter(file string, pairs []config.Pair) error {
+	const key = "extract.filter"
+	refused := &fault.Error{Class: fault.Usage, File: file, Found: "the setting " + key, Want: "none: site writes its own rules to " + driver.FilterFile,
+		Hint: "edit that, or make the crawl with mcrawl new"}
+	if file != "" {
+		conf, err := config.Load(file)
+		if err != nil {
+			return err
+		}
+		values, err := conf.Setting(key)
+		if err != nil {
+			return err
+		}
+		if len(values) > 0 {
+			return refused
+		}
+	}
+	if slices.ContainsFunc(pairs, func(p config.Pair) bool { return p.Key == key }) {
+		refused.File = ""
+		return refused
+	}
+	return nil
+}

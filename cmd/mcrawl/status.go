@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"mercator/pkg/cli"
+	"mercator/pkg/driver"
+)
+
+type statusCmd struct {
+	Crawl string        `arg:"" help:"The crawl folder."`
+	Watch bool          `help:"Show it again each --every, until Ctrl-C or the end of the run."`
+	Every time.Duration `default:"2s" help:"With --watch: time between two."`
+	JSON  bool          `name:"json" help:"Print JSON."`
+	Line  bool          `help:"Print one line, as a run does."`
+}
+
+// Help is part of --help.
+func (*statusCmd) Help() string {
+	return `Also while the crawl runs. "At least" times are estimates: the URLs that each host has
+left, at the pace of that host. Links yet to be found and retries are not in them.
+
+Examples:
+  mcrawl status crawl
+  mcrawl status crawl --watch
+  mcrawl status crawl --json | jq .outcomes`
+}
+
+func (c *statusCmd) Run(ctx context.Context, std *cli.Std) error {
+	for {
+		s, err := driver.ReadStatus(ctx, c.Crawl, std.Now())
+		if err == nil {
+			err = c.print(std, s)
+		}
+		if err != nil || !c.Watch || s.Driver == "" {
+			return err
+		}
+		select {
+		case <-time.After(max(c.Every, 100*time.Millisecond)):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (c *statusCmd) print(std *cli.Std, s *driver.Status) error {
+	switch {
+	case c.JSON:
+		e := json.NewEncoder(std.Out)
+		if !c.Watch {
+			e.SetIndent("", "  ")
+		}
+		return e.Encode(s)
+	case c.Line:
+		_, err := fmt.Fprintln(std.Out, s.Line())
+		return err
+	}
+	if c.Watch && std.Width() > 0 {
+		fmt.Fprint(std.Out, "\x1b[H\x1b[2J")
+	}
+	return s.Print(std.Out)
+}

@@ -1,0 +1,184 @@
+package pipelines
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"mercator/pkg/config"
+)
+
+// mcrawl is the command line of "mcrawl run" for a crawl with the variables of mercator.mk, the later ones
+// winning: its settings are written into crawl.toml, of a new crawl or of the one that is there.
+func (c *crawl) mcrawl(t *testing.T, env []string) *exec.Cmd {
+	t.Helper()
+	vars := map[string]string{}
+	for _, v := range env {
+		name, value, _ := strings.Cut(v, "=")
+		vars[name] = value
+	}
+	var text []byte
+	if file := vars["CONFIG"]; file != "" {
+		var err error
+		if text, err = os.ReadFile(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pairs := []config.Pair{{Key: "seeds", Value: vars["SEEDS"]}, {Key: "batch", Value: vars["BATCH"]},
+		{Key: "fetch.contact", Value: vars["CONTACT"]}, {Key: "frontier.policy", Value: vars["POLICY"]}}
+	for _, of := range []struct{ vars, command, verb string }{
+		{"POLITENESS_FLAGS", "mfetch", ""}, {"RESOLVE_FLAGS", "mresolve", ""}, {"FETCH_FLAGS", "mfetch", ""},
+		{"NEXT_FLAGS", "mfrontier", "next"}, {"EXTRACT_FLAGS", "mextract", ""}, {"UPDATE_FLAGS", "mfrontier", "update"},
+	} {
+		words := strings.Fields(vars[of.vars])
+		for ; len(words) > 0; words = words[2:] {
+			key := settingOf(of.command, of.verb, strings.TrimPrefix(words[0], "--"))
+			if key == "" || len(words) == 1 {
+				t.Fatalf("no setting for %s of %s", words[0], of.command)
+			}
+			pairs = append(pairs, config.Pair{Key: key, Value: words[1]})
+		}
+	}
+	pairs = slices.DeleteFunc(pairs, func(p config.Pair) bool { return p.Value == "" })
+	text, err := config.SetAll(text, pairs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(c.dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(c.dir, "crawl.toml"), text, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(c.dir, "CURRENT")); err != nil {
+		output(t, "mckpt", "init", "--quiet", c.dir)
+	}
+	words := []string{"run", c.dir}
+	if n := vars["ROUNDS"]; n != "" && n != "0" {
+		words = append(words, "--rounds", n)
+	}
+	return exec.Command(vars["BIN"]+"mcrawl", words...)
+}
+
+// settingOf is the key of crawl.toml that is the default of a flag.
+func settingOf(command, verb, flag string) string {
+	for _, k := range config.Keys() {
+		for _, target := range k.Targets {
+			if target.Command == command && target.Flag == flag && (target.Verb == "" || target.Verb == verb) {
+				return k.Name
+			}
+		}
+	}
+	return ""
+}
+
+// TestMcrawlIsKilled kills mcrawl and each command that it has started, in turn, with SIGKILL. No process
+// is left behind, the error names the command that was killed, and the same command goes on.
+func TestMcrawlIsKilled(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("needs /proc to find processes")
+	}
+	w := startWeb(t, 6, 4, 60)
+	c := newCrawl(t, w, "BATCH=20", "POLITENESS_FLAGS=--min-delay 50ms --delay-factor 0 --addr-delay 0")
+	for _, victim := range []string{"mcrawl", "mfrontier", "mresolve", "mfetch", "mfpset", "mextract", "murlset"} {
+		killed := false
+		for try := 0; !killed && try < 5; try++ {
+			cmd := c.command(t, "mcrawl")
+			var out bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &out, &out
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			exited := make(chan error, 1)
+			go func() { exited <- cmd.Wait() }()
+			var err error
+			for running := true; running; {
+				select {
+				case err = <-exited:
+					running = false
+				case <-time.After(5 * time.Millisecond):
+				}
+				for _, p := range children(cmd.Process.Pid) {
+					if running && !killed && p.name == victim && (victim != "mcrawl" || len(children(cmd.Process.Pid)) > 4) {
+						killed = syscall.Kill(p.pid, syscall.SIGKILL) == nil
+					}
+				}
+			}
+			if killed && (err == nil || victim != "mcrawl" && !strings.Contains(out.String(), victim)) {
+				t.Errorf("%s was killed: %v\n%s", victim, err, tail(out.Bytes()))
+			}
+			for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+				left := commandLines(c.dir)
+				if len(left) == 0 {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("%s was killed, and left behind: %q", victim, left)
+				}
+			}
+			if err == nil && !killed { // the crawl has ended: another one
+				t.Fatalf("the crawl ended before %s was killed", victim)
+			}
+		}
+	}
+	c.finish(t, "mcrawl", "POLITENESS_FLAGS=--min-delay 0 --delay-factor 0 --addr-delay 0")
+	c.check(t)
+}
+
+// commandLines are those of the processes that name a folder.
+func commandLines(dir string) (all []string) {
+	procs, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, p := range procs {
+		if b, err := os.ReadFile(p); err == nil && bytes.Contains(b, []byte(dir)) {
+			all = append(all, strings.ReplaceAll(string(b), "\x00", " "))
+		}
+	}
+	return all
+}
+
+// TestTwoOfMcrawl: the second mcrawl on a crawl says who is there and exits with 5. Interrupted, the first
+// exits with 130, and the same command goes on.
+func TestTwoOfMcrawl(t *testing.T) {
+	t.Parallel()
+	w := startWeb(t, 6, 4, 60)
+	c := newCrawl(t, w, "POLITENESS_FLAGS=--min-delay 200ms --delay-factor 0 --addr-delay 0")
+	first := c.command(t, "mcrawl")
+	var out bytes.Buffer
+	first.Stderr = &out
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(c.dir, "rounds", "r2")); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no second round")
+		}
+	}
+	var exit *exec.ExitError
+	told, err := exec.Command(bin+"mcrawl", "run", c.dir).CombinedOutput()
+	if want := fmt.Sprintf("held by process %d on ", first.Process.Pid); !errors.As(err, &exit) || exit.ExitCode() != 5 || !bytes.Contains(told, []byte(want)) {
+		t.Errorf("%v, want exit code 5 and %q\n%s", err, want, told)
+	}
+	if err := first.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 130 || strings.Count(out.String(), "interrupted") != 1 {
+		t.Errorf("interrupted: %v\n%s", err, out.String())
+	}
+	if left := commandLines(c.dir); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+	c.finish(t, "mcrawl", "POLITENESS_FLAGS=--min-delay 0 --delay-factor 0 --addr-delay 0")
+	c.check(t)
+}

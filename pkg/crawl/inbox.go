@@ -1,0 +1,135 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mercator/formats/store"
+	"mercator/pkg/durable"
+)
+
+// What people ask of a crawl that may be running waits in files of the folder inbox, until a driver takes it in between
+// two rounds. A file is complete when it has its name, a number. A driver takes them in by number, each as a transaction
+// that has the number in its name, and deletes a file when the transaction's round is closed. So who is killed anywhere
+// loses nothing, and finds out what is done already.
+//
+// No number is used twice: it is above those that wait, above those in the names of rounds that count or have files in
+// rounds, and above that of the last checkpoint.
+
+// inboxDir is the folder in the crawl's.
+const inboxDir = "inbox"
+
+// PutInbox keeps what write writes until a driver takes it in, and returns its number.
+func (c *Crawl) PutInbox(ctx context.Context, write func(io.Writer) error) (number uint64, err error) {
+	err = c.locked(ctx, "mcrawl", func(cur store.Current) error {
+		dir := c.path(inboxDir)
+		if err := durable.MkdirAll(c.fs, dir); err != nil {
+			return err
+		}
+		waiting, err := c.Inbox()
+		if err != nil {
+			return err
+		}
+		taken, err := c.takenIn()
+		if err != nil {
+			return err
+		}
+		number = max(cur.Last, taken) + 1
+		if n := len(waiting); n > 0 {
+			number = max(number, waiting[n-1]+1)
+		}
+		file, err := durable.Create(c.fs, c.inboxFile(number))
+		if err != nil {
+			return err
+		}
+		defer file.Abort()
+		if err := write(file); err != nil {
+			return err
+		}
+		return file.Commit()
+	})
+	return number, err
+}
+
+// takenIn is the highest number in a name addN or againN of rounds: of those that count, and of those that have files
+// in rounds or in rounds/undone.
+func (c *Crawl) takenIn() (highest uint64, err error) {
+	names, err := c.Rounds()
+	if err != nil {
+		return 0, err
+	}
+	for _, dir := range []string{roundsDir, filepath.Join(roundsDir, undoneDir)} {
+		list, err := c.fs.ReadDir(c.path(dir))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return 0, err
+		}
+		for _, e := range list {
+			name, _, _ := strings.Cut(e.Name(), ".") // of the epoch
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		if n, ok := numbered(name, "add"); ok {
+			highest = max(highest, n)
+		} else if n, ok := numbered(name, "again"); ok {
+			highest = max(highest, n)
+		}
+	}
+	return highest, nil
+}
+
+func (c *Crawl) inboxFile(number uint64) string {
+	return c.path(filepath.Join(inboxDir, fmt.Sprintf("%06d", number)))
+}
+
+// Inbox lists the numbers of what waits, ascending.
+func (c *Crawl) Inbox() (numbers []uint64, err error) {
+	list, err := c.fs.ReadDir(c.path(inboxDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range list {
+		if n, err := strconv.ParseUint(e.Name(), 10, 53); err == nil && n > 0 {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, err
+}
+
+// OpenInbox opens one of them.
+func (c *Crawl) OpenInbox(number uint64) (durable.File, error) {
+	return c.fs.OpenFile(c.inboxFile(number), os.O_RDONLY, 0)
+}
+
+// DropInbox deletes one that was taken in. If a crash brings it back, its transaction is closed all the same.
+func (c *Crawl) DropInbox(number uint64) error { return c.fs.Remove(c.inboxFile(number)) }
+
+// Closed reports whether a round of that name was closed, in the crawl as it is now.
+func (c *Crawl) Closed(txn string) (bool, error) {
+	frontier := c.folder("frontier")
+	look, err := frontier.Look()
+	if err != nil || look.Open() == txn {
+		return false, err
+	}
+	names, err := frontier.Names(look.Counts)
+	return slices.Contains(names, txn), err
+}
+
+// Rounds lists the names of the rounds that count, in their order; an open one comes last.
+func (c *Crawl) Rounds() ([]string, error) {
+	frontier := c.folder("frontier")
+	look, err := frontier.Look()
+	if err != nil {
+		return nil, err
+	}
+	return frontier.Names(look.Counts)
+}

@@ -1,0 +1,273 @@
+package crawl
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mercator/formats/store"
+	"mercator/pkg/fault"
+)
+
+// The stage files of a round are no state of a store: a driver keeps them in rounds/rN, with an
+// empty file epoch.E, which says that they were made in epoch E of the crawl. Nothing here
+// syncs: who is killed leaves what the next call puts right.
+
+// epochPrefix begins the name of the file that says which epoch a round's files are of.
+const epochPrefix = "epoch."
+
+// undoneDir, in rounds, takes the files of rounds that abandon or restore has undone: rN.E.
+const undoneDir = "undone"
+
+// BeginRound makes the folder of a round's files, in the present epoch, and returns it.
+func (c *Crawl) BeginRound(round string) (string, error) {
+	cur, err := c.current()
+	if err != nil {
+		return "", err
+	}
+	dir := c.path(filepath.Join(roundsDir, round))
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return "", err
+	}
+	old, err := filepath.Glob(filepath.Join(quoteGlob(dir), epochPrefix+"*"))
+	if err != nil {
+		return "", err
+	}
+	name := epochPrefix + epochText(cur.Epoch)
+	for _, file := range old {
+		if filepath.Base(file) != name {
+			if err := os.Remove(file); err != nil {
+				return "", err
+			}
+		}
+	}
+	return dir, os.WriteFile(filepath.Join(dir, name), nil, 0o666)
+}
+
+// quoteGlob is a pattern that matches a path alone.
+func quoteGlob(path string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
+}
+
+// TidyRounds keeps under rounds/ the stage files of the rounds that count: it moves those of
+// rounds that abandon or restore has undone to rounds/undone/rN.EPOCH, and tells Options.Warn,
+// so that no later round takes them for its own. It puts back those of rounds that a later
+// restore has taken again. It returns the number of the next round, as NextRound does.
+func (c *Crawl) TidyRounds() (next uint64, err error) {
+	cur, err := c.current()
+	if err != nil {
+		return 0, err
+	}
+	if next, err = c.NextRound(); err != nil {
+		return 0, err
+	}
+	list, err := os.ReadDir(c.path(roundsDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, err
+	}
+	for _, e := range list {
+		n, isRound := roundNumber(e.Name())
+		if !isRound || n < next || !e.IsDir() {
+			continue
+		}
+		epoch, err := c.madeIn(e.Name())
+		if err == nil && epoch != epochText(cur.Epoch) {
+			err = c.setAside(e.Name(), epoch)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	known := map[string]bool{}
+	err = c.Back(func(k *Checkpoint) error {
+		known[k.Txn] = true
+		if _, isRound := roundNumber(k.Txn); !isRound {
+			return nil
+		}
+		return c.tidyClosed(k.Txn, epochText(k.Epoch))
+	})
+	if err != nil {
+		return 0, err
+	}
+	return next, c.tidyForgotten(cur, known)
+}
+
+// tidyForgotten does for the other rounds what tidyClosed does, where files of them were undone. The epoch of a
+// forgotten checkpoint is between those of the kept ones before and after it, by number; of several the last counts.
+func (c *Crawl) tidyForgotten(cur store.Current, known map[string]bool) error {
+	list, err := os.ReadDir(c.path(filepath.Join(roundsDir, undoneDir)))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	undone := map[string][]uint64{} // epochs of each round's
+	for _, e := range list {
+		round, text, _ := strings.Cut(e.Name(), ".")
+		if epoch, err := strconv.ParseUint(text, 10, 53); err == nil && !known[round] {
+			undone[round] = append(undone[round], epoch)
+		}
+	}
+	if len(undone) == 0 {
+		return nil
+	}
+	frontier := c.folder("frontier")
+	look, err := frontier.Look()
+	if err != nil {
+		return err
+	}
+	for round, epochs := range undone {
+		if _, isRound := roundNumber(round); !isRound || round == look.Open() {
+			continue
+		}
+		number, found, err := frontier.FindName(look.Counts, round)
+		if err != nil {
+			return err
+		}
+		if !found || number == 0 {
+			continue
+		}
+		first, last, err := c.epochsAt(cur, number)
+		if err != nil {
+			return err
+		}
+		made, err := c.madeIn(round)
+		if err != nil {
+			return err
+		}
+		if epoch, err := strconv.ParseUint(made, 10, 53); err == nil {
+			epochs = append(epochs, epoch)
+		}
+		slices.Sort(epochs)
+		for _, epoch := range slices.Backward(epochs) {
+			if first <= epoch && epoch <= last {
+				if err := c.tidyClosed(round, epochText(epoch)); err != nil {
+					return err
+				}
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// epochsAt bounds the epoch of a checkpoint by the kept ones nearest to it.
+func (c *Crawl) epochsAt(cur store.Current, number uint64) (first, last uint64, err error) {
+	numbers, err := checkpointNumbers(c.fs, c.dir, cur)
+	if err != nil {
+		return 0, 0, err
+	}
+	last = cur.Epoch
+	i, kept := slices.BinarySearch(numbers, number)
+	if i < len(numbers) {
+		k, err := readCheckpoint(c.fs, c.dir, numbers[i])
+		if err != nil {
+			return 0, 0, err
+		}
+		last = k.Epoch
+	}
+	if kept {
+		return last, last, nil
+	}
+	if i > 0 {
+		k, err := readCheckpoint(c.fs, c.dir, numbers[i-1])
+		if err != nil {
+			return 0, 0, err
+		}
+		first = k.Epoch
+	}
+	return first, last, nil
+}
+
+// Back calls each for the checkpoints that the crawl went on from, the current one first, as far
+// as they are kept: which came before a forgotten one is not known.
+func (c *Crawl) Back(each func(*Checkpoint) error) error {
+	cur, err := c.current()
+	if err != nil {
+		return err
+	}
+	for at := cur.Checkpoint; at > 0; {
+		k, err := c.checkpoint(cur, at)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil {
+			err = each(k)
+		}
+		if err != nil {
+			return err
+		}
+		at = k.Parent
+	}
+	return nil
+}
+
+// tidyClosed exchanges the files of a round that was closed in an epoch for those of that epoch.
+func (c *Crawl) tidyClosed(round, epoch string) error {
+	made, err := c.madeIn(round)
+	if err != nil {
+		return err
+	}
+	dir := c.path(filepath.Join(roundsDir, round))
+	if made != "" && made != epoch {
+		if err := c.setAside(round, made); err != nil {
+			return err
+		}
+	}
+	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	err = os.Rename(c.path(filepath.Join(roundsDir, undoneDir, round+"."+epoch)), dir)
+	if errors.Is(err, fs.ErrNotExist) { // the crawl keeps no files of it
+		return nil
+	}
+	return err
+}
+
+// roundNumber is that of r1, r2, …
+func roundNumber(name string) (uint64, bool) { return numbered(name, "r") }
+
+// numbered is the number in a name that is a prefix and a number.
+func numbered(name, prefix string) (uint64, bool) {
+	digits, ok := strings.CutPrefix(name, prefix)
+	n, err := strconv.ParseUint(digits, 10, 53)
+	return n, ok && err == nil
+}
+
+// madeIn is the epoch in which a round's files were made; "" where they do not say.
+func (c *Crawl) madeIn(round string) (epoch string, err error) {
+	list, err := os.ReadDir(c.path(filepath.Join(roundsDir, round)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	for _, e := range list {
+		if of, ok := strings.CutPrefix(e.Name(), epochPrefix); ok {
+			epoch = of
+		}
+	}
+	return epoch, err
+}
+
+// setAside moves a round's files; those of the same round and epoch, which it made again, go.
+func (c *Crawl) setAside(round, epoch string) error {
+	if epoch == "" {
+		epoch = "unknown"
+	}
+	from, to := c.path(filepath.Join(roundsDir, round)), c.path(filepath.Join(roundsDir, undoneDir, round+"."+epoch))
+	if err := os.RemoveAll(to); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
+		return err
+	}
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	if c.opt.Warn != nil {
+		c.opt.Warn(&fault.Error{File: from, Found: fmt.Sprintf("its files are not of the round that counts: moved to %s", to)})
+	}
+	return nil
+}

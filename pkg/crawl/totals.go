@@ -1,0 +1,39 @@
+package crawl
+
+import (
+	"slices"
+	"strings"
+
+	"mercator/formats/record"
+)
+
+// Totals sum up the ledgers of the rounds from the empty crawl to a checkpoint, the seeds and all
+// other changes that a checkpoint closed among them. So nobody has to read as many checkpoints
+// as there are rounds, and what a forgotten one said still counts.
+type Totals struct {
+	Rounds uint64         `json:"rounds"`
+	Stages []record.Stage `json:"stages,omitempty"` // by name; without what is of one round: stores, transaction, hashes
+}
+
+// with are the totals after a further round.
+func (t Totals) with(l record.Ledger) Totals {
+	t.Rounds++
+	t.Stages = slices.Clone(t.Stages)
+	t.add(l)
+	return t
+}
+
+func (t *Totals) add(l record.Ledger) {
+	for _, j := range l.Joined {
+		t.add(j)
+	}
+	for _, s := range l.Stages {
+		s.Store, s.Stores, s.Txn, s.InHash, s.OutHash = "", nil, "", "", ""
+		i, found := slices.BinarySearchFunc(t.Stages, s.Name, func(a record.Stage, name string) int { return strings.Compare(a.Name, name) })
+		if found {
+			t.Stages[i] = t.Stages[i].Plus(s)
+		} else {
+			t.Stages = slices.Insert(t.Stages, i, s)
+		}
+	}
+}

@@ -1,0 +1,327 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/canon"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+	"mercator/pkg/filter"
+	"mercator/pkg/frontier"
+	"mercator/pkg/history"
+	"mercator/pkg/urlset"
+)
+
+// historyMemory bounds what is kept of the rounds' rows while they are sorted, in bytes.
+const historyMemory = 24 << 20
+
+// judgedTogether is how many URLs the filter is asked about at a time.
+const judgedTogether = 256
+
+// history lists the files that tell what became of URLs, in the order of the rounds.
+func (d *Driver) history() (files []history.File, err error) {
+	outcomes := "marked"
+	if d.plan.fromLinks {
+		outcomes = "fetched"
+	}
+	of := map[string][]history.File{} // by round
+	for _, kind := range []struct {
+		name string
+		what history.What
+	}{{"dropped", history.Dropped}, {outcomes, history.Fetched}, {"refused", history.Refused}, {"new", history.Queued}, {"again", history.Queued}} {
+		paths, err := d.Crawl.RoundFiles(kind.name)
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range paths {
+			round := filepath.Base(filepath.Dir(path))
+			of[round] = append(of[round], history.File{Path: path, What: kind.what})
+		}
+	}
+	rounds, err := d.Crawl.Rounds()
+	for _, round := range rounds {
+		files = append(files, of[round]...)
+	}
+	return files, err
+}
+
+// Refusals calls each for the URLs that the crawl did not follow, once each; rule, if not "", is the only one that counts.
+func (d *Driver) Refusals(rule string, each func(*history.Refusal) error) error {
+	files, err := d.history()
+	if err != nil {
+		return err
+	}
+	return history.Refusals(files, rule, historyMemory, each)
+}
+
+// CheckAgain refuses requests that mean nothing in this crawl. list, if not nil, reads the URLs that are listed.
+func (d *Driver) CheckAgain(r Request, list func() (io.ReadCloser, error)) error {
+	st, err := d.frontier.Stat(context.Background(), frontier.StatOptions{})
+	if err != nil {
+		return err
+	}
+	switch {
+	case d.plan.fromLinks:
+		return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: "a walk", Want: "a crawl of another policy", Hint: "a walk visits its URLs again and again by itself"}
+	case r.Before > 0 && st.Policy == "revisit":
+		return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: "--older for a crawl of policy revisit", Want: "--outcome, --rule or -f",
+			Hint: "its pages are visited again by themselves, when they are likely to have changed; frontier.max_interval says how late at the most"}
+	case r.Rule != "":
+		return d.checkRule(r.Rule)
+	case list == nil:
+		return nil
+	}
+	form, err := d.Form()
+	if err != nil {
+		return err
+	}
+	set, err := store.Open(filepath.Join(d.Crawl.Dir(), urlset.Kind), urlset.Kind, urlset.Version, store.Options{})
+	if err != nil {
+		return err
+	}
+	n, example, err := urlset.Unseen(set, historyMemory, func(each func(*record.URL) error) error {
+		in, err := list()
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		return eachLine(in, func(line string) error {
+			var u record.URL
+			if err := urlset.ParseLine(line, form, &u); err != nil {
+				return err
+			}
+			return each(&u)
+		})
+	})
+	if err != nil || n == 0 {
+		return err
+	}
+	return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: fmt.Sprintf("%d of the URLs were never in this crawl, such as %s", n, example), Want: "URLs that it knows",
+		Hint: fmt.Sprintf("%q puts new URLs in", Quote("mcrawl", "add", d.plan.crawl, example))}
+}
+
+// checkRule refuses a name that is probably misspelt: by it no URL was refused, but by one that is like it.
+func (d *Driver) checkRule(rule string) error {
+	names := map[string]bool{}
+	err := d.Refusals("", func(r *history.Refusal) error {
+		names[r.Rule] = true
+		return nil
+	})
+	if err != nil || names[rule] {
+		return err
+	}
+	known := slices.Sorted(maps.Keys(names))
+	meant := fault.DidYouMean(rule, known)
+	if meant == "" { // all that it refused may have been brought back
+		return nil
+	}
+	return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: fmt.Sprintf("no URL that was refused by %q", rule), Want: strings.Join(known, ", "), Hint: meant}
+}
+
+// takeAgain queues the URLs of a request once more. They are chosen from the rows of the rounds before, so that a
+// repetition chooses the same; files that are there already of an open transaction stay, since the filter may have changed.
+func (d *Driver) takeAgain(ctx context.Context, txn, dir string, r Request, in io.Reader, open bool) error {
+	again, links, fresh := filepath.Join(dir, "again.arrows.zst"), filepath.Join(dir, "links.arrows.zst"), filepath.Join(dir, "new.arrows.zst")
+	if !open {
+		for _, f := range []string{again, links, fresh} {
+			if err := os.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	files, err := d.history()
+	if err != nil {
+		return err
+	}
+	files = slices.DeleteFunc(files, func(f history.File) bool { return filepath.Dir(f.Path) == filepath.Clean(dir) })
+	conf, err := d.settings()
+	if err != nil {
+		return err
+	}
+	form, err := conf.Canon()
+	if err != nil {
+		return err
+	}
+	rules := &filter.Filter{}
+	if name, err := conf.Setting("extract.filter"); err != nil {
+		return err
+	} else if len(name) > 0 {
+		if rules, err = filter.Load(name[0], filter.Options{Schemes: form.Schemes}); err != nil {
+			return err
+		}
+	}
+	defer rules.Close()
+	judge := rules.NewJudge()
+	defer judge.Close()
+	of := d.rowOptions(txn)
+	add := []string{"mfrontier", "add", d.plan.path("frontier"), "--txn", txn, "--again", again}
+	if r.Rule != "" {
+		err := writeRows(links, r.Rule, of, func(write func(*record.Link) error) error {
+			return wantedLinks(ctx, files, r.Rule, judge, form, write)
+		})
+		if err != nil {
+			return err
+		}
+		if _, err := d.processes.run(ctx, Pipe{{"murlset", "new", d.plan.path("urls"), "--txn", txn, links, "-o", fresh}}); err != nil {
+			return err
+		}
+		add = append(add, fresh)
+	}
+	err = writeRows(again, "again", of, func(write func(*record.URL) error) error {
+		q := history.Query{Outcomes: r.Outcomes, Before: r.Before, Rule: r.Rule}
+		if r.Listed {
+			q.Listed = func(each func(*record.URL) error) error {
+				return eachLine(in, func(line string) error {
+					var u record.URL
+					if err := urlset.ParseLine(line, form, &u); err != nil {
+						return err
+					}
+					return each(&u)
+				})
+			}
+		}
+		if r.Rule == "" {
+			return history.Again(files, q, historyMemory, write)
+		}
+		names := make([]string, judgedTogether)
+		wanted := &together[record.URL]{write: write, refused: func(rows []record.URL) ([]string, error) {
+			urls := make([]*record.URL, len(rows))
+			for i := range rows {
+				urls[i] = &rows[i]
+			}
+			return names[:len(rows)], judge.Waiting(ctx, urls, names[:len(rows)])
+		}}
+		if err := history.Again(files, q, historyMemory, wanted.add); err != nil {
+			return err
+		}
+		return wanted.end()
+	})
+	if err != nil {
+		return err
+	}
+	if err := judge.Close(); err != nil {
+		return err
+	}
+	_, err = d.processes.run(ctx, Pipe{add})
+	return err
+}
+
+// wantedLinks writes the links that rule refused and that today's filter lets through. A reference that was no URL of the
+// crawl may be one by today's settings.
+func wantedLinks(ctx context.Context, files []history.File, rule string, judge *filter.Judge, form canon.Options, write func(*record.Link) error) error {
+	verdicts, names := make([]filter.Verdict, judgedTogether), make([]string, judgedTogether)
+	wanted := &together[record.Link]{write: write, refused: func(rows []record.Link) ([]string, error) {
+		var candidates []filter.Candidate
+		for _, l := range rows {
+			candidates = append(candidates, filter.Candidate{URL: l.URL, Host: l.Host, Depth: l.Depth, Kind: l.LinkKind})
+		}
+		err := judge.URLs(ctx, candidates, verdicts[:len(rows)])
+		for i, v := range verdicts[:len(rows)] {
+			if names[i] = ""; !v.Allow {
+				names[i] = v.Name()
+			}
+		}
+		return names[:len(rows)], err
+	}}
+	err := history.RefusedLinks(files, rule, historyMemory, func(l *record.Link) error {
+		if l.Host == "" {
+			base, err := form.Base(l.SrcURL)
+			if err != nil {
+				return nil
+			}
+			url, _, err := base.Resolve(l.URL)
+			if err != nil {
+				return nil
+			}
+			var u record.URL
+			if err := urlset.ParseLine(url, form, &u); err != nil {
+				return nil
+			}
+			l.URL, l.Host, l.Key = u.URL, u.Host, u.Key
+		}
+		return wanted.add(l)
+	})
+	if err != nil {
+		return err
+	}
+	return wanted.end()
+}
+
+// together asks about many rows at a time, and writes those that are not refused.
+type together[T record.Row] struct {
+	refused func([]T) (rules []string, err error)
+	write   func(*T) error
+	rows    []T
+}
+
+func (t *together[T]) add(row *T) error {
+	if t.rows = append(t.rows, *row); len(t.rows) == judgedTogether {
+		return t.end()
+	}
+	return nil
+}
+
+func (t *together[T]) end() error {
+	rules, err := t.refused(t.rows)
+	for i := range t.rows {
+		if err == nil && rules[i] == "" {
+			err = t.write(&t.rows[i])
+		}
+	}
+	t.rows = t.rows[:0]
+	return err
+}
+
+// rowOptions are those of rows that a transaction begins with.
+func (d *Driver) rowOptions(txn string) record.WriterOptions {
+	of := record.WriterOptions{Txn: txn, Now: record.TimeOf(d.opt.Now())}
+	if st, err := d.Crawl.State(); err == nil {
+		of.Epoch = strconv.FormatUint(st.Epoch, 10)
+	}
+	return of
+}
+
+// writeRows makes a file of rows, unless it is there. It appears whole, with a ledger.
+func writeRows[T record.Row](path, reason string, of record.WriterOptions, rows func(write func(*T) error) error) error {
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	file, err := durable.CreateOutput(path)
+	if err != nil {
+		return err
+	}
+	defer file.Abort()
+	of.Name = path
+	w, err := record.NewWriter[T](file, of)
+	if err != nil {
+		return err
+	}
+	n := uint64(0)
+	if err := rows(func(row *T) error { n++; return w.Write(row) }); err != nil {
+		return err
+	}
+	_, hash, err := w.Finish()
+	if err != nil {
+		return err
+	}
+	own := record.Stage{Name: "mcrawl again", Txn: of.Txn, Out: n, OutHash: hash.String()}
+	if n > 0 {
+		own.Made = []record.Count{{Reason: reason, N: n}}
+	}
+	if _, err := w.Commit(record.Ledger{Stages: []record.Stage{own}}); err != nil {
+		return err
+	}
+	return file.Commit()
+}

@@ -1,0 +1,356 @@
+package driver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/pkg/crawl"
+	"mercator/pkg/fetch"
+	"mercator/pkg/frontier"
+)
+
+// Teller tells a person how a crawl goes on: in one line that is written again and again on a terminal, else in
+// a line each half minute, or as JSON each second. It writes crawl/PROGRESS for "mcrawl status", and the summary at the end.
+type Teller struct {
+	Out, Err io.Writer
+	Width    int  // of the terminal that Err is; 0: it is none
+	JSON     bool // lines of JSON in place of text
+	Silent   bool // no progress
+	Quiet    bool // errors only: no summary
+
+	now   func() time.Time
+	d     *Driver
+	begun time.Time
+	stop  chan struct{}
+	wg    sync.WaitGroup
+
+	mu      sync.Mutex // guards all below
+	live    Live
+	at      totals // of the rounds that ended
+	round   fetch.Progress
+	planned time.Time // when the plan was made that live.Hosts and left are of
+	left    time.Duration
+	cost    time.Duration // of making it
+	samples []sample      // of the last minute
+	shown   bool          // a line stands on the terminal
+	told    time.Time     // the last line where there is none
+	failed  bool          // to write PROGRESS
+}
+
+// totals are what rounds of this run did, and what the frontier says since the last.
+type totals struct {
+	done            uint64
+	replies         uint64
+	received        int64
+	bound           float64
+	errors          map[string]uint64
+	settings        uint64
+	waitsFor, waits string // the round in which a command said that it waits, and what it said
+}
+
+type sample struct {
+	at      time.Time
+	replies uint64
+}
+
+// Intervals of telling.
+const (
+	tellEvery = time.Second
+	lineEvery = 30 * time.Second
+	rateOver  = time.Minute
+	planShare = 20 // a plan is made again after so many times as long as it took
+)
+
+// Begin is called before the first round of a run: what it tells is of the whole crawl.
+func (t *Teller) Begin(ctx context.Context, d *Driver) error {
+	t.d, t.now, t.begun, t.stop = d, d.opt.Now, d.opt.Now(), make(chan struct{})
+	t.told = t.begun
+	t.live = Live{Command: "mcrawl", Crawl: d.Crawl.Dir()}
+	st, err := d.frontier.Stat(ctx, frontier.StatOptions{})
+	if err != nil {
+		return err
+	}
+	var s Status
+	s.frontier(st)
+	t.at.errors = map[string]uint64{}
+	for _, o := range s.Outcomes {
+		if isError(o.Reason) {
+			t.at.errors[o.Reason] = o.N
+		}
+	}
+	t.stand(ctx, st)
+	t.wg.Go(func() {
+		tick := time.NewTicker(tellEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				t.tick()
+			case <-t.stop:
+				return
+			}
+		}
+	})
+	return nil
+}
+
+// End is called when a run ends, however it does.
+func (t *Teller) End() {
+	if t.stop == nil {
+		return
+	}
+	close(t.stop)
+	t.wg.Wait()
+	t.stop = nil
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.clear()
+	_ = removeLive(t.live.Crawl) // one that stays is known by the lock that nobody holds
+}
+
+// stand takes over where the crawl stands between two rounds.
+func (t *Teller) stand(ctx context.Context, st *frontier.Stat) {
+	var s Status
+	s.frontier(st)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.live.Known, t.at.done, t.at.settings = s.Known, s.Done, sum(s.Settings)
+	now := t.now()
+	if !t.planned.IsZero() && now.Sub(t.planned) < max(tellEvery, planShare*t.cost) {
+		return
+	}
+	plan, err := rest(ctx, t.d.frontier, t.live.Crawl, now)
+	t.planned, t.cost = now, t.now().Sub(now)
+	t.live.Hosts, t.left = nil, 0
+	if plan != nil && err == nil { // without one there is no estimate; who needs the table will say what it is
+		s.plan(plan)
+		t.live.Hosts, t.left = s.Hosts[:min(len(s.Hosts), 3)], plan.Duration
+	}
+}
+
+// Round implements Observer.
+func (t *Teller) Round(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.live.Round, t.round, t.at.waits = name, fetch.Progress{}, ""
+}
+
+// Fetching implements Observer.
+func (t *Teller) Fetching(line []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var p fetch.Progress
+	if json.Unmarshal(line, &p) == nil {
+		t.round, t.live.Batch, t.at.waits = p, line, ""
+	}
+}
+
+// Said implements Observer.
+func (t *Teller) Said(command, line string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, why, waits := strings.Cut(line, ": waiting for "); waits && (command == "mfrontier" || command == "mfetch") && !t.Quiet {
+		t.at.waits = "waiting for " + why // stands in the line of progress
+		return
+	}
+	t.clear()
+	fmt.Fprintln(t.Err, line)
+}
+
+// Ended implements Observer.
+func (t *Teller) Ended(ctx context.Context, name string, _ *crawl.Checkpoint, st *frontier.Stat) {
+	t.mu.Lock()
+	p := &t.round
+	t.at.replies += uint64(p.Replies())
+	t.at.received += p.Bytes
+	t.at.bound += p.Bound
+	for o, n := range p.Outcomes {
+		if isError(o) {
+			t.at.errors[o] += uint64(n)
+		}
+	}
+	t.round, t.live.Batch, t.at.waits = fetch.Progress{}, nil, ""
+	t.mu.Unlock()
+	t.stand(ctx, st)
+}
+
+// Done implements Observer: it writes the summary.
+func (t *Teller) Done(ctx context.Context, d *Driver, why string) error {
+	t.mu.Lock()
+	t.clear()
+	l := t.look()
+	t.mu.Unlock()
+	if t.JSON {
+		if err := t.line(l); err != nil {
+			return err
+		}
+	}
+	if t.Quiet {
+		return nil
+	}
+	s, err := ReadStatus(ctx, l.Crawl, t.now())
+	if err != nil {
+		return err
+	}
+	s.Driver, s.Running = "", nil // that is this run, which ends
+	s.Next = s.next()
+	fmt.Fprintf(t.Out, "mcrawl: %s\n", why)
+	s.printBody(t.Out)
+	if err := d.whyNothing(t.Out, s); err != nil {
+		return err
+	}
+	if l.Replies > 0 {
+		share := 100 * l.Bound / max(l.Elapsed, 1e-3)
+		fmt.Fprintf(t.Out, "\nThis run: %s in %s, %.1f pages/s", count(l.Replies, "page"), span(l.Elapsed), float64(l.Replies)/max(l.Elapsed, 1e-3))
+		if share >= 1 {
+			fmt.Fprintf(t.Out, ", bound by politeness: for %.0f %% of the time\na connection was free, and no host with URLs left might be contacted yet", min(share, 100))
+		}
+		fmt.Fprintln(t.Out)
+	}
+	fmt.Fprintf(t.Out, "Records of each round: %s   WARC files: %s\nnext: %s\n", d.plan.path("rounds", "rN", "*.arrows.zst"), d.plan.path("fetch"), s.Next)
+	return nil
+}
+
+// whyNothing shows examples of what was not fetched in the last round, if nothing ever was.
+func (d *Driver) whyNothing(w io.Writer, s *Status) error {
+	for _, o := range s.Outcomes {
+		if o.Reason == record.OutcomeFetched || o.Reason == record.OutcomeNotModified {
+			return nil
+		}
+	}
+	files, err := d.outcomeFiles()
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	fmt.Fprintln(w, "No page was fetched, for instance:")
+	n := 3
+	err = eachRow(files[len(files)-1], func(row *record.Fetch) error {
+		if row.Role == record.RolePage {
+			n--
+			fmt.Fprintf(w, "  %s: %s: %s\n", row.URL, row.Outcome, row.Error)
+		}
+		if n == 0 {
+			return errEnough
+		}
+		return nil
+	})
+	if err != errEnough {
+		return err
+	}
+	return nil
+}
+
+var errEnough = errors.New("enough examples")
+
+// tick tells what is due. It is called each second.
+func (t *Teller) tick() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l := t.look()
+	if err := writeLive(l.Crawl, &l); err != nil {
+		if !t.failed {
+			t.clear()
+			fmt.Fprintf(t.Err, "mcrawl: %v: \"mcrawl status\" does not show this run\n", err)
+		}
+		t.failed = true
+	}
+	now := t.now()
+	switch {
+	case t.Silent || t.Quiet:
+	case t.JSON:
+		_ = t.line(l) // a reader that went away ends the run by itself, or does not mind
+	case t.Width > 0:
+		t.clear()
+		fmt.Fprint(t.Err, "\r", cut(l.Line(), t.Width-1))
+		t.shown = true
+	case now.Sub(t.told) >= lineEvery:
+		t.told = now
+		fmt.Fprintln(t.Err, l.Line())
+	}
+}
+
+// Standing is the line of progress as it is now; "" before the first round.
+func (t *Teller) Standing() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.live.Round == "" {
+		return ""
+	}
+	l := t.look()
+	l.Hosts, l.Left, l.Waits = nil, 0, ""
+	return l.Line()
+}
+
+func (t *Teller) line(l Live) error {
+	b, err := json.Marshal(&l)
+	if err == nil {
+		_, err = fmt.Fprintf(t.Err, "%s\n", b)
+	}
+	return err
+}
+
+// look is how the crawl stands now. t.mu is held.
+func (t *Teller) look() Live {
+	now := t.now()
+	l := t.live
+	l.Time, l.Elapsed = now.UTC(), now.Sub(t.begun).Seconds()
+	l.Replies = t.at.replies + uint64(t.round.Replies())
+	l.Done, l.Settings, l.Errors = t.at.done, t.at.settings, map[string]uint64{}
+	maps.Copy(l.Errors, t.at.errors)
+	for o, n := range t.round.Outcomes {
+		n := uint64(n)
+		switch {
+		case isError(o):
+			l.Errors[o] += n
+			l.Done += n // it may come again: the frontier decides when the round ends
+		case o == record.OutcomeAddress || o == record.OutcomeDenied || o == record.OutcomeScheme:
+			l.Settings += n
+		case o != record.OutcomeDeferred && o != record.OutcomeParked:
+			l.Done += n
+		}
+	}
+	l.Done = min(l.Done, l.Known)
+	l.Received, l.Bound = t.at.received+t.round.Bytes, t.at.bound+t.round.Bound
+	l.Active, l.Connections, l.Waits = t.round.Hosts, t.round.Connections, t.at.waits
+	l.Archived = onDisk(l.Crawl)
+	if l.Left = (t.left - now.Sub(t.planned)).Seconds(); t.left > 0 && l.Left > 0 {
+		l.LeftIs = lowerBound
+	} else {
+		l.Left = 0
+	}
+	t.samples = append(t.samples, sample{now, l.Replies})
+	for len(t.samples) > 2 && now.Sub(t.samples[0].at) > rateOver {
+		t.samples = t.samples[1:]
+	}
+	if s := t.samples[0]; now.Sub(s.at) >= tellEvery {
+		l.PerS = float64(l.Replies-s.replies) / now.Sub(s.at).Seconds()
+	}
+	return l
+}
+
+// clear takes the line off the terminal. t.mu is held.
+func (t *Teller) clear() {
+	if t.shown {
+		fmt.Fprint(t.Err, "\r\x1b[K")
+		t.shown = false
+	}
+}
+
+// cut leaves of a line what fits into a terminal.
+func cut(line string, width int) string {
+	runes := []rune(line)
+	if width < 1 || len(runes) <= width {
+		return line
+	}
+	return string(runes[:width-1]) + "…"
+}
+
+var _ Observer = (*Teller)(nil)

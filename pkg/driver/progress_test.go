@@ -1,0 +1,100 @@
+package driver
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mercator/pkg/fetch"
+)
+
+// told are the lines of a Teller that ticks for some seconds while a round fetches two pages a second.
+func told(t *testing.T, seconds int, with *Teller) string {
+	t.Helper()
+	var err bytes.Buffer
+	synctest.Test(t, func(t *testing.T) {
+		with.Err, with.now, with.begun, with.told = &err, time.Now, time.Now(), time.Now()
+		with.live = Live{Command: "mcrawl", Crawl: t.TempDir(), Known: 56_789, Hosts: []HostLeft{{"www.example.org", 2310, 2310}}}
+		with.at.done, with.left, with.planned = 12_000, 38*time.Minute, time.Now()
+		with.Round("r12")
+		for i := range seconds {
+			line, _ := json.Marshal(fetch.Progress{Command: "mfetch", Outcomes: map[string]int64{"fetched": int64(2 * i), "timeout": 3}, Hosts: 45, Connections: 7, Bytes: 1e6})
+			with.Fetching(line)
+			with.tick()
+			time.Sleep(time.Second)
+		}
+		if l := readLive(with.live.Crawl); l == nil || l.Round != "r12" || l.Replies != uint64(2*(seconds-1)) || l.Errors["timeout"] != 3 {
+			t.Errorf("PROGRESS has %+v", l)
+		}
+		with.Said("mfetch", "mfetch: a word")
+	})
+	return err.String()
+}
+
+func TestTeller(t *testing.T) {
+	plain := told(t, 65, &Teller{})
+	const line = "r12: 12,063 of 56,789 URLs done, 2.0 pages/s, 0 B, errors 3 (timeout 3), 45 active hosts; politeness: www.example.org has 2,310 URLs left at 1 a second, 38 min; at least 38 min to go\n"
+	if want := strings.Count(plain, "\n"); want != 3 || !strings.HasPrefix(plain, line) || !strings.HasSuffix(plain, "\nmfetch: a word\n") {
+		t.Errorf("without a terminal:\n%s", plain)
+	}
+	terminal := told(t, 3, &Teller{Width: 40})
+	if want := "\rr12: 12,003 of 56,789 URLs done, 0 B, …\r\x1b[K\r"; !strings.HasPrefix(terminal, want) || !strings.HasSuffix(terminal, "\r\x1b[Kmfetch: a word\n") || strings.Count(terminal, "\n") != 1 {
+		t.Errorf("on a terminal %q, want %q first", terminal, want)
+	}
+	var l Live
+	asJSON := strings.SplitAfter(told(t, 2, &Teller{JSON: true}), "\n")
+	if err := json.Unmarshal([]byte(asJSON[1]), &l); err != nil || l.Done != 12_005 || l.Known != 56_789 || l.Hosts[0].URLs != 2310 || l.Left == 0 || l.LeftIs == "" || len(l.Batch) == 0 {
+		t.Errorf("as JSON %+v, %v", l, err)
+	}
+	if silent := told(t, 65, &Teller{Silent: true}); silent != "mfetch: a word\n" {
+		t.Errorf("silent: %q", silent)
+	}
+}
+
+// TestTellerSaysWhatIsWaitedFor: what a command waits for stands in the line, until fetching goes on.
+func TestTellerSaysWhatIsWaitedFor(t *testing.T) {
+	var err bytes.Buffer
+	teller := Teller{Err: &err, now: time.Now}
+	teller.Round("r3")
+	teller.Said("mfrontier", "mfrontier: crawl/frontier: no URL is due before 2026-01-01T00:00:00Z: waiting for http://a.test/: it is tried again after 1 failure")
+	if l := teller.look(); !strings.HasSuffix(l.Line(), "; waiting for http://a.test/: it is tried again after 1 failure") || err.Len() > 0 {
+		t.Errorf("%q, and %q", l.Line(), err.String())
+	}
+	teller.Fetching([]byte(`{"command":"mfetch","done":1}`))
+	if l := teller.look(); strings.Contains(l.Line(), "waiting") {
+		t.Error(l.Line())
+	}
+}
+
+// TestLiveOfAnother: what cannot be read of PROGRESS, or is too long, counts as nothing.
+func TestLiveOfAnother(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"empty": "", "cut": `{"command":"mcr`, "long": `{"crawl":"` + strings.Repeat("x", liveMax) + `"}`} {
+		if err := os.WriteFile(filepath.Join(dir, liveFile), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if l := readLive(dir); l != nil {
+			t.Errorf("%s: %+v", name, l)
+		}
+	}
+}
+
+func TestWords(t *testing.T) {
+	for got, want := range map[string]string{
+		pace(1): "1 a second", pace(0.25): "4.0 a second", pace(0.01): "100 a second", pace(30): "one every 30 s",
+		span(3): "3.0 s", span(100): "100 s", span(2280): "38 min", span(9000): "2.5 h", span(200_000): "2.3 days",
+		size(999): "999 B", size(1_500_000): "1.5 MB", size(3e12): "3.0 TB", size(5e15): "5000.0 TB",
+		fmt.Sprint(grouped(0), grouped(999), grouped(1000), grouped(1234567)): "09991,0001,234,567",
+		count(1, "URL"): "1 URL", count(2000, "URL"): "2,000 URLs",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,382 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/config"
+	"mercator/pkg/crawl"
+	"mercator/pkg/fault"
+	"mercator/pkg/frontier"
+)
+
+// Options say how far a crawl goes on, and who is told.
+type Options struct {
+	Rounds    uint64        // stop after the round of this number; 0: as the setting rounds has it
+	For       time.Duration // begin no round after this time; 0: any
+	UntilSize int64         // begin no round when the WARC files have so many bytes; 0: any
+	Threads   int           // of each command; 0: as many as there are processors
+	Now       func() time.Time
+	Observer  Observer
+	Warn      func(format string, args ...any)
+}
+
+// Observer is told how a crawl goes on, one thing at a time.
+type Observer interface {
+	Begin(ctx context.Context, d *Driver) error                                     // a run, whose driver holds the crawl
+	Round(name string)                                                              // begins, or is gone on with
+	Fetching(line []byte)                                                           // that mfetch --progress json writes
+	Said(command, line string)                                                      // another line of standard error
+	Ended(ctx context.Context, name string, k *crawl.Checkpoint, st *frontier.Stat) // a round was closed
+	Done(ctx context.Context, d *Driver, why string) error                          // no further round is made
+	Standing() string                                                               // how far the crawl is; "" if no round was begun
+	End()                                                                           // the run ends, however it does
+}
+
+// Driver drives the crawl of a folder.
+type Driver struct {
+	Crawl *crawl.Crawl
+
+	opt       Options
+	frontier  *frontier.Frontier
+	plan      plan
+	processes processes
+}
+
+// lockWait is how long a driver waits for one that was killed: what it started may still end.
+const lockWait = 5 * time.Second
+
+// Open opens a crawl folder for a driver.
+func Open(dir string, opt Options) (*Driver, error) {
+	folder, err := crawl.Open(dir, crawl.Options{LockWait: 70 * time.Second})
+	if err != nil {
+		return nil, noCrawl(dir, err)
+	}
+	f, err := frontier.Open(filepath.Join(dir, frontier.Kind), store.Options{})
+	if err != nil {
+		return nil, err
+	}
+	d := &Driver{Crawl: folder, opt: opt, frontier: f, plan: plan{crawl: plan{crawl: dir}.path()}}
+	if d.plan.fromLinks, err = f.FromLinks(); err != nil {
+		return nil, err
+	}
+	d.processes.said = d.said
+	_, err = d.settings()
+	return d, err
+}
+
+// noCrawl tells how to make a crawl, where the error is that there is none.
+func noCrawl(dir string, err error) error {
+	if !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return &fault.Error{Class: fault.Usage, Err: err, Hint: fmt.Sprintf("make one with %q", Quote("mcrawl", "new", dir, "--seeds", "seeds.txt"))}
+}
+
+// said sorts what commands say on standard error.
+func (d *Driver) said(command, line string) {
+	if command == "mfetch" && strings.HasPrefix(line, `{"command":"mfetch"`) {
+		d.opt.Observer.Fetching([]byte(line))
+		return
+	}
+	d.opt.Observer.Said(command, line)
+}
+
+// settings reads crawl.toml, which may have changed since the round before.
+func (d *Driver) settings() (*config.Config, error) {
+	conf, err := config.Load(filepath.Join(d.Crawl.Dir(), config.Name))
+	if err != nil {
+		return nil, err
+	}
+	d.plan.modules = len(conf.File.Extract.Modules) > 0
+	return conf, nil
+}
+
+// last is the number of the last round to make; 0: there is none.
+func (d *Driver) last(conf *config.Config) uint64 {
+	if d.opt.Rounds > 0 {
+		return d.opt.Rounds
+	}
+	return uint64(max(conf.File.Rounds, 0))
+}
+
+// Run goes on with the crawl until nothing is left to fetch, a bound is reached, or ctx ends.
+// Of two drivers of a crawl the second ends with fault.Busy, which names the first.
+func (d *Driver) Run(ctx context.Context) error {
+	begun := d.opt.Now()
+	lock, err := d.hold(ctx)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	d.processes.lock = lock
+	defer d.opt.Observer.End()
+	err = d.rounds(ctx, begun)
+	if err != nil && ctx.Err() != nil {
+		found := "interrupted"
+		if standing := d.opt.Observer.Standing(); standing != "" {
+			found += " in " + standing
+		}
+		return &fault.Error{Class: fault.Interrupted, Found: found, Hint: fmt.Sprintf("%q goes on", mcrawl("run", d.Crawl.Dir()))}
+	}
+	return err
+}
+
+// rounds is what Run does while it holds the crawl.
+func (d *Driver) rounds(ctx context.Context, begun time.Time) error {
+	out, err := d.processes.run(ctx, Pipe{{"mckpt", "rounds", d.plan.crawl}})
+	if err != nil {
+		return d.wrong("", err)
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(string(out)), 10, 64)
+	if err != nil {
+		return fmt.Errorf("mckpt rounds: %w", err)
+	}
+	conf, err := d.settings()
+	if err != nil {
+		return err
+	}
+	if seeded, err := d.seeded(conf, n); err != nil {
+		return err
+	} else if !seeded {
+		if err := d.seed(ctx); err != nil {
+			return err
+		}
+		n = 1
+	}
+	if err := d.opt.Observer.Begin(ctx, d); err != nil {
+		return err
+	}
+	if d.plan.fromLinks && d.last(conf) == 0 && d.opt.For == 0 && d.opt.UntilSize == 0 {
+		return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: "a walk, which has no end", Want: "a bound",
+			Hint: "say how far: --rounds 50, --for 2h, --until-size 10G, or rounds in crawl.toml"}
+	}
+	for ; ; n++ {
+		said, err := d.take(ctx)
+		for _, line := range said {
+			d.opt.Observer.Said("mcrawl", "mcrawl: "+line)
+		}
+		if err != nil {
+			return err
+		}
+		why, empty, err := d.stop(n, begun)
+		if err != nil {
+			return err
+		}
+		if empty {
+			if _, err := seal(ctx, d.Crawl, nil); err != nil {
+				return err
+			}
+			if waiting, err := d.Crawl.Inbox(); err != nil {
+				return err
+			} else if len(waiting) > 0 { // asked for since it was looked at
+				n--
+				continue
+			}
+		}
+		if why != "" {
+			return d.end(ctx, why, empty)
+		}
+		if err := d.Round(ctx, fmt.Sprintf("r%d", n)); err != nil {
+			return err
+		}
+	}
+}
+
+// hold takes the driver's lock. It says whom it waits for.
+func (d *Driver) hold(ctx context.Context) (*os.File, error) {
+	lock, err := d.Crawl.Hold(ctx, "mcrawl run", 0)
+	if errors.Is(err, fault.Busy) {
+		d.opt.Warn("%v; waiting up to %v", err, lockWait)
+		lock, err = d.Crawl.Hold(ctx, "mcrawl run", lockWait)
+	}
+	return lock, err
+}
+
+// stop says why round n is not begun; "" if it is.
+func (d *Driver) stop(n uint64, begun time.Time) (why string, empty bool, err error) {
+	empty, err = d.frontier.Empty(record.TimeOf(d.opt.Now()))
+	if err != nil || empty {
+		return fmt.Sprintf("the frontier is empty after round %d", n-1), empty, err
+	}
+	conf, err := d.settings()
+	if err != nil {
+		return "", false, err
+	}
+	if last := d.last(conf); last > 0 && n > last+1 {
+		return fmt.Sprintf("round %d was made before: --rounds (or rounds in crawl.toml) is only %d", n-1, last), false, nil
+	} else if last > 0 && n > last {
+		return fmt.Sprintf("stopped after round %d", n-1), false, nil
+	}
+	if d.opt.For > 0 && d.opt.Now().Sub(begun) >= d.opt.For {
+		return fmt.Sprintf("stopped after round %d and %v", n-1, d.opt.For), false, nil
+	}
+	if d.opt.UntilSize > 0 {
+		size, err := d.archived()
+		if err != nil || size >= d.opt.UntilSize {
+			return fmt.Sprintf("stopped after round %d: %d bytes of WARC files", n-1, size), false, err
+		}
+	}
+	return "", false, nil
+}
+
+// archived is the size of the WARC files.
+func (d *Driver) archived() (size int64, err error) {
+	st, err := d.Crawl.State()
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range st.Stores {
+		if s.Name == "fetch" {
+			size = s.Bytes
+		}
+	}
+	return size, nil
+}
+
+// end tells the end of a run. A crawl at its end that fetched nothing is an error.
+func (d *Driver) end(ctx context.Context, why string, empty bool) error {
+	var err error
+	if empty {
+		// tells what is parked, too
+		var exit *exec.ExitError
+		_, err = d.processes.run(ctx, Pipe{{"mfrontier", "stat", "--empty", d.plan.path("frontier")}})
+		switch {
+		case errors.As(err, &exit) && exit.ExitCode() == 1:
+			err = &fault.Error{File: d.Crawl.Dir(), Found: "the crawl is at its end, and nothing was fetched", Want: "pages", Err: err,
+				Hint: fmt.Sprintf("%q has other URLs fetched, %q the same ones again", Quote("mcrawl", "add", d.Crawl.Dir(), "URL"), Quote("mcrawl", "again", d.Crawl.Dir(), "--outcome", "NAME"))}
+		case err != nil:
+			err = d.wrong("", err)
+		}
+	}
+	return errors.Join(err, d.opt.Observer.Done(ctx, d, why))
+}
+
+// seeded reports whether the seeds are in, before round n. Other URLs may have been added before them.
+func (d *Driver) seeded(conf *config.Config, n uint64) (seeded bool, err error) {
+	if n != 1 || len(conf.File.Seeds) == 0 {
+		return n > 0, nil
+	}
+	return d.Crawl.Closed("seed")
+}
+
+// seed puts the seeds of crawl.toml in.
+func (d *Driver) seed(ctx context.Context) error {
+	conf, err := d.settings()
+	if err != nil {
+		return err
+	}
+	files, err := conf.Setting("seeds")
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		return &fault.Error{Class: fault.Usage, File: conf.Path, Found: "no seeds", Want: "files of URLs", Hint: `say which: seeds = ["seeds.txt"]`}
+	}
+	dir, err := d.Crawl.BeginRound("seed")
+	if err != nil {
+		return err
+	}
+	if _, err := d.processes.run(ctx, d.plan.seeds(files, filepath.Join(dir, "new.arrows.zst"))); err != nil {
+		return d.wrong("seed", err)
+	}
+	_, _, err = d.Crawl.Commit(ctx, "seed", d.opt.Now(), 0)
+	return err
+}
+
+// Round makes a round, or ends one that was begun, and closes it by a checkpoint.
+func (d *Driver) Round(ctx context.Context, name string) error {
+	conf, err := d.settings()
+	if err != nil {
+		return err
+	}
+	var interval time.Duration
+	if text := conf.File.CheckpointInterval; text != "" {
+		if interval, err = time.ParseDuration(text); err != nil {
+			return &fault.Error{Class: fault.Usage, File: conf.Path, Place: "checkpoint_interval", Err: err}
+		}
+	}
+	if _, err := d.Crawl.BeginRound(name); err != nil {
+		return err
+	}
+	d.opt.Observer.Round(name)
+	if _, err := d.processes.run(ctx, flagged(d.plan.round(name), d.opt.Threads)); err != nil {
+		return d.wrong(name, err)
+	}
+	k, _, err := d.Crawl.Commit(ctx, name, d.opt.Now(), interval)
+	if err != nil {
+		return err
+	}
+	st, err := d.frontier.Stat(ctx, frontier.StatOptions{Now: record.TimeOf(d.opt.Now())})
+	if err != nil {
+		return err
+	}
+	d.opt.Observer.Ended(ctx, name, k, st)
+	return nil
+}
+
+// wrong says where a command failed, and that nothing is lost by it.
+func (d *Driver) wrong(round string, err error) error {
+	if errors.Is(err, fault.Interrupted) {
+		return err
+	}
+	var f *fault.Error
+	if !errors.As(err, &f) {
+		return err
+	}
+	if round != "" {
+		round = "round " + round
+	}
+	hint := f.Hint
+	if hint == "" {
+		hint = fmt.Sprintf("what is done is kept: %q goes on; %q changes a setting before", Quote("mcrawl", "run", d.Crawl.Dir()), Quote("mcrawl", "set", d.Crawl.Dir(), "KEY=VALUE"))
+	}
+	return &fault.Error{Class: f.Class, File: d.Crawl.Dir(), Place: round, Err: f, Hint: hint}
+}
+
+// Print writes the lines of a shell that do what Run does: the seeds where they are not in
+// yet, and the next round.
+func (d *Driver) Print(w io.Writer) error {
+	n, err := d.Crawl.NextRound()
+	if err != nil {
+		return err
+	}
+	conf, err := d.settings()
+	if err != nil {
+		return err
+	}
+	st, err := d.Crawl.State()
+	if err != nil {
+		return err
+	}
+	lines := func(name string, pipe Pipe) {
+		dir := d.plan.path("rounds", name)
+		fmt.Fprintf(w, "%s && rm -f %s/epoch.* && : > %[2]s/epoch.%d &&\n%s &&\n%s\n",
+			Quote("mkdir", "-p", dir), Quote(dir), st.Epoch, pipe, Pipe{{"mckpt", "commit", d.plan.crawl, "--txn", name}})
+	}
+	seeded, err := d.seeded(conf, n)
+	if err != nil {
+		return err
+	}
+	if !seeded {
+		files, err := conf.Setting("seeds")
+		if err != nil {
+			return err
+		}
+		lines("seed", d.plan.seeds(files, d.plan.path("rounds", "seed", "new.arrows.zst")))
+		n = 1
+	}
+	name := fmt.Sprintf("r%d", n)
+	lines(name, d.plan.round(name))
+	return nil
+}

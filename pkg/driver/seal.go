@@ -1,0 +1,77 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"mercator/formats/store"
+	"mercator/formats/warc"
+	"mercator/pkg/crawl"
+	"mercator/pkg/derive"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+	"mercator/pkg/fetch"
+)
+
+// indexMemory is what sorting an index may take, in bytes; the rest waits on disk.
+const indexMemory = 16 << 20
+
+// IndexDir is the folder of a crawl that has the index of its WARC files.
+const IndexDir = "index"
+
+// Seal gives the WARC files of the crawl in dir their final names, and brings their index up to date. It
+// is no transaction: checkpoints, replay and what goes on afterwards stay as they are. Again changes nothing.
+// It is refused while somebody drives the crawl, or a round is open.
+func Seal(ctx context.Context, dir string, progress func(int64)) (sealed int, err error) {
+	folder, err := crawl.Open(dir, crawl.Options{})
+	if err != nil {
+		return 0, noCrawl(dir, err)
+	}
+	lock, err := folder.Hold(ctx, "mcrawl seal", 0)
+	if err != nil {
+		return 0, err
+	}
+	defer lock.Close()
+	return seal(ctx, folder, progress)
+}
+
+// seal is Seal for who has the driver's lock.
+func seal(ctx context.Context, folder *crawl.Crawl, progress func(int64)) (sealed int, err error) {
+	st, err := folder.State()
+	if err != nil {
+		return 0, err
+	}
+	if len(st.Rounds) > 0 {
+		return 0, &fault.Error{Class: fault.Conflict, File: folder.Dir(), Found: "round " + st.Rounds[0] + " is open", Want: "a crawl between two rounds",
+			Hint: fmt.Sprintf("%q ends it", Quote("mcrawl", "run", folder.Dir()))}
+	}
+	archive, err := store.Open(filepath.Join(folder.Dir(), fetch.Kind), fetch.Kind, fetch.Version, store.Options{LockWait: 70 * time.Second})
+	if err != nil {
+		return 0, err
+	}
+	if sealed, err = fetch.Seal(ctx, archive); err != nil {
+		return sealed, err
+	}
+	parts, err := archived(folder.Dir())
+	if err != nil {
+		return sealed, err
+	}
+	name, err := nameOf(folder.Dir())
+	if err != nil {
+		return sealed, err
+	}
+	return sealed, derive.KeepIndex(ctx, durable.OS, filepath.Join(folder.Dir(), IndexDir), name, "../"+fetch.Kind, parts, indexMemory, progress)
+}
+
+// archived is what the crawl in dir has committed of its WARC files.
+func archived(dir string) ([]warc.Part, error) {
+	return fetch.Saved([]string{filepath.Join(dir, fetch.Kind)}, store.Options{})
+}
+
+// nameOf is the name of a crawl: that of its folder.
+func nameOf(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	return filepath.Base(abs), err
+}

@@ -1,0 +1,130 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"mercator/formats/store"
+	"mercator/pkg/config"
+	"mercator/pkg/crawl"
+	"mercator/pkg/fault"
+	"mercator/pkg/urlset"
+)
+
+// Change is a setting that was changed: its texts before and after, "" where it is not set.
+type Change struct{ Key, Was, Is string }
+
+// Set changes settings of a crawl, all or none, and returns those that are otherwise than they
+// were. They count from the next round. What cannot change in a crawl that is there is fault.Usage.
+func Set(ctx context.Context, folder *crawl.Crawl, pairs []config.Pair) (changes []Change, err error) {
+	path := filepath.Join(folder.Dir(), config.Name)
+	err = folder.Configure(ctx, func(old []byte) ([]byte, error) {
+		text, err := config.SetAll(old, pairs)
+		if err != nil {
+			return nil, inCrawl(folder, pairs, err)
+		}
+		before, err := config.Parse(path, old)
+		if err != nil {
+			return nil, err
+		}
+		after, err := config.Parse(path, text)
+		if err != nil {
+			return nil, err
+		}
+		var paths []string
+		for _, k := range config.Keys() {
+			was, is := before.Text(k), after.Text(k)
+			if was == is {
+				continue
+			}
+			if k.Fixed {
+				return nil, fixed(folder, k.Name, is)
+			}
+			if k.Path {
+				paths = append(paths, k.Name)
+			}
+			changes = append(changes, Change{k.Name, was, is})
+		}
+		if len(paths) > 0 {
+			if err := after.CheckPaths(folder.Dir(), paths...); err != nil {
+				return nil, elsewhere(folder, after, paths, err)
+			}
+		}
+		return text, rulesFixed(folder, after, changes)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return changes, nil
+}
+
+// inCrawl refuses a setting that cannot change before anything else that is wrong with it.
+func inCrawl(folder *crawl.Crawl, pairs []config.Pair, err error) error {
+	for _, p := range pairs {
+		if k, keyErr := config.KeyOf(p.Key); keyErr == nil && k.Fixed {
+			return fixed(folder, k.Name, p.Value)
+		}
+	}
+	return err
+}
+
+func fixed(folder *crawl.Crawl, name, value string) error {
+	with := name + "=" + value
+	if value == "" {
+		with = "…"
+	}
+	seeds := filepath.Join(folder.Dir(), "seeds.txt")
+	return &fault.Error{Class: fault.Usage, Place: name, Found: "a setting that counts when a crawl is made", Want: "another one: the stores of " + folder.Dir() + " are made by it",
+		Hint: "make another crawl: " + Quote("mcrawl", "new", "FOLDER", "--seeds", seeds, "--set", with)}
+}
+
+// rulesFixed refuses other rules for URLs than those by which the set of URLs was made.
+func rulesFixed(folder *crawl.Crawl, after *config.Config, changes []Change) error {
+	i := slices.IndexFunc(changes, func(c Change) bool { return c.Key == "urls.key_rules" || c.Key == "urls.url_rules" })
+	if i < 0 {
+		return nil
+	}
+	form, err := after.Canon()
+	if err != nil {
+		return err
+	}
+	st, err := store.Open(filepath.Join(folder.Dir(), urlset.Kind), urlset.Kind, urlset.Version, store.Options{})
+	if errors.Is(err, fault.Usage) {
+		return nil // a crawl without a set of URLs
+	} else if err != nil {
+		return err
+	}
+	m, err := st.Current()
+	if err != nil {
+		return err
+	}
+	if err := urlset.CheckRules(st, m, form); err != nil {
+		return fixed(folder, changes[i].Key, changes[i].Is)
+	}
+	return nil
+}
+
+// elsewhere adds to the error of a file that the crawl folder does not have how to name
+// one that is there from where the user is.
+func elsewhere(folder *crawl.Crawl, after *config.Config, names []string, err error) error {
+	var e *fault.Error
+	for _, name := range names {
+		k, keyErr := config.KeyOf(name)
+		if keyErr != nil || !errors.As(err, &e) || e.Place != name {
+			continue
+		}
+		file := after.Text(k)
+		if abs, absErr := filepath.Abs(file); absErr == nil {
+			if _, statErr := os.Stat(abs); statErr == nil {
+				e.Hint = Quote("mcrawl", "set", folder.Dir(), fmt.Sprintf("%s=%s", name, abs))
+			} else {
+				e.Hint = "write that file first"
+			}
+		}
+	}
+	return err
+}

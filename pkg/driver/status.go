@@ -1,0 +1,556 @@
+package driver
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/config"
+	"mercator/pkg/crawl"
+	"mercator/pkg/fault"
+	"mercator/pkg/frontier"
+)
+
+// Status is where a crawl stands: what its checkpoint and its frontier say, and its driver, if one works.
+type Status struct {
+	Crawl      string   `json:"crawl"`
+	Policy     string   `json:"policy"`
+	Checkpoint uint64   `json:"checkpoint"` // 0: the crawl has no seeds yet
+	Round      string   `json:"round,omitempty"`
+	Made       string   `json:"made,omitempty"`  // the checkpoint
+	Rounds     uint64   `json:"rounds"`          // that were closed, the seeds and all that was added among them
+	Open       []string `json:"open,omitempty"`  // rounds
+	Inbox      uint64   `json:"inbox,omitempty"` // requests of mcrawl add and again that wait
+	Driver     string   `json:"driver,omitempty"`
+	Running    *Live    `json:"running,omitempty"` // what that tells; nil: nothing, or there is none
+
+	Known    uint64            `json:"known"` // URLs; all below are of these
+	Done     uint64            `json:"done"`  // with a final outcome
+	Pending  uint64            `json:"pending"`
+	InFlight uint64            `json:"in_flight"`
+	Waiting  uint64            `json:"waiting"` // of the pending, for a time
+	NextDue  string            `json:"next_due,omitempty"`
+	Held     uint64            `json:"held,omitempty"` // over the budgets of their domains
+	Parked   []frontier.Parked `json:"parked,omitempty"`
+	Again    bool              `json:"again,omitempty"` // URLs were queued again: each time counts
+	Outcomes []record.Count    `json:"outcomes"`        // final ones, without those of settings
+	Settings []record.Count    `json:"refused_by_settings,omitempty"`
+	Retried  uint64            `json:"retried"`
+	Deferred uint64            `json:"deferred"`
+
+	Drops    []record.Count `json:"drops"`           // by stage and reason
+	Robots   uint64         `json:"robots_contacts"` // for a robots.txt
+	Equal    uint64         `json:"duplicates"`      // documents that were there before, and were not read for links
+	Archived int64          `json:"archived_bytes"`  // in WARC files
+	Hosts    []HostLeft     `json:"hosts,omitempty"` // those that take longest
+	Left     float64        `json:"left_s,omitempty"`
+	LeftIs   string         `json:"left_is,omitempty"` // how that was found
+	Next     string         `json:"next"`              // command to type
+}
+
+// HostLeft is a host and what it has left.
+type HostLeft struct {
+	Host string  `json:"host"`
+	URLs uint64  `json:"urls"`
+	Took float64 `json:"s"` // that they take at the pace of the host
+}
+
+// lowerBound says what an ETA is.
+const lowerBound = "URLs left by host, at the pace of the host; a lower bound: links yet to be found and retries are not in it"
+
+// settingsOutcomes are those that our own settings cause.
+var settingsOutcomes = []string{record.OutcomeAddress, record.OutcomeDenied, record.OutcomeScheme}
+
+// ReadStatus reads where the crawl in dir stands, also while it runs.
+func ReadStatus(ctx context.Context, dir string, now time.Time) (*Status, error) {
+	folder, err := crawl.Open(dir, crawl.Options{})
+	if err != nil {
+		return nil, noCrawl(dir, err)
+	}
+	s := &Status{Crawl: dir, Driver: folder.Driven()}
+	if s.Driver != "" {
+		s.Running = readLive(dir)
+	}
+	k, err := folder.Current()
+	if err != nil {
+		return nil, err
+	}
+	state, err := folder.State()
+	if err != nil {
+		return nil, err
+	}
+	s.Open = state.Rounds
+	rounds, err := folder.Rounds()
+	if err != nil {
+		return nil, err
+	}
+	s.Again = slices.ContainsFunc(rounds, func(name string) bool { return strings.HasPrefix(name, "again") })
+	waiting, err := folder.Inbox()
+	if err != nil {
+		return nil, err
+	}
+	s.Inbox = uint64(len(waiting))
+	if k != nil {
+		s.Checkpoint, s.Round, s.Made, s.Rounds = k.Number, k.Txn, k.Made, k.Totals.Rounds
+		s.totals(k.Totals)
+	}
+	s.Archived = onDisk(dir)
+	f, err := frontier.Open(filepath.Join(dir, frontier.Kind), store.Options{})
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat(ctx, frontier.StatOptions{Now: record.TimeOf(now)})
+	if err != nil {
+		return nil, err
+	}
+	s.frontier(st)
+	plan, err := rest(ctx, f, dir, now)
+	if err != nil {
+		return nil, err
+	}
+	s.plan(plan)
+	s.Next = s.next()
+	return s, nil
+}
+
+// rest is what is left to be done, by frontier's plan; nil if that says nothing.
+func rest(ctx context.Context, f *frontier.Frontier, dir string, now time.Time) (*frontier.Plan, error) {
+	conf, err := config.Load(filepath.Join(dir, config.Name))
+	if err != nil {
+		return nil, err
+	}
+	p := frontier.DefaultPoliteness
+	for text, d := range map[string]*time.Duration{conf.File.Politeness.MinDelay: &p.MinDelay, conf.File.Politeness.MaxDelay: &p.MaxDelay, conf.File.Politeness.AddrDelay: &p.AddrDelay} {
+		if text == "" {
+			continue
+		}
+		if *d, err = time.ParseDuration(text); err != nil {
+			return nil, &fault.Error{Class: fault.Usage, File: conf.Path, Err: err}
+		}
+	}
+	if f := conf.File.Politeness.DelayFactor; f != nil {
+		p.DelayFactor = *f
+	}
+	p.Connections = cmp.Or(conf.File.Fetch.Connections, p.Connections)
+	return f.PlanRest(ctx, record.TimeOf(now), p)
+}
+
+// frontier takes over what the frontier says.
+func (s *Status) frontier(st *frontier.Stat) {
+	s.Policy, s.Known, s.Done, s.Pending, s.InFlight, s.Waiting, s.NextDue, s.Held = st.Policy, st.Discovered, st.Finished, st.Pending, st.InFlight, st.Waiting, st.NextDue, st.Held
+	s.Retried, s.Deferred, s.Parked = st.Retried, st.Deferred, st.Parked
+	settings := counts{}
+	for _, p := range st.Parked {
+		if slices.Contains(settingsOutcomes, p.Outcome) {
+			settings[p.Outcome] += p.URLs
+		}
+	}
+	outcomes := counts{}
+	for _, o := range st.Outcomes {
+		if slices.Contains(settingsOutcomes, o.Reason) {
+			settings[o.Reason] += o.N
+		} else {
+			outcomes[o.Reason] += o.N
+		}
+	}
+	s.Outcomes, s.Settings = outcomes.list(), settings.list()
+}
+
+// totals takes over what all stages together say.
+func (s *Status) totals(t crawl.Totals) {
+	drops := counts{}
+	for _, stage := range t.Stages {
+		for _, c := range slices.Concat(stage.Drops, stage.Refused) {
+			drops[stage.Name+": "+c.Reason] += c.N
+			if stage.Name == "mextract" && c.Reason == "duplicate" {
+				s.Equal += c.N
+			}
+		}
+		for _, c := range stage.Made {
+			if stage.Name == "mfetch" && c.Reason == record.RoleRobots {
+				s.Robots += c.N
+			}
+		}
+	}
+	s.Drops = drops.list()
+}
+
+func (s *Status) plan(p *frontier.Plan) {
+	if p == nil {
+		return
+	}
+	for _, h := range p.Slow {
+		s.Hosts = append(s.Hosts, HostLeft{h.Host, h.URLs, h.Took.Seconds()})
+	}
+	if p.URLs > 0 {
+		s.Left, s.LeftIs = p.Duration.Seconds(), lowerBound
+	}
+}
+
+// next is the command that goes on.
+func (s *Status) next() string {
+	var parked uint64
+	for _, p := range s.Parked {
+		parked += p.URLs
+	}
+	switch {
+	case s.Driver != "":
+		return mcrawl("status", s.Crawl, "--watch")
+	case s.Checkpoint == 0, len(s.Open) > 0, s.Inbox > 0, s.Pending+s.InFlight > parked:
+		return mcrawl("run", s.Crawl)
+	case parked > 0:
+		return s.release()
+	case !slices.ContainsFunc(s.Outcomes, func(c record.Count) bool { return !isError(c.Reason) }) && len(s.Outcomes) > 0:
+		return mcrawl("again", s.Crawl, "--outcome", s.Outcomes[0].Reason)
+	}
+	return mcrawl("export", s.Crawl, "--wacz")
+}
+
+// release is the command that brings back what is parked.
+func (s *Status) release() string {
+	var outcomes []string
+	for _, p := range s.Parked {
+		outcomes = append(outcomes, p.Outcome)
+	}
+	return mcrawl("again", s.Crawl, "--outcome", strings.Join(outcomes, ","))
+}
+
+func mcrawl(words ...string) string { return Quote(append([]string{"mcrawl"}, words...)...) }
+
+// onDisk is the size of the WARC files, also of those that grow.
+func onDisk(dir string) (n int64) {
+	files, _ := filepath.Glob(filepath.Join(quoteMeta(dir), "fetch", "*.warc*")) // the pattern is right
+	for _, f := range files {
+		if st, err := os.Stat(f); err == nil { // else it just got its final name
+			n += st.Size()
+		}
+	}
+	return n
+}
+
+// quoteMeta makes a pattern of a name that matches it alone.
+func quoteMeta(name string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
+}
+
+// counts are numbers by reason.
+type counts map[string]uint64
+
+// list has the largest first.
+func (c counts) list() []record.Count {
+	all := []record.Count{}
+	for reason, n := range c {
+		if n > 0 {
+			all = append(all, record.Count{Reason: reason, N: n})
+		}
+	}
+	slices.SortFunc(all, func(a, b record.Count) int { return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Reason, b.Reason)) })
+	return all
+}
+
+func printCounts(w io.Writer, list []record.Count) {
+	for _, c := range list {
+		fmt.Fprintf(w, "%12s %s\n", grouped(c.N), c.Reason)
+	}
+}
+
+// Line is the status in a line, as the progress of a run shows it.
+func (s *Status) Line() string {
+	if s.Running != nil {
+		return s.Running.Line()
+	}
+	l := Live{Round: s.Round, Known: s.Known, Done: s.Done, Archived: s.Archived, Settings: sum(s.Settings), Errors: map[string]uint64{}, Hosts: s.Hosts, Left: s.Left}
+	for _, o := range s.Outcomes {
+		if isError(o.Reason) {
+			l.Errors[o.Reason] = o.N
+		}
+	}
+	return l.Line()
+}
+
+func sum(list []record.Count) (n uint64) {
+	for _, c := range list {
+		n += c.N
+	}
+	return n
+}
+
+// Print writes the status for people.
+func (s *Status) Print(out io.Writer) error {
+	w := bufio.NewWriter(out)
+	fmt.Fprintf(w, "crawl %s, policy %s\n", s.Crawl, s.Policy)
+	switch {
+	case s.Running != nil:
+		fmt.Fprintf(w, "running: %s\n  %s\n", s.Driver, s.Running.Line())
+	case s.Driver != "":
+		fmt.Fprintf(w, "running: %s\n", s.Driver)
+	case len(s.Open) > 0:
+		fmt.Fprintf(w, "not running; round %s is open\n", strings.Join(s.Open, ", "))
+	default:
+		fmt.Fprintln(w, "not running; no round is open")
+	}
+	if s.Checkpoint == 0 {
+		fmt.Fprintln(w, "no checkpoint: the seeds are not in yet")
+	} else {
+		fmt.Fprintf(w, "checkpoint %d, of round %s, made %s; %s closed\n", s.Checkpoint, s.Round, s.Made, count(s.Rounds, "round"))
+	}
+	if s.Inbox > 0 {
+		fmt.Fprintf(w, "%s of mcrawl add and again wait\n", count(s.Inbox, "request"))
+	}
+	s.printBody(w)
+	fmt.Fprintf(w, "next: %s\n", s.Next)
+	return w.Flush()
+}
+
+// printBody writes what the summary of a run has, too.
+func (s *Status) printBody(w io.Writer) {
+	fmt.Fprintf(w, "\n%12s URLs known, %s done, %s wait", grouped(s.Known), grouped(s.Done), grouped(s.Pending))
+	if s.InFlight > 0 {
+		fmt.Fprintf(w, ", %s in flight", grouped(s.InFlight))
+	}
+	fmt.Fprintln(w)
+	if s.Waiting > 0 {
+		fmt.Fprintf(w, "%12s of these wait for a time, the first until %s\n", grouped(s.Waiting), s.NextDue)
+	}
+	if s.Held > 0 {
+		fmt.Fprintf(w, "%12s of these are over the budgets of their domains\n", grouped(s.Held))
+	}
+	printCounts(w, s.Outcomes)
+	if s.Again {
+		fmt.Fprintf(w, "%12s URLs that mcrawl again has queued count once more each time\n", "")
+	}
+	if s.Retried+s.Deferred > 0 {
+		fmt.Fprintf(w, "%12s tries that failed and were repeated; put off untried %s times\n", grouped(s.Retried), grouped(s.Deferred))
+	}
+	if len(s.Settings) > 0 {
+		fmt.Fprintln(w, "Refused by the settings of this crawl:")
+		printCounts(w, s.Settings)
+	}
+	for _, p := range s.Parked {
+		until := ""
+		if p.Due != "" {
+			until = ", the first until " + p.Due
+		}
+		fmt.Fprintf(w, "%12s parked: %s%s\n", grouped(p.URLs), p.Outcome, until)
+	}
+	if len(s.Parked) > 0 {
+		fmt.Fprintf(w, "             back into the queue, after a change of settings: %s\n", s.release())
+	}
+	if len(s.Drops) > 0 {
+		fmt.Fprintln(w, "Drops by reason:")
+		printCounts(w, s.Drops)
+	}
+	fmt.Fprintf(w, "%12s of WARC files; %s documents were duplicates; %s robots.txt contacts\n", size(s.Archived), grouped(s.Equal), grouped(s.Robots))
+	for _, h := range s.Hosts[:min(len(s.Hosts), 5)] {
+		fmt.Fprintf(w, "%12s URLs left on %s, %s\n", grouped(h.URLs), h.Host, span(h.Took))
+	}
+	if s.Left > 0 {
+		fmt.Fprintf(w, "at least %s to go (%s)\n", span(s.Left), s.LeftIs)
+	}
+}
+
+// Live is what a driver tells while it works: the lines of --progress json, and crawl/PROGRESS.
+type Live struct {
+	Command     string            `json:"command"` // "mcrawl"
+	Crawl       string            `json:"crawl"`
+	Time        time.Time         `json:"time"`
+	Round       string            `json:"round,omitempty"`
+	Known       uint64            `json:"known"` // URLs of the whole crawl,
+	Done        uint64            `json:"done"`  // and those with an outcome
+	Replies     uint64            `json:"replies"`
+	PerS        float64           `json:"replies_per_s"` // in the last minute
+	Archived    int64             `json:"archived_bytes"`
+	Received    int64             `json:"received_bytes"` // in this run
+	Errors      map[string]uint64 `json:"errors"`
+	Settings    uint64            `json:"refused_by_settings"`
+	Active      int               `json:"active_hosts"` // of the batch, with URLs left
+	Connections int               `json:"connections"`
+	Batch       json.RawMessage   `json:"batch,omitempty"` // mfetch's own line
+	Waits       string            `json:"waits,omitempty"` // what a command says that it waits for
+	Hosts       []HostLeft        `json:"hosts,omitempty"` // that take longest
+	Left        float64           `json:"left_s,omitempty"`
+	LeftIs      string            `json:"left_is,omitempty"`
+	Bound       float64           `json:"bound_by_politeness_s"` // in this run
+	Elapsed     float64           `json:"elapsed_s"`             // this run
+}
+
+// liveFile is what a driver tells, in the crawl folder.
+const liveFile = "PROGRESS"
+
+// liveMax bounds the file.
+const liveMax = 1 << 20
+
+// readLive reads what the driver that works on the crawl last told; nil if that is nothing.
+func readLive(dir string) *Live {
+	f, err := os.Open(filepath.Join(dir, liveFile))
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, liveMax))
+	l := new(Live)
+	if err != nil || json.Unmarshal(b, l) != nil { // of another version
+		return nil
+	}
+	return l
+}
+
+// writeLive replaces the file. It is of no use after a crash, so it is not synced.
+func writeLive(dir string, l *Live) error {
+	b, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	temp := filepath.Join(dir, "."+liveFile+".tmp")
+	if err := os.WriteFile(temp, append(b, '\n'), 0o666); err != nil {
+		return err
+	}
+	return os.Rename(temp, filepath.Join(dir, liveFile))
+}
+
+func removeLive(dir string) error {
+	if err := os.Remove(filepath.Join(dir, liveFile)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// isError says whether an outcome is one that a person should look at.
+func isError(outcome string) bool {
+	return !slices.Contains(settingsOutcomes, outcome) &&
+		!slices.Contains([]string{record.OutcomeFetched, record.OutcomeNotModified, record.OutcomeRobotsDenied, record.OutcomeDeferred, record.OutcomeParked}, outcome)
+}
+
+// Line is the line for people.
+func (l *Live) Line() string {
+	var b strings.Builder
+	if l.Round != "" {
+		fmt.Fprintf(&b, "%s: ", l.Round)
+	}
+	fmt.Fprintf(&b, "%s of %s URLs done", grouped(l.Done), grouped(l.Known))
+	if l.PerS >= 0.05 {
+		fmt.Fprintf(&b, ", %.1f pages/s", l.PerS)
+	}
+	fmt.Fprintf(&b, ", %s", size(l.Archived))
+	if n := total(l.Errors); n > 0 {
+		fmt.Fprintf(&b, ", errors %s (", grouped(n))
+		for i, e := range counts(l.Errors).list() {
+			switch {
+			case i > 2:
+				b.WriteString(", …")
+			case i > 0:
+				b.WriteString(", ")
+			}
+			if i > 2 {
+				break
+			}
+			fmt.Fprintf(&b, "%s %s", e.Reason, grouped(e.N))
+		}
+		b.WriteString(")")
+	}
+	if l.Settings > 0 {
+		fmt.Fprintf(&b, ", refused by settings %s", grouped(l.Settings))
+	}
+	if l.Active > 0 {
+		fmt.Fprintf(&b, ", %s", count(uint64(l.Active), "active host"))
+	}
+	if text := l.waits(); text != "" {
+		fmt.Fprintf(&b, "; %s", text)
+	}
+	if l.Left >= 1 {
+		fmt.Fprintf(&b, "; at least %s to go", span(l.Left))
+	}
+	return b.String()
+}
+
+// sayHost is how long a host must take at least to be named.
+const sayHost = 10 // seconds
+
+// waits says what the crawl waits for.
+func (l *Live) waits() string {
+	if l.Waits != "" {
+		return l.Waits
+	}
+	if len(l.Hosts) == 0 || l.Hosts[0].Took < sayHost || l.Hosts[0].Took < l.Left/2 {
+		return ""
+	}
+	h := l.Hosts[0]
+	return fmt.Sprintf("politeness: %s has %s left at %s, %s", h.Host, count(h.URLs, "URL"), pace(h.Took/float64(h.URLs)), span(h.Took))
+}
+
+// pace is a gap in seconds as people say it.
+func pace(gap float64) string {
+	switch {
+	case gap < 0.1:
+		return fmt.Sprintf("%.0f a second", 1/max(gap, 1e-6))
+	case gap < 0.95:
+		return fmt.Sprintf("%.1f a second", 1/gap)
+	case gap <= 1.05:
+		return "1 a second"
+	}
+	return "one every " + span(gap)
+}
+
+// span is a time in seconds as people say it.
+func span(s float64) string {
+	switch {
+	case s < 10:
+		return fmt.Sprintf("%.1f s", s)
+	case s < 120:
+		return fmt.Sprintf("%.0f s", s)
+	case s < 120*60:
+		return fmt.Sprintf("%.0f min", s/60)
+	case s < 48*3600:
+		return fmt.Sprintf("%.1f h", s/3600)
+	}
+	return fmt.Sprintf("%.1f days", s/86400)
+}
+
+// size is a number of bytes as people say it.
+func size(n int64) string {
+	f := float64(n)
+	for _, unit := range []string{"B", "kB", "MB", "GB"} {
+		if f < 1000 {
+			return strings.TrimSuffix(fmt.Sprintf("%.1f", f), ".0") + " " + unit
+		}
+		f /= 1000
+	}
+	return fmt.Sprintf("%.1f TB", f)
+}
+
+// count is a number and what it counts.
+func count(n uint64, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return grouped(n) + " " + what
+}
+
+// grouped is a number with commas between thousands.
+func grouped(n uint64) string {
+	text := fmt.Sprint(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+func total(m map[string]uint64) (n uint64) {
+	for v := range maps.Values(m) {
+		n += v
+	}
+	return n
+}

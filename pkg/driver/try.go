@@ -1,0 +1,275 @@
+package driver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"mercator/formats/record"
+	"mercator/pkg/config"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
+	"mercator/pkg/merge"
+)
+
+// Web is an embedded web, as mweb serves it.
+type Web struct {
+	Seed  uint64 `json:"seed"`
+	Hosts int    `json:"hosts"`
+	Pages int    `json:"pages"`
+	Port  int    `json:"port"` // in all URLs: a crawl needs the same one again
+	DNS   string `json:"dns"`
+}
+
+// webFile, in a crawl folder, has the Web that is crawled.
+const webFile = "web.json"
+
+// flags describe the web to mweb.
+func (w Web) flags() []string {
+	return []string{"--seed", strconv.FormatUint(w.Seed, 10), "--hosts", strconv.Itoa(w.Hosts), "--pages", strconv.Itoa(w.Pages), "--port", strconv.Itoa(w.Port)}
+}
+
+// Try crawls an embedded web in dir, from its start or from where an earlier call was interrupted, and
+// compares what was found with what there is: a difference is an error.
+func Try(ctx context.Context, dir string, web Web, set []config.Pair, opt Options, out io.Writer) error {
+	if err := web.again(dir); err != nil {
+		return err
+	}
+	seeds, stop, err := web.serve(ctx, opt)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	fmt.Fprintf(out, "The embedded web: seed %d, %d hosts on 127.0.0.0/8, port %d.\n", web.Seed, web.Hosts, web.Port)
+	about, err := json.Marshal(web)
+	if err != nil {
+		return err
+	}
+	spec := Spec{URLs: seeds, Files: map[string]string{webFile: string(about) + "\n"}, Set: set, Preset: []config.Pair{
+		{Key: "network.allow_net", Value: "127.0.0.0/8"}, {Key: "resolve.servers", Value: web.DNS},
+		{Key: "politeness.min_delay", Value: "20ms"}, {Key: "politeness.delay_factor", Value: "0"}, {Key: "politeness.addr_delay", Value: "0s"},
+		{Key: "frontier.max_attempts", Value: "1"}, // its errors are for good
+	}}
+	if _, err := Make(ctx, dir, spec, opt.Warn); err != nil {
+		return err
+	}
+	d, err := Open(dir, opt)
+	if err != nil {
+		return err
+	}
+	if err := d.Run(ctx); err != nil {
+		return err
+	}
+	return d.compare(ctx, web, out)
+}
+
+// again takes the ports of the web whose crawl is in dir. Another crawl there is fault.Usage.
+func (w *Web) again(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, "CURRENT")); err != nil {
+		return nil
+	}
+	b, err := durable.ReadFile(durable.OS, filepath.Join(dir, webFile), 1<<16)
+	var was Web
+	if errors.Is(err, os.ErrNotExist) {
+		return &fault.Error{Class: fault.Usage, File: dir, Found: "a crawl that is not of the embedded web", Want: "a new folder",
+			Hint: fmt.Sprintf("name another folder; %q goes on with this crawl", Quote("mcrawl", "run", dir))}
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &was)
+	}
+	if err != nil {
+		return err
+	}
+	w.Port, w.DNS = was.Port, was.DNS
+	if *w != was {
+		return &fault.Error{Class: fault.Usage, File: dir, Found: fmt.Sprintf("a crawl of another web: --seed %d --hosts %d --pages %d", was.Seed, was.Hosts, was.Pages), Want: "a new folder, or the same web",
+			Hint: "name another folder, or give the same flags"}
+	}
+	return nil
+}
+
+// serve starts mweb, which ends at the latest with this program. It fills in the ports.
+func (w *Web) serve(ctx context.Context, opt Options) (seeds []string, stop func(), err error) {
+	hold, held, err := os.Pipe() // mweb ends when nobody holds this any more
+	if err != nil {
+		return nil, nil, err
+	}
+	ready, tell := io.Pipe()
+	ctx, cancel := context.WithCancel(ctx)
+	p := &processes{in: hold, out: tell, said: func(command, line string) { opt.Warn("%s", line) }}
+	words := append([]string{"mweb", "serve", "--until-stdin-closes"}, w.flags()...)
+	if w.DNS != "" {
+		words = append(words, "--dns", w.DNS)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, err := p.run(ctx, Pipe{words})
+		if err == nil {
+			err = errors.New("mweb ended")
+		}
+		tell.CloseWithError(err)
+	}()
+	stop = func() {
+		cancel()
+		ready.Close()
+		<-ended
+		hold.Close()
+		held.Close()
+	}
+	var line struct {
+		Port  int      `json:"port"`
+		DNS   string   `json:"dns"`
+		Seeds []string `json:"seeds"`
+	}
+	if err := json.NewDecoder(ready).Decode(&line); err != nil {
+		stop()
+		return nil, nil, fmt.Errorf("the embedded web did not start: %w", err)
+	}
+	go io.Copy(io.Discard, ready)
+	w.Port, w.DNS = line.Port, line.DNS
+	return line.Seeds, stop, nil
+}
+
+// compare compares what the crawl found with the oracle: a crawl at its end must have found all
+// that there is, each URL with its outcome; any other nothing else.
+func (d *Driver) compare(ctx context.Context, web Web, out io.Writer) error {
+	ended, err := d.frontier.Empty(record.TimeOf(d.opt.Now()))
+	if err != nil {
+		return err
+	}
+	found, oracle := newTexts(), newTexts()
+	defer found.close()
+	defer oracle.close()
+	visits := 0
+	err = d.outcomes(func(row *record.Fetch) error {
+		outcome, status := row.Outcome, row.Status
+		switch {
+		case row.Role != record.RolePage || outcome == record.OutcomeDeferred: // put off: it has no outcome yet
+			return nil
+		case outcome == record.OutcomeNotModified: // it is there as it was
+			outcome, status = record.OutcomeFetched, 200
+		}
+		visits++
+		return found.add(fmt.Sprintf("%s\t%s\t%d", row.URL, outcome, status))
+	})
+	if err != nil {
+		return err
+	}
+	sorter := &lines{emit: func(line string) { err = errors.Join(err, oracle.add(line)) }}
+	p := processes{out: sorter, said: func(_, line string) { d.opt.Warn("%s", line) }}
+	if _, err := p.run(ctx, Pipe{append([]string{"mweb", "oracle"}, web.flags()...)}); err != nil {
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	const most = 20 // differences that are shown
+	var shown bytes.Buffer
+	differ, known, urls := 0, 0, 0
+	err = both(found, oracle, func(line string, crawled, there int) {
+		known += there
+		if crawled > 0 {
+			urls++
+		}
+		sign := ""
+		switch {
+		case there < crawled && (ended || there == 0):
+			sign = "> "
+		case there > crawled && ended:
+			sign = "< "
+		default:
+			return
+		}
+		if differ++; differ <= most {
+			fmt.Fprintln(&shown, sign+line)
+		}
+	})
+	switch {
+	case err != nil:
+		return err
+	case differ > 0 || visits == 0:
+		fmt.Fprintf(out, "\nThe crawl differs from the oracle (< oracle, > crawl):\n%s", shown.String())
+		return &fault.Error{File: d.Crawl.Dir(), Found: fmt.Sprintf("%d lines differ from the oracle", differ)}
+	case ended:
+		fmt.Fprintf(out, "\nThe crawl equals the oracle: %d URLs, each with its outcome.\n", urls)
+	default:
+		fmt.Fprintf(out, "\nThe crawl is not at its end. Its %d visits, of %d URLs, had the outcomes that the oracle says; it knows %d URLs.\n", visits, urls, known)
+	}
+	return nil
+}
+
+// texts sorts lines, in memory that does not grow with their number.
+type texts struct {
+	sorter *merge.Sorter
+	iter   *merge.Iter
+	line   string
+	done   bool
+}
+
+// textMemory is what a texts takes, in bytes; the rest waits in temporary files.
+const textMemory = 8 << 20
+
+func newTexts() *texts {
+	t := &texts{sorter: merge.NewSorter(textMemory, "")}
+	t.sorter.Ties = bytes.Compare
+	return t
+}
+
+func (t *texts) add(line string) error { return t.sorter.Add(fingerprint.OfString(line), []byte(line)) }
+
+func (t *texts) close() { _ = t.sorter.Close() }
+
+// next goes to the next line; done is set after the last.
+func (t *texts) next() (err error) {
+	if t.iter == nil {
+		if t.iter, err = t.sorter.Sort(); err != nil {
+			return err
+		}
+	}
+	_, line, err := t.iter.Next()
+	if err == io.EOF {
+		t.line, t.done = "", true
+		return nil
+	}
+	t.line = string(line)
+	return err
+}
+
+// both tells of each line of either how often it is in a and in b.
+func both(a, b *texts, tell func(line string, inA, inB int)) error {
+	if err := errors.Join(a.next(), b.next()); err != nil {
+		return err
+	}
+	for !a.done || !b.done {
+		line := a.line
+		if a.done || !b.done && b.before(a) {
+			line = b.line
+		}
+		var n [2]int
+		for i, t := range []*texts{a, b} {
+			for !t.done && t.line == line {
+				n[i]++
+				if err := t.next(); err != nil {
+					return err
+				}
+			}
+		}
+		tell(line, n[0], n[1])
+	}
+	return nil
+}
+
+// before is the order in which the sorter gives lines.
+func (t *texts) before(o *texts) bool {
+	a, b := fingerprint.OfString(t.line), fingerprint.OfString(o.line)
+	return a < b || a == b && strings.Compare(t.line, o.line) < 0
+}

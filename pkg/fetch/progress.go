@@ -1,0 +1,57 @@
+package fetch
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"mercator/formats/record"
+)
+
+// Progress is a line of "mfetch --progress json": how a batch stands.
+type Progress struct {
+	Command     string           `json:"command"`     // "mfetch"
+	Done        int64            `json:"done"`        // URLs that have their row
+	Total       int64            `json:"total"`       // URLs of the batch, as far as it was read
+	Outcomes    map[string]int64 `json:"outcomes"`    // of those that are done
+	Robots      int64            `json:"robots"`      // contacts for a robots.txt
+	Bytes       int64            `json:"bytes"`       // received
+	Connections int              `json:"connections"` // in use
+	Hosts       int              `json:"hosts"`       // with URLs left
+	Waits       []Holding        `json:"waits,omitempty"`
+	Bound       float64          `json:"bound_by_politeness_s"` // so long a connection was free, and no host with URLs left might be contacted yet
+	Elapsed     float64          `json:"elapsed_s"`
+}
+
+// Replies is how many of the URLs that are done were answered.
+func (p *Progress) Replies() int64 {
+	return p.Outcomes[record.OutcomeFetched] + p.Outcomes[record.OutcomeNotModified]
+}
+
+// String is the line for people.
+func (p *Progress) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d of %d URLs, %.1f/s, %d replies, %.1f MB", p.Done, p.Total, float64(p.Done)/max(p.Elapsed, 1e-6), p.Replies(), float64(p.Bytes)/1e6)
+	for _, name := range slices.Sorted(maps.Keys(p.Outcomes)) {
+		if name != record.OutcomeFetched && name != record.OutcomeNotModified {
+			fmt.Fprintf(&b, ", %s %d", name, p.Outcomes[name])
+		}
+	}
+	fmt.Fprintf(&b, "; %d connections, %d hosts", p.Connections, p.Hosts)
+	if len(p.Waits) > 0 {
+		w := p.Waits[0]
+		fmt.Fprintf(&b, "; longest %s: %d left, one each %v, %v", w.Host, w.Left, span(w.Gap), span(w.End))
+	}
+	return b.String()
+}
+
+// span is a time in seconds as a reader wants it.
+func span(s float64) time.Duration {
+	d := time.Duration(s * float64(time.Second))
+	if d < 10*time.Second {
+		return d.Round(100 * time.Millisecond)
+	}
+	return d.Round(time.Second)
+}

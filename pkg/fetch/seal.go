@@ -1,0 +1,113 @@
+package fetch
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"strings"
+
+	"mercator/formats/store"
+	"mercator/pkg/fault"
+)
+
+// Seal gives each WARC file of the store its final name, and returns how many had none. No
+// generation changes by that: a manifest does not say under which of its two names a file
+// stands. The next batch begins a new file. While a round is open, also one whose
+// batch was killed, fault.Conflict: it goes on with what it has written.
+//
+// A tail behind what any generation has of a file is cut. It was left by a batch that was
+// killed and then abandoned, and may end in the middle of a record. A file that no
+// generation has stays as it is: the next change deletes it.
+func Seal(ctx context.Context, st *store.Store) (sealed int, err error) {
+	lock, err := st.Lock(ctx, "seal")
+	if err != nil {
+		return 0, err
+	}
+	defer lock.Close() // nothing was written through it
+	v, err := st.Settle()
+	if err != nil {
+		return 0, err
+	}
+	if txn := v.Open(); txn != "" {
+		return 0, unfinished(st.Dir(), "round "+txn+" is open")
+	}
+	list, err := st.FS().ReadDir(st.Dir())
+	if err != nil {
+		return 0, err
+	}
+	var held map[string]int64 // of every generation; made where it is needed
+	for _, e := range list {
+		name, open := strings.CutSuffix(e.Name(), openSuffix)
+		if !open {
+			continue
+		}
+		fi, err := st.FS().Stat(st.Path(e.Name()))
+		if err != nil {
+			return sealed, err
+		}
+		if f := v.Counts.File(name); f == nil || f.Length != fi.Size() {
+			if f != nil && f.Epoch == v.Current.Epoch {
+				return sealed, unfinished(st.Path(e.Name()), "the tail of a batch that was interrupted")
+			}
+			if held == nil {
+				if held, err = heldLengths(st); err != nil {
+					return sealed, err
+				}
+			}
+			length, ok := held[name]
+			if !ok {
+				continue
+			}
+			if err := shorten(st, e.Name(), fi, length); err != nil {
+				return sealed, err
+			}
+		}
+		if err := st.FS().Rename(st.Path(e.Name()), st.Path(name)); err != nil {
+			return sealed, err
+		}
+		sealed++
+	}
+	if sealed == 0 {
+		return 0, nil
+	}
+	return sealed, st.FS().SyncDir(st.Dir())
+}
+
+func unfinished(file, found string) error {
+	return &fault.Error{Class: fault.Conflict, File: file, Found: found, Want: "a crawl between two rounds", Hint: "finish the round with \"mcrawl run\", or drop it with \"mckpt abandon\""}
+}
+
+// heldLengths is the most that a generation of the store has of each WARC file.
+func heldLengths(st *store.Store) (map[string]int64, error) {
+	generations, err := st.Generations()
+	if err != nil {
+		return nil, err
+	}
+	held := map[string]int64{}
+	for _, g := range generations {
+		m, err := st.At(g)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range m.WithRole(roleWARC) {
+			held[e.Path] = max(held[e.Path], e.Length)
+		}
+	}
+	return held, nil
+}
+
+// shorten cuts a file that is longer.
+func shorten(st *store.Store, name string, fi fs.FileInfo, length int64) error {
+	if fi.Size() <= length {
+		return nil // one that is shorter is damaged, which verify tells
+	}
+	f, err := st.FS().OpenFile(st.Path(name), os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Truncate(length); err != nil {
+		return err
+	}
+	return f.Sync()
+}

@@ -1,0 +1,40 @@
+package filter
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"mercator/formats/record"
+)
+
+// Of URLs that wait, the kind of link is not known: one is refused only if links of every kind would be. Who was asked
+// for by name is refused by a rule that denies it, and not by the default.
+func TestWaiting(t *testing.T) {
+	urls := []*record.URL{
+		{URL: "http://a.test/x", Host: "a.test", Via: "http://a.test/"},
+		{URL: "http://a.test/private", Host: "a.test", Via: "http://a.test/"},
+		{URL: "http://b.test/x", Host: "b.test", Via: "http://a.test/"},
+		{URL: "http://b.test/seed", Host: "b.test"},
+		{URL: "http://a.test/private/seed", Host: "a.test"},
+	}
+	for rules, want := range map[string][]string{
+		"deny p: contains /private\nallow site: host a.test and kind a\ndefault deny": {"", "p", "default", "", "p"},
+		"deny pictures: kind img\nallow rest: any":                                    {"", "", "", "", ""},
+		"deny linked: kind a img area or not kind a img area":                         {"linked", "linked", "linked", "linked", "linked"},
+		"match all\nallow p: contains /private\nallow a: kind a":                      {"p", "", "p", "", ""},
+		"": {"", "", "", "", ""},
+	} {
+		f, err := Parse("rules", strings.NewReader(rules))
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := f.NewJudge()
+		got := []string{"old", "old", "old", "old", "old"}
+		if err := j.Waiting(context.Background(), urls, got); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %q, %v, want %q", rules, got, err, want)
+		}
+		j.Close()
+	}
+}

@@ -1,0 +1,301 @@
+package frontier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+	"mercator/pkg/stage"
+)
+
+// pathJudge refuses what has a word in its URL, as a filter's rule of that name.
+type pathJudge string
+
+func (j pathJudge) Waiting(_ context.Context, urls []*record.URL, rules []string) error {
+	for i, u := range urls {
+		rules[i] = ""
+		if strings.Contains(u.URL, string(j)) {
+			rules[i] = string(j)
+		}
+	}
+	return nil
+}
+
+// Of 10 hosts each has 20 wanted URLs behind 20 others: batches are full all the same, no unwanted URL goes out, each is
+// told once, and the sums add up before and after each update, for every policy and kind of batch.
+func TestRefusedAtNext(t *testing.T) {
+	for _, p := range []Params{{}, {Policy: dynamic}, {Policy: fifo, Fifo: Fifo{Workers: 3}}, {Policy: opic}, {Policy: revisit}, {Priority: Priority{Queues: 1}}} {
+		for _, o := range []NextOptions{{N: 30}, {N: 30, PerHost: 4}, {N: 30, PerDomain: 5}, {N: 30, For: 30 * time.Second, Politeness: politeness30}} {
+			t.Run(fmt.Sprintf("%s-%d-%d-%v", p.Policy, o.PerHost, o.PerDomain, o.For), func(t *testing.T) {
+				b := open(t, durable.NewCrashFS(), p)
+				var urls []record.URL
+				for n := range 40 {
+					for host := range 10 {
+						word := "private"
+						if n >= 20 {
+							word = "open"
+						}
+						urls = append(urls, newURL(fmt.Sprintf("h%d.d%d.test", host, host), fmt.Sprintf("%s/%d", word, n), 0))
+					}
+				}
+				if err := b.add("seed", urls...); err != nil {
+					t.Fatal(err)
+				}
+				told := map[string]bool{}
+				o.Judge = pathJudge("private")
+				o.Refused = func(u *record.URL, rule string) error {
+					if told[u.URL] || rule != "private" {
+						t.Errorf("%s is told twice, or by rule %q", u.URL, rule)
+					}
+					told[u.URL] = true
+					return nil
+				}
+				now := record.Time(1e12)
+				for round, got := 0, 0; got < 200; round++ {
+					o.Txn = fmt.Sprintf("r%d", round)
+					batch, err := b.next(now, o)
+					if err != nil {
+						t.Fatal(err)
+					}
+					want := min(o.N, 200-got)
+					if p.Policy == fifo && o.PerHost+o.PerDomain > 0 { // it passes over as many as it takes, and then no further
+						want = max(len(batch), 1)
+					}
+					if len(batch) != want {
+						t.Fatalf("round %d: %d URLs, want %d", round, len(batch), want)
+					}
+					b.check()
+					var outcomes []record.Fetch
+					for _, u := range batch {
+						if strings.Contains(u.URL, "private") {
+							t.Fatalf("%s is in the batch", u.URL)
+						}
+						outcomes = append(outcomes, fetchOf(u, record.OutcomeRobotsDenied, 0, now))
+					}
+					if err := b.update(o.Txn, now, outcomes); err != nil {
+						t.Fatal(err)
+					}
+					b.check()
+					got += len(batch)
+					now += 3600e6
+				}
+				if len(told) != 200 {
+					t.Errorf("%d URLs are told to be refused, want 200", len(told))
+				}
+				c := b.counts()
+				if c.Finished != 400 || c.Pending != 0 || c.InFlight != 0 || len(c.Outcomes) != 2 || c.Outcomes[0] != (record.Count{Reason: "refused", N: 200}) {
+					t.Errorf("%+v", c)
+				}
+			})
+		}
+	}
+}
+
+var politeness30 = Politeness{MinDelay: time.Millisecond, DelayFactor: 1, MaxDelay: time.Second, Connections: 100, Duration: time.Millisecond}
+
+// A queue of which all is refused ends: the batch is empty, and after the update so is the frontier.
+func TestAllRefused(t *testing.T) {
+	for _, dead := range []bool{false, true} {
+		b := open(t, durable.NewCrashFS(), Params{})
+		for host := range 3 {
+			if err := b.add("", newURL(fmt.Sprintf("h%d.test", host), "private", 0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o := NextOptions{N: 2, Txn: "r1", Judge: pathJudge("private"), Refused: func(*record.URL, string) error { return nil }}
+		if dead {
+			o.For, o.Politeness = time.Minute, politeness30
+		}
+		batch, err := b.next(1e12, o)
+		if err != nil || len(batch) != 0 {
+			t.Fatalf("%d URLs, %v", len(batch), err)
+		}
+		if again, err := b.next(1e12, o); err != nil || len(again) != 0 {
+			t.Fatalf("again: %d URLs, %v", len(again), err)
+		}
+		b.check()
+		if err := b.update("r1", 1e12, nil); err != nil {
+			t.Fatal(err)
+		}
+		b.check()
+		if empty, err := b.f.Empty(1e12); !empty || err != nil {
+			t.Errorf("the frontier is not empty: %+v, %v", b.counts(), err)
+		}
+	}
+}
+
+// A judge or a file that fails leaves the frontier as it was.
+func TestJudgeFails(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{})
+	if err := b.add("", newURL("h.test", "private", 0), newURL("h.test", "open", 0)); err != nil {
+		t.Fatal(err)
+	}
+	full := errors.New("the disk is full")
+	_, err := b.next(1e12, NextOptions{N: 2, Txn: "r1", Judge: pathJudge("private"), Refused: func(*record.URL, string) error { return full }})
+	if !errors.Is(err, full) {
+		t.Fatal(err)
+	}
+	if c := b.counts(); c.Pending != 2 || c.InFlight != 0 {
+		t.Errorf("%+v", c)
+	}
+	b.check()
+}
+
+// A walker on a URL that is refused begins another walk, and goes on.
+func TestWalkRefused(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walk: Walk{Walkers: 20}})
+	if err := b.add("seed", newURL("h.test", "private", 0), newURL("h.test", "open", 0)); err != nil {
+		t.Fatal(err)
+	}
+	refused, visited := 0, 0
+	o := NextOptions{N: 100, Judge: pathJudge("private"), Refused: func(*record.URL, string) error { refused++; return nil }}
+	for round := range 20 {
+		o.Txn = fmt.Sprintf("r%d", round)
+		batch, err := b.next(1e12, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.check()
+		var outcomes []record.Fetch
+		for _, u := range batch {
+			outcomes = append(outcomes, fetchOf(u, record.OutcomeRobotsDenied, 0, 1e12))
+		}
+		visited += len(batch)
+		if err := b.walked(o.Txn, outcomes); err != nil {
+			t.Fatal(err)
+		}
+		b.check()
+	}
+	if refused+visited != 20*20 || refused < 100 || visited < 100 {
+		t.Errorf("%d visits refused, %d made, want 400 in all and half of each", refused, visited)
+	}
+}
+
+// walked is an update of a walk in which no page had a link.
+func (b *bench) walked(txn string, outcomes []record.Fetch) error {
+	spec := stage.Spec{Name: "mfrontier update", Verb: "update", Store: b.f.Store(), Txn: txn, Shape: stage.Sink}
+	in := &rows[record.Link]{txn: txn, kind: record.KindLink}
+	_, err := stage.Run(context.Background(), spec, in, nil, func(ctx context.Context, s *stage.Batch[record.Link, record.URL]) error {
+		return b.f.UpdateFromLinks(ctx, s, UpdateOptions{Txn: txn, Retries: DefaultRetries, Outcomes: func() (stage.Input[record.Fetch], error) {
+			return &rows[record.Fetch]{all: outcomes, txn: txn, kind: record.KindFetch}, nil
+		}})
+	})
+	return err
+}
+
+// A page that is visited again and again, and is refused, is visited no more.
+func TestRevisitRefused(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{Policy: revisit, Revisit: Revisit{MinInterval: "1s", MaxInterval: "2s"}})
+	if err := b.add("seed", newURL("h.test", "private", 0), newURL("h.test", "open", 0)); err != nil {
+		t.Fatal(err)
+	}
+	now := record.Time(1e12)
+	for round := range 4 {
+		o := NextOptions{N: 2, Txn: fmt.Sprintf("r%d", round), Refused: func(*record.URL, string) error { return nil }}
+		if round >= 2 {
+			o.Judge = pathJudge("private")
+		}
+		batch, err := b.next(now, o)
+		if want := 2 - round/2; err != nil || len(batch) != want {
+			t.Fatalf("round %d: %d URLs, want %d, %v", round, len(batch), want, err)
+		}
+		b.check()
+		var outcomes []record.Fetch
+		for _, u := range batch {
+			outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, now))
+		}
+		if err := b.update(o.Txn, now, outcomes); err != nil {
+			t.Fatal(err)
+		}
+		b.check()
+		now += 1e9
+	}
+	if c := b.counts(); c.Finished != 1 || c.Pending != 1 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// URLs taken once more wait once: those that wait, are in flight or stand twice in the rows are dropped, a parked one is
+// put back, and a finished one waits like a new one, without its failures, whatever the limits.
+func TestAddAgain(t *testing.T) {
+	for _, p := range []Params{{}, {Policy: dynamic}, {Policy: fifo}, {Policy: opic}, {Policy: revisit}} {
+		t.Run(p.Policy, func(t *testing.T) {
+			b := open(t, durable.NewCrashFS(), p)
+			var urls []record.URL
+			for n := range 8 {
+				urls = append(urls, newURL(fmt.Sprintf("h%d.test", n), "x", 0))
+			}
+			if err := b.add("seed", urls...); err != nil {
+				t.Fatal(err)
+			}
+			batch, err := b.next(1e12, NextOptions{N: 5, Txn: "r1"})
+			if err != nil || len(batch) != 5 {
+				t.Fatal(len(batch), err)
+			}
+			var outcomes []record.Fetch
+			for i, u := range batch {
+				outcomes = append(outcomes, fetchOf(u, []string{record.OutcomeRobotsDenied, record.OutcomeAddress, record.OutcomeAddress, record.OutcomeTimeout, record.OutcomeTLS}[i], 0, 1e12))
+			}
+			if err := b.update("r1", 1e12, outcomes); err != nil {
+				t.Fatal(err)
+			}
+			flying, err := b.next(1e12, NextOptions{N: 1, Txn: "r2"})
+			if err != nil || len(flying) != 1 {
+				t.Fatal(len(flying), err)
+			}
+			rows := append(slices.Clone(batch[:2]), batch[3:]...) // one of the parked is not among them
+			rows[0].Attempt, rows[0].Due = 2, 5e12
+			rows = append(append(rows, flying[0], rows[0]), urls...)
+			rows = slices.DeleteFunc(rows, func(u record.URL) bool { return u.URL == batch[2].URL })
+			add := func(txn string) record.Stage {
+				spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: b.f.Store(), Txn: txn, Shape: stage.Sink}
+				o := AddOptions{Again: true, Limits: Limits{HostURLs: 1, Depth: 1}}
+				if p.Policy == opic {
+					o.Limits.HostURLs = 0
+				}
+				done, err := stage.Run(context.Background(), spec, urlRows(txn, slices.Clone(rows)...), nil, b.adding(o))
+				if err != nil {
+					t.Fatal(err)
+				}
+				b.check()
+				return done.Stage
+			}
+			first := add("")
+			if first.Consumed != 2 || fmt.Sprint(first.Drops) != fmt.Sprintf("[{released 1} {waiting %d}]", len(rows)-3) {
+				t.Errorf("first: consumed %d, dropped %v of %d", first.Consumed, first.Drops, len(rows))
+			}
+			if second := add(""); second.Consumed != 0 || fmt.Sprint(second.Drops) != fmt.Sprintf("[{waiting %d}]", len(rows)) {
+				t.Errorf("second: consumed %d, dropped %v", second.Consumed, second.Drops)
+			}
+			if parked, _, err := b.f.Parked(); err != nil || len(parked) != 1 || parked[0].URLs != 1 {
+				t.Errorf("parked %+v, %v", parked, err)
+			}
+			if err := b.update("r2", 1e12, []record.Fetch{fetchOf(flying[0], record.OutcomeRobotsDenied, 0, 1e12)}); err != nil {
+				t.Fatal(err)
+			}
+			waiting, err := b.next(2e12, NextOptions{N: 100, Txn: "r3"})
+			seen := map[string]int{}
+			for _, u := range waiting {
+				seen[u.URL]++
+				if u.URL == batch[0].URL && u.Attempt != 0 {
+					t.Errorf("%d failures are left", u.Attempt)
+				}
+			}
+			if err != nil || len(waiting) != 6 || seen[batch[2].URL] != 0 || len(seen) != 6 {
+				t.Errorf("%d URLs wait: %v, %v", len(waiting), seen, err)
+			}
+			b.check()
+		})
+	}
+	b := open(t, durable.NewCrashFS(), Params{Policy: walk})
+	if err := b.f.CheckAdd(AddOptions{Again: true}); !errors.Is(err, fault.Usage) {
+		t.Error(err)
+	}
+}

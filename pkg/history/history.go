@@ -1,0 +1,175 @@
+// Package history tells from the record files of a crawl's rounds what became of each URL: which were refused and not
+// followed, and which are to be fetched again.
+//
+// # Invariants
+//
+//   - What happened last to a URL decides; files are given in the order of the rounds.
+//   - Each URL comes out once, in the order of what decided about it.
+//   - Memory is what the caller grants: rows are sorted in temporary files.
+package history
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+	"slices"
+
+	"mercator/formats/record"
+	"mercator/pkg/merge"
+)
+
+// What says what the rows of a file tell.
+type What byte
+
+// The kinds of files.
+const (
+	Queued  What = iota + 1 // url records of URLs that went into the queue: new, again
+	Dropped                 // url records of URLs that left it because a rule refused them: dropped
+	Fetched                 // fetch records of what became of URLs: marked, fetched
+	Refused                 // link records that were refused: refused
+	listed                  // of a query
+)
+
+// File is one record file of a round.
+type File struct {
+	Path string
+	What What
+}
+
+// RefusedColumn is the further column of rows of Dropped and Refused: the rule, or the ledger's reason.
+const RefusedColumn = "refused"
+
+// sorting are events of URLs that are being sorted.
+type sorting struct {
+	mem    int64
+	events *merge.Sorter // by a hash of the URL, in order of arrival: number, kind, URL, further bytes
+	number uint64
+	buf    []byte
+}
+
+func newSorting(mem int64) *sorting { return &sorting{mem: mem, events: merge.NewSorter(mem/2, "")} }
+
+func (s *sorting) add(kind What, url string, further func([]byte) []byte) error {
+	s.number++
+	s.buf = append(binary.AppendUvarint(s.buf[:0], s.number), byte(kind))
+	s.buf = appendText(s.buf, url)
+	if further != nil {
+		s.buf = further(s.buf)
+	}
+	h := sha256.Sum256([]byte(url))
+	return s.events.Add(binary.BigEndian.Uint64(h[:]), s.buf)
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func cutText(b string) (text, rest string) {
+	n, w := binary.Uvarint([]byte(b[:min(len(b), binary.MaxVarintLen64)]))
+	return b[w:][:n], b[w:][n:]
+}
+
+// event is one of them.
+type event struct {
+	number  uint64
+	kind    What
+	url     string
+	further string
+}
+
+// fold folds the events of each URL into a state, in their order, and gives end each state, in the order of the numbers
+// that it returns with rows: 0 leaves a URL out. States are small.
+func fold[S any](s *sorting, step func(*S, *event), end func(url string, of *S) (number uint64, row []byte), out func(row []byte) error) (err error) {
+	defer func() { err = errors.Join(err, s.events.Close()) }()
+	it, err := s.events.Sort()
+	if err != nil {
+		return err
+	}
+	rows := merge.NewSorter(s.mem/2, "")
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	type one struct {
+		url   string
+		state *S
+	}
+	var urls []one // of one hash
+	var key uint64
+	finish := func() error {
+		for _, u := range urls {
+			if number, row := end(u.url, u.state); number > 0 {
+				if err := rows.Add(number, row); err != nil {
+					return err
+				}
+			}
+		}
+		urls = urls[:0]
+		return nil
+	}
+	for {
+		k, payload, err := it.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if k != key {
+			if err := finish(); err != nil {
+				return err
+			}
+			key = k
+		}
+		number, n := binary.Uvarint(payload)
+		e := event{number: number, kind: What(payload[n])}
+		e.url, e.further = cutText(string(payload[n+1:]))
+		i := slices.IndexFunc(urls, func(u one) bool { return u.url == e.url })
+		if i < 0 {
+			i, urls = len(urls), append(urls, one{e.url, new(S)})
+		}
+		step(urls[i].state, &e)
+	}
+	if err := finish(); err != nil {
+		return err
+	}
+	sorted, err := rows.Sort()
+	if err != nil {
+		return err
+	}
+	for {
+		_, row, err := sorted.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = out(row)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// read calls each for the rows of a file.
+func read[T record.Row](path string, each func(*T) error) error {
+	in, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	rows, err := record.NewReader[T](in, record.ReaderOptions{Name: path})
+	if err != nil {
+		return err
+	}
+	for {
+		var row T
+		if err := rows.Read(&row); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := each(&row); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package history
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"mercator/formats/record"
+)
+
+// write makes a file of rows.
+func write[T record.Row](t *testing.T, like *record.Schema, rows ...T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "rows")
+	out, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	w, err := record.NewWriter[T](out, record.WriterOptions{Name: path, Like: like})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range rows {
+		if err := w.Write(&rows[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Commit(record.Ledger{}); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+var (
+	linkRefused = record.NewSchema(record.KindLink, record.Column{Name: RefusedColumn, Text: true})
+	urlRefused  = record.NewSchema(record.KindURL, record.Column{Name: RefusedColumn, Text: true})
+)
+
+func link(url, from, rule string) record.Link {
+	return record.Link{URL: url, SrcURL: from, Host: "h", Extra: linkRefused.Texts(func(string) string { return rule })}
+}
+
+func dropped(url, rule string) record.URL {
+	return record.URL{URL: url, Host: "h", Via: "via", Attempt: 2, Due: 5, Extra: urlRefused.Texts(func(string) string { return rule })}
+}
+
+func page(url, outcome string, at record.Time) record.Fetch {
+	return record.Fetch{URL: url, Host: "h", Role: record.RolePage, Outcome: outcome, FetchTime: at, Status: 200, Depth: 3, ETag: "tag", ContentFP: 7}
+}
+
+// What happened to four URLs, over three rounds.
+func files(t *testing.T) []File {
+	return []File{
+		{write(t, linkRefused, link("a", "p1", "docs"), link("a", "p2", "docs"), link("b", "p1", "docs"), link("x", "p1", "scheme")), Refused},
+		{write(t, nil, page("c", record.OutcomeTimeout, 10), page("d", record.OutcomeFetched, 10), page("e", record.OutcomeTimeout, 10)), Fetched},
+		{write(t, linkRefused, link("a", "p3", "pics"), link("d", "p3", "docs")), Refused},
+		{write(t, urlRefused, dropped("f", "docs"), dropped("g", "docs"), dropped("e", "pics")), Dropped},
+		{write(t, nil, record.URL{URL: "b", Host: "h"}), Queued},
+		{write(t, nil, page("c", record.OutcomeFetched, 20), page("g", record.OutcomeFetched, 20)), Fetched},
+	}
+}
+
+// Each URL that was not followed stands there once, where it was found first, with the last rule; what was followed does not.
+func TestRefusals(t *testing.T) {
+	for rule, want := range map[string][]string{
+		"":     {"a pics p1", "x scheme p1", "f docs via", "e pics via"},
+		"docs": {"f docs via"},
+		"none": nil,
+	} {
+		var got []string
+		if err := Refusals(files(t), rule, 1<<20, func(r *Refusal) error {
+			got = append(got, r.URL+" "+r.Rule+" "+r.Found)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", rule, got, want)
+		}
+	}
+	var got []string
+	if err := RefusedLinks(files(t), "docs", 1<<20, func(l *record.Link) error {
+		got = append(got, l.URL+" "+l.SrcURL)
+		return nil
+	}); err != nil || !slices.Equal(got, []string{"a p1", "b p1", "d p3"}) {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// What happened last decides which URLs are to be fetched again.
+func TestAgain(t *testing.T) {
+	list := func(urls ...string) func(func(*record.URL) error) error {
+		return func(each func(*record.URL) error) error {
+			for _, u := range urls {
+				if err := each(&record.URL{URL: u, Host: "h"}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	for name, tt := range map[string]struct {
+		q    Query
+		want []string
+	}{
+		"outcome": {Query{Outcomes: []string{record.OutcomeTimeout}}, nil}, // c was fetched since, e was dropped
+		"fetched": {Query{Outcomes: []string{record.OutcomeFetched}}, []string{"d 3", "c 3", "g 3"}},
+		"older":   {Query{Before: 15}, []string{"d 3"}},
+		"rule":    {Query{Rule: "docs"}, []string{"f 0"}},
+		"listed":  {Query{Listed: list("g", "z", "g", "e", "b")}, []string{"e 0", "b 0", "g 3", "z 0"}},
+	} {
+		var got []string
+		if err := Again(files(t), tt.q, 1<<20, func(u *record.URL) error {
+			if u.Attempt != 0 || u.Due != 0 {
+				t.Errorf("%s: failures are left: %+v", name, u)
+			}
+			if (u.Depth == 3) != (u.ETag == "tag" && u.LastContentFP == 7) {
+				t.Errorf("%s: %+v", name, u)
+			}
+			got = append(got, fmt.Sprint(u.URL, " ", u.Depth))
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// More rows than memory holds give the same.
+func TestManyRows(t *testing.T) {
+	var rows []record.Fetch
+	const n = 60_000
+	for i := range n {
+		rows = append(rows, page(fmt.Sprintf("http://h/%d", i%(n/2)), []string{record.OutcomeTimeout, record.OutcomeFetched}[i/(n/2)], 10))
+	}
+	got := 0
+	if err := Again([]File{{write(t, nil, rows...), Fetched}}, Query{Outcomes: []string{record.OutcomeFetched}}, 1<<20, func(u *record.URL) error {
+		if want := fmt.Sprintf("http://h/%d", got); u.URL != want {
+			return fmt.Errorf("%s, want %s", u.URL, want)
+		}
+		got++
+		return nil
+	}); err != nil || got != n/2 {
+		t.Errorf("%d URLs, %v", got, err)
+	}
+}
