@@ -26,6 +26,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"io"
+	"math"
 	"net/http"
 	"path"
 	"strings"
@@ -190,7 +191,7 @@ func (f *finder) begin(doc *Document, opt Options) bool {
 	f.opt, f.page, f.encoding, f.text, f.repeated = opt, Page{}, nil, false, 0
 	f.refused, f.refusedSet, f.barred = nil, nil, false
 	f.found.reset()
-	f.found.room = max(len(doc.Body)/2, maxReferences)
+	f.found.room = min(max(len(doc.Body)/2, maxReferences), math.MaxInt32)
 	base, err := opt.Canon.Base(doc.URL)
 	if err != nil {
 		f.page.refuse(string(canon.ReasonOf(err)), 1)

@@ -18,8 +18,10 @@ type foundLink struct {
 	nofollow bool
 }
 
-// span is a part of linkSet.text.
-type span struct{ start, end int }
+// span is a part of linkSet.text, or of a chunk's: 32 bits, since a page may have very many.
+type span struct{ start, end uint32 }
+
+func spanOf(start, end int) span { return span{uint32(start), uint32(end)} }
 
 // The seed is random so that nobody can write pages whose links collide. What is
 // found does not depend on it.
@@ -111,7 +113,7 @@ func (s *linkSet) keep(text string) span {
 		s.text = append(make([]byte, 0, size), s.text...)
 	}
 	s.text = append(s.text, text...)
-	return span{start, len(s.text)}
+	return spanOf(start, len(s.text))
 }
 
 // links copies the links out, in two pieces of memory.

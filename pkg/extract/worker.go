@@ -375,7 +375,7 @@ func (o *output) add(n int, p canon.Parts, key uint64, l *foundLink, text []byte
 	}
 	o.text = append(o.text, text...)
 	o.parts = append(o.parts, linkParts{
-		url: span{start, start + n}, host: span{start + p.Host, start + p.Path}, text: span{start + n, len(o.text)},
+		url: spanOf(start, start+n), host: spanOf(start+p.Host, start+p.Path), text: spanOf(start+n, len(o.text)),
 	})
 	if o.wait.links == nil {
 		o.wait.links = (*chunks.Get().(*[]record.Link))[:0]
