@@ -58,7 +58,7 @@ outcomes all | cut -f 1-3 | cmp - want || die "the crawl is not what the oracle 
 mckpt verify -q all || die "mckpt verify"
 rows role,outcome,status,mime,duplicate all --rows outcomes | grep -c '^page	fetched	200	text/html	false' > pages
 rows module,key,value all --rows modules | grep -c '^words	words	[1-9]' | cmp - pages || die "not each page has its words"
-rows url all --rows links | sort | uniq -c | awk '{ print $2 "\t" $1 }' > inlinks
+rows src_url,url all --rows links | sort -u | cut -f 2 | sort | uniq -c | awk '{ print $2 "\t" $1 }' > inlinks
 echo "module    in Python: $(rows module all --rows modules | wc -l) findings on $(cat pages) pages"
 
 # --- policies, within a budget of six rounds of 50 URLs ------------------------

@@ -70,6 +70,8 @@ func (fair) arrive(c *change, h *Host, a *arrival) error { return c.takePlace(h,
 
 func (fair) settle(context.Context, *change) error { return nil }
 
+func (fair) barren(context.Context, files, Judge) error { return nil }
+
 func (fair) kept() any { return nil }
 
 func (fair) files() [][]run { return nil }
@@ -148,7 +150,7 @@ func (w *weighted) choose(draw uint64, ready func(queue int) bool) int {
 	if first < 0 {
 		return -1
 	}
-	at := random(w.seed, draw) * sum
+	at := unit(random(w.seed, draw)) * sum
 	last := first
 	for k := first; k < len(w.weight); k++ {
 		if !ready(k) {
@@ -162,11 +164,12 @@ func (w *weighted) choose(draw uint64, ready func(queue int) bool) int {
 	return last
 }
 
-// random is the n-th number of a seed, uniform on [0, 1): SplitMix64 (Steele, Lea
+// random is the n-th number of a seed: SplitMix64 (Steele, Lea
 // and Flood, 2014), any number of which can be had without those before it.
-func random(seed, n uint64) float64 {
-	return float64(mix(seed+(n+1)*0x9e3779b97f4a7c15)>>11) / (1 << 53)
-}
+func random(seed, n uint64) uint64 { return mix(seed + (n+1)*0x9e3779b97f4a7c15) }
+
+// unit makes such a number one of [0, 1).
+func unit(bits uint64) float64 { return float64(bits>>11) / (1 << 53) }
 
 // mix is SplitMix64's bijection, whose values look random.
 func mix(z uint64) uint64 {

@@ -317,6 +317,11 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 		limit = 0
 	}
 	s.policy.taken(s, b.Now(), taken, limit)
+	if batch.rows == 0 && refused.rows > 0 {
+		if err := s.policy.barren(ctx, f.st, o.Judge); err != nil {
+			return err
+		}
+	}
 	s.Counts.Pending -= s.InFlight.all()
 	s.Counts.InFlight += s.InFlight.all()
 	return s.save(tx)
@@ -476,24 +481,36 @@ func (p *picker) wanted(ctx context.Context, o *NextOptions, most int, e *Entry,
 	return nil
 }
 
-// judge has the next URLs judged; io.EOF if there are none.
-func (p *picker) judge(ctx context.Context, o *NextOptions, most int, refuse func(*Entry, string) error) error {
+// judged takes up to n URLs from next, and tells the rule that refuses each.
+func judged(ctx context.Context, judge Judge, n int, next func(*Entry) error) (all []*Entry, rules []string, err error) {
 	if err := context.Cause(ctx); err != nil {
-		return err
+		return nil, nil, err
 	}
-	var all []*Entry
 	var urls []*record.URL
-	for size := 0; len(all) < min(most, judgedTogether) && size < judgedBytes; {
+	for size := 0; len(all) < n && size < judgedBytes; {
 		e := new(Entry)
-		err := p.next(e)
+		err := next(e)
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		all, urls = append(all, e), append(urls, &e.URL)
 		size += len(e.URL.URL) + len(e.URL.Via)
+	}
+	if len(all) == 0 {
+		return nil, nil, nil
+	}
+	rules = make([]string, len(all))
+	return all, rules, judge.Waiting(ctx, urls, rules)
+}
+
+// judge has the next URLs judged; io.EOF if there are none.
+func (p *picker) judge(ctx context.Context, o *NextOptions, most int, refuse func(*Entry, string) error) error {
+	all, rules, err := judged(ctx, o.Judge, min(most, judgedTogether), p.next)
+	if err != nil {
+		return err
 	}
 	if len(all) == 0 {
 		if !p.gone {
@@ -501,10 +518,6 @@ func (p *picker) judge(ctx context.Context, o *NextOptions, most int, refuse fun
 		}
 		p.within(o.PerHost) // places that refused URLs had do not count
 		return nil
-	}
-	rules := make([]string, len(all))
-	if err := o.Judge.Waiting(ctx, urls, rules); err != nil {
-		return err
 	}
 	p.judged = p.judged[:0]
 	for i, rule := range rules {

@@ -26,6 +26,8 @@ type hooks interface {
 	order(e *Entry) uint64
 	// taken tells how many URLs of each front queue a batch of at most limit (0: any number) has.
 	taken(s *state, now record.Time, n []uint64, limit uint64)
+	// barren is called for a batch of which the judge refused every URL.
+	barren(ctx context.Context, fs files, judge Judge) error
 
 	// Of every Add and Update, in this order:
 

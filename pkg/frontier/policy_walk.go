@@ -53,6 +53,7 @@ var followed = map[string]bool{
 // one URL: its next visit. The start set holds all URLs that were found, once each.
 type walkState struct {
 	Draws    uint64 `json:"draws"`     // random numbers used so far
+	Begin    uint64 `json:"begin"`     // 1 + the number of the URL at which a walk is to begin next; 0: any
 	Steps    uint64 `json:"steps"`     // visits to which a link led
 	Restarts uint64 `json:"restarts"`  // visits drawn from the start set
 	DeadEnds uint64 `json:"dead_ends"` // visits after which there was no link to follow
@@ -69,8 +70,8 @@ func (w *Walk) policy(seed uint64) hooks {
 // and Najork (1999, 2000).
 //
 // Each visit that has its final outcome is followed by another one: with the chance Restart, and where no link
-// can be followed, of a URL drawn from the start set, else of one link of the page. Each link row has the same
-// chance, and mextract gives one for each URL, kind and nofollow, however often the page has the link. A
+// can be followed, of a URL drawn from the start set, else of one that the page links to. Each of these has the same
+// chance, however often the page has the link, and with whatever texts. A
 // redirect is a page with one link. A visit that is tried again or put off stays where it is.
 //
 // All URLs found are starts, one as good as the other: Mercator's seed set grows by the pages discovered, and the
@@ -83,8 +84,7 @@ func (w *Walk) policy(seed uint64) hooks {
 // Among 10^9 URLs two have one key, so that one is missing, with a chance of 3 %.
 //
 // Random numbers are used in this order, so that the same records make the same walk. Visits that ended stand by
-// textKey. For the visits of one key, one number each for the restart; then for each link row of the page, in order,
-// one for each visit there that may follow it (meet). Last, one for each restart.
+// textKey. Each takes one number for the restart, and one to choose a link by (meet). Last, one for each restart.
 type walkPolicy struct {
 	fair
 	walkers, seed uint64
@@ -168,7 +168,10 @@ func (w *walkPolicy) found(c *change, u *record.URL) error {
 }
 
 // draw is the next random number, uniform on [0, 1).
-func (w *walkPolicy) draw() float64 {
+func (w *walkPolicy) draw() float64 { return unit(w.bits()) }
+
+// bits is the same as 64 bits.
+func (w *walkPolicy) bits() uint64 {
 	w.Draws++
 	return random(w.seed, w.Draws-1)
 }
@@ -178,19 +181,18 @@ type standing struct {
 	url     string
 	depth   uint16
 	restart bool
-	links   float64    // of the page, so far
-	next    record.URL // one of them
+	salt    uint64
+	next    record.URL // where a link leads to; none: ""
 }
 
-// meet offers a link of the page. Of n links the last is kept with chance 1/n, so
-// that each is with the same (reservoir sampling).
-func (v *standing) meet(w *walkPolicy, c *change, link *record.URL) {
+// meet offers a link of the page. That is kept whose URL has the lowest hash: each URL
+// with the same chance, in whatever order and however often they come.
+func (v *standing) meet(c *change, link *record.URL) {
 	depth := min(int(v.depth)+int(link.Depth), math.MaxUint16)
 	if c.limits.Depth > 0 && depth > c.limits.Depth {
 		return
 	}
-	v.links++
-	if w.draw()*v.links < 1 {
+	if v.next.URL == "" || mix(link.Key^v.salt) < mix(v.next.Key^v.salt) {
 		v.next = *link
 		v.next.Depth = uint16(depth)
 	}
@@ -234,7 +236,7 @@ func (w *walkPolicy) move(ctx context.Context, c *change) (steps uint64, err err
 			if err != nil {
 				return 0, err
 			}
-			here = append(here, standing{url: e.URL.URL, depth: e.URL.Depth, restart: w.draw() < w.chance})
+			here = append(here, standing{url: e.URL.URL, depth: e.URL.Depth, restart: w.draw() < w.chance, salt: w.bits()})
 		}
 		for ; err == nil && !links.done && links.key <= order; err = links.take() {
 			if err := t.err(ctx); err != nil {
@@ -251,7 +253,7 @@ func (w *walkPolicy) move(ctx context.Context, c *change) (steps uint64, err err
 				if v := &here[i]; v.url == e.URL.Via {
 					met = true
 					if !v.restart {
-						v.meet(w, c, &e.URL)
+						v.meet(c, &e.URL)
 					}
 				}
 			}
@@ -267,7 +269,7 @@ func (w *walkPolicy) move(ctx context.Context, c *change) (steps uint64, err err
 		for i := range here {
 			switch v := &here[i]; {
 			case v.restart:
-			case v.links == 0:
+			case v.next.URL == "":
 				w.DeadEnds++
 			default:
 				steps++
@@ -298,6 +300,9 @@ func (w *walkPolicy) restart(ctx context.Context, c *change, steps uint64) error
 	starts := make([]uint64, idle)
 	for i := range starts {
 		starts[i] = uint64(w.draw() * float64(s.Size))
+	}
+	if idle > 0 && s.Begin > 0 {
+		starts[0], s.Begin = s.Begin-1, 0
 	}
 	slices.Sort(starts)
 	s.Restarts += idle
@@ -439,6 +444,31 @@ func (w *walkPolicy) grow(ctx context.Context, c *change) (fresh *sorter, known 
 		known, err = run.finish()
 	}
 	return fresh, known, err
+}
+
+// barren lets a walk begin at the first URL of the start set that is still wanted, since none had one to visit.
+func (w *walkPolicy) barren(ctx context.Context, fs files, judge Judge) error {
+	m := newMerger(fs, w.Starts)
+	defer m.close()
+	for number := uint64(0); ; {
+		_, rules, err := judged(ctx, judge, judgedTogether, func(e *Entry) error {
+			err := m.next(e)
+			e.URL.Via = "" // as begins does
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if len(rules) == 0 {
+			return &fault.Error{Class: fault.No, Found: fmt.Sprintf("the filter refuses all %d URLs at which a walk can begin", w.Size), Want: "one that it lets through",
+				Hint: "change the filter, or add URLs"}
+		}
+		if i := slices.Index(rules, ""); i >= 0 {
+			w.Begin = number + uint64(i) + 1
+			return nil
+		}
+		number += uint64(len(rules))
+	}
 }
 
 // count counts a row of an Add; an Update's rows are links, which link has counted.

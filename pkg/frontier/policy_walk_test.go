@@ -224,6 +224,46 @@ func TestWalkRepeats(t *testing.T) {
 	}
 }
 
+// A page's links are walked alike, however often and with whatever texts the page has each.
+func TestWalkTargetsOnce(t *testing.T) {
+	trace := func(seed uint64, texts int) string {
+		b := open(t, durable.NewCrashFS(), Params{Policy: walk, Seed: seed, Walk: Walk{Walkers: 5, Restart: 0.01}})
+		if err := b.add("seed", pageURL("a.test/")); err != nil {
+			t.Fatal(err)
+		}
+		var all strings.Builder
+		for round := range 20 {
+			txn := fmt.Sprint("r", round)
+			batch, err := b.next(1, NextOptions{N: 3, Txn: txn})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var outcomes []record.Fetch
+			var links []record.Link
+			for _, u := range batch {
+				fmt.Fprintln(&all, u.URL, u.Via, u.Depth)
+				outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, 1))
+				for i, l := range smallWeb.links(u) {
+					for n := range 1 + i*texts {
+						l.Text = strings.Repeat("x", n)
+						links = append(links, l)
+					}
+				}
+			}
+			if err := b.walk(txn, outcomes, links); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.check()
+		return all.String()
+	}
+	for seed := range uint64(5) {
+		if once, often := trace(seed, 0), trace(seed, 3); once != often {
+			t.Errorf("seed %d: a link of several texts leads elsewhere:\n%s\n%s", seed, once, often)
+		}
+	}
+}
+
 // standingAt names the visits that wait, with how many walkers each has.
 func (b *bench) standingAt() map[string]int {
 	b.t.Helper()

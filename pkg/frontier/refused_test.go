@@ -178,6 +178,59 @@ func TestWalkRefused(t *testing.T) {
 	}
 }
 
+// A walk of which every URL is refused goes on from the one of a thousand starts that is not, and ends if there is none.
+func TestWalkAllRefused(t *testing.T) {
+	for _, wanted := range []int{-1, 0, 300, 999} {
+		b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walk: Walk{Walkers: 2}})
+		b.f.layout.step = 7
+		var urls []record.URL
+		for n := range 1000 {
+			word := "private"
+			if n == wanted {
+				word = "open"
+			}
+			urls = append(urls, newURL("h.test", fmt.Sprintf("%s/%d", word, n), 0))
+		}
+		for n := 0; n < len(urls); n += 250 {
+			if err := b.add("", urls[n:n+250]...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o := NextOptions{N: 100, Judge: pathJudge("private"), Refused: func(*record.URL, string) error { return nil }}
+		visited := 0
+		for round := range 3 {
+			o.Txn = fmt.Sprintf("r%d", round)
+			batch, err := b.next(1e12, o)
+			b.check()
+			if wanted < 0 {
+				if !errors.Is(err, fault.No) || !strings.Contains(err.Error(), "refuses all 1000 URLs") || b.counts().InFlight != 0 {
+					t.Errorf("%v, %+v", err, b.counts())
+				}
+				o.Judge = pathJudge("nothing") // another filter: the same round goes on
+				if batch, err = b.next(1e12, o); err != nil || len(batch) != 2 {
+					t.Error(batch, err)
+				}
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var outcomes []record.Fetch
+			for _, u := range batch {
+				outcomes = append(outcomes, fetchOf(u, record.OutcomeRobotsDenied, 0, 1e12))
+			}
+			visited += len(batch)
+			if err := b.walked(o.Txn, outcomes); err != nil {
+				t.Fatal(err)
+			}
+			b.check()
+		}
+		if wanted >= 0 && visited == 0 {
+			t.Errorf("no walk has begun at URL %d", wanted)
+		}
+	}
+}
+
 // walked is an update of a walk in which no page had a link.
 func (b *bench) walked(txn string, outcomes []record.Fetch) error {
 	spec := stage.Spec{Name: "mfrontier update", Verb: "update", Store: b.f.Store(), Txn: txn, Shape: stage.Sink}
