@@ -15,6 +15,11 @@ const (
 	currentFile = "CURRENT"
 	// ModulesDir is a folder of a crawl folder, whose stores belong to that too.
 	ModulesDir = "modules"
+	// ShardsDir is a folder of a crawl folder of several shards, which are folders in it, named by three digits. Their
+	// stores belong to the crawl folder.
+	ShardsDir = "shard"
+	// MaxShards is how many shards such a name can tell apart.
+	MaxShards = 512
 )
 
 // Current is the content of CURRENT, which alone decides what generations of the stores of a
@@ -23,9 +28,10 @@ type Current struct {
 	Epoch      uint64            `json:"epoch"`               // raised when the crawl goes back
 	Checkpoint uint64            `json:"checkpoint"`          // that the crawl goes on from; 0 is the empty crawl
 	Txn        string            `json:"txn,omitempty"`       // the name that this checkpoint closed
-	Stores     map[string]uint64 `json:"stores,omitempty"`    // generation of each store in it, by folder: "urls", "modules/NAME"
+	Stores     map[string]uint64 `json:"stores,omitempty"`    // generation of each store in it, by folder: "urls", "modules/NAME", "shard/007/urls"
 	Last       uint64            `json:"last"`                // the highest number that a checkpoint ever had
 	Forgotten  Spans             `json:"forgotten,omitempty"` // checkpoints that were deleted; every other up to last has a file
+	Map        uint64            `json:"map,omitempty"`       // version of the bucket map; 0: the crawl has no shards
 }
 
 // base is the generation that the checkpoint holds of a store: the first if it holds none.
@@ -70,6 +76,9 @@ func decodeCurrent(file string, data []byte) (Current, error) {
 	bad := func(place, found, want string) (Current, error) {
 		return c, &fault.Error{Class: fault.Corrupt, File: file, Place: place, Found: found, Want: want}
 	}
+	if c.Map > MaxGeneration {
+		return bad("map", strconv.FormatUint(c.Map, 10), fmt.Sprintf("at most %d", uint64(MaxGeneration)))
+	}
 	if c.Epoch > MaxGeneration || c.Checkpoint > c.Last || c.Last > MaxGeneration {
 		return bad("checkpoint", fmt.Sprintf("epoch %d, checkpoint %d of %d", c.Epoch, c.Checkpoint, c.Last),
 			fmt.Sprintf("at most %d, and checkpoint at most the last", uint64(MaxGeneration)))
@@ -91,20 +100,32 @@ func IsCrawl(dir string, opt Options) bool {
 	return ok && err == nil
 }
 
-// crawlDir is the folder of the crawl that a store in dir would belong to: the
-// one above, or for modules/NAME the one above that.
-func crawlDir(dir string) string {
-	up := filepath.Dir(absolute(dir))
+// crawlDir is the folder of the crawl that the store would belong to: the one above, or for modules/NAME the one
+// above that; where this is the folder of a shard, the crawl folder that holds it.
+func (s *Store) crawlDir() string {
+	up := filepath.Dir(absolute(s.dir))
 	if filepath.Base(up) == ModulesDir {
 		up = filepath.Dir(up)
 	}
+	if dir, _, ok := ShardAt(up); ok && !IsCrawl(up, Options{FS: s.fs}) {
+		return dir
+	}
 	return up
+}
+
+// ShardAt takes the path of a shard's folder apart: CRAWL/shard/007. It looks at the name alone.
+func ShardAt(dir string) (crawl string, n int, ok bool) {
+	dir = absolute(dir)
+	shards, name := filepath.Split(dir)
+	n, err := strconv.Atoi(name)
+	ok = err == nil && n >= 0 && n < MaxShards && len(name) == 3 && filepath.Base(shards) == ShardsDir
+	return filepath.Dir(filepath.Clean(shards)), n, ok
 }
 
 // current reads the state of the crawl that the store belongs to; outside is true
 // if it belongs to none.
 func (s *Store) current() (c Current, outside bool, err error) {
-	c, err = ReadCurrent(s.fs, crawlDir(s.dir))
+	c, err = ReadCurrent(s.fs, s.crawlDir())
 	if errors.Is(err, fs.ErrNotExist) {
 		return Current{}, true, nil
 	}
@@ -113,15 +134,15 @@ func (s *Store) current() (c Current, outside bool, err error) {
 
 // CrawlDir is the folder of the crawl that the store lies in, or "".
 func (s *Store) CrawlDir() string {
-	if dir := crawlDir(s.dir); IsCrawl(dir, Options{FS: s.fs}) {
+	if dir := s.crawlDir(); IsCrawl(dir, Options{FS: s.fs}) {
 		return dir
 	}
 	return ""
 }
 
-// NameInCrawl is what CURRENT calls the store: "urls", "modules/NAME".
+// NameInCrawl is what CURRENT calls the store: "urls", "modules/NAME", "shard/007/urls".
 func (s *Store) NameInCrawl() string {
-	rel, err := filepath.Rel(crawlDir(s.dir), absolute(s.dir))
+	rel, err := filepath.Rel(s.crawlDir(), absolute(s.dir))
 	if err != nil {
 		return s.Name()
 	}

@@ -54,6 +54,7 @@ func goodVectors() []spectest.Vector {
 		good("head.head", mustSeal(magicHead, head{3})),
 		good("journal.journal", mustSeal(magicJournal, journal{Generation: 4, Epoch: 1, Verb: "fetch", Txn: "r3", Serial: 1, Names: []string{"warc/000004-0.warc.gz"}})),
 		good("current.current", mustSeal(magicCurrent, Current{Epoch: 1, Checkpoint: 2, Txn: "r2", Stores: map[string]uint64{"frontier": 4, "modules/tags": 2, "urls": 3}, Last: 5, Forgotten: "1,3-4"})),
+		good("shards.current", mustSeal(magicCurrent, Current{Checkpoint: 1, Txn: "r1", Stores: map[string]uint64{"shard/000/urls": 3, "shard/001/urls": 2}, Last: 1, Map: 1})),
 		good("one.names", []byte(exampleNames)),
 	}
 }
@@ -114,6 +115,7 @@ func badVectors() []spectest.Vector {
 		bad("R21-checkpoint-above-last.current", mustSeal(magicCurrent, Current{Checkpoint: 2, Last: 1}), fault.Corrupt, "checkpoint 2 of 1"),
 		bad("R25-generation-0.current", mustSeal(magicCurrent, Current{Stores: map[string]uint64{"urls": 0}}), fault.Corrupt, `stores: "urls": 0`),
 		bad("R25-folder.current", mustSeal(magicCurrent, Current{Stores: map[string]uint64{"../urls": 1}}), fault.Corrupt, "want folders inside the crawl"),
+		bad("R26-map.current", mustSeal(magicCurrent, Current{Map: MaxGeneration + 1}), fault.Corrupt, "map: 9007199254740993, want at most"),
 		bad("R22-first-line.names", []byte("mercator-store-names 2\n"), fault.Corrupt, `want "mercator-store-names 1"`),
 		bad("R22-three-fields.names", []byte(namesMagic+"\nnew\tr1\t2\n"), fault.Corrupt, "line 2: 3 fields"),
 		bad("R22-long-line.names", []byte(namesMagic+"\n"+strings.Repeat("a", 300)), fault.Corrupt, "no end of line within 256 bytes"),

@@ -151,6 +151,10 @@ func Open(dir, kind string, version int, opt Options) (*Store, error) {
 		if list, err := s.Generations(); err == nil && len(list) > 0 && list[len(list)-1] > 1 {
 			return nil, s.noHead()
 		}
+		if c, err := ReadCurrent(s.fs, dir); err == nil && c.Map > 0 {
+			return nil, &fault.Error{Class: fault.Usage, File: dir, Found: "a crawl of several shards", Want: "the folder of one",
+				Hint: fmt.Sprintf("name it: %s", filepath.Join(dir, ShardsDir, "000", kind))}
+		}
 		if IsCrawl(dir, opt) {
 			return nil, &fault.Error{Class: fault.Usage, File: dir, Found: "a crawl folder without a store of kind " + kind, Want: "a crawl folder that has one, or the store"}
 		}

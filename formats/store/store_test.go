@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"mercator/formats/record"
@@ -64,6 +65,34 @@ func TestNames(t *testing.T) {
 	}
 	if list, err := s.Generations(); err != nil || len(list) > 4 {
 		t.Errorf("%d generations: %v", len(list), err)
+	}
+}
+
+// TestShards: a store of a shard belongs to the crawl folder above shard/NNN, which counts its generations by that
+// name. A crawl folder that happens to be called so is one itself.
+func TestShards(t *testing.T) {
+	opt := Options{FS: durable.NewCrashFS()}
+	must(t, durable.MkdirAll(opt.FS, "/d"), WriteCurrent(opt.FS, "/d", Current{Map: 1, Epoch: 3}))
+	for _, name := range []string{"shard/007/urls", "shard/511/modules/tags", "urls"} {
+		must(t, Create("/d/"+name, "urls", 1, nil, opt))
+		s, err := Open("/d/"+name, "urls", 1, opt)
+		must(t, err)
+		v, err := s.Look()
+		must(t, err)
+		if s.CrawlDir() != "/d" || s.NameInCrawl() != name || v.Outside || v.Current.Epoch != 3 {
+			t.Errorf("%s: %q in %q, %+v", name, s.NameInCrawl(), s.CrawlDir(), v)
+		}
+	}
+	must(t, WriteCurrent(opt.FS, "/d/shard/007", Current{}))
+	if s := Folder("/d/shard/007/urls", opt); s.CrawlDir() != "/d/shard/007" || s.NameInCrawl() != "urls" {
+		t.Errorf("%q in %q", s.NameInCrawl(), s.CrawlDir())
+	}
+	if s := Folder("/d/shard/7/urls", opt); s.CrawlDir() != "" {
+		t.Errorf("in %q", s.CrawlDir())
+	}
+	// The crawl itself has no store of a kind; which shard is meant, the user must say.
+	if _, err := Open("/d", "dns", 1, opt); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "a crawl of several shards, want the folder of one") {
+		t.Error(err)
 	}
 }
 
