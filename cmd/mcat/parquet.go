@@ -18,7 +18,7 @@ func (g *grammar) runParquet(ctx context.Context, std *cli.Std) error {
 	if len(g.Files) == 0 {
 		return usage("--format parquet of standard input", "names of files, which are read twice")
 	}
-	files, err := cli.RecordFiles(g.Files, g.Rows)
+	files, err := std.RecordFiles(g.Files, g.Rows)
 	if err != nil {
 		return err
 	}

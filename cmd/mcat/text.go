@@ -175,7 +175,7 @@ func (p *printer) all(ctx context.Context) error {
 	if len(files) == 0 {
 		files = []string{"-"}
 	}
-	files, err := cli.RecordFiles(files, p.g.Rows)
+	files, err := p.std.RecordFiles(files, p.g.Rows)
 	if err != nil {
 		return err
 	}

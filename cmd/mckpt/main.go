@@ -486,6 +486,9 @@ func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 	}
 	std.Stat("verified", v)
+	if len(v.Lost) > 0 {
+		std.Warn("%v", folder.LostFiles(v.Lost))
+	}
 	if c.JSON {
 		if err := printJSON(std, v); err != nil {
 			return err
@@ -499,7 +502,11 @@ func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
 		return &fault.Error{Class: fault.No, File: c.Crawl, Found: fmt.Sprintf("problems: %d", n),
 			Hint: hint}
 	}
-	std.Warn("%s, %s of %s, %s, %s: all is well", cli.Count(v.Checkpoints, "checkpoint"), cli.Count(v.Files, "file"), cli.Count(v.Bytes, "byte"), cli.Count(v.Ledgers, "ledger"), cli.Count(v.RecordFiles, "record file"))
+	but := ""
+	if len(v.Lost) > 0 {
+		but = " but for that"
+	}
+	std.Warn("%s, %s of %s, %s, %s: all is well%s", cli.Count(v.Checkpoints, "checkpoint"), cli.Count(v.Files, "file"), cli.Count(v.Bytes, "byte"), cli.Count(v.Ledgers, "ledger"), cli.Count(v.RecordFiles, "record file"), but)
 	return nil
 }
 

@@ -10,7 +10,6 @@ import (
 	"mercator/pkg/cli"
 	"mercator/pkg/derive"
 	"mercator/pkg/driver"
-	"mercator/pkg/durable"
 )
 
 type exportCmd struct {
@@ -27,7 +26,8 @@ type exportCmd struct {
 // Help is part of --help.
 func (*exportCmd) Help() string {
 	return `What the crawl has committed is exported; it may go on meanwhile. The file or
-folder appears when it is whole. A folder must be new or empty.
+folder appears when it is whole. A folder must be new or empty. A crawl without any
+reply is refused, but for --parquet, whose outcomes say why.
 
 Examples:
   mcrawl export crawl --wacz                # crawl.wacz
@@ -38,26 +38,23 @@ Examples:
 func (c *exportCmd) Run(ctx context.Context, std *cli.Std) error {
 	progress := std.StartProgress("records", 0)
 	defer progress.Done()
-	e := driver.Export{Dir: c.Crawl, Now: std.Now, Memory: std.MemoryLimit() / 4, Progress: progress.Add}
+	e := driver.Export{Dir: c.Crawl, Now: std.Now, Warn: func(err error) { std.Warn("%v", err) }, Memory: std.MemoryLimit() / 4, Progress: progress.Add}
 	switch {
 	case c.WACZ:
 		return c.file(ctx, std, ".wacz", e.WACZ)
 	case c.CDXJ:
 		return c.file(ctx, std, ".cdxj", e.CDXJ)
 	}
-	if c.Parquet {
-		to := c.to("-parquet")
-		if err := e.Parquet(ctx, to); err != nil {
-			return err
+	name, write := "-parquet", e.Parquet
+	if !c.Parquet {
+		format := derive.WET
+		if c.WAT {
+			format = derive.WAT
 		}
-		return c.made(std, to)
+		name, write = "-"+string(format), func(ctx context.Context, to string) error { return e.Derived(ctx, to, format) }
 	}
-	format := derive.WET
-	if c.WAT {
-		format = derive.WAT
-	}
-	to := c.to("-" + string(format))
-	if err := e.Derived(ctx, to, format); err != nil {
+	to := c.to(name)
+	if err := write(ctx, to); err != nil {
 		return err
 	}
 	return c.made(std, to)
@@ -85,19 +82,7 @@ func (c *exportCmd) file(ctx context.Context, std *cli.Std, suffix string, write
 		return out.Flush()
 	}
 	to := c.to(suffix)
-	file, err := durable.CreateOutput(to)
-	if err != nil {
-		return err
-	}
-	defer file.Abort()
-	out := bufio.NewWriterSize(file, 1<<20)
-	if err := write(ctx, out); err != nil {
-		return err
-	}
-	if err := out.Flush(); err != nil {
-		return err
-	}
-	if err := file.Commit(); err != nil {
+	if err := driver.WriteFile(to, func(out io.Writer) error { return write(ctx, out) }); err != nil {
 		return err
 	}
 	return c.made(std, to)

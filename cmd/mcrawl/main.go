@@ -2,10 +2,17 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/alecthomas/kong"
 
 	"mercator/pkg/cli"
+	"mercator/pkg/config"
 	"mercator/pkg/driver"
+	"mercator/pkg/fault"
 )
 
 const about = `Run a crawl in a folder.
@@ -32,6 +39,26 @@ type grammar struct {
 }
 
 func main() { os.Exit(cli.Main("mcrawl", about, &grammar{}, 64<<20)) }
+
+// AfterApply refuses common flags that would be of no effect: the commands of a crawl read its crawl.toml.
+func (g *grammar) AfterApply(kctx *kong.Context) error {
+	verb, dir := kctx.Selected(), "FOLDER"
+	for _, arg := range verb.Positional {
+		if arg.Name == "crawl" {
+			dir = arg.Target.String()
+		}
+	}
+	var flag, change string
+	switch makes, runs := []string{"new", "site"}, []string{"run", "site", "try"}; {
+	case g.Config != "" && !slices.Contains(makes, verb.Name):
+		flag, change = "--config", "KEY=VALUE"
+	case g.Memory != 0 && slices.Contains(runs, verb.Name):
+		flag, change = "--memory", "memory.stages="+fmt.Sprint(g.Memory)
+	default:
+		return nil
+	}
+	return &fault.Error{Class: fault.Usage, Found: flag, Want: "the settings of " + filepath.Join(dir, config.Name) + " alone", Hint: fmt.Sprintf("%q changes one", driver.Quote("mcrawl", "set", dir, change))}
+}
 
 // options are those of a driver that tells a person how the crawl goes on.
 func options(std *cli.Std) driver.Options {

@@ -2,14 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"path/filepath"
 	"time"
 
 	"mercator/pkg/cli"
-	"mercator/pkg/config"
 	"mercator/pkg/driver"
-	"mercator/pkg/fault"
 )
 
 // howFar bounds a run.
@@ -36,9 +32,6 @@ Examples:
 }
 
 func (c *runCmd) Run(ctx context.Context, std *cli.Std) error {
-	if err := ownSettings(std, c.Crawl); err != nil {
-		return err
-	}
 	return c.run(ctx, std, c.Crawl)
 }
 
@@ -54,12 +47,4 @@ func (h *howFar) run(ctx context.Context, std *cli.Std, dir string) error {
 		return d.Print(std.Out)
 	}
 	return d.Run(ctx)
-}
-
-// ownSettings refuses settings that are not the crawl's: the commands read its crawl.toml.
-func ownSettings(std *cli.Std, dir string) error {
-	if !std.Given("config") {
-		return nil
-	}
-	return &fault.Error{Class: fault.Usage, Found: "--config", Want: "the settings of " + filepath.Join(dir, config.Name) + " alone", Hint: fmt.Sprintf("%q changes one", driver.Quote("mcrawl", "set", dir, "KEY=VALUE"))}
 }

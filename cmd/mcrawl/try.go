@@ -29,9 +29,6 @@ Examples:
 }
 
 func (c *tryCmd) Run(ctx context.Context, std *cli.Std) error {
-	if err := ownSettings(std, c.Crawl); err != nil {
-		return err
-	}
 	pairs, err := config.ParsePairs(c.Set)
 	if err != nil {
 		return err

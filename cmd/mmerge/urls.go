@@ -28,7 +28,7 @@ func (s *sets) runURLs(std *cli.Std, op merge.Op) error {
 	defer func() { fpset.CloseInputs(in) }()
 	records := 0
 	for _, name := range s.Files {
-		files, err := urlFiles(name)
+		files, err := urlFiles(std, name)
 		if err != nil {
 			return err
 		}
@@ -76,22 +76,9 @@ func (s *sets) runURLs(std *cli.Std, op merge.Op) error {
 }
 
 // urlFiles are the record files that an operand stands for; nil if it is a set.
-func urlFiles(name string) (files []string, err error) {
+func urlFiles(std *cli.Std, name string) (files []string, err error) {
 	if name != "-" && store.IsCrawl(name, store.Options{}) {
-		for _, kind := range []cli.Rows{cli.New, cli.Links, cli.Outcomes} {
-			list, err := cli.RecordFiles([]string{name}, kind)
-			if errors.Is(err, fault.Usage) {
-				continue // no round has such a file
-			}
-			if err != nil {
-				return nil, err
-			}
-			files = append(files, list...)
-		}
-		if files == nil {
-			_, err = cli.RecordFiles([]string{name}, cli.Outcomes)
-		}
-		return files, err
+		return std.RecordFiles([]string{name}, cli.New, cli.Links, cli.Outcomes)
 	}
 	if name == "-" || fpset.IsSet(name) {
 		return nil, nil

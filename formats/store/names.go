@@ -44,9 +44,9 @@ func (s *Store) FindName(m *Manifest, txn string) (checkpoint uint64, found bool
 }
 
 // Names lists the transactions' names that a generation knows, oldest first, each once: of
-// closed rounds, and of the open one.
-func (s *Store) Names(m *Manifest) ([]string, error) {
-	var names []string
+// closed rounds, and of the open one. closedBy has the checkpoints of those that a names file knows.
+func (s *Store) Names(m *Manifest) (names []string, closedBy map[string]uint64, err error) {
+	closedBy = map[string]uint64{}
 	add := func(txn string) {
 		if len(names) == 0 || names[len(names)-1] != txn {
 			names = append(names, txn)
@@ -56,18 +56,19 @@ func (s *Store) Names(m *Manifest) ([]string, error) {
 	sort.Slice(files, func(i, j int) bool { return files[i].Born < files[j].Born })
 	for _, e := range files {
 		err := s.readNames(e, func(line []byte) error {
-			txn, _, err := parseName(line)
+			txn, checkpoint, err := parseName(line)
 			add(txn)
+			closedBy[txn] = checkpoint
 			return err
 		})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	for _, d := range m.Done {
 		add(d.Txn)
 	}
-	return names, nil
+	return names, closedBy, nil
 }
 
 // readNames calls each with every line of a names file, and then checks its sum.

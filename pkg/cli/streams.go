@@ -128,29 +128,38 @@ func rowsOf[T record.Row]() Rows {
 	return Outcomes
 }
 
-// RecordFiles puts the record files of its rounds in the place of each crawl folder, in their order.
-func RecordFiles(files []string, rows Rows) (list []string, err error) {
+// RecordFiles puts the record files of its rounds in the place of each crawl folder, in their order. It warns of those
+// that are lost. Rows of several kinds stand one kind after the other.
+func (s *Std) RecordFiles(files []string, rows ...Rows) (list []string, err error) {
 	for _, f := range files {
 		if f == "-" || !store.IsCrawl(f, store.Options{}) {
 			list = append(list, f)
 			continue
 		}
-		c, err := crawl.Open(f, crawl.Options{})
+		c, err := crawl.Open(f, crawl.Options{Warn: func(err error) { s.Warn("%v", err) }})
+		if err != nil {
+			return nil, err
+		}
+		kept, err := c.Kept()
 		if err != nil {
 			return nil, err
 		}
 		var found []string
-		for _, name := range roundFiles[rows] {
-			if found, err = c.RoundFiles(name); len(found) > 0 || err != nil {
-				break
+		for _, kind := range rows {
+			for _, name := range roundFiles[kind] {
+				files, err := kept.Files(name)
+				if err != nil {
+					return nil, err
+				}
+				if found = append(found, files...); len(files) > 0 {
+					break
+				}
 			}
 		}
-		if err != nil {
-			return nil, err
-		}
 		if len(found) == 0 {
-			return nil, &fault.Error{Class: fault.Usage, File: f, Found: fmt.Sprintf("a crawl folder without %s", rows),
-				Want: fmt.Sprintf("a file rounds/*/%s of a round that counts", roundFiles[rows][0]+".arrows.zst")}
+			kind := rows[len(rows)-1]
+			return nil, &fault.Error{Class: fault.Usage, File: f, Found: fmt.Sprintf("a crawl folder without %s", kind),
+				Want: fmt.Sprintf("a file rounds/*/%s of a round that counts", roundFiles[kind][0]+".arrows.zst")}
 		}
 		list = append(list, found...)
 	}
@@ -176,7 +185,7 @@ type Records struct {
 // OpenSource opens files ("-" or none: standard input) as record streams whose
 // kind the caller chooses by. A crawl folder stands for its rows.
 func OpenSource(s *Std, files []string, rows Rows) (*Records, error) {
-	files, err := RecordFiles(orStdin(files), rows)
+	files, err := s.RecordFiles(orStdin(files), rows)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ type Options struct {
 	FS       durable.FS        // nil: durable.OS
 	LockWait time.Duration     // as of a store
 	Progress func(bytes int64) // is told what Verify reads; may be nil
-	Warn     func(err error)   // is told of damage that Restore passes by, and of files that TidyRounds moves; may be nil
+	Warn     func(err error)   // is told of damage that Restore passes by, and of files that TidyRounds moves or Kept.Files misses; may be nil
 }
 
 func (o Options) fs() durable.FS {
@@ -41,9 +41,10 @@ func (o Options) stores() store.Options { return store.Options{FS: o.FS, LockWai
 // open. Its changes take the lock of the folder; those that must not meet a
 // store's writer take every store's lock too.
 type Crawl struct {
-	fs  durable.FS
-	dir string
-	opt Options
+	fs     durable.FS
+	dir    string
+	opt    Options
+	warned string // the last warning of lost files, which is given once
 }
 
 // maxConfig bounds the size of a crawl.toml.

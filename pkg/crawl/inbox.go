@@ -120,7 +120,7 @@ func (c *Crawl) Closed(txn string) (bool, error) {
 	if err != nil || look.Open() == txn {
 		return false, err
 	}
-	names, err := frontier.Names(look.Counts)
+	names, _, err := frontier.Names(look.Counts)
 	return slices.Contains(names, txn), err
 }
 
@@ -131,5 +131,6 @@ func (c *Crawl) Rounds() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return frontier.Names(look.Counts)
+	names, _, err := frontier.Names(look.Counts)
+	return names, err
 }

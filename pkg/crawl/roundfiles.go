@@ -2,18 +2,36 @@ package crawl
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 
 	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/fault"
 )
 
-// RoundFiles lists the files rounds/ROUND/NAME.arrows.zst of the rounds that count, in the
-// order in which the rounds went into the frontier; an open round comes last. A round that
-// keeps no such file is passed over, and so are files that the records in them say are of
-// another epoch: of a round that abandon or restore has undone.
-func (c *Crawl) RoundFiles(name string) ([]string, error) {
+// Kept are the rounds that count, in the order in which they went into the frontier, as one look at the crawl found
+// them: a round that closes meanwhile changes nothing.
+type Kept struct {
+	c      *Crawl
+	rounds []keptRound
+}
+
+// keptRound is a round. Its files are those of one epoch.
+type keptRound struct {
+	name        string
+	open        bool
+	first, last uint64      // the epoch is one of these
+	files       []RoundFile // that the round's checkpoint names
+}
+
+// Kept looks at the rounds that count; an open round comes last.
+func (c *Crawl) Kept() (*Kept, error) {
 	cur, err := c.current()
 	if err != nil {
 		return nil, err
@@ -23,32 +41,148 @@ func (c *Crawl) RoundFiles(name string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	rounds, err := frontier.Names(look.Counts)
+	names, closedBy, err := frontier.Names(look.Counts)
 	if err != nil {
 		return nil, err
 	}
-	epochs := map[string]uint64{look.Open(): cur.Epoch} // of rounds whose checkpoint is not forgotten
+	known := map[string]*Checkpoint{}
 	err = c.Back(func(k *Checkpoint) error {
-		epochs[k.Txn] = k.Epoch
+		known[k.Txn] = k
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	var files []string
-	for _, round := range rounds {
-		path := c.path(filepath.Join(roundsDir, round, name+recordSuffix))
-		epoch, known := epochs[round]
-		if of, err := c.epochOf(path); errors.Is(err, fs.ErrNotExist) {
-			continue
-		} else if err != nil {
-			return nil, err
-		} else if known && of != "" && of != epochText(epoch) {
-			continue
+	undone, err := c.undone()
+	if err != nil {
+		return nil, err
+	}
+	epochs := c.epochs(cur)
+	kept := &Kept{c: c}
+	for _, name := range names {
+		r := keptRound{name: name, open: name == look.Open(), first: cur.Epoch, last: cur.Epoch}
+		if k := known[name]; k != nil {
+			r.first, r.last, r.files = k.Epoch, k.Epoch, k.Files
+		} else if !r.open {
+			if r.first, r.last, err = epochs(closedBy[name]); err != nil {
+				return nil, err
+			}
+			made, err := c.madeIn(name)
+			if err != nil {
+				return nil, err
+			}
+			last := r.last
+			for _, text := range append(undone[name], made) { // of several in which there are files, the last
+				if epoch, err := strconv.ParseUint(text, 10, 53); err == nil && r.first <= epoch && epoch <= last {
+					r.first, r.last = epoch, epoch
+				}
+			}
 		}
-		files = append(files, path)
+		kept.rounds = append(kept.rounds, r)
+	}
+	return kept, nil
+}
+
+// undone lists the epochs of the files of each round in rounds/undone.
+func (c *Crawl) undone() (map[string][]string, error) {
+	list, err := c.fs.ReadDir(c.path(filepath.Join(roundsDir, undoneDir)))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	undone := map[string][]string{}
+	for _, e := range list {
+		if i := strings.LastIndexByte(e.Name(), '.'); i > 0 {
+			undone[e.Name()[:i]] = append(undone[e.Name()[:i]], e.Name()[i+1:])
+		}
+	}
+	return undone, nil
+}
+
+// epochs bounds the epoch of a forgotten checkpoint: it is between those of the kept ones nearest to it, by number.
+func (c *Crawl) epochs(cur store.Current) func(number uint64) (first, last uint64, err error) {
+	var numbers []uint64
+	known := map[uint64]uint64{cur.Last + 1: cur.Epoch}
+	of := func(number uint64) (uint64, error) {
+		if epoch, ok := known[number]; ok {
+			return epoch, nil
+		}
+		k, err := readCheckpoint(c.fs, c.dir, number)
+		if err != nil {
+			return 0, err
+		}
+		known[number] = k.Epoch
+		return k.Epoch, nil
+	}
+	return func(number uint64) (first, last uint64, err error) {
+		if numbers == nil {
+			if numbers, err = checkpointNumbers(c.fs, c.dir, cur); err != nil {
+				return 0, 0, err
+			}
+			numbers = append(numbers, cur.Last+1)
+		}
+		i, kept := slices.BinarySearch(numbers, min(number, cur.Last+1))
+		if last, err = of(numbers[i]); kept || err != nil {
+			return last, last, err
+		}
+		if i > 0 {
+			first, err = of(numbers[i-1])
+		}
+		return first, last, err
+	}
+}
+
+// Closed are the rounds without an open one.
+func (k *Kept) Closed() *Kept {
+	return &Kept{k.c, slices.DeleteFunc(slices.Clone(k.rounds), func(r keptRound) bool { return r.open })}
+}
+
+// Files lists the files rounds/ROUND/NAME.arrows.zst, in the order of the rounds. A round that keeps no such file is
+// passed over, and so are files of another epoch: of a round that abandon or restore has undone. Options.Warn is told, once,
+// of closed rounds whose file is lost.
+func (k *Kept) Files(name string) (files []string, err error) {
+	var lost []string
+	for _, r := range k.rounds {
+		path := k.c.path(filepath.Join(roundsDir, r.name, name+recordSuffix))
+		epoch, err := k.c.epochOf(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		named := slices.ContainsFunc(r.files, func(f RoundFile) bool { return f.Name == filepath.Base(path) })
+		n, other := strconv.ParseUint(epoch, 10, 64)
+		switch {
+		case err == nil && (epoch == "" || other == nil && r.first <= n && n <= r.last):
+			files = append(files, path)
+		case !r.open && (err == nil || named):
+			lost = append(lost, r.name)
+		}
+	}
+	if len(lost) > 0 && k.c.opt.Warn != nil {
+		if warning := k.c.LostFiles(lost); warning.Error() != k.c.warned {
+			k.c.warned = warning.Error()
+			k.c.opt.Warn(warning)
+		}
 	}
 	return files, nil
+}
+
+// LostFiles warns that files of rounds that count are not in rounds/.
+func (c *Crawl) LostFiles(rounds []string) error {
+	const most = 8
+	names := strings.Join(rounds[:min(len(rounds), most)], ", ")
+	if n := len(rounds) - most; n > 0 {
+		names += fmt.Sprintf(" and %d more", n)
+	}
+	return &fault.Error{File: c.path(roundsDir), Found: fmt.Sprintf("files of %s are missing, or of a round that was undone: their rows are left out; what a restore has set aside, %q puts back",
+		names, "mckpt rounds "+c.dir)}
+}
+
+// RoundFiles looks at the crawl, and lists the files of a name.
+func (c *Crawl) RoundFiles(name string) ([]string, error) {
+	kept, err := c.Kept()
+	if err != nil {
+		return nil, err
+	}
+	return kept.Files(name)
 }
 
 // epochOf is the epoch that a record file names at its begin; "" if it names none, or is

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,8 +24,16 @@ func keep(t *testing.T, fsys durable.FS, round, epoch string) {
 
 func TestRoundFiles(t *testing.T) {
 	fsys := testCrawl(t)
-	c, err := Open("/c", Options{FS: fsys})
+	var warned []string
+	c, err := Open("/c", Options{FS: fsys, Warn: func(err error) { warned = append(warned, err.Error()) }})
 	must(t, err)
+	warning := func(rounds string) {
+		t.Helper()
+		if len(warned) != 1 || !strings.Contains(warned[0], "files of "+rounds+" are missing, or of a round that was undone") {
+			t.Errorf("warned %q, want %s", warned, rounds)
+		}
+		warned = nil
+	}
 	want := func(when string, rounds ...string) {
 		t.Helper()
 		var paths []string
@@ -61,6 +70,9 @@ func TestRoundFiles(t *testing.T) {
 	want("an abandoned round", all...)
 	must(t, change(fsys, "/c/frontier", "next", "r11"))
 	want("the same again, with the files of the first", all...)
+	if warned != nil {
+		t.Errorf("warned %q: none of the files is of a closed round", warned)
+	}
 	keep(t, fsys, "r11", "1")
 	want("the same again", append(slices.Clone(all), "r11")...)
 
@@ -69,12 +81,29 @@ func TestRoundFiles(t *testing.T) {
 	round("r2", "2")
 	keep(t, fsys, "r1", "5")
 	want("a round with files that are not its own", "seed", "r2")
+	want("the same again is not told again", "seed", "r2")
+	warning("r1")
 	must(t, restore(fsys, 12), fsys.Remove("/c/rounds/r5/links.arrows.zst"))
 	keep(t, fsys, "r1", "0")
 	want("restored back, files of r2 made again, of r5 gone", "seed", "r1", "add1", "r3", "r4", "r6", "r7", "r8", "r9", "r10")
+	warning("r2")
 
 	// Where checkpoints are forgotten the rounds still count, in their order.
 	keep(t, fsys, "r2", "0")
 	must(t, gc(fsys, 1))
 	want("forgotten checkpoints", "seed", "r1", "r2", "add1", "r3", "r4", "r6", "r7", "r8", "r9", "r10")
+
+	// Nor are files of an undone round taken for theirs: all of these rounds were closed in epoch 0.
+	keep(t, fsys, "r2", "2")
+	want("files of the r2 that was undone", "seed", "r1", "add1", "r3", "r4", "r6", "r7", "r8", "r9", "r10")
+	keep(t, fsys, "r11", "3")
+	must(t, change(fsys, "/c/urls", "new", "r11"), change(fsys, "/c/frontier", "update", "r11"))
+	k, _, err := c.Commit(ctx, "r11", time.Unix(0, 0), 0)
+	must(t, err)
+	if len(k.Files) != 1 {
+		t.Fatalf("checkpoint %d names %v", k.Number, k.Files)
+	}
+	must(t, fsys.Remove("/c/rounds/r11/links.arrows.zst"))
+	want("files gone that a checkpoint names", "seed", "r1", "add1", "r3", "r4", "r6", "r7", "r8", "r9", "r10")
+	warning("r2, r11")
 }

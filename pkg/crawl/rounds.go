@@ -6,11 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
-	"mercator/formats/store"
 	"mercator/pkg/fault"
 )
 
@@ -83,103 +81,18 @@ func (c *Crawl) TidyRounds() (next uint64, err error) {
 			return 0, err
 		}
 	}
-	known := map[string]bool{}
-	err = c.Back(func(k *Checkpoint) error {
-		known[k.Txn] = true
-		if _, isRound := roundNumber(k.Txn); !isRound {
-			return nil
-		}
-		return c.tidyClosed(k.Txn, epochText(k.Epoch))
-	})
+	kept, err := c.Kept()
 	if err != nil {
 		return 0, err
 	}
-	return next, c.tidyForgotten(cur, known)
-}
-
-// tidyForgotten does for the other rounds what tidyClosed does, where files of them were undone. The epoch of a
-// forgotten checkpoint is between those of the kept ones before and after it, by number; of several the last counts.
-func (c *Crawl) tidyForgotten(cur store.Current, known map[string]bool) error {
-	list, err := os.ReadDir(c.path(filepath.Join(roundsDir, undoneDir)))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	undone := map[string][]uint64{} // epochs of each round's
-	for _, e := range list {
-		round, text, _ := strings.Cut(e.Name(), ".")
-		if epoch, err := strconv.ParseUint(text, 10, 53); err == nil && !known[round] {
-			undone[round] = append(undone[round], epoch)
-		}
-	}
-	if len(undone) == 0 {
-		return nil
-	}
-	frontier := c.folder("frontier")
-	look, err := frontier.Look()
-	if err != nil {
-		return err
-	}
-	for round, epochs := range undone {
-		if _, isRound := roundNumber(round); !isRound || round == look.Open() {
-			continue
-		}
-		number, found, err := frontier.FindName(look.Counts, round)
-		if err != nil {
-			return err
-		}
-		if !found || number == 0 {
-			continue
-		}
-		first, last, err := c.epochsAt(cur, number)
-		if err != nil {
-			return err
-		}
-		made, err := c.madeIn(round)
-		if err != nil {
-			return err
-		}
-		if epoch, err := strconv.ParseUint(made, 10, 53); err == nil {
-			epochs = append(epochs, epoch)
-		}
-		slices.Sort(epochs)
-		for _, epoch := range slices.Backward(epochs) {
-			if first <= epoch && epoch <= last {
-				if err := c.tidyClosed(round, epochText(epoch)); err != nil {
-					return err
-				}
-				break
+	for _, r := range kept.rounds {
+		if _, isRound := roundNumber(r.name); isRound && !r.open && r.first == r.last {
+			if err := c.tidyClosed(r.name, epochText(r.first)); err != nil {
+				return 0, err
 			}
 		}
 	}
-	return nil
-}
-
-// epochsAt bounds the epoch of a checkpoint by the kept ones nearest to it.
-func (c *Crawl) epochsAt(cur store.Current, number uint64) (first, last uint64, err error) {
-	numbers, err := checkpointNumbers(c.fs, c.dir, cur)
-	if err != nil {
-		return 0, 0, err
-	}
-	last = cur.Epoch
-	i, kept := slices.BinarySearch(numbers, number)
-	if i < len(numbers) {
-		k, err := readCheckpoint(c.fs, c.dir, numbers[i])
-		if err != nil {
-			return 0, 0, err
-		}
-		last = k.Epoch
-	}
-	if kept {
-		return last, last, nil
-	}
-	if i > 0 {
-		k, err := readCheckpoint(c.fs, c.dir, numbers[i-1])
-		if err != nil {
-			return 0, 0, err
-		}
-		first = k.Epoch
-	}
-	return first, last, nil
+	return next, nil
 }
 
 // Back calls each for the checkpoints that the crawl went on from, the current one first, as far
@@ -239,7 +152,7 @@ func numbered(name, prefix string) (uint64, bool) {
 
 // madeIn is the epoch in which a round's files were made; "" where they do not say.
 func (c *Crawl) madeIn(round string) (epoch string, err error) {
-	list, err := os.ReadDir(c.path(filepath.Join(roundsDir, round)))
+	list, err := c.fs.ReadDir(c.path(filepath.Join(roundsDir, round)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

@@ -153,7 +153,7 @@ func (c *Crawl) NextRound() (next uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	names, err := frontier.Names(look.Counts)
+	names, _, err := frontier.Names(look.Counts)
 	if err != nil {
 		return 0, err
 	}

@@ -29,6 +29,7 @@ type Verified struct {
 	Bytes       int64    `json:"bytes"`
 	Ledgers     int      `json:"ledgers"`      // found balanced
 	RecordFiles int      `json:"record_files"` // under rounds/, whole and as the ledger says
+	Lost        []string `json:"lost_rounds"`  // closed, with a checkpoint that names files, and without any: people may move them elsewhere
 	Problems    []string `json:"problems"`
 }
 
@@ -39,7 +40,8 @@ type Verified struct {
 //   - the ledger of each round balances, and chains from stage to stage;
 //   - what each store noted of the round is what the round's ledger says;
 //   - record files kept under rounds/ are whole, hold the rows that the ledger says, and are of
-//     the epoch in which the round was closed that the crawl went on from.
+//     the epoch in which the round was closed that the crawl went on from. A round of which all of them are gone
+//     is no problem, but is told.
 //
 // "mckpt verify" adds three checks of its own: crawl.toml, fetch/BATCH, and URLs of the frontier that the set of
 // URLs has not. Whether the frontier's counts are those of its queues is for "mfrontier check".
@@ -51,7 +53,7 @@ func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
 		return nil, err
 	}
 	v := &verifier{c: c, ctx: ctx, files: map[string][]claim{}, bound: map[uint64]*Checkpoint{}, damaged: map[string]bool{}, rounds: map[roundKey][]record.Ledger{}, closed: map[string]closedRound{}}
-	v.Problems = []string{} // in JSON a list, also when it is empty
+	v.Lost, v.Problems = []string{}, []string{} // in JSON lists, also when they are empty
 	numbers, err := checkpointNumbers(c.fs, c.dir, cur)
 	if err != nil {
 		return nil, err
@@ -62,7 +64,11 @@ func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
 	}
 	for k := v.bound[cur.Checkpoint]; k != nil; k = v.bound[k.Parent] {
 		v.closed[k.Txn] = closedRound{epochText(k.Epoch), k.Number}
+		if there, err := exists(c.fs, c.path(filepath.Join(roundsDir, k.Txn))); err == nil && !there && len(k.Files) > 0 {
+			v.Lost = append(v.Lost, k.Txn)
+		}
 	}
+	slices.Reverse(v.Lost)
 	if k := v.bound[cur.Checkpoint]; k != nil && (cur.Txn != k.Txn || !maps.Equal(cur.Stores, k.generations())) {
 		v.problem(&fault.Error{File: c.path("CURRENT"), Place: "stores", Found: fmt.Sprintf("round %q, %d stores", cur.Txn, len(cur.Stores)),
 			Want: fmt.Sprintf("round %q and the generations of checkpoint %d", k.Txn, k.Number)})

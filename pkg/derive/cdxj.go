@@ -66,24 +66,26 @@ func AppendCDXJ(b []byte, r *warc.Reader, rec *warc.Record, file string) ([]byte
 	return appendRecord(b, r, rec, file, nil)
 }
 
+// indexed reports whether an index has a record.
+func indexed(rec *warc.Record) bool {
+	return rec.Type == warc.TypeResponse || rec.Type == warc.TypeRevisit || rec.Type == warc.TypeResource && !strings.HasPrefix(rec.TargetURI, "dns:")
+}
+
 // titleBody is how much of a page is read for its title.
 const titleBody = 64 << 10
 
 // appendRecord is AppendCDXJ. onPage, which may be nil, is told of HTML pages.
 func appendRecord(b []byte, r *warc.Reader, rec *warc.Record, file string, onPage func(rec *warc.Record, title string) error) ([]byte, error) {
+	if !indexed(rec) {
+		return b, nil
+	}
 	c := cdx{URL: rec.TargetURI, Offset: strconv.FormatInt(rec.Offset, 10), Filename: file,
 		Digest: strings.TrimPrefix(rec.Get(warc.FieldPayloadDigest), "sha1:")}
 	switch rec.Type {
-	case warc.TypeResponse:
 	case warc.TypeRevisit:
 		c.MIME = "warc/revisit"
 	case warc.TypeResource:
-		if strings.HasPrefix(rec.TargetURI, "dns:") {
-			return b, nil
-		}
 		c.MIME, _ = httpmsg.MediaType(rec.ContentType)
-	default:
-		return b, nil
 	}
 	if strings.HasPrefix(rec.ContentType, "application/http") {
 		if m, err := httpmsg.Open(rec.Block); err == nil { // a reply that no one can parse has no status
@@ -203,7 +205,7 @@ func (x *Index) Lines(each func(line []byte) error) error {
 // Close gives memory and disk back.
 func (x *Index) Close() error { return x.sorter.Close() }
 
-// CDXJ writes the sorted index of WARC files. One without a line is fault.Conflict.
+// CDXJ writes the sorted index of WARC files. One without a line is ErrNoReply.
 func CDXJ(ctx context.Context, out io.Writer, parts []warc.Part, mem int64, progress func(int64)) error {
 	x := NewIndex(mem, "")
 	defer x.Close()
@@ -213,7 +215,7 @@ func CDXJ(ctx context.Context, out io.Writer, parts []warc.Part, mem int64, prog
 		}
 	}
 	if x.lines == 0 {
-		return noReply()
+		return ErrNoReply
 	}
 	return x.Lines(func(line []byte) error {
 		_, err := out.Write(line)
@@ -221,6 +223,5 @@ func CDXJ(ctx context.Context, out io.Writer, parts []warc.Part, mem int64, prog
 	})
 }
 
-func noReply() error {
-	return &fault.Error{Class: fault.Conflict, Found: "no reply in the archive", Want: "a crawl in which something was fetched"}
-}
+// ErrNoReply is of an archive that has nothing to index.
+var ErrNoReply error = &fault.Error{Class: fault.Conflict, Found: "no reply in the archive", Want: "a crawl in which something was fetched"}

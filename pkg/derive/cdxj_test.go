@@ -85,7 +85,7 @@ func TestCDXJ(t *testing.T) {
 	if want := `ftp://h/x.txt`; !strings.Contains(few.String(), `"url":"`+want+`","mime":"text/plain"`) {
 		t.Errorf("no document of %s", want)
 	}
-	if err := CDXJ(context.Background(), io.Discard, nil, 0, nil); !errors.Is(err, fault.Conflict) {
+	if err := CDXJ(context.Background(), io.Discard, nil, 0, nil); err != ErrNoReply {
 		t.Errorf("without files: %v", err)
 	}
 }
@@ -346,7 +346,7 @@ func TestWACZ(t *testing.T) {
 	if err := WACZ(context.Background(), io.Discard, parts(t, dir, warc.Zstd, 1, 1), opt); !errors.Is(err, fault.WrongKind) || !strings.Contains(fault.HintOf(err), "gzip") {
 		t.Errorf("zstd: %v", err)
 	}
-	if err := WACZ(context.Background(), io.Discard, nil, opt); !errors.Is(err, fault.Conflict) {
+	if err := WACZ(context.Background(), io.Discard, nil, opt); err != ErrNoReply {
 		t.Errorf("nothing: %v", err)
 	}
 }

@@ -81,6 +81,7 @@ type Writer struct {
 	member  []byte // reused
 	started bool
 	left    uint64 // records that may still be written
+	replies bool
 }
 
 // NewWriter writes to out. Most records, the warcinfo record aside: head; 0: no bound.
@@ -122,6 +123,7 @@ func (w *Writer) File(ctx context.Context, in io.Reader, name string) error {
 		if w.opt.Progress != nil {
 			w.opt.Progress(1)
 		}
+		w.replies = w.replies || indexed(rec)
 		made, err := w.derive(r, rec, filepath.Base(name))
 		if err != nil {
 			return err
@@ -136,6 +138,9 @@ func (w *Writer) File(ctx context.Context, in io.Reader, name string) error {
 	}
 	return nil
 }
+
+// Replies reports whether a record was read that an index has.
+func (w *Writer) Replies() bool { return w.replies }
 
 func (w *Writer) put(rec *warc.Record) (err error) {
 	if w.member, err = w.encoder.Append(w.member[:0], rec); err != nil {

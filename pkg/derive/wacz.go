@@ -49,7 +49,7 @@ const zipNumLines = 1024
 //
 // What stands compressed already is stored. The output is written once, from front to end. WARC files are read
 // twice. Those with zstd are refused: no program that replays a WACZ file reads them. An archive without a reply is
-// fault.Conflict.
+// ErrNoReply.
 func WACZ(ctx context.Context, out io.Writer, parts []warc.Part, opt WACZOptions) error {
 	for _, p := range parts {
 		if strings.HasSuffix(partName(p), warc.Zstd.Suffix()) {
@@ -63,7 +63,7 @@ func WACZ(ctx context.Context, out io.Writer, parts []warc.Part, opt WACZOptions
 		return err
 	}
 	if w.index.lines == 0 {
-		return noReply()
+		return ErrNoReply
 	}
 	if err := w.indexes(); err != nil {
 		return err

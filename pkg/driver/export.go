@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -28,20 +27,24 @@ const software = "mercator"
 type Export struct {
 	Dir      string // the crawl folder
 	Now      func() time.Time
+	Warn     func(error)   // is told of rounds whose files are lost
 	Memory   int64         // bytes for sorting
 	Progress func(n int64) // is told of records; may be nil
 }
 
-// parts is the archive. One without a byte is refused.
-func (e Export) parts() ([]warc.Part, error) {
+// archive has write write what is derived from the archive. One without a reply is refused.
+func (e Export) archive(write func(parts []warc.Part) error) error {
 	if _, err := crawl.Open(e.Dir, crawl.Options{}); err != nil {
-		return nil, noCrawl(e.Dir, err)
+		return noCrawl(e.Dir, err)
 	}
 	parts, err := archived(e.Dir)
-	if err == nil && len(parts) == 0 {
-		err = e.empty()
+	if err == nil {
+		err = write(parts)
 	}
-	return parts, err
+	if errors.Is(err, derive.ErrNoReply) {
+		return e.empty()
+	}
+	return err
 }
 
 func (e Export) empty() error {
@@ -50,108 +53,90 @@ func (e Export) empty() error {
 
 // WACZ writes the archive as a WACZ file.
 func (e Export) WACZ(ctx context.Context, out io.Writer) error {
-	parts, err := e.parts()
-	if err != nil {
-		return err
-	}
 	name, err := nameOf(e.Dir)
 	if err != nil {
 		return err
 	}
-	return derive.WACZ(ctx, out, parts, derive.WACZOptions{Title: name, Software: software, Created: e.Now(), Memory: e.Memory, Progress: e.Progress})
+	return e.archive(func(parts []warc.Part) error {
+		return derive.WACZ(ctx, out, parts, derive.WACZOptions{Title: name, Software: software, Created: e.Now(), Memory: e.Memory, Progress: e.Progress})
+	})
 }
 
 // CDXJ writes the sorted index of the archive.
 func (e Export) CDXJ(ctx context.Context, out io.Writer) error {
-	parts, err := e.parts()
-	if err != nil {
-		return err
-	}
-	return derive.CDXJ(ctx, out, parts, e.Memory, e.Progress)
+	return e.archive(func(parts []warc.Part) error { return derive.CDXJ(ctx, out, parts, e.Memory, e.Progress) })
 }
 
 // Derived writes a WET or WAT file for each WARC file, into the new folder to.
 func (e Export) Derived(ctx context.Context, to string, format derive.Format) error {
-	parts, err := e.parts()
-	if err != nil {
-		return err
-	}
-	return newFolder(to, func(dir string) error {
-		for _, p := range parts {
-			name := strings.TrimSuffix(filepath.Base(p.Path), ".open")
-			base, _, _ := strings.Cut(name, ".warc")
-			if err := e.derived(ctx, filepath.Join(dir, base+".warc."+string(format)+".gz"), p, format); err != nil {
-				return err
+	return e.archive(func(parts []warc.Part) error {
+		return newFolder(to, func(dir string) error {
+			replies := false
+			for _, p := range parts {
+				base, _, _ := strings.Cut(filepath.Base(p.Path), ".warc")
+				err := WriteFile(filepath.Join(dir, base+".warc."+string(format)+".gz"), func(out io.Writer) error {
+					in, length, err := p.Open()
+					if err != nil {
+						return err
+					}
+					defer in.Close() // was read only
+					w := derive.NewWriter(out, 0, derive.Options{Format: format, Software: software, Progress: e.Progress})
+					err = w.File(ctx, bufio.NewReaderSize(io.NewSectionReader(in, 0, length), 64<<10), strings.TrimSuffix(p.Path, ".open"))
+					replies = replies || w.Replies()
+					return err
+				})
+				if err != nil {
+					return err
+				}
 			}
-		}
-		return nil
+			if !replies {
+				return derive.ErrNoReply
+			}
+			return nil
+		})
 	})
-}
-
-func (e Export) derived(ctx context.Context, path string, p warc.Part, format derive.Format) error {
-	in, length, err := p.Open()
-	if err != nil {
-		return err
-	}
-	defer in.Close() // was read only
-	file, err := durable.Create(durable.OS, path)
-	if err != nil {
-		return err
-	}
-	defer file.Abort()
-	out := bufio.NewWriterSize(file, 64<<10)
-	w := derive.NewWriter(out, 0, derive.Options{Format: format, Software: software, Progress: e.Progress})
-	if err := w.File(ctx, bufio.NewReaderSize(io.NewSectionReader(in, 0, length), 64<<10), strings.TrimSuffix(p.Path, ".open")); err != nil {
-		return err
-	}
-	if err := out.Flush(); err != nil {
-		return err
-	}
-	return file.Commit()
 }
 
 // Parquet writes the rows of all rounds that count as Parquet files, one for each kind of rows that there is, into
 // the new folder to: outcomes, links, refused, modules.
 func (e Export) Parquet(ctx context.Context, to string) error {
-	folder, err := crawl.Open(e.Dir, crawl.Options{})
+	folder, err := crawl.Open(e.Dir, crawl.Options{Warn: e.Warn})
 	if err != nil {
 		return noCrawl(e.Dir, err)
 	}
-	st, err := folder.State()
+	kept, err := folder.Kept()
 	if err != nil {
 		return err
 	}
-	files := func(name string) ([]string, error) {
-		list, err := folder.RoundFiles(name)
-		return slices.DeleteFunc(list, func(path string) bool { // of an open round they are not whole
-			return slices.Contains(st.Rounds, filepath.Base(filepath.Dir(path)))
-		}), err
+	kept = kept.Closed() // of an open round files are not whole
+	outcomes := "marked"
+	files, err := kept.Files(outcomes)
+	if err == nil && len(files) == 0 {
+		outcomes = "fetched" // of a walk
+		files, err = kept.Files(outcomes)
 	}
-	outcomes, err := files("marked")
-	if err == nil && len(outcomes) == 0 {
-		outcomes, err = files("fetched") // of a walk
-	}
-	if err == nil && len(outcomes) == 0 {
+	if err == nil && len(files) == 0 {
 		err = e.empty()
 	}
 	if err != nil {
 		return err
 	}
 	return newFolder(to, func(dir string) error {
-		if err := parquetFile[record.Fetch](ctx, e, filepath.Join(dir, "outcomes.parquet"), outcomes); err != nil {
-			return err
-		}
-		for _, name := range []string{"links", "refused", "modules"} {
-			list, err := files(name)
+		for _, table := range []struct {
+			name, of string
+			write    func(ctx context.Context, out io.Writer, files []string, progress func(int64)) error
+		}{
+			{"outcomes", outcomes, parquet.Files[record.Fetch]}, {"links", "links", parquet.Files[record.Link]},
+			{"refused", "refused", parquet.Files[record.Link]}, {"modules", "modules", parquet.Files[record.Module]},
+		} {
+			files, err := kept.Files(table.of)
 			if err != nil {
 				return err
 			}
-			path := filepath.Join(dir, name+".parquet")
-			if name == "modules" {
-				err = parquetFile[record.Module](ctx, e, path, list)
-			} else {
-				err = parquetFile[record.Link](ctx, e, path, list)
+			if len(files) == 0 {
+				continue
 			}
+			err = WriteFile(filepath.Join(dir, table.name+".parquet"), func(out io.Writer) error { return table.write(ctx, out, files, e.Progress) })
 			if err != nil {
 				return err
 			}
@@ -160,18 +145,15 @@ func (e Export) Parquet(ctx context.Context, to string) error {
 	})
 }
 
-// parquetFile writes record files, if there are any, as one Parquet file.
-func parquetFile[T record.Row](ctx context.Context, e Export, path string, files []string) error {
-	if len(files) == 0 {
-		return nil
-	}
-	file, err := durable.Create(durable.OS, path)
+// WriteFile makes a file with what write writes, or leaves it as it is.
+func WriteFile(path string, write func(io.Writer) error) error {
+	file, err := durable.CreateOutput(path)
 	if err != nil {
 		return err
 	}
 	defer file.Abort()
-	out := bufio.NewWriterSize(file, 1<<20)
-	if err := parquet.Files[T](ctx, out, files, e.Progress); err != nil {
+	out := bufio.NewWriterSize(file, 64<<10)
+	if err := write(out); err != nil {
 		return err
 	}
 	if err := out.Flush(); err != nil {

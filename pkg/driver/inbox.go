@@ -165,10 +165,23 @@ func (d *Driver) takeOne(ctx context.Context, number uint64) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	// The list is kept with what is new of it: it is what the set was asked.
+	list, err := os.Create(filepath.Join(dir, "asked.txt"))
+	if err != nil {
+		return "", err
+	}
+	defer list.Close()
+	good, bad, err := d.stillURLs(txn, in, list)
+	if err != nil {
+		return "", err
+	}
+	if good == 0 && bad > 0 && !open {
+		return fmt.Sprintf("%s: all %d left out", txn, bad), d.Crawl.DropInbox(number)
+	}
 	if r.Verb == "add" {
-		err = d.takeAdd(ctx, txn, dir, in)
-	} else {
-		err = d.takeAgain(ctx, txn, dir, r, in, open)
+		_, err = d.processes.run(ctx, d.plan.seeds(txn, []string{list.Name()}, filepath.Join(dir, "new.arrows.zst")))
+	} else if _, err = list.Seek(0, io.SeekStart); err == nil {
+		err = d.takeAgain(ctx, txn, dir, r, list, open)
 	}
 	if err != nil {
 		return "", d.wrong(txn, err)
@@ -177,25 +190,33 @@ func (d *Driver) takeOne(ctx context.Context, number uint64) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return txn + ": " + accounted(k.Ledger), d.Crawl.DropInbox(number)
+	text := txn + ": " + accounted(k.Ledger)
+	if bad > 0 {
+		text += fmt.Sprintf(", %d left out", bad)
+	}
+	return text, d.Crawl.DropInbox(number)
 }
 
-// takeAdd puts URLs in as seeds are. The list is kept with the new ones: it is what the set was asked.
-func (d *Driver) takeAdd(ctx context.Context, txn, dir string, in io.Reader) error {
-	list := filepath.Join(dir, "asked.txt")
-	file, err := os.Create(list)
+// stillURLs copies the lines of a list that are URLs by today's settings, which may be others than when they were asked
+// for. It names the first of those that are not.
+func (d *Driver) stillURLs(txn string, in io.Reader, out io.Writer) (good, bad int, err error) {
+	form, err := d.Form()
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
-	defer file.Close()
-	if _, err := io.Copy(file, in); err != nil {
+	err = eachLine(in, func(line string) error {
+		if _, _, wrong := form.URL(line); wrong != nil {
+			if bad++; bad > 5 {
+				return nil
+			}
+			d.opt.Observer.Said("mcrawl", fmt.Sprintf("mcrawl: %s: %.200q is left out: %v", txn, line, wrong))
+			return nil
+		}
+		good++
+		_, err := fmt.Fprintln(out, line)
 		return err
-	}
-	_, err = d.processes.run(ctx, Pipe{
-		{"murlset", "new", d.plan.path("urls"), "--txn", txn, "--text", "--strict", "--copy", filepath.Join(dir, "new.arrows.zst"), list},
-		{"mfrontier", "add", d.plan.path("frontier"), "--txn", txn},
 	})
-	return err
+	return good, bad, err
 }
 
 // accounted says what became of the URLs of a request.

@@ -15,7 +15,6 @@ import (
 
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
-	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/urlset"
 )
@@ -56,7 +55,16 @@ func Make(ctx context.Context, dir string, spec Spec, warn func(format string, a
 	}
 	err = crawl.Whole(dir, func(to string) error {
 		for _, name := range spec.names() {
-			if err := copyFile(filepath.Join(tmp, name), filepath.Join(to, name)); err != nil {
+			err := WriteFile(filepath.Join(to, name), func(out io.Writer) error {
+				in, err := os.Open(filepath.Join(tmp, name))
+				if err != nil {
+					return err
+				}
+				defer in.Close()
+				_, err = io.Copy(out, in)
+				return err
+			})
+			if err != nil {
 				return err
 			}
 		}
@@ -83,24 +91,6 @@ func (s Spec) check(dir string, warn func(format string, args ...any)) (tmp stri
 // names are the files that write makes.
 func (s Spec) names() []string {
 	return append([]string{config.Name, SeedsFile}, slices.Sorted(maps.Keys(s.Files))...)
-}
-
-// copyFile copies a file to the disk, and makes its folder.
-func copyFile(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := durable.CreateAll(durable.OS, to)
-	if err != nil {
-		return err
-	}
-	defer out.Abort()
-	if _, err := io.Copy(out, in); err != nil {
-		return err
-	}
-	return out.Commit()
 }
 
 // renamed is a fault with the folder's name in place of that of the temporary one.

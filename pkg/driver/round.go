@@ -22,11 +22,11 @@ func (p plan) path(names ...string) string {
 	return path
 }
 
-// seeds puts files of URLs into the crawl; copied takes the new URLs.
-func (p plan) seeds(files []string, copied string) Pipe {
+// seeds puts files of URLs into the crawl, in a transaction; copied takes the new URLs.
+func (p plan) seeds(txn string, files []string, copied string) Pipe {
 	return Pipe{
-		append([]string{"murlset", "new", p.path("urls"), "--txn", "seed", "--text", "--strict", "--copy", copied}, files...),
-		{"mfrontier", "add", p.path("frontier"), "--txn", "seed"},
+		append([]string{"murlset", "new", p.path("urls"), "--txn", txn, "--text", "--strict", "--copy", copied}, files...),
+		{"mfrontier", "add", p.path("frontier"), "--txn", txn},
 	}
 }
 

@@ -58,7 +58,7 @@ const lockWait = 5 * time.Second
 
 // Open opens a crawl folder for a driver.
 func Open(dir string, opt Options) (*Driver, error) {
-	folder, err := crawl.Open(dir, crawl.Options{LockWait: 70 * time.Second})
+	folder, err := crawl.Open(dir, crawl.Options{LockWait: 70 * time.Second, Warn: func(err error) { opt.Warn("%v", err) }})
 	if err != nil {
 		return nil, noCrawl(dir, err)
 	}
@@ -287,7 +287,7 @@ func (d *Driver) seed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := d.processes.run(ctx, d.plan.seeds(files, filepath.Join(dir, "new.arrows.zst"))); err != nil {
+	if _, err := d.processes.run(ctx, d.plan.seeds("seed", files, filepath.Join(dir, "new.arrows.zst"))); err != nil {
 		return d.wrong("seed", err)
 	}
 	_, _, err = d.Crawl.Commit(ctx, "seed", d.opt.Now(), 0)
@@ -373,7 +373,7 @@ func (d *Driver) Print(w io.Writer) error {
 		if err != nil {
 			return err
 		}
-		lines("seed", d.plan.seeds(files, d.plan.path("rounds", "seed", "new.arrows.zst")))
+		lines("seed", d.plan.seeds("seed", files, d.plan.path("rounds", "seed", "new.arrows.zst")))
 		n = 1
 	}
 	name := fmt.Sprintf("r%d", n)
