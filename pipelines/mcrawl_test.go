@@ -2,8 +2,10 @@ package pipelines
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -181,4 +183,89 @@ func TestTwoOfMcrawl(t *testing.T) {
 	}
 	c.finish(t, "mcrawl", "POLITENESS_FLAGS=--min-delay 0 --delay-factor 0 --addr-delay 0")
 	c.check(t)
+}
+
+// TestAgainCountsURLs: however often its URLs are fetched again, a crawl tells as many as the oracle knows, each with its last
+// outcome: after kills, in a replay, and after a restore, from which it goes on.
+func TestAgainCountsURLs(t *testing.T) {
+	t.Parallel()
+	w := startWeb(t, 9, 4, 60)
+	c := newCrawl(t, w, "BATCH=40", "POLITENESS_FLAGS=--min-delay 5ms --delay-factor 0 --addr-delay 0")
+	want := map[string]uint64{}
+	var urls uint64
+	for line := range strings.Lines(w.oracle(t)) {
+		want[strings.Split(line, "\t")[1]]++
+		urls++
+	}
+	told := func(dir string, waiting uint64) {
+		t.Helper()
+		var s struct {
+			Known, Done, Pending uint64
+			Outcomes             []struct {
+				Reason string
+				N      uint64
+			}
+		}
+		if err := json.Unmarshal([]byte(output(t, "mcrawl", "status", "--json", dir)), &s); err != nil {
+			t.Fatal(err)
+		}
+		got, sum := map[string]uint64{}, uint64(0)
+		for _, o := range s.Outcomes {
+			if o.Reason == "not-modified" {
+				o.Reason = "fetched"
+			}
+			got[o.Reason] += o.N
+			sum += o.N
+		}
+		if s.Known != urls || s.Pending != waiting || s.Done != urls-waiting || sum != s.Done || waiting == 0 && !maps.Equal(got, want) {
+			t.Errorf("%d URLs known, %d done, %d wait, outcomes %v; want %d, %d waiting, %v", s.Known, s.Done, s.Pending, got, urls, waiting, want)
+		}
+		output(t, "mfrontier", "check", dir+"/frontier")
+	}
+	again := func(flags ...string) (n uint64) {
+		t.Helper()
+		said := output(t, "mcrawl", append([]string{"again", c.dir}, flags...)...)
+		if _, err := fmt.Sscanf(said[strings.Index(said, ":")+1:], "%d into the queue", &n); err != nil || n == 0 {
+			t.Fatalf("mcrawl again %s: %s", flags, said)
+		}
+		return n
+	}
+	c.finish(t, "mcrawl")
+	told(c.dir, 0)
+	n := again("--older", "0s")
+	told(c.dir, n)
+	checkpoint := checkpointOf(t, c.dir)
+	for range 3 {
+		cmd := c.command(t, "mcrawl")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(300*time.Millisecond, func() { cmd.Process.Kill() })
+		cmd.Wait()
+	}
+	c.finish(t, "mcrawl")
+	told(c.dir, 0)
+	again("--status", "404,5xx")
+	c.finish(t, "mcrawl")
+	told(c.dir, 0)
+	replay, out, err := c.replay(t)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, tail(out))
+	}
+	told(replay, 0)
+	output(t, "mckpt", "restore", c.dir, checkpoint)
+	told(c.dir, n)
+	c.finish(t, "mcrawl")
+	told(c.dir, 0)
+	output(t, "mckpt", "verify", "--quiet", c.dir)
+}
+
+// checkpointOf is the number of a crawl's checkpoint.
+func checkpointOf(t *testing.T, dir string) string {
+	t.Helper()
+	var s struct{ Checkpoint uint64 }
+	if err := json.Unmarshal([]byte(output(t, "mcrawl", "status", "--json", dir)), &s); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(s.Checkpoint)
 }

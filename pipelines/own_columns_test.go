@@ -14,7 +14,7 @@ import (
 )
 
 // TestOwnColumns: columns of the user's travel with their URL from a table of seeds to its outcomes: over retries, a
-// parked URL that is released, a batch that a killed mfetch left, and a replay. Links found on a page have none.
+// parked URL that is released, a batch that a killed mfetch left, a replay, and mcrawl again. Links found on a page have none.
 func TestOwnColumns(t *testing.T) {
 	t.Parallel()
 	first, err := net.Listen("tcp", "127.0.0.1:0")
@@ -109,6 +109,13 @@ func TestOwnColumns(t *testing.T) {
 	}
 	if kept < pages-3 {
 		t.Errorf("%d of %d pages were asked for once: what mfetch had saved was not taken up", kept, pages)
+	}
+	output(t, "mcrawl", "again", c.dir, "--older", "0s")
+	c.finish(t, "mercator.mk")
+	want = append(want, slices.Compact(slices.Clone(want))...)
+	slices.Sort(want)
+	if have := ids(c.dir); !slices.Equal(have, want) {
+		t.Errorf("own columns of URLs that were fetched again: %s", diff(strings.Join(want, "\n")+"\n", strings.Join(have, "\n")+"\n"))
 	}
 	output(t, "mfetch", "audit", c.dir)
 	output(t, "mckpt", "verify", "--quiet", c.dir)

@@ -20,6 +20,7 @@ import (
 type againCmd struct {
 	Crawl   string   `arg:"" help:"The crawl folder."`
 	Outcome []string `placeholder:"NAME,..." help:"URLs whose last outcome is one of these."`
+	Status  []string `placeholder:"CODE,..." help:"URLs whose last reply had one of these, such as 404 or 5xx."`
 	Older   string   `placeholder:"TIME" help:"Documents that were fetched longer ago, such as 30d or 12h."`
 	Rule    string   `placeholder:"NAME" help:"URLs that this filter rule refused, and today's rules do not."`
 	File    string   `short:"f" placeholder:"FILE" help:"URLs of this file, one a line."`
@@ -28,31 +29,39 @@ type againCmd struct {
 // Help is part of --help.
 func (*againCmd) Help() string {
 	return `Puts URLs into the queue once more, parked ones too, and without the failures that
-they had. A URL that waits already is not queued twice. --outcome and --older
-together mean both. Outcomes: "mcat crawl/rounds/r*/marked.arrows.zst" has them.
+they had. A URL that waits already is not queued twice. Of --outcome, --status and
+--older all that are given must hold.
 
 Examples:
   mcrawl again crawl --outcome timeout,address-refused
+  mcrawl again crawl --status 404,5xx
   mcrawl again crawl --older 30d
   mcrawl again crawl --rule docs        # after the rule was changed
   mcrawl again crawl -f urls.txt`
 }
 
-// outcomes are those that a URL can have.
-var outcomes = []string{
-	record.OutcomeFetched, record.OutcomeNotModified, record.OutcomeRobotsDenied, record.OutcomeRobotsUnreachable, record.OutcomeDNS, record.OutcomeConnect, record.OutcomeTLS,
-	record.OutcomeTimeout, record.OutcomeDisconnect, record.OutcomeProtocol, record.OutcomeAddress, record.OutcomePort, record.OutcomeDenied, record.OutcomeScheme, record.OutcomeParked, record.OutcomeDeferred,
-}
-
 func (c *againCmd) Run(ctx context.Context, std *cli.Std) error {
 	r := driver.Request{Verb: "again", Outcomes: c.Outcome, Rule: c.Rule, Listed: c.File != ""}
-	if n := given(len(c.Outcome) > 0 || c.Older != "") + given(c.Rule != "") + given(c.File != ""); n != 1 {
-		return &fault.Error{Class: fault.Usage, Found: "no URLs to fetch again, or several kinds", Want: "--outcome or --older, or --rule, or -f FILE"}
+	if n := given(len(c.Outcome)+len(c.Status) > 0 || c.Older != "") + given(c.Rule != "") + given(c.File != ""); n != 1 {
+		return &fault.Error{Class: fault.Usage, Found: "no URLs to fetch again, or several kinds", Want: "--outcome, --status or --older, or --rule, or -f FILE"}
 	}
+	outcomes := append(slices.Clone(record.Outcomes), record.OutcomeRefused)
 	for _, name := range c.Outcome {
-		if !slices.Contains(outcomes, name) {
-			return &fault.Error{Class: fault.Usage, Place: "--outcome", Found: fmt.Sprintf("no outcome %q", name), Want: strings.Join(outcomes, ", "), Hint: fault.DidYouMean(name, outcomes)}
+		if slices.Contains(outcomes, name) {
+			continue
 		}
+		hint := fault.DidYouMean(name, outcomes)
+		if _, err := statusOf(name); err == nil {
+			hint = "--status has the statuses of replies"
+		}
+		return &fault.Error{Class: fault.Usage, Place: "--outcome", Found: fmt.Sprintf("no outcome %q", name), Want: strings.Join(outcomes, ", "), Hint: hint}
+	}
+	for _, text := range c.Status {
+		status, err := statusOf(text)
+		if err != nil {
+			return err
+		}
+		r.Statuses = append(r.Statuses, status)
 	}
 	if c.Older != "" {
 		age, err := ageOf(c.Older)
@@ -111,6 +120,20 @@ func given(yes bool) int {
 		return 1
 	}
 	return 0
+}
+
+// statusOf reads 404, or 5xx as 5.
+func statusOf(text string) (uint16, error) {
+	digits, class := strings.CutSuffix(strings.ToLower(text), "xx")
+	n, err := strconv.ParseUint(digits, 10, 16)
+	if err == nil && (class && n >= 1 && n <= 9 || !class && n >= 100 && n <= 999) {
+		return uint16(n), nil
+	}
+	e := &fault.Error{Class: fault.Usage, Place: "--status", Found: fmt.Sprintf("%q", text), Want: "a status such as 404, or a class such as 5xx"}
+	if e.Hint = fault.DidYouMean(text, []string{"1xx", "2xx", "3xx", "4xx", "5xx"}); slices.Contains(record.Outcomes, text) {
+		e.Hint = "--outcome has the outcomes that are no replies"
+	}
+	return 0, e
 }
 
 // ageOf reads 30d, or what Go takes for a duration.

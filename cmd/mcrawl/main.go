@@ -57,7 +57,7 @@ func (g *grammar) AfterApply(kctx *kong.Context) error {
 	default:
 		return nil
 	}
-	return &fault.Error{Class: fault.Usage, Found: flag, Want: "the settings of " + filepath.Join(dir, config.Name) + " alone", Hint: fmt.Sprintf("%q changes one", driver.Quote("mcrawl", "set", dir, change))}
+	return &fault.Error{Class: fault.Usage, Found: flag, Want: "the settings of " + filepath.Join(dir, config.Name) + " alone", Hint: fmt.Sprintf("%q changes one", fault.Quote("mcrawl", "set", dir, change))}
 }
 
 // options are those of a driver that tells a person how the crawl goes on.

@@ -6,6 +6,7 @@ import (
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/driver"
+	"mercator/pkg/fault"
 )
 
 // settings are those that people give a new crawl.
@@ -60,6 +61,6 @@ func (c *newCmd) Run(ctx context.Context, std *cli.Std) error {
 	if made {
 		state = "is ready"
 	}
-	std.Warn("%s %s: %q begins", c.Crawl, state, driver.Quote("mcrawl", "run", c.Crawl))
+	std.Warn("%s %s: %q begins", c.Crawl, state, fault.Quote("mcrawl", "run", c.Crawl))
 	return nil
 }

@@ -69,7 +69,7 @@ func (c *setCmd) set(ctx context.Context, std *cli.Std, folder *crawl.Crawl) err
 			return err
 		}
 		if s.Key == "extract.module_state" && s.Is != "" {
-			std.Warn("%q makes the stores of new modules, before the next round", driver.Quote("mckpt", "init", c.Crawl))
+			std.Warn("%q makes the stores of new modules, before the next round", fault.Quote("mckpt", "init", c.Crawl))
 		}
 	}
 	return nil

@@ -58,7 +58,7 @@ func (c *siteCmd) Run(ctx context.Context, std *cli.Std) error {
 		if err := driver.PrintMake(std.Out, folder, spec, std.Warn); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(std.Out, driver.Quote("mcrawl", "run", folder)) // whose rounds --print shows
+		_, err = fmt.Fprintln(std.Out, fault.Quote("mcrawl", "run", folder)) // whose rounds --print shows
 		return err
 	}
 	if _, err := driver.Make(ctx, folder, spec, std.Warn); err != nil {

@@ -96,7 +96,11 @@ func (t *totals) report(std *cli.Std, maxBody cli.Size) {
 		std.Warn("%s cut off at %d bytes, the limit of --max-body (fetch.max_body in crawl.toml)", cli.Count(n, "document"), maxBody)
 	}
 	std.Stat("outcomes", list)
-	std.Stat("refused_by_settings", t.outcomes[record.OutcomeAddress]+t.outcomes[record.OutcomeDenied]+t.outcomes[record.OutcomeScheme])
+	var refused int64
+	for _, o := range record.OutcomesOfSettings {
+		refused += t.outcomes[o]
+	}
+	std.Stat("refused_by_settings", refused)
 	std.Stat("deferred_by_this_machine", t.machine)
 	std.Stat("bodies_cut", t.cut)
 	std.Stat("robots_contacts", t.robots)

@@ -303,10 +303,10 @@ func (c *nextCmd) filtered(ctx context.Context, std *cli.Std, f *frontier.Fronti
 	}
 	judge := rules.NewJudge()
 	defer judge.Close()
-	o.Judge, o.Refused = judge, func(u *record.URL, rule string) error {
+	o.Judge, o.Refused = judge, func(u *record.URL, reason string) error {
 		row := *u
-		row.Extra = refusedColumn.Texts(func(string) string { return rule })
-		return side.Write(rule, &row)
+		row.Extra = refusedColumn.Texts(func(string) string { return reason })
+		return side.Write(reason, &row)
 	}
 	if err := f.Next(ctx, b, o); err != nil {
 		return err

@@ -1,6 +1,9 @@
 package record
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Time is an instant in microseconds since 1970-01-01T00:00:00Z. Zero is
 // "not set" and is stored as null.
@@ -131,6 +134,24 @@ const (
 	OutcomeParked            = "parked"             // not tried: the host asks to be left alone longer than --longest-wait; see RetryAfter
 	OutcomeDeferred          = "deferred"           // not tried in this batch: deadline, budget, parked host; or this machine could not (package localfault)
 )
+
+// OutcomeRefused is what became of a URL that waited until a rule of the filter refused it. It is in no row: nothing was fetched.
+const OutcomeRefused = "refused"
+
+// WasColumn is the further column of url rows of URLs that are to be fetched again: the outcome that they had.
+const WasColumn = "was"
+
+// OutcomesOfSettings are those that our own settings cause, and only their user changes.
+var OutcomesOfSettings = [...]string{OutcomeAddress, OutcomeDenied, OutcomeScheme}
+
+// OfSettings reports whether an outcome is one of these.
+func OfSettings(outcome string) bool { return slices.Contains(OutcomesOfSettings[:], outcome) }
+
+// Outcomes are all that Fetch.Outcome can be.
+var Outcomes = []string{
+	OutcomeFetched, OutcomeNotModified, OutcomeRobotsDenied, OutcomeRobotsUnreachable, OutcomeDNS, OutcomeConnect, OutcomeTLS, OutcomeTimeout, OutcomeDisconnect,
+	OutcomeProtocol, OutcomeAddress, OutcomePort, OutcomeDenied, OutcomeScheme, OutcomeParked, OutcomeDeferred,
+}
 
 // Link is a row of kind "link": one link of one page, already canonical.
 type Link struct {

@@ -32,7 +32,7 @@ func (c *Crawl) BeginRound(round string) (string, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return "", err
 	}
-	old, err := filepath.Glob(filepath.Join(quoteGlob(dir), epochPrefix+"*"))
+	old, err := filepath.Glob(filepath.Join(QuoteGlob(dir), epochPrefix+"*"))
 	if err != nil {
 		return "", err
 	}
@@ -47,8 +47,8 @@ func (c *Crawl) BeginRound(round string) (string, error) {
 	return dir, os.WriteFile(filepath.Join(dir, name), nil, 0o666)
 }
 
-// quoteGlob is a pattern that matches a path alone.
-func quoteGlob(path string) string {
+// QuoteGlob is a pattern that matches a path alone.
+func QuoteGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
 

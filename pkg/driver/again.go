@@ -30,17 +30,21 @@ const historyMemory = 24 << 20
 // judgedTogether is how many URLs the filter is asked about at a time.
 const judgedTogether = 256
 
+// outcomes is the name of the round file of what became of URLs.
+func (d *Driver) outcomes() string {
+	if d.plan.fromLinks {
+		return "fetched"
+	}
+	return "marked"
+}
+
 // history lists the files that tell what became of URLs, in the order of the rounds.
 func (d *Driver) history() (files []history.File, err error) {
-	outcomes := "marked"
-	if d.plan.fromLinks {
-		outcomes = "fetched"
-	}
 	of := map[string][]history.File{} // by round
 	for _, kind := range []struct {
 		name string
 		what history.What
-	}{{"dropped", history.Dropped}, {outcomes, history.Fetched}, {"refused", history.Refused}, {"new", history.Queued}, {"again", history.Queued}} {
+	}{{"dropped", history.Dropped}, {d.outcomes(), history.Fetched}, {"refused", history.Refused}, {"new", history.Queued}, {"again", history.Queued}} {
 		paths, err := d.Crawl.RoundFiles(kind.name)
 		if err != nil {
 			return nil, err
@@ -109,14 +113,15 @@ func (d *Driver) CheckAgain(r Request, list func() (io.ReadCloser, error)) error
 		return err
 	}
 	return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: fmt.Sprintf("%d of the URLs were never in this crawl, such as %s", n, example), Want: "URLs that it knows",
-		Hint: fmt.Sprintf("%q puts new URLs in", Quote("mcrawl", "add", d.plan.crawl, example))}
+		Hint: fmt.Sprintf("%q puts new URLs in", fault.Quote("mcrawl", "add", d.plan.crawl, example))}
 }
 
 // checkRule refuses a name that is probably misspelt: by it no URL was refused, but by one that is like it.
 func (d *Driver) checkRule(rule string) error {
+	rule = strings.TrimPrefix(rule, "filter:")
 	names := map[string]bool{}
 	err := d.Refusals("", func(r *history.Refusal) error {
-		names[r.Rule] = true
+		names[strings.TrimPrefix(r.Rule, "filter:")] = true
 		return nil
 	})
 	if err != nil || names[rule] {
@@ -179,8 +184,9 @@ func (d *Driver) takeAgain(ctx context.Context, txn, dir string, r Request, in i
 		}
 		add = append(add, fresh)
 	}
+	of.Like = history.Was
 	err = writeRows(again, "again", of, func(write func(*record.URL) error) error {
-		q := history.Query{Outcomes: r.Outcomes, Before: r.Before, Rule: r.Rule}
+		q := history.Query{Outcomes: r.Outcomes, Statuses: r.Statuses, Before: r.Before, Rule: r.Rule}
 		if r.Listed {
 			q.Listed = func(each func(*record.URL) error) error {
 				return eachLine(in, func(line string) error {
@@ -230,7 +236,7 @@ func wantedLinks(ctx context.Context, files []history.File, rule string, judge *
 		err := judge.URLs(ctx, candidates, verdicts[:len(rows)])
 		for i, v := range verdicts[:len(rows)] {
 			if names[i] = ""; !v.Allow {
-				names[i] = v.Name()
+				names[i] = v.Reason()
 			}
 		}
 		return names[:len(rows)], err

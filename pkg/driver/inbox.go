@@ -30,6 +30,7 @@ import (
 type Request struct {
 	Verb     string      `json:"verb"`               // add or again
 	Outcomes []string    `json:"outcomes,omitempty"` // again: those last fetched with one of these,
+	Statuses []uint16    `json:"statuses,omitempty"` // with one of these statuses or classes of them (history.Query),
 	Before   record.Time `json:"before,omitempty"`   // or before this time,
 	Rule     string      `json:"rule,omitempty"`     // or refused by this rule,
 	Listed   bool        `json:"listed,omitempty"`   // or those that are listed, one a line, behind the request
@@ -86,7 +87,7 @@ func (d *Driver) Ask(ctx context.Context, r Request, lines func(io.Writer) error
 	case err != nil:
 		return "", err
 	case st.Checkpoint == 0:
-		return fmt.Sprintf("%s: %q takes it in when it has put the seeds in", name, Quote("mcrawl", "run", d.plan.crawl)), nil
+		return fmt.Sprintf("%s: %q takes it in when it has put the seeds in", name, fault.Quote("mcrawl", "run", d.plan.crawl)), nil
 	}
 	said, err := d.take(ctx)
 	if err != nil {
@@ -98,7 +99,7 @@ func (d *Driver) Ask(ctx context.Context, r Request, lines func(io.Writer) error
 		case err != nil:
 			return "", err
 		case slices.Contains(waiting, number):
-			said = append(said, fmt.Sprintf("%s: a round is open; %q ends it and takes this in", name, Quote("mcrawl", "run", d.plan.crawl)))
+			said = append(said, fmt.Sprintf("%s: a round is open; %q ends it and takes this in", name, fault.Quote("mcrawl", "run", d.plan.crawl)))
 		default: // another driver was quicker
 			said = append(said, name+": was taken in")
 		}

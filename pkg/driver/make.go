@@ -51,7 +51,7 @@ func Make(ctx context.Context, dir string, spec Spec, warn func(format string, a
 	}
 	if len(list) > 0 {
 		return false, &fault.Error{Class: fault.Usage, File: dir, Found: "a folder with files in it, and no crawl", Want: "a new one, or a crawl",
-			Hint: fmt.Sprintf("name another folder; if it holds the crawl.toml of a crawl to be made, %q makes it", Quote("mckpt", "init", dir))}
+			Hint: fmt.Sprintf("name another folder; if it holds the crawl.toml of a crawl to be made, %q makes it", fault.Quote("mckpt", "init", dir))}
 	}
 	err = crawl.Whole(dir, func(to string) error {
 		for _, name := range spec.names() {
@@ -220,7 +220,7 @@ func (s Spec) copySeeds(to string, files []string, conf *config.Config, warn fun
 				return err
 			}
 			return &fault.Error{Class: fault.Usage, File: file, Found: "rows with columns", Want: "URLs, one a line",
-				Hint: fmt.Sprintf("make the crawl with one of the URLs; before its first run, %q reads the rows instead", Quote("mcrawl", "set", "FOLDER", "seeds="+path))}
+				Hint: fmt.Sprintf("make the crawl with one of the URLs; before its first run, %q reads the rows instead", fault.Quote("mcrawl", "set", "FOLDER", "seeds="+path))}
 		}
 		in, err := s.open(file)
 		if err != nil {
@@ -251,12 +251,12 @@ func (s Spec) open(file string) (io.ReadCloser, error) {
 func (s Spec) compare(tmp, dir string, warn func(format string, args ...any)) error {
 	other := func(what, hint string) error {
 		return &fault.Error{Class: fault.Usage, File: dir, Found: "a crawl " + what, Want: "a new folder, or the same crawl",
-			Hint: fmt.Sprintf("%q goes on with it; %s; or name another folder", Quote("mcrawl", "run", dir), hint)}
+			Hint: fmt.Sprintf("%q goes on with it; %s; or name another folder", fault.Quote("mcrawl", "run", dir), hint)}
 	}
 	if same, err := sameFile(filepath.Join(tmp, SeedsFile), filepath.Join(dir, SeedsFile)); err != nil {
 		return err
 	} else if !same {
-		return other("of other seeds", fmt.Sprintf("%q adds seeds", Quote("mcrawl", "add", dir)+" URL..."))
+		return other("of other seeds", fmt.Sprintf("%q adds seeds", fault.Quote("mcrawl", "add", dir)+" URL..."))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Files)) {
 		if same, err := sameFile(filepath.Join(tmp, name), filepath.Join(dir, name)); err != nil {
@@ -286,7 +286,7 @@ func (s Spec) compare(tmp, dir string, warn func(format string, args ...any)) er
 			continue // a file of ours: the crawl may have another by now
 		}
 		if !slices.Equal(a, b) {
-			return other("whose "+p.Key+" is "+cmp.Or(strings.Join(b, ","), "not set"), fmt.Sprintf("%q changes it", Quote("mcrawl", "set", dir, p.Key+"="+p.Value)))
+			return other("whose "+p.Key+" is "+cmp.Or(strings.Join(b, ","), "not set"), fmt.Sprintf("%q changes it", fault.Quote("mcrawl", "set", dir, p.Key+"="+p.Value)))
 		}
 	}
 	return nil
@@ -330,7 +330,7 @@ func PrintMake(w io.Writer, dir string, spec Spec, warn func(format string, args
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	fmt.Fprintf(w, "%s &&\n", Quote("mkdir", "-p", dir))
+	fmt.Fprintf(w, "%s &&\n", fault.Quote("mkdir", "-p", dir))
 	for _, name := range spec.names() {
 		text, err := os.ReadFile(filepath.Join(tmp, name))
 		if err != nil {
@@ -340,7 +340,7 @@ func PrintMake(w io.Writer, dir string, spec Spec, warn func(format string, args
 			text = withoutComments(text)
 		}
 		const end = "END-OF-FILE"
-		fmt.Fprintf(w, "cat > %s <<'%s' &&\n%s%s\n", Quote(filepath.Join(dir, name)), end, text, end)
+		fmt.Fprintf(w, "cat > %s <<'%s' &&\n%s%s\n", fault.Quote(filepath.Join(dir, name)), end, text, end)
 	}
 	_, err = fmt.Fprintln(w, Pipe{{"mckpt", "init", dir}})
 	return err

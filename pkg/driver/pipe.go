@@ -27,13 +27,10 @@ type Pipe [][]string
 func (p Pipe) String() string {
 	var commands []string
 	for _, words := range p {
-		commands = append(commands, Quote(append([]string{shown(words[0])}, words[1:]...)...))
+		commands = append(commands, fault.Quote(append([]string{shown(words[0])}, words[1:]...)...))
 	}
 	return strings.Join(commands, " |\n  ")
 }
-
-// Quote writes words as a shell reads them.
-func Quote(words ...string) string { return fault.Quote(words...) }
 
 // find is the file of a command of ours: beside this program, as it was called or as it is, or in PATH.
 func find(command string) (string, error) {

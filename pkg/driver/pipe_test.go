@@ -106,7 +106,7 @@ func TestLines(t *testing.T) {
 
 func TestQuote(t *testing.T) {
 	words := []string{"plain-1.txt", "", "a b", "it's", "$HOME", "`x`", "\"", "\\", "a\nb", "*", "~", "--x=ü"}
-	out, err := exec.Command("sh", "-c", "printf '%s\\001' "+Quote(words...)).Output()
+	out, err := exec.Command("sh", "-c", "printf '%s\\001' "+fault.Quote(words...)).Output()
 	if want := strings.Join(words, "\x01") + "\x01"; err != nil || string(out) != want {
 		t.Errorf("%q, %v, want %q", out, err, want)
 	}

@@ -15,6 +15,7 @@ import (
 	"mercator/pkg/crawl"
 	"mercator/pkg/fetch"
 	"mercator/pkg/frontier"
+	"mercator/pkg/history"
 )
 
 // Teller tells a person how a crawl goes on: in one line that is written again and again on a terminal, else in
@@ -226,13 +227,13 @@ func (d *Driver) whyNothing(w io.Writer, s *Status) error {
 			return nil
 		}
 	}
-	files, err := d.outcomeFiles()
+	files, err := d.Crawl.RoundFiles(d.outcomes())
 	if err != nil || len(files) == 0 {
 		return err
 	}
 	fmt.Fprintln(w, "No page was fetched, for instance:")
 	n := 3
-	err = eachRow(files[len(files)-1], func(row *record.Fetch) error {
+	err = history.Read(files[len(files)-1], func(row *record.Fetch) error {
 		if row.Role == record.RolePage {
 			n--
 			fmt.Fprintf(w, "  %s: %s: %s\n", row.URL, row.Outcome, row.Error)
@@ -311,7 +312,7 @@ func (t *Teller) look() Live {
 		case isError(o):
 			l.Errors[o] += n
 			l.Done += n // it may come again: the frontier decides when the round ends
-		case o == record.OutcomeAddress || o == record.OutcomeDenied || o == record.OutcomeScheme:
+		case record.OfSettings(o):
 			l.Settings += n
 		case o != record.OutcomeDeferred && o != record.OutcomeParked:
 			l.Done += n

@@ -80,7 +80,7 @@ func noCrawl(dir string, err error) error {
 	if !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return &fault.Error{Class: fault.Usage, Err: err, Hint: fmt.Sprintf("make one with %q", Quote("mcrawl", "new", dir, "--seeds", "seeds.txt"))}
+	return &fault.Error{Class: fault.Usage, Err: err, Hint: fmt.Sprintf("make one with %q", fault.Quote("mcrawl", "new", dir, "--seeds", "seeds.txt"))}
 }
 
 // said sorts what commands say on standard error.
@@ -254,7 +254,7 @@ func (d *Driver) end(ctx context.Context, why string, empty bool) error {
 		switch {
 		case errors.As(err, &exit) && exit.ExitCode() == 1:
 			err = &fault.Error{File: d.Crawl.Dir(), Found: "the crawl is at its end, and nothing was fetched", Want: "pages", Err: err,
-				Hint: fmt.Sprintf("%q has other URLs fetched, %q the same ones again", Quote("mcrawl", "add", d.Crawl.Dir(), "URL"), Quote("mcrawl", "again", d.Crawl.Dir(), "--outcome", "NAME"))}
+				Hint: fmt.Sprintf("%q has other URLs fetched, %q the same ones again", fault.Quote("mcrawl", "add", d.Crawl.Dir(), "URL"), fault.Quote("mcrawl", "again", d.Crawl.Dir(), "--outcome", "NAME"))}
 		case err != nil:
 			err = d.wrong("", err)
 		}
@@ -339,7 +339,7 @@ func (d *Driver) wrong(round string, err error) error {
 	}
 	hint := f.Hint
 	if hint == "" {
-		hint = fmt.Sprintf("what is done is kept: %q goes on; %q changes a setting before", Quote("mcrawl", "run", d.Crawl.Dir()), Quote("mcrawl", "set", d.Crawl.Dir(), "KEY=VALUE"))
+		hint = fmt.Sprintf("what is done is kept: %q goes on; %q changes a setting before", fault.Quote("mcrawl", "run", d.Crawl.Dir()), fault.Quote("mcrawl", "set", d.Crawl.Dir(), "KEY=VALUE"))
 	}
 	return &fault.Error{Class: f.Class, File: d.Crawl.Dir(), Place: round, Err: f, Hint: hint}
 }
@@ -362,7 +362,7 @@ func (d *Driver) Print(w io.Writer) error {
 	lines := func(name string, pipe Pipe) {
 		dir := d.plan.path("rounds", name)
 		fmt.Fprintf(w, "%s && rm -f %s/epoch.* && : > %[2]s/epoch.%d &&\n%s &&\n%s\n",
-			Quote("mkdir", "-p", dir), Quote(dir), st.Epoch, pipe, Pipe{{"mckpt", "commit", d.plan.crawl, "--txn", name}})
+			fault.Quote("mkdir", "-p", dir), fault.Quote(dir), st.Epoch, pipe, Pipe{{"mckpt", "commit", d.plan.crawl, "--txn", name}})
 	}
 	seeded, err := d.seeded(conf, n)
 	if err != nil {

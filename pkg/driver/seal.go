@@ -45,7 +45,7 @@ func seal(ctx context.Context, folder *crawl.Crawl, progress func(int64)) (seale
 	}
 	if len(st.Rounds) > 0 {
 		return 0, &fault.Error{Class: fault.Conflict, File: folder.Dir(), Found: "round " + st.Rounds[0] + " is open", Want: "a crawl between two rounds",
-			Hint: fmt.Sprintf("%q ends it", Quote("mcrawl", "run", folder.Dir()))}
+			Hint: fmt.Sprintf("%q ends it", fault.Quote("mcrawl", "run", folder.Dir()))}
 	}
 	archive, err := store.Open(filepath.Join(folder.Dir(), fetch.Kind), fetch.Kind, fetch.Version, store.Options{LockWait: 70 * time.Second})
 	if err != nil {

@@ -79,7 +79,7 @@ func fixed(folder *crawl.Crawl, name, value string) error {
 	}
 	seeds := filepath.Join(folder.Dir(), "seeds.txt")
 	return &fault.Error{Class: fault.Usage, Place: name, Found: "a setting that counts when a crawl is made", Want: "another one: the stores of " + folder.Dir() + " are made by it",
-		Hint: "make another crawl: " + Quote("mcrawl", "new", "FOLDER", "--seeds", seeds, "--set", with)}
+		Hint: "make another crawl: " + fault.Quote("mcrawl", "new", "FOLDER", "--seeds", seeds, "--set", with)}
 }
 
 // rulesFixed refuses other rules for URLs than those by which the set of URLs was made.
@@ -120,7 +120,7 @@ func elsewhere(folder *crawl.Crawl, after *config.Config, names []string, err er
 		file := after.Text(k)
 		if abs, absErr := filepath.Abs(file); absErr == nil {
 			if _, statErr := os.Stat(abs); statErr == nil {
-				e.Hint = Quote("mcrawl", "set", folder.Dir(), fmt.Sprintf("%s=%s", name, abs))
+				e.Hint = fault.Quote("mcrawl", "set", folder.Dir(), fmt.Sprintf("%s=%s", name, abs))
 			} else {
 				e.Hint = "write that file first"
 			}

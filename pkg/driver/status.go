@@ -45,8 +45,7 @@ type Status struct {
 	NextDue  string            `json:"next_due,omitempty"`
 	Held     uint64            `json:"held,omitempty"` // over the budgets of their domains
 	Parked   []frontier.Parked `json:"parked,omitempty"`
-	Again    bool              `json:"again,omitempty"` // URLs were queued again: each time counts
-	Outcomes []record.Count    `json:"outcomes"`        // final ones, without those of settings
+	Outcomes []record.Count    `json:"outcomes"` // final ones, without those of settings
 	Settings []record.Count    `json:"refused_by_settings,omitempty"`
 	Retried  uint64            `json:"retried"`
 	Deferred uint64            `json:"deferred"`
@@ -71,9 +70,6 @@ type HostLeft struct {
 // lowerBound says what an ETA is.
 const lowerBound = "URLs left by host, at the pace of the host; a lower bound: links yet to be found and retries are not in it"
 
-// settingsOutcomes are those that our own settings cause.
-var settingsOutcomes = []string{record.OutcomeAddress, record.OutcomeDenied, record.OutcomeScheme}
-
 // ReadStatus reads where the crawl in dir stands, also while it runs.
 func ReadStatus(ctx context.Context, dir string, now time.Time) (*Status, error) {
 	folder, err := crawl.Open(dir, crawl.Options{})
@@ -93,11 +89,6 @@ func ReadStatus(ctx context.Context, dir string, now time.Time) (*Status, error)
 		return nil, err
 	}
 	s.Open = state.Rounds
-	rounds, err := folder.Rounds()
-	if err != nil {
-		return nil, err
-	}
-	s.Again = slices.ContainsFunc(rounds, func(name string) bool { return strings.HasPrefix(name, "again") })
 	waiting, err := folder.Inbox()
 	if err != nil {
 		return nil, err
@@ -154,13 +145,13 @@ func (s *Status) frontier(st *frontier.Stat) {
 	s.Retried, s.Deferred, s.Parked = st.Retried, st.Deferred, st.Parked
 	settings := counts{}
 	for _, p := range st.Parked {
-		if slices.Contains(settingsOutcomes, p.Outcome) {
+		if record.OfSettings(p.Outcome) {
 			settings[p.Outcome] += p.URLs
 		}
 	}
 	outcomes := counts{}
 	for _, o := range st.Outcomes {
-		if slices.Contains(settingsOutcomes, o.Reason) {
+		if record.OfSettings(o.Reason) {
 			settings[o.Reason] += o.N
 		} else {
 			outcomes[o.Reason] += o.N
@@ -228,22 +219,17 @@ func (s *Status) release() string {
 	return mcrawl("again", s.Crawl, "--outcome", strings.Join(outcomes, ","))
 }
 
-func mcrawl(words ...string) string { return Quote(append([]string{"mcrawl"}, words...)...) }
+func mcrawl(words ...string) string { return fault.Quote(append([]string{"mcrawl"}, words...)...) }
 
 // onDisk is the size of the WARC files, also of those that grow.
 func onDisk(dir string) (n int64) {
-	files, _ := filepath.Glob(filepath.Join(quoteMeta(dir), "fetch", "*.warc*")) // the pattern is right
+	files, _ := filepath.Glob(filepath.Join(crawl.QuoteGlob(dir), "fetch", "*.warc*")) // the pattern is right
 	for _, f := range files {
 		if st, err := os.Stat(f); err == nil { // else it just got its final name
 			n += st.Size()
 		}
 	}
 	return n
-}
-
-// quoteMeta makes a pattern of a name that matches it alone.
-func quoteMeta(name string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
 }
 
 // counts are numbers by reason.
@@ -329,9 +315,6 @@ func (s *Status) printBody(w io.Writer) {
 		fmt.Fprintf(w, "%12s of these are over the budgets of their domains\n", grouped(s.Held))
 	}
 	printCounts(w, s.Outcomes)
-	if s.Again {
-		fmt.Fprintf(w, "%12s URLs that mcrawl again has queued count once more each time\n", "")
-	}
 	if s.Retried+s.Deferred > 0 {
 		fmt.Fprintf(w, "%12s tries that failed and were repeated; put off untried %s times\n", grouped(s.Retried), grouped(s.Deferred))
 	}
@@ -430,8 +413,8 @@ func removeLive(dir string) error {
 
 // isError says whether an outcome is one that a person should look at.
 func isError(outcome string) bool {
-	return !slices.Contains(settingsOutcomes, outcome) &&
-		!slices.Contains([]string{record.OutcomeFetched, record.OutcomeNotModified, record.OutcomeRobotsDenied, record.OutcomeDeferred, record.OutcomeParked}, outcome)
+	return !record.OfSettings(outcome) &&
+		!slices.Contains([]string{record.OutcomeFetched, record.OutcomeNotModified, record.OutcomeRobotsDenied, record.OutcomeRefused, record.OutcomeDeferred, record.OutcomeParked}, outcome)
 }
 
 // Line is the line for people.

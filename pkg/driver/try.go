@@ -17,6 +17,7 @@ import (
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
+	"mercator/pkg/history"
 	"mercator/pkg/merge"
 )
 
@@ -80,7 +81,7 @@ func (w *Web) again(dir string) error {
 	var was Web
 	if errors.Is(err, os.ErrNotExist) {
 		return &fault.Error{Class: fault.Usage, File: dir, Found: "a crawl that is not of the embedded web", Want: "a new folder",
-			Hint: fmt.Sprintf("name another folder; %q goes on with this crawl", Quote("mcrawl", "run", dir))}
+			Hint: fmt.Sprintf("name another folder; %q goes on with this crawl", fault.Quote("mcrawl", "run", dir))}
 	}
 	if err == nil {
 		err = json.Unmarshal(b, &was)
@@ -150,7 +151,7 @@ func (d *Driver) compare(ctx context.Context, web Web, out io.Writer) error {
 	defer found.close()
 	defer oracle.close()
 	visits := 0
-	err = d.outcomes(func(row *record.Fetch) error {
+	row := func(row *record.Fetch) error {
 		outcome, status := row.Outcome, row.Status
 		switch {
 		case row.Role != record.RolePage || outcome == record.OutcomeDeferred: // put off: it has no outcome yet
@@ -160,7 +161,13 @@ func (d *Driver) compare(ctx context.Context, web Web, out io.Writer) error {
 		}
 		visits++
 		return found.add(fmt.Sprintf("%s\t%s\t%d", row.URL, outcome, status))
-	})
+	}
+	files, err := d.Crawl.RoundFiles(d.outcomes())
+	for _, f := range files {
+		if err == nil {
+			err = history.Read(f, row)
+		}
+	}
 	if err != nil {
 		return err
 	}

@@ -135,8 +135,9 @@ func (o *output) filter() error {
 		if v.Allow {
 			o.wait.links = append(o.wait.links, links[i])
 		} else {
-			o.refuse(v.Reason(), 1)
-			o.keepRefused(links[i], v.Name())
+			reason := v.Reason()
+			o.refuse(reason, 1)
+			o.keepRefused(links[i], reason)
 		}
 	}
 	clear(links[len(o.wait.links):]) // their memory is used again, and would hold on to texts

@@ -30,21 +30,23 @@ type ours struct {
 	told bool            // the warning was given that there are too many
 	said map[string]bool // what this machine lacks, of which a warning was given
 
-	pages  int64            // rows that were not ours,
-	done   int64            // those of all that were not deferred, and no mistake
-	held   int64            // rows that are ours
-	local  map[string]int64 // of those, this machine's, by kind
-	first  [3]record.Fetch  // the first of those that a setting refused, by index in settings,
-	number [3]int64         // how many there are,
-	known  int64            // and how many of all are seeds, or of hosts that were contacted before,
-	hosts  int64            // and on how many hosts these are
+	pages  int64                  // rows that were not ours,
+	done   int64                  // those of all that were not deferred, and no mistake
+	held   int64                  // rows that are ours
+	local  map[string]int64       // of those, this machine's, by kind
+	first  [outcomes]record.Fetch // the first of those that a setting refused, by index in record.OutcomesOfSettings,
+	number [outcomes]int64        // how many there are,
+	known  int64                  // and how many of all are seeds, or of hosts that were contacted before,
+	hosts  int64                  // and on how many hosts these are
 }
 
-// settings are the outcomes that come from settings, and what changes them.
-var settings = [3]struct{ outcome, hint string }{
-	{record.OutcomeAddress, "--allow-net NETWORK (network.allow_net in crawl.toml) allows special-purpose addresses"},
-	{record.OutcomeDenied, "--deny (network.deny in crawl.toml) names the list"},
-	{record.OutcomeScheme, "--scheme and --exec (schemes and fetch.exec in crawl.toml) name what fetches a scheme"},
+const outcomes = len(record.OutcomesOfSettings)
+
+// change says what changes the setting that caused an outcome.
+var change = map[string]string{
+	record.OutcomeAddress: "--allow-net NETWORK (network.allow_net in crawl.toml) allows special-purpose addresses",
+	record.OutcomeDenied:  "--deny (network.deny in crawl.toml) names the list",
+	record.OutcomeScheme:  "--scheme and --exec (schemes and fetch.exec in crawl.toml) name what fetches a scheme",
 }
 
 // oursMax is how many of n URLs, or hosts, settings may refuse before that is held for a mistake.
@@ -91,11 +93,9 @@ func (o *ours) hold(row *record.Fetch, known, first bool, size int64) (warn stri
 			o.done++
 		}
 	} else {
-		for i, s := range settings {
-			if s.outcome == row.Outcome {
-				if o.number[i]++; o.number[i] == 1 {
-					o.first[i] = record.Fetch{URL: strings.Clone(row.URL), Outcome: row.Outcome, Error: strings.Clone(row.Error)}
-				}
+		if i := slices.Index(record.OutcomesOfSettings[:], row.Outcome); i >= 0 {
+			if o.number[i]++; o.number[i] == 1 {
+				o.first[i] = record.Fetch{URL: strings.Clone(row.URL), Outcome: row.Outcome, Error: strings.Clone(row.Error)}
 			}
 		}
 		if known {
@@ -112,7 +112,7 @@ func (o *ours) hold(row *record.Fetch, known, first bool, size int64) (warn stri
 	return warn, err
 }
 
-// most is the index in settings of the outcome that most URLs have.
+// most is the index of the outcome that most URLs have.
 func (o *ours) most() (most int) {
 	for i, n := range o.number {
 		if n > o.number[most] {
@@ -150,7 +150,7 @@ func (o *ours) tooMany(size int64) string {
 func (o *ours) tell() string {
 	i := o.most()
 	return fmt.Sprintf("%d of %d URLs were not fetched because of settings: %s: %s, such as %s; %s",
-		o.refused(), o.pages+o.held, o.first[i].Outcome, clean(o.first[i].Error), clean(o.first[i].URL), settings[i].hint)
+		o.refused(), o.pages+o.held, o.first[i].Outcome, clean(o.first[i].Error), clean(o.first[i].URL), change[o.first[i].Outcome])
 }
 
 // judge is called when all rows have come, of so many hosts. An error says that the batch is not

@@ -6,15 +6,15 @@ import (
 	"mercator/formats/record"
 )
 
-// Waiting judges URLs that wait to be fetched, by the rules of today, and stores for each the name of the rule that
-// refuses it; "" if none does. Both slices have one length.
+// Waiting judges URLs that wait to be fetched, by the rules of today, and stores for each the reason to refuse it
+// (Verdict.Reason); "" if there is none. Both slices have one length.
 //
 //   - What kind of link led to a URL is no longer known. It is refused if it would be by links of any kind, so that
 //     "allow pages: kind a" and "default deny" refuse no page that waits. Programs are told no kind.
 //   - A URL that no page linked to (a seed, or one that was added) was asked for by name: a rule may deny it, but
 //     neither "default deny" nor an allow that it does not meet ("match all") does.
-func (j *Judge) Waiting(ctx context.Context, urls []*record.URL, rules []string) error {
-	clear(rules)
+func (j *Judge) Waiting(ctx context.Context, urls []*record.URL, reasons []string) error {
+	clear(reasons)
 	for i := -1; i < len(j.filter.kinds); i++ {
 		kind := ""
 		if i >= 0 {
@@ -23,7 +23,7 @@ func (j *Judge) Waiting(ctx context.Context, urls []*record.URL, rules []string)
 		var of []int
 		var candidates []Candidate
 		for k, u := range urls {
-			if i < 0 || rules[k] != "" {
+			if i < 0 || reasons[k] != "" {
 				of, candidates = append(of, k), append(candidates, Candidate{URL: u.URL, Host: u.Host, Depth: u.Depth, Kind: kind})
 			}
 		}
@@ -34,9 +34,9 @@ func (j *Judge) Waiting(ctx context.Context, urls []*record.URL, rules []string)
 		for n, v := range verdicts {
 			switch k := of[n]; {
 			case v.Allow || urls[k].Via == "" && (v.Rule == nil || v.Rule.Allow):
-				rules[k] = ""
+				reasons[k] = ""
 			case i < 0:
-				rules[k] = v.Name()
+				reasons[k] = v.Reason()
 			}
 		}
 	}

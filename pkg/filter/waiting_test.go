@@ -20,10 +20,10 @@ func TestWaiting(t *testing.T) {
 		{URL: "http://a.test/private/seed", Host: "a.test"},
 	}
 	for rules, want := range map[string][]string{
-		"deny p: contains /private\nallow site: host a.test and kind a\ndefault deny": {"", "p", "default", "", "p"},
+		"deny p: contains /private\nallow site: host a.test and kind a\ndefault deny": {"", "filter:p", "filter:default", "", "filter:p"},
 		"deny pictures: kind img\nallow rest: any":                                    {"", "", "", "", ""},
-		"deny linked: kind a img area or not kind a img area":                         {"linked", "linked", "linked", "linked", "linked"},
-		"match all\nallow p: contains /private\nallow a: kind a":                      {"p", "", "p", "", ""},
+		"deny linked: kind a img area or not kind a img area":                         {"filter:linked", "filter:linked", "filter:linked", "filter:linked", "filter:linked"},
+		"match all\nallow p: contains /private\nallow a: kind a":                      {"filter:p", "", "filter:p", "", ""},
 		"": {"", "", "", "", ""},
 	} {
 		f, err := Parse("rules", strings.NewReader(rules))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
+	"math"
 	"slices"
 
 	"mercator/formats/record"
@@ -12,7 +13,8 @@ import (
 
 // URLs are taken once more by an Add with AddOptions.Again. No row of it makes a URL wait twice: one whose URL waits
 // or is in flight is dropped, and so is a second row of one URL. A parked URL is put back in place of its row. All
-// others wait like new ones, without the failures that they had; no limit of new URLs drops them.
+// others wait like new ones, without the failures that they had; no limit of new URLs drops them. A row says in
+// column "was" which outcome its URL had. That is taken back: a URL counts once, however often it is fetched.
 //
 // The rows are sorted together with those URLs of the frontier that a Bloom filter takes for theirs.
 
@@ -49,8 +51,31 @@ func (c *change) addAgain(ctx context.Context, b *stage.Batch[record.URL, record
 		if _, err := record.ParseRow(string(left.row), u, b.Schema()); err != nil {
 			return err
 		}
-		return left.take()
+		if err := left.take(); err != nil {
+			return err
+		}
+		return c.takeBack(u)
 	}, o.Prioritizer)
+}
+
+// takeBack takes back the outcome that a URL had. One without, or with an outcome that no URL here has, counts as a new one.
+func (c *change) takeBack(u *record.URL) error {
+	n, was := &c.s.Counts, u.Extra.Text(record.WasColumn)
+	i := slices.IndexFunc(n.Outcomes, func(o record.Count) bool { return o.Reason == was })
+	if i < 0 {
+		return nil
+	}
+	if n.Outcomes[i].N--; n.Outcomes[i].N == 0 {
+		n.Outcomes = slices.Delete(n.Outcomes, i, i+1)
+	}
+	n.Finished--
+	n.Discovered--
+	const less = math.MaxUint64 // by one
+	ev := Host{Key: hostKey(u.Host), Host: u.Host, Discovered: less, Finished: less}
+	if was == record.OutcomeFetched || was == record.OutcomeNotModified {
+		ev.Fetched = less
+	}
+	return addRow(c.events, ev.Key, &ev)
 }
 
 // secondAdd is what an add knows of URLs that are to be fetched again.

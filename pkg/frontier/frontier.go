@@ -48,7 +48,7 @@ type Counts struct {
 	Finished   uint64         `json:"finished"`
 	Retried    uint64         `json:"retried"`          // failed attempts that were queued again
 	Deferred   uint64         `json:"deferred"`         // times that a URL was put off or parked
-	Dead       uint64         `json:"dead"`             // finished because no attempt was left
+	Dead       uint64         `json:"dead"`             // times that one was finished because no attempt was left
 	Visits     uint64         `json:"visits,omitempty"` // after which the URL was queued for the next, by policy revisit
 	Outcomes   []record.Count `json:"outcomes"`         // of the finished, sorted by outcome
 }

@@ -32,9 +32,13 @@ type rows[T record.Row] struct {
 	kind record.Kind
 	now  record.Time
 	bare bool
+	like *record.Schema // with further columns; nil: without
 }
 
 func (r *rows[T]) Schema() *record.Schema {
+	if r.like != nil {
+		return r.like
+	}
 	return &record.Schema{Kind: r.kind, Txn: r.txn, Now: r.now}
 }
 func (r *rows[T]) Trailer() record.Trailer {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"mercator/formats/record"
+	"mercator/pkg/fault"
 )
 
 // hostGroup are the hosts of one order, which is one as a rule.
@@ -75,6 +76,9 @@ func (c *change) hosts(ctx context.Context) (run, error) {
 				return run{}, err
 			}
 			absorb(h, &ev)
+			if int64(h.Finished) < 0 {
+				return run{}, &fault.Error{Class: fault.Conflict, Found: "URLs of host " + h.Host + " that had an outcome, to be fetched again", Want: "no more than the frontier finished"}
+			}
 			if err := events.take(); err != nil {
 				return run{}, err
 			}
@@ -234,8 +238,9 @@ func widen(spread, mean, newest, n uint64) uint64 {
 // absorb adds an event to a host's state. Events come in the
 // order of the outcomes, which is that of the contacts.
 func absorb(h, ev *Host) {
+	h.Discovered += ev.Discovered
 	h.Finished += ev.Finished
-	h.Fetched += ev.Fetched
+	h.Fetched = min(h.Fetched+ev.Fetched, h.Finished)
 	h.Retried += ev.Retried
 	h.Deferred += ev.Deferred
 	h.Dead += ev.Dead

@@ -197,13 +197,10 @@ func (c *change) land(ctx context.Context, outcomes *sorter) error {
 	return c.finishRefused(ctx, fl)
 }
 
-// outcomeRefused is the final outcome of a URL that a rule of the filter refused.
-const outcomeRefused = "refused"
-
 // finishRefused finishes the URLs that went out of the queues with the batch because a rule refused them.
 func (c *change) finishRefused(ctx context.Context, fl *flight) error {
 	err := eachEntry(ctx, c.st, fl.Refused, func(e *Entry) error {
-		o := outcome{verdict: finish, outcome: outcomeRefused, url: e.URL.URL, host: e.URL.Host}
+		o := outcome{verdict: finish, outcome: record.OutcomeRefused, url: e.URL.URL, host: e.URL.Host}
 		c.policy.judged(&record.Fetch{URL: o.url, Host: o.host, Outcome: o.outcome}, &o, c.now)
 		if !o.open {
 			ev := Host{Key: hostKey(o.host), Host: o.host}

@@ -36,14 +36,14 @@ type NextOptions struct {
 	// Judge is asked about each URL that the batch would take. What it refuses leaves the frontier: it is in flight
 	// with the batch, and finished by the update. nil: every URL is wanted.
 	Judge   Judge
-	Refused func(u *record.URL, rule string) error // takes what it refuses, in order of service
-	Txn     string                                 // the round, kept with the batch that is in flight; may be ""
+	Refused func(u *record.URL, reason string) error // takes what it refuses, in order of service
+	Txn     string                                   // the round, kept with the batch that is in flight; may be ""
 }
 
 // Judge says which URLs are no longer wanted: *filter.Judge.
 type Judge interface {
-	// Waiting stores for each URL the name of the rule that refuses it; "" if none does.
-	Waiting(ctx context.Context, urls []*record.URL, rules []string) error
+	// Waiting stores for each URL the ledger's reason to refuse it, such as filter:docs of rule docs; "" if there is none.
+	Waiting(ctx context.Context, urls []*record.URL, reasons []string) error
 }
 
 // judgedTogether is how many URLs a judge is asked about at a time, since it may have to ask a program, and
@@ -258,9 +258,9 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	}
 	refused := s.layout.sorter(smallSort)
 	defer refused.Close()
-	out.refuse = func(e *Entry, rule string) error {
-		b.Refuse("filter:"+rule, 1)
-		if err := o.Refused(&e.URL, rule); err != nil {
+	out.refuse = func(e *Entry, reason string) error {
+		b.Refuse(reason, 1)
+		if err := o.Refused(&e.URL, reason); err != nil {
 			return err
 		}
 		s.policy.served(s, e)

@@ -18,9 +18,9 @@ import (
 // parking are the outcomes after which a URL is parked: those of settings, which only their user
 // changes, and last that of a server which asks for a longer wait than it is granted. A parked URL
 // is pending, but no crawl waits for it: it comes back when its server wants it, or by Release.
-var parking = [...]string{record.OutcomeAddress, record.OutcomeDenied, record.OutcomeScheme, record.OutcomeParked}
+var parking = [asParked + 1]string(append(record.OutcomesOfSettings[:], record.OutcomeParked))
 
-const asParked = len(parking) - 1 // of these
+const asParked = len(record.OutcomesOfSettings) // of these
 
 // never is when a URL is due that waits for Release.
 const never = math.MaxInt64

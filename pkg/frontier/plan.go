@@ -133,7 +133,7 @@ func (p *planner) contacts(h *Host, n uint64) (pages uint64, robots bool) {
 	if h.Contacts == 0 {
 		return n, true
 	}
-	if had := h.Finished - h.Dead; h.Contacts < had {
+	if had := h.Finished - min(h.Dead, h.Finished); h.Contacts < had {
 		n = max(uint64(float64(n)*float64(h.Contacts)/float64(had)), 1)
 	}
 	return n, p.now-h.LastContact > record.Time(politeness.KeepRobots.Microseconds())

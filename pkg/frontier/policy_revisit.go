@@ -171,7 +171,7 @@ func look(o *record.Fetch, now record.Time) sighting {
 	}
 	document := o.Outcome == record.OutcomeFetched && o.Status >= 200 && o.Status < 300
 	switch {
-	case o.Outcome == record.OutcomeScheme || o.Outcome == record.OutcomePort || o.Outcome == outcomeRefused:
+	case o.Outcome == record.OutcomeScheme || o.Outcome == record.OutcomePort || o.Outcome == record.OutcomeRefused:
 		s.sight = barred
 	case document && o.Truncated != "" && o.Truncated != "length":
 		s.sight = unclear // where it was cut is chance

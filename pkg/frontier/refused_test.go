@@ -352,3 +352,82 @@ func TestAddAgain(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A URL that is fetched again counts once: its outcome is taken back when it waits again. So it takes no place of its host's from
+// URLs that are found later. A row without an outcome, or with one that no URL has, is one of a new URL.
+func TestAgainCountsOnce(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{})
+	was := record.NewSchema(record.KindURL, record.Column{Name: record.WasColumn, Text: true})
+	urls := []record.URL{newURL("a.test", "1", 0), newURL("a.test", "2", 0), newURL("b.test", "1", 0)}
+	if err := b.add("seed", urls...); err != nil {
+		t.Fatal(err)
+	}
+	now, round := record.Time(1e12), 0
+	fetchAll := func(outcome string) {
+		t.Helper()
+		round++
+		now += 1e9
+		txn := fmt.Sprintf("r%d", round)
+		batch, err := b.next(now, NextOptions{N: 100, Txn: txn})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var outcomes []record.Fetch
+		for _, u := range batch {
+			outcomes = append(outcomes, fetchOf(u, outcome, 404, now))
+		}
+		if err := b.update(txn, now, outcomes); err != nil {
+			t.Fatal(err)
+		}
+		b.check()
+	}
+	again := func(outcome string, urls ...record.URL) error {
+		t.Helper()
+		rows := urlRows("", slices.Clone(urls)...)
+		rows.like = was
+		for i := range rows.all {
+			rows.all[i].Extra = was.Texts(func(string) string { return outcome })
+		}
+		_, err := stage.Run(context.Background(), stage.Spec{Name: "mfrontier add", Verb: "add", Store: b.f.Store(), Shape: stage.Sink}, rows, nil, b.adding(AddOptions{Again: true}))
+		b.check()
+		return err
+	}
+	want := func(discovered, pending uint64, outcomes string) {
+		t.Helper()
+		if c := b.counts(); c.Discovered != discovered || c.Pending != pending || fmt.Sprint(c.Outcomes) != outcomes {
+			t.Errorf("discovered %d, pending %d, %v; want %d, %d, %s", c.Discovered, c.Pending, c.Outcomes, discovered, pending, outcomes)
+		}
+	}
+	fetchAll(record.OutcomeFetched)
+	want(3, 0, "[{fetched 3}]")
+	for range 2 {
+		if err := again(record.OutcomeFetched, urls[0], urls[2], urls[0]); err != nil {
+			t.Fatal(err)
+		}
+		want(3, 2, "[{fetched 1}]")
+	}
+	fetchAll(record.OutcomeRobotsDenied)
+	want(3, 0, "[{fetched 1} {robots-denied 2}]")
+	if err := again(record.OutcomeRobotsDenied, urls[0]); err != nil {
+		t.Fatal(err)
+	}
+	if h, _, err := b.f.Host(context.Background(), "a.test"); err != nil || h.Discovered != 2 || h.Finished != 1 || h.Fetched != 1 || h.Pending != 1 {
+		t.Errorf("%+v, %v", h, err)
+	}
+	fetchAll(record.OutcomeFetched)
+	want(3, 0, "[{fetched 2} {robots-denied 1}]")
+
+	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: b.f.Store(), Shape: stage.Sink}
+	done, err := stage.Run(context.Background(), spec, urlRows("", newURL("a.test", "3", 0), newURL("a.test", "4", 0)), nil, b.adding(AddOptions{Limits: Limits{HostURLs: 3}}))
+	if err != nil || done.Stage.Consumed != 1 {
+		t.Errorf("%d more URLs of a host that has 2 of 3, %v", done.Stage.Consumed, err)
+	}
+	if err := again(record.OutcomeTLS, urls[1]); err != nil {
+		t.Fatal(err)
+	}
+	want(5, 2, "[{fetched 2} {robots-denied 1}]")
+	if err := again(record.OutcomeFetched, newURL("c.test", "1", 0)); !errors.Is(err, fault.Conflict) {
+		t.Errorf("an outcome of a host that has none: %v", err)
+	}
+	want(5, 2, "[{fetched 2} {robots-denied 1}]")
+}

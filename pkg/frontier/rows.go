@@ -85,12 +85,12 @@ type LevelPlace struct {
 type Host struct {
 	Key         uint64 // hostKey of Host
 	Host        string
-	Discovered  uint64 // ever put into the frontier
+	Discovered  uint64 // ever put into the frontier; one that is fetched again counts once
 	Finished    uint64 // with a final outcome
 	Fetched     uint64 // of these, with a reply (outcome "fetched")
 	Retried     uint64 // attempts that failed and were queued again
 	Deferred    uint64 // times that a URL was put off untried
-	Dead        uint64 // finished because no attempt was left
+	Dead        uint64 // times that one was finished because no attempt was left
 	Contacts    uint64 // with the server, robots.txt included
 	Failures    uint64 // contacts that failed since the last that did not
 	DurationUS  uint64 // mean duration of a contact

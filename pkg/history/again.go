@@ -10,6 +10,7 @@ import (
 // Query says which URLs are to be fetched again: those of which all that is given holds.
 type Query struct {
 	Outcomes []string    // their last outcome is one of these; none: any
+	Statuses []uint16    // their last outcome is a reply of one of these statuses, or classes (5 is 500 to 599); none: any
 	Before   record.Time // their last outcome is a document, or that it has not changed, had before then; 0: at any time
 	Rule     string      // they waited, and left the queue because this rule refused them; "": not so
 	// Listed, if not nil, are the URLs in question, each with all that is known of it otherwise.
@@ -21,11 +22,22 @@ func (q *Query) of(r *record.Fetch) bool {
 	switch {
 	case q.Rule != "" || len(q.Outcomes) > 0 && !slices.Contains(q.Outcomes, r.Outcome):
 		return false
+	case len(q.Statuses) > 0 && (r.Outcome != record.OutcomeFetched || !slices.Contains(q.Statuses, r.Status) && !slices.Contains(q.Statuses, r.Status/100)):
+		return false
 	case q.Before > 0:
 		return (r.Outcome == record.OutcomeFetched || r.Outcome == record.OutcomeNotModified) && r.FetchTime < q.Before
 	}
 	return true
 }
+
+// dropped reports whether the outcome asked for is that a rule refused the URL while it waited.
+func (q *Query) dropped(u *record.URL) bool {
+	return q.Rule != "" && refusedBy(u.Extra.Text(RefusedColumn), q.Rule) ||
+		slices.Contains(q.Outcomes, record.OutcomeRefused) && len(q.Statuses) == 0 && q.Before == 0
+}
+
+// Was is the schema of what Again gives: each URL has the outcome that is to be taken back when it waits once more.
+var Was = record.NewSchema(record.KindURL, record.Column{Name: record.WasColumn, Text: true})
 
 // last is what is known of a URL.
 type last struct {
@@ -50,13 +62,13 @@ func Again(files []File, q Query, mem int64, each func(*record.URL) error) error
 		var err error
 		switch f.What {
 		case Queued:
-			err = read(f.Path, func(u *record.URL) error { return add(f.What, plain(u), q.Listed != nil) })
+			err = Read(f.Path, func(u *record.URL) error { return add(f.What, plain(u, ""), q.Listed != nil) })
 		case Dropped:
-			err = read(f.Path, func(u *record.URL) error {
-				return add(f.What, plain(u), q.Listed != nil || q.Rule != "" && u.Extra.Text(RefusedColumn) == q.Rule)
+			err = Read(f.Path, func(u *record.URL) error {
+				return add(f.What, plain(u, record.OutcomeRefused), q.Listed != nil || q.dropped(u))
 			})
 		case Fetched:
-			err = read(f.Path, func(r *record.Fetch) error {
+			err = Read(f.Path, func(r *record.Fetch) error {
 				if r.Role != record.RolePage {
 					return nil
 				}
@@ -93,23 +105,25 @@ func Again(files []File, q Query, mem int64, each func(*record.URL) error) error
 	}
 	return fold(s, step, end, func(row []byte) error {
 		var u record.URL
-		if _, err := record.ParseRow(string(row), &u, nil); err != nil {
+		if _, err := record.ParseRow(string(row), &u, Was); err != nil {
 			return err
 		}
 		return each(&u)
 	})
 }
 
-// plain is a URL without what is of its round, or of columns beside those of the format.
-func plain(u *record.URL) *record.URL {
+// plain is a URL without what is of its round, and with the outcome that it had.
+func plain(u *record.URL, was string) *record.URL {
 	p := *u
-	p.Attempt, p.Due, p.Addr, p.AddrExpires, p.AddrError, p.Extra = 0, 0, "", 0, "", record.Extra{}
+	p.Attempt, p.Due, p.Addr, p.AddrExpires, p.AddrError, p.Extra = 0, 0, "", 0, "", had(was)
 	return &p
 }
 
+func had(outcome string) record.Extra { return Was.Texts(func(string) string { return outcome }) }
+
 // again is the row of a URL that was fetched.
 func again(r *record.Fetch) *record.URL {
-	u := &record.URL{URL: r.URL, Key: r.Key, Host: r.Host, Priority: r.Priority, Score: r.Score, Depth: r.Depth, Via: r.Via, Discovered: r.Discovered}
+	u := &record.URL{URL: r.URL, Key: r.Key, Host: r.Host, Priority: r.Priority, Score: r.Score, Depth: r.Depth, Via: r.Via, Discovered: r.Discovered, X: r.X, Extra: had(r.Outcome)}
 	if r.Outcome == record.OutcomeNotModified || r.Outcome == record.OutcomeFetched && r.Status >= 200 && r.Status < 300 && r.Truncated == "" {
 		u.ETag, u.LastModified, u.LastContentFP = r.ETag, r.LastModified, cmp.Or(r.ContentFP, r.LastContentFP)
 	}

@@ -38,8 +38,11 @@ type File struct {
 	What What
 }
 
-// RefusedColumn is the further column of rows of Dropped and Refused: the rule, or the ledger's reason.
+// RefusedColumn is the further column of rows of Dropped and Refused: the ledger's reason, such as filter:docs of rule docs.
 const RefusedColumn = "refused"
+
+// refusedBy reports whether a reason is this, or that of a filter rule of this name.
+func refusedBy(reason, rule string) bool { return reason == rule || reason == "filter:"+rule }
 
 // sorting are events of URLs that are being sorted.
 type sorting struct {
@@ -150,8 +153,8 @@ func fold[S any](s *sorting, step func(*S, *event), end func(url string, of *S) 
 	}
 }
 
-// read calls each for the rows of a file.
-func read[T record.Row](path string, each func(*T) error) error {
+// Read calls each for the rows of a file.
+func Read[T record.Row](path string, each func(*T) error) error {
 	in, err := os.Open(path)
 	if err != nil {
 		return err

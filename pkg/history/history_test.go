@@ -51,16 +51,16 @@ func dropped(url, rule string) record.URL {
 }
 
 func page(url, outcome string, at record.Time) record.Fetch {
-	return record.Fetch{URL: url, Host: "h", Role: record.RolePage, Outcome: outcome, FetchTime: at, Status: 200, Depth: 3, ETag: "tag", ContentFP: 7}
+	return record.Fetch{URL: url, Host: "h", Role: record.RolePage, Outcome: outcome, FetchTime: at, Status: 200, Depth: 3, ETag: "tag", ContentFP: 7, X: `{"id":1}`}
 }
 
 // What happened to four URLs, over three rounds.
 func files(t *testing.T) []File {
 	return []File{
-		{write(t, linkRefused, link("a", "p1", "docs"), link("a", "p2", "docs"), link("b", "p1", "docs"), link("x", "p1", "scheme")), Refused},
+		{write(t, linkRefused, link("a", "p1", "filter:docs"), link("a", "p2", "filter:docs"), link("b", "p1", "filter:docs"), link("x", "p1", "scheme")), Refused},
 		{write(t, nil, page("c", record.OutcomeTimeout, 10), page("d", record.OutcomeFetched, 10), page("e", record.OutcomeTimeout, 10)), Fetched},
-		{write(t, linkRefused, link("a", "p3", "pics"), link("d", "p3", "docs")), Refused},
-		{write(t, urlRefused, dropped("f", "docs"), dropped("g", "docs"), dropped("e", "pics")), Dropped},
+		{write(t, linkRefused, link("a", "p3", "filter:pics"), link("d", "p3", "filter:docs")), Refused},
+		{write(t, urlRefused, dropped("f", "filter:docs"), dropped("g", "filter:docs"), dropped("e", "filter:pics")), Dropped},
 		{write(t, nil, record.URL{URL: "b", Host: "h"}), Queued},
 		{write(t, nil, page("c", record.OutcomeFetched, 20), page("g", record.OutcomeFetched, 20)), Fetched},
 	}
@@ -69,9 +69,11 @@ func files(t *testing.T) []File {
 // Each URL that was not followed stands there once, where it was found first, with the last rule; what was followed does not.
 func TestRefusals(t *testing.T) {
 	for rule, want := range map[string][]string{
-		"":     {"a pics p1", "x scheme p1", "f docs via", "e pics via"},
-		"docs": {"f docs via"},
-		"none": nil,
+		"":            {"a filter:pics p1", "x scheme p1", "f filter:docs via", "e filter:pics via"},
+		"docs":        {"f filter:docs via"},
+		"filter:docs": {"f filter:docs via"},
+		"scheme":      {"x scheme p1"},
+		"none":        nil,
 	} {
 		var got []string
 		if err := Refusals(files(t), rule, 1<<20, func(r *Refusal) error {
@@ -109,11 +111,16 @@ func TestAgain(t *testing.T) {
 		q    Query
 		want []string
 	}{
-		"outcome": {Query{Outcomes: []string{record.OutcomeTimeout}}, nil}, // c was fetched since, e was dropped
-		"fetched": {Query{Outcomes: []string{record.OutcomeFetched}}, []string{"d 3", "c 3", "g 3"}},
-		"older":   {Query{Before: 15}, []string{"d 3"}},
-		"rule":    {Query{Rule: "docs"}, []string{"f 0"}},
-		"listed":  {Query{Listed: list("g", "z", "g", "e", "b")}, []string{"e 0", "b 0", "g 3", "z 0"}},
+		"outcome":  {Query{Outcomes: []string{record.OutcomeTimeout}}, nil}, // c was fetched since, e was dropped
+		"fetched":  {Query{Outcomes: []string{record.OutcomeFetched}}, []string{"d 3 fetched", "c 3 fetched", "g 3 fetched"}},
+		"refused":  {Query{Outcomes: []string{record.OutcomeRefused}}, []string{"f 0 refused", "e 0 refused"}},
+		"status":   {Query{Statuses: []uint16{404, 200}}, []string{"d 3 fetched", "c 3 fetched", "g 3 fetched"}},
+		"class":    {Query{Statuses: []uint16{2}, Before: 15}, []string{"d 3 fetched"}},
+		"no class": {Query{Statuses: []uint16{4, 201}}, nil},
+		"neither":  {Query{Statuses: []uint16{2}, Outcomes: []string{record.OutcomeRefused, record.OutcomeTimeout}}, nil},
+		"older":    {Query{Before: 15}, []string{"d 3 fetched"}},
+		"rule":     {Query{Rule: "docs"}, []string{"f 0 refused"}},
+		"listed":   {Query{Listed: list("g", "z", "g", "e", "b")}, []string{"e 0 refused", "b 0 ", "g 3 fetched", "z 0 "}},
 	} {
 		var got []string
 		if err := Again(files(t), tt.q, 1<<20, func(u *record.URL) error {
@@ -123,7 +130,10 @@ func TestAgain(t *testing.T) {
 			if (u.Depth == 3) != (u.ETag == "tag" && u.LastContentFP == 7) {
 				t.Errorf("%s: %+v", name, u)
 			}
-			got = append(got, fmt.Sprint(u.URL, " ", u.Depth))
+			if (u.Depth == 3) != (u.X == `{"id":1}`) {
+				t.Errorf("%s: own columns %q of %s", name, u.X, u.URL)
+			}
+			got = append(got, fmt.Sprint(u.URL, " ", u.Depth, " ", u.Extra.Text(record.WasColumn)))
 			return nil
 		}); err != nil {
 			t.Fatal(err)

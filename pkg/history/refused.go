@@ -10,7 +10,7 @@ import (
 type Refusal struct {
 	URL   string `json:"url"`
 	Found string `json:"found_on,omitempty"` // the first page with a link to it
-	Rule  string `json:"rule"`               // the last that refused it, or the ledger's reason
+	Rule  string `json:"rule"`               // the ledger's reason for the last time that it was refused, such as filter:docs of rule docs
 }
 
 // refusal is what is known of a URL.
@@ -32,18 +32,18 @@ func Refusals(files []File, rule string, mem int64, each func(*Refusal) error) e
 		}
 		switch f.What {
 		case Queued:
-			err = read(f.Path, func(u *record.URL) error { return s.add(f.What, u.URL, nil) })
+			err = Read(f.Path, func(u *record.URL) error { return s.add(f.What, u.URL, nil) })
 		case Dropped:
-			err = read(f.Path, func(u *record.URL) error { return refused(u.URL, u.Via, u.Extra) })
+			err = Read(f.Path, func(u *record.URL) error { return refused(u.URL, u.Via, u.Extra) })
 		case Fetched:
-			err = read(f.Path, func(r *record.Fetch) error {
+			err = Read(f.Path, func(r *record.Fetch) error {
 				if r.Role != record.RolePage {
 					return nil
 				}
 				return s.add(f.What, r.URL, nil)
 			})
 		case Refused:
-			err = read(f.Path, func(l *record.Link) error { return refused(l.URL, l.SrcURL, l.Extra) })
+			err = Read(f.Path, func(l *record.Link) error { return refused(l.URL, l.SrcURL, l.Extra) })
 		}
 		if err != nil {
 			s.events.Close()
@@ -69,7 +69,7 @@ func Refusals(files []File, rule string, mem int64, each func(*Refusal) error) e
 		r.rule = by
 	}
 	end := func(url string, r *refusal) (uint64, []byte) {
-		if r.number == 0 || rule != "" && r.rule != rule {
+		if r.number == 0 || rule != "" && !refusedBy(r.rule, rule) {
 			return 0, nil
 		}
 		return r.number, appendText(appendText(appendText(nil, url), r.rule), r.found)
@@ -91,8 +91,8 @@ func RefusedLinks(files []File, rule string, mem int64, each func(*record.Link) 
 		if f.What != Refused {
 			continue
 		}
-		if err := read(f.Path, func(l *record.Link) error {
-			if l.Extra.Text(RefusedColumn) != rule {
+		if err := Read(f.Path, func(l *record.Link) error {
+			if !refusedBy(l.Extra.Text(RefusedColumn), rule) {
 				return nil
 			}
 			l.Extra = record.Extra{}
