@@ -114,6 +114,11 @@ func ParseRow[T Row](b string, row *T, s *Schema) (n int, err error) {
 	return len(b) - len(p.left), nil
 }
 
+// ViewRow is ParseRow of bytes that stay as they are for as long as the row is used.
+func ViewRow[T Row](b []byte, row *T, s *Schema) (n int, err error) {
+	return ParseRow(stringOf(b), row, s)
+}
+
 // parse fills the fields of a row of zeros; more says that unknown columns follow.
 func (t *rowType) parse(p *parser, row unsafe.Pointer) (more bool) {
 	flags := uint32(p.word(t.flagBytes()))

@@ -129,6 +129,8 @@ type Scanner struct {
 	beside bool       // blocks are read ahead
 	ahead  chan block // gives the one that is; nil: none
 	jumped bool       // blocks were passed over
+	reuse  bool       // room is for the next block
+	room   []byte
 	err    error
 
 	// What a scan from the start adds up, for Verify.
@@ -219,9 +221,9 @@ type block struct {
 	err         error // io.EOF itself: there is none from there on
 }
 
-// block reads the block at from, passing over index pages.
-func (r *Reader) block(from uint64) (b block) {
-	b.from, b.off = from, from
+// block reads the block at from, passing over index pages. Its rows go into room, if they fit.
+func (r *Reader) block(from uint64, room []byte) (b block) {
+	b.from, b.off, b.rows = from, from, room
 	b.err = r.read(&b)
 	return b
 }
@@ -281,7 +283,10 @@ func (r *Reader) read(b *block) error {
 		}
 		return nil
 	}
-	b.rows = make([]byte, raw)
+	if cap(b.rows) < int(raw) {
+		b.rows = make([]byte, raw)
+	}
+	b.rows = b.rows[:raw]
 	if codec == codecStored {
 		return check(b.rows)
 	}
@@ -334,6 +339,9 @@ func (s *Scanner) open() error {
 // here on and for as long as none is passed over. The caller calls Stop before it closes the file.
 func (s *Scanner) ReadAhead() { s.beside = true }
 
+// Reuse has the memory of blocks used again: a payload is valid until Next or Peek is called, or what calls them.
+func (s *Scanner) Reuse() { s.reuse = true }
+
 // Stop waits until the file is not read. The scanner is of no more use.
 func (s *Scanner) Stop() {
 	if s.ahead != nil {
@@ -350,12 +358,15 @@ func (s *Scanner) fetch() (b block) {
 		s.ahead = nil
 	}
 	if !there || b.from != s.next {
-		b = s.r.block(s.next)
+		b = s.r.block(s.next, s.room)
+	}
+	if s.reuse && !s.beside {
+		s.room = b.rows
 	}
 	if s.beside && !s.jumped && b.err == nil {
 		ahead := make(chan block, 1)
 		s.ahead = ahead
-		go func() { ahead <- s.r.block(b.next) }()
+		go func() { ahead <- s.r.block(b.next, nil) }()
 	}
 	s.jumped = false
 	return b

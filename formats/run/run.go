@@ -14,7 +14,7 @@
 //   - A row is given out only from a block whose checksum held.
 //   - A Scanner's memory is one block (two if it reads ahead) and one page of the index, whatever
 //     the file's size. A block is 64 KiB as a rule; only one with a large payload is larger.
-//   - A payload shares its block's memory, which is not used again: it is valid as long as it is
+//   - A payload shares its block's memory, which is not used again (but for Scanner.Reuse): it is valid as long as it is
 //     referenced, keeps its block in memory, and must not be changed.
 //
 // Readers, Scanners and Writers serve one goroutine.

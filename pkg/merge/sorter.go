@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -135,6 +136,9 @@ func (s *Sorter) order(c *chunk) {
 // radix sorts entries by key, least significant byte first: it is stable, and
 // skips the bytes that all keys share. It returns them, and the memory that is free then.
 func radix(entries, scratch []entry) (sorted, free []entry) {
+	if slices.IsSortedFunc(entries, func(a, b entry) int { return cmp.Compare(a.key, b.key) }) {
+		return entries, scratch // as rows that are kept in order of arrival
+	}
 	if cap(scratch) < len(entries) {
 		scratch = make([]entry, cap(entries))
 	}
@@ -236,38 +240,42 @@ func (s *Sorter) free() { s.chunk, s.spare, s.scratch = chunk{}, chunk{}, nil }
 
 // Iter gives records in order.
 type Iter struct {
-	chunk *chunk // in memory, sorted; nil: in runs
-	next  int
-	runs  []*run.Scanner
-	heads Heap[head]
+	chunk    *chunk // in memory, sorted; nil: in runs
+	next     int
+	runs     []*run.Scanner
+	payloads [][]byte // of the next row of each run
+	heads    Heap[head]
+	given    bool // the first of them was
 }
 
-// head is a run's next row.
+// head is a run's next row. (It has no pointer: what the heap moves would cost more while memory is collected.)
 type head struct {
-	key     uint64
-	payload []byte
-	run     int // its number, in order of arrival
+	key uint64
+	run int // its number, in order of arrival
 }
 
 // Runs merges sorted runs: rows of one key come in the order of the runs.
 func Runs(runs []*run.Scanner) (*Iter, error) { return mergeRuns(runs, nil) }
 
 func mergeRuns(runs []*run.Scanner, ties func(a, b []byte) int) (*Iter, error) {
-	it := &Iter{runs: runs, heads: NewHeap(func(h, o *head) bool {
+	it := &Iter{runs: runs, payloads: make([][]byte, len(runs))}
+	it.heads = NewHeap(func(h, o *head) bool {
 		if h.key != o.key {
 			return h.key < o.key
 		}
 		if ties != nil {
-			if c := ties(h.payload, o.payload); c != 0 {
+			if c := ties(it.payloads[h.run], it.payloads[o.run]); c != 0 {
 				return c < 0
 			}
 		}
 		return h.run < o.run
-	})}
+	})
 	for i, rows := range runs {
+		rows.Reuse()
 		switch key, payload, err := rows.Next(); err {
 		case nil:
-			it.heads.Push(head{key, payload, i})
+			it.payloads[i] = payload
+			it.heads.Push(head{key, i})
 		case io.EOF:
 		default:
 			return nil, err
@@ -287,20 +295,22 @@ func (it *Iter) Next() (key uint64, payload []byte, err error) {
 		it.next++
 		return e.key, it.chunk.payload(e.off), nil
 	}
-	if it.heads.Len() == 0 {
+	if it.given {
+		top := it.heads.First()
+		switch top.key, it.payloads[top.run], err = it.runs[top.run].Next(); err {
+		case nil:
+			it.heads.Fix()
+		case io.EOF:
+			it.heads.Pop()
+		default:
+			return 0, nil, err
+		}
+	}
+	if it.given = it.heads.Len() > 0; !it.given {
 		return 0, nil, io.EOF
 	}
 	top := it.heads.First()
-	key, payload = top.key, top.payload
-	switch top.key, top.payload, err = it.runs[top.run].Next(); err {
-	case nil:
-		it.heads.Fix()
-	case io.EOF:
-		it.heads.Pop()
-	default:
-		return 0, nil, err
-	}
-	return key, payload, nil
+	return top.key, it.payloads[top.run], nil
 }
 
 // spill is a file without name that holds sorted runs, one behind the other.

@@ -148,16 +148,17 @@ func (o *Options[In]) emit(b *stage.Batch[In, record.URL], row *record.URL) erro
 // it passes on the rows whose URL is not in the set of st, makes those
 // URLs part of the set, and drops the others. Rows wait in temporary files.
 func New[In record.Row](ctx context.Context, st *store.Store, b *stage.Batch[In, record.URL], opt Options[In]) (stats Stats, err error) {
-	// All rows take half of the memory while they are read and sorted by key, the unseen ones the other half.
-	rows := merge.NewSorter(opt.Memory/2, opt.TempDir)
+	rows := merge.NewSorter(opt.Memory/4, opt.TempDir) // by arrival, as they come
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	fresh := merge.NewSorter(opt.Memory/2, opt.TempDir)
+	keys := merge.NewSorter(opt.Memory/8, opt.TempDir) // of these, with their arrivals
+	defer func() { err = errors.Join(err, keys.Close()) }()
+	fresh := merge.NewSorter(opt.Memory/8, opt.TempDir) // arrivals of the unseen ones
 	defer func() { err = errors.Join(err, fresh.Close()) }()
 	poly, err := Polynomial(st) // fixed when the set was made
 	if err != nil {
 		return stats, err
 	}
-	if err := gather(ctx, b, &opt, poly, rows, &stats); err != nil {
+	if err := gather(ctx, b, &opt, poly, rows, keys, &stats); err != nil {
 		return stats, err
 	}
 	tx, err := b.Begin(ctx)
@@ -167,24 +168,24 @@ func New[In record.Row](ctx context.Context, st *store.Store, b *stage.Batch[In,
 	if err := CheckRules(st, tx.Base(), opt.Canon); err != nil {
 		return stats, err
 	}
-	if err := extend(st, tx, opt.Set, rows, fresh, opt.TempDir, &stats); err != nil {
+	if err := extend(st, tx, opt.Set, keys, fresh, opt.TempDir, &stats); err != nil {
 		return stats, err
 	}
 	if stats.Fresh > 0 {
 		noteRules(tx, opt.Canon)
 	}
-	if err := rows.Close(); err != nil {
+	if err := keys.Close(); err != nil {
 		return stats, err
 	}
-	return stats, deliver(ctx, b, &opt, fresh, &stats)
+	return stats, deliver(ctx, b, &opt, rows, fresh, &stats)
 }
 
-// gather reads all input into rows, by key: each payload is the row's number, and the row.
-func gather[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL], opt *Options[In], poly *fingerprint.Poly, rows *merge.Sorter, stats *Stats) error {
+// gather reads all input into rows, and their keys into keys.
+func gather[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL], opt *Options[In], poly *fingerprint.Poly, rows, keys *merge.Sorter, stats *Stats) error {
 	popular := newCache(opt.Cache)
 	var in In
 	var row record.URL
-	var payload []byte
+	var payload, arrival []byte
 	var lookups uint64
 	for {
 		if err := b.Read(&in); err == io.EOF {
@@ -202,8 +203,8 @@ func gather[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL], 
 			b.Drop(ReasonSeen) // the first of them is in this batch
 			continue
 		}
-		payload = record.AppendRow(binary.AppendUvarint(payload[:0], lookups), &row)
-		if err := rows.Add(key, payload); err != nil {
+		payload, arrival = record.AppendRow(payload[:0], &row), binary.AppendUvarint(arrival[:0], lookups)
+		if err := errors.Join(rows.Add(lookups, payload), keys.Add(key, arrival)); err != nil {
 			return err
 		}
 	}
@@ -214,9 +215,9 @@ func gather[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL], 
 // checkEvery is the number of rows after which an interruption is looked for.
 const checkEvery = 8192
 
-// extend asks the set for the keys of all rows, in one pass, adds the unseen keys to it, and the first row of each to
-// fresh, by arrival.
-func extend(st *store.Store, tx *store.Tx, opt fpset.Options, rows, fresh *merge.Sorter, dir string, stats *Stats) (err error) {
+// extend asks the set for the keys of all rows, in one pass, adds the unseen keys to it, and the first arrival of each to
+// fresh.
+func extend(st *store.Store, tx *store.Tx, opt fpset.Options, keys, fresh *merge.Sorter, dir string, stats *Stats) (err error) {
 	set, err := fpset.Load(st, tx.Base(), opt)
 	if err != nil {
 		return err
@@ -227,9 +228,9 @@ func extend(st *store.Store, tx *store.Tx, opt fpset.Options, rows, fresh *merge
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	stats.Keys, err = unseen(set, stats.CacheMisses, rows, func(key uint64, payload []byte) error {
-		arrival, n := binary.Uvarint(payload)
-		return errors.Join(f.Add(key), fresh.Add(arrival, payload[n:]))
+	stats.Keys, err = unseen(set, stats.CacheMisses, keys, func(key uint64, payload []byte) error {
+		arrival, _ := binary.Uvarint(payload)
+		return errors.Join(f.Add(key), fresh.Add(arrival, nil))
 	})
 	if err != nil {
 		return err
@@ -304,11 +305,15 @@ func unseen(set fpset.Set, n uint64, rows *merge.Sorter, fn func(key uint64, pay
 }
 
 // deliver passes the fresh rows on, and counts the others.
-func deliver[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL], opt *Options[In], fresh *merge.Sorter, stats *Stats) error {
+func deliver[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL], opt *Options[In], rows, fresh *merge.Sorter, stats *Stats) error {
 	for range stats.CacheMisses - stats.Fresh {
 		b.Drop(ReasonSeen)
 	}
-	sorted, err := fresh.Sort()
+	wanted, err := fresh.Sort()
+	if err != nil {
+		return err
+	}
+	all, err := rows.Sort()
 	if err != nil {
 		return err
 	}
@@ -317,15 +322,25 @@ func deliver[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL],
 		if n%checkEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		_, payload, err := sorted.Next()
+		number, _, err := wanted.Next()
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if _, err := record.ParseRow(string(payload), &row, opt.Like); err != nil {
-			return err
+		for {
+			arrival, payload, err := all.Next()
+			if err != nil {
+				return err
+			}
+			if arrival < number {
+				continue
+			}
+			if _, err := record.ViewRow(payload, &row, opt.Like); err != nil {
+				return err
+			}
+			break
 		}
 		if err := opt.emit(b, &row); err != nil {
 			return err
