@@ -338,7 +338,7 @@ func (c *nextCmd) when(ctx context.Context, std *cli.Std, f *frontier.Frontier) 
 	if c.Txn != "" {
 		done, found, err := f.Store().Lookup("next", c.Txn)
 		if err == nil && found {
-			c.again(std, done, empty)
+			err = c.again(std, done, empty)
 		}
 		if found || err != nil {
 			return 0, err
@@ -398,14 +398,23 @@ func sleep(ctx context.Context, wait time.Duration, tell func()) error {
 }
 
 // again tells who asks for a batch that was taken before why it has no URLs.
-func (c *nextCmd) again(std *cli.Std, done *store.Done, empty bool) {
-	switch stages := done.Ledger.Stages; {
-	case len(stages) == 0 || stages[len(stages)-1].Out > 0:
+func (c *nextCmd) again(std *cli.Std, done *store.Done, empty bool) error {
+	var own record.Stage
+	if stages := done.Ledger.Stages; len(stages) > 0 {
+		own = stages[len(stages)-1]
+	}
+	if _, err := os.Stat(c.Refused); c.Refused != "" && len(own.Refused) > 0 && errors.Is(err, fs.ErrNotExist) {
+		return &fault.Error{Class: fault.Corrupt, File: c.Refused, Found: "missing", Want: fmt.Sprintf("the URLs that rules refused when batch %q was taken, which is before", c.Txn),
+			Hint: "put it back from a copy, or give the batch up with \"mckpt abandon\": the next one has its URLs"}
+	}
+	switch {
+	case len(done.Ledger.Stages) == 0 || own.Out > 0:
 	case empty:
 		std.Warn("%s is empty: the crawl is done", c.Store)
 	default:
 		std.Warn("%s: batch %q was taken before, from an empty frontier; it is the same again", c.Store, c.Txn)
 	}
+	return nil
 }
 
 // committed reports whether a change was made before under its name.

@@ -85,49 +85,111 @@ func Init(dir string, config, preset []byte, makeStores func() error, opt Option
 	return c, err
 }
 
-// Whole has fill make a folder that is not there under a temporary name beside it, and renames it: if fill fails, it
-// leaves nothing. A folder that is there is filled as it is, since it may be a mount point or a link to a folder; one
-// that was empty is empty again if fill fails.
-func Whole(dir string, fill func(dir string) error) error {
+// New has fill make a folder that is not there, or is empty, under a temporary name, so that it is whole or as it was. If
+// there are files in it, or somebody else is quicker, taken is true, and fill was in vain. A folder that is there stays, since it may be a
+// mount point or a link to a folder: what fill made moves into it, CURRENT last.
+func New(dir string, fill func(dir string) error) (taken bool, err error) {
 	dir = filepath.Clean(dir)
-	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
-		list, listErr := os.ReadDir(dir)
-		err := fill(dir)
-		if err != nil && listErr == nil && len(list) == 0 {
-			empty(dir)
-		}
-		return err
+	if err := (&Crawl{fs: durable.OS, dir: dir}).notFile(); err != nil {
+		return false, err
 	}
-	parent := filepath.Dir(dir)
-	if err := durable.MkdirAll(durable.OS, parent); err != nil {
-		return err
+	list, err := os.ReadDir(dir)
+	there := !errors.Is(err, fs.ErrNotExist)
+	if there && err != nil {
+		return false, err
 	}
-	private, err := os.MkdirTemp(parent, "."+filepath.Base(dir)+".*.new")
+	if slices.ContainsFunc(list, func(e os.DirEntry) bool { return !strings.HasPrefix(e.Name(), privatePrefix) }) {
+		return true, nil
+	}
+	parent, pattern := filepath.Dir(dir), "."+filepath.Base(dir)+".*.new"
+	if there {
+		parent, pattern = dir, privatePrefix+"*"
+	} else if err := durable.MkdirAll(durable.OS, parent); err != nil {
+		return false, err
+	}
+	private, err := os.MkdirTemp(parent, pattern)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer os.RemoveAll(private)
 	tmp := filepath.Join(private, filepath.Base(dir)) // has the permissions that fill gives it
 	if err := fill(tmp); err != nil {
-		return err
+		return false, err
 	}
-	if err := os.Rename(tmp, dir); errors.Is(err, fs.ErrExist) { // somebody made it meanwhile
-		return fill(dir)
-	} else if err != nil {
-		return err
+	if there {
+		err = moveInto(dir, tmp)
+	} else {
+		err = os.Rename(tmp, dir)
 	}
-	return durable.OS.SyncDir(parent)
+	if errors.Is(err, fs.ErrExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return false, durable.OS.SyncDir(parent)
 }
 
-// empty removes what a folder holds, unless it is a crawl: then another process has made it meanwhile.
-func empty(dir string) {
-	if _, err := os.Stat(filepath.Join(dir, "CURRENT")); !errors.Is(err, fs.ErrNotExist) {
-		return
+// privatePrefix begins the name of the folder in which New makes what moves into an empty folder. One that stays is of a
+// process that was killed.
+const privatePrefix = ".new."
+
+// moveInto moves what is in from into the folder dir. Empty folders (checkpoints) come first, since they can be made by one process
+// only: fs.ErrExist for any other. CURRENT, which says that a crawl is whole, comes last.
+func moveInto(dir, from string) (err error) {
+	list, err := os.ReadDir(from)
+	if err != nil {
+		return err
 	}
-	list, _ := os.ReadDir(dir)
+	order := func(e os.DirEntry) int {
+		switch {
+		case e.Name() == "CURRENT":
+			return 2
+		case e.IsDir() && os.Remove(filepath.Join(from, e.Name())) == nil: // it was empty
+			return 0
+		}
+		return 1
+	}
+	steps := [3][]string{}
 	for _, e := range list {
-		_ = os.RemoveAll(filepath.Join(dir, e.Name())) // the error of the start says more
+		at := order(e)
+		steps[at] = append(steps[at], e.Name())
 	}
+	var moved []string
+	defer func() {
+		if err != nil {
+			for _, name := range moved {
+				_ = os.RemoveAll(filepath.Join(dir, name)) // the error of the move says more
+			}
+		}
+	}()
+	for at, names := range steps {
+		for _, name := range names {
+			to := filepath.Join(dir, name)
+			if at == 0 {
+				err = os.Mkdir(to, 0o777)
+			} else {
+				err = os.Rename(filepath.Join(from, name), to)
+			}
+			if err != nil {
+				return err
+			}
+			moved = append(moved, name)
+		}
+		if err = durable.OS.SyncDir(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Whole is New, and has fill complete a folder that there is already.
+func Whole(dir string, fill func(dir string) error) error {
+	taken, err := New(dir, fill)
+	if taken {
+		return fill(filepath.Clean(dir))
+	}
+	return err
 }
 
 // notConfigured is fault.Usage if the folder has another configuration.

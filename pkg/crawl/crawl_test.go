@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -437,6 +439,43 @@ func TestWhole(t *testing.T) {
 	}
 	if err := os.Remove(bare); err != nil {
 		t.Fatal(err)
+	}
+	// Of several that make a crawl in an empty folder, or in none, one does.
+	for _, there := range []bool{true, false} {
+		crawl := filepath.Join(parent, "a", fmt.Sprint("raced", there))
+		if there {
+			must(t, os.Mkdir(crawl, 0o777))
+		}
+		var ready, done sync.WaitGroup
+		var made atomic.Int32
+		const racers = 8
+		ready.Add(racers)
+		for i := range racers {
+			done.Go(func() {
+				taken, err := New(crawl, func(dir string) error {
+					defer ready.Wait()
+					defer ready.Done()
+					return errors.Join(os.MkdirAll(filepath.Join(dir, checkpointsDir), 0o777), os.MkdirAll(filepath.Join(dir, fmt.Sprint("store", i)), 0o777),
+						os.WriteFile(filepath.Join(dir, fmt.Sprint("store", i), "HEAD"), nil, 0o666), os.WriteFile(filepath.Join(dir, "CURRENT"), fmt.Append(nil, i), 0o666))
+				})
+				if err != nil {
+					t.Error(err)
+				}
+				if !taken {
+					made.Add(1)
+				}
+			})
+		}
+		done.Wait()
+		list, err := os.ReadDir(crawl)
+		current, currentErr := os.ReadFile(filepath.Join(crawl, "CURRENT"))
+		if _, err := os.Stat(filepath.Join(crawl, fmt.Sprintf("store%s", current))); err != nil || made.Load() != 1 {
+			t.Errorf("%d made it; of the one that did: %v", made.Load(), err)
+		}
+		if err != nil || currentErr != nil || len(list) != 3 {
+			t.Errorf("%v, %v, %v", list, err, currentErr)
+		}
+		must(t, os.RemoveAll(crawl))
 	}
 	// Somebody else is quicker.
 	other := filepath.Join(parent, "other")

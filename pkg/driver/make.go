@@ -42,18 +42,7 @@ func Make(ctx context.Context, dir string, spec Spec, warn func(format string, a
 		return false, err
 	}
 	defer os.RemoveAll(tmp)
-	if _, err := os.Stat(filepath.Join(dir, "CURRENT")); err == nil {
-		return false, spec.compare(tmp, dir, warn)
-	}
-	list, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return false, err
-	}
-	if len(list) > 0 {
-		return false, &fault.Error{Class: fault.Usage, File: dir, Found: "a folder with files in it, and no crawl", Want: "a new one, or a crawl",
-			Hint: fmt.Sprintf("name another folder; if it holds the crawl.toml of a crawl to be made, %q makes it", fault.Quote("mckpt", "init", dir))}
-	}
-	err = crawl.Whole(dir, func(to string) error {
+	taken, err := crawl.New(dir, func(to string) error {
 		for _, name := range spec.names() {
 			err := WriteFile(filepath.Join(to, name), func(out io.Writer) error {
 				in, err := os.Open(filepath.Join(tmp, name))
@@ -72,7 +61,14 @@ func Make(ctx context.Context, dir string, spec Spec, warn func(format string, a
 		_, err := p.run(ctx, Pipe{{"mckpt", "init", to, "--quiet"}})
 		return err
 	})
-	return err == nil, err
+	if !taken {
+		return err == nil, err
+	}
+	if _, err := os.Stat(filepath.Join(dir, "CURRENT")); err == nil {
+		return false, spec.compare(tmp, dir, warn)
+	}
+	return false, &fault.Error{Class: fault.Usage, File: dir, Found: "a folder with files in it, and no crawl", Want: "a new one, or a crawl",
+		Hint: fmt.Sprintf("name another folder; if it holds the crawl.toml of a crawl to be made, %q makes it", fault.Quote("mckpt", "init", dir))}
 }
 
 // check writes the files of a crawl into a temporary folder, so that what is wrong with them is
