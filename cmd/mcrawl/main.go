@@ -28,6 +28,8 @@ type grammar struct {
 	New     newCmd     `cmd:"" help:"Make a crawl folder from seeds and settings."`
 	Site    siteCmd    `cmd:"" help:"Crawl a site, or several, into a folder of its name."`
 	Run     runCmd     `cmd:"" help:"Go on with a crawl until its end, a bound, or Ctrl-C."`
+	Stage   stageCmd   `cmd:"" help:"Run one stage of a round, until it is done."`
+	Stages  stagesCmd  `cmd:"" help:"Show the stages of a round, and which are done."`
 	Status  statusCmd  `cmd:"" help:"Show where a crawl stands, also while it runs."`
 	Set     setCmd     `cmd:"" help:"Change settings of a crawl, or print them."`
 	Seal    sealCmd    `cmd:"" help:"Give the WARC files their final names, and write their index."`
@@ -49,7 +51,7 @@ func (g *grammar) AfterApply(kctx *kong.Context) error {
 		}
 	}
 	var flag, change string
-	switch makes, runs := []string{"new", "site"}, []string{"run", "site", "try"}; {
+	switch makes, runs := []string{"new", "site"}, []string{"run", "site", "try", "stage"}; {
 	case g.Config != "" && !slices.Contains(makes, verb.Name):
 		flag, change = "--config", "KEY=VALUE"
 	case g.Memory != 0 && slices.Contains(runs, verb.Name):

@@ -30,36 +30,76 @@ func (p plan) seeds(txn string, files []string, copied string) Pipe {
 	}
 }
 
-// round is the pipe of a round. What a person may read afterwards is kept in its folder.
-func (p plan) round(name string) Pipe {
-	kept := func(file string) string { return p.path("rounds", name, file+".arrows.zst") }
-	of := func(words ...string) []string { return append(words, "--txn", name) }
-	next := append(of("mfrontier", "next", p.path("frontier")), "--refused", kept("dropped"))
-	resolve := of("mresolve", p.path("dns"))
-	fetch := of("mfetch", p.path("fetch"))
-	extract := append(of("mextract", "--warc", p.path("fetch")), "--copy", kept("links"), "--refused", kept("refused"))
+// kept is a file of a round, which a person may read afterwards.
+func (p plan) kept(round, file string) string { return p.path("rounds", round, file+".arrows.zst") }
+
+// commands are those of a round, without the files that take rows from one to the other.
+type commands struct{ next, resolve, fetch, mark, extract, unseen, update []string }
+
+func (p plan) commands(round string) (c commands) {
+	of := func(words ...string) []string { return slices.Clip(append(words, "--txn", round)) }
+	c.next = append(of("mfrontier", "next", p.path("frontier")), "--refused", p.kept(round, "dropped"))
+	c.resolve = of("mresolve", p.path("dns"))
+	c.fetch = of("mfetch", p.path("fetch"))
+	c.mark = of("mfpset", "mark", p.path("content"))
+	c.extract = append(of("mextract", "--warc", p.path("fetch")), "--refused", p.kept(round, "refused"))
 	if p.modules {
-		extract = append(extract, "--modules", kept("modules"))
+		c.extract = append(c.extract, "--modules", p.kept(round, "modules"))
 	}
-	update := of("mfrontier", "update", p.path("frontier"))
-	if p.fromLinks {
-		return Pipe{next, resolve, append(fetch, "--copy", kept("fetched")), extract,
-			append(update, "--outcomes", kept("fetched"))}
-	}
-	return Pipe{next, resolve, fetch,
-		append(of("mfpset", "mark", p.path("content")), "--copy", kept("marked")),
-		extract,
-		of("murlset", "new", p.path("urls")),
-		append(update, "--outcomes", kept("marked"), "--links", kept("links"))}
+	c.unseen = of("murlset", "new", p.path("urls"))
+	c.update = of("mfrontier", "update", p.path("frontier"))
+	return c
 }
 
-// flagged is a pipe as a driver runs it: mfetch tells how it goes on, as lines of JSON, and each command has
+// round is the pipe of a round.
+func (p plan) round(name string) Pipe {
+	c := p.commands(name)
+	fetched, marked, links := p.kept(name, "fetched"), p.kept(name, "marked"), p.kept(name, "links")
+	c.extract = append(c.extract, "--copy", links)
+	if p.fromLinks {
+		return Pipe{c.next, c.resolve, append(c.fetch, "--copy", fetched), c.extract, append(c.update, "--outcomes", fetched)}
+	}
+	return Pipe{c.next, c.resolve, c.fetch, append(c.mark, "--copy", marked), c.extract, c.unseen,
+		append(c.update, "--outcomes", marked, "--links", links)}
+}
+
+// A stage is a part of a round that can be run by itself. It begins when the stage before it is done.
+type stage struct {
+	name string
+	pipe Pipe
+	file string // appears when the stage is done; "": it is done when the frontier has committed verb
+	verb string
+}
+
+// stages are the round's pipe in parts. Seeds are a round of one stage. Each round ends with a commit.
+func (p plan) stages(round string, seeds []string) []stage {
+	if round == "seed" {
+		return []stage{{name: "seed", pipe: p.seeds(round, seeds, p.kept(round, "new")), verb: "add"}}
+	}
+	c := p.commands(round)
+	batch, fetched, marked, links := p.kept(round, "batch"), p.kept(round, "fetched"), p.kept(round, "marked"), p.kept(round, "links")
+	list := []stage{
+		{name: "batch", pipe: Pipe{c.next, append(c.resolve, "-o", batch)}, file: batch},
+		{name: "fetch", pipe: Pipe{append(c.fetch, batch, "-o", fetched)}, file: fetched},
+	}
+	if p.fromLinks {
+		return append(list,
+			stage{name: "extract", pipe: Pipe{append(c.extract, fetched, "-o", links)}, file: links},
+			stage{name: "update", pipe: Pipe{append(c.update, "--outcomes", fetched, links)}, verb: "update"})
+	}
+	return append(list,
+		stage{name: "mark", pipe: Pipe{append(c.mark, fetched, "-o", marked)}, file: marked},
+		stage{name: "extract", pipe: Pipe{append(c.extract, marked, "-o", links)}, file: links},
+		stage{name: "update", pipe: Pipe{append(c.unseen, links), append(c.update, "--outcomes", marked, "--links", links)}, verb: "update"})
+}
+
+// flagged is a pipe as a driver runs it: mfetch tells how it goes on, as progress says, and each command has
 // so many threads, if it is not 0.
-func flagged(pipe Pipe, threads int) Pipe {
+func flagged(pipe Pipe, threads int, progress string) Pipe {
 	pipe = slices.Clone(pipe)
 	for i, words := range pipe {
 		if words[0] == "mfetch" {
-			words = append(slices.Clip(words), "--progress", "json")
+			words = append(slices.Clip(words), "--progress", progress)
 		}
 		if threads > 0 {
 			words = append(slices.Clip(words), "--threads", strconv.Itoa(threads))

@@ -310,7 +310,7 @@ func (d *Driver) Round(ctx context.Context, name string) error {
 		return err
 	}
 	d.opt.Observer.Round(name)
-	if _, err := d.processes.run(ctx, flagged(d.plan.round(name), d.opt.Threads)); err != nil {
+	if _, err := d.processes.run(ctx, flagged(d.plan.round(name), d.opt.Threads, "json")); err != nil {
 		return d.wrong(name, err)
 	}
 	k, _, err := d.Crawl.Commit(ctx, name, d.opt.Now(), interval)
