@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
 	"mercator/pkg/fault"
+	"mercator/pkg/shard"
 )
 
 const about = "Make a crawl folder, close its rounds with checkpoints, and go back to them."
@@ -47,6 +49,7 @@ func (l lockFlag) options() crawl.Options { return crawl.Options{LockWait: l.Loc
 type initCmd struct {
 	Crawl      string            `arg:"" help:"Folder to make."`
 	Polynomial cli.NewPolynomial `placeholder:"HEX" help:"That of another crawl, or random (default: Mercator's)."`
+	Shards     int               `default:"1" help:"Cut the crawl into so many shards, each with stores of its own, at most 512."`
 	Policy     string            `placeholder:"NAME" help:"Order of the frontier; see \"mfrontier policies\"."`
 	lockFlag
 }
@@ -93,6 +96,9 @@ func (c *initCmd) Run(std *cli.Std) error {
 	if c.Policy != "" {
 		settings.Frontier.Policy = c.Policy
 	}
+	if c.Shards < 1 || c.Shards > shard.Max {
+		return &fault.Error{Class: fault.Usage, Place: "--shards", Found: fmt.Sprint(c.Shards), Want: fmt.Sprintf("1 to %d", shard.Max)}
+	}
 	p, err := polynomialOf(c.Crawl, c.Polynomial, store.Options{LockWait: c.LockWait})
 	if err != nil {
 		return err
@@ -102,14 +108,18 @@ func (c *initCmd) Run(std *cli.Std) error {
 		return err
 	}
 	return crawl.Whole(c.Crawl, func(dir string) error {
-		_, err := crawl.Init(dir, given, config.Preset(), func() error {
+		opt := c.options()
+		if c.Shards != 1 {
+			opt.Shards = c.Shards
+		}
+		_, err := crawl.Init(dir, given, config.Preset(), func(dir string) error {
 			for _, m := range makers {
 				if err := m.make(filepath.Join(dir, m.name), store.Options{LockWait: c.LockWait}); err != nil {
 					return err
 				}
 			}
 			return nil
-		}, c.options())
+		}, opt)
 		return err
 	})
 }
@@ -228,8 +238,10 @@ func (c *listCmd) Run(std *cli.Std) error {
 	fmt.Fprintf(out, "%s\t0\t(empty)\t\t\t\t\t\n", mark(0))
 	err = folder.List(func(k *crawl.Checkpoint) error {
 		var in, ended uint64
-		if n := len(k.Ledger.Stages); n > 0 {
-			in, ended = k.Ledger.Stages[0].Out, k.Ledger.Stages[n-1].In
+		for _, l := range k.Ledgers() {
+			if n := len(l.Stages); n > 0 {
+				in, ended = in+l.Stages[0].Out, ended+l.Stages[n-1].In
+			}
 		}
 		_, err := fmt.Fprintf(out, "%s\t%d\t%s\t%s\t%d\t%d\t%d\t%d\n", mark(k.Number), k.Number, k.Txn, k.Made, k.Parent, k.Epoch, in, ended)
 		return err
@@ -336,15 +348,17 @@ func (c *showCmd) setting(std *cli.Std) error {
 }
 
 func (c *showCmd) param(std *cli.Std, folder *crawl.Crawl) error {
-	name, param, _ := strings.Cut(c.Param, ".")
+	name, param, _ := strings.Cut(c.Param, ".") // of all shards it is the same
 	stores, err := folder.Stores()
 	if err != nil {
 		return err
 	}
 	var names []string
 	for _, s := range stores {
-		if s.Name() != name {
-			names = append(names, s.Name())
+		if is := path.Base(s.Name()); is != name {
+			if !slices.Contains(names, is) {
+				names = append(names, is)
+			}
 			continue
 		}
 		m, err := s.Current()
@@ -378,7 +392,9 @@ func showCheckpoint(std *cli.Std, k *crawl.Checkpoint) error {
 		fmt.Fprintf(out, "%s\t%s\t%d\n", s.Name, s.Kind, s.Generation)
 	}
 	fmt.Fprintln(out, "\nstage\tin\tpassed\tconsumed\tdropped\tmade\tout")
-	showLedger(out, k.Ledger)
+	for _, l := range k.Ledgers() {
+		showLedger(out, l)
+	}
 	return out.Flush()
 }
 
@@ -470,8 +486,10 @@ func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
 	hint := fmt.Sprintf("a stage that is not ours leaves a gap in the ledger unless mcat --stage names it; if a file is damaged, %q goes back to a checkpoint without it", "mckpt restore "+c.Crawl+" N")
 	for _, check := range []func() error{
 		func() error { _, err := config.Load(filepath.Join(c.Crawl, config.Name)); return err },
-		func() error { return checkFetch(c.Crawl) },
-		func() error { return checkSeen(ctx, c.Crawl, len(v.Problems) > 0) },
+		func() error { return eachPart(c.Crawl, checkFetch) },
+		func() error {
+			return eachPart(c.Crawl, func(dir string) error { return checkSeen(ctx, dir, len(v.Problems) > 0) })
+		},
 	} {
 		if err := check(); ctx.Err() != nil {
 			return ctx.Err()

@@ -14,21 +14,48 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
+	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fpset"
 	"mercator/pkg/frontier"
 	"mercator/pkg/process"
 	"mercator/pkg/resolve"
+	"mercator/pkg/shard"
 	"mercator/pkg/urlset"
 )
+
+// eachPart calls f with the folder of each shard of a crawl, or with the crawl folder if it has none, until one fails.
+func eachPart(dir string, f func(dir string) error) error {
+	m, err := shard.Read(durable.OS, dir)
+	if err != nil {
+		return nil // crawl.Verify tells it
+	}
+	if m == nil {
+		return f(dir)
+	}
+	for n := range m.Shards {
+		if err := f(shard.Dir(dir, n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// firstPart is the folder of a store that is made alike in all shards.
+func firstPart(dir, kind string) string {
+	if m, err := shard.Read(durable.OS, dir); err == nil && m != nil {
+		dir = shard.Dir(dir, 0)
+	}
+	return filepath.Join(dir, kind)
+}
 
 // polynomialOf is the polynomial of the sets of a crawl: of one that is there
 // already, which a random choice must not contradict, or the one chosen.
 func polynomialOf(crawl string, choice cli.NewPolynomial, opt store.Options) (uint64, error) {
 	if choice == cli.RandomPolynomial {
 		for _, kind := range []string{urlset.Kind, fpset.Kind} { // their folders have the same names
-			if st, err := store.Open(filepath.Join(crawl, kind), kind, fpset.Version, opt); err == nil {
+			if st, err := store.Open(firstPart(crawl, kind), kind, fpset.Version, opt); err == nil {
 				return fpset.PolynomialOf(st)
 			}
 		}
@@ -93,7 +120,7 @@ func warnOfFixed(std *cli.Std, crawl string) error {
 	} else if err != nil {
 		return err
 	}
-	st, err := store.Open(filepath.Join(crawl, frontier.Kind), frontier.Kind, frontier.Version, store.Options{})
+	st, err := store.Open(firstPart(crawl, frontier.Kind), frontier.Kind, frontier.Version, store.Options{})
 	if err != nil {
 		return nil // what is wrong with it say those who need it
 	}
@@ -146,7 +173,7 @@ func checkRules(crawl string) error {
 	if err != nil {
 		return err
 	}
-	st, err := store.Open(filepath.Join(crawl, urlset.Kind), urlset.Kind, urlset.Version, store.Options{})
+	st, err := store.Open(firstPart(crawl, urlset.Kind), urlset.Kind, urlset.Version, store.Options{})
 	if err != nil {
 		return nil // what is wrong with it say those who need it
 	}

@@ -36,7 +36,7 @@ type modules struct {
 	selected []process.Selected
 	file     *cli.Side[record.Module] // nil without --modules
 	changes  []keeper                 // those that keep state
-	inCrawl  bool
+	dir      string                   // of their stores
 }
 
 type keeper struct {
@@ -98,13 +98,12 @@ func (c *linksCmd) openModules(ctx context.Context, std *cli.Std, in *record.Sch
 	}
 	dir := c.ModuleStores
 	if len(names) > 0 && dir == "" {
-		crawl := filepath.Dir(filepath.Clean(c.WARC))
-		if c.WARC == "" || !store.IsCrawl(crawl, store.Options{}) {
+		if c.WARC == "" || store.Folder(c.WARC, store.Options{}).CrawlDir() == "" {
 			return nil, &fault.Error{Class: fault.Usage, Found: "--module-state without a crawl folder", Want: "--warc CRAWL/fetch, or --module-stores DIR"}
 		}
-		dir = filepath.Join(crawl, "modules")
+		dir = filepath.Join(filepath.Dir(filepath.Clean(c.WARC)), store.ModulesDir)
 	}
-	m.inCrawl = store.IsCrawl(filepath.Dir(filepath.Clean(dir)), store.Options{})
+	m.dir = dir
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 		i := slices.IndexFunc(m.selected, func(s process.Selected) bool { return s.Module.Name() == name })
 		change, err := process.OpenChange(ctx, filepath.Join(dir, name), m.selected[i].Module.(process.Stateful), c.Txn, store.Options{LockWait: c.LockWait, Maker: "mextract create"})
@@ -133,8 +132,8 @@ func (c *linksCmd) openModules(ctx context.Context, std *cli.Std, in *record.Sch
 // stores are those that the stage commits to, as the ledger names them.
 func (m *modules) stores() (names []string) {
 	for _, k := range m.changes {
-		if m.inCrawl {
-			names = append(names, "modules/"+k.name)
+		if s := store.Folder(filepath.Join(m.dir, k.name), store.Options{}); s.CrawlDir() != "" {
+			names = append(names, s.NameInCrawl())
 		}
 	}
 	return names

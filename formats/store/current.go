@@ -47,9 +47,9 @@ func ReadCurrent(fsys durable.FS, dir string) (Current, error) {
 	return decodeCurrent(file, data)
 }
 
-// CreateCurrent makes dir a crawl folder at the empty crawl, if it is none yet.
-func CreateCurrent(fsys durable.FS, dir string) error {
-	data, err := Seal(magicCurrent, Current{})
+// CreateCurrent makes dir a crawl folder at the empty crawl, if it is none yet, with that version of a bucket map.
+func CreateCurrent(fsys durable.FS, dir string, mapVersion uint64) error {
+	data, err := Seal(magicCurrent, Current{Map: mapVersion})
 	if err != nil {
 		return err
 	}
@@ -103,14 +103,31 @@ func IsCrawl(dir string, opt Options) bool {
 // crawlDir is the folder of the crawl that the store would belong to: the one above, or for modules/NAME the one
 // above that; where this is the folder of a shard, the crawl folder that holds it.
 func (s *Store) crawlDir() string {
-	up := filepath.Dir(absolute(s.dir))
+	up, shard := s.shard()
+	if shard != "" {
+		return filepath.Dir(filepath.Dir(up))
+	}
+	return up
+}
+
+// shard is the folder that the store lies in, or for modules/NAME the one above; name is "007" if it is that of a shard.
+func (s *Store) shard() (up, name string) {
+	up = filepath.Dir(absolute(s.dir))
 	if filepath.Base(up) == ModulesDir {
 		up = filepath.Dir(up)
 	}
-	if dir, _, ok := ShardAt(up); ok && !IsCrawl(up, Options{FS: s.fs}) {
-		return dir
+	if _, _, ok := ShardAt(up); ok && !IsCrawl(up, Options{FS: s.fs}) {
+		return up, filepath.Base(up)
 	}
-	return up
+	return up, ""
+}
+
+// Shard is the folder in the crawl of the shard that the store lies in, "shard/007"; "" outside of one.
+func (s *Store) Shard() string {
+	if _, name := s.shard(); name != "" && s.CrawlDir() != "" {
+		return ShardsDir + "/" + name
+	}
+	return ""
 }
 
 // ShardAt takes the path of a shard's folder apart: CRAWL/shard/007. It looks at the name alone.

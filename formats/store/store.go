@@ -203,8 +203,13 @@ func (s *Store) noHead() error {
 // Dir is the store's folder, as given to Open.
 func (s *Store) Dir() string { return s.dir }
 
-// Name is the base name of the folder: what ledgers call the store.
-func (s *Store) Name() string { return filepath.Base(absolute(s.dir)) }
+// Name is what ledgers call the store: the base name of the folder, and within a shard its name in the crawl.
+func (s *Store) Name() string {
+	if s.Shard() != "" {
+		return s.NameInCrawl()
+	}
+	return filepath.Base(absolute(s.dir))
+}
 
 // Kind is the store's kind, as given to Open.
 func (s *Store) Kind() string { return s.kind }

@@ -33,6 +33,7 @@ var sideways = map[string][]string{
 	"formats/store": {"formats/record"},                // a manifest keeps ledgers
 	"formats/warc":  {"formats/record", "pkg/httpmsg"}, // outcomes are archived as metadata records; payload digests
 
+	"pkg/crawl":       {"pkg/shard"},
 	"pkg/frontier":    {"pkg/merge", "pkg/stage", "pkg/canon"}, // registered domains
 	"pkg/urlset":      {"pkg/fpset", "pkg/merge", "pkg/stage", "pkg/canon"},
 	"pkg/fpset":       {"pkg/merge", "pkg/stage"},

@@ -37,6 +37,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
 
+	"mercator/formats/store"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/frontier"
@@ -511,11 +512,11 @@ func (c *Config) get(name string) (any, bool) {
 const Name = "crawl.toml"
 
 // Find returns the crawl.toml of the crawl folder that one of the paths lies
-// in or is, or "". A crawl folder holds a file CURRENT beside its crawl.toml.
+// in, as a store of it or of a shard of it, or is, or "". A crawl folder holds a file CURRENT beside its crawl.toml.
 func Find(paths []string) string {
 	for _, p := range paths {
-		for _, dir := range []string{p, filepath.Dir(filepath.Clean(p)), filepath.Dir(filepath.Dir(filepath.Clean(p)))} {
-			if isFile(filepath.Join(dir, "CURRENT")) && isFile(filepath.Join(dir, Name)) && isDir(p) {
+		for _, dir := range []string{p, filepath.Dir(filepath.Clean(p)), filepath.Dir(filepath.Dir(filepath.Clean(p))), store.Folder(p, store.Options{}).CrawlDir()} {
+			if dir != "" && isFile(filepath.Join(dir, "CURRENT")) && isFile(filepath.Join(dir, Name)) && isDir(p) {
 				return filepath.Join(dir, Name)
 			}
 		}

@@ -80,6 +80,15 @@ func TestFindNeedsACrawlFolder(t *testing.T) {
 	if got, want := Find([]string{"-n", store}), filepath.Join(dir, Name); got != want {
 		t.Errorf("found %q, want %q", got, want)
 	}
+	for _, of := range []string{"shard/007", "shard/007/urls", "shard/007/modules/tags"} {
+		in := filepath.Join(dir, of)
+		if err := os.MkdirAll(in, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := Find([]string{in}), filepath.Join(dir, Name); got != want {
+			t.Errorf("%s: found %q, want %q", of, got, want)
+		}
+	}
 }
 
 // A crawl folder's rounds have a time, also where crawl.toml sets none; nothing else has.

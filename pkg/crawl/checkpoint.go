@@ -15,6 +15,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
+	"mercator/pkg/shard"
 )
 
 // Files of a crawl folder.
@@ -36,9 +37,43 @@ type Checkpoint struct {
 	Txn    string            `json:"txn"`  // the round that it closed
 	Made   string            `json:"made"` // RFC 3339, UTC
 	Stores []CheckpointStore `json:"stores"`
-	Ledger record.Ledger     `json:"ledger"`          // the round's ledger, from mfrontier update or add
+	Ledger record.Ledger     `json:"ledger,omitzero"` // the round's ledger, from mfrontier update or add; with shards each has its own
 	Totals Totals            `json:"totals"`          // of all rounds that led here
 	Files  []RoundFile       `json:"files,omitempty"` // of rounds/TXN when the round was closed
+	Map    uint64            `json:"map,omitempty"`   // version of the bucket map; 0: the crawl has no shards
+	Shards []ShardRound      `json:"shards,omitempty"`
+}
+
+// ShardRound is what one shard had to do with a round.
+type ShardRound struct {
+	Shard  int           `json:"shard"`
+	Ledger record.Ledger `json:"ledger"`
+	Files  []RoundFile   `json:"files,omitempty"` // of its rounds/TXN
+}
+
+// Ledgers are those of the round: one, or of several shards those of each, in order.
+func (k *Checkpoint) Ledgers() []record.Ledger {
+	if k.Map == 0 {
+		return []record.Ledger{k.Ledger}
+	}
+	var all []record.Ledger
+	for _, s := range k.Shards {
+		all = append(all, s.Ledger)
+	}
+	return all
+}
+
+// filesOf are those of the round in a shard, or in a crawl without any ("").
+func (k *Checkpoint) filesOf(under string) []RoundFile {
+	if under == "" {
+		return k.Files
+	}
+	for _, s := range k.Shards {
+		if shard.Name(s.Shard) == under {
+			return s.Files
+		}
+	}
+	return nil
 }
 
 // CheckpointStore is one store's generation in a checkpoint.
@@ -104,13 +139,28 @@ func (k *Checkpoint) check(name string) error {
 	if !slices.IsSortedFunc(k.Totals.Stages, func(a, b record.Stage) int { return cmp.Or(strings.Compare(a.Name, b.Name), -1) }) {
 		return bad("totals", "stages out of order", "each once, in order of name")
 	}
-	for i, f := range k.Files {
+	if sharded := k.Map > 0; sharded != (len(k.Shards) > 0) || k.Map > store.MaxGeneration || sharded && (len(k.Files) > 0 || len(k.Ledger.Stages)+len(k.Ledger.Joined) > 0) {
+		return bad("shards", fmt.Sprintf("%d, with version %d of the bucket map", len(k.Shards), k.Map), "shards with a map and all files and ledgers, or none of it")
+	}
+	for i, s := range k.Shards {
+		if s.Shard != i || i >= shard.Max {
+			return bad("shards", fmt.Sprintf("shard %d", s.Shard), fmt.Sprintf("shard %d of at most %d", i, shard.Max))
+		}
+		if err := checkFiles(s.Files, func(place, found, want string) error { return bad(shard.Name(i)+": "+place, found, want) }); err != nil {
+			return err
+		}
+	}
+	return checkFiles(k.Files, bad)
+}
+
+func checkFiles(files []RoundFile, bad func(place, found, want string) error) error {
+	for i, f := range files {
 		place := fmt.Sprintf("file %d", i)
 		switch {
 		case !store.CheckPath(f.Name) || strings.Contains(f.Name, "/"):
 			return bad(place, "name "+fmt.Sprintf("%.80q", f.Name), "a name in the round's folder")
-		case i > 0 && k.Files[i-1].Name >= f.Name:
-			return bad(place, "name "+strconv.Quote(f.Name), "one that follows "+strconv.Quote(k.Files[i-1].Name))
+		case i > 0 && files[i-1].Name >= f.Name:
+			return bad(place, "name "+strconv.Quote(f.Name), "one that follows "+strconv.Quote(files[i-1].Name))
 		case f.Length < 0 || !store.IsSum(f.Sum):
 			return bad(place, fmt.Sprintf("length %d, sum %s", f.Length, fmt.Sprintf("%.80q", f.Sum)), "0 or more, and a checksum")
 		}

@@ -68,7 +68,7 @@ func (c *Crawl) Commit(ctx context.Context, txn string, now time.Time, interval 
 		if err != nil || !made {
 			return err
 		}
-		next := store.Current{Epoch: cur.Epoch, Checkpoint: k.Number, Txn: k.Txn, Stores: k.generations(), Last: k.Number, Forgotten: cur.Forgotten}
+		next := store.Current{Epoch: cur.Epoch, Checkpoint: k.Number, Txn: k.Txn, Stores: k.generations(), Last: k.Number, Forgotten: cur.Forgotten, Map: cur.Map}
 		thin, err := c.thin(cur, k, interval)
 		if err != nil {
 			return err
@@ -84,18 +84,34 @@ func (c *Crawl) Commit(ctx context.Context, txn string, now time.Time, interval 
 	return k, made, err
 }
 
+// partRound is what a commit finds of a round in one shard, or in a crawl without any.
+type partRound struct {
+	view     *Crawl
+	frontier *store.Store
+	end      *store.Done
+	missing  string // if there is no end
+	closed   bool
+}
+
 // commit makes the checkpoint's file; it is one when CURRENT names it.
 func (c *Crawl) commit(cur store.Current, stores []*store.Store, txn string, now time.Time) (*Checkpoint, bool, error) {
-	k := &Checkpoint{Number: cur.Last + 1, Parent: cur.Checkpoint, Epoch: cur.Epoch, Txn: txn, Made: now.UTC().Format(time.RFC3339)}
+	k := &Checkpoint{Number: cur.Last + 1, Parent: cur.Checkpoint, Epoch: cur.Epoch, Txn: txn, Made: now.UTC().Format(time.RFC3339), Map: cur.Map}
 	refuse := func(s *store.Store, found, hint string) error {
 		return &fault.Error{Class: fault.Conflict, File: s.Dir(), Found: found, Want: fmt.Sprintf("round %q committed", txn), Hint: hint}
 	}
+	views, err := c.parts()
+	if err != nil {
+		return nil, false, err
+	}
+	parts := make([]partRound, len(views))
+	at := map[string]*partRound{}
+	for i, view := range views {
+		parts[i].view = view
+		at[view.under] = &parts[i]
+	}
 	committed := map[string]bool{} // stores that committed the round
 	byName := map[string]*store.Store{}
-	var open, closed bool // the round, in some store; in the frontier
-	var end *store.Done
-	var missing string // if there is no end
-	var frontier *store.Store
+	var open bool // the round, in some store
 	for _, s := range stores {
 		v, err := s.Settle()
 		if err != nil {
@@ -103,8 +119,10 @@ func (c *Crawl) commit(cur store.Current, stores []*store.Store, txn string, now
 		}
 		name := s.NameInCrawl()
 		byName[name] = s
-		if v.Newest.Kind == "frontier" {
-			frontier = s
+		part := at[s.Shard()]
+		if part == nil {
+			return nil, false, &fault.Error{Class: fault.Conflict, File: s.Dir(), Found: "a store of no shard", Want: fmt.Sprintf("%s, as version %d of the bucket map says", countShards(len(parts)), cur.Map),
+				Hint: "move it elsewhere"}
 		}
 		switch round := v.Open(); round {
 		case txn:
@@ -119,12 +137,13 @@ func (c *Crawl) commit(cur store.Current, stores []*store.Store, txn string, now
 			}
 		}
 		if v.Newest.Kind == "frontier" {
-			end, missing = roundEnd(v.Counts, txn)
+			part.frontier = s
+			part.end, part.missing = roundEnd(v.Counts, txn)
 			_, before, err := s.FindName(v.Counts, txn)
 			if err != nil {
 				return nil, false, err
 			}
-			closed = before || end != nil && end.Generation <= v.Base
+			part.closed = before || part.end != nil && part.end.Generation <= v.Base
 		}
 		sum, err := s.ManifestSum(v.Counts.Generation)
 		if err != nil {
@@ -132,17 +151,25 @@ func (c *Crawl) commit(cur store.Current, stores []*store.Store, txn string, now
 		}
 		k.Stores = append(k.Stores, CheckpointStore{Name: s.NameInCrawl(), Kind: v.Newest.Kind, Generation: v.Counts.Generation, Sum: sum})
 	}
-	if !open && closed {
+	if !open && !slices.ContainsFunc(parts, func(p partRound) bool { return !p.closed }) {
 		return &Checkpoint{Number: findCheckpoint(c.fs, c.dir, cur.Checkpoint, txn), Txn: txn}, false, nil
 	}
 	again := fmt.Sprintf("run the round's commands again with --txn %s; those that committed only repeat their output", txn)
-	if frontier == nil {
-		return nil, false, &fault.Error{Class: fault.Conflict, File: c.dir, Found: "no frontier store", Hint: fmt.Sprintf("make it with %q", "mckpt init "+c.dir)}
+	for i := range parts {
+		p := &parts[i]
+		if p.frontier == nil {
+			return nil, false, &fault.Error{Class: fault.Conflict, File: filepath.Join(c.dir, filepath.FromSlash(p.view.under)), Found: "no frontier store", Hint: fmt.Sprintf("make it with %q", "mckpt init "+c.dir)}
+		}
+		if p.end == nil {
+			return nil, false, refuse(p.frontier, p.missing, again)
+		}
+		if cur.Map == 0 {
+			k.Ledger = p.end.Ledger
+		} else {
+			k.Shards = append(k.Shards, ShardRound{Shard: i, Ledger: p.end.Ledger})
+		}
 	}
-	if end == nil {
-		return nil, false, refuse(frontier, missing, again)
-	}
-	for _, name := range ledgerStores(end.Ledger) {
+	for _, name := range ledgerStores(k.Ledgers()...) {
 		switch s := byName[name]; {
 		case s == nil:
 			return nil, false, &fault.Error{Class: fault.Conflict, File: c.dir, Found: fmt.Sprintf("no store %q, which the ledger of round %q names", name, txn),
@@ -151,7 +178,17 @@ func (c *Crawl) commit(cur store.Current, stores []*store.Store, txn string, now
 			return nil, false, refuse(s, fmt.Sprintf("round %q is not committed here", txn), again)
 		}
 	}
-	k.Ledger = end.Ledger
+	for i, p := range parts {
+		files, err := p.view.roundFiles(txn)
+		if err != nil {
+			return nil, false, err
+		}
+		if cur.Map == 0 {
+			k.Files = files
+		} else {
+			k.Shards[i].Files = files
+		}
+	}
 	var before Totals
 	if k.Parent > 0 {
 		parent, err := readCheckpoint(c.fs, c.dir, k.Parent)
@@ -160,11 +197,7 @@ func (c *Crawl) commit(cur store.Current, stores []*store.Store, txn string, now
 		}
 		before = parent.Totals
 	}
-	k.Totals = before.with(end.Ledger)
-	var err error
-	if k.Files, err = c.roundFiles(txn); err != nil {
-		return nil, false, err
-	}
+	k.Totals = before.with(k.Ledgers()...)
 	data, err := store.Seal(magic, k)
 	if err != nil {
 		return nil, false, err
@@ -179,7 +212,7 @@ func (c *Crawl) commit(cur store.Current, stores []*store.Store, txn string, now
 
 // roundFiles lists what a pipeline keeps of a round.
 func (c *Crawl) roundFiles(txn string) (files []RoundFile, err error) {
-	dir := c.path(filepath.Join(roundsDir, txn))
+	dir := c.roundsPath(txn)
 	list, err := c.fs.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -212,8 +245,8 @@ func roundFile(fsys durable.FS, path string, read func(io.Reader) io.Reader) (Ro
 	return RoundFile{Name: filepath.Base(path), Length: n, Sum: store.HexSum(hash)}, err
 }
 
-// ledgerStores lists the stores that a ledger names, each once, in order.
-func ledgerStores(l record.Ledger) []string {
+// ledgerStores lists the stores that ledgers name, each once, in order.
+func ledgerStores(ledgers ...record.Ledger) []string {
 	var names []string
 	var add func(l record.Ledger)
 	add = func(l record.Ledger) {
@@ -228,7 +261,9 @@ func ledgerStores(l record.Ledger) []string {
 			}
 		}
 	}
-	add(l)
+	for _, l := range ledgers {
+		add(l)
+	}
 	return names
 }
 

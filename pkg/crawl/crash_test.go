@@ -32,7 +32,7 @@ var testStores = []string{"frontier", "urls", "modules/tags"}
 // newCrawl makes a crawl folder /c.
 func newCrawl(fsys durable.FS) error {
 	opt := Options{FS: fsys}
-	_, err := Init("/c", []byte("# none\n"), nil, func() error {
+	_, err := Init("/c", []byte("# none\n"), nil, func(string) error {
 		for _, name := range testStores {
 			if err := store.Create("/c/"+name, kindOf(name), 1, map[string]string{"p": "1"}, opt.stores()); err != nil {
 				return err

@@ -18,12 +18,14 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
+	"mercator/pkg/shard"
 )
 
 // Options of Init and Open.
 type Options struct {
 	FS       durable.FS        // nil: durable.OS
 	LockWait time.Duration     // as of a store
+	Shards   int               // of Init: how many the crawl has; 0: none, or as many as there are
 	Progress func(bytes int64) // is told what Verify reads; may be nil
 	Warn     func(err error)   // is told of damage that Restore passes by, and of files that TidyRounds moves or Kept.Files misses; may be nil
 }
@@ -44,6 +46,7 @@ type Crawl struct {
 	fs     durable.FS
 	dir    string
 	opt    Options
+	under  string // "shard/007" where it is a part: the view of one shard
 	warned string // the last warning of lost files, which is given once
 }
 
@@ -54,7 +57,10 @@ const maxConfig = 1 << 20 // as in pkg/config
 // (crawl.toml), and last of all CURRENT, so that a folder with CURRENT is complete.
 // In a folder that is there already it makes what is missing. A configuration
 // other than the one there is fault.Usage; nil keeps that one, or writes preset.
-func Init(dir string, config, preset []byte, makeStores func() error, opt Options) (*Crawl, error) {
+//
+// With Options.Shards the crawl has a bucket map, and makeStores is called for the folder of each shard. Another
+// number than that of the folder is fault.Usage.
+func Init(dir string, config, preset []byte, makeStores func(dir string) error, opt Options) (*Crawl, error) {
 	c := &Crawl{fs: opt.fs(), dir: dir, opt: opt}
 	if err := c.notFile(); err != nil {
 		return nil, err
@@ -68,17 +74,31 @@ func Init(dir string, config, preset []byte, makeStores func() error, opt Option
 	} else if err := c.notConfigured(config); err != nil {
 		return nil, err
 	}
-	if err := makeStores(); err != nil {
+	m, err := c.initMap()
+	if err != nil {
 		return nil, err
 	}
-	err := durable.LinkFile(c.fs, c.path(configFile), content)
+	version := uint64(0)
+	if m == nil {
+		if err := makeStores(dir); err != nil {
+			return nil, err
+		}
+	} else {
+		version = m.Version
+		for n := range m.Shards {
+			if err := makeStores(shard.Dir(dir, n)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	err = durable.LinkFile(c.fs, c.path(configFile), content)
 	if errors.Is(err, fs.ErrExist) && config != nil {
 		err = c.notConfigured(config)
 	}
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	if err := store.CreateCurrent(c.fs, dir); err != nil {
+	if err := store.CreateCurrent(c.fs, dir, version); err != nil {
 		return nil, err
 	}
 	_, err = c.current()
@@ -235,8 +255,12 @@ func (c *Crawl) Dir() string { return c.dir }
 func (c *Crawl) current() (store.Current, error) {
 	cur, err := store.ReadCurrent(c.fs, c.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = &fault.Error{Class: fault.Usage, File: c.dir, Found: "not a crawl folder", Want: "a folder with a file CURRENT", Err: err,
+		e := &fault.Error{Class: fault.Usage, File: c.dir, Found: "not a crawl folder", Want: "a folder with a file CURRENT", Err: err,
 			Hint: fmt.Sprintf("make one with %q", "mckpt init "+c.dir)}
+		if dir, _, ok := store.ShardAt(c.dir); ok && store.IsCrawl(dir, c.opt.stores()) {
+			e.Found, e.Hint = "the folder of a shard", "name the crawl folder: "+dir
+		}
+		err = e
 	}
 	return cur, err
 }
@@ -263,7 +287,11 @@ func (c *Crawl) Stores() ([]*store.Store, error) {
 // folders lists those that hold a store, whole or not, in order of name.
 func (c *Crawl) folders() ([]*store.Store, error) {
 	var stores []*store.Store
-	for _, under := range []string{"", store.ModulesDir} {
+	under, err := c.storesUnder()
+	if err != nil {
+		return nil, err
+	}
+	for _, under := range under {
 		list, err := c.fs.ReadDir(c.path(under))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

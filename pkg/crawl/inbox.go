@@ -66,8 +66,8 @@ func (c *Crawl) takenIn() (highest uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, dir := range []string{roundsDir, filepath.Join(roundsDir, undoneDir)} {
-		list, err := c.fs.ReadDir(c.path(dir))
+	for _, dir := range []string{"", undoneDir} {
+		list, err := c.fs.ReadDir(c.roundsPath(dir))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return 0, err
 		}
@@ -115,7 +115,10 @@ func (c *Crawl) DropInbox(number uint64) error { return c.fs.Remove(c.inboxFile(
 
 // Closed reports whether a round of that name was closed, in the crawl as it is now.
 func (c *Crawl) Closed(txn string) (bool, error) {
-	frontier := c.folder("frontier")
+	frontier, err := c.frontier()
+	if err != nil {
+		return false, err
+	}
 	look, err := frontier.Look()
 	if err != nil || look.Open() == txn {
 		return false, err
@@ -126,7 +129,10 @@ func (c *Crawl) Closed(txn string) (bool, error) {
 
 // Rounds lists the names of the rounds that count, in their order; an open one comes last.
 func (c *Crawl) Rounds() ([]string, error) {
-	frontier := c.folder("frontier")
+	frontier, err := c.frontier()
+	if err != nil {
+		return nil, err
+	}
 	look, err := frontier.Look()
 	if err != nil {
 		return nil, err

@@ -109,7 +109,7 @@ func (c *Crawl) Restore(ctx context.Context, number uint64) error {
 		cur.Epoch++
 		cur.Checkpoint, cur.Txn, cur.Stores = number, "", nil
 		if k != nil {
-			cur.Txn, cur.Stores = k.Txn, k.generations()
+			cur.Txn, cur.Stores, cur.Map = k.Txn, k.generations(), k.Map
 		}
 		if err := store.WriteCurrent(c.fs, c.dir, cur); err != nil {
 			return err

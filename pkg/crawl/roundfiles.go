@@ -24,6 +24,7 @@ type Kept struct {
 
 // keptRound is a round. Its files are those of one epoch.
 type keptRound struct {
+	in          *Crawl // the shard's view
 	name        string
 	open        bool
 	first, last uint64      // the epoch is one of these
@@ -36,7 +37,35 @@ func (c *Crawl) Kept() (*Kept, error) {
 	if err != nil {
 		return nil, err
 	}
-	frontier := c.folder("frontier")
+	parts, err := c.parts()
+	if err != nil {
+		return nil, err
+	}
+	kept := &Kept{c: c}
+	all := make([][]keptRound, len(parts))
+	longest := 0
+	for i, part := range parts {
+		if all[i], err = part.kept(cur); err != nil {
+			return nil, err
+		}
+		longest = max(longest, len(all[i]))
+	}
+	for i := range longest { // a commit closes a round in all shards: they differ in the open one alone
+		for _, rounds := range all {
+			if i < len(rounds) {
+				kept.rounds = append(kept.rounds, rounds[i])
+			}
+		}
+	}
+	return kept, nil
+}
+
+// kept lists the rounds of a shard, or of a crawl without any.
+func (c *Crawl) kept(cur store.Current) (rounds []keptRound, err error) {
+	frontier, err := c.frontier()
+	if err != nil {
+		return nil, err
+	}
 	look, err := frontier.Look()
 	if err != nil {
 		return nil, err
@@ -58,11 +87,10 @@ func (c *Crawl) Kept() (*Kept, error) {
 		return nil, err
 	}
 	epochs := c.epochs(cur)
-	kept := &Kept{c: c}
 	for _, name := range names {
-		r := keptRound{name: name, open: name == look.Open(), first: cur.Epoch, last: cur.Epoch}
+		r := keptRound{in: c, name: name, open: name == look.Open(), first: cur.Epoch, last: cur.Epoch}
 		if k := known[name]; k != nil {
-			r.first, r.last, r.files = k.Epoch, k.Epoch, k.Files
+			r.first, r.last, r.files = k.Epoch, k.Epoch, k.filesOf(c.under)
 		} else if !r.open {
 			if r.first, r.last, err = epochs(closedBy[name]); err != nil {
 				return nil, err
@@ -78,14 +106,14 @@ func (c *Crawl) Kept() (*Kept, error) {
 				}
 			}
 		}
-		kept.rounds = append(kept.rounds, r)
+		rounds = append(rounds, r)
 	}
-	return kept, nil
+	return rounds, nil
 }
 
 // undone lists the epochs of the files of each round in rounds/undone.
 func (c *Crawl) undone() (map[string][]string, error) {
-	list, err := c.fs.ReadDir(c.path(filepath.Join(roundsDir, undoneDir)))
+	list, err := c.fs.ReadDir(c.roundsPath(undoneDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -142,7 +170,7 @@ func (k *Kept) Closed() *Kept {
 func (k *Kept) Files(name string) (files []string, err error) {
 	var lost []string
 	for _, r := range k.rounds {
-		path := k.c.path(filepath.Join(roundsDir, r.name, name+recordSuffix))
+		path := r.in.roundsPath(r.name, name+recordSuffix)
 		epoch, err := k.c.epochOf(path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
@@ -152,7 +180,7 @@ func (k *Kept) Files(name string) (files []string, err error) {
 		switch {
 		case err == nil && (epoch == "" || other == nil && r.first <= n && n <= r.last):
 			files = append(files, path)
-		case !r.open && (err == nil || named):
+		case !r.open && (err == nil || named) && !slices.Contains(lost, r.name):
 			lost = append(lost, r.name)
 		}
 	}

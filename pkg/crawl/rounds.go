@@ -9,7 +9,9 @@ import (
 	"strconv"
 	"strings"
 
+	"mercator/formats/store"
 	"mercator/pkg/fault"
+	"mercator/pkg/shard"
 )
 
 // The stage files of a round are no state of a store: a driver keeps them in rounds/rN, with an
@@ -28,7 +30,24 @@ func (c *Crawl) BeginRound(round string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir := c.path(filepath.Join(roundsDir, round))
+	return c.beginRound(round, cur.Epoch)
+}
+
+// BeginShardRound makes the folders of a round's files of a shard, and of the whole crawl, which hold what shards exchange.
+// Many may do so at once.
+func (c *Crawl) BeginShardRound(n int, round string) (ofShard, ofCrawl string, err error) {
+	cur, err := c.current()
+	if err == nil {
+		ofCrawl, err = c.beginRound(round, cur.Epoch)
+	}
+	if err == nil {
+		ofShard, err = c.part(shard.Name(n)).beginRound(round, cur.Epoch)
+	}
+	return ofShard, ofCrawl, err
+}
+
+func (c *Crawl) beginRound(round string, epoch uint64) (string, error) {
+	dir := c.roundsPath(round)
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return "", err
 	}
@@ -36,10 +55,10 @@ func (c *Crawl) BeginRound(round string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	name := epochPrefix + epochText(cur.Epoch)
+	name := epochPrefix + epochText(epoch)
 	for _, file := range old {
 		if filepath.Base(file) != name {
-			if err := os.Remove(file); err != nil {
+			if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return "", err
 			}
 		}
@@ -55,7 +74,7 @@ func QuoteGlob(path string) string {
 // TidyRounds keeps under rounds/ the stage files of the rounds that count: it moves those of
 // rounds that abandon or restore has undone to rounds/undone/rN.EPOCH, and tells Options.Warn,
 // so that no later round takes them for its own. It puts back those of rounds that a later
-// restore has taken again. It returns the number of the next round, as NextRound does.
+// restore has taken again. It returns the number of the next round, as NextRound does. Shards have files in rounds/ of their own.
 func (c *Crawl) TidyRounds() (next uint64, err error) {
 	cur, err := c.current()
 	if err != nil {
@@ -64,9 +83,25 @@ func (c *Crawl) TidyRounds() (next uint64, err error) {
 	if next, err = c.NextRound(); err != nil {
 		return 0, err
 	}
-	list, err := os.ReadDir(c.path(roundsDir))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	parts, err := c.parts()
+	if err != nil {
 		return 0, err
+	}
+	if cur.Map > 0 {
+		parts = append(parts, c) // what they exchanged
+	}
+	for _, part := range parts {
+		if err := part.tidyRounds(cur, next); err != nil {
+			return 0, err
+		}
+	}
+	return next, nil
+}
+
+func (c *Crawl) tidyRounds(cur store.Current, next uint64) error {
+	list, err := os.ReadDir(c.roundsPath())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	for _, e := range list {
 		n, isRound := roundNumber(e.Name())
@@ -78,21 +113,21 @@ func (c *Crawl) TidyRounds() (next uint64, err error) {
 			err = c.setAside(e.Name(), epoch)
 		}
 		if err != nil {
-			return 0, err
+			return err
 		}
 	}
-	kept, err := c.Kept()
+	rounds, err := c.kept(cur)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	for _, r := range kept.rounds {
+	for _, r := range rounds {
 		if _, isRound := roundNumber(r.name); isRound && !r.open && r.first == r.last {
 			if err := c.tidyClosed(r.name, epochText(r.first)); err != nil {
-				return 0, err
+				return err
 			}
 		}
 	}
-	return next, nil
+	return nil
 }
 
 // Back calls each for the checkpoints that the crawl went on from, the current one first, as far
@@ -124,7 +159,7 @@ func (c *Crawl) tidyClosed(round, epoch string) error {
 	if err != nil {
 		return err
 	}
-	dir := c.path(filepath.Join(roundsDir, round))
+	dir := c.roundsPath(round)
 	if made != "" && made != epoch {
 		if err := c.setAside(round, made); err != nil {
 			return err
@@ -133,7 +168,7 @@ func (c *Crawl) tidyClosed(round, epoch string) error {
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	err = os.Rename(c.path(filepath.Join(roundsDir, undoneDir, round+"."+epoch)), dir)
+	err = os.Rename(c.roundsPath(undoneDir, round+"."+epoch), dir)
 	if errors.Is(err, fs.ErrNotExist) { // the crawl keeps no files of it
 		return nil
 	}
@@ -152,7 +187,7 @@ func numbered(name, prefix string) (uint64, bool) {
 
 // madeIn is the epoch in which a round's files were made; "" where they do not say.
 func (c *Crawl) madeIn(round string) (epoch string, err error) {
-	list, err := c.fs.ReadDir(c.path(filepath.Join(roundsDir, round)))
+	list, err := c.fs.ReadDir(c.roundsPath(round))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -169,7 +204,7 @@ func (c *Crawl) setAside(round, epoch string) error {
 	if epoch == "" {
 		epoch = "unknown"
 	}
-	from, to := c.path(filepath.Join(roundsDir, round)), c.path(filepath.Join(roundsDir, undoneDir, round+"."+epoch))
+	from, to := c.roundsPath(round), c.roundsPath(undoneDir, round+"."+epoch)
 	if err := os.RemoveAll(to); err != nil {
 		return err
 	}

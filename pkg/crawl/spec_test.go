@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"mercator/formats/record"
 	"mercator/formats/spectest"
 	"mercator/formats/store"
 	"mercator/pkg/fault"
@@ -13,6 +14,15 @@ func exampleCheckpoint() *Checkpoint {
 	return &Checkpoint{Number: 2, Parent: 1, Epoch: 1, Txn: "r2", Made: "2026-11-21T10:00:00Z",
 		Stores: []CheckpointStore{{Name: "frontier", Kind: "frontier", Generation: 4, Sum: store.Sum([]byte("a"))}, {Name: "urls", Kind: "urls", Generation: 3, Sum: store.Sum([]byte("b"))}},
 		Ledger: ledger("r2"), Totals: Totals{}.with(ledger("r1")).with(ledger("r2")), Files: []RoundFile{{"epoch.1", 0, store.Sum(nil)}, {"links.arrows.zst", 3, store.Sum([]byte("abc"))}}}
+}
+
+// shardedCheckpoint is one of two shards.
+func shardedCheckpoint() *Checkpoint {
+	k := exampleCheckpoint()
+	k.Map, k.Ledger, k.Files = 1, record.Ledger{}, nil
+	k.Stores[0].Name, k.Stores[1].Name = "shard/000/frontier", "shard/001/frontier"
+	k.Shards = []ShardRound{{Shard: 0, Ledger: ledger("r2"), Files: []RoundFile{{"epoch.1", 0, store.Sum(nil)}}}, {Shard: 1, Ledger: ledger("r2")}}
+	return k
 }
 
 func vectors() []spectest.Vector {
@@ -31,9 +41,21 @@ func vectors() []spectest.Vector {
 	bad := func(name string, data []byte, class fault.Class, says string) spectest.Vector {
 		return spectest.Vector{Name: "bad/" + name, Bytes: data, Class: class, Says: says}
 	}
+	sharded := func(edit func(*Checkpoint)) []byte {
+		k := shardedCheckpoint()
+		edit(k)
+		return encode(k)
+	}
+	shards := sharded(func(*Checkpoint) {})
 	two := encode(exampleCheckpoint())
 	return []spectest.Vector{
 		{Name: "good/two.checkpoint", Bytes: two, Gives: string(two)},
+		{Name: "good/shards.checkpoint", Bytes: shards, Gives: string(shards)},
+		bad("R7-number.checkpoint", sharded(func(k *Checkpoint) { k.Shards[1].Shard = 2 }), fault.Corrupt, "shards: shard 2, want shard 1"),
+		bad("R7-no-map.checkpoint", sharded(func(k *Checkpoint) { k.Map = 0 }), fault.Corrupt, "shards: 2, with version 0 of the bucket map"),
+		bad("R7-no-shards.checkpoint", sharded(func(k *Checkpoint) { k.Shards = nil }), fault.Corrupt, "shards: 0, with version 1 of the bucket map"),
+		bad("R7-ledger-beside.checkpoint", sharded(func(k *Checkpoint) { k.Ledger = ledger("r2") }), fault.Corrupt, "shards: 2, with version 1 of the bucket map"),
+		bad("R5-of-a-shard.checkpoint", sharded(func(k *Checkpoint) { k.Shards[0].Files[0].Length = -1 }), fault.Corrupt, "shard/000: file 0: length -1"),
 		bad("R3-name.checkpoint", checkpoint(func(k *Checkpoint) { k.Stores[0].Name = ".." }), fault.Corrupt, "want a folder inside the crawl"),
 		bad("R3-twice.checkpoint", checkpoint(func(k *Checkpoint) { k.Stores[1].Name = "frontier" }), fault.Corrupt, "a name after"),
 		bad("R3-sum.checkpoint", checkpoint(func(k *Checkpoint) { k.Stores[0].Sum = "0" }), fault.Corrupt, `sum "0", want 32 hex`),

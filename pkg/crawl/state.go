@@ -148,7 +148,10 @@ func (c *Crawl) NextRound() (next uint64, err error) {
 	if err != nil || cur.Checkpoint == 0 {
 		return 0, err
 	}
-	frontier := c.folder("frontier")
+	frontier, err := c.frontier()
+	if err != nil {
+		return 0, err
+	}
 	look, err := frontier.Look()
 	if err != nil {
 		return 0, err

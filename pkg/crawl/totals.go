@@ -15,11 +15,13 @@ type Totals struct {
 	Stages []record.Stage `json:"stages,omitempty"` // by name; without what is of one round: stores, transaction, hashes
 }
 
-// with are the totals after a further round.
-func (t Totals) with(l record.Ledger) Totals {
+// with are the totals after a further round, of several shards with a ledger of each.
+func (t Totals) with(ledgers ...record.Ledger) Totals {
 	t.Rounds++
 	t.Stages = slices.Clone(t.Stages)
-	t.add(l)
+	for _, l := range ledgers {
+		t.add(l)
+	}
 	return t
 }
 

@@ -19,7 +19,7 @@ func TestAskTakenIn(t *testing.T) {
 		}
 	}
 	frontier := plan{crawl: dir}.path("frontier")
-	c, err := crawl.Init(dir, nil, nil, func() error { return store.Create(frontier, "frontier", 1, nil, store.Options{}) }, crawl.Options{})
+	c, err := crawl.Init(dir, nil, nil, func(string) error { return store.Create(frontier, "frontier", 1, nil, store.Options{}) }, crawl.Options{})
 	check(err)
 	s, err := store.Open(frontier, "frontier", 1, store.Options{})
 	check(err)

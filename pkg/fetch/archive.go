@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -250,7 +251,12 @@ func (a *archive) reopen(name string) (bool, error) {
 
 // begin starts a file under a name that was never used.
 func (a *archive) begin() error {
-	name, err := a.tx.Journal("crawl-", a.codec.Suffix())
+	// Rows name the file alone, so in a crawl of several shards its name says which.
+	prefix := "crawl-"
+	if _, number := path.Split(a.st.Shard()); number != "" {
+		prefix += "s" + number + "-"
+	}
+	name, err := a.tx.Journal(prefix, a.codec.Suffix())
 	if err != nil {
 		return err
 	}

@@ -376,7 +376,7 @@ func TestCrawlDelayHoldsAfterAnUncleanStop(t *testing.T) {
 func inCrawl(t testing.TB) (*crawl.Crawl, *store.Store) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "crawl")
-	c, err := crawl.Init(dir, nil, []byte("# none\n"), func() error {
+	c, err := crawl.Init(dir, nil, []byte("# none\n"), func(string) error {
 		return fetch.CreateStore(filepath.Join(dir, "fetch"), store.Options{})
 	}, crawl.Options{})
 	if err != nil {

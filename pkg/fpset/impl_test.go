@@ -81,7 +81,7 @@ func life(t *testing.T, impl string, rnd *rand.Rand) {
 	if impl == Bloom {
 		with.Size = 1 << 20
 	}
-	crawl, err := crawl.Init(dir, []byte("# none\n"), nil, func() error {
+	crawl, err := crawl.Init(dir, []byte("# none\n"), nil, func(string) error {
 		return errors.Join(Create(dir+"/content", with, store.Options{}), store.Create(dir+"/frontier", "frontier", 1, nil, store.Options{}))
 	}, crawl.Options{})
 	if err != nil {

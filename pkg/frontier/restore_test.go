@@ -59,7 +59,7 @@ func TestRestoreAgainstModel(t *testing.T) {
 				rng := rand.New(rand.NewPCG(uint64(seed), uint64(size)))
 				fs := durable.NewCrashFS()
 				opt := store.Options{FS: fs}
-				if _, err := crawl.Init("/crawl", nil, nil, func() error { return Create("/crawl/frontier", p, opt) }, crawl.Options{FS: fs}); err != nil {
+				if _, err := crawl.Init("/crawl", nil, nil, func(string) error { return Create("/crawl/frontier", p, opt) }, crawl.Options{FS: fs}); err != nil {
 					t.Fatal(err)
 				}
 				b := open(t, fs, p)
@@ -317,7 +317,7 @@ func TestCheckAfterRestore(t *testing.T) {
 	ctx := context.Background()
 	fs := durable.NewCrashFS()
 	opt := store.Options{FS: fs}
-	c, err := crawl.Init("/crawl", nil, nil, func() error { return Create("/crawl/frontier", Params{}, opt) }, crawl.Options{FS: opt.FS})
+	c, err := crawl.Init("/crawl", nil, nil, func(string) error { return Create("/crawl/frontier", Params{}, opt) }, crawl.Options{FS: opt.FS})
 	if err != nil {
 		t.Fatal(err)
 	}

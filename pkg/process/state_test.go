@@ -72,7 +72,7 @@ func oracle(rounds ...string) string {
 func newCrawl(t *testing.T, fsys durable.FS) *crawl.Crawl {
 	t.Helper()
 	opt := store.Options{FS: fsys}
-	c, err := crawl.Init("/c", []byte("# none\n"), nil, func() error {
+	c, err := crawl.Init("/c", []byte("# none\n"), nil, func(string) error {
 		return errors.Join(store.Create("/c/frontier", "frontier", 1, nil, opt), CreateStore("/c/modules/tags", opt))
 	}, crawl.Options{FS: fsys})
 	if err != nil {

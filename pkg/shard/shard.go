@@ -16,9 +16,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/zeebo/xxh3"
 
@@ -139,14 +139,10 @@ func Dir(crawlDir string, n int) string { return filepath.Join(crawlDir, filepat
 
 // At is the number of the shard whose folder, or a store of whose, dir is; ok is false if it is none's.
 func At(dir string) (n int, ok bool) {
-	s := store.Folder(filepath.Join(dir, "any"), store.Options{})
-	if _, _, ok := store.ShardAt(dir); !ok {
-		s = store.Folder(dir, store.Options{})
+	if _, _, is := store.ShardAt(dir); is {
+		dir = filepath.Join(dir, "any")
 	}
-	parts := strings.Split(s.NameInCrawl(), "/")
-	if s.CrawlDir() == "" || len(parts) < 3 || parts[0] != store.ShardsDir {
-		return 0, false
-	}
-	n, err := strconv.Atoi(parts[1])
+	_, number := path.Split(store.Folder(dir, store.Options{}).Shard())
+	n, err := strconv.Atoi(number)
 	return n, err == nil
 }

@@ -191,14 +191,14 @@ func TestAt(t *testing.T) {
 	if _, ok := At(Dir(dir, 7)); ok {
 		t.Error("a shard's folder outside a crawl")
 	}
-	if err := store.CreateCurrent(durable.OS, dir); err != nil {
+	if err := store.CreateCurrent(durable.OS, dir, 1); err != nil {
 		t.Fatal(err)
 	}
 	inner := filepath.Join(dir, "shard", "008") // a crawl folder that happens to lie there
 	if err := os.MkdirAll(inner, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.CreateCurrent(durable.OS, inner); err != nil {
+	if err := store.CreateCurrent(durable.OS, inner, 0); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]int{

@@ -520,7 +520,7 @@ func TestRowsOfAnotherEpoch(t *testing.T) {
 		} {
 			t.Run(name+"/"+c.name, func(t *testing.T) {
 				dir := filepath.Join(t.TempDir(), "crawl")
-				crawl, err := crawl.Init(dir, nil, []byte("# none\n"), func() error {
+				crawl, err := crawl.Init(dir, nil, []byte("# none\n"), func(string) error {
 					return store.Create(filepath.Join(dir, "urls"), "urls", 1, nil, store.Options{})
 				}, crawl.Options{})
 				if err != nil {

@@ -1,0 +1,143 @@
+package crawl
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"mercator/formats/store"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+	"mercator/pkg/shard"
+)
+
+// initMap is the bucket map of a folder that Init makes or completes; nil without shards.
+func (c *Crawl) initMap() (*shard.Map, error) {
+	first := shard.File(c.dir, 1)
+	m, err := shard.Read(c.fs, c.dir)
+	made := err == nil // there is a CURRENT
+	if errors.Is(err, fault.Usage) {
+		// A folder that is not complete, or was not begun.
+		if m, err = shard.ReadVersion(c.fs, c.dir, 1); errors.Is(err, fs.ErrNotExist) {
+			m, err = nil, nil
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	is := 0
+	if m != nil {
+		is = m.Shards
+	}
+	if c.opt.Shards > 0 && c.opt.Shards != is && (m != nil || made) {
+		return nil, &fault.Error{Class: fault.Usage, File: c.dir, Found: fmt.Sprintf("a crawl of %s", countShards(is)), Want: countShards(c.opt.Shards),
+			Hint: "name another folder: how many shards a crawl has is fixed when it is made"}
+	}
+	if m != nil || c.opt.Shards == 0 {
+		return m, nil
+	}
+	if m, err = shard.New(c.opt.Shards); err != nil {
+		return nil, err
+	}
+	data, err := m.Encode()
+	if err != nil {
+		return nil, err
+	}
+	if err := durable.LinkFile(c.fs, first, data); errors.Is(err, fs.ErrExist) { // another has made it meanwhile
+		return c.initMap()
+	} else if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func countShards(n int) string {
+	switch n {
+	case 0:
+		return "no shards"
+	case 1:
+		return "1 shard"
+	}
+	return fmt.Sprintf("%d shards", n)
+}
+
+// Shards is how many the crawl has; 0 if it is not cut into shards.
+func (c *Crawl) Shards() (int, error) {
+	m, err := shard.Read(c.fs, c.dir)
+	if m == nil || err != nil {
+		return 0, err
+	}
+	return m.Shards, nil
+}
+
+// parts are the views of the shards, in order; of a crawl without shards it is c alone.
+func (c *Crawl) parts() ([]*Crawl, error) {
+	n, err := c.Shards()
+	if err != nil {
+		return nil, err
+	}
+	if n == 0 || c.under != "" {
+		return []*Crawl{c}, nil
+	}
+	parts := make([]*Crawl, n)
+	for i := range parts {
+		parts[i] = c.part(shard.Name(i))
+	}
+	return parts, nil
+}
+
+// part is the view of a shard, or of a crawl without any ("").
+func (c *Crawl) part(under string) *Crawl {
+	part := *c
+	part.under = under
+	return &part
+}
+
+// roundsPath is a file in rounds/, of the shard or of the whole crawl.
+func (c *Crawl) roundsPath(elem ...string) string {
+	return filepath.Join(append([]string{c.dir, filepath.FromSlash(c.under), roundsDir}, elem...)...)
+}
+
+// frontier is the frontier that knows the names of the rounds: of several shards the first, since a commit closes a
+// round in all.
+func (c *Crawl) frontier() (*store.Store, error) {
+	cur, err := c.current()
+	if err != nil {
+		return nil, err
+	}
+	under := c.under
+	if cur.Map > 0 && under == "" {
+		under = shard.Name(0)
+	}
+	return c.folder(filepath.Join(under, "frontier")), nil
+}
+
+// storesUnder lists the folders in which stores are: the crawl folder, those of the shards that are there, whatever the
+// map says, and modules in each.
+func (c *Crawl) storesUnder() ([]string, error) {
+	under := []string{"", store.ModulesDir}
+	cur, err := c.current()
+	if err != nil || cur.Map == 0 {
+		return under, err
+	}
+	shards, err := c.shardFolders()
+	for _, n := range shards {
+		under = append(under, shard.Name(n), filepath.Join(shard.Name(n), store.ModulesDir))
+	}
+	return under, err
+}
+
+// shardFolders lists the numbers of the shards that have a folder.
+func (c *Crawl) shardFolders() (numbers []int, err error) {
+	list, err := c.fs.ReadDir(c.path(store.ShardsDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range list {
+		if _, n, ok := store.ShardAt(c.path(filepath.Join(store.ShardsDir, e.Name()))); ok {
+			numbers = append(numbers, n)
+		}
+	}
+	return numbers, err
+}
