@@ -34,27 +34,27 @@ type Teller struct {
 	wg    sync.WaitGroup
 
 	mu      sync.Mutex // guards all below
-	live    Live
-	at      totals // of the rounds that ended
+	live    Live       // the crawl as it stood after the last round, and what the rounds of this run did
 	round   fetch.Progress
-	planned time.Time // when the plan was made that live.Hosts and left are of
-	left    time.Duration
-	cost    time.Duration // of making it
-	samples []sample      // of the last minute
-	shown   bool          // a line stands on the terminal
-	told    time.Time     // the last line where there is none
-	failed  bool          // to write PROGRESS
+	planned costly    // live.Hosts and live.Left
+	sized   costly    // live.Archived
+	samples []sample  // of the last minute
+	shown   bool      // a line stands on the terminal
+	told    time.Time // the last line where there is none
+	failed  bool      // to write PROGRESS
 }
 
-// totals are what rounds of this run did, and what the frontier says since the last.
-type totals struct {
-	done            uint64
-	replies         uint64
-	received        int64
-	bound           float64
-	errors          map[string]uint64
-	settings        uint64
-	waitsFor, waits string // the round in which a command said that it waits, and what it said
+// costly is what is found out again when so much time has passed that it costs little of it.
+type costly struct {
+	at   time.Time
+	took time.Duration
+}
+
+func (c *costly) find(now func() time.Time, out func()) {
+	if at := now(); c.at.IsZero() || at.Sub(c.at) >= max(tellEvery, costShare*c.took) {
+		out()
+		c.at, c.took = at, now().Sub(at)
+	}
 }
 
 type sample struct {
@@ -67,25 +67,16 @@ const (
 	tellEvery = time.Second
 	lineEvery = 30 * time.Second
 	rateOver  = time.Minute
-	planShare = 20 // a plan is made again after so many times as long as it took
+	costShare = 20 // of what is costly: it takes at most this part of the time
 )
 
 // Begin is called before the first round of a run: what it tells is of the whole crawl.
 func (t *Teller) Begin(ctx context.Context, d *Driver) error {
 	t.d, t.now, t.begun, t.stop = d, d.opt.Now, d.opt.Now(), make(chan struct{})
-	t.told = t.begun
-	t.live = Live{Command: "mcrawl", Crawl: d.Crawl.Dir()}
+	t.told, t.live.Crawl = t.begun, d.Crawl.Dir()
 	st, err := d.frontier.Stat(ctx, frontier.StatOptions{})
 	if err != nil {
 		return err
-	}
-	var s Status
-	s.frontier(st)
-	t.at.errors = map[string]uint64{}
-	for _, o := range s.Outcomes {
-		if isError(o.Reason) {
-			t.at.errors[o.Reason] = o.N
-		}
 	}
 	t.stand(ctx, st)
 	t.wg.Go(func() {
@@ -119,29 +110,26 @@ func (t *Teller) End() {
 
 // stand takes over where the crawl stands between two rounds.
 func (t *Teller) stand(ctx context.Context, st *frontier.Stat) {
-	var s Status
-	s.frontier(st)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.live.Known, t.at.done, t.at.settings = s.Known, s.Done, sum(s.Settings)
-	now := t.now()
-	if !t.planned.IsZero() && now.Sub(t.planned) < max(tellEvery, planShare*t.cost) {
-		return
-	}
-	plan, err := rest(ctx, t.d.frontier, t.live.Crawl, now)
-	t.planned, t.cost = now, t.now().Sub(now)
-	t.live.Hosts, t.left = nil, 0
-	if plan != nil && err == nil { // without one there is no estimate; who needs the table will say what it is
-		s.plan(plan)
-		t.live.Hosts, t.left = s.Hosts[:min(len(s.Hosts), 3)], plan.Duration
-	}
+	was := t.look()
+	s := Status{Crawl: was.Crawl, Round: was.Round, Archived: was.Archived, Hosts: t.live.Hosts, Left: t.live.Left, LeftIs: t.live.LeftIs}
+	s.frontier(st)
+	t.planned.find(t.now, func() {
+		s.Hosts, s.Left, s.LeftIs = nil, 0, ""
+		if plan, err := rest(ctx, t.d.frontier, s.Crawl, t.now()); err == nil { // else who needs the table will say what it is
+			s.plan(plan, t.now())
+		}
+	})
+	t.live, t.round = s.live(), fetch.Progress{}
+	t.live.Replies, t.live.Received, t.live.Bound = was.Replies, was.Received, was.Bound
 }
 
 // Round implements Observer.
 func (t *Teller) Round(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.live.Round, t.round, t.at.waits = name, fetch.Progress{}, ""
+	t.live.Round, t.live.Waits = name, ""
 }
 
 // Fetching implements Observer.
@@ -150,7 +138,7 @@ func (t *Teller) Fetching(line []byte) {
 	defer t.mu.Unlock()
 	var p fetch.Progress
 	if json.Unmarshal(line, &p) == nil {
-		t.round, t.live.Batch, t.at.waits = p, line, ""
+		t.round, t.live.Batch, t.live.Waits = p, line, ""
 	}
 }
 
@@ -159,7 +147,7 @@ func (t *Teller) Said(command, line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, why, waits := strings.Cut(line, ": waiting for "); waits && (command == "mfrontier" || command == "mfetch") && !t.Quiet {
-		t.at.waits = "waiting for " + why // stands in the line of progress
+		t.live.Waits = "waiting for " + why // stands in the line of progress
 		return
 	}
 	t.clear()
@@ -167,19 +155,7 @@ func (t *Teller) Said(command, line string) {
 }
 
 // Ended implements Observer.
-func (t *Teller) Ended(ctx context.Context, name string, _ *crawl.Checkpoint, st *frontier.Stat) {
-	t.mu.Lock()
-	p := &t.round
-	t.at.replies += uint64(p.Replies())
-	t.at.received += p.Bytes
-	t.at.bound += p.Bound
-	for o, n := range p.Outcomes {
-		if isError(o) {
-			t.at.errors[o] += uint64(n)
-		}
-	}
-	t.round, t.live.Batch, t.at.waits = fetch.Progress{}, nil, ""
-	t.mu.Unlock()
+func (t *Teller) Ended(ctx context.Context, _ string, _ *crawl.Checkpoint, st *frontier.Stat) {
 	t.stand(ctx, st)
 }
 
@@ -300,32 +276,28 @@ func (t *Teller) line(l Live) error {
 
 // look is how the crawl stands now. t.mu is held.
 func (t *Teller) look() Live {
-	now := t.now()
-	l := t.live
+	t.sized.find(t.now, func() { t.live.Archived = onDisk(t.live.Crawl) })
+	l, now := t.live, t.now()
 	l.Time, l.Elapsed = now.UTC(), now.Sub(t.begun).Seconds()
-	l.Replies = t.at.replies + uint64(t.round.Replies())
-	l.Done, l.Settings, l.Errors = t.at.done, t.at.settings, map[string]uint64{}
-	maps.Copy(l.Errors, t.at.errors)
+	l.Replies += uint64(t.round.Replies())
+	l.Received, l.Bound = l.Received+t.round.Bytes, l.Bound+t.round.Bound
+	l.Active, l.Connections = t.round.Hosts, t.round.Connections
+	l.Errors = counts{}
+	maps.Copy(l.Errors, t.live.Errors)
 	for o, n := range t.round.Outcomes {
-		n := uint64(n)
-		switch {
-		case isError(o):
-			l.Errors[o] += n
-			l.Done += n // it may come again: the frontier decides when the round ends
+		switch n := uint64(n); {
 		case record.OfSettings(o):
 			l.Settings += n
 		case o != record.OutcomeDeferred && o != record.OutcomeParked:
-			l.Done += n
+			l.Done += n // it may come again: the frontier decides when the round ends
+			if isError(o) {
+				l.Errors[o] += n
+			}
 		}
 	}
 	l.Done = min(l.Done, l.Known)
-	l.Received, l.Bound = t.at.received+t.round.Bytes, t.at.bound+t.round.Bound
-	l.Active, l.Connections, l.Waits = t.round.Hosts, t.round.Connections, t.at.waits
-	l.Archived = onDisk(l.Crawl)
-	if l.Left = (t.left - now.Sub(t.planned)).Seconds(); t.left > 0 && l.Left > 0 {
-		l.LeftIs = lowerBound
-	} else {
-		l.Left = 0
+	if l.Left = max(0, l.Left-now.Sub(t.planned.at).Seconds()); l.Left == 0 {
+		l.LeftIs = ""
 	}
 	t.samples = append(t.samples, sample{now, l.Replies})
 	for len(t.samples) > 2 && now.Sub(t.samples[0].at) > rateOver {

@@ -11,7 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mercator/formats/record"
 	"mercator/pkg/fetch"
+	"mercator/pkg/frontier"
 )
 
 // told are the lines of a Teller that ticks for some seconds while a round fetches two pages a second.
@@ -20,8 +22,8 @@ func told(t *testing.T, seconds int, with *Teller) string {
 	var err bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {
 		with.Err, with.now, with.begun, with.told = &err, time.Now, time.Now(), time.Now()
-		with.live = Live{Command: "mcrawl", Crawl: t.TempDir(), Known: 56_789, Hosts: []HostLeft{{"www.example.org", 2310, 2310}}}
-		with.at.done, with.left, with.planned = 12_000, 38*time.Minute, time.Now()
+		with.live = Live{Command: "mcrawl", Crawl: t.TempDir(), Known: 56_789, Done: 12_000, Left: 38 * 60, LeftIs: lowerBound, Hosts: []HostLeft{{"www.example.org", 2310, 2310}}}
+		with.planned.at = time.Now()
 		with.Round("r12")
 		for i := range seconds {
 			line, _ := json.Marshal(fetch.Progress{Command: "mfetch", Outcomes: map[string]int64{"fetched": int64(2 * i), "timeout": 3}, Hosts: 45, Connections: 7, Bytes: 1e6})
@@ -96,5 +98,47 @@ func TestWords(t *testing.T) {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// TestLeft: what is left is not over before the first URL that waits for a time is due.
+func TestLeft(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for due, want := range map[string]float64{"": 2, "2026-01-01T00:00:01.5Z": 2, "2026-01-01T00:10:00Z": 600} {
+		s := Status{NextDue: due}
+		s.plan(&frontier.Plan{URLs: 1, Duration: 2 * time.Second}, now)
+		if s.Left != want {
+			t.Errorf("%v s left with a URL due at %q, want %v", s.Left, due, want)
+		}
+	}
+	var s Status
+	if s.plan(nil, now); s.Left != 0 || s.LeftIs != "" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestCostly: what takes long is found out less often, what takes no time each second.
+func TestCostly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for took, want := range map[time.Duration]int{0: 100, time.Second: 5} {
+			var c costly
+			n := 0
+			for begun := time.Now(); time.Since(begun) < 100*time.Second; time.Sleep(tellEvery) {
+				c.find(time.Now, func() { n++; time.Sleep(took) })
+			}
+			if n != want {
+				t.Errorf("%d times in 100 s, each %v, want %d", n, took, want)
+			}
+		}
+	})
+}
+
+// TestPrintCounts: one of a thing is said so.
+func TestPrintCounts(t *testing.T) {
+	var out strings.Builder
+	s := Status{Known: 1, Done: 1, Retried: 1, Equal: 1, Robots: 1, Drops: []record.Count{{Reason: "mextract: filter:docs", N: 1}}, Hosts: []HostLeft{{"a.test", 1, 1}}}
+	s.printBody(&out)
+	if text := out.String(); strings.Contains(text, " 1 URLs") || strings.Contains(text, " 1 times") || strings.Contains(text, " 1 documents") || !strings.Contains(text, "           1 URL known, 1 done, 0 waiting\n") || !strings.Contains(text, "links") {
+		t.Error(text)
 	}
 }

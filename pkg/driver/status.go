@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -68,7 +67,7 @@ type HostLeft struct {
 }
 
 // lowerBound says what an ETA is.
-const lowerBound = "URLs left by host, at the pace of the host; a lower bound: links yet to be found and retries are not in it"
+const lowerBound = "URLs left by host, at the pace of the host, and the next due time; a lower bound: links yet to be found and further retries are not in it"
 
 // ReadStatus reads where the crawl in dir stands, also while it runs.
 func ReadStatus(ctx context.Context, dir string, now time.Time) (*Status, error) {
@@ -112,7 +111,7 @@ func ReadStatus(ctx context.Context, dir string, now time.Time) (*Status, error)
 	if err != nil {
 		return nil, err
 	}
-	s.plan(plan)
+	s.plan(plan, now)
 	s.Next = s.next()
 	return s, nil
 }
@@ -143,21 +142,16 @@ func rest(ctx context.Context, f *frontier.Frontier, dir string, now time.Time) 
 func (s *Status) frontier(st *frontier.Stat) {
 	s.Policy, s.Known, s.Done, s.Pending, s.InFlight, s.Waiting, s.NextDue, s.Held = st.Policy, st.Discovered, st.Finished, st.Pending, st.InFlight, st.Waiting, st.NextDue, st.Held
 	s.Retried, s.Deferred, s.Parked = st.Retried, st.Deferred, st.Parked
-	settings := counts{}
+	of := map[bool]counts{false: {}, true: {}} // by whether they are of settings
+	for _, o := range st.Outcomes {
+		of[record.OfSettings(o.Reason)][o.Reason] += o.N
+	}
 	for _, p := range st.Parked {
 		if record.OfSettings(p.Outcome) {
-			settings[p.Outcome] += p.URLs
+			of[true][p.Outcome] += p.URLs
 		}
 	}
-	outcomes := counts{}
-	for _, o := range st.Outcomes {
-		if record.OfSettings(o.Reason) {
-			settings[o.Reason] += o.N
-		} else {
-			outcomes[o.Reason] += o.N
-		}
-	}
-	s.Outcomes, s.Settings = outcomes.list(), settings.list()
+	s.Outcomes, s.Settings = of[false].list(), of[true].list()
 }
 
 // totals takes over what all stages together say.
@@ -179,24 +173,31 @@ func (s *Status) totals(t crawl.Totals) {
 	s.Drops = drops.list()
 }
 
-func (s *Status) plan(p *frontier.Plan) {
-	if p == nil {
+// plan takes over what is left, which is not over before the first of the URLs that wait for a time is due.
+func (s *Status) plan(p *frontier.Plan, now time.Time) {
+	if p == nil || p.URLs == 0 {
 		return
 	}
 	for _, h := range p.Slow {
 		s.Hosts = append(s.Hosts, HostLeft{h.Host, h.URLs, h.Took.Seconds()})
 	}
-	if p.URLs > 0 {
-		s.Left, s.LeftIs = p.Duration.Seconds(), lowerBound
+	s.Left, s.LeftIs = p.Duration.Seconds(), lowerBound
+	if due, err := time.Parse(time.RFC3339Nano, s.NextDue); err == nil {
+		s.Left = max(s.Left, due.Sub(now).Seconds())
 	}
+}
+
+// parked is how many URLs are.
+func (s *Status) parked() (n uint64) {
+	for _, p := range s.Parked {
+		n += p.URLs
+	}
+	return n
 }
 
 // next is the command that goes on.
 func (s *Status) next() string {
-	var parked uint64
-	for _, p := range s.Parked {
-		parked += p.URLs
-	}
+	parked := s.parked()
 	switch {
 	case s.Driver != "":
 		return mcrawl("status", s.Crawl, "--watch")
@@ -247,24 +248,13 @@ func (c counts) list() []record.Count {
 	return all
 }
 
-func printCounts(w io.Writer, list []record.Count) {
+func printCounts(w io.Writer, heading string, list []record.Count) {
+	if len(list) > 0 && heading != "" {
+		fmt.Fprintln(w, heading)
+	}
 	for _, c := range list {
 		fmt.Fprintf(w, "%12s %s\n", grouped(c.N), c.Reason)
 	}
-}
-
-// Line is the status in a line, as the progress of a run shows it.
-func (s *Status) Line() string {
-	if s.Running != nil {
-		return s.Running.Line()
-	}
-	l := Live{Round: s.Round, Known: s.Known, Done: s.Done, Archived: s.Archived, Settings: sum(s.Settings), Errors: map[string]uint64{}, Hosts: s.Hosts, Left: s.Left}
-	for _, o := range s.Outcomes {
-		if isError(o.Reason) {
-			l.Errors[o.Reason] = o.N
-		}
-	}
-	return l.Line()
 }
 
 func sum(list []record.Count) (n uint64) {
@@ -274,15 +264,36 @@ func sum(list []record.Count) (n uint64) {
 	return n
 }
 
+// live is what a driver tells of it.
+func (s *Status) live() Live {
+	l := Live{Command: "mcrawl", Crawl: s.Crawl, Round: s.Round, Known: s.Known, Done: s.Done, Archived: s.Archived, Settings: sum(s.Settings), Errors: counts{}, Hosts: s.Hosts[:min(len(s.Hosts), 3)], Left: s.Left, LeftIs: s.LeftIs}
+	for _, o := range s.Outcomes {
+		if isError(o.Reason) {
+			l.Errors[o.Reason] = o.N
+		}
+	}
+	return l
+}
+
+// Line is the status in a line, as the progress of a run shows it.
+func (s *Status) Line() string {
+	l := s.live()
+	if s.Running != nil {
+		l = *s.Running
+	}
+	return l.Line()
+}
+
 // Print writes the status for people.
 func (s *Status) Print(out io.Writer) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "crawl %s, policy %s\n", s.Crawl, s.Policy)
 	switch {
-	case s.Running != nil:
-		fmt.Fprintf(w, "running: %s\n  %s\n", s.Driver, s.Running.Line())
 	case s.Driver != "":
 		fmt.Fprintf(w, "running: %s\n", s.Driver)
+		if s.Running != nil {
+			fmt.Fprintf(w, "  %s\n", s.Running.Line())
+		}
 	case len(s.Open) > 0:
 		fmt.Fprintf(w, "not running; round %s is open\n", strings.Join(s.Open, ", "))
 	default:
@@ -294,7 +305,7 @@ func (s *Status) Print(out io.Writer) error {
 		fmt.Fprintf(w, "checkpoint %d, of round %s, made %s; %s closed\n", s.Checkpoint, s.Round, s.Made, count(s.Rounds, "round"))
 	}
 	if s.Inbox > 0 {
-		fmt.Fprintf(w, "%s of mcrawl add and again wait\n", count(s.Inbox, "request"))
+		fmt.Fprintf(w, "waiting: %s of mcrawl add and again\n", count(s.Inbox, "request"))
 	}
 	s.printBody(w)
 	fmt.Fprintf(w, "next: %s\n", s.Next)
@@ -303,42 +314,36 @@ func (s *Status) Print(out io.Writer) error {
 
 // printBody writes what the summary of a run has, too.
 func (s *Status) printBody(w io.Writer) {
-	fmt.Fprintf(w, "\n%12s URLs known, %s done, %s wait", grouped(s.Known), grouped(s.Done), grouped(s.Pending))
+	fmt.Fprintf(w, "\n%s known, %s done, %s waiting", column(s.Known, "URL"), grouped(s.Done), grouped(s.Pending))
 	if s.InFlight > 0 {
 		fmt.Fprintf(w, ", %s in flight", grouped(s.InFlight))
 	}
 	fmt.Fprintln(w)
 	if s.Waiting > 0 {
-		fmt.Fprintf(w, "%12s of these wait for a time, the first until %s\n", grouped(s.Waiting), s.NextDue)
+		fmt.Fprintf(w, "%12s of these waiting for a time, the first until %s\n", grouped(s.Waiting), s.NextDue)
 	}
 	if s.Held > 0 {
-		fmt.Fprintf(w, "%12s of these are over the budgets of their domains\n", grouped(s.Held))
+		fmt.Fprintf(w, "%12s of these over the budgets of their domains\n", grouped(s.Held))
 	}
-	printCounts(w, s.Outcomes)
+	printCounts(w, "", s.Outcomes)
 	if s.Retried+s.Deferred > 0 {
-		fmt.Fprintf(w, "%12s tries that failed and were repeated; put off untried %s times\n", grouped(s.Retried), grouped(s.Deferred))
+		fmt.Fprintf(w, "%s tried again after a failure; %s put off untried\n", column(s.Retried, "time"), count(s.Deferred, "time"))
 	}
-	if len(s.Settings) > 0 {
-		fmt.Fprintln(w, "Refused by the settings of this crawl:")
-		printCounts(w, s.Settings)
-	}
+	printCounts(w, "Refused by the settings of this crawl:", s.Settings)
 	for _, p := range s.Parked {
-		until := ""
+		fmt.Fprintf(w, "%12s parked: %s", grouped(p.URLs), p.Outcome)
 		if p.Due != "" {
-			until = ", the first until " + p.Due
+			fmt.Fprintf(w, ", the first until %s", p.Due)
 		}
-		fmt.Fprintf(w, "%12s parked: %s%s\n", grouped(p.URLs), p.Outcome, until)
+		fmt.Fprintln(w)
 	}
 	if len(s.Parked) > 0 {
-		fmt.Fprintf(w, "             back into the queue, after a change of settings: %s\n", s.release())
+		fmt.Fprintf(w, "%12s back into the queue, after a change of settings: %s\n", "", s.release())
 	}
-	if len(s.Drops) > 0 {
-		fmt.Fprintln(w, "Drops by reason:")
-		printCounts(w, s.Drops)
-	}
-	fmt.Fprintf(w, "%12s of WARC files; %s documents were duplicates; %s robots.txt contacts\n", size(s.Archived), grouped(s.Equal), grouped(s.Robots))
+	printCounts(w, "Drops by stage and reason, of links and of rows:", s.Drops)
+	fmt.Fprintf(w, "%12s of WARC files; %s; %s\n", size(s.Archived), count(s.Equal, "duplicate document"), count(s.Robots, "robots.txt contact"))
 	for _, h := range s.Hosts[:min(len(s.Hosts), 5)] {
-		fmt.Fprintf(w, "%12s URLs left on %s, %s\n", grouped(h.URLs), h.Host, span(h.Took))
+		fmt.Fprintf(w, "%s left on %s, %s\n", column(h.URLs, "URL"), h.Host, span(h.Took))
 	}
 	if s.Left > 0 {
 		fmt.Fprintf(w, "at least %s to go (%s)\n", span(s.Left), s.LeftIs)
@@ -347,27 +352,27 @@ func (s *Status) printBody(w io.Writer) {
 
 // Live is what a driver tells while it works: the lines of --progress json, and crawl/PROGRESS.
 type Live struct {
-	Command     string            `json:"command"` // "mcrawl"
-	Crawl       string            `json:"crawl"`
-	Time        time.Time         `json:"time"`
-	Round       string            `json:"round,omitempty"`
-	Known       uint64            `json:"known"` // URLs of the whole crawl,
-	Done        uint64            `json:"done"`  // and those with an outcome
-	Replies     uint64            `json:"replies"`
-	PerS        float64           `json:"replies_per_s"` // in the last minute
-	Archived    int64             `json:"archived_bytes"`
-	Received    int64             `json:"received_bytes"` // in this run
-	Errors      map[string]uint64 `json:"errors"`
-	Settings    uint64            `json:"refused_by_settings"`
-	Active      int               `json:"active_hosts"` // of the batch, with URLs left
-	Connections int               `json:"connections"`
-	Batch       json.RawMessage   `json:"batch,omitempty"` // mfetch's own line
-	Waits       string            `json:"waits,omitempty"` // what a command says that it waits for
-	Hosts       []HostLeft        `json:"hosts,omitempty"` // that take longest
-	Left        float64           `json:"left_s,omitempty"`
-	LeftIs      string            `json:"left_is,omitempty"`
-	Bound       float64           `json:"bound_by_politeness_s"` // in this run
-	Elapsed     float64           `json:"elapsed_s"`             // this run
+	Command     string          `json:"command"` // "mcrawl"
+	Crawl       string          `json:"crawl"`
+	Time        time.Time       `json:"time"`
+	Round       string          `json:"round,omitempty"`
+	Known       uint64          `json:"known"` // URLs of the whole crawl,
+	Done        uint64          `json:"done"`  // and those with an outcome
+	Replies     uint64          `json:"replies"`
+	PerS        float64         `json:"replies_per_s"` // in the last minute
+	Archived    int64           `json:"archived_bytes"`
+	Received    int64           `json:"received_bytes"` // in this run
+	Errors      counts          `json:"errors"`
+	Settings    uint64          `json:"refused_by_settings"`
+	Active      int             `json:"active_hosts"` // of the batch, with URLs left
+	Connections int             `json:"connections"`
+	Batch       json.RawMessage `json:"batch,omitempty"` // mfetch's own line
+	Waits       string          `json:"waits,omitempty"` // what a command says that it waits for
+	Hosts       []HostLeft      `json:"hosts,omitempty"` // that take longest
+	Left        float64         `json:"left_s,omitempty"`
+	LeftIs      string          `json:"left_is,omitempty"`
+	Bound       float64         `json:"bound_by_politeness_s"` // in this run
+	Elapsed     float64         `json:"elapsed_s"`             // this run
 }
 
 // liveFile is what a driver tells, in the crawl folder.
@@ -428,19 +433,14 @@ func (l *Live) Line() string {
 		fmt.Fprintf(&b, ", %.1f pages/s", l.PerS)
 	}
 	fmt.Fprintf(&b, ", %s", size(l.Archived))
-	if n := total(l.Errors); n > 0 {
-		fmt.Fprintf(&b, ", errors %s (", grouped(n))
-		for i, e := range counts(l.Errors).list() {
-			switch {
-			case i > 2:
-				b.WriteString(", …")
-			case i > 0:
-				b.WriteString(", ")
-			}
-			if i > 2 {
-				break
-			}
+	if errs := l.Errors.list(); len(errs) > 0 {
+		fmt.Fprintf(&b, ", errors %s (", grouped(sum(errs)))
+		for i, e := range errs[:min(len(errs), 3)] {
+			b.WriteString([]string{"", ", "}[min(i, 1)])
 			fmt.Fprintf(&b, "%s %s", e.Reason, grouped(e.N))
+		}
+		if len(errs) > 3 {
+			b.WriteString(", …")
 		}
 		b.WriteString(")")
 	}
@@ -522,6 +522,11 @@ func count(n uint64, what string) string {
 	return grouped(n) + " " + what
 }
 
+// column is a count whose number ends where those of the others do.
+func column(n uint64, what string) string {
+	return strings.Repeat(" ", max(0, 12-len(grouped(n)))) + count(n, what)
+}
+
 // grouped is a number with commas between thousands.
 func grouped(n uint64) string {
 	text := fmt.Sprint(n)
@@ -529,11 +534,4 @@ func grouped(n uint64) string {
 		text = text[:i] + "," + text[i:]
 	}
 	return text
-}
-
-func total(m map[string]uint64) (n uint64) {
-	for v := range maps.Values(m) {
-		n += v
-	}
-	return n
 }
