@@ -29,6 +29,7 @@ type grammar struct {
 	Records   recordsCmd   `cmd:"" help:"Merge record streams in the order of a column."`
 	Join      joinCmd      `cmd:"" help:"Copy columns from one record stream into another, by key."`
 	Split     splitCmd     `cmd:"" help:"Cut a set or a record stream into parts by key."`
+	Gather    gatherCmd    `cmd:"" help:"Read what all shards of a crawl sent to one."`
 	Check     checkCmd     `cmd:"" help:"Read sets and record streams whole and verify them."`
 }
 
@@ -264,23 +265,35 @@ func join[L, R record.Row](ctx context.Context, std *cli.Std, c *joinCmd, left s
 }
 
 type splitCmd struct {
-	Buckets    int            `required:"" placeholder:"N" help:"Number of parts, 1 to 4096."`
+	Buckets    *int           `placeholder:"N" help:"Number of parts, 1 to 4096."`
 	File       string         `arg:"" help:"A set, or a record stream."`
-	Prefix     string         `short:"o" name:"output" required:"" placeholder:"PREFIX" help:"Name parts PREFIX-000.fps and so on."`
+	Prefix     string         `short:"o" name:"output" required:"" placeholder:"PREFIX" help:"Name parts PREFIX-000.fps and so on. With --map, the folder of the exchange."`
 	Text       bool           `help:"The input is text."`
 	Polynomial cli.Polynomial `placeholder:"HEX" help:"Polynomial of text (default: Mercator's)."`
+	exchangeFlags
 }
 
 // Help is part of --help.
 func (splitCmd) Help() string {
 	return `All URLs of a host are in one part.
 
+With --map, one shard of a crawl sends rows to all: a part for each and a
+bill, which appears last. They wait for "mmerge gather".
+
 Examples:
-  mmerge split --buckets 16 -o parts/urls crawl/urls`
+  mmerge split --buckets 16 -o parts/urls crawl/urls
+  mmerge split --by host --map crawl --round r12 --exchange links --shard 7 \
+    -o crawl/rounds/r12/links links.arrows.zst`
 }
 
 func (c *splitCmd) Run(std *cli.Std) error {
-	parts, err := merge.NewParts(c.Prefix, c.Buckets)
+	if c.Map != "" {
+		return c.send(std)
+	}
+	if c.exchangeFlags != (exchangeFlags{Shard: noShard}) || c.Buckets == nil {
+		return &fault.Error{Class: fault.Usage, Found: "neither --buckets alone nor --map", Want: "one of them"}
+	}
+	parts, err := merge.NewParts(c.Prefix, *c.Buckets)
 	if err != nil {
 		return err
 	}

@@ -62,6 +62,8 @@ func goodVectors(t testing.TB) map[string][]byte {
 	like := o
 	like.Like = schema
 	bare, _ := messages(t, urls)
+	part := o
+	part.Part = &Part{Exchange: "links", Round: "r1", Epoch: 2, Map: 1, Shards: 8, By: "host", From: 7, To: 3}
 	fast := o
 	fast.Level = Fast
 	return map[string][]byte{
@@ -74,6 +76,7 @@ func goodVectors(t testing.TB) map[string][]byte {
 		"extra-column": encode(t, extra, like),
 		"bare":         bytes.Join(bare, nil),
 		"level-1":      encode(t, vectorURLs(), fast),
+		"part":         encode(t, vectorLinks(), part),
 	}
 }
 
@@ -207,6 +210,7 @@ func badVectors(t testing.TB) map[string][]byte {
 		binary.LittleEndian.PutUint32(b[20:], uint32(len(doc)))
 		return resum(append(b, zeros[:]...))
 	})
+	v["R21-trailer-part"] = seal(t, msgs, Trailer{Rows: tr.Rows, Hash: tr.Hash, Part: &Part{Shards: 8, From: 8}})
 	fewer, other := tr, tr
 	fewer.Rows--
 	other.Hash[3] ^= 1
@@ -296,7 +300,11 @@ func TestSpec(t *testing.T) {
 			if err != nil {
 				return "", err
 			}
-			return fmt.Sprintf("kind %s, %d rows, extra %v, hash %v, txn %q, verified %v", s.Kind, tr.Rows, s.ExtraColumns(), tr.Hash, tr.Txn, tr.Verified), nil
+			gives := fmt.Sprintf("kind %s, %d rows, extra %v, hash %v, txn %q, verified %v", s.Kind, tr.Rows, s.ExtraColumns(), tr.Hash, tr.Txn, tr.Verified)
+			if tr.Part != nil {
+				gives += fmt.Sprintf(", part %+v", *tr.Part)
+			}
+			return gives, nil
 		},
 		Whole: func(name string, file []byte, n int) bool { // between two streams
 			return name == "good/two-streams.arrows.zst" && n == first

@@ -18,7 +18,7 @@ const module = "mercator/"
 var floor = map[string]int{
 	"pkg/fault": 0, "pkg/fingerprint": 0, "pkg/durable": 0, "pkg/politeness": 0, "pkg/localfault": 0,
 	"formats/...": 1, "pkg/httpmsg": 1, "pkg/coprocess": 1,
-	"pkg/stage": 2, "pkg/crawl": 2, "pkg/shard": 2, "pkg/history": 2, "pkg/frontier": 2, "pkg/urlset": 2, "pkg/fpset/...": 2, "pkg/merge": 2,
+	"pkg/stage": 2, "pkg/crawl": 2, "pkg/shard": 2, "pkg/exchange": 2, "pkg/history": 2, "pkg/frontier": 2, "pkg/urlset": 2, "pkg/fpset/...": 2, "pkg/merge": 2,
 	"pkg/extract": 2, "pkg/process": 2, "pkg/pdf": 2, "pkg/derive": 2, "pkg/robots": 2, "pkg/canon": 2, "pkg/filter": 2, "pkg/rewind": 2,
 	"pkg/cli": 3, "pkg/config": 3, "pkg/driver": 3, "pkg/fetch/...": 3, "pkg/resolve": 3, "pkg/simweb": 3,
 	"cmd/...": 4, "pipelines/...": 4, "bench/...": 4,
@@ -33,7 +33,8 @@ var sideways = map[string][]string{
 	"formats/store": {"formats/record"},                // a manifest keeps ledgers
 	"formats/warc":  {"formats/record", "pkg/httpmsg"}, // outcomes are archived as metadata records; payload digests
 
-	"pkg/crawl":       {"pkg/shard"},
+	"pkg/crawl":       {"pkg/shard", "pkg/exchange"},
+	"pkg/exchange":    {"pkg/merge", "pkg/shard"},
 	"pkg/frontier":    {"pkg/merge", "pkg/stage", "pkg/canon"}, // registered domains
 	"pkg/urlset":      {"pkg/fpset", "pkg/merge", "pkg/stage", "pkg/canon"},
 	"pkg/fpset":       {"pkg/merge", "pkg/stage"},

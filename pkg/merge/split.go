@@ -166,10 +166,36 @@ func (p *Parts) Keys(src Source, polynomial uint64, workers int, progress func(n
 	return p.commit()
 }
 
-// SplitRows cuts a record stream by its rows' keys. The rows of a part keep their
-// order. They are sorted by part first, within mem bytes of memory, so that one
-// part is written at a time. progress, which may be nil, is told the number of rows.
+// SplitRows cuts a record stream by its rows' keys. progress, which may be nil, is told the number of rows.
 func SplitRows[T record.Row](p *Parts, in Rows[T], key func(*T) uint64, mem int64, progress func(n int64)) error {
+	schema := in.Schema()
+	err := EachPart(in, p.n, func(row *T) int { return p.part(key(row)) }, mem, progress, func(_ int, rows func(*T) error) error {
+		a, err := p.create(".arrows.zst")
+		if err != nil {
+			return err
+		}
+		w, err := record.NewWriter[T](a, record.WriterOptions{Name: a.Name(), Level: record.Fast, Like: schema, Txn: schema.Txn, Now: schema.Now, Epoch: schema.Epoch, Resolver: schema.Resolver})
+		if err != nil {
+			return err
+		}
+		if err := WriteRows(w, rows); err != nil {
+			return err
+		}
+		if err := finish(w, in.Trailer()); err != nil {
+			return err
+		}
+		return a.Seal()
+	})
+	if err != nil {
+		return err
+	}
+	return p.commit()
+}
+
+// EachPart reads all of in, and then calls write for each of n parts, the first one first, with a function that gives the part's
+// rows in their order and then io.EOF. The rows are sorted by part first, within mem bytes of memory, so that one part is
+// written at a time. part says which part a row is in, and may change the row. progress, which may be nil, is told the number of rows.
+func EachPart[T record.Row](in Rows[T], n int, part func(*T) int, mem int64, progress func(n int64), write func(part int, rows func(*T) error) error) error {
 	s := NewSorter(mem, "")
 	defer s.Close()
 	var row T
@@ -180,8 +206,9 @@ func SplitRows[T record.Row](p *Parts, in Rows[T], key func(*T) uint64, mem int6
 			break
 		}
 		if err == nil {
+			at := part(&row)
 			b = record.AppendRow(b[:0], &row)
-			err = s.Add(uint64(p.part(key(&row))), b)
+			err = s.Add(uint64(at), b)
 		}
 		if err != nil {
 			return err
@@ -194,36 +221,41 @@ func SplitRows[T record.Row](p *Parts, in Rows[T], key func(*T) uint64, mem int6
 	if err != nil {
 		return err
 	}
-	at, payload, err := it.Next()
-	schema := in.Schema()
-	for part := range p.n {
-		a, cerr := p.create(".arrows.zst")
-		if cerr != nil {
-			return cerr
-		}
-		w, werr := record.NewWriter[T](a, record.WriterOptions{Name: a.Name(), Level: record.Fast, Like: schema, Txn: schema.Txn, Now: schema.Now, Epoch: schema.Epoch, Resolver: schema.Resolver})
-		if werr != nil {
-			return werr
-		}
-		for ; err == nil && at == uint64(part); at, payload, err = it.Next() {
-			if _, err := record.ParseRow(string(payload), &row, schema); err != nil {
-				return err
+	at, payload, next := it.Next()
+	for i := range n {
+		err := write(i, func(row *T) error {
+			if next == nil && at != uint64(i) {
+				return io.EOF
 			}
-			if err := w.Write(&row); err != nil {
-				return err
+			if next != nil {
+				return next
 			}
-		}
-		if err != nil && err != io.EOF {
+			_, err := record.ParseRow(string(payload), row, in.Schema())
+			at, payload, next = it.Next()
 			return err
-		}
-		if err := finish(w, in.Trailer()); err != nil {
-			return err
-		}
-		if err := a.Seal(); err != nil {
+		})
+		if err != nil {
 			return err
 		}
 	}
-	return p.commit()
+	return nil
+}
+
+// WriteRows writes what rows gives until io.EOF.
+func WriteRows[T record.Row](w *record.Writer[T], rows func(*T) error) error {
+	var row T
+	for {
+		err := rows(&row)
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = w.Write(&row)
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // finish writes the trailer of a part of the stream whose trailer is t.

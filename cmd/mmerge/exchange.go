@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/cli"
+	"mercator/pkg/durable"
+	"mercator/pkg/exchange"
+	"mercator/pkg/fault"
+	"mercator/pkg/merge"
+	"mercator/pkg/shard"
+)
+
+// exchangeFlags name an exchange between the shards of a crawl, and one of its sides.
+type exchangeFlags struct {
+	By       string `group:"Between the shards of a crawl:" placeholder:"KEY" help:"Send rows to the owner of their host, document or address."`
+	Map      string `group:"Between the shards of a crawl:" placeholder:"CRAWL" help:"Crawl folder: its bucket map says who owns what."`
+	Round    string `group:"Between the shards of a crawl:" placeholder:"NAME" help:"Round of the rows."`
+	Exchange string `group:"Between the shards of a crawl:" placeholder:"NAME" help:"What is exchanged, such as links."`
+	Shard    int    `group:"Between the shards of a crawl:" default:"-1" placeholder:"N" help:"This shard, from 0."`
+}
+
+// noShard is the default of --shard.
+const noShard = -1
+
+// open reads the map, and says of which exchange the flags are.
+func (f *exchangeFlags) open() (*shard.Map, exchange.ID, error) {
+	var id exchange.ID
+	for _, given := range []struct {
+		flag string
+		ok   bool
+	}{{"--map", f.Map != ""}, {"--by", f.By != ""}, {"--round", f.Round != ""}, {"--exchange", f.Exchange != ""}, {"--shard", f.Shard != noShard}} {
+		if !given.ok {
+			return nil, id, &fault.Error{Class: fault.Usage, Found: "no " + given.flag, Want: "--by, --map, --round, --exchange and --shard"}
+		}
+	}
+	if err := store.CheckTxn(f.Round); err != nil {
+		return nil, id, err
+	}
+	// One reading of CURRENT gives epoch and map.
+	cur, err := store.ReadCurrent(durable.OS, f.Map)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, id, &fault.Error{Class: fault.Usage, File: f.Map, Found: "not a crawl folder", Want: "a folder with a file CURRENT", Err: err}
+	}
+	if err != nil {
+		return nil, id, err
+	}
+	if cur.Map == 0 {
+		return nil, id, &fault.Error{Class: fault.Usage, File: f.Map, Found: "a crawl without shards", Want: "one that was made with --shards"}
+	}
+	m, err := shard.ReadVersion(durable.OS, f.Map, cur.Map)
+	if err != nil {
+		return nil, id, err
+	}
+	if f.Shard < 0 || f.Shard >= m.Shards {
+		return nil, id, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--shard %d", f.Shard), Want: fmt.Sprintf("0 to %d", m.Shards-1)}
+	}
+	return m, exchange.ID{Exchange: f.Exchange, Round: f.Round, Epoch: cur.Epoch, Map: m.Version, Shards: m.Shards, By: f.By}, nil
+}
+
+// send cuts the rows by the bucket map.
+func (c *splitCmd) send(std *cli.Std) error {
+	if c.Buckets != nil || c.Text || c.Polynomial != 0 {
+		return &fault.Error{Class: fault.Usage, Found: "--map with --buckets, --text or --polynomial", Want: "--map and a record stream"}
+	}
+	m, id, err := c.open()
+	if err != nil {
+		return err
+	}
+	src, err := cli.OpenSource(std, []string{c.File}, cli.Outcomes)
+	if err != nil {
+		return err
+	}
+	s := exchange.Split{FS: durable.OS, Dir: c.Prefix, ID: id, From: c.Shard, Map: m, Memory: std.MemoryLimit() / 4}
+	switch src.Kind() {
+	case record.KindURL:
+		return sendRows[record.URL](std, src, s)
+	case record.KindFetch:
+		return sendRows[record.Fetch](std, src, s)
+	case record.KindLink:
+		return sendRows[record.Link](std, src, s)
+	}
+	return sendRows[record.Module](std, src, s)
+}
+
+func sendRows[T record.Row](std *cli.Std, src *cli.Records, s exchange.Split) error {
+	in, err := cli.RowsOf[T](src)
+	if err != nil {
+		return err
+	}
+	progress := std.StartProgress("rows", 0)
+	defer progress.Done()
+	s.Progress = progress.Add
+	bill, err := exchange.Run(s, merge.Rows[T](in))
+	if err != nil {
+		return err
+	}
+	var rows uint64
+	var bytes int64
+	for _, p := range bill.Parts {
+		rows += p.Rows
+		bytes += p.Bytes
+	}
+	std.Stat("rows", rows)
+	std.Stat("part_bytes", bytes)
+	return nil
+}
+
+type gatherCmd struct {
+	Dir string `arg:"" help:"Folder of the exchange."`
+	exchangeFlags
+	cli.Output
+}
+
+// Help is part of --help.
+func (gatherCmd) Help() string {
+	return `The parts of all shards must be there, each of this exchange, round, epoch and
+bucket map. Rows come in order of sender, then as they stood.
+
+Examples:
+  mmerge gather --by host --map crawl --round r12 --exchange links --shard 3 \
+    crawl/rounds/r12/links | murlset new crawl/shard/003/urls`
+}
+
+func (c *gatherCmd) Run(ctx context.Context, std *cli.Std) error {
+	_, id, err := c.open()
+	if err != nil {
+		return err
+	}
+	in, err := exchange.Receive(durable.OS, c.Dir, id, c.Shard)
+	if err != nil {
+		return err
+	}
+	switch in.Kind {
+	case record.KindURL:
+		return gatherRows[record.URL](ctx, std, c, in)
+	case record.KindFetch:
+		return gatherRows[record.Fetch](ctx, std, c, in)
+	case record.KindLink:
+		return gatherRows[record.Link](ctx, std, c, in)
+	}
+	return gatherRows[record.Module](ctx, std, c, in)
+}
+
+func gatherRows[T record.Row](ctx context.Context, std *cli.Std, c *gatherCmd, in *exchange.Incoming) error {
+	rows, err := exchange.Rows[T](in)
+	if err != nil {
+		return err
+	}
+	return passAll(ctx, std, "mmerge gather", rows, c.Output)
+}

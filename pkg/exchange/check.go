@@ -1,0 +1,228 @@
+package exchange
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+)
+
+// Bound is an exchange of a round as a checkpoint binds it.
+type Bound struct {
+	Name  string   `json:"name"`  // of its folder in the round's
+	Bills []string `json:"bills"` // checksum of each sender's, in order
+}
+
+// CheckBound is the rules that a checkpoint's list of exchanges follows.
+func CheckBound(file string, all []Bound, shards int) error {
+	for i, b := range all {
+		bad := &fault.Error{Class: fault.Corrupt, File: file, Place: fmt.Sprintf("exchange %d", i)}
+		switch {
+		case !isName(b.Name) || i > 0 && all[i-1].Name >= b.Name:
+			bad.Found, bad.Want = fmt.Sprintf("name %.80q", b.Name), "a folder in the round's, in order of name"
+		case len(b.Bills) != shards || slices.ContainsFunc(b.Bills, func(s string) bool { return !store.IsSum(s) }):
+			bad.Found, bad.Want = fmt.Sprintf("%d bills", len(b.Bills)), fmt.Sprintf("the checksums of %d", shards)
+		default:
+			continue
+		}
+		return bad
+	}
+	return nil
+}
+
+func isName(name string) bool { return store.CheckPath(name) && !strings.Contains(name, "/") }
+
+// Round is a round of a crawl, whose exchanges are looked at.
+type Round struct {
+	FS      durable.FS
+	Dir     string // rounds/r12 of the crawl folder
+	Txn     string
+	Epoch   uint64
+	Map     uint64 // version of the bucket map
+	Shards  int
+	Ledgers []record.Ledger // with which each shard closed the round
+}
+
+// Bind looks at all exchanges of a round that is to be closed: the folders below the round's that have a bill. It refuses unless
+// all bills are there, and all parts by their length, and all that was sent was received.
+func Bind(r Round) ([]Bound, error) {
+	list, err := r.FS.ReadDir(r.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var all []Bound
+	for _, e := range list {
+		dir := filepath.Join(r.Dir, e.Name())
+		if !e.IsDir() {
+			continue
+		}
+		files, err := r.FS.ReadDir(dir)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(files, func(f fs.DirEntry) bool { return strings.HasSuffix(f.Name(), billSuffix) }) {
+			all = append(all, Bound{Name: e.Name(), Bills: make([]string, r.Shards)})
+		}
+	}
+	slices.SortFunc(all, func(a, b Bound) int { return strings.Compare(a.Name, b.Name) })
+	var first error
+	r.look(all, func(err error) {
+		if first == nil {
+			first = err
+		}
+	}, func(name string, bill *Bill, to int) error {
+		return present(r.FS, PartPath(filepath.Join(r.Dir, name), bill.From, to), bill.Parts[to])
+	})
+	return all, first
+}
+
+// Verify looks at the exchanges that a checkpoint bound: every bill is the one that was bound, every part is whole and holds
+// the rows of its bill, and all that was sent was received. It tells of each problem and goes on. Parts are read through read.
+func Verify(r Round, all []Bound, read func(io.Reader) io.Reader, problem func(error)) {
+	r.look(all, problem, func(name string, bill *Bill, to int) error {
+		return r.readPart(PartPath(filepath.Join(r.Dir, name), bill.From, to), bill, to, read)
+	})
+}
+
+// look reads all bills of the exchanges, one at a time, and calls part for each part. A bill must have its checksum in all;
+// where that is "", it is put there.
+func (r Round) look(all []Bound, problem func(error), part func(name string, bill *Bill, to int) error) {
+	got := make([]map[string][]arrived, r.Shards)
+	for n := range got {
+		got[n] = map[string][]arrived{}
+		if n < len(r.Ledgers) {
+			arrivals(r.Ledgers[n], r.Txn, got[n])
+		}
+	}
+	sent := map[string][]column{}
+	for _, b := range all {
+		columns := make([]column, r.Shards)
+		whole := true
+		id := ID{Exchange: b.Name, Round: r.Txn, Epoch: r.Epoch, Map: r.Map, Shards: r.Shards}
+		for from := range r.Shards {
+			bill, sum, err := readBill(r.FS, filepath.Join(r.Dir, b.Name), id, from)
+			if err == nil && b.Bills[from] != "" && b.Bills[from] != sum {
+				err = &fault.Error{Class: fault.Corrupt, File: BillPath(filepath.Join(r.Dir, b.Name), from), Found: "checksum " + sum, Want: b.Bills[from] + ", as the checkpoint says"}
+			}
+			if err != nil {
+				problem(err)
+				whole = false
+				continue
+			}
+			b.Bills[from], id.By = sum, bill.By
+			if err := bill.Ledger.Balance(); err != nil {
+				problem(&fault.Error{File: BillPath(filepath.Join(r.Dir, b.Name), from), Err: err})
+			}
+			arrivals(bill.Ledger, r.Txn, got[from])
+			for to, p := range bill.Parts {
+				columns[to].rows += p.Rows
+				_, _ = columns[to].hash.WriteString(p.Hash)
+				if err := part(b.Name, bill, to); err != nil {
+					problem(err)
+				}
+			}
+		}
+		if whole {
+			sent[b.Name] = columns
+		}
+	}
+	for _, b := range all {
+		for to := range sent[b.Name] {
+			c := &sent[b.Name][to]
+			if err := c.compare(got[to][b.Name]); err != nil {
+				problem(&fault.Error{Class: fault.No, File: filepath.Join(r.Dir, b.Name), Place: fmt.Sprintf("shard %d", to), Err: err})
+			}
+		}
+	}
+}
+
+// column is what was sent to a shard in an exchange, by all.
+type column struct {
+	rows uint64
+	hash xxh3.Hasher // of the parts' hashes
+}
+
+// arrived is what a ledger says of it.
+type arrived struct {
+	rows   uint64
+	digest string
+}
+
+// arrivals collects, by exchange, what came into a ledger from other shards in a round.
+func arrivals(l record.Ledger, txn string, into map[string][]arrived) {
+	for _, s := range l.Stages {
+		if name, ok := strings.CutPrefix(s.Name, stagePrefix); ok && s.Txn == txn {
+			into[name] = append(into[name], arrived{s.Out, s.InHash})
+		}
+	}
+	for _, j := range l.Joined {
+		arrivals(j, txn, into)
+	}
+}
+
+// compare is an error unless what was sent arrived: once or, where its rows went several ways, the same in each.
+func (c *column) compare(got []arrived) error {
+	if len(got) == 0 {
+		return fmt.Errorf("%d rows sent, and no ledger of a stage that received them", c.rows)
+	}
+	for _, a := range got {
+		if want := store.HexSum(&c.hash); a.rows != c.rows || a.digest != want {
+			return fmt.Errorf("%d rows received (%s), want %d (%s) that were sent", a.rows, a.digest, c.rows, want)
+		}
+	}
+	return nil
+}
+
+// readPart reads a part to its end.
+func (r Round) readPart(file string, bill *Bill, to int, read func(io.Reader) io.Reader) error {
+	if err := present(r.FS, file, bill.Parts[to]); err != nil {
+		return err
+	}
+	f, err := r.FS.OpenFile(file, os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	src, err := record.Open(read(f), record.ReaderOptions{Name: file})
+	if err != nil {
+		return err
+	}
+	var t record.Trailer
+	switch src.Kind() {
+	case record.KindURL:
+		t, err = readRows[record.URL](src)
+	case record.KindFetch:
+		t, err = readRows[record.Fetch](src)
+	case record.KindLink:
+		t, err = readRows[record.Link](src)
+	default:
+		t, err = readRows[record.Module](src)
+	}
+	if err != nil {
+		return err
+	}
+	return checkPart(file, t, bill.part(bill.From, to), bill.Parts[to])
+}
+
+func readRows[T record.Row](src *record.Source) (record.Trailer, error) {
+	rows, err := record.Rows[T](src)
+	var row T
+	for err == nil {
+		err = rows.Read(&row)
+	}
+	if err != io.EOF {
+		return record.Trailer{}, err
+	}
+	return rows.Trailer(), nil
+}

@@ -1,0 +1,459 @@
+package exchange
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+	"mercator/pkg/shard"
+)
+
+const dir = "/c/rounds/r12/x"
+
+// must fails the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newMap(t testing.TB, shards int) *shard.Map {
+	m, err := shard.New(shards)
+	must(t, err)
+	return m
+}
+
+// list is rows as an input. Its ledger balances.
+type list[T record.Row] struct {
+	rows   []T
+	schema record.Schema
+	sum    record.RowHasher[T]
+}
+
+func (l *list[T]) Read(row *T) error {
+	if len(l.rows) == 0 {
+		return io.EOF
+	}
+	*row, l.rows = l.rows[0], l.rows[1:]
+	l.sum.Add(row)
+	return nil
+}
+func (l *list[T]) Schema() *record.Schema { return &l.schema }
+func (l *list[T]) Trailer() record.Trailer {
+	rows, hash := l.sum.Sum()
+	s := record.Stage{Name: "test", Txn: "r12", Out: rows, OutHash: hash.String()}
+	if rows > 0 {
+		s.Made = []record.Count{{Reason: "test", N: rows}}
+	}
+	return record.Trailer{Verified: true, Rows: rows, Hash: hash, Txn: l.schema.Txn, Epoch: l.schema.Epoch, Ledger: record.Ledger{Stages: []record.Stage{s}}}
+}
+
+func input[T record.Row](kind record.Kind, rows []T) *list[T] {
+	return &list[T]{rows: rows, schema: record.Schema{Kind: kind, Txn: "r12", Epoch: "2", Now: 7}}
+}
+
+func idOf(shards int, by string) ID {
+	return ID{Exchange: "x", Round: "r12", Epoch: 2, Map: 1, Shards: shards, By: by}
+}
+
+func split(fsys durable.FS, m *shard.Map, by string, from int) Split {
+	return Split{FS: fsys, Dir: dir, ID: idOf(m.Shards, by), From: from, Map: m, Memory: 1 << 20}
+}
+
+// gather reads all rows for a receiver.
+func gather[T record.Row](fsys durable.FS, id ID, to int) (rows []T, t record.Trailer, err error) {
+	in, err := Receive(fsys, dir, id, to)
+	if err != nil {
+		return nil, t, err
+	}
+	g, err := Rows[T](in)
+	if err != nil {
+		return nil, t, err
+	}
+	for {
+		var row T
+		if err = g.Read(&row); err == io.EOF {
+			return rows, g.Trailer(), nil
+		} else if err != nil {
+			return nil, t, err
+		}
+		rows = append(rows, row)
+	}
+}
+
+func someLinks(rnd *rand.Rand, n int) []record.Link {
+	rows := make([]record.Link, n)
+	for i := range rows {
+		rows[i] = record.Link{SrcURL: fmt.Sprintf("http://s.test/%d", i), Key: rnd.Uint64(), URL: fmt.Sprintf("http://h.test/%x", rnd.Uint64()), Host: "h.test", Text: strings.Repeat("t", rnd.IntN(40))}
+	}
+	return rows
+}
+
+func someFetches(rnd *rand.Rand, n int) []record.Fetch {
+	rows := make([]record.Fetch, n)
+	for i := range rows {
+		rows[i] = record.Fetch{Key: rnd.Uint64(), URL: fmt.Sprintf("http://h.test/%x", i), Host: "h.test", Role: record.RolePage, Outcome: record.OutcomeFetched,
+			Addr: []string{"", "192.0.2.7", "192.0.2.8"}[i%3], ContentFP: []uint64{0, rnd.Uint64(), 9}[rnd.IntN(3)]}
+	}
+	return rows
+}
+
+// trial sends rows of 1 to 9 shards, and compares what comes with a plain sort by owner.
+func trial[T record.Row](t *testing.T, kind record.Kind, by string, some func(rnd *rand.Rand, n int) []T, want func(m *shard.Map, from int, row *T) int) {
+	for shards := 1; shards <= 9; shards++ {
+		rnd := rand.New(rand.NewPCG(uint64(shards), 1))
+		m := newMap(t, shards)
+		sent := make([][]T, shards)
+		most := 500
+		if shards == 2 {
+			most = 9000
+		}
+		var before []byte
+		for _, memory := range []int64{1 << 20, 64 << 20} { // in several runs, and in one
+			fsys := durable.NewCrashFS()
+			for from := range shards {
+				if len(sent[from]) == 0 && from%4 != 3 { // one in four sends nothing
+					sent[from] = some(rnd, 1+rnd.IntN(most))
+				}
+				s := split(fsys, m, by, from)
+				s.Memory = memory
+				_, err := Run(s, input(kind, slices.Clone(sent[from])))
+				must(t, err)
+				again, err := Run(s, input(kind, slices.Clone(sent[from])))
+				must(t, err)
+				if b, err := ReadBill(fsys, dir, s.ID, from); err != nil || !reflect.DeepEqual(b, again) {
+					t.Fatalf("%v: a repeated split has another bill", err)
+				}
+			}
+			for to := range shards {
+				var expect []T
+				for from, rows := range sent {
+					for i := range rows {
+						if row := rows[i]; want(m, from, &row) == to {
+							expect = append(expect, row)
+						}
+					}
+				}
+				got, end, err := gather[T](fsys, idOf(shards, by), to)
+				must(t, err)
+				must(t, end.Ledger.Balance())
+				if len(got) != len(expect) || formsOf(got) != formsOf(expect) {
+					t.Fatalf("%s by %s, %d shards: shard %d got %d rows, want %d, or others", kind, by, shards, to, len(got), len(expect))
+				}
+				if end.Rows != uint64(len(expect)) || end.Txn != "r12" || end.Epoch != "2" || len(end.Ledger.Stages) != 1 {
+					t.Fatalf("trailer %+v", end)
+				}
+			}
+			files := allFiles(t, fsys, shards)
+			if before != nil && !bytes.Equal(before, files) {
+				t.Fatalf("%s by %s, %d shards: other bytes with other memory", kind, by, shards)
+			}
+			before = files
+		}
+	}
+}
+
+func formsOf[T record.Row](rows []T) string {
+	var b []byte
+	for i := range rows {
+		b = record.AppendRow(b, &rows[i])
+	}
+	return string(b)
+}
+
+func read(t testing.TB, fsys durable.FS, path string) []byte {
+	b, err := durable.ReadFile(fsys, path, 64<<20)
+	must(t, err)
+	return b
+}
+
+func allFiles(t testing.TB, fsys durable.FS, shards int) (all []byte) {
+	for from := range shards {
+		for to := range shards {
+			all = append(all, read(t, fsys, PartPath(dir, from, to))...)
+		}
+		all = append(all, read(t, fsys, BillPath(dir, from))...)
+	}
+	return all
+}
+
+// Every row that was sent comes to its owner, once, in order; the same bytes whatever the memory; a repeated split changes nothing.
+func TestExchange(t *testing.T) {
+	trial(t, record.KindLink, ByHost, someLinks, func(m *shard.Map, _ int, r *record.Link) int { return m.Of(r.Key) })
+	trial(t, record.KindFetch, ByHost, someFetches, func(m *shard.Map, _ int, r *record.Fetch) int { return m.Of(r.Key) })
+	trial(t, record.KindFetch, ByDocument, someFetches, func(m *shard.Map, from int, r *record.Fetch) int {
+		if r.ContentFP == 0 {
+			return from
+		}
+		return m.Of(r.ContentFP)
+	})
+	trial(t, record.KindFetch, ByAddress, someFetches, func(m *shard.Map, _ int, r *record.Fetch) int {
+		if r.Addr == "" {
+			return m.Of(r.Key)
+		}
+		return m.OfAddress(r.Addr)
+	})
+}
+
+// A url row goes to the owner of the address whose turn it is, with that and the owner's other addresses only. Over
+// as many attempts as addresses each is tried first once.
+func TestAddresses(t *testing.T) {
+	m := newMap(t, 4)
+	addrs := []string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.5", "2001:db8::1"}
+	several := false
+	for attempt := range 2 * len(addrs) {
+		fsys := durable.NewCrashFS()
+		rows := []record.URL{
+			{Key: 1 << 63, URL: "http://a.test/", Host: "a.test", Addr: strings.Join(addrs, ","), Attempt: uint8(attempt)},
+			{Key: 1 << 63, URL: "http://b.test/", Host: "b.test", AddrError: "nxdomain"},
+		}
+		for from := range 4 {
+			in := input(record.KindURL, rows[:0])
+			if from == 1 {
+				in = input(record.KindURL, rows)
+			}
+			_, err := Run(split(fsys, m, ByAddress, from), in)
+			must(t, err)
+		}
+		first := addrs[attempt%len(addrs)]
+		for to := range 4 {
+			got, _, err := gather[record.URL](fsys, idOf(4, ByAddress), to)
+			must(t, err)
+			for _, r := range got {
+				if r.Host == "b.test" {
+					if to != m.Of(1<<63) {
+						t.Errorf("a row without address went to shard %d", to)
+					}
+					continue
+				}
+				want := []string{first}
+				for _, a := range addrs {
+					if a != first && m.OfAddress(a) == m.OfAddress(first) {
+						want = append(want, a)
+					}
+				}
+				several = several || len(want) > 1
+				if to != m.OfAddress(first) || r.Addr != strings.Join(want, ",") {
+					t.Errorf("attempt %d: shard %d got %s, want %s", attempt, to, r.Addr, want)
+				}
+			}
+		}
+	}
+	if !several {
+		t.Error("no owner had two of the addresses: the test shows little")
+	}
+}
+
+// links is an exchange of links among three shards.
+func links(t testing.TB, fsys durable.FS) (*shard.Map, ID) {
+	m := newMap(t, 3)
+	for from := range 3 {
+		_, err := Run(split(fsys, m, ByHost, from), input(record.KindLink, someLinks(rand.New(rand.NewPCG(5, uint64(from))), 20)))
+		must(t, err)
+	}
+	return m, idOf(3, ByHost)
+}
+
+func put(t testing.TB, fsys durable.FS, path string, data []byte) {
+	must(t, durable.WriteFile(fsys, path, data))
+}
+
+// What is missing, cut, or of something else ends a gather with exit code 3, which names it.
+func TestBadParts(t *testing.T) {
+	for _, c := range []struct {
+		name, says string
+		spoil      func(fsys *durable.CrashFS, m *shard.Map)
+	}{
+		{"no part", "001-002.arrows.zst: missing", func(fsys *durable.CrashFS, _ *shard.Map) { must(t, fsys.Remove(PartPath(dir, 1, 2))) }},
+		{"no bill", "001.json: missing", func(fsys *durable.CrashFS, _ *shard.Map) { must(t, fsys.Remove(BillPath(dir, 1))) }},
+		{"bill of another round", `000.json: body: round "r11", want "r12"`, func(fsys *durable.CrashFS, m *shard.Map) {
+			s := split(fsys, m, ByHost, 0)
+			s.ID.Round = "r11"
+			in := input(record.KindLink, []record.Link{})
+			in.schema.Txn = "r11"
+			_, err := Run(s, in)
+			must(t, err)
+		}},
+		{"bill of another epoch", `000.json: body: epoch "3", want "2"`, func(fsys *durable.CrashFS, m *shard.Map) {
+			s := split(fsys, m, ByHost, 0)
+			s.ID.Epoch = 3
+			in := input(record.KindLink, []record.Link{})
+			in.schema.Epoch = "3"
+			_, err := Run(s, in)
+			must(t, err)
+		}},
+		{"bill of another map", `000.json: body: bucket map "2", want "1"`, func(fsys *durable.CrashFS, m *shard.Map) {
+			s := split(fsys, m, ByHost, 0)
+			s.ID.Map = 2
+			_, err := Run(s, input(record.KindLink, []record.Link{}))
+			must(t, err)
+		}},
+		{"bill twice", `001.json: body: sender "0", want "1"`, func(fsys *durable.CrashFS, _ *shard.Map) {
+			put(t, fsys, BillPath(dir, 1), read(t, fsys, BillPath(dir, 0)))
+		}},
+		{"bill that differs", "001-002.arrows.zst: ", func(fsys *durable.CrashFS, m *shard.Map) {
+			b, err := ReadBill(fsys, dir, idOf(3, ByHost), 1)
+			must(t, err)
+			b.Parts[2].Hash = strings.Repeat("0", 32)
+			data, err := store.Seal(magic, b)
+			must(t, err)
+			put(t, fsys, BillPath(dir, 1), data)
+		}},
+	} {
+		fsys := durable.NewCrashFS()
+		m, id := links(t, fsys)
+		c.spoil(fsys, m)
+		_, _, err := gather[record.Link](fsys, id, 2)
+		if fault.ClassOf(err).ExitCode() != 3 || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want exit code 3 and %q", c.name, err, c.says)
+		}
+	}
+}
+
+// A part that stands in another's place is told by its trailer, also if it has the other's length and rows.
+func TestPartInAnothersPlace(t *testing.T) {
+	fsys := durable.NewCrashFS()
+	m := newMap(t, 3)
+	for from := range 3 { // empty parts have equal rows, and equal lengths
+		_, err := Run(split(fsys, m, ByHost, from), input(record.KindLink, []record.Link{}))
+		must(t, err)
+	}
+	put(t, fsys, PartPath(dir, 1, 2), read(t, fsys, PartPath(dir, 0, 2)))
+	_, _, err := gather[record.Link](fsys, idOf(3, ByHost), 2)
+	if want := `001-002.arrows.zst: trailer: sender "0", want "1"`; fault.ClassOf(err) != fault.Corrupt || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+	// An ordinary record stream is no part.
+	var out bytes.Buffer
+	w, err := record.NewWriter[record.Link](&out, record.WriterOptions{})
+	must(t, err)
+	_, err = w.Commit(record.Ledger{})
+	must(t, err)
+	b, err := ReadBill(fsys, dir, idOf(3, ByHost), 1)
+	must(t, err)
+	b.Parts[2].Bytes = int64(out.Len())
+	data, err := store.Seal(magic, b)
+	must(t, err)
+	put(t, fsys, BillPath(dir, 1), data)
+	put(t, fsys, PartPath(dir, 1, 2), out.Bytes())
+	if _, _, err := gather[record.Link](fsys, idOf(3, ByHost), 2); fault.ClassOf(err) != fault.WrongKind {
+		t.Errorf("%v, want %s", err, fault.WrongKind)
+	}
+}
+
+// A part or bill that was cut at any byte is never taken for whole.
+func TestCuts(t *testing.T) {
+	fsys := durable.NewCrashFS()
+	_, id := links(t, fsys)
+	for _, path := range []string{PartPath(dir, 1, 2), BillPath(dir, 1)} {
+		whole := read(t, fsys, path)
+		for n := range whole {
+			put(t, fsys, path, whole[:n])
+			if _, _, err := gather[record.Link](fsys, id, 2); fault.ClassOf(err).ExitCode() != 3 || !strings.Contains(err.Error(), path) {
+				t.Fatalf("%s cut to %d bytes: %v, want exit code 3", path, n, err)
+			}
+		}
+		put(t, fsys, path, whole)
+	}
+	if _, _, err := gather[record.Link](fsys, id, 2); err != nil {
+		t.Error(err)
+	}
+}
+
+// Rows of another round or epoch, kinds without the key, and other rows than those that were sent are refused, and
+// nothing that was there changes. A part that was lost is made again.
+func TestSplitRefuses(t *testing.T) {
+	fsys := durable.NewCrashFS()
+	m, _ := links(t, fsys)
+	before := allFiles(t, fsys, 3)
+	s := split(fsys, m, ByHost, 1)
+	try := func(what string, class fault.Class, by string, edit func(l *list[record.Link])) {
+		in := input(record.KindLink, someLinks(rand.New(rand.NewPCG(5, 1)), 20))
+		edit(in)
+		s := s
+		s.ID.By = by
+		if _, err := Run(s, in); fault.ClassOf(err) != class {
+			t.Errorf("%s: %v, want %s", what, err, class)
+		}
+	}
+	try("another round", fault.Conflict, ByHost, func(l *list[record.Link]) { l.schema.Txn = "r11" })
+	try("another epoch", fault.Conflict, ByHost, func(l *list[record.Link]) { l.schema.Epoch = "1" })
+	try("links by document", fault.Usage, ByDocument, func(*list[record.Link]) {})
+	try("links by address", fault.Usage, ByAddress, func(*list[record.Link]) {})
+	try("no such key", fault.Usage, "colour", func(*list[record.Link]) {})
+	try("fewer rows", fault.Conflict, ByHost, func(l *list[record.Link]) { l.rows = l.rows[1:] })
+	if !bytes.Equal(before, allFiles(t, fsys, 3)) {
+		t.Fatal("a refused split changed something")
+	}
+	must(t, fsys.Remove(PartPath(dir, 1, 0)))
+	try("a lost part", "", ByHost, func(*list[record.Link]) {})
+	if !bytes.Equal(before, allFiles(t, fsys, 3)) {
+		t.Error("a part that was made again has other bytes")
+	}
+}
+
+// Wherever a split is killed, its parts count all or not at all, and the same split again ends with the same bytes. So it is
+// when the folder has the parts and bill of an epoch that was undone.
+func TestCrash(t *testing.T) {
+	m := newMap(t, 3)
+	rows := someLinks(rand.New(rand.NewPCG(5, 1)), 20)
+	run := func(fsys durable.FS, from int, epoch string, rows []record.Link) error {
+		s := split(fsys, m, ByHost, from)
+		in := input(record.KindLink, slices.Clone(rows))
+		if in.schema.Epoch = epoch; epoch == "1" {
+			s.ID.Epoch = 1
+		}
+		_, err := Run(s, in)
+		return err
+	}
+	for _, old := range []bool{false, true} {
+		start := durable.NewCrashFS()
+		for _, from := range []int{0, 2} {
+			must(t, run(start, from, "2", rows))
+		}
+		if old {
+			must(t, run(start, 1, "1", rows[:7]))
+		}
+		good := start.AfterCrash(durable.KeepAll)
+		calls := good.Calls()
+		must(t, run(good, 1, "2", rows))
+		calls = good.Calls() - calls
+		want := allFiles(t, good, 3)
+		if calls < 10 {
+			t.Fatalf("%d calls", calls)
+		}
+		for n := range calls {
+			for _, loss := range []durable.Loss{durable.LoseAll, durable.KeepAll, 2, 3} {
+				fsys := start.AfterCrash(durable.KeepAll)
+				fsys.CrashAt(n + 1)
+				err := run(fsys, 1, "2", rows)
+				left := fsys.AfterCrash(loss)
+				if _, berr := ReadBill(left, dir, idOf(3, ByHost), 1); berr == nil {
+					if got := allFiles(t, left, 3); !bytes.Equal(got, want) {
+						t.Fatalf("old %v, crash at call %d: a bill, and not all of its parts", old, n+1)
+					}
+				} else if _, _, gerr := gather[record.Link](left, idOf(3, ByHost), 2); fault.ClassOf(gerr).ExitCode() != 3 || err == nil {
+					t.Fatalf("old %v, crash at call %d: split %v, gather %v, want exit code 3", old, n+1, err, gerr)
+				} else if !errors.Is(berr, fs.ErrNotExist) && !errors.Is(berr, errOther) {
+					t.Fatalf("old %v, crash at call %d: %v", old, n+1, berr)
+				}
+				must(t, run(left, 1, "2", rows))
+				if !bytes.Equal(allFiles(t, left, 3), want) {
+					t.Fatalf("old %v, crash at call %d: other bytes when run again", old, n+1)
+				}
+			}
+		}
+	}
+}
