@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"path"
 	"slices"
 	"sort"
 	"strings"
@@ -44,18 +45,21 @@ func newCrawl(fsys durable.FS) error {
 }
 
 func kindOf(name string) string {
-	if strings.HasPrefix(name, "modules/") {
+	if strings.Contains(name, "modules/") {
 		return "module"
 	}
-	return name
+	return path.Base(name)
 }
 
 // ledger is the ledger of a round of the test: urls, then frontier.
-func ledger(txn string) record.Ledger {
+func ledger(txn string) record.Ledger { return ledgerOf("", txn) }
+
+// ledgerOf is that of a shard.
+func ledgerOf(under, txn string) record.Ledger {
 	h := fmt.Sprintf("%032x", len(txn))
 	return record.Ledger{Stages: []record.Stage{
-		{Name: "murlset new", Store: "urls", Txn: txn, Made: []record.Count{{Reason: "text", N: 3}}, Out: 3, OutHash: h},
-		{Name: "mfrontier update", Store: "frontier", Txn: txn, In: 3, InHash: h, Consumed: 3},
+		{Name: "murlset new", Store: path.Join(under, "urls"), Txn: txn, Made: []record.Count{{Reason: "text", N: 3}}, Out: 3, OutHash: h},
+		{Name: "mfrontier update", Store: path.Join(under, "frontier"), Txn: txn, In: 3, InHash: h, Consumed: 3},
 	}}
 }
 
@@ -104,7 +108,7 @@ func changeStore(s *store.Store, verb, txn string) error {
 		t.Drop(runs[0].Path)
 	}
 	t.SetState("last", txn)
-	_, err = t.Commit(3, "", ledger(txn))
+	_, err = t.Commit(3, "", ledgerOf(s.Shard(), txn))
 	return err
 }
 
@@ -188,12 +192,12 @@ func crawlState(t *testing.T, fsys durable.FS) string {
 		t.Fatal(err)
 	}
 	lines := []string{fmt.Sprintf("epoch %d checkpoint %d rounds %q", st.Epoch, st.Checkpoint, st.Rounds)}
-	for _, name := range testStores {
-		s, err := storeState(fsys, name)
+	for _, of := range st.Stores {
+		s, err := storeState(fsys, of.Name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		lines = append(lines, name+": "+s)
+		lines = append(lines, of.Name+": "+s)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -257,46 +261,56 @@ func TestCrash(t *testing.T) {
 			base := durable.NewCrashFS()
 			must(t, newCrawl(base))
 			test.setup(t, base)
-			before := crawlState(t, base)
-			ended := clone(base)
-			must(t, test.run(ended))
-			after := crawlState(t, ended)
-			for n := 1; ; n++ {
-				fsys := clone(base)
-				fsys.CrashAt(n)
-				err := test.run(fsys)
-				crashed := fsys.Crashed()
-				for _, loss := range losses {
-					found := fsys.AfterCrash(loss)
-					state := crawlState(t, found)
-					if state != after && (state != before || err == nil) {
-						t.Fatalf("call %d, loss %d, error %v: a third state:\n%s\nbefore:\n%s\nafter:\n%s", n, loss, err, state, before, after)
-					}
-					// abandon and restore raise the epoch each time they are run.
-					if state != after || !strings.HasPrefix(test.name, "abandon") && !strings.HasPrefix(test.name, "restore") && test.name != "a change without a name" {
-						if err := test.run(found); err != nil {
-							t.Fatalf("call %d, loss %d: run again: %v", n, loss, err)
-						}
-						if state := crawlState(t, found); state != after {
-							t.Fatalf("call %d, loss %d: run again:\n%s\nwant:\n%s", n, loss, state, after)
-						}
-					}
-					for _, name := range testStores {
-						if err := change(found, "/c/"+name, "more", test.again); err != nil {
-							t.Fatalf("call %d, loss %d: next change of %s: %v", n, loss, name, err)
-						}
-					}
-					if c, err := Open("/c", Options{FS: found}); err != nil {
-						t.Fatal(err)
-					} else if v, err := c.Verify(ctx); err != nil || len(v.Problems) > 0 {
-						t.Fatalf("call %d, loss %d: verify: %v %v", n, loss, err, v)
-					}
+			crashEverywhere(t, base, test.name, test.run, test.again)
+		})
+	}
+}
+
+// crashEverywhere stops a change of a crawl at every call.
+func crashEverywhere(t *testing.T, base *durable.CrashFS, what string, run func(durable.FS) error, again string) {
+	t.Helper()
+	c, err := Open("/c", Options{FS: base})
+	must(t, err)
+	stores, err := c.Stores()
+	must(t, err)
+	before := crawlState(t, base)
+	ended := clone(base)
+	must(t, run(ended))
+	after := crawlState(t, ended)
+	for n := 1; ; n++ {
+		fsys := clone(base)
+		fsys.CrashAt(n)
+		err := run(fsys)
+		crashed := fsys.Crashed()
+		for _, loss := range losses {
+			found := fsys.AfterCrash(loss)
+			state := crawlState(t, found)
+			if state != after && (state != before || err == nil) {
+				t.Fatalf("call %d, loss %d, error %v: a third state:\n%s\nbefore:\n%s\nafter:\n%s", n, loss, err, state, before, after)
+			}
+			// abandon and restore raise the epoch each time they are run.
+			if state != after || !strings.HasPrefix(what, "abandon") && !strings.HasPrefix(what, "restore") && what != "a change without a name" {
+				if err := run(found); err != nil {
+					t.Fatalf("call %d, loss %d: run again: %v", n, loss, err)
 				}
-				if !crashed {
-					break
+				if state := crawlState(t, found); state != after {
+					t.Fatalf("call %d, loss %d: run again:\n%s\nwant:\n%s", n, loss, state, after)
 				}
 			}
-		})
+			for _, s := range stores {
+				if err := change(found, s.Dir(), "more", again); err != nil {
+					t.Fatalf("call %d, loss %d: next change of %s: %v", n, loss, s.Dir(), err)
+				}
+			}
+			if c, err := Open("/c", Options{FS: found}); err != nil {
+				t.Fatal(err)
+			} else if v, err := c.Verify(ctx); err != nil || len(v.Problems) > 0 {
+				t.Fatalf("call %d, loss %d: verify: %v %v", n, loss, err, v)
+			}
+		}
+		if !crashed {
+			break
+		}
 	}
 }
 

@@ -38,6 +38,9 @@
 //     it, and gc deletes it;
 //  7. unlock.
 //
+// A crawl of several shards (package shard) has these stores in each of them, and is closed in the same way: step 2 looks at
+// all shards, and the one rename of step 5 closes the round in all.
+//
 // Stores are not written to, but for step 2. Each learns from CURRENT that its generation 42 is the base, when it
 // is next opened. Its next transaction moves the name r12 from the manifest to a file of names, and deletes
 // generation 41 and the kept outputs of r12.

@@ -78,7 +78,7 @@ func (c *Crawl) removeLeftovers(cur store.Current, freed *store.Freed) error {
 			return err
 		}
 		for _, e := range list {
-			unpublished := durable.IsTemp(e.Name()) && (under != "" || strings.HasPrefix(e.Name(), ".CURRENT.")) // others may be of an output that is being written
+			unpublished := durable.IsTemp(e.Name()) && (under != "" || (strings.HasPrefix(e.Name(), ".CURRENT.") || strings.HasPrefix(e.Name(), ".MAP-"))) // others may be of an output that is being written
 			n, err := strconv.ParseUint(e.Name(), 10, 64)
 			gone := under != "" && err == nil && cur.Forgotten.Has(n)
 			if !unpublished && !gone {

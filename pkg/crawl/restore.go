@@ -8,6 +8,7 @@ import (
 
 	"mercator/formats/store"
 	"mercator/pkg/fault"
+	"mercator/pkg/shard"
 )
 
 // Abandon gives up what was done since the current checkpoint: the open round,
@@ -138,6 +139,11 @@ func (c *Crawl) complete(number uint64, k *Checkpoint, damaged func(s *store.Sto
 	stores, err := c.folders()
 	if err != nil {
 		return err
+	}
+	if k != nil && k.Map > 0 {
+		if _, err := shard.ReadVersion(c.fs, c.dir, k.Map); err != nil {
+			return err
+		}
 	}
 	if k != nil {
 		for _, ks := range k.Stores {

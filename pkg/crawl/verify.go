@@ -20,6 +20,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
+	"mercator/pkg/shard"
 )
 
 // Verified says what Verify looked at, and what was wrong with it.
@@ -59,28 +60,41 @@ func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
 		return nil, err
 	}
 	v.missing(cur, numbers)
+	stores, err := c.folders()
+	if err != nil {
+		return nil, err
+	}
+	if v.parts, err = v.shards(cur, stores); err != nil {
+		return nil, err
+	}
 	for _, n := range numbers {
 		v.checkpoint(n)
 	}
 	for k := v.bound[cur.Checkpoint]; k != nil; k = v.bound[k.Parent] {
 		v.closed[k.Txn] = closedRound{epochText(k.Epoch), k.Number}
-		if there, err := exists(c.fs, c.path(filepath.Join(roundsDir, k.Txn))); err == nil && !there && len(k.Files) > 0 {
-			v.Lost = append(v.Lost, k.Txn)
+		for _, part := range v.parts {
+			if there, err := exists(c.fs, part.roundsPath(k.Txn)); err == nil && !there && len(k.filesOf(part.under)) > 0 {
+				v.Lost = append(v.Lost, k.Txn)
+				break
+			}
 		}
 	}
 	slices.Reverse(v.Lost)
+	if k := v.bound[cur.Checkpoint]; k != nil && cur.Map != k.Map {
+		v.problem(&fault.Error{File: c.path("CURRENT"), Place: "map", Found: fmt.Sprintf("version %d", cur.Map), Want: fmt.Sprintf("%d, as checkpoint %d says", k.Map, k.Number)})
+	}
 	if k := v.bound[cur.Checkpoint]; k != nil && (cur.Txn != k.Txn || !maps.Equal(cur.Stores, k.generations())) {
 		v.problem(&fault.Error{File: c.path("CURRENT"), Place: "stores", Found: fmt.Sprintf("round %q, %d stores", cur.Txn, len(cur.Stores)),
 			Want: fmt.Sprintf("round %q and the generations of checkpoint %d", k.Txn, k.Number)})
 	}
-	stores, err := c.folders()
-	if err != nil {
-		return nil, err
-	}
 	for _, s := range stores {
 		v.store(s)
 	}
-	for _, step := range []func() error{v.regular, v.contents, v.recordFiles} {
+	steps := []func() error{v.regular, v.contents}
+	for _, part := range v.parts {
+		steps = append(steps, func() error { return v.recordFiles(part) })
+	}
+	for _, step := range steps {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -95,6 +109,7 @@ type verifier struct {
 	Verified
 	c       *Crawl
 	ctx     context.Context
+	parts   []*Crawl                     // the shards, or c alone
 	files   map[string][]claim           // by path on the file system
 	bound   map[uint64]*Checkpoint       // by number
 	damaged map[string]bool              // manifests of which a problem is noted; by path
@@ -145,6 +160,49 @@ func (v *verifier) problem(err error) {
 	}
 }
 
+// shards are the views of the shards of the map, or where that is missing or damaged of those that are there. Every shard must
+// have the stores that another has, and there must be no other.
+func (v *verifier) shards(cur store.Current, stores []*store.Store) ([]*Crawl, error) {
+	if cur.Map == 0 {
+		return []*Crawl{v.c}, nil
+	}
+	there, err := v.c.shardFolders()
+	if err != nil {
+		return nil, err
+	}
+	parts, err := v.c.parts()
+	if err != nil {
+		v.problem(err)
+		parts = nil
+		for _, n := range there {
+			parts = append(parts, v.c.part(shard.Name(n)))
+		}
+	}
+	for _, n := range there {
+		if n >= len(parts) && err == nil {
+			v.problem(&fault.Error{File: shard.Dir(v.c.dir, n), Found: "the folder of a shard", Want: fmt.Sprintf("%s, as version %d of the bucket map says", countShards(len(parts)), cur.Map)})
+		}
+	}
+	has, names := map[string]bool{}, map[string]bool{}
+	for _, s := range stores {
+		of := s.Shard()
+		if of == "" {
+			v.problem(&fault.Error{File: s.Dir(), Found: "a store of no shard", Want: "all stores in shards"})
+			continue
+		}
+		has[s.NameInCrawl()] = true
+		names[strings.TrimPrefix(s.NameInCrawl(), of)] = true
+	}
+	for _, part := range parts {
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			if !has[part.under+name] {
+				v.problem(&fault.Error{File: v.c.folder(part.under + name).Dir(), Found: "missing", Want: "a store, as other shards have"})
+			}
+		}
+	}
+	return parts, nil
+}
+
 // missing tells of checkpoints that have no file and were not forgotten.
 func (v *verifier) missing(cur store.Current, numbers []uint64) {
 	next := uint64(1)
@@ -174,11 +232,17 @@ func (v *verifier) checkpoint(number uint64) {
 	}
 	v.Checkpoints++
 	for _, key := range []roundKey{{k.Txn, ""}, {k.Txn, epochText(k.Epoch)}} {
-		v.rounds[key] = append(v.rounds[key], k.Ledger)
+		v.rounds[key] = append(v.rounds[key], k.Ledgers()...)
 	}
 	v.bound[number] = k
 	file := checkpointPath(v.c.dir, number)
-	v.balance(file, fmt.Sprintf("round %q", k.Txn), k.Ledger)
+	for i, l := range k.Ledgers() {
+		place := fmt.Sprintf("round %q", k.Txn)
+		if k.Map > 0 {
+			place += ", " + shard.Name(i)
+		}
+		v.balance(file, place, l)
+	}
 	for _, ks := range k.Stores {
 		s := v.c.folder(ks.Name)
 		m, err := bound(s, ks, number)
@@ -190,7 +254,7 @@ func (v *verifier) checkpoint(number uint64) {
 		v.claims(s, m, fmt.Sprintf("checkpoint %d", number))
 		for _, d := range m.Done {
 			if d.Txn == k.Txn {
-				v.noted(s, m, d, k.Ledger)
+				v.noted(s, m, d, k.Ledgers())
 			}
 		}
 	}
@@ -306,6 +370,11 @@ func (v *verifier) regular() error {
 	for _, s := range stores {
 		ours = append(ours, s.Dir())
 	}
+	for _, part := range v.parts {
+		if part.under != "" {
+			ours = append(ours, part.roundsPath())
+		}
+	}
 	for _, path := range ours {
 		if err := look(path, 0); err != nil {
 			return err
@@ -333,17 +402,25 @@ func (v *verifier) balance(file, place string, l record.Ledger) {
 }
 
 // noted compares what a store wrote down of a transaction with the round's ledger.
-func (v *verifier) noted(s *store.Store, m *store.Manifest, d store.Done, ledger record.Ledger) {
+func (v *verifier) noted(s *store.Store, m *store.Manifest, d store.Done, ledgers []record.Ledger) {
 	if len(d.Ledger.Stages) == 0 {
 		return
 	}
 	own := d.Ledger.Stages[len(d.Ledger.Stages)-1]
-	if same := findStages(ledger, own.Name, own.Store); len(same) > 0 && !anyEqual(same, own) {
+	var same []record.Stage
+	var by *record.Stage
+	for _, l := range ledgers {
+		same = append(same, findStages(l, own.Name, own.Store)...)
+		if by == nil {
+			by = stageOf(l, s.NameInCrawl())
+		}
+	}
+	if len(same) > 0 && !anyEqual(same, own) {
 		v.problem(&fault.Error{File: s.ManifestPath(m.Generation), Place: d.Verb + " " + d.Txn,
 			Found: describeStage(own), Want: describeStage(same[0]) + ", as the round's ledger says"})
 	}
 	// A module's store notes what its stage read.
-	if by := stageOf(ledger, s.NameInCrawl()); by != nil && (by.In != d.InRows || by.InHash != d.InHash) {
+	if by != nil && (by.In != d.InRows || by.InHash != d.InHash) {
 		v.problem(&fault.Error{File: s.ManifestPath(m.Generation), Place: d.Verb + " " + d.Txn,
 			Found: fmt.Sprintf("in %d rows %s", d.InRows, d.InHash), Want: describeStage(*by) + ", as the round's ledger says"})
 	}
@@ -460,8 +537,8 @@ func grows(claims []claim) bool {
 const recordSuffix = ".arrows.zst"
 
 // recordFiles checks what pipelines keep in rounds/NAME/.
-func (v *verifier) recordFiles() error {
-	rounds, err := v.c.fs.ReadDir(v.c.path(roundsDir))
+func (v *verifier) recordFiles(part *Crawl) error {
+	rounds, err := v.c.fs.ReadDir(part.roundsPath())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -472,7 +549,7 @@ func (v *verifier) recordFiles() error {
 		if !r.IsDir() {
 			continue
 		}
-		files, err := v.c.fs.ReadDir(v.c.path(filepath.Join(roundsDir, r.Name())))
+		files, err := v.c.fs.ReadDir(part.roundsPath(r.Name()))
 		if err != nil {
 			return err
 		}
@@ -482,7 +559,7 @@ func (v *verifier) recordFiles() error {
 			if err := v.ctx.Err(); err != nil {
 				return err
 			}
-			path := v.c.path(filepath.Join(roundsDir, r.Name(), f.Name()))
+			path := part.roundsPath(r.Name(), f.Name())
 			if durable.IsTemp(f.Name()) || !strings.HasSuffix(f.Name(), recordSuffix) {
 				whole[f.Name()] = true
 				continue
@@ -496,7 +573,7 @@ func (v *verifier) recordFiles() error {
 			v.RecordFiles++
 		}
 		if c, ok := v.closed[r.Name()]; ok && !another {
-			v.roundFiles(r.Name(), c.checkpoint, whole)
+			v.roundFiles(part, r.Name(), c.checkpoint, whole)
 		}
 	}
 	return nil
@@ -506,9 +583,9 @@ var errAnotherEpoch = errors.New("records of another epoch")
 
 // roundFiles compares the files of a closed round that are whole with what its checkpoint
 // says of them, and misses those that are gone.
-func (v *verifier) roundFiles(round string, checkpoint uint64, whole map[string]bool) {
-	for _, want := range v.bound[checkpoint].Files {
-		path := v.c.path(filepath.Join(roundsDir, round, want.Name))
+func (v *verifier) roundFiles(part *Crawl, round string, checkpoint uint64, whole map[string]bool) {
+	for _, want := range v.bound[checkpoint].filesOf(part.under) {
+		path := part.roundsPath(round, want.Name)
 		if ok, err := exists(v.c.fs, path); err == nil && !ok {
 			v.problem(&fault.Error{File: path, Found: "missing", Want: fmt.Sprintf("%d bytes, as checkpoint %d says, or none of the round's files", want.Length, checkpoint)})
 			continue
