@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
 	"mercator/pkg/fault"
+	"mercator/pkg/fetch"
 	"mercator/pkg/frontier"
 )
 
@@ -259,7 +261,14 @@ func (d *Driver) end(ctx context.Context, why string, empty bool) error {
 			err = d.wrong("", err)
 		}
 	}
-	return errors.Join(err, d.opt.Observer.Done(ctx, d, why))
+	err = errors.Join(err, d.opt.Observer.Done(ctx, d, why))
+	if !empty {
+		list, _ := os.ReadDir(d.plan.path(fetch.Kind)) // there is one, or nothing was fetched
+		if slices.ContainsFunc(list, func(e os.DirEntry) bool { return strings.HasSuffix(e.Name(), ".open") }) {
+			d.opt.Warn("%s has WARC files that grow (NAME.open): %q gives them their final names, and so does the crawl's end", d.plan.path(fetch.Kind), mcrawl("seal", d.Crawl.Dir()))
+		}
+	}
+	return err
 }
 
 // seeded reports whether the seeds are in, before round n. Other URLs may have been added before them.
