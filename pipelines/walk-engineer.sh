@@ -38,7 +38,6 @@ while [ ! -e web.json ]; do kill -0 $web || die "mweb did not start"; sleep 0.1;
 run() {
   crawl=$1 seeds=$2; shift 2
   cat > "$crawl.toml" << TOML
-seeds = ["$work/$seeds"]
 batch = 100
 [resolve]
 servers = ["$(field web.json dns)"]
@@ -51,7 +50,7 @@ addr_delay = "0s"
 [frontier]
 max_attempts = 1
 TOML
-  mckpt init "$crawl" --config "$crawl.toml" -q 9>&-
+  mcrawl new "$crawl" --seeds "$seeds" --config "$crawl.toml" -q 9>&-
   mcrawl run "$crawl" -q "$@" > /dev/null 2> log 9>&- || { cat log >&2; die "mcrawl run $crawl failed"; }
 }
 
@@ -65,6 +64,8 @@ ids=$(sql "select count(distinct x_id) from 'outcomes.csv' where role = 'page' a
 [ "$ids" = "$(wc -l < seeds.txt | tr -d ' ')" ] || die "$ids ids in the outcomes"
 sql "select url || ',' || x_id from 'outcomes.csv' where x_id is not null and role = 'page' order by all" > have
 awk -F , 'NR > 1 { print $1 "," $2 }' seeds.csv | sort | cmp - have || die "the ids are not those of the seeds"
+mcrawl export all --parquet tables -q > /dev/null
+sql "select url || ',' || (nullif(x, '')->>'id') from 'tables/outcomes.parquet' where role = 'page' and x != '' order by all" | cmp - have || die "the ids in Parquet are not those of the seeds"
 echo "ids       $ids, each with its URL"
 
 # --- outcomes and links in DuckDB ---------------------------------------------------

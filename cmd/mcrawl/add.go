@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
+	"mercator/formats/record"
+	"mercator/pkg/canon"
 	"mercator/pkg/cli"
 	"mercator/pkg/driver"
 	"mercator/pkg/fault"
@@ -15,7 +18,7 @@ import (
 type addCmd struct {
 	Crawl string   `arg:"" help:"The crawl folder."`
 	URLs  []string `arg:"" optional:"" name:"url" help:"URLs to add."`
-	File  []string `short:"f" sep:"none" placeholder:"FILE" help:"Add the URLs of this file, one a line; - is standard input."`
+	File  []string `short:"f" sep:"none" placeholder:"FILE" help:"Add the URLs of this file, one a line, or of a .csv, .tsv or .jsonl; - is standard input."`
 }
 
 // Help is part of --help.
@@ -40,24 +43,21 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	assumed := func(line, url string) { std.Warn("%s is taken as %s", line, url) }
-	told, err := d.Ask(ctx, driver.Request{Verb: "add", Listed: true}, func(w io.Writer) error {
+	rows := slices.ContainsFunc(c.File, func(name string) bool { return record.FormOf(name) != "" })
+	told, err := d.Ask(ctx, driver.Request{Verb: "add", Listed: true, Rows: rows}, func(w io.Writer) error {
+		list := seedList(std, w, form)
+		list.Rows = rows
 		for _, text := range c.URLs {
-			url, guessed, err := urlset.Seed(text, form)
-			if err != nil {
+			if err := list.Add(text); err != nil {
 				return err
 			}
-			if guessed {
-				assumed(text, url)
-			}
-			fmt.Fprintln(w, url)
 		}
 		for _, name := range c.File {
 			in, err := openList(std, name)
 			if err != nil {
 				return err
 			}
-			_, err = urlset.Seeds(w, in, name, form, assumed)
+			_, err = list.File(in, name)
 			in.Close()
 			if err != nil {
 				return err
@@ -70,6 +70,11 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	_, err = fmt.Fprintln(std.Out, told)
 	return err
+}
+
+// seedList writes URLs that a person gives.
+func seedList(std *cli.Std, w io.Writer, form canon.Options) *urlset.Seeds {
+	return &urlset.Seeds{W: w, Form: form, Assumed: func(text, url string) { std.Warn("%s is taken as %s", text, url) }}
 }
 
 // openList opens a file of URLs; - is standard input.

@@ -14,7 +14,6 @@ import (
 	"mercator/pkg/cli"
 	"mercator/pkg/driver"
 	"mercator/pkg/fault"
-	"mercator/pkg/urlset"
 )
 
 type againCmd struct {
@@ -94,7 +93,7 @@ func (c *againCmd) Run(ctx context.Context, std *cli.Std) error {
 			return err
 		}
 		var urls bytes.Buffer
-		if _, err := urlset.Seeds(&urls, bytes.NewReader(text), c.File, form, func(line, url string) { std.Warn("%s is taken as %s", line, url) }); err != nil {
+		if _, err := seedList(std, &urls, form).File(bytes.NewReader(text), c.File); err != nil {
 			return err
 		}
 		text = urls.Bytes()

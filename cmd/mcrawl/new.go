@@ -57,10 +57,10 @@ func (c *newCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	state := "is there already, with these seeds and settings"
+	format := "%s is there already: %q goes on"
 	if made {
-		state = "is ready"
+		format = "%s is ready: %q begins"
 	}
-	std.Warn("%s %s: %q begins", c.Crawl, state, fault.Quote("mcrawl", "run", c.Crawl))
+	std.Warn(format, c.Crawl, fault.Quote("mcrawl", "run", c.Crawl))
 	return nil
 }

@@ -52,7 +52,7 @@ func (c *siteCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.Into != "" {
 		folder = c.Into
 	}
-	spec := driver.Spec{URLs: c.URLs, Config: string(std.Common.Config), Files: map[string]string{driver.FilterFile: rules},
+	spec := driver.Spec{URLs: c.URLs, Runs: true, Config: string(std.Common.Config), Files: map[string]string{driver.FilterFile: rules},
 		Set: append(pairs, config.Pair{Key: "extract.filter", Value: driver.FilterFile})}
 	if c.Print {
 		if err := driver.PrintMake(std.Out, folder, spec, std.Warn); err != nil {

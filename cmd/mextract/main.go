@@ -148,7 +148,7 @@ func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 		std.Stat("extract", report)
 		if n := report.Cut[extract.CutMaxBody]; n > 0 {
-			std.Warn("%s searched only up to %d bytes, the limit of --max-body (fetch.max_body in crawl.toml)", cli.Count(n, "document"), c.MaxBody)
+			std.Warn("%s searched only up to %d bytes, the limit of --max-body", cli.Count(n, "document"), c.MaxBody)
 		}
 		t := in.Trailer()
 		if err := refused.Publish(record.Stage{Name: "mextract refused", In: t.Rows, InHash: t.Hash.String(), Consumed: t.Rows}, t.Ledger); err != nil {

@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -150,8 +149,8 @@ func (c *fetchCmd) validate(memory int64) error {
 		return wrong("--warc-size", fmt.Sprint(int64(c.WARCSize)), "at least 1 byte")
 	case !config.IsProduct(c.UserAgent):
 		return wrong("--user-agent", fmt.Sprintf("%q", c.UserAgent), "a product name of letters, digits, '-' and '_', such as mercator or mercator/2")
-	case !config.IsContact(c.Contact):
-		return wrong("--contact", fmt.Sprintf("%q", c.Contact), "an e-mail address or a URL")
+	case c.Contact != "" && !config.IsContact(c.Contact):
+		return wrong("--contact", fmt.Sprintf("%q", c.Contact), config.ContactWanted)
 	}
 	return nil
 }
@@ -381,14 +380,10 @@ func engine(name, agent string) (fetch.ParseRobots, error) {
 type guard struct {
 	addrguard.Guard
 	contact bool
-	hint    string // how to give one
 }
 
 func (c *fetchCmd) guard() (guard, error) {
-	g := guard{contact: c.Contact != "", hint: "give --contact with your e-mail address or URL"}
-	if path := config.Find([]string{c.Store}); path != "" {
-		g.hint = fault.Quote("mcrawl", "set", filepath.Dir(path), "fetch.contact=you@example.org")
-	}
+	g := guard{contact: c.Contact != ""}
 	for _, s := range c.AllowNet {
 		p, err := netip.ParsePrefix(s)
 		if err != nil {
@@ -405,7 +400,7 @@ func (g guard) judge(addr netip.Addr) (string, error) {
 	}
 	if !g.contact && addrguard.Special(addr) == "" {
 		return "", &fault.Error{Class: fault.Usage, Found: addr.String() + " is a public address, and no --contact is given",
-			Hint: g.hint}
+			Hint: "--contact ADDRESS tells its operator whom to ask: your e-mail address, or a URL"}
 	}
 	return "", nil
 }

@@ -89,11 +89,11 @@ func (t *totals) report(std *cli.Std, maxBody cli.Size) {
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].Outcome < list[j].Outcome })
 	if n := t.outcomes[record.OutcomeAddress]; n > 0 {
-		std.Warn("%s not fetched because of the address: %s; to allow a network give --allow-net, such as --allow-net 127.0.0.0/8, or allow_net in crawl.toml",
+		std.Warn("%s not fetched because of the address: %s; --allow-net NETWORK allows a network such as 127.0.0.0/8",
 			cli.Count(n, "URL"), cli.Printable(t.refused))
 	}
 	if n := t.cut[httpmsg.TruncatedLength]; n > 0 {
-		std.Warn("%s cut off at %d bytes, the limit of --max-body (fetch.max_body in crawl.toml)", cli.Count(n, "document"), maxBody)
+		std.Warn("%s cut off at %d bytes, the limit of --max-body", cli.Count(n, "document"), maxBody)
 	}
 	std.Stat("outcomes", list)
 	var refused int64

@@ -167,7 +167,7 @@ func (c *resolveCmd) Run(ctx context.Context, std *cli.Std) error {
 // nobody sees them, and its URLs would use up their attempts.
 func warnSilent(std *cli.Std, stats resolve.Stats) {
 	if stats.Silent > 0 && stats.Silent == stats.Asked {
-		std.Warn("no answer from any DNS server, for %s; a server is named by --server, or by servers in crawl.toml", cli.Count(stats.Silent, "name"))
+		std.Warn("no answer from any DNS server, for %s; --server ADDR names one", cli.Count(stats.Silent, "name"))
 	}
 }
 

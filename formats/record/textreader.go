@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"mercator/pkg/fault"
@@ -17,6 +18,19 @@ const (
 	FormTSV  = "tsv"  // values between tabs, with \t, \n, \r, \\ and \u00XX; the first line names the columns
 	FormCSV  = "csv"  // RFC 4180; the first record names the columns
 )
+
+// FormOf is the form of rows in a file of that name; "" for any other, which has no columns.
+func FormOf(name string) string {
+	switch filepath.Ext(name) {
+	case ".csv":
+		return FormCSV
+	case ".tsv":
+		return FormTSV
+	case ".jsonl":
+		return FormJSON
+	}
+	return ""
+}
 
 // lineMax bounds a line of text, in bytes: a row with its bytes in base64.
 const lineMax = MaxRow * 3 / 2

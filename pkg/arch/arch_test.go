@@ -50,7 +50,7 @@ var sideways = map[string][]string{
 
 	"pkg/cli":           {"pkg/config"},
 	"pkg/history":       {"pkg/merge"},
-	"pkg/driver":        {"pkg/config", "pkg/fetch"}, // sealing; lines of mfetch --progress json
+	"pkg/driver":        {"pkg/config", "pkg/fetch", "pkg/fetch/addrguard", "pkg/fetch/http1"}, // sealing; lines of mfetch --progress json; the files of settings are checked
 	"pkg/fetch":         {"pkg/fetch/addrguard"},
 	"pkg/fetch/http1":   {"pkg/fetch", "pkg/fetch/addrguard"},
 	"pkg/fetch/replay":  {"pkg/fetch"},

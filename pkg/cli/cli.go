@@ -82,6 +82,7 @@ type Std struct {
 	Common *Common
 
 	defaultMemory Size
+	verb          string
 	given         []string // flags of the command line
 	stats         stats
 	profile       bytes.Buffer
@@ -141,6 +142,9 @@ func Main(name, about string, grammar any, defaultMemory Size) int {
 		if p.Flag != nil && !p.Resolved {
 			std.given = append(std.given, p.Flag.Name)
 		}
+	}
+	if verb := kctx.Selected(); verb != nil {
+		std.verb = verb.Name
 	}
 	if err := std.warnOfFlags(kctx); err != nil {
 		return std.fail(err)
@@ -362,13 +366,13 @@ func (s *Std) fail(err error) int {
 	if fault.ClassOf(err) == fault.No && text == string(fault.No) {
 		return code // the answer is the exit code alone
 	}
-	fmt.Fprintf(s.Err, "%s: %s\n", s.Name, shown(text))
+	fmt.Fprintf(s.Err, "%s: %s\n", s.Name, shown(s.inSettings(text)))
 	hint := fault.HintOf(err)
 	if hint == "" && fault.ClassOf(err) == fault.Usage {
 		hint = fault.Suggest(err)
 	}
 	if hint != "" {
-		fmt.Fprintf(s.Err, "%s: hint: %s\n", s.Name, shown(hint))
+		fmt.Fprintf(s.Err, "%s: hint: %s\n", s.Name, shown(s.inSettings(hint)))
 	}
 	return code
 }
@@ -432,7 +436,7 @@ func (s *Std) Threads() int {
 // Warn prints a line on standard error, unless --quiet, without control characters.
 func (s *Std) Warn(format string, args ...any) {
 	if !s.Common.Quiet {
-		fmt.Fprintf(s.Err, "%s: %s\n", s.Name, shown(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(s.Err, "%s: %s\n", s.Name, shown(s.inSettings(fmt.Sprintf(format, args...))))
 	}
 }
 

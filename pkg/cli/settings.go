@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -119,6 +120,33 @@ func (s *Std) warnOfFlags(kctx *kong.Context) error {
 		s.Warn("other than %s: %s; to keep that for all rounds: %s", path, strings.Join(flags, ", "), fault.Quote(append([]string{"mcrawl", "set", filepath.Dir(path)}, pairs...)...))
 	}
 	return nil
+}
+
+// flagAndValue is a flag in a message, with what stands for its value.
+var flagAndValue = regexp.MustCompile(`--([a-z][a-z0-9-]*)( [A-Z]+\b)?`)
+
+// inSettings is a message in which a flag that nobody typed is the setting of the crawl folder that it stands for: who
+// runs mcrawl sees no flags of mfetch. "--allow-net NETWORK" becomes the command that changes the setting, and so does a flag without a value.
+func (s *Std) inSettings(message string) string {
+	path := config.Find(os.Args[1:])
+	if path == "" || s.Given("config") || !strings.Contains(message, "--") {
+		return message
+	}
+	return flagAndValue.ReplaceAllStringFunc(message, func(text string) string {
+		m := flagAndValue.FindStringSubmatch(text)
+		k, found := config.KeyOfFlag(s.Name, s.verb, m[1])
+		if !found || s.Given(m[1]) {
+			return text
+		}
+		value := strings.TrimSpace(m[2])
+		if k.IsSwitch() {
+			value = "true"
+		}
+		if value == "" {
+			return k.Name
+		}
+		return strconv.Quote(fault.Quote("mcrawl", "set", filepath.Dir(path), k.Name+"="+value))
+	})
 }
 
 // settingOf is what a flag would be if the command line did not have it.

@@ -295,24 +295,11 @@ func IsText(text bool, files []string) bool {
 		return text
 	}
 	for _, f := range files {
-		if !strings.HasSuffix(f, ".txt") && formOf(f) == "" {
+		if !strings.HasSuffix(f, ".txt") && record.FormOf(f) == "" {
 			return false
 		}
 	}
 	return true
-}
-
-// formOf is the form of rows in a file of that name; "" for any other, which has a URL a line.
-func formOf(name string) string {
-	switch filepath.Ext(name) {
-	case ".csv":
-		return record.FormCSV
-	case ".tsv":
-		return record.FormTSV
-	case ".jsonl":
-		return record.FormJSON
-	}
-	return ""
 }
 
 // maxLine bounds a line of text, in bytes. Longer ones are bad lines.
@@ -376,7 +363,7 @@ func (t *text) open() error {
 	if err != nil {
 		return err
 	}
-	form := formOf(t.files[0])
+	form := record.FormOf(t.files[0])
 	t.files = t.files[1:]
 	t.in, t.name, t.line = in, opt.Name, 0
 	t.lines = bufio.NewReaderSize(in, maxLine)

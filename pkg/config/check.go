@@ -106,7 +106,7 @@ func refuse(kind, least, most, v string) (want string) {
 		}
 		want, good = `"random", or 16 hexadecimal digits that "murlset stat" printed`, err == nil || v == "random"
 	case "contact":
-		want, good = "an e-mail address or a URL", IsContact(v)
+		want, good = ContactWanted, IsContact(v)
 	case "product":
 		want, good = "a product name of letters, digits, '-' and '_', such as mercator or mercator/2", IsProduct(v)
 	case "proxy":
@@ -151,11 +151,21 @@ func IsProduct(s string) bool {
 			return false
 		}
 	}
-	return name != "" && IsContact(version) && !strings.ContainsAny(version, " /")
+	return name != "" && inComment(version) && !strings.ContainsAny(version, " /")
 }
 
-// IsContact says whether s can stand in a User-Agent in parentheses.
+// ContactWanted says what IsContact takes.
+const ContactWanted = "an e-mail address or a URL, such as you@example.org or https://www.example.org/crawler"
+
+// IsContact says whether an operator can be reached by s, and it can stand in a User-Agent in parentheses.
 func IsContact(s string) bool {
+	mailbox, domain, mail := strings.Cut(s, "@")
+	scheme, rest, url := strings.Cut(s, "://")
+	return inComment(s) && (mail && mailbox != "" && domain != "" || url && scheme != "" && rest != "")
+}
+
+// inComment says whether s can stand in a User-Agent in parentheses.
+func inComment(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' || r == '(' || r == ')' })
 }
 

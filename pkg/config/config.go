@@ -211,6 +211,9 @@ func keysOf(t reflect.Type, of Key, verb string) (keys []Key) {
 	return keys
 }
 
+// IsSwitch reports whether the setting is true or false.
+func (k Key) IsSwitch() bool { return k.typ.Kind() == reflect.Bool }
+
 // small is a text as it goes on in a sentence.
 func small(text string) string {
 	if len(text) > 1 && text[1] >= 'a' {

@@ -33,7 +33,8 @@ type Request struct {
 	Statuses []uint16    `json:"statuses,omitempty"` // with one of these statuses or classes of them (history.Query),
 	Before   record.Time `json:"before,omitempty"`   // or before this time,
 	Rule     string      `json:"rule,omitempty"`     // or refused by this rule,
-	Listed   bool        `json:"listed,omitempty"`   // or those that are listed, one a line, behind the request
+	Listed   bool        `json:"listed,omitempty"`   // or those that are listed, one a line, behind the request,
+	Rows     bool        `json:"rows,omitempty"`     // as JSON lines, with further columns
 }
 
 // maxRequest bounds the first line of an inbox file, in bytes.
@@ -167,12 +168,16 @@ func (d *Driver) takeOne(ctx context.Context, number uint64) (string, error) {
 		return "", err
 	}
 	// The list is kept with what is new of it: it is what the set was asked.
-	list, err := os.Create(filepath.Join(dir, "asked.txt"))
+	asked := "asked.txt"
+	if r.Rows {
+		asked = "asked.jsonl"
+	}
+	list, err := os.Create(filepath.Join(dir, asked))
 	if err != nil {
 		return "", err
 	}
 	defer list.Close()
-	good, bad, err := d.stillURLs(txn, in, list)
+	good, bad, err := d.stillURLs(txn, r.Rows, in, list)
 	if err != nil {
 		return "", err
 	}
@@ -200,13 +205,19 @@ func (d *Driver) takeOne(ctx context.Context, number uint64) (string, error) {
 
 // stillURLs copies the lines of a list that are URLs by today's settings, which may be others than when they were asked
 // for. It names the first of those that are not.
-func (d *Driver) stillURLs(txn string, in io.Reader, out io.Writer) (good, bad int, err error) {
+func (d *Driver) stillURLs(txn string, rows bool, in io.Reader, out io.Writer) (good, bad int, err error) {
 	form, err := d.Form()
 	if err != nil {
 		return 0, 0, err
 	}
 	err = eachLine(in, func(line string) error {
-		if _, _, wrong := form.URL(line); wrong != nil {
+		row := struct{ URL string }{line}
+		if rows {
+			if err := json.Unmarshal([]byte(line), &row); err != nil {
+				return err
+			}
+		}
+		if _, _, wrong := form.URL(row.URL); wrong != nil {
 			if bad++; bad > 5 {
 				return nil
 			}

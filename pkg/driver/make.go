@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -8,42 +9,65 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"mercator/formats/record"
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
 	"mercator/pkg/fault"
+	"mercator/pkg/fetch/addrguard"
 	"mercator/pkg/urlset"
 )
 
 // Spec is a crawl that is to be made. All of it is written into the crawl's folder.
 type Spec struct {
-	Seeds  []string // files of URLs, one a line; - is In
+	Seeds  []string // files of URLs, one a line, or of rows (urlset.Seeds); - is In
 	In     io.Reader
 	URLs   []string          // seeds by themselves
 	Config string            // a crawl.toml to start from; "": one that explains all settings
 	Preset []config.Pair     // settings that Set may change; a crawl that is there may have others
 	Set    []config.Pair     // settings
 	Files  map[string]string // further files of the folder, by name
+	Runs   bool              // it is to run at once: what would keep it from contacting anybody is an error
 }
 
-// SeedsFile is the file of a crawl's seeds in its folder.
-const SeedsFile = "seeds.txt"
+// The file of a crawl's seeds in its folder, and that of seeds with columns.
+const (
+	seedsText = "seeds.txt"
+	seedsRows = "seeds.jsonl"
+)
 
 // Make makes a crawl folder, whole or not at all. If the folder holds the same crawl already, made
-// is false; if it holds another one, the error is fault.Usage and says what to do. warn is told of
-// seeds that were taken as https, and of files that were edited since.
+// is false; one that has fetched nothing yet takes the settings that differ. If it holds another one, the error is
+// fault.Usage and says what to do. warn is told of seeds that were taken as https, and of what differs.
 func Make(ctx context.Context, dir string, spec Spec, warn func(format string, args ...any)) (made bool, err error) {
 	tmp, err := spec.check(dir, warn)
 	if err != nil {
 		return false, err
 	}
 	defer os.RemoveAll(tmp)
+	names, err := filesIn(tmp)
+	if err != nil {
+		return false, err
+	}
+	if !isThere(filepath.Join(dir, "CURRENT")) {
+		conf, err := config.Load(filepath.Join(tmp, config.Name))
+		if err != nil {
+			return false, err
+		}
+		if err := contactless(conf, spec.URLs); err != nil && spec.Runs {
+			return false, err
+		} else if err != nil {
+			warn("%v", err)
+		}
+	}
 	taken, err := crawl.New(dir, func(to string) error {
-		for _, name := range spec.names() {
+		for _, name := range names {
 			err := WriteFile(filepath.Join(to, name), func(out io.Writer) error {
 				in, err := os.Open(filepath.Join(tmp, name))
 				if err != nil {
@@ -64,8 +88,8 @@ func Make(ctx context.Context, dir string, spec Spec, warn func(format string, a
 	if !taken {
 		return err == nil, err
 	}
-	if _, err := os.Stat(filepath.Join(dir, "CURRENT")); err == nil {
-		return false, spec.compare(tmp, dir, warn)
+	if isThere(filepath.Join(dir, "CURRENT")) {
+		return false, spec.compare(ctx, tmp, dir, warn)
 	}
 	return false, &fault.Error{Class: fault.Usage, File: dir, Found: "a folder with files in it, and no crawl", Want: "a new one, or a crawl",
 		Hint: fmt.Sprintf("name another folder; if it holds the crawl.toml of a crawl to be made, %q makes it", fault.Quote("mckpt", "init", dir))}
@@ -84,9 +108,34 @@ func (s Spec) check(dir string, warn func(format string, args ...any)) (tmp stri
 	return tmp, nil
 }
 
-// names are the files that write makes.
-func (s Spec) names() []string {
-	return append([]string{config.Name, SeedsFile}, slices.Sorted(maps.Keys(s.Files))...)
+// filesIn names the files that check made.
+func filesIn(tmp string) (names []string, err error) {
+	list, err := os.ReadDir(tmp)
+	for _, e := range list {
+		names = append(names, e.Name())
+	}
+	return names, err
+}
+
+// contactless refuses settings by which public addresses are wanted and none is fetched from: that needs a contact. With network.allow_net
+// a crawl may be of an own network, and so is one whose seeds are special-purpose addresses. Proxies and programs find addresses by themselves.
+func contactless(conf *config.Config, urls []string) error {
+	f := conf.File
+	if f.Fetch.Contact != "" || len(f.Network.AllowNet) > 0 || f.Fetch.Proxy != "" || len(f.Fetch.Exec) > 0 {
+		return nil
+	}
+	special := func(text string) bool {
+		u, err := url.Parse(text)
+		if err != nil {
+			return false
+		}
+		addr, err := netip.ParseAddr(u.Hostname())
+		return err == nil && addrguard.Special(addr) != ""
+	}
+	if len(urls) > 0 && !slices.ContainsFunc(urls, func(u string) bool { return !special(u) }) {
+		return nil
+	}
+	return &fault.Error{Class: fault.Usage, Found: "no contact is set, and public addresses are not fetched from without one", Want: config.ContactWanted, Hint: "add --contact you@example.org"}
 }
 
 // renamed is a fault with the folder's name in place of that of the temporary one.
@@ -136,7 +185,11 @@ func (s Spec) write(dir string, warn func(format string, args ...any)) error {
 		}
 		pairs = append(pairs, p)
 	}
-	pairs = append(append(moved, pairs...), config.Pair{Key: "seeds", Value: SeedsFile})
+	seedsFile := seedsText
+	if slices.ContainsFunc(seeds, func(name string) bool { return record.FormOf(name) != "" }) {
+		seedsFile = seedsRows
+	}
+	pairs = append(append(moved, pairs...), config.Pair{Key: "seeds", Value: seedsFile})
 	text, err := config.SetAll(text, pairs)
 	if err != nil {
 		return err
@@ -154,10 +207,13 @@ func (s Spec) write(dir string, warn func(format string, args ...any)) error {
 	if err != nil {
 		return err
 	}
-	if err := s.copySeeds(filepath.Join(dir, SeedsFile), seeds, conf, warn); err != nil {
+	if err := s.copySeeds(filepath.Join(dir, seedsFile), seeds, conf, warn); err != nil {
 		return err
 	}
-	return conf.CheckPaths(dir)
+	if err := conf.CheckPaths(dir); err != nil {
+		return err
+	}
+	return checkFiles(conf, pathKeys("seeds"))
 }
 
 // absolute are the settings that name a file, by names that hold in any folder.
@@ -188,41 +244,30 @@ func (s Spec) copySeeds(to string, files []string, conf *config.Config, warn fun
 	if len(files)+len(s.URLs) == 0 {
 		return &fault.Error{Class: fault.Usage, Found: "no seeds", Want: "files of URLs, one a line", Hint: "name one: --seeds seeds.txt"}
 	}
-	out, err := os.Create(to)
+	file, err := os.Create(to)
 	if err != nil {
 		return err
 	}
-	defer out.Close()
+	defer file.Close()
+	out := bufio.NewWriter(file)
 	const most = 5 // notes
 	notes := 0
-	assumed := func(line, url string) {
+	list := urlset.Seeds{W: out, Form: form, Rows: record.FormOf(to) != "", Assumed: func(line, url string) {
 		if notes++; notes <= most {
 			warn("%s is taken as %s", line, url)
 		}
-	}
-	if len(s.URLs) > 0 {
-		if _, err := urlset.Seeds(out, strings.NewReader(strings.Join(s.URLs, "\n")), "", form, assumed); err != nil {
-			var f *fault.Error
-			if errors.As(err, &f) {
-				f.Place = ""
-			}
+	}}
+	for _, url := range s.URLs {
+		if err := list.Add(url); err != nil {
 			return err
 		}
 	}
-	for _, file := range files {
-		if ext := filepath.Ext(file); ext == ".csv" || ext == ".tsv" || ext == ".jsonl" {
-			path, err := filepath.Abs(file)
-			if err != nil {
-				return err
-			}
-			return &fault.Error{Class: fault.Usage, File: file, Found: "rows with columns", Want: "URLs, one a line",
-				Hint: fmt.Sprintf("make the crawl with one of the URLs; before its first run, %q reads the rows instead", fault.Quote("mcrawl", "set", "FOLDER", "seeds="+path))}
-		}
-		in, err := s.open(file)
+	for _, name := range files {
+		in, err := s.open(name)
 		if err != nil {
-			return &fault.Error{Class: fault.Usage, File: file, Found: "no file of seed URLs here", Err: err}
+			return &fault.Error{Class: fault.Usage, File: name, Found: "no file of seed URLs here", Err: err}
 		}
-		_, err = urlset.Seeds(out, in, file, form, assumed)
+		_, err = list.File(in, name)
 		in.Close()
 		if err != nil {
 			return err
@@ -231,7 +276,10 @@ func (s Spec) copySeeds(to string, files []string, conf *config.Config, warn fun
 	if notes > most {
 		warn("%d more without a scheme are taken as https", notes-most)
 	}
-	return out.Close()
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	return file.Close()
 }
 
 // open opens a file of seeds; - is standard input.
@@ -242,24 +290,12 @@ func (s Spec) open(file string) (io.ReadCloser, error) {
 	return os.Open(file)
 }
 
-// compare refuses a crawl folder that is another crawl than the one written into tmp. The other
-// files of the folder are for people to edit: a difference is a note.
-func (s Spec) compare(tmp, dir string, warn func(format string, args ...any)) error {
-	other := func(what, hint string) error {
-		return &fault.Error{Class: fault.Usage, File: dir, Found: "a crawl " + what, Want: "a new folder, or the same crawl",
+// compare refuses a crawl folder that is another crawl than the one written into tmp. Other settings are taken where
+// nothing was fetched yet. The other files of the folder are for people to edit: a difference is a note.
+func (s Spec) compare(ctx context.Context, tmp, dir string, warn func(format string, args ...any)) error {
+	other := func(of, hint string) error {
+		return &fault.Error{Class: fault.Usage, File: dir, Found: "a crawl of other " + of, Want: "a new folder, or the same crawl",
 			Hint: fmt.Sprintf("%q goes on with it; %s; or name another folder", fault.Quote("mcrawl", "run", dir), hint)}
-	}
-	if same, err := sameFile(filepath.Join(tmp, SeedsFile), filepath.Join(dir, SeedsFile)); err != nil {
-		return err
-	} else if !same {
-		return other("of other seeds", fmt.Sprintf("%q adds seeds", fault.Quote("mcrawl", "add", dir)+" URL..."))
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Files)) {
-		if same, err := sameFile(filepath.Join(tmp, name), filepath.Join(dir, name)); err != nil {
-			return err
-		} else if !same {
-			warn("%s was edited, or made with other flags: it counts as it is", filepath.Join(dir, name))
-		}
 	}
 	want, err := config.Load(filepath.Join(tmp, config.Name))
 	if err != nil {
@@ -269,23 +305,51 @@ func (s Spec) compare(tmp, dir string, warn func(format string, args ...any)) er
 	if err != nil {
 		return err
 	}
-	for _, p := range s.Set {
-		a, err := want.Setting(p.Key)
-		if err != nil {
+	for _, name := range want.File.Seeds {
+		if same, err := sameFile(filepath.Join(tmp, name), filepath.Join(dir, name)); err != nil {
 			return err
-		}
-		b, err := have.Setting(p.Key)
-		if err != nil {
-			return err
-		}
-		if _, own := s.Files[p.Value]; own {
-			continue // a file of ours: the crawl may have another by now
-		}
-		if !slices.Equal(a, b) {
-			return other("whose "+p.Key+" is "+cmp.Or(strings.Join(b, ","), "not set"), fmt.Sprintf("%q changes it", fault.Quote("mcrawl", "set", dir, p.Key+"="+p.Value)))
+		} else if !same {
+			return other("seeds", fmt.Sprintf("%q adds seeds", fault.Quote("mcrawl", "add", dir)+" URL..."))
 		}
 	}
-	return nil
+	for _, name := range slices.Sorted(maps.Keys(s.Files)) {
+		if same, err := sameFile(filepath.Join(tmp, name), filepath.Join(dir, name)); err != nil {
+			return err
+		} else if !same {
+			warn("%s was edited, or made with other flags: it counts as it is", filepath.Join(dir, name))
+		}
+	}
+	var differ []config.Pair
+	var words, is []string
+	for _, p := range s.Set {
+		k, err := config.KeyOf(p.Key)
+		if err != nil {
+			return err
+		}
+		if _, own := s.Files[p.Value]; own || want.Text(k) == have.Text(k) || slices.ContainsFunc(differ, func(d config.Pair) bool { return d.Key == p.Key }) {
+			continue // a file of ours: the crawl may have another by now
+		}
+		differ = append(differ, config.Pair{Key: p.Key, Value: want.Text(k)})
+		words = append(words, p.Key+"="+want.Text(k))
+		is = append(is, p.Key+" is "+cmp.Or(have.Text(k), "not set"))
+	}
+	if len(differ) == 0 {
+		return nil
+	}
+	folder, err := crawl.Open(dir, crawl.Options{LockWait: lockWait})
+	if err != nil {
+		return err
+	}
+	if n, err := folder.NextRound(); err != nil {
+		return err
+	} else if n > 1 {
+		return other("settings: "+strings.Join(is, ", "), fmt.Sprintf("%q changes them", fault.Quote(append([]string{"mcrawl", "set", dir}, words...)...)))
+	}
+	changes, err := Set(ctx, folder, differ)
+	for _, c := range changes {
+		warn("%s: %s -> %s", c.Key, cmp.Or(c.Was, "not set"), c.Is)
+	}
+	return err
 }
 
 // sameFile reports whether two files have the same bytes; one that is not there has none.
@@ -327,7 +391,11 @@ func PrintMake(w io.Writer, dir string, spec Spec, warn func(format string, args
 	}
 	defer os.RemoveAll(tmp)
 	fmt.Fprintf(w, "%s &&\n", fault.Quote("mkdir", "-p", dir))
-	for _, name := range spec.names() {
+	names, err := filesIn(tmp)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
 		text, err := os.ReadFile(filepath.Join(tmp, name))
 		if err != nil {
 			return err

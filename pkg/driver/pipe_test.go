@@ -121,11 +121,14 @@ func TestSite(t *testing.T) {
 		scope         Scope
 		folder, rules string
 	}{
-		{[]string{"https://www.Example.org/a"}, Hosts, "www.example.org", "allow site: host www.example.org\n"},
-		{[]string{"b.example.org", "http://[::1]:8080/x", "b.example.org/2"}, Hosts, "b.example.org", "allow site: host [::1]:8080\nallow site: host b.example.org\n"},
+		{[]string{"https://www.Example.org/a"}, Hosts, "www.example.org", "allow site: host example.org www.example.org\n"},
+		{[]string{"b.example.org:81", "http://[::1]:8080/x", "b.example.org:81/2"}, Hosts, "b.example.org_81", "allow site: host [::1]:8080 b.example.org:81 www.b.example.org:81\n"},
 		{[]string{"http://[::1]:8080/x"}, Hosts, "__1_8080", "allow site: host [::1]:8080\n"},
+		{[]string{"https://127.0.0.1/x", "http://localhost/", "www.co.uk/"}, Hosts, "127.0.0.1", "allow site: host 127.0.0.1 localhost www.co.uk\n"},
 		{[]string{"a.b.example.co.uk"}, Domains, "a.b.example.co.uk", "allow site: domain example.co.uk\n"},
-		{[]string{"example.org/docs/a?x=/y"}, Prefixes, "example.org", "allow site: prefix \"https://example.org/docs/\"\n"},
+		{[]string{"www.example.org/docs/a?x=/y"}, Prefixes, "www.example.org",
+			"allow site: prefix \"http://example.org/docs/\" \"http://www.example.org/docs/\" \"https://example.org/docs/\" \"https://www.example.org/docs/\"\n"},
+		{[]string{"https://127.0.0.1:8443/docs"}, Prefixes, "127.0.0.1_8443", "allow site: prefix \"https://127.0.0.1:8443/\"\n"},
 	} {
 		folder, rules, err := Site(test.urls, test.scope)
 		if _, list, _ := strings.Cut(rules, "include default\n"); err != nil || folder != test.folder || list != test.rules+"default deny\n" {

@@ -20,6 +20,7 @@ import (
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/frontier"
+	"mercator/pkg/history"
 )
 
 // Options say how far a crawl goes on, and who is told.
@@ -259,6 +260,8 @@ func (d *Driver) end(ctx context.Context, why string, empty bool) error {
 				Hint: fmt.Sprintf("%q has other URLs fetched, %q the same ones again", fault.Quote("mcrawl", "add", d.Crawl.Dir(), "URL"), fault.Quote("mcrawl", "again", d.Crawl.Dir(), "--outcome", "NAME"))}
 		case err != nil:
 			err = d.wrong("", err)
+		default:
+			err = d.onlyRedirects()
 		}
 	}
 	err = errors.Join(err, d.opt.Observer.Done(ctx, d, why))
@@ -269,6 +272,35 @@ func (d *Driver) end(ctx context.Context, why string, empty bool) error {
 		}
 	}
 	return err
+}
+
+// onlyRedirects is an error where the crawl, which is at its end, fetched nothing but redirects that lead out of it.
+func (d *Driver) onlyRedirects() error {
+	var from, to string
+	look := func(row *record.Fetch) error {
+		switch {
+		case row.Role != record.RolePage:
+		case row.RedirectURL != "":
+			from, to = strings.Clone(row.URL), strings.Clone(row.RedirectURL)
+		case row.Outcome == record.OutcomeFetched || row.Outcome == record.OutcomeNotModified:
+			return errEnough
+		}
+		return nil
+	}
+	files, err := d.Crawl.RoundFiles(d.outcomes())
+	for _, f := range files {
+		if err == nil {
+			err = history.Read(f, look)
+		}
+	}
+	switch {
+	case err == errEnough:
+		return nil
+	case err != nil || to == "":
+		return err
+	}
+	return &fault.Error{File: d.Crawl.Dir(), Found: fmt.Sprintf("the crawl is at its end, and %s redirects to %s, which it does not follow", from, to), Want: "pages",
+		Hint: fmt.Sprintf("%q crawls that site", fault.Quote("mcrawl", "site", to))}
 }
 
 // seeded reports whether the seeds are in, before round n. Other URLs may have been added before them.

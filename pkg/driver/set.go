@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,9 @@ import (
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
 	"mercator/pkg/fault"
+	"mercator/pkg/fetch"
+	"mercator/pkg/fetch/http1"
+	"mercator/pkg/filter"
 	"mercator/pkg/urlset"
 )
 
@@ -53,6 +57,9 @@ func Set(ctx context.Context, folder *crawl.Crawl, pairs []config.Pair) (changes
 			if err := after.CheckPaths(folder.Dir(), paths...); err != nil {
 				return nil, elsewhere(folder, after, paths, err)
 			}
+			if err := checkFiles(after, paths); err != nil {
+				return nil, err
+			}
 		}
 		return text, rulesFixed(folder, after, changes)
 	})
@@ -60,6 +67,60 @@ func Set(ctx context.Context, folder *crawl.Crawl, pairs []config.Pair) (changes
 		return nil, err
 	}
 	return changes, nil
+}
+
+// pathKeys names the settings that name files, without some.
+func pathKeys(but ...string) (names []string) {
+	for _, k := range config.Keys() {
+		if k.Path && !slices.Contains(but, k.Name) {
+			names = append(names, k.Name)
+		}
+	}
+	return names
+}
+
+// checkFiles reads the files of these settings as the commands will, so that what is wrong with them is told now.
+func checkFiles(conf *config.Config, names []string) error {
+	form, err := conf.Canon()
+	if err != nil {
+		return err
+	}
+	read := map[string]func(file string) error{
+		"seeds": func(file string) error {
+			in, err := os.Open(file)
+			if err != nil {
+				return err
+			}
+			defer in.Close()
+			list := urlset.Seeds{W: io.Discard, Form: form, Assumed: func(string, string) {}}
+			_, err = list.File(in, file)
+			return err
+		},
+		"extract.filter": func(file string) error {
+			f, err := filter.Load(file, filter.Options{Schemes: form.Schemes})
+			if err != nil {
+				return err
+			}
+			return f.Close()
+		},
+		"network.deny": func(file string) error { _, err := fetch.OpenDeny(file, form); return err },
+		"fetch.login":  func(file string) error { _, err := http1.ReadLogins(file); return err },
+	}
+	for _, name := range names {
+		files, err := conf.Setting(name)
+		if err != nil {
+			return err
+		}
+		for _, file := range files {
+			if file == "" {
+				continue
+			}
+			if err := read[name](file); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // inCrawl refuses a setting that cannot change before anything else that is wrong with it.
@@ -77,7 +138,10 @@ func fixed(folder *crawl.Crawl, name, value string) error {
 	if value == "" {
 		with = "…"
 	}
-	seeds := filepath.Join(folder.Dir(), "seeds.txt")
+	seeds := filepath.Join(folder.Dir(), seedsText)
+	if rows := filepath.Join(folder.Dir(), seedsRows); isThere(rows) {
+		seeds = rows
+	}
 	return &fault.Error{Class: fault.Usage, Place: name, Found: "a setting that counts when a crawl is made", Want: "another one: the stores of " + folder.Dir() + " are made by it",
 		Hint: "make another crawl: " + fault.Quote("mcrawl", "new", "FOLDER", "--seeds", seeds, "--set", with)}
 }
@@ -119,7 +183,7 @@ func elsewhere(folder *crawl.Crawl, after *config.Config, names []string, err er
 		}
 		file := after.Text(k)
 		if abs, absErr := filepath.Abs(file); absErr == nil {
-			if _, statErr := os.Stat(abs); statErr == nil {
+			if isThere(abs) {
 				e.Hint = fault.Quote("mcrawl", "set", folder.Dir(), fmt.Sprintf("%s=%s", name, abs))
 			} else {
 				e.Hint = "write that file first"
@@ -127,4 +191,9 @@ func elsewhere(folder *crawl.Crawl, after *config.Config, names []string, err er
 		}
 	}
 	return err
+}
+
+func isThere(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
 }

@@ -1,8 +1,9 @@
 package driver
 
 import (
-	"fmt"
+	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mercator/pkg/canon"
@@ -23,7 +24,7 @@ const (
 const FilterFile = "filter.txt"
 
 // Site names a crawl folder for seeds, after the host of the first, and has the filter rules that
-// keep a crawl to them.
+// keep a crawl to them, with and without "www.", by http and https.
 func Site(urls []string, scope Scope) (folder, rules string, err error) {
 	var list []string
 	for _, text := range urls {
@@ -38,20 +39,44 @@ func Site(urls []string, scope Scope) (folder, rules string, err error) {
 		if folder == "" {
 			folder = strings.NewReplacer("[", "", "]", "", ":", "_").Replace(host)
 		}
+		scheme, _, path := canon.Split(canonical)
+		path, _, _ = strings.Cut(path, "?")
+		path = path[:strings.LastIndexByte(path, '/')+1]
 		switch scope {
 		case Hosts:
-			list = append(list, "host "+host)
+			for _, h := range namesakes(host) {
+				list = append(list, h)
+			}
 		case Domains:
-			list = append(list, "domain "+canon.RegisteredDomain(host))
+			list = append(list, canon.RegisteredDomain(host))
 		case Prefixes:
-			path, _, _ := strings.Cut(canonical, "?")
-			list = append(list, fmt.Sprintf("prefix %q", path[:strings.LastIndexByte(path, '/')+1]))
+			for _, h := range namesakes(host) {
+				for _, scheme := range schemesOf(scheme, host) {
+					list = append(list, strconv.Quote(scheme+"://"+h+path))
+				}
+			}
 		}
 	}
 	slices.Sort(list)
 	rules = "# Which links the crawl follows. \"mextract explain --help\" tells what rules can say.\ninclude default\n"
-	for _, test := range slices.Compact(list) {
-		rules += "allow site: " + test + "\n"
-	}
+	rules += "allow site: " + [...]string{"host", "domain", "prefix"}[scope] + " " + strings.Join(slices.Compact(list), " ") + "\n"
 	return folder, rules + "default deny\n", nil
+}
+
+// namesakes are a host with and without "www.": a site answers at one of them, and redirects from the other.
+func namesakes(host string) []string {
+	name, _ := canon.SplitPort(host)
+	bare := strings.TrimPrefix(host, "www.")
+	if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil || !strings.Contains(name, ".") || bare != host && canon.RegisteredDomain(host) == name {
+		return []string{host}
+	}
+	return []string{bare, "www." + bare}
+}
+
+// schemesOf are those under which a server may have the same pages: http and https, on their own ports.
+func schemesOf(scheme, host string) []string {
+	if _, port := canon.SplitPort(host); scheme != "http" && scheme != "https" || port != "" {
+		return []string{scheme}
+	}
+	return []string{"http", "https"}
 }

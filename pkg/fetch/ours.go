@@ -44,9 +44,9 @@ const outcomes = len(record.OutcomesOfSettings)
 
 // change says what changes the setting that caused an outcome.
 var change = map[string]string{
-	record.OutcomeAddress: "--allow-net NETWORK (network.allow_net in crawl.toml) allows special-purpose addresses",
-	record.OutcomeDenied:  "--deny (network.deny in crawl.toml) names the list",
-	record.OutcomeScheme:  "--scheme and --exec (schemes and fetch.exec in crawl.toml) name what fetches a scheme",
+	record.OutcomeAddress: "--allow-net NETWORK allows special-purpose addresses",
+	record.OutcomeDenied:  "--deny names the list",
+	record.OutcomeScheme:  "--scheme and --exec name what fetches a scheme",
 }
 
 // oursMax is how many of n URLs, or hosts, settings may refuse before that is held for a mistake.
@@ -158,7 +158,7 @@ func (o *ours) tell() string {
 func (o *ours) judge(refusedOK bool, hosts int64) error {
 	switch {
 	case !refusedOK && (o.mistaken(hosts) || o.done == 0 && o.known > 0):
-		return &fault.Error{Found: o.tell(), Hint: "correct the settings and run this again: nothing was committed, and fetched URLs are not fetched again. To go on without these URLs, give --refused-ok (fetch.refused_ok in crawl.toml): they are parked"}
+		return &fault.Error{Found: o.tell(), Hint: "correct the settings and run this again: nothing was committed, and fetched URLs are not fetched again. --refused-ok goes on without these URLs: they are parked"}
 	case len(o.local) > 0 && o.done == 0:
 		return &fault.Error{Found: "nothing was fetched: " + o.lacks(), Hint: "nothing was committed: correct this, and run the command again"}
 	}

@@ -3,10 +3,13 @@ package urlset
 import (
 	"bufio"
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 
+	"mercator/formats/record"
 	"mercator/pkg/canon"
 	"mercator/pkg/fault"
 )
@@ -42,41 +45,104 @@ func hintOf(err error) string {
 // maxSeed bounds a line of seeds, in bytes.
 const maxSeed = 64 << 10
 
-// Seeds copies a file of seeds, one a line, as Seed reads each; empty lines and lines that begin with #
-// stay. assumed is told of each URL that was taken as https. It returns the number of URLs.
+// Seeds writes seeds to W, each as Seed reads it: one a line or, with Rows set, a JSON line of each and its columns.
+type Seeds struct {
+	W       io.Writer
+	Form    canon.Options
+	Rows    bool
+	Assumed func(text, url string) // is told of each URL that was taken as https
+
+	text *record.Text[record.URL]
+}
+
+// Add writes a URL.
+func (s *Seeds) Add(text string) error { return s.row(&record.URL{URL: text}) }
+
+func (s *Seeds) row(row *record.URL) error {
+	url, assumed, err := Seed(row.URL, s.Form)
+	if err != nil {
+		return err
+	}
+	if assumed {
+		s.Assumed(strings.TrimSpace(row.URL), url)
+	}
+	line := []byte(url)
+	if s.Rows {
+		if s.text == nil {
+			if s.text, err = record.NewText[record.URL](nil, nil); err != nil {
+				return err
+			}
+		}
+		row.URL, row.Host, row.Key = url, "", 0
+		line = s.text.AppendJSON(nil, row, true)
+	}
+	_, err = fmt.Fprintf(s.W, "%s\n", line)
+	return err
+}
+
+// File copies a file of seeds, one a line; without Rows empty lines and those that begin with # stay. A file that is
+// named as one of rows (record.FormOf) may have columns beside the url. It returns the number of URLs.
 // A line that is no URL is fault.Usage, with its place, and so is a file without any: the caller
 // makes nothing visible then.
-func Seeds(w io.Writer, r io.Reader, file string, form canon.Options, assumed func(line, url string)) (n int, err error) {
-	in := bufio.NewScanner(r)
-	in.Buffer(make([]byte, 0, maxSeed), maxSeed)
-	at := 0
-	for in.Scan() {
-		at++
-		line := bytes.TrimSpace(bytes.TrimPrefix(in.Bytes(), []byte("\ufeff")))
-		if len(line) > 0 && line[0] != '#' {
-			url, guessed, err := Seed(string(line), form)
-			if err != nil {
-				e := err.(*fault.Error)
-				e.File, e.Place = file, fmt.Sprintf("line %d", at)
-				return n, e
-			}
-			if guessed {
-				assumed(string(line), url)
-			}
-			line = []byte(url)
-			n++
-		}
-		if _, err := fmt.Fprintf(w, "%s\n", line); err != nil {
-			return n, err
-		}
+func (s *Seeds) File(r io.Reader, file string) (n int, err error) {
+	read := s.lines
+	if record.FormOf(file) != "" {
+		read = s.table
 	}
-	switch err := in.Err(); {
-	case err == bufio.ErrTooLong:
-		return n, &fault.Error{Class: fault.Usage, File: file, Place: fmt.Sprintf("line %d", at+1), Found: "a longer line", Want: fmt.Sprintf("a URL, of at most %d bytes", maxSeed)}
+	n, line, err := read(r, file)
+	var f *fault.Error
+	switch {
+	case errors.As(err, &f):
+		g := *f
+		g.Class, g.File, g.Place = fault.Usage, file, fmt.Sprintf("line %d", max(line, 1))
+		return n, &g
 	case err != nil:
 		return n, err
 	case n == 0:
 		return 0, &fault.Error{Class: fault.Usage, File: file, Found: "no URL", Want: "seeds, one a line, such as https://www.example.org/"}
 	}
 	return n, nil
+}
+
+// lines reads a URL a line. It returns the number of the line that it ended at, too.
+func (s *Seeds) lines(r io.Reader, _ string) (n, at int, err error) {
+	in := bufio.NewScanner(r)
+	in.Buffer(make([]byte, 0, maxSeed), maxSeed)
+	for in.Scan() {
+		at++
+		line := bytes.TrimSpace(bytes.TrimPrefix(in.Bytes(), []byte("\ufeff")))
+		if len(line) > 0 && line[0] != '#' {
+			err = s.Add(string(line))
+			n++
+		} else if !s.Rows {
+			_, err = fmt.Fprintf(s.W, "%s\n", line)
+		}
+		if err != nil {
+			return n, at, err
+		}
+	}
+	if err = in.Err(); err == bufio.ErrTooLong {
+		err = &fault.Error{Found: "a longer line", Want: fmt.Sprintf("a URL, of at most %d bytes", maxSeed)}
+		at++
+	}
+	return n, at, err
+}
+
+// table reads rows.
+func (s *Seeds) table(r io.Reader, file string) (n, at int, err error) {
+	in := record.NewTextReader[record.URL](r, record.FormOf(file), nil)
+	for {
+		var row record.URL
+		bad, err := in.Read(&row)
+		if err == io.EOF {
+			return n, in.Line(), nil
+		}
+		if err = cmp.Or(bad, err); err == nil {
+			err = s.row(&row)
+		}
+		if err != nil {
+			return n, in.Line(), &fault.Error{Err: err, Hint: fault.HintOf(err)}
+		}
+		n++
+	}
 }

@@ -36,7 +36,8 @@ func TestSeed(t *testing.T) {
 func TestSeeds(t *testing.T) {
 	var out strings.Builder
 	var told []string
-	n, err := Seeds(&out, strings.NewReader("\ufeff# ours\n\nhttp://a.example/\r\nb.example/x"), "seeds.txt", canon.Options{}, func(line, url string) { told = append(told, line+" "+url) })
+	list := &Seeds{W: &out, Assumed: func(line, url string) { told = append(told, line+" "+url) }}
+	n, err := list.File(strings.NewReader("\ufeff# ours\n\nhttp://a.example/\r\nb.example/x"), "seeds.txt")
 	if want := "# ours\n\nhttp://a.example/\nhttps://b.example/x\n"; err != nil || n != 2 || out.String() != want || strings.Join(told, ";") != "b.example/x https://b.example/x" {
 		t.Errorf("%d, %v, %q, %q", n, err, out.String(), told)
 	}
@@ -46,8 +47,47 @@ func TestSeeds(t *testing.T) {
 		"http://a.example\nb":                 `seeds.txt: line 2: "b" is no URL to crawl, want one such as https://www.example.org/`,
 		"\n" + strings.Repeat("a", maxSeed+1): "seeds.txt: line 2: a longer line, want a URL, of at most 65536 bytes",
 	} {
-		if _, err := Seeds(&out, strings.NewReader(text), "seeds.txt", canon.Options{}, nil); !errors.Is(err, fault.Usage) || err.Error() != want {
+		if _, err := list.File(strings.NewReader(text), "seeds.txt"); !errors.Is(err, fault.Usage) || err.Error() != want {
 			t.Errorf("%.20q: %v", text, err)
+		}
+	}
+}
+
+// TestSeedRows: rows keep their columns, as JSON lines, and URLs without any stand among them.
+func TestSeedRows(t *testing.T) {
+	var out strings.Builder
+	list := &Seeds{W: &out, Rows: true, Assumed: func(string, string) {}}
+	for _, f := range []struct{ name, text string }{
+		{"a.csv", "x_id,url,priority\n7,\"a.example/x?a,b\",2\n"},
+		{"b.tsv", "url\tx_note\nhttp://b.example/\ta\\nb\n"},
+		{"c.jsonl", `{"url":"http://c.example/","x_id":12,"url_key":"0123456789abcdef"}`},
+		{"d.txt", "# none\nhttp://d.example/\n"},
+	} {
+		if n, err := list.File(strings.NewReader(f.text), f.name); err != nil || n != 1 {
+			t.Errorf("%s: %d, %v", f.name, n, err)
+		}
+	}
+	want := `{"url":"https://a.example/x?a,b","priority":2,"x_id":"7"}
+{"url":"http://b.example/","x_note":"a\u000ab"}
+{"url":"http://c.example/","x_id":12}
+{"url":"http://d.example/"}
+`
+	if out.String() != want {
+		t.Errorf("%s", out.String())
+	}
+	for text, want := range map[string]string{
+		"":                              "rows.csv: line 1: no line of column names",
+		"url\n":                         "rows.csv: no URL, want seeds, one a line, such as https://www.example.org/",
+		"url,id\nhttp://a.example/,1\n": `rows.csv: line 1: column "id" of url rows, want one of `,
+		"url\nhttp://a.example/\nb\n":   `rows.csv: line 3: "b" is no URL to crawl, want one such as https://www.example.org/`,
+		"x_id\n7\n":                     `rows.csv: line 2: "" is no URL to crawl, want one such as https://www.example.org/`,
+	} {
+		_, err := list.File(strings.NewReader(text), "rows.csv")
+		if !errors.Is(err, fault.Usage) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+		if strings.Contains(text, "id,") && fault.HintOf(err) == "" {
+			t.Errorf("%v: no hint", err)
 		}
 	}
 }
