@@ -98,10 +98,18 @@ func TestRoundFiles(t *testing.T) {
 	want("files of the r2 that was undone", "seed", "r1", "add1", "r3", "r4", "r6", "r7", "r8", "r9", "r10")
 	keep(t, fsys, "r11", "3")
 	must(t, change(fsys, "/c/urls", "new", "r11"), change(fsys, "/c/frontier", "update", "r11"))
+	before, err := c.Kept()
+	must(t, err)
 	k, _, err := c.Commit(ctx, "r11", time.Unix(0, 0), 0)
 	must(t, err)
 	if len(k.Files) != 1 {
 		t.Fatalf("checkpoint %d names %v", k.Number, k.Files)
+	}
+	// One look is the same whatever closes after it.
+	open, err := before.Files("links")
+	closed, closedErr := before.Closed().Files("links")
+	if must(t, err, closedErr); !slices.Equal(open, append(closed, "/c/rounds/r11/links.arrows.zst")) {
+		t.Errorf("with an open round %q, without %q", open, closed)
 	}
 	must(t, fsys.Remove("/c/rounds/r11/links.arrows.zst"))
 	want("files gone that a checkpoint names", "seed", "r1", "add1", "r3", "r4", "r6", "r7", "r8", "r9", "r10")

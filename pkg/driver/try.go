@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"mercator/formats/record"
 	"mercator/pkg/config"
@@ -147,9 +146,8 @@ func (d *Driver) compare(ctx context.Context, web Web, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	found, oracle := newTexts(), newTexts()
-	defer found.close()
-	defer oracle.close()
+	both := newSides()
+	defer both.sorter.Close()
 	visits := 0
 	row := func(row *record.Fetch) error {
 		outcome, status := row.Outcome, row.Status
@@ -160,7 +158,7 @@ func (d *Driver) compare(ctx context.Context, web Web, out io.Writer) error {
 			outcome, status = record.OutcomeFetched, 200
 		}
 		visits++
-		return found.add(fmt.Sprintf("%s\t%s\t%d", row.URL, outcome, status))
+		return both.add(crawled, fmt.Sprintf("%s\t%s\t%d", row.URL, outcome, status))
 	}
 	files, err := d.Crawl.RoundFiles(d.outcomes())
 	for _, f := range files {
@@ -171,8 +169,8 @@ func (d *Driver) compare(ctx context.Context, web Web, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	sorter := &lines{emit: func(line string) { err = errors.Join(err, oracle.add(line)) }}
-	p := processes{out: sorter, said: func(_, line string) { d.opt.Warn("%s", line) }}
+	oracle := &lines{emit: func(line string) { err = errors.Join(err, both.add(there, line)) }}
+	p := processes{out: oracle, said: func(_, line string) { d.opt.Warn("%s", line) }}
 	if _, err := p.run(ctx, Pipe{append([]string{"mweb", "oracle"}, web.flags()...)}); err != nil {
 		return err
 	}
@@ -182,16 +180,16 @@ func (d *Driver) compare(ctx context.Context, web Web, out io.Writer) error {
 	const most = 20 // differences that are shown
 	var shown bytes.Buffer
 	differ, known, urls := 0, 0, 0
-	err = both(found, oracle, func(line string, crawled, there int) {
-		known += there
-		if crawled > 0 {
+	err = both.each(func(line string, n [2]int) {
+		known += n[there]
+		if n[crawled] > 0 {
 			urls++
 		}
 		sign := ""
 		switch {
-		case there < crawled && (ended || there == 0):
+		case n[there] < n[crawled] && (ended || n[there] == 0):
 			sign = "> "
-		case there > crawled && ended:
+		case n[there] > n[crawled] && ended:
 			sign = "< "
 		default:
 			return
@@ -214,69 +212,49 @@ func (d *Driver) compare(ctx context.Context, web Web, out io.Writer) error {
 	return nil
 }
 
-// texts sorts lines, in memory that does not grow with their number.
-type texts struct {
-	sorter *merge.Sorter
-	iter   *merge.Iter
-	line   string
-	done   bool
+// sides counts lines of two sides, in memory that does not grow with their number.
+type sides struct{ sorter *merge.Sorter }
+
+// The sides.
+const (
+	crawled = iota
+	there
+)
+
+// sidesMemory is what sides take, in bytes; the rest waits in temporary files.
+const sidesMemory = 16 << 20
+
+func newSides() sides {
+	s := sides{merge.NewSorter(sidesMemory, "")}
+	s.sorter.Ties = bytes.Compare
+	return s
 }
 
-// textMemory is what a texts takes, in bytes; the rest waits in temporary files.
-const textMemory = 8 << 20
-
-func newTexts() *texts {
-	t := &texts{sorter: merge.NewSorter(textMemory, "")}
-	t.sorter.Ties = bytes.Compare
-	return t
+func (s sides) add(side byte, line string) error {
+	return s.sorter.Add(fingerprint.OfString(line), append([]byte(line), side))
 }
 
-func (t *texts) add(line string) error { return t.sorter.Add(fingerprint.OfString(line), []byte(line)) }
-
-func (t *texts) close() { _ = t.sorter.Close() }
-
-// next goes to the next line; done is set after the last.
-func (t *texts) next() (err error) {
-	if t.iter == nil {
-		if t.iter, err = t.sorter.Sort(); err != nil {
-			return err
+// each tells of each line how often it is on either side.
+func (s sides) each(tell func(line string, n [2]int)) error {
+	it, err := s.sorter.Sort()
+	var line string
+	var n [2]int
+	for err == nil {
+		var row []byte
+		_, row, err = it.Next()
+		end := max(len(row), 1) - 1
+		if next := string(row[:end]); line != next {
+			if line != "" {
+				tell(line, n)
+			}
+			line, n = next, [2]int{}
+		}
+		if err == nil {
+			n[row[end]]++
 		}
 	}
-	_, line, err := t.iter.Next()
 	if err == io.EOF {
-		t.line, t.done = "", true
 		return nil
 	}
-	t.line = string(line)
 	return err
-}
-
-// both tells of each line of either how often it is in a and in b.
-func both(a, b *texts, tell func(line string, inA, inB int)) error {
-	if err := errors.Join(a.next(), b.next()); err != nil {
-		return err
-	}
-	for !a.done || !b.done {
-		line := a.line
-		if a.done || !b.done && b.before(a) {
-			line = b.line
-		}
-		var n [2]int
-		for i, t := range []*texts{a, b} {
-			for !t.done && t.line == line {
-				n[i]++
-				if err := t.next(); err != nil {
-					return err
-				}
-			}
-		}
-		tell(line, n[0], n[1])
-	}
-	return nil
-}
-
-// before is the order in which the sorter gives lines.
-func (t *texts) before(o *texts) bool {
-	a, b := fingerprint.OfString(t.line), fingerprint.OfString(o.line)
-	return a < b || a == b && strings.Compare(t.line, o.line) < 0
 }
