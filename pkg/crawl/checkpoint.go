@@ -14,6 +14,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
+	"mercator/pkg/exchange"
 	"mercator/pkg/fault"
 	"mercator/pkg/shard"
 )
@@ -42,6 +43,8 @@ type Checkpoint struct {
 	Files  []RoundFile       `json:"files,omitempty"` // of rounds/TXN when the round was closed
 	Map    uint64            `json:"map,omitempty"`   // version of the bucket map; 0: the crawl has no shards
 	Shards []ShardRound      `json:"shards,omitempty"`
+	// Exchanges are those of the round among the shards, in order of name.
+	Exchanges []exchange.Bound `json:"exchanges,omitempty"`
 }
 
 // ShardRound is what one shard had to do with a round.
@@ -139,8 +142,8 @@ func (k *Checkpoint) check(name string) error {
 	if !slices.IsSortedFunc(k.Totals.Stages, func(a, b record.Stage) int { return cmp.Or(strings.Compare(a.Name, b.Name), -1) }) {
 		return bad("totals", "stages out of order", "each once, in order of name")
 	}
-	if sharded := k.Map > 0; sharded != (len(k.Shards) > 0) || k.Map > store.MaxGeneration || sharded && (len(k.Files) > 0 || len(k.Ledger.Stages)+len(k.Ledger.Joined) > 0) {
-		return bad("shards", fmt.Sprintf("%d, with version %d of the bucket map", len(k.Shards), k.Map), "shards with a map and all files and ledgers, or none of it")
+	if sharded := k.Map > 0; sharded != (len(k.Shards) > 0) || k.Map > store.MaxGeneration || sharded && (len(k.Files) > 0 || len(k.Ledger.Stages)+len(k.Ledger.Joined) > 0) || !sharded && len(k.Exchanges) > 0 {
+		return bad("shards", fmt.Sprintf("%d, with version %d of the bucket map", len(k.Shards), k.Map), "shards with a map and all files, ledgers and exchanges, or none of it")
 	}
 	for i, s := range k.Shards {
 		if s.Shard != i || i >= shard.Max {
@@ -149,6 +152,9 @@ func (k *Checkpoint) check(name string) error {
 		if err := checkFiles(s.Files, func(place, found, want string) error { return bad(shard.Name(i)+": "+place, found, want) }); err != nil {
 			return err
 		}
+	}
+	if err := exchange.CheckBound(name, k.Exchanges, len(k.Shards)); err != nil {
+		return err
 	}
 	return checkFiles(k.Files, bad)
 }

@@ -169,7 +169,15 @@ func (c *Crawl) commit(cur store.Current, stores []*store.Store, txn string, now
 			k.Shards = append(k.Shards, ShardRound{Shard: i, Ledger: p.end.Ledger})
 		}
 	}
-	for _, name := range ledgerStores(k.Ledgers()...) {
+	ledgers := k.Ledgers()
+	if cur.Map > 0 {
+		exchanged, err := c.exchanged(k)
+		if err != nil {
+			return nil, false, err
+		}
+		ledgers = append(ledgers, exchanged...)
+	}
+	for _, name := range ledgerStores(ledgers...) {
 		switch s := byName[name]; {
 		case s == nil:
 			return nil, false, &fault.Error{Class: fault.Conflict, File: c.dir, Found: fmt.Sprintf("no store %q, which the ledger of round %q names", name, txn),
@@ -197,7 +205,7 @@ func (c *Crawl) commit(cur store.Current, stores []*store.Store, txn string, now
 		}
 		before = parent.Totals
 	}
-	k.Totals = before.with(k.Ledgers()...)
+	k.Totals = before.with(ledgers...)
 	data, err := store.Seal(magic, k)
 	if err != nil {
 		return nil, false, err

@@ -74,6 +74,10 @@ func change(fsys durable.FS, dir, verb, txn string) error {
 }
 
 func changeStore(s *store.Store, verb, txn string) error {
+	return changeWith(s, verb, txn, ledgerOf(s.Shard(), txn))
+}
+
+func changeWith(s *store.Store, verb, txn string, ledger record.Ledger) error {
 	t, done, err := s.Begin(ctx, verb, txn)
 	if err != nil || done != nil {
 		return err
@@ -108,7 +112,7 @@ func changeStore(s *store.Store, verb, txn string) error {
 		t.Drop(runs[0].Path)
 	}
 	t.SetState("last", txn)
-	_, err = t.Commit(3, "", ledgerOf(s.Shard(), txn))
+	_, err = t.Commit(3, "", ledger)
 	return err
 }
 

@@ -4,10 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"strings"
 
+	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
+	"mercator/pkg/exchange"
 	"mercator/pkg/fault"
 	"mercator/pkg/shard"
 )
@@ -140,4 +144,81 @@ func (c *Crawl) shardFolders() (numbers []int, err error) {
 		}
 	}
 	return numbers, err
+}
+
+// exchanged binds the exchanges of the round that a checkpoint is to close: k has its ledgers already. It returns the
+// ledgers of what was sent.
+func (c *Crawl) exchanged(k *Checkpoint) ([]record.Ledger, error) {
+	side := make([]record.Ledger, len(k.Shards))
+	for i := range k.Shards {
+		var err error
+		if side[i].Joined, err = c.part(shard.Name(i)).sideLedgers(k.Txn); err != nil {
+			return nil, err
+		}
+	}
+	r := c.exchangesOf(k, side)
+	var err error
+	if k.Exchanges, err = exchange.Bind(r); err != nil {
+		return nil, err
+	}
+	return c.sent(k)
+}
+
+// exchangesOf is a round of a checkpoint, as package exchange looks at it. side are the ledgers of further streams that each
+// shard read.
+func (c *Crawl) exchangesOf(k *Checkpoint, side []record.Ledger) exchange.Round {
+	r := exchange.Round{FS: c.fs, Dir: c.roundsPath(k.Txn), Txn: k.Txn, Epoch: k.Epoch, Map: k.Map, Shards: len(k.Shards)}
+	for i, l := range k.Ledgers() {
+		r.Ledgers = append(r.Ledgers, record.Ledger{Joined: append([]record.Ledger{l}, side[i].Joined...)})
+	}
+	return r
+}
+
+// sideLedgers are those of the outcomes that a shard keeps of a round: the frontier's ledger follows the links alone.
+func (c *Crawl) sideLedgers(txn string) (ledgers []record.Ledger, err error) {
+	list, err := c.fs.ReadDir(c.roundsPath(txn))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range list {
+		if !e.Type().IsRegular() || durable.IsTemp(e.Name()) || !strings.HasSuffix(e.Name(), recordSuffix) {
+			continue
+		}
+		l, err := c.outcomesLedger(c.roundsPath(txn, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		ledgers = append(ledgers, l)
+	}
+	return ledgers, nil
+}
+
+// outcomesLedger reads a record file to its end, if it is of fetch rows.
+func (c *Crawl) outcomesLedger(file string) (record.Ledger, error) {
+	f, err := c.fs.OpenFile(file, os.O_RDONLY, 0)
+	if err != nil {
+		return record.Ledger{}, err
+	}
+	defer f.Close()
+	src, err := record.Open(f, record.ReaderOptions{Name: file})
+	if err != nil || src.Kind() != record.KindFetch {
+		return record.Ledger{}, err
+	}
+	t, err := drainRows[record.Fetch](src)
+	return t.Ledger, err
+}
+
+// sent are the ledgers of the bills of a checkpoint's exchanges: of each, up to where its rows were sent.
+func (c *Crawl) sent(k *Checkpoint) (ledgers []record.Ledger, err error) {
+	for _, e := range k.Exchanges {
+		for from := range k.Shards {
+			b, err := exchange.ReadBill(c.fs, filepath.Join(c.roundsPath(k.Txn), e.Name),
+				exchange.ID{Exchange: e.Name, Round: k.Txn, Epoch: k.Epoch, Map: k.Map, Shards: len(k.Shards)}, from)
+			if err != nil {
+				return nil, err
+			}
+			ledgers = append(ledgers, b.Ledger)
+		}
+	}
+	return ledgers, nil
 }

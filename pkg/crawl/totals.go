@@ -19,17 +19,28 @@ type Totals struct {
 func (t Totals) with(ledgers ...record.Ledger) Totals {
 	t.Rounds++
 	t.Stages = slices.Clone(t.Stages)
+	var seen map[string]bool
+	if len(ledgers) > 1 { // what a stage made may go two ways
+		seen = map[string]bool{}
+	}
 	for _, l := range ledgers {
-		t.add(l)
+		t.add(l, seen)
 	}
 	return t
 }
 
-func (t *Totals) add(l record.Ledger) {
+// add adds the stages of a ledger that are not in seen, unless that is nil.
+func (t *Totals) add(l record.Ledger, seen map[string]bool) {
 	for _, j := range l.Joined {
-		t.add(j)
+		t.add(j, seen)
 	}
 	for _, s := range l.Stages {
+		if key := s.Name + " " + s.Store + " " + s.Txn + " " + s.InHash + " " + s.OutHash; seen != nil && s.InHash+s.OutHash != "" {
+			if seen[key] {
+				continue
+			}
+			seen[key] = true
+		}
 		s.Store, s.Stores, s.Txn, s.InHash, s.OutHash = "", nil, "", "", ""
 		i, found := slices.BinarySearchFunc(t.Stages, s.Name, func(a record.Stage, name string) int { return strings.Compare(a.Name, name) })
 		if found {

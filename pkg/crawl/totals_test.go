@@ -43,3 +43,14 @@ func TestTotals(t *testing.T) {
 	must(t, err)
 	want(2)
 }
+// TestTotalsOfShards: what one stage made may go two ways, in two ledgers; it counts once. What two shards did counts twice.
+func TestTotalsOfShards(t *testing.T) {
+	stage := func(shard string) record.Stage {
+		return record.Stage{Name: "mextract", Store: shard, Txn: "r1", In: 2, InHash: "1", Passed: 2, Out: 2, OutHash: "2"}
+	}
+	one, other := record.Ledger{Stages: []record.Stage{stage("shard/000/x"), {Name: "mmerge split", In: 2, InHash: "2", Consumed: 2}}}, record.Ledger{Stages: []record.Stage{stage("shard/001/x")}}
+	got := Totals{}.with(one, record.Ledger{Joined: []record.Ledger{one}}, other)
+	if len(got.Stages) != 2 || got.Rounds != 1 || got.Stages[0].In != 4 || got.Stages[1].In != 2 {
+		t.Errorf("%+v", got)
+	}
+}

@@ -19,6 +19,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
+	"mercator/pkg/exchange"
 	"mercator/pkg/fault"
 	"mercator/pkg/shard"
 )
@@ -94,6 +95,7 @@ func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
 	for _, part := range v.parts {
 		steps = append(steps, func() error { return v.recordFiles(part) })
 	}
+	steps = append(steps, v.exchanges)
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return nil, err
@@ -231,8 +233,12 @@ func (v *verifier) checkpoint(number uint64) {
 		return
 	}
 	v.Checkpoints++
+	ledgers := k.Ledgers()
+	if sent, err := v.c.sent(k); err == nil { // else the files are elsewhere, of an undone round, or exchanges tells what is wrong
+		ledgers = append(ledgers, sent...)
+	}
 	for _, key := range []roundKey{{k.Txn, ""}, {k.Txn, epochText(k.Epoch)}} {
-		v.rounds[key] = append(v.rounds[key], k.Ledgers()...)
+		v.rounds[key] = append(v.rounds[key], ledgers...)
 	}
 	v.bound[number] = k
 	file := checkpointPath(v.c.dir, number)
@@ -254,7 +260,7 @@ func (v *verifier) checkpoint(number uint64) {
 		v.claims(s, m, fmt.Sprintf("checkpoint %d", number))
 		for _, d := range m.Done {
 			if d.Txn == k.Txn {
-				v.noted(s, m, d, k.Ledgers())
+				v.noted(s, m, d, ledgers)
 			}
 		}
 	}
@@ -577,6 +583,26 @@ func (v *verifier) recordFiles(part *Crawl) error {
 		}
 	}
 	return nil
+}
+
+// exchanges checks what the shards sent each other in the rounds that the crawl's state stands on, as far as that is still
+// in rounds/.
+func (v *verifier) exchanges() error {
+	for _, round := range slices.Sorted(maps.Keys(v.closed)) {
+		k := v.bound[v.closed[round].checkpoint]
+		if there, err := exists(v.c.fs, v.c.roundsPath(round)); len(k.Exchanges) == 0 || err == nil && !there {
+			continue
+		}
+		side := make([]record.Ledger, len(k.Shards))
+		for i := range side {
+			var err error
+			if side[i].Joined, err = v.c.part(shard.Name(i)).sideLedgers(round); err != nil {
+				v.problem(err) // told already, if the file is damaged
+			}
+		}
+		exchange.Verify(v.c.exchangesOf(k, side), k.Exchanges, v.read, v.problem)
+	}
+	return v.ctx.Err()
 }
 
 var errAnotherEpoch = errors.New("records of another epoch")
