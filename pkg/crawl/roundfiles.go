@@ -164,24 +164,26 @@ func (k *Kept) Closed() *Kept {
 	return &Kept{k.c, slices.DeleteFunc(slices.Clone(k.rounds), func(r keptRound) bool { return r.open })}
 }
 
-// Files lists the files rounds/ROUND/NAME.arrows.zst, in the order of the rounds. A round that keeps no such file is
-// passed over, and so are files of another epoch: of a round that abandon or restore has undone. Options.Warn is told, once,
+// Files lists the files rounds/ROUND/NAME.arrows.zst, in the order of the rounds and, within a round, of the names. A round that
+// keeps no such file is passed over, and so are files of another epoch: of a round that abandon or restore has undone. Options.Warn is told, once,
 // of closed rounds whose file is lost.
-func (k *Kept) Files(name string) (files []string, err error) {
+func (k *Kept) Files(names ...string) (files []string, err error) {
 	var lost []string
 	for _, r := range k.rounds {
-		path := r.in.roundsPath(r.name, name+recordSuffix)
-		epoch, err := k.c.epochOf(path)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-		named := slices.ContainsFunc(r.files, func(f RoundFile) bool { return f.Name == filepath.Base(path) })
-		n, other := strconv.ParseUint(epoch, 10, 64)
-		switch {
-		case err == nil && (epoch == "" || other == nil && r.first <= n && n <= r.last):
-			files = append(files, path)
-		case !r.open && (err == nil || named) && !slices.Contains(lost, r.name):
-			lost = append(lost, r.name)
+		for _, name := range names {
+			path := r.in.roundsPath(r.name, name+recordSuffix)
+			epoch, err := k.c.epochOf(path)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, err
+			}
+			named := slices.ContainsFunc(r.files, func(f RoundFile) bool { return f.Name == filepath.Base(path) })
+			n, other := strconv.ParseUint(epoch, 10, 64)
+			switch {
+			case err == nil && (epoch == "" || other == nil && r.first <= n && n <= r.last):
+				files = append(files, path)
+			case !r.open && (err == nil || named) && !slices.Contains(lost, r.name):
+				lost = append(lost, r.name)
+			}
 		}
 	}
 	if len(lost) > 0 && k.c.opt.Warn != nil {
@@ -204,13 +206,13 @@ func (c *Crawl) LostFiles(rounds []string) error {
 		names, "mckpt rounds "+c.dir)}
 }
 
-// RoundFiles looks at the crawl, and lists the files of a name.
-func (c *Crawl) RoundFiles(name string) ([]string, error) {
+// RoundFiles looks at the crawl, and lists the files of these names.
+func (c *Crawl) RoundFiles(names ...string) ([]string, error) {
 	kept, err := c.Kept()
 	if err != nil {
 		return nil, err
 	}
-	return kept.Files(name)
+	return kept.Files(names...)
 }
 
 // epochOf is the epoch that a record file names at its begin; "" if it names none, or is

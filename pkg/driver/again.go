@@ -40,23 +40,11 @@ func (d *Driver) outcomes() string {
 
 // history lists the files that tell what became of URLs, in the order of the rounds.
 func (d *Driver) history() (files []history.File, err error) {
-	of := map[string][]history.File{} // by round
-	for _, kind := range []struct {
-		name string
-		what history.What
-	}{{"dropped", history.Dropped}, {d.outcomes(), history.Fetched}, {"refused", history.Refused}, {"new", history.Queued}, {"again", history.Queued}} {
-		paths, err := d.Crawl.RoundFiles(kind.name)
-		if err != nil {
-			return nil, err
-		}
-		for _, path := range paths {
-			round := filepath.Base(filepath.Dir(path))
-			of[round] = append(of[round], history.File{Path: path, What: kind.what})
-		}
-	}
-	rounds, err := d.Crawl.Rounds()
-	for _, round := range rounds {
-		files = append(files, of[round]...)
+	what := map[string]history.What{"dropped": history.Dropped, d.outcomes(): history.Fetched, "refused": history.Refused, "new": history.Queued, "again": history.Queued}
+	paths, err := d.Crawl.RoundFiles("dropped", d.outcomes(), "refused", "new", "again")
+	for _, path := range paths {
+		name, _, _ := strings.Cut(filepath.Base(path), ".")
+		files = append(files, history.File{Path: path, What: what[name]})
 	}
 	return files, err
 }
