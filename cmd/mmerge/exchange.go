@@ -152,5 +152,5 @@ func gatherRows[T record.Row](ctx context.Context, std *cli.Std, c *gatherCmd, i
 	if err != nil {
 		return err
 	}
-	return passAll(ctx, std, "mmerge gather", rows, c.Output)
+	return passAll(ctx, std, "mmerge gather "+c.Exchange, rows, c.Output)
 }

@@ -3,6 +3,7 @@ package record
 import (
 	"bytes"
 	"errors"
+	"io"
 )
 
 // CopyFrom writes the rows of a whole stream, and Arrow's end of stream behind
@@ -74,4 +75,33 @@ func (f *frameWriter) pass(frame []byte) error {
 		return err
 	}
 	return f.emit(frame)
+}
+
+// ReadTrailer reads a record stream for its trailer, without taking its rows apart: only the hash of its bytes is verified, as
+// in CopyFrom. Of several streams it is the first one's.
+func ReadTrailer(in io.Reader, opt ReaderOptions) (Trailer, error) {
+	s, err := Open(in, opt)
+	if err != nil {
+		return Trailer{}, err
+	}
+	if s.bare {
+		return Trailer{}, s.cut("plain Arrow, which has no trailer")
+	}
+	for {
+		if err := s.nextFrame(); err != nil {
+			return Trailer{}, err
+		}
+		p, err := s.frames.packed(MaxMessage)
+		if err != nil {
+			return Trailer{}, s.fail(err)
+		}
+		if p.size == len(endOfStream) {
+			break
+		}
+	}
+	t, err := s.end()
+	if err != nil {
+		return Trailer{}, err
+	}
+	return *t, nil
 }

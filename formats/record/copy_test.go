@@ -112,3 +112,36 @@ func TestCopyFromDamaged(t *testing.T) {
 		}
 	}
 }
+
+// ReadTrailer gives what reading all rows gives, and refuses a stream that was cut anywhere or whose bytes changed.
+func TestReadTrailer(t *testing.T) {
+	for name, file := range goodVectors(t) {
+		want, _, err := readAny(bytes.NewReader(file), ReaderOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := ReadTrailer(bytes.NewReader(file), ReaderOptions{Name: name})
+		switch {
+		case name == "bare":
+			if fault.ClassOf(err) != fault.Truncated {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		case err != nil || name != "two-streams" && (got.Rows != want.Rows || got.Hash != want.Hash):
+			t.Errorf("%s: %v, %d rows, want %d", name, err, got.Rows, want.Rows)
+		}
+		if name == "two-streams" {
+			continue
+		}
+		for n := range file {
+			if _, err := ReadTrailer(bytes.NewReader(file[:n]), ReaderOptions{}); fault.ClassOf(err).ExitCode() != 3 {
+				t.Fatalf("%s cut to %d bytes: %v", name, n, err)
+			}
+			bad := bytes.Clone(file)
+			bad[n] ^= 4
+			if _, err := ReadTrailer(bytes.NewReader(bad), ReaderOptions{}); fault.ClassOf(err).ExitCode() != 3 {
+				t.Fatalf("%s damaged at byte %d: %v", name, n, err)
+			}
+		}
+	}
+}

@@ -160,12 +160,45 @@ func TestExchangesOfCheckpoint(t *testing.T) {
 	if p := verify(fsys); len(p) > 0 {
 		t.Errorf("%q", p)
 	}
-	for _, file := range []string{part, bill} {
+	read := func(file string) []byte {
+		data, err := durable.ReadFile(fsys, file, 1<<20)
+		must(t, err)
+		return data
+	}
+	flipped := func(file string) []byte {
+		data := read(file)
+		data[len(data)/2] ^= 4
+		return data
+	}
+	for _, c := range []struct {
+		file string
+		data []byte // nil: none
+		says string
+	}{
+		{part, nil, "missing"},
+		{bill, nil, "missing"},
+		{part, read(part)[1:], "bytes, want"},
+		{bill, read(bill)[:100], "line 1"},
+		{part, flipped(part), "frame"},
+		{bill, flipped(bill), "checksum"},
+		{part, read("/c/rounds/r1/links/001-001.arrows.zst"), "as its bill says"},
+		{bill, read("/c/rounds/r1/links/000.json"), `body: sender "0", want "1"`},
+	} {
 		damaged := clone(fsys)
-		must(t, damaged.Remove(file))
-		if p := verify(damaged); !slices.ContainsFunc(p, func(p string) bool { return strings.HasPrefix(p, file+": missing") }) {
-			t.Errorf("without %s: %q", file, p)
+		must(t, damaged.Remove(c.file))
+		if c.data != nil {
+			must(t, durable.WriteFile(damaged, c.file, c.data))
 		}
+		if p := verify(damaged); !slices.ContainsFunc(p, func(p string) bool { return strings.HasPrefix(p, c.file+": ") && strings.Contains(p, c.says) }) {
+			t.Errorf("%s, %d bytes: %q, want %q", c.file, len(c.data), p, c.says)
+		}
+	}
+	// Other rows, sent again as it should be: the checkpoint alone knows.
+	other := clone(fsys)
+	must(t, removeAll(other, "/c/rounds/r1/links"))
+	exchanged(t, other, "links", "r1", record.KindLink, func(n int) []record.Link { return []record.Link{{Key: 1}, {Key: 1 << 63}} })
+	if p := verify(other); len(p) < 2 || !strings.HasPrefix(p[0], "/c/rounds/r1/links/000.json: checksum") {
+		t.Errorf("%q", p)
 	}
 	// What the shards exchanged may be deleted when the round is closed.
 	gone := clone(fsys)

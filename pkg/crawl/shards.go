@@ -174,7 +174,8 @@ func (c *Crawl) exchangesOf(k *Checkpoint, side []record.Ledger) exchange.Round 
 	return r
 }
 
-// sideLedgers are those of the outcomes that a shard keeps of a round: the frontier's ledger follows the links alone.
+// sideLedgers are those of the record files that a shard keeps of a round: the frontier's ledger follows the links alone, and
+// its outcomes come as a file.
 func (c *Crawl) sideLedgers(txn string) (ledgers []record.Ledger, err error) {
 	list, err := c.fs.ReadDir(c.roundsPath(txn))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -184,28 +185,18 @@ func (c *Crawl) sideLedgers(txn string) (ledgers []record.Ledger, err error) {
 		if !e.Type().IsRegular() || durable.IsTemp(e.Name()) || !strings.HasSuffix(e.Name(), recordSuffix) {
 			continue
 		}
-		l, err := c.outcomesLedger(c.roundsPath(txn, e.Name()))
+		file := c.roundsPath(txn, e.Name())
+		f, err := c.fs.OpenFile(file, os.O_RDONLY, 0)
 		if err != nil {
 			return nil, err
 		}
-		ledgers = append(ledgers, l)
+		t, err := record.ReadTrailer(f, record.ReaderOptions{Name: file})
+		if err := errors.Join(err, f.Close()); err != nil {
+			return nil, err
+		}
+		ledgers = append(ledgers, t.Ledger)
 	}
 	return ledgers, nil
-}
-
-// outcomesLedger reads a record file to its end, if it is of fetch rows.
-func (c *Crawl) outcomesLedger(file string) (record.Ledger, error) {
-	f, err := c.fs.OpenFile(file, os.O_RDONLY, 0)
-	if err != nil {
-		return record.Ledger{}, err
-	}
-	defer f.Close()
-	src, err := record.Open(f, record.ReaderOptions{Name: file})
-	if err != nil || src.Kind() != record.KindFetch {
-		return record.Ledger{}, err
-	}
-	t, err := drainRows[record.Fetch](src)
-	return t.Ledger, err
 }
 
 // sent are the ledgers of the bills of a checkpoint's exchanges: of each, up to where its rows were sent.

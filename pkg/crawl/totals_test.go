@@ -43,6 +43,7 @@ func TestTotals(t *testing.T) {
 	must(t, err)
 	want(2)
 }
+
 // TestTotalsOfShards: what one stage made may go two ways, in two ledgers; it counts once. What two shards did counts twice.
 func TestTotalsOfShards(t *testing.T) {
 	stage := func(shard string) record.Stage {
