@@ -69,5 +69,5 @@ func options(std *cli.Std) driver.Options {
 	if mode == "auto" {
 		t.Width = std.Width()
 	}
-	return driver.Options{Threads: std.Common.Threads, Now: std.Now, Warn: std.Warn, Observer: t}
+	return driver.Options{Threads: std.Common.Threads, Now: std.Now, Warn: std.Warn, Teller: t}
 }

@@ -221,7 +221,7 @@ func (d *Driver) stillURLs(txn string, rows bool, in io.Reader, out io.Writer) (
 			if bad++; bad > 5 {
 				return nil
 			}
-			d.opt.Observer.Said("mcrawl", fmt.Sprintf("mcrawl: %s: %.200q is left out: %v", txn, line, wrong))
+			d.opt.Teller.Said("mcrawl", fmt.Sprintf("mcrawl: %s: %.200q is left out: %v", txn, line, wrong))
 			return nil
 		}
 		good++

@@ -6,15 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"strings"
 	"sync"
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/crawl"
 	"mercator/pkg/fetch"
-	"mercator/pkg/frontier"
 	"mercator/pkg/history"
 )
 
@@ -34,7 +31,7 @@ type Teller struct {
 	wg    sync.WaitGroup
 
 	mu      sync.Mutex // guards all below
-	live    Live       // the crawl as it stood after the last round, and what the rounds of this run did
+	live    Status     // the crawl as it stood after the last round, and what the rounds of this run did
 	round   fetch.Progress
 	planned costly    // live.Hosts and live.Left
 	sized   costly    // live.Archived
@@ -74,11 +71,9 @@ const (
 func (t *Teller) Begin(ctx context.Context, d *Driver) error {
 	t.d, t.now, t.begun, t.stop = d, d.opt.Now, d.opt.Now(), make(chan struct{})
 	t.told, t.live.Crawl = t.begun, d.Crawl.Dir()
-	st, err := d.frontier.Stat(ctx, frontier.StatOptions{})
-	if err != nil {
+	if err := t.stand(ctx); err != nil {
 		return err
 	}
-	t.stand(ctx, st)
 	t.wg.Go(func() {
 		tick := time.NewTicker(tellEvery)
 		defer tick.Stop()
@@ -109,30 +104,33 @@ func (t *Teller) End() {
 }
 
 // stand takes over where the crawl stands between two rounds.
-func (t *Teller) stand(ctx context.Context, st *frontier.Stat) {
+func (t *Teller) stand(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	was := t.look()
-	s := Status{Crawl: was.Crawl, Round: was.Round, Archived: was.Archived, Hosts: t.live.Hosts, Left: t.live.Left, LeftIs: t.live.LeftIs}
-	s.frontier(st)
+	s := Status{Command: "mcrawl", Crawl: was.Crawl, Archived: was.Archived, Hosts: was.Hosts, Left: t.live.Left, LeftIs: t.live.LeftIs, Replies: was.Replies, Received: was.Received, Bound: was.Bound}
+	if err := s.read(ctx, t.d.Crawl, t.d.frontier); err != nil {
+		return err
+	}
+	s.Round = was.Round
 	t.planned.find(t.now, func() {
 		s.Hosts, s.Left, s.LeftIs = nil, 0, ""
 		if plan, err := rest(ctx, t.d.frontier, s.Crawl, t.now()); err == nil { // else who needs the table will say what it is
 			s.plan(plan, t.now())
 		}
 	})
-	t.live, t.round = s.live(), fetch.Progress{}
-	t.live.Replies, t.live.Received, t.live.Bound = was.Replies, was.Received, was.Bound
+	t.live, t.round = s, fetch.Progress{}
+	return nil
 }
 
-// Round implements Observer.
+// Round is called when a round begins, or is gone on with.
 func (t *Teller) Round(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.live.Round, t.live.Waits = name, ""
 }
 
-// Fetching implements Observer.
+// Fetching is called with each line of mfetch --progress json.
 func (t *Teller) Fetching(line []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -142,7 +140,7 @@ func (t *Teller) Fetching(line []byte) {
 	}
 }
 
-// Said implements Observer.
+// Said is called with each other line of standard error.
 func (t *Teller) Said(command, line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -154,12 +152,10 @@ func (t *Teller) Said(command, line string) {
 	fmt.Fprintln(t.Err, line)
 }
 
-// Ended implements Observer.
-func (t *Teller) Ended(ctx context.Context, _ string, _ *crawl.Checkpoint, st *frontier.Stat) {
-	t.stand(ctx, st)
-}
+// Ended is called when a round was closed.
+func (t *Teller) Ended(ctx context.Context) error { return t.stand(ctx) }
 
-// Done implements Observer: it writes the summary.
+// Done is called when no further round is made: it writes the summary.
 func (t *Teller) Done(ctx context.Context, d *Driver, why string) error {
 	t.mu.Lock()
 	t.clear()
@@ -266,7 +262,7 @@ func (t *Teller) Standing() string {
 	return l.Line()
 }
 
-func (t *Teller) line(l Live) error {
+func (t *Teller) line(l Status) error {
 	b, err := json.Marshal(&l)
 	if err == nil {
 		_, err = fmt.Fprintf(t.Err, "%s\n", b)
@@ -275,26 +271,24 @@ func (t *Teller) line(l Live) error {
 }
 
 // look is how the crawl stands now. t.mu is held.
-func (t *Teller) look() Live {
+func (t *Teller) look() Status {
 	t.sized.find(t.now, func() { t.live.Archived = onDisk(t.live.Crawl) })
 	l, now := t.live, t.now()
 	l.Time, l.Elapsed = now.UTC(), now.Sub(t.begun).Seconds()
 	l.Replies += uint64(t.round.Replies())
 	l.Received, l.Bound = l.Received+t.round.Bytes, l.Bound+t.round.Bound
 	l.Active, l.Connections = t.round.Hosts, t.round.Connections
-	l.Errors = counts{}
-	maps.Copy(l.Errors, t.live.Errors)
+	var ended []record.Count
 	for o, n := range t.round.Outcomes {
-		switch n := uint64(n); {
-		case record.OfSettings(o):
-			l.Settings += n
-		case o != record.OutcomeDeferred && o != record.OutcomeParked:
-			l.Done += n // it may come again: the frontier decides when the round ends
-			if isError(o) {
-				l.Errors[o] += n
-			}
+		if o == record.OutcomeDeferred || o == record.OutcomeParked {
+			continue
+		}
+		ended = append(ended, record.Count{Reason: o, N: uint64(n)})
+		if !record.OfSettings(o) {
+			l.Done += uint64(n) // it may come again: the frontier decides when the round ends
 		}
 	}
+	l.outcomes(ended)
 	l.Done = min(l.Done, l.Known)
 	if l.Left = max(0, l.Left-now.Sub(t.planned.at).Seconds()); l.Left == 0 {
 		l.LeftIs = ""
@@ -325,5 +319,3 @@ func cut(line string, width int) string {
 	}
 	return string(runes[:width-1]) + "…"
 }
-
-var _ Observer = (*Teller)(nil)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -22,7 +23,7 @@ func told(t *testing.T, seconds int, with *Teller) string {
 	var err bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {
 		with.Err, with.now, with.begun, with.told = &err, time.Now, time.Now(), time.Now()
-		with.live = Live{Command: "mcrawl", Crawl: t.TempDir(), Known: 56_789, Done: 12_000, Left: 38 * 60, LeftIs: lowerBound, Hosts: []HostLeft{{"www.example.org", 2310, 2310}}}
+		with.live = Status{Command: "mcrawl", Crawl: t.TempDir(), Known: 56_789, Done: 12_000, Left: 38 * 60, LeftIs: lowerBound, Hosts: []HostLeft{{"www.example.org", 2310, 2310}}}
 		with.planned.at = time.Now()
 		with.Round("r12")
 		for i := range seconds {
@@ -31,7 +32,7 @@ func told(t *testing.T, seconds int, with *Teller) string {
 			with.tick()
 			time.Sleep(time.Second)
 		}
-		if l := readLive(with.live.Crawl); l == nil || l.Round != "r12" || l.Replies != uint64(2*(seconds-1)) || l.Errors["timeout"] != 3 {
+		if l := readLive(with.live.Crawl); l == nil || l.Round != "r12" || l.Replies != uint64(2*(seconds-1)) || !slices.Contains(l.Outcomes, record.Count{Reason: "timeout", N: 3}) {
 			t.Errorf("PROGRESS has %+v", l)
 		}
 		with.Said("mfetch", "mfetch: a word")
@@ -49,7 +50,7 @@ func TestTeller(t *testing.T) {
 	if want := "\rr12: 12,003 of 56,789 URLs done, 0 B, …\r\x1b[K\r"; !strings.HasPrefix(terminal, want) || !strings.HasSuffix(terminal, "\r\x1b[Kmfetch: a word\n") || strings.Count(terminal, "\n") != 1 {
 		t.Errorf("on a terminal %q, want %q first", terminal, want)
 	}
-	var l Live
+	var l Status
 	asJSON := strings.SplitAfter(told(t, 2, &Teller{JSON: true}), "\n")
 	if err := json.Unmarshal([]byte(asJSON[1]), &l); err != nil || l.Done != 12_005 || l.Known != 56_789 || l.Hosts[0].URLs != 2310 || l.Left == 0 || l.LeftIs == "" || len(l.Batch) == 0 {
 		t.Errorf("as JSON %+v, %v", l, err)

@@ -30,20 +30,8 @@ type Options struct {
 	UntilSize int64         // begin no round when the WARC files have so many bytes; 0: any
 	Threads   int           // of each command; 0: as many as there are processors
 	Now       func() time.Time
-	Observer  Observer
+	Teller    *Teller
 	Warn      func(format string, args ...any)
-}
-
-// Observer is told how a crawl goes on, one thing at a time.
-type Observer interface {
-	Begin(ctx context.Context, d *Driver) error                                     // a run, whose driver holds the crawl
-	Round(name string)                                                              // begins, or is gone on with
-	Fetching(line []byte)                                                           // that mfetch --progress json writes
-	Said(command, line string)                                                      // another line of standard error
-	Ended(ctx context.Context, name string, k *crawl.Checkpoint, st *frontier.Stat) // a round was closed
-	Done(ctx context.Context, d *Driver, why string) error                          // no further round is made
-	Standing() string                                                               // how far the crawl is; "" if no round was begun
-	End()                                                                           // the run ends, however it does
 }
 
 // Driver drives the crawl of a folder.
@@ -89,10 +77,10 @@ func noCrawl(dir string, err error) error {
 // said sorts what commands say on standard error.
 func (d *Driver) said(command, line string) {
 	if command == "mfetch" && strings.HasPrefix(line, `{"command":"mfetch"`) {
-		d.opt.Observer.Fetching([]byte(line))
+		d.opt.Teller.Fetching([]byte(line))
 		return
 	}
-	d.opt.Observer.Said(command, line)
+	d.opt.Teller.Said(command, line)
 }
 
 // settings reads crawl.toml, which may have changed since the round before.
@@ -123,11 +111,11 @@ func (d *Driver) Run(ctx context.Context) error {
 	}
 	defer lock.Close()
 	d.processes.lock = lock
-	defer d.opt.Observer.End()
+	defer d.opt.Teller.End()
 	err = d.rounds(ctx, begun)
 	if err != nil && ctx.Err() != nil {
 		found := "interrupted"
-		if standing := d.opt.Observer.Standing(); standing != "" {
+		if standing := d.opt.Teller.Standing(); standing != "" {
 			found += " in " + standing
 		}
 		return &fault.Error{Class: fault.Interrupted, Found: found, Hint: fmt.Sprintf("%q goes on", mcrawl("run", d.Crawl.Dir()))}
@@ -157,7 +145,7 @@ func (d *Driver) rounds(ctx context.Context, begun time.Time) error {
 		}
 		n = 1
 	}
-	if err := d.opt.Observer.Begin(ctx, d); err != nil {
+	if err := d.opt.Teller.Begin(ctx, d); err != nil {
 		return err
 	}
 	if d.plan.fromLinks && d.last(conf) == 0 && d.opt.For == 0 && d.opt.UntilSize == 0 {
@@ -167,7 +155,7 @@ func (d *Driver) rounds(ctx context.Context, begun time.Time) error {
 	for ; ; n++ {
 		said, err := d.take(ctx)
 		for _, line := range said {
-			d.opt.Observer.Said("mcrawl", "mcrawl: "+line)
+			d.opt.Teller.Said("mcrawl", "mcrawl: "+line)
 		}
 		if err != nil {
 			return err
@@ -264,7 +252,7 @@ func (d *Driver) end(ctx context.Context, why string, empty bool) error {
 			err = d.onlyRedirects()
 		}
 	}
-	err = errors.Join(err, d.opt.Observer.Done(ctx, d, why))
+	err = errors.Join(err, d.opt.Teller.Done(ctx, d, why))
 	if !empty {
 		list, _ := os.ReadDir(d.plan.path(fetch.Kind)) // there is one, or nothing was fetched
 		if slices.ContainsFunc(list, func(e os.DirEntry) bool { return strings.HasSuffix(e.Name(), ".open") }) {
@@ -350,20 +338,14 @@ func (d *Driver) Round(ctx context.Context, name string) error {
 	if _, err := d.Crawl.BeginRound(name); err != nil {
 		return err
 	}
-	d.opt.Observer.Round(name)
+	d.opt.Teller.Round(name)
 	if _, err := d.processes.run(ctx, flagged(d.plan.round(name), d.opt.Threads, "json")); err != nil {
 		return d.wrong(name, err)
 	}
-	k, _, err := d.Crawl.Commit(ctx, name, d.opt.Now(), interval)
-	if err != nil {
+	if _, _, err := d.Crawl.Commit(ctx, name, d.opt.Now(), interval); err != nil {
 		return err
 	}
-	st, err := d.frontier.Stat(ctx, frontier.StatOptions{Now: record.TimeOf(d.opt.Now())})
-	if err != nil {
-		return err
-	}
-	d.opt.Observer.Ended(ctx, name, k, st)
-	return nil
+	return d.opt.Teller.Ended(ctx)
 }
 
 // wrong says where a command failed, and that nothing is lost by it.

@@ -23,8 +23,10 @@ import (
 	"mercator/pkg/frontier"
 )
 
-// Status is where a crawl stands: what its checkpoint and its frontier say, and its driver, if one works.
+// Status is where a crawl stands: what its checkpoint and its frontier say, and its driver, if one works. A driver tells it
+// while it works, with how its run goes on: the lines of --progress json, and crawl/PROGRESS.
 type Status struct {
+	Command    string   `json:"command,omitempty"` // "mcrawl": a driver tells it
 	Crawl      string   `json:"crawl"`
 	Policy     string   `json:"policy"`
 	Checkpoint uint64   `json:"checkpoint"` // 0: the crawl has no seeds yet
@@ -34,7 +36,7 @@ type Status struct {
 	Open       []string `json:"open,omitempty"`  // rounds
 	Inbox      uint64   `json:"inbox,omitempty"` // requests of mcrawl add and again that wait
 	Driver     string   `json:"driver,omitempty"`
-	Running    *Live    `json:"running,omitempty"` // what that tells; nil: nothing, or there is none
+	Running    *Status  `json:"running,omitempty"` // what that tells; nil: nothing, or there is none
 
 	Known    uint64            `json:"known"` // URLs; all below are of these
 	Done     uint64            `json:"done"`  // with a final outcome
@@ -56,7 +58,19 @@ type Status struct {
 	Hosts    []HostLeft     `json:"hosts,omitempty"` // those that take longest
 	Left     float64        `json:"left_s,omitempty"`
 	LeftIs   string         `json:"left_is,omitempty"` // how that was found
-	Next     string         `json:"next"`              // command to type
+	Next     string         `json:"next,omitempty"`    // command to type
+
+	// Of the run of a driver.
+	Time        time.Time       `json:"time,omitzero"`
+	Replies     uint64          `json:"replies,omitempty"`
+	PerS        float64         `json:"replies_per_s,omitempty"` // in the last minute
+	Received    int64           `json:"received_bytes,omitempty"`
+	Active      int             `json:"active_hosts,omitempty"` // of the batch, with URLs left
+	Connections int             `json:"connections,omitempty"`
+	Batch       json.RawMessage `json:"batch,omitempty"`                 // mfetch's own line
+	Waits       string          `json:"waits,omitempty"`                 // what a command says that it waits for
+	Bound       float64         `json:"bound_by_politeness_s,omitempty"` // in this run
+	Elapsed     float64         `json:"elapsed_s,omitempty"`
 }
 
 // HostLeft is a host and what it has left.
@@ -75,38 +89,26 @@ func ReadStatus(ctx context.Context, dir string, now time.Time) (*Status, error)
 	if err != nil {
 		return nil, noCrawl(dir, err)
 	}
-	s := &Status{Crawl: dir, Driver: folder.Driven()}
-	if s.Driver != "" {
-		s.Running = readLive(dir)
-	}
-	k, err := folder.Current()
+	f, err := frontier.Open(filepath.Join(dir, frontier.Kind), store.Options{})
 	if err != nil {
 		return nil, err
+	}
+	s := &Status{Crawl: dir, Driver: folder.Driven(), Archived: onDisk(dir)}
+	if err := s.read(ctx, folder, f); err != nil {
+		return nil, err
+	}
+	if s.Driver != "" {
+		s.Running = readLive(dir)
 	}
 	state, err := folder.State()
 	if err != nil {
 		return nil, err
 	}
-	s.Open = state.Rounds
 	waiting, err := folder.Inbox()
 	if err != nil {
 		return nil, err
 	}
-	s.Inbox = uint64(len(waiting))
-	if k != nil {
-		s.Checkpoint, s.Round, s.Made, s.Rounds = k.Number, k.Txn, k.Made, k.Totals.Rounds
-		s.totals(k.Totals)
-	}
-	s.Archived = onDisk(dir)
-	f, err := frontier.Open(filepath.Join(dir, frontier.Kind), store.Options{})
-	if err != nil {
-		return nil, err
-	}
-	st, err := f.Stat(ctx, frontier.StatOptions{Now: record.TimeOf(now)})
-	if err != nil {
-		return nil, err
-	}
-	s.frontier(st)
+	s.Open, s.Inbox = state.Rounds, uint64(len(waiting))
 	plan, err := rest(ctx, f, dir, now)
 	if err != nil {
 		return nil, err
@@ -114,6 +116,40 @@ func ReadStatus(ctx context.Context, dir string, now time.Time) (*Status, error)
 	s.plan(plan, now)
 	s.Next = s.next()
 	return s, nil
+}
+
+// read takes over what the checkpoint and the frontier say.
+func (s *Status) read(ctx context.Context, folder *crawl.Crawl, f *frontier.Frontier) error {
+	k, err := folder.Current()
+	if err != nil {
+		return err
+	}
+	if k != nil {
+		s.Checkpoint, s.Round, s.Made, s.Rounds = k.Number, k.Txn, k.Made, k.Totals.Rounds
+		s.totals(k.Totals)
+	}
+	st, err := f.Stat(ctx, frontier.StatOptions{})
+	if err != nil {
+		return err
+	}
+	s.Policy, s.Known, s.Done, s.Pending, s.InFlight, s.Waiting, s.NextDue, s.Held = st.Policy, st.Discovered, st.Finished, st.Pending, st.InFlight, st.Waiting, st.NextDue, st.Held
+	s.Retried, s.Deferred, s.Parked = st.Retried, st.Deferred, st.Parked
+	s.outcomes(st.Outcomes)
+	for _, p := range st.Parked {
+		if record.OfSettings(p.Outcome) {
+			s.outcomes([]record.Count{{Reason: p.Outcome, N: p.URLs}})
+		}
+	}
+	return nil
+}
+
+// outcomes adds outcomes, those of settings apart.
+func (s *Status) outcomes(list []record.Count) {
+	of := map[bool]counts{false: {}, true: {}} // by whether they are of settings
+	for _, o := range slices.Concat(s.Outcomes, s.Settings, list) {
+		of[record.OfSettings(o.Reason)][o.Reason] += o.N
+	}
+	s.Outcomes, s.Settings = of[false].list(), of[true].list()
 }
 
 // rest is what is left to be done, by frontier's plan; nil if that says nothing.
@@ -136,22 +172,6 @@ func rest(ctx context.Context, f *frontier.Frontier, dir string, now time.Time) 
 	}
 	p.Connections = cmp.Or(conf.File.Fetch.Connections, p.Connections)
 	return f.PlanRest(ctx, record.TimeOf(now), p)
-}
-
-// frontier takes over what the frontier says.
-func (s *Status) frontier(st *frontier.Stat) {
-	s.Policy, s.Known, s.Done, s.Pending, s.InFlight, s.Waiting, s.NextDue, s.Held = st.Policy, st.Discovered, st.Finished, st.Pending, st.InFlight, st.Waiting, st.NextDue, st.Held
-	s.Retried, s.Deferred, s.Parked = st.Retried, st.Deferred, st.Parked
-	of := map[bool]counts{false: {}, true: {}} // by whether they are of settings
-	for _, o := range st.Outcomes {
-		of[record.OfSettings(o.Reason)][o.Reason] += o.N
-	}
-	for _, p := range st.Parked {
-		if record.OfSettings(p.Outcome) {
-			of[true][p.Outcome] += p.URLs
-		}
-	}
-	s.Outcomes, s.Settings = of[false].list(), of[true].list()
 }
 
 // totals takes over what all stages together say.
@@ -187,17 +207,12 @@ func (s *Status) plan(p *frontier.Plan, now time.Time) {
 	}
 }
 
-// parked is how many URLs are.
-func (s *Status) parked() (n uint64) {
-	for _, p := range s.Parked {
-		n += p.URLs
-	}
-	return n
-}
-
 // next is the command that goes on.
 func (s *Status) next() string {
-	parked := s.parked()
+	var parked uint64
+	for _, p := range s.Parked {
+		parked += p.URLs
+	}
 	switch {
 	case s.Driver != "":
 		return mcrawl("status", s.Crawl, "--watch")
@@ -264,26 +279,6 @@ func sum(list []record.Count) (n uint64) {
 	return n
 }
 
-// live is what a driver tells of it.
-func (s *Status) live() Live {
-	l := Live{Command: "mcrawl", Crawl: s.Crawl, Round: s.Round, Known: s.Known, Done: s.Done, Archived: s.Archived, Settings: sum(s.Settings), Errors: counts{}, Hosts: s.Hosts[:min(len(s.Hosts), 3)], Left: s.Left, LeftIs: s.LeftIs}
-	for _, o := range s.Outcomes {
-		if isError(o.Reason) {
-			l.Errors[o.Reason] = o.N
-		}
-	}
-	return l
-}
-
-// Line is the status in a line, as the progress of a run shows it.
-func (s *Status) Line() string {
-	l := s.live()
-	if s.Running != nil {
-		l = *s.Running
-	}
-	return l.Line()
-}
-
 // Print writes the status for people.
 func (s *Status) Print(out io.Writer) error {
 	w := bufio.NewWriter(out)
@@ -292,7 +287,7 @@ func (s *Status) Print(out io.Writer) error {
 	case s.Driver != "":
 		fmt.Fprintf(w, "running: %s\n", s.Driver)
 		if s.Running != nil {
-			fmt.Fprintf(w, "  %s\n", s.Running.Line())
+			fmt.Fprintf(w, "  %s\n", s.Line())
 		}
 	case len(s.Open) > 0:
 		fmt.Fprintf(w, "not running; round %s is open\n", strings.Join(s.Open, ", "))
@@ -350,31 +345,6 @@ func (s *Status) printBody(w io.Writer) {
 	}
 }
 
-// Live is what a driver tells while it works: the lines of --progress json, and crawl/PROGRESS.
-type Live struct {
-	Command     string          `json:"command"` // "mcrawl"
-	Crawl       string          `json:"crawl"`
-	Time        time.Time       `json:"time"`
-	Round       string          `json:"round,omitempty"`
-	Known       uint64          `json:"known"` // URLs of the whole crawl,
-	Done        uint64          `json:"done"`  // and those with an outcome
-	Replies     uint64          `json:"replies"`
-	PerS        float64         `json:"replies_per_s"` // in the last minute
-	Archived    int64           `json:"archived_bytes"`
-	Received    int64           `json:"received_bytes"` // in this run
-	Errors      counts          `json:"errors"`
-	Settings    uint64          `json:"refused_by_settings"`
-	Active      int             `json:"active_hosts"` // of the batch, with URLs left
-	Connections int             `json:"connections"`
-	Batch       json.RawMessage `json:"batch,omitempty"` // mfetch's own line
-	Waits       string          `json:"waits,omitempty"` // what a command says that it waits for
-	Hosts       []HostLeft      `json:"hosts,omitempty"` // that take longest
-	Left        float64         `json:"left_s,omitempty"`
-	LeftIs      string          `json:"left_is,omitempty"`
-	Bound       float64         `json:"bound_by_politeness_s"` // in this run
-	Elapsed     float64         `json:"elapsed_s"`             // this run
-}
-
 // liveFile is what a driver tells, in the crawl folder.
 const liveFile = "PROGRESS"
 
@@ -382,14 +352,14 @@ const liveFile = "PROGRESS"
 const liveMax = 1 << 20
 
 // readLive reads what the driver that works on the crawl last told; nil if that is nothing.
-func readLive(dir string) *Live {
+func readLive(dir string) *Status {
 	f, err := os.Open(filepath.Join(dir, liveFile))
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, liveMax))
-	l := new(Live)
+	l := new(Status)
 	if err != nil || json.Unmarshal(b, l) != nil { // of another version
 		return nil
 	}
@@ -397,7 +367,7 @@ func readLive(dir string) *Live {
 }
 
 // writeLive replaces the file. It is of no use after a crash, so it is not synced.
-func writeLive(dir string, l *Live) error {
+func writeLive(dir string, l *Status) error {
 	b, err := json.Marshal(l)
 	if err != nil {
 		return err
@@ -418,12 +388,12 @@ func removeLive(dir string) error {
 
 // isError says whether an outcome is one that a person should look at.
 func isError(outcome string) bool {
-	return !record.OfSettings(outcome) &&
-		!slices.Contains([]string{record.OutcomeFetched, record.OutcomeNotModified, record.OutcomeRobotsDenied, record.OutcomeRefused, record.OutcomeDeferred, record.OutcomeParked}, outcome)
+	return !slices.Contains([]string{record.OutcomeFetched, record.OutcomeNotModified, record.OutcomeRobotsDenied, record.OutcomeRefused, record.OutcomeDeferred, record.OutcomeParked}, outcome)
 }
 
-// Line is the line for people.
-func (l *Live) Line() string {
+// Line is the status in a line: of the driver's, if one works.
+func (s *Status) Line() string {
+	l := cmp.Or(s.Running, s)
 	var b strings.Builder
 	if l.Round != "" {
 		fmt.Fprintf(&b, "%s: ", l.Round)
@@ -433,7 +403,8 @@ func (l *Live) Line() string {
 		fmt.Fprintf(&b, ", %.1f pages/s", l.PerS)
 	}
 	fmt.Fprintf(&b, ", %s", size(l.Archived))
-	if errs := l.Errors.list(); len(errs) > 0 {
+	errs := slices.DeleteFunc(slices.Clone(l.Outcomes), func(c record.Count) bool { return !isError(c.Reason) })
+	if len(errs) > 0 {
 		fmt.Fprintf(&b, ", errors %s (", grouped(sum(errs)))
 		for i, e := range errs[:min(len(errs), 3)] {
 			b.WriteString([]string{"", ", "}[min(i, 1)])
@@ -444,8 +415,8 @@ func (l *Live) Line() string {
 		}
 		b.WriteString(")")
 	}
-	if l.Settings > 0 {
-		fmt.Fprintf(&b, ", refused by settings %s", grouped(l.Settings))
+	if n := sum(l.Settings); n > 0 {
+		fmt.Fprintf(&b, ", refused by settings %s", grouped(n))
 	}
 	if l.Active > 0 {
 		fmt.Fprintf(&b, ", %s", count(uint64(l.Active), "active host"))
@@ -463,7 +434,7 @@ func (l *Live) Line() string {
 const sayHost = 10 // seconds
 
 // waits says what the crawl waits for.
-func (l *Live) waits() string {
+func (l *Status) waits() string {
 	if l.Waits != "" {
 		return l.Waits
 	}
