@@ -198,6 +198,7 @@ type batchFlags struct {
 	PerHost   int           `group:"The batch:" placeholder:"N" help:"At most N URLs of a host."`
 	PerDomain int           `group:"The batch:" placeholder:"N" help:"At most N URLs of a registered domain."`
 	For       time.Duration `group:"The batch:" placeholder:"TIME" help:"What can be fetched in this time (in a crawl: 30s)."`
+	Filter    string        `group:"The batch:" placeholder:"FILE" help:"Without URLs that these filter rules refuse."`
 
 	MinDelay    time.Duration `group:"Speed of fetching, as of mfetch:" default:"1s" help:"Least time between contacts with a host."`
 	DelayFactor float64       `group:"Speed of fetching, as of mfetch:" default:"10" help:"Wait this many times as long as a contact took."`
@@ -209,6 +210,19 @@ type batchFlags struct {
 
 func (f *batchFlags) politeness() frontier.Politeness {
 	return frontier.Politeness{MinDelay: f.MinDelay, DelayFactor: f.DelayFactor, MaxDelay: f.MaxDelay, AddrDelay: f.AddrDelay, Connections: f.Connections, Duration: f.Duration}
+}
+
+// rules loads the filter, which takes of the frontier's memory.
+func (f *batchFlags) rules(std *cli.Std, of *frontier.Frontier, names []string) (*filter.Filter, error) {
+	schemes, err := canon.ParseSchemes(names)
+	if err != nil {
+		return nil, &fault.Error{Class: fault.Usage, Place: "--scheme", Err: err}
+	}
+	lists := std.MemoryLimit() / 16
+	if err := of.SetMemory(max(std.MemoryLimit()-2*lists, frontier.LeastMemory)); err != nil {
+		return nil, err
+	}
+	return filter.Load(f.Filter, filter.Options{Memory: lists, Schemes: schemes})
 }
 
 // defaultNumber is the size of a batch for which no number is given.
@@ -236,7 +250,6 @@ type nextCmd struct {
 	Now    *time.Time `group:"The batch:" placeholder:"TIME" format:"2006-01-02T15:04:05.999999999Z07:00" help:"Time of the round, RFC 3339 (default: now)."`
 	NoWait bool       `group:"The batch:" help:"If nothing is due yet, exit with 6."`
 
-	Filter  string   `group:"The batch:" placeholder:"FILE" help:"Drop URLs that these filter rules refuse."`
 	Refused string   `group:"The batch:" type:"path" placeholder:"FILE" help:"Write them to this file, if there is a filter."`
 	Scheme  []string `group:"The batch:" hidden:"" default:"http,https,ftp,gopher" help:"Schemes that the rules may name."`
 	cli.TxnFlags
@@ -277,19 +290,11 @@ var refusedColumn = record.NewSchema(record.KindURL, record.Column{Name: "refuse
 
 // filtered takes a batch without the URLs that the filter refuses. Their file is complete before the batch is committed.
 func (c *nextCmd) filtered(ctx context.Context, std *cli.Std, f *frontier.Frontier, b *stage.Batch[record.URL, record.URL], o frontier.NextOptions) error {
-	schemes, err := canon.ParseSchemes(c.Scheme)
-	if err != nil {
-		return &fault.Error{Class: fault.Usage, Place: "--scheme", Err: err}
-	}
-	lists := std.MemoryLimit() / 16
-	rules, err := filter.Load(c.Filter, filter.Options{Memory: lists, Schemes: schemes})
+	rules, err := c.rules(std, f, c.Scheme)
 	if err != nil {
 		return err
 	}
 	defer rules.Close()
-	if err := f.SetMemory(max(std.MemoryLimit()-2*lists, frontier.LeastMemory)); err != nil {
-		return err
-	}
 	var side *cli.Side[record.URL]
 	if c.Refused != "" {
 		of := record.WriterOptions{Txn: c.Txn, Now: b.Now(), Like: refusedColumn}

@@ -19,6 +19,7 @@ import (
 	"mercator/pkg/cli"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
+	"mercator/pkg/filter"
 	"mercator/pkg/frontier"
 )
 
@@ -237,12 +238,6 @@ type planCmd struct {
 	JSON bool `name:"json" help:"Print JSON."`
 }
 
-// Help is part of --help.
-func (*planCmd) Help() string {
-	return `Examples:
-  mfrontier plan crawl/frontier --connections 64 resolved.arrows.zst`
-}
-
 // check refuses flags that would do nothing. (Those of crawl.toml are of no account where there is a batch.)
 func (c *planCmd) check(std *cli.Std) error {
 	if len(c.Files) == 0 {
@@ -251,7 +246,7 @@ func (c *planCmd) check(std *cli.Std) error {
 		}
 		return nil
 	}
-	for _, flag := range []string{"number", "per-host", "per-domain", "for"} {
+	for _, flag := range []string{"number", "per-host", "per-domain", "for", "filter"} {
 		if std.Given(flag) {
 			return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--%s, and FILES", flag), Want: "one of them: a flag that chooses a batch, or the batch itself"}
 		}
@@ -282,7 +277,22 @@ func (c *planCmd) Run(ctx context.Context, std *cli.Std) error {
 		if err != nil {
 			return err
 		}
-		if plan, err = f.PlanNext(ctx, o, record.TimeOf(std.Now()), c.politeness()); err != nil {
+		var judge *filter.Judge
+		if c.Filter != "" {
+			rules, err := c.rules(std, f, c.Scheme)
+			if err != nil {
+				return err
+			}
+			defer rules.Close()
+			judge = rules.NewJudge()
+			defer judge.Close()
+			o.Judge = judge
+		}
+		plan, err = f.PlanNext(ctx, o, record.TimeOf(std.Now()), c.politeness())
+		if err == nil && judge != nil {
+			err = judge.Close() // verdicts are not to be trusted
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -51,7 +51,7 @@ type File struct {
 	RoundTime          string   `toml:"round_time" is:"time 0s 24h" crawl:"30s" flag:"mfrontier next --for, mfrontier plan --for, mfetch --for" doc:"time that a round is to take: of each host what it can do in that time, at most batch in all; 30s where it is not set, 0s: any" like:"\"30s\""`
 	Rounds             int      `toml:"rounds" is:"whole 0" doc:"stop after this round, where ROUNDS= names none; 0: when the frontier is empty" like:"0"`
 	CheckpointInterval string   `toml:"checkpoint_interval" is:"time 0s" flag:"mckpt commit --interval" doc:"least time between two checkpoints that are kept; 0s: keep that of every round" like:"\"1h\""`
-	Schemes            []string `toml:"schemes" is:"schemes" flag:"mfetch --scheme, mextract --scheme, mfrontier next --scheme, mfrontier add --scheme, murlset new --scheme, murlset add --scheme, murlset test --scheme, murlset build --scheme, murlset key --scheme, mcat --scheme, mresolve canon --scheme" doc:"schemes whose URLs are crawled, others with their default ports" like:"[\"http\", \"https\", \"ftp\", \"gopher\"]"`
+	Schemes            []string `toml:"schemes" is:"schemes" flag:"mfetch --scheme, mextract --scheme, mfrontier next --scheme, mfrontier plan --scheme, mfrontier add --scheme, murlset new --scheme, murlset add --scheme, murlset test --scheme, murlset build --scheme, murlset key --scheme, mcat --scheme, mresolve canon --scheme" doc:"schemes whose URLs are crawled, others with their default ports" like:"[\"http\", \"https\", \"ftp\", \"gopher\"]"`
 
 	URLs struct {
 		MaxURL   int      `toml:"max_url" is:"whole 1" flag:"mfetch --max-url, mextract --max-url, mfrontier add --max-url, murlset new --max-url, murlset add --max-url, murlset test --max-url, murlset build --max-url, murlset key --max-url, mcat --max-url, mresolve canon --max-url" doc:"longest URL, bytes" like:"2083"`
@@ -135,7 +135,7 @@ type File struct {
 	} `toml:"resolve"`
 
 	Extract struct {
-		Filter         string   `toml:"filter" path:"yes" word:"default" flag:"mextract --filter, mfrontier next --filter" doc:"file of filter rules, or default: those that are shipped, against traps; URLs that wait are judged by it, too" like:"\"filter.txt\""`
+		Filter         string   `toml:"filter" path:"yes" word:"default" flag:"mextract --filter, mfrontier next --filter, mfrontier plan --filter" doc:"file of filter rules, or default: those that are shipped, against traps; URLs that wait are judged by it, too" like:"\"filter.txt\""`
 		IgnoreNofollow bool     `toml:"ignore_nofollow" flag:"mextract --ignore-nofollow" doc:"follow links marked nofollow" like:"false"`
 		From           []string `toml:"from" is:"default|all|headers|html|css|sitemap|feed|robots|pdf|ftp|gopher|text|json|xml" flag:"mextract --from" doc:"what links are taken from: default, or a list of headers, html, css, sitemap, feed, robots, pdf, ftp, gopher, text, json, xml" like:"[\"default\"]"`
 		Duplicates     bool     `toml:"duplicates" flag:"mextract --duplicates" doc:"search all duplicate documents for links, not only style sheets" like:"false"`

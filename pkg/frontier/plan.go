@@ -45,7 +45,7 @@ func (f *Frontier) PlanNext(ctx context.Context, o NextOptions, now record.Time,
 	}
 	return f.estimate(ctx, now, p, func(s *state, add func(*record.URL) error) error {
 		nothing := func(*Entry) error { return nil }
-		batch, err := pick(ctx, f.st, s, now, o, outlets{leave: nothing, wait: nothing, take: func(e *Entry, _ []byte) error { return add(&e.URL) }})
+		batch, err := pick(ctx, f.st, s, now, o, outlets{leave: nothing, wait: nothing, refuse: func(*Entry, string) error { return nil }, take: func(e *Entry, _ []byte) error { return add(&e.URL) }})
 		if err == nil {
 			batch.close()
 		}
