@@ -68,6 +68,8 @@ func exchanged[T record.Row](t *testing.T, fsys durable.FS, name, txn string, ki
 			t.Fatal(err)
 		}
 		ledgers[n] = g.Trailer().Ledger
+		came := ledgers[n].Stages[0]
+		ledgers[n].Stages = append(ledgers[n].Stages, record.Stage{Name: "mmerge gather", Txn: txn, In: came.Out, InHash: came.OutHash, Passed: came.Out, Out: came.Out, OutHash: came.OutHash})
 	}
 	return got, ledgers
 }
@@ -94,7 +96,7 @@ func exchangingRound(t *testing.T, fsys durable.FS, txn string) {
 		must(t, err, durable.MkdirAll(fsys, dir), durable.WriteFile(fsys, dir+"/outcomes.arrows.zst", b.Bytes()))
 
 		in := links[n].Stages[0]
-		ledger := record.Ledger{Stages: []record.Stage{in,
+		ledger := record.Ledger{Stages: []record.Stage{in, links[n].Stages[1],
 			{Name: "murlset new", Store: under + "/urls", Txn: txn, In: in.Out, InHash: in.OutHash, Passed: in.Out, Out: in.Out, OutHash: in.OutHash},
 			{Name: "mfrontier update", Store: under + "/frontier", Txn: txn, In: in.Out, InHash: in.OutHash, Consumed: in.Out}}}
 		for verb, name := range map[string]string{"new": "urls", "update": "frontier"} {
@@ -102,7 +104,7 @@ func exchangingRound(t *testing.T, fsys durable.FS, txn string) {
 			must(t, err)
 			l := ledger
 			if verb == "new" {
-				l.Stages = l.Stages[:2]
+				l.Stages = l.Stages[:3]
 			}
 			must(t, changeWith(s, verb, txn, l))
 		}
