@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -354,33 +355,20 @@ func (s Spec) compare(ctx context.Context, tmp, dir string, warn func(format str
 
 // sameFile reports whether two files have the same bytes; one that is not there has none.
 func sameFile(a, b string) (bool, error) {
-	var readers [2]io.Reader
+	var sums [2][]byte
 	for i, name := range []string{a, b} {
+		h := sha256.New()
 		f, err := os.Open(name)
-		if errors.Is(err, os.ErrNotExist) {
-			readers[i] = strings.NewReader("")
-			continue
+		if err == nil {
+			_, err = io.Copy(h, f)
+			f.Close()
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return false, err
 		}
-		defer f.Close()
-		readers[i] = f
+		sums[i] = h.Sum(nil)
 	}
-	var bufs [2][64 << 10]byte
-	for {
-		n, err := io.ReadFull(readers[0], bufs[0][:])
-		m, err2 := io.ReadFull(readers[1], bufs[1][:])
-		if !bytes.Equal(bufs[0][:n], bufs[1][:m]) {
-			return false, nil
-		}
-		if err == io.EOF || err == io.ErrUnexpectedEOF {
-			return err2 == err, nil
-		}
-		if err = errors.Join(err, err2); err != nil {
-			return false, err
-		}
-	}
+	return bytes.Equal(sums[0], sums[1]), nil
 }
 
 // PrintMake writes the lines of a shell that do what Make does.
