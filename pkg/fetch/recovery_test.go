@@ -24,6 +24,7 @@ import (
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fingerprint"
+	"mercator/pkg/shard"
 	"mercator/pkg/stage"
 )
 
@@ -383,6 +384,24 @@ func inCrawl(t testing.TB) (*crawl.Crawl, *store.Store) {
 		t.Fatal(err)
 	}
 	return c, open(t, filepath.Join(dir, "fetch"))
+}
+
+// TestFilesOfShards: rows name an archive file alone, so no two shards of a crawl have files of one name.
+func TestFilesOfShards(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "crawl")
+	if _, err := crawl.Init(dir, nil, []byte("# none\n"), func(dir string) error {
+		return fetch.CreateStore(filepath.Join(dir, "fetch"), store.Options{})
+	}, crawl.Options{Shards: 2}); err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range []string{"crawl-s000-000002-1.warc.gz", "crawl-s001-000002-1.warc.gz"} {
+		st := open(t, filepath.Join(shard.Dir(dir, n), "fetch"))
+		rows := run(t, options(st, &web{}), "r1", pages(1, 1))
+		if rows[0].WARCFilename != want {
+			t.Errorf("shard %d: %s, want %s", n, rows[0].WARCFilename, want)
+		}
+		checkPlaces(t, st, rows)
+	}
 }
 
 // later hands out its last row when it may.
