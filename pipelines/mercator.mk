@@ -17,6 +17,9 @@
 # revisit has none either: without ROUNDS the crawl goes on until you interrupt it, and
 # waits where no page is due.
 #
+# Progress: a line after each round; on a terminal mfetch shows its own. "mcrawl status CRAWL --watch" in another terminal
+# shows the whole crawl, also after it was resumed.
+#
 # Variables (all can stand in the environment):
 #   CRAWL    crawl folder [crawl]       CONFIG   crawl.toml to start with
 #   BIN      folder of the commands, with a trailing slash [from PATH]

@@ -16,6 +16,7 @@ type tryCmd struct {
 	Policy string   `group:"Settings:" placeholder:"NAME" help:"Order of the frontier; see \"mfrontier policies\"."`
 	Set    []string `group:"Settings:" sep:"none" placeholder:"KEY=VALUE" help:"Another setting of crawl.toml."`
 	Rounds uint64   `placeholder:"N" help:"Stop after round N."`
+	Print  bool     `help:"Print the shell lines that do the same, and make nothing."`
 }
 
 // Help is part of --help.
@@ -38,5 +39,5 @@ func (c *tryCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	opt := options(std)
 	opt.Rounds = c.Rounds
-	return driver.Try(ctx, c.Crawl, driver.Web{Seed: c.Seed, Hosts: c.Hosts, Pages: c.Pages}, pairs, opt, std.Out)
+	return driver.Try(ctx, c.Crawl, driver.Web{Seed: c.Seed, Hosts: c.Hosts, Pages: c.Pages}, pairs, opt, c.Print, std.Out)
 }

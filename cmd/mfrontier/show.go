@@ -186,6 +186,9 @@ func (c *statCmd) fetchedNothing(ctx context.Context, f *frontier.Frontier) erro
 	e := &fault.Error{File: c.Store, Found: fmt.Sprintf("nothing was fetched of %s: %s", cli.Count(all, "URL"), strings.Join(outcomes, ", "))}
 	if crawl := f.Store().CrawlDir(); crawl != "" {
 		e.Hint = fmt.Sprintf("%q says why", "mcat --format tsv --columns url,outcome,error "+fault.Quote(crawl))
+		if len(outcomes) == 1 && strings.HasPrefix(outcomes[0], "refused ") { // no fetch has a row
+			e.Hint = fmt.Sprintf("%q says by which rules", fault.Quote("mcrawl", "refused", crawl))
+		}
 	}
 	return e
 }

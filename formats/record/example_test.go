@@ -42,7 +42,7 @@ func annotate(t *testing.T, b []byte) string {
 			fmt.Fprintf(&out, "%04x  %-47s  %s (flatbuffer, %d bytes)\n", at, "…", name, len(meta))
 			at += len(meta)
 			if n := len(msg) - 8 - len(meta); n > 0 {
-				put(n, "body: url_key; offsets and text of module, key, value")
+				put(n, "body: offsets and text of url; url_key; the same of module, key, value")
 			}
 		}
 		put(4, "checksum: xxh64 of the content, low half")
@@ -68,7 +68,7 @@ func exampleStream(t *testing.T) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Write(&Module{Key: 0x4b7d239c4d186c4f, Module: "langid", Name: "language", Value: "en"}); err != nil {
+	if err := w.Write(&Module{URL: "http://a.test/", Key: 0x4b7d239c4d186c4f, Module: "langid", Name: "language", Value: "en"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.Commit(Ledger{Stages: []Stage{}}); err != nil {

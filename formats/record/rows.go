@@ -171,6 +171,7 @@ type Link struct {
 
 // Module is a row of kind "module": one finding of a processing module.
 type Module struct {
+	URL    string `col:"url"`
 	Key    uint64 `col:"url_key,required"`
 	Module string `col:"module,required"`
 	Name   string `col:"key,required"`

@@ -22,6 +22,7 @@ import (
 	"mercator/pkg/crawl"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch/addrguard"
+	"mercator/pkg/filter"
 	"mercator/pkg/urlset"
 )
 
@@ -214,7 +215,49 @@ func (s Spec) write(dir string, warn func(format string, args ...any)) error {
 	if err := conf.CheckPaths(dir); err != nil {
 		return err
 	}
-	return checkFiles(conf, pathKeys("seeds"))
+	if err := checkFiles(conf, pathKeys("seeds")); err != nil {
+		return err
+	}
+	return refusedSeeds(conf, filepath.Join(dir, seedsFile), warn)
+}
+
+// refusedSeeds warns of seeds that the crawl's own filter refuses: it would end without them. It looks at the first ones only.
+func refusedSeeds(conf *config.Config, seeds string, warn func(format string, args ...any)) error {
+	const most, notes = 1000, 5
+	names, err := conf.Setting("extract.filter")
+	if err != nil || len(names) == 0 || names[0] == "" {
+		return err
+	}
+	form, err := conf.Canon()
+	if err != nil {
+		return err
+	}
+	rules, err := filter.Load(names[0], filter.Options{Schemes: form.Schemes})
+	if err != nil {
+		return err
+	}
+	defer rules.Close()
+	judge := rules.NewJudge()
+	defer judge.Close()
+	in, err := os.Open(seeds)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	looked, told := 0, 0
+	list := urlset.Seeds{Form: form, W: &lines{emit: func(line string) {
+		url, host, err := form.URL(line)
+		if looked++; err != nil || looked > most || told == notes {
+			return // a comment, or enough
+		}
+		reason := make([]string, 1)
+		if judge.Waiting(context.Background(), []*record.URL{{URL: url, Host: host}}, reason) == nil && reason[0] != "" {
+			told++
+			warn("%s will not be fetched: %s refuses it", line, reason[0])
+		}
+	}}}
+	_, err = list.File(in, seeds)
+	return err
 }
 
 // absolute are the settings that name a file, by names that hold in any folder.

@@ -245,7 +245,7 @@ func (d *Driver) end(ctx context.Context, why string, empty bool) error {
 		switch {
 		case errors.As(err, &exit) && exit.ExitCode() == 1:
 			err = &fault.Error{File: d.Crawl.Dir(), Found: "the crawl is at its end, and nothing was fetched", Want: "pages", Err: err,
-				Hint: fmt.Sprintf("%q has other URLs fetched, %q the same ones again", fault.Quote("mcrawl", "add", d.Crawl.Dir(), "URL"), fault.Quote("mcrawl", "again", d.Crawl.Dir(), "--outcome", "NAME"))}
+				Hint: fmt.Sprintf("%q has other URLs fetched; %q, or --rule NAME, the same ones again", fault.Quote("mcrawl", "add", d.Crawl.Dir(), "URL"), fault.Quote("mcrawl", "again", d.Crawl.Dir(), "--outcome", "NAME"))}
 		case err != nil:
 			err = d.wrong("", err)
 		default:

@@ -38,8 +38,8 @@ func (w Web) flags() []string {
 }
 
 // Try crawls an embedded web in dir, from its start or from where an earlier call was interrupted, and
-// compares what was found with what there is: a difference is an error.
-func Try(ctx context.Context, dir string, web Web, set []config.Pair, opt Options, out io.Writer) error {
+// compares what was found with what there is: a difference is an error. With print it only writes the lines of a shell that do the same.
+func Try(ctx context.Context, dir string, web Web, set []config.Pair, opt Options, print bool, out io.Writer) error {
 	if err := web.again(dir); err != nil {
 		return err
 	}
@@ -48,7 +48,9 @@ func Try(ctx context.Context, dir string, web Web, set []config.Pair, opt Option
 		return err
 	}
 	defer stop()
-	fmt.Fprintf(out, "The embedded web: seed %d, %d hosts on 127.0.0.0/8, port %d.\n", web.Seed, web.Hosts, web.Port)
+	if !print {
+		fmt.Fprintf(out, "The embedded web: seed %d, %d hosts on 127.0.0.0/8, port %d.\n", web.Seed, web.Hosts, web.Port)
+	}
 	about, err := json.Marshal(web)
 	if err != nil {
 		return err
@@ -58,6 +60,9 @@ func Try(ctx context.Context, dir string, web Web, set []config.Pair, opt Option
 		{Key: "politeness.min_delay", Value: "20ms"}, {Key: "politeness.delay_factor", Value: "0"}, {Key: "politeness.addr_delay", Value: "0s"},
 		{Key: "frontier.max_attempts", Value: "1"}, // its errors are for good
 	}}
+	if print {
+		return web.print(out, dir, spec, opt)
+	}
 	if _, err := Make(ctx, dir, spec, opt.Warn); err != nil {
 		return err
 	}
@@ -69,6 +74,24 @@ func Try(ctx context.Context, dir string, web Web, set []config.Pair, opt Option
 		return err
 	}
 	return d.compare(ctx, web, out)
+}
+
+// print writes the lines of a shell that serve the web at the same ports, crawl it, and compare the outcomes of pages with its oracle.
+func (w Web) print(out io.Writer, dir string, spec Spec, opt Options) error {
+	quote := func(name string) string { return fault.Quote(filepath.Clean(dir) + name) }
+	serve := append([]string{"mweb", "serve", "--dns", w.DNS, "--ready", filepath.Clean(dir) + ".ready"}, w.flags()...)
+	fmt.Fprintf(out, "rm -f %s && { %s > %s & } && web=$! && until [ -e %[1]s ]; do kill -0 $web || exit; sleep 0.1; done &&\n", quote(".ready"), fault.Quote(serve...), fault.Quote(os.DevNull))
+	if err := PrintMake(out, dir, spec, opt.Warn); err != nil {
+		return err
+	}
+	run := []string{"mcrawl", "run", dir}
+	if opt.Rounds > 0 {
+		run = append(run, "--rounds", strconv.FormatUint(opt.Rounds, 10))
+	}
+	fmt.Fprintf(out, "%s\nkill $web\n", fault.Quote(run...))
+	fmt.Fprintf(out, "%s | LC_ALL=C sort > %s\n", fault.Quote(append([]string{"mweb", "oracle"}, w.flags()...)...), quote(".oracle"))
+	_, err := fmt.Fprintf(out, "mcat --format tsv --columns role,url,outcome,status %s | sed -n 's/^page\t//p' | LC_ALL=C sort | diff %s -\n", fault.Quote(dir), quote(".oracle"))
+	return err
 }
 
 // again takes the ports of the web whose crawl is in dir. Another crawl there is fault.Usage.

@@ -400,6 +400,6 @@ func (o *output) process(row *record.Fetch, doc *Document) {
 	})
 	o.ending.failed = failed
 	for _, f := range findings {
-		o.wait.findings = append(o.wait.findings, record.Module{Key: row.Key, Module: f.Module, Name: f.Key, Value: f.Value})
+		o.wait.findings = append(o.wait.findings, record.Module{URL: row.URL, Key: row.Key, Module: f.Module, Name: f.Key, Value: f.Value})
 	}
 }
