@@ -69,7 +69,7 @@ func exchanged[T record.Row](t *testing.T, fsys durable.FS, name, txn string, ki
 		}
 		ledgers[n] = g.Trailer().Ledger
 		came := ledgers[n].Stages[0]
-		ledgers[n].Stages = append(ledgers[n].Stages, record.Stage{Name: "mmerge gather", Txn: txn, In: came.Out, InHash: came.OutHash, Passed: came.Out, Out: came.Out, OutHash: came.OutHash})
+		ledgers[n].Stages = append(ledgers[n].Stages, record.Stage{Name: "mmerge gather " + name, Txn: txn, In: came.Out, InHash: came.OutHash, Passed: came.Out, Out: came.Out, OutHash: came.OutHash})
 	}
 	return got, ledgers
 }

@@ -456,8 +456,6 @@ func findStages(l record.Ledger, name, store string) []record.Stage {
 	return found
 }
 
-func sameStage(a, b record.Stage) bool { return a.Name == b.Name && a.Store == b.Store }
-
 func anyEqual(list []record.Stage, st record.Stage) bool {
 	for _, o := range list {
 		if o.Out == st.Out && o.OutHash == st.OutHash && o.In == st.In && o.InHash == st.InHash {
@@ -664,11 +662,7 @@ func (v *verifier) recordFile(name, round string) error {
 	}
 	var same []record.Stage
 	for _, ledger := range v.rounds[roundKey{trailer.Txn, trailer.Epoch}] {
-		if v.parts[0].under == "" {
-			same = append(same, findStages(ledger, own.Name, own.Store)...)
-		} else if n := len(l.Stages); n <= len(ledger.Stages) && slices.EqualFunc(l.Stages, ledger.Stages[:n], sameStage) {
-			same = append(same, ledger.Stages[n-1]) // of several histories the one of these rows
-		}
+		same = append(same, findStages(ledger, own.Name, own.Store)...)
 	}
 	if len(same) > 0 && !anyEqual(same, own) {
 		return &fault.Error{File: name, Place: fmt.Sprintf("round %q, stage %q", trailer.Txn, own.Name),
