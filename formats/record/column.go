@@ -81,7 +81,8 @@ func (c *inColumn) boolean(i int) bool { return !c.null(i) && bit(c.data, i) }
 // stringOf shares b's memory; b must not change afterwards.
 func stringOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// outColumn is a column of the batch that is being written.
+// outColumn is a column of the batch that is being written. Known ones have room for rows of zeros; to others values are
+// appended.
 type outColumn struct {
 	column
 	valid   []byte // nullable columns
@@ -95,6 +96,47 @@ func (c *outColumn) reset() {
 	if c.typ.variable() {
 		c.offsets = append(c.offsets[:0], 0, 0, 0, 0)
 	}
+}
+
+// grow gives the column room for so many rows.
+func (c *outColumn) grow(rows int) {
+	grown := func(b []byte, n int) []byte { return append(b, make([]byte, n-len(b))...) }
+	switch {
+	case c.typ.variable():
+		c.offsets = grown(c.offsets, 4*(rows+1))
+	case c.typ == typeBool:
+		c.data = grown(c.data, (rows+7)/8)
+	default:
+		c.data = grown(c.data, rows*c.typ.width())
+	}
+	if c.nullable {
+		c.valid = grown(c.valid, (rows+7)/8)
+	}
+}
+
+// clear makes the room of so many rows, which were written, zeros.
+func (c *outColumn) clear(rows int) {
+	valid, _, data := c.parts(rows)
+	clear(valid)
+	if c.nulls = 0; c.typ.variable() {
+		c.data = c.data[:0]
+	} else {
+		clear(data)
+	}
+}
+
+// parts are the memory of so many rows.
+func (c *outColumn) parts(rows int) (valid, offsets, data []byte) {
+	if c.nullable {
+		valid = c.valid[:(rows+7)/8]
+	}
+	switch {
+	case c.typ.variable():
+		return valid, c.offsets[:4*(rows+1)], c.data
+	case c.typ == typeBool:
+		return valid, nil, c.data[:(rows+7)/8]
+	}
+	return valid, nil, c.data[:rows*c.typ.width()]
 }
 
 func appendBit(b []byte, i int, v bool) []byte {
@@ -121,24 +163,18 @@ func (c *outColumn) appendText(s string) {
 	c.offsets = binary.LittleEndian.AppendUint32(c.offsets, uint32(len(c.data)))
 }
 
-func (c *outColumn) appendU64(v uint64) { c.data = binary.LittleEndian.AppendUint64(c.data, v) }
-
-func (c *outColumn) appendTime(row int, t Time) {
-	c.appendValid(row, t != 0)
-	c.appendU64(uint64(t))
-}
-
 func (c *outColumn) appendBinary(b []byte) { c.appendText(stringOf(b)) }
 
 // array wraps the column's memory for Arrow, which copies nothing.
 func (c *outColumn) array(rows int) arrow.Array {
+	bits, offsets, values := c.parts(rows)
 	var valid *memory.Buffer
 	if c.nulls > 0 {
-		valid = memory.NewBufferBytes(c.valid)
+		valid = memory.NewBufferBytes(bits)
 	}
-	buffers := []*memory.Buffer{valid, memory.NewBufferBytes(c.data)}
+	buffers := []*memory.Buffer{valid, memory.NewBufferBytes(values)}
 	if c.typ.variable() {
-		buffers = []*memory.Buffer{valid, memory.NewBufferBytes(c.offsets), memory.NewBufferBytes(c.data)}
+		buffers = []*memory.Buffer{valid, memory.NewBufferBytes(offsets), memory.NewBufferBytes(values)}
 	}
 	data := array.NewData(c.arrow().Type, rows, buffers, nil, c.nulls, 0)
 	defer data.Release()

@@ -443,16 +443,27 @@ func checkOffsets(in *inColumn, rows int, text bool) error {
 }
 
 func ascii(s string) bool {
-	for len(s) >= 8 {
-		if binary.LittleEndian.Uint64([]byte(s[:8]))&0x8080808080808080 != 0 {
+	const high = 0x8080808080808080
+	word := func(at int) uint64 { return binary.LittleEndian.Uint64([]byte(s[at : at+8])) }
+	n := len(s)
+	if n < 8 {
+		for i := range n {
+			if s[i] >= 0x80 {
+				return false
+			}
+		}
+		return true
+	}
+	at := 0
+	for ; at+32 <= n; at += 32 {
+		if (word(at)|word(at+8)|word(at+16)|word(at+24))&high != 0 {
 			return false
 		}
-		s = s[8:]
 	}
-	for i := range len(s) {
-		if s[i] >= 0x80 {
+	for ; at+8 <= n; at += 8 {
+		if word(at)&high != 0 {
 			return false
 		}
 	}
-	return true
+	return word(n-8)&high == 0 // some of them again
 }

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bytes"
 	"math"
 	"reflect"
 	"strings"
@@ -70,5 +71,22 @@ func TestRowFormsRefused(t *testing.T) {
 	}
 	if n, err := ParseRow("\x00\x01"+empty+"\x01a\x06\x01"+"\x01b\x06\x01"+"\x00", new(Link), nil); n == 0 || err != nil {
 		t.Error(n, err)
+	}
+}
+
+// Whether a text is ASCII is seen in one pass of several bytes at a time: a byte that is not is found wherever it stands.
+func TestASCII(t *testing.T) {
+	for n := range 80 {
+		b := bytes.Repeat([]byte{'x'}, n)
+		if !ascii(string(b)) {
+			t.Errorf("%d characters are not ASCII", n)
+		}
+		for i := range b {
+			b[i] = 0x80
+			if ascii(string(b)) {
+				t.Errorf("byte %d of %d is not seen", i, n)
+			}
+			b[i] = 'x'
+		}
 	}
 }

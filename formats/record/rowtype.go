@@ -21,6 +21,7 @@ type rowType struct {
 	fields  []field  // where a row has each
 	texts   []field  // those of text
 	extra   uintptr  // offset of the field Extra
+	width   int      // bytes of a row in a batch, but those of text
 	flags   int      // flags in the byte form, that of the unknown columns last
 }
 
@@ -58,7 +59,9 @@ func newRowType[T Row](kind Kind) *rowType {
 			t.flags++
 		}
 		t.columns, t.fields = append(t.columns, c), append(t.fields, at)
+		t.width += max(c.typ.width(), 1)
 		if c.typ == typeUTF8 {
+			t.width += 4 - 1
 			t.texts = append(t.texts, at)
 		}
 	}
@@ -131,36 +134,47 @@ func (t *rowType) read(row unsafe.Pointer, in []inColumn, i int) {
 	}
 }
 
-// write appends the row's fields, whose text is valid, to the columns of a batch, as its row i. It returns how
-// many bytes they take there.
+// write writes the row's fields, whose text is valid, to the columns of a batch, as its row i, for which they have room
+// of zeros. It returns how many bytes the row takes there.
 func (t *rowType) write(row unsafe.Pointer, out []outColumn, i int) (bytes int) {
 	out = out[:len(t.fields)]
+	bytes = t.width
 	for k, f := range t.fields {
 		c := &out[k]
 		at := f.of(row)
 		switch f.typ {
 		case typeUTF8:
 			s := *(*string)(at)
-			c.appendText(s)
-			bytes += 4 + len(s)
+			if s != "" {
+				c.data = append(c.data, s...)
+				bytes += len(s)
+			}
+			binary.LittleEndian.PutUint32(c.offsets[4*i+4:], uint32(len(c.data)))
 		case typeUint64, typeInt64:
-			c.appendU64(*(*uint64)(at))
-			bytes += 8
+			if n := *(*uint64)(at); n != 0 {
+				binary.LittleEndian.PutUint64(c.data[8*i:], n)
+			}
 		case typeTimeUS:
-			c.appendTime(i, *(*Time)(at))
-			bytes += 8
+			if n := *(*uint64)(at); n != 0 {
+				binary.LittleEndian.PutUint64(c.data[8*i:], n)
+				c.valid[i>>3] |= 1 << (i & 7)
+			} else {
+				c.nulls++
+			}
 		case typeFloat32:
-			c.data = binary.LittleEndian.AppendUint32(c.data, *(*uint32)(at))
-			bytes += 4
+			if n := *(*uint32)(at); n != 0 {
+				binary.LittleEndian.PutUint32(c.data[4*i:], n)
+			}
 		case typeUint16:
-			c.data = binary.LittleEndian.AppendUint16(c.data, *(*uint16)(at))
-			bytes += 2
+			if n := *(*uint16)(at); n != 0 {
+				binary.LittleEndian.PutUint16(c.data[2*i:], n)
+			}
 		case typeUint8:
-			c.data = append(c.data, *(*uint8)(at))
-			bytes++
+			c.data[i] = *(*uint8)(at)
 		case typeBool:
-			c.appendBool(i, *(*bool)(at))
-			bytes++
+			if *(*bool)(at) {
+				c.data[i>>3] |= 1 << (i & 7)
+			}
 		}
 	}
 	return bytes
@@ -170,7 +184,7 @@ func (t *rowType) write(row unsafe.Pointer, out []outColumn, i int) (bytes int) 
 // server may put anything into a header.
 func valid[T Row](t *rowType, row *T) *T {
 	for _, f := range t.texts {
-		if !utf8.ValidString(*(*string)(f.of(unsafe.Pointer(row)))) {
+		if s := *(*string)(f.of(unsafe.Pointer(row))); !ascii(s) && !utf8.ValidString(s) {
 			fixed := *row
 			for _, f := range t.texts {
 				s := (*string)(f.of(unsafe.Pointer(&fixed)))

@@ -59,6 +59,7 @@ type Writer[T Row] struct {
 	timer *time.Timer
 	table *rowType
 	out   []outColumn // the batch: one column for each field of the table
+	room  int         // rows for which they have it
 	row   int         // rows in the batch
 	bytes int         // of values in the batch
 	forms []byte      // of rows, not hashed yet
@@ -182,7 +183,8 @@ func (w *Writer[T]) collect(rows int) error {
 	w.msg.body = 0
 	w.eachColumn(func(c *outColumn) {
 		arrays = append(arrays, c.array(rows))
-		w.msg.body += len(c.valid) + len(c.offsets) + len(c.data) + 3*arrowAlign
+		valid, offsets, data := c.parts(rows)
+		w.msg.body += len(valid) + len(offsets) + len(data) + 3*arrowAlign
 	})
 	rec := array.NewRecord(w.schema, arrays, int64(rows))
 	err := w.arrow.Write(rec)
@@ -227,6 +229,12 @@ func (w *Writer[T]) Write(row *T) error {
 	t, p := w.table, unsafe.Pointer(valid(w.table, row))
 	from := len(w.forms)
 	w.forms = t.append(w.forms, p)
+	if w.row == w.room {
+		w.room = min(max(2*w.room, leastRoom), batchRows)
+		for i := range w.out {
+			w.out[i].grow(w.room)
+		}
+	}
 	bytes := t.write(p, w.out, w.row)
 	if len(w.extra.out) > 0 {
 		to, more := len(w.forms), 0
@@ -251,6 +259,9 @@ func (w *Writer[T]) Write(row *T) error {
 	}
 	return nil
 }
+
+// leastRoom is how many rows a batch has room for at first.
+const leastRoom = 64
 
 func (w *Writer[T]) startTimer() {
 	if w.timer != nil {
@@ -291,8 +302,13 @@ func (w *Writer[T]) flush() error {
 	if err != nil {
 		return w.stick(w.named(err))
 	}
+	for i := range w.out {
+		w.out[i].clear(w.row)
+	}
+	for i := range w.extra.out {
+		w.extra.out[i].reset()
+	}
 	w.row, w.bytes = 0, 0
-	w.eachColumn((*outColumn).reset)
 	return nil
 }
 
