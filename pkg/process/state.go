@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 
@@ -72,6 +73,9 @@ type Change struct {
 	failed error
 }
 
+// moduleOf is the module that a store is of, by the name of its folder.
+func moduleOf(s *store.Store) string { return path.Base(s.Name()) }
+
 // OpenChange begins a change of the store in dir, named txn, by the module of
 // the selection. If txn has been committed there, the change is Done.
 func OpenChange(ctx context.Context, dir string, m Stateful, txn string, opt store.Options) (*Change, error) {
@@ -79,8 +83,8 @@ func OpenChange(ctx context.Context, dir string, m Stateful, txn string, opt sto
 	if err != nil {
 		return nil, err
 	}
-	if s.Name() != m.Name() {
-		return nil, &fault.Error{Class: fault.WrongKind, File: dir, Found: "the store of module " + s.Name(), Want: "that of " + m.Name()}
+	if name := moduleOf(s); name != m.Name() {
+		return nil, &fault.Error{Class: fault.WrongKind, File: dir, Found: "the store of module " + name, Want: "that of " + m.Name()}
 	}
 	c := &Change{store: s, txn: txn}
 	done, found, err := s.Lookup(Verb, txn)
@@ -187,7 +191,7 @@ func (c *Change) Commit(ctx context.Context, stage string, in record.Trailer) er
 	}
 	ledger := in.Ledger
 	ledger.Stages = append(ledger.Stages[:len(ledger.Stages):len(ledger.Stages)], record.Stage{
-		Name: stage + " " + c.store.Name(), Txn: c.txn, In: in.Rows, InHash: in.Hash.String(), Consumed: in.Rows,
+		Name: stage + " " + moduleOf(c.store), Txn: c.txn, In: in.Rows, InHash: in.Hash.String(), Consumed: in.Rows,
 	})
 	_, err = tx.Commit(in.Rows, in.Hash.String(), ledger)
 	return err

@@ -328,3 +328,20 @@ func readFile(t *testing.T, name string) string {
 	}
 	return string(b)
 }
+
+// TestStateOfShard: in a shard of a crawl the module is that of the folder, too, and the ledger names it.
+func TestStateOfShard(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := crawl.Init(dir, nil, nil, func(dir string) error { return CreateStore(dir+"/modules/tags", store.Options{}) }, crawl.Options{Shards: 2}); err != nil {
+		t.Fatal(err)
+	}
+	in := dir + "/shard/001/modules/tags"
+	must(t, change(in, tagsModule{}, "r1", store.Options{}))
+	s, err := store.Open(in, Kind, Version, store.Options{})
+	must(t, err)
+	m, err := s.Current()
+	must(t, err)
+	if stages := m.Done[0].Ledger.Stages; stages[len(stages)-1].Name != "test module tags" {
+		t.Errorf("%+v", stages)
+	}
+}
