@@ -12,7 +12,10 @@ import (
 type staged struct {
 	Round  string
 	Empty  bool
-	Stages []struct{ Stage, State string }
+	Stages []struct {
+		Stage, State string
+		Left         []int
+	}
 }
 
 // ready is the stage that can be run.

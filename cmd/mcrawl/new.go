@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/driver"
 	"mercator/pkg/fault"
+	"mercator/pkg/shard"
 )
 
 // settings are those that people give a new crawl.
@@ -28,7 +30,8 @@ type newCmd struct {
 	Seeds  []string `sep:"none" placeholder:"FILE" help:"Files of URLs to begin with, one a line; - is standard input."`
 	Policy string   `group:"Settings:" placeholder:"NAME" help:"Order of the frontier; see \"mfrontier policies\"."`
 	settings
-	Print bool `help:"Print the shell lines that do the same, and make nothing."`
+	Shards int  `placeholder:"N" help:"Cut the crawl into N shards, at most 512, which run side by side."`
+	Print  bool `help:"Print the shell lines that do the same, and make nothing."`
 }
 
 // Help is part of --help.
@@ -42,6 +45,9 @@ Examples:
 }
 
 func (c *newCmd) Run(ctx context.Context, std *cli.Std) error {
+	if c.Shards < 0 || c.Shards > shard.Max {
+		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--shards %d", c.Shards), Want: fmt.Sprintf("1 to %d", shard.Max)}
+	}
 	pairs, err := c.pairs()
 	if err != nil {
 		return err
@@ -49,7 +55,7 @@ func (c *newCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.Policy != "" {
 		pairs = append(pairs, config.Pair{Key: "frontier.policy", Value: c.Policy})
 	}
-	spec := driver.Spec{Seeds: c.Seeds, In: std.In, Config: string(std.Common.Config), Set: pairs}
+	spec := driver.Spec{Seeds: c.Seeds, In: std.In, Config: string(std.Common.Config), Set: pairs, Shards: c.Shards}
 	if c.Print {
 		return driver.PrintMake(std.Out, c.Crawl, spec, std.Warn)
 	}

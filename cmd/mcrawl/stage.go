@@ -12,6 +12,7 @@ type stageCmd struct {
 	Crawl string `arg:"" help:"The crawl folder."`
 	Stage string `arg:"" help:"Its name, as \"mcrawl stages\" shows."`
 	Round string `required:"" placeholder:"NAME" help:"The round, such as r12."`
+	Shard int    `default:"0" placeholder:"N" help:"In a crawl of several shards: this one, from 0."`
 }
 
 // Help is part of --help.
@@ -29,7 +30,7 @@ func (c *stageCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	return d.Stage(ctx, c.Stage, c.Round)
+	return d.Stage(ctx, c.Stage, c.Round, c.Shard)
 }
 
 type stagesCmd struct {

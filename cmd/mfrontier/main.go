@@ -265,7 +265,9 @@ func (c *nextCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	now, err := c.when(ctx, std, f)
+	// A shard takes part in each round, whether it has URLs that are due or not.
+	o.Always = c.Txn != "" && f.Store().Shard() != ""
+	now, err := c.when(ctx, std, f, !o.Always)
 	if err != nil {
 		return err
 	}
@@ -330,7 +332,7 @@ const (
 
 // when is the round's time, waited for if need be; 0 for a round whose output is
 // kept and has its own.
-func (c *nextCmd) when(ctx context.Context, std *cli.Std, f *frontier.Frontier) (record.Time, error) {
+func (c *nextCmd) when(ctx context.Context, std *cli.Std, f *frontier.Frontier, wait bool) (record.Time, error) {
 	clock := std.Now()
 	if c.Now != nil {
 		clock = *c.Now
@@ -348,6 +350,9 @@ func (c *nextCmd) when(ctx context.Context, std *cli.Std, f *frontier.Frontier) 
 		if found || err != nil {
 			return 0, err
 		}
+	}
+	if !wait {
+		return now, nil
 	}
 	if empty {
 		std.Warn("%s is empty: the crawl is done", c.Store)

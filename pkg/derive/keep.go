@@ -30,10 +30,10 @@ const (
 
 // KeepIndex brings the index of WARC files in the folder dir up to date: index.cdxj, sorted;
 // files.json, the names and lengths of the WARC files that it indexes; and config.yaml, by
-// which pywb serves them from the folder archive, a path relative to dir. It reads only
+// which pywb serves them from the folders archives, paths relative to dir. It reads only
 // WARC files that are not in the index yet, or with another length, and does nothing if
 // there are none. Killed at any moment, it goes on where it is run again.
-func KeepIndex(ctx context.Context, fsys durable.FS, dir, name, archive string, parts []warc.Part, mem int64, progress func(int64)) error {
+func KeepIndex(ctx context.Context, fsys durable.FS, dir, name string, archives []string, parts []warc.Part, mem int64, progress func(int64)) error {
 	now := map[string]int64{}
 	for _, p := range parts {
 		f, length, err := p.Open()
@@ -75,7 +75,7 @@ func KeepIndex(ctx context.Context, fsys durable.FS, dir, name, archive string, 
 			return err
 		}
 	}
-	config := "# wayback -d THIS-FOLDER serves the crawl (pywb).\ncollections:\n  " + yamlName(name) + ":\n    index_paths: " + indexFile + "\n    archive_paths: " + filepath.ToSlash(archive) + "/\n"
+	config := "# wayback -d THIS-FOLDER serves the crawl (pywb).\ncollections:\n  " + yamlName(name) + ":\n    index_paths: " + indexFile + "\n    archive_paths: " + yamlPaths(archives) + "\n"
 	out, err := durable.CreateAll(fsys, path(indexFile))
 	if err != nil {
 		return err
@@ -106,6 +106,18 @@ func KeepIndex(ctx context.Context, fsys durable.FS, dir, name, archive string, 
 		return err
 	}
 	return durable.WriteFile(fsys, path(listFile), append(list, '\n'))
+}
+
+// yamlPaths are folders as pywb takes them, one or several.
+func yamlPaths(dirs []string) string {
+	if len(dirs) == 1 {
+		return filepath.ToSlash(dirs[0]) + "/"
+	}
+	var list strings.Builder
+	for _, dir := range dirs {
+		list.WriteString("\n      - " + filepath.ToSlash(dir) + "/")
+	}
+	return list.String()
 }
 
 // yamlName is a name as pywb takes it, in its configuration and in URLs.

@@ -185,7 +185,9 @@ func (d *Driver) takeOne(ctx context.Context, number uint64) (string, error) {
 		return fmt.Sprintf("%s: all %d left out", txn, bad), d.Crawl.DropInbox(number)
 	}
 	if r.Verb == "add" {
-		_, err = d.processes.run(ctx, d.plan.seeds(txn, []string{list.Name()}, filepath.Join(dir, "new.arrows.zst")))
+		if err := d.addLists(ctx, txn, []string{list.Name()}); err != nil {
+			return "", err
+		}
 	} else if _, err = list.Seek(0, io.SeekStart); err == nil {
 		err = d.takeAgain(ctx, txn, dir, r, list, open)
 	}
@@ -196,7 +198,7 @@ func (d *Driver) takeOne(ctx context.Context, number uint64) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text := txn + ": " + accounted(k.Ledger)
+	text := txn + ": " + accounted(record.Ledger{Joined: k.Ledgers()})
 	if bad > 0 {
 		text += fmt.Sprintf(", %d left out", bad)
 	}

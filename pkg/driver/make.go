@@ -15,14 +15,17 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mercator/formats/record"
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
+	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch/addrguard"
 	"mercator/pkg/filter"
+	"mercator/pkg/shard"
 	"mercator/pkg/urlset"
 )
 
@@ -35,6 +38,7 @@ type Spec struct {
 	Preset []config.Pair     // settings that Set may change; a crawl that is there may have others
 	Set    []config.Pair     // settings
 	Files  map[string]string // further files of the folder, by name
+	Shards int               // 0 or 1: the crawl has none
 	Runs   bool              // it is to run at once: what would keep it from contacting anybody is an error
 }
 
@@ -84,7 +88,7 @@ func Make(ctx context.Context, dir string, spec Spec, warn func(format string, a
 			}
 		}
 		p := processes{said: func(_, line string) { warn("%s", strings.ReplaceAll(line, to, filepath.Clean(dir))) }}
-		_, err := p.run(ctx, Pipe{{"mckpt", "init", to, "--quiet"}})
+		_, err := p.run(ctx, Pipe{append(spec.init(to), "--quiet")})
 		return err
 	})
 	if !taken {
@@ -108,6 +112,15 @@ func (s Spec) check(dir string, warn func(format string, args ...any)) (tmp stri
 		return "", renamed(err, func(text string) string { return strings.ReplaceAll(text, tmp, filepath.Clean(dir)) })
 	}
 	return tmp, nil
+}
+
+// init makes the stores.
+func (s Spec) init(dir string) []string {
+	words := []string{"mckpt", "init", dir}
+	if s.Shards > 1 {
+		words = append(words, "--shards", strconv.Itoa(s.Shards))
+	}
+	return words
 }
 
 // filesIn names the files that check made.
@@ -211,6 +224,11 @@ func (s Spec) write(dir string, warn func(format string, args ...any)) error {
 	}
 	if err := s.copySeeds(filepath.Join(dir, seedsFile), seeds, conf, warn); err != nil {
 		return err
+	}
+	if s.Shards > 1 {
+		if err := shardable(conf); err != nil {
+			return err
+		}
 	}
 	if err := conf.CheckPaths(dir); err != nil {
 		return err
@@ -341,6 +359,11 @@ func (s Spec) compare(ctx context.Context, tmp, dir string, warn func(format str
 		return &fault.Error{Class: fault.Usage, File: dir, Found: "a crawl of other " + of, Want: "a new folder, or the same crawl",
 			Hint: fmt.Sprintf("%q goes on with it; %s; or name another folder", fault.Quote("mcrawl", "run", dir), hint)}
 	}
+	if m, err := shard.Read(durable.OS, dir); err != nil {
+		return err
+	} else if is := m.Count(); s.Shards > 0 && s.Shards != is {
+		return other("--shards", fmt.Sprintf("it has %d, which cannot change", is))
+	}
 	want, err := config.Load(filepath.Join(tmp, config.Name))
 	if err != nil {
 		return err
@@ -437,7 +460,7 @@ func PrintMake(w io.Writer, dir string, spec Spec, warn func(format string, args
 		const end = "END-OF-FILE"
 		fmt.Fprintf(w, "cat > %s <<'%s' &&\n%s%s\n", fault.Quote(filepath.Join(dir, name)), end, text, end)
 	}
-	_, err = fmt.Fprintln(w, Pipe{{"mckpt", "init", dir}})
+	_, err = fmt.Fprintln(w, Pipe{spec.init(dir)})
 	return err
 }
 

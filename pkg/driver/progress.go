@@ -188,7 +188,7 @@ func (t *Teller) Done(ctx context.Context, d *Driver, why string) error {
 		}
 		fmt.Fprintln(t.Out)
 	}
-	fmt.Fprintf(t.Out, "Records of each round: %s   WARC files: %s\nnext: %s\n", d.plan.path("rounds", "rN", "*.arrows.zst"), d.plan.path("fetch"), s.Next)
+	fmt.Fprintf(t.Out, "Records of each round: %s   WARC files: %s\nnext: %s\n", d.plan.all("rounds", "rN", "*.arrows.zst"), d.plan.all("fetch"), s.Next)
 	return nil
 }
 

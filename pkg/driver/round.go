@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -12,6 +13,10 @@ type plan struct {
 	crawl     string // folder
 	fromLinks bool   // the frontier reads links: a walk, which goes by both seen-tests
 	modules   bool   // crawl.toml has processing modules
+
+	shards int    // of the crawl; 0: none. All below is of one of them
+	shard  int    // its number
+	whole  string // the crawl's folder, where crawl is the shard's
 }
 
 func (p plan) path(names ...string) string {
@@ -24,14 +29,27 @@ func (p plan) path(names ...string) string {
 
 // seeds puts files of URLs into the crawl, in a transaction; copied takes the new URLs.
 func (p plan) seeds(txn string, files []string, copied string) Pipe {
+	unseen := []string{"murlset", "new", p.path("urls"), "--txn", txn, "--text", "--copy", copied}
+	if p.shards == 0 { // else cut has read each line, and a shard may own none
+		unseen = append(unseen, "--strict")
+	}
 	return Pipe{
-		append([]string{"murlset", "new", p.path("urls"), "--txn", txn, "--text", "--strict", "--copy", copied}, files...),
+		append(unseen, files...),
 		{"mfrontier", "add", p.path("frontier"), "--txn", txn},
 	}
 }
 
 // kept is a file of a round, which a person may read afterwards.
 func (p plan) kept(round, file string) string { return p.path("rounds", round, file+".arrows.zst") }
+
+// asked are the lines of a list that are for a shard.
+func (p plan) asked(round string, i int, file string) string {
+	name := fmt.Sprintf("asked%d.txt", i+1)
+	if filepath.Ext(file) == rowsExt {
+		name = fmt.Sprintf("asked%d%s", i+1, rowsExt)
+	}
+	return p.path("rounds", round, name)
+}
 
 // commands are those of a round, without the files that take rows from one to the other.
 type commands struct{ next, resolve, fetch, mark, extract, unseen, update []string }
@@ -65,32 +83,50 @@ func (p plan) round(name string) Pipe {
 
 // A stage is a part of a round that can be run by itself. It begins when the stage before it is done.
 type stage struct {
-	name string
-	pipe Pipe
-	file string // appears when the stage is done; "": it is done when the frontier has committed verb
-	verb string
+	name  string
+	steps []step
 }
 
-// stages are the round's pipe in parts. Seeds are a round of one stage. Each round ends with a commit.
-func (p plan) stages(round string, seeds []string) []stage {
-	if round == "seed" {
-		return []stage{{name: "seed", pipe: p.seeds(round, seeds, p.kept(round, "new")), verb: "add"}}
+// A step of a stage is done when its file is there, its exchange was sent, or the frontier has committed its verb.
+type step struct {
+	pipe             Pipe
+	file, sent, verb string   // one of these
+	lists            []string // files of URLs, of which the shard's own are for the pipe
+}
+
+// stages are the round's pipe in parts. Each round ends with a commit. lists are files of URLs that it adds: such a round
+// has one stage.
+func (p plan) stages(round string, lists []string) []stage {
+	if len(lists) > 0 {
+		add := step{pipe: p.seeds(round, lists, p.kept(round, "new")), verb: "add"}
+		if p.shards > 0 {
+			add.lists = lists
+			var own []string
+			for i, file := range lists {
+				own = append(own, p.asked(round, i, file))
+			}
+			add.pipe = p.seeds(round, own, p.kept(round, "new"))
+		}
+		return []stage{{"seed", []step{add}}}
+	}
+	if p.shards > 0 {
+		return p.shardStages(round)
 	}
 	c := p.commands(round)
 	batch, fetched, marked, links := p.kept(round, "batch"), p.kept(round, "fetched"), p.kept(round, "marked"), p.kept(round, "links")
 	list := []stage{
-		{name: "batch", pipe: Pipe{c.next, append(c.resolve, "-o", batch)}, file: batch},
-		{name: "fetch", pipe: Pipe{append(c.fetch, batch, "-o", fetched)}, file: fetched},
+		{"batch", []step{{pipe: Pipe{c.next, append(c.resolve, "-o", batch)}, file: batch}}},
+		{"fetch", []step{{pipe: Pipe{append(c.fetch, batch, "-o", fetched)}, file: fetched}}},
 	}
 	if p.fromLinks {
 		return append(list,
-			stage{name: "extract", pipe: Pipe{append(c.extract, fetched, "-o", links)}, file: links},
-			stage{name: "update", pipe: Pipe{append(c.update, "--outcomes", fetched, links)}, verb: "update"})
+			stage{"extract", []step{{pipe: Pipe{append(c.extract, fetched, "-o", links)}, file: links}}},
+			stage{"update", []step{{pipe: Pipe{append(c.update, "--outcomes", fetched, links)}, verb: "update"}}})
 	}
 	return append(list,
-		stage{name: "mark", pipe: Pipe{append(c.mark, fetched, "-o", marked)}, file: marked},
-		stage{name: "extract", pipe: Pipe{append(c.extract, marked, "-o", links)}, file: links},
-		stage{name: "update", pipe: Pipe{append(c.unseen, links), append(c.update, "--outcomes", marked, "--links", links)}, verb: "update"})
+		stage{"mark", []step{{pipe: Pipe{append(c.mark, fetched, "-o", marked)}, file: marked}}},
+		stage{"extract", []step{{pipe: Pipe{append(c.extract, marked, "-o", links)}, file: links}}},
+		stage{"update", []step{{pipe: Pipe{append(c.unseen, links), append(c.update, "--outcomes", marked, "--links", links)}, verb: "update"}}})
 }
 
 // flagged is a pipe as a driver runs it: mfetch tells how it goes on, as progress says, and each command has

@@ -14,12 +14,10 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/formats/store"
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
-	"mercator/pkg/frontier"
 	"mercator/pkg/history"
 )
 
@@ -39,7 +37,7 @@ type Driver struct {
 	Crawl *crawl.Crawl
 
 	opt       Options
-	frontier  *frontier.Frontier
+	frontier  frontiers
 	plan      plan
 	processes processes
 }
@@ -53,12 +51,15 @@ func Open(dir string, opt Options) (*Driver, error) {
 	if err != nil {
 		return nil, noCrawl(dir, err)
 	}
-	f, err := frontier.Open(filepath.Join(dir, frontier.Kind), store.Options{})
+	f, err := openFrontiers(dir)
 	if err != nil {
 		return nil, err
 	}
 	d := &Driver{Crawl: folder, opt: opt, frontier: f, plan: plan{crawl: plan{crawl: dir}.path()}}
-	if d.plan.fromLinks, err = f.FromLinks(); err != nil {
+	if d.plan.shards, err = folder.Shards(); err != nil {
+		return nil, err
+	}
+	if d.plan.fromLinks, err = f[0].FromLinks(); err != nil {
 		return nil, err
 	}
 	d.processes.said = d.said
@@ -90,7 +91,10 @@ func (d *Driver) settings() (*config.Config, error) {
 		return nil, err
 	}
 	d.plan.modules = len(conf.File.Extract.Modules) > 0
-	return conf, nil
+	if d.plan.shards > 0 {
+		err = shardable(conf)
+	}
+	return conf, err
 }
 
 // last is the number of the last round to make; 0: there is none.
@@ -228,8 +232,8 @@ func (d *Driver) archived() (size int64, err error) {
 		return 0, err
 	}
 	for _, s := range st.Stores {
-		if s.Name == "fetch" {
-			size = s.Bytes
+		if s.Kind == fetch.Kind {
+			size += s.Bytes
 		}
 	}
 	return size, nil
@@ -239,11 +243,16 @@ func (d *Driver) archived() (size int64, err error) {
 func (d *Driver) end(ctx context.Context, why string, empty bool) error {
 	var err error
 	if empty {
-		// tells what is parked, too
-		var exit *exec.ExitError
-		_, err = d.processes.run(ctx, Pipe{{"mfrontier", "stat", "--empty", d.plan.path("frontier")}})
+		var nothing bool
+		if d.plan.shards > 0 {
+			nothing, err = d.nothingFetched(ctx)
+		} else { // tells what is parked, too
+			var exit *exec.ExitError
+			_, err = d.processes.run(ctx, Pipe{{"mfrontier", "stat", "--empty", d.plan.path("frontier")}})
+			nothing = errors.As(err, &exit) && exit.ExitCode() == 1
+		}
 		switch {
-		case errors.As(err, &exit) && exit.ExitCode() == 1:
+		case nothing:
 			err = &fault.Error{File: d.Crawl.Dir(), Found: "the crawl is at its end, and nothing was fetched", Want: "pages", Err: err,
 				Hint: fmt.Sprintf("%q has other URLs fetched; %q, or --rule NAME, the same ones again", fault.Quote("mcrawl", "add", d.Crawl.Dir(), "URL"), fault.Quote("mcrawl", "again", d.Crawl.Dir(), "--outcome", "NAME"))}
 		case err != nil:
@@ -305,21 +314,38 @@ func (d *Driver) seed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	files, err := conf.Setting("seeds")
+	files, err := d.seedFiles(conf)
 	if err != nil {
 		return err
 	}
-	if len(files) == 0 {
-		return &fault.Error{Class: fault.Usage, File: conf.Path, Found: "no seeds", Want: "files of URLs", Hint: `say which: seeds = ["seeds.txt"]`}
-	}
-	dir, err := d.Crawl.BeginRound("seed")
-	if err != nil {
+	if err := d.addLists(ctx, "seed", files); err != nil {
 		return err
-	}
-	if _, err := d.processes.run(ctx, d.plan.seeds("seed", files, filepath.Join(dir, "new.arrows.zst"))); err != nil {
-		return d.wrong("seed", err)
 	}
 	_, _, err = d.Crawl.Commit(ctx, "seed", d.opt.Now(), 0)
+	return err
+}
+
+// seedFiles are the files of seeds of crawl.toml.
+func (d *Driver) seedFiles(conf *config.Config) ([]string, error) {
+	files, err := conf.Setting("seeds")
+	if err == nil && len(files) == 0 {
+		err = &fault.Error{Class: fault.Usage, File: conf.Path, Found: "no seeds", Want: "files of URLs", Hint: `say which: seeds = ["seeds.txt"]`}
+	}
+	return files, err
+}
+
+// addLists puts files of URLs into the crawl, as a round that is not committed yet.
+func (d *Driver) addLists(ctx context.Context, round string, files []string) error {
+	if d.plan.shards > 0 {
+		return d.roundOfShards(ctx, round, files)
+	}
+	dir, err := d.Crawl.BeginRound(round)
+	if err != nil {
+		return err
+	}
+	if _, err = d.processes.run(ctx, d.plan.seeds(round, files, filepath.Join(dir, "new.arrows.zst"))); err != nil {
+		err = d.wrong(round, err)
+	}
 	return err
 }
 
@@ -339,8 +365,13 @@ func (d *Driver) Round(ctx context.Context, name string) error {
 		return err
 	}
 	d.opt.Teller.Round(name)
-	if _, err := d.processes.run(ctx, flagged(d.plan.round(name), d.opt.Threads, "json")); err != nil {
-		return d.wrong(name, err)
+	if d.plan.shards > 0 {
+		err = d.roundOfShards(ctx, name, nil)
+	} else if _, err = d.processes.run(ctx, flagged(d.plan.round(name), d.opt.Threads, "json")); err != nil {
+		err = d.wrong(name, err)
+	}
+	if err != nil {
+		return err
 	}
 	if _, _, err := d.Crawl.Commit(ctx, name, d.opt.Now(), interval); err != nil {
 		return err
@@ -370,6 +401,9 @@ func (d *Driver) wrong(round string, err error) error {
 // Print writes the lines of a shell that do what Run does: the seeds where they are not in
 // yet, and the next round.
 func (d *Driver) Print(w io.Writer) error {
+	if err := d.oneShard("--print", fmt.Sprintf("%q shows the stages of a round", fault.Quote("mcrawl", "stages", d.Crawl.Dir()))); err != nil {
+		return err
+	}
 	n, err := d.Crawl.NextRound()
 	if err != nil {
 		return err

@@ -47,12 +47,21 @@ func seal(ctx context.Context, folder *crawl.Crawl, progress func(int64)) (seale
 		return 0, &fault.Error{Class: fault.Conflict, File: folder.Dir(), Found: "round " + st.Rounds[0] + " is open", Want: "a crawl between two rounds",
 			Hint: fmt.Sprintf("%q ends it", fault.Quote("mcrawl", "run", folder.Dir()))}
 	}
-	archive, err := store.Open(filepath.Join(folder.Dir(), fetch.Kind), fetch.Kind, fetch.Version, store.Options{LockWait: 70 * time.Second})
+	dirs, err := partDirs(folder.Dir())
 	if err != nil {
 		return 0, err
 	}
-	if sealed, err = fetch.Seal(ctx, archive); err != nil {
-		return sealed, err
+	var archives []string // as the index finds them
+	for _, dir := range dirs {
+		archive, err := store.Open(filepath.Join(dir, fetch.Kind), fetch.Kind, fetch.Version, store.Options{LockWait: 70 * time.Second})
+		if err != nil {
+			return sealed, err
+		}
+		n, err := fetch.Seal(ctx, archive)
+		if sealed += n; err != nil {
+			return sealed, err
+		}
+		archives = append(archives, "../"+archive.NameInCrawl())
 	}
 	parts, err := archived(folder.Dir())
 	if err != nil {
@@ -62,12 +71,19 @@ func seal(ctx context.Context, folder *crawl.Crawl, progress func(int64)) (seale
 	if err != nil {
 		return sealed, err
 	}
-	return sealed, derive.KeepIndex(ctx, durable.OS, filepath.Join(folder.Dir(), IndexDir), name, "../"+fetch.Kind, parts, indexMemory, progress)
+	return sealed, derive.KeepIndex(ctx, durable.OS, filepath.Join(folder.Dir(), IndexDir), name, archives, parts, indexMemory, progress)
 }
 
 // archived is what the crawl in dir has committed of its WARC files.
 func archived(dir string) ([]warc.Part, error) {
-	return fetch.Saved([]string{filepath.Join(dir, fetch.Kind)}, store.Options{})
+	dirs, err := partDirs(dir)
+	if err != nil {
+		return nil, err
+	}
+	for i := range dirs {
+		dirs[i] = filepath.Join(dirs[i], fetch.Kind)
+	}
+	return fetch.Saved(dirs, store.Options{})
 }
 
 // nameOf is the name of a crawl: that of its folder.

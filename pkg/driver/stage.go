@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ type StageStatus struct {
 	Stage string `json:"stage"`
 	State string `json:"state"`           // done, ready or waits
 	After string `json:"after,omitempty"` // the stage that it waits for
+	Left  []int  `json:"left,omitempty"`  // shards in which it is to be run; 0 of a crawl without shards
 }
 
 // States of a stage.
@@ -36,169 +38,250 @@ const (
 	stageWaits = "waits"
 )
 
-// commitStage is the stage that closes a round.
+// commitStage is the stage that closes a round. It is run once, as if by shard 0.
 const commitStage = "commit"
 
 // RoundStatus says how the stages of a round stand.
 type RoundStatus struct {
 	Round  string        `json:"round"`
-	Empty  bool          `json:"empty"` // the frontier was when the round began: no further one is of use
+	Shards int           `json:"shards"` // 0: the crawl has none
+	Empty  bool          `json:"empty"`  // the frontier was when the round began: no further one is of use
 	Stages []StageStatus `json:"stages"`
 }
 
 // Print writes it as a table, for the crawl of a folder.
 func (r *RoundStatus) Print(w io.Writer, crawl string) error {
 	fmt.Fprintf(w, "round %s\n", r.Round)
-	next := ""
+	var next []string
 	for _, s := range r.Stages {
 		line := fmt.Sprintf("  %-8s %s", s.Stage, s.State)
 		if s.State == stageWaits {
 			line += " for " + s.After
 		}
-		fmt.Fprintln(w, line)
 		if s.State == stageReady {
-			next = s.Stage
+			next = []string{"mcrawl", "stage", crawl, s.Stage, "--round", r.Round}
+			if r.Shards > 0 && s.Stage != commitStage {
+				list := strings.Trim(strings.ReplaceAll(fmt.Sprint(s.Left), " ", ","), "[]")
+				line += " in shard " + list
+				next = append(next, "--shard", fmt.Sprint(s.Left[0]))
+			}
 		}
+		fmt.Fprintln(w, line)
 	}
 	if r.Empty {
 		_, err := fmt.Fprintln(w, "nothing is left to fetch")
 		return err
 	}
-	if next == "" {
+	if next == nil {
 		return nil
 	}
-	_, err := fmt.Fprintln(w, "next:", fault.Quote("mcrawl", "stage", crawl, next, "--round", r.Round))
+	_, err := fmt.Fprintln(w, "next:", fault.Quote(next...))
 	return err
 }
 
-// stagesOf are the stages of a round, which is the one that the crawl is in or was closed before; "" is the one that it is in.
-func (d *Driver) stagesOf(round string) (name string, list []stage, closed bool, err error) {
+// stageRound is a round that is made by stages.
+type stageRound struct {
+	name   string
+	lists  []string // files of URLs that it adds
+	closed bool
+}
+
+// roundOf looks at a round, which is the one that the crawl is in or was closed before; "" is the one that it is in.
+func (d *Driver) roundOf(round string) (r stageRound, err error) {
 	n, err := d.Crawl.NextRound()
 	if err != nil {
-		return "", nil, false, err
+		return r, err
 	}
 	conf, err := d.settings()
 	if err != nil {
-		return "", nil, false, err
+		return r, err
 	}
 	seeded, err := d.seeded(conf, n)
 	if err != nil {
-		return "", nil, false, err
+		return r, err
 	}
 	next := fmt.Sprintf("r%d", max(n, 1))
 	if !seeded {
 		next = "seed"
 	}
-	if round == "" {
-		round = next
-	}
-	if round != next {
-		if closed, err = d.Crawl.Closed(round); err != nil {
-			return "", nil, false, err
+	r.name = cmp.Or(round, next)
+	if r.name != next {
+		if r.closed, err = d.Crawl.Closed(r.name); err != nil {
+			return r, err
 		}
-		if !closed {
-			return "", nil, false, &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: "round " + round, Want: "round " + next + ", or one that was closed",
+		if !r.closed {
+			return r, &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: "round " + r.name, Want: "round " + next + ", or one that was closed",
 				Hint: fmt.Sprintf("%q shows the stages of %s", fault.Quote("mcrawl", "stages", d.Crawl.Dir()), next)}
 		}
 	}
-	seeds, err := conf.Setting("seeds")
-	return round, d.plan.stages(round, seeds), closed, err
+	if r.name == "seed" {
+		r.lists, err = d.seedFiles(conf)
+	}
+	return r, err
 }
 
 // Stages says how the stages of a round stand; "" is the round that the crawl is in.
 func (d *Driver) Stages(round string) (*RoundStatus, error) {
-	round, list, closed, err := d.stagesOf(round)
+	of, err := d.roundOf(round)
 	if err != nil {
 		return nil, err
 	}
-	r := &RoundStatus{Round: round}
-	before := ""
-	add := func(name string, done bool) {
-		s := StageStatus{Stage: name, State: stageDone}
-		if before != "" {
-			s.State, s.After = stageWaits, before
-		} else if !done {
-			s.State, before = stageReady, name
-		}
-		if s.State == stageWaits {
-			before = name
-		}
-		r.Stages = append(r.Stages, s)
+	r := &RoundStatus{Round: of.name, Shards: d.plan.shards}
+	plans := make([][]stage, d.plan.tasks())
+	for n := range plans {
+		plans[n] = d.plan.of(n).stages(of.name, of.lists)
 	}
-	for _, s := range list {
-		done := closed
-		if !done {
-			if done, err = d.stageDone(round, s); err != nil {
-				return nil, err
+	before := "" // that is not done
+	for at, s := range append(slices.Clip(plans[0]), stage{name: commitStage}) {
+		one := StageStatus{Stage: s.name, State: stageDone}
+		switch {
+		case of.closed:
+		case before != "":
+			one.State, one.After = stageWaits, before
+		case at == len(plans[0]):
+			one.State, one.Left = stageReady, []int{0}
+		default:
+			for n := range plans {
+				done, err := d.stageDone(of.name, plans[n][at], n)
+				if err != nil {
+					return nil, err
+				}
+				if !done {
+					one.State, one.Left = stageReady, append(one.Left, n)
+				}
 			}
 		}
-		add(s.name, done)
+		if one.State != stageDone {
+			before = s.name
+		}
+		r.Stages = append(r.Stages, one)
 	}
-	add(commitStage, closed)
-	if !closed && round != "seed" && r.Stages[0].State == stageReady {
+	if r.Stages[0].State == stageReady && len(r.Stages[0].Left) == len(plans) && of.name != "seed" {
 		r.Empty, err = d.frontier.Empty(record.TimeOf(d.opt.Now()))
 	}
 	return r, err
 }
 
-// Stage runs a stage of a round until it is done. The stages before it must be done. Of a round that is closed,
-// all stages are.
-func (d *Driver) Stage(ctx context.Context, name, round string) error {
-	round, list, closed, err := d.stagesOf(round)
+// Stage runs a stage of a round in a shard until it is done. The stages before it must be done there. Of a round that is
+// closed, all stages are.
+func (d *Driver) Stage(ctx context.Context, name, round string, shard int) error {
+	if shard < 0 || shard >= d.plan.tasks() {
+		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--shard %d", shard), Want: fmt.Sprintf("0 to %d", d.plan.tasks()-1)}
+	}
+	of, err := d.roundOf(round)
 	if err != nil {
 		return err
 	}
-	at := slices.IndexFunc(list, func(s stage) bool { return s.name == name })
-	if at < 0 && name != commitStage {
-		var names []string
-		for _, s := range list {
-			names = append(names, s.name)
-		}
-		return &fault.Error{Class: fault.Usage, Found: "stage " + name, Want: "a stage of round " + round + ": " + strings.Join(append(names, commitStage), ", ")}
+	list := d.plan.of(shard).stages(of.name, of.lists)
+	var names []string
+	for _, s := range list {
+		names = append(names, s.name)
 	}
-	if closed {
+	names = append(names, commitStage)
+	at := slices.Index(names, name)
+	if at < 0 {
+		return &fault.Error{Class: fault.Usage, Found: "stage " + name, Want: "a stage of round " + of.name + ": " + strings.Join(names, ", ")}
+	}
+	if of.closed {
 		return nil
 	}
-	if at < 0 {
-		at = len(list)
+	if at == len(list) {
+		for n := range d.plan.tasks() {
+			if err := d.mustBeDone(of, at-1, n, commitStage); err != nil {
+				return err
+			}
+		}
+		_, _, err = d.Crawl.Commit(ctx, of.name, d.opt.Now(), 0)
+		return err
 	}
 	if at > 0 {
-		before := list[at-1]
-		if done, err := d.stageDone(round, before); err != nil {
+		if err := d.mustBeDone(of, at-1, shard, name); err != nil {
 			return err
-		} else if !done {
-			return &fault.Error{Class: fault.Conflict, File: d.Crawl.Dir(), Place: "round " + round, Found: "stage " + before.name + " is not done", Want: "it done before stage " + name,
-				Hint: fmt.Sprintf("%q shows what comes first", fault.Quote("mcrawl", "stages", d.Crawl.Dir()))}
 		}
-	}
-	if at == len(list) {
-		_, _, err = d.Crawl.Commit(ctx, round, d.opt.Now(), 0)
-		return err
-	}
-	s := list[at]
-	if done, err := d.stageDone(round, s); done || err != nil {
-		return err
-	}
-	if at == 0 { // files of a round of that name that was undone
+	} else if shard == 0 { // files of a round of that name that was undone
 		if _, err := d.Crawl.TidyRounds(); err != nil {
 			return err
 		}
 	}
-	if _, err := d.Crawl.BeginRound(round); err != nil {
-		return err
-	}
-	for n := 1; ; n++ {
-		_, err := d.processes.run(ctx, flagged(s.pipe, d.opt.Threads, "off"))
-		if err == nil || n == attempts || !errors.Is(err, fault.Upstream) && !errors.Is(err, fault.Busy) {
-			return d.wrong(round, err)
-		}
-	}
+	return d.task(ctx, of.name, of.lists, at, shard)
 }
 
-// stageDone reports whether a stage of the present round is done.
-func (d *Driver) stageDone(round string, s stage) (bool, error) {
+// mustBeDone refuses a stage where one before it is not done.
+func (d *Driver) mustBeDone(of stageRound, at, n int, before string) error {
+	s := d.plan.of(n).stages(of.name, of.lists)[at]
+	done, err := d.stageDone(of.name, s, n)
+	if err != nil || done {
+		return err
+	}
+	found := "stage " + s.name + " is not done"
+	if d.plan.shards > 0 {
+		found += fmt.Sprintf(" in shard %d", n)
+	}
+	return &fault.Error{Class: fault.Conflict, File: d.Crawl.Dir(), Place: "round " + of.name, Found: found, Want: "it done before stage " + before,
+		Hint: fmt.Sprintf("%q shows what comes first", fault.Quote("mcrawl", "stages", d.Crawl.Dir()))}
+}
+
+// task runs what is not done of a stage in a shard.
+func (d *Driver) task(ctx context.Context, round string, lists []string, at, n int) error {
+	p := d.plan.of(n)
+	s := p.stages(round, lists)[at]
+	place := round
+	begin := func() error { _, err := d.Crawl.BeginRound(round); return err }
+	if p.shards > 0 {
+		place += fmt.Sprintf(", shard %d", n)
+		begin = func() error { _, _, err := d.Crawl.BeginShardRound(n, round); return err }
+	}
+	run := processes{lock: d.processes.lock, said: d.processes.said}
+	for i, step := range s.steps {
+		done, err := d.stepDone(round, step, n)
+		if err != nil {
+			return err
+		}
+		if done {
+			continue
+		}
+		if at == 0 && i == 0 && p.shards > 0 && lists == nil {
+			if err := d.waitDue(ctx, round); err != nil {
+				return err
+			}
+		}
+		if err := begin(); err != nil {
+			return err
+		}
+		for i, file := range step.lists {
+			if err := d.cut(p, file, p.asked(round, i, file)); err != nil {
+				return err
+			}
+		}
+		for tries := 1; ; tries++ {
+			if _, err = run.run(ctx, flagged(step.pipe, d.opt.Threads, "off")); err == nil || tries == attempts || !errors.Is(err, fault.Upstream) && !errors.Is(err, fault.Busy) {
+				break
+			}
+		}
+		if err != nil {
+			return d.wrong(place, err)
+		}
+	}
+	return nil
+}
+
+func (d *Driver) stageDone(round string, s stage, n int) (bool, error) {
+	for _, step := range s.steps {
+		if done, err := d.stepDone(round, step, n); !done || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// stepDone reports whether a step of the present round is done.
+func (d *Driver) stepDone(round string, s step, n int) (bool, error) {
+	p := d.plan.of(n)
+	if s.sent != "" {
+		return d.isSent(p, round, s.sent)
+	}
 	if s.verb != "" {
-		look, err := store.Folder(d.plan.path("frontier"), store.Options{}).Look()
+		look, err := store.Folder(p.path("frontier"), store.Options{}).Look()
 		return err == nil && slices.ContainsFunc(look.Counts.Done, func(done store.Done) bool { return done.Verb == s.verb && done.Txn == round }), err
 	}
 	in, err := os.Open(s.file)

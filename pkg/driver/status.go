@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/formats/store"
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
 	"mercator/pkg/fault"
@@ -89,7 +88,7 @@ func ReadStatus(ctx context.Context, dir string, now time.Time) (*Status, error)
 	if err != nil {
 		return nil, noCrawl(dir, err)
 	}
-	f, err := frontier.Open(filepath.Join(dir, frontier.Kind), store.Options{})
+	f, err := openFrontiers(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +118,7 @@ func ReadStatus(ctx context.Context, dir string, now time.Time) (*Status, error)
 }
 
 // read takes over what the checkpoint and the frontier say.
-func (s *Status) read(ctx context.Context, folder *crawl.Crawl, f *frontier.Frontier) error {
+func (s *Status) read(ctx context.Context, folder *crawl.Crawl, f frontiers) error {
 	k, err := folder.Current()
 	if err != nil {
 		return err
@@ -153,7 +152,7 @@ func (s *Status) outcomes(list []record.Count) {
 }
 
 // rest is what is left to be done, by frontier's plan; nil if that says nothing.
-func rest(ctx context.Context, f *frontier.Frontier, dir string, now time.Time) (*frontier.Plan, error) {
+func rest(ctx context.Context, f frontiers, dir string, now time.Time) (*frontier.Plan, error) {
 	conf, err := config.Load(filepath.Join(dir, config.Name))
 	if err != nil {
 		return nil, err
@@ -239,10 +238,13 @@ func mcrawl(words ...string) string { return fault.Quote(append([]string{"mcrawl
 
 // onDisk is the size of the WARC files, also of those that grow.
 func onDisk(dir string) (n int64) {
-	files, _ := filepath.Glob(filepath.Join(crawl.QuoteGlob(dir), "fetch", "*.warc*")) // the pattern is right
-	for _, f := range files {
-		if st, err := os.Stat(f); err == nil { // else it just got its final name
-			n += st.Size()
+	dirs, _ := partDirs(dir) // who opens the crawl says what is wrong
+	for _, dir := range dirs {
+		files, _ := filepath.Glob(filepath.Join(crawl.QuoteGlob(dir), "fetch", "*.warc*")) // the pattern is right
+		for _, f := range files {
+			if st, err := os.Stat(f); err == nil { // else it just got its final name
+				n += st.Size()
+			}
 		}
 	}
 	return n

@@ -207,52 +207,55 @@ func TestExchange(t *testing.T) {
 	})
 }
 
-// A url row goes to the owner of the address whose turn it is, with that and the owner's other addresses only. Over
-// as many attempts as addresses each is tried first once.
+// All url rows of a host go to the owner of one of its addresses, with that and the owner's other addresses only, whatever
+// was attempted before. Each address is the one of some hosts.
 func TestAddresses(t *testing.T) {
 	m := newMap(t, 4)
 	addrs := []string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.5", "2001:db8::1"}
-	several := false
-	for attempt := range 2 * len(addrs) {
-		fsys := durable.NewCrashFS()
-		rows := []record.URL{
-			{Key: 1 << 63, URL: "http://a.test/", Host: "a.test", Addr: strings.Join(addrs, ","), Attempt: uint8(attempt)},
-			{Key: 1 << 63, URL: "http://b.test/", Host: "b.test", AddrError: "nxdomain"},
+	rows := []record.URL{{Key: 1 << 63, URL: "http://b.test/", Host: "b.test", AddrError: "nxdomain"}}
+	for i := range 120 {
+		host := fmt.Sprintf("a%d.test", i/3)
+		rows = append(rows, record.URL{Key: 1 << 63, URL: fmt.Sprintf("http://%s/%d", host, i), Host: host, Addr: strings.Join(addrs, ","), Attempt: uint8(i % 3)})
+	}
+	fsys := durable.NewCrashFS()
+	for from := range 4 {
+		in := input(record.KindURL, rows[:0])
+		if from == 1 {
+			in = input(record.KindURL, rows)
 		}
-		for from := range 4 {
-			in := input(record.KindURL, rows[:0])
-			if from == 1 {
-				in = input(record.KindURL, rows)
+		_, err := Run(split(fsys, m, ByAddress, from), in)
+		must(t, err)
+	}
+	chosen, hosts, several := map[string]bool{}, map[string]string{}, false
+	for to := range 4 {
+		got, _, err := gather[record.URL](fsys, idOf(4, ByAddress), to)
+		must(t, err)
+		for _, r := range got {
+			if r.Host == "b.test" {
+				if to != m.Of(1<<63) {
+					t.Errorf("a row without address went to shard %d", to)
+				}
+				continue
 			}
-			_, err := Run(split(fsys, m, ByAddress, from), in)
-			must(t, err)
-		}
-		first := addrs[attempt%len(addrs)]
-		for to := range 4 {
-			got, _, err := gather[record.URL](fsys, idOf(4, ByAddress), to)
-			must(t, err)
-			for _, r := range got {
-				if r.Host == "b.test" {
-					if to != m.Of(1<<63) {
-						t.Errorf("a row without address went to shard %d", to)
-					}
-					continue
-				}
-				want := []string{first}
-				for _, a := range addrs {
-					if a != first && m.OfAddress(a) == m.OfAddress(first) {
-						want = append(want, a)
-					}
-				}
-				several = several || len(want) > 1
-				if to != m.OfAddress(first) || r.Addr != strings.Join(want, ",") {
-					t.Errorf("attempt %d: shard %d got %s, want %s", attempt, to, r.Addr, want)
+			first, _, _ := strings.Cut(r.Addr, ",")
+			want := []string{first}
+			for _, a := range addrs {
+				if a != first && m.OfAddress(a) == m.OfAddress(first) {
+					want = append(want, a)
 				}
 			}
+			chosen[first], several = true, several || len(want) > 1
+			if to != m.OfAddress(first) || r.Addr != strings.Join(want, ",") {
+				t.Errorf("%s: shard %d got %s, want %s", r.URL, to, r.Addr, want)
+			}
+			if before := hosts[r.Host]; before != "" && before != r.Addr {
+				t.Errorf("%s: %s, and another row of the host %s", r.URL, r.Addr, before)
+			}
+			hosts[r.Host] = r.Addr
 		}
 	}
-	if !several {
-		t.Error("no owner had two of the addresses: the test shows little")
+	if len(hosts) != 40 || len(chosen) != len(addrs) || !several {
+		t.Errorf("%d hosts, %d addresses chosen, an owner of two: %v", len(hosts), len(chosen), several)
 	}
 }
 

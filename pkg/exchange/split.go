@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/zeebo/xxh3"
+
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
@@ -196,18 +198,19 @@ func owner[T record.Row](s Split) func(row *T) int {
 			}
 		case *record.URL:
 			if s.ID.By == ByAddress && r.Addr != "" {
-				return choose(s.Map, r)
+				return choose(s.Map, s.ID.Round, r)
 			}
 		}
 		return byHost(row)
 	}
 }
 
-// choose picks the address to contact, another one after each failed attempt, and leaves on the row those of its owner: the
-// chosen one first, then the others in order of preference.
-func choose(m *shard.Map, row *record.URL) (to int) {
+// choose picks the address to contact, and leaves on the row those of its owner: the chosen one first, then the others in
+// order of preference. In a round all rows of a host go to one shard, since two would contact it at once; another round
+// has another choice, so that a dead address does not end the retries.
+func choose(m *shard.Map, round string, row *record.URL) (to int) {
 	list := strings.Split(row.Addr, ",")
-	chosen := list[int(row.Attempt)%len(list)]
+	chosen := list[xxh3.HashString(round+" "+row.Host)%uint64(len(list))]
 	to = m.OfAddress(chosen)
 	keep := []string{chosen}
 	for _, addr := range list {

@@ -71,6 +71,14 @@ func (a *absent) put(name string, c contact, now micros) {
 	a.sweep = min(max(1<<12, 2*len(a.near)), a.max)
 }
 
+// putLater is put, unless what is known lies further ahead.
+func (a *absent) putLater(name string, c contact, now micros) {
+	if known, ok := a.take(name, now); ok && known.next > c.next {
+		c = known
+	}
+	a.put(name, c, now)
+}
+
 // putFar moves all that is in memory to the disk.
 func (a *absent) putFar(now micros) error {
 	a.moves++

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/merge"
+	"mercator/pkg/shard"
 )
 
 // keepHung is how long it is remembered that a host had to be put off.
@@ -27,6 +29,37 @@ const jumped = micros(2 * time.Second / time.Microsecond)
 // load reads the contact times that still lie ahead at now. A contact that ended later than now
 // was told by a clock that was wrong, or is now: the host waits for its gap from now on.
 func (s *scheduler) load(st *store.Store, base *store.Manifest, now micros) error {
+	return s.loadFrom(st, base, now, s.contacts.put)
+}
+
+// loadOthers reads those of hosts that the other shards of a crawl have contacted: a host may have a new address, which this
+// shard owns.
+func (s *scheduler) loadOthers(st *store.Store, now micros) error {
+	own, ok := shard.At(st.Dir())
+	if !ok {
+		return nil
+	}
+	m, err := shard.Read(st.FS(), st.CrawlDir())
+	if err != nil {
+		return err
+	}
+	for n := range m.Shards {
+		if n == own {
+			continue
+		}
+		other := store.Folder(filepath.Join(shard.Dir(st.CrawlDir(), n), Kind), store.Options{FS: st.FS()})
+		base, err := other.Current()
+		if err == nil {
+			err = s.loadFrom(other, base, now, s.contacts.putLater)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *scheduler) loadFrom(st *store.Store, base *store.Manifest, now micros, put func(host string, c contact, now micros)) error {
 	var last record.Module
 	return loadModules(st, base, roleContacts, func(row *record.Module) error {
 		a, b, _ := strings.Cut(row.Value, " ")
@@ -64,7 +97,7 @@ func (s *scheduler) load(st *store.Store, base *store.Manifest, now micros) erro
 		case row.Module == moduleAddr:
 			s.addrs[addr] = next
 		default:
-			s.contacts.put(last.Name, contact{next: next, required: gap, hung: int(hung)}, now)
+			put(last.Name, contact{next: next, required: gap, hung: int(hung)}, now)
 		}
 		return nil
 	})

@@ -178,6 +178,9 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 	if err := r.s.load(opt.Store, tx.Base(), now); err != nil {
 		return err
 	}
+	if err := r.s.loadOthers(opt.Store, now); err != nil {
+		return err
+	}
 	if r.s.ahead > 0 && opt.Warn != nil {
 		opt.Warn("the clock jumped: the last contact with %s ended %v after now; what was contacted later than now waits for its gap from now on",
 			clean(r.s.aheadOf), (time.Duration(r.s.ahead) * time.Microsecond).Round(time.Second))

@@ -38,6 +38,8 @@ type NextOptions struct {
 	Judge   Judge
 	Refused func(u *record.URL, reason string) error // takes what it refuses, in order of service
 	Txn     string                                   // the round, kept with the batch that is in flight; may be ""
+	// Always takes a batch, also without a URL: a shard's part of a round, into which new URLs from other shards come.
+	Always bool
 }
 
 // Judge says which URLs are no longer wanted: *filter.Judge.
@@ -223,10 +225,11 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 		return inFlight(s.InFlight)
 	}
 	due, empty := s.due(b.Now())
-	if empty && o.Txn != "" {
+	switch {
+	case o.Always:
+	case empty && o.Txn != "":
 		return nil // an empty batch, which a round of its name can be closed with
-	}
-	if empty || due > b.Now() {
+	case empty || due > b.Now():
 		return stage.Unchanged
 	}
 	left, late, batch := s.layout.sorter(smallSort), s.layout.sorter(smallSort), s.layout.sorter(smallSort)

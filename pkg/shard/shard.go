@@ -57,6 +57,14 @@ func New(shards int) (*Map, error) {
 	return m, nil
 }
 
+// Count is the number of shards; 1 of a crawl that has no map.
+func (m *Map) Count() int {
+	if m == nil {
+		return 1
+	}
+	return m.Shards
+}
+
 // Of is the shard that owns a key.
 func (m *Map) Of(key uint64) int { return m.Owners[key>>(64-bucketBits)] }
 

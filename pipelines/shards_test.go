@@ -1,0 +1,236 @@
+package pipelines
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// shards makes the folder of a crawl of so many shards.
+func (c *crawl) shards(t *testing.T, n int) {
+	t.Helper()
+	output(t, "mckpt", "init", "--quiet", "--shards", fmt.Sprint(n), c.dir)
+	c.command(t, "mcrawl") // writes crawl.toml
+}
+
+// kept are the files of a name of all rounds of all shards.
+func (c *crawl) kept(t *testing.T, name string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(c.dir, "shard", "*", "rounds", "r*", name))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no %s in %s: %v", name, c.dir, err)
+	}
+	return files
+}
+
+// sharded checks a crawl of several shards: outcomes and duplicates are the oracle's, and verify finds all well.
+func (c *crawl) sharded(t *testing.T) {
+	t.Helper()
+	var lines []string
+	for line := range strings.Lines(output(t, "mcat", append([]string{"--format", "tsv", "--columns", "url,outcome,status,role"}, c.kept(t, "marked.arrows.zst")...)...)) {
+		if row, ok := strings.CutSuffix(line, "\tpage\n"); ok && !strings.Contains(row, "\tdeferred\t") {
+			lines = append(lines, row+"\n")
+		}
+	}
+	if got, want := sorted(strings.Join(lines, "")), c.web.oracle(t); got != want {
+		t.Errorf("the crawl differs from the oracle:\n%s", diff(want, got))
+	}
+	output(t, "mckpt", "verify", "--quiet", c.dir)
+	var s struct{ Known, Done uint64 }
+	if err := json.Unmarshal([]byte(output(t, "mcrawl", "status", c.dir, "--json")), &s); err != nil {
+		t.Fatal(err)
+	}
+	if want := uint64(strings.Count(c.web.oracle(t), "\n")); s.Known != want || s.Done != want {
+		t.Errorf("status: %d URLs known, %d done, want %d", s.Known, s.Done, want)
+	}
+}
+
+// duplicates counts the documents that were seen before.
+func duplicates(t *testing.T, files []string) int {
+	t.Helper()
+	return strings.Count(output(t, "mcat", append([]string{"--format", "tsv", "--columns", "duplicate"}, files...)...), "true\n")
+}
+
+// TestShards: a crawl of several shards finds what one does, URLs, outcomes and duplicates, also where most shards have
+// nothing to do.
+func TestShards(t *testing.T) {
+	t.Parallel()
+	w := startWeb(t, 51, 6, 30)
+	one := newCrawl(t, w)
+	one.finish(t, "mcrawl")
+	one.check(t)
+	want := duplicates(t, one.outcomes(t))
+	if want == 0 {
+		t.Fatal("the web has no duplicates")
+	}
+	counts := []int{4}
+	if long {
+		counts = []int{2, 4, 7, 64}
+	}
+	for _, n := range counts {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			c := newCrawl(t, w)
+			c.shards(t, n)
+			c.finish(t, "mcrawl")
+			c.sharded(t)
+			if got := duplicates(t, c.kept(t, "marked.arrows.zst")); got != want {
+				t.Errorf("%d duplicates, want %d", got, want)
+			}
+			if mark := filepath.Join(c.dir, "shard", "000", "rounds", "r1", "links.arrows.zst"); n > 2 {
+				if _, err := os.Stat(mark); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// TestShardsKeepAddressesApart: the hosts of one address are contacted by its owner alone, so that the contacts of all
+// shards together keep the gaps.
+func TestShardsKeepAddressesApart(t *testing.T) {
+	t.Parallel()
+	w := startWeb(t, 52, 6, 10, "--one-address")
+	w.flags = w.flags[:len(w.flags)-1] // which is none of the oracle's
+	c := newCrawl(t, w, "POLITENESS_FLAGS=--min-delay 100ms --delay-factor 0 --addr-delay 40ms")
+	c.shards(t, 3)
+	c.finish(t, "mcrawl")
+	c.sharded(t)
+	files := c.kept(t, "fetched.arrows.zst")
+	output(t, "mfetch", append([]string{"audit", "--min-delay", "100ms", "--delay-factor", "0", "--addr-delay", "40ms"}, files...)...)
+	fetching := map[string]bool{}
+	for _, f := range files {
+		if strings.Contains(output(t, "mcat", "--format", "tsv", "--columns", "outcome", f), "fetched") {
+			fetching[strings.Split(strings.TrimPrefix(f, c.dir), "/")[2]] = true
+		}
+	}
+	if len(fetching) != 1 {
+		t.Errorf("one address was contacted by the shards %v", fetching)
+	}
+}
+
+// TestShardsAreKilled runs a crawl of several shards stage by stage. A task, and mcrawl run, are killed at random moments
+// with SIGKILL and run again. Rounds are abandoned and checkpoints restored between.
+func TestShardsAreKilled(t *testing.T) {
+	t.Parallel()
+	w := startWeb(t, 53, 5, 20)
+	c := newCrawl(t, w)
+	c.shards(t, 3)
+	rng := rand.New(rand.NewPCG(20, 28))
+	killed := map[string]int{}
+	undone := false
+	for {
+		s := c.stages(t)
+		if s.Empty {
+			break
+		}
+		for _, stage := range s.Stages {
+			if stage.State != "ready" {
+				continue
+			}
+			for _, n := range stage.Left {
+				args := []string{"stage", c.dir, stage.Stage, "--round", s.Round, "--shard", fmt.Sprint(n)}
+				for killed[stage.Stage] < 2 && stage.Stage != "commit" {
+					if c.kill(t, rng, args...) {
+						killed[stage.Stage]++
+					} else {
+						break
+					}
+				}
+				output(t, "mcrawl", args...)
+				output(t, "mcrawl", args...) // done, it does nothing
+			}
+			if s.Round == "r2" && stage.Stage == "mark" && !undone {
+				undone = true
+				output(t, "mckpt", "abandon", "--quiet", c.dir)
+				output(t, "mckpt", "restore", "--quiet", c.dir, "1")
+			}
+		}
+		if killed["update"] >= 2 && killed["run"] < 3 && c.kill(t, rng, "run", c.dir) {
+			killed["run"]++
+		}
+	}
+	if killed["fetch"] == 0 || !undone {
+		t.Errorf("kills that hit a stage: %v, abandoned: %v", killed, undone)
+	}
+	output(t, "mckpt", "verify", "--quiet", c.dir)
+	c.sharded(t)
+}
+
+// kill runs mcrawl and kills it after a while; false if it ended before, well.
+func (c *crawl) kill(t *testing.T, rng *rand.Rand, args ...string) bool {
+	t.Helper()
+	cmd := exec.Command(bin+"mcrawl", args...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	timer := time.AfterFunc(time.Duration(5+rng.IntN(150))*time.Millisecond, func() { cmd.Process.Kill() })
+	err := cmd.Wait()
+	if !timer.Stop() && err != nil {
+		time.Sleep(50 * time.Millisecond) // what it started ends with it
+		return true
+	}
+	if err != nil {
+		t.Fatalf("mcrawl %s: %v", strings.Join(args, " "), err)
+	}
+	return false
+}
+
+// TestShardsMissAPart: a part of an exchange that is missing or of another round is named, with exit code 3, and made
+// again by its sender's stage.
+func TestShardsMissAPart(t *testing.T) {
+	t.Parallel()
+	w := startWeb(t, 54, 4, 8)
+	c := newCrawl(t, w)
+	c.shards(t, 2)
+	stage := func(name, round string, n int) {
+		t.Helper()
+		output(t, "mcrawl", "stage", c.dir, name, "--round", round, "--shard", fmt.Sprint(n))
+	}
+	for _, n := range []int{0, 1} {
+		stage("seed", "seed", n)
+	}
+	stage("commit", "seed", 0)
+	for _, name := range []string{"batch", "fetch", "mark", "extract", "update"} {
+		for _, n := range []int{0, 1} {
+			stage(name, "r1", n)
+		}
+	}
+	stage("commit", "r1", 0)
+	for _, n := range []int{0, 1} {
+		stage("batch", "r2", n)
+	}
+	part := func(round string) string { return filepath.Join(c.dir, "rounds", round, "addr", "001-000.arrows.zst") }
+	fails := func(want string) {
+		t.Helper()
+		cmd := exec.Command(bin+"mcrawl", "stage", c.dir, "fetch", "--round", "r2")
+		out, err := cmd.CombinedOutput()
+		if err == nil || cmd.ProcessState.ExitCode() != 3 || !strings.Contains(string(out), want) {
+			t.Errorf("%v, want exit code 3 and %q:\n%s", err, want, out)
+		}
+	}
+	if err := os.Remove(part("r2")); err != nil {
+		t.Fatal(err)
+	}
+	fails("001-000.arrows.zst: missing")
+	old, err := os.ReadFile(part("r1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(part("r2"), old, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	fails("001-000.arrows.zst: ")
+	if err := os.Remove(part("r2")); err != nil {
+		t.Fatal(err)
+	}
+	stage("batch", "r2", 1)
+	stage("fetch", "r2", 0)
+	c.finish(t, "mcrawl")
+	c.sharded(t)
+}

@@ -1,0 +1,378 @@
+package driver
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/config"
+	"mercator/pkg/durable"
+	"mercator/pkg/exchange"
+	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
+	"mercator/pkg/frontier"
+	"mercator/pkg/shard"
+)
+
+// A crawl of several shards has a frontier, sets and WARC files in each. A round runs in stages, side by side in all
+// shards; between two stages the shards exchange rows: pages go to the owner of their address, which fetches them,
+// documents to the owner of their content and back, links and outcomes to the owner of their host.
+
+// shardable refuses settings that count over the whole crawl, where each shard would count for itself.
+func shardable(conf *config.Config) error {
+	f := &conf.File
+	for _, c := range []struct {
+		set       bool
+		key, want string
+	}{
+		{f.Frontier.Policy == "opic", "frontier.policy", "another policy: credit flows between all pages, and each shard sees its own alone"},
+		{f.Frontier.Policy == "walk", "frontier.policy", "another policy: a walk goes on from the page before, which another shard may have"},
+		{f.Frontier.Policy == "revisit", "frontier.policy", "another policy: new pages and repeated visits share the whole crawl, and each shard sees its own alone"},
+		{f.Frontier.PerDomain > 0, "frontier.per_domain", "none: the hosts of a domain are in several shards"},
+		{f.Frontier.DomainBudget > 0, "frontier.domain_budget", "none: the hosts of a domain are in several shards"},
+		{f.Fetch.Proxy != "", "fetch.proxy", "none: hosts are shared out by their addresses"},
+		{len(f.Fetch.Exec) > 0, "fetch.exec", "none: hosts are shared out by their addresses"},
+		{slices.ContainsFunc(f.Seeds, isTable), "seeds", "files of URLs or of JSON lines"},
+	} {
+		if c.set {
+			values, err := conf.Setting(c.key)
+			if err != nil {
+				return err
+			}
+			return &fault.Error{Class: fault.Usage, File: conf.Path, Place: c.key, Found: strings.Join(values, ",") + " in a crawl of several shards", Want: c.want}
+		}
+	}
+	return nil
+}
+
+// isTable reports whether a file of seeds has rows of another form than a line each.
+func isTable(file string) bool { return filepath.Ext(file) == ".csv" || filepath.Ext(file) == ".tsv" }
+
+// oneShard refuses what a crawl of several shards cannot do.
+func (d *Driver) oneShard(what, hint string) error {
+	if d.plan.shards == 0 {
+		return nil
+	}
+	return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: what, Want: "a crawl without shards", Hint: hint}
+}
+
+// partDirs are the folders of a crawl that stores are in: its own, or those of its shards.
+func partDirs(dir string) ([]string, error) {
+	m, err := shard.Read(durable.OS, dir)
+	if err != nil {
+		return nil, err
+	}
+	if m == nil {
+		return []string{dir}, nil
+	}
+	var dirs []string
+	for n := range m.Shards {
+		dirs = append(dirs, shard.Dir(dir, n))
+	}
+	return dirs, nil
+}
+
+// frontiers are those of a crawl: one, or one of each shard. Together they tell what one frontier does.
+type frontiers []*frontier.Frontier
+
+func openFrontiers(dir string) (all frontiers, err error) {
+	dirs, err := partDirs(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range dirs {
+		f, err := frontier.Open(filepath.Join(dir, frontier.Kind), store.Options{})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, f)
+	}
+	return all, nil
+}
+
+// Empty reports whether nothing is left in any.
+func (all frontiers) Empty(now record.Time) (bool, error) {
+	for _, f := range all {
+		if empty, err := f.Empty(now); !empty || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// due is when the first URL is; 0 for at once.
+func (all frontiers) due(now record.Time) (first record.Time, err error) {
+	found := false
+	for _, f := range all {
+		due, empty, err := f.Due(now)
+		if err != nil {
+			return 0, err
+		}
+		if !empty && (!found || due < first) {
+			first, found = due, true
+		}
+	}
+	return first, nil
+}
+
+// Stat sums what "mcrawl status" shows.
+func (all frontiers) Stat(ctx context.Context, o frontier.StatOptions) (*frontier.Stat, error) {
+	sum, err := all[0].Stat(ctx, o)
+	if err != nil || len(all) == 1 {
+		return sum, err
+	}
+	outcomes, parked := counts{}, map[string]frontier.Parked{}
+	take := func(st *frontier.Stat) {
+		for _, c := range st.Outcomes {
+			outcomes[c.Reason] += c.N
+		}
+		for _, p := range st.Parked {
+			p.URLs += parked[p.Outcome].URLs
+			p.Due = earlier(p.Due, parked[p.Outcome].Due)
+			parked[p.Outcome] = p
+		}
+	}
+	take(sum)
+	for _, f := range all[1:] {
+		st, err := f.Stat(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		take(st)
+		sum.Discovered, sum.Pending, sum.InFlight, sum.Finished = sum.Discovered+st.Discovered, sum.Pending+st.Pending, sum.InFlight+st.InFlight, sum.Finished+st.Finished
+		sum.Retried, sum.Deferred, sum.Waiting, sum.Held = sum.Retried+st.Retried, sum.Deferred+st.Deferred, sum.Waiting+st.Waiting, sum.Held+st.Held
+		sum.NextDue = earlier(sum.NextDue, st.NextDue)
+	}
+	sum.Outcomes, sum.Parked = outcomes.list(), nil
+	for _, p := range parked {
+		sum.Parked = append(sum.Parked, p)
+	}
+	slices.SortFunc(sum.Parked, func(a, b frontier.Parked) int { return strings.Compare(a.Outcome, b.Outcome) })
+	return sum, nil
+}
+
+// earlier is the earlier of two times, as text of one form; "" is none.
+func earlier(a, b string) string {
+	if a == "" || b == "" {
+		return cmp.Or(a, b)
+	}
+	return min(a, b)
+}
+
+// PlanRest is what is left in all, whose hosts are served side by side; nil if that of one is not known.
+func (all frontiers) PlanRest(ctx context.Context, now record.Time, p frontier.Politeness) (*frontier.Plan, error) {
+	var sum frontier.Plan
+	for _, f := range all {
+		plan, err := f.PlanRest(ctx, now, p)
+		if err != nil || plan == nil || len(all) == 1 {
+			return plan, err
+		}
+		sum.URLs, sum.Duration = sum.URLs+plan.URLs, max(sum.Duration, plan.Duration)
+		sum.Slow = append(sum.Slow, plan.Slow...)
+	}
+	slices.SortStableFunc(sum.Slow, func(a, b frontier.PlanHost) int { return cmp.Compare(b.Took, a.Took) })
+	return &sum, nil
+}
+
+// of is the plan of a shard, which has stores and files of its own; of a crawl without shards it is the plan itself.
+func (p plan) of(n int) plan {
+	if p.shards > 0 {
+		p.whole, p.shard, p.crawl = p.crawl, n, filepath.Join(p.crawl, shard.Name(n))
+	}
+	return p
+}
+
+// all is a path in the crawl folder, or as a shell finds it in all shards.
+func (p plan) all(names ...string) string {
+	if p.shards > 0 {
+		names = append([]string{store.ShardsDir, "*"}, names...)
+	}
+	return p.path(names...)
+}
+
+// tasks is how many shards run a stage.
+func (p plan) tasks() int { return max(p.shards, 1) }
+
+// exchanged is a command of an exchange in a round, and its folder.
+func (p plan) exchanged(verb, round, name, by string) (words []string, dir string) {
+	dir = plan{crawl: p.whole}.path("rounds", round, name)
+	return []string{"mmerge", verb, "--by", by, "--map", p.whole, "--round", round, "--exchange", name, "--shard", fmt.Sprint(p.shard)}, dir
+}
+
+// gather reads what all shards sent to this one.
+func (p plan) gather(round, name, by string) []string {
+	words, dir := p.exchanged("gather", round, name, by)
+	return append(words, dir)
+}
+
+// send sends the rows of a file to all shards.
+func (p plan) send(round, name, by, file string) step {
+	words, dir := p.exchanged("split", round, name, by)
+	return step{pipe: Pipe{append(words, "-o", dir, file)}, sent: name}
+}
+
+// shardStages are the stages of a shard's part of a round.
+func (p plan) shardStages(round string) []stage {
+	c := p.commands(round)
+	kept := func(name string) string { return p.kept(round, name) }
+	// Outcomes leave in the order of the contacts, which tells the frontier which failure was the last.
+	return []stage{
+		{"batch", []step{
+			{pipe: Pipe{c.next, append(c.resolve, "-o", kept("batch"))}, file: kept("batch")},
+			p.send(round, "addr", exchange.ByAddress, kept("batch"))}},
+		{"fetch", []step{
+			{pipe: Pipe{p.gather(round, "addr", exchange.ByAddress), append(c.fetch, "-o", kept("fetched"))}, file: kept("fetched")},
+			p.send(round, "outcomes", exchange.ByHost, kept("fetched")),
+			p.send(round, "doc", exchange.ByDocument, kept("fetched"))}},
+		{"mark", []step{
+			{pipe: Pipe{p.gather(round, "doc", exchange.ByDocument), append(c.mark, "-o", kept("verdicts"))}, file: kept("verdicts")},
+			p.send(round, "back", exchange.ByAddress, kept("verdicts"))}},
+		{"extract", []step{
+			{pipe: Pipe{append(p.gather(round, "back", exchange.ByAddress), "-o", kept("marked"))}, file: kept("marked")},
+			{pipe: Pipe{append(c.extract, kept("marked"), "-o", kept("links"))}, file: kept("links")},
+			p.send(round, "links", exchange.ByHost, kept("links"))}},
+		{"update", []step{
+			{pipe: Pipe{append(p.gather(round, "outcomes", exchange.ByHost), "-o", kept("outcomes"))}, file: kept("outcomes")},
+			{pipe: Pipe{p.gather(round, "links", exchange.ByHost), c.unseen, append(c.update, "--outcomes", kept("outcomes"))}, verb: "update"}}},
+	}
+}
+
+// isSent reports whether a shard has sent its part of an exchange, and all of it is there.
+func (d *Driver) isSent(p plan, round, name string) (bool, error) {
+	now, err := store.ReadCurrent(durable.OS, d.Crawl.Dir())
+	if err != nil {
+		return false, err
+	}
+	_, dir := p.exchanged("", round, name, "")
+	bill, err := exchange.ReadBill(durable.OS, dir, exchange.ID{Exchange: name, Round: round, Epoch: now.Epoch, Map: now.Map, Shards: p.shards}, p.shard)
+	if err != nil {
+		return false, nil // none, or of a round that was given up; of a damaged one split says what it is
+	}
+	for to, part := range bill.Parts {
+		if st, err := os.Stat(exchange.PartPath(dir, p.shard, to)); err != nil || st.Size() != part.Bytes {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// rowsExt is the extension of files with a URL a line as JSON, with its columns.
+const rowsExt = ".jsonl"
+
+// cut writes the lines of a file whose URLs' hosts a shard owns.
+func (d *Driver) cut(p plan, file, to string) error {
+	form, err := d.Form()
+	if err != nil {
+		return err
+	}
+	m, err := shard.Read(durable.OS, d.Crawl.Dir())
+	if err != nil {
+		return err
+	}
+	out, err := durable.CreateAll(durable.OS, to)
+	if err != nil {
+		return err
+	}
+	defer out.Abort()
+	w := bufio.NewWriter(out)
+	in, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer in.Close() // was read only
+	err = eachLine(in, func(line string) error {
+		row := struct{ URL string }{line}
+		var err error
+		if filepath.Ext(file) == rowsExt {
+			err = json.Unmarshal([]byte(line), &row)
+		}
+		url, host, wrong := form.URL(row.URL)
+		if err = cmp.Or(err, wrong); err != nil {
+			return &fault.Error{Class: fault.Corrupt, File: file, Found: fmt.Sprintf("%.200q, which is no URL of this crawl", line), Want: "URLs, one a line", Err: err}
+		}
+		if m.Of(fingerprint.URLKey(host, url)) == p.shard {
+			fmt.Fprintln(w, line)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return out.Commit()
+}
+
+// waitDue waits until a URL of any shard is due, unless a shard has begun the round.
+func (d *Driver) waitDue(ctx context.Context, round string) error {
+	for n := range d.plan.shards {
+		look, err := store.Folder(d.plan.of(n).path("frontier"), store.Options{}).Look()
+		if err != nil || look.Open() == round {
+			return err
+		}
+	}
+	now := record.TimeOf(d.opt.Now())
+	due, err := d.frontier.due(now)
+	if err != nil || due <= now {
+		return err
+	}
+	wait := due.Go().Sub(now.Go())
+	d.opt.Warn("waiting for the first URL that is due, at %s", due.Go().Format(time.RFC3339))
+	select {
+	case <-time.After(wait):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// roundOfShards runs the stages of a round, each side by side in as many shards as there are processors.
+func (d *Driver) roundOfShards(ctx context.Context, round string, lists []string) error {
+	for at := range d.plan.of(0).stages(round, lists) {
+		limit := make(chan struct{}, cmp.Or(d.opt.Threads, runtime.NumCPU()))
+		errs := make([]error, d.plan.shards)
+		var all sync.WaitGroup
+		for n := range d.plan.shards {
+			all.Go(func() {
+				limit <- struct{}{}
+				defer func() { <-limit }()
+				if errs[n] = ctx.Err(); errs[n] == nil {
+					errs[n] = d.task(ctx, round, lists, at, n)
+				}
+			})
+		}
+		all.Wait()
+		if err := errors.Join(errs...); err != nil {
+			for _, one := range errs { // the first says enough
+				if one != nil {
+					return one
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// nothingFetched reports whether no shard has fetched anything.
+func (d *Driver) nothingFetched(ctx context.Context) (bool, error) {
+	st, err := d.frontier.Stat(ctx, frontier.StatOptions{})
+	if err != nil {
+		return false, err
+	}
+	return st.Finished > 0 && !slices.ContainsFunc(st.Outcomes, func(c record.Count) bool {
+		return c.Reason == record.OutcomeFetched || c.Reason == record.OutcomeNotModified
+	}), nil
+}
