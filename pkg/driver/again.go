@@ -60,7 +60,7 @@ func (d *Driver) Refusals(rule string, each func(*history.Refusal) error) error 
 
 // CheckAgain refuses requests that mean nothing in this crawl. list, if not nil, reads the URLs that are listed.
 func (d *Driver) CheckAgain(r Request, list func() (io.ReadCloser, error)) error {
-	if err := d.oneShard("mcrawl again", fmt.Sprintf("in one of its shards: %q", "mfrontier add --again")); err != nil {
+	if err := d.oneShard("mcrawl again", ""); err != nil {
 		return err
 	}
 	st, err := d.frontier.Stat(context.Background(), frontier.StatOptions{})
