@@ -16,7 +16,7 @@ import (
 )
 
 // DefaultMaxBody bounds a document's decoded body, in bytes: as mfetch --max-body does. With
-// it documents made to cost memory take mextract to some 60 of its 64 MiB; with 16 MiB it is 70.
+// it documents made to cost memory take mextract to some 58 of its 64 MiB.
 const DefaultMaxBody = 10 << 20
 
 // Settings say how a batch is extracted. The zero value takes bodies from the

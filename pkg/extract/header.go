@@ -111,9 +111,7 @@ const maxParams = 64
 func (f *finder) setText(link int, text string) {
 	var l label
 	l.add([]byte(text), f.opt.MaxText)
-	if f.found.fits(len(l.b)) {
-		f.found.setText(link, l.b)
-	}
+	f.found.setText(link, l.b)
 }
 
 // unquote gives the value of a token or quoted string (RFC 9110 section 5.6.4).

@@ -300,7 +300,7 @@ func TestOpenForeignElements(t *testing.T) {
 		if n := cap(f.html.flat.foreign); n > mostOpen {
 			t.Errorf("%s: room for %d open elements, want at most %d", open, n, mostOpen)
 		}
-		if len(f.found.all) != 1 || f.found.all[0].kind != KindA {
+		if len(f.found.all) != 1 || f.found.kinds[f.found.all[0].kind] != KindA {
 			t.Errorf("%s: %v, want the link of the a element behind", open, f.found.all)
 		}
 	}

@@ -1,20 +1,25 @@
 package extract
 
-import "hash/maphash"
+import (
+	"hash/maphash"
+	"slices"
+)
 
 // linkSet holds the links of a document, each (kind, reference, nofollow) once, and once more for
 // a further text. Its memory serves document after document.
 type linkSet struct {
 	all   []foundLink
+	kinds []string // of the links, each once
 	text  []byte   // their references and texts
 	room  int      // how long text may become
 	slots []uint64 // hash table: upper half of a hash, and the index in all plus one; 0 is free
 }
 
+// foundLink has no pointers, since a page may have very many.
 type foundLink struct {
-	kind     string
 	ref      span
-	anchor   span // its text
+	anchor   span  // its text
+	kind     uint8 // index in linkSet.kinds
 	nofollow bool
 }
 
@@ -43,19 +48,30 @@ func (s *linkSet) reset() {
 	if len(s.all) > 0 {
 		clear(s.slots)
 	}
-	s.all, s.text = s.all[:0], s.text[:0]
+	s.all, s.kinds, s.text = s.all[:0], s.kinds[:0], s.text[:0]
+}
+
+// kind returns the number of a kind of links. There are far less than 256.
+func (s *linkSet) kind(kind string) uint8 {
+	i := slices.Index(s.kinds, kind)
+	if i < 0 {
+		i = len(s.kinds)
+		s.kinds = append(s.kinds, kind)
+	}
+	return uint8(i)
 }
 
 // find returns the index of a link, or -1 and what put needs to know.
 func (s *linkSet) find(kind, ref string, nofollow bool) (index int, hash uint64, slot int) {
 	hash = maphash.String(linkSeed, ref) >> 32
+	number := s.kind(kind)
 	mask := len(s.slots) - 1
 	for slot = int(hash) & mask; s.slots[slot] != 0; slot = (slot + 1) & mask {
 		if s.slots[slot]>>32 != hash {
 			continue
 		}
 		index = int(uint32(s.slots[slot]) - 1)
-		if l := &s.all[index]; l.kind == kind && l.nofollow == nofollow && string(s.text[l.ref.start:l.ref.end]) == ref {
+		if l := &s.all[index]; l.kind == number && l.nofollow == nofollow && string(s.text[l.ref.start:l.ref.end]) == ref {
 			return index, hash, slot
 		}
 	}
@@ -64,7 +80,7 @@ func (s *linkSet) find(kind, ref string, nofollow bool) (index int, hash uint64,
 
 // put adds a link that find has not found, and returns its index.
 func (s *linkSet) put(kind, ref string, nofollow bool, hash uint64, slot int) int {
-	s.all = append(s.all, foundLink{kind: kind, ref: s.keep(ref), nofollow: nofollow})
+	s.all = append(s.all, foundLink{kind: s.kind(kind), ref: s.keep(ref), nofollow: nofollow})
 	s.slots[slot] = hash<<32 | uint64(len(s.all))
 	if 2*len(s.all) > len(s.slots) {
 		s.grow()
@@ -88,8 +104,11 @@ func (s *linkSet) grow() {
 	}
 }
 
+// setText gives a link its text, if there is room for it.
 func (s *linkSet) setText(index int, text []byte) {
-	s.all[index].anchor = s.keep(view(text))
+	if s.fits(len(text)) {
+		s.all[index].anchor = s.keep(view(text))
+	}
 }
 
 // hasText reports whether a link has the text.
@@ -125,7 +144,7 @@ func (s *linkSet) links() []Link {
 	links := make([]Link, len(s.all))
 	for i := range s.all {
 		l := &s.all[i]
-		links[i] = Link{Kind: l.kind, Ref: text[l.ref.start:l.ref.end], Nofollow: l.nofollow, Text: text[l.anchor.start:l.anchor.end]}
+		links[i] = Link{Kind: s.kinds[l.kind], Ref: text[l.ref.start:l.ref.end], Nofollow: l.nofollow, Text: text[l.anchor.start:l.anchor.end]}
 	}
 	return links
 }

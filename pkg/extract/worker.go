@@ -72,19 +72,26 @@ func (w *worker) run(ctx context.Context, j *job, bodies *semaphore.Weighted) {
 	o := &output{worker: w, ctx: ctx, job: j}
 	o.ending.drop, o.ending.err = o.extract()
 	o.wait.end = &o.ending
-	if w.WARC != nil {
-		w.WARC.Recycle(j.row.Body)
-	}
-	j.row.Body = nil // the job stays in line until its turn
+	o.letGo() // the job stays in line until its turn
 	w.seen.reset()
+	large := j.cost > bodiesInFlight/2 || cap(w.finder.found.text) > bodiesInFlight/2
 	w.finder.found.reset()
 	w.finder.refused, w.finder.refusedSet = nil, nil
-	if j.cost > bodiesInFlight/2 { // before another document may take its place
+	if large { // before another document may take its place
 		debug.FreeOSMemory()
 	}
 	bodies.Release(j.cost)
 	o.flush()
 	w.finder.barred = false
+}
+
+// letGo frees the body. Links were copied from it.
+func (o *output) letGo() {
+	row := &o.job.row
+	if o.WARC != nil && row.Body != nil {
+		o.WARC.Recycle(row.Body)
+	}
+	row.Body = nil
 }
 
 // flush judges what waits, and hands on what is wanted. If the batch was given up it goes
@@ -196,7 +203,7 @@ func (o *output) extract() (drop string, err error) {
 			return "", nil
 		}
 		o.text = append(o.text, u...)
-		o.add(len(u), canon.PartsOf(u), key, &foundLink{kind: KindRedirect}, nil, row.Depth)
+		o.add(len(u), canon.PartsOf(u), key, KindRedirect, false, nil, row.Depth)
 		return "", nil
 	case (row.Status < 200 || row.Status > 299) && isRobots:
 		return "", nil
@@ -226,8 +233,9 @@ func (o *output) extract() (drop string, err error) {
 		o.finder.findRobots(doc, o.Links)
 		o.found(1)
 	} else {
+		o.process(row, doc) // before there are links in memory
 		o.finder.find(doc, o.Links)
-		o.process(row, doc)
+		o.letGo()
 		o.found(deeper(row.Depth))
 	}
 	return "", nil
@@ -337,6 +345,9 @@ func (o *output) document(row *record.Fetch) (*Document, error) {
 // links makes rows of what the finder has found.
 func (o *output) links(depth uint16) {
 	found := &o.finder.found
+	if len(found.slots) > idleSlots {
+		found.slots = nil // not needed any more
+	}
 	for i := range found.all {
 		l := &found.all[i]
 		start := len(o.text)
@@ -344,23 +355,23 @@ func (o *output) links(depth uint16) {
 		if err != nil {
 			if !o.finder.barred {
 				o.refuse(string(canon.ReasonOf(err)), 1)
-				o.finder.keepRefused(l.kind, view(found.text[l.ref.start:l.ref.end]), string(canon.ReasonOf(err)))
+				o.finder.keepRefused(found.kinds[l.kind], view(found.text[l.ref.start:l.ref.end]), string(canon.ReasonOf(err)))
 			}
 			continue
 		}
 		o.text = text
 		url := text[start:]
-		o.add(len(url), p, o.Links.Canon.Key(url, p), l, found.text[l.anchor.start:l.anchor.end], depth)
+		o.add(len(url), p, o.Links.Canon.Key(url, p), found.kinds[l.kind], l.nofollow, found.text[l.anchor.start:l.anchor.end], depth)
 	}
 }
 
 // add makes a row of a link to a canonical URL, the last n bytes of o.text, unless the
 // page had it before with the same text, or with any and this one has none.
-func (o *output) add(n int, p canon.Parts, key uint64, l *foundLink, text []byte, depth uint16) {
+func (o *output) add(n int, p canon.Parts, key uint64, kind string, nofollow bool, text []byte, depth uint16) {
 	row := &o.job.row
 	start := len(o.text) - n
-	again := key ^ fingerprint.OfString(l.kind)
-	if l.nofollow {
+	again := key ^ fingerprint.OfString(kind)
+	if nofollow {
 		again = ^again
 	}
 	fresh := o.seen.add(again)
@@ -382,7 +393,7 @@ func (o *output) add(n int, p canon.Parts, key uint64, l *foundLink, text []byte
 		o.wait.links = (*chunks.Get().(*[]record.Link))[:0]
 	}
 	o.wait.links = append(o.wait.links, record.Link{
-		SrcURL: row.URL, SrcKey: row.Key, Key: key, LinkKind: l.kind, Nofollow: l.nofollow, Depth: depth, Score: row.Score, Discovered: row.FetchTime,
+		SrcURL: row.URL, SrcKey: row.Key, Key: key, LinkKind: kind, Nofollow: nofollow, Depth: depth, Score: row.Score, Discovered: row.FetchTime,
 	})
 	if len(o.wait.links) == chunkRows {
 		o.flush()

@@ -86,6 +86,7 @@ type xmlFinder struct {
 	collecting string // local name of the element whose text is a link or title, or ""
 	kind       string // of that link; "" for a title
 	text       []byte
+	resolved   []byte // memory of a reference and what it resolves to
 
 	bases []xmlBase // xml:base attributes in force, outermost first
 
@@ -171,10 +172,10 @@ func (x *xmlFinder) titleLinks() {
 	if x.item < 0 || x.title == "" {
 		return
 	}
-	first := -1
+	first, feed := -1, x.found.kind(KindFeed)
 	for i := x.item; i < len(x.found.all); i++ {
 		switch l := &x.found.all[i]; {
-		case l.kind != KindFeed:
+		case l.kind != feed:
 		case first < 0:
 			x.setText(i, x.title)
 			first = i
@@ -194,12 +195,13 @@ func (x *xmlFinder) base() *canon.Base {
 // link adds a reference as it stands, or resolved where an xml:base is in force.
 func (x *xmlFinder) link(kind, ref string) {
 	if len(x.bases) > 0 {
-		u, _, err := x.base().Resolve(ref)
+		b := append(x.resolved[:0], ref...)
+		b, _, err := x.base().AppendResolve(b, b)
 		if err != nil {
 			x.refuse(kind, ref, string(canon.ReasonOf(err)))
 			return
 		}
-		ref = u
+		x.resolved, ref = b, view(b[len(ref):])
 	}
 	x.add(kind, ref, false)
 }
