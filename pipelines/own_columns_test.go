@@ -2,7 +2,6 @@ package pipelines
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,15 +16,7 @@ import (
 // parked URL that is released, a batch that a killed mfetch left, a replay, and mcrawl again. Links found on a page have none.
 func TestOwnColumns(t *testing.T) {
 	t.Parallel()
-	first, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := first.Addr().(*net.TCPAddr).Port
-	second, err := net.Listen("tcp", fmt.Sprintf("127.0.0.9:%d", port))
-	if err != nil {
-		t.Skip("needs the same free port on 127.0.0.9: ", err)
-	}
+	listeners, port := listenOn(t, 1, 9)
 	var mu sync.Mutex
 	asked := map[string]int{}
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -44,8 +35,9 @@ func TestOwnColumns(t *testing.T) {
 		}
 	})}
 	t.Cleanup(func() { server.Close() })
-	go server.Serve(first)
-	go server.Serve(second)
+	for _, l := range listeners {
+		go server.Serve(l)
+	}
 
 	const pages = 30
 	table := "x_id,url,x_note\n"

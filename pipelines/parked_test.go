@@ -14,16 +14,40 @@ import (
 	"time"
 )
 
+// listenOn listens on one port of several addresses 127.0.0.N, the first being 127.0.0.1. A port
+// that is free there may be taken on another.
+func listenOn(t *testing.T, numbers ...int) (listeners []net.Listener, port int) {
+	t.Helper()
+	var err error
+	for range 100 {
+		for _, n := range numbers {
+			var l net.Listener
+			if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.%d:%d", n, port)); err != nil {
+				break
+			}
+			listeners, port = append(listeners, l), l.Addr().(*net.TCPAddr).Port
+		}
+		if err == nil {
+			return listeners, port
+		}
+		for _, l := range listeners {
+			l.Close()
+		}
+		listeners, port = nil, 0
+		if errors.Is(err, syscall.EADDRNOTAVAIL) {
+			t.Skip("needs all of 127.0.0.0/8 to be this machine, as on Linux: ", err)
+		}
+	}
+	t.Fatalf("no port that is free on all of 127.0.0.%v: %v", numbers, err)
+	return nil, 0
+}
+
 // TestParkedHosts: a host that asks for three years between two contacts, one that asks to come
 // back in the year 9999, and an address that --allow-net does not name keep no crawl from its end.
 // Their URLs are parked and told. Released, with the flag, they are fetched.
 func TestParkedHosts(t *testing.T) {
 	t.Parallel()
-	first, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := first.Addr().(*net.TCPAddr).Port
+	listeners, port := listenOn(t, 1, 2, 3, 9)
 	at := func(n int, path string) string { return fmt.Sprintf("http://127.0.0.%d:%d/%s", n, port, path) }
 	serve := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, _ := net.SplitHostPort(r.Host)
@@ -46,12 +70,7 @@ func TestParkedHosts(t *testing.T) {
 	})
 	server := &http.Server{Handler: serve}
 	t.Cleanup(func() { server.Close() })
-	go server.Serve(first)
-	for _, n := range []int{2, 3, 9} {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.%d:%d", n, port))
-		if err != nil {
-			t.Skip("needs the same free port on 127.0.0.2, .3 and .9: ", err)
-		}
+	for _, l := range listeners {
 		go server.Serve(l)
 	}
 	seeds := filepath.Join(t.TempDir(), "seeds.txt")
