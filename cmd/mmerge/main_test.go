@@ -2,17 +2,22 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/durable"
+	"mercator/pkg/shard"
 )
 
 func TestMain(m *testing.M) {
@@ -26,7 +31,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("LC_ALL", "C")
 			return nil
 		},
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"cut-short": cutShort, "flip": flip, "filter": filter, "urls": urls, "show": show, "random-set": randomSet},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"cut-short": cutShort, "flip": flip, "filter": filter, "urls": urls, "show": show, "random-set": randomSet, "shards": shards},
 	})
 }
 
@@ -46,6 +51,25 @@ func flip(ts *testscript.TestScript, _ bool, args []string) {
 // random-set FILE makes a set of 20,000 random fingerprints.
 func randomSet(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(makeSet(ts.MkAbs(args[0]), rand.New(rand.NewPCG(3, 4)), 20_000, false))
+}
+
+// shards CRAWL N makes a crawl folder of N shards, without stores.
+func shards(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	ts.Check(makeShards(ts.MkAbs(args[0]), n))
+}
+
+func makeShards(dir string, n int) error {
+	m, err := shard.New(n)
+	if err != nil {
+		return err
+	}
+	data, err := m.Encode()
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.Mkdir(dir, 0o777), os.WriteFile(shard.File(dir, 1), data, 0o666), store.WriteCurrent(durable.OS, dir, store.Current{Epoch: 2, Map: 1}))
 }
 
 // filter OUT COMMAND ARGS… runs a command of the system and keeps its output.

@@ -14,6 +14,9 @@ import (
 
 	"mercator/formats/fpfile"
 	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/durable"
+	"mercator/pkg/exchange"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/merge"
 )
@@ -85,6 +88,18 @@ func TestMemory(t *testing.T) {
 	} {
 		peak(t, append(args, "-o", filepath.Join(dir, "rows.arrows.zst"))...)
 	}
+	// 512 shards, of which one sends many rows, and one receives from all.
+	const most = 512
+	crawl := filepath.Join(dir, "crawl")
+	if err := makeShards(crawl, most); err != nil {
+		t.Fatal(err)
+	}
+	side := func(shard int) []string {
+		return []string{"--by", "host", "--map", crawl, "--round", "r1", "--exchange", "x", "--shard", fmt.Sprint(shard)}
+	}
+	peak(t, append([]string{"split", rows, "-o", filepath.Join(crawl, "x")}, side(0)...)...)
+	others(t, filepath.Join(crawl, "x"), rnd, most)
+	peak(t, append([]string{"gather", filepath.Join(crawl, "x"), "-o", filepath.Join(dir, "gathered.arrows.zst")}, side(7)...)...)
 	for _, c := range []struct {
 		verb string
 		in   []string
@@ -138,6 +153,40 @@ func peak(t *testing.T, args ...string) {
 		}
 	}
 	t.Errorf("%s, %d arguments: %d bytes at the peak, want below 64 MiB", args[:3], len(args), got.Peak)
+}
+
+// others gives an exchange of many shards what all but the first sent to shard 7: some rows, and bills.
+func others(t *testing.T, dir string, rnd *rand.Rand, shards int) {
+	t.Helper()
+	id := exchange.ID{Exchange: "x", Round: "r1", Epoch: 2, Map: 1, Shards: shards, By: exchange.ByHost}
+	bill, err := exchange.ReadBill(durable.OS, dir, id, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range bill.Parts {
+		bill.Parts[i].Rows = 0
+	}
+	for from := 1; from < shards; from++ {
+		var out bytes.Buffer
+		part := record.Part{Exchange: "x", Round: "r1", Epoch: 2, Map: 1, Shards: shards, By: exchange.ByHost, From: from, To: 7}
+		w, err := record.NewWriter[record.URL](&out, record.WriterOptions{Level: record.Fast, Txn: "r1", Epoch: "2", Part: &part})
+		for i := 0; i < 2000 && err == nil; i++ {
+			err = w.Write(&record.URL{Key: rnd.Uint64(), Host: "h.test", URL: fmt.Sprintf("http://h.test/%x", rnd.Uint64())})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, hash, err := w.Finish()
+		if err == nil {
+			_, err = w.Commit(record.Ledger{})
+		}
+		bill.From, bill.Parts[7] = from, exchange.Sent{Rows: rows, Hash: hash.String(), Bytes: int64(out.Len())}
+		bill.Ledger = record.Ledger{Stages: []record.Stage{{Name: "mmerge split", In: rows, Consumed: rows}}}
+		data, serr := store.Seal("mercator-bill", bill)
+		if err = errors.Join(err, serr, os.WriteFile(exchange.PartPath(dir, from, 7), out.Bytes(), 0o666), os.WriteFile(exchange.BillPath(dir, from), data, 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // makeURLs writes n url rows of some 250 bytes each.
