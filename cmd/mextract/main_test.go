@@ -126,7 +126,12 @@ func show(ts *testscript.TestScript, neg bool, args []string) {
 			return line
 		})
 	case record.KindModule:
-		trailer = printRows(ts, src, func(m *record.Module) string { return fmt.Sprintf("%s %s=%s", m.Module, m.Name, m.Value) })
+		trailer = printRows(ts, src, func(m *record.Module) string {
+			if !strings.HasPrefix(m.URL, "http://") {
+				ts.Fatalf("finding %s %s is of the URL %q, want that of its page", m.Module, m.Name, m.URL)
+			}
+			return fmt.Sprintf("%s %s=%s", m.Module, m.Name, m.Value)
+		})
 	default:
 		ts.Fatalf("kind %s", src.Kind())
 	}
