@@ -40,8 +40,8 @@ func (c *statusCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 		select {
 		case <-time.After(max(c.Every, 100*time.Millisecond)):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		case <-ctx.Done(): // the way to end a watch
+			return nil
 		}
 	}
 }
