@@ -64,7 +64,7 @@ Examples:
   mckpt init crawl --policy fifo`
 }
 
-func (c *initCmd) Run(std *cli.Std) error {
+func (c *initCmd) Run(ctx context.Context, std *cli.Std) error {
 	var given []byte
 	var settings config.File
 	path := string(std.Common.Config)
@@ -107,7 +107,7 @@ func (c *initCmd) Run(std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	return crawl.Whole(c.Crawl, func(dir string) error {
+	return crawl.Whole(ctx, c.Crawl, func(dir string) error {
 		opt := c.options()
 		if c.Shards != 1 {
 			opt.Shards = c.Shards

@@ -107,41 +107,71 @@ func Init(dir string, config, preset []byte, makeStores func(dir string) error, 
 
 // New has fill make a folder that is not there, or is empty, under a temporary name, so that it is whole or as it was. If
 // there are files in it, or somebody else is quicker, taken is true, and fill was in vain. A folder that is there stays, since it may be a
-// mount point or a link to a folder: what fill made moves into it, CURRENT last.
-func New(dir string, fill func(dir string) error) (taken bool, err error) {
+// mount point or a link to a folder: what fill made moves into it, CURRENT last. Where a process was killed, the next one
+// removes what was not whole, and else moves the rest: then too taken is true.
+func New(ctx context.Context, dir string, fill func(dir string) error) (taken bool, err error) {
 	dir = filepath.Clean(dir)
 	if err := (&Crawl{fs: durable.OS, dir: dir}).notFile(); err != nil {
 		return false, err
 	}
+	foreign := func(e os.DirEntry) bool { return !strings.HasPrefix(e.Name(), privatePrefix) }
 	list, err := os.ReadDir(dir)
 	there := !errors.Is(err, fs.ErrNotExist)
 	if there && err != nil {
 		return false, err
 	}
-	if slices.ContainsFunc(list, func(e os.DirEntry) bool { return !strings.HasPrefix(e.Name(), privatePrefix) }) {
+	if len(list) > 0 && !slices.ContainsFunc(list, func(e os.DirEntry) bool { return !foreign(e) }) {
 		return true, nil
 	}
-	parent, pattern := filepath.Dir(dir), "."+filepath.Base(dir)+".*.new"
-	if there {
-		parent, pattern = dir, privatePrefix+"*"
-	} else if err := durable.MkdirAll(durable.OS, parent); err != nil {
+	parent, prefix := dir, privatePrefix
+	if !there {
+		parent, prefix = filepath.Dir(dir), "."+filepath.Base(dir)+privatePrefix
+		if err := durable.MkdirAll(durable.OS, parent); err != nil {
+			return false, err
+		}
+	}
+	unlock, err := lockNew(ctx, dir, filepath.Join(parent, prefix+"lock"))
+	if err != nil {
 		return false, err
 	}
-	private, err := os.MkdirTemp(parent, pattern)
+	defer unlock()
+	whole := filepath.Join(dir, wholeName)
+	if there {
+		if err := moveInto(dir, whole); err != nil {
+			return false, err
+		}
+	}
+	if list, err = os.ReadDir(parent); err != nil {
+		return false, err
+	}
+	for _, e := range list { // nobody else is at work here
+		if e.IsDir() && strings.HasPrefix(e.Name(), prefix) {
+			if err := os.RemoveAll(filepath.Join(parent, e.Name())); err != nil {
+				return false, err
+			}
+		}
+	}
+	if list, err = os.ReadDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	if slices.ContainsFunc(list, foreign) {
+		return true, nil
+	}
+	private, err := os.MkdirTemp(parent, prefix+"*")
 	if err != nil {
 		return false, err
 	}
 	defer os.RemoveAll(private)
-	tmp := filepath.Join(private, filepath.Base(dir)) // has the permissions that fill gives it
+	tmp := filepath.Join(private, "crawl") // has the permissions that fill gives it
 	if err := fill(tmp); err != nil {
 		return false, err
 	}
-	if there {
-		err = moveInto(dir, tmp)
-	} else {
-		err = os.Rename(tmp, dir)
+	if !there {
+		err = rename(tmp, dir)
+	} else if err = rename(tmp, whole); err == nil {
+		err = moveInto(dir, whole)
 	}
-	if errors.Is(err, fs.ErrExist) {
+	if errors.Is(err, fs.ErrExist) && !there {
 		return true, nil
 	}
 	if err != nil {
@@ -150,62 +180,70 @@ func New(dir string, fill func(dir string) error) (taken bool, err error) {
 	return false, durable.OS.SyncDir(parent)
 }
 
-// privatePrefix begins the name of the folder in which New makes what moves into an empty folder. One that stays is of a
-// process that was killed.
-const privatePrefix = ".new."
+const (
+	privatePrefix = ".new."      // begins the names that New gives to what is not a crawl yet
+	wholeName     = ".new.whole" // the folder of a whole crawl that moves into the one around it
+	newWait       = time.Minute  // bounds the wait for another process that makes the same crawl
+)
 
-// moveInto moves what is in from into the folder dir. Empty folders (checkpoints) come first, since they can be made by one process
-// only: fs.ErrExist for any other. CURRENT, which says that a crawl is whole, comes last.
-func moveInto(dir, from string) (err error) {
+var rename = os.Rename // tests kill the process here
+
+// lockNew takes the lock of whoever makes the crawl dir. The file goes with the lock, so that a start that fails leaves nothing.
+func lockNew(ctx context.Context, dir, file string) (unlock func(), err error) {
+	for {
+		lock, err := store.Lock(ctx, durable.OS, file, "new", newWait)
+		if errors.Is(err, fault.Busy) {
+			return nil, &fault.Error{Class: fault.Busy, File: dir, Found: "being made by " + cmp.Or(durable.Owner(durable.OS, file), "another process"), Hint: "wait for it to end"}
+		}
+		if err != nil {
+			return nil, err
+		}
+		have, err := lock.(*os.File).Stat()
+		if at, atErr := os.Stat(file); err == nil && atErr == nil && os.SameFile(have, at) {
+			return func() { _ = os.Remove(file); _ = lock.Close() }, nil // a lock file that stays is in nobody's way
+		}
+		_ = lock.Close() // of a file that its last holder removed
+	}
+}
+
+// moveInto moves what is in from, if that is there, into the folder dir, and may be called again after a kill. CURRENT, which
+// says that a crawl is whole, comes last.
+func moveInto(dir, from string) error {
 	list, err := os.ReadDir(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	order := func(e os.DirEntry) int {
-		switch {
-		case e.Name() == "CURRENT":
-			return 2
-		case e.IsDir() && os.Remove(filepath.Join(from, e.Name())) == nil: // it was empty
-			return 0
-		}
-		return 1
+	last := func(e os.DirEntry) bool { return e.Name() == "CURRENT" }
+	if at := slices.IndexFunc(list, last); at >= 0 {
+		end := len(list) - 1
+		list[at], list[end] = list[end], list[at]
 	}
-	steps := [3][]string{}
 	for _, e := range list {
-		at := order(e)
-		steps[at] = append(steps[at], e.Name())
-	}
-	var moved []string
-	defer func() {
-		if err != nil {
-			for _, name := range moved {
-				_ = os.RemoveAll(filepath.Join(dir, name)) // the error of the move says more
-			}
-		}
-	}()
-	for at, names := range steps {
-		for _, name := range names {
-			to := filepath.Join(dir, name)
-			if at == 0 {
-				err = os.Mkdir(to, 0o777)
-			} else {
-				err = os.Rename(filepath.Join(from, name), to)
-			}
-			if err != nil {
+		if last(e) {
+			if err := durable.OS.SyncDir(dir); err != nil {
 				return err
 			}
-			moved = append(moved, name)
 		}
-		if err = durable.OS.SyncDir(dir); err != nil {
+		to := filepath.Join(dir, e.Name())
+		if _, err := os.Lstat(to); err == nil {
+			return &fault.Error{Class: fault.Usage, File: to, Found: "a file beside a crawl that is being made", Want: "none", Hint: "move it elsewhere"}
+		}
+		if err := rename(filepath.Join(from, e.Name()), to); err != nil {
 			return err
 		}
 	}
-	return nil
+	if err := durable.OS.SyncDir(dir); err != nil {
+		return err
+	}
+	return os.Remove(from)
 }
 
 // Whole is New, and has fill complete a folder that there is already.
-func Whole(dir string, fill func(dir string) error) error {
-	taken, err := New(dir, fill)
+func Whole(ctx context.Context, dir string, fill func(dir string) error) error {
+	taken, err := New(ctx, dir, fill)
 	if taken {
 		return fill(filepath.Clean(dir))
 	}

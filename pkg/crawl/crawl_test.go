@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -397,64 +401,68 @@ func TestWhole(t *testing.T) {
 		}
 	}
 	full := errors.New("no space left")
-	if err := Whole(dir, fill(full)); !errors.Is(err, full) {
+	if err := Whole(t.Context(), dir, fill(full)); !errors.Is(err, full) {
 		t.Errorf("%v, want the error", err)
 	}
 	if list, err := os.ReadDir(filepath.Dir(dir)); err != nil || len(list) > 0 {
 		t.Errorf("left %v, %v", list, err)
 	}
 	for range 2 {
-		if err := Whole(dir, fill(nil)); err != nil {
+		if err := Whole(t.Context(), dir, fill(nil)); err != nil {
 			t.Error(err)
 		}
 	}
 	// What is there already is nobody's to remove.
-	if err := Whole(dir, fill(full)); !errors.Is(err, full) {
+	if err := Whole(t.Context(), dir, fill(full)); !errors.Is(err, full) {
 		t.Errorf("%v, want the error", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "urls")); err != nil {
 		t.Error(err)
 	}
-	// One that was empty is empty again, and what a killed process left is in nobody's way.
+	// One that was empty is empty again, and what a killed process left goes.
 	bare := filepath.Join(parent, "bare")
 	if err := os.Mkdir(bare, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if err := Whole(bare, fill(full)); !errors.Is(err, full) {
+	if err := Whole(t.Context(), bare, fill(full)); !errors.Is(err, full) {
 		t.Errorf("%v, want the error", err)
 	}
 	if list, err := os.ReadDir(bare); err != nil || len(list) > 0 {
 		t.Errorf("left %v, %v", list, err)
 	}
-	old := filepath.Join(parent, "a", fmt.Sprintf(".next.%d.new", os.Getpid()), "old")
+	old := filepath.Join(parent, "a", ".next.new.123", "old")
 	if err := os.MkdirAll(old, 0o777); err != nil {
 		t.Fatal(err)
 	}
 	next := filepath.Join(parent, "a", "next")
-	if err := Whole(next, fill(nil)); err != nil {
+	if err := Whole(t.Context(), next, fill(nil)); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(filepath.Join(next, "old")); err == nil {
 		t.Error("the new folder has what a killed process left")
 	}
+	if list, err := os.ReadDir(filepath.Dir(next)); err != nil || len(list) != 2 {
+		t.Errorf("%v, %v, want the two crawls alone", list, err)
+	}
 	if err := os.Remove(bare); err != nil {
 		t.Fatal(err)
 	}
-	// Of several that make a crawl in an empty folder, or in none, one does.
+	// Of several that make a crawl in an empty folder, or in none, one does, and the others wait until it is whole.
 	for _, there := range []bool{true, false} {
 		crawl := filepath.Join(parent, "a", fmt.Sprint("raced", there))
 		if there {
 			must(t, os.Mkdir(crawl, 0o777))
 		}
 		var ready, done sync.WaitGroup
-		var made atomic.Int32
+		var made, filled atomic.Int32
 		const racers = 8
 		ready.Add(racers)
 		for i := range racers {
 			done.Go(func() {
-				taken, err := New(crawl, func(dir string) error {
-					defer ready.Wait()
-					defer ready.Done()
+				ready.Done()
+				ready.Wait()
+				taken, err := New(t.Context(), crawl, func(dir string) error {
+					filled.Add(1)
 					return errors.Join(os.MkdirAll(filepath.Join(dir, checkpointsDir), 0o777), os.MkdirAll(filepath.Join(dir, fmt.Sprint("store", i)), 0o777),
 						os.WriteFile(filepath.Join(dir, fmt.Sprint("store", i), "HEAD"), nil, 0o666), os.WriteFile(filepath.Join(dir, "CURRENT"), fmt.Append(nil, i), 0o666))
 				})
@@ -464,13 +472,16 @@ func TestWhole(t *testing.T) {
 				if !taken {
 					made.Add(1)
 				}
+				if _, err := os.Stat(filepath.Join(crawl, "CURRENT")); err != nil {
+					t.Error(err)
+				}
 			})
 		}
 		done.Wait()
 		list, err := os.ReadDir(crawl)
 		current, currentErr := os.ReadFile(filepath.Join(crawl, "CURRENT"))
-		if _, err := os.Stat(filepath.Join(crawl, fmt.Sprintf("store%s", current))); err != nil || made.Load() != 1 {
-			t.Errorf("%d made it; of the one that did: %v", made.Load(), err)
+		if _, err := os.Stat(filepath.Join(crawl, fmt.Sprintf("store%s", current))); err != nil || made.Load() != 1 || filled.Load() != 1 {
+			t.Errorf("%d made it, %d began to; of the one that did: %v", made.Load(), filled.Load(), err)
 		}
 		if err != nil || currentErr != nil || len(list) != 3 {
 			t.Errorf("%v, %v, %v", list, err, currentErr)
@@ -479,7 +490,7 @@ func TestWhole(t *testing.T) {
 	}
 	// Somebody else is quicker.
 	other := filepath.Join(parent, "other")
-	err := Whole(other, func(dir string) error {
+	err := Whole(t.Context(), other, func(dir string) error {
 		if dir != other {
 			if err := fill(nil)(other); err != nil {
 				return err
@@ -490,4 +501,92 @@ func TestWhole(t *testing.T) {
 	if list, readErr := os.ReadDir(parent); err != nil || readErr != nil || len(list) != 2 {
 		t.Errorf("%v, %v, %v", err, list, readErr)
 	}
+}
+
+// A process that is killed at any rename leaves nothing that the next one does not finish or remove.
+func TestNewKilled(t *testing.T) {
+	fill := func(text string) func(string) error {
+		return func(dir string) error {
+			return errors.Join(os.MkdirAll(filepath.Join(dir, checkpointsDir), 0o777), os.MkdirAll(filepath.Join(dir, "urls", "d"), 0o777),
+				os.WriteFile(filepath.Join(dir, "crawl.toml"), []byte(text), 0o666), os.WriteFile(filepath.Join(dir, "CURRENT"), nil, 0o666))
+		}
+	}
+	if dir := os.Getenv("CRAWL_TEST_KILLED"); dir != "" { // the process that is killed
+		after, err := strconv.Atoi(os.Getenv("CRAWL_TEST_RENAMES"))
+		must(t, err)
+		rename = func(from, to string) error {
+			if after--; after < 0 {
+				must(t, syscall.Kill(os.Getpid(), syscall.SIGKILL))
+				select {}
+			}
+			return os.Rename(from, to)
+		}
+		_, err = New(t.Context(), dir, fill("killed"))
+		must(t, err)
+		return
+	}
+	for _, renames := range []int{5, 1} { // into a folder that is there, and beside one that is not
+		for after := range renames + 1 {
+			parent := t.TempDir()
+			dir := filepath.Join(parent, "c")
+			if renames > 1 {
+				must(t, os.Mkdir(dir, 0o777))
+			}
+			killed := exec.Command(os.Args[0], "-test.run=^TestNewKilled$")
+			killed.Env = append(os.Environ(), "CRAWL_TEST_KILLED="+dir, fmt.Sprint("CRAWL_TEST_RENAMES=", after))
+			if err := killed.Run(); (err == nil) != (after == renames) {
+				t.Fatalf("%d of %d renames: %v", after, renames, err)
+			}
+			list, _ := filepath.Glob(filepath.Join(dir, "[^.]*"))
+			if slices.Contains(list, filepath.Join(dir, "CURRENT")) && len(list) < 4 {
+				t.Errorf("killed after %d of %d renames: CURRENT is there, of %v", after, renames, list)
+			}
+			taken, newErr := New(t.Context(), dir, fill("next"))
+			want := "killed"
+			if after == 0 {
+				want = "next"
+			}
+			text, _ := os.ReadFile(filepath.Join(dir, "crawl.toml"))
+			if newErr != nil || taken != (after > 0) || string(text) != want {
+				t.Errorf("killed after %d of %d renames: %v, %v, %q", after, renames, taken, newErr, text)
+			}
+			all, err := os.ReadDir(dir)
+			around, _ := os.ReadDir(parent)
+			if err != nil || len(all) != 4 || len(around) != 1 {
+				t.Errorf("killed after %d of %d renames: %v in %v", after, renames, all, around)
+			}
+		}
+	}
+	// A file of somebody else's is not replaced.
+	dir := t.TempDir()
+	must(t, fill("killed")(filepath.Join(dir, wholeName)))
+	must(t, os.WriteFile(filepath.Join(dir, "crawl.toml"), []byte("mine"), 0o666))
+	_, err := New(t.Context(), dir, fill("next"))
+	if text, _ := os.ReadFile(filepath.Join(dir, "crawl.toml")); !errors.Is(err, fault.Usage) || string(text) != "mine" {
+		t.Errorf("%v, %q", err, text)
+	}
+}
+
+// The lock file goes with each holder, and yet there is one holder at a time.
+func TestLockNew(t *testing.T) {
+	dir := t.TempDir()
+	var held atomic.Int32
+	var done sync.WaitGroup
+	for range 8 {
+		done.Go(func() {
+			for range 500 {
+				unlock, err := lockNew(t.Context(), dir, filepath.Join(dir, "lock"))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if n := held.Add(1); n != 1 {
+					t.Errorf("%d hold the lock", n)
+				}
+				held.Add(-1)
+				unlock()
+			}
+		})
+	}
+	done.Wait()
 }

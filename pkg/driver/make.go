@@ -72,7 +72,7 @@ func Make(ctx context.Context, dir string, spec Spec, warn func(format string, a
 			warn("%v", err)
 		}
 	}
-	taken, err := crawl.New(dir, func(to string) error {
+	taken, err := crawl.New(ctx, dir, func(to string) error {
 		for _, name := range names {
 			err := WriteFile(filepath.Join(to, name), func(out io.Writer) error {
 				in, err := os.Open(filepath.Join(tmp, name))
