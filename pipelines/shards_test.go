@@ -118,6 +118,18 @@ func TestShardsKeepAddressesApart(t *testing.T) {
 	}
 }
 
+// TestShardsOutliveAddresses: addresses that have expired when a shard begins to fetch are contacted all the same: a new
+// answer of DNS may be an address of another shard.
+func TestShardsOutliveAddresses(t *testing.T) {
+	t.Parallel()
+	w := startWeb(t, 55, 4, 6, "--ipv6")
+	w.flags = w.flags[:len(w.flags)-1] // which is none of the oracle's
+	c := newCrawl(t, w, "RESOLVE_FLAGS=--server "+w.dns+" --min-ttl 1ms --max-ttl 1ms", "FETCH_FLAGS=--allow-net 127.0.0.0/8,::1/128")
+	c.shards(t, 4)
+	c.finish(t, "mcrawl")
+	c.sharded(t)
+}
+
 // TestShardsAreKilled runs a crawl of several shards stage by stage. A task, and mcrawl run, are killed at random moments
 // with SIGKILL and run again. Rounds are abandoned and checkpoints restored between.
 func TestShardsAreKilled(t *testing.T) {

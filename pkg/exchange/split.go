@@ -193,8 +193,13 @@ func owner[T record.Row](s Split) func(row *T) int {
 				return s.From
 			case s.ID.By == ByDocument:
 				return s.Map.Of(r.ContentFP)
-			case s.ID.By == ByAddress && r.Addr != "":
-				return s.Map.OfAddress(r.Addr)
+			case s.ID.By == ByAddress:
+				if n, ok := archivedBy(r); ok && n < s.Map.Shards {
+					return n
+				}
+				if r.Addr != "" {
+					return s.Map.OfAddress(r.Addr)
+				}
 			}
 		case *record.URL:
 			if s.ID.By == ByAddress && r.Addr != "" {
@@ -203,6 +208,14 @@ func owner[T record.Row](s Split) func(row *T) int {
 		}
 		return byHost(row)
 	}
+}
+
+// archivedBy is the shard that has a row's records, by the name of their file (pkg/fetch/SPEC.md).
+func archivedBy(row *record.Fetch) (n int, ok bool) {
+	rest, ok := strings.CutPrefix(row.WARCFilename, "crawl-s")
+	number, _, _ := strings.Cut(rest, "-")
+	i, err := strconv.ParseUint(number, 10, 16)
+	return int(i), ok && err == nil
 }
 
 // choose picks the address to contact, and leaves on the row those of its owner: the chosen one first, then the others in

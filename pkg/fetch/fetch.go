@@ -48,6 +48,7 @@ import (
 	"mercator/formats/warc"
 	"mercator/pkg/canon"
 	"mercator/pkg/politeness"
+	"mercator/pkg/shard"
 	"mercator/pkg/stage"
 )
 
@@ -121,6 +122,7 @@ type runner struct {
 	robots   *robotsCache
 	decoders *semaphore.Weighted // bytes of their windows
 	ours     *ours
+	inShard  bool // of a crawl of several: only addresses on the rows are this shard's
 	cancel   context.CancelCauseFunc
 	started  time.Time
 	mark     func() error // before the first contact: openBatch
@@ -151,6 +153,7 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 		dispatcher: dispatcher{wake: make(chan struct{}, 1), idle: make(chan *host), turns: map[*host]*worker{}},
 		s:          newScheduler(us(opt.AddrDelay)), conns: sessions{max: opt.Connections},
 	}
+	_, r.inShard = shard.At(opt.Store.Dir())
 	r.s.slowGap = us(max(slowGap, 2*opt.MinDelay))
 	r.room.L = &r.mu
 	r.s.contacts.far.dir = opt.Store.Dir()

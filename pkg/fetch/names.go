@@ -68,10 +68,15 @@ func (r *runner) addresses(ctx context.Context, h *host, row *record.URL, room [
 
 // lookup appends the host's addresses to room: those of row, until they expire, or else the
 // resolver's, if it has any: what was good when the batch was resolved is better than none.
+// In a crawl of several shards those of row do not expire.
 // outcome is not "" if there are none. The error is errUnnamed if the resolver is to be asked.
 func (r *runner) lookup(ctx context.Context, h *host, row *record.URL, room []netip.Addr) (addrs []netip.Addr, outcome, detail string, err error) {
 	name := hostname(h.name)
 	now := r.now()
+	valid := now
+	if r.inShard {
+		valid = 0 // another address may be another shard's
+	}
 	switch literal, isLiteral := parseLiteral(name); {
 	case isLiteral:
 		return append(room, literal.Unmap()), "", "", nil
@@ -79,9 +84,9 @@ func (r *runner) lookup(ctx context.Context, h *host, row *record.URL, room []ne
 		return nil, record.OutcomeDeferred, row.AddrError, nil
 	case row != nil && row.AddrError != "":
 		return nil, record.OutcomeDNS, row.AddrError, nil
-	case len(h.resolved) > 0 && h.expires > now && !given(row, now):
+	case len(h.resolved) > 0 && h.expires > now && !given(row, valid):
 		return append(room, h.resolved...), "", "", nil
-	case given(row, now), given(row, 0) && (h.nameless != "" || r.opt.Resolver == nil):
+	case given(row, valid), given(row, 0) && (h.nameless != "" || r.opt.Resolver == nil):
 		for text := range strings.SplitSeq(row.Addr, ",") {
 			a, err := netip.ParseAddr(text)
 			if err != nil {

@@ -404,6 +404,28 @@ func TestFilesOfShards(t *testing.T) {
 	}
 }
 
+// TestAddressesOfShards: a shard contacts the addresses on its rows, also expired ones: those that a resolver knows may be
+// another shard's.
+func TestAddressesOfShards(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "crawl")
+	if _, err := crawl.Init(dir, nil, []byte("# none\n"), func(dir string) error {
+		return fetch.CreateStore(filepath.Join(dir, "fetch"), store.Options{})
+	}, crawl.Options{Shards: 2}); err != nil {
+		t.Fatal(err)
+	}
+	opt := options(open(t, filepath.Join(shard.Dir(dir, 1), "fetch")), &web{})
+	opt.Resolver = several{"127.0.0.7"}
+	urls := pages(1, 2)
+	for i := range urls {
+		urls[i].Addr, urls[i].AddrExpires = "127.0.0.9", 1
+	}
+	for _, row := range run(t, opt, "r1", urls) {
+		if row.Addr != "127.0.0.9" {
+			t.Errorf("%s %s: contacted at %q", row.Role, row.URL, row.Addr)
+		}
+	}
+}
+
 // later hands out its last row when it may.
 type later struct {
 	stage.Input[record.URL]
