@@ -18,7 +18,7 @@ import (
 type addCmd struct {
 	Crawl string   `arg:"" help:"The crawl folder."`
 	URLs  []string `arg:"" optional:"" name:"url" help:"URLs to add."`
-	File  []string `short:"f" sep:"none" placeholder:"FILE" help:"Add the URLs of this file, one a line, or of a .csv, .tsv or .jsonl; - is standard input."`
+	File  []string `short:"f" sep:"none" placeholder:"FILE" help:"Add the URLs of this file, one a line, or of a .csv, .tsv or .jsonl; - is standard input, one a line."`
 }
 
 // Help is part of --help.

@@ -27,7 +27,7 @@ func (s *settings) pairs() ([]config.Pair, error) {
 
 type newCmd struct {
 	Crawl  string   `arg:"" help:"Folder to make."`
-	Seeds  []string `sep:"none" placeholder:"FILE" help:"Files of URLs to begin with, one a line; - is standard input."`
+	Seeds  []string `sep:"none" placeholder:"FILE" help:"Files of URLs to begin with, one a line, or rows of a .csv, .tsv or .jsonl; - is standard input, one a line."`
 	Policy string   `group:"Settings:" placeholder:"NAME" help:"Order of the frontier; see \"mfrontier policies\"."`
 	settings
 	Shards int  `placeholder:"N" help:"Cut the crawl into N shards, at most 512, which run side by side."`

@@ -19,9 +19,9 @@ const (
 	FormCSV  = "csv"  // RFC 4180; the first record names the columns
 )
 
-// FormOf is the form of rows in a file of that name; "" for any other, which has no columns.
+// FormOf is the form of rows in a file of that name, in either case; "" for any other, which has no columns.
 func FormOf(name string) string {
-	switch filepath.Ext(name) {
+	switch strings.ToLower(filepath.Ext(name)) {
 	case ".csv":
 		return FormCSV
 	case ".tsv":

@@ -31,18 +31,21 @@ func Seed(text string, form canon.Options) (url string, assumed bool, err error)
 			return url, true, nil
 		}
 	}
-	return "", false, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%q is no URL to crawl", text), Want: "one such as https://www.example.org/", Hint: hintOf(err), Err: err}
+	return "", false, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%.200q is no URL to crawl", text), Want: "one such as https://www.example.org/", Hint: hintOf(err), Err: err}
 }
 
 // hintOf says more of what canon refused.
 func hintOf(err error) string {
-	if canon.ReasonOf(err) == canon.ReasonScheme {
+	switch canon.ReasonOf(err) {
+	case canon.ReasonScheme:
 		return "the setting schemes says which schemes are crawled"
+	case canon.ReasonTooLong:
+		return "the setting urls.max_url says how long a URL may be"
 	}
 	return ""
 }
 
-// maxSeed bounds a line of seeds, in bytes.
+// maxSeed bounds a line of seeds, in bytes, as it is read and as it is written.
 const maxSeed = 64 << 10
 
 // Seeds writes seeds to W, each as Seed reads it: one a line or, with Rows set, a JSON line of each and its columns.
@@ -76,6 +79,9 @@ func (s *Seeds) row(row *record.URL) error {
 		row.URL, row.Host, row.Key = url, "", 0
 		line = s.text.AppendJSON(nil, row, true)
 	}
+	if len(line) > maxSeed {
+		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a URL with columns of %d bytes", len(line)), Want: fmt.Sprintf("at most %d, as JSON", maxSeed)}
+	}
 	_, err = fmt.Fprintf(s.W, "%s\n", line)
 	return err
 }
@@ -85,9 +91,9 @@ func (s *Seeds) row(row *record.URL) error {
 // A line that is no URL is fault.Usage, with its place, and so is a file without any: the caller
 // makes nothing visible then.
 func (s *Seeds) File(r io.Reader, file string) (n int, err error) {
-	read := s.lines
+	read, wanted := s.lines, "seeds, one a line, such as https://www.example.org/"
 	if record.FormOf(file) != "" {
-		read = s.table
+		read, wanted = s.table, "a row for each seed"
 	}
 	n, line, err := read(r, file)
 	var f *fault.Error
@@ -95,11 +101,14 @@ func (s *Seeds) File(r io.Reader, file string) (n int, err error) {
 	case errors.As(err, &f):
 		g := *f
 		g.Class, g.File, g.Place = fault.Usage, file, fmt.Sprintf("line %d", max(line, 1))
+		if file == "-" && g.Hint == "" {
+			g.Hint = "standard input is read as one URL a line: rows come from a file that is named .csv, .tsv or .jsonl"
+		}
 		return n, &g
 	case err != nil:
 		return n, err
 	case n == 0:
-		return 0, &fault.Error{Class: fault.Usage, File: file, Found: "no URL", Want: "seeds, one a line, such as https://www.example.org/"}
+		return 0, &fault.Error{Class: fault.Usage, File: file, Found: "no URL", Want: wanted}
 	}
 	return n, nil
 }

@@ -58,7 +58,7 @@ func TestSeedRows(t *testing.T) {
 	var out strings.Builder
 	list := &Seeds{W: &out, Rows: true, Assumed: func(string, string) {}}
 	for _, f := range []struct{ name, text string }{
-		{"a.csv", "x_id,url,priority\n7,\"a.example/x?a,b\",2\n"},
+		{"a.CSV", "x_id,url,priority\n7,\"a.example/x?a,b\",2\n"},
 		{"b.tsv", "url\tx_note\nhttp://b.example/\ta\\nb\n"},
 		{"c.jsonl", `{"url":"http://c.example/","x_id":12,"url_key":"0123456789abcdef"}`},
 		{"d.txt", "# none\nhttp://d.example/\n"},
@@ -76,11 +76,12 @@ func TestSeedRows(t *testing.T) {
 		t.Errorf("%s", out.String())
 	}
 	for text, want := range map[string]string{
-		"":                              "rows.csv: line 1: no line of column names",
-		"url\n":                         "rows.csv: no URL, want seeds, one a line, such as https://www.example.org/",
-		"url,id\nhttp://a.example/,1\n": `rows.csv: line 1: column "id" of url rows, want one of `,
-		"url\nhttp://a.example/\nb\n":   `rows.csv: line 3: "b" is no URL to crawl, want one such as https://www.example.org/`,
-		"x_id\n7\n":                     `rows.csv: line 2: "" is no URL to crawl, want one such as https://www.example.org/`,
+		"":      "rows.csv: line 1: no line of column names",
+		"url\n": "rows.csv: no URL, want a row for each seed",
+		"url,via\nhttp://a.example/," + strings.Repeat("a", maxSeed): "rows.csv: line 2: a URL with columns of 65572 bytes, want at most 65536, as JSON",
+		"url,id\nhttp://a.example/,1\n":                              `rows.csv: line 1: column "id" of url rows, want one of `,
+		"url\nhttp://a.example/\nb\n":                                `rows.csv: line 3: "b" is no URL to crawl, want one such as https://www.example.org/`,
+		"x_id\n7\n":                                                  `rows.csv: line 2: "" is no URL to crawl, want one such as https://www.example.org/`,
 	} {
 		_, err := list.File(strings.NewReader(text), "rows.csv")
 		if !errors.Is(err, fault.Usage) || !strings.HasPrefix(err.Error(), want) {
@@ -89,5 +90,17 @@ func TestSeedRows(t *testing.T) {
 		if strings.Contains(text, "id,") && fault.HintOf(err) == "" {
 			t.Errorf("%v: no hint", err)
 		}
+	}
+}
+
+// TestSeedHints: a URL that is too long is cut in its error, and the hint names the setting; so is rows on standard input explained.
+func TestSeedHints(t *testing.T) {
+	_, _, err := Seed("http://a.example/"+strings.Repeat("a", 5000), canon.Options{MaxURL: 1000})
+	if err == nil || len(err.Error()) > 300 || !strings.Contains(fault.HintOf(err), "urls.max_url") {
+		t.Errorf("%v; hint %q", err, fault.HintOf(err))
+	}
+	list := &Seeds{W: &strings.Builder{}}
+	if _, err := list.File(strings.NewReader("url,x_id\nhttp://a.example/,7\n"), "-"); !strings.Contains(fault.HintOf(err), ".csv") {
+		t.Errorf("%v; hint %q", err, fault.HintOf(err))
 	}
 }
