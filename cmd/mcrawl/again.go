@@ -28,8 +28,8 @@ type againCmd struct {
 // Help is part of --help.
 func (*againCmd) Help() string {
 	return `Puts URLs into the queue once more, parked ones too, and without the failures that
-they had. A URL that waits already is not queued twice. Of --outcome, --status and
---older all that are given must hold.
+they had. A URL that waits already is not queued twice. With several of --outcome,
+--status and --older, a URL must match all of them.
 
 Examples:
   mcrawl again crawl --outcome timeout,address-refused

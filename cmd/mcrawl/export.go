@@ -27,7 +27,7 @@ type exportCmd struct {
 func (*exportCmd) Help() string {
 	return `What the crawl has committed is exported; it may go on meanwhile. The file or
 folder appears when it is whole. A folder must be new or empty. A crawl without any
-reply is refused, but for --parquet, whose outcomes say why.
+reply is refused. Only --parquet takes it: its outcomes say what went wrong.
 
 Examples:
   mcrawl export crawl --wacz                # crawl.wacz

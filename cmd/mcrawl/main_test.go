@@ -19,9 +19,14 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs testdata/script beside a small site on loopback, whose address is in $SITE:
-// a page with links to three others, of which one links back and one is not there. /moved redirects to another site.
+// a page with links to three others, of which one links back and one is not there. /moved redirects to another site,
+// and /start to a port that is not fetched from.
 func TestScripts(t *testing.T) {
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/start" {
+			http.Redirect(w, r, "http://127.0.0.77:9/", http.StatusMovedPermanently)
+			return
+		}
 		links := map[string]string{"/": "/a /b /gone", "/a": "/", "/b": "/c /a", "/c": "", "/x/b": "/a /x/../b"}
 		if r.URL.Path == "/moved" {
 			http.Redirect(w, r, "http://elsewhere.example/", http.StatusMovedPermanently)

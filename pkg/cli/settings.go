@@ -122,8 +122,8 @@ func (s *Std) warnOfFlags(kctx *kong.Context) error {
 	return nil
 }
 
-// flagAndValue is a flag in a message, with what stands for its value.
-var flagAndValue = regexp.MustCompile(`--([a-z][a-z0-9-]*)( [A-Z]+\b)?`)
+// flagAndValue is a flag in a message, with what stands for its value. It is a word by itself: a URL or the name of a file may have -- in it.
+var flagAndValue = regexp.MustCompile(`(^|[\s"'(\[])--([^\s"'()\[\],;:]*[^\s"'()\[\],;:.])( [A-Z]+\b)?`)
 
 // inSettings is a message in which a flag that nobody typed is the setting of the crawl folder that it stands for: who
 // runs mcrawl sees no flags of mfetch. "--allow-net NETWORK" becomes the command that changes the setting, and so does a flag without a value.
@@ -134,18 +134,18 @@ func (s *Std) inSettings(message string) string {
 	}
 	return flagAndValue.ReplaceAllStringFunc(message, func(text string) string {
 		m := flagAndValue.FindStringSubmatch(text)
-		k, found := config.KeyOfFlag(s.Name, s.verb, m[1])
-		if !found || s.Given(m[1]) {
+		k, found := config.KeyOfFlag(s.Name, s.verb, m[2])
+		if !found || s.Given(m[2]) {
 			return text
 		}
-		value := strings.TrimSpace(m[2])
+		value := strings.TrimSpace(m[3])
 		if k.IsSwitch() {
 			value = "true"
 		}
 		if value == "" {
-			return k.Name
+			return m[1] + k.Name
 		}
-		return strconv.Quote(fault.Quote("mcrawl", "set", filepath.Dir(path), k.Name+"="+value))
+		return m[1] + strconv.Quote(fault.Quote("mcrawl", "set", filepath.Dir(path), k.Name+"="+value))
 	})
 }
 

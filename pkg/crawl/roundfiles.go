@@ -167,14 +167,25 @@ func (k *Kept) Closed() *Kept {
 // Files lists the files rounds/ROUND/NAME.arrows.zst, in the order of the rounds and, within a round, of the names. A round that
 // keeps no such file is passed over, and so are files of another epoch: of a round that abandon or restore has undone. Options.Warn is told, once,
 // of closed rounds whose file is lost.
-func (k *Kept) Files(names ...string) (files []string, err error) {
-	var lost []string
+func (k *Kept) Files(names ...string) ([]string, error) {
+	files, lost, err := k.look(names)
+	if len(lost) > 0 && k.c.opt.Warn != nil {
+		if warning := k.c.LostFiles(lost); warning.Error() != k.c.warned {
+			k.c.warned = warning.Error()
+			k.c.opt.Warn(warning)
+		}
+	}
+	return files, err
+}
+
+// look lists the files, and the closed rounds of which some are lost.
+func (k *Kept) look(names []string) (files, lost []string, err error) {
 	for _, r := range k.rounds {
 		for _, name := range names {
 			path := r.in.roundsPath(r.name, name+recordSuffix)
 			epoch, err := k.c.epochOf(path)
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, err
+				return nil, nil, err
 			}
 			named := slices.ContainsFunc(r.files, func(f RoundFile) bool { return f.Name == filepath.Base(path) })
 			n, other := strconv.ParseUint(epoch, 10, 64)
@@ -186,24 +197,34 @@ func (k *Kept) Files(names ...string) (files []string, err error) {
 			}
 		}
 	}
-	if len(lost) > 0 && k.c.opt.Warn != nil {
-		if warning := k.c.LostFiles(lost); warning.Error() != k.c.warned {
-			k.c.warned = warning.Error()
-			k.c.opt.Warn(warning)
-		}
-	}
-	return files, nil
+	return files, lost, nil
 }
 
 // LostFiles warns that files of rounds that count are not in rounds/.
 func (c *Crawl) LostFiles(rounds []string) error {
+	return &fault.Error{File: c.path(roundsDir), Found: fmt.Sprintf("files of %s are missing, or of a round that was undone: their rows are left out; what a restore has set aside, %q puts back",
+		firstOf(rounds), "mckpt rounds "+c.dir)}
+}
+
+// AllThere is fault.Corrupt where Files would warn: who calls it needs the rows of all rounds.
+func (k *Kept) AllThere(names ...string) error {
+	_, lost, err := k.look(names)
+	if err != nil || len(lost) == 0 {
+		return err
+	}
+	c := k.c
+	return &fault.Error{Class: fault.Corrupt, File: c.path(roundsDir), Found: fmt.Sprintf("files of %s are missing, or of a round that was undone", firstOf(lost)),
+		Want: "those of all rounds, which say what became of each URL", Hint: fmt.Sprintf("put them back, what a restore has set aside with %q", fault.Quote("mckpt", "rounds", c.dir))}
+}
+
+// firstOf names some of many rounds.
+func firstOf(rounds []string) string {
 	const most = 8
 	names := strings.Join(rounds[:min(len(rounds), most)], ", ")
 	if n := len(rounds) - most; n > 0 {
 		names += fmt.Sprintf(" and %d more", n)
 	}
-	return &fault.Error{File: c.path(roundsDir), Found: fmt.Sprintf("files of %s are missing, or of a round that was undone: their rows are left out; what a restore has set aside, %q puts back",
-		names, "mckpt rounds "+c.dir)}
+	return names
 }
 
 // RoundFiles looks at the crawl, and lists the files of these names.

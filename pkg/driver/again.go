@@ -38,10 +38,20 @@ func (d *Driver) outcomes() string {
 	return "marked"
 }
 
-// history lists the files that tell what became of URLs, in the order of the rounds.
-func (d *Driver) history() (files []history.File, err error) {
+// history lists the files that tell what became of URLs, in the order of the rounds. allThere is an error where some are lost.
+func (d *Driver) history(allThere bool) (files []history.File, err error) {
 	what := map[string]history.What{"dropped": history.Dropped, d.outcomes(): history.Fetched, "refused": history.Refused, "new": history.Queued, "again": history.Queued}
-	paths, err := d.Crawl.RoundFiles("dropped", d.outcomes(), "refused", "new", "again")
+	kept, err := d.Crawl.Kept()
+	if err != nil {
+		return nil, err
+	}
+	names := []string{"dropped", d.outcomes(), "refused", "new", "again"} // in the order in which a round has them
+	if allThere {
+		if err := kept.AllThere(names...); err != nil {
+			return nil, err
+		}
+	}
+	paths, err := kept.Files(names...)
 	for _, path := range paths {
 		name, _, _ := strings.Cut(filepath.Base(path), ".")
 		files = append(files, history.File{Path: path, What: what[name]})
@@ -51,7 +61,7 @@ func (d *Driver) history() (files []history.File, err error) {
 
 // Refusals calls each for the URLs that the crawl did not follow, once each; rule, if not "", is the only one that counts.
 func (d *Driver) Refusals(rule string, each func(*history.Refusal) error) error {
-	files, err := d.history()
+	files, err := d.history(false)
 	if err != nil {
 		return err
 	}
@@ -73,10 +83,12 @@ func (d *Driver) CheckAgain(r Request, list func() (io.ReadCloser, error)) error
 	case r.Before > 0 && st.Policy == "revisit":
 		return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: "--older for a crawl of policy revisit", Want: "--outcome, --rule or -f",
 			Hint: "its pages are visited again by themselves, when they are likely to have changed; frontier.max_interval says how late at the most"}
-	case r.Rule != "":
+	}
+	if _, err := d.history(true); err != nil || r.Rule == "" && list == nil {
+		return err
+	}
+	if r.Rule != "" {
 		return d.checkRule(r.Rule)
-	case list == nil:
-		return nil
 	}
 	form, err := d.Form()
 	if err != nil {
@@ -104,7 +116,7 @@ func (d *Driver) CheckAgain(r Request, list func() (io.ReadCloser, error)) error
 		return err
 	}
 	return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: fmt.Sprintf("%d of the URLs were never in this crawl, such as %s", n, example), Want: "URLs that it knows",
-		Hint: fmt.Sprintf("%q puts new URLs in", fault.Quote("mcrawl", "add", d.plan.crawl, example))}
+		Hint: fmt.Sprintf("%q puts new URLs in", mcrawl("add", d.plan.crawl, example))}
 }
 
 // checkRule refuses a name that is probably misspelt: by it no URL was refused, but by one that is like it.
@@ -137,7 +149,11 @@ func (d *Driver) takeAgain(ctx context.Context, txn, dir string, r Request, in i
 			}
 		}
 	}
-	files, err := d.history()
+	files, err := d.history(true)
+	if lost := (*fault.Error)(nil); errors.Is(err, fault.Corrupt) && errors.As(err, &lost) {
+		request := d.plan.path("inbox", fmt.Sprintf("%06s", strings.TrimPrefix(txn, "again")))
+		lost.Hint = strings.TrimPrefix(lost.Hint+"; or move "+request+" elsewhere, and the crawl goes on without it", "; or ")
+	}
 	if err != nil {
 		return err
 	}

@@ -263,20 +263,32 @@ func refusedSeeds(conf *config.Config, seeds string, warn func(format string, ar
 	}
 	defer in.Close()
 	looked, told := 0, 0
-	list := urlset.Seeds{Form: form, W: &lines{emit: func(line string) {
+	list := urlset.Seeds{Form: form, W: writerFunc(func(text []byte) (int, error) {
+		line := string(bytes.TrimSpace(text))
 		url, host, err := form.URL(line)
-		if looked++; err != nil || looked > most || told == notes {
-			return // a comment, or enough
+		if err != nil {
+			return len(text), nil // a comment
+		}
+		if looked++; looked > most || told == notes {
+			return 0, errEnough
 		}
 		reason := make([]string, 1)
 		if judge.Waiting(context.Background(), []*record.URL{{URL: url, Host: host}}, reason) == nil && reason[0] != "" {
 			told++
 			warn("%s will not be fetched: %s refuses it", line, reason[0])
 		}
-	}}}
-	_, err = list.File(in, seeds)
+		return len(text), nil
+	})}
+	if _, err = list.File(in, seeds); errors.Is(err, errEnough) {
+		return nil
+	}
 	return err
 }
+
+// writerFunc is called with each line of a file of seeds, which urlset.Seeds writes one by one.
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(text []byte) (int, error) { return f(text) }
 
 // absolute are the settings that name a file, by names that hold in any folder.
 func absolute(conf *config.Config) (pairs []config.Pair, err error) {
@@ -357,7 +369,7 @@ func (s Spec) open(file string) (io.ReadCloser, error) {
 func (s Spec) compare(ctx context.Context, tmp, dir string, warn func(format string, args ...any)) error {
 	other := func(of, hint string) error {
 		return &fault.Error{Class: fault.Usage, File: dir, Found: "a crawl of other " + of, Want: "a new folder, or the same crawl",
-			Hint: fmt.Sprintf("%q goes on with it; %s; or name another folder", fault.Quote("mcrawl", "run", dir), hint)}
+			Hint: fmt.Sprintf("%q goes on with it; %s; or name another folder", mcrawl("run", dir), hint)}
 	}
 	if m, err := shard.Read(durable.OS, dir); err != nil {
 		return err
@@ -376,7 +388,7 @@ func (s Spec) compare(ctx context.Context, tmp, dir string, warn func(format str
 		if same, err := sameFile(filepath.Join(tmp, name), filepath.Join(dir, name)); err != nil {
 			return err
 		} else if !same {
-			return other("seeds", fmt.Sprintf("%q adds seeds", fault.Quote("mcrawl", "add", dir)+" URL..."))
+			return other("seeds", fmt.Sprintf("%q adds seeds", mcrawl("add", dir)+" URL..."))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Files)) {
@@ -410,7 +422,7 @@ func (s Spec) compare(ctx context.Context, tmp, dir string, warn func(format str
 	if n, err := folder.NextRound(); err != nil {
 		return err
 	} else if n > 1 {
-		return other("settings: "+strings.Join(is, ", "), fmt.Sprintf("%q changes them", fault.Quote(append([]string{"mcrawl", "set", dir}, words...)...)))
+		return other("settings: "+strings.Join(is, ", "), fmt.Sprintf("%q changes them", mcrawl(append([]string{"set", dir}, words...)...)))
 	}
 	changes, err := Set(ctx, folder, differ)
 	for _, c := range changes {

@@ -203,10 +203,13 @@ func (d *Driver) whyNothing(w io.Writer, s *Status) error {
 	if err != nil || len(files) == 0 {
 		return err
 	}
-	fmt.Fprintln(w, "No page was fetched, for instance:")
-	n := 3
+	const most = 3
+	n := most
 	err = history.Read(files[len(files)-1], func(row *record.Fetch) error {
 		if row.Role == record.RolePage {
+			if n == most {
+				fmt.Fprintln(w, "No page was fetched, for instance:")
+			}
 			n--
 			fmt.Fprintf(w, "  %s: %s: %s\n", row.URL, row.Outcome, row.Error)
 		}

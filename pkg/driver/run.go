@@ -72,7 +72,7 @@ func noCrawl(dir string, err error) error {
 	if !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return &fault.Error{Class: fault.Usage, Err: err, Hint: fmt.Sprintf("make one with %q", fault.Quote("mcrawl", "new", dir, "--seeds", "seeds.txt"))}
+	return &fault.Error{Class: fault.Usage, Err: err, Hint: fmt.Sprintf("make one with %q", mcrawl("new", dir, "--seeds", "seeds.txt"))}
 }
 
 // said sorts what commands say on standard error.
@@ -254,7 +254,7 @@ func (d *Driver) end(ctx context.Context, why string, empty bool) error {
 		switch {
 		case nothing:
 			err = &fault.Error{File: d.Crawl.Dir(), Found: "the crawl is at its end, and nothing was fetched", Want: "pages", Err: err,
-				Hint: fmt.Sprintf("%q has other URLs fetched; %q, or --rule NAME, the same ones again", fault.Quote("mcrawl", "add", d.Crawl.Dir(), "URL"), fault.Quote("mcrawl", "again", d.Crawl.Dir(), "--outcome", "NAME"))}
+				Hint: fmt.Sprintf("%q has other URLs fetched; %q, or --rule NAME, the same ones again", mcrawl("add", d.Crawl.Dir(), "URL"), mcrawl("again", d.Crawl.Dir(), "--outcome", "NAME"))}
 		case err != nil:
 			err = d.wrong("", err)
 		default:
@@ -271,7 +271,8 @@ func (d *Driver) end(ctx context.Context, why string, empty bool) error {
 	return err
 }
 
-// onlyRedirects is an error where the crawl, which is at its end, fetched nothing but redirects that lead out of it.
+// onlyRedirects is an error where the crawl, which is at its end, fetched nothing but redirects: such as lead out of it, or to
+// pages that could not be fetched. Where rounds are lost nobody knows.
 func (d *Driver) onlyRedirects() error {
 	var from, to string
 	look := func(row *record.Fetch) error {
@@ -284,20 +285,45 @@ func (d *Driver) onlyRedirects() error {
 		}
 		return nil
 	}
-	files, err := d.Crawl.RoundFiles(d.outcomes())
-	for _, f := range files {
-		if err == nil {
-			err = history.Read(f, look)
+	kept, err := d.Crawl.Kept()
+	if err != nil {
+		return err
+	}
+	files, err := kept.Files(d.outcomes()) // warns of what is lost
+	if errors.Is(kept.AllThere(d.outcomes()), fault.Corrupt) {
+		return nil
+	}
+	read := func(look func(*record.Fetch) error) {
+		for _, f := range files {
+			if err == nil {
+				err = history.Read(f, look)
+			}
 		}
 	}
+	read(look)
 	switch {
 	case err == errEnough:
 		return nil
 	case err != nil || to == "":
 		return err
 	}
+	why := ""
+	read(func(row *record.Fetch) error {
+		if row.Role == record.RolePage && row.URL == to {
+			if why = strings.TrimSuffix(row.Outcome+": "+row.Error, ": "); row.RedirectURL != "" {
+				why = "which redirects to " + row.RedirectURL
+			}
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case why != "":
+		return &fault.Error{File: d.Crawl.Dir(), Found: fmt.Sprintf("the crawl is at its end, and no page was fetched: %s redirects to %s: %s", from, to, why), Want: "pages"}
+	}
 	return &fault.Error{File: d.Crawl.Dir(), Found: fmt.Sprintf("the crawl is at its end, and %s redirects to %s, which it does not follow", from, to), Want: "pages",
-		Hint: fmt.Sprintf("%q crawls that site", fault.Quote("mcrawl", "site", to))}
+		Hint: fmt.Sprintf("%q crawls that site", mcrawl("site", to))}
 }
 
 // seeded reports whether the seeds are in, before round n. Other URLs may have been added before them.
@@ -393,7 +419,7 @@ func (d *Driver) wrong(round string, err error) error {
 	}
 	hint := f.Hint
 	if hint == "" {
-		hint = fmt.Sprintf("what is done is kept: %q goes on; %q changes a setting before", fault.Quote("mcrawl", "run", d.Crawl.Dir()), fault.Quote("mcrawl", "set", d.Crawl.Dir(), "KEY=VALUE"))
+		hint = fmt.Sprintf("what is done is kept: %q goes on; %q changes a setting before", mcrawl("run", d.Crawl.Dir()), mcrawl("set", d.Crawl.Dir(), "KEY=VALUE"))
 	}
 	return &fault.Error{Class: f.Class, File: d.Crawl.Dir(), Place: round, Err: f, Hint: hint}
 }
@@ -401,7 +427,7 @@ func (d *Driver) wrong(round string, err error) error {
 // Print writes the lines of a shell that do what Run does: the seeds where they are not in
 // yet, and the next round.
 func (d *Driver) Print(w io.Writer) error {
-	if err := d.oneShard("--print", fmt.Sprintf("%q shows the stages of a round", fault.Quote("mcrawl", "stages", d.Crawl.Dir()))); err != nil {
+	if err := d.oneShard("--print", fmt.Sprintf("%q shows the stages of a round", mcrawl("stages", d.Crawl.Dir()))); err != nil {
 		return err
 	}
 	n, err := d.Crawl.NextRound()

@@ -111,7 +111,7 @@ func (d *Driver) roundOf(round string) (r stageRound, err error) {
 		}
 		if !r.closed {
 			return r, &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: "round " + r.name, Want: "round " + next + ", or one that was closed",
-				Hint: fmt.Sprintf("%q shows the stages of %s", fault.Quote("mcrawl", "stages", d.Crawl.Dir()), next)}
+				Hint: fmt.Sprintf("%q shows the stages of %s", mcrawl("stages", d.Crawl.Dir()), next)}
 		}
 	}
 	if r.name == "seed" {
@@ -218,7 +218,7 @@ func (d *Driver) mustBeDone(of stageRound, at, n int, before string) error {
 		found += fmt.Sprintf(" in shard %d", n)
 	}
 	return &fault.Error{Class: fault.Conflict, File: d.Crawl.Dir(), Place: "round " + of.name, Found: found, Want: "it done before stage " + before,
-		Hint: fmt.Sprintf("%q shows what comes first", fault.Quote("mcrawl", "stages", d.Crawl.Dir()))}
+		Hint: fmt.Sprintf("%q shows what comes first", mcrawl("stages", d.Crawl.Dir()))}
 }
 
 // task runs what is not done of a stage in a shard.

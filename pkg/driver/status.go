@@ -353,13 +353,21 @@ const liveFile = "PROGRESS"
 // liveMax bounds the file.
 const liveMax = 1 << 20
 
-// readLive reads what the driver that works on the crawl last told; nil if that is nothing.
+// readLive reads what the driver that works on the crawl last told; nil if that is nothing. A file from before it took
+// the lock is of one that was killed.
 func readLive(dir string) *Status {
 	f, err := os.Open(filepath.Join(dir, liveFile))
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
+	told, err := f.Stat()
+	if err != nil {
+		return nil
+	}
+	if begun, err := os.Stat(filepath.Join(dir, crawl.DriverFile)); err == nil && told.ModTime().Before(begun.ModTime()) {
+		return nil
+	}
 	b, err := io.ReadAll(io.LimitReader(f, liveMax))
 	l := new(Status)
 	if err != nil || json.Unmarshal(b, l) != nil { // of another version

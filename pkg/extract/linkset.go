@@ -39,7 +39,7 @@ const (
 )
 
 func (s *linkSet) reset() {
-	if len(s.slots) > idleSlots || cap(s.text) > idleText {
+	if len(s.slots) > idleSlots || cap(s.all) > idleSlots || cap(s.text) > idleText {
 		*s = linkSet{}
 	}
 	if s.slots == nil {

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestOnlyFlagsBecomeSettings: the name of a file and a URL stay as they are, whatever they have in them.
+func TestOnlyFlagsBecomeSettings(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "c")
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"CURRENT", "crawl.toml"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	was := os.Args
+	os.Args = []string{"mfetch", dir}
+	t.Cleanup(func() { os.Args = was })
+	s := &Std{Name: "mfetch", verb: "fetch"}
+	for message, want := range map[string]string{
+		"missing--timeout.arrows.zst: no file":  "",
+		"http://a.test/x--timeout is no good":   "",
+		"http://a.test/?--timeout":              "",
+		"'a --timeout.arrows.zst': no file":     "",
+		"no --timeout-of-mine":                  "",
+		"a longer --timeout, or none":           "a longer fetch.timeout, or none",
+		"say (--timeout).":                      "say (fetch.timeout).",
+		"it ends by --timeout.":                 "it ends by fetch.timeout.",
+		"--allow-net NETWORK allows":            `"mcrawl set ` + dir + ` network.allow_net=NETWORK" allows`,
+		"--timeout --max-body: of both a value": "fetch.timeout fetch.max_body: of both a value",
+	} {
+		if want == "" {
+			want = message
+		}
+		if got := s.inSettings(message); got != want {
+			t.Errorf("%s\n becomes %s\n want    %s", message, got, want)
+		}
+	}
+}
