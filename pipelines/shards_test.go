@@ -208,6 +208,14 @@ func TestShardsMissAPart(t *testing.T) {
 		t.Helper()
 		output(t, "mcrawl", "stage", c.dir, name, "--round", round, "--shard", fmt.Sprint(n))
 	}
+	fails := func(code int, want string, words ...string) {
+		t.Helper()
+		cmd := exec.Command(bin+words[0], words[1:]...)
+		out, err := cmd.CombinedOutput()
+		if err == nil || cmd.ProcessState.ExitCode() != code || !strings.Contains(string(out), want) {
+			t.Errorf("%v, want exit code %d and %q:\n%s", err, code, want, out)
+		}
+	}
 	for _, n := range []int{0, 1} {
 		stage("seed", "seed", n)
 	}
@@ -217,23 +225,23 @@ func TestShardsMissAPart(t *testing.T) {
 			stage(name, "r1", n)
 		}
 	}
+	doc := filepath.Join(c.dir, "rounds", "r1", "doc")
+	if err := os.Rename(doc, c.dir+".doc"); err != nil {
+		t.Fatal(err)
+	}
+	fails(3, "rounds/r1/doc: no bills", "mckpt", "commit", c.dir, "--txn", "r1")
+	if err := os.Rename(c.dir+".doc", doc); err != nil {
+		t.Fatal(err)
+	}
 	stage("commit", "r1", 0)
-	for _, n := range []int{0, 1} {
-		stage("batch", "r2", n)
-	}
+	stage("batch", "r2", 0)
+	fails(1, "round r2: stage batch is not done in shard 1: run it before stage fetch", "mcrawl", "stage", c.dir, "fetch", "--round", "r2")
+	stage("batch", "r2", 1)
 	part := func(round string) string { return filepath.Join(c.dir, "rounds", round, "addr", "001-000.arrows.zst") }
-	fails := func(want string) {
-		t.Helper()
-		cmd := exec.Command(bin+"mcrawl", "stage", c.dir, "fetch", "--round", "r2")
-		out, err := cmd.CombinedOutput()
-		if err == nil || cmd.ProcessState.ExitCode() != 3 || !strings.Contains(string(out), want) {
-			t.Errorf("%v, want exit code 3 and %q:\n%s", err, want, out)
-		}
-	}
 	if err := os.Remove(part("r2")); err != nil {
 		t.Fatal(err)
 	}
-	fails("001-000.arrows.zst: missing")
+	fails(3, "001-000.arrows.zst: missing", "mcrawl", "stage", c.dir, "fetch", "--round", "r2")
 	old, err := os.ReadFile(part("r1"))
 	if err != nil {
 		t.Fatal(err)
@@ -241,7 +249,7 @@ func TestShardsMissAPart(t *testing.T) {
 	if err := os.WriteFile(part("r2"), old, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	fails("001-000.arrows.zst: ")
+	fails(3, "001-000.arrows.zst: ", "mcrawl", "stage", c.dir, "fetch", "--round", "r2")
 	if err := os.Remove(part("r2")); err != nil {
 		t.Fatal(err)
 	}

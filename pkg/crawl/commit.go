@@ -121,7 +121,7 @@ func (c *Crawl) commit(cur store.Current, stores []*store.Store, txn string, now
 		byName[name] = s
 		part := at[s.Shard()]
 		if part == nil {
-			return nil, false, &fault.Error{Class: fault.Conflict, File: s.Dir(), Found: "a store of no shard", Want: fmt.Sprintf("%s, as version %d of the bucket map says", countShards(len(parts)), cur.Map),
+			return nil, false, &fault.Error{Class: fault.Conflict, File: s.Dir(), Found: "a store that belongs to no shard", Want: fmt.Sprintf("%s, as version %d of the bucket map says", countShards(len(parts)), cur.Map),
 				Hint: "move it elsewhere"}
 		}
 		switch round := v.Open(); round {

@@ -117,7 +117,7 @@ func TestCommitShards(t *testing.T) {
 	refused("/c/shard/001/urls", `round "r1" is not committed here`)
 	must(t, change(fsys, "/c/shard/001/urls", "new", "r1"))
 	must(t, store.Create("/c/shard/002/urls", "urls", 1, nil, store.Options{FS: fsys}))
-	refused("/c/shard/002/urls", "a store of no shard, want 2 shards")
+	refused("/c/shard/002/urls", "a store that belongs to no shard, want 2 shards")
 	must(t, removeAll(fsys, "/c/shard/002"))
 	must(t, commit(fsys, "r1"))
 
@@ -197,7 +197,7 @@ func TestVerifyShards(t *testing.T) {
 		{"a shard too many", func(fsys *durable.CrashFS) error { return durable.MkdirAll(fsys, "/c/shard/002") }, "/c/shard/002: the folder of a shard, want 2 shards, as version 1"},
 		{"a store beside the shards", func(fsys *durable.CrashFS) error {
 			return store.Create("/c/urls", "urls", 1, nil, store.Options{FS: fsys})
-		}, "/c/urls: a store of no shard"},
+		}, "/c/urls: a store that belongs to no shard"},
 	} {
 		fsys := clone(base)
 		must(t, test.damage(fsys))

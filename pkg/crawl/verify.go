@@ -189,7 +189,7 @@ func (v *verifier) shards(cur store.Current, stores []*store.Store) ([]*Crawl, e
 	for _, s := range stores {
 		of := s.Shard()
 		if of == "" {
-			v.problem(&fault.Error{File: s.Dir(), Found: "a store of no shard", Want: "all stores in shards"})
+			v.problem(&fault.Error{File: s.Dir(), Found: "a store that belongs to no shard", Want: "all stores in shards"})
 			continue
 		}
 		has[s.NameInCrawl()] = true

@@ -375,17 +375,23 @@ func (d *Driver) addLists(ctx context.Context, round string, files []string) err
 	return err
 }
 
+// interval is the least time between two checkpoints that are kept.
+func (d *Driver) interval() (interval time.Duration, err error) {
+	conf, err := d.settings()
+	if err != nil || conf.File.CheckpointInterval == "" {
+		return 0, err
+	}
+	if interval, err = time.ParseDuration(conf.File.CheckpointInterval); err != nil {
+		err = &fault.Error{Class: fault.Usage, File: conf.Path, Place: "checkpoint_interval", Err: err}
+	}
+	return interval, err
+}
+
 // Round makes a round, or ends one that was begun, and closes it by a checkpoint.
 func (d *Driver) Round(ctx context.Context, name string) error {
-	conf, err := d.settings()
+	interval, err := d.interval()
 	if err != nil {
 		return err
-	}
-	var interval time.Duration
-	if text := conf.File.CheckpointInterval; text != "" {
-		if interval, err = time.ParseDuration(text); err != nil {
-			return &fault.Error{Class: fault.Usage, File: conf.Path, Place: "checkpoint_interval", Err: err}
-		}
 	}
 	if _, err := d.Crawl.BeginRound(name); err != nil {
 		return err

@@ -12,10 +12,12 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
+	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/http1"
 	"mercator/pkg/filter"
+	"mercator/pkg/shard"
 	"mercator/pkg/urlset"
 )
 
@@ -58,6 +60,13 @@ func Set(ctx context.Context, folder *crawl.Crawl, pairs []config.Pair) (changes
 				return nil, elsewhere(folder, after, paths, err)
 			}
 			if err := checkFiles(after, paths); err != nil {
+				return nil, err
+			}
+		}
+		if m, err := shard.Read(durable.OS, folder.Dir()); err != nil {
+			return nil, err
+		} else if m != nil {
+			if err := shardable(after); err != nil {
 				return nil, err
 			}
 		}

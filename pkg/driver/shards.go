@@ -42,6 +42,7 @@ func shardable(conf *config.Config) error {
 		{f.Frontier.Policy == "revisit", "frontier.policy", "another policy: new pages and repeated visits share the whole crawl, and each shard sees its own alone"},
 		{f.Frontier.PerDomain > 0, "frontier.per_domain", "none: the hosts of a domain are in several shards"},
 		{f.Frontier.DomainBudget > 0, "frontier.domain_budget", "none: the hosts of a domain are in several shards"},
+		{len(f.Extract.ModuleState) > 0, "extract.module_state", "none: each shard would keep a state of its own pages alone"},
 		{f.Fetch.Proxy != "", "fetch.proxy", "none: hosts are shared out by their addresses"},
 		{len(f.Fetch.Exec) > 0, "fetch.exec", "none: hosts are shared out by their addresses"},
 		{slices.ContainsFunc(f.Seeds, isTable), "seeds", "files of URLs or of JSON lines"},
@@ -249,16 +250,25 @@ func (p plan) shardStages(round string) []stage {
 	}
 }
 
-// isSent reports whether a shard has sent its part of an exchange, and all of it is there.
-func (d *Driver) isSent(p plan, round, name string) (bool, error) {
+// billed is the bill of what a shard sent in an exchange, and the exchange's folder; nil if the shard has not sent all.
+func (d *Driver) billed(p plan, round, name string) (bill *exchange.Bill, dir string, err error) {
 	now, err := store.ReadCurrent(durable.OS, d.Crawl.Dir())
 	if err != nil {
-		return false, err
+		return nil, "", err
 	}
-	_, dir := p.exchanged("", round, name, "")
-	bill, err := exchange.ReadBill(durable.OS, dir, exchange.ID{Exchange: name, Round: round, Epoch: now.Epoch, Map: now.Map, Shards: p.shards}, p.shard)
+	_, dir = p.exchanged("", round, name, "")
+	bill, err = exchange.ReadBill(durable.OS, dir, exchange.ID{Exchange: name, Round: round, Epoch: now.Epoch, Map: now.Map, Shards: p.shards}, p.shard)
 	if err != nil {
-		return false, nil // none, or of a round that was given up; of a damaged one split says what it is
+		return nil, dir, nil // none, or of a round that was given up; of a damaged one split says what it is
+	}
+	return bill, dir, nil
+}
+
+// isSent reports whether a shard has sent its part of an exchange, and all of it is there.
+func (d *Driver) isSent(p plan, round, name string) (bool, error) {
+	bill, dir, err := d.billed(p, round, name)
+	if bill == nil || err != nil {
+		return false, err
 	}
 	for to, part := range bill.Parts {
 		if st, err := os.Stat(exchange.PartPath(dir, p.shard, to)); err != nil || st.Size() != part.Bytes {

@@ -14,6 +14,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
+	"mercator/pkg/exchange"
 	"mercator/pkg/fault"
 )
 
@@ -162,7 +163,7 @@ func (d *Driver) Stages(round string) (*RoundStatus, error) {
 	return r, err
 }
 
-// Stage runs a stage of a round in a shard until it is done. The stages before it must be done there. Of a round that is
+// Stage runs a stage of a round in a shard until it is done. The stage before it must be done in all. Of a round that is
 // closed, all stages are.
 func (d *Driver) Stage(ctx context.Context, name, round string, shard int) error {
 	if shard < 0 || shard >= d.plan.tasks() {
@@ -187,16 +188,22 @@ func (d *Driver) Stage(ctx context.Context, name, round string, shard int) error
 	}
 	if at == len(list) {
 		for n := range d.plan.tasks() {
-			if err := d.mustBeDone(of, at-1, n, commitStage); err != nil {
+			if err := d.mustBeDone(of, at-1, n, n, commitStage); err != nil {
 				return err
 			}
 		}
-		_, _, err = d.Crawl.Commit(ctx, of.name, d.opt.Now(), 0)
+		interval, err := d.interval()
+		if err != nil {
+			return err
+		}
+		_, _, err = d.Crawl.Commit(ctx, of.name, d.opt.Now(), interval)
 		return err
 	}
 	if at > 0 {
-		if err := d.mustBeDone(of, at-1, shard, name); err != nil {
-			return err
+		for n := range d.plan.tasks() {
+			if err := d.mustBeDone(of, at-1, n, shard, name); err != nil {
+				return err
+			}
 		}
 	} else if shard == 0 { // files of a round of that name that was undone
 		if _, err := d.Crawl.TidyRounds(); err != nil {
@@ -206,10 +213,22 @@ func (d *Driver) Stage(ctx context.Context, name, round string, shard int) error
 	return d.task(ctx, of.name, of.lists, at, shard)
 }
 
-// mustBeDone refuses a stage where one before it is not done.
-func (d *Driver) mustBeDone(of stageRound, at, n int, before string) error {
-	s := d.plan.of(n).stages(of.name, of.lists)[at]
-	done, err := d.stageDone(of.name, s, n)
+// mustBeDone refuses a stage where the one before it is not done in shard n. Of another shard than its own it asks only
+// whether that has sent its rows: who reads a part that is missing names it.
+func (d *Driver) mustBeDone(of stageRound, at, n, own int, before string) (err error) {
+	p := d.plan.of(n)
+	s := p.stages(of.name, of.lists)[at]
+	done := true
+	if n == own {
+		done, err = d.stageDone(of.name, s, n)
+	}
+	for _, step := range s.steps {
+		if n != own && step.sent != "" && done && err == nil {
+			var bill *exchange.Bill
+			bill, _, err = d.billed(p, of.name, step.sent)
+			done = bill != nil
+		}
+	}
 	if err != nil || done {
 		return err
 	}
@@ -217,7 +236,7 @@ func (d *Driver) mustBeDone(of stageRound, at, n int, before string) error {
 	if d.plan.shards > 0 {
 		found += fmt.Sprintf(" in shard %d", n)
 	}
-	return &fault.Error{Class: fault.Conflict, File: d.Crawl.Dir(), Place: "round " + of.name, Found: found, Want: "it done before stage " + before,
+	return &fault.Error{Class: fault.Conflict, File: d.Crawl.Dir(), Place: "round " + of.name, Found: found + ": run it before stage " + before,
 		Hint: fmt.Sprintf("%q shows what comes first", mcrawl("stages", d.Crawl.Dir()))}
 }
 

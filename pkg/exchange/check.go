@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,7 +56,7 @@ type Round struct {
 }
 
 // Bind looks at all exchanges of a round that is to be closed: the folders below the round's that have a bill. It refuses unless
-// all bills are there, and all parts by their length, and all that was sent was received.
+// all bills are there, and all parts by their length, and all that was sent was received, and the reverse.
 func Bind(r Round) ([]Bound, error) {
 	list, err := r.FS.ReadDir(r.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -136,6 +137,18 @@ func (r Round) look(all []Bound, problem func(error), part func(name string, bil
 		if whole {
 			sent[b.Name] = columns
 		}
+	}
+	gone := map[string]bool{}
+	for _, names := range got {
+		for name := range names {
+			gone[name] = true
+		}
+	}
+	for _, b := range all {
+		delete(gone, b.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(gone)) {
+		problem(&fault.Error{Class: fault.Corrupt, File: filepath.Join(r.Dir, name), Found: "no bills", Want: "those of an exchange whose rows were received, as ledgers say"})
 	}
 	for _, b := range all {
 		for to := range sent[b.Name] {

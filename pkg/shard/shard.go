@@ -145,7 +145,7 @@ func Name(n int) string { return fmt.Sprintf("%s/%03d", store.ShardsDir, n) }
 // Dir is the folder of a shard.
 func Dir(crawlDir string, n int) string { return filepath.Join(crawlDir, filepath.FromSlash(Name(n))) }
 
-// At is the number of the shard whose folder, or a store of whose, dir is; ok is false if it is none's.
+// At is the number of the shard whose folder dir is, or the folder of one of its stores; ok is false if it is none's.
 func At(dir string) (n int, ok bool) {
 	if _, _, is := store.ShardAt(dir); is {
 		dir = filepath.Join(dir, "any")
