@@ -94,6 +94,7 @@ type processes struct {
 
 // ended is how a command of a pipe did.
 type ended struct {
+	at    int // its place in the pipe
 	words []string
 	err   error
 	held  []string // lines that say that the input ended early, and hint at the command before
@@ -159,7 +160,7 @@ func (p *processes) runHere(ctx context.Context, pipe Pipe) ([]byte, error) {
 				err = nil
 			}
 			cmd.Stderr.(*lines).end()
-			ends <- ended{pipe[i], err, held[i]}
+			ends <- ended{i, pipe[i], err, held[i]}
 		}()
 	}
 	signal := func(s syscall.Signal) {
@@ -263,13 +264,18 @@ func (p *processes) tellAll(e ended) {
 
 // cause is the command that failed first by itself. The others fail because their input ends
 // early or nobody reads their output: what they say of that helps nobody, and is not told.
+// If all do, it is the first of the pipe whose input ended early.
 func cause(failed []ended) ended {
+	first := failed[0]
 	for _, e := range failed {
 		if !followed(e.err) {
 			return e
 		}
+		if e.at < first.at && len(e.held) > 0 {
+			first = e
+		}
 	}
-	return failed[0]
+	return first
 }
 
 // followed reports whether a command may have failed only because another did.
