@@ -235,13 +235,15 @@ func settle(ctx context.Context, b Rows, s Settings, j *job, report *Report) err
 				return err
 			}
 		}
-		if cap(c.links) > 0 {
-			clear(c.links)
-			chunks.Put(&c.links)
-		}
 		for i := range c.refused {
 			if err := s.Refused(&c.refused[i]); err != nil {
 				return err
+			}
+		}
+		for _, rows := range [][]record.Link{c.links, c.refused} {
+			if cap(rows) > 0 {
+				clear(rows)
+				chunks.Put(&rows)
 			}
 		}
 		for i := range c.findings {

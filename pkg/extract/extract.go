@@ -10,10 +10,10 @@
 // # Invariants
 //
 //   - Time is linear in the document, and memory is the links found, at most
-//     Options.MaxLinks of them with 8 MiB of text or as much as the document has,
+//     Options.MaxLinks of them and as many further texts, with 8 MiB of text or as much as the document has,
 //     plus a constant.
 //   - Links come in the order of the document, each (kind, reference, nofollow)
-//     once.
+//     once, and once more for a further text.
 //   - No document makes it fail: what cannot be read ends the search, and the
 //     links before it stay.
 //
@@ -305,7 +305,7 @@ func (f *finder) add(kind, ref string, nofollow bool) int {
 		f.refuse(kind, ref, string(canon.ReasonOf(err)))
 		return -1
 	}
-	if len(f.found.all) >= f.opt.MaxLinks || !f.found.fits(len(ref)) {
+	if f.found.different() >= f.opt.MaxLinks || !f.found.fits(len(ref)) {
 		f.refuse(kind, ref, ReasonTooMany)
 		return -1
 	}
@@ -313,16 +313,14 @@ func (f *finder) add(kind, ref string, nofollow bool) int {
 	return f.last
 }
 
-// texted gives a link its text. One that repeats a link above is a link of its own if it has another text.
+// texted gives a link its text. One that repeats a link above is kept if it has another text, as many as a page may have links.
 func (f *finder) texted(link int, repeats bool, text []byte) {
-	all := f.found.all
 	switch {
 	case !repeats:
 		f.found.setText(link, text)
-	case len(text) > 0 && len(all) < f.opt.MaxLinks && f.found.fits(len(text)) && !f.found.hasText(link, text):
+	case len(text) > 0 && f.found.again < f.opt.MaxLinks && f.found.fits(len(text)) && !f.found.hasText(link, text):
 		f.repeated--
-		f.found.all = append(all, foundLink{kind: all[link].kind, ref: all[link].ref, nofollow: all[link].nofollow})
-		f.found.setText(len(all), text)
+		f.found.putAgain(link, text)
 	}
 }
 

@@ -315,6 +315,16 @@ func TestBounds(t *testing.T) {
 	if got := page.Links[0].Text; got != "é é é" {
 		t.Errorf("text %q, want at most 10 bytes, whole characters, no space at the end", got)
 	}
+	// Texts of a link do not count as links, and are bounded, too.
+	b.Reset()
+	for i := range 50 {
+		fmt.Fprintf(&b, "<a href=same>text %d</a>", i)
+	}
+	b.WriteString("<a href=other>")
+	page = Find(&Document{URL: "http://h/", MIME: "text/html", Charset: "utf-8", Body: []byte(b.String())}, Options{MaxLinks: 2})
+	if n := len(page.Links); n != 4 || page.Links[2].Text != "text 2" || page.Links[3].Ref != "other" || page.Refused[ReasonTooMany] != 0 {
+		t.Errorf("%+v, refused %v", page.Links, page.Refused)
+	}
 	long := "<a href='/" + strings.Repeat("x", 5*canon.DefaultMaxURL) + "'><img src='data:" + strings.Repeat("x", 1<<20) + "'>"
 	page = Find(&Document{URL: "http://h/", MIME: "text/html", Body: []byte(long)}, Options{})
 	if len(page.Links) != 0 || page.Refused["too-long"] != 1 || page.Refused["scheme"] != 1 {

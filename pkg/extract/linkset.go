@@ -9,6 +9,7 @@ import (
 // a further text. Its memory serves document after document.
 type linkSet struct {
 	all   []foundLink
+	again int      // of all, links that stand above with another text
 	kinds []string // of the links, each once
 	text  []byte   // their references and texts
 	room  int      // how long text may become
@@ -48,7 +49,7 @@ func (s *linkSet) reset() {
 	if len(s.all) > 0 {
 		clear(s.slots)
 	}
-	s.all, s.kinds, s.text = s.all[:0], s.kinds[:0], s.text[:0]
+	s.all, s.again, s.kinds, s.text = s.all[:0], 0, s.kinds[:0], s.text[:0]
 }
 
 // kind returns the number of a kind of links. There are far less than 256.
@@ -103,6 +104,17 @@ func (s *linkSet) grow() {
 		s.slots[slot] = v
 	}
 }
+
+// putAgain adds a link once more, for a further text.
+func (s *linkSet) putAgain(index int, text []byte) {
+	l := s.all[index]
+	l.anchor = s.keep(view(text))
+	s.all = append(s.all, l)
+	s.again++
+}
+
+// different is how many links there are, whatever texts they have.
+func (s *linkSet) different() int { return len(s.all) - s.again }
 
 // setText gives a link its text, if there is room for it.
 func (s *linkSet) setText(index int, text []byte) {

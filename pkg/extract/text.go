@@ -249,7 +249,7 @@ func (f *finder) pdf(b []byte) {
 	}
 	for uri := range doc.Links() {
 		f.add(KindPDF, strings.TrimSpace(uri), false)
-		if len(f.found.all) >= f.opt.MaxLinks {
+		if f.found.different() >= f.opt.MaxLinks {
 			break
 		}
 	}

@@ -162,6 +162,9 @@ func (o *output) keepRefused(l record.Link, reason string) {
 		o.refusals[reason] = extra
 	}
 	l.Extra = extra
+	if o.wait.refused == nil {
+		o.wait.refused = (*chunks.Get().(*[]record.Link))[:0]
+	}
 	o.wait.refused = append(o.wait.refused, l)
 }
 
