@@ -25,7 +25,7 @@ func CreateSide[T record.Row](std *Std, path string, o record.WriterOptions) (*S
 		return nil, err
 	}
 	of := sinks[0].Options()
-	of.Txn, of.Now, of.Epoch, of.Like, of.Threads = o.Txn, o.Now, o.Epoch, o.Like, std.Threads()
+	of.Txn, of.Now, of.Epoch, of.Like = o.Txn, o.Now, o.Epoch, o.Like
 	w, err := record.NewWriter[T](sinks[0], of)
 	if err != nil {
 		sinks[0].Abort()
