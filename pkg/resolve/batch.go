@@ -373,7 +373,7 @@ func (r *batch[R]) recall() (err error) {
 		if i >= len(r.files) {
 			after = never
 		}
-		left, err = files[i].search(left, func(n uint32, row *record.URL) bool {
+		left, err = files[i].search(r.learnt.table, left, func(n uint32, row *record.URL) bool {
 			ok := row.AddrExpires > after && (r.opt.Replay != nil || r.opt.Resolver.usable(row))
 			if ok {
 				r.know(n, &answer{row.Addr, row.AddrError, row.Via, row.AddrExpires})

@@ -60,31 +60,37 @@ func checkAnswer(key uint64, row *record.URL) error {
 	if (row.Addr == "") == (row.AddrError == "") || row.AddrExpires == 0 {
 		return fmt.Errorf("addresses %q, error %q and expiry %d, want a time, and one of the others", row.Addr, row.AddrError, row.AddrExpires)
 	}
-	addrs, err := parseAddrs(row.Addr)
-	if err != nil {
-		return err
-	}
-	for _, a := range addrs {
+	return eachAddr(row.Addr, func(a netip.Addr) error {
 		if row.Priority == 4 && !a.Is4() || row.Priority == 6 && a.Is4() {
 			return fmt.Errorf("address %s in an answer of family %d", a, row.Priority)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // parseAddrs reads column addr.
 func parseAddrs(list string) (addrs []netip.Addr, err error) {
-	for s := range strings.SplitSeq(list, ",") {
-		if list == "" {
-			break
-		}
+	err = eachAddr(list, func(a netip.Addr) error {
+		addrs = append(addrs, a)
+		return nil
+	})
+	return addrs, err
+}
+
+// eachAddr calls take for each address of column addr, up to its first error.
+func eachAddr(list string, take func(netip.Addr) error) error {
+	for rest, more := list, list != ""; more; {
+		var s string
+		s, rest, more = strings.Cut(rest, ",")
 		a, err := netip.ParseAddr(s)
 		if err != nil || a.Zone() != "" {
-			return nil, fmt.Errorf("addresses %q, want IP addresses with commas between them", list)
+			return fmt.Errorf("addresses %q, want IP addresses with commas between them", list)
 		}
-		addrs = append(addrs, a)
+		if err := take(a); err != nil {
+			return err
+		}
 	}
-	return addrs, nil
+	return nil
 }
 
 // usable makes of a row one for those who want addresses of r's family. It says false if those
@@ -194,7 +200,7 @@ func (c *cursor) parse() error {
 	if c.parsed {
 		return nil
 	}
-	n, err := record.ParseRow(string(c.payload), &c.row, nil)
+	n, err := record.ViewRow(c.payload, &c.row, nil) // the scanner does not use its memory again
 	if err == nil && n != len(c.payload) {
 		err = fmt.Errorf("%d bytes behind a row", len(c.payload)-n)
 	}
@@ -212,10 +218,9 @@ func (c *cursor) corrupt(err error) error {
 	return &fault.Error{Class: fault.Corrupt, File: c.name, Place: fmt.Sprintf("key %016x", c.key), Err: err}
 }
 
-// sought is a name of a table, with the FP64 of it.
+// sought is a name of a table, with the FP64 of it. It has no pointers: many are sorted.
 type sought struct {
 	key    uint64
-	name   string
 	number uint32
 }
 
@@ -223,20 +228,20 @@ type sought struct {
 func (t *table) sorted(numbers []uint32) []sought {
 	all := make([]sought, len(numbers))
 	for i, n := range numbers {
-		all[i] = sought{fingerprint.OfString(t.name(n)), t.name(n), n}
+		all[i] = sought{fingerprint.OfString(t.name(n)), n}
 	}
 	slices.SortFunc(all, func(a, b sought) int {
 		if a.key != b.key {
 			return cmp.Compare(a.key, b.key)
 		}
-		return strings.Compare(a.name, b.name)
+		return strings.Compare(t.name(a.number), t.name(b.number))
 	})
 	return all
 }
 
-// search gives take what the file knows of names, which are sorted, and returns those of which
+// search gives take what the file knows of names of t, which are sorted, and returns those of which
 // it knows nothing that take accepts.
-func (f *cacheFile) search(names []sought, take func(n uint32, row *record.URL) bool) (left []sought, err error) {
+func (f *cacheFile) search(t *table, names []sought, take func(n uint32, row *record.URL) bool) (left []sought, err error) {
 	c := newCursor(f)
 	left = names[:0]
 	if len(names) > 0 {
@@ -251,7 +256,7 @@ func (f *cacheFile) search(names []sought, take func(n uint32, row *record.URL) 
 			if err = c.parse(); err != nil {
 				break
 			}
-			found = strings.Compare(c.row.Host, s.name)
+			found = strings.Compare(c.row.Host, t.name(s.number))
 		}
 		switch {
 		case found < 0 && c.key < s.key:

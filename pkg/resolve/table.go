@@ -174,7 +174,7 @@ func (l *learnt) flush() error {
 			var payload []byte
 			for _, s := range l.sorted(l.fresh) {
 				a := l.answer(s.number)
-				payload = appendAnswer(payload[:0], s.key, s.name, &a, l.family)
+				payload = appendAnswer(payload[:0], s.key, l.name(s.number), &a, l.family)
 				if err = w.Add(s.key, payload); err != nil {
 					return err
 				}
