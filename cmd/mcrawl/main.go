@@ -31,6 +31,7 @@ type grammar struct {
 	Stage   stageCmd   `cmd:"" help:"Run one stage of a round, until it is done."`
 	Stages  stagesCmd  `cmd:"" help:"Show the stages of a round, and which are done."`
 	Status  statusCmd  `cmd:"" help:"Show where a crawl stands, also while it runs."`
+	Stats   statsCmd   `cmd:"" help:"Count what a crawl found: types, sizes, hosts, changes."`
 	Set     setCmd     `cmd:"" help:"Change settings of a crawl, or print them."`
 	Seal    sealCmd    `cmd:"" help:"Give the WARC files their final names, and write their index."`
 	Export  exportCmd  `cmd:"" help:"Write a crawl as WACZ, Parquet, CDXJ, WET or WAT."`

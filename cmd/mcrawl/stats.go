@@ -1,0 +1,43 @@
+package main
+
+import (
+	"encoding/json"
+
+	"mercator/pkg/cli"
+	"mercator/pkg/driver"
+)
+
+type statsCmd struct {
+	Crawl string `arg:"" help:"The crawl folder."`
+	JSON  bool   `name:"json" help:"Print all of it as JSON: also the timeline, the growth by checkpoint, and 1,000 hosts."`
+}
+
+// Help is part of --help.
+func (*statsCmd) Help() string {
+	return `Counts the record files of all rounds, also while the crawl runs: outcomes, status codes,
+media types, sizes, servers by top-level domain, hosts, duplicates, and how pages changed
+between visits. "mcrawl status" is quick, and says what is left to do.
+
+Examples:
+  mcrawl stats crawl
+  mcrawl stats crawl --json | jq '.types[:5]'
+  mcrawl stats crawl --json | jq -r '.host_table[] | [.host, .documents, .bytes] | @tsv'`
+}
+
+func (c *statsCmd) Run(std *cli.Std) error {
+	d, err := driver.Open(c.Crawl, options(std))
+	if err != nil {
+		return err
+	}
+	s, err := d.Stats()
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		e := json.NewEncoder(std.Out)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(s)
+	}
+	return driver.PrintStats(std.Out, s)
+}

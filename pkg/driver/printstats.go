@@ -1,0 +1,102 @@
+package driver
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"mercator/formats/record"
+	"mercator/pkg/stats"
+)
+
+// printed is how many rows of a table Print shows.
+const printed = 10
+
+// PrintStats writes statistics for people, without what takes a plot to be seen.
+func PrintStats(out io.Writer, s *stats.Stats) error {
+	w := bufio.NewWriter(out)
+	if s.Attempts == 0 {
+		fmt.Fprintln(w, "nothing was fetched yet")
+		return w.Flush()
+	}
+	fmt.Fprintf(w, "%d attempts from %s to %s, on %d hosts, and %d for a robots.txt\n", s.Attempts, s.First, s.Last, s.Hosts, s.Robots)
+	fmt.Fprintf(w, "%d documents, %s; %d of them duplicates, %s\n", s.Documents, size(s.Bytes), s.Duplicates, size(s.DuplicateBytes))
+	counted(w, "outcome", s.Outcomes, s.Attempts)
+	var replies uint64
+	for _, c := range s.Statuses {
+		replies += c.N
+	}
+	counted(w, "status", s.Statuses, replies)
+	heading(w, "documents", "bytes", "media type")
+	for _, t := range s.Types[:min(len(s.Types), printed)] {
+		fmt.Fprintf(w, "%12d %12s  %s\n", t.Documents, size(t.Bytes), nameText(t.Name))
+	}
+	more(w, len(s.Types))
+	heading(w, "documents", "bytes up to", "")
+	for _, b := range s.Sizes {
+		fmt.Fprintf(w, "%12d %12s  %s\n", b.N, size(b.To), strings.Repeat("#", int(50*b.N/s.Documents)))
+	}
+	heading(w, "servers", "documents", "top-level domain")
+	for _, d := range s.Domains[:min(len(s.Domains), printed)] {
+		fmt.Fprintf(w, "%12d %12d  %s\n", d.Servers, d.Documents, nameText(d.Name))
+	}
+	more(w, len(s.Domains))
+	heading(w, "documents", "bytes", "host")
+	for _, h := range s.Largest[:min(len(s.Largest), printed)] {
+		fmt.Fprintf(w, "%12d %12s  %s\n", h.Documents, size(h.Bytes), nameText(h.Name))
+	}
+	more(w, int(s.Hosts))
+	if len(s.Failing) > 0 {
+		heading(w, "errors", "last", "host")
+	}
+	for _, h := range s.Failing[:min(len(s.Failing), printed)] {
+		fmt.Fprintf(w, "%12d %12.12s  %s\n", h.Errors, h.Error, nameText(h.Name))
+	}
+	more(w, len(s.Failing))
+	if c := s.Changes; c != nil {
+		fmt.Fprintf(w, "\n%d pages were visited again, %d times: %d times the same, %d changed, %d gone, %d without a document\n", c.Pages, c.Visits, c.Same, c.Changed, c.Gone, c.Failed)
+		heading(w, "contents", "median life", "of")
+		for _, l := range c.Lives[:min(len(c.Lives), printed)] {
+			life := "longer"
+			if l.MedianS > 0 {
+				life = fmt.Sprintf("%.4g s", l.MedianS)
+			}
+			name := l.By
+			if l.By != "all" {
+				name += " " + nameText(l.Name)
+			}
+			fmt.Fprintf(w, "%12d %12s  %s (the end of %d was seen)\n", l.Ended+l.Censored, life, name, l.Ended)
+		}
+	}
+	return w.Flush()
+}
+
+func heading(w io.Writer, first, second, name string) {
+	fmt.Fprintf(w, "\n%12s %12s  %s\n", first, second, name)
+}
+
+func more(w io.Writer, all int) {
+	if all > printed {
+		fmt.Fprintf(w, "%12s %12s  and %d more\n", "", "", all-printed)
+	}
+}
+
+func counted(w io.Writer, name string, list []record.Count, of uint64) {
+	if len(list) == 0 {
+		return
+	}
+	heading(w, "pages", "share", name)
+	for _, c := range list[:min(len(list), 2*printed)] {
+		fmt.Fprintf(w, "%12d %10.1f %%  %s\n", c.N, 100*float64(c.N)/float64(of), c.Reason)
+	}
+}
+
+// nameText is a name that a server chose, as it can be shown.
+func nameText(name string) string {
+	if name == "" {
+		return "(none)"
+	}
+	return strings.Trim(strconv.Quote(name), `"`)
+}

@@ -1,0 +1,197 @@
+package stats
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"mercator/formats/record"
+	"mercator/pkg/merge"
+)
+
+// Host is what a host did.
+type Host struct {
+	Name       string  `json:"host"`
+	Attempts   uint64  `json:"attempts"`
+	Replies    uint64  `json:"replies"`
+	Documents  uint64  `json:"documents"`
+	Bytes      int64   `json:"bytes"`
+	Duplicates uint64  `json:"duplicates"`
+	Errors     uint64  `json:"errors"`              // attempts that failed, and replies with status 500 to 599
+	MeanUS     float64 `json:"mean_us"`             // mean duration of a contact that had a reply, microseconds
+	Error      string  `json:"error,omitempty"`     // the last of the errors: its outcome, or its status
+	ErrorURL   string  `json:"error_url,omitempty"` // where that was
+	durationUS float64 // of all replies
+}
+
+// kept is Host as it is sorted in files.
+type kept struct {
+	*Host
+	DurationUS float64 `json:"d"`
+}
+
+// plus adds what the same host did later.
+func (h *Host) plus(o *Host) {
+	h.Attempts, h.Replies, h.Documents, h.Bytes = h.Attempts+o.Attempts, h.Replies+o.Replies, h.Documents+o.Documents, h.Bytes+o.Bytes
+	h.Duplicates, h.Errors, h.durationUS = h.Duplicates+o.Duplicates, h.Errors+o.Errors, h.durationUS+o.durationUS
+	if o.Error != "" {
+		h.Error, h.ErrorURL = o.Error, o.ErrorURL
+	}
+}
+
+// hosts adds up by host. Those that do not fit wait in a sorter.
+type hosts struct {
+	of                        map[string]*Host
+	sorter                    *merge.Sorter
+	largest, failing, slowest top
+}
+
+func newHosts(mem int64) hosts {
+	return hosts{of: map[string]*Host{}, sorter: merge.NewSorter(mem, ""),
+		largest: top{n: topHosts, key: func(h *Host) float64 { return float64(h.Documents) }},
+		failing: top{n: topWorst, key: func(h *Host) float64 { return float64(h.Errors) }},
+		slowest: top{n: topWorst, key: func(h *Host) float64 { return h.MeanUS }}}
+}
+
+func (hs *hosts) add(r *record.Fetch) error {
+	h := hs.of[r.Host]
+	if h == nil {
+		if len(hs.of) >= maxHosts {
+			if err := hs.flush(); err != nil {
+				return err
+			}
+		}
+		h = &Host{Name: strings.Clone(r.Host)}
+		hs.of[h.Name] = h
+	}
+	h.Attempts++
+	if replied(r) {
+		h.Replies++
+		h.durationUS += float64(r.DurationUS)
+	}
+	if document(r) {
+		h.Documents++
+		h.Bytes += r.BodyLength
+		if r.Duplicate {
+			h.Duplicates++
+		}
+	}
+	if failed(r) {
+		h.Errors++
+		h.Error, h.ErrorURL = r.Outcome, strings.Clone(r.URL)
+		if replied(r) {
+			h.Error = statusText(r.Status)
+		}
+	}
+	return nil
+}
+
+// flush gives the hosts in memory to the sorter.
+func (hs *hosts) flush() error {
+	for _, h := range hs.of {
+		row, err := json.Marshal(kept{h, h.durationUS})
+		if err == nil {
+			err = hs.sorter.Add(xxh3.HashString(h.Name), row)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	clear(hs.of)
+	return nil
+}
+
+// end calls each for all hosts, each whole.
+func (hs *hosts) end(added error, each func(*Host)) (err error) {
+	defer func() { err = errors.Join(err, hs.sorter.Close()) }()
+	if added != nil {
+		return added
+	}
+	if err := hs.flush(); err != nil {
+		return err
+	}
+	it, err := hs.sorter.Sort()
+	if err != nil {
+		return err
+	}
+	var same []*Host // of one key
+	var of uint64
+	finish := func() {
+		for _, h := range same {
+			if h.Replies > 0 {
+				h.MeanUS = h.durationUS / float64(h.Replies)
+			}
+			each(h)
+		}
+		same = same[:0]
+	}
+	for {
+		key, row, err := it.Next()
+		if err == io.EOF {
+			finish()
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		k := kept{Host: new(Host)}
+		if err := json.Unmarshal(row, &k); err != nil {
+			return err
+		}
+		k.Host.durationUS = k.DurationUS
+		if key != of {
+			finish()
+			of = key
+		}
+		if i := slices.IndexFunc(same, func(h *Host) bool { return h.Name == k.Host.Name }); i >= 0 {
+			same[i].plus(k.Host)
+		} else {
+			same = append(same, k.Host)
+		}
+	}
+}
+
+func (hs *hosts) rank(h *Host) {
+	if h.Documents > 0 {
+		hs.largest.add(h)
+	}
+	if h.Errors > 0 {
+		hs.failing.add(h)
+	}
+	if h.Replies >= 3 {
+		hs.slowest.add(h)
+	}
+}
+
+// top keeps the n hosts with the largest key.
+type top struct {
+	n    int
+	key  func(*Host) float64
+	list []*Host
+}
+
+func (t *top) add(h *Host) {
+	if t.list = append(t.list, h); len(t.list) >= 2*t.n {
+		t.cut()
+	}
+}
+
+func (t *top) cut() {
+	slices.SortFunc(t.list, func(a, b *Host) int {
+		return cmp.Or(cmp.Compare(t.key(b), t.key(a)), strings.Compare(a.Name, b.Name))
+	})
+	t.list = t.list[:min(len(t.list), t.n)]
+}
+
+func (t *top) end() (list []Host) {
+	t.cut()
+	for _, h := range t.list {
+		list = append(list, *h)
+	}
+	return list
+}
