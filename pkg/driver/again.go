@@ -104,19 +104,24 @@ func (d *Driver) CheckAgain(r Request, list func() (io.ReadCloser, error)) error
 			return err
 		}
 		defer in.Close()
-		return eachLine(in, func(line string) error {
-			var u record.URL
-			if err := urlset.ParseLine(line, form, &u); err != nil {
-				return err
-			}
-			return each(&u)
-		})
+		return eachURL(in, "the list", form, each)
 	})
 	if err != nil || n == 0 {
 		return err
 	}
 	return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: fmt.Sprintf("%d of the URLs were never in this crawl, such as %s", n, example), Want: "URLs that it knows",
 		Hint: fmt.Sprintf("%q puts new URLs in", mcrawl("add", d.plan.crawl, example))}
+}
+
+// eachURL calls each for the URLs of a list.
+func eachURL(in io.Reader, file string, form canon.Options, each func(*record.URL) error) error {
+	return numbered{in, file, 0}.each(func(line string) error {
+		var u record.URL
+		if err := urlset.ParseLine(line, form, &u); err != nil {
+			return &fault.Error{Class: fault.Corrupt, Found: fmt.Sprintf("%.200q: %v", line, err), Want: "URLs of this crawl", Err: err}
+		}
+		return each(&u)
+	})
 }
 
 // checkRule refuses a name that is probably misspelt: by it no URL was refused, but by one that is like it.
@@ -140,7 +145,7 @@ func (d *Driver) checkRule(rule string) error {
 
 // takeAgain queues the URLs of a request once more. They are chosen from the rows of the rounds before, so that a
 // repetition chooses the same; files that are there already of an open transaction stay, since the filter may have changed.
-func (d *Driver) takeAgain(ctx context.Context, txn, dir string, r Request, in io.Reader, open bool) error {
+func (d *Driver) takeAgain(ctx context.Context, txn, dir string, r Request, asked string, open bool) error {
 	again, links, fresh := filepath.Join(dir, "again.arrows.zst"), filepath.Join(dir, "links.arrows.zst"), filepath.Join(dir, "new.arrows.zst")
 	if !open {
 		for _, f := range []string{again, links, fresh} {
@@ -196,13 +201,12 @@ func (d *Driver) takeAgain(ctx context.Context, txn, dir string, r Request, in i
 		q := history.Query{Outcomes: r.Outcomes, Statuses: r.Statuses, Before: r.Before, Rule: r.Rule}
 		if r.Listed {
 			q.Listed = func(each func(*record.URL) error) error {
-				return eachLine(in, func(line string) error {
-					var u record.URL
-					if err := urlset.ParseLine(line, form, &u); err != nil {
-						return err
-					}
-					return each(&u)
-				})
+				in, err := os.Open(asked)
+				if err != nil {
+					return err
+				}
+				defer in.Close()
+				return eachURL(in, asked, form, each)
 			}
 		}
 		if r.Rule == "" {

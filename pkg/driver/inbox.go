@@ -137,6 +137,7 @@ func (d *Driver) takeOne(ctx context.Context, number uint64) (string, error) {
 		return "", err
 	}
 	defer file.Close()
+	const without = "move the file elsewhere, and the crawl goes on without it"
 	in := bufio.NewReaderSize(file, maxRequest)
 	head, err := in.ReadSlice('\n')
 	var r Request
@@ -144,8 +145,7 @@ func (d *Driver) takeOne(ctx context.Context, number uint64) (string, error) {
 		err = json.Unmarshal(head, &r)
 	}
 	if err != nil || r.Verb != "add" && r.Verb != "again" {
-		return "", &fault.Error{Class: fault.Corrupt, File: d.plan.path("inbox", fmt.Sprintf("%06d", number)), Found: "no request of mcrawl add or again", Err: err,
-			Hint: "move the file elsewhere, and the crawl goes on without it"}
+		return "", &fault.Error{Class: fault.Corrupt, File: file.Name(), Place: "line 1", Found: "no request of mcrawl add or again", Err: err, Hint: without}
 	}
 	txn := fmt.Sprintf("%s%d", r.Verb, number)
 	closed, err := d.Crawl.Closed(txn)
@@ -167,32 +167,36 @@ func (d *Driver) takeOne(ctx context.Context, number uint64) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// The list is kept with what is new of it: it is what the set was asked.
-	asked := "asked.txt"
+	// The list is kept with what is new of it: it is what the set was asked, so an open transaction goes on with it.
+	asked, left := filepath.Join(dir, "asked.txt"), filepath.Join(dir, "left-out.txt")
 	if r.Rows {
-		asked = "asked.jsonl"
+		asked = filepath.Join(dir, "asked"+rowsExt)
 	}
-	list, err := os.Create(filepath.Join(dir, asked))
-	if err != nil {
-		return "", err
-	}
-	defer list.Close()
-	good, bad, err := d.stillURLs(txn, r.Rows, in, list)
-	if err != nil {
-		return "", err
-	}
-	if good == 0 && bad > 0 && !open {
-		return fmt.Sprintf("%s: all %d left out", txn, bad), d.Crawl.DropInbox(number)
-	}
-	if r.Verb == "add" {
-		if err := d.addLists(ctx, txn, []string{list.Name()}); err != nil {
+	if !open || !isThere(asked) {
+		err := d.stillURLs(txn, r.Rows, numbered{in, file.Name(), 1}, asked, left)
+		if f := (*fault.Error)(nil); errors.As(err, &f) && f.Class == fault.Corrupt {
+			f.Hint = without
+		}
+		if err != nil {
 			return "", err
 		}
-	} else if _, err = list.Seek(0, io.SeekStart); err == nil {
-		err = d.takeAgain(ctx, txn, dir, r, list, open)
+	}
+	bad, err := lineCount(left)
+	if err != nil {
+		return "", err
+	}
+	if good, err := lineCount(asked); err != nil {
+		return "", err
+	} else if good == 0 && bad > 0 && !open {
+		return fmt.Sprintf("%s: all %d left out: %s", txn, bad, left), d.Crawl.DropInbox(number)
+	}
+	if r.Verb == "add" {
+		err = d.addLists(ctx, txn, []string{asked})
+	} else if err = d.takeAgain(ctx, txn, dir, r, asked, open); err != nil {
+		err = d.wrong(txn, err)
 	}
 	if err != nil {
-		return "", d.wrong(txn, err)
+		return "", err
 	}
 	k, _, err := d.Crawl.Commit(ctx, txn, d.opt.Now(), 0)
 	if err != nil {
@@ -200,37 +204,43 @@ func (d *Driver) takeOne(ctx context.Context, number uint64) (string, error) {
 	}
 	text := txn + ": " + accounted(record.Ledger{Joined: k.Ledgers()})
 	if bad > 0 {
-		text += fmt.Sprintf(", %d left out", bad)
+		text += fmt.Sprintf(", %d left out: %s", bad, left)
 	}
 	return text, d.Crawl.DropInbox(number)
 }
 
-// stillURLs copies the lines of a list that are URLs by today's settings, which may be others than when they were asked
-// for. It names the first of those that are not.
-func (d *Driver) stillURLs(txn string, rows bool, in io.Reader, out io.Writer) (good, bad int, err error) {
+// stillURLs writes the lines of a list that are URLs by today's settings, which may be others than when they were asked
+// for, to asked; and those that are not, each with the reason behind a tab, to left. It names the first of these.
+func (d *Driver) stillURLs(txn string, rows bool, in numbered, asked, left string) error {
 	form, err := d.Form()
 	if err != nil {
-		return 0, 0, err
-	}
-	err = eachLine(in, func(line string) error {
-		row := struct{ URL string }{line}
-		if rows {
-			if err := json.Unmarshal([]byte(line), &row); err != nil {
-				return err
-			}
-		}
-		if _, _, wrong := form.URL(row.URL); wrong != nil {
-			if bad++; bad > 5 {
-				return nil
-			}
-			d.opt.Teller.Said("mcrawl", fmt.Sprintf("mcrawl: %s: %.200q is left out: %v", txn, line, wrong))
-			return nil
-		}
-		good++
-		_, err := fmt.Fprintln(out, line)
 		return err
+	}
+	const most = 5
+	bad := 0
+	err = WriteFile(left, func(left io.Writer) error {
+		return WriteFile(asked, func(asked io.Writer) error {
+			return in.each(func(line string) error {
+				_, _, wrong, err := seedLine(line, rows, form)
+				if err != nil {
+					return err
+				}
+				if wrong == nil {
+					_, err := fmt.Fprintln(asked, line)
+					return err
+				}
+				if bad++; bad <= most {
+					d.opt.Teller.Said("mcrawl", fmt.Sprintf("mcrawl: %s: %.200q is left out: %v", txn, line, wrong))
+				}
+				_, err = fmt.Fprintf(left, "%s\t%v\n", line, wrong)
+				return err
+			})
+		})
 	})
-	return good, bad, err
+	if err == nil && bad == 0 {
+		err = os.Remove(left)
+	}
+	return err
 }
 
 // accounted says what became of the URLs of a request.
@@ -281,16 +291,68 @@ func (d *Driver) Form() (canon.Options, error) {
 	return conf.Canon()
 }
 
-// eachLine calls each for the lines of a list.
-func eachLine(in io.Reader, each func(string) error) error {
-	lines := bufio.NewScanner(in)
+// numbered is a list of URLs, one a line. Errors name the file and the line, of which so many were read before.
+type numbered struct {
+	io.Reader
+	file string
+	line int
+}
+
+// each calls a function for the lines that are no comments.
+func (n numbered) each(of func(string) error) error {
+	lines := bufio.NewScanner(n)
 	lines.Buffer(nil, maxRequest)
 	for lines.Scan() {
-		if line := bytes.TrimSpace(lines.Bytes()); len(line) > 0 && line[0] != '#' {
-			if err := each(string(line)); err != nil {
-				return err
-			}
+		n.line++
+		line := bytes.TrimSpace(lines.Bytes())
+		if len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		err := of(string(line))
+		if f := (*fault.Error)(nil); errors.As(err, &f) && f.File == "" {
+			f.File, f.Place = n.file, fmt.Sprintf("line %d", n.line)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return lines.Err()
+	if err := lines.Err(); err != bufio.ErrTooLong {
+		return err
+	}
+	return &fault.Error{Class: fault.Corrupt, File: n.file, Place: fmt.Sprintf("line %d", n.line+1), Found: "a longer line", Want: fmt.Sprintf("a URL, of less than %d bytes", maxRequest)}
+}
+
+// seedLine is the URL of a line, which may be a row, and its host. wrong says why it is none of this crawl.
+func seedLine(line string, row bool, form canon.Options) (url, host string, wrong, err error) {
+	given := struct{ URL string }{line}
+	if row {
+		if err := json.Unmarshal([]byte(line), &given); err != nil {
+			return "", "", nil, &fault.Error{Class: fault.Corrupt, Found: fmt.Sprintf("%.200q", line), Want: "a JSON object with a url", Err: err}
+		}
+	}
+	url, host, wrong = form.URL(given.URL)
+	return url, host, wrong, nil
+}
+
+// lineCount is how many lines a file has; none where it is not there.
+func lineCount(file string) (n int, err error) {
+	in, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer in.Close()
+	chunk := make([]byte, 64<<10)
+	for {
+		got, err := in.Read(chunk)
+		n += bytes.Count(chunk[:got], []byte("\n"))
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
 }

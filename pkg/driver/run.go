@@ -425,9 +425,16 @@ func (d *Driver) wrong(round string, err error) error {
 	}
 	hint := f.Hint
 	if hint == "" {
-		hint = fmt.Sprintf("what is done is kept: %q goes on; %q changes a setting before", mcrawl("run", d.Crawl.Dir()), mcrawl("set", d.Crawl.Dir(), "KEY=VALUE"))
+		hint = d.waysOut()
 	}
 	return &fault.Error{Class: f.Class, File: d.Crawl.Dir(), Place: round, Err: f, Hint: hint}
+}
+
+// waysOut is the hint for a round that failed.
+func (d *Driver) waysOut() string {
+	dir := d.Crawl.Dir()
+	return fmt.Sprintf("what is done is kept: %q goes on. If a setting has changed since the round began, set it back (%q), or drop the round and make it again: %q",
+		mcrawl("run", dir), mcrawl("set", dir, "KEY=VALUE"), fault.Quote("mckpt", "abandon", dir))
 }
 
 // Print writes the lines of a shell that do what Run does: the seeds where they are not in

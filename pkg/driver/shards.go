@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -302,15 +301,13 @@ func (d *Driver) cut(p plan, file, to string) error {
 		return err
 	}
 	defer in.Close() // was read only
-	err = eachLine(in, func(line string) error {
-		row := struct{ URL string }{line}
-		var err error
-		if filepath.Ext(file) == rowsExt {
-			err = json.Unmarshal([]byte(line), &row)
+	err = numbered{in, file, 0}.each(func(line string) error {
+		url, host, wrong, err := seedLine(line, filepath.Ext(file) == rowsExt, form)
+		if err != nil {
+			return err
 		}
-		url, host, wrong := form.URL(row.URL)
-		if err = cmp.Or(err, wrong); err != nil {
-			return &fault.Error{Class: fault.Corrupt, File: file, Found: fmt.Sprintf("%.200q, which is no URL of this crawl", line), Want: "URLs, one a line", Err: err}
+		if wrong != nil {
+			return &fault.Error{Class: fault.Corrupt, Found: fmt.Sprintf("%.200q, which is no URL of this crawl", line), Want: "URLs, one a line", Hint: d.waysOut(), Err: wrong}
 		}
 		if m.Of(fingerprint.URLKey(host, url)) == p.shard {
 			fmt.Fprintln(w, line)

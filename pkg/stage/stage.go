@@ -766,11 +766,15 @@ func (b *Batch[In, Out]) repeat(ctx context.Context, done *store.Done) (Result, 
 		}
 	}
 	if _, inHash := b.ledgerBefore(); inHash != done.InHash {
+		hint := "give other input another --txn name"
+		if dir := b.spec.Store.CrawlDir(); dir != "" {
+			hint = fmt.Sprintf("if a setting has changed since the round began, set it back; or drop the round and make it again: %q", fault.Quote("mckpt", "abandon", dir))
+		}
 		return Result{}, &fault.Error{
 			Class: fault.Conflict, File: "input",
 			Found: fmt.Sprintf("rows %d, hash %s", b.read, inHash),
 			Want:  fmt.Sprintf("rows %d, hash %s, which transaction %q of %s has committed", done.InRows, done.InHash, done.Txn, b.spec.Store.Dir()),
-			Hint:  "give other input another --txn name",
+			Hint:  hint,
 		}
 	}
 	ledger := done.Ledger
