@@ -223,10 +223,23 @@ func (*explainCmd) Help() string {
 	return `Exit code 6: a URL is refused. In a rule file the first matching rule decides:
 
   include default
+  deny  blog:    path /blog/ /news/archive/
   deny  trap:    path-depth > 12 or repeated-segments > 3
   deny  blocked: domain @blocked.txt
   allow docs:    domain example.org and not extension zip exe
   default deny
+
+Tests, with and, or, not and parentheses:
+  scheme, host, domain, registered-domain, port   of the URL; one of the words
+  url, prefix, suffix, contains, regex            of the whole URL, from its scheme on
+  path                                            begins with one of the words: path /blog/
+  extension                                       of the path: extension zip exe
+  any, query                                      every URL; one with a query
+  url-length, path-depth, repeated-segments       compared with a number: path-depth > 12
+  depth, kind                                     links from a seed; of link: a, img, redirect
+  mime                                            of the document, once it is fetched: video/*
+  exec                                            a program answers yes
+For host, domain, registered-domain, url and prefix, @FILE has the words, one a line.
 
 Examples:
   mextract explain 'http://Example.com:80/a/../b#top'

@@ -58,7 +58,8 @@ func Site(urls []string, scope Scope) (folder, rules string, err error) {
 		}
 	}
 	slices.Sort(list)
-	rules = "# Which links the crawl follows. \"mextract explain --help\" tells what rules can say.\ninclude default\n"
+	rules = "# Which links the crawl follows: the first rule that matches decides. \"mextract explain --help\" tells what rules can say.\n" +
+		"# Take the # away to leave out a section of the site:\n#deny blog: path /blog/\ninclude default\n"
 	rules += "allow site: " + [...]string{"host", "domain", "prefix"}[scope] + " " + strings.Join(slices.Compact(list), " ") + "\n"
 	return folder, rules + "default deny\n", nil
 }

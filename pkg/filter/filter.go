@@ -35,6 +35,7 @@
 //	port N…                 default ports included
 //	url U…                  the canonical URL
 //	prefix P…, suffix S…    of the canonical URL
+//	path P…                 the path, with the query behind it, begins with P
 //	contains S…             somewhere in the canonical URL
 //	regex R…                found anywhere in the canonical URL (RE2)
 //	extension E…            of the last path segment; dot and case do not matter

@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"mercator/pkg/canon"
+	"mercator/pkg/fault"
 )
 
 // test makes the test of a word with its arguments.
@@ -51,7 +53,7 @@ func (p *parser) test(l *leaf, word token, tokens []token) error {
 }
 
 // testNames are all words of tests.
-const testNames = "any, scheme, host, domain, registered-domain, port, url, prefix, suffix, contains, regex, extension, query, kind, " +
+const testNames = "any, scheme, host, domain, registered-domain, port, url, prefix, path, suffix, contains, regex, extension, query, kind, " +
 	"url-length, path-depth, repeated-segments, depth, mime or exec"
 
 // argumentTests make the tests that have words as arguments. bad makes an error of an argument.
@@ -60,7 +62,7 @@ var argumentTests map[string]func(*parser, *leaf, []string, badArg) error
 func init() {
 	argumentTests = map[string]func(*parser, *leaf, []string, badArg) error{
 		"scheme": schemeTest, "port": portTest, "kind": kindTest, "regex": regexTest, "extension": extensionTest, "mime": mimeTest, "exec": execTest,
-		"host": hostTest, "domain": domainTest, "registered-domain": registeredTest, "url": urlTest, "prefix": prefixTest,
+		"host": hostTest, "domain": domainTest, "registered-domain": registeredTest, "url": urlTest, "prefix": prefixTest, "path": pathTest,
 		"suffix":   textTest(strings.HasSuffix),
 		"contains": textTest(strings.Contains),
 	}
@@ -128,6 +130,9 @@ func regexTest(_ *parser, l *leaf, args []string, bad badArg) error {
 		re, err := regexp.Compile(a)
 		if err != nil {
 			return bad(i, "a regular expression (RE2): "+strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		}
+		if strings.HasPrefix(a, "^/") {
+			return withHint(bad(i, beginning), fmt.Sprintf("regex \"^[^/]+//[^/]+%s\" begins behind the host", a[1:]))
 		}
 		all = append(all, re)
 	}
@@ -261,14 +266,64 @@ func urlTest(p *parser, l *leaf, args []string, bad badArg) error {
 
 func prefixTest(p *parser, l *leaf, args []string, bad badArg) error {
 	var all []string
-	lists, err := p.listArgs(args, entryPrefix, bad, func(_ int, a string) error {
+	lists, err := p.listArgs(args, entryPrefix, bad, func(i int, a string) error {
 		all = append(all, a)
-		return nil
+		if p.beginsURL(a) {
+			return nil
+		}
+		if a[:min(1, len(a))] == "/" {
+			return withHint(bad(i, beginning), fmt.Sprintf("\"path %s\" is the test of paths that begin so", a))
+		}
+		return bad(i, beginning)
 	})
 	if err != nil {
 		return err
 	}
 	l.test = newPrefixes(p.nextSet(), all, lists).match
+	return nil
+}
+
+// beginning is what prefixes are compared with.
+const beginning = "the beginning of a URL, with its scheme, such as https://www.example.org/blog/"
+
+// beginsURL reports whether a URL of a known scheme can begin so.
+func (p *parser) beginsURL(a string) bool {
+	schemes := []string{"http", "https", "ftp", "gopher"}
+	if p.schemes != nil {
+		schemes = append(schemes, p.schemes.Names()...)
+	}
+	return slices.ContainsFunc(schemes, func(s string) bool {
+		s += "://"
+		return strings.HasPrefix(a, s) || strings.HasPrefix(s, a)
+	})
+}
+
+func withHint(err error, hint string) error {
+	var f *fault.Error
+	if errors.As(err, &f) {
+		f.Hint = hint
+	}
+	return err
+}
+
+func pathTest(p *parser, l *leaf, args []string, bad badArg) error {
+	const origin = "http://host.test"
+	for i, a := range args {
+		if !strings.HasPrefix(a, "/") {
+			return bad(i, "the beginning of a path, such as /blog/")
+		}
+		u, _, err := canon.URL(origin + a)
+		if err != nil {
+			return bad(i, "a path in canonical form: "+err.Error())
+		}
+		if path := u[len(origin):]; path != a {
+			return bad(i, fmt.Sprintf("%q, its canonical form", path))
+		}
+	}
+	l.test = func(v *view) bool {
+		return slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(v.rest, a) })
+	}
+	l.value = func(v *view) string { return v.rest }
 	return nil
 }
 
