@@ -36,7 +36,7 @@ close_web() { exec 9>&-; wait $web; }
 new() {
   crawl=$1; shift
   mcrawl new "$crawl" -q --seeds seeds.txt --set "resolve.servers=$dns" --set network.allow_net=127.0.0.0/8 --set politeness.min_delay=0s \
-    --set politeness.delay_factor=0 --set politeness.addr_delay=0s --set frontier.max_attempts=1 "$@" 9>&-
+    --set politeness.delay_factor=0 --set politeness.addr_delay=0s --set frontier.max_attempts=1 --set extract.filter= "$@" 9>&-
 }
 run() { mcrawl run "$@" -q > /dev/null 2> log 9>&- || { cat log >&2; die "mcrawl run $* failed"; }; }
 

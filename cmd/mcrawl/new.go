@@ -30,14 +30,16 @@ type newCmd struct {
 	Seeds  []string `sep:"none" placeholder:"FILE" help:"Files of URLs to begin with, one a line, or rows of a .csv, .tsv or .jsonl; - is standard input, one a line."`
 	Policy string   `group:"Settings:" placeholder:"NAME" help:"Order of the frontier; see \"mfrontier policies\"."`
 	settings
-	Shards int  `placeholder:"N" help:"Cut the crawl into N shards, at most 512, which run side by side."`
+	Shards *int `placeholder:"N" help:"Cut the crawl into N shards, at most 512, which run side by side."`
 	Print  bool `help:"Print the shell lines that do the same, and make nothing."`
 }
 
 // Help is part of --help.
 func (*newCmd) Help() string {
 	return `All settings are written into crawl.toml, so a run needs no flags. --config gives a
-crawl.toml to start from. What fails makes nothing.
+crawl.toml to start from. What fails makes nothing. Without it, links that look like
+traps are not followed (mextract explain --print-default); --set extract.filter=
+follows all.
 
 Examples:
   mcrawl new crawl --seeds seeds.txt --contact you@example.org
@@ -45,8 +47,11 @@ Examples:
 }
 
 func (c *newCmd) Run(ctx context.Context, std *cli.Std) error {
-	if c.Shards < 0 || c.Shards > shard.Max {
-		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--shards %d", c.Shards), Want: fmt.Sprintf("1 to %d", shard.Max)}
+	shards := 0
+	if c.Shards != nil {
+		if shards = *c.Shards; shards < 1 || shards > shard.Max {
+			return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--shards %d", shards), Want: fmt.Sprintf("1 to %d", shard.Max)}
+		}
 	}
 	pairs, err := c.pairs()
 	if err != nil {
@@ -55,7 +60,10 @@ func (c *newCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.Policy != "" {
 		pairs = append(pairs, config.Pair{Key: "frontier.policy", Value: c.Policy})
 	}
-	spec := driver.Spec{Seeds: c.Seeds, In: std.In, Config: string(std.Common.Config), Set: pairs, Shards: c.Shards}
+	spec := driver.Spec{Seeds: c.Seeds, In: std.In, Config: string(std.Common.Config), Set: pairs, Shards: shards}
+	if spec.Config == "" {
+		spec.Preset = []config.Pair{{Key: "extract.filter", Value: "default"}}
+	}
 	if c.Print {
 		return driver.PrintMake(std.Out, c.Crawl, spec, std.Warn)
 	}

@@ -36,6 +36,11 @@ func (c *refusedCmd) Run(std *cli.Std) error {
 	if err != nil {
 		return err
 	}
+	if c.Rule != "" {
+		if err := d.CheckRule(c.Rule); err != nil {
+			return err
+		}
+	}
 	return printRefused(d, c, bufio.NewWriter(std.Out))
 }
 

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,7 +64,16 @@ func (c *setCmd) set(ctx context.Context, std *cli.Std, folder *crawl.Crawl) err
 		return err
 	}
 	if len(changes) == 0 {
-		std.Warn("nothing to change: %s says so already", config.Name)
+		std.Warn("nothing to change: %s says so already; files that it names are read anew for each round", config.Name)
+	}
+	if slices.ContainsFunc(changes, func(s driver.Change) bool { return strings.HasPrefix(s.Key, "politeness.") }) {
+		conf, err := config.Load(filepath.Join(folder.Dir(), config.Name))
+		if err != nil {
+			return err
+		}
+		if note := driver.DelayNote(conf); note != "" {
+			std.Warn("note: %s", note)
+		}
 	}
 	for _, s := range changes {
 		if _, err := fmt.Fprintf(std.Out, "%s: %s -> %s\n", s.Key, orNone(s.Was), orNone(s.Is)); err != nil {
@@ -88,8 +99,11 @@ func (c *setCmd) print(std *cli.Std, folder *crawl.Crawl) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range c.Settings {
+	for i, name := range c.Settings {
 		k, err := config.KeyOf(name)
+		if f := (*fault.Error)(nil); errors.As(err, &f) && i == 1 && len(c.Settings) == 2 {
+			f.Hint += "; a value stands behind an equals sign: " + fault.Quote("mcrawl", "set", c.Crawl, c.Settings[0]+"="+name)
+		}
 		if err != nil {
 			return err
 		}

@@ -23,7 +23,10 @@ type siteCmd struct {
 // Help is part of --help.
 func (*siteCmd) Help() string {
 	return `The crawl stays on the hosts of the URLs, and leaves out what looks like a trap. Run
-it again to go on; "mcrawl run" does the same.
+it again to go on; "mcrawl run" does the same. Which links it follows is in the
+folder's filter.txt. To leave out a section, put a line at its top, at any time:
+
+  deny blog: path /blog/
 
 Examples:
   mcrawl site https://www.example.org/ --contact you@example.org
@@ -49,10 +52,18 @@ func (c *siteCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
+	var others []string
+	for _, other := range []driver.Scope{driver.Hosts, driver.Domains, driver.Prefixes} {
+		_, would, err := driver.Site(c.URLs, other)
+		if err != nil {
+			return err
+		}
+		others = append(others, would)
+	}
 	if c.Into != "" {
 		folder = c.Into
 	}
-	spec := driver.Spec{URLs: c.URLs, Runs: true, Config: string(std.Common.Config), Files: map[string]string{driver.FilterFile: rules},
+	spec := driver.Spec{URLs: c.URLs, Runs: true, Config: string(std.Common.Config), Files: map[string]string{driver.FilterFile: rules}, Others: others,
 		Set: append(pairs, config.Pair{Key: "extract.filter", Value: driver.FilterFile})}
 	if c.Print {
 		if err := driver.PrintMake(std.Out, folder, spec, std.Warn); err != nil {

@@ -162,6 +162,14 @@ func Open(dir, kind string, version int, opt Options) (*Store, error) {
 		if opt.Maker != "" {
 			hint = fmt.Sprintf("make it with %q, or a whole crawl folder with %q", opt.Maker+" "+dir, "mckpt init CRAWL")
 		}
+		root := s.crawlDir()
+		if c, err := ReadCurrent(s.fs, root); err == nil && c.Map > 0 {
+			if shards, err := s.fs.ReadDir(filepath.Join(root, ShardsDir)); err == nil && len(shards) > 0 {
+				hint = fmt.Sprintf("the crawl has %s to %s", filepath.Join(root, ShardsDir, shards[0].Name(), kind), filepath.Join(root, ShardsDir, shards[len(shards)-1].Name(), kind))
+			}
+		} else if made, _ := exists(s.fs, filepath.Join(root, kind, headFile)); err == nil && made {
+			hint = "the crawl has " + filepath.Join(root, kind)
+		}
 		return nil, &fault.Error{Class: fault.Usage, File: dir, Found: "no store here", Want: "a store of kind " + kind, Hint: hint}
 	}
 	m, err := s.Newest()

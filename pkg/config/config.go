@@ -135,7 +135,7 @@ type File struct {
 	} `toml:"resolve"`
 
 	Extract struct {
-		Filter         string   `toml:"filter" path:"yes" word:"default" flag:"mextract --filter, mfrontier next --filter, mfrontier plan --filter" doc:"file of filter rules, or default: those that are shipped, against traps; URLs that wait are judged by it, too" like:"\"filter.txt\""`
+		Filter         string   `toml:"filter" path:"yes" word:"default" flag:"mextract --filter, mfrontier next --filter, mfrontier plan --filter" doc:"file of filter rules, or default: those that are shipped, against traps; without it every link is followed; URLs that wait are judged by it, too" like:"\"default\""`
 		IgnoreNofollow bool     `toml:"ignore_nofollow" flag:"mextract --ignore-nofollow" doc:"follow links marked nofollow" like:"false"`
 		From           []string `toml:"from" is:"default|all|headers|html|css|sitemap|feed|robots|pdf|ftp|gopher|text|json|xml" flag:"mextract --from" doc:"what links are taken from: default, or a list of headers, html, css, sitemap, feed, robots, pdf, ftp, gopher, text, json, xml" like:"[\"default\"]"`
 		Duplicates     bool     `toml:"duplicates" flag:"mextract --duplicates" doc:"search all duplicate documents for links, not only style sheets" like:"false"`
@@ -391,6 +391,15 @@ func nearest(name string) string {
 		names = append(names, k.Name)
 	}
 	return fault.Nearest(name, names)
+}
+
+// meant is the hint for a name that is no key.
+func meant(name string) string {
+	near := nearest(name)
+	if fault.DidYouMean(name, []string{near}) == "" && !strings.HasSuffix(near, name[strings.LastIndexByte(name, '.')+1:]) {
+		return Name + " explains all settings"
+	}
+	return fmt.Sprintf("did you mean %q?", near)
 }
 
 // Lookup returns the value that the file sets for a command's flag, or that a crawl

@@ -87,7 +87,7 @@ func KeyOf(name string) (Key, error) {
 			return k, nil
 		}
 	}
-	return Key{}, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("unknown key %q", name), Hint: fmt.Sprintf("did you mean %q?", nearest(name))}
+	return Key{}, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("unknown key %q", name), Hint: meant(name)}
 }
 
 // Preset is a crawl.toml that says what could be set, and how.

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/canon"
+	"mercator/pkg/crawl"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/filter"
@@ -88,7 +90,7 @@ func (d *Driver) CheckAgain(r Request, list func() (io.ReadCloser, error)) error
 		return err
 	}
 	if r.Rule != "" {
-		return d.checkRule(r.Rule)
+		return d.CheckRule(r.Rule)
 	}
 	form, err := d.Form()
 	if err != nil {
@@ -124,23 +126,46 @@ func eachURL(in io.Reader, file string, form canon.Options, each func(*record.UR
 	})
 }
 
-// checkRule refuses a name that is probably misspelt: by it no URL was refused, but by one that is like it.
-func (d *Driver) checkRule(rule string) error {
+// CheckRule refuses a name that is neither that of a rule of today nor the reason of anything that was ever dropped.
+func (d *Driver) CheckRule(rule string) error {
 	rule = strings.TrimPrefix(rule, "filter:")
-	names := map[string]bool{}
-	err := d.Refusals("", func(r *history.Refusal) error {
-		names[strings.TrimPrefix(r.Rule, "filter:")] = true
-		return nil
-	})
-	if err != nil || names[rule] {
+	conf, err := d.settings()
+	if err != nil {
 		return err
 	}
-	known := slices.Sorted(maps.Keys(names))
-	meant := fault.DidYouMean(rule, known)
-	if meant == "" { // all that it refused may have been brought back
+	form, err := conf.Canon()
+	if err != nil {
+		return err
+	}
+	rules, _, err := loadFilter(conf, form)
+	if err != nil {
+		return err
+	}
+	defer rules.Close()
+	names := map[string]bool{"default": true, "scheme": true, "invalid": true, "too-long": true, "nofollow": true, "too-many": true}
+	for _, r := range rules.Rules {
+		names[r.Name] = true
+	}
+	k, err := d.Crawl.Current()
+	if err != nil {
+		return err
+	}
+	if k == nil {
+		k = &crawl.Checkpoint{}
+	}
+	for _, s := range k.Totals.Stages {
+		for _, drop := range slices.Concat(s.Drops, s.Refused) {
+			if name, of := strings.CutPrefix(drop.Reason, "filter:"); of {
+				names[name] = true
+			}
+		}
+	}
+	if names[rule] {
 		return nil
 	}
-	return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: fmt.Sprintf("no URL that was refused by %q", rule), Want: strings.Join(known, ", "), Hint: meant}
+	known := slices.Sorted(maps.Keys(names))
+	return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: fmt.Sprintf("no rule %q, and nothing that it refused", rule), Want: strings.Join(known, ", "),
+		Hint: cmp.Or(fault.DidYouMean(rule, known), fmt.Sprintf("%q lists the rules that refused URLs", mcrawl("refused", d.Crawl.Dir(), "--count")))}
 }
 
 // takeAgain queues the URLs of a request once more. They are chosen from the rows of the rounds before, so that a
@@ -171,13 +196,9 @@ func (d *Driver) takeAgain(ctx context.Context, txn, dir string, r Request, aske
 	if err != nil {
 		return err
 	}
-	rules := &filter.Filter{}
-	if name, err := conf.Setting("extract.filter"); err != nil {
+	rules, _, err := loadFilter(conf, form)
+	if err != nil {
 		return err
-	} else if len(name) > 0 {
-		if rules, err = filter.Load(name[0], filter.Options{Schemes: form.Schemes}); err != nil {
-			return err
-		}
 	}
 	defer rules.Close()
 	judge := rules.NewJudge()

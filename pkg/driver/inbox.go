@@ -66,6 +66,16 @@ func (d *Driver) Ask(ctx context.Context, r Request, lines func(io.Writer) error
 	if err := out.Flush(); err != nil {
 		return "", err
 	}
+	if r.Verb == "add" {
+		conf, err := d.settings()
+		if err != nil {
+			return "", err
+		}
+		given := numbered{io.NewSectionReader(list, int64(len(head)+1), math.MaxInt64-int64(len(head)+1)), "", 0}
+		if err := noteSeeds(conf, given, r.Rows, true, d.opt.Warn); err != nil {
+			return "", err
+		}
+	}
 	number, err := d.Crawl.PutInbox(ctx, func(w io.Writer) error {
 		_, err := io.Copy(w, io.NewSectionReader(list, 0, math.MaxInt64))
 		return err

@@ -17,8 +17,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/canon"
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
 	"mercator/pkg/durable"
@@ -38,6 +40,7 @@ type Spec struct {
 	Preset []config.Pair     // settings that Set may change; a crawl that is there may have others
 	Set    []config.Pair     // settings
 	Files  map[string]string // further files of the folder, by name
+	Others []string          // what Files would have with other flags: a crawl that has fetched nothing takes those of now
 	Shards int               // 0 or 1: the crawl has none
 	Runs   bool              // it is to run at once: what would keep it from contacting anybody is an error
 }
@@ -69,7 +72,7 @@ func Make(ctx context.Context, dir string, spec Spec, warn func(format string, a
 		if err := contactless(conf, spec.URLs); err != nil && spec.Runs {
 			return false, err
 		} else if err != nil {
-			warn("%v", err)
+			warn("note: %v", err)
 		}
 	}
 	taken, err := crawl.New(ctx, dir, func(to string) error {
@@ -233,62 +236,101 @@ func (s Spec) write(dir string, warn func(format string, args ...any)) error {
 	if err := conf.CheckPaths(dir); err != nil {
 		return err
 	}
-	if err := checkFiles(conf, pathKeys("seeds")); err != nil {
+	if _, err := checkFiles(conf, pathKeys("seeds")); err != nil {
 		return err
 	}
-	return refusedSeeds(conf, filepath.Join(dir, seedsFile), warn)
+	if note := DelayNote(conf); note != "" {
+		warn("note: %s", note)
+	}
+	in, err := os.Open(filepath.Join(dir, seedsFile))
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	return noteSeeds(conf, numbered{in, seedsFile, 0}, seedsFile == seedsRows, false, warn)
 }
 
-// refusedSeeds warns of seeds that the crawl's own filter refuses: it would end without them. It looks at the first ones only.
-func refusedSeeds(conf *config.Config, seeds string, warn func(format string, args ...any)) error {
-	const most, notes = 1000, 5
-	names, err := conf.Setting("extract.filter")
-	if err != nil || len(names) == 0 || names[0] == "" {
-		return err
-	}
+// noteSeeds warns of the first seeds that are of no use: those that are there twice, and those that the crawl's own filter
+// refuses, without which it would end. With links it names those from which no link would be followed.
+func noteSeeds(conf *config.Config, list numbered, rows, links bool, warn func(format string, args ...any)) error {
+	const most, judged, kept = 5, 1000, 1 << 17 // notes, and how many seeds are looked at
 	form, err := conf.Canon()
 	if err != nil {
 		return err
 	}
-	rules, err := filter.Load(names[0], filter.Options{Schemes: form.Schemes})
+	rules, file, err := loadFilter(conf, form)
 	if err != nil {
 		return err
 	}
 	defer rules.Close()
 	judge := rules.NewJudge()
 	defer judge.Close()
-	in, err := os.Open(seeds)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	looked, told := 0, 0
-	list := urlset.Seeds{Form: form, W: writerFunc(func(text []byte) (int, error) {
-		line := string(bytes.TrimSpace(text))
-		url, host, err := form.URL(line)
-		if err != nil {
-			return len(text), nil // a comment
+	seen := map[uint64]bool{}
+	n, twice, refused := 0, 0, 0
+	err = list.each(func(line string) error {
+		url, host, wrong, err := seedLine(line, rows, form)
+		if err != nil || wrong != nil {
+			return err
 		}
-		if looked++; looked > most || told == notes {
-			return 0, errEnough
+		n++
+		key := form.URLKey(host, url)
+		if seen[key] && !links {
+			if twice++; twice <= most {
+				warn("%s is a duplicate of another seed", url)
+			}
+			return nil
+		} else if len(seen) < kept {
+			seen[key] = true
 		}
-		reason := make([]string, 1)
-		if judge.Waiting(context.Background(), []*record.URL{{URL: url, Host: host}}, reason) == nil && reason[0] != "" {
-			told++
-			warn("%s will not be fetched: %s refuses it", line, reason[0])
+		if file == "" || n > judged || refused == most {
+			return nil
 		}
-		return len(text), nil
-	})}
-	if _, err = list.File(in, seeds); errors.Is(err, errEnough) {
+		reason, verdict := make([]string, 1), make([]filter.Verdict, 1)
+		if err := judge.Waiting(context.Background(), []*record.URL{{URL: url, Host: host}}, reason); err != nil {
+			return nil // the round will say
+		}
+		if reason[0] != "" {
+			refused++
+			warn("%s will not be fetched: %s refuses it", url, reason[0])
+			return nil
+		}
+		if err := judge.URLs(context.Background(), []filter.Candidate{{URL: url, Host: host, Depth: 1, Kind: "a"}}, verdict); links && err == nil && !verdict[0].Allow {
+			refused++
+			warn("%s will be fetched, but no links like it are followed: %s does not allow them; a rule such as \"allow more: host %s\" does", url, file, host)
+		}
 		return nil
+	})
+	if twice > most {
+		warn("%d more are duplicates", twice-most)
 	}
 	return err
 }
 
-// writerFunc is called with each line of a file of seeds, which urlset.Seeds writes one by one.
-type writerFunc func([]byte) (int, error)
+// loadFilter loads the filter of a crawl, and names its file; "" if it has none.
+func loadFilter(conf *config.Config, form canon.Options) (rules *filter.Filter, file string, err error) {
+	names, err := conf.Setting("extract.filter")
+	if err != nil || len(names) == 0 || names[0] == "" {
+		return &filter.Filter{}, "", err
+	}
+	rules, err = filter.Load(names[0], filter.Options{Schemes: form.Schemes})
+	return rules, names[0], err
+}
 
-func (f writerFunc) Write(text []byte) (int, error) { return f(text) }
+// DelayNote says which of two delays counts, where one that is set is of no effect; "" if it is.
+func DelayNote(conf *config.Config) string {
+	own := conf.File.Politeness.MinDelay
+	key, keyErr := config.KeyOf("politeness.addr_delay")
+	if own == "" || keyErr != nil {
+		return ""
+	}
+	addr := cmp.Or(conf.File.Politeness.AddrDelay, strings.Trim(key.Like, `"`)) // which shows the default
+	a, err := time.ParseDuration(own)
+	b, addrErr := time.ParseDuration(addr)
+	if err != nil || addrErr != nil || a >= b {
+		return ""
+	}
+	return fmt.Sprintf("politeness.min_delay=%s is of no effect below politeness.addr_delay, %s: so long after a contact nobody contacts the same address again; set both", own, addr)
+}
 
 // absolute are the settings that name a file, by names that hold in any folder.
 func absolute(conf *config.Config) (pairs []config.Pair, err error) {
@@ -391,11 +433,37 @@ func (s Spec) compare(ctx context.Context, tmp, dir string, warn func(format str
 			return other("seeds", fmt.Sprintf("%q adds seeds", mcrawl("add", dir)+" URL..."))
 		}
 	}
+	folder, err := crawl.Open(dir, crawl.Options{LockWait: lockWait})
+	if err != nil {
+		return err
+	}
+	next, err := folder.NextRound()
+	if err != nil {
+		return err
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Files)) {
-		if same, err := sameFile(filepath.Join(tmp, name), filepath.Join(dir, name)); err != nil {
+		file := filepath.Join(dir, name)
+		have, err := os.ReadFile(file)
+		ours := slices.Contains(s.Others, string(have))
+		switch {
+		case err != nil && !errors.Is(err, os.ErrNotExist):
 			return err
-		} else if !same {
-			warn("%s was edited, or made with other flags: it counts as it is", filepath.Join(dir, name))
+		case string(have) == s.Files[name]:
+		case ours && next <= 1:
+			warn("%s: made anew, as these flags have it", file)
+			if err := durable.WriteFile(durable.OS, file, []byte(s.Files[name])); err != nil {
+				return err
+			}
+		case ours:
+			var other []string
+			for line := range strings.Lines(s.Files[name]) {
+				if !strings.Contains(string(have), line) {
+					other = append(other, strings.TrimSpace(line))
+				}
+			}
+			warn("%s was made with other flags, and counts as it is; to have this scope, edit it: %s", file, strings.Join(other, "; "))
+		default:
+			warn("%s was edited: it counts as it is", file)
 		}
 	}
 	var differ []config.Pair
@@ -415,13 +483,7 @@ func (s Spec) compare(ctx context.Context, tmp, dir string, warn func(format str
 	if len(differ) == 0 {
 		return nil
 	}
-	folder, err := crawl.Open(dir, crawl.Options{LockWait: lockWait})
-	if err != nil {
-		return err
-	}
-	if n, err := folder.NextRound(); err != nil {
-		return err
-	} else if n > 1 {
+	if next > 1 {
 		return other("settings: "+strings.Join(is, ", "), fmt.Sprintf("%q changes them", mcrawl(append([]string{"set", dir}, words...)...)))
 	}
 	changes, err := Set(ctx, folder, differ)

@@ -73,6 +73,7 @@ func shown(command string) string {
 const (
 	afterFailure = 3 * time.Second
 	afterTerm    = 2 * time.Second
+	afterSignal  = 300 * time.Millisecond // a person is told what a second signal does
 )
 
 // afterKill is how long what a driver has started may hold the crawl after that driver was killed.

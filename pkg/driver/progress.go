@@ -1,11 +1,13 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,7 +40,20 @@ type Teller struct {
 	samples []sample  // of the last minute
 	shown   bool      // a line stands on the terminal
 	told    time.Time // the last line where there is none
-	failed  bool      // to write PROGRESS
+	soon    bool      // the next one need not wait for as long
+	wait    wait
+	failed  bool // to write PROGRESS
+}
+
+// wait is what mfrontier waits for when no URL is due.
+type wait struct {
+	url   string
+	until time.Time
+	why   string
+}
+
+func (w wait) text(now time.Time) string {
+	return fmt.Sprintf("waiting for %s: %s, next try in %s", w.url, w.why, span(max(0, w.until.Sub(now).Seconds())))
 }
 
 // costly is what is found out again when so much time has passed that it costs little of it.
@@ -63,6 +78,7 @@ type sample struct {
 const (
 	tellEvery = time.Second
 	lineEvery = 30 * time.Second
+	soonEvery = 5 * time.Second
 	rateOver  = time.Minute
 	costShare = 20 // of what is costly: it takes at most this part of the time
 )
@@ -127,7 +143,7 @@ func (t *Teller) stand(ctx context.Context) error {
 func (t *Teller) Round(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.live.Round, t.live.Waits = name, ""
+	t.live.Round, t.live.Waits, t.wait = name, "", wait{}
 }
 
 // Fetching is called with each line of mfetch --progress json.
@@ -136,7 +152,7 @@ func (t *Teller) Fetching(line []byte) {
 	defer t.mu.Unlock()
 	var p fetch.Progress
 	if json.Unmarshal(line, &p) == nil {
-		t.round, t.live.Batch, t.live.Waits = p, line, ""
+		t.round, t.live.Batch, t.live.Waits, t.wait = p, line, "", wait{}
 	}
 }
 
@@ -144,8 +160,19 @@ func (t *Teller) Fetching(line []byte) {
 func (t *Teller) Said(command, line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, why, waits := strings.Cut(line, ": waiting for "); waits && (command == "mfrontier" || command == "mfetch") && !t.Quiet {
+	if before, why, waits := strings.Cut(line, ": waiting for "); waits && (command == "mfrontier" || command == "mfetch") && !t.Quiet {
 		t.live.Waits = "waiting for " + why // stands in the line of progress
+		_, due, _ := strings.Cut(before, "no URL is due before ")
+		if until, err := time.Parse(time.RFC3339, due); err == nil {
+			url, why, _ := strings.Cut(why, ": ")
+			if t.wait.url != url {
+				t.wait, t.soon = wait{url: url, why: why}, true
+				if t.d != nil { // a run has begun
+					t.wait.why = cmp.Or(t.d.lastError(url), why)
+				}
+			}
+			t.wait.until = until
+		}
 		return
 	}
 	t.clear()
@@ -224,6 +251,27 @@ func (d *Driver) whyNothing(w io.Writer, s *Status) error {
 	return nil
 }
 
+// lastError is how the last fetch of a URL failed, if that was in one of the last rounds; "" if not.
+func (d *Driver) lastError(url string) (why string) {
+	const rounds = 3
+	files, err := d.Crawl.RoundFiles(d.outcomes())
+	if err != nil {
+		return ""
+	}
+	for _, file := range slices.Backward(files[max(0, len(files)-rounds*d.plan.tasks()):]) {
+		err := history.Read(file, func(row *record.Fetch) error {
+			if row.Role == record.RolePage && row.URL == url && row.Outcome != record.OutcomeDeferred {
+				why = strings.TrimSuffix(row.Outcome+": "+row.Error, ": ")
+			}
+			return nil
+		})
+		if err != nil || why != "" { // who needs the file will say what is wrong with it
+			break
+		}
+	}
+	return why
+}
+
 var errEnough = errors.New("enough examples")
 
 // tick tells what is due. It is called each second.
@@ -247,8 +295,8 @@ func (t *Teller) tick() {
 		t.clear()
 		fmt.Fprint(t.Err, "\r", cut(l.Line(), t.Width-1))
 		t.shown = true
-	case now.Sub(t.told) >= lineEvery:
-		t.told = now
+	case now.Sub(t.told) >= lineEvery, t.soon && now.Sub(t.told) >= soonEvery:
+		t.told, t.soon = now, false
 		fmt.Fprintln(t.Err, l.Line())
 	}
 }
@@ -277,6 +325,9 @@ func (t *Teller) line(l Status) error {
 func (t *Teller) look() Status {
 	t.sized.find(t.now, func() { t.live.Archived = onDisk(t.live.Crawl) })
 	l, now := t.live, t.now()
+	if t.wait.url != "" {
+		l.Waits = t.wait.text(now)
+	}
 	l.Time, l.Elapsed = now.UTC(), now.Sub(t.begun).Seconds()
 	l.Replies += uint64(t.round.Replies())
 	l.Received, l.Bound = l.Received+t.round.Bytes, l.Bound+t.round.Bound

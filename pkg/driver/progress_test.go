@@ -63,10 +63,10 @@ func TestTeller(t *testing.T) {
 // TestTellerSaysWhatIsWaitedFor: what a command waits for stands in the line, until fetching goes on.
 func TestTellerSaysWhatIsWaitedFor(t *testing.T) {
 	var err bytes.Buffer
-	teller := Teller{Err: &err, now: time.Now}
+	teller := Teller{Err: &err, now: func() time.Time { return time.Date(2025, 12, 31, 23, 59, 48, 0, time.UTC) }}
 	teller.Round("r3")
 	teller.Said("mfrontier", "mfrontier: crawl/frontier: no URL is due before 2026-01-01T00:00:00Z: waiting for http://a.test/: it is tried again after 1 failure")
-	if l := teller.look(); !strings.HasSuffix(l.Line(), "; waiting for http://a.test/: it is tried again after 1 failure") || err.Len() > 0 {
+	if l := teller.look(); !strings.HasSuffix(l.Line(), "; waiting for http://a.test/: it is tried again after 1 failure, next try in 12 s") || err.Len() > 0 {
 		t.Errorf("%q, and %q", l.Line(), err.String())
 	}
 	teller.Fetching([]byte(`{"command":"mfetch","done":1}`))

@@ -1,10 +1,12 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,6 +42,8 @@ type Driver struct {
 	frontier  frontiers
 	plan      plan
 	processes processes
+	read      map[string]fs.FileInfo // files that settings name, as they were when they were last checked
+	readAs    []string               // the settings that named them
 }
 
 // lockWait is how long a driver waits for one that was killed: what it started may still end.
@@ -97,6 +101,42 @@ func (d *Driver) settings() (*config.Config, error) {
 	return conf, err
 }
 
+// check reads the files that settings name, where they have changed since it did: people edit them while a crawl runs, and what
+// is wrong with them is to end the run between two rounds.
+func (d *Driver) check(conf *config.Config) error {
+	keys := pathKeys("seeds")
+	var as []string
+	for _, key := range keys {
+		files, err := conf.Setting(key)
+		if err != nil {
+			return err
+		}
+		as = append(append(as, key), files...)
+	}
+	same := d.read != nil && slices.Equal(as, d.readAs)
+	for file, was := range d.read {
+		is, err := os.Stat(file)
+		same = same && err == nil && os.SameFile(was, is) && was.Size() == is.Size() && was.ModTime().Equal(is.ModTime())
+	}
+	if same {
+		return nil
+	}
+	files, err := checkFiles(conf, keys)
+	if f := (*fault.Error)(nil); errors.As(err, &f) && f.Hint == "" {
+		f.Hint = strings.TrimPrefix(fmt.Sprintf("%s correct it, and %q goes on", fault.Suggest(err), mcrawl("run", d.Crawl.Dir())), " ")
+	}
+	if err != nil {
+		return err
+	}
+	d.read, d.readAs = map[string]fs.FileInfo{}, as
+	for _, file := range files {
+		if info, err := os.Stat(file); err == nil { // the rules that are shipped are in no file
+			d.read[file] = info
+		}
+	}
+	return nil
+}
+
 // last is the number of the last round to make; 0: there is none.
 func (d *Driver) last(conf *config.Config) uint64 {
 	if d.opt.Rounds > 0 {
@@ -116,6 +156,7 @@ func (d *Driver) Run(ctx context.Context) error {
 	defer lock.Close()
 	d.processes.lock = lock
 	defer d.opt.Teller.End()
+	defer context.AfterFunc(ctx, d.stopping)()
 	err = d.rounds(ctx, begun)
 	if err != nil && ctx.Err() != nil {
 		found := "interrupted"
@@ -125,6 +166,16 @@ func (d *Driver) Run(ctx context.Context) error {
 		return &fault.Error{Class: fault.Interrupted, Found: found, Hint: fmt.Sprintf("%q goes on", mcrawl("run", d.Crawl.Dir()))}
 	}
 	return err
+}
+
+// stopping is called when a run is interrupted. Commands that have ended by then have nothing to be told of.
+func (d *Driver) stopping() {
+	time.Sleep(afterSignal)
+	pause := "30s"
+	if conf, err := d.settings(); err == nil {
+		pause = cmp.Or(conf.File.Politeness.MaxDelay, pause)
+	}
+	d.opt.Teller.Said("mcrawl", fmt.Sprintf("mcrawl: stopping, within %v. Ctrl-C again ends at once: then URLs in flight are fetched again, and the next run leaves all hosts alone for %s", afterTerm, pause))
 }
 
 // rounds is what Run does while it holds the crawl.
@@ -181,6 +232,11 @@ func (d *Driver) rounds(ctx context.Context, begun time.Time) error {
 		}
 		if why != "" {
 			return d.end(ctx, why, empty)
+		}
+		if conf, err := d.settings(); err != nil {
+			return err
+		} else if err := d.check(conf); err != nil {
+			return err
 		}
 		if err := d.Round(ctx, fmt.Sprintf("r%d", n)); err != nil {
 			return err

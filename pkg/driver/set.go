@@ -44,14 +44,14 @@ func Set(ctx context.Context, folder *crawl.Crawl, pairs []config.Pair) (changes
 		var paths []string
 		for _, k := range config.Keys() {
 			was, is := before.Text(k), after.Text(k)
+			if k.Path && (was != is || slices.ContainsFunc(pairs, func(p config.Pair) bool { return p.Key == k.Name })) {
+				paths = append(paths, k.Name) // one that has the same name may have changed
+			}
 			if was == is {
 				continue
 			}
 			if k.Fixed {
 				return nil, fixed(folder, k.Name, is)
-			}
-			if k.Path {
-				paths = append(paths, k.Name)
 			}
 			changes = append(changes, Change{k.Name, was, is})
 		}
@@ -59,7 +59,7 @@ func Set(ctx context.Context, folder *crawl.Crawl, pairs []config.Pair) (changes
 			if err := after.CheckPaths(folder.Dir(), paths...); err != nil {
 				return nil, elsewhere(folder, after, paths, err)
 			}
-			if err := checkFiles(after, paths); err != nil {
+			if _, err := checkFiles(after, paths); err != nil {
 				return nil, err
 			}
 		}
@@ -88,11 +88,12 @@ func pathKeys(but ...string) (names []string) {
 	return names
 }
 
-// checkFiles reads the files of these settings as the commands will, so that what is wrong with them is told now.
-func checkFiles(conf *config.Config, names []string) error {
+// checkFiles reads the files of these settings as the commands will, so that what is wrong with them is told now. It names
+// those that it has read, with those that they include.
+func checkFiles(conf *config.Config, names []string) (all []string, err error) {
 	form, err := conf.Canon()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	read := map[string]func(file string) error{
 		"seeds": func(file string) error {
@@ -110,6 +111,7 @@ func checkFiles(conf *config.Config, names []string) error {
 			if err != nil {
 				return err
 			}
+			all = append(all, f.Files...)
 			return f.Close()
 		},
 		"network.deny": func(file string) error { _, err := fetch.OpenDeny(file, form); return err },
@@ -118,18 +120,19 @@ func checkFiles(conf *config.Config, names []string) error {
 	for _, name := range names {
 		files, err := conf.Setting(name)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, file := range files {
 			if file == "" {
 				continue
 			}
 			if err := read[name](file); err != nil {
-				return err
+				return nil, err
 			}
+			all = append(all, file)
 		}
 	}
-	return nil
+	return all, nil
 }
 
 // inCrawl refuses a setting that cannot change before anything else that is wrong with it.

@@ -181,7 +181,7 @@ func (d *Driver) Stage(ctx context.Context, name, round string, shard int) error
 	names = append(names, commitStage)
 	at := slices.Index(names, name)
 	if at < 0 {
-		return &fault.Error{Class: fault.Usage, Found: "stage " + name, Want: "a stage of round " + of.name + ": " + strings.Join(names, ", ")}
+		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("stage %q", name), Want: "a stage of round " + of.name + ": " + strings.Join(names, ", ")}
 	}
 	if of.closed {
 		return nil

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"mercator/formats/record"
 	"mercator/pkg/config"
@@ -163,36 +164,46 @@ func (w *Web) serve(ctx context.Context, opt Options) (seeds []string, stop func
 }
 
 // compare compares what the crawl found with the oracle: a crawl at its end must have found all
-// that there is, each URL with its outcome; any other nothing else.
+// that there is, each URL with its outcome, once and as often more as mcrawl again asked for it; any other nothing else.
 func (d *Driver) compare(ctx context.Context, web Web, out io.Writer) error {
 	ended, err := d.frontier.Empty(record.TimeOf(d.opt.Now()))
 	if err != nil {
 		return err
 	}
-	both := newSides()
-	defer both.sorter.Close()
-	visits := 0
-	row := func(row *record.Fetch) error {
-		outcome, status := row.Outcome, row.Status
-		switch {
-		case row.Role != record.RolePage || outcome == record.OutcomeDeferred: // put off: it has no outcome yet
-			return nil
-		case outcome == record.OutcomeNotModified: // it is there as it was
-			outcome, status = record.OutcomeFetched, 200
-		}
-		visits++
-		return both.add(crawled, fmt.Sprintf("%s\t%s\t%d", row.URL, outcome, status))
+	all := merge.NewSorter(triedMemory, "")
+	defer all.Close()
+	all.Ties = bytes.Compare
+	add := func(side byte, url, is string) error {
+		return all.Add(fingerprint.OfString(url), append([]byte(url+"\t"), append([]byte{side}, is...)...))
 	}
-	files, err := d.Crawl.RoundFiles(d.outcomes())
+	visits := 0
+	files, err := d.history(false)
 	for _, f := range files {
-		if err == nil {
-			err = history.Read(f, row)
+		switch {
+		case err != nil:
+		case strings.HasPrefix(filepath.Base(f.Path), "again."):
+			err = history.Read(f.Path, func(row *record.URL) error { return add(asked, row.URL, "") })
+		case f.What == history.Fetched:
+			err = history.Read(f.Path, func(row *record.Fetch) error {
+				outcome, status := row.Outcome, row.Status
+				switch {
+				case row.Role != record.RolePage || outcome == record.OutcomeDeferred: // put off: it has no outcome yet
+					return nil
+				case outcome == record.OutcomeNotModified: // it is there as it was
+					outcome, status = record.OutcomeFetched, 200
+				}
+				visits++
+				return add(crawled, row.URL, fmt.Sprintf("%s\t%d", outcome, status))
+			})
 		}
 	}
 	if err != nil {
 		return err
 	}
-	oracle := &lines{emit: func(line string) { err = errors.Join(err, both.add(there, line)) }}
+	oracle := &lines{emit: func(line string) {
+		url, is, _ := strings.Cut(line, "\t")
+		err = errors.Join(err, add(there, url, is))
+	}}
 	p := processes{out: oracle, said: func(_, line string) { d.opt.Warn("%s", line) }}
 	if _, err := p.run(ctx, Pipe{append([]string{"mweb", "oracle"}, web.flags()...)}); err != nil {
 		return err
@@ -203,24 +214,47 @@ func (d *Driver) compare(ctx context.Context, web Web, out io.Writer) error {
 	const most = 20 // differences that are shown
 	var shown bytes.Buffer
 	differ, known, urls := 0, 0, 0
-	err = both.each(func(line string, n [2]int) {
-		known += n[there]
-		if n[crawled] > 0 {
-			urls++
-		}
-		sign := ""
-		switch {
-		case n[there] < n[crawled] && (ended || n[there] == 0):
-			sign = "> "
-		case n[there] > n[crawled] && ended:
-			sign = "< "
-		default:
-			return
-		}
+	differs := func(sign, url, is string) {
 		if differ++; differ <= most {
-			fmt.Fprintln(&shown, sign+line)
+			fmt.Fprintf(&shown, "%s %s\t%s\n", sign, url, is)
 		}
-	})
+	}
+	var url, oracleIs, last string // of the present URL: what the oracle says, and the last visit
+	n := [3]int{}
+	end := func() {
+		switch known += n[there]; {
+		case n[crawled] > 0:
+			if urls++; ended && n[crawled] > 1+n[asked] {
+				differs(">", url, last)
+			}
+		case ended && n[there] > 0:
+			differs("<", url, oracleIs)
+		}
+		n = [3]int{}
+	}
+	it, err := all.Sort()
+	for err == nil {
+		var row []byte
+		if _, row, err = it.Next(); err != nil {
+			break
+		}
+		of, rest, _ := strings.Cut(string(row), "\t")
+		if of != url {
+			end()
+			url = of
+		}
+		side, is := rest[0], rest[1:]
+		switch n[side]++; {
+		case side == there:
+			oracleIs = is
+		case side == crawled && (n[there] == 0 || is != oracleIs) && (n[crawled] == 1 || is != last):
+			differs(">", url, is)
+		}
+		last = is
+	}
+	if end(); err == io.EOF {
+		err = nil
+	}
 	switch {
 	case err != nil:
 		return err
@@ -235,49 +269,12 @@ func (d *Driver) compare(ctx context.Context, web Web, out io.Writer) error {
 	return nil
 }
 
-// sides counts lines of two sides, in memory that does not grow with their number.
-type sides struct{ sorter *merge.Sorter }
-
-// The sides.
+// What compare knows of a URL, in the order in which it looks at it: its line of the oracle, that it was queued once more, and its visits.
 const (
-	crawled = iota
-	there
+	there = iota
+	asked
+	crawled
 )
 
-// sidesMemory is what sides take, in bytes; the rest waits in temporary files.
-const sidesMemory = 16 << 20
-
-func newSides() sides {
-	s := sides{merge.NewSorter(sidesMemory, "")}
-	s.sorter.Ties = bytes.Compare
-	return s
-}
-
-func (s sides) add(side byte, line string) error {
-	return s.sorter.Add(fingerprint.OfString(line), append([]byte(line), side))
-}
-
-// each tells of each line how often it is on either side.
-func (s sides) each(tell func(line string, n [2]int)) error {
-	it, err := s.sorter.Sort()
-	var line string
-	var n [2]int
-	for err == nil {
-		var row []byte
-		_, row, err = it.Next()
-		end := max(len(row), 1) - 1
-		if next := string(row[:end]); line != next {
-			if line != "" {
-				tell(line, n)
-			}
-			line, n = next, [2]int{}
-		}
-		if err == nil {
-			n[row[end]]++
-		}
-	}
-	if err == io.EOF {
-		return nil
-	}
-	return err
-}
+// triedMemory is what compare sorts in, in bytes; the rest waits in temporary files.
+const triedMemory = 16 << 20
