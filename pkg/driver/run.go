@@ -215,7 +215,11 @@ func (d *Driver) rounds(ctx context.Context, begun time.Time) error {
 		if err != nil {
 			return err
 		}
-		why, empty, err := d.stop(n, begun)
+		conf, err := d.settings() // as a person may have changed them by now
+		if err != nil {
+			return err
+		}
+		why, empty, err := d.stop(conf, n, begun)
 		if err != nil {
 			return err
 		}
@@ -233,12 +237,10 @@ func (d *Driver) rounds(ctx context.Context, begun time.Time) error {
 		if why != "" {
 			return d.end(ctx, why, empty)
 		}
-		if conf, err := d.settings(); err != nil {
-			return err
-		} else if err := d.check(conf); err != nil {
+		if err := d.check(conf); err != nil {
 			return err
 		}
-		if err := d.Round(ctx, fmt.Sprintf("r%d", n)); err != nil {
+		if err := d.round(ctx, conf, fmt.Sprintf("r%d", n)); err != nil {
 			return err
 		}
 	}
@@ -255,14 +257,10 @@ func (d *Driver) hold(ctx context.Context) (*os.File, error) {
 }
 
 // stop says why round n is not begun; "" if it is.
-func (d *Driver) stop(n uint64, begun time.Time) (why string, empty bool, err error) {
+func (d *Driver) stop(conf *config.Config, n uint64, begun time.Time) (why string, empty bool, err error) {
 	empty, err = d.frontier.Empty(record.TimeOf(d.opt.Now()))
 	if err != nil || empty {
 		return fmt.Sprintf("the frontier is empty after round %d", n-1), empty, err
-	}
-	conf, err := d.settings()
-	if err != nil {
-		return "", false, err
 	}
 	if last := d.last(conf); last > 0 && n > last+1 {
 		return fmt.Sprintf("round %d was made before: --rounds (or rounds in crawl.toml) is only %d", n-1, last), false, nil
@@ -432,10 +430,9 @@ func (d *Driver) addLists(ctx context.Context, round string, files []string) err
 }
 
 // interval is the least time between two checkpoints that are kept.
-func (d *Driver) interval() (interval time.Duration, err error) {
-	conf, err := d.settings()
-	if err != nil || conf.File.CheckpointInterval == "" {
-		return 0, err
+func interval(conf *config.Config) (interval time.Duration, err error) {
+	if conf.File.CheckpointInterval == "" {
+		return 0, nil
 	}
 	if interval, err = time.ParseDuration(conf.File.CheckpointInterval); err != nil {
 		err = &fault.Error{Class: fault.Usage, File: conf.Path, Place: "checkpoint_interval", Err: err}
@@ -443,9 +440,9 @@ func (d *Driver) interval() (interval time.Duration, err error) {
 	return interval, err
 }
 
-// Round makes a round, or ends one that was begun, and closes it by a checkpoint.
-func (d *Driver) Round(ctx context.Context, name string) error {
-	interval, err := d.interval()
+// round makes a round, or ends one that was begun, and closes it by a checkpoint.
+func (d *Driver) round(ctx context.Context, conf *config.Config, name string) error {
+	kept, err := interval(conf)
 	if err != nil {
 		return err
 	}
@@ -461,7 +458,7 @@ func (d *Driver) Round(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if _, _, err := d.Crawl.Commit(ctx, name, d.opt.Now(), interval); err != nil {
+	if _, _, err := d.Crawl.Commit(ctx, name, d.opt.Now(), kept); err != nil {
 		return err
 	}
 	return d.opt.Teller.Ended(ctx)

@@ -192,11 +192,15 @@ func (d *Driver) Stage(ctx context.Context, name, round string, shard int) error
 				return err
 			}
 		}
-		interval, err := d.interval()
+		conf, err := d.settings()
 		if err != nil {
 			return err
 		}
-		_, _, err = d.Crawl.Commit(ctx, of.name, d.opt.Now(), interval)
+		kept, err := interval(conf)
+		if err != nil {
+			return err
+		}
+		_, _, err = d.Crawl.Commit(ctx, of.name, d.opt.Now(), kept)
 		return err
 	}
 	if at > 0 {
