@@ -21,8 +21,10 @@ import (
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/filter"
+	"mercator/pkg/fingerprint"
 	"mercator/pkg/frontier"
 	"mercator/pkg/history"
+	"mercator/pkg/shard"
 	"mercator/pkg/urlset"
 )
 
@@ -72,9 +74,6 @@ func (d *Driver) Refusals(rule string, each func(*history.Refusal) error) error 
 
 // CheckAgain refuses requests that mean nothing in this crawl. list, if not nil, reads the URLs that are listed.
 func (d *Driver) CheckAgain(r Request, list func() (io.ReadCloser, error)) error {
-	if err := d.oneShard("mcrawl again", ""); err != nil {
-		return err
-	}
 	st, err := d.frontier.Stat(context.Background(), frontier.StatOptions{})
 	if err != nil {
 		return err
@@ -96,23 +95,47 @@ func (d *Driver) CheckAgain(r Request, list func() (io.ReadCloser, error)) error
 	if err != nil {
 		return err
 	}
-	set, err := store.Open(filepath.Join(d.Crawl.Dir(), urlset.Kind), urlset.Kind, urlset.Version, store.Options{})
-	if err != nil {
-		return err
-	}
-	n, example, err := urlset.Unseen(set, historyMemory, func(each func(*record.URL) error) error {
-		in, err := list()
+	n, example := uint64(0), ""
+	err = d.eachTask(func(p plan, owns func(*record.URL) bool) error {
+		set, err := store.Open(p.path(urlset.Kind), urlset.Kind, urlset.Version, store.Options{})
 		if err != nil {
 			return err
 		}
-		defer in.Close()
-		return eachURL(in, "the list", form, each)
+		unseen, one, err := urlset.Unseen(set, historyMemory, func(each func(*record.URL) error) error {
+			in, err := list()
+			if err != nil {
+				return err
+			}
+			defer in.Close()
+			return eachURL(in, "the list", form, func(u *record.URL) error {
+				if !owns(u) {
+					return nil
+				}
+				return each(u)
+			})
+		})
+		n, example = n+unseen, cmp.Or(example, one)
+		return err
 	})
 	if err != nil || n == 0 {
 		return err
 	}
 	return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: fmt.Sprintf("%d of the URLs were never in this crawl, such as %s", n, example), Want: "URLs that it knows",
 		Hint: fmt.Sprintf("%q puts new URLs in", mcrawl("add", d.plan.crawl, example))}
+}
+
+// eachTask calls a function for the crawl or, if it has shards, for each, and says which URLs are in it.
+func (d *Driver) eachTask(of func(p plan, owns func(*record.URL) bool) error) error {
+	if d.plan.shards == 0 {
+		return of(d.plan, func(*record.URL) bool { return true })
+	}
+	m, err := shard.Read(durable.OS, d.Crawl.Dir())
+	for n := range d.plan.shards {
+		if err == nil {
+			err = of(d.plan.of(n), func(u *record.URL) bool { return m.Of(fingerprint.URLKey(u.Host, u.URL)) == n })
+		}
+	}
+	return err
 }
 
 // eachURL calls each for the URLs of a list.
@@ -170,13 +193,20 @@ func (d *Driver) CheckRule(rule string) error {
 
 // takeAgain queues the URLs of a request once more. They are chosen from the rows of the rounds before, so that a
 // repetition chooses the same; files that are there already of an open transaction stay, since the filter may have changed.
-func (d *Driver) takeAgain(ctx context.Context, txn, dir string, r Request, asked string, open bool) error {
-	again, links, fresh := filepath.Join(dir, "again.arrows.zst"), filepath.Join(dir, "links.arrows.zst"), filepath.Join(dir, "new.arrows.zst")
+// Each shard gets those of its hosts.
+func (d *Driver) takeAgain(ctx context.Context, txn string, r Request, asked string, open bool) error {
+	again, links := d.plan.kept(txn, "again"), d.plan.kept(txn, "links")
 	if !open {
-		for _, f := range []string{again, links, fresh} {
-			if err := os.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
+		remove := func(p plan, _ func(*record.URL) bool) error {
+			for _, name := range []string{"again", "links", "new"} {
+				if err := os.Remove(p.kept(txn, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					return err
+				}
 			}
+			return nil
+		}
+		if err := errors.Join(remove(d.plan, nil), d.eachTask(remove)); err != nil {
+			return err
 		}
 	}
 	files, err := d.history(true)
@@ -187,7 +217,7 @@ func (d *Driver) takeAgain(ctx context.Context, txn, dir string, r Request, aske
 	if err != nil {
 		return err
 	}
-	files = slices.DeleteFunc(files, func(f history.File) bool { return filepath.Dir(f.Path) == filepath.Clean(dir) })
+	files = slices.DeleteFunc(files, func(f history.File) bool { return filepath.Base(filepath.Dir(f.Path)) == txn })
 	conf, err := d.settings()
 	if err != nil {
 		return err
@@ -204,7 +234,8 @@ func (d *Driver) takeAgain(ctx context.Context, txn, dir string, r Request, aske
 	judge := rules.NewJudge()
 	defer judge.Close()
 	of := d.rowOptions(txn)
-	add := []string{"mfrontier", "add", d.plan.path("frontier"), "--txn", txn, "--again", again}
+	like := of
+	like.Like = history.Was
 	if r.Rule != "" {
 		err := writeRows(links, r.Rule, of, func(write func(*record.Link) error) error {
 			return wantedLinks(ctx, files, r.Rule, judge, form, write)
@@ -212,13 +243,8 @@ func (d *Driver) takeAgain(ctx context.Context, txn, dir string, r Request, aske
 		if err != nil {
 			return err
 		}
-		if _, err := d.processes.run(ctx, Pipe{{"murlset", "new", d.plan.path("urls"), "--txn", txn, links, "-o", fresh}}); err != nil {
-			return err
-		}
-		add = append(add, fresh)
 	}
-	of.Like = history.Was
-	err = writeRows(again, "again", of, func(write func(*record.URL) error) error {
+	err = writeRows(again, "again", like, func(write func(*record.URL) error) error {
 		q := history.Query{Outcomes: r.Outcomes, Statuses: r.Statuses, Before: r.Before, Rule: r.Rule}
 		if r.Listed {
 			q.Listed = func(each func(*record.URL) error) error {
@@ -252,8 +278,46 @@ func (d *Driver) takeAgain(ctx context.Context, txn, dir string, r Request, aske
 	if err := judge.Close(); err != nil {
 		return err
 	}
-	_, err = d.processes.run(ctx, Pipe{add})
-	return err
+	return d.eachTask(func(p plan, owns func(*record.URL) bool) error {
+		again, links, fresh := again, links, p.kept(txn, "new")
+		if p.shards > 0 {
+			if _, _, err := d.Crawl.BeginShardRound(p.shard, txn); err != nil {
+				return err
+			}
+			whole, wholeLinks := again, links
+			again, links = p.kept(txn, "again"), p.kept(txn, "links")
+			err := writeRows(again, "again", like, func(write func(*record.URL) error) error {
+				return history.Read(whole, func(u *record.URL) error {
+					if !owns(u) {
+						return nil
+					}
+					return write(u)
+				})
+			})
+			if err == nil && r.Rule != "" {
+				err = writeRows(links, r.Rule, of, func(write func(*record.Link) error) error {
+					return history.Read(wholeLinks, func(l *record.Link) error {
+						if !owns(&record.URL{URL: l.URL, Host: l.Host}) {
+							return nil
+						}
+						return write(l)
+					})
+				})
+			}
+			if err != nil {
+				return err
+			}
+		}
+		add := []string{"mfrontier", "add", p.path("frontier"), "--txn", txn, "--again", again}
+		if r.Rule != "" {
+			if _, err := d.processes.run(ctx, Pipe{{"murlset", "new", p.path("urls"), "--txn", txn, links, "-o", fresh}}); err != nil {
+				return err
+			}
+			add = append(add, fresh)
+		}
+		_, err := d.processes.run(ctx, Pipe{add})
+		return err
+	})
 }
 
 // wantedLinks writes the links that rule refused and that today's filter lets through. A reference that was no URL of the

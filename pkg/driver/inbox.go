@@ -202,7 +202,7 @@ func (d *Driver) takeOne(ctx context.Context, number uint64) (string, error) {
 	}
 	if r.Verb == "add" {
 		err = d.addLists(ctx, txn, []string{asked})
-	} else if err = d.takeAgain(ctx, txn, dir, r, asked, open); err != nil {
+	} else if err = d.takeAgain(ctx, txn, r, asked, open); err != nil {
 		err = d.wrong(txn, err)
 	}
 	if err != nil {
