@@ -150,6 +150,7 @@ func Main(name, about string, grammar any, defaultMemory Size) int {
 		return std.fail(err)
 	}
 	debug.SetMemoryLimit(goLimit(std.MemoryLimit()))
+	collectLate()
 	if n := std.Common.Threads; n > 0 {
 		runtime.GOMAXPROCS(max(n, 2)) // one more than the work, for the collector and I/O
 	}
@@ -423,6 +424,21 @@ func (s *Std) MemoryLimit() int64 {
 func goLimit(rss int64) int64 {
 	const outside = 28 << 20
 	return max(rss-outside, rss/4)
+}
+
+// collectLate has the first garbage collection wait until the heap has 12 MiB instead of 4; from then on it is as usual. A process
+// of a small round is done before.
+func collectLate() {
+	const first, usual = 300, 100 // percent
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	debug.SetGCPercent(first)
+	runtime.AddCleanup(new([64]byte), func(struct{}) {
+		if now := debug.SetGCPercent(usual); now != first { // the command has set its own
+			debug.SetGCPercent(now)
+		}
+	}, struct{}{})
 }
 
 // Threads is -@, or the number of processors.
