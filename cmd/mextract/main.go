@@ -140,7 +140,8 @@ func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
 	defer progress.Done()
 	settings.Done = func() { progress.Add(1) }
 
-	spec := stage.Spec{Name: "mextract", Txn: c.Txn, Stores: m.stores(), Threads: std.Threads()}
+	// Few threads compress: each takes 3 MiB of what documents need, and pages are searched beside them.
+	spec := stage.Spec{Name: "mextract", Txn: c.Txn, Stores: m.stores(), Threads: (std.Threads() + 3) / 4}
 	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.Fetch, record.Link]) error {
 		report, err := extract.Batch(ctx, b, settings)
 		if err != nil {
