@@ -89,11 +89,16 @@ func TestMcrawlIsKilled(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("needs /proc to find processes")
 	}
-	w := startWeb(t, 6, 4, 60)
-	c := newCrawl(t, w, "BATCH=20", "POLITENESS_FLAGS=--min-delay 50ms --delay-factor 0 --addr-delay 0")
+	begin := func() *crawl {
+		return newCrawl(t, startWeb(t, 6, 4, 60), "BATCH=20", "POLITENESS_FLAGS=--min-delay 50ms --delay-factor 0 --addr-delay 0")
+	}
+	c := begin()
 	for _, victim := range []string{"mcrawl", "mfrontier", "mresolve", "mfetch", "mfpset", "mextract", "murlset"} {
 		killed := false
-		for try := 0; !killed && try < 5; try++ {
+		for try := 0; !killed; try++ {
+			if try == 5 {
+				t.Fatalf("%s was not met in %d runs", victim, try)
+			}
 			cmd := c.command(t, "mcrawl")
 			var out bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &out
@@ -118,7 +123,7 @@ func TestMcrawlIsKilled(t *testing.T) {
 			if killed && (err == nil || victim != "mcrawl" && !strings.Contains(out.String(), victim)) {
 				t.Errorf("%s was killed: %v\n%s", victim, err, tail(out.Bytes()))
 			}
-			for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 				left := commandLines(c.dir)
 				if len(left) == 0 {
 					break
@@ -127,8 +132,9 @@ func TestMcrawlIsKilled(t *testing.T) {
 					t.Fatalf("%s was killed, and left behind: %q", victim, left)
 				}
 			}
-			if err == nil && !killed { // the crawl has ended: another one
-				t.Fatalf("the crawl ended before %s was killed", victim)
+			if err == nil && !killed { // the crawl has ended, on a busy machine before anybody saw the victim: another one
+				c.check(t)
+				c = begin()
 			}
 		}
 	}
