@@ -71,8 +71,8 @@ func slowHost(kind string) http.Handler {
 }
 
 // TestSlowHosts: slow hosts, silent ones and one whose robots.txt hangs do not keep another from
-// what politeness allows it: a page a second. The long form, which "make test-long" runs alone, takes no notice of the time for
-// which the kernel let a process of this machine wait for a processor, as far as a page came later for it.
+// what politeness allows it: a page a second. The long form, which "make test-long" runs alone, takes off
+// the time for which processes waited for a processor, as far as a page came later for it; it needs a machine that has little of that.
 func TestSlowHosts(t *testing.T) {
 	t.Parallel()
 	chains, least := []int{6}, 0.4 // a machine that is busy with other tests has slow rounds
@@ -92,9 +92,9 @@ func TestSlowHosts(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			for _, pages := range chains {
-				whole, share := chainBeside(t, 70+i, pages, c.kind, c.n)
-				if whole && share < least { // once more: a disturbance of the machine does not come twice
-					whole, share = chainBeside(t, 70+i, pages, c.kind, c.n)
+				whole, share, busy := chainBeside(t, 70+i, pages, c.kind, c.n)
+				if whole && share < least && busy > 0.2 {
+					t.Skipf("processes waited for a processor %.0f %% of the time: this says nothing of a machine at rest", 100*busy)
 				}
 				if !whole || share < least {
 					t.Errorf("chain of %d pages beside %s: whole: %v, %.0f %% of what politeness allows, want %.0f %% or more", pages, c.name, whole, 100*share, 100*least)
@@ -105,8 +105,8 @@ func TestSlowHosts(t *testing.T) {
 }
 
 // chainBeside crawls a chain of pages on one host beside slow hosts of a kind, on addresses in 127.0.SUBNET. It says whether
-// all pages were asked for, and which part that was of the speed that politeness allows.
-func chainBeside(t *testing.T, subnet, pages int, kind string, slow int) (whole bool, share float64) {
+// all pages were asked for, which part that was of the speed that politeness allows, and for which part of the time processes waited.
+func chainBeside(t *testing.T, subnet, pages int, kind string, slow int) (whole bool, share, busy float64) {
 	t.Helper()
 	good := &chainHost{pages: pages, whole: make(chan struct{})}
 	seeds := []string{"http://" + listen(t, fmt.Sprintf("127.0.%d.1", subnet), good) + "/1"}
@@ -146,6 +146,7 @@ func chainBeside(t *testing.T, subnet, pages int, kind string, slow int) (whole 
 			disturbed += min(gap-time.Second, good.waited[i+1]-good.waited[i]).Seconds()
 		}
 	}
+	busy = (good.waited[n-1] - good.waited[0]).Seconds() / took
 	took -= disturbed
 	good.mu.Unlock()
 	whole, share = n > pages, float64(n-1)/took
@@ -154,8 +155,8 @@ func chainBeside(t *testing.T, subnet, pages int, kind string, slow int) (whole 
 			t.Logf("request %d, at %.1f s: %.1f s after the one before", i+1, good.asked[i+1].Sub(good.asked[0]).Seconds(), gap.Seconds())
 		}
 	}
-	t.Logf("chain of %d pages beside %d slow hosts: %d requests in %.1f s, without %.1f s for which the machine was busy, %.0f %% of what politeness allows\n%s", pages, slow, n, took, disturbed, 100*share, tail(out.Bytes()))
-	return whole, share
+	t.Logf("chain of %d pages beside %d slow hosts: %d requests in %.1f s, without %.1f s for which processes waited (%.0f %% of all), %.0f %% of what politeness allows\n%s", pages, slow, n, took, disturbed, 100*busy, 100*share, tail(out.Bytes()))
+	return whole, share, busy
 }
 
 // listen serves on an address of its own until the test ends, and returns it with its port.

@@ -6,25 +6,13 @@
 #
 # Each step checks what it got. Needs python3 with venv, and the network for wacz and pywb from PyPI, which it installs
 # into a temporary folder (VENV= names a folder that has them).
-set -eu
-here=$(cd "$(dirname "$0")" && pwd)
-if [ -z "${BIN+x}" ]; then
-  BIN=$here/../bin/
-  [ -x "${BIN}mfetch" ] || BIN=
-fi
-[ -z "$BIN" ] || PATH=$(cd "$BIN" && pwd):$PATH
-export LC_ALL=C
-
-work=$(mktemp -d)
+. "$(dirname "$0")/walk.sh"
 server=
 finish() {
   [ -z "$server" ] || kill "$server" 2> /dev/null || true
   rm -rf "$work"
 }
 trap finish EXIT
-trap 'exit 130' INT TERM HUP
-cd "$work"
-die() { echo "walk-archivist.sh: $*" >&2; exit 1; }
 if [ -z "${VENV:-}" ]; then
   VENV=$work/venv
   python3 -m venv "$VENV"

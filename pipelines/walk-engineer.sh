@@ -6,21 +6,8 @@
 #
 # Each step checks what it got. Needs python3 with venv, and the network for duckdb from PyPI, which it installs into a
 # temporary folder (VENV= names a folder that has it).
-set -eu
-here=$(cd "$(dirname "$0")" && pwd)
-if [ -z "${BIN+x}" ]; then
-  BIN=$here/../bin/
-  [ -x "${BIN}mfetch" ] || BIN=
-fi
-[ -z "$BIN" ] || PATH=$(cd "$BIN" && pwd):$PATH
-export LC_ALL=C
-
-work=$(mktemp -d)
+. "$(dirname "$0")/walk.sh"
 trap 'exec 9>&-; rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM HUP
-cd "$work"
-die() { echo "walk-engineer.sh: $*" >&2; exit 1; }
-field() { sed "s/.*\"$2\":\"*\([^\",]*\).*/\1/" "$1"; }
 if [ -z "${VENV:-}" ]; then
   VENV=$work/venv
   python3 -m venv "$VENV"

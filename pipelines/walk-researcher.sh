@@ -5,21 +5,8 @@
 #   make walks          this and the other walks
 #
 # Each step checks what it got. Needs python3.
-set -eu
-here=$(cd "$(dirname "$0")" && pwd)
-if [ -z "${BIN+x}" ]; then
-  BIN=$here/../bin/
-  [ -x "${BIN}mfetch" ] || BIN=
-fi
-[ -z "$BIN" ] || PATH=$(cd "$BIN" && pwd):$PATH
-export LC_ALL=C
-
-work=$(mktemp -d)
+. "$(dirname "$0")/walk.sh"
 trap 'exec 9>&-; rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM HUP
-cd "$work"
-die() { echo "walk-researcher.sh: $*" >&2; exit 1; }
-field() { sed "s/.*\"$2\":\"*\([^\",]*\).*/\1/" "$1"; }
 
 # serve NAME COMMAND…: a web that ends when descriptor 9 is closed.
 serve() {

@@ -107,7 +107,7 @@ type answer struct {
 // Parse implements parser.
 func (a *answer) Parse(_ uint64, payload []byte) error {
 	var u record.URL
-	if n, err := record.ParseRow(string(payload), &u, nil); err != nil || n != len(payload) {
+	if n, err := record.ViewRow(payload, &u, nil); err != nil || n != len(payload) {
 		return &fault.Error{Class: fault.Corrupt, Found: "an answer that does not decode"}
 	}
 	*a = answer{u.Host, u.Addr, u.AddrError, int64(u.AddrExpires), u.Via, u.Priority}

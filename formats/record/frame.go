@@ -68,27 +68,6 @@ type framer struct {
 	buf  []byte        // the current frame as it came
 	most int           // bytes that the current frame can have at most, once that is known
 	zstd *zstd.Decoder // made when the first compressed frame comes
-	kept [][]byte      // contents of frames, the next to be used again first; nil: none is used again
-}
-
-// room is memory for a frame's content.
-func (f *framer) room(size int) []byte {
-	if f.kept == nil {
-		return make([]byte, 0, size)
-	}
-	if cap(f.kept[0]) < size {
-		f.kept[0] = make([]byte, 0, size)
-	}
-	return f.kept[0]
-}
-
-// keep lets the content of the current frame stay as long as ReaderOptions.Kept says.
-func (f *framer) keep() {
-	if f.kept != nil {
-		newest := f.kept[0]
-		copy(f.kept, f.kept[1:])
-		f.kept[len(f.kept)-1] = newest
-	}
 }
 
 // place says where the current frame is.
@@ -215,7 +194,7 @@ func (f *framer) unpack(p packed) (content []byte, err error) {
 			return nil, err
 		}
 	}
-	if content, err = f.zstd.DecodeAll(f.buf, f.room(p.size)); err != nil {
+	if content, err = f.zstd.DecodeAll(f.buf, make([]byte, 0, p.size)); err != nil {
 		return nil, err
 	}
 	if len(content) != p.size {
@@ -266,10 +245,10 @@ const keepBuffer = 2 << 20
 func (f *framer) join(at, size int) ([]byte, error) {
 	end := len(f.buf) - 4
 	want := binary.LittleEndian.Uint32(f.buf[end:])
-	whole := size >= keepBuffer && f.kept == nil
+	whole := size >= keepBuffer
 	content := f.buf[:0]
 	if !whole {
-		content = f.room(size)
+		content = make([]byte, 0, size)
 	}
 	for at < end {
 		b := f.buf[at:]

@@ -16,7 +16,6 @@ import (
 type ReaderOptions struct {
 	Name  string // file name for messages; "standard input" for a pipe
 	Pipe  bool   // a missing trailer is fault.Upstream (exit 4) and not fault.Truncated (exit 3)
-	Kept  int    // rows are valid until so many further batches have been read (see Reader.Buffered), whose memory is used again then; 0: as long as they are needed
 	Ahead bool   // another goroutine unpacks the next batch while the rows of one are used; it may still read from the input when the Reader is not used any more
 }
 
@@ -53,12 +52,6 @@ func Open(in io.Reader, opt ReaderOptions) (*Source, error) {
 		return nil, err
 	}
 	s.first = &s.layout.schema
-	if opt.Kept > 0 {
-		s.frames.kept = make([][]byte, opt.Kept+1)
-		if opt.Ahead {
-			s.frames.kept = append(s.frames.kept, nil)
-		}
-	}
 	return s, nil
 }
 
@@ -170,7 +163,6 @@ func (s *Source) nextBatch() (b batch, t *Trailer, err error) {
 		}
 		if b.rows > 0 {
 			s.rows += uint64(b.rows)
-			s.frames.keep()
 			return b, nil, nil
 		}
 	}

@@ -362,7 +362,7 @@ func Join[L, R record.Row](left Rows[L], right Rows[R], spec JoinSpec) (Rows[L],
 		if rerr != nil && rerr != io.EOF {
 			return fail(rerr)
 		}
-		if _, err := record.ParseRow(string(lrow[8:]), &l, left.Schema()); err != nil {
+		if _, err := record.ViewRow(lrow[8:], &l, left.Schema()); err != nil {
 			return fail(err)
 		}
 		if r, ok := held[by.to.Value(&l)]; ok {
