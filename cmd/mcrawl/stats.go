@@ -21,7 +21,7 @@ between visits. "mcrawl status" is quick, and says what is left to do.
 Examples:
   mcrawl stats crawl
   mcrawl stats crawl --json | jq '.types[:5]'
-  mcrawl stats crawl --json | jq -r '.host_table[] | [.host, .documents, .bytes] | @tsv'`
+  mcrawl stats crawl --json | jq -r '.host_table[] | [.host, .bytes] | @tsv'`
 }
 
 func (c *statsCmd) Run(std *cli.Std) error {
