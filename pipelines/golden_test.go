@@ -92,7 +92,7 @@ func TestRenamedEpochIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := exec.Command(bin+"mckpt", "rounds", dir).CombinedOutput()
-	if want := dir + "/rounds/r6: its files are not of the round that counts: moved to " + dir + "/rounds/undone/r6.9"; err != nil || !strings.Contains(string(out), want) {
+	if want := dir + "/rounds: files that do not count were moved to rounds/undone: round r6"; err != nil || !strings.Contains(string(out), want) {
 		t.Errorf("%v\n%s\nwant %s", err, out, want)
 	}
 }

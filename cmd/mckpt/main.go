@@ -421,19 +421,23 @@ func counts(list []record.Count) string {
 type roundsCmd struct {
 	Crawl  string `arg:"" help:"The crawl folder."`
 	Closed bool   `help:"Change nothing: print the names of the closed rounds, one a line."`
+	lockFlag
 }
 
 // Help is part of --help.
 func (*roundsCmd) Help() string {
 	return `For drivers: run it before the first round. Files in rounds/ of rounds that abandon
-or restore has undone move to rounds/undone, and back if a restore needs them.
+or restore has undone move to rounds/undone, and back if a restore needs them. A
+restore does this itself, unless it is killed.
 
 Examples:
   n=$(mckpt rounds crawl)`
 }
 
-func (c *roundsCmd) Run(std *cli.Std) error {
-	folder, err := crawl.Open(c.Crawl, crawl.Options{Warn: func(err error) { std.Warn("%v", err) }})
+func (c *roundsCmd) Run(ctx context.Context, std *cli.Std) error {
+	opt := c.options()
+	opt.Warn = func(err error) { std.Warn("%v", err) }
+	folder, err := crawl.Open(c.Crawl, opt)
 	if err != nil {
 		return err
 	}
@@ -450,7 +454,7 @@ func (c *roundsCmd) Run(std *cli.Std) error {
 	if err := checkSettings(std, c.Crawl); err != nil {
 		return err
 	}
-	n, err := folder.TidyRounds()
+	n, err := folder.TidyRounds(ctx)
 	if err != nil {
 		return err
 	}
@@ -483,7 +487,13 @@ func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	hint := fmt.Sprintf("a stage that is not ours leaves a gap in the ledger unless mcat --stage names it; if a file is damaged, %q goes back to a checkpoint without it", "mckpt restore "+c.Crawl+" N")
+	var hints []string
+	if len(v.Aside) > 0 {
+		hints = append(hints, fmt.Sprintf("%q puts back what a restore has set aside", fault.Quote("mckpt", "rounds", c.Crawl)))
+	}
+	if len(v.Lost) > 0 {
+		hints = append(hints, fmt.Sprintf("put the files of these rounds back from a copy; if you want to be without them, %q forgets the checkpoints that name them", fault.Quote("mckpt", "gc", c.Crawl)+" --keep N"))
+	}
 	for _, check := range []func() error{
 		func() error { _, err := config.Load(filepath.Join(c.Crawl, config.Name)); return err },
 		func() error { return eachPart(c.Crawl, checkFetch) },
@@ -495,18 +505,15 @@ func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
 			return ctx.Err()
 		} else if err != nil && !slices.Contains(v.Problems, err.Error()) {
 			v.Problems = append(v.Problems, err.Error())
-			var own *fault.Error
-			if errors.As(err, &own) && own.Hint != "" && len(v.Problems) == 1 {
-				hint = own.Hint
-			} else if own != nil && own.Hint != "" {
-				hint += "; " + own.Hint
+			if own := new(fault.Error); errors.As(err, &own) && own.Hint != "" {
+				hints = append(hints, own.Hint)
 			}
 		}
 	}
-	std.Stat("verified", v)
-	if len(v.Lost) > 0 {
-		std.Warn("%v", folder.LostFiles(v.Lost))
+	if len(v.Problems) > len(hints) {
+		hints = append(hints, fmt.Sprintf("a stage that is not ours leaves a gap in the ledger unless mcat --stage names it; if a file is damaged, %q goes back to a checkpoint without it", fault.Quote("mckpt", "restore", c.Crawl)+" N"))
 	}
+	std.Stat("verified", v)
 	if c.JSON {
 		if err := printJSON(std, v); err != nil {
 			return err
@@ -517,14 +524,9 @@ func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 	}
 	if n := len(v.Problems); n > 0 {
-		return &fault.Error{Class: fault.No, File: c.Crawl, Found: fmt.Sprintf("problems: %d", n),
-			Hint: hint}
+		return &fault.Error{Class: fault.No, File: c.Crawl, Found: fmt.Sprintf("problems: %d", n), Hint: strings.Join(hints, "; ")}
 	}
-	but := ""
-	if len(v.Lost) > 0 {
-		but = " but for that"
-	}
-	std.Warn("%s, %s of %s, %s, %s: all is well%s", cli.Count(v.Checkpoints, "checkpoint"), cli.Count(v.Files, "file"), cli.Count(v.Bytes, "byte"), cli.Count(v.Ledgers, "ledger"), cli.Count(v.RecordFiles, "record file"), but)
+	std.Warn("%s, %s of %s, %s, %s: all is well", cli.Count(v.Checkpoints, "checkpoint"), cli.Count(v.Files, "file"), cli.Count(v.Bytes, "byte"), cli.Count(v.Ledgers, "ledger"), cli.Count(v.RecordFiles, "record file"))
 	return nil
 }
 
@@ -545,9 +547,7 @@ Examples:
 
 func (c *restoreCmd) Run(ctx context.Context, std *cli.Std) error {
 	opt := c.options()
-	opt.Warn = func(err error) {
-		std.Warn("%v; the store goes on from the checkpoint's manifest, with its contact times; %q deletes the damaged one", err, "mckpt gc "+c.Crawl+" --keep N")
-	}
+	opt.Warn = func(err error) { std.Warn("%v", err) }
 	folder, err := crawl.Open(c.Crawl, opt)
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ type Options struct {
 	LockWait time.Duration     // as of a store
 	Shards   int               // of Init: how many the crawl has; 0: none, or as many as there are
 	Progress func(bytes int64) // is told what Verify reads; may be nil
-	Warn     func(err error)   // is told of damage that Restore passes by, and of files that TidyRounds moves or Kept.Files misses; may be nil
+	Warn     func(err error)   // is told of damage that Restore passes by, and of files that Restore and TidyRounds move or Kept.Files misses; may be nil
 }
 
 func (o Options) fs() durable.FS {
@@ -369,7 +369,7 @@ func (c *Crawl) locked(ctx context.Context, what string, f func(store.Current) e
 		err = f(cur)
 	}
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return &fault.Error{Err: err, Hint: fmt.Sprintf("where no round is open, %q makes room; in any case the files of older rounds in %s do, moved elsewhere: no store reads them",
+		return &fault.Error{Err: err, Hint: fmt.Sprintf("where no round is open, %q makes room; in any case the files of older rounds in %s do, moved elsewhere: no store reads them, but \"mckpt verify\" names them until gc forgets their checkpoints",
 			"mckpt gc "+c.dir+" --keep N", c.path(roundsDir))}
 	}
 	return err

@@ -76,7 +76,8 @@ func (c *Crawl) bound(cur store.Current) (map[string][]uint64, error) {
 
 // Restore lets the crawl go on from a checkpoint, 0 being the empty crawl. What
 // was done since is given up, but for contact times; later checkpoints stay and
-// can be restored too. A checkpoint that is not complete is refused.
+// can be restored too. A checkpoint that is not complete is refused. The files under rounds/ follow, as TidyRounds moves them: if the process
+// is killed before that is done, the same Restore or TidyRounds does it, and Verify names the rounds.
 //
 // A newest generation that is damaged is no hindrance: its number stays used, and the checkpoint's
 // content is published above it, with the checkpoint's own sticky files. Options.Warn is told.
@@ -100,9 +101,7 @@ func (c *Crawl) Restore(ctx context.Context, number uint64) error {
 			next.Generation = above
 			next.Epoch = cur.Epoch + 1
 			over[s] = &next
-			if c.opt.Warn != nil {
-				c.opt.Warn(damage)
-			}
+			c.warn(fmt.Errorf("%w; the store goes on from the checkpoint's manifest, with its contact times; %q deletes the damaged one", damage, fault.Quote("mckpt", "gc", c.dir)+" --keep N"))
 			return nil
 		}); err != nil {
 			return err
@@ -122,6 +121,9 @@ func (c *Crawl) Restore(ctx context.Context, number uint64) error {
 			}
 		}
 		c.tidy(ctx, cur)
+		if _, err := c.tidyRounds(cur); err != nil {
+			return &fault.Error{Err: err, Hint: fmt.Sprintf("the crawl stands at checkpoint %d, but files of its rounds are in rounds/undone: %q puts them back", number, fault.Quote("mckpt", "rounds", c.dir))}
+		}
 		return nil
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -126,6 +127,98 @@ func TestRestorePastDamage(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestRestoreMovesRoundFiles: after a restore to and fro, the files under rounds/ are those of the rounds that count, wherever the
+// restore died: the same one again, or TidyRounds, ends it, and Verify has said so.
+func TestRestoreMovesRoundFiles(t *testing.T) {
+	base := testCrawl(t)
+	round := func(fsys durable.FS, txn, epoch string) {
+		t.Helper()
+		must(t, change(fsys, "/c/urls", "new", txn), change(fsys, "/c/frontier", "update", txn))
+		keep(t, fsys, txn, epoch)
+		must(t, commit(fsys, txn))
+	}
+	for _, txn := range []string{"seed", "r1", "add1", "r2", "r3"} {
+		round(base, txn, "0")
+	}
+	must(t, restore(base, 1))
+	round(base, "r1", "1")
+	round(base, "r2", "1")
+	open := func(fsys durable.FS, opt Options) *Crawl {
+		t.Helper()
+		opt.FS = fsys
+		c, err := Open("/c", opt)
+		must(t, err)
+		return c
+	}
+	whole := func(fsys durable.FS, what string, rounds ...string) {
+		t.Helper()
+		var want []string
+		for _, r := range rounds {
+			want = append(want, "/c/rounds/"+r+"/links.arrows.zst")
+		}
+		c := open(fsys, Options{})
+		have, err := c.RoundFiles("links")
+		if err != nil || !slices.Equal(have, want) {
+			t.Fatalf("%s: %q, %v, want %q", what, have, err, want)
+		}
+		if v, err := c.Verify(ctx); err != nil || len(v.Problems) > 0 {
+			t.Fatalf("%s: verify says %+v, %v", what, v, err)
+		}
+	}
+	whole(base, "before", "seed", "r1", "r2")
+	finish := []func(fsys durable.FS, number uint64) error{restore, func(fsys durable.FS, number uint64) error {
+		_, err := open(fsys, Options{}).TidyRounds(ctx)
+		return err
+	}}
+	for _, to := range []struct {
+		number uint64
+		rounds []string
+	}{{5, []string{"seed", "r1", "add1", "r2", "r3"}}, {2, []string{"seed", "r1"}}, {0, nil}, {7, []string{"seed", "r1", "r2"}}} {
+		told := 0                                       // by Verify
+		for at, dies := 1, to.number == 5; dies; at++ { // to 5 moves files in both directions
+			for i, loss := range []durable.Loss{durable.LoseAll, durable.KeepAll} {
+				what := fmt.Sprintf("to %d, dead at %d, loss %d", to.number, at, loss)
+				fsys := clone(base)
+				fsys.CrashAt(at)
+				_ = restore(fsys, to.number)
+				dies = fsys.Crashed()
+				fsys = fsys.AfterCrash(loss)
+				st, err := open(fsys, Options{}).State()
+				must(t, err)
+				if st.Checkpoint != to.number && !dies {
+					t.Fatalf("%s: stands at %d", what, st.Checkpoint)
+				}
+				v, err := open(fsys, Options{}).Verify(ctx)
+				if err != nil || len(v.Problems) > 0 && len(v.Aside) == 0 || len(v.Lost) > 0 || !dies && len(v.Problems) > 0 {
+					t.Fatalf("%s: verify says %+v, %v", what, v, err)
+				}
+				told += len(v.Aside)
+				if st.Checkpoint == to.number {
+					must(t, finish[(at+i)%2](fsys, to.number))
+				} else {
+					must(t, restore(fsys, to.number))
+				}
+				whole(fsys, what, to.rounds...)
+			}
+		}
+		if to.number == 5 && told == 0 {
+			t.Errorf("verify never told of rounds that were set aside")
+		}
+		var said []string
+		must(t, open(base, Options{Warn: func(err error) { said = append(said, err.Error()) }}).Restore(ctx, to.number))
+		whole(base, "after", to.rounds...)
+		want := map[uint64][]string{
+			5: {"/c/rounds: files that do not count were moved to rounds/undone: 2 rounds (r1 to r2)", "/c/rounds: files that count again were moved back from rounds/undone: 4 rounds (r1 to r3, add1)"},
+			2: {"/c/rounds: files that do not count were moved to rounds/undone: 3 rounds (r2 to r3, add1)"},
+			0: {"/c/rounds: files that do not count were moved to rounds/undone: 2 rounds (r1, seed)"},
+			7: {"/c/rounds: files that count again were moved back from rounds/undone: 3 rounds (r1 to r2, seed)"},
+		}[to.number]
+		if !slices.Equal(said, want) {
+			t.Errorf("to %d: said %q, want %q", to.number, said, want)
 		}
 	}
 }

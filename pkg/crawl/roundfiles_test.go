@@ -18,7 +18,9 @@ func keep(t *testing.T, fsys durable.FS, round, epoch string) {
 	var b bytes.Buffer
 	w, err := record.NewWriter[record.Link](&b, record.WriterOptions{Txn: round, Epoch: epoch})
 	must(t, err)
-	_, err = w.Commit(record.Ledger{})
+	_, hash, err := w.Finish()
+	must(t, err)
+	_, err = w.Commit(record.Ledger{Stages: []record.Stage{{Name: "mextract", Txn: round, OutHash: hash.String()}}})
 	must(t, err, durable.MkdirAll(fsys, "/c/rounds/"+round), durable.WriteFile(fsys, "/c/rounds/"+round+"/links.arrows.zst", b.Bytes()))
 }
 
@@ -85,6 +87,8 @@ func TestRoundFiles(t *testing.T) {
 	warning("r1")
 	must(t, restore(fsys, 12), fsys.Remove("/c/rounds/r5/links.arrows.zst"))
 	keep(t, fsys, "r1", "0")
+	want("restored back", "seed", "r1", "r2", "add1", "r3", "r4", "r6", "r7", "r8", "r9", "r10")
+	keep(t, fsys, "r2", "2")
 	want("restored back, files of r2 made again, of r5 gone", "seed", "r1", "add1", "r3", "r4", "r6", "r7", "r8", "r9", "r10")
 	warning("r2")
 

@@ -1,22 +1,26 @@
 package crawl
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"mercator/formats/store"
+	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/shard"
 )
 
 // The stage files of a round are no state of a store: a driver keeps them in rounds/rN, with an
-// empty file epoch.E, which says that they were made in epoch E of the crawl. Nothing here
-// syncs: who is killed leaves what the next call puts right.
+// empty file epoch.E, which says that they were made in epoch E of the crawl.
 
 // epochPrefix begins the name of the file that says which epoch a round's files are of.
 const epochPrefix = "epoch."
@@ -71,15 +75,20 @@ func QuoteGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
 
-// TidyRounds keeps under rounds/ the stage files of the rounds that count: it moves those of
-// rounds that abandon or restore has undone to rounds/undone/rN.EPOCH, and tells Options.Warn,
-// so that no later round takes them for its own. It puts back those of rounds that a later
-// restore has taken again. It returns the number of the next round, as NextRound does. Shards have files in rounds/ of their own.
-func (c *Crawl) TidyRounds() (next uint64, err error) {
-	cur, err := c.current()
-	if err != nil {
-		return 0, err
-	}
+// TidyRounds keeps under rounds/ the files of the rounds that count: it moves those of rounds that abandon or restore has
+// undone to rounds/undone/rN.EPOCH, so that no later round takes them for its own, and puts back those of rounds that a later
+// restore has taken again. It tells Options.Warn, in a line for each direction, and returns the number of the next round, as NextRound does.
+// Shards have files in rounds/ of their own. Each move is a rename, so a process that is killed leaves what the next call finishes.
+func (c *Crawl) TidyRounds(ctx context.Context) (next uint64, err error) {
+	err = c.locked(ctx, "mckpt rounds", func(cur store.Current) error {
+		next, err = c.tidyRounds(cur)
+		return err
+	})
+	return next, err
+}
+
+// tidyRounds is TidyRounds for who has the lock.
+func (c *Crawl) tidyRounds(cur store.Current) (next uint64, err error) {
 	if next, err = c.NextRound(); err != nil {
 		return 0, err
 	}
@@ -90,44 +99,115 @@ func (c *Crawl) TidyRounds() (next uint64, err error) {
 	if cur.Map > 0 {
 		parts = append(parts, c) // what they exchanged
 	}
+	aside, back := map[string]bool{}, map[string]bool{}
 	for _, part := range parts {
-		if err := part.tidyRounds(cur, next); err != nil {
+		if err := part.tidyPart(cur, next, aside, back); err != nil {
 			return 0, err
 		}
+	}
+	if len(aside) > 0 {
+		c.warn(&fault.Error{File: c.roundsPath(), Found: "files that do not count were moved to rounds/undone: " + rangeOf(aside)})
+	}
+	if len(back) > 0 {
+		c.warn(&fault.Error{File: c.roundsPath(), Found: "files that count again were moved back from rounds/undone: " + rangeOf(back)})
 	}
 	return next, nil
 }
 
-func (c *Crawl) tidyRounds(cur store.Current, next uint64) error {
-	list, err := os.ReadDir(c.roundsPath())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+// tidyPart moves the files of a shard, or of a crawl without any, and notes the rounds that it moved.
+func (c *Crawl) tidyPart(cur store.Current, next uint64, aside, back map[string]bool) error {
+	list, err := c.fs.ReadDir(c.roundsPath())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	for _, e := range list {
-		n, isRound := roundNumber(e.Name())
-		if !isRound || n < next || !e.IsDir() {
-			continue
-		}
-		epoch, err := c.madeIn(e.Name())
-		if err == nil && epoch != epochText(cur.Epoch) {
-			err = c.setAside(e.Name(), epoch)
-		}
-		if err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	rounds, err := c.kept(cur)
 	if err != nil {
 		return err
 	}
+	counts := map[string]string{} // the epoch of each closed round's files; "" where that is not known
 	for _, r := range rounds {
-		if _, isRound := roundNumber(r.name); isRound && !r.open && r.first == r.last {
-			if err := c.tidyClosed(r.name, epochText(r.first)); err != nil {
-				return err
+		if !r.open {
+			counts[r.name] = ""
+			if r.first == r.last {
+				counts[r.name] = epochText(r.first)
 			}
 		}
 	}
-	return nil
+	moved := false
+	for _, e := range list {
+		want, closed := counts[e.Name()]
+		if !e.IsDir() || e.Name() == undoneDir || closed && want == "" {
+			continue
+		}
+		made, err := c.madeIn(e.Name())
+		if err != nil {
+			return err
+		}
+		n, isRound := roundNumber(e.Name())
+		if closed && made != "" && made != want || !closed && made != epochText(cur.Epoch) && (made != "" || isRound && n >= next) {
+			if err := c.setAside(e.Name(), made); err != nil {
+				return err
+			}
+			moved, aside[e.Name()] = true, true
+		}
+	}
+	for _, r := range rounds {
+		if counts[r.name] == "" {
+			continue
+		}
+		from, to := c.undonePath(r.name, counts[r.name]), c.roundsPath(r.name)
+		if there, err := exists(c.fs, to); there || err != nil {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if err := c.fs.Rename(from, to); err == nil {
+			moved, back[r.name] = true, true
+		} else if !errors.Is(err, fs.ErrNotExist) { // else the crawl keeps no files of it
+			return err
+		}
+	}
+	if !moved {
+		return nil
+	}
+	return errors.Join(c.fs.SyncDir(c.roundsPath()), c.fs.SyncDir(c.roundsPath(undoneDir)))
+}
+
+func (c *Crawl) warn(err error) {
+	if c.opt.Warn != nil {
+		c.opt.Warn(err)
+	}
+}
+
+// rangeOf is how many rounds there are, and from which to which.
+func rangeOf(rounds map[string]bool) string {
+	var others []string
+	lowest, highest := uint64(math.MaxUint64), uint64(0)
+	for name := range rounds {
+		if n, isRound := roundNumber(name); isRound {
+			lowest, highest = min(lowest, n), max(highest, n)
+		} else {
+			others = append(others, name)
+		}
+	}
+	slices.Sort(others)
+	var parts []string
+	if lowest == highest {
+		parts = append(parts, fmt.Sprintf("r%d", lowest))
+	} else if lowest < highest {
+		parts = append(parts, fmt.Sprintf("r%d to r%d", lowest, highest))
+	}
+	if len(others) > 0 {
+		parts = append(parts, firstOf(others))
+	}
+	if len(rounds) == 1 {
+		return "round " + parts[0]
+	}
+	return fmt.Sprintf("%d rounds (%s)", len(rounds), strings.Join(parts, ", "))
 }
 
 // Back calls each for the checkpoints that the crawl went on from, the current one first, as far
@@ -153,28 +233,6 @@ func (c *Crawl) Back(each func(*Checkpoint) error) error {
 	return nil
 }
 
-// tidyClosed exchanges the files of a round that was closed in an epoch for those of that epoch.
-func (c *Crawl) tidyClosed(round, epoch string) error {
-	made, err := c.madeIn(round)
-	if err != nil {
-		return err
-	}
-	dir := c.roundsPath(round)
-	if made != "" && made != epoch {
-		if err := c.setAside(round, made); err != nil {
-			return err
-		}
-	}
-	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	err = os.Rename(c.roundsPath(undoneDir, round+"."+epoch), dir)
-	if errors.Is(err, fs.ErrNotExist) { // the crawl keeps no files of it
-		return nil
-	}
-	return err
-}
-
 // roundNumber is that of r1, r2, …
 func roundNumber(name string) (uint64, bool) { return numbered(name, "r") }
 
@@ -185,7 +243,8 @@ func numbered(name, prefix string) (uint64, bool) {
 	return n, ok && err == nil
 }
 
-// madeIn is the epoch in which a round's files were made; "" where they do not say.
+// madeIn is the epoch in which a round's files were made: that of its mark or, in a folder that was made by hand, of its records. ""
+// where they do not say.
 func (c *Crawl) madeIn(round string) (epoch string, err error) {
 	list, err := c.fs.ReadDir(c.roundsPath(round))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -196,26 +255,34 @@ func (c *Crawl) madeIn(round string) (epoch string, err error) {
 			epoch = of
 		}
 	}
+	for _, e := range list {
+		if epoch == "" && err == nil && e.Type().IsRegular() && strings.HasSuffix(e.Name(), recordSuffix) {
+			epoch, err = c.epochOf(c.roundsPath(round, e.Name()))
+		}
+	}
 	return epoch, err
 }
 
-// setAside moves a round's files; those of the same round and epoch, which it made again, go.
+// undonePath is where the files of a round go that does not count.
+func (c *Crawl) undonePath(round, epoch string) string {
+	return c.roundsPath(undoneDir, round+"."+epoch)
+}
+
+// setAside moves a round's files.
 func (c *Crawl) setAside(round, epoch string) error {
-	if epoch == "" {
-		epoch = "unknown"
+	to := c.undonePath(round, cmp.Or(epoch, "unknown"))
+	for n, free := 2, to; ; n++ {
+		there, err := exists(c.fs, to)
+		if err != nil {
+			return err
+		}
+		if !there {
+			break
+		}
+		to = fmt.Sprintf("%s-%d", free, n)
 	}
-	from, to := c.roundsPath(round), c.roundsPath(undoneDir, round+"."+epoch)
-	if err := os.RemoveAll(to); err != nil {
+	if err := durable.MkdirAll(c.fs, filepath.Dir(to)); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
-		return err
-	}
-	if err := os.Rename(from, to); err != nil {
-		return err
-	}
-	if c.opt.Warn != nil {
-		c.opt.Warn(&fault.Error{File: from, Found: fmt.Sprintf("its files are not of the round that counts: moved to %s", to)})
-	}
-	return nil
+	return c.fs.Rename(c.roundsPath(round), to)
 }

@@ -274,7 +274,7 @@ func TestRoundsOfShards(t *testing.T) {
 	}
 	files := func() (names []string) {
 		t.Helper()
-		_, err := c.TidyRounds()
+		_, err := c.TidyRounds(ctx)
 		must(t, err)
 		list, err := c.RoundFiles("links")
 		must(t, err)

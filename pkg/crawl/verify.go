@@ -31,7 +31,8 @@ type Verified struct {
 	Bytes       int64    `json:"bytes"`
 	Ledgers     int      `json:"ledgers"`      // found balanced
 	RecordFiles int      `json:"record_files"` // under rounds/, whole and as the ledger says
-	Lost        []string `json:"lost_rounds"`  // closed, with a checkpoint that names files, and without any: people may move them elsewhere
+	Lost        []string `json:"lost_rounds"`  // closed, with a checkpoint that names files, and without any; Problems has them too
+	Aside       []string `json:"set_aside"`    // likewise, but TidyRounds has the files in rounds/undone, and puts them back
 	Problems    []string `json:"problems"`
 }
 
@@ -42,8 +43,7 @@ type Verified struct {
 //   - the ledger of each round balances, and chains from stage to stage;
 //   - what each store noted of the round is what the round's ledger says;
 //   - record files kept under rounds/ are whole, hold the rows that the ledger says, and are of
-//     the epoch in which the round was closed that the crawl went on from. A round of which all of them are gone
-//     is no problem, but is told.
+//     the epoch in which the round was closed that the crawl went on from, and none is missing that its checkpoint names.
 //
 // "mckpt verify" adds three checks of its own: crawl.toml, fetch/BATCH, and URLs of the frontier that the set of
 // URLs has not. Whether the frontier's counts are those of its queues is for "mfrontier check".
@@ -55,7 +55,7 @@ func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
 		return nil, err
 	}
 	v := &verifier{c: c, ctx: ctx, files: map[string][]claim{}, bound: map[uint64]*Checkpoint{}, damaged: map[string]bool{}, rounds: map[roundKey][]record.Ledger{}, closed: map[string]closedRound{}}
-	v.Lost, v.Problems = []string{}, []string{} // in JSON lists, also when they are empty
+	v.Lost, v.Aside, v.Problems = []string{}, []string{}, []string{} // in JSON lists, also when they are empty
 	numbers, err := checkpointNumbers(c.fs, c.dir, cur)
 	if err != nil {
 		return nil, err
@@ -73,14 +73,24 @@ func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
 	}
 	for k := v.bound[cur.Checkpoint]; k != nil; k = v.bound[k.Parent] {
 		v.closed[k.Txn] = closedRound{epochText(k.Epoch), k.Number}
-		for _, part := range v.parts {
-			if there, err := exists(c.fs, part.roundsPath(k.Txn)); err == nil && !there && len(k.filesOf(part.under)) > 0 {
-				v.Lost = append(v.Lost, k.Txn)
-				break
-			}
+		lost, aside, err := v.gone(k)
+		if err != nil {
+			return nil, err
+		}
+		if lost {
+			v.Lost = append(v.Lost, k.Txn)
+		} else if aside {
+			v.Aside = append(v.Aside, k.Txn)
 		}
 	}
 	slices.Reverse(v.Lost)
+	slices.Reverse(v.Aside)
+	if len(v.Lost) > 0 {
+		v.problem(&fault.Error{File: c.roundsPath(), Found: "all files of " + firstOf(v.Lost) + " are missing: deleted, or moved elsewhere", Want: "those that their checkpoints name"})
+	}
+	if len(v.Aside) > 0 {
+		v.problem(&fault.Error{File: c.roundsPath(undoneDir), Found: "the files of " + firstOf(v.Aside) + ", which count", Want: "them in " + c.roundsPath()})
+	}
 	if k := v.bound[cur.Checkpoint]; k != nil && cur.Map != k.Map {
 		v.problem(&fault.Error{File: c.path("CURRENT"), Place: "map", Found: fmt.Sprintf("version %d", cur.Map), Want: fmt.Sprintf("%d, as checkpoint %d says", k.Map, k.Number)})
 	}
@@ -105,6 +115,31 @@ func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
 		return nil, err
 	}
 	return &v.Verified, nil
+}
+
+// gone says whether a shard, or a crawl without any, has no files of a round though the round's checkpoint names some: they are lost, or set aside.
+func (v *verifier) gone(k *Checkpoint) (lost, aside bool, err error) {
+	for _, part := range v.parts {
+		if len(k.filesOf(part.under)) == 0 {
+			continue
+		}
+		epoch := epochText(k.Epoch)
+		there, err := exists(v.c.fs, part.roundsPath(k.Txn))
+		if err != nil {
+			return false, false, err
+		}
+		if made := ""; there {
+			if made, err = part.madeIn(k.Txn); err != nil || made == "" || made == epoch {
+				continue // what is wrong with files that are there is told of each
+			}
+		}
+		kept, err := exists(v.c.fs, part.undonePath(k.Txn, epoch))
+		if err != nil {
+			return false, false, err
+		}
+		aside, lost = aside || kept, lost || !kept && !there
+	}
+	return lost, aside, nil
 }
 
 type verifier struct {
@@ -613,7 +648,7 @@ func (v *verifier) roundFiles(part *Crawl, round string, checkpoint uint64, whol
 	for _, want := range v.bound[checkpoint].filesOf(part.under) {
 		path := part.roundsPath(round, want.Name)
 		if ok, err := exists(v.c.fs, path); err == nil && !ok {
-			v.problem(&fault.Error{File: path, Found: "missing", Want: fmt.Sprintf("%d bytes, as checkpoint %d says, or none of the round's files", want.Length, checkpoint)})
+			v.problem(&fault.Error{File: path, Found: "missing", Want: fmt.Sprintf("%d bytes, as checkpoint %d says", want.Length, checkpoint)})
 			continue
 		}
 		if !whole[want.Name] {

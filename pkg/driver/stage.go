@@ -210,7 +210,7 @@ func (d *Driver) Stage(ctx context.Context, name, round string, shard int) error
 			}
 		}
 	} else if shard == 0 { // files of a round of that name that was undone
-		if _, err := d.Crawl.TidyRounds(); err != nil {
+		if _, err := d.Crawl.TidyRounds(ctx); err != nil {
 			return err
 		}
 	}
