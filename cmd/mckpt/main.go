@@ -145,6 +145,9 @@ func (c *commitCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
+	if owner := drivenBy(folder); owner != "" {
+		return &fault.Error{Class: fault.Busy, File: c.Crawl, Found: "held by " + owner, Want: fmt.Sprintf("round %q to be over", c.Txn), Hint: "it commits its rounds itself: wait for it to end"}
+	}
 	k, made, err := folder.Commit(ctx, c.Txn, std.Now(), c.Interval)
 	if err != nil {
 		return err
@@ -159,6 +162,21 @@ func (c *commitCmd) Run(ctx context.Context, std *cli.Std) error {
 		std.Warn("round %q was closed before", k.Txn)
 	}
 	return nil
+}
+
+// drivenBy says who runs the rounds of the crawl; "" if nobody does, or the one that started this command.
+func drivenBy(folder *crawl.Crawl) string {
+	if os.Getenv(cli.DriverVariable) != "" {
+		return ""
+	}
+	return folder.Driven()
+}
+
+// warnDriver says before a crawl goes back what that does to who works on it.
+func warnDriver(std *cli.Std, folder *crawl.Crawl) {
+	if owner := drivenBy(folder); owner != "" {
+		std.Warn("%s: held by %s, whose round fails now: run it again afterwards", folder.Dir(), owner)
+	}
 }
 
 type abandonCmd struct {
@@ -180,6 +198,7 @@ func (c *abandonCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
+	warnDriver(std, folder)
 	before, err := folder.Abandon(ctx)
 	if err != nil {
 		return err
@@ -253,13 +272,13 @@ func (c *listCmd) Run(std *cli.Std) error {
 }
 
 type showCmd struct {
-	Crawl     string  `arg:"" help:"The crawl folder."`
-	Number    *uint64 `arg:"" optional:"" help:"A checkpoint; default: the present state."`
-	JSON      bool    `name:"json" xor:"what" help:"Print JSON."`
-	NextRound bool    `xor:"what" help:"Print the number of the next round."`
-	Epoch     bool    `xor:"what" help:"Print the epoch, which abandon and restore raise."`
-	Setting   string  `xor:"what" placeholder:"KEY" help:"Print this setting, such as politeness.min_delay."`
-	Param     string  `xor:"what" placeholder:"STORE.NAME" help:"Print this parameter, such as frontier.policy."`
+	Crawl      string `arg:"" help:"The crawl folder."`
+	Checkpoint string `arg:"" optional:"" help:"A checkpoint's number, or the round that it closed; default: the present state."`
+	JSON       bool   `name:"json" xor:"what" help:"Print JSON."`
+	NextRound  bool   `xor:"what" help:"Print the number of the next round."`
+	Epoch      bool   `xor:"what" help:"Print the epoch, which abandon and restore raise."`
+	Setting    string `xor:"what" placeholder:"KEY" help:"Print this setting, such as politeness.min_delay."`
+	Param      string `xor:"what" placeholder:"STORE.NAME" help:"Print this parameter, such as frontier.policy."`
 }
 
 // Help is part of --help.
@@ -275,11 +294,15 @@ func (c *showCmd) Run(std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	if c.Number != nil && *c.Number == 0 {
-		return &fault.Error{Class: fault.Usage, File: c.Crawl, Found: "checkpoint 0 is the empty crawl, which holds nothing"}
-	}
-	if c.Number != nil {
-		k, err := folder.Checkpoint(*c.Number)
+	if c.Checkpoint != "" {
+		number, err := folder.Find(c.Checkpoint)
+		if err != nil {
+			return err
+		}
+		if number == 0 {
+			return &fault.Error{Class: fault.Usage, File: c.Crawl, Found: "checkpoint 0 is the empty crawl, which holds nothing"}
+		}
+		k, err := folder.Checkpoint(number)
 		if err != nil {
 			return err
 		}
@@ -531,8 +554,8 @@ func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
 }
 
 type restoreCmd struct {
-	Crawl  string `arg:"" help:"The crawl folder."`
-	Number uint64 `arg:"" help:"The checkpoint; 0 is the empty crawl."`
+	Crawl      string `arg:"" help:"The crawl folder."`
+	Checkpoint string `arg:"" help:"Its number, or the round that it closed; 0 is the empty crawl."`
 	lockFlag
 }
 
@@ -542,7 +565,8 @@ func (*restoreCmd) Help() string {
 
 Examples:
   mckpt list crawl
-  mckpt restore crawl 7`
+  mckpt restore crawl 7
+  mckpt restore crawl r20`
 }
 
 func (c *restoreCmd) Run(ctx context.Context, std *cli.Std) error {
@@ -552,14 +576,23 @@ func (c *restoreCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
+	number, err := folder.Find(c.Checkpoint)
+	if err != nil {
+		return err
+	}
+	warnDriver(std, folder)
 	given := ""
 	if before, err := folder.State(); err == nil && len(before.Rounds) > 0 { // where that is damaged, restoring goes on
 		given = "; given up: " + strings.Join(before.Rounds, ", ")
 	}
-	if err := folder.Restore(ctx, c.Number); err != nil {
+	if err := folder.Restore(ctx, number); err != nil {
 		return err
 	}
-	std.Warn("the crawl goes on from checkpoint %d%s", c.Number, given)
+	of := ""
+	if k, err := folder.Current(); err == nil && k != nil {
+		of = ", of round " + k.Txn
+	}
+	std.Warn("the crawl goes on from checkpoint %d%s%s", number, of, given)
 	return nil
 }
 

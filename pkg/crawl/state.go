@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mercator/formats/store"
@@ -47,6 +48,47 @@ func (c *Crawl) checkpoint(cur store.Current, number uint64) (*Checkpoint, error
 	}
 	e.Hint = fmt.Sprintf("%q shows those that can be restored: %s", "mckpt list "+c.dir, strings.ReplaceAll(strings.TrimSuffix("0,"+string(store.SpansOf(numbers)), ","), ",", ", "))
 	return nil, e
+}
+
+// Find is the number of a checkpoint that is given as its number or by the round that it closed. After a restore there may be
+// several of a round: it is the one that the crawl went on from or, where that is none, the only one.
+func (c *Crawl) Find(text string) (uint64, error) {
+	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return n, nil
+	}
+	var of []uint64
+	var rounds []string
+	err := c.List(func(k *Checkpoint) error {
+		rounds = append(rounds, k.Txn)
+		if k.Txn == text {
+			of = append(of, k.Number)
+		}
+		return nil
+	})
+	if err != nil || len(of) == 1 {
+		return append(of, 0)[0], err
+	}
+	var at uint64
+	err = c.Back(func(k *Checkpoint) error {
+		if k.Txn == text {
+			at = k.Number
+		}
+		return nil
+	})
+	if err != nil || at > 0 {
+		return at, err
+	}
+	e := &fault.Error{Class: fault.Usage, File: c.dir, Found: fmt.Sprintf("no checkpoint closes a round %q", text), Want: "a number, or a round", Hint: fault.DidYouMean(text, rounds)}
+	if closed, err := c.Closed(text); err == nil && closed {
+		e.Found, e.Hint = fmt.Sprintf("the checkpoint of round %q has been forgotten", text), ""
+	}
+	if len(of) > 1 {
+		e.Found, e.Want = fmt.Sprintf("round %q was closed by checkpoints %s", text, strings.ReplaceAll(strings.Trim(fmt.Sprint(of), "[]"), " ", ", ")), "the number of one of them"
+	}
+	if e.Hint == "" {
+		e.Hint = fmt.Sprintf("%q shows all", fault.Quote("mckpt", "list", c.dir))
+	}
+	return 0, e
 }
 
 // List reads all checkpoints that exist, in order of number, one at a time.
