@@ -121,9 +121,9 @@ var helps = sync.OnceValues(func() (map[string]string, error) {
 
 // hasFlag says whether a verb has a flag, or one of those whose names begin with its.
 func hasFlag(all map[string]string, verb, flag string) bool {
+	command, _, _ := strings.Cut(verb, " ") // its help has the flags of all verbs
 	for name, text := range all {
-		command, _, _ := strings.Cut(verb, " ")
-		if !strings.HasPrefix(name, verb) && name != command { // the command's help has the flags of all verbs
+		if !strings.HasPrefix(name, verb) && name != command {
 			continue
 		}
 		for _, m := range shownFlag.FindAllStringSubmatch(text, -1) {
@@ -142,7 +142,7 @@ var shownFlag = regexp.MustCompile(`(?m)^ +(?:-., )?--(\[no-\])?([a-z-]+)`)
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	const most, columns = 40, 80
-	longer := map[string]int{"mfetch fetch": 82, "mextract links": 47, "mcat": 51, "mfrontier create": 43}
+	longer := map[string]int{"mfetch fetch": 80, "mextract links": 45, "mcat": 51, "mfrontier create": 41}
 	called := regexp.MustCompile(`\b(` + strings.Join(commands, "|") + `)( [a-z]+)?\b`)
 	foreign := []string{"--unbuffered", "--resolve"} // of jq, curl
 	all, err := helps()

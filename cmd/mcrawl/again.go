@@ -31,6 +31,16 @@ func (*againCmd) Help() string {
 they had. A URL that waits already is not queued twice. With several of --outcome,
 --status and --older, a URL must match all of them.
 
+Outcomes:
+  fetched            the server answered, with any status: see --status
+  not-modified       it answered that the page has not changed
+  robots-denied      robots.txt forbids it; robots-unreachable: nobody can say
+  dns-failed         no address; connect-failed, tls-failed: no connection
+  timeout            no whole reply; disconnected, protocol-error: likewise
+  address-refused    a setting refuses it; likewise denied, port-refused,
+                     scheme-unsupported, and refused: by a rule of the filter
+  parked, deferred   not tried yet: its host asks for a wait, or time was up
+
 Examples:
   mcrawl again crawl --outcome timeout,address-refused
   mcrawl again crawl --status 404,5xx

@@ -14,13 +14,13 @@ import (
 
 type exportCmd struct {
 	Crawl string `arg:"" help:"The crawl folder."`
-	To    string `arg:"" optional:"" help:"File or folder to make, or - (default: CRAWL.wacz and so on)."`
+	To    string `arg:"" optional:"" help:"File or folder to make, or - (default: as below)."`
 
-	WACZ    bool `group:"What to make, one of:" name:"wacz" xor:"format" required:"" help:"A WACZ file: the archive, its index and its pages."`
-	Parquet bool `group:"What to make, one of:" xor:"format" required:"" help:"A folder of Parquet files: outcomes, links and so on."`
-	CDXJ    bool `group:"What to make, one of:" name:"cdxj" xor:"format" required:"" help:"The sorted index of all WARC files."`
-	WET     bool `group:"What to make, one of:" name:"wet" xor:"format" required:"" help:"A folder of WET files: the text of pages."`
-	WAT     bool `group:"What to make, one of:" name:"wat" xor:"format" required:"" help:"A folder of WAT files: metadata and links as JSON."`
+	WACZ    bool `group:"What to make, one of:" name:"wacz" xor:"format" required:"" help:"CRAWL.wacz: the archive, its index and its pages."`
+	Parquet bool `group:"What to make, one of:" xor:"format" required:"" help:"CRAWL-parquet, a folder: outcomes, links and so on."`
+	CDXJ    bool `group:"What to make, one of:" name:"cdxj" xor:"format" required:"" help:"CRAWL.cdxj: the sorted index of all WARC files."`
+	WET     bool `group:"What to make, one of:" name:"wet" xor:"format" required:"" help:"CRAWL-wet, a folder of WET files: the text of pages."`
+	WAT     bool `group:"What to make, one of:" name:"wat" xor:"format" required:"" help:"CRAWL-wat, a folder of WAT files: metadata, links."`
 }
 
 // Help is part of --help.

@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
 	"mercator/pkg/cli"
 	"mercator/pkg/driver"
+	"mercator/pkg/fault"
 )
 
 type statusCmd struct {
@@ -29,11 +31,20 @@ Examples:
   mcrawl status crawl --json | jq .outcomes`
 }
 
+// Unconfigured says that it shows the state where crawl.toml cannot be read, too.
+func (*statusCmd) Unconfigured() {}
+
 func (c *statusCmd) Run(ctx context.Context, std *cli.Std) error {
 	for {
 		s, err := driver.ReadStatus(ctx, c.Crawl, std.Now())
 		if err == nil {
 			err = c.print(std, s)
+		}
+		if err == nil && s.Config != nil {
+			std.Warn("%v: no run begins before that is mended", s.Config)
+			if own := new(fault.Error); errors.As(s.Config, &own) && own.Hint != "" {
+				std.Warn("hint: %s", own.Hint)
+			}
 		}
 		if err != nil || !c.Watch || s.Driver == "" {
 			return err

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"mercator/pkg/fault"
@@ -111,9 +113,32 @@ func (r *TextReader[T]) header() error {
 		return errors.New("no line of column names")
 	}
 	if e := (*fault.Error)(nil); errors.As(err, &e) && e.Hint == "" {
-		e.Hint = "columns of your own are named x_NAME"
+		e.Hint = hintColumn[T](r.schema, names)
 	}
 	return err
+}
+
+// hintColumn tells what the first of the columns may be that rows do not have: a typing error, or one of the user's own.
+func hintColumn[T Row](schema *Schema, names []string) string {
+	all, err := NewText[T](schema, nil)
+	if err != nil {
+		return ""
+	}
+	for _, name := range names {
+		if _, ok := all.find(name); ok {
+			continue
+		}
+		hint := fault.DidYouMean(name, slices.Sorted(maps.Keys(all.byName)))
+		switch own := ownPrefix + name; {
+		case !isOwn(own) || all.table.find(ownColumn) < 0:
+			return hint
+		case hint == "":
+			return fmt.Sprintf("name it %s to carry it with its URL", own)
+		default:
+			return fmt.Sprintf("%s A column of your own is named %s", hint, own)
+		}
+	}
+	return ""
 }
 
 // next is the next line that is not empty.

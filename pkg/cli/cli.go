@@ -157,11 +157,11 @@ func Main(name, about string, grammar any, defaultMemory Size) int {
 	return std.run(kctx)
 }
 
-// commonFlags is the heading of the flags in Common, which the help of the command shows and that of a verb names.
+// commonFlags is the heading of the flags in Common.
 const commonFlags = "Common flags:"
 
 // printHelp prints what --help shows, which fits on a screen: what a verb does, its arguments,
-// its own flags, the names of those of all verbs, and examples. A verb's Help method returns what its
+// its own flags, and examples; the flags of all verbs stand in the help of the command. A verb's Help method returns what its
 // summary leaves out, in a sentence or two, and below a line "Examples:" two or three of them,
 // indented. The rest stands in manual.md beside the command.
 func printHelp(o kong.HelpOptions, ctx *kong.Context) error {
@@ -172,34 +172,24 @@ func printHelp(o kong.HelpOptions, ctx *kong.Context) error {
 		shown = verb
 		verb.Flags, app.Flags = append(verb.Flags, app.Flags...), nil
 	}
-	var own, common []*kong.Flag
-	names := ""
-	for _, f := range shown.Flags {
-		if f.Group == nil || f.Group.Key != commonFlags {
-			own = append(own, f)
-			continue
-		}
-		common = append(common, f)
-		if f.Short != 0 {
-			names += " -" + string(f.Short)
-		} else {
-			names += " --" + f.Name
-		}
+	common := func(f *kong.Flag) bool { return f.Group != nil && f.Group.Key == commonFlags }
+	own := slices.DeleteFunc(slices.Clone(shown.Flags), common)
+	if shown == app.Node {
+		own = append(own, slices.DeleteFunc(shown.Flags, func(f *kong.Flag) bool { return !common(f) })...)
 	}
-	shown.Flags = append(own, common...)
-	var more, examples string
-	if shown != app.Node {
-		shown.Flags = own
-		more = fmt.Sprintf("\nAlso, as \"%s --help\" says:\n %s\n", app.Name, names)
-	}
+	shown.Flags = own
+	var examples string
 	shown.Detail, examples, _ = strings.Cut(shown.Detail, "Examples:\n")
-	if examples != "" {
-		more += "\nExamples:\n" + examples + "\n"
-	}
 	if err := kong.DefaultHelpPrinter(o, ctx); err != nil {
 		return err
 	}
-	_, err := io.WriteString(ctx.Stdout, more)
+	if shown != app.Node {
+		fmt.Fprintf(ctx.Stdout, "\n%s \"%s --help\" shows them.\n", commonFlags, app.Name)
+	}
+	if examples == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(ctx.Stdout, "\nExamples:\n%s\n", examples)
 	return err
 }
 

@@ -41,8 +41,17 @@ func (c *Common) BeforeResolve(ctx *kong.Context) error {
 	if path == "" {
 		return nil
 	}
-	return useConfig(ctx, path)
+	err := useConfig(ctx, path)
+	if verb := ctx.Selected(); verb != nil && verb.Target.CanAddr() {
+		if _, ok := verb.Target.Addr().Interface().(Unconfigured); ok {
+			return nil
+		}
+	}
+	return err
 }
+
+// Unconfigured is a verb that no setting changes. It works where crawl.toml cannot be read, and warns of that itself.
+type Unconfigured interface{ Unconfigured() }
 
 func useConfig(ctx *kong.Context, path string) error {
 	c, err := config.Load(path)

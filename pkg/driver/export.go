@@ -2,8 +2,10 @@ package driver
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -116,7 +118,7 @@ func (e Export) Parquet(ctx context.Context, to string) error {
 		files, err = kept.Files(outcomes)
 	}
 	if err == nil && len(files) == 0 {
-		err = e.empty()
+		err = e.noRows(folder, kept)
 	}
 	if err != nil {
 		return err
@@ -143,6 +145,19 @@ func (e Export) Parquet(ctx context.Context, to string) error {
 		}
 		return nil
 	})
+}
+
+// noRows says why no round has outcomes: their files are gone, or nothing was fetched.
+func (e Export) noRows(folder *crawl.Crawl, kept *crawl.Kept) error {
+	if err := kept.AllThere("marked", "fetched"); err != nil {
+		return err
+	}
+	next, err := folder.NextRound()
+	if err != nil || next <= 1 {
+		return cmp.Or(err, e.empty())
+	}
+	return &fault.Error{Class: fault.Corrupt, File: filepath.Join(e.Dir, "rounds"), Found: fmt.Sprintf("no outcomes of any of %s", count(next-1, "round")), Want: "the files rN/marked.arrows.zst",
+		Hint: fmt.Sprintf("put them back from a copy; the WARC files need none of them: %q", mcrawl("export", e.Dir, "--wacz"))}
 }
 
 // WriteFile makes a file with what write writes, or leaves it as it is.

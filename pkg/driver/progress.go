@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/config"
 	"mercator/pkg/fetch"
 	"mercator/pkg/history"
 )
@@ -131,7 +133,11 @@ func (t *Teller) stand(ctx context.Context) error {
 	s.Round = was.Round
 	t.planned.find(t.now, func() {
 		s.Hosts, s.Left, s.LeftIs = nil, 0, ""
-		if plan, err := rest(ctx, t.d.frontier, s.Crawl, t.now()); err == nil { // else who needs the table will say what it is
+		conf, err := config.Load(filepath.Join(s.Crawl, config.Name))
+		if err != nil {
+			return // the next round says so
+		}
+		if plan, err := rest(ctx, t.d.frontier, conf, t.now()); err == nil { // else who needs the table will say what it is
 			s.plan(plan, t.now())
 		}
 	})
@@ -200,7 +206,7 @@ func (t *Teller) Done(ctx context.Context, d *Driver, why string) error {
 	if err != nil {
 		return err
 	}
-	s.Driver, s.Running = "", nil // that is this run, which ends
+	s.Driver, s.Running, s.Trouble = "", nil, nil // that is this run, which ends; whyNothing has examples
 	s.Next = s.next()
 	fmt.Fprintf(t.Out, "mcrawl: %s\n", why)
 	s.printBody(t.Out)

@@ -20,6 +20,7 @@ import (
 	"mercator/pkg/crawl"
 	"mercator/pkg/fault"
 	"mercator/pkg/frontier"
+	"mercator/pkg/history"
 )
 
 // Status is where a crawl stands: what its checkpoint and its frontier say, and its driver, if one works. A driver tells it
@@ -32,6 +33,7 @@ type Status struct {
 	Round      string   `json:"round,omitempty"`
 	Made       string   `json:"made,omitempty"`  // the checkpoint
 	Rounds     uint64   `json:"rounds"`          // that were closed, the seeds and all that was added among them
+	Batches    uint64   `json:"batches"`         // of these, r1, r2, …, which fetched
 	Open       []string `json:"open,omitempty"`  // rounds
 	Inbox      uint64   `json:"inbox,omitempty"` // requests of mcrawl add and again that wait
 	Driver     string   `json:"driver,omitempty"`
@@ -46,6 +48,7 @@ type Status struct {
 	Held     uint64            `json:"held,omitempty"` // over the budgets of their domains
 	Parked   []frontier.Parked `json:"parked,omitempty"`
 	Outcomes []record.Count    `json:"outcomes"` // final ones, without those of settings
+	Trouble  *Trouble          `json:"trouble,omitempty"`
 	Settings []record.Count    `json:"refused_by_settings,omitempty"`
 	Retried  uint64            `json:"retried"`
 	Deferred uint64            `json:"deferred"`
@@ -58,6 +61,7 @@ type Status struct {
 	Left     float64        `json:"left_s,omitempty"`
 	LeftIs   string         `json:"left_is,omitempty"` // how that was found
 	Next     string         `json:"next,omitempty"`    // command to type
+	Config   error          `json:"-"`                 // why crawl.toml cannot be read
 
 	// Of the run of a driver.
 	Time        time.Time       `json:"time,omitzero"`
@@ -77,6 +81,15 @@ type HostLeft struct {
 	Host string  `json:"host"`
 	URLs uint64  `json:"urls"`
 	Took float64 `json:"s"` // that they take at the pace of the host
+}
+
+// Trouble is what most often went wrong in the last round that was closed.
+type Trouble struct {
+	Round   string `json:"round"`
+	Outcome string `json:"outcome"`
+	URLs    uint64 `json:"urls"`
+	URL     string `json:"url"` // one of them
+	Error   string `json:"error"`
 }
 
 // lowerBound says what an ETA is.
@@ -108,11 +121,19 @@ func ReadStatus(ctx context.Context, dir string, now time.Time) (*Status, error)
 		return nil, err
 	}
 	s.Open, s.Inbox = state.Rounds, uint64(len(waiting))
-	plan, err := rest(ctx, f, dir, now)
-	if err != nil {
+	if s.Trouble, err = trouble(dir, s.Round); err != nil {
 		return nil, err
 	}
-	s.plan(plan, now)
+	conf, err := config.Load(filepath.Join(dir, config.Name))
+	if err != nil {
+		s.Config = err
+	} else {
+		plan, err := rest(ctx, f, conf, now)
+		if err != nil {
+			return nil, err
+		}
+		s.plan(plan, now)
+	}
 	s.Next = s.next()
 	return s, nil
 }
@@ -127,6 +148,10 @@ func (s *Status) read(ctx context.Context, folder *crawl.Crawl, f frontiers) err
 		s.Checkpoint, s.Round, s.Made, s.Rounds = k.Number, k.Txn, k.Made, k.Totals.Rounds
 		s.totals(k.Totals)
 	}
+	if s.Batches, err = folder.NextRound(); err != nil {
+		return err
+	}
+	s.Batches = max(s.Batches, 1) - 1
 	st, err := f.Stat(ctx, frontier.StatOptions{})
 	if err != nil {
 		return err
@@ -151,12 +176,37 @@ func (s *Status) outcomes(list []record.Count) {
 	s.Outcomes, s.Settings = of[false].list(), of[true].list()
 }
 
-// rest is what is left to be done, by frontier's plan; nil if that says nothing.
-func rest(ctx context.Context, f frontiers, dir string, now time.Time) (*frontier.Plan, error) {
-	conf, err := config.Load(filepath.Join(dir, config.Name))
+// trouble reads the records of a closed round, where the crawl keeps them.
+func trouble(dir, round string) (*Trouble, error) {
+	dirs, err := partDirs(dir)
 	if err != nil {
 		return nil, err
 	}
+	n := counts{}
+	example := map[string]record.Fetch{}
+	for _, dir := range dirs {
+		for _, name := range []string{"marked", "fetched"} { // of a walk
+			_ = history.Read(filepath.Join(dir, "rounds", round, name+".arrows.zst"), func(row *record.Fetch) error { // what is damaged, verify names
+				if row.Role != record.RolePage || !isError(row.Outcome) {
+					return nil
+				}
+				if n[row.Outcome]++; n[row.Outcome] == 1 {
+					example[row.Outcome] = *row
+				}
+				return nil
+			})
+		}
+	}
+	most := n.list()
+	if len(most) == 0 {
+		return nil, nil
+	}
+	row := example[most[0].Reason]
+	return &Trouble{round, row.Outcome, most[0].N, row.URL, row.Error}, nil
+}
+
+// rest is what is left to be done, by frontier's plan; nil if that says nothing.
+func rest(ctx context.Context, f frontiers, conf *config.Config, now time.Time) (_ *frontier.Plan, err error) {
 	p := frontier.DefaultPoliteness
 	for text, d := range map[string]*time.Duration{conf.File.Politeness.MinDelay: &p.MinDelay, conf.File.Politeness.MaxDelay: &p.MaxDelay, conf.File.Politeness.AddrDelay: &p.AddrDelay} {
 		if text == "" {
@@ -299,7 +349,7 @@ func (s *Status) Print(out io.Writer) error {
 	if s.Checkpoint == 0 {
 		fmt.Fprintln(w, "no checkpoint: the seeds are not in yet")
 	} else {
-		fmt.Fprintf(w, "checkpoint %d, of round %s, made %s; %s closed\n", s.Checkpoint, s.Round, s.Made, count(s.Rounds, "round"))
+		fmt.Fprintf(w, "checkpoint %d, of round %s, made %s; %s closed%s\n", s.Checkpoint, s.Round, s.Made, count(cmp.Or(s.Batches, s.Rounds), "round"), s.added())
 	}
 	if s.Inbox > 0 {
 		fmt.Fprintf(w, "waiting: %s of mcrawl add and again\n", count(s.Inbox, "request"))
@@ -309,10 +359,31 @@ func (s *Status) Print(out io.Writer) error {
 	return w.Flush()
 }
 
+// added says what closed checkpoints beside rounds that fetched.
+func (s *Status) added() string {
+	if s.Batches == 0 || s.Rounds <= s.Batches {
+		return ""
+	}
+	return fmt.Sprintf(", and %s of the queue alone (seeds, mcrawl add and again)", count(s.Rounds-s.Batches, "change"))
+}
+
+// replies says which statuses replies had that are not read for links.
+func (s *Status) replies() string {
+	var by []string
+	for _, c := range s.Drops {
+		if class, ok := strings.CutPrefix(c.Reason, "mextract: status-"); ok {
+			by = append(by, fmt.Sprintf("%s had status %s", grouped(c.N), class))
+		}
+	}
+	return strings.Join(by, ", ")
+}
+
 // printBody writes what the summary of a run has, too.
 func (s *Status) printBody(w io.Writer) {
 	fmt.Fprintf(w, "\n%s known, %s done, %s waiting", column(s.Known, "URL"), grouped(s.Done), grouped(s.Pending))
-	if s.InFlight > 0 {
+	if s.InFlight > 0 && s.Driver == "" {
+		fmt.Fprintf(w, ", %s in the open round, which the next run goes on with", grouped(s.InFlight))
+	} else if s.InFlight > 0 {
 		fmt.Fprintf(w, ", %s in flight", grouped(s.InFlight))
 	}
 	fmt.Fprintln(w)
@@ -322,7 +393,19 @@ func (s *Status) printBody(w io.Writer) {
 	if s.Held > 0 {
 		fmt.Fprintf(w, "%12s of these over the budgets of their domains\n", grouped(s.Held))
 	}
-	printCounts(w, "", s.Outcomes)
+	for _, c := range s.Outcomes {
+		fmt.Fprintf(w, "%12s %s\n", grouped(c.N), c.Reason)
+		if by := s.replies(); by != "" && c.Reason == record.OutcomeFetched {
+			fmt.Fprintf(w, "%12s that is any reply: %s\n", "", by)
+		}
+	}
+	if t := s.Trouble; t != nil {
+		fmt.Fprintf(w, "In round %s %s %s, such as %s", t.Round, count(t.URLs, "URL"), t.Outcome, t.URL)
+		if t.Error != "" {
+			fmt.Fprintf(w, ": %s", t.Error)
+		}
+		fmt.Fprintln(w)
+	}
 	if s.Retried+s.Deferred > 0 {
 		fmt.Fprintf(w, "%s tried again after a failure; %s put off untried\n", column(s.Retried, "time"), count(s.Deferred, "time"))
 	}
