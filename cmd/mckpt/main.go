@@ -588,7 +588,7 @@ func (c *restoreCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err := folder.Restore(ctx, number); err != nil {
 		return err
 	}
-	of := ""
+	of := ", the empty crawl"
 	if k, err := folder.Current(); err == nil && k != nil {
 		of = ", of round " + k.Txn
 	}

@@ -83,7 +83,8 @@ type HostLeft struct {
 	Took float64 `json:"s"` // that they take at the pace of the host
 }
 
-// Trouble is what most often went wrong in the last round that was closed.
+// Trouble is what most often went wrong in the last round that was closed or, while URLs wait to be tried again, in the last one of
+// a few in which anything did.
 type Trouble struct {
 	Round   string `json:"round"`
 	Outcome string `json:"outcome"`
@@ -121,7 +122,7 @@ func ReadStatus(ctx context.Context, dir string, now time.Time) (*Status, error)
 		return nil, err
 	}
 	s.Open, s.Inbox = state.Rounds, uint64(len(waiting))
-	if s.Trouble, err = trouble(dir, s.Round); err != nil {
+	if s.Trouble, err = s.trouble(folder); err != nil {
 		return nil, err
 	}
 	conf, err := config.Load(filepath.Join(dir, config.Name))
@@ -176,8 +177,28 @@ func (s *Status) outcomes(list []record.Count) {
 	s.Outcomes, s.Settings = of[false].list(), of[true].list()
 }
 
-// trouble reads the records of a closed round, where the crawl keeps them.
-func trouble(dir, round string) (*Trouble, error) {
+// troubleRounds bounds how many rounds are read for a Trouble.
+const troubleRounds = 10
+
+func (s *Status) trouble(folder *crawl.Crawl) (t *Trouble, err error) {
+	n := 0
+	err = folder.Back(func(k *crawl.Checkpoint) error {
+		if t, err = troubleIn(s.Crawl, k.Txn); err != nil {
+			return err
+		}
+		if n++; t != nil || s.Waiting == 0 || n == troubleRounds {
+			return errEnough
+		}
+		return nil
+	})
+	if err == errEnough {
+		err = nil
+	}
+	return t, err
+}
+
+// troubleIn reads the records of a closed round, where the crawl keeps them.
+func troubleIn(dir, round string) (*Trouble, error) {
 	dirs, err := partDirs(dir)
 	if err != nil {
 		return nil, err
@@ -407,7 +428,11 @@ func (s *Status) printBody(w io.Writer) {
 		fmt.Fprintln(w)
 	}
 	if s.Retried+s.Deferred > 0 {
-		fmt.Fprintf(w, "%s tried again after a failure; %s put off untried\n", column(s.Retried, "time"), count(s.Deferred, "time"))
+		fmt.Fprintf(w, "%s tried again after a failure", column(s.Retried, "time"))
+		if s.Deferred > 0 {
+			fmt.Fprintf(w, "; %s put off untried", count(s.Deferred, "time"))
+		}
+		fmt.Fprintln(w)
 	}
 	printCounts(w, "Refused by the settings of this crawl:", s.Settings)
 	for _, p := range s.Parked {
