@@ -233,23 +233,26 @@ func TestShardsMissAPart(t *testing.T) {
 	if err := os.Rename(c.dir+".doc", doc); err != nil {
 		t.Fatal(err)
 	}
-	stage("commit", "r1", 0)
-	stage("batch", "r2", 0)
-	fails(1, "round r2: stage batch is not done in shard 1: run it before stage fetch", "mcrawl", "stage", c.dir, "fetch", "--round", "r2")
-	stage("batch", "r2", 1)
 	part := func(round string) string { return filepath.Join(c.dir, "rounds", round, "addr", "001-000.arrows.zst") }
-	if err := os.Remove(part("r2")); err != nil {
-		t.Fatal(err)
-	}
-	fails(3, "001-000.arrows.zst: missing", "mcrawl", "stage", c.dir, "fetch", "--round", "r2")
 	old, err := os.ReadFile(part("r1"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	stage("commit", "r1", 0)
+	if _, err := os.Stat(part("r1")); err == nil {
+		t.Error("a part is left when its round is closed")
+	}
+	stage("batch", "r2", 0)
+	fails(1, "round r2: stage batch is not done in shard 1: run it before stage fetch", "mcrawl", "stage", c.dir, "fetch", "--round", "r2")
+	stage("batch", "r2", 1)
+	if err := os.Remove(part("r2")); err != nil {
+		t.Fatal(err)
+	}
+	fails(3, "001-000.arrows.zst: missing", "mcrawl", "stage", c.dir, "fetch", "--round", "r2")
 	if err := os.WriteFile(part("r2"), old, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	fails(3, "001-000.arrows.zst: ", "mcrawl", "stage", c.dir, "fetch", "--round", "r2")
+	fails(3, fmt.Sprintf("hint: remove it: rm %s; then \"mcrawl stages %s\" says", part("r2"), c.dir), "mcrawl", "stage", c.dir, "fetch", "--round", "r2")
 	if err := os.Remove(part("r2")); err != nil {
 		t.Fatal(err)
 	}

@@ -99,6 +99,11 @@ func (c *initCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.Shards < 1 || c.Shards > shard.Max {
 		return &fault.Error{Class: fault.Usage, Place: "--shards", Found: fmt.Sprint(c.Shards), Want: fmt.Sprintf("1 to %d", shard.Max)}
 	}
+	if c.Shards > 1 {
+		if err := (&config.Config{File: settings, Path: path}).Shardable(); err != nil {
+			return err
+		}
+	}
 	p, err := polynomialOf(c.Crawl, c.Polynomial, store.Options{LockWait: c.LockWait})
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"mercator/pkg/canon"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
+	"mercator/pkg/exchange"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
@@ -30,6 +32,7 @@ import (
 	"mercator/pkg/localfault"
 	"mercator/pkg/resolve"
 	"mercator/pkg/robots"
+	"mercator/pkg/shard"
 	"mercator/pkg/stage"
 )
 
@@ -71,6 +74,7 @@ type fetchCmd struct {
 	Deny      string   `group:"What may be contacted:" placeholder:"FILE" help:"Hosts and URL prefixes not to contact, one a line."`
 	AllowNet  []string `group:"What may be contacted:" placeholder:"CIDR" help:"Special-purpose networks, such as 127.0.0.0/8."`
 	RefusedOK bool     `group:"What may be contacted:" name:"refused-ok" help:"Go on even if settings refuse many URLs."`
+	Exchange  string   `group:"What may be contacted:" placeholder:"DIR" help:"Exchange of the whole batch; many are 1 % of it."`
 
 	Method  string   `group:"Requests:" default:"GET" placeholder:"GET" enum:"GET,HEAD" help:"GET or HEAD."`
 	Header  []string `group:"Requests:" sep:"none" placeholder:"LINE" help:"Header line, such as \"Accept-Language: de\"."`
@@ -281,6 +285,9 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store) (fetch.Options, error)
 		opt.Resolver, opt.Guard = web, nil
 		return opt, nil
 	}
+	if opt.Others, err = c.others(st); err != nil {
+		return opt, err
+	}
 	if err := enoughFiles(c.Connections); err != nil {
 		return opt, err
 	}
@@ -383,15 +390,8 @@ type guard struct {
 }
 
 func (c *fetchCmd) guard() (guard, error) {
-	g := guard{contact: c.Contact != ""}
-	for _, s := range c.AllowNet {
-		p, err := netip.ParsePrefix(s)
-		if err != nil {
-			return g, &fault.Error{Class: fault.Usage, Place: "--allow-net", Found: s, Want: "a network such as 127.0.0.0/8"}
-		}
-		g.Allow = append(g.Allow, p)
-	}
-	return g, nil
+	g, err := addrguard.New(c.AllowNet)
+	return guard{g, c.Contact != ""}, err
 }
 
 func (g guard) judge(addr netip.Addr) (string, error) {
@@ -403,6 +403,27 @@ func (g guard) judge(addr netip.Addr) (string, error) {
 			Hint: "--contact ADDRESS tells its operator whom to ask: your e-mail address, or a URL"}
 	}
 	return "", nil
+}
+
+// others is how many URLs of the batch other shards fetch.
+func (c *fetchCmd) others(st *store.Store) (int64, error) {
+	n, ok := shard.At(st.Dir())
+	if c.Exchange == "" {
+		return 0, nil
+	}
+	if !ok {
+		return 0, wrong("--exchange", c.Exchange, "none outside of a shard")
+	}
+	id, _, err := exchange.Of(st.FS(), st.CrawlDir())
+	if err != nil {
+		return 0, err
+	}
+	id.Exchange, id.Round, id.By = filepath.Base(c.Exchange), c.Txn, exchange.ByAddress
+	in, err := exchange.Receive(st.FS(), c.Exchange, id, n)
+	if err != nil {
+		return 0, err
+	}
+	return int64(in.Others), nil
 }
 
 // createCmd makes a store.

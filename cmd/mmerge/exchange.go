@@ -2,9 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
+	"net/netip"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
@@ -12,6 +11,7 @@ import (
 	"mercator/pkg/durable"
 	"mercator/pkg/exchange"
 	"mercator/pkg/fault"
+	"mercator/pkg/fetch/addrguard"
 	"mercator/pkg/merge"
 	"mercator/pkg/shard"
 )
@@ -42,25 +42,15 @@ func (f *exchangeFlags) open() (*shard.Map, exchange.ID, error) {
 	if err := store.CheckTxn(f.Round); err != nil {
 		return nil, id, err
 	}
-	// One reading of CURRENT gives epoch and map.
-	cur, err := store.ReadCurrent(durable.OS, f.Map)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, id, &fault.Error{Class: fault.Usage, File: f.Map, Found: "not a crawl folder", Want: "a folder with a file CURRENT", Err: err}
-	}
-	if err != nil {
-		return nil, id, err
-	}
-	if cur.Map == 0 {
-		return nil, id, &fault.Error{Class: fault.Usage, File: f.Map, Found: "a crawl without shards", Want: "one that was made with --shards"}
-	}
-	m, err := shard.ReadVersion(durable.OS, f.Map, cur.Map)
+	id, m, err := exchange.Of(durable.OS, f.Map)
 	if err != nil {
 		return nil, id, err
 	}
 	if f.Shard < 0 || f.Shard >= m.Shards {
 		return nil, id, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--shard %d", f.Shard), Want: fmt.Sprintf("0 to %d", m.Shards-1)}
 	}
-	return m, exchange.ID{Exchange: f.Exchange, Round: f.Round, Epoch: cur.Epoch, Map: m.Version, Shards: m.Shards, By: f.By}, nil
+	id.Exchange, id.Round, id.By = f.Exchange, f.Round, f.By
+	return m, id, nil
 }
 
 // send cuts the rows by the bucket map.
@@ -72,11 +62,16 @@ func (c *splitCmd) send(std *cli.Std) error {
 	if err != nil {
 		return err
 	}
+	guard, err := addrguard.New(c.AllowNet)
+	if err != nil {
+		return err
+	}
 	src, err := cli.OpenSource(std, []string{c.File}, cli.Outcomes)
 	if err != nil {
 		return err
 	}
-	s := exchange.Split{FS: durable.OS, Dir: c.Prefix, ID: id, From: c.Shard, Map: m, Memory: std.MemoryLimit() / 4}
+	s := exchange.Split{FS: durable.OS, Dir: c.Prefix, ID: id, From: c.Shard, Map: m, Memory: std.MemoryLimit() / 4,
+		Refused: func(addr netip.Addr) bool { ok, _ := guard.Allowed(addr); return !ok }}
 	switch src.Kind() {
 	case record.KindURL:
 		return sendRows[record.URL](std, src, s)

@@ -271,6 +271,7 @@ type splitCmd struct {
 	Text       bool           `help:"The input is text."`
 	Polynomial cli.Polynomial `placeholder:"HEX" help:"Polynomial of text (default: Mercator's)."`
 	exchangeFlags
+	AllowNet []string `group:"Between the shards of a crawl:" placeholder:"CIDR" help:"By address: special-purpose networks that may be chosen."`
 }
 
 // Help is part of --help.

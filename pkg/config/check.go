@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/netip"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -214,3 +215,32 @@ func (c *Config) Canon() (form canon.Options, err error) {
 	}
 	return form, nil
 }
+
+// Shardable refuses settings that count over the whole crawl, where each of several shards would count for itself.
+func (c *Config) Shardable() error {
+	f := &c.File
+	for _, s := range []struct {
+		set   bool
+		key   string
+		found any
+		want  string
+	}{
+		{f.Frontier.Policy == "opic", "frontier.policy", f.Frontier.Policy, "another policy: credit flows between all pages, and each shard sees its own alone"},
+		{f.Frontier.Policy == "walk", "frontier.policy", f.Frontier.Policy, "another policy: a walk goes on from the page before, which another shard may have"},
+		{f.Frontier.Policy == "revisit", "frontier.policy", f.Frontier.Policy, "another policy: new pages and repeated visits share the whole crawl, and each shard sees its own alone"},
+		{f.Frontier.PerDomain > 0, "frontier.per_domain", f.Frontier.PerDomain, "none: the hosts of a domain are in several shards"},
+		{f.Frontier.DomainBudget > 0, "frontier.domain_budget", f.Frontier.DomainBudget, "none: the hosts of a domain are in several shards"},
+		{len(f.Extract.ModuleState) > 0, "extract.module_state", strings.Join(f.Extract.ModuleState, ","), "none: each shard would keep a state of its own pages alone"},
+		{f.Fetch.Proxy != "", "fetch.proxy", f.Fetch.Proxy, "none: hosts are shared out by their addresses"},
+		{len(f.Fetch.Exec) > 0, "fetch.exec", strings.Join(f.Fetch.Exec, ","), "none: hosts are shared out by their addresses"},
+		{slices.ContainsFunc(f.Seeds, isTable), "seeds", strings.Join(f.Seeds, ","), "files of URLs or of JSON lines"},
+	} {
+		if s.set {
+			return &fault.Error{Class: fault.Usage, File: c.Path, Place: s.key, Found: fmt.Sprintf("%v in a crawl of several shards", s.found), Want: s.want}
+		}
+	}
+	return nil
+}
+
+// isTable reports whether a file of seeds has rows of another form than a line each.
+func isTable(file string) bool { return filepath.Ext(file) == ".csv" || filepath.Ext(file) == ".tsv" }

@@ -47,7 +47,7 @@ import (
 // such as "64M".
 type File struct {
 	Seeds              []string `toml:"seeds" path:"yes" doc:"files with one seed URL a line, where SEEDS= names none" like:"[\"seeds.txt\"]"`
-	Batch              int      `toml:"batch" is:"whole 1" flag:"mfrontier next --number, mfrontier plan --number" doc:"URLs a round, at most" like:"10000"`
+	Batch              int      `toml:"batch" is:"whole 1" flag:"mfrontier next --number, mfrontier plan --number" doc:"URLs a round, at most, in each shard" like:"10000"`
 	RoundTime          string   `toml:"round_time" is:"time 0s 24h" crawl:"30s" flag:"mfrontier next --for, mfrontier plan --for, mfetch --for" doc:"time that a round is to take: of each host what it can do in that time, at most batch in all; 30s where it is not set, 0s: any" like:"\"30s\""`
 	Rounds             int      `toml:"rounds" is:"whole 0" doc:"stop after this round, where ROUNDS= names none; 0: when the frontier is empty" like:"0"`
 	CheckpointInterval string   `toml:"checkpoint_interval" is:"time 0s" flag:"mckpt commit --interval" doc:"least time between two checkpoints that are kept; 0s: keep that of every round" like:"\"1h\""`
@@ -98,7 +98,7 @@ type File struct {
 	} `toml:"politeness"`
 
 	Fetch struct {
-		Connections int      `toml:"connections" is:"whole 1 100000" flag:"mfetch --connections, mfrontier next --connections, mfrontier plan --connections" doc:"open at a time" like:"256"`
+		Connections int      `toml:"connections" is:"whole 1 100000" flag:"mfetch --connections, mfrontier next --connections, mfrontier plan --connections" doc:"open at a time, in each shard" like:"256"`
 		Timeout     string   `toml:"timeout" is:"time 1ms" flag:"mfetch --timeout" doc:"of one fetch" like:"\"1m\""`
 		MaxBody     string   `toml:"max_body" is:"size 1" flag:"mfetch --max-body, mextract --max-body" doc:"decoded bytes kept of a document, and searched" like:"\"10M\""`
 		Contact     string   `toml:"contact" is:"contact" flag:"mfetch --contact" doc:"address of the crawl's operator, for the User-Agent" like:"\"you@example.org\""`
@@ -123,13 +123,13 @@ type File struct {
 	} `toml:"robots"`
 
 	Network struct {
-		AllowNet []string `toml:"allow_net" is:"network" flag:"mfetch --allow-net" doc:"special-purpose networks that may be contacted, as CIDR" like:"[\"10.0.0.0/8\"]"`
+		AllowNet []string `toml:"allow_net" is:"network" flag:"mfetch --allow-net, mmerge split --allow-net" doc:"special-purpose networks that may be contacted, as CIDR" like:"[\"10.0.0.0/8\"]"`
 		Deny     string   `toml:"deny" path:"yes" flag:"mfetch --deny" doc:"file of hosts never to be contacted, read again when it changes" like:"\"deny.txt\""`
 	} `toml:"network"`
 
 	Resolve struct {
 		Servers []string `toml:"servers" is:"server" flag:"mresolve --server, mfetch --server" doc:"DNS servers: ADDR or ADDR:PORT" like:"[\"192.0.2.53\"]"`
-		Rate    float64  `toml:"rate" is:"rate" flag:"mresolve --rate" doc:"questions a second to one server; 0: any number" like:"200"`
+		Rate    float64  `toml:"rate" is:"rate" flag:"mresolve --rate" doc:"questions a second to one server, of all shards together; 0: any number" like:"200"`
 		MinTTL  string   `toml:"min_ttl" is:"time 1ms" flag:"mresolve --min-ttl" doc:"shortest time that an answer is kept" like:"\"1m\""`
 		MaxTTL  string   `toml:"max_ttl" is:"time 1ms" flag:"mresolve --max-ttl" doc:"longest time that an answer is kept" like:"\"24h\""`
 	} `toml:"resolve"`

@@ -17,6 +17,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
+	"mercator/pkg/exchange"
 	"mercator/pkg/fault"
 )
 
@@ -65,8 +66,11 @@ func (c *Crawl) Commit(ctx context.Context, txn string, now time.Time, interval 
 		}
 		defer unlock()
 		k, made, err = c.commit(cur, stores, txn, now)
-		if err != nil || !made {
+		if err != nil {
 			return err
+		}
+		if !made {
+			return c.removeParts(k.Number)
 		}
 		next := store.Current{Epoch: cur.Epoch, Checkpoint: k.Number, Txn: k.Txn, Stores: k.generations(), Last: k.Number, Forgotten: cur.Forgotten, Map: cur.Map}
 		thin, err := c.thin(cur, k, interval)
@@ -76,12 +80,35 @@ func (c *Crawl) Commit(ctx context.Context, txn string, now time.Time, interval 
 		if thin {
 			next.Forgotten = next.Forgotten.With(k.Parent)
 		}
-		if err = store.WriteCurrent(c.fs, c.dir, next); err == nil && thin {
+		if err := store.WriteCurrent(c.fs, c.dir, next); err != nil {
+			return err
+		}
+		if err := c.removeParts(k.Parent, k.Number); err != nil { // of the parent those that a kill has left
+			return err
+		}
+		if thin {
 			err = c.fs.Remove(checkpointPath(c.dir, k.Parent))
 		}
 		return err
 	})
 	return k, made, err
+}
+
+// removeParts deletes what shards have exchanged in rounds that checkpoints closed; 0 is none.
+func (c *Crawl) removeParts(checkpoints ...uint64) error {
+	for _, number := range checkpoints {
+		if number == 0 {
+			continue
+		}
+		k, err := readCheckpoint(c.fs, c.dir, number)
+		if err == nil {
+			err = exchange.RemoveParts(c.fs, c.roundsPath(k.Txn), k.Exchanges)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // partRound is what a commit finds of a round in one shard, or in a crawl without any.

@@ -38,11 +38,27 @@ func (c *Crawl) BeginRound(round string) (string, error) {
 }
 
 // BeginShardRound makes the folders of a round's files of a shard, and of the whole crawl, which hold what shards exchange.
-// Many may do so at once.
-func (c *Crawl) BeginShardRound(n int, round string) (ofShard, ofCrawl string, err error) {
+// Many may do so at once. Whoever is first sets aside the files of a round of that name that was undone.
+func (c *Crawl) BeginShardRound(ctx context.Context, n int, round string) (ofShard, ofCrawl string, err error) {
 	cur, err := c.current()
-	if err == nil {
-		ofCrawl, err = c.beginRound(round, cur.Epoch)
+	if err != nil {
+		return "", "", err
+	}
+	begun := func() bool {
+		made, err := c.madeIn(round)
+		return err == nil && made == epochText(cur.Epoch)
+	}
+	if ofCrawl = c.roundsPath(round); !begun() {
+		err = c.locked(ctx, "round "+round, func(now store.Current) error {
+			if cur = now; begun() {
+				return nil
+			}
+			if _, err := c.tidyRounds(now); err != nil {
+				return err
+			}
+			_, err := c.beginRound(round, cur.Epoch)
+			return err
+		})
 	}
 	if err == nil {
 		ofShard, err = c.part(shard.Name(n)).beginRound(round, cur.Epoch)

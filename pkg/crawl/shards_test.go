@@ -259,7 +259,7 @@ func TestRoundsOfShards(t *testing.T) {
 	round := func(txn string) {
 		t.Helper()
 		for n := range 2 {
-			ofShard, ofCrawl, err := c.BeginShardRound(n, txn)
+			ofShard, ofCrawl, err := c.BeginShardRound(ctx, n, txn)
 			must(t, err)
 			if ofShard != filepath.Join(shard.Dir(dir, n), "rounds", txn) || ofCrawl != filepath.Join(dir, "rounds", txn) {
 				t.Fatalf("%s, %s", ofShard, ofCrawl)

@@ -635,7 +635,7 @@ func (v *verifier) exchanges() error {
 				v.problem(err) // told already, if the file is damaged
 			}
 		}
-		exchange.Verify(v.c.exchangesOf(k, side), k.Exchanges, v.read, v.problem)
+		exchange.Verify(v.c.exchangesOf(k, side), k.Exchanges, v.problem)
 	}
 	return v.ctx.Err()
 }

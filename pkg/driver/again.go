@@ -281,7 +281,7 @@ func (d *Driver) takeAgain(ctx context.Context, txn string, r Request, asked str
 	return d.eachTask(func(p plan, owns func(*record.URL) bool) error {
 		again, links, fresh := again, links, p.kept(txn, "new")
 		if p.shards > 0 {
-			if _, _, err := d.Crawl.BeginShardRound(p.shard, txn); err != nil {
+			if _, _, err := d.Crawl.BeginShardRound(ctx, p.shard, txn); err != nil {
 				return err
 			}
 			whole, wholeLinks := again, links

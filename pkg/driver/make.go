@@ -229,7 +229,7 @@ func (s Spec) write(dir string, warn func(format string, args ...any)) error {
 		return err
 	}
 	if s.Shards > 1 {
-		if err := shardable(conf); err != nil {
+		if err := conf.Shardable(); err != nil {
 			return err
 		}
 	}

@@ -116,7 +116,7 @@ func (p plan) stages(round string, lists []string) []stage {
 	batch, fetched, marked, links := p.kept(round, "batch"), p.kept(round, "fetched"), p.kept(round, "marked"), p.kept(round, "links")
 	list := []stage{
 		{"batch", []step{{pipe: Pipe{c.next, append(c.resolve, "-o", batch)}, file: batch}}},
-		{"fetch", []step{{pipe: Pipe{append(c.fetch, batch, "-o", fetched)}, file: fetched}}},
+		{fetchStage, []step{{pipe: Pipe{append(c.fetch, batch, "-o", fetched)}, file: fetched}}},
 	}
 	if p.fromLinks {
 		return append(list,

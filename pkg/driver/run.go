@@ -96,7 +96,7 @@ func (d *Driver) settings() (*config.Config, error) {
 	}
 	d.plan.modules = len(conf.File.Extract.Modules) > 0
 	if d.plan.shards > 0 {
-		err = shardable(conf)
+		err = conf.Shardable()
 	}
 	return conf, err
 }
@@ -317,9 +317,13 @@ func (d *Driver) end(ctx context.Context, why string, empty bool) error {
 	}
 	err = errors.Join(err, d.opt.Teller.Done(ctx, d, why))
 	if !empty {
-		list, _ := os.ReadDir(d.plan.path(fetch.Kind)) // there is one, or nothing was fetched
-		if slices.ContainsFunc(list, func(e os.DirEntry) bool { return strings.HasSuffix(e.Name(), ".open") }) {
-			d.opt.Warn("%s has WARC files that grow (NAME.open): %q gives them their final names, and so does the crawl's end", d.plan.path(fetch.Kind), mcrawl("seal", d.Crawl.Dir()))
+		grow := false
+		for n := range d.plan.tasks() {
+			open, _ := filepath.Glob(filepath.Join(crawl.QuoteGlob(d.plan.of(n).path(fetch.Kind)), "*.open"))
+			grow = grow || len(open) > 0
+		}
+		if grow {
+			d.opt.Warn("%s has WARC files that grow (NAME.open): %q gives them their final names, and so does the crawl's end", d.plan.all(fetch.Kind), mcrawl("seal", d.Crawl.Dir()))
 		}
 	}
 	return err

@@ -66,7 +66,7 @@ func Set(ctx context.Context, folder *crawl.Crawl, pairs []config.Pair) (changes
 		if m, err := shard.Read(durable.OS, folder.Dir()); err != nil {
 			return nil, err
 		} else if m != nil {
-			if err := shardable(after); err != nil {
+			if err := after.Shardable(); err != nil {
 				return nil, err
 			}
 		}

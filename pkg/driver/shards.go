@@ -16,7 +16,6 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/config"
 	"mercator/pkg/durable"
 	"mercator/pkg/exchange"
 	"mercator/pkg/fault"
@@ -28,37 +27,6 @@ import (
 // A crawl of several shards has a frontier, sets and WARC files in each. A round runs in stages, side by side in all
 // shards; between two stages the shards exchange rows: pages go to the owner of their address, which fetches them,
 // documents to the owner of their content and back, links and outcomes to the owner of their host.
-
-// shardable refuses settings that count over the whole crawl, where each shard would count for itself.
-func shardable(conf *config.Config) error {
-	f := &conf.File
-	for _, c := range []struct {
-		set       bool
-		key, want string
-	}{
-		{f.Frontier.Policy == "opic", "frontier.policy", "another policy: credit flows between all pages, and each shard sees its own alone"},
-		{f.Frontier.Policy == "walk", "frontier.policy", "another policy: a walk goes on from the page before, which another shard may have"},
-		{f.Frontier.Policy == "revisit", "frontier.policy", "another policy: new pages and repeated visits share the whole crawl, and each shard sees its own alone"},
-		{f.Frontier.PerDomain > 0, "frontier.per_domain", "none: the hosts of a domain are in several shards"},
-		{f.Frontier.DomainBudget > 0, "frontier.domain_budget", "none: the hosts of a domain are in several shards"},
-		{len(f.Extract.ModuleState) > 0, "extract.module_state", "none: each shard would keep a state of its own pages alone"},
-		{f.Fetch.Proxy != "", "fetch.proxy", "none: hosts are shared out by their addresses"},
-		{len(f.Fetch.Exec) > 0, "fetch.exec", "none: hosts are shared out by their addresses"},
-		{slices.ContainsFunc(f.Seeds, isTable), "seeds", "files of URLs or of JSON lines"},
-	} {
-		if c.set {
-			values, err := conf.Setting(c.key)
-			if err != nil {
-				return err
-			}
-			return &fault.Error{Class: fault.Usage, File: conf.Path, Place: c.key, Found: strings.Join(values, ",") + " in a crawl of several shards", Want: c.want}
-		}
-	}
-	return nil
-}
-
-// isTable reports whether a file of seeds has rows of another form than a line each.
-func isTable(file string) bool { return filepath.Ext(file) == ".csv" || filepath.Ext(file) == ".tsv" }
 
 // oneShard refuses what a crawl of several shards cannot do.
 func (d *Driver) oneShard(what, hint string) error {
@@ -227,12 +195,14 @@ func (p plan) send(round, name, by, file string) step {
 func (p plan) shardStages(round string) []stage {
 	c := p.commands(round)
 	kept := func(name string) string { return p.kept(round, name) }
+	_, addr := p.exchanged("", round, "addr", exchange.ByAddress)
+	c.fetch = append(c.fetch, "--exchange", addr)
 	// Outcomes leave in the order of the contacts, which tells the frontier which failure was the last.
 	return []stage{
 		{"batch", []step{
 			{pipe: Pipe{c.next, append(c.resolve, "-o", kept("batch"))}, file: kept("batch")},
 			p.send(round, "addr", exchange.ByAddress, kept("batch"))}},
-		{"fetch", []step{
+		{fetchStage, []step{
 			{pipe: Pipe{p.gather(round, "addr", exchange.ByAddress), append(c.fetch, "-o", kept("fetched"))}, file: kept("fetched")},
 			p.send(round, "outcomes", exchange.ByHost, kept("fetched")),
 			p.send(round, "doc", exchange.ByDocument, kept("fetched"))}},
@@ -346,10 +316,23 @@ func (d *Driver) waitDue(ctx context.Context, round string) error {
 	}
 }
 
-// roundOfShards runs the stages of a round, each side by side in as many shards as there are processors.
+// fetchTasks bounds how many shards fetch at a time, for their memory. They wait for politeness, not for processors: where one
+// begins when another has ended, a round takes twice as long.
+const fetchTasks = 32
+
+// atOnce is how many shards run a stage side by side.
+func (d *Driver) atOnce(stage string) int {
+	most := cmp.Or(d.opt.Threads, runtime.NumCPU())
+	if stage == fetchStage {
+		most = max(most, fetchTasks)
+	}
+	return most
+}
+
+// roundOfShards runs the stages of a round, each side by side in several shards.
 func (d *Driver) roundOfShards(ctx context.Context, round string, lists []string) error {
-	for at := range d.plan.of(0).stages(round, lists) {
-		limit := make(chan struct{}, cmp.Or(d.opt.Threads, runtime.NumCPU()))
+	for at, s := range d.plan.of(0).stages(round, lists) {
+		limit := make(chan struct{}, d.atOnce(s.name))
 		errs := make([]error, d.plan.shards)
 		var all sync.WaitGroup
 		for n := range d.plan.shards {

@@ -42,6 +42,9 @@ const (
 // commitStage is the stage that closes a round. It is run once, as if by shard 0.
 const commitStage = "commit"
 
+// fetchStage is the one that contacts servers.
+const fetchStage = "fetch"
+
 // RoundStatus says how the stages of a round stand.
 type RoundStatus struct {
 	Round  string        `json:"round"`
@@ -209,7 +212,7 @@ func (d *Driver) Stage(ctx context.Context, name, round string, shard int) error
 				return err
 			}
 		}
-	} else if shard == 0 { // files of a round of that name that was undone
+	} else if d.plan.shards == 0 { // files of a round of that name that was undone
 		if _, err := d.Crawl.TidyRounds(ctx); err != nil {
 			return err
 		}
@@ -252,7 +255,7 @@ func (d *Driver) task(ctx context.Context, round string, lists []string, at, n i
 	begin := func() error { _, err := d.Crawl.BeginRound(round); return err }
 	if p.shards > 0 {
 		place += fmt.Sprintf(", shard %d", n)
-		begin = func() error { _, _, err := d.Crawl.BeginShardRound(n, round); return err }
+		begin = func() error { _, _, err := d.Crawl.BeginShardRound(ctx, n, round); return err }
 	}
 	run := processes{lock: d.processes.lock, said: d.processes.said}
 	for i, step := range s.steps {

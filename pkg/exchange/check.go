@@ -3,10 +3,8 @@ package exchange
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -88,12 +86,33 @@ func Bind(r Round) ([]Bound, error) {
 	return all, first
 }
 
-// Verify looks at the exchanges that a checkpoint bound: every bill is the one that was bound, every part is whole and holds
-// the rows of its bill, and all that was sent was received. It tells of each problem and goes on. Parts are read through read.
-func Verify(r Round, all []Bound, read func(io.Reader) io.Reader, problem func(error)) {
-	r.look(all, problem, func(name string, bill *Bill, to int) error {
-		return r.readPart(PartPath(filepath.Join(r.Dir, name), bill.From, to), bill, to, read)
-	})
+// Verify looks at the exchanges that a checkpoint bound: every bill is the one that was bound, and all that was sent was
+// received. It tells of each problem and goes on. Parts may be gone (RemoveParts).
+func Verify(r Round, all []Bound, problem func(error)) {
+	r.look(all, problem, func(string, *Bill, int) error { return nil })
+}
+
+// RemoveParts deletes the parts of exchanges that a checkpoint bound: nobody reads them any more. The bills stay.
+func RemoveParts(fsys durable.FS, roundDir string, all []Bound) error {
+	for _, b := range all {
+		dir := filepath.Join(roundDir, b.Name)
+		files, err := fsys.ReadDir(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, f := range files {
+			if !strings.HasSuffix(f.Name(), partSuffix) {
+				continue
+			}
+			if err := fsys.Remove(filepath.Join(dir, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // look reads all bills of the exchanges, one at a time, and calls part for each part. A bill must have its checksum in all;
@@ -195,47 +214,4 @@ func (c *column) compare(got []arrived) error {
 		}
 	}
 	return nil
-}
-
-// readPart reads a part to its end.
-func (r Round) readPart(file string, bill *Bill, to int, read func(io.Reader) io.Reader) error {
-	if err := present(r.FS, file, bill.Parts[to]); err != nil {
-		return err
-	}
-	f, err := r.FS.OpenFile(file, os.O_RDONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	src, err := record.Open(read(f), record.ReaderOptions{Name: file})
-	if err != nil {
-		return err
-	}
-	var t record.Trailer
-	switch src.Kind() {
-	case record.KindURL:
-		t, err = readRows[record.URL](src)
-	case record.KindFetch:
-		t, err = readRows[record.Fetch](src)
-	case record.KindLink:
-		t, err = readRows[record.Link](src)
-	default:
-		t, err = readRows[record.Module](src)
-	}
-	if err != nil {
-		return err
-	}
-	return checkPart(file, t, bill.part(bill.From, to), bill.Parts[to])
-}
-
-func readRows[T record.Row](src *record.Source) (record.Trailer, error) {
-	rows, err := record.Rows[T](src)
-	var row T
-	for err == nil {
-		err = rows.Read(&row)
-	}
-	if err != io.EOF {
-		return record.Trailer{}, err
-	}
-	return rows.Trailer(), nil
 }

@@ -29,6 +29,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
+	"mercator/pkg/shard"
 )
 
 // Keys that rows are sent by.
@@ -46,6 +47,25 @@ type ID struct {
 	Map      uint64 `json:"map"`   // version of the bucket map
 	Shards   int    `json:"shards"`
 	By       string `json:"by"`
+}
+
+// Of is the epoch and the map of a crawl as it stands, for the exchanges of its round.
+func Of(fsys durable.FS, crawlDir string) (ID, *shard.Map, error) {
+	cur, err := store.ReadCurrent(fsys, crawlDir) // one reading gives both
+	if errors.Is(err, fs.ErrNotExist) {
+		return ID{}, nil, &fault.Error{Class: fault.Usage, File: crawlDir, Found: "not a crawl folder", Want: "a folder with a file CURRENT", Err: err}
+	}
+	if err != nil {
+		return ID{}, nil, err
+	}
+	if cur.Map == 0 {
+		return ID{}, nil, &fault.Error{Class: fault.Usage, File: crawlDir, Found: "a crawl without shards", Want: "one that was made with --shards"}
+	}
+	m, err := shard.ReadVersion(fsys, crawlDir, cur.Map)
+	if err != nil {
+		return ID{}, nil, err
+	}
+	return ID{Epoch: cur.Epoch, Map: m.Version, Shards: m.Shards}, m, nil
 }
 
 // part is what the trailer of a part says.
@@ -93,7 +113,7 @@ const magic = "mercator-bill"
 
 // PartPath is the place of a part in an exchange's folder.
 func PartPath(dir string, from, to int) string {
-	return filepath.Join(dir, fmt.Sprintf("%03d-%03d.arrows.zst", from, to))
+	return filepath.Join(dir, fmt.Sprintf("%03d-%03d", from, to)+partSuffix)
 }
 
 // BillPath is the place of a bill in an exchange's folder.
@@ -101,7 +121,10 @@ func BillPath(dir string, from int) string {
 	return filepath.Join(dir, fmt.Sprintf("%03d", from)+billSuffix)
 }
 
-const billSuffix = ".json"
+const (
+	partSuffix = ".arrows.zst"
+	billSuffix = ".json"
+)
 
 // check is the list of rules that SPEC.md gives for a bill.
 func (b *Bill) check(name string) error {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"math/rand/v2"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -263,6 +264,28 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
+// Refused addresses are chosen only where a host has no other.
+func TestRefusedAddresses(t *testing.T) {
+	m := newMap(t, 4)
+	s := split(durable.NewCrashFS(), m, ByAddress, 0)
+	s.Refused = netip.Addr.IsLoopback
+	for _, c := range []struct{ addr, from string }{
+		{"127.0.0.1,192.0.2.1,127.0.0.2,192.0.2.2", "192.0.2.1,192.0.2.2"},
+		{"127.0.0.1,127.0.0.2", "127.0.0.1,127.0.0.2"},
+		{"not an address,127.0.0.2", "not an address"},
+	} {
+		for i := range 20 {
+			row := record.URL{Host: fmt.Sprintf("h%d.test", i), Addr: c.addr}
+			to := s.choose(&row)
+			for addr := range strings.SplitSeq(row.Addr, ",") {
+				if !slices.Contains(strings.Split(c.from, ","), addr) || m.OfAddress(addr) != to {
+					t.Errorf("of %s shard %d got %s", c.addr, to, row.Addr)
+				}
+			}
+		}
+	}
+}
+
 // links is an exchange of links among three shards.
 func links(t testing.TB, fsys durable.FS) (*shard.Map, ID) {
 	m := newMap(t, 3)
@@ -325,6 +348,21 @@ func TestBadParts(t *testing.T) {
 		_, _, err := gather[record.Link](fsys, id, 2)
 		if fault.ClassOf(err).ExitCode() != 3 || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want exit code 3 and %q", c.name, err, c.says)
+		}
+		if hint := fault.HintOf(err); strings.Contains(c.says, "arrows") && !strings.Contains(hint, "mcrawl stages /c") {
+			t.Errorf("%s: hint %q", c.name, hint)
+		}
+	}
+	fsys := durable.NewCrashFS()
+	_, id := links(t, fsys)
+	part := read(t, fsys, PartPath(dir, 1, 2))
+	for i := 0; i < len(part); i += 7 { // a damaged part of the right length
+		flipped := bytes.Clone(part)
+		flipped[i] ^= 16
+		put(t, fsys, PartPath(dir, 1, 2), flipped)
+		_, _, err := gather[record.Link](fsys, id, 2)
+		if err == nil || !strings.HasPrefix(fault.HintOf(err), "remove it: rm "+PartPath(dir, 1, 2)+"; then ") {
+			t.Fatalf("byte %d: %v, hint %q", i, err, fault.HintOf(err))
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"mercator/formats/record"
@@ -16,7 +17,8 @@ import (
 
 // Incoming is what all shards sent to one.
 type Incoming struct {
-	Kind record.Kind
+	Kind   record.Kind
+	Others uint64 // rows that went to the other shards
 
 	fs   durable.FS
 	dir  string
@@ -40,22 +42,49 @@ func Receive(fsys durable.FS, dir string, id ID, to int) (*Incoming, error) {
 			return nil, err
 		}
 		in.Kind = b.Kind
+		for n, p := range b.Parts {
+			if n != to {
+				in.Others += p.Rows
+			}
+		}
 		in.sent = append(in.sent, b.Parts[to])
 	}
 	return in, nil
 }
+
+func (in *Incoming) partOf(from int) string { return PartPath(in.dir, from, in.to) }
 
 // present says whether a part is there, by its length.
 func present(fsys durable.FS, file string, p Sent) error {
 	info, err := fsys.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &fault.Error{Class: fault.Corrupt, File: file, Found: "missing", Want: fmt.Sprintf("a part of %d rows, as its bill says", p.Rows), Err: err,
-			Hint: "run the sender's stage again"}
+			Hint: fmt.Sprintf("%q says which stage sends it: run it again in the sender's shard", stagesOf(file))}
 	}
 	if err == nil && info.Size() != p.Bytes {
-		err = &fault.Error{Class: fault.Corrupt, File: file, Found: fmt.Sprintf("%d bytes", info.Size()), Want: fmt.Sprintf("%d, as its bill says", p.Bytes)}
+		err = damaged(file, &fault.Error{Class: fault.Corrupt, File: file, Found: fmt.Sprintf("%d bytes", info.Size()), Want: fmt.Sprintf("%d, as its bill says", p.Bytes)})
 	}
 	return err
+}
+
+// stagesOf is the line that lists the stages of the crawl that a part is in.
+func stagesOf(part string) string {
+	crawl := part
+	for range 4 { // rounds/r12/links/007-003.arrows.zst
+		crawl = filepath.Dir(crawl)
+	}
+	return fault.Quote("mcrawl", "stages", crawl)
+}
+
+// damaged adds to an error of a part that is there how to have it sent again.
+func damaged(file string, err error) error {
+	var f *fault.Error
+	if !errors.As(err, &f) {
+		return err
+	}
+	g := *f
+	g.Hint = fmt.Sprintf("remove it: %s; then %q says which stage sends it again", fault.Quote("rm", file), stagesOf(file))
+	return &g
 }
 
 // Rows reads what was received. It has the methods of stage.Input.
@@ -81,19 +110,19 @@ func (g *Gathered[T]) Schema() *record.Schema { return g.schema }
 func (g *Gathered[T]) Buffered() int { return g.part.Buffered() }
 
 func (g *Gathered[T]) open(from int) (err error) {
-	name := PartPath(g.in.dir, from, g.in.to)
+	name := g.in.partOf(from)
 	if g.file, err = g.in.fs.OpenFile(name, os.O_RDONLY, 0); err != nil {
 		return err
 	}
 	if g.part, err = record.NewReader[T](g.file, record.ReaderOptions{Name: name}); err != nil {
-		return err
+		return damaged(name, err)
 	}
 	g.from = from
 	if from == 0 {
 		g.schema = g.part.Schema()
 	}
 	if more := g.schema.Lacks(g.part.Schema()); len(more) > 0 {
-		return &fault.Error{Class: fault.WrongKind, File: name, Found: fmt.Sprintf("column %q", more[0]), Want: "the columns of " + PartPath(g.in.dir, 0, g.in.to),
+		return &fault.Error{Class: fault.WrongKind, File: name, Found: fmt.Sprintf("column %q", more[0]), Want: "the columns of " + g.in.partOf(0),
 			Hint: "run the same programs on all shards"}
 	}
 	return nil
@@ -107,15 +136,15 @@ func (g *Gathered[T]) Read(row *T) error {
 			g.sum.Add(row)
 		}
 		if err != io.EOF {
-			return err
+			return damaged(g.in.partOf(g.from), err)
 		}
 		if g.file != nil {
 			if err := g.file.Close(); err != nil {
 				return err
 			}
 			g.file = nil
-			if err := checkPart(PartPath(g.in.dir, g.from, g.in.to), g.part.Trailer(), g.in.id.part(g.from, g.in.to), g.in.sent[g.from]); err != nil {
-				return err
+			if err := checkPart(g.in.partOf(g.from), g.part.Trailer(), g.in.id.part(g.from, g.in.to), g.in.sent[g.from]); err != nil {
+				return damaged(g.in.partOf(g.from), err)
 			}
 		}
 		if g.from+1 == g.in.id.Shards {

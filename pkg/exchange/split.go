@@ -1,10 +1,13 @@
 package exchange
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,8 +28,9 @@ type Split struct {
 	ID       ID
 	From     int
 	Map      *shard.Map
-	Memory   int64         // in bytes, about
-	Progress func(n int64) // is told the number of rows; may be nil
+	Refused  func(netip.Addr) bool // says which addresses nobody may contact; nil: none
+	Memory   int64                 // in bytes, about
+	Progress func(n int64)         // is told the number of rows; may be nil
 }
 
 // errSent tells Run that a bill says the same rows were sent.
@@ -203,7 +207,7 @@ func owner[T record.Row](s Split) func(row *T) int {
 			}
 		case *record.URL:
 			if s.ID.By == ByAddress && r.Addr != "" {
-				return choose(s.Map, s.ID.Round, r)
+				return s.choose(r)
 			}
 		}
 		return byHost(row)
@@ -218,19 +222,35 @@ func archivedBy(row *record.Fetch) (n int, ok bool) {
 	return int(i), ok && err == nil
 }
 
-// choose picks the address to contact, and leaves on the row those of its owner: the chosen one first, then the others in
-// order of preference. In a round all rows of a host go to one shard, since two would contact it at once; another round
-// has another choice, so that a dead address does not end the retries.
-func choose(m *shard.Map, round string, row *record.URL) (to int) {
+// choose picks the address to contact (ContactOf), and leaves on the row those of its owner: the chosen one first, then the
+// others in order of preference. Refused addresses count only where a host has no other.
+func (s Split) choose(row *record.URL) (to int) {
 	list := strings.Split(row.Addr, ",")
-	chosen := list[xxh3.HashString(round+" "+row.Host)%uint64(len(list))]
-	to = m.OfAddress(chosen)
+	if allowed := slices.DeleteFunc(slices.Clone(list), s.refuses); len(allowed) > 0 {
+		list = allowed
+	}
+	chosen := ContactOf(s.ID.Round, row.Host, list)
+	to = s.Map.OfAddress(chosen)
 	keep := []string{chosen}
 	for _, addr := range list {
-		if addr != chosen && m.OfAddress(addr) == to {
+		if addr != chosen && s.Map.OfAddress(addr) == to {
 			keep = append(keep, addr)
 		}
 	}
 	row.Addr = strings.Join(keep, ",")
 	return to
+}
+
+func (s Split) refuses(addr string) bool {
+	a, err := netip.ParseAddr(addr)
+	return err == nil && s.Refused != nil && s.Refused(a)
+}
+
+// ContactOf is that of a host's addresses by whose owner it is contacted in a round, whatever their order. In a round all
+// rows of a host go to one shard, since two would contact it at once; another round has another choice, so that a dead
+// address does not end the retries.
+func ContactOf(round, host string, addrs []string) string {
+	return slices.MinFunc(addrs, func(a, b string) int {
+		return cmp.Compare(xxh3.HashString(round+" "+host+" "+a), xxh3.HashString(round+" "+host+" "+b))
+	})
 }

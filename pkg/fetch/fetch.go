@@ -105,6 +105,7 @@ type Options struct {
 
 	// RefusedOK goes on where settings refuse more URLs than a mistake in them is held for.
 	RefusedOK bool
+	Others    int64 // URLs of the batch that other shards fetch: what is too many goes by the whole
 
 	Now   func() time.Time
 	OnRow func(row *record.Fetch) // called for each row that is emitted, by one goroutine

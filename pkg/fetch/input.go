@@ -25,7 +25,7 @@ func (r *runner) input(ctx context.Context) error {
 	r.mu.Lock()
 	r.eof = true
 	r.mu.Unlock()
-	if warn := r.ours.tooMany(r.urls.Load()); warn != "" {
+	if warn := r.ours.tooMany(r.urls.Load() + r.opt.Others); warn != "" {
 		r.warn("%s", warn)
 	}
 	r.poke()

@@ -54,9 +54,10 @@ func oursMax(n int64) int64 { return max(10, n/100) }
 
 // mistaken says whether settings refused so much of a batch on so many hosts that one of them is
 // probably wrong. It takes more than half of few hosts: no single host, by an address that it
-// gives itself, can stop the crawl of others.
-func (o *ours) mistaken(hosts int64) bool {
-	return o.known > oursMax(o.pages+o.held) && o.hosts > min(oursMax(hosts), hosts/2)
+// gives itself, can stop the crawl of others. others is how many of the batch's URLs other shards fetch: each may be of another host.
+func (o *ours) mistaken(hosts, others int64) bool {
+	hosts += others
+	return o.known > oursMax(o.pages+o.held+others) && o.hosts > min(oursMax(hosts), hosts/2)
 }
 
 // newOurs makes the file at once: there may be too many open ones when it is needed.
@@ -155,9 +156,9 @@ func (o *ours) tell() string {
 
 // judge is called when all rows have come, of so many hosts. An error says that the batch is not
 // to be committed.
-func (o *ours) judge(refusedOK bool, hosts int64) error {
+func (o *ours) judge(refusedOK bool, hosts, others int64) error {
 	switch {
-	case !refusedOK && (o.mistaken(hosts) || o.done == 0 && o.known > 0):
+	case !refusedOK && (o.mistaken(hosts, others) || o.done+others == 0 && o.known > 0):
 		return &fault.Error{Found: o.tell(), Hint: "correct the settings and run this again: nothing was committed, and fetched URLs are not fetched again. --refused-ok goes on without these URLs: they are parked"}
 	case len(o.local) > 0 && o.done == 0:
 		return &fault.Error{Found: "nothing was fetched: " + o.lacks(), Hint: "nothing was committed: correct this, and run the command again"}
@@ -215,7 +216,7 @@ func (r *runner) hold(h *host, row *record.Fetch) error {
 	known := !byRobots && (row.Depth == 0 || r.robots.holds(scheme+"://"+h.name))
 	first := known && !h.refused && !localfault.Is(row.Error)
 	h.refused = h.refused || first
-	size := r.urls.Load()
+	size := r.urls.Load() + r.opt.Others
 	if !r.eof {
 		size = max(size, usualBatch)
 	}
@@ -229,7 +230,7 @@ func (r *runner) hold(h *host, row *record.Fetch) error {
 
 // settleOurs emits the rows that are ours, or fails.
 func (r *runner) settleOurs(ctx context.Context) error {
-	if err := r.ours.judge(r.opt.RefusedOK, r.s.made); err != nil {
+	if err := r.ours.judge(r.opt.RefusedOK, r.s.made, r.opt.Others); err != nil {
 		return err
 	}
 	if len(r.ours.local) > 0 {

@@ -111,19 +111,24 @@ func TestSettingsAreNoOutcome(t *testing.T) {
 		urls  []record.URL
 		fails bool
 		hint  string
+
+		others int64
 	}{
-		{"three seeds", seed(3), true, "--allow-net"},
-		{"three seeds that are denied", []record.URL{url("http://deny.test/"), url("http://deny.test/2")}, true, "--deny"},
-		{"a seed that nothing fetches", []record.URL{ftp}, true, "--exec"},
-		{"ten seeds among others", append(seed(10), away...), false, ""},
-		{"eleven seeds among others", append(seed(11), away...), true, "--allow-net"},
-		{"hosts contacted before", append(known(11), away...), true, "--allow-net"},
-		{"a link to a host contacted before", known(1), true, "--allow-net"},
-		{"links to hosts never contacted", append(linked("new", 50), away...), false, ""},
-		{"one link alone", linked("new", 1), false, ""},
-		{"eleven links alone", linked("new", 11), false, ""},
-		{"many URLs of one host contacted before", append(of(1, 50), away...), false, ""},
-		{"five of six hosts contacted before", append(of(5, 4), away[0]), true, "--allow-net"},
+		{"three seeds", seed(3), true, "--allow-net", 0},
+		{"three seeds that are denied", []record.URL{url("http://deny.test/"), url("http://deny.test/2")}, true, "--deny", 0},
+		{"a seed that nothing fetches", []record.URL{ftp}, true, "--exec", 0},
+		{"ten seeds among others", append(seed(10), away...), false, "", 0},
+		{"eleven seeds among others", append(seed(11), away...), true, "--allow-net", 0},
+		{"hosts contacted before", append(known(11), away...), true, "--allow-net", 0},
+		{"a link to a host contacted before", known(1), true, "--allow-net", 0},
+		{"links to hosts never contacted", append(linked("new", 50), away...), false, "", 0},
+		{"one link alone", linked("new", 1), false, "", 0},
+		{"eleven links alone", linked("new", 11), false, "", 0},
+		{"many URLs of one host contacted before", append(of(1, 50), away...), false, "", 0},
+		{"a shard's eleven of a thousand", append(seed(11), away...), false, "", 1000},
+		{"a shard's whole part, beside others", seed(3), false, "", 5},
+		{"a shard's many of a batch of few", append(seed(30), away...), true, "--allow-net", 20},
+		{"five of six hosts contacted before", append(of(5, 4), away[0]), true, "--allow-net", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -133,7 +138,7 @@ func TestSettingsAreNoOutcome(t *testing.T) {
 				run(t, opt, "r1", linked("known", 11))
 				w.log = nil
 				right, wrong := opt, opt
-				wrong.Guard = only("192.")
+				wrong.Guard, wrong.Others = only("192."), c.others
 				wrong.Deny = denying(t, "deny.test\n")
 				rows, told, err := attempt(t, wrong, "r2", c.urls)
 				if (err != nil) != c.fails {

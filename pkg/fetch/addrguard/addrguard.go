@@ -11,11 +11,25 @@ package addrguard
 import (
 	"net/netip"
 	"slices"
+
+	"mercator/pkg/fault"
 )
 
 // Guard judges addresses. The zero Guard refuses every special-purpose range.
 type Guard struct {
 	Allow []netip.Prefix // ranges that are contacted although they are special-purpose
+}
+
+// New is the Guard that allows these networks, which are written as CIDR.
+func New(allow []string) (g Guard, err error) {
+	for _, s := range allow {
+		p, err := netip.ParsePrefix(s)
+		if err != nil {
+			return g, &fault.Error{Class: fault.Usage, Place: "--allow-net", Found: s, Want: "a network such as 127.0.0.0/8"}
+		}
+		g.Allow = append(g.Allow, p)
+	}
+	return g, nil
 }
 
 type special struct {
