@@ -98,7 +98,7 @@ var Unchanged = errors.New("nothing to do")
 
 // errRepeated tells Run that Begin found the transaction committed by another
 // process while this one read its input.
-var errRepeated = errors.New("committed meanwhile")
+var errRepeated error = &fault.Error{Class: fault.Busy, Found: "another process has committed this meanwhile", Hint: "run the command again: it repeats what was committed"}
 
 // Result tells what was done.
 type Result struct {
@@ -495,7 +495,7 @@ func Run[In, Out record.Row](ctx context.Context, spec Spec, in Input[In], sinks
 		}
 		if err == nil && !found && !spec.locksLate() {
 			_, err = b.Begin(ctx)
-			done, found = b.done, err == errRepeated
+			done, found = b.done, errors.Is(err, errRepeated)
 		}
 		if found {
 			return b.repeat(ctx, done)
@@ -511,7 +511,7 @@ func Run[In, Out record.Row](ctx context.Context, spec Spec, in Input[In], sinks
 	}
 	err := body(ctx, b)
 	switch {
-	case err == errRepeated:
+	case errors.Is(err, errRepeated): // a body may have joined it with others
 		return b.repeat(ctx, b.done)
 	case err == Unchanged:
 		return b.unchanged()

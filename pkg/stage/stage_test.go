@@ -247,6 +247,27 @@ func TestCommitThenRepeat(t *testing.T) {
 	}
 }
 
+// TestCommittedMeanwhile: another process commits the transaction while this one reads its input.
+func TestCommittedMeanwhile(t *testing.T) {
+	st := newStore(t)
+	in := stream(t, "r1", 9)
+	spec := Spec{Name: "evens", Verb: "pick", Store: st, Txn: "r1", Shape: Gate}
+	first, again := &bufferSink{}, &bufferSink{}
+	r, err := Run(t.Context(), spec, input(t, in), []Output{again}, func(ctx context.Context, b *Batch[record.URL, record.URL]) error {
+		if _, err := Run(ctx, spec, input(t, in), []Output{first}, evensThenLock); err != nil {
+			t.Fatal(err)
+		}
+		err := evensThenLock(ctx, b)
+		if !errors.Is(err, fault.Busy) {
+			t.Errorf("%v, want what lets a driver run the command again", err)
+		}
+		return errors.Join(err, nil)
+	})
+	if err != nil || !r.Repeated || !bytes.Equal(first.Bytes(), again.Bytes()) {
+		t.Errorf("repeated %v, error %v, %d and %d bytes", r.Repeated, err, first.Len(), again.Len())
+	}
+}
+
 func TestNothingStaysOfAFailure(t *testing.T) {
 	broken := errors.New("body broke")
 	whole := stream(t, "r1", 9)
