@@ -15,9 +15,11 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/cli"
+	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/resolve"
+	"mercator/pkg/shard"
 	"mercator/pkg/stage"
 )
 
@@ -39,6 +41,9 @@ type askFlags struct {
 	Timeout  time.Duration `default:"1s" help:"Wait for the first attempt; then twice that."`
 	Attempts int           `default:"5" help:"Questions before a name counts as timed out."`
 }
+
+// rateMin is the least --rate but 0.
+const rateMin = 0.001
 
 // besideQuestions is what a command takes beside its questions in flight, in bytes, and tables in a
 // quarter of its memory: measured with a filter, 3,000,000 names in its store, and servers that
@@ -76,7 +81,7 @@ func (f *askFlags) resolver(std *cli.Std, cfg resolve.Config) (*resolve.Resolver
 		return nil, outOfRange("--attempts", f.Attempts, "1 to 100")
 	case f.Timeout <= 0:
 		return nil, outOfRange("--timeout", f.Timeout, "more than 0")
-	case f.Rate != 0 && !(f.Rate >= 0.001 && f.Rate <= 1e9):
+	case f.Rate != 0 && !(f.Rate >= rateMin && f.Rate <= 1e9):
 		return nil, outOfRange("--rate", f.Rate, "0.001 to 1e9, or 0 for any")
 	}
 	if room := max(1000, (std.MemoryLimit()*3/4-besideQuestions)/resolve.QuestionSize); int64(f.InFlight) > room {
@@ -148,6 +153,9 @@ func (c *resolveCmd) Run(ctx context.Context, std *cli.Std) error {
 			return err
 		}
 		cfg.Family = c.Family
+		if c.Rate, err = ofShard(c.Store, c.Rate); err != nil {
+			return err
+		}
 		if run.resolver, err = c.resolver(std, cfg); err != nil {
 			return err
 		}
@@ -161,6 +169,18 @@ func (c *resolveCmd) Run(ctx context.Context, std *cli.Std) error {
 		warnSilent(std, stats)
 		return stats, err
 	})
+}
+
+// ofShard is a shard's part of a rate, which is for all shards of a crawl together: they may ask the same servers at once.
+func ofShard(dir string, rate float64) (float64, error) {
+	if _, ok := shard.At(dir); !ok || rate == 0 {
+		return rate, nil
+	}
+	m, err := shard.Read(durable.OS, store.Folder(dir, store.Options{}).CrawlDir())
+	if err != nil {
+		return 0, err
+	}
+	return max(rate/float64(m.Count()), rateMin), nil
 }
 
 // warnSilent tells of servers of which none answered. Each row says it too, but in a pipe

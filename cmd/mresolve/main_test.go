@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,8 +15,11 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"mercator/formats/record"
+	"mercator/formats/store"
 	"mercator/pkg/canon"
+	"mercator/pkg/durable"
 	"mercator/pkg/fingerprint"
+	"mercator/pkg/shard"
 )
 
 func TestMain(m *testing.M) {
@@ -106,4 +111,28 @@ func rows(ts *testscript.TestScript, from, to string) {
 		fmt.Fprintln(&out, l.Text, l.URL, l.Host)
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(to), []byte(out.String()), 0o666))
+}
+
+// TestRateOfShard: what the shards of a crawl ask together keeps to the rate.
+func TestRateOfShard(t *testing.T) {
+	dir := t.TempDir()
+	m, err := shard.New(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := m.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(shard.File(dir, 1), data, 0o666), store.CreateCurrent(durable.OS, dir, 1)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		dns        string
+		rate, want float64
+	}{{"shard/002/dns", 200, 50}, {"shard/002/dns", 0, 0}, {"shard/002/dns", rateMin, rateMin}, {"dns", 200, 200}} {
+		if got, err := ofShard(filepath.Join(dir, c.dns), c.rate); got != c.want || err != nil {
+			t.Errorf("%s, rate %v: %v, %v, want %v", c.dns, c.rate, got, err, c.want)
+		}
+	}
 }
