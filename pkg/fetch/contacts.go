@@ -26,23 +26,22 @@ const keepHung = micros(24 * time.Hour / time.Microsecond)
 // jumped is how far a time may lie ahead of what a clock that goes right has set.
 const jumped = micros(2 * time.Second / time.Microsecond)
 
-// load reads the contact times that still lie ahead at now. A contact that ended later than now
+// load reads the contact times that still lie ahead at now, of a shard those of all shards, and claims. A contact that ended later than now
 // was told by a clock that was wrong, or is now: the host waits for its gap from now on.
 func (s *scheduler) load(st *store.Store, base *store.Manifest, now micros) error {
-	return s.loadFrom(st, base, now, s.contacts.put)
-}
-
-// loadOthers reads those of hosts that the other shards of a crawl have contacted: a host may have a new address, which this
-// shard owns.
-func (s *scheduler) loadOthers(st *store.Store, now micros) error {
 	own, ok := shard.At(st.Dir())
 	if !ok {
-		return nil
+		return s.loadFrom(st, base, now, s.contacts.put, func(string, netip.Addr) {})
 	}
 	m, err := shard.Read(st.FS(), st.CrawlDir())
 	if err != nil {
 		return err
 	}
+	s.claims = &claims{owners: m, own: own, mine: map[string]netip.Addr{}, hosts: map[string]bool{}, addrs: map[netip.Addr]bool{}, next: map[string]netip.Addr{}}
+	if err := s.loadFrom(st, base, now, s.contacts.put, func(host string, addr netip.Addr) { s.claims.add(own, host, addr) }); err != nil {
+		return err
+	}
+	// A host that another shard has contacted may have a new address, which this shard owns.
 	for n := range m.Shards {
 		if n == own {
 			continue
@@ -50,7 +49,7 @@ func (s *scheduler) loadOthers(st *store.Store, now micros) error {
 		other := store.Folder(filepath.Join(shard.Dir(st.CrawlDir(), n), Kind), store.Options{FS: st.FS()})
 		base, err := other.Current()
 		if err == nil {
-			err = s.loadFrom(other, base, now, s.contacts.putLater)
+			err = s.loadFrom(other, base, now, s.contacts.putLater, func(host string, addr netip.Addr) { s.claims.add(n, host, addr) })
 		}
 		if err != nil {
 			return err
@@ -59,7 +58,7 @@ func (s *scheduler) loadOthers(st *store.Store, now micros) error {
 	return nil
 }
 
-func (s *scheduler) loadFrom(st *store.Store, base *store.Manifest, now micros, put func(host string, c contact, now micros)) error {
+func (s *scheduler) loadFrom(st *store.Store, base *store.Manifest, now micros, put func(host string, c contact, now micros), claim func(host string, addr netip.Addr)) error {
 	var last record.Module
 	return loadModules(st, base, roleContacts, func(row *record.Module) error {
 		a, b, _ := strings.Cut(row.Value, " ")
@@ -72,12 +71,16 @@ func (s *scheduler) loadFrom(st *store.Store, base *store.Manifest, now micros, 
 			hung, err4 = strconv.ParseUint(n, 10, 8)
 		}
 		addr, err3 := netip.ParseAddr(row.Name)
+		claimed, err5 := netip.ParseAddr(row.Value)
+		isClaim := row.Module == moduleClaim
 		switch {
-		case row.Module != moduleHost && row.Module != moduleAddr:
-			return badRow(clean(row.Module), "module "+moduleHost+" or "+moduleAddr)
+		case row.Module != moduleHost && row.Module != moduleAddr && !isClaim:
+			return badRow(clean(row.Module), "module "+moduleHost+", "+moduleAddr+" or "+moduleClaim)
+		case isClaim && err5 != nil:
+			return badRow(clean(row.Value), "an IP address")
 		case row.Module == moduleAddr && err3 != nil:
 			return badRow(clean(row.Name), "an IP address")
-		case err1 != nil || err2 != nil || next < 0 || gap < 0:
+		case !isClaim && (err1 != nil || err2 != nil || next < 0 || gap < 0):
 			return badRow(clean(row.Value), "two numbers of microseconds")
 		case third && (err4 != nil || hung < 1 || hung > hungMax || row.Module != moduleHost):
 			return badRow(clean(row.Value), fmt.Sprintf("of a host a third number from 1 to %d, or none", hungMax))
@@ -85,6 +88,10 @@ func (s *scheduler) loadFrom(st *store.Store, base *store.Manifest, now micros, 
 			return badRow("a row out of order", "each after "+clean(last.Name))
 		}
 		last = record.Module{Key: row.Key, Module: strings.Clone(row.Module), Name: strings.Clone(row.Name)}
+		if isClaim {
+			claim(last.Name, claimed)
+			return nil
+		}
 		gap = min(gap, askedMax)
 		if over := next - s.bounded(gap) - now; over > jumped {
 			if over > s.ahead {
@@ -95,7 +102,7 @@ func (s *scheduler) loadFrom(st *store.Store, base *store.Manifest, now micros, 
 		switch {
 		case next <= now && (hung == 0 || next <= now-keepHung):
 		case row.Module == moduleAddr:
-			s.addrs[addr] = next
+			s.addrs[addr] = max(s.addrs[addr], next)
 		default:
 			put(last.Name, contact{next: next, required: gap, hung: int(hung)}, now)
 		}
@@ -130,6 +137,9 @@ func (s *scheduler) save(tx *store.Tx, now micros) error {
 	}
 	for addr, a := range s.slots {
 		add(addr, a.next)
+	}
+	if s.claims != nil {
+		addrs = append(addrs, s.claims.rows()...)
 	}
 	slices.SortFunc(addrs, func(a, b record.Module) int { return compareContacts(&a, &b) })
 	hosts := merge.NewSorter(sortMemory, s.contacts.far.dir)

@@ -64,7 +64,7 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 	protocol := r.opt.Protocols[scheme]
 	rule := r.opt.Deny.Check(e.url, e.host)
 	switch {
-	case rest.host && localfault.Is(rest.why):
+	case rest.host && (localfault.Is(rest.why) || rest.why == ofAnotherShard):
 		r.leave(e.from, rest.why)
 		return conclude(unknown, "")
 	case rest.ahead && !rest.parked && rest.why != hostFailed:

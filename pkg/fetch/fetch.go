@@ -48,7 +48,6 @@ import (
 	"mercator/formats/warc"
 	"mercator/pkg/canon"
 	"mercator/pkg/politeness"
-	"mercator/pkg/shard"
 	"mercator/pkg/stage"
 )
 
@@ -123,7 +122,6 @@ type runner struct {
 	robots   *robotsCache
 	decoders *semaphore.Weighted // bytes of their windows
 	ours     *ours
-	inShard  bool // of a crawl of several: only addresses on the rows are this shard's
 	cancel   context.CancelCauseFunc
 	started  time.Time
 	mark     func() error // before the first contact: openBatch
@@ -154,7 +152,6 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 		dispatcher: dispatcher{wake: make(chan struct{}, 1), idle: make(chan *host), turns: map[*host]*worker{}},
 		s:          newScheduler(us(opt.AddrDelay)), conns: sessions{max: opt.Connections},
 	}
-	_, r.inShard = shard.At(opt.Store.Dir())
 	r.s.slowGap = us(max(slowGap, 2*opt.MinDelay))
 	r.room.L = &r.mu
 	r.s.contacts.far.dir = opt.Store.Dir()
@@ -182,8 +179,8 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 	if err := r.s.load(opt.Store, tx.Base(), now); err != nil {
 		return err
 	}
-	if err := r.s.loadOthers(opt.Store, now); err != nil {
-		return err
+	if r.s.claims != nil {
+		r.s.claims.round = opt.Txn
 	}
 	if r.s.ahead > 0 && opt.Warn != nil {
 		opt.Warn("the clock jumped: the last contact with %s ended %v after now; what was contacted later than now waits for its gap from now on",

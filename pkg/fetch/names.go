@@ -45,23 +45,30 @@ func (h *host) choose(addrs []netip.Addr, row *record.URL) netip.Addr {
 // are none.
 func (r *runner) addresses(ctx context.Context, h *host, row *record.URL, room []netip.Addr) (allowed []netip.Addr, outcome, detail string, err error) {
 	addrs, outcome, detail, err := r.lookup(ctx, h, row, room)
-	if err != nil || outcome != "" || r.opt.Guard == nil {
+	if err != nil || outcome != "" {
 		return addrs, outcome, detail, err
 	}
-	allowed = addrs[:0]
-	for _, a := range addrs {
-		refused, err := r.opt.Guard(a)
-		switch {
-		case err != nil:
-			return nil, "", "", err
-		case refused == "":
-			allowed = append(allowed, a)
-		case detail == "":
-			detail = a.String() + " is refused: " + refused
+	if allowed = addrs; r.opt.Guard != nil {
+		allowed = addrs[:0]
+		for _, a := range addrs {
+			refused, err := r.opt.Guard(a)
+			switch {
+			case err != nil:
+				return nil, "", "", err
+			case refused == "":
+				allowed = append(allowed, a)
+			case detail == "":
+				detail = a.String() + " is refused: " + refused
+			}
+		}
+		if len(allowed) == 0 {
+			return nil, record.OutcomeAddress, detail, nil
 		}
 	}
-	if len(allowed) == 0 {
-		return nil, record.OutcomeAddress, detail, nil
+	if c := r.s.claims; c != nil {
+		if allowed = c.allowed(h.name, row != nil, allowed); len(allowed) == 0 {
+			return nil, record.OutcomeDeferred, ofAnotherShard, nil
+		}
 	}
 	return allowed, "", "", nil
 }
@@ -74,7 +81,7 @@ func (r *runner) lookup(ctx context.Context, h *host, row *record.URL, room []ne
 	name := hostname(h.name)
 	now := r.now()
 	valid := now
-	if r.inShard {
+	if r.s.claims != nil {
 		valid = 0 // another address may be another shard's
 	}
 	switch literal, isLiteral := parseLiteral(name); {

@@ -344,6 +344,7 @@ const (
 	moduleRobots = "robots"
 	moduleHost   = "contact-host"
 	moduleAddr   = "contact-addr"
+	moduleClaim  = "contact-claim"
 )
 
 // loadModules calls f for the rows of the store's file of that role.

@@ -136,6 +136,7 @@ type scheduler struct {
 	holdFrom  micros                // after an unclean stop: when this run began, as if all had been contacted then;
 	holdGap   micros                // the gap that a host waits from there
 	draining  bool
+	claims    *claims // nil: the crawl has no shards
 
 	ahead   micros // by how much the latest contact of rounds before ended after this one began,
 	aheadOf string // and whose it was: a clock has jumped
