@@ -198,7 +198,7 @@ func (c *crawl) kill(t *testing.T, rng *rand.Rand, args ...string) bool {
 }
 
 // TestShardsMissAPart: a part of an exchange that is missing or of another round is named, with exit code 3, and made
-// again by its sender's stage.
+// again by its sender's stage. Then the crawl goes back to each checkpoint.
 func TestShardsMissAPart(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, 54, 4, 8)
@@ -260,4 +260,15 @@ func TestShardsMissAPart(t *testing.T) {
 	stage("fetch", "r2", 0)
 	c.finish(t, "mcrawl")
 	c.sharded(t)
+
+	// The crawl goes back to each of its checkpoints, and on.
+	last := strings.Count(output(t, "mckpt", "list", "--json", c.dir), "\n")
+	if last < 3 {
+		t.Fatalf("%d checkpoints", last)
+	}
+	for k := range last {
+		output(t, "mckpt", "restore", "--quiet", c.dir, fmt.Sprint(k))
+		c.finish(t, "mcrawl")
+		c.sharded(t)
+	}
 }

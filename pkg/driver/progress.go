@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -34,15 +35,16 @@ type Teller struct {
 	stop  chan struct{}
 	wg    sync.WaitGroup
 
-	mu      sync.Mutex // guards all below
-	live    Status     // the crawl as it stood after the last round, and what the rounds of this run did
-	round   fetch.Progress
-	planned costly    // live.Hosts and live.Left
-	sized   costly    // live.Archived
-	samples []sample  // of the last minute
-	shown   bool      // a line stands on the terminal
-	told    time.Time // the last line where there is none
-	soon    bool      // the next one need not wait for as long
+	mu      sync.Mutex             // guards all below
+	live    Status                 // the crawl as it stood after the last round, and what the rounds of this run did
+	parts   map[int]fetch.Progress // of the round, by shard
+	round   fetch.Progress         // their sum
+	planned costly                 // live.Hosts and live.Left
+	sized   costly                 // live.Archived
+	samples []sample               // of the last minute
+	shown   bool                   // a line stands on the terminal
+	told    time.Time              // the last line where there is none
+	soon    bool                   // the next one need not wait for as long
 	wait    wait
 	failed  bool // to write PROGRESS
 }
@@ -141,7 +143,7 @@ func (t *Teller) stand(ctx context.Context) error {
 			s.plan(plan, t.now())
 		}
 	})
-	t.live, t.round = s, fetch.Progress{}
+	t.live, t.round, t.parts = s, fetch.Progress{}, nil
 	return nil
 }
 
@@ -152,13 +154,27 @@ func (t *Teller) Round(name string) {
 	t.live.Round, t.live.Waits, t.wait = name, "", wait{}
 }
 
-// Fetching is called with each line of mfetch --progress json.
-func (t *Teller) Fetching(line []byte) {
+// Fetching is called with each line of mfetch --progress json of a shard, 0 of a crawl without any.
+func (t *Teller) Fetching(shard int, line []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var p fetch.Progress
-	if json.Unmarshal(line, &p) == nil {
-		t.round, t.live.Batch, t.live.Waits, t.wait = p, line, "", wait{}
+	if json.Unmarshal(line, &p) != nil {
+		return
+	}
+	if t.parts == nil {
+		t.parts = map[int]fetch.Progress{}
+	}
+	t.parts[shard], t.live.Waits, t.wait = p, "", wait{}
+	if t.live.Batch, t.round = line, p; len(t.parts) == 1 {
+		return
+	}
+	t.round = fetch.Progress{}
+	for _, n := range slices.Sorted(maps.Keys(t.parts)) {
+		t.round.Add(t.parts[n])
+	}
+	if sum, err := json.Marshal(&t.round); err == nil {
+		t.live.Batch = sum
 	}
 }
 

@@ -28,7 +28,7 @@ func told(t *testing.T, seconds int, with *Teller) string {
 		with.Round("r12")
 		for i := range seconds {
 			line, _ := json.Marshal(fetch.Progress{Command: "mfetch", Outcomes: map[string]int64{"fetched": int64(2 * i), "timeout": 3}, Hosts: 45, Connections: 7, Bytes: 1e6})
-			with.Fetching(line)
+			with.Fetching(0, line)
 			with.tick()
 			time.Sleep(time.Second)
 		}
@@ -69,9 +69,28 @@ func TestTellerSaysWhatIsWaitedFor(t *testing.T) {
 	if l := teller.look(); !strings.HasSuffix(l.Line(), "; waiting for http://a.test/: it is tried again after 1 failure, next try in 12 s") || err.Len() > 0 {
 		t.Errorf("%q, and %q", l.Line(), err.String())
 	}
-	teller.Fetching([]byte(`{"command":"mfetch","done":1}`))
+	teller.Fetching(0, []byte(`{"command":"mfetch","done":1}`))
 	if l := teller.look(); strings.Contains(l.Line(), "waiting") {
 		t.Error(l.Line())
+	}
+}
+
+// TestTellerOfShards: what the shards of a crawl fetch is told together.
+func TestTellerOfShards(t *testing.T) {
+	teller := Teller{now: time.Now}
+	teller.live.Known = 100
+	teller.Round("r3")
+	for range 2 { // a later line takes the place of the one before
+		teller.Fetching(0, []byte(`{"command":"mfetch","done":4,"outcomes":{"fetched":3,"timeout":1},"bytes":100,"hosts":2,"connections":1,"bound_by_politeness_s":2,"waits":[{"host":"a.test","end_s":5}]}`))
+		teller.Fetching(2, []byte(`{"command":"mfetch","done":5,"outcomes":{"fetched":5},"bytes":50,"hosts":3,"connections":4,"bound_by_politeness_s":3,"waits":[{"host":"b.test","end_s":9}]}`))
+	}
+	l := teller.look()
+	var p fetch.Progress
+	if err := json.Unmarshal(l.Batch, &p); err != nil {
+		t.Fatal(err)
+	}
+	if l.Replies != 8 || l.Received != 150 || l.Active != 5 || l.Connections != 5 || l.Bound != 3 || l.Done != 9 || p.Done != 9 || len(p.Waits) != 2 || p.Waits[0].Host != "b.test" {
+		t.Errorf("%+v, %s", l, l.Batch)
 	}
 }
 

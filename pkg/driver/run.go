@@ -66,7 +66,7 @@ func Open(dir string, opt Options) (*Driver, error) {
 	if d.plan.fromLinks, err = f[0].FromLinks(); err != nil {
 		return nil, err
 	}
-	d.processes.said = d.said
+	d.processes.said = d.said(0)
 	_, err = d.settings()
 	return d, err
 }
@@ -79,13 +79,15 @@ func noCrawl(dir string, err error) error {
 	return &fault.Error{Class: fault.Usage, Err: err, Hint: fmt.Sprintf("make one with %q", mcrawl("new", dir, "--seeds", "seeds.txt"))}
 }
 
-// said sorts what commands say on standard error.
-func (d *Driver) said(command, line string) {
-	if command == "mfetch" && strings.HasPrefix(line, `{"command":"mfetch"`) {
-		d.opt.Teller.Fetching([]byte(line))
-		return
+// said sorts what the commands of a shard say on standard error.
+func (d *Driver) said(shard int) func(command, line string) {
+	return func(command, line string) {
+		if command == "mfetch" && strings.HasPrefix(line, `{"command":"mfetch"`) {
+			d.opt.Teller.Fetching(shard, []byte(line))
+			return
+		}
+		d.opt.Teller.Said(command, line)
 	}
-	d.opt.Teller.Said(command, line)
 }
 
 // settings reads crawl.toml, which may have changed since the round before.

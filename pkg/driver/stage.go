@@ -257,7 +257,7 @@ func (d *Driver) task(ctx context.Context, round string, lists []string, at, n i
 		place += fmt.Sprintf(", shard %d", n)
 		begin = func() error { _, _, err := d.Crawl.BeginShardRound(ctx, n, round); return err }
 	}
-	run := processes{lock: d.processes.lock, said: d.processes.said}
+	run := processes{lock: d.processes.lock, said: d.said(n)}
 	for i, step := range s.steps {
 		done, err := d.stepDone(round, step, n)
 		if err != nil {
@@ -280,7 +280,7 @@ func (d *Driver) task(ctx context.Context, round string, lists []string, at, n i
 			}
 		}
 		for tries := 1; ; tries++ {
-			if _, err = run.run(ctx, flagged(step.pipe, d.opt.Threads, "off")); err == nil || tries == attempts || !errors.Is(err, fault.Upstream) && !errors.Is(err, fault.Busy) {
+			if _, err = run.run(ctx, flagged(step.pipe, d.opt.Threads, "json")); err == nil || tries == attempts || !errors.Is(err, fault.Upstream) && !errors.Is(err, fault.Busy) {
 				break
 			}
 		}

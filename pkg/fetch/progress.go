@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,6 +24,24 @@ type Progress struct {
 	Waits       []Holding        `json:"waits,omitempty"`
 	Bound       float64          `json:"bound_by_politeness_s"` // so long a connection was free, and no host with URLs left might be contacted yet
 	Elapsed     float64          `json:"elapsed_s"`
+}
+
+// Add takes in how the part of another shard stands.
+func (p *Progress) Add(q Progress) {
+	outcomes := maps.Clone(p.Outcomes)
+	if outcomes == nil {
+		outcomes = map[string]int64{}
+	}
+	for name, n := range q.Outcomes {
+		outcomes[name] += n
+	}
+	p.Command, p.Outcomes = q.Command, outcomes
+	p.Done, p.Total, p.Robots, p.Bytes = p.Done+q.Done, p.Total+q.Total, p.Robots+q.Robots, p.Bytes+q.Bytes
+	p.Connections, p.Hosts = p.Connections+q.Connections, p.Hosts+q.Hosts
+	p.Bound, p.Elapsed = max(p.Bound, q.Bound), max(p.Elapsed, q.Elapsed)
+	p.Waits = append(slices.Clone(p.Waits), q.Waits...)
+	slices.SortStableFunc(p.Waits, func(a, b Holding) int { return cmp.Compare(b.End, a.End) })
+	p.Waits = p.Waits[:min(len(p.Waits), longest)]
 }
 
 // Replies is how many of the URLs that are done were answered.
