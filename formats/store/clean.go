@@ -15,7 +15,8 @@ import (
 // What may be deleted, and when:
 //
 //   - Under the lock, a file named after the next generation belongs to a change
-//     that died: no manifest holds it (removeLeftovers, at Begin).
+//     that died: no manifest holds it (removeLeftovers, at Begin). In a shard it may belong to
+//     one that lives on another machine, and is deleted when that generation is made (removeAttempts, at Commit).
 //   - A generation between two checkpoints that is neither the newest nor the
 //     one before is of no use to anyone; with it go the files that were made and
 //     dropped since the last checkpoint (sweep, at Commit). This looks at a few
@@ -89,14 +90,18 @@ func (s *Store) removeLeftovers(j journal) error {
 
 // staleJournal reports whether rel is a journal of another generation than the one to come.
 func staleJournal(rel string, next uint64) bool {
-	return strings.HasPrefix(rel, journalPrefix) && rel != journalName(next)
+	return strings.HasPrefix(rel, journalPrefix) && rel != journalName(next, 0)
 }
 
 // sweep deletes what base → next has made useless. An error leaves a file too
 // many, which the next gc finds: the change itself is done.
 func (s *Store) sweep(base, next *Manifest, j journal) {
-	if len(j.Names) > 0 {
-		_ = s.remove(journalName(j.Generation))
+	if s.fenced() {
+		if err := s.removeAttempts(next); err != nil {
+			return
+		}
+	} else if len(j.Names) > 0 {
+		_ = s.remove(journalName(j.Generation, 0))
 	}
 	for _, name := range j.Names {
 		if next.File(name) == nil {
@@ -185,7 +190,8 @@ func (s *Store) Collect(v *View, bound []uint64) (Freed, error) {
 		}
 	}
 	next := v.Newest.Generation + 1
-	j, err := s.readJournal(next)
+	fenced := s.fenced()
+	j, err := s.readJournal(next, 0)
 	if err != nil {
 		return freed, err
 	}
@@ -195,6 +201,9 @@ func (s *Store) Collect(v *View, bound []uint64) (Freed, error) {
 		}
 	}
 	err = s.walk(func(rel string) error {
+		if fenced && generationIn(rel) >= next {
+			return nil // another machine may be making it
+		}
 		if held[rel] || !loose[rel] && generationOf(rel) == 0 && !durable.IsTemp(path.Base(rel)) && !staleJournal(rel, next) {
 			return nil
 		}

@@ -32,6 +32,8 @@ type Current struct {
 	Last       uint64            `json:"last"`                // the highest number that a checkpoint ever had
 	Forgotten  Spans             `json:"forgotten,omitempty"` // checkpoints that were deleted; every other up to last has a file
 	Map        uint64            `json:"map,omitempty"`       // version of the bucket map; 0: the crawl has no shards
+
+	sum string // of the file that it was read from
 }
 
 // base is the generation that the checkpoint holds of a store: the first if it holds none.
@@ -44,7 +46,9 @@ func ReadCurrent(fsys durable.FS, dir string) (Current, error) {
 	if err != nil {
 		return Current{}, err
 	}
-	return decodeCurrent(file, data)
+	c, err := decodeCurrent(file, data)
+	c.sum = Sum(data)
+	return c, err
 }
 
 // CreateCurrent makes dir a crawl folder at the empty crawl, if it is none yet, with that version of a bucket map.
@@ -59,13 +63,23 @@ func CreateCurrent(fsys durable.FS, dir string, mapVersion uint64) error {
 	return nil
 }
 
-// WriteCurrent replaces the CURRENT of a crawl folder, whose lock is held.
+// WriteCurrent replaces the CURRENT of a crawl folder, whose lock is held. That of a crawl of several shards, to which other
+// machines may have a lock of their own, it replaces only if it still is what ReadCurrent returned, from which c is to be
+// made: else fault.Busy.
 func WriteCurrent(fsys durable.FS, dir string, c Current) error {
 	data, err := Seal(magicCurrent, c)
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(fsys, filepath.Join(dir, currentFile), data)
+	file := filepath.Join(dir, currentFile)
+	if c.Map == 0 || c.sum == "" {
+		return durable.WriteFile(fsys, file, data)
+	}
+	err = durable.Swap(fsys, file, func(old []byte) bool { return Sum(old) == c.sum }, MaxFile, data)
+	if errors.Is(err, durable.ErrChanged) {
+		return &fault.Error{Class: fault.Busy, File: dir, Found: "another process committed, abandoned or restored the crawl meanwhile", Err: err, Hint: "run the command again"}
+	}
+	return err
 }
 
 func decodeCurrent(file string, data []byte) (Current, error) {

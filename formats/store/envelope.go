@@ -25,6 +25,7 @@ const (
 	magicManifest = "mercator-store-manifest"
 	magicHead     = "mercator-store-head"
 	magicJournal  = "mercator-store-journal"
+	magicAttempt  = "mercator-store-attempt"
 	magicCurrent  = "mercator-crawl-current"
 
 	version = 1 // of these files; any other is refused

@@ -23,7 +23,7 @@ const LockFile = "LOCK"
 // The store's own files.
 const (
 	headFile       = "HEAD"
-	journalPrefix  = "JOURNAL-" // and the generation that its transaction will make
+	journalPrefix  = "JOURNAL-" // and the generation that its transaction will make; of attempt K > 0 also a dot and K
 	manifestPrefix = "MANIFEST-"
 	openSuffix     = ".open" // of a growing file that its owner is still writing
 )
@@ -293,13 +293,29 @@ func (s *Store) Generations() ([]uint64, error) {
 	return sorted(gens), nil
 }
 
+// newestNumber is the highest number that a generation has by HEAD, or by the manifests in the folder.
+func (s *Store) newestNumber() (uint64, error) {
+	list, err := s.Generations()
+	if err != nil {
+		return 0, err
+	}
+	h, err := s.readHead()
+	return max(h.Generation, slices.Max(append(list, 1))), err
+}
+
 // Newest returns the newest generation, whether it counts or not. A generation
 // is published by the link of its manifest; HEAD, written after it, is only
 // where to begin looking, so that a pointer that came late or never does no harm.
+// In a shard another machine may write an old one much later, after manifests went: there the folder is searched too.
 func (s *Store) Newest() (*Manifest, error) {
 	h, err := s.readHead()
 	if err != nil {
 		return nil, err
+	}
+	if s.fenced() {
+		if h.Generation, err = s.newestNumber(); err != nil {
+			return nil, err
+		}
 	}
 	for g := h.Generation; ; g++ {
 		if ok, err := exists(s.fs, s.ManifestPath(g+1)); err != nil {
@@ -323,15 +339,8 @@ func (s *Store) Newest() (*Manifest, error) {
 
 // Unused is the number of a generation above all that there were.
 func (s *Store) Unused() (uint64, error) {
-	h, err := s.readHead()
-	if err != nil {
-		return 0, err
-	}
-	list, err := s.Generations()
-	if err != nil {
-		return 0, err
-	}
-	return max(h.Generation, list[len(list)-1]) + 1, nil
+	newest, err := s.newestNumber()
+	return newest + 1, err
 }
 
 // View is a store's state at one moment.

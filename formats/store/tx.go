@@ -26,22 +26,29 @@ import (
 // Tx is a change that has begun and holds the lock. One goroutine uses it; each
 // NewFile may have another.
 type Tx struct {
-	s       *Store
-	v       *View
-	verb    string
-	txn     string
-	lock    io.Closer
-	journal journal
-	serial  uint64
-	drops   map[string]bool
-	puts    map[string]Entry
-	state   map[string]string
-	files   []*NewFile
-	output  string
-	ended   bool
+	s         *Store
+	v         *View
+	verb      string
+	txn       string
+	lock      io.Closer
+	journal   journal
+	serial    uint64
+	drops     map[string]bool
+	puts      map[string]Entry
+	state     map[string]string
+	files     []*NewFile
+	output    string
+	ended     bool
+	published bool
+
+	// In a shard: see attempts.go.
+	attempt *Attempt
+	claimed time.Time
+	before  []Attempt // that may be at work still
+	earlier []string  // growing files of earlier attempts at this transaction
 }
 
-// journal is the content of JOURNAL-G: the growing files of the transaction that is
+// journal is the content of JOURNAL-G, or JOURNAL-G.K of attempt K: the growing files of the transaction that is
 // to make generation G, which no manifest knows yet. Once there is one, nobody reads it.
 type journal struct {
 	Generation uint64   `json:"generation"` // that the transaction will make
@@ -106,39 +113,79 @@ func (s *Store) Begin(ctx context.Context, verb, txn string) (*Tx, *Done, error)
 }
 
 func (s *Store) begin(lock io.Closer, verb, txn string) (*Tx, *Done, error) {
-	v, err := s.Settle()
-	if err != nil {
-		return nil, nil, err
+	for {
+		v, err := s.Settle()
+		if err != nil {
+			return nil, nil, err
+		}
+		if done, err := s.lookup(v, verb, txn); done != nil || err != nil {
+			return nil, done, err
+		}
+		t := &Tx{s: s, v: v, verb: verb, txn: txn, lock: lock,
+			drops: map[string]bool{}, puts: map[string]Entry{}, state: map[string]string{}}
+		again := false
+		if s.fenced() {
+			again, err = t.claim()
+		} else {
+			err = t.takeOver()
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if !again {
+			return t, nil, nil
+		}
 	}
-	if done, err := s.lookup(v, verb, txn); done != nil || err != nil {
-		return nil, done, err
+}
+
+// takeOver goes on with the journal of a run that died, if it was of the same transaction, and removes what others left.
+// Nobody else is at work: the lock is held.
+func (t *Tx) takeOver() (err error) {
+	next := t.Generation()
+	if t.journal, err = t.s.readJournal(next, 0); err != nil {
+		return err
 	}
-	t := &Tx{s: s, v: v, verb: verb, txn: txn, lock: lock,
-		drops: map[string]bool{}, puts: map[string]Entry{}, state: map[string]string{}}
-	next := v.Newest.Generation + 1
-	if t.journal, err = s.readJournal(next); err != nil {
-		return nil, nil, err
-	}
-	switch mine := (journal{Generation: next, Epoch: v.Current.Epoch, Verb: verb, Txn: txn}); {
+	mine := journal{Generation: next, Epoch: t.Epoch(), Verb: t.verb, Txn: t.txn}
+	switch {
 	case t.journal.Generation == 0: // there is none
 		t.journal = mine
-	case txn == "" || t.journal.Epoch != mine.Epoch || t.journal.Verb != verb || t.journal.Txn != txn:
+	case !t.journal.of(&mine):
 		// Another transaction's files go, but their names stay used.
 		mine.Serial = t.journal.Serial
 		if len(t.journal.Names) > 0 {
-			if err := s.writeJournal(mine); err != nil {
-				return nil, nil, err
+			if err := t.writeJournal(mine); err != nil {
+				return err
 			}
 		}
 		t.journal = mine
 	}
+	t.earlier = t.journal.Names
 	t.serial = t.journal.Serial
-	return t, nil, s.removeLeftovers(t.journal)
+	return t.s.removeLeftovers(t.journal)
+}
+
+// of reports whether a journal is of the same transaction as another, which can go on with it.
+func (j *journal) of(other *journal) bool {
+	return other.Txn != "" && j.Epoch == other.Epoch && j.Verb == other.Verb && j.Txn == other.Txn
 }
 
 // Settle brings a store to a state that a change can start from: HEAD names the
 // newest generation, and that one counts. The lock is held.
 func (s *Store) Settle() (*View, error) {
+	for tries := 1; ; tries++ {
+		v, err := s.settle()
+		if tries == settles || !errors.Is(err, errMade) {
+			return v, err
+		}
+	}
+}
+
+const settles = 3 // tries, where another machine makes the same generation
+
+// errMade is the cause where a generation to be published is there.
+var errMade = errors.New("made by another process")
+
+func (s *Store) settle() (*View, error) {
 	v, err := s.Look()
 	if err != nil {
 		return nil, err
@@ -173,32 +220,99 @@ func (s *Store) Settle() (*View, error) {
 
 // Publish makes m the newest generation.
 func (s *Store) Publish(m *Manifest) error {
-	data, err := m.Encode()
-	if err != nil {
-		return err
-	}
-	err = durable.LinkFile(s.fs, s.ManifestPath(m.Generation), data)
-	if errors.Is(err, fs.ErrExist) {
-		return &fault.Error{Class: fault.Conflict, File: s.dir, Found: fmt.Sprintf("generation %d was made by another process", m.Generation), Err: err,
-			Hint: "run the command again"}
-	}
-	if err != nil {
-		return err
-	}
-	return s.writeHead(m.Generation)
-}
-
-func journalName(generation uint64) string { return fmt.Sprintf("%s%06d", journalPrefix, generation) }
-
-// CheckJournal refuses a damaged journal of a generation to come.
-func (s *Store) CheckJournal(generation uint64) error {
-	_, err := s.readJournal(generation)
+	_, err := s.publish(m, nil)
 	return err
 }
 
-// readJournal reads that of the generation to come; the zero journal if there is none.
-func (s *Store) readJournal(generation uint64) (journal, error) {
-	file := s.Path(journalName(generation))
+// publish is Publish, and says whether m is the newest generation, as it may be in spite of an error. In a shard it calls look,
+// if not nil, when all is ready: the last look at whether to go on.
+func (s *Store) publish(m *Manifest, look func() error) (published bool, err error) {
+	data, err := m.Encode()
+	if err != nil {
+		return false, err
+	}
+	a, err := durable.Create(s.fs, s.ManifestPath(m.Generation))
+	if err != nil {
+		return false, err
+	}
+	defer a.Abort()
+	if _, err := a.Write(data); err != nil {
+		return false, err
+	}
+	fenced := s.fenced()
+	if fenced {
+		if err := s.lastLook(a, m.Generation, look); err != nil {
+			return false, err
+		}
+	}
+	err = a.Link()
+	if errors.Is(err, fs.ErrExist) || fenced && errors.Is(err, fs.ErrNotExist) { // not there: who made it has deleted ours
+		return false, s.made(m.Generation)
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, s.writeHead(m.Generation)
+}
+
+// lastLook refuses to publish the generation that a holds if there is one of its number or later.
+func (s *Store) lastLook(a *durable.Atomic, generation uint64, look func() error) error {
+	if err := a.Seal(); err != nil {
+		return err
+	}
+	if look != nil {
+		if err := look(); err != nil {
+			return err
+		}
+	}
+	newest, err := s.newestNumber()
+	if err == nil && newest >= generation {
+		err = s.made(generation)
+	}
+	return err
+}
+
+// made is the error of who comes too late with a generation. In a shard the other may be an attempt at the same
+// transaction: then the command, run again, has only to repeat its output.
+func (s *Store) made(generation uint64) error {
+	e := &fault.Error{Class: fault.Conflict, File: s.dir, Found: fmt.Sprintf("generation %d was made by another process", generation), Err: errMade,
+		Hint: "run the command again"}
+	if s.fenced() {
+		e.Class = fault.Busy
+	}
+	return e
+}
+
+func journalName(generation, attempt uint64) string {
+	name := fmt.Sprintf("%s%06d", journalPrefix, generation)
+	if attempt > 0 {
+		name += fmt.Sprintf(".%d", attempt)
+	}
+	return name
+}
+
+// CheckJournal refuses a damaged journal of a generation to come, or one of its attempts.
+func (s *Store) CheckJournal(generation uint64) error {
+	_, err := s.readJournal(generation, 0)
+	if err != nil || !s.fenced() {
+		return err
+	}
+	list, err := s.attempts()
+	for _, a := range list {
+		if a.Generation == generation && err == nil {
+			if _, err = s.readAttempt(a); err == nil {
+				_, err = s.readJournal(generation, a.Number)
+			} else if errors.Is(err, fs.ErrNotExist) {
+				err = nil // it has committed meanwhile
+			}
+		}
+	}
+	return err
+}
+
+// readJournal reads that of an attempt at the generation to come; the zero journal if there is none.
+func (s *Store) readJournal(generation, attempt uint64) (journal, error) {
+	file := s.Path(journalName(generation, attempt))
 	data, err := durable.ReadFile(s.fs, file, MaxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return journal{}, nil
@@ -229,12 +343,16 @@ func decodeJournal(file string, data []byte) (journal, error) {
 	return j, nil
 }
 
-func (s *Store) writeJournal(j journal) error {
+func (t *Tx) writeJournal(j journal) error {
 	data, err := Seal(magicJournal, j)
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(s.fs, s.Path(journalName(j.Generation)), data)
+	attempt := uint64(0)
+	if t.attempt != nil {
+		attempt = t.attempt.Number
+	}
+	return durable.WriteFile(t.s.fs, t.s.Path(journalName(j.Generation, attempt)), data)
 }
 
 // Base is the generation that the change starts from; it is not to be changed.
@@ -254,6 +372,9 @@ func (t *Tx) name(prefix, suffix string) (string, error) {
 	name := fmt.Sprintf("%s%06d-%d%s", prefix, t.Generation(), t.serial, suffix)
 	if !CheckPath(name) || nameShape.MatchString(prefix) || !strings.HasPrefix(suffix, ".") {
 		return "", fmt.Errorf("store %s: %q, %q do not make a file name", t.s.dir, prefix, suffix)
+	}
+	if t.attempt != nil && t.serial >= (t.attempt.Number+1)*serials {
+		return "", fmt.Errorf("store %s: a change of more than %d files", t.s.dir, serials)
 	}
 	t.serial++
 	return name, nil
@@ -291,14 +412,14 @@ func (t *Tx) Journal(prefix, suffix string) (string, error) {
 	}
 	t.journal.Names = append(t.journal.Names, name)
 	t.journal.Serial = t.serial
-	return name, t.s.writeJournal(t.journal)
+	return name, t.writeJournal(t.journal)
 }
 
-// Journaled lists the files that a run of this transaction reserved with
-// Journal, and wrote, before it died; oldest first.
+// Journaled lists the files that earlier runs of this transaction reserved with
+// Journal, and wrote; oldest first. Where the change Succeeds another attempt, that may write to them still.
 func (t *Tx) Journaled() ([]string, error) {
 	var found []string
-	for _, name := range t.journal.Names {
+	for _, name := range t.earlier {
 		for _, on := range []string{name, name + openSuffix} {
 			if ok, err := exists(t.s.fs, t.s.Path(on)); err != nil {
 				return nil, err
@@ -363,7 +484,8 @@ func (t *Tx) Commit(inRows uint64, inHash string, l record.Ledger) (*Manifest, e
 	if err := t.place(next); err != nil {
 		return nil, err
 	}
-	if err := t.s.Publish(next); err != nil {
+	var err error
+	if t.published, err = t.s.publish(next, t.Superseded); err != nil {
 		return nil, err
 	}
 	t.v.Newest, t.v.Counts = next, next
@@ -499,6 +621,9 @@ func (t *Tx) Abort() {
 	t.ended = true
 	for _, f := range t.files {
 		f.file.Abort()
+	}
+	if t.attempt != nil && !t.published {
+		t.end()
 	}
 	_ = t.lock.Close() // the end of the process unlocks too
 }

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -72,7 +73,11 @@ func (c *Crawl) Commit(ctx context.Context, txn string, now time.Time, interval 
 		if !made {
 			return c.removeParts(k.Number)
 		}
-		next := store.Current{Epoch: cur.Epoch, Checkpoint: k.Number, Txn: k.Txn, Stores: k.generations(), Last: k.Number, Forgotten: cur.Forgotten, Map: cur.Map}
+		next := cur
+		next.Checkpoint, next.Txn, next.Stores, next.Last = k.Number, k.Txn, k.generations(), k.Number
+		for n := cur.Last + 1; n < k.Number; n++ {
+			next.Forgotten = next.Forgotten.With(n) // of commits that lost or died
+		}
 		thin, err := c.thin(cur, k, interval)
 		if err != nil {
 			return err
@@ -233,6 +238,9 @@ func (c *Crawl) commit(cur store.Current, stores []*store.Store, txn string, now
 		before = parent.Totals
 	}
 	k.Totals = before.with(ledgers...)
+	if cur.Map > 0 {
+		return c.number(k)
+	}
 	data, err := store.Seal(magic, k)
 	if err != nil {
 		return nil, false, err
@@ -243,6 +251,40 @@ func (c *Crawl) commit(cur store.Current, stores []*store.Store, txn string, now
 		return nil, false, err
 	}
 	return k, true, nil
+}
+
+// number makes the file of k in a crawl of several shards: under its number, or a higher one where another commit has
+// made a file. That one may be at work on another machine: its file is taken if it says the same, and else left alone.
+func (c *Crawl) number(k *Checkpoint) (*Checkpoint, bool, error) {
+	for ; ; k.Number++ {
+		data, err := store.Seal(magic, k)
+		if err != nil {
+			return nil, false, err
+		}
+		err = durable.LinkFile(c.fs, checkpointPath(c.dir, k.Number), data)
+		if err == nil {
+			return k, true, nil
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return nil, false, err
+		}
+		have, err := readCheckpoint(c.fs, c.dir, k.Number)
+		if err != nil && fault.ClassOf(err) == "" && !errors.Is(err, fs.ErrNotExist) {
+			return nil, false, err
+		}
+		if err == nil {
+			made := k.Made
+			k.Made = have.Made
+			same, err := store.Seal(magic, k)
+			if err != nil {
+				return nil, false, err
+			}
+			if there, err := store.Seal(magic, have); err == nil && bytes.Equal(same, there) {
+				return have, true, nil
+			}
+			k.Made = made
+		}
+	}
 }
 
 // roundFiles lists what a pipeline keeps of a round.

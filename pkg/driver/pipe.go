@@ -291,7 +291,7 @@ func followed(err error) bool {
 }
 
 // classes of exit codes.
-var classes = []fault.Class{fault.Usage, fault.Corrupt, fault.Upstream, fault.Busy, fault.No, fault.Program, fault.Interrupted}
+var classes = []fault.Class{fault.Usage, fault.Corrupt, fault.Upstream, fault.Busy, fault.No, fault.Program, fault.Superseded, fault.Interrupted}
 
 func failure(e ended) error {
 	var exit *exec.ExitError

@@ -53,9 +53,9 @@ func Create(fsys FS, path string) (*Atomic, error) {
 	}
 	dir, base := filepath.Split(path)
 	for {
-		// Process and serial number keep writers of the same path apart;
+		// Process, serial number and machine keep writers of the same path apart;
 		// O_EXCL notices a leftover of an earlier process of that number.
-		temp := fmt.Sprintf("%s.%s.%d-%d%s", dir, base, os.Getpid(), tempSerial.Add(1), TempSuffix)
+		temp := fmt.Sprintf("%s.%s.%d-%d-%s%s", dir, base, os.Getpid(), tempSerial.Add(1), hostTag(), TempSuffix)
 		f, err := fsys.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 		if errors.Is(err, fs.ErrExist) {
 			continue
@@ -79,7 +79,7 @@ func CreateAll(fsys FS, path string) (*Atomic, error) {
 // named. A symbolic link stays, and the file that it names is made or replaced; a
 // name that leads into /dev or /proc is refused, where "a regular file" is
 // what the shell has redirected to. CreateOutput first removes what writers of the same path
-// left there when they were killed: unpublished files whose process is gone.
+// left there when they were killed: unpublished files whose process is gone from this machine.
 func CreateOutput(path string) (*Atomic, error) {
 	target, err := follow(path)
 	if err != nil {
@@ -135,32 +135,39 @@ func notAFile(path string) error {
 		Hint: "to write to a device or a pipe, use the shell: > " + path}
 }
 
-// RemoveLeftovers removes, from the folder of path, unpublished files whose process
-// is gone and of which is says yes to the name that they were meant to have.
+// RemoveLeftovers removes, from the folder of path, unpublished files that a process of this machine
+// began which is gone, and of which is says yes to the name that they were meant to have.
 func RemoveLeftovers(path string, is func(name string) bool) {
 	dir, _ := filepath.Split(path)
 	list, _ := OS.ReadDir(filepath.Clean(dir)) // no folder yet: nothing to remove
 	for _, e := range list {
-		if base, pid, ok := writerOf(e.Name()); ok && is(base) && gone(pid) {
+		if base, pid, tag, ok := writerOf(e.Name()); ok && is(base) && tag == hostTag() && gone(pid) {
 			_ = OS.Remove(dir + e.Name()) // a leftover costs nothing but room
 		}
 	}
 }
 
 // writerOf takes the name of an unpublished file apart: the name that it is meant to
-// have, and the process that writes it.
-func writerOf(name string) (base string, pid int, ok bool) {
+// have, the process that writes it, and the tag of its machine.
+func writerOf(name string) (base string, pid int, tag string, ok bool) {
 	rest, ok := strings.CutSuffix(name, TempSuffix)
 	at := strings.LastIndexByte(rest, '.')
 	if !ok || at < 2 || rest[0] != '.' {
-		return "", 0, false
+		return "", 0, "", false
 	}
-	digits, serial, ok := strings.Cut(rest[at+1:], "-")
-	if _, err := strconv.ParseUint(serial, 10, 64); !ok || err != nil {
-		return "", 0, false
+	by := strings.Split(rest[at+1:], "-")
+	if len(by) != 3 {
+		return "", 0, "", false
 	}
-	pid, err := strconv.Atoi(digits)
-	return rest[1:at], pid, err == nil && pid > 0
+	pid, err := strconv.Atoi(by[0])
+	_, errSerial := strconv.ParseUint(by[1], 10, 64)
+	return rest[1:at], pid, by[2], err == nil && errSerial == nil && pid > 0
+}
+
+// TempOf is the name that an unpublished file is meant to have, without folder; "" if name is not that of one.
+func TempOf(name string) string {
+	base, _, _, _ := writerOf(name)
+	return base
 }
 
 // MkdirAll makes dir and its missing parents, and syncs each folder that got a
@@ -296,6 +303,50 @@ func (a *Atomic) Abort() {
 		_ = a.f.Close()
 	}
 	_ = a.fs.Remove(a.temp)
+}
+
+// ErrChanged is what Swap returns where another process was quicker.
+var ErrChanged = errors.New("changed by another process")
+
+// Swap replaces the file path by data if same says that it is as the caller knows it, else it fails with ErrChanged. Of
+// writers that all use Swap at most one replaces what they know, also where no lock holds for them all: each makes its
+// temporary file, then removes those of the others, and only then looks at the file. The rename of who is too late finds
+// its temporary file gone. It may be that of two neither succeeds.
+func Swap(fsys FS, path string, same func(old []byte) bool, maxSize int64, data []byte) error {
+	a, err := Create(fsys, path)
+	if err != nil {
+		return err
+	}
+	defer a.Abort()
+	if _, err := a.Write(data); err != nil {
+		return err
+	}
+	if err := a.Seal(); err != nil {
+		return err
+	}
+	dir, base := filepath.Split(path)
+	list, err := fsys.ReadDir(filepath.Clean(dir))
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if temp := dir + e.Name(); TempOf(e.Name()) == base && temp != a.temp {
+			if err := fsys.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	old, err := ReadFile(fsys, path, maxSize)
+	if err == nil && !same(old) {
+		err = ErrChanged
+	}
+	if err == nil {
+		err = a.Commit()
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = ErrChanged
+	}
+	return err
 }
 
 // WriteFile publishes data as path, replacing what was there.

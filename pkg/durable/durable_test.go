@@ -262,12 +262,13 @@ func TestOutputRemovesWhatTheDeadLeft(t *testing.T) {
 	if err := dead.Run(); err != nil {
 		t.Fatal(err)
 	}
-	left := fmt.Sprintf(".out.%d-1.tmp", dead.Process.Pid)
+	left := fmt.Sprintf(".out.%d-1-%s.tmp", dead.Process.Pid, hostTag())
 	stay := []string{
-		fmt.Sprintf(".out.%d-77.tmp", os.Getpid()),       // being written
-		fmt.Sprintf(".other.%d-1.tmp", dead.Process.Pid), // another name's
-		fmt.Sprintf(".out.x.%d-1.tmp", dead.Process.Pid), // another name's
-		fmt.Sprintf("out.%d-1.tmp", dead.Process.Pid),    // a user's
+		fmt.Sprintf(".out.%d-77-%s.tmp", os.Getpid(), hostTag()),       // being written
+		fmt.Sprintf(".out.%d-1-00000000.tmp", dead.Process.Pid),        // another machine's
+		fmt.Sprintf(".other.%d-1-%s.tmp", dead.Process.Pid, hostTag()), // another name's
+		fmt.Sprintf(".out.x.%d-1-%s.tmp", dead.Process.Pid, hostTag()), // another name's
+		fmt.Sprintf("out.%d-1-%s.tmp", dead.Process.Pid, hostTag()),    // a user's
 		".out.tmp", ".out.-1.tmp", ".out.12.tmp", ".out.-5-1.tmp", // no shape of ours
 	}
 	for _, name := range append(stay, left) {
@@ -288,6 +289,32 @@ func TestOutputRemovesWhatTheDeadLeft(t *testing.T) {
 	for _, name := range append(stay, "out") {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestGone: a process is known to have ended only by what its own machine says.
+func TestGone(t *testing.T) {
+	self := Self()
+	if self.Boot == "" {
+		t.Skip("this system does not tell its starts apart")
+	}
+	dead := exec.Command("true")
+	if err := dead.Run(); err != nil {
+		t.Fatal(err)
+	}
+	ended, reused, elsewhere, unknown := self, self, self, self
+	ended.PID = dead.Process.Pid
+	reused.Start = "1"
+	elsewhere.PID, elsewhere.Boot = ended.PID, "another"
+	unknown.PID, unknown.Boot = ended.PID, ""
+	for _, tt := range []struct {
+		name string
+		p    Process
+		gone bool
+	}{{"self", self, false}, {"ended", ended, true}, {"number in use again", reused, true}, {"of another machine", elsewhere, false}, {"not known where", unknown, false}} {
+		if got := tt.p.Gone(); got != tt.gone {
+			t.Errorf("%s: gone %v", tt.name, got)
 		}
 	}
 }

@@ -71,8 +71,7 @@ func (osFS) SyncDir(name string) error {
 	return d.Sync()
 }
 
-// gone reports whether no process of this number runs here. (On another machine
-// that shares the folder one may: its file then fails to be published.)
+// gone reports whether no process of this number runs here.
 func gone(pid int) bool { return errors.Is(unix.Kill(pid, 0), unix.ESRCH) }
 
 // maxOwner bounds what is read of a lock file.

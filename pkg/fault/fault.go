@@ -30,6 +30,7 @@ const (
 	No          Class = "no"                         // a check or a test answered no
 	Program     Class = "a program failed"           // one that the user named: a filter's, a prioritizer
 	Interrupted Class = "interrupted"                // the user stopped the command
+	Superseded  Class = "superseded"                 // another process has taken over the work of this one
 	Conflict    Class = "conflict with stored state" // a transaction name, round or epoch does not fit the store
 )
 
@@ -50,6 +51,8 @@ func (c Class) ExitCode() int {
 		return 6
 	case Program:
 		return 7
+	case Superseded:
+		return 8
 	case Interrupted:
 		return 130
 	}

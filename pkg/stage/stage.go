@@ -470,7 +470,9 @@ func (b *Batch[In, Out]) account() (record.Stage, error) {
 // read exactly once (Pass, Drop or Consume); Run refuses an unbalanced ledger. For a
 // source in is nil. An error of body, a cancelled ctx or a truncated input leaves
 // the store and all sinks as they were.
-func Run[In, Out record.Row](ctx context.Context, spec Spec, in Input[In], sinks []Output, body func(ctx context.Context, b *Batch[In, Out]) error) (Result, error) {
+//
+// In a store of a shard another process may take the work over: then the error says so, whatever fails by that.
+func Run[In, Out record.Row](ctx context.Context, spec Spec, in Input[In], sinks []Output, body func(ctx context.Context, b *Batch[In, Out]) error) (r Result, err error) {
 	if spec.Txn == "" && spec.Store == nil && in != nil {
 		spec.Txn = in.Schema().Txn // a stage without state belongs to its input's round
 	}
@@ -480,6 +482,11 @@ func Run[In, Out record.Row](ctx context.Context, spec Spec, in Input[In], sinks
 	}
 	b.batches, _ = in.(interface{ Buffered() int })
 	defer b.release()
+	defer func() {
+		if b.tx != nil {
+			err = b.tx.Because(err)
+		}
+	}()
 	if spec.Shape == Source && in != nil || spec.Shape == Sink && len(sinks) > 0 {
 		return Result{}, fmt.Errorf("%s: a source with an input, or a sink with outputs", spec.Name)
 	}
@@ -489,7 +496,8 @@ func Run[In, Out record.Row](ctx context.Context, spec Spec, in Input[In], sinks
 		}
 	}
 	if spec.Store != nil {
-		done, found, err := (*store.Done)(nil), false, error(nil)
+		var done *store.Done
+		found := false
 		if spec.Txn != "" {
 			done, found, err = spec.Store.Lookup(spec.Verb, spec.Txn)
 		}
@@ -509,7 +517,7 @@ func Run[In, Out record.Row](ctx context.Context, spec Spec, in Input[In], sinks
 			return Result{}, err
 		}
 	}
-	err := body(ctx, b)
+	err = body(ctx, b)
 	switch {
 	case errors.Is(err, errRepeated): // a body may have joined it with others
 		return b.repeat(ctx, b.done)

@@ -1,0 +1,29 @@
+package durable
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// bootID is that of the kernel, with the set of process numbers that this process sees: a container has its own.
+func bootID() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	space, errSpace := os.Readlink("/proc/self/ns/pid")
+	if err != nil || errSpace != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id)) + " " + space
+}
+
+// startOf is when a process started, in ticks since the boot; "" where there is none of the number.
+func startOf(pid int) string {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	const start = 19 // place after the name, which ends with the last bracket and may hold spaces
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) <= start {
+		return ""
+	}
+	return string(fields[start])
+}
