@@ -245,7 +245,7 @@ func (c *fetchCmd) urls(std *cli.Std, form canon.Options) (stage.Input[record.UR
 // options turns the flags into what package fetch wants.
 func (c *fetchCmd) options(std *cli.Std, st *store.Store) (fetch.Options, error) {
 	opt := fetch.Options{
-		Store: st, Connections: c.Connections, Static: c.Assign == "static",
+		Store: st, ContactTime: c.Timeout, Connections: c.Connections, Static: c.Assign == "static",
 		MinDelay: c.MinDelay, DelayFactor: c.DelayFactor, MaxDelay: c.MaxDelay, AddrDelay: c.AddrDelay,
 		LongestWait: c.LongestWait, Deadline: cmp.Or(c.Deadline, c.For*3/2), Patience: c.For > 0, BytesMax: int64(c.MaxBytes), BodyMax: int64(c.MaxBody),
 		DenyEvery: 200 * time.Millisecond, Codec: warc.Codec(c.WARCCodec), WARCSize: int64(c.WARCSize), Dedup: c.Dedup, Digests: c.Digests,

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"maps"
@@ -62,6 +63,17 @@ func generationOf(rel string) uint64 {
 		return 0
 	}
 	return g
+}
+
+// MadeBefore reports whether a file of the name a, which a change made, is older than one of the name b.
+func MadeBefore(a, b string) bool {
+	number := func(name string) (n uint64) {
+		if m := nameShape.FindStringSubmatch(path.Base(name)); m != nil {
+			n, _ = strconv.ParseUint(m[2], 10, 64) // one that is too large is no name of ours
+		}
+		return n
+	}
+	return cmp.Or(cmp.Compare(generationOf(a), generationOf(b)), cmp.Compare(number(a), number(b))) < 0
 }
 
 // remove deletes a file, be it there or not.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,6 +31,7 @@ const roleWARC = "warc"
 //   - What a committed generation counts of a file is never changed.
 //   - A group of records (response, request, metadata) stands in one file.
 //   - A file of an older epoch is left alone: another checkpoint may need its tail.
+//   - In a shard, what an earlier attempt may write to is not changed: see lease.go.
 //
 // One goroutine writes. Reading what was recovered is safe beside that.
 type archive struct {
@@ -47,6 +49,7 @@ type archive struct {
 	f      durable.File
 	w      *warc.Writer
 	closed []string // complete since the round began
+	taken  []string // of earlier attempts at the round: what counts of them is sound
 
 	saved *savedRows
 	sound map[string]int64 // by file, how much of it is committed or was recovered
@@ -69,40 +72,13 @@ func openArchive(st *store.Store, tx *store.Tx, opt *Options, round warc.Round) 
 			a.sound[e.Path] = e.Length
 		}
 	}
-	var last string // the open file that is appended to
-	for _, e := range tx.Base().Files {
-		if e.Role != roleWARC || e.Epoch != tx.Epoch() || !e.Growing {
-			continue
-		}
-		if err := a.recover(e.Path, e.Length); err != nil {
-			return nil, err
-		}
-		last = e.Path
+	if tx.Fenced() {
+		err = a.openFenced()
+	} else {
+		err = a.openAlone()
 	}
-	journaled, err := tx.Journaled()
 	if err != nil {
 		return nil, err
-	}
-	for _, name := range journaled {
-		if err := a.recover(name, 0); err != nil {
-			return nil, err
-		}
-		if last != "" {
-			a.closed = append(a.closed, last)
-		}
-		last = name
-	}
-	if err := a.saved.end(); err != nil {
-		return nil, err
-	}
-	if last != "" {
-		ok, err := a.reopen(last)
-		if err != nil {
-			return nil, err
-		}
-		if !ok {
-			a.closed = append(a.closed, last)
-		}
 	}
 	if a.f == nil {
 		if err := a.begin(); err != nil {
@@ -110,6 +86,41 @@ func openArchive(st *store.Store, tx *store.Tx, opt *Options, round warc.Round) 
 		}
 	}
 	return a, a.info()
+}
+
+// openAlone is what openArchive does where nobody else is at work, since the store's lock is held.
+func (a *archive) openAlone() error {
+	var last string // the open file that is appended to
+	for _, e := range a.tx.Base().Files {
+		if e.Role != roleWARC || e.Epoch != a.tx.Epoch() || !e.Growing {
+			continue
+		}
+		if err := a.recover(e.Path, e.Length); err != nil {
+			return err
+		}
+		last = e.Path
+	}
+	journaled, err := a.tx.Journaled()
+	if err != nil {
+		return err
+	}
+	for _, name := range journaled {
+		if err := a.recover(name, 0); err != nil {
+			return err
+		}
+		if last != "" {
+			a.closed = append(a.closed, last)
+		}
+		last = name
+	}
+	if err := a.saved.end(); err != nil || last == "" {
+		return err
+	}
+	ok, err := a.reopen(last)
+	if err == nil && !ok {
+		a.closed = append(a.closed, last)
+	}
+	return err
 }
 
 // find returns the path on disk of a file of the store: NAME.open or NAME.
@@ -127,19 +138,23 @@ func (a *archive) find(name string) (path string, size int64, err error) {
 	return "", 0, fs.ErrNotExist
 }
 
+// findFrom is find for a file of which so many bytes are committed.
+func (a *archive) findFrom(name string, committed int64) (path string, size int64, err error) {
+	path, size, err = a.find(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = &fault.Error{Class: fault.Corrupt, File: a.st.Path(name), Found: "the file is missing", Want: fmt.Sprintf("%d bytes", committed), Err: err}
+	} else if err == nil && size < committed {
+		err = &fault.Error{Class: fault.Truncated, File: path, Found: fmt.Sprintf("%d bytes", size), Want: fmt.Sprintf("%d", committed)}
+	}
+	return path, size, err
+}
+
 // recover keeps whole groups of this round behind the committed part of a file
 // and cuts what follows.
 func (a *archive) recover(name string, committed int64) error {
-	path, size, err := a.find(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return &fault.Error{Class: fault.Corrupt, File: a.st.Path(name), Found: "the file is missing", Want: fmt.Sprintf("%d bytes", committed), Err: err}
-	case err != nil:
+	path, size, err := a.findFrom(name, committed)
+	if err != nil || size == committed {
 		return err
-	case size < committed:
-		return &fault.Error{Class: fault.Truncated, File: path, Found: fmt.Sprintf("%d bytes", size), Want: fmt.Sprintf("%d", committed)}
-	case size == committed:
-		return nil
 	}
 	f, err := a.fs.OpenFile(path, os.O_RDWR, 0o644)
 	if err != nil {
@@ -277,7 +292,7 @@ func (a *archive) info() error {
 	return a.w.Flush()
 }
 
-// finishFile gives a complete file its name.
+// finishFile gives a complete file its name. In a shard the next batch does: by then this one has published, and nobody copies the file.
 func (a *archive) finishFile(path string) error {
 	f := a.f
 	if f == nil {
@@ -293,11 +308,14 @@ func (a *archive) finishFile(path string) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
+	a.closed = append(a.closed, a.name)
+	a.f, a.w, a.name = nil, nil, ""
+	if a.tx.Fenced() {
+		return nil
+	}
 	if err := a.fs.Rename(path, strings.TrimSuffix(path, openSuffix)); err != nil {
 		return err
 	}
-	a.closed = append(a.closed, a.name)
-	a.f, a.w, a.name = nil, nil, ""
 	return a.fs.SyncDir(a.st.Dir())
 }
 
@@ -330,10 +348,14 @@ func (a *archive) commit(ctx context.Context) error {
 	if err := a.f.Sync(); err != nil {
 		return err
 	}
-	for _, name := range append(a.closed, a.name) {
-		e := store.Entry{Path: name, Role: roleWARC, Growing: name == a.name}
+	for _, name := range append(append(a.closed, a.taken...), a.name) {
+		e := store.Entry{Path: name, Role: roleWARC, Growing: name == a.name || slices.Contains(a.taken, name)}
+		end := int64(-1)
+		if name != a.name && e.Growing {
+			end = a.sound[name]
+		}
 		var err error
-		e.Length, e.Sum, e.Link, err = a.sum(ctx, name)
+		e.Length, e.Sum, e.Link, err = a.sum(ctx, name, end)
 		if err != nil {
 			return err
 		}
@@ -342,12 +364,15 @@ func (a *archive) commit(ctx context.Context) error {
 	return nil
 }
 
-// sum returns length, sum and link of a file. It reads what this round added, and
-// of what was committed before the last MiB at most; that it checks.
-func (a *archive) sum(ctx context.Context, name string) (length int64, sum, link string, err error) {
+// sum returns length, sum and link of the first bytes of a file, to its end if that is below 0. It reads what this round
+// added, and of what was committed before the last MiB at most; that it checks.
+func (a *archive) sum(ctx context.Context, name string, end int64) (length int64, sum, link string, err error) {
 	path, size, err := a.find(name)
 	if err != nil {
 		return 0, "", "", err
+	}
+	if end < 0 {
+		end = size
 	}
 	f, err := a.fs.OpenFile(path, os.O_RDONLY, 0)
 	if err != nil {
@@ -374,7 +399,7 @@ func (a *archive) sum(ctx context.Context, name string) (length int64, sum, link
 				Hint: "go back with \"mckpt restore\", or put the file back from a copy"}
 		}
 	}
-	if err := add(size); err != nil {
+	if err := add(end); err != nil {
 		return 0, "", "", err
 	}
 	return chain.Length(), chain.Sum(), chain.Link(), nil

@@ -78,6 +78,7 @@ type Options struct {
 	Method    string              // of requests for pages: "" is GET
 	Robots    ParseRobots         // nil: robots.txt is not asked for
 
+	ContactTime time.Duration // the longest that one of the Protocols takes for a contact; 0: DefaultTimeout
 	Connections int           // at a time, at least 1
 	Static      bool          // each host belongs to one of them, by its name (Mercator's assignment); else to whichever is free
 	MinDelay    time.Duration // from the end of a contact to the start of the next with the same host
@@ -125,6 +126,7 @@ type runner struct {
 	cancel   context.CancelCauseFunc
 	started  time.Time
 	mark     func() error // before the first contact: openBatch
+	lease    lease
 
 	mu    sync.Mutex // guards all below
 	room  sync.Cond  // hosts may be added
@@ -144,6 +146,7 @@ type runner struct {
 // Run fetches the batch b. It is the body of a stage.
 func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Options) error {
 	opt.BackQueues = cmp.Or(opt.BackQueues, 1<<16)
+	opt.ContactTime = cmp.Or(opt.ContactTime, DefaultTimeout)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r := &runner{
@@ -171,10 +174,24 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 	r.count = r.ours.count
 	r.robots = newRobotsCache(opt.Robots, r.sp, &r.mu)
 	tx := b.Tx()
-	now := r.now()
 	if err := r.robots.load(opt.Store, tx.Base(), r.started); err != nil {
 		return err
 	}
+	round := warc.Round{Txn: opt.Txn, Epoch: tx.Epoch(), Now: b.Now()}
+	if r.archive, err = openArchive(opt.Store, tx, &opt, round); err != nil {
+		return err
+	}
+	defer r.archive.close()
+	if tx.Fenced() {
+		if err := r.awaitOthers(ctx, tx); err != nil {
+			return err
+		}
+		r.lease.tx = tx
+		if err := r.lease.look(); err != nil {
+			return err
+		}
+	}
+	now := r.now()
 	r.s.longest = us(max(cmp.Or(opt.LongestWait, politeness.LongestWait), opt.MinDelay, opt.MaxDelay))
 	if err := r.s.load(opt.Store, tx.Base(), now); err != nil {
 		return err
@@ -186,11 +203,6 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 		opt.Warn("the clock jumped: the last contact with %s ended %v after now; what was contacted later than now waits for its gap from now on",
 			clean(r.s.aheadOf), (time.Duration(r.s.ahead) * time.Microsecond).Round(time.Second))
 	}
-	round := warc.Round{Txn: opt.Txn, Epoch: tx.Epoch(), Now: b.Now()}
-	if r.archive, err = openArchive(opt.Store, tx, &opt, round); err != nil {
-		return err
-	}
-	defer r.archive.close()
 	if opt.Dedup {
 		if r.payloads, err = openPayloads(opt.Store, tx); err != nil {
 			return err
@@ -251,6 +263,9 @@ func (r *runner) run(ctx context.Context) error {
 	defer unname()
 	writer.Go(func() { r.check(r.write(ctx)) })
 	side.Go(func() { r.watch(watching) })
+	if r.lease.tx != nil {
+		side.Go(func() { r.check(r.lease.keep(watching)) })
+	}
 	reader := make(chan struct{})
 	go func() {
 		defer close(reader)

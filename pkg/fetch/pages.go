@@ -163,6 +163,9 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, ro
 	if err := r.mark(); err != nil {
 		return turn{}, err
 	}
+	if err := r.lease.hold(w.ctx); err != nil {
+		return turn{}, err
+	}
 	r.mu.Lock()
 	session, surplus := r.conns.begin(h)
 	row.RequiredDelayUS = h.required

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"mercator/formats/store"
@@ -17,7 +18,8 @@ import (
 //
 // A tail behind what any generation has of a file is cut. It was left by a batch that was
 // killed and then abandoned, and may end in the middle of a record. A file that no
-// generation has stays as it is: the next change deletes it.
+// generation has stays as it is: the next change deletes it. In a shard a process that was superseded may
+// write to a file still: what counts of it gets the name as a copy.
 func Seal(ctx context.Context, st *store.Store) (sealed int, err error) {
 	lock, err := st.Lock(ctx, "seal")
 	if err != nil {
@@ -35,6 +37,7 @@ func Seal(ctx context.Context, st *store.Store) (sealed int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	shard := st.Shard() != ""
 	var held map[string]int64 // of every generation; made where it is needed
 	for _, e := range list {
 		name, open := strings.CutSuffix(e.Name(), openSuffix)
@@ -45,24 +48,34 @@ func Seal(ctx context.Context, st *store.Store) (sealed int, err error) {
 		if err != nil {
 			return sealed, err
 		}
-		if f := v.Counts.File(name); f == nil || f.Length != fi.Size() {
-			if f != nil && f.Epoch == v.Current.Epoch {
-				return sealed, unfinished(st.Path(e.Name()), "the tail of a batch that was interrupted")
-			}
+		f := v.Counts.File(name)
+		ours := f != nil && f.Epoch == v.Current.Epoch // of the present epoch
+		newest := ours && !slices.ContainsFunc(v.Counts.Files, func(e store.Entry) bool {
+			return e.Role == roleWARC && e.Growing && e.Epoch == f.Epoch && store.MadeBefore(name, e.Path)
+		})
+		if ours && f.Length != fi.Size() && (newest || !shard) {
+			return sealed, unfinished(st.Path(e.Name()), "the tail of a batch that was interrupted")
+		}
+		length := fi.Size()
+		if ours {
+			length = f.Length
+		} else if shard || f == nil || f.Length != length {
 			if held == nil {
 				if held, err = heldLengths(st); err != nil {
 					return sealed, err
 				}
 			}
-			length, ok := held[name]
-			if !ok {
+			var ok bool
+			if length, ok = held[name]; !ok {
 				continue
 			}
-			if err := shorten(st, e.Name(), fi, length); err != nil {
-				return sealed, err
-			}
 		}
-		if err := st.FS().Rename(st.Path(e.Name()), st.Path(name)); err != nil {
+		if shard && !newest && (!ours || f.Growing) {
+			err = sealCopy(st, name, length)
+		} else if err = shorten(st, e.Name(), fi, length); err == nil {
+			err = st.FS().Rename(st.Path(e.Name()), st.Path(name))
+		}
+		if err != nil {
 			return sealed, err
 		}
 		sealed++

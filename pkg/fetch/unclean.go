@@ -22,6 +22,9 @@ const batchFile = "BATCH"
 
 // openBatch notes that contacts begin which the change tx will commit.
 func (r *runner) openBatch(tx *store.Tx) error {
+	if err := tx.Superseded(); err != nil {
+		return err // a process that was suspended must not note an old one
+	}
 	return durable.WriteFile(r.opt.Store.FS(), r.opt.Store.Path(batchFile), fmt.Appendf(nil, "%d\n", tx.Generation()))
 }
 
@@ -37,6 +40,9 @@ func (r *runner) unclean(tx *store.Tx, now micros) (ended micros, err error) {
 		if e.Role == roleContacts && e.Born >= begun {
 			return 0, nil
 		}
+	}
+	if tx.Fenced() { // the time may be another machine's
+		return now, nil
 	}
 	if ended > 0 && ended <= now { // else the clock was set back
 		return ended, nil
