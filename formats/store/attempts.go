@@ -61,8 +61,8 @@ func decodeAttempt(file string, data []byte) (a Attempt, err error) {
 	}
 	const most = MaxGeneration / serials
 	if a.Generation == 0 || a.Generation > MaxGeneration || a.Number > most {
-		return a, &fault.Error{Class: fault.Corrupt, File: file, Place: "attempt", Found: fmt.Sprintf("%d at generation %d", a.Number, a.Generation),
-			Want: fmt.Sprintf("0 to %d at 1 to %d", uint64(most), uint64(MaxGeneration))}
+		return a, &fault.Error{Class: fault.Corrupt, File: file, Place: "attempt", Found: a.file(),
+			Want: fmt.Sprintf("a generation of 1 to %d and an attempt of 0 to %d", uint64(MaxGeneration), uint64(most))}
 	}
 	return a, nil
 }
@@ -75,7 +75,7 @@ func (s *Store) readAttempt(is Attempt) (Attempt, error) {
 	}
 	a, err := decodeAttempt(file, data)
 	if err == nil && (a.Generation != is.Generation || a.Number != is.Number) {
-		err = &fault.Error{Class: fault.Corrupt, File: file, Place: "attempt", Found: fmt.Sprintf("%d at generation %d", a.Number, a.Generation), Want: "those of its name"}
+		err = &fault.Error{Class: fault.Corrupt, File: file, Place: "attempt", Found: a.file(), Want: is.file()}
 	}
 	if err != nil {
 		return a, &fault.Error{Err: err, Hint: "see that no process on any machine changes the store, remove the file, and run the command again"}

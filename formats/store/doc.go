@@ -34,6 +34,13 @@
 //  8. What is of no use any more is deleted: generations between the last checkpoint and the two newest,
 //     files that they alone held, kept outputs of closed rounds.
 //
+// # On several machines
+//
+// The stores of a crawl without shards are changed from one machine: LOCK keeps changes apart, as above. A shard may be
+// changed from another machine each time, and when the first is given up for lost, it may live on. So there a
+// change claims ATTEMPT-000026.K, writes under names of its own, and waits with step 3 until it has
+// published: attempts.go.
+//
 // # Invariants
 //
 //   - A generation is published by the link of its manifest: whole, once, and only

@@ -10,6 +10,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/spectest"
+	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 )
 
@@ -55,8 +56,14 @@ func goodVectors() []spectest.Vector {
 		good("journal.journal", mustSeal(magicJournal, journal{Generation: 4, Epoch: 1, Verb: "fetch", Txn: "r3", Serial: 1, Names: []string{"warc/000004-0.warc.gz"}})),
 		good("current.current", mustSeal(magicCurrent, Current{Epoch: 1, Checkpoint: 2, Txn: "r2", Stores: map[string]uint64{"frontier": 4, "modules/tags": 2, "urls": 3}, Last: 5, Forgotten: "1,3-4"})),
 		good("shards.current", mustSeal(magicCurrent, Current{Checkpoint: 1, Txn: "r1", Stores: map[string]uint64{"shard/000/urls": 3, "shard/001/urls": 2}, Last: 1, Map: 1})),
+		good("node.attempt", mustSeal(magicAttempt, exampleAttempt(4, 1))),
 		good("one.names", []byte(exampleNames)),
 	}
+}
+
+func exampleAttempt(generation, number uint64) *Attempt {
+	return &Attempt{Generation: generation, Number: number, Time: "2026-01-02T03:04:05Z", Ended: true,
+		Process: durable.Process{Host: "node1", Boot: "5ad3c0e2-7a5a-4c6a-9a6b-0d1f2e3c4b5a pid:[4026531836]", PID: 4242, Start: "81325"}}
 }
 
 func badVectors() []spectest.Vector {
@@ -116,6 +123,8 @@ func badVectors() []spectest.Vector {
 		bad("R25-generation-0.current", mustSeal(magicCurrent, Current{Stores: map[string]uint64{"urls": 0}}), fault.Corrupt, `stores: "urls": 0`),
 		bad("R25-folder.current", mustSeal(magicCurrent, Current{Stores: map[string]uint64{"../urls": 1}}), fault.Corrupt, "want folders inside the crawl"),
 		bad("R26-map.current", mustSeal(magicCurrent, Current{Map: MaxGeneration + 1}), fault.Corrupt, "map: 9007199254740993, want at most"),
+		bad("R27-generation-0.attempt", mustSeal(magicAttempt, exampleAttempt(0, 1)), fault.Corrupt, "attempt: ATTEMPT-000000.1"),
+		bad("R27-number.attempt", mustSeal(magicAttempt, exampleAttempt(4, MaxGeneration/serials+1)), fault.Corrupt, "an attempt of 0 to 9007199254"),
 		bad("R22-first-line.names", []byte("mercator-store-names 2\n"), fault.Corrupt, `want "mercator-store-names 1"`),
 		bad("R22-three-fields.names", []byte(namesMagic+"\nnew\tr1\t2\n"), fault.Corrupt, "line 2: 3 fields"),
 		bad("R22-long-line.names", []byte(namesMagic+"\n"+strings.Repeat("a", 300)), fault.Corrupt, "no end of line within 256 bytes"),
@@ -142,6 +151,9 @@ func decode(name string, data []byte) ([]byte, error) {
 	case ".journal":
 		magic = magicJournal
 		v, err = decodeJournal(name, data)
+	case ".attempt":
+		magic = magicAttempt
+		v, err = decodeAttempt(name, data)
 	case ".current":
 		magic = magicCurrent
 		v, err = decodeCurrent(name, data)
@@ -178,7 +190,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, ext string, data []byte) {
 		// The fuzzer does not find checksums by itself.
-		for _, magic := range []string{magicManifest, magicHead, magicJournal, magicCurrent} {
+		for _, magic := range []string{magicManifest, magicHead, magicJournal, magicAttempt, magicCurrent} {
 			if bytes.HasPrefix(data, []byte(magic)) {
 				if _, body, ok := bytes.Cut(data, []byte("\n")); ok {
 					data = mustSealRaw(magic, string(body))
