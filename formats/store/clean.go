@@ -162,7 +162,10 @@ type Freed struct {
 
 // Collect deletes every generation that is neither the one that counts, the one
 // before it, the first, nor a checkpoint's, which bound lists, and every file that no
-// generation left holds. The lock is held, and v is what Settle returned.
+// generation left holds. The lock is held, and v is what Settle returned, before bound was read.
+//
+// In a shard others may change the store meanwhile: what they make is left alone, and each generation that a commit
+// might bind meanwhile.
 func (s *Store) Collect(v *View, bound []uint64) (Freed, error) {
 	var freed Freed
 	keep := map[uint64]bool{1: true, v.Counts.Generation: true}
@@ -171,6 +174,7 @@ func (s *Store) Collect(v *View, bound []uint64) (Freed, error) {
 	}
 	needed := maps.Clone(keep)
 	keep[v.Counts.Parent] = true // for readers that have it open
+	fenced := s.fenced()
 	list, err := s.Generations()
 	if err != nil {
 		return freed, err
@@ -187,6 +191,9 @@ func (s *Store) Collect(v *View, bound []uint64) (Freed, error) {
 		if err != nil {
 			return freed, err
 		}
+		if fenced && (g > v.Newest.Generation || g >= v.Base && m.Epoch == v.Current.Epoch) {
+			keep[g] = true
+		}
 		if !keep[g] {
 			gone = append(gone, g)
 			for _, e := range m.Files {
@@ -202,7 +209,6 @@ func (s *Store) Collect(v *View, bound []uint64) (Freed, error) {
 		}
 	}
 	next := v.Newest.Generation + 1
-	fenced := s.fenced()
 	j, err := s.readJournal(next, 0)
 	if err != nil {
 		return freed, err

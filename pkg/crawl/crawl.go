@@ -401,7 +401,7 @@ func (c *Crawl) Driven() string {
 	return cmp.Or(durable.Owner(durable.OS, c.path(DriverFile)), "another process")
 }
 
-// stillRunning names the processes that have a file open, where the system tells.
+// stillRunning names the processes of this machine that have a file open, where the system tells.
 func stillRunning(file string) string {
 	want, err := os.Stat(file)
 	if err != nil {
@@ -427,7 +427,7 @@ func stillRunning(file string) string {
 	if len(list) == 0 {
 		return ""
 	}
-	return "; these processes hold the crawl: " + strings.Join(list, ", ")
+	return "; these processes of " + durable.Self().Host + " hold the crawl: " + strings.Join(list, ", ")
 }
 
 // lockStores takes the locks of all stores.

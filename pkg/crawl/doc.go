@@ -39,7 +39,9 @@
 //  7. unlock.
 //
 // A crawl of several shards (package shard) has these stores in each of them, and is closed in the same way: step 2 looks at
-// all shards, and the one rename of step 5 closes the round in all.
+// all shards, and the one rename of step 5 closes the round in all. LOCK may hold for one machine only. So step 4 makes
+// the file by link, under the next number that is free, or takes one that says the same; and step 5 replaces CURRENT only as it was at
+// step 1 (store.WriteCurrent). Who is too late is told to run the command again.
 //
 // Stores are not written to, but for step 2. Each learns from CURRENT that its generation 42 is the base, when it
 // is next opened. Its next transaction moves the name r12 from the manifest to a file of names, and deletes

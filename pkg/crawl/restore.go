@@ -25,7 +25,7 @@ func (c *Crawl) Abandon(ctx context.Context) (before *State, err error) {
 		if err := store.WriteCurrent(c.fs, c.dir, cur); err != nil {
 			return err
 		}
-		c.tidy(ctx, cur)
+		c.tidy(ctx)
 		return nil
 	})
 	return before, err
@@ -34,8 +34,23 @@ func (c *Crawl) Abandon(ctx context.Context) (before *State, err error) {
 // tidy lets the stores follow at once after abandon or restore, and deletes what that left without a use. It is
 // done as far as may be: a store that another process holds, or that is damaged, follows at its next change, and
 // keeps its garbage until gc.
-func (c *Crawl) tidy(ctx context.Context, cur store.Current) {
+func (c *Crawl) tidy(ctx context.Context) {
 	stores, err := c.Stores()
+	if err != nil {
+		return
+	}
+	views := map[*store.Store]*store.View{}
+	for _, s := range stores {
+		lock, err := store.Lock(ctx, c.fs, s.Path(store.LockFile), "mckpt", 0)
+		if err != nil {
+			continue
+		}
+		defer lock.Close() // nothing was written through it
+		if v, err := s.Settle(); err == nil {
+			views[s] = v
+		}
+	}
+	cur, err := c.current() // of shards another machine may have changed it
 	if err != nil {
 		return
 	}
@@ -43,15 +58,8 @@ func (c *Crawl) tidy(ctx context.Context, cur store.Current) {
 	if err != nil {
 		return
 	}
-	for _, s := range stores {
-		lock, err := store.Lock(ctx, c.fs, s.Path(store.LockFile), "mckpt", 0)
-		if err != nil {
-			continue
-		}
-		if v, err := s.Settle(); err == nil {
-			_, _ = s.Collect(v, bound[s.NameInCrawl()])
-		}
-		_ = lock.Close() // nothing was written through it
+	for s, v := range views {
+		_, _ = s.Collect(v, bound[s.NameInCrawl()])
 	}
 }
 
@@ -120,7 +128,7 @@ func (c *Crawl) Restore(ctx context.Context, number uint64) error {
 				return err
 			}
 		}
-		c.tidy(ctx, cur)
+		c.tidy(ctx)
 		if _, err := c.tidyRounds(cur); err != nil {
 			return &fault.Error{Err: err, Hint: fmt.Sprintf("the crawl stands at checkpoint %d, but files of its rounds are in rounds/undone: %q puts them back", number, fault.Quote("mckpt", "rounds", c.dir))}
 		}

@@ -203,8 +203,11 @@ func (d *Driver) Stage(ctx context.Context, name, round string, shard int) error
 		if err != nil {
 			return err
 		}
-		_, _, err = d.Crawl.Commit(ctx, of.name, d.opt.Now(), kept)
-		return err
+		for tries := 1; ; tries++ { // another machine may do the same
+			if _, _, err = d.Crawl.Commit(ctx, of.name, d.opt.Now(), kept); tries == attempts || !errors.Is(err, fault.Busy) {
+				return err
+			}
+		}
 	}
 	if at > 0 {
 		for n := range d.plan.tasks() {

@@ -299,9 +299,17 @@ func TestGone(t *testing.T) {
 	if self.Boot == "" {
 		t.Skip("this system does not tell its starts apart")
 	}
-	dead := exec.Command("true")
-	if err := dead.Run(); err != nil {
+	dead, zombie := exec.Command("true"), exec.Command("true")
+	if err := errors.Join(dead.Run(), zombie.Start()); err != nil {
 		t.Fatal(err)
+	}
+	defer zombie.Wait()
+	unasked := self
+	unasked.PID = zombie.Process.Pid
+	for deadline := time.Now().Add(time.Minute); !unasked.Gone(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("a process that has ended, and was not waited for, counts as running")
+		}
 	}
 	ended, reused, elsewhere, unknown := self, self, self, self
 	ended.PID = dead.Process.Pid

@@ -17,12 +17,13 @@ func bootID() string {
 	return strings.TrimSpace(string(id)) + " " + space
 }
 
-// startOf is when a process started, in ticks since the boot; "" where there is none of the number.
+// startOf is when a process started, in ticks since the boot; "" where there is none of the number, or one that has ended and
+// that its parent has not asked for.
 func startOf(pid int) string {
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	const start = 19 // place after the name, which ends with the last bracket and may hold spaces
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) <= start {
+	if len(fields) <= start || fields[0][0] == 'Z' || fields[0][0] == 'X' {
 		return ""
 	}
 	return string(fields[start])
