@@ -59,6 +59,12 @@ crawl-docs: build ## crawl Debian's documentation behind nginx and compare with 
 interop: build ## other programs read our files, and ours theirs (needs python3, zstd, wget, PyPI)
 	@pipelines/interop.sh
 
+.PHONY: fencing
+fencing: build ## machines that take each other for lost, with locks that hold for one alone (needs strace, python3, PyPI)
+	@set -e; venv=$$(mktemp -d); trap 'rm -rf "$$venv"' EXIT; \
+	python3 -m venv "$$venv"; "$$venv/bin/pip" install --quiet --disable-pip-version-check warcio; \
+	MERCATOR_BIN=$(CURDIR)/bin MERCATOR_FENCING=1 WARCIO=$$venv/bin/warcio go test ./pipelines -run TestFencing -count=1
+
 .PHONY: protocols
 protocols: build ## crawl over FTP, Gopher and a program, to the end (needs python3-pyftpdlib, gophernicus)
 	@pipelines/protocols.sh
