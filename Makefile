@@ -110,7 +110,7 @@ install: build ## commands into PREFIX/bin, pipelines and manuals into PREFIX/sh
 	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/share/mercator/pipelines" "$(DESTDIR)$(PREFIX)/share/mercator/manuals"
 	install -m 755 $(COMMANDS:%=bin/%) "$(DESTDIR)$(PREFIX)/bin"
 	install -m 755 pipelines/*.sh "$(DESTDIR)$(PREFIX)/share/mercator/pipelines"
-	install -m 644 pipelines/*.mk pipelines/*.py pipelines/README.md "$(DESTDIR)$(PREFIX)/share/mercator/pipelines"
+	install -m 644 pipelines/*.mk pipelines/*.py pipelines/Snakefile pipelines/README.md "$(DESTDIR)$(PREFIX)/share/mercator/pipelines"
 	for c in $(COMMANDS); do install -m 644 cmd/$$c/manual.md "$(DESTDIR)$(PREFIX)/share/mercator/manuals/$$c.md" || exit 1; done
 
 .PHONY: uninstall

@@ -19,6 +19,8 @@ type howFar struct {
 type runCmd struct {
 	Crawl string `arg:"" help:"The crawl folder."`
 	howFar
+	On         string `group:"Where:" placeholder:"ENGINE" help:"Of a crawl of several shards: run their tasks on local, slurm or spark (default: engine.on in crawl.toml)."`
+	EngineArgs string `group:"Where:" placeholder:"OPTIONS" help:"Options of sbatch or pyspark, such as --engine-args=\"--partition=internet --time=60\" (default: engine.args)."`
 }
 
 // Help is part of --help.
@@ -28,16 +30,18 @@ func (*runCmd) Help() string {
 Examples:
   mcrawl run crawl
   mcrawl run crawl --for 2h --until-size 10G
-  mcrawl run crawl --print | sh    # one round, without mcrawl`
+  mcrawl run crawl --print | sh    # one round, without mcrawl
+  mcrawl run crawl --on slurm --engine-args=--partition=internet`
 }
 
 func (c *runCmd) Run(ctx context.Context, std *cli.Std) error {
-	return c.run(ctx, std, c.Crawl)
+	opt := options(std)
+	opt.Engine = driver.EngineOptions{On: c.On, Args: c.EngineArgs}
+	return c.run(ctx, opt, std, c.Crawl)
 }
 
 // run goes on with the crawl in dir, or prints how.
-func (h *howFar) run(ctx context.Context, std *cli.Std, dir string) error {
-	opt := options(std)
+func (h *howFar) run(ctx context.Context, opt driver.Options, std *cli.Std, dir string) error {
 	opt.Rounds, opt.For, opt.UntilSize = h.Rounds, h.For, int64(h.UntilSize)
 	d, err := driver.Open(dir, opt)
 	if err != nil {

@@ -75,7 +75,7 @@ func (c *siteCmd) Run(ctx context.Context, std *cli.Std) error {
 	if _, err := driver.Make(ctx, folder, spec, std.Warn); err != nil {
 		return err
 	}
-	return c.run(ctx, std, folder)
+	return c.run(ctx, options(std), std, folder)
 }
 
 // noFilter refuses a filter in the settings of a site: its own rules would take the place of it.

@@ -3,9 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
 
 	"mercator/pkg/cli"
 	"mercator/pkg/driver"
+	"mercator/pkg/fault"
 )
 
 type stageCmd struct {
@@ -27,6 +31,10 @@ Example:
 
 func (c *stageCmd) Run(ctx context.Context, std *cli.Std) error {
 	d, err := driver.Open(c.Crawl, options(std))
+	if errors.Is(err, fs.ErrNotExist) {
+		node, _ := os.Hostname() // it is part of a message
+		return &fault.Error{Class: fault.Usage, File: c.Crawl, Found: "no crawl folder on " + node, Want: "the folder that all machines share", Err: err}
+	}
 	if err != nil {
 		return err
 	}

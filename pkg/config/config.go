@@ -143,6 +143,12 @@ type File struct {
 		ModuleState    []string `toml:"module_state" flag:"mextract --module-state" doc:"those of them that keep a state over the whole crawl, in modules/NAME: tags, image or a command; after a change, mckpt init makes the stores that are missing" like:"[\"tags\"]"`
 		ModuleTimeout  string   `toml:"module_timeout" is:"time 1ms" flag:"mextract --module-timeout" doc:"time that a module's command gets for one document" like:"\"10s\""`
 	} `toml:"extract"`
+
+	Engine struct {
+		On   string `toml:"on" is:"local|slurm|spark" doc:"what runs the tasks of a crawl of several shards: local (this machine), slurm or spark" like:"\"local\""`
+		Args string `toml:"args" doc:"options of sbatch or pyspark, parted by spaces" like:"\"--partition=internet --time=1:00:00\""`
+		Bin  string `toml:"bin" doc:"mcrawl as the machines of the engine see it, beside the other commands; where it is not set, as this machine does" like:"\"/shared/mercator/bin/mcrawl\""`
+	} `toml:"engine"`
 }
 
 // Target is a flag of a command: {"mfetch", "", "min-delay"} or {"mfrontier", "next", "number"}.

@@ -178,6 +178,17 @@ func (t *Teller) Fetching(shard int, line []byte) {
 	}
 }
 
+// Tasks is called with how many tasks of a stage are in which state.
+func (t *Teller) Tasks(stage string, states counts) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := "stage " + stage
+	for i, c := range states.list() {
+		text += fmt.Sprintf("%s %d %s", []string{":", ","}[min(i, 1)], c.N, c.Reason)
+	}
+	t.live.Waits = text
+}
+
 // Said is called with each other line of standard error.
 func (t *Teller) Said(command, line string) {
 	t.mu.Lock()

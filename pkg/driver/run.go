@@ -29,6 +29,7 @@ type Options struct {
 	For       time.Duration // begin no round after this time; 0: any
 	UntilSize int64         // begin no round when the WARC files have so many bytes; 0: any
 	Threads   int           // of each command; 0: as many as there are processors
+	Engine    EngineOptions
 	Now       func() time.Time
 	Teller    *Teller
 	Warn      func(format string, args ...any)
@@ -44,6 +45,7 @@ type Driver struct {
 	processes processes
 	read      map[string]fs.FileInfo // files that settings name, as they were when they were last checked
 	readAs    []string               // the settings that named them
+	engine    engine                 // that runs the tasks of a crawl of several shards; nil: this program
 }
 
 // lockWait is how long a driver waits for one that was killed: what it started may still end.
@@ -151,6 +153,9 @@ func (d *Driver) last(conf *config.Config) uint64 {
 // Of two drivers of a crawl the second ends with fault.Busy, which names the first.
 func (d *Driver) Run(ctx context.Context) error {
 	begun := d.opt.Now()
+	if err := d.setEngine(); err != nil {
+		return err
+	}
 	lock, err := d.hold(ctx)
 	if err != nil {
 		return err
@@ -159,13 +164,16 @@ func (d *Driver) Run(ctx context.Context) error {
 	d.processes.lock = lock
 	defer d.opt.Teller.End()
 	defer context.AfterFunc(ctx, d.stopping)()
+	if d.engine != nil {
+		defer d.engine.close()
+	}
 	err = d.rounds(ctx, begun)
 	if err != nil && ctx.Err() != nil {
 		found := "interrupted"
 		if standing := d.opt.Teller.Standing(); standing != "" {
 			found += " in " + standing
 		}
-		return &fault.Error{Class: fault.Interrupted, Found: found, Hint: fmt.Sprintf("%q goes on", mcrawl("run", d.Crawl.Dir()))}
+		return &fault.Error{Class: fault.Interrupted, Found: found, Hint: fmt.Sprintf("%q goes on", d.goOn())}
 	}
 	return err
 }
@@ -493,7 +501,7 @@ func (d *Driver) wrong(round string, err error) error {
 func (d *Driver) waysOut() string {
 	dir := d.Crawl.Dir()
 	return fmt.Sprintf("what is done is kept: %q goes on. If a setting has changed since the round began, set it back (%q), or drop the round and make it again: %q",
-		mcrawl("run", dir), mcrawl("set", dir, "KEY=VALUE"), fault.Quote("mckpt", "abandon", dir))
+		d.goOn(), mcrawl("set", dir, "KEY=VALUE"), fault.Quote("mckpt", "abandon", dir))
 }
 
 // Print writes the lines of a shell that do what Run does: the seeds where they are not in

@@ -4,14 +4,11 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"mercator/formats/record"
@@ -316,44 +313,18 @@ func (d *Driver) waitDue(ctx context.Context, round string) error {
 	}
 }
 
-// fetchTasks bounds how many shards fetch at a time, for their memory. They wait for politeness, not for processors: where one
-// begins when another has ended, a round takes twice as long.
-const fetchTasks = 32
-
-// atOnce is how many shards run a stage side by side.
-func (d *Driver) atOnce(stage string) int {
-	most := cmp.Or(d.opt.Threads, runtime.NumCPU())
-	if stage == fetchStage {
-		most = max(most, fetchTasks)
+// shardStages says how the stages of a crawl of several shards stand; nil of another, where nothing is left, and where a run
+// will say what is wrong.
+func shardStages(dir string, now time.Time) *RoundStatus {
+	d, err := Open(dir, Options{Now: func() time.Time { return now }, Warn: func(string, ...any) {}})
+	if err != nil || d.plan.shards == 0 {
+		return nil
 	}
-	return most
-}
-
-// roundOfShards runs the stages of a round, each side by side in several shards.
-func (d *Driver) roundOfShards(ctx context.Context, round string, lists []string) error {
-	for at, s := range d.plan.of(0).stages(round, lists) {
-		limit := make(chan struct{}, d.atOnce(s.name))
-		errs := make([]error, d.plan.shards)
-		var all sync.WaitGroup
-		for n := range d.plan.shards {
-			all.Go(func() {
-				limit <- struct{}{}
-				defer func() { <-limit }()
-				if errs[n] = ctx.Err(); errs[n] == nil {
-					errs[n] = d.task(ctx, round, lists, at, n)
-				}
-			})
-		}
-		all.Wait()
-		if err := errors.Join(errs...); err != nil {
-			for _, one := range errs { // the first says enough
-				if one != nil {
-					return one
-				}
-			}
-		}
+	r, err := d.Stages("")
+	if err != nil || r.Empty {
+		return nil
 	}
-	return nil
+	return r
 }
 
 // nothingFetched reports whether no shard has fetched anything.

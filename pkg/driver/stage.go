@@ -53,24 +53,32 @@ type RoundStatus struct {
 	Stages []StageStatus `json:"stages"`
 }
 
-// Print writes it as a table, for the crawl of a folder.
-func (r *RoundStatus) Print(w io.Writer, crawl string) error {
+// table writes a line for each stage.
+func (r *RoundStatus) table(w io.Writer) {
 	fmt.Fprintf(w, "round %s\n", r.Round)
-	var next []string
 	for _, s := range r.Stages {
 		line := fmt.Sprintf("  %-8s %s", s.Stage, s.State)
 		if s.State == stageWaits {
 			line += " for " + s.After
 		}
+		if s.State == stageReady && r.Shards > 0 && s.Stage != commitStage {
+			line += " in shard " + strings.Trim(strings.ReplaceAll(fmt.Sprint(s.Left), " ", ","), "[]")
+		}
+		fmt.Fprintln(w, line)
+	}
+}
+
+// Print writes it as a table, for the crawl of a folder, with the command that comes next.
+func (r *RoundStatus) Print(w io.Writer, crawl string) error {
+	r.table(w)
+	var next []string
+	for _, s := range r.Stages {
 		if s.State == stageReady {
 			next = []string{"mcrawl", "stage", crawl, s.Stage, "--round", r.Round}
 			if r.Shards > 0 && s.Stage != commitStage {
-				list := strings.Trim(strings.ReplaceAll(fmt.Sprint(s.Left), " ", ","), "[]")
-				line += " in shard " + list
 				next = append(next, "--shard", fmt.Sprint(s.Left[0]))
 			}
 		}
-		fmt.Fprintln(w, line)
 	}
 	if r.Empty {
 		_, err := fmt.Fprintln(w, "nothing is left to fetch")

@@ -39,6 +39,8 @@ type Status struct {
 	Driver     string   `json:"driver,omitempty"`
 	Running    *Status  `json:"running,omitempty"` // what that tells; nil: nothing, or there is none
 
+	Stages *RoundStatus `json:"stages,omitempty"` // of a crawl of several shards, of the round that is open or comes next
+
 	Known    uint64            `json:"known"` // URLs; all below are of these
 	Done     uint64            `json:"done"`  // with a final outcome
 	Pending  uint64            `json:"pending"`
@@ -122,6 +124,7 @@ func ReadStatus(ctx context.Context, dir string, now time.Time) (*Status, error)
 		return nil, err
 	}
 	s.Open, s.Inbox = state.Rounds, uint64(len(waiting))
+	s.Stages = shardStages(dir, now)
 	if s.Trouble, err = s.trouble(folder); err != nil {
 		return nil, err
 	}
@@ -374,6 +377,9 @@ func (s *Status) Print(out io.Writer) error {
 	}
 	if s.Inbox > 0 {
 		fmt.Fprintf(w, "waiting: %s of mcrawl add and again\n", count(s.Inbox, "request"))
+	}
+	if s.Stages != nil {
+		s.Stages.table(w)
 	}
 	s.printBody(w)
 	fmt.Fprintf(w, "next: %s\n", s.Next)

@@ -1,0 +1,294 @@
+package driver
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"mercator/pkg/fault"
+)
+
+// An engine runs tasks: a task is a stage of a round in one shard. Only the files of the crawl say which tasks are done,
+// so an engine may run a task twice, or lose it.
+type engine interface {
+	// run runs each task once, and returns those that it saw failing. Tasks of an earlier run that are still at work it waits for.
+	run(ctx context.Context, round, stage string, shards []int) ([]failed, error)
+	close()
+}
+
+// failed is a task that ended before it was done.
+type failed struct {
+	shard int
+	node  string
+	code  int    // exit code; 0: none is known
+	why   string // besides what its log says
+}
+
+// again is how often a task that failed is run again.
+const again = 3
+
+// EngineOptions say what runs the tasks; settings of crawl.toml where they are empty.
+type EngineOptions struct {
+	On   string // local, slurm or spark
+	Args string // options of sbatch or pyspark
+}
+
+var engines = []string{"local", "slurm", "spark"}
+
+// setEngine chooses what runs the tasks.
+func (d *Driver) setEngine() error {
+	conf, err := d.settings()
+	if err != nil {
+		return err
+	}
+	on, args := cmp.Or(d.opt.Engine.On, conf.File.Engine.On, "local"), strings.Fields(cmp.Or(d.opt.Engine.Args, conf.File.Engine.Args))
+	if !slices.Contains(engines, on) {
+		return &fault.Error{Class: fault.Usage, Found: "--on " + on, Want: strings.Join(engines, ", "), Hint: fault.DidYouMean(on, engines)}
+	}
+	if on == "local" && d.opt.Engine.On == "" {
+		return nil
+	}
+	if d.plan.shards == 0 {
+		return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: "a crawl without shards, on " + on, Want: "shards, one task each",
+			Hint: fmt.Sprintf("%q makes one", mcrawl("new", d.Crawl.Dir()+"-shards", "--shards", "4", "--seeds", "seeds.txt"))}
+	}
+	if on == "local" {
+		return nil
+	}
+	dir, err := filepath.Abs(d.Crawl.Dir())
+	if err != nil {
+		return err
+	}
+	t := tasks{d: d, dir: dir, args: args, bin: conf.File.Engine.Bin}
+	if t.bin == "" {
+		if t.bin, err = os.Executable(); err != nil {
+			return err
+		}
+	}
+	command, hint := "sbatch", "Debian has it in slurm-client"
+	if d.engine = (&slurm{tasks: t}); on == "spark" {
+		d.engine = &spark{tasks: t}
+		command, hint = "pyspark", `"pip install pyspark" brings it, and so does Spark, in its folder bin`
+	}
+	if _, err := exec.LookPath(command); err != nil {
+		return &fault.Error{Class: fault.Usage, Found: "no command " + command, Want: "it in PATH", Hint: hint, Err: err}
+	}
+	return nil
+}
+
+// goOn is the command that goes on with the crawl in the same way.
+func (d *Driver) goOn() string {
+	words := []string{"run", d.Crawl.Dir()}
+	if d.opt.Engine.On != "" {
+		words = append(words, "--on", d.opt.Engine.On)
+	}
+	if d.opt.Engine.Args != "" {
+		words = append(words, "--engine-args="+d.opt.Engine.Args)
+	}
+	return mcrawl(words...)
+}
+
+// tasks is what engines on other machines have in common.
+type tasks struct {
+	d    *Driver
+	dir  string // the crawl folder, absolute
+	bin  string // mcrawl, as the machines see it
+	args []string
+}
+
+// command is a task, but for the number of its shard.
+func (t *tasks) command(round, stage string) []string {
+	return []string{t.bin, "stage", t.dir, stage, "--round", round, "--quiet", "--shard"}
+}
+
+// logsDir has a folder of logs for each of the last rounds.
+const logsDir, logsKept = "logs", 10
+
+// log is what a task writes; shard may be a pattern.
+func (t *tasks) log(round, stage, shard string) string {
+	return filepath.Join(t.dir, logsDir, round, stage+"-"+shard+".log")
+}
+
+// beginLogs makes the folder of a round's logs, and removes those of old rounds.
+func (t *tasks) beginLogs(round string) error {
+	dir := filepath.Join(t.dir, logsDir)
+	if err := os.MkdirAll(filepath.Join(dir, round), 0o777); err != nil {
+		return err
+	}
+	number := func(round string) int { n, _ := strconv.Atoi(strings.TrimPrefix(round, "r")); return n }
+	list, err := os.ReadDir(dir)
+	for _, e := range list {
+		if n := number(e.Name()); n > 0 && n <= number(round)-logsKept && err == nil {
+			err = os.RemoveAll(filepath.Join(dir, e.Name()))
+		}
+	}
+	return err
+}
+
+// notDone lists the shards in which a stage is not done.
+func (d *Driver) notDone(round string, lists []string, at int) (left []int, err error) {
+	for n := range d.plan.shards {
+		done, err := d.stageDone(round, d.plan.of(n).stages(round, lists)[at], n)
+		if err != nil {
+			return nil, err
+		}
+		if !done {
+			left = append(left, n)
+		}
+	}
+	return left, nil
+}
+
+// without leaves of shards those in which a stage that was begun is not done.
+func (d *Driver) without(shards []int, round, name string) (left []int, err error) {
+	for _, n := range shards {
+		list := d.plan.of(n).stages(round, nil)
+		steps := list[slices.IndexFunc(list, func(s stage) bool { return s.name == name })].steps
+		done, err := d.stepDone(round, steps[len(steps)-1], n)
+		if err != nil {
+			return nil, err
+		}
+		if !done {
+			left = append(left, n)
+		}
+	}
+	return left, nil
+}
+
+// roundOfShards runs the stages of a round, each in all shards. What adds URLs is run here.
+func (d *Driver) roundOfShards(ctx context.Context, round string, lists []string) error {
+	if d.engine == nil || lists != nil {
+		e := &local{d, lists}
+		for _, s := range d.plan.of(0).stages(round, lists) {
+			if _, err := e.run(ctx, round, s.name, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := d.waitDue(ctx, round); err != nil {
+		return err
+	}
+	for at, s := range d.plan.of(0).stages(round, lists) {
+		tries := map[int]int{}
+		var last []failed
+		for {
+			left, err := d.notDone(round, lists, at)
+			if err != nil {
+				return err
+			}
+			if len(left) == 0 {
+				break
+			}
+			for _, n := range left {
+				f := failed{shard: n}
+				if i := slices.IndexFunc(last, func(f failed) bool { return f.shard == n }); i >= 0 {
+					f = last[i]
+				}
+				if tries[n]++; tries[n] > 1+again {
+					return d.lost(round, s.name, f)
+				}
+				if tries[n] > 1 {
+					d.opt.Warn("%v; it is run again", d.lost(round, s.name, f))
+				}
+			}
+			if last, err = d.engine.run(ctx, round, s.name, left); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// lost is the error of a task that failed, with the last words of its log.
+func (d *Driver) lost(round, stage string, f failed) error {
+	t := tasks{dir: d.Crawl.Dir()}
+	file := t.log(round, stage, strconv.Itoa(f.shard))
+	found, hint := lastWords(file)
+	e := &fault.Error{File: d.Crawl.Dir(), Place: fmt.Sprintf("round %s, stage %s, shard %d", round, stage, f.shard), Hint: cmp.Or(hint, "its log is "+file)}
+	if f.node != "" {
+		e.Place += ", on " + f.node
+	}
+	e.Found = strings.Trim(f.why+": "+found, ": ")
+	if found == "" && f.why == "" {
+		e.Found = "ended before it was done"
+	}
+	for _, c := range classes {
+		if c.ExitCode() == f.code {
+			e.Class = c
+		}
+	}
+	return e
+}
+
+// lastWords are the last line of a log, and the hint after it.
+func lastWords(file string) (found, hint string) {
+	const most = 16 << 10
+	f, err := os.Open(file)
+	if err != nil {
+		return "no log " + file, ""
+	}
+	defer f.Close() // was read only
+	if st, err := f.Stat(); err == nil && st.Size() > most {
+		_, _ = f.Seek(-most, io.SeekEnd) // or all of it is read
+	}
+	b, _ := io.ReadAll(io.LimitReader(f, most)) // what can be read helps
+	for line := range strings.Lines(string(b)) {
+		line = strings.TrimSpace(line)
+		if _, text, is := strings.Cut(line, ": hint: "); is {
+			hint = text
+		} else if line != "" {
+			found, hint = line, ""
+		}
+	}
+	return found, hint
+}
+
+// fetchTasks bounds how many shards fetch at a time, for their memory. They wait for politeness, not for processors: where one
+// begins when another has ended, a round takes twice as long.
+const fetchTasks = 32
+
+// local runs tasks as processes of this program, as many at a time as there are processors, and more that fetch.
+type local struct {
+	d     *Driver
+	lists []string // of URLs, which the round adds
+}
+
+func (l *local) run(ctx context.Context, round, name string, _ []int) ([]failed, error) {
+	d := l.d
+	at := slices.IndexFunc(d.plan.of(0).stages(round, l.lists), func(s stage) bool { return s.name == name })
+	atOnce := cmp.Or(d.opt.Threads, runtime.NumCPU())
+	if name == fetchStage {
+		atOnce = max(atOnce, fetchTasks)
+	}
+	limit := make(chan struct{}, atOnce)
+	errs := make([]error, d.plan.shards)
+	var all sync.WaitGroup
+	for n := range d.plan.shards {
+		all.Go(func() {
+			limit <- struct{}{}
+			defer func() { <-limit }()
+			if errs[n] = ctx.Err(); errs[n] == nil {
+				errs[n] = d.task(ctx, round, l.lists, at, n)
+			}
+		})
+	}
+	all.Wait()
+	for _, one := range errs { // the first says enough
+		if one != nil {
+			return nil, one
+		}
+	}
+	return nil, nil
+}
+
+func (l *local) close() {}
