@@ -93,6 +93,10 @@ disk-full: build ## crawl on a disk that fills up, make room, go on (needs root 
 soak: build ## crawl hosts of all kinds under kills at random, for two minutes or MINUTES= (needs Linux)
 	@pipelines/soak.sh
 
+.PHONY: engines
+engines: build ## crawl on a real Slurm and a real Spark, whose nodes are killed (needs slurm-wlm, munge, strace, java, python3, PyPI)
+	@pipelines/engines.sh
+
 .PHONY: bench-sets
 bench-sets: ## sets beside GNU sort and comm, Pebble, memcpy, at N=1e6 keys (some two minutes)
 	@bench/sets.sh

@@ -81,6 +81,7 @@ func TestPagesNameWhatIsThere(t *testing.T) {
 			if !called.MatchString(line) && !strings.HasPrefix(line, "`--") {
 				continue // flags of other programs
 			}
+			line = ofEngines.ReplaceAllString(line, "")
 			for _, f := range anyFlag.FindAllString(line, -1) {
 				if !hasFlag(all, "", f) {
 					t.Errorf("%s: no command has %s: %s", name, f, line)
@@ -92,7 +93,9 @@ func TestPagesNameWhatIsThere(t *testing.T) {
 
 var (
 	commands = []string{"mcrawl", "mfrontier", "mresolve", "mfetch", "mfpset", "mextract", "murlset", "mmerge", "mcat", "mckpt", "mweb"}
-	anyFlag  = regexp.MustCompile(`--[a-z][a-z-]*[a-z]`)
+	// What sbatch and pyspark are given.
+	ofEngines = regexp.MustCompile(`(--)?engine[.-]args=("[^"]*"|\S*)`)
+	anyFlag   = regexp.MustCompile(`--[a-z][a-z-]*[a-z]`)
 )
 
 // helps is what --help prints, of "command" and of "command verb".
@@ -171,6 +174,7 @@ func TestHelp(t *testing.T) {
 		section, _, _ = strings.Cut(section, "\n## ")
 		_, examples, _ := strings.Cut(text, "\nExamples:\n")
 		for _, line := range strings.Split(section+"\n"+examples, "\n") {
+			line = ofEngines.ReplaceAllString(line, "")
 			verbs := []string{name}
 			for _, m := range called.FindAllStringSubmatch(line, -1) {
 				if all[m[0]] == "" {
