@@ -107,7 +107,11 @@ type tasks struct {
 
 // command is a task, but for the number of its shard.
 func (t *tasks) command(round, stage string) []string {
-	return []string{t.bin, "stage", t.dir, stage, "--round", round, "--quiet", "--shard"}
+	words := []string{t.bin, "stage", t.dir, stage, "--round", round, "--quiet"}
+	if t.d.opt.Threads > 0 {
+		words = append(words, "--threads", strconv.Itoa(t.d.opt.Threads))
+	}
+	return append(words, "--shard")
 }
 
 // logsDir has a folder of logs for each of the last rounds.
@@ -230,7 +234,7 @@ func (d *Driver) lost(round, stage string, f failed) error {
 	return e
 }
 
-// lastWords are the last line of a log, and the hint after it.
+// lastWords are the last line of a log that says more than that a command failed, and the hint after it.
 func lastWords(file string) (found, hint string) {
 	const most = 16 << 10
 	f, err := os.Open(file)
@@ -246,7 +250,7 @@ func lastWords(file string) (found, hint string) {
 		line = strings.TrimSpace(line)
 		if _, text, is := strings.Cut(line, ": hint: "); is {
 			hint = text
-		} else if line != "" {
+		} else if line != "" && !(strings.HasPrefix(line, "mcrawl: ") && strings.Contains(line, " ended with exit code ")) {
 			found, hint = line, ""
 		}
 	}
