@@ -19,6 +19,7 @@ var settings = map[string][2]string{
 	"batch":               {`7`, "7"},
 	"rounds":              {`7`, ""},
 	"checkpoint_interval": {`"7s"`, "7s"},
+	"push":                {`"/seven"`, ""},
 	"schemes":             {`["http", "gemini:7"]`, "[http gemini:7]"},
 	"fetch.exec":          {`["http=fetch.sh"]`, "[http=fetch.sh]"},
 	"fetch.contact":       {`"me@example.org"`, "me@example.org"},

@@ -37,6 +37,9 @@ type grammar struct {
 	Restore restoreCmd `cmd:"" help:"Go back to a checkpoint."`
 	GC      gcCmd      `cmd:"" name:"gc" help:"Forget old checkpoints and delete files that no other needs."`
 	Hold    holdCmd    `cmd:"" help:"Run a driver of the crawl, such as make, and keep others out."`
+	Files   filesCmd   `cmd:"" help:"List the files that a copy of the crawl needs."`
+	Push    pushCmd    `cmd:"" help:"Bring a copy of the crawl elsewhere up to its last checkpoint."`
+	Pull    pullCmd    `cmd:"" help:"Make a crawl folder of such a copy, to go on where the first was lost."`
 	Rounds  roundsCmd  `cmd:"" help:"Keep the files of the rounds that count, and print the next round's number."`
 }
 

@@ -121,7 +121,7 @@ func (c *change) begin(s *Store, verb, by string) (done *Done, err error) {
 			return nil, err
 		}
 		var data []byte
-		if data, err = durable.ReadFile(s.fs, s.Path(name)+openSuffix, 1<<20); err == nil {
+		if data, err = durable.ReadFile(s.fs, s.Path(name)+OpenSuffix, 1<<20); err == nil {
 			c.tx.Put(Entry{Path: name, Role: "warc", Length: int64(len(data)), Sum: Sum(data), Growing: true})
 		}
 	}
@@ -136,7 +136,7 @@ func (c *change) begin(s *Store, verb, by string) (done *Done, err error) {
 
 // grow appends to the growing file and enters it.
 func (c *change) grow(s *Store, by string) error {
-	f, err := s.fs.OpenFile(s.Path(c.grew)+openSuffix, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
+	f, err := s.fs.OpenFile(s.Path(c.grew)+OpenSuffix, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (c *change) grow(s *Store, by string) error {
 	if err := f.Sync(); err != nil {
 		return err
 	}
-	data, err := durable.ReadFile(s.fs, s.Path(c.grew)+openSuffix, 1<<20)
+	data, err := durable.ReadFile(s.fs, s.Path(c.grew)+OpenSuffix, 1<<20)
 	c.tx.Put(Entry{Path: c.grew, Role: "warc", Length: int64(len(data)), Sum: Sum(data), Growing: true})
 	return err
 }
@@ -404,7 +404,7 @@ func TestSuccessor(t *testing.T) {
 			m, err := next.Current()
 			must(t, err)
 			must(t, next.walk(func(rel string) error {
-				if g := generationIn(rel); g > 0 && m.File(strings.TrimSuffix(rel, openSuffix)) == nil && !strings.HasPrefix(rel, manifestPrefix) {
+				if g := generationIn(rel); g > 0 && m.File(strings.TrimSuffix(rel, OpenSuffix)) == nil && !strings.HasPrefix(rel, manifestPrefix) {
 					return fmt.Errorf("step %d, loss %d: %s is of no use", at, loss, rel)
 				}
 				return nil

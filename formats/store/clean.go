@@ -90,7 +90,7 @@ func (s *Store) remove(rel string) error {
 func (s *Store) removeLeftovers(j journal) error {
 	keep := map[string]bool{}
 	for _, name := range j.Names {
-		keep[name], keep[name+openSuffix] = true, true
+		keep[name], keep[name+OpenSuffix] = true, true
 	}
 	return s.walk(func(rel string) error {
 		if durable.IsTemp(path.Base(rel)) || staleJournal(rel, j.Generation) || generationOf(rel) == j.Generation && !keep[rel] {
@@ -118,7 +118,7 @@ func (s *Store) sweep(base, next *Manifest, j journal) {
 	for _, name := range j.Names {
 		if next.File(name) == nil {
 			_ = s.remove(name)
-			_ = s.remove(name + openSuffix)
+			_ = s.remove(name + OpenSuffix)
 		}
 	}
 	if base.Epoch != next.Epoch || base.Parent == 0 {
@@ -141,7 +141,7 @@ func (s *Store) sweep(base, next *Manifest, j journal) {
 		for _, e := range old.Files {
 			if e.Born > base.Base && e.Epoch == next.Epoch && base.File(e.Path) == nil && next.File(e.Path) == nil {
 				_ = s.remove(e.Path)
-				_ = s.remove(e.Path + openSuffix)
+				_ = s.remove(e.Path + OpenSuffix)
 			}
 		}
 		_ = s.fs.Remove(s.ManifestPath(g))
@@ -197,14 +197,14 @@ func (s *Store) Collect(v *View, bound []uint64) (Freed, error) {
 		if !keep[g] {
 			gone = append(gone, g)
 			for _, e := range m.Files {
-				loose[e.Path], loose[e.Path+openSuffix] = true, true
+				loose[e.Path], loose[e.Path+OpenSuffix] = true, true
 			}
 			continue
 		}
 		for _, e := range m.Files {
 			// Outputs serve until the next round, not as long as their generation.
 			if e.Role != RoleOutput || m.Generation == v.Counts.Generation {
-				held[e.Path], held[e.Path+openSuffix] = true, true
+				held[e.Path], held[e.Path+OpenSuffix] = true, true
 			}
 		}
 	}
@@ -215,7 +215,7 @@ func (s *Store) Collect(v *View, bound []uint64) (Freed, error) {
 	}
 	if j.Epoch == v.Current.Epoch {
 		for _, name := range j.Names {
-			held[name], held[name+openSuffix] = true, true
+			held[name], held[name+OpenSuffix] = true, true
 		}
 	}
 	err = s.walk(func(rel string) error {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	currentFile = "CURRENT"
+	CurrentFile = "CURRENT"
 	// ModulesDir is a folder of a crawl folder, whose stores belong to that too.
 	ModulesDir = "modules"
 	// ShardsDir is a folder of a crawl folder of several shards, which are folders in it, named by three digits. Their
@@ -41,7 +41,7 @@ func (c *Current) base(store string) uint64 { return max(c.Stores[store], 1) }
 
 // ReadCurrent reads the CURRENT of a crawl folder; fs.ErrNotExist if dir is none.
 func ReadCurrent(fsys durable.FS, dir string) (Current, error) {
-	file := filepath.Join(dir, currentFile)
+	file := filepath.Join(dir, CurrentFile)
 	data, err := durable.ReadFile(fsys, file, MaxFile)
 	if err != nil {
 		return Current{}, err
@@ -57,7 +57,7 @@ func CreateCurrent(fsys durable.FS, dir string, mapVersion uint64) error {
 	if err != nil {
 		return err
 	}
-	if err := durable.LinkFile(fsys, filepath.Join(dir, currentFile), data); !errors.Is(err, fs.ErrExist) {
+	if err := durable.LinkFile(fsys, filepath.Join(dir, CurrentFile), data); !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return nil
@@ -71,7 +71,7 @@ func WriteCurrent(fsys durable.FS, dir string, c Current) error {
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(dir, currentFile)
+	file := filepath.Join(dir, CurrentFile)
 	if c.Map == 0 || c.sum == "" {
 		return durable.WriteFile(fsys, file, data)
 	}
@@ -110,7 +110,7 @@ func decodeCurrent(file string, data []byte) (Current, error) {
 
 // IsCrawl says whether dir is a crawl folder, whole or damaged.
 func IsCrawl(dir string, opt Options) bool {
-	ok, err := exists(opt.fs(), filepath.Join(dir, currentFile))
+	ok, err := exists(opt.fs(), filepath.Join(dir, CurrentFile))
 	return ok && err == nil
 }
 

@@ -22,7 +22,7 @@ func (s *Store) OpenFile(path string) (durable.File, error) {
 	}
 	// The owner may rename NAME.open to NAME between the first two tries.
 	var first error
-	for _, name := range []string{path, path + openSuffix, path} {
+	for _, name := range []string{path, path + OpenSuffix, path} {
 		f, err := s.fs.OpenFile(s.Path(name), os.O_RDONLY, 0)
 		if err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return f, err

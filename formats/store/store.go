@@ -22,10 +22,10 @@ const LockFile = "LOCK"
 
 // The store's own files.
 const (
-	headFile       = "HEAD"
+	HeadFile       = "HEAD"
 	journalPrefix  = "JOURNAL-" // and the generation that its transaction will make; of attempt K > 0 also a dot and K
 	manifestPrefix = "MANIFEST-"
-	openSuffix     = ".open" // of a growing file that its owner is still writing
+	OpenSuffix     = ".open" // of a growing file that its owner is still writing
 )
 
 // Options of Create and Open.
@@ -90,7 +90,7 @@ func Create(dir, kind string, version int, params map[string]string, opt Options
 		return err
 	}
 	// Only a store that never changed can lack its pointer.
-	if ok, err := exists(s.fs, s.Path(headFile)); ok || err != nil {
+	if ok, err := exists(s.fs, s.Path(HeadFile)); ok || err != nil {
 		return err
 	}
 	if list, err := s.Generations(); err != nil {
@@ -129,7 +129,7 @@ func ParamsText(params map[string]string) string {
 // folder is itself.
 func Within(dir, kind string, opt Options) string {
 	in := filepath.Join(dir, kind)
-	if ok, err := exists(opt.fs(), filepath.Join(in, headFile)); ok && err == nil && IsCrawl(dir, opt) {
+	if ok, err := exists(opt.fs(), filepath.Join(in, HeadFile)); ok && err == nil && IsCrawl(dir, opt) {
 		return in
 	}
 	return dir
@@ -143,7 +143,7 @@ func Open(dir, kind string, version int, opt Options) (*Store, error) {
 	if err := s.notFile(); err != nil {
 		return nil, err
 	}
-	ok, err := exists(s.fs, s.Path(headFile))
+	ok, err := exists(s.fs, s.Path(HeadFile))
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func Open(dir, kind string, version int, opt Options) (*Store, error) {
 			if shards, err := s.fs.ReadDir(filepath.Join(root, ShardsDir)); err == nil && len(shards) > 0 {
 				hint = fmt.Sprintf("the crawl has %s to %s", filepath.Join(root, ShardsDir, shards[0].Name(), kind), filepath.Join(root, ShardsDir, shards[len(shards)-1].Name(), kind))
 			}
-		} else if made, _ := exists(s.fs, filepath.Join(root, kind, headFile)); err == nil && made {
+		} else if made, _ := exists(s.fs, filepath.Join(root, kind, HeadFile)); err == nil && made {
 			hint = "the crawl has " + filepath.Join(root, kind)
 		}
 		return nil, &fault.Error{Class: fault.Usage, File: dir, Found: "no store here", Want: "a store of kind " + kind, Hint: hint}
@@ -193,7 +193,7 @@ func Folder(dir string, opt Options) *Store {
 // Made reports whether the store is whole: false for one that is being made, an error for
 // one that lost its pointer.
 func (s *Store) Made() (bool, error) {
-	if ok, err := exists(s.fs, s.Path(headFile)); ok || err != nil {
+	if ok, err := exists(s.fs, s.Path(HeadFile)); ok || err != nil {
 		return ok, err
 	}
 	list, err := s.Generations()
@@ -204,7 +204,7 @@ func (s *Store) Made() (bool, error) {
 }
 
 func (s *Store) noHead() error {
-	return &fault.Error{Class: fault.Corrupt, File: s.Path(headFile), Found: "missing", Want: "the number of the newest generation",
+	return &fault.Error{Class: fault.Corrupt, File: s.Path(HeadFile), Found: "missing", Want: "the number of the newest generation",
 		Hint: hintVerify}
 }
 
@@ -256,11 +256,14 @@ func (s *Store) writeHead(generation uint64) error {
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(s.fs, s.Path(headFile), data)
+	return durable.WriteFile(s.fs, s.Path(HeadFile), data)
 }
 
+// Point writes the HEAD of a store that was copied without it.
+func (s *Store) Point(newest uint64) error { return s.writeHead(newest) }
+
 func (s *Store) readHead() (head, error) {
-	file := s.Path(headFile)
+	file := s.Path(HeadFile)
 	data, err := durable.ReadFile(s.fs, file, MaxFile)
 	if err != nil {
 		return head{}, err
@@ -326,7 +329,7 @@ func (s *Store) Newest() (*Manifest, error) {
 			}
 			m, err := s.At(g)
 			if g == h.Generation && errors.Is(err, fs.ErrNotExist) {
-				err = &fault.Error{Class: fault.Corrupt, File: s.Path(headFile), Found: fmt.Sprintf("generation %d, and no %s", g, s.ManifestPath(g)),
+				err = &fault.Error{Class: fault.Corrupt, File: s.Path(HeadFile), Found: fmt.Sprintf("generation %d, and no %s", g, s.ManifestPath(g)),
 					Want: "the number of a generation that is there", Err: err}
 			}
 			if err == nil {

@@ -420,7 +420,7 @@ func (t *Tx) Journal(prefix, suffix string) (string, error) {
 func (t *Tx) Journaled() ([]string, error) {
 	var found []string
 	for _, name := range t.earlier {
-		for _, on := range []string{name, name + openSuffix} {
+		for _, on := range []string{name, name + OpenSuffix} {
 			if ok, err := exists(t.s.fs, t.s.Path(on)); err != nil {
 				return nil, err
 			} else if ok {

@@ -51,6 +51,7 @@ type File struct {
 	RoundTime          string   `toml:"round_time" is:"time 0s 24h" crawl:"30s" flag:"mfrontier next --for, mfrontier plan --for, mfetch --for" doc:"time that a round is to take: of each host what it can do in that time, at most batch in all; 30s where it is not set, 0s: any" like:"\"30s\""`
 	Rounds             int      `toml:"rounds" is:"whole 0" doc:"stop after this round, where ROUNDS= names none; 0: when the frontier is empty" like:"0"`
 	CheckpointInterval string   `toml:"checkpoint_interval" is:"time 0s" flag:"mckpt commit --interval" doc:"least time between two checkpoints that are kept; 0s: keep that of every round" like:"\"1h\""`
+	Push               string   `toml:"push" doc:"where mckpt push keeps a copy of the crawl, after each round too: an absolute folder, HOST:PATH, or rclone:NAME:PATH" like:"\"backup.example.org:crawl\""`
 	Schemes            []string `toml:"schemes" is:"schemes" flag:"mfetch --scheme, mextract --scheme, mfrontier next --scheme, mfrontier plan --scheme, mfrontier add --scheme, murlset new --scheme, murlset add --scheme, murlset test --scheme, murlset build --scheme, murlset key --scheme, mcat --scheme, mresolve canon --scheme" doc:"schemes whose URLs are crawled, others with their default ports" like:"[\"http\", \"https\", \"ftp\", \"gopher\"]"`
 
 	URLs struct {
@@ -510,6 +511,25 @@ func (c *Config) CheckPaths(folder string, only ...string) error {
 		}
 	}
 	return nil
+}
+
+// Outside lists the files that settings name and that are not in folder, where crawl.toml is.
+func (c *Config) Outside(folder string) (outside []string, err error) {
+	for _, k := range allKeys() {
+		if !k.Path {
+			continue
+		}
+		names, err := c.Setting(k.Name)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if rel, err := filepath.Rel(folder, name); name != "" && name != k.Word && (err != nil || !filepath.IsLocal(rel)) {
+				outside = append(outside, name)
+			}
+		}
+	}
+	return outside, nil
 }
 
 func (c *Config) get(name string) (any, bool) {

@@ -21,7 +21,8 @@ import (
 
 // Files of a crawl folder.
 const (
-	DriverFile     = "DRIVER" // the lock of the one driver of the crawl, see Hold
+	DriverFile     = "DRIVER"   // the lock of the one driver of the crawl, see Hold
+	ProgressFile   = "PROGRESS" // what a driver tells while it holds the lock
 	configFile     = "crawl.toml"
 	checkpointsDir = "checkpoints"
 	roundsDir      = "rounds"

@@ -62,7 +62,7 @@ const maxConfig = 1 << 20 // as in pkg/config
 // number than that of the folder is fault.Usage.
 func Init(dir string, config, preset []byte, makeStores func(dir string) error, opt Options) (*Crawl, error) {
 	c := &Crawl{fs: opt.fs(), dir: dir, opt: opt}
-	if err := c.notFile(); err != nil {
+	if err := cmp.Or(c.notFile(), c.unfinished()); err != nil {
 		return nil, err
 	}
 	if err := durable.MkdirAll(c.fs, c.path(checkpointsDir)); err != nil {
@@ -293,6 +293,9 @@ func (c *Crawl) Dir() string { return c.dir }
 func (c *Crawl) current() (store.Current, error) {
 	cur, err := store.ReadCurrent(c.fs, c.dir)
 	if errors.Is(err, fs.ErrNotExist) {
+		if e := c.unfinished(); e != nil {
+			return cur, e
+		}
 		e := &fault.Error{Class: fault.Usage, File: c.dir, Found: "not a crawl folder", Want: "a folder with a file CURRENT", Err: err,
 			Hint: fmt.Sprintf("make one with %q", "mckpt init "+c.dir)}
 		if dir, _, ok := store.ShardAt(c.dir); ok && store.IsCrawl(dir, c.opt.stores()) {

@@ -244,6 +244,9 @@ func (d *Driver) rounds(ctx context.Context, begun time.Time) error {
 				continue
 			}
 		}
+		if err := d.push(ctx); err != nil {
+			return err
+		}
 		if why != "" {
 			return d.end(ctx, why, empty)
 		}
@@ -476,6 +479,19 @@ func (d *Driver) round(ctx context.Context, conf *config.Config, name string) er
 		return err
 	}
 	return d.opt.Teller.Ended(ctx)
+}
+
+// push brings the copy of the crawl elsewhere up to its last checkpoint, if the crawl has one. If that fails, the crawl
+// goes on, and mckpt has said why.
+func (d *Driver) push(ctx context.Context) error {
+	conf, err := d.settings()
+	if err != nil || conf.File.Push == "" {
+		return err
+	}
+	if _, err := d.processes.run(ctx, Pipe{{"mckpt", "push", "--quiet", d.plan.crawl}}); err != nil && ctx.Err() == nil {
+		d.opt.Warn("not copied to %s, and the crawl goes on without: %v", conf.File.Push, err)
+	}
+	return context.Cause(ctx)
 }
 
 // wrong says where a command failed, and that nothing is lost by it.

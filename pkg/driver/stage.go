@@ -212,7 +212,10 @@ func (d *Driver) Stage(ctx context.Context, name, round string, shard int) error
 			return err
 		}
 		for tries := 1; ; tries++ { // another machine may do the same
-			if _, _, err = d.Crawl.Commit(ctx, of.name, d.opt.Now(), kept); tries == attempts || !errors.Is(err, fault.Busy) {
+			if _, _, err = d.Crawl.Commit(ctx, of.name, d.opt.Now(), kept); err == nil {
+				return d.push(ctx)
+			}
+			if tries == attempts || !errors.Is(err, fault.Busy) {
 				return err
 			}
 		}

@@ -462,7 +462,7 @@ func (s *Status) printBody(w io.Writer) {
 }
 
 // liveFile is what a driver tells, in the crawl folder.
-const liveFile = "PROGRESS"
+const liveFile = crawl.ProgressFile
 
 // liveMax bounds the file.
 const liveMax = 1 << 20

@@ -6,8 +6,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"mercator/formats/store"
 	"mercator/pkg/durable"
@@ -26,6 +28,12 @@ func (r *runner) openBatch(tx *store.Tx) error {
 		return err // a process that was suspended must not note an old one
 	}
 	return durable.WriteFile(r.opt.Store.FS(), r.opt.Store.Path(batchFile), fmt.Appendf(nil, "%d\n", tx.Generation()))
+}
+
+// TakenOver notes in the store dir, a copy whose newest generation is given, that somebody may have contacted any host until
+// now: the next batch then waits as after an interrupted one.
+func TakenOver(dir string, newest uint64, now time.Time) error {
+	return durable.WriteFile(durable.OS, filepath.Join(dir, batchFile), fmt.Appendf(nil, "%d %d\n", newest+1, now.UnixMicro()))
 }
 
 // unclean says whether contacts were made of which no committed contact times

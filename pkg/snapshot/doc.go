@@ -1,0 +1,18 @@
+// Package snapshot keeps a copy of a crawl elsewhere, in a folder, over rsync or over rclone, and makes a crawl of it again
+// where the first one was lost. The layout of the copy is SPEC.md beside this file, version 1.
+//
+// # Invariants
+//
+//   - Nothing at the remote is ever written over. A file there has the checksum of its bytes in its name, so it needs no atomic
+//     rename: one that is shorter than it should be is sent again.
+//   - A snapshot is a list of such files, under a number of its own, and is sent last. One that is not whole does not
+//     count, so a push that broke leaves the snapshot before it.
+//   - Files that only an older snapshot needs are deleted after the newer one was read back.
+//   - Of a file that grows, only what was added is sent.
+//   - A folder that is pulled into is no crawl before all of it is there: CURRENT is written last.
+//   - The lock of a push or a pull goes with the last program that it started. So none that was left behind by a kill writes
+//     beside the next.
+//
+// A remote belongs to one crawl folder. When another has pulled from it, and pushes, the remote is its own from then on, and the
+// first is refused: two machines cannot go on with one crawl unnoticed.
+package snapshot
