@@ -89,6 +89,10 @@ dns: build ## names of a generated zone, compared with dig (needs nsd, dnsutils)
 disk-full: build ## crawl on a disk that fills up, make room, go on (needs root or user namespaces)
 	@pipelines/disk-full.sh
 
+.PHONY: snapshots
+snapshots: build ## copies of a crawl over rsync, ssh and rclone, under kills (needs rclone, rsync, openssh-server)
+	@pipelines/snapshots.sh
+
 .PHONY: soak
 soak: build ## crawl hosts of all kinds under kills at random, for two minutes or MINUTES= (needs Linux)
 	@pipelines/soak.sh

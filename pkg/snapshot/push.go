@@ -41,6 +41,8 @@ type Options struct {
 	Now      time.Time         //
 	Check    bool              // of Push: read back all that is at the remote, and send again what is damaged
 	Progress func(bytes int64) // is told what was sent or received; may be nil
+
+	remote remote // of tests; nil: as it is spelled
 }
 
 // Done says what a push or a pull did.
@@ -70,6 +72,7 @@ type copier struct {
 
 	staged      []string // in the stage, not sent yet
 	stagedBytes int64
+	sent        bool // something
 }
 
 // begin takes the lock of the crawl's copier, and empties the stage.
@@ -87,7 +90,10 @@ func begin(ctx context.Context, dir, spelling, what string, opt Options) (*copie
 		_ = os.RemoveAll(c.stage()) // the next one does it again
 		_ = lock.Close()
 	}
-	if c.to, err = openRemote(spelling, own, lock.(*os.File)); err == nil {
+	if c.to = opt.remote; c.to == nil {
+		c.to, err = openRemote(spelling, own, lock.(*os.File))
+	}
+	if err == nil {
 		err = os.RemoveAll(c.stage())
 	}
 	if err != nil {
@@ -242,8 +248,10 @@ func (c *copier) push(ctx context.Context, folder *crawl.Crawl) (err error) {
 		return err
 	}
 	slices.SortFunc(next.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
-	if c.have, err = c.to.list(ctx); err != nil {
-		return err
+	if c.sent {
+		if c.have, err = c.to.list(ctx); err != nil {
+			return err
+		}
 	}
 	needed := next.objects()
 	for _, name := range slices.Sorted(maps.Keys(needed)) {
@@ -448,6 +456,7 @@ func (c *copier) send(ctx context.Context) error {
 	if len(c.staged) == 0 {
 		return nil
 	}
+	c.sent = true
 	if err := c.to.put(ctx, c.stage(), c.staged); err != nil {
 		for _, name := range c.staged {
 			if there, e := exists(c.staging(name)); e == nil && !there && ctx.Err() == nil {
@@ -633,26 +642,18 @@ func (c *copier) publish(ctx context.Context, l *List) error {
 
 // tidy deletes what no snapshot needs but the last, whose number and files are given. Only names that a push gives are touched.
 func (c *copier) tidy(ctx context.Context, last *List, needed map[string]int64) error {
-	var lists, files []string
+	var names []string
 	for name := range c.have {
-		_, ok := needed[name]
-		switch {
-		case ok || !ours.MatchString(name) || name == listName(last.Number):
-		case strings.HasPrefix(name, listPrefix):
-			lists = append(lists, name)
-		default:
-			files = append(files, name)
+		if _, ok := needed[name]; !ok && ours.MatchString(name) && name != listName(last.Number) {
+			names = append(names, name)
 		}
 	}
-	slices.Sort(lists)
-	slices.Sort(files)
-	for _, names := range [][]string{lists, files} { // a list goes before what it needs
-		for batch := range slices.Chunk(names, batchFiles) {
-			if err := c.to.remove(ctx, batch); err != nil {
-				return err
-			}
-			c.done.Removed += len(batch)
+	slices.Sort(names)
+	for batch := range slices.Chunk(names, batchFiles) {
+		if err := c.to.remove(ctx, batch); err != nil {
+			return err
 		}
+		c.done.Removed += len(batch)
 	}
 	return nil
 }

@@ -153,7 +153,7 @@ func (r *rclone) put(ctx context.Context, dir string, names []string) error {
 }
 
 func (r *rclone) get(ctx context.Context, names []string, dir string) error {
-	return r.copy(ctx, names, r.to, dir)
+	return r.copy(ctx, names, r.to, dir, "--ignore-checksum") // the names have better ones
 }
 
 func (r *rclone) remove(ctx context.Context, names []string) error {
