@@ -162,7 +162,7 @@ func TestSettingsReachTheirFlags(t *testing.T) {
 			}
 		}
 	}
-	if got := fmt.Sprint(pipelines); got != "[seeds rounds]" {
+	if got := fmt.Sprint(pipelines); got != "[seeds rounds push]" {
 		t.Errorf("settings of no command: %s", got)
 	}
 }

@@ -31,7 +31,7 @@ file may be longer than its length says. Nothing may change the crawl while it i
 copied by such a list; "mckpt push" works at any time.
 
 Examples:
-  mckpt files crawl | rsync -a --files-from=- crawl host:crawl
+  mckpt files crawl > list    # rsync and rclone take such a list
   mckpt files crawl --json | jq -s 'map(.length) | add'`
 }
 
