@@ -23,16 +23,16 @@ func TestFencing(t *testing.T) {
 	if os.Getenv("MERCATOR_FENCING") == "" {
 		t.Skip("make fencing runs it")
 	}
-	w := startWeb(t, 61, 12, 40)
+	w := startWeb(t, 61, 6, 40)
 	const connections = 4
 	polite := []string{"--min-delay", "30ms", "--delay-factor", "0", "--addr-delay", "0"}
-	c := newCrawl(t, w, "POLITENESS_FLAGS="+strings.Join(polite, " "), "BATCH=200",
+	c := newCrawl(t, w, "POLITENESS_FLAGS="+strings.Join(polite, " "), "BATCH=60",
 		fmt.Sprintf("FETCH_FLAGS=--allow-net 127.0.0.0/8 --timeout 2s --connections %d", connections))
 	c.shards(t, 2)
 	before := len(w.requests(t))
 	taken, atOnce := 0, 0
 	codes := map[string]int{}
-	for {
+	for taken < 4 || atOnce < 6 {
 		s := c.stages(t)
 		if s.Empty {
 			break
@@ -48,8 +48,9 @@ func TestFencing(t *testing.T) {
 					if code, hit := c.suspend(t, n, taken, args); hit {
 						taken++
 						codes["suspended "+code]++
+						t.Logf("%s, shard %d: suspended, taken over, woken: exit code %s", s.Round, n, code)
 					}
-				case stage.Stage != "fetch" && atOnce < 12 && s.Round != "seed":
+				case stage.Stage != "fetch" && atOnce < 6 && s.Round != "seed":
 					atOnce++
 					a, b := unlocked(args...), unlocked(args...)
 					if err := errors.Join(a.Start(), b.Start()); err != nil {
@@ -65,6 +66,7 @@ func TestFencing(t *testing.T) {
 	if taken < 3 || atOnce == 0 {
 		t.Error("the test shows little")
 	}
+	c.finish(t, "mcrawl")
 	c.sharded(t)
 	fetched := c.kept(t, "fetched.arrows.zst")
 	output(t, "mfetch", append(append([]string{"audit"}, polite...), fetched...)...)
@@ -127,7 +129,7 @@ func (c *crawl) suspend(t *testing.T, shard, way int, args []string) (code strin
 	if err := first.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); length() < was+20_000 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(20 * time.Second); length() < was+8_000 && time.Now().Before(deadline); {
 		if len(children(first.Process.Pid)) == 0 && length() > was {
 			break
 		}

@@ -58,8 +58,10 @@ func (c *Crawl) tidy(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	for s, v := range views {
-		_, _ = s.Collect(v, bound[s.NameInCrawl()])
+	for _, s := range stores {
+		if v := views[s]; v != nil {
+			_, _ = s.Collect(v, bound[s.NameInCrawl()])
+		}
 	}
 }
 
