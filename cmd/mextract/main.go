@@ -231,15 +231,15 @@ func (*explainCmd) Help() string {
   default deny
 
 Tests, with and, or, not and parentheses:
-  scheme, host, domain, registered-domain, port   of the URL; one of the words
-  url, prefix, suffix, contains, regex            of the whole URL, from its scheme on
-  path                                            begins with one of the words: path /blog/
-  extension                                       of the path: extension zip exe
-  any, query                                      every URL; one with a query
-  url-length, path-depth, repeated-segments       compared with a number: path-depth > 12
-  depth, kind                                     links from a seed; of link: a, img, redirect
-  mime                                            of the document, once it is fetched: video/*
-  exec                                            a program answers yes
+  scheme, host, domain, registered-domain, port of the URL: one of the words
+  url, prefix, suffix, contains, regex          of the whole URL, with scheme
+  path                                          begins with a word: /blog/
+  extension                                     of the path: extension zip exe
+  any, query                                    every URL; one with a query
+  url-length, path-depth, repeated-segments     compared: path-depth > 12
+  depth, kind                                   links from a seed; a, img, …
+  mime                                          once it is fetched: video/*
+  exec                                          a program answers yes
 For host, domain, registered-domain, url and prefix, @FILE has the words, one a line.
 
 Examples:
