@@ -35,9 +35,9 @@ var sideways = map[string][]string{
 
 	"pkg/crawl":       {"pkg/shard", "pkg/exchange"},
 	"pkg/exchange":    {"pkg/merge", "pkg/shard"},
-	"pkg/frontier":    {"pkg/merge", "pkg/stage", "pkg/canon"}, // registered domains
+	"pkg/frontier":    {"pkg/merge", "pkg/stage", "pkg/shard", "pkg/canon"}, // registered domains
 	"pkg/urlset":      {"pkg/fpset", "pkg/merge", "pkg/stage", "pkg/canon"},
-	"pkg/fpset":       {"pkg/merge", "pkg/stage"},
+	"pkg/fpset":       {"pkg/merge", "pkg/stage", "pkg/shard"},
 	"pkg/fpset/bloom": {"pkg/merge"},
 	"pkg/filter":      {"pkg/canon"},
 	"pkg/extract":     {"pkg/canon", "pkg/filter", "pkg/pdf", "pkg/process", "pkg/rewind", "pkg/stage"},

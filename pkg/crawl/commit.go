@@ -20,6 +20,7 @@ import (
 	"mercator/pkg/durable"
 	"mercator/pkg/exchange"
 	"mercator/pkg/fault"
+	"mercator/pkg/shard"
 )
 
 // roundEnd finds the frontier's transaction that ends a round, whose ledger holds the
@@ -36,7 +37,7 @@ func roundEnd(m *store.Manifest, txn string) (end *store.Done, missing string) {
 		switch d.Verb {
 		case "update":
 			return d, ""
-		case "add", "release":
+		case "add", "release", shard.MoveVerb:
 			end = d
 		case "next":
 			batch = true
@@ -57,6 +58,11 @@ func roundEnd(m *store.Manifest, txn string) (end *store.Done, missing string) {
 // With interval, the checkpoint before the new one is forgotten if it was made
 // less than that after the one before it; the first checkpoint stays.
 func (c *Crawl) Commit(ctx context.Context, txn string, now time.Time, interval time.Duration) (k *Checkpoint, made bool, err error) {
+	return c.commitWith(ctx, txn, now, interval, 0)
+}
+
+// commitWith is Commit, with another version of the bucket map unless that is 0.
+func (c *Crawl) commitWith(ctx context.Context, txn string, now time.Time, interval time.Duration, version uint64) (k *Checkpoint, made bool, err error) {
 	if err := store.CheckTxn(txn); err != nil {
 		return nil, false, err
 	}
@@ -66,7 +72,13 @@ func (c *Crawl) Commit(ctx context.Context, txn string, now time.Time, interval 
 			return err
 		}
 		defer unlock()
-		k, made, err = c.commit(cur, stores, txn, now)
+		if version > 0 {
+			if _, err := shard.ReadVersion(c.fs, c.dir, version); err != nil {
+				return err
+			}
+			cur.Map = version
+		}
+		k, made, err = c.commit(cur, stores, txn, now, version > 0)
 		if err != nil {
 			return err
 		}
@@ -121,12 +133,13 @@ type partRound struct {
 	view     *Crawl
 	frontier *store.Store
 	end      *store.Done
-	missing  string // if there is no end
+	missing  string        // if there is no end
+	moved    record.Ledger // what its stores noted of a move
 	closed   bool
 }
 
-// commit makes the checkpoint's file; it is one when CURRENT names it.
-func (c *Crawl) commit(cur store.Current, stores []*store.Store, txn string, now time.Time) (*Checkpoint, bool, error) {
+// commit makes the checkpoint's file; it is one when CURRENT names it. moves says that cur has the map of a move.
+func (c *Crawl) commit(cur store.Current, stores []*store.Store, txn string, now time.Time, moves bool) (*Checkpoint, bool, error) {
 	k := &Checkpoint{Number: cur.Last + 1, Parent: cur.Checkpoint, Epoch: cur.Epoch, Txn: txn, Made: now.UTC().Format(time.RFC3339), Map: cur.Map}
 	refuse := func(s *store.Store, found, hint string) error {
 		return &fault.Error{Class: fault.Conflict, File: s.Dir(), Found: found, Want: fmt.Sprintf("round %q committed", txn), Hint: hint}
@@ -166,6 +179,9 @@ func (c *Crawl) commit(cur store.Current, stores []*store.Store, txn string, now
 		for i := range v.Counts.Done {
 			if v.Counts.Done[i].Txn == txn {
 				committed[name] = true
+				if v.Counts.Done[i].Verb == shard.MoveVerb {
+					part.moved.Joined = append(part.moved.Joined, v.Counts.Done[i].Ledger.Joined...)
+				}
 			}
 		}
 		if v.Newest.Kind == "frontier" {
@@ -195,13 +211,21 @@ func (c *Crawl) commit(cur store.Current, stores []*store.Store, txn string, now
 		if p.end == nil {
 			return nil, false, refuse(p.frontier, p.missing, again)
 		}
-		if cur.Map == 0 {
+		switch {
+		case (p.end.Verb == shard.MoveVerb) != moves:
+			return nil, false, refuse(p.frontier, fmt.Sprintf("%q %ss buckets between shards", txn, shard.MoveVerb), fmt.Sprintf("finish it with %q, or give it up with %q", fault.Quote("mcrawl", "run", c.dir), fault.Quote("mckpt", "abandon", c.dir)))
+		case moves:
+			k.Shards = append(k.Shards, ShardRound{Shard: i, Ledger: p.moved})
+		case cur.Map == 0:
 			k.Ledger = p.end.Ledger
-		} else {
+		default:
 			k.Shards = append(k.Shards, ShardRound{Shard: i, Ledger: p.end.Ledger})
 		}
 	}
 	ledgers := k.Ledgers()
+	if err := shard.CheckMoved(ledgers); err != nil {
+		return nil, false, err
+	}
 	if cur.Map > 0 {
 		exchanged, err := c.exchanged(k)
 		if err != nil {
@@ -237,7 +261,9 @@ func (c *Crawl) commit(cur store.Current, stores []*store.Store, txn string, now
 		}
 		before = parent.Totals
 	}
-	k.Totals = before.with(ledgers...)
+	if k.Totals = before; !moves { // which fetches nothing
+		k.Totals = before.with(ledgers...)
+	}
 	if cur.Map > 0 {
 		return c.number(k)
 	}

@@ -43,6 +43,10 @@
 // the file by link, under the next number that is free, or takes one that says the same; and step 5 replaces CURRENT only as it was at
 // step 1 (store.WriteCurrent). Who is too late is told to run the command again.
 //
+// A move of buckets between shards (Crawl.Move) is a round of its own, whose transactions have the verb move: first the file of the new bucket
+// map, then the transactions in all shards' stores, then steps 1 to 7 with the version of that map in the checkpoint and in CURRENT. A kill before step 5
+// leaves the round open under the old map.
+//
 // Stores are not written to, but for step 2. Each learns from CURRENT that its generation 42 is the base, when it
 // is next opened. Its next transaction moves the name r12 from the manifest to a file of names, and deletes
 // generation 41 and the kept outputs of r12.

@@ -69,9 +69,13 @@ func (c *Crawl) GC(ctx context.Context, keep int) (forgotten []uint64, freed sto
 	return forgotten, freed, err
 }
 
-// removeLeftovers deletes forgotten checkpoints, and unpublished files of CURRENT and of checkpoints,
+// removeLeftovers deletes forgotten checkpoints, bucket maps that no checkpoint names, and unpublished files of CURRENT and of checkpoints,
 // which are of commands that were killed: others hold the lock for them.
 func (c *Crawl) removeLeftovers(cur store.Current, freed *store.Freed) error {
+	maps, err := c.mapsNeeded(cur)
+	if err != nil {
+		return err
+	}
 	for _, under := range []string{"", checkpointsDir} {
 		list, err := c.fs.ReadDir(c.path(under))
 		if err != nil {
@@ -81,7 +85,8 @@ func (c *Crawl) removeLeftovers(cur store.Current, freed *store.Freed) error {
 			unpublished := durable.IsTemp(e.Name()) && (under != "" || (strings.HasPrefix(e.Name(), ".CURRENT.") || strings.HasPrefix(e.Name(), ".MAP-"))) // others may be of an output that is being written
 			n, err := strconv.ParseUint(e.Name(), 10, 64)
 			gone := under != "" && err == nil && cur.Forgotten.Has(n)
-			if !unpublished && !gone {
+			version, isMap := mapVersion(e.Name())
+			if isMap = isMap && under == "" && !maps[version]; !unpublished && !gone && !isMap {
 				continue
 			}
 			info, err := e.Info()
@@ -91,11 +96,28 @@ func (c *Crawl) removeLeftovers(cur store.Current, freed *store.Freed) error {
 			if err := c.fs.Remove(c.path(filepath.Join(under, e.Name()))); err != nil {
 				return err
 			}
-			if unpublished {
+			if unpublished || isMap {
 				freed.Files++
 				freed.Bytes += info.Size()
 			}
 		}
 	}
 	return nil
+}
+
+// mapsNeeded are the versions of the bucket map that count, or that a checkpoint names.
+func (c *Crawl) mapsNeeded(cur store.Current) (map[uint64]bool, error) {
+	numbers, err := checkpointNumbers(c.fs, c.dir, cur)
+	if err != nil {
+		return nil, err
+	}
+	needed := map[uint64]bool{cur.Map: true}
+	for _, n := range numbers {
+		k, err := readCheckpoint(c.fs, c.dir, n)
+		if err != nil {
+			return nil, err
+		}
+		needed[k.Map] = true
+	}
+	return needed, nil
 }

@@ -277,6 +277,14 @@ func (v *verifier) checkpoint(number uint64) {
 	}
 	v.bound[number] = k
 	file := checkpointPath(v.c.dir, number)
+	if k.Map > 0 {
+		if _, err := shard.ReadVersion(v.c.fs, v.c.dir, k.Map); err != nil {
+			v.problem(err)
+		}
+	}
+	if err := shard.CheckMoved(k.Ledgers()); err != nil {
+		v.problem(&fault.Error{File: file, Err: err})
+	}
 	for i, l := range k.Ledgers() {
 		place := fmt.Sprintf("round %q", k.Txn)
 		if k.Map > 0 {
@@ -444,6 +452,11 @@ func (v *verifier) balance(file, place string, l record.Ledger) {
 
 // noted compares what a store wrote down of a transaction with the round's ledger.
 func (v *verifier) noted(s *store.Store, m *store.Manifest, d store.Done, ledgers []record.Ledger) {
+	if d.Verb == shard.MoveVerb {
+		for _, j := range d.Ledger.Joined {
+			v.noted(s, m, store.Done{Verb: "of", Txn: d.Txn, Ledger: j}, ledgers)
+		}
+	}
 	if len(d.Ledger.Stages) == 0 {
 		return
 	}

@@ -190,6 +190,11 @@ func (d *Driver) stopping() {
 
 // rounds is what Run does while it holds the crawl.
 func (d *Driver) rounds(ctx context.Context, begun time.Time) error {
+	if moved, err := d.finishMove(ctx); err != nil {
+		return err
+	} else if moved != nil {
+		d.opt.Teller.Said("mcrawl", "mcrawl: "+strings.TrimSuffix(moved.String(), "\n"))
+	}
 	out, err := d.processes.run(ctx, Pipe{{"mckpt", "rounds", d.plan.crawl}})
 	if err != nil {
 		return d.wrong("", err)

@@ -196,7 +196,7 @@ func owner[T record.Row](s Split) func(row *T) int {
 			case s.ID.By == ByDocument && r.ContentFP == 0:
 				return s.From
 			case s.ID.By == ByDocument:
-				return s.Map.Of(r.ContentFP)
+				return s.Map.OfDocument(r.ContentFP)
 			case s.ID.By == ByAddress:
 				if n, ok := archivedBy(r); ok && n < s.Map.Shards {
 					return n

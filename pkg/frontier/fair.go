@@ -72,6 +72,8 @@ func (fair) settle(context.Context, *change) error { return nil }
 
 func (fair) barren(context.Context, files, Judge) error { return nil }
 
+func (fair) moved(string, uint64) {}
+
 func (fair) kept() any { return nil }
 
 func (fair) files() [][]run { return nil }

@@ -40,7 +40,8 @@ func New(st *store.Store) *Frontier { return &Frontier{st: st, layout: layoutDef
 // Store is the store that Open opened.
 func (f *Frontier) Store() *store.Store { return f.st }
 
-// Counts are the frontier's counts of URLs: Discovered = Pending + InFlight + Finished.
+// Counts are the frontier's counts of URLs: Discovered = Pending + InFlight + Finished. Outcomes are of Finished + MovedOut -
+// MovedIn URLs.
 type Counts struct {
 	Discovered uint64         `json:"discovered"`
 	Pending    uint64         `json:"pending"`
@@ -51,6 +52,9 @@ type Counts struct {
 	Dead       uint64         `json:"dead"`             // times that one was finished because no attempt was left
 	Visits     uint64         `json:"visits,omitempty"` // after which the URL was queued for the next, by policy revisit
 	Outcomes   []record.Count `json:"outcomes"`         // of the finished, sorted by outcome
+	// MovedOut are finished URLs of hosts that went to other shards, and whose outcomes are counted here; MovedIn the reverse.
+	MovedOut uint64 `json:"moved_out,omitempty"`
+	MovedIn  uint64 `json:"moved_in,omitempty"`
 }
 
 func (c *Counts) outcome(name string) {

@@ -46,6 +46,9 @@ type hooks interface {
 	// settle is called when all new URLs have arrived, and before the queues are written.
 	settle(ctx context.Context, c *change) error
 
+	// moved notes that a URL has come from another shard, with that place.
+	moved(host string, place uint64)
+
 	// What there is besides the queues:
 
 	// kept is what the policy keeps in the manifest, a pointer for JSON; zero in a new frontier. nil: nothing.

@@ -48,14 +48,25 @@ func (p *fifoPolicy) arrive(c *change, h *Host, a *arrival) error {
 	return p.lines.add(a.number, c.buf)
 }
 
+// moved lets new URLs come after those that its host has brought along.
+func (p *fifoPolicy) moved(host string, place uint64) {
+	worker := p.line(host)
+	p.begin()
+	p.next[worker] = max(p.next[worker], place+1)
+}
+
+func (p *fifoPolicy) begin() {
+	if len(p.next) != p.workers {
+		p.next = make([]uint64, p.workers)
+	}
+}
+
 // settle gives new URLs their places, in order of arrival.
 func (p *fifoPolicy) settle(_ context.Context, c *change) error {
 	if p.lines == nil {
 		return nil
 	}
-	if len(p.next) != p.workers {
-		p.next = make([]uint64, p.workers)
-	}
+	p.begin()
 	rows, err := p.lines.sorted()
 	for ; err == nil && !rows.done; err = rows.take() {
 		worker, n := binary.Uvarint(rows.row)

@@ -203,6 +203,24 @@ func (f *Frontier) top(ctx context.Context, s *state, n int) ([]TopHost, error) 
 	return top, err
 }
 
+// EachHost calls fn for each host of the table, by hostKey.
+func (f *Frontier) EachHost(ctx context.Context, fn func(*Host) error) error {
+	s, _, err := f.current()
+	if err != nil {
+		return err
+	}
+	return eachNewest(ctx, f.st, s.Hosts, fn)
+}
+
+// FinishedAt is how many URLs were finished in a generation.
+func (f *Frontier) FinishedAt(m *store.Manifest) (uint64, error) {
+	s, err := f.load(m)
+	if err != nil {
+		return 0, err
+	}
+	return s.Counts.Finished, nil
+}
+
 // dueBounds are the classes of Detail.Due.
 var dueBounds = []struct {
 	name   string
@@ -400,7 +418,7 @@ func (f *Frontier) Check(ctx context.Context) error {
 		{"URLs given up by the host table", c.Dead, n.Dead},
 		{"URLs in the queues", waiting[queueReady] + waiting[queueLater] + waiting[queueHeld] + waiting[queueParked], n.Pending},
 		{"URLs in flight", waiting[queueFlight], n.InFlight},
-		{"final outcomes", outcomes, n.Finished},
+		{"final outcomes", outcomes, n.Finished + n.MovedOut - n.MovedIn},
 		{"URLs pending, in flight and finished", n.Pending + n.InFlight + n.Finished, n.Discovered},
 	} {
 		if t.got != t.want {

@@ -2,11 +2,13 @@
 //
 // A crawl folder may hold several shards. Each has stores of its own in shard/NNN and owns a part of the hosts, of
 // the documents and of the addresses. A key has 64 bits, and the top twelve say which of 4,096 buckets it is in. The
-// bucket map says which shard owns a bucket. The same map serves three keys:
+// bucket map says which shard owns a bucket:
 //
-//   - by host: the url_key of a row, since all URLs of a host share its top 16 bits
-//   - by document: content_fp
-//   - by address: AddressKey
+//   - of hosts: by the url_key of a row, since all URLs of a host share its top 16 bits. These buckets move
+//   - of documents, by content_fp, and of addresses, by AddressKey: as the first map of a crawl of so many shards says, for ever
+//
+// Only hosts make shards uneven, since each is as large as it is; documents and addresses are small and evenly spread. If they
+// moved with the hosts, whoever gives hosts away would fetch less than the others.
 //
 // The map is the file MAP-V of the crawl folder; CURRENT says which version V counts. The layout is SPEC.md beside
 // this file, version 1. A crawl folder whose CURRENT names no map has no shards.
@@ -52,10 +54,16 @@ func New(shards int) (*Map, error) {
 	}
 	m := &Map{Version: 1, Shards: shards, Owners: make([]int, Buckets)}
 	for b := range m.Owners {
-		m.Owners[b] = b * shards / Buckets
+		m.Owners[b] = m.first(uint64(b))
 	}
 	return m, nil
 }
+
+// first is the owner of a bucket in the first map.
+func (m *Map) first(bucket uint64) int { return int(bucket) * m.Shards / Buckets }
+
+// Bucket is the bucket of a key.
+func Bucket(key uint64) int { return int(key >> (64 - bucketBits)) }
 
 // Count is the number of shards; 1 of a crawl that has no map.
 func (m *Map) Count() int {
@@ -65,11 +73,14 @@ func (m *Map) Count() int {
 	return m.Shards
 }
 
-// Of is the shard that owns a key.
-func (m *Map) Of(key uint64) int { return m.Owners[key>>(64-bucketBits)] }
+// Of is the shard that owns the host of a key.
+func (m *Map) Of(key uint64) int { return m.Owners[Bucket(key)] }
+
+// OfDocument is the shard that owns a document, by its content_fp.
+func (m *Map) OfDocument(key uint64) int { return m.first(key >> (64 - bucketBits)) }
 
 // OfAddress is the shard that owns an address, which is written as in a row's column addr.
-func (m *Map) OfAddress(addr string) int { return m.Of(AddressKey(addr)) }
+func (m *Map) OfAddress(addr string) int { return m.first(AddressKey(addr) >> (64 - bucketBits)) }
 
 // AddressKey is the key of an address: the xxh3-64 of its text. Fingerprints would not spread addresses: the top bits
 // of one are those of the text's last characters, which are digits.

@@ -1,0 +1,263 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mercator/formats/store"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+	"mercator/pkg/shard"
+)
+
+// testMovers move what a store has: its value "last", and one row for each pair of shards.
+func testMovers() (movers []Mover) {
+	for _, kind := range shardStores {
+		movers = append(movers, Mover{Kind: kind,
+			Check: func(*store.Store) error { return nil },
+			Move: func(ctx context.Context, s *store.Store, m *shard.Move) error {
+				tx, err := m.Begin(ctx, s)
+				if tx == nil {
+					return err
+				}
+				defer tx.Abort()
+				lots, last := m.NewLots(), tx.Base().State["last"]
+				f, err := tx.Create("runs/", ".txt", "run")
+				if err != nil {
+					return err
+				}
+				if err := m.Spans(func(_, _ uint64, was, is int) error {
+					if was == m.Shard && is != m.Shard {
+						lots.To(is).Add("rows", 1, []byte(last))
+					}
+					if was == m.Shard || is != m.Shard {
+						return nil
+					}
+					_, base, err := m.Base(was)
+					if err == nil {
+						lots.From(was).Add("rows", 1, []byte(base.State["last"]))
+						_, err = fmt.Fprintf(f, "from %d %s;", was, base.State["last"])
+					}
+					return err
+				}); err != nil {
+					return err
+				}
+				tx.SetState("last", last+" moved")
+				return m.Commit(s, tx, lots)
+			}})
+	}
+	return movers
+}
+
+// testOwners are those of two shards, with the buckets that move exchanged.
+func testOwners(t *testing.T, moved ...int) []int {
+	t.Helper()
+	m, err := shard.New(2)
+	must(t, err)
+	for _, b := range moved {
+		m.Owners[b] = 1 - m.Owners[b]
+	}
+	return m.Owners
+}
+
+func move(fsys durable.FS, owners []int) error {
+	c, err := Open("/c", Options{FS: fsys})
+	if err == nil {
+		_, err = c.Move(ctx, owners, testMovers(), time.Unix(0, 0))
+	}
+	return err
+}
+
+// mapState is the map that counts.
+func mapState(t *testing.T, fsys durable.FS) string {
+	t.Helper()
+	m, err := shard.Read(fsys, "/c")
+	must(t, err)
+	return fmt.Sprint(m.Version, m.Owners)
+}
+
+// TestCrashMove stops a move at every call of the file system. The old map counts, or the new one with all that moved; the same move
+// again ends in the new one, and one that was begun can be given up.
+func TestCrashMove(t *testing.T) {
+	t.Parallel()
+	base := testShards(t)
+	shardRound(t, base, "r1")
+	owners := testOwners(t, 7, 8, 4000)
+	before, oldMap := crawlState(t, base), mapState(t, base)
+	ended := clone(base)
+	must(t, move(ended, owners))
+	after, newMap := crawlState(t, ended), mapState(t, ended)
+	if newMap == oldMap || !strings.Contains(after, "checkpoint 2") || !strings.Contains(after, "from 1 r1") {
+		t.Fatalf("%s\n%s", newMap[:20], after)
+	}
+	verified := func(n int, fsys durable.FS) {
+		t.Helper()
+		c, err := Open("/c", Options{FS: fsys})
+		must(t, err)
+		if v, err := c.Verify(ctx); err != nil || len(v.Problems) > 0 {
+			t.Fatalf("call %d: verify: %v %v", n, err, v)
+		}
+	}
+	for n := 1; ; n++ {
+		fsys := clone(base)
+		fsys.CrashAt(n)
+		err := move(fsys, owners)
+		crashed := fsys.Crashed()
+		for _, loss := range losses {
+			found := fsys.AfterCrash(loss)
+			switch is := mapState(t, found); {
+			case is == newMap:
+				if got := crawlState(t, found); got != after {
+					t.Fatalf("call %d, loss %d: the new map, and\n%s\nwant:\n%s", n, loss, got, after)
+				}
+			case is != oldMap || err == nil:
+				t.Fatalf("call %d, loss %d, error %v: map %.20s", n, loss, err, is)
+			default:
+				if n%4 == 0 && loss == durable.LoseAll {
+					verified(n, found)
+					given := clone(found)
+					must(t, abandon(given))
+					if got := crawlState(t, given); strings.TrimPrefix(got, "epoch 1") != strings.TrimPrefix(before, "epoch 0") || mapState(t, given) != oldMap {
+						t.Fatalf("call %d: given up:\n%s\nwant:\n%s", n, got, before)
+					}
+					must(t, move(given, testOwners(t, 9)))
+					verified(n, given)
+				}
+				if err := move(found, owners); err != nil {
+					t.Fatalf("call %d, loss %d: run again: %v", n, loss, err)
+				}
+				if got := crawlState(t, found); got != after || mapState(t, found) != newMap {
+					t.Fatalf("call %d, loss %d: run again:\n%s\nwant:\n%s", n, loss, got, after)
+				}
+			}
+			verified(n, found)
+			if loss == durable.LoseAll {
+				must(t, stagesOfRound(found, 0, "r2"), stagesOfRound(found, 1, "r2"), commit(found, "r2"))
+			}
+		}
+		if !crashed {
+			return
+		}
+	}
+}
+
+// TestMove: a checkpoint holds the map that it was made under; a move is closed by its own command alone, and what left one store must
+// have come to the other.
+func TestMove(t *testing.T) {
+	fsys := testShards(t)
+	owners := testOwners(t, 7)
+	refused := func(err error, says string) {
+		t.Helper()
+		if !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %s", err, says)
+		}
+	}
+	refused(move(fsys, owners), "/c: the empty crawl, want a crawl between two rounds")
+	shardRound(t, fsys, "r1")
+	must(t, change(fsys, "/c/shard/001/urls", "new", "r2"))
+	refused(move(fsys, owners), `/c: round "r2" is open`)
+	must(t, abandon(fsys), change(fsys, "/c/shard/001/urls", "add", ""))
+	refused(move(fsys, owners), "/c: shard/001/urls, which was changed without a round")
+	must(t, abandon(fsys))
+
+	first := mapState(t, fsys)
+	c, err := Open("/c", Options{FS: fsys})
+	must(t, err)
+	before, err := c.Current()
+	must(t, err)
+	must(t, move(fsys, owners))
+	second := mapState(t, fsys)
+	k, err := c.Current()
+	must(t, err)
+	if k.Txn != "move1" || k.Map != 2 || k.Totals.Rounds != before.Totals.Rounds || len(k.Totals.Stages) != len(before.Totals.Stages) {
+		t.Errorf("%+v", k)
+	}
+	must(t, restore(fsys, 1))
+	if got := mapState(t, fsys); got != first {
+		t.Errorf("before the move: map %.20s", got)
+	}
+	shardRound(t, fsys, "r2") // after the move no round had this name
+	must(t, move(fsys, testOwners(t, 7, 8)))
+	third := mapState(t, fsys)
+	if !strings.HasPrefix(third, "3 ") {
+		t.Errorf("a version twice: %.20s", third)
+	}
+	must(t, restore(fsys, 2))
+	if got := mapState(t, fsys); got != second {
+		t.Errorf("after the move: map %.20s", got)
+	}
+	verify := func(want ...string) {
+		t.Helper()
+		v, err := c.Verify(ctx)
+		must(t, err)
+		if len(v.Problems) != len(want) {
+			t.Errorf("%q, want %q", v.Problems, want)
+		}
+		for _, w := range want {
+			if !slices.ContainsFunc(v.Problems, func(p string) bool { return strings.Contains(p, w) }) {
+				t.Errorf("%q, want %q", v.Problems, w)
+			}
+		}
+	}
+	verify()
+
+	// gc keeps the maps of the checkpoints that stay.
+	must(t, gc(fsys, 4))
+	if list, err := c.mapVersions(); err != nil || !slices.Equal(list, []uint64{1, 2, 3}) {
+		t.Error(list, err)
+	}
+	must(t, gc(fsys, 1))
+	if list, err := c.mapVersions(); err != nil || !slices.Equal(list, []uint64{2, 3}) {
+		t.Error(list, err)
+	}
+	verify()
+
+	// One that was begun goes on by itself alone.
+	half := testMovers()[:1]
+	begun, err := c.beginMove(ctx, testOwners(t), half)
+	must(t, err)
+	if _, err := c.FinishMove(ctx, begun, []Mover{{Kind: "frontier", Move: half[0].Move}, {Kind: "urls", Move: func(context.Context, *store.Store, *shard.Move) error { return context.Canceled }}}, time.Unix(0, 0)); err == nil {
+		t.Fatal("no error")
+	}
+	refused(move(fsys, testOwners(t, 1, 2)), `"move2", which was begun, moves other buckets`)
+	refused(commit(fsys, "move2"), `"move2" moves buckets between shards`)
+	refused(func() error { _, _, err := c.GC(ctx, 1); return err }(), `round "move2" is open`)
+	if now, err := c.Moving(); err != nil || now == nil || now.Txn != "move2" || now.Map.Version != begun.Map.Version {
+		t.Errorf("%+v, %v", now, err)
+	}
+	lost := clone(fsys)
+	must(t, lost.Remove(shard.File("/c", begun.Map.Version)))
+	if err := move(lost, owners); !errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), `no bucket map of "move2"`) {
+		t.Error(err)
+	}
+	must(t, move(fsys, testOwners(t)))
+	verify()
+	must(t, fsys.Remove(shard.File("/c", 3)))
+	verify("/c/MAP-000003: missing, want version 3")
+
+	// A store that took other rows than were given.
+	bad := testMovers()
+	give := bad[1].Move
+	bad[1].Move = func(ctx context.Context, s *store.Store, m *shard.Move) error {
+		base := m.Base
+		m.Base = func(n int) (*store.Store, *store.Manifest, error) {
+			s, b, err := base(n)
+			if err == nil {
+				other := *b
+				other.State = map[string]string{"last": "another"}
+				b = &other
+			}
+			return s, b, err
+		}
+		return give(ctx, s, m)
+	}
+	_, err = c.Move(ctx, testOwners(t, 5), bad, time.Unix(0, 0))
+	if !errors.Is(err, fault.No) || !strings.Contains(err.Error(), "that came to shard/001/urls") {
+		t.Error(err)
+	}
+}

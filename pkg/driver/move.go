@@ -1,0 +1,203 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/canon"
+	"mercator/pkg/crawl"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+	"mercator/pkg/fpset"
+	"mercator/pkg/frontier"
+	"mercator/pkg/shard"
+	"mercator/pkg/urlset"
+)
+
+// Moved says what a move did.
+type Moved struct {
+	Round      string     `json:"round"`
+	Checkpoint uint64     `json:"checkpoint"`
+	Map        uint64     `json:"map"` // version of the bucket map
+	Lots       []MovedLot `json:"moved"`
+}
+
+// MovedLot is what went from one shard to another.
+type MovedLot struct {
+	From    int    `json:"from"`
+	To      int    `json:"to"`
+	Hosts   uint64 `json:"hosts"`
+	Waiting uint64 `json:"waiting"` // URLs
+	Known   uint64 `json:"known"`   // URLs that the set of URLs has
+}
+
+// String says it to people.
+func (m *Moved) String() string {
+	var b strings.Builder
+	for _, l := range m.Lots {
+		fmt.Fprintf(&b, "%s: %s with %s waiting and %s known, from shard %d to %d\n", m.Round, count(l.Hosts, "host"), count(l.Waiting, "URL"), grouped(l.Known), l.From, l.To)
+	}
+	if len(m.Lots) == 0 {
+		fmt.Fprintf(&b, "%s: the buckets were empty\n", m.Round)
+	}
+	fmt.Fprintf(&b, "%s: checkpoint %d, bucket map %d\n", m.Round, m.Checkpoint, m.Map)
+	return b.String()
+}
+
+// OpenShards opens a crawl of several shards; another one is refused.
+func OpenShards(dir, what string, opt Options) (*Driver, error) {
+	d, err := Open(dir, opt)
+	if err == nil && d.plan.shards == 0 {
+		err = &fault.Error{Class: fault.Usage, File: dir, Found: what + " in a crawl without shards", Want: "a crawl of several",
+			Hint: fmt.Sprintf("%q makes one", mcrawl("new", "FOLDER", "--shards", "4", "--seeds", "seeds.txt"))}
+	}
+	return d, err
+}
+
+// HostBucket is the bucket of a host.
+func (d *Driver) HostBucket(host string) (int, error) {
+	form, err := d.Form()
+	if err != nil {
+		return 0, err
+	}
+	url, host, err := form.URL("http://" + host + "/")
+	if err != nil {
+		return 0, &fault.Error{Class: fault.Usage, Place: "--host", Err: err}
+	}
+	return shard.Bucket(form.URLKey(host, url)), nil
+}
+
+// Move gives buckets to a shard. It returns nil if they are there already.
+func (d *Driver) Move(ctx context.Context, buckets []int, to int) (*Moved, error) {
+	if to < 0 || to >= d.plan.shards {
+		return nil, &fault.Error{Class: fault.Usage, Place: "--to", Found: fmt.Sprintf("shard %d", to), Want: fmt.Sprintf("0 to %d", d.plan.shards-1),
+			Hint: "how many shards a crawl has is fixed when it is made: mcrawl new --shards"}
+	}
+	return d.holding(ctx, "mcrawl move", func() (*Moved, error) {
+		now, err := shard.Read(durable.OS, d.Crawl.Dir())
+		if err != nil {
+			return nil, err
+		}
+		owners := slices.Clone(now.Owners)
+		for _, b := range buckets {
+			owners[b] = to
+		}
+		if slices.Equal(owners, now.Owners) {
+			return nil, nil
+		}
+		return d.move(ctx, owners)
+	})
+}
+
+// holding runs f while this is the crawl's driver.
+func (d *Driver) holding(ctx context.Context, what string, f func() (*Moved, error)) (*Moved, error) {
+	lock, err := d.Crawl.Hold(ctx, what, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close()
+	return f()
+}
+
+func (d *Driver) move(ctx context.Context, owners []int) (*Moved, error) {
+	movers, err := d.movers()
+	if err != nil {
+		return nil, err
+	}
+	k, err := d.Crawl.Move(ctx, owners, movers, d.opt.Now())
+	if err != nil {
+		return nil, err
+	}
+	return movedBy(k), nil
+}
+
+// finishMove finishes a move that was begun; nil if there is none.
+func (d *Driver) finishMove(ctx context.Context) (*Moved, error) {
+	if d.plan.shards == 0 {
+		return nil, nil
+	}
+	begun, err := d.Crawl.Moving()
+	if begun == nil || err != nil {
+		return nil, err
+	}
+	movers, err := d.movers()
+	if err != nil {
+		return nil, err
+	}
+	k, err := d.Crawl.FinishMove(ctx, begun, movers, d.opt.Now())
+	if err != nil {
+		return nil, err
+	}
+	return movedBy(k), nil
+}
+
+// movers are those of the stores in which each host has something: documents and addresses stay where they are, and so do what
+// the owner of an address knows of it, robots.txt and contact times. Names are resolved anew.
+func (d *Driver) movers() ([]crawl.Mover, error) {
+	form, err := d.Form()
+	if err != nil {
+		return nil, err
+	}
+	return []crawl.Mover{
+		{Kind: frontier.Kind,
+			Check: func(st *store.Store) error { return frontier.New(st).CheckMove() },
+			Move: func(ctx context.Context, st *store.Store, m *shard.Move) error {
+				return frontier.New(st).Move(ctx, m, hostKeys(form))
+			}},
+		{Kind: urlset.Kind, Check: fpset.CheckMove,
+			Move: func(ctx context.Context, st *store.Store, m *shard.Move) error {
+				return fpset.Move(ctx, st, m, fpset.Options{Workers: max(d.opt.Threads, 1)})
+			}},
+	}, nil
+}
+
+// hostKeys gives a key in the bucket of a host, as it stands in the rows of its URLs.
+func hostKeys(form canon.Options) func(host string) uint64 {
+	return func(host string) uint64 { return form.URLKey(host, "http://"+host+"/") }
+}
+
+// movedBy reads what the checkpoint of a move says.
+func movedBy(k *crawl.Checkpoint) *Moved {
+	m := &Moved{Round: k.Txn, Checkpoint: k.Number, Map: k.Map, Lots: []MovedLot{}}
+	type pair struct{ from, to int }
+	lots := map[pair]*MovedLot{}
+	for _, l := range k.Ledgers() {
+		for _, j := range l.Joined {
+			for _, s := range j.Stages {
+				from, to, gave, ok := shard.LotOf(s)
+				if !ok || !gave {
+					continue
+				}
+				lot := lots[pair{from, to}]
+				if lot == nil {
+					lot = &MovedLot{From: from, To: to}
+					lots[pair{from, to}] = lot
+				}
+				for _, c := range s.Made {
+					lot.add(c)
+				}
+			}
+		}
+	}
+	for _, lot := range slices.Collect(maps.Values(lots)) {
+		m.Lots = append(m.Lots, *lot)
+	}
+	slices.SortFunc(m.Lots, func(a, b MovedLot) int { return (a.From-b.From)*shard.Max + a.To - b.To })
+	return m
+}
+
+func (l *MovedLot) add(c record.Count) {
+	switch c.Reason {
+	case frontier.MovedHosts:
+		l.Hosts += c.N
+	case frontier.MovedWaiting:
+		l.Waiting += c.N
+	case fpset.MovedKeys:
+		l.Known += c.N
+	}
+}
