@@ -330,6 +330,14 @@ func TestBadParts(t *testing.T) {
 			_, err := Run(s, input(record.KindLink, []record.Link{}))
 			must(t, err)
 		}},
+		{"part of another map", `001-002.arrows.zst: trailer: bucket map "2", want "1"`, func(fsys *durable.CrashFS, m *shard.Map) {
+			other := durable.NewCrashFS()
+			s := split(other, m, ByHost, 1)
+			s.ID.Map = 2
+			_, err := Run(s, input(record.KindLink, someLinks(rand.New(rand.NewPCG(5, 1)), 20)))
+			must(t, err)
+			put(t, fsys, PartPath(dir, 1, 2), read(t, other, PartPath(dir, 1, 2)))
+		}},
 		{"bill twice", `001.json: body: sender "0", want "1"`, func(fsys *durable.CrashFS, _ *shard.Map) {
 			put(t, fsys, BillPath(dir, 1), read(t, fsys, BillPath(dir, 0)))
 		}},
