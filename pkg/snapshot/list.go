@@ -1,6 +1,8 @@
 package snapshot
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -81,6 +83,21 @@ func (l *List) objects() map[string]int64 {
 		}
 	}
 	return m
+}
+
+// same says whether two snapshots are the same but for number and time.
+func (l *List) same(other *List) (bool, error) {
+	if other == nil {
+		return false, nil
+	}
+	a, b := *l, *other
+	b.Number, b.Made = a.Number, a.Made
+	one, err := json.Marshal(a)
+	if err != nil {
+		return false, err
+	}
+	two, err := json.Marshal(b)
+	return bytes.Equal(one, two), err
 }
 
 func decode(name string, data []byte) (*List, error) {

@@ -12,7 +12,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -263,7 +262,11 @@ func (c *copier) push(ctx context.Context, folder *crawl.Crawl) (err error) {
 			return &fault.Error{File: c.name + "/" + name, Found: found + " after it was sent", Want: fmt.Sprintf("%d bytes", needed[name]), Hint: "the snapshot before is kept; the same command goes on"}
 		}
 	}
-	if last == nil || next.Crawl != last.Crawl || !reflect.DeepEqual(next.Current, last.Current) || !reflect.DeepEqual(next.Files, last.Files) {
+	same, err := next.same(last)
+	if err != nil {
+		return err
+	}
+	if !same {
 		if err := c.publish(ctx, next); err != nil {
 			return err
 		}
