@@ -196,7 +196,7 @@ func TestTwoOfMcrawl(t *testing.T) {
 func TestAgainCountsURLs(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, 9, 4, 60)
-	c := newCrawl(t, w, "BATCH=40", "POLITENESS_FLAGS=--min-delay 5ms --delay-factor 0 --addr-delay 0")
+	c := newCrawl(t, w, "BATCH=100", "POLITENESS_FLAGS=--min-delay 5ms --delay-factor 0 --addr-delay 0")
 	want := map[string]uint64{}
 	var urls uint64
 	for line := range strings.Lines(w.oracle(t)) {
