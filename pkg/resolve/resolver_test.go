@@ -308,7 +308,7 @@ func TestLookupKeepsAnswers(t *testing.T) {
 		}
 		return true
 	})
-	r, err := New(Config{Servers: []string{addr}, Family: "4", Timeout: 10 * time.Millisecond, Attempts: 2, Now: func() time.Time { return now }})
+	r, err := New(Config{Servers: []string{addr}, Family: "4", Timeout: 100 * time.Millisecond, Attempts: 2, Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}
