@@ -31,9 +31,6 @@ import (
 // historyMemory bounds what is kept of the rounds' rows while they are sorted, in bytes.
 const historyMemory = 24 << 20
 
-// judgedTogether is how many URLs the filter is asked about at a time.
-const judgedTogether = 256
-
 // outcomes is the name of the round file of what became of URLs.
 func (d *Driver) outcomes() string {
 	if d.plan.fromLinks {
@@ -259,18 +256,13 @@ func (d *Driver) takeAgain(ctx context.Context, txn string, r Request, asked str
 		if r.Rule == "" {
 			return history.Again(files, q, historyMemory, write)
 		}
-		names := make([]string, judgedTogether)
-		wanted := &together[record.URL]{write: write, refused: func(rows []record.URL) ([]string, error) {
-			urls := make([]*record.URL, len(rows))
-			for i := range rows {
-				urls[i] = &rows[i]
+		refused := make([]string, 1)
+		return history.Again(files, q, historyMemory, func(u *record.URL) error {
+			if err := judge.Waiting(ctx, []*record.URL{u}, refused); err != nil || refused[0] != "" {
+				return err
 			}
-			return names[:len(rows)], judge.Waiting(ctx, urls, names[:len(rows)])
-		}}
-		if err := history.Again(files, q, historyMemory, wanted.add); err != nil {
-			return err
-		}
-		return wanted.end()
+			return write(u)
+		})
 	})
 	if err != nil {
 		return err
@@ -323,21 +315,8 @@ func (d *Driver) takeAgain(ctx context.Context, txn string, r Request, asked str
 // wantedLinks writes the links that rule refused and that today's filter lets through. A reference that was no URL of the
 // crawl may be one by today's settings.
 func wantedLinks(ctx context.Context, files []history.File, rule string, judge *filter.Judge, form canon.Options, write func(*record.Link) error) error {
-	verdicts, names := make([]filter.Verdict, judgedTogether), make([]string, judgedTogether)
-	wanted := &together[record.Link]{write: write, refused: func(rows []record.Link) ([]string, error) {
-		var candidates []filter.Candidate
-		for _, l := range rows {
-			candidates = append(candidates, filter.Candidate{URL: l.URL, Host: l.Host, Depth: l.Depth, Kind: l.LinkKind})
-		}
-		err := judge.URLs(ctx, candidates, verdicts[:len(rows)])
-		for i, v := range verdicts[:len(rows)] {
-			if names[i] = ""; !v.Allow {
-				names[i] = v.Reason()
-			}
-		}
-		return names[:len(rows)], err
-	}}
-	err := history.RefusedLinks(files, rule, historyMemory, func(l *record.Link) error {
+	verdict := make([]filter.Verdict, 1)
+	return history.RefusedLinks(files, rule, historyMemory, func(l *record.Link) error {
 		if l.Host == "" {
 			base, err := form.Base(l.SrcURL)
 			if err != nil {
@@ -353,37 +332,12 @@ func wantedLinks(ctx context.Context, files []history.File, rule string, judge *
 			}
 			l.URL, l.Host, l.Key = u.URL, u.Host, u.Key
 		}
-		return wanted.add(l)
-	})
-	if err != nil {
-		return err
-	}
-	return wanted.end()
-}
-
-// together asks about many rows at a time, and writes those that are not refused.
-type together[T record.Row] struct {
-	refused func([]T) (rules []string, err error)
-	write   func(*T) error
-	rows    []T
-}
-
-func (t *together[T]) add(row *T) error {
-	if t.rows = append(t.rows, *row); len(t.rows) == judgedTogether {
-		return t.end()
-	}
-	return nil
-}
-
-func (t *together[T]) end() error {
-	rules, err := t.refused(t.rows)
-	for i := range t.rows {
-		if err == nil && rules[i] == "" {
-			err = t.write(&t.rows[i])
+		err := judge.URLs(ctx, []filter.Candidate{{URL: l.URL, Host: l.Host, Depth: l.Depth, Kind: l.LinkKind}}, verdict)
+		if err != nil || !verdict[0].Allow {
+			return err
 		}
-	}
-	t.rows = t.rows[:0]
-	return err
+		return write(l)
+	})
 }
 
 // rowOptions are those of rows that a transaction begins with.

@@ -100,7 +100,7 @@ func (d *Driver) Ask(ctx context.Context, r Request, lines func(io.Writer) error
 	case st.Checkpoint == 0:
 		return fmt.Sprintf("%s: %q takes it in when it has put the seeds in", name, fault.Quote("mcrawl", "run", d.plan.crawl)), nil
 	}
-	said, err := d.take(ctx)
+	said, err := d.Take(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -118,11 +118,8 @@ func (d *Driver) Ask(ctx context.Context, r Request, lines func(io.Writer) error
 	return strings.Join(said, "\n"), nil
 }
 
-// Take is for a driver that is no Driver, such as mercator.mk, and holds the crawl: it takes in what waits in the inbox.
-func (d *Driver) Take(ctx context.Context) (said []string, err error) { return d.take(ctx) }
-
-// take takes in what waits in the inbox, unless a round is open. It says what each did. The driver's lock is held.
-func (d *Driver) take(ctx context.Context) (said []string, err error) {
+// Take takes in what waits in the inbox, unless a round is open. It says what each did. The caller holds the crawl as its driver.
+func (d *Driver) Take(ctx context.Context) (said []string, err error) {
 	numbers, err := d.Crawl.Inbox()
 	if err != nil {
 		return nil, err
@@ -344,25 +341,23 @@ func seedLine(line string, row bool, form canon.Options) (url, host string, wron
 	return url, host, wrong, nil
 }
 
+// newlines counts those that are written to it.
+type newlines int
+
+func (n *newlines) Write(b []byte) (int, error) {
+	*n += newlines(bytes.Count(b, []byte("\n")))
+	return len(b), nil
+}
+
 // lineCount is how many lines a file has; none where it is not there.
-func lineCount(file string) (n int, err error) {
+func lineCount(file string) (n newlines, err error) {
 	in, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
-	if err != nil {
-		return 0, err
+	if err == nil {
+		defer in.Close()
+		_, err = io.Copy(&n, in)
 	}
-	defer in.Close()
-	chunk := make([]byte, 64<<10)
-	for {
-		got, err := in.Read(chunk)
-		n += bytes.Count(chunk[:got], []byte("\n"))
-		if err == io.EOF {
-			return n, nil
-		}
-		if err != nil {
-			return n, err
-		}
-	}
+	return n, err
 }

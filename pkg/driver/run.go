@@ -223,7 +223,7 @@ func (d *Driver) rounds(ctx context.Context, begun time.Time) error {
 			Hint: "say how far: --rounds 50, --for 2h, --until-size 10G, or rounds in crawl.toml"}
 	}
 	for ; ; n++ {
-		said, err := d.take(ctx)
+		said, err := d.Take(ctx)
 		for _, line := range said {
 			d.opt.Teller.Said("mcrawl", "mcrawl: "+line)
 		}
@@ -452,23 +452,15 @@ func (d *Driver) addLists(ctx context.Context, round string, files []string) err
 }
 
 // interval is the least time between two checkpoints that are kept.
-func interval(conf *config.Config) (interval time.Duration, err error) {
-	if conf.File.CheckpointInterval == "" {
-		return 0, nil
-	}
-	if interval, err = time.ParseDuration(conf.File.CheckpointInterval); err != nil {
-		err = &fault.Error{Class: fault.Usage, File: conf.Path, Place: "checkpoint_interval", Err: err}
-	}
-	return interval, err
+func interval(conf *config.Config) time.Duration {
+	least, _ := time.ParseDuration(conf.File.CheckpointInterval) // was checked; without it 0
+	return least
 }
 
 // round makes a round, or ends one that was begun, and closes it by a checkpoint.
 func (d *Driver) round(ctx context.Context, conf *config.Config, name string) error {
-	kept, err := interval(conf)
+	_, err := d.Crawl.BeginRound(name)
 	if err != nil {
-		return err
-	}
-	if _, err := d.Crawl.BeginRound(name); err != nil {
 		return err
 	}
 	d.opt.Teller.Round(name)
@@ -480,7 +472,7 @@ func (d *Driver) round(ctx context.Context, conf *config.Config, name string) er
 	if err != nil {
 		return err
 	}
-	if _, _, err := d.Crawl.Commit(ctx, name, d.opt.Now(), kept); err != nil {
+	if _, _, err := d.Crawl.Commit(ctx, name, d.opt.Now(), interval(conf)); err != nil {
 		return err
 	}
 	return d.opt.Teller.Ended(ctx)
@@ -528,8 +520,8 @@ func (d *Driver) waysOut() string {
 // Print writes the lines of a shell that do what Run does: the seeds where they are not in
 // yet, and the next round.
 func (d *Driver) Print(w io.Writer) error {
-	if err := d.oneShard("--print", fmt.Sprintf("%q shows the stages of a round", mcrawl("stages", d.Crawl.Dir()))); err != nil {
-		return err
+	if dir := d.Crawl.Dir(); d.plan.shards > 0 {
+		return &fault.Error{Class: fault.Usage, File: dir, Found: "--print", Want: "a crawl without shards", Hint: fmt.Sprintf("%q shows the stages of a round", mcrawl("stages", dir))}
 	}
 	n, err := d.Crawl.NextRound()
 	if err != nil {

@@ -25,14 +25,6 @@ import (
 // shards; between two stages the shards exchange rows: pages go to the owner of their address, which fetches them,
 // documents to the owner of their content and back, links and outcomes to the owner of their host.
 
-// oneShard refuses what a crawl of several shards cannot do.
-func (d *Driver) oneShard(what, hint string) error {
-	if d.plan.shards == 0 {
-		return nil
-	}
-	return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: what, Want: "a crawl without shards", Hint: hint}
-}
-
 // partDirs are the folders of a crawl that stores are in: its own, or those of its shards.
 func partDirs(dir string) ([]string, error) {
 	m, err := shard.Read(durable.OS, dir)

@@ -207,12 +207,8 @@ func (d *Driver) Stage(ctx context.Context, name, round string, shard int) error
 		if err != nil {
 			return err
 		}
-		kept, err := interval(conf)
-		if err != nil {
-			return err
-		}
 		for tries := 1; ; tries++ { // another machine may do the same
-			if _, _, err = d.Crawl.Commit(ctx, of.name, d.opt.Now(), kept); err == nil {
+			if _, _, err = d.Crawl.Commit(ctx, of.name, d.opt.Now(), interval(conf)); err == nil {
 				return d.push(ctx)
 			}
 			if tries == attempts || !errors.Is(err, fault.Busy) {
