@@ -378,6 +378,9 @@ func TakeOver(dir string, cur store.Current, prepare func(dir, name string, newe
 			return nil, &fault.Error{Class: fault.Corrupt, File: c.path(filepath.FromSlash(name)), Found: "no store", Want: "the one that the checkpoint names", Err: err}
 		}
 	}
+	if err := durable.MkdirAll(c.fs, c.path(checkpointsDir)); err != nil { // an empty crawl has none yet
+		return nil, err
+	}
 	cur.Epoch++
 	return c, store.WriteCurrent(c.fs, dir, cur)
 }
