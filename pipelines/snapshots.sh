@@ -112,7 +112,7 @@ dns=$(sed -E 's/.*"dns":"([^"]+)".*/\1/' "$work/ready" | head -1)
 sed -E 's/.*"seeds":\[([^]]*)\].*/\1/; s/"//g' "$work/ready" | head -1 | tr , '\n' > "$work/seeds.txt"
 mweb oracle --seed 5 --hosts "$HOSTS" --pages "$PAGES" --port "$port" | sort > "$work/oracle"
 mcrawl new "$work/crawl" --quiet --seeds "$work/seeds.txt" --contact snapshots@example.org --set batch=60 --set politeness.min_delay=0s --set politeness.delay_factor=0.0 \
-  --set politeness.addr_delay=0s --set network.allow_net=127.0.0.0/8 --set "resolve.servers=$dns" --set frontier.max_attempts=1 9>&-
+  --set politeness.addr_delay=0s --set network.allow_net=127.0.0.0/8 --set "resolve.servers=$dns" --set frontier.max_attempts=1 --set extract.filter= 9>&-
 
 # --- kills ------------------------------------------------------------------------
 
