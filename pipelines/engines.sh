@@ -117,7 +117,7 @@ for n in 1 2; do
     --work-dir "$work/worker$n" --webui-port $((port + 4 + n)) "$SPARK_MASTER"
 done
 # Executors are given up after 8 s without a word.
-export SPARK_ARGS="--master $SPARK_MASTER --executor-memory 512m --conf spark.driver.host=127.0.0.1 --conf spark.ui.enabled=false --conf spark.executor.heartbeatInterval=1s --conf spark.network.timeout=8s"
+export SPARK_ARGS="--master $SPARK_MASTER --executor-memory 512m --conf spark.driver.host=127.0.0.1 --conf spark.ui.enabled=false --conf spark.executor.heartbeatInterval=1s --conf spark.network.timeout=8s --conf spark.network.timeoutInterval=2s"
 
 until_done 60 Slurm bash -c '[ "$(sinfo -h -N -t idle -o %n | wc -l)" = 2 ]'
 until_done 300 Spark bash -c '[ "$(grep -c "Registering worker" "$MERCATOR_ENGINES/master.log")" = 2 ]'

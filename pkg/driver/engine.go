@@ -250,8 +250,8 @@ func lastWords(file string) (found, hint string) {
 		line = strings.TrimSpace(line)
 		if _, text, is := strings.Cut(line, ": hint: "); is {
 			hint = text
-		} else if line != "" && !(strings.HasPrefix(line, "mcrawl: ") && strings.Contains(line, " ended with exit code ")) {
-			found, hint = line, ""
+		} else if line != "" && !strings.HasPrefix(line, "at ") && !(strings.HasPrefix(line, "mcrawl: ") && strings.Contains(line, " ended with exit code ")) { // "at": Java's calls
+			found, hint = strings.TrimPrefix(line, ": "), ""
 		}
 	}
 	return found, hint
