@@ -198,7 +198,7 @@ func (d *Driver) roundOfShards(ctx context.Context, round string, lists []string
 				if i := slices.IndexFunc(last, func(f failed) bool { return f.shard == n }); i >= 0 {
 					f = last[i]
 				}
-				if tries[n]++; tries[n] > 1+again {
+				if tries[n]++; tries[n] > 1+again || f.code == fault.Superseded.ExitCode() { // another machine has taken it over
 					return d.lost(round, s.name, f)
 				}
 				if tries[n] > 1 {
