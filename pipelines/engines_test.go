@@ -34,7 +34,7 @@ func TestEngines(t *testing.T) {
 	one.check(t)
 	want := duplicates(t, one.outcomes(t))
 	t.Run("slurm", func(t *testing.T) { slurmCrawl(t, w).ended(t, want) })
-	t.Run("slurm/bad", func(t *testing.T) { badNode(t, w) })
+	t.Run("bad", func(t *testing.T) { badNode(t, w) })
 	t.Run("spark", func(t *testing.T) { sparkCrawl(t, w).ended(t, want) })
 	t.Run("snakemake", func(t *testing.T) { snakemakeCrawl(t, w).ended(t, want) })
 }
