@@ -90,10 +90,13 @@ func (all frontiers) Stat(ctx context.Context, o frontier.StatOptions) (*frontie
 	if err != nil || len(all) == 1 {
 		return sum, err
 	}
-	outcomes, parked := counts{}, map[string]frontier.Parked{}
+	outcomes, back, parked := counts{}, counts{}, map[string]frontier.Parked{}
 	take := func(st *frontier.Stat) {
 		for _, c := range st.Outcomes {
 			outcomes[c.Reason] += c.N
+		}
+		for _, c := range st.TakenBack { // which another shard counts
+			back[c.Reason] += c.N
 		}
 		for _, p := range st.Parked {
 			p.URLs += parked[p.Outcome].URLs
@@ -111,6 +114,9 @@ func (all frontiers) Stat(ctx context.Context, o frontier.StatOptions) (*frontie
 		sum.Discovered, sum.Pending, sum.InFlight, sum.Finished = sum.Discovered+st.Discovered, sum.Pending+st.Pending, sum.InFlight+st.InFlight, sum.Finished+st.Finished
 		sum.Retried, sum.Deferred, sum.Waiting, sum.Held = sum.Retried+st.Retried, sum.Deferred+st.Deferred, sum.Waiting+st.Waiting, sum.Held+st.Held
 		sum.NextDue = earlier(sum.NextDue, st.NextDue)
+	}
+	for reason, n := range back {
+		outcomes[reason] -= min(n, outcomes[reason])
 	}
 	sum.Outcomes, sum.Parked = outcomes.list(), nil
 	for _, p := range parked {

@@ -61,12 +61,8 @@ func (c *change) addAgain(ctx context.Context, b *stage.Batch[record.URL, record
 // takeBack takes back the outcome that a URL had. One without, or with an outcome that no URL here has, counts as a new one.
 func (c *change) takeBack(u *record.URL) error {
 	n, was := &c.s.Counts, u.Extra.Text(record.WasColumn)
-	i := slices.IndexFunc(n.Outcomes, func(o record.Count) bool { return o.Reason == was })
-	if i < 0 {
+	if !n.takeBack(was) {
 		return nil
-	}
-	if n.Outcomes[i].N--; n.Outcomes[i].N == 0 {
-		n.Outcomes = slices.Delete(n.Outcomes, i, i+1)
 	}
 	n.Finished--
 	n.Discovered--

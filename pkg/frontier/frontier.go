@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"sort"
 
 	"mercator/formats/record"
@@ -41,7 +42,7 @@ func New(st *store.Store) *Frontier { return &Frontier{st: st, layout: layoutDef
 func (f *Frontier) Store() *store.Store { return f.st }
 
 // Counts are the frontier's counts of URLs: Discovered = Pending + InFlight + Finished. Outcomes are of Finished + MovedOut -
-// MovedIn URLs.
+// MovedIn + TakenBack URLs.
 type Counts struct {
 	Discovered uint64         `json:"discovered"`
 	Pending    uint64         `json:"pending"`
@@ -55,16 +56,43 @@ type Counts struct {
 	// MovedOut are finished URLs of hosts that went to other shards, and whose outcomes are counted here; MovedIn the reverse.
 	MovedOut uint64 `json:"moved_out,omitempty"`
 	MovedIn  uint64 `json:"moved_in,omitempty"`
+	// TakenBack are outcomes that other shards count, of URLs that came from them and were queued again.
+	TakenBack []record.Count `json:"taken_back,omitempty"`
 }
 
-func (c *Counts) outcome(name string) {
-	i := sort.Search(len(c.Outcomes), func(i int) bool { return c.Outcomes[i].Reason >= name })
-	if i == len(c.Outcomes) || c.Outcomes[i].Reason != name {
-		c.Outcomes = append(c.Outcomes, record.Count{})
-		copy(c.Outcomes[i+1:], c.Outcomes[i:])
-		c.Outcomes[i] = record.Count{Reason: name}
+func (c *Counts) outcome(name string) { c.Outcomes = counted(c.Outcomes, name) }
+
+// counted adds one of a name to a list in order of name.
+func counted(list []record.Count, name string) []record.Count {
+	i := sort.Search(len(list), func(i int) bool { return list[i].Reason >= name })
+	if i == len(list) || list[i].Reason != name {
+		list = slices.Insert(list, i, record.Count{Reason: name})
 	}
-	c.Outcomes[i].N++
+	list[i].N++
+	return list
+}
+
+func sumOf(list []record.Count) (n uint64) {
+	for _, c := range list {
+		n += c.N
+	}
+	return n
+}
+
+// takeBack takes back an outcome; false if no URL here has it.
+func (c *Counts) takeBack(name string) bool {
+	i := slices.IndexFunc(c.Outcomes, func(o record.Count) bool { return o.Reason == name })
+	switch {
+	case i >= 0:
+		if c.Outcomes[i].N--; c.Outcomes[i].N == 0 {
+			c.Outcomes = slices.Delete(c.Outcomes, i, i+1)
+		}
+	case name != "" && c.MovedIn > sumOf(c.TakenBack):
+		c.TakenBack = counted(c.TakenBack, name)
+	default:
+		return false
+	}
+	return true
 }
 
 // state is what changes from generation to generation, besides the files. It

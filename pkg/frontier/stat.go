@@ -402,10 +402,6 @@ func (f *Frontier) Check(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	var outcomes uint64
-	for _, o := range s.Counts.Outcomes {
-		outcomes += o.N
-	}
 	n := s.Counts
 	for _, t := range []struct {
 		what      string
@@ -418,7 +414,7 @@ func (f *Frontier) Check(ctx context.Context) error {
 		{"URLs given up by the host table", c.Dead, n.Dead},
 		{"URLs in the queues", waiting[queueReady] + waiting[queueLater] + waiting[queueHeld] + waiting[queueParked], n.Pending},
 		{"URLs in flight", waiting[queueFlight], n.InFlight},
-		{"final outcomes", outcomes, n.Finished + n.MovedOut - n.MovedIn},
+		{"final outcomes", sumOf(n.Outcomes), n.Finished + n.MovedOut - n.MovedIn + sumOf(n.TakenBack)},
 		{"URLs pending, in flight and finished", n.Pending + n.InFlight + n.Finished, n.Discovered},
 	} {
 		if t.got != t.want {
