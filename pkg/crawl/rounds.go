@@ -66,7 +66,18 @@ func (c *Crawl) BeginShardRound(ctx context.Context, n int, round string) (ofSha
 	return ofShard, ofCrawl, err
 }
 
-func (c *Crawl) beginRound(round string, epoch uint64) (string, error) {
+// beginRound makes the folder, and the file that names its epoch. Between the two a driver that starts may take the folder
+// for one of a round that was undone, and move it away: then both are made again.
+func (c *Crawl) beginRound(round string, epoch uint64) (dir string, err error) {
+	for range 3 {
+		if dir, err = c.makeRound(round, epoch); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return dir, err
+}
+
+func (c *Crawl) makeRound(round string, epoch uint64) (string, error) {
 	dir := c.roundsPath(round)
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return "", err
