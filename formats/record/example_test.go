@@ -10,54 +10,50 @@ import (
 	"mercator/pkg/fingerprint"
 )
 
-// annotate is the worked example of SPEC.md: a stored stream in hex.
+// annotate is the worked example of SPEC.md: a stored stream in hex, a group a field.
 func annotate(t *testing.T, b []byte) string {
 	var out strings.Builder
 	at := 0
-	put := func(n int, meaning string) {
-		for first := true; first || n > 0; first = false {
-			step := min(n, 16)
-			line := fmt.Sprintf("%04x  %-47s", at, fmt.Sprintf("% x", b[at:at+step]))
-			if first {
-				line += "  " + meaning
+	line := func(at int, hex, meaning string) {
+		out.WriteString(strings.TrimRight(fmt.Sprintf("%04x  %-36s  %s", at, hex, meaning), " ") + "\n")
+	}
+	// put writes fields of these sizes; one field may take several lines.
+	put := func(meaning string, sizes ...int) {
+		begin, hex := at, ""
+		for _, n := range sizes {
+			for ; n > 16; n, at, meaning = n-16, at+16, "" {
+				line(at, fmt.Sprintf("%x", b[at:at+16]), meaning)
+				begin = at + 16
 			}
-			out.WriteString(strings.TrimRight(line, " ") + "\n")
-			at += step
-			n -= step
+			hex += fmt.Sprintf("%x ", b[at:at+n])
+			at += n
 		}
+		line(begin, hex, meaning)
 	}
 	msgs, tr := messages(t, b)
 	for i, msg := range msgs {
 		name := []string{"schema", "batch", "end of stream"}[i]
-		put(4, fmt.Sprintf("frame %d: zstd magic", i+1))
-		put(1, "descriptor: 4-byte content size, single segment, checksum")
-		put(4, fmt.Sprintf("content size %d", len(msg)))
-		put(3, fmt.Sprintf("raw block of %d bytes, the last", len(msg)))
-		put(4, "Arrow's continuation")
+		put(fmt.Sprintf("frame %d: magic, descriptor, content size %d, last block: raw, %d bytes", i+1, len(msg), len(msg)), 4, 1, 4, 3)
 		if len(msg) == 8 {
-			put(4, "metadata length 0: "+name)
+			put("Arrow's continuation, metadata length 0: "+name, 4, 4)
 		} else {
 			meta, _ := header(t, msg)
-			put(4, fmt.Sprintf("metadata length %d", len(meta)))
-			fmt.Fprintf(&out, "%04x  %-47s  %s (flatbuffer, %d bytes)\n", at, "…", name, len(meta))
+			put(fmt.Sprintf("Arrow's continuation, metadata length %d", len(meta)), 4, 4)
+			line(at, "…", fmt.Sprintf("%s (flatbuffer)", name))
 			at += len(meta)
 			if n := len(msg) - 8 - len(meta); n > 0 {
-				put(n, "body: offsets and text of url; url_key; the same of module, key, value")
+				put("offsets and text of url; url_key; offsets and text of module, key, value", n)
 			}
 		}
-		put(4, "checksum: xxh64 of the content, low half")
+		put("checksum of the content", 4)
 	}
 	doc := len(b) - at - trailerFixed - trailerSum
-	put(4, "trailer: skippable frame")
-	put(4, "size")
-	put(8, trailerMagic)
-	put(4, "version "+formatVersion)
-	put(4, fmt.Sprintf("JSON length %d", doc))
-	put(8, fmt.Sprintf("rows %d", tr.Rows))
-	put(16, "row hash")
-	put(16, "wire hash")
-	put(doc, "JSON: "+string(b[at:at+doc]))
-	put(8, "checksum: xxh64 of the trailer so far")
+	put("trailer: magic, size, name", 4, 4, 8)
+	put(fmt.Sprintf("version %s, JSON length %d, rows %d", formatVersion, doc, tr.Rows), 4, 4, 8)
+	put("row hash", 16)
+	put("wire hash", 16)
+	put("JSON: "+string(b[at:at+doc]), doc)
+	put("checksum of the trailer so far", 8)
 	return out.String()
 }
 
@@ -103,19 +99,23 @@ func columnLists() string {
 	return out.String()
 }
 
-// annotateRow is the byte form of a row in hex.
+// annotateRow is the byte form of a row in hex, a group a field.
 func annotateRow() string {
 	row := URL{URL: "http://a.test/", Key: fingerprint.URLKey("a.test", "http://a.test/"), Host: "a.test", Depth: 1}
 	b := AppendRow(nil, &row)
 	var out strings.Builder
-	put := func(n int, meaning string) {
-		fmt.Fprintf(&out, "%-44s  %s\n", fmt.Sprintf("% x", b[:n]), meaning)
-		b = b[n:]
+	put := func(meaning string, sizes ...int) {
+		hex := ""
+		for _, n := range sizes {
+			hex += fmt.Sprintf("%x ", b[:n])
+			b = b[n:]
+		}
+		fmt.Fprintf(&out, "%-32s %s\n", hex, meaning)
 	}
-	put(2, "flags: depth is the third column that is not bold")
-	put(1+len(row.URL), "url, after its length")
-	put(8, fmt.Sprintf("url_key %016x", row.Key))
-	put(1+len(row.Host), "host")
-	put(len(b), "depth")
+	put("flags: depth is the third column that is not bold", 2)
+	put("url, after its length", 1, len(row.URL))
+	put(fmt.Sprintf("url_key %016x", row.Key), 8)
+	put("host, after its length", 1, len(row.Host))
+	put("depth", len(b))
 	return "```\n" + out.String() + "```\n"
 }
