@@ -20,6 +20,9 @@ var settings = map[string][2]string{
 	"rounds":              {`7`, ""},
 	"checkpoint_interval": {`"7s"`, "7s"},
 	"push":                {`"/seven"`, ""},
+	"engine.on":           {`"slurm"`, ""},
+	"engine.args":         {`"--seven"`, ""},
+	"engine.bin":          {`"/seven"`, ""},
 	"schemes":             {`["http", "gemini:7"]`, "[http gemini:7]"},
 	"fetch.exec":          {`["http=fetch.sh"]`, "[http=fetch.sh]"},
 	"fetch.contact":       {`"me@example.org"`, "me@example.org"},
@@ -104,7 +107,7 @@ var verbs = map[string][]string{
 	"mfrontier create": {}, "mfrontier next": {}, "mfrontier plan": {}, "mfrontier update": {"--outcomes", "o", "--links", "l"},
 	"mfrontier": {"stat"}, "mfetch": {}, "mfetch audit": {}, "mresolve": {}, "mresolve canon": {}, "mextract": {}, "mfpset": {"stat"}, "murlset": {"stat"}, "murlset new": {}, "murlset add": {},
 	"mfrontier add": {}, "murlset build": {"-o", "x.fps"}, "murlset key": {}, "mcat": {},
-	"mfpset mark": {}, "mfpset add": {}, "mfpset test": {}, "murlset test": {}, "mckpt commit": {"--txn", "r1"}, "mckpt init": {}, "murlset create": {}, "mfpset create": {},
+	"mfpset mark": {}, "mfpset add": {}, "mfpset test": {}, "murlset test": {}, "mckpt commit": {"--txn", "r1"}, "mckpt init": {}, "mmerge split": {"-o", "x", "--buckets", "7"}, "murlset create": {}, "mfpset create": {},
 }
 
 // Every setting of crawl.toml is the default of the flags that it says, with its
@@ -162,7 +165,7 @@ func TestSettingsReachTheirFlags(t *testing.T) {
 			}
 		}
 	}
-	if got := fmt.Sprint(pipelines); got != "[seeds rounds push]" {
+	if got := fmt.Sprint(pipelines); got != "[seeds rounds push engine.on engine.args engine.bin]" {
 		t.Errorf("settings of no command: %s", got)
 	}
 }
