@@ -202,8 +202,8 @@ refused 1 'another folder has taken this crawl over' mckpt push "$work/crawl" "$
 # A server that is gone, and comes back.
 kill "$sshd"
 wait "$sshd" 2> /dev/null || true
-refused 1 'rsync: exit status 255: ssh: connect' mckpt push "$work/pulled-ssh" "${remote[ssh]}"
-refused 1 'rsync: exit status 255: ssh: connect' mckpt pull "${remote[ssh]}" "$work/new"
+refused 1 'rsync: exit status [0-9]+: ssh: connect' mckpt push "$work/pulled-ssh" "${remote[ssh]}"
+refused 1 'rsync: exit status [0-9]+: ssh: connect' mckpt pull "${remote[ssh]}" "$work/new"
 serve_ssh
 mckpt push "$work/pulled-ssh" "${remote[ssh]}" 9>&- 2> /dev/null
 
