@@ -16,7 +16,7 @@ import (
 
 // This file is what the fetch store says in WARC records of its own: the round,
 // the addresses of its hosts, and what became of each contact. SPEC.md, section
-// "What a crawl writes".
+// "Records".
 
 // Round names the change of a fetch store that the records after it belong to.
 type Round struct {

@@ -153,7 +153,7 @@ func TestSpec(t *testing.T) {
 			bare := bytes.HasPrefix(file, []byte("WARC/")) && at < bytes.Index(file, []byte("\r\n\r\n"))
 			return bare || slices.Equal(got, want)
 		},
-		Example: encoded(None, example()),
+		Regions: map[string]string{"example": "```\n" + strings.ReplaceAll(string(encoded(None, example())), "\r\n", `\r\n`+"\n") + "```\n"},
 	})
 }
 
