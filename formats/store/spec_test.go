@@ -178,7 +178,7 @@ func TestSpec(t *testing.T) {
 			again, err := decode(name, file)
 			return string(again), err
 		},
-		Example: mustSeal(magicHead, head{3}),
+		Regions: map[string]string{"example": "```\n" + string(mustSeal(magicHead, head{3})) + "```\n"},
 	})
 }
 
