@@ -32,6 +32,10 @@
 // WARC files, robots rules, contact times, and with Options.Dedup which payloads are
 // archived: SPEC.md beside this file. formats/warc/SPEC.md says which records a round
 // writes.
+//
+//   - Contact times never go back: politeness is a promise to others, who do not know of checkpoints.
+//   - Robots rules are kept as text: another version, or another engine, reads them its own way.
+//   - Both are module rows, not a format of their own: a few thousand a round, read once, and mcat prints them.
 package fetch
 
 import (
