@@ -84,7 +84,7 @@ func columnLists() string {
 			if c.required {
 				name = "**" + name + "**"
 			}
-			word := fmt.Sprintf(" %s %s,", name, cmp.Or(short[c.typ], c.typ.String()))
+			word := strings.TrimSuffix(fmt.Sprintf(" %s %s", name, cmp.Or(short[c.typ], c.typ.String())), " utf8") + ","
 			if i == len(t.columns)-1 {
 				word = strings.TrimSuffix(word, ",") + "."
 			}
