@@ -147,7 +147,7 @@ type File struct {
 
 	Engine struct {
 		On   string `toml:"on" is:"local|slurm|spark" doc:"what runs the tasks of a crawl of several shards: local (this machine), slurm or spark" like:"\"local\""`
-		Args string `toml:"args" doc:"options of sbatch or pyspark, parted by spaces" like:"\"--partition=internet --time=1:00:00\""`
+		Args string `toml:"args" doc:"options of sbatch or pyspark, separated by spaces" like:"\"--partition=internet --time=1:00:00\""`
 		Bin  string `toml:"bin" doc:"mcrawl as the machines of the engine see it, beside the other commands; where it is not set, as this machine does" like:"\"/shared/mercator/bin/mcrawl\""`
 	} `toml:"engine"`
 }

@@ -33,8 +33,8 @@ type failed struct {
 	why   string // besides what its log says
 }
 
-// again is how often a task that failed is run again.
-const again = 3
+// retries is how often a task that failed is run again.
+const retries = 3
 
 // EngineOptions say what runs the tasks; settings of crawl.toml where they are empty.
 type EngineOptions struct {
@@ -54,15 +54,12 @@ func (d *Driver) setEngine() error {
 	if !slices.Contains(engines, on) {
 		return &fault.Error{Class: fault.Usage, Found: "--on " + on, Want: strings.Join(engines, ", "), Hint: fault.DidYouMean(on, engines)}
 	}
-	if on == "local" && d.opt.Engine.On == "" {
+	if on == "local" {
 		return nil
 	}
 	if d.plan.shards == 0 {
 		return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: "a crawl without shards, on " + on, Want: "shards, one task each",
 			Hint: fmt.Sprintf("%q makes one", mcrawl("new", d.Crawl.Dir()+"-shards", "--shards", "4", "--seeds", "seeds.txt"))}
-	}
-	if on == "local" {
-		return nil
 	}
 	dir, err := filepath.Abs(d.Crawl.Dir())
 	if err != nil {
@@ -138,26 +135,11 @@ func (t *tasks) beginLogs(round string) error {
 	return err
 }
 
-// notDone lists the shards in which a stage is not done.
-func (d *Driver) notDone(round string, lists []string, at int) (left []int, err error) {
-	for n := range d.plan.shards {
-		done, err := d.stageDone(round, d.plan.of(n).stages(round, lists)[at], n)
-		if err != nil {
-			return nil, err
-		}
-		if !done {
-			left = append(left, n)
-		}
-	}
-	return left, nil
-}
-
-// without leaves of shards those in which a stage that was begun is not done.
-func (d *Driver) without(shards []int, round, name string) (left []int, err error) {
+// notDone lists those of the shards in which a stage is not done.
+func (d *Driver) notDone(round, name string, shards []int) (left []int, err error) {
 	for _, n := range shards {
 		list := d.plan.of(n).stages(round, nil)
-		steps := list[slices.IndexFunc(list, func(s stage) bool { return s.name == name })].steps
-		done, err := d.stepDone(round, steps[len(steps)-1], n)
+		done, err := d.stageDone(round, list[slices.IndexFunc(list, func(s stage) bool { return s.name == name })], n)
 		if err != nil {
 			return nil, err
 		}
@@ -182,12 +164,16 @@ func (d *Driver) roundOfShards(ctx context.Context, round string, lists []string
 	if err := d.waitDue(ctx, round); err != nil {
 		return err
 	}
-	for at, s := range d.plan.of(0).stages(round, lists) {
+	for _, s := range d.plan.of(0).stages(round, nil) {
 		tries := map[int]int{}
 		var last []failed
+		left := make([]int, d.plan.shards)
+		for n := range left {
+			left[n] = n
+		}
 		for {
-			left, err := d.notDone(round, lists, at)
-			if err != nil {
+			var err error
+			if left, err = d.notDone(round, s.name, left); err != nil {
 				return err
 			}
 			if len(left) == 0 {
@@ -198,7 +184,7 @@ func (d *Driver) roundOfShards(ctx context.Context, round string, lists []string
 				if i := slices.IndexFunc(last, func(f failed) bool { return f.shard == n }); i >= 0 {
 					f = last[i]
 				}
-				if tries[n]++; tries[n] > 1+again || f.code == fault.Superseded.ExitCode() { // another machine has taken it over
+				if tries[n]++; tries[n] > 1+retries || f.code == fault.Superseded.ExitCode() { // another machine has taken it over
 					return d.lost(round, s.name, f)
 				}
 				if tries[n] > 1 {

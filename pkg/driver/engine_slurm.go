@@ -86,8 +86,9 @@ func (s *slurm) run(ctx context.Context, round, stage string, shards []int) (lis
 	}
 	if missing != nil {
 		script := `echo "$(date -u +%FT%TZ) ${SLURMD_NODENAME:-$(hostname)}, job $SLURM_JOB_ID"; exec ` + fault.Quote(s.command(round, stage)...) + ` "$SLURM_ARRAY_TASK_ID"`
+		pattern := tasks{dir: strings.ReplaceAll(s.dir, "%", "%%")} // sbatch replaces %a and others
 		out, err := s.call(ctx, "sbatch", append(slices.Clone(s.args), "--parsable", "--no-requeue", "--job-name="+name, "--array="+strings.Join(missing, ","),
-			"--open-mode=append", "--output="+s.log(round, stage, "%a"), "--wrap="+script)...)
+			"--open-mode=append", "--output="+pattern.log(round, stage, "%a"), "--wrap="+script)...)
 		if err != nil {
 			return nil, err
 		}
@@ -107,14 +108,21 @@ func (s *slurm) run(ctx context.Context, round, stage string, shards []int) (lis
 
 // wait waits until each shard is done or its job has ended.
 func (s *slurm) wait(ctx context.Context, round, stage string, shards []int, works map[int]job) (list []failed, err error) {
+	var down outage
 	for left, looked, next := slices.Clone(shards), time.Now(), lookAtJobsSoon; ; {
-		if left, err = s.d.without(left, round, stage); err != nil || len(left) == 0 {
+		if left, err = s.d.notDone(round, stage, left); err != nil || len(left) == 0 {
 			return list, err
 		}
 		if time.Since(looked) >= next {
 			jobs, err := s.jobs(ctx)
-			if looked, next = time.Now(), min(2*next, lookAtJobs); err != nil && ctx.Err() == nil { // jobs go on without it
-				s.d.opt.Warn("%v; looked at again in %v", err, lookAtJobs)
+			if looked, next = time.Now(), min(2*next, lookAtJobs); ctx.Err() == nil {
+				news, end := down.note(err, looked)
+				if end {
+					return nil, err
+				}
+				if news { // jobs go on without it
+					s.d.opt.Warn("%v; looked at again every %v, for %v at most", err, lookAtJobs, maxOutage)
+				}
 			}
 			states := counts{}
 			left = slices.DeleteFunc(left, func(n int) bool {
@@ -138,6 +146,28 @@ func (s *slurm) wait(ctx context.Context, round, stage string, shards []int, wor
 		case <-time.After(lookAtFiles):
 		}
 	}
+}
+
+// maxOutage is how long squeue may fail without a success between.
+const maxOutage = 10 * time.Minute
+
+// outage is a time in which squeue fails.
+type outage struct {
+	since time.Time
+	text  string // of the last error; "": it does not fail
+}
+
+// note takes what squeue ended with. news: nobody was told of this error. end: it has failed for too long.
+func (o *outage) note(err error, now time.Time) (news, end bool) {
+	if err == nil {
+		*o = outage{}
+		return false, false
+	}
+	if o.text == "" {
+		o.since = now
+	}
+	news, o.text = err.Error() != o.text, err.Error()
+	return news, now.Sub(o.since) >= maxOutage
 }
 
 // jobs are those of this user that Slurm knows, some minutes after their end too.

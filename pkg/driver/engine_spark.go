@@ -28,6 +28,9 @@ type spark struct {
 	busy    bool // with a stage
 }
 
+// maxAnswer bounds a line of spark.py in bytes: that of a stage that failed in all shards has some hundred for each.
+const maxAnswer = 16 << 20
+
 //go:embed spark.py
 var sparkProgram []byte
 
@@ -122,10 +125,16 @@ func (s *spark) start() error {
 		if started <- err; err != nil {
 			return
 		}
-		for lines := bufio.NewScanner(out); lines.Scan(); {
+		lines := bufio.NewScanner(out)
+		lines.Buffer(nil, maxAnswer)
+		for lines.Scan() {
 			if line := lines.Bytes(); len(line) > 0 && line[0] == '{' {
 				s.answers <- append([]byte(nil), line...)
 			}
+		}
+		if lines.Err() != nil {
+			_ = s.in.Close() // it ends
+			_, _ = io.Copy(io.Discard, out)
 		}
 		s.ended <- s.app.Wait()
 		close(s.answers)

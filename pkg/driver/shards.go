@@ -134,7 +134,7 @@ func earlier(a, b string) string {
 	return min(a, b)
 }
 
-// PlanRest is what is left in all, whose hosts are served side by side; nil if that of one is not known.
+// PlanRest is what is left in all; shards serve their hosts at the same time. It is nil if that of one shard is not known.
 func (all frontiers) PlanRest(ctx context.Context, now record.Time, p frontier.Politeness) (*frontier.Plan, error) {
 	var sum frontier.Plan
 	for _, f := range all {

@@ -15,7 +15,7 @@ def task(stage):
         getattr(ctypes.CDLL(None), "prctl", lambda *_: 0)(1, 9)
 
     def run(shard):
-        node, log = socket.gethostname(), stage["log"].replace("%a", str(shard))
+        node, log = socket.gethostname(), str(shard).join(stage["log"].rsplit("%a", 1))
         try:
             with open(log, "a") as out:
                 print(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), node, "by Spark", file=out, flush=True)
