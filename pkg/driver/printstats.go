@@ -47,14 +47,18 @@ func PrintStats(out io.Writer, s *stats.Stats) error {
 	for _, h := range s.Largest[:min(len(s.Largest), printed)] {
 		fmt.Fprintf(w, "%12d %12s  %s\n", h.Documents, size(h.Bytes), nameText(h.Name))
 	}
-	more(w, int(s.Hosts))
+	if len(s.Largest) < stats.TopHosts {
+		more(w, len(s.Largest))
+	}
 	if len(s.Failing) > 0 {
 		heading(w, "errors", "last", "host")
 	}
 	for _, h := range s.Failing[:min(len(s.Failing), printed)] {
 		fmt.Fprintf(w, "%12d %12.12s  %s\n", h.Errors, h.Error, nameText(h.Name))
 	}
-	more(w, len(s.Failing))
+	if len(s.Failing) < stats.TopWorst { // of a table that is full nobody knows how many have no place in it
+		more(w, len(s.Failing))
+	}
 	if c := s.Changes; c != nil {
 		fmt.Fprintf(w, "\n%d pages were visited again, %d times: %d times the same, %d changed, %d gone, %d without a document\n", c.Pages, c.Visits, c.Same, c.Changed, c.Gone, c.Failed)
 		heading(w, "contents", "median life", "of")

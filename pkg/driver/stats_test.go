@@ -12,13 +12,17 @@ import (
 // What servers chose cannot write to a terminal.
 func TestPrintStats(t *testing.T) {
 	s := &stats.Stats{Attempts: 1, Documents: 1, Types: []stats.Type{{Name: "text/\x1b[31m<script>", Documents: 1, Bytes: 1}},
-		Statuses: []record.Count{{Reason: "200", N: 1}}, Sizes: []stats.Bin{{From: 1, To: 1, N: 1}}}
+		Statuses: []record.Count{{Reason: "200", N: 1}}, Sizes: []stats.Bin{{From: 1, To: 1, N: 1}},
+		Hosts: 12, Largest: make([]stats.Host, 1), Failing: make([]stats.Host, stats.TopWorst)} // 11 hosts have no document
 	var out bytes.Buffer
 	if err := PrintStats(&out, s); err != nil {
 		t.Fatal(err)
 	}
 	if strings.ContainsRune(out.String(), 0x1b) || !strings.Contains(out.String(), `text/\x1b[31m<script>`) {
 		t.Errorf("%q", out.String())
+	}
+	if strings.Contains(out.String(), " more\n") {
+		t.Errorf("rows that are in no table, or that nobody has counted: %s", out.String())
 	}
 	out.Reset()
 	if err := PrintStats(&out, new(stats.Stats)); err != nil || out.String() != "nothing was fetched yet\n" {

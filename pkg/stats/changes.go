@@ -240,7 +240,7 @@ func (h *Histories) End(added error) (_ *Changes, err error) {
 		slices.SortFunc(groups, func(a, b Lives) int {
 			return cmp.Or(cmp.Compare(b.Ended+b.Censored, a.Ended+a.Censored), strings.Compare(a.Name, b.Name))
 		})
-		out.Lives = append(out.Lives, groups[:min(len(groups), topWorst)]...)
+		out.Lives = append(out.Lives, groups[:min(len(groups), TopWorst)]...)
 	}
 	return out, nil
 }

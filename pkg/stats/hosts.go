@@ -53,9 +53,9 @@ type hosts struct {
 
 func newHosts(mem int64) hosts {
 	return hosts{of: map[string]*Host{}, sorter: merge.NewSorter(mem, ""),
-		largest: top{n: topHosts, key: func(h *Host) float64 { return float64(h.Documents) }},
-		failing: top{n: topWorst, key: func(h *Host) float64 { return float64(h.Errors) }},
-		slowest: top{n: topWorst, key: func(h *Host) float64 { return h.MeanUS }}}
+		largest: top{n: TopHosts, key: func(h *Host) float64 { return float64(h.Documents) }},
+		failing: top{n: TopWorst, key: func(h *Host) float64 { return float64(h.Errors) }},
+		slowest: top{n: TopWorst, key: func(h *Host) float64 { return h.MeanUS }}}
 }
 
 func (hs *hosts) add(r *record.Fetch) error {

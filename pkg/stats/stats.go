@@ -11,6 +11,7 @@ package stats
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -22,8 +23,8 @@ const (
 	maxNames = 1000  // distinct media types, and top-level domains
 	maxText  = 100   // bytes of a media type
 	maxHosts = 16384 // hosts in memory before they are sorted in a file
-	topHosts = 1000  // that Stats lists by pages
-	topWorst = 100   // that it lists by errors, and by duration
+	TopHosts = 1000  // that Stats lists by pages
+	TopWorst = 100   // that it lists by errors, and by duration
 	maxSlots = 240   // of the timeline
 )
 
@@ -196,8 +197,7 @@ func (c *Collector) Add(r *record.Fetch) error {
 }
 
 func statusText(status uint16) string {
-	const digits = "0123456789"
-	return string([]byte{digits[status/100%10], digits[status/10%10], digits[status%10]})
+	return fmt.Sprintf("%03d", status)
 }
 
 // End gives the statistics, and ends the Collector. added is the error of adding.

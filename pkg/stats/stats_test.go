@@ -80,7 +80,7 @@ func TestBounded(t *testing.T) {
 	}
 	rows = append(rows, row("h9.d9", n, start))
 	s := collect(t, rows)
-	if s.Hosts != n || s.Largest[0].Name != "h9.d9" || s.Largest[0].Documents != 3 || len(s.Largest) != topHosts {
+	if s.Hosts != n || s.Largest[0].Name != "h9.d9" || s.Largest[0].Documents != 3 || len(s.Largest) != TopHosts {
 		t.Errorf("%d hosts, want %d; %d listed, first %+v", s.Hosts, n, len(s.Largest), s.Largest[0])
 	}
 	if len(s.Types) > maxNames+1 || len(s.Types) < maxNames || s.Types[0].Name != Other || len(s.Domains) != maxNames+1 {
