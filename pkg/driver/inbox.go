@@ -192,13 +192,12 @@ func (d *Driver) takeOne(ctx context.Context, number uint64) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if good, err := lineCount(asked); err != nil {
-		return "", err
-	} else if good == 0 && bad > 0 && !open {
-		return fmt.Sprintf("%s: all %d left out: %s", txn, bad, left), d.Crawl.DropInbox(number)
-	}
 	if r.Verb == "add" {
-		err = d.addLists(ctx, txn, []string{asked})
+		var good newlines
+		if good, err = lineCount(asked); err != nil {
+			return "", err
+		}
+		err = d.addLists(ctx, txn, []string{asked}, good > 0 || bad == 0) // where all are left out, their list stays with the round
 	} else if err = d.takeAgain(ctx, txn, r, asked, open); err != nil {
 		err = d.wrong(txn, err)
 	}
@@ -298,7 +297,7 @@ func (d *Driver) Form() (canon.Options, error) {
 	return conf.Canon()
 }
 
-// numbered is a list of URLs, one a line. Errors name the file and the line, of which so many were read before.
+// numbered is a list of URLs, one a line. Errors name the file and the line; line is how many lines came before.
 type numbered struct {
 	io.Reader
 	file string

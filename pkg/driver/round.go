@@ -28,9 +28,9 @@ func (p plan) path(names ...string) string {
 }
 
 // seeds puts files of URLs into the crawl, in a transaction; copied takes the new URLs.
-func (p plan) seeds(txn string, files []string, copied string) Pipe {
+func (p plan) seeds(txn string, files []string, copied string, strict bool) Pipe {
 	unseen := []string{"murlset", "new", p.path("urls"), "--txn", txn, "--text", "--copy", copied}
-	if p.shards == 0 { // else cut has read each line, and a shard may own none
+	if strict && p.shards == 0 { // else cut has read each line, and a shard may own none
 		unseen = append(unseen, "--strict")
 	}
 	return Pipe{
@@ -98,14 +98,14 @@ type step struct {
 // has one stage.
 func (p plan) stages(round string, lists []string) []stage {
 	if len(lists) > 0 {
-		add := step{pipe: p.seeds(round, lists, p.kept(round, "new")), verb: "add"}
+		add := step{pipe: p.seeds(round, lists, p.kept(round, "new"), true), verb: "add"}
 		if p.shards > 0 {
 			add.lists = lists
 			var own []string
 			for i, file := range lists {
 				own = append(own, p.asked(round, i, file))
 			}
-			add.pipe = p.seeds(round, own, p.kept(round, "new"))
+			add.pipe = p.seeds(round, own, p.kept(round, "new"), true)
 		}
 		return []stage{{"seed", []step{add}}}
 	}

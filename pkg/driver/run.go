@@ -420,7 +420,7 @@ func (d *Driver) seed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := d.addLists(ctx, "seed", files); err != nil {
+	if err := d.addLists(ctx, "seed", files, true); err != nil {
 		return err
 	}
 	_, _, err = d.Crawl.Commit(ctx, "seed", d.opt.Now(), 0)
@@ -436,8 +436,8 @@ func (d *Driver) seedFiles(conf *config.Config) ([]string, error) {
 	return files, err
 }
 
-// addLists puts files of URLs into the crawl, as a round that is not committed yet.
-func (d *Driver) addLists(ctx context.Context, round string, files []string) error {
+// addLists puts files of URLs into the crawl, as a round that is not committed yet. strict: files without a URL are refused.
+func (d *Driver) addLists(ctx context.Context, round string, files []string, strict bool) error {
 	if d.plan.shards > 0 {
 		return d.roundOfShards(ctx, round, files)
 	}
@@ -445,7 +445,7 @@ func (d *Driver) addLists(ctx context.Context, round string, files []string) err
 	if err != nil {
 		return err
 	}
-	if _, err = d.processes.run(ctx, d.plan.seeds(round, files, filepath.Join(dir, "new.arrows.zst"))); err != nil {
+	if _, err = d.processes.run(ctx, d.plan.seeds(round, files, filepath.Join(dir, "new.arrows.zst"), strict)); err != nil {
 		err = d.wrong(round, err)
 	}
 	return err
@@ -549,7 +549,7 @@ func (d *Driver) Print(w io.Writer) error {
 		if err != nil {
 			return err
 		}
-		lines("seed", d.plan.seeds("seed", files, d.plan.path("rounds", "seed", "new.arrows.zst")))
+		lines("seed", d.plan.seeds("seed", files, d.plan.path("rounds", "seed", "new.arrows.zst"), true))
 		n = 1
 	}
 	name := fmt.Sprintf("r%d", n)

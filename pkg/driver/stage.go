@@ -195,6 +195,9 @@ func (d *Driver) Stage(ctx context.Context, name, round string, shard int) error
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("stage %q", name), Want: "a stage of round " + of.name + ": " + strings.Join(names, ", ")}
 	}
 	if of.closed {
+		if at == len(list) { // who closed it may have been killed before the push
+			return d.push(ctx)
+		}
 		return nil
 	}
 	if at == len(list) {
@@ -302,7 +305,7 @@ func (d *Driver) task(ctx context.Context, round string, lists []string, at, n i
 }
 
 func (d *Driver) stageDone(round string, s stage, n int) (bool, error) {
-	for _, step := range s.steps {
+	for _, step := range slices.Backward(s.steps) { // of a stage at work one look is enough
 		if done, err := d.stepDone(round, step, n); !done || err != nil {
 			return false, err
 		}
