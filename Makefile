@@ -63,7 +63,7 @@ interop: build ## other programs read our files, and ours theirs (needs python3,
 fencing: build ## machines that take each other for lost, with locks that hold for one alone (needs strace, python3, PyPI)
 	@set -e; venv=$$(mktemp -d); trap 'rm -rf "$$venv"' EXIT; \
 	python3 -m venv "$$venv"; "$$venv/bin/pip" install --quiet --disable-pip-version-check warcio; \
-	MERCATOR_BIN=$(CURDIR)/bin MERCATOR_FENCING=1 WARCIO=$$venv/bin/python go test ./pipelines -run TestFencing -count=1
+	MERCATOR_BIN=$(CURDIR)/bin MERCATOR_FENCING=1 WARCIO=$$venv/bin/python $(GO) test ./pipelines -run TestFencing -count=1 -timeout 15m
 
 .PHONY: protocols
 protocols: build ## crawl over FTP, Gopher and a program, to the end (needs python3-pyftpdlib, gophernicus)

@@ -25,7 +25,7 @@ mcrawl balance "$dir/crawl" --json > "$dir/before.json"
 TIMEFORMAT='%R %U %S'
 { time mcrawl balance "$dir/crawl" --do --json --stats "$dir/stats.json" > "$dir/moved.json"; } 2> "$dir/took"
 mcrawl balance "$dir/crawl" --json > "$dir/after.json"
-for n in $(seq 0 $((shards - 1))); do mfrontier check "$dir/crawl/shard/00$n/frontier"; done
+for n in $(seq 0 $((shards - 1))); do mfrontier check "$dir/crawl/shard/$(printf %03d "$n")/frontier"; done
 numbers() { grep -o "\"$1\": *[0-9]*" "$2" | tr -d ' ' | cut -d: -f2; }
 sum() { awk '{ n += $1 } END { print n }'; }
 echo "waiting before: $(numbers waiting "$dir/before.json" | head -n "$shards" | paste -sd' ')"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # What a round costs that fetches one URL a shard at most, by what runs its tasks: this machine, Slurm, Spark.
 #
-#   bench/engines.sh               5 rounds of crawls of 1 and of 4 shards
-#   N=20 SHARDS="1 8" ON=slurm bench/engines.sh
+#   bench/engines.sh               5 rounds of crawls of 2 and of 4 shards
+#   N=20 SHARDS="2 8" ON=slurm bench/engines.sh
 #
-# The daemons are those of make engines, on loopback. From the time of N + 1 rounds that of one is taken off, with the start of a
+# A crawl of one shard has no tasks for Slurm or Spark: it takes two. The daemons are those of make engines, on loopback. From the time of N + 1 rounds that of one is taken off, with the start of a
 # driver and of Spark's application in it. Pages are mweb's, without delays. All is in a temporary folder and is deleted.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -22,7 +22,7 @@ seconds() { # COMMAND…: elapsed
   local TIMEFORMAT=%R
   { time "$@" > /dev/null 2> "$dir/said"; } 2>&1 || { cat "$dir/said" >&2; exit 1; }
 }
-for shards in ${SHARDS:-1 4}; do
+for shards in ${SHARDS:-2 4}; do
   for on in ${ON:-local slurm spark}; do
     crawl=$dir/$on-$shards
     "${BIN}mcrawl" new "$crawl" --quiet --shards "$shards" --seeds "$dir/seeds.txt" --contact bench@example.org --set batch=1 --set network.allow_net=127.0.0.0/8 \

@@ -63,7 +63,7 @@ until_done() {
 if [ -z "${VENV:-}" ]; then
   VENV=$work/venv
   python3 -m venv "$VENV"
-  "$VENV/bin/pip" install --quiet --disable-pip-version-check pyspark snakemake
+  "$VENV/bin/pip" install --quiet --disable-pip-version-check pyspark==4.3.0 snakemake==9.27.1
 fi
 export PATH=$VENV/bin:$PATH
 spark=$("$VENV/bin/python" -c 'import os, pyspark; print(os.path.dirname(pyspark.__file__))')
