@@ -14,5 +14,6 @@
 //     beside the next.
 //
 // A remote belongs to one crawl folder. When another has pulled from it, and pushes, the remote is its own from then on, and the
-// first is refused: two machines cannot go on with one crawl unnoticed.
+// first is refused: two machines cannot go on with one crawl unnoticed. The folder notes what it has published, so it also
+// notices another folder of its identity, and a disk that is not mounted.
 package snapshot

@@ -27,6 +27,8 @@ type List struct {
 	Made    string        `json:"made"`           // RFC 3339, UTC
 	Current store.Current `json:"current"`
 	Files   []File        `json:"files"` // in order of path
+
+	sum string // xxh3-128 of the list's bytes
 }
 
 // File is one of the crawl's.

@@ -82,7 +82,7 @@ func empty(dir string) (bool, error) {
 }
 
 func (c *copier) pull(ctx context.Context, prepare func(dir, name string, newest uint64) error) (err error) {
-	if c.have, err = c.to.list(ctx); err != nil {
+	if err := c.look(ctx); err != nil {
 		return err
 	}
 	l, _, err := c.newest(ctx)
@@ -150,6 +150,10 @@ func (c *copier) pull(ctx context.Context, prepare func(dir, name string, newest
 		return err
 	}
 	if _, err := newIdentity(c.own, l.Crawl, l.Number); err != nil {
+		return err
+	}
+	c.sent = map[string][]published{}
+	if err := c.writeSent(l); err != nil {
 		return err
 	}
 	c.done.Snapshot, c.done.Checkpoint, c.done.Round, c.done.Files = l.Number, l.Current.Checkpoint, l.Current.Txn, len(l.Files)

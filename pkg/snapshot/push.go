@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -29,6 +30,9 @@ const (
 	ownDir   = crawl.PushDir
 	stageDir = "stage" // in it: what is being sent or was received
 	idFile   = "ID"    // in it: identity of the crawl folder; after a pull, also that of the folder before, and the snapshot's number
+	sentFile = "SENT"  // in it: what the folder has published, for each remote
+
+	sentMagic = "mercator-sent"
 
 	batchBytes = 1 << 30 // of files that are sent or received at a time
 	batchFiles = 5000
@@ -69,9 +73,11 @@ type copier struct {
 
 	have map[string]int64 // at the remote
 
+	sent map[string][]published // by remote, as in SENT
+
 	staged      []string // in the stage, not sent yet
 	stagedBytes int64
-	sent        bool // something
+	put         bool // something was sent
 }
 
 // begin takes the lock of the crawl's copier, and empties the stage.
@@ -132,6 +138,7 @@ func (c *copier) newest(ctx context.Context) (*List, uint64, error) {
 			err = &fault.Error{Class: fault.Corrupt, File: c.name + "/" + listName(n), Place: "number", Found: strconv.FormatUint(l.Number, 10), Want: strconv.FormatUint(n, 10)}
 		}
 		if err == nil {
+			l.sum = store.Sum(data)
 			return l, numbers[len(numbers)-1], nil
 		}
 		if errors.Is(err, fault.Version) {
@@ -206,11 +213,11 @@ func (c *copier) push(ctx context.Context, folder *crawl.Crawl) (err error) {
 		return err
 	}
 	c.staged, c.stagedBytes = nil, 0
-	if c.have, err = c.to.list(ctx); err != nil {
+	if err := c.look(ctx); err != nil {
 		return err
 	}
-	if c.have == nil {
-		c.have = map[string]int64{}
+	if err := c.readSent(); err != nil {
+		return err
 	}
 	last, highest, err := c.newest(ctx)
 	if err != nil {
@@ -218,6 +225,10 @@ func (c *copier) push(ctx context.Context, folder *crawl.Crawl) (err error) {
 	}
 	if err := c.notForeign(last); err != nil {
 		return err
+	}
+	if len(c.have) == 0 && len(c.sent[c.key()]) > 0 {
+		return &fault.Error{Class: fault.Usage, File: c.name, Found: "no file", Want: "the snapshots that this crawl has pushed",
+			Hint: fmt.Sprintf("mount the disk, or, to begin anew there: %q", fault.Quote("rm", filepath.Join(c.own, sentFile)))}
 	}
 	inv, err := folder.Inventory(ctx)
 	if err != nil {
@@ -247,8 +258,8 @@ func (c *copier) push(ctx context.Context, folder *crawl.Crawl) (err error) {
 		return err
 	}
 	slices.SortFunc(next.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
-	if c.sent {
-		if c.have, err = c.to.list(ctx); err != nil {
+	if c.put {
+		if err := c.look(ctx); err != nil {
 			return err
 		}
 	}
@@ -267,10 +278,14 @@ func (c *copier) push(ctx context.Context, folder *crawl.Crawl) (err error) {
 		return err
 	}
 	if !same {
-		if err := c.publish(ctx, next); err != nil {
+		if err := c.publish(ctx, last, next); err != nil {
 			return err
 		}
 		last = next
+	} else if c.sent[c.key()] == nil {
+		if err := c.writeSent(last); err != nil {
+			return err
+		}
 	}
 	if err := c.tidy(ctx, last, needed); err != nil {
 		return err
@@ -281,6 +296,89 @@ func (c *copier) push(ctx context.Context, folder *crawl.Crawl) (err error) {
 		c.done.Bytes += f.Length
 	}
 	return nil
+}
+
+// look lists the remote. It passes by a folder in it that has snapshots of its own: that is another copy.
+func (c *copier) look(ctx context.Context) (err error) {
+	if c.have, err = c.to.list(ctx); err != nil {
+		return err
+	}
+	if c.have == nil {
+		c.have = map[string]int64{}
+	}
+	others := map[string]bool{}
+	for name := range c.have {
+		if dir, base := path.Split(name); dir != "" && listShape.MatchString(base) {
+			others[dir] = true
+		}
+	}
+	maps.DeleteFunc(c.have, func(name string, _ int64) bool {
+		for i, r := range name {
+			if r == '/' && others[name[:i+1]] {
+				return true
+			}
+		}
+		return false
+	})
+	return nil
+}
+
+// published is a snapshot that this folder has published, or was about to when it was killed.
+type published struct {
+	Number uint64 `json:"number"`
+	Sum    string `json:"sum"` // xxh3-128 of its list
+}
+
+// key names the remote in SENT.
+func (c *copier) key() string {
+	if IsFolder(c.name) {
+		if abs, err := filepath.Abs(c.name); err == nil {
+			return abs
+		}
+	}
+	return strings.TrimRight(c.name, "/")
+}
+
+func (c *copier) readSent() error {
+	c.sent = map[string][]published{}
+	file := filepath.Join(c.own, sentFile)
+	data, err := durable.ReadFile(durable.OS, file, store.MaxFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = store.Unseal(file, sentMagic, data, &c.sent)
+	}
+	if err != nil {
+		return &fault.Error{Class: fault.ClassOf(err), Err: err, Hint: fmt.Sprintf("if no other folder pushes this crawl: %q", fault.Quote("rm", file))}
+	}
+	return nil
+}
+
+// writeSent notes which snapshots may be the last at the remote from now on; nil is passed by.
+func (c *copier) writeSent(lists ...*List) error {
+	var states []published
+	for _, l := range lists {
+		if l != nil {
+			states = append(states, published{l.Number, l.sum})
+		}
+	}
+	c.sent[c.key()] = states
+	data, err := store.Seal(sentMagic, c.sent)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(durable.OS, filepath.Join(c.own, sentFile), data)
+}
+
+// knows says whether this folder has published a snapshot. A folder of an earlier version has noted none.
+func (c *copier) knows(l *List) bool {
+	for _, states := range c.sent {
+		if slices.Contains(states, published{l.Number, l.sum}) {
+			return true
+		}
+	}
+	return len(c.sent) == 0
 }
 
 // notForeign refuses a folder that holds other files and no snapshot.
@@ -326,6 +424,9 @@ func (c *copier) identify(folder *crawl.Crawl, last, next *List) error {
 	if l, n := last.Current, next.Current; l.Epoch > n.Epoch || l.Last > n.Last {
 		return refuse(fmt.Sprintf("epoch %d and checkpoint %d, newer than the crawl, which is at epoch %d and checkpoint %d", l.Epoch, l.Last, n.Epoch, n.Last),
 			fmt.Sprintf("%q makes a crawl of it", "mckpt pull "+c.name+" NEW"))
+	}
+	if last.Crawl == id && !c.knows(last) {
+		return refuse("pushed by another folder of the same identity, such as one made by cp -a", fmt.Sprintf("stop one of the two; %s; if there is only this one: %q", elsewhere, fault.Quote("rm", filepath.Join(c.own, sentFile))))
 	}
 	return nil
 }
@@ -459,7 +560,7 @@ func (c *copier) send(ctx context.Context) error {
 	if len(c.staged) == 0 {
 		return nil
 	}
-	c.sent = true
+	c.put = true
 	if err := c.to.put(ctx, c.stage(), c.staged); err != nil {
 		for _, name := range c.staged {
 			if there, e := exists(c.staging(name)); e == nil && !there && ctx.Err() == nil {
@@ -620,10 +721,14 @@ func (c *copier) tail(ctx context.Context, f crawl.CrawlFile, from int64, chain 
 	return p, c.link(ctx, f, p)
 }
 
-// publish sends the list, and reads it back.
-func (c *copier) publish(ctx context.Context, l *List) error {
+// publish sends the list, and reads it back. A kill leaves the last one or this.
+func (c *copier) publish(ctx context.Context, last, l *List) error {
 	data, err := store.Seal(magic, l)
 	if err != nil {
+		return err
+	}
+	l.sum = store.Sum(data)
+	if err := c.writeSent(last, l); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(c.stage(), 0o777); err != nil {
