@@ -31,7 +31,7 @@ file may be longer than its length says. Nothing may change the crawl while it i
 copied by such a list; "mckpt push" works at any time.
 
 Examples:
-  mckpt files crawl > list    # rsync and rclone take such a list
+  mckpt files crawl > list    # rsync --files-from=list
   mckpt files crawl --json | jq -s 'map(.length) | add'`
 }
 
@@ -50,7 +50,11 @@ func (c *filesCmd) Run(ctx context.Context, std *cli.Std) error {
 		if c.JSON {
 			err = out.Encode(f)
 		} else {
-			_, err = fmt.Fprintln(std.Out, f.OnDisk)
+			name := f.OnDisk
+			if name[0] == '#' || name[0] == ';' { // to rsync a comment
+				name = "./" + name
+			}
+			_, err = fmt.Fprintln(std.Out, name)
 		}
 		if err != nil {
 			return err
@@ -116,12 +120,15 @@ func (c *pushCmd) Run(ctx context.Context, std *cli.Std) error {
 	std.Stat("pushed", done)
 	warnOfLeft(std, done.Left)
 	if conf != nil {
-		outside, err := conf.Outside(c.Crawl)
+		outside, absolute, err := conf.Outside(c.Crawl)
 		if err != nil {
 			return err
 		}
 		if len(outside) > 0 {
 			std.Warn("%s names files outside the crawl folder, which are not copied: %s", conf.Path, strings.Join(outside, ", "))
+		}
+		if len(absolute) > 0 {
+			std.Warn("%s names files of the crawl folder by absolute names, which after a pull are still those of this folder: %s", conf.Path, strings.Join(absolute, ", "))
 		}
 	}
 	if c.JSON {

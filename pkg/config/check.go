@@ -113,6 +113,9 @@ func refuse(kind, least, most, v string) (want string) {
 	case "proxy":
 		u, err := url.Parse(v)
 		want, good = "http://HOST:PORT or socks5://HOST:PORT", err == nil && (u.Scheme == "http" || u.Scheme == "socks5") && u.Hostname() != "" && u.Port() != "" && u.User == nil
+	case "remote":
+		host, _, ok := strings.Cut(v, ":")
+		want, good = "an absolute folder, HOST:PATH, or rclone:NAME:PATH", v == "" || filepath.IsAbs(v) || ok && host != "" && !strings.Contains(host, "/") && host[0] != '-'
 	case "header":
 		name, value, _ := strings.Cut(v, ":")
 		want, good = `one line "Name: value"`, name != "" && strings.TrimSpace(value) != "" && !strings.ContainsAny(v, "\r\n")

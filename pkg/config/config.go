@@ -51,7 +51,7 @@ type File struct {
 	RoundTime          string   `toml:"round_time" is:"time 0s 24h" crawl:"30s" flag:"mfrontier next --for, mfrontier plan --for, mfetch --for" doc:"time that a round is to take: of each host what it can do in that time, at most batch in all; 30s where it is not set, 0s: any" like:"\"30s\""`
 	Rounds             int      `toml:"rounds" is:"whole 0" doc:"stop after this round, where ROUNDS= names none; 0: when the frontier is empty" like:"0"`
 	CheckpointInterval string   `toml:"checkpoint_interval" is:"time 0s" flag:"mckpt commit --interval" doc:"least time between two checkpoints that are kept; 0s: keep that of every round" like:"\"1h\""`
-	Push               string   `toml:"push" doc:"where mckpt push keeps a copy of the crawl, after each round too: an absolute folder, HOST:PATH, or rclone:NAME:PATH" like:"\"backup.example.org:crawl\""`
+	Push               string   `toml:"push" is:"remote" doc:"where mckpt push keeps a copy of the crawl, after each round too: an absolute folder, HOST:PATH, or rclone:NAME:PATH" like:"\"backup.example.org:crawl\""`
 	Schemes            []string `toml:"schemes" is:"schemes" flag:"mfetch --scheme, mextract --scheme, mfrontier next --scheme, mfrontier plan --scheme, mfrontier add --scheme, murlset new --scheme, murlset add --scheme, murlset test --scheme, murlset build --scheme, murlset key --scheme, mcat --scheme, mresolve canon --scheme" doc:"schemes whose URLs are crawled, others with their default ports" like:"[\"http\", \"https\", \"ftp\", \"gopher\"]"`
 
 	URLs struct {
@@ -513,23 +513,38 @@ func (c *Config) CheckPaths(folder string, only ...string) error {
 	return nil
 }
 
-// Outside lists the files that settings name and that are not in folder, where crawl.toml is.
-func (c *Config) Outside(folder string) (outside []string, err error) {
+// Outside lists the files that settings name and that are not in folder, where crawl.toml is; and those in it whose names are absolute,
+// so that they are of no use in a copy.
+func (c *Config) Outside(folder string) (outside, absolute []string, err error) {
+	root, err := filepath.Abs(folder)
+	if err != nil {
+		return nil, nil, err
+	}
 	for _, k := range allKeys() {
 		if !k.Path {
 			continue
 		}
 		names, err := c.Setting(k.Name)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
+		written, _ := c.get(k.Name)
 		for _, name := range names {
-			if rel, err := filepath.Rel(folder, name); name != "" && name != k.Word && (err != nil || !filepath.IsLocal(rel)) {
+			if name == "" || name == k.Word {
+				continue
+			}
+			full, err := filepath.Abs(name)
+			if err != nil {
+				return nil, nil, err
+			}
+			if rel, err := filepath.Rel(root, full); err != nil || !filepath.IsLocal(rel) {
 				outside = append(outside, name)
+			} else if list, _ := written.([]any); filepath.IsAbs(name) && (written == name || slices.Contains(list, any(name))) {
+				absolute = append(absolute, name)
 			}
 		}
 	}
-	return outside, nil
+	return outside, absolute, nil
 }
 
 func (c *Config) get(name string) (any, bool) {

@@ -71,6 +71,7 @@ func TestSetRefuses(t *testing.T) {
 		{"resolve.rate", "-3", `resolve.rate: "-3", want 0 for any number, or 0.001 to 1e9`, ""},
 		{"fetch.warc_codec", "gz", `fetch.warc_codec: "gz", want gzip or zstd`, `did you mean "gzip"?`},
 		{"fetch.proxy", "localhost:80", `fetch.proxy: "localhost:80", want http://HOST:PORT or socks5://HOST:PORT`, ""},
+		{"push", "backup/crawl", `push: "backup/crawl", want an absolute folder, HOST:PATH, or rclone:NAME:PATH`, ""},
 		{"fetch.contact", "me (at home)", `fetch.contact: "me (at home)", want ` + ContactWanted, ""},
 		{"fetch.contact", "you", `fetch.contact: "you", want ` + ContactWanted, ""},
 		{"fetch.contact", "you@", `fetch.contact: "you@", want ` + ContactWanted, ""},

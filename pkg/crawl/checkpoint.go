@@ -23,6 +23,7 @@ import (
 const (
 	DriverFile     = "DRIVER"   // the lock of the one driver of the crawl, see Hold
 	ProgressFile   = "PROGRESS" // what a driver tells while it holds the lock
+	LogsDir        = "logs"     // a driver's, of no use elsewhere
 	configFile     = "crawl.toml"
 	checkpointsDir = "checkpoints"
 	roundsDir      = "rounds"

@@ -220,7 +220,7 @@ func (in *collector) others(inv *Inventory, stores []*store.Store) error {
 	for _, r := range kept.Closed().rounds {
 		closed[r.name] = true
 	}
-	skip := map[string]bool{store.LockFile: true, DriverFile: true, ProgressFile: true, store.CurrentFile: true, checkpointsDir: true, PushDir: true}
+	skip := map[string]bool{store.LockFile: true, DriverFile: true, ProgressFile: true, LogsDir: true, store.CurrentFile: true, checkpointsDir: true, PushDir: true}
 	for _, s := range stores {
 		skip[s.NameInCrawl()] = true
 	}
@@ -245,6 +245,8 @@ func (in *collector) others(inv *Inventory, stores []*store.Store) error {
 				return err
 			}
 			switch {
+			case st.IsDir() && e.Type()&fs.ModeSymlink != 0: // it may lead out of the crawl, or around
+				inv.Left = append(inv.Left, p)
 			case st.IsDir() && depth < deepest:
 				if err := down(p, depth+1); err != nil {
 					return err

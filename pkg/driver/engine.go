@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 
+	"mercator/pkg/crawl"
 	"mercator/pkg/fault"
 )
 
@@ -112,7 +113,7 @@ func (t *tasks) command(round, stage string) []string {
 }
 
 // logsDir has a folder of logs for each of the last rounds.
-const logsDir, logsKept = "logs", 10
+const logsDir, logsKept = crawl.LogsDir, 10
 
 // log is what a task writes; shard may be a pattern.
 func (t *tasks) log(round, stage, shard string) string {

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"mercator/pkg/coprocess"
 	"mercator/pkg/fault"
 )
 
@@ -107,7 +108,7 @@ func (s *spark) start() error {
 	defer log.Close()
 	s.app = exec.Command("pyspark", s.args...)
 	s.app.Env = append(os.Environ(), "PYSPARK_DRIVER_PYTHON_OPTS="+fault.Quote(program))
-	s.app.Stderr, s.app.SysProcAttr = log, endWithUs()
+	s.app.Stderr, s.app.SysProcAttr = log, coprocess.EndWithUs()
 	s.app.SysProcAttr.Setpgid = true // Ctrl-C is for the driver
 	if s.in, err = s.app.StdinPipe(); err != nil {
 		return err
@@ -119,7 +120,7 @@ func (s *spark) start() error {
 	s.answers, s.ended = make(chan []byte), make(chan error, 1)
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // see endWithUs
+		runtime.LockOSThread() // see coprocess.EndWithUs
 		defer runtime.UnlockOSThread()
 		err := s.app.Start()
 		if started <- err; err != nil {

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"mercator/pkg/coprocess"
 	"mercator/pkg/crawl"
 	"mercator/pkg/fault"
 )
@@ -107,7 +108,7 @@ func (p *processes) run(ctx context.Context, pipe Pipe) (out []byte, err error) 
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		// The thread that started a process has to live as long as it: see endWithUs.
+		// The thread that started a process has to live as long as it: see coprocess.EndWithUs.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		out, err = p.runHere(ctx, pipe)
@@ -141,7 +142,7 @@ func (p *processes) runHere(ctx context.Context, pipe Pipe) ([]byte, error) {
 			cmd.ExtraFiles = []*os.File{p.lock} // descriptor 3
 			cmd.Env = append(os.Environ(), crawl.LockVariable+"=3")
 		}
-		cmd.SysProcAttr = endWithUs()
+		cmd.SysProcAttr = coprocess.EndWithUs()
 		commands[i] = cmd
 	}
 	var out bytes.Buffer

@@ -485,6 +485,8 @@ func (d *Driver) push(ctx context.Context) error {
 	if err != nil || conf.File.Push == "" {
 		return err
 	}
+	slow := time.AfterFunc(30*time.Second, func() { d.opt.Warn("waiting for the copy to %s", conf.File.Push) })
+	defer slow.Stop()
 	if _, err := d.processes.run(ctx, Pipe{{"mckpt", "push", "--quiet", d.plan.crawl}}); err != nil && ctx.Err() == nil {
 		d.opt.Warn("not copied to %s, and the crawl goes on without: %v", conf.File.Push, err)
 	}

@@ -10,8 +10,8 @@
 //   - Files that only an older snapshot needs are deleted after the newer one was read back.
 //   - Of a file that grows, only what was added is sent.
 //   - A folder that is pulled into is no crawl before all of it is there: CURRENT is written last.
-//   - The lock of a push or a pull goes with the last program that it started. So none that was left behind by a kill writes
-//     beside the next.
+//   - The programs that a push or a pull starts end with it (on Linux), and the lock goes with the last of them. So none that was
+//     left behind by a kill writes beside the next.
 //
 // A remote belongs to one crawl folder. When another has pulled from it, and pushes, the remote is its own from then on, and the
 // first is refused: two machines cannot go on with one crawl unnoticed. The folder notes what it has published, so it also

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/zeebo/xxh3"
 
@@ -40,25 +39,39 @@ func Pull(ctx context.Context, spelling, dir string, prepare func(dir, name stri
 		}
 		return nil, e
 	}
+	there, err := exists(dir)
+	if err != nil {
+		return nil, err
+	}
+	undo := func() {
+		_ = os.RemoveAll(filepath.Join(dir, ownDir))
+		if !there { // an empty folder of the user's stays
+			_ = os.Remove(dir)
+		}
+	}
 	c, end, err := begin(ctx, dir, spelling, "mckpt pull", opt)
 	if err != nil {
-		if fresh {
-			_ = os.Remove(filepath.Join(dir, ownDir, store.LockFile))
-			_ = os.Remove(filepath.Join(dir, ownDir))
-			_ = os.Remove(dir)
+		if fresh && !errors.Is(err, fault.Busy) {
+			undo()
 		}
 		return nil, err
 	}
 	defer end()
-	if !store.IsCrawl(dir, store.Options{}) {
-		if err := c.pull(ctx, prepare); err != nil {
-			if there, e := exists(marker); e == nil && !there { // nothing was begun
-				end()
-				_ = os.RemoveAll(c.own)
-				_ = os.Remove(dir)
-			}
+	if store.IsCrawl(dir, store.Options{}) { // killed after its last step
+		cur, err := store.ReadCurrent(durable.OS, dir)
+		if err != nil {
 			return nil, err
 		}
+		c.done.Checkpoint, c.done.Round = cur.Checkpoint, cur.Txn
+		if _, _, c.done.Snapshot, err = c.identity(); err != nil {
+			return nil, err
+		}
+	} else if err := c.pull(ctx, prepare); err != nil {
+		if there, e := exists(marker); e == nil && !there { // nothing was begun
+			end()
+			undo()
+		}
+		return nil, err
 	}
 	return c.done, os.Remove(marker)
 }
@@ -277,7 +290,7 @@ func (c *copier) place(ctx context.Context, f *File, name string) error {
 func (c *copier) syncFolders(l *List) error {
 	folders := map[string]bool{c.dir: true}
 	for i := range l.Files {
-		for dir := filepath.Dir(c.disk(&l.Files[i])); !folders[dir] && strings.HasPrefix(dir, c.dir); dir = filepath.Dir(dir) {
+		for dir := filepath.Dir(c.disk(&l.Files[i])); !folders[dir]; dir = filepath.Dir(dir) {
 			folders[dir] = true
 		}
 	}

@@ -64,12 +64,13 @@ type Done struct {
 
 // copier is one push or pull.
 type copier struct {
-	dir  string // the crawl folder
-	own  string
-	opt  Options
-	to   remote
-	name string // of the remote
-	done *Done
+	dir      string // the crawl folder
+	own      string
+	stageDir string // absolute: other programs are told it
+	opt      Options
+	to       remote
+	name     string // of the remote
+	done     *Done
 
 	have map[string]int64 // at the remote
 
@@ -82,6 +83,7 @@ type copier struct {
 
 // begin takes the lock of the crawl's copier, and empties the stage.
 func begin(ctx context.Context, dir, spelling, what string, opt Options) (*copier, func(), error) {
+	dir = filepath.Clean(dir)
 	own := filepath.Join(dir, ownDir)
 	if err := durable.MkdirAll(durable.OS, own); err != nil {
 		return nil, nil, err
@@ -91,6 +93,9 @@ func begin(ctx context.Context, dir, spelling, what string, opt Options) (*copie
 		return nil, nil, err
 	}
 	c := &copier{dir: dir, own: own, opt: opt, name: spelling, done: &Done{}}
+	if c.stageDir, err = filepath.Abs(filepath.Join(own, stageDir)); err != nil {
+		return nil, nil, err
+	}
 	end := func() {
 		_ = os.RemoveAll(c.stage()) // the next one does it again
 		_ = lock.Close()
@@ -108,7 +113,7 @@ func begin(ctx context.Context, dir, spelling, what string, opt Options) (*copie
 	return c, end, nil
 }
 
-func (c *copier) stage() string { return filepath.Join(c.own, stageDir) }
+func (c *copier) stage() string { return c.stageDir }
 
 func (c *copier) staging(name string) string {
 	return filepath.Join(c.stage(), filepath.FromSlash(name))

@@ -12,12 +12,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"mercator/pkg/coprocess"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 )
@@ -37,6 +39,10 @@ type remote interface {
 // openRemote chooses by the spelling: rclone:NAME:PATH, HOST:PATH or rsync://…, and else a folder. own is a local folder for
 // lists of names; children inherit lock.
 func openRemote(spelling, own string, lock *os.File) (remote, error) {
+	own, err := filepath.Abs(own) // a relative name may look like an option or a host
+	if err != nil {
+		return nil, err
+	}
 	child := children{remote: spelling, own: own, lock: lock}
 	if to, ok := strings.CutPrefix(spelling, "rclone:"); ok {
 		if !strings.Contains(to, ":") {
@@ -45,6 +51,9 @@ func openRemote(spelling, own string, lock *os.File) (remote, error) {
 		return &rclone{child, to}, nil
 	}
 	if !IsFolder(spelling) {
+		if strings.HasPrefix(spelling, "-") {
+			return nil, &fault.Error{Class: fault.Usage, File: spelling, Found: "a host that begins with -", Want: "HOST:PATH", Hint: "for a folder write ./" + spelling}
+		}
 		return &rsync{child, strings.TrimSuffix(spelling, "/") + "/"}, nil
 	}
 	return folder(spelling), nil
@@ -76,6 +85,9 @@ func (c *children) run(ctx context.Context, missing func(code int, stderr string
 	cmd.ExtraFiles = []*os.File{c.lock} // a program that outlives this process keeps the lock
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
+	cmd.SysProcAttr = coprocess.EndWithUs()
+	runtime.LockOSThread() // see there
+	defer runtime.UnlockOSThread()
 	err = cmd.Run()
 	if ctx.Err() != nil {
 		return nil, false, ctx.Err()
@@ -124,7 +136,7 @@ type rclone struct {
 }
 
 func (r *rclone) list(ctx context.Context) (map[string]int64, error) {
-	out, found, err := r.run(ctx, func(code int, _ string) bool { return code == 3 }, "rclone", "lsf", "-R", "--files-only", "--format", "sp", "--separator", "\t", r.to)
+	out, found, err := r.run(ctx, func(code int, _ string) bool { return code == 3 }, "rclone", "lsf", "-R", "--files-only", "--format", "sp", "--separator", "\t", "--", r.to)
 	if err != nil || !found {
 		return nil, err
 	}
@@ -143,7 +155,7 @@ func (r *rclone) list(ctx context.Context) (map[string]int64, error) {
 func (r *rclone) copy(ctx context.Context, names []string, from, to string, flags ...string) error {
 	list, err := r.names(names)
 	if err == nil {
-		_, _, err = r.run(ctx, nil, "rclone", append([]string{"copy", "--files-from-raw", list, "--no-traverse", "--ignore-times", from, to}, flags...)...)
+		_, _, err = r.run(ctx, nil, "rclone", slices.Concat([]string{"copy", "--files-from-raw", list, "--no-traverse", "--ignore-times"}, flags, []string{"--", from, to})...)
 	}
 	return err
 }
@@ -159,7 +171,7 @@ func (r *rclone) get(ctx context.Context, names []string, dir string) error {
 func (r *rclone) remove(ctx context.Context, names []string) error {
 	list, err := r.names(names)
 	if err == nil {
-		_, _, err = r.run(ctx, nil, "rclone", "delete", "--files-from-raw", list, r.to)
+		_, _, err = r.run(ctx, nil, "rclone", "delete", "--files-from-raw", list, "--", r.to)
 	}
 	return err
 }
@@ -169,6 +181,18 @@ type rsync struct {
 	to string // ends in a slash
 }
 
+// flags let rsync end where the other side does not answer, or asks for a password.
+func (r *rsync) flags() []string {
+	flags := []string{"--timeout=300"}
+	if _, after, _ := strings.Cut(r.to, ":"); strings.HasPrefix(r.to, "rsync://") || strings.HasPrefix(after, ":") {
+		return append(flags, "--contimeout=60")
+	}
+	if os.Getenv("RSYNC_RSH") == "" {
+		flags = append(flags, "-e", "ssh -oBatchMode=yes -oConnectTimeout=30 -oServerAliveInterval=15")
+	}
+	return flags
+}
+
 // listed is a line of rsync --list-only: mode, size, date, time and path.
 var listed = regexp.MustCompile(`^(\S{10,11}) +([0-9,.]+) +\S+ +\S+ (.*)$`)
 
@@ -176,7 +200,7 @@ func (r *rsync) list(ctx context.Context) (map[string]int64, error) {
 	missing := func(code int, stderr string) bool {
 		return code == 23 && strings.Contains(stderr, "No such file or directory")
 	}
-	out, found, err := r.run(ctx, missing, "rsync", "-r", "-8", "--no-h", "--list-only", r.to)
+	out, found, err := r.run(ctx, missing, "rsync", append(r.flags(), "-r", "-8", "--no-h", "--list-only", "--", r.to)...)
 	if err != nil || !found {
 		return nil, err
 	}
@@ -196,9 +220,13 @@ func (r *rsync) list(ctx context.Context) (map[string]int64, error) {
 }
 
 func (r *rsync) copy(ctx context.Context, names []string, from, to string, flags ...string) error {
-	list, err := r.names(names)
+	var plain []string
+	for _, name := range names {
+		plain = append(plain, "./"+name) // a line that begins with # or ; is a comment
+	}
+	list, err := r.names(plain)
 	if err == nil {
-		_, _, err = r.run(ctx, nil, "rsync", append([]string{"--files-from=" + list, "--ignore-times", from, to}, flags...)...)
+		_, _, err = r.run(ctx, nil, "rsync", slices.Concat(r.flags(), []string{"--files-from=" + list, "--ignore-times"}, flags, []string{"--", from, to})...)
 	}
 	return err
 }

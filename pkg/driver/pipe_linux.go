@@ -1,7 +1,0 @@
-package driver
-
-import "syscall"
-
-// endWithUs lets a process be killed when the thread that starts it ends, which it does at the
-// latest with this program, however that ends.
-func endWithUs() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
