@@ -33,7 +33,7 @@ LONG := CrawlEqualsOracle|TestShards$$|Policies|SetImplementations|HelperIsKille
 .PHONY: test-long
 test-long: build ## the long forms of the tests of whole crawls, of fetching and of policy opic: more webs, kills, hosts, pages
 	MERCATOR_LONG=1 $(GO) test -count=1 -parallel 4 -timeout 60m -run '$(LONG)' ./pipelines ./pkg/fetch ./pkg/frontier
-	MERCATOR_LONG=1 $(GO) test -count=1 -timeout 10m -run '^TestSlowHosts$$' ./pipelines
+	MERCATOR_LONG=1 $(GO) test -count=1 -timeout 20m -run '^TestSlowHosts$$' ./pipelines
 
 .PHONY: test-sets
 test-sets: build ## what the set commands give against sort and comm, on ten million lines (some minutes)

@@ -2,7 +2,8 @@
 # What slow hosts take from others: a good host with a chain of 12 and of 60 pages, each found on
 # the one before, beside nothing, hosts with Crawl-delay: 20, hosts that never answer, one whose
 # robots.txt hangs. Prints requests to the good host, seconds, and the share of what the default
-# politeness allows (a page a second). Fails below 95 %. Two cases run at a time, some four minutes.
+# politeness allows (a page a second). Fails below 95 %, less three times what the same chain loses
+# beside nothing at the same time. Two cases run at a time, some four minutes.
 #
 #   bench/slow-hosts.sh
 set -eu

@@ -2,13 +2,12 @@ package pipelines
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,16 +17,15 @@ import (
 
 // chainHost serves pages of which each links to the next, and notes when it was asked.
 type chainHost struct {
-	pages  int
-	mu     sync.Mutex
-	asked  []time.Time
-	waited []time.Duration // what stalled says at each of them
-	whole  chan struct{}   // closed when the last page was asked for
+	pages int
+	mu    sync.Mutex
+	asked []time.Time
+	whole chan struct{} // closed when the last page was asked for
 }
 
 func (c *chainHost) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	c.mu.Lock()
-	c.asked, c.waited = append(c.asked, time.Now()), append(c.waited, stalled())
+	c.asked = append(c.asked, time.Now())
 	c.mu.Unlock()
 	n := 0
 	if _, err := fmt.Sscanf(req.URL.Path, "/%d", &n); err != nil {
@@ -41,15 +39,6 @@ func (c *chainHost) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	close(c.whole)
-}
-
-// stalled is for how long, since the machine was started, some process waited for a processor; 0 where the kernel does not count that.
-func stalled() time.Duration {
-	b, _ := os.ReadFile("/proc/pressure/cpu")
-	line, _, _ := strings.Cut(string(b), "\n")
-	_, total, _ := strings.Cut(line, "total=")
-	us, _ := strconv.ParseInt(total, 10, 64)
-	return time.Duration(us) * time.Microsecond
 }
 
 // slowHost answers as such hosts do that hold others up.
@@ -71,13 +60,13 @@ func slowHost(kind string) http.Handler {
 }
 
 // TestSlowHosts: slow hosts, silent ones and one whose robots.txt hangs do not keep another from
-// what politeness allows it: a page a second. The long form, which "make test-long" runs alone, takes off
-// the time for which processes waited for a processor, as far as a page came later for it; it needs a machine that has little of that.
+// what politeness allows it: a page a second. The long form asks for 95 % of that, and for less on a busy machine: it
+// crawls the same chain beside nothing at the same time, and beside slow hosts, where rounds are shorter and more, three times the loss is allowed.
 func TestSlowHosts(t *testing.T) {
 	t.Parallel()
-	chains, least := []int{6}, 0.4 // a machine that is busy with other tests has slow rounds
+	chains := []int{6}
 	if long {
-		chains, least = []int{12, 60}, 0.95
+		chains = []int{12, 60}
 	}
 	for i, c := range []struct {
 		name, kind string
@@ -91,25 +80,47 @@ func TestSlowHosts(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			for _, pages := range chains {
-				whole, share, busy := chainBeside(t, 70+i, pages, c.kind, c.n)
-				if whole && share < least && busy > 0.2 {
-					t.Skipf("processes waited for a processor %.0f %% of the time: this says nothing of a machine at rest", 100*busy)
+			measure := func(pages int) (whole bool, share, want float64) {
+				want = 0.4
+				beside := beginChain(t, 70+i, pages, c.kind, c.n)
+				if long && c.n > 0 {
+					whole, alone := beginChain(t, 80+i, pages, "", 0).end(t)
+					if !whole {
+						beside.end(t)
+						return false, 0, want
+					}
+					want = max(want, 1/(1/0.95+3*(1/alone-1)))
 				}
-				if !whole || share < least {
-					t.Errorf("chain of %d pages beside %s: whole: %v, %.0f %% of what politeness allows, want %.0f %% or more", pages, c.name, whole, 100*share, 100*least)
+				whole, share = beside.end(t)
+				return whole, share, want
+			}
+			for _, pages := range chains {
+				whole, share, want := measure(pages)
+				if whole && share < want { // once more: a disturbance of the machine does not come twice
+					whole, share, want = measure(pages)
+				}
+				if !whole || share < want {
+					t.Errorf("chain of %d pages beside %s: whole: %v, %.0f %% of what politeness allows, want %.0f %% or more", pages, c.name, whole, 100*share, 100*want)
 				}
 			}
 		})
 	}
 }
 
-// chainBeside crawls a chain of pages on one host beside slow hosts of a kind, on addresses in 127.0.SUBNET. It says whether
-// all pages were asked for, which part that was of the speed that politeness allows, and for which part of the time processes waited.
-func chainBeside(t *testing.T, subnet, pages int, kind string, slow int) (whole bool, share, busy float64) {
+// chainCrawl is a crawl of a chain of pages on one host beside slow hosts.
+type chainCrawl struct {
+	good *chainHost
+	slow int
+	cmd  *exec.Cmd
+	out  bytes.Buffer
+	stop <-chan time.Time // to wait for the chain
+}
+
+// beginChain begins one beside slow hosts of a kind, on addresses in 127.0.SUBNET.
+func beginChain(t *testing.T, subnet, pages int, kind string, slow int) *chainCrawl {
 	t.Helper()
-	good := &chainHost{pages: pages, whole: make(chan struct{})}
-	seeds := []string{"http://" + listen(t, fmt.Sprintf("127.0.%d.1", subnet), good) + "/1"}
+	c := &chainCrawl{good: &chainHost{pages: pages, whole: make(chan struct{})}, slow: slow, stop: time.After(10*time.Duration(pages)*time.Second + 30*time.Second)}
+	seeds := []string{"http://" + listen(t, fmt.Sprintf("127.0.%d.1", subnet), c.good) + "/1"}
 	for k := range slow {
 		seeds = append(seeds, "http://"+listen(t, fmt.Sprintf("127.0.%d.%d", subnet, k+2), slowHost(kind))+"/")
 	}
@@ -117,46 +128,40 @@ func chainBeside(t *testing.T, subnet, pages int, kind string, slow int) (whole 
 	if err := os.WriteFile(file, []byte(strings.Join(seeds, "\n")+"\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithTimeout(t.Context(), 10*time.Duration(pages)*time.Second+30*time.Second)
-	defer stop()
-	crawl := newCrawl(t, &web{seeds: file})
-	cmd := crawl.command(t, "mcrawl", "POLITENESS_FLAGS=", "RESOLVE_FLAGS=", "FETCH_FLAGS=--allow-net 127.0.0.0/8")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
+	c.cmd = newCrawl(t, &web{seeds: file}).command(t, "mcrawl", "POLITENESS_FLAGS=", "RESOLVE_FLAGS=", "FETCH_FLAGS=--allow-net 127.0.0.0/8")
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.cmd.Stdout, c.cmd.Stderr = &c.out, &c.out
+	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	return c
+}
+
+// end waits for the chain. It says whether all pages were asked for, and which part that was of the speed that politeness allows.
+func (c *chainCrawl) end(t *testing.T) (whole bool, share float64) {
+	t.Helper()
 	select {
-	case <-good.whole:
-	case <-ctx.Done():
+	case <-c.good.whole:
+	case <-c.stop:
 	}
-	syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // slow hosts would take long
-	cmd.Wait()
-	good.mu.Lock()
-	n := len(good.asked)
+	syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL) // slow hosts would take long
+	c.cmd.Wait()
+	c.good.mu.Lock()
+	defer c.good.mu.Unlock()
+	asked, n := c.good.asked, len(c.good.asked)
 	if n == 0 {
-		t.Fatalf("no request to the good host\n%s", tail(out.Bytes()))
+		t.Errorf("no request to the good host\n%s", tail(c.out.Bytes()))
+		return false, 0
 	}
-	took, disturbed := 0.0, 0.0
+	took := asked[n-1].Sub(asked[0]).Seconds()
 	for i := range n - 1 {
-		gap := good.asked[i+1].Sub(good.asked[i])
-		took += gap.Seconds()
-		if long && gap > time.Second {
-			disturbed += min(gap-time.Second, good.waited[i+1]-good.waited[i]).Seconds()
+		if gap := asked[i+1].Sub(asked[i]); gap > 1500*time.Millisecond {
+			t.Logf("request %d, at %.1f s: %.1f s after the one before", i+1, asked[i+1].Sub(asked[0]).Seconds(), gap.Seconds())
 		}
 	}
-	busy = (good.waited[n-1] - good.waited[0]).Seconds() / took
-	took -= disturbed
-	good.mu.Unlock()
-	whole, share = n > pages, float64(n-1)/took
-	for i := range n - 1 {
-		if gap := good.asked[i+1].Sub(good.asked[i]); gap > 1500*time.Millisecond {
-			t.Logf("request %d, at %.1f s: %.1f s after the one before", i+1, good.asked[i+1].Sub(good.asked[0]).Seconds(), gap.Seconds())
-		}
-	}
-	t.Logf("chain of %d pages beside %d slow hosts: %d requests in %.1f s, without %.1f s for which processes waited (%.0f %% of all), %.0f %% of what politeness allows\n%s", pages, slow, n, took, disturbed, 100*busy, 100*share, tail(out.Bytes()))
-	return whole, share, busy
+	whole, share = n > c.good.pages, float64(n-1)/took
+	t.Logf("chain of %d pages beside %d slow hosts: %d requests in %.1f s, %.0f %% of what politeness allows\n%s", c.good.pages, c.slow, n, took, 100*share, tail(c.out.Bytes()))
+	return whole, share
 }
 
 // listen serves on an address of its own until the test ends, and returns it with its port.

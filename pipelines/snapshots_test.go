@@ -131,9 +131,10 @@ func (c *crawl) pages(t *testing.T) map[string]bool {
 	return pages
 }
 
-// polite checks the web's own log: between two requests to a host lies the gap.
+// polite checks the web's own log, since records of machines that were lost are lost: between two requests to a host lies the gap.
 func (w *web) polite(t *testing.T, gap time.Duration) {
 	t.Helper()
+	const clocks = 5 * time.Millisecond // the log has the time of day, which may be adjusted while mfetch waits by a clock that is not
 	last := map[string]time.Time{}
 	n := 0
 	for _, line := range w.requests(t) {
@@ -144,7 +145,7 @@ func (w *web) polite(t *testing.T, gap time.Duration) {
 		}
 		if before, ok := last[f[3]]; ok {
 			n++
-			if start.Sub(before) < gap {
+			if start.Sub(before) < gap-clocks {
 				t.Errorf("%s was contacted %v after the contact before: %s", f[3], start.Sub(before), line)
 			}
 		}
