@@ -111,7 +111,7 @@ round:
 	policy=$$($(BIN)mckpt show $(CRAWL) --param frontier.policy) && modules=$$($(BIN)mckpt show $(CRAWL) --setting extract.modules) && \
 	$(MAKE) -f $(THIS) $(D)/updated R=$(R) CRAWL_POLICY="$$policy" CRAWL_MODULES="$${modules:+1}"
 	$(Q)$(BIN)mckpt commit --quiet $(CRAWL) $(T) $(CHECKPOINT_INTERVAL:%=--interval %) $(COMMIT_FLAGS)
-	@[ -z "$$($(BIN)mckpt show $(CRAWL) --setting push)" ] || $(BIN)mckpt push --quiet $(CRAWL) || echo 'mercator.mk: not copied; the crawl goes on' >&2
+	@push=$$($(BIN)mckpt show $(CRAWL) --setting push) && { [ -z "$$push" ] || $(BIN)mckpt push --quiet $(CRAWL) || echo 'mercator.mk: not copied; the crawl goes on' >&2; }
 	@$(BIN)mcrawl status --line $(CRAWL)
 
 $(D)/batch.$(Z):
