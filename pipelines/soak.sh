@@ -87,7 +87,7 @@ while [ $webs = 0 ] || [ $SECONDS -lt $((end - 30)) ]; do
   port=$(sed 's/.*"port":\([0-9]*\).*/\1/' "$dir/web.json")
   # shellcheck disable=SC2086
   { "${BIN}mweb" seeds $flags --port "$port" > "$dir/seeds.txt"; "${BIN}mweb" oracle $flags --port "$port" | LC_ALL=C sort > "$dir/oracle.tsv"; }
-  "${BIN}mcrawl" new --quiet "$CRAWL" --seeds "$dir/seeds.txt" --set batch=$((PAGES / 6)) --set frontier.max_attempts=1 \
+  "${BIN}mcrawl" new --quiet "$CRAWL" --seeds "$dir/seeds.txt" --set extract.filter= --set batch=$((PAGES / 6)) --set frontier.max_attempts=1 \
     --set resolve.servers="$(sed 's/.*"dns":"\([^"]*\)".*/\1/' "$dir/web.json")" --set network.allow_net=127.0.0.0/8 \
     --set fetch.connections=$connections --set fetch.timeout=2s --set politeness.min_delay=5ms --set politeness.delay_factor=0 --set politeness.addr_delay=0s
 
