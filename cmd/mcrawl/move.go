@@ -14,7 +14,7 @@ import (
 type moveCmd struct {
 	Crawl   string   `arg:"" help:"The crawl folder."`
 	Buckets string   `arg:"" optional:"" placeholder:"BUCKETS" help:"Buckets and ranges of them, such as 17,100-140."`
-	Host    []string `placeholder:"HOST" help:"The bucket of this host; may be given several times."`
+	Host    []string `placeholder:"HOST" help:"The bucket of this host (with its port) or URL; may be given several times."`
 	To      int      `required:"" placeholder:"N" help:"The shard that they go to."`
 	JSON    bool     `name:"json" help:"Print JSON."`
 }
@@ -42,7 +42,7 @@ func (c *moveCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 	}
 	for _, host := range c.Host {
-		b, err := d.HostBucket(host)
+		b, err := d.HostBucket(ctx, host)
 		if err != nil {
 			return err
 		}

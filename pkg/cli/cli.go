@@ -20,6 +20,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -240,6 +241,18 @@ func mistyped(kctx *kong.Context) error {
 // notInEnum is what kong says of a value that is none of a flag's.
 var notInEnum = regexp.MustCompile(`must be one of (\S+) but got "(.*)"$`)
 
+// notNumber is what kong says of a value that is no time, or no number from 0 on.
+var notNumber = regexp.MustCompile(`^(--[\w-]+): expected (?:a valid \d+ bit )?(duration|uint)(?: value)? but got "([^"]*)"`)
+
+// notVerb is what kong says of a verb that a command has not; others has those that people look for in the other of the two.
+var (
+	notVerb = regexp.MustCompile(`^unexpected argument ([\w-]+)`)
+	others  = map[string][]string{
+		"mckpt":  {"init", "commit", "abandon", "list", "show", "verify", "restore", "gc", "hold", "files", "push", "pull"},
+		"mcrawl": {"try", "new", "site", "run", "stage", "stages", "status", "stats", "move", "balance", "set", "seal", "export", "add", "again", "refused"},
+	}
+)
+
 func usage(err error, kctx *kong.Context) error {
 	if fault.ClassOf(err) != "" {
 		return err
@@ -248,11 +261,22 @@ func usage(err error, kctx *kong.Context) error {
 	if m := notInEnum.FindStringSubmatch(err.Error()); m != nil {
 		return &fault.Error{Class: fault.Usage, Err: err, Hint: fault.DidYouMean(m[2], strings.Split(strings.ReplaceAll(m[1], `"`, ""), ","))}
 	}
+	if m := notNumber.FindStringSubmatch(err.Error()); m != nil {
+		want := map[string]string{"duration": "a time such as 2h or 30s", "uint": "a whole number of 0 or more"}[m[2]]
+		return &fault.Error{Class: fault.Usage, Place: m[1], Found: strconv.Quote(m[3]), Want: want}
+	}
 	var pe *kong.ParseError
 	if errors.As(err, &pe) && pe.Context != nil {
 		kctx = pe.Context
 	}
 	if kctx != nil {
+		if m := notVerb.FindStringSubmatch(err.Error()); m != nil && kctx.Selected() == nil {
+			for name, verbs := range others {
+				if name != kctx.Model.Name && others[kctx.Model.Name] != nil && slices.Contains(verbs, m[1]) {
+					return &fault.Error{Class: fault.Usage, Err: err, Hint: fmt.Sprintf("did you mean %q?", name+" "+m[1])}
+				}
+			}
+		}
 		cmd := kctx.Model.Name
 		if n := kctx.Selected(); n != nil {
 			cmd = n.FullPath()

@@ -298,12 +298,31 @@ func (c *Crawl) current() (store.Current, error) {
 		}
 		e := &fault.Error{Class: fault.Usage, File: c.dir, Found: "not a crawl folder", Want: "a folder with a file CURRENT", Err: err,
 			Hint: fmt.Sprintf("make one with %q", "mckpt init "+c.dir)}
-		if dir, _, ok := store.ShardAt(c.dir); ok && store.IsCrawl(dir, c.opt.stores()) {
-			e.Found, e.Hint = "the folder of a shard", "name the crawl folder: "+dir
+		if is, hint := c.elsewhere(); is != "" {
+			e.Found, e.Hint, e.Err = is, hint, nil // nobody is to make a crawl here
 		}
-		err = e
+		return cur, e
+	}
+	if f := (*fault.Error)(nil); errors.As(err, &f) && f.Class == fault.Corrupt && f.Hint == "" {
+		f.Hint = `put the file back from a copy; "mckpt pull REMOTE NEW" makes a crawl of one that mckpt push has made`
 	}
 	return cur, err
+}
+
+// elsewhere says what a folder is that belongs to a crawl and is none, and what to do; "" of another.
+func (c *Crawl) elsewhere() (is, hint string) {
+	if dir, _, ok := store.ShardAt(c.dir); ok && store.IsCrawl(dir, c.opt.stores()) {
+		return "the folder of a shard", "name the crawl folder: " + dir
+	}
+	s := c.folder("")
+	if made, err := s.Made(); made && err == nil && s.CrawlDir() != "" {
+		return "the folder of a store", "name the crawl folder: " + s.CrawlDir()
+	}
+	list, _ := c.fs.ReadDir(c.dir) // where it cannot be read, it is none of these
+	if slices.ContainsFunc(list, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), "SNAPSHOT-") }) {
+		return "a copy that mckpt push has made", fmt.Sprintf("%q makes a crawl of it", fault.Quote("mckpt", "pull", c.dir, "NEW"))
+	}
+	return "", ""
 }
 
 // Stores lists all stores of the folder, in order of name.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 
@@ -59,17 +60,50 @@ func OpenShards(dir, what string, opt Options) (*Driver, error) {
 	return d, err
 }
 
-// HostBucket is the bucket of a host.
-func (d *Driver) HostBucket(host string) (int, error) {
+// HostBucket is the bucket of a host, which may be given as a URL. A host that no shard knows is refused, once there are hosts.
+func (d *Driver) HostBucket(ctx context.Context, text string) (int, error) {
 	form, err := d.Form()
 	if err != nil {
 		return 0, err
 	}
-	url, host, err := form.URL("http://" + host + "/")
+	if !strings.Contains(text, "://") {
+		text = "http://" + text + "/"
+	}
+	_, host, err := form.URL(text)
 	if err != nil {
 		return 0, &fault.Error{Class: fault.Usage, Place: "--host", Err: err}
 	}
-	return shard.Bucket(form.URLKey(host, url)), nil
+	bucket := shard.Bucket(hostKeys(form)(host))
+	known, any, like := false, false, ""
+	for _, f := range d.frontier {
+		err := f.EachHost(ctx, func(h *frontier.Host) error {
+			any, known = true, known || h.Host == host
+			if like == "" && portless(h.Host) == portless(host) {
+				like = strings.Clone(h.Host)
+			}
+			return nil
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	if known || !any {
+		return bucket, nil
+	}
+	e := &fault.Error{Class: fault.Usage, File: d.plan.crawl, Place: "--host", Found: fmt.Sprintf("%q, which no shard knows", host), Want: "a host of this crawl",
+		Hint: fmt.Sprintf("%q lists hosts", mcrawl("stats", d.plan.crawl))}
+	if like != "" {
+		e.Hint = fmt.Sprintf("did you mean %q?", like)
+	}
+	return 0, e
+}
+
+// portless is a host without its port.
+func portless(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return strings.Trim(host, "[]")
 }
 
 // Move gives buckets to a shard. It returns nil if they are there already.

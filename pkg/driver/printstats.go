@@ -21,7 +21,7 @@ func PrintStats(out io.Writer, s *stats.Stats) error {
 		fmt.Fprintln(w, "nothing was fetched yet")
 		return w.Flush()
 	}
-	fmt.Fprintf(w, "%d attempts from %s to %s, on %d hosts, and %d for a robots.txt\n", s.Attempts, s.First, s.Last, s.Hosts, s.Robots)
+	fmt.Fprintf(w, "%d attempts from %s to %s, on %s, and %d for a robots.txt\n", s.Attempts, s.First, s.Last, count(s.Hosts, "host"), s.Robots)
 	fmt.Fprintf(w, "%d documents, %s; %d of them duplicates, %s\n", s.Documents, size(s.Bytes), s.Duplicates, size(s.DuplicateBytes))
 	counted(w, "outcome", s.Outcomes, s.Attempts)
 	var replies uint64

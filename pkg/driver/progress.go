@@ -243,7 +243,7 @@ func (t *Teller) Done(ctx context.Context, d *Driver, why string) error {
 	if l.Replies > 0 {
 		share := 100 * l.Bound / max(l.Elapsed, 1e-3)
 		fmt.Fprintf(t.Out, "\nThis run: %s in %s, %.1f pages/s", count(l.Replies, "page"), span(l.Elapsed), float64(l.Replies)/max(l.Elapsed, 1e-3))
-		if share >= 1 {
+		if share >= 50 {
 			fmt.Fprintf(t.Out, ", bound by politeness: for %.0f %% of the time\na connection was free, and no host with URLs left might be contacted yet", min(share, 100))
 		}
 		fmt.Fprintln(t.Out)

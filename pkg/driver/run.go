@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"mercator/formats/record"
@@ -45,6 +46,7 @@ type Driver struct {
 	processes processes
 	read      map[string]fs.FileInfo // files that settings name, as they were when they were last checked
 	readAs    []string               // the settings that named them
+	saidDue   atomic.Int64           // the time that waitDue has told of
 	engine    engine                 // that runs the tasks of a crawl of several shards; nil: this program
 }
 

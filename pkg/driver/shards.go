@@ -302,7 +302,9 @@ func (d *Driver) waitDue(ctx context.Context, round string) error {
 		return err
 	}
 	wait := due.Go().Sub(now.Go())
-	d.opt.Warn("waiting for the first URL that is due, at %s", due.Go().Format(time.RFC3339))
+	if d.saidDue.Swap(int64(due)) != int64(due) { // another shard waits for the same
+		d.opt.Warn("waiting for the first URL that is due, at %s", due.Go().Format(time.RFC3339))
+	}
 	select {
 	case <-time.After(wait):
 		return nil

@@ -423,7 +423,7 @@ func (s *Status) printBody(w io.Writer) {
 	for _, c := range s.Outcomes {
 		fmt.Fprintf(w, "%12s %s\n", grouped(c.N), c.Reason)
 		if by := s.replies(); by != "" && c.Reason == record.OutcomeFetched {
-			fmt.Fprintf(w, "%12s that is any reply: %s\n", "", by)
+			fmt.Fprintf(w, "%12s that is any reply; counting repeats, %s\n", "", by)
 		}
 	}
 	if t := s.Trouble; t != nil {
