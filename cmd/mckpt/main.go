@@ -541,8 +541,10 @@ func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
 			}
 		}
 	}
-	if len(v.Problems) > len(hints) {
-		hints = append(hints, fmt.Sprintf("a stage that is not ours leaves a gap in the ledger unless mcat --stage names it; if a file is damaged, %q goes back to a checkpoint without it", fault.Quote("mckpt", "restore", c.Crawl)+" N"))
+	told := len(hints) + v.Gaps + len(v.Needed) + len(v.Spare)
+	hints = append(hints, c.hints(v)...)
+	if len(v.Problems) > told {
+		hints = append(hints, "put files that are damaged or missing back from a copy")
 	}
 	std.Stat("verified", v)
 	if c.JSON {
@@ -559,6 +561,27 @@ func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	std.Warn("%s, %s of %s, %s, %s: all is well", cli.Count(v.Checkpoints, "checkpoint"), cli.Count(v.Files, "file"), cli.Count(v.Bytes, "byte"), cli.Count(v.Ledgers, "ledger"), cli.Count(v.RecordFiles, "record file"))
 	return nil
+}
+
+// hints says what to do about files of stores, and ledgers.
+func (c *verifyCmd) hints(v *crawl.Verified) (hints []string) {
+	if len(v.Needed) > 0 {
+		way := "put it back from a copy"
+		conf, err := config.Load(filepath.Join(c.Crawl, config.Name))
+		if err == nil && conf.File.Push != "" {
+			way = fmt.Sprintf("%q makes a crawl of the copy", fault.Quote("mckpt", "pull", conf.File.Push, "NEW"))
+		} else if v.Sound > 0 {
+			way += fmt.Sprintf(", or %q goes back to a checkpoint without it", fault.Quote("mckpt", "restore", c.Crawl, fmt.Sprint(v.Sound)))
+		}
+		hints = append(hints, fmt.Sprintf("the crawl goes on from %s: %s", v.Needed[0], way))
+	}
+	if len(v.Spare) > 0 {
+		hints = append(hints, fmt.Sprintf("the crawl goes on without %s: only other checkpoints need it; put it back from a copy to return to them", v.Spare[0]))
+	}
+	if v.Gaps > 0 {
+		hints = append(hints, "a stage that is not ours leaves a gap in the ledger unless mcat --stage names it")
+	}
+	return hints
 }
 
 type restoreCmd struct {

@@ -34,6 +34,11 @@ type Verified struct {
 	Lost        []string `json:"lost_rounds"`  // closed, with a checkpoint that names files, and without any; Problems has them too
 	Aside       []string `json:"set_aside"`    // likewise, but TidyRounds has the files in rounds/undone, and puts them back
 	Problems    []string `json:"problems"`
+
+	Needed []string `json:"-"` // damaged or missing files of stores that the crawl's state needs
+	Spare  []string `json:"-"` // likewise, but only other checkpoints need them
+	Gaps   int      `json:"-"` // ledgers that do not balance
+	Sound  uint64   `json:"-"` // the newest checkpoint without such a file; 0: none
 }
 
 // Verify checks a whole crawl, and goes on after a problem:
@@ -54,7 +59,7 @@ func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &verifier{c: c, ctx: ctx, files: map[string][]claim{}, bound: map[uint64]*Checkpoint{}, damaged: map[string]bool{}, rounds: map[roundKey][]record.Ledger{}, closed: map[string]closedRound{}}
+	v := &verifier{c: c, ctx: ctx, files: map[string][]claim{}, bound: map[uint64]*Checkpoint{}, damaged: map[string]bool{}, broken: map[uint64]bool{}, current: cur.Checkpoint, rounds: map[roundKey][]record.Ledger{}, closed: map[string]closedRound{}}
 	v.Lost, v.Aside, v.Problems = []string{}, []string{}, []string{} // in JSON lists, also when they are empty
 	numbers, err := checkpointNumbers(c.fs, c.dir, cur)
 	if err != nil {
@@ -114,6 +119,11 @@ func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	for n := range v.bound {
+		if n > v.Sound && !v.broken[n] {
+			v.Sound = n
+		}
+	}
 	return &v.Verified, nil
 }
 
@@ -150,6 +160,8 @@ type verifier struct {
 	files   map[string][]claim           // by path on the file system
 	bound   map[uint64]*Checkpoint       // by number
 	damaged map[string]bool              // manifests of which a problem is noted; by path
+	current uint64                       // checkpoint that the crawl goes on from
+	broken  map[uint64]bool              // checkpoints that need a damaged file
 	rounds  map[roundKey][]record.Ledger // ledgers of closed rounds; one without an epoch may be any of its name
 	closed  map[string]closedRound       // the rounds that the crawl's state stands on, by name
 }
@@ -164,11 +176,18 @@ type closedRound struct {
 
 // claim is what one generation says of a file.
 type claim struct {
-	length  int64
-	sum     string
-	link    string // of a chained sum
-	growing bool
-	who     string
+	length     int64
+	sum        string
+	link       string // of a chained sum
+	growing    bool
+	checkpoint uint64 // 0: the current generation
+}
+
+func (c claim) who() string {
+	if c.checkpoint == 0 {
+		return "the current generation"
+	}
+	return fmt.Sprintf("checkpoint %d", c.checkpoint)
 }
 
 // read is in, whose bytes are told to store.Options.Progress, and which ends when ctx does.
@@ -298,9 +317,10 @@ func (v *verifier) checkpoint(number uint64) {
 		if err != nil {
 			v.problem(err)
 			v.damaged[s.ManifestPath(ks.Generation)] = true
+			v.needed(s.ManifestPath(ks.Generation), number)
 			continue
 		}
-		v.claims(s, m, fmt.Sprintf("checkpoint %d", number))
+		v.claims(s, m, number)
 		for _, d := range m.Done {
 			if d.Txn == k.Txn {
 				v.noted(s, m, d, ledgers)
@@ -351,7 +371,7 @@ func (v *verifier) store(s *store.Store) {
 			Want: fmt.Sprintf("the way to %d, which is there", list[n-1])})
 	}
 	m := look.Counts
-	v.claims(s, m, "the current generation")
+	v.claims(s, m, 0)
 	if look.Newest.Epoch == look.Current.Epoch { // else the journal is as obsolete as the change
 		if err := s.CheckJournal(look.Newest.Generation + 1); err != nil {
 			v.problem(err)
@@ -432,19 +452,20 @@ func (v *verifier) regular() error {
 	return nil
 }
 
-func (v *verifier) claims(s *store.Store, m *store.Manifest, who string) {
+func (v *verifier) claims(s *store.Store, m *store.Manifest, checkpoint uint64) {
 	for _, e := range m.Files {
 		name := s.Path(e.Path)
 		if s.Spent(m, e) {
 			continue
 		}
-		v.files[name] = append(v.files[name], claim{e.Length, e.Sum, e.Link, e.Growing, who})
+		v.files[name] = append(v.files[name], claim{e.Length, e.Sum, e.Link, e.Growing, checkpoint})
 	}
 }
 
 func (v *verifier) balance(file, place string, l record.Ledger) {
 	if err := l.Balance(); err != nil {
 		v.problem(&fault.Error{File: file, Place: place, Found: err.Error()})
+		v.Gaps++
 		return
 	}
 	v.Ledgers++
@@ -528,54 +549,74 @@ func (v *verifier) contents() error {
 		if err := v.ctx.Err(); err != nil {
 			return err
 		}
-		if err := v.content(name); err != nil {
+		if bad, err := v.content(name); err != nil {
 			v.problem(err)
+			var of []uint64
+			for _, c := range v.files[name] {
+				if c.length >= bad {
+					of = append(of, c.checkpoint)
+				}
+			}
+			v.needed(name, of...)
 		}
 	}
 	return nil
 }
 
-func (v *verifier) content(name string) error {
+// needed notes which checkpoints need a damaged file; 0 is the current generation.
+func (v *verifier) needed(name string, by ...uint64) {
+	for _, n := range by {
+		v.broken[n] = true
+	}
+	if slices.Contains(by, 0) || slices.Contains(by, v.current) {
+		v.Needed = append(v.Needed, name)
+	} else {
+		v.Spare = append(v.Spare, name)
+	}
+}
+
+// content reads a file. An error is of all claims of at least bad bytes.
+func (v *verifier) content(name string) (bad int64, err error) {
 	claims := v.files[name]
 	sort.SliceStable(claims, func(i, j int) bool { return claims[i].length < claims[j].length })
 	s := store.Folder(filepath.Dir(name), v.c.opt.stores())
 	f, err := s.OpenFile(filepath.Base(name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return &fault.Error{File: name, Found: "missing", Want: fmt.Sprintf("%d bytes, as %s says", claims[0].length, claims[0].who)}
+		return 0, &fault.Error{File: name, Found: "missing", Want: fmt.Sprintf("%d bytes, as %s says", claims[0].length, claims[0].who())}
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer f.Close()
 	st, err := f.Stat()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	v.Files++
 	hash, chain := xxh3.New(), store.NewChain()
 	var at int64
 	for _, c := range claims {
 		if st.Size() < c.length || !c.growing && !grows(claims) && st.Size() != c.length {
-			return &fault.Error{File: name, Found: fmt.Sprintf("%d bytes", st.Size()), Want: fmt.Sprintf("%d, as %s says", c.length, c.who)}
+			return c.length, &fault.Error{File: name, Found: fmt.Sprintf("%d bytes", st.Size()), Want: fmt.Sprintf("%d, as %s says", c.length, c.who())}
 		}
 		n, err := io.Copy(io.MultiWriter(hash, chain), v.read(io.NewSectionReader(f, at, c.length-at)))
 		v.Bytes += n
 		at += n
 		if err != nil {
-			return err
+			return c.length, err
 		}
 		sum := store.HexSum(hash)
 		if c.link != "" {
 			sum = chain.Sum()
 			if link := chain.Link(); link != c.link {
-				return &fault.Error{File: name, Place: fmt.Sprintf("whole MiB of bytes 0 to %d", c.length), Found: "checksum " + link, Want: fmt.Sprintf("%s, as %s says", c.link, c.who)}
+				return c.length, &fault.Error{File: name, Place: fmt.Sprintf("whole MiB of bytes 0 to %d", c.length), Found: "checksum " + link, Want: fmt.Sprintf("%s, as %s says", c.link, c.who())}
 			}
 		}
 		if c.sum != "" && sum != c.sum {
-			return &fault.Error{File: name, Place: fmt.Sprintf("bytes 0 to %d", c.length), Found: "checksum " + sum, Want: fmt.Sprintf("%s, as %s says", c.sum, c.who)}
+			return c.length, &fault.Error{File: name, Place: fmt.Sprintf("bytes 0 to %d", c.length), Found: "checksum " + sum, Want: fmt.Sprintf("%s, as %s says", c.sum, c.who())}
 		}
 	}
-	return nil
+	return 0, nil
 }
 
 // grows reports whether any generation knew the file as growing.

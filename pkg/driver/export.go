@@ -46,7 +46,16 @@ func (e Export) archive(write func(parts []warc.Part) error) error {
 	if errors.Is(err, derive.ErrNoReply) {
 		return e.empty()
 	}
-	return err
+	return e.damaged(err)
+}
+
+// damaged adds a hint to an error of a damaged file that has none.
+func (e Export) damaged(err error) error {
+	class := fault.ClassOf(err)
+	if class.ExitCode() != fault.Corrupt.ExitCode() || fault.HintOf(err) != "" {
+		return err
+	}
+	return &fault.Error{Class: class, Err: err, Hint: fmt.Sprintf("%q says what is damaged, and what to do", fault.Quote("mckpt", "verify", e.Dir))}
 }
 
 func (e Export) empty() error {
@@ -123,7 +132,7 @@ func (e Export) Parquet(ctx context.Context, to string) error {
 	if err != nil {
 		return err
 	}
-	return newFolder(to, func(dir string) error {
+	return e.damaged(newFolder(to, func(dir string) error {
 		for _, table := range []struct {
 			name, of string
 			write    func(ctx context.Context, out io.Writer, files []string, progress func(int64)) error
@@ -144,7 +153,7 @@ func (e Export) Parquet(ctx context.Context, to string) error {
 			}
 		}
 		return nil
-	})
+	}))
 }
 
 // noRows says why no round has outcomes: their files are gone, or nothing was fetched.

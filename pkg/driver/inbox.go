@@ -209,10 +209,24 @@ func (d *Driver) takeOne(ctx context.Context, number uint64) (string, error) {
 		return "", err
 	}
 	text := txn + ": " + accounted(record.Ledger{Joined: k.Ledgers()})
+	if text == txn+": 0 into the queue" && r.Verb == "again" {
+		text += r.none()
+	}
 	if bad > 0 {
 		text += fmt.Sprintf(", %d left out: %s", bad, left)
 	}
 	return text, d.Crawl.DropInbox(number)
+}
+
+// none says why no URL is queued once more.
+func (r *Request) none() string {
+	switch {
+	case r.Rule != "":
+		return fmt.Sprintf(": what %q refused, today's rules refuse too, or it was queued since", r.Rule)
+	case r.Listed:
+		return ""
+	}
+	return ": no URL that is done matches, and those that wait are not queued twice"
 }
 
 // stillURLs writes the lines of a list that are URLs by today's settings, which may be others than when they were asked
