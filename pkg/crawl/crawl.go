@@ -303,7 +303,7 @@ func (c *Crawl) current() (store.Current, error) {
 		}
 		return cur, e
 	}
-	if f := (*fault.Error)(nil); errors.As(err, &f) && f.Class == fault.Corrupt && f.Hint == "" {
+	if f := (*fault.Error)(nil); errors.As(err, &f) && f.Class != fault.Version && f.Class.ExitCode() == fault.Corrupt.ExitCode() && f.Hint == "" {
 		f.Hint = `put the file back from a copy; "mckpt pull REMOTE NEW" makes a crawl of one that mckpt push has made`
 	}
 	return cur, err

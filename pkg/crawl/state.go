@@ -78,6 +78,7 @@ func (c *Crawl) Find(text string) (uint64, error) {
 	if err != nil || at > 0 {
 		return at, err
 	}
+	rounds = slices.DeleteFunc(rounds, func(name string) bool { return fault.Distance(text, name) > 1 }) // numbers are like all others
 	e := &fault.Error{Class: fault.Usage, File: c.dir, Found: fmt.Sprintf("no checkpoint closes a round %q", text), Want: "a number, or a round", Hint: fault.DidYouMean(text, rounds)}
 	if closed, err := c.Closed(text); err == nil && closed {
 		e.Found, e.Hint = fmt.Sprintf("the checkpoint of round %q has been forgotten", text), ""
