@@ -182,10 +182,6 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 		return err
 	}
 	round := warc.Round{Txn: opt.Txn, Epoch: tx.Epoch(), Now: b.Now()}
-	if r.archive, err = openArchive(opt.Store, tx, &opt, round); err != nil {
-		return err
-	}
-	defer r.archive.close()
 	if tx.Fenced() {
 		if err := r.awaitOthers(ctx, tx); err != nil {
 			return err
@@ -195,6 +191,11 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 			return err
 		}
 	}
+	// Not before: earlier attempts may have written to their files until now.
+	if r.archive, err = openArchive(opt.Store, tx, &opt, round); err != nil {
+		return err
+	}
+	defer r.archive.close()
 	now := r.now()
 	r.s.longest = us(max(cmp.Or(opt.LongestWait, politeness.LongestWait), opt.MinDelay, opt.MaxDelay))
 	if err := r.s.load(opt.Store, tx.Base(), now); err != nil {

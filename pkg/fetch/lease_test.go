@@ -323,6 +323,44 @@ func TestTwoAtOnce(t *testing.T) {
 	})
 }
 
+// TestThreeAttempts: a second process takes a batch over while the first is at work, and ends too. A third makes the batch: what counts of
+// the files of both has each page once.
+func TestThreeAttempts(t *testing.T) {
+	inBubble(t, "", func(t *testing.T) {
+		on, _ := shards(t)
+		urls := pages(12, 4)
+		attempt := func(ctx context.Context, onFetch func(string)) ([]record.Fetch, error) {
+			opt := options(on(&machine{}), &web{onFetch: onFetch, delay: 100 * time.Millisecond})
+			opt.Connections, opt.MinDelay, opt.MaxDelay = 4, 300*time.Millisecond, 300*time.Millisecond
+			return try(t, ctx, opt, rowTxn, urls)
+		}
+		ended := make(chan error, 1)
+		go func() {
+			_, err := attempt(t.Context(), func(string) {})
+			ended <- err
+		}()
+		time.Sleep(time.Second / 2)
+		ctx, cancel := context.WithCancel(t.Context())
+		var second contacted
+		if _, err := attempt(ctx, func(u string) {
+			if second.add(u) == 10 {
+				cancel()
+			}
+		}); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		if err := <-ended; !errors.Is(err, fault.Superseded) {
+			t.Errorf("the first: %v", err)
+		}
+		rows, err := attempt(t.Context(), func(string) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		outcomes(t, rows, urls)
+		checkArchive(t, on(&machine{}), rows)
+	})
+}
+
 // TestAfterTheDead: who takes over from a process that is known to have ended does not wait for it, and what that one had archived
 // counts, also of full files. One of another machine may live: it is waited for. The one that waits can be taken over too.
 func TestAfterTheDead(t *testing.T) {
