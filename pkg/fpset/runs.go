@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 
 	"mercator/formats/fpfile"
@@ -81,8 +80,7 @@ func openRuns(st *store.Store, m *store.Manifest, poly uint64, opt Options) (*ru
 	return s, nil
 }
 
-// runsOf lists the runs by age. Names hold the generation in six digits or more,
-// so that the shorter name is the older.
+// runsOf lists the runs by age, the oldest first.
 func runsOf(m *store.Manifest) []store.Entry {
 	var list []store.Entry
 	for _, e := range m.Files {
@@ -91,10 +89,13 @@ func runsOf(m *store.Manifest) []store.Entry {
 		}
 	}
 	slices.SortFunc(list, func(a, b store.Entry) int {
-		if len(a.Path) != len(b.Path) {
-			return len(a.Path) - len(b.Path)
+		switch {
+		case store.MadeBefore(a.Path, b.Path):
+			return -1
+		case store.MadeBefore(b.Path, a.Path):
+			return 1
 		}
-		return strings.Compare(a.Path, b.Path)
+		return 0
 	})
 	return list
 }
