@@ -184,6 +184,9 @@ func (s *Store) Collect(v *View, bound []uint64) (Freed, error) {
 	var gone []uint64
 	for _, g := range list {
 		m, err := s.At(g)
+		if errors.Is(err, fs.ErrNotExist) && !needed[g] {
+			continue // a gc on another machine was quicker, here and below
+		}
 		if err != nil && !needed[g] && fault.ClassOf(err) != "" {
 			gone = append(gone, g) // damaged, and of no use to anyone
 			continue
@@ -226,6 +229,9 @@ func (s *Store) Collect(v *View, bound []uint64) (Freed, error) {
 			return nil
 		}
 		st, err := s.fs.Stat(s.Path(rel))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -238,7 +244,7 @@ func (s *Store) Collect(v *View, bound []uint64) (Freed, error) {
 	}
 	for _, g := range gone {
 		freed.Files++
-		if err := s.fs.Remove(s.ManifestPath(g)); err != nil {
+		if err := s.fs.Remove(s.ManifestPath(g)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return freed, err
 		}
 	}

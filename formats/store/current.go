@@ -77,9 +77,14 @@ func WriteCurrent(fsys durable.FS, dir string, c Current) error {
 	}
 	err = durable.Swap(fsys, file, func(old []byte) bool { return Sum(old) == c.sum }, MaxFile, data)
 	if errors.Is(err, durable.ErrChanged) {
-		return &fault.Error{Class: fault.Busy, File: dir, Found: "another process committed, abandoned or restored the crawl meanwhile", Err: err, Hint: "run the command again"}
+		return CurrentChanged(dir, err)
 	}
 	return err
+}
+
+// CurrentChanged is the error of a change of a crawl that another process came before; err, which may be nil, is how that showed.
+func CurrentChanged(dir string, err error) error {
+	return &fault.Error{Class: fault.Busy, File: dir, Found: "another process changed the crawl meanwhile", Err: err, Hint: "run the command again"}
 }
 
 func decodeCurrent(file string, data []byte) (Current, error) {

@@ -20,6 +20,9 @@ import (
 // LockFile is the file of a store, and of a crawl folder, that is locked for a change.
 const LockFile = "LOCK"
 
+// MoveVerb is the verb of the transactions in which stores give buckets to other shards and take others in.
+const MoveVerb = "move"
+
 // The store's own files.
 const (
 	HeadFile       = "HEAD"
@@ -256,7 +259,14 @@ func (s *Store) writeHead(generation uint64) error {
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(s.fs, s.Path(HeadFile), data)
+	err = durable.WriteFile(s.fs, s.Path(HeadFile), data)
+	if errors.Is(err, fs.ErrNotExist) && s.fenced() {
+		// Another machine has deleted the temporary file. Newest does without, but for a store's first.
+		if ok, _ := exists(s.fs, s.Path(HeadFile)); ok {
+			return nil
+		}
+	}
+	return err
 }
 
 // Point writes the HEAD of a store that was copied without it.
@@ -357,16 +367,18 @@ type View struct {
 
 // Open is the name of the open round, or "". Outside a crawl folder no
 // round stays open: the next name closes it.
-func (v *View) Open() string {
-	if v.Outside {
-		return ""
-	}
-	for _, d := range v.Counts.Done {
-		if d.Generation > v.Base {
-			return d.Txn
+func (v *View) Open() string { return v.open().Txn }
+
+// open is a transaction of the open round; of none it has no name.
+func (v *View) open() Done {
+	if !v.Outside {
+		for _, d := range v.Counts.Done {
+			if d.Generation > v.Base {
+				return d
+			}
 		}
 	}
-	return ""
+	return Done{}
 }
 
 // closed reports whether d belongs to a closed round once txn is asked for.
@@ -486,7 +498,7 @@ func (s *Store) lookup(v *View, verb, txn string) (*Done, error) {
 	open := v.Open()
 	if txn == "" {
 		if open != "" {
-			return nil, s.RoundOpen("a change without --txn", open)
+			return nil, s.RoundOpen("a change without --txn", v)
 		}
 		return nil, nil
 	}
@@ -527,15 +539,19 @@ func (s *Store) lookup(v *View, verb, txn string) (*Done, error) {
 		return nil, s.outputGone(verb, txn, checkpoint)
 	}
 	if open != "" && open != txn {
-		return nil, s.RoundOpen(fmt.Sprintf("transaction %q", txn), open)
+		return nil, s.RoundOpen(fmt.Sprintf("transaction %q", txn), v)
 	}
 	return nil, nil
 }
 
 // RoundOpen is the error of what cannot be done while a round is open.
-func (s *Store) RoundOpen(what, open string) error {
-	return &fault.Error{Class: fault.Conflict, File: s.dir, Found: fmt.Sprintf("round %q is open", open), Want: "none for " + what,
-		Hint: fmt.Sprintf(hintOpen, open, open)}
+func (s *Store) RoundOpen(what string, v *View) error {
+	open := v.open()
+	hint := fmt.Sprintf(hintOpen, open.Txn, open.Txn)
+	if open.Verb == MoveVerb {
+		hint = hintMove
+	}
+	return &fault.Error{Class: fault.Conflict, File: s.dir, Found: fmt.Sprintf("round %q is open", open.Txn), Want: "none for " + what, Hint: hint}
 }
 
 func (s *Store) outputGone(verb, txn string, checkpoint uint64) error {
@@ -553,6 +569,7 @@ const (
 	hintInit    = `make a whole crawl folder with "mckpt init CRAWL"`
 	hintVerify  = `"mckpt verify" tells which generations are whole`
 	hintOpen    = `run its commands with --txn %s to the end and close it with "mckpt commit CRAWL --txn %s", or give it up with "mckpt abandon CRAWL"`
+	hintMove    = `finish it with "mcrawl run CRAWL", or give it up with "mckpt abandon CRAWL"`
 	hintClosed  = `give the new work a name of its own, or go back before it: "mckpt list CRAWL" shows the checkpoints`
 	hintAgain   = `run the command again; if it is missing still, go back with "mckpt restore"`
 	hintRestore = `go back with "mckpt restore"`

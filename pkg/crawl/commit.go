@@ -80,10 +80,14 @@ func (c *Crawl) commitWith(ctx context.Context, txn string, now time.Time, inter
 		}
 		k, made, err = c.commit(cur, stores, txn, now, version > 0)
 		if err != nil {
+			if is, e := c.current(); e == nil && cur.Map > 0 && (is.Epoch != cur.Epoch || is.Last != cur.Last || is.Checkpoint != cur.Checkpoint) {
+				return store.CurrentChanged(c.dir, err) // some stores were of before, some of after
+			}
 			return err
 		}
 		if !made {
-			return c.removeParts(k.Number)
+			c.removeParts(cur, k.Number)
+			return nil
 		}
 		next := cur
 		next.Checkpoint, next.Txn, next.Stores, next.Last = k.Number, k.Txn, k.generations(), k.Number
@@ -100,9 +104,7 @@ func (c *Crawl) commitWith(ctx context.Context, txn string, now time.Time, inter
 		if err := store.WriteCurrent(c.fs, c.dir, next); err != nil {
 			return err
 		}
-		if err := c.removeParts(k.Parent, k.Number); err != nil { // of the parent those that a kill has left
-			return err
-		}
+		c.removeParts(cur, k.Parent, k.Number) // of the parent those that a kill has left
 		if thin {
 			err = c.fs.Remove(checkpointPath(c.dir, k.Parent))
 		}
@@ -111,10 +113,10 @@ func (c *Crawl) commitWith(ctx context.Context, txn string, now time.Time, inter
 	return k, made, err
 }
 
-// removeParts deletes what shards have exchanged in rounds that checkpoints closed; 0 is none.
-func (c *Crawl) removeParts(checkpoints ...uint64) error {
+// removeParts deletes what shards have exchanged in rounds that checkpoints closed; 0 is none. The rounds are closed: an error is a warning.
+func (c *Crawl) removeParts(cur store.Current, checkpoints ...uint64) {
 	for _, number := range checkpoints {
-		if number == 0 {
+		if number == 0 || cur.Map == 0 {
 			continue
 		}
 		k, err := readCheckpoint(c.fs, c.dir, number)
@@ -122,10 +124,9 @@ func (c *Crawl) removeParts(checkpoints ...uint64) error {
 			err = exchange.RemoveParts(c.fs, c.roundsPath(k.Txn), k.Exchanges)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+			c.warn(&fault.Error{File: c.roundsPath(), Found: fmt.Sprintf("files that the shards exchanged before checkpoint %d were not deleted", number), Err: err})
 		}
 	}
-	return nil
 }
 
 // partRound is what a commit finds of a round in one shard, or in a crawl without any.
@@ -290,6 +291,9 @@ func (c *Crawl) number(k *Checkpoint) (*Checkpoint, bool, error) {
 		err = durable.LinkFile(c.fs, checkpointPath(c.dir, k.Number), data)
 		if err == nil {
 			return k, true, nil
+		}
+		if errors.Is(err, fs.ErrNotExist) { // a gc has deleted the temporary file
+			err = store.CurrentChanged(c.dir, err)
 		}
 		if !errors.Is(err, fs.ErrExist) {
 			return nil, false, err

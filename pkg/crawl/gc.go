@@ -2,7 +2,9 @@ package crawl
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -29,8 +31,8 @@ func (c *Crawl) GC(ctx context.Context, keep int) (forgotten []uint64, freed sto
 			if views[i], err = s.Settle(); err != nil {
 				return err
 			}
-			if round := views[i].Open(); round != "" {
-				return s.RoundOpen("gc", round)
+			if views[i].Open() != "" {
+				return s.RoundOpen("gc", views[i])
 			}
 		}
 		numbers, err := checkpointNumbers(c.fs, c.dir, cur)
@@ -86,14 +88,18 @@ func (c *Crawl) removeLeftovers(cur store.Current, freed *store.Freed) error {
 			n, err := strconv.ParseUint(e.Name(), 10, 64)
 			gone := under != "" && err == nil && cur.Forgotten.Has(n)
 			version, isMap := mapVersion(e.Name())
-			if isMap = isMap && under == "" && !maps[version]; !unpublished && !gone && !isMap {
+			// One above CURRENT's may be of a move on another machine, whose locks do not hold for this one.
+			if isMap = isMap && under == "" && !maps[version] && version < cur.Map; !unpublished && !gone && !isMap {
 				continue
 			}
 			info, err := e.Info()
-			if err != nil {
-				return err
+			if err == nil {
+				err = c.fs.Remove(c.path(filepath.Join(under, e.Name())))
 			}
-			if err := c.fs.Remove(c.path(filepath.Join(under, e.Name()))); err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // a gc on another machine was quicker
+			}
+			if err != nil {
 				return err
 			}
 			if unpublished || isMap {

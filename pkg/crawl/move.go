@@ -2,7 +2,9 @@ package crawl
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -191,7 +193,11 @@ func (c *Crawl) writeMap(cur store.Current, owners []int) (*shard.Map, error) {
 	if err != nil {
 		return nil, err
 	}
-	return next, durable.LinkFile(c.fs, shard.File(c.dir, next.Version), data)
+	err = durable.LinkFile(c.fs, shard.File(c.dir, next.Version), data)
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) { // not there: a gc has deleted the temporary file
+		err = store.CurrentChanged(c.dir, err)
+	}
+	return next, err
 }
 
 // FinishMove makes what is not made of a move, and closes it.
@@ -213,7 +219,7 @@ func (c *Crawl) FinishMove(ctx context.Context, begun *Moving, movers []Mover, n
 			}}
 			// Also a store that has none of the buckets takes part, so that the round is closed in it.
 			if err := mover.Move(ctx, c.folder(filepath.Join(shard.Name(n), mover.Kind)), m); err != nil {
-				return nil, err
+				return nil, m.Because(err)
 			}
 		}
 	}

@@ -226,7 +226,11 @@ func TestMove(t *testing.T) {
 	}
 	refused(move(fsys, testOwners(t, 1, 2)), `"move2", which was begun, moves other buckets`)
 	refused(commit(fsys, "move2"), `"move2" moves buckets between shards`)
-	refused(func() error { _, _, err := c.GC(ctx, 1); return err }(), `round "move2" is open`)
+	_, _, err = c.GC(ctx, 1)
+	refused(err, `round "move2" is open`)
+	if hint := fault.HintOf(err); hint != `finish it with "mcrawl run CRAWL", or give it up with "mckpt abandon CRAWL"` {
+		t.Error(hint)
+	}
 	if now, err := c.Moving(); err != nil || now == nil || now.Txn != "move2" || now.Map.Version != begun.Map.Version {
 		t.Errorf("%+v, %v", now, err)
 	}

@@ -6,10 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"testing"
+	"time"
 
 	"mercator/formats/store"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
+	"mercator/pkg/shard"
 )
 
 // nodeFS is the file system of a machine whose locks hold for nobody. Another one acts before its step number at.
@@ -108,6 +110,78 @@ func TestTwoMachines(t *testing.T) {
 					must(t, err)
 					if v, err := c.Verify(ctx); err != nil || len(v.Problems) > 0 {
 						t.Fatalf("step %d: %v %v", at, err, v.Problems)
+					}
+					shardRound(t, fsys, "r10")
+				}
+			})
+		}
+	}
+}
+
+// TestBeginsAndTidies: the folder of a round that one machine is making stays where it is while another tidies, also before the file that
+// names its epoch is there.
+func TestBeginsAndTidies(t *testing.T) {
+	dir := t.TempDir()
+	must(t, newShards(durable.OS, dir, 2))
+	c, err := Open(dir, Options{})
+	must(t, err)
+	must(t, os.MkdirAll(c.part(shard.Name(0)).roundsPath("r1"), 0o777), os.MkdirAll(c.roundsPath("r1"), 0o777))
+	for n := range 2 {
+		_, _, err := c.BeginShardRound(ctx, 1-n, "r1") // which tidies
+		must(t, err)
+	}
+	_, err = c.TidyRounds(ctx)
+	must(t, err)
+	for _, part := range []*Crawl{c, c.part(shard.Name(0)), c.part(shard.Name(1))} {
+		if undone, err := os.ReadDir(part.roundsPath(undoneDir)); err == nil {
+			t.Errorf("%s: %v", part.roundsPath(undoneDir), undone)
+		}
+		if _, err := os.Stat(part.roundsPath("r1", "epoch.0")); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestBetweenRounds: while one machine cleans a crawl of shards up, goes back or moves buckets, another does. None sees more than
+// "run it again", what CURRENT names is there, and the crawl goes on.
+func TestBetweenRounds(t *testing.T) {
+	acts := map[string]func(durable.FS) error{
+		"gc":      func(fsys durable.FS) error { return gc(fsys, 1) },
+		"restore": func(fsys durable.FS) error { return restore(fsys, 2) },
+		"move":    func(fsys durable.FS) error { return move(fsys, testOwners(t, 7, 8, 4000)) },
+	}
+	base := testShards(t)
+	shardRound(t, base, "r1")
+	shardRound(t, base, "r2")
+	for slow, act := range acts {
+		for quick, other := range acts {
+			t.Run(slow+" and "+quick, func(t *testing.T) {
+				t.Parallel()
+				for at := 3; ; at += 3 {
+					fsys := clone(base)
+					acted := false
+					node := &nodeFS{FS: fsys, at: at, do: func() {
+						acted = true
+						if err := other(&nodeFS{FS: fsys}); err != nil && !errors.Is(err, fault.Conflict) {
+							t.Fatalf("step %d: the quick one: %v", at, err)
+						}
+					}}
+					if err := act(node); err != nil && !errors.Is(err, fault.Busy) && !errors.Is(err, fault.Conflict) && !errors.Is(err, fault.Superseded) {
+						t.Fatalf("step %d: %v", at, err)
+					}
+					if !acted {
+						return
+					}
+					c, err := Open("/c", Options{FS: fsys})
+					must(t, err)
+					if v, err := c.Verify(ctx); err != nil || len(v.Problems) > 0 {
+						t.Fatalf("step %d: %v %v", at, err, v.Problems)
+					}
+					begun, err := c.Moving()
+					must(t, err)
+					if begun != nil {
+						_, err := c.FinishMove(ctx, begun, testMovers(), time.Unix(0, 0))
+						must(t, err)
 					}
 					shardRound(t, fsys, "r10")
 				}

@@ -95,7 +95,7 @@ func (c *Crawl) kept(cur store.Current) (rounds []keptRound, err error) {
 			if r.first, r.last, err = epochs(closedBy[name]); err != nil {
 				return nil, err
 			}
-			made, err := c.madeIn(name)
+			made, _, err := c.madeIn(name)
 			if err != nil {
 				return nil, err
 			}

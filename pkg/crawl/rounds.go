@@ -45,7 +45,7 @@ func (c *Crawl) BeginShardRound(ctx context.Context, n int, round string) (ofSha
 		return "", "", err
 	}
 	begun := func() bool {
-		made, err := c.madeIn(round)
+		made, _, err := c.madeIn(round)
 		return err == nil && made == epochText(cur.Epoch)
 	}
 	if ofCrawl = c.roundsPath(round); !begun() {
@@ -66,18 +66,8 @@ func (c *Crawl) BeginShardRound(ctx context.Context, n int, round string) (ofSha
 	return ofShard, ofCrawl, err
 }
 
-// beginRound makes the folder, and the file that names its epoch. Between the two a driver that starts may take the folder
-// for one of a round that was undone, and move it away: then both are made again.
-func (c *Crawl) beginRound(round string, epoch uint64) (dir string, err error) {
-	for range 3 {
-		if dir, err = c.makeRound(round, epoch); !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-	}
-	return dir, err
-}
-
-func (c *Crawl) makeRound(round string, epoch uint64) (string, error) {
+// beginRound makes the folder, and the file that names its epoch.
+func (c *Crawl) beginRound(round string, epoch uint64) (string, error) {
 	dir := c.roundsPath(round)
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return "", err
@@ -169,9 +159,12 @@ func (c *Crawl) tidyPart(cur store.Current, next uint64, aside, back map[string]
 		if !e.IsDir() || e.Name() == undoneDir || closed && want == "" {
 			continue
 		}
-		made, err := c.madeIn(e.Name())
+		made, empty, err := c.madeIn(e.Name())
 		if err != nil {
 			return err
+		}
+		if empty {
+			continue // beginRound may be making it
 		}
 		n, isRound := roundNumber(e.Name())
 		if closed && made != "" && made != want || !closed && made != epochText(cur.Epoch) && (made != "" || isRound && n >= next) {
@@ -271,11 +264,11 @@ func numbered(name, prefix string) (uint64, bool) {
 }
 
 // madeIn is the epoch in which a round's files were made: that of its mark or, in a folder that was made by hand, of its records. ""
-// where they do not say.
-func (c *Crawl) madeIn(round string) (epoch string, err error) {
+// where they do not say, or there are none: empty.
+func (c *Crawl) madeIn(round string) (epoch string, empty bool, err error) {
 	list, err := c.fs.ReadDir(c.roundsPath(round))
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
+		return "", true, nil
 	}
 	for _, e := range list {
 		if of, ok := strings.CutPrefix(e.Name(), epochPrefix); ok {
@@ -287,7 +280,7 @@ func (c *Crawl) madeIn(round string) (epoch string, err error) {
 			epoch, err = c.epochOf(c.roundsPath(round, e.Name()))
 		}
 	}
-	return epoch, err
+	return epoch, len(list) == 0, err
 }
 
 // undonePath is where the files of a round go that does not count.

@@ -139,7 +139,7 @@ func (v *verifier) gone(k *Checkpoint) (lost, aside bool, err error) {
 			return false, false, err
 		}
 		if made := ""; there {
-			if made, err = part.madeIn(k.Txn); err != nil || made == "" || made == epoch {
+			if made, _, err = part.madeIn(k.Txn); err != nil || made == "" || made == epoch {
 				continue // what is wrong with files that are there is told of each
 			}
 		}

@@ -17,7 +17,7 @@ import (
 )
 
 // MoveVerb is the verb of the transactions in which stores give buckets away and take others in.
-const MoveVerb = "move"
+const MoveVerb = store.MoveVerb
 
 // Move is a change of the bucket map, as a store of one shard sees it.
 //
@@ -29,6 +29,8 @@ type Move struct {
 	Txn      string
 	// Base is the store of the same name in another shard, and its generation at the checkpoint.
 	Base func(shard int) (*store.Store, *store.Manifest, error)
+
+	tx *store.Tx // that Begin has begun
 }
 
 // Leaves is the shard that the hosts of a key's bucket go to; false if they stay.
@@ -96,6 +98,7 @@ func (m *Move) Sum() (string, error) {
 func (m *Move) Begin(ctx context.Context, st *store.Store) (*store.Tx, error) {
 	tx, done, err := st.Begin(ctx, MoveVerb, m.Txn)
 	if err != nil || done == nil {
+		m.tx = tx
 		return tx, err
 	}
 	if sum, err := m.Sum(); err != nil || sum == done.InHash {
@@ -112,6 +115,14 @@ func (m *Move) Commit(st *store.Store, tx *store.Tx, lots *Lots) error {
 		_, err = tx.Commit(0, sum, lots.ledger(st.NameInCrawl(), m.Txn))
 	}
 	return err
+}
+
+// Because is err, an error of the change, or says that another process has taken the change over.
+func (m *Move) Because(err error) error {
+	if m.tx == nil {
+		return err
+	}
+	return m.tx.Because(err)
 }
 
 // Lots count what a store gives to each other shard, and takes from it.
