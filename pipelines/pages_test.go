@@ -147,7 +147,7 @@ func TestHelp(t *testing.T) {
 	const most, columns = 40, 80
 	longer := map[string]int{"mfetch fetch": 81, "mextract links": 45, "mextract explain": 52, "mcat": 51, "mfrontier create": 41}
 	called := regexp.MustCompile(`\b(` + strings.Join(commands, "|") + `)( [a-z]+)?\b`)
-	foreign := []string{"--unbuffered", "--resolve", "--files-from", "--contimeout"} // of jq, curl, rsync
+	foreign := []string{"--unbuffered", "--resolve", "--files-from"} // of jq, curl, rsync
 	all, err := helps()
 	if err != nil {
 		t.Fatal(err)
