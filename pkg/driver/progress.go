@@ -241,15 +241,19 @@ func (t *Teller) Done(ctx context.Context, d *Driver, why string) error {
 		return err
 	}
 	if l.Replies > 0 {
-		share := 100 * l.Bound / max(l.Elapsed, 1e-3)
-		fmt.Fprintf(t.Out, "\nThis run: %s in %s, %.1f pages/s", count(l.Replies, "page"), span(l.Elapsed), float64(l.Replies)/max(l.Elapsed, 1e-3))
-		if share >= 50 {
-			fmt.Fprintf(t.Out, ", bound by politeness: for %.0f %% of the time\na connection was free, and no host with URLs left might be contacted yet", min(share, 100))
-		}
-		fmt.Fprintln(t.Out)
+		fmt.Fprintf(t.Out, "\nThis run: %s in %s, %.1f pages/s%s\n", count(l.Replies, "page"), span(l.Elapsed), float64(l.Replies)/max(l.Elapsed, 1e-3), boundBy(l.Bound, l.Elapsed))
 	}
 	fmt.Fprintf(t.Out, "Records of each round: %s   WARC files: %s\nnext: %s\n", d.plan.all("rounds", "rN", "*.arrows.zst"), d.plan.all("fetch"), s.Next)
 	return nil
+}
+
+// boundBy says that a run went at the pace of politeness, if it did for at least half of its seconds.
+func boundBy(polite, elapsed float64) string {
+	share := 100 * polite / max(elapsed, 1e-3)
+	if share < 50 {
+		return ""
+	}
+	return fmt.Sprintf(", bound by politeness: for %.0f %% of the time\na connection was free, and no host with URLs left might be contacted yet", min(share, 100))
 }
 
 // whyNothing shows examples of what was not fetched in the last round, if nothing ever was.

@@ -113,6 +113,7 @@ func TestWords(t *testing.T) {
 		span(3): "3.0 s", span(100): "100 s", span(2280): "38 min", span(9000): "2.5 h", span(200_000): "2.3 days",
 		size(999): "999 B", size(1_500_000): "1.5 MB", size(3e12): "3.0 TB", size(5e15): "5000.0 TB",
 		fmt.Sprint(grouped(0), grouped(999), grouped(1000), grouped(1234567)): "09991,0001,234,567",
+		boundBy(10, 100): "", boundBy(0, 0): "", boundBy(60, 100)[:len(", bound by politeness: for 60 %")]: ", bound by politeness: for 60 %",
 		count(1, "URL"): "1 URL", count(2000, "URL"): "2,000 URLs",
 	} {
 		if got != want {
