@@ -573,10 +573,10 @@ func (c *verifyCmd) hints(v *crawl.Verified) (hints []string) {
 		} else if v.Sound > 0 {
 			way += fmt.Sprintf(", or %q goes back to a checkpoint without it", fault.Quote("mckpt", "restore", c.Crawl, fmt.Sprint(v.Sound)))
 		}
-		hints = append(hints, fmt.Sprintf("the crawl goes on from %s: %s", v.Needed[0], way))
+		hints = append(hints, fmt.Sprintf("the current checkpoint needs %s: %s", v.Needed[0], way))
 	}
 	if len(v.Spare) > 0 {
-		hints = append(hints, fmt.Sprintf("the crawl goes on without %s: only other checkpoints need it; put it back from a copy to return to them", v.Spare[0]))
+		hints = append(hints, fmt.Sprintf("the current checkpoint does not need %s: put it back from a copy to return to those that do", v.Spare[0]))
 	}
 	if v.Gaps > 0 {
 		hints = append(hints, "a stage that is not ours leaves a gap in the ledger unless mcat --stage names it")
