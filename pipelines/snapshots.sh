@@ -6,7 +6,7 @@
 # A small web is crawled in four parts. After each the crawl is pushed to every remote, and mckpt push is killed on
 # the way, again and again, until it ends. Then mckpt pull is killed in the same way. What was pulled is verified,
 # and the crawl that is pulled from the first remote goes on to its end, equal to the oracle. Then, for each remote: a disk
-# that is full, a server that is gone, a file that is damaged, another crawl, a folder without a snapshot. Each time
+# that is full, a server that is gone or frozen, a file that is damaged, another crawl, a folder without a snapshot. Each time
 # there is one error, and the same command goes on. It prints what a push costs.
 #
 # Needs Debian's rclone, rsync, openssh-server and openssh-client. The full disk needs root, who can mount a tmpfs; without, a program that
@@ -23,7 +23,7 @@ finish() {
   status=$?
   trap - EXIT INT TERM
   exec 9>&- || true
-  for pid in "${pids[@]}"; do kill "$pid" 2> /dev/null || true; done
+  for pid in "${pids[@]}"; do { kill -CONT "$pid" && kill "$pid"; } 2> /dev/null || true; done
   wait 2> /dev/null || true
   umount "$work/disk" 2> /dev/null || true
   if [ $status = 0 ]; then rm -rf "$work"; else echo "snapshots.sh: what there is to see lies in $work" >&2; fi
@@ -88,7 +88,8 @@ export RCLONE_CONFIG=$work/rclone.conf RCLONE_LOW_LEVEL_RETRIES=2 RCLONE_RETRIES
 dav_port=$(free) sftp_port=$(free)
 mkdir "$work/dav" "$work/sftp" "$work/ssh"
 rclone serve webdav "$work/dav" --addr "127.0.0.1:$dav_port" --vfs-cache-mode off --dir-cache-time 0 2> "$work/dav.log" 9>&- &
-pids+=($!)
+dav=$!
+pids+=("$dav")
 rclone serve sftp "$work/sftp" --addr "127.0.0.1:$sftp_port" --user u --pass p --vfs-cache-mode off --dir-cache-time 0 2> "$work/sftp.log" 9>&- &
 pids+=($!)
 up "$dav_port"
@@ -113,6 +114,8 @@ sed -E 's/.*"seeds":\[([^]]*)\].*/\1/; s/"//g' "$work/ready" | head -1 | tr , '\
 mweb oracle --seed 5 --hosts "$HOSTS" --pages "$PAGES" --port "$port" | sort > "$work/oracle"
 mcrawl new "$work/crawl" --quiet --seeds "$work/seeds.txt" --contact snapshots@example.org --set batch=60 --set politeness.min_delay=0s --set politeness.delay_factor=0.0 \
   --set politeness.addr_delay=0s --set network.allow_net=127.0.0.0/8 --set "resolve.servers=$dns" --set frontier.max_attempts=1 --set extract.filter= 9>&-
+
+echo odd > "$work/crawl/#odd" # in lists for rsync a comment, if it has a line of its own
 
 # --- kills ------------------------------------------------------------------------
 
@@ -167,6 +170,7 @@ pulls=0
 for name in "${names[@]}"; do
   pulls=$((pulls + $(killed mckpt pull --lock-wait 60s "${remote[$name]}" "$work/pulled-$name")))
   mckpt verify "$work/pulled-$name" 2> /dev/null || die "$name: what was pulled is not as it was pushed"
+  cmp "$work/crawl/#odd" "$work/pulled-$name/#odd"
 done
 [ $pulls -ge 3 ] || die "only $pulls kills of a pull"
 echo "killed: push $kills times, pull $pulls times"
@@ -198,6 +202,20 @@ done
 mcrawl run "$work/pulled-ssh" --quiet --rounds 5 > /dev/null 2>&1 9>&-
 mckpt push "$work/pulled-ssh" "${remote[ssh]}" 9>&- 2> /dev/null
 refused 1 'another folder has taken this crawl over' mckpt push "$work/crawl" "${remote[ssh]}"
+
+# Servers that are frozen: what mckpt tells ssh ends the wait (30 s), and rclone's own bounds.
+mkdir "$work/frozen"
+printf '#!/bin/sh\nexec %s -F %s "$@"\n' "$(command -v ssh)" "$work/ssh_config" > "$work/frozen/ssh"
+chmod +x "$work/frozen/ssh"
+kill -STOP "$sshd" "$dav"
+began=$SECONDS
+refused 1 'rsync: exit status (12|255): .*timed out' env -u RSYNC_RSH "PATH=$work/frozen:$PATH" timeout 100 mckpt push "$work/pulled-ssh" "${remote[ssh]}"
+echo "a frozen sshd: an error after $((SECONDS - began)) s"
+began=$SECONDS
+refused 1 'rclone: exit status' env RCLONE_TIMEOUT=3s timeout 100 mckpt push "$work/crawl" "${remote[webdav]}"
+echo "a frozen WebDAV server, with a bound of 3 s: an error after $((SECONDS - began)) s"
+kill -CONT "$sshd" "$dav"
+env -u RSYNC_RSH "PATH=$work/frozen:$PATH" mckpt push "$work/pulled-ssh" "${remote[ssh]}" 9>&- 2> /dev/null
 
 # A server that is gone, and comes back.
 kill "$sshd"
