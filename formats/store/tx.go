@@ -446,6 +446,16 @@ func (t *Tx) SetState(key, value string) { t.state[key] = value }
 // Keep names the file (made with Create, role "output") as this transaction's output.
 func (t *Tx) Keep(f *NewFile) { t.output = f.path }
 
+// Undone is fault.Conflict if the crawl was abandoned, restored or committed since the change began: it cannot be committed any more.
+func (t *Tx) Undone() error {
+	if c, outside, err := t.s.current(); err != nil {
+		return err
+	} else if c.Epoch != t.v.Current.Epoch || c.Checkpoint != t.v.Current.Checkpoint || outside != t.v.Outside {
+		return &fault.Error{Class: fault.Conflict, File: t.s.dir, Found: "the crawl was abandoned, restored or committed meanwhile", Hint: "run the command again"}
+	}
+	return nil
+}
+
 // Commit syncs all new files, publishes the next generation, and unlocks. After
 // an error the change has either not happened, or has: the next Begin tells. A change
 // without a name in which nothing changes is none: the generation stays as it is.
@@ -454,10 +464,8 @@ func (t *Tx) Commit(inRows uint64, inHash string, l record.Ledger) (*Manifest, e
 	if t.ended {
 		return nil, fmt.Errorf("store %s: the change has ended", t.s.dir)
 	}
-	if c, outside, err := t.s.current(); err != nil {
+	if err := t.Undone(); err != nil {
 		return nil, err
-	} else if c.Epoch != t.v.Current.Epoch || c.Checkpoint != t.v.Current.Checkpoint || outside != t.v.Outside {
-		return nil, &fault.Error{Class: fault.Conflict, File: t.s.dir, Found: "the crawl was abandoned, restored or committed meanwhile", Hint: "run the command again"}
 	}
 	base := t.Base()
 	if t.txn == "" && len(t.files)+len(t.puts)+len(t.drops)+len(t.state)+len(t.journal.Names) == 0 {

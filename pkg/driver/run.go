@@ -17,8 +17,10 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/formats/store"
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
+	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/history"
@@ -48,6 +50,9 @@ type Driver struct {
 	readAs    []string               // the settings that named them
 	saidDue   atomic.Int64           // the time that waitDue has told of
 	engine    engine                 // that runs the tasks of a crawl of several shards; nil: this program
+
+	began      store.Current // what counted when the round began
+	unrecorded atomic.Int32  // the shard, from 1, whose mfetch says for all that no host is contacted for a while; 0: none yet
 }
 
 // lockWait is how long a driver waits for one that was killed: what it started may still end.
@@ -88,6 +93,9 @@ func (d *Driver) said(shard int) func(command, line string) {
 	return func(command, line string) {
 		if command == "mfetch" && strings.HasPrefix(line, `{"command":"mfetch"`) {
 			d.opt.Teller.Fetching(shard, []byte(line))
+			return
+		}
+		if me := int32(shard + 1); strings.Contains(line, fetch.Unrecorded+" (") && !d.unrecorded.CompareAndSwap(0, me) && d.unrecorded.Load() != me {
 			return
 		}
 		d.opt.Teller.Said(command, line)
@@ -465,6 +473,9 @@ func (d *Driver) round(ctx context.Context, conf *config.Config, name string) er
 	if err != nil {
 		return err
 	}
+	if d.began, err = store.ReadCurrent(durable.OS, d.Crawl.Dir()); err != nil {
+		return err
+	}
 	d.opt.Teller.Round(name)
 	if d.plan.shards > 0 {
 		err = d.roundOfShards(ctx, name, nil)
@@ -517,6 +528,9 @@ func (d *Driver) wrong(round string, err error) error {
 // waysOut is the hint for a round that failed.
 func (d *Driver) waysOut() string {
 	dir := d.Crawl.Dir()
+	if now, err := store.ReadCurrent(durable.OS, dir); err == nil && d.began.Epoch < now.Epoch && d.began.Last > 0 {
+		return fmt.Sprintf("mckpt restore or abandon gave the round up: %q goes on from checkpoint %d", d.goOn(), now.Checkpoint)
+	}
 	return fmt.Sprintf("what is done is kept: %q goes on. If a setting has changed since the round began, set it back (%q), or drop the round and make it again: %q",
 		d.goOn(), mcrawl("set", dir, "KEY=VALUE"), fault.Quote("mckpt", "abandon", dir))
 }

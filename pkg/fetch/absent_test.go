@@ -81,6 +81,39 @@ func TestAbsentHosts(t *testing.T) {
 	}
 }
 
+// TestTheHoldOutlivesABatch: a host that waits after an unclean stop, and was asked for nothing, waits on in the next batch: its
+// time is not taken for one that a wrong clock has set.
+func TestTheHoldOutlivesABatch(t *testing.T) {
+	const now = 1_000_000
+	s := newScheduler(0)
+	s.holdFrom, s.holdGap = now, 30_000_000
+	s.retire(s.host("a", now), now)
+	dir := t.TempDir() + "/fetch"
+	if err := CreateStore(dir, store.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	st, err := store.Open(dir, Kind, Version, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, _, err := st.Begin(t.Context(), "fetch", "r1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.save(tx, now); err != nil {
+		t.Fatal(err)
+	}
+	m, err := tx.Commit(0, "", record.Ledger{Stages: []record.Stage{{Name: "mfetch"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := newScheduler(0)
+	err = again.load(st, m, now)
+	if h := again.host("a", now); h.next != s.holdEnd() || again.ahead > 0 || err != nil {
+		t.Errorf("next contact at %d, want %d; the clock jumped by %d; %v", h.next, s.holdEnd(), again.ahead, err)
+	}
+}
+
 // TestAbsentHostsWithoutDisk: a host whose time cannot be read is not contacted, and the run ends.
 func TestAbsentHostsWithoutDisk(t *testing.T) {
 	a := newAbsent()

@@ -145,8 +145,9 @@ func (s *scheduler) save(tx *store.Tx, now micros) error {
 	hosts := merge.NewSorter(sortMemory, s.contacts.far.dir)
 	defer hosts.Close()
 	if err := s.contacts.each(now, func(name string, c contact) error {
+		gap := max(c.required, c.next-now) // after an unclean stop a host waits longer; load takes a time further ahead for a wrong clock
 		b := binary.BigEndian.AppendUint64(nil, uint64(c.next))
-		b = append(binary.BigEndian.AppendUint64(b, uint64(c.required)), byte(c.hung))
+		b = append(binary.BigEndian.AppendUint64(b, uint64(gap)), byte(c.hung))
 		return hosts.Add(fingerprint.OfString(name), append(b, name...))
 	}); err != nil {
 		return err

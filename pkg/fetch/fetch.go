@@ -72,6 +72,9 @@ const failsMax = 5
 
 const hostFailed = "host failed five times in a row"
 
+// Unrecorded begins what Options.Warn is told when no host is contacted for a while. All shards of a crawl say it at once.
+const Unrecorded = "who was contacted last is not on record"
+
 // Options say how a batch is fetched. Zero durations, Deadline aside, are no delay.
 type Options struct {
 	Store     *store.Store
@@ -90,7 +93,7 @@ type Options struct {
 	MaxDelay    time.Duration // at most this
 	LongestWait time.Duration // who asks for a longer one is parked; 0: politeness.LongestWait
 	AddrDelay   time.Duration // between contacts with one address; 0: none, and as many at a time as there are hosts
-	Deadline    time.Duration // after this long the rest is deferred; 0: never
+	Deadline    time.Duration // after this long the rest is deferred; 0: never. It counts from when hosts may be contacted, see unclean.go
 	Patience    bool          // the rest is deferred when only slow hosts hold up the batch
 	BytesMax    int64         // after so many bytes received the rest is deferred; 0: never
 	BodyMax     int64         // decoded bytes that count of a body
@@ -129,7 +132,8 @@ type runner struct {
 	ours     *ours
 	cancel   context.CancelCauseFunc
 	started  time.Time
-	mark     func() error // before the first contact: openBatch
+	mark     func() error  // before the first contact: openBatch
+	pause    time.Duration // from the begin no host is contacted for so long, as any may have been just before
 	lease    lease
 
 	mu    sync.Mutex // guards all below
@@ -226,8 +230,8 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 		if opt.DelayFactor > 0 {
 			r.s.holdGap = max(r.s.holdGap, us(opt.MaxDelay))
 		}
-		if wait := time.Duration(ended+r.s.holdGap-now) * time.Microsecond; wait >= 5*time.Second {
-			r.warn("the run before was interrupted: no host is contacted for %v, since any may have been contacted just before", wait.Round(time.Second))
+		if r.pause = max(time.Duration(ended+r.s.holdGap-now)*time.Microsecond, 0); r.pause >= 5*time.Second {
+			r.warn(Unrecorded+" (an interrupted run, or a crawl that was pulled): no host is contacted for %v", r.pause.Round(time.Second))
 		}
 	}
 	err = r.run(ctx)
@@ -268,9 +272,13 @@ func (r *runner) run(ctx context.Context) error {
 	defer unname()
 	writer.Go(func() { r.check(r.write(ctx)) })
 	side.Go(func() { r.watch(watching) })
-	if r.lease.tx != nil {
-		side.Go(func() { r.check(r.lease.keep(watching)) })
-	}
+	side.Go(func() {
+		if r.lease.tx != nil {
+			r.check(r.lease.keep(watching))
+		} else {
+			r.check(keepEpoch(watching, r.b.Tx()))
+		}
+	})
 	reader := make(chan struct{})
 	go func() {
 		defer close(reader)
@@ -339,7 +347,7 @@ func (r *runner) tellQueues() {
 func (r *runner) watch(ctx context.Context) {
 	var deadline, deny, look <-chan time.Time
 	if r.opt.Deadline > 0 {
-		t := time.NewTimer(r.opt.Deadline)
+		t := time.NewTimer(r.pause + r.opt.Deadline)
 		defer t.Stop()
 		deadline = t.C
 	}

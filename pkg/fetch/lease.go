@@ -70,6 +70,22 @@ func (l *lease) keep(ctx context.Context) error {
 	}
 }
 
+// keepEpoch returns an error when abandon or restore has undone the round: servers are not to be asked for what nobody keeps.
+func keepEpoch(ctx context.Context, tx *store.Tx) error {
+	t := time.NewTicker(leaseLook)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+		if err := tx.Undone(); errors.Is(err, fault.Conflict) {
+			return err
+		}
+	}
+}
+
 // lost says whether an error of a look says that another has the work.
 func lost(err error) bool { return errors.Is(err, fault.Superseded) || errors.Is(err, fault.Busy) }
 

@@ -173,7 +173,7 @@ func (s *scheduler) host(name string, now micros) *host {
 	}
 	if s.holdFrom > 0 {
 		h.last = s.holdFrom
-		s.space(h, s.holdGap)
+		h.next = max(h.next, s.holdEnd()) // required stays: the frontier takes it for the host's pace
 	}
 	if h.fails >= failsMax {
 		h.deferred = hostFailed
@@ -256,8 +256,8 @@ func (q *BackQueues) hold(h Holding) {
 
 // space makes a host wait for gap after its last contact, if that is longer.
 func (s *scheduler) space(h *host, gap micros) {
-	if gap = min(gap, askedMax); h.last > 0 && (h.last+s.bounded(gap) > h.next || gap > h.required) {
-		h.next, h.required = h.last+s.bounded(gap), gap
+	if gap = min(gap, askedMax); h.last > 0 {
+		h.next, h.required = max(h.next, h.last+s.bounded(gap)), max(h.required, gap)
 	}
 }
 
@@ -367,6 +367,9 @@ func (s *scheduler) makeReady(h *host, now micros) {
 		heap.Push(&s.ready, a)
 	}
 }
+
+// holdEnd is when a host may be contacted first after an unclean stop.
+func (s *scheduler) holdEnd() micros { return s.holdFrom + s.bounded(s.holdGap) }
 
 // holdAddr is when an address may be contacted first.
 func (s *scheduler) holdAddr() micros {

@@ -156,6 +156,24 @@ func TestHostsInOrderOfTheBatch(t *testing.T) {
 	}
 }
 
+// TestTheHoldIsNoPace: after an unclean stop hosts wait, and are not taken for slow.
+func TestTheHoldIsNoPace(t *testing.T) {
+	const end, delay = 1000 + 30_000_000, 10_000_000
+	s := newScheduler(0)
+	s.holdFrom, s.holdGap = 1000, end-1000
+	s.contacts.put("b", contact{next: 2000, required: 1500}, 1000)
+	s.contacts.put("c", contact{next: end + 1, required: end + 1}, 1000)
+	for name, want := range map[string]contact{"a": {next: end}, "b": {next: end, required: 1500}, "c": {next: end + 1, required: end + 1}} {
+		h := s.host(name, 1000)
+		if h.next != want.next || h.required != want.required {
+			t.Errorf("%s: next %d, required %d; want %d, %d", name, h.next, h.required, want.next, want.required)
+		}
+		if s.ask(h, delay, 1000); h.next != want.next || h.required != max(want.required, delay) {
+			t.Errorf("%s with a Crawl-delay: next %d, required %d; want %d, %d", name, h.next, h.required, want.next, max(want.required, delay))
+		}
+	}
+}
+
 func TestContactTimesOutliveAHostsWork(t *testing.T) {
 	s := newScheduler(0)
 	h := s.host("a", 0)

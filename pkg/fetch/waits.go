@@ -53,6 +53,8 @@ func (r *runner) waits(now, since micros) string {
 	h, why := r.s.times[0].host, ""
 	gap := (time.Duration(h.required) * time.Microsecond).Round(time.Millisecond)
 	switch {
+	case r.s.holdFrom > 0 && h.next == r.s.holdEnd():
+		why = Unrecorded
 	case h.hung > 0:
 		why = "it did not reply in time"
 	case h.fails > 0:

@@ -720,6 +720,40 @@ func TestHostState(t *testing.T) {
 	}
 }
 
+// TestASlowSpellPasses: a host that waits for no gap, as it gets one URL a batch, is not taken for slow for ever.
+func TestASlowSpellPasses(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
+	const rounds = 8
+	for i := range rounds {
+		if err := b.add(fmt.Sprint("seed", i), newURL("a.test", fmt.Sprint(i), 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var before uint64
+	for i := range rounds {
+		txn := fmt.Sprint("r", i)
+		urls, err := b.next(1, NextOptions{N: 1, Txn: txn})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := fetchOf(urls[0], record.OutcomeFetched, 200, record.Time(100+i))
+		if i == 1 {
+			f.RequiredDelayUS = 30_000_000
+		}
+		if err := b.update(txn, 1, []record.Fetch{f}); err != nil {
+			t.Fatal(err)
+		}
+		h, _, err := b.f.Host(context.Background(), "a.test")
+		if err != nil || i == 1 && h.DelayUS != 30_000_000 || i > 1 && h.DelayUS >= before {
+			t.Errorf("after round %d a gap of %d µs, before it %d; %v", i, h.DelayUS, before, err)
+		}
+		before = h.DelayUS
+	}
+	if before > 10_000_000 {
+		t.Errorf("the gap is %d µs still", before)
+	}
+}
+
 func TestExportRestores(t *testing.T) {
 	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
 	var urls []record.URL

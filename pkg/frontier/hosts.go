@@ -66,6 +66,7 @@ func (c *change) hosts(ctx context.Context) (run, error) {
 			return run{}, err
 		}
 		was = append(was[:0], group...)
+		gaps := uint64(0)
 		for !events.done && events.key == order {
 			if err := ev.Parse(order, events.row); err != nil {
 				return run{}, err
@@ -76,6 +77,7 @@ func (c *change) hosts(ctx context.Context) (run, error) {
 				return run{}, err
 			}
 			absorb(h, &ev)
+			gaps = max(gaps, ev.DelayUS)
 			if int64(h.Finished) < 0 {
 				return run{}, &fault.Error{Class: fault.Conflict, Found: "URLs of host " + h.Host + " that had an outcome, to be fetched again", Want: "no more than the frontier finished"}
 			}
@@ -101,6 +103,9 @@ func (c *change) hosts(ctx context.Context) (run, error) {
 			h, before := &group[i], Host{}
 			if at := slices.IndexFunc(was, func(b Host) bool { return b.Host == h.Host }); at >= 0 {
 				before = was[at]
+			}
+			if gaps == 0 {
+				hasten(h, &before)
 			}
 			c.dead.rest(h, &before)
 			fresh = fresh && !known(h)
@@ -265,6 +270,14 @@ func absorb(h, ev *Host) {
 		h.Failures += ev.Failures
 	case h.Failures > 0:
 		h.Failures, h.ParkedUntil = 0, ev.ParkedUntil // if it was dead, it is so no more
+	}
+}
+
+// hasten makes the mean gap of a host smaller that was contacted without waiting for a gap: its last one had passed when the
+// batch began. Otherwise a host that was slow once, and since then gets one URL a batch, would stay slow. before is its state before the batch.
+func hasten(h, before *Host) {
+	if h.Contacts > before.Contacts && before.Contacts > 0 {
+		h.DelayUS = smooth(h.DelayUS, 0, h.Contacts)
 	}
 }
 
