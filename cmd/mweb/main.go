@@ -34,11 +34,12 @@ type webFlags struct {
 	Changing bool   `group:"The web:" help:"With --hard: pages change at rates of their own."`
 	Rough    bool   `group:"The web:" help:"Of ten hosts one is slow, one dead, one not HTTP."`
 	Traps    int    `group:"The web:" placeholder:"N" help:"Of ten hosts, N have pages without end."`
+	Topics   int    `group:"The web:" placeholder:"N" help:"Pages are about N topics (mweb topics), to try focused crawls on."`
 }
 
 func (f *webFlags) web(port int) (*simweb.Web, error) {
 	return simweb.New(simweb.Config{Seed: f.Seed, Hosts: f.Hosts, Pages: f.Pages, Size: f.Size, Degree: f.Degree,
-		Sitemaps: f.Sitemaps, Hard: f.Hard, Changing: f.Changing, Traps: f.Traps, Rough: f.Rough, Port: port})
+		Sitemaps: f.Sitemaps, Hard: f.Hard, Changing: f.Changing, Traps: f.Traps, Topics: f.Topics, Rough: f.Rough, Port: port})
 }
 
 // portFlag is for the verbs that only print: the port is part of every URL.
@@ -79,7 +80,8 @@ type oracleCmd struct {
 
 // Help is part of --help.
 func (oracleCmd) Help() string {
-	return `A line has the URL, its outcome and its HTTP status (0: no reply).
+	return `A line has the URL, its outcome and its HTTP status (0: no reply). With --topics, the
+topic of the document follows, if it has one.
 
 Examples:
   mweb oracle --seed 7 > want.tsv
@@ -108,7 +110,11 @@ func (c *oracleCmd) Run(_ context.Context, std *cli.Std) error {
 		if c.JSON {
 			err = encoder.Encode(v)
 		} else {
-			_, err = fmt.Fprintf(out, "%s\t%s\t%d\n", v.URL, v.Outcome, v.Status)
+			line := fmt.Sprintf("%s\t%s\t%d", v.URL, v.Outcome, v.Status)
+			if c.Topics > 0 {
+				line += "\t" + v.Topic
+			}
+			_, err = fmt.Fprintln(out, line)
 		}
 		if err != nil {
 			return err
@@ -161,6 +167,32 @@ func instant(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
+type topicsCmd struct {
+	webFlags
+}
+
+// Help is part of --help.
+func (topicsCmd) Help() string {
+	return `A line has a word that people ask for, the name of a topic, and the topic's words: the form of a
+dictionary of mfocus. The word mouse has two topics.
+
+Examples:
+  mweb topics --topics 20 --seed 7 > words.tsv`
+}
+
+func (c *topicsCmd) Run(_ context.Context, std *cli.Std) error {
+	w, err := c.web(0)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(std.Out)
+	for t := 1; t <= c.Topics; t++ {
+		words := w.Vocabulary(t)
+		fmt.Fprintf(out, "%s\t%s\t%s\n", words[0], w.TopicName(t), strings.Join(words[1:], " "))
+	}
+	return out.Flush()
+}
+
 type resolveCmd struct {
 	webFlags
 	Names []string `arg:"" help:"Host names."`
@@ -192,6 +224,7 @@ type grammar struct {
 	Seeds      seedsCmd   `cmd:"" help:"Print the URLs to begin with, one a line."`
 	Oracle     oracleCmd  `cmd:"" help:"Print every URL that a correct crawl finds, and its outcome."`
 	Changes    changesCmd `cmd:"" help:"Print how often pages change."`
+	Topics     topicsCmd  `cmd:"" help:"Print the topics of a web and their words."`
 	Resolve    resolveCmd `cmd:"" help:"Print what the name server answers for names."`
 }
 

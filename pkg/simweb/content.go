@@ -104,12 +104,22 @@ func (w *Web) appendAsset(b []byte, r resource) []byte {
 	case "txt":
 		b = append(b, "Notes kept at "...)
 		url()
+		if w.Topics > 0 {
+			b = w.appendNotes(append(b, "\n\n"...), r)
+		}
 		return append(b, "\n\nNothing here is a link.\n"...)
 	case "xml":
 		b = append(b, "<?xml version=\"1.0\"?>\n<notes about=\""...)
 		b = appendEscaped(b, w.appendURL(nil, r))
-		return append(b, "\"><note>Nothing here is a link.</note></notes>\n"...)
+		b = append(b, "\"><note>"...)
+		if w.Topics > 0 {
+			b = w.appendNotes(b, r)
+		}
+		return append(b, "Nothing here is a link.</note></notes>\n"...)
 	case "pdf":
+		if w.Topics > 0 {
+			return w.appendPDF(b, r)
+		}
 		b = append(b, "%PDF-1.4\n1 0 obj <</Type/Catalog/Pages 2 0 R>> endobj\n2 0 obj <</Type/Pages/Kids[]/Count 0>> endobj\n% "...)
 		url()
 		return append(b, "\ntrailer <</Root 1 0 R>>\n%%EOF\n"...)
@@ -117,5 +127,8 @@ func (w *Web) appendAsset(b []byte, r resource) []byte {
 	b = append(b, "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"...) // OLE file, as Word wrote it
 	b = append(b, make([]byte, 504)...)
 	url()
+	if w.Topics > 0 {
+		b = w.appendNotes(append(b, "\r"...), r)
+	}
 	return b
 }

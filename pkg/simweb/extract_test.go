@@ -11,7 +11,13 @@ import (
 // The project's own extractor finds the links that a page was made from, no
 // more and no fewer.
 func TestExtractFindsLinks(t *testing.T) {
-	w := mustNew(t, small)
+	findsLinks(t, mustNew(t, small))
+	few := topical
+	few.Pages = 500
+	findsLinks(t, mustNew(t, few))
+}
+
+func findsLinks(t *testing.T, w *Web) {
 	for _, v := range w.Oracle() {
 		if v.Status != 200 {
 			continue

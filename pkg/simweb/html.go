@@ -108,6 +108,9 @@ func (w *Web) appendPage(b []byte, r resource, variant uint64) []byte {
 		b = append(b, "<!DOCTYPE html>\n<html><head>"...)
 	}
 	b = append(b, "<title>"...)
+	if w.Topics > 0 {
+		b = append(w.appendLabel(b, r), ' ')
+	}
 	b = appendEscaped(b, url)
 	b = append(b, "</title>"...)
 	if r.kind == kindPage && !p.absolute && r.n != 0 && d.below(8) == 0 {
@@ -124,6 +127,10 @@ func (w *Web) appendPage(b []byte, r resource, variant uint64) []byte {
 	text := sentences[p.charset]
 	for _, l := range links {
 		b = w.appendLink(b, p, l, &d)
+		if w.Topics > 0 {
+			b = w.appendTalk(b, w.topic(r), &d)
+			continue
+		}
 		b = append(b, text[d.below(len(text))]...)
 	}
 	if d.below(4) == 0 { // not links of a crawl
@@ -132,6 +139,10 @@ func (w *Web) appendPage(b []byte, r resource, variant uint64) []byte {
 	for len(b)-start < size {
 		x := d.roll()
 		b = append(b, "\n<p>"...)
+		if w.Topics > 0 {
+			b = w.appendTalk(b, w.topic(r), &d)
+			continue
+		}
 		for range 8 {
 			b = append(b, text[x%uint64(len(text))]...)
 			x /= 8
@@ -190,6 +201,9 @@ func (w *Web) appendLink(b []byte, p page, l link, d *dice) []byte {
 		open, end = `<iframe src=`, ` ></iframe> `
 	case elemImage:
 		open, end = `<img alt="" src=`, ` > `
+		if w.Topics > 0 {
+			open = `<img src=`
+		}
 	case elemScript:
 		open, end = `<script src=`, ` ></script> `
 	case elemStyle:
@@ -205,6 +219,16 @@ func (w *Web) appendLink(b []byte, p page, l link, d *dice) []byte {
 	b = append(b, quote...)
 	b = append(b, href...)
 	b = append(b, quote...)
+	if w.Topics > 0 { // a text for the reader of the page
+		before, after, _ := strings.Cut(end, "x")
+		switch {
+		case after != "":
+			b = w.appendLabel(append(b, before...), l.to)
+			end = after
+		case l.elem == elemImage:
+			b = append(w.appendLabel(append(b, ` alt="`...), l.to), '"')
+		}
+	}
 	return append(b, end...)
 }
 

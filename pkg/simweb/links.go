@@ -37,6 +37,9 @@ func (w *Web) appendLinks(links []link, r resource) []link {
 			links = w.appendRootLinks(links, host)
 		}
 		d := w.dice(saltLinks, resource{host: host, n: r.n})
+		if w.Topics > 0 {
+			return w.appendTopicalLinks(links, resource{host: host, n: r.n}, &d)
+		}
 		for range min(d.logNormal(w.Degree, 18), 400) {
 			links = append(links, w.randomLink(&d, host))
 		}
@@ -109,14 +112,7 @@ func (w *Web) randomLink(d *dice, host int32) link {
 		return w.pick(d, host, kindFind, elemA)
 	case x < 375:
 		l := w.pick(d, host, kindAsset, elemA)
-		switch extension(l.to.n) {
-		case "css":
-			l.elem = elemStyle
-		case "gif", "jpg":
-			l.elem = elemImage
-		case "js":
-			l.elem = elemScript
-		}
+		l.elem = assetElement(l.to.n)
 		return l
 	case x < 385:
 		return w.pick(d, host, kindPage, elemFrame)
@@ -124,6 +120,19 @@ func (w *Web) randomLink(d *dice, host int32) link {
 		return w.pick(d, host, kindPage, elemArea)
 	}
 	return w.pick(d, host, kindPage, elemA)
+}
+
+// assetElement is the element that carries a link to an asset.
+func assetElement(n int32) element {
+	switch extension(n) {
+	case "css":
+		return elemStyle
+	case "gif", "jpg":
+		return elemImage
+	case "js":
+		return elemScript
+	}
+	return elemA
 }
 
 func (w *Web) pick(d *dice, host int32, k kind, e element) link {

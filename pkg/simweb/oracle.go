@@ -11,8 +11,9 @@ import (
 // Verdict is what a correct crawl reports of one URL.
 type Verdict struct {
 	URL     string `json:"url"`
-	Outcome string `json:"outcome"` // one of record.Outcome…
-	Status  int    `json:"status"`  // HTTP status; 0 if no reply is due
+	Outcome string `json:"outcome"`         // one of record.Outcome…
+	Status  int    `json:"status"`          // HTTP status; 0 if no reply is due
+	Topic   string `json:"topic,omitempty"` // of a document of a web with topics
 
 	r resource
 }
@@ -86,6 +87,7 @@ func (w *Web) Oracle() []Verdict {
 			v.Outcome = w.rough(r)
 		default:
 			v.Outcome, v.Status = record.OutcomeFetched, w.status(r)
+			v.Topic = w.TopicName(w.topic(r))
 		}
 		verdicts = append(verdicts, v)
 	}

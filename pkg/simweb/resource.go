@@ -208,6 +208,9 @@ func (w *Web) appendTarget(b []byte, r resource) []byte {
 	case kindFind:
 		return number("/find?q="+finds[r.v].escaped+"&n=", r.n, "")
 	case kindAsset:
+		if w.Topics > 0 {
+			return number("/a/"+w.fileWord(r)+"-", r.n, "."+extension(r.n))
+		}
 		return number("/a/", r.n, "."+extension(r.n))
 	case kindRedirect:
 		return number("/r/", r.n, "")
@@ -336,6 +339,9 @@ func (w *Web) guess(host int32, target string) resource {
 		}
 	case is("/a/"):
 		r.kind, r.n = kindAsset, digits("/")
+		if w.Topics > 0 {
+			r.n = digits("-")
+		}
 	case is("/r/"):
 		r.kind, r.n = kindRedirect, digits("/")
 	case is("/gone/"):

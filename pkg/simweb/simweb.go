@@ -55,6 +55,7 @@ type Config struct {
 	Changing bool // pages change at known rates (Lives); only with Hard
 	Rough    bool // of each ten hosts one is slow, one dead, one hostile
 	Traps    int  // hosts of each block of ten, from the last but mirrors, that have an almanac without end: 0 to 9
+	Topics   int  // topics that pages are about, 2 to 1,000; 0: pages are about nothing
 }
 
 // Default is the web of "mweb serve" without flags, but for the port.
@@ -80,11 +81,15 @@ func New(c Config) (*Web, error) {
 		{"degree", c.Degree, 1, 64},
 		{"port", c.Port, 0, 65_535},
 		{"traps", c.Traps, 0, blockSize - 1},
+		{"topics", c.Topics, 0, 1000},
 	} {
 		if v.value < v.least || v.value > v.most {
 			return nil, &fault.Error{Class: fault.Usage, Place: v.name, Found: strconv.Itoa(v.value),
 				Want: strconv.Itoa(v.least) + " to " + strconv.Itoa(v.most)}
 		}
+	}
+	if c.Topics == 1 {
+		return nil, &fault.Error{Class: fault.Usage, Place: "topics", Found: "1", Want: "0, or 2 to 1000"}
 	}
 	if c.Changing && !c.Hard {
 		return nil, &fault.Error{Class: fault.Usage, Place: "changing", Found: "pages that change without --hard", Want: "--hard"}
@@ -173,6 +178,7 @@ const (
 	saltSession
 	saltChange
 	saltTells
+	saltTopic
 )
 
 func (w *Web) dice(salt uint64, r resource) dice {
