@@ -92,7 +92,7 @@ func TestPagesNameWhatIsThere(t *testing.T) {
 }
 
 var (
-	commands = []string{"mcrawl", "mfrontier", "mresolve", "mfetch", "mfpset", "mextract", "murlset", "mmerge", "mcat", "mckpt", "mweb"}
+	commands = []string{"mcrawl", "mfrontier", "mresolve", "mfetch", "mfpset", "mextract", "murlset", "mmerge", "mcat", "mckpt", "mweb", "mfocus"}
 	// What sbatch and pyspark are given.
 	ofEngines = regexp.MustCompile(`(--)?engine[.-]args=("[^"]*"|\S*)`)
 	anyFlag   = regexp.MustCompile(`--[a-z][a-z-]*[a-z]`)

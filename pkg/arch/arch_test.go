@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -19,7 +20,7 @@ var floor = map[string]int{
 	"pkg/fault": 0, "pkg/fingerprint": 0, "pkg/durable": 0, "pkg/politeness": 0, "pkg/localfault": 0,
 	"formats/...": 1, "pkg/httpmsg": 1, "pkg/coprocess": 1,
 	"pkg/stage": 2, "pkg/crawl": 2, "pkg/shard": 2, "pkg/exchange": 2, "pkg/history": 2, "pkg/stats": 2, "pkg/frontier": 2, "pkg/urlset": 2, "pkg/fpset/...": 2, "pkg/merge": 2,
-	"pkg/extract": 2, "pkg/process": 2, "pkg/pdf": 2, "pkg/derive": 2, "pkg/robots": 2, "pkg/canon": 2, "pkg/filter": 2, "pkg/rewind": 2,
+	"pkg/extract": 2, "pkg/process": 2, "pkg/pdf": 2, "pkg/derive": 2, "pkg/robots": 2, "pkg/canon": 2, "pkg/filter": 2, "pkg/rewind": 2, "pkg/focus/...": 2,
 	"pkg/cli": 3, "pkg/config": 3, "pkg/driver": 3, "pkg/fetch/...": 3, "pkg/resolve": 3, "pkg/simweb": 3, "pkg/snapshot": 3,
 	"cmd/...": 4, "pipelines/...": 4, "bench/...": 4,
 	"pkg/arch": 4,
@@ -40,6 +41,7 @@ var sideways = map[string][]string{
 	"pkg/fpset":       {"pkg/merge", "pkg/stage", "pkg/shard"},
 	"pkg/fpset/bloom": {"pkg/merge"},
 	"pkg/filter":      {"pkg/canon"},
+	"pkg/focus/words": {"pkg/canon"},
 	"pkg/extract":     {"pkg/canon", "pkg/filter", "pkg/pdf", "pkg/process", "pkg/rewind", "pkg/stage"},
 	"pkg/process":     {"pkg/pdf"},
 	"pkg/derive":      {"pkg/canon", "pkg/extract", "pkg/merge", "pkg/process"},
@@ -65,6 +67,9 @@ var sideways = map[string][]string{
 var arrowOwner = map[string]string{
 	"github.com/apache/arrow/": "formats/record",
 }
+
+// withSQLite lists the commands that may be built with SQLite, which adds 7 MB to a binary.
+var withSQLite = map[string]bool{"cmd/mfocus": true}
 
 // testsOnly is the package that no command may be built with.
 const testsOnly = "formats/spectest"
@@ -151,6 +156,31 @@ func TestImportsPointDownward(t *testing.T) {
 				continue // an unlisted target is reported as itself
 			}
 			t.Errorf("%s (floor %d) imports %s (floor %d)", from, at, to, below)
+		}
+	}
+}
+
+// Crawling needs no SQLite: only the commands that keep a database in it have it.
+func TestSQLite(t *testing.T) {
+	has := map[string]bool{} // by package, once known
+	imports := map[string][]string{}
+	for _, p := range packages(t) {
+		imports[p.ImportPath] = p.Imports
+	}
+	var with func(path string) bool
+	with = func(path string) bool {
+		if strings.HasPrefix(path, "modernc.org/sqlite") {
+			return true
+		}
+		if known, ok := has[path]; ok {
+			return known
+		}
+		has[path] = slices.ContainsFunc(imports[path], with)
+		return has[path]
+	}
+	for path := range imports {
+		if name := strings.TrimPrefix(path, module); strings.HasPrefix(name, "cmd/") && with(path) && !withSQLite[name] {
+			t.Errorf("%s is built with SQLite", name)
 		}
 	}
 }

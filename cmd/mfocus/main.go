@@ -1,0 +1,18 @@
+// Command mfocus turns a query into topics and keeps a crawl on them.
+package main
+
+import (
+	"os"
+
+	"mercator/pkg/cli"
+)
+
+const about = `Focus a crawl on what a query means: words, senses, relevance. Each verb is a stage of its own and works in a pipe.`
+
+type grammar struct {
+	cli.Common `embed:""`
+
+	Query queryCmd `cmd:"" help:"Say whether a query is a word, a set of words or a URL."`
+}
+
+func main() { os.Exit(cli.Main("mfocus", about, &grammar{}, 64<<20)) }
