@@ -196,6 +196,9 @@ func (c *Config) together() error {
 	if _, err := f.Frontier.Params.Encode(); err != nil {
 		return &fault.Error{Class: fault.Usage, Place: "frontier", Err: err}
 	}
+	if r := f.Frontier.Refetch; r != "" && r != "never" && !f.Extract.Duplicates { // it would have no links, and its credit be lost to them
+		return bad("extract.duplicates", "false with frontier.refetch", "true: a page that is fetched again and has not changed is a duplicate")
+	}
 	return nil
 }
 

@@ -115,6 +115,13 @@ func TestSetAll(t *testing.T) {
 	if _, err := SetAll(Preset(), append(pairs, Pair{"batch", "no"})); !errors.Is(err, fault.Usage) {
 		t.Errorf("one that is refused: %v", err)
 	}
+	pairs = append(pairs, Pair{"frontier.refetch", "24h"})
+	if _, err := SetAll(Preset(), pairs); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "extract.duplicates: false with frontier.refetch, want true") {
+		t.Errorf("pages that are fetched again and not searched: %v", err)
+	}
+	if _, err := SetAll(Preset(), append(pairs, Pair{"extract.duplicates", "true"})); err != nil {
+		t.Error(err)
+	}
 	// What others say stands in the way of none.
 	if _, err := Set([]byte("[frontier]\ntax = 0.5\n"), "batch", "3"); err != nil {
 		t.Errorf("a setting beside parameters of another policy: %v", err)

@@ -34,8 +34,8 @@ func (b *bench) contents() string {
 // The machine stops at every call of an add, a next and an update: what is found
 // afterwards is the state before or after it, and the same command again completes.
 func TestCrashAtEveryCall(t *testing.T) {
-	for _, p := range []Params{{}, {Policy: opic}} {
-		t.Run(p.Policy, func(t *testing.T) {
+	for _, p := range []Params{{}, {Policy: opic}, {Policy: opic, Opic: Opic{Refetch: "1s"}}} {
+		t.Run(p.Policy+p.Refetch, func(t *testing.T) {
 			t.Parallel()
 			crashRounds(t, p)
 		})
@@ -52,7 +52,11 @@ func crashRounds(t *testing.T, p Params) {
 		var outcomes []record.Fetch
 		for i, u := range batch {
 			kind := []string{record.OutcomeFetched, record.OutcomeTimeout, record.OutcomeDeferred, record.OutcomeDenied}[i%4]
-			outcomes = append(outcomes, fetchOf(u, kind, 0, 1))
+			status := uint16(0)
+			if kind == record.OutcomeFetched {
+				status = 200
+			}
+			outcomes = append(outcomes, fetchOf(u, kind, status, 1))
 			b.links = append(b.links, linkOf(u, seeds[11]), linkOf(u, seeds[3]), linkOf(u, newURL("h9.test", "new "+txn, 2)))
 		}
 		return b.update(txn, 1, outcomes, newURL("h9.test", "new "+txn, 2))

@@ -35,7 +35,7 @@
 //     runs are read from where the last round stopped, hosts are found through the
 //     runs' indexes, and runs are merged 24 at a time, step by step, so a URL is
 //     rewritten log24(rounds) times and no update copies much more than another.
-//     (Policy opic reads and writes all that waits in each update.)
+//     (Policy opic reads and writes all that waits in each update; with refetch these are all pages found.)
 //   - Memory does not depend on the number of URLs or hosts.
 //   - Every change is one transaction of formats/store.
 //

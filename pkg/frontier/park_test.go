@@ -18,7 +18,7 @@ import (
 // back then, and the rest by Release, of one outcome, of one host, and of all.
 func TestParked(t *testing.T) {
 	const year = record.Time(365 * 24 * 3600e6)
-	for _, p := range []Params{{}, {Policy: dynamic}, {Policy: fifo}, {Policy: opic}, {Policy: revisit}} {
+	for _, p := range []Params{{}, {Policy: dynamic}, {Policy: fifo}, {Policy: opic}, {Policy: opic, Opic: Opic{Refetch: "0s"}}, {Policy: revisit}} {
 		t.Run(p.Policy, func(t *testing.T) {
 			b := open(t, durable.NewCrashFS(), p)
 			kinds := []string{record.OutcomeAddress, record.OutcomeDenied, record.OutcomeParked, record.OutcomeFetched}

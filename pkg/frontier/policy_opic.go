@@ -17,11 +17,12 @@ import (
 
 // Opic are the parameters of policy opic.
 type Opic struct {
-	Tax float64 `toml:"tax" placeholder:"0.1" help:"Part of a page's credit for all URLs, 0.000001 to 1."`
+	Tax     float64 `toml:"tax" placeholder:"0.1" help:"Part of a page's credit for all URLs, 0.000001 to 1."`
+	Refetch string  `toml:"refetch" placeholder:"never" help:"Fetch pages again by their credit, at the earliest after 0s to 8760h."`
 }
 
-func (*Opic) about() about {
-	return about{seed: true, links: withLinks, late: true, share: hostShare, text: "one queue; the URL of most credit first, which pages give to those that they link to (adaptive on-line page importance); no host fills a batch"}
+func (o *Opic) about() about {
+	return about{seed: true, endless: o.Refetch != "", links: withLinks, late: true, share: hostShare, text: "one queue; the URL of most credit first, which pages give to those that they link to (adaptive on-line page importance); no host fills a batch; with refetch, pages are fetched again by their credit, and there is no end"}
 }
 
 func (o *Opic) complete() error {
@@ -30,12 +31,22 @@ func (o *Opic) complete() error {
 	if o.Tax == 0 {
 		return outside(fmt.Sprintf("a tax of %v", given), "0.000001 to 1")
 	}
+	if o.Refetch == "never" {
+		o.Refetch = ""
+	}
+	if o.Refetch != "" {
+		if after, err := duration("refetch", &o.Refetch, 0); err != nil {
+			return err
+		} else if after < 0 || after > mostInterval {
+			return outside(fmt.Sprintf("refetch of %v", after), fmt.Sprintf("0s to %v", mostInterval))
+		}
+	}
 	return within("a tax of %v", o.Tax, 1./millionths, 1)
 }
 
 // Policy opic serves the URL of most credit first: "Adaptive on-line page importance
-// computation" (Abiteboul, Preda and Cobena, WWW 2003), for a crawl that fetches each
-// page once, in batches. Credit is counted in whole units, so that none is ever lost.
+// computation" (Abiteboul, Preda and Cobena, WWW 2003), in batches. Credit is counted in
+// whole units, so that none is ever lost.
 //
 //   - A URL that Add puts in brings seedCredit, or what an export says that it had; one
 //     that Update puts in has none.
@@ -50,6 +61,12 @@ func (o *Opic) complete() error {
 //     that waits: it gives to all URLs in equal parts, fetched or not.
 //   - A URL that was put off, or is to be tried again, keeps its credit.
 //
+// With Refetch a page that was found (status 2xx or 3xx) waits again, without credit. It is
+// fetched again when links and the lambda page have given it enough: the credit since the last
+// fetch is the paper's window. A page of a trap gets credit from few pages, which have little
+// themselves, so traps are left alone. A part for a URL that does not wait then
+// goes to the lambda page, and that gives to the URLs that wait.
+//
 // A batch is the n URLs of most credit, but that no host fills it (see hostShare);
 // equals come in an order drawn by seed. With batches of one this is the greedy
 // algorithm of the paper.
@@ -60,8 +77,8 @@ func (o *Opic) complete() error {
 // those that may be targets, by a Bloom filter of the run's URL checksums. A table of credits by hash would
 // spare rewriting rows that were not paid, but Next would have to look URLs up, and a paid row has to move in any case.
 //
-// In the paper a page that was fetched keeps its credit until it is fetched again. Handed to the lambda
-// page instead, it would come back in equal parts for all that wait: service by age, not by importance.
+// Without Refetch, what a fetched page is given stays with it. Handed to the lambda page
+// instead, it would come back in equal parts for all that wait: service by age, not by importance.
 const (
 	seedCredit = 1 << 32
 	mostCredit = 1 << 62 // in all; URLs that Add puts in beyond bring none
@@ -88,14 +105,19 @@ type credits struct {
 }
 
 func (o *Opic) policy(seed uint64) hooks {
-	return &opicPolicy{tax: uint64(math.Round(o.Tax * millionths)), seed: seed}
+	p := &opicPolicy{tax: uint64(math.Round(o.Tax * millionths)), seed: seed, again: o.Refetch != ""}
+	after, _ := duration("refetch", &o.Refetch, 0)
+	p.after = record.Time(after.Microseconds())
+	return p
 }
 
 // opicPolicy serves by credit. The key of a URL comes of its credit, and its Place is that, in each queue.
 type opicPolicy struct {
 	fair
-	tax  uint64 // in millionths
-	seed uint64
+	tax   uint64 // in millionths
+	seed  uint64
+	again bool        // pages are fetched again
+	after record.Time // at the earliest
 	credits
 	*settlement // of an Update, once there is a link, an outcome or a new URL; else nil
 }
@@ -121,8 +143,24 @@ func (p *opicPolicy) begun(c *change) *settlement {
 	return p.settlement
 }
 
-func (p *opicPolicy) ended(c *change, e *Entry, _ *outcome) (bool, error) {
-	return false, p.begun(c).give(e)
+// judged leaves a page open that is to be fetched again.
+func (p *opicPolicy) judged(o *record.Fetch, out *outcome, _ record.Time) {
+	there := o.Outcome == record.OutcomeNotModified || o.Outcome == record.OutcomeFetched && o.Status >= 200 && o.Status < 400
+	out.open = p.again && there && out.verdict.final()
+}
+
+func (p *opicPolicy) ended(c *change, e *Entry, o *outcome) (back bool, err error) {
+	if err := p.begun(c).give(e); err != nil || !o.open {
+		return false, err
+	}
+	e.Place, e.URL.Attempt, e.URL.Due = 0, 0, 0
+	if p.after > 0 {
+		e.URL.Due = c.now + p.after
+		c.s.Longest = max(c.s.Longest, p.after)
+	}
+	c.s.Counts.Visits++
+	c.s.Counts.Pending++
+	return true, p.waits(c, e, o)
 }
 
 func (p *opicPolicy) waits(c *change, e *Entry, o *outcome) error {
@@ -460,6 +498,9 @@ func (t *settlement) pay(ctx context.Context) error {
 	}
 	if t.rows > 0 && k.Lambda > t.most {
 		all := t.c.s.Counts.Discovered
+		if t.opic.again {
+			all = t.rows
+		}
 		k.Share = k.Lambda / all
 		k.Kept += k.Share * (all - t.rows)
 		k.Lambda %= all
@@ -477,7 +518,11 @@ func (t *settlement) count(e *Entry) {
 func (t *settlement) lapse(gifts *peeker, while func() bool) error {
 	for !gifts.done && while() {
 		n, _ := binary.Uvarint(gifts.row)
-		t.opic.Kept += n
+		if t.opic.again {
+			t.opic.Lambda += n
+		} else {
+			t.opic.Kept += n
+		}
 		if err := gifts.take(); err != nil {
 			return err
 		}

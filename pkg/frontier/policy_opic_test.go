@@ -27,8 +27,9 @@ type web struct {
 
 	known  []bool
 	waits  []bool
-	credit []uint64 // of those that were fetched too: nobody gives it away
+	credit []uint64 // of those that were fetched too: nobody gives it away, unless they wait again
 	lambda uint64
+	again  bool // pages are fetched again
 }
 
 func newWeb(pages int, seed uint64) *web {
@@ -63,7 +64,7 @@ func (w *web) most() (page int, credit uint64) {
 // fetch gives the credit of page i away, and then that of the lambda page if it has most.
 func (w *web) fetch(i int) {
 	credit := w.credit[i]
-	w.waits[i], w.credit[i] = false, 0
+	w.waits[i], w.credit[i] = w.again, 0
 	to := map[int]bool{}
 	for _, j := range w.links[i] {
 		to[j] = true
@@ -174,9 +175,15 @@ func TestOpicIsGreedy(t *testing.T) {
 		pages = 10_000
 		defer debug.SetGCPercent(debug.SetGCPercent(800)) // a small heap and much garbage
 	}
+	opicIsGreedy(t, pages, pages, "")
+	opicIsGreedy(t, 150, 450, "0s")
+}
+
+func opicIsGreedy(t *testing.T, pages, fetches int, refetch string) {
 	w := newWeb(pages, 1)
+	w.again = refetch != ""
 	n := 0
-	w.crawl(t, Params{Policy: opic, Seed: 3}, 1, pages, func(i int) {
+	w.crawl(t, Params{Policy: opic, Seed: 3, Opic: Opic{Refetch: refetch}}, 1, fetches, func(i int) {
 		if _, most := w.most(); !w.waits[i] || w.credit[i] != most {
 			t.Fatalf("fetch %d is of a URL with credit %d, another has %d", n, w.credit[i], most)
 		}
@@ -197,10 +204,10 @@ func TestOpicIsGreedy(t *testing.T) {
 			t.Fatalf("after %d fetches: credits %v, lambda %d, want %v, %d", n, got, k.Lambda, want, w.lambda)
 		}
 	})
-	if n != pages {
-		t.Errorf("%d of %d pages fetched", n, pages)
+	if n != fetches {
+		t.Errorf("%d fetches of %d pages, want %d", n, pages, fetches)
 	}
-	t.Logf("%d fetches, each of a page of most credit", n)
+	t.Logf("%d fetches of %d pages, each of a page of most credit", n, pages)
 }
 
 // In batches the order of a crawl is near to that of the definition.
@@ -507,5 +514,53 @@ func (b *bench) change(fn func(*state)) {
 	})
 	if err != nil {
 		b.t.Fatal(err)
+	}
+}
+
+// With refetch a page that was found waits again, for so long at least; the credit of one that is gone, and what it is
+// given then, goes to the lambda page, and so to the URLs that wait.
+func TestOpicRefetch(t *testing.T) {
+	const hour = 3600e6
+	f := open(t, durable.NewCrashFS(), Params{Policy: opic, Opic: Opic{Refetch: "1h"}})
+	page, gone := newURL("p.test", "", 0), newURL("gone.test", "", 0)
+	if err := f.add("seed", page, gone); err != nil {
+		t.Fatal(err)
+	}
+	for r, now := range []record.Time{hour, 2*hour - 1, 2 * hour} {
+		txn := fmt.Sprintf("r%d", r)
+		batch, err := f.next(now, NextOptions{N: 3, Txn: txn})
+		if r == 1 {
+			if err == nil && len(batch) > 0 {
+				t.Fatalf("%v before its time", batch)
+			}
+			continue
+		}
+		if want := 2 - r/2; err != nil || len(batch) != want {
+			t.Fatalf("a batch of %v, %v, want %d URLs", batch, err, want)
+		}
+		var outcomes []record.Fetch
+		for _, u := range batch {
+			status := uint16(200)
+			if u.URL == gone.URL {
+				status = 404
+			}
+			outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, status, now))
+		}
+		f.links = []record.Link{linkOf(page, gone)}
+		if err := f.update(txn, now, outcomes); err != nil {
+			t.Fatal(err)
+		}
+		f.check()
+		got, k := f.credits()
+		if len(got) != 1 || got[page.URL] != 2*seedCredit || k.Lambda != 0 || k.Kept != 0 {
+			t.Errorf("round %d: %v, %+v, want all credit with %s", r, got, k, page.URL)
+		}
+	}
+	s, _, err := f.f.current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Counts; n.Discovered != 2 || n.Pending != 1 || n.Finished != 1 || n.Visits != 2 {
+		t.Errorf("%+v", n)
 	}
 }

@@ -115,7 +115,7 @@ func TestCreateRefusals(t *testing.T) {
 	opt := store.Options{FS: durable.NewCrashFS()}
 	for _, p := range []Params{
 		{Policy: "magic"}, {Priority: Priority{Queues: -1}}, {Priority: Priority{Queues: maxQueues + 1}}, {Priority: Priority{Bias: 0.5}}, {Priority: Priority{Bias: maxBias + 1}}, {Priority: Priority{Bias: 2, Strict: true}}, {Fifo: Fifo{Workers: 3}},
-		{Policy: dynamic, Priority: Priority{Queues: 3}}, {Policy: dynamic, Seed: 1}, {Policy: fifo, Priority: Priority{Strict: true}}, {Policy: fifo, Fifo: Fifo{Workers: -1}}, {Opic: Opic{Tax: 0.1}}, {Policy: opic, Opic: Opic{Tax: 1.1}}, {Policy: opic, Opic: Opic{Tax: -1}}, {Policy: opic, Opic: Opic{Tax: 1e-9}}, {Policy: opic, Fifo: Fifo{Workers: 1}}, {Policy: fifo, Seed: 1}, {Policy: fifo, Fifo: Fifo{Workers: maxWorkers + 1}},
+		{Policy: dynamic, Priority: Priority{Queues: 3}}, {Policy: dynamic, Seed: 1}, {Policy: fifo, Priority: Priority{Strict: true}}, {Policy: fifo, Fifo: Fifo{Workers: -1}}, {Opic: Opic{Tax: 0.1}}, {Policy: opic, Opic: Opic{Tax: 1.1}}, {Policy: opic, Opic: Opic{Tax: -1}}, {Policy: opic, Opic: Opic{Tax: 1e-9}}, {Policy: opic, Opic: Opic{Refetch: "-1s"}}, {Policy: opic, Opic: Opic{Refetch: "8761h"}}, {Policy: opic, Opic: Opic{Refetch: "often"}}, {Policy: opic, Fifo: Fifo{Workers: 1}}, {Policy: fifo, Seed: 1}, {Policy: fifo, Fifo: Fifo{Workers: maxWorkers + 1}},
 	} {
 		if err := Create("/frontier", p, opt); !errors.Is(err, fault.Usage) {
 			t.Errorf("%+v: %v", p, err)
@@ -131,7 +131,7 @@ func TestCreateRefusals(t *testing.T) {
 			t.Errorf("%v: %v", params, err)
 		}
 	}
-	for _, p := range []Params{{}, {Seed: 1 << 63, Priority: Priority{Queues: 5, Bias: 1.5}}, {Priority: Priority{Strict: true}}, {Policy: dynamic}, {Policy: fifo}, {Policy: opic, Seed: 2, Opic: Opic{Tax: 0.25}}} {
+	for _, p := range []Params{{}, {Seed: 1 << 63, Priority: Priority{Queues: 5, Bias: 1.5}}, {Priority: Priority{Strict: true}}, {Policy: dynamic}, {Policy: fifo}, {Policy: opic, Seed: 2, Opic: Opic{Tax: 0.25}}, {Policy: opic, Opic: Opic{Refetch: "never"}}, {Policy: opic, Opic: Opic{Refetch: "0s"}}} {
 		text, err := p.Encode()
 		if err != nil {
 			t.Fatal(err)
