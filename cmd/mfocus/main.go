@@ -12,7 +12,8 @@ const about = `Focus a crawl on what a query means: words, senses, relevance. Ea
 type grammar struct {
 	cli.Common `embed:""`
 
-	Query queryCmd `cmd:"" help:"Say whether a query is a word, a set of words or a URL."`
+	Query   queryCmd   `cmd:"" help:"Say whether a query is a word, a set of words or a URL."`
+	Distill distillCmd `cmd:"" help:"Score hubs and authorities, and write the URLs that good hubs link to."`
 }
 
 func main() { os.Exit(cli.Main("mfocus", about, &grammar{}, 64<<20)) }
