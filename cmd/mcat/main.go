@@ -25,17 +25,17 @@ type grammar struct {
 
 	Count     bool `group:"Instead of rows:" xor:"mode" help:"Print the number of rows of all files."`
 	Check     bool `group:"Instead of rows:" xor:"mode" help:"Exit with 3 if a file is damaged or truncated."`
-	Canonical bool `group:"Instead of rows:" xor:"mode" help:"Print JSON that is the same for the same rows."`
-	Trailer   bool `group:"Instead of rows:" xor:"mode" help:"Print the trailer: rows, hash, transaction, ledger."`
-	Bare      bool `group:"Instead of rows:" xor:"mode" help:"Write plain Arrow, without checksums and trailer."`
+	Canonical bool `more:"" group:"Instead of rows:" xor:"mode" help:"Print JSON that is the same for the same rows."`
+	Trailer   bool `more:"" group:"Instead of rows:" xor:"mode" help:"Print the trailer: rows, hash, transaction, ledger."`
+	Bare      bool `more:"" group:"Instead of rows:" xor:"mode" help:"Write plain Arrow, without checksums and trailer."`
 
-	WET bool `group:"Instead of rows:" name:"wet" xor:"mode" help:"Write a WET file: the text of pages in WARC files."`
-	WAT bool `group:"Instead of rows:" name:"wat" xor:"mode" help:"Write a WAT file: their metadata and links."`
+	WET bool `more:"" group:"Instead of rows:" name:"wet" xor:"mode" help:"Write a WET file: the text of pages in WARC files."`
+	WAT bool `more:"" group:"Instead of rows:" name:"wat" xor:"mode" help:"Write a WAT file: their metadata and links."`
 
-	From  string `group:"Record streams from text:" enum:",json,tsv,csv" default:"" placeholder:"FORMAT" help:"Read json lines, or tsv or csv with a line of names."`
-	Kind  string `group:"Record streams from text:" enum:",url,fetch,link,module" default:"" placeholder:"KIND" help:"url, fetch, link or module (default: as --like)."`
-	Like  string `group:"Record streams from text:" placeholder:"FILE" help:"Record stream that the text was made from."`
-	Stage string `group:"Record streams from text:" placeholder:"NAME" help:"Your program's name in the ledger."`
+	From  string `group:"Rows:" enum:",json,tsv,csv" default:"" placeholder:"FORMAT" help:"Read json lines, or tsv or csv with a line of names."`
+	Kind  string `group:"Rows:" enum:",url,fetch,link,module" default:"" placeholder:"KIND" help:"url, fetch, link or module (default: as --like)."`
+	Like  string `more:"" group:"Rows:" placeholder:"FILE" help:"Record stream that the text was made from."`
+	Stage string `more:"" group:"Rows:" placeholder:"NAME" help:"Your program's name in the ledger."`
 	cli.RewriteFlags
 
 	Files []string `arg:"" optional:"" help:"Files or crawl folders; default: standard input."`

@@ -230,17 +230,10 @@ func (*explainCmd) Help() string {
   allow docs:    domain example.org and not extension zip exe
   default deny
 
-Tests, with and, or, not and parentheses:
-  scheme, host, domain, registered-domain, port of the URL: one of the words
-  url, prefix, suffix, contains, regex          of the whole URL, with scheme
-  path                                          begins with a word: /blog/
-  extension                                     of the path: extension zip exe
-  any, query                                    every URL; one with a query
-  url-length, path-depth, repeated-segments     compared: path-depth > 12
-  depth, kind                                   links from a seed; a, img, …
-  mime                                          once it is fetched: video/*
-  exec                                          a program answers yes
-For host, domain, registered-domain, url and prefix, @FILE has the words, one a line.
+Tests, joined by and, or, not and parentheses (the manual explains them):
+scheme, host, domain, registered-domain, port, url, prefix, suffix, contains,
+regex, path, extension, any, query, url-length, path-depth, repeated-segments,
+depth, kind, mime, exec. @FILE holds words, one a line.
 
 Examples:
   mextract explain 'http://Example.com:80/a/../b#top'

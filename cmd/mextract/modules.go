@@ -27,8 +27,8 @@ type moduleFlags struct {
 	Module        []string      `group:"Processing modules:" sep:"none" placeholder:"SPEC" help:"NAME, NAME=TYPES or NAME=TYPES:[stay ]COMMAND."`
 	ModuleTimeout time.Duration `group:"Processing modules:" default:"10s" help:"Time for a command and a document."`
 	ModuleState   []string      `group:"Processing modules:" placeholder:"NAME" help:"Keep the state of this module over the crawl."`
-	ModuleStores  string        `group:"Processing modules:" type:"path" placeholder:"DIR" help:"Stores of states (default: CRAWL/modules)."`
-	LockWait      time.Duration `group:"Processing modules:" default:"70s" help:"Wait this long for a store in use."`
+	ModuleStores  string        `more:"" group:"Processing modules:" type:"path" placeholder:"DIR" help:"Stores of states (default: CRAWL/modules)."`
+	LockWait      time.Duration `more:"" group:"Processing modules:" default:"70s" help:"Wait this long for a store in use."`
 }
 
 // modules are those that run, and where their findings go.

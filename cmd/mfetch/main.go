@@ -51,52 +51,52 @@ type fetchCmd struct {
 	Files []string `arg:"" optional:"" help:"Url records or text (*.txt); default: standard input."`
 	cli.TxnFlags
 	cli.Output
-	Text   bool `help:"The input is text, one URL a line."`
-	Strict bool `help:"Fail on a bad line of text instead of skipping it."`
+	Text   bool `more:"" help:"The input is text, one URL a line."`
+	Strict bool `more:"" help:"Fail on a bad line of text instead of skipping it."`
 
-	Contact   string `group:"Requests:" placeholder:"ADDRESS" help:"Your e-mail address or URL, for the servers."`
-	UserAgent string `group:"Requests:" default:"mercator" placeholder:"mercator" help:"Product name, also for robots.txt."`
+	Contact   string `placeholder:"ADDRESS" help:"Your e-mail address or URL, for the servers."`
+	UserAgent string `more:"" group:"Requests:" default:"mercator" placeholder:"mercator" help:"Product name, also for robots.txt."`
 
-	Connections int           `group:"Politeness:" default:"256" help:"Connections at a time, one for each host."`
-	Assign      string        `group:"Politeness:" default:"dynamic" placeholder:"dynamic" enum:"dynamic,static" help:"Hosts go to free connections; static: by hash."`
-	MinDelay    time.Duration `group:"Politeness:" default:"1s" help:"Least gap between contacts with a host."`
-	DelayFactor float64       `group:"Politeness:" default:"10" help:"Gap as a multiple of the last contact's duration,"`
-	MaxDelay    time.Duration `group:"Politeness:" default:"30s" help:"but not longer than this."`
-	AddrDelay   time.Duration `group:"Politeness:" default:"500ms" help:"Least gap between contacts with an address."`
-	LongestWait time.Duration `group:"Politeness:" default:"24h" help:"Park URLs of servers that ask for more."`
+	Connections int           `default:"256" help:"Connections at a time, one for each host."`
+	Assign      string        `more:"" group:"Politeness:" default:"dynamic" placeholder:"dynamic" enum:"dynamic,static" help:"Hosts go to free connections; static: by hash."`
+	MinDelay    time.Duration `default:"1s" help:"Least gap between contacts with a host."`
+	DelayFactor float64       `more:"" group:"Politeness:" default:"10" help:"Gap as a multiple of the last contact's duration,"`
+	MaxDelay    time.Duration `more:"" group:"Politeness:" default:"30s" help:"but not longer than this."`
+	AddrDelay   time.Duration `more:"" group:"Politeness:" default:"500ms" help:"Least gap between contacts with an address."`
+	LongestWait time.Duration `more:"" group:"Politeness:" default:"24h" help:"Park URLs of servers that ask for more."`
 
-	Timeout  time.Duration `group:"Limits:" default:"1m" help:"Duration of a contact."`
-	MaxBody  cli.Size      `group:"Limits:" default:"10M" help:"Bytes to keep of a body; the rest is cut off."`
-	For      time.Duration `group:"Limits:" placeholder:"TIME" help:"Duration of a round (in a crawl: 30s); 0s: no limit."`
-	Deadline time.Duration `group:"Limits:" placeholder:"TIME" help:"Contact nobody after this (default: 1.5 times --for)."`
-	MaxBytes cli.Size      `group:"Limits:" placeholder:"SIZE" help:"Contact nobody after this many bytes."`
+	Timeout  time.Duration `more:"" group:"Limits:" default:"1m" help:"Duration of a contact."`
+	MaxBody  cli.Size      `more:"" default:"10M" help:"Bytes to keep of a body; the rest is cut off."`
+	For      time.Duration `placeholder:"TIME" help:"Duration of a round; 0s: no limit."`
+	Deadline time.Duration `more:"" group:"Limits:" placeholder:"TIME" help:"Contact nobody after this (default: 1.5 times --for)."`
+	MaxBytes cli.Size      `more:"" group:"Limits:" placeholder:"SIZE" help:"Contact nobody after this many bytes."`
 
-	Deny      string   `group:"What may be contacted:" placeholder:"FILE" help:"Hosts and URL prefixes not to contact, one a line."`
-	AllowNet  []string `group:"What may be contacted:" placeholder:"CIDR" help:"Special-purpose networks, such as 127.0.0.0/8."`
-	RefusedOK bool     `group:"What may be contacted:" name:"refused-ok" help:"Go on even if settings refuse many URLs."`
-	Exchange  string   `group:"What may be contacted:" placeholder:"DIR" help:"Exchange of the whole batch; many are 1 % of it."`
+	Deny      string   `placeholder:"FILE" help:"Hosts and URL prefixes not to contact, one a line."`
+	AllowNet  []string `placeholder:"CIDR" help:"Special-purpose networks, such as 127.0.0.0/8."`
+	RefusedOK bool     `more:"" group:"What may be contacted:" name:"refused-ok" help:"Go on even if settings refuse many URLs."`
+	Exchange  string   `more:"" group:"What may be contacted:" placeholder:"DIR" help:"Exchange of the whole batch; many are 1 % of it."`
 
-	Method  string   `group:"Requests:" default:"GET" placeholder:"GET" enum:"GET,HEAD" help:"GET or HEAD."`
-	Header  []string `group:"Requests:" sep:"none" placeholder:"LINE" help:"Header line, such as \"Accept-Language: de\"."`
-	Login   string   `group:"Requests:" placeholder:"FILE" help:"Lines of ORIGIN USER:PASSWORD."`
-	Cookies bool     `group:"Requests:" help:"Keep cookies of each host for this run."`
-	Proxy   string   `group:"Requests:" placeholder:"URL" help:"http://HOST:PORT or socks5://HOST:PORT."`
+	Method  string   `more:"" group:"Requests:" default:"GET" placeholder:"GET" enum:"GET,HEAD" help:"GET or HEAD."`
+	Header  []string `more:"" group:"Requests:" sep:"none" placeholder:"LINE" help:"Header line, such as \"Accept-Language: de\"."`
+	Login   string   `more:"" group:"Requests:" placeholder:"FILE" help:"Lines of ORIGIN USER:PASSWORD."`
+	Cookies bool     `more:"" group:"Requests:" help:"Keep cookies of each host for this run."`
+	Proxy   string   `more:"" group:"Requests:" placeholder:"URL" help:"http://HOST:PORT or socks5://HOST:PORT."`
 
 	cli.URLFlags
-	Exec []string `group:"Requests:" sep:"none" placeholder:"S=COMMAND" help:"Fetch URLs of scheme S by a program."`
+	Exec []string `more:"" group:"Requests:" sep:"none" placeholder:"S=COMMAND" help:"Fetch URLs of scheme S by a program."`
 
-	RobotsEngine string `group:"Requests:" default:"rfc9309" placeholder:"rfc9309" enum:"rfc9309,temoto" help:"Parser of robots.txt: rfc9309 or temoto."`
-	TLSInsecure  bool   `group:"Requests:" name:"tls-insecure" help:"Accept certificates that do not verify."`
+	RobotsEngine string `more:"" group:"Requests:" default:"rfc9309" placeholder:"rfc9309" enum:"rfc9309,temoto" help:"Parser of robots.txt: rfc9309 or temoto."`
+	TLSInsecure  bool   `more:"" group:"Requests:" name:"tls-insecure" help:"Accept certificates that do not verify."`
 
-	WARCCodec string   `group:"WARC files:" name:"warc-codec" default:"gzip" placeholder:"gzip" enum:"gzip,zstd" help:"gzip or zstd."`
-	WARCSize  cli.Size `group:"WARC files:" name:"warc-size" default:"1G" help:"Begin another file at this size."`
-	Dedup     bool     `group:"WARC files:" help:"Keep equal payloads once, by revisit records."`
-	Digests   bool     `group:"WARC files:" name:"warc-block-digest" help:"Write WARC-Block-Digest too."`
+	WARCCodec string   `more:"" group:"WARC files:" name:"warc-codec" default:"gzip" placeholder:"gzip" enum:"gzip,zstd" help:"gzip or zstd."`
+	WARCSize  cli.Size `more:"" group:"WARC files:" name:"warc-size" default:"1G" help:"Begin another file at this size."`
+	Dedup     bool     `more:"" group:"WARC files:" help:"Keep equal payloads once, by revisit records."`
+	Digests   bool     `more:"" group:"WARC files:" name:"warc-block-digest" help:"Write WARC-Block-Digest too."`
 
-	Sim    string      `group:"Repeating and testing:" placeholder:"SPEC" help:"Fetch from a synthetic web: seed=1,pages=3000."`
-	Server cli.Servers `group:"Requests:" placeholder:"ADDR" help:"DNS server, if records have no addresses."`
-	Now    string      `group:"Repeating and testing:" placeholder:"TIME" help:"Time of the round, RFC 3339."`
-	Replay []string    `group:"Repeating and testing:" placeholder:"STORE" help:"Answer from what this round saved there."`
+	Sim    string      `more:"" group:"Repeating and testing:" placeholder:"SPEC" help:"Fetch from a synthetic web: seed=1,pages=3000."`
+	Server cli.Servers `placeholder:"ADDR" help:"DNS server, if records have no addresses."`
+	Now    string      `more:"" group:"Repeating and testing:" placeholder:"TIME" help:"Time of the round, RFC 3339."`
+	Replay []string    `more:"" group:"Repeating and testing:" placeholder:"STORE" help:"Answer from what this round saved there."`
 }
 
 // Help is part of --help.

@@ -69,7 +69,6 @@ func (*createCmd) Help() string {
 	return `The policy and its parameters cannot be changed later.
 
 Examples:
-  mfrontier create crawl/frontier
   mfrontier create crawl/frontier --policy priority --queues 5 --bias 3
   mfrontier create crawl/frontier --policy revisit --new-share 0.3`
 }

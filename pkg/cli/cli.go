@@ -61,13 +61,13 @@ func (c *Common) Validate() error {
 // Output holds the flags of a command that writes records.
 type Output struct {
 	Output string   `group:"Output:" short:"o" placeholder:"FILE" help:"Write to this file instead of standard output."`
-	Copy   []string `group:"Output:" sep:"none" placeholder:"FILE" help:"Write to this file too."`
+	Copy   []string `group:"Output:" sep:"none" more:"" placeholder:"FILE" help:"Write to this file too."`
 }
 
 // TxnFlags hold the flags of a command that changes a store.
 type TxnFlags struct {
 	Txn      string        `group:"Transaction:" placeholder:"NAME" help:"Name of this change; repeating it changes nothing."`
-	LockWait time.Duration `group:"Transaction:" default:"70s" help:"Wait this long for a store that is in use."`
+	LockWait time.Duration `group:"Transaction:" default:"70s" more:"" help:"Wait this long for a store that is in use."`
 }
 
 // Size is a number of bytes; text with K, M, G (powers of 1024).
@@ -115,7 +115,7 @@ func Main(name, about string, grammar any, defaultMemory Size) int {
 	parser, err := kong.New(grammar,
 		kong.Name(name),
 		kong.Description(about),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 80}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: wide}),
 		kong.Help(printHelp),
 		kong.Vars{"version": name + " " + buildInfo(), "memory": fmt.Sprintf("%dM", defaultMemory>>20)},
 		kong.Writers(out, os.Stderr),
@@ -161,10 +161,16 @@ func Main(name, about string, grammar any, defaultMemory Size) int {
 // commonFlags is the heading of the flags in Common.
 const commonFlags = "Common flags:"
 
+// screen is how many lines a help has at most; the manual has the rest. wide is a line's width.
+const (
+	screen = 40
+	wide   = 80
+)
+
 // printHelp prints what --help shows, which fits on a screen: what a verb does, its arguments,
 // its own flags, and examples; the flags of all verbs stand in the help of the command. A verb's Help method returns what its
 // summary leaves out, in a sentence or two, and below a line "Examples:" two or three of them,
-// indented. The rest stands in manual.md beside the command.
+// indented. If that is too long, flags with the tag more:"" are only named. The rest stands in manual.md beside the command.
 func printHelp(o kong.HelpOptions, ctx *kong.Context) error {
 	app := ctx.Model
 	shown := app.Node
@@ -175,23 +181,58 @@ func printHelp(o kong.HelpOptions, ctx *kong.Context) error {
 	}
 	common := func(f *kong.Flag) bool { return f.Group != nil && f.Group.Key == commonFlags }
 	own := slices.DeleteFunc(slices.Clone(shown.Flags), common)
+	all := own
 	if shown == app.Node {
-		own = append(own, slices.DeleteFunc(shown.Flags, func(f *kong.Flag) bool { return !common(f) })...)
+		all = slices.Concat(own, slices.DeleteFunc(shown.Flags, func(f *kong.Flag) bool { return !common(f) }))
 	}
-	shown.Flags = own
+	shown.Flags = all
 	var examples string
 	shown.Detail, examples, _ = strings.Cut(shown.Detail, "Examples:\n")
-	if err := kong.DefaultHelpPrinter(o, ctx); err != nil {
+	out := ctx.Stdout
+	defer func() { ctx.Stdout = out }()
+	page := func(more string) (string, error) {
+		var text strings.Builder
+		ctx.Stdout = &text
+		if err := kong.DefaultHelpPrinter(o, ctx); err != nil {
+			return "", err
+		}
+		text.WriteString(more)
+		if shown != app.Node {
+			fmt.Fprintf(&text, "\n%s \"%s --help\" shows them.\n", commonFlags, app.Name)
+		}
+		if examples != "" {
+			fmt.Fprintf(&text, "\nExamples:\n%s\n", examples)
+		}
+		return text.String(), nil
+	}
+	text, err := page("")
+	if err == nil && strings.Count(text, "\n") > screen {
+		text, err = page(fold(own))
+	}
+	if err != nil {
 		return err
 	}
-	if shown != app.Node {
-		fmt.Fprintf(ctx.Stdout, "\n%s \"%s --help\" shows them.\n", commonFlags, app.Name)
-	}
-	if examples == "" {
-		return nil
-	}
-	_, err := fmt.Fprintf(ctx.Stdout, "\nExamples:\n%s\n", examples)
+	_, err = io.WriteString(out, text)
 	return err
+}
+
+// fold hides the flags that have the tag more. It returns a paragraph with their names.
+func fold(flags []*kong.Flag) string {
+	text := "\nMore flags, explained in the manual:\n"
+	line := " "
+	for _, f := range flags {
+		if f.Hidden || !f.Tag.Has("more") {
+			continue
+		}
+		f.Hidden = true
+		name := " --" + f.Name
+		if len(line)+len(name) > wide {
+			text += line + "\n"
+			line = " "
+		}
+		line += name
+	}
+	return text + line + "\n"
 }
 
 // exited unwinds kong after --help and --version.

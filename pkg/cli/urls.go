@@ -10,16 +10,16 @@ import (
 // URLFlags hold what the commands of a crawl must agree on about canonical URLs and
 // their keys.
 type URLFlags struct {
-	Scheme   []string `group:"URLs:" default:"http,https,ftp,gopher" placeholder:"NAME" help:"Crawl these schemes (http,https,ftp,gopher)."`
-	MaxURL   int      `group:"URLs:" name:"max-url" default:"2083" help:"Longest canonical URL, in bytes."`
-	KeyRules []string `group:"URLs:" placeholder:"RULE" help:"Differences that the URL-seen test ignores."`
+	Scheme   []string `group:"URLs:" more:"" default:"http,https,ftp,gopher" placeholder:"NAME" help:"Crawl these schemes (http,https,ftp,gopher)."`
+	MaxURL   int      `group:"URLs:" more:"" name:"max-url" default:"2083" help:"Longest canonical URL, in bytes."`
+	KeyRules []string `group:"URLs:" more:"" placeholder:"RULE" help:"Differences that the URL-seen test ignores."`
 }
 
 // RewriteFlags are URLFlags of a command that makes URLs canonical.
 type RewriteFlags struct {
 	URLFlags `embed:""`
 
-	URLRules []string `group:"URLs:" placeholder:"RULE" help:"Rewrite URLs; \"murlset key\" lists the rules."`
+	URLRules []string `group:"URLs:" more:"" placeholder:"RULE" help:"Rewrite URLs; \"murlset key\" lists the rules."`
 }
 
 // Canon reads the flags.
