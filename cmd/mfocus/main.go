@@ -14,6 +14,7 @@ type grammar struct {
 
 	Query   queryCmd   `cmd:"" help:"Say whether a query is a word, a set of words or a URL."`
 	Distill distillCmd `cmd:"" help:"Score hubs and authorities, and write the URLs that good hubs link to."`
+	URLs    urlsCmd    `cmd:"" name:"urls" help:"Print the URLs database: sense, relevance, hub and authority of each URL."`
 }
 
 func main() { os.Exit(cli.Main("mfocus", about, &grammar{}, 64<<20)) }

@@ -43,6 +43,7 @@ var sideways = map[string][]string{
 	"pkg/filter":        {"pkg/canon"},
 	"pkg/focus/words":   {"pkg/canon"},
 	"pkg/focus/distill": {"pkg/history", "pkg/merge"},
+	"pkg/focus/urldb":   {"pkg/focus/distill"},
 	"pkg/extract":       {"pkg/canon", "pkg/filter", "pkg/pdf", "pkg/process", "pkg/rewind", "pkg/stage"},
 	"pkg/process":       {"pkg/pdf"},
 	"pkg/derive":        {"pkg/canon", "pkg/extract", "pkg/merge", "pkg/process"},

@@ -89,7 +89,7 @@ type File struct {
 type Options struct {
 	Memory    int64            // bytes
 	Threshold float64          // relevance above which a page may be an authority
-	Steps     int              // of the recursion
+	Steps     int              // of the recursion; 0: this and the threshold as the last time, or the defaults
 	Progress  func(rows int64) // may be nil
 }
 
@@ -185,6 +185,12 @@ func (f *Folder) Update(ctx context.Context, files []File) (changed bool, err er
 	old, err := f.state()
 	if err != nil {
 		return false, err
+	}
+	if f.opt.Steps == 0 {
+		f.opt.Steps, f.opt.Threshold = DefaultSteps, DefaultThreshold
+		if old != nil {
+			f.opt.Steps, f.opt.Threshold = old.Steps, old.Above
+		}
 	}
 	now := state{Version: stateVersion, Steps: f.opt.Steps, Above: f.opt.Threshold}
 	for _, file := range files {
@@ -562,6 +568,13 @@ func (f *Folder) current(kinds ...string) (tables []*table, err error) {
 		return nil, err
 	}
 	return tables, nil
+}
+
+// Stamp tells states of the folder apart.
+func (f *Folder) Stamp() (string, error) {
+	b, err := durable.ReadFile(durable.OS, filepath.Join(f.dir, stateName), stateLimit)
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16]), err
 }
 
 // Each calls a function for all pages with their scores, in the order of their keys.
