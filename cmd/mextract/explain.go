@@ -19,6 +19,7 @@ type explainer struct {
 	*explainCmd
 	opt        canon.Options
 	base       *canon.Base // nil without --base
+	from       string      // host of the base
 	judge      *filter.Judge
 	out        *bufio.Writer
 	n, refused int
@@ -114,7 +115,7 @@ func (x *explainer) judgeURL(ctx context.Context, ref string) (*explanation, err
 	}
 	e.Canonical, e.Host, e.RegisteredDomain, e.SURT = u, host, canon.RegisteredDomain(host), canon.SURT(u)
 	e.Key, e.Length, e.Wanted = fmt.Sprintf("%016x", x.opt.URLKey(host, u)), len(u), true
-	candidate := filter.Candidate{URL: u, Host: host, Depth: x.Depth, Kind: x.Kind}
+	candidate := filter.Candidate{URL: u, Host: host, Depth: x.Depth, Kind: x.Kind, From: x.from}
 	if err := x.rules(ctx, e, candidate, false); err != nil || !e.Wanted || x.MIME == "" {
 		return e, err
 	}

@@ -33,6 +33,7 @@ type grammar struct {
 	cli.Common `embed:""`
 
 	Links   linksCmd   `cmd:"" default:"withargs" help:"Write the links of documents as link records (the default)."`
+	Resolve resolveCmd `cmd:"" help:"Make absolute URLs of the raw links that links --raw writes."`
 	State   stateCmd   `cmd:"" help:"Print the state that a module keeps over a crawl."`
 	Create  createCmd  `cmd:"" help:"Make an empty store for a module's state."`
 	Explain explainCmd `cmd:"" help:"Show the canonical form of a URL, and which filter rule decides on it."`
@@ -67,6 +68,7 @@ type linksCmd struct {
 	MaxLinks       int      `default:"100000" help:"Keep at most this many links of a document."`
 	From           []string `default:"default" placeholder:"SOURCE" help:"default, all, or some of the sources above."`
 	HTMLEngine     string   `name:"html-engine" enum:"fast,xnet" default:"fast" placeholder:"fast" help:"fast (a lexer) or xnet (golang.org/x/net/html)."`
+	Raw            bool     `help:"Keep links as they are written, for mextract resolve."`
 	Refused        string   `type:"path" placeholder:"FILE" help:"Write the links that are refused, and why, to this file."`
 	moduleFlags    `embed:""`
 }
@@ -109,7 +111,7 @@ func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	settings := extract.Settings{
 		Links:  extract.Options{Canon: opt, Sources: from, MaxLinks: c.MaxLinks, IgnoreNofollow: c.IgnoreNofollow, HTMLEngine: c.HTMLEngine},
-		Filter: rules, Duplicates: c.Duplicates, Archive: c.WARC, MaxBody: int64(c.MaxBody), Threads: std.Threads(),
+		Filter: rules, Duplicates: c.Duplicates, Archive: c.WARC, MaxBody: int64(c.MaxBody), Threads: std.Threads(), Raw: c.Raw,
 	}
 	in, err := c.input(std, opt, &settings)
 	if err != nil {
@@ -142,6 +144,9 @@ func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
 
 	// Few threads compress: each takes 3 MiB of what documents need, and pages are searched beside them.
 	spec := stage.Spec{Name: "mextract", Txn: c.Txn, Stores: m.stores(), Threads: (std.Threads() + 3) / 4}
+	if c.Raw {
+		spec.Like = extract.BaseColumn
+	}
 	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.Fetch, record.Link]) error {
 		report, err := extract.Batch(ctx, b, settings)
 		if err != nil {
@@ -232,8 +237,8 @@ func (*explainCmd) Help() string {
 
 Tests, joined by and, or, not and parentheses (the manual explains them):
 scheme, host, domain, registered-domain, port, url, prefix, suffix, contains,
-regex, path, extension, any, query, url-length, path-depth, repeated-segments,
-depth, kind, mime, exec. @FILE holds words, one a line.
+regex, path, extension, any, query, same-host, url-length, path-depth,
+repeated-segments, depth, kind, mime, exec. @FILE holds words, one a line.
 
 Examples:
   mextract explain 'http://Example.com:80/a/../b#top'
@@ -260,6 +265,9 @@ func (c *explainCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.Base != "" {
 		if x.base, err = opt.Base(c.Base); err != nil {
 			return &fault.Error{Class: fault.Usage, Place: "--base", Found: fmt.Sprintf("%q", c.Base), Want: "a URL", Err: err}
+		}
+		if _, x.from, err = x.base.Resolve(""); err != nil { // a base that is not crawled
+			x.from = ""
 		}
 	}
 	if c.MIME != "" {

@@ -171,6 +171,14 @@ func (o *Options) parsedBase(u *url.Url) *Base {
 	return b
 }
 
+// String is the base as a URL that Options.Base reads as the same base.
+func (b *Base) String() string {
+	if b.plain != "" {
+		return b.plain
+	}
+	return b.parsed().Href(true)
+}
+
 // parsed is the base as the parser has it. What is made of a canonical URL is what was
 // made of the URL itself, but for what canonical form drops anyway.
 func (b *Base) parsed() *url.Url {

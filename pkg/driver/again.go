@@ -332,7 +332,8 @@ func wantedLinks(ctx context.Context, files []history.File, rule string, judge *
 			}
 			l.URL, l.Host, l.Key = u.URL, u.Host, u.Key
 		}
-		err := judge.URLs(ctx, []filter.Candidate{{URL: l.URL, Host: l.Host, Depth: l.Depth, Kind: l.LinkKind}}, verdict)
+		_, from, _ := canon.Split(l.SrcURL)
+		err := judge.URLs(ctx, []filter.Candidate{{URL: l.URL, Host: l.Host, Depth: l.Depth, Kind: l.LinkKind, From: from}}, verdict)
 		if err != nil || !verdict[0].Allow {
 			return err
 		}

@@ -125,13 +125,13 @@ func (o *output) filter() error {
 		o.wait.links = links[:0]
 		return nil
 	}
-	if o.judge == nil || len(links) == 0 {
+	if o.judge == nil || len(links) == 0 || o.Raw {
 		return nil
 	}
 	o.candidates = o.candidates[:0]
 	for i := range links {
 		l := &links[i]
-		o.candidates = append(o.candidates, filter.Candidate{URL: l.URL, Host: l.Host, Depth: l.Depth, Kind: l.LinkKind})
+		o.candidates = append(o.candidates, filter.Candidate{URL: l.URL, Host: l.Host, Depth: l.Depth, Kind: l.LinkKind, From: o.job.row.Host})
 	}
 	o.verdicts = slices.Grow(o.verdicts[:0], len(links))[:len(links)]
 	o.wait.links = links[:0]
@@ -351,6 +351,10 @@ func (o *output) links(depth uint16) {
 	if len(found.slots) > idleSlots {
 		found.slots = nil // not needed any more
 	}
+	if o.Raw {
+		o.rawLinks(depth)
+		return
+	}
 	for i := range found.all {
 		l := &found.all[i]
 		start := len(o.text)
@@ -389,15 +393,18 @@ func (o *output) add(n int, p canon.Parts, key uint64, kind string, nofollow boo
 		return
 	}
 	o.text = append(o.text, text...)
-	o.parts = append(o.parts, linkParts{
-		url: spanOf(start, start+n), host: spanOf(start+p.Host, start+p.Path), text: spanOf(start+n, len(o.text)),
+	o.put(linkParts{url: spanOf(start, start+n), host: spanOf(start+p.Host, start+p.Path), text: spanOf(start+n, len(o.text))}, record.Link{
+		SrcURL: row.URL, SrcKey: row.Key, Key: key, LinkKind: kind, Nofollow: nofollow, Depth: depth, Score: row.Score, Discovered: row.FetchTime,
 	})
+}
+
+// put lets a link wait, without its strings.
+func (o *output) put(parts linkParts, l record.Link) {
+	o.parts = append(o.parts, parts)
 	if o.wait.links == nil {
 		o.wait.links = (*chunks.Get().(*[]record.Link))[:0]
 	}
-	o.wait.links = append(o.wait.links, record.Link{
-		SrcURL: row.URL, SrcKey: row.Key, Key: key, LinkKind: kind, Nofollow: nofollow, Depth: depth, Score: row.Score, Discovered: row.FetchTime,
-	})
+	o.wait.links = append(o.wait.links, l)
 	if len(o.wait.links) == chunkRows {
 		o.flush()
 	}

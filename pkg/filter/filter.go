@@ -40,6 +40,7 @@
 //	regex R…                found anywhere in the canonical URL (RE2)
 //	extension E…            of the last path segment; dot and case do not matter
 //	query                   there is a query, the empty one included
+//	same-host               the page that links to it is on the same host and port, or none links to it (a seed)
 //	kind K…                 link kind, such as a, img, redirect; empty for seeds
 //	                        (of a URL that waits the kind is not known: see Waiting)
 //	url-length OP N         bytes of the canonical URL
@@ -104,6 +105,7 @@ type Candidate struct {
 	Host  string // of URL, with ":port" where it is not the default
 	Depth uint16
 	Kind  string // link kind; "" for a seed and for a document
+	From  string // host of the page that links to it, as Host; "" for a seed
 	MIME  string // media type of a document, lower-case, without parameters
 }
 

@@ -50,6 +50,7 @@ func TestTests(t *testing.T) {
 		"extension html": true, "extension htm": false, "extension .html": true, "domain .example.co.uk": true,
 		"kind a img": true, "kind img": false,
 		"url-length > 10": true, "url-length < 10": false, "url-length = 49": true,
+		"same-host": true, "not same-host": false,
 		"path-depth = 4": true, "path-depth >= 5": false, "path-depth <=4": true,
 		"repeated-segments = 2": true, "repeated-segments > 2": false,
 		"depth > 2": true, "depth > 3": false,

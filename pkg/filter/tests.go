@@ -23,13 +23,18 @@ func (p *parser) test(l *leaf, word token, tokens []token) error {
 		return p.bad(tokens[i].at, fmt.Sprintf("%s %q", word.text, args[i]), want)
 	}
 	switch word.text {
-	case "any", "query":
+	case "any", "query", "same-host":
 		if len(args) > 0 {
 			return p.bad(tokens[0].at, fmt.Sprintf("%q", args[0]), word.text+" without an argument")
 		}
-		l.test = func(v *view) bool { return v.query() }
-		if word.text == "any" {
+		switch word.text {
+		case "any":
 			l.test = func(*view) bool { return true }
+		case "query":
+			l.test = func(v *view) bool { return v.query() }
+		case "same-host":
+			l.test = func(v *view) bool { return v.From == "" || v.From == v.Host }
+			l.value = func(v *view) string { return v.From }
 		}
 		return nil
 	case "url-length", "path-depth", "repeated-segments", "depth":
@@ -53,7 +58,7 @@ func (p *parser) test(l *leaf, word token, tokens []token) error {
 }
 
 // testNames are all words of tests.
-const testNames = "any, scheme, host, domain, registered-domain, port, url, prefix, path, suffix, contains, regex, extension, query, kind, " +
+const testNames = "any, scheme, host, domain, registered-domain, port, url, prefix, path, suffix, contains, regex, extension, query, same-host, kind, " +
 	"url-length, path-depth, repeated-segments, depth, mime or exec"
 
 // argumentTests make the tests that have words as arguments. bad makes an error of an argument.

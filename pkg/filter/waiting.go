@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mercator/formats/record"
+	"mercator/pkg/canon"
 )
 
 // Waiting judges URLs that wait to be fetched, by the rules of today, and stores for each the reason to refuse it
@@ -24,7 +25,7 @@ func (j *Judge) Waiting(ctx context.Context, urls []*record.URL, reasons []strin
 		var candidates []Candidate
 		for k, u := range urls {
 			if i < 0 || reasons[k] != "" {
-				of, candidates = append(of, k), append(candidates, Candidate{URL: u.URL, Host: u.Host, Depth: u.Depth, Kind: kind})
+				of, candidates = append(of, k), append(candidates, Candidate{URL: u.URL, Host: u.Host, Depth: u.Depth, Kind: kind, From: hostOf(u.Via)})
 			}
 		}
 		verdicts := make([]Verdict, len(of))
@@ -41,4 +42,10 @@ func (j *Judge) Waiting(ctx context.Context, urls []*record.URL, reasons []strin
 		}
 	}
 	return nil
+}
+
+// hostOf is the host of a canonical URL.
+func hostOf(url string) string {
+	_, host, _ := canon.Split(url)
+	return host
 }

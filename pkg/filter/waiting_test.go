@@ -24,7 +24,8 @@ func TestWaiting(t *testing.T) {
 		"deny pictures: kind img\nallow rest: any":                                    {"", "", "", "", ""},
 		"deny linked: kind a img area or not kind a img area":                         {"filter:linked", "filter:linked", "filter:linked", "filter:linked", "filter:linked"},
 		"match all\nallow p: contains /private\nallow a: kind a":                      {"filter:p", "", "filter:p", "", ""},
-		"": {"", "", "", "", ""},
+		"deny cross: not same-host":                                                   {"", "", "filter:cross", "", ""},
+		"":                                                                            {"", "", "", "", ""},
 	} {
 		f, err := Parse("rules", strings.NewReader(rules))
 		if err != nil {
