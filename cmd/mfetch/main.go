@@ -43,6 +43,7 @@ type grammar struct {
 	Fetch  fetchCmd  `cmd:"" default:"withargs" name:"fetch" help:"Fetch URLs, and write a fetch record for each (the default)."`
 	Audit  auditCmd  `cmd:"" help:"Check in fetch records that no server was contacted too early."`
 	Robots robotsCmd `cmd:"" help:"Say allow or deny for each URL, by a robots.txt."`
+	Copy   copyCmd   `cmd:"" help:"Copy the replies of fetch records into one WARC file."`
 	Create createCmd `cmd:"" help:"Make an empty fetch store."`
 }
 
@@ -88,7 +89,7 @@ type fetchCmd struct {
 	RobotsEngine string `more:"" group:"Requests:" default:"rfc9309" placeholder:"rfc9309" enum:"rfc9309,temoto" help:"Parser of robots.txt: rfc9309 or temoto."`
 	TLSInsecure  bool   `more:"" group:"Requests:" name:"tls-insecure" help:"Accept certificates that do not verify."`
 
-	WARCCodec string   `more:"" group:"WARC files:" name:"warc-codec" default:"gzip" placeholder:"gzip" enum:"gzip,zstd" help:"gzip or zstd."`
+	WARCCodec string   `more:"" group:"WARC files:" name:"warc-codec" default:"gzip" placeholder:"gzip" enum:"gzip,zstd,none" help:"gzip, zstd or none."`
 	WARCSize  cli.Size `more:"" group:"WARC files:" name:"warc-size" default:"1G" help:"Begin another file at this size."`
 	Dedup     bool     `more:"" group:"WARC files:" help:"Keep equal payloads once, by revisit records."`
 	Digests   bool     `more:"" group:"WARC files:" name:"warc-block-digest" help:"Write WARC-Block-Digest too."`
@@ -248,7 +249,7 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store) (fetch.Options, error)
 		Store: st, ContactTime: c.Timeout, Connections: c.Connections, Static: c.Assign == "static",
 		MinDelay: c.MinDelay, DelayFactor: c.DelayFactor, MaxDelay: c.MaxDelay, AddrDelay: c.AddrDelay,
 		LongestWait: c.LongestWait, Deadline: cmp.Or(c.Deadline, c.For*3/2), Patience: c.For > 0, BytesMax: int64(c.MaxBytes), BodyMax: int64(c.MaxBody),
-		DenyEvery: 200 * time.Millisecond, Codec: warc.Codec(c.WARCCodec), WARCSize: int64(c.WARCSize), Dedup: c.Dedup, Digests: c.Digests,
+		DenyEvery: 200 * time.Millisecond, Codec: warc.Codec(c.WARCCodec), WARCSize: int64(c.WARCSize), Dedup: c.Dedup, Digests: c.Digests || c.WARCCodec == string(warc.None), // bare records have no other checksum
 		Method: c.Method, RefusedOK: c.RefusedOK, Txn: c.Txn, Now: std.Now, Warn: std.Warn,
 		About: []warc.Field{
 			{Name: "software", Value: "mercator mfetch"},

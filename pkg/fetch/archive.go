@@ -184,7 +184,7 @@ func (a *archive) scan(f durable.File, name string, from, to int64) (keep int64,
 		return from, nil
 	}
 	index := len(a.saved.files)
-	r := warc.NewReader(io.NewSectionReader(f, from, to-from), warc.ReaderOptions{Name: name, Offset: from})
+	r := warc.NewReader(io.NewSectionReader(f, from, to-from), warc.ReaderOptions{Name: name, Offset: from, Verify: a.codec == warc.None})
 	defer r.Close()
 	keep = from
 	group := from

@@ -308,7 +308,7 @@ func TestUnknownColumns(t *testing.T) {
 func TestCodecs(t *testing.T) {
 	urls := pages(3, 5)
 	var want []record.Fetch
-	for _, codec := range []warc.Codec{warc.Gzip, warc.Zstd} {
+	for _, codec := range []warc.Codec{warc.Gzip, warc.Zstd, warc.None} {
 		opt := options(newStore(t), &web{})
 		opt.Codec, opt.Connections = codec, 1
 		clock := time.UnixMicro(1_000_000)

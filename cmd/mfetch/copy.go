@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/formats/warc"
+	"mercator/pkg/cli"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+	"mercator/pkg/fetch"
+)
+
+type copyCmd struct {
+	Files  []string `arg:"" optional:"" help:"Fetch records; default: standard input."`
+	From   []string `required:"" placeholder:"STORE" help:"Fetch store of the records; or one for each file."`
+	Output string   `short:"o" placeholder:"FILE" help:"Write to this file instead of standard output."`
+
+	WARCCodec string `name:"warc-codec" default:"gzip" placeholder:"gzip" enum:"gzip,zstd,none" help:"gzip, zstd or none: how the records are compressed."`
+	Robots    bool   `help:"Copy robots.txt files too."`
+}
+
+// Help is part of --help.
+func (*copyCmd) Help() string {
+	return `Of each URL the reply is copied: response, revisit or resource records, without requests.
+
+Examples:
+  mfetch copy --from crawl crawl/rounds/r7/marked.arrows.zst -o r7.warc.gz
+  mcat crawl | grep '"host":"a.example"' | mcat --from json --kind fetch |
+    mfetch copy --from crawl -o a.warc.gz`
+}
+
+func (c *copyCmd) Run(ctx context.Context, std *cli.Std) error {
+	if len(c.From) > 1 && len(c.From) != len(c.Files) {
+		return wrong("--from", fmt.Sprintf("%s for %s", cli.Count(len(c.From), "store"), cli.Count(len(c.Files), "file")), "one store, or one for each file")
+	}
+	for i, dir := range c.From {
+		c.From[i] = store.Within(dir, "fetch", store.Options{})
+		if _, err := store.Open(c.From[i], fetch.Kind, fetch.Version, store.Options{}); err != nil {
+			return err
+		}
+	}
+	to, commit := std.Out, func() error { return nil }
+	if c.Output == "" || c.Output == "-" {
+		if err := std.RefuseTerminal("WARC files are"); err != nil {
+			return err
+		}
+	} else {
+		file, err := durable.CreateOutput(c.Output)
+		if err != nil {
+			return err
+		}
+		defer file.Abort()
+		to, commit = file, file.Commit
+	}
+	out := bufio.NewWriterSize(to, 64<<10)
+	copier := fetch.Copier{Encoder: warc.Encoder{Codec: warc.Codec(c.WARCCodec)}, Out: out, RecordMax: std.MemoryLimit() / 4}
+	defer copier.Close()
+	progress := std.StartProgress("records", 0)
+	defer progress.Done()
+	each := func(dir string, files []string) error {
+		in, err := cli.OpenRecords[record.Fetch](std, files)
+		if err != nil {
+			return err
+		}
+		for {
+			var row record.Fetch
+			if err := in.Read(&row); err == io.EOF {
+				return nil
+			} else if err != nil {
+				return err
+			}
+			if row.Role == record.RoleRobots && !c.Robots {
+				continue
+			}
+			if err := copier.Copy(ctx, dir, &row); err != nil {
+				return err
+			}
+			progress.Add(1)
+		}
+	}
+	if len(c.From) == 1 {
+		if err := each(c.From[0], c.Files); err != nil {
+			return err
+		}
+	} else {
+		for i, dir := range c.From {
+			if err := each(dir, c.Files[i:i+1]); err != nil {
+				return err
+			}
+		}
+	}
+	std.Stat("copied", map[string]uint64{"records": copier.Records, "block_bytes": copier.Bytes})
+	if copier.Records == 0 {
+		return &fault.Error{Class: fault.Usage, Found: "no record of a reply in the rows", Want: "fetch records of pages that were fetched"}
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	return commit()
+}
