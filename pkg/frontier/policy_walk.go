@@ -49,6 +49,9 @@ var followed = map[string]bool{
 	"listing": true, "menu": true,
 }
 
+// Follows reports whether a walk follows links of a kind.
+func Follows(kind string) bool { return followed[kind] }
+
 // walkState is what policy walk keeps besides the queues, in which each walker has
 // one URL: its next visit. The start set holds all URLs that were found, once each.
 type walkState struct {
@@ -145,7 +148,7 @@ func (w *walkPolicy) link(c *change, l *record.Link) error {
 		e.URL.Depth = 1 // more than the walk is when it is there, which others may reach by more links or fewer
 	}
 	switch {
-	case !followed[l.LinkKind]:
+	case !Follows(l.LinkKind):
 		c.b.Drop(dropKind)
 	case !fits(&e.URL):
 		c.b.Drop(dropRange)

@@ -111,20 +111,7 @@ func crawlInMemory(t *testing.T, w *Web, p frontier.Params, n, size int) (s spen
 				sitemaps[r.host] = true
 				meet(resource{host: r.host, kind: kindSitemap})
 			}
-			var to []link
-			switch {
-			case r.kind == kindNoName || w.denied(r):
-			case r.kind == kindRedirect:
-				target, _ := w.redirection(r)
-				to = append(to, link{to: target})
-			case r.kind == kindSitemap:
-				for _, target := range w.appendSitemapTargets(nil, r) {
-					to = append(to, link{to: target})
-				}
-			case w.status(r) == 200:
-				to = w.appendLinks(nil, r)
-			}
-			for _, l := range to {
+			for _, l := range w.linksOf(r) {
 				v := meet(l.to)
 				links = append(links, record.Link{SrcURL: u.URL, SrcKey: u.Key, URL: v.URL, Key: v.Key, Host: v.Host, Nofollow: l.elem == elemNofollow})
 			}
@@ -149,6 +136,23 @@ func crawlInMemory(t *testing.T, w *Web, p frontier.Params, n, size int) (s spen
 	}
 	s.entries, s.others = len(entered), len(others)
 	return s
+}
+
+// linksOf are the links that a crawl finds in a reply.
+func (w *Web) linksOf(r resource) (to []link) {
+	switch {
+	case r.kind == kindNoName || w.denied(r):
+	case r.kind == kindRedirect:
+		target, _ := w.redirection(r)
+		to = append(to, link{to: target})
+	case r.kind == kindSitemap:
+		for _, target := range w.appendSitemapTargets(nil, r) {
+			to = append(to, link{to: target})
+		}
+	case w.status(r) == 200:
+		to = w.appendLinks(nil, r)
+	}
+	return to
 }
 
 // An almanac's pages are what their URLs say, to the last; hosts beside have none.

@@ -1,0 +1,85 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"text/tabwriter"
+
+	"mercator/formats/record"
+	"mercator/pkg/fault"
+	"mercator/pkg/frontier"
+	"mercator/pkg/history"
+	"mercator/pkg/merge"
+	"mercator/pkg/stats"
+)
+
+// Measure estimates from the visits of a walk which share of the documents that it may reach each set of URL keys has. Of the
+// rounds, the first ones do not count: so large a part of them as skip says.
+func (d *Driver) Measure(ctx context.Context, skip float64, names []string, sets []merge.Source) (e *stats.Estimate, err error) {
+	if !(skip >= 0 && skip < 1) {
+		return nil, &fault.Error{Class: fault.Usage, Place: "--skip", Found: fmt.Sprint(skip), Want: "0 or more, less than 1"}
+	}
+	st, err := d.frontier.Stat(ctx, frontier.StatOptions{})
+	if err != nil {
+		return nil, err
+	}
+	own, walks := st.Own.(*frontier.WalkStat)
+	if !walks {
+		return nil, &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: "a crawl of policy " + st.Policy, Want: "one of policy walk",
+			Hint: `make one: mcrawl new WALK --seeds FILE --contact ADDRESS --policy walk, then mcrawl run WALK --rounds 100`}
+	}
+	restart, err := strconv.ParseFloat(st.Params["restart"], 64)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := d.Crawl.Kept()
+	if err != nil {
+		return nil, err
+	}
+	visits, err := kept.Closed().Files(d.outcomes())
+	if err != nil {
+		return nil, err
+	}
+	links, err := kept.Closed().Files("links")
+	if err != nil {
+		return nil, err
+	}
+	w := stats.NewWalks(restart, own.Starts, historyMemory)
+	defer func() { err = errors.Join(err, w.Close()) }()
+	for i, file := range visits {
+		w.Round()
+		counts := float64(i) >= skip*float64(len(visits))
+		if err := history.Read(file, func(r *record.Fetch) error { return w.Visit(r, counts) }); err != nil {
+			return nil, err
+		}
+	}
+	for _, file := range links {
+		if err := history.Read(file, func(l *record.Link) error {
+			if !frontier.Follows(l.LinkKind) {
+				return nil
+			}
+			return w.Link(l)
+		}); err != nil {
+			return nil, err
+		}
+	}
+	e, err = w.Estimate(names, sets)
+	if f := (*fault.Error)(nil); errors.As(err, &f) && f.File == "" {
+		f.File, f.Hint = d.Crawl.Dir(), fault.Quote("mcrawl", "run", d.Crawl.Dir(), "--rounds", "100")
+	}
+	return e, err
+}
+
+// PrintEstimate prints a line for each set.
+func PrintEstimate(out io.Writer, e *stats.Estimate) error {
+	fmt.Fprintf(out, "%d visits of %d documents count, of %d visits in %d walks; %d URLs are known\n\n", e.Counted, e.Documents, e.Visits, e.Walks, e.Known)
+	t := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(t, "set\tby quality (95 %)\tby size (95 %)")
+	for _, s := range e.Sets {
+		fmt.Fprintf(t, "%s\t%.3f (%.3f to %.3f)\t%.3f (%.3f to %.3f)\n", s.Set, s.Quality.Share, s.Quality.Low, s.Quality.High, s.Size.Share, s.Size.Low, s.Size.High)
+	}
+	return t.Flush()
+}
