@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"io"
 	"os"
 	"strings"
@@ -114,4 +115,7 @@ func byKind(k record.Kind, url, fetch, link, module func() error) error {
 	return module()
 }
 
-func main() { os.Exit(cli.Main("mcat", about, &grammar{}, 64<<20)) }
+//go:embed manual.md
+var manual string
+
+func main() { os.Exit(cli.Main("mcat", about, manual, &grammar{}, 64<<20)) }

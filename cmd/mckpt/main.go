@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -654,4 +655,7 @@ func (c *gcCmd) Run(ctx context.Context, std *cli.Std) error {
 	return nil
 }
 
-func main() { os.Exit(cli.Main("mckpt", about, &grammar{}, 64<<20)) }
+//go:embed manual.md
+var manual string
+
+func main() { os.Exit(cli.Main("mckpt", about, manual, &grammar{}, 64<<20)) }

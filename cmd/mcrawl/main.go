@@ -2,6 +2,7 @@
 package main
 
 import (
+	_ "embed"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,7 +45,10 @@ type grammar struct {
 	Refused refusedCmd `cmd:"" help:"Print the URLs that were not followed, and why."`
 }
 
-func main() { os.Exit(cli.Main("mcrawl", about, &grammar{}, 64<<20)) }
+//go:embed manual.md
+var manual string
+
+func main() { os.Exit(cli.Main("mcrawl", about, manual, &grammar{}, 64<<20)) }
 
 // AfterApply refuses common flags that would be of no effect: the commands of a crawl read its crawl.toml.
 func (g *grammar) AfterApply(kctx *kong.Context) error {

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -284,4 +285,7 @@ func (c *explainCmd) Run(ctx context.Context, std *cli.Std) error {
 	return nil
 }
 
-func main() { os.Exit(cli.Main("mextract", about, &grammar{}, 64<<20)) }
+//go:embed manual.md
+var manual string
+
+func main() { os.Exit(cli.Main("mextract", about, manual, &grammar{}, 64<<20)) }

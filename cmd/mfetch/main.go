@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 	"net/netip"
@@ -499,7 +500,10 @@ func answer(rules fetch.Rules, in io.Reader, out io.Writer) error {
 	return nil
 }
 
-func main() { os.Exit(cli.Main("mfetch", about, &grammar{}, 128<<20)) }
+//go:embed manual.md
+var manual string
+
+func main() { os.Exit(cli.Main("mfetch", about, manual, &grammar{}, 128<<20)) }
 
 // resolver asks DNS servers. It is made when the first name needs it: a crawl
 // whose addresses hold needs no server.

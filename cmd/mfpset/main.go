@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -423,4 +424,7 @@ func (c *createCmd) Run() error {
 	return fpset.Create(c.Store, with, store.Options{})
 }
 
-func main() { os.Exit(cli.Main("mfpset", about, &grammar{}, 64<<20)) }
+//go:embed manual.md
+var manual string
+
+func main() { os.Exit(cli.Main("mfpset", about, manual, &grammar{}, 64<<20)) }

@@ -4,6 +4,7 @@ package main
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -650,4 +651,7 @@ func (c *exportCmd) Run(ctx context.Context, std *cli.Std) error {
 	return cli.RunStage(ctx, std, stage.Spec{Name: "mfrontier export", Shape: stage.Source, Like: columns}, nil, sinks, f.Export)
 }
 
-func main() { os.Exit(cli.Main("mfrontier", about, &grammar{}, frontier.Memory)) }
+//go:embed manual.md
+var manual string
+
+func main() { os.Exit(cli.Main("mfrontier", about, manual, &grammar{}, frontier.Memory)) }

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 	"os"
@@ -414,4 +415,7 @@ func readAll[T record.Row](src *cli.Records) (string, error) {
 	return fmt.Sprintf("%s, %d %s rows", word, t.Rows, src.Kind()), nil
 }
 
-func main() { os.Exit(cli.Main("mmerge", about, &grammar{}, 64<<20)) }
+//go:embed manual.md
+var manual string
+
+func main() { os.Exit(cli.Main("mmerge", about, manual, &grammar{}, 64<<20)) }

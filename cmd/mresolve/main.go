@@ -4,6 +4,7 @@ package main
 import (
 	"bytes"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -354,4 +355,7 @@ Examples:
 
 func (c *createCmd) Run() error { return resolve.CreateStore(c.Store, store.Options{}) }
 
-func main() { os.Exit(cli.Main("mresolve", about, &grammar{}, 64<<20)) }
+//go:embed manual.md
+var manual string
+
+func main() { os.Exit(cli.Main("mresolve", about, manual, &grammar{}, 64<<20)) }

@@ -4,6 +4,7 @@ package main
 import (
 	"bufio"
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 	"os"
@@ -445,4 +446,7 @@ func (c *createCmd) Run() error {
 	return urlset.Create(c.Store, with, store.Options{})
 }
 
-func main() { os.Exit(cli.Main("murlset", about, &grammar{}, 64<<20)) }
+//go:embed manual.md
+var manual string
+
+func main() { os.Exit(cli.Main("murlset", about, manual, &grammar{}, 64<<20)) }

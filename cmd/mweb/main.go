@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -228,7 +229,10 @@ type grammar struct {
 	Resolve    resolveCmd `cmd:"" help:"Print what the name server answers for names."`
 }
 
-func main() { os.Exit(cli.Main("mweb", about, &grammar{}, 256<<20)) }
+//go:embed manual.md
+var manual string
+
+func main() { os.Exit(cli.Main("mweb", about, manual, &grammar{}, 256<<20)) }
 
 // listenError names the address that could not be had.
 func listenError(flag string, err error) error {

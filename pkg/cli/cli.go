@@ -43,6 +43,7 @@ type Common struct {
 	Progress string           `group:"Common flags:" placeholder:"MODE" enum:"auto,plain,json,off" default:"auto" help:"auto (a bar on a terminal), plain, json or off."`
 	Quiet    bool             `group:"Common flags:" short:"q" help:"Print errors only."`
 	Version  kong.VersionFlag `group:"Common flags:" help:"Print the version."`
+	Manuals  manualsFlag      `hidden:"" placeholder:"DIR" help:"Write the manual pages as Markdown into this folder."`
 }
 
 func (c *Common) common() *Common { return c }
@@ -84,6 +85,7 @@ type Std struct {
 
 	defaultMemory Size
 	verb          string
+	manual        string   // manual.md of the command
 	given         []string // flags of the command line
 	stats         stats
 	profile       bytes.Buffer
@@ -96,11 +98,11 @@ const grace = 3 * time.Second
 
 // Main parses the command line into grammar (a pointer to a kong struct that
 // embeds Common), runs the command, prints the error if there is one, and
-// returns the exit code. defaultMemory bounds peak memory where --memory is not
+// returns the exit code. manual is the command's manual.md. defaultMemory bounds peak memory where --memory is not
 // given.
-func Main(name, about string, grammar any, defaultMemory Size) int {
+func Main(name, about, manual string, grammar any, defaultMemory Size) int {
 	out := &stdout{f: os.Stdout}
-	std := &Std{Name: name, In: standardInput(), Out: out, Err: os.Stderr, Now: time.Now, defaultMemory: defaultMemory}
+	std := &Std{Name: name, In: standardInput(), Out: out, Err: os.Stderr, Now: time.Now, manual: manual, defaultMemory: defaultMemory}
 	g, ok := grammar.(interface{ common() *Common })
 	if !ok {
 		panic("grammar of " + name + " does not embed cli.Common")
