@@ -113,17 +113,29 @@ cross: ## compile and link for Linux and macOS, amd64 and arm64
 	  GOOS=$$os GOARCH=$$arch $(GO) build -ldflags='-s -w' ./... && \
 	  GOOS=$$os GOARCH=$$arch $(GO) vet ./... || exit 1; done; done
 
+.PHONY: man
+man: build ## manual pages and shell completion, in bin/share
+	pkg/cli/manuals.sh bin bin/share $(COMMANDS)
+
 .PHONY: install
-install: build ## commands into PREFIX/bin, pipelines and manuals into PREFIX/share/mercator
-	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/share/mercator/pipelines" "$(DESTDIR)$(PREFIX)/share/mercator/manuals"
+install: man ## commands, manual pages and completion into PREFIX, pipelines into PREFIX/share/mercator
+	install -d "$(DESTDIR)$(PREFIX)/bin" $(foreach d,mercator/pipelines man/man1 man/man5 bash-completion/completions zsh/site-functions fish/vendor_completions.d,"$(DESTDIR)$(PREFIX)/share/$(d)")
 	install -m 755 $(COMMANDS:%=bin/%) "$(DESTDIR)$(PREFIX)/bin"
+	install -m 644 bin/share/man1/* "$(DESTDIR)$(PREFIX)/share/man/man1"
+	install -m 644 bin/share/man5/* "$(DESTDIR)$(PREFIX)/share/man/man5"
+	for c in $(COMMANDS); do \
+	  install -m 644 bin/share/completion/mercator.bash "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$c" && \
+	  install -m 644 bin/share/completion/mercator.fish "$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$$c.fish" || exit 1; done
+	install -m 644 bin/share/completion/mercator.zsh "$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_mercator"
 	install -m 755 pipelines/*.sh "$(DESTDIR)$(PREFIX)/share/mercator/pipelines"
 	install -m 644 pipelines/*.mk pipelines/*.py pipelines/Snakefile pipelines/README.md "$(DESTDIR)$(PREFIX)/share/mercator/pipelines"
-	for c in $(COMMANDS); do install -m 644 cmd/$$c/manual.md "$(DESTDIR)$(PREFIX)/share/mercator/manuals/$$c.md" || exit 1; done
 
 .PHONY: uninstall
 uninstall: ## what install put there
-	rm -f $(COMMANDS:%="$(DESTDIR)$(PREFIX)/bin/%")
+	for c in $(COMMANDS); do \
+	  rm -f "$(DESTDIR)$(PREFIX)/bin/$$c" "$(DESTDIR)$(PREFIX)/share/man/man1/$$c.1" "$(DESTDIR)$(PREFIX)/share/man/man1/$$c"-*.1 \
+	    "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$c" "$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$$c.fish" || exit 1; done
+	rm -f "$(DESTDIR)$(PREFIX)/share/man/man5/crawl.toml.5" "$(DESTDIR)$(PREFIX)/share/man/man5"/mercator-*.5 "$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_mercator"
 	rm -rf "$(DESTDIR)$(PREFIX)/share/mercator"
 
 .PHONY: clean

@@ -20,7 +20,7 @@ type grammar struct {
 	cli.Common
 	Output  string   `group:"Rows:" short:"o" placeholder:"FILE" help:"Write to this file instead of standard output."`
 	Format  string   `group:"Rows:" enum:"json,tsv,csv,text,arrow,parquet,cdxj" default:"json" placeholder:"json" help:"json, tsv, csv, text, arrow, parquet or cdxj."`
-	Columns []string `group:"Rows:" placeholder:"NAME" help:"Only these columns, in this order (json, tsv, csv)."`
+	Columns []string `predictor:"columns" group:"Rows:" placeholder:"NAME" help:"Only these columns, in this order (json, tsv, csv)."`
 	Head    uint64   `group:"Rows:" placeholder:"N" help:"Only the first N rows."`
 	Rows    cli.Rows `group:"Rows:" enum:"outcomes,links,refused,urls,modules" default:"outcomes" placeholder:"outcomes" help:"Of a crawl: outcomes, links, refused, urls, modules."`
 

@@ -54,7 +54,7 @@ type initCmd struct {
 	Crawl      string            `arg:"" help:"Folder to make."`
 	Polynomial cli.NewPolynomial `placeholder:"HEX" help:"That of another crawl, or random (default: Mercator's)."`
 	Shards     int               `default:"1" help:"Cut the crawl into so many shards, each with stores of its own, at most 512."`
-	Policy     string            `placeholder:"NAME" help:"Order of the frontier; see \"mfrontier policies\"."`
+	Policy     string            `predictor:"policy" placeholder:"NAME" help:"Order of the frontier; see \"mfrontier policies\"."`
 	lockFlag
 }
 

@@ -14,7 +14,7 @@ import (
 // settings are those that people give a new crawl.
 type settings struct {
 	Contact string   `group:"Settings:" placeholder:"ADDRESS" help:"E-mail address or URL of the operator, for the User-Agent."`
-	Set     []string `group:"Settings:" sep:"none" placeholder:"KEY=VALUE" help:"Another setting of crawl.toml, such as fetch.timeout=20s."`
+	Set     []string `predictor:"setting" group:"Settings:" sep:"none" placeholder:"KEY=VALUE" help:"Another setting of crawl.toml, such as fetch.timeout=20s."`
 }
 
 func (s *settings) pairs() ([]config.Pair, error) {
@@ -28,7 +28,7 @@ func (s *settings) pairs() ([]config.Pair, error) {
 type newCmd struct {
 	Crawl  string   `arg:"" help:"Folder to make."`
 	Seeds  []string `sep:"none" placeholder:"FILE" help:"Files of URLs to begin with, one a line, or rows of a .csv, .tsv or .jsonl; - is standard input, one a line."`
-	Policy string   `group:"Settings:" placeholder:"NAME" help:"Order of the frontier; see \"mfrontier policies\"."`
+	Policy string   `predictor:"policy" group:"Settings:" placeholder:"NAME" help:"Order of the frontier; see \"mfrontier policies\"."`
 	settings
 	Shards *int `placeholder:"N" help:"Cut the crawl into N shards, at most 512, which run side by side."`
 	Print  bool `help:"Print the shell lines that do the same, and make nothing."`

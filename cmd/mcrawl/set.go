@@ -18,7 +18,7 @@ import (
 
 type setCmd struct {
 	Crawl    string   `arg:"" help:"The crawl folder."`
-	Settings []string `arg:"" optional:"" name:"key=value" help:"Settings; KEY= takes one back, KEY alone prints it."`
+	Settings []string `predictor:"setting" arg:"" optional:"" name:"key=value" help:"Settings; KEY= takes one back, KEY alone prints it."`
 }
 
 // Help is part of --help.

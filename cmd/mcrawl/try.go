@@ -13,8 +13,8 @@ type tryCmd struct {
 	Seed   uint64   `group:"The web:" default:"1" help:"Number that the whole web is drawn from."`
 	Hosts  int      `group:"The web:" default:"50" help:"Hosts."`
 	Pages  int      `group:"The web:" default:"3000" help:"About this many pages."`
-	Policy string   `group:"Settings:" placeholder:"NAME" help:"Order of the frontier; see \"mfrontier policies\"."`
-	Set    []string `group:"Settings:" sep:"none" placeholder:"KEY=VALUE" help:"Another setting of crawl.toml."`
+	Policy string   `predictor:"policy" group:"Settings:" placeholder:"NAME" help:"Order of the frontier; see \"mfrontier policies\"."`
+	Set    []string `predictor:"setting" group:"Settings:" sep:"none" placeholder:"KEY=VALUE" help:"Another setting of crawl.toml."`
 	Rounds uint64   `placeholder:"N" help:"Stop after round N."`
 	Print  bool     `help:"Print the shell lines that do the same, and make nothing."`
 }

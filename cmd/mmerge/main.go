@@ -198,7 +198,7 @@ func passAll[T record.Row](ctx context.Context, std *cli.Std, name string, in st
 
 type joinCmd struct {
 	By      string   `required:"" placeholder:"COLUMN" help:"Key of both, such as url_key; or LEFT=RIGHT."`
-	Columns []string `required:"" placeholder:"COLUMN" help:"Columns to copy; LEFT=RIGHT if names differ."`
+	Columns []string `predictor:"columns" required:"" placeholder:"COLUMN" help:"Columns to copy; LEFT=RIGHT if names differ."`
 	Left    string   `arg:"" help:"Record stream to write; - is standard input."`
 	Right   string   `arg:"" help:"Record stream to copy columns from, of any kind."`
 	cli.Output

@@ -50,6 +50,15 @@ const roundColumn = "round"
 // hex says that the column's values are keys or fingerprints.
 func (c textColumn) hex() bool { return c.known != nil && c.typ == typeUint64 }
 
+// ColumnNames lists the columns of rows of type T as text has them, in order.
+func ColumnNames[T Row]() []string {
+	t, err := NewText[T](nil, nil)
+	if err != nil {
+		panic(err) // no column was asked for
+	}
+	return t.Columns()
+}
+
 // NewText makes a Text of the named columns, or of all where none are named. s may be nil: no unknown columns.
 func NewText[T Row](s *Schema, columns []string) (*Text[T], error) {
 	t := rowTypeOf[T]()

@@ -127,6 +127,9 @@ func Main(name, about, manual string, grammar any, defaultMemory Size) int {
 	if err != nil {
 		panic(err)
 	}
+	if completes(parser) {
+		return 0
+	}
 	kctx, err := parse(parser, os.Args[1:])
 	if out.failed() != nil { // --help or --version
 		return std.fail(out.failed())

@@ -218,6 +218,17 @@ func keysOf(t reflect.Type, of Key, verb string) (keys []Key) {
 	return keys
 }
 
+// Choices lists the values of a setting that takes one of a few words; nil: any other.
+func (k Key) Choices() []string {
+	if k.IsSwitch() {
+		return []string{"true", "false"}
+	}
+	if words := strings.Split(k.is, "|"); len(words) > 1 {
+		return words
+	}
+	return nil
+}
+
 // IsSwitch reports whether the setting is true or false.
 func (k Key) IsSwitch() bool { return k.typ.Kind() == reflect.Bool }
 

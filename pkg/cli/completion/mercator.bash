@@ -1,0 +1,6 @@
+# bash completion for the commands of Mercator: each completes its own command line.
+_mercator() {
+  mapfile -t COMPREPLY < <(COMP_LINE=$COMP_LINE COMP_POINT=$COMP_POINT "$1" 2> /dev/null)
+  [[ ${COMPREPLY[0]} != *= ]] || compopt -o nospace
+}
+complete -o default -F _mercator COMMANDS
