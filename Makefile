@@ -130,6 +130,10 @@ install: man ## commands, manual pages and completion into PREFIX, pipelines int
 	install -m 755 pipelines/*.sh "$(DESTDIR)$(PREFIX)/share/mercator/pipelines"
 	install -m 644 pipelines/*.mk pipelines/*.py pipelines/Snakefile pipelines/README.md "$(DESTDIR)$(PREFIX)/share/mercator/pipelines"
 
+.PHONY: install-check
+install-check: ## what make install gives: each manual page, completion in three shells (needs mandoc, zsh, fish)
+	@pkg/cli/install-check.sh
+
 .PHONY: uninstall
 uninstall: ## what install put there
 	for c in $(COMMANDS); do \

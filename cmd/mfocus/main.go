@@ -2,6 +2,7 @@
 package main
 
 import (
+	_ "embed"
 	"os"
 
 	"mercator/pkg/cli"
@@ -17,4 +18,7 @@ type grammar struct {
 	URLs    urlsCmd    `cmd:"" name:"urls" help:"Print the URLs database: sense, relevance, hub and authority of each URL."`
 }
 
-func main() { os.Exit(cli.Main("mfocus", about, &grammar{}, 64<<20)) }
+//go:embed manual.md
+var manual string
+
+func main() { os.Exit(cli.Main("mfocus", about, manual, &grammar{}, 64<<20)) }

@@ -66,7 +66,9 @@ func cut(command, manual string) (s sections) {
 	for line := range strings.Lines(manual) {
 		if title, is := strings.CutPrefix(line, "## "); is {
 			verb = strings.TrimSpace(title)
-			if !strings.HasPrefix(verb, command+" ") {
+			if name, is := strings.CutPrefix(verb, command+" "); is {
+				s.verbs[name] = ""
+			} else {
 				s.others += line
 			}
 			continue

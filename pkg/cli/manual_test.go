@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+type toyGrammar struct {
+	Count struct {
+		Rows int      `short:"n" group:"Input:" placeholder:"N" help:"Rows of <x_NAME> at most."`
+		Old  bool     `hidden:"" help:"Nobody needs it."`
+		File []string `arg:"" optional:"" help:"What to count."`
+	} `cmd:"" help:"Count rows."`
+}
+
+// A page has what the grammar has, and the section of the verb; what looks like markup in a help is text.
+func TestManuals(t *testing.T) {
+	parser, err := kong.New(&toyGrammar{}, kong.Name("toy"), kong.Description("Try things. And more."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const manual = "# toy\n\nToys [count](../count.md).\n\n## Words\n\nA row is a row.\n\n## toy count\n\nCounts.\n\n### Fine print\n\n    toy count [x](y)\n"
+	pages, err := manuals(parser.Model, manual)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for page, wants := range map[string][]string{
+		"toy":       {"toy - Try things\n", "Toys count.\n", "**toy-count**(1)\n: Count rows.", "## Words\n\nA row is a row.", "# EXIT STATUS"},
+		"toy-count": {"toy-count - Count rows\n", "## Input", "**-n**, **--rows**=*N*\n: Rows of \\<x\\_NAME\\> at most.", "Counts.", "## Fine print\n", "    toy count [x](y)\n"},
+	} {
+		for _, want := range wants {
+			if !strings.Contains(string(pages[page]), want) {
+				t.Errorf("%s lacks %q:\n%s", page, want, pages[page])
+			}
+		}
+		if strings.Contains(string(pages[page]), "--old") {
+			t.Errorf("%s has a hidden flag", page)
+		}
+	}
+	if _, err := manuals(parser.Model, manual+"## toy cuont\n"); err == nil || !strings.Contains(err.Error(), "toy cuont") {
+		t.Errorf("a section of no verb: %v", err)
+	}
+}
