@@ -40,6 +40,7 @@ type grammar struct {
 	cli.Common
 	Create   createCmd   `cmd:"" help:"Make an empty frontier."`
 	Add      addCmd      `cmd:"" help:"Add URLs."`
+	Raise    raiseCmd    `cmd:"" help:"Give waiting URLs a higher priority."`
 	Next     nextCmd     `cmd:"" help:"Take the next batch; wait if nothing is due yet."`
 	Update   updateCmd   `cmd:"" help:"End the batch with its outcomes, and add new URLs."`
 	Plan     planCmd     `cmd:"" help:"Estimate how long a batch will take, and name the slowest hosts."`
@@ -548,6 +549,69 @@ func change[In record.Row](ctx context.Context, std *cli.Std, spec stage.Spec, c
 		return err
 	}
 	return cli.RunStage(ctx, std, spec, counting(std, in, what), nil, body)
+}
+
+type raiseCmd struct {
+	Store    string   `arg:"" help:"The frontier."`
+	Files    []string `arg:"" optional:"" help:"Url records or text (*.txt); default: standard input."`
+	Text     bool     `help:"The input is text, one URL a line."`
+	Strict   bool     `help:"Fail on a bad line of text instead of skipping it."`
+	Priority *uint8   `placeholder:"N" help:"Priority of all of them; 0 is the highest (default: that of each record; of text: 0)."`
+	cli.RewriteFlags
+	cli.TxnFlags
+}
+
+// Help is part of --help.
+func (*raiseCmd) Help() string {
+	return `URLs that do not wait (finished, in flight, parked, unknown), and those that have that
+priority or a higher one already, stay as they are.
+
+Examples:
+  mfrontier raise crawl/frontier --priority 0 urls.txt
+  mfrontier raise crawl/frontier --txn hubs7 hubs.arrows.zst && mckpt commit crawl --txn hubs7`
+}
+
+func (c *raiseCmd) Run(ctx context.Context, std *cli.Std) error {
+	f, err := open(std, c.Store, c.TxnFlags)
+	if err != nil {
+		return err
+	}
+	if err := f.CheckRaise(); err != nil {
+		return err
+	}
+	in, err := urls(std, c.Files, c.Text, c.Strict, c.RewriteFlags)
+	if err != nil {
+		return err
+	}
+	if c.Priority != nil {
+		in = ranked{in, *c.Priority}
+	}
+	done, err := committed(f, "raise", c.Txn)
+	if err != nil {
+		return err
+	}
+	var raised uint64
+	spec := stage.Spec{Name: "mfrontier raise", Verb: "raise", Store: f.Store(), Txn: c.Txn, Shape: stage.Sink}
+	err = cli.RunStage(ctx, std, spec, counting(std, in, "URLs"), nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) (err error) {
+		raised, err = f.Raise(ctx, b, c.Txn)
+		return err
+	})
+	if err == nil && !done {
+		_, err = fmt.Fprintf(std.Out, "%s raised\n", cli.Count(raised, "URL"))
+	}
+	return err
+}
+
+// ranked gives all URLs one priority.
+type ranked struct {
+	stage.Input[record.URL]
+	priority uint8
+}
+
+func (r ranked) Read(row *record.URL) error {
+	err := r.Input.Read(row)
+	row.Priority = r.priority
+	return err
 }
 
 type releaseCmd struct {

@@ -105,11 +105,11 @@ func TestMemory(t *testing.T) {
 }
 
 // TestUpdateMemory holds "update" to its memory, with new URLs of many hosts, over runs of
-// hosts and of waiting URLs that are being merged.
+// hosts and of waiting URLs that are being merged, and so "raise".
 func TestUpdateMemory(t *testing.T) {
 	dir := t.TempDir()
 	store, in, batch, outcomes := filepath.Join(dir, "frontier"), filepath.Join(dir, "in"), filepath.Join(dir, "batch"), filepath.Join(dir, "outcomes")
-	n := 0
+	n, score := 0, float32(0)
 	urls := func(rows int, txn string) { // url records
 		t.Helper()
 		f, err := os.Create(in)
@@ -119,7 +119,7 @@ func TestUpdateMemory(t *testing.T) {
 		defer f.Close()
 		w, err := record.NewWriter[record.URL](f, record.WriterOptions{Txn: txn})
 		for i := 0; i < rows && err == nil; i++ {
-			u := record.URL{Host: fmt.Sprintf("www.host%d.example", n*7919%30_000)}
+			u := record.URL{Score: score, Host: fmt.Sprintf("www.host%d.example", n*7919%30_000)}
 			u.URL = fmt.Sprintf("http://%s/folder/of/some/length/%d.html", u.Host, n)
 			u.Key = fingerprint.URLKey(u.Host, u.URL)
 			err = w.Write(&u)
@@ -146,4 +146,7 @@ func TestUpdateMemory(t *testing.T) {
 	run(t, batch, outcomes, "outcomes", "r1", "fetched")
 	urls(60_000, "r1")
 	within(t, store, "update", "--txn", "r1", "--outcomes", outcomes, in)
+	n, score = 0, 1
+	urls(40_000, "")
+	within(t, store, "raise", in)
 }

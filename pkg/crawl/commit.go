@@ -24,7 +24,7 @@ import (
 )
 
 // roundEnd finds the frontier's transaction that ends a round, whose ledger holds the
-// ledger of the whole round: the update, or the add or release where no batch was taken. Without one it
+// ledger of the whole round: the update, or the add, raise or release where no batch was taken. Without one it
 // says what there is not.
 func roundEnd(m *store.Manifest, txn string) (end *store.Done, missing string) {
 	missing = fmt.Sprintf("no update or add of %q", txn)
@@ -37,7 +37,7 @@ func roundEnd(m *store.Manifest, txn string) (end *store.Done, missing string) {
 		switch d.Verb {
 		case "update":
 			return d, ""
-		case "add", "release", shard.MoveVerb:
+		case "add", "raise", "release", shard.MoveVerb:
 			end = d
 		case "next":
 			batch = true
@@ -51,7 +51,7 @@ func roundEnd(m *store.Manifest, txn string) (end *store.Done, missing string) {
 
 // Commit closes the round txn by a checkpoint: every store's generation, and the
 // round's ledger. It refuses (fault.Conflict) unless the frontier committed update
-// of that name, or add or release if it took no batch, and every store in its ledger committed the round. Made is
+// of that name, or add, raise or release if it took no batch, and every store in its ledger committed the round. Made is
 // false if the round was closed before; k then holds its name, and its number if
 // that checkpoint is not forgotten.
 //

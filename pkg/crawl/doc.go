@@ -24,7 +24,7 @@
 // committed and repeats its output. "mckpt commit crawl --txn r12" (Crawl.Commit, in commit.go) then does, in order:
 //
 //  1. lock crawl/LOCK, then the LOCK of each store, so that nothing changes meanwhile;
-//  2. settle each store (Settle: one whose HEAD lags, or of an older epoch), and look whether the round is whole: the frontier has "update r12" (or "add" or "release", and no "next"),
+//  2. settle each store (Settle: one whose HEAD lags, or of an older epoch), and look whether the round is whole: the frontier has "update r12" (or "add", "raise" or "release", and no "next"),
 //     each store that this one's ledger names has a transaction r12, and no store has another round open;
 //  3. read rounds/r12 for lengths and checksums;
 //  4. write checkpoints/000013: for each store its newest generation and its manifest's checksum, the

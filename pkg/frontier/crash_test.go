@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 
 	"mercator/formats/record"
@@ -63,6 +64,14 @@ func crashRounds(t *testing.T, p Params) {
 	}
 	steps := []crashStep{
 		{"add", func(b *bench) error { return b.add("seed", seeds...) }},
+		{"raise", func(b *bench) error {
+			higher := slices.Clone(seeds[1:6])
+			for i := range higher {
+				higher[i].Priority = 0
+			}
+			_, err := b.raise("higher", higher...)
+			return err
+		}},
 		{"next", func(b *bench) (err error) {
 			batch, err = b.next(1, NextOptions{N: 4, PerHost: 2, Txn: "r1"})
 			return err
@@ -84,8 +93,8 @@ func crashRounds(t *testing.T, p Params) {
 			return b.budgeted("r2", Budgets{Base: 1, Growth: 1}, batch, fresh, []record.Link{linkTo(batch[0], fresh[0])})
 		}},
 	}
-	if p.Policy == opic { // knows no budgets
-		steps = steps[:len(steps)-1]
+	if p.Policy == opic { // knows no budgets and no priorities
+		steps = append(steps[:1], steps[2:len(steps)-1]...)
 	}
 	crashAtEveryCall(t, durable.NewCrashFS(), p, &batch, steps)
 }

@@ -21,6 +21,7 @@
 // A host that Update finds dead is left alone for a time; Next lets its URLs wait so long.
 // A URL that a setting of the crawl refused, or that its server wants later than a crawl
 // waits, is parked: no crawl waits for it, and Release puts it back (see parking).
+// A URL that is raised, or added while it waits, gets the higher priority and goes to the front queue of that (waiting.go).
 // New URLs beyond the budget of their registered domain are held, by the round in which
 // an Update lets them in or judges them again (Budgets).
 //
@@ -51,6 +52,7 @@
 //   - How large a batch is, by number or by time, and which hosts it leaves out: next.go, limits.go, trial.go.
 //   - How fast a host is, and when it is dead: hosts.go. How fast it may be asked: pace.go. How long a batch will take: plan.go.
 //   - Which URLs of a domain have to wait: domains.go. Which URLs are parked: park.go.
+//   - Which rows are of URLs that wait already, and what becomes of those: waiting.go, again.go, raise.go.
 //   - How rows lie on disk: runs.go, table.go (hosts, domains), merges.go; in memory: sort.go.
 //
 // # How a policy is added
@@ -68,6 +70,7 @@
 //
 //     choose   the front queue that the next URL of a batch is taken from
 //     due      the key of a URL whose time has come
+//     level    the front queue of a URL, by what its row says
 //     arrive   the key of a new URL
 //     ended    whether a URL with its final outcome comes back
 //     settle   what is done once in an update, before the queues are written

@@ -63,7 +63,6 @@ type gate struct {
 	arrivals *sorter // new URLs: as arrival, by the hostKey of their domain
 	released *sorter // the same of URLs whose round has come
 	links    *sorter // four bytes of the source and the domain that is linked to, by its hostKey
-	held     *sorter // URLs by the round that they are held for
 
 	src, srcHost, srcDomain string // of the last link
 	domains                 map[string]string
@@ -352,7 +351,7 @@ func (g *gate) decide(all *domainGroup, order uint64, row []byte) error {
 	all.changed = true
 	round := book(d, g.c.s.Round, budget)
 	if a.known {
-		return g.hold(round, a.row)
+		return g.c.hold(round, a.row)
 	}
 	a.hold = round // its host counts it
 	g.c.buf = a.append(g.c.buf[:0])
@@ -381,21 +380,21 @@ func book(d *Domain, now, budget uint64) uint64 {
 }
 
 // hold keeps a URL until a round.
-func (g *gate) hold(round uint64, row []byte) error {
-	if g.held == nil {
-		g.held = g.c.sorter(smallSort)
+func (c *change) hold(round uint64, row []byte) error {
+	if c.held == nil {
+		c.held = c.sorter(smallSort)
 	}
-	return g.held.add(round, row)
+	return c.held.add(round, row)
 }
 
 // writeHeld writes the URLs that were held as a run.
-func (g *gate) writeHeld() error {
-	if g == nil || g.held == nil {
+func (c *change) writeHeld() error {
+	if c.held == nil {
 		return nil
 	}
-	r, err := writeRun(g.c.tx, g.held, "held/", "held")
+	r, err := writeRun(c.tx, c.held, "held/", "held")
 	if err == nil {
-		g.c.s.Held = append(g.c.s.Held, r)
+		c.s.Held = append(c.s.Held, r)
 	}
 	return err
 }

@@ -23,6 +23,8 @@ func (fair) choose(_ uint64, ready func(queue int) bool) int {
 
 func (fair) line(host string) uint64 { return hostKey(host) }
 
+func (fair) level(*Entry) uint8 { return 0 }
+
 func (fair) due(s *state, e *Entry, before map[uint8]uint64) { s.takeTurn(e, 0, before) }
 
 // takeTurn puts a URL that was due into a front queue, as many places behind V as its line has

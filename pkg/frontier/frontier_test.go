@@ -105,9 +105,16 @@ func (b *bench) adding(o AddOptions) func(context.Context, *stage.Batch[record.U
 	return func(ctx context.Context, s *stage.Batch[record.URL, record.URL]) error { return b.f.Add(ctx, s, o) }
 }
 
+// add adds URLs, with the columns that the frontier exports.
 func (b *bench) add(txn string, urls ...record.URL) error {
+	columns, err := b.f.ExportColumns()
+	if err != nil {
+		return err
+	}
+	in := urlRows(txn, urls...)
+	in.like = columns
 	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: b.f.Store(), Txn: txn, Shape: stage.Sink}
-	_, err := stage.Run(context.Background(), spec, urlRows(txn, urls...), nil, b.adding(AddOptions{Txn: txn}))
+	_, err = stage.Run(context.Background(), spec, in, nil, b.adding(AddOptions{Txn: txn}))
 	return err
 }
 
@@ -143,6 +150,16 @@ func (b *bench) release(now record.Time, o ReleaseOptions) (n uint64, err error)
 		return err
 	})
 	return n, err
+}
+
+// raise gives URLs their priority and score, if those are higher.
+func (b *bench) raise(txn string, urls ...record.URL) (record.Stage, error) {
+	spec := stage.Spec{Name: "mfrontier raise", Verb: "raise", Store: b.f.Store(), Txn: txn, Shape: stage.Sink}
+	done, err := stage.Run(context.Background(), spec, urlRows(txn, urls...), nil, func(ctx context.Context, s *stage.Batch[record.URL, record.URL]) error {
+		_, err := b.f.Raise(ctx, s, txn)
+		return err
+	})
+	return done.Stage, err
 }
 
 func (b *bench) update(txn string, now record.Time, outcomes []record.Fetch, fresh ...record.URL) error {
@@ -226,6 +243,82 @@ func (m *model) level(u *record.URL) uint8 {
 		return uint8(min(m.state[u.URL].visits, 1))
 	}
 	return min(u.Priority, 2)
+}
+
+// promote gives some URLs other priorities, by a raise or by an add of them.
+func (m *model) promote(t *testing.T, b *bench, rng *rand.Rand) {
+	t.Helper()
+	adds := rng.IntN(2) == 0
+	ranks := m.p.Policy == "" // priority
+	if len(m.order) == 0 || !adds && !ranks {
+		return
+	}
+	var rows []record.URL
+	seen := map[string]bool{}
+	higher := map[*modelURL]record.URL{}
+	drops := map[string]uint64{}
+	for range rng.IntN(8) {
+		u := m.state[m.order[rng.IntN(len(m.order))]]
+		if adds && u.final != "" { // would be fetched once more
+			continue
+		}
+		row := newURL(u.Host, strings.TrimPrefix(u.URL.URL, "http://"+u.Host+"/"), uint8(rng.IntN(5)))
+		row.Score = float32(rng.IntN(3))
+		best, twice := higher[u]
+		if !twice {
+			best = row
+		}
+		best.Priority, best.Score = min(best.Priority, row.Priority), max(best.Score, row.Score)
+		higher[u] = best
+		rows = append(rows, row)
+		switch {
+		case seen[u.URL.URL]:
+			drops[dropWaiting]++
+		case u.final != "":
+			drops[dropNotWaiting]++
+		case u.parked != "":
+			drops[dropParked]++
+		}
+		seen[u.URL.URL] = true
+	}
+	rows = append(rows, newURL("h0.test", "nowhere", 0))
+	if drops[dropNotWaiting]++; adds {
+		rows = rows[:len(rows)-1]
+		delete(drops, dropNotWaiting)
+	}
+	raised := uint64(0)
+	for u, best := range higher {
+		switch {
+		case u.final != "" || u.parked != "":
+		case ranks && (best.Priority < u.Priority || best.Score > u.Score):
+			raised++
+			u.Priority, u.Score, u.retried = min(best.Priority, u.Priority), max(best.Score, u.Score), true
+		default:
+			drops[dropWaiting]++
+		}
+	}
+	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: b.f.Store(), Shape: stage.Sink}
+	if adds {
+		done, err := stage.Run(context.Background(), spec, urlRows("", rows...), nil, b.adding(AddOptions{}))
+		if raised > 0 {
+			drops[dropRaised] = raised
+		}
+		sameDrops(t, done.Stage, 0, drops, err)
+		return
+	}
+	done, err := b.raise("", rows...)
+	sameDrops(t, done, raised, drops, err)
+}
+
+func sameDrops(t *testing.T, got record.Stage, consumed uint64, want map[string]uint64, err error) {
+	t.Helper()
+	drops := map[string]uint64{}
+	for _, d := range got.Drops {
+		drops[d.Reason] = d.N
+	}
+	if d := cmp.Diff(want, drops); d != "" || got.Consumed != consumed || err != nil {
+		t.Fatal(got.Consumed, consumed, d, err)
+	}
 }
 
 // line names those that come out in the order in which they went in.
@@ -457,6 +550,7 @@ func TestAgainstModel(t *testing.T) {
 					if p.Policy == revisit {
 						m.readDue(t, b, now)
 					}
+					m.promote(t, b, rng)
 					if round%16 == 0 {
 						b.check()
 					}

@@ -161,7 +161,7 @@ type arrival struct {
 	due      record.Time
 	number   uint64 // in order of arrival
 	hold     uint64 // round until which it is held; 0: it gets a place
-	known    bool   // it was held, so that its host has counted it
+	known    bool   // it waited before, so that its host has counted it
 	host     []byte
 	row      []byte // its payload
 }
@@ -209,7 +209,7 @@ func (c *change) place(h *Host, a *arrival) error {
 		c.s.Counts.Pending++
 	}
 	if a.hold > 0 {
-		return c.gate.hold(a.hold, a.row)
+		return c.hold(a.hold, a.row)
 	}
 	if a.due != 0 {
 		c.s.Longest = max(c.s.Longest, a.due-c.clock)

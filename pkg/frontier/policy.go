@@ -18,6 +18,8 @@ type hooks interface {
 	queues() int
 	// line is in whose name a URL stands: those of one line take turns with those of others.
 	line(host string) uint64
+	// level is the front queue of a URL.
+	level(e *Entry) uint8
 	// due gives a key to a URL that waited for a time; before counts those of its line so far, by front queue.
 	due(s *state, e *Entry, before map[uint8]uint64)
 	// served notes that a URL goes into the batch. Its Place is kept there, from which order gives

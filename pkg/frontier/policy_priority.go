@@ -49,12 +49,14 @@ func (p *Priority) policy(seed uint64) hooks {
 // priorityPolicy has a front queue for each priority.
 type priorityPolicy struct{ weighted }
 
-func (p *priorityPolicy) level(priority uint8) uint8 { return uint8(min(int(priority), p.queues()-1)) }
+func (p *priorityPolicy) of(priority uint8) uint8 { return uint8(min(int(priority), p.queues()-1)) }
+
+func (p *priorityPolicy) level(e *Entry) uint8 { return p.of(e.URL.Priority) }
 
 func (p *priorityPolicy) due(s *state, e *Entry, before map[uint8]uint64) {
-	s.takeTurn(e, p.level(e.URL.Priority), before)
+	s.takeTurn(e, p.level(e), before)
 }
 
 func (p *priorityPolicy) arrive(c *change, h *Host, a *arrival) error {
-	return c.takePlace(h, a, p.level(a.priority))
+	return c.takePlace(h, a, p.of(a.priority))
 }

@@ -37,10 +37,15 @@ func (f *Frontier) Add(ctx context.Context, b *stage.Batch[record.URL, record.UR
 	c := newChange(f, b, s.policy)
 	defer c.close()
 	c.limits, c.adds, c.clock = o.Limits, true, b.Now()
-	if o.Again {
+	switch {
+	case s.policy.links == onlyLinks: // adds to its start set, once each
+		if err = c.spool(ctx, b.Read, o.Prioritizer, c.found); err == nil {
+			err = c.beginAdd(ctx, o.Txn, "add")
+		}
+	case o.Again:
 		err = c.addAgain(ctx, b, o)
-	} else if err = c.spool(ctx, b.Read, o.Prioritizer); err == nil {
-		err = c.beginAdd(ctx, o)
+	default:
+		err = c.addNew(ctx, b, o)
 	}
 	if err != nil {
 		return err
@@ -75,13 +80,13 @@ func (f *Frontier) checkAdd(o AddOptions) (*state, error) {
 	return s, o.Prioritizer.check(s.policy)
 }
 
-// beginAdd begins an add. Outside a crawl folder the commit of another name would close the
+// beginAdd begins an add, or a raise. Outside a crawl folder the commit of another name would close the
 // round whose batch is out, and no update could land it any more.
-func (c *change) beginAdd(ctx context.Context, o AddOptions) error {
+func (c *change) beginAdd(ctx context.Context, txn, verb string) error {
 	if err := c.begin(ctx); err != nil {
 		return err
 	}
-	return c.s.beside(c.tx, o.Txn, "add")
+	return c.s.beside(c.tx, txn, verb)
 }
 
 // beside refuses a change of another name than the round's whose commit would close that.
@@ -154,7 +159,7 @@ func (f *Frontier) Update(ctx context.Context, b *stage.Batch[record.URL, record
 	c := newChange(f, b, s.policy)
 	defer c.close()
 	c.limits, c.gate = o.Limits, newGate(c, o.Budgets)
-	if err := c.spool(ctx, b.Read, o.Prioritizer); err != nil {
+	if err := c.spool(ctx, b.Read, o.Prioritizer, c.found); err != nil {
 		return err
 	}
 	return c.update(ctx, f, o)
@@ -320,6 +325,7 @@ type change struct {
 	events *sorter               // what happened to hosts, by hostKey and time
 	queue  *sorter               // URLs with a place, by order
 	later  *sorter               // URLs that wait for a time
+	held   *sorter               // URLs by the round that they are held for; nil: none
 	added  uint64
 	now    record.Time // of the round; 0 for an add
 	clock  record.Time // that, or the time of an add
@@ -356,10 +362,13 @@ func (c *change) close() {
 	}
 }
 
+// found gives a new URL to the policy.
+func (c *change) found(u *record.URL) error { return c.policy.found(c, u) }
+
 // spool reads URLs to their end, which for the main input is verified and comes before the lock is taken, and gives
-// them to the policy.
-func (c *change) spool(ctx context.Context, read func(*record.URL) error, p Prioritizer) error {
-	ranks, err := p.ranked(func(u *record.URL) error { return c.policy.found(c, u) })
+// them to out, with the priorities that they get.
+func (c *change) spool(ctx context.Context, read func(*record.URL) error, p Prioritizer, out func(*record.URL) error) error {
+	ranks, err := p.ranked(out)
 	if err != nil {
 		return err
 	}
@@ -437,15 +446,21 @@ func tableList(c *change, runs *[]run, role string) list {
 
 // mergeQueues goes on with the merges of waiting URLs, beside what follows. The change writes about own URLs itself.
 func (c *change) mergeQueues(ctx context.Context, own int) (err error) {
-	lists := []list{{&c.s.Later, "later/", "later", c.s.layout.queueFan, every}, {&c.s.Held, "held/", "held", c.s.layout.queueFan, every}}
-	for i := range c.s.Parked {
-		lists = append(lists, list{&c.s.Parked[i], "parked/", "parked", c.s.layout.queueFan, every})
-	}
-	for level := range c.s.Ready {
-		lists = append(lists, list{&c.s.Ready[level], fmt.Sprintf("ready/%d-", level), "ready", c.s.layout.queueFan, every})
-	}
-	c.merges, err = mergeBeside(ctx, c.st, c.tx, c.s, uint64(own), c.s.layout.step, lists...)
+	c.merges, err = mergeBeside(ctx, c.st, c.tx, c.s, uint64(own), c.s.layout.step, c.s.queues()...)
 	return err
+}
+
+// queues are the lists of waiting URLs: by time, held, parked, and each front queue.
+func (s *state) queues() []list {
+	fan := s.layout.queueFan
+	lists := []list{{&s.Later, "later/", "later", fan, every}, {&s.Held, "held/", "held", fan, every}}
+	for i := range s.Parked {
+		lists = append(lists, list{&s.Parked[i], "parked/", "parked", fan, every})
+	}
+	for level := range s.Ready {
+		lists = append(lists, list{&s.Ready[level], fmt.Sprintf("ready/%d-", level), "ready", fan, every})
+	}
+	return lists
 }
 
 // finish gives new URLs their places, writes the new runs and the new state.
@@ -513,7 +528,7 @@ func (c *change) finish(ctx context.Context) error {
 	if err := s.addParked(c.tx, c.parked[:]); err != nil {
 		return err
 	}
-	if err := c.gate.writeHeld(); err != nil {
+	if err := c.writeHeld(); err != nil {
 		return err
 	}
 	return s.save(c.tx)

@@ -1,0 +1,329 @@
+package frontier
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"slices"
+
+	"mercator/formats/record"
+)
+
+// Adds and raises have rows whose URLs may wait already. No URL is to wait twice, so each row is compared with what
+// waits: rows and URLs are sorted together by flightKey. A queue is not sorted by URL, so all that waits is read once,
+// but only URLs that a Bloom filter takes for those of rows are sorted. Files with URLs that leave their places
+// are then written again without them.
+
+// Reasons under which rows are dropped that are of URLs in the frontier, or of a raise and of none.
+const (
+	dropWaiting    = "waiting"     // the URL waits already; add: or is in flight
+	dropReleased   = "released"    // the URL was parked: it is put back
+	dropRaised     = "raised"      // the URL waits, and has got the priority of the row
+	dropInFlight   = "in-flight"   // the URL is in the batch
+	dropParked     = "parked"      // the URL is parked
+	dropNotWaiting = "not-waiting" // the URL has finished, or was never there
+)
+
+// purpose says what rows are for.
+type purpose uint8
+
+const (
+	toAdd   purpose = iota // URLs that are new, as far as the frontier can tell
+	toAgain                // URLs that were there before
+	toRaise                // URLs that wait
+)
+
+// lookup finds the rows of an input that are of URLs in the frontier.
+type lookup struct {
+	*change
+	purpose
+	schema *record.Schema // of the rows
+	number uint64         // of rows
+	all    *sorter        // rows, and then URLs of the frontier, by flightKey: inputRow or standing, each after a byte
+	marked marks          // keys of rows
+	runs   []foundRun     // that were read
+	leave  *sorter        // rows that leave their runs, by foundRun and number
+	wanted *sorter        // rows of URLs that are not in the frontier, by number
+	raised uint64         // URLs
+}
+
+// foundRun is a run of waiting URLs.
+type foundRun struct {
+	list
+	at int // in the list
+}
+
+// What the first byte of a payload in lookup.all says.
+const (
+	isRow     byte = iota // number and byte form
+	isWaiting             // number of the foundRun, number of the row in it, key, payload
+	isParked              // the same
+	isFlying              // a payload
+)
+
+// runNumber is where the number of a run stands in a key of lookup.leave.
+const runNumber = 40
+
+func (c *change) newLookup(p purpose, schema *record.Schema) *lookup {
+	return &lookup{change: c, purpose: p, schema: schema, all: c.sorter(largeSort), marked: newMarks(maxMarks), leave: c.sorter(smallSort), wanted: c.sorter(smallSort)}
+}
+
+// seek takes a row.
+func (l *lookup) seek(u *record.URL) error {
+	l.number++
+	l.buf = binary.AppendUvarint(append(l.buf[:0], isRow), l.number)
+	l.buf = record.AppendRow(l.buf, u)
+	key := flightKey(u.Host, u.URL)
+	l.marked.set(key)
+	return l.all.add(key, l.buf)
+}
+
+// find does to the URLs of rows in the frontier what their rows say, once all rows are there, and gives to each the
+// others in their order.
+func (l *lookup) find(ctx context.Context, each func(*record.URL) error) error {
+	if err := l.waiting(ctx); err != nil {
+		return err
+	}
+	if err := l.join(ctx); err != nil {
+		return err
+	}
+	if err := l.all.Close(); err != nil { // gives its memory back
+		return err
+	}
+	if err := l.remove(ctx); err != nil {
+		return err
+	}
+	var u record.URL
+	return l.wanted.each(func(_ uint64, row []byte) error {
+		if _, err := record.ParseRow(string(row), &u, l.schema); err != nil {
+			return err
+		}
+		return each(&u)
+	})
+}
+
+// waiting notes the URLs of the frontier that may be those of rows.
+func (l *lookup) waiting(ctx context.Context) error {
+	note := func(e *Entry, is byte, numbers ...uint64) error {
+		key := flightKey(e.URL.Host, e.URL.URL)
+		if !l.marked.has(key) {
+			return nil
+		}
+		l.buf = append(l.buf[:0], is)
+		for _, n := range numbers {
+			l.buf = binary.AppendUvarint(l.buf, n)
+		}
+		l.buf = e.Append(l.buf)
+		return l.all.add(key, l.buf)
+	}
+	if err := eachEntry(ctx, l.st, l.s.InFlight.runs(), func(e *Entry) error { return note(e, isFlying) }); err != nil {
+		return err
+	}
+	for _, q := range l.s.queues() {
+		is := isWaiting
+		if q.role == "parked" {
+			is = isParked
+		}
+		for at, r := range *q.runs {
+			n := uint64(0)
+			if err := eachEntry(ctx, l.st, []run{r}, func(e *Entry) error {
+				n++
+				return note(e, is, uint64(len(l.runs)), n, e.Key)
+			}); err != nil {
+				return err
+			}
+			l.runs = append(l.runs, foundRun{q, at})
+		}
+	}
+	return nil
+}
+
+// inputRow is a row as join holds it.
+type inputRow struct {
+	number uint64
+	url    record.URL
+	done   bool // its URL is in the frontier
+}
+
+// join compares rows and URLs of the frontier.
+func (l *lookup) join(ctx context.Context) error {
+	all, err := l.all.sorted()
+	var t ticker
+	var rows []inputRow // of one key
+	for err == nil && !all.done {
+		rows = rows[:0]
+		for key := all.key; err == nil && !all.done && all.key == key; {
+			if err = t.err(ctx); err == nil {
+				rows, err = l.one(rows, all.row)
+			}
+			if err == nil {
+				err = all.take()
+			}
+		}
+		for i := 0; err == nil && i < len(rows); i++ {
+			switch r := &rows[i]; {
+			case r.done:
+			case l.purpose == toRaise:
+				l.b.Drop(dropNotWaiting)
+			default:
+				l.buf = record.AppendRow(l.buf[:0], &r.url)
+				err = l.wanted.add(r.number, l.buf)
+			}
+		}
+	}
+	return err
+}
+
+// one takes one payload of a key. Rows come before URLs of the frontier.
+func (l *lookup) one(rows []inputRow, payload []byte) ([]inputRow, error) {
+	is, payload := payload[0], payload[1:]
+	number := func() uint64 {
+		x, n := binary.Uvarint(payload)
+		payload = payload[n:]
+		return x
+	}
+	of := func(u *record.URL) *inputRow {
+		i := slices.IndexFunc(rows, func(r inputRow) bool { return r.url.URL == u.URL && r.url.Host == u.Host })
+		if i < 0 {
+			return nil
+		}
+		return &rows[i]
+	}
+	if is == isRow {
+		row := inputRow{number: number()}
+		if _, err := record.ParseRow(string(payload), &row.url, l.schema); err != nil {
+			return rows, err
+		}
+		r := of(&row.url)
+		if r == nil {
+			return append(rows, row), nil
+		}
+		better(&r.url, &row.url)
+		l.b.Drop(dropWaiting)
+		return rows, nil
+	}
+	var run, at, key uint64
+	if is != isFlying {
+		run, at, key = number(), number(), number()
+	}
+	var e Entry
+	if err := e.Parse(key, payload); err != nil {
+		return rows, err
+	}
+	r := of(&e.URL)
+	if r == nil || r.done {
+		return rows, nil
+	}
+	r.done = true
+	raises := l.purpose != toAgain && l.policy.ranks && is == isWaiting && better(&e.URL, &r.url)
+	switch {
+	case is == isFlying && l.purpose == toRaise:
+		l.b.Drop(dropInFlight)
+	case is == isParked && l.purpose != toAgain:
+		l.b.Drop(dropParked)
+	case is != isParked && !raises:
+		l.b.Drop(dropWaiting)
+	default:
+		if err := l.leave.add(run<<runNumber|at, nil); err != nil {
+			return rows, err
+		}
+		if is == isParked {
+			l.b.Drop(dropReleased)
+			e.URL.Due, e.URL.Attempt = max(l.clock, 1), 0
+			return rows, addRow(l.later, uint64(e.URL.Due), &e)
+		}
+		l.raised++
+		if l.purpose == toRaise {
+			l.b.Consume()
+		} else {
+			l.b.Drop(dropRaised)
+		}
+		return rows, l.raise(&e, l.runs[run].role)
+	}
+	return rows, nil
+}
+
+// better gives a URL the priority and the score of another, as far as they are higher; a lower number is a higher
+// priority. It reports whether one is.
+func better(u, other *record.URL) bool {
+	higher := other.Priority < u.Priority || other.Score > u.Score
+	u.Priority, u.Score = min(u.Priority, other.Priority), max(u.Score, other.Score)
+	return higher
+}
+
+// raise puts back a URL that has got a higher priority, into a better front queue if there is one: behind the others of
+// its host there. If not, it keeps its place.
+func (l *lookup) raise(e *Entry, role string) error {
+	switch {
+	case role == "later":
+		return addRow(l.later, e.Key, e)
+	case role == "held":
+		return l.hold(e.Key, e.Append(nil))
+	case l.policy.level(e) >= levelOf(e.Key):
+		return addRow(l.queue, e.Key, e)
+	}
+	l.host = append(l.host[:0], e.URL.Host...)
+	l.row = e.Append(l.row[:0])
+	a := arrival{priority: e.URL.Priority, number: l.raised, known: true, host: l.host, row: l.row}
+	l.buf = a.append(l.buf[:0])
+	return l.fresh.add(hostKey(e.URL.Host), l.buf)
+}
+
+// remove writes runs again without the rows that leave them. No merge goes on in this change: it could not read them yet.
+func (l *lookup) remove(ctx context.Context) error {
+	gone, err := l.leave.sorted()
+	if err != nil || gone.done {
+		return err
+	}
+	if l.merges, err = mergeBeside(ctx, l.st, l.tx, l.s, 0, 0); err != nil {
+		return err
+	}
+	for !gone.done {
+		f := l.runs[gone.key>>runNumber]
+		runs := slices.Clone(*f.runs)
+		if runs[f.at], err = l.without(ctx, f, gone); err != nil {
+			return err
+		}
+		*f.runs = runs
+	}
+	for _, q := range l.s.queues() {
+		*q.runs = slices.DeleteFunc(*q.runs, func(r run) bool { return r.Rows == 0 })
+	}
+	return nil
+}
+
+// without writes a run again without the rows of it that are gone; it has no rows if none is left.
+func (l *lookup) without(ctx context.Context, f foundRun, gone *peeker) (run, error) {
+	was := (*f.runs)[f.at]
+	l.tx.Drop(was.Path)
+	number, at := gone.key>>runNumber, uint64(0)
+	left := lazyRun{tx: l.tx, l: &section{folder: f.folder}, tier: was.Tier}
+	var t ticker
+	m := newMerger(l.st, []run{was})
+	defer m.close()
+	for {
+		at++
+		err := m.take(func(_ string, key uint64, payload []byte) error {
+			if !gone.done && gone.key == number<<runNumber|at {
+				return gone.take()
+			}
+			l.s.Rewritten++
+			return left.add(key, payload)
+		})
+		if err == io.EOF {
+			break
+		}
+		if err == nil {
+			err = t.err(ctx)
+		}
+		if err != nil {
+			return run{}, err
+		}
+	}
+	var all []run
+	if err := left.finish(&all); err != nil || len(all) == 0 {
+		return run{}, err
+	}
+	all[0].Chain, all[0].Merge = was.Chain, was.Merge
+	return all[0], nil
+}
