@@ -14,6 +14,10 @@ type grammar struct {
 	cli.Common `embed:""`
 
 	Query   queryCmd   `cmd:"" help:"Say whether a query is a word, a set of words or a URL."`
+	Words   wordsCmd   `cmd:"" help:"Keep the important words of a text."`
+	Senses  sensesCmd  `cmd:"" help:"Look words up in the dictionary."`
+	Expand  expandCmd  `cmd:"" help:"Put the words of a query into a database, with similar ones."`
+	Topics  topicsCmd  `cmd:"" help:"Print the topics of a database: the senses of its queries."`
 	Distill distillCmd `cmd:"" help:"Score hubs and authorities, and write the URLs that good hubs link to."`
 	URLs    urlsCmd    `cmd:"" name:"urls" help:"Print the URLs database: sense, relevance, hub and authority of each URL."`
 }
