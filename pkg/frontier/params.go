@@ -22,7 +22,7 @@ import (
 type Params struct {
 	Policy string `toml:"policy" flag:"mckpt init --policy, mfrontier create --policy" default:"priority" placeholder:"priority" help:"Order of service; \"mfrontier policies\" lists them."`
 	Seed   uint64 `toml:"seed" placeholder:"0" help:"Seed of random draws, and of the order of equal credits."`
-	Buffer int    `toml:"buffer" placeholder:"0" help:"URLs of a queue in memory, 16 to 8192; 0: 64 KiB."`
+	Buffer int    `toml:"buffer" placeholder:"0" more:"" help:"URLs of a queue in memory, 16 to 8192; 0: 64 KiB."`
 
 	Priority `group:"Policy priority:"`
 	Dynamic  `group:"Policy dynamic:"`

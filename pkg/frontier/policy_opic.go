@@ -17,8 +17,8 @@ import (
 
 // Opic are the parameters of policy opic.
 type Opic struct {
-	Tax     float64 `toml:"tax" placeholder:"0.1" help:"Part of a page's credit for all URLs, 0.000001 to 1."`
-	Refetch string  `toml:"refetch" placeholder:"never" help:"Fetch pages again by their credit, at the earliest after 0s to 8760h."`
+	Tax     float64 `toml:"tax" placeholder:"0.1" more:"" help:"Part of a page's credit for all URLs, 0.000001 to 1."`
+	Refetch string  `toml:"refetch" placeholder:"never" help:"Fetch pages again by credit, after 0s to 8760h."`
 }
 
 func (o *Opic) about() about {

@@ -9,7 +9,7 @@ import (
 // Priority are the parameters of policy priority. URLs of higher priority numbers share the last queue.
 type Priority struct {
 	Queues int     `toml:"queues" placeholder:"3" help:"Front queues (Mercator's K), 1 to 16."`
-	Bias   float64 `toml:"bias" placeholder:"2" help:"Draw a front queue this many times as often as the next."`
+	Bias   float64 `toml:"bias" placeholder:"2" more:"" help:"Draw a front queue this many times as often as the next."`
 	Strict bool    `toml:"strict" placeholder:"false" help:"No draws: serve a queue only if those before it are empty."`
 }
 

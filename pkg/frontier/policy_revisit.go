@@ -36,7 +36,7 @@ type Revisit struct {
 	NewShare    float64 `toml:"new_share" placeholder:"0.5" help:"Share of new URLs in a batch if revisits are due too."`
 	MinInterval string  `toml:"min_interval" placeholder:"1h" help:"Least time between two visits of a page, 1s or more."`
 	MaxInterval string  `toml:"max_interval" placeholder:"720h" help:"Longest time between two visits, up to 8760h."`
-	GoneAfter   int     `toml:"gone_after" placeholder:"3" help:"Failed visits in a row that finish a page, 1 to 255."`
+	GoneAfter   int     `toml:"gone_after" placeholder:"3" more:"" help:"Failed visits in a row that finish a page, 1 to 255."`
 }
 
 const (

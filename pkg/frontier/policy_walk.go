@@ -16,7 +16,7 @@ import (
 // Walk are the parameters of policy walk.
 type Walk struct {
 	Walkers int     `toml:"walkers" placeholder:"100" help:"Walks at a time, 1 to 4096; a batch has a URL of each."`
-	Restart float64 `toml:"restart" placeholder:"0.142857" help:"Chance that a walk begins again; above 0, at most 1."`
+	Restart float64 `toml:"restart" placeholder:"0.142857" more:"" help:"Chance that a walk begins again; above 0, at most 1."`
 }
 
 func (*Walk) about() about {
