@@ -232,7 +232,7 @@ func TestShardsMissAPart(t *testing.T) {
 	if err := os.Rename(c.dir+".doc", doc); err != nil {
 		t.Fatal(err)
 	}
-	part := func(round string) string { return filepath.Join(c.dir, "rounds", round, "addr", "001-000.arrows.zst") }
+	part := func(round string) string { return filepath.Join(c.dir, "rounds", round, "addr", "001.run") }
 	old, err := os.ReadFile(part("r1"))
 	if err != nil {
 		t.Fatal(err)
@@ -247,7 +247,7 @@ func TestShardsMissAPart(t *testing.T) {
 	if err := os.Remove(part("r2")); err != nil {
 		t.Fatal(err)
 	}
-	fails(3, "001-000.arrows.zst: missing", "mcrawl", "stage", c.dir, "fetch", "--round", "r2")
+	fails(3, "001.run: missing", "mcrawl", "stage", c.dir, "fetch", "--round", "r2")
 	if err := os.WriteFile(part("r2"), old, 0o666); err != nil {
 		t.Fatal(err)
 	}

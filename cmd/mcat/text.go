@@ -391,11 +391,10 @@ type trailerText struct {
 	Balanced bool          `json:"balanced"`
 	Gap      string        `json:"gap,omitempty"`
 	Ledger   record.Ledger `json:"ledger"`
-	Part     *record.Part  `json:"part,omitempty"`
 }
 
 func (p *printer) showTrailer(s *record.Schema, t record.Trailer, name string) error {
-	text := trailerText{File: name, Kind: s.Kind, Verified: t.Verified, Rows: t.Rows, Hash: t.Hash.String(), Txn: t.Txn, Balanced: true, Ledger: t.Ledger, Part: t.Part}
+	text := trailerText{File: name, Kind: s.Kind, Verified: t.Verified, Rows: t.Rows, Hash: t.Hash.String(), Txn: t.Txn, Balanced: true, Ledger: t.Ledger}
 	if s.Now != 0 {
 		text.Now = s.Now.Go().Format(time.RFC3339Nano)
 	}

@@ -17,6 +17,7 @@ type stageCmd struct {
 	Stage string `arg:"" help:"Its name, as \"mcrawl stages\" shows."`
 	Round string `required:"" placeholder:"NAME" help:"The round, such as r12."`
 	Shard int    `default:"0" placeholder:"N" help:"In a crawl of several shards: this one, from 0."`
+	Print bool   `help:"Print the commands, and run none."`
 }
 
 // Help is part of --help.
@@ -37,6 +38,9 @@ func (c *stageCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	if err != nil {
 		return err
+	}
+	if c.Print {
+		return d.PrintStage(std.Out, c.Stage, c.Round, c.Shard)
 	}
 	return d.Stage(ctx, c.Stage, c.Round, c.Shard)
 }

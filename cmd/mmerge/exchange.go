@@ -96,13 +96,11 @@ func sendRows[T record.Row](std *cli.Std, src *cli.Records, s exchange.Split) er
 		return err
 	}
 	var rows uint64
-	var bytes int64
 	for _, p := range bill.Parts {
 		rows += p.Rows
-		bytes += p.Bytes
 	}
 	std.Stat("rows", rows)
-	std.Stat("part_bytes", bytes)
+	std.Stat("part_bytes", bill.Bytes)
 	return nil
 }
 

@@ -175,25 +175,7 @@ func passAll[T record.Row](ctx context.Context, std *cli.Std, name string, in st
 	}
 	progress := std.StartProgress("rows", 0)
 	defer progress.Done()
-	return cli.RunStage(ctx, std, stage.Spec{Name: name}, in, sinks, func(ctx context.Context, b *stage.Batch[T, T]) error {
-		var row T
-		for {
-			err := b.Read(&row)
-			if err == io.EOF {
-				return nil
-			}
-			if err == nil {
-				progress.Add(1)
-				err = b.Pass(&row)
-			}
-			if err == nil {
-				err = ctx.Err()
-			}
-			if err != nil {
-				return err
-			}
-		}
-	})
+	return cli.RunStage(ctx, std, stage.Spec{Name: name}, in, sinks, stage.PassAll[T](progress.Add))
 }
 
 type joinCmd struct {
@@ -279,8 +261,8 @@ type splitCmd struct {
 func (splitCmd) Help() string {
 	return `All URLs of a host are in one part.
 
-With --map, one shard of a crawl sends rows to all: a part for each and a
-bill, which appears last. They wait for "mmerge gather".
+With --map, one shard of a crawl sends rows to all: a file with a part for each,
+and a bill, which appears last. They wait for "mmerge gather".
 
 Examples:
   mmerge split --buckets 16 -o parts/urls crawl/urls

@@ -14,11 +14,11 @@ import (
 
 	"mercator/formats/fpfile"
 	"mercator/formats/record"
-	"mercator/formats/store"
 	"mercator/pkg/durable"
 	"mercator/pkg/exchange"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/merge"
+	"mercator/pkg/shard"
 )
 
 // makeSet writes n keys: random, or one behind the other from a random one on,
@@ -155,35 +155,32 @@ func peak(t *testing.T, args ...string) {
 	t.Errorf("%s, %d arguments: %d bytes at the peak, want below 64 MiB", args[:3], len(args), got.Peak)
 }
 
-// others gives an exchange of many shards what all but the first sent to shard 7: some rows, and bills.
+// others sends rows of all shards but the first to shard 7.
 func others(t *testing.T, dir string, rnd *rand.Rand, shards int) {
 	t.Helper()
-	id := exchange.ID{Exchange: "x", Round: "r1", Epoch: 2, Map: 1, Shards: shards, By: exchange.ByHost}
-	bill, err := exchange.ReadBill(durable.OS, dir, id, 0)
+	m, err := shard.New(shards)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range bill.Parts {
-		bill.Parts[i].Rows = 0
-	}
 	for from := 1; from < shards; from++ {
-		var out bytes.Buffer
-		part := record.Part{Exchange: "x", Round: "r1", Epoch: 2, Map: 1, Shards: shards, By: exchange.ByHost, From: from, To: 7}
-		w, err := record.NewWriter[record.URL](&out, record.WriterOptions{Level: record.Fast, Txn: "r1", Epoch: "2", Part: &part})
+		var rows bytes.Buffer
+		w, err := record.NewWriter[record.URL](&rows, record.WriterOptions{Txn: "r1", Epoch: "2"})
 		for i := 0; i < 2000 && err == nil; i++ {
-			err = w.Write(&record.URL{Key: rnd.Uint64(), Host: "h.test", URL: fmt.Sprintf("http://h.test/%x", rnd.Uint64())})
+			const bucket = 1 << 52 // keys; of 4,096 buckets each of 512 shards has 8
+			err = w.Write(&record.URL{Key: 7*8*bucket + rnd.Uint64N(8*bucket), Host: "h.test", URL: fmt.Sprintf("http://h.test/%x", rnd.Uint64())})
+		}
+		if err == nil {
+			_, err = w.Commit(record.Ledger{})
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows, hash, err := w.Finish()
-		if err == nil {
-			_, err = w.Commit(record.Ledger{})
+		in, err := record.NewReader[record.URL](&rows, record.ReaderOptions{})
+		if err != nil {
+			t.Fatal(err)
 		}
-		bill.From, bill.Parts[7] = from, exchange.Sent{Rows: rows, Hash: hash.String(), Bytes: int64(out.Len())}
-		bill.Ledger = record.Ledger{Stages: []record.Stage{{Name: "mmerge split", In: rows, Consumed: rows}}}
-		data, serr := store.Seal("mercator-bill", bill)
-		if err = errors.Join(err, serr, os.WriteFile(exchange.PartPath(dir, from, 7), out.Bytes(), 0o666), os.WriteFile(exchange.BillPath(dir, from), data, 0o666)); err != nil {
+		id := exchange.ID{Exchange: "x", Round: "r1", Epoch: 2, Map: 1, Shards: shards, By: exchange.ByHost}
+		if _, err := exchange.Run(exchange.Split{FS: durable.OS, Dir: dir, ID: id, From: from, Map: m, Memory: 1 << 20}, in); err != nil {
 			t.Fatal(err)
 		}
 	}

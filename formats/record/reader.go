@@ -404,7 +404,6 @@ func (r *Reader[T]) endStream(t *Trailer) error {
 		r.total.Rows, r.total.Hash, r.total.Epoch = r.rows, hash, r.src.layout.schema.Epoch
 		return nil
 	}
-	r.total.Part = nil
 	r.total.Epoch = JoinEpochs(r.total.Epoch, r.src.layout.schema.Epoch)
 	r.total.Rows += r.rows
 	r.total.Hash = sum128(r.all)

@@ -62,31 +62,6 @@ type Trailer struct {
 	Txn      string
 	Epoch    string // from the schema's metadata; of several streams, see JoinEpochs
 	Ledger   Ledger
-	Part     *Part // of an exchange; nil: it is none, or of several streams
-}
-
-// Part says that a stream is a part of an exchange between the shards of a crawl: the rows that
-// one shard sent to another in a round.
-type Part struct {
-	Exchange string `json:"exchange"` // "links"
-	Round    string `json:"round"`
-	Epoch    uint64 `json:"epoch"`
-	Map      uint64 `json:"map"`    // version of the bucket map
-	Shards   int    `json:"shards"` // 1 to maxShards
-	By       string `json:"by"`     // key that rows are sent by: "host", "document", "address"
-	From     int    `json:"from"`   // shards, from 0 on
-	To       int    `json:"to"`
-}
-
-// maxShards is the largest number of shards of a crawl.
-const maxShards = 512
-
-// check refuses numbers of shards that cannot be.
-func (p *Part) check() error {
-	if p.Shards < 1 || p.Shards > maxShards || min(p.From, p.To) < 0 || max(p.From, p.To) >= p.Shards {
-		return fmt.Errorf("a part from shard %d to %d of %d, want at most %d shards", p.From, p.To, p.Shards, maxShards)
-	}
-	return nil
 }
 
 // JoinEpochs is the epoch of rows of both: "0 and 1" where they differ, which is
@@ -112,12 +87,11 @@ const (
 type trailerJSON struct {
 	Txn    string `json:"txn,omitempty"`
 	Ledger Ledger `json:"ledger"`
-	Part   *Part  `json:"part,omitempty"`
 }
 
 // encodeTrailer returns the whole frame. wire is the hash of the stream's bytes before it.
 func encodeTrailer(t Trailer, wire Hash) ([]byte, error) {
-	doc, err := json.Marshal(trailerJSON{Txn: t.Txn, Ledger: t.Ledger, Part: t.Part})
+	doc, err := json.Marshal(trailerJSON{Txn: t.Txn, Ledger: t.Ledger})
 	if err != nil {
 		return nil, err
 	}
@@ -176,11 +150,6 @@ func decodeTrailer(b []byte) (t Trailer, wire Hash, err error) {
 	if err := json.Unmarshal(doc, &j); err != nil {
 		return t, wire, fmt.Errorf("the trailer's JSON: %w", err)
 	}
-	if j.Part != nil {
-		if err := j.Part.check(); err != nil {
-			return t, wire, err
-		}
-	}
-	t.Txn, t.Ledger, t.Part = j.Txn, j.Ledger, j.Part
+	t.Txn, t.Ledger = j.Txn, j.Ledger
 	return t, wire, nil
 }

@@ -62,8 +62,6 @@ func goodVectors(t testing.TB) map[string][]byte {
 	like := o
 	like.Like = schema
 	bare, _ := messages(t, urls)
-	part := o
-	part.Part = &Part{Exchange: "links", Round: "r1", Epoch: 2, Map: 1, Shards: 8, By: "host", From: 7, To: 3}
 	fast := o
 	fast.Level = Fast
 	return map[string][]byte{
@@ -76,7 +74,6 @@ func goodVectors(t testing.TB) map[string][]byte {
 		"extra-column": encode(t, extra, like),
 		"bare":         bytes.Join(bare, nil),
 		"level-1":      encode(t, vectorURLs(), fast),
-		"part":         encode(t, vectorLinks(), part),
 
 		"module-without-url": older(t, "module-without-url"),
 	}
@@ -221,7 +218,6 @@ func badVectors(t testing.TB) map[string][]byte {
 		binary.LittleEndian.PutUint32(b[20:], uint32(len(doc)))
 		return resum(append(b, zeros[:]...))
 	})
-	v["R21-trailer-part"] = seal(t, msgs, Trailer{Rows: tr.Rows, Hash: tr.Hash, Part: &Part{Shards: 8, From: 8}})
 	fewer, other := tr, tr
 	fewer.Rows--
 	other.Hash[3] ^= 1
@@ -311,11 +307,7 @@ func TestSpec(t *testing.T) {
 			if err != nil {
 				return "", err
 			}
-			gives := fmt.Sprintf("kind %s, %d rows, extra %v, hash %v, txn %q, verified %v", s.Kind, tr.Rows, s.ExtraColumns(), tr.Hash, tr.Txn, tr.Verified)
-			if tr.Part != nil {
-				gives += fmt.Sprintf(", part %+v", *tr.Part)
-			}
-			return gives, nil
+			return fmt.Sprintf("kind %s, %d rows, extra %v, hash %v, txn %q, verified %v", s.Kind, tr.Rows, s.ExtraColumns(), tr.Hash, tr.Txn, tr.Verified), nil
 		},
 		Whole: func(name string, file []byte, n int) bool { // between two streams
 			return name == "good/two-streams.arrows.zst" && n == first

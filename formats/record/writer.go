@@ -40,7 +40,6 @@ type WriterOptions struct {
 	Now        Time          // the round's clock, metadata "mercator.now"; 0: none
 	Epoch      string        // of the crawl folder, metadata "mercator.epoch"; "": none
 	Resolver   string        // how names were looked up, metadata "mercator.resolver", at most 1,024 bytes; "": it is not told
-	Part       *Part         // of an exchange, in the trailer; nil: none
 	Threads    int           // compression threads, of which maxThreads at most are used; 0: 1
 }
 
@@ -378,7 +377,7 @@ func (w *Writer[T]) Commit(l Ledger) (Trailer, error) {
 		return Trailer{}, w.stick(errors.New("a second commit of a record stream"))
 	}
 	w.done = true
-	t := Trailer{Verified: !w.frames.bare, Rows: rows, Hash: hash, Txn: w.opt.Txn, Ledger: l, Part: w.opt.Part}
+	t := Trailer{Verified: !w.frames.bare, Rows: rows, Hash: hash, Txn: w.opt.Txn, Ledger: l}
 	if w.frames.bare {
 		return t, nil
 	}

@@ -116,7 +116,7 @@ func exchangingRound(t *testing.T, fsys durable.FS, txn string) {
 func TestExchangesOfCheckpoint(t *testing.T) {
 	base := testShards(t)
 	exchangingRound(t, base, "r1")
-	part, bill := "/c/rounds/r1/links/000-001.arrows.zst", "/c/rounds/r1/links/001.json"
+	part, bill := "/c/rounds/r1/links/000.run", "/c/rounds/r1/links/001.json"
 	outcomes := "/c/shard/001/rounds/r1/outcomes.arrows.zst"
 	for _, file := range []string{part, bill, outcomes} {
 		fsys := clone(base)
@@ -142,19 +142,19 @@ func TestExchangesOfCheckpoint(t *testing.T) {
 			list, err := fsys.ReadDir(dir)
 			must(t, err)
 			for _, e := range list {
-				if strings.HasSuffix(e.Name(), recordSuffix) {
+				if strings.HasSuffix(e.Name(), ".run") {
 					n++
 				}
 			}
 		}
 		return n
 	}
-	if n := parts(fsys); n != 8 {
-		t.Fatalf("%d parts", n)
+	if n := parts(fsys); n != 4 {
+		t.Fatalf("%d files of parts", n)
 	}
 	must(t, commit(fsys, "r1"))
 	if n := parts(fsys); n != 0 {
-		t.Errorf("%d parts are left", n)
+		t.Errorf("%d files of parts are left", n)
 	}
 	// What a kill has left goes with the same commit, or the next.
 	for _, next := range []string{"r1", "r2"} {
@@ -165,7 +165,7 @@ func TestExchangesOfCheckpoint(t *testing.T) {
 		}
 		must(t, commit(left, next))
 		if n := parts(left); n != 0 {
-			t.Errorf("%d parts are left by the commit of %s", n, next)
+			t.Errorf("%d files of parts are left by the commit of %s", n, next)
 		}
 	}
 	c, err := Open("/c", Options{FS: fsys})

@@ -14,9 +14,10 @@ type plan struct {
 	fromLinks bool   // the frontier reads links: a walk, which goes by both seen-tests
 	modules   bool   // crawl.toml has processing modules
 
-	shards int    // of the crawl; 0: none. All below is of one of them
-	shard  int    // its number
-	whole  string // the crawl's folder, where crawl is the shard's
+	shards   int      // of the crawl; 0: none. All below is of one of them
+	shard    int      // its number
+	whole    string   // the crawl's folder, where crawl is the shard's
+	allowNet []string // the setting network.allow_net
 }
 
 func (p plan) path(names ...string) string {
@@ -87,11 +88,27 @@ type stage struct {
 	steps []step
 }
 
-// A step of a stage is done when its file is there, its exchange was sent, or the frontier has committed its verb.
+// A step of a stage is done when its file is there, or, if it sends that, all of it was sent, or when the frontier has
+// committed its verb.
 type step struct {
-	pipe             Pipe
-	file, sent, verb string   // one of these
-	lists            []string // files of URLs, of which the shard's own are for the pipe
+	from       *exchanged // rows of it are the input of the pipe or, where there is none, the file; nil: none
+	pipe       Pipe
+	file, verb string     // one of these
+	sent       *exchanged // takes the rows of the file; nil: none
+	lists      []string   // files of URLs, of which the shard's own are for the pipe
+}
+
+// shown is the step as a person types it.
+func (s step) shown() Pipe {
+	switch {
+	case s.sent != nil:
+		return Pipe{s.sent.command("split", "-o", s.sent.dir(), s.file)}
+	case s.from != nil && s.pipe == nil:
+		return Pipe{s.from.command("gather", s.from.dir(), "-o", s.file)}
+	case s.from != nil:
+		return append(Pipe{s.from.command("gather", s.from.dir())}, s.pipe...)
+	}
+	return s.pipe
 }
 
 // stages are the round's pipe in parts. Each round ends with a commit. lists are files of URLs that it adds: such a round

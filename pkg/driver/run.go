@@ -108,7 +108,7 @@ func (d *Driver) settings() (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.plan.modules = len(conf.File.Extract.Modules) > 0
+	d.plan.modules, d.plan.allowNet = len(conf.File.Extract.Modules) > 0, conf.File.Network.AllowNet
 	if d.plan.shards > 0 {
 		err = conf.Shardable()
 	}

@@ -4,11 +4,16 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"mercator/formats/record"
@@ -16,9 +21,11 @@ import (
 	"mercator/pkg/durable"
 	"mercator/pkg/exchange"
 	"mercator/pkg/fault"
+	"mercator/pkg/fetch/addrguard"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/frontier"
 	"mercator/pkg/shard"
+	pipeline "mercator/pkg/stage"
 )
 
 // A crawl of several shards has a frontier, sets and WARC files in each. A round runs in stages, side by side in all
@@ -168,78 +175,211 @@ func (p plan) all(names ...string) string {
 // tasks is how many shards run a stage.
 func (p plan) tasks() int { return max(p.shards, 1) }
 
-// exchanged is a command of an exchange in a round, and its folder.
-func (p plan) exchanged(verb, round, name, by string) (words []string, dir string) {
-	dir = plan{crawl: p.whole}.path("rounds", round, name)
-	return []string{"mmerge", verb, "--by", by, "--map", p.whole, "--round", round, "--exchange", name, "--shard", fmt.Sprint(p.shard)}, dir
+// exchanged is an exchange of a round, as one shard sees it.
+type exchanged struct {
+	plan        plan
+	round, name string
+	by          string // key that rows are sent by
 }
 
-// gather reads what all shards sent to this one.
-func (p plan) gather(round, name, by string) []string {
-	words, dir := p.exchanged("gather", round, name, by)
-	return append(words, dir)
+// dir is its folder, of all shards.
+func (x exchanged) dir() string {
+	return plan{crawl: x.plan.whole}.path("rounds", x.round, x.name)
 }
 
-// send sends the rows of a file to all shards.
-func (p plan) send(round, name, by, file string) step {
-	words, dir := p.exchanged("split", round, name, by)
-	return step{pipe: Pipe{append(words, "-o", dir, file)}, sent: name}
+// command is what a person types for one side of it.
+func (x exchanged) command(verb string, more ...string) []string {
+	words := []string{"mmerge", verb, "--by", x.by, "--map", x.plan.whole, "--round", x.round, "--exchange", x.name, "--shard", fmt.Sprint(x.plan.shard)}
+	return append(words, more...)
 }
 
 // shardStages are the stages of a shard's part of a round.
 func (p plan) shardStages(round string) []stage {
 	c := p.commands(round)
 	kept := func(name string) string { return p.kept(round, name) }
-	_, addr := p.exchanged("", round, "addr", exchange.ByAddress)
-	c.fetch = append(c.fetch, "--exchange", addr)
+	of := func(name, by string) *exchanged { return &exchanged{p, round, name, by} }
+	send := func(name, by, file string) step { return step{sent: of(name, by), file: file} }
+	addr := of("addr", exchange.ByAddress)
+	c.fetch = append(c.fetch, "--exchange", addr.dir())
 	// Outcomes leave in the order of the contacts, which tells the frontier which failure was the last.
 	return []stage{
 		{"batch", []step{
 			{pipe: Pipe{c.next, append(c.resolve, "-o", kept("batch"))}, file: kept("batch")},
-			p.send(round, "addr", exchange.ByAddress, kept("batch"))}},
+			send("addr", exchange.ByAddress, kept("batch"))}},
 		{fetchStage, []step{
-			{pipe: Pipe{p.gather(round, "addr", exchange.ByAddress), append(c.fetch, "-o", kept("fetched"))}, file: kept("fetched")},
-			p.send(round, "outcomes", exchange.ByHost, kept("fetched")),
-			p.send(round, "doc", exchange.ByDocument, kept("fetched"))}},
+			{from: addr, pipe: Pipe{append(c.fetch, "-o", kept("fetched"))}, file: kept("fetched")},
+			send("outcomes", exchange.ByHost, kept("fetched")),
+			send("doc", exchange.ByDocument, kept("fetched"))}},
 		{"mark", []step{
-			{pipe: Pipe{p.gather(round, "doc", exchange.ByDocument), append(c.mark, "-o", kept("verdicts"))}, file: kept("verdicts")},
-			p.send(round, "back", exchange.ByAddress, kept("verdicts"))}},
+			{from: of("doc", exchange.ByDocument), pipe: Pipe{append(c.mark, "-o", kept("verdicts"))}, file: kept("verdicts")},
+			send("back", exchange.ByAddress, kept("verdicts"))}},
 		{"extract", []step{
-			{pipe: Pipe{append(p.gather(round, "back", exchange.ByAddress), "-o", kept("marked"))}, file: kept("marked")},
+			{from: of("back", exchange.ByAddress), file: kept("marked")},
 			{pipe: Pipe{append(c.extract, kept("marked"), "-o", kept("links"))}, file: kept("links")},
-			p.send(round, "links", exchange.ByHost, kept("links"))}},
+			send("links", exchange.ByHost, kept("links"))}},
 		{"update", []step{
-			{pipe: Pipe{append(p.gather(round, "outcomes", exchange.ByHost), "-o", kept("outcomes"))}, file: kept("outcomes")},
-			{pipe: Pipe{p.gather(round, "links", exchange.ByHost), c.unseen, append(c.update, "--outcomes", kept("outcomes"))}, verb: "update"}}},
+			{from: of("outcomes", exchange.ByHost), file: kept("outcomes")},
+			{from: of("links", exchange.ByHost), pipe: Pipe{c.unseen, append(c.update, "--outcomes", kept("outcomes"))}, verb: "update"}}},
 	}
 }
 
-// billed is the bill of what a shard sent in an exchange, and the exchange's folder; nil if the shard has not sent all.
-func (d *Driver) billed(p plan, round, name string) (bill *exchange.Bill, dir string, err error) {
+// id names an exchange of the crawl as it stands.
+func (d *Driver) id(x *exchanged) (exchange.ID, error) {
 	now, err := store.ReadCurrent(durable.OS, d.Crawl.Dir())
 	if err != nil {
-		return nil, "", err
+		return exchange.ID{}, err
 	}
-	_, dir = p.exchanged("", round, name, "")
-	bill, err = exchange.ReadBill(durable.OS, dir, exchange.ID{Exchange: name, Round: round, Epoch: now.Epoch, Map: now.Map, Shards: p.shards}, p.shard)
+	return exchange.ID{Exchange: x.name, Round: x.round, Epoch: now.Epoch, Map: now.Map, Shards: x.plan.shards, By: x.by}, nil
+}
+
+// billed is the bill of what a shard sent in an exchange; nil if it has not sent all.
+func (d *Driver) billed(x *exchanged) (*exchange.Bill, error) {
+	id, err := d.id(x)
 	if err != nil {
-		return nil, dir, nil // none, or of a round that was given up; of a damaged one split says what it is
+		return nil, err
 	}
-	return bill, dir, nil
+	bill, err := exchange.ReadBill(durable.OS, x.dir(), id, x.plan.shard)
+	if err != nil {
+		return nil, nil // none, or of a round that was given up; of a damaged one send says what it is
+	}
+	return bill, nil
 }
 
 // isSent reports whether a shard has sent its part of an exchange, and all of it is there.
-func (d *Driver) isSent(p plan, round, name string) (bool, error) {
-	bill, dir, err := d.billed(p, round, name)
-	if bill == nil || err != nil {
-		return false, err
+func (d *Driver) isSent(x *exchanged) (bool, error) {
+	bill, err := d.billed(x)
+	return bill != nil && bill.Present(durable.OS, x.dir()) == nil, err
+}
+
+// exchangeMemory is what sorting the rows that a shard sends may take, in bytes; the rest waits on disk.
+const exchangeMemory = 16 << 20
+
+// exchangesAtOnce bounds how many shards sort rows at a time, for their memory.
+var exchangesAtOnce = make(chan struct{}, max(2, runtime.NumCPU()))
+
+// send sends the rows of a file to all shards, as "mmerge split" does.
+func (d *Driver) send(ctx context.Context, x *exchanged, file string) error {
+	exchangesAtOnce <- struct{}{}
+	defer func() { <-exchangesAtOnce }()
+	id, err := d.id(x)
+	if err != nil {
+		return err
 	}
-	for to, part := range bill.Parts {
-		if st, err := os.Stat(exchange.PartPath(dir, p.shard, to)); err != nil || st.Size() != part.Bytes {
-			return false, nil
+	m, err := shard.ReadVersion(durable.OS, d.Crawl.Dir(), id.Map)
+	if err != nil {
+		return err
+	}
+	guard, err := addrguard.New(x.plan.allowNet)
+	if err != nil {
+		return err
+	}
+	in, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer in.Close() // was read only
+	rows, err := record.Open(until{ctx, in}, record.ReaderOptions{Name: file})
+	if err != nil {
+		return err
+	}
+	_, err = exchange.Split{FS: durable.OS, Dir: x.dir(), ID: id, From: x.plan.shard, Map: m, Memory: exchangeMemory,
+		Refused: func(addr netip.Addr) bool { ok, _ := guard.Allowed(addr); return !ok }}.Send(rows)
+	return err
+}
+
+// until is a reader that fails when ctx has ended.
+type until struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (u until) Read(p []byte) (int, error) {
+	if err := context.Cause(u.ctx); err != nil {
+		return 0, err
+	}
+	return u.Reader.Read(p)
+}
+
+// gather writes what all shards sent to one, as "mmerge gather" does.
+func (d *Driver) gather(ctx context.Context, x *exchanged, out pipeline.Output) error {
+	defer out.Abort()
+	id, err := d.id(x)
+	if err != nil {
+		return err
+	}
+	in, err := exchange.Receive(durable.OS, x.dir(), id, x.plan.shard)
+	if err != nil {
+		return err
+	}
+	switch in.Kind {
+	case record.KindURL:
+		return gatherRows[record.URL](ctx, x, in, out)
+	case record.KindFetch:
+		return gatherRows[record.Fetch](ctx, x, in, out)
+	case record.KindLink:
+		return gatherRows[record.Link](ctx, x, in, out)
+	}
+	return gatherRows[record.Module](ctx, x, in, out)
+}
+
+func gatherRows[T record.Row](ctx context.Context, x *exchanged, in *exchange.Incoming, out pipeline.Output) error {
+	rows, err := exchange.Rows[T](in)
+	if err != nil {
+		return err
+	}
+	_, err = pipeline.Run(ctx, pipeline.Spec{Name: "mmerge gather " + x.name}, rows, []pipeline.Output{out}, pipeline.PassAll[T](func(int64) {}))
+	return err
+}
+
+// keptRows is a file of gathered rows, which appears whole.
+type keptRows struct{ *durable.Atomic }
+
+func (k keptRows) Options() record.WriterOptions {
+	return record.WriterOptions{Name: k.Name(), Level: record.Fast}
+}
+func (k keptRows) Publish() error { return k.Commit() }
+
+// pipedRows are gathered rows on their way to a command, which sees by the trailer that they are whole.
+type pipedRows struct{ *os.File }
+
+func (p pipedRows) Options() record.WriterOptions { return record.WriterOptions{Name: "a pipe"} }
+func (p pipedRows) Publish() error                { return nil }
+func (p pipedRows) Abort()                        {}
+
+// receive gathers the rows of a step into its file.
+func (d *Driver) receive(ctx context.Context, s step) error {
+	a, err := durable.CreateOutput(s.file)
+	if err != nil {
+		return err
+	}
+	return d.gather(ctx, s.from, keptRows{a})
+}
+
+// feed is run with the rows of a step as the input of the pipe.
+func (d *Driver) feed(ctx context.Context, run *processes, s step, pipe Pipe) error {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	gathered := make(chan error, 1)
+	go func() {
+		err := d.gather(ctx, s.from, pipedRows{w})
+		w.Close()
+		if err != nil && !errors.Is(err, syscall.EPIPE) && ctx.Err() == nil {
+			stop(err) // ends the pipe, with this as the cause
 		}
+		gathered <- err
+	}()
+	run.in = r
+	_, err = run.run(ctx, pipe)
+	run.in = nil
+	r.Close() // of a pipe that failed, the writer ends, too
+	if gerr := <-gathered; err == nil {
+		err = gerr
 	}
-	return true, nil
+	return err
 }
 
 // rowsExt is the extension of files with a URL a line as JSON, with its columns.

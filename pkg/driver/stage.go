@@ -177,22 +177,9 @@ func (d *Driver) Stages(round string) (*RoundStatus, error) {
 // Stage runs a stage of a round in a shard until it is done. The stage before it must be done in all. Of a round that is
 // closed, all stages are.
 func (d *Driver) Stage(ctx context.Context, name, round string, shard int) error {
-	if shard < 0 || shard >= d.plan.tasks() {
-		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--shard %d", shard), Want: fmt.Sprintf("0 to %d", d.plan.tasks()-1)}
-	}
-	of, err := d.roundOf(round)
+	of, list, at, err := d.stageOf(name, round, shard)
 	if err != nil {
 		return err
-	}
-	list := d.plan.of(shard).stages(of.name, of.lists)
-	var names []string
-	for _, s := range list {
-		names = append(names, s.name)
-	}
-	names = append(names, commitStage)
-	at := slices.Index(names, name)
-	if at < 0 {
-		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("stage %q", name), Want: "a stage of round " + of.name + ": " + strings.Join(names, ", ")}
 	}
 	if of.closed {
 		if at == len(list) { // who closed it may have been killed before the push
@@ -233,6 +220,44 @@ func (d *Driver) Stage(ctx context.Context, name, round string, shard int) error
 	return d.task(ctx, of.name, of.lists, at, shard)
 }
 
+// PrintStage writes the commands of a stage in a shard, as a person types them.
+func (d *Driver) PrintStage(w io.Writer, name, round string, shard int) error {
+	of, list, at, err := d.stageOf(name, round, shard)
+	if err != nil {
+		return err
+	}
+	if at == len(list) {
+		_, err := fmt.Fprintln(w, Pipe{{"mckpt", "commit", d.plan.crawl, "--txn", of.name}})
+		return err
+	}
+	for _, step := range list[at].steps {
+		if _, err := fmt.Fprintln(w, step.shown()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stageOf looks for a stage of a round in a shard: its place among the stages, behind which the commit is.
+func (d *Driver) stageOf(name, round string, shard int) (of stageRound, list []stage, at int, err error) {
+	if shard < 0 || shard >= d.plan.tasks() {
+		return of, nil, 0, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--shard %d", shard), Want: fmt.Sprintf("0 to %d", d.plan.tasks()-1)}
+	}
+	if of, err = d.roundOf(round); err != nil {
+		return of, nil, 0, err
+	}
+	list = d.plan.of(shard).stages(of.name, of.lists)
+	var names []string
+	for _, s := range list {
+		names = append(names, s.name)
+	}
+	names = append(names, commitStage)
+	if at = slices.Index(names, name); at < 0 {
+		return of, nil, 0, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("stage %q", name), Want: "a stage of round " + of.name + ": " + strings.Join(names, ", ")}
+	}
+	return of, list, at, nil
+}
+
 // mustBeDone refuses a stage where the one before it is not done in shard n. Of another shard than its own it asks only
 // whether that has sent its rows: who reads a part that is missing names it.
 func (d *Driver) mustBeDone(of stageRound, at, n, own int, before string) (err error) {
@@ -243,9 +268,9 @@ func (d *Driver) mustBeDone(of stageRound, at, n, own int, before string) (err e
 		done, err = d.stageDone(of.name, s, n)
 	}
 	for _, step := range s.steps {
-		if n != own && step.sent != "" && done && err == nil {
+		if n != own && step.sent != nil && done && err == nil {
 			var bill *exchange.Bill
-			bill, _, err = d.billed(p, of.name, step.sent)
+			bill, err = d.billed(step.sent)
 			done = bill != nil
 		}
 	}
@@ -293,7 +318,7 @@ func (d *Driver) task(ctx context.Context, round string, lists []string, at, n i
 			}
 		}
 		for tries := 1; ; tries++ {
-			if _, err = run.run(ctx, flagged(step.pipe, d.opt.Threads, "json")); err == nil || tries == attempts || !errors.Is(err, fault.Upstream) && !errors.Is(err, fault.Busy) {
+			if err = d.step(ctx, &run, step); err == nil || tries == attempts || !errors.Is(err, fault.Upstream) && !errors.Is(err, fault.Busy) {
 				break
 			}
 		}
@@ -302,6 +327,21 @@ func (d *Driver) task(ctx context.Context, round string, lists []string, at, n i
 		}
 	}
 	return nil
+}
+
+// step runs a step once.
+func (d *Driver) step(ctx context.Context, run *processes, s step) error {
+	pipe := flagged(s.pipe, d.opt.Threads, "json")
+	switch {
+	case s.sent != nil:
+		return d.send(ctx, s.sent, s.file)
+	case s.from != nil && s.pipe == nil:
+		return d.receive(ctx, s)
+	case s.from != nil:
+		return d.feed(ctx, run, s, pipe)
+	}
+	_, err := run.run(ctx, pipe)
+	return err
 }
 
 func (d *Driver) stageDone(round string, s stage, n int) (bool, error) {
@@ -316,8 +356,8 @@ func (d *Driver) stageDone(round string, s stage, n int) (bool, error) {
 // stepDone reports whether a step of the present round is done.
 func (d *Driver) stepDone(round string, s step, n int) (bool, error) {
 	p := d.plan.of(n)
-	if s.sent != "" {
-		return d.isSent(p, round, s.sent)
+	if s.sent != nil {
+		return d.isSent(s.sent)
 	}
 	if s.verb != "" {
 		look, err := store.Folder(p.path("frontier"), store.Options{}).Look()

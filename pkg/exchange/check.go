@@ -54,7 +54,7 @@ type Round struct {
 }
 
 // Bind looks at all exchanges of a round that is to be closed: the folders below the round's that have a bill. It refuses unless
-// all bills are there, and all parts by their length, and all that was sent was received, and the reverse.
+// all bills are there, and all parts by the length of their files, and all that was sent was received, and the reverse.
 func Bind(r Round) ([]Bound, error) {
 	list, err := r.FS.ReadDir(r.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -80,16 +80,14 @@ func Bind(r Round) ([]Bound, error) {
 		if first == nil {
 			first = err
 		}
-	}, func(name string, bill *Bill, to int) error {
-		return present(r.FS, PartPath(filepath.Join(r.Dir, name), bill.From, to), bill.Parts[to])
-	})
+	}, func(name string, bill *Bill) error { return bill.Present(r.FS, filepath.Join(r.Dir, name)) })
 	return all, first
 }
 
 // Verify looks at the exchanges that a checkpoint bound: every bill is the one that was bound, and all that was sent was
 // received. It tells of each problem and goes on. Parts may be gone (RemoveParts).
 func Verify(r Round, all []Bound, problem func(error)) {
-	r.look(all, problem, func(string, *Bill, int) error { return nil })
+	r.look(all, problem, func(string, *Bill) error { return nil })
 }
 
 // RemoveParts deletes the parts of exchanges that a checkpoint bound: nobody reads them any more. The bills stay.
@@ -104,7 +102,7 @@ func RemoveParts(fsys durable.FS, roundDir string, all []Bound) error {
 			return err
 		}
 		for _, f := range files {
-			if !strings.HasSuffix(f.Name(), partSuffix) {
+			if !strings.HasSuffix(f.Name(), partsSuffix) {
 				continue
 			}
 			if err := fsys.Remove(filepath.Join(dir, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -115,9 +113,9 @@ func RemoveParts(fsys durable.FS, roundDir string, all []Bound) error {
 	return nil
 }
 
-// look reads all bills of the exchanges, one at a time, and calls part for each part. A bill must have its checksum in all;
+// look reads all bills of the exchanges, one at a time, and calls parts for each. A bill must have its checksum in all;
 // where that is "", it is put there.
-func (r Round) look(all []Bound, problem func(error), part func(name string, bill *Bill, to int) error) {
+func (r Round) look(all []Bound, problem func(error), parts func(name string, bill *Bill) error) {
 	got := make([]map[string][]arrived, r.Shards)
 	for n := range got {
 		got[n] = map[string][]arrived{}
@@ -148,9 +146,9 @@ func (r Round) look(all []Bound, problem func(error), part func(name string, bil
 			for to, p := range bill.Parts {
 				columns[to].rows += p.Rows
 				_, _ = columns[to].hash.WriteString(p.Hash)
-				if err := part(b.Name, bill, to); err != nil {
-					problem(err)
-				}
+			}
+			if err := parts(b.Name, bill); err != nil {
+				problem(err)
 			}
 		}
 		if whole {

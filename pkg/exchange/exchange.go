@@ -1,19 +1,19 @@
 // Package exchange carries rows between the shards of a crawl.
 //
-// In an exchange each of N shards sends every shard, itself too, one part: a record stream, which may be
-// empty. All files of an exchange are in one folder, such as rounds/r12/links of the crawl folder:
+// In an exchange each of N shards sends every shard, itself too, one part: rows, of which there may be none. All files
+// of an exchange are in one folder, such as rounds/r12/links of the crawl folder:
 //
-//	007-003.arrows.zst   what shard 7 sent to shard 3; its trailer says so
-//	007.json             the bill of shard 7: rows, hash and length of each of its parts, and its ledger up to here
+//	007.run    the parts of shard 7, one behind the other: a run whose keys are the receivers
+//	007.json   the bill of shard 7: rows and hash of each part, length of the file, and its ledger up to here
 //
-// SPEC.md beside this file has the layout of a bill. Split writes the parts and the bill of one sender. Gather reads
+// SPEC.md beside this file has the layout. Run writes the parts and the bill of one sender. Receive and Rows read
 // what all senders sent to one receiver.
 //
 // # Invariants
 //
-//   - A bill appears after all of its parts: parts without a bill of their round, epoch and map do not count.
-//   - Split gives the same bytes for the same rows. With a bill in place, it writes nothing and refuses other rows.
-//   - Gather gives no row unless all N bills and parts are there, of this exchange, round, epoch and map, and does
+//   - A bill appears after its parts: parts without a bill of their round, epoch and map do not count.
+//   - Run gives the same bytes for the same rows. With a bill in place, it writes nothing and refuses other rows.
+//   - Rows gives no row unless all N bills and files are there, of this exchange, round, epoch and map, and does
 //     not end well unless every part holds the rows of its bill. Rows come in order of sender, then as they stood.
 //   - A ledger ends at the exchange and a new one begins behind it. Check says whether both sides agree.
 package exchange
@@ -68,22 +68,16 @@ func Of(fsys durable.FS, crawlDir string) (ID, *shard.Map, error) {
 	return ID{Epoch: cur.Epoch, Map: m.Version, Shards: m.Shards}, m, nil
 }
 
-// part is what the trailer of a part says.
-func (id ID) part(from, to int) record.Part {
-	return record.Part{Exchange: id.Exchange, Round: id.Round, Epoch: id.Epoch, Map: id.Map, Shards: id.Shards, By: id.By, From: from, To: to}
-}
-
-// differs says in what got is not want; "" if in nothing.
-func differs(got, want record.Part) (found, wanted string) {
+// differs says in what the bill is not that of a sender in id; "" if in nothing.
+func (b *Bill) differs(id ID, from int) (found, wanted string) {
 	for _, c := range []struct{ what, got, want string }{
-		{"round", got.Round, want.Round},
-		{"epoch", strconv.FormatUint(got.Epoch, 10), strconv.FormatUint(want.Epoch, 10)},
-		{"exchange", got.Exchange, want.Exchange},
-		{"bucket map", strconv.FormatUint(got.Map, 10), strconv.FormatUint(want.Map, 10)},
-		{"shards", strconv.Itoa(got.Shards), strconv.Itoa(want.Shards)},
-		{"key", got.By, want.By},
-		{"sender", strconv.Itoa(got.From), strconv.Itoa(want.From)},
-		{"receiver", strconv.Itoa(got.To), strconv.Itoa(want.To)},
+		{"round", b.Round, id.Round},
+		{"epoch", strconv.FormatUint(b.Epoch, 10), strconv.FormatUint(id.Epoch, 10)},
+		{"exchange", b.Exchange, id.Exchange},
+		{"bucket map", strconv.FormatUint(b.Map, 10), strconv.FormatUint(id.Map, 10)},
+		{"shards", strconv.Itoa(b.Shards), strconv.Itoa(id.Shards)},
+		{"key", b.By, id.By},
+		{"sender", strconv.Itoa(b.From), strconv.Itoa(from)},
 	} {
 		if c.got != c.want {
 			return fmt.Sprintf("%s %.80q", c.what, c.got), fmt.Sprintf("%q", c.want)
@@ -94,26 +88,34 @@ func differs(got, want record.Part) (found, wanted string) {
 
 // Bill says what one shard sent in an exchange.
 type Bill struct {
+	Version int `json:"version"` // of the format
 	ID
 	From   int           `json:"from"`
 	Kind   record.Kind   `json:"kind"`
+	Bytes  int64         `json:"bytes"`  // of the file with the parts
 	Parts  []Sent        `json:"parts"`  // by receiver
 	Ledger record.Ledger `json:"ledger"` // of the rows, up to this split
 }
 
 // Sent is one part.
 type Sent struct {
-	Rows  uint64 `json:"rows"`
-	Hash  string `json:"hash"`  // of the rows
-	Bytes int64  `json:"bytes"` // of the file
+	Rows uint64 `json:"rows"`
+	Hash string `json:"hash"` // of the rows
 }
 
 // magic begins a bill's file.
 const magic = "mercator-bill"
 
-// PartPath is the place of a part in an exchange's folder.
-func PartPath(dir string, from, to int) string {
-	return filepath.Join(dir, fmt.Sprintf("%03d-%03d", from, to)+partSuffix)
+// version is that of bills and parts.
+const version = 2
+
+// runKind is the kind of the runs that hold parts: the rows of key 0 are one record stream without rows, whose schema is
+// that of the parts' rows; those of key n+1 are the part for shard n, each a row in its byte form.
+const runKind = "exchange"
+
+// PartsPath is the place of a sender's parts in an exchange's folder.
+func PartsPath(dir string, from int) string {
+	return filepath.Join(dir, fmt.Sprintf("%03d", from)+partsSuffix)
 }
 
 // BillPath is the place of a bill in an exchange's folder.
@@ -122,14 +124,17 @@ func BillPath(dir string, from int) string {
 }
 
 const (
-	partSuffix = ".arrows.zst"
-	billSuffix = ".json"
+	partsSuffix = ".run"
+	billSuffix  = ".json"
 )
 
 // check is the list of rules that SPEC.md gives for a bill.
 func (b *Bill) check(name string) error {
 	bad := func(place, found, want string) error {
 		return &fault.Error{Class: fault.Corrupt, File: name, Place: place, Found: found, Want: want}
+	}
+	if b.Version != version {
+		return &fault.Error{Class: fault.Version, File: name, Place: "version", Found: strconv.Itoa(b.Version), Want: strconv.Itoa(version)}
 	}
 	if b.Shards < 1 || b.Shards > store.MaxShards || b.From < 0 || b.From >= b.Shards {
 		return bad("from", fmt.Sprintf("shard %d of %d", b.From, b.Shards), fmt.Sprintf("at most %d shards", store.MaxShards))
@@ -143,10 +148,13 @@ func (b *Bill) check(name string) error {
 	if len(b.Parts) != b.Shards {
 		return bad("parts", strconv.Itoa(len(b.Parts)), fmt.Sprintf("%d, one a shard", b.Shards))
 	}
+	if b.Bytes < 1 {
+		return bad("bytes", strconv.FormatInt(b.Bytes, 10), "1 or more")
+	}
 	var rows uint64
 	for to, p := range b.Parts {
-		if !store.IsSum(p.Hash) || p.Bytes < 1 {
-			return bad(fmt.Sprintf("part %d", to), fmt.Sprintf("%d bytes, hash %.80q", p.Bytes, p.Hash), "1 or more, and a checksum")
+		if !store.IsSum(p.Hash) {
+			return bad(fmt.Sprintf("part %d", to), fmt.Sprintf("hash %.80q", p.Hash), "a checksum")
 		}
 		rows += p.Rows
 	}
@@ -184,7 +192,7 @@ func readBill(fsys durable.FS, dir string, id ID, from int) (b *Bill, sum string
 	if id.By == "" {
 		id.By = b.By
 	}
-	if found, want := differs(b.part(b.From, 0), id.part(from, 0)); found != "" {
+	if found, want := b.differs(id, from); found != "" {
 		return b, "", &fault.Error{Class: fault.Corrupt, File: file, Place: "body", Found: found, Want: want, Err: errOther}
 	}
 	return b, store.Sum(data), nil

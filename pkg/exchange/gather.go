@@ -1,15 +1,20 @@
 package exchange
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
+	"github.com/zeebo/xxh3"
+
 	"mercator/formats/record"
+	"mercator/formats/run"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
@@ -27,7 +32,7 @@ type Incoming struct {
 	sent []Sent // by sender
 }
 
-// Receive looks at all bills of an exchange and at the lengths of the parts for one receiver. No part was read then.
+// Receive looks at all bills of an exchange and at the lengths of the files with the parts. No part was read then.
 func Receive(fsys durable.FS, dir string, id ID, to int) (*Incoming, error) {
 	in := &Incoming{fs: fsys, dir: dir, id: id, to: to}
 	for from := range id.Shards {
@@ -38,7 +43,7 @@ func Receive(fsys durable.FS, dir string, id ID, to int) (*Incoming, error) {
 		if from > 0 && b.Kind != in.Kind {
 			return nil, &fault.Error{Class: fault.WrongKind, File: BillPath(dir, from), Found: fmt.Sprintf("%s rows", b.Kind), Want: fmt.Sprintf("%s rows, as in %s", in.Kind, BillPath(dir, 0))}
 		}
-		if err := present(fsys, PartPath(dir, from, to), b.Parts[to]); err != nil {
+		if err := b.Present(fsys, dir); err != nil {
 			return nil, err
 		}
 		in.Kind = b.Kind
@@ -52,38 +57,37 @@ func Receive(fsys durable.FS, dir string, id ID, to int) (*Incoming, error) {
 	return in, nil
 }
 
-func (in *Incoming) partOf(from int) string { return PartPath(in.dir, from, in.to) }
-
-// present says whether a part is there, by its length.
-func present(fsys durable.FS, file string, p Sent) error {
+// Present is an error unless the sender's parts are in an exchange's folder, by the length of their file.
+func (b *Bill) Present(fsys durable.FS, dir string) error {
+	file := PartsPath(dir, b.From)
 	info, err := fsys.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &fault.Error{Class: fault.Corrupt, File: file, Found: "missing", Want: fmt.Sprintf("a part of %d rows, as its bill says", p.Rows), Err: err,
-			Hint: fmt.Sprintf("%q says which stage sends it: run it again in the sender's shard", stagesOf(file))}
+		return &fault.Error{Class: fault.Corrupt, File: file, Found: "missing", Want: fmt.Sprintf("parts of %d bytes, as %s says", b.Bytes, filepath.Base(BillPath(dir, b.From))), Err: err,
+			Hint: fmt.Sprintf("%q says which stage sends them: run it again in the sender's shard", stagesOf(file))}
 	}
-	if err == nil && info.Size() != p.Bytes {
-		err = damaged(file, &fault.Error{Class: fault.Corrupt, File: file, Found: fmt.Sprintf("%d bytes", info.Size()), Want: fmt.Sprintf("%d, as its bill says", p.Bytes)})
+	if err == nil && info.Size() != b.Bytes {
+		err = damaged(file, &fault.Error{Class: fault.Corrupt, File: file, Found: fmt.Sprintf("%d bytes", info.Size()), Want: fmt.Sprintf("%d, as its bill says", b.Bytes)})
 	}
 	return err
 }
 
-// stagesOf is the line that lists the stages of the crawl that a part is in.
-func stagesOf(part string) string {
-	crawl := part
-	for range 4 { // rounds/r12/links/007-003.arrows.zst
+// stagesOf is the line that lists the stages of the crawl that a file of parts is in.
+func stagesOf(parts string) string {
+	crawl := parts
+	for range 4 { // rounds/r12/links/007.run
 		crawl = filepath.Dir(crawl)
 	}
 	return fault.Quote("mcrawl", "stages", crawl)
 }
 
-// damaged adds to an error of a part that is there how to have it sent again.
+// damaged adds to an error of parts that are there how to have them sent again.
 func damaged(file string, err error) error {
 	var f *fault.Error
 	if !errors.As(err, &f) {
 		return err
 	}
 	g := *f
-	g.Hint = fmt.Sprintf("remove it: %s; then %q says which stage sends it again", fault.Quote("rm", file), stagesOf(file))
+	g.Hint = fmt.Sprintf("remove it: %s; then %q says which stage sends them again", fault.Quote("rm", file), stagesOf(file))
 	return &g
 }
 
@@ -96,55 +100,90 @@ func Rows[T record.Row](in *Incoming) (*Gathered[T], error) {
 // Gathered is the rows of all senders, in their order.
 type Gathered[T record.Row] struct {
 	in     *Incoming
+	schema *record.Schema // of the first sender's rows
+
 	from   int
-	file   durable.File
-	part   *record.Reader[T]
-	schema *record.Schema // of the first part
-	sum    record.RowHasher[T]
+	file   durable.File // of its parts; nil: its part was read
+	rows   *run.Scanner
+	shape  *record.Schema // of its rows
+	n      uint64         // rows that were read of its part
+	part   xxh3.Hasher    // of these
+	all    xxh3.Hasher    // of all rows
+	total  uint64
+	sticky error
 }
 
-// Schema is the first part's.
+// Schema is of the first sender's rows.
 func (g *Gathered[T]) Schema() *record.Schema { return g.schema }
 
-// Buffered is how many rows Read gives without reading from a file.
-func (g *Gathered[T]) Buffered() int { return g.part.Buffered() }
+func (g *Gathered[T]) fault(found, want string) error {
+	name := PartsPath(g.in.dir, g.from)
+	return damaged(name, &fault.Error{Class: fault.Corrupt, File: name, Place: fmt.Sprintf("part %d", g.in.to), Found: found, Want: want})
+}
 
+// open opens the parts of a sender at those of the receiver.
 func (g *Gathered[T]) open(from int) (err error) {
-	name := g.in.partOf(from)
+	name := PartsPath(g.in.dir, from)
+	g.from, g.n = from, 0
+	g.part.Reset()
 	if g.file, err = g.in.fs.OpenFile(name, os.O_RDONLY, 0); err != nil {
 		return err
 	}
-	if g.part, err = record.NewReader[T](g.file, record.ReaderOptions{Name: name}); err != nil {
+	info, err := g.file.Stat()
+	if err != nil {
+		return err
+	}
+	parts, err := run.Open(g.file, info.Size(), name, runKind)
+	if err != nil {
 		return damaged(name, err)
 	}
-	g.from = from
-	if from == 0 {
-		g.schema = g.part.Schema()
+	g.rows = parts.Scan(run.Start)
+	key, head, err := g.rows.Next()
+	if err != nil && err != io.EOF {
+		return damaged(name, err)
 	}
-	if more := g.schema.Lacks(g.part.Schema()); len(more) > 0 {
-		return &fault.Error{Class: fault.WrongKind, File: name, Found: fmt.Sprintf("column %q", more[0]), Want: "the columns of " + g.in.partOf(0),
+	if err == io.EOF || key != 0 {
+		return g.fault("no schema before the rows", "that of the sender's rows")
+	}
+	stream, err := record.Open(bytes.NewReader(head), record.ReaderOptions{Name: name})
+	if err != nil {
+		return damaged(name, err)
+	}
+	g.shape = stream.Schema()
+	if round, epoch := g.in.id.Round, strconv.FormatUint(g.in.id.Epoch, 10); g.shape.Kind != g.in.Kind || g.shape.Txn != round || g.shape.Epoch != epoch {
+		return g.fault(fmt.Sprintf("%s rows of round %.80q, epoch %.80q", g.shape.Kind, g.shape.Txn, g.shape.Epoch), fmt.Sprintf("%s rows of %q, epoch %s", g.in.Kind, round, epoch))
+	}
+	if from == 0 {
+		g.schema = g.shape
+	}
+	if more := g.schema.Lacks(g.shape); len(more) > 0 {
+		return &fault.Error{Class: fault.WrongKind, File: name, Found: fmt.Sprintf("column %q", more[0]), Want: "the columns of " + PartsPath(g.in.dir, 0),
 			Hint: "run the same programs on all shards"}
+	}
+	if _, err := g.rows.Pass(uint64(g.in.to) + 1); err != nil && err != io.EOF {
+		return damaged(name, err)
 	}
 	return nil
 }
 
-// Read gives the next row; io.EOF when every part has ended as its bill says.
+// Read gives the next row; io.EOF when every part has ended as its bill says. Errors stick.
 func (g *Gathered[T]) Read(row *T) error {
-	for {
-		err := g.part.Read(row)
-		if err == nil {
-			g.sum.Add(row)
-		}
-		if err != io.EOF {
-			return damaged(g.in.partOf(g.from), err)
-		}
+	if g.sticky == nil {
+		g.sticky = g.read(row)
+	}
+	return g.sticky
+}
+
+func (g *Gathered[T]) read(row *T) error {
+	for g.n == g.in.sent[g.from].Rows {
 		if g.file != nil {
-			if err := g.file.Close(); err != nil {
-				return err
-			}
+			err := g.file.Close()
 			g.file = nil
-			if err := checkPart(g.in.partOf(g.from), g.part.Trailer(), g.in.id.part(g.from, g.in.to), g.in.sent[g.from]); err != nil {
-				return damaged(g.in.partOf(g.from), err)
+			if hash := store.HexSum(&g.part); err == nil && hash != g.in.sent[g.from].Hash {
+				err = g.fault(fmt.Sprintf("%d rows with hash %s", g.n, hash), g.in.sent[g.from].Hash+", as the bill says")
+			}
+			if err != nil {
+				return err
 			}
 		}
 		if g.from+1 == g.in.id.Shards {
@@ -154,25 +193,26 @@ func (g *Gathered[T]) Read(row *T) error {
 			return err
 		}
 	}
-}
-
-// checkPart compares a part that was read with what it should be, and with its bill.
-func checkPart(file string, t record.Trailer, want record.Part, p Sent) error {
-	if t.Part == nil {
-		return &fault.Error{Class: fault.WrongKind, File: file, Found: "a record stream that is no part of an exchange", Want: fmt.Sprintf("exchange %s of round %s", want.Exchange, want.Round)}
+	key, form, err := g.rows.Next()
+	if err != nil && err != io.EOF {
+		return damaged(PartsPath(g.in.dir, g.from), err)
 	}
-	if found, wanted := differs(*t.Part, want); found != "" {
-		return &fault.Error{Class: fault.Corrupt, File: file, Place: "trailer", Found: found, Want: wanted}
+	if err == io.EOF || key != uint64(g.in.to)+1 {
+		return g.fault(fmt.Sprintf("%d rows", g.n), fmt.Sprintf("%d, as the bill says", g.in.sent[g.from].Rows))
 	}
-	if hash := t.Hash.String(); t.Rows != p.Rows || hash != p.Hash {
-		return &fault.Error{Class: fault.Corrupt, File: file, Found: fmt.Sprintf("%d rows with hash %s", t.Rows, hash), Want: fmt.Sprintf("%d with %s, as its bill says", p.Rows, p.Hash)}
+	if n, err := record.ViewRow(form, row, g.shape); err != nil || n != len(form) {
+		return g.fault(fmt.Sprintf("row %d is no row of kind %s", g.n, g.in.Kind), "its byte form")
 	}
+	_, _ = g.part.Write(form)
+	_, _ = g.all.Write(form)
+	g.n++
+	g.total++
 	return nil
 }
 
 // Trailer is of all rows. Its ledger begins here.
 func (g *Gathered[T]) Trailer() record.Trailer {
-	rows, hash := g.sum.Sum()
+	rows, hash := g.total, record.Hash(g.all.Sum128().Bytes())
 	return record.Trailer{Verified: true, Rows: rows, Hash: hash, Txn: g.in.id.Round, Epoch: g.schema.Epoch,
 		Ledger: record.Ledger{Stages: []record.Stage{arrival(g.in.id, rows, hash.String(), digest(g.in.sent))}}}
 }

@@ -1,9 +1,11 @@
 package exchange
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/netip"
 	"path/filepath"
@@ -14,6 +16,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"mercator/formats/record"
+	"mercator/formats/run"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
@@ -33,9 +36,6 @@ type Split struct {
 	Progress func(n int64)         // is told the number of rows; may be nil
 }
 
-// errSent tells Run that a bill says the same rows were sent.
-var errSent = errors.New("sent before")
-
 // Run reads all of in, and publishes its parts and then the bill. If a whole bill of this exchange is there, nothing is
 // written: the rows must be those that were sent (fault.Conflict).
 func Run[T record.Row](s Split, in merge.Rows[T]) (*Bill, error) {
@@ -47,43 +47,149 @@ func Run[T record.Row](s Split, in merge.Rows[T]) (*Bill, error) {
 		return nil, err
 	}
 	sent, err := ReadBill(s.FS, s.Dir, s.ID, s.From)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errOther) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errOther) && !errors.Is(err, fault.Version) {
 		return nil, err
 	}
 	whole := err == nil
-	bill := &Bill{ID: s.ID, From: s.From, Kind: schema.Kind}
-	var files []*durable.Atomic
-	defer func() {
-		for _, a := range files {
-			a.Abort()
-		}
-	}()
-	err = merge.EachPart(in, s.ID.Shards, owner[T](s), s.Memory, s.Progress, func(to int, rows func(*T) error) error {
-		if to == 0 {
-			if err := s.begin(in.Trailer(), whole, sent); err != nil {
-				return err
-			}
-		}
-		a, err := durable.CreateAll(s.FS, PartPath(s.Dir, s.From, to))
-		if err != nil {
-			return err
-		}
-		files = append(files, a)
-		p, err := writePart(s, a, to, schema, rows)
-		bill.Parts = append(bill.Parts, p)
-		return err
-	})
-	if err == errSent {
-		return sent, nil
-	}
-	if err != nil {
+	rows := merge.NewSorter(s.Memory, "")
+	defer rows.Close()
+	bill := &Bill{Version: version, ID: s.ID, From: s.From, Kind: schema.Kind, Parts: make([]Sent, s.ID.Shards)}
+	if err := sortRows(s, in, rows, bill.Parts); err != nil {
 		return nil, err
 	}
 	t := in.Trailer()
+	if err := s.ofRound(t.Txn, t.Epoch); err != nil {
+		return nil, err
+	}
+	if whole {
+		if there, err := s.again(t, sent); there || err != nil {
+			return sent, err
+		}
+	}
 	bill.Ledger = t.Ledger
 	bill.Ledger.Stages = append(append([]record.Stage(nil), t.Ledger.Stages...),
 		record.Stage{Name: "mmerge split", Txn: s.ID.Round, In: t.Rows, InHash: t.Hash.String(), Consumed: t.Rows})
-	return bill, s.publish(files, bill)
+	return bill, writeParts[T](s, schema, rows, bill)
+}
+
+// Send is Run for the rows of a stream.
+func (s Split) Send(in *record.Source) (*Bill, error) {
+	switch in.Kind() {
+	case record.KindURL:
+		return send[record.URL](s, in)
+	case record.KindFetch:
+		return send[record.Fetch](s, in)
+	case record.KindLink:
+		return send[record.Link](s, in)
+	}
+	return send[record.Module](s, in)
+}
+
+func send[T record.Row](s Split, in *record.Source) (*Bill, error) {
+	rows, err := record.Rows[T](in)
+	if err != nil {
+		return nil, err
+	}
+	return Run(s, merge.Rows[T](rows))
+}
+
+// sortRows reads all of in. It puts each row's byte form behind its receiver, and counts and hashes the parts.
+func sortRows[T record.Row](s Split, in merge.Rows[T], rows *merge.Sorter, parts []Sent) error {
+	to, hashes := owner[T](s), make([]xxh3.Hasher, len(parts))
+	var row T
+	var form []byte
+	for {
+		err := in.Read(&row)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		n := to(&row)
+		form = record.AppendRow(form[:0], &row)
+		if err := rows.Add(uint64(n)+1, form); err != nil {
+			return err
+		}
+		parts[n].Rows++
+		_, _ = hashes[n].Write(form)
+		if s.Progress != nil {
+			s.Progress(1)
+		}
+	}
+	for n := range parts {
+		parts[n].Hash = store.HexSum(&hashes[n])
+	}
+	return nil
+}
+
+// again says whether all that a bill says was sent is there; the rows of t must be these.
+func (s Split) again(t record.Trailer, sent *Bill) (there bool, err error) {
+	if got := t.Hash.String(); got != sent.inHash() {
+		return false, &fault.Error{Class: fault.Conflict, File: "input", Found: fmt.Sprintf("%d rows with hash %s", t.Rows, got),
+			Want: fmt.Sprintf("%s, as %s says were sent", sent.inHash(), BillPath(s.Dir, s.From)),
+			Hint: "a receiver may have taken the parts already: to send other rows, abandon the round (mckpt abandon)"}
+	}
+	return sent.Present(s.FS, s.Dir) == nil, nil
+}
+
+// writeParts publishes the parts, and then the bill.
+func writeParts[T record.Row](s Split, schema *record.Schema, rows *merge.Sorter, b *Bill) error {
+	var head bytes.Buffer
+	stream, err := record.NewWriter[T](&head, record.WriterOptions{Level: record.Fast, Like: schema, Txn: s.ID.Round, Now: schema.Now,
+		Epoch: strconv.FormatUint(s.ID.Epoch, 10), Resolver: schema.Resolver})
+	if err != nil {
+		return err
+	}
+	if _, err := stream.Commit(record.Ledger{}); err != nil {
+		return err
+	}
+	all, err := rows.Sort()
+	if err != nil {
+		return err
+	}
+	path := PartsPath(s.Dir, s.From)
+	mine := filepath.Base(path)
+	durable.RemoveLeftovers(path, func(name string) bool { return name == mine })
+	a, err := durable.CreateAll(s.FS, path)
+	if err != nil {
+		return err
+	}
+	defer a.Abort()
+	out := counter{out: a}
+	w := run.NewWriter(&out, runKind)
+	for key, payload := uint64(0), head.Bytes(); err == nil; key, payload, err = all.Next() {
+		if err := w.Add(key, payload); err != nil {
+			return err
+		}
+	}
+	if err != io.EOF {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	b.Bytes = out.n
+	data, err := store.Seal(magic, b)
+	if err != nil {
+		return err
+	}
+	if err := a.Commit(); err != nil {
+		return err
+	}
+	return durable.WriteFile(s.FS, BillPath(s.Dir, s.From), data)
+}
+
+// counter counts the bytes of a file.
+type counter struct {
+	out io.Writer
+	n   int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.out.Write(p)
+	c.n += int64(n)
+	return n, err
 }
 
 // ofRound refuses rows of another round or epoch.
@@ -96,81 +202,6 @@ func (s Split) ofRound(txn, epoch string) error {
 			Hint: "abandon or restore has undone the round that made them: make the file again"}
 	}
 	return nil
-}
-
-// begin is called when all rows were read, and before a part is written. With whole, a bill says what was sent.
-func (s Split) begin(t record.Trailer, whole bool, sent *Bill) error {
-	if err := s.ofRound(t.Txn, t.Epoch); err != nil {
-		return err
-	}
-	if whole {
-		if got := t.Hash.String(); got != sent.inHash() {
-			return &fault.Error{Class: fault.Conflict, File: "input", Found: fmt.Sprintf("%d rows with hash %s", t.Rows, got),
-				Want: fmt.Sprintf("%s, as %s says were sent", sent.inHash(), BillPath(s.Dir, s.From)),
-				Hint: "a receiver may have taken the parts already: to send other rows, abandon the round (mckpt abandon)"}
-		}
-		missing := false
-		for to, p := range sent.Parts {
-			missing = missing || present(s.FS, PartPath(s.Dir, s.From, to), p) != nil
-		}
-		if !missing {
-			return errSent
-		}
-	}
-	mine, _, _ := strings.Cut(filepath.Base(PartPath(s.Dir, s.From, 0)), "-")
-	durable.RemoveLeftovers(PartPath(s.Dir, s.From, 0), func(name string) bool { return strings.HasPrefix(name, mine) })
-	return nil
-}
-
-// writePart writes and seals one part.
-func writePart[T record.Row](s Split, a *durable.Atomic, to int, schema *record.Schema, rows func(*T) error) (Sent, error) {
-	part := s.ID.part(s.From, to)
-	out := counter{Atomic: a}
-	w, err := record.NewWriter[T](&out, record.WriterOptions{Name: a.Name(), Level: record.Fast, Like: schema, Txn: s.ID.Round, Now: schema.Now,
-		Epoch: strconv.FormatUint(s.ID.Epoch, 10), Resolver: schema.Resolver, Part: &part})
-	if err != nil {
-		return Sent{}, err
-	}
-	if err := merge.WriteRows(w, rows); err != nil {
-		return Sent{}, err
-	}
-	n, hash, err := w.Finish()
-	if err != nil {
-		return Sent{}, err
-	}
-	if _, err := w.Commit(record.Ledger{Stages: []record.Stage{arrival(s.ID, n, hash.String(), "")}}); err != nil {
-		return Sent{}, err
-	}
-	return Sent{Rows: n, Hash: hash.String(), Bytes: out.n}, a.Seal()
-}
-
-// counter counts the bytes of a file.
-type counter struct {
-	*durable.Atomic
-	n int64
-}
-
-func (c *counter) Write(p []byte) (int, error) {
-	n, err := c.Atomic.Write(p)
-	c.n += int64(n)
-	return n, err
-}
-
-// publish places the parts, and then the bill.
-func (s Split) publish(files []*durable.Atomic, b *Bill) error {
-	data, err := store.Seal(magic, b)
-	if err != nil {
-		return err
-	}
-	for _, a := range files {
-		if err := a.Place(); err != nil {
-			return err
-		}
-	}
-	if err := s.FS.SyncDir(s.Dir); err != nil {
-		return err
-	}
-	return durable.WriteFile(s.FS, BillPath(s.Dir, s.From), data)
 }
 
 // owner says which shard a row is sent to. By address it takes the addresses of other shards out of a url row, so that only

@@ -402,6 +402,29 @@ func (b *Batch[In, Out]) Drop(reason string) { Enter(b.drops, reason, 1) }
 // Consume accounts for an input row that was used up (a page whose links were made).
 func (b *Batch[In, Out]) Consume() { b.consumed++ }
 
+// PassAll is the body of a stage that passes on all rows as they are. progress is told the number of rows.
+func PassAll[T record.Row](progress func(n int64)) func(ctx context.Context, b *Batch[T, T]) error {
+	return func(ctx context.Context, b *Batch[T, T]) error {
+		var row T
+		for {
+			err := b.Read(&row)
+			if err == io.EOF {
+				return nil
+			}
+			if err == nil {
+				progress(1)
+				err = b.Pass(&row)
+			}
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
 // Refuse counts candidates that never became rows, by reason.
 func (b *Batch[In, Out]) Refuse(reason string, n uint64) {
 	if n > 0 {
