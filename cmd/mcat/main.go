@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 
-	"mercator/formats/record"
 	"mercator/pkg/cli"
 	"mercator/pkg/derive"
 	"mercator/pkg/fault"
@@ -100,19 +99,6 @@ func (g *grammar) startProgress(std *cli.Std) *cli.Progress {
 
 func usage(found, want string) error {
 	return &fault.Error{Class: fault.Usage, Found: found, Want: want}
-}
-
-// byKind calls the function for a kind of rows.
-func byKind(k record.Kind, url, fetch, link, module func() error) error {
-	switch k {
-	case record.KindURL:
-		return url()
-	case record.KindFetch:
-		return fetch()
-	case record.KindLink:
-		return link()
-	}
-	return module()
 }
 
 //go:embed manual.md

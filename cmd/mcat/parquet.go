@@ -35,11 +35,11 @@ func (g *grammar) runParquet(ctx context.Context, std *cli.Std) error {
 	defer progress.Done()
 	write := func(to io.Writer) error {
 		out := bufio.NewWriterSize(to, 1<<20)
-		err := byKind(src.Kind(),
+		err := record.ByKind(src.Kind(),
 			func() error { return parquet.Files[record.URL](ctx, out, files, progress.Add) },
 			func() error { return parquet.Files[record.Fetch](ctx, out, files, progress.Add) },
 			func() error { return parquet.Files[record.Link](ctx, out, files, progress.Add) },
-			func() error { return parquet.Files[record.Module](ctx, out, files, progress.Add) })
+			func() error { return parquet.Files[record.Module](ctx, out, files, progress.Add) })()
 		if err != nil {
 			return err
 		}

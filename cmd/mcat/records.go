@@ -21,11 +21,11 @@ func (g *grammar) runRecords(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	return byKind(in.Kind(),
+	return record.ByKind(in.Kind(),
 		func() error { return copyRecords[record.URL](ctx, g, std, in) },
 		func() error { return copyRecords[record.Fetch](ctx, g, std, in) },
 		func() error { return copyRecords[record.Link](ctx, g, std, in) },
-		func() error { return copyRecords[record.Module](ctx, g, std, in) })
+		func() error { return copyRecords[record.Module](ctx, g, std, in) })()
 }
 
 func copyRecords[T record.Row](ctx context.Context, g *grammar, std *cli.Std, from *cli.Records) error {
@@ -147,11 +147,11 @@ func (g *grammar) runFrom(ctx context.Context, std *cli.Std) error {
 	if like.kind == "" {
 		return usage("--from without --kind", "--kind url, fetch, link or module, or --like FILE")
 	}
-	return byKind(like.kind,
+	return record.ByKind(like.kind,
 		func() error { return fromText[record.URL](ctx, g, std, like) },
 		func() error { return fromText[record.Fetch](ctx, g, std, like) },
 		func() error { return fromText[record.Link](ctx, g, std, like) },
-		func() error { return fromText[record.Module](ctx, g, std, like) })
+		func() error { return fromText[record.Module](ctx, g, std, like) })()
 }
 
 // likeFile is what --like says of the rows that the text was made from.
@@ -168,11 +168,11 @@ func (l *likeFile) read(ctx context.Context, std *cli.Std, name string) error {
 		return err
 	}
 	l.kind = in.Kind()
-	return byKind(l.kind,
+	return record.ByKind(l.kind,
 		func() error { return drain[record.URL](ctx, l, in) },
 		func() error { return drain[record.Fetch](ctx, l, in) },
 		func() error { return drain[record.Link](ctx, l, in) },
-		func() error { return drain[record.Module](ctx, l, in) })
+		func() error { return drain[record.Module](ctx, l, in) })()
 }
 
 func drain[T record.Row](ctx context.Context, l *likeFile, from *cli.Records) error {

@@ -228,11 +228,11 @@ func (p *printer) show(ctx context.Context, in *input) error {
 		return &fault.Error{Class: fault.WrongKind, File: in.opt.Name, Found: fmt.Sprintf("rows of kind %s behind rows of kind %s", src.Kind(), p.kind), Want: "one kind in a table"}
 	}
 	p.kind = src.Kind()
-	return byKind(src.Kind(),
+	return record.ByKind(src.Kind(),
 		func() error { return showRows[record.URL](ctx, p, src, in.opt.Name) },
 		func() error { return showRows[record.Fetch](ctx, p, src, in.opt.Name) },
 		func() error { return showRows[record.Link](ctx, p, src, in.opt.Name) },
-		func() error { return showRows[record.Module](ctx, p, src, in.opt.Name) })
+		func() error { return showRows[record.Module](ctx, p, src, in.opt.Name) })()
 }
 
 // cancelEvery is how many rows pass between looks at the context.

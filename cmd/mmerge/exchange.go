@@ -72,15 +72,7 @@ func (c *splitCmd) send(std *cli.Std) error {
 	}
 	s := exchange.Split{FS: durable.OS, Dir: c.Prefix, ID: id, From: c.Shard, Map: m, Memory: std.MemoryLimit() / 4,
 		Refused: func(addr netip.Addr) bool { ok, _ := guard.Allowed(addr); return !ok }}
-	switch src.Kind() {
-	case record.KindURL:
-		return sendRows[record.URL](std, src, s)
-	case record.KindFetch:
-		return sendRows[record.Fetch](std, src, s)
-	case record.KindLink:
-		return sendRows[record.Link](std, src, s)
-	}
-	return sendRows[record.Module](std, src, s)
+	return record.ByKind(src.Kind(), sendRows[record.URL], sendRows[record.Fetch], sendRows[record.Link], sendRows[record.Module])(std, src, s)
 }
 
 func sendRows[T record.Row](std *cli.Std, src *cli.Records, s exchange.Split) error {
@@ -129,15 +121,7 @@ func (c *gatherCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	switch in.Kind {
-	case record.KindURL:
-		return gatherRows[record.URL](ctx, std, c, in)
-	case record.KindFetch:
-		return gatherRows[record.Fetch](ctx, std, c, in)
-	case record.KindLink:
-		return gatherRows[record.Link](ctx, std, c, in)
-	}
-	return gatherRows[record.Module](ctx, std, c, in)
+	return record.ByKind(in.Kind, gatherRows[record.URL], gatherRows[record.Fetch], gatherRows[record.Link], gatherRows[record.Module])(ctx, std, c, in)
 }
 
 func gatherRows[T record.Row](ctx context.Context, std *cli.Std, c *gatherCmd, in *exchange.Incoming) error {

@@ -125,15 +125,7 @@ func (c *recordsCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 		all = append(all, src)
 	}
-	switch all[0].Kind() {
-	case record.KindURL:
-		return mergeRecords[record.URL](ctx, std, c, all)
-	case record.KindFetch:
-		return mergeRecords[record.Fetch](ctx, std, c, all)
-	case record.KindLink:
-		return mergeRecords[record.Link](ctx, std, c, all)
-	}
-	return mergeRecords[record.Module](ctx, std, c, all)
+	return record.ByKind(all[0].Kind(), mergeRecords[record.URL], mergeRecords[record.Fetch], mergeRecords[record.Link], mergeRecords[record.Module])(ctx, std, c, all)
 }
 
 // stdinOnce refuses standard input twice.
@@ -203,15 +195,7 @@ func (c *joinCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	switch src.Kind() {
-	case record.KindURL:
-		return joinLeft[record.URL](ctx, std, c, src)
-	case record.KindFetch:
-		return joinLeft[record.Fetch](ctx, std, c, src)
-	case record.KindLink:
-		return joinLeft[record.Link](ctx, std, c, src)
-	}
-	return joinLeft[record.Module](ctx, std, c, src)
+	return record.ByKind(src.Kind(), joinLeft[record.URL], joinLeft[record.Fetch], joinLeft[record.Link], joinLeft[record.Module])(ctx, std, c, src)
 }
 
 func joinLeft[L record.Row](ctx context.Context, std *cli.Std, c *joinCmd, src *cli.Records) error {
@@ -223,15 +207,7 @@ func joinLeft[L record.Row](ctx context.Context, std *cli.Std, c *joinCmd, src *
 	if err != nil {
 		return err
 	}
-	switch right.Kind() {
-	case record.KindURL:
-		return join[L, record.URL](ctx, std, c, left, right)
-	case record.KindFetch:
-		return join[L, record.Fetch](ctx, std, c, left, right)
-	case record.KindLink:
-		return join[L, record.Link](ctx, std, c, left, right)
-	}
-	return join[L, record.Module](ctx, std, c, left, right)
+	return record.ByKind(right.Kind(), join[L, record.URL], join[L, record.Fetch], join[L, record.Link], join[L, record.Module])(ctx, std, c, left, right)
 }
 
 func join[L, R record.Row](ctx context.Context, std *cli.Std, c *joinCmd, left stage.Input[L], src *cli.Records) error {
@@ -366,15 +342,7 @@ func (c *checkCmd) check(std *cli.Std, name string, progress *cli.Progress) (str
 	if err != nil {
 		return "", err
 	}
-	switch src.Kind() {
-	case record.KindURL:
-		return readAll[record.URL](src)
-	case record.KindFetch:
-		return readAll[record.Fetch](src)
-	case record.KindLink:
-		return readAll[record.Link](src)
-	}
-	return readAll[record.Module](src)
+	return record.ByKind(src.Kind(), readAll[record.URL], readAll[record.Fetch], readAll[record.Link], readAll[record.Module])(src)
 }
 
 func readAll[T record.Row](src *cli.Records) (string, error) {

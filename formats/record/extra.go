@@ -111,10 +111,10 @@ func appendExtra(b []byte, c *column, in *inColumn, row int) []byte {
 	if in.null(row) {
 		return b
 	}
-	b = append(appendText(b, c.name), byte(c.typ))
+	b = append(AppendText(b, c.name), byte(c.typ))
 	switch {
 	case c.typ.variable():
-		return appendText(b, stringOf(in.binary(row)))
+		return AppendText(b, stringOf(in.binary(row)))
 	case c.typ == typeBool:
 		if in.boolean(row) {
 			return append(b, 1)

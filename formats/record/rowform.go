@@ -30,7 +30,7 @@ func (t *rowType) append(b []byte, row unsafe.Pointer) []byte {
 			if s == "" && f.flag != 0 {
 				continue
 			}
-			b = appendText(b, s)
+			b = AppendText(b, s)
 		case typeUint64, typeTimeUS:
 			n := *(*uint64)(at)
 			if n == 0 && f.flag != 0 {
@@ -87,14 +87,24 @@ func (t *rowType) endRow(b []byte, from, to int) []byte {
 	return append(b, 0)
 }
 
-// appendText appends a length and that many bytes.
-func appendText(b []byte, s string) []byte {
+// AppendText appends a length and that many bytes, as text stands in the byte form of a row. CutText reads it.
+func AppendText(b []byte, s string) []byte {
 	if len(s) < 0x80 { // as most are: one byte of varint
 		b = append(b, byte(len(s)))
 	} else {
 		b = binary.AppendUvarint(b, uint64(len(s)))
 	}
 	return append(b, s...)
+}
+
+// CutText gives the first text of what AppendText made, and the rest. It is for bytes of this process's own, and panics on others.
+func CutText[T string | []byte](b T) (text, rest T) {
+	n, i := 0, 0
+	for ; b[i] >= 0x80; i++ {
+		n |= int(b[i]&0x7f) << (7 * i)
+	}
+	n |= int(b[i]) << (7 * i)
+	return b[i+1:][:n], b[i+1+n:]
 }
 
 var errForm = errors.New("not the byte form of a row")

@@ -36,6 +36,19 @@ const (
 	KindModule Kind = "module"
 )
 
+// ByKind chooses of four values, functions for the four types of rows, that of a kind.
+func ByKind[V any](k Kind, url, fetch, link, module V) V {
+	switch k {
+	case KindURL:
+		return url
+	case KindFetch:
+		return fetch
+	case KindLink:
+		return link
+	}
+	return module
+}
+
 // Row is one of the four record types.
 //
 // Strings and byte slices of a row that Reader.Read filled stay valid and

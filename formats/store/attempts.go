@@ -115,7 +115,7 @@ func (t *Tx) claim() (again bool, err error) {
 		}
 	}
 	for ; ; mine.Number++ {
-		if ok, err := exists(s.fs, s.Path(journalName(generation, mine.Number))); err != nil {
+		if ok, err := durable.Exists(s.fs, s.Path(journalName(generation, mine.Number))); err != nil {
 			return false, err
 		} else if ok {
 			continue // of an attempt without a file, or of a release that knew no attempts
@@ -200,9 +200,9 @@ func (t *Tx) Superseded() error {
 		return nil
 	}
 	g, k := t.attempt.Generation, t.attempt.Number
-	made, err := exists(t.s.fs, t.s.ManifestPath(g))
+	made, err := durable.Exists(t.s.fs, t.s.ManifestPath(g))
 	if err == nil && !made {
-		made, err = exists(t.s.fs, t.s.Path(t.attempt.file())) // it goes once the generation is made
+		made, err = durable.Exists(t.s.fs, t.s.Path(t.attempt.file())) // it goes once the generation is made
 		made = !made
 	}
 	if err != nil {
@@ -212,7 +212,7 @@ func (t *Tx) Superseded() error {
 		return t.s.made(g)
 	}
 	after := Attempt{Generation: g, Number: k + 1}
-	if ok, err := exists(t.s.fs, t.s.Path(after.file())); !ok || err != nil {
+	if ok, err := durable.Exists(t.s.fs, t.s.Path(after.file())); !ok || err != nil {
 		return err
 	}
 	by := "another process"
@@ -236,7 +236,7 @@ func (t *Tx) Because(err error) error {
 
 // end notes that the attempt has given up, so that nobody waits for its end.
 func (t *Tx) end() {
-	if ok, err := exists(t.s.fs, t.s.Path(t.attempt.file())); !ok || err != nil {
+	if ok, err := durable.Exists(t.s.fs, t.s.Path(t.attempt.file())); !ok || err != nil {
 		return
 	}
 	ended := *t.attempt

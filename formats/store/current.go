@@ -115,7 +115,7 @@ func decodeCurrent(file string, data []byte) (Current, error) {
 
 // IsCrawl says whether dir is a crawl folder, whole or damaged.
 func IsCrawl(dir string, opt Options) bool {
-	ok, err := exists(opt.fs(), filepath.Join(dir, CurrentFile))
+	ok, err := durable.Exists(opt.fs(), filepath.Join(dir, CurrentFile))
 	return ok && err == nil
 }
 

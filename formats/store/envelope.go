@@ -4,15 +4,12 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"strconv"
 	"strings"
 
 	"github.com/zeebo/xxh3"
 
-	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 )
 
@@ -113,13 +110,4 @@ func otherVersion(file, place, what, have string, want int) error {
 	return &fault.Error{Class: fault.Version, File: file, Place: place,
 		Found: fmt.Sprintf("%s version %s", what, have), Want: strconv.Itoa(want),
 		Hint: "use the release that wrote it"}
-}
-
-// exists reports whether path is there.
-func exists(fsys durable.FS, path string) (bool, error) {
-	_, err := fsys.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
 }

@@ -84,7 +84,7 @@ func (s *Store) Spent(m *Manifest, e Entry) bool {
 	if e.Role != RoleOutput {
 		return false
 	}
-	ok, err := exists(s.fs, s.Path(e.Path))
+	ok, err := durable.Exists(s.fs, s.Path(e.Path))
 	return err == nil && !ok
 }
 

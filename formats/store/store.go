@@ -93,7 +93,7 @@ func Create(dir, kind string, version int, params map[string]string, opt Options
 		return err
 	}
 	// Only a store that never changed can lack its pointer.
-	if ok, err := exists(s.fs, s.Path(HeadFile)); ok || err != nil {
+	if ok, err := durable.Exists(s.fs, s.Path(HeadFile)); ok || err != nil {
 		return err
 	}
 	if list, err := s.Generations(); err != nil {
@@ -132,7 +132,7 @@ func ParamsText(params map[string]string) string {
 // folder is itself.
 func Within(dir, kind string, opt Options) string {
 	in := filepath.Join(dir, kind)
-	if ok, err := exists(opt.fs(), filepath.Join(in, HeadFile)); ok && err == nil && IsCrawl(dir, opt) {
+	if ok, err := durable.Exists(opt.fs(), filepath.Join(in, HeadFile)); ok && err == nil && IsCrawl(dir, opt) {
 		return in
 	}
 	return dir
@@ -146,7 +146,7 @@ func Open(dir, kind string, version int, opt Options) (*Store, error) {
 	if err := s.notFile(); err != nil {
 		return nil, err
 	}
-	ok, err := exists(s.fs, s.Path(HeadFile))
+	ok, err := durable.Exists(s.fs, s.Path(HeadFile))
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func Open(dir, kind string, version int, opt Options) (*Store, error) {
 			if shards, err := s.fs.ReadDir(filepath.Join(root, ShardsDir)); err == nil && len(shards) > 0 {
 				hint = fmt.Sprintf("the crawl has %s to %s", filepath.Join(root, ShardsDir, shards[0].Name(), kind), filepath.Join(root, ShardsDir, shards[len(shards)-1].Name(), kind))
 			}
-		} else if made, _ := exists(s.fs, filepath.Join(root, kind, HeadFile)); err == nil && made {
+		} else if made, _ := durable.Exists(s.fs, filepath.Join(root, kind, HeadFile)); err == nil && made {
 			hint = "the crawl has " + filepath.Join(root, kind)
 		}
 		return nil, &fault.Error{Class: fault.Usage, File: dir, Found: "no store here", Want: "a store of kind " + kind, Hint: hint}
@@ -196,7 +196,7 @@ func Folder(dir string, opt Options) *Store {
 // Made reports whether the store is whole: false for one that is being made, an error for
 // one that lost its pointer.
 func (s *Store) Made() (bool, error) {
-	if ok, err := exists(s.fs, s.Path(HeadFile)); ok || err != nil {
+	if ok, err := durable.Exists(s.fs, s.Path(HeadFile)); ok || err != nil {
 		return ok, err
 	}
 	list, err := s.Generations()
@@ -262,7 +262,7 @@ func (s *Store) writeHead(generation uint64) error {
 	err = durable.WriteFile(s.fs, s.Path(HeadFile), data)
 	if errors.Is(err, fs.ErrNotExist) && s.fenced() {
 		// Another machine has deleted the temporary file. Newest does without, but for a store's first.
-		if ok, _ := exists(s.fs, s.Path(HeadFile)); ok {
+		if ok, _ := durable.Exists(s.fs, s.Path(HeadFile)); ok {
 			return nil
 		}
 	}
@@ -331,7 +331,7 @@ func (s *Store) Newest() (*Manifest, error) {
 		}
 	}
 	for g := h.Generation; ; g++ {
-		if ok, err := exists(s.fs, s.ManifestPath(g+1)); err != nil {
+		if ok, err := durable.Exists(s.fs, s.ManifestPath(g+1)); err != nil {
 			return nil, err
 		} else if !ok {
 			if m := s.last.Load(); m != nil && m.Generation == g {
@@ -518,7 +518,7 @@ func (s *Store) lookup(v *View, verb, txn string) (*Done, error) {
 		if d.Output != "" {
 			gone := v.Counts.File(d.Output) == nil
 			if !gone {
-				ok, err := exists(s.fs, s.Path(d.Output))
+				ok, err := durable.Exists(s.fs, s.Path(d.Output))
 				if err != nil {
 					return nil, err
 				}

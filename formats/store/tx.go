@@ -421,7 +421,7 @@ func (t *Tx) Journaled() ([]string, error) {
 	var found []string
 	for _, name := range t.earlier {
 		for _, on := range []string{name, name + OpenSuffix} {
-			if ok, err := exists(t.s.fs, t.s.Path(on)); err != nil {
+			if ok, err := durable.Exists(t.s.fs, t.s.Path(on)); err != nil {
 				return nil, err
 			} else if ok {
 				found = append(found, name)

@@ -204,14 +204,6 @@ func decodeCheckpoint(file string, data []byte) (*Checkpoint, error) {
 	return k, k.check(file)
 }
 
-func exists(fsys durable.FS, path string) (bool, error) {
-	_, err := fsys.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 // checkpointNumbers lists the checkpoints that exist, in order. A file of a number above
 // the last belongs to a commit that died, one of a forgotten number to a gc that died.
 func checkpointNumbers(fsys durable.FS, dir string, cur store.Current) ([]uint64, error) {

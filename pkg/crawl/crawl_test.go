@@ -354,11 +354,11 @@ func TestGCRemovesLeftovers(t *testing.T) {
 		t.Errorf("%+v, %v", freed, err)
 	}
 	for _, name := range left {
-		if ok, err := exists(fsys, name); ok || err != nil {
+		if ok, err := durable.Exists(fsys, name); ok || err != nil {
 			t.Errorf("%s is still there", name)
 		}
 	}
-	if ok, err := exists(fsys, "/c/.notes.7-3.tmp"); !ok || err != nil {
+	if ok, err := durable.Exists(fsys, "/c/.notes.7-3.tmp"); !ok || err != nil {
 		t.Error("an output that somebody writes is gone")
 	}
 }

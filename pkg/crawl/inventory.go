@@ -53,7 +53,7 @@ const (
 
 // unfinished refuses a folder into which a crawl is being copied.
 func (c *Crawl) unfinished() error {
-	if there, err := exists(c.fs, c.path(filepath.Join(PushDir, PullFile))); err != nil || !there {
+	if there, err := durable.Exists(c.fs, c.path(filepath.Join(PushDir, PullFile))); err != nil || !there {
 		return err
 	}
 	return &fault.Error{Class: fault.Usage, File: c.dir, Found: "an unfinished pull", Want: "a crawl folder", Hint: fmt.Sprintf("%q goes on with it", fault.Quote("mckpt", "pull", "REMOTE", c.dir))}
@@ -189,7 +189,7 @@ func (in *collector) generation(s *store.Store, name string, g uint64) error {
 		}
 		f := CrawlFile{Path: p, OnDisk: p, Class: Data, Length: e.Length, Sum: e.Sum, Link: e.Link, Grows: e.Growing}
 		if e.Growing {
-			if there, err := exists(in.c.fs, s.Path(e.Path)); err != nil {
+			if there, err := durable.Exists(in.c.fs, s.Path(e.Path)); err != nil {
 				return err
 			} else if !there {
 				f.OnDisk += store.OpenSuffix
@@ -271,7 +271,7 @@ func (in *collector) roundsOf(k *Checkpoint) error {
 	for _, part := range parts {
 		for _, f := range k.filesOf(part.under) {
 			p := path.Join(part.under, roundsDir, k.Txn, f.Name)
-			if there, err := exists(in.c.fs, in.c.path(filepath.FromSlash(p))); err != nil {
+			if there, err := durable.Exists(in.c.fs, in.c.path(filepath.FromSlash(p))); err != nil {
 				return err
 			} else if there {
 				in.files[p] = CrawlFile{Path: p, OnDisk: p, Class: Data, Length: f.Length, Sum: f.Sum}
@@ -357,7 +357,7 @@ func TakeOver(dir string, cur store.Current, prepare func(dir, name string, newe
 			if !e.IsDir() {
 				continue
 			}
-			if there, err := exists(c.fs, s.ManifestPath(1)); err != nil {
+			if there, err := durable.Exists(c.fs, s.ManifestPath(1)); err != nil {
 				return nil, err
 			} else if !there {
 				continue

@@ -179,7 +179,7 @@ func (c *Crawl) tidyPart(cur store.Current, next uint64, aside, back map[string]
 			continue
 		}
 		from, to := c.undonePath(r.name, counts[r.name]), c.roundsPath(r.name)
-		if there, err := exists(c.fs, to); there || err != nil {
+		if there, err := durable.Exists(c.fs, to); there || err != nil {
 			if err != nil {
 				return err
 			}
@@ -292,7 +292,7 @@ func (c *Crawl) undonePath(round, epoch string) string {
 func (c *Crawl) setAside(round, epoch string) error {
 	to := c.undonePath(round, cmp.Or(epoch, "unknown"))
 	for n, free := 2, to; ; n++ {
-		there, err := exists(c.fs, to)
+		there, err := durable.Exists(c.fs, to)
 		if err != nil {
 			return err
 		}

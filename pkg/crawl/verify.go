@@ -134,7 +134,7 @@ func (v *verifier) gone(k *Checkpoint) (lost, aside bool, err error) {
 			continue
 		}
 		epoch := epochText(k.Epoch)
-		there, err := exists(v.c.fs, part.roundsPath(k.Txn))
+		there, err := durable.Exists(v.c.fs, part.roundsPath(k.Txn))
 		if err != nil {
 			return false, false, err
 		}
@@ -143,7 +143,7 @@ func (v *verifier) gone(k *Checkpoint) (lost, aside bool, err error) {
 				continue // what is wrong with files that are there is told of each
 			}
 		}
-		kept, err := exists(v.c.fs, part.undonePath(k.Txn, epoch))
+		kept, err := durable.Exists(v.c.fs, part.undonePath(k.Txn, epoch))
 		if err != nil {
 			return false, false, err
 		}
@@ -679,7 +679,7 @@ func (v *verifier) recordFiles(part *Crawl) error {
 func (v *verifier) exchanges() error {
 	for _, round := range slices.Sorted(maps.Keys(v.closed)) {
 		k := v.bound[v.closed[round].checkpoint]
-		if there, err := exists(v.c.fs, v.c.roundsPath(round)); len(k.Exchanges) == 0 || err == nil && !there {
+		if there, err := durable.Exists(v.c.fs, v.c.roundsPath(round)); len(k.Exchanges) == 0 || err == nil && !there {
 			continue
 		}
 		side := make([]record.Ledger, len(k.Shards))
@@ -701,7 +701,7 @@ var errAnotherEpoch = errors.New("records of another epoch")
 func (v *verifier) roundFiles(part *Crawl, round string, checkpoint uint64, whole map[string]bool) {
 	for _, want := range v.bound[checkpoint].filesOf(part.under) {
 		path := part.roundsPath(round, want.Name)
-		if ok, err := exists(v.c.fs, path); err == nil && !ok {
+		if ok, err := durable.Exists(v.c.fs, path); err == nil && !ok {
 			v.problem(&fault.Error{File: path, Found: "missing", Want: fmt.Sprintf("%d bytes, as checkpoint %d says", want.Length, checkpoint)})
 			continue
 		}

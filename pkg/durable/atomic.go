@@ -349,6 +349,15 @@ func Swap(fsys FS, path string, same func(old []byte) bool, maxSize int64, data 
 	return err
 }
 
+// Exists reports whether path is there.
+func Exists(fsys FS, path string) (bool, error) {
+	_, err := fsys.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // WriteFile publishes data as path, replacing what was there.
 func WriteFile(fsys FS, path string, data []byte) error {
 	return writeFile(fsys, path, data, (*Atomic).Commit)

@@ -222,13 +222,13 @@ func (h *Host) numbers() [11]*uint64 {
 
 // Append gives host; the numbers; the times; addr; the number of front queues, and level and place of each.
 func (h *Host) Append(b []byte) []byte {
-	b = appendText(b, h.Host)
+	b = record.AppendText(b, h.Host)
 	for _, x := range h.numbers() {
 		b = binary.AppendUvarint(b, *x)
 	}
 	b = binary.AppendUvarint(b, uint64(h.LastContact))
 	b = binary.AppendUvarint(b, uint64(h.ParkedUntil))
-	b = appendText(b, h.Addr)
+	b = record.AppendText(b, h.Addr)
 	b = binary.AppendUvarint(b, uint64(len(h.Last)))
 	for _, l := range h.Last {
 		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(l.Level)), l.Place)
@@ -255,7 +255,7 @@ func (h *Host) Parse(key uint64, payload []byte) error {
 // Append gives domain; how many other domains link to it; unless these are many, each of them as its difference
 // to the one before; round; used.
 func (d *Domain) Append(b []byte) []byte {
-	b = appendText(b, d.Domain)
+	b = record.AppendText(b, d.Domain)
 	b = binary.AppendUvarint(b, uint64(d.InDegree()))
 	last := uint32(0)
 	for _, s := range d.Sources {
@@ -280,11 +280,6 @@ func (d *Domain) Parse(key uint64, payload []byte) error {
 	}
 	d.Round, d.Used = f.uint(math.MaxUint64), f.uint(math.MaxUint64)
 	return f.end("a domain")
-}
-
-// appendText appends a length and that many characters.
-func appendText(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
 // rowFields takes the fields of a payload from its front.

@@ -164,7 +164,7 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 	byHost, sizes := t.sorter(largeSort), t.sorter(smallSort)
 	number := uint64(0) // in order of service, from 1
 	refuse := func(e *Entry, rule string) error {
-		t.buf = appendText(binary.AppendUvarint(t.buf[:0], e.Key), rule)
+		t.buf = record.AppendText(binary.AppendUvarint(t.buf[:0], e.Key), rule)
 		return t.refused.add(uint64(t.refused.rows), e.Append(t.buf))
 	}
 	more, err := t.stream(ctx, t.o, n, outlets{leave: leave, refuse: refuse, take: func(e *Entry, _ []byte) error {

@@ -57,21 +57,12 @@ func newSorting(mem int64) *sorting { return &sorting{mem: mem, events: merge.Ne
 func (s *sorting) add(kind What, url string, further func([]byte) []byte) error {
 	s.number++
 	s.buf = append(binary.AppendUvarint(s.buf[:0], s.number), byte(kind))
-	s.buf = appendText(s.buf, url)
+	s.buf = record.AppendText(s.buf, url)
 	if further != nil {
 		s.buf = further(s.buf)
 	}
 	h := sha256.Sum256([]byte(url))
 	return s.events.Add(binary.BigEndian.Uint64(h[:]), s.buf)
-}
-
-func appendText(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-func cutText(b string) (text, rest string) {
-	n, w := binary.Uvarint([]byte(b[:min(len(b), binary.MaxVarintLen64)]))
-	return b[w:][:n], b[w:][n:]
 }
 
 // event is one of them.
@@ -125,7 +116,7 @@ func fold[S any](s *sorting, step func(*S, *event), end func(url string, of *S) 
 		}
 		number, n := binary.Uvarint(payload)
 		e := event{number: number, kind: What(payload[n])}
-		e.url, e.further = cutText(string(payload[n+1:]))
+		e.url, e.further = record.CutText(string(payload[n+1:]))
 		i := slices.IndexFunc(urls, func(u one) bool { return u.url == e.url })
 		if i < 0 {
 			i, urls = len(urls), append(urls, one{e.url, new(S)})

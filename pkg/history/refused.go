@@ -28,7 +28,7 @@ func Refusals(files []File, rule string, mem int64, each func(*Refusal) error) e
 	for _, f := range files {
 		var err error
 		refused := func(url, found string, x record.Extra) error {
-			return s.add(f.What, url, func(b []byte) []byte { return appendText(appendText(b, x.Text(RefusedColumn)), found) })
+			return s.add(f.What, url, func(b []byte) []byte { return record.AppendText(record.AppendText(b, x.Text(RefusedColumn)), found) })
 		}
 		switch f.What {
 		case Queued:
@@ -61,8 +61,8 @@ func Refusals(files []File, rule string, mem int64, each func(*Refusal) error) e
 		if r.followed {
 			return
 		}
-		by, rest := cutText(e.further)
-		found, _ := cutText(rest)
+		by, rest := record.CutText(e.further)
+		found, _ := record.CutText(rest)
 		if r.number == 0 {
 			r.number, r.found = e.number, found
 		}
@@ -72,14 +72,14 @@ func Refusals(files []File, rule string, mem int64, each func(*Refusal) error) e
 		if r.number == 0 || rule != "" && !refusedBy(r.rule, rule) {
 			return 0, nil
 		}
-		return r.number, appendText(appendText(appendText(nil, url), r.rule), r.found)
+		return r.number, record.AppendText(record.AppendText(record.AppendText(nil, url), r.rule), r.found)
 	}
 	return fold(s, step, end, func(row []byte) error {
 		var r Refusal
 		var rest string
-		r.URL, rest = cutText(string(row))
-		r.Rule, rest = cutText(rest)
-		r.Found, _ = cutText(rest)
+		r.URL, rest = record.CutText(string(row))
+		r.Rule, rest = record.CutText(rest)
+		r.Found, _ = record.CutText(rest)
 		return each(&r)
 	})
 }

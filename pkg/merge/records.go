@@ -178,7 +178,7 @@ func (s *sortedRows[T]) Read(row *T) error {
 		return err
 	}
 	if s.text {
-		_, payload = cutText(payload)
+		_, payload = record.CutText(payload)
 	}
 	if _, err := record.ParseRow(string(payload), row, s.from.Schema()); err != nil {
 		return err
@@ -234,7 +234,7 @@ func SortRows[T record.Row](in Rows[T], by string, mem int64, dir string) (Rows[
 			text := column.Value(row).Text
 			var first [8]byte
 			copy(first[:], text)
-			return binary.BigEndian.Uint64(first[:]), append(binary.AppendUvarint(b, uint64(len(text))), text...)
+			return binary.BigEndian.Uint64(first[:]), record.AppendText(b, text)
 		}
 	}
 	if err := fill(s, in, key); err != nil {
@@ -243,15 +243,9 @@ func SortRows[T record.Row](in Rows[T], by string, mem int64, dir string) (Rows[
 	return sorted(s, in, column.IsText())
 }
 
-// cutText takes the text from the front of a payload.
-func cutText(payload []byte) (text, rest []byte) {
-	n, w := binary.Uvarint(payload)
-	return payload[w : w+int(n)], payload[w+int(n):]
-}
-
 func compareTexts(a, b []byte) int {
-	s, _ := cutText(a)
-	t, _ := cutText(b)
+	s, _ := record.CutText(a)
+	t, _ := record.CutText(b)
 	return bytes.Compare(s, t)
 }
 

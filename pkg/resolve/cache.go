@@ -14,6 +14,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
+	"mercator/pkg/merge"
 )
 
 // The dns store's files of role "cache" are sorted runs (formats/run) of kind "addrs". A row's key is
@@ -159,6 +160,7 @@ func (files cacheFiles) Close() {
 type cursor struct {
 	name    string
 	own     bool // as of cacheFile
+	age     int  // larger is newer
 	scan    *run.Scanner
 	key     uint64
 	payload []byte
@@ -274,39 +276,36 @@ func (f *cacheFile) search(t *table, names []sought, take func(n uint32, row *re
 }
 
 // merge writes the rows that are valid after now into one run. Of a name the newest counts.
-func (files cacheFiles) merge(w *run.Writer, now record.Time) (err error) {
-	var all []*cursor // newest first
-	for _, f := range slices.Backward(files) {
-		c := newCursor(&f)
-		all = append(all, c)
+func (files cacheFiles) merge(w *run.Writer, now record.Time) error {
+	heads := merge.NewHeap(func(a, b **cursor) bool { return (*a).before(*b) })
+	for i := range files {
+		c := newCursor(&files[i])
+		c.age = i
 		if err := c.step(); err != nil {
 			return err
 		}
+		if !c.end {
+			heads.Push(c)
+		}
 	}
-	for {
-		var least *cursor
-		for _, c := range all {
-			if !c.end && (least == nil || c.before(least)) {
-				least = c
-			}
-		}
-		if least == nil {
-			return nil
-		}
-		key, name := least.key, least.row.Host
-		if least.row.AddrExpires > now {
-			if err := w.Add(key, least.payload); err != nil {
+	for key, name := uint64(0), ""; heads.Len() > 0; {
+		c := *heads.First()
+		if (c.key != key || c.row.Host != name) && c.row.AddrExpires > now {
+			if err := w.Add(c.key, c.payload); err != nil {
 				return err
 			}
 		}
-		for _, c := range all {
-			if !c.end && c.key == key && c.row.Host == name {
-				if err := c.step(); err != nil {
-					return err
-				}
-			}
+		key, name = c.key, c.row.Host
+		if err := c.step(); err != nil {
+			return err
+		}
+		if c.end {
+			heads.Pop()
+		} else {
+			heads.Fix()
 		}
 	}
+	return nil
 }
 
 // step goes to the next row, and parses it.
@@ -317,8 +316,9 @@ func (c *cursor) step() error {
 	return c.parse()
 }
 
+// before says which row comes first: of a name, the newest.
 func (c *cursor) before(d *cursor) bool {
-	return c.key < d.key || c.key == d.key && c.row.Host < d.row.Host
+	return cmp.Or(cmp.Compare(c.key, d.key), strings.Compare(c.row.Host, d.row.Host), d.age-c.age) < 0
 }
 
 // large is how many of the files, the oldest, are more than ratio times as large as all behind them, and so many

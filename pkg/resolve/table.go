@@ -75,13 +75,13 @@ func (t *table) find(name string) (n uint32, isNew bool) {
 	n = uint32(len(t.places))
 	t.index[h] = n
 	var room [260]byte
-	t.places = append(t.places, place{name: t.keep(appendText(room[:0], name))})
+	t.places = append(t.places, place{name: t.keep(record.AppendText(room[:0], name))})
 	return n, true
 }
 
 // name gives a name by its number.
 func (t *table) name(n uint32) string {
-	name, _ := cutText(t.at(t.places[n].name))
+	name, _ := record.CutText(t.at(t.places[n].name))
 	return name
 }
 
@@ -89,7 +89,7 @@ func (t *table) name(n uint32) string {
 func (t *table) set(n uint32, a *answer) {
 	var room [120]byte
 	b := binary.LittleEndian.AppendUint64(room[:0], uint64(a.expires))
-	b = appendText(appendText(appendText(b, a.addr), a.status), a.cname)
+	b = record.AppendText(record.AppendText(record.AppendText(b, a.addr), a.status), a.cname)
 	t.places[n].answer = t.keep(b)
 }
 
@@ -100,9 +100,9 @@ func (t *table) known(n uint32) bool { return t.places[n].answer != 0 }
 func (t *table) answer(n uint32) (a answer) {
 	s := t.at(t.places[n].answer)
 	a.expires = record.Time(binary.LittleEndian.Uint64([]byte(s[:8])))
-	a.addr, s = cutText(s[8:])
-	a.status, s = cutText(s)
-	a.cname, _ = cutText(s)
+	a.addr, s = record.CutText(s[8:])
+	a.status, s = record.CutText(s)
+	a.cname, _ = record.CutText(s)
 	return a
 }
 
@@ -123,21 +123,6 @@ func (t *table) keep(b []byte) (place uint32) {
 	place = uint32(last*pieceSize + p.Len())
 	p.Write(b)
 	return place
-}
-
-// appendText appends a text after its length.
-func appendText(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-// cutText gives the first text of what appendText made, and the rest.
-func cutText(s string) (text, rest string) {
-	n, i := 0, 0
-	for ; s[i] >= 0x80; i++ {
-		n |= int(s[i]&0x7f) << (7 * i)
-	}
-	n |= int(s[i]) << (7 * i)
-	return s[i+1:][:n], s[i+1+n:]
 }
 
 // learnt is answers as they come, any number of them: in a table, and before those in sorted runs in

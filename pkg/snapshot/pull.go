@@ -28,7 +28,7 @@ func Pull(ctx context.Context, spelling, dir string, prepare func(dir, name stri
 		return nil, err
 	}
 	marker := filepath.Join(dir, ownDir, crawl.PullFile)
-	going, err := exists(marker)
+	going, err := durable.Exists(durable.OS, marker)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func Pull(ctx context.Context, spelling, dir string, prepare func(dir, name stri
 		}
 		return nil, e
 	}
-	there, err := exists(dir)
+	there, err := durable.Exists(durable.OS, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func Pull(ctx context.Context, spelling, dir string, prepare func(dir, name stri
 			return nil, err
 		}
 	} else if err := c.pull(ctx, prepare); err != nil {
-		if there, e := exists(marker); e == nil && !there { // nothing was begun
+		if there, e := durable.Exists(durable.OS, marker); e == nil && !there { // nothing was begun
 			end()
 			undo()
 		}
@@ -90,7 +90,7 @@ func empty(dir string) (bool, error) {
 			return false, nil
 		}
 	}
-	there, err := exists(filepath.Join(dir, ownDir, crawl.PullFile))
+	there, err := durable.Exists(durable.OS, filepath.Join(dir, ownDir, crawl.PullFile))
 	return !there, err
 }
 

@@ -205,14 +205,6 @@ func within(inner, outer string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-func exists(path string) (bool, error) {
-	_, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 func (c *copier) push(ctx context.Context, folder *crawl.Crawl) (err error) {
 	if err := os.RemoveAll(c.stage()); err != nil {
 		return err
@@ -489,7 +481,8 @@ func (c *copier) file(ctx context.Context, f crawl.CrawlFile, before *File) (*Fi
 		if f.Length == 0 || c.at(f.Path, Part{f.Length, f.Sum}) {
 			return file, nil
 		}
-		return file, c.whole(ctx, file, f)
+		_, err := c.whole(ctx, f, f.Sum, io.Discard)
+		return file, err
 	}
 	info, err := os.Stat(c.local(f.OnDisk))
 	if err != nil {
@@ -509,22 +502,26 @@ func (c *copier) file(ctx context.Context, f crawl.CrawlFile, before *File) (*Fi
 	return file, nil
 }
 
-// whole stages a file that does not change, as a link, after a look at its bytes.
-func (c *copier) whole(ctx context.Context, file *File, f crawl.CrawlFile) error {
+// whole stages a file that grows no more, as a link, after a look at its bytes, unless it is at the remote. also gets them too.
+// sum is the checksum that a manifest has; "": it has none.
+func (c *copier) whole(ctx context.Context, f crawl.CrawlFile, sum string, also io.Writer) (p Part, err error) {
 	in, err := os.Open(c.local(f.OnDisk))
 	if err != nil {
-		return err
+		return p, err
 	}
 	defer in.Close()
 	hash := xxh3.New()
-	n, err := io.Copy(hash, ctxReader{ctx, in})
-	if err != nil {
-		return err
+	if p.Length, err = io.Copy(io.MultiWriter(hash, also), ctxReader{ctx, in}); err != nil {
+		return p, err
 	}
-	if sum := store.HexSum(hash); n != f.Length || sum != f.Sum {
-		return c.damaged(f, fmt.Sprintf("%d bytes, checksum %s", n, sum), fmt.Sprintf("%d, %s", f.Length, f.Sum))
+	p.Sum = store.HexSum(hash)
+	switch {
+	case p.Length != f.Length || sum != "" && p.Sum != sum:
+		return p, c.damaged(f, fmt.Sprintf("%d bytes, checksum %s", p.Length, p.Sum), strings.TrimSuffix(fmt.Sprintf("%d, %s", f.Length, sum), ", "))
+	case c.at(f.Path, p):
+		return p, nil
 	}
-	return c.link(ctx, f, Part{f.Length, f.Sum})
+	return p, c.link(ctx, f, p)
 }
 
 func (c *copier) damaged(f crawl.CrawlFile, found, want string) error {
@@ -568,7 +565,7 @@ func (c *copier) send(ctx context.Context) error {
 	c.put = true
 	if err := c.to.put(ctx, c.stage(), c.staged); err != nil {
 		for _, name := range c.staged {
-			if there, e := exists(c.staging(name)); e == nil && !there && ctx.Err() == nil {
+			if there, e := durable.Exists(durable.OS, c.staging(name)); e == nil && !there && ctx.Err() == nil {
 				return fmt.Errorf("%w: %w", errMoved, err)
 			}
 		}
@@ -706,24 +703,7 @@ func (c *copier) tail(ctx context.Context, f crawl.CrawlFile, from int64, chain 
 	if from > 0 || f.OnDisk != f.Path {
 		return c.cut(ctx, f, from, f.Length, chain)
 	}
-	in, err := os.Open(c.local(f.OnDisk))
-	if err != nil {
-		return Part{}, err
-	}
-	defer in.Close()
-	hash := xxh3.New()
-	n, err := io.Copy(io.MultiWriter(hash, chain), ctxReader{ctx, in})
-	if err != nil {
-		return Part{}, err
-	}
-	p := Part{n, store.HexSum(hash)}
-	if n != f.Length {
-		return p, c.damaged(f, fmt.Sprintf("%d bytes", n), fmt.Sprintf("%d", f.Length))
-	}
-	if c.at(f.Path, p) {
-		return p, nil
-	}
-	return p, c.link(ctx, f, p)
+	return c.whole(ctx, f, "", chain)
 }
 
 // publish sends the list, and reads it back. A kill leaves the last one or this.
