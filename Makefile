@@ -73,6 +73,10 @@ protocols: build ## crawl over FTP, Gopher and a program, to the end (needs pyth
 modules: build ## programs of Debian as processing modules (needs tidy, catdoc)
 	@pipelines/modules.sh
 
+.PHONY: focus
+focus: build ## the focused crawler on WordNet, compared with its own program (needs wordnet)
+	@pipelines/focus.sh
+
 .PHONY: walks
 walks: build ## what people do with a crawl, each step checked (needs python3, PyPI)
 	@set -e; for walk in pipelines/walk-*.sh; do echo "--- $$walk"; $$walk; done

@@ -17,7 +17,7 @@ type sensesCmd struct {
 // dictionary holds the flags of all verbs that ask one.
 type dictionary struct {
 	Dictionary string `default:"/usr/share/wordnet" placeholder:"PATH" help:"WordNet's folder, or a file word<TAB>sense<TAB>similar words."`
-	Match      string `default:"exact" enum:"exact,stem,edit,trigram" help:"How a word that it lacks finds another: exact, stem, edit or trigram."`
+	Match      string `default:"stem" enum:"exact,stem,edit,trigram" help:"How a word that it lacks finds another: exact, stem, edit or trigram."`
 }
 
 // Help is part of --help.

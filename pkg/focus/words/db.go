@@ -320,7 +320,7 @@ func (x *Expansion) put(ctx context.Context, tx *sql.Tx, i item) (fresh bool, er
 }
 
 // taken is how many words a transaction takes.
-const taken = 32
+const taken = 256
 
 // Run takes words at the front, until none waits, and puts those that are similar in at the rear.
 func (x *Expansion) Run(ctx context.Context, progress func(n int64)) error {

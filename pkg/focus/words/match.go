@@ -29,7 +29,7 @@ func (m Matching) Similarity(a, b string) float64 {
 	if longer > MaxWord || min(len(a), len(b)) == 0 {
 		return 0
 	}
-	closeness := func() float64 { return 1 - float64(fault.Distance(a, b))/float64(longer+1) }
+	closeness := func() float64 { return 1 - 2*float64(fault.Distance(a, b))/float64(len(a)+len(b)+2) } // a letter changed is closer than one left out
 	switch m {
 	case Stem:
 		if english.Stem(a, true) == english.Stem(b, true) {

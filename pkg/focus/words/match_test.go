@@ -94,7 +94,7 @@ func TestMatch(t *testing.T) {
 		word string
 		by   Matching
 		want string
-	}{{"mouses", Stem, "mouse"}, {"mouze", Edit, "mouse"}, {"squirel", Edit, "squirrel"}, {"computers", Trigram, "computer"}, {"mouses", Exact, ""}, {"zzz", Edit, ""}, {"", Edit, ""}} {
+	}{{"mouses", Stem, "mouse"}, {"mouze", Edit, "mouse"}, {"mouce", Edit, "mouse"}, {"squirel", Edit, "squirrel"}, {"computers", Trigram, "computer"}, {"mouses", Exact, ""}, {"zzz", Edit, ""}, {"", Edit, ""}} {
 		if found, names, err := Find(d, c.word, c.by); err != nil || len(names) > 0 && found != c.want || (len(names) > 0) != (c.want != "") {
 			t.Errorf("%q by %s: %q %v %v, want %q", c.word, c.by, found, names, err, c.want)
 		}

@@ -92,6 +92,9 @@ func (d *wordNet) Close() error {
 
 // find returns the fields of the line that key leads; nil if there is none.
 func (s *sorted) find(key string) ([]string, error) {
+	if key == "" { // leads the lines of the licence
+		return nil, nil
+	}
 	lo, hi := int64(0), s.size
 	for lo < hi {
 		at := lo + (hi-lo)/2
@@ -110,7 +113,7 @@ func (s *sorted) find(key string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		first, _, _ := bytes.Cut(bytes.TrimRight(text, "\r\n"), []byte(" ")) // "" in the lines of the licence
+		first, _, _ := bytes.Cut(bytes.TrimRight(text, "\r\n"), []byte(" "))
 		switch c := strings.Compare(key, string(first)); {
 		case c == 0:
 			return strings.Fields(string(text)), nil
@@ -177,40 +180,42 @@ func (p *part) offsets(lemma string) ([]int64, error) {
 
 func lemmaOf(word string) string { return strings.ReplaceAll(word, " ", "_") }
 
-// Senses are those of the first part of speech that has the word: of nouns, verbs, adjectives, adverbs. An irregular
-// form has the senses of its base: "mice" those of "mouse".
+// Senses are those of the first part of speech that has the word: of nouns, verbs, adjectives, adverbs. A word that none
+// has may be an irregular form: "mice" has the senses of "mouse".
 func (d *wordNet) Senses(word string) ([]string, error) {
 	lemma := lemmaOf(word)
 	for _, p := range d.parts {
-		for _, form := range []string{lemma, ""} {
-			if form == "" && p.forms != nil {
-				base, err := p.forms.find(lemma)
-				if err != nil {
-					return nil, err
-				}
-				if len(base) > 1 {
-					form = base[1]
-				}
-			}
-			if form == "" {
-				continue
-			}
-			list, err := p.offsets(form)
-			if err != nil {
-				return nil, err
-			}
-			names := make([]string, len(list))
-			for i, at := range list {
-				if names[i], err = d.nameAt(p, at); err != nil {
-					return nil, err
-				}
-			}
-			if len(names) > 0 {
-				return names, nil
+		if names, err := d.names(p, lemma); len(names) > 0 || err != nil {
+			return names, err
+		}
+	}
+	for _, p := range d.parts {
+		if p.forms == nil {
+			continue
+		}
+		base, err := p.forms.find(lemma)
+		if err != nil {
+			return nil, err
+		}
+		if len(base) > 1 {
+			if names, err := d.names(p, base[1]); len(names) > 0 || err != nil {
+				return names, err
 			}
 		}
 	}
 	return nil, nil
+}
+
+// names are those of the senses that a lemma has in a part of speech.
+func (d *wordNet) names(p *part, lemma string) ([]string, error) {
+	list, err := p.offsets(lemma)
+	names := make([]string, len(list))
+	for i, at := range list {
+		if err == nil {
+			names[i], err = d.nameAt(p, at)
+		}
+	}
+	return names, err
 }
 
 // synset is a line of a data file.
