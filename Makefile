@@ -117,6 +117,10 @@ cross: ## compile and link for Linux and macOS, amd64 and arm64
 	  GOOS=$$os GOARCH=$$arch $(GO) build -ldflags='-s -w' ./... && \
 	  GOOS=$$os GOARCH=$$arch $(GO) vet ./... || exit 1; done; done
 
+.PHONY: report-check
+report-check: build ## the page of mcrawl report in headless Chromium (needs chromium, python3)
+	@pipelines/report.sh
+
 .PHONY: man
 man: build ## manual pages and shell completion, in bin/share
 	pkg/cli/manuals.sh bin bin/share $(COMMANDS)

@@ -33,6 +33,8 @@ type grammar struct {
 	Stages  stagesCmd  `cmd:"" help:"Show the stages of a round, and which are done."`
 	Status  statusCmd  `cmd:"" help:"Show where a crawl stands, also while it runs."`
 	Stats   statsCmd   `cmd:"" help:"Count what a crawl found: types, sizes, hosts, changes."`
+	Report  reportCmd  `cmd:"" help:"Write a page of plots and tables of what a crawl found."`
+	Watch   watchCmd   `cmd:"" help:"Serve that page on this machine while the crawl runs."`
 	Measure measureCmd `cmd:"" help:"Estimate from a random walk which share of a web sets of URLs hold."`
 	Move    moveCmd    `cmd:"" help:"Move buckets of hosts to another shard."`
 	Balance balanceCmd `cmd:"" help:"Show how even the shards are, and moves that make them so."`

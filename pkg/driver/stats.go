@@ -1,11 +1,16 @@
 package driver
 
 import (
+	"context"
+	"path/filepath"
 	"slices"
+	"time"
 
 	"mercator/formats/record"
 	"mercator/pkg/crawl"
 	"mercator/pkg/history"
+	"mercator/pkg/report"
+	"mercator/pkg/shard"
 	"mercator/pkg/stats"
 )
 
@@ -14,21 +19,9 @@ const maxGrowth = 1000
 
 // Stats reads the record files of all rounds, also of one that is open.
 func (d *Driver) Stats() (*stats.Stats, error) {
-	kept, err := d.Crawl.Kept()
+	each, err := d.rows()
 	if err != nil {
 		return nil, err
-	}
-	files, err := kept.Files(d.outcomes())
-	if err != nil {
-		return nil, err
-	}
-	each := func(row func(*record.Fetch) error) error {
-		for _, file := range files {
-			if err := history.Read(file, row); err != nil {
-				return err
-			}
-		}
-		return nil
 	}
 	c := stats.New(historyMemory)
 	s, err := c.End(each(c.Add))
@@ -43,6 +36,77 @@ func (d *Driver) Stats() (*stats.Stats, error) {
 	}
 	s.Growth, err = d.growth()
 	return s, err
+}
+
+// rows gives a function that reads the outcomes of all rounds, in their order.
+func (d *Driver) rows() (func(row func(*record.Fetch) error) error, error) {
+	kept, err := d.Crawl.Kept()
+	if err != nil {
+		return nil, err
+	}
+	files, err := kept.Files(d.outcomes())
+	return func(row func(*record.Fetch) error) error {
+		for _, file := range files {
+			if err := history.Read(file, row); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, err
+}
+
+// Compare compares the outcomes of this crawl with those of another.
+func (d *Driver) Compare(other *Driver) (*stats.Comparison, error) {
+	here, err := d.rows()
+	if err != nil {
+		return nil, err
+	}
+	there, err := other.rows()
+	if err != nil {
+		return nil, err
+	}
+	return stats.Compare(historyMemory, here, there)
+}
+
+// Report collects what a report shows of the crawl.
+func (d *Driver) Report(ctx context.Context, now time.Time) (*report.Crawl, error) {
+	s, err := ReadStatus(ctx, d.Crawl.Dir(), now)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := filepath.Abs(d.Crawl.Dir())
+	if err != nil {
+		return nil, err
+	}
+	c := &report.Crawl{Name: filepath.Base(dir), Policy: s.Policy, Round: s.Round, Made: s.Made, Known: s.Known, Done: s.Done, Waiting: s.Pending + s.InFlight, Running: s.Driver != "", Drops: s.Drops}
+	if s.Left > 0 {
+		c.Left = time.Duration(s.Left * float64(time.Second)).Round(time.Second).String()
+	}
+	if c.Stats, err = d.Stats(); err != nil {
+		return nil, err
+	}
+	if s.Checkpoint == 0 {
+		return c, nil
+	}
+	last, err := d.Crawl.Current()
+	if err != nil {
+		return nil, err
+	}
+	for _, of := range last.Shards {
+		sh := report.Shard{Name: shard.Name(of.Shard)}
+		for _, stage := range of.Ledger.Stages {
+			switch stage.Name {
+			case "murlset new":
+				sh.Known += stage.Passed
+			case "mfrontier next":
+				sh.Taken += stage.Out
+			case "mfetch":
+				sh.Fetched += stage.Out
+			}
+		}
+		c.Shards = append(c.Shards, sh)
+	}
+	return c, nil
 }
 
 // growth tells the size of the URL space at each checkpoint.

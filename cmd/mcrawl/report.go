@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"mercator/pkg/cli"
+	"mercator/pkg/driver"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+	"mercator/pkg/report"
+)
+
+type reportCmd struct {
+	Crawl   string `arg:"" help:"The crawl folder."`
+	Output  string `short:"o" default:"report.html" placeholder:"FILE" help:"Where the page goes; - is standard output."`
+	Compare string `placeholder:"CRAWL" help:"Show another crawl beside it, and which URLs differ."`
+}
+
+// Help is part of --help.
+func (*reportCmd) Help() string {
+	return `One HTML page that opens without a network, made from the records of a crawl that is done or
+goes on: plots of pages and URLs over time, outcomes, types, sizes, hosts, errors, changes.
+"mcrawl stats --json" has the same figures; each plot names the command that gives its own.
+
+Examples:
+  mcrawl report crawl
+  mcrawl report tuesday --compare monday -o changes.html`
+}
+
+func (c *reportCmd) Run(ctx context.Context, std *cli.Std) error {
+	page, err := pageOf(ctx, std, c.Crawl, c.Compare, 0)
+	if err != nil {
+		return err
+	}
+	if c.Output == "-" {
+		_, err := std.Out.Write(page)
+		return err
+	}
+	if err := durable.WriteOutput(c.Output, page); err != nil {
+		return err
+	}
+	if !std.Common.Quiet {
+		fmt.Fprintf(std.Err, "mcrawl: wrote %s\n", c.Output)
+	}
+	return nil
+}
+
+// pageOf makes the page. Its size is bounded, as the tables of its figures are.
+func pageOf(ctx context.Context, std *cli.Std, crawl, compare string, refresh time.Duration) ([]byte, error) {
+	d, err := driver.Open(crawl, options(std))
+	if err != nil {
+		return nil, err
+	}
+	now := std.Now()
+	shown, err := d.Report(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	opt := report.Options{Now: now, Refresh: refresh}
+	if compare != "" {
+		other, err := driver.Open(compare, options(std))
+		if err != nil {
+			return nil, err
+		}
+		if opt.Other, err = other.Report(ctx, now); err != nil {
+			return nil, err
+		}
+		if opt.Between, err = d.Compare(other); err != nil {
+			return nil, err
+		}
+	}
+	var b strings.Builder
+	err = report.Write(&b, shown, opt)
+	return []byte(b.String()), err
+}
+
+type watchCmd struct {
+	Crawl  string        `arg:"" help:"The crawl folder."`
+	Listen string        `default:"127.0.0.1:8100" placeholder:"ADDR" help:"Loopback address and port; port 0 takes any."`
+	Every  time.Duration `default:"10s" placeholder:"TIME" help:"How often the page is made anew at most, and loads itself again."`
+}
+
+// Help is part of --help.
+func (*watchCmd) Help() string {
+	return `Serves the page of "mcrawl report" while the crawl runs. It only reads the crawl. The page is made
+when somebody asks for it. Ctrl-C ends it.
+
+Examples:
+  mcrawl watch crawl
+  mcrawl watch crawl --listen 127.0.0.1:0 --every 1m`
+}
+
+func (c *watchCmd) Run(ctx context.Context, std *cli.Std) error {
+	host, _, err := net.SplitHostPort(c.Listen)
+	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
+		return &fault.Error{Class: fault.Usage, Place: "--listen", Found: fmt.Sprintf("%q", c.Listen), Want: "a loopback address and a port, such as 127.0.0.1:8100",
+			Hint: "others may see it through ssh -L 8100:127.0.0.1:8100"}
+	}
+	if c.Every < time.Second {
+		return &fault.Error{Class: fault.Usage, Place: "--every", Found: c.Every.String(), Want: "1s or more"}
+	}
+	page, err := pageOf(ctx, std, c.Crawl, "", c.Every)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return err
+	}
+	made := std.Now()
+	turn := make(chan struct{}, 1) // one page is made at a time
+	server := &http.Server{ReadHeaderTimeout: 5 * time.Second, WriteTimeout: time.Minute, MaxHeaderBytes: 1 << 14, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/" {
+			http.NotFound(w, r)
+			return
+		}
+		// A page of another site that has a name for 127.0.0.1 must not read this one.
+		if asked, _, err := net.SplitHostPort(r.Host); err != nil || asked != "localhost" && (net.ParseIP(asked) == nil || !net.ParseIP(asked).IsLoopback()) {
+			http.Error(w, "ask for it by its address", http.StatusForbidden)
+			return
+		}
+		turn <- struct{}{}
+		defer func() { <-turn }()
+		if std.Now().Sub(made) >= c.Every {
+			fresh, err := pageOf(ctx, std, c.Crawl, "", c.Every)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+			page, made = fresh, std.Now()
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Cache-Control", "no-store")
+		_, _ = w.Write(page)
+	})}
+	fmt.Fprintf(std.Err, "mcrawl: http://%s/ shows %s; Ctrl-C ends it\n", listener.Addr(), c.Crawl)
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// watch serves the page to who asks for it by a loopback address or localhost, and to nobody else; Ctrl-C ends it.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	crawl := filepath.Join(t.TempDir(), "crawl")
+	bin := commands(t)
+	if out, err := exec.Command(filepath.Join(bin, "mckpt"), "init", crawl).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	cmd := exec.Command(filepath.Join(bin, "mcrawl"), "watch", crawl, "--listen", "127.0.0.1:0", "--every", "1s")
+	said, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	line, _ := bufio.NewReader(said).ReadString('\n')
+	page := regexp.MustCompile(`http://127\.0\.0\.1:\d+/`).FindString(line)
+	if page == "" {
+		t.Fatalf("it said %q, want its address", line)
+	}
+	for _, c := range []struct {
+		host, path string
+		status     int
+		want       string
+	}{
+		{"", "", 200, "nothing was fetched yet"},
+		{"localhost:1", "", 200, `http-equiv="refresh" content="1"`},
+		{"example.org:80", "", 403, ""},
+		{"", "favicon.ico", 404, ""},
+	} {
+		req, err := http.NewRequest("GET", page+c.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = c.host
+		reply, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(reply.Body)
+		reply.Body.Close()
+		if err != nil || reply.StatusCode != c.status || !strings.Contains(string(body), c.want) {
+			t.Errorf("%+v: %d, %v, %.200s", c, reply.StatusCode, err, body)
+		}
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("after an interrupt: %v", err)
+	}
+}

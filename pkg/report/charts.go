@@ -1,0 +1,136 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/wcharczuk/go-chart/v2"
+
+	"mercator/pkg/stats"
+)
+
+// Sizes of a plot, in units of its view box: the page scales it.
+const (
+	plotWidth  = 720
+	plotHeight = 240
+	maxBars    = 40
+)
+
+// classes have the colours of the page, light and dark.
+var classes = []string{"line a", "line b", "line c"}
+
+// lines draws values over time. It draws nothing for less than two points, or no time between them.
+func lines(times []time.Time, series ...[]float64) (template.HTML, error) {
+	if len(times) < 2 || !times[len(times)-1].After(times[0]) {
+		return "", nil
+	}
+	format := "15:04:05"
+	if span := times[len(times)-1].Sub(times[0]); span > 48*time.Hour {
+		format = "01-02"
+	} else if span > time.Hour {
+		format = "02 15:04"
+	}
+	c := frame(series...)
+	c.XAxis.ValueFormatter = chart.TimeValueFormatterWithFormat(format)
+	for i, values := range series {
+		c.Series = append(c.Series, chart.TimeSeries{Style: chart.Style{ClassName: classes[i]}, XValues: times, YValues: values})
+	}
+	return draw(c)
+}
+
+// steps draws values by number, from 1.
+func steps(values []float64) (template.HTML, error) {
+	if len(values) < 2 {
+		return "", nil
+	}
+	numbers := make([]float64, len(values))
+	for i := range numbers {
+		numbers[i] = float64(i + 1)
+	}
+	c := frame(values)
+	c.XAxis.ValueFormatter = func(v any) string { return strconv.Itoa(int(v.(float64))) }
+	c.Series = []chart.Series{chart.ContinuousSeries{Style: chart.Style{ClassName: classes[0]}, XValues: numbers, YValues: values}}
+	return draw(c)
+}
+
+// frame is a chart whose y axis begins at 0.
+func frame(series ...[]float64) chart.Chart {
+	most := 0.0
+	for _, values := range series {
+		most = max(most, slices.Max(values))
+	}
+	if most == 0 {
+		most = 1
+	}
+	return chart.Chart{
+		Width: plotWidth, Height: plotHeight,
+		Background: chart.Style{ClassName: "back", Padding: chart.Box{Top: 12, Left: 12, Right: 12, Bottom: 12}},
+		Canvas:     chart.Style{ClassName: "canvas"},
+		XAxis:      chart.XAxis{Style: chart.Style{ClassName: "axis"}},
+		YAxis: chart.YAxis{Style: chart.Style{ClassName: "axis"}, ValueFormatter: whole, Range: &chart.ContinuousRange{Min: 0, Max: most * 1.05},
+			GridMajorStyle: chart.Style{ClassName: "grid", StrokeWidth: 1}},
+	}
+}
+
+// bars draws a histogram. Bins between that have nothing are drawn too, and the last of too many in one.
+func bars(bins []stats.Bin, label func(stats.Bin) string) (template.HTML, error) {
+	if len(bins) == 0 {
+		return "", nil
+	}
+	c := chart.BarChart{
+		Width: plotWidth, Height: plotHeight, BarSpacing: 4,
+		Background: chart.Style{ClassName: "back", Padding: chart.Box{Top: 12, Left: 12, Right: 12, Bottom: 12}},
+		Canvas:     chart.Style{ClassName: "canvas"},
+		XAxis:      chart.Style{ClassName: "axis", FontSize: 7},
+		YAxis:      chart.YAxis{Style: chart.Style{ClassName: "axis"}, ValueFormatter: whole},
+	}
+	most := 1.0
+	for i, b := range bins {
+		text := label(b)
+		if i == maxBars {
+			text += "+"
+		}
+		if i > maxBars {
+			c.Bars[maxBars].Value += float64(b.N)
+		} else {
+			c.Bars = append(c.Bars, chart.Value{Style: chart.Style{ClassName: "bar"}, Label: text, Value: float64(b.N)})
+		}
+		most = max(most, c.Bars[min(i, maxBars)].Value)
+	}
+	c.BarWidth = max((plotWidth-110)/len(c.Bars)-c.BarSpacing, 4)
+	c.YAxis.Range = &chart.ContinuousRange{Min: 0, Max: most * 1.05}
+	return draw(c)
+}
+
+// whole writes a number on an axis.
+func whole(v any) string {
+	f, _ := v.(float64)
+	switch {
+	case f >= 1e9:
+		return strconv.FormatFloat(f/1e9, 'g', 3, 64) + "G"
+	case f >= 1e6:
+		return strconv.FormatFloat(f/1e6, 'g', 3, 64) + "M"
+	case f >= 1e4:
+		return strconv.FormatFloat(f/1e3, 'g', 3, 64) + "k"
+	}
+	if f >= 100 {
+		return strconv.FormatFloat(f, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(f, 'g', 3, 64)
+}
+
+// draw returns the picture as SVG with classes, which the page's style gives colours.
+func draw(c interface {
+	Render(chart.RendererProvider, io.Writer) error
+}) (template.HTML, error) {
+	var b bytes.Buffer
+	if err := c.Render(chart.SVG, &b); err != nil {
+		return "", fmt.Errorf("a plot: %w", err)
+	}
+	return template.HTML(b.String()), nil
+}

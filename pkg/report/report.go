@@ -1,0 +1,234 @@
+// Package report writes what a crawl found as one HTML page that opens without a network.
+//
+// The page is made of the figures of pkg/stats and of where the crawl stands, so its memory is bounded as theirs
+// is. Plots are SVG; tables can be searched and sorted. Names, URLs and types come from servers: they are data
+// everywhere (html/template), plots have numbers and dates only, and the page's policy lets it load nothing.
+package report
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/pkg/stats"
+)
+
+// Crawl is what a page shows of one crawl.
+type Crawl struct {
+	Name   string // of its folder
+	Policy string
+	Round  string // the last that was closed; "": none
+	Made   string // when that was
+
+	Known, Done, Waiting uint64 // URLs
+	Running              bool   // a driver works
+	Left                 string // how long the rest takes at least; "": unknown, or nothing is left
+
+	Drops  []record.Count // URLs and links left out, by stage and reason
+	Shards []Shard        // of a crawl of several
+	*stats.Stats
+}
+
+// Shard is what one shard did.
+type Shard struct {
+	Name                  string
+	Known, Taken, Fetched uint64 // in the last round: URLs that the URL-seen test let through; taken into the batch; rows of mfetch
+}
+
+// Options are how the page is written.
+type Options struct {
+	Now     time.Time
+	Refresh time.Duration // the page loads itself again after this time; 0: never
+	Other   *Crawl        // shown beside
+	Between *stats.Comparison
+}
+
+//go:embed page.html
+var source string
+
+// Write writes the page.
+func Write(out io.Writer, c *Crawl, opt Options) error {
+	page, err := template.New("page").Funcs(template.FuncMap{
+		"bytes": bytesText, "count": countText, "share": share, "seconds": seconds, "micro": func(us float64) string { return seconds(us / 1e6) },
+		"when": when, "name": nameText, "rate": rate, "plots": plots, "max": mostOf, "width": width,
+	}).Parse(source)
+	if err != nil {
+		return err
+	}
+	crawls := []*Crawl{c}
+	if opt.Other != nil {
+		crawls = append(crawls, opt.Other)
+	}
+	return page.Execute(out, struct {
+		Options
+		Crawls []*Crawl
+	}{opt, crawls})
+}
+
+// countText is a number with a thin space between thousands.
+func countText(n any) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "\u202f" + s[i:]
+	}
+	return s
+}
+
+// bytesText is a number of bytes in a unit of 1,000.
+func bytesText(n int64) string {
+	v := float64(n)
+	for _, unit := range []string{"B", "kB", "MB", "GB", "TB"} {
+		if v < 1000 || unit == "TB" {
+			return strconv.FormatFloat(v, 'g', 3, 64) + " " + unit
+		}
+		v /= 1000
+	}
+	return ""
+}
+
+func share(n, of uint64) string {
+	if of == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(100*float64(n)/float64(of), 'f', 1, 64) + " %"
+}
+
+// seconds is a time in the unit that reads best.
+func seconds(s float64) string {
+	switch {
+	case s == 0:
+		return "0"
+	case s < 1e-3:
+		return strconv.FormatFloat(s*1e6, 'g', 3, 64) + " µs"
+	case s < 1:
+		return strconv.FormatFloat(s*1e3, 'g', 3, 64) + " ms"
+	case s < 120:
+		return strconv.FormatFloat(s, 'g', 3, 64) + " s"
+	case s < 2*86400:
+		return time.Duration(s * 1e9).Round(time.Second).String()
+	}
+	return strconv.FormatFloat(s/86400, 'g', 3, 64) + " days"
+}
+
+// when is a time of a record, without its fraction of a second.
+func when(text string) string {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return text
+	}
+	return t.UTC().Format("2006-01-02 15:04:05")
+}
+
+func nameText(name string) string {
+	if name == "" {
+		return "(none)"
+	}
+	return name
+}
+
+// rate is replies a second over the whole crawl.
+func rate(c *Crawl) string {
+	first, err := time.Parse(time.RFC3339, c.First)
+	last, err2 := time.Parse(time.RFC3339, c.Last)
+	if err != nil || err2 != nil || !last.After(first) {
+		return ""
+	}
+	var replies uint64
+	for _, s := range c.Statuses {
+		replies += s.N
+	}
+	return strconv.FormatFloat(float64(replies)/last.Sub(first).Seconds(), 'g', 3, 64)
+}
+
+// mostOf is the largest number of a list, which has the longest bar.
+func mostOf(list any) (most uint64) {
+	switch list := list.(type) {
+	case []record.Count:
+		for _, c := range list {
+			most = max(most, c.N)
+		}
+	case []stats.Type:
+		for _, t := range list {
+			most = max(most, t.Documents)
+		}
+	case []stats.Domain:
+		for _, d := range list {
+			most = max(most, d.Servers)
+		}
+	}
+	return most
+}
+
+// width is the width of a bar, in percent.
+func width(n, most uint64) template.CSS {
+	return template.CSS(strconv.FormatFloat(100*float64(n)/float64(max(most, 1)), 'f', 1, 64) + "%")
+}
+
+// plot is a picture with what it shows.
+type plot struct {
+	Title, Note, Command string
+	SVG                  template.HTML
+}
+
+// plots draws what takes a picture to be seen. One of which there are not enough figures yet is left out.
+func plots(c *Crawl) (list []plot, err error) {
+	add := func(title, note, command string, draw func() (template.HTML, error)) {
+		if err != nil {
+			return
+		}
+		svg, e := draw()
+		if err = e; svg != "" {
+			list = append(list, plot{title, note, command, svg})
+		}
+	}
+	slot := c.SlotS
+	var times []time.Time
+	var replies, errors, bytes []float64
+	for _, s := range c.Timeline {
+		t, e := time.Parse(time.RFC3339, s.Start)
+		if e != nil || slot <= 0 {
+			continue
+		}
+		times = append(times, t)
+		replies = append(replies, float64(s.Replies)/slot)
+		errors = append(errors, float64(s.Errors)/slot)
+		bytes = append(bytes, float64(s.Bytes)/slot/1e6)
+	}
+	add("Pages a second", "replies (solid) and attempts without a reply (dotted)", "mcrawl stats --json | jq .timeline", func() (template.HTML, error) {
+		return lines(times, replies, errors)
+	})
+	add("Megabytes a second", "decoded bodies of documents", "mcrawl stats --json | jq .timeline", func() (template.HTML, error) {
+		return lines(times, bytes)
+	})
+	times = nil
+	var known, taken, waiting []float64
+	for _, g := range c.Growth {
+		t, e := time.Parse(time.RFC3339, g.Made)
+		if e != nil {
+			continue
+		}
+		times = append(times, t)
+		known = append(known, float64(g.Known))
+		taken = append(taken, float64(g.Taken))
+		waiting = append(waiting, max(float64(g.Known)-float64(g.Taken), 0))
+	}
+	add("The URL space over time", "URLs known (solid), taken into batches (dotted), the difference (dashed)", "mcrawl stats --json | jq .growth", func() (template.HTML, error) {
+		return lines(times, known, taken, waiting)
+	})
+	add("The URL space by round", "URLs known after each", "mcrawl stats --json | jq .growth", func() (template.HTML, error) { return steps(known) })
+	add("Sizes of documents", "documents by decoded bytes, in powers of two", "mcrawl stats --json | jq .sizes", func() (template.HTML, error) {
+		return bars(c.Sizes, func(b stats.Bin) string { return strings.ReplaceAll(bytesText(b.From), " ", "") })
+	})
+	add("Durations of contacts", "contacts by duration, in powers of two", "mcrawl stats --json | jq .durations_us", func() (template.HTML, error) {
+		return bars(c.Durations, func(b stats.Bin) string { return strings.ReplaceAll(seconds(float64(b.From)/1e6), " ", "") })
+	})
+	add("Depth", "documents by links from a seed", "mcrawl stats --json | jq .depths", func() (template.HTML, error) {
+		return bars(c.Depths, func(b stats.Bin) string { return strconv.FormatInt(b.From, 10) })
+	})
+	return list, err
+}

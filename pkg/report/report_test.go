@@ -1,0 +1,97 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/pkg/stats"
+)
+
+const hostile = `"><script>alert(1)</script><img src=http://192.0.2.1/x onerror=alert(2)>{{.}}</script>`
+
+// everywhere has a hostile text wherever a server, a user or a file can put one.
+func everywhere(text string) *Crawl {
+	host := stats.Host{Name: text, Attempts: 3, Errors: 1, Error: text, ErrorURL: "javascript:" + text, MeanUS: 12}
+	return &Crawl{Name: text, Policy: text, Round: text, Made: text, Left: text, Known: 12345, Drops: []record.Count{{Reason: text, N: 1}},
+		Shards: []Shard{{Name: text}},
+		Stats: &stats.Stats{First: "2026-01-01T00:00:00Z", Last: "2026-01-01T00:01:00Z", Attempts: 3,
+			Outcomes: []record.Count{{Reason: text, N: 3}}, Statuses: []record.Count{{Reason: text, N: 2}}, Documents: 2, Bytes: 1 << 40,
+			Types: []stats.Type{{Name: text, Documents: 2}}, Domains: []stats.Domain{{Name: text, Servers: 1}},
+			Sizes: []stats.Bin{{From: 1, To: 1, N: 1}, {From: 1 << 20, To: 1<<21 - 1, N: 1}}, Durations: []stats.Bin{{From: 0, To: 0, N: 2}}, Depths: make([]stats.Bin, 60),
+			Largest: []stats.Host{host}, Failing: []stats.Host{host}, Slowest: []stats.Host{host},
+			Timeline: []stats.Slot{{Start: "2026-01-01T00:00:00Z"}, {Start: "2026-01-01T00:00:30Z", Replies: 2, Bytes: 5}}, SlotS: 30,
+			Growth:  []stats.Growth{{Round: text, Made: "2026-01-01T00:00:00Z", Known: 1}, {Round: text, Made: "2026-01-01T00:01:00Z", Known: 9, Taken: 4}},
+			Changes: &stats.Changes{Pages: 1, Lives: []stats.Lives{{By: "type", Name: text, Ended: 1, MedianS: 3}}},
+		}}
+}
+
+// What servers send is data: it opens no tag and ends no script, and the figures in the page are those of the crawl.
+func TestHostileNames(t *testing.T) {
+	a := everywhere(hostile)
+	var b bytes.Buffer
+	if err := Write(&b, a, Options{Now: time.Unix(0, 0), Other: everywhere(hostile), Between: &stats.Comparison{Examples: []stats.Difference{{What: "appeared", URL: hostile, Here: hostile}}}}); err != nil {
+		t.Fatal(err)
+	}
+	page := b.String()
+	for _, bad := range []string{"<script>alert", "<img", "{{", "href=", "src="} {
+		rest := strings.ReplaceAll(page, `src=http://192.0.2.1/x onerror`, "") // as text, behind an escaped "<"
+		if i := strings.Index(rest, bad); i >= 0 && bad != "{{" {
+			t.Errorf("the page has %q: %s", bad, rest[max(0, i-40):i+40])
+		}
+	}
+	if n := strings.Count(page, "<script"); n != 3 {
+		t.Errorf("%d scripts, want the page's own and the figures of two crawls", n)
+	}
+	if n := strings.Count(page, "<svg"); n != 14 {
+		t.Errorf("%d plots, want 7 of each crawl", n)
+	}
+	figures := regexp.MustCompile(`(?s)<script type="application/json" class="figures">(.*?)</script>`).FindStringSubmatch(page)
+	if figures == nil {
+		t.Fatal("no figures")
+	}
+	got := new(stats.Stats)
+	if err := json.Unmarshal([]byte(figures[1]), got); err != nil {
+		t.Fatal(err)
+	}
+	was, err := json.Marshal(a.Stats)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, err := json.Marshal(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(was, is) {
+		t.Errorf("figures %s, want %s", is, was)
+	}
+}
+
+// A crawl that has fetched nothing, or only once, has a page without plots.
+func TestWithoutFigures(t *testing.T) {
+	for _, s := range []*stats.Stats{{}, {Attempts: 1, Timeline: []stats.Slot{{Start: "2026-01-01T00:00:00Z", Replies: 1}}, SlotS: 1, Growth: []stats.Growth{{Made: "2026-01-01T00:00:00Z"}}}} {
+		var b bytes.Buffer
+		if err := Write(&b, &Crawl{Name: "empty", Stats: s}, Options{Refresh: 10 * time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(b.String(), "<svg") || !strings.Contains(b.String(), `content="10"`) {
+			t.Errorf("plots of nothing, or no refresh: %s", b.String())
+		}
+	}
+}
+
+func TestUnits(t *testing.T) {
+	for got, want := range map[string]string{
+		countText(1234567): "1\u202f234\u202f567", countText(999): "999", bytesText(0): "0 B", bytesText(13129379): "13.1 MB",
+		seconds(0.0000025): "2.5 µs", seconds(90): "90 s", seconds(3600): "1h0m0s", seconds(864000): "10 days", share(1, 3): "33.3 %", share(0, 0): "",
+		whole(2880.4): "2880", whole(0.25): "0.25", whole(1.5e6): "1.5M",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
