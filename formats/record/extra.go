@@ -64,11 +64,65 @@ func (s *Schema) Texts(value func(name string) string) Extra {
 	b := &extraBatch{schema: s, columns: make([]inColumn, len(s.extra))}
 	for i, c := range s.extra {
 		text := value(c.name)
-		b.columns[i] = inColumn{
-			present: text != "", offsets: binary.LittleEndian.AppendUint32(make([]byte, 4, 8), uint32(len(text))), data: []byte(text), chars: text,
+		if b.columns[i] = one(typeUTF8, []byte(text)); text == "" {
+			b.columns[i].present = false
 		}
 	}
 	return Extra{batch: b}
+}
+
+// WithText is s with one more further column of text. One of that name and of another type gives way to it.
+func (s *Schema) WithText(name string) *Schema {
+	with := *s
+	with.extra = slices.DeleteFunc(slices.Clone(s.extra), func(c column) bool { return c.name == name })
+	with.extra = append(with.extra, column{name: name, typ: typeUTF8, nullable: true})
+	slices.SortFunc(with.extra, func(a, b column) int { return cmp.Compare(a.name, b.name) })
+	return &with
+}
+
+// AddText makes the values of a row for a schema of WithText: those of e, and text in the column name; "" is null.
+func (s *Schema) AddText(e Extra, name, text string) Extra {
+	b := &extraBatch{schema: s, columns: make([]inColumn, len(s.extra))}
+	for i, c := range s.extra {
+		if c.name == name {
+			if text != "" {
+				b.columns[i] = one(typeUTF8, []byte(text))
+			}
+			continue
+		}
+		if e.batch == nil {
+			continue
+		}
+		from := e.batch.schema.findExtra(c.name)
+		if from < 0 || e.batch.schema.extra[from].typ != c.typ {
+			continue
+		}
+		switch in := &e.batch.columns[from]; {
+		case in.null(e.row):
+		case c.typ.variable():
+			b.columns[i] = one(c.typ, in.binary(e.row))
+		case c.typ == typeBool && in.boolean(e.row):
+			b.columns[i] = one(c.typ, []byte{1})
+		case c.typ == typeBool:
+			b.columns[i] = one(c.typ, []byte{0})
+		default:
+			w := c.typ.width()
+			b.columns[i] = one(c.typ, in.data[e.row*w:(e.row+1)*w])
+		}
+	}
+	return Extra{batch: b}
+}
+
+// one is a column of one value.
+func one(t typeID, value []byte) inColumn {
+	c := inColumn{present: true, data: value}
+	if t.variable() {
+		c.offsets = binary.LittleEndian.AppendUint32(make([]byte, 4, 8), uint32(len(value)))
+	}
+	if t == typeUTF8 {
+		c.chars = stringOf(value)
+	}
+	return c
 }
 
 // Text is the value of a further column of text; "" if it is null, not there, or of another type.

@@ -352,6 +352,36 @@ func TestFurtherColumns(t *testing.T) {
 	}
 }
 
+// A stage adds a column of text to rows: what they had else comes through, the other way round too.
+func TestAddText(t *testing.T) {
+	rows := vectorURLs()
+	schema := withExtra(rows)
+	with := schema.WithText("topic")
+	if got := with.ExtraColumns(); !slices.Equal(got, []string{"flag", "n", "note", "topic"}) || len(schema.ExtraColumns()) != 3 {
+		t.Fatalf("columns %v of %v", got, schema.ExtraColumns())
+	}
+	added := slices.Clone(rows)
+	for i := range added {
+		added[i].Extra = with.AddText(rows[i].Extra, "topic", []string{"mouse", ""}[i%2])
+	}
+	back, _, err := decode[URL](encode(t, added, WriterOptions{Like: with}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range back {
+		if got, want := back[i].Extra.Text("topic"), []string{"mouse", ""}[i%2]; got != want {
+			t.Errorf("row %d: topic %q, want %q", i, got, want)
+		}
+	}
+	if got, want := encode(t, back, WriterOptions{Like: schema}), encode(t, rows, WriterOptions{Like: schema}); !bytes.Equal(got, want) {
+		t.Error("without the column the rows are others than they were")
+	}
+	again := with.WithText("n")
+	if got := again.AddText(back[0].Extra, "n", "now text").Text("n"); got != "now text" || len(again.ExtraColumns()) != 4 {
+		t.Errorf("a column that was a number: %q, columns %v", got, again.ExtraColumns())
+	}
+}
+
 // A url row's column that fetch rows have too, as something else, ends there.
 func TestColumnOfAnotherKind(t *testing.T) {
 	like := &Schema{Kind: KindURL, extra: []column{{name: "fresh_until", typ: typeUTF8}, {name: "status", typ: typeUTF8}, {name: "y", typ: typeUTF8}}}
