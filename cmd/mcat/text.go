@@ -333,9 +333,6 @@ func lineOf[T record.Row](p *printer, s *record.Schema, file string) (func([]byt
 		}
 		return func(b []byte, row *T) []byte { return printable(derive.AppendRowCDXJ(b, any(row).(*record.Fetch))) }, nil
 	}
-	if s.Kind == record.KindModule {
-		return nil, &fault.Error{Class: fault.WrongKind, Found: "module rows, which have no URL", Want: "--format json or tsv"}
-	}
 	return func(b []byte, row *T) []byte {
 		switch r := any(row).(type) {
 		case *record.URL:
@@ -344,6 +341,8 @@ func lineOf[T record.Row](p *printer, s *record.Schema, file string) (func([]byt
 			return record.AppendEscaped(b, r.URL)
 		case *record.Link:
 			return record.AppendEscaped(b, r.URL)
+		case *record.Module:
+			return record.AppendEscaped(b, r.Value)
 		}
 		return b
 	}, nil

@@ -26,7 +26,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("WORDNET", wordnet)
 			return nil
 		},
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits, "fetched": fetched, "show": show},
 	})
 }
 

@@ -34,19 +34,20 @@ var sideways = map[string][]string{
 	"formats/store": {"formats/record"},                // a manifest keeps ledgers
 	"formats/warc":  {"formats/record", "pkg/httpmsg"}, // outcomes are archived as metadata records; payload digests
 
-	"pkg/crawl":         {"pkg/shard", "pkg/exchange"},
-	"pkg/exchange":      {"pkg/merge", "pkg/shard"},
-	"pkg/frontier":      {"pkg/merge", "pkg/stage", "pkg/shard", "pkg/canon"}, // registered domains
-	"pkg/urlset":        {"pkg/fpset", "pkg/merge", "pkg/stage", "pkg/canon"},
-	"pkg/fpset":         {"pkg/merge", "pkg/stage", "pkg/shard"},
-	"pkg/fpset/bloom":   {"pkg/merge"},
-	"pkg/filter":        {"pkg/canon"},
-	"pkg/focus/words":   {"pkg/canon"},
-	"pkg/focus/distill": {"pkg/history", "pkg/merge"},
-	"pkg/focus/urldb":   {"pkg/focus/distill"},
-	"pkg/extract":       {"pkg/canon", "pkg/filter", "pkg/pdf", "pkg/process", "pkg/rewind", "pkg/stage"},
-	"pkg/process":       {"pkg/pdf"},
-	"pkg/derive":        {"pkg/canon", "pkg/extract", "pkg/merge", "pkg/process"},
+	"pkg/crawl":          {"pkg/shard", "pkg/exchange"},
+	"pkg/exchange":       {"pkg/merge", "pkg/shard"},
+	"pkg/frontier":       {"pkg/merge", "pkg/stage", "pkg/shard", "pkg/canon"}, // registered domains
+	"pkg/urlset":         {"pkg/fpset", "pkg/merge", "pkg/stage", "pkg/canon"},
+	"pkg/fpset":          {"pkg/merge", "pkg/stage", "pkg/shard"},
+	"pkg/fpset/bloom":    {"pkg/merge"},
+	"pkg/filter":         {"pkg/canon"},
+	"pkg/focus/words":    {"pkg/canon"},
+	"pkg/focus/classify": {"pkg/extract", "pkg/process"},
+	"pkg/focus/distill":  {"pkg/history", "pkg/merge"},
+	"pkg/focus/urldb":    {"pkg/focus/distill"},
+	"pkg/extract":        {"pkg/canon", "pkg/filter", "pkg/pdf", "pkg/process", "pkg/rewind", "pkg/stage"},
+	"pkg/process":        {"pkg/pdf"},
+	"pkg/derive":         {"pkg/canon", "pkg/extract", "pkg/merge", "pkg/process"},
 
 	"formats/record/parquet": {"formats/record"},
 

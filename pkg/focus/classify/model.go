@@ -1,0 +1,166 @@
+package classify
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"mercator/formats/store"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+)
+
+// Magic begins a model's file.
+const Magic = "mercator-focus-model"
+
+// Bounds of a model.
+const (
+	MaxTopics  = 400
+	MaxWeights = 1 << 19 // words times topics
+	maxWeight  = 20_000
+	maxFile    = 64 << 20 // bytes
+)
+
+// language of the stems.
+const language = "english"
+
+// Model knows topics by their words. It is read-only.
+type Model struct {
+	Stems    string             `json:"stems"`    // language of the stemmer: "english"
+	Evidence int                `json:"evidence"` // a longer document counts as one of so many words
+	Others   int                `json:"others"`   // pages of no topic that it was trained with
+	Topics   []Topic            `json:"topics"`   // in order of name
+	Words    map[string][]int32 `json:"words"`    // of each stem a weight for each topic, in thousandths of a nat
+}
+
+// Topic is what a model knows of a topic besides words.
+type Topic struct {
+	Name    string `json:"topic"`
+	Query   string `json:"query,omitempty"`
+	Gloss   string `json:"gloss,omitempty"`
+	Pages   int    `json:"pages"`   // examples that it was trained with
+	Prior   int32  `json:"prior"`   // weight that a document begins with
+	Unknown int32  `json:"unknown"` // of each word that Words does not have
+}
+
+// Encode gives the model's file.
+func (m *Model) Encode() ([]byte, error) { return store.Seal(Magic, m) }
+
+// Read reads a model's file.
+func Read(path string) (*Model, error) {
+	data, err := durable.ReadFile(durable.OS, path, maxFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "no such file", Want: "a model", Hint: "mfocus train -o " + fault.Quote(path) + " --topics topics.jsonl", Err: err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return Decode(path, data)
+}
+
+// Decode reads a model from the content of a file. It refuses what SPEC.md says.
+func Decode(name string, data []byte) (*Model, error) {
+	m := new(Model)
+	if err := store.Unseal(name, Magic, data, m); err != nil {
+		var e *fault.Error
+		if errors.As(err, &e) && e.Hint == "" {
+			e.Hint = "train it again: mfocus train --help"
+		}
+		return nil, err
+	}
+	return m, m.check(name)
+}
+
+// check is the list of rules that SPEC.md gives.
+func (m *Model) check(name string) error {
+	bad := func(place, found, want string) error {
+		return &fault.Error{Class: fault.Corrupt, File: name, Place: place, Found: found, Want: want}
+	}
+	if m.Stems != language {
+		return bad("stems", fmt.Sprintf("%.80q", m.Stems), fmt.Sprintf("%q", language))
+	}
+	if m.Evidence < 1 || m.Evidence > 1000 {
+		return bad("evidence", fmt.Sprint(m.Evidence), "1 to 1000 words")
+	}
+	if len(m.Topics) < 1 || len(m.Topics) > MaxTopics {
+		return bad("topics", fmt.Sprintf("%d topics", len(m.Topics)), fmt.Sprintf("1 to %d", MaxTopics))
+	}
+	within := func(w int32) bool { return w >= -maxWeight && w <= maxWeight }
+	for i, t := range m.Topics {
+		if t.Name == "" || i > 0 && t.Name <= m.Topics[i-1].Name {
+			return bad("topics", fmt.Sprintf("name %.80q", t.Name), "names in order, each once")
+		}
+		if !within(t.Prior) || !within(t.Unknown) {
+			return bad("topic "+t.Name, fmt.Sprintf("weights %d and %d", t.Prior, t.Unknown), fmt.Sprintf("at most %d", maxWeight))
+		}
+	}
+	if len(m.Words) == 0 || len(m.Words)*len(m.Topics) > MaxWeights {
+		return bad("words", fmt.Sprintf("%d words of %d topics", len(m.Words), len(m.Topics)), fmt.Sprintf("1 word or more, at most %d weights", MaxWeights))
+	}
+	for _, word := range slices.Sorted(maps.Keys(m.Words)) {
+		w := m.Words[word]
+		if len(w) != len(m.Topics) {
+			return bad(fmt.Sprintf("word %.80q", word), fmt.Sprintf("%d weights", len(w)), fmt.Sprintf("%d, one a topic", len(m.Topics)))
+		}
+		if word == "" || len(word) > maxWord || slices.ContainsFunc(w, func(w int32) bool { return !within(w) }) {
+			return bad(fmt.Sprintf("word %.80q", word), fmt.Sprintf("%d bytes, weights %d", len(word), w), fmt.Sprintf("1 to %d bytes, weights of at most %d", maxWord, maxWeight))
+		}
+	}
+	return nil
+}
+
+// Names are those of the topics.
+func (m *Model) Names() (names []string) {
+	for _, t := range m.Topics {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+// Only is the model for some of its topics. A topic that it does not have is fault.Usage; file names the model in messages.
+func (m *Model) Only(names []string, file string) (*Model, error) {
+	if len(names) == 0 {
+		return m, nil
+	}
+	var keep []int
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
+		i := slices.Index(m.Names(), name)
+		if i < 0 {
+			return nil, &fault.Error{Class: fault.Usage, File: file, Found: fmt.Sprintf("no topic %q", name), Want: "one of the model's: " + strings.Join(m.Names(), ", "),
+				Hint: "train a model for it: mfocus train --help"}
+		}
+		keep = append(keep, i)
+	}
+	out := *m
+	out.Topics, out.Words = nil, make(map[string][]int32, len(m.Words))
+	for _, i := range keep {
+		out.Topics = append(out.Topics, m.Topics[i])
+	}
+	for word, all := range m.Words {
+		var some []int32
+		for _, i := range keep {
+			some = append(some, all[i])
+		}
+		out.Words[word] = some
+	}
+	return &out, nil
+}
+
+// OfQuery is the model for the topics of a query.
+func (m *Model) OfQuery(query, file string) (*Model, error) {
+	var names, queries []string
+	for _, t := range m.Topics {
+		if queries = append(queries, t.Query); strings.EqualFold(t.Query, query) {
+			names = append(names, t.Name)
+		}
+	}
+	if names == nil {
+		slices.Sort(queries)
+		return nil, &fault.Error{Class: fault.Usage, File: file, Found: fmt.Sprintf("no topic of the query %q", query), Want: "one of the model's: " + strings.Join(slices.Compact(queries), ", "),
+			Hint: "train a model for it: mfocus train --help"}
+	}
+	return m.Only(names, file)
+}
