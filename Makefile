@@ -136,7 +136,7 @@ install: man ## commands, manual pages and completion into PREFIX, pipelines int
 	  install -m 644 bin/share/completion/mercator.fish "$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$$c.fish" || exit 1; done
 	install -m 644 bin/share/completion/mercator.zsh "$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_mercator"
 	install -m 755 pipelines/*.sh "$(DESTDIR)$(PREFIX)/share/mercator/pipelines"
-	install -m 644 pipelines/*.mk pipelines/*.py pipelines/Snakefile pipelines/README.md "$(DESTDIR)$(PREFIX)/share/mercator/pipelines"
+	install -m 644 pipelines/*.mk pipelines/*.py pipelines/Snakefile pipelines/*.md "$(DESTDIR)$(PREFIX)/share/mercator/pipelines"
 
 .PHONY: install-check
 install-check: ## what make install gives: each manual page, completion in three shells (needs mandoc, zsh, fish)

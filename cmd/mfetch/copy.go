@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -11,7 +12,6 @@ import (
 	"mercator/formats/warc"
 	"mercator/pkg/cli"
 	"mercator/pkg/durable"
-	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 )
 
@@ -67,6 +67,9 @@ func (c *copyCmd) Run(ctx context.Context, std *cli.Std) error {
 		if err != nil {
 			return err
 		}
+		if err := copier.Begin(cmp.Or(in.Schema().Now, record.TimeOf(std.Now()))); err != nil {
+			return err
+		}
 		for {
 			var row record.Fetch
 			if err := in.Read(&row); err == io.EOF {
@@ -95,9 +98,6 @@ func (c *copyCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 	}
 	std.Stat("copied", map[string]uint64{"records": copier.Records, "block_bytes": copier.Bytes})
-	if copier.Records == 0 {
-		return &fault.Error{Class: fault.Usage, Found: "no record of a reply in the rows", Want: "fetch records of pages that were fetched"}
-	}
 	if err := out.Flush(); err != nil {
 		return err
 	}

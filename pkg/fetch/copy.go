@@ -24,6 +24,7 @@ type Copier struct {
 
 	Records, Bytes uint64 // copied; bytes of their blocks
 
+	begun  bool
 	name   string   // of the open file
 	file   *os.File // nil before the first row
 	block  []byte
@@ -36,6 +37,20 @@ func (c *Copier) Close() {
 		c.file.Close() // was read only
 		c.file = nil
 	}
+}
+
+// Begin writes the warcinfo record with which a file begins; only once.
+func (c *Copier) Begin(now record.Time) (err error) {
+	if c.begun {
+		return nil
+	}
+	c.begun = true
+	block := warc.FormatFields([]warc.Field{{Name: "software", Value: "mercator mfetch copy"}, {Name: "format", Value: "WARC File Format 1.1"}})
+	info := warc.Record{Type: warc.TypeInfo, Date: now.Go(), ContentType: warc.MediaFields, Block: bytes.NewReader(block), Length: int64(len(block))}
+	if c.member, err = c.Encoder.Append(c.member[:0], &info); err == nil {
+		_, err = c.Out.Write(c.member)
+	}
+	return err
 }
 
 // Copy copies the record that a row points to, from the fetch store dir. Rows without one are passed over.

@@ -1,0 +1,109 @@
+#!/bin/sh
+# A crawl as the Internet Archive's crawler of 1997 made it: each crawler has up to 64 sites of its own, links between
+# sites are logged, and a batch process makes seeds of them. The page archive97.md says what differs, and why.
+#
+#   archive97.sh archive seeds.txt
+#
+# Runs periods until no crawler has a seed left. Interrupt or kill it at any moment; the same command again goes on where it was.
+# In the folder: sites.txt (all sites; the first SITES of them belong to crawler 000, and so on), crawlers/000 (a
+# crawl folder of mcrawl for each crawler), merged (the cross-site URLs that became seeds), periods/N (a merge: its logs, the new
+# URLs, and seeds for each crawler).
+#
+# Variables (all can stand in the environment):
+#   SITES      sites of a crawler, fixed when the folder is made [64]     CONTACT  operator's address, for the User-Agent
+#   PROCESSES  crawlers that run at a time [4]          BLOOM    size of each crawler's Bloom filter [2M]
+#   FILTER     rules for links [default]                SET      more settings of crawl.toml: "key=value key=value"
+#   PERIODS    stop after period N [0: when no seed is left]
+#   BIN        folder of the commands, with a trailing slash [from PATH]
+set -eu
+: "${BIN:=}" "${SITES:=64}" "${PROCESSES:=4}" "${PERIODS:=0}" "${BLOOM:=2M}" "${FILTER=default}" "${CONTACT:=}" "${SET:=}"
+die() { echo "archive97.sh: $1" >&2; [ -z "${2:-}" ] || echo "archive97.sh: hint: $2" >&2; exit 2; }
+[ $# -ge 1 ] || die 'no folder, want a folder and files of seed URLs' 'archive97.sh archive seeds.txt'
+for v in "SITES=$SITES" "PROCESSES=$PROCESSES"; do
+  case ${v#*=} in '' | 0* | *[!0-9]*) die "$v, want a number from 1 on" ;; esac
+done
+dir=$1; shift
+z=arrows.zst
+
+if [ ! -e "$dir/sites.txt" ]; then
+  [ $# -ge 1 ] || die "$dir: no crawl yet and no seeds, want files of seed URLs" "archive97.sh $dir seeds.txt"
+  mkdir -p "$dir/crawlers" "$dir/periods/1"
+  "${BIN}murlset" create --quiet "$dir/merged"
+  "${BIN}murlset" new --quiet "$dir/merged" --txn p1 --text --strict "$@" -o "$dir/periods/1/new.$z"
+  : > "$dir/periods/1/urls.txt"
+  { [ -z "$FILTER" ] || echo "include $FILTER"; echo 'deny cross: not same-host'; } > "$dir/filter.txt"
+  echo "$SITES" > "$dir/sites"
+  : > "$dir/sites.txt"
+fi
+dir=$(cd "$dir" && pwd)
+[ "$(cat "$dir/sites")" = "$SITES" ] || die "$dir: $(cat "$dir/sites") sites a crawler, and SITES=$SITES" "SITES=$(cat "$dir/sites") archive97.sh $dir"
+
+# Batch process, first half: the cross-site URLs that crawlers have logged since the period before.
+collect() {
+  [ -e "$p/urls.txt" ] && return
+  find "$dir/crawlers" -path '*/rounds/r*/refused.arrows.zst' | LC_ALL=C sort > "$p/all.txt"
+  cat "$dir"/periods/*/logs.txt 2> /dev/null | LC_ALL=C sort | LC_ALL=C comm -23 "$p/all.txt" - > "$p/logs.part"
+  : > "$p/logged.tsv"
+  [ ! -s "$p/logs.part" ] || tr '\n' '\0' < "$p/logs.part" | xargs -0 "${BIN}mcat" --quiet --format tsv --columns refused,url > "$p/logged.tsv"
+  awk -F '\t' '$1 == "filter:cross" { print $2 }' "$p/logged.tsv" | LC_ALL=C sort -u > "$p/urls.part"
+  rm "$p/logged.tsv" "$p/all.txt"
+  mv "$p/urls.part" "$p/urls.txt"
+  mv "$p/logs.part" "$p/logs.txt"
+}
+
+# Second half: those that were never merged before become seeds of their sites. A new site goes to the last
+# crawler that has room, or to a new one.
+merge() {
+  [ -e "$p/new.$z" ] || "${BIN}murlset" new --quiet "$dir/merged" --txn "p$n" --text "$p/urls.txt" -o "$p/new.$z"
+  "${BIN}mcat" --format tsv --columns host,url "$p/new.$z" > "$p/new.tsv"
+  awk -F '\t' -v sites="$SITES" -v known="$dir/sites.txt" -v all="$p/sites.part" -v prefix="$p/seeds-" '
+    function own(site) { of[site] = int(count / sites); count++; print site > all }
+    BEGIN { printf "" > all; while ((getline site < known) > 0) own(site) }
+    FNR > 1 {
+      if (!($1 in of)) own($1)
+      print $2 > (prefix sprintf("%03d", of[$1]) ".txt")
+    }' "$p/new.tsv"
+  mv "$p/sites.part" "$dir/sites.txt"
+}
+
+# A crawler: reads its seeds from disk into queues of its sites, fetches from them in parallel, queues links to the page's
+# own site, and logs the others. Its URL-seen test is a Bloom filter.
+seeds() {
+  for f in "$p"/seeds-*.txt; do
+    [ -e "$f" ] || continue
+    k=${f##*/seeds-}; k=${k%.txt}
+    if [ ! -e "$dir/crawlers/$k/CURRENT" ]; then
+      set -- --set sets.urls=bloom --set "sets.bloom_size=$BLOOM" --set "extract.filter=$dir/filter.txt" --set fetch.connections=64
+      for s in $SET; do set -- "$@" --set "$s"; done
+      "${BIN}mcrawl" new --quiet "$dir/crawlers/$k" --policy fifo --seeds "$f" ${CONTACT:+--contact "$CONTACT"} "$@"
+    else
+      "${BIN}mcrawl" add --quiet "$dir/crawlers/$k" -f "$f" > /dev/null
+    fi
+    printf '%s\0' "$dir/crawlers/$k" >> "$p/crawlers.part"
+  done
+  mv "$p/crawlers.part" "$p/crawlers"
+}
+
+# A crawler all of whose sites are dead fails at its end. That is no reason to stop; another failure is.
+ended() {
+  tr '\0' '\n' < "$p/crawlers" | while IFS= read -r c; do
+    "${BIN}mckpt" show "$c" | grep -q '^open round  *none' && "${BIN}mfrontier" stat --json "$c/frontier" | grep -q '^ *"pending": 0,' || exit 1
+  done || { echo "archive97.sh: a crawler failed; the same command goes on" >&2; exit 1; }
+}
+
+n=1
+while :; do
+  p=$dir/periods/$n
+  if [ ! -e "$p/done" ]; then
+    mkdir -p "$p"
+    collect
+    [ -e "$p/crawlers" ] || { merge; : > "$p/crawlers.part"; seeds; }
+    if [ ! -s "$p/crawlers" ]; then break; fi
+    xargs -0 -n 1 -P "$PROCESSES" "${BIN}mcrawl" run --quiet < "$p/crawlers" > /dev/null || ended
+    touch "$p/done"
+    echo "archive97.sh: period $n: $(($(wc -l < "$p/new.tsv") - 1)) seeds, $(wc -l < "$dir/sites.txt") sites, $(ls "$dir/crawlers" | wc -l) crawlers" >&2
+  fi
+  [ "$PERIODS" -eq 0 ] || [ $n -lt "$PERIODS" ] || break
+  n=$((n + 1))
+done
+echo "archive97.sh: stopped after period $n" >&2

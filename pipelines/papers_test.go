@@ -1,0 +1,150 @@
+package pipelines
+
+import (
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// papers are the scripts of the systems that Mercator's papers compare with, and where their fetch records are.
+var papers = map[string]string{
+	"google98.sh":  "rounds/r*/fetched-*",
+	"archive97.sh": "crawlers/*/rounds/r*/marked.*",
+}
+
+// paper is a command of one of them, with everything polite turned off.
+func paper(w *web, script, dir, filter string) *exec.Cmd {
+	cmd := exec.Command("./"+script, dir, w.seeds)
+	cmd.Env = append(os.Environ(), "BIN="+bin, "FILTER="+filter, "CRAWLERS=3", "SITES=3", "BLOOM=64K", "BATCH=100",
+		"POLITENESS_FLAGS=--min-delay 0 --delay-factor 0 --addr-delay 0", "RESOLVE_FLAGS=--server "+w.dns, "FETCH_FLAGS=--allow-net 127.0.0.0/8", "UPDATE_FLAGS=--max-attempts 1",
+		"SET=politeness.min_delay=0s politeness.delay_factor=0 politeness.addr_delay=0s network.allow_net=127.0.0.0/8 frontier.max_attempts=1 resolve.servers="+w.dns)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return cmd
+}
+
+// TestPapers: google98.sh and archive97.sh are killed with all their processes, at random moments, and run again.
+// In the end each URL that a correct crawl finds has exactly one outcome.
+func TestPapers(t *testing.T) {
+	t.Parallel()
+	w := startWeb(t, 1, 6, 40)
+	filter := filepath.Join(t.TempDir(), "rules")
+	if err := os.WriteFile(filter, []byte("deny calendar: contains /cal/\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for line := range strings.Lines(w.oracle(t)) {
+		if !strings.Contains(line, "/cal/") {
+			lines = append(lines, line)
+		}
+	}
+	want := strings.Join(lines, "")
+	for script, records := range papers {
+		t.Run(script, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "crawl")
+			rng := rand.New(rand.NewPCG(98, 97))
+			kills := 0
+			for ends := false; !ends; {
+				cmd := paper(w, script, dir, filter)
+				var said strings.Builder
+				cmd.Stderr = &said
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				if kills == 3 {
+					if err := cmd.Wait(); err != nil {
+						t.Fatalf("%v\n%s", err, said.String())
+					}
+					break
+				}
+				timer := time.AfterFunc(time.Duration(100+rng.IntN(700))*time.Millisecond, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+				err := cmd.Wait()
+				if ends = timer.Stop(); ends && err != nil {
+					t.Fatalf("%v\n%s", err, said.String())
+				}
+				kills++
+			}
+			files, _ := filepath.Glob(filepath.Join(dir, records))
+			var rows []string
+			hosts := map[string]map[string]bool{} // by crawler
+			for _, f := range files {
+				for line := range strings.Lines(output(t, "mcat", "--format", "tsv", "--columns", "url,outcome,status,role,host", f)) {
+					cells := strings.Split(strings.TrimSpace(line), "\t")
+					if cells[3] != "page" || cells[1] == "deferred" {
+						continue
+					}
+					rows = append(rows, strings.Join(cells[:3], "\t")+"\n")
+					crawler := filepath.Base(f)
+					if script == "archive97.sh" {
+						crawler = filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(f))))
+					}
+					if hosts[crawler] == nil {
+						hosts[crawler] = map[string]bool{}
+					}
+					hosts[crawler][cells[4]] = true
+				}
+			}
+			slices.Sort(rows)
+			if got := strings.Join(rows, ""); got != want {
+				t.Errorf("after %d kills the crawl differs from the oracle:\n%s", kills, diff(want, got))
+			}
+			// No host has two crawlers, and in the archive's way none more than its share.
+			owner := map[string]string{}
+			for crawler, own := range hosts {
+				for h := range own {
+					if owner[h] != "" {
+						t.Errorf("%s was crawled by %s and %s", h, owner[h], crawler)
+					}
+					owner[h] = crawler
+				}
+				if script == "archive97.sh" && len(own) > 3 {
+					t.Errorf("crawler %s has the sites %v, want at most 3", crawler, own)
+				}
+			}
+			if len(hosts) < 3 {
+				t.Errorf("%d crawlers, want 3 or more", len(hosts))
+			}
+			again := paper(w, script, dir, filter)
+			again.Env = append(again.Env, "CRAWLERS=4", "SITES=4")
+			if out, err := again.CombinedOutput(); err == nil || !strings.Contains(string(out), "=4\n"+script+": hint: ") {
+				t.Errorf("another number: %v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// TestPapersStart: the mistakes of a first start have messages, and the corrected command works.
+func TestPapersStart(t *testing.T) {
+	t.Parallel()
+	w := startWeb(t, 2, 1, 3)
+	bad := filepath.Join(t.TempDir(), "bad.txt")
+	if err := os.WriteFile(bad, []byte("www.example.org\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for script := range papers {
+		dir := filepath.Join(t.TempDir(), "crawl")
+		for says, change := range map[string]func(*exec.Cmd){
+			"no folder, want a folder and files of seed URLs\n" + script + ": hint: ": func(c *exec.Cmd) { c.Args = c.Args[:1] },
+			"no crawl yet and no seeds": func(c *exec.Cmd) { c.Args = c.Args[:2] },
+			"=0, want ":                 func(c *exec.Cmd) { c.Env = append(c.Env, "CRAWLERS=0", "SITES=0") },
+			"bad.txt: line 1: ":         func(c *exec.Cmd) { c.Args[2] = bad },
+		} {
+			cmd := paper(w, script, dir, "")
+			change(cmd)
+			if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), says) {
+				t.Errorf("%s: %v, want an error with %q\n%s", script, err, says, out)
+			}
+		}
+		right := paper(w, script, dir, "")
+		right.Env = append(right.Env, "ROUNDS=1", "PERIODS=1")
+		if out, err := right.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", script, err, out)
+		}
+	}
+}
