@@ -20,6 +20,7 @@ var settings = map[string][2]string{
 	"rounds":              {`7`, ""},
 	"checkpoint_interval": {`"7s"`, "7s"},
 	"push":                {`"/seven"`, ""},
+	"focus.distill":       {`7`, ""},
 	"engine.on":           {`"slurm"`, ""},
 	"engine.args":         {`"--seven"`, ""},
 	"engine.bin":          {`"/seven"`, ""},
@@ -165,7 +166,7 @@ func TestSettingsReachTheirFlags(t *testing.T) {
 			}
 		}
 	}
-	if got := fmt.Sprint(pipelines); got != "[seeds rounds push engine.on engine.args engine.bin]" {
+	if got := fmt.Sprint(pipelines); got != "[seeds rounds push focus.distill engine.on engine.args engine.bin]" {
 		t.Errorf("settings of no command: %s", got)
 	}
 }

@@ -25,7 +25,7 @@ type crawlArg struct {
 type distillCmd struct {
 	crawlArg
 	Hubs      int     `default:"1000" help:"Raise what so many of the best hubs link to."`
-	Least     float64 `default:"0.3" help:"Raise only URLs with this promise or more."`
+	Least     float64 `default:"0.2" help:"Raise only URLs with this promise or more."`
 	Threshold float64 `default:"0.5" help:"Relevance above which a page may be an authority."`
 	Steps     int     `default:"5" help:"Steps of the recursion."`
 	Update    bool    `help:"Only bring the scores up to date: write no URLs."`
@@ -34,12 +34,14 @@ type distillCmd struct {
 
 // Help is part of --help.
 func (distillCmd) Help() string {
-	return `Scores hubs and authorities from the record files of all rounds, and keeps the scores in CRAWL/focus.
-Writes url rows: the URLs that are not fetched and that the best hubs link to. The score of a row is
-the promise: the mean relevance of what the hub links to, as far as it was fetched.
+	return `Scores hubs and authorities from the record files of all rounds, and keeps the
+scores in CRAWL/focus. Writes url rows: the URLs that are not fetched and that the
+best hubs link to. The score of a row is the promise: the mean relevance of what
+the hub links to, as far as it was fetched.
 
 Examples:
-  mfocus distill crawl | mfrontier raise crawl/frontier --txn raise7 && mckpt commit crawl --txn raise7
+  mfocus distill crawl | mfrontier raise crawl/frontier --txn raise7 &&
+    mckpt commit crawl --txn raise7
   mfocus distill crawl | mcat --format tsv --columns url,score,via`
 }
 

@@ -31,7 +31,7 @@ where it was found, and whether it was fetched. It is made again if the crawl we
 Examples:
   mfocus urls crawl --sense mouse.rodent -n 20
   mfocus urls crawl --by hub -n 20 --tsv
-  sqlite3 crawl/focus/urls.sqlite "SELECT sense, count(*) FROM urls WHERE status = 'fetched' GROUP BY sense"`
+  sqlite3 crawl/focus/urls.sqlite "SELECT count(*) FROM urls WHERE hub > 0"`
 }
 
 func (c *urlsCmd) Run(ctx context.Context, std *cli.Std) error {

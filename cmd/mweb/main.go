@@ -189,7 +189,7 @@ func (c *topicsCmd) Run(_ context.Context, std *cli.Std) error {
 	out := bufio.NewWriter(std.Out)
 	for t := 1; t <= c.Topics; t++ {
 		words := w.Vocabulary(t)
-		fmt.Fprintf(out, "%s\t%s\t%s\n", words[0], w.TopicName(t), strings.Join(words[1:], " "))
+		fmt.Fprintf(out, "%s\t%s\t%s\n", words[0], w.TopicName(t), strings.Join(words[1:], ", "))
 	}
 	return out.Flush()
 }

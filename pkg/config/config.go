@@ -145,6 +145,10 @@ type File struct {
 		ModuleTimeout  string   `toml:"module_timeout" is:"time 1ms" flag:"mextract --module-timeout" doc:"time that a module's command gets for one document" like:"\"10s\""`
 	} `toml:"extract"`
 
+	Focus struct {
+		Distill int `toml:"distill" is:"whole 0" doc:"after so many rounds, mcrawl run raises the URLs that wait and that good hubs link to (mfocus distill); 0: never" like:"0"`
+	} `toml:"focus"`
+
 	Engine struct {
 		On   string `toml:"on" is:"local|slurm|spark" doc:"what runs the tasks of a crawl of several shards: local (this machine), slurm or spark" like:"\"local\""`
 		Args string `toml:"args" doc:"options of sbatch or pyspark, separated by spaces" like:"\"--partition=internet --time=1:00:00\""`

@@ -268,6 +268,9 @@ func (d *Driver) rounds(ctx context.Context, begun time.Time) error {
 		if err := d.check(conf); err != nil {
 			return err
 		}
+		if err := d.distill(ctx, conf, n-1); err != nil {
+			return err
+		}
 		if err := d.round(ctx, conf, fmt.Sprintf("r%d", n)); err != nil {
 			return err
 		}
