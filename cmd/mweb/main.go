@@ -174,8 +174,8 @@ type topicsCmd struct {
 
 // Help is part of --help.
 func (topicsCmd) Help() string {
-	return `A line has a word that people ask for, the name of a topic, and the topic's words: the form of a
-dictionary of mfocus. The word mouse has two topics.
+	return `A line has a word that people ask for, its sense, and the words of that topic: the
+form of a dictionary of mfocus. The word mouse has two senses.
 
 Examples:
   mweb topics --topics 20 --seed 7 > words.tsv`
@@ -189,7 +189,7 @@ func (c *topicsCmd) Run(_ context.Context, std *cli.Std) error {
 	out := bufio.NewWriter(std.Out)
 	for t := 1; t <= c.Topics; t++ {
 		words := w.Vocabulary(t)
-		fmt.Fprintf(out, "%s\t%s\t%s\n", words[0], w.TopicName(t), strings.Join(words[1:], ", "))
+		fmt.Fprintf(out, "%s\t%s\t%s\n", words[0], w.Sense(t), strings.Join(words[1:], ", "))
 	}
 	return out.Flush()
 }

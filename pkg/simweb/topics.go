@@ -40,17 +40,23 @@ var senseWords = [2][]string{strings.Fields(senses[0]), strings.Fields(senses[1]
 
 var syllables = strings.Fields("ba ke li mo nu ra se ti vo zu cha dre fli gor hin jal kam lor mes nor pel qua rin sto tam vel wim yor zan bru")
 
-// TopicName is the name of a topic, 1 to Config.Topics; "" of 0.
+// TopicName is the name of a topic, 1 to Config.Topics: a word, a dot and its sense; "" of 0.
 func (w *Web) TopicName(topic int) string {
-	switch topic {
-	case 0:
+	if topic == 0 {
 		return ""
-	case 1:
-		return "mouse.rodent"
-	case 2:
-		return "mouse.device"
 	}
-	return w.word(topic, 0)
+	return w.word(topic, 0) + "." + w.Sense(topic)
+}
+
+// Sense tells the topics of one word apart.
+func (w *Web) Sense(topic int) string {
+	switch topic {
+	case 1:
+		return "rodent"
+	case 2:
+		return "device"
+	}
+	return "topic"
 }
 
 // Vocabulary returns the words of a topic, the most frequent first.
