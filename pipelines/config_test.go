@@ -90,6 +90,7 @@ var settings = map[string][2]string{
 	"urls.max_url":                 {`777`, "777"},
 	"urls.key_rules":               {`["www", "query-order"]`, "[www query-order]"},
 	"urls.url_rules":               {`["tracking"]`, "[tracking]"},
+	"focus.model":                  {`"seven.model"`, "FOLDER/seven.model"},
 	"extract.ignore_nofollow":      {`true`, "true"},
 	"extract.from":                 {`["html", "text"]`, "[html text]"},
 	"extract.duplicates":           {`true`, "true"},
@@ -109,6 +110,7 @@ var verbs = map[string][]string{
 	"mfrontier": {"stat"}, "mfetch": {}, "mfetch audit": {}, "mresolve": {}, "mresolve canon": {}, "mextract": {}, "mfpset": {"stat"}, "murlset": {"stat"}, "murlset new": {}, "murlset add": {},
 	"mfrontier add": {}, "murlset build": {"-o", "x.fps"}, "murlset key": {}, "mcat": {},
 	"mfpset mark": {}, "mfpset add": {}, "mfpset test": {}, "murlset test": {}, "mckpt commit": {"--txn", "r1"}, "mckpt init": {}, "mmerge split": {"-o", "x", "--buckets", "7"}, "murlset create": {}, "mfpset create": {},
+	"mfocus score": {}, "mfocus explain": {"x.html"},
 }
 
 // Every setting of crawl.toml is the default of the flags that it says, with its

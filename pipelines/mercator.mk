@@ -7,7 +7,7 @@
 # $(CRAWL)/rounds/rN appears complete or not at all:
 #
 #   batch     what mfrontier chose         resolved  with addresses
-#   fetched   what became of each URL      marked    with duplicates marked
+#   fetched   what became of each URL      marked    with duplicates marked, of a focused crawl scored
 #   links     what the pages link to       new       the URLs never seen before
 #   refused   links that were refused       dropped  URLs that waited until a new rule refused them
 #   flags     what shaped the rows, for replay.mk
@@ -109,7 +109,8 @@ round:
 	for name in BATCH POLITENESS_FLAGS NEXT_FLAGS MARK_FLAGS EXTRACT_FLAGS NEW_FLAGS UPDATE_FLAGS; do \
 	  eval "value=\$$$$name"; [ -z "$$value" ] || printf '%s=%s\n' "$$name" "$$value"; done > $(D)/flags && \
 	policy=$$($(BIN)mckpt show $(CRAWL) --param frontier.policy) && modules=$$($(BIN)mckpt show $(CRAWL) --setting extract.modules) && \
-	$(MAKE) -f $(THIS) $(D)/updated R=$(R) CRAWL_POLICY="$$policy" CRAWL_MODULES="$${modules:+1}"
+	model=$$($(BIN)mckpt show $(CRAWL) --setting focus.model) && \
+	$(MAKE) -f $(THIS) $(D)/updated R=$(R) CRAWL_POLICY="$$policy" CRAWL_MODULES="$${modules:+1}" CRAWL_FOCUSED="$${model:+1}"
 	$(Q)$(BIN)mckpt commit --quiet $(CRAWL) $(T) $(CHECKPOINT_INTERVAL:%=--interval %) $(COMMIT_FLAGS)
 	@push=$$($(BIN)mckpt show $(CRAWL) --setting push) && { [ -z "$$push" ] || $(BIN)mckpt push --quiet $(CRAWL) || echo 'mercator.mk: not copied; the crawl goes on' >&2; }
 	@$(BIN)mcrawl status --line $(CRAWL)
@@ -123,8 +124,11 @@ $(D)/resolved.$(Z): $(D)/batch.$(Z)
 $(D)/fetched.$(Z): $(D)/resolved.$(Z)
 	$(Q)$(BIN)mfetch $(CRAWL)/fetch $(T) $(CONTACT:%=--contact '%') $(POLITENESS_FLAGS) $(FETCH_FLAGS) $< -o $@
 
+# In a focused crawl documents are scored, too.
+SCORE = $(CRAWL_FOCUSED:%=| $(BIN)mfocus score --warc $(CRAWL)/fetch $(T))
+
 $(D)/marked.$(Z): $(D)/fetched.$(Z)
-	$(Q)$(BIN)mfpset mark $(CRAWL)/content $(T) $(MARK_FLAGS) $< -o $@
+	$(Q)$(BIN)mfpset mark $(CRAWL)/content $(T) $(MARK_FLAGS) $< $(SCORE) -o $@
 
 # What became of the batch, and what mfrontier update reads of what was found.
 ifneq ($(CRAWL_POLICY),)

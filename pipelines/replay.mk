@@ -69,7 +69,7 @@ $(REPLAY)/CURRENT:
 	@mkdir -p $(REPLAY); seeds=$$($(BIN)mckpt show $(CRAWL) --setting seeds) || exit; for f in $$seeds; do \
 	  d=$$(realpath --relative-to=$(CRAWL) "$$f") || exit; case $$d in ..|../*) continue ;; esac; \
 	  mkdir -p "$$(dirname "$(REPLAY)/$$d")" && cp "$$f" "$(REPLAY)/$$d" || exit; done
-	@for key in extract.filter network.deny; do \
+	@for key in extract.filter network.deny focus.model; do \
 	  f=$$($(BIN)mckpt show $(CRAWL) --setting $$key) || exit; \
 	  case $$key:$$f in *:|extract.filter:default) continue ;; esac; \
 	  files=$$(basename "$$f"); \
@@ -173,8 +173,10 @@ $(D)/fetched.same: $(D)/resolved.same
 	$(call same,fetched,mfetch)
 	@touch $@
 
+SCORE = $(if $(shell $(BIN)mckpt show $(CRAWL) --setting focus.model),| $(BIN)mfocus score $Q --warc $(CRAWL)/fetch $(T))
+
 $(D)/marked.same: $(D)/fetched.same
-	$(BIN)mfpset mark $Q $(REPLAY)/content $(T) $(MARK_FLAGS) $(D)/fetched.$(Z) -o $(D)/marked.$(Z)
+	$(BIN)mfpset mark $Q $(REPLAY)/content $(T) $(MARK_FLAGS) $(D)/fetched.$(Z) $(SCORE) -o $(D)/marked.$(Z)
 	$(call same,marked,mfpset mark)
 	@touch $@
 

@@ -23,7 +23,7 @@ import (
 
 // modelFlags choose a model.
 type modelFlags struct {
-	Model string   `required:"" placeholder:"FILE" help:"The model, as mfocus train makes it."`
+	Model string   `placeholder:"FILE" help:"The model, as mfocus train makes it (default: that of the crawl)."`
 	Topic []string `sep:"none" placeholder:"TOPIC" help:"Only these topics of it."`
 }
 

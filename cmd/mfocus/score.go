@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"path/filepath"
 	"runtime/debug"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/cli"
+	"mercator/pkg/fault"
 	"mercator/pkg/focus/classify"
+	"mercator/pkg/frontier"
 	"mercator/pkg/stage"
 )
 
@@ -47,6 +50,9 @@ func (c *scoreCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.WARC != "" {
 		c.WARC = store.Within(c.WARC, "fetch", store.Options{})
 	}
+	if err := c.checkPolicy(); err != nil {
+		return err
+	}
 	records, err := cli.OpenRecords[record.Fetch](std, c.Files)
 	if err != nil {
 		return err
@@ -68,8 +74,28 @@ func (c *scoreCmd) Run(ctx context.Context, std *cli.Std) error {
 	})
 }
 
+// checkPolicy refuses a round of a crawl whose policy uses the column score for itself.
+func (c *scoreCmd) checkPolicy() error {
+	crawl := store.Folder(c.WARC, store.Options{}).CrawlDir()
+	if crawl == "" || c.Txn == "" {
+		return nil
+	}
+	f, err := frontier.Open(filepath.Join(crawl, frontier.Kind), store.Options{})
+	if err != nil {
+		return nil // one of several shards: such crawls have no policy of that kind
+	}
+	if own, err := f.OwnScores(); err != nil || !own {
+		return err
+	}
+	return &fault.Error{Class: fault.Usage, File: crawl, Found: "a crawl whose policy uses scores for itself (opic, walk)", Want: "another policy for relevance",
+		Hint: "score its documents when it is done: " + fault.Quote("mfocus", "score", "--model", c.Model, crawl)}
+}
+
 // load reads the model.
 func (f modelFlags) load() (*classify.Model, error) {
+	if f.Model == "" {
+		return nil, &fault.Error{Class: fault.Usage, Found: "no model", Want: "--model FILE, or focus.model in the crawl's crawl.toml", Hint: "mfocus train --help"}
+	}
 	m, err := classify.Read(f.Model)
 	if err != nil {
 		return nil, err

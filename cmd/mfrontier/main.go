@@ -92,7 +92,7 @@ type addCmd struct {
 type newFlags struct {
 	MaxDepth           int           `group:"New URLs:" placeholder:"N" help:"Drop those more than N links from a seed."`
 	MaxHostURLs        uint64        `group:"New URLs:" name:"max-host-urls" placeholder:"N" help:"Drop those of a host that has N already."`
-	Prioritizer        string        `group:"New URLs:" placeholder:"COMMAND" help:"Program that gives priorities; or depth."`
+	Prioritizer        string        `group:"New URLs:" placeholder:"COMMAND" help:"Program that gives priorities; or depth, or score."`
 	PrioritizerTimeout time.Duration `group:"New URLs:" default:"10s" help:"Time for each of its answers."`
 }
 

@@ -193,6 +193,9 @@ func (c *Config) together() error {
 	if memory.UnmarshalText([]byte(cmp.Or(f.Memory.Fetch, "128M"))) == nil && body.UnmarshalText([]byte(cmp.Or(f.Fetch.MaxBody, "10M"))) == nil && body > memory/8 {
 		return bad("fetch.max_body", fmt.Sprintf("%d bytes", body), fmt.Sprintf("at most an eighth of memory.fetch, %d", memory/8))
 	}
+	if policy := f.Frontier.Policy; f.Focus.Model != "" && (policy == "opic" || policy == "walk") {
+		return bad("focus.model", fmt.Sprintf("%q with policy %s", f.Focus.Model, policy), "another policy: to this one the score of a page is its own, and no relevance")
+	}
 	if _, err := f.Frontier.Params.Encode(); err != nil {
 		return &fault.Error{Class: fault.Usage, Place: "frontier", Err: err}
 	}

@@ -62,7 +62,7 @@ type File struct {
 
 	Memory struct {
 		Fetch  string `toml:"fetch" is:"size 1M" flag:"mfetch --memory" doc:"bound on mfetch's resident memory" like:"\"128M\""`
-		Stages string `toml:"stages" is:"size 1M" flag:"mfrontier --memory, mresolve --memory, mfpset --memory, mextract --memory, murlset --memory" doc:"bound for each other command" like:"\"64M\""`
+		Stages string `toml:"stages" is:"size 1M" flag:"mfrontier --memory, mresolve --memory, mfpset --memory, mextract --memory, murlset --memory, mfocus score --memory" doc:"bound for each other command" like:"\"64M\""`
 	} `toml:"memory"`
 
 	Sets struct {
@@ -83,7 +83,7 @@ type File struct {
 		DeadDelay    string `toml:"dead_delay" is:"time 0s" flag:"mfrontier update --dead-delay" doc:"how long such a host is left alone; doubles" like:"\"1h\""`
 		MaxDepth     int    `toml:"max_depth" is:"whole 0" flag:"mfrontier update --max-depth, mfrontier add --max-depth" doc:"links from a seed, beyond which new URLs are dropped; 0: any number" like:"0"`
 		MaxHostURLs  int    `toml:"max_host_urls" is:"whole 0" flag:"mfrontier update --max-host-urls, mfrontier add --max-host-urls" doc:"URLs of one host, beyond which new ones are dropped; 0: any number" like:"0"`
-		Prioritizer  string `toml:"prioritizer" flag:"mfrontier update --prioritizer, mfrontier add --prioritizer" doc:"what gives new URLs their priority: depth, or a command that answers a line of JSON with PRIORITY or PRIORITY SCORE" like:"\"depth\""`
+		Prioritizer  string `toml:"prioritizer" flag:"mfrontier update --prioritizer, mfrontier add --prioritizer" doc:"what gives new URLs their priority: depth, score (with focus.model: what relevant pages link to comes first), or a command that answers a line of JSON with PRIORITY or PRIORITY SCORE" like:"\"depth\""`
 		PriorityWait string `toml:"prioritizer_timeout" is:"time 0s" flag:"mfrontier update --prioritizer-timeout, mfrontier add --prioritizer-timeout" doc:"time that the command has for an answer" like:"\"10s\""`
 
 		DomainBudget int      `toml:"domain_budget" is:"whole 0 4294967296" flag:"mfrontier update --domain-budget" doc:"new URLs of one registered domain that a round lets into the queues, others wait; 0: any number" like:"0"`
@@ -101,7 +101,7 @@ type File struct {
 	Fetch struct {
 		Connections int      `toml:"connections" is:"whole 1 100000" flag:"mfetch --connections, mfrontier next --connections, mfrontier plan --connections" doc:"open at a time, in each shard" like:"256"`
 		Timeout     string   `toml:"timeout" is:"time 1ms" flag:"mfetch --timeout" doc:"of one fetch" like:"\"1m\""`
-		MaxBody     string   `toml:"max_body" is:"size 1" flag:"mfetch --max-body, mextract --max-body" doc:"decoded bytes kept of a document, and searched" like:"\"10M\""`
+		MaxBody     string   `toml:"max_body" is:"size 1" flag:"mfetch --max-body, mextract --max-body, mfocus score --max-body" doc:"decoded bytes kept of a document, and searched" like:"\"10M\""`
 		Contact     string   `toml:"contact" is:"contact" flag:"mfetch --contact" doc:"address of the crawl's operator, for the User-Agent" like:"\"you@example.org\""`
 		UserAgent   string   `toml:"user_agent" is:"product" flag:"mfetch --user-agent" doc:"product name" like:"\"mercator\""`
 		WARCCodec   string   `toml:"warc_codec" is:"gzip|zstd" flag:"mfetch --warc-codec" doc:"gzip or zstd" like:"\"gzip\""`
@@ -146,7 +146,8 @@ type File struct {
 	} `toml:"extract"`
 
 	Focus struct {
-		Distill int `toml:"distill" is:"whole 0" doc:"after so many rounds, mcrawl run raises the URLs that wait and that good hubs link to (mfocus distill); 0: never" like:"0"`
+		Model   string `toml:"model" path:"yes" flag:"mfocus score --model, mfocus explain --model" doc:"model of the topics that the crawl is about (mfocus train): each page gets its relevance as score, and its links have it, too; not with policies opic and walk" like:"\"mouse.model\""`
+		Distill int    `toml:"distill" is:"whole 0" doc:"after so many rounds, mcrawl run raises the URLs that wait and that good hubs link to (mfocus distill); 0: never" like:"0"`
 	} `toml:"focus"`
 
 	Engine struct {

@@ -13,6 +13,7 @@ type plan struct {
 	crawl     string // folder
 	fromLinks bool   // the frontier reads links: a walk, which goes by both seen-tests
 	modules   bool   // crawl.toml has processing modules
+	focused   bool   // crawl.toml has a model of topics
 
 	shards   int      // of the crawl; 0: none. All below is of one of them
 	shard    int      // its number
@@ -53,7 +54,7 @@ func (p plan) asked(round string, i int, file string) string {
 }
 
 // commands are those of a round, without the files that take rows from one to the other.
-type commands struct{ next, resolve, fetch, mark, extract, unseen, update []string }
+type commands struct{ next, resolve, fetch, mark, score, extract, unseen, update []string } // score may be nil
 
 func (p plan) commands(round string) (c commands) {
 	of := func(words ...string) []string { return slices.Clip(append(words, "--txn", round)) }
@@ -61,6 +62,9 @@ func (p plan) commands(round string) (c commands) {
 	c.resolve = of("mresolve", p.path("dns"))
 	c.fetch = of("mfetch", p.path("fetch"))
 	c.mark = of("mfpset", "mark", p.path("content"))
+	if p.focused {
+		c.score = of("mfocus", "score", "--warc", p.path("fetch"))
+	}
 	c.extract = append(of("mextract", "--warc", p.path("fetch")), "--refused", p.kept(round, "refused"))
 	if p.modules {
 		c.extract = append(c.extract, "--modules", p.kept(round, "modules"))
@@ -68,6 +72,14 @@ func (p plan) commands(round string) (c commands) {
 	c.unseen = of("murlset", "new", p.path("urls"))
 	c.update = of("mfrontier", "update", p.path("frontier"))
 	return c
+}
+
+// marked is the part of a pipe that marks duplicates and, in a focused crawl, scores documents; args are those of its last command.
+func (c commands) marked(args ...string) Pipe {
+	if c.score == nil {
+		return Pipe{append(c.mark, args...)}
+	}
+	return Pipe{c.mark, append(c.score, args...)}
 }
 
 // round is the pipe of a round.
@@ -78,8 +90,8 @@ func (p plan) round(name string) Pipe {
 	if p.fromLinks {
 		return Pipe{c.next, c.resolve, append(c.fetch, "--copy", fetched), c.extract, append(c.update, "--outcomes", fetched)}
 	}
-	return Pipe{c.next, c.resolve, c.fetch, append(c.mark, "--copy", marked), c.extract, c.unseen,
-		append(c.update, "--outcomes", marked, "--links", links)}
+	return slices.Concat(Pipe{c.next, c.resolve, c.fetch}, c.marked("--copy", marked),
+		Pipe{c.extract, c.unseen, append(c.update, "--outcomes", marked, "--links", links)})
 }
 
 // A stage is a part of a round that can be run by itself. It begins when the stage before it is done.
@@ -140,8 +152,9 @@ func (p plan) stages(round string, lists []string) []stage {
 			stage{"extract", []step{{pipe: Pipe{append(c.extract, fetched, "-o", links)}, file: links}}},
 			stage{"update", []step{{pipe: Pipe{append(c.update, "--outcomes", fetched, links)}, verb: "update"}}})
 	}
+	c.mark = append(c.mark, fetched)
 	return append(list,
-		stage{"mark", []step{{pipe: Pipe{append(c.mark, fetched, "-o", marked)}, file: marked}}},
+		stage{"mark", []step{{pipe: c.marked("-o", marked), file: marked}}},
 		stage{"extract", []step{{pipe: Pipe{append(c.extract, marked, "-o", links)}, file: links}}},
 		stage{"update", []step{{pipe: Pipe{append(c.unseen, links), append(c.update, "--outcomes", marked, "--links", links)}, verb: "update"}}})
 }

@@ -109,6 +109,7 @@ func (d *Driver) settings() (*config.Config, error) {
 		return nil, err
 	}
 	d.plan.modules, d.plan.allowNet = len(conf.File.Extract.Modules) > 0, conf.File.Network.AllowNet
+	d.plan.focused = conf.File.Focus.Model != ""
 	if d.plan.shards > 0 {
 		err = conf.Shardable()
 	}

@@ -17,6 +17,7 @@ import (
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/http1"
 	"mercator/pkg/filter"
+	"mercator/pkg/focus/classify"
 	"mercator/pkg/shard"
 	"mercator/pkg/urlset"
 )
@@ -115,6 +116,7 @@ func checkFiles(conf *config.Config, names []string) (all []string, err error) {
 			return f.Close()
 		},
 		"network.deny": func(file string) error { _, err := fetch.OpenDeny(file, form); return err },
+		"focus.model":  func(file string) error { _, err := classify.Read(file); return err },
 		"fetch.login":  func(file string) error { _, err := http1.ReadLogins(file); return err },
 	}
 	for _, name := range names {

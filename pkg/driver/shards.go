@@ -201,6 +201,10 @@ func (p plan) shardStages(round string) []stage {
 	send := func(name, by, file string) step { return step{sent: of(name, by), file: file} }
 	addr := of("addr", exchange.ByAddress)
 	c.fetch = append(c.fetch, "--exchange", addr.dir())
+	back := step{from: of("back", exchange.ByAddress), file: kept("marked")}
+	if c.score != nil { // where the documents are
+		back.pipe = Pipe{append(c.score, "-o", back.file)}
+	}
 	// Outcomes leave in the order of the contacts, which tells the frontier which failure was the last.
 	return []stage{
 		{"batch", []step{
@@ -214,7 +218,7 @@ func (p plan) shardStages(round string) []stage {
 			{from: of("doc", exchange.ByDocument), pipe: Pipe{append(c.mark, "-o", kept("verdicts"))}, file: kept("verdicts")},
 			send("back", exchange.ByAddress, kept("verdicts"))}},
 		{"extract", []step{
-			{from: of("back", exchange.ByAddress), file: kept("marked")},
+			back,
 			{pipe: Pipe{append(c.extract, kept("marked"), "-o", kept("links"))}, file: kept("links")},
 			send("links", exchange.ByHost, kept("links"))}},
 		{"update", []step{

@@ -17,11 +17,15 @@ import (
 // from a seed.
 const ByDepth = "depth"
 
+// ByScore is one more: of the front queues, a score of 1 is for the first, one of 0 for the last. URLs at depth 0 are for the first: nobody has scored
+// a page that leads to them.
+const ByScore = "score"
+
 // Prioritizer says how new URLs get their priority and their score (Mercator's
 // prioritizer). The zero one leaves both as they came: the score of a URL that was
 // found is that of the page it was found on, its priority 0.
 type Prioritizer struct {
-	// Command is "", ByDepth, or a command for sh that gets a URL a line, as JSON with
+	// Command is "", ByDepth, ByScore, or a command for sh that gets a URL a line, as JSON with
 	// the names of the record's columns, and answers each with a line "PRIORITY" or
 	// "PRIORITY SCORE": 0 to 255, and a number. Without SCORE the score stays.
 	Command string
@@ -41,6 +45,7 @@ type ranker struct {
 	text    *record.Text[record.URL]
 	urls    []record.URL // not asked for yet
 	lines   []byte       // of urls
+	queues  int          // front queues of the policy
 	out     func(*record.URL) error
 }
 
@@ -59,13 +64,13 @@ func (p Prioritizer) check(policy *policy) error {
 	return nil
 }
 
-// ranked makes a ranker whose URLs go to out.
-func (p Prioritizer) ranked(out func(*record.URL) error) (*ranker, error) {
+// ranked makes a ranker for a policy of so many front queues, whose URLs go to out.
+func (p Prioritizer) ranked(queues int, out func(*record.URL) error) (*ranker, error) {
 	text, err := record.NewText[record.URL](nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	return &ranker{Prioritizer: p, program: coprocess.Program{Command: p.Command, Timeout: p.Timeout}, text: text, out: out}, nil
+	return &ranker{Prioritizer: p, program: coprocess.Program{Command: p.Command, Timeout: p.Timeout}, text: text, queues: queues, out: out}, nil
 }
 
 // add takes a URL.
@@ -73,6 +78,11 @@ func (r *ranker) add(ctx context.Context, u *record.URL) error {
 	switch r.Command {
 	case ByDepth:
 		u.Priority = uint8(min(u.Depth, math.MaxUint8))
+		return r.out(u)
+	case ByScore:
+		if u.Priority = scoreQueue(u.Score, r.queues); u.Depth == 0 {
+			u.Priority = 0
+		}
 		return r.out(u)
 	case "":
 		return r.out(u)
@@ -83,6 +93,14 @@ func (r *ranker) add(ctx context.Context, u *record.URL) error {
 		return nil
 	}
 	return r.ask(ctx)
+}
+
+// scoreQueue is the front queue of a score: each has an equal part of 0 to 1.
+func scoreQueue(score float32, queues int) uint8 {
+	if !(score > 0) { // or not a number
+		return uint8(queues - 1)
+	}
+	return uint8(min(int(float64(1-min(score, 1))*float64(queues)), queues-1))
 }
 
 // ask asks the program for the URLs at hand, and hands them on.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +65,40 @@ func TestPrioritizer(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The relevant URLs are served first, in queues of equal parts; seeds before all.
+func TestByScore(t *testing.T) {
+	for _, c := range []struct {
+		score float32
+		want  uint8
+	}{{1, 0}, {2, 0}, {0.76, 0}, {0.74, 1}, {0.5, 2}, {0.26, 2}, {0.24, 3}, {0, 3}, {-1, 3}, {float32(math.NaN()), 3}, {float32(math.Inf(1)), 0}} {
+		if got := scoreQueue(c.score, 4); got != c.want {
+			t.Errorf("score %v: queue %d, want %d", c.score, got, c.want)
+		}
+	}
+	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true, Queues: 4}})
+	var urls []record.URL
+	for i, score := range []float32{0.1, 0.9, 0.6, 0.3} {
+		u := newURL(fmt.Sprintf("h%d.test", i), fmt.Sprint(i), 1)
+		u.Depth, u.Score = 1, score
+		urls = append(urls, u)
+	}
+	seed := newURL("seed.test", "seed", 1)
+	if _, err := b.addBy("seed", Prioritizer{Command: ByScore}, append(urls, seed)...); err != nil {
+		t.Fatal(err)
+	}
+	batch, err := b.next(1, NextOptions{N: 9, Txn: "r1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, u := range batch {
+		got = append(got, fmt.Sprint(u.Host, " ", u.Priority))
+	}
+	if want := "[h1.test 0 seed.test 0 h2.test 1 h3.test 2 h0.test 3]"; fmt.Sprint(got) != want && fmt.Sprint(got) != strings.Replace(want, "h1.test 0 seed.test 0", "seed.test 0 h1.test 0", 1) {
+		t.Errorf("%v, want %s", got, want)
 	}
 }
 

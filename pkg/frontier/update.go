@@ -191,6 +191,12 @@ func (f *Frontier) FromLinks() (bool, error) {
 	return err == nil && s.policy.links == onlyLinks, err
 }
 
+// OwnScores reports whether the policy gives pages scores of its own, by their links: relevance has no place there.
+func (f *Frontier) OwnScores() (bool, error) {
+	s, _, err := f.current()
+	return err == nil && s.policy.links != noLinks, err
+}
+
 // CheckUpdate refuses options that mean nothing to a frontier of this policy. Update does, too, but
 // a transaction that was committed is repeated without them.
 func (f *Frontier) CheckUpdate(o UpdateOptions) error {
@@ -368,7 +374,7 @@ func (c *change) found(u *record.URL) error { return c.policy.found(c, u) }
 // spool reads URLs to their end, which for the main input is verified and comes before the lock is taken, and gives
 // them to out, with the priorities that they get.
 func (c *change) spool(ctx context.Context, read func(*record.URL) error, p Prioritizer, out func(*record.URL) error) error {
-	ranks, err := p.ranked(out)
+	ranks, err := p.ranked(c.policy.queues(), out)
 	if err != nil {
 		return err
 	}

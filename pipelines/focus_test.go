@@ -1,0 +1,136 @@
+package pipelines
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"mercator/pkg/simweb"
+)
+
+// mouseModel trains a model of the first two topics of a web with topics: the senses of "mouse".
+func mouseModel(t *testing.T) (file string) {
+	t.Helper()
+	web, err := simweb.New(simweb.Config{Seed: 3, Hosts: 1, Pages: 10, Size: 512, Degree: 8, Port: 18080, Topics: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type word struct {
+		Word   string  `json:"word"`
+		Weight float64 `json:"weight"`
+	}
+	var topics strings.Builder
+	for n := 1; n <= 2; n++ {
+		var words []word
+		for i, w := range web.Vocabulary(n) {
+			words = append(words, word{w, 1 / float64(1+i/4)})
+		}
+		line, err := json.Marshal(map[string]any{"topic": web.TopicName(n), "query": "mouse", "words": words})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&topics, "%s\n", line)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "topics.jsonl"), []byte(topics.String()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(dir, "mouse.model")
+	output(t, "mfocus", "train", "-o", file, "--topics", filepath.Join(dir, "topics.jsonl"))
+	return file
+}
+
+// scores are those of the pages of a crawl that were fetched, as lines "URL score topic".
+func scores(t *testing.T, files []string) string {
+	t.Helper()
+	var lines []string
+	for line := range strings.Lines(output(t, "mcat", append([]string{"--format", "tsv", "--columns", "url,score,topic,mime,status,duplicate,role"}, files...)...)) {
+		f := strings.Split(strings.TrimSpace(line), "\t")
+		if len(f) == 7 && strings.HasPrefix(f[3], "text/html") && f[4] == "200" && f[5] == "false" && f[6] == "page" {
+			lines = append(lines, strings.Join(f[:3], " ")+"\n")
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "")
+}
+
+// TestFocused: with focus.model every driver has the documents scored in the round: the same scores by make, by mcrawl and in shards. Links have the score of
+// their page, and the frontier the queue of it. The crawl can be verified, and repeated from its records.
+func TestFocused(t *testing.T) {
+	t.Parallel()
+	w := startWeb(t, 3, 3, 45, "--topics", "8")
+	conf := filepath.Join(t.TempDir(), "crawl.toml")
+	err := os.WriteFile(conf, []byte(fmt.Sprintf("[frontier]\nqueues = 4\nstrict = true\nprioritizer = \"score\"\n[focus]\nmodel = %q\n", mouseModel(t))), 0o666)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want string
+	for _, driver := range []string{"mcrawl", "mercator.mk", "shards"} {
+		c := newCrawl(t, w, "CONFIG="+conf, "BATCH=25")
+		if driver == "shards" {
+			output(t, "mckpt", "init", "--quiet", "--shards", "2", "--config", conf, c.dir)
+			c.finish(t, "mcrawl")
+			same := 0
+			for line := range strings.Lines(scores(t, c.kept(t, "marked.arrows.zst"))) {
+				url, _, _ := strings.Cut(line, " ") // another page may be the duplicate
+				if strings.Contains(want, line) {
+					same++
+				} else if strings.Contains(want, url+" ") {
+					t.Errorf("in a shard: %s", line)
+				}
+			}
+			if same < strings.Count(want, "\n")/2 {
+				t.Errorf("%d pages of the shards have the scores of those of one crawl:\n%s", same, want)
+			}
+			output(t, "mckpt", "verify", "--quiet", c.dir)
+			continue
+		}
+		c.finish(t, driver)
+		marked, err := filepath.Glob(c.dir + "/rounds/r*/marked.arrows.zst")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := scores(t, marked)
+		if want == "" {
+			want = got
+		}
+		if n := strings.Count(got, " mouse.rodent\n") + strings.Count(got, " mouse.device\n"); got != want || n < 2 || n > strings.Count(got, "\n")/2 {
+			t.Errorf("%s: %d relevant of\n%s", driver, n, diff(want, got))
+		}
+		output(t, "mckpt", "verify", c.dir)
+		of := map[string]string{}
+		for line := range strings.Lines(got) {
+			f := strings.SplitN(line, " ", 3)
+			of[f[0]] = f[1]
+		}
+		links, n := output(t, "mcat", "--format", "tsv", "--columns", "src_url,score,link_kind", "--rows", "links", c.dir), 0
+		for line := range strings.Lines(links) {
+			f := strings.Split(strings.TrimSpace(line), "\t")
+			if score, found := of[f[0]]; found && f[2] == "a" {
+				if n++; f[1] != score {
+					t.Errorf("%s: score %s of a link, want %s", f[0], f[1], score)
+				}
+			}
+		}
+		if n < 50 {
+			t.Errorf("%d links of pages", n)
+		}
+		for line := range strings.Lines(output(t, "mcat", append([]string{"--format", "tsv", "--columns", "via,priority,depth"}, marked...)...)) {
+			f := strings.Split(strings.TrimSpace(line), "\t")
+			switch score := of[f[0]]; {
+			case len(f) != 3 || score == "" || f[2] == "0":
+			case score >= "0.76" && f[1] != "0", score < "0.24" && f[1] != "3":
+				t.Errorf("priority %s of a URL that was found on %s, of score %s", f[1], f[0], score)
+			}
+		}
+		if driver == "mcrawl" {
+			if _, out, err := c.replay(t); err != nil {
+				t.Errorf("replay: %v\n%s", err, tail(out))
+			}
+		}
+	}
+}
