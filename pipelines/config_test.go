@@ -38,6 +38,7 @@ var settings = map[string][2]string{
 	"frontier.workers":    {`7`, "7"},
 	"frontier.buffer":     {`100`, "100"},
 	"frontier.tax":        {`0.7`, "0.7"},
+	"frontier.refetch":    {`"7h"`, "7h"},
 	"frontier.walkers":    {`7`, "7"},
 	"frontier.restart":    {`0.7`, "0.7"},
 
@@ -97,6 +98,7 @@ var settings = map[string][2]string{
 	"extract.modules":              {`["page", "tags=text/html"]`, "[page tags=text/html]"},
 	"extract.module_state":         {`["tags"]`, "[tags]"},
 	"extract.module_timeout":       {`"7s"`, "7s"},
+	"sets.content_hash":            {`"sha256"`, "sha256"},
 	"sets.mode":                    {`"online"`, "online"},
 	"sets.urls":                    {`"bloom"`, "bloom"},
 	"sets.content":                 {`"bloom"`, "bloom"},
@@ -107,7 +109,7 @@ var settings = map[string][2]string{
 // they then do with a store that is not there does not matter.
 var verbs = map[string][]string{
 	"mfrontier create": {}, "mfrontier next": {}, "mfrontier plan": {}, "mfrontier update": {"--outcomes", "o", "--links", "l"},
-	"mfrontier": {"stat"}, "mfetch": {}, "mfetch audit": {}, "mresolve": {}, "mresolve canon": {}, "mextract": {}, "mfpset": {"stat"}, "murlset": {"stat"}, "murlset new": {}, "murlset add": {},
+	"mfrontier": {"stat"}, "mfetch": {}, "mfetch audit": {}, "mfetch create": {}, "mresolve": {}, "mresolve canon": {}, "mextract": {}, "mfpset": {"stat"}, "murlset": {"stat"}, "murlset new": {}, "murlset add": {},
 	"mfrontier add": {}, "murlset build": {"-o", "x.fps"}, "murlset key": {}, "mcat": {},
 	"mfpset mark": {}, "mfpset add": {}, "mfpset test": {}, "murlset test": {}, "mckpt commit": {"--txn", "r1"}, "mckpt init": {}, "mmerge split": {"-o", "x", "--buckets", "7"}, "murlset create": {}, "mfpset create": {},
 	"mfocus score": {}, "mfocus explain": {"x.html"},

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -51,10 +52,11 @@ type lockFlag struct {
 func (l lockFlag) options() crawl.Options { return crawl.Options{LockWait: l.LockWait} }
 
 type initCmd struct {
-	Crawl      string            `arg:"" help:"Folder to make."`
-	Polynomial cli.NewPolynomial `placeholder:"HEX" help:"That of another crawl, or random (default: Mercator's)."`
-	Shards     int               `default:"1" help:"Cut the crawl into so many shards, each with stores of its own, at most 512."`
-	Policy     string            `predictor:"policy" placeholder:"NAME" help:"Order of the frontier; see \"mfrontier policies\"."`
+	Crawl       string            `arg:"" help:"Folder to make."`
+	Polynomial  cli.NewPolynomial `placeholder:"HEX" help:"That of another crawl, or random (default: Mercator's)."`
+	Shards      int               `default:"1" help:"Cut the crawl into so many shards, each with stores of its own, at most 512."`
+	ContentHash string            `placeholder:"NAME" help:"Function for checksums of documents: fp64 (Rabin's, the default), md5 or sha256."`
+	Policy      string            `predictor:"policy" placeholder:"NAME" help:"Order of the frontier; see \"mfrontier policies\"."`
 	lockFlag
 }
 
@@ -100,6 +102,7 @@ func (c *initCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.Policy != "" {
 		settings.Frontier.Policy = c.Policy
 	}
+	settings.Sets.ContentHash = cmp.Or(c.ContentHash, settings.Sets.ContentHash)
 	if c.Shards < 1 || c.Shards > shard.Max {
 		return &fault.Error{Class: fault.Usage, Place: "--shards", Found: fmt.Sprint(c.Shards), Want: fmt.Sprintf("1 to %d", shard.Max)}
 	}

@@ -83,6 +83,9 @@ func makersOf(path string, conf *config.File, polynomial uint64) ([]maker, error
 	if err != nil {
 		return nil, bad("sets.content", err)
 	}
+	if err := fetch.CheckHash(conf.Sets.ContentHash); err != nil {
+		return nil, bad("sets.content_hash", err)
+	}
 	params := conf.Frontier.Params
 	if _, err := params.Encode(); err != nil {
 		return nil, bad("", err)
@@ -91,7 +94,7 @@ func makersOf(path string, conf *config.File, polynomial uint64) ([]maker, error
 		{urlset.Kind, func(dir string, opt store.Options) error { return urlset.Create(dir, urls, opt) }},
 		{frontier.Kind, func(dir string, opt store.Options) error { return frontier.Create(dir, params, opt) }},
 		{"dns", resolve.CreateStore},
-		{"fetch", fetch.CreateStore},
+		{fetch.Kind, func(dir string, opt store.Options) error { return fetch.CreateHashing(dir, conf.Sets.ContentHash, opt) }},
 		{fpset.Kind, func(dir string, opt store.Options) error { return fpset.Create(dir, content, opt) }},
 	}
 	for _, name := range conf.Extract.ModuleState {

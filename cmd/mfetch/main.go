@@ -67,11 +67,12 @@ type fetchCmd struct {
 	AddrDelay   time.Duration `more:"" group:"Politeness:" default:"500ms" help:"Least gap between contacts with an address."`
 	LongestWait time.Duration `more:"" group:"Politeness:" default:"24h" help:"Park URLs of servers that ask for more."`
 
-	Timeout  time.Duration `more:"" group:"Limits:" default:"1m" help:"Duration of a contact."`
-	MaxBody  cli.Size      `more:"" default:"10M" help:"Bytes to keep of a body; the rest is cut off."`
-	For      time.Duration `placeholder:"TIME" help:"Duration of a round; 0s: no limit."`
-	Deadline time.Duration `more:"" group:"Limits:" placeholder:"TIME" help:"Contact nobody after this (default: 1.5 times --for)."`
-	MaxBytes cli.Size      `more:"" group:"Limits:" placeholder:"SIZE" help:"Contact nobody after this many bytes."`
+	Timeout     time.Duration `more:"" group:"Limits:" default:"1m" help:"Duration of a contact."`
+	ContentHash string        `more:"" placeholder:"NAME" help:"Function for checksums of documents that the store must have."`
+	MaxBody     cli.Size      `more:"" default:"10M" help:"Bytes to keep of a body; the rest is cut off."`
+	For         time.Duration `placeholder:"TIME" help:"Duration of a round; 0s: no limit."`
+	Deadline    time.Duration `more:"" group:"Limits:" placeholder:"TIME" help:"Contact nobody after this (default: 1.5 times --for)."`
+	MaxBytes    cli.Size      `more:"" group:"Limits:" placeholder:"SIZE" help:"Contact nobody after this many bytes."`
 
 	Deny      string   `placeholder:"FILE" help:"Hosts and URL prefixes not to contact, one a line."`
 	AllowNet  []string `placeholder:"CIDR" help:"Special-purpose networks, such as 127.0.0.0/8."`
@@ -109,8 +110,7 @@ addresses are contacted only with --contact.
 Examples:
   mfrontier next crawl/frontier --txn r1 | mresolve crawl/dns --txn r1 |
     mfetch crawl/fetch --txn r1 --contact ops@example.org -o fetched.arrows.zst
-  mfetch create pages
-  mfetch pages --contact ops@example.org urls.txt | mcat`
+  mfetch create pages && mfetch pages --contact ops@example.org urls.txt | mcat`
 }
 
 func wrong(flag, found, want string) error {
@@ -249,7 +249,7 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store) (fetch.Options, error)
 	opt := fetch.Options{
 		Store: st, ContactTime: c.Timeout, Connections: c.Connections, Static: c.Assign == "static",
 		MinDelay: c.MinDelay, DelayFactor: c.DelayFactor, MaxDelay: c.MaxDelay, AddrDelay: c.AddrDelay,
-		LongestWait: c.LongestWait, Deadline: cmp.Or(c.Deadline, c.For*3/2), Patience: c.For > 0, BytesMax: int64(c.MaxBytes), BodyMax: int64(c.MaxBody),
+		LongestWait: c.LongestWait, Deadline: cmp.Or(c.Deadline, c.For*3/2), Patience: c.For > 0, BytesMax: int64(c.MaxBytes), BodyMax: int64(c.MaxBody), ContentHash: c.ContentHash,
 		DenyEvery: 200 * time.Millisecond, Codec: warc.Codec(c.WARCCodec), WARCSize: int64(c.WARCSize), Dedup: c.Dedup, Digests: c.Digests || c.WARCCodec == string(warc.None), // bare records have no other checksum
 		Method: c.Method, RefusedOK: c.RefusedOK, Txn: c.Txn, Now: std.Now, Warn: std.Warn,
 		About: []warc.Field{
@@ -430,7 +430,8 @@ func (c *fetchCmd) others(st *store.Store) (int64, error) {
 
 // createCmd makes a store.
 type createCmd struct {
-	Store string `arg:"" help:"Folder to make."`
+	Store       string `arg:"" help:"Folder to make."`
+	ContentHash string `placeholder:"NAME" help:"Function for checksums of documents: fp64 (Rabin's, the default), md5 or sha256."`
 }
 
 // Help is part of --help.
@@ -441,7 +442,7 @@ Examples:
   mfetch create crawl/fetch`
 }
 
-func (c *createCmd) Run() error { return fetch.CreateStore(c.Store, store.Options{}) }
+func (c *createCmd) Run() error { return fetch.CreateHashing(c.Store, c.ContentHash, store.Options{}) }
 
 type robotsCmd struct {
 	File   string `arg:"" help:"A robots.txt."`

@@ -107,7 +107,7 @@ type Fetch struct {
 	Charset         string `col:"charset"`           // charset parameter, lower case
 	BodyLength      int64  `col:"body_length"`       // decoded bytes kept
 	Truncated       string `col:"truncated"`         // "", "length", "time", "disconnect", "unspecified" (WARC-Truncated)
-	ContentFP       uint64 `col:"content_fp"`        // FP64 of the decoded body; 0 if there is none
+	ContentFP       uint64 `col:"content_fp"`        // FP64 of the decoded body, or what the crawl has in its place (sets.content_hash); 0 if there is none
 	PayloadSHA1     string `col:"payload_sha1"`      // base32, upper case, without "sha1:"
 	Duplicate       bool   `col:"duplicate"`
 	RedirectURL     string `col:"redirect_url"`       // canonical target of a redirect

@@ -66,11 +66,12 @@ type File struct {
 	} `toml:"memory"`
 
 	Sets struct {
-		Polynomial string `toml:"polynomial" fixed:"yes" is:"polynomial" flag:"mckpt init --polynomial, murlset create --polynomial, mfpset create --polynomial" doc:"of the sets of URLs and documents: random, which nobody knows, or 16 hexadecimal digits; cannot be changed later" like:"\"911498ae0e66bad6\""`
-		Mode       string `toml:"mode" is:"batch|online" flag:"murlset new --mode, murlset add --mode" doc:"URL-seen test: batch or online" like:"\"batch\""`
-		URLs       string `toml:"urls" fixed:"yes" is:"sorted|bloom" flag:"murlset create --impl" doc:"implementation of the URL set, when the crawl is made: sorted or bloom" like:"\"sorted\""`
-		Content    string `toml:"content" fixed:"yes" is:"sorted|bloom" flag:"mfpset create --impl" doc:"the same of the set of documents" like:"\"sorted\""`
-		BloomSize  string `toml:"bloom_size" fixed:"yes" is:"size 1" flag:"murlset create --bloom-size, mfpset create --bloom-size" doc:"size of each Bloom filter" like:"\"64M\""`
+		Polynomial  string `toml:"polynomial" fixed:"yes" is:"polynomial" flag:"mckpt init --polynomial, murlset create --polynomial, mfpset create --polynomial" doc:"of the sets of URLs and documents: random, which nobody knows, or 16 hexadecimal digits; cannot be changed later" like:"\"911498ae0e66bad6\""`
+		ContentHash string `toml:"content_hash" fixed:"yes" is:"fp64|md5|sha256" flag:"mckpt init --content-hash, mfetch --content-hash, mfetch create --content-hash" doc:"function whose first 64 bits are the checksum of a document, when the crawl is made: fp64, md5 or sha256" like:"\"fp64\""`
+		Mode        string `toml:"mode" is:"batch|online" flag:"murlset new --mode, murlset add --mode" doc:"URL-seen test: batch or online" like:"\"batch\""`
+		URLs        string `toml:"urls" fixed:"yes" is:"sorted|bloom" flag:"murlset create --impl" doc:"implementation of the URL set, when the crawl is made: sorted or bloom" like:"\"sorted\""`
+		Content     string `toml:"content" fixed:"yes" is:"sorted|bloom" flag:"mfpset create --impl" doc:"the same of the set of documents" like:"\"sorted\""`
+		BloomSize   string `toml:"bloom_size" fixed:"yes" is:"size 1" flag:"murlset create --bloom-size, mfpset create --bloom-size" doc:"size of each Bloom filter" like:"\"64M\""`
 	} `toml:"sets"`
 
 	Frontier struct {

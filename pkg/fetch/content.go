@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/binary"
 	"hash"
 	"io"
 	"net/http"
@@ -19,7 +21,6 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/warc"
 	"mercator/pkg/canon"
-	"mercator/pkg/fingerprint"
 	"mercator/pkg/httpmsg"
 	"mercator/pkg/stage"
 )
@@ -32,21 +33,19 @@ const (
 // scales weigh a body: what its row tells of its bytes. Pooled.
 type scales struct {
 	sha hash.Hash
-	fp  hash.Hash64
-	sum [sha1.Size]byte
+	fp  hash.Hash // whose first 64 bits are content_fp
+	sum [sha256.Size]byte
 	buf [16 << 10]byte
 }
-
-var scalesPool = sync.Pool{New: func() any { return &scales{sha: sha1.New(), fp: fingerprint.New()} }}
 
 // describe fills in what a response says: status, media type, digests, redirect.
 // keep, if not nil, is given the decoded body. end is when the contact ended.
 // decoders bounds what content decoders hold, among all connections. form says which
-// redirects can be followed.
-func describe(ctx context.Context, row *record.Fetch, reply *Reply, bodyMax int64, end time.Time, keep io.Writer, decoders *semaphore.Weighted, form canon.Options) error {
+// redirects can be followed; weigh has the scales.
+func describe(ctx context.Context, row *record.Fetch, reply *Reply, bodyMax int64, end time.Time, keep io.Writer, decoders *semaphore.Weighted, form canon.Options, weigh *sync.Pool) error {
 	row.Outcome, row.Error, row.Truncated = reply.Outcome, clean(reply.Error), reply.Truncated
 	if reply.spoken() {
-		return describeDocument(row, reply, bodyMax, keep, form)
+		return describeDocument(row, reply, bodyMax, keep, form, weigh)
 	}
 	if reply.Response == nil {
 		return nil
@@ -74,8 +73,8 @@ func describe(ctx context.Context, row *record.Fetch, reply *Reply, bodyMax int6
 		return toStart(reply)
 	}
 
-	s := scalesPool.Get().(*scales)
-	defer scalesPool.Put(s)
+	s := weigh.Get().(*scales)
+	defer weigh.Put(s)
 	s.sha.Reset()
 	s.fp.Reset()
 	if why := h.WrongLength(); why != "" {
@@ -147,7 +146,7 @@ func also(row *record.Fetch, text string) {
 }
 
 // describeDocument is describe for a reply that is no HTTP.
-func describeDocument(row *record.Fetch, reply *Reply, bodyMax int64, keep io.Writer, form canon.Options) error {
+func describeDocument(row *record.Fetch, reply *Reply, bodyMax int64, keep io.Writer, form canon.Options, weigh *sync.Pool) error {
 	row.Status = uint16(reply.Status)
 	redirect(row, reply.Redirect, form)
 	defer validators(row, clean(reply.ETag), clean(reply.LastModified))
@@ -162,8 +161,8 @@ func describeDocument(row *record.Fetch, reply *Reply, bodyMax int64, keep io.Wr
 	}
 	row.MIME, row.Charset = httpmsg.MediaType(reply.Media)
 	row.MIME, row.Charset = clean(row.MIME), clean(row.Charset)
-	s := scalesPool.Get().(*scales)
-	defer scalesPool.Put(s)
+	s := weigh.Get().(*scales)
+	defer weigh.Put(s)
 	s.sha.Reset()
 	s.fp.Reset()
 	if err := s.plain(row, reply.Response, bodyMax, keep); err != nil {
@@ -176,7 +175,7 @@ func describeDocument(row *record.Fetch, reply *Reply, bodyMax int64, keep io.Wr
 // enter puts a body's digests into its row.
 func (s *scales) enter(row *record.Fetch) {
 	if row.BodyLength > 0 {
-		row.ContentFP = s.fp.Sum64()
+		row.ContentFP = binary.BigEndian.Uint64(s.fp.Sum(s.sum[:0]))
 	}
 	row.PayloadSHA1 = warc.Base32SHA1([sha1.Size]byte(s.sha.Sum(s.sum[:0])))
 }

@@ -63,7 +63,7 @@ const (
 
 // CreateStore makes an empty fetch store.
 func CreateStore(dir string, opt store.Options) error {
-	return store.Create(dir, Kind, Version, nil, opt)
+	return CreateHashing(dir, "", opt)
 }
 
 // failsMax is how many contacts in a row may fail before a host is left alone
@@ -97,6 +97,7 @@ type Options struct {
 	Patience    bool          // the rest is deferred when only slow hosts hold up the batch
 	BytesMax    int64         // after so many bytes received the rest is deferred; 0: never
 	BodyMax     int64         // decoded bytes that count of a body
+	ContentHash string        // that makes content_fp: what the store was made with, or ""
 	BackQueues  int           // open at a time, each of one host; further input waits. 0: 65,536, see scheduler
 
 	Deny      *Deny // nil: nothing is denied
@@ -129,6 +130,7 @@ type runner struct {
 	writer
 	robots   *robotsCache
 	decoders *semaphore.Weighted // bytes of their windows
+	weigh    *sync.Pool          // of scales
 	ours     *ours
 	cancel   context.CancelCauseFunc
 	started  time.Time
@@ -170,7 +172,11 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 	if opt.Static {
 		r.s.lines = make([]line, opt.Connections)
 	}
-	var err error
+	contentHash, err := hashOf(opt.Store, b.Tx().Base(), opt.ContentHash)
+	if err != nil {
+		return err
+	}
+	r.weigh = scalesPools[contentHash]
 	if r.sp, err = newSpool(opt.Store.Dir(), opt.Schema); err != nil {
 		return err
 	}

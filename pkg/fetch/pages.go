@@ -204,7 +204,7 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, ro
 		keep.Grow(int(min(reply.Length, int64(keep.max)))) // all that most need
 		copied = keep
 	}
-	err = describe(ctx, row, reply, r.opt.BodyMax, end, copied, r.decoders, r.opt.Canon)
+	err = describe(ctx, row, reply, r.opt.BodyMax, end, copied, r.decoders, r.opt.Canon, r.weigh)
 	if keep != nil { // most bodies need less than they might
 		needed := min(weight, replyWeight(reply.Length)+int64(keep.Cap()))
 		r.replies.Release(weight - needed)

@@ -1,0 +1,75 @@
+package fetch
+
+import (
+	"cmp"
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha256"
+	"fmt"
+	"hash"
+	"sync"
+
+	"mercator/formats/store"
+	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
+)
+
+// hashParam is the parameter of a fetch store that names the function whose first 64 bits are content_fp; without it
+// that is FP64, as Mercator has it (Heydon and Najork, 1999, section 3.5). It is the same for the crawl's life:
+// documents are compared by it.
+const hashParam = "content_hash"
+
+// contentHashes are the functions. A document with the FP64 of another can be made at once, one with 64 given bits of SHA-256 by
+// some 2^64 attempts. MD5 is the one that other crawlers have for this.
+var contentHashes = map[string]func() hash.Hash{
+	"fp64":   func() hash.Hash { return fingerprint.New() },
+	"md5":    md5.New,
+	"sha256": sha256.New,
+}
+
+const wantedHashes = "fp64, md5 or sha256"
+
+// defaultHash is that of a store without the parameter.
+const defaultHash = "fp64"
+
+// scalesPools are of each function.
+var scalesPools = func() map[string]*sync.Pool {
+	pools := map[string]*sync.Pool{}
+	for name, make := range contentHashes {
+		pools[name] = &sync.Pool{New: func() any { return &scales{sha: sha1.New(), fp: make()} }}
+	}
+	return pools
+}()
+
+// CreateHashing is CreateStore of a store whose content_fp is made by a function: fp64, md5 or sha256; "" is fp64.
+func CreateHashing(dir, contentHash string, opt store.Options) error {
+	if err := CheckHash(contentHash); err != nil {
+		return err
+	}
+	var params map[string]string
+	if h := cmp.Or(contentHash, defaultHash); h != defaultHash {
+		params = map[string]string{hashParam: h}
+	}
+	return store.Create(dir, Kind, Version, params, opt)
+}
+
+// CheckHash refuses the name of a function that there is not.
+func CheckHash(contentHash string) error {
+	if _, ok := contentHashes[cmp.Or(contentHash, defaultHash)]; ok {
+		return nil
+	}
+	return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%q", contentHash), Want: wantedHashes}
+}
+
+// hashOf is the function of a store. wanted, unless it is "", must be the same.
+func hashOf(st *store.Store, m *store.Manifest, wanted string) (string, error) {
+	is := cmp.Or(m.Params[hashParam], defaultHash)
+	switch {
+	case CheckHash(is) != nil:
+		return "", &fault.Error{Class: fault.Corrupt, File: st.Dir(), Place: hashParam, Found: is, Want: wantedHashes}
+	case wanted != "" && wanted != is:
+		return "", &fault.Error{Class: fault.Conflict, File: st.Dir(), Place: hashParam, Found: wanted, Want: is + ", by which the store was made",
+			Hint: fmt.Sprintf("the function of a crawl cannot change: put %s back as sets.content_hash of crawl.toml", is)}
+	}
+	return is, nil
+}

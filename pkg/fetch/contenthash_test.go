@@ -1,0 +1,68 @@
+package fetch
+
+import (
+	"crypto/md5"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"testing"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
+)
+
+// A store's function makes content_fp, and stays.
+func TestContentHash(t *testing.T) {
+	const body = "a document"
+	md, sha := md5.Sum([]byte(body)), sha256.Sum256([]byte(body))
+	for name, want := range map[string]uint64{"": fingerprint.OfString(body), "fp64": fingerprint.OfString(body), "md5": binary.BigEndian.Uint64(md[:]), "sha256": binary.BigEndian.Uint64(sha[:])} {
+		opt := store.Options{FS: durable.NewCrashFS()}
+		if err := errors.Join(CreateHashing("/fetch", name, opt), CreateHashing("/fetch", name, opt)); err != nil {
+			t.Fatal(err)
+		}
+		st, err := store.Open("/fetch", Kind, Version, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := st.Current()
+		if err != nil {
+			t.Fatal(err)
+		}
+		is, err := hashOf(st, m, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // scales are used again
+			s := scalesPools[is].Get().(*scales)
+			s.sha.Reset()
+			s.fp.Reset()
+			s.fp.Write([]byte(body))
+			row := record.Fetch{BodyLength: int64(len(body))}
+			s.enter(&row)
+			scalesPools[is].Put(s)
+			if row.ContentFP != want {
+				t.Errorf("%s: content_fp %016x, want %016x", name, row.ContentFP, want)
+			}
+		}
+		other := "md5"
+		if is == other {
+			other = "sha256"
+		}
+		if _, err := hashOf(st, m, other); !errors.Is(err, fault.Conflict) {
+			t.Errorf("%s for a store of %s: %v", other, is, err)
+		}
+		if err := CreateHashing("/fetch", other, opt); !errors.Is(err, fault.Usage) {
+			t.Errorf("made again with %s: %v", other, err)
+		}
+		m.Params = map[string]string{hashParam: "sha3"}
+		if _, err := hashOf(st, m, ""); !errors.Is(err, fault.Corrupt) {
+			t.Errorf("an unknown function: %v", err)
+		}
+	}
+	if err := CreateHashing("/fetch", "sha3", store.Options{FS: durable.NewCrashFS()}); !errors.Is(err, fault.Usage) {
+		t.Error(err)
+	}
+}
