@@ -128,9 +128,15 @@ man: build ## manual pages and shell completion, in bin/share
 	pkg/cli/manuals.sh bin bin/share $(COMMANDS)
 
 .PHONY: install
-install: man ## commands, manual pages and completion into PREFIX, pipelines into PREFIX/share/mercator
-	install -d "$(DESTDIR)$(PREFIX)/bin" $(foreach d,mercator/pipelines man/man1 man/man5 bash-completion/completions zsh/site-functions fish/vendor_completions.d,"$(DESTDIR)$(PREFIX)/share/$(d)")
+install: build install-shared ## commands, manual pages, completion, pipelines into PREFIX
+	@other=$$(command -v mcat || :); case $$other in '' | "$(PREFIX)/bin/mcat" | "$(CURDIR)"/*) ;; \
+	  *) echo "note: $$other is there, of mtools perhaps; which mcat is meant goes by PATH" >&2;; esac
+	install -d "$(DESTDIR)$(PREFIX)/bin"
 	install -m 755 $(COMMANDS:%=bin/%) "$(DESTDIR)$(PREFIX)/bin"
+
+.PHONY: install-shared
+install-shared: man
+	install -d $(foreach d,mercator/pipelines man/man1 man/man5 bash-completion/completions zsh/site-functions fish/vendor_completions.d,"$(DESTDIR)$(PREFIX)/share/$(d)")
 	install -m 644 bin/share/man1/* "$(DESTDIR)$(PREFIX)/share/man/man1"
 	install -m 644 bin/share/man5/* "$(DESTDIR)$(PREFIX)/share/man/man5"
 	for c in $(COMMANDS); do \
@@ -144,6 +150,14 @@ install: man ## commands, manual pages and completion into PREFIX, pipelines int
 install-check: ## what make install gives: each manual page, completion in three shells (needs mandoc, zsh, fish)
 	@pkg/cli/install-check.sh
 
+.PHONY: dist
+dist: ## tarballs, .deb, checksums, SBOM and licences, in dist/ (needs git, GNU tar)
+	@.ci/dist.sh
+
+.PHONY: dist-check
+dist-check: ## the same twice, compared; the .deb installed, used and removed (needs root and dpkg)
+	@.ci/dist.sh --check
+
 .PHONY: uninstall
 uninstall: ## what install put there
 	for c in $(COMMANDS); do \
@@ -154,4 +168,4 @@ uninstall: ## what install put there
 
 .PHONY: clean
 clean: ## what build and crawl made
-	rm -rf bin crawl crawl-docs
+	rm -rf bin dist crawl crawl-docs
