@@ -16,8 +16,8 @@ type sensesCmd struct {
 
 // dictionary holds the flags of all verbs that ask one.
 type dictionary struct {
-	Dictionary string `default:"/usr/share/wordnet" placeholder:"PATH" help:"WordNet's folder, or a file word<TAB>sense<TAB>similar words."`
-	Match      string `default:"stem" enum:"exact,stem,edit,trigram" help:"How a word that it lacks finds another: exact, stem, edit or trigram."`
+	Dictionary string `default:"/usr/share/wordnet" placeholder:"PATH" help:"WordNet's folder, or a file word<TAB>sense<TAB>similar words (default: /usr/share/wordnet)."`
+	Match      string `default:"stem" enum:"exact,stem,edit,trigram" placeholder:"HOW" help:"How a word that it lacks finds another: exact, stem, edit or trigram (default: stem)."`
 }
 
 // Help is part of --help.

@@ -152,7 +152,7 @@ func lineAt(f *os.File, at int64) ([]byte, error) {
 }
 
 func damaged(f *os.File, at int64, found, want string) error {
-	return &fault.Error{Class: fault.Corrupt, File: f.Name(), Place: fmt.Sprintf("byte %d", at), Found: found, Want: want, Hint: "apt-get install --reinstall wordnet-base"}
+	return &fault.Error{Class: fault.Corrupt, File: f.Name(), Place: fmt.Sprintf("byte %d", at), Found: found, Want: want, Hint: "install the dictionary again; WordNet's: apt-get install --reinstall wordnet-base"}
 }
 
 // offsets are where the senses of a lemma (with underscores) stand in the data file.

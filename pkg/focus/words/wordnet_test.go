@@ -213,13 +213,14 @@ func TestTable(t *testing.T) {
 		t.Error(s, err)
 	}
 	for text, want := range map[string]string{
-		"":                                    "no words, want lines",
-		"# nothing\n\n":                       "no words, want lines",
-		"mouse\trodent\n":                     "line 1: 2 columns, want word<TAB>sense<TAB>similar words",
-		"# x\nmouse\trodent\trat\tgloss\tx\n": "line 2: 5 columns",
-		"\trodent\trat\n":                     "line 1: no word",
-		"mouse\trodent\t\xff\n":               "line 1: no text, want UTF-8",
-		strings.Repeat("x", maxEntry):         "line 1: a longer line",
+		"":                                      "no words, want lines",
+		"# nothing\n\n":                         "no words, want lines",
+		"mouse\trodent\n":                       "line 1: 2 columns, want word<TAB>sense<TAB>similar words",
+		"# x\nmouse\trodent\trat\tgloss\tx\n":   "line 2: 5 columns",
+		"\trodent\trat\n":                       "line 1: no word",
+		"mouse\trodent\t\xff\n":                 "line 1: no text, want UTF-8",
+		strings.Repeat("x", maxEntry+1):         "line 1: a longer line",
+		strings.Repeat("a\tb\tc\n", maxLines+1): "more lines, want at most 500000",
 	} {
 		path := filepath.Join(t.TempDir(), "t.tsv")
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
