@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -62,15 +63,25 @@ func scores(t *testing.T, files []string) string {
 // their page, and the frontier the queue of it. The crawl can be verified, and repeated from its records.
 func TestFocused(t *testing.T) {
 	t.Parallel()
-	w := startWeb(t, 3, 3, 45, "--topics", "8")
+	w := startWeb(t, 3, 3, 30, "--topics", "8")
 	conf := filepath.Join(t.TempDir(), "crawl.toml")
-	err := os.WriteFile(conf, []byte(fmt.Sprintf("[frontier]\nqueues = 4\nstrict = true\nprioritizer = \"score\"\n[focus]\nmodel = %q\n", mouseModel(t))), 0o666)
+	model := mouseModel(t)
+	err := os.WriteFile(conf, []byte(fmt.Sprintf("[frontier]\nqueues = 4\nstrict = true\nprioritizer = \"score\"\n[focus]\nmodel = %q\n", model)), 0o666)
 	if err != nil {
 		t.Fatal(err)
 	}
+	opic := filepath.Join(t.TempDir(), "opic")
+	output(t, "mckpt", "init", "--quiet", "--policy", "opic", opic)
+	out, err := exec.Command(bin+"mfocus", "score", "--model", model, "--warc", opic+"/fetch", "--txn", "r1").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "a crawl whose policy uses scores for itself (opic, walk), want another policy") {
+		t.Errorf("policy opic: %v\n%s", err, out)
+	}
 	var want string
 	for _, driver := range []string{"mcrawl", "mercator.mk", "shards"} {
-		c := newCrawl(t, w, "CONFIG="+conf, "BATCH=25")
+		if !long && driver != "mcrawl" {
+			continue
+		}
+		c := newCrawl(t, w, "CONFIG="+conf, "BATCH=80")
 		if driver == "shards" {
 			output(t, "mckpt", "init", "--quiet", "--shards", "2", "--config", conf, c.dir)
 			c.finish(t, "mcrawl")
@@ -89,7 +100,11 @@ func TestFocused(t *testing.T) {
 			output(t, "mckpt", "verify", "--quiet", c.dir)
 			continue
 		}
-		c.finish(t, driver)
+		killed := wrap(t, "mfocus", "timeout -s KILL 0.01 "+bin+"mfocus \"$@\"\nkill -9 $$\n")
+		if out, err := c.command(t, driver, "ROUNDS=1", "BIN="+killed).CombinedOutput(); err == nil {
+			t.Fatalf("mfocus did not die\n%s", tail(out))
+		}
+		c.finish(t, driver) // goes on
 		marked, err := filepath.Glob(c.dir + "/rounds/r*/marked.arrows.zst")
 		if err != nil {
 			t.Fatal(err)
@@ -116,7 +131,7 @@ func TestFocused(t *testing.T) {
 				}
 			}
 		}
-		if n < 50 {
+		if n < 30 {
 			t.Errorf("%d links of pages", n)
 		}
 		for line := range strings.Lines(output(t, "mcat", append([]string{"--format", "tsv", "--columns", "via,priority,depth"}, marked...)...)) {
@@ -128,6 +143,16 @@ func TestFocused(t *testing.T) {
 			}
 		}
 		if driver == "mcrawl" {
+			before, _, _ := strings.Cut(got, " mouse.") // the crawl knows its model
+			page, _, _ := strings.Cut(before[strings.LastIndexByte(before, '\n')+1:], " ")
+			if shown := output(t, "mfocus", "explain", "--crawl", c.dir, page); !strings.Contains(shown, page+"\nscore "+of[page]) || !strings.Contains(shown, "mous ") {
+				t.Errorf("explain: %s", shown)
+			}
+			found := filepath.Join(t.TempDir(), "passages.arrows.zst")
+			output(t, "mfocus", "passages", "--model", model, "--least", "0.5", "-o", found, c.dir)
+			if text := output(t, "mcat", "--format", "text", found); strings.Count(text, "mouse") < 2 {
+				t.Errorf("passages: %s", tail([]byte(text)))
+			}
 			if _, out, err := c.replay(t); err != nil {
 				t.Errorf("replay: %v\n%s", err, tail(out))
 			}

@@ -90,6 +90,12 @@ func TestSetRefuses(t *testing.T) {
 			t.Errorf("%s=%s: hint %q, want %q", c.key, c.value, hint, c.hint)
 		}
 	}
+	for _, policy := range []string{"opic", "walk"} {
+		_, err := SetAll(Preset(), []Pair{{"frontier.policy", policy}, {"focus.model", "mouse.model"}})
+		if want := "focus.model: \"mouse.model\" with policy " + policy; !errors.Is(err, fault.Usage) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
 	if _, err := Set([]byte("fetch = { dedup = true }\n"), "fetch.dedup", "false"); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "braces") {
 		t.Errorf("a table in braces: %v", err)
 	}
