@@ -40,7 +40,7 @@ func (w *Writer[T]) copyFrames(s *Source) (Trailer, error) {
 			return Trailer{}, s.fail(err)
 		}
 		end := p.size == len(endOfStream)
-		if p.raw == (w.frames.zstd == nil) && !end {
+		if p.raw == !w.frames.packs && !end {
 			err = w.frames.pass(s.frames.buf)
 		} else {
 			var content []byte

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/zstd"
@@ -46,12 +47,32 @@ func appendStored(dst, content []byte) []byte {
 	return binary.LittleEndian.AppendUint32(dst, uint32(xxhash.Sum64(content)))
 }
 
-// newEncoder makes the compressor of level Fast. A message is seldom longer than the window
-// (maxBatchBytes), which is what the compressor keeps in memory for each thread.
-func newEncoder(threads int) (*zstd.Encoder, error) {
-	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(true),
-		zstd.WithWindowSize(1<<20), zstd.WithSingleSegment(true), zstd.WithLowerEncoderMem(true), zstd.WithEncoderConcurrency(threads))
+// encoders are compressors of level Fast, each for one message at a time. A message is seldom longer than the window
+// (batchBytes), which is what a compressor keeps in memory.
+var encoders = sync.Pool{New: func() any {
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(true),
+		zstd.WithWindowSize(1<<20), zstd.WithSingleSegment(true), zstd.WithLowerEncoderMem(true), zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		panic(err) // the options are constants
+	}
+	return e
+}}
+
+// appendPacked appends a compressed frame.
+func appendPacked(dst, content []byte) []byte {
+	e := encoders.Get().(*zstd.Encoder)
+	defer encoders.Put(e)
+	return e.EncodeAll(content, dst)
 }
+
+// decoders are for one frame at a time.
+var decoders = sync.Pool{New: func() any {
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(MaxMessage))
+	if err != nil {
+		panic(err) // the options are constants
+	}
+	return d
+}}
 
 // errCut says that the input ended inside a frame or message.
 var errCut = errors.New("cut")
@@ -65,9 +86,8 @@ type framer struct {
 	at   int64 // where it begins
 	off  int64 // bytes read
 	wire xxh3.Hasher
-	buf  []byte        // the current frame as it came
-	most int           // bytes that the current frame can have at most, once that is known
-	zstd *zstd.Decoder // made when the first compressed frame comes
+	buf  []byte // the current frame as it came
+	most int    // bytes that the current frame can have at most, once that is known
 }
 
 // place says where the current frame is.
@@ -188,13 +208,9 @@ func (f *framer) unpack(p packed) (content []byte, err error) {
 	if p.raw {
 		return f.join(p.first, p.size)
 	}
-	if f.zstd == nil {
-		f.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(MaxMessage))
-		if err != nil {
-			return nil, err
-		}
-	}
-	if content, err = f.zstd.DecodeAll(f.buf, make([]byte, 0, p.size)); err != nil {
+	d := decoders.Get().(*zstd.Decoder)
+	defer decoders.Put(d)
+	if content, err = d.DecodeAll(f.buf, make([]byte, 0, p.size)); err != nil {
 		return nil, err
 	}
 	if len(content) != p.size {

@@ -258,6 +258,7 @@ type Reader[T Row] struct {
 	ahead  chan next // has what follows the batch, once it is there; nil: nobody reads that
 	row    int
 	forms  []byte       // of rows, not hashed yet
+	form   []byte       // of the row that was read last
 	hash   xxh3.Hasher  // of the current stream
 	all    *xxh3.Hasher // of all streams, from the second on
 	rows   uint64       // of the current stream
@@ -309,6 +310,7 @@ func (r *Reader[T]) Read(row *T) error {
 		to := len(r.forms)
 		r.forms = t.endRow(e.append(r.forms), from, to)
 	}
+	r.form = r.forms[from:]
 	if len(r.forms) >= hashBlock {
 		r.flushHash()
 	}
@@ -316,6 +318,9 @@ func (r *Reader[T]) Read(row *T) error {
 	r.rows++
 	return nil
 }
+
+// Form is the byte form of the row that Read gave last, until the next Read.
+func (r *Reader[T]) Form() []byte { return r.form }
 
 // Buffered is how many rows Read gives without reading another batch from the input.
 func (r *Reader[T]) Buffered() int { return r.batch.rows - r.row }

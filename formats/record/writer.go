@@ -15,7 +15,6 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
-	"github.com/klauspost/compress/zstd"
 	"github.com/zeebo/xxh3"
 
 	"mercator/pkg/fault"
@@ -108,9 +107,7 @@ func NewWriter[T Row](out io.Writer, opt WriterOptions) (*Writer[T], error) {
 	md := arrow.NewMetadata(keys, values)
 	w.schema = arrow.NewSchema(fields, &md)
 	w.arrow = ipc.NewWriterWithPayloadWriter(&w.msg, ipc.WithSchema(w.schema))
-	if err := w.frames.init(out, opt); err != nil {
-		return nil, err
-	}
+	w.frames.init(out, opt)
 	// Arrow writes the schema only before the first batch, so it is given an
 	// empty one, which stays here.
 	if err := w.collect(0); err != nil {
@@ -397,7 +394,7 @@ type frameWriter struct {
 	out     io.Writer
 	wire    xxh3.Hasher
 	bare    bool
-	zstd    *zstd.Encoder // nil: stored
+	packs   bool // frames are compressed
 	stored  []byte
 	threads int
 	busy    []*frameJob // oldest first
@@ -415,12 +412,8 @@ type frameJob struct {
 	done    chan struct{}
 }
 
-func (f *frameWriter) init(out io.Writer, opt WriterOptions) (err error) {
-	f.out, f.threads, f.bare = out, min(max(opt.Threads, 1), maxThreads), opt.Level == Bare
-	if opt.Level == Fast {
-		f.zstd, err = newEncoder(f.threads)
-	}
-	return err
+func (f *frameWriter) init(out io.Writer, opt WriterOptions) {
+	f.out, f.threads, f.bare, f.packs = out, min(max(opt.Threads, 1), maxThreads), opt.Level == Bare, opt.Level == Fast
 }
 
 // write takes msg and gives memory for the next one; with several threads it is on the wire
@@ -429,7 +422,7 @@ func (f *frameWriter) write(msg []byte) (next []byte, err error) {
 	if f.bare {
 		return msg, f.emit(msg)
 	}
-	if f.zstd == nil {
+	if !f.packs {
 		f.stored = appendStored(f.stored[:0], msg)
 		return msg, f.emit(f.stored)
 	}
@@ -439,13 +432,13 @@ func (f *frameWriter) write(msg []byte) (next []byte, err error) {
 	}
 	f.busy = append(f.busy, job)
 	if f.threads == 1 {
-		job.out = f.zstd.EncodeAll(msg, job.out[:0])
+		job.out = appendPacked(job.out[:0], msg)
 		job.done <- struct{}{}
 		return msg, f.drain()
 	}
 	next, job.in = job.in, msg
 	go func() {
-		job.out = f.zstd.EncodeAll(job.in, job.out[:0])
+		job.out = appendPacked(job.out[:0], job.in)
 		job.done <- struct{}{}
 	}()
 	if len(f.busy) < f.threads {

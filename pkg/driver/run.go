@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/history"
+	"mercator/pkg/shard"
 )
 
 // Options say how far a crawl goes on, and who is told.
@@ -42,14 +44,16 @@ type Options struct {
 type Driver struct {
 	Crawl *crawl.Crawl
 
-	opt       Options
-	frontier  frontiers
-	plan      plan
-	processes processes
-	read      map[string]fs.FileInfo // files that settings name, as they were when they were last checked
-	readAs    []string               // the settings that named them
-	saidDue   atomic.Int64           // the time that waitDue has told of
-	engine    engine                 // that runs the tasks of a crawl of several shards; nil: this program
+	opt        Options
+	frontier   frontiers
+	plan       plan
+	processes  processes
+	read       map[string]fs.FileInfo // files that settings name, as they were when they were last checked
+	readAs     []string               // the settings that named them
+	saidDue    atomic.Int64           // the time that waitDue has told of
+	mapMu      sync.Mutex
+	bucketsNow *shard.Map // that was read last; nil: none was
+	engine     engine     // that runs the tasks of a crawl of several shards; nil: this program
 
 	began      store.Current // what counted when the round began
 	unrecorded atomic.Int32  // the shard, from 1, whose mfetch says for all that no host is contacted for a while; 0: none yet

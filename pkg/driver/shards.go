@@ -269,7 +269,7 @@ func (d *Driver) send(ctx context.Context, x *exchanged, file string) error {
 	if err != nil {
 		return err
 	}
-	m, err := shard.ReadVersion(durable.OS, d.Crawl.Dir(), id.Map)
+	m, err := d.bucketMap(id.Map)
 	if err != nil {
 		return err
 	}
@@ -289,6 +289,20 @@ func (d *Driver) send(ctx context.Context, x *exchanged, file string) error {
 	_, err = exchange.Split{FS: durable.OS, Dir: x.dir(), ID: id, From: x.plan.shard, Map: m, Memory: exchangeMemory,
 		Refused: func(addr netip.Addr) bool { ok, _ := guard.Allowed(addr); return !ok }}.Send(rows)
 	return err
+}
+
+// bucketMap reads a version of the map, which does not change, once.
+func (d *Driver) bucketMap(version uint64) (*shard.Map, error) {
+	d.mapMu.Lock()
+	defer d.mapMu.Unlock()
+	if d.bucketsNow == nil || d.bucketsNow.Version != version {
+		m, err := shard.ReadVersion(durable.OS, d.Crawl.Dir(), version)
+		if err != nil {
+			return nil, err
+		}
+		d.bucketsNow = m
+	}
+	return d.bucketsNow, nil
 }
 
 // until is a reader that fails when ctx has ended.

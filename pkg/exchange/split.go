@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -96,6 +97,8 @@ func send[T record.Row](s Split, in *record.Source) (*Bill, error) {
 // sortRows reads all of in. It puts each row's byte form behind its receiver, and counts and hashes the parts.
 func sortRows[T record.Row](s Split, in merge.Rows[T], rows *merge.Sorter, parts []Sent) error {
 	to, hashes := owner[T](s), make([]xxh3.Hasher, len(parts))
+	has, ok := in.(interface{ Form() []byte })
+	ok = ok && !(s.ID.By == ByAddress && in.Schema().Kind == record.KindURL) // whose rows owner changes
 	var row T
 	var form []byte
 	for {
@@ -107,7 +110,11 @@ func sortRows[T record.Row](s Split, in merge.Rows[T], rows *merge.Sorter, parts
 			return err
 		}
 		n := to(&row)
-		form = record.AppendRow(form[:0], &row)
+		if ok {
+			form = has.Form()
+		} else {
+			form = record.AppendRow(form[:0], &row)
+		}
 		if err := rows.Add(uint64(n)+1, form); err != nil {
 			return err
 		}
@@ -133,10 +140,13 @@ func (s Split) again(t record.Trailer, sent *Bill) (there bool, err error) {
 	return sent.Present(s.FS, s.Dir) == nil, nil
 }
 
+// blockBytes is how many bytes of rows are packed together: what a receiver has in memory of one sender's, about.
+const blockBytes = 256 << 10
+
 // writeParts publishes the parts, and then the bill.
 func writeParts[T record.Row](s Split, schema *record.Schema, rows *merge.Sorter, b *Bill) error {
 	var head bytes.Buffer
-	stream, err := record.NewWriter[T](&head, record.WriterOptions{Level: record.Fast, Like: schema, Txn: s.ID.Round, Now: schema.Now,
+	stream, err := record.NewWriter[T](&head, record.WriterOptions{Like: schema, Txn: s.ID.Round, Now: schema.Now,
 		Epoch: strconv.FormatUint(s.ID.Epoch, 10), Resolver: schema.Resolver})
 	if err != nil {
 		return err
@@ -158,6 +168,7 @@ func writeParts[T record.Row](s Split, schema *record.Schema, rows *merge.Sorter
 	defer a.Abort()
 	out := counter{out: a}
 	w := run.NewWriter(&out, runKind)
+	w.Blocks(blockBytes, math.MaxInt)
 	for key, payload := uint64(0), head.Bytes(); err == nil; key, payload, err = all.Next() {
 		if err := w.Add(key, payload); err != nil {
 			return err
