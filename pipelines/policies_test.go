@@ -23,7 +23,7 @@ var policies = map[string]struct {
 	"opic":       {driver: "mcrawl", rounds: "4", config: "[frontier]\ntax = 0.2\nseed = 3\n"},
 	"opic again": {driver: "mcrawl", rounds: "6", endless: true, config: "[frontier]\nrefetch = \"0s\"\n[extract]\nduplicates = true\n"},
 	"walk":       {driver: "mercator.mk", rounds: "4", endless: true, config: "[frontier]\nwalkers = 50\nseed = 3\n"},
-	"revisit":    {driver: "mcrawl", rounds: "8", endless: true, clock: true, config: "[frontier]\nmin_interval = \"1s\"\nmax_interval = \"1s\"\n"},
+	"revisit":    {driver: "mcrawl", rounds: "8", endless: true, clock: true, config: "[frontier]\nmin_interval = \"1s\"\nmax_interval = \"1s\"\nqueues = 3\nprioritizer = \"depth\"\n"},
 }
 
 // Under every policy a crawl goes on after it went back to an earlier checkpoint, is

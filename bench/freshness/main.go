@@ -5,6 +5,9 @@
 //	go run ./bench/freshness
 //	go run ./bench/freshness -pages 2000 -every 48h -days 60
 //	go run ./bench/freshness -silent
+//	go run ./bench/freshness -queues 3
+//
+// With -queues a third crawl gives pages of priority 0, 1, … in turn front queues of their own, with the same number of fetches.
 //
 // The web is that of "mweb serve --hard --changing", asked within the process, under a
 // clock that jumps from round to round: months take seconds. The frontier is a real
@@ -43,6 +46,7 @@ func main() {
 	flag.DurationVar(&s.round, "round", 8*time.Hour, "time between two rounds")
 	flag.IntVar(&s.days, "days", 150, "days of the crawl")
 	flag.Uint64Var(&s.seed, "seed", 1, "of the web")
+	flag.IntVar(&s.queues, "queues", 1, "priorities that pages have, in turn, and front queues of another crawl")
 	flag.BoolVar(&s.silent, "silent", false, "replies do not say how long they stay as they are")
 	flag.Parse()
 	if err := compare(os.Stdout, s); err != nil {
@@ -55,6 +59,7 @@ type setting struct {
 	pages, days  int
 	every, round time.Duration
 	seed         uint64
+	queues       int  // priorities; 0 and 1 are the same
 	silent       bool // replies do not say how long they stay
 }
 
@@ -70,6 +75,17 @@ func compare(out io.Writer, s setting) error {
 	}
 	fmt.Fprintf(out, "uniform  %.4f fresh  %d fetches of %d pages\n", uniform.fresh, uniform.fetches, uniform.pages)
 	fmt.Fprintf(out, "revisit  %.4f fresh  %d fetches of %d pages, %.4f expected by the frontier\n", rates.fresh, rates.fetches, rates.pages, rates.expected)
+	if s.queues > 1 {
+		ranked, err := crawl(s, frontier.Params{Policy: "revisit", Priority: frontier.Priority{Queues: s.queues}, Revisit: frontier.Revisit{MinInterval: s.round.String(), MaxInterval: (8 * s.every).String()}})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "queues   %.4f fresh  %d fetches of %d pages, %.4f expected by the frontier\n", ranked.fresh, ranked.fetches, ranked.pages, ranked.expected)
+		for priority := range s.queues {
+			fmt.Fprintf(out, "  of priority %d: %.4f fresh by %d fetches, beside %.4f by %d with one queue\n", priority,
+				ranked.by[priority].fresh, ranked.by[priority].fetches, rates.by[priority].fresh, rates.by[priority].fetches)
+		}
+	}
 	fmt.Fprintf(out, "ratio    %.3f\n", rates.fresh/uniform.fresh)
 	best := bound(uniform.means, float64(uniform.fetches)*float64(day)/float64(uniform.counted))
 	fmt.Fprintf(out, "bound    %.4f fresh, a ratio of %.3f: all rates known, as many fetches as uniform, none late\n", best, best/uniform.fresh)
@@ -120,10 +136,21 @@ type result struct {
 	fresh, expected float64
 	means           []time.Duration // between two changes, of each page
 	counted         time.Duration   // the time in which fetches and freshness count
+	by              []share         // of each priority
+}
+
+// share is what the pages of one priority got.
+type share struct {
+	pages, fetches int
+	fresh          float64
+	time           time.Duration // of fresh copies
 }
 
 // copied is when a page was fetched, and how long the copy stays as the page is.
-type copied struct{ at, until time.Time }
+type copied struct {
+	at, until time.Time
+	priority  uint8
+}
 
 func crawl(s setting, p frontier.Params) (r result, err error) {
 	web, err := simweb.New(simweb.Config{Seed: s.seed, Hosts: 20, Pages: s.pages, Size: 512, Degree: 8, Port: 18080, Hard: true, Changing: true})
@@ -138,13 +165,16 @@ func crawl(s setting, p frontier.Params) (r result, err error) {
 	if err != nil {
 		return r, err
 	}
+	r.by = make([]share, max(s.queues, 1))
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var urls []record.URL
 	for _, v := range web.Oracle() {
 		host, path, _ := strings.Cut(strings.TrimPrefix(v.URL, "http://"), "/")
 		if c, ok := web.Change(host, "/"+path, begin); ok && v.Outcome == record.OutcomeFetched {
 			r.means = append(r.means, c.Mean)
-			urls = append(urls, record.URL{URL: v.URL, Host: host, Key: fingerprint.URLKey(host, v.URL)})
+			priority := len(urls) % len(r.by)
+			r.by[priority].pages++
+			urls = append(urls, record.URL{URL: v.URL, Host: host, Key: fingerprint.URLKey(host, v.URL), Priority: uint8(priority)})
 		}
 	}
 	r.pages = len(urls)
@@ -168,6 +198,7 @@ func crawl(s setting, p frontier.Params) (r result, err error) {
 		}
 		if to.After(from) {
 			fresh += to.Sub(from)
+			r.by[c.priority].time += to.Sub(from)
 		}
 	}
 	for n, now := 0, begin; now.Before(end); n, now = n+1, now.Add(s.round) {
@@ -189,8 +220,9 @@ func crawl(s setting, p frontier.Params) (r result, err error) {
 			if c.Next.IsZero() {
 				c.Next = end
 			}
-			copies[u.URL] = copied{at, c.Next}
+			copies[u.URL] = copied{at, c.Next, u.Priority}
 			if at.After(counts) {
+				r.by[u.Priority].fetches++
 				r.fetches++
 			}
 		}
@@ -202,6 +234,9 @@ func crawl(s setting, p frontier.Params) (r result, err error) {
 		settle(c, end)
 	}
 	r.fresh = float64(fresh) / float64(r.counted) / float64(r.pages)
+	for i := range r.by {
+		r.by[i].fresh = float64(r.by[i].time) / float64(r.counted) / float64(r.by[i].pages)
+	}
 	st, err := f.Stat(context.Background(), frontier.StatOptions{})
 	if err != nil {
 		return r, err

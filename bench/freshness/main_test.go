@@ -12,7 +12,7 @@ import (
 // The schedule by rates keeps more copies fresh than the uniform one with about as many
 // fetches: small batches have room for some more than the uniform one makes.
 func TestRatesBeatUniform(t *testing.T) {
-	s := setting{pages: 200, days: 240, every: 336 * time.Hour, round: 12 * time.Hour, seed: 1}
+	s := setting{pages: 200, days: 240, every: 336 * time.Hour, round: 12 * time.Hour, seed: 1, queues: 3}
 	uniform, err := crawl(s, frontier.Params{Policy: "revisit", Revisit: frontier.Revisit{MinInterval: s.every.String(), MaxInterval: s.every.String()}})
 	if err != nil {
 		t.Fatal(err)
@@ -24,7 +24,15 @@ func TestRatesBeatUniform(t *testing.T) {
 	if rates.fetches > uniform.fetches+uniform.fetches/20 || rates.fresh < 1.1*uniform.fresh {
 		t.Errorf("%d fetches, %.4f fresh by rates, %d and %.4f uniform", rates.fetches, rates.fresh, uniform.fetches, uniform.fresh)
 	}
-	if err := compare(io.Discard, setting{pages: 50, days: 6, every: 48 * time.Hour, round: 8 * time.Hour, seed: 2}); err != nil {
+	// So does a crawl with priorities, of pages of the highest, by no more fetches in all.
+	ranked, err := crawl(s, frontier.Params{Policy: "revisit", Priority: frontier.Priority{Queues: 3}, Revisit: frontier.Revisit{MinInterval: s.round.String(), MaxInterval: (8 * s.every).String()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ranked.fetches > rates.fetches+rates.fetches/50 || ranked.by[0].fresh < 1.02*rates.by[0].fresh || ranked.by[0].fetches < rates.by[0].fetches*5/4 {
+		t.Errorf("%d fetches, %+v with priorities, %d, %+v without", ranked.fetches, ranked.by, rates.fetches, rates.by)
+	}
+	if err := compare(io.Discard, setting{pages: 50, days: 6, every: 48 * time.Hour, round: 8 * time.Hour, seed: 2, queues: 2}); err != nil {
 		t.Error(err)
 	}
 }

@@ -42,7 +42,7 @@ func (c *change) addAgain(ctx context.Context, b *stage.Batch[record.URL, record
 	if err := c.beginAdd(ctx, o.Txn, "add"); err != nil {
 		return err
 	}
-	ranks, err := o.Prioritizer.ranked(c.policy.queues(), c.found)
+	ranks, err := o.Prioritizer.ranked(c.policy.priorities(), c.found)
 	if err != nil {
 		return err
 	}

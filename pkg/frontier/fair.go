@@ -13,6 +13,8 @@ type fair struct{}
 
 func (fair) queues() int { return 1 }
 
+func (fair) priorities() int { return 1 }
+
 // choose is strict: the first queue that is ready.
 func (fair) choose(_ uint64, ready func(queue int) bool) int {
 	if ready(0) {
@@ -73,6 +75,8 @@ func (fair) arrive(c *change, h *Host, a *arrival) error { return c.takePlace(h,
 func (fair) settle(context.Context, *change) error { return nil }
 
 func (fair) barren(context.Context, files, Judge) error { return nil }
+
+func (fair) raised(*Entry, uint8) {}
 
 func (fair) moved(string, uint64) {}
 

@@ -239,8 +239,12 @@ func (m *model) level(u *record.URL) uint8 {
 	switch m.p.Policy {
 	case fifo, dynamic, opic:
 		return 0
-	case revisit:
-		return uint8(min(m.state[u.URL].visits, 1))
+	case revisit: // within a kind the queues are drawn
+		rank := min(u.Priority, uint8(max(m.p.Queues, 1)-1))
+		if m.state[u.URL].visits > 0 {
+			return uint8(max(m.p.Queues, 1)) + rank
+		}
+		return rank
 	}
 	return min(u.Priority, 2)
 }
@@ -249,8 +253,9 @@ func (m *model) level(u *record.URL) uint8 {
 func (m *model) promote(t *testing.T, b *bench, rng *rand.Rand) {
 	t.Helper()
 	adds := rng.IntN(2) == 0
-	ranks := m.p.Policy == "" // priority
-	if len(m.order) == 0 || !adds && !ranks {
+	ranks := m.p.Policy == "" || m.p.Policy == revisit
+	raises := m.p.Policy == "" || m.p.Queues > 1
+	if len(m.order) == 0 || !adds && !raises {
 		return
 	}
 	var rows []record.URL
@@ -386,7 +391,7 @@ func (m *model) take(t *testing.T, batch []record.URL, n int, now record.Time) {
 			t.Fatal(d)
 		}
 		s.inFlight = true
-		if !m.p.Strict {
+		if !m.p.Strict || m.p.Policy == revisit {
 			continue
 		}
 		l := m.level(&u)
@@ -431,7 +436,8 @@ func TestAgainstModel(t *testing.T) {
 		{record.OutcomeParked, 0, false}, {record.OutcomeDenied, 0, false}, {record.OutcomeAddress, 0, false},
 	}
 	policies := []Params{{Priority: Priority{Strict: true}}, {Seed: 5}, {Policy: dynamic}, {Policy: fifo, Fifo: Fifo{Workers: 3}}, {Policy: opic, Seed: 7},
-		{Policy: revisit, Seed: 3, Revisit: Revisit{MinInterval: "1s", MaxInterval: "20s", GoneAfter: 2}}}
+		{Policy: revisit, Seed: 3, Revisit: Revisit{MinInterval: "1s", MaxInterval: "20s", GoneAfter: 2}},
+		{Policy: revisit, Seed: 4, Priority: Priority{Queues: 3}, Revisit: Revisit{MinInterval: "1s", MaxInterval: "20s", GoneAfter: 2}}}
 	for _, size := range []int{1, 7, 1 << 20} {
 		for seed, p := range policies {
 			t.Run(fmt.Sprintf("batch %d %+v", size, p), func(t *testing.T) {

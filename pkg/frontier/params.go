@@ -24,7 +24,7 @@ type Params struct {
 	Seed   uint64 `toml:"seed" placeholder:"0" help:"Seed of random draws, and of the order of equal credits."`
 	Buffer int    `toml:"buffer" placeholder:"0" more:"" help:"URLs of a queue in memory, 16 to 8192; 0: 64 KiB."`
 
-	Priority `group:"Policy priority:"`
+	Priority `group:"Policies priority, revisit:"`
 	Dynamic  `group:"Policy dynamic:"`
 	Revisit  `group:"Policy revisit:"`
 	Fifo     `group:"Policy fifo:"`
@@ -42,7 +42,7 @@ type parameters interface {
 	// complete puts the defaults where nothing is given, and refuses what is out of range.
 	complete() error
 	// policy is the policy of complete parameters, as of a new frontier.
-	policy(seed uint64) hooks
+	policy(p *Params) hooks
 }
 
 // Policy is a policy that there is.
@@ -106,12 +106,12 @@ func (p *Params) complete() error {
 		return err
 	}
 	for _, other := range p.all() {
-		if nameOf(other) == p.Policy {
+		if nameOf(other) == p.Policy || other == parameters(&p.Priority) && own.about().ranks {
 			continue
 		}
 		for name, v := range fields(other) {
 			if !v.IsZero() {
-				return useless(name, p.Policy, nameOf(other))
+				return useless(name, p.Policy, p.users(other)...)
 			}
 		}
 	}
@@ -123,7 +123,20 @@ func (p *Params) complete() error {
 			return err
 		}
 	}
+	if own.about().ranks && own != parameters(&p.Priority) {
+		if err := p.Priority.beside(); err != nil {
+			return err
+		}
+	}
 	return own.complete()
+}
+
+// users are the policies that have a use for the parameters of one.
+func (p *Params) users(of parameters) []string {
+	if of == parameters(&p.Priority) {
+		return policiesWith(func(a about) bool { return a.ranks })
+	}
+	return []string{nameOf(of)}
 }
 
 func useless(what, policy string, of ...string) error {
@@ -160,10 +173,22 @@ func (p Params) Encode() (map[string]string, error) {
 			}
 		}
 	}
-	put(&p)
-	own, _ := p.own()
-	put(own)
+	for _, params := range p.used() {
+		put(params)
+	}
 	return text, nil
+}
+
+// used are the structs of parameters that the policy has a use for.
+func (p *Params) used() []any {
+	own, err := p.own()
+	switch {
+	case err != nil:
+		return nil
+	case own.about().ranks:
+		return []any{p, &p.Priority, own}
+	}
+	return []any{p, own}
 }
 
 // decodeParams is the reverse of Encode.
@@ -171,7 +196,7 @@ func decodeParams(m *store.Manifest) (p *Params, own parameters, err error) {
 	p = &Params{Policy: m.Params["policy"]}
 	own, err = p.own()
 	if err == nil {
-		for _, params := range []any{p, own} {
+		for _, params := range p.used() {
 			for name, v := range fields(params) {
 				if text, ok := m.Params[name]; ok {
 					err = errors.Join(err, parse(text, v))

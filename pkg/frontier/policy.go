@@ -16,9 +16,10 @@ type hooks interface {
 	// gives the same queue, in every run.
 	choose(draw uint64, ready func(queue int) bool) int
 	queues() int
+	priorities() int
 	// line is in whose name a URL stands: those of one line take turns with those of others.
 	line(host string) uint64
-	// level is the front queue of a URL.
+	// level is the front queue of a URL; those by priority are priorities.
 	level(e *Entry) uint8
 	// due gives a key to a URL that waited for a time; before counts those of its line so far, by front queue.
 	due(s *state, e *Entry, before map[uint8]uint64)
@@ -48,6 +49,8 @@ type hooks interface {
 	// settle is called when all new URLs have arrived, and before the queues are written.
 	settle(ctx context.Context, c *change) error
 
+	// raised notes that a URL that waits has got a higher priority than it had.
+	raised(e *Entry, had uint8)
 	// moved notes that a URL has come from another shard, with that place.
 	moved(host string, place uint64)
 
@@ -115,5 +118,5 @@ func policyOf(m *store.Manifest) (*policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &policy{own.policy(p.Seed), own.about(), p.Policy, p.Buffer}, nil
+	return &policy{own.policy(p), own.about(), p.Policy, p.Buffer}, nil
 }

@@ -9,4 +9,4 @@ func (*Dynamic) about() about {
 
 func (*Dynamic) complete() error { return nil }
 
-func (*Dynamic) policy(uint64) hooks { return fair{} }
+func (*Dynamic) policy(*Params) hooks { return fair{} }

@@ -22,7 +22,7 @@ func (f *Fifo) complete() error {
 	return within("%v workers", f.Workers, 1, maxWorkers)
 }
 
-func (f *Fifo) policy(uint64) hooks { return &fifoPolicy{workers: f.Workers} }
+func (f *Fifo) policy(*Params) hooks { return &fifoPolicy{workers: f.Workers} }
 
 // fifoPolicy is fair to workers, not to hosts: those are Mercator's threads (1999).
 type fifoPolicy struct {

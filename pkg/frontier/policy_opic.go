@@ -104,8 +104,8 @@ type credits struct {
 	Kept   uint64 `json:"kept,omitempty"` // given to URLs that did not wait
 }
 
-func (o *Opic) policy(seed uint64) hooks {
-	p := &opicPolicy{tax: uint64(math.Round(o.Tax * millionths)), seed: seed, again: o.Refetch != ""}
+func (o *Opic) policy(all *Params) hooks {
+	p := &opicPolicy{tax: uint64(math.Round(o.Tax * millionths)), seed: all.Seed, again: o.Refetch != ""}
 	after, _ := duration("refetch", &o.Refetch, 0)
 	p.after = record.Time(after.Microseconds())
 	return p

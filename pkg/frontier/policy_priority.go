@@ -8,7 +8,7 @@ import (
 
 // Priority are the parameters of policy priority. URLs of higher priority numbers share the last queue.
 type Priority struct {
-	Queues int     `toml:"queues" placeholder:"3" help:"Front queues (Mercator's K), 1 to 16."`
+	Queues int     `toml:"queues" placeholder:"3" help:"Front queues (Mercator's K), 1 to 16 (priority: 3, revisit: 1)."`
 	Bias   float64 `toml:"bias" placeholder:"2" more:"" help:"Draw a front queue this many times as often as the next."`
 	Strict bool    `toml:"strict" placeholder:"false" help:"No draws: serve a queue only if those before it are empty."`
 }
@@ -34,9 +34,27 @@ func (p *Priority) complete() error {
 	return cmp.Or(within("%v front queues", p.Queues, 1, maxQueues), within("a bias of %v", p.Bias, 1, maxBias))
 }
 
-func (p *Priority) policy(seed uint64) hooks {
-	ranked := &priorityPolicy{weighted{seed: seed}}
-	for k := range p.Queues {
+// beside is complete, for a policy that has front queues by priority beside others: one, if none are asked for. Stores were
+// made of such a policy before it had several, so the number 1 is left out.
+func (p *Priority) beside() error {
+	if p.Queues == 1 {
+		p.Queues = 0
+	}
+	if p.Queues == 0 {
+		if p.Bias != 0 || p.Strict {
+			return outside("a bias, or strict, of one priority", "several queues")
+		}
+		return nil
+	}
+	return p.complete()
+}
+
+func (p *Priority) policy(all *Params) hooks { return &priorityPolicy{p.drawn(all.Seed)} }
+
+// drawn draws one of the front queues.
+func (p *Priority) drawn(seed uint64) weighted {
+	ranked := weighted{seed: seed}
+	for k := range max(p.Queues, 1) {
 		w := math.Pow(p.Bias, -float64(k))
 		if p.Strict && k > 0 {
 			w = 0
@@ -48,6 +66,8 @@ func (p *Priority) policy(seed uint64) hooks {
 
 // priorityPolicy has a front queue for each priority.
 type priorityPolicy struct{ weighted }
+
+func (p *priorityPolicy) priorities() int { return p.queues() }
 
 func (p *priorityPolicy) of(priority uint8) uint8 { return uint8(min(int(priority), p.queues()-1)) }
 

@@ -26,7 +26,11 @@ import (
 // How often a page is visited follows Cho and Garcia-Molina, "Effective page refresh
 // policies for Web crawlers" (2003): of all ways to spend a number of visits, the one
 // that keeps most copies fresh visits a page the less, the further its rate is above
-// what the visits can follow (interval).
+// what the visits can follow (best).
+//
+// With several front queues, new URLs have so many, and known pages as many more, by the priority that the prioritizer
+// gave. A fresh copy of a page of priority p is worth bias^-p of one of priority 0, and the visits are spent so that fresh
+// copies are worth the most (best).
 //
 // What a server says of the future (Expires, Cache-Control) can only make the next visit
 // later, and within bounds (promised).
@@ -45,7 +49,7 @@ const (
 )
 
 func (*Revisit) about() about {
-	return about{seed: true, endless: true, turns: true, text: "two queues, new URLs and pages to visit again, each with a share of a batch; a page is visited as often as keeps most pages fresh, by its estimated rate of change; never ends by itself"}
+	return about{seed: true, ranks: true, endless: true, turns: true, text: "new URLs and pages to visit again, each with a share of a batch; a page is visited as often as keeps most pages fresh, by its estimated rate of change; with several queues, new URLs by priority, and pages of high priority more often; never ends by itself"}
 }
 
 func (r *Revisit) complete() error {
@@ -71,11 +75,10 @@ func (r *Revisit) intervals() (least, most time.Duration, err error) {
 	return least, most, err
 }
 
-// The front queues of policy revisit.
+// The kinds of URLs. Each has as many front queues as there are priorities; those of new URLs come first.
 const (
 	newURLs = iota // never found
 	oldURLs        // to be visited again
-	revisitQueues
 )
 
 // schedule is what the parameters of policy revisit mean.
@@ -83,53 +86,106 @@ type schedule struct {
 	min, max uint64 // between two visits of a page, in µs
 	prior    uint64 // mean time between two changes of a page of which nothing is known, in µs
 	gone     uint8  // visits in a row that do not find a page, after which it is finished
+	// worth is what a copy of a page of each priority is worth if it is fresh; lower ones count as the last.
+	worth []float64
 }
 
 // newSchedule is that of complete parameters.
-func newSchedule(p Revisit) *schedule {
+func newSchedule(p Revisit, by Priority) *schedule {
 	least, most, _ := p.intervals()
 	s := &schedule{min: uint64(least.Microseconds()), max: uint64(most.Microseconds()), gone: uint8(p.GoneAfter)}
 	s.prior = 2 * s.min
+	for rank := range max(by.Queues, 1) {
+		s.worth = append(s.worth, math.Pow(cmp.Or(by.Bias, 2), -float64(rank)))
+	}
 	return s
 }
 
-func (r *Revisit) policy(seed uint64) hooks {
-	return &revisitPolicy{schedule: newSchedule(*r), weighted: weighted{seed: seed, weight: []float64{r.NewShare, 1 - r.NewShare}}}
+func (r *Revisit) policy(p *Params) hooks {
+	return &revisitPolicy{
+		schedule: newSchedule(*r, p.Priority), weighted: weighted{seed: p.Seed, weight: []float64{r.NewShare, 1 - r.NewShare}}, of: p.Priority.drawn(mix(p.Seed)),
+	}
 }
 
-// revisitPolicy draws from two front queues.
+// revisitPolicy draws one of the kinds, and of that a front queue.
 type revisitPolicy struct {
 	*schedule
 	weighted
 	revisits
-	every []uint64 // between two visits, by class; nil until needed
+	of    weighted // front queues of one kind
+	every []uint64 // between two visits, as intervals gives them; nil until needed
+}
+
+func (p *revisitPolicy) queues() int { return 2 * p.priorities() }
+
+func (p *revisitPolicy) priorities() int { return len(p.worth) }
+
+func (p *revisitPolicy) choose(draw uint64, ready func(queue int) bool) int {
+	first := 0 // queue of the kind
+	in := func(k int) bool { return ready(first + k) }
+	kind := p.weighted.choose(draw, func(kind int) bool {
+		first = kind * p.priorities()
+		return p.of.choose(draw, in) >= 0
+	})
+	if kind < 0 {
+		return -1
+	}
+	first = kind * p.priorities()
+	return first + p.of.choose(draw, in)
 }
 
 func (p *revisitPolicy) kept() any { return &p.revisits }
 
 func (p *revisitPolicy) due(s *state, e *Entry, before map[uint8]uint64) {
-	s.takeTurn(e, levelOfVisit(&e.Visit), before)
+	s.takeTurn(e, p.level(e), before)
 }
 
-func levelOfVisit(v *Visit) uint8 {
-	if v.Visits > 0 {
-		return oldURLs
+// level is by kind and priority. By the rate of change, too, a page that changes too fast to follow would cost the others
+// their visits: the rate says when a page returns.
+func (p *revisitPolicy) level(e *Entry) uint8 {
+	kind := newURLs
+	if e.Visit.Visits > 0 {
+		kind = oldURLs
 	}
-	return newURLs
+	return uint8(kind*p.priorities() + p.rank(&e.URL))
 }
 
-// arrive: only rows of an export were visited before.
+// rank is the priority of a URL, as far as priorities are told apart.
+func (p *schedule) rank(u *record.URL) int { return min(int(u.Priority), len(p.worth)-1) }
+
+// kind is where a page stands in rates: by its priority and its class.
+func (p *schedule) kind(e *Entry) int { return p.rank(&e.URL)*classes + p.class(&e.Visit) }
+
+// rates are Rates, of which a new frontier has none.
+func (p *revisitPolicy) rates() []uint64 {
+	if n := len(p.worth) * classes; len(p.Rates) < n {
+		p.Rates = append(p.Rates, make([]uint64, n-len(p.Rates))...)
+	}
+	return p.Rates
+}
+
+func (p *revisitPolicy) raised(e *Entry, had uint8) {
+	if e.Visit.Visits > 0 {
+		p.rates()[p.kind(e)]++
+		was := *e
+		was.URL.Priority = had
+		p.rates()[p.kind(&was)]--
+	}
+}
+
+// arrive: only rows of an export were visited before, and raised ones.
 func (p *revisitPolicy) arrive(c *change, h *Host, a *arrival) error {
 	var e Entry
-	if c.adds && !a.known {
+	e.URL.Priority = a.priority
+	if c.adds {
 		if err := e.Parse(0, a.row); err != nil {
 			return err
 		}
-		if e.Visit.Visits > 0 {
-			p.Rates[p.class(&e.Visit)]++
+		if e.Visit.Visits > 0 && !a.known {
+			p.rates()[p.kind(&e)]++
 		}
 	}
-	return c.takePlace(h, a, levelOfVisit(&e.Visit))
+	return c.takePlace(h, a, p.level(&e))
 }
 
 // judged leaves the end of a URL to ended.
@@ -231,8 +287,8 @@ func (s *sighting) decode(b []byte) {
 
 // revisits is what a frontier of policy revisit keeps besides its URLs.
 type revisits struct {
-	// Rates counts the pages that are visited again and again, by class of their rates.
-	Rates [classes]uint64 `json:"rates"`
+	// Rates counts the pages that are visited again and again, by class of their rates, for each priority.
+	Rates []uint64 `json:"rates"`
 	// PerDay is how many visits of known pages a day the rounds have room for: a mean of
 	// the last rounds, of which recent ones weigh more. 0: not known yet.
 	PerDay float64 `json:"per_day"`
@@ -313,7 +369,7 @@ const day = 24 * 3600e6 // µs
 func (p *revisitPolicy) ended(c *change, e *Entry, o *outcome) (back bool, err error) {
 	v := &e.Visit
 	if v.Visits > 0 {
-		p.Rates[p.class(v)]--
+		p.rates()[p.kind(e)]--
 	}
 	var s sighting
 	s.decode(o.note)
@@ -339,12 +395,11 @@ func (p *revisitPolicy) ended(c *change, e *Entry, o *outcome) (back bool, err e
 		verdictOf(&ev, o.verdict, o.outcome)
 		return false, addRow(c.events, ev.Key, &ev)
 	}
-	class := p.class(v)
-	p.Rates[class]++
+	p.rates()[p.kind(e)]++
 	if p.every == nil {
 		p.every = p.intervals(p.multiplier(&p.revisits))
 	}
-	wait := p.probe(v, blind, p.every[class])
+	wait := p.probe(v, blind, p.every[p.kind(e)])
 	if s.sight == found {
 		wait = p.promised(v, wait)
 	}
@@ -460,21 +515,23 @@ func classMean(class int) float64 {
 	return math.Ldexp(4.5+float64(class%4), class/4+firstClass)
 }
 
-// intervals are the times between two visits of pages of each class, in µs.
+// intervals are the times between two visits of pages of each class, in µs, for each priority.
 func (p *schedule) intervals(multiplier float64) []uint64 {
-	all := make([]uint64, classes)
-	for i := range all {
-		all[i] = p.interval(classMean(i), multiplier)
+	var all []uint64
+	for _, worth := range p.worth {
+		for class := range classes {
+			all = append(all, p.best(classMean(class), multiplier/worth))
+		}
 	}
 	return all
 }
 
-// interval is the time between two visits of a page with a mean time between two
+// best is the time between two visits of a page with a mean time between two
 // changes, both in µs. With z = interval/mean the page is fresh for a share of the
 // time of (1-e^-z)/z. Most pages are fresh where one visit more would bring the same
 // everywhere: mean * (1-(1+z)e^-z) = multiplier. A page whose mean is not above the
 // multiplier does not repay its visits at all.
-func (p *schedule) interval(mean, multiplier float64) uint64 {
+func (p *schedule) best(mean, multiplier float64) uint64 {
 	share := multiplier / mean
 	if share >= 1 {
 		return p.max
@@ -511,8 +568,10 @@ func (p *schedule) adjust(r *revisits) {
 	for range 40 {
 		middle := (low + high) / 2
 		visits := 0.0
-		for i, interval := range p.intervals(math.Exp(middle)) {
-			visits += float64(r.Rates[i]) * day / float64(interval)
+		for kind, n := range r.Rates {
+			if n > 0 {
+				visits += float64(n) * day / float64(p.best(classMean(kind%classes), math.Exp(middle)/p.worth[kind/classes]))
+			}
 		}
 		if visits > r.PerDay*r.Load {
 			low = middle
@@ -563,9 +622,17 @@ func (p *revisitPolicy) taken(s *state, now record.Time, taken []uint64, limit u
 		}
 		p.adjust(r)
 	}
-	r.Now, r.Limit, r.All, r.Old, r.Left = now, limit, taken[newURLs]+taken[oldURLs], taken[oldURLs], 0
+	r.Now, r.Limit, r.All, r.Old, r.Left = now, limit, 0, 0, 0
+	for queue, n := range taken {
+		r.All += n
+		if queue >= oldURLs*p.priorities() {
+			r.Old += n
+		}
+	}
 	if limit == 0 || r.All == limit { // else the hosts of what is left have their share
-		r.Left = rowsOf(s.Ready[oldURLs])
+		for _, runs := range s.Ready[oldURLs*p.priorities():] {
+			r.Left += rowsOf(runs)
+		}
 	}
 }
 
@@ -577,6 +644,15 @@ type Pages struct {
 	IntervalS float64       `json:"mean_interval_s"` // Known, divided by the visits
 	Fresh     float64       `json:"expected_fresh"`  // share of the copies that are as the page is, if visits are in time and estimates right
 	Change    []ChangeCount `json:"change"`          // by estimated mean time between two changes
+	// Priorities are the pages of each priority, the last of all lower ones, too; nil: one front queue has all.
+	Priorities []PriorityCount `json:"priorities,omitempty"`
+}
+
+// PriorityCount counts pages of one priority.
+type PriorityCount struct {
+	Pages  uint64  `json:"pages"`
+	Visits float64 `json:"visits_a_day"`
+	Fresh  float64 `json:"expected_fresh"`
 }
 
 // Lines has how many pages there are, and how often those of each class are visited.
@@ -586,6 +662,9 @@ func (p *Pages) Lines() (key string, lines [][2]string) {
 		if n.Pages > 0 {
 			lines = append(lines, [2]string{"  change in " + n.Within, fmt.Sprintf("%d, visited every %v", n.Pages, time.Duration(n.IntervalS)*time.Second)})
 		}
+	}
+	for rank, n := range p.Priorities {
+		lines = append(lines, [2]string{fmt.Sprintf("  of priority %d", rank), fmt.Sprintf("%d, %s visits a day; %.1f %% expected fresh", n.Pages, rate(n.Visits), 100*n.Fresh)})
 	}
 	return "pages", lines
 }
@@ -615,8 +694,14 @@ var changeBounds = []struct {
 func (p *schedule) pages(r *revisits) *Pages {
 	out := &Pages{Room: r.PerDay, Change: make([]ChangeCount, len(changeBounds))}
 	visits := make([]float64, len(changeBounds)) // a day
-	for class, interval := range p.intervals(p.multiplier(r)) {
-		n, mean := r.Rates[class], classMean(class)
+	if len(p.worth) > 1 {
+		out.Priorities = make([]PriorityCount, len(p.worth))
+	}
+	for kind, interval := range p.intervals(p.multiplier(r)) {
+		if kind >= len(r.Rates) {
+			break
+		}
+		n, mean := r.Rates[kind], classMean(kind%classes)
 		i := 0
 		for mean > changeBounds[i].micros {
 			i++
@@ -624,6 +709,12 @@ func (p *schedule) pages(r *revisits) *Pages {
 		z := float64(interval) / mean
 		out.Known += n
 		out.Fresh += float64(n) * -math.Expm1(-z) / z
+		if out.Priorities != nil {
+			of := &out.Priorities[kind/classes]
+			of.Pages += n
+			of.Visits += float64(n) * day / float64(interval)
+			of.Fresh += float64(n) * -math.Expm1(-z) / z
+		}
 		out.Change[i].Pages += n
 		visits[i] += float64(n) * day / float64(interval)
 	}
@@ -634,6 +725,9 @@ func (p *schedule) pages(r *revisits) *Pages {
 	}
 	out.IntervalS = meanInterval(out.Known, out.Visits)
 	out.Fresh /= float64(max(out.Known, 1))
+	for i := range out.Priorities {
+		out.Priorities[i].Fresh /= float64(max(out.Priorities[i].Pages, 1))
+	}
 	return out
 }
 
@@ -649,16 +743,16 @@ func (p *revisitPolicy) stat() PolicyStat { return p.pages(&p.revisits) }
 
 // check counts the pages by class.
 func (p *revisitPolicy) check(context.Context, *Frontier, *state) (each func(queue, *Entry), end func() error) {
-	var rates [classes]uint64
+	rates := make([]uint64, len(p.rates()))
 	each = func(_ queue, e *Entry) {
 		if e.Visit.Visits > 0 {
-			rates[p.class(&e.Visit)]++
+			rates[p.kind(e)]++
 		}
 	}
 	return each, func() error {
-		for class, n := range rates {
-			if n != p.Rates[class] {
-				return &fault.Error{Class: fault.No, Found: fmt.Sprintf("%d pages that change about every %v", n, time.Duration(classMean(class))*time.Microsecond), Want: fmt.Sprint(p.Rates[class])}
+		for kind, n := range rates {
+			if n != p.Rates[kind] {
+				return &fault.Error{Class: fault.No, Found: fmt.Sprintf("%d pages of priority %d that change about every %v", n, kind/classes, time.Duration(classMean(kind%classes))*time.Microsecond), Want: fmt.Sprint(p.Rates[kind])}
 			}
 		}
 		return nil

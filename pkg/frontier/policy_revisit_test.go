@@ -65,7 +65,7 @@ func scheduleOf(t *testing.T, r Revisit) *schedule {
 	if err := r.complete(); err != nil {
 		t.Fatal(err)
 	}
-	return newSchedule(r)
+	return newSchedule(r, Priority{})
 }
 
 // A page that has changed whenever it was visited, each time after long, is visited
@@ -237,7 +237,7 @@ func TestWhatRepliesSay(t *testing.T) {
 		c.s = s
 		p := s.policy.hooks.(*revisitPolicy)
 		e := Entry{URL: u, Visit: known}
-		p.Rates[p.class(&known)] = 1
+		p.rates()[p.kind(&Entry{URL: u, Visit: known})] = 1
 		o := outcome{outcome: record.OutcomeFetched}
 		p.judged(&record.Fetch{Outcome: record.OutcomeFetched, Status: 200, ContentFP: 9, Truncated: "time", LastModified: modified, FetchTime: known.Last + hour}, &o, known.Last+hour)
 		if _, err := p.ended(c, &e, &o); err != nil {

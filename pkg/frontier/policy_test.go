@@ -146,7 +146,7 @@ func TestCreateRefusals(t *testing.T) {
 // policy that has no use for it, it is refused by name.
 func TestParameters(t *testing.T) {
 	n := 0
-	for _, own := range new(Params).all() {
+	for i, own := range new(Params).all() {
 		if err := own.complete(); err != nil {
 			t.Errorf("%s: %v", nameOf(own), err)
 		}
@@ -182,8 +182,12 @@ func TestParameters(t *testing.T) {
 						}
 					}
 				}
+				mine := slices.Contains(p.users(p.all()[i]), other.Name)
+				if mine && other.Name != nameOf(own) { // has a use for it with several queues
+					p.Queues = 2
+				}
 				_, err := p.Encode()
-				if mine := other.Name == nameOf(own); mine != (err == nil) || err != nil && !strings.Contains(err.Error(), name+" for policy "+other.Name+", want none, or policy "+nameOf(own)) {
+				if mine != (err == nil) || err != nil && !strings.Contains(err.Error(), name+" for policy "+other.Name+", want none, or policy "+nameOf(own)) {
 					t.Errorf("%s for policy %s: %v", name, other.Name, err)
 				}
 			}
@@ -573,5 +577,48 @@ func TestLimits(t *testing.T) {
 	err := b.updateFrom("r9", urlRows("r9"), UpdateOptions{Txn: "r9", Retries: DefaultRetries, Limits: Limits{Depth: -1}})
 	if !errors.Is(err, fault.Usage) {
 		t.Error(err)
+	}
+}
+
+// With several front queues policy revisit draws the kind by new_share, and then a queue of it by the bias; pages of lower
+// priority are visited less often.
+func TestRevisitByPriority(t *testing.T) {
+	p := Params{Policy: revisit, Seed: 8, Priority: Priority{Queues: 2, Bias: 3}, Revisit: Revisit{NewShare: 0.25}}
+	b := open(t, durable.NewCrashFS(), p)
+	var urls []record.URL
+	for i := range 2000 {
+		u := newURL(fmt.Sprintf("h%d.test", i), "", uint8(i%2))
+		if i%8 < 4 {
+			u.Extra = visitExtra(visitColumns, &Visit{Visits: 3, Changes: 1, ObservedUS: 3600e6, Last: 1})
+		}
+		urls = append(urls, u)
+	}
+	if err := b.add("seed", urls...); err != nil {
+		t.Fatal(err)
+	}
+	b.check()
+	batch, err := b.next(1e12, NextOptions{N: 600, Txn: "r1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _, err := b.f.current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var drawn [4]float64
+	for level, runs := range s.Ready {
+		drawn[level] = 500 - float64(rowsOf(runs))
+	}
+	for level, want := range []float64{0.25 * 0.75, 0.25 * 0.25, 0.75 * 0.75, 0.75 * 0.25} {
+		if got := drawn[level] / 600; len(batch) != 600 || math.Abs(got-want) > 0.06 {
+			t.Errorf("front queue %d has %.3f of the batch of %d, want %.3f", level, got, len(batch), want)
+		}
+	}
+	all := s.policy.hooks.(*revisitPolicy).intervals(1e10)
+	for class := range classes {
+		high, low := all[class], all[classes+class]
+		if high > low || classMean(class) > 1e11 && classMean(class) < 1e12 && high == low {
+			t.Errorf("pages that change in %.0f s: every %d s, and of lower priority every %d s", classMean(class)/1e6, high/1e6, low/1e6)
+		}
 	}
 }

@@ -65,8 +65,8 @@ type walkState struct {
 	Known    []run  `json:"known"`     // of each URL in it the flightKey, by that
 }
 
-func (w *Walk) policy(seed uint64) hooks {
-	return &walkPolicy{walkers: uint64(w.Walkers), chance: w.Restart, seed: seed}
+func (w *Walk) policy(p *Params) hooks {
+	return &walkPolicy{walkers: uint64(w.Walkers), chance: w.Restart, seed: p.Seed}
 }
 
 // walkPolicy is the random walk of Heydon and Najork (Mercator, 1999) and of Henzinger, Heydon, Mitzenmacher

@@ -58,7 +58,7 @@ func (p Prioritizer) check(policy *policy) error {
 	switch {
 	case p.Command != "" && !policy.ranks:
 		return policy.useless("a prioritizer", ranks)
-	case p.Command != "" && policy.queues() == 1:
+	case p.Command != "" && policy.priorities() == 1:
 		return &fault.Error{Class: fault.Usage, Found: "a prioritizer for policy " + policy.name + " with one front queue", Want: "several front queues"}
 	}
 	return nil

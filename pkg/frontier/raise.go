@@ -21,6 +21,7 @@ func (f *Frontier) Raise(ctx context.Context, b *stage.Batch[record.URL, record.
 	}
 	c := newChange(f, b, s.policy)
 	defer c.close()
+	c.adds = true
 	l := c.newLookup(toRaise, b.Schema())
 	if err := eachRead(ctx, b.Read, l.seek); err != nil {
 		return 0, err
@@ -54,7 +55,7 @@ func (f *Frontier) checkRaise() (*state, error) {
 	switch p := s.policy; {
 	case !p.ranks:
 		return nil, &fault.Error{Class: fault.Usage, Found: "higher priorities for policy " + p.name, Want: "policy " + strings.Join(policiesWith(func(a about) bool { return a.ranks }), ", "), Hint: toOther}
-	case p.queues() == 1:
+	case p.priorities() == 1:
 		return nil, &fault.Error{Class: fault.Usage, Found: "higher priorities for policy " + p.name + " with one front queue", Want: "several front queues", Hint: toOther}
 	}
 	return s, nil

@@ -54,7 +54,7 @@ func TestRestoreAgainstModel(t *testing.T) {
 	did := map[string]int{} // what all crawls came to together
 	for _, size := range []int{3, 30} {
 		for seed, p := range []Params{{Priority: Priority{Strict: true}}, {Seed: 5}, {Policy: dynamic}, {Policy: fifo, Fifo: Fifo{Workers: 3}}, {Policy: opic, Seed: 7},
-			{Policy: revisit, Seed: 3, Revisit: Revisit{MinInterval: "1m", MaxInterval: "1h", GoneAfter: 2}}} {
+			{Policy: revisit, Seed: 3, Priority: Priority{Queues: 2}, Revisit: Revisit{MinInterval: "1m", MaxInterval: "1h", GoneAfter: 2}}} {
 			t.Run(fmt.Sprintf("batch %d %+v", size, p), func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(uint64(seed), uint64(size)))
 				fs := durable.NewCrashFS()

@@ -339,7 +339,7 @@ type change struct {
 	host   []byte
 	row    []byte
 	buf    []byte
-	adds   bool // it is an Add, whose rows may come from an export
+	adds   bool // it is an Add, whose rows may come from an export, or a Raise
 	policy *policy
 
 	returning int      // URLs that wait again after their outcome, and with revisit others, too
@@ -374,7 +374,7 @@ func (c *change) found(u *record.URL) error { return c.policy.found(c, u) }
 // spool reads URLs to their end, which for the main input is verified and comes before the lock is taken, and gives
 // them to out, with the priorities that they get.
 func (c *change) spool(ctx context.Context, read func(*record.URL) error, p Prioritizer, out func(*record.URL) error) error {
-	ranks, err := p.ranked(c.policy.queues(), out)
+	ranks, err := p.ranked(c.policy.priorities(), out)
 	if err != nil {
 		return err
 	}

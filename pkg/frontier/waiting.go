@@ -215,6 +215,7 @@ func (l *lookup) one(rows []inputRow, payload []byte) ([]inputRow, error) {
 		return rows, nil
 	}
 	r.done = true
+	had := e.URL.Priority
 	raises := l.purpose != toAgain && l.policy.ranks && is == isWaiting && better(&e.URL, &r.url)
 	switch {
 	case is == isFlying && l.purpose == toRaise:
@@ -238,6 +239,7 @@ func (l *lookup) one(rows []inputRow, payload []byte) ([]inputRow, error) {
 		} else {
 			l.b.Drop(dropRaised)
 		}
+		l.policy.raised(&e, had)
 		return rows, l.raise(&e, l.runs[run].role)
 	}
 	return rows, nil
