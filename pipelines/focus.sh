@@ -36,6 +36,18 @@ has() { grep -q "^{\"topic\":\"$1\".*{\"word\":\"$2\"," "$work/mouse.jsonl"; }
 has mouse.n.01 rodent && has mouse.n.01 'field mouse' && has mouse.n.04 cursor && has mouse.n.04 'computer mouse' || die "a sense of Mouse lacks its words"
 ! has mouse.n.01 cursor && ! has mouse.n.04 rodent || die "the senses of Mouse are mixed"
 
+# --- a model of them, and a text of each ------------------------------------
+
+"${BIN}mfocus" train -o "$work/mouse.model" --topics "$work/mouse.jsonl"
+# topic TEXT: what the model takes it for.
+topic() { echo "$1" > "$work/text.txt"; "${BIN}mfocus" explain --model "$work/mouse.model" "$work/text.txt" | sed -n 's/^score .*, topic \(.*\), .*/\1/p'; }
+t=$(topic "The wood mouse is a small rodent with large ears and a long tail. It lives in woods and fields.")
+[ "$t" = mouse.n.01 ] || die "a text about rodents is of the topic '$t'"
+t=$(topic "Move the mouse, and the cursor moves on the screen of the computer. Press the left button of the device.")
+[ "$t" = mouse.n.04 ] || die "a text about the device is of the topic '$t'"
+t=$(topic "The city council voted on Tuesday to raise the price of bus tickets. Commuters complained about late trains.")
+[ "$t" = none ] || die "a text about neither is of the topic '$t'"
+
 # --- kills, and two at once -------------------------------------------------
 
 cat > "$work/queries" <<'END'

@@ -8,7 +8,7 @@ import (
 	"mercator/pkg/cli"
 )
 
-const about = `Focus a crawl on what a query means: words, senses, relevance. Each verb is a stage of its own and works in a pipe.`
+const about = `Focus a crawl on what a query means: words, senses, relevance. The verbs stand in the order of their use. Each works in a pipe.`
 
 type grammar struct {
 	cli.Common `embed:""`
