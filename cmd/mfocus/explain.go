@@ -32,7 +32,8 @@ func (explainCmd) Help() string {
 
 Examples:
   mfocus explain --model mouse.model page.html
-  mfocus explain --model mouse.model --crawl crawl http://www.example.org/mice.html`
+  mfocus explain --model mouse.model --crawl crawl \
+    http://www.example.org/mice.html`
 }
 
 // explained is a document as JSON.

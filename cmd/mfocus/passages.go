@@ -34,7 +34,8 @@ place in the document's text, in bytes and in characters (the text of the module
 
 Examples:
   mfocus passages --query "house mouse" crawl | mcat --format text
-  mfocus passages --model mouse.model --topic mouse.n.01 --least 0.5 crawl | mcat --columns url,start,end,value`
+  mfocus passages --model mouse.model --topic mouse.n.01 --least 0.5 crawl |
+    mcat --columns url,start,end,value`
 }
 
 func (c *passagesCmd) Run(ctx context.Context, std *cli.Std) error {

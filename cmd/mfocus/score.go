@@ -31,8 +31,10 @@ crawl.toml names the model.
 
 Examples:
   mfpset mark crawl/content --txn r1 fetched.arrows.zst |
-    mfocus score --model mouse.model --warc crawl/fetch --txn r1 -o marked.arrows.zst
-  mfocus score --model mouse.model crawl | mcat --columns score,topic,url --format tsv | sort -rn`
+    mfocus score --model mouse.model --warc crawl/fetch --txn r1 \
+      -o marked.arrows.zst
+  mfocus score --model mouse.model crawl | mcat --columns score,topic,url \
+    --format tsv | sort -rn`
 }
 
 // perThread is the memory of a thread that scores, besides bodies, in bytes.

@@ -34,8 +34,10 @@ or @FILE: a list of URLs whose documents --crawl has. Topics need words or examp
 
 Examples:
   mfocus train -o mouse.model --topics topics.jsonl
-  mfocus train -o mouse.model --topics topics.jsonl --examples mouse.n.01=rodents/ --others other-pages/
-  mfocus train -o news.model --examples good=@good.txt --others @bad.txt --crawl crawl`
+  mfocus train -o mouse.model --topics topics.jsonl \
+    --examples mouse.n.01=rodents/ --others other-pages/
+  mfocus train -o news.model --crawl crawl \
+    --examples good=@good.txt --others @bad.txt`
 }
 
 func (c *trainCmd) Run(ctx context.Context, std *cli.Std) error {
