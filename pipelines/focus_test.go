@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -122,24 +123,32 @@ func TestFocused(t *testing.T) {
 			f := strings.SplitN(line, " ", 3)
 			of[f[0]] = f[1]
 		}
-		links, n := output(t, "mcat", "--format", "tsv", "--columns", "src_url,score,link_kind", "--rows", "links", c.dir), 0
+		links, n := output(t, "mcat", "--format", "tsv", "--columns", "src_url,score,url,text", "--rows", "links", c.dir), 0
+		queues := map[string]string{} // that a link to the URL leads to
 		for line := range strings.Lines(links) {
-			f := strings.Split(strings.TrimSpace(line), "\t")
-			if score, found := of[f[0]]; found && f[2] == "a" {
-				if n++; f[1] != score {
-					t.Errorf("%s: score %s of a link, want %s", f[0], f[1], score)
-				}
+			f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+			if of[f[0]] == "" {
+				continue
 			}
+			score, err := strconv.ParseFloat(f[1], 32)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n++; f[3] == "" && f[1] != of[f[0]] {
+				t.Errorf("%s: score %s of a link without text, want %s", f[0], f[1], of[f[0]])
+			}
+			if before, err := strconv.ParseFloat(of[f[0]], 32); err != nil || strings.Contains(f[3], "mouse") && score < max(0.5, before-0.1) {
+				t.Errorf("%s: score %s of a link with the text %s, on a page of %s", f[0], f[1], f[3], of[f[0]])
+			}
+			queues[f[2]] += fmt.Sprint(min(3, int(4*(1-score))))
 		}
 		if n < 30 {
 			t.Errorf("%d links of pages", n)
 		}
-		for line := range strings.Lines(output(t, "mcat", append([]string{"--format", "tsv", "--columns", "via,priority,depth"}, marked...)...)) {
+		for line := range strings.Lines(output(t, "mcat", append([]string{"--format", "tsv", "--columns", "url,priority,depth"}, marked...)...)) {
 			f := strings.Split(strings.TrimSpace(line), "\t")
-			switch score := of[f[0]]; {
-			case len(f) != 3 || score == "" || f[2] == "0":
-			case score >= "0.76" && f[1] != "0", score < "0.24" && f[1] != "3":
-				t.Errorf("priority %s of a URL that was found on %s, of score %s", f[1], f[0], score)
+			if q := queues[f[0]]; q != "" && f[2] != "0" && !strings.Contains(q, f[1]) {
+				t.Errorf("priority %s of %s: links to it are for the queues %s", f[1], f[0], q)
 			}
 		}
 		if driver == "mcrawl" {

@@ -22,6 +22,7 @@ import (
 	"mercator/pkg/extract"
 	"mercator/pkg/fault"
 	"mercator/pkg/filter"
+	"mercator/pkg/focus/classify"
 	"mercator/pkg/stage"
 )
 
@@ -70,6 +71,7 @@ type linksCmd struct {
 	From           []string `default:"default" placeholder:"SOURCE" help:"default, all, or some of the sources above."`
 	HTMLEngine     string   `name:"html-engine" enum:"fast,xnet" default:"fast" placeholder:"fast" help:"fast (a lexer) or xnet (golang.org/x/net/html)."`
 	Raw            bool     `help:"Keep links as they are written, for mextract resolve."`
+	Model          string   `more:"" type:"path" placeholder:"FILE" help:"Model of topics: the text of a link moves its score."`
 	Refused        string   `type:"path" placeholder:"FILE" help:"Write the links that are refused, and why, to this file."`
 	moduleFlags    `embed:""`
 }
@@ -134,6 +136,14 @@ func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	defer refused.Abort()
+	if c.Model != "" {
+		model, err := classify.Read(c.Model)
+		if err != nil {
+			abort(sinks)
+			return err
+		}
+		settings.Score = model.Links()
+	}
 	if refused != nil {
 		settings.Refused = func(row *record.Link) error { return refused.Write(row.Extra.Text("refused"), row) }
 	}

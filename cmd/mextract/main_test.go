@@ -48,7 +48,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"makecrawl": makeCrawl, "show": show, "cutfile": cutFile, "flipbit": flipBit,
+			"scores": scores, "makecrawl": makeCrawl, "show": show, "cutfile": cutFile, "flipbit": flipBit,
 		},
 	})
 }
@@ -106,6 +106,16 @@ func writeCrawl(dir, rows string, docs []document) error {
 		return err
 	}
 	return errors.Join(out.Close(), os.WriteFile(filepath.Join(dir, "a.warc.gz"), file, 0o666))
+}
+
+// scores FILE prints the score of each link.
+func scores(ts *testscript.TestScript, neg bool, args []string) {
+	f, err := os.Open(ts.MkAbs(args[0]))
+	ts.Check(err)
+	defer f.Close()
+	src, err := record.Open(f, record.ReaderOptions{Name: args[0]})
+	ts.Check(err)
+	printRows(ts, src, func(l *record.Link) string { return fmt.Sprintf("%s %.3f", l.URL, l.Score) })
 }
 
 // show FILE prints link or module records, and checks that the ledger balances.

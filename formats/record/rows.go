@@ -177,7 +177,7 @@ type Link struct {
 	Nofollow   bool    `col:"nofollow"`
 	Text       string  `col:"text"`
 	Depth      uint16  `col:"depth"`      // of the target: the source's + 1 (redirects keep the source's)
-	Score      float32 `col:"score"`      // of the source
+	Score      float32 `col:"score"`      // of the source; with a model of topics (mextract --model) how likely the target is relevant
 	Discovered Time    `col:"discovered"` // fetch_time of the source
 	Extra      Extra
 }

@@ -147,7 +147,7 @@ type File struct {
 	} `toml:"extract"`
 
 	Focus struct {
-		Model   string `toml:"model" path:"yes" flag:"mfocus score --model, mfocus explain --model" doc:"model of the topics that the crawl is about (mfocus train): each page gets its relevance as score, and its links have it, too; not with policies opic and walk" like:"\"mouse.model\""`
+		Model   string `toml:"model" path:"yes" flag:"mfocus score --model, mfocus explain --model, mextract --model" doc:"model of the topics that the crawl is about (mfocus train): each page gets its relevance as score, and so do its links, moved by their texts; not with policies opic and walk" like:"\"mouse.model\""`
 		Distill int    `toml:"distill" is:"whole 0" doc:"after so many rounds, mcrawl run raises the URLs that wait and that good hubs link to (mfocus distill); 0: never" like:"0"`
 	} `toml:"focus"`
 

@@ -28,6 +28,8 @@ type worker struct {
 	text    []byte      // which those are of
 	seen    keySet      // URL checksums of a row's links, with kind and nofollow mixed in
 
+	score func(page float32, text string) float32 // of a link
+
 	judge      *filter.Judge // nil without a filter
 	candidates []filter.Candidate
 	verdicts   []filter.Verdict
@@ -37,6 +39,10 @@ type worker struct {
 func newWorker(s Settings) *worker {
 	w := &worker{Settings: s, archive: archive{dir: s.Archive}, runner: process.NewRunner(s.Modules)}
 	w.seen.reset()
+	w.score = func(page float32, _ string) float32 { return page }
+	if s.Score != nil {
+		w.score = s.Score()
+	}
 	if s.Filter != nil {
 		w.judge = s.Filter.NewJudge()
 	}
@@ -394,7 +400,7 @@ func (o *output) add(n int, p canon.Parts, key uint64, kind string, nofollow boo
 	}
 	o.text = append(o.text, text...)
 	o.put(linkParts{url: spanOf(start, start+n), host: spanOf(start+p.Host, start+p.Path), text: spanOf(start+n, len(o.text))}, record.Link{
-		SrcURL: row.URL, SrcKey: row.Key, Key: key, LinkKind: kind, Nofollow: nofollow, Depth: depth, Score: row.Score, Discovered: row.FetchTime,
+		SrcURL: row.URL, SrcKey: row.Key, Key: key, LinkKind: kind, Nofollow: nofollow, Depth: depth, Score: o.score(row.Score, view(text)), Discovered: row.FetchTime,
 	})
 }
 

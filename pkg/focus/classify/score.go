@@ -209,6 +209,29 @@ func (s *Scorer) Explain(texts ...string) (Result, []Share) {
 	return s.result(nil, n), shares
 }
 
+// leastPage is the score that the page of a link has at least, so that a few words can speak for the link.
+const leastPage = 0.05
+
+// Links makes, for each thread, what gives a link the probability that its target is relevant: it begins with the score of its page, and the words of
+// its text move it as those of a document do. A link without words has the score of its page.
+func (m *Model) Links() func() func(page float32, text string) float32 {
+	one := NewScorer(m)
+	return func() func(float32, string) float32 {
+		s := &Scorer{m: m, weights: one.weights, numbers: one.numbers, sums: make([]int64, len(m.Topics))}
+		s.forget()
+		return func(page float32, text string) float32 {
+			if text == "" {
+				return page
+			}
+			r := s.given(begin(max(page, leastPage)), []string{text})
+			if r.Words == 0 {
+				return page
+			}
+			return r.Score
+		}
+	}
+}
+
 // fewWords is the number of words from which on a page is judged by its text alone: others are mostly pictures, or frames.
 const fewWords = 200
 
