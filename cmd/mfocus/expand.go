@@ -85,7 +85,11 @@ func (c *expandCmd) Run(ctx context.Context, std *cli.Std) (err error) {
 			return err
 		}
 		for _, w := range a.Unknown {
-			std.Warn("%q is not in the dictionary: it is a topic of one word (--match edit finds words like it)", w)
+			advice := ""
+			if x.Match == words.Exact || x.Match == words.Stem {
+				advice = " (--match edit finds words like it)"
+			}
+			std.Warn("%q is not in the dictionary: it is a topic of one word%s", w, advice)
 		}
 		return e.Encode(expanded{a, x.Stats().Since(before)})
 	})

@@ -150,6 +150,8 @@ func (d *DB) named(err error) error {
 	switch e.Code() & 0xff {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return &fault.Error{Class: fault.Busy, File: d.path, Found: "in use by another process", Want: "it free", Hint: "run the same command again, or wait longer with --lock-wait", Err: err}
+	case sqlite3.SQLITE_CANTOPEN:
+		return &fault.Error{Class: fault.Usage, File: d.path, Found: "cannot be opened", Want: "a file in a folder that is there, and that you may write", Hint: fmt.Sprintf("mkdir -p %s", filepath.Dir(d.path)), Err: err}
 	case sqlite3.SQLITE_NOTADB:
 		return &fault.Error{Class: fault.WrongKind, File: d.path, Found: "no SQLite database", Want: "a words database", Hint: "name a new file: mfocus expand words.db QUERY", Err: err}
 	case sqlite3.SQLITE_CORRUPT:

@@ -285,7 +285,7 @@ func TestDatabases(t *testing.T) {
 		b[i] ^= 0x5a
 	}
 	os.WriteFile(at("damaged"), b, 0o666)
-	for name, want := range map[string]error{"later": fault.Version, "other": fault.WrongKind, "text": fault.WrongKind, "damaged": fault.Corrupt, ".": fault.Usage} {
+	for name, want := range map[string]error{"later": fault.Version, "other": fault.WrongKind, "text": fault.WrongKind, "damaged": fault.Corrupt, ".": fault.Usage, "none/x": fault.Usage} {
 		for _, create := range []bool{true, false} {
 			db, err := OpenDB(ctx, at(name), create, time.Second)
 			if err == nil { // the first page alone is good
