@@ -549,10 +549,10 @@ func (p *schedule) best(mean, multiplier float64) uint64 {
 }
 
 // multiplier is the multiplier; as long as nothing tells what there is room for, a page of which nothing is known is
-// visited about as often as it changes.
+// visited about as often as it changes, or more often if it is of high priority.
 func (p *schedule) multiplier(r *revisits) float64 {
 	if r.Multiplier == 0 {
-		return float64(p.prior) / 4
+		return float64(p.prior) / 4 * p.worth[len(p.worth)-1]
 	}
 	return r.Multiplier
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -152,7 +153,6 @@ func TestParameters(t *testing.T) {
 		}
 		for name, v := range fields(own) {
 			n++
-			f, _ := v.Interface().(float64)
 			shown := reflect.New(v.Type()).Elem()
 			field, _ := reflect.TypeOf(own).Elem().FieldByNameFunc(func(f string) bool {
 				field, _ := reflect.TypeOf(own).Elem().FieldByName(f)
@@ -168,15 +168,28 @@ func TestParameters(t *testing.T) {
 			if err := parse(text, shown); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
-			if got, _ := shown.Interface().(float64); math.Abs(got-f) > 1e-6 || f == 0 && shown.Interface() != v.Interface() {
-				t.Errorf("%s is %v where nothing is given, and said to be %v", name, v, shown)
+			given := Params{Policy: nameOf(own)}
+			of, err := given.own()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for same, to := range fields(of) {
+				if same == name {
+					to.Set(shown)
+				}
+			}
+			got, err := given.Encode()
+			want, _ := Params{Policy: nameOf(own)}.Encode()
+			is, _ := shown.Interface().(float64)
+			if of, _ := v.Interface().(float64); err != nil || of != 0 && math.Abs(is-of) > 1e-6 || of == 0 && !maps.Equal(got, want) {
+				t.Errorf("%s is %v where nothing is given, and said to be %v: %v, %v", name, v, shown, got, err)
 			}
 			for _, other := range Policies() {
 				p := Params{Policy: other.Name}
 				for _, params := range p.all() {
 					for same, to := range fields(params) {
 						if same == name {
-							if to.Set(v); to.Kind() == reflect.Bool {
+							if to.Set(shown); to.Kind() == reflect.Bool {
 								to.SetBool(true)
 							}
 						}
@@ -186,7 +199,7 @@ func TestParameters(t *testing.T) {
 				if mine && other.Name != nameOf(own) { // has a use for it with several queues
 					p.Queues = 2
 				}
-				_, err := p.Encode()
+				_, err = p.Encode()
 				if mine != (err == nil) || err != nil && !strings.Contains(err.Error(), name+" for policy "+other.Name+", want none, or policy "+nameOf(own)) {
 					t.Errorf("%s for policy %s: %v", name, other.Name, err)
 				}

@@ -363,6 +363,56 @@ func TestCheckAfterRestore(t *testing.T) {
 	}
 }
 
+// A raise is a round of its own, and a crawl goes back to what was before it and after it. So does what policy revisit counts.
+func TestRaiseIsARound(t *testing.T) {
+	ctx := context.Background()
+	for _, p := range []Params{{Priority: Priority{Strict: true}}, {Policy: revisit, Priority: Priority{Queues: 3}}} {
+		fs := durable.NewCrashFS()
+		opt := store.Options{FS: fs}
+		c, err := crawl.Init("/crawl", nil, nil, func(string) error { return Create("/crawl/frontier", p, opt) }, crawl.Options{FS: fs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := open(t, fs, p)
+		old, other := newURL("a.test", "old", 2), newURL("a.test", "new", 2)
+		if p.Policy == revisit {
+			old.Extra = visitExtra(visitColumns, &Visit{Visits: 3, Changes: 1, ObservedUS: 3600e6, Last: 1})
+		}
+		higher := []record.URL{old, other}
+		higher[0].Priority, higher[1].Priority = 1, 0
+		states := map[uint64]string{}
+		for txn, change := range []func(txn string) error{
+			func(txn string) error { return b.add(txn, old, other) },
+			func(txn string) error { _, err := b.raise(txn, higher...); return err },
+			func(txn string) error { _, err := b.raise(txn, higher...); return err }, // none is raised
+		} {
+			name := fmt.Sprintf("t%d", txn)
+			if err := change(name); err != nil {
+				t.Fatal(err)
+			}
+			b.check()
+			k, made, err := c.Commit(ctx, name, time.Unix(0, 0), 0)
+			if err != nil || !made {
+				t.Fatal(made, err)
+			}
+			states[k.Number] = b.contents()
+		}
+		if states[1] == states[2] {
+			t.Error("nothing was raised")
+		}
+		for _, n := range []uint64{1, 3, 2} {
+			if err := c.Restore(ctx, n); err != nil {
+				t.Fatal(err)
+			}
+			b = open(t, fs, p)
+			b.check()
+			if got := b.contents(); got != states[n] {
+				t.Errorf("checkpoint %d:\n%s\nwas\n%s", n, got, states[n])
+			}
+		}
+	}
+}
+
 // outcomeDue is when a URL with this outcome is due again.
 func outcomeDue(t *testing.T, o *record.Fetch) record.Time {
 	t.Helper()
