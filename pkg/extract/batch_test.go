@@ -457,6 +457,34 @@ func TestWARCInputIsNotRewritten(t *testing.T) {
 	}
 }
 
+// Plain text behind the redirects of a robots.txt is a robots.txt; a page there is a page.
+func TestWARCInputFollowsRobots(t *testing.T) {
+	var buf []byte
+	for _, r := range [][2]string{
+		{"http://h/r", "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nSitemap: /no"},
+		{"http://h/robots.txt", "HTTP/1.1 301 Moved\r\nLocation: /q\r\n\r\n"},
+		{"http://h/q", "HTTP/1.1 301 Moved\r\nLocation: /r\r\n\r\n"},
+		{"http://h/r", "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nSitemap: /s"},
+		{"http://i/robots.txt", "HTTP/1.1 301 Moved\r\nLocation: /\r\n\r\n"},
+		{"http://i/", "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<a href=x>"},
+	} {
+		var err error
+		buf, err = (&warc.Encoder{Codec: warc.Gzip}).Append(buf, &warc.Record{
+			Type: warc.TypeResponse, Date: time.Unix(0, 0).UTC(), TargetURI: r[0], ContentType: warc.MediaResponse, Block: strings.NewReader(r[1]), Length: int64(len(r[1])),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := NewWARCInput([]string{"a"}, func(string) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(buf)), nil }, canon.Options{}, 0)
+	for _, want := range []string{record.RolePage, record.RoleRobots, record.RoleRobots, record.RoleRobots, record.RoleRobots, record.RolePage} {
+		var row record.Fetch
+		if err := in.Read(&row); err != nil || row.Role != want {
+			t.Errorf("%s: role %s, %v, want %s", row.URL, row.Role, err, want)
+		}
+	}
+}
+
 func TestIsWARC(t *testing.T) {
 	rec := func() *warc.Record {
 		return &warc.Record{Type: warc.TypeInfo, Date: time.Unix(0, 0), ContentType: warc.MediaFields, Block: strings.NewReader("a: b\r\n"), Length: 6}

@@ -19,8 +19,8 @@ import (
 
 // WARCInput reads any WARC files, those of other crawlers too, as fetch rows with
 // bodies: one row for each response or resource record with a URL that has a
-// canonical form. The rows of robots.txt files have role robots. It is a
-// stage.Input. One goroutine reads; any may recycle.
+// canonical form. The rows of robots.txt files have role robots, and so has plain text behind their
+// redirects. It is a stage.Input. One goroutine reads; any may recycle.
 type WARCInput struct {
 	opt     canon.Options
 	maxBody int64
@@ -34,6 +34,7 @@ type WARCInput struct {
 	bodies sync.Pool // that were recycled
 	sum    record.RowHasher[record.Fetch]
 	bad    map[string]uint64 // records left out
+	moved  map[string]bool   // where replies for robots.txt redirect to, at most movedMax
 	end    record.Trailer
 }
 
@@ -44,7 +45,7 @@ func NewWARCInput(names []string, open func(name string) (io.ReadCloser, error),
 	if maxBody <= 0 {
 		maxBody = DefaultMaxBody
 	}
-	return &WARCInput{opt: opt, maxBody: maxBody, open: open, names: names, bad: make(map[string]uint64), bodies: sync.Pool{New: func() any { return new([]byte) }}}
+	return &WARCInput{opt: opt, maxBody: maxBody, open: open, names: names, bad: make(map[string]uint64), moved: make(map[string]bool), bodies: sync.Pool{New: func() any { return new([]byte) }}}
 }
 
 // Recycle takes back the body of a row that was read, for another.
@@ -157,8 +158,18 @@ func (in *WARCInput) fill(row *record.Fetch, rec *warc.Record) (bool, error) {
 			row.RedirectURL = to
 		}
 	}
+	if in.moved[u] && (row.RedirectURL != "" || row.MIME == "text/plain") {
+		row.Role = record.RoleRobots
+		delete(in.moved, u)
+	}
+	if row.Role == record.RoleRobots && row.RedirectURL != "" && len(in.moved) < movedMax {
+		in.moved[row.RedirectURL] = true
+	}
 	return true, nil
 }
+
+// movedMax bounds the memory for redirects that are never followed.
+const movedMax = 10_000
 
 func (in *WARCInput) finish() {
 	rows, hash := in.sum.Sum()
