@@ -21,6 +21,7 @@ var settings = map[string][2]string{
 	"checkpoint_interval": {`"7s"`, "7s"},
 	"push":                {`"/seven"`, ""},
 	"focus.distill":       {`7`, ""},
+	"focus.patience":      {`7`, ""},
 	"engine.on":           {`"slurm"`, ""},
 	"engine.args":         {`"--seven"`, ""},
 	"engine.bin":          {`"/seven"`, ""},
@@ -170,7 +171,7 @@ func TestSettingsReachTheirFlags(t *testing.T) {
 			}
 		}
 	}
-	if got := fmt.Sprint(pipelines); got != "[seeds rounds push focus.distill engine.on engine.args engine.bin]" {
+	if got := fmt.Sprint(pipelines); got != "[seeds rounds push focus.distill focus.patience engine.on engine.args engine.bin]" {
 		t.Errorf("settings of no command: %s", got)
 	}
 }

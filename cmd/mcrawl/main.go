@@ -28,6 +28,7 @@ type grammar struct {
 	Try     tryCmd     `cmd:"" help:"Crawl an embedded web, and compare with its oracle."`
 	New     newCmd     `cmd:"" help:"Make a crawl folder from seeds and settings."`
 	Site    siteCmd    `cmd:"" help:"Crawl a site, or several, into a folder of its name."`
+	Focus   focusCmd   `cmd:"" help:"Crawl for pages about what a query means."`
 	Run     runCmd     `cmd:"" help:"Go on with a crawl until its end, a bound, or Ctrl-C."`
 	Stage   stageCmd   `cmd:"" help:"Run one stage of a round, until it is done."`
 	Stages  stagesCmd  `cmd:"" help:"Show the stages of a round, and which are done."`

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -8,9 +9,11 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/cli"
+	"mercator/pkg/config"
 	"mercator/pkg/crawl"
 	"mercator/pkg/fault"
 	"mercator/pkg/focus/distill"
+	"mercator/pkg/frontier"
 	"mercator/pkg/stage"
 )
 
@@ -37,7 +40,8 @@ func (distillCmd) Help() string {
 	return `Scores hubs and authorities from the record files of all rounds, and keeps the
 scores in CRAWL/focus. Writes url rows: the URLs that are not fetched and that the
 best hubs link to. The score of a row is the promise: the mean relevance of what
-the hub links to, as far as it was fetched.
+the hub links to, as far as it was fetched. Its priority is the front queue that
+--prioritizer score gives such a score.
 
 Examples:
   mfocus distill crawl | mfrontier raise crawl/frontier --txn raise7 &&
@@ -73,6 +77,11 @@ func (c *distillCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.Update {
 		return nil
 	}
+	conf, err := config.Load(filepath.Join(c.Crawl, config.Name))
+	if err != nil {
+		return err
+	}
+	queues := cmp.Or(conf.File.Frontier.Queues, frontier.DefaultQueues)
 	spec := stage.Spec{Name: "mfocus distill", Shape: stage.Source}
 	return cli.RunStage(ctx, std, spec, nil, sinks, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 		return folder.Raise(ctx, c.Hubs, func(r *distill.Raised) error {
@@ -81,6 +90,7 @@ func (c *distillCmd) Run(ctx context.Context, std *cli.Std) error {
 			}
 			u := r.URL
 			u.Score = float32(r.Promise)
+			u.Priority = frontier.ScoreQueue(u.Score, queues)
 			return b.Make("hub", &u)
 		})
 	})

@@ -242,6 +242,7 @@ func (c *Config) Shardable() error {
 		{len(f.Extract.ModuleState) > 0, "extract.module_state", strings.Join(f.Extract.ModuleState, ","), "none: each shard would keep a state of its own pages alone"},
 		{f.Fetch.Proxy != "", "fetch.proxy", f.Fetch.Proxy, "none: hosts are shared out by their addresses"},
 		{len(f.Fetch.Exec) > 0, "fetch.exec", strings.Join(f.Fetch.Exec, ","), "none: hosts are shared out by their addresses"},
+		{f.Focus.Patience > 0, "focus.patience", f.Focus.Patience, "0: each shard sees its own pages alone"},
 		{f.Focus.Distill > 0, "focus.distill", f.Focus.Distill, "0: hubs link to pages of other shards"},
 		{slices.ContainsFunc(f.Seeds, isTable), "seeds", strings.Join(f.Seeds, ","), "files of URLs or of JSON lines"},
 	} {

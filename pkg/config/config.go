@@ -147,8 +147,9 @@ type File struct {
 	} `toml:"extract"`
 
 	Focus struct {
-		Model   string `toml:"model" path:"yes" flag:"mfocus score --model, mfocus explain --model, mextract --model" doc:"model of the topics that the crawl is about (mfocus train): each page gets its relevance as score, and so do its links, moved by their texts; not with policies opic and walk" like:"\"mouse.model\""`
-		Distill int    `toml:"distill" is:"whole 0" doc:"after so many rounds, mcrawl run raises the URLs that wait and that good hubs link to (mfocus distill); 0: never" like:"0"`
+		Model    string `toml:"model" path:"yes" flag:"mfocus score --model, mfocus explain --model, mextract --model" doc:"model of the topics that the crawl is about (mfocus train): each page gets its relevance as score, and so do its links, moved by their texts; not with policies opic and walk" like:"\"mouse.model\""`
+		Distill  int    `toml:"distill" is:"whole 0" doc:"after so many rounds, mcrawl run raises the URLs that wait and that good hubs link to (mfocus distill); 0: never" like:"0"`
+		Patience int    `toml:"patience" is:"whole 0" doc:"mcrawl run stops after so many rounds without a relevant page; 0: never" like:"0"`
 	} `toml:"focus"`
 
 	Engine struct {

@@ -8,7 +8,9 @@ import (
 	"os"
 	"slices"
 
+	"mercator/formats/record"
 	"mercator/pkg/config"
+	"mercator/pkg/history"
 )
 
 // distill raises the URLs that wait and that good hubs link to, where crawl.toml asks for it (focus.distill), after every so
@@ -51,4 +53,31 @@ func (d *Driver) distill(ctx context.Context, conf *config.Config, made uint64) 
 	}
 	_, _, err = d.Crawl.Commit(ctx, txn, d.opt.Now(), interval(conf))
 	return err
+}
+
+// relevant is the relevance above which a document counts as one of the topics.
+const relevant = 0.5
+
+// dry reports whether the last rounds, as many as focus.patience says, found no relevant document. What waits by then was found on
+// pages of no topic, since relevant ones come first.
+func (d *Driver) dry(conf *config.Config, made uint64) (bool, error) {
+	patience := uint64(max(conf.File.Focus.Patience, 0))
+	if patience == 0 || made < patience || d.plan.shards > 0 {
+		return false, nil
+	}
+	for n := made - patience + 1; n <= made; n++ {
+		err := history.Read(d.plan.kept(fmt.Sprintf("r%d", n), d.outcomes()), func(r *record.Fetch) error {
+			if r.Role == record.RolePage && r.Outcome == record.OutcomeFetched && r.Score > relevant && r.Extra.Text("topic") != "" {
+				return errEnough
+			}
+			return nil
+		})
+		if err == errEnough || errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }

@@ -303,6 +303,9 @@ func (d *Driver) stop(conf *config.Config, n uint64, begun time.Time) (why strin
 	} else if last > 0 && n > last {
 		return fmt.Sprintf("stopped after round %d", n-1), false, nil
 	}
+	if dry, err := d.dry(conf, n-1); err != nil || dry {
+		return fmt.Sprintf("no relevant page in the last %d rounds, after round %d", conf.File.Focus.Patience, n-1), false, err
+	}
 	if d.opt.For > 0 && d.opt.Now().Sub(begun) >= d.opt.For {
 		return fmt.Sprintf("stopped after round %d and %v", n-1, d.opt.For), false, nil
 	}

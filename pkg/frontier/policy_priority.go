@@ -14,8 +14,9 @@ type Priority struct {
 }
 
 const (
-	maxQueues = 16 // each may have URLs that are due in memory; a place's top byte holds the number
-	maxBias   = 1 << 20
+	DefaultQueues = 3
+	maxQueues     = 16 // each may have URLs that are due in memory; a place's top byte holds the number
+	maxBias       = 1 << 20
 )
 
 func (*Priority) about() about {
@@ -26,7 +27,7 @@ func (p *Priority) complete() error {
 	if p.Strict && p.Bias != 0 {
 		return outside(fmt.Sprintf("a bias of %v, and strict", p.Bias), "one of them")
 	}
-	p.Queues = cmp.Or(p.Queues, 3)
+	p.Queues = cmp.Or(p.Queues, DefaultQueues)
 	if p.Strict {
 		return within("%v front queues", p.Queues, 1, maxQueues)
 	}

@@ -80,7 +80,7 @@ func (r *ranker) add(ctx context.Context, u *record.URL) error {
 		u.Priority = uint8(min(u.Depth, math.MaxUint8))
 		return r.out(u)
 	case ByScore:
-		if u.Priority = scoreQueue(u.Score, r.queues); u.Depth == 0 {
+		if u.Priority = ScoreQueue(u.Score, r.queues); u.Depth == 0 {
 			u.Priority = 0
 		}
 		return r.out(u)
@@ -95,8 +95,8 @@ func (r *ranker) add(ctx context.Context, u *record.URL) error {
 	return r.ask(ctx)
 }
 
-// scoreQueue is the front queue of a score: each has an equal part of 0 to 1.
-func scoreQueue(score float32, queues int) uint8 {
+// ScoreQueue is the front queue of a score: each has an equal part of 0 to 1.
+func ScoreQueue(score float32, queues int) uint8 {
 	if !(score > 0) { // or not a number
 		return uint8(queues - 1)
 	}

@@ -74,7 +74,7 @@ func TestByScore(t *testing.T) {
 		score float32
 		want  uint8
 	}{{1, 0}, {2, 0}, {0.76, 0}, {0.74, 1}, {0.5, 2}, {0.26, 2}, {0.24, 3}, {0, 3}, {-1, 3}, {float32(math.NaN()), 3}, {float32(math.Inf(1)), 0}} {
-		if got := scoreQueue(c.score, 4); got != c.want {
+		if got := ScoreQueue(c.score, 4); got != c.want {
 			t.Errorf("score %v: queue %d, want %d", c.score, got, c.want)
 		}
 	}

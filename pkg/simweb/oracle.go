@@ -87,7 +87,9 @@ func (w *Web) Oracle() []Verdict {
 			v.Outcome = w.rough(r)
 		default:
 			v.Outcome, v.Status = record.OutcomeFetched, w.status(r)
-			v.Topic = w.TopicName(w.topic(r))
+			if e := assetElement(r.n); r.kind != kindAsset || e != elemStyle && e != elemScript { // they say nothing
+				v.Topic = w.TopicName(w.topic(r))
+			}
 		}
 		verdicts = append(verdicts, v)
 	}

@@ -91,9 +91,6 @@ func (w *Web) topic(r resource) int {
 	switch r.kind {
 	case kindPage:
 	case kindAsset:
-		if e := assetElement(n); e == elemStyle || e == elemScript {
-			return 0
-		}
 		n %= w.pages(host)
 	default:
 		return 0

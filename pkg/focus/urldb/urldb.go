@@ -28,6 +28,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -131,7 +132,7 @@ func Make(ctx context.Context, path string, from *distill.Folder) (err error) {
 	}
 	defer insert.Close()
 	err = from.Each(ctx, func(p *distill.Page, hub, authority float64) error {
-		_, err := insert.ExecContext(ctx, int64(p.URL.Key), p.URL.URL, p.Topic, float64(p.Relevance), hub, authority, p.URL.Via, int(p.URL.Depth), statuses[p.Status])
+		_, err := insert.ExecContext(ctx, int64(p.URL.Key), p.URL.URL, p.Topic, math.Round(float64(p.Relevance)*1e6)/1e6, hub, authority, p.URL.Via, int(p.URL.Depth), statuses[p.Status])
 		return failed(path, err)
 	})
 	if err != nil {

@@ -1,0 +1,155 @@
+package driver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"mercator/pkg/config"
+	"mercator/pkg/fault"
+)
+
+// Files of a focused crawl's folder.
+const (
+	topicsFile = "topics.jsonl"
+	ModelFile  = "focus.model"
+)
+
+// Focus is what a crawl is focused on, in the words of the verbs of mfocus.
+type Focus struct {
+	Queries    []string
+	Dictionary string   // of mfocus expand; "": its default
+	Match      string   // likewise
+	Database   string   // of words; "": a temporary one
+	Topics     []string // of all senses only these; none: all
+	Examples   []string // of mfocus train
+	Others     []string // likewise
+}
+
+// Settings are those of a focused crawl, which a person may change: URLs that were found on relevant pages come first, and
+// after each round those that good hubs link to. Rounds are short, since each has the scores of the one before. It stops when nothing relevant comes any more.
+func (Focus) Settings() []config.Pair {
+	return []config.Pair{{Key: "frontier.policy", Value: "priority"}, {Key: "frontier.queues", Value: "8"}, {Key: "frontier.strict", Value: "true"},
+		{Key: "frontier.prioritizer", Value: "score"}, {Key: "focus.model", Value: ModelFile}, {Key: "focus.distill", Value: "1"},
+		{Key: "focus.patience", Value: "3"}, {Key: "batch", Value: "1000"}}
+}
+
+// pipes are the commands that make topics and model of the queries that are words.
+func (f Focus) pipes(words []string, database, topics, model string) (pipes []Pipe) {
+	flag := func(p []string, name string, values ...string) []string {
+		for _, v := range values {
+			if v != "" {
+				p = append(p, name, v)
+			}
+		}
+		return p
+	}
+	print := []string{"mfocus", "topics", database, "-o", topics}
+	for _, q := range words {
+		pipes = append(pipes, Pipe{flag(flag([]string{"mfocus", "expand", database, q}, "--dictionary", f.Dictionary), "--match", f.Match)})
+		print = append(print, "--query", q)
+	}
+	train := flag(flag([]string{"mfocus", "train", "--topics", topics, "-o", model}, "--examples", f.Examples...), "--others", f.Others...)
+	return append(pipes, Pipe{flag(print, "--topic", strings.Join(f.Topics, ","))}, Pipe{train})
+}
+
+// Words tells apart queries that are URLs, and others, which are the words of the focus.
+func (f Focus) Words(ctx context.Context) (words, urls []string, err error) {
+	for _, q := range f.Queries {
+		out, err := mfocus(ctx, Pipe{{"mfocus", "query", "--", q}})
+		var query struct{ Type, URL string }
+		if err == nil {
+			err = json.Unmarshal(out, &query)
+		}
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case query.Type == "url":
+			urls = append(urls, query.URL)
+		default:
+			words = append(words, q)
+		}
+	}
+	if len(words) == 0 {
+		err = &fault.Error{Class: fault.Usage, Found: "no words", Want: "a query that says what the crawl is about", Hint: `such as "computer mouse"; "mcrawl site" crawls a site by its URL`}
+	}
+	return words, urls, err
+}
+
+// Files are the files of the crawl folder that hold the topics and the model of words.
+func (f Focus) Files(ctx context.Context, words []string) (map[string]string, error) {
+	tmp, err := os.MkdirTemp("", "mcrawl-*")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(tmp)
+	database := f.Database
+	if database == "" {
+		database = filepath.Join(tmp, "words.db")
+	}
+	for _, pipe := range f.pipes(words, database, filepath.Join(tmp, topicsFile), filepath.Join(tmp, ModelFile)) {
+		if _, err := mfocus(ctx, pipe); err != nil {
+			return nil, err
+		}
+	}
+	files := map[string]string{}
+	for _, name := range []string{topicsFile, ModelFile} {
+		b, err := os.ReadFile(filepath.Join(tmp, name))
+		if err != nil {
+			return nil, err
+		}
+		files[name] = string(b)
+	}
+	return files, nil
+}
+
+// Same refuses a folder whose crawl is about other topics.
+func (Focus) Same(dir string, files map[string]string) error {
+	b, err := os.ReadFile(filepath.Join(dir, topicsFile))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && string(b) == files[topicsFile] {
+		return nil
+	}
+	if err == nil {
+		err = &fault.Error{Class: fault.Usage, File: filepath.Join(dir, topicsFile), Found: "other topics than those of this query", Want: "the query that the crawl was made with",
+			Hint: "make another folder, or go on with this crawl: " + fault.Quote("mcrawl", "run", dir)}
+	}
+	return err
+}
+
+// Print has the shell lines that make topics and model.
+func (f Focus) Print(words []string) string {
+	database := f.Database
+	if database == "" {
+		database = "words.db"
+	}
+	var lines []string
+	for _, p := range f.pipes(words, database, topicsFile, ModelFile) {
+		lines = append(lines, p.String())
+	}
+	return strings.Join(lines, " &&\n")
+}
+
+// mfocus runs a verb. Its error is that of the verb.
+func mfocus(ctx context.Context, pipe Pipe) ([]byte, error) {
+	var said []string
+	p := processes{said: func(_, line string) { said = append(said, strings.TrimPrefix(line, "mfocus: ")) }}
+	out, err := p.run(ctx, pipe)
+	failed := (*fault.Error)(nil)
+	if !errors.As(err, &failed) || len(said) == 0 {
+		return bytes.TrimSpace(out), err
+	}
+	f := &fault.Error{Class: failed.Class, Err: err}
+	for _, line := range said {
+		if hint, is := strings.CutPrefix(line, "hint: "); is {
+			f.Hint = hint
+		} else {
+			f.Found = line
+		}
+	}
+	return nil, f
+}
