@@ -568,7 +568,8 @@ priority or a higher one already, stay as they are.
 
 Examples:
   mfrontier raise crawl/frontier --priority 0 urls.txt
-  mfrontier raise crawl/frontier --txn hubs7 hubs.arrows.zst && mckpt commit crawl --txn hubs7`
+  mfrontier raise crawl/frontier --txn hubs7 hubs.arrows.zst &&
+    mckpt commit crawl --txn hubs7`
 }
 
 func (c *raiseCmd) Run(ctx context.Context, std *cli.Std) error {
