@@ -67,7 +67,7 @@ func (a archiveFlags) documents(std *cli.Std, source string, do func(row *record
 		} else if err != nil {
 			return err
 		}
-		if row.Role != record.RolePage || row.Outcome != record.OutcomeFetched || row.Status/100 != 2 || row.Duplicate {
+		if noDocument(&row) != "" {
 			continue
 		}
 		doc, err := from.Read(&row)

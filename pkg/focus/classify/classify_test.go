@@ -180,7 +180,7 @@ func TestBadTraining(t *testing.T) {
 		t.Error(err)
 	}
 	one, err := m.Only([]string{"mouse.n.04"}, "m")
-	if err != nil || len(one.Topics) != 1 || NewScorer(one).Text(natural[0].text).Score > 0.5 || NewScorer(one).Text(natural[2].text).Score < 0.5 {
+	if err != nil || NewScorer(one).Text(natural[0].text).Score > 0.5 || NewScorer(one).Text(natural[2].text).Score < 0.5 {
 		t.Error("one of two topics", err)
 	}
 }

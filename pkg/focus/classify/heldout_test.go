@@ -138,3 +138,16 @@ func TestHeldOut(t *testing.T) {
 		})
 	}
 }
+
+func BenchmarkDocument(b *testing.B) {
+	web, docs := madeWeb(b, 40, 800)
+	scorer := NewScorer(train(b, subjects(web)))
+	bytes := 0
+	for i := range docs {
+		bytes += len(docs[i].Body)
+	}
+	b.SetBytes(int64(bytes / len(docs)))
+	for i := 0; b.Loop(); i++ {
+		scorer.Document(&docs[i%len(docs)].Document, 0)
+	}
+}

@@ -34,6 +34,8 @@ type Model struct {
 	Others   int                `json:"others"`   // pages of no topic that it was trained with
 	Topics   []Topic            `json:"topics"`   // in order of name
 	Words    map[string][]int32 `json:"words"`    // of each stem a weight for each topic, in thousandths of a nat
+
+	without []bool // for each topic whether it counts only as a rival of the others; nil: none does
 }
 
 // Topic is what a model knows of a topic besides words.
@@ -120,34 +122,27 @@ func (m *Model) Names() (names []string) {
 	return names
 }
 
-// Only is the model for some of its topics. A topic that it does not have is fault.Usage; file names the model in messages.
+// Only is the model for some of its topics: a document is relevant if it is about one of these. The others stay their rivals. A topic that it does not
+// have is fault.Usage; file names the model in messages.
 func (m *Model) Only(names []string, file string) (*Model, error) {
 	if len(names) == 0 {
 		return m, nil
 	}
-	var keep []int
-	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
+	out := *m
+	out.without = slices.Repeat([]bool{true}, len(m.Topics))
+	for _, name := range names {
 		i := slices.Index(m.Names(), name)
 		if i < 0 {
 			return nil, &fault.Error{Class: fault.Usage, File: file, Found: fmt.Sprintf("no topic %q", name), Want: "one of the model's: " + strings.Join(m.Names(), ", "),
 				Hint: "train a model for it: mfocus train --help"}
 		}
-		keep = append(keep, i)
-	}
-	out := *m
-	out.Topics, out.Words = nil, make(map[string][]int32, len(m.Words))
-	for _, i := range keep {
-		out.Topics = append(out.Topics, m.Topics[i])
-	}
-	for word, all := range m.Words {
-		var some []int32
-		for _, i := range keep {
-			some = append(some, all[i])
-		}
-		out.Words[word] = some
+		out.without[i] = m.without != nil && m.without[i]
 	}
 	return &out, nil
 }
+
+// wants reports whether a topic counts.
+func (m *Model) wants(topic int) bool { return m.without == nil || !m.without[topic] }
 
 // OfQuery is the model for the topics of a query.
 func (m *Model) OfQuery(query, file string) (*Model, error) {

@@ -133,6 +133,9 @@ func (s *Scorer) speaks(text string, likely int) (topic, weight int) {
 			topic, weight = i, sum
 		}
 	}
+	if !s.m.wants(topic) {
+		return 0, 0
+	}
 	return topic, weight
 }
 

@@ -142,14 +142,20 @@ func (s *Scorer) result(before *float64, n int) Result {
 		}
 		r.Odds[i] = start + float64(sum*int64(s.m.Evidence)/long)/1000
 	}
-	best := slices.Max(r.Odds)
-	sum := math.Exp(-best)
-	for _, o := range r.Odds {
-		sum += math.Exp(o - best)
+	best := max(slices.Max(r.Odds), 0)
+	sum, wanted, topic := math.Exp(-best), 0.0, -1
+	for i, o := range r.Odds {
+		p := math.Exp(o - best)
+		sum += p
+		if s.m.wants(i) {
+			if wanted += p; topic < 0 || o > r.Odds[topic] {
+				topic = i
+			}
+		}
 	}
-	r.Score = float32(math.Round(1000*(1-math.Exp(-best)/sum)) / 1000)
+	r.Score = float32(math.Round(1000*wanted/sum) / 1000)
 	if spoken && r.Score >= Relevant {
-		r.Topic = slices.Index(r.Odds, best)
+		r.Topic = topic
 	}
 	return r
 }

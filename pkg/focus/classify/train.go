@@ -15,8 +15,8 @@ const (
 	evidence   = 16      // Model.Evidence
 	prior      = -3.0    // log-odds of a page before it is read: a page in twenty is of a topic
 	sharePages = 0.5     // part of the words of a topic's pages that are the topic's own, where there are example pages
-	shareWords = 0.1     // the same where only the dictionary's words are known: few of the topic's words are among them
-	unknown    = -0.2    // log-odds of a word that training has not seen
+	shareWord  = 0.0125  // the same of one word of a dictionary, of weight 1; of all words together at most sharePages
+	unknown    = -0.1    // log-odds of a word that training has not seen
 	dictionary = 200.0   // words that a page of the dictionary's words would have
 	vocabulary = 5000    // words of the language, all as likely, where no page says how likely they are
 	most       = 4.0     // log-odds of one word, either way
@@ -130,11 +130,11 @@ var dampedTable = func() (table [256]int) {
 	return table
 }()
 
-// given are the stems of the dictionary's words of a topic, of which the weights sum to 1; nil without words. The words of the query are
-// among them.
-func (s *Subject) given() map[string]float64 {
+// given are the stems of the dictionary's words of a topic, how likely each is of all, and how many words of weight 1 they are worth; nil without words. The
+// words of the query are among them. A weight is squared: what is far from the sense, such as the words of its gloss, is often a common word.
+func (s *Subject) given() (likely map[string]float64, worth float64) {
 	if len(s.Words) == 0 {
-		return nil
+		return nil, 0
 	}
 	weights := make(map[string]float64)
 	take := func(words string, weight float64) {
@@ -153,21 +153,21 @@ func (s *Subject) given() map[string]float64 {
 	for word, weight := range s.Words {
 		take(word, weight)
 	}
-	var sum float64
 	for _, s := range slices.Sorted(maps.Keys(weights)) {
-		sum += weights[s]
+		weights[s] = float64(weights[s] * weights[s])
+		worth += weights[s]
 	}
 	for s := range weights {
-		weights[s] /= sum
+		weights[s] /= worth
 	}
-	return weights
+	return weights, worth
 }
 
 // Model estimates a model. Example pages without pages of no topic are fault.Usage: each common word would speak for the topic.
 func (t *Training) Model() (*Model, error) {
 	none := len(t.subjects)
 	m := &Model{Stems: language, Evidence: evidence, Others: t.pages[none], Words: make(map[string][]int32)}
-	given := make([]map[string]float64, none)
+	given, worth := make([]map[string]float64, none), make([]float64, none)
 	all := make(map[string]bool)
 	for s := range t.words {
 		all[s] = true
@@ -175,7 +175,7 @@ func (t *Training) Model() (*Model, error) {
 	examples := 0
 	for i := range t.subjects {
 		s := &t.subjects[i]
-		given[i] = s.given()
+		given[i], worth[i] = s.given()
 		for w := range given[i] {
 			all[w] = true
 		}
@@ -209,7 +209,7 @@ func (t *Training) Model() (*Model, error) {
 		one := weighed{stem: s}
 		elsewhere := (float64(w.count[none])/1000 + 1) / (float64(t.total[none])/1000 + size)
 		for i := range t.subjects {
-			share := shareWords
+			share := min(shareWord*worth[i], sharePages)
 			if t.pages[i] > 0 {
 				share = sharePages
 			}
