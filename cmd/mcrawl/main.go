@@ -19,7 +19,6 @@ import (
 const about = `Run a crawl in a folder.
 
   mcrawl site https://www.example.org/ --contact you@example.org
-  mcrawl new crawl --seeds seeds.txt --contact you@example.org
   mcrawl run crawl          # until nothing is left, or Ctrl-C; again goes on`
 
 // A verb stands in a file of its name.

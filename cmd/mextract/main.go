@@ -69,7 +69,7 @@ type linksCmd struct {
 	MaxBody        cli.Size `default:"10M" help:"Search this much of a document."`
 	MaxLinks       int      `default:"100000" help:"Keep at most this many links of a document."`
 	From           []string `default:"default" placeholder:"SOURCE" help:"default, all, or some of the sources above."`
-	HTMLEngine     string   `name:"html-engine" enum:"fast,xnet" default:"fast" placeholder:"fast" help:"fast (a lexer) or xnet (golang.org/x/net/html)."`
+	HTMLEngine     string   `more:"" name:"html-engine" enum:"fast,xnet" default:"fast" placeholder:"fast" help:"fast (a lexer) or xnet (golang.org/x/net/html)."`
 	Raw            bool     `help:"Keep links as they are written, for mextract resolve."`
 	Model          string   `more:"" type:"path" placeholder:"FILE" help:"Model of topics: the text of a link moves its score."`
 	Refused        string   `type:"path" placeholder:"FILE" help:"Write the links that are refused, and why, to this file."`

@@ -35,11 +35,11 @@ import (
 
 // Common holds the flags of every command; embed it in the grammar (embed:"").
 type Common struct {
-	Threads  int              `group:"Common flags:" short:"@" placeholder:"N" help:"Worker threads (default: all processors)."`
-	Memory   Size             `group:"Common flags:" placeholder:"${memory}" help:"Memory limit."`
+	Threads  int              `more:"" group:"Common flags:" short:"@" placeholder:"N" help:"Worker threads (default: all processors)."`
+	Memory   Size             `more:"" group:"Common flags:" placeholder:"${memory}" help:"Memory limit."`
 	Config   configFlag       `group:"Common flags:" placeholder:"FILE" help:"Settings (default: crawl.toml of the crawl folder)."`
-	Stats    string           `group:"Common flags:" placeholder:"FILE" help:"Write statistics to this file as JSON."`
-	Profile  string           `group:"Common flags:" placeholder:"FILE" help:"Write a CPU profile, for go tool pprof."`
+	Stats    string           `more:"" group:"Common flags:" placeholder:"FILE" help:"Write statistics to this file as JSON."`
+	Profile  string           `more:"" group:"Common flags:" placeholder:"FILE" help:"Write a CPU profile, for go tool pprof."`
 	Progress string           `group:"Common flags:" placeholder:"MODE" enum:"auto,plain,json,off" default:"auto" help:"auto (a bar on a terminal), plain, json or off."`
 	Quiet    bool             `group:"Common flags:" short:"q" help:"Print errors only."`
 	Version  kong.VersionFlag `group:"Common flags:" help:"Print the version."`
@@ -236,6 +236,9 @@ func fold(flags []*kong.Flag) string {
 			line = " "
 		}
 		line += name
+	}
+	if line == " " {
+		return ""
 	}
 	return text + line + "\n"
 }
