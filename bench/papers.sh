@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The crawlers of the papers on one web: Mercator (mcrawl), Google's of 1998 and the Internet Archive's of 1997.
+# The crawlers of the papers on one web: Mercator (mcrawl), Google's of 1998, the Internet Archive's of 1997, and the focused one (mcrawl focus).
 #
 #   bench/papers.sh                          100 hosts, 3,000 pages
 #   HOSTS=20 PAGES=300 bench/papers.sh       a short form
@@ -14,7 +14,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 export LC_ALL=C BIN=${BIN:-$here/bin/}
 hosts=${HOSTS:-100}
-web=(--seed "${SEED:-1}" --hosts "$hosts" --pages "${PAGES:-3000}")
+web=(--seed "${SEED:-1}" --hosts "$hosts" --pages "${PAGES:-3000}" --topics "${TOPICS:-8}")
 
 dir=$(mktemp -d)
 server=
@@ -34,6 +34,7 @@ done
 names=$(sed 's/.*"dns":"\([^"]*\)".*/\1/' "$dir/web.json")
 port=$(sed 's/.*"port":\([0-9]*\).*/\1/' "$dir/web.json")
 "${BIN}mweb" seeds "${web[@]}" --port "$port" > "$dir/seeds.txt"
+"${BIN}mweb" topics "${web[@]}" > "$dir/dictionary.txt"
 
 settings="politeness.min_delay=0s politeness.delay_factor=0 politeness.addr_delay=0s network.allow_net=127.0.0.0/8 frontier.max_attempts=1 resolve.servers=$names"
 export FILTER=default CRAWLERS=4 PROCESSES=4 SITES=$(((hosts + 3) / 4)) SET=$settings
@@ -44,10 +45,15 @@ mercator() { # DIR SEEDS
 	for s in $settings; do set+=(--set "$s"); done
 	"${BIN}mcrawl" new --quiet "$1" --seeds "$2" "${set[@]}" && "${BIN}mcrawl" run --quiet "$1"
 }
+focused() {
+	local set=()
+	for s in $settings; do set+=(--set "$s"); done
+	"${BIN}mcrawl" focus --quiet "$1" mouse --dictionary "$dir/dictionary.txt" --seeds "$2" "${set[@]}"
+}
 google98() { "$here/pipelines/google98.sh" "$@"; }
 archive97() { "$here/pipelines/archive97.sh" "$@"; }
-export -f mercator google98 archive97
-export here settings
+export -f mercator google98 archive97 focused
+export here settings dir
 
 # measured NAME: runs it in a session of its own, and leaves seconds, processor time and bytes in NAME.run, and what was seen in NAME.seen.
 measured() {
@@ -70,14 +76,16 @@ pages() { # FILE...: the URLs that have a reply
 	"${BIN}mcat" --format tsv --columns role,outcome,url "$@" | awk -F '\t' '$1 == "page" && $2 == "fetched" { print $3 }' | sort -u
 }
 
-for c in mercator google98 archive97; do measured $c; done
+for c in mercator google98 archive97 focused; do measured $c; done
 pages "$dir"/mercator/rounds/r*/marked.* > "$dir/mercator.pages"
 pages "$dir"/google98/rounds/r*/fetched-* > "$dir/google98.pages"
 pages "$dir"/archive97/crawlers/*/rounds/r*/marked.* > "$dir/archive97.pages"
 
+pages "$dir"/focused/rounds/r*/marked.* > "$dir/focused.pages"
+
 printf '| crawler | pages | pages/s | ms of processor a page | processes at a time | KB read and written a page | KB on disk a page | pages fetched twice | pages that only Mercator found | memory, MiB |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n'
 failed=0
-for c in mercator google98 archive97; do
+for c in mercator google98 archive97 focused; do
 	n=$(wc -l < "$dir/$c.pages")
 	read -r seconds user sys < "$dir/$c.time"
 	read -r _ twice < "$dir/$c.requests"
