@@ -15,8 +15,9 @@ const (
 	evidence   = 16      // Model.Evidence
 	prior      = -3.0    // log-odds of a page before it is read: a page in twenty is of a topic
 	sharePages = 0.5     // part of the words of a topic's pages that are the topic's own, where there are example pages
-	shareWord  = 0.0125  // the same of one word of a dictionary, of weight 1; of all words together at most sharePages
+	shareWord  = 0.006   // the same of one word of a dictionary, of weight 1; of all words together at most sharePages
 	unknown    = -0.1    // log-odds of a word that training has not seen
+	unlisted   = -0.2    // the same where no example page says which words are common
 	dictionary = 200.0   // words that a page of the dictionary's words would have
 	vocabulary = 5000    // words of the language, all as likely, where no page says how likely they are
 	most       = 4.0     // log-odds of one word, either way
@@ -185,6 +186,9 @@ func (t *Training) Model() (*Model, error) {
 		}
 		m.Topics = append(m.Topics, Topic{Name: s.Name, Query: s.Query, Gloss: s.Gloss, Pages: t.pages[i],
 			Prior: nats(prior - math.Log(float64(none))), Unknown: nats(unknown)})
+		if t.pages[i] == 0 {
+			m.Topics[i].Unknown = nats(unlisted)
+		}
 	}
 	if examples > 0 && t.pages[none] == 0 {
 		return nil, &fault.Error{Class: fault.Usage, Found: "examples of topics, and no page that is of none", Want: "such pages: without them each common word would speak for a topic", Hint: "add --others DIR"}
