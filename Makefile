@@ -76,7 +76,7 @@ modules: build ## programs of Debian as processing modules (needs tidy, catdoc)
 	@pipelines/modules.sh
 
 .PHONY: focus
-focus: build ## the focused crawler on WordNet, compared with its own program (needs wordnet)
+focus: build ## the focused crawler: WordNet compared with wn, a crawl under kills, its harvest (needs wordnet)
 	@pipelines/focus.sh
 
 .PHONY: walks

@@ -5,7 +5,8 @@
 #
 # Compares senses, synonyms and kinds with what WordNet's own program wn says. Makes the
 # topics of queries, in one go and under kills, by two processes at once, and demands that
-# they are the same; and that memory is bounded.
+# they are the same; and that memory is bounded. Crawls the paper's example, "Mouse", in one go and
+# under kills, and demands three times the harvest of policy fifo.
 #
 # Needs Debian's wordnet, which brings wordnet-base.
 set -eu
@@ -74,3 +75,8 @@ expand "$work/killed.db" 2 & second=$!
 wait $first && wait $second || { cat "$work/log" >&2; die "two at once failed"; }
 "${BIN}mfocus" topics "$work/killed.db" | cmp - "$work/once.jsonl" || die "after $kills kills the topics are others"
 echo "focus.sh: $(wc -l < "$work/once.jsonl") topics of $(wc -l < "$work/queries") queries, the same after $kills kills; $((rss >> 20)) MiB"
+
+# --- the crawl --------------------------------------------------------------
+
+(cd "$here/.." && MERCATOR_BIN=${BIN%/} MERCATOR_LONG=1 ${GO:-go} test -count=1 ./pipelines -run 'TestMouse$')
+SMALL=1 "$here/../bench/focus.sh"
