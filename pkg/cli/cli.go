@@ -37,7 +37,7 @@ import (
 type Common struct {
 	Threads  int              `more:"" group:"Common flags:" short:"@" placeholder:"N" help:"Worker threads (default: all processors)."`
 	Memory   Size             `more:"" group:"Common flags:" placeholder:"${memory}" help:"Memory limit."`
-	Config   configFlag       `group:"Common flags:" placeholder:"FILE" help:"Settings (default: crawl.toml of the crawl folder)."`
+	Config   configFlag       `more:"" group:"Common flags:" placeholder:"FILE" help:"Settings (default: crawl.toml of the crawl folder)."`
 	Stats    string           `more:"" group:"Common flags:" placeholder:"FILE" help:"Write statistics to this file as JSON."`
 	Profile  string           `more:"" group:"Common flags:" placeholder:"FILE" help:"Write a CPU profile, for go tool pprof."`
 	Progress string           `group:"Common flags:" placeholder:"MODE" enum:"auto,plain,json,off" default:"auto" help:"auto (a bar on a terminal), plain, json or off."`
