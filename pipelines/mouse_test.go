@@ -124,7 +124,7 @@ func TestMouse(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d URLs fetched, %d found relevant of %d that are, %d with the right sense, %d others not on relevant pages; %v", tried, all, found, len(truth), right, far, kinds)
-	if right < found*75/100 || right < len(truth)*80/100 || tried > all/2 || far > all/5 {
+	if right < found*90/100 || right < len(truth)*80/100 || tried > all/2 || far > all/5 {
 		t.Errorf("%d of %d URLs fetched, %d found relevant of %d that are, %d with the right sense, %d others not on relevant pages", tried, all, found, len(truth), right, far)
 	}
 	for _, ext := range []string{".html", ".txt", ".pdf", ".gif", ".jpg", ".doc"} {
