@@ -110,25 +110,17 @@ func Open(dir string, opt Options) *Folder { return &Folder{dir, opt} }
 
 // state is STATE.json.
 type state struct {
-	Version int      `json:"version"`
-	Steps   int      `json:"steps"`
-	Above   float64  `json:"threshold"`
-	Files   []source `json:"files"`
-	Runs    int      `json:"runs"` // the number in the names of the runs
-}
-
-// source is a record file as it was read.
-type source struct {
-	Path  string `json:"path"` // relative to the crawl's folder
-	Bytes int64  `json:"bytes"`
-	End   string `json:"end"` // of its SHA-256 over its last 4 KiB, where the hash of its rows is
+	Version int             `json:"version"`
+	Steps   int             `json:"steps"`
+	Above   float64         `json:"threshold"`
+	Files   []history.Stamp `json:"files"`
+	Runs    int             `json:"runs"` // the number in the names of the runs
 }
 
 const (
 	stateName    = "STATE.json"
 	stateVersion = 1
 	stateLimit   = 64 << 20
-	tailBytes    = 4096
 	lockWait     = 70 * time.Second // for another update
 )
 
@@ -147,28 +139,6 @@ func (f *Folder) state() (*state, error) {
 		return nil, nil
 	}
 	return &s, err
-}
-
-func (f *Folder) source(path string) (s source, err error) {
-	in, err := os.Open(path)
-	if err != nil {
-		return s, err
-	}
-	defer in.Close()
-	info, err := in.Stat()
-	if err != nil {
-		return s, err
-	}
-	tail := make([]byte, min(info.Size(), tailBytes))
-	if _, err := in.ReadAt(tail, info.Size()-int64(len(tail))); err != nil {
-		return s, err
-	}
-	sum := sha256.Sum256(tail)
-	if s.Path, err = filepath.Rel(filepath.Dir(f.dir), path); err != nil {
-		s.Path = path
-	}
-	s.Bytes, s.End = info.Size(), hex.EncodeToString(sum[:8])
-	return s, nil
 }
 
 // Update brings the folder up to date with the record files of a crawl, given in the order of its rounds. It reports whether
@@ -194,7 +164,7 @@ func (f *Folder) Update(ctx context.Context, files []File) (changed bool, err er
 	}
 	now := state{Version: stateVersion, Steps: f.opt.Steps, Above: f.opt.Threshold}
 	for _, file := range files {
-		s, err := f.source(file.Path)
+		s, err := history.StampOf(file.Path, filepath.Dir(f.dir))
 		if err != nil {
 			return false, err
 		}
