@@ -74,6 +74,12 @@ func (r Retries) judge(o *record.Fetch, attempt uint8, now record.Time) (verdict
 	return again, max(due, o.RetryAfter)
 }
 
+// Final reports whether an outcome row is the last word on its URL: it will not be tried again, unless a policy visits pages again.
+func (r Retries) Final(o *record.Fetch) bool {
+	v, _ := r.judge(o, o.Attempt, 0)
+	return v.final()
+}
+
 // passing reports whether the same fetch may succeed later: RFC 9110 section
 // 15.6 for 5xx, RFC 6585 section 4 for 429, RFC 9309 section 2.3.1.4 for robots.txt.
 func passing(o *record.Fetch) bool {

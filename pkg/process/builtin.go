@@ -80,9 +80,12 @@ func (pageModule) Process(ctx context.Context, doc *Document, report func(key, v
 	return err
 }
 
-// Title is the title of an HTML page, at most MaxValue bytes; "" where it has none, or nobody can read it.
+// Title is the title of a document that module page reads, at most MaxValue bytes; "" where it has none, or nobody can read it.
 func Title(doc *Document) (title string) {
-	_ = htmlPage(doc, func(key, value string) {
+	if !slices.Contains((pageModule{}).Types(), doc.MIME) {
+		return ""
+	}
+	_ = pageModule{}.Process(context.Background(), doc, func(key, value string) {
 		if key == "title" {
 			title = strings.ToValidUTF8(value[:min(len(value), MaxValue)], "")
 		}
