@@ -20,7 +20,7 @@ var floor = map[string]int{
 	"pkg/fault": 0, "pkg/fingerprint": 0, "pkg/durable": 0, "pkg/politeness": 0, "pkg/localfault": 0,
 	"formats/...": 1, "pkg/httpmsg": 1, "pkg/coprocess": 1,
 	"pkg/stage": 2, "pkg/crawl": 2, "pkg/shard": 2, "pkg/exchange": 2, "pkg/history": 2, "pkg/stats": 2, "pkg/report": 2, "pkg/frontier": 2, "pkg/urlset": 2, "pkg/fpset/...": 2, "pkg/merge": 2,
-	"pkg/extract": 2, "pkg/process": 2, "pkg/pdf": 2, "pkg/derive": 2, "pkg/robots": 2, "pkg/canon": 2, "pkg/filter": 2, "pkg/rewind": 2, "pkg/focus/...": 2,
+	"pkg/extract": 2, "pkg/process": 2, "pkg/pdf": 2, "pkg/derive": 2, "pkg/robots": 2, "pkg/canon": 2, "pkg/filter": 2, "pkg/rewind": 2, "pkg/focus/...": 2, "pkg/search": 2,
 	"pkg/cli": 3, "pkg/config": 3, "pkg/driver": 3, "pkg/fetch/...": 3, "pkg/resolve": 3, "pkg/simweb": 3, "pkg/snapshot": 3,
 	"cmd/...": 4, "pipelines/...": 4, "bench/...": 4,
 	"pkg/arch": 4,
@@ -47,6 +47,7 @@ var sideways = map[string][]string{
 	"pkg/focus/urldb":    {"pkg/focus/distill"},
 	"pkg/extract":        {"pkg/canon", "pkg/filter", "pkg/pdf", "pkg/process", "pkg/rewind", "pkg/stage"},
 	"pkg/process":        {"pkg/pdf"},
+	"pkg/search":         {"pkg/extract", "pkg/frontier", "pkg/history", "pkg/process"},
 	"pkg/derive":         {"pkg/canon", "pkg/extract", "pkg/merge", "pkg/process"},
 
 	"formats/record/parquet": {"formats/record"},
@@ -73,7 +74,7 @@ var arrowOwner = map[string]string{
 }
 
 // withSQLite lists the commands that may be built with SQLite, which adds 7 MB to a binary.
-var withSQLite = map[string]bool{"cmd/mfocus": true}
+var withSQLite = map[string]bool{"cmd/mfocus": true, "cmd/msearch": true}
 
 // testsOnly is the package that no command may be built with.
 const testsOnly = "formats/spectest"

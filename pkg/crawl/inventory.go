@@ -51,6 +51,9 @@ const (
 	PullFile = "PULL" // in it: the rest was copied here, and is not whole yet
 )
 
+// SearchFile is the full-text index that msearch makes of a crawl. Copies leave it out, and the files that SQLite keeps beside it.
+const SearchFile = "search.db"
+
 // unfinished refuses a folder into which a crawl is being copied.
 func (c *Crawl) unfinished() error {
 	if there, err := durable.Exists(c.fs, c.path(filepath.Join(PushDir, PullFile))); err != nil || !there {
@@ -220,7 +223,8 @@ func (in *collector) others(inv *Inventory, stores []*store.Store) error {
 	for _, r := range kept.Closed().rounds {
 		closed[r.name] = true
 	}
-	skip := map[string]bool{store.LockFile: true, DriverFile: true, ProgressFile: true, LogsDir: true, store.CurrentFile: true, checkpointsDir: true, PushDir: true}
+	skip := map[string]bool{store.LockFile: true, DriverFile: true, ProgressFile: true, LogsDir: true, store.CurrentFile: true, checkpointsDir: true, PushDir: true,
+		SearchFile: true, SearchFile + "-wal": true, SearchFile + "-shm": true, SearchFile + "-journal": true}
 	for _, s := range stores {
 		skip[s.NameInCrawl()] = true
 	}

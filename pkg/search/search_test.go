@@ -1,0 +1,471 @@
+package search
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/warc"
+	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
+)
+
+// visit is what became of a URL in a round.
+type visit struct {
+	url     string
+	outcome string
+	status  uint16
+	attempt uint8
+	mime    string
+	body    string
+}
+
+func page(url, title, text string) visit {
+	return visit{url: url, outcome: record.OutcomeFetched, status: 200, mime: "text/html", body: "<title>" + title + "</title><p>" + text}
+}
+
+func status(url string, status uint16) visit {
+	return visit{url: url, outcome: record.OutcomeFetched, status: status, mime: "text/html", body: "<p>failure"}
+}
+
+// round writes the record file of a round, and the documents, into a crawl folder, of a shard for which under is "shards/000".
+func round(t testing.TB, crawl, under, name string, at int, visits ...visit) File {
+	t.Helper()
+	dir := filepath.Join(crawl, under, "rounds", name)
+	store := filepath.Join(crawl, under, "fetch")
+	for _, d := range []string{dir, store} {
+		if err := os.MkdirAll(d, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(dir, "marked.arrows.zst")
+	out, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	w, err := record.NewWriter[record.Fetch](out, record.WriterOptions{Name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file []byte
+	for i, v := range visits {
+		row := record.Fetch{URL: v.url, Host: strings.Split(v.url, "/")[2], Role: record.RolePage, Outcome: v.outcome, Status: v.status, Attempt: v.attempt, MIME: v.mime,
+			FetchTime: record.Time(at*1_000_000 + i)}
+		row.Key = fingerprint.URLKey(row.Host, row.URL)
+		if v.body != "" {
+			row.BodyLength, row.WARCFilename, row.WARCOffset, row.ContentFP = int64(len(v.body)), name+".warc.gz", int64(len(file)), fingerprint.Of([]byte(v.body))
+			reply := fmt.Sprintf("HTTP/1.1 %d OK\r\nContent-Type: %s\r\n\r\n%s", v.status, v.mime, v.body)
+			file, err = (&warc.Encoder{Codec: warc.Gzip}).Append(file, &warc.Record{Type: warc.TypeResponse, Date: time.Unix(int64(at), 0), TargetURI: v.url,
+				ContentType: warc.MediaResponse, Block: strings.NewReader(reply), Length: int64(len(reply))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			row.WARCLength = int64(len(file)) - row.WARCOffset
+		}
+		if err := w.Write(&row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Commit(record.Ledger{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(store, name+".warc.gz"), file, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return File{Path: path}
+}
+
+// upToDate brings a crawl's index up to date, which is closed again.
+func upToDate(t testing.TB, crawl string, files ...File) Report {
+	t.Helper()
+	x, err := Open(t.Context(), filepath.Join(crawl, "search.db"), true, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := x.Update(t.Context(), files, Settings{Threads: 2})
+	if err = errors.Join(err, x.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// find is the URLs of the results, and of those with the same content.
+func find(t testing.TB, crawl string, q Query) (urls []string, results []Result) {
+	t.Helper()
+	x, err := Open(t.Context(), filepath.Join(crawl, "search.db"), false, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	q.Most, q.Also = max(q.Most, 10), 5
+	results, total, err := x.Find(t.Context(), q)
+	if err != nil || total != int64(len(results)) {
+		t.Fatal(total, len(results), err)
+	}
+	for _, r := range results {
+		urls = append(append(urls, r.URL), r.Also...)
+	}
+	return urls, results
+}
+
+// What becomes of pages from round to round.
+func TestPagesComeAndLeave(t *testing.T) {
+	crawl := t.TempDir()
+	check := func(words string, want ...string) {
+		t.Helper()
+		if urls, _ := find(t, crawl, Query{Words: words}); !slices.Equal(urls, want) {
+			t.Errorf("%s: %q, want %q", words, urls, want)
+		}
+	}
+	const a, b, c, d = "http://h/a", "http://h/b", "http://h/c", "http://i:8080/d?x"
+	files := []File{round(t, crawl, "", "r1", 1, page(a, "Vacation", "alpha beta"), page(b, "Other", "beta gamma alpha words more"), page(c, "Same", "delta"), page(d, "Same", "delta"),
+		visit{url: "http://h/pic", outcome: record.OutcomeFetched, status: 200, mime: "image/png", body: "\x89PNG alpha"},
+		visit{url: "http://h/deferred", outcome: record.OutcomeDeferred},
+		visit{url: "http://h/plain", outcome: record.OutcomeFetched, status: 200, mime: "text/plain", body: "Résumé alphabet"})}
+	if r := upToDate(t, crawl, files...); r != (Report{Files: 1, New: 6}) {
+		t.Errorf("%+v", r)
+	}
+	check("alpha", a, b)
+	check("ALPHA -gamma", a)
+	check("alpha*", "http://h/plain", a, b)
+	check("resume", "http://h/plain")
+	check(`"beta gamma"`, b)
+	check(`"gamma beta"`)
+	check("delta", c, d) // one document
+	check("vacation", a)
+	if urls, results := find(t, crawl, Query{Words: "delta", Site: "i"}); !slices.Equal(urls, []string{d, c}) || results[0].Fetched.Unix() != 1 {
+		t.Errorf("%q %+v", urls, results)
+	}
+	for _, site := range []string{"i:8080", "I"} {
+		if urls, _ := find(t, crawl, Query{Words: "delta", Site: site}); len(urls) != 2 {
+			t.Errorf("--site %s: %q", site, urls)
+		}
+	}
+	for _, site := range []string{"j", "8080", "i:80"} {
+		if urls, _ := find(t, crawl, Query{Words: "delta", Site: site}); len(urls) != 0 {
+			t.Errorf("--site %s: %q", site, urls)
+		}
+	}
+	// a changes, b is gone, of two URLs with one content one redirects; nothing is new about what failed and is tried again.
+	files = append(files, round(t, crawl, "", "r2", 2, page(a, "Vacation", "epsilon"), status(b, 410), status(d, 301), status("http://h/plain", 503)))
+	if r := upToDate(t, crawl, files...); r != (Report{Files: 1, Changed: 1, Gone: 2}) {
+		t.Errorf("%+v", r)
+	}
+	check("alpha")
+	check("gamma")
+	check("epsilon", a)
+	check("delta", c)
+	check("resume", "http://h/plain")
+	// The server says that b, which was gone, is as it was. What failed for the last time leaves, and so does what robots.txt forbids or settings refuse.
+	failed := status("http://h/plain", 503)
+	failed.attempt = 2
+	files = append(files, round(t, crawl, "", "r3", 3, visit{url: b, outcome: record.OutcomeNotModified, status: 304}, visit{url: a, outcome: record.OutcomeNotModified, status: 304}, failed,
+		visit{url: c, outcome: record.OutcomeRobotsDenied}))
+	if r := upToDate(t, crawl, files...); r != (Report{Files: 1, New: 1, Same: 1, Gone: 2}) {
+		t.Errorf("%+v", r)
+	}
+	check("gamma", b)
+	check("delta")
+	check("resume")
+	// A content that was there before comes back at another URL, in a shard's round.
+	files = append(files, round(t, crawl, "shards/000", "r4", 4, page("http://h/longer", "Same", "delta"), visit{url: b, outcome: record.OutcomeDenied}))
+	upToDate(t, crawl, files...)
+	check("delta", "http://h/longer")
+	check("gamma")
+	whole := dump(t, crawl)
+	// One update gives what several gave.
+	os.Remove(filepath.Join(crawl, "search.db"))
+	upToDate(t, crawl, files...)
+	if again := dump(t, crawl); again != whole {
+		t.Errorf("one update gives\n%s\nseveral gave\n%s", again, whole)
+	}
+	// After a restore, a round of the same name has other rows.
+	files[2] = round(t, crawl, "", "r3", 9, page(b, "Back", "zeta"))
+	x, err := Open(t.Context(), filepath.Join(crawl, "search.db"), false, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, anew, err := x.Behind(t.Context(), files[:3]); n != 3 || !anew || err != nil {
+		t.Error(n, anew, err)
+	}
+	x.Close()
+	if r := upToDate(t, crawl, files[:3]...); !r.Anew || r.Files != 3 {
+		t.Errorf("%+v", r)
+	}
+	check("zeta", b)
+	check("delta", c)
+	if r := upToDate(t, crawl, files[:1]...); !r.Anew || r.Files != 1 {
+		t.Errorf("%+v", r)
+	}
+	check("gamma", b)
+	if r := upToDate(t, crawl); !r.Anew || r.Files != 0 {
+		t.Errorf("%+v", r)
+	}
+	check("gamma")
+}
+
+// dump is all rows of an index.
+func dump(t testing.TB, crawl string) string {
+	t.Helper()
+	x, err := Open(t.Context(), filepath.Join(crawl, "search.db"), false, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	var all strings.Builder
+	for _, query := range []string{`SELECT json_array(n, path, bytes, end) FROM file ORDER BY n`, `SELECT json_array(id, fp) FROM doc ORDER BY id`,
+		`SELECT json_array(url, host, doc, gone, fp, fetched, store, warc, offset, length, body, mime, charset) FROM page ORDER BY url`,
+		`SELECT json_array(rowid, title, body) FROM text ORDER BY rowid`, `SELECT json_array(n) FROM (SELECT count(*) n FROM text WHERE text MATCH 'common')`} {
+		rows, err := x.conn.QueryContext(t.Context(), query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rows.Next() {
+			var line string
+			if err := rows.Scan(&line); err != nil {
+				t.Fatal(err)
+			}
+			all.WriteString(line + "\n")
+		}
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all.String()
+}
+
+// What pages and queries say is data.
+func TestHostile(t *testing.T) {
+	crawl := t.TempDir()
+	upToDate(t, crawl, round(t, crawl, "", "r1", 1,
+		page("http://h/esc", "\x1b]0;owned\a \u202etitle", "evil \x02x\x03 \x1b[31m <b>&lt;script&gt;alert(1)&lt;/script&gt; \u2066word \u2028 lines\x00"),
+		visit{url: "http://h/cut", outcome: record.OutcomeFetched, status: 200, mime: "application/pdf", body: "%PDF-1.4 evil"},
+		visit{url: "http://h/big", outcome: record.OutcomeFetched, status: 200, mime: "text/plain", body: "first " + strings.Repeat("filler ", 2*MaxText/7) + "beyond"}))
+	_, results := find(t, crawl, Query{Words: "evil"})
+	if len(results) != 1 {
+		t.Fatal(results)
+	}
+	if s := results[0].Title + results[0].Snippet; strings.ContainsAny(s, "\x00\x02\x03\x07\x1b\u2028\u202e\u2066") || !strings.Contains(s, "<script>alert(1)</script>") {
+		t.Errorf("%q", s)
+	}
+	if s := results[0].Marked("*", "*"); !strings.Contains(s, "*evil* x") {
+		t.Errorf("%q", s)
+	}
+	if urls, _ := find(t, crawl, Query{Words: "first"}); len(urls) != 1 {
+		t.Errorf("%q", urls)
+	}
+	if urls, _ := find(t, crawl, Query{Words: "beyond"}); len(urls) != 0 {
+		t.Errorf("text of more than %d bytes: %q", MaxText, urls)
+	}
+	for _, words := range []string{`evil) OR (x`, `title:evil NEAR(`, `"evil`, `evil"x""`, `evil* *`, `^evil + {`, "evil\x00'; DROP TABLE text", "AND OR NOT evil", `evil -"`, "\xff\xfe evil", `evil -nothing*`} {
+		find(t, crawl, Query{Words: words})
+	}
+	for _, words := range []string{"", " ", `"`, "*", "-x", "()", strings.Repeat("w ", maxTerms+1), strings.Repeat("w", maxQuery+1)} {
+		if _, err := Expression(words); !errors.Is(err, fault.Usage) || fault.HintOf(err) == "" {
+			t.Errorf("%.20q: %v", words, err)
+		}
+	}
+}
+
+func FuzzExpression(f *testing.F) {
+	crawl := f.TempDir()
+	upToDate(f, crawl, round(f, crawl, "", "r1", 1, page("http://h/", "a", "b c")))
+	x, err := Open(f.Context(), filepath.Join(crawl, "search.db"), false, 0)
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer x.Close()
+	for _, s := range []string{"a", `a "b c" -d e*`, `"`, `-"a"*b`, "é\x00", "\xff a", "٣ 中文*"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, words string) {
+		if _, _, err := x.Find(context.Background(), Query{Words: words, Most: 3}); err != nil && !errors.Is(err, fault.Usage) {
+			t.Errorf("%q: %v", words, err)
+		}
+	})
+}
+
+// Files that are no index, or one of another version.
+func TestOtherFiles(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "search.db")
+	open := func(create bool, want error) {
+		t.Helper()
+		x, err := Open(t.Context(), path, create, 0)
+		if err == nil {
+			x.Close()
+		}
+		if !errors.Is(err, want) || want != nil && !strings.Contains(fault.HintOf(err), "msearch") {
+			t.Errorf("%v, hint %q, want %v", err, fault.HintOf(err), want)
+		}
+	}
+	open(false, fault.Usage)
+	os.WriteFile(path, nil, 0o666)
+	open(false, fault.Usage) // of an update that was killed
+	open(true, nil)
+	exec := func(query string) {
+		t.Helper()
+		x, err := Open(t.Context(), path, false, 0)
+		if err == nil {
+			err = errors.Join(x.exec(t.Context(), query), x.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec("PRAGMA user_version = 7")
+	open(false, fault.Version)
+	open(true, fault.Version)
+	os.Remove(path)
+	open(true, nil)
+	exec("PRAGMA application_id = 7")
+	open(false, fault.WrongKind)
+	open(true, fault.WrongKind)
+	os.WriteFile(path, []byte(strings.Repeat("no database ", 1000)), 0o666)
+	open(false, fault.WrongKind)
+	open(true, fault.WrongKind)
+	if b, _ := os.ReadFile(path); !strings.HasPrefix(string(b), "no database") {
+		t.Errorf("the file was changed")
+	}
+}
+
+// many are rounds of pages that come, change and go.
+func many(t testing.TB, crawl string, rounds, pages int) (files []File) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range rounds {
+		var visits []visit
+		for n := range pages {
+			url := fmt.Sprintf("http://h%d/%d", n%3, rng.IntN(2*pages))
+			switch rng.IntN(6) {
+			case 0:
+				visits = append(visits, status(url, 404))
+			case 1:
+				visits = append(visits, visit{url: url, outcome: record.OutcomeNotModified, status: 304})
+			default:
+				visits = append(visits, page(url, fmt.Sprintf("page %d", rng.IntN(pages)), "common "+strings.Repeat(fmt.Sprintf("word%d ", rng.IntN(50)), 40)))
+			}
+		}
+		under := ""
+		if i%2 == 1 {
+			under = "shards/001"
+		}
+		files = append(files, round(t, crawl, under, fmt.Sprintf("r%d", i+1), i+1, visits...))
+	}
+	return files
+}
+
+// An update that is killed at any moment, and run again, gives the same index.
+func TestKill(t *testing.T) {
+	if list := os.Getenv("MSEARCH_FILES"); list != "" { // the process that is killed
+		var files []File
+		if err := json.Unmarshal([]byte(list), &files); err != nil {
+			t.Fatal(err)
+		}
+		upToDate(t, os.Getenv("MSEARCH_CRAWL"), files...)
+		return
+	}
+	crawl := t.TempDir()
+	files := many(t, crawl, 12, 60)
+	upToDate(t, crawl, files...)
+	want := dump(t, crawl)
+	db := filepath.Join(crawl, "search.db")
+	if err := os.Remove(db); err != nil {
+		t.Fatal(err)
+	}
+	list, err := json.Marshal(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kills := 0
+	for try := 1; ; try++ {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestKill$")
+		cmd.Env = append(os.Environ(), "MSEARCH_CRAWL="+crawl, "MSEARCH_FILES="+string(list))
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		before := sizes(db)
+		// It is killed a little after the database has changed: while it works, not while it starts.
+		done := make(chan error, 1)
+		go func() { done <- cmd.Wait() }()
+		for range 1000 {
+			if sizes(db) != before {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		select {
+		case err = <-done:
+		case <-time.After(time.Duration(try) * 2 * time.Millisecond):
+			cmd.Process.Kill()
+			err = <-done
+		}
+		if err == nil {
+			break
+		}
+		kills++
+	}
+	t.Logf("%d kills", kills)
+	if kills < 2 {
+		t.Errorf("%d kills", kills)
+	}
+	if got := dump(t, crawl); got != want {
+		t.Errorf("after %d kills\n%s\nwant\n%s", kills, got, want)
+	}
+}
+
+// sizes is what the file system says of a database.
+func sizes(db string) (s [2]int64) {
+	for i, name := range []string{db, db + "-wal"} {
+		if st, err := os.Stat(name); err == nil {
+			s[i] = st.Size()
+		}
+	}
+	return s
+}
+
+// Queries see whole files while an update runs, and two updates share the work.
+func TestTogether(t *testing.T) {
+	crawl := t.TempDir()
+	files := many(t, crawl, 8, 40)
+	upToDate(t, crawl, files...)
+	want := dump(t, crawl)
+	os.Remove(filepath.Join(crawl, "search.db"))
+	upToDate(t, crawl, files[:1]...)
+	errs := make(chan error)
+	for range 2 {
+		go func() {
+			x, err := Open(t.Context(), filepath.Join(crawl, "search.db"), true, 20*time.Second)
+			if err == nil {
+				_, err = x.Update(t.Context(), files, Settings{})
+				err = errors.Join(err, x.Close())
+			}
+			errs <- err
+		}()
+	}
+	for left := 2; left > 0; {
+		select {
+		case err := <-errs:
+			if left--; err != nil {
+				t.Error(err)
+			}
+		default:
+			if urls, _ := find(t, crawl, Query{Words: "common", Most: 1000}); len(urls) == 0 {
+				t.Error("a query found nothing")
+			}
+		}
+	}
+	if got := dump(t, crawl); got != want {
+		t.Errorf("two updates gave\n%s\nwant\n%s", got, want)
+	}
+}
