@@ -15,10 +15,10 @@ type focusCmd struct {
 	Crawl      string   `arg:"" help:"Folder to make."`
 	Query      []string `arg:"" help:"What the crawl is about; a URL is a seed."`
 	Seeds      []string `sep:"none" placeholder:"FILE" help:"Files of URLs to begin with, as for mcrawl new."`
-	Dictionary string   `group:"Focus:" placeholder:"FILE" help:"WordNet's folder, or lines word<TAB>sense<TAB>words (default: /usr/share/wordnet)."`
+	Dictionary string   `group:"Focus:" placeholder:"FILE" help:"WordNet's folder, or a file of words."`
 	Match      string   `more:"" group:"Focus:" placeholder:"HOW" help:"How words match the dictionary's: exact, stem, edit, trigram."`
 	Database   string   `more:"" group:"Focus:" placeholder:"FILE" help:"Database of words to look in first, and to keep."`
-	Topic      []string `group:"Focus:" placeholder:"NAME" help:"Of the query's senses only this; may be given again."`
+	Topic      []string `more:"" group:"Focus:" placeholder:"NAME" help:"Of the query's senses only this; may be given again."`
 	Examples   []string `more:"" group:"Focus:" sep:"none" placeholder:"T=SOURCE" help:"Pages about topic T, for mfocus train."`
 	Others     []string `more:"" group:"Focus:" sep:"none" placeholder:"SOURCE" help:"Pages about none of the topics."`
 	settings

@@ -212,7 +212,7 @@ func printHelp(o kong.HelpOptions, ctx *kong.Context) error {
 	}
 	text, err := page("")
 	if err == nil && strings.Count(text, "\n") > screen {
-		text, err = page(fold(own))
+		text, err = page(fold(all))
 	}
 	if err != nil {
 		return err
