@@ -41,7 +41,7 @@ new() {
 # bills sums what the shards of crawl $1 sent, by exchange: name, rows, bytes.
 bills() {
 	find "$1/rounds" -name '[0-9]*.json' -path '*/rounds/r*' 2> /dev/null | while read -r file; do
-		grep -o '"parts":\[[^]]*\]' "$file" | grep -o '"\(rows\|bytes\)":[0-9]*' | tr -d '"' | awk -F : -v name="$(basename "$(dirname "$file")")" '{ n[$1] += $2 } END { print name, n["rows"], n["bytes"] }'
+		grep -o '"\(rows\|bytes\)":[0-9]*' "$file" | tr -d '"' | awk -F : -v name="$(basename "$(dirname "$file")")" '{ n[$1] += $2 } END { print name, n["rows"], n["bytes"] }'
 	done
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Crawls of several shards on a real Slurm and a real Spark, on loopback: two nodes and two workers of this machine.
 #
-#   make engines                       the tests, some four minutes
+#   make engines                       the tests, some minutes: ten at a load of 25
 #   pipelines/engines.sh COMMAND…      another command, beside the daemons
 #
 # Nodes, executors and drivers are killed or frozen in each stage: TestEngines in engines_test.go says what must hold. Needs
@@ -94,7 +94,7 @@ TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 ReturnToService=2
-SlurmdTimeout=10
+SlurmdTimeout=6
 SlurmdParameters=config_overrides
 MpiDefault=none
 SchedulerParameters=sched_min_interval=0,batch_sched_delay=0,sched_interval=1

@@ -67,15 +67,24 @@ func newOnEngine(t *testing.T, w *web, settings ...string) *onEngine {
 }
 
 // start goes on with the crawl.
-func (c *onEngine) start(t *testing.T) {
+func (c *onEngine) start(t *testing.T, flags ...string) {
 	t.Helper()
-	c.run = exec.Command(bin+"mcrawl", "run", c.dir)
+	c.run = exec.Command(bin+"mcrawl", append([]string{"run", c.dir}, flags...)...)
 	c.out.Reset()
 	c.run.Stdout, c.run.Stderr = &c.out, &c.out
 	if err := c.run.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.run.Process.Kill() })
+}
+
+// interrupt ends the run as Ctrl-C does.
+func (c *onEngine) interrupt(t *testing.T) {
+	t.Helper()
+	c.run.Process.Signal(os.Interrupt)
+	if err := c.run.Wait(); c.run.ProcessState.ExitCode() != 130 {
+		t.Errorf("%v, want exit code 130:\n%s", err, tail(c.out.Bytes()))
+	}
 }
 
 // ended checks a crawl at its end.
@@ -290,10 +299,7 @@ func slurmCrawl(t *testing.T, w *web) *onEngine {
 
 	// An interrupted driver leaves no job.
 	c.trap(t, "fetch", owner, "")
-	c.run.Process.Signal(os.Interrupt)
-	if err := c.run.Wait(); c.run.ProcessState.ExitCode() != 130 {
-		t.Errorf("%v, want exit code 130:\n%s", err, tail(c.out.Bytes()))
-	}
+	c.interrupt(t)
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
 		out, err := exec.Command("squeue", "-h", "--me").Output()
 		if err == nil && len(out) == 0 {
@@ -303,7 +309,7 @@ func slurmCrawl(t *testing.T, w *web) *onEngine {
 			t.Fatalf("%v, jobs left:\n%s", err, out)
 		}
 	}
-	c.start(t)
+	c.start(t, "--on", "local") // the last rounds, of a few pages each
 	return c
 }
 
@@ -361,6 +367,10 @@ func sparkCrawl(t *testing.T, w *web) *onEngine {
 	signal(tree, syscall.SIGSTOP)
 	c.passed(t, round, "fetch")
 	signal(tree, syscall.SIGCONT)
+	c.passed(t, round, "update")
+	c.passed(t, c.stages(t).Round, "batch")
+	c.interrupt(t)
+	c.start(t, "--on", "local")
 	return c
 }
 
