@@ -7,6 +7,7 @@
     interop.py replay INDEX WACZ FILE…  pywb replays pages from the folder and from WACZ, which wacz validates; warcio indexes
     interop.py pages FOLDER INDEX N   pywb replays N pages of an index from the folder of its configuration
     interop.py parquet TABLE FILE…    DuckDB and pyarrow read the rows that mcat prints of the files
+    interop.py index TABLE FILE…      outcomes have the columns of Common Crawl's index, and a query for it runs
     interop.py arrow PLAIN ROWS.json  pyarrow and DuckDB read plain Arrow as mcat printed it
 """
 
@@ -301,20 +302,48 @@ def check_replay(index, wacz, files):
     say("warcio", f"indexes {records} records of the files where they are")
 
 
-def check_parquet(table, files):
-    """DuckDB and pyarrow have the rows and columns that mcat prints, and the round of each."""
-    import duckdb
-    import pyarrow.parquet
+# The columns of Common Crawl's index as DuckDB shows them. Those of RENAMED are other columns of our rows, the rest is made.
+INDEX = dict.fromkeys(
+    "url_surtkey url url_host_name url_host_tld url_host_2nd_last_part url_host_3rd_last_part url_host_4th_last_part url_host_5th_last_part url_host_registry_suffix "
+    "url_host_registered_domain url_host_private_suffix url_host_private_domain url_host_name_reversed url_protocol url_port url_path url_query fetch_time fetch_status "
+    "fetch_redirect content_digest content_mime_type content_mime_detected content_charset content_languages content_truncated warc_filename warc_record_offset "
+    "warc_record_length warc_segment crawl subset".split(),
+    "VARCHAR",
+) | {"url_port": "INTEGER", "fetch_time": "TIMESTAMP WITH TIME ZONE", "fetch_status": "SMALLINT"}
+INDEX |= {"warc_record_offset": "BIGINT", "warc_record_length": "BIGINT"}  # INTEGER there
+RENAMED = {
+    "status": "fetch_status",
+    "mime": "content_mime_type",
+    "truncated": "content_truncated",
+    "payload_sha1": "content_digest",
+    "redirect_url": "fetch_redirect",
+    "charset": "content_charset",
+}
 
+
+def rows_of(files):
+    """The rows that mcat prints of the rounds' files, with their rounds."""
     rows = []
     for path in sorted(files, key=lambda path: int(os.path.basename(os.path.dirname(path))[1:])):  # r2 before r10
         said = subprocess.run([os.environ.get("BIN", "") + "mcat", path], capture_output=True, text=True, check=True).stdout
         name = os.path.basename(os.path.dirname(path))
         rows += [json.loads(line) | {"round": name} for line in said.splitlines()]
+    return rows
+
+
+def check_parquet(table, files):
+    """DuckDB and pyarrow have the rows and columns that mcat prints, and the round of each."""
+    import duckdb
+    import pyarrow.parquet
+
+    rows, made = rows_of(files), set()
+    if "outcome" in rows[0]:
+        rows = [{RENAMED.get(n, n): value for n, value in row.items()} for row in rows]
+        made = set(INDEX) - set(rows[0])
     read = pyarrow.parquet.read_table(table)
     names = read.column_names
     own = ({"x"} & set(names)) - set(rows[0])  # columns of the user's own: there are none
-    if len(rows) != read.num_rows or not rows or set(rows[0]) | own != set(names):
+    if len(rows) != read.num_rows or not rows or set(rows[0]) | own | made != set(names):
         sys.exit(f"{table}: {read.num_rows} rows of {names}, want {len(rows)} of {list(rows[0])}")
     types = dict(duckdb.sql(f"select column_name, column_type from (describe select * from '{table}')").fetchall())
     if types["url_key"] != "UBIGINT" or types["discovered"] != "TIMESTAMP WITH TIME ZONE" or types["round"] != "VARCHAR":
@@ -322,13 +351,54 @@ def check_parquet(table, files):
     shown = ", ".join(f"printf('%016x', {n})" if types[n] == "UBIGINT" else f"epoch_us({n})" if types[n].startswith("TIMESTAMP") else n for n in names)
     for row, got in zip(rows, duckdb.sql(f"select {shown} from '{table}'").fetchall(), strict=True):
         for n, value in zip(names, got, strict=True):
+            if n in made:
+                continue
             want = row.get(n, "")
+            if n in RENAMED.values() and want == "":
+                want = None
+            if n == "content_charset" and value:
+                value = value.lower()  # mweb's are the names of encodings, in lower case
             if types[n].startswith("TIMESTAMP"):
                 if (value is None) != (want is None) or want and value // 1000000 != int(datetime.datetime.fromisoformat(want).timestamp()):
                     sys.exit(f"{table}: {n} is {value}, want {want}")
             elif value != want:
                 sys.exit(f"{table}: {n} is {value!r}, want {want!r}")
     say("duckdb", f"{len(rows)} rows, {len(names)} columns of {os.path.basename(table)}")
+
+
+def check_index(table, files):
+    """Outcomes have the columns and types of Common Crawl's index, in its order, and a query of the kind that it publishes counts what mcat prints."""
+    import duckdb
+
+    have = duckdb.sql(f"select column_name, column_type from (describe select * from '{table}')").fetchall()
+    if have[: len(INDEX)] != list(INDEX.items()):
+        sys.exit(f"{table}: columns {have}, want {list(INDEX.items())}")
+    duckdb.sql("create schema ccindex")
+    duckdb.sql(f"create view ccindex.ccindex as select * from '{table}'")
+    crawl = os.path.basename(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(files[0])))))
+    query = f"""
+        SELECT url_host_registered_domain, url_host_tld, content_mime_type,
+               COUNT(*) AS n_pages,
+               COUNT(DISTINCT url_host_name) AS n_hosts,
+               COUNT(content_mime_detected) AS n_detected,
+               SUM(warc_record_length) AS bytes
+        FROM "ccindex"."ccindex"
+        WHERE crawl = '{crawl}' AND subset = 'warc' AND fetch_status = 200
+          AND content_truncated IS NULL AND url_protocol = 'http' AND url_port IS NOT NULL
+        GROUP BY url_host_registered_domain, url_host_tld, content_mime_type
+        ORDER BY n_pages DESC"""
+    count = {}
+    for row in rows_of(files):
+        if row["role"] == "page" and row["outcome"] == "fetched" and row["status"] == 200 and row["warc_filename"] and not row["truncated"]:
+            labels = row["host"].split(":")[0].split(".")
+            n = count.setdefault((".".join(labels[-2:]), labels[-1], row["mime"] or None), [0, set(), 0])
+            n[0], n[2] = n[0] + 1, n[2] + row["warc_record_length"]
+            n[1].add(row["host"])
+    want = {(*key, n, len(hosts), 0, size) for key, (n, hosts, size) in count.items()}
+    got = duckdb.sql(query).fetchall()
+    if not got or set(got) != want or len(got) != len(want):
+        sys.exit(f"{table}: {got}, want {want}")
+    say("duckdb", f"a query for Common Crawl's index counts {sum(r[3] for r in got)} pages of {len(got)} types")
 
 
 if __name__ == "__main__":
@@ -344,6 +414,8 @@ if __name__ == "__main__":
         say("pywb", f"replays {replay_pages(sys.argv[2], sys.argv[3], int(sys.argv[4]))} pages")
     elif sys.argv[1] == "parquet":
         check_parquet(sys.argv[2], sys.argv[3:])
+    elif sys.argv[1] == "index":
+        check_index(sys.argv[2], sys.argv[3:])
     elif sys.argv[1] == "derived":
         check_derived(*sys.argv[2:])
     else:

@@ -9,7 +9,7 @@
 #   - warcio reads the WET and WAT files that mcat makes of the crawl;
 #   - of the sealed crawl, wacz validates the WACZ file; pywb replays pages from the folder
 #     and from the WACZ file; warcio indexes the files where they are; DuckDB and pyarrow
-#     open the Parquet files;
+#     open the Parquet files, and a query for Common Crawl's index runs in DuckDB;
 #   - cdxj-indexer makes the index of the WARC files that mcat makes, with the same keys;
 #   - after "zstd -dc", record files of each kind open in pyarrow with the rows and
 #     columns that mcat prints, and in DuckDB from there;
@@ -151,6 +151,7 @@ say wget "$("${BIN}mcat" --count "$work"/wget*.warc.gz) records read; on $(wc -l
 "${BIN}mcrawl" export -q "$work/crawl" --parquet "$work/tables" > /dev/null
 "$python" "$here/interop.py" replay "$work/crawl/index" "$work/crawl.wacz" "$work"/crawl/fetch/*.warc.gz
 "$python" "$here/interop.py" parquet "$work/tables/outcomes.parquet" "$work"/crawl/rounds/r*/marked.arrows.zst
+"$python" "$here/interop.py" index "$work/tables/outcomes.parquet" "$work"/crawl/rounds/r*/marked.arrows.zst
 "$python" "$here/interop.py" parquet "$work/tables/links.parquet" "$work"/crawl/rounds/r*/links.arrows.zst
 
 # --- record files -----------------------------------------------------------

@@ -8,6 +8,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/record/parquet"
 	"mercator/pkg/cli"
+	"mercator/pkg/derive"
 )
 
 // runParquet makes one Parquet file of record files.
@@ -36,10 +37,10 @@ func (g *grammar) runParquet(ctx context.Context, std *cli.Std) error {
 	write := func(to io.Writer) error {
 		out := bufio.NewWriterSize(to, 1<<20)
 		err := record.ByKind(src.Kind(),
-			func() error { return parquet.Files[record.URL](ctx, out, files, progress.Add) },
-			func() error { return parquet.Files[record.Fetch](ctx, out, files, progress.Add) },
-			func() error { return parquet.Files[record.Link](ctx, out, files, progress.Add) },
-			func() error { return parquet.Files[record.Module](ctx, out, files, progress.Add) })()
+			func() error { return parquet.Files[record.URL](ctx, out, files, nil, progress.Add) },
+			func() error { return derive.Outcomes(ctx, out, files, progress.Add) },
+			func() error { return parquet.Files[record.Link](ctx, out, files, nil, progress.Add) },
+			func() error { return parquet.Files[record.Module](ctx, out, files, nil, progress.Add) })()
 		if err != nil {
 			return err
 		}

@@ -233,6 +233,22 @@ func TestSURTAndDomain(t *testing.T) {
 	}
 }
 
+// Suffixes and domains are those that the public suffix list has, by section.
+func TestDomains(t *testing.T) {
+	for name, want := range map[string]Domains{
+		"www.example.com": {"com", "example.com", "com", "example.com"}, "www.bbc.co.uk": {"co.uk", "bbc.co.uk", "co.uk", "bbc.co.uk"},
+		"x.anna.github.io": {"io", "github.io", "github.io", "anna.github.io"}, "github.io": {"io", "github.io", "github.io", ""},
+		"my.s3.amazonaws.com": {"com", "amazonaws.com", "s3.amazonaws.com", "my.s3.amazonaws.com"}, "a.amazonaws.com": {"com", "amazonaws.com", "com", "amazonaws.com"},
+		"a.blogspot.co.uk": {"co.uk", "blogspot.co.uk", "co.uk", "blogspot.co.uk"}, "a.b.ck": {"b.ck", "a.b.ck", "b.ck", "a.b.ck"}, "www.ck": {"ck", "www.ck", "ck", "www.ck"},
+		"h1.mweb.test": {"test", "mweb.test", "test", "mweb.test"}, "com": {"com", "", "com", ""}, "localhost": {"localhost", "", "localhost", ""},
+		"10.0.0.1": {}, "[::1]": {}, "": {},
+	} {
+		if got := DomainsOf(name); got != want {
+			t.Errorf("DomainsOf(%q) = %q, want %q", name, got, want)
+		}
+	}
+}
+
 // The canonical form of a canonical URL is itself, and its key is that of what the key
 // is made of, whatever the rules.
 func FuzzCanonical(f *testing.F) {

@@ -57,6 +57,41 @@ func RegisteredDomain(host string) string {
 	return name
 }
 
+// Domains are what the public suffix list says of a host name.
+type Domains struct {
+	RegistrySuffix, Registered string // of its section of registries: "io" and "github.io" for anna.github.io
+	PrivateSuffix, Private     string // of the whole list: "github.io" and "anna.github.io"
+}
+
+// DomainsOf finds the suffixes of a name without port, and the domains registered under them. A name that is a suffix has no
+// domain under it, and an address has neither. A name under no suffix of the list has its last label as suffix.
+func DomainsOf(name string) (d Domains) {
+	if name == "" || isAddr(name) {
+		return d
+	}
+	d.PrivateSuffix, _ = publicsuffix.PublicSuffix(name)
+	d.RegistrySuffix = d.PrivateSuffix
+	for {
+		_, registry := publicsuffix.PublicSuffix(d.RegistrySuffix)
+		_, parent, more := strings.Cut(d.RegistrySuffix, ".")
+		if registry || !more {
+			break
+		}
+		d.RegistrySuffix, _ = publicsuffix.PublicSuffix(parent)
+	}
+	d.Registered, d.Private = under(name, d.RegistrySuffix), under(name, d.PrivateSuffix)
+	return d
+}
+
+// under is the part of a name that has one label more than its suffix; "" if there is none.
+func under(name, suffix string) string {
+	rest, ok := strings.CutSuffix(name, "."+suffix)
+	if !ok {
+		return ""
+	}
+	return name[strings.LastIndexByte(rest, '.')+1:]
+}
+
 // SplitPort cuts a canonical host into its name and its port, "" if it has none.
 // An IPv6 address keeps its brackets.
 func SplitPort(host string) (name, port string) {

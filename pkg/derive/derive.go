@@ -5,6 +5,8 @@
 //	CDXJ   an index: a sorted line for each reply, for pywb and others that replay
 //	WACZ   a ZIP file of WARC files, their index and their pages
 //
+// And it makes Parquet of fetch rows, with the columns of Common Crawl's index (Outcomes).
+//
 // WET and WAT, as Common Crawl publishes them, begin with a warcinfo record, are WARC 1.1, and have a gzip member a record.
 // Field names are those of Common Crawl's files (ia-web-commons). What differs:
 //

@@ -137,8 +137,8 @@ func (e Export) Parquet(ctx context.Context, to string) error {
 			name, of string
 			write    func(ctx context.Context, out io.Writer, files []string, progress func(int64)) error
 		}{
-			{"outcomes", outcomes, parquet.Files[record.Fetch]}, {"links", "links", parquet.Files[record.Link]},
-			{"refused", "refused", parquet.Files[record.Link]}, {"modules", "modules", parquet.Files[record.Module]},
+			{"outcomes", outcomes, derive.Outcomes}, {"links", "links", plain[record.Link]},
+			{"refused", "refused", plain[record.Link]}, {"modules", "modules", plain[record.Module]},
 		} {
 			files, err := kept.Files(table.of)
 			if err != nil {
@@ -154,6 +154,11 @@ func (e Export) Parquet(ctx context.Context, to string) error {
 		}
 		return nil
 	}))
+}
+
+// plain writes a table with the columns of the rows.
+func plain[T record.Row](ctx context.Context, out io.Writer, files []string, progress func(int64)) error {
+	return parquet.Files[T](ctx, out, files, nil, progress)
 }
 
 // noRows says why no round has outcomes: their files are gone, or nothing was fetched.

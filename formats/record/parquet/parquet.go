@@ -1,7 +1,8 @@
 // Package parquet writes rows of a record stream as a Parquet file, for DuckDB, pandas, Spark and the like.
 //
 // Columns have the names and types of the record stream (formats/record), and there is one more, "round": the
-// transaction in which the row was made. What is text or a number there is never null; a time that is not set is. A reader sees
+// transaction in which the row was made. What is text or a number there is never null; a time that is not set is.
+// A Table puts columns of other names and types before these, or instead of some. A reader sees
 //
 //	url_key, content_fp, other 64-bit hashes   UINT_64            UBIGINT in DuckDB
 //	times                                      TIMESTAMP, µs, UTC TIMESTAMP WITH TIME ZONE
@@ -23,10 +24,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/apache/arrow/go/v15/parquet"
 	"github.com/apache/arrow/go/v15/parquet/compress"
 	"github.com/apache/arrow/go/v15/parquet/file"
@@ -49,39 +52,126 @@ const pageBytes = 256 << 10
 // roundColumn is the column that a record stream does not have.
 const roundColumn = "round"
 
-// Writer writes rows of one kind. Errors stick.
-type Writer[T record.Row] struct {
-	out    io.Writer
-	like   *record.Schema
-	file   *file.Writer
-	round  bool // the column is ours to write
-	group  bytes.Buffer
-	rows   *record.Writer[T] // of the group, as plain Arrow
-	rounds []parquet.ByteArray
-	err    error
+// Table says which columns come first in a file. The others of the record stream follow.
+type Table[T record.Row] struct {
+	Columns []Column
+	Instead []string                         // columns of the record stream that these replace
+	Row     func(row *T, path, round string) // sets the values of Columns for a row of a record file; path may be ""
 }
 
-// NewWriter begins a file of rows that have the columns of their kind and the further ones of like, which may be nil.
-func NewWriter[T record.Row](out io.Writer, like *record.Schema) (*Writer[T], error) {
+// Column is a column of a Table. If rows have a column of its name, it is that one, with its type. (So it can come from a
+// stage that adds columns to rows.) Otherwise it has the value that Row sets: one of Text, Int16 and Int32.
+type Column struct {
+	Name     string
+	Text     *string
+	Int16    *int16
+	Int32    *int32
+	Required bool // it is never null; of others "" and 0 are null
+}
+
+// made is a column that rows do not have.
+type made struct {
+	Column
+	values array.Builder // of the row group
+}
+
+func newMade(c Column) *made {
+	m := &made{Column: c}
+	m.values = array.NewBuilder(memory.DefaultAllocator, m.field().Type)
+	return m
+}
+
+func (m *made) field() arrow.Field {
+	f := arrow.Field{Name: m.Name, Type: arrow.BinaryTypes.String, Nullable: !m.Required}
+	switch {
+	case m.Int16 != nil:
+		f.Type = arrow.PrimitiveTypes.Int16
+	case m.Int32 != nil:
+		f.Type = arrow.PrimitiveTypes.Int32
+	}
+	return f
+}
+
+// append takes the value of a row.
+func (m *made) append() {
+	switch to := m.values.(type) {
+	case *array.Int16Builder:
+		appendValue(to, m.Required, *m.Int16)
+	case *array.Int32Builder:
+		appendValue(to, m.Required, *m.Int32)
+	case *array.StringBuilder:
+		appendValue(to, m.Required, *m.Text)
+	}
+}
+
+func appendValue[V comparable](to interface {
+	Append(V)
+	AppendNull()
+}, required bool, v V) {
+	var zero V
+	if v == zero && !required {
+		to.AppendNull()
+	} else {
+		to.Append(v)
+	}
+}
+
+// Writer writes rows of one kind. Errors stick.
+type Writer[T record.Row] struct {
+	out   io.Writer
+	like  *record.Schema
+	table Table[T]
+	made  []*made // the columns that rows do not have, "round" last
+	round string
+	file  *file.Writer
+	order []source // of the file's columns
+	group bytes.Buffer
+	rows  *record.Writer[T] // of the group, as plain Arrow
+	count int               // rows of the group
+	err   error
+}
+
+// source is where a column of the file comes from.
+type source struct {
+	made   *made // or, if it is nil,
+	column int   // the place in the rows
+}
+
+// NewWriter begins a file of rows that have the columns of their kind and the further ones of like, which may be nil. table may be nil, too.
+func NewWriter[T record.Row](out io.Writer, like *record.Schema, table *Table[T]) (*Writer[T], error) {
 	w := &Writer[T]{out: out, like: like}
+	if table != nil {
+		w.table = *table
+	}
+	has := record.ColumnNames[T]()
+	if like != nil {
+		has = append(has, like.ExtraColumns()...)
+	}
+	for _, c := range slices.Concat(w.table.Columns, []Column{{Name: roundColumn, Text: &w.round, Required: true}}) {
+		if !slices.Contains(has, c.Name) {
+			w.made = append(w.made, newMade(c))
+		}
+	}
 	w.begin()
 	return w, w.err
 }
 
-// Write appends a row that was made in a round.
-func (w *Writer[T]) Write(row *T, round string) error {
+// Write appends a row of the record file path that was made in a round.
+func (w *Writer[T]) Write(row *T, path, round string) error {
 	if w.err != nil {
 		return w.err
 	}
 	if w.err = w.rows.Write(row); w.err != nil {
 		return w.err
 	}
-	if n := len(w.rounds); n > 0 && string(w.rounds[n-1]) == round {
-		w.rounds = append(w.rounds, w.rounds[n-1])
-	} else {
-		w.rounds = append(w.rounds, parquet.ByteArray(round))
+	w.round = round
+	if w.table.Row != nil {
+		w.table.Row(row, path, round)
 	}
-	if len(w.rounds) >= groupRows || w.group.Len() >= groupBytes {
+	for _, m := range w.made {
+		m.append()
+	}
+	if w.count++; w.count >= groupRows || w.group.Len() >= groupBytes {
 		w.flush()
 		w.begin()
 	}
@@ -105,7 +195,7 @@ func (w *Writer[T]) begin() {
 		return
 	}
 	w.group.Reset()
-	w.rounds = w.rounds[:0]
+	w.count = 0
 	w.rows, w.err = record.NewWriter[T](&w.group, record.WriterOptions{Level: record.Bare, Like: w.like})
 }
 
@@ -132,28 +222,26 @@ func (w *Writer[T]) flush() {
 		defer b.Release()
 		batches = append(batches, b)
 	}
-	if w.err = in.Err(); w.err != nil || len(w.rounds) == 0 {
+	if w.err = in.Err(); w.err != nil || w.count == 0 {
 		return
 	}
 	to := w.file.AppendRowGroup()
-	for i := range in.Schema().Fields() {
+	for _, from := range w.order {
 		var column []arrow.Array
-		for _, b := range batches {
-			column = append(column, b.Column(i))
+		if from.made != nil {
+			values := from.made.values.NewArray()
+			defer values.Release()
+			column = append(column, values)
+		} else {
+			for _, b := range batches {
+				column = append(column, b.Column(from.column))
+			}
 		}
 		if w.err = w.next(to, func(c file.ColumnChunkWriter) error { return writeColumn(c, column) }); w.err != nil {
 			return
 		}
 	}
-	if w.round {
-		w.err = w.next(to, func(c file.ColumnChunkWriter) error {
-			_, err := c.(*file.ByteArrayColumnChunkWriter).WriteBatch(w.rounds, nil, nil)
-			return err
-		})
-	}
-	if w.err == nil {
-		w.err = to.Close()
-	}
+	w.err = to.Close()
 }
 
 // next writes the next column of a row group.
@@ -168,24 +256,40 @@ func (w *Writer[T]) next(to file.SerialRowGroupWriter, write func(file.ColumnChu
 	return c.Close()
 }
 
-// open begins the file.
+// open begins the file of rows that have this schema.
 func (w *Writer[T]) open(s *arrow.Schema) error {
 	var nodes schema.FieldList
-	w.round = true
-	for _, f := range s.Fields() {
+	add := func(f arrow.Field, from source) error {
 		n, err := nodeOf(f)
-		if err != nil {
-			return err
-		}
-		nodes = append(nodes, n)
-		w.round = w.round && f.Name != roundColumn
+		nodes, w.order = append(nodes, n), append(w.order, from)
+		return err
 	}
-	if w.round {
-		n, err := nodeOf(arrow.Field{Name: roundColumn, Type: arrow.BinaryTypes.String})
+	placed := slices.Clone(w.table.Instead)
+	for _, c := range w.table.Columns {
+		placed = append(placed, c.Name)
+		var err error
+		if i := slices.IndexFunc(w.made, func(m *made) bool { return m.Name == c.Name }); i >= 0 {
+			err = add(w.made[i].field(), source{made: w.made[i]})
+		} else {
+			i = s.FieldIndices(c.Name)[0] // rows have it, or it would be made
+			err = add(s.Field(i), source{column: i})
+		}
 		if err != nil {
 			return err
 		}
-		nodes = append(nodes, n)
+	}
+	for i, f := range s.Fields() {
+		if slices.Contains(placed, f.Name) {
+			continue
+		}
+		if err := add(f, source{column: i}); err != nil {
+			return err
+		}
+	}
+	if n := len(w.made); n > 0 && w.made[n-1].Text == &w.round {
+		if err := add(w.made[n-1].field(), source{made: w.made[n-1]}); err != nil {
+			return err
+		}
 	}
 	root, err := schema.NewGroupNode("schema", parquet.Repetitions.Required, nodes, -1)
 	if err != nil {
@@ -314,8 +418,8 @@ func bytesOf(a arrow.Array) func(int) parquet.ByteArray {
 	return func(i int) parquet.ByteArray { return a.(*array.Binary).Value(i) }
 }
 
-// Copy writes all rows of a record stream, as made in the round that the stream names.
-func Copy[T record.Row](ctx context.Context, w *Writer[T], in *record.Reader[T], progress func(n int64)) error {
+// Copy writes all rows of the record stream path, as made in the round that the stream names.
+func Copy[T record.Row](ctx context.Context, w *Writer[T], in *record.Reader[T], path string, progress func(n int64)) error {
 	round := in.Schema().Txn
 	var row T
 	for n := 0; ; n++ {
@@ -330,7 +434,7 @@ func Copy[T record.Row](ctx context.Context, w *Writer[T], in *record.Reader[T],
 		} else if err != nil {
 			return err
 		}
-		if err := w.Write(&row, round); err != nil {
+		if err := w.Write(&row, path, round); err != nil {
 			return err
 		}
 		if progress != nil {
@@ -340,8 +444,8 @@ func Copy[T record.Row](ctx context.Context, w *Writer[T], in *record.Reader[T],
 }
 
 // Files writes record files of one kind as one Parquet file. Of columns that the format does not know it has those
-// of the file with most of them.
-func Files[T record.Row](ctx context.Context, out io.Writer, files []string, progress func(n int64)) error {
+// of the file with most of them. table may be nil.
+func Files[T record.Row](ctx context.Context, out io.Writer, files []string, table *Table[T], progress func(n int64)) error {
 	open := func(path string, use func(*record.Reader[T]) error) error {
 		f, err := durable.Open(path)
 		if err != nil {
@@ -366,12 +470,12 @@ func Files[T record.Row](ctx context.Context, out io.Writer, files []string, pro
 			return err
 		}
 	}
-	w, err := NewWriter[T](out, like)
+	w, err := NewWriter(out, like, table)
 	if err != nil {
 		return err
 	}
 	for _, path := range files {
-		if err := open(path, func(r *record.Reader[T]) error { return Copy(ctx, w, r, progress) }); err != nil {
+		if err := open(path, func(r *record.Reader[T]) error { return Copy(ctx, w, r, path, progress) }); err != nil {
 			return err
 		}
 	}

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/apache/arrow/go/v15/parquet"
 	"github.com/apache/arrow/go/v15/parquet/file"
 
 	"mercator/formats/record"
@@ -17,7 +20,7 @@ func TestRoundTrip(t *testing.T) {
 	const rows = groupRows + 100
 	like := record.NewSchema(record.KindFetch, record.Column{Name: "x_id"})
 	var out bytes.Buffer
-	w, err := NewWriter[record.Fetch](&out, like)
+	w, err := NewWriter[record.Fetch](&out, like, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +30,7 @@ func TestRoundTrip(t *testing.T) {
 		if i%2 == 0 {
 			row.FetchTime = record.Time(i)
 		}
-		if err := w.Write(&row, fmt.Sprintf("r%d", 1+i/1000)); err != nil {
+		if err := w.Write(&row, "", fmt.Sprintf("r%d", 1+i/1000)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -104,4 +107,126 @@ func TestRoundTrip(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, names[name], want)
 		}
 	}
+}
+
+// TestTable makes columns of rows, over several row groups. A column that rows have goes before one that is made.
+func TestTable(t *testing.T) {
+	const rows = groupRows + 100
+	var text, none string
+	var small int16
+	var large int32
+	table := &Table[record.Fetch]{
+		Columns: []Column{{Name: "made", Text: &text}, {Name: "url"}, {Name: "status_is", Int16: &small, Required: true}, {Name: "port", Int32: &large}, {Name: "language", Text: &none}},
+		Instead: []string{"status"},
+		Row: func(row *record.Fetch, path, round string) {
+			text, small, large = "", int16(row.Status), int32(row.Status%3)
+			if row.Status%2 == 0 {
+				text = path + round
+			}
+		},
+	}
+	language := (&record.Schema{Kind: record.KindFetch}).WithText("language")
+	var out bytes.Buffer
+	w, err := NewWriter(&out, language, table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range rows {
+		row := record.Fetch{URL: "http://h/", Host: "h", Role: record.RolePage, Outcome: record.OutcomeFetched, Status: uint16(i % 1000),
+			Extra: language.AddText(record.Extra{}, "language", fmt.Sprint(i))}
+		if err := w.Write(&row, "f/", "r1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := file.NewParquetReader(bytes.NewReader(out.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for i := range r.MetaData().Schema.NumColumns() {
+		d := r.MetaData().Schema.Column(i)
+		names = append(names, fmt.Sprint(d.Name(), " ", d.PhysicalType(), " ", d.LogicalType(), " ", d.MaxDefinitionLevel()))
+	}
+	for i, want := range []string{"made BYTE_ARRAY String 1", "url BYTE_ARRAY String 0", "status_is INT32 Int(bitWidth=16, isSigned=true) 0", "port INT32 Int(bitWidth=32, isSigned=true) 1",
+		"language BYTE_ARRAY String 1", "url_key INT64 Int(bitWidth=64, isSigned=false) 0"} {
+		if names[i] != want {
+			t.Errorf("column %d: %s, want %s", i, names[i], want)
+		}
+	}
+	if last := names[len(names)-1]; last != "round BYTE_ARRAY String 0" || slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "status ") }) {
+		t.Error(names)
+	}
+	at := 0
+	for g := range r.NumRowGroups() {
+		group := r.RowGroup(g)
+		n := int(group.NumRows())
+		made, smalls, larges, languages := textOf(t, group, 0), int32sOf(t, group, 2), int32sOf(t, group, 3), textOf(t, group, 4)
+		for i := range n {
+			status := (at + i) % 1000
+			text := ""
+			if status%2 == 0 {
+				text = "f/r1"
+			}
+			if made[i] != text || smalls[i] != int32(status) || larges[i] != int32(status%3) || languages[i] != fmt.Sprint(at+i) {
+				t.Fatalf("row %d: %q %d %d %q", at+i, made[i], smalls[i], larges[i], languages[i])
+			}
+		}
+		at += n
+	}
+	if at != rows || r.NumRowGroups() < 2 {
+		t.Errorf("%d rows in %d groups", at, r.NumRowGroups())
+	}
+}
+
+// textOf reads a column of text, "" for null.
+func textOf(t *testing.T, group *file.RowGroupReader, column int) (all []string) {
+	t.Helper()
+	chunk, err := group.Column(column)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := chunk.(*file.ByteArrayColumnChunkReader)
+	for int64(len(all)) < group.NumRows() {
+		values, levels := make([]parquet.ByteArray, 1000), make([]int16, 1000)
+		total, _, err := read.ReadBatch(1000, values, levels, nil)
+		if err != nil || total == 0 {
+			t.Fatal(total, err)
+		}
+		for i := range total {
+			text := ""
+			if levels[i] == read.Descriptor().MaxDefinitionLevel() {
+				text, values = string(values[0]), values[1:]
+			}
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+// int32sOf reads a column of numbers, 0 for null.
+func int32sOf(t *testing.T, group *file.RowGroupReader, column int) (all []int32) {
+	t.Helper()
+	chunk, err := group.Column(column)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := chunk.(*file.Int32ColumnChunkReader)
+	for int64(len(all)) < group.NumRows() {
+		values, levels := make([]int32, 1000), make([]int16, 1000)
+		total, _, err := read.ReadBatch(1000, values, levels, nil)
+		if err != nil || total == 0 {
+			t.Fatal(total, err)
+		}
+		for i := range total {
+			n := int32(0)
+			if levels[i] == read.Descriptor().MaxDefinitionLevel() {
+				n, values = values[0], values[1:]
+			}
+			all = append(all, n)
+		}
+	}
+	return all
 }

@@ -1,0 +1,152 @@
+package derive
+
+import (
+	"context"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/text/encoding/htmlindex"
+	"golang.org/x/text/encoding/ianaindex"
+
+	"mercator/formats/record"
+	"mercator/formats/record/parquet"
+	"mercator/pkg/canon"
+)
+
+// Outcomes writes files of fetch rows as one Parquet file that has the columns of Common Crawl's columnar index
+// (cc-index-table, schema "flat"), with their names and types, before those that the index lacks. Queries written for it run
+// unchanged. What is different:
+//
+//   - Each contact has a row, also where no reply came: crawl and subset are columns, and subset is null if no WARC record was
+//     written, fetch_status is 0 if no reply came, and fetch_time is null if no server was contacted.
+//   - warc_record_offset and warc_record_length have 64 bits: a WARC file here may be larger than 2 GiB.
+//   - warc_segment is the round, warc_filename the name within the crawl's folder fetch, crawl the name of the crawl folder.
+//   - content_charset is that of Content-Type, under its MIME name. Nothing here detects content_mime_detected and
+//     content_languages: they are null, unless a stage added columns of these names to the rows.
+//   - A host under no public suffix has its last label as suffix.
+func Outcomes(ctx context.Context, out io.Writer, files []string, progress func(n int64)) error {
+	return parquet.Files(ctx, out, files, outcomeTable(), progress)
+}
+
+// outcomeTable is for one Writer: a row's values are in it.
+func outcomeTable() *parquet.Table[record.Fetch] {
+	var surt, host, reversed, protocol, path, query, redirect, digest, mime, encoding, truncated, segment, crawl, subset, none string
+	var parts [5]string // of the host, the last first
+	var domains canon.Domains
+	var port int32
+	var status int16
+	from := "" // the file of the row before
+	return &parquet.Table[record.Fetch]{
+		Columns: []parquet.Column{
+			{Name: "url_surtkey", Text: &surt, Required: true},
+			{Name: "url"},
+			{Name: "url_host_name", Text: &host, Required: true},
+			{Name: "url_host_tld", Text: &parts[0]},
+			{Name: "url_host_2nd_last_part", Text: &parts[1]},
+			{Name: "url_host_3rd_last_part", Text: &parts[2]},
+			{Name: "url_host_4th_last_part", Text: &parts[3]},
+			{Name: "url_host_5th_last_part", Text: &parts[4]},
+			{Name: "url_host_registry_suffix", Text: &domains.RegistrySuffix},
+			{Name: "url_host_registered_domain", Text: &domains.Registered},
+			{Name: "url_host_private_suffix", Text: &domains.PrivateSuffix},
+			{Name: "url_host_private_domain", Text: &domains.Private},
+			{Name: "url_host_name_reversed", Text: &reversed},
+			{Name: "url_protocol", Text: &protocol, Required: true},
+			{Name: "url_port", Int32: &port},
+			{Name: "url_path", Text: &path, Required: true},
+			{Name: "url_query", Text: &query},
+			{Name: "fetch_time"},
+			{Name: "fetch_status", Int16: &status, Required: true},
+			{Name: "fetch_redirect", Text: &redirect},
+			{Name: "content_digest", Text: &digest},
+			{Name: "content_mime_type", Text: &mime},
+			{Name: "content_mime_detected", Text: &none},
+			{Name: "content_charset", Text: &encoding},
+			{Name: "content_languages", Text: &none},
+			{Name: "content_truncated", Text: &truncated},
+			{Name: "warc_filename"},
+			{Name: "warc_record_offset"},
+			{Name: "warc_record_length"},
+			{Name: "warc_segment", Text: &segment, Required: true},
+			{Name: "crawl", Text: &crawl},
+			{Name: "subset", Text: &subset},
+		},
+		Instead: []string{"status", "mime", "charset", "truncated", "payload_sha1", "redirect_url"},
+		Row: func(r *record.Fetch, file, round string) {
+			surt = canon.CDXKey(r.URL)
+			scheme, hostPort, rest := canon.Split(r.URL)
+			protocol = scheme
+			path, query, _ = strings.Cut(rest, "?")
+			name, digits := canon.SplitPort(hostPort)
+			n, _ := strconv.ParseInt(digits, 10, 32) // 0: none
+			port = int32(n)
+			if name != host {
+				host, domains = name, canon.DomainsOf(name)
+				parts, reversed = partsOf(name, domains)
+			}
+			status = int16(min(r.Status, math.MaxInt16))
+			redirect, digest, mime, truncated = r.RedirectURL, r.PayloadSHA1, r.MIME, r.Truncated
+			encoding, segment, subset = charsetOf(r.Charset), round, subsetOf(r)
+			if file != from {
+				from, crawl = file, crawlOf(file)
+			}
+		},
+	}
+}
+
+// partsOf are a host's last five labels, the last first, and all of them in this order. An address has none.
+func partsOf(name string, domains canon.Domains) (parts [5]string, reversed string) {
+	if domains == (canon.Domains{}) {
+		return parts, ""
+	}
+	labels := strings.Split(name, ".")
+	slices.Reverse(labels)
+	copy(parts[:], labels)
+	return parts, strings.Join(labels, ".")
+}
+
+// charsetOf is the MIME name of an encoding, such as ISO-8859-1 for latin1; the label as it is if IANA and browsers know no such encoding.
+func charsetOf(label string) string {
+	e, err := ianaindex.MIME.Encoding(label)
+	if e == nil || err != nil {
+		e, err = htmlindex.Get(label) // has utf8
+	}
+	if err != nil {
+		return label
+	}
+	name, err := ianaindex.MIME.Name(e)
+	if err != nil {
+		return label
+	}
+	return name
+}
+
+// crawlOf is the name of the crawl folder of a file CRAWL/rounds/ROUND/…; "" if it is none.
+func crawlOf(file string) string {
+	abs, err := filepath.Abs(file)
+	if err != nil {
+		return ""
+	}
+	rounds := filepath.Dir(filepath.Dir(abs))
+	if filepath.Base(rounds) != "rounds" {
+		return ""
+	}
+	return filepath.Base(filepath.Dir(rounds))
+}
+
+// subsetOf is where Common Crawl has a capture: documents, robots.txt, or replies that are no document.
+func subsetOf(r *record.Fetch) string {
+	switch {
+	case r.WARCFilename == "":
+		return ""
+	case r.Role == record.RoleRobots:
+		return "robotstxt"
+	case r.Outcome == record.OutcomeFetched && r.Status == 200:
+		return "warc"
+	}
+	return "crawldiagnostics"
+}
