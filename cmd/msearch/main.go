@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -34,8 +35,8 @@ type grammar struct {
 //go:embed manual.md
 var manual string
 
-// defaultMemory has room for two threads that read documents.
-const defaultMemory, perThread = 128 << 20, 24 << 20
+// Memory: beside Go's is SQLite's. A thread that reads documents may have one of 10 MiB at a time.
+const defaultMemory, beside, perThread = 128 << 20, 64 << 20, 24 << 20
 
 func main() { os.Exit(cli.Main("msearch", about, manual, &grammar{}, defaultMemory)) }
 
@@ -95,7 +96,8 @@ func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	settings := search.Settings{Threads: max(1, min(std.Threads(), int(std.MemoryLimit()/perThread)-1)), Retries: frontier.DefaultRetries}
+	debug.SetMemoryLimit(max(std.MemoryLimit()-beside, std.MemoryLimit()/4))
+	settings := search.Settings{Threads: max(1, min(std.Threads(), int((std.MemoryLimit()-beside)/perThread))), Retries: frontier.DefaultRetries}
 	conf, err := config.Load(filepath.Join(c.Crawl, config.Name))
 	if err != nil {
 		return err

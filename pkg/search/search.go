@@ -74,7 +74,7 @@ func Open(ctx context.Context, path string, create bool, wait time.Duration) (*I
 	if err != nil {
 		return nil, err
 	}
-	name := url.URL{Scheme: "file", OmitHost: true, Path: abs, RawQuery: fmt.Sprintf("mode=%s&_pragma=busy_timeout(%d)&_pragma=cache_size(-16000)", mode, wait.Milliseconds())}
+	name := url.URL{Scheme: "file", OmitHost: true, Path: abs, RawQuery: fmt.Sprintf("mode=%s&_pragma=busy_timeout(%d)&_pragma=cache_size(-8000)", mode, wait.Milliseconds())}
 	db, err := sql.Open("sqlite", name.String())
 	if err != nil {
 		return nil, err

@@ -64,9 +64,9 @@ func round(t testing.TB, crawl, under, name string, at int, visits ...visit) Fil
 			FetchTime: record.Time(at*1_000_000 + i)}
 		row.Key = fingerprint.URLKey(row.Host, row.URL)
 		if v.body != "" {
-			row.BodyLength, row.WARCFilename, row.WARCOffset, row.ContentFP = int64(len(v.body)), name+".warc.gz", int64(len(file)), fingerprint.Of([]byte(v.body))
+			row.BodyLength, row.WARCFilename, row.WARCOffset, row.ContentFP = int64(len(v.body)), name+".warc", int64(len(file)), fingerprint.Of([]byte(v.body))
 			reply := fmt.Sprintf("HTTP/1.1 %d OK\r\nContent-Type: %s\r\n\r\n%s", v.status, v.mime, v.body)
-			file, err = (&warc.Encoder{Codec: warc.Gzip}).Append(file, &warc.Record{Type: warc.TypeResponse, Date: time.Unix(int64(at), 0), TargetURI: v.url,
+			file, err = (&warc.Encoder{Codec: warc.None}).Append(file, &warc.Record{Type: warc.TypeResponse, Date: time.Unix(int64(at), 0), TargetURI: v.url,
 				ContentType: warc.MediaResponse, Block: strings.NewReader(reply), Length: int64(len(reply))})
 			if err != nil {
 				t.Fatal(err)
@@ -80,7 +80,7 @@ func round(t testing.TB, crawl, under, name string, at int, visits ...visit) Fil
 	if _, err := w.Commit(record.Ledger{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(store, name+".warc.gz"), file, 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(store, name+".warc"), file, 0o666); err != nil {
 		t.Fatal(err)
 	}
 	return File{Path: path}
