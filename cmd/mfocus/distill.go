@@ -105,6 +105,7 @@ func (c *crawlArg) scored(ctx context.Context, std *cli.Std, opt distill.Options
 	progress := std.StartProgress("rows", 0)
 	defer progress.Done()
 	opt.Memory, opt.Progress = std.MemoryLimit()/2, progress.Add
+	opt.Waiting = func(err error) { std.Warn("%v; waiting", err) }
 	folder := distill.Open(filepath.Join(c.Crawl, focusDir), opt)
 	changed, err := folder.Update(ctx, files)
 	std.Stat("changed", changed)

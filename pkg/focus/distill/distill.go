@@ -91,6 +91,7 @@ type Options struct {
 	Threshold float64          // relevance above which a page may be an authority
 	Steps     int              // of the recursion; 0: this and the threshold as the last time, or the defaults
 	Progress  func(rows int64) // may be nil
+	Waiting   func(err error)  // called with fault.Busy when Update waits for another one; may be nil
 }
 
 // Defaults of Options.
@@ -121,7 +122,8 @@ const (
 	stateName    = "STATE.json"
 	stateVersion = 1
 	stateLimit   = 64 << 20
-	lockWait     = 70 * time.Second // for another update
+	sayAfter     = time.Second // that another update is waited for
+	asLongAsIt   = 1 << 62     // nanoseconds
 )
 
 func (f *Folder) path(kind string, runs int) string {
@@ -142,12 +144,18 @@ func (f *Folder) state() (*state, error) {
 }
 
 // Update brings the folder up to date with the record files of a crawl, given in the order of its rounds. It reports whether
-// anything changed.
+// anything changed. It waits for another update as long as that runs.
 func (f *Folder) Update(ctx context.Context, files []File) (changed bool, err error) {
 	if err := durable.MkdirAll(durable.OS, f.dir); err != nil {
 		return false, err
 	}
-	lock, err := store.Lock(ctx, durable.OS, filepath.Join(f.dir, store.LockFile), "mfocus distill", lockWait)
+	lock, err := f.lock(ctx, sayAfter)
+	if errors.Is(err, fault.Busy) {
+		if f.opt.Waiting != nil {
+			f.opt.Waiting(err)
+		}
+		lock, err = f.lock(ctx, asLongAsIt)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -184,7 +192,11 @@ func (f *Folder) Update(ctx context.Context, files []File) (changed bool, err er
 	if known > 0 {
 		from = old.Runs
 	}
-	if err := f.gather(ctx, files[known:], from, now.Runs); err != nil {
+	err = f.gather(ctx, files[known:], from, now.Runs)
+	if from >= 0 && errors.Is(err, fault.Corrupt) {
+		err = f.gather(ctx, files, -1, now.Runs)
+	}
+	if err != nil {
 		return false, err
 	}
 	if err := f.score(ctx, now.Runs); err != nil {
@@ -200,7 +212,11 @@ func (f *Folder) Update(ctx context.Context, files []File) (changed bool, err er
 	return true, f.clean(now.Runs)
 }
 
-// whole reports whether the runs of a number are there.
+func (f *Folder) lock(ctx context.Context, wait time.Duration) (io.Closer, error) {
+	return store.Lock(ctx, durable.OS, filepath.Join(f.dir, store.LockFile), "mfocus distill", wait)
+}
+
+// whole reports whether the runs of a number are there and have their ends. Blocks are checked when they are read.
 func (f *Folder) whole(runs int) bool {
 	for _, kind := range []string{pagesKind, linksKind, scoresKind} {
 		in, err := f.open(kind, runs)
@@ -212,8 +228,9 @@ func (f *Folder) whole(runs int) bool {
 	return true
 }
 
-// clean removes runs of other numbers.
+// clean removes runs of other numbers, and what killed updates left. The caller holds the lock.
 func (f *Folder) clean(runs int) error {
+	durable.RemoveLeftovers(filepath.Join(f.dir, stateName), func(string) bool { return true })
 	for _, kind := range []string{pagesKind, linksKind, scoresKind} {
 		keep := f.path(kind, runs)
 		all, err := filepath.Glob(f.path(kind, 0)[:len(f.path(kind, 0))-len("0.run")] + "*.run*")
@@ -276,15 +293,18 @@ func (f *Folder) gather(ctx context.Context, files []File, from, runs int) (err 
 			return err
 		}
 	}
-	if err := f.join(pagesKind, from, runs, pages, foldPage); err != nil {
+	if err := f.join(pagesKind, from, runs, pages, foldPage, func(page []byte) []byte { return page }); err != nil {
 		return err
 	}
-	return f.join(linksKind, from, runs, links, foldTargets)
+	return f.join(linksKind, from, runs, links, foldTargets, sortTargets)
 }
 
 // pageOf is what a fetch record tells of a page; nil if nothing.
 func pageOf(r *record.Fetch) *Page {
 	if r.Role != record.RolePage || r.Outcome == record.OutcomeDeferred || r.Outcome == record.OutcomeParked || r.Outcome == record.OutcomeNotModified {
+		return nil
+	}
+	if r.Duplicate && r.ContentFP == r.LastContentFP && r.ContentFP != 0 { // it has not changed: mfocus score left it
 		return nil
 	}
 	p := &Page{Status: Tried, URL: record.URL{URL: r.URL, Key: r.Key, Host: r.Host, Depth: r.Depth, Via: r.Via, Discovered: r.Discovered}}
@@ -340,27 +360,33 @@ func foldPage(have, later []byte) []byte {
 	return have
 }
 
-// foldTargets joins two lists of targets.
+// foldTargets adds a target to a list. Those of an update come in ascending order.
 func foldTargets(have, later []byte) []byte {
-	if len(have) > 0 && len(later) == 8 && bytes.Compare(have[len(have)-8:], later) < 0 {
-		return append(have, later...)
+	if bytes.Equal(have[len(have)-8:], later) {
+		return have
 	}
-	keys := make([]uint64, 0, (len(have)+len(later))/8)
-	for _, list := range [][]byte{have, later} {
-		for ; len(list) >= 8; list = list[8:] {
-			keys = append(keys, binary.BigEndian.Uint64(list))
-		}
-	}
-	slices.Sort(keys)
-	have = have[:0]
-	for _, key := range slices.Compact(keys) {
-		have = binary.BigEndian.AppendUint64(have, key)
-	}
-	return have
+	return append(have, later...)
 }
 
-// join makes a run from that of number from and sorted rows. Rows of one key are folded into one.
-func (f *Folder) join(kind string, from, runs int, rows *merge.Sorter, fold func(have, later []byte) []byte) error {
+// sortTargets makes a list ascending: that of the updates before, and behind it that of this one.
+func sortTargets(list []byte) []byte {
+	keys := make([]uint64, 0, len(list)/8)
+	for b := list; len(b) >= 8; b = b[8:] {
+		keys = append(keys, binary.BigEndian.Uint64(b))
+	}
+	if slices.IsSorted(keys) {
+		return list
+	}
+	slices.Sort(keys)
+	list = list[:0]
+	for _, key := range slices.Compact(keys) {
+		list = binary.BigEndian.AppendUint64(list, key)
+	}
+	return list
+}
+
+// join makes a run from that of number from and sorted rows. Rows of one key are folded into one, which end may change at last.
+func (f *Folder) join(kind string, from, runs int, rows *merge.Sorter, fold func(have, later []byte) []byte, end func([]byte) []byte) error {
 	fresh, err := rows.Sort()
 	if err != nil {
 		return err
@@ -407,7 +433,7 @@ func (f *Folder) join(kind string, from, runs int, rows *merge.Sorter, fold func
 					}
 				}
 			}
-			if err := add(key, have); err != nil {
+			if err := add(key, end(have)); err != nil {
 				return err
 			}
 		}
@@ -517,6 +543,14 @@ func temporary(kind string, rows func(add func(key uint64, payload []byte) error
 	return &table{file, in}, nil
 }
 
+// anew says how to go on after damage, since nothing here is lost with the folder.
+func (f *Folder) anew(err error) error {
+	if bad := (*fault.Error)(nil); errors.Is(err, fault.Corrupt) && errors.As(err, &bad) && fault.HintOf(err) == "" {
+		bad.Hint = fmt.Sprintf("remove it with %q: mfocus makes it anew", fault.Quote("rm", "-r", f.dir))
+	}
+	return err
+}
+
 // current opens the runs that count.
 func (f *Folder) current(kinds ...string) (tables []*table, err error) {
 	s, err := f.state()
@@ -548,7 +582,8 @@ func (f *Folder) Stamp() (string, error) {
 }
 
 // Each calls a function for all pages with their scores, in the order of their keys.
-func (f *Folder) Each(ctx context.Context, each func(p *Page, hub, authority float64) error) error {
+func (f *Folder) Each(ctx context.Context, each func(p *Page, hub, authority float64) error) (err error) {
+	defer func() { err = f.anew(err) }()
 	tables, err := f.current(pagesKind, scoresKind)
 	if err != nil {
 		return err

@@ -5,14 +5,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"math/rand"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
 )
@@ -216,8 +221,7 @@ func TestAgainstDefinition(t *testing.T) {
 	if !slices.Equal(w.contents("byrounds"), w.contents("atonce")) {
 		t.Error("by rounds and at once differ")
 	}
-	left, err := filepath.Glob(filepath.Join(w.dir, "byrounds", "*"))
-	if err != nil || len(left) != 5 {
+	if left, err := os.ReadDir(filepath.Join(w.dir, "byrounds")); err != nil || len(left) != 5 {
 		t.Errorf("%q, %v", left, err)
 	}
 
@@ -340,5 +344,120 @@ func TestBegunAnew(t *testing.T) {
 	}
 	if !undone.update("focus", 4) || !slices.Equal(undone.contents("focus"), undone.contents("two")) {
 		t.Error("a folder of another version is not made again")
+	}
+}
+
+// A hub whose many links are seen at each visit costs one pass.
+func TestLargeHub(t *testing.T) {
+	w := newWeb(t)
+	hub := doc{host: "hub.test", path: "/", relevance: 1}
+	for i := range 100_000 {
+		hub.to = append(hub.to, [2]string{fmt.Sprintf("h%d.test", i%100), fmt.Sprintf("/%d", i)})
+	}
+	w.round("r1", hub)
+	slices.Reverse(hub.to)
+	hub.to = append(hub.to, [2]string{"new.test", "/"})
+	w.round("r2", hub)
+	began := time.Now()
+	w.update("byrounds", 2)
+	w.update("byrounds", 4)
+	w.update("atonce", 4)
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("%v", took)
+	}
+	if got := w.contents("byrounds"); !slices.Equal(got, w.contents("atonce")) || len(got[1]) < 8*100_001 {
+		t.Errorf("by rounds and at once differ, or links are gone: %d bytes", len(got[1]))
+	}
+}
+
+// A page that is fetched again and has not changed keeps its topic and relevance, also where the server says 200.
+func TestUnchanged(t *testing.T) {
+	w := newWeb(t)
+	w.round("r1", doc{"a.test", "/", 0.9, "mouse.rodent", nil})
+	again := record.Fetch{URL: "http://a.test/", Key: key("a.test", "http://a.test/"), Host: "a.test", Role: record.RolePage, Outcome: record.OutcomeFetched,
+		Status: 200, Score: 0.3, Duplicate: true, ContentFP: 7, LastContentFP: 7}
+	w.files = append(w.files, File{Path: write(w, "r2-marked", withTopic, []record.Fetch{again})})
+	again.LastContentFP = 8
+	w.files = append(w.files, File{Path: write(w, "r3-marked", withTopic, []record.Fetch{again})})
+	for n, want := range map[int]string{3: "mouse.rodent 0.9", 4: " 0.3"} {
+		w.update(fmt.Sprint("focus", n), n)
+		if err := Open(filepath.Join(w.dir, fmt.Sprint("focus", n)), options).Each(context.Background(), func(p *Page, _, _ float64) error {
+			if got := fmt.Sprint(p.Topic, " ", p.Relevance); got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A damaged block is noticed by the next update, which begins anew. What a killed one left is removed.
+func TestDamagedBlock(t *testing.T) {
+	w := newWeb(t)
+	w.random(3, 40)
+	w.update("want", len(w.files))
+	for _, kind := range []string{pagesKind, linksKind} {
+		dir := filepath.Join(w.dir, kind)
+		w.update(kind, 4)
+		path := Open(dir, options).path(kind, 0)
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b[len(b)/2] ^= 1
+		if err := os.WriteFile(path, b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if kind == pagesKind {
+			err := Open(dir, options).Each(context.Background(), func(*Page, float64, float64) error { return nil })
+			if want := fmt.Sprintf("remove it with %q: mfocus makes it anew", "rm -r "+dir); !errors.Is(err, fault.Corrupt) || fault.HintOf(err) != want {
+				t.Errorf("%v, hint %q, want %q", err, fault.HintOf(err), want)
+			}
+		}
+		dead := exec.Command("true")
+		if err := dead.Run(); err != nil {
+			t.Fatal(err)
+		}
+		file, err := durable.Create(durable.OS, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mine, err := filepath.Glob(filepath.Join(dir, ".*"+durable.TempSuffix))
+		if err != nil || len(mine) != 1 {
+			t.Fatalf("%q, %v", mine, err)
+		}
+		left := strings.Replace(mine[0], fmt.Sprintf(".%d-", os.Getpid()), fmt.Sprintf(".%d-", dead.Process.Pid), 1)
+		if err := os.Rename(mine[0], left); err != nil {
+			t.Fatal(err)
+		}
+		file.Abort()
+		if !w.update(kind, len(w.files)) || !slices.Equal(w.contents(kind), w.contents("want")) {
+			t.Errorf("%s: not made again", kind)
+		}
+		if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", left, err)
+		}
+	}
+}
+
+// An update waits for another one, and says so.
+func TestWaits(t *testing.T) {
+	w := newWeb(t)
+	w.random(1, 4)
+	dir := filepath.Join(w.dir, "focus")
+	w.update("focus", 1)
+	other, err := Open(dir, options).lock(context.Background(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := false
+	opt := options
+	opt.Waiting = func(err error) {
+		said = errors.Is(err, fault.Busy)
+		time.AfterFunc(100*time.Millisecond, func() { other.Close() })
+	}
+	if changed, err := Open(dir, opt).Update(context.Background(), w.files); err != nil || !changed || !said {
+		t.Errorf("changed %v, said %v, %v", changed, said, err)
 	}
 }

@@ -328,6 +328,7 @@ type Raised struct {
 // Raise calls each for the URLs that are not fetched and that the best hubs link to, most of them at a time, in the order of
 // their keys. A hub promises what its links gave so far: the mean relevance of the documents that it links to and of its own.
 func (f *Folder) Raise(ctx context.Context, most int, each func(*Raised) error) (err error) {
+	defer func() { err = f.anew(err) }()
 	tables, err := f.current(pagesKind, linksKind, scoresKind)
 	if err != nil {
 		return err
