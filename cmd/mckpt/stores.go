@@ -86,6 +86,7 @@ func makersOf(path string, conf *config.File, polynomial uint64) ([]maker, error
 	if err := fetch.CheckHash(conf.Sets.ContentHash); err != nil {
 		return nil, bad("sets.content_hash", err)
 	}
+	content.ContentHash = conf.Sets.ContentHash
 	params := conf.Frontier.Params
 	if _, err := params.Encode(); err != nil {
 		return nil, bad("", err)

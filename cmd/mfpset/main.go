@@ -183,10 +183,14 @@ func (c *testCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	defer set.Close()
+	hash, err := fpset.HashOf(st)
+	if err != nil {
+		return err
+	}
 	if len(c.Files) == 0 {
 		c.Files = []string{"-"}
 	}
-	in := &keyFiles{std: std, polynomial: set.Polynomial(), names: c.Files}
+	in := &keyFiles{std: std, polynomial: set.Polynomial(), hash: hash, names: c.Files}
 	defer in.close()
 	out := bufio.NewWriterSize(std.Out, 64<<10)
 	var line []byte
@@ -214,6 +218,7 @@ func (c *testCmd) Run(ctx context.Context, std *cli.Std) error {
 type keyFiles struct {
 	std        *cli.Std
 	polynomial uint64
+	hash       string   // that made content_fp of the documents
 	names      []string // not yet opened
 	text       func() (uint64, error)
 	set        merge.Source
@@ -260,6 +265,9 @@ func (f *keyFiles) open(name string) error {
 		}
 		if in[0].Polynomial != f.polynomial {
 			return fpset.OtherPolynomial(name, in[0].Polynomial, f.polynomial)
+		}
+		if err := in[0].CheckHash(f.hash); err != nil {
+			return err
 		}
 		f.set, err = in[0].Source()
 		return err
@@ -404,6 +412,7 @@ func lines(in io.Reader, out io.Writer, poly *fingerprint.Poly) error {
 type createCmd struct {
 	Store string `arg:"" help:"Folder to make."`
 	cli.CreateSetFlags
+	ContentHash string `enum:"fp64,md5,sha256" default:"fp64" placeholder:"NAME" help:"Function by which content_fp of the records is made: fp64 (the default), md5 or sha256."`
 }
 
 // Help is part of --help.
@@ -421,6 +430,7 @@ func (c *createCmd) Run() error {
 	if err != nil {
 		return err
 	}
+	with.ContentHash = c.ContentHash
 	return fpset.Create(c.Store, with, store.Options{})
 }
 

@@ -29,8 +29,15 @@ type AddStats struct {
 // the same; then none is new. ahead of the lock everything that has to be waited
 // for has been read: inputs are files.
 func Add(ctx context.Context, st *store.Store, txn string, in []*Input, opt Options) (stats AddStats, err error) {
+	hash, err := HashOf(st)
+	if err != nil {
+		return stats, err
+	}
 	for _, i := range in {
 		if err := i.CheckKind(st.Kind()); err != nil {
+			return stats, err
+		}
+		if err := i.CheckHash(hash); err != nil {
 			return stats, err
 		}
 	}

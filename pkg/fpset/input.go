@@ -36,6 +36,7 @@ type Input struct {
 	Name       string
 	Kind       string // of the store; "" if it lies in none
 	Polynomial uint64
+	Hash       string // that made content_fp of documents in a store; else ""
 	Count      uint64
 	files      merge.Set // nil if the set is not kept in fingerprint files
 	open       func() (merge.Source, error)
@@ -78,6 +79,15 @@ func (in *Input) CheckKind(kind string) error {
 		return nil
 	}
 	return &fault.Error{Class: fault.WrongKind, File: in.Name, Found: "a store of kind " + in.Kind, Want: "kind " + kind}
+}
+
+// CheckHash refuses (fault.WrongKind) the set of a store by whose function content_fp differs from that of another (HashOf).
+func (in *Input) CheckHash(of string) error {
+	if in.Hash == "" || in.Hash == of {
+		return nil
+	}
+	return &fault.Error{Class: fault.WrongKind, File: in.Name, Place: paramHash, Found: in.Hash, Want: of,
+		Hint: "keys of documents by different functions cannot be compared"}
 }
 
 // Source reads the set from its start.
@@ -124,6 +134,9 @@ func OpenInputs(paths []string, text bool, polynomial uint64, stdin io.Reader, m
 			if in.Kind != st.Kind {
 				return list, &fault.Error{Class: fault.WrongKind, File: in.Name, Found: "a store of kind " + in.Kind, Want: "kind " + st.Kind + ", as " + st.Name,
 					Hint: "keys of documents and checksums of URLs cannot be compared"}
+			}
+			if err := in.CheckHash(st.Hash); err != nil {
+				return list, err
 			}
 		}
 		switch {
@@ -265,11 +278,19 @@ func openStore(dir string) (*Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := LoadCurrent(st, Options{})
+	m, err := st.Current()
 	if err != nil {
 		return nil, err
 	}
-	in := &Input{Name: dir, Kind: st.Kind(), Polynomial: s.Polynomial(), Count: s.Count(), open: s.All, check: s.Check, close: s.Close,
+	s, err := Load(st, m, Options{})
+	if err != nil {
+		return nil, err
+	}
+	hash := ""
+	if st.Kind() == Kind {
+		hash = hashOf(m)
+	}
+	in := &Input{Name: dir, Kind: st.Kind(), Polynomial: s.Polynomial(), Hash: hash, Count: s.Count(), open: s.All, check: s.Check, close: s.Close,
 		describe: func() (any, error) { return Describe(st) }}
 	if s, ok := s.(*runs); ok {
 		in.files = merge.Set{}

@@ -1,6 +1,7 @@
 package fpset
 
 import (
+	"cmp"
 	"maps"
 
 	"mercator/formats/fpfile"
@@ -18,6 +19,24 @@ const (
 )
 
 const paramPoly = "polynomial"
+
+// paramHash names the function that made content_fp of the documents; a store without it has defaultHash. Keys of one
+// document by different functions differ.
+const (
+	paramHash   = "content_hash"
+	defaultHash = "fp64"
+)
+
+func hashOf(m *store.Manifest) string { return cmp.Or(m.Params[paramHash], defaultHash) }
+
+// HashOf is the function that made content_fp of the documents in st, a set of their keys.
+func HashOf(st *store.Store) (string, error) {
+	m, err := st.Current()
+	if err != nil {
+		return "", err
+	}
+	return hashOf(m), nil
+}
 
 // Set is one generation of a set, opened. One goroutine.
 type Set interface {
@@ -60,6 +79,8 @@ type CreateOptions struct {
 	Polynomial uint64 // 0: fingerprint.Polynomial
 	Impl       string // one of Impls; "": Sorted
 	Size       int64  // of a Bloom filter, in bytes; 0: bloom.DefaultSize
+
+	ContentHash string // that makes content_fp (pkg/fetch); "": fp64
 }
 
 // PolynomialOf is the polynomial of the set in st.
@@ -95,6 +116,9 @@ func CreateKind(dir, kind string, with CreateOptions, opt store.Options) error {
 			return err
 		}
 		params[paramImpl] = with.Impl
+	}
+	if with.ContentHash != "" && with.ContentHash != defaultHash {
+		params[paramHash] = with.ContentHash
 	}
 	switch {
 	case with.Impl == Bloom:
@@ -162,6 +186,8 @@ type Summary struct {
 	Batches    uint64 `json:"batches"`
 	Runs       []Run  `json:"runs,omitempty"`   // of a sorted set, oldest first
 	Detail     any    `json:"detail,omitempty"` // of any other
+
+	ContentHash string `json:"content_hash,omitempty"` // of documents, unless it is fp64
 }
 
 // FileSummary is what the verb stat prints of a fingerprint file.
@@ -186,7 +212,7 @@ func Describe(st *store.Store) (*Summary, error) {
 		return nil, err
 	}
 	sum := &Summary{Store: st.Dir(), Kind: m.Kind, Generation: m.Generation, Polynomial: fingerprint.Format(s.Polynomial()),
-		Count: s.Count(), Batches: batches}
+		Count: s.Count(), Batches: batches, ContentHash: m.Params[paramHash]}
 	if sum.Impl = m.Params[paramImpl]; sum.Impl == "" {
 		sum.Impl = Sorted
 	}
