@@ -168,3 +168,75 @@ func TestFocused(t *testing.T) {
 		}
 	}
 }
+
+// TestRaised: a crawl that raises what hubs link to, after each round. A run that is killed between mfrontier raise and the
+// checkpoint goes on, whatever focus.distill says then. A crawl that stopped for want of relevant pages fetches what is added.
+// The crawl can be repeated from its records.
+func TestRaised(t *testing.T) {
+	t.Parallel()
+	w := startWeb(t, 3, 6, 60, "--topics", "8")
+	conf := filepath.Join(t.TempDir(), "crawl.toml")
+	err := os.WriteFile(conf, []byte(fmt.Sprintf("[frontier]\nqueues = 4\nstrict = true\nprioritizer = \"score\"\n[focus]\nmodel = %q\ndistill = 1\n", mouseModel(t))), 0o666)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCrawl(t, w, "CONFIG="+conf, "BATCH=20")
+	closed := func() []string { return strings.Fields(output(t, "mckpt", "rounds", "--closed", c.dir)) }
+	c.finish(t, "mcrawl", "ROUNDS=1")
+	if printed := output(t, "mcrawl", "run", "--print", c.dir); !strings.Contains(printed, "mfocus distill "+c.dir+" -o ") || !strings.Contains(printed, " --txn raise1 ") {
+		t.Errorf("--print: %s", printed)
+	}
+	killed := wrap(t, "mfrontier", "[ $1 = raise ] || exec "+bin+"mfrontier \"$@\"\n"+bin+"mfrontier \"$@\" || exit\nkill -9 $PPID\n")
+	for n, driver := range []string{"mcrawl", "mcrawl add", "mercator.mk"} {
+		if out, err := c.command(t, "mcrawl", fmt.Sprintf("ROUNDS=%d", n+2), "BIN="+killed).CombinedOutput(); err == nil {
+			t.Fatalf("mcrawl did not die\n%s", tail(out))
+		}
+		raise := fmt.Sprintf("raise%d", n+1)
+		if slices.Contains(closed(), raise) {
+			t.Fatalf("%s is closed: %q", raise, closed())
+		}
+		output(t, "mcrawl", "set", c.dir, "focus.distill=0")
+		switch driver {
+		case "mcrawl add":
+			if said := output(t, "mcrawl", "add", c.dir, fmt.Sprintf("http://127.0.0.1:%d/more", w.port)); !strings.Contains(said, "1 into the queue") {
+				t.Errorf("mcrawl add: %s", said)
+			}
+			output(t, "mcrawl", "run", c.dir, "--rounds", fmt.Sprint(n+2))
+		case "mercator.mk":
+			c.finish(t, driver, fmt.Sprintf("ROUNDS=%d", n+2))
+		default:
+			output(t, "mcrawl", "run", c.dir, "--rounds", fmt.Sprint(n+1)) // makes no round
+			if !slices.Contains(closed(), raise) {
+				t.Errorf("%s stays open: %q", raise, closed())
+			}
+			output(t, "mcrawl", "run", c.dir, "--rounds", fmt.Sprint(n+2))
+		}
+		if !slices.Contains(closed(), raise) {
+			t.Errorf("%s: %q", driver, closed())
+		}
+	}
+	c.finish(t, "mcrawl", "ROUNDS=5")
+	output(t, "mckpt", "verify", "--quiet", c.dir)
+	if _, out, err := c.replay(t); err != nil {
+		t.Errorf("replay: %v\n%s", err, tail(out))
+	}
+
+	output(t, "mcrawl", "set", c.dir, "focus.patience=1")
+	run := func() string {
+		t.Helper()
+		out, err := exec.Command(bin+"mcrawl", "run", c.dir, "--rounds", "60").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, tail(out))
+		}
+		return string(out)
+	}
+	said := run()
+	if !strings.Contains(said, "no relevant page in the last 1 rounds") || !strings.Contains(said, "focus.patience=0") {
+		t.Fatal(said)
+	}
+	before := len(closed())
+	output(t, "mcrawl", "add", c.dir, fmt.Sprintf("http://127.0.0.1:%d/other", w.port))
+	if run(); len(closed()) < before+2 { // add and a round
+		t.Errorf("%q", closed())
+	}
+}

@@ -13,7 +13,8 @@
 #
 # What shaped the rows stands in crawl.toml and in rounds/rN/flags, which the
 # pipelines write; flags given by hand to single commands have to be given here.
-# URLs of "mcrawl add" and "again" are taken from rounds/addN and rounds/againN. What cannot be
+# URLs of "mcrawl add" and "again" are taken from rounds/addN and rounds/againN, those
+# that mfocus distill raised from rounds/raiseN. What cannot be
 # repeated from the records shows as a difference: a stage of your
 # own, URLs added or released behind the pipelines' back, batches taken by
 # another version of mfrontier that learns the speeds of hosts in another way, and
@@ -51,7 +52,7 @@ Q := --quiet $(THREADS:%=--threads %)
 replay: $(REPLAY)/seed.same
 	@rounds=$$($(BIN)mckpt rounds --closed $(CRAWL)) && done=$$($(BIN)mckpt rounds --closed $(REPLAY)) || exit; n=0; \
 	for r in $$rounds; do \
-	  case $$r in seed) continue ;; add*|again*) target=$${r%%[0-9]*} ;; \
+	  case $$r in seed) continue ;; add*|again*|raise*) target=$${r%%[0-9]*} ;; \
 	  r[0-9]*) target=round; [ $(ROUNDS) -eq 0 ] || [ $${r#r} -le $(ROUNDS) ] || break; n=$$((n + 1)) ;; *) continue ;; esac; \
 	  if echo "$$done" | grep -qx "$$r"; then continue; fi; \
 	  $(MAKE) -f $(THIS) $$target R=$$r || exit; \
@@ -147,6 +148,14 @@ again:
 	[ ! -e $(FROM)/links.$(Z) ] || $(BIN)mcat --format arrow --quiet $(FROM)/links.$(Z) | $(BIN)murlset new $Q $(REPLAY)/urls $(T) -o $(D)/new.$(Z)
 	$(if $(wildcard $(FROM)/new.$(Z)),$(call same,new,murlset new))
 	$(BIN)mfrontier add $Q --again $(REPLAY)/frontier $(T) $(D)/again.arrow $(if $(wildcard $(FROM)/new.$(Z)),$(D)/new.$(Z))
+	$(BIN)mckpt commit --quiet $(REPLAY) $(T)
+
+# Waiting URLs that mfocus distill raised: its own scores are no part of the crawl.
+.PHONY: raise
+raise:
+	@mkdir -p $(D)
+	$(BIN)mcat --format arrow --quiet $(FROM)/raised.$(Z) > $(D)/raised.arrow
+	$(BIN)mfrontier raise $Q $(REPLAY)/frontier $(T) $(D)/raised.arrow
 	$(BIN)mckpt commit --quiet $(REPLAY) $(T)
 
 .PHONY: round

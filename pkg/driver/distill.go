@@ -7,48 +7,92 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 
 	"mercator/formats/record"
 	"mercator/pkg/config"
 	"mercator/pkg/history"
 )
 
-// distill raises the URLs that wait and that good hubs link to, where crawl.toml asks for it (focus.distill), after every so
-// many rounds: raise12 after round 12. Like what is asked of a crawl (inbox.go), it is a transaction of its own, closed by a
-// checkpoint. A kill anywhere leaves it to be gone on with, with the same rows.
+// distill raises the URLs that wait and that good hubs link to. Where crawl.toml has focus.distill = 3, it does so after round
+// 3, 6, 9 and so on, as the transactions raise3, raise6, raise9. Each ends with a checkpoint of its own, as those of the inbox
+// do (inbox.go). After a kill it goes on with the same rows.
 func (d *Driver) distill(ctx context.Context, conf *config.Config, made uint64) error {
-	every := uint64(max(conf.File.Focus.Distill, 0))
-	if every == 0 || made == 0 || made%every != 0 {
-		return nil
-	}
-	txn := fmt.Sprintf("raise%d", made)
-	closed, err := d.Crawl.Closed(txn)
-	if err != nil || closed {
+	txn, err := d.raiseDue(conf, made)
+	if err != nil || txn == "" {
 		return err
 	}
+	return d.raise(ctx, conf, txn)
+}
+
+// raiseDue names the raise that comes after as many rounds; "" if there is none.
+func (d *Driver) raiseDue(conf *config.Config, made uint64) (txn string, err error) {
+	if txn, err := d.openRaise(); err != nil || txn != "" {
+		return txn, err
+	}
+	every := uint64(max(conf.File.Focus.Distill, 0))
+	if every == 0 || made == 0 || made%every != 0 {
+		return "", nil
+	}
+	txn = fmt.Sprintf("raise%d", made)
+	if closed, err := d.Crawl.Closed(txn); err != nil || closed {
+		return "", err
+	}
+	if st, err := d.Crawl.State(); err != nil || len(st.Rounds) > 0 { // the next round is open: it goes on
+		return "", err
+	}
+	return txn, nil
+}
+
+// openRaise names the raise that a killed run left open; "" if there is none.
+func (d *Driver) openRaise() (string, error) {
 	st, err := d.Crawl.State()
+	if err != nil || len(st.Rounds) != 1 || !strings.HasPrefix(st.Rounds[0], "raise") {
+		return "", err
+	}
+	return st.Rounds[0], nil
+}
+
+// endRaise ends a raise that a killed run left open, whatever crawl.toml says now.
+func (d *Driver) endRaise(ctx context.Context) error {
+	txn, err := d.openRaise()
+	if err != nil || txn == "" {
+		return err
+	}
+	conf, err := d.settings()
 	if err != nil {
 		return err
 	}
-	open := slices.Contains(st.Rounds, txn)
-	if len(st.Rounds) > 0 && !open {
-		return nil // the next round is open: it goes on
+	return d.raise(ctx, conf, txn)
+}
+
+// raisePipes are the commands of a raise.
+func (p plan) raisePipes(txn string) (distill, raise Pipe) {
+	raised := p.kept(txn, "raised")
+	return Pipe{{"mfocus", "distill", p.path(), "-o", raised}}, Pipe{{"mfrontier", "raise", p.path("frontier"), "--txn", txn, raised}}
+}
+
+func (d *Driver) raise(ctx context.Context, conf *config.Config, txn string) error {
+	open, err := d.openRaise()
+	if err != nil {
+		return err
 	}
 	if _, err := d.Crawl.BeginRound(txn); err != nil {
 		return err
 	}
 	raised := d.plan.kept(txn, "raised")
-	if !open { // of a transaction that was undone
+	if open != txn { // what is there is of a transaction that was undone
 		if err := os.Remove(raised); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
+	distill, raise := d.plan.raisePipes(txn)
 	if !isThere(raised) {
-		if _, err := d.processes.run(ctx, Pipe{{"mfocus", "distill", d.plan.path(), "-o", raised}}); err != nil {
+		if _, err := d.processes.run(ctx, distill); err != nil {
 			return d.wrong(txn, err)
 		}
 	}
-	if _, err := d.processes.run(ctx, Pipe{{"mfrontier", "raise", d.plan.path("frontier"), "--txn", txn, raised}}); err != nil {
+	if _, err := d.processes.run(ctx, raise); err != nil {
 		return d.wrong(txn, err)
 	}
 	_, _, err = d.Crawl.Commit(ctx, txn, d.opt.Now(), interval(conf))
@@ -59,14 +103,22 @@ func (d *Driver) distill(ctx context.Context, conf *config.Config, made uint64) 
 const relevant = 0.5
 
 // dry reports whether the last rounds, as many as focus.patience says, found no relevant document. What waits by then was found on
-// pages of no topic, since relevant ones come first.
+// pages of no topic, since relevant ones come first. Rounds before the last mcrawl add or again do not count.
 func (d *Driver) dry(conf *config.Config, made uint64) (bool, error) {
 	patience := uint64(max(conf.File.Focus.Patience, 0))
 	if patience == 0 || made < patience || d.plan.shards > 0 {
 		return false, nil
 	}
-	for n := made - patience + 1; n <= made; n++ {
-		err := history.Read(d.plan.kept(fmt.Sprintf("r%d", n), d.outcomes()), func(r *record.Fetch) error {
+	all, err := d.Crawl.Rounds()
+	if err != nil {
+		return false, err
+	}
+	last := roundsSinceAsked(all, patience)
+	if uint64(len(last)) < patience {
+		return false, nil
+	}
+	for _, name := range last {
+		err := history.Read(d.plan.kept(name, d.outcomes()), func(r *record.Fetch) error {
 			if r.Role == record.RolePage && r.Outcome == record.OutcomeFetched && r.Score > relevant && r.Extra.Text("topic") != "" {
 				return errEnough
 			}
@@ -80,4 +132,20 @@ func (d *Driver) dry(conf *config.Config, made uint64) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// roundsSinceAsked lists the last rounds of a crawl, at most as many as given, back to the last add or again.
+func roundsSinceAsked(names []string, most uint64) (last []string) {
+	for _, name := range slices.Backward(names) {
+		switch strings.TrimRight(name, "0123456789") {
+		case "add", "again":
+			return last
+		case "r":
+			last = append(last, name)
+		}
+		if uint64(len(last)) == most {
+			return last
+		}
+	}
+	return last
 }

@@ -118,8 +118,12 @@ func (d *Driver) Ask(ctx context.Context, r Request, lines func(io.Writer) error
 	return strings.Join(said, "\n"), nil
 }
 
-// Take takes in what waits in the inbox, unless a round is open. It says what each did. The caller holds the crawl as its driver.
+// Take takes in what waits in the inbox, unless a round is open, and ends a raise that is. It says what each did. The caller
+// holds the crawl as its driver.
 func (d *Driver) Take(ctx context.Context) (said []string, err error) {
+	if err := d.endRaise(ctx); err != nil {
+		return nil, err
+	}
 	numbers, err := d.Crawl.Inbox()
 	if err != nil {
 		return nil, err

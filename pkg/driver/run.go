@@ -304,7 +304,8 @@ func (d *Driver) stop(conf *config.Config, n uint64, begun time.Time) (why strin
 		return fmt.Sprintf("stopped after round %d", n-1), false, nil
 	}
 	if dry, err := d.dry(conf, n-1); err != nil || dry {
-		return fmt.Sprintf("no relevant page in the last %d rounds, after round %d", conf.File.Focus.Patience, n-1), false, err
+		return fmt.Sprintf("no relevant page in the last %d rounds, after round %d; %q goes on all the same", conf.File.Focus.Patience, n-1,
+			mcrawl("set", d.Crawl.Dir(), "focus.patience=0")), false, err
 	}
 	if d.opt.For > 0 && d.opt.Now().Sub(begun) >= d.opt.For {
 		return fmt.Sprintf("stopped after round %d and %v", n-1, d.opt.For), false, nil
@@ -547,7 +548,7 @@ func (d *Driver) waysOut() string {
 }
 
 // Print writes the lines of a shell that do what Run does: the seeds where they are not in
-// yet, and the next round.
+// yet, the raise that is due, and the next round.
 func (d *Driver) Print(w io.Writer) error {
 	if dir := d.Crawl.Dir(); d.plan.shards > 0 {
 		return &fault.Error{Class: fault.Usage, File: dir, Found: "--print", Want: "a crawl without shards", Hint: fmt.Sprintf("%q shows the stages of a round", mcrawl("stages", dir))}
@@ -564,10 +565,13 @@ func (d *Driver) Print(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	lines := func(name string, pipe Pipe) {
+	lines := func(name string, pipes ...Pipe) {
 		dir := d.plan.path("rounds", name)
-		fmt.Fprintf(w, "%s && rm -f %s/epoch.* && : > %[2]s/epoch.%d &&\n%s &&\n%s\n",
-			fault.Quote("mkdir", "-p", dir), fault.Quote(dir), st.Epoch, pipe, Pipe{{"mckpt", "commit", d.plan.crawl, "--txn", name}})
+		fmt.Fprintf(w, "%s && rm -f %s/epoch.* && : > %[2]s/epoch.%d &&\n", fault.Quote("mkdir", "-p", dir), fault.Quote(dir), st.Epoch)
+		for _, pipe := range pipes {
+			fmt.Fprintf(w, "%s &&\n", pipe)
+		}
+		fmt.Fprintln(w, Pipe{{"mckpt", "commit", d.plan.crawl, "--txn", name}})
 	}
 	seeded, err := d.seeded(conf, n)
 	if err != nil {
@@ -580,6 +584,14 @@ func (d *Driver) Print(w io.Writer) error {
 		}
 		lines("seed", d.plan.seeds("seed", files, d.plan.path("rounds", "seed", "new.arrows.zst"), true))
 		n = 1
+	}
+	txn, err := d.raiseDue(conf, n-1)
+	if err != nil {
+		return err
+	}
+	if txn != "" {
+		distill, raise := d.plan.raisePipes(txn)
+		lines(txn, distill, raise)
 	}
 	name := fmt.Sprintf("r%d", n)
 	lines(name, d.plan.round(name))
