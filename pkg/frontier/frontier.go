@@ -195,6 +195,9 @@ func (f *Frontier) loadFor(m *store.Manifest, p *policy) (*state, error) {
 	if err == nil && kept != nil {
 		err = json.Unmarshal(s.Policy, kept)
 	}
+	if c, ok := p.hooks.(interface{ sound() error }); err == nil && ok {
+		err = c.sound()
+	}
 	if err != nil || len(s.V) != p.queues() || len(s.Ready) != p.queues() || (kept != nil) != (s.Policy != nil) {
 		return nil, &fault.Error{Class: fault.Corrupt, Place: fmt.Sprintf("generation %d", m.Generation), Found: "a frontier state that does not decode", Err: err}
 	}

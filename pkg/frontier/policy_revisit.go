@@ -156,6 +156,14 @@ func (p *schedule) rank(u *record.URL) int { return min(int(u.Priority), len(p.w
 // kind is where a page stands in rates: by its priority and its class.
 func (p *schedule) kind(e *Entry) int { return p.rank(&e.URL)*classes + p.class(&e.Visit) }
 
+// sound refuses more Rates than there are.
+func (p *revisitPolicy) sound() error {
+	if most := len(p.worth) * classes; len(p.Rates) > most {
+		return fmt.Errorf("%d rates, want at most %d", len(p.Rates), most)
+	}
+	return nil
+}
+
 // rates are Rates, of which a new frontier has none.
 func (p *revisitPolicy) rates() []uint64 {
 	if n := len(p.worth) * classes; len(p.Rates) < n {

@@ -45,6 +45,8 @@ type lookup struct {
 	leave  *sorter        // rows that leave their runs, by foundRun and number
 	wanted *sorter        // rows of URLs that are not in the frontier, by number
 	raised uint64         // URLs
+
+	touched map[*[]run]bool // lists that rows leave
 }
 
 // foundRun is a run of waiting URLs.
@@ -65,7 +67,7 @@ const (
 const runNumber = 40
 
 func (c *change) newLookup(p purpose, schema *record.Schema) *lookup {
-	return &lookup{change: c, purpose: p, schema: schema, all: c.sorter(largeSort), marked: newMarks(maxMarks), leave: c.sorter(smallSort), wanted: c.sorter(smallSort)}
+	return &lookup{change: c, purpose: p, schema: schema, all: c.sorter(largeSort), marked: newMarks(maxMarks), leave: c.sorter(smallSort), wanted: c.sorter(smallSort), touched: map[*[]run]bool{}}
 }
 
 // seek takes a row.
@@ -154,7 +156,7 @@ func (l *lookup) join(ctx context.Context) error {
 		rows = rows[:0]
 		for key := all.key; err == nil && !all.done && all.key == key; {
 			if err = t.err(ctx); err == nil {
-				rows, err = l.one(rows, all.row)
+				rows, err = l.compare(rows, all.row)
 			}
 			if err == nil {
 				err = all.take()
@@ -174,8 +176,8 @@ func (l *lookup) join(ctx context.Context) error {
 	return err
 }
 
-// one takes one payload of a key. Rows come before URLs of the frontier.
-func (l *lookup) one(rows []inputRow, payload []byte) ([]inputRow, error) {
+// compare takes one payload of a key, and compares it with the rows of the key before it. Rows come before URLs of the frontier.
+func (l *lookup) compare(rows []inputRow, payload []byte) ([]inputRow, error) {
 	is, payload := payload[0], payload[1:]
 	number := func() uint64 {
 		x, n := binary.Uvarint(payload)
@@ -228,6 +230,7 @@ func (l *lookup) one(rows []inputRow, payload []byte) ([]inputRow, error) {
 		if err := l.leave.add(run<<runNumber|at, nil); err != nil {
 			return rows, err
 		}
+		l.touched[l.runs[run].runs] = true
 		if is == isParked {
 			l.b.Drop(dropReleased)
 			e.URL.Due, e.URL.Attempt = max(l.clock, 1), 0
@@ -246,10 +249,13 @@ func (l *lookup) one(rows []inputRow, payload []byte) ([]inputRow, error) {
 }
 
 // better gives a URL the priority and the score of another, as far as they are higher; a lower number is a higher
-// priority. It reports whether one is.
+// priority, and NaN is above nothing. It reports whether one is.
 func better(u, other *record.URL) bool {
-	higher := other.Priority < u.Priority || other.Score > u.Score
-	u.Priority, u.Score = min(u.Priority, other.Priority), max(u.Score, other.Score)
+	higher := other.Priority < u.Priority
+	u.Priority = min(u.Priority, other.Priority)
+	if other.Score > u.Score {
+		u.Score, higher = other.Score, true
+	}
 	return higher
 }
 
@@ -271,24 +277,33 @@ func (l *lookup) raise(e *Entry, role string) error {
 	return l.fresh.add(hostKey(e.URL.Host), l.buf)
 }
 
-// remove writes runs again without the rows that leave them. No merge goes on in this change: it could not read them yet.
+// remove writes runs again without the rows that leave them. What it writes cannot be read before the commit, so merges go on
+// in other lists only. One from which every change takes a row would never be merged: it becomes one run when it has many.
 func (l *lookup) remove(ctx context.Context) error {
 	gone, err := l.leave.sorted()
 	if err != nil || gone.done {
 		return err
 	}
-	if l.merges, err = mergeBeside(ctx, l.st, l.tx, l.s, 0, 0); err != nil {
+	touched := func(q list) bool { return l.touched[q.runs] }
+	others := slices.DeleteFunc(l.s.queues(), touched)
+	if l.merges, err = mergeBeside(ctx, l.st, l.tx, l.s, l.number, l.s.layout.step, others...); err != nil {
 		return err
 	}
 	for !gone.done {
-		f := l.runs[gone.key>>runNumber]
+		number := gone.key >> runNumber
+		f := l.runs[number]
 		runs := slices.Clone(*f.runs)
-		if runs[f.at], err = l.without(ctx, f, gone); err != nil {
+		if len(runs) < 2*f.fan {
+			runs[f.at], err = l.without(ctx, f, gone)
+		} else {
+			runs, err = l.squeezed(ctx, f, number-uint64(f.at), gone)
+		}
+		if err != nil {
 			return err
 		}
 		*f.runs = runs
 	}
-	for _, q := range l.s.queues() {
+	for _, q := range slices.DeleteFunc(l.s.queues(), func(q list) bool { return !touched(q) }) {
 		*q.runs = slices.DeleteFunc(*q.runs, func(r run) bool { return r.Rows == 0 })
 	}
 	return nil
@@ -297,30 +312,9 @@ func (l *lookup) remove(ctx context.Context) error {
 // without writes a run again without the rows of it that are gone; it has no rows if none is left.
 func (l *lookup) without(ctx context.Context, f foundRun, gone *peeker) (run, error) {
 	was := (*f.runs)[f.at]
-	l.tx.Drop(was.Path)
-	number, at := gone.key>>runNumber, uint64(0)
-	left := lazyRun{tx: l.tx, l: &section{folder: f.folder}, tier: was.Tier}
-	var t ticker
-	m := newMerger(l.st, []run{was})
-	defer m.close()
-	for {
-		at++
-		err := m.take(func(_ string, key uint64, payload []byte) error {
-			if !gone.done && gone.key == number<<runNumber|at {
-				return gone.take()
-			}
-			l.s.Rewritten++
-			return left.add(key, payload)
-		})
-		if err == io.EOF {
-			break
-		}
-		if err == nil {
-			err = t.err(ctx)
-		}
-		if err != nil {
-			return run{}, err
-		}
+	left := l.rewritten(f)
+	if err := l.stay(ctx, gone.key>>runNumber, was, gone, left.add); err != nil {
+		return run{}, err
 	}
 	var all []run
 	if err := left.finish(&all); err != nil || len(all) == 0 {
@@ -328,4 +322,53 @@ func (l *lookup) without(ctx context.Context, f foundRun, gone *peeker) (run, er
 	}
 	all[0].Chain, all[0].Merge = was.Chain, was.Merge
 	return all[0], nil
+}
+
+// squeezed writes all runs of a list as one, without the rows that are gone. first is the number of the first.
+func (l *lookup) squeezed(ctx context.Context, f foundRun, first uint64, gone *peeker) (all []run, err error) {
+	rows := l.sorter(smallSort)
+	for at, r := range *f.runs {
+		if err := l.stay(ctx, first+uint64(at), r, gone, rows.add); err != nil {
+			return nil, err
+		}
+	}
+	left := l.rewritten(f)
+	if err := rows.each(left.add); err != nil {
+		return nil, err
+	}
+	if err := rows.Close(); err != nil { // gives its memory back
+		return nil, err
+	}
+	return all, left.finish(&all)
+}
+
+// rewritten is a run in place of those of a list from f on.
+func (l *lookup) rewritten(f foundRun) *lazyRun {
+	return &lazyRun{tx: l.tx, l: &section{folder: f.folder}, tier: (*f.runs)[f.at].Tier}
+}
+
+// stay drops a run, and gives keep its rows that are not gone.
+func (l *lookup) stay(ctx context.Context, number uint64, r run, gone *peeker, keep func(key uint64, payload []byte) error) error {
+	l.tx.Drop(r.Path)
+	var t ticker
+	m := newMerger(l.st, []run{r})
+	defer m.close()
+	for at := uint64(1); ; at++ {
+		err := m.take(func(_ string, key uint64, payload []byte) error {
+			if !gone.done && gone.key == number<<runNumber|at {
+				return gone.take()
+			}
+			l.s.Rewritten++
+			return keep(key, payload)
+		})
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = t.err(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
