@@ -111,9 +111,9 @@ var settings = map[string][2]string{
 var verbs = map[string][]string{
 	"mfrontier create": {}, "mfrontier next": {}, "mfrontier plan": {}, "mfrontier update": {"--outcomes", "o", "--links", "l"},
 	"mfrontier": {"stat"}, "mfetch": {}, "mfetch audit": {}, "mfetch create": {}, "mresolve": {}, "mresolve canon": {}, "mextract": {}, "mfpset": {"stat"}, "murlset": {"stat"}, "murlset new": {}, "murlset add": {},
-	"mfrontier add": {}, "murlset build": {"-o", "x.fps"}, "murlset key": {}, "mcat": {},
+	"mfrontier add": {}, "mfrontier raise": {}, "murlset build": {"-o", "x.fps"}, "murlset key": {}, "mcat": {},
 	"mfpset mark": {}, "mfpset add": {}, "mfpset test": {}, "murlset test": {}, "mckpt commit": {"--txn", "r1"}, "mckpt init": {}, "mmerge split": {"-o", "x", "--buckets", "7"}, "murlset create": {}, "mfpset create": {},
-	"mfocus score": {}, "mfocus explain": {"x.html"},
+	"mfocus score": {}, "mfocus distill": {}, "mfocus urls": {}, "mfocus explain": {"x.html"},
 }
 
 // Every setting of crawl.toml is the default of the flags that it says, with its

@@ -196,8 +196,15 @@ func (c *Config) together() error {
 	if policy := f.Frontier.Policy; f.Focus.Model != "" && (policy == "opic" || policy == "walk") {
 		return bad("focus.model", fmt.Sprintf("%q with policy %s", f.Focus.Model, policy), "another policy: to this one the score of a page is its own, and no relevance")
 	}
-	if _, err := f.Frontier.Params.Encode(); err != nil {
+	params, err := f.Frontier.Params.Encode()
+	if err != nil {
 		return &fault.Error{Class: fault.Usage, Place: "frontier", Err: err}
+	}
+	if queues := params["queues"]; f.Focus.Distill > 0 && (queues == "" || queues == "1") {
+		return bad("focus.distill", fmt.Sprintf("%d with policy %s and one front queue", f.Focus.Distill, params["policy"]), "frontier.policy priority or revisit, with frontier.queues of 2 or more")
+	}
+	if f.Focus.Patience > 0 && f.Focus.Model == "" {
+		return bad("focus.patience", fmt.Sprintf("%d without focus.model", f.Focus.Patience), "a model (mfocus train), or 0")
 	}
 	if r := f.Frontier.Refetch; r != "" && r != "never" && !f.Extract.Duplicates { // it would have no links, and its credit be lost to them
 		return bad("extract.duplicates", "false with frontier.refetch", "true: a page that is fetched again and has not changed is a duplicate")

@@ -62,7 +62,7 @@ type File struct {
 
 	Memory struct {
 		Fetch  string `toml:"fetch" is:"size 1M" flag:"mfetch --memory" doc:"bound on mfetch's resident memory" like:"\"128M\""`
-		Stages string `toml:"stages" is:"size 1M" flag:"mfrontier --memory, mresolve --memory, mfpset --memory, mextract --memory, murlset --memory, mfocus score --memory" doc:"bound for each other command" like:"\"64M\""`
+		Stages string `toml:"stages" is:"size 1M" flag:"mfrontier --memory, mresolve --memory, mfpset --memory, mextract --memory, murlset --memory, mfocus score --memory, mfocus distill --memory, mfocus urls --memory" doc:"bound for each other command" like:"\"64M\""`
 	} `toml:"memory"`
 
 	Sets struct {
@@ -148,8 +148,8 @@ type File struct {
 
 	Focus struct {
 		Model    string `toml:"model" path:"yes" flag:"mfocus score --model, mfocus explain --model, mextract --model" doc:"model of the topics that the crawl is about (mfocus train): each page gets its relevance as score, and so do its links, moved by their texts; not with policies opic and walk" like:"\"mouse.model\""`
-		Distill  int    `toml:"distill" is:"whole 0" doc:"after so many rounds, mcrawl run raises the URLs that wait and that good hubs link to (mfocus distill); 0: never" like:"0"`
-		Patience int    `toml:"patience" is:"whole 0" doc:"mcrawl run stops after so many rounds without a relevant page; 0: never" like:"0"`
+		Distill  int    `toml:"distill" is:"whole 0" doc:"after every round with this number or a multiple of it, mcrawl run raises the waiting URLs that good hubs link to (mfocus distill); needs several front queues; 0: never" like:"0"`
+		Patience int    `toml:"patience" is:"whole 0" doc:"mcrawl run stops when this many rounds in a row have no relevant page; needs focus.model; 0: never" like:"0"`
 	} `toml:"focus"`
 
 	Engine struct {

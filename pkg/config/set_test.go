@@ -96,6 +96,22 @@ func TestSetRefuses(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
+	for _, c := range []struct {
+		pairs []Pair
+		want  string
+	}{
+		{[]Pair{{"frontier.policy", "fifo"}, {"focus.distill", "1"}}, "focus.distill: 1 with policy fifo and one front queue, want frontier.policy priority or revisit, with frontier.queues of 2 or more"},
+		{[]Pair{{"frontier.policy", "revisit"}, {"focus.distill", "2"}}, "focus.distill: 2 with policy revisit and one front queue"},
+		{[]Pair{{"frontier.queues", "1"}, {"focus.distill", "1"}}, "focus.distill: 1 with policy priority and one front queue"},
+		{[]Pair{{"frontier.policy", "revisit"}, {"frontier.queues", "2"}, {"focus.distill", "2"}}, ""},
+		{[]Pair{{"focus.distill", "1"}}, ""},
+		{[]Pair{{"focus.patience", "1"}}, "focus.patience: 1 without focus.model, want a model (mfocus train), or 0"},
+		{[]Pair{{"focus.patience", "1"}, {"focus.model", "mouse.model"}}, ""},
+	} {
+		if _, err := SetAll(Preset(), c.pairs); c.want == "" && err != nil || c.want != "" && (!errors.Is(err, fault.Usage) || !strings.HasPrefix(err.Error(), c.want)) {
+			t.Errorf("%v: %v, want %q", c.pairs, err, c.want)
+		}
+	}
 	if _, err := Set([]byte("fetch = { dedup = true }\n"), "fetch.dedup", "false"); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "braces") {
 		t.Errorf("a table in braces: %v", err)
 	}
