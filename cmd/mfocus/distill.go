@@ -27,7 +27,7 @@ type crawlArg struct {
 
 type distillCmd struct {
 	crawlArg
-	Hubs      int     `default:"1000" help:"Raise what so many of the best hubs link to."`
+	Hubs      int     `default:"1000" help:"How many hubs count, the best first."`
 	Least     float64 `default:"0.2" help:"Raise only URLs with this promise or more."`
 	Threshold float64 `default:"0.5" help:"Relevance above which a page may be an authority."`
 	Steps     int     `default:"5" help:"Steps of the recursion."`

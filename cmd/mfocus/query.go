@@ -16,7 +16,7 @@ type queryCmd struct {
 
 // Help is part of --help.
 func (queryCmd) Help() string {
-	return `A JSON line says the type (word, words or url) and the verb that comes next.
+	return `A JSON line says the type (word, words or url) and what comes next: the verb words, or the seeds.
 Text in double quotes is one word: '"state of the art"'.
 
 Examples:

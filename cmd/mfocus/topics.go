@@ -17,7 +17,7 @@ import (
 
 type topicsCmd struct {
 	DB       string        `arg:"" help:"The words database."`
-	Query    []string      `sep:"none" placeholder:"QUERY" help:"Print the topics of this query only."`
+	Query    []string      `sep:"none" placeholder:"QUERY" help:"Print the topics of this query only. May be given again: a sense that several have is printed once."`
 	Topic    []string      `placeholder:"NAME" help:"Print these topics only, such as mouse.n.01."`
 	Output   string        `short:"o" placeholder:"FILE" help:"Write to this file instead of standard output."`
 	LockWait time.Duration `default:"10s" help:"Wait this long for a database that is in use."`
@@ -51,6 +51,7 @@ func (c *topicsCmd) Run(ctx context.Context, std *cli.Std) error {
 	out := bufio.NewWriter(to)
 	e := encoder(out)
 	missing := slices.Clone(c.Topic)
+	var topics []words.Topic
 	n := 0
 	wanted := func(query, topic string) bool {
 		named := func(list []string, name string) bool {
@@ -61,8 +62,17 @@ func (c *topicsCmd) Run(ctx context.Context, std *cli.Std) error {
 	err = db.Topics(ctx, wanted, func(t words.Topic) error {
 		n++
 		missing = slices.DeleteFunc(missing, func(s string) bool { return strings.EqualFold(s, t.Topic) })
+		if len(c.Query) > 1 {
+			topics = append(topics, t)
+			return nil
+		}
 		return e.Encode(t)
 	})
+	for _, t := range words.Join(topics) {
+		if err == nil {
+			err = e.Encode(t)
+		}
+	}
 	switch {
 	case err != nil:
 		return err

@@ -18,7 +18,7 @@ type urlsCmd struct {
 	Sense  string `placeholder:"TOPIC" help:"Only URLs of this sense."`
 	Status string `enum:",waiting,failed,fetched" default:"" placeholder:"STATUS" help:"Only waiting, failed or fetched URLs."`
 	By     string `enum:"relevance,hub,authority,url" default:"relevance" help:"Order: relevance, hub, authority (highest first) or url."`
-	Number int    `short:"n" placeholder:"N" help:"Print so many (default: all)."`
+	Number int    `short:"n" placeholder:"N" help:"Print at most N URLs (default: all)."`
 	TSV    bool   `name:"tsv" help:"Print text with tabs instead of JSON lines."`
 	Make   bool   `help:"Only make the database: print nothing."`
 }
@@ -53,6 +53,9 @@ func (c *urlsCmd) Run(ctx context.Context, std *cli.Std) error {
 	out := bufio.NewWriter(std.Out)
 	e := encoder(out)
 	err = urldb.Each(ctx, path, urldb.Query{Sense: c.Sense, Status: c.Status, By: c.By, Most: c.Number}, func(r *urldb.Row) error {
+		for _, text := range []*string{&r.URL, &r.Sense, &r.FoundOn} {
+			*text = cli.Printable(*text)
+		}
 		if !c.TSV {
 			return e.Encode(r)
 		}

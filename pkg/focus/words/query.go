@@ -26,7 +26,7 @@ type Query struct {
 	Query string `json:"query"` // without outer space
 	Type  Type   `json:"type"`
 	URL   string `json:"url,omitempty"` // canonical, if it is one
-	Next  string `json:"next"`          // verb of mfocus that takes it: words, or urls
+	Next  string `json:"next"`          // what takes it: the verb words of mfocus, or seeds: it is one
 }
 
 var (
@@ -55,7 +55,7 @@ func Identify(text string) (Query, error) {
 			bad.Hint = "mfocus query https://www.example.org/"
 			return q, bad
 		}
-		q.Type, q.URL, q.Next = Location, url, "urls"
+		q.Type, q.URL, q.Next = Location, url, "seeds"
 		return q, nil
 	}
 	q.Type = SetOf

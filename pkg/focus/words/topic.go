@@ -2,10 +2,12 @@ package words
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"mercator/pkg/fault"
@@ -23,6 +25,32 @@ type Topic struct {
 type Word struct {
 	Word   string  `json:"word"`   // lower case
 	Weight float64 `json:"weight"` // above 0, at most 1, which is the query's own words
+}
+
+// Join makes one topic of those of one name, which are a sense that several queries have: it has the words of all, each with its
+// greatest weight. It keeps the query of the first.
+func Join(topics []Topic) []Topic {
+	var joined []Topic
+	at := map[string]int{}
+	for _, t := range topics {
+		i, have := at[t.Topic]
+		if !have {
+			at[t.Topic] = len(joined)
+			joined = append(joined, t)
+			continue
+		}
+		weights := map[string]float64{}
+		for _, w := range slices.Concat(joined[i].Words, t.Words) {
+			weights[w.Word] = max(weights[w.Word], w.Weight)
+		}
+		var all []Word
+		for word, weight := range weights {
+			all = append(all, Word{word, weight})
+		}
+		slices.SortFunc(all, func(a, b Word) int { return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(a.Word, b.Word)) })
+		joined[i].Words = all[:min(len(all), MaxTopicWords)]
+	}
+	return joined
 }
 
 // Limits of what ReadTopics takes.
