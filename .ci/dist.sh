@@ -12,10 +12,11 @@ commands=$(sed -n 's/^COMMANDS := //p' Makefile)
 sbom=github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH CGO_ENABLED=0 TZ=UTC LC_ALL=C GOFLAGS=-trimpath
+umask 022
 tag=$(git describe --tags --exact-match 2> /dev/null || true)
 version=${tag#v}
 version=${version:-0~$(git log -1 --format=%cd --date=format:%Y%m%d).$(git rev-parse --short=10 HEAD)}
-git diff --quiet HEAD || version=$version+changes
+[ -z "$(git status --porcelain)" ] || version=$version+changes
 case ${1:-} in '' | --check) ;; *) echo "dist.sh: $1: want --check or nothing" >&2; exit 2 ;; esac
 
 # tree FOLDER OS ARCH: what a package holds, below usr; licences are those of the modules that the commands are made of.
@@ -31,6 +32,7 @@ tree() {
       printf '\n==== %s %s\n\n' "$path" "$of"
       find "$dir" -maxdepth 1 -type f -iregex '.*/\(licen[cs]e\|copying\|notice\|unlicense\)[^/]*' -print0 | sort -z | xargs -0 -r cat
     done > "$1/share/doc/mercator/licences.txt"
+  { printf '\n==== Go %s\n\n' "$(go env GOVERSION)"; cat "$(go env GOROOT)/LICENSE"; } >> "$1/share/doc/mercator/licences.txt"
   chmod -R u+w,go-w "$1"
 }
 
@@ -74,7 +76,10 @@ deb() {
   done
   gzip -n9 "$1"/usr/share/man/man?/*
   mv "$1/usr/share/man/man1/mcat.1.gz" "$1/usr/share/man/man1/mercator-mcat.1.gz"
-  rm -f "$1/usr/share/bash-completion/completions/mcat" "$1/usr/share/fish/vendor_completions.d/mcat.fish"
+  # Completion of mcat is mtools'; the toolkit's has the other name.
+  mv "$1/usr/share/bash-completion/completions/mcat" "$1/usr/share/bash-completion/completions/mercator-mcat"
+  mv "$1/usr/share/fish/vendor_completions.d/mcat.fish" "$1/usr/share/fish/vendor_completions.d/mercator-mcat.fish"
+  sed -i 's/\bmcat\b/mercator-mcat/' "$1"/usr/share/bash-completion/completions/* "$1"/usr/share/fish/vendor_completions.d/* "$1/usr/share/zsh/site-functions/_mercator"
   mv "$1/usr/share/doc/mercator/licences.txt" "$1/usr/share/doc/mercator/copyright"
   cat > "$1/DEBIAN/control" << END
 Package: mercator
@@ -120,6 +125,8 @@ for module in $(tar -xzOf dist/*-linux-amd64.tar.gz --wildcards '*/share/doc/mer
 done
 
 # The package: it installs, works and goes away.
+! dpkg -s mercator > /dev/null 2>&1 || bad "a package mercator is installed here: remove it first"
+trap 'rm -rf "$again"; dpkg -r mercator > /dev/null 2>&1 || true' EXIT
 arch=$(dpkg --print-architecture)
 package=dist/mercator_${version}_$arch.deb
 dpkg -i "$package"
