@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
+	"runtime"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/zstd"
@@ -47,32 +47,33 @@ func appendStored(dst, content []byte) []byte {
 	return binary.LittleEndian.AppendUint32(dst, uint32(xxhash.Sum64(content)))
 }
 
-// encoders are compressors of level Fast, each for one message at a time. A message is seldom longer than the window
-// (batchBytes), which is what a compressor keeps in memory.
-var encoders = sync.Pool{New: func() any {
+// atOnce bounds the messages that are compressed, and those that are decompressed, at a time by one process.
+var atOnce = min(runtime.GOMAXPROCS(0), 4)
+
+// encoder compresses the messages of all streams. A message is seldom longer than the window (batchBytes), which is what
+// a compressor keeps in memory. It and decoder are complete when the program starts: they have
+// channels, and those that are made in a bubble of testing/synctest are of no use outside.
+var encoder = func() *zstd.Encoder {
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(true),
-		zstd.WithWindowSize(1<<20), zstd.WithSingleSegment(true), zstd.WithLowerEncoderMem(true), zstd.WithEncoderConcurrency(1))
+		zstd.WithWindowSize(1<<20), zstd.WithSingleSegment(true), zstd.WithLowerEncoderMem(true), zstd.WithEncoderConcurrency(atOnce))
 	if err != nil {
 		panic(err) // the options are constants
 	}
+	e.EncodeAll(nil, nil)
 	return e
-}}
+}()
 
 // appendPacked appends a compressed frame.
-func appendPacked(dst, content []byte) []byte {
-	e := encoders.Get().(*zstd.Encoder)
-	defer encoders.Put(e)
-	return e.EncodeAll(content, dst)
-}
+func appendPacked(dst, content []byte) []byte { return encoder.EncodeAll(content, dst) }
 
-// decoders are for one frame at a time.
-var decoders = sync.Pool{New: func() any {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(MaxMessage))
+// decoder decompresses the frames of all streams.
+var decoder = func() *zstd.Decoder {
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(atOnce), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(MaxMessage))
 	if err != nil {
 		panic(err) // the options are constants
 	}
 	return d
-}}
+}()
 
 // errCut says that the input ended inside a frame or message.
 var errCut = errors.New("cut")
@@ -208,9 +209,7 @@ func (f *framer) unpack(p packed) (content []byte, err error) {
 	if p.raw {
 		return f.join(p.first, p.size)
 	}
-	d := decoders.Get().(*zstd.Decoder)
-	defer decoders.Put(d)
-	if content, err = d.DecodeAll(f.buf, make([]byte, 0, p.size)); err != nil {
+	if content, err = decoder.DecodeAll(f.buf, make([]byte, 0, p.size)); err != nil {
 		return nil, err
 	}
 	if len(content) != p.size {

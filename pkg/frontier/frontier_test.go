@@ -745,15 +745,22 @@ func TestEqualChecksums(t *testing.T) {
 	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
 	x, y := newURL("a.test", "x", 0), newURL("a.test", "y", 0)
 	y.Key = x.Key
-	if err := b.add("seed", x, y, x, y, x); err != nil {
+	if err := b.add("seed", x, y, x, y, x); err != nil { // one entry each
 		t.Fatal(err)
 	}
-	batch, err := b.next(1, NextOptions{N: 9, Txn: "r1"})
-	if err != nil || len(batch) != 5 {
+	batch, err := b.next(1, NextOptions{N: 1, Txn: "r0"})
+	if err != nil || len(batch) != 1 || batch[0].URL != x.URL {
 		t.Fatal(batch, err)
 	}
 	fx, fy := fetchOf(x, record.OutcomeFetched, 200, 1), fetchOf(y, record.OutcomeRobotsDenied, 0, 1)
-	if err := b.update("r1", 1, []record.Fetch{fy, fx, fx, fy, fx}); err != nil {
+	if err := b.update("r0", 1, []record.Fetch{fx}, x, y, x); err != nil {
+		t.Fatal(err)
+	}
+	batch, err = b.next(1, NextOptions{N: 9, Txn: "r1"})
+	if err != nil || len(batch) != 4 {
+		t.Fatal(batch, err)
+	}
+	if err := b.update("r1", 1, []record.Fetch{fy, fx, fx, fy}); err != nil {
 		t.Fatal(err)
 	}
 	want := []record.Count{{Reason: record.OutcomeFetched, N: 3}, {Reason: record.OutcomeRobotsDenied, N: 2}}
