@@ -59,7 +59,8 @@ func Resolve(ctx context.Context, b Links, opt canon.Options, rules *filter.Filt
 	}
 	var (
 		base       *canon.Base
-		of, from   string // what base was read of; its page's host
+		of         string // what base was read of
+		src, from  string // the page, and its host
 		page       uint64 // that the links in seen are of
 		seen       keySet
 		rows       []record.Link
@@ -105,7 +106,10 @@ func Resolve(ctx context.Context, b Links, opt canon.Options, rules *filter.Filt
 				continue
 			}
 			of = text
-			_, from, _ = canon.Split(l.SrcURL)
+		}
+		if l.SrcURL != src {
+			src = l.SrcURL
+			_, from, _ = canon.Split(src)
 		}
 		url, p, err := base.AppendResolve(nil, []byte(l.URL))
 		if err != nil {

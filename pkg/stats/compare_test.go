@@ -11,7 +11,7 @@ import (
 	"mercator/formats/record"
 )
 
-// The last visit counts, but not modified leaves what was there; robots.txt and redirect hops are no URLs of the crawl.
+// The last visit counts, but not modified leaves what was there; robots.txt and redirect hops are no URLs of the crawl; deferred and parked URLs were not tried.
 func TestCompare(t *testing.T) {
 	const n = 3000 // more than fits in memory
 	page := func(i int, digest string) record.Fetch {
@@ -34,6 +34,10 @@ func TestCompare(t *testing.T) {
 	robots := page(n+2, "x")
 	robots.Role = record.RoleRobots
 	here = append(here, robots)
+	deferred, parked := page(3, ""), page(n+3, "") // no attempts
+	deferred.Outcome, deferred.Status = record.OutcomeDeferred, 0
+	parked.Outcome, parked.Status = record.OutcomeParked, 0
+	here = append(here, deferred, parked)
 	each := func(rows []record.Fetch) func(func(*record.Fetch) error) error {
 		return func(row func(*record.Fetch) error) error {
 			for i := range rows {
