@@ -31,9 +31,13 @@ if [ ! -e "$dir/sites.txt" ]; then
   "${BIN}murlset" create --quiet "$dir/merged"
   "${BIN}murlset" new --quiet "$dir/merged" --txn p1 --text --strict "$@" -o "$dir/periods/1/new.$z"
   : > "$dir/periods/1/urls.txt"
-  { [ -z "$FILTER" ] || echo "include $FILTER"; echo 'deny cross: not same-host'; } > "$dir/filter.txt"
+  # Crawlers ask "cross" first, whatever FILTER allows; the logged links are judged by FILTER alone.
+  { [ -z "$FILTER" ] || echo "include $FILTER"; } > "$dir/rules.txt"
+  { echo 'deny cross: not same-host'; echo 'include rules.txt'; } > "$dir/filter.txt"
   echo "$SITES" > "$dir/sites"
   : > "$dir/sites.txt"
+elif [ $# -gt 0 ]; then
+  echo "archive97.sh: $dir: a crawl that has its seeds already: not read: $*" >&2
 fi
 dir=$(cd "$dir" && pwd)
 [ "$(cat "$dir/sites")" = "$SITES" ] || die "$dir: $(cat "$dir/sites") sites a crawler, and SITES=$SITES" "SITES=$(cat "$dir/sites") archive97.sh $dir"
@@ -43,12 +47,19 @@ collect() {
   [ -e "$p/urls.txt" ] && return
   find "$dir/crawlers" -path '*/rounds/r*/refused.arrows.zst' | LC_ALL=C sort > "$p/all.txt"
   cat "$dir"/periods/*/logs.txt 2> /dev/null | LC_ALL=C sort | LC_ALL=C comm -23 "$p/all.txt" - > "$p/logs.part"
-  : > "$p/logged.tsv"
-  [ ! -s "$p/logs.part" ] || tr '\n' '\0' < "$p/logs.part" | xargs -0 "${BIN}mcat" --quiet --format tsv --columns refused,url > "$p/logged.tsv"
-  awk -F '\t' '$1 == "filter:cross" { print $2 }' "$p/logged.tsv" | LC_ALL=C sort -u > "$p/urls.part"
-  rm "$p/logged.tsv" "$p/all.txt"
+  : > "$p/urls.part"
+  if [ -s "$p/logs.part" ]; then
+    tr '\n' '\0' < "$p/logs.part" | xargs -0 "${BIN}mcat" --quiet --format tsv --columns refused,url,link_kind,depth,src_url > "$p/logged.tsv"
+    awk -F '\t' 'NR == 1 || $1 == "filter:cross"' "$p/logged.tsv" | cut -f 2- > "$p/cross.tsv"
+    "${BIN}mcat" --quiet --from tsv --kind link -o "$p/cross.$z" "$p/cross.tsv"
+    "${BIN}mextract" resolve --quiet --filter "$dir/rules.txt" -o "$p/wanted.$z" "$p/cross.$z"
+    "${BIN}mcat" --quiet --format tsv --columns url "$p/wanted.$z" > "$p/wanted.tsv"
+    sed 1d "$p/wanted.tsv" | LC_ALL=C sort -u > "$p/urls.part"
+  fi
+  sync
   mv "$p/urls.part" "$p/urls.txt"
   mv "$p/logs.part" "$p/logs.txt"
+  rm -f "$p/logged.tsv" "$p/cross.tsv" "$p/cross.$z" "$p/wanted.$z" "$p/wanted.tsv" "$p/all.txt"
 }
 
 # Second half: those that were never merged before become seeds of their sites. A new site goes to the last
@@ -56,13 +67,17 @@ collect() {
 merge() {
   [ -e "$p/new.$z" ] || "${BIN}murlset" new --quiet "$dir/merged" --txn "p$n" --text "$p/urls.txt" -o "$p/new.$z"
   "${BIN}mcat" --format tsv --columns host,url "$p/new.$z" > "$p/new.tsv"
+  rm -f "$p"/seeds-*.txt
   awk -F '\t' -v sites="$SITES" -v known="$dir/sites.txt" -v all="$p/sites.part" -v prefix="$p/seeds-" '
     function own(site) { of[site] = int(count / sites); count++; print site > all }
     BEGIN { printf "" > all; while ((getline site < known) > 0) own(site) }
     FNR > 1 {
       if (!($1 in of)) own($1)
-      print $2 > (prefix sprintf("%03d", of[$1]) ".txt")
+      file = prefix sprintf("%03d", of[$1]) ".txt"
+      if (file != open) { if (open) close(open); open = file }
+      print $2 >> file
     }' "$p/new.tsv"
+  sync
   mv "$p/sites.part" "$dir/sites.txt"
 }
 
@@ -81,6 +96,7 @@ seeds() {
     fi
     printf '%s\0' "$dir/crawlers/$k" >> "$p/crawlers.part"
   done
+  sync
   mv "$p/crawlers.part" "$p/crawlers"
 }
 

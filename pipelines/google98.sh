@@ -13,10 +13,11 @@
 #   BATCH     URLs a round [10000]                ROUNDS   stop after round N [0: when no URL is left]
 #   FILTER    rules for links [default]           BIN      folder of the commands, with a trailing slash [from PATH]
 # Delays, for the URL server and the crawlers alike: POLITENESS_FLAGS ['--for 30s'].
-# Flags for one command each: SEED_FLAGS [--strict] RESOLVE_FLAGS FETCH_FLAGS UPDATE_FLAGS
+# Flags for one command each: SEED_FLAGS [--strict] RESOLVE_FLAGS FETCH_FLAGS COPY_FLAGS UPDATE_FLAGS
+# The StoreServer refuses a record above a quarter of its memory: COPY_FLAGS="--memory 1G" takes larger ones.
 set -eu
 : "${BIN:=}" "${CRAWLERS:=4}" "${BATCH:=10000}" "${ROUNDS:=0}" "${FILTER=default}" "${CONTACT:=}"
-: "${POLITENESS_FLAGS:=--for 30s}" "${SEED_FLAGS:=--strict}" "${RESOLVE_FLAGS:=}" "${FETCH_FLAGS:=}" "${UPDATE_FLAGS:=}"
+: "${POLITENESS_FLAGS:=--for 30s}" "${SEED_FLAGS:=--strict}" "${RESOLVE_FLAGS:=}" "${FETCH_FLAGS:=}" "${COPY_FLAGS:=}" "${UPDATE_FLAGS:=}"
 die() { echo "google98.sh: $1" >&2; [ -z "${2:-}" ] || echo "google98.sh: hint: $2" >&2; exit 2; }
 [ $# -ge 1 ] || die 'no folder, want a folder and files of seed URLs' 'google98.sh crawl seeds.txt'
 case $CRAWLERS in [1-9]) ;; *) die "CRAWLERS=$CRAWLERS, want 1 to 9" ;; esac
@@ -39,6 +40,8 @@ if [ ! -e "$dir/crawlers" ]; then
   "${BIN}mfrontier" add --quiet "$dir/urlfile" --txn seed "$dir/rounds/seed/new.$z"
   echo "$CRAWLERS" > "$dir/crawlers.part"
   mv "$dir/crawlers.part" "$dir/crawlers"
+elif [ $# -gt 0 ]; then
+  echo "google98.sh: $dir: a crawl that has its seeds already: not read: $*" >&2
 fi
 # Hosts belong to crawlers by their number.
 [ "$(cat "$dir/crawlers")" = "$CRAWLERS" ] || die "$dir: a crawl of $(cat "$dir/crawlers") crawlers, and CRAWLERS=$CRAWLERS" "CRAWLERS=$(cat "$dir/crawlers") google98.sh $dir"
@@ -65,7 +68,7 @@ store_server() {
     set --
     for k in $all; do set -- "$@" --from "$dir/crawler$k/fetch"; done
     for k in $all; do set -- "$@" "$d/fetched-$k.$z"; done
-    "${BIN}mfetch" copy --quiet --robots --warc-codec gzip -o "$dir/pages/$r.warc.gz" "$@"
+    "${BIN}mfetch" copy --quiet --robots --warc-codec gzip $COPY_FLAGS -o "$dir/pages/$r.warc.gz" "$@"
   }
 }
 

@@ -34,7 +34,7 @@ func TestPapers(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, 1, 6, 40)
 	filter := filepath.Join(t.TempDir(), "rules")
-	if err := os.WriteFile(filter, []byte("deny calendar: contains /cal/\n"), 0o666); err != nil {
+	if err := os.WriteFile(filter, []byte("deny calendar: contains /cal/\nallow rest: any\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	var lines []string
@@ -110,6 +110,9 @@ func TestPapers(t *testing.T) {
 			if len(hosts) < 3 {
 				t.Errorf("%d crawlers, want 3 or more", len(hosts))
 			}
+			if out, err := paper(w, script, dir, filter).CombinedOutput(); err != nil || !strings.Contains(string(out), ": not read: "+w.seeds) {
+				t.Errorf("seeds for a crawl that has some: %v\n%s", err, out)
+			}
 			again := paper(w, script, dir, filter)
 			again.Env = append(again.Env, "CRAWLERS=4", "SITES=4")
 			if out, err := again.CombinedOutput(); err == nil || !strings.Contains(string(out), "=4\n"+script+": hint: ") {
@@ -139,6 +142,13 @@ func TestPapersStart(t *testing.T) {
 			change(cmd)
 			if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), says) {
 				t.Errorf("%s: %v, want an error with %q\n%s", script, err, says, out)
+			}
+		}
+		if script == "google98.sh" { // the StoreServer takes no page above a quarter of its memory
+			small := paper(w, script, dir, "")
+			small.Env = append(small.Env, "COPY_FLAGS=--memory 400", "ROUNDS=1")
+			if out, err := small.CombinedOutput(); err == nil || !strings.Contains(string(out), "want at most 100, a quarter of --memory") {
+				t.Errorf("%s with little memory: %v\n%s", script, err, out)
 			}
 		}
 		right := paper(w, script, dir, "")
