@@ -127,12 +127,25 @@ report-check: build ## the page of mcrawl report in headless Chromium (needs chr
 man: build ## manual pages and shell completion, in bin/share
 	pkg/cli/manuals.sh bin bin/share $(COMMANDS)
 
+# Of pipelines/ what people use; the others test this tree.
+SCRIPTS := $(wildcard $(addprefix pipelines/,google98.sh archive97.sh stage-*.sh module-*.sh prioritize-*.sh))
+OTHERS  := $(wildcard $(addprefix pipelines/,module-*.py prioritize-*.py *.mk *.md Snakefile))
+
+# mtools has an mcat too. What is installed is listed in share/mercator/installed, for uninstall.
 .PHONY: install
-install: build install-shared ## commands, manual pages, completion, pipelines into PREFIX
+install: build ## commands, manual pages, completion, pipelines into PREFIX
+	@mcat="$(DESTDIR)$(PREFIX)/bin/mcat"; [ ! -e "$$mcat" ] || "$$mcat" --version 2> /dev/null < /dev/null | grep -q '^mcat .*go1\.' || \
+	  { echo "install: $$mcat: another program's, of mtools perhaps, want none or Mercator's" >&2; echo 'install: hint: make install PREFIX=/opt/mercator' >&2; exit 2; }
 	@other=$$(command -v mcat || :); case $$other in '' | "$(PREFIX)/bin/mcat" | "$(CURDIR)"/*) ;; \
 	  *) echo "note: $$other is there, of mtools perhaps; which mcat is meant goes by PATH" >&2;; esac
+	$(MAKE) --no-print-directory install-shared
 	install -d "$(DESTDIR)$(PREFIX)/bin"
 	install -m 755 $(COMMANDS:%=bin/%) "$(DESTDIR)$(PREFIX)/bin"
+	@list="$(DESTDIR)$(PREFIX)/share/mercator/installed"; { [ ! -e "$$list" ] || cat "$$list"; \
+	  printf '%s\n' share/zsh/site-functions/_mercator $(SCRIPTS:%=share/mercator/%) $(OTHERS:%=share/mercator/%); \
+	  (cd bin/share && printf 'share/man/%s\n' man?/*); \
+	  for c in $(COMMANDS); do printf '%s\n' "bin/$$c" "share/bash-completion/completions/$$c" "share/fish/vendor_completions.d/$$c.fish"; done; \
+	} | sort -u > bin/installed && install -m 644 bin/installed "$$list" && rm bin/installed
 
 .PHONY: install-shared
 install-shared: man
@@ -143,8 +156,8 @@ install-shared: man
 	  install -m 644 bin/share/completion/mercator.bash "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$c" && \
 	  install -m 644 bin/share/completion/mercator.fish "$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$$c.fish" || exit 1; done
 	install -m 644 bin/share/completion/mercator.zsh "$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_mercator"
-	install -m 755 pipelines/*.sh "$(DESTDIR)$(PREFIX)/share/mercator/pipelines"
-	install -m 644 pipelines/*.mk pipelines/*.py pipelines/Snakefile pipelines/*.md "$(DESTDIR)$(PREFIX)/share/mercator/pipelines"
+	install -m 755 $(SCRIPTS) "$(DESTDIR)$(PREFIX)/share/mercator/pipelines"
+	install -m 644 $(OTHERS) "$(DESTDIR)$(PREFIX)/share/mercator/pipelines"
 
 .PHONY: install-check
 install-check: ## what make install gives: each manual page, completion in three shells (needs mandoc, zsh, fish)
@@ -160,12 +173,12 @@ dist-check: ## the same twice, compared; the .deb installed, used and removed (n
 
 .PHONY: uninstall
 uninstall: ## what install put there
-	for c in $(COMMANDS); do \
-	  rm -f "$(DESTDIR)$(PREFIX)/bin/$$c" "$(DESTDIR)$(PREFIX)/share/man/man1/$$c.1" "$(DESTDIR)$(PREFIX)/share/man/man1/$$c"-*.1 \
-	    "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$c" "$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$$c.fish" || exit 1; done
-	rm -f "$(DESTDIR)$(PREFIX)/share/man/man5/crawl.toml.5" "$(DESTDIR)$(PREFIX)/share/man/man5"/mercator-*.5 "$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_mercator"
-	rm -rf "$(DESTDIR)$(PREFIX)/share/mercator"
+	@top="$(DESTDIR)$(PREFIX)"; list=$$top/share/mercator/installed; \
+	[ -e "$$list" ] || { echo "uninstall: $$list: not there, want the list that make install writes" >&2; echo 'uninstall: hint: give the PREFIX of make install' >&2; exit 2; }; \
+	while IFS= read -r file; do rm -f "$$top/$$file" || exit 1; done < "$$list"; \
+	rm -f "$$list"; rmdir "$$top/share/mercator/pipelines" "$$top/share/mercator" 2> /dev/null || :
 
 .PHONY: clean
 clean: ## what build and crawl made
 	rm -rf bin dist crawl crawl-docs
+	@.ci/memory --remove

@@ -34,7 +34,7 @@ type grammar struct {
 	Status  statusCmd  `cmd:"" help:"Show where a crawl stands, also while it runs."`
 	Stats   statsCmd   `cmd:"" help:"Count what a crawl found: types, sizes, hosts, changes."`
 	Report  reportCmd  `cmd:"" help:"Write a page of plots and tables of what a crawl found."`
-	Watch   watchCmd   `cmd:"" help:"Serve that page on this machine while the crawl runs."`
+	Watch   watchCmd   `cmd:"" help:"Serve the page of mcrawl report on this machine."`
 	Measure measureCmd `cmd:"" help:"Estimate from a random walk which share of a web sets of URLs hold."`
 	Move    moveCmd    `cmd:"" help:"Move buckets of hosts to another shard."`
 	Balance balanceCmd `cmd:"" help:"Show how even the shards are, and moves that make them so."`

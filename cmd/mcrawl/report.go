@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -80,10 +81,13 @@ func pageOf(ctx context.Context, std *cli.Std, crawl, compare string, refresh ti
 	return []byte(b.String()), err
 }
 
+// writeTimeout bounds how long a reader of the page may take.
+const writeTimeout = time.Minute
+
 type watchCmd struct {
 	Crawl  string        `arg:"" help:"The crawl folder."`
 	Listen string        `default:"127.0.0.1:8100" placeholder:"ADDR" help:"Loopback address and port; port 0 takes any."`
-	Every  time.Duration `default:"10s" placeholder:"TIME" help:"How often the page is made anew at most, and loads itself again."`
+	Every  time.Duration `default:"10s" placeholder:"TIME" help:"The page loads itself again this often, and is not made more often."`
 }
 
 // Help is part of --help.
@@ -115,7 +119,23 @@ func (c *watchCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	made := std.Now()
 	turn := make(chan struct{}, 1) // one page is made at a time
-	server := &http.Server{ReadHeaderTimeout: 5 * time.Second, WriteTimeout: time.Minute, MaxHeaderBytes: 1 << 14, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	latest := func(asked context.Context) ([]byte, error) {
+		select {
+		case turn <- struct{}{}:
+		case <-asked.Done():
+			return nil, asked.Err()
+		}
+		defer func() { <-turn }()
+		if std.Now().Sub(made) >= c.Every {
+			fresh, err := pageOf(ctx, std, c.Crawl, "", c.Every)
+			if err != nil {
+				return nil, err
+			}
+			page, made = fresh, std.Now()
+		}
+		return page, nil
+	}
+	server := &http.Server{ReadHeaderTimeout: 5 * time.Second, WriteTimeout: writeTimeout, MaxHeaderBytes: 1 << 14, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/" {
 			http.NotFound(w, r)
 			return
@@ -125,19 +145,16 @@ func (c *watchCmd) Run(ctx context.Context, std *cli.Std) error {
 			http.Error(w, "ask for it by its address", http.StatusForbidden)
 			return
 		}
-		turn <- struct{}{}
-		defer func() { <-turn }()
-		if std.Now().Sub(made) >= c.Every {
-			fresh, err := pageOf(ctx, std, c.Crawl, "", c.Every)
-			if err != nil {
-				http.Error(w, err.Error(), http.StatusInternalServerError)
-				return
-			}
-			page, made = fresh, std.Now()
+		latest, err := latest(r.Context())
+		_ = http.NewResponseController(w).SetWriteDeadline(std.Now().Add(writeTimeout)) // making it may have taken longer
+		if err != nil {
+			w.Header().Set("Refresh", strconv.Itoa(int(c.Every.Seconds())))
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-store")
-		_, _ = w.Write(page)
+		_, _ = w.Write(latest)
 	})}
 	fmt.Fprintf(std.Err, "mcrawl: http://%s/ shows %s; Ctrl-C ends it\n", listener.Addr(), c.Crawl)
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // watch serves the page to who asks for it by a loopback address or localhost, and to nobody else; Ctrl-C ends it.
@@ -34,16 +35,32 @@ func TestWatch(t *testing.T) {
 	if page == "" {
 		t.Fatalf("it said %q, want its address", line)
 	}
+	away := func(is bool) func() error {
+		from, to := crawl, crawl+".away"
+		if !is {
+			from, to = to, from
+		}
+		return func() error { time.Sleep(1100 * time.Millisecond); return os.Rename(from, to) } // later than --every
+	}
 	for _, c := range []struct {
 		host, path string
 		status     int
 		want       string
+		refresh    string
+		before     func() error
 	}{
-		{"", "", 200, "nothing was fetched yet"},
-		{"localhost:1", "", 200, `http-equiv="refresh" content="1"`},
-		{"example.org:80", "", 403, ""},
-		{"", "favicon.ico", 404, ""},
+		{"", "", 200, "nothing was fetched yet", "", nil},
+		{"localhost:1", "", 200, `http-equiv="refresh" content="1"`, "", nil},
+		{"example.org:80", "", 403, "", "", nil},
+		{"", "favicon.ico", 404, "", "", nil},
+		{"", "", 500, "crawl: ", "1", away(true)}, // it was made anew, and the error loads itself again
+		{"", "", 200, "nothing was fetched yet", "", away(false)},
 	} {
+		if c.before != nil {
+			if err := c.before(); err != nil {
+				t.Fatal(err)
+			}
+		}
 		req, err := http.NewRequest("GET", page+c.path, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -55,8 +72,8 @@ func TestWatch(t *testing.T) {
 		}
 		body, err := io.ReadAll(reply.Body)
 		reply.Body.Close()
-		if err != nil || reply.StatusCode != c.status || !strings.Contains(string(body), c.want) {
-			t.Errorf("%+v: %d, %v, %.200s", c, reply.StatusCode, err, body)
+		if err != nil || reply.StatusCode != c.status || !strings.Contains(string(body), c.want) || reply.Header.Get("Refresh") != c.refresh {
+			t.Errorf("%s%s: %d, want %d; refresh %q, want %q; %v, %.200s", c.host, c.path, reply.StatusCode, c.status, reply.Header.Get("Refresh"), c.refresh, err, body)
 		}
 	}
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {

@@ -86,15 +86,13 @@ func (c *copyCmd) Run(ctx context.Context, std *cli.Std) error {
 			progress.Add(1)
 		}
 	}
-	if len(c.From) == 1 {
-		if err := each(c.From[0], c.Files); err != nil {
-			return err
+	for i, dir := range c.From {
+		files := c.Files
+		if len(c.From) > 1 {
+			files = files[i : i+1]
 		}
-	} else {
-		for i, dir := range c.From {
-			if err := each(dir, c.Files[i:i+1]); err != nil {
-				return err
-			}
+		if err := each(dir, files); err != nil {
+			return err
 		}
 	}
 	std.Stat("copied", map[string]uint64{"records": copier.Records, "block_bytes": copier.Bytes})

@@ -16,14 +16,14 @@ import (
 	"mercator/pkg/frontier"
 )
 
-// completes answers a shell that completes a command line: it runs the command with the line in
-// COMP_LINE, as bash does for "complete -C". Verbs, flags and enumerations come from the grammar; the tag
+// completes answers a shell that completes a command line: it runs the command without arguments and with the line in
+// COMP_LINE. With arguments a command does its work, whatever the environment it comes from. Verbs, flags and enumerations come from the grammar; the tag
 // "predictor" names what else a value is: setting (KEY=VALUE), policy, columns. Behind "=" it prints
 // values alone, since bash takes "=" for the end of a word. Where it prints nothing the shell offers
 // names of files. It returns whether there was such a line.
 func completes(parser *kong.Kong) (answered bool) {
 	line := os.Getenv("COMP_LINE")
-	if line == "" {
+	if line == "" || len(os.Args) > 1 {
 		return false
 	}
 	if point, err := strconv.Atoi(os.Getenv("COMP_POINT")); err == nil && point >= 0 && point < len(line) {

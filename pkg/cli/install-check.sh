@@ -6,10 +6,23 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-make --no-print-directory install DESTDIR="$dir" PREFIX=/usr > "$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
 share=$dir/usr/share
-export PATH=$dir/usr/bin:$PATH
 bad() { echo "install-check.sh: $*" >&2; exit 1; }
+
+# Files of others: an mcat that is not ours is not overwritten, and uninstall leaves what install did not put there.
+mkdir -p "$dir/usr/bin" "$share/man/man1" "$share/mercator"
+printf '#!/bin/sh\necho "mcat (GNU mtools) 4.0.43"\n' > "$dir/usr/bin/mcat"
+chmod +x "$dir/usr/bin/mcat"
+! make --no-print-directory install DESTDIR="$dir" PREFIX=/usr > "$dir/log" 2>&1 || bad "install overwrote another mcat"
+grep -q "^install: $dir/usr/bin/mcat: another program's" "$dir/log" || { cat "$dir/log"; bad "install does not say that mcat is another's"; }
+[ "$(find "$dir/usr" -type f)" = "$dir/usr/bin/mcat" ] || bad "a refused install left files"
+rm "$dir/usr/bin/mcat"
+others="$share/man/man1/mweb-foreign.1 $share/mercator/mine"
+for f in $others; do echo '.TH FOREIGN 1' > "$f"; done
+for i in 1 2; do make --no-print-directory install DESTDIR="$dir" PREFIX=/usr > "$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }; done
+for f in $others; do mv "$f" "$dir/${f##*/}"; done
+export PATH=$dir/usr/bin:$PATH
+[ -x "$share/mercator/pipelines/google98.sh" ] && [ ! -e "$share/mercator/pipelines/soak.sh" ] || bad "share/mercator/pipelines is not what people use"
 
 mandoc -T lint -W warning "$share"/man/man?/* || bad "mandoc complains of a page"
 for command in "$dir"/usr/bin/*; do
@@ -47,8 +60,9 @@ while IFS='|' read -r line want; do
   tries=$((tries + 1))
 done <<< "$cases"
 
-pages=$(ls "$share"/man/man?/* | wc -l)
+for f in $others; do mv "$dir/${f##*/}" "$f"; done
+pages=$(($(ls "$share"/man/man?/* | wc -l) - 1))
 make --no-print-directory uninstall DESTDIR="$dir" PREFIX=/usr > "$dir/log" 2>&1
-left=$(find "$dir/usr" -type f)
-[ -z "$left" ] || bad "uninstall left: $left"
+left=$(find "$dir/usr" -type f | sort)
+[ "$left" = "$(printf '%s\n' $others | sort)" ] || bad "uninstall left: $left"
 echo "install-check.sh: $pages pages; $tries lines completed by bash, fish and zsh; uninstalled"

@@ -232,9 +232,19 @@ func flags(b *bytes.Buffer, all []*kong.Flag) {
 			if !f.IsBool() {
 				fmt.Fprintf(b, "=*%s*", plain(f.FormatPlaceHolder()))
 			}
-			fmt.Fprintf(b, "\n: %s\n\n", plain(f.Help))
+			fmt.Fprintf(b, "\n: %s", plain(f.Help))
+			if nowhere(f) {
+				fmt.Fprintf(b, " Default: %s.", plain(f.Default))
+			}
+			b.WriteString("\n\n")
 		}
 	}
+}
+
+// nowhere reports whether neither the placeholder of a flag nor its help names its default. -1 is none.
+func nowhere(f *kong.Flag) bool {
+	return f.PlaceHolder != "" && f.Default != f.PlaceHolder && f.Default != "" && f.Default != "-1" && !f.IsBool() &&
+		!strings.Contains(f.Help, "default") && !strings.Contains(f.Help, "("+f.Default+")")
 }
 
 // plain returns text with what Markdown would read as markup escaped.

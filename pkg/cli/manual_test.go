@@ -10,6 +10,8 @@ import (
 type toyGrammar struct {
 	Count struct {
 		Rows int      `short:"n" group:"Input:" placeholder:"N" help:"Rows of <x_NAME> at most."`
+		From string   `placeholder:"ADDR" default:"a_b:1" help:"Where from."`
+		To   string   `placeholder:"ADDR" default:"c:2" help:"Where to (default: there)."`
 		Old  bool     `hidden:"" help:"Nobody needs it."`
 		File []string `arg:"" optional:"" help:"What to count."`
 	} `cmd:"" help:"Count rows."`
@@ -28,7 +30,7 @@ func TestManuals(t *testing.T) {
 	}
 	for page, wants := range map[string][]string{
 		"toy":       {"toy - Try things\n", "Toys count.\n", "**toy-count**(1)\n: Count rows.", "## Words\n\nA row is a row.", "# EXIT STATUS"},
-		"toy-count": {"toy-count - Count rows\n", "## Input", "**-n**, **--rows**=*N*\n: Rows of \\<x\\_NAME\\> at most.", "Counts.", "## Fine print\n", "    toy count [x](y)\n"},
+		"toy-count": {"toy-count - Count rows\n", "## Input", "**-n**, **--rows**=*N*\n: Rows of \\<x\\_NAME\\> at most.\n", "**--from**=*ADDR*\n: Where from. Default: a\\_b:1.\n", "Where to (default: there).\n", "Counts.", "## Fine print\n", "    toy count [x](y)\n"},
 	} {
 		for _, want := range wants {
 			if !strings.Contains(string(pages[page]), want) {

@@ -22,7 +22,7 @@ const (
 )
 
 // classes have the colours of the page, light and dark.
-var classes = []string{"line a", "line b", "line c"}
+var classes = []string{"line a", "line b"}
 
 // lines draws values over time. It draws nothing for less than two points, or no time between them.
 func lines(times []time.Time, series ...[]float64) (template.HTML, error) {

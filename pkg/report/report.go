@@ -206,7 +206,7 @@ func plots(c *Crawl) (list []plot, err error) {
 		return lines(times, bytes)
 	})
 	times = nil
-	var known, taken, waiting []float64
+	var known, taken []float64
 	for _, g := range c.Growth {
 		t, e := time.Parse(time.RFC3339, g.Made)
 		if e != nil {
@@ -215,10 +215,9 @@ func plots(c *Crawl) (list []plot, err error) {
 		times = append(times, t)
 		known = append(known, float64(g.Known))
 		taken = append(taken, float64(g.Taken))
-		waiting = append(waiting, max(float64(g.Known)-float64(g.Taken), 0))
 	}
-	add("The URL space over time", "URLs known (solid), taken into batches (dotted), the difference (dashed)", "mcrawl stats --json | jq .growth", func() (template.HTML, error) {
-		return lines(times, known, taken, waiting)
+	add("The URL space over time", "URLs known (solid), URLs taken into batches, each as often as it was taken (dotted)", "mcrawl stats --json | jq .growth", func() (template.HTML, error) {
+		return lines(times, known, taken)
 	})
 	add("The URL space by round", "URLs known after each", "mcrawl stats --json | jq .growth", func() (template.HTML, error) { return steps(known) })
 	add("Sizes of documents", "documents by decoded bytes, in powers of two", "mcrawl stats --json | jq .sizes", func() (template.HTML, error) {

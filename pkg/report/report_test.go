@@ -50,6 +50,9 @@ func TestHostileNames(t *testing.T) {
 	if n := strings.Count(page, "<svg"); n != 14 {
 		t.Errorf("%d plots, want 7 of each crawl", n)
 	}
+	if n := strings.Count(page, `class="line `); n != 12 {
+		t.Errorf("%d lines, want 6 of each crawl: two of pages, one of bytes, two of the URL space over time, one by round", n)
+	}
 	figures := regexp.MustCompile(`(?s)<script type="application/json" class="figures">(.*?)</script>`).FindStringSubmatch(page)
 	if figures == nil {
 		t.Fatal("no figures")
