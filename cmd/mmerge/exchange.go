@@ -54,7 +54,7 @@ func (f *exchangeFlags) open() (*shard.Map, exchange.ID, error) {
 }
 
 // send cuts the rows by the bucket map.
-func (c *splitCmd) send(std *cli.Std) error {
+func (c *splitCmd) send(ctx context.Context, std *cli.Std) error {
 	if c.Buckets != nil || c.Text || c.Polynomial != 0 {
 		return &fault.Error{Class: fault.Usage, Found: "--map with --buckets, --text or --polynomial", Want: "--map and a record stream"}
 	}
@@ -72,10 +72,10 @@ func (c *splitCmd) send(std *cli.Std) error {
 	}
 	s := exchange.Split{FS: durable.OS, Dir: c.Prefix, ID: id, From: c.Shard, Map: m, Memory: std.MemoryLimit() / 4,
 		Refused: func(addr netip.Addr) bool { ok, _ := guard.Allowed(addr); return !ok }}
-	return record.ByKind(src.Kind(), sendRows[record.URL], sendRows[record.Fetch], sendRows[record.Link], sendRows[record.Module])(std, src, s)
+	return record.ByKind(src.Kind(), sendRows[record.URL], sendRows[record.Fetch], sendRows[record.Link], sendRows[record.Module])(ctx, std, src, s)
 }
 
-func sendRows[T record.Row](std *cli.Std, src *cli.Records, s exchange.Split) error {
+func sendRows[T record.Row](ctx context.Context, std *cli.Std, src *cli.Records, s exchange.Split) error {
 	in, err := cli.RowsOf[T](src)
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func sendRows[T record.Row](std *cli.Std, src *cli.Records, s exchange.Split) er
 	progress := std.StartProgress("rows", 0)
 	defer progress.Done()
 	s.Progress = progress.Add
-	bill, err := exchange.Run(s, merge.Rows[T](in))
+	bill, err := exchange.Run(ctx, s, merge.Rows[T](in))
 	if err != nil {
 		return err
 	}
@@ -129,5 +129,6 @@ func gatherRows[T record.Row](ctx context.Context, std *cli.Std, c *gatherCmd, i
 	if err != nil {
 		return err
 	}
+	defer rows.Close() // was read only
 	return passAll(ctx, std, "mmerge gather "+c.Exchange, rows, c.Output)
 }

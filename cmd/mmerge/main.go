@@ -246,9 +246,9 @@ Examples:
     -o crawl/rounds/r12/links links.arrows.zst`
 }
 
-func (c *splitCmd) Run(std *cli.Std) error {
+func (c *splitCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.Map != "" {
-		return c.send(std)
+		return c.send(ctx, std)
 	}
 	if c.exchangeFlags != (exchangeFlags{Shard: noShard}) || c.Buckets == nil {
 		return &fault.Error{Class: fault.Usage, Found: "neither --buckets alone nor --map", Want: "one of them"}

@@ -180,7 +180,7 @@ func others(t *testing.T, dir string, rnd *rand.Rand, shards int) {
 			t.Fatal(err)
 		}
 		id := exchange.ID{Exchange: "x", Round: "r1", Epoch: 2, Map: 1, Shards: shards, By: exchange.ByHost}
-		if _, err := exchange.Run(exchange.Split{FS: durable.OS, Dir: dir, ID: id, From: from, Map: m, Memory: 1 << 20}, in); err != nil {
+		if _, err := exchange.Run(t.Context(), exchange.Split{FS: durable.OS, Dir: dir, ID: id, From: from, Map: m, Memory: 1 << 20}, in); err != nil {
 			t.Fatal(err)
 		}
 	}

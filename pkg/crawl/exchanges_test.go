@@ -52,7 +52,7 @@ func exchanged[T record.Row](t *testing.T, fsys durable.FS, name, txn string, ki
 	dir := "/c/rounds/" + txn + "/" + name
 	for n := range 2 {
 		in := &rowsOf[T]{rows: rows(n), schema: record.Schema{Kind: kind, Txn: txn, Epoch: "0"}, stage: record.Stage{Name: "mextract", Store: shard.Name(n) + "/urls", Txn: txn}}
-		_, err := exchange.Run(exchange.Split{FS: fsys, Dir: dir, ID: id, From: n, Map: m, Memory: 1 << 20}, in)
+		_, err := exchange.Run(t.Context(), exchange.Split{FS: fsys, Dir: dir, ID: id, From: n, Map: m, Memory: 1 << 20}, in)
 		must(t, err)
 	}
 	for n := range 2 {
@@ -248,7 +248,7 @@ func TestBillsOfOtherStores(t *testing.T) {
 	for n := range 2 {
 		in := &rowsOf[record.URL]{schema: record.Schema{Kind: record.KindURL, Txn: "r1", Epoch: "0"}, stage: record.Stage{Name: "mresolve", Store: shard.Name(n) + "/dns", Txn: "r1"}}
 		in.rows = []record.URL{{Key: uint64(n) << 63}}
-		_, err := exchange.Run(exchange.Split{FS: fsys, Dir: "/c/rounds/r1/links2", ID: exchange.ID{Exchange: "links2", Round: "r1", Map: 1, Shards: 2, By: exchange.ByHost}, From: n, Map: m, Memory: 1 << 20}, in)
+		_, err := exchange.Run(t.Context(), exchange.Split{FS: fsys, Dir: "/c/rounds/r1/links2", ID: exchange.ID{Exchange: "links2", Round: "r1", Map: 1, Shards: 2, By: exchange.ByHost}, From: n, Map: m, Memory: 1 << 20}, in)
 		must(t, err)
 	}
 	// It was received, as a file in the shard says.

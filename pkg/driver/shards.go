@@ -263,7 +263,11 @@ var exchangesAtOnce = make(chan struct{}, max(2, runtime.NumCPU()))
 
 // send sends the rows of a file to all shards, as "mmerge split" does.
 func (d *Driver) send(ctx context.Context, x *exchanged, file string) error {
-	exchangesAtOnce <- struct{}{}
+	select {
+	case exchangesAtOnce <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	defer func() { <-exchangesAtOnce }()
 	id, err := d.id(x)
 	if err != nil {
@@ -287,7 +291,7 @@ func (d *Driver) send(ctx context.Context, x *exchanged, file string) error {
 		return err
 	}
 	_, err = exchange.Split{FS: durable.OS, Dir: x.dir(), ID: id, From: x.plan.shard, Map: m, Memory: exchangeMemory,
-		Refused: func(addr netip.Addr) bool { ok, _ := guard.Allowed(addr); return !ok }}.Send(rows)
+		Refused: func(addr netip.Addr) bool { ok, _ := guard.Allowed(addr); return !ok }}.Send(ctx, rows)
 	return err
 }
 
@@ -329,15 +333,7 @@ func (d *Driver) gather(ctx context.Context, x *exchanged, out pipeline.Output) 
 	if err != nil {
 		return err
 	}
-	switch in.Kind {
-	case record.KindURL:
-		return gatherRows[record.URL](ctx, x, in, out)
-	case record.KindFetch:
-		return gatherRows[record.Fetch](ctx, x, in, out)
-	case record.KindLink:
-		return gatherRows[record.Link](ctx, x, in, out)
-	}
-	return gatherRows[record.Module](ctx, x, in, out)
+	return record.ByKind(in.Kind, gatherRows[record.URL], gatherRows[record.Fetch], gatherRows[record.Link], gatherRows[record.Module])(ctx, x, in, out)
 }
 
 func gatherRows[T record.Row](ctx context.Context, x *exchanged, in *exchange.Incoming, out pipeline.Output) error {
@@ -345,6 +341,7 @@ func gatherRows[T record.Row](ctx context.Context, x *exchanged, in *exchange.In
 	if err != nil {
 		return err
 	}
+	defer rows.Close() // was read only
 	_, err = pipeline.Run(ctx, pipeline.Spec{Name: "mmerge gather " + x.name}, rows, []pipeline.Output{out}, pipeline.PassAll[T](func(int64) {}))
 	return err
 }

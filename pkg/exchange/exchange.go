@@ -134,7 +134,11 @@ func (b *Bill) check(name string) error {
 		return &fault.Error{Class: fault.Corrupt, File: name, Place: place, Found: found, Want: want}
 	}
 	if b.Version != version {
-		return &fault.Error{Class: fault.Version, File: name, Place: "version", Found: strconv.Itoa(b.Version), Want: strconv.Itoa(version)}
+		found, hint := max(b.Version, 1), "use the release that wrote it" // bills of version 1 do not say it
+		if found < version {
+			hint = fmt.Sprintf("made by an older version; %q says which stage of an open round sends it again", stagesOf(name))
+		}
+		return &fault.Error{Class: fault.Version, File: name, Place: "version", Found: strconv.Itoa(found), Want: strconv.Itoa(version), Hint: hint}
 	}
 	if b.Shards < 1 || b.Shards > store.MaxShards || b.From < 0 || b.From >= b.Shards {
 		return bad("from", fmt.Sprintf("shard %d of %d", b.From, b.Shards), fmt.Sprintf("at most %d shards", store.MaxShards))
@@ -172,7 +176,10 @@ func (b *Bill) inHash() string { return b.Ledger.Stages[len(b.Ledger.Stages)-1].
 // has not finished.
 func ReadBill(fsys durable.FS, dir string, id ID, from int) (*Bill, error) {
 	b, _, err := readBill(fsys, dir, id, from)
-	return b, err
+	if err == nil || b != nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fault.Version) {
+		return b, err
+	}
+	return nil, damaged(BillPath(dir, from), err)
 }
 
 // readBill returns the checksum of the bill's file too. Where id names no key, any will do.

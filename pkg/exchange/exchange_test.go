@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -131,9 +132,9 @@ func trial[T record.Row](t *testing.T, kind record.Kind, by string, some func(rn
 				}
 				s := split(fsys, m, by, from)
 				s.Memory = memory
-				_, err := Run(s, input(kind, slices.Clone(sent[from])))
+				_, err := Run(t.Context(), s, input(kind, slices.Clone(sent[from])))
 				must(t, err)
-				again, err := Run(s, input(kind, slices.Clone(sent[from])))
+				again, err := Run(t.Context(), s, input(kind, slices.Clone(sent[from])))
 				must(t, err)
 				if b, err := ReadBill(fsys, dir, s.ID, from); err != nil || !reflect.DeepEqual(b, again) {
 					t.Fatalf("%v: a repeated split has another bill", err)
@@ -226,7 +227,7 @@ func TestAddresses(t *testing.T) {
 		if from == 1 {
 			in = input(record.KindURL, rows)
 		}
-		_, err := Run(split(fsys, m, ByAddress, from), in)
+		_, err := Run(t.Context(), split(fsys, m, ByAddress, from), in)
 		must(t, err)
 	}
 	chosen, hosts, several := map[string]bool{}, map[string]string{}, false
@@ -288,7 +289,7 @@ func TestRefusedAddresses(t *testing.T) {
 func links(t testing.TB, fsys durable.FS) (*shard.Map, ID) {
 	m := newMap(t, 3)
 	for from := range 3 {
-		_, err := Run(split(fsys, m, ByHost, from), input(record.KindLink, someLinks(rand.New(rand.NewPCG(5, uint64(from))), 20)))
+		_, err := Run(t.Context(), split(fsys, m, ByHost, from), input(record.KindLink, someLinks(rand.New(rand.NewPCG(5, uint64(from))), 20)))
 		must(t, err)
 	}
 	return m, idOf(3, ByHost)
@@ -311,7 +312,7 @@ func TestBadParts(t *testing.T) {
 			s.ID.Round = "r11"
 			in := input(record.KindLink, []record.Link{})
 			in.schema.Txn = "r11"
-			_, err := Run(s, in)
+			_, err := Run(t.Context(), s, in)
 			must(t, err)
 		}},
 		{"bill of another epoch", `000.json: body: epoch "3", want "2"`, func(fsys *durable.CrashFS, m *shard.Map) {
@@ -319,19 +320,20 @@ func TestBadParts(t *testing.T) {
 			s.ID.Epoch = 3
 			in := input(record.KindLink, []record.Link{})
 			in.schema.Epoch = "3"
-			_, err := Run(s, in)
+			_, err := Run(t.Context(), s, in)
 			must(t, err)
 		}},
 		{"bill of another map", `000.json: body: bucket map "2", want "1"`, func(fsys *durable.CrashFS, m *shard.Map) {
 			s := split(fsys, m, ByHost, 0)
 			s.ID.Map = 2
-			_, err := Run(s, input(record.KindLink, []record.Link{}))
+			must(t, fsys.Remove(BillPath(dir, 0)))
+			_, err := Run(t.Context(), s, input(record.KindLink, []record.Link{}))
 			must(t, err)
 		}},
 		{"parts of other rows", "001.run: part 2: ", func(fsys *durable.CrashFS, m *shard.Map) {
 			other := durable.NewCrashFS()
 			for seed := uint64(6); ; seed++ { // of the same length
-				_, err := Run(split(other, m, ByHost, 1), input(record.KindLink, someLinks(rand.New(rand.NewPCG(seed, 1)), 20)))
+				_, err := Run(t.Context(), split(other, m, ByHost, 1), input(record.KindLink, someLinks(rand.New(rand.NewPCG(seed, 1)), 20)))
 				must(t, err)
 				parts := read(t, other, PartsPath(dir, 1))
 				if len(parts) == len(read(t, fsys, PartsPath(dir, 1))) {
@@ -397,6 +399,8 @@ func TestCuts(t *testing.T) {
 			put(t, fsys, path, whole[:n])
 			if _, _, err := gather[record.Link](fsys, id, 2); fault.ClassOf(err).ExitCode() != 3 || !strings.Contains(err.Error(), path) {
 				t.Fatalf("%s cut to %d bytes: %v, want exit code 3", path, n, err)
+			} else if hint := fault.HintOf(err); path == BillPath(dir, 1) && !strings.HasPrefix(hint, "remove it: rm "+path) {
+				t.Fatalf("%s cut to %d bytes: hint %q", path, n, hint)
 			}
 		}
 		put(t, fsys, path, whole)
@@ -418,7 +422,7 @@ func TestSplitRefuses(t *testing.T) {
 		edit(in)
 		s := s
 		s.ID.By = by
-		if _, err := Run(s, in); fault.ClassOf(err) != class {
+		if _, err := Run(t.Context(), s, in); fault.ClassOf(err) != class {
 			t.Errorf("%s: %v, want %s", what, err, class)
 		}
 	}
@@ -428,9 +432,24 @@ func TestSplitRefuses(t *testing.T) {
 	try("links by address", fault.Usage, ByAddress, func(*list[record.Link]) {})
 	try("no such key", fault.Usage, "colour", func(*list[record.Link]) {})
 	try("fewer rows", fault.Conflict, ByHost, func(l *list[record.Link]) { l.rows = l.rows[1:] })
+	moved, ended := s, t.Context()
+	moved.ID.Map = 2
+	if _, err := Run(ended, moved, input(record.KindLink, someLinks(rand.New(rand.NewPCG(5, 1)), 20))); fault.ClassOf(err) != fault.Conflict || !strings.Contains(fault.HintOf(err), "the round is closed") {
+		t.Errorf("after a move: %v", err)
+	}
 	if !bytes.Equal(before, allFiles(t, fsys, 3)) {
 		t.Fatal("a refused split changed something")
 	}
+	ended, stop := context.WithCancel(ended)
+	stop()
+	must(t, fsys.Remove(BillPath(dir, 1)))
+	if _, err := Run(ended, s, input(record.KindLink, someLinks(rand.New(rand.NewPCG(5, 1)), 20))); !errors.Is(err, context.Canceled) {
+		t.Errorf("a split that was to end: %v", err)
+	}
+	if _, err := ReadBill(fsys, dir, s.ID, 1); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the bill of a split that has ended: %v", err)
+	}
+	try("again", "", ByHost, func(*list[record.Link]) {})
 	must(t, fsys.Remove(PartsPath(dir, 1)))
 	try("a lost part", "", ByHost, func(*list[record.Link]) {})
 	if !bytes.Equal(before, allFiles(t, fsys, 3)) {
@@ -449,7 +468,7 @@ func TestCrash(t *testing.T) {
 		if in.schema.Epoch = epoch; epoch == "1" {
 			s.ID.Epoch = 1
 		}
-		_, err := Run(s, in)
+		_, err := Run(t.Context(), s, in)
 		return err
 	}
 	for _, old := range []bool{false, true} {
@@ -489,5 +508,58 @@ func TestCrash(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// counted counts the files that are open.
+type counted struct {
+	durable.FS
+	open int
+}
+
+type countedFile struct {
+	durable.File
+	fs *counted
+}
+
+func (c *counted) OpenFile(name string, flag int, perm fs.FileMode) (durable.File, error) {
+	f, err := c.FS.OpenFile(name, flag, perm)
+	if err != nil {
+		return nil, err
+	}
+	c.open++
+	return &countedFile{f, c}, nil
+}
+
+func (f *countedFile) Close() error {
+	f.fs.open--
+	return f.File.Close()
+}
+
+// No file stays open: neither of what was read to its end, nor of what was left, nor of what is damaged.
+func TestClose(t *testing.T) {
+	disk := durable.NewCrashFS()
+	_, id := links(t, disk)
+	fsys := &counted{FS: disk}
+	for _, rows := range []int{0, 1, 1000} {
+		in, err := Receive(fsys, dir, id, 2)
+		must(t, err)
+		g, err := Rows[record.Link](in)
+		must(t, err)
+		var row record.Link
+		for n := 0; n < rows && err == nil; n++ {
+			err = g.Read(&row)
+		}
+		if must(t, g.Close()); fsys.open != 0 {
+			t.Errorf("%d files open after %d rows", fsys.open, rows)
+		}
+	}
+	data := read(t, disk, PartsPath(dir, 0))
+	data[0]++
+	put(t, disk, PartsPath(dir, 0), data)
+	in, err := Receive(fsys, dir, id, 2)
+	must(t, err)
+	if _, err := Rows[record.Link](in); err == nil || fsys.open != 0 {
+		t.Errorf("%d files open after %v", fsys.open, err)
 	}
 }

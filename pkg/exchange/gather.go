@@ -91,10 +91,14 @@ func damaged(file string, err error) error {
 	return &g
 }
 
-// Rows reads what was received. It has the methods of stage.Input.
+// Rows reads what was received. It has the methods of stage.Input, and Close.
 func Rows[T record.Row](in *Incoming) (*Gathered[T], error) {
 	g := &Gathered[T]{in: in}
-	return g, g.open(0)
+	if err := g.open(0); err != nil {
+		_ = g.Close() // was read only
+		return nil, err
+	}
+	return g, nil
 }
 
 // Gathered is the rows of all senders, in their order.
@@ -126,10 +130,12 @@ func (g *Gathered[T]) open(from int) (err error) {
 	name := PartsPath(g.in.dir, from)
 	g.from, g.n = from, 0
 	g.part.Reset()
-	if g.file, err = g.in.fs.OpenFile(name, os.O_RDONLY, 0); err != nil {
+	file, err := g.in.fs.OpenFile(name, os.O_RDONLY, 0)
+	if err != nil {
 		return err
 	}
-	info, err := g.file.Stat()
+	g.file = file
+	info, err := file.Stat()
 	if err != nil {
 		return err
 	}
@@ -177,8 +183,12 @@ func (g *Gathered[T]) Read(row *T) error {
 func (g *Gathered[T]) read(row *T) error {
 	for g.n == g.in.sent[g.from].Rows {
 		if g.file != nil {
-			err := g.file.Close()
-			g.file = nil
+			if key, err := g.rows.Peek(); err == nil && key == uint64(g.in.to)+1 {
+				return g.fault(fmt.Sprintf("more than %d rows", g.n), strconv.FormatUint(g.n, 10)+", as the bill says")
+			} else if err != nil && err != io.EOF {
+				return damaged(PartsPath(g.in.dir, g.from), err)
+			}
+			err := g.Close()
 			if hash := store.HexSum(&g.part); err == nil && hash != g.in.sent[g.from].Hash {
 				err = g.fault(fmt.Sprintf("%d rows with hash %s", g.n, hash), g.in.sent[g.from].Hash+", as the bill says")
 			}
@@ -208,6 +218,16 @@ func (g *Gathered[T]) read(row *T) error {
 	g.n++
 	g.total++
 	return nil
+}
+
+// Close lets go of the file that is read. It is needed where Read has not come to the end.
+func (g *Gathered[T]) Close() error {
+	if g.file == nil {
+		return nil
+	}
+	file := g.file
+	g.file = nil
+	return file.Close()
 }
 
 // Trailer is of all rows. Its ledger begins here.

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -39,6 +40,18 @@ func sealBill(t testing.TB, edit func(b *Bill)) []byte {
 	return data
 }
 
+// oldBill is a bill as version 1 had it, which did not say its version.
+func oldBill(t testing.TB) []byte {
+	data, err := store.Seal(magic, json.RawMessage(`{"exchange":"links","round":"r12","epoch":2,"map":1,"shards":2,"by":"host","from":1,"kind":"link","parts":[{"rows":1,"hash":"0000000000000000000000000000000a","bytes":2000},{"rows":2,"hash":"0000000000000000000000000000000b","bytes":2100}],"ledger":{"stages":[{"name":"mextract","txn":"r12","in":0,"passed":0,"consumed":0,"made":[{"reason":"link","n":3}],"out":3,"out_hash":"00000000000000000000000000000009"},{"name":"mmerge split","txn":"r12","in":3,"in_hash":"00000000000000000000000000000009","passed":0,"consumed":3,"out":0}]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(string(data), "mercator-bill 1 533 4e189acea2307d9fe464810d3f9d92ba\n") {
+		t.Errorf("a bill of version 1 began otherwise than %.60q", data)
+	}
+	return data
+}
+
 func vectors(t testing.TB) []spectest.Vector {
 	bad := func(name, says string, edit func(b *Bill)) spectest.Vector {
 		return spectest.Vector{Name: "bad/" + name, Bytes: sealBill(t, edit), Class: fault.Corrupt, Says: says}
@@ -60,6 +73,7 @@ func vectors(t testing.TB) []spectest.Vector {
 		bad("R6-rows.json", "want 4 rows", func(b *Bill) { b.Parts[1].Rows++ }),
 		bad("R6-no-ledger.json", "want 3 rows", func(b *Bill) { b.Ledger.Stages = nil }),
 		{Name: "bad/R7-version-1.json", Bytes: sealBill(t, func(b *Bill) { b.Version = 1 }), Class: fault.Version, Says: "version: 1, want 2"},
+		{Name: "bad/R7-version-absent.json", Bytes: oldBill(t), Class: fault.Version, Says: "version: 1, want 2"},
 		{Name: "bad/R7-version-3.json", Bytes: sealBill(t, func(b *Bill) { b.Version = 3 }), Class: fault.Version, Says: "version: 3, want 2"},
 		bad("R8-round.json", `round "r11", want "r12"`, func(b *Bill) { b.Round = "r11" }),
 		bad("R8-sender.json", `sender "0", want "1"`, func(b *Bill) { b.From = 0 }),
@@ -70,6 +84,7 @@ func vectors(t testing.TB) []spectest.Vector {
 		parts("bad/R11-no-schema.run", "no schema before the rows", func() []byte { return makeParts(runKind, nil, forms()...) }),
 		parts("bad/R11-round.run", `link rows of round "r11"`, func() []byte { return makeParts(runKind, head("r11"), forms()...) }),
 		parts("bad/R12-rows.run", "1 rows, want 2, as the bill says", func() []byte { return makeParts(runKind, head("r12"), forms()[0]) }),
+		parts("bad/R12-more.run", "more than 2 rows, want 2, as the bill says", func() []byte { return makeParts(runKind, head("r12"), forms()[0], forms()[1], forms()[1]) }),
 		parts("bad/R12-hash.run", "2 rows with hash ", func() []byte { return makeParts(runKind, head("r12"), forms()[0], forms()[0]) }),
 		parts("bad/R12-form.run", "row 1 is no row of kind link", func() []byte { return makeParts(runKind, head("r12"), forms()[0], forms()[1][1:]) }),
 	}

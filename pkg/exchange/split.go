@@ -3,6 +3,7 @@ package exchange
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -38,8 +39,9 @@ type Split struct {
 }
 
 // Run reads all of in, and publishes its parts and then the bill. If a whole bill of this exchange is there, nothing is
-// written: the rows must be those that were sent (fault.Conflict).
-func Run[T record.Row](s Split, in merge.Rows[T]) (*Bill, error) {
+// written: the rows must be those that were sent (fault.Conflict). One of an older map is of a round that is closed: buckets
+// move between rounds alone. Nothing is sent in its place. When ctx ends, so does Run, without a bill.
+func Run[T record.Row](ctx context.Context, s Split, in merge.Rows[T]) (*Bill, error) {
 	schema := in.Schema()
 	if err := CheckBy(schema.Kind, s.ID.By); err != nil {
 		return nil, err
@@ -52,10 +54,14 @@ func Run[T record.Row](s Split, in merge.Rows[T]) (*Bill, error) {
 		return nil, err
 	}
 	whole := err == nil
+	if !whole && sent != nil && sent.Round == s.ID.Round && sent.Epoch == s.ID.Epoch && sent.Map < s.ID.Map {
+		return nil, &fault.Error{Class: fault.Conflict, File: BillPath(s.Dir, s.From), Found: fmt.Sprintf("round %s, sent by bucket map %d", s.ID.Round, sent.Map),
+			Want: fmt.Sprintf("a round of map %d", s.ID.Map), Hint: "the round is closed, and its rows have arrived: there is nothing to send"}
+	}
 	rows := merge.NewSorter(s.Memory, "")
 	defer rows.Close()
 	bill := &Bill{Version: version, ID: s.ID, From: s.From, Kind: schema.Kind, Parts: make([]Sent, s.ID.Shards)}
-	if err := sortRows(s, in, rows, bill.Parts); err != nil {
+	if err := sortRows(ctx, s, in, rows, bill.Parts); err != nil {
 		return nil, err
 	}
 	t := in.Trailer()
@@ -70,32 +76,24 @@ func Run[T record.Row](s Split, in merge.Rows[T]) (*Bill, error) {
 	bill.Ledger = t.Ledger
 	bill.Ledger.Stages = append(append([]record.Stage(nil), t.Ledger.Stages...),
 		record.Stage{Name: "mmerge split", Txn: s.ID.Round, In: t.Rows, InHash: t.Hash.String(), Consumed: t.Rows})
-	return bill, writeParts[T](s, schema, rows, bill)
+	return bill, writeParts[T](ctx, s, schema, rows, bill)
 }
 
 // Send is Run for the rows of a stream.
-func (s Split) Send(in *record.Source) (*Bill, error) {
-	switch in.Kind() {
-	case record.KindURL:
-		return send[record.URL](s, in)
-	case record.KindFetch:
-		return send[record.Fetch](s, in)
-	case record.KindLink:
-		return send[record.Link](s, in)
-	}
-	return send[record.Module](s, in)
+func (s Split) Send(ctx context.Context, in *record.Source) (*Bill, error) {
+	return record.ByKind(in.Kind(), send[record.URL], send[record.Fetch], send[record.Link], send[record.Module])(ctx, s, in)
 }
 
-func send[T record.Row](s Split, in *record.Source) (*Bill, error) {
+func send[T record.Row](ctx context.Context, s Split, in *record.Source) (*Bill, error) {
 	rows, err := record.Rows[T](in)
 	if err != nil {
 		return nil, err
 	}
-	return Run(s, merge.Rows[T](rows))
+	return Run(ctx, s, merge.Rows[T](rows))
 }
 
 // sortRows reads all of in. It puts each row's byte form behind its receiver, and counts and hashes the parts.
-func sortRows[T record.Row](s Split, in merge.Rows[T], rows *merge.Sorter, parts []Sent) error {
+func sortRows[T record.Row](ctx context.Context, s Split, in merge.Rows[T], rows *merge.Sorter, parts []Sent) error {
 	to, hashes := owner[T](s), make([]xxh3.Hasher, len(parts))
 	has, ok := in.(interface{ Form() []byte })
 	ok = ok && !(s.ID.By == ByAddress && in.Schema().Kind == record.KindURL) // whose rows owner changes
@@ -105,6 +103,9 @@ func sortRows[T record.Row](s Split, in merge.Rows[T], rows *merge.Sorter, parts
 		err := in.Read(&row)
 		if err == io.EOF {
 			break
+		}
+		if err == nil {
+			err = context.Cause(ctx)
 		}
 		if err != nil {
 			return err
@@ -144,7 +145,7 @@ func (s Split) again(t record.Trailer, sent *Bill) (there bool, err error) {
 const blockBytes = 256 << 10
 
 // writeParts publishes the parts, and then the bill.
-func writeParts[T record.Row](s Split, schema *record.Schema, rows *merge.Sorter, b *Bill) error {
+func writeParts[T record.Row](ctx context.Context, s Split, schema *record.Schema, rows *merge.Sorter, b *Bill) error {
 	var head bytes.Buffer
 	stream, err := record.NewWriter[T](&head, record.WriterOptions{Like: schema, Txn: s.ID.Round, Now: schema.Now,
 		Epoch: strconv.FormatUint(s.ID.Epoch, 10), Resolver: schema.Resolver})
@@ -171,6 +172,9 @@ func writeParts[T record.Row](s Split, schema *record.Schema, rows *merge.Sorter
 	w.Blocks(blockBytes, math.MaxInt)
 	for key, payload := uint64(0), head.Bytes(); err == nil; key, payload, err = all.Next() {
 		if err := w.Add(key, payload); err != nil {
+			return err
+		}
+		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 	}
