@@ -20,6 +20,7 @@ import (
 type trainCmd struct {
 	Output   string   `short:"o" required:"" placeholder:"FILE" help:"Model to write."`
 	Topics   string   `placeholder:"FILE" help:"Topics with their words, as mfocus topics prints them; - is standard input."`
+	Topic    []string `sep:"none" placeholder:"TOPIC" help:"Only pages about this topic are relevant; the others stay its rivals. May be given again."`
 	Examples []string `sep:"none" placeholder:"T=SOURCE" help:"Pages about topic T. May be given again."`
 	Others   []string `sep:"none" placeholder:"SOURCE" help:"Pages about none of the topics. May be given again."`
 	Crawl    string   `type:"existingdir" placeholder:"DIR" help:"Crawl with the documents of lists of URLs."`
@@ -123,6 +124,9 @@ func (c *trainCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 	}
 	m, err := training.Model()
+	if err == nil {
+		m, err = m.Choose(c.Topic, c.Topics)
+	}
 	if err != nil {
 		return err
 	}

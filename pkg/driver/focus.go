@@ -26,7 +26,7 @@ type Focus struct {
 	Dictionary string   // of mfocus expand; "": its default
 	Match      string   // likewise
 	Database   string   // of words; "": a temporary one
-	Topics     []string // of all senses only these; none: all
+	Topics     []string // of all senses only these count, and the others are their rivals; none: all
 	Examples   []string // of mfocus train
 	Others     []string // likewise
 }
@@ -51,16 +51,20 @@ func (f Focus) pipes(words []string, database, topics, model string) (pipes []Pi
 	}
 	print := []string{"mfocus", "topics", database, "-o", topics}
 	for _, q := range words {
-		pipes = append(pipes, Pipe{flag(flag([]string{"mfocus", "expand", database, q}, "--dictionary", f.Dictionary), "--match", f.Match)})
-		print = append(print, "--query", q)
+		pipes = append(pipes, Pipe{append(flag(flag([]string{"mfocus", "expand"}, "--dictionary", f.Dictionary), "--match", f.Match), database, "--", q)})
+		print = append(print, "--query="+q)
 	}
-	train := flag(flag([]string{"mfocus", "train", "--topics", topics, "-o", model}, "--examples", f.Examples...), "--others", f.Others...)
-	return append(pipes, Pipe{flag(print, "--topic", strings.Join(f.Topics, ","))}, Pipe{train})
+	train := flag([]string{"mfocus", "train", "--topics", topics, "-o", model}, "--topic", f.Topics...)
+	train = flag(flag(train, "--examples", f.Examples...), "--others", f.Others...)
+	return append(pipes, Pipe{print}, Pipe{train})
 }
 
 // Words tells apart queries that are URLs, and others, which are the words of the focus.
 func (f Focus) Words(ctx context.Context) (words, urls []string, err error) {
 	for _, q := range f.Queries {
+		if q == "-" { // which has the verbs read standard input
+			return nil, nil, &fault.Error{Class: fault.Usage, Place: "query", Found: `"-"`, Want: "a word, words or a URL"}
+		}
 		out, err := mfocus(ctx, Pipe{{"mfocus", "query", "--", q}})
 		var query struct{ Type, URL string }
 		if err == nil {
@@ -94,7 +98,7 @@ func (f Focus) Files(ctx context.Context, words []string) (map[string]string, er
 	}
 	for _, pipe := range f.pipes(words, database, filepath.Join(tmp, topicsFile), filepath.Join(tmp, ModelFile)) {
 		if _, err := mfocus(ctx, pipe); err != nil {
-			return nil, err
+			return nil, without(tmp, err)
 		}
 	}
 	files := map[string]string{}
@@ -108,17 +112,36 @@ func (f Focus) Files(ctx context.Context, words []string) (map[string]string, er
 	return files, nil
 }
 
-// Same refuses a folder whose crawl is about other topics.
-func (Focus) Same(dir string, files map[string]string) error {
-	b, err := os.ReadFile(filepath.Join(dir, topicsFile))
-	if errors.Is(err, fs.ErrNotExist) || err == nil && string(b) == files[topicsFile] {
-		return nil
-	}
-	if err == nil {
-		err = &fault.Error{Class: fault.Usage, File: filepath.Join(dir, topicsFile), Found: "other topics than those of this query", Want: "the query that the crawl was made with",
-			Hint: "make another folder, or go on with this crawl: " + fault.Quote("mcrawl", "run", dir)}
+// without takes a folder that is gone by then out of an error's text, and its hint where that names it.
+func without(tmp string, err error) error {
+	if f := (*fault.Error)(nil); errors.As(err, &f) {
+		f.Found = strings.ReplaceAll(f.Found, tmp+string(filepath.Separator), "")
+		if strings.Contains(f.Hint, tmp) {
+			f.Hint = ""
+		}
 	}
 	return err
+}
+
+// Same refuses a folder whose crawl is about other topics, or has another model of them.
+func (Focus) Same(dir string, files map[string]string) error {
+	for _, c := range []struct{ name, found, want string }{
+		{topicsFile, "other topics than those of this query", "the query that the crawl was made with"},
+		{ModelFile, "another model than these flags give", "the --topic, --examples and --others that the crawl was made with, and the same pages"},
+	} {
+		file := filepath.Join(dir, c.name)
+		b, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil && string(b) != files[c.name] {
+			err = &fault.Error{Class: fault.Usage, File: file, Found: c.found, Want: c.want, Hint: "make another folder, or go on with this crawl: " + fault.Quote("mcrawl", "run", dir)}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Print has the shell lines that make topics and model.

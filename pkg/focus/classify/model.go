@@ -43,9 +43,10 @@ type Topic struct {
 	Name    string `json:"topic"`
 	Query   string `json:"query,omitempty"`
 	Gloss   string `json:"gloss,omitempty"`
-	Pages   int    `json:"pages"`   // examples that it was trained with
-	Prior   int32  `json:"prior"`   // weight that a document begins with
-	Unknown int32  `json:"unknown"` // of each word that Words does not have
+	Pages   int    `json:"pages"`           // examples that it was trained with
+	Prior   int32  `json:"prior"`           // weight that a document begins with
+	Unknown int32  `json:"unknown"`         // of each word that Words does not have
+	Rival   bool   `json:"rival,omitempty"` // a document about it is not relevant, unless it is asked for by name
 }
 
 // Encode gives the model's file.
@@ -72,6 +73,14 @@ func Decode(name string, data []byte) (*Model, error) {
 			e.Hint = "train it again: mfocus train --help"
 		}
 		return nil, err
+	}
+	for i, t := range m.Topics {
+		if t.Rival {
+			if m.without == nil {
+				m.without = make([]bool, len(m.Topics))
+			}
+			m.without[i] = true
+		}
 	}
 	return m, m.check(name)
 }
@@ -133,12 +142,28 @@ func (m *Model) Only(names []string, file string) (*Model, error) {
 	for _, name := range names {
 		i := slices.Index(m.Names(), name)
 		if i < 0 {
+			i = slices.IndexFunc(m.Topics, func(t Topic) bool { return strings.EqualFold(t.Name, name) })
+		}
+		if i < 0 {
 			return nil, &fault.Error{Class: fault.Usage, File: file, Found: fmt.Sprintf("no topic %q", name), Want: "one of the model's: " + strings.Join(m.Names(), ", "),
 				Hint: "train a model for it: mfocus train --help"}
 		}
-		out.without[i] = m.without != nil && m.without[i]
+		out.without[i] = m.without != nil && m.without[i] && !m.Topics[i].Rival
 	}
 	return &out, nil
+}
+
+// Choose is Only, and the model's file keeps the choice.
+func (m *Model) Choose(names []string, file string) (*Model, error) {
+	out, err := m.Only(names, file)
+	if err != nil || len(names) == 0 {
+		return out, err
+	}
+	out.Topics = slices.Clone(out.Topics)
+	for i := range out.Topics {
+		out.Topics[i].Rival = out.without[i]
+	}
+	return out, nil
 }
 
 // wants reports whether a topic counts.
@@ -148,7 +173,7 @@ func (m *Model) wants(topic int) bool { return m.without == nil || !m.without[to
 func (m *Model) OfQuery(query, file string) (*Model, error) {
 	var names, queries []string
 	for _, t := range m.Topics {
-		if queries = append(queries, t.Query); strings.EqualFold(t.Query, query) {
+		if queries = append(queries, t.Query); strings.EqualFold(t.Query, query) && !t.Rival {
 			names = append(names, t.Name)
 		}
 	}
