@@ -18,11 +18,14 @@
 set -eu
 : "${BIN:=}" "${SITES:=64}" "${PROCESSES:=4}" "${PERIODS:=0}" "${BLOOM:=2M}" "${FILTER=default}" "${CONTACT:=}" "${SET:=}"
 die() { echo "archive97.sh: $1" >&2; [ -z "${2:-}" ] || echo "archive97.sh: hint: $2" >&2; exit 2; }
+# --help prints the comment above.
+case ${1:-} in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 [ $# -ge 1 ] || die 'no folder, want a folder and files of seed URLs' 'archive97.sh archive seeds.txt'
 for v in "SITES=$SITES" "PROCESSES=$PROCESSES"; do
   case ${v#*=} in '' | 0* | *[!0-9]*) die "$v, want a number from 1 on" ;; esac
 done
 dir=$1; shift
+if [ -e "$dir/CURRENT" ] || [ -e "$dir/crawl.toml" ]; then die "$dir: a crawl of mcrawl, want a new folder or one of archive97.sh"; fi
 z=arrows.zst
 
 if [ ! -e "$dir/sites.txt" ]; then
@@ -37,6 +40,7 @@ if [ ! -e "$dir/sites.txt" ]; then
   echo "$SITES" > "$dir/sites"
   : > "$dir/sites.txt"
 elif [ $# -gt 0 ]; then
+  for f in "$@"; do [ -e "$f" ] || [ "$f" = - ] || echo "archive97.sh: $f: no such file" >&2; done
   echo "archive97.sh: $dir: a crawl that has its seeds already: not read: $*" >&2
 fi
 dir=$(cd "$dir" && pwd)

@@ -19,9 +19,12 @@ set -eu
 : "${BIN:=}" "${CRAWLERS:=4}" "${BATCH:=10000}" "${ROUNDS:=0}" "${FILTER=default}" "${CONTACT:=}"
 : "${POLITENESS_FLAGS:=--for 30s}" "${SEED_FLAGS:=--strict}" "${RESOLVE_FLAGS:=}" "${FETCH_FLAGS:=}" "${COPY_FLAGS:=}" "${UPDATE_FLAGS:=}"
 die() { echo "google98.sh: $1" >&2; [ -z "${2:-}" ] || echo "google98.sh: hint: $2" >&2; exit 2; }
+# --help prints the comment above.
+case ${1:-} in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 [ $# -ge 1 ] || die 'no folder, want a folder and files of seed URLs' 'google98.sh crawl seeds.txt'
 case $CRAWLERS in [1-9]) ;; *) die "CRAWLERS=$CRAWLERS, want 1 to 9" ;; esac
 dir=$1; shift
+if [ -e "$dir/CURRENT" ] || [ -e "$dir/crawl.toml" ]; then die "$dir: a crawl of mcrawl, want a new folder or one of google98.sh"; fi
 all=$(i=0; while [ $i -lt "$CRAWLERS" ]; do echo $i; i=$((i + 1)); done)
 z=arrows.zst
 
@@ -41,6 +44,7 @@ if [ ! -e "$dir/crawlers" ]; then
   echo "$CRAWLERS" > "$dir/crawlers.part"
   mv "$dir/crawlers.part" "$dir/crawlers"
 elif [ $# -gt 0 ]; then
+  for f in "$@"; do [ -e "$f" ] || [ "$f" = - ] || echo "google98.sh: $f: no such file" >&2; done
   echo "google98.sh: $dir: a crawl that has its seeds already: not read: $*" >&2
 fi
 # Hosts belong to crawlers by their number.

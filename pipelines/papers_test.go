@@ -156,5 +156,21 @@ func TestPapersStart(t *testing.T) {
 		if out, err := right.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", script, err, out)
 		}
+		missing := paper(w, script, dir, "")
+		missing.Args[2] = "nowhere.txt"
+		missing.Env = append(missing.Env, "ROUNDS=1", "PERIODS=1")
+		if out, err := missing.CombinedOutput(); err != nil || !strings.Contains(string(out), script+": nowhere.txt: no such file\n") {
+			t.Errorf("%s again, with seeds that are not there: %v\n%s", script, err, out)
+		}
+		if out, err := exec.Command("./"+script, "--help").Output(); err != nil || !strings.HasPrefix(string(out), "A crawl as ") || strings.Contains(string(out), "set -eu") {
+			t.Errorf("%s --help: %v\n%s", script, err, out)
+		}
+		other := t.TempDir()
+		if err := os.WriteFile(filepath.Join(other, "crawl.toml"), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := paper(w, script, other, "").CombinedOutput(); err == nil || !strings.Contains(string(out), ": a crawl of mcrawl, want a new folder or one of "+script) {
+			t.Errorf("%s into a crawl of mcrawl: %v\n%s", script, err, out)
+		}
 	}
 }
