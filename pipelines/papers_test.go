@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -171,6 +172,36 @@ func TestPapersStart(t *testing.T) {
 		}
 		if out, err := paper(w, script, other, "").CombinedOutput(); err == nil || !strings.Contains(string(out), ": a crawl of mcrawl, want a new folder or one of "+script) {
 			t.Errorf("%s into a crawl of mcrawl: %v\n%s", script, err, out)
+		}
+	}
+}
+
+// TestManyCrawlers: archive97.sh writes the seeds of more crawlers than it may have files open. Its commands are
+// replaced: mcat gives 100 sites, two URLs each, and the others do nothing.
+func TestManyCrawlers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, script := range map[string]string{
+		"mcat":    `echo host url | tr ' ' '\t'; for k in 1 2; do i=0; while [ $i -lt 100 ]; do printf 'h%d\thttp://h%d/%d\n' $i $i $k; i=$((i + 1)); done; done`,
+		"murlset": `while [ $# -gt 1 ]; do shift; done; : > "$1"`,
+		"mcrawl":  ``,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("sh", "-c", `ulimit -n 32; exec ./archive97.sh "$0/archive" seeds.txt`, dir)
+	cmd.Env = append(os.Environ(), "BIN="+dir+"/", "SITES=1", "PERIODS=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "archive/periods/1/seeds-*.txt"))
+	if len(files) != 100 {
+		t.Errorf("seeds of %d crawlers, want 100", len(files))
+	}
+	for i, f := range files {
+		if got, err := os.ReadFile(f); err != nil || string(got) != fmt.Sprintf("http://h%d/1\nhttp://h%[1]d/2\n", i) {
+			t.Errorf("%s: %q, %v", f, got, err)
 		}
 	}
 }
