@@ -11,6 +11,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/config"
+	"mercator/pkg/focus/classify"
 	"mercator/pkg/history"
 )
 
@@ -99,9 +100,6 @@ func (d *Driver) raise(ctx context.Context, conf *config.Config, txn string) err
 	return err
 }
 
-// relevant is the relevance above which a document counts as one of the topics.
-const relevant = 0.5
-
 // dry reports whether the last rounds, as many as focus.patience says, found no relevant document. What waits by then was found on
 // pages of no topic, since relevant ones come first. Rounds before the last mcrawl add or again do not count.
 func (d *Driver) dry(conf *config.Config, made uint64) (bool, error) {
@@ -119,7 +117,7 @@ func (d *Driver) dry(conf *config.Config, made uint64) (bool, error) {
 	}
 	for _, name := range last {
 		err := history.Read(d.plan.kept(name, d.outcomes()), func(r *record.Fetch) error {
-			if r.Role == record.RolePage && r.Outcome == record.OutcomeFetched && r.Score > relevant && r.Extra.Text("topic") != "" {
+			if r.Role == record.RolePage && r.Outcome == record.OutcomeFetched && r.Score > classify.Relevant && r.Extra.Text(classify.TopicColumn) != "" {
 				return errEnough
 			}
 			return nil

@@ -47,6 +47,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
+	"mercator/pkg/focus/classify"
 	"mercator/pkg/history"
 	"mercator/pkg/merge"
 )
@@ -57,9 +58,6 @@ const (
 	linksKind  = "focus-links"  // key of the source; keys of its targets, ascending, 8 bytes each
 	scoresKind = "focus-scores" // key of a URL; hub and authority, float64 each
 )
-
-// TopicColumn is the further column of fetch records that names the topic of a document.
-const TopicColumn = "topic"
 
 // Status says what became of a page.
 type Status byte
@@ -96,7 +94,7 @@ type Options struct {
 
 // Defaults of Options.
 const (
-	DefaultThreshold = 0.5
+	DefaultThreshold = classify.Relevant
 	DefaultSteps     = 5
 )
 
@@ -309,7 +307,7 @@ func pageOf(r *record.Fetch) *Page {
 	}
 	p := &Page{Status: Tried, URL: record.URL{URL: r.URL, Key: r.Key, Host: r.Host, Depth: r.Depth, Via: r.Via, Discovered: r.Discovered}}
 	if r.Outcome == record.OutcomeFetched && r.Status/100 == 2 {
-		p.Status, p.Topic, p.Relevance = Document, r.Extra.Text(TopicColumn), relevance(r.Score)
+		p.Status, p.Topic, p.Relevance = Document, r.Extra.Text(classify.TopicColumn), relevance(r.Score)
 	}
 	return p
 }
@@ -322,7 +320,7 @@ func relevance(score float32) float32 {
 	return min(score, 1)
 }
 
-var topicSchema = record.NewSchema(record.KindURL, record.Column{Name: TopicColumn, Text: true})
+var topicSchema = record.NewSchema(record.KindURL, record.Column{Name: classify.TopicColumn, Text: true})
 
 // A page's payload: status, relevance (4 bytes), url row with its topic.
 const pageHead = 5
@@ -347,7 +345,7 @@ func parsePage(payload []byte) (p Page, err error) {
 	if _, err := record.ParseRow(string(payload[pageHead:]), &p.URL, topicSchema); err != nil {
 		return p, err
 	}
-	p.Topic = p.URL.Extra.Text(TopicColumn)
+	p.Topic = p.URL.Extra.Text(classify.TopicColumn)
 	p.URL.Extra = record.Extra{}
 	return p, nil
 }

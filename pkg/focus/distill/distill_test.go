@@ -20,6 +20,7 @@ import (
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
+	"mercator/pkg/focus/classify"
 )
 
 // web is a small crawl: rounds of pages and their links.
@@ -42,7 +43,7 @@ type doc struct {
 
 func (d *doc) url() string { return "http://" + d.host + d.path }
 
-var withTopic = record.NewSchema(record.KindFetch, record.Column{Name: TopicColumn, Text: true})
+var withTopic = record.NewSchema(record.KindFetch, record.Column{Name: classify.TopicColumn, Text: true})
 
 // round adds the files of a round.
 func (w *web) round(name string, docs ...doc) {

@@ -12,6 +12,7 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
+	"mercator/pkg/focus/classify"
 	"mercator/pkg/focus/distill"
 )
 
@@ -43,7 +44,7 @@ func write[T record.Row](t *testing.T, path string, like *record.Schema, rows ..
 // The database has each URL once, is made again when the crawl went on, and only then; what is none is refused.
 func TestDatabase(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
-	topic := record.NewSchema(record.KindFetch, record.Column{Name: distill.TopicColumn, Text: true})
+	topic := record.NewSchema(record.KindFetch, record.Column{Name: classify.TopicColumn, Text: true})
 	key := func(host, url string) uint64 { return fingerprint.URLKey(host, url) }
 	fetch := func(host string, score float32, sense string, status uint16) record.Fetch {
 		url := "http://" + host + "/"
