@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
+	"mercator/formats/store"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/driver"
@@ -29,8 +32,8 @@ type focusCmd struct {
 func (*focusCmd) Help() string {
 	return `The query becomes topics, a topic for each sense of its words, and these a model.
 The crawl fetches first what relevant pages and good hubs link to. "mfocus topics",
-"mfocus train", "mfocus distill" and "mfocus urls" show each part. Run it again to
-go on; "mcrawl run" does the same.
+"mfocus train", "mfocus distill" and "mfocus urls" show each part. The same
+command goes on, and so does "mcrawl run", which needs neither seeds nor dictionary.
 
 Examples:
   mcrawl focus mice "Mouse" --seeds seeds.txt --contact you@example.org
@@ -49,7 +52,7 @@ func (c *focusCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	if len(urls)+len(c.Seeds) == 0 {
-		return &fault.Error{Class: fault.Usage, Found: "no URL to begin with", Want: "--seeds FILE, or a URL among the queries"}
+		return c.there(&fault.Error{Class: fault.Usage, Found: "no URL to begin with", Want: "--seeds FILE, or a URL among the queries"})
 	}
 	spec := driver.Spec{URLs: urls, Seeds: c.Seeds, In: std.In, Runs: true, Config: string(std.Common.Config), Preset: f.Settings(), Set: pairs}
 	if spec.Config == "" {
@@ -58,8 +61,8 @@ func (c *focusCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.Print {
 		return c.print(std, f, words, urls)
 	}
-	if spec.Files, err = f.Files(ctx, words); err != nil {
-		return err
+	if spec.Files, err = f.Files(ctx, words, std.Warn); err != nil {
+		return c.there(err)
 	}
 	if err := f.Same(c.Crawl, spec.Files); err != nil {
 		return err
@@ -68,6 +71,14 @@ func (c *focusCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	return c.run(ctx, options(std), std, c.Crawl)
+}
+
+// there adds to an error of a query how a crawl goes on that is there already.
+func (c *focusCmd) there(err error) error {
+	if f := (*fault.Error)(nil); errors.As(err, &f) && store.IsCrawl(c.Crawl, store.Options{}) {
+		f.Hint = strings.TrimPrefix(fmt.Sprintf("%s; %q goes on with the crawl that is there", f.Hint, fault.Quote("mcrawl", "run", c.Crawl)), "; ")
+	}
+	return err
 }
 
 // print prints shell lines that do the same.

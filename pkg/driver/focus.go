@@ -65,7 +65,7 @@ func (f Focus) Words(ctx context.Context) (words, urls []string, err error) {
 		if q == "-" { // which has the verbs read standard input
 			return nil, nil, &fault.Error{Class: fault.Usage, Place: "query", Found: `"-"`, Want: "a word, words or a URL"}
 		}
-		out, err := mfocus(ctx, Pipe{{"mfocus", "query", "--", q}})
+		out, err := mfocus(ctx, Pipe{{"mfocus", "query", "--", q}}, nil)
 		var query struct{ Type, URL string }
 		if err == nil {
 			err = json.Unmarshal(out, &query)
@@ -85,8 +85,8 @@ func (f Focus) Words(ctx context.Context) (words, urls []string, err error) {
 	return words, urls, err
 }
 
-// Files are the files of the crawl folder that hold the topics and the model of words.
-func (f Focus) Files(ctx context.Context, words []string) (map[string]string, error) {
+// Files are the files of the crawl folder that hold the topics and the model of words. warn is told what mfocus warns of.
+func (f Focus) Files(ctx context.Context, words []string, warn func(format string, args ...any)) (map[string]string, error) {
 	tmp, err := os.MkdirTemp("", "mcrawl-*")
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (f Focus) Files(ctx context.Context, words []string) (map[string]string, er
 		database = filepath.Join(tmp, "words.db")
 	}
 	for _, pipe := range f.pipes(words, database, filepath.Join(tmp, topicsFile), filepath.Join(tmp, ModelFile)) {
-		if _, err := mfocus(ctx, pipe); err != nil {
+		if _, err := mfocus(ctx, pipe, warn); err != nil {
 			return nil, without(tmp, err)
 		}
 	}
@@ -157,11 +157,16 @@ func (f Focus) Print(words []string) string {
 	return strings.Join(lines, " &&\n")
 }
 
-// mfocus runs a verb. Its error is that of the verb.
-func mfocus(ctx context.Context, pipe Pipe) ([]byte, error) {
+// mfocus runs a verb. Its error is that of the verb; of one that succeeds warn, if any, is told the warnings.
+func mfocus(ctx context.Context, pipe Pipe, warn func(format string, args ...any)) ([]byte, error) {
 	var said []string
 	p := processes{said: func(_, line string) { said = append(said, strings.TrimPrefix(line, "mfocus: ")) }}
 	out, err := p.run(ctx, pipe)
+	if err == nil && warn != nil {
+		for _, line := range said {
+			warn("%s", line)
+		}
+	}
 	failed := (*fault.Error)(nil)
 	if !errors.As(err, &failed) || len(said) == 0 {
 		return bytes.TrimSpace(out), err
